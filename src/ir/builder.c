@@ -1,0 +1,535 @@
+/* Making functions: the builder checks every node against its row, infers result types, binds symbols and records what could not be
+ * proved; the copier moves nodes of one function into a builder under renaming. */
+#include "ir/ir.h"
+#include "ir/table.h"
+
+static void builder_drop(void *builder) { arena_free(&((struct builder *)builder)->arena); }
+
+void builder_begin(struct builder *b, struct module *m, const struct fn *like)
+{
+    memset(b, 0, sizeof *b);
+    b->m = m;
+    hop_cleanup_push(builder_drop, b);
+    if (!like) return;
+    for (uint32_t i = 0; i < like->n_outer_symbols; i++) vec_push(&b->arena, &b->symbols, like->symbols[i]);
+    b->n_outer_symbols = like->n_outer_symbols;
+    b->fn_place = like->place;
+}
+
+void builder_abandon(struct builder *b)
+{
+    hop_cleanup_pop(b);
+    builder_drop(b);
+}
+
+uint32_t builder_symbol(struct builder *b, uint32_t name, int64_t lo, int64_t hi)
+{
+    if (b->symbols.len != b->n_outer_symbols) hop_throw(HOP_INTERNAL, "an outer symbol after one bound by a node");
+    vec_push(&b->arena, &b->symbols, (struct symbol){ name, SYMBOL_DIM, 0, lo, hi });
+    return b->n_outer_symbols++;
+}
+
+val builder_param(struct builder *b, type_id type, uint32_t name)
+{
+    if (b->values.len != b->n_params) hop_throw(HOP_INTERNAL, "a parameter after a node");
+    vec_push(&b->arena, &b->values, (struct value){ type, NODE_NONE, name });
+    return b->n_params++;
+}
+
+void builder_name(struct builder *b, val v, uint32_t name) { b->values.data[v].name = name; }
+
+/* ---- infer's services ---- */
+
+void infer_error(const struct infer *in, const char *format, ...)
+{
+    char text[2048];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    hop_throw(HOP_INVALID, "%s%s: %s", place_text(in->m, in->place), op_table[in->op]->name, text);
+}
+
+void infer_result(struct infer *in, type_id type)
+{
+    if (in->n_results == in->capacity) {
+        uint32_t grown = in->capacity ? in->capacity * 2 : 8;
+        type_id *fresh = ARENA_NEW(in->arena, type_id, grown);
+        if (in->n_results) memcpy(fresh, in->results, in->n_results * sizeof *fresh);
+        in->results = fresh;
+        in->capacity = grown;
+    }
+    in->results[in->n_results++] = type;
+}
+
+static const char *dim_text(const struct infer *in, dim d)
+{
+    struct text out = { .arena = &in->m->scratch };
+    dim_print(in->m, in->symbols, d, &out);
+    return out.data;
+}
+
+const char *infer_text(const struct infer *in, type_id t) { return type_text(in->m, in->symbols, t); }
+
+void infer_equal(struct infer *in, dim a, dim b, const char *what)
+{
+    if (a == b) return;
+    dim difference = dim_sub(in->m, a, b);
+    int64_t lo, hi;
+    dim_range(in->m, in->symbols, difference, &lo, &hi);
+    if (lo > 0 || hi < 0) infer_error(in, "%s: expected %s, found %s", what, dim_text(in, a), dim_text(in, b));
+    if (lo == 0 && hi == 0) return;
+    vec_push(in->arena, &in->requires, (struct require){ a, b, in->place });
+}
+
+void infer_same_type(struct infer *in, type_id a, type_id b, const char *what)
+{
+    if (a == b) return;
+    struct type x = type_get(in->m, a), y = type_get(in->m, b);
+    if (x.dtype != y.dtype || x.rank != y.rank) infer_error(in, "%s: expected %s, found %s", what, infer_text(in, a), infer_text(in, b));
+    for (uint32_t i = 0; i < x.rank; i++)
+        infer_equal(in, x.dims[i], y.dims[i], arena_printf(&in->m->scratch, "%s: dim %u of %s and %s", what, i, infer_text(in, a), infer_text(in, b)));
+}
+
+dim infer_fresh(struct infer *in, int64_t lo, int64_t hi)
+{
+    if (in->fresh == HOP_COUNT(in->fresh_range)) infer_error(in, "more than %zu data-dependent dims", HOP_COUNT(in->fresh_range));
+    in->fresh_range[in->fresh].lo = lo;
+    in->fresh_range[in->fresh].hi = hi;
+    return dim_symbol(in->m, in->n_symbols + in->fresh++);
+}
+
+static bool symbol_is_inner(void *ctx, uint32_t symbol) { return symbol >= *(const uint32_t *)ctx; }
+
+bool infer_region_dim_escapes(struct infer *in, uint32_t r, dim d, dim *out)
+{
+    uint32_t outer = module_fn(in->m, in->regions[r].fn)->n_outer_symbols;
+    if (d & DIM_TABLE && dim_mentions(in->m, d, symbol_is_inner, &outer)) return true;
+    *out = d & DIM_TABLE ? dim_substitute(in->m, d, in->regions[r].dims) : d;
+    return false;
+}
+
+type_id infer_region_result(struct infer *in, uint32_t r, uint32_t k)
+{
+    const struct fn *g = module_fn(in->m, in->regions[r].fn);
+    struct type t = type_get(in->m, value_type(g, g->results[k]));
+    dim dims[MAX_RANK];
+    for (uint32_t i = 0; i < t.rank; i++)
+        if (infer_region_dim_escapes(in, r, t.dims[i], &dims[i]))
+            infer_error(in, "result %u of its body has type %s, whose size is only known inside the body", k,
+                        type_text(in->m, g->symbols, value_type(g, g->results[k])));
+    return type_intern(in->m, t.dtype, t.rank, dims);
+}
+
+/* ---- nodes ---- */
+
+static struct infer infer_for(struct builder *b, const struct node_in *in, struct place place)
+{
+    return (struct infer){ .m = b->m, .symbols = b->symbols.data, .n_symbols = b->symbols.len, .op = in->op, .place = place, .groups = in->groups, .arena = &b->arena };
+}
+
+static void check_attrs(struct infer *in, const struct op_row *row)
+{
+    for (uint32_t i = 0; i < row->sig.n_attrs; i++) {
+        const struct attr_spec *spec = &row->sig.attrs[i];
+        uint8_t kind = in->attrs[i].kind;
+        if (kind == ATTR_ABSENT) {
+            if (spec->required) infer_error(in, "attribute '%s' is missing", spec->name);
+            continue;
+        }
+        if (kind != spec->kind && !(spec->kind == ATTR_SCALAR && (kind == ATTR_INT || kind == ATTR_REAL)))
+            infer_error(in, "attribute '%s' has the wrong kind", spec->name);
+    }
+}
+
+static void feed_error(struct infer *in, const struct fn *g, uint32_t have, uint32_t r)
+{
+    infer_error(in, "region %u (%s%s) takes %u parameters, given %u", r, g->name ? "@" : "body", g->name ? module_text(in->m, g->name) : "", g->n_params, have);
+}
+
+/* Types that the region's parameters must have here, in the region's order. */
+static uint32_t region_feeds(struct infer *in, const struct op_row *row, uint32_t r, const struct region *region, type_id *out, uint32_t room)
+{
+    const struct sig_region *sig = sig_region(row, r);
+    uint32_t n = 0, at = 0;
+    for (uint32_t g = 0; g < row->sig.n_groups; g++) {
+        uint32_t size = in->groups[g];
+        if (sig->feeds >> g & 1)
+            for (uint32_t i = 0; i < size; i++, n++) {
+                type_id t = in->operands[at + i];
+                if (row->sig.groups[g].kind == GROUP_OVER) {
+                    if (!type_get(in->m, t).rank) infer_error(in, "'%s' operand %u is a scalar, which has no leading dim", row->sig.groups[g].word, i);
+                    t = type_drop_leading(in->m, t);
+                }
+                if (n < room) out[n] = t;
+            }
+        at += size;
+    }
+    for (uint32_t i = 0; i < region->n_operands; i++, n++)
+        if (n < room) out[n] = in->operands[region->operands + i];
+    return n;
+}
+
+/* Finds what each outer symbol of the region's function is here and checks parameter types. */
+static void bind_region(struct infer *in, const struct op_row *row, uint32_t r, struct region *region, const dim *given)
+{
+    struct module *m = in->m;
+    const struct fn *g = module_fn(m, region->fn);
+    type_id *feeds = ARENA_NEW(in->arena, type_id, g->n_params);
+    uint32_t have = region_feeds(in, row, r, region, feeds, g->n_params);
+    if (have != g->n_params) feed_error(in, g, have, r);
+    dim *dims = ARENA_NEW(&m->arena, dim, g->n_outer_symbols);
+    for (uint32_t i = 0; i < g->n_outer_symbols; i++) dims[i] = given ? given[i] : HOP_NONE;
+    for (uint32_t p = 0; p < g->n_params; p++) {
+        struct type want = type_get(m, value_type(g, p)), found = type_get(m, feeds[p]);
+        if (want.dtype != found.dtype || want.rank != found.rank)
+            infer_error(in, "region %u: parameter %u (%%%s): expected %s, found %s", r, p, module_text(m, g->values[p].name),
+                        type_text(m, g->symbols, value_type(g, p)), infer_text(in, feeds[p]));
+        uint32_t s;
+        for (uint32_t i = 0; i < want.rank; i++)
+            if (want.dims[i] & DIM_TABLE && dim_is_symbol(m, want.dims[i], &s) && dims[s] == HOP_NONE) dims[s] = found.dims[i];
+    }
+    for (uint32_t i = 0; i < g->n_outer_symbols; i++)
+        if (dims[i] == HOP_NONE)
+            infer_error(in, "region %u: the dim '%s' of its function is bound by no parameter and not given", r, module_text(m, g->symbols[i].name));
+    region->dims = dims;
+    region->n_dims = g->n_outer_symbols;
+    for (uint32_t p = 0; p < g->n_params; p++)
+        infer_same_type(in, type_substitute(m, value_type(g, p), dims), feeds[p], arena_printf(&m->scratch, "region %u: parameter %u", r, p));
+    for (uint32_t i = 0; i < g->n_requires; i++)
+        infer_equal(in, dim_substitute(m, g->requires[i].a, dims), dim_substitute(m, g->requires[i].b, dims), "a requirement of the body");
+    for (uint32_t i = 0; i < g->n_outer_symbols; i++) {
+        int64_t lo, hi;
+        dim_range(m, in->symbols, dims[i], &lo, &hi);
+        if (hi < g->symbols[i].lo || lo > g->symbols[i].hi)
+            infer_error(in, "region %u: dim '%s' must lie in %lld..%lld, found %s", r, module_text(m, g->symbols[i].name), (long long)g->symbols[i].lo,
+                        (long long)g->symbols[i].hi, dim_text(in, dims[i]));
+    }
+}
+
+static bool mentions_inner(struct builder *b, dim d) { return d & DIM_TABLE && dim_mentions(b->m, d, symbol_is_inner, &b->n_outer_symbols); }
+
+void builder_require(struct builder *b, dim a, dim c, const char *what)
+{
+    struct infer in = { .m = b->m, .symbols = b->symbols.data, .n_symbols = b->symbols.len, .op = OP_check, .place = b->place, .arena = &b->arena };
+    infer_equal(&in, a, c, what);
+    for (uint32_t i = 0; i < in.requires.len; i++) {
+        struct require q = in.requires.data[i];
+        if (!mentions_inner(b, q.a) && !mentions_inner(b, q.b)) {
+            bool known = false;
+            for (uint32_t k = 0; k < b->requires.len; k++) known |= b->requires.data[k].a == q.a && b->requires.data[k].b == q.b;
+            if (!known) vec_push(&b->arena, &b->requires, q);
+            continue;
+        }
+        val x = builder_node(b, &(struct node_in){ .op = OP_dim_value, .attrs = &A_DIM(q.a), .place = q.place });
+        val y = builder_node(b, &(struct node_in){ .op = OP_dim_value, .attrs = &A_DIM(q.b), .place = q.place });
+        val eq = builder_node(b, &(struct node_in){ .op = OP_eq, .operands = (val[]){ x, y }, .n_operands = 2, .place = q.place });
+        struct attr format = A_STRING(module_string(b->m, "sizes agree", 11));
+        builder_node(b, &(struct node_in){ .op = OP_check, .operands = (val[]){ eq, x, y }, .n_operands = 3, .attrs = &format, .place = q.place });
+    }
+}
+
+static void copy_attr_list(struct module *m, struct attr *a)
+{
+    if (a->kind == ATTR_INTS || a->kind == ATTR_DIMS) a->list = arena_copy(&m->arena, a->list, a->n * sizeof *a->list);
+}
+
+val builder_node(struct builder *b, const struct node_in *in)
+{
+    static const struct attr absent[16];
+    const struct op_row *row = op_table[in->op];
+    struct place place = in->place.line ? in->place : b->place;
+    struct infer infer = infer_for(b, in, place);
+    infer.attrs = in->attrs ? in->attrs : absent;
+    bool higher = row->flags & OPF_HIGHER;
+    if (!higher && (in->n_operands < row->sig.min_operands || (row->sig.max_operands != MANY && in->n_operands > row->sig.max_operands)))
+        infer_error(&infer, "takes %u operand%s, given %u", row->sig.min_operands, row->sig.min_operands == 1 ? "" : "s", in->n_operands);
+    if (in->n_regions < row->sig.min_regions || (row->sig.max_regions != MANY && in->n_regions > row->sig.max_regions) || in->n_regions > UINT16_MAX)
+        infer_error(&infer, "takes %u region%s, given %u", row->sig.min_regions, row->sig.min_regions == 1 ? "" : "s", in->n_regions);
+    check_attrs(&infer, row);
+
+    uint32_t total = in->n_operands;
+    for (uint32_t r = 0; r < in->n_regions; r++) total += in->regions[r].n_operands;
+    val *operands = ARENA_NEW(&b->arena, val, total);
+    type_id *types = ARENA_NEW(&b->arena, type_id, total);
+    if (in->n_operands) memcpy(operands, in->operands, in->n_operands * sizeof *operands);
+    struct region *regions = in->n_regions ? ARENA_NEW(&b->arena, struct region, in->n_regions) : NULL;
+    uint32_t at = in->n_operands;
+    for (uint32_t r = 0; r < in->n_regions; r++) {
+        const struct region_in *ri = &in->regions[r];
+        regions[r] = (struct region){ .fn = ri->fn, .operands = at, .n_operands = ri->n_operands };
+        if (ri->n_operands) memcpy(operands + at, ri->operands, ri->n_operands * sizeof *operands);
+        at += ri->n_operands;
+    }
+    for (uint32_t i = 0; i < total; i++) {
+        if (operands[i] >= b->values.len) hop_throw(HOP_INTERNAL, "%s: operand %u is not a value of this function", row->name, i);
+        types[i] = b->values.data[operands[i]].type;
+    }
+    infer.n_operands = total;
+    infer.operands = types;
+    infer.n_regions = in->n_regions;
+    infer.regions = regions;
+    uint8_t effects = row->effect;
+    for (uint32_t r = 0; r < in->n_regions; r++) {
+        bind_region(&infer, row, r, &regions[r], in->regions[r].dims);
+        effects |= module_fn(b->m, in->regions[r].fn)->effects;
+    }
+    row->infer(&infer);
+
+    for (uint32_t i = 0; i < infer.requires.len; i++) { /* may emit check nodes, which come before this one */
+        struct place saved = b->place;
+        b->place = place;
+        builder_require(b, infer.requires.data[i].a, infer.requires.data[i].b, row->name);
+        b->place = saved;
+    }
+    uint32_t index = b->nodes.len;
+    for (uint32_t i = 0; i < infer.fresh; i++) {
+        char name[16];
+        int n = snprintf(name, sizeof name, "k%u", b->symbols.len);
+        vec_push(&b->arena, &b->symbols, (struct symbol){ module_string(b->m, name, (size_t)n), SYMBOL_NODE, index, infer.fresh_range[i].lo, infer.fresh_range[i].hi });
+    }
+    struct node node = { .op = in->op, .n_regions = (uint16_t)in->n_regions, .operands = b->pool.len, .n_operands = total, .results = b->values.len,
+                         .n_results = infer.n_results, .attrs = b->attrs.len, .regions = b->regions.len, .place = place };
+    vec_reserve(&b->arena, &b->pool, (uint64_t)b->pool.len + total + 4 > b->pool.cap ? HOP_MAX(b->pool.len + total + 4, b->pool.cap * 2) : 0);
+    for (uint32_t i = 0; i < total; i++) vec_push(&b->arena, &b->pool, operands[i]);
+    node.groups = b->pool.len;
+    if (higher)
+        for (uint32_t g = 0; g < row->sig.n_groups; g++) vec_push(&b->arena, &b->pool, in->groups[g]);
+    for (uint32_t i = 0; i < row->sig.n_attrs; i++) {
+        struct attr a = infer.attrs[i];
+        copy_attr_list(b->m, &a);
+        vec_push(&b->arena, &b->attrs, a);
+    }
+    for (uint32_t r = 0; r < in->n_regions; r++) vec_push(&b->arena, &b->regions, regions[r]);
+    for (uint32_t i = 0; i < infer.n_results; i++) vec_push(&b->arena, &b->values, (struct value){ infer.results[i], index, 0 });
+    vec_push(&b->arena, &b->nodes, node);
+    b->effects |= effects;
+    return infer.n_results ? node.results : VAL_NONE;
+}
+
+/* ---- finishing ---- */
+
+static void settle_symbols(struct fn *f, const struct module *m)
+{
+    for (uint32_t i = 0; i < f->n_outer_symbols; i++) f->symbols[i].origin = SYMBOL_DIM;
+    for (uint32_t p = f->n_params; p-- > 0;) {
+        struct type t = type_get(m, f->values[p].type);
+        uint32_t s;
+        for (uint32_t i = 0; i < t.rank; i++)
+            if (dim_is_symbol(m, t.dims[i], &s)) f->symbols[s].origin = SYMBOL_PARAM, f->symbols[s].index = p;
+    }
+}
+
+static uint64_t hash_attr(const struct attr *a)
+{
+    uint64_t h = hash_mix(a->kind, a->n);
+    if (a->kind == ATTR_INTS || a->kind == ATTR_DIMS) return a->n ? hash_mix(h, hash_bytes(a->list, a->n * sizeof *a->list, 1)) : h;
+    return a->kind == ATTR_ABSENT ? h : hash_mix(h, (uint64_t)a->i);
+}
+
+static uint64_t structural_hash(const struct fn *f)
+{
+    uint64_t h = hash_mix(f->n_params, f->n_nodes);
+    h = hash_mix(h, ((uint64_t)f->n_results << 32) | f->n_outer_symbols);
+    for (uint32_t i = 0; i < f->n_values; i++) h = hash_mix(h, f->values[i].type);
+    for (uint32_t i = 0; i < f->n_results; i++) h = hash_mix(h, f->results[i]);
+    for (uint32_t i = 0; i < f->n_symbols; i++) h = hash_mix(hash_mix(h, (uint64_t)f->symbols[i].lo), (uint64_t)f->symbols[i].hi);
+    for (uint32_t i = 0; i < f->n_requires; i++) h = hash_mix(h, ((uint64_t)f->requires[i].a << 32) | f->requires[i].b);
+    for (uint32_t i = 0; i < f->n_nodes; i++) {
+        const struct node *n = &f->nodes[i];
+        const struct op_row *row = node_row(n);
+        h = hash_mix(h, ((uint64_t)n->op << 32) | n->n_operands);
+        for (uint32_t k = 0; k < n->n_operands; k++) h = hash_mix(h, f->pool[n->operands + k]);
+        for (uint32_t k = 0; k < row->sig.n_attrs; k++) h = hash_mix(h, hash_attr(&f->attrs[n->attrs + k]));
+        for (uint32_t r = 0; r < n->n_regions; r++) {
+            const struct region *g = node_region(f, n, r);
+            h = hash_mix(h, ((uint64_t)g->fn << 32) | g->n_operands);
+            for (uint32_t k = 0; k < g->n_dims; k++) h = hash_mix(h, g->dims[k]);
+        }
+    }
+    return h;
+}
+
+static bool attr_equal(const struct attr *a, const struct attr *b)
+{
+    if (a->kind != b->kind || a->n != b->n) return false;
+    if (a->kind == ATTR_INTS || a->kind == ATTR_DIMS) return !a->n || !memcmp(a->list, b->list, a->n * sizeof *a->list);
+    return a->kind == ATTR_ABSENT || a->i == b->i; /* reals are compared by their bits */
+}
+
+static bool structurally_equal(const struct fn *a, const struct fn *b)
+{
+    if (a->n_params != b->n_params || a->n_nodes != b->n_nodes || a->n_values != b->n_values || a->n_results != b->n_results ||
+        a->n_symbols != b->n_symbols || a->n_outer_symbols != b->n_outer_symbols || a->n_requires != b->n_requires)
+        return false;
+    for (uint32_t i = 0; i < a->n_values; i++)
+        if (a->values[i].type != b->values[i].type) return false;
+    for (uint32_t i = 0; i < a->n_results; i++)
+        if (a->results[i] != b->results[i]) return false;
+    for (uint32_t i = 0; i < a->n_symbols; i++)
+        if (a->symbols[i].lo != b->symbols[i].lo || a->symbols[i].hi != b->symbols[i].hi) return false;
+    for (uint32_t i = 0; i < a->n_requires; i++)
+        if (a->requires[i].a != b->requires[i].a || a->requires[i].b != b->requires[i].b) return false;
+    for (uint32_t i = 0; i < a->n_nodes; i++) {
+        const struct node *x = &a->nodes[i], *y = &b->nodes[i];
+        const struct op_row *row = node_row(x);
+        if (x->op != y->op || x->n_operands != y->n_operands || x->n_results != y->n_results || x->n_regions != y->n_regions) return false;
+        if (x->n_operands && memcmp(a->pool + x->operands, b->pool + y->operands, x->n_operands * sizeof *a->pool)) return false;
+        for (uint32_t g = 0; g < row->sig.n_groups; g++)
+            if (a->pool[x->groups + g] != b->pool[y->groups + g]) return false;
+        for (uint32_t k = 0; k < row->sig.n_attrs; k++)
+            if (!attr_equal(&a->attrs[x->attrs + k], &b->attrs[y->attrs + k])) return false;
+        for (uint32_t r = 0; r < x->n_regions; r++) {
+            const struct region *g = node_region(a, x, r), *h = node_region(b, y, r);
+            if (g->fn != h->fn || g->n_operands != h->n_operands || g->n_dims != h->n_dims) return false;
+            if (g->n_dims && memcmp(g->dims, h->dims, g->n_dims * sizeof *g->dims)) return false;
+        }
+    }
+    return true;
+}
+
+uint32_t builder_finish(struct builder *b, const val *results, uint32_t n_results)
+{
+    struct module *m = b->m;
+    struct fn f = { .name = b->name, .place = b->fn_place, .n_params = b->n_params, .n_values = b->values.len, .n_nodes = b->nodes.len,
+                    .n_results = n_results, .n_symbols = b->symbols.len, .n_outer_symbols = b->n_outer_symbols, .n_requires = b->requires.len,
+                    .n_regions = b->regions.len, .values = b->values.data, .nodes = b->nodes.data, .results = (val *)results, .pool = b->pool.data,
+                    .attrs = b->attrs.data, .regions = b->regions.data, .symbols = b->symbols.data, .requires = b->requires.data, .effects = b->effects };
+    f.hash = structural_hash(&f);
+    if (!f.name)
+        for (uint32_t it = map_first(&m->fn_map, f.hash); it != HOP_NONE; it = map_next(&m->fn_map, f.hash, it)) {
+            const struct fn *other = module_fn(m, map_value(&m->fn_map, it));
+            if (structurally_equal(other, &f)) {
+                builder_abandon(b);
+                return other->id;
+            }
+        }
+    struct fn *out = arena_copy(&m->arena, &f, sizeof f);
+    out->id = m->fns.len;
+    out->values = arena_copy(&m->arena, f.values, f.n_values * sizeof *f.values);
+    out->nodes = arena_copy(&m->arena, f.nodes, f.n_nodes * sizeof *f.nodes);
+    out->results = arena_copy(&m->arena, results, n_results * sizeof *results);
+    out->pool = arena_copy(&m->arena, f.pool, b->pool.len * sizeof *f.pool);
+    out->attrs = arena_copy(&m->arena, f.attrs, b->attrs.len * sizeof *f.attrs);
+    out->regions = arena_copy(&m->arena, f.regions, b->regions.len * sizeof *f.regions);
+    out->symbols = arena_copy(&m->arena, f.symbols, f.n_symbols * sizeof *f.symbols);
+    out->requires = arena_copy(&m->arena, f.requires, f.n_requires * sizeof *f.requires);
+    settle_symbols(out, m);
+    vec_push(&m->arena, &m->fns, out);
+    if (!f.name) map_put(&m->fn_map, f.hash, out->id);
+    builder_abandon(b);
+    return out->id;
+}
+
+/* ---- accessors ---- */
+
+const val *node_group(const struct fn *f, const struct node *n, uint32_t g, uint32_t *first)
+{
+    uint32_t at = 0;
+    for (uint32_t i = 0; i < g; i++) at += node_group_size(f, n, i);
+    if (first) *first = at;
+    return node_operands(f, n) + at;
+}
+
+const val *node_region_operands(const struct fn *f, const struct node *n, uint32_t r) { return node_operands(f, n) + node_region(f, n, r)->operands; }
+
+uint32_t sig_result_sizes(const struct op_row *row, uint32_t r, const uint32_t *groups, uint32_t n_region_results, uint32_t sizes[3])
+{
+    const struct sig_region *sig = sig_region(row, r);
+    uint32_t n = 0, left = n_region_results;
+    while (n < 3 && sig->results[n]) n++;
+    for (uint32_t i = 0; i < n; i++) sizes[i] = 0;
+    if (n > 1)
+        for (uint32_t g = 0; g < row->sig.n_groups; g++)
+            if (row->sig.groups[g].kind == GROUP_CARRY) {
+                sizes[0] = HOP_MIN(groups[g], left);
+                left -= sizes[0];
+                break;
+            }
+    if (n) sizes[n - 1] = left;
+    return n;
+}
+
+/* ---- copying ---- */
+
+void copier_begin(struct copier *c, struct builder *b, const struct fn *f)
+{
+    c->b = b;
+    c->f = f;
+    c->values = ARENA_NEW(&b->arena, val, f->n_values);
+    memset(c->values, 0xff, f->n_values * sizeof *c->values);
+    c->symbols = ARENA_NEW(&b->arena, dim, f->n_symbols);
+    for (uint32_t i = 0; i < f->n_symbols; i++) c->symbols[i] = i < f->n_outer_symbols && i < b->n_outer_symbols ? dim_symbol(b->m, i) : HOP_NONE;
+}
+
+void copier_params(struct copier *c)
+{
+    for (uint32_t p = 0; p < c->f->n_params; p++) c->values[p] = builder_param(c->b, copier_type(c, value_type(c->f, p)), c->f->values[p].name);
+}
+
+dim copier_dim(struct copier *c, dim d) { return d & DIM_TABLE ? dim_substitute(c->b->m, d, c->symbols) : d; }
+type_id copier_type(struct copier *c, type_id t) { return type_substitute(c->b->m, t, c->symbols); }
+
+struct node_in copier_node_in(struct copier *c, const struct node *n)
+{
+    struct arena *scratch = &c->b->arena;
+    const struct op_row *row = node_row(n);
+    uint32_t own = n->n_operands;
+    for (uint32_t r = 0; r < n->n_regions; r++) own -= node_region(c->f, n, r)->n_operands;
+    val *operands = ARENA_NEW(scratch, val, n->n_operands);
+    for (uint32_t i = 0; i < n->n_operands; i++) {
+        operands[i] = c->values[node_operands(c->f, n)[i]];
+        if (operands[i] == VAL_NONE) hop_throw(HOP_INTERNAL, "%s: an operand was not copied before it", row->name);
+    }
+    struct attr *attrs = ARENA_NEW(scratch, struct attr, row->sig.n_attrs);
+    for (uint32_t i = 0; i < row->sig.n_attrs; i++) {
+        attrs[i] = *node_attr(c->f, n, i);
+        if (attrs[i].kind == ATTR_DIM) attrs[i].i = copier_dim(c, (dim)attrs[i].i);
+        if (attrs[i].kind != ATTR_DIMS) continue;
+        dim *list = ARENA_NEW(scratch, dim, attrs[i].n);
+        for (uint32_t k = 0; k < attrs[i].n; k++) list[k] = copier_dim(c, attrs[i].list[k]);
+        attrs[i].list = list;
+    }
+    struct region_in *regions = n->n_regions ? ARENA_NEW(scratch, struct region_in, n->n_regions) : NULL;
+    for (uint32_t r = 0; r < n->n_regions; r++) {
+        const struct region *g = node_region(c->f, n, r);
+        dim *dims = ARENA_NEW(scratch, dim, g->n_dims);
+        for (uint32_t k = 0; k < g->n_dims; k++) dims[k] = copier_dim(c, g->dims[k]);
+        regions[r] = (struct region_in){ g->fn, operands + g->operands, g->n_operands, dims };
+    }
+    return (struct node_in){ .op = n->op, .operands = operands, .n_operands = own, .groups = c->f->pool + n->groups, .attrs = attrs,
+                             .regions = regions, .n_regions = n->n_regions, .place = n->place };
+}
+
+void copier_bind(struct copier *c, const struct node *n, const val *results)
+{
+    struct module *m = c->b->m;
+    for (uint32_t i = 0; i < n->n_results; i++) {
+        c->values[n->results + i] = results[i];
+        if (results[i] == VAL_NONE) continue;
+        uint32_t name = c->f->values[n->results + i].name;
+        if (name && !c->b->values.data[results[i]].name) c->b->values.data[results[i]].name = name;
+        struct type was = type_get(m, value_type(c->f, n->results + i)), is = type_get(m, builder_type(c->b, results[i]));
+        uint32_t s, skip = is.rank > was.rank ? (uint32_t)(is.rank - was.rank) : 0; /* a batched result has its batch dim in front */
+        for (uint32_t d = 0; d < was.rank && d + skip < is.rank; d++)
+            if (was.dims[d] & DIM_TABLE && dim_is_symbol(m, was.dims[d], &s) && c->symbols[s] == HOP_NONE) c->symbols[s] = is.dims[d + skip];
+    }
+}
+
+val copier_node(struct copier *c, const struct node *n)
+{
+    struct node_in in = copier_node_in(c, n);
+    val first = builder_node(c->b, &in);
+    val *results = ARENA_NEW(&c->b->arena, val, n->n_results);
+    for (uint32_t i = 0; i < n->n_results; i++) results[i] = first + i;
+    copier_bind(c, n, results);
+    return first;
+}
+
+void copier_body(struct copier *c, val *results)
+{
+    for (uint32_t i = 0; i < c->f->n_requires; i++)
+        builder_require(c->b, copier_dim(c, c->f->requires[i].a), copier_dim(c, c->f->requires[i].b), "requirement");
+    for (uint32_t i = 0; i < c->f->n_nodes; i++) copier_node(c, fn_node(c->f, i));
+    for (uint32_t i = 0; i < c->f->n_results; i++) results[i] = c->values[c->f->results[i]];
+}

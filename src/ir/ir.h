@@ -1,0 +1,316 @@
+/* The program representation: dtypes, dims, types, constants, closed functions of index-based nodes, modules, and the builder that makes
+ * functions. A finished function never changes; every pass and transform builds a new one. Everything is owned by its module's arena. */
+#ifndef HOP_IR_H
+#define HOP_IR_H
+
+#include "base/base.h"
+
+struct module;
+struct builder;
+
+/* ---- dtypes ---- */
+
+enum dtype_kind { KIND_BOOL, KIND_INT, KIND_UINT, KIND_FLOAT };
+enum dtype { DT_BOOL, DT_I32, DT_I64, DT_U32, DT_F32, DT_F64, DT_COUNT };
+struct dtype_info {
+    const char *name;
+    uint8_t size; /* bytes */
+    uint8_t kind;
+};
+extern const struct dtype_info dtype_info[DT_COUNT];
+static inline bool dtype_is_float(enum dtype t) { return dtype_info[t].kind == KIND_FLOAT; }
+static inline bool dtype_is_integer(enum dtype t) { return dtype_info[t].kind == KIND_INT || dtype_info[t].kind == KIND_UINT; }
+bool dtype_from_name(const char *name, size_t length, enum dtype *out);
+
+/* ---- dims ---- */
+
+/* An integer expression in canonical form, interned by the module: equal dims have equal ids. Constants below 2^31 are their own id.
+ * A symbol is an index into the symbol table of the function in which the dim stands. */
+typedef uint32_t dim;
+enum dim_kind { DIM_CONST, DIM_SYMBOL, DIM_SUM, DIM_PRODUCT, DIM_FLOORDIV, DIM_MOD, DIM_MIN, DIM_MAX };
+struct dim_node {
+    uint8_t kind;
+    uint32_t n;            /* arguments */
+    int64_t value;         /* constant, symbol index, or constant term of a sum */
+    const dim *args;       /* sum: products or atoms, ascending; product: atoms, ascending; others: two dims */
+    const int64_t *coefs;  /* sum: coefficient of each argument, none zero */
+};
+#define DIM_TABLE 0x80000000u
+struct symbol;
+dim dim_const(struct module *m, int64_t value);
+dim dim_symbol(struct module *m, uint32_t index);
+dim dim_add(struct module *m, dim a, dim b);
+dim dim_sub(struct module *m, dim a, dim b);
+dim dim_mul(struct module *m, dim a, dim b);
+dim dim_floordiv(struct module *m, dim a, dim b);
+dim dim_mod(struct module *m, dim a, dim b);
+dim dim_min(struct module *m, dim a, dim b);
+dim dim_max(struct module *m, dim a, dim b);
+struct dim_node dim_get(const struct module *m, dim d);
+static inline bool dim_is_const(const struct module *m, dim d) { return !(d & DIM_TABLE) || dim_get(m, d).kind == DIM_CONST; }
+int64_t dim_const_value(const struct module *m, dim d);         /* of a constant */
+bool dim_is_symbol(const struct module *m, dim d, uint32_t *index);
+dim dim_substitute(struct module *m, dim d, const dim *symbols); /* symbol k becomes symbols[k] */
+int64_t dim_eval(const struct module *m, dim d, const int64_t *symbols); /* throws on overflow and division by zero */
+void dim_range(const struct module *m, const struct symbol *symbols, dim d, int64_t *lo, int64_t *hi); /* saturates at INT64_MIN/MAX */
+/* 1: a <= b always; 0: unknown or false */
+bool dim_provably_le(struct module *m, const struct symbol *symbols, dim a, dim b);
+bool dim_mentions(const struct module *m, dim d, bool (*test)(void *ctx, uint32_t symbol), void *ctx);
+/* Prints with the given function's symbol names; `symbols` NULL prints $k. */
+void dim_print(const struct module *m, const struct symbol *symbols, dim d, struct text *out);
+
+/* ---- types ---- */
+
+typedef uint32_t type_id;
+struct type {
+    uint8_t dtype, rank;
+    const dim *dims;
+};
+enum { MAX_RANK = 12 };
+type_id type_intern(struct module *m, enum dtype dtype, uint32_t rank, const dim *dims);
+struct type type_get(const struct module *m, type_id t);
+type_id type_substitute(struct module *m, type_id t, const dim *symbols);
+static inline type_id type_scalar(struct module *m, enum dtype dtype) { return type_intern(m, dtype, 0, NULL); }
+type_id type_prepend(struct module *m, type_id t, dim d);     /* T[...] -> T[d, ...] */
+type_id type_drop_leading(struct module *m, type_id t);        /* T[d, ...] -> T[...] */
+type_id type_with_dtype(struct module *m, type_id t, enum dtype dtype);
+dim type_elements(struct module *m, type_id t);
+void type_print(const struct module *m, const struct symbol *symbols, type_id t, struct text *out); /* f32[T, 64] */
+const char *type_text(const struct module *m, const struct symbol *symbols, type_id t); /* in the module's scratch, for messages */
+
+/* ---- functions ---- */
+
+typedef uint32_t val; /* index of a value in its function (or in the builder making it) */
+#define VAL_NONE HOP_NONE
+#define NODE_NONE HOP_NONE
+
+enum symbol_origin {
+    SYMBOL_PARAM, /* bound by the type of a parameter: some dim of parameter `index` is exactly this symbol */
+    SYMBOL_DIM,   /* an explicit dim parameter */
+    SYMBOL_NODE   /* bound by a result of node `index` (data-dependent) */
+};
+struct symbol {
+    uint32_t name; /* string id */
+    uint8_t origin;
+    uint32_t index;
+    int64_t lo, hi; /* inclusive; hi INT64_MAX: unbounded */
+};
+
+struct value {
+    type_id type;
+    uint32_t node; /* the node that defines it, NODE_NONE for a parameter */
+    uint32_t name; /* string id, 0: none */
+};
+
+enum attr_kind {
+    ATTR_ABSENT,
+    ATTR_FLAG,   /* i: 0 or 1 */
+    ATTR_INT,    /* i */
+    ATTR_REAL,   /* r */
+    ATTR_INTS,   /* list of int32 in uint32 words */
+    ATTR_DIM,    /* i: a dim */
+    ATTR_DIMS,   /* list of dims */
+    ATTR_DTYPE,  /* i */
+    ATTR_STRING, /* i: string id */
+    ATTR_CONST,  /* i: index of a module constant */
+    ATTR_WORD,   /* i: index into the words of the attribute's specification */
+    ATTR_SCALAR  /* only in specifications: an ATTR_INT or ATTR_REAL literal */
+};
+struct attr {
+    uint8_t kind;
+    uint32_t n; /* list length */
+    union {
+        int64_t i;
+        double r;
+        const uint32_t *list;
+    };
+};
+
+/* A body of a higher-order node: the function, its own operands, and what each of the function's parameter and dim symbols is here. */
+struct region {
+    uint32_t fn;
+    uint32_t operands, n_operands; /* the region's own operands: positions among the node's operands */
+    const dim *dims;               /* one per symbol of the function that no node of it binds (they come first in its table) */
+    uint32_t n_dims;
+};
+
+struct node {
+    uint16_t op, n_regions;
+    uint32_t operands, n_operands; /* in fn->pool */
+    uint32_t results, n_results;   /* consecutive values */
+    uint32_t attrs;                /* in fn->attrs, as many as the row's specification */
+    uint32_t regions;              /* in fn->regions */
+    uint32_t groups;               /* in fn->pool: sizes of the row's operand groups (higher-order rows only) */
+    struct place place;
+};
+
+/* `a == b` must hold when the function is entered. */
+struct require {
+    dim a, b;
+    struct place place;
+};
+
+enum effect {
+    EFFECT_NONE = 0,
+    EFFECT_CHECK = 1, /* may end the run; otherwise pure: may be moved among pure nodes, not removed, not duplicated */
+    EFFECT_IO = 2     /* visible outside: keeps its order */
+};
+
+struct fn {
+    uint32_t id, name; /* name 0: an anonymous body */
+    struct place place;
+    uint32_t n_params, n_values, n_nodes, n_results, n_symbols, n_requires, n_regions;
+    uint32_t n_outer_symbols; /* symbols not bound by nodes; they are the first ones */
+    struct value *values;     /* the parameters come first */
+    struct node *nodes;
+    val *results;
+    uint32_t *pool;
+    struct attr *attrs;
+    struct region *regions;
+    struct symbol *symbols;
+    struct require *requires;
+    uint8_t effects; /* union over its nodes, bodies included */
+    uint64_t hash;   /* structural; equal functions have equal hashes */
+};
+
+static inline const struct node *fn_node(const struct fn *f, uint32_t i) { return &f->nodes[i]; }
+static inline const val *node_operands(const struct fn *f, const struct node *n) { return f->pool + n->operands; }
+static inline const struct attr *node_attr(const struct fn *f, const struct node *n, uint32_t k) { return &f->attrs[n->attrs + k]; }
+static inline const struct region *node_region(const struct fn *f, const struct node *n, uint32_t r) { return &f->regions[n->regions + r]; }
+static inline uint32_t node_group_size(const struct fn *f, const struct node *n, uint32_t g) { return f->pool[n->groups + g]; }
+/* Operands of group g (position of its first among the node's operands in *first when not NULL). */
+const val *node_group(const struct fn *f, const struct node *n, uint32_t g, uint32_t *first);
+const val *node_region_operands(const struct fn *f, const struct node *n, uint32_t r);
+static inline type_id value_type(const struct fn *f, val v) { return f->values[v].type; }
+
+/* ---- constants, modules ---- */
+
+struct constant {
+    type_id type; /* static */
+    uint32_t name;
+    const void *data; /* contiguous, little-endian, bool one byte */
+    size_t bytes;
+    uint64_t hash;
+};
+
+struct program_test; /* text.h */
+
+struct module {
+    struct arena arena;
+    struct arena scratch; /* for messages; emptied whenever convenient */
+    vec(const char *) strings; /* string 0 is "" */
+    struct map string_map;
+    vec(struct dim_node) dims;
+    struct map dim_map;
+    vec(struct type) types;
+    struct map type_map;
+    vec(struct fn *) fns;
+    struct map fn_map; /* structural hash -> anonymous function, for sharing */
+    vec(struct constant) constants;
+    struct map constant_map;
+    vec(const char *) files;
+    vec(struct program_test *) tests;
+    struct map memo; /* memoised transforms, owned by the engines (memo_get, memo_put) */
+    vec(struct memo_entry { uint64_t key[4]; uint32_t value[2]; }) memo_entries;
+};
+
+struct module *module_new(void);
+void module_free(void *m); /* accepts NULL */
+uint32_t module_string(struct module *m, const char *text, size_t length);
+static inline const char *module_text(const struct module *m, uint32_t id) { return m->strings.data[id]; }
+uint16_t module_file(struct module *m, const char *name);
+uint32_t module_constant(struct module *m, type_id type, const void *data, size_t bytes, uint32_t name);
+static inline const struct fn *module_fn(const struct module *m, uint32_t id) { return m->fns.data[id]; }
+uint32_t module_find(const struct module *m, const char *name); /* HOP_NONE when there is none */
+void module_rename(struct module *m, uint32_t fn, const char *name);
+const char *place_text(struct module *m, struct place p); /* "file:line:col: " or "" */
+/* Memoised results of transforms: key words are chosen by the engine (first one a tag). */
+bool memo_get(const struct module *m, const uint64_t key[4], uint32_t value[2]);
+void memo_put(struct module *m, const uint64_t key[4], uint32_t a, uint32_t b);
+
+/* ---- building ---- */
+
+struct region_in {
+    uint32_t fn;
+    const val *operands; /* the region's own */
+    uint32_t n_operands;
+    const dim *dims;     /* what each outer symbol of fn is here; NULL: all are found from the operand types */
+};
+struct node_in {
+    uint16_t op;
+    const val *operands; /* node-level groups one after the other (without the regions' own) */
+    uint32_t n_operands;
+    const uint32_t *groups; /* group sizes for higher-order rows; NULL for first-order */
+    const struct attr *attrs; /* one per attribute of the row, ATTR_ABSENT where not given; NULL: all absent */
+    const struct region_in *regions;
+    uint32_t n_regions;
+    /* Symbols to use for the data-dependent dims of the results, in order of first appearance; NULL: fresh ones. */
+    struct place place;
+};
+
+struct builder {
+    struct module *m;
+    struct arena arena; /* scratch of the build; freed when it ends */
+    struct place place; /* given to nodes whose node_in has none */
+    uint32_t n_params;
+    vec(struct value) values;
+    vec(struct node) nodes;
+    vec(uint32_t) pool;
+    vec(struct attr) attrs;
+    vec(struct region) regions;
+    vec(struct symbol) symbols;
+    vec(struct require) requires;
+    uint32_t n_outer_symbols;
+    uint8_t effects;
+    uint32_t name; /* of the function being made, 0: anonymous */
+    struct place fn_place;
+};
+
+/* A builder lives on the caller's stack. begin registers its cleanup, finish and abandon end it. `like` gives its outer symbols to
+ * the new function, so that types of `like` that mention only those mean the same in it (NULL: none). */
+void builder_begin(struct builder *b, struct module *m, const struct fn *like);
+void builder_abandon(struct builder *b);
+uint32_t builder_symbol(struct builder *b, uint32_t name, int64_t lo, int64_t hi); /* an outer symbol; before any node */
+val builder_param(struct builder *b, type_id type, uint32_t name);                  /* before any node */
+val builder_node(struct builder *b, const struct node_in *in); /* checks, infers; returns the first result (VAL_NONE if none) */
+void builder_require(struct builder *b, dim a, dim c, const char *what); /* a == c: nothing, a require, a check node, or an error */
+static inline type_id builder_type(const struct builder *b, val v) { return b->values.data[v].type; }
+void builder_name(struct builder *b, val v, uint32_t name);
+/* Ends the build and returns the function. An anonymous function (b->name 0) equal to an existing one becomes that one.
+ * Unused outer symbols are kept. */
+uint32_t builder_finish(struct builder *b, const val *results, uint32_t n_results);
+
+/* Copying nodes of a function into a builder, with values and symbols renamed. */
+struct copier {
+    struct builder *b;
+    const struct fn *f;
+    val *values;  /* value of f -> value in b, VAL_NONE where not yet there */
+    dim *symbols; /* symbol of f -> dim in b */
+};
+void copier_begin(struct copier *c, struct builder *b, const struct fn *f); /* symbols start as: outer k -> symbol k of b */
+void copier_params(struct copier *c);                     /* makes f's parameters parameters of b */
+dim copier_dim(struct copier *c, dim d);
+type_id copier_type(struct copier *c, type_id t);
+/* Copies a node (its operands must be mapped); maps its results and the symbols it binds. Returns its first result. */
+val copier_node(struct copier *c, const struct node *n);
+/* A node_in for n with operands, attributes and region dims mapped into b; scratch from b's arena. May be changed before building. */
+struct node_in copier_node_in(struct copier *c, const struct node *n);
+/* After building something in place of n: maps n's results to `results` (consecutive or not) and binds the symbols that n binds. */
+void copier_bind(struct copier *c, const struct node *n, const val *results);
+/* Copies all nodes of f (parameters mapped before); fills results[f->n_results]. That is inlining. */
+void copier_body(struct copier *c, val *results);
+
+/* Attribute literals for node_in. */
+#define A_NONE ((struct attr){ .kind = ATTR_ABSENT })
+#define A_FLAG(x) ((struct attr){ .kind = (x) ? ATTR_FLAG : ATTR_ABSENT, .i = 1 })
+#define A_INT(x) ((struct attr){ .kind = ATTR_INT, .i = (x) })
+#define A_REAL(x) ((struct attr){ .kind = ATTR_REAL, .r = (x) })
+#define A_DIM(d) ((struct attr){ .kind = ATTR_DIM, .i = (d) })
+#define A_DTYPE(t) ((struct attr){ .kind = ATTR_DTYPE, .i = (t) })
+#define A_WORD(w) ((struct attr){ .kind = ATTR_WORD, .i = (w) })
+#define A_STRING(s) ((struct attr){ .kind = ATTR_STRING, .i = (s) })
+#define A_CONST(c) ((struct attr){ .kind = ATTR_CONST, .i = (c) })
+#define A_INTS(p, count) ((struct attr){ .kind = ATTR_INTS, .n = (count), .list = (p) })
+#define A_DIMS(p, count) ((struct attr){ .kind = ATTR_DIMS, .n = (count), .list = (p) })
+
+#endif

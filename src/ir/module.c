@@ -1,0 +1,195 @@
+/* Modules and what they intern: strings, types, constants, file names, memoised transforms. */
+#include "ir/ir.h"
+#include "ir/table.h"
+
+const struct dtype_info dtype_info[DT_COUNT] = {
+    [DT_BOOL] = { "bool", 1, KIND_BOOL }, [DT_I32] = { "i32", 4, KIND_INT }, [DT_I64] = { "i64", 8, KIND_INT },
+    [DT_U32] = { "u32", 4, KIND_UINT },   [DT_F32] = { "f32", 4, KIND_FLOAT }, [DT_F64] = { "f64", 8, KIND_FLOAT },
+};
+
+bool dtype_from_name(const char *name, size_t length, enum dtype *out)
+{
+    for (int i = 0; i < DT_COUNT; i++)
+        if (strlen(dtype_info[i].name) == length && !memcmp(dtype_info[i].name, name, length)) return *out = (enum dtype)i, true;
+    return false;
+}
+
+struct module *module_new(void)
+{
+    struct module *m = hop_calloc(1, sizeof *m);
+    hop_cleanup_push(module_free, m);
+    m->string_map.arena = m->dim_map.arena = m->type_map.arena = &m->arena;
+    m->fn_map.arena = m->constant_map.arena = m->memo.arena = &m->arena;
+    vec_push(&m->arena, &m->strings, "");
+    module_file(m, "");
+    hop_cleanup_pop(m);
+    return m;
+}
+
+void module_free(void *module)
+{
+    struct module *m = module;
+    if (!m) return;
+    arena_free(&m->arena);
+    arena_free(&m->scratch);
+    hop_free(m);
+}
+
+uint32_t module_string(struct module *m, const char *text, size_t length)
+{
+    if (!length) return 0;
+    uint64_t h = hash_bytes(text, length, 0);
+    for (uint32_t it = map_first(&m->string_map, h); it != HOP_NONE; it = map_next(&m->string_map, h, it)) {
+        const char *s = m->strings.data[map_value(&m->string_map, it)];
+        if (!strncmp(s, text, length) && !s[length]) return map_value(&m->string_map, it);
+    }
+    vec_push(&m->arena, &m->strings, arena_string(&m->arena, text, length));
+    map_put(&m->string_map, h, m->strings.len - 1);
+    return m->strings.len - 1;
+}
+
+uint16_t module_file(struct module *m, const char *name)
+{
+    for (uint32_t i = 0; i < m->files.len; i++)
+        if (!strcmp(m->files.data[i], name)) return (uint16_t)i;
+    if (m->files.len > UINT16_MAX) return 0;
+    vec_push(&m->arena, &m->files, arena_string(&m->arena, name, strlen(name)));
+    return (uint16_t)(m->files.len - 1);
+}
+
+uint32_t module_constant(struct module *m, type_id type, const void *data, size_t bytes, uint32_t name)
+{
+    uint64_t h = hash_mix(hash_bytes(data, bytes, 0), type);
+    for (uint32_t it = map_first(&m->constant_map, h); it != HOP_NONE; it = map_next(&m->constant_map, h, it)) {
+        const struct constant *c = &m->constants.data[map_value(&m->constant_map, it)];
+        if (c->type == type && c->bytes == bytes && (!bytes || !memcmp(c->data, data, bytes)) && (!name || !c->name || c->name == name)) {
+            if (name) m->constants.data[map_value(&m->constant_map, it)].name = name;
+            return map_value(&m->constant_map, it);
+        }
+    }
+    char *copy = arena_alloc(&m->arena, bytes + 64);
+    copy = (char *)(((uintptr_t)copy + 63) & ~(uintptr_t)63);
+    if (bytes) memcpy(copy, data, bytes);
+    vec_push(&m->arena, &m->constants, (struct constant){ type, name, copy, bytes, h });
+    map_put(&m->constant_map, h, m->constants.len - 1);
+    return m->constants.len - 1;
+}
+
+uint32_t module_find(const struct module *m, const char *name)
+{
+    for (uint32_t i = m->fns.len; i-- > 0;) /* the newest of that name */
+        if (m->fns.data[i]->name && !strcmp(module_text(m, m->fns.data[i]->name), name)) return i;
+    return HOP_NONE;
+}
+
+void module_rename(struct module *m, uint32_t fn, const char *name) { m->fns.data[fn]->name = module_string(m, name, strlen(name)); }
+
+const char *place_text(struct module *m, struct place p)
+{
+    if (!p.line) return "";
+    const char *file = m->files.data[p.file];
+    return p.col ? arena_printf(&m->scratch, "%s:%u:%u: ", file, p.line, p.col) : arena_printf(&m->scratch, "%s:%u: ", file, p.line);
+}
+
+static uint64_t memo_hash(const uint64_t key[4]) { return hash_bytes(key, 4 * sizeof *key, 7); }
+
+bool memo_get(const struct module *m, const uint64_t key[4], uint32_t value[2])
+{
+    uint64_t h = memo_hash(key);
+    for (uint32_t it = map_first(&m->memo, h); it != HOP_NONE; it = map_next(&m->memo, h, it)) {
+        const struct memo_entry *e = &m->memo_entries.data[map_value(&m->memo, it)];
+        if (!memcmp(e->key, key, sizeof e->key)) return memcpy(value, e->value, sizeof e->value), true;
+    }
+    return false;
+}
+
+void memo_put(struct module *m, const uint64_t key[4], uint32_t a, uint32_t b)
+{
+    struct memo_entry e = { { key[0], key[1], key[2], key[3] }, { a, b } };
+    vec_push(&m->arena, &m->memo_entries, e);
+    map_put(&m->memo, memo_hash(key), m->memo_entries.len - 1);
+}
+
+/* ---- types ---- */
+
+type_id type_intern(struct module *m, enum dtype dtype, uint32_t rank, const dim *dims)
+{
+    if (rank > MAX_RANK) hop_throw(HOP_INVALID, "a type has %u dims, at most %d are possible", rank, MAX_RANK);
+    uint64_t h = hash_mix(dtype * 64 + rank, 0x7479);
+    for (uint32_t i = 0; i < rank; i++) h = hash_mix(h, dims[i]);
+    for (uint32_t it = map_first(&m->type_map, h); it != HOP_NONE; it = map_next(&m->type_map, h, it)) {
+        const struct type *t = &m->types.data[map_value(&m->type_map, it)];
+        if (t->dtype == dtype && t->rank == rank && (!rank || !memcmp(t->dims, dims, rank * sizeof *dims))) return map_value(&m->type_map, it);
+    }
+    __int128 bytes = dtype_info[dtype].size;
+    for (uint32_t i = 0; i < rank; i++)
+        if (dim_is_const(m, dims[i])) {
+            int64_t d = dim_const_value(m, dims[i]);
+            if (d < 0) hop_throw(HOP_INVALID, "a dim is negative: %lld", (long long)d);
+            bytes *= d ? d : 1;
+            if (bytes > INT64_MAX / 4) hop_throw(HOP_INVALID, "a size overflows: the product of the dims of one type passes 2^61 bytes");
+        }
+    vec_push(&m->arena, &m->types, (struct type){ (uint8_t)dtype, (uint8_t)rank, arena_copy(&m->arena, dims, rank * sizeof *dims) });
+    map_put(&m->type_map, h, m->types.len - 1);
+    return m->types.len - 1;
+}
+
+struct type type_get(const struct module *m, type_id t) { return m->types.data[t]; }
+
+type_id type_substitute(struct module *m, type_id t, const dim *symbols)
+{
+    struct type type = type_get(m, t);
+    dim dims[MAX_RANK];
+    bool changed = false;
+    for (uint32_t i = 0; i < type.rank; i++) {
+        dims[i] = type.dims[i] & DIM_TABLE ? dim_substitute(m, type.dims[i], symbols) : type.dims[i];
+        changed |= dims[i] != type.dims[i];
+    }
+    return changed ? type_intern(m, type.dtype, type.rank, dims) : t;
+}
+
+type_id type_prepend(struct module *m, type_id t, dim d)
+{
+    struct type type = type_get(m, t);
+    dim dims[MAX_RANK + 1] = { d };
+    if (type.rank) memcpy(dims + 1, type.dims, type.rank * sizeof *dims);
+    return type_intern(m, type.dtype, type.rank + 1u, dims);
+}
+
+type_id type_drop_leading(struct module *m, type_id t)
+{
+    struct type type = type_get(m, t);
+    return type_intern(m, type.dtype, type.rank - 1u, type.dims + 1);
+}
+
+type_id type_with_dtype(struct module *m, type_id t, enum dtype dtype)
+{
+    struct type type = type_get(m, t);
+    return type_intern(m, dtype, type.rank, type.dims);
+}
+
+dim type_elements(struct module *m, type_id t)
+{
+    struct type type = type_get(m, t);
+    dim n = 1;
+    for (uint32_t i = 0; i < type.rank; i++) n = dim_mul(m, n, type.dims[i]);
+    return n;
+}
+
+void type_print(const struct module *m, const struct symbol *symbols, type_id t, struct text *out)
+{
+    struct type type = type_get(m, t);
+    text_add(out, "%s[", dtype_info[type.dtype].name);
+    for (uint32_t i = 0; i < type.rank; i++) {
+        if (i) text_str(out, ", ");
+        dim_print(m, symbols, type.dims[i], out);
+    }
+    text_str(out, "]");
+}
+
+const char *type_text(const struct module *m, const struct symbol *symbols, type_id t)
+{
+    struct text out = { .arena = (struct arena *)&m->scratch };
+    type_print(m, symbols, t, &out);
+    return out.data;
+}

@@ -1,0 +1,208 @@
+/* The operator table: one row an operator, one column a rule. Engines reach operators through this header and name none of them
+ * except the few they emit themselves (add for accumulating cotangents, …). Rows live in src/ops (first-order families) and src/hops. */
+#ifndef HOP_TABLE_H
+#define HOP_TABLE_H
+
+#include "ir/ir.h"
+
+enum op {
+#define OP(name) OP_##name,
+#include "ops/ops.def"
+#undef OP
+    OP_COUNT
+};
+
+/* ---- signature ---- */
+
+enum group_kind {
+    GROUP_PLAIN, /* handed to the operator itself (the index of a switch) */
+    GROUP_CARRY, /* region parameters of the same type; the region gives the next ones back */
+    GROUP_OVER   /* region parameters without the leading dim */
+};
+struct sig_group {
+    const char *word; /* "carry", "over"; "" for plain operands in bare parentheses */
+    uint8_t kind;
+};
+struct sig_region {
+    const char *word;      /* label in text when a node has regions of different roles ("cond", "body"); else "" */
+    uint8_t feeds;         /* bit g: operand group g gives parameters, in order, before the region's own operands */
+    const char *results[3]; /* words for the groups of its results in text: "next", "stack"; "yield"; NULL ends */
+};
+struct attr_spec {
+    const char *name;
+    uint8_t kind; /* enum attr_kind */
+    bool required;
+    const char *const *words; /* ATTR_WORD: the choices, NULL ends */
+};
+enum { MANY = 255 };
+struct signature {
+    uint8_t min_operands, max_operands; /* first-order; MANY: no limit */
+    uint8_t n_attrs;
+    const struct attr_spec *attrs;
+    uint8_t n_groups; /* higher-order */
+    struct sig_group groups[3];
+    uint8_t min_regions, max_regions;
+    struct sig_region regions[2]; /* when max_regions is MANY all regions are like regions[0] */
+};
+
+/* ---- rules ---- */
+
+/* infer: result types from operand types. */
+struct infer {
+    struct module *m;
+    const struct symbol *symbols; /* of the function around, for messages and ranges */
+    uint32_t n_symbols;
+    uint16_t op;
+    struct place place;
+    uint32_t n_operands; /* all, the regions' own included */
+    const type_id *operands;
+    const uint32_t *groups;
+    const struct attr *attrs;
+    const struct region *regions;
+    uint32_t n_regions;
+    /* out */
+    uint32_t n_results;
+    type_id *results;     /* room for `capacity` */
+    uint32_t capacity;
+    uint32_t fresh;       /* how many symbols this node binds so far */
+    struct { int64_t lo, hi; } fresh_range[8];
+    vec(struct require) requires; /* equalities that could not be proved */
+    struct arena *arena;
+};
+_Noreturn void infer_error(const struct infer *in, const char *format, ...) HOP_PRINTF(2, 3); /* adds place and operator's name */
+void infer_result(struct infer *in, type_id type);
+void infer_equal(struct infer *in, dim a, dim b, const char *what); /* const ≠ const throws; unproved is required */
+void infer_same_type(struct infer *in, type_id a, type_id b, const char *what); /* dtype, rank, dims (dims may be required) */
+dim infer_fresh(struct infer *in, int64_t lo, int64_t hi);          /* a dim that this node binds */
+static inline struct type infer_type(const struct infer *in, uint32_t i) { return type_get(in->m, in->operands[i]); }
+const char *infer_text(const struct infer *in, type_id t);
+/* Type of result k of region r in terms of the symbols here. A dim that mentions a symbol bound inside the region throws: see
+ * infer_region_dim_escapes for rows that replace such dims by fresh ones (switch). */
+type_id infer_region_result(struct infer *in, uint32_t r, uint32_t k);
+/* Does this dim of region r's function mention a symbol that its nodes bind? If not, *out is the dim in terms of the symbols here. */
+bool infer_region_dim_escapes(struct infer *in, uint32_t r, dim d, dim *out);
+
+/* eval: the reference result. Tensors are contiguous. */
+struct tensor {
+    int32_t refs;
+    uint8_t dtype, rank;
+    int64_t dims[MAX_RANK];
+    int64_t count; /* elements */
+    void *data;
+};
+struct tensor *tensor_new(enum dtype dtype, uint32_t rank, const int64_t *dims); /* not cleared; throws when too large */
+struct tensor *tensor_ref(struct tensor *t);
+void tensor_free(void *t); /* drops one reference; accepts NULL */
+struct interp; /* interp.h */
+struct eval {
+    struct interp *in;
+    struct module *m;
+    const struct fn *f;
+    const struct node *n;
+    struct tensor *const *operands;
+    const int64_t *symbols;   /* values of f's symbols so far */
+    struct tensor **results;  /* allocated by the engine when their type is known; NULL when a dim is bound by this node or row is higher-order */
+};
+
+/* vjp. First-order rows: the engine has copied the node; `vjp` emits cotangents of operands. Higher-order rows also have
+ * `vjp_forward`, which emits the node's replacement (with extra residual results) and may keep what the pullback needs in `saved`. */
+struct vjp {
+    struct builder *b;
+    const struct fn *f;
+    const struct node *n;
+    const dim *symbols;   /* f's symbols in b */
+    const struct attr *attrs; /* n's attributes in b's terms */
+    const val *operands;  /* in b */
+    const bool *active;   /* per operand: does it depend on what is differentiated (floats only)? only these get cotangents */
+    const val *results;   /* in b */
+    const val *ct;        /* per result: its cotangent or VAL_NONE for zero; at least one is not VAL_NONE */
+    val *out;             /* per operand: its cotangent, VAL_NONE (as it comes) for zero */
+    void *saved;          /* from vjp_forward */
+};
+struct vjp_forward {
+    struct copier *copy;  /* copy->b is the builder; n's operands are mapped */
+    const struct fn *f;
+    const struct node *n;
+    const bool *active;        /* per operand */
+    const bool *result_wanted; /* per result: may it receive a cotangent (active and used)? conservative */
+    val *results;         /* out: n's results in b */
+    bool *result_active;  /* out: per result */
+    void *saved;          /* out */
+};
+
+/* jvp. First-order: the engine has copied the node, the rule gives the tangents. Higher-order: the rule emits everything. */
+struct jvp {
+    struct builder *b;
+    struct copier *copy; /* higher-order rows: operands are mapped */
+    const struct fn *f;
+    const struct node *n;
+    const struct attr *attrs;
+    const val *operands;
+    const val *tangents; /* per operand, VAL_NONE for zero */
+    val *results;        /* in b; given for first-order, filled by higher-order rows */
+    val *out;            /* tangents of results, VAL_NONE for zero */
+};
+
+/* batch: the operator over one more dimension, which is dim 0 of every batched value. The rule emits everything. */
+struct batch {
+    struct builder *b;
+    struct copier *copy; /* its value map holds batched values where batched */
+    const struct fn *f;
+    const struct node *n;
+    const struct attr *attrs;
+    dim size;
+    const val *operands;
+    const bool *batched;  /* per operand */
+    val *results;         /* out */
+    bool *result_batched; /* out; preset to true */
+    val lanes;            /* bool[size]: which lanes run (for effects), VAL_NONE: all */
+};
+
+struct lower; /* loop/lower.h */
+
+/* A small valid program that uses the operator, for tests and documentation: the function @sample of the text. `inputs` gives what
+ * its arguments are drawn from where the default (floats uniform in -2..2, integers 0..3, random bools) does not do:
+ * "x = 0.5..2, i = 0..4" (a range per parameter; of integers for integer parameters). */
+struct op_sample {
+    const char *text;
+    const char *inputs;
+};
+
+enum op_flags {
+    OPF_HIGHER = 1,      /* takes functions */
+    OPF_ELEMENTWISE = 2, /* result element i depends on element i of each operand; all of one shape */
+    OPF_COMMUTES = 4,    /* two operands may be swapped */
+    OPF_NO_FOLD = 8,     /* never evaluate at compile time */
+    OPF_NO_MERGE = 16    /* no cse, no motion across (barrier) */
+};
+
+struct op_row {
+    const char *name, *meaning;
+    struct signature sig;
+    uint8_t effect; /* enum effect; a higher-order row adds its bodies' */
+    uint8_t flags;
+    void (*infer)(struct infer *in);
+    void (*eval)(struct eval *e);
+    void (*vjp)(struct vjp *v);
+    void (*vjp_forward)(struct vjp_forward *v);
+    void (*jvp)(struct jvp *j);
+    void (*batch)(struct batch *b);
+    const struct op_lower *lower; /* loop/lower.h */
+    /* higher-order rows: rewrites beyond the generic ones, given a node; see transform/simplify.h. NULL: none */
+    bool (*rewrite)(struct copier *c, const struct node *n, val *results, const void *options);
+    const char *no_gradient; /* why vjp and jvp are missing: "integer-valued", "piecewise constant", "opaque without a rule" */
+    const struct op_sample *samples;
+    uint32_t n_samples;
+};
+
+extern const struct op_row *const op_table[OP_COUNT];
+static inline const struct op_row *node_row(const struct node *n) { return op_table[n->op]; }
+enum op op_find(const char *name, size_t length); /* OP_COUNT when there is none */
+/* Sizes of the result groups of region r of a node (scan: next, stack), from operand group sizes and the region's result count. */
+uint32_t sig_result_sizes(const struct op_row *row, uint32_t r, const uint32_t *groups, uint32_t n_region_results, uint32_t sizes[3]);
+static inline const struct sig_region *sig_region(const struct op_row *row, uint32_t r)
+{
+    return &row->sig.regions[row->sig.max_regions == MANY ? 0 : r];
+}
+
+#endif

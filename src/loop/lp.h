@@ -1,0 +1,206 @@
+/* Loop programs: what the compiler makes of a function before any back end. A tree of statements over typed scalars, buffers and index
+ * arithmetic; vector loops are written as scalar loops that a back end widens. Printed as pseudo-C, emitted as LLVM and as C99.
+ *
+ * Values are instructions named by index. Pure instructions are hash-consed and placed by the builder in the outermost open block
+ * where their operands are known (common subexpressions and loop-invariant motion come for free); loads and reads of locals stay where
+ * they are made. */
+#ifndef HOP_LP_H
+#define HOP_LP_H
+
+#include "ir/ir.h"
+
+typedef uint32_t lpv; /* a value: index of its instruction */
+#define LPV_NONE UINT32_MAX
+
+enum lp_op {
+    /* leaves */
+    LP_CONST,  /* imm: the bits */
+    LP_SYMBOL, /* i64: value of symbol imm of the entry function */
+    LP_VAR,    /* i64: the variable of loop imm */
+    LP_READ,   /* the current value of local imm (placed) */
+    LP_LOAD,   /* buffer imm at element index a (placed) */
+    LP_FOLD,   /* lanes of local imm combined by fold b in a fixed tree (placed) */
+    /* one operand */
+    LP_NEG, LP_ABS, LP_SQRT, LP_FLOOR, LP_NOT, /* not: bool or bits */
+    LP_CAST,    /* a to dtype: float to integer truncates and saturates, NaN gives 0; to bool is a != 0 */
+    LP_BITCAST, /* same size */
+    /* two operands. Integers wrap. Integer div truncates, x div 0 = 0, x rem 0 = x, min div -1 = min. Float rem is fmod. */
+    LP_ADD, LP_SUB, LP_MUL, LP_DIV, LP_REM,
+    LP_MIN, LP_MAX, /* float: a if a is NaN or (max: a > b, min: a < b), else b; so NaN wins from either side */
+    LP_AND, LP_OR, LP_XOR, LP_SHL, LP_SHR, LP_SAR, /* shifts by less than the width */
+    LP_FLOORDIV, LP_MOD,                          /* i64 indices; divisor > 0 */
+    LP_EQ, LP_NE, LP_LT, LP_LE, LP_GT, LP_GE,     /* operands of one dtype, result bool; with NaN all but ne are false */
+    /* three operands */
+    LP_FMA,    /* a * b + c rounded once; made by contraction in default mode only */
+    LP_SELECT, /* a ? b : c */
+    LP_OP_COUNT
+};
+
+struct lp_instr {
+    uint8_t op, dtype;
+    uint32_t depth; /* of the block it is placed in: 0 is the program's */
+    lpv a, b, c;
+    union {
+        int64_t imm;
+        uint64_t bits;
+    };
+};
+
+enum lp_buffer_kind {
+    BUF_ARG,    /* argument `index` */
+    BUF_RESULT, /* result `index`, caller's memory */
+    BUF_CONST,  /* module constant `index` */
+    BUF_TEMP,   /* in the arena, placed by the planner */
+    BUF_LOCAL,  /* static and small: on the stack, or in vector registers when every access allows it */
+    BUF_DYN     /* sized while running by CALL_RESERVE; freed by the runtime when the call ends (or handed out as result `index`) */
+};
+struct lp_buffer {
+    uint8_t kind, dtype;
+    uint32_t index;        /* BUF_DYN: result it becomes, or HOP_NONE */
+    dim count;             /* elements, over the entry function's outer symbols; BUF_DYN: 0 */
+    int64_t static_count;  /* -1 when not static */
+    const char *why;       /* why it is stored, for explain */
+    const char *name;      /* for printing */
+    uint32_t first, last;  /* live interval in statement order, set by the planner */
+    int64_t offset;        /* in the arena, when the arena is static */
+    uint32_t slot;         /* arena slot, when it is not */
+};
+
+enum lp_local_kind {
+    LOCAL_SCALAR, /* one value; inside a vector loop one per lane if it is first set there */
+    LOCAL_LANES   /* accumulators of vector loops: lane l holds what iterations ≡ l gave; 16 lanes in strict mode */
+};
+struct lp_local {
+    uint8_t kind, dtype;
+    const char *name;
+};
+enum { LP_STRICT_LANES = 16 };
+
+enum lp_fold { FOLD_SUM, FOLD_MAX, FOLD_MIN, FOLD_AND, FOLD_OR };
+
+enum lp_stmt_kind {
+    LP_LET,   /* value is computed here */
+    LP_STORE, /* buffer target at index = value */
+    LP_SET,   /* local target = value (LANES: every lane, outside vector loops) */
+    LP_ACCUM, /* local target = fold(local, value); on a LANES local inside a vector loop lane by lane */
+    LP_FOR,   /* loop var target from lo to hi (exclusive) by step */
+    LP_WHILE, /* body computes `value` (bool), then leaves when it is false, else runs `other`, and again */
+    LP_IF,    /* value ? body : other */
+    LP_CALL
+};
+enum lp_for_kind { FOR_SERIAL, FOR_VECTOR, FOR_PARALLEL };
+
+enum lp_call_kind {
+    CALL_GEMM,    /* C = A B + beta C by BLAS; see lp_gemm */
+    CALL_CHECK,   /* value false: the run ends with HOP_CHECK, the message, the place and the values */
+    CALL_PRINT,   /* the format and the values to the print callback */
+    CALL_RESERVE, /* BUF_DYN target has room for index elements, contents kept (capacity doubles) */
+    CALL_SETDIM,  /* symbol target of the entry function := value (data-dependent result sizes) */
+    CALL_COPY,    /* count elements from buffer source at index to buffer target at lo */
+    CALL_ZERO     /* count elements of buffer target from lo on become 0 */
+};
+struct lp_operand { /* an array shown by check and print */
+    uint32_t buffer;  /* HOP_NONE: the scalar `value` */
+    lpv value, index; /* index: of its first element */
+    uint32_t rank;
+    lpv dims[MAX_RANK];
+};
+struct lp_call {
+    uint8_t kind;
+    uint32_t target, source;
+    lpv value, lo, index, count;
+    /* gemm: C[m,n] (+)= op(A)[m,k] op(B)[k,n], row-major, element offsets and leading dimensions */
+    struct { uint32_t a, b, c; lpv a_at, b_at, c_at, m, n, k, lda, ldb, ldc; bool ta, tb, accumulate; uint8_t dtype; } gemm;
+    uint32_t text;   /* string id of the format or message */
+    struct place place;
+    uint32_t n_operands;
+    struct lp_operand *operands;
+    lpv mask;        /* print: bool, LPV_NONE: always */
+};
+
+struct lp_block;
+struct lp_stmt {
+    uint8_t kind, mode; /* mode: enum lp_for_kind, or enum lp_fold for ACCUM */
+    uint8_t unroll;     /* FOR serial: unroll this many times (0, 1: not) */
+    bool poll;          /* FOR, WHILE: look for cancellation on the back edge */
+    uint32_t target;
+    lpv value, index, lo, hi, step;
+    struct lp_block *body, *other;
+    struct lp_call *call;
+    const char *note;   /* for printing: what this nest computes */
+};
+struct lp_block {
+    vec(struct lp_stmt) stmts;
+    struct lp_block *outer;
+    uint32_t depth;
+    bool barrier;       /* nothing but index arithmetic is moved out of it (branches) */
+};
+struct lp_loop {
+    int64_t lo, hi; /* inclusive range of the variable, for simplification */
+};
+
+struct lp {
+    struct arena arena;
+    struct module *m;
+    const struct fn *entry;
+    bool strict, no_contract;
+    vec(struct lp_instr) instrs;
+    struct map instr_map;
+    vec(struct lp_buffer) buffers;
+    vec(struct lp_local) locals;
+    vec(struct lp_loop) loops;
+    struct lp_block *root, *current;
+    uint32_t n_nests, n_copies;   /* for explain */
+    vec(const char *) copy_notes; /* why each copy exists */
+    /* planner */
+    bool arena_static;
+    int64_t arena_size;           /* when static */
+    vec(dim) slot_size;           /* bytes of each slot as dims over the entry's symbols, when not */
+};
+
+/* ---- building ---- */
+
+struct lp *lp_new(struct module *m, const struct fn *entry, bool strict);
+void lp_free(void *lp);
+uint32_t lp_buffer(struct lp *p, struct lp_buffer b);
+uint32_t lp_local(struct lp *p, enum dtype dtype, enum lp_local_kind kind, const char *name);
+/* Opens a nested block; statements go there until lp_close. */
+struct lp_block *lp_open(struct lp *p, bool barrier);
+void lp_close(struct lp *p);
+/* `lp_for_begin` … `lp_for_end`: the variable is returned. */
+lpv lp_for_begin(struct lp *p, lpv lo, lpv hi, lpv step, enum lp_for_kind kind);
+struct lp_stmt *lp_for_end(struct lp *p);
+void lp_store(struct lp *p, uint32_t buffer, lpv index, lpv value);
+void lp_set(struct lp *p, uint32_t local, lpv value);
+void lp_accum(struct lp *p, uint32_t local, enum lp_fold fold, lpv value);
+struct lp_stmt *lp_add_stmt(struct lp *p, struct lp_stmt s);
+struct lp_call *lp_add_call(struct lp *p, struct lp_call c);
+
+lpv lp_const_bits(struct lp *p, enum dtype t, uint64_t bits);
+lpv lp_int(struct lp *p, enum dtype t, int64_t v);
+lpv lp_real(struct lp *p, enum dtype t, double v); /* t f32 or f64 */
+static inline lpv lp_index(struct lp *p, int64_t v) { return lp_int(p, DT_I64, v); }
+lpv lp_symbol(struct lp *p, uint32_t index);
+lpv lp_read(struct lp *p, uint32_t local);
+lpv lp_load(struct lp *p, uint32_t buffer, lpv index);
+lpv lp_fold_lanes(struct lp *p, uint32_t local, enum lp_fold fold);
+/* Pure operations; folded, simplified (index arithmetic with the ranges of loop variables) and contracted as they are made. */
+lpv lp_un(struct lp *p, enum lp_op op, lpv a);
+lpv lp_bin(struct lp *p, enum lp_op op, lpv a, lpv b);
+lpv lp_select(struct lp *p, lpv c, lpv a, lpv b);
+lpv lp_cast(struct lp *p, enum dtype t, lpv a);
+lpv lp_bitcast(struct lp *p, enum dtype t, lpv a);
+static inline enum dtype lp_dtype(const struct lp *p, lpv v) { return (enum dtype)p->instrs.data[v].dtype; }
+bool lp_is_const(const struct lp *p, lpv v, int64_t *out); /* an integer constant */
+void lp_range(const struct lp *p, lpv v, int64_t *lo, int64_t *hi); /* of an i64 value */
+/* How `index` depends on loop variable `var`: true and *stride when index = stride·var + (something without var). */
+bool lp_stride(struct lp *p, lpv index, lpv var, lpv *stride);
+bool lp_depends(const struct lp *p, lpv v, lpv var); /* on a loop variable, through pure instructions */
+
+/* ---- looking ---- */
+
+void lp_print(const struct lp *p, struct text *out); /* pseudo-C */
+void lp_check(const struct lp *p); /* throws HOP_INTERNAL: a value used out of its block, a type mismatch, an index out of range by its range */
+void lp_plan(struct lp *p);        /* live intervals and arena slots for BUF_TEMP */
+
+#endif

@@ -1,0 +1,19 @@
+/* The table itself: a pointer to each row, in the order of ops.def. */
+#include "ir/table.h"
+
+#define OP(name) extern const struct op_row row_##name __attribute__((weak));
+#include "ops/ops.def"
+#undef OP
+
+const struct op_row *const op_table[OP_COUNT] = {
+#define OP(name) &row_##name,
+#include "ops/ops.def"
+#undef OP
+};
+
+enum op op_find(const char *name, size_t length)
+{
+    for (int i = 0; i < OP_COUNT; i++)
+        if (op_table[i] && strlen(op_table[i]->name) == length && !memcmp(op_table[i]->name, name, length)) return (enum op)i;
+    return OP_COUNT;
+}

@@ -1,0 +1,38 @@
+/* Compiled functions: made from a function by lowering, planning and emitting; run from any thread. */
+#ifndef HOP_EXE_H
+#define HOP_EXE_H
+
+#include "ir/table.h"
+#include "loop/lp.h"
+#include "transform/simplify.h"
+
+struct compile_options {
+    struct pass_options passes; /* strict is here */
+    uint32_t threads;           /* 0: all cores */
+    bool keep_lp;               /* keep the loop program and the texts below for explain */
+    bool keep_llvm, keep_asm;
+};
+/* What explain shows. */
+struct compile_report {
+    struct { const char *name; double ms; } stages[24];
+    uint32_t n_stages;
+    size_t code_bytes;
+    char *llvm, *assembly; /* malloc'ed when asked for */
+};
+struct exe;
+/* Takes nothing from the module after it returns: the executable owns its copies of constants and types. */
+struct exe *exe_compile(struct module *m, uint32_t fn, const struct compile_options *o, struct compile_report *report);
+const struct lp *exe_lp(const struct exe *e); /* with keep_lp; valid while the module is */
+void exe_free(void *e);
+/* Runs on contiguous tensors: results[i] NULL is allocated, else written into (shape must fit). Throws with the run's status.
+ * `print` receives print's lines. `cancel` (may be NULL) is polled. */
+struct exe_call {
+    void (*print)(void *ctx, const char *line, size_t length);
+    void *print_ctx;
+    const volatile int *cancel;
+};
+void exe_run(struct exe *e, struct tensor *const *args, const int64_t *dims, struct tensor **results, const struct exe_call *call);
+bool exe_available(void); /* can this process compile (is the LLVM back end there)? hop_message() says why not */
+size_t exe_arena_bytes(const struct exe *e); /* -1 when it depends on sizes */
+
+#endif

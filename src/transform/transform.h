@@ -1,0 +1,54 @@
+/* Function-to-function transforms. All are memoised in the module by (function, masks) and closed: their results can be transformed again. */
+#ifndef HOP_TRANSFORM_H
+#define HOP_TRANSFORM_H
+
+#include "ir/table.h"
+
+/* ---- reverse mode ---- */
+
+/* f: (x…) -> (y…)   becomes   (x…, ct of each float y…) -> (y…, ct of each x with wrt[x]…).
+ * A cotangent that is zero is materialised. wrt on a non-float parameter is an error. */
+uint32_t vjp_function(struct module *m, uint32_t fn, const bool *wrt);
+/* f with one float scalar result first: (x…) -> (grad of each wrt x…), with `value` (y…, grads…). */
+uint32_t grad_function(struct module *m, uint32_t fn, const bool *wrt, bool value);
+
+/* For rows: a function differentiated in two halves.
+ * active[n_params]: parameters that are differentiated (only float ones count). wanted[n_results]: results that may get cotangents.
+ * forward: (x…) -> (y…, residual…); backward: (residual…, ct of each result in ct_results…) -> (ct of each parameter in ct_params…).
+ * Residuals that are parameters of f are not returned by forward: residual r with source_param[r] != NONE is that parameter;
+ * residual r with source_result[r] != NONE equals result number of f. So nothing is stacked twice.
+ * No residual's type mentions a symbol bound inside f: what would is computed again in backward.
+ * Structurally zero cotangents are not among ct_params (ct_param[p] false though active). */
+struct vjp_halves {
+    uint32_t forward, backward;
+    uint32_t n_residuals;
+    uint32_t *source_param, *source_result; /* HOP_NONE: an extra result of forward, in order */
+    bool *ct_result; /* [n_results]: backward takes a cotangent for it */
+    bool *ct_param;  /* [n_params]: backward gives one */
+};
+const struct vjp_halves *vjp_split(struct module *m, uint32_t fn, const bool *active, const bool *wanted);
+/* Which results depend on active parameters through differentiable nodes? */
+void vjp_active_results(struct module *m, uint32_t fn, const bool *active, bool *results);
+
+/* ---- forward mode ---- */
+
+/* (x…, tangent of each active x…) -> (y…, tangent of each y with result_active…). `result_active` is filled. Float parameters only. */
+uint32_t jvp_function(struct module *m, uint32_t fn, const bool *active, bool *result_active);
+
+/* ---- batching ---- */
+
+/* Every batched parameter gets a leading dim. size: a constant dim, or HOP_NONE for a fresh symbol of the new function (its last outer
+ * symbol, bound by the batched parameters). result_batched is filled; with force[r] (NULL: none) result r is broadcast if need be.
+ * lanes: the function gets one more parameter in front, bool[size], that masks effects. */
+uint32_t batch_function(struct module *m, uint32_t fn, const bool *batched, dim size, const bool *force, bool lanes, bool *result_batched);
+/* For the user: any axes. in_axes[p] / out_axes[r]: -1 not batched, else where the batch dim stands. */
+uint32_t vmap_function(struct module *m, uint32_t fn, const int *in_axes, const int *out_axes);
+
+/* ---- helpers that rows and transforms share ---- */
+
+uint32_t memo_mask(const bool *mask, uint32_t n, uint64_t *hash); /* hash of a mask for memo keys */
+val zeros_like(struct builder *b, val v);
+val zeros_of(struct builder *b, type_id t);
+val add_cotangents(struct builder *b, val x, val y); /* either may be VAL_NONE */
+
+#endif
