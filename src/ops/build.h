@@ -1,0 +1,127 @@
+/* Emitting operators into a builder, for rules and transforms, and the order of each operator's attributes. Not for engines that must name no operator. */
+#ifndef HOP_OPS_BUILD_H
+#define HOP_OPS_BUILD_H
+
+#include "ir/table.h"
+
+/* Attribute numbers, as the rows' specifications list them. */
+enum { FULL_VALUE, FULL_DIMS, FULL_DTYPE };                  /* dtype absent: f32 */
+enum { CONSTANT_VALUE };
+enum { IOTA_DIMS, IOTA_DIM, IOTA_DTYPE };                    /* counts along result dim `dim` (absent: 0); dtype absent: i64 */
+enum { RESHAPE_DIMS };
+enum { PERMUTE_ORDER };                                      /* result dim i is operand dim order[i] */
+enum { BROADCAST_DIMS, BROADCAST_AT };                       /* operand dim i (same size) becomes result dim at[i]; at strictly ascending */
+enum { SLICE_START, SLICE_LIMIT, SLICE_STEP };               /* step absent: ones; steps positive */
+enum { PAD_LOW, PAD_HIGH, PAD_INTERIOR };                    /* operands x, value[]; not negative; interior (between elements) absent: zeros */
+enum { CONCAT_DIM };
+enum { REVERSE_DIMS };
+enum { DYNAMIC_SLICE_SIZES };                                /* operands x, one i64[] start per dim; starts are clamped so that the window fits */
+                                                             /* dynamic_update: operands x, update, starts…, clamped likewise */
+enum { REDUCE_DIMS };                                        /* sum reduce_max reduce_min any all; absent: all dims */
+enum { ARGMAX_DIM };                                         /* i64, first of equals, NaN is largest */
+enum { TAKE_DIM };                                           /* x, indices (i32 or i64, any shape S): result x.dims[:d] + S + x.dims[d+1:]; indices clamped; absent: 0 */
+enum { SCATTER_DIM, SCATTER_MODE };                          /* x, indices S, updates x.dims[:d] + S + x.dims[d+1:]; out-of-range indices are dropped; mode: add */
+enum { DOT_BATCH_LHS, DOT_BATCH_RHS, DOT_CONTRACT_LHS, DOT_CONTRACT_RHS }; /* result: batch dims, free dims of lhs, free dims of rhs */
+enum { CAST_DTYPE };
+enum { RANDOM_DIMS, RANDOM_DTYPE };                          /* operand key u32[2]; bits: u32, no dtype attribute; others: dtype absent: f32 */
+enum { CHECK_MESSAGE };                                      /* operands pred (bool, any shape: all must hold), values… */
+enum { PRINT_FORMAT, PRINT_LANES, PRINT_MASKED };            /* lanes k: a line for each index of the k leading dims; masked: operand 0 is bool over them */
+enum { DIM_VALUE_DIM };
+enum { BIND_DIM_LO, BIND_DIM_HI };                           /* operand n: i64[]; result i64[?k] = 0, 1, … n-1, which makes k = n; n < lo (default 0) or n > hi fails as a check */
+enum { WHILE_MAX_TRIPS, WHILE_COUNT };                       /* results: carries; trip count i64[] if `count` or anything is stacked; stacks [?n, …] or [max_trips, …] zero-padded */
+enum { SCAN_REVERSE, SCAN_LENGTH };                          /* length: dim, needed when nothing is scanned over */
+
+static inline val emit(struct builder *b, enum op op, const val *operands, uint32_t n, const struct attr *attrs)
+{
+    return builder_node(b, &(struct node_in){ .op = (uint16_t)op, .operands = operands, .n_operands = n, .attrs = attrs });
+}
+static inline val emit1(struct builder *b, enum op op, val x) { return emit(b, op, (val[]){ x }, 1, NULL); }
+static inline val emit2(struct builder *b, enum op op, val x, val y) { return emit(b, op, (val[]){ x, y }, 2, NULL); }
+static inline val emit_select(struct builder *b, val c, val x, val y) { return emit(b, OP_select, (val[]){ c, x, y }, 3, NULL); }
+static inline struct type emit_type(const struct builder *b, val v) { return type_get(b->m, builder_type(b, v)); }
+
+/* A scalar spread over dims. */
+static inline val emit_full(struct builder *b, enum dtype t, double value, uint32_t rank, const dim *dims)
+{
+    struct attr a[3] = { dtype_is_float(t) ? A_REAL(value) : A_INT((int64_t)value), A_DIMS(dims, rank), A_DTYPE(t) };
+    return emit(b, OP_full, NULL, 0, a);
+}
+static inline val emit_full_like(struct builder *b, val v, double value)
+{
+    struct type t = emit_type(b, v);
+    return emit_full(b, (enum dtype)t.dtype, value, t.rank, t.dims);
+}
+static inline val emit_cast(struct builder *b, val v, enum dtype t)
+{
+    if (emit_type(b, v).dtype == t) return v;
+    struct attr a = A_DTYPE(t);
+    return emit(b, OP_cast, &v, 1, &a);
+}
+static inline val emit_broadcast(struct builder *b, val v, uint32_t rank, const dim *dims, const uint32_t *at)
+{
+    struct attr a[2] = { A_DIMS(dims, rank), A_INTS(at, emit_type(b, v).rank) };
+    return emit(b, OP_broadcast, &v, 1, a);
+}
+/* In front: T[…] -> T[d, …]. */
+static inline val emit_broadcast_front(struct builder *b, val v, dim d)
+{
+    struct type t = emit_type(b, v);
+    dim dims[MAX_RANK + 1] = { d };
+    uint32_t at[MAX_RANK];
+    for (uint32_t i = 0; i < t.rank; i++) dims[i + 1] = t.dims[i], at[i] = i + 1;
+    return emit_broadcast(b, v, t.rank + 1u, dims, at);
+}
+static inline val emit_reduce(struct builder *b, enum op op, val v, const uint32_t *dims, uint32_t n)
+{
+    struct attr a = A_INTS(dims, n);
+    return n ? emit(b, op, &v, 1, &a) : v;
+}
+static inline val emit_reshape(struct builder *b, val v, uint32_t rank, const dim *dims)
+{
+    struct attr a = A_DIMS(dims, rank);
+    return emit(b, OP_reshape, &v, 1, &a);
+}
+static inline val emit_permute(struct builder *b, val v, const uint32_t *order)
+{
+    uint32_t rank = emit_type(b, v).rank;
+    bool identity = true;
+    for (uint32_t i = 0; i < rank; i++) identity &= order[i] == i;
+    struct attr a = A_INTS(order, rank);
+    return identity ? v : emit(b, OP_permute, &v, 1, &a);
+}
+/* Moves dim `from` to position `to`, the others keep their order. */
+static inline val emit_move_dim(struct builder *b, val v, uint32_t from, uint32_t to)
+{
+    uint32_t rank = emit_type(b, v).rank, order[MAX_RANK], n = 0;
+    for (uint32_t i = 0; i < rank; i++) {
+        if (n == to) order[n++] = from;
+        if (i != from) order[n++] = i;
+    }
+    if (n < rank) order[n] = from;
+    if (to > from) { /* the slot was counted before `from` was taken out */
+        n = 0;
+        for (uint32_t i = 0; i < rank; i++)
+            if (i != from) order[n++] = i;
+        for (uint32_t i = rank - 1; i > to; i--) order[i] = order[i - 1];
+        order[to] = from;
+    }
+    return emit_permute(b, v, order);
+}
+static inline val emit_slice(struct builder *b, val v, const dim *start, const dim *limit)
+{
+    uint32_t rank = emit_type(b, v).rank;
+    struct attr a[3] = { A_DIMS(start, rank), A_DIMS(limit, rank), A_NONE };
+    return emit(b, OP_slice, &v, 1, a);
+}
+static inline val emit_dot(struct builder *b, val x, val y, const uint32_t *bx, const uint32_t *by, uint32_t nb, const uint32_t *cx, const uint32_t *cy, uint32_t nc)
+{
+    struct attr a[4] = { A_INTS(bx, nb), A_INTS(by, nb), A_INTS(cx, nc), A_INTS(cy, nc) };
+    return emit(b, OP_dot, (val[]){ x, y }, 2, a);
+}
+static inline val emit_dim_value(struct builder *b, dim d)
+{
+    struct attr a = A_DIM(d);
+    return emit(b, OP_dim_value, NULL, 0, &a);
+}
+
+#endif
