@@ -1,43 +1,111 @@
 # hop: make all | demo | test | soak | bench | check | install | clean
+#
+# BUILD=DIR  where everything is built      SAN=1     with the address and undefined-behaviour sanitizers
+# PREFIX=DIR where install puts things      BENCH="…" which benchmarks to run
 BUILD ?= build
+PREFIX ?= /usr/local
 CC = gcc
 CFLAGS ?= -O2 -g
 WARN = -std=c11 -D_GNU_SOURCE -Wall -Wextra -Werror -Wno-missing-field-initializers
 # Results are defined bit for bit: no contraction, no reassociation, in any translation unit.
 NUMBERS = -ffp-contract=off
 CPPFLAGS += -Iinclude -Isrc
-LLVM_CONFIG := $(firstword $(shell command -v llvm-config-22 llvm-config-21 llvm-config-20 llvm-config-19 2>/dev/null))
 LIBS = -lopenblas -lm -lpthread -ldl
+JOBS ?= $(shell nproc 2>/dev/null || echo 2)
+
+ifdef SAN
+CFLAGS = -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
+endif
+
+# What is missing is installed before anything below looks for it; once per make, and not to clean up.
+ifeq ($(filter-out clean,$(or $(MAKECMDGOALS),all)),)
+HOP_SETUP = done
+endif
+ifndef HOP_SETUP
+ifneq ($(shell ./setup 1>&2 && echo good),good)
+$(error ./setup failed)
+endif
+export HOP_SETUP = done
+endif
+LLVM_CONFIG := $(firstword $(shell command -v llvm-config-22 llvm-config-21 llvm-config-20 llvm-config-19 2>/dev/null))
 
 SOURCES = $(filter-out src/emit/llvm%.c src/cli/%.c,$(wildcard src/*/*.c))
 OBJECTS = $(SOURCES:src/%.c=$(BUILD)/%.o)
 CLI = $(patsubst src/%.c,$(BUILD)/%.o,$(wildcard src/cli/*.c))
 LLVM_SOURCES = $(wildcard src/emit/llvm*.c)
-TESTS = $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/*_test.c))
+LLVM_OBJECTS = $(LLVM_SOURCES:src/%.c=$(BUILD)/%.o)
+TESTS = $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/*_test.c tests/*_fuzz.c))
+PLUGIN = $(if $(LLVM_CONFIG),$(if $(LLVM_SOURCES),$(BUILD)/libhop_llvm.so))
+COMPILE = $(CC) $(WARN) $(NUMBERS) $(CPPFLAGS) $(CFLAGS) -fPIC -MMD -MP
+# The whole library goes into each program: rows are found through weak symbols, which pull nothing out of an archive.
+LINK_HOP = -rdynamic -Wl,--whole-archive $(BUILD)/libhop.a -Wl,--no-whole-archive $(LIBS)
 
-all: $(BUILD)/libhop.a $(if $(CLI),$(BUILD)/hop) $(if $(LLVM_CONFIG),$(if $(LLVM_SOURCES),$(BUILD)/libhop_llvm.so))
+all: $(BUILD)/libhop.a $(BUILD)/hop $(PLUGIN)
+ifeq ($(LLVM_CONFIG),)
+	@echo "LLVM 19 or newer was not found: hop is built without compilation and interprets" >&2
+endif
 
-$(BUILD)/%.o: src/%.c
+# Objects depend on the flags they were made with.
+$(BUILD)/flags: force
 	@mkdir -p $(@D)
-	$(CC) $(WARN) $(NUMBERS) $(CPPFLAGS) $(CFLAGS) -fPIC -MMD -MP -c $< -o $@
+	@echo '$(COMPILE) $(LLVM_CONFIG)' >$@.now; cmp -s $@.now $@ && rm $@.now || mv $@.now $@
+
+ifneq ($(LLVM_CONFIG),)
+$(LLVM_OBJECTS): CPPFLAGS += -isystem $(shell $(LLVM_CONFIG) --includedir)
+endif
+$(BUILD)/%.o: src/%.c $(BUILD)/flags
+	@mkdir -p $(@D)
+	$(COMPILE) -c $< -o $@
 
 $(BUILD)/libhop.a: $(OBJECTS)
-	rm -f $@ && ar rcs $@ $^
+	@rm -f $@
+	ar rcs $@ $^
 
 $(BUILD)/hop: $(CLI) $(BUILD)/libhop.a
-	$(CC) $(CFLAGS) -rdynamic -o $@ $(CLI) -Wl,--whole-archive $(BUILD)/libhop.a -Wl,--no-whole-archive $(LIBS)
+	$(CC) $(CFLAGS) -o $@ $(CLI) $(LINK_HOP)
 
-$(BUILD)/libhop_llvm.so: $(LLVM_SOURCES) $(wildcard src/loop/*.h src/emit/*.h src/ir/*.h src/runtime/rt.h)
-	@mkdir -p $(@D)
-	$(CC) $(WARN) $(NUMBERS) $(CPPFLAGS) $(CFLAGS) -fPIC -shared -isystem $(shell $(LLVM_CONFIG) --includedir) $(LLVM_SOURCES) -o $@ \
-		-L$(shell $(LLVM_CONFIG) --libdir) -lLLVM-$(firstword $(subst ., ,$(shell $(LLVM_CONFIG) --version)))
+$(BUILD)/libhop_llvm.so: $(LLVM_OBJECTS)
+	$(CC) $(CFLAGS) -shared -o $@ $^ -L$(shell $(LLVM_CONFIG) --libdir) -lLLVM-$(firstword $(subst ., ,$(shell $(LLVM_CONFIG) --version)))
 
-$(BUILD)/tests/%: tests/%.c $(BUILD)/libhop.a
+$(BUILD)/tests/%: tests/%.c $(filter-out $(BUILD)/cli/main.o,$(CLI)) $(BUILD)/libhop.a
 	@mkdir -p $(@D)
-	$(CC) $(WARN) $(NUMBERS) $(CPPFLAGS) $(CFLAGS) -MMD -MP $< -rdynamic -o $@ -Wl,--whole-archive $(BUILD)/libhop.a -Wl,--no-whole-archive $(LIBS)
+	$(COMPILE) $< $(filter-out $(BUILD)/cli/main.o,$(CLI)) -o $@ $(LINK_HOP)
+
+tests: all $(TESTS)
+
+demo: all
+	HOP=$(BUILD)/hop BUILD=$(BUILD) examples/demo.sh
+
+# Everything that continuous integration runs: both builds, then every test on each. The last line is `N passed, M failed`.
+test:
+	@+$(MAKE) --no-print-directory -j$(JOBS) tests
+ifdef SAN
+	@tests/run_all --san $(BUILD)
+else
+	@+$(MAKE) --no-print-directory -j$(JOBS) tests SAN=1 BUILD=$(BUILD)/san
+	@tests/run_all $(BUILD) --san $(BUILD)/san
+endif
+
+soak:
+	@+$(MAKE) --no-print-directory -j$(JOBS) tests
+	@+$(MAKE) --no-print-directory -j$(JOBS) tests SAN=1 BUILD=$(BUILD)/san
+	@tests/run_all --soak $(BUILD) --san $(BUILD)/san
+
+bench: all
+	@BUILD=$(BUILD) HOP=$(BUILD)/hop bench/run $(BENCH)
+
+check: all
+	@BUILD=$(BUILD) tests/check
+
+install: all
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/hop $(DESTDIR)$(PREFIX)/include/hop
+	install -m 755 $(BUILD)/hop $(DESTDIR)$(PREFIX)/bin/hop
+	install -m 644 $(BUILD)/libhop.a $(DESTDIR)$(PREFIX)/lib/libhop.a
+	install -m 644 include/hop/*.h $(DESTDIR)$(PREFIX)/include/hop/
+	$(if $(PLUGIN),install -m 755 $(PLUGIN) $(DESTDIR)$(PREFIX)/lib/hop/libhop_llvm.so)
 
 clean:
 	rm -rf $(BUILD)
 
--include $(OBJECTS:.o=.d) $(CLI:.o=.d) $(TESTS:=.d)
-.PHONY: all clean
+-include $(OBJECTS:.o=.d) $(CLI:.o=.d) $(LLVM_OBJECTS:.o=.d) $(TESTS:=.d)
+.PHONY: all tests demo test soak bench check install clean force

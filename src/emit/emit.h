@@ -25,4 +25,7 @@ struct emit_backend {
 };
 /* Check and print sites are numbered in the order in which a walk of the statement tree (body before other) meets their calls. */
 
+/* The back end, loaded on first use; NULL when there is none, hop_message() says why. */
+const struct emit_backend *backend_get(void);
+
 #endif

@@ -88,9 +88,12 @@ struct tensor {
     uint8_t dtype, rank;
     int64_t dims[MAX_RANK];
     int64_t count; /* elements */
-    void *data;
+    void *data;    /* 64-byte aligned in the same block, or borrowed */
+    void (*release)(void *ctx); /* borrowed data: called when the last reference goes; may be NULL */
+    void *release_ctx;
 };
 struct tensor *tensor_new(enum dtype dtype, uint32_t rank, const int64_t *dims); /* not cleared; throws when too large */
+struct tensor *tensor_borrow(enum dtype dtype, uint32_t rank, const int64_t *dims, void *data, void (*release)(void *ctx), void *ctx);
 struct tensor *tensor_ref(struct tensor *t);
 void tensor_free(void *t); /* drops one reference; accepts NULL */
 struct interp; /* interp.h */

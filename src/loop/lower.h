@@ -17,6 +17,12 @@ enum lower_cost { COST_FREE, COST_CHEAP, COST_EXPENSIVE };
 
 struct lower; /* the state of lowering; one per function instance being lowered */
 
+/* A product of two arrays: which dims of each are batched over, contracted, and free; results are batch, free of lhs, free of rhs. */
+struct dot_dims {
+    uint32_t n_batch, n_contract, n_lhs_free, n_rhs_free;
+    uint32_t batch_lhs[MAX_RANK], batch_rhs[MAX_RANK], contract_lhs[MAX_RANK], contract_rhs[MAX_RANK], lhs_free[MAX_RANK], rhs_free[MAX_RANK];
+};
+
 struct op_lower {
     uint8_t kind, access, cost;
     /* POINTWISE: the element of result `result` at idx (one i64 per dim). */
@@ -28,8 +34,17 @@ struct op_lower {
     /* Does the innermost folded extent run along the operand's innermost dim? Then a row is folded over lanes (strict: 16 lanes and a
      * tree), otherwise each result element is folded one after the other. Both back ends and eval must follow the same answer. */
     bool (*row_fold)(const struct module *m, const struct fn *f, const struct node *n);
-    /* BLOCK: writes statements that fill the results' buffers (lower_result_buffer). */
+    /* REDUCE of a product of two operands: may be done by BLAS, or folded along rows, in default mode. NULL: not a product. */
+    void (*product)(const struct module *m, const struct fn *f, const struct node *n, struct dot_dims *out);
+    /* BLOCK: writes statements that define every result (lower_result, lower_set_scalar, lower_set_result). */
     void (*block)(struct lower *L, const struct fn *f, const struct node *n);
+    /* BLOCK: how it uses operand i (enum lower_use); NULL: USE_ARRAY for all. Operands of rank 0 are always ready as scalars. */
+    uint8_t (*operand_use)(const struct fn *f, const struct node *n, uint32_t i);
+};
+enum lower_use {
+    USE_ARRAY, /* it must lie in a buffer */
+    USE_MANY,  /* elements are read many times: stored unless free to compute */
+    USE_ONCE   /* each element is read about once: stored only if expensive */
 };
 
 /* ---- services for rows ---- */
@@ -42,5 +57,58 @@ lpv lower_dim(struct lower *L, dim d); /* a dim of the function being lowered as
 /* The element at row-major position `flat` of a value: the index is split by its dims. */
 void lower_unflatten(struct lower *L, type_id t, lpv flat, lpv *idx);
 lpv lower_flatten(struct lower *L, type_id t, const lpv *idx);
+
+/* For block rows. */
+struct array { /* row-major elements of a buffer from element `at` on */
+    uint32_t buffer;
+    lpv at;
+};
+struct array lower_array(struct lower *L, val v);  /* where an operand with USE_ARRAY lies */
+lpv lower_scalar(struct lower *L, val v);          /* an operand of rank 0 */
+struct array lower_result(struct lower *L, const struct node *n, uint32_t k); /* memory of result k; its dims must be bound already */
+void lower_set_scalar(struct lower *L, const struct node *n, uint32_t k, lpv value); /* a result of rank 0 */
+void lower_set_result(struct lower *L, const struct node *n, uint32_t k, struct array where); /* a result lies there */
+void lower_bind_symbol(struct lower *L, uint32_t symbol, lpv value); /* a symbol that the node binds */
+bool lower_result_used(struct lower *L, const struct node *n, uint32_t k);
+/* Describes a value to check and print: scalars by value, arrays by place. */
+struct lp_operand lower_operand(struct lower *L, val v);
+/* Loops over all elements of a type: `lower_each_begin` gives idx, `lower_each_end` closes; the innermost loop is a vector loop if asked. */
+void lower_each_begin(struct lower *L, type_id t, bool vector, lpv *idx);
+void lower_each_end(struct lower *L, type_id t);
+
+/* For higher-order rows: how a body's parameter is given, and where its results go. */
+enum feed_kind { FEED_SCALAR, FEED_ARRAY, FEED_VALUE };
+struct feed {
+    uint8_t kind;
+    lpv scalar;          /* FEED_SCALAR: of a rank-0 parameter */
+    struct array array;  /* FEED_ARRAY */
+    val value;           /* FEED_VALUE: a value of the function around … */
+    lpv lead;            /* … at this leading index (LPV_NONE: all of it) */
+};
+struct sink {
+    bool scalar;         /* rank 0: the value is left in `value` */
+    lpv value;
+    struct array array;  /* else it is stored here */
+    uint32_t overwrites; /* HOP_NONE, or the parameter whose array this may be (a carry): if the body cannot write it in place … */
+    struct array instead; /* … it goes here and `moved` is set: the caller copies. buffer HOP_NONE: made when needed */
+    bool moved;
+    bool unused;         /* nobody needs it */
+    lpv dims[MAX_RANK];  /* left here: the result's sizes */
+};
+void lower_body(struct lower *L, const struct fn *f, const struct node *n, uint32_t region, const struct feed *params, struct sink *results);
+/* Memory for a value of a type of the function being lowered; `why` is for explain. */
+struct array lower_alloc(struct lower *L, type_id t, const char *why);
+/* Memory for result k of a node whose size is not known yet: grows by CALL_RESERVE. */
+struct array lower_growing(struct lower *L, const struct node *n, uint32_t k);
+void lower_loop_enter(struct lower *L); /* nests until leave stand in a sequential loop: no threads there */
+void lower_loop_leave(struct lower *L);
+void lower_copy(struct lower *L, type_id t, struct array from, struct array to, const char *why);
+/* Fills memory with a value of the function being lowered. */
+void lower_fill(struct lower *L, val v, struct array to);
+lpv lower_offset(struct lower *L, struct array a, lpv row, type_id row_type); /* a.at + row * elements of row_type */
+
+struct compile_options;
+/* The loop program of a function (all its calls inlined). The caller frees it with lp_free. */
+struct lp *lower_function(struct module *m, uint32_t fn, const struct compile_options *o);
 
 #endif

@@ -3,7 +3,7 @@
  *
  * Values are instructions named by index. Pure instructions are hash-consed and placed by the builder in the outermost open block
  * where their operands are known (common subexpressions and loop-invariant motion come for free); loads and reads of locals stay where
- * they are made. */
+ * they are made. LP_CONST, LP_SYMBOL and LP_VAR have no LET: they are known wherever they are visible. */
 #ifndef HOP_LP_H
 #define HOP_LP_H
 
@@ -136,7 +136,12 @@ struct lp_block {
     bool barrier;       /* nothing but index arithmetic is moved out of it (branches) */
 };
 struct lp_loop {
-    int64_t lo, hi; /* inclusive range of the variable, for simplification */
+    int64_t lo, hi;  /* inclusive range of the variable, for simplification */
+    lpv bound;       /* the loop's hi */
+};
+struct lp_value {
+    int64_t lo, hi;        /* range of an i64 value */
+    struct lp_block *home; /* block it is placed in; NULL for constants and symbols */
 };
 
 struct lp {
@@ -145,14 +150,17 @@ struct lp {
     const struct fn *entry;
     bool strict, no_contract;
     vec(struct lp_instr) instrs;
+    vec(struct lp_value) values; /* what the builder knows of each instruction */
     struct map instr_map;
     vec(struct lp_buffer) buffers;
     vec(struct lp_local) locals;
     vec(struct lp_loop) loops;
     struct lp_block *root, *current;
+    vec(struct lp_stmt) open; /* FOR, IF and WHILE statements under construction */
     uint32_t n_nests, n_copies;   /* for explain */
     vec(const char *) copy_notes; /* why each copy exists */
     /* planner */
+    bool own_places;              /* in: no two buffers share memory (pass `inplace` is off) */
     bool arena_static;
     int64_t arena_size;           /* when static */
     vec(dim) slot_size;           /* bytes of each slot as dims over the entry's symbols, when not */
@@ -172,6 +180,13 @@ lpv lp_for_begin(struct lp *p, lpv lo, lpv hi, lpv step, enum lp_for_kind kind);
 struct lp_stmt *lp_for_end(struct lp *p);
 void lp_store(struct lp *p, uint32_t buffer, lpv index, lpv value);
 void lp_set(struct lp *p, uint32_t local, lpv value);
+/* `lp_if_begin(c)` … `lp_if_else` … `lp_if_end`; `lp_while_begin` computes the predicate, `lp_while_body(pred)` … `lp_while_end`. */
+void lp_if_begin(struct lp *p, lpv condition);
+void lp_if_else(struct lp *p);
+void lp_if_end(struct lp *p);
+void lp_while_begin(struct lp *p);
+void lp_while_body(struct lp *p, lpv predicate);
+void lp_while_end(struct lp *p);
 void lp_accum(struct lp *p, uint32_t local, enum lp_fold fold, lpv value);
 struct lp_stmt *lp_add_stmt(struct lp *p, struct lp_stmt s);
 struct lp_call *lp_add_call(struct lp *p, struct lp_call c);
@@ -202,5 +217,10 @@ bool lp_depends(const struct lp *p, lpv v, lpv var); /* on a loop variable, thro
 void lp_print(const struct lp *p, struct text *out); /* pseudo-C */
 void lp_check(const struct lp *p); /* throws HOP_INTERNAL: a value used out of its block, a type mismatch, an index out of range by its range */
 void lp_plan(struct lp *p);        /* live intervals and arena slots for BUF_TEMP */
+
+/* Runs a program slowly, one scalar after the other, with every access checked: what emitters are held against. Like a native entry (rt.h), but
+ * throws HOP_INTERNAL when the program itself is wrong. */
+struct hop_rt;
+int32_t lp_execute(const struct lp *p, struct hop_rt *rt, void **buffers, int64_t *symbols);
 
 #endif

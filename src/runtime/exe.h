@@ -11,6 +11,7 @@ struct compile_options {
     uint32_t threads;           /* 0: all cores */
     bool keep_lp;               /* keep the loop program and the texts below for explain */
     bool keep_llvm, keep_asm;
+    bool slow_executor;         /* run the loop program itself (lp_execute), for tests; the module must outlive the executable */
 };
 /* What explain shows. */
 struct compile_report {

@@ -46,9 +46,34 @@ uint32_t vmap_function(struct module *m, uint32_t fn, const int *in_axes, const 
 
 /* ---- helpers that rows and transforms share ---- */
 
-uint32_t memo_mask(const bool *mask, uint32_t n, uint64_t *hash); /* hash of a mask for memo keys */
 val zeros_like(struct builder *b, val v);
 val zeros_of(struct builder *b, type_id t);
 val add_cotangents(struct builder *b, val x, val y); /* either may be VAL_NONE */
+
+/* Inlines a function into b. symbols: what its outer symbols are in b; NULL: its symbol k is b's symbol k. */
+void inline_function(struct builder *b, uint32_t fn, const dim *symbols, const val *args, val *results);
+
+/* The function without the results for which keep is false (NULL: all stay), without nodes that nothing needs, and without results and
+ * operands of its higher-order nodes that nothing needs. Parameters stay. */
+uint32_t prune_function(struct module *m, uint32_t fn, const bool *keep);
+/* The function without its effects that have no result (print, check). Parameters and results stay. */
+uint32_t strip_effects(struct module *m, uint32_t fn);
+
+/* Records of transforms already made, by (tag, function, mask): equal masks find the same record whatever their length. */
+enum memo_tag { MEMO_VJP = 0x7a01, MEMO_GRAD, MEMO_SPLIT, MEMO_ACTIVE, MEMO_JVP, MEMO_BATCH, MEMO_PRUNE, MEMO_STRIP };
+void *transform_recall(const struct module *m, enum memo_tag tag, uint32_t fn, uint64_t word, const bool *mask, uint32_t n); /* NULL: none */
+void transform_remember(struct module *m, enum memo_tag tag, uint32_t fn, uint64_t word, const bool *mask, uint32_t n, void *record);
+
+/* ---- between vjp.c and partition.c ---- */
+
+/* A function and its pullback in one: (x…, ct…) -> (y…, ct of parameters…), nodes below n_forward compute the y. */
+struct joint {
+    uint32_t fn, n_forward;
+    uint32_t n_x, n_y;          /* parameters and results of the function itself; the rest are cotangents */
+    const uint32_t *ct_of;      /* per cotangent parameter: the result it belongs to */
+    uint32_t n_outer_symbols;   /* of the function itself: further ones are sizes of cotangents */
+};
+/* Fills forward, backward, residuals and ct_result. */
+void partition_joint(struct module *m, const struct fn *f, const struct joint *j, struct vjp_halves *out);
 
 #endif

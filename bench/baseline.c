@@ -1,0 +1,154 @@
+/* Hand-written C for the benchmark cases, with vector extensions at 512 bits (the compiler narrows them where the host is narrower),
+ * polynomials of a few ULP, contraction on, and the products over all steps hoisted into one. */
+#include "baseline.h"
+
+#include <cblas.h>
+#include <string.h>
+
+typedef float vec16 __attribute__((vector_size(64)));
+typedef int32_t ivec16 __attribute__((vector_size(64)));
+enum { LANES = 16 };
+
+static inline vec16 all(float x) { return x - (vec16){ 0 }; }
+static inline vec16 get(const float *p) { vec16 v; memcpy(&v, p, sizeof v); return v; }
+static inline void put(float *p, vec16 v) { memcpy(p, &v, sizeof v); }
+static inline vec16 choose(ivec16 mask, vec16 yes, vec16 no) { return (vec16)((mask & (ivec16)yes) | (~mask & (ivec16)no)); }
+
+/* e^y - 1 for y in -87..88: y = n ln 2 + r, a polynomial in r, scaled by 2^n through the exponent bits. */
+static inline vec16 expm1_16(vec16 y)
+{
+    const float magic = 12582912.0f; /* 1.5 * 2^23: adding it rounds to an integer held in the low mantissa bits */
+    vec16 t = y * all(1.44269504f) + all(magic), n = t - all(magic);
+    vec16 r = y - n * all(0.693359375f) + n * all(2.12194440e-4f);
+    vec16 q = all(1.9875691500e-4f);
+    q = q * r + all(1.3981999507e-3f);
+    q = q * r + all(8.3334519073e-3f);
+    q = q * r + all(4.1665795894e-2f);
+    q = q * r + all(1.6666665459e-1f);
+    q = q * r + all(5.0000001201e-1f);
+    q = q * r * r + r;
+    vec16 power = (vec16)(((ivec16)t + (127 - 0x4b400000)) << 23);
+    return power * q + (power - all(1.0f));
+}
+
+static inline vec16 tanh_16(vec16 x)
+{
+    vec16 a = (vec16)((ivec16)x & 0x7fffffff);
+    a = choose(a > all(10.0f), all(10.0f), a);
+    vec16 e = expm1_16(a + a), t = e / (e + all(2.0f));
+    return (vec16)((ivec16)t | ((ivec16)x & (int32_t)0x80000000));
+}
+
+static inline vec16 sigmoid_16(vec16 x)
+{
+    x = choose(x > all(87.0f), all(87.0f), x);
+    x = choose(x < all(-87.0f), all(-87.0f), x);
+    return all(1.0f) / (expm1_16(-x) + all(2.0f));
+}
+
+/* sin for quarter 0, cos for quarter 1; moderate arguments. */
+static inline vec16 trig_16(vec16 x, int quarter)
+{
+    const float magic = 12582912.0f;
+    vec16 t = x * all(0.636619772f) + all(magic), n = t - all(magic);
+    ivec16 q = (ivec16)t + quarter;
+    vec16 r = x - n * all(1.5707963109016418f) - n * all(1.5893254712295857e-8f), s = r * r;
+    vec16 odd = ((all(-1.9515295891e-4f) * s + all(8.3321608736e-3f)) * s + all(-1.6666654611e-1f)) * s * r + r;
+    vec16 even = ((all(2.443315711809948e-5f) * s + all(-1.388731625493765e-3f)) * s + all(4.166664568298827e-2f)) * s * s - all(0.5f) * s + all(1.0f);
+    vec16 v = choose((q & 1) != 0, even, odd);
+    return (vec16)((ivec16)v ^ ((q & 2) << 30));
+}
+
+void baseline_while(float x[16], const volatile int64_t *bound)
+{
+    vec16 v = get(x);
+    int64_t n = *bound;
+    for (int64_t i = 0; i < n; i++) {
+        v = v * all(0.999f) + all(0.001f);
+        __asm__ volatile("" : "+v"(v));
+    }
+    put(x, v);
+}
+
+void baseline_scan(float *restrict ys, const float *restrict xs, size_t n)
+{
+    float h = 0;
+    for (size_t t = 0; t < n; t++) {
+        h = 0.9f * h + xs[t];
+        ys[t] = h;
+    }
+}
+
+static float states[(RNN_STEPS + 1) * RNN_WIDTH] __attribute__((aligned(64))), projected[RNN_STEPS * RNN_WIDTH] __attribute__((aligned(64)));
+static float deltas[RNN_STEPS * RNN_WIDTH] __attribute__((aligned(64))), transposed[RNN_WIDTH * RNN_WIDTH] __attribute__((aligned(64)));
+
+/* states[0] = h0, states[t + 1] = tanh(states[t] w + projected[t]) */
+static void rnn_states(const float *restrict h0, const float *restrict xs, const float *restrict w, const float *restrict u)
+{
+    float h[RNN_WIDTH];
+    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, RNN_STEPS, RNN_WIDTH, RNN_WIDTH, 1, xs, RNN_WIDTH, u, RNN_WIDTH, 0, projected, RNN_WIDTH);
+    memcpy(h, h0, sizeof h);
+    memcpy(states, h0, sizeof h);
+    for (int t = 0; t < RNN_STEPS; t++) {
+        vec16 a[4], b[4] = { { 0 } };
+        for (int j = 0; j < 4; j++) a[j] = get(projected + t * RNN_WIDTH + j * LANES);
+        for (int k = 0; k < RNN_WIDTH; k += 2)
+            for (int j = 0; j < 4; j++) {
+                a[j] += all(h[k]) * get(w + k * RNN_WIDTH + j * LANES);
+                b[j] += all(h[k + 1]) * get(w + (k + 1) * RNN_WIDTH + j * LANES);
+            }
+        for (int j = 0; j < 4; j++) {
+            vec16 v = tanh_16(a[j] + b[j]);
+            put(h + j * LANES, v);
+            put(states + (t + 1) * RNN_WIDTH + j * LANES, v);
+        }
+    }
+}
+
+float baseline_rnn(const float *h0, const float *xs, const float *w, const float *u)
+{
+    rnn_states(h0, xs, w, u);
+    vec16 s = { 0 };
+    for (int i = RNN_WIDTH; i < (RNN_STEPS + 1) * RNN_WIDTH; i += LANES) s += get(states + i);
+    float total = 0;
+    for (int i = 0; i < LANES; i++) total += s[i];
+    return total;
+}
+
+void baseline_rnn_grad(float *dw, const float *h0, const float *xs, const float *w, const float *u)
+{
+    rnn_states(h0, xs, w, u);
+    for (int i = 0; i < RNN_WIDTH; i++)
+        for (int j = 0; j < RNN_WIDTH; j++) transposed[j * RNN_WIDTH + i] = w[i * RNN_WIDTH + j];
+    float g[RNN_WIDTH] = { 0 };
+    for (int t = RNN_STEPS - 1; t >= 0; t--) {
+        float d[RNN_WIDTH];
+        for (int j = 0; j < RNN_WIDTH; j += LANES) {
+            vec16 h = get(states + (t + 1) * RNN_WIDTH + j), v = (get(g + j) + all(1.0f)) * (all(1.0f) - h * h);
+            put(d + j, v);
+            put(deltas + t * RNN_WIDTH + j, v);
+        }
+        vec16 a[4] = { { 0 } }, b[4] = { { 0 } };
+        for (int k = 0; k < RNN_WIDTH; k += 2)
+            for (int j = 0; j < 4; j++) {
+                a[j] += all(d[k]) * get(transposed + k * RNN_WIDTH + j * LANES);
+                b[j] += all(d[k + 1]) * get(transposed + (k + 1) * RNN_WIDTH + j * LANES);
+            }
+        for (int j = 0; j < 4; j++) put(g + j * LANES, a[j] + b[j]);
+    }
+    cblas_sgemm(CblasRowMajor, CblasTrans, CblasNoTrans, RNN_WIDTH, RNN_WIDTH, RNN_STEPS, 1, states, RNN_WIDTH, deltas, RNN_WIDTH, 0, dw, RNN_WIDTH);
+}
+
+void baseline_cond(float *restrict y, const float *restrict x, size_t n, int predicate)
+{
+    if (predicate)
+        for (size_t i = 0; i < n; i += LANES) put(y + i, trig_16(get(x + i), 0) * all(2.0f));
+    else
+        for (size_t i = 0; i < n; i += LANES) put(y + i, trig_16(get(x + i), 1) + all(1.0f));
+}
+
+void baseline_elementwise(float *restrict out, const float *restrict a, const float *restrict b, const float *restrict c, const float *restrict d, size_t n)
+{
+#pragma omp parallel for schedule(static)
+    for (size_t i = 0; i < n; i += LANES) put(out + i, tanh_16(get(a + i) * get(b + i) + get(c + i)) * sigmoid_16(get(d + i)));
+}

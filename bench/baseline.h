@@ -1,0 +1,17 @@
+/* Hand-written C for the benchmark cases: what a careful C programmer gets. Each function does the whole job of its case once. */
+#ifndef HOP_BENCH_BASELINE_H
+#define HOP_BENCH_BASELINE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum { RNN_STEPS = 1000, RNN_WIDTH = 64 };
+
+void baseline_while(float x[16], const volatile int64_t *bound);
+void baseline_scan(float *ys, const float *xs, size_t n);
+float baseline_rnn(const float *h0, const float *xs, const float *w, const float *u);
+void baseline_rnn_grad(float *dw, const float *h0, const float *xs, const float *w, const float *u);
+void baseline_cond(float *y, const float *x, size_t n, int predicate);
+void baseline_elementwise(float *out, const float *a, const float *b, const float *c, const float *d, size_t n);
+
+#endif

@@ -1,0 +1,241 @@
+/* The benchmark: each case runs as a compiled hop program and as hand-written C in the same process, interleaved, and prints one JSON
+ * object: cold (process start to first result), first (reading, transforming, compiling and running with LLVM loaded), run (median of later
+ * calls), the C time and the ratio C / hop. `bench DIR CASE…`; DIR holds the .hop programs. */
+#include "baseline.h"
+#include "interp/interp.h"
+#include "ir/text.h"
+#include "runtime/exe.h"
+#include "transform/transform.h"
+
+#include <math.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+extern char **environ;
+enum { MAX_ARGS = 4, MAX_REPEATS = 201 };
+
+static double now_ms(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return t.tv_sec * 1e3 + t.tv_nsec * 1e-6;
+}
+
+static uint64_t noise_state = 88172645463325252u;
+static float noise(void)
+{
+    noise_state ^= noise_state << 13, noise_state ^= noise_state >> 7, noise_state ^= noise_state << 17;
+    return (float)((double)(noise_state >> 11) / 9007199254740992.0 - 0.5);
+}
+
+static struct tensor *floats(uint32_t rank, const int64_t *dims, float scale)
+{
+    struct tensor *t = tensor_new(DT_F32, rank, dims);
+    for (int64_t i = 0; i < t->count; i++) ((float *)t->data)[i] = scale * noise();
+    return t;
+}
+static const float *data(const struct tensor *t) { return t->data; }
+
+struct bench_case {
+    const char *name, *file;
+    const char *wrt; /* parameter to differentiate by, NULL: forward */
+    uint32_t n_args, n_results;
+    uint32_t repeats, inner; /* timed samples; calls per sample */
+    void (*inputs)(struct tensor **args);
+    void (*baseline)(struct tensor *const *args, float *out);
+    int64_t out_floats; /* what baseline writes, compared with hop's result number compare */
+    uint32_t compare;
+};
+
+static void while_inputs(struct tensor **a)
+{
+    a[0] = floats(1, (int64_t[]){ 16 }, 1);
+    a[1] = tensor_new(DT_I64, 0, NULL);
+    *(int64_t *)a[1]->data = 100000;
+}
+static void while_c(struct tensor *const *a, float *out)
+{
+    memcpy(out, a[0]->data, 16 * sizeof *out);
+    baseline_while(out, a[1]->data);
+}
+static void scan_inputs(struct tensor **a)
+{
+    a[0] = floats(0, NULL, 0);
+    a[1] = floats(1, (int64_t[]){ 10000000 }, 1);
+}
+static void scan_c(struct tensor *const *a, float *out) { baseline_scan(out, a[1]->data, (size_t)a[1]->count); }
+static void rnn_inputs(struct tensor **a)
+{
+    a[0] = floats(1, (int64_t[]){ RNN_WIDTH }, 0);
+    a[1] = floats(2, (int64_t[]){ RNN_STEPS, RNN_WIDTH }, 1);
+    a[2] = floats(2, (int64_t[]){ RNN_WIDTH, RNN_WIDTH }, 0.4f);
+    a[3] = floats(2, (int64_t[]){ RNN_WIDTH, RNN_WIDTH }, 0.4f);
+}
+static void rnn_c(struct tensor *const *a, float *out) { out[0] = baseline_rnn(data(a[0]), data(a[1]), data(a[2]), data(a[3])); }
+static void rnn_grad_c(struct tensor *const *a, float *out) { baseline_rnn_grad(out, data(a[0]), data(a[1]), data(a[2]), data(a[3])); }
+static void cond_inputs(struct tensor **a)
+{
+    a[0] = tensor_new(DT_BOOL, 0, NULL);
+    *(uint8_t *)a[0]->data = 1;
+    a[1] = floats(1, (int64_t[]){ 1024 }, 1);
+}
+static void cond_c(struct tensor *const *a, float *out)
+{
+    baseline_cond(out, data(a[1]), 1024, *(const volatile uint8_t *)a[0]->data);
+    __asm__ volatile("" ::: "memory");
+}
+static void elem_inputs(struct tensor **a)
+{
+    for (int i = 0; i < 4; i++) a[i] = floats(1, (int64_t[]){ 1 << 24 }, 1);
+}
+static void elem_c(struct tensor *const *a, float *out) { baseline_elementwise(out, data(a[0]), data(a[1]), data(a[2]), data(a[3]), 1 << 24); }
+
+static const struct bench_case cases[] = {
+    { "while100k", "while100k.hop", NULL, 2, 1, 101, 1, while_inputs, while_c, 16, 0 },
+    { "scan1e7", "scan1e7.hop", NULL, 2, 2, 11, 1, scan_inputs, scan_c, 10000000, 1 },
+    { "rnn", "rnn.hop", NULL, 4, 1, 101, 1, rnn_inputs, rnn_c, 1, 0 },
+    { "rnn_grad", "rnn.hop", "w", 4, 1, 101, 1, rnn_inputs, rnn_grad_c, RNN_WIDTH * RNN_WIDTH, 0 },
+    { "cond", "cond.hop", NULL, 2, 1, 101, 1000, cond_inputs, cond_c, 1024, 0 },
+    { "elem16M", "elem16M.hop", NULL, 4, 1, 15, 1, elem_inputs, elem_c, 1 << 24, 0 },
+};
+
+static struct exe *build(const struct bench_case *c, const char *dir, struct module **out)
+{
+    char path[1024];
+    snprintf(path, sizeof path, "%s/%s", dir, c->file);
+    struct module *m = *out = text_read_file(path);
+    uint32_t fn = module_find(m, "main");
+    if (c->wrt) {
+        bool wrt[MAX_ARGS] = { false };
+        const struct fn *f = module_fn(m, fn);
+        for (uint32_t p = 0; p < f->n_params; p++) wrt[p] = !strcmp(module_text(m, f->values[p].name), c->wrt);
+        fn = grad_function(m, fn, wrt, false);
+    }
+    struct compile_options o = { .threads = 0 };
+    return exe_compile(m, fn, &o, NULL);
+}
+
+static int by_value(const void *a, const void *b) { double x = *(const double *)a, y = *(const double *)b; return (x > y) - (x < y); }
+static double median(double *t, uint32_t n)
+{
+    qsort(t, n, sizeof *t, by_value);
+    return t[n / 2];
+}
+
+/* Child of a cold run: prints the clock when the first result is there. */
+static int cold_child(const struct bench_case *c, const char *dir)
+{
+    struct tensor *args[MAX_ARGS] = { 0 }, *results[MAX_ARGS] = { 0 };
+    double before = now_ms();
+    c->inputs(args);
+    double inputs = now_ms() - before;
+    struct module *m;
+    struct exe *e = build(c, dir, &m);
+    exe_run(e, args, NULL, results, NULL);
+    printf("%.6f\n", now_ms() - inputs);
+    return 0;
+}
+
+static double cold_ms(const char *self, const struct bench_case *c, const char *dir)
+{
+    char *argv[] = { (char *)self, "--cold", (char *)dir, (char *)c->name, NULL };
+    int pipes[2];
+    pid_t pid;
+    posix_spawn_file_actions_t actions;
+    if (pipe(pipes)) return -1;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_adddup2(&actions, pipes[1], 1);
+    double start = now_ms();
+    int failed = posix_spawn(&pid, "/proc/self/exe", &actions, NULL, argv, environ);
+    close(pipes[1]);
+    char text[64] = { 0 };
+    ssize_t n = failed ? 0 : read(pipes[0], text, sizeof text - 1);
+    close(pipes[0]);
+    if (!failed) waitpid(pid, NULL, 0);
+    posix_spawn_file_actions_destroy(&actions);
+    return n > 0 ? strtod(text, NULL) - start : -1;
+}
+
+static double worst_error(const struct bench_case *c, const float *want, const struct tensor *found)
+{
+    double worst = 0;
+    for (int64_t i = 0; i < c->out_floats; i++) {
+        double e = fabs((double)want[i] - data(found)[i]) / fmax(1, fabs(want[i]));
+        worst = e > worst || isnan(e) ? e : worst;
+    }
+    return worst;
+}
+
+static void run_case(const struct bench_case *c, const char *dir, const char *self)
+{
+    struct tensor *args[MAX_ARGS] = { 0 }, *results[MAX_ARGS] = { 0 };
+    double hop[MAX_REPEATS], base[MAX_REPEATS], cold[3];
+    for (int i = 0; i < 3; i++) cold[i] = cold_ms(self, c, dir);
+    c->inputs(args);
+    float *out = hop_malloc((size_t)c->out_floats * sizeof *out);
+    double firsts[5];
+    struct module *m = NULL;
+    struct exe *e = NULL;
+    for (int i = 0; i < 5; i++) {
+        exe_free(e);
+        module_free(m);
+        double start = now_ms();
+        e = build(c, dir, &m);
+        for (uint32_t k = 0; k < c->n_results; k++) tensor_free(results[k]), results[k] = NULL;
+        exe_run(e, args, NULL, results, NULL);
+        firsts[i] = now_ms() - start;
+    }
+    c->baseline(args, out);
+    double error = worst_error(c, out, results[c->compare]);
+    for (uint32_t r = 0; r < c->repeats; r++) {
+        double t0 = now_ms();
+        for (uint32_t k = 0; k < c->inner; k++) exe_run(e, args, NULL, results, NULL);
+        double t1 = now_ms();
+        for (uint32_t k = 0; k < c->inner; k++) c->baseline(args, out);
+        hop[r] = (t1 - t0) / c->inner;
+        base[r] = (now_ms() - t1) / c->inner;
+    }
+    double hop_ms = median(hop, c->repeats), c_ms = median(base, c->repeats);
+    printf("{\"case\": \"%s\", \"hop_cold_ms\": %.2f, \"hop_first_ms\": %.3f, \"hop_ms\": %.6f, \"c_ms\": %.6f, \"ratio_c\": %.3f, \"max_error\": %.1e}\n", c->name,
+           median(cold, 3), median(firsts, 5), hop_ms, c_ms, c_ms / hop_ms, error);
+    fflush(stdout);
+    for (uint32_t k = 0; k < c->n_results; k++) tensor_free(results[k]);
+    for (uint32_t k = 0; k < c->n_args; k++) tensor_free(args[k]);
+    hop_free(out);
+    exe_free(e);
+    module_free(m);
+}
+
+/* LLVM is loaded and has compiled something before "first" is measured. */
+static void warm_up(void)
+{
+    static const char text[] = "hop 1\nfn @main(%x: f32[4]) -> (f32[4]) {\n  %y = neg(%x)\n  return %y\n}\n";
+    struct module *m = text_read("warm-up", text, sizeof text - 1);
+    struct exe *e = exe_compile(m, module_find(m, "main"), &(struct compile_options){ .threads = 0 }, NULL);
+    exe_free(e);
+    module_free(m);
+}
+
+int main(int argc, char **argv)
+{
+    bool cold = argc > 1 && !strcmp(argv[1], "--cold");
+    int first = cold ? 2 : 1;
+    if (argc <= first) return fprintf(stderr, "usage: bench DIR [CASE…]\n"), 2;
+    struct hop_catch c;
+    if (HOP_TRY(c)) {
+        if (!cold) warm_up();
+        for (size_t k = 0; k < HOP_COUNT(cases); k++) {
+            bool wanted = argc == first + 1;
+            for (int i = first + 1; i < argc; i++) wanted |= !strcmp(argv[i], cases[k].name);
+            if (!wanted) continue;
+            if (cold) return cold_child(&cases[k], argv[first]);
+            run_case(&cases[k], argv[first], argv[0]);
+        }
+        hop_catch_end(&c);
+        return 0;
+    }
+    fprintf(stderr, "bench: %s\n", hop_message());
+    return 1;
+}

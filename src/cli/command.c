@@ -1,0 +1,246 @@
+/* The table of subcommands and the table of options, which parsing and every help text are made from. */
+#include "cli/cli.h"
+
+#include <errno.h>
+#include <unistd.h>
+
+/* ---- options ---- */
+
+static const struct option {
+    const char *name, *argument, *meaning;
+} option_table[O_COUNT] = {
+    [O_HELP] = { "help", NULL, "say what the command does and takes" },
+    [O_FN] = { "fn", "NAME", "the function; otherwise the only named one, else @main, else the last" },
+    [O_IN] = { "in", "NAME=VALUE", "an argument: x=3, x=[1, 2], x=random:SEED, x=random:SEED:LO..HI, x:f32[4]=random:7" },
+    [O_DIM] = { "dim", "NAME=N", "the value of a dim parameter" },
+    [O_INTERPRET] = { "interpret", NULL, "run on the reference interpreter" },
+    [O_JIT] = { "jit", NULL, "compile; an error when that is not possible (the default compiles when it can)" },
+    [O_STRICT] = { "strict", NULL, "numbers that are equal bit for bit on every back end" },
+    [O_WITHOUT] = { "without", "PASS", "switch a pass off; may be repeated" },
+    [O_THREADS] = { "threads", "N", "threads of the run; otherwise all cores" },
+    [O_TIME] = { "time", NULL, "say on standard error how long compiling and running took" },
+    [O_WRT] = { "wrt", "NAMES", "parameters to differentiate by, x,y; otherwise all of floating point" },
+    [O_IN_AXES] = { "in-axes", "LIST", "where the batch dim of each parameter stands, x=0,y=none; otherwise 0 for all" },
+    [O_VALUE] = { "value", NULL, "give the results of the function before the gradients" },
+    [O_RUN] = { "run", NULL, "run the transformed program instead of printing it" },
+    [O_SIMPLIFY] = { "simplify", NULL, "print what the passes make of it" },
+    [O_LOCATIONS] = { "locations", NULL, "print where each node was made" },
+    [O_GRAD] = { "grad", NULL, "the gradient instead of the function (see --wrt, --value)" },
+    [O_JVP] = { "jvp", NULL, "the forward derivative instead of the function (see --wrt)" },
+    [O_VMAP] = { "vmap", NULL, "the batched function instead of the function (see --in-axes)" },
+    [O_SAVED] = { "saved", NULL, "every stored value, its size and why it is stored" },
+    [O_LLVM] = { "llvm", NULL, "the LLVM text" },
+    [O_ASM] = { "asm", NULL, "the assembly" },
+    [O_LOOPS] = { "loops", NULL, "the loop program" },
+    [O_VERBOSE] = { "verbose", NULL, "a line for every file and every check" },
+    [O_QUICK] = { "quick", NULL, "leave out the runs with single passes switched off" },
+    [O_JOBS] = { "jobs", "N", "files tested at the same time; otherwise as many as cores" },
+    [O_JSON] = { "json", NULL, "print JSON" },
+};
+
+static uint32_t parse_count(const char *name, const char *text, uint32_t most)
+{
+    char *end;
+    errno = 0;
+    long v = strtol(text, &end, 10);
+    if (errno || end == text || *end || v < 1 || v > (long)most) hop_throw(HOP_INVALID, "--%s: expected a number from 1 to %u, found '%s'", name, most, text);
+    return (uint32_t)v;
+}
+
+static void take_option(struct options *o, enum option_id id, const char *argument)
+{
+    enum pass pass;
+    o->given |= O_BIT(id);
+    switch (id) {
+    case O_FN: o->fn = argument[0] == '@' ? argument + 1 : argument; break;
+    case O_WRT: o->wrt = argument; break;
+    case O_IN_AXES: o->in_axes = argument; break;
+    case O_IN: vec_push(&o->bag.arena, &o->inputs, argument); break;
+    case O_DIM: vec_push(&o->bag.arena, &o->dims, argument); break;
+    case O_THREADS: o->threads = parse_count("threads", argument, 1024); break;
+    case O_JOBS: o->jobs = parse_count("jobs", argument, 1024); break;
+    case O_WITHOUT: {
+        if (pass_from_name(argument, &pass)) {
+            o->without |= 1u << pass;
+            break;
+        }
+        struct text names = { .arena = &o->bag.arena };
+        for (int i = 0; i < PASS_COUNT; i++) text_add(&names, "%s%s", i ? ", " : "", pass_names[i]);
+        hop_throw(HOP_INVALID, "--without: there is no pass '%s'; the passes are %s", argument, names.data);
+    }
+    default: break;
+    }
+}
+
+void options_parse(struct options *o, const struct command *c, int argc, char **argv)
+{
+    bool only_files = false;
+    for (int i = 0; i < argc; i++) {
+        const char *a = argv[i];
+        if (only_files || a[0] != '-' || !a[1]) {
+            vec_push(&o->bag.arena, &o->files, a);
+            continue;
+        }
+        if (!strcmp(a, "--")) {
+            only_files = true;
+            continue;
+        }
+        if (!strcmp(a, "-h")) a = "--help";
+        const char *equals = strncmp(a, "--", 2) ? NULL : strchr(a, '=');
+        size_t length = equals ? (size_t)(equals - a) : strlen(a);
+        int id = O_COUNT;
+        for (int k = 0; k < O_COUNT; k++)
+            if ((c->options | O_BIT(O_HELP)) >> k & 1 && length > 2 && strlen(option_table[k].name) == length - 2 && !memcmp(option_table[k].name, a + 2, length - 2)) id = k;
+        if (id == O_COUNT) hop_throw(HOP_INVALID, "hop %s has no option '%s'; see hop %s --help", c->name, a, c->name);
+        const char *argument = NULL;
+        if (option_table[id].argument) {
+            argument = equals ? equals + 1 : i + 1 < argc ? argv[++i] : NULL;
+            if (!argument) hop_throw(HOP_INVALID, "--%s needs %s", option_table[id].name, option_table[id].argument);
+        } else if (equals) {
+            hop_throw(HOP_INVALID, "--%s takes no value, found '%s'", option_table[id].name, a);
+        }
+        take_option(o, (enum option_id)id, argument);
+    }
+    if (option_on(o, O_HELP)) return;
+    if (option_on(o, O_INTERPRET) && option_on(o, O_JIT)) hop_throw(HOP_INVALID, "--interpret and --jit exclude each other");
+    if (o->files.len < c->min_files) hop_throw(HOP_INVALID, "hop %s needs %s; see hop %s --help", c->name, c->arguments, c->name);
+    if (o->files.len > c->max_files)
+        hop_throw(HOP_INVALID, "hop %s takes %u argument%s, found %u ('%s'); see hop %s --help", c->name, c->max_files, c->max_files == 1 ? "" : "s", o->files.len,
+                  o->files.data[c->max_files], c->name);
+}
+
+void options_help(const struct command *c, FILE *out)
+{
+    fprintf(out, "hop %s %s [options]\n\n%s\n", c->name, c->arguments, c->details ? c->details : c->meaning);
+    fprintf(out, "\nOptions:\n");
+    for (int k = O_HELP + 1; k <= O_COUNT; k++) { /* help comes last */
+        int id = k == O_COUNT ? O_HELP : k;
+        if (!((c->options | O_BIT(O_HELP)) >> id & 1)) continue;
+        char left[64];
+        snprintf(left, sizeof left, "--%s%s%s", option_table[id].name, option_table[id].argument ? " " : "", option_table[id].argument ? option_table[id].argument : "");
+        fprintf(out, "  %-20s  %s\n", left, option_table[id].meaning);
+    }
+    if (c->options >> O_WITHOUT & 1) {
+        fprintf(out, "\nPasses:\n");
+        for (int i = 0; i < PASS_COUNT; i++) fprintf(out, "  %-12s  %s\n", pass_names[i], pass_meanings[i]);
+    }
+    fprintf(out, "\nExit code: 0 fine; 1 a test or a check in the run failed; 2 bad input.\n");
+}
+
+/* ---- commands ---- */
+
+enum {
+    RUN_OPTIONS = O_BIT(O_IN) | O_BIT(O_DIM) | O_BIT(O_INTERPRET) | O_BIT(O_JIT) | O_BIT(O_STRICT) | O_BIT(O_WITHOUT) | O_BIT(O_THREADS) | O_BIT(O_TIME) | O_BIT(O_JSON),
+    DERIVED_OPTIONS = RUN_OPTIONS | O_BIT(O_FN) | O_BIT(O_RUN) | O_BIT(O_SIMPLIFY) | O_BIT(O_LOCATIONS)
+};
+static const struct command commands[] = {
+    { "run", "FILE", "run a function",
+      "Runs a function of a program on the given arguments and prints its results. Compiles when the LLVM back end is there, else interprets\nand says so on standard error.",
+      RUN_OPTIONS | O_BIT(O_FN), 1, 1, command_run },
+    { "test", "FILE|DIR…", "run the tests that programs carry, on every back end",
+      "Runs the test blocks of programs: on the interpreter, on the interpreter after the passes, compiled with strict numbers (bit for bit equal,\n"
+      "with all passes and with each pass switched off), compiled with default numbers (within bounds). Directories are searched for *.hop.\n"
+      "A file whose first line is '# error: LINE:COL: text' must fail to read with that message. Prints failures and 'N passed, M failed'.",
+      O_BIT(O_VERBOSE) | O_BIT(O_QUICK) | O_BIT(O_WITHOUT) | O_BIT(O_JOBS) | O_BIT(O_INTERPRET), 1, UINT32_MAX, command_test },
+    { "check", "FILE…", "read and verify programs", "Reads programs and checks every function. Prints 'FILE: ok', or the first error of a file and ends with 2.", O_BIT(O_JSON), 1, UINT32_MAX,
+      command_check },
+    { "show", "FILE", "print a program in canonical text", NULL, O_BIT(O_FN) | O_BIT(O_SIMPLIFY) | O_BIT(O_STRICT) | O_BIT(O_WITHOUT) | O_BIT(O_LOCATIONS), 1, 1, command_show },
+    { "grad", "FILE", "print or run the gradient of a function",
+      "The function's first result must be a floating-point scalar. The gradient takes the function's parameters and gives one result for each\nparameter of --wrt.",
+      DERIVED_OPTIONS | O_BIT(O_WRT) | O_BIT(O_VALUE), 1, 1, command_grad },
+    { "jvp", "FILE", "print or run the forward derivative of a function",
+      "The derivative takes the function's parameters and then a tangent for each parameter of --wrt; it gives the function's results and then\nthe tangents of those that depend on them.",
+      DERIVED_OPTIONS | O_BIT(O_WRT), 1, 1, command_jvp },
+    { "vmap", "FILE", "print or run a function over one more dim", "Every parameter that --in-axes does not set to 'none' gets one more dim; so does every result, in front.", DERIVED_OPTIONS | O_BIT(O_IN_AXES), 1, 1,
+      command_vmap },
+    { "explain", "FILE", "say what the compiler does with a function",
+      "Prints the passes with their times and node counts, the loop nests, what is stored and why, copies and why, memory, code size and the time\nof each stage.",
+      O_BIT(O_FN) | O_BIT(O_GRAD) | O_BIT(O_JVP) | O_BIT(O_VMAP) | O_BIT(O_WRT) | O_BIT(O_VALUE) | O_BIT(O_IN_AXES) | O_BIT(O_STRICT) | O_BIT(O_WITHOUT) | O_BIT(O_THREADS) | O_BIT(O_SAVED) |
+          O_BIT(O_LLVM) | O_BIT(O_ASM) | O_BIT(O_LOOPS) | O_BIT(O_JSON),
+      1, 1, command_explain },
+    { "ops", "[NAME]", "list the operators and their rules", "Lists the operator table, or one row of it with its samples.", O_BIT(O_JSON), 0, 1, command_ops },
+};
+
+static const struct command *command_find(const char *name)
+{
+    for (size_t i = 0; i < HOP_COUNT(commands); i++)
+        if (!strcmp(commands[i].name, name)) return &commands[i];
+    return NULL;
+}
+
+static void help(FILE *out)
+{
+    fprintf(out, "hop %s: higher-order tensor programs\n\nhop COMMAND FILE… [options]\n\nCommands:\n", hop_version());
+    for (size_t i = 0; i < HOP_COUNT(commands); i++) fprintf(out, "  %-8s  %s\n", commands[i].name, commands[i].meaning);
+    fprintf(out, "\nhop COMMAND --help says more; hop --version prints the version.\n");
+}
+
+void options_free(void *options) { bag_free(&((struct options *)options)->bag); }
+
+static int fail(hop_status status)
+{
+    bool colour = isatty(STDERR_FILENO) && !getenv("NO_COLOR");
+    fprintf(stderr, "%shop:%s %s\n", colour ? "\033[1;31m" : "", colour ? "\033[0m" : "", hop_message());
+    return status == HOP_CHECK ? EXIT_FAILED : EXIT_BAD;
+}
+
+static int run_command(const struct command *c, int argc, char **argv)
+{
+    struct hop_catch caught;
+    struct options o = { 0 };
+    volatile int code = EXIT_BAD;
+    if (HOP_TRY(caught)) {
+        hop_cleanup_push(options_free, &o);
+        options_parse(&o, c, argc, argv);
+        if (option_on(&o, O_HELP)) {
+            options_help(c, stdout);
+            code = EXIT_OK;
+        } else {
+            code = c->run(&o);
+        }
+        hop_cleanup_pop(&o);
+        options_free(&o);
+        hop_catch_end(&caught);
+    } else {
+        code = fail(hop_caught());
+    }
+    return code;
+}
+
+/* A result that could not be written is a failure: `hop run … > /dev/full` must not end with 0. */
+static int flushed(int code)
+{
+    if ((fflush(stdout) || ferror(stdout)) && code == EXIT_OK) {
+        fprintf(stderr, "hop: standard output could not be written: %s\n", strerror(errno));
+        return EXIT_BAD;
+    }
+    return code;
+}
+
+int cli_main(int argc, char **argv)
+{
+    if (argc < 2) {
+        help(stderr);
+        return EXIT_BAD;
+    }
+    const char *name = argv[1];
+    if (!strcmp(name, "--version")) {
+        printf("hop %s\n", hop_version());
+        return flushed(EXIT_OK);
+    }
+    if (!strcmp(name, "--help") || !strcmp(name, "-h") || !strcmp(name, "help")) {
+        const struct command *c = argc > 2 ? command_find(argv[2]) : NULL;
+        if (argc > 2 && !c) {
+            fprintf(stderr, "hop: there is no command '%s'; see hop help\n", argv[2]);
+            return EXIT_BAD;
+        }
+        c ? options_help(c, stdout) : help(stdout);
+        return flushed(EXIT_OK);
+    }
+    const struct command *c = command_find(name);
+    if (!c) {
+        fprintf(stderr, "hop: there is no command '%s'; see hop help\n", name);
+        return EXIT_BAD;
+    }
+    return flushed(run_command(c, argc - 2, argv + 2));
+}

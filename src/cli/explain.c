@@ -1,0 +1,188 @@
+/* hop explain: compiles a function and says what happened: passes, nests, stored values and copies with their reasons, memory, code, times. */
+#include "cli/cli.h"
+
+enum { SHOWN = 12 }; /* stored values listed without --saved */
+
+struct pass_note {
+    const char *pass;
+    double ms;
+    uint32_t nodes;
+};
+struct explanation {
+    struct options *o;
+    struct module *m;
+    uint32_t fn;
+    vec(struct pass_note) passes;
+    struct compile_report report;
+    struct exe *exe;
+};
+
+static void note_pass(void *ctx, const char *pass, double ms, uint32_t nodes)
+{
+    struct explanation *e = ctx;
+    vec_push(&e->o->bag.arena, &e->passes, (struct pass_note){ pass, ms, nodes });
+}
+
+static void drop_texts(void *report)
+{
+    struct compile_report *r = report;
+    free(r->llvm);
+    free(r->assembly);
+}
+
+static const char *buffer_kind(const struct lp_buffer *b)
+{
+    static const char *const kinds[] = { [BUF_ARG] = "argument", [BUF_RESULT] = "result", [BUF_CONST] = "constant", [BUF_TEMP] = "arena", [BUF_LOCAL] = "stack", [BUF_DYN] = "grows" };
+    return b->kind < HOP_COUNT(kinds) ? kinds[b->kind] : "?";
+}
+
+static bool is_stored(const struct lp_buffer *b) { return b->kind == BUF_TEMP || b->kind == BUF_LOCAL || b->kind == BUF_DYN || b->kind == BUF_RESULT; }
+
+static void buffer_size(struct text *out, const struct lp *p, const struct lp_buffer *b)
+{
+    text_add(out, "%s[", dtype_info[b->dtype].name);
+    if (b->kind == BUF_DYN) text_str(out, "?");
+    else dim_print(p->m, p->entry->symbols, b->count, out);
+    text_str(out, "]");
+}
+
+/* ---- nests ---- */
+
+static void nests_text(struct text *out, const struct lp_block *block, uint32_t depth)
+{
+    static const char *const kinds[] = { [FOR_SERIAL] = "loop", [FOR_VECTOR] = "vector loop", [FOR_PARALLEL] = "parallel loop" };
+    for (uint32_t i = 0; block && i < block->stmts.len; i++) {
+        const struct lp_stmt *s = &block->stmts.data[i];
+        if (s->note && (s->kind == LP_FOR || s->kind == LP_WHILE || s->kind == LP_CALL || s->kind == LP_IF)) {
+            const char *kind = s->kind == LP_FOR ? kinds[s->mode] : s->kind == LP_WHILE ? "while" : s->kind == LP_IF ? "branch" : "call";
+            text_add(out, "  %*s%s: %s\n", (int)depth * 2, "", kind, s->note);
+        }
+        uint32_t inner = depth + (s->note != NULL);
+        nests_text(out, s->body, inner);
+        nests_text(out, s->other, inner);
+    }
+}
+
+/* ---- text ---- */
+
+static void passes_text(struct text *out, const struct explanation *e)
+{
+    if (!e->passes.len) return;
+    text_str(out, "passes               nodes after      ms\n");
+    for (uint32_t i = 0; i < e->passes.len; i++) text_add(out, "  %-18s %11u %7.3f\n", e->passes.data[i].pass, e->passes.data[i].nodes, e->passes.data[i].ms);
+}
+
+static void stored_text(struct text *out, const struct explanation *e, const struct lp *p)
+{
+    uint32_t n = 0, shown = 0;
+    for (uint32_t i = 0; i < p->buffers.len; i++) n += is_stored(&p->buffers.data[i]);
+    text_add(out, "stored values: %u\n", n);
+    for (uint32_t i = 0; i < p->buffers.len; i++) {
+        const struct lp_buffer *b = &p->buffers.data[i];
+        if (!is_stored(b)) continue;
+        if (shown++ == SHOWN && !option_on(e->o, O_SAVED)) {
+            text_add(out, "  … %u more; --saved lists all\n", n - SHOWN);
+            break;
+        }
+        struct text size = { .arena = out->arena };
+        buffer_size(&size, p, b);
+        text_add(out, "  %-12s %-16s %-8s %s\n", b->name && *b->name ? b->name : "-", size.data, buffer_kind(b), b->why ? b->why : "");
+    }
+    text_add(out, "copies: %u\n", p->n_copies);
+    for (uint32_t i = 0; i < p->copy_notes.len; i++) text_add(out, "  %s\n", p->copy_notes.data[i]);
+}
+
+static void explain_text(struct text *out, const struct explanation *e)
+{
+    const struct fn *f = module_fn(e->m, e->fn);
+    const struct lp *p = exe_lp(e->exe);
+    text_add(out, "@%s: %u parameters, %u nodes, %u results\n", f->name ? module_text(e->m, f->name) : "", f->n_params, f->n_nodes, f->n_results);
+    passes_text(out, e);
+    if (p) {
+        text_add(out, "nests: %u\n", p->n_nests);
+        nests_text(out, p->root, 0);
+        stored_text(out, e, p);
+    }
+    size_t arena = exe_arena_bytes(e->exe);
+    if (arena == (size_t)-1) text_str(out, "memory: depends on sizes\n");
+    else text_add(out, "memory: %zu bytes\n", arena);
+    text_add(out, "code: %zu bytes\nstages                    ms\n", e->report.code_bytes);
+    double total = 0;
+    for (uint32_t i = 0; i < e->report.n_stages; i++) {
+        text_add(out, "  %-18s %7.3f\n", e->report.stages[i].name, e->report.stages[i].ms);
+        total += e->report.stages[i].ms;
+    }
+    text_add(out, "  %-18s %7.3f\n", "together", total);
+    if (option_on(e->o, O_LOOPS) && p) {
+        text_str(out, "\nloop program:\n");
+        lp_print(p, out);
+    }
+    if (option_on(e->o, O_LLVM)) text_add(out, "\nLLVM:\n%s", e->report.llvm ? e->report.llvm : "");
+    if (option_on(e->o, O_ASM)) text_add(out, "\nassembly:\n%s", e->report.assembly ? e->report.assembly : "");
+}
+
+/* ---- JSON ---- */
+
+static void explain_json(struct text *out, const struct explanation *e)
+{
+    const struct lp *p = exe_lp(e->exe);
+    text_str(out, "{\"function\": ");
+    json_string(out, module_text(e->m, module_fn(e->m, e->fn)->name));
+    text_str(out, ", \"passes\": [");
+    for (uint32_t i = 0; i < e->passes.len; i++) text_add(out, "%s{\"pass\": \"%s\", \"nodes\": %u, \"ms\": %.4f}", i ? ", " : "", e->passes.data[i].pass, e->passes.data[i].nodes, e->passes.data[i].ms);
+    text_add(out, "], \"nests\": %u, \"stored\": [", p ? p->n_nests : 0);
+    bool any = false;
+    for (uint32_t i = 0; p && i < p->buffers.len; i++) {
+        const struct lp_buffer *b = &p->buffers.data[i];
+        if (!is_stored(b)) continue;
+        struct text size = { .arena = out->arena };
+        buffer_size(&size, p, b);
+        text_str(out, any ? ", {\"name\": " : "{\"name\": ");
+        json_string(out, b->name ? b->name : "");
+        text_str(out, ", \"size\": ");
+        json_string(out, size.data);
+        text_add(out, ", \"where\": \"%s\", \"why\": ", buffer_kind(b));
+        json_string(out, b->why ? b->why : "");
+        text_str(out, "}");
+        any = true;
+    }
+    text_str(out, "], \"copies\": [");
+    for (uint32_t i = 0; p && i < p->copy_notes.len; i++) {
+        if (i) text_str(out, ", ");
+        json_string(out, p->copy_notes.data[i]);
+    }
+    size_t arena = exe_arena_bytes(e->exe);
+    if (arena == (size_t)-1) text_str(out, "], \"memory_bytes\": null");
+    else text_add(out, "], \"memory_bytes\": %zu", arena);
+    text_add(out, ", \"code_bytes\": %zu, \"stages\": {", e->report.code_bytes);
+    for (uint32_t i = 0; i < e->report.n_stages; i++) text_add(out, "%s\"%s\": %.4f", i ? ", " : "", e->report.stages[i].name, e->report.stages[i].ms);
+    text_str(out, "}}\n");
+}
+
+int command_explain(struct options *o)
+{
+    if (!exe_available()) hop_throw(HOP_UNAVAILABLE, "nothing to explain without a compiler: %s", hop_message());
+    struct explanation e = { .o = o, .m = program_load(o->files.data[0]) };
+    hop_cleanup_push(module_free, e.m);
+    e.fn = program_select(e.m, o->fn);
+    if (option_on(o, O_GRAD)) e.fn = program_grad(o, e.m, e.fn);
+    if (option_on(o, O_JVP)) e.fn = program_jvp(o, e.m, e.fn);
+    if (option_on(o, O_VMAP)) e.fn = program_vmap(o, e.m, e.fn);
+    struct compile_options options = {
+        .passes = { .without = o->without, .strict = option_on(o, O_STRICT), .report = note_pass, .report_ctx = &e },
+        .threads = o->threads, .keep_lp = true, .keep_llvm = option_on(o, O_LLVM), .keep_asm = option_on(o, O_ASM),
+    };
+    hop_cleanup_push(drop_texts, &e.report);
+    e.exe = exe_compile(e.m, e.fn, &options, &e.report);
+    hop_cleanup_push(exe_free, e.exe);
+    struct text out = { .arena = &o->bag.arena };
+    option_on(o, O_JSON) ? explain_json(&out, &e) : explain_text(&out, &e);
+    fwrite(out.data, 1, out.len, stdout);
+    hop_cleanup_pop(e.exe);
+    exe_free(e.exe);
+    hop_cleanup_pop(&e.report);
+    drop_texts(&e.report);
+    hop_cleanup_pop(e.m);
+    module_free(e.m);
+    return EXIT_OK;
+}

@@ -1,0 +1,69 @@
+/* hop ops: the operator table as text or JSON. Everything printed is read from the table. */
+#include "cli/cli.h"
+
+/* A cell is there, or says why it is not. */
+static const char *const column_names[] = { "infer", "eval", "vjp", "jvp", "batch", "lower", "samples" };
+enum { COLUMNS = HOP_COUNT(column_names) };
+
+static const char *cell(const struct op_row *row, int column)
+{
+    const bool there[COLUMNS] = { row->infer, row->eval, row->vjp, row->jvp, row->batch, row->lower, row->n_samples };
+    if (there[column]) return NULL;
+    return (column == 2 || column == 3) && row->no_gradient ? row->no_gradient : "missing";
+}
+
+static void row_json(struct text *out, const struct op_row *row)
+{
+    text_str(out, "  {\"name\": ");
+    json_string(out, row->name);
+    text_add(out, ", \"kind\": \"%s\", \"meaning\": ", row->flags & OPF_HIGHER ? "higher-order" : "first-order");
+    json_string(out, row->meaning);
+    text_str(out, ", \"columns\": {");
+    for (int c = 0; c < COLUMNS; c++) {
+        const char *none = cell(row, c);
+        text_add(out, "%s\"%s\": ", c ? ", " : "", column_names[c]);
+        json_string(out, none ? arena_printf(out->arena, "none: %s", none) : "yes");
+    }
+    text_str(out, "}}");
+}
+
+static void row_text(struct text *out, const struct op_row *row)
+{
+    text_add(out, "%s (%s): %s\n", row->name, row->flags & OPF_HIGHER ? "higher-order" : "first-order", row->meaning);
+    for (uint32_t i = 0; i < row->sig.n_attrs; i++) {
+        const struct attr_spec *spec = &row->sig.attrs[i];
+        text_add(out, "  attribute %s%s", spec->name, spec->required ? " (required)" : "");
+        for (uint32_t w = 0; spec->words && spec->words[w]; w++) text_add(out, "%s%s", w ? " | " : ": ", spec->words[w]);
+        text_str(out, "\n");
+    }
+    for (int c = 0; c < COLUMNS; c++) {
+        const char *none = cell(row, c);
+        text_add(out, "  %-8s %s%s\n", column_names[c], none ? "none: " : "yes", none ? none : "");
+    }
+    for (uint32_t s = 0; s < row->n_samples; s++) text_add(out, "\n%s%s", row->samples[s].text, row->samples[s].text[strlen(row->samples[s].text) - 1] == '\n' ? "" : "\n");
+}
+
+int command_ops(struct options *o)
+{
+    struct text out = { .arena = &o->bag.arena };
+    const char *name = o->files.len ? o->files.data[0] : NULL;
+    bool json = option_on(o, O_JSON), any = false;
+    if (json) text_str(&out, "[\n");
+    for (int i = 0; i < OP_COUNT; i++) {
+        const struct op_row *row = op_table[i];
+        if (!row || (name && strcmp(row->name, name))) continue;
+        if (json) {
+            if (any) text_str(&out, ",\n");
+            row_json(&out, row);
+        } else if (name) {
+            row_text(&out, row);
+        } else {
+            text_add(&out, "%-16s %-12s %s\n", row->name, row->flags & OPF_HIGHER ? "higher-order" : "first-order", row->meaning);
+        }
+        any = true;
+    }
+    if (name && !any) hop_throw(HOP_INVALID, "there is no operator '%s'; hop ops lists them", name);
+    if (json) text_str(&out, "\n]\n");
+    if (out.len) fwrite(out.data, 1, out.len, stdout);
+    return EXIT_OK;
+}

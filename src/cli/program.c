@@ -1,0 +1,326 @@
+/* Programs named on the command line: files, functions, parameters, arguments, and running a function on one back end with every error caught. */
+#include "cli/cli.h"
+
+#include "transform/transform.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <limits.h>
+#include <sys/stat.h>
+
+enum { LARGEST_FILE = 1 << 30 };
+
+/* ---- files ---- */
+
+static void close_file(void *file) { fclose(file); }
+
+char *file_text(struct arena *a, const char *path, size_t *length)
+{
+    struct stat st;
+    FILE *f = fopen(path, "rb");
+    if (!f) hop_throw(HOP_IO, "%s: %s", path, strerror(errno));
+    hop_cleanup_push(close_file, f);
+    if (!fstat(fileno(f), &st) && S_ISDIR(st.st_mode)) hop_throw(HOP_IO, "%s: is a directory, expected a program", path);
+    struct text out = { .arena = a };
+    char piece[1 << 14];
+    size_t n;
+    while ((n = fread(piece, 1, sizeof piece, f)) > 0) {
+        if (out.len + n > LARGEST_FILE) hop_throw(HOP_IO, "%s: larger than %d bytes", path, LARGEST_FILE);
+        text_bytes(&out, piece, n);
+    }
+    if (ferror(f)) hop_throw(HOP_IO, "%s: %s", path, strerror(errno));
+    if (!out.data) text_str(&out, "");
+    hop_cleanup_pop(f);
+    fclose(f);
+    *length = out.len;
+    return out.data;
+}
+
+struct module *program_load(const char *path)
+{
+    struct arena arena = { 0 };
+    size_t length;
+    hop_cleanup_push(arena_free, &arena);
+    const char *text = file_text(&arena, path, &length);
+    struct module *m = text_read(path, text, length);
+    hop_cleanup_pop(&arena);
+    arena_free(&arena);
+    return m;
+}
+
+uint32_t program_select(struct module *m, const char *name)
+{
+    if (name) {
+        uint32_t fn = module_find(m, name);
+        if (fn == HOP_NONE) hop_throw(HOP_INVALID, "there is no function @%s in the program", name);
+        return fn;
+    }
+    uint32_t last = HOP_NONE, named = 0;
+    for (uint32_t i = 0; i < m->fns.len; i++)
+        if (m->fns.data[i] && m->fns.data[i]->name) last = i, named++;
+    if (!named) hop_throw(HOP_INVALID, "the program has no function");
+    uint32_t main = module_find(m, "main");
+    return named > 1 && main != HOP_NONE ? main : last;
+}
+
+/* ---- parameters ---- */
+
+const char *param_name(const struct module *m, const struct fn *f, uint32_t p)
+{
+    static const char *const numbers[] = { "0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "10", "11", "12", "13", "14", "15" };
+    if (f->values[p].name) return module_text(m, f->values[p].name);
+    return p < HOP_COUNT(numbers) ? numbers[p] : "";
+}
+
+const char *result_name(struct arena *a, const struct module *m, const struct fn *f, uint32_t r)
+{
+    uint32_t name = f->values[f->results[r]].name;
+    return name ? module_text(m, name) : arena_printf(a, "%u", r);
+}
+
+uint32_t param_find(const struct module *m, const struct fn *f, const char *name, size_t length)
+{
+    if (length && name[0] == '%') name++, length--;
+    for (uint32_t p = 0; p < f->n_params; p++) {
+        const char *have = module_text(m, f->values[p].name);
+        if (length && strlen(have) == length && !memcmp(have, name, length)) return p;
+    }
+    char *end;
+    unsigned long number = length && isdigit((unsigned char)name[0]) ? strtoul(name, &end, 10) : ULONG_MAX;
+    if (number < f->n_params && end == name + length) return (uint32_t)number;
+    struct arena arena = { 0 };
+    hop_cleanup_push(arena_free, &arena); /* freed by the throw below */
+    struct text names = { .arena = &arena };
+    for (uint32_t p = 0; p < f->n_params; p++) text_add(&names, "%s%s", p ? ", " : "", param_name(m, f, p));
+    hop_throw(HOP_INVALID, "there is no parameter '%.*s'; the parameters are: %s", (int)length, name, f->n_params ? names.data : "none");
+}
+
+bool *param_mask(struct arena *a, const struct module *m, const struct fn *f, const char *names)
+{
+    bool *mask = ARENA_ZNEW(a, bool, f->n_params);
+    for (uint32_t p = 0; !names && p < f->n_params; p++) mask[p] = dtype_is_float((enum dtype)type_get(m, value_type(f, p)).dtype);
+    while (names && *names) {
+        size_t n = strcspn(names, ", ");
+        if (n) mask[param_find(m, f, names, n)] = true;
+        names += n;
+        names += strspn(names, ", ");
+    }
+    return mask;
+}
+
+uint32_t program_grad(struct options *o, struct module *m, uint32_t fn)
+{
+    const struct fn *f = module_fn(m, fn);
+    struct type t = f->n_results ? type_get(m, value_type(f, f->results[0])) : (struct type){ 0 };
+    if (!f->n_results) hop_throw(HOP_INVALID, "grad: @%s has no result", module_text(m, f->name));
+    if (t.rank || !dtype_is_float((enum dtype)t.dtype))
+        hop_throw(HOP_INVALID, "grad: the first result of @%s must be a floating-point scalar, found %s", module_text(m, f->name), type_text(m, f->symbols, value_type(f, f->results[0])));
+    return grad_function(m, fn, param_mask(&o->bag.arena, m, f, o->wrt), option_on(o, O_VALUE));
+}
+
+uint32_t program_jvp(struct options *o, struct module *m, uint32_t fn)
+{
+    const struct fn *f = module_fn(m, fn);
+    return jvp_function(m, fn, param_mask(&o->bag.arena, m, f, o->wrt), ARENA_ZNEW(&o->bag.arena, bool, f->n_results));
+}
+
+uint32_t program_vmap(struct options *o, struct module *m, uint32_t fn)
+{
+    const struct fn *f = module_fn(m, fn);
+    int *in_axes = ARENA_ZNEW(&o->bag.arena, int, f->n_params), *out_axes = ARENA_ZNEW(&o->bag.arena, int, f->n_results);
+    for (const char *at = o->in_axes; at && *at;) {
+        size_t n = strcspn(at, ", "), name = strcspn(at, "=, ");
+        if (n) {
+            if (name == n) hop_throw(HOP_INVALID, "--in-axes: expected NAME=AXIS, found '%.*s'", (int)n, at);
+            uint32_t p = param_find(m, f, at, name);
+            const char *axis = at + name + 1;
+            size_t length = n - name - 1;
+            char *end;
+            long v = strtol(axis, &end, 10);
+            if (length == 4 && !memcmp(axis, "none", 4)) v = -1;
+            else if (end != axis + length || !length || v < 0 || v > type_get(m, value_type(f, p)).rank)
+                hop_throw(HOP_INVALID, "--in-axes: %s: expected 'none' or an axis from 0 to %u, found '%.*s'", param_name(m, f, p), type_get(m, value_type(f, p)).rank, (int)length, axis);
+            in_axes[p] = (int)v;
+        }
+        at += n;
+        at += strspn(at, ", ");
+    }
+    return vmap_function(m, fn, in_axes, out_axes);
+}
+
+int64_t *program_dims(struct options *o, const struct module *m, const struct fn *f)
+{
+    uint32_t n = 0;
+    for (uint32_t s = 0; s < f->n_outer_symbols; s++) n += f->symbols[s].origin == SYMBOL_DIM;
+    int64_t *dims = ARENA_ZNEW(&o->bag.arena, int64_t, n);
+    bool *given = ARENA_ZNEW(&o->bag.arena, bool, n);
+    for (uint32_t i = 0; i < o->dims.len; i++) {
+        const char *equals = strchr(o->dims.data[i], '=');
+        if (!equals) hop_throw(HOP_INVALID, "--dim: expected NAME=N, found '%s'", o->dims.data[i]);
+        size_t length = (size_t)(equals - o->dims.data[i]);
+        uint32_t k = 0, found = HOP_NONE;
+        for (uint32_t s = 0; s < f->n_outer_symbols; s++) {
+            if (f->symbols[s].origin != SYMBOL_DIM) continue;
+            const char *name = module_text(m, f->symbols[s].name);
+            if (strlen(name) == length && !memcmp(name, o->dims.data[i], length)) found = k;
+            k++;
+        }
+        char *end;
+        errno = 0;
+        long long v = strtoll(equals + 1, &end, 10);
+        if (found == HOP_NONE) hop_throw(HOP_INVALID, "--dim: the function has no dim parameter '%.*s'", (int)length, o->dims.data[i]);
+        if (end == equals + 1 || *end || errno || v < 0) hop_throw(HOP_INVALID, "--dim: expected a size, found '%s'", equals + 1);
+        dims[found] = v;
+        given[found] = true;
+    }
+    uint32_t k = 0;
+    for (uint32_t s = 0; s < f->n_outer_symbols; s++)
+        if (f->symbols[s].origin == SYMBOL_DIM && !given[k++])
+            hop_throw(HOP_INVALID, "the dim parameter '%s' is not given; use --dim %s=N", module_text(m, f->symbols[s].name), module_text(m, f->symbols[s].name));
+    return n ? dims : NULL;
+}
+
+/* ---- arguments ---- */
+
+/* "f32[4, 2]" between `at` and `end`. */
+static void shape_parse(const struct fn *f, const struct module *m, uint32_t p, const char *at, const char *end, struct shape_view *out, int64_t dims[MAX_RANK])
+{
+    const char *open = memchr(at, '[', (size_t)(end - at));
+    size_t name = (size_t)((open ? open : end) - at);
+    enum dtype dtype;
+    while (name && at[name - 1] == ' ') name--;
+    if (!dtype_from_name(at, name, &dtype)) hop_throw(HOP_INVALID, "--in %s: expected a type such as f32[4], found '%.*s'", param_name(m, f, p), (int)(end - at), at);
+    *out = (struct shape_view){ (uint8_t)dtype, 0, dims };
+    for (const char *c = open ? open + 1 : end; c < end && *c != ']';) {
+        char *after;
+        long long v = strtoll(c, &after, 10);
+        after += strspn(after, " ,");
+        if (after == c || v < 0 || out->rank == MAX_RANK) hop_throw(HOP_INVALID, "--in %s: expected sizes in '%.*s'", param_name(m, f, p), (int)(end - at), at);
+        dims[out->rank++] = v;
+        c = after;
+    }
+}
+
+/* "random:SEED" or "random:SEED:LO..HI" over a shape. */
+static struct tensor *random_input(struct bag *bag, const struct module *m, const struct fn *f, uint32_t p, const char *text, const struct shape_view *shape)
+{
+    char *end;
+    const char *seed_text = text + strlen("random:");
+    struct random r = { strtoull(seed_text, &end, 0) };
+    bool is_float = dtype_is_float((enum dtype)shape->dtype);
+    double lo = is_float ? -2 : 0, hi = is_float ? 2 : 3;
+    bool good = end != seed_text;
+    if (good && *end == ':') {
+        const char *range = end + 1;
+        lo = strtod(range, &end);
+        good = end != range;
+        if (end > range && end[-1] == '.') end--; /* "0..4": strtod takes "0." */
+        range = end + 2;
+        good = good && !strncmp(end, "..", 2);
+        if (good) hi = strtod(range, &end), good = end != range;
+    }
+    if (!good || *end || !(lo <= hi)) hop_throw(HOP_INVALID, "--in %s: expected random:SEED or random:SEED:LO..HI, found '%s'", param_name(m, f, p), text);
+    struct tensor *t = bag_new(bag, (enum dtype)shape->dtype, shape->rank, shape->dims);
+    tensor_random(t, &r, lo, hi);
+    return t;
+}
+
+/* "x=3", "x:f32[4]=random:7": fills args[x]. */
+static void take_input(struct options *o, struct module *m, const struct fn *f, const char *text, struct tensor **args)
+{
+    size_t name = strcspn(text, "=:");
+    if (!text[name]) hop_throw(HOP_INVALID, "--in: expected NAME=VALUE, found '%s'", text);
+    uint32_t p = param_find(m, f, text, name);
+    struct type t = type_get(m, value_type(f, p));
+    int64_t dims[MAX_RANK];
+    struct shape_view shape = { t.dtype, t.rank, dims };
+    const char *equals = strchr(text + name, '=');
+    if (!equals) hop_throw(HOP_INVALID, "--in: expected NAME=VALUE, found '%s'", text);
+    bool typed = text[name] == ':';
+    if (typed) shape_parse(f, m, p, text + name + 1, equals, &shape, dims);
+    const char *value = equals + 1;
+    if (args[p]) hop_throw(HOP_INVALID, "--in: the parameter '%s' is given twice", param_name(m, f, p));
+    if (strncmp(value, "random:", 7)) {
+        args[p] = tensor_parse(&o->bag, (enum dtype)shape.dtype, value, arena_printf(&o->bag.arena, "--in %s", param_name(m, f, p)));
+        bool same = !typed || args[p]->rank == shape.rank;
+        for (uint32_t i = 0; typed && same && i < shape.rank; i++) same = args[p]->dims[i] == shape.dims[i];
+        if (!same) hop_throw(HOP_INVALID, "--in %s: the value does not have the type that stands before '='", param_name(m, f, p));
+        return;
+    }
+    for (uint32_t i = 0; !typed && i < t.rank; i++) {
+        if (!dim_is_const(m, t.dims[i]))
+            hop_throw(HOP_INVALID, "--in %s: its type is %s; give the sizes, as in %s:f32[4]=random:7", param_name(m, f, p), type_text(m, f->symbols, value_type(f, p)), param_name(m, f, p));
+        dims[i] = dim_const_value(m, t.dims[i]);
+    }
+    args[p] = random_input(&o->bag, m, f, p, value, &shape);
+}
+
+struct tensor **program_inputs(struct options *o, struct module *m, const struct fn *f)
+{
+    struct tensor **args = ARENA_ZNEW(&o->bag.arena, struct tensor *, f->n_params);
+    for (uint32_t i = 0; i < o->inputs.len; i++) take_input(o, m, f, o->inputs.data[i], args);
+    for (uint32_t p = 0; p < f->n_params; p++)
+        if (!args[p])
+            hop_throw(HOP_INVALID, "the parameter '%s' (%s) is not given; use --in %s=VALUE or --in %s=random:1", param_name(m, f, p), type_text(m, f->symbols, value_type(f, p)),
+                      param_name(m, f, p), param_name(m, f, p));
+    return args;
+}
+
+/* ---- running ---- */
+
+const struct backend interpreter = { .name = "interpreter", .passes = { .strict = true } };
+
+static void add_line(void *ctx, const char *line, size_t length)
+{
+    text_bytes(ctx, line, length);
+    if (!length || line[length - 1] != '\n') text_str(ctx, "\n");
+}
+
+static void run_compiled(struct module *m, uint32_t fn, const struct backend *how, struct tensor *const *args, const int64_t *dims, struct outcome *out)
+{
+    struct compile_options options = { .passes = how->passes, .threads = how->threads, .slow_executor = how->loops };
+    struct exe *e = exe_compile(m, fn, &options, NULL);
+    hop_cleanup_push(exe_free, e);
+    exe_run(e, args, dims, out->results, &(struct exe_call){ .print = add_line, .print_ctx = &out->printed });
+    hop_cleanup_pop(e);
+    exe_free(e);
+}
+
+static void run_interpreted(struct module *m, uint32_t fn, const struct backend *how, struct tensor *const *args, const int64_t *dims, struct outcome *out)
+{
+    struct interp in = { .m = m, .print = add_line, .print_ctx = &out->printed };
+    interp_run(&in, how->simplify ? simplify(m, fn, &how->passes) : fn, args, dims, out->results);
+}
+
+bool run_on(struct bag *bag, struct module *m, uint32_t fn, const struct backend *how, struct tensor *const *args, const int64_t *dims, struct outcome *out)
+{
+    struct hop_catch caught;
+    *out = (struct outcome){ .n = module_fn(m, fn)->n_results, .printed = { .arena = &bag->arena } };
+    out->results = ARENA_ZNEW(&bag->arena, struct tensor *, out->n);
+    if (HOP_TRY(caught)) {
+        (how->compiled || how->loops ? run_compiled : run_interpreted)(m, fn, how, args, dims, out);
+        hop_catch_end(&caught);
+    } else {
+        out->status = hop_caught();
+        out->message = arena_string(&bag->arena, hop_message(), strlen(hop_message()));
+        out->n = 0;
+        return false;
+    }
+    for (uint32_t i = 0; i < out->n; i++) bag_keep(bag, out->results[i]);
+    return true;
+}
+
+const char *outcome_difference(struct arena *a, const struct outcome *found, const struct outcome *expected, struct bound f32, struct bound f64)
+{
+    if (found->status != expected->status)
+        return arena_printf(a, "expected %s, found %s", expected->status ? expected->message : "a result", found->status ? found->message : "a result");
+    if (found->status) return strcmp(found->message, expected->message) ? arena_printf(a, "expected the failure '%s', found '%s'", expected->message, found->message) : NULL;
+    if (found->n != expected->n) return arena_printf(a, "expected %u results, found %u", expected->n, found->n);
+    if (found->printed.len != expected->printed.len || (found->printed.len && memcmp(found->printed.data, expected->printed.data, found->printed.len)))
+        return arena_printf(a, "expected it to print '%s', found '%s'", expected->printed.len ? expected->printed.data : "", found->printed.len ? found->printed.data : "");
+    for (uint32_t i = 0; i < found->n; i++) {
+        const char *d = tensor_difference(a, found->results[i], expected->results[i], expected->results[i]->dtype == DT_F32 ? f32 : f64);
+        if (d) return arena_printf(a, "result %u: %s", i, d);
+    }
+    return NULL;
+}

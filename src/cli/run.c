@@ -1,0 +1,211 @@
+/* hop run, check, show, grad, jvp, vmap: reading programs, transforming them, running them, printing them. */
+#include "cli/cli.h"
+
+#include <time.h>
+#include <unistd.h>
+
+static double now_ms(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
+}
+
+/* ---- running ---- */
+
+static void print_line(void *ctx, const char *line, size_t length)
+{
+    (void)ctx;
+    fwrite(line, 1, length, stdout);
+    if (!length || line[length - 1] != '\n') putchar('\n');
+}
+
+static void skip_line(void *ctx, const char *line, size_t length) { (void)ctx, (void)line, (void)length; }
+
+struct job {
+    struct module *m;
+    uint32_t fn;
+    struct tensor *const *args;
+    const int64_t *dims;
+    struct tensor **results;
+    struct exe *exe; /* NULL: interpreted */
+};
+
+static void job_once(const struct job *j, bool print)
+{
+    if (j->exe) {
+        exe_run(j->exe, j->args, j->dims, j->results, &(struct exe_call){ .print = print ? print_line : skip_line });
+    } else {
+        struct interp in = { .m = j->m, .print = print ? print_line : skip_line };
+        interp_run(&in, j->fn, j->args, j->dims, j->results);
+    }
+}
+
+static int compare_double(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* Repeats the run for up to a fifth of a second; results go to tensors of their own. */
+static void report_time(struct options *o, const struct job *j, double compile_ms, double first_ms)
+{
+    enum { MOST = 1000 };
+    uint32_t n_results = module_fn(j->m, j->fn)->n_results, n = 0;
+    double times[MOST], total = 0;
+    while (n < MOST && total < 200) {
+        struct job again = *j;
+        again.results = ARENA_ZNEW(&o->bag.arena, struct tensor *, n_results);
+        double start = now_ms();
+        job_once(&again, false);
+        times[n] = now_ms() - start;
+        total += times[n++];
+        for (uint32_t i = 0; i < n_results; i++) tensor_free(again.results[i]);
+    }
+    qsort(times, n, sizeof *times, compare_double);
+    if (j->exe) fprintf(stderr, "compile %.3f ms, ", compile_ms);
+    fprintf(stderr, "first run %.4f ms, median of %u more %.4f ms, fastest %.4f ms\n", first_ms, n, times[n / 2], times[0]);
+}
+
+static void print_results(struct options *o, const struct module *m, const struct fn *f, struct tensor *const *results)
+{
+    struct text out = { .arena = &o->bag.arena };
+    bool json = option_on(o, O_JSON);
+    if (json) text_str(&out, "{\"results\": [");
+    for (uint32_t r = 0; r < f->n_results; r++) {
+        const char *name = result_name(&o->bag.arena, m, f, r);
+        if (json) {
+            text_str(&out, r ? ",\n  {\"name\": " : "\n  {\"name\": ");
+            json_string(&out, name);
+            text_str(&out, ", \"type\": \"");
+            tensor_type_text(&out, results[r]);
+            text_str(&out, "\", \"value\": ");
+            tensor_json(&out, results[r]);
+            text_str(&out, "}");
+        } else {
+            text_add(&out, "%%%s: ", name);
+            tensor_type_text(&out, results[r]);
+            text_str(&out, " = ");
+            tensor_print(&out, results[r]);
+            text_str(&out, "\n");
+        }
+    }
+    if (json) text_str(&out, "]}\n");
+    if (out.len) fwrite(out.data, 1, out.len, stdout);
+}
+
+static bool wants_compiled(const struct options *o)
+{
+    if (option_on(o, O_INTERPRET)) return false;
+    if (exe_available()) return true;
+    if (option_on(o, O_JIT)) hop_throw(HOP_UNAVAILABLE, "cannot compile: %s", hop_message());
+    fprintf(stderr, "hop: interpreting: %s\n", hop_message());
+    return false;
+}
+
+static int run_function(struct options *o, struct module *m, uint32_t fn)
+{
+    const struct fn *f = module_fn(m, fn);
+    struct job j = { .m = m, .fn = fn, .args = program_inputs(o, m, f), .dims = program_dims(o, m, f), .results = ARENA_ZNEW(&o->bag.arena, struct tensor *, f->n_results) };
+    double compile_ms = 0;
+    if (wants_compiled(o)) {
+        struct compile_options options = { .passes = { .without = o->without, .strict = option_on(o, O_STRICT) }, .threads = o->threads };
+        double start = now_ms();
+        j.exe = exe_compile(m, fn, &options, NULL);
+        compile_ms = now_ms() - start;
+        hop_cleanup_push(exe_free, j.exe);
+    }
+    double start = now_ms();
+    job_once(&j, true);
+    double first_ms = now_ms() - start;
+    for (uint32_t r = 0; r < f->n_results; r++) bag_keep(&o->bag, j.results[r]);
+    print_results(o, m, f, j.results);
+    if (option_on(o, O_TIME)) report_time(o, &j, compile_ms, first_ms);
+    if (j.exe) {
+        hop_cleanup_pop(j.exe);
+        exe_free(j.exe);
+    }
+    return EXIT_OK;
+}
+
+int command_run(struct options *o)
+{
+    struct module *m = program_load(o->files.data[0]);
+    hop_cleanup_push(module_free, m);
+    int code = run_function(o, m, program_select(m, o->fn));
+    hop_cleanup_pop(m);
+    module_free(m);
+    return code;
+}
+
+/* ---- reading and printing ---- */
+
+/* NULL, or the first error of a file. */
+static const char *read_error(const char *path)
+{
+    struct hop_catch caught;
+    if (!HOP_TRY(caught)) return hop_message();
+    module_free(program_load(path));
+    hop_catch_end(&caught);
+    return NULL;
+}
+
+int command_check(struct options *o)
+{
+    int code = EXIT_OK;
+    struct text json = { .arena = &o->bag.arena };
+    for (uint32_t i = 0; i < o->files.len; i++) {
+        const char *path = o->files.data[i], *error = read_error(path);
+        if (error) code = EXIT_BAD;
+        if (option_on(o, O_JSON)) {
+            text_str(&json, i ? ",\n  {\"file\": " : "[\n  {\"file\": ");
+            json_string(&json, path);
+            text_add(&json, ", \"ok\": %s", error ? "false, \"error\": " : "true");
+            if (error) json_string(&json, error);
+            text_str(&json, "}");
+        } else if (error) {
+            fprintf(stderr, "hop: %s\n", error);
+        } else {
+            printf("%s: ok\n", path);
+        }
+    }
+    if (json.len) printf("%s]\n", json.data);
+    return code;
+}
+
+static void print_function(struct options *o, struct module *m, uint32_t fn)
+{
+    struct text out = { .arena = &o->bag.arena };
+    if (option_on(o, O_SIMPLIFY) && fn != HOP_NONE) fn = simplify(m, fn, &(struct pass_options){ .without = o->without, .strict = option_on(o, O_STRICT) });
+    text_print(m, fn, option_on(o, O_LOCATIONS) ? TEXT_LOCATIONS : 0, &out);
+    if (out.len) fwrite(out.data, 1, out.len, stdout);
+}
+
+int command_show(struct options *o)
+{
+    struct module *m = program_load(o->files.data[0]);
+    hop_cleanup_push(module_free, m);
+    bool one = o->fn || option_on(o, O_SIMPLIFY);
+    print_function(o, m, one ? program_select(m, o->fn) : HOP_NONE);
+    hop_cleanup_pop(m);
+    module_free(m);
+    return EXIT_OK;
+}
+
+/* Prints or runs what a transform makes of the chosen function. */
+static int transformed(struct options *o, uint32_t (*transform)(struct options *o, struct module *m, uint32_t fn))
+{
+    struct module *m = program_load(o->files.data[0]);
+    hop_cleanup_push(module_free, m);
+    uint32_t fn = transform(o, m, program_select(m, o->fn));
+    int code = EXIT_OK;
+    if (option_on(o, O_RUN)) code = run_function(o, m, fn);
+    else print_function(o, m, fn);
+    hop_cleanup_pop(m);
+    module_free(m);
+    return code;
+}
+
+int command_grad(struct options *o) { return transformed(o, program_grad); }
+int command_jvp(struct options *o) { return transformed(o, program_jvp); }
+int command_vmap(struct options *o) { return transformed(o, program_vmap); }

@@ -1,0 +1,313 @@
+/* hop test: the tests of one program. A test block is run on the interpreter, which is held against what the block expects; every other way of
+ * running the function is held against the interpreter. Failures are written to a text, checks are counted. */
+#include "cli/test.h"
+
+#include "transform/transform.h"
+
+/* ---- what a test asks for ---- */
+
+static bool *mask_of(struct arena *a, uint32_t n_params, const uint32_t *params, uint32_t n)
+{
+    bool *mask = ARENA_ZNEW(a, bool, n_params);
+    for (uint32_t i = 0; i < n; i++)
+        if (params[i] < n_params) mask[params[i]] = true;
+    return mask;
+}
+
+static uint32_t apply_transform(struct arena *a, struct module *m, uint32_t fn, const struct test_transform *t)
+{
+    const struct fn *f = module_fn(m, fn);
+    bool *mask = mask_of(a, f->n_params, t->params, t->n);
+    for (uint32_t p = 0; !t->n && p < f->n_params; p++) mask[p] = t->kind == TRANSFORM_VMAP || dtype_is_float((enum dtype)type_get(m, value_type(f, p)).dtype);
+    switch (t->kind) {
+    case TRANSFORM_GRAD: return grad_function(m, fn, mask, false);
+    case TRANSFORM_JVP: return jvp_function(m, fn, mask, ARENA_ZNEW(a, bool, f->n_results));
+    case TRANSFORM_VJP: return vjp_function(m, fn, mask);
+    default: break;
+    }
+    if (t->size >= 0) {
+        bool *force = ARENA_NEW(a, bool, f->n_results);
+        memset(force, true, f->n_results * sizeof *force);
+        return batch_function(m, fn, mask, dim_const(m, t->size), force, false, ARENA_ZNEW(a, bool, f->n_results));
+    }
+    int *in_axes = ARENA_ZNEW(a, int, f->n_params), *out_axes = ARENA_ZNEW(a, int, f->n_results);
+    for (uint32_t p = 0; p < f->n_params; p++) in_axes[p] = mask[p] ? 0 : -1;
+    return vmap_function(m, fn, in_axes, out_axes);
+}
+
+static uint32_t test_function(struct arena *a, struct module *m, const struct program_test *t)
+{
+    uint32_t fn = t->fn;
+    for (uint32_t i = 0; i < t->n_transforms; i++) fn = apply_transform(a, m, fn, &t->transforms[i]);
+    return fn;
+}
+
+static const int64_t *test_dims(const struct program_test *t) { return t->n_dims ? t->dims : NULL; }
+
+static struct tensor *test_value(struct bag *bag, struct module *m, const struct test_input *in, uint64_t lane)
+{
+    if (in->kind == INPUT_CONST) return tensor_of_constant(bag, m, in->constant);
+    struct type t = type_get(m, in->type);
+    int64_t dims[MAX_RANK];
+    for (uint32_t i = 0; i < t.rank; i++) dims[i] = dim_const_value(m, t.dims[i]);
+    struct tensor *out = bag_new(bag, (enum dtype)t.dtype, t.rank, dims);
+    tensor_random(out, &(struct random){ in->seed + lane * 0x51ed2701u }, in->lo, in->hi);
+    return out;
+}
+
+static struct tensor **test_args(struct bag *bag, struct module *m, const struct fn *f, const struct program_test *t)
+{
+    struct tensor **args = ARENA_ZNEW(&bag->arena, struct tensor *, f->n_params);
+    for (uint32_t i = 0; i < t->n_inputs; i++) {
+        if (t->inputs[i].param >= f->n_params) hop_throw(HOP_INVALID, "the test gives input %u, but the function has %u parameters", t->inputs[i].param, f->n_params);
+        args[t->inputs[i].param] = test_value(bag, m, &t->inputs[i], 0);
+    }
+    for (uint32_t p = 0; p < f->n_params; p++)
+        if (!args[p]) hop_throw(HOP_INVALID, "the test gives no input for parameter %u (%s: %s)", p, param_name(m, f, p), type_text(m, f->symbols, value_type(f, p)));
+    return args;
+}
+
+/* ---- counting and reporting ---- */
+
+static void report(struct test_run *run, const struct program_test *t, const char *how, const char *wrong)
+{
+    if (!wrong) {
+        run->passed++;
+        if (run->verbose) text_add(run->out, "%s:%u: %s: ok\n", run->path, t ? t->place.line : 1u, how);
+        return;
+    }
+    run->failed++;
+    text_add(run->out, "%s:%u: %s: %s\n", run->path, t ? t->place.line : 1u, how, wrong);
+}
+
+/* ---- one test ---- */
+
+static const char *against_block(struct bag *bag, struct module *m, const struct program_test *t, const struct outcome *o)
+{
+    struct arena *a = &bag->arena;
+    if (t->fails) {
+        const char *want = module_text(m, t->fails);
+        if (!o->status) return arena_printf(a, "expected a failure with '%s', found results", want);
+        return strstr(o->message, want) ? NULL : arena_printf(a, "expected a failure with '%s', found '%s'", want, o->message);
+    }
+    if (o->status) return arena_printf(a, "%s", o->message);
+    for (uint32_t i = 0; i < t->n_expects; i++) {
+        const struct test_expect *e = &t->expects[i];
+        if (e->result >= o->n) return arena_printf(a, "expects result %u, but there are %u", e->result, o->n);
+        const char *d = tensor_difference(a, o->results[e->result], tensor_of_constant(bag, m, e->constant), (struct bound){ e->within > 0 ? BOUND_ELEMENT : BOUND_BITS, e->within });
+        if (d) return arena_printf(a, "result %u: %s", e->result, d);
+    }
+    if (t->prints) {
+        const char *want = module_text(m, t->prints), *found = o->printed.len ? o->printed.data : "";
+        size_t n = strlen(want), k = strlen(found);
+        while (n && want[n - 1] == '\n') n--;
+        while (k && found[k - 1] == '\n') k--;
+        if (n != k || memcmp(want, found, n)) return arena_printf(a, "expected it to print '%.*s', found '%.*s'", (int)n, want, (int)k, found);
+    }
+    return NULL;
+}
+
+/* Strict back ends give the interpreter's bits. Default numbers are held against the block's bounds and, where it gives none, against the interpreter. */
+static const char *against_reference(struct bag *bag, struct module *m, const struct program_test *t, const struct backend *how, const struct outcome *o, const struct outcome *reference)
+{
+    static const struct bound bits = { BOUND_BITS, 0 }, f32 = { BOUND_TENSOR, 1e-4 }, f64 = { BOUND_TENSOR, 1e-9 };
+    struct arena *a = &bag->arena;
+    if (t->fails) return against_block(bag, m, t, o);
+    if (how->passes.strict) return outcome_difference(a, o, reference, bits, bits);
+    if (o->status) return arena_printf(a, "%s", o->message);
+    for (uint32_t r = 0; r < o->n; r++) {
+        const struct test_expect *e = NULL;
+        for (uint32_t i = 0; i < t->n_expects; i++)
+            if (t->expects[i].result == r && t->expects[i].within > 0) e = &t->expects[i];
+        const char *d = e ? tensor_difference(a, o->results[r], tensor_of_constant(bag, m, e->constant), (struct bound){ BOUND_ELEMENT, e->within })
+                          : tensor_difference(a, o->results[r], reference->results[r], reference->results[r]->dtype == DT_F32 ? f32 : f64);
+        if (d) return arena_printf(a, "result %u: %s", r, d);
+    }
+    return NULL;
+}
+
+enum { STRICT_BACKEND = 2, FIXED_BACKENDS = 4 };
+static const struct backend fixed_backends[FIXED_BACKENDS] = {
+    { .name = "interpreter after the passes", .simplify = true, .passes.strict = true },
+    { .name = "loop program", .loops = true, .passes.strict = true },
+    { .name = "compiled strict", .compiled = true, .passes.strict = true },
+    { .name = "compiled", .compiled = true },
+};
+
+static void run_backends(struct test_run *run, struct bag *bag, struct module *m, const struct program_test *t, uint32_t fn, struct tensor *const *args)
+{
+    struct outcome reference, other;
+    run_on(bag, m, fn, &interpreter, args, test_dims(t), &reference);
+    const char *wrong = against_block(bag, m, t, &reference);
+    report(run, t, interpreter.name, wrong);
+    if (reference.status && !t->fails) return;
+    for (int k = 0; k < FIXED_BACKENDS + PASS_COUNT; k++) {
+        struct backend how = fixed_backends[k < FIXED_BACKENDS ? k : STRICT_BACKEND];
+        how.passes.without = run->without;
+        if (how.compiled && !run->compiled) continue;
+        if (k >= FIXED_BACKENDS) {
+            int pass = k - FIXED_BACKENDS;
+            if (run->quick || run->without >> pass & 1) continue;
+            how.passes.without |= 1u << pass;
+            how.name = arena_printf(&bag->arena, "compiled strict without %s", pass_names[pass]);
+        }
+        run_on(bag, m, fn, &how, args, test_dims(t), &other);
+        report(run, t, how.name, against_reference(bag, m, t, &how, &other, &reference));
+    }
+}
+
+/* ---- properties ---- */
+
+static const char *property_differences(struct test_run *run, struct bag *bag, struct module *m, const struct program_test *t, const struct test_property *p)
+{
+    uint32_t fn = test_function(&bag->arena, m, t);
+    const struct fn *f = module_fn(m, fn);
+    bool *wrt = p->n ? mask_of(&bag->arena, f->n_params, p->params, p->n) : param_mask(&bag->arena, m, f, NULL);
+    struct claim c = { .bag = bag, .m = m, .fn = fn, .args = test_args(bag, m, f, t), .dims = test_dims(t), .seed = 11, .compiled = run->compiled };
+    return claim_gradient(&c, wrt);
+}
+
+/* Another value for the same parameter, so that lanes differ: random inputs are drawn anew, floats are scaled, integers go towards zero, bools flip. */
+static struct tensor *lane_value(struct bag *bag, struct module *m, const struct test_input *in, int64_t lane)
+{
+    struct tensor *v = test_value(bag, m, in, (uint64_t)lane);
+    for (int64_t i = 0; in->kind == INPUT_CONST && lane && i < v->count; i++) {
+        double x = tensor_get(v, i);
+        if (v->dtype == DT_BOOL) x = lane & 1 ? !x : x;
+        else if (dtype_is_float((enum dtype)v->dtype)) x *= 1 + 0.125 * (double)lane;
+        else if (x > 0) x = x > (double)lane ? x - (double)lane : 0;
+        tensor_set(v, i, x);
+    }
+    return v;
+}
+
+static const char *property_batch(struct test_run *run, struct bag *bag, struct module *m, const struct program_test *t, const struct test_property *p)
+{
+    enum { LANES = 3 };
+    uint32_t fn = test_function(&bag->arena, m, t);
+    const struct fn *f = module_fn(m, fn);
+    bool *batched = mask_of(&bag->arena, f->n_params, p->params, p->n);
+    for (uint32_t i = 0; !p->n && i < f->n_params; i++) batched[i] = true;
+    struct tensor **lanes[LANES];
+    for (int64_t l = 0; l < LANES; l++) {
+        lanes[l] = test_args(bag, m, f, t);
+        for (uint32_t i = 0; i < t->n_inputs; i++)
+            if (batched[t->inputs[i].param]) lanes[l][t->inputs[i].param] = lane_value(bag, m, &t->inputs[i], l);
+    }
+    struct claim c = { .bag = bag, .m = m, .fn = fn, .args = lanes[0], .dims = test_dims(t), .seed = 13, .compiled = run->compiled };
+    return claim_batch(&c, batched, LANES, (struct tensor *const *const *)lanes);
+}
+
+static const struct property {
+    const char *word;
+    bool in_f64; /* on the program retyped to f64 where that reads */
+    const char *(*check)(struct test_run *run, struct bag *bag, struct module *m, const struct program_test *t, const struct test_property *p);
+} properties[] = {
+    { "differences", true, property_differences },
+    { "batch", false, property_batch },
+};
+
+static void run_properties(struct test_run *run, struct bag *bag, struct module *m, struct module *wide, uint32_t index)
+{
+    const struct program_test *t = m->tests.data[index];
+    for (uint32_t i = 0; i < t->n_properties; i++) {
+        const char *word = module_text(m, t->properties[i].word), *wrong = "there is no such property";
+        for (size_t k = 0; k < HOP_COUNT(properties); k++) {
+            if (strcmp(word, properties[k].word)) continue;
+            struct module *in = properties[k].in_f64 && wide ? wide : m;
+            wrong = properties[k].check(run, bag, in, in->tests.data[index], &in->tests.data[index]->properties[i]);
+        }
+        report(run, t, word, wrong);
+    }
+}
+
+static void run_test(struct test_run *run, struct module *m, struct module *wide, uint32_t index)
+{
+    struct hop_catch caught;
+    struct bag bag = { 0 };
+    const struct program_test *t = m->tests.data[index];
+    if (HOP_TRY(caught)) {
+        hop_cleanup_push(bag_free, &bag);
+        uint32_t fn = test_function(&bag.arena, m, t);
+        run_backends(run, &bag, m, t, fn, test_args(&bag, m, module_fn(m, fn), t));
+        run_properties(run, &bag, m, wide, index);
+        hop_cleanup_pop(&bag);
+        bag_free(&bag);
+        hop_catch_end(&caught);
+    } else {
+        report(run, t, "test", hop_message());
+    }
+}
+
+/* ---- one file ---- */
+
+/* "# error: LINE:COL: text" on the first line: reading must fail there with that. */
+static bool expected_error(struct test_run *run, const char *text, size_t length)
+{
+    static const char mark[] = "# error: ";
+    const char *end = memchr(text, '\n', length);
+    size_t line = end ? (size_t)(end - text) : length;
+    if (line < sizeof mark - 1 || memcmp(text, mark, sizeof mark - 1)) return false;
+    char *want = arena_string(run->out->arena, text + sizeof mark - 1, line - (sizeof mark - 1));
+    for (size_t n = strlen(want); n && (want[n - 1] == ' ' || want[n - 1] == '\r'); n--) want[n - 1] = 0;
+    struct hop_catch caught;
+    if (HOP_TRY(caught)) {
+        module_free(text_read(run->path, text, length));
+        hop_catch_end(&caught);
+        report(run, NULL, "read", arena_printf(run->out->arena, "expected the error '%s', but it reads", want));
+        return true;
+    }
+    /* The message is "file:LINE:COL: …"; the place and the text may have words between them (the operator's name). */
+    const char *found = hop_message();
+    size_t place = strspn(want, "0123456789:");
+    const char *words = want + place + strspn(want + place, " ");
+    bool there = strstr(found, words) && (!place || strstr(found, arena_printf(run->out->arena, "%s:%.*s", run->path, (int)place, want)));
+    report(run, NULL, "read", there ? NULL : arena_printf(run->out->arena, "expected the error '%s', found '%s'", want, found));
+    return true;
+}
+
+static struct module *read_wide(const char *path, const char *text, size_t length, struct arena *a)
+{
+    struct hop_catch caught;
+    struct module *volatile m = NULL;
+    char *wide = text_in_f64(a, text, length);
+    if (!wide) return NULL;
+    if (HOP_TRY(caught)) {
+        m = text_read(path, wide, length);
+        hop_catch_end(&caught);
+    }
+    return m; /* NULL where a default type stands in the way: the narrow program is checked with wider bounds */
+}
+
+static void run_all(struct test_run *run, const char *text, size_t length)
+{
+    struct module *m = text_read(run->path, text, length);
+    hop_cleanup_push(module_free, m);
+    report(run, NULL, "printed and read again", claim_round_trip(m));
+    bool wide_wanted = false;
+    for (uint32_t i = 0; i < m->tests.len; i++) wide_wanted |= m->tests.data[i]->n_properties > 0;
+    struct module *wide = wide_wanted ? read_wide(run->path, text, length, run->out->arena) : NULL;
+    hop_cleanup_push(module_free, wide);
+    for (uint32_t i = 0; i < m->tests.len; i++) run_test(run, m, wide, i);
+    hop_cleanup_pop(wide);
+    module_free(wide);
+    hop_cleanup_pop(m);
+    module_free(m);
+}
+
+void test_file(struct test_run *run)
+{
+    struct hop_catch caught;
+    struct arena arena = { 0 };
+    if (HOP_TRY(caught)) {
+        size_t length;
+        hop_cleanup_push(arena_free, &arena);
+        const char *text = file_text(&arena, run->path, &length);
+        if (!expected_error(run, text, length)) run_all(run, text, length);
+        hop_cleanup_pop(&arena);
+        arena_free(&arena);
+        hop_catch_end(&caught);
+    } else {
+        report(run, NULL, "read", hop_message());
+    }
+}

@@ -1,0 +1,200 @@
+/* The LLVM back end's own header: what its files share. A loop program comes in (lp.h); llvm_plan.c decides how each loop and each small
+ * buffer is kept, llvm_stmt.c writes statements, llvm_access.c loads, stores and lanes, llvm_ops.c operations, llvm.c makes machine code of it.
+ * Nothing here calls into libhop: the plug-in only reads the program. */
+#ifndef HOP_EMIT_LLVM_H
+#define HOP_EMIT_LLVM_H
+
+#include "emit/emit.h"
+
+#include <llvm-c/Core.h>
+#include <setjmp.h>
+
+enum {
+    MAX_PARTS = 64,   /* vectors that one widened value consists of */
+    STRICT_LANES = LP_STRICT_LANES
+};
+
+/* A value of the program as LLVM values. Widened values are kept as several vectors of the host's width ("parts"), never as one wide LLVM vector: the
+ * code generator then sees only types it has registers for. */
+enum form {
+    FORM_NONE,
+    FORM_SCALAR, /* part[0]; the same for every lane */
+    FORM_AFFINE, /* part[0] is lane 0's value, lane l has part[0] + stride·l; addresses are made of these without vector arithmetic */
+    FORM_WIDE    /* part[0..n) vectors */
+};
+struct value {
+    uint8_t form, n;
+    uint32_t instance; /* of the vector loop in which it was made, 0: none */
+    int64_t stride;
+    LLVMValueRef *part;
+};
+
+/* ---- plan: how loops, buffers and locals are kept ---- */
+
+enum loop_mode {
+    LOOP_SERIAL,
+    LOOP_VECTOR,  /* widened */
+    LOOP_OUTLINED /* body of a parallel region, in a function of its own */
+};
+struct loop_plan {
+    const struct lp_stmt *stmt;
+    uint8_t mode;
+    bool rejected;      /* marked for vectors, but its body cannot be widened */
+    bool has_lanes;     /* accumulates into lanes */
+    bool has_loop;      /* contains a loop */
+    bool reads_lanes;
+    bool chunk;         /* static and small: one step, no loop */
+    bool heavy;         /* code size matters more than the cost of a mask */
+    uint8_t lanes;      /* of a part */
+    uint8_t parts;      /* of a step of the main loop */
+    uint8_t least;      /* of any step */
+    uint8_t wide_bytes; /* size of the element type that decides the lanes */
+    int64_t extent;     /* trips when static, else -1 */
+    uint32_t weight;    /* operations in the body, nested ones once */
+    uint32_t outlined;  /* the outlined loop it stands in, HOP_NONE: none */
+};
+struct slot_plan { /* of a local or of a buffer */
+    uint32_t home;       /* outlined loop that alone touches it, HOP_NONE: the entry function */
+    bool touched, shared; /* shared: touched by more than one function */
+    bool in_registers;   /* BUF_LOCAL: an SSA value; LANES: vectors, not memory */
+    uint8_t lanes, parts;
+};
+struct plan {
+    struct loop_plan *loops;  /* per loop */
+    struct slot_plan *locals; /* per local */
+    struct slot_plan *buffers;
+    bool *needed;             /* per instruction: is its value used? */
+    bool *set_symbol;         /* per symbol: does a CALL_SETDIM change it? */
+    uint32_t n_symbols;
+    const struct lp_call **sites; /* check and print calls in order */
+    uint32_t n_sites;
+    uint32_t *kinds, epoch;   /* scratch: per instruction uniform, affine or varying in the loop last looked at */
+};
+
+/* ---- emission ---- */
+
+/* The vector loop being widened. */
+struct wide {
+    uint32_t loop, instance;
+    uint8_t n, lanes;               /* parts; lanes of all parts but the last, which may be narrower */
+    uint8_t part_lanes[MAX_PARTS];
+    LLVMValueRef mask[MAX_PARTS];   /* NULL: every lane runs */
+    LLVMBasicBlockRef before;       /* ends in a branch; splats of outer values are made here */
+};
+
+struct capture { /* a value that an outlined body takes from its parent */
+    LLVMValueRef from;
+    LLVMTypeRef type;
+};
+struct func {
+    struct func *parent;
+    uint32_t loop;                   /* the outlined loop, HOP_NONE: the entry */
+    LLVMValueRef fn, rt, buffers_arg, symbols_arg, env, cancel;
+    LLVMBasicBlockRef entry;         /* stack slots and pointers; gets its terminator last */
+    LLVMBasicBlockRef exits[HOP_INTERNAL + 1];
+    struct value *values;            /* per instruction */
+    struct value *vars;              /* per loop */
+    struct value *slots;             /* per local, then per buffer kept in registers */
+    LLVMValueRef *pointers;          /* per buffer */
+    LLVMValueRef *symbols;           /* per symbol */
+    LLVMValueRef *lane_memory;       /* per local: lanes kept in memory */
+    LLVMValueRef *reserved;          /* per buffer: stack slot with the bytes known to be there */
+    struct splat {
+        LLVMValueRef of, wide;
+        uint32_t instance;           /* the vector loop it was made for */
+    } *splats;                       /* per instruction */
+    LLVMValueRef lane_index;         /* lane of the innermost scalar loop marked for vectors, for lanes kept in memory */
+    struct capture *captures;
+    uint32_t n_captures, cap_captures;
+};
+
+struct emitter {
+    const struct lp *p;
+    const struct emit_options *options;
+    struct plan plan;
+    uint32_t vector_bytes;
+    bool has_fma;
+    LLVMContextRef context;
+    LLVMModuleRef module;
+    LLVMBuilderRef builder;
+    LLVMTypeRef i1, i8, i32, i64, f32, f64, ptr, nothing;
+    struct func *f;
+    struct wide *w;     /* NULL: scalar code */
+    uint32_t instances; /* vector loops begun so far */
+    uint32_t bodies;    /* outlined functions made so far */
+    const char *name;   /* of the entry function */
+    void *memory;       /* chunks of emitter_alloc */
+    size_t left;
+    char *error;
+    jmp_buf failed;
+};
+
+_Noreturn void emit_fail(struct emitter *e, const char *format, ...) HOP_PRINTF(2, 3);
+void *emit_alloc(struct emitter *e, size_t bytes); /* cleared, freed with the emitter */
+#define EMIT_NEW(e, T, n) ((T *)emit_alloc((e), sizeof(T) * (size_t)(n)))
+
+static inline uint32_t size_of(enum dtype t) { return t == DT_BOOL ? 1 : t == DT_I64 || t == DT_F64 ? 8 : 4; }
+static inline bool is_float(enum dtype t) { return t == DT_F32 || t == DT_F64; }
+static inline bool is_signed(enum dtype t) { return t == DT_I32 || t == DT_I64; }
+static inline const struct lp_instr *instr(const struct emitter *e, lpv v) { return &e->p->instrs.data[v]; }
+static inline enum dtype dtype_of(const struct emitter *e, lpv v) { return (enum dtype)e->p->instrs.data[v].dtype; }
+static inline uint32_t slot_of_buffer(const struct emitter *e, uint32_t buffer) { return e->p->locals.len + buffer; }
+bool const_int(const struct emitter *e, lpv v, int64_t *out);
+static inline uint32_t power_above(uint32_t n)
+{
+    uint32_t r = 1;
+    while (r < n) r *= 2;
+    return r;
+}
+
+/* llvm_plan.c */
+void plan_make(struct emitter *e);
+
+/* llvm_ops.c: `lanes` 0 is a scalar */
+LLVMTypeRef type_value(struct emitter *e, enum dtype t, uint32_t lanes);
+LLVMTypeRef type_memory(struct emitter *e, enum dtype t, uint32_t lanes); /* bool is a byte */
+LLVMValueRef const_bits(struct emitter *e, enum dtype t, uint32_t lanes, uint64_t bits);
+LLVMValueRef const_index(struct emitter *e, int64_t v);
+LLVMValueRef build_splat(struct emitter *e, LLVMValueRef x, uint32_t lanes);
+LLVMValueRef call_intrinsic(struct emitter *e, const char *name, LLVMTypeRef *overloads, uint32_t n_overloads, LLVMValueRef *args, uint32_t n_args);
+LLVMValueRef op_unary(struct emitter *e, enum lp_op op, enum dtype t, uint32_t lanes, LLVMValueRef a);
+LLVMValueRef op_binary(struct emitter *e, enum lp_op op, enum dtype t, uint32_t lanes, LLVMValueRef a, LLVMValueRef b); /* t: of the operands */
+LLVMValueRef op_cast(struct emitter *e, enum dtype to, enum dtype from, uint32_t lanes, LLVMValueRef a);
+LLVMValueRef op_index_division(struct emitter *e, enum lp_op op, uint32_t lanes, LLVMValueRef a, LLVMValueRef b, lpv a_value, lpv b_value);
+LLVMValueRef op_fold(struct emitter *e, enum lp_fold fold, enum dtype t, uint32_t lanes, LLVMValueRef a, LLVMValueRef b);
+
+/* llvm_access.c: values, loads, stores, lanes */
+struct value value_new(struct emitter *e, enum form form, uint32_t n);
+const struct value *value_get(struct emitter *e, lpv v);
+LLVMValueRef value_scalar(struct emitter *e, lpv v);
+LLVMValueRef value_part(struct emitter *e, lpv v, uint32_t part); /* a vector of the current loop's lanes, or the scalar outside */
+LLVMValueRef stack_slot(struct emitter *e, LLVMTypeRef type, uint32_t count, uint32_t align);
+LLVMValueRef buffer_pointer(struct emitter *e, uint32_t buffer);
+LLVMValueRef buffer_address(struct emitter *e, uint32_t buffer, LLVMValueRef index);
+LLVMValueRef rt_function(struct emitter *e, size_t offset); /* pointer at that offset of the runtime's table */
+LLVMValueRef lane_address(struct emitter *e, uint32_t local, LLVMValueRef lane);
+void slot_ready(struct emitter *e, uint32_t slot); /* a slot that nothing was stored in becomes 0, or what the parent has there */
+void emit_let(struct emitter *e, lpv v, uint32_t part);
+void emit_store(struct emitter *e, const struct lp_stmt *s, uint32_t part);
+void emit_set(struct emitter *e, const struct lp_stmt *s, uint32_t part);
+void emit_accumulate(struct emitter *e, const struct lp_stmt *s, uint32_t part);
+LLVMValueRef capture_value(struct emitter *e, LLVMValueRef from);
+
+/* llvm_stmt.c */
+LLVMBasicBlockRef new_block(struct emitter *e, const char *name);
+LLVMBasicBlockRef exit_block(struct emitter *e, hop_status status);
+/* The body for variable = start, start + step, … below limit (above, when the step is a negative constant); returns the variable after the last trip. */
+LLVMValueRef counted_loop(struct emitter *e, const struct lp_stmt *s, LLVMValueRef start, LLVMValueRef limit, uint32_t times, bool guard);
+void emit_block(struct emitter *e, const struct lp_block *block);
+void func_begin(struct emitter *e, struct func *f, uint32_t loop, LLVMValueRef fn);
+void func_end(struct emitter *e);
+void emit_entry(struct emitter *e);
+
+/* llvm.c */
+void func_attributes(struct emitter *e, LLVMValueRef fn);
+
+/* llvm_call.c */
+void emit_call(struct emitter *e, const struct lp_call *c);
+void emit_parallel(struct emitter *e, const struct lp_stmt *s);
+
+#endif

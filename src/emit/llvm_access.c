@@ -1,0 +1,584 @@
+/* Values of the LLVM back end: where a value of the program is found, how it becomes a vector, and what loads, stores, locals and lanes do. A vector loop's
+ * body is emitted part by part through here; outside vector loops there is one part, the scalar. */
+#include "emit/llvm.h"
+#include "runtime/rt.h"
+
+/* ---- values ---- */
+
+struct value value_new(struct emitter *e, enum form form, uint32_t n)
+{
+    return (struct value){ .form = (uint8_t)form, .n = (uint8_t)n, .instance = e->w ? e->w->instance : 0, .part = EMIT_NEW(e, LLVMValueRef, n) };
+}
+
+static struct value scalar_value(struct emitter *e, LLVMValueRef x)
+{
+    struct value v = value_new(e, FORM_SCALAR, 1);
+    v.part[0] = x;
+    return v;
+}
+
+/* Runs with the builder at the end of the function's entry block. */
+#define AT_ENTRY(e, statement) do { \
+        LLVMBasicBlockRef at_ = LLVMGetInsertBlock((e)->builder); \
+        LLVMPositionBuilderAtEnd((e)->builder, (e)->f->entry); \
+        statement; \
+        LLVMPositionBuilderAtEnd((e)->builder, at_); \
+    } while (0)
+
+static LLVMValueRef pointer_at(struct emitter *e, LLVMTypeRef element, LLVMValueRef base, int64_t index)
+{
+    LLVMValueRef at = const_index(e, index);
+    return index ? LLVMBuildInBoundsGEP2(e->builder, element, base, &at, 1, "") : base;
+}
+
+LLVMValueRef capture_value(struct emitter *e, LLVMValueRef from)
+{
+    struct func *f = e->f;
+    if (LLVMIsConstant(from)) return from;
+    uint32_t k = f->n_captures++;
+    if (k == f->cap_captures) {
+        struct capture *more = EMIT_NEW(e, struct capture, f->cap_captures * 2 + 8);
+        if (k) memcpy(more, f->captures, k * sizeof *more);
+        f->captures = more;
+        f->cap_captures = f->cap_captures * 2 + 8;
+    }
+    f->captures[k] = (struct capture){ from, LLVMTypeOf(from) };
+    LLVMValueRef x;
+    AT_ENTRY(e, x = LLVMBuildLoad2(e->builder, f->captures[k].type, pointer_at(e, e->i64, f->env, k), ""));
+    return x;
+}
+
+LLVMValueRef stack_slot(struct emitter *e, LLVMTypeRef type, uint32_t count, uint32_t align)
+{
+    LLVMValueRef slot;
+    AT_ENTRY(e, slot = LLVMBuildAlloca(e->builder, LLVMArrayType(type, count ? count : 1), ""));
+    LLVMSetAlignment(slot, align);
+    return slot;
+}
+
+static struct value symbol_value(struct emitter *e, uint32_t k)
+{
+    LLVMValueRef x;
+    if (e->plan.set_symbol[k]) return scalar_value(e, LLVMBuildLoad2(e->builder, e->i64, pointer_at(e, e->i64, e->f->symbols_arg, k), ""));
+    if (!e->f->symbols[k]) {
+        AT_ENTRY(e, x = LLVMBuildLoad2(e->builder, e->i64, pointer_at(e, e->i64, e->f->symbols_arg, k), ""));
+        e->f->symbols[k] = x;
+    }
+    struct value v = scalar_value(e, e->f->symbols[k]);
+    v.instance = 0;
+    return v;
+}
+
+const struct value *value_get(struct emitter *e, lpv v)
+{
+    struct func *f = e->f;
+    const struct lp_instr *i = instr(e, v);
+    struct value *x = &f->values[v];
+    if (i->op == LP_SYMBOL) return *x = symbol_value(e, (uint32_t)i->imm), x;
+    if (i->op == LP_VAR) {
+        if (!f->vars[i->imm].form) emit_fail(e, "the variable of loop %u is used outside of it", (uint32_t)i->imm);
+        return &f->vars[i->imm];
+    }
+    if (x->form) return x;
+    if (i->op == LP_CONST) *x = scalar_value(e, const_bits(e, (enum dtype)i->dtype, 0, i->bits));
+    else if (f->parent && f->parent->values[v].form == FORM_SCALAR) *x = scalar_value(e, capture_value(e, f->parent->values[v].part[0]));
+    else emit_fail(e, "value %u is used before its place", v);
+    x->instance = 0;
+    return x;
+}
+
+LLVMValueRef value_scalar(struct emitter *e, lpv v)
+{
+    const struct value *x = value_get(e, v);
+    if (x->form != FORM_SCALAR) emit_fail(e, "value %u differs from lane to lane where one value is needed", v);
+    return x->part[0];
+}
+
+/* A splat is made where it runs least often: before the vector loop, or behind the definition when that is inside. */
+static LLVMValueRef splat_of(struct emitter *e, lpv v, const struct value *x, uint32_t lanes)
+{
+    struct func *f = e->f;
+    LLVMValueRef scalar = x->part[0];
+    if (LLVMIsConstant(scalar)) return build_splat(e, scalar, lanes);
+    bool full = lanes == e->w->lanes;
+    if (full && f->splats[v].instance == e->w->instance && f->splats[v].of == scalar) return f->splats[v].wide;
+    LLVMBasicBlockRef at = LLVMGetInsertBlock(e->builder);
+    if (x->instance == e->w->instance && LLVMIsAInstruction(scalar)) {
+        LLVMValueRef next = LLVMGetNextInstruction(scalar);
+        while (next && LLVMIsAPHINode(next)) next = LLVMGetNextInstruction(next);
+        if (next) LLVMPositionBuilderBefore(e->builder, next);
+        else LLVMPositionBuilderAtEnd(e->builder, LLVMGetInstructionParent(scalar));
+    } else LLVMPositionBuilderBefore(e->builder, LLVMGetBasicBlockTerminator(e->w->before));
+    LLVMValueRef r = build_splat(e, scalar, lanes);
+    LLVMPositionBuilderAtEnd(e->builder, at);
+    if (full) f->splats[v] = (struct splat){ scalar, r, e->w->instance };
+    return r;
+}
+
+static LLVMValueRef affine_part(struct emitter *e, const struct value *x, uint32_t part)
+{
+    uint32_t lanes = e->w->part_lanes[part];
+    LLVMValueRef steps[MAX_PARTS];
+    for (uint32_t l = 0; l < lanes; l++) steps[l] = const_index(e, (int64_t)((uint64_t)x->stride * (part * e->w->lanes + l)));
+    return LLVMBuildAdd(e->builder, build_splat(e, x->part[0], lanes), LLVMConstVector(steps, lanes), "");
+}
+
+LLVMValueRef value_part(struct emitter *e, lpv v, uint32_t part)
+{
+    const struct value *x = value_get(e, v);
+    if (!e->w) return x->part[0];
+    if (x->form == FORM_SCALAR) return splat_of(e, v, x, e->w->part_lanes[part]);
+    return x->form == FORM_AFFINE ? affine_part(e, x, part) : x->part[part];
+}
+
+/* Lane 0's value of a part of an affine value. */
+static LLVMValueRef affine_start(struct emitter *e, const struct value *x, uint32_t part)
+{
+    int64_t skip = (int64_t)((uint64_t)x->stride * part * e->w->lanes);
+    return skip ? LLVMBuildAdd(e->builder, x->part[0], const_index(e, skip), "") : x->part[0];
+}
+
+/* ---- memory ---- */
+
+static LLVMValueRef local_buffer(struct emitter *e, uint32_t buffer)
+{
+    const struct lp_buffer *b = &e->p->buffers.data[buffer];
+    struct func *f = e->f;
+    if (f->loop == e->plan.buffers[buffer].home) return stack_slot(e, type_memory(e, (enum dtype)b->dtype, 0), (uint32_t)b->static_count, 64);
+    e->f = f->parent;
+    LLVMValueRef outer = buffer_pointer(e, buffer);
+    e->f = f;
+    return capture_value(e, outer);
+}
+
+LLVMValueRef buffer_pointer(struct emitter *e, uint32_t buffer)
+{
+    struct func *f = e->f;
+    enum lp_buffer_kind kind = (enum lp_buffer_kind)e->p->buffers.data[buffer].kind;
+    if (kind == BUF_DYN) return LLVMBuildLoad2(e->builder, e->ptr, pointer_at(e, e->ptr, f->buffers_arg, buffer), "");
+    if (f->pointers[buffer]) return f->pointers[buffer];
+    LLVMValueRef x;
+    if (kind == BUF_LOCAL) x = local_buffer(e, buffer);
+    else AT_ENTRY(e, x = LLVMBuildLoad2(e->builder, e->ptr, pointer_at(e, e->ptr, f->buffers_arg, buffer), ""));
+    return f->pointers[buffer] = x;
+}
+
+LLVMValueRef buffer_address(struct emitter *e, uint32_t buffer, LLVMValueRef index)
+{
+    LLVMValueRef base = buffer_pointer(e, buffer);
+    if (!index) return base;
+    return LLVMBuildInBoundsGEP2(e->builder, type_memory(e, (enum dtype)e->p->buffers.data[buffer].dtype, 0), base, &index, 1, "");
+}
+
+LLVMValueRef rt_function(struct emitter *e, size_t offset)
+{
+    return LLVMBuildLoad2(e->builder, e->ptr, pointer_at(e, e->i8, e->f->rt, (int64_t)offset), "");
+}
+
+/* In memory a bool is a byte that is 0 or 1. */
+static LLVMValueRef from_memory(struct emitter *e, enum dtype t, LLVMValueRef x)
+{
+    return t == DT_BOOL ? LLVMBuildICmp(e->builder, LLVMIntNE, x, LLVMConstNull(LLVMTypeOf(x)), "") : x;
+}
+
+static LLVMValueRef to_memory(struct emitter *e, enum dtype t, uint32_t lanes, LLVMValueRef x)
+{
+    return t == DT_BOOL ? LLVMBuildZExt(e->builder, x, type_memory(e, t, lanes), "") : x;
+}
+
+/* The alignment operand of the masked intrinsics became an attribute in LLVM 22; the declaration tells which it is. */
+static LLVMValueRef masked_call(struct emitter *e, const char *name, LLVMTypeRef value_type, LLVMTypeRef pointer_type, LLVMValueRef *args, uint32_t n, uint32_t align_at, uint32_t align)
+{
+    LLVMTypeRef overloads[2] = { value_type, pointer_type };
+    LLVMValueRef all[4];
+    unsigned id = LLVMLookupIntrinsicID(name, strlen(name));
+    LLVMValueRef fn = LLVMGetIntrinsicDeclaration(e->module, id, overloads, 2);
+    bool operand = LLVMCountParams(fn) == n + 1;
+    for (uint32_t i = 0, k = 0; k < n + operand; k++) all[k] = operand && k == align_at ? LLVMConstInt(e->i32, align, false) : args[i++];
+    LLVMValueRef call = LLVMBuildCall2(e->builder, LLVMGlobalGetValueType(fn), fn, all, n + operand, "");
+    if (!operand) LLVMSetInstrParamAlignment(call, align_at, align); /* the pointer stands just before, and parameters count from 1 */
+    return call;
+}
+
+static LLVMValueRef all_lanes(struct emitter *e, uint32_t lanes) { return const_bits(e, DT_BOOL, lanes, 1); }
+
+static LLVMValueRef reversed(struct emitter *e, LLVMValueRef x)
+{
+    LLVMValueRef order[MAX_PARTS];
+    uint32_t lanes = LLVMGetVectorSize(LLVMTypeOf(x));
+    for (uint32_t l = 0; l < lanes; l++) order[l] = LLVMConstInt(e->i32, lanes - 1 - l, false);
+    return LLVMBuildShuffleVector(e->builder, x, LLVMGetPoison(LLVMTypeOf(x)), LLVMConstVector(order, lanes), "");
+}
+
+/* The elements of a part are where an index says: one after the other, backwards, at a fixed distance, or anywhere. */
+struct place_of { LLVMValueRef start, pointers; int64_t stride; };
+
+static struct place_of locate(struct emitter *e, uint32_t buffer, lpv index, uint32_t part)
+{
+    const struct value *x = value_get(e, index);
+    uint32_t lanes = e->w->part_lanes[part];
+    struct place_of at = { .stride = x->form == FORM_AFFINE ? x->stride : 0 };
+    bool packed = at.stride == 1 || at.stride == -1;
+    if (at.stride == -1) at.start = buffer_address(e, buffer, LLVMBuildSub(e->builder, affine_start(e, x, part), const_index(e, lanes - 1), ""));
+    else if (at.stride) at.start = buffer_address(e, buffer, affine_start(e, x, part));
+    if (!packed && (!at.stride || e->w->mask[part])) at.pointers = buffer_address(e, buffer, value_part(e, index, part));
+    return at;
+}
+
+static LLVMValueRef load_part(struct emitter *e, uint32_t buffer, lpv index, uint32_t part)
+{
+    enum dtype t = (enum dtype)e->p->buffers.data[buffer].dtype;
+    uint32_t lanes = e->w->part_lanes[part];
+    LLVMTypeRef scalar = type_memory(e, t, 0), type = type_memory(e, t, lanes);
+    LLVMValueRef mask = e->w->mask[part], r;
+    struct place_of at = locate(e, buffer, index, part);
+    if (at.pointers) {
+        LLVMValueRef args[3] = { at.pointers, mask ? mask : all_lanes(e, lanes), LLVMConstNull(type) };
+        r = masked_call(e, "llvm.masked.gather", type, LLVMTypeOf(at.pointers), args, 3, 1, size_of(t));
+    } else if (at.stride == 1 || at.stride == -1) {
+        if (mask) {
+            LLVMValueRef args[3] = { at.start, at.stride < 0 ? reversed(e, mask) : mask, LLVMConstNull(type) };
+            r = masked_call(e, "llvm.masked.load", type, e->ptr, args, 3, 1, size_of(t));
+        } else LLVMSetAlignment(r = LLVMBuildLoad2(e->builder, type, at.start, ""), size_of(t));
+        if (at.stride < 0) r = reversed(e, r);
+    } else {
+        r = LLVMGetPoison(type);
+        for (uint32_t l = 0; l < lanes; l++) {
+            LLVMValueRef x = LLVMBuildLoad2(e->builder, scalar, pointer_at(e, scalar, at.start, at.stride * l), "");
+            r = LLVMBuildInsertElement(e->builder, r, x, LLVMConstInt(e->i32, l, false), "");
+        }
+    }
+    return from_memory(e, t, r);
+}
+
+static void store_part(struct emitter *e, uint32_t buffer, lpv index, LLVMValueRef x, uint32_t part)
+{
+    enum dtype t = (enum dtype)e->p->buffers.data[buffer].dtype;
+    uint32_t lanes = e->w->part_lanes[part];
+    LLVMTypeRef scalar = type_memory(e, t, 0), type = type_memory(e, t, lanes);
+    LLVMValueRef mask = e->w->mask[part];
+    struct place_of at = locate(e, buffer, index, part);
+    x = to_memory(e, t, lanes, x);
+    if (at.pointers) {
+        LLVMValueRef args[3] = { x, at.pointers, mask ? mask : all_lanes(e, lanes) };
+        masked_call(e, "llvm.masked.scatter", type, LLVMTypeOf(at.pointers), args, 3, 2, size_of(t));
+    } else if (at.stride == 1 || at.stride == -1) {
+        if (at.stride < 0) x = reversed(e, x), mask = mask ? reversed(e, mask) : NULL;
+        if (mask) {
+            LLVMValueRef args[3] = { x, at.start, mask };
+            masked_call(e, "llvm.masked.store", type, e->ptr, args, 3, 2, size_of(t));
+        } else LLVMSetAlignment(LLVMBuildStore(e->builder, x, at.start), size_of(t));
+    } else
+        for (uint32_t l = 0; l < lanes; l++) {
+            LLVMValueRef one = LLVMBuildExtractElement(e->builder, x, LLVMConstInt(e->i32, l, false), "");
+            LLVMSetAlignment(LLVMBuildStore(e->builder, one, pointer_at(e, scalar, at.start, at.stride * l)), size_of(t));
+        }
+}
+
+/* ---- slots: locals, lanes, buffers in registers ---- */
+
+static bool is_lanes(const struct emitter *e, uint32_t slot) { return slot < e->p->locals.len && e->p->locals.data[slot].kind == LOCAL_LANES; }
+
+static enum dtype slot_dtype(const struct emitter *e, uint32_t slot)
+{
+    return (enum dtype)(slot < e->p->locals.len ? e->p->locals.data[slot].dtype : e->p->buffers.data[slot - e->p->locals.len].dtype);
+}
+
+static struct value slot_zero(struct emitter *e, uint32_t slot)
+{
+    enum dtype t = slot_dtype(e, slot);
+    struct value v;
+    if (slot < e->p->locals.len && !is_lanes(e, slot)) {
+        v = value_new(e, e->w ? FORM_WIDE : FORM_SCALAR, e->w ? e->w->n : 1);
+        for (uint32_t p = 0; p < v.n; p++) v.part[p] = LLVMConstNull(type_value(e, t, e->w ? e->w->part_lanes[p] : 0));
+        return v;
+    }
+    const struct slot_plan *s = slot < e->p->locals.len ? &e->plan.locals[slot] : &e->plan.buffers[slot - e->p->locals.len];
+    int64_t count = is_lanes(e, slot) ? (int64_t)s->parts * s->lanes : e->p->buffers.data[slot - e->p->locals.len].static_count;
+    if (count == 1) return v = value_new(e, FORM_SCALAR, 1), v.part[0] = LLVMConstNull(type_value(e, t, 0)), v;
+    v = value_new(e, FORM_WIDE, s->parts);
+    for (uint32_t p = 0; p < v.n; p++) {
+        uint32_t rest = (uint32_t)(count - (int64_t)p * s->lanes);
+        v.part[p] = LLVMConstNull(type_value(e, t, rest >= s->lanes ? s->lanes : power_above(rest)));
+    }
+    return v;
+}
+
+/* The current value of a slot, for reading and for changing in place. */
+static struct value *slot_value(struct emitter *e, uint32_t slot)
+{
+    struct func *f = e->f;
+    struct value *s = &f->slots[slot];
+    if (s->form) return s;
+    if (f->parent && f->parent->slots[slot].form == FORM_SCALAR) {
+        LLVMValueRef x = capture_value(e, f->parent->slots[slot].part[0]);
+        *s = scalar_value(e, x);
+        s->instance = 0;
+    } else *s = slot_zero(e, slot);
+    return s;
+}
+
+/* In a vector loop a scalar local that is set there is a vector from the beginning. */
+void slot_ready(struct emitter *e, uint32_t slot)
+{
+    struct value *s = &e->f->slots[slot];
+    if (!s->form && e->w && slot < e->p->locals.len && !is_lanes(e, slot)) *s = slot_zero(e, slot);
+    else slot_value(e, slot);
+}
+
+LLVMValueRef lane_address(struct emitter *e, uint32_t local, LLVMValueRef lane)
+{
+    struct func *f = e->f;
+    LLVMTypeRef type = type_memory(e, (enum dtype)e->p->locals.data[local].dtype, 0);
+    if (!f->lane_memory[local]) {
+        if (f->loop == e->plan.locals[local].home) f->lane_memory[local] = stack_slot(e, type, STRICT_LANES, 64);
+        else {
+            e->f = f->parent;
+            LLVMValueRef outer = lane_address(e, local, NULL);
+            e->f = f;
+            f->lane_memory[local] = capture_value(e, outer);
+        }
+    }
+    return lane ? LLVMBuildInBoundsGEP2(e->builder, type, f->lane_memory[local], &lane, 1, "") : f->lane_memory[local];
+}
+
+static LLVMValueRef current_lane(struct emitter *e) { return e->f->lane_index ? e->f->lane_index : const_index(e, 0); }
+
+static LLVMValueRef lanes_from(struct emitter *e, LLVMValueRef x, uint32_t first, uint32_t lanes)
+{
+    LLVMValueRef order[MAX_PARTS];
+    uint32_t have = LLVMGetVectorSize(LLVMTypeOf(x));
+    for (uint32_t l = 0; l < lanes; l++) order[l] = first + l < have ? LLVMConstInt(e->i32, first + l, false) : LLVMGetPoison(e->i32);
+    return LLVMBuildShuffleVector(e->builder, x, LLVMGetPoison(LLVMTypeOf(x)), LLVMConstVector(order, lanes), "");
+}
+
+static LLVMValueRef fold_lanes(struct emitter *e, const struct lp_instr *i)
+{
+    uint32_t local = (uint32_t)i->imm, lanes = e->plan.locals[local].lanes;
+    enum dtype t = (enum dtype)i->dtype;
+    enum lp_fold fold = (enum lp_fold)i->b;
+    LLVMValueRef x;
+    if (e->plan.locals[local].in_registers) {
+        const struct value *s = slot_value(e, local);
+        LLVMValueRef parts[MAX_PARTS];
+        memcpy(parts, s->part, s->n * sizeof *parts);
+        for (uint32_t n = s->n / 2; n; n /= 2)
+            for (uint32_t j = 0; j < n; j++) parts[j] = op_fold(e, fold, t, lanes, parts[j], parts[j + n]);
+        x = parts[0];
+    } else {
+        lanes = STRICT_LANES;
+        LLVMSetAlignment(x = LLVMBuildLoad2(e->builder, type_memory(e, t, lanes), lane_address(e, local, NULL), ""), size_of(t));
+        x = from_memory(e, t, x);
+    }
+    for (lanes /= 2; lanes; lanes /= 2) x = op_fold(e, fold, t, lanes, lanes_from(e, x, 0, lanes), lanes_from(e, x, lanes, lanes));
+    return LLVMBuildExtractElement(e->builder, x, LLVMConstInt(e->i32, 0, false), "");
+}
+
+/* ---- values that are computed ---- */
+
+static void give_scalar(struct emitter *e, lpv v, uint32_t part, LLVMValueRef x)
+{
+    if (part == 0) e->f->values[v] = scalar_value(e, x);
+}
+
+static void give_part(struct emitter *e, lpv v, uint32_t part, LLVMValueRef x)
+{
+    if (part == 0) e->f->values[v] = value_new(e, FORM_WIDE, e->w->n);
+    e->f->values[v].part[part] = x;
+}
+
+static void emit_read(struct emitter *e, lpv v, uint32_t part)
+{
+    const struct lp_instr *i = instr(e, v);
+    uint32_t local = (uint32_t)i->imm;
+    if (is_lanes(e, local) && !e->plan.locals[local].in_registers) {
+        LLVMValueRef x = LLVMBuildLoad2(e->builder, type_memory(e, (enum dtype)i->dtype, 0), lane_address(e, local, current_lane(e)), "");
+        give_scalar(e, v, 0, from_memory(e, (enum dtype)i->dtype, x));
+        return;
+    }
+    const struct value *s = slot_value(e, local);
+    if (s->form == FORM_SCALAR) give_scalar(e, v, part, s->part[0]);
+    else if (!is_lanes(e, local)) give_part(e, v, part, s->part[part]);
+    else {
+        LLVMValueRef x = s->part[part % s->n];
+        give_part(e, v, part, e->w->part_lanes[part] == e->w->lanes ? x : lanes_from(e, x, 0, e->w->part_lanes[part]));
+    }
+}
+
+static void emit_load(struct emitter *e, lpv v, uint32_t part)
+{
+    const struct lp_instr *i = instr(e, v);
+    uint32_t buffer = (uint32_t)i->imm;
+    if (e->plan.buffers[buffer].in_registers) {
+        const struct value *s = slot_value(e, slot_of_buffer(e, buffer));
+        if (s->form == FORM_SCALAR) give_scalar(e, v, part, s->part[0]);
+        else give_part(e, v, part, s->part[part]);
+        return;
+    }
+    if (!e->w || value_get(e, i->a)->form == FORM_SCALAR) {
+        if (part) return;
+        LLVMValueRef x = LLVMBuildLoad2(e->builder, type_memory(e, (enum dtype)i->dtype, 0), buffer_address(e, buffer, value_scalar(e, i->a)), "");
+        LLVMSetAlignment(x, size_of((enum dtype)i->dtype));
+        give_scalar(e, v, 0, from_memory(e, (enum dtype)i->dtype, x));
+        return;
+    }
+    give_part(e, v, part, load_part(e, buffer, i->a, part));
+}
+
+static LLVMValueRef compute(struct emitter *e, const struct lp_instr *i, uint32_t lanes, LLVMValueRef a, LLVMValueRef b, LLVMValueRef c)
+{
+    enum lp_op op = (enum lp_op)i->op;
+    enum dtype t = (enum dtype)i->dtype, from = dtype_of(e, i->a);
+    switch (op) {
+    case LP_CAST: return op_cast(e, t, from, lanes, a);
+    case LP_BITCAST: return LLVMBuildBitCast(e->builder, a, type_value(e, t, lanes), "");
+    case LP_FLOORDIV: case LP_MOD: return op_index_division(e, op, lanes, a, b, i->a, i->b);
+    case LP_SELECT: return LLVMBuildSelect(e->builder, a, b, c, "");
+    case LP_FMA: {
+        if (!e->has_fma) return LLVMBuildFAdd(e->builder, LLVMBuildFMul(e->builder, a, b, ""), c, "");
+        LLVMTypeRef type = LLVMTypeOf(a);
+        LLVMValueRef args[3] = { a, b, c };
+        return call_intrinsic(e, "llvm.fma", &type, 1, args, 3);
+    }
+    default: return op < LP_ADD ? op_unary(e, op, t, lanes, a) : op_binary(e, op, from, lanes, a, b);
+    }
+}
+
+/* Sums, differences and constant multiples of affine indices stay affine: two's complement wraps the same lane by lane. */
+static bool emit_affine(struct emitter *e, lpv v, const struct value *a, const struct value *b)
+{
+    const struct lp_instr *i = instr(e, v);
+    int64_t c, stride;
+    if (i->dtype != DT_I64 || a->form == FORM_WIDE || (b && b->form == FORM_WIDE)) return false;
+    int64_t x = a->form == FORM_AFFINE ? a->stride : 0, y = b && b->form == FORM_AFFINE ? b->stride : 0;
+    if (i->op == LP_ADD) stride = (int64_t)((uint64_t)x + (uint64_t)y);
+    else if (i->op == LP_SUB) stride = (int64_t)((uint64_t)x - (uint64_t)y);
+    else if (i->op == LP_NEG) stride = (int64_t)-(uint64_t)x;
+    else if (i->op == LP_MUL && x && const_int(e, i->b, &c)) stride = (int64_t)((uint64_t)x * (uint64_t)c);
+    else if (i->op == LP_MUL && y && const_int(e, i->a, &c)) stride = (int64_t)((uint64_t)y * (uint64_t)c);
+    else return false;
+    LLVMValueRef first = compute(e, i, 0, a->part[0], b ? b->part[0] : NULL, NULL);
+    e->f->values[v] = scalar_value(e, first);
+    if (stride) e->f->values[v].form = FORM_AFFINE, e->f->values[v].stride = stride;
+    return true;
+}
+
+static void emit_pure(struct emitter *e, lpv v, uint32_t part)
+{
+    const struct lp_instr *i = instr(e, v);
+    lpv operands[3] = { i->a, i->op < LP_ADD ? LPV_NONE : i->b, i->op < LP_FMA ? LPV_NONE : i->c };
+    struct value x[3] = { 0 };
+    LLVMValueRef parts[3] = { 0 };
+    bool uniform = true;
+    if (part && e->f->values[v].form != FORM_WIDE) return; /* made with part 0 */
+    for (int k = 0; k < 3; k++)
+        if (operands[k] != LPV_NONE) x[k] = *value_get(e, operands[k]), uniform &= x[k].form == FORM_SCALAR;
+    if (uniform) {
+        e->f->values[v] = scalar_value(e, compute(e, i, 0, x[0].part[0], x[1].form ? x[1].part[0] : NULL, x[2].form ? x[2].part[0] : NULL));
+        return;
+    }
+    if (!part && emit_affine(e, v, &x[0], x[1].form ? &x[1] : NULL)) return;
+    for (int k = 0; k < 3; k++)
+        if (operands[k] != LPV_NONE) parts[k] = value_part(e, operands[k], part);
+    give_part(e, v, part, compute(e, i, e->w->part_lanes[part], parts[0], parts[1], parts[2]));
+}
+
+void emit_let(struct emitter *e, lpv v, uint32_t part)
+{
+    if (!e->plan.needed[v]) return;
+    switch ((enum lp_op)instr(e, v)->op) {
+    case LP_CONST: case LP_SYMBOL: case LP_VAR: return;
+    case LP_READ: emit_read(e, v, part); return;
+    case LP_LOAD: emit_load(e, v, part); return;
+    case LP_FOLD:
+        if (part == 0) give_scalar(e, v, 0, fold_lanes(e, instr(e, v)));
+        return;
+    default: emit_pure(e, v, part);
+    }
+}
+
+/* ---- statements that change something ---- */
+
+void emit_store(struct emitter *e, const struct lp_stmt *s, uint32_t part)
+{
+    enum dtype t = (enum dtype)e->p->buffers.data[s->target].dtype;
+    if (e->plan.buffers[s->target].in_registers) {
+        struct value *state = slot_value(e, slot_of_buffer(e, s->target));
+        state->part[part] = value_part(e, s->value, part);
+        return;
+    }
+    if (e->w && value_get(e, s->index)->form != FORM_SCALAR) {
+        store_part(e, s->target, s->index, value_part(e, s->value, part), part);
+        return;
+    }
+    if (part) return;
+    LLVMValueRef at = buffer_address(e, s->target, value_scalar(e, s->index));
+    LLVMSetAlignment(LLVMBuildStore(e->builder, to_memory(e, t, 0, value_scalar(e, s->value)), at), size_of(t));
+}
+
+static void set_lanes(struct emitter *e, const struct lp_stmt *s)
+{
+    const struct slot_plan *plan = &e->plan.locals[s->target];
+    enum dtype t = (enum dtype)e->p->locals.data[s->target].dtype;
+    LLVMValueRef x = value_scalar(e, s->value);
+    if (!plan->in_registers) {
+        LLVMValueRef all = to_memory(e, t, STRICT_LANES, build_splat(e, x, STRICT_LANES));
+        LLVMSetAlignment(LLVMBuildStore(e->builder, all, lane_address(e, s->target, NULL)), size_of(t));
+        return;
+    }
+    struct value state = value_new(e, FORM_WIDE, plan->parts);
+    for (uint32_t p = 0; p < state.n; p++) state.part[p] = build_splat(e, x, plan->lanes);
+    e->f->slots[s->target] = state;
+}
+
+void emit_set(struct emitter *e, const struct lp_stmt *s, uint32_t part)
+{
+    struct value *state = &e->f->slots[s->target];
+    if (is_lanes(e, s->target)) {
+        set_lanes(e, s);
+        return;
+    }
+    if (!e->w) {
+        *state = scalar_value(e, value_scalar(e, s->value));
+        return;
+    }
+    if (state->form != FORM_WIDE || state->instance != e->w->instance) *state = value_new(e, FORM_WIDE, e->w->n);
+    state->part[part] = value_part(e, s->value, part);
+}
+
+/* Lanes that do not run keep what they have; a part narrower than the accumulator leaves its upper lanes alone. */
+static void accumulate_lanes(struct emitter *e, const struct lp_stmt *s, uint32_t part)
+{
+    enum dtype t = (enum dtype)e->p->locals.data[s->target].dtype;
+    uint32_t lanes = e->w->lanes, have = e->w->part_lanes[part];
+    struct value *state = slot_value(e, s->target);
+    LLVMValueRef x = value_part(e, s->value, part), mask = e->w->mask[part], *acc = &state->part[part % state->n];
+    if (have < lanes) {
+        LLVMValueRef on[MAX_PARTS];
+        x = lanes_from(e, x, 0, lanes);
+        for (uint32_t l = 0; l < lanes; l++)
+            on[l] = l < have ? (mask ? LLVMBuildExtractElement(e->builder, mask, LLVMConstInt(e->i32, l, false), "") : LLVMConstInt(e->i1, 1, false)) : LLVMConstInt(e->i1, 0, false);
+        mask = LLVMConstVector(on, lanes);
+    }
+    LLVMValueRef next = op_fold(e, (enum lp_fold)s->mode, t, lanes, *acc, x);
+    *acc = mask ? LLVMBuildSelect(e->builder, mask, next, *acc, "") : next;
+}
+
+void emit_accumulate(struct emitter *e, const struct lp_stmt *s, uint32_t part)
+{
+    enum dtype t = (enum dtype)e->p->locals.data[s->target].dtype;
+    enum lp_fold fold = (enum lp_fold)s->mode;
+    if (is_lanes(e, s->target) && !e->plan.locals[s->target].in_registers) {
+        LLVMValueRef at = lane_address(e, s->target, current_lane(e));
+        LLVMValueRef old = from_memory(e, t, LLVMBuildLoad2(e->builder, type_memory(e, t, 0), at, ""));
+        LLVMBuildStore(e->builder, to_memory(e, t, 0, op_fold(e, fold, t, 0, old, value_scalar(e, s->value))), at);
+        return;
+    }
+    if (is_lanes(e, s->target)) {
+        accumulate_lanes(e, s, part);
+        return;
+    }
+    struct value *state = slot_value(e, s->target);
+    uint32_t lanes = e->w ? e->w->part_lanes[part] : 0;
+    state->part[part] = op_fold(e, fold, t, lanes, state->part[part], value_part(e, s->value, part));
+}

@@ -1,0 +1,271 @@
+/* Operations of the LLVM back end: types, constants, and the arithmetic of enum lp_op on scalars and on vectors alike. LLVM values come in, an LLVM value
+ * goes out; no fast-math flag is ever set, so that what the loop program says is what runs. */
+#include "emit/llvm.h"
+#include "runtime/rt.h"
+
+/* ---- types and constants ---- */
+
+static LLVMTypeRef widen_type(LLVMTypeRef scalar, uint32_t lanes) { return lanes ? LLVMVectorType(scalar, lanes) : scalar; }
+
+LLVMTypeRef type_value(struct emitter *e, enum dtype t, uint32_t lanes)
+{
+    LLVMTypeRef scalars[DT_COUNT] = { [DT_BOOL] = e->i1, [DT_I32] = e->i32, [DT_I64] = e->i64, [DT_U32] = e->i32, [DT_F32] = e->f32, [DT_F64] = e->f64 };
+    return widen_type(scalars[t], lanes);
+}
+
+LLVMTypeRef type_memory(struct emitter *e, enum dtype t, uint32_t lanes) { return t == DT_BOOL ? widen_type(e->i8, lanes) : type_value(e, t, lanes); }
+
+static LLVMValueRef splat_const(LLVMValueRef c, uint32_t lanes)
+{
+    LLVMValueRef elements[MAX_PARTS];
+    if (!lanes) return c;
+    for (uint32_t i = 0; i < lanes; i++) elements[i] = c;
+    return LLVMConstVector(elements, lanes);
+}
+
+LLVMValueRef const_bits(struct emitter *e, enum dtype t, uint32_t lanes, uint64_t bits)
+{
+    LLVMValueRef c;
+    if (t == DT_BOOL) c = LLVMConstInt(e->i1, bits != 0, false);
+    else if (t == DT_F32) c = LLVMConstBitCast(LLVMConstInt(e->i32, (uint32_t)bits, false), e->f32); /* keeps the bits of a NaN */
+    else if (t == DT_F64) c = LLVMConstBitCast(LLVMConstInt(e->i64, bits, false), e->f64);
+    else c = LLVMConstInt(size_of(t) == 8 ? e->i64 : e->i32, size_of(t) == 8 ? bits : (uint32_t)bits, false);
+    return splat_const(c, lanes);
+}
+
+LLVMValueRef const_index(struct emitter *e, int64_t v) { return LLVMConstInt(e->i64, (uint64_t)v, true); }
+
+static LLVMValueRef const_whole(struct emitter *e, enum dtype t, uint32_t lanes, int64_t v) { return const_bits(e, t, lanes, (uint64_t)v); }
+
+static LLVMValueRef const_real(struct emitter *e, enum dtype t, uint32_t lanes, double v) { return splat_const(LLVMConstReal(type_value(e, t, 0), v), lanes); }
+
+LLVMValueRef build_splat(struct emitter *e, LLVMValueRef x, uint32_t lanes)
+{
+    if (LLVMIsConstant(x)) return splat_const(x, lanes);
+    LLVMTypeRef type = LLVMVectorType(LLVMTypeOf(x), lanes);
+    LLVMValueRef first = LLVMBuildInsertElement(e->builder, LLVMGetPoison(type), x, LLVMConstInt(e->i32, 0, false), "");
+    return LLVMBuildShuffleVector(e->builder, first, LLVMGetPoison(type), LLVMConstNull(LLVMVectorType(e->i32, lanes)), "");
+}
+
+LLVMValueRef call_intrinsic(struct emitter *e, const char *name, LLVMTypeRef *overloads, uint32_t n_overloads, LLVMValueRef *args, uint32_t n_args)
+{
+    unsigned id = LLVMLookupIntrinsicID(name, strlen(name));
+    if (!id) emit_fail(e, "this LLVM has no intrinsic %s", name);
+    LLVMValueRef fn = LLVMGetIntrinsicDeclaration(e->module, id, overloads, n_overloads);
+    return LLVMBuildCall2(e->builder, LLVMGlobalGetValueType(fn), fn, args, n_args, "");
+}
+
+static LLVMValueRef intrinsic_same(struct emitter *e, const char *name, LLVMValueRef *args, uint32_t n)
+{
+    LLVMTypeRef type = LLVMTypeOf(args[0]);
+    return call_intrinsic(e, name, &type, 1, args, n);
+}
+
+/* ---- one operand ---- */
+
+LLVMValueRef op_unary(struct emitter *e, enum lp_op op, enum dtype t, uint32_t lanes, LLVMValueRef a)
+{
+    switch (op) {
+    case LP_NEG: return is_float(t) ? LLVMBuildFNeg(e->builder, a, "") : LLVMBuildNeg(e->builder, a, "");
+    case LP_ABS: {
+        if (is_float(t)) return intrinsic_same(e, "llvm.fabs", &a, 1);
+        if (!is_signed(t)) return a;
+        LLVMValueRef negative = LLVMBuildICmp(e->builder, LLVMIntSLT, a, const_whole(e, t, lanes, 0), "");
+        return LLVMBuildSelect(e->builder, negative, LLVMBuildNeg(e->builder, a, ""), a, "");
+    }
+    case LP_SQRT: return intrinsic_same(e, "llvm.sqrt", &a, 1);
+    case LP_FLOOR: return is_float(t) ? intrinsic_same(e, "llvm.floor", &a, 1) : a;
+    case LP_NOT: return LLVMBuildNot(e->builder, a, "");
+    default: emit_fail(e, "operation %d has no one-operand form", op);
+    }
+}
+
+static LLVMValueRef float_to_int(struct emitter *e, enum dtype to, uint32_t lanes, LLVMValueRef a)
+{
+    LLVMTypeRef overloads[2] = { type_value(e, to, lanes), LLVMTypeOf(a) };
+    return call_intrinsic(e, is_signed(to) ? "llvm.fptosi.sat" : "llvm.fptoui.sat", overloads, 2, &a, 1);
+}
+
+LLVMValueRef op_cast(struct emitter *e, enum dtype to, enum dtype from, uint32_t lanes, LLVMValueRef a)
+{
+    LLVMTypeRef type = type_value(e, to, lanes);
+    if (to == from) return a;
+    if (to == DT_BOOL)
+        return is_float(from) ? LLVMBuildFCmp(e->builder, LLVMRealUNE, a, const_real(e, from, lanes, 0), "")
+                              : LLVMBuildICmp(e->builder, LLVMIntNE, a, const_whole(e, from, lanes, 0), "");
+    if (is_float(from)) {
+        if (!is_float(to)) return float_to_int(e, to, lanes, a);
+        return to == DT_F64 ? LLVMBuildFPExt(e->builder, a, type, "") : LLVMBuildFPTrunc(e->builder, a, type, "");
+    }
+    if (is_float(to)) return is_signed(from) ? LLVMBuildSIToFP(e->builder, a, type, "") : LLVMBuildUIToFP(e->builder, a, type, "");
+    if (from != DT_BOOL && size_of(to) == size_of(from)) return a;
+    if (from != DT_BOOL && size_of(to) < size_of(from)) return LLVMBuildTrunc(e->builder, a, type, "");
+    return is_signed(from) ? LLVMBuildSExt(e->builder, a, type, "") : LLVMBuildZExt(e->builder, a, type, "");
+}
+
+/* ---- integer division ---- */
+
+/* The constant that every lane is, or NULL. */
+static LLVMValueRef constant_element(LLVMValueRef v)
+{
+    if (!LLVMIsConstant(v)) return NULL;
+    if (LLVMGetTypeKind(LLVMTypeOf(v)) != LLVMVectorTypeKind) return v;
+    LLVMValueRef first = LLVMGetAggregateElement(v, 0);
+    for (unsigned i = 1, n = LLVMGetVectorSize(LLVMTypeOf(v)); i < n; i++)
+        if (LLVMGetAggregateElement(v, i) != first) return NULL;
+    return first;
+}
+
+static bool constant_scalar(LLVMValueRef v, int64_t *out)
+{
+    v = constant_element(v);
+    if (!v || !LLVMIsAConstantInt(v)) return false;
+    return *out = LLVMConstIntGetSExtValue(v), true;
+}
+
+/* Quotients of 32-bit integers by way of f64: the rounded quotient never reaches the next integer, because 53 bits hold more than the gap. */
+static LLVMValueRef divide_by_reals(struct emitter *e, enum dtype t, uint32_t lanes, LLVMValueRef a, LLVMValueRef b)
+{
+    LLVMTypeRef real = type_value(e, DT_F64, lanes), whole = type_value(e, t, lanes);
+    bool sign = is_signed(t);
+    LLVMValueRef x = sign ? LLVMBuildSIToFP(e->builder, a, real, "") : LLVMBuildUIToFP(e->builder, a, real, "");
+    LLVMValueRef y = sign ? LLVMBuildSIToFP(e->builder, b, real, "") : LLVMBuildUIToFP(e->builder, b, real, "");
+    LLVMValueRef q = LLVMBuildFDiv(e->builder, x, y, "");
+    return sign ? LLVMBuildFPToSI(e->builder, q, whole, "") : LLVMBuildFPToUI(e->builder, q, whole, "");
+}
+
+static LLVMValueRef divide_plain(struct emitter *e, enum lp_op op, enum dtype t, uint32_t lanes, LLVMValueRef a, LLVMValueRef b)
+{
+    if (lanes && size_of(t) == 4 && !LLVMIsConstant(b)) {
+        LLVMValueRef q = divide_by_reals(e, t, lanes, a, b);
+        return op == LP_DIV ? q : LLVMBuildSub(e->builder, a, LLVMBuildMul(e->builder, q, b, ""), "");
+    }
+    if (op == LP_DIV) return is_signed(t) ? LLVMBuildSDiv(e->builder, a, b, "") : LLVMBuildUDiv(e->builder, a, b, "");
+    return is_signed(t) ? LLVMBuildSRem(e->builder, a, b, "") : LLVMBuildURem(e->builder, a, b, "");
+}
+
+/* x div 0 = 0, x rem 0 = x, min div -1 = min, min rem -1 = 0: the divisor becomes 1 where the machine would trap. */
+static LLVMValueRef divide(struct emitter *e, enum lp_op op, enum dtype t, uint32_t lanes, LLVMValueRef a, LLVMValueRef b)
+{
+    int64_t c;
+    if (constant_scalar(b, &c) && c != 0 && !(is_signed(t) && c == -1)) return divide_plain(e, op, t, lanes, a, b);
+    LLVMValueRef one = const_whole(e, t, lanes, 1), zero = const_whole(e, t, lanes, 0);
+    LLVMValueRef by_zero = LLVMBuildICmp(e->builder, LLVMIntEQ, b, zero, ""), traps = by_zero;
+    if (is_signed(t)) {
+        LLVMValueRef smallest = const_whole(e, t, lanes, size_of(t) == 8 ? INT64_MIN : INT32_MIN);
+        LLVMValueRef overflow = LLVMBuildAnd(e->builder, LLVMBuildICmp(e->builder, LLVMIntEQ, a, smallest, ""),
+                                             LLVMBuildICmp(e->builder, LLVMIntEQ, b, const_whole(e, t, lanes, -1), ""), "");
+        traps = LLVMBuildOr(e->builder, by_zero, overflow, "");
+    }
+    LLVMValueRef r = divide_plain(e, op, t, lanes, a, LLVMBuildSelect(e->builder, traps, one, b, ""));
+    return LLVMBuildSelect(e->builder, by_zero, op == LP_DIV ? zero : a, r, "");
+}
+
+/* Floor division and modulus of indices. A divisor that is no constant is taken as 1 when it is not positive: the instruction may have been moved out
+ * of a loop that never runs. */
+LLVMValueRef op_index_division(struct emitter *e, enum lp_op op, uint32_t lanes, LLVMValueRef a, LLVMValueRef b, lpv a_value, lpv b_value)
+{
+    struct lp_value x = e->p->values.data[a_value], y = e->p->values.data[b_value];
+    int64_t c = 0;
+    bool constant = constant_scalar(b, &c) && c > 0, quotient = op == LP_FLOORDIV;
+    if (constant && !(c & (c - 1))) {
+        if (!quotient) return LLVMBuildAnd(e->builder, a, const_whole(e, DT_I64, lanes, c - 1), "");
+        return LLVMBuildAShr(e->builder, a, const_whole(e, DT_I64, lanes, __builtin_ctzll((uint64_t)c)), "");
+    }
+    if (!constant) {
+        LLVMValueRef one = const_whole(e, DT_I64, lanes, 1);
+        b = LLVMBuildSelect(e->builder, LLVMBuildICmp(e->builder, LLVMIntSGT, b, one, ""), b, one, "");
+    }
+    if (x.lo >= 0 && x.hi <= INT32_MAX && y.hi <= INT32_MAX) {
+        LLVMTypeRef narrow = type_value(e, DT_U32, lanes), full = type_value(e, DT_I64, lanes);
+        LLVMValueRef r = divide_plain(e, quotient ? LP_DIV : LP_REM, DT_U32, lanes, LLVMBuildTrunc(e->builder, a, narrow, ""), LLVMBuildTrunc(e->builder, b, narrow, ""));
+        return LLVMBuildZExt(e->builder, r, full, "");
+    }
+    if (x.lo >= 0) return quotient ? LLVMBuildUDiv(e->builder, a, b, "") : LLVMBuildURem(e->builder, a, b, "");
+    LLVMValueRef zero = const_whole(e, DT_I64, lanes, 0), rest = LLVMBuildSRem(e->builder, a, b, "");
+    LLVMValueRef below = LLVMBuildICmp(e->builder, LLVMIntSLT, rest, zero, "");
+    if (!quotient) return LLVMBuildAdd(e->builder, rest, LLVMBuildSelect(e->builder, below, b, zero, ""), "");
+    return LLVMBuildAdd(e->builder, LLVMBuildSDiv(e->builder, a, b, ""), LLVMBuildSExt(e->builder, below, type_value(e, DT_I64, lanes), ""), "");
+}
+
+/* ---- two operands ---- */
+
+static bool constant_not_nan(LLVMValueRef v)
+{
+    LLVMBool loses;
+    v = constant_element(v);
+    if (!v || !LLVMIsAConstantFP(v)) return false;
+    double x = LLVMConstRealGetDouble(v, &loses);
+    return x == x;
+}
+
+/* a if a is NaN or a beats b, else b. One compare where a constant operand cannot be NaN. */
+static LLVMValueRef float_extreme(struct emitter *e, enum lp_op op, LLVMValueRef a, LLVMValueRef b)
+{
+    bool max = op == LP_MAX;
+    if (constant_not_nan(b)) return LLVMBuildSelect(e->builder, LLVMBuildFCmp(e->builder, max ? LLVMRealUGT : LLVMRealULT, a, b, ""), a, b, "");
+    LLVMValueRef best = LLVMBuildSelect(e->builder, LLVMBuildFCmp(e->builder, max ? LLVMRealOGT : LLVMRealOLT, a, b, ""), a, b, "");
+    if (constant_not_nan(a)) return best;
+    return LLVMBuildSelect(e->builder, LLVMBuildFCmp(e->builder, LLVMRealUNO, a, a, ""), a, best, "");
+}
+
+static LLVMValueRef float_remainder(struct emitter *e, enum dtype t, uint32_t lanes, LLVMValueRef a, LLVMValueRef b)
+{
+    if (lanes) emit_fail(e, "a float remainder in a vector loop");
+    LLVMTypeRef type = type_value(e, t, 0), params[2] = { type, type };
+    LLVMValueRef args[2] = { a, b }, fn = rt_function(e, t == DT_F64 ? offsetof(struct hop_rt, fmod) : offsetof(struct hop_rt, fmodf));
+    return LLVMBuildCall2(e->builder, LLVMFunctionType(type, params, 2, false), fn, args, 2, "");
+}
+
+static LLVMValueRef float_binary(struct emitter *e, enum lp_op op, enum dtype t, uint32_t lanes, LLVMValueRef a, LLVMValueRef b)
+{
+    static const uint8_t predicates[LP_OP_COUNT] = { [LP_EQ] = LLVMRealOEQ, [LP_NE] = LLVMRealUNE, [LP_LT] = LLVMRealOLT, [LP_LE] = LLVMRealOLE, [LP_GT] = LLVMRealOGT, [LP_GE] = LLVMRealOGE };
+    if (predicates[op]) return LLVMBuildFCmp(e->builder, (LLVMRealPredicate)predicates[op], a, b, "");
+    switch (op) {
+    case LP_ADD: return LLVMBuildFAdd(e->builder, a, b, "");
+    case LP_SUB: return LLVMBuildFSub(e->builder, a, b, "");
+    case LP_MUL: return LLVMBuildFMul(e->builder, a, b, "");
+    case LP_DIV: return LLVMBuildFDiv(e->builder, a, b, "");
+    case LP_REM: return float_remainder(e, t, lanes, a, b);
+    case LP_MIN: case LP_MAX: return float_extreme(e, op, a, b);
+    default: emit_fail(e, "operation %d is not defined on floats", op);
+    }
+}
+
+/* Shifts are by less than the width; a run-time amount is masked so that LLVM may not assume more than that. */
+static LLVMValueRef shift_amount(struct emitter *e, enum dtype t, uint32_t lanes, LLVMValueRef b)
+{
+    return LLVMIsConstant(b) ? b : LLVMBuildAnd(e->builder, b, const_whole(e, t, lanes, 8 * size_of(t) - 1), "");
+}
+
+LLVMValueRef op_binary(struct emitter *e, enum lp_op op, enum dtype t, uint32_t lanes, LLVMValueRef a, LLVMValueRef b)
+{
+    static const uint8_t with_sign[LP_OP_COUNT] = { [LP_EQ] = LLVMIntEQ, [LP_NE] = LLVMIntNE, [LP_LT] = LLVMIntSLT, [LP_LE] = LLVMIntSLE, [LP_GT] = LLVMIntSGT, [LP_GE] = LLVMIntSGE };
+    static const uint8_t without[LP_OP_COUNT] = { [LP_EQ] = LLVMIntEQ, [LP_NE] = LLVMIntNE, [LP_LT] = LLVMIntULT, [LP_LE] = LLVMIntULE, [LP_GT] = LLVMIntUGT, [LP_GE] = LLVMIntUGE };
+    if (is_float(t)) return float_binary(e, op, t, lanes, a, b);
+    const uint8_t *predicates = is_signed(t) ? with_sign : without;
+    if (predicates[op]) return LLVMBuildICmp(e->builder, (LLVMIntPredicate)predicates[op], a, b, "");
+    switch (op) {
+    case LP_ADD: return t == DT_BOOL ? LLVMBuildOr(e->builder, a, b, "") : LLVMBuildAdd(e->builder, a, b, "");
+    case LP_SUB: return LLVMBuildSub(e->builder, a, b, "");
+    case LP_MUL: return LLVMBuildMul(e->builder, a, b, "");
+    case LP_DIV: case LP_REM: return divide(e, op, t, lanes, a, b);
+    case LP_MIN: case LP_MAX: {
+        LLVMIntPredicate p = (LLVMIntPredicate)predicates[op == LP_MAX ? LP_GT : LP_LT];
+        return LLVMBuildSelect(e->builder, LLVMBuildICmp(e->builder, p, a, b, ""), a, b, "");
+    }
+    case LP_AND: return LLVMBuildAnd(e->builder, a, b, "");
+    case LP_OR: return LLVMBuildOr(e->builder, a, b, "");
+    case LP_XOR: return LLVMBuildXor(e->builder, a, b, "");
+    case LP_SHL: return LLVMBuildShl(e->builder, a, shift_amount(e, t, lanes, b), "");
+    case LP_SHR: return LLVMBuildLShr(e->builder, a, shift_amount(e, t, lanes, b), "");
+    case LP_SAR: b = shift_amount(e, t, lanes, b); return is_signed(t) ? LLVMBuildAShr(e->builder, a, b, "") : LLVMBuildLShr(e->builder, a, b, "");
+    default: emit_fail(e, "operation %d has no two-operand form", op);
+    }
+}
+
+LLVMValueRef op_fold(struct emitter *e, enum lp_fold fold, enum dtype t, uint32_t lanes, LLVMValueRef a, LLVMValueRef b)
+{
+    static const uint8_t ops[] = { [FOLD_SUM] = LP_ADD, [FOLD_MAX] = LP_MAX, [FOLD_MIN] = LP_MIN, [FOLD_AND] = LP_AND, [FOLD_OR] = LP_OR };
+    return op_binary(e, (enum lp_op)ops[fold], t, lanes, a, b);
+}

@@ -1,0 +1,526 @@
+/* Decisions before emission: which values are needed, which loops are widened, outlined or left serial, how many lanes and parts a vector loop has,
+ * and which small buffers and accumulators live in registers. A loop program comes in, struct plan goes out; nothing is emitted here. */
+#include "emit/llvm.h"
+
+enum {
+    CHUNK_BYTES = 512,     /* a static vector loop up to this size is one step without a loop */
+    CHUNK_WORK = 384,      /* operations times parts a chunk may have when nothing asks for registers */
+    CARRY_WORK = 3000,     /* the same when a buffer could live in registers because of it */
+    LIGHT_WORK = 16,       /* a body this small gets two vectors per step, so that the loop's own cost is shared */
+    HEAVY_WORK = 200,      /* a body this large is not emitted twice for its tail */
+    MOST_LANES = STRICT_LANES,
+    WEIGHT_DIVIDE = 6, WEIGHT_GATHER = 12
+};
+enum { KIND_UNIFORM, KIND_AFFINE, KIND_VARYING };
+
+bool const_int(const struct emitter *e, lpv v, int64_t *out)
+{
+    if (v == LPV_NONE) return false;
+    const struct lp_instr *i = instr(e, v);
+    if (i->op != LP_CONST || is_float((enum dtype)i->dtype)) return false;
+    return *out = i->dtype == DT_I32 ? (int32_t)i->bits : i->imm, true;
+}
+
+static uint32_t operand_count(enum lp_op op) { return op == LP_LOAD ? 1 : op < LP_NEG ? 0 : op < LP_ADD ? 1 : op < LP_FMA ? 2 : 3; }
+
+/* ---- needed values, sites, who touches what ---- */
+
+struct walk {
+    struct emitter *e;
+    uint32_t outlined; /* loop */
+    uint32_t loops;    /* loops around */
+};
+
+static void need(struct emitter *e, lpv v) { if (v != LPV_NONE) e->plan.needed[v] = true; }
+
+static void touch(struct slot_plan *s, uint32_t outlined)
+{
+    if (!s->touched) s->touched = true, s->home = outlined;
+    else if (s->home != outlined) s->shared = true, s->home = HOP_NONE;
+}
+
+static void walk_call(struct walk *w, const struct lp_call *c)
+{
+    struct plan *plan = &w->e->plan;
+    lpv plain[] = { c->value, c->lo, c->index, c->count, c->mask };
+    lpv product[] = { c->gemm.a_at, c->gemm.b_at, c->gemm.c_at, c->gemm.m, c->gemm.n, c->gemm.k, c->gemm.lda, c->gemm.ldb, c->gemm.ldc };
+    uint32_t buffers[4] = { HOP_NONE, HOP_NONE, HOP_NONE, HOP_NONE };
+    if (c->kind == CALL_GEMM) {
+        for (uint32_t i = 0; i < HOP_COUNT(product); i++) need(w->e, product[i]);
+        buffers[0] = c->gemm.a, buffers[1] = c->gemm.b, buffers[2] = c->gemm.c;
+    } else {
+        bool told = c->kind == CALL_CHECK || c->kind == CALL_PRINT;
+        bool used[] = { c->kind == CALL_CHECK || c->kind == CALL_SETDIM, c->kind == CALL_COPY || c->kind == CALL_ZERO, c->kind == CALL_COPY || c->kind == CALL_RESERVE,
+                        c->kind == CALL_COPY || c->kind == CALL_ZERO, c->kind == CALL_PRINT };
+        for (uint32_t i = 0; i < HOP_COUNT(plain); i++)
+            if (used[i]) need(w->e, plain[i]);
+        if (c->kind == CALL_COPY) buffers[0] = c->target, buffers[1] = c->source;
+        if (c->kind == CALL_ZERO || c->kind == CALL_RESERVE) buffers[0] = c->target;
+        if (told) plan->sites[plan->n_sites++] = c;
+    }
+    if (c->kind == CALL_SETDIM) plan->set_symbol[c->target] = true;
+    for (uint32_t k = 0; k < c->n_operands; k++) {
+        const struct lp_operand *o = &c->operands[k];
+        for (uint32_t d = 0; d < o->rank; d++) need(w->e, o->dims[d]);
+        if (o->buffer == HOP_NONE) need(w->e, o->value);
+        else need(w->e, o->index), touch(&plan->buffers[o->buffer], w->outlined), plan->buffers[o->buffer].in_registers = false;
+    }
+    for (int i = 0; i < 4; i++)
+        if (buffers[i] != HOP_NONE) touch(&plan->buffers[buffers[i]], w->outlined), plan->buffers[buffers[i]].in_registers = false;
+}
+
+static void walk_block(struct walk *w, const struct lp_block *block);
+
+static void walk_stmt(struct walk *w, const struct lp_stmt *s)
+{
+    struct emitter *e = w->e;
+    struct plan *plan = &e->plan;
+    struct walk inner = *w;
+    switch ((enum lp_stmt_kind)s->kind) {
+    case LP_LET: {
+        const struct lp_instr *i = instr(e, s->value);
+        if (i->op == LP_LOAD) touch(&plan->buffers[i->imm], w->outlined);
+        if (i->op == LP_READ || i->op == LP_FOLD) touch(&plan->locals[i->imm], w->outlined);
+        return;
+    }
+    case LP_STORE:
+        need(e, s->index), need(e, s->value);
+        touch(&plan->buffers[s->target], w->outlined);
+        return;
+    case LP_SET: case LP_ACCUM:
+        need(e, s->value);
+        touch(&plan->locals[s->target], w->outlined);
+        return;
+    case LP_FOR: {
+        struct loop_plan *l = &plan->loops[s->target];
+        if (l->stmt) emit_fail(e, "loop %u has two statements", s->target);
+        need(e, s->lo), need(e, s->hi), need(e, s->step);
+        l->stmt = s;
+        l->outlined = w->outlined;
+        inner.loops++;
+        if (s->mode == FOR_PARALLEL && !e->options->serial && !w->loops) l->mode = LOOP_OUTLINED, inner.outlined = s->target;
+        walk_block(&inner, s->body);
+        return;
+    }
+    case LP_WHILE: case LP_IF:
+        need(e, s->value);
+        inner.loops += s->kind == LP_WHILE;
+        walk_block(&inner, s->body);
+        walk_block(&inner, s->other);
+        return;
+    case LP_CALL: walk_call(w, s->call); return;
+    }
+}
+
+static void walk_block(struct walk *w, const struct lp_block *block)
+{
+    for (uint32_t i = 0; block && i < block->stmts.len; i++) walk_stmt(w, &block->stmts.data[i]);
+}
+
+static uint32_t count_calls(const struct lp_block *block)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; block && i < block->stmts.len; i++) {
+        const struct lp_stmt *s = &block->stmts.data[i];
+        n += (s->kind == LP_CALL) + count_calls(s->body) + count_calls(s->other);
+    }
+    return n;
+}
+
+/* Operands come before their users, so one sweep from the end is enough. */
+static void spread_needed(struct emitter *e)
+{
+    for (uint32_t v = e->p->instrs.len; v-- > 0;) {
+        const struct lp_instr *i = instr(e, v);
+        lpv operands[3] = { i->a, i->b, i->c };
+        if (!e->plan.needed[v]) continue;
+        for (uint32_t k = 0; k < operand_count((enum lp_op)i->op); k++) need(e, operands[k]);
+    }
+}
+
+/* ---- can a loop be widened? ---- */
+
+struct survey {
+    struct emitter *e;
+    struct loop_plan *l;
+    uint32_t loop, epoch;
+    uint8_t *known;           /* per local: set in the body before this place */
+    uint8_t *assigned;        /* per local: set somewhere in the body */
+    bool ok, real8, word8, word4, inner_branch;
+};
+
+static uint32_t kind_of(struct survey *s, lpv v)
+{
+    const struct lp_instr *i = instr(s->e, v);
+    if (i->op == LP_VAR) return (uint32_t)i->imm == s->loop ? KIND_AFFINE : KIND_UNIFORM;
+    if (i->op == LP_CONST || i->op == LP_SYMBOL) return KIND_UNIFORM;
+    uint32_t noted = s->e->plan.kinds[v];
+    return noted >> 2 == s->epoch ? noted & 3 : KIND_UNIFORM;
+}
+
+static uint32_t pure_kind(struct survey *s, const struct lp_instr *i)
+{
+    lpv operands[3] = { i->a, i->b, i->c };
+    uint32_t kinds[3] = { 0 }, most = KIND_UNIFORM, n = operand_count((enum lp_op)i->op);
+    int64_t c;
+    for (uint32_t k = 0; k < n; k++) kinds[k] = kind_of(s, operands[k]), most = HOP_MAX(most, kinds[k]);
+    if (most != KIND_AFFINE) return most;
+    if (i->dtype == DT_I64 && (i->op == LP_ADD || i->op == LP_SUB || i->op == LP_NEG)) return KIND_AFFINE;
+    if (i->dtype == DT_I64 && i->op == LP_MUL && (const_int(s->e, i->a, &c) || const_int(s->e, i->b, &c))) return KIND_AFFINE;
+    return KIND_VARYING;
+}
+
+static void note_type(struct survey *s, enum dtype t)
+{
+    if (t == DT_F64) s->real8 = true;
+    else if (t == DT_I64) s->word8 = true;
+    else if (size_of(t) == 4) s->word4 = true;
+}
+
+static void survey_let(struct survey *s, lpv v)
+{
+    struct emitter *e = s->e;
+    const struct lp_instr *i = instr(e, v);
+    uint32_t kind = KIND_UNIFORM;
+    if (!e->plan.needed[v]) return;
+    switch ((enum lp_op)i->op) {
+    case LP_READ:
+        if (e->p->locals.data[i->imm].kind == LOCAL_LANES) {
+            kind = KIND_VARYING;
+            s->l->reads_lanes = true;
+        } else if (s->assigned[i->imm]) {
+            kind = KIND_VARYING;
+            s->ok &= s->known[i->imm];
+        }
+        break;
+    case LP_LOAD: kind = kind_of(s, i->a) ? KIND_VARYING : KIND_UNIFORM; break;
+    case LP_FOLD: s->ok &= !s->assigned[i->imm]; break;
+    default:
+        kind = pure_kind(s, i);
+        if (kind && i->op == LP_REM && is_float((enum dtype)i->dtype)) s->ok = false;
+    }
+    e->plan.kinds[v] = s->epoch << 2 | kind;
+    if (kind != KIND_VARYING) return;
+    note_type(s, (enum dtype)i->dtype);
+    bool slow = i->op == LP_DIV || i->op == LP_REM || i->op == LP_SQRT || i->op == LP_FLOORDIV || i->op == LP_MOD;
+    bool gather = i->op == LP_LOAD && kind_of(s, i->a) == KIND_VARYING;
+    s->l->weight += slow ? WEIGHT_DIVIDE : gather ? WEIGHT_GATHER : 1;
+}
+
+static void find_assigned(struct survey *s, const struct lp_block *block)
+{
+    for (uint32_t i = 0; block && i < block->stmts.len; i++) {
+        const struct lp_stmt *t = &block->stmts.data[i];
+        if (t->kind == LP_SET || t->kind == LP_ACCUM) s->assigned[t->target] = 1;
+        find_assigned(s, t->body);
+        find_assigned(s, t->other);
+    }
+}
+
+static bool accumulates_lanes(struct emitter *e, const struct lp_block *block)
+{
+    for (uint32_t i = 0; block && i < block->stmts.len; i++) {
+        const struct lp_stmt *t = &block->stmts.data[i];
+        if (t->kind == LP_ACCUM && e->p->locals.data[t->target].kind == LOCAL_LANES) return true;
+        if (t->kind == LP_LET && instr(e, t->value)->op == LP_READ && e->p->locals.data[instr(e, t->value)->imm].kind == LOCAL_LANES) return true;
+        if (accumulates_lanes(e, t->body) || accumulates_lanes(e, t->other)) return true;
+    }
+    return false;
+}
+
+static void survey_block(struct survey *s, const struct lp_block *block);
+
+/* What a nested block sets is not known to be set after it. */
+static void survey_nested(struct survey *s, const struct lp_block *block)
+{
+    uint32_t n = s->e->p->locals.len;
+    uint8_t *before = EMIT_NEW(s->e, uint8_t, n + 1);
+    memcpy(before, s->known, n);
+    survey_block(s, block);
+    memcpy(s->known, before, n);
+}
+
+static void survey_stmt(struct survey *s, const struct lp_stmt *t)
+{
+    struct emitter *e = s->e;
+    switch ((enum lp_stmt_kind)t->kind) {
+    case LP_LET: survey_let(s, t->value); return;
+    case LP_STORE:
+        if (kind_of(s, t->index) == KIND_UNIFORM) s->ok &= kind_of(s, t->value) == KIND_UNIFORM;
+        else note_type(s, (enum dtype)e->p->buffers.data[t->target].dtype);
+        s->l->weight++;
+        return;
+    case LP_SET:
+        s->ok &= e->p->locals.data[t->target].kind == LOCAL_SCALAR;
+        s->known[t->target] = 1;
+        return;
+    case LP_ACCUM:
+        if (e->p->locals.data[t->target].kind == LOCAL_LANES) {
+            s->l->has_lanes = true;
+            note_type(s, (enum dtype)e->p->locals.data[t->target].dtype);
+        } else s->ok &= s->known[t->target];
+        s->l->weight++;
+        return;
+    case LP_FOR:
+        s->ok &= !kind_of(s, t->lo) && !kind_of(s, t->hi) && (t->step == LPV_NONE || !kind_of(s, t->step)) && !t->poll;
+        if (t->mode == FOR_VECTOR && accumulates_lanes(e, t->body)) s->ok = false;
+        s->l->has_loop = true;
+        survey_nested(s, t->body);
+        return;
+    case LP_IF:
+        s->ok &= !kind_of(s, t->value);
+        s->inner_branch = true;
+        survey_nested(s, t->body);
+        survey_nested(s, t->other);
+        return;
+    case LP_WHILE: case LP_CALL: s->ok = false; return;
+    }
+}
+
+static void survey_block(struct survey *s, const struct lp_block *block)
+{
+    for (uint32_t i = 0; block && i < block->stmts.len && s->ok; i++) survey_stmt(s, &block->stmts.data[i]);
+}
+
+static bool widenable(struct emitter *e, uint32_t loop)
+{
+    struct loop_plan *l = &e->plan.loops[loop];
+    struct survey s = { .e = e, .l = l, .loop = loop, .epoch = ++e->plan.epoch, .ok = true };
+    int64_t lo, hi, step = 1;
+    if (e->options->scalar || l->stmt->poll || (l->stmt->step != LPV_NONE && (!const_int(e, l->stmt->step, &step) || step != 1))) return false;
+    s.known = EMIT_NEW(e, uint8_t, e->p->locals.len + 1);
+    s.assigned = EMIT_NEW(e, uint8_t, e->p->locals.len + 1);
+    l->has_lanes = l->has_loop = l->reads_lanes = false;
+    l->weight = 0;
+    find_assigned(&s, l->stmt->body);
+    survey_block(&s, l->stmt->body);
+    if (l->reads_lanes && (l->has_loop || s.inner_branch)) s.ok = false;
+    l->wide_bytes = s.real8 || (s.word8 && !s.word4) ? 8 : 4;
+    l->extent = const_int(e, l->stmt->lo, &lo) && const_int(e, l->stmt->hi, &hi) ? HOP_MAX(hi - lo, 0) : -1;
+    return s.ok;
+}
+
+static void choose_block(struct emitter *e, const struct lp_block *block, bool inside)
+{
+    for (uint32_t i = 0; block && i < block->stmts.len; i++) {
+        const struct lp_stmt *s = &block->stmts.data[i];
+        bool widened = inside;
+        if (s->kind == LP_FOR && e->plan.loops[s->target].mode != LOOP_OUTLINED) {
+            struct loop_plan *l = &e->plan.loops[s->target];
+            l->mode = LOOP_SERIAL;
+            if (s->mode == FOR_VECTOR && !inside && !l->rejected) {
+                if (widenable(e, s->target)) l->mode = LOOP_VECTOR, widened = true;
+                else l->rejected = true;
+            }
+        }
+        choose_block(e, s->body, widened);
+        choose_block(e, s->other, widened);
+    }
+}
+
+/* ---- lanes and register buffers ---- */
+
+static bool chunk_possible(const struct loop_plan *l)
+{
+    return l->extent > 0 && l->extent * l->wide_bytes <= CHUNK_BYTES && (uint64_t)l->weight * (uint64_t)(l->extent / STRICT_LANES + 1) <= CARRY_WORK;
+}
+
+/* A buffer stays in registers while each access is at the variable of a chunk as long as the buffer, or at 0 of a buffer of one element. */
+static void check_access(struct emitter *e, uint32_t buffer, lpv index, uint32_t vector_loop, bool store)
+{
+    const struct lp_buffer *b = &e->p->buffers.data[buffer];
+    struct slot_plan *s = &e->plan.buffers[buffer];
+    const struct lp_instr *i = instr(e, index);
+    int64_t at, lo;
+    if (!s->in_registers) return;
+    s->in_registers = false;
+    if (b->static_count == 1) {
+        s->in_registers = const_int(e, index, &at) && at == 0 && !(store && vector_loop != HOP_NONE);
+        return;
+    }
+    if (vector_loop == HOP_NONE || i->op != LP_VAR || (uint32_t)i->imm != vector_loop) return;
+    const struct loop_plan *l = &e->plan.loops[vector_loop];
+    if (!chunk_possible(l) || l->extent != b->static_count || b->static_count * (int64_t)size_of((enum dtype)b->dtype) > CHUNK_BYTES) return;
+    s->in_registers = const_int(e, l->stmt->lo, &lo) && lo == 0;
+}
+
+/* Visits accesses with the vector loop they stand in: buffers that leave registers, lanes that are not accumulated by a vector loop. */
+static void check_block(struct emitter *e, const struct lp_block *block, uint32_t vector_loop)
+{
+    for (uint32_t k = 0; block && k < block->stmts.len; k++) {
+        const struct lp_stmt *s = &block->stmts.data[k];
+        uint32_t inner = vector_loop;
+        if (s->kind == LP_LET && e->plan.needed[s->value]) {
+            const struct lp_instr *i = instr(e, s->value);
+            if (i->op == LP_LOAD) check_access(e, (uint32_t)i->imm, i->a, vector_loop, false);
+            if (i->op == LP_READ && vector_loop == HOP_NONE) e->plan.locals[i->imm].in_registers = false;
+        }
+        if (s->kind == LP_STORE) check_access(e, s->target, s->index, vector_loop, true);
+        if (s->kind == LP_ACCUM && vector_loop == HOP_NONE) e->plan.locals[s->target].in_registers = false;
+        if (s->kind == LP_FOR && e->plan.loops[s->target].mode == LOOP_VECTOR) inner = s->target;
+        check_block(e, s->body, inner);
+        check_block(e, s->other, inner);
+    }
+}
+
+static void reset_registers(struct emitter *e, bool buffers)
+{
+    for (uint32_t l = 0; l < e->p->locals.len; l++) e->plan.locals[l].in_registers = e->p->locals.data[l].kind == LOCAL_LANES && !e->plan.locals[l].shared;
+    for (uint32_t b = 0; buffers && b < e->p->buffers.len; b++)
+        e->plan.buffers[b].in_registers = e->p->buffers.data[b].kind == BUF_LOCAL && e->p->buffers.data[b].static_count > 0;
+}
+
+/* Loops whose lanes are in memory become scalar. True when one did. */
+static bool reject_memory_lanes(struct emitter *e, const struct lp_block *block, uint32_t vector_loop)
+{
+    bool changed = false;
+    for (uint32_t k = 0; block && k < block->stmts.len; k++) {
+        const struct lp_stmt *s = &block->stmts.data[k];
+        uint32_t local = HOP_NONE, inner = vector_loop;
+        if (s->kind == LP_ACCUM) local = s->target;
+        if (s->kind == LP_LET && instr(e, s->value)->op == LP_READ) local = (uint32_t)instr(e, s->value)->imm;
+        if (local != HOP_NONE && vector_loop != HOP_NONE && e->p->locals.data[local].kind == LOCAL_LANES && !e->plan.locals[local].in_registers &&
+            !e->plan.loops[vector_loop].rejected)
+            e->plan.loops[vector_loop].rejected = changed = true;
+        if (s->kind == LP_FOR && e->plan.loops[s->target].mode == LOOP_VECTOR) inner = s->target;
+        changed |= reject_memory_lanes(e, s->body, inner);
+        changed |= reject_memory_lanes(e, s->other, inner);
+    }
+    return changed;
+}
+
+/* A loop and the accumulators and register buffers it uses agree on the lanes of a part. True when something became narrower. */
+static bool agree(uint8_t *a, uint8_t *b)
+{
+    if (*a == *b) return false;
+    *a = *b = HOP_MIN(*a, *b);
+    return true;
+}
+
+static bool agree_block(struct emitter *e, const struct lp_block *block, uint32_t vector_loop)
+{
+    bool changed = false;
+    for (uint32_t k = 0; block && k < block->stmts.len; k++) {
+        const struct lp_stmt *s = &block->stmts.data[k];
+        struct loop_plan *l = vector_loop == HOP_NONE ? NULL : &e->plan.loops[vector_loop];
+        struct slot_plan *slot = NULL;
+        uint32_t inner = vector_loop;
+        const struct lp_instr *i = s->kind == LP_LET ? instr(e, s->value) : NULL;
+        if (s->kind == LP_ACCUM || (i && i->op == LP_READ)) slot = &e->plan.locals[i ? i->imm : s->target];
+        if (s->kind == LP_STORE || (i && i->op == LP_LOAD)) {
+            uint32_t b = i ? (uint32_t)i->imm : s->target;
+            if (e->plan.buffers[b].in_registers && e->p->buffers.data[b].static_count > 1) slot = &e->plan.buffers[b], l ? l->chunk = true : false;
+        }
+        if (l && slot && slot->in_registers) changed |= agree(&l->lanes, &slot->lanes);
+        if (s->kind == LP_FOR && e->plan.loops[s->target].mode == LOOP_VECTOR) inner = s->target;
+        changed |= agree_block(e, s->body, inner);
+        changed |= agree_block(e, s->other, inner);
+    }
+    return changed;
+}
+
+/* A step covers whole rounds of the strict lanes, so that an element's lane is its index modulo their number. */
+static uint32_t least_parts(const struct emitter *e, const struct loop_plan *l) { return e->p->strict && l->has_lanes ? STRICT_LANES / l->lanes : 1; }
+
+static void size_loop(const struct emitter *e, struct loop_plan *l)
+{
+    uint32_t full = l->extent >= 0 ? (uint32_t)((l->extent + l->lanes - 1) / l->lanes) : 0;
+    if (chunk_possible(l) && (l->chunk || l->has_loop || l->weight * full <= CHUNK_WORK) && full <= MAX_PARTS) {
+        l->chunk = true;
+        l->parts = (uint8_t)full;
+        return;
+    }
+    l->chunk = false;
+    l->least = (uint8_t)least_parts(e, l);
+    l->parts = l->has_loop ? (l->weight > 48 ? 2 : 4) : l->has_lanes ? (l->weight > 64 ? 2 : 4) : l->weight <= LIGHT_WORK ? 2 : 1;
+    l->parts = HOP_MAX(l->parts, l->least);
+    if (l->extent < 0) {
+        l->heavy = l->weight * l->parts > HEAVY_WORK;
+        if (l->heavy) l->parts = l->least;
+        return;
+    }
+    while (l->parts > l->least && l->extent % (l->parts * l->lanes) && !(l->extent % l->lanes && l->extent > 8 * l->parts * l->lanes)) l->parts /= 2;
+}
+
+static void size_lanes(struct emitter *e, const struct lp_block *block, uint32_t vector_loop)
+{
+    for (uint32_t k = 0; block && k < block->stmts.len; k++) {
+        const struct lp_stmt *s = &block->stmts.data[k];
+        uint32_t inner = vector_loop;
+        if (s->kind == LP_ACCUM && vector_loop != HOP_NONE && !e->p->strict) {
+            const struct loop_plan *l = &e->plan.loops[vector_loop];
+            uint32_t parts = HOP_MIN(power_above(l->parts), 4u); /* four chains of additions hide their latency */
+            if (l->reads_lanes) parts = 1;
+            e->plan.locals[s->target].parts = (uint8_t)HOP_MAX(e->plan.locals[s->target].parts, parts);
+        }
+        if (s->kind == LP_FOR && e->plan.loops[s->target].mode == LOOP_VECTOR) inner = s->target;
+        size_lanes(e, s->body, inner);
+        size_lanes(e, s->other, inner);
+    }
+}
+
+static void size_everything(struct emitter *e)
+{
+    struct plan *plan = &e->plan;
+    for (uint32_t i = 0; i < e->p->loops.len; i++)
+        if (plan->loops[i].mode == LOOP_VECTOR) plan->loops[i].lanes = (uint8_t)HOP_MIN(e->vector_bytes / plan->loops[i].wide_bytes, (uint32_t)MOST_LANES);
+    for (uint32_t i = 0; i < e->p->locals.len; i++) plan->locals[i].lanes = MOST_LANES;
+    for (uint32_t i = 0; i < e->p->buffers.len; i++) plan->buffers[i].lanes = MOST_LANES;
+    while (agree_block(e, e->p->root, HOP_NONE)) {}
+    for (uint32_t i = 0; i < e->p->loops.len; i++)
+        if (plan->loops[i].mode == LOOP_VECTOR) size_loop(e, &plan->loops[i]);
+    for (uint32_t i = 0; i < e->p->locals.len; i++) plan->locals[i].parts = e->p->strict ? (uint8_t)(STRICT_LANES / plan->locals[i].lanes) : 1;
+    size_lanes(e, e->p->root, HOP_NONE);
+    for (uint32_t i = 0; i < e->p->buffers.len; i++) {
+        struct slot_plan *s = &plan->buffers[i];
+        int64_t count = e->p->buffers.data[i].static_count;
+        s->parts = s->in_registers ? (uint8_t)((count + s->lanes - 1) / s->lanes) : 0;
+    }
+}
+
+/* The symbols of the entry function, and any that the program names beyond them. */
+static uint32_t count_symbols(const struct emitter *e)
+{
+    uint32_t n = e->p->entry ? e->p->entry->n_symbols : 0;
+    for (uint32_t v = 0; v < e->p->instrs.len; v++)
+        if (instr(e, v)->op == LP_SYMBOL) n = HOP_MAX(n, (uint32_t)instr(e, v)->imm + 1);
+    return n;
+}
+
+static uint32_t largest_setdim(const struct lp_block *block)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; block && i < block->stmts.len; i++) {
+        const struct lp_stmt *s = &block->stmts.data[i];
+        if (s->kind == LP_CALL && s->call->kind == CALL_SETDIM) n = HOP_MAX(n, s->call->target + 1);
+        n = HOP_MAX(n, largest_setdim(s->body));
+        n = HOP_MAX(n, largest_setdim(s->other));
+    }
+    return n;
+}
+
+void plan_make(struct emitter *e)
+{
+    const struct lp *p = e->p;
+    struct plan *plan = &e->plan;
+    plan->n_symbols = HOP_MAX(count_symbols(e), largest_setdim(p->root));
+    plan->loops = EMIT_NEW(e, struct loop_plan, p->loops.len + 1);
+    plan->locals = EMIT_NEW(e, struct slot_plan, p->locals.len + 1);
+    plan->buffers = EMIT_NEW(e, struct slot_plan, p->buffers.len + 1);
+    plan->needed = EMIT_NEW(e, bool, p->instrs.len + 1);
+    plan->set_symbol = EMIT_NEW(e, bool, plan->n_symbols + 1);
+    plan->kinds = EMIT_NEW(e, uint32_t, p->instrs.len + 1);
+    plan->sites = EMIT_NEW(e, const struct lp_call *, count_calls(p->root) + 1);
+    reset_registers(e, true);
+    walk_block(&(struct walk){ .e = e, .outlined = HOP_NONE }, p->root);
+    spread_needed(e);
+    for (uint32_t b = 0; b < p->buffers.len; b++) plan->buffers[b].in_registers &= !plan->buffers[b].shared;
+    bool again;
+    do {
+        choose_block(e, p->root, false);
+        reset_registers(e, false);
+        check_block(e, p->root, HOP_NONE);
+        again = reject_memory_lanes(e, p->root, HOP_NONE);
+    } while (again);
+    size_everything(e);
+}

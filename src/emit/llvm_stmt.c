@@ -1,0 +1,463 @@
+/* Statements of the LLVM back end: blocks, loops, branches and functions. Locals, lanes and buffers kept in registers are SSA values in `slots`; whatever a
+ * loop or a branch may set gets a phi where control joins, found beforehand by looking through its blocks. */
+#include "emit/llvm.h"
+#include "runtime/rt.h"
+
+/* ---- what a block sets ---- */
+
+struct carried {
+    uint32_t n;
+    uint32_t *slots;
+    struct value *phis; /* as many */
+};
+
+/* Scalar locals set inside a vector loop are its own, so they are left out when it is seen from outside. */
+static void find_set(struct emitter *e, const struct lp_block *block, bool inside_vector, bool private_scalars, uint8_t *set)
+{
+    for (uint32_t i = 0; block && i < block->stmts.len; i++) {
+        const struct lp_stmt *s = &block->stmts.data[i];
+        if (s->kind == LP_SET || s->kind == LP_ACCUM) {
+            bool lanes = e->p->locals.data[s->target].kind == LOCAL_LANES;
+            if (lanes ? e->plan.locals[s->target].in_registers : !private_scalars) set[s->target] = 1;
+        }
+        if (s->kind == LP_STORE && e->plan.buffers[s->target].in_registers) set[slot_of_buffer(e, s->target)] = 1;
+        if (s->kind == LP_FOR && e->plan.loops[s->target].mode == LOOP_OUTLINED) continue;
+        bool vector = s->kind == LP_FOR && e->plan.loops[s->target].mode == LOOP_VECTOR && !inside_vector;
+        find_set(e, s->body, inside_vector || vector, private_scalars || vector, set);
+        find_set(e, s->other, inside_vector, private_scalars, set);
+    }
+}
+
+static struct carried carried_by(struct emitter *e, const struct lp_block *body, const struct lp_block *other, bool private_scalars)
+{
+    uint32_t slots = e->p->locals.len + e->p->buffers.len;
+    uint8_t *set = EMIT_NEW(e, uint8_t, slots + 1);
+    struct carried c = { 0 };
+    find_set(e, body, e->w || private_scalars, private_scalars, set);
+    find_set(e, other, e->w || private_scalars, private_scalars, set);
+    for (uint32_t i = 0; i < slots; i++) c.n += set[i];
+    c.slots = EMIT_NEW(e, uint32_t, c.n + 1);
+    c.phis = EMIT_NEW(e, struct value, c.n + 1);
+    c.n = 0;
+    for (uint32_t i = 0; i < slots; i++)
+        if (set[i]) c.slots[c.n++] = i;
+    for (uint32_t k = 0; k < c.n; k++) slot_ready(e, c.slots[k]);
+    return c;
+}
+
+static struct value value_copy(struct emitter *e, const struct value *v)
+{
+    struct value r = *v;
+    r.part = EMIT_NEW(e, LLVMValueRef, v->n);
+    memcpy(r.part, v->part, v->n * sizeof *r.part);
+    return r;
+}
+
+static struct value *slots_save(struct emitter *e, const struct carried *c)
+{
+    struct value *r = EMIT_NEW(e, struct value, c->n + 1);
+    for (uint32_t k = 0; k < c->n; k++) r[k] = value_copy(e, &e->f->slots[c->slots[k]]);
+    return r;
+}
+
+static void slots_restore(struct emitter *e, const struct carried *c, const struct value *saved)
+{
+    for (uint32_t k = 0; k < c->n; k++) e->f->slots[c->slots[k]] = value_copy(e, &saved[k]);
+}
+
+/* Phis at the start of the current block; the slots have their values afterwards. */
+static void phis_begin(struct emitter *e, struct carried *c)
+{
+    for (uint32_t k = 0; k < c->n; k++) {
+        struct value phi = value_copy(e, &e->f->slots[c->slots[k]]);
+        for (uint32_t p = 0; p < phi.n; p++) phi.part[p] = LLVMBuildPhi(e->builder, LLVMTypeOf(phi.part[p]), "");
+        c->phis[k] = phi;
+        e->f->slots[c->slots[k]] = value_copy(e, &phi);
+    }
+}
+
+static void phis_add(struct carried *c, const struct value *from, LLVMBasicBlockRef block)
+{
+    for (uint32_t k = 0; k < c->n; k++)
+        for (uint32_t p = 0; p < c->phis[k].n; p++) LLVMAddIncoming(c->phis[k].part[p], &from[k].part[p], &block, 1);
+}
+
+/* ---- blocks of LLVM ---- */
+
+LLVMBasicBlockRef new_block(struct emitter *e, const char *name) { return LLVMAppendBasicBlockInContext(e->context, e->f->fn, name); }
+
+static LLVMBasicBlockRef here(struct emitter *e) { return LLVMGetInsertBlock(e->builder); }
+
+static void go_on_in(struct emitter *e, LLVMBasicBlockRef block) { LLVMPositionBuilderAtEnd(e->builder, block); }
+
+LLVMBasicBlockRef exit_block(struct emitter *e, hop_status status)
+{
+    LLVMBasicBlockRef *exit = &e->f->exits[status], at = here(e);
+    if (*exit) return *exit;
+    *exit = new_block(e, "leave");
+    go_on_in(e, *exit);
+    LLVMBuildRet(e->builder, LLVMConstInt(e->i32, status, false));
+    go_on_in(e, at);
+    return *exit;
+}
+
+/* Leaves when another thread asked for it. The pointer may be NULL; then a zero on the stack is looked at. */
+static void poll_cancel(struct emitter *e)
+{
+    struct func *f = e->f;
+    LLVMBasicBlockRef at = here(e), next;
+    if (!f->cancel) {
+        LLVMValueRef zero = stack_slot(e, e->i32, 1, 4);
+        go_on_in(e, f->entry);
+        LLVMBuildStore(e->builder, LLVMConstInt(e->i32, 0, false), zero);
+        LLVMValueRef given = rt_function(e, offsetof(struct hop_rt, cancel));
+        f->cancel = LLVMBuildSelect(e->builder, LLVMBuildIsNull(e->builder, given, ""), zero, given, "");
+        go_on_in(e, at);
+    }
+    LLVMValueRef flag = LLVMBuildLoad2(e->builder, e->i32, f->cancel, "");
+    LLVMSetVolatile(flag, true);
+    next = new_block(e, "on");
+    LLVMBuildCondBr(e->builder, LLVMBuildIsNull(e->builder, flag, ""), next, exit_block(e, HOP_CANCELLED));
+    go_on_in(e, next);
+}
+
+static void set_var(struct emitter *e, uint32_t loop, enum form form, LLVMValueRef x)
+{
+    struct value v = value_new(e, form, 1);
+    v.part[0] = x;
+    v.stride = form == FORM_AFFINE;
+    e->f->vars[loop] = v;
+}
+
+/* ---- serial loops ---- */
+
+static LLVMValueRef step_value(struct emitter *e, const struct lp_stmt *s) { return s->step == LPV_NONE ? const_index(e, 1) : value_scalar(e, s->step); }
+
+static bool goes_down(struct emitter *e, const struct lp_stmt *s)
+{
+    int64_t step;
+    return const_int(e, s->step, &step) && step < 0;
+}
+
+static void serial_bodies(struct emitter *e, const struct lp_stmt *s, LLVMValueRef first, LLVMValueRef start, uint32_t times)
+{
+    LLVMValueRef step = step_value(e, s), x = first, outer_lane = e->f->lane_index;
+    for (uint32_t k = 0; k < times; k++) {
+        if (k) x = LLVMBuildAdd(e->builder, x, step, "");
+        set_var(e, s->target, FORM_SCALAR, x);
+        if (s->mode == FOR_VECTOR && !e->w) {
+            LLVMValueRef trip = LLVMBuildSub(e->builder, x, start, "");
+            int64_t one;
+            if (!(s->step == LPV_NONE || (const_int(e, s->step, &one) && one == 1))) trip = LLVMBuildSDiv(e->builder, trip, step, "");
+            e->f->lane_index = LLVMBuildAnd(e->builder, trip, const_index(e, STRICT_LANES - 1), "");
+        }
+        emit_block(e, s->body);
+    }
+    e->f->lane_index = outer_lane;
+}
+
+LLVMValueRef counted_loop(struct emitter *e, const struct lp_stmt *s, LLVMValueRef start, LLVMValueRef limit, uint32_t times, bool guard)
+{
+    LLVMValueRef step = step_value(e, s), lane_start = value_scalar(e, s->lo);
+    LLVMIntPredicate goes_on = goes_down(e, s) ? LLVMIntSGT : LLVMIntSLT;
+    struct carried c = carried_by(e, s->body, NULL, false);
+    struct value *before = slots_save(e, &c);
+    LLVMBasicBlockRef pre = here(e), body = new_block(e, "loop"), exit = new_block(e, "done");
+    if (guard) LLVMBuildCondBr(e->builder, LLVMBuildICmp(e->builder, goes_on, start, limit, ""), body, exit);
+    else LLVMBuildBr(e->builder, body);
+    go_on_in(e, body);
+    LLVMValueRef i = LLVMBuildPhi(e->builder, e->i64, "i");
+    phis_begin(e, &c);
+    serial_bodies(e, s, i, lane_start, times);
+    LLVMValueRef next = LLVMBuildAdd(e->builder, i, LLVMBuildMul(e->builder, step, const_index(e, times), ""), "");
+    if (s->poll) poll_cancel(e);
+    LLVMValueRef more = LLVMBuildICmp(e->builder, goes_on, next, limit, "");
+    LLVMBasicBlockRef latch = here(e);
+    LLVMBuildCondBr(e->builder, more, body, exit);
+    struct value *after = slots_save(e, &c);
+    LLVMAddIncoming(i, &start, &pre, 1);
+    LLVMAddIncoming(i, &next, &latch, 1);
+    phis_add(&c, before, pre);
+    phis_add(&c, after, latch);
+    go_on_in(e, exit);
+    if (!guard) return next;
+    LLVMValueRef end = LLVMBuildPhi(e->builder, e->i64, "");
+    LLVMAddIncoming(end, &start, &pre, 1);
+    LLVMAddIncoming(end, &next, &latch, 1);
+    slots_restore(e, &c, before);
+    phis_begin(e, &c);
+    phis_add(&c, before, pre);
+    phis_add(&c, after, latch);
+    return end;
+}
+
+static void emit_serial(struct emitter *e, const struct lp_stmt *s)
+{
+    int64_t lo, hi, step = 1, trips = -1;
+    uint32_t times = s->unroll > 1 ? s->unroll : 1;
+    LLVMValueRef start = value_scalar(e, s->lo), limit = value_scalar(e, s->hi);
+    bool fixed_step = s->step == LPV_NONE || const_int(e, s->step, &step);
+    if (fixed_step && step && const_int(e, s->lo, &lo) && const_int(e, s->hi, &hi)) {
+        trips = step > 0 ? (hi > lo ? (hi - lo + step - 1) / step : 0) : (lo > hi ? (lo - hi - step - 1) / -step : 0);
+        if (trips == 0) return;
+        if (trips == 1 || trips == times) {
+            serial_bodies(e, s, start, start, (uint32_t)trips);
+            return;
+        }
+        if (trips < times) times = 1;
+    }
+    if (times > 1) {
+        LLVMValueRef margin = LLVMBuildMul(e->builder, step_value(e, s), const_index(e, times - 1), "");
+        start = counted_loop(e, s, start, LLVMBuildSub(e->builder, limit, margin, ""), times, trips < 0);
+        if (trips > 0 && trips % times == 0) return;
+    }
+    counted_loop(e, s, start, limit, 1, trips < 0);
+}
+
+static void emit_while(struct emitter *e, const struct lp_stmt *s)
+{
+    struct carried c = carried_by(e, s->body, s->other, false);
+    struct value *before = slots_save(e, &c);
+    LLVMBasicBlockRef pre = here(e), head = new_block(e, "while"), body = new_block(e, "do"), exit = new_block(e, "done");
+    LLVMBuildBr(e->builder, head);
+    go_on_in(e, head);
+    phis_begin(e, &c);
+    phis_add(&c, before, pre);
+    emit_block(e, s->body);
+    LLVMBuildCondBr(e->builder, value_scalar(e, s->value), body, exit);
+    struct value *at_exit = slots_save(e, &c);
+    go_on_in(e, body);
+    emit_block(e, s->other);
+    if (s->poll) poll_cancel(e);
+    phis_add(&c, slots_save(e, &c), here(e));
+    LLVMBuildBr(e->builder, head);
+    go_on_in(e, exit);
+    slots_restore(e, &c, at_exit);
+}
+
+static void emit_if(struct emitter *e, const struct lp_stmt *s)
+{
+    LLVMValueRef condition = value_scalar(e, s->value);
+    if (LLVMIsAConstantInt(condition)) {
+        emit_block(e, LLVMConstIntGetZExtValue(condition) ? s->body : s->other);
+        return;
+    }
+    struct carried c = carried_by(e, s->body, s->other, false);
+    struct value *before = slots_save(e, &c), *left, *right;
+    LLVMBasicBlockRef yes = new_block(e, "then"), no = new_block(e, "else"), join = new_block(e, "join"), left_end, right_end;
+    LLVMBuildCondBr(e->builder, condition, yes, no);
+    go_on_in(e, yes);
+    emit_block(e, s->body);
+    left = slots_save(e, &c);
+    left_end = here(e);
+    LLVMBuildBr(e->builder, join);
+    go_on_in(e, no);
+    slots_restore(e, &c, before);
+    emit_block(e, s->other);
+    right = slots_save(e, &c);
+    right_end = here(e);
+    LLVMBuildBr(e->builder, join);
+    go_on_in(e, join);
+    phis_begin(e, &c);
+    phis_add(&c, left, left_end);
+    phis_add(&c, right, right_end);
+}
+
+/* ---- vector loops ---- */
+
+static struct wide wide_shape(struct emitter *e, uint32_t loop, uint32_t count)
+{
+    uint32_t lanes = e->plan.loops[loop].lanes;
+    struct wide w = { .loop = loop, .lanes = (uint8_t)lanes, .n = (uint8_t)((count + lanes - 1) / lanes) };
+    for (uint32_t p = 0; p < w.n; p++) {
+        uint32_t rest = count - p * lanes;
+        w.part_lanes[p] = (uint8_t)(rest >= lanes ? lanes : power_above(rest));
+        if (rest >= w.part_lanes[p]) continue;
+        LLVMValueRef on[MAX_PARTS];
+        for (uint32_t l = 0; l < w.part_lanes[p]; l++) on[l] = LLVMConstInt(e->i1, l < rest, false);
+        w.mask[p] = LLVMConstVector(on, w.part_lanes[p]);
+    }
+    return w;
+}
+
+/* One step: the current block follows `before` directly, so splats made there are known here. */
+static void vector_step(struct emitter *e, const struct lp_stmt *s, struct wide *w, LLVMBasicBlockRef before, LLVMValueRef base, LLVMValueRef left)
+{
+    w->before = before;
+    w->instance = ++e->instances;
+    if (left) {
+        uint32_t all = (uint32_t)w->n * w->lanes;
+        LLVMValueRef most = const_index(e, all), lane[MAX_PARTS];
+        left = LLVMBuildSelect(e->builder, LLVMBuildICmp(e->builder, LLVMIntSLT, left, most, ""), left, most, "");
+        left = build_splat(e, LLVMBuildTrunc(e->builder, left, e->i32, ""), w->lanes);
+        for (uint32_t p = 0; p < w->n; p++) {
+            for (uint32_t l = 0; l < w->lanes; l++) lane[l] = LLVMConstInt(e->i32, p * w->lanes + l, false);
+            w->mask[p] = LLVMBuildICmp(e->builder, LLVMIntULT, LLVMConstVector(lane, w->lanes), left, "");
+        }
+    }
+    e->w = w;
+    set_var(e, s->target, FORM_AFFINE, base);
+    emit_block(e, s->body);
+    e->w = NULL;
+}
+
+/* Steps of `count` elements (whole parts) from start on while below limit; masked: the last one may be partial. */
+static LLVMValueRef vector_loop(struct emitter *e, const struct lp_stmt *s, LLVMValueRef start, LLVMValueRef limit, uint32_t count, bool masked, bool guard)
+{
+    struct carried c = carried_by(e, s->body, NULL, true);
+    struct value *before = slots_save(e, &c);
+    struct wide w = wide_shape(e, s->target, count);
+    LLVMBasicBlockRef pre = here(e), enter = guard ? new_block(e, "enter") : pre, body = new_block(e, "vector"), exit = new_block(e, "done");
+    if (guard) {
+        LLVMBuildCondBr(e->builder, LLVMBuildICmp(e->builder, LLVMIntSLT, start, limit, ""), enter, exit);
+        go_on_in(e, enter);
+    }
+    LLVMBuildBr(e->builder, body);
+    go_on_in(e, body);
+    LLVMValueRef i = LLVMBuildPhi(e->builder, e->i64, "i");
+    phis_begin(e, &c);
+    vector_step(e, s, &w, enter, i, masked ? LLVMBuildSub(e->builder, limit, i, "") : NULL);
+    LLVMValueRef next = LLVMBuildAdd(e->builder, i, const_index(e, count), "");
+    LLVMBasicBlockRef latch = here(e);
+    LLVMBuildCondBr(e->builder, LLVMBuildICmp(e->builder, LLVMIntSLT, next, limit, ""), body, exit);
+    struct value *after = slots_save(e, &c);
+    LLVMAddIncoming(i, &start, &enter, 1);
+    LLVMAddIncoming(i, &next, &latch, 1);
+    phis_add(&c, before, enter);
+    phis_add(&c, after, latch);
+    go_on_in(e, exit);
+    if (!guard) return next;
+    LLVMValueRef end = LLVMBuildPhi(e->builder, e->i64, "");
+    LLVMAddIncoming(end, &start, &pre, 1);
+    LLVMAddIncoming(end, &next, &latch, 1);
+    slots_restore(e, &c, before);
+    phis_begin(e, &c);
+    phis_add(&c, before, pre);
+    phis_add(&c, after, latch);
+    return end;
+}
+
+static void vector_once(struct emitter *e, const struct lp_stmt *s, LLVMValueRef base, uint32_t count)
+{
+    struct wide w = wide_shape(e, s->target, count);
+    LLVMBasicBlockRef before = here(e), body = new_block(e, "chunk");
+    LLVMBuildBr(e->builder, body);
+    go_on_in(e, body);
+    vector_step(e, s, &w, before, base, NULL);
+}
+
+static void vector_dynamic(struct emitter *e, const struct lp_stmt *s, const struct loop_plan *l)
+{
+    uint32_t step = (uint32_t)l->parts * l->lanes, least = (uint32_t)l->least * l->lanes;
+    LLVMValueRef lo = value_scalar(e, s->lo), hi = value_scalar(e, s->hi), zero = const_index(e, 0);
+    if (l->heavy) {
+        vector_loop(e, s, lo, hi, least, true, true);
+        return;
+    }
+    LLVMValueRef n = LLVMBuildSub(e->builder, hi, lo, "");
+    n = LLVMBuildSelect(e->builder, LLVMBuildICmp(e->builder, LLVMIntSGT, n, zero, ""), n, zero, "");
+    LLVMValueRef whole = LLVMBuildAdd(e->builder, lo, LLVMBuildAnd(e->builder, n, const_index(e, -(int64_t)step), ""), "");
+    vector_loop(e, s, lo, whole, step, false, true);
+    vector_loop(e, s, whole, LLVMBuildAdd(e->builder, lo, n, ""), least, true, true);
+}
+
+static void emit_vector(struct emitter *e, const struct lp_stmt *s)
+{
+    const struct loop_plan *l = &e->plan.loops[s->target];
+    uint8_t *own = EMIT_NEW(e, uint8_t, e->p->locals.len + e->p->buffers.len + 1);
+    find_set(e, s->body, true, false, own);
+    for (uint32_t k = 0; k < e->p->locals.len; k++)
+        if (own[k] && e->p->locals.data[k].kind == LOCAL_SCALAR) e->f->slots[k].form = FORM_NONE;
+    LLVMValueRef lo = value_scalar(e, s->lo);
+    if (l->extent < 0) vector_dynamic(e, s, l);
+    else if (l->chunk) vector_once(e, s, lo, (uint32_t)l->extent);
+    else if (l->extent > 0) {
+        int64_t step = (int64_t)l->parts * l->lanes, whole = l->extent / step * step, rest = l->extent - whole;
+        LLVMValueRef end = LLVMBuildAdd(e->builder, lo, const_index(e, whole), "");
+        if (whole == step) vector_once(e, s, lo, (uint32_t)step);
+        else if (whole) vector_loop(e, s, lo, end, (uint32_t)step, false, false);
+        if (rest) vector_once(e, s, end, (uint32_t)rest);
+    }
+    for (uint32_t k = 0; k < e->p->locals.len; k++)
+        if (own[k] && e->p->locals.data[k].kind == LOCAL_SCALAR) e->f->slots[k].form = FORM_NONE;
+}
+
+/* ---- statements ---- */
+
+static bool is_simple(const struct lp_stmt *s) { return s->kind == LP_LET || s->kind == LP_STORE || s->kind == LP_SET || s->kind == LP_ACCUM; }
+
+static void emit_simple(struct emitter *e, const struct lp_stmt *s, uint32_t part)
+{
+    if (s->kind == LP_LET) emit_let(e, s->value, part);
+    else if (s->kind == LP_STORE) emit_store(e, s, part);
+    else if (s->kind == LP_SET) emit_set(e, s, part);
+    else emit_accumulate(e, s, part);
+}
+
+/* In a vector loop a run of simple statements is emitted part after part: fewer values are alive at a time than statement after statement. */
+void emit_block(struct emitter *e, const struct lp_block *block)
+{
+    for (uint32_t i = 0; block && i < block->stmts.len;) {
+        const struct lp_stmt *s = &block->stmts.data[i];
+        if (is_simple(s)) {
+            uint32_t end = i, parts = e->w ? e->w->n : 1;
+            while (end < block->stmts.len && is_simple(&block->stmts.data[end])) end++;
+            for (uint32_t p = 0; p < parts; p++)
+                for (uint32_t k = i; k < end; k++) emit_simple(e, &block->stmts.data[k], p);
+            i = end;
+            continue;
+        }
+        i++;
+        if (s->kind == LP_WHILE) emit_while(e, s);
+        else if (s->kind == LP_IF) emit_if(e, s);
+        else if (s->kind == LP_CALL) emit_call(e, s->call);
+        else if (e->plan.loops[s->target].mode == LOOP_VECTOR) emit_vector(e, s);
+        else if (e->plan.loops[s->target].mode == LOOP_OUTLINED) emit_parallel(e, s);
+        else emit_serial(e, s);
+    }
+}
+
+/* ---- functions ---- */
+
+void func_begin(struct emitter *e, struct func *f, uint32_t loop, LLVMValueRef fn)
+{
+    const struct lp *p = e->p;
+    *f = (struct func){ .parent = e->f, .loop = loop, .fn = fn, .rt = LLVMGetParam(fn, 0) };
+    f->values = EMIT_NEW(e, struct value, p->instrs.len + 1);
+    f->vars = EMIT_NEW(e, struct value, p->loops.len + 1);
+    f->slots = EMIT_NEW(e, struct value, p->locals.len + p->buffers.len + 1);
+    f->pointers = EMIT_NEW(e, LLVMValueRef, p->buffers.len + 1);
+    f->reserved = EMIT_NEW(e, LLVMValueRef, p->buffers.len + 1);
+    f->symbols = EMIT_NEW(e, LLVMValueRef, e->plan.n_symbols + 1);
+    f->lane_memory = EMIT_NEW(e, LLVMValueRef, p->locals.len + 1);
+    f->splats = EMIT_NEW(e, struct splat, p->instrs.len + 1);
+    e->f = f;
+    f->entry = new_block(e, "entry");
+    LLVMBasicBlockRef start = new_block(e, "start");
+    go_on_in(e, start);
+    if (f->parent) {
+        f->env = LLVMGetParam(fn, 1);
+        f->buffers_arg = capture_value(e, f->parent->buffers_arg);
+        f->symbols_arg = capture_value(e, f->parent->symbols_arg);
+    } else f->buffers_arg = LLVMGetParam(fn, 1), f->symbols_arg = LLVMGetParam(fn, 2);
+}
+
+void func_end(struct emitter *e)
+{
+    struct func *f = e->f;
+    LLVMBuildRet(e->builder, LLVMConstInt(e->i32, HOP_OK, false));
+    go_on_in(e, f->entry);
+    LLVMBuildBr(e->builder, LLVMGetNextBasicBlock(f->entry));
+    e->f = f->parent;
+}
+
+void emit_entry(struct emitter *e)
+{
+    LLVMTypeRef params[3] = { e->ptr, e->ptr, e->ptr };
+    LLVMValueRef fn = LLVMAddFunction(e->module, e->name, LLVMFunctionType(e->i32, params, 3, false));
+    struct func f;
+    func_attributes(e, fn);
+    func_begin(e, &f, HOP_NONE, fn);
+    emit_block(e, e->p->root);
+    func_end(e);
+}

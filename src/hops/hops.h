@@ -1,0 +1,134 @@
+/* What the higher-order rows share: lists of tensors that a throw frees (eval), types as the reference sees them, and making a body
+ * out of another function by inlining it under new parameters (transforms). */
+#ifndef HOP_HOPS_H
+#define HOP_HOPS_H
+
+#include "hops/lower_hops.h"
+#include "interp/interp.h"
+#include "ops/build.h"
+#include "transform/transform.h"
+
+#define HOP_SAMPLES(list) .samples = list, .n_samples = HOP_COUNT(list)
+
+/* ---- eval ---- */
+
+/* Owned references, freed when a throw passes between begin and end. */
+struct tensor_list {
+    uint32_t n;
+    struct tensor *data[];
+};
+static inline void tensor_list_free(void *list)
+{
+    struct tensor_list *l = list;
+    for (uint32_t i = 0; i < l->n; i++) tensor_free(l->data[i]);
+    hop_free(l);
+}
+static inline struct tensor_list *tensor_list_begin(uint32_t n)
+{
+    struct tensor_list *l = hop_calloc(1, sizeof *l + n * sizeof *l->data);
+    l->n = n;
+    hop_cleanup_push(tensor_list_free, l);
+    return l;
+}
+static inline void tensor_list_end(struct tensor_list *l)
+{
+    hop_cleanup_pop(l);
+    tensor_list_free(l);
+}
+static inline void tensor_list_set(struct tensor_list *l, uint32_t i, struct tensor *t)
+{
+    tensor_free(l->data[i]);
+    l->data[i] = t;
+}
+
+/* The outer symbols of region r's function, in a list that `tensor_list_end` frees as well: an i64 tensor. */
+static inline const int64_t *eval_region_symbols(const struct eval *e, uint32_t r, struct tensor_list *owner, uint32_t slot)
+{
+    const struct region *g = node_region(e->f, e->n, r);
+    int64_t n = g->n_dims;
+    tensor_list_set(owner, slot, tensor_new(DT_I64, 1, &n));
+    interp_region_symbols(e->m, g, e->symbols, owner->data[slot]->data);
+    return owner->data[slot]->data;
+}
+
+static inline size_t tensor_bytes(const struct tensor *t) { return (size_t)t->count * dtype_info[t->dtype].size; }
+
+/* ---- transforms ---- */
+
+/* select whose condition has the leading dims of x and y. */
+static inline val emit_where(struct builder *b, val condition, val x, val y)
+{
+    struct type t = emit_type(b, x);
+    uint32_t rank = emit_type(b, condition).rank, at[MAX_RANK];
+    for (uint32_t i = 0; i < rank; i++) at[i] = i;
+    if (rank != t.rank) condition = emit_broadcast(b, condition, t.rank, t.dims, at);
+    return emit_select(b, condition, x, y);
+}
+static inline val emit_bool(struct builder *b, bool value) { return emit_full(b, DT_BOOL, value, 0, NULL); }
+
+/* Dims for a function whose outer symbols are those of the region and `extra` more, each of which is `fill` (HOP_NONE: found from operands). */
+static inline const dim *extend_dims(struct builder *b, const dim *dims, uint32_t n, uint32_t total, dim fill)
+{
+    dim *out = ARENA_NEW(&b->arena, dim, total);
+    for (uint32_t i = 0; i < total; i++) out[i] = i < n ? dims[i] : fill;
+    return out;
+}
+
+/* Batching a body: by the constant size itself, or by a symbol that the body gets as its last one. */
+static inline dim batch_body_size(const struct batch *v) { return dim_is_const(v->b->m, v->size) ? v->size : HOP_NONE; }
+static inline const dim *batch_body_dims(const struct batch *v, const struct region_in *r, const struct fn *batched, uint32_t n_dims)
+{
+    return extend_dims(v->b, r->dims, n_dims, batched->n_outer_symbols, v->size);
+}
+
+/* ---- a loop's step under the transforms: what scan and while_loop share (loops.c) ---- */
+
+enum residual_kind {
+    FROM_OPERAND, /* the body's own operand `index` */
+    FROM_INITIAL, /* the initial value of carry `index`, which no step changes */
+    FROM_HOISTED, /* result `index` of the hoisted function: the same in every step */
+    FROM_OVER,    /* slice of `over` operand `index` */
+    FROM_STACK,   /* row of stack `index` of the forward body */
+    FROM_SHIFTED  /* the same one step earlier, before the first step the initial value of `carry` */
+};
+struct step_residual {
+    uint8_t kind;
+    uint32_t index, carry;
+};
+/* The reverse of a body (carries…, slices…, own operands…) -> (carries…, stacks…). */
+struct step {
+    uint32_t body, n_carry, n_over, n_own, n_stack;
+    const struct vjp_halves *halves;
+    bool *active;        /* per parameter of the body, carries by fixpoint */
+    bool *result_active; /* per result of the body */
+    bool *travels;       /* per carry: its cotangent goes from step to step */
+    uint32_t forward;    /* the body with n_extra more stacks */
+    uint32_t n_extra;
+    uint32_t hoisted;    /* (as the body) -> residuals that depend on own operands only; HOP_NONE: none */
+    uint32_t n_hoisted;
+    struct step_residual *residuals;
+    bool masked;         /* the last extra stack says which steps ran */
+};
+/* wanted: per result of the body. masked: add a stack of `true`, so that batched loops know which steps a lane made. */
+struct step *step_reverse(struct module *m, struct arena *arena, uint32_t body, uint32_t n_carry, uint32_t n_over, const bool *active, const bool *wanted, bool masked);
+struct step_backward {
+    const struct step *s;
+    dim length;
+    bool reverse; /* of the forward loop */
+    const val *carry, *over, *own; /* operands of the forward loop */
+    const val *stacks;             /* of the forward loop, extra ones included */
+    const val *hoisted;
+    const val *ct; /* per result of the body: of the last carry, of the stack; VAL_NONE: zero */
+    const dim *dims;
+};
+/* Emits the loop that runs backwards; out: per parameter of the body its cotangent or VAL_NONE. */
+void step_emit_backward(struct builder *b, const struct step_backward *in, val *out);
+
+/* (carries…, tangents of active carries…, slices…, tangents…, own…, tangents…) -> (carries…, tangents…, stacks…, tangents…).
+ * active: per parameter, carries are completed by fixpoint; stack_active is filled. */
+uint32_t step_jvp(struct module *m, uint32_t body, uint32_t n_carry, uint32_t n_over, bool *active, bool *stack_active);
+
+/* The body over lanes, carries completed by fixpoint; stack_batched is filled. With lanes the mask is one more own operand, the last. */
+uint32_t step_batch(struct module *m, uint32_t body, uint32_t n_carry, uint32_t n_over, bool *batched, dim size, bool lanes, bool *stack_batched);
+
+#endif

@@ -1,0 +1,136 @@
+/* The row of invoke_subgraph: a call. Its operands go to its one region, whose results are its results; sizes that only the body knows
+ * become symbols that the call binds. */
+#include "hops/hops.h"
+
+static void invoke_infer(struct infer *in)
+{
+    const struct fn *g = module_fn(in->m, in->regions[0].fn);
+    dim inner[HOP_COUNT(in->fresh_range)], fresh[HOP_COUNT(in->fresh_range)];
+    for (uint32_t k = 0; k < g->n_results; k++) {
+        struct type t = type_get(in->m, value_type(g, g->results[k]));
+        dim dims[MAX_RANK];
+        for (uint32_t i = 0; i < t.rank; i++) {
+            if (!infer_region_dim_escapes(in, 0, t.dims[i], &dims[i])) continue;
+            uint32_t s = 0;
+            while (s < in->fresh && inner[s] != t.dims[i]) s++;
+            if (s == in->fresh) {
+                int64_t lo, hi;
+                dim_range(in->m, g->symbols, t.dims[i], &lo, &hi);
+                dim d = infer_fresh(in, HOP_MAX(lo, 0), hi);
+                inner[s] = t.dims[i], fresh[s] = d;
+            }
+            dims[i] = fresh[s];
+        }
+        infer_result(in, type_intern(in->m, t.dtype, t.rank, dims));
+    }
+}
+
+static void invoke_eval(struct eval *e)
+{
+    struct tensor_list *scratch = tensor_list_begin(1);
+    const int64_t *symbols = eval_region_symbols(e, 0, scratch, 0);
+    interp_call(e->in, node_region(e->f, e->n, 0)->fn, symbols, e->operands, e->results);
+    tensor_list_end(scratch);
+}
+
+static val call(struct builder *b, uint32_t fn, const val *operands, uint32_t n, const dim *dims, uint32_t n_dims, dim fill)
+{
+    struct region_in region = { fn, operands, n, extend_dims(b, dims, n_dims, module_fn(b->m, fn)->n_outer_symbols, fill) };
+    return builder_node(b, &(struct node_in){ .op = OP_invoke_subgraph, .groups = (const uint32_t[1]){ 0 }, .regions = &region, .n_regions = 1 });
+}
+
+struct invoke_saved {
+    const struct vjp_halves *halves;
+    val *residuals;
+    const dim *dims;
+    uint32_t n_dims;
+};
+
+static void invoke_vjp_forward(struct vjp_forward *v)
+{
+    struct builder *b = v->copy->b;
+    struct node_in in = copier_node_in(v->copy, v->n);
+    const struct region_in *r = &in.regions[0];
+    struct invoke_saved *saved = ARENA_NEW(&b->arena, struct invoke_saved, 1);
+    const struct vjp_halves *h = vjp_split(b->m, r->fn, v->active, v->result_wanted);
+    *saved = (struct invoke_saved){ h, ARENA_NEW(&b->arena, val, h->n_residuals), r->dims, node_region(v->f, v->n, 0)->n_dims };
+    val first = call(b, h->forward, r->operands, r->n_operands, saved->dims, saved->n_dims, HOP_NONE), extra = first + v->n->n_results;
+    for (uint32_t k = 0; k < v->n->n_results; k++) v->results[k] = first + k;
+    for (uint32_t i = 0; i < h->n_residuals; i++)
+        saved->residuals[i] = h->source_param[i] != HOP_NONE ? r->operands[h->source_param[i]] : h->source_result[i] != HOP_NONE ? first + h->source_result[i] : extra++;
+    vjp_active_results(b->m, r->fn, v->active, v->result_active);
+    v->saved = saved;
+}
+
+static void invoke_vjp(struct vjp *v)
+{
+    const struct invoke_saved *saved = v->saved;
+    const struct vjp_halves *h = saved->halves;
+    val *operands = ARENA_NEW(&v->b->arena, val, h->n_residuals + v->n->n_results);
+    uint32_t n = h->n_residuals;
+    if (n) memcpy(operands, saved->residuals, n * sizeof *operands);
+    for (uint32_t k = 0; k < v->n->n_results; k++)
+        if (h->ct_result[k]) operands[n++] = v->ct[k] != VAL_NONE ? v->ct[k] : zeros_like(v->b, v->results[k]);
+    val next = call(v->b, h->backward, operands, n, saved->dims, saved->n_dims, HOP_NONE);
+    for (uint32_t p = 0; p < v->n->n_operands; p++)
+        if (h->ct_param[p]) v->out[p] = next++;
+}
+
+static void invoke_jvp(struct jvp *j)
+{
+    struct builder *b = j->b;
+    struct node_in in = copier_node_in(j->copy, j->n);
+    uint32_t n = j->n->n_operands;
+    bool *active = ARENA_NEW(&b->arena, bool, n), *found = ARENA_NEW(&b->arena, bool, j->n->n_results);
+    val *operands = ARENA_NEW(&b->arena, val, 2 * (size_t)n);
+    if (n) memcpy(operands, in.regions[0].operands, n * sizeof *operands);
+    uint32_t total = n;
+    for (uint32_t k = 0; k < n; k++)
+        if ((active[k] = j->tangents[k] != VAL_NONE)) operands[total++] = j->tangents[k];
+    uint32_t fn = jvp_function(b->m, in.regions[0].fn, active, found);
+    val first = call(b, fn, operands, total, in.regions[0].dims, node_region(j->f, j->n, 0)->n_dims, HOP_NONE), next = first + j->n->n_results;
+    for (uint32_t k = 0; k < j->n->n_results; k++) j->results[k] = first + k, j->out[k] = found[k] ? next++ : VAL_NONE;
+}
+
+static void invoke_batch(struct batch *v)
+{
+    struct builder *b = v->b;
+    struct node_in in = copier_node_in(v->copy, v->n);
+    const struct region_in *r = &in.regions[0];
+    bool lanes = v->lanes != VAL_NONE && module_fn(b->m, r->fn)->effects;
+    uint32_t fn = batch_function(b->m, r->fn, v->batched, batch_body_size(v), NULL, lanes, v->result_batched);
+    val *operands = ARENA_NEW(&b->arena, val, r->n_operands + 1);
+    if (lanes) operands[0] = v->lanes;
+    if (r->n_operands) memcpy(operands + lanes, r->operands, r->n_operands * sizeof *operands);
+    val first = call(b, fn, operands, r->n_operands + lanes, r->dims, node_region(v->f, v->n, 0)->n_dims, v->size);
+    for (uint32_t k = 0; k < v->n->n_results; k++) v->results[k] = first + k;
+}
+
+static const struct op_sample invoke_samples[] = {
+    { "fn @half(%x: f64[n]) -> (f64[n]) {\n"
+      "  %h = full {value = 0.5, dims = [n], dtype = f64}\n"
+      "  %s = sin(%x)\n"
+      "  %r = mul(%h, %s)\n"
+      "  return %r\n"
+      "}\n"
+      "fn @sample(%x: f64[3], %y: f64[2]) -> (f64[3], f64[2]) {\n"
+      "  %a = invoke_subgraph [@half(%x)]\n"
+      "  %b = invoke_subgraph [@half(%y)]\n"
+      "  return %a, %b\n"
+      "}\n", NULL },
+};
+
+const struct op_row row_invoke_subgraph = {
+    .name = "invoke_subgraph",
+    .meaning = "the results of a function applied to the operands: a call",
+    .sig = { .min_regions = 1, .max_regions = 1, .regions = { { .word = "", .feeds = 0, .results = { "yield" } } } },
+    .flags = OPF_HIGHER,
+    .infer = invoke_infer,
+    .eval = invoke_eval,
+    .vjp = invoke_vjp,
+    .vjp_forward = invoke_vjp_forward,
+    .jvp = invoke_jvp,
+    .batch = invoke_batch,
+    HOP_SAMPLES(invoke_samples),
+    .lower = &invoke_lower,
+};

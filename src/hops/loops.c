@@ -1,0 +1,364 @@
+/* What scan and while_loop share: the step function of a loop reversed, with tangents, over lanes. A body (carries…, slices…, own operands…) ->
+ * (carries…, stacks…) comes in; bodies for the transformed loops go out, and the loop that runs a reversed body backwards. */
+#include "hops/hops.h"
+
+/* ---- reverse ---- */
+
+static bool same_value(const struct fn *f, uint32_t result, uint32_t other) { return f->results[result] == f->results[other]; }
+
+/* A stack of the body that holds result k of it: k itself, or for a carry a stack of the same value; HOP_NONE: none. */
+static uint32_t stack_of_result(const struct fn *body, uint32_t n_carry, uint32_t k)
+{
+    for (uint32_t q = n_carry; q < body->n_results; q++)
+        if (same_value(body, q, k)) return q - n_carry;
+    return HOP_NONE;
+}
+
+static uint32_t stack_of_param(const struct fn *body, uint32_t n_carry, uint32_t p)
+{
+    for (uint32_t q = n_carry; q < body->n_results; q++)
+        if (body->results[q] == p) return q - n_carry;
+    return HOP_NONE;
+}
+
+/* Which values of the forward half depend on own operands alone, through first-order nodes without effects? */
+static bool *find_invariant(struct arena *arena, const struct fn *f, uint32_t n_varying)
+{
+    bool *invariant = ARENA_ZNEW(arena, bool, f->n_values);
+    for (uint32_t p = n_varying; p < f->n_params; p++) invariant[p] = true;
+    for (uint32_t i = 0; i < f->n_nodes; i++) {
+        const struct node *n = fn_node(f, i);
+        bool all = !n->n_regions && !node_row(n)->effect;
+        for (uint32_t k = 0; k < n->n_operands; k++) all &= invariant[node_operands(f, n)[k]];
+        for (uint32_t k = 0; k < n->n_results; k++) invariant[n->results + k] = all;
+    }
+    return invariant;
+}
+
+/* The carries that depend on what is differentiated, and those whose cotangents travel: both grow until they are stable. */
+static void find_activity(struct module *m, struct arena *arena, struct step *s, const bool *wanted)
+{
+    const struct fn *body = module_fn(m, s->body);
+    for (bool grown = true; grown;) {
+        grown = false;
+        vjp_active_results(m, s->body, s->active, s->result_active);
+        for (uint32_t k = 0; k < s->n_carry; k++)
+            if (s->result_active[k] && !s->active[k]) s->active[k] = grown = true;
+    }
+    bool *want = ARENA_ZNEW(arena, bool, body->n_results);
+    for (uint32_t k = 0; k < body->n_results; k++) want[k] = wanted[k] && (k >= s->n_carry || s->active[k]);
+    for (bool grown = true; grown;) {
+        grown = false;
+        s->halves = vjp_split(m, s->body, s->active, want);
+        for (uint32_t k = 0; k < s->n_carry; k++)
+            if (s->halves->ct_param[k] && !want[k]) want[k] = grown = true;
+    }
+    s->travels = want; /* its first n_carry entries */
+}
+
+struct extra_stacks {
+    val *values;  /* in the forward half */
+    uint32_t n;
+    uint32_t *of_carry; /* per carry: extra stack that holds its next value, HOP_NONE */
+};
+
+static uint32_t add_extra(struct extra_stacks *x, val v)
+{
+    for (uint32_t i = 0; i < x->n; i++)
+        if (x->values[i] == v) return i;
+    x->values[x->n] = v;
+    return x->n++;
+}
+
+static void place_param(const struct step *s, const struct fn *body, uint32_t p, struct extra_stacks *extra, struct step_residual *out)
+{
+    uint32_t stack;
+    if (p >= s->n_carry + s->n_over) *out = (struct step_residual){ FROM_OPERAND, p - s->n_carry - s->n_over, 0 };
+    else if (p >= s->n_carry) *out = (struct step_residual){ FROM_OVER, p - s->n_carry, 0 };
+    else if (body->results[p] == p) *out = (struct step_residual){ FROM_INITIAL, p, p };
+    else if ((stack = stack_of_param(body, s->n_carry, p)) != HOP_NONE) *out = (struct step_residual){ FROM_STACK, stack, 0 };
+    else if ((stack = stack_of_result(body, s->n_carry, p)) != HOP_NONE) *out = (struct step_residual){ FROM_SHIFTED, stack, p };
+    else if (extra->of_carry[p] != HOP_NONE) *out = (struct step_residual){ FROM_SHIFTED, s->n_stack + extra->of_carry[p], p };
+    else *out = (struct step_residual){ FROM_STACK, s->n_stack + add_extra(extra, p), 0 };
+}
+
+/* Decides where each residual comes from and what the forward loop has to stack for it. */
+static void place_residuals(struct module *m, struct arena *arena, struct step *s, struct extra_stacks *extra, bool *hoist)
+{
+    const struct fn *body = module_fn(m, s->body), *forward = module_fn(m, s->halves->forward);
+    const struct vjp_halves *h = s->halves;
+    bool *invariant = find_invariant(arena, forward, s->n_carry + s->n_over);
+    extra->values = ARENA_NEW(arena, val, h->n_residuals + 1);
+    extra->of_carry = ARENA_NEW(arena, uint32_t, s->n_carry);
+    memset(extra->of_carry, 0xff, s->n_carry * sizeof *extra->of_carry);
+    s->residuals = ARENA_ZNEW(arena, struct step_residual, h->n_residuals);
+    uint32_t next = body->n_results;
+    for (uint32_t i = 0; i < h->n_residuals; i++) { /* parameters come second: they may use a stack of the next carry */
+        uint32_t q = h->source_result[i], stack;
+        if (h->source_param[i] != HOP_NONE) continue;
+        val v = forward->results[q != HOP_NONE ? q : next++];
+        if (invariant[v]) {
+            hoist[q != HOP_NONE ? q : next - 1] = true;
+            s->residuals[i] = (struct step_residual){ FROM_HOISTED, q != HOP_NONE ? q : next - 1, 0 }; /* numbered below */
+        } else if (q != HOP_NONE && (stack = stack_of_result(body, s->n_carry, q)) != HOP_NONE) {
+            s->residuals[i] = (struct step_residual){ FROM_STACK, stack, 0 };
+        } else {
+            uint32_t e = add_extra(extra, v);
+            if (q != HOP_NONE) extra->of_carry[q] = e;
+            s->residuals[i] = (struct step_residual){ FROM_STACK, s->n_stack + e, 0 };
+        }
+    }
+    for (uint32_t i = 0; i < h->n_residuals; i++)
+        if (h->source_param[i] != HOP_NONE) place_param(s, body, h->source_param[i], extra, &s->residuals[i]);
+    for (uint32_t i = 0; i < h->n_residuals; i++) {
+        if (s->residuals[i].kind != FROM_HOISTED) continue;
+        uint32_t before = 0;
+        for (uint32_t k = 0; k < s->residuals[i].index; k++) before += hoist[k];
+        s->residuals[i].index = before;
+    }
+}
+
+static uint32_t build_forward(struct module *m, const struct step *s, const struct extra_stacks *extra)
+{
+    const struct fn *forward = module_fn(m, s->halves->forward), *body = module_fn(m, s->body);
+    struct builder b;
+    struct copier c;
+    builder_begin(&b, m, forward);
+    copier_begin(&c, &b, forward);
+    copier_params(&c);
+    val *all = ARENA_NEW(&b.arena, val, forward->n_results), *out = ARENA_NEW(&b.arena, val, body->n_results + extra->n + 1);
+    copier_body(&c, all);
+    uint32_t n = body->n_results;
+    if (n) memcpy(out, all, n * sizeof *out);
+    for (uint32_t i = 0; i < extra->n; i++) out[n++] = c.values[extra->values[i]];
+    if (s->masked) out[n++] = emit_bool(&b, true);
+    return prune_function(m, builder_finish(&b, out, n), NULL);
+}
+
+struct step *step_reverse(struct module *m, struct arena *arena, uint32_t body_fn, uint32_t n_carry, uint32_t n_over, const bool *active, const bool *wanted, bool masked)
+{
+    const struct fn *body = module_fn(m, body_fn);
+    struct step *s = ARENA_ZNEW(arena, struct step, 1);
+    *s = (struct step){ .body = body_fn, .n_carry = n_carry, .n_over = n_over, .n_own = body->n_params - n_carry - n_over, .n_stack = body->n_results - n_carry,
+                        .masked = masked, .hoisted = HOP_NONE, .active = ARENA_ZNEW(arena, bool, body->n_params),
+                        .result_active = ARENA_ZNEW(arena, bool, body->n_results) };
+    for (uint32_t p = 0; p < body->n_params; p++) s->active[p] = active[p];
+    find_activity(m, arena, s, wanted);
+    struct extra_stacks extra = { 0 };
+    bool *hoist = ARENA_ZNEW(arena, bool, module_fn(m, s->halves->forward)->n_results);
+    place_residuals(m, arena, s, &extra, hoist);
+    for (uint32_t k = 0; k < module_fn(m, s->halves->forward)->n_results; k++) s->n_hoisted += hoist[k];
+    if (s->n_hoisted) s->hoisted = prune_function(m, strip_effects(m, s->halves->forward), hoist);
+    s->forward = build_forward(m, s, &extra);
+    s->n_extra = extra.n + masked;
+    return s;
+}
+
+/* Row t of the result is what carry `carry` was before step t: its stacked next values one step earlier. */
+static val shifted_stack(struct builder *b, val initial, val stack, bool reverse)
+{
+    struct type t = emit_type(b, stack);
+    val first = emit_broadcast_front(b, initial, 1);
+    struct attr along = A_INT(0);
+    val parts[2] = { reverse ? stack : first, reverse ? first : stack };
+    val all = emit(b, OP_concat, parts, 2, &along);
+    dim start[MAX_RANK] = { reverse ? 1 : 0 }, limit[MAX_RANK];
+    memcpy(limit, t.dims, t.rank * sizeof *limit);
+    if (reverse) limit[0] = dim_add(b->m, t.dims[0], 1);
+    return emit_slice(b, all, start, limit); /* not "all but one row": there may be no step */
+}
+
+/* Operands of the backward loop beside its carries, each once, and where each residual finds its own. */
+struct backward_operands {
+    val *over, *own;
+    uint32_t n_over, n_own;
+    uint32_t *at; /* per residual: position in over or own */
+    bool *is_own;
+};
+
+static uint32_t list_once(val *list, uint32_t *n, val v)
+{
+    for (uint32_t i = 0; i < *n; i++)
+        if (list[i] == v) return i;
+    list[*n] = v;
+    return (*n)++;
+}
+
+static void gather_operands(struct builder *b, const struct step_backward *in, struct backward_operands *out)
+{
+    uint32_t n = in->s->halves->n_residuals;
+    *out = (struct backward_operands){ ARENA_NEW(&b->arena, val, n), ARENA_NEW(&b->arena, val, n), 0, 0, ARENA_NEW(&b->arena, uint32_t, n), ARENA_ZNEW(&b->arena, bool, n) };
+    val *shifted = ARENA_NEW(&b->arena, val, in->s->n_carry);
+    memset(shifted, 0xff, in->s->n_carry * sizeof *shifted);
+    for (uint32_t i = 0; i < n; i++) {
+        const struct step_residual *r = &in->s->residuals[i];
+        if (r->kind == FROM_OPERAND || r->kind == FROM_INITIAL || r->kind == FROM_HOISTED) {
+            val v = r->kind == FROM_OPERAND ? in->own[r->index] : r->kind == FROM_INITIAL ? in->carry[r->index] : in->hoisted[r->index];
+            out->is_own[i] = true;
+            out->at[i] = list_once(out->own, &out->n_own, v);
+            continue;
+        }
+        val v = r->kind == FROM_OVER ? in->over[r->index] : in->stacks[r->index];
+        if (r->kind == FROM_SHIFTED) {
+            if (shifted[r->carry] == VAL_NONE) shifted[r->carry] = shifted_stack(b, in->carry[r->carry], v, in->reverse);
+            v = shifted[r->carry];
+        }
+        out->at[i] = list_once(out->over, &out->n_over, v);
+    }
+}
+
+/* (cotangents of carries that travel…, accumulators…; cotangents of stacks…, residual rows…, ran?; own residuals…)
+ * -> (cotangents of carries…, accumulators…; cotangents of slices…). */
+static uint32_t build_backward_body(struct module *m, const struct step_backward *in, const struct backward_operands *ops)
+{
+    const struct step *s = in->s;
+    const struct vjp_halves *h = s->halves;
+    const struct fn *body = module_fn(m, s->body), *back = module_fn(m, h->backward);
+    uint32_t first_own = s->n_carry + s->n_over;
+    struct builder b;
+    builder_begin(&b, m, back);
+    val *carry = ARENA_NEW(&b.arena, val, s->n_carry), *sums = ARENA_NEW(&b.arena, val, s->n_own), *stack_ct = ARENA_NEW(&b.arena, val, s->n_stack);
+    val *over = ARENA_NEW(&b.arena, val, ops->n_over), *own = ARENA_NEW(&b.arena, val, ops->n_own), ran = VAL_NONE;
+    type_id *over_type = ARENA_NEW(&b.arena, type_id, ops->n_over), *own_type = ARENA_NEW(&b.arena, type_id, ops->n_own);
+    for (uint32_t i = 0; i < h->n_residuals; i++) (ops->is_own[i] ? own_type : over_type)[ops->at[i]] = value_type(back, i);
+    for (uint32_t k = 0; k < s->n_carry; k++) carry[k] = s->travels[k] ? builder_param(&b, value_type(body, k), 0) : VAL_NONE;
+    for (uint32_t k = 0; k < s->n_own; k++) sums[k] = h->ct_param[first_own + k] ? builder_param(&b, value_type(body, first_own + k), 0) : VAL_NONE;
+    for (uint32_t k = 0; k < s->n_stack; k++) {
+        bool given = h->ct_result[s->n_carry + k] && in->ct[s->n_carry + k] != VAL_NONE;
+        stack_ct[k] = given ? builder_param(&b, value_type(body, body->results[s->n_carry + k]), 0) : VAL_NONE;
+    }
+    for (uint32_t i = 0; i < ops->n_over; i++) over[i] = builder_param(&b, over_type[i], 0);
+    if (s->masked) ran = builder_param(&b, type_scalar(m, DT_BOOL), 0);
+    for (uint32_t i = 0; i < ops->n_own; i++) own[i] = builder_param(&b, own_type[i], 0);
+
+    val *args = ARENA_NEW(&b.arena, val, back->n_params), *ct = ARENA_NEW(&b.arena, val, back->n_results), *out = ARENA_NEW(&b.arena, val, body->n_params);
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < h->n_residuals; i++) args[n++] = (ops->is_own[i] ? own : over)[ops->at[i]];
+    for (uint32_t k = 0; k < body->n_results; k++) {
+        if (!h->ct_result[k]) continue;
+        val v = k < s->n_carry ? carry[k] : stack_ct[k - s->n_carry];
+        args[n++] = v != VAL_NONE ? v : zeros_of(&b, value_type(body, body->results[k]));
+    }
+    inline_function(&b, h->backward, NULL, args, ct);
+    n = 0;
+    uint32_t from = 0;
+    val *found = ARENA_NEW(&b.arena, val, body->n_params);
+    for (uint32_t p = 0; p < body->n_params; p++) found[p] = h->ct_param[p] ? ct[from++] : VAL_NONE;
+    for (uint32_t k = 0; k < s->n_carry; k++) {
+        if (!s->travels[k]) continue;
+        val next = found[k] != VAL_NONE ? found[k] : zeros_like(&b, carry[k]);
+        out[n++] = s->masked ? emit_where(&b, ran, next, carry[k]) : next;
+    }
+    for (uint32_t k = 0; k < s->n_own; k++) {
+        val more = found[first_own + k];
+        if (more == VAL_NONE) continue;
+        if (s->masked) more = emit_where(&b, ran, more, zeros_like(&b, more));
+        out[n++] = emit2(&b, OP_add, sums[k], more);
+    }
+    for (uint32_t k = 0; k < s->n_over; k++)
+        if (found[s->n_carry + k] != VAL_NONE) out[n++] = found[s->n_carry + k];
+    return builder_finish(&b, out, n);
+}
+
+void step_emit_backward(struct builder *b, const struct step_backward *in, val *out)
+{
+    const struct step *s = in->s;
+    const struct vjp_halves *h = s->halves;
+    const struct fn *body = module_fn(b->m, s->body);
+    uint32_t first_own = s->n_carry + s->n_over;
+    struct backward_operands ops;
+    gather_operands(b, in, &ops);
+    uint32_t fn = build_backward_body(b->m, in, &ops);
+    val *operands = ARENA_NEW(&b->arena, val, s->n_carry + s->n_own + s->n_stack + ops.n_over + 1);
+    uint32_t groups[2] = { 0, 0 }, n = 0;
+    for (uint32_t k = 0; k < s->n_carry; k++)
+        if (s->travels[k]) operands[n++] = in->ct[k] != VAL_NONE ? in->ct[k] : zeros_like(b, in->carry[k]);
+    for (uint32_t k = 0; k < s->n_own; k++)
+        if (h->ct_param[first_own + k]) operands[n++] = zeros_like(b, in->own[k]);
+    groups[0] = n;
+    for (uint32_t k = s->n_carry; k < body->n_results; k++)
+        if (h->ct_result[k] && in->ct[k] != VAL_NONE) operands[n++] = in->ct[k];
+    for (uint32_t i = 0; i < ops.n_over; i++) operands[n++] = ops.over[i];
+    if (s->masked) operands[n++] = in->stacks[s->n_stack + s->n_extra - 1];
+    groups[1] = n - groups[0];
+    struct attr attrs[2] = { [SCAN_REVERSE] = A_FLAG(!in->reverse), [SCAN_LENGTH] = groups[1] ? A_NONE : A_DIM(in->length) };
+    struct region_in region = { fn, ops.own, ops.n_own, in->dims };
+    val next = builder_node(b, &(struct node_in){ .op = OP_scan, .operands = operands, .n_operands = n, .groups = groups, .attrs = attrs, .regions = &region, .n_regions = 1 });
+    for (uint32_t p = 0; p < body->n_params; p++) out[p] = VAL_NONE;
+    for (uint32_t k = 0; k < s->n_carry; k++)
+        if (s->travels[k]) out[k] = next++;
+    for (uint32_t k = 0; k < s->n_own; k++)
+        if (h->ct_param[first_own + k]) out[first_own + k] = next++;
+    for (uint32_t k = 0; k < s->n_over; k++)
+        if (h->ct_param[s->n_carry + k]) out[s->n_carry + k] = next++;
+}
+
+/* ---- tangents ---- */
+
+uint32_t step_jvp(struct module *m, uint32_t body_fn, uint32_t n_carry, uint32_t n_over, bool *active, bool *stack_active)
+{
+    const struct fn *body = module_fn(m, body_fn);
+    struct builder b;
+    builder_begin(&b, m, body);
+    bool *found = ARENA_ZNEW(&b.arena, bool, body->n_results);
+    uint32_t fn = HOP_NONE;
+    for (bool grown = true; grown;) {
+        grown = false;
+        fn = jvp_function(m, body_fn, active, found);
+        for (uint32_t k = 0; k < n_carry; k++)
+            if (found[k] && !active[k]) active[k] = grown = true;
+    }
+    val *args = ARENA_NEW(&b.arena, val, 2 * (size_t)body->n_params), *tangents = ARENA_NEW(&b.arena, val, body->n_params);
+    uint32_t n_own = body->n_params - n_carry - n_over, sizes[3] = { n_carry, n_over, n_own }, p = 0;
+    for (uint32_t g = 0; g < 3; p += sizes[g++]) { /* values of each group, then tangents of the group */
+        for (uint32_t k = p; k < p + sizes[g]; k++) args[k] = builder_param(&b, value_type(body, k), body->values[k].name);
+        for (uint32_t k = p; k < p + sizes[g]; k++) tangents[k] = active[k] ? builder_param(&b, value_type(body, k), 0) : VAL_NONE;
+    }
+    uint32_t n = body->n_params;
+    for (uint32_t k = 0; k < body->n_params; k++)
+        if (active[k]) args[n++] = tangents[k];
+    val *all = ARENA_NEW(&b.arena, val, 2 * (size_t)body->n_results), *out = ARENA_NEW(&b.arena, val, 2 * (size_t)body->n_results);
+    val *dot = ARENA_NEW(&b.arena, val, body->n_results);
+    inline_function(&b, fn, NULL, args, all);
+    uint32_t from = body->n_results;
+    for (uint32_t k = 0; k < body->n_results; k++) dot[k] = found[k] ? all[from++] : VAL_NONE;
+    n = 0;
+    for (uint32_t k = 0; k < n_carry; k++) out[n++] = all[k];
+    for (uint32_t k = 0; k < n_carry; k++)
+        if (active[k]) out[n++] = dot[k] != VAL_NONE ? dot[k] : zeros_like(&b, all[k]);
+    for (uint32_t k = n_carry; k < body->n_results; k++) out[n++] = all[k];
+    for (uint32_t k = n_carry; k < body->n_results; k++)
+        if ((stack_active[k - n_carry] = found[k])) out[n++] = dot[k];
+    return builder_finish(&b, out, n);
+}
+
+/* ---- lanes ---- */
+
+uint32_t step_batch(struct module *m, uint32_t body_fn, uint32_t n_carry, uint32_t n_over, bool *batched, dim size, bool lanes, bool *stack_batched)
+{
+    const struct fn *body = module_fn(m, body_fn);
+    struct arena arena = { 0 };
+    hop_cleanup_push(arena_free, &arena);
+    bool *force = ARENA_ZNEW(&arena, bool, body->n_results), *found = ARENA_ZNEW(&arena, bool, body->n_results);
+    uint32_t fn = HOP_NONE;
+    (void)n_over;
+    for (bool grown = true; grown;) {
+        grown = false;
+        for (uint32_t k = 0; k < n_carry; k++) force[k] = batched[k];
+        fn = batch_function(m, body_fn, batched, size, force, lanes, found);
+        for (uint32_t k = 0; k < n_carry; k++)
+            if (found[k] && !batched[k]) batched[k] = grown = true;
+    }
+    for (uint32_t k = n_carry; k < body->n_results; k++) stack_batched[k - n_carry] = found[k];
+    hop_cleanup_pop(&arena);
+    arena_free(&arena);
+    if (!lanes) return fn;
+    const struct fn *inner = module_fn(m, fn); /* its mask stands first: a loop's own operands stand last */
+    struct builder b;
+    builder_begin(&b, m, inner);
+    val *args = ARENA_NEW(&b.arena, val, inner->n_params), *out = ARENA_NEW(&b.arena, val, inner->n_results);
+    for (uint32_t p = 1; p < inner->n_params; p++) args[p] = builder_param(&b, value_type(inner, p), inner->values[p].name);
+    args[0] = builder_param(&b, value_type(inner, 0), inner->values[0].name);
+    inline_function(&b, fn, NULL, args, out);
+    return builder_finish(&b, out, inner->n_results);
+}

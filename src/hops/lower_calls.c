@@ -1,0 +1,114 @@
+/* How calls and branches are compiled: a call's body is written in place; a switch runs one branch, and all branches write the same memory. */
+#include "hops/lower_hops.h"
+
+static void feed_region(struct lower *L, const struct fn *f, const struct node *n, uint32_t r, struct sink *sinks)
+{
+    uint32_t count = node_region(f, n, r)->n_operands;
+    struct feed *feeds = ARENA_NEW(&lower_lp(L)->arena, struct feed, count);
+    for (uint32_t i = 0; i < count; i++) feeds[i] = (struct feed){ .kind = FEED_VALUE, .value = node_region_operands(f, n, r)[i], .lead = LPV_NONE };
+    lower_body(L, f, n, r, feeds, sinks);
+}
+
+static bool is_scalar(struct lower *L, const struct fn *f, val v) { return !type_get(lower_module(L), value_type(f, v)).rank; }
+
+static void invoke_block(struct lower *L, const struct fn *f, const struct node *n)
+{
+    struct sink *sinks = ARENA_ZNEW(&lower_lp(L)->arena, struct sink, n->n_results);
+    for (uint32_t k = 0; k < n->n_results; k++) {
+        sinks[k] = (struct sink){ .scalar = is_scalar(L, f, n->results + k), .overwrites = HOP_NONE, .instead = { HOP_NONE, LPV_NONE }, .unused = !lower_result_used(L, n, k) };
+        if (!sinks[k].scalar && !sinks[k].unused) sinks[k].array = lower_result(L, n, k);
+    }
+    feed_region(L, f, n, 0, sinks);
+    for (uint32_t k = 0; k < n->n_results; k++)
+        if (sinks[k].scalar && !sinks[k].unused) lower_set_scalar(L, n, k, sinks[k].value);
+}
+
+static uint8_t many(const struct fn *f, const struct node *n, uint32_t i) { return (void)f, (void)n, (void)i, USE_MANY; }
+
+const struct op_lower invoke_lower = { .kind = LOWER_BLOCK, .block = invoke_block, .operand_use = many };
+
+/* ---- switch ---- */
+
+/* A result whose size depends on the branch: the symbols that the node binds, each a local that the branch sets. */
+struct outcome {
+    bool used, scalar, sized;
+    uint32_t local;
+    struct array array;
+    uint32_t symbol[MAX_RANK], size_local[MAX_RANK]; /* per dim; HOP_NONE: not bound here */
+};
+
+static bool bound_here(const struct fn *f, const struct node *n, uint32_t symbol) { return symbol >= f->n_outer_symbols && &f->nodes[f->symbols[symbol].index] == n; }
+
+static struct outcome begin_outcome(struct lower *L, const struct fn *f, const struct node *n, uint32_t k, uint32_t *symbol_locals)
+{
+    struct lp *p = lower_lp(L);
+    struct module *m = lower_module(L);
+    struct type t = type_get(m, value_type(f, n->results + k));
+    struct outcome o = { .used = lower_result_used(L, n, k), .scalar = !t.rank };
+    for (uint32_t d = 0; d < t.rank; d++) {
+        uint32_t s;
+        o.symbol[d] = HOP_NONE;
+        if (!dim_is_symbol(m, t.dims[d], &s) || !bound_here(f, n, s)) continue;
+        if (symbol_locals[s] == HOP_NONE) {
+            symbol_locals[s] = lp_local(p, DT_I64, LOCAL_SCALAR, "size");
+            lp_set(p, symbol_locals[s], lp_index(p, 0));
+        }
+        o.symbol[d] = s;
+        o.size_local[d] = symbol_locals[s];
+        o.sized = true;
+    }
+    if (o.scalar && o.used) {
+        o.local = lp_local(p, (enum dtype)t.dtype, LOCAL_SCALAR, "choice");
+        lp_set(p, o.local, lp_const_bits(p, (enum dtype)t.dtype, 0));
+    } else if (!o.scalar && o.used)
+        o.array = o.sized ? lower_growing(L, n, k) : lower_result(L, n, k);
+    return o;
+}
+
+static void branch(struct lower *L, const struct fn *f, const struct node *n, uint32_t r, const struct outcome *outcomes)
+{
+    struct lp *p = lower_lp(L);
+    struct sink *sinks = ARENA_ZNEW(&p->arena, struct sink, n->n_results);
+    for (uint32_t k = 0; k < n->n_results; k++) {
+        const struct outcome *o = &outcomes[k];
+        sinks[k] = (struct sink){ .scalar = o->scalar, .array = o->array, .overwrites = HOP_NONE, .instead = { HOP_NONE, LPV_NONE }, .unused = !o->used };
+    }
+    feed_region(L, f, n, r, sinks);
+    for (uint32_t k = 0; k < n->n_results; k++) {
+        const struct outcome *o = &outcomes[k];
+        if (o->scalar && o->used) lp_set(p, o->local, sinks[k].value);
+        uint32_t rank = type_get(lower_module(L), value_type(f, n->results + k)).rank;
+        for (uint32_t d = 0; d < rank; d++)
+            if (o->symbol[d] != HOP_NONE) lp_set(p, o->size_local[d], sinks[k].dims[d]);
+    }
+}
+
+static void switch_block(struct lower *L, const struct fn *f, const struct node *n)
+{
+    struct lp *p = lower_lp(L);
+    struct outcome *outcomes = ARENA_NEW(&p->arena, struct outcome, n->n_results);
+    uint32_t *symbol_locals = ARENA_NEW(&p->arena, uint32_t, f->n_symbols);
+    memset(symbol_locals, 0xff, f->n_symbols * sizeof *symbol_locals);
+    for (uint32_t k = 0; k < n->n_results; k++) outcomes[k] = begin_outcome(L, f, n, k, symbol_locals);
+    lpv index = lower_scalar(L, node_operands(f, n)[0]);
+    uint32_t last = n->n_regions - 1u;
+    if (lp_dtype(p, index) == DT_BOOL && last > 1) index = lp_cast(p, DT_I32, index);
+    for (uint32_t r = 0; r < last; r++) { /* below the first is the first, beyond the last the last */
+        enum dtype t = lp_dtype(p, index);
+        lpv here = t == DT_BOOL ? lp_un(p, LP_NOT, index) : lp_bin(p, LP_LE, index, lp_int(p, t, r));
+        lp_if_begin(p, here);
+        branch(L, f, n, r, outcomes);
+        lp_if_else(p);
+    }
+    branch(L, f, n, last, outcomes);
+    for (uint32_t r = 0; r < last; r++) lp_if_end(p);
+    for (uint32_t k = 0; k < n->n_results; k++) {
+        const struct outcome *o = &outcomes[k];
+        if (o->scalar && o->used) lower_set_scalar(L, n, k, lp_read(p, o->local));
+        uint32_t rank = type_get(lower_module(L), value_type(f, n->results + k)).rank;
+        for (uint32_t d = 0; d < rank; d++)
+            if (o->symbol[d] != HOP_NONE) lower_bind_symbol(L, o->symbol[d], lp_read(p, o->size_local[d]));
+    }
+}
+
+const struct op_lower switch_lower = { .kind = LOWER_BLOCK, .block = switch_block, .operand_use = many };

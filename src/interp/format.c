@@ -1,0 +1,77 @@
+/* Tensors as text: nested lists on one line, numbers in the shortest decimal form that reads back to the same bits. */
+#include "interp/interp.h"
+
+#include <ctype.h>
+#include <math.h>
+
+/* The decimal point is the host program's locale's; what we print is not. */
+static void add_number(struct text *out, char *digits)
+{
+    for (char *c = digits; *c; c++)
+        if (!isdigit((unsigned char)*c) && !strchr("+-e", *c)) *c = '.';
+    text_str(out, digits);
+}
+
+static void add_real(struct text *out, double x, bool single)
+{
+    if (isnan(x) || isinf(x)) {
+        text_str(out, isnan(x) ? "nan" : x < 0 ? "-inf" : "inf");
+        return;
+    }
+    char digits[40];
+    for (int precision = 1; precision <= 17; precision++) {
+        snprintf(digits, sizeof digits, "%.*g", precision, x);
+        if (single ? strtof(digits, NULL) == (float)x : strtod(digits, NULL) == x) break;
+    }
+    add_number(out, digits);
+}
+
+static void add_element(struct text *out, const struct tensor *t, int64_t i)
+{
+    switch ((enum dtype)t->dtype) {
+    case DT_BOOL: text_str(out, ((const uint8_t *)t->data)[i] ? "true" : "false"); return;
+    case DT_I32: text_add(out, "%d", ((const int32_t *)t->data)[i]); return;
+    case DT_I64: text_add(out, "%lld", (long long)((const int64_t *)t->data)[i]); return;
+    case DT_U32: text_add(out, "%u", ((const uint32_t *)t->data)[i]); return;
+    case DT_F32: add_real(out, ((const float *)t->data)[i], true); return;
+    case DT_F64: add_real(out, ((const double *)t->data)[i], false); return;
+    case DT_COUNT: break;
+    }
+}
+
+static void add_level(struct text *out, const struct tensor *t, uint32_t level, int64_t *at)
+{
+    if (level == t->rank) {
+        add_element(out, t, (*at)++);
+        return;
+    }
+    text_str(out, "[");
+    for (int64_t i = 0; i < t->dims[level]; i++) {
+        if (i) text_str(out, ", ");
+        add_level(out, t, level + 1, at);
+    }
+    text_str(out, "]");
+}
+
+void tensor_print(struct text *out, const struct tensor *t)
+{
+    int64_t at = 0;
+    add_level(out, t, 0, &at);
+}
+
+void format_values(struct text *out, const char *format, struct tensor *const *values, uint32_t n)
+{
+    uint32_t used = 0;
+    for (const char *c = format, *next; *c; c = next) {
+        next = used < n ? strstr(c, "{}") : NULL;
+        text_bytes(out, c, next ? (size_t)(next - c) : strlen(c));
+        if (!next) break;
+        tensor_print(out, values[used++]);
+        next += 2;
+    }
+    for (; used < n; used++) {
+        if (out->len) text_str(out, " ");
+        tensor_print(out, values[used]);
+    }
+    if (!out->len) text_str(out, ""); /* terminated even when nothing was added */
+}

@@ -1,0 +1,77 @@
+/* Inside of the reader: what reader.c (functions and nodes) and literals.c (constants and test blocks) share. */
+#ifndef HOP_READER_H
+#define HOP_READER_H
+
+#include "ir/lexer.h"
+#include "ir/text.h"
+
+/* A function or an inline body while it is read. Frames of bodies hang on the frame around them. */
+struct frame {
+    struct builder b;
+    struct frame *outer; /* NULL: a function of its own */
+    vec(dim) binds;      /* what each outer symbol of the body is in the frame around; in b.arena */
+    bool late;           /* an outer symbol came after one bound by a node: order is restored at the end */
+    bool declares;       /* an unknown symbol in a type becomes a new one (parameter types of a function) */
+    uint32_t scope;
+};
+
+/* Names: a key is a string id, or NUMBER_KEY | n for %n. Each key has a chain of bindings, innermost scope first. */
+#define NUMBER_KEY 0x80000000u
+struct binding {
+    uint32_t key, scope, outer; /* outer: the binding this one hides, HOP_NONE */
+    val v;
+};
+
+enum definition_state { DEF_NONE, DEF_UNREAD, DEF_READING, DEF_DONE };
+struct definition {
+    uint32_t name;
+    uint8_t state;
+    bool is_const;
+    uint32_t index;         /* function id or constant */
+    struct token at, after; /* its keyword; the token behind it when done */
+    uint32_t refs, n_refs;  /* names it mentions, in reader.refs; once indexed */
+};
+
+/* An operand as written, with the parameter of a body that it is bound to. */
+struct item {
+    val v;
+    uint32_t operand_key, param_key;
+    bool named, typed;  /* %p = %v; %p: type = %v */
+    struct token type, at;
+};
+
+struct reader {
+    struct lexer lex;
+    struct module *m;
+    struct arena arena;
+    uint32_t depth;          /* of nesting, against runaway recursion */
+    uint32_t scope, base;    /* current scope; scopes below base belong to suspended functions */
+    vec(uint32_t) heads[2];  /* key -> newest binding: by string id, by number */
+    vec(struct binding) bindings;
+    vec(struct definition) definitions;
+    struct map definition_map; /* by name */
+    vec(uint32_t) refs;
+    bool indexed;
+    vec(struct item) items;  /* stacks: users remember the height and put it back */
+    vec(val) vals;
+    vec(uint32_t) keys;
+    uint16_t op_slots[512];  /* hash of operator names: op + 1 */
+    const char *last_file;   /* of locations: the text of the token and its id */
+    uint32_t last_file_len;
+    uint16_t last_file_id;
+};
+
+enum { MAX_NESTING = 200 };
+void reader_deeper(struct reader *r); /* throws beyond MAX_NESTING; r->depth-- undoes it */
+uint32_t reader_name(struct reader *r); /* string id of the current word, value or global; moves on */
+struct definition *reader_define(struct reader *r, uint32_t name); /* the one there is, or a new one in state DEF_NONE */
+struct definition *reader_resolve(struct reader *r, struct token at, uint32_t name); /* a finished function or constant, read now if need be */
+dim reader_dim(struct reader *r, struct frame *f);
+type_id reader_type(struct reader *r, struct frame *f); /* f NULL: static types only */
+
+/* literals.c */
+uint32_t reader_constant(struct reader *r, type_id type, uint32_t name); /* a literal of that type */
+void reader_const_item(struct reader *r);
+void reader_test(struct reader *r);
+
+#endif

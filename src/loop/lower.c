@@ -1,0 +1,497 @@
+/* Lowering, the part about values: elements on demand, dims, memory, bodies of higher-order nodes, and the entry function. What is stored
+ * and in which nests is decided in nest.c. */
+#include "loop/lower_impl.h"
+
+enum { STACK_BYTES = 2048 /* static temporaries up to this size live on the stack, where small ones become registers */ };
+
+struct lp *lower_lp(struct lower *L) { return lower_p(L); }
+struct module *lower_module(struct lower *L) { return L->S->m; }
+bool lower_in_loop(const struct lower *L) { return L->S->loop_depth > 0; }
+
+/* ---- dims ---- */
+
+lpv lower_dim(struct lower *L, dim d)
+{
+    struct lp *p = lower_p(L);
+    struct dim_node n = dim_get(L->S->m, d);
+    lpv r, a, b;
+    switch (n.kind) {
+    case DIM_CONST: return lp_index(p, n.value);
+    case DIM_SYMBOL:
+        if (L->probe) return lp_symbol(p, (uint32_t)n.value);
+        if (L->symbols[n.value] == LPV_NONE) hop_throw(HOP_INTERNAL, "a dim is used before it is bound");
+        return L->symbols[n.value];
+    case DIM_SUM:
+        r = lp_index(p, 0);
+        for (uint32_t i = 0; i < n.n; i++) r = lp_bin(p, LP_ADD, r, lp_bin(p, LP_MUL, lower_dim(L, n.args[i]), lp_index(p, n.coefs[i])));
+        return lp_bin(p, LP_ADD, r, lp_index(p, n.value));
+    case DIM_PRODUCT:
+        r = lower_dim(L, n.args[0]);
+        for (uint32_t i = 1; i < n.n; i++) r = lp_bin(p, LP_MUL, r, lower_dim(L, n.args[i]));
+        return r;
+    default: break;
+    }
+    a = lower_dim(L, n.args[0]);
+    b = lower_dim(L, n.args[1]);
+    switch (n.kind) {
+    case DIM_MIN: return lp_bin(p, LP_MIN, a, b);
+    case DIM_MAX: return lp_bin(p, LP_MAX, a, b);
+    default: break;
+    }
+    lpv safe = lp_bin(p, LP_MAX, b, lp_index(p, 1)); /* a symbolic divisor of 0 is caught where the program is entered */
+    return lp_bin(p, n.kind == DIM_MOD ? LP_MOD : LP_FLOORDIV, a, safe);
+}
+
+static bool unknown_symbol(void *ctx, uint32_t s) { return ((const dim *)ctx)[s] == HOP_NONE; }
+
+/* The dim over the entry function's symbols, HOP_NONE when it is only known while running. */
+static dim entry_dim(struct lower *L, dim d)
+{
+    if (!(d & DIM_TABLE)) return d;
+    if (dim_mentions(L->S->m, d, unknown_symbol, L->entry_dims)) return HOP_NONE;
+    return dim_substitute(L->S->m, d, L->entry_dims);
+}
+
+lpv lower_flatten(struct lower *L, type_id t, const lpv *idx)
+{
+    struct lp *p = lower_p(L);
+    struct type type = type_get(L->S->m, t);
+    lpv flat = lp_index(p, 0);
+    for (uint32_t i = 0; i < type.rank; i++) {
+        if (i) flat = lp_bin(p, LP_MUL, flat, lower_dim(L, type.dims[i]));
+        flat = lp_bin(p, LP_ADD, flat, idx[i]);
+    }
+    return flat;
+}
+
+void lower_unflatten(struct lower *L, type_id t, lpv flat, lpv *idx)
+{
+    struct lp *p = lower_p(L);
+    struct type type = type_get(L->S->m, t);
+    for (uint32_t i = type.rank; i-- > 0;) {
+        if (i == 0) {
+            idx[0] = flat;
+            break;
+        }
+        lpv d = lp_bin(p, LP_MAX, lower_dim(L, type.dims[i]), lp_index(p, 1));
+        idx[i] = lp_bin(p, LP_MOD, flat, d);
+        flat = lp_bin(p, LP_FLOORDIV, flat, d);
+    }
+}
+
+/* ---- memory ---- */
+
+static uint32_t new_buffer(struct lower *L, type_id t, const char *why)
+{
+    struct module *m = L->S->m;
+    struct type type = type_get(m, t);
+    dim count = 1;
+    for (uint32_t i = 0; i < type.rank; i++) {
+        dim d = entry_dim(L, type.dims[i]);
+        count = d == HOP_NONE || count == HOP_NONE ? HOP_NONE : dim_mul(m, count, d);
+    }
+    struct lp_buffer b = { .kind = BUF_TEMP, .dtype = type.dtype, .index = HOP_NONE, .count = count, .static_count = -1, .why = why };
+    b.name = arena_printf(&L->S->p->arena, "t%u", L->S->p->buffers.len);
+    if (count == HOP_NONE) b.kind = BUF_DYN, b.count = 0;
+    else if (dim_is_const(m, count)) {
+        b.static_count = dim_const_value(m, count);
+        if (b.static_count * dtype_info[type.dtype].size <= STACK_BYTES) b.kind = BUF_LOCAL;
+    }
+    return lp_buffer(L->S->p, b);
+}
+
+static lpv elements(struct lower *L, type_id t) { return lower_dim(L, type_elements(L->S->m, t)); }
+
+struct array lower_alloc(struct lower *L, type_id t, const char *why)
+{
+    struct lp *p = L->S->p;
+    uint32_t buffer = new_buffer(L, t, why);
+    if (p->buffers.data[buffer].kind == BUF_DYN) lp_add_call(p, (struct lp_call){ .kind = CALL_RESERVE, .target = buffer, .index = elements(L, t) });
+    return (struct array){ buffer, lp_index(p, 0) };
+}
+
+void lower_room(struct lower *L, struct array a, type_id t)
+{
+    struct lp *p = L->S->p;
+    if (p->buffers.data[a.buffer].kind == BUF_DYN) lp_add_call(p, (struct lp_call){ .kind = CALL_RESERVE, .target = a.buffer, .index = lp_bin(p, LP_ADD, a.at, elements(L, t)) });
+}
+
+void lower_copy(struct lower *L, type_id t, struct array from, struct array to, const char *why)
+{
+    struct lp *p = L->S->p;
+    lower_room(L, to, t);
+    const struct lp_buffer *a = &p->buffers.data[from.buffer], *b = &p->buffers.data[to.buffer];
+    p->n_copies++;
+    vec_push(&p->arena, &p->copy_notes, why);
+    if (a->kind == BUF_LOCAL || b->kind == BUF_LOCAL) { /* a vector loop: registers to registers */
+        lpv i = lp_for_begin(p, lp_index(p, 0), elements(L, t), lp_index(p, 1), FOR_VECTOR);
+        lp_store(p, to.buffer, lp_bin(p, LP_ADD, to.at, i), lp_load(p, from.buffer, lp_bin(p, LP_ADD, from.at, i)));
+        lp_for_end(p)->note = why;
+        return;
+    }
+    lp_add_call(p, (struct lp_call){ .kind = CALL_COPY, .target = to.buffer, .source = from.buffer, .index = from.at, .lo = to.at, .count = elements(L, t) });
+}
+
+lpv lower_offset(struct lower *L, struct array a, lpv row, type_id row_type)
+{
+    struct lp *p = lower_p(L);
+    return lp_bin(p, LP_ADD, a.at, lp_bin(p, LP_MUL, row, elements(L, row_type)));
+}
+
+void lower_each_begin(struct lower *L, type_id t, bool vector, lpv *idx)
+{
+    struct lp *p = lower_p(L);
+    struct type type = type_get(L->S->m, t);
+    for (uint32_t i = 0; i < type.rank; i++)
+        idx[i] = lp_for_begin(p, lp_index(p, 0), lower_dim(L, type.dims[i]), lp_index(p, 1), vector && i + 1u == type.rank ? FOR_VECTOR : FOR_SERIAL);
+}
+
+void lower_each_end(struct lower *L, type_id t)
+{
+    struct type type = type_get(L->S->m, t);
+    for (uint32_t i = 0; i < type.rank; i++) lp_for_end(lower_p(L));
+}
+
+/* ---- elements ---- */
+
+static lpv held_value(struct lower *L, val v, const lpv *idx)
+{
+    const struct value_info *info = &L->info[v];
+    if (!L->emitting || !info->root || info->nest == HOP_NONE || L->nest_list.data[info->nest] != L->emitting) return LPV_NONE;
+    struct item *item = &L->emitting->items.data[info->item];
+    if (item->held == LPV_NONE) return LPV_NONE;
+    struct type t = type_get(L->S->m, value_type(L->f, v));
+    for (uint32_t i = 0; i < t.rank; i++)
+        if (idx[i] != L->vars[i]) return LPV_NONE;
+    return item->held;
+}
+
+static void record_read(struct lower *L, val v, const lpv *idx)
+{
+    struct probe *probe = L->probe;
+    uint32_t rank = type_get(L->S->m, value_type(L->f, v)).rank, same = 0;
+    while (same < rank && same < probe->n_vars && idx[same] == probe->vars[same]) same++;
+    uint8_t relation = same == rank && rank == probe->n_vars ? REL_SAME
+                     : same == rank && rank + 1 == probe->n_vars ? REL_ROW
+                     : rank == probe->n_vars && same + 1 == rank ? REL_ROWVEC : REL_OTHER;
+    vec_push(L->arena, &probe->item->reads, (struct read){ v, relation });
+}
+
+static lpv array_load(struct lower *L, struct array a, type_id t, const lpv *idx)
+{
+    struct lp *p = L->S->p;
+    return lp_load(p, a.buffer, lp_bin(p, LP_ADD, a.at, lower_flatten(L, t, idx)));
+}
+
+lpv lower_elem(struct lower *L, val v, const lpv *idx)
+{
+    struct slot *s = &L->slots[v];
+    type_id t = value_type(L->f, v);
+    if (L->probe) {
+        if (s->kind != SLOT_INLINE || L->info[v].root || L->f->values[v].node == NODE_NONE) {
+            record_read(L, v, idx);
+            /* a value nobody can fold away, different from index arithmetic */
+            uint32_t local = lp_local(L->probe->scratch, (enum dtype)type_get(L->S->m, t).dtype, LOCAL_SCALAR, "probe");
+            return lp_read(L->probe->scratch, local);
+        }
+    } else {
+        lpv held = held_value(L, v, idx);
+        if (held != LPV_NONE) return held;
+    }
+    switch (s->kind) {
+    case SLOT_SCALAR: return s->scalar;
+    case SLOT_ARRAY:
+        if (s->row) return lp_load(L->S->p, s->array.buffer, idx[type_get(L->S->m, t).rank - 1]);
+        return array_load(L, s->array, t, idx);
+    case SLOT_OUTER: {
+        uint32_t rank = type_get(L->S->m, t).rank;
+        if (s->lead == LPV_NONE) return lower_elem(s->outer, s->outer_value, idx);
+        lpv full[MAX_RANK + 1] = { s->lead };
+        memcpy(full + 1, idx, rank * sizeof *idx);
+        return lower_elem(s->outer, s->outer_value, full);
+    }
+    default: break;
+    }
+    const struct node *n = fn_node(L->f, L->f->values[v].node);
+    const struct op_lower *row = node_row(n)->lower;
+    if (!row || row->kind != LOWER_POINTWISE) hop_throw(HOP_INTERNAL, "%s: read before it was computed", node_row(n)->name);
+    return row->elem(L, L->f, n, v - n->results, idx);
+}
+
+lpv lower_scalar(struct lower *L, val v) { return lower_elem(L, v, NULL); }
+
+struct array lower_array(struct lower *L, val v)
+{
+    struct slot *s = &L->slots[v];
+    if (s->kind == SLOT_ARRAY) return s->array;
+    if (s->kind == SLOT_OUTER && s->lead == LPV_NONE) return lower_array(s->outer, s->outer_value);
+    if (s->kind == SLOT_OUTER) {
+        struct slot *o = &s->outer->slots[s->outer_value];
+        if (o->kind == SLOT_ARRAY || o->kind == SLOT_OUTER) {
+            struct array whole = lower_array(s->outer, s->outer_value);
+            return (struct array){ whole.buffer, lower_offset(L, whole, s->lead, value_type(L->f, v)) };
+        }
+    }
+    struct array fresh = lower_alloc(L, value_type(L->f, v), "an operand that must lie in memory");
+    lower_fill(L, v, fresh);
+    return fresh;
+}
+
+void lower_fill(struct lower *L, val v, struct array to)
+{
+    struct lp *p = L->S->p;
+    type_id t = value_type(L->f, v);
+    lpv idx[MAX_RANK];
+    lower_room(L, to, t);
+    if (p->buffers.data[to.buffer].kind == BUF_LOCAL) { /* one chunk, so that it can be registers */
+        lpv i = lp_for_begin(p, lp_index(p, 0), elements(L, t), lp_index(p, 1), FOR_VECTOR);
+        lower_unflatten(L, t, i, idx);
+        lp_store(p, to.buffer, lp_bin(p, LP_ADD, to.at, i), lower_elem(L, v, idx));
+        lp_for_end(p);
+        return;
+    }
+    lower_each_begin(L, t, true, idx);
+    lp_store(p, to.buffer, lp_bin(p, LP_ADD, to.at, lower_flatten(L, t, idx)), lower_elem(L, v, idx));
+    lower_each_end(L, t);
+}
+
+struct lp_operand lower_operand(struct lower *L, val v)
+{
+    struct type t = type_get(L->S->m, value_type(L->f, v));
+    struct lp_operand o = { .buffer = HOP_NONE, .value = LPV_NONE, .index = LPV_NONE, .rank = t.rank };
+    if (!t.rank) return o.value = lower_scalar(L, v), o;
+    struct array a = lower_array(L, v);
+    o.buffer = a.buffer;
+    o.index = a.at;
+    for (uint32_t i = 0; i < t.rank; i++) o.dims[i] = lower_dim(L, t.dims[i]);
+    return o;
+}
+
+/* ---- results ---- */
+
+bool lower_result_used(struct lower *L, const struct node *n, uint32_t k) { return L->info[n->results + k].uses > 0; }
+
+/* A result of the function that is this value and wants memory of its own kind gives that memory. */
+static struct sink *direct_sink(struct lower *L, val v)
+{
+    for (uint32_t r = 0; r < L->f->n_results; r++) {
+        struct sink *s = &L->sinks[r];
+        if (L->f->results[r] == v && !s->unused && !s->scalar && s->overwrites == HOP_NONE) return s;
+    }
+    return NULL;
+}
+
+struct array lower_result(struct lower *L, const struct node *n, uint32_t k)
+{
+    val v = n->results + k;
+    struct slot *s = &L->slots[v];
+    if (s->kind != SLOT_ARRAY) {
+        struct sink *sink = direct_sink(L, v);
+        s->array = sink && sink->array.buffer != HOP_NONE ? sink->array : lower_alloc(L, value_type(L->f, v), arena_printf(&L->S->p->arena, "result of %s", node_row(n)->name));
+        s->kind = SLOT_ARRAY;
+        lower_room(L, s->array, value_type(L->f, v));
+    }
+    return s->array;
+}
+
+struct array lower_growing(struct lower *L, const struct node *n, uint32_t k)
+{
+    struct lp *p = L->S->p;
+    val v = n->results + k;
+    struct sink *sink = direct_sink(L, v);
+    struct slot s = { .kind = SLOT_ARRAY, .array = { HOP_NONE, lp_index(p, 0) } };
+    if (sink && p->buffers.data[sink->array.buffer].kind == BUF_DYN) s.array = sink->array;
+    else s.array.buffer = new_buffer(L, value_type(L->f, v), arena_printf(&p->arena, "result of %s", node_row(n)->name));
+    L->slots[v] = s;
+    return s.array;
+}
+
+void lower_loop_enter(struct lower *L) { L->S->loop_depth++; }
+void lower_loop_leave(struct lower *L) { L->S->loop_depth--; }
+
+void lower_set_scalar(struct lower *L, const struct node *n, uint32_t k, lpv value)
+{
+    L->slots[n->results + k] = (struct slot){ .kind = SLOT_SCALAR, .scalar = value };
+}
+
+void lower_set_result(struct lower *L, const struct node *n, uint32_t k, struct array where)
+{
+    L->slots[n->results + k] = (struct slot){ .kind = SLOT_ARRAY, .array = where };
+}
+
+void lower_bind_symbol(struct lower *L, uint32_t symbol, lpv value) { L->symbols[symbol] = value; }
+
+/* ---- functions ---- */
+
+static bool is_bound_here(struct lower *L, const struct node *n, uint32_t *symbol)
+{
+    for (uint32_t s = L->f->n_outer_symbols; s < L->f->n_symbols; s++)
+        if (&L->f->nodes[L->f->symbols[s].index] == n && L->symbols[s] == LPV_NONE) return *symbol = s, true;
+    return false;
+}
+
+/* A pointwise node that binds a dim: its operand is the size. */
+static void bind_size(struct lower *L, const struct node *n)
+{
+    struct lp *p = L->S->p;
+    uint32_t s;
+    if (node_row(n)->lower->kind != LOWER_POINTWISE || !is_bound_here(L, n, &s)) return;
+    lpv size = lower_scalar(L, node_operands(L->f, n)[0]);
+    const struct symbol *symbol = &L->f->symbols[s];
+    lpv fits = lp_bin(p, LP_AND, lp_bin(p, LP_GE, size, lp_index(p, symbol->lo)), lp_bin(p, LP_LE, size, lp_index(p, symbol->hi)));
+    struct lp_operand *shown = ARENA_ZNEW(&p->arena, struct lp_operand, 1);
+    *shown = (struct lp_operand){ .buffer = HOP_NONE, .value = size, .index = LPV_NONE };
+    lp_add_call(p, (struct lp_call){ .kind = CALL_CHECK, .value = fits, .place = n->place, .n_operands = 1, .operands = shown,
+                                     .text = module_string(L->S->m, "a size within its range", 23), .mask = LPV_NONE });
+    L->symbols[s] = size;
+}
+
+static void emit_scalar(struct lower *L, val v)
+{
+    lpv value = lower_elem(L, v, NULL);
+    L->slots[v] = (struct slot){ .kind = SLOT_SCALAR, .scalar = value };
+}
+
+static bool same_array(struct array a, struct array b) { return a.buffer == b.buffer && a.at == b.at; }
+
+static void put_result(struct lower *L, val v, struct array to)
+{
+    struct slot *slot = &L->slots[v];
+    type_id t = value_type(L->f, v);
+    if (slot->kind == SLOT_ARRAY && same_array(slot->array, to)) return;
+    if (!type_get(L->S->m, t).rank) {
+        lower_room(L, to, t);
+        lp_store(L->S->p, to.buffer, to.at, lower_scalar(L, v));
+    } else if (slot->kind == SLOT_ARRAY) lower_copy(L, t, slot->array, to, "a result that lies elsewhere");
+    else lower_fill(L, v, to);
+}
+
+/* Results that no nest and no block has put in place yet. Carries that a block has made are copied last, straight over the old ones;
+ * carries that are parameters (a swap) or expressions go through memory of their own, so that all are read before any is written. */
+static void finish_results(struct lower *L)
+{
+    for (uint32_t r = 0; r < L->f->n_results; r++) {
+        struct sink *sink = &L->sinks[r];
+        val v = L->f->results[r];
+        if (sink->unused) continue;
+        if (sink->scalar) sink->value = lower_scalar(L, v);
+        if (sink->scalar || L->info[v].root) continue; /* at hand, or stored by its nest */
+        struct slot *slot = &L->slots[v];
+        if (sink->overwrites == HOP_NONE) put_result(L, v, sink->array);
+        else if ((slot->kind != SLOT_ARRAY || L->f->values[v].node == NODE_NONE) && !(slot->kind == SLOT_ARRAY && same_array(slot->array, sink->array))) {
+            if (sink->instead.buffer == HOP_NONE) sink->instead = lower_alloc(L, value_type(L->f, v), "the next value of a carry");
+            sink->moved = true;
+            put_result(L, v, sink->instead);
+        }
+    }
+    for (uint32_t r = 0; r < L->f->n_results; r++) {
+        struct sink *sink = &L->sinks[r];
+        val v = L->f->results[r];
+        if (!sink->unused && !sink->scalar && !L->info[v].root && sink->overwrites != HOP_NONE && !sink->moved) put_result(L, v, sink->array);
+        struct type t = type_get(L->S->m, value_type(L->f, v));
+        for (uint32_t d = 0; d < t.rank; d++) sink->dims[d] = lower_dim(L, t.dims[d]);
+    }
+}
+
+static void run_steps(struct lower *L)
+{
+    nest_analyse(L);
+    for (uint32_t i = 0; i < L->steps.len; i++) {
+        struct step s = L->steps.data[i];
+        if (s.kind == STEP_NEST) nest_emit(L, L->nest_list.data[s.index]);
+        else if (s.kind == STEP_SCALAR) emit_scalar(L, s.index);
+        else {
+            const struct node *n = fn_node(L->f, s.index);
+            if (product_is_gemm(L, n)) product_gemm(L, n);
+            else if (node_row(n)->lower->kind == LOWER_BLOCK) node_row(n)->lower->block(L, L->f, n);
+            else bind_size(L, n);
+        }
+    }
+    finish_results(L);
+}
+
+static struct lower *lower_new(struct shared *S, struct lower *outer, const struct fn *f, struct sink *sinks)
+{
+    struct arena *arena = &S->p->arena;
+    struct lower *L = ARENA_ZNEW(arena, struct lower, 1);
+    *L = (struct lower){ .S = S, .arena = arena, .outer = outer, .f = f, .sinks = sinks };
+    L->symbols = ARENA_NEW(arena, lpv, f->n_symbols);
+    L->entry_dims = ARENA_NEW(arena, dim, f->n_symbols);
+    for (uint32_t i = 0; i < f->n_symbols; i++) L->symbols[i] = LPV_NONE, L->entry_dims[i] = HOP_NONE;
+    L->slots = ARENA_ZNEW(arena, struct slot, f->n_values);
+    L->info = ARENA_ZNEW(arena, struct value_info, f->n_values);
+    return L;
+}
+
+/* Scalars are read once where the function begins. */
+static void param_slot(struct lower *L, uint32_t i, struct slot s)
+{
+    if (s.kind == SLOT_ARRAY && !type_get(L->S->m, value_type(L->f, i)).rank) s = (struct slot){ .kind = SLOT_SCALAR, .scalar = lp_load(L->S->p, s.array.buffer, s.array.at) };
+    L->slots[i] = s;
+}
+
+void lower_body(struct lower *L, const struct fn *f, const struct node *n, uint32_t r, const struct feed *params, struct sink *results)
+{
+    const struct region *region = node_region(f, n, r);
+    const struct fn *g = module_fn(L->S->m, region->fn);
+    struct lower *B = lower_new(L->S, L, g, results);
+    for (uint32_t i = 0; i < region->n_dims; i++) {
+        B->symbols[i] = lower_dim(L, region->dims[i]);
+        B->entry_dims[i] = entry_dim(L, region->dims[i]);
+    }
+    for (uint32_t i = 0; i < g->n_params; i++) {
+        const struct feed *in = &params[i];
+        if (in->kind == FEED_SCALAR) param_slot(B, i, (struct slot){ .kind = SLOT_SCALAR, .scalar = in->scalar });
+        else if (in->kind == FEED_ARRAY) param_slot(B, i, (struct slot){ .kind = SLOT_ARRAY, .array = in->array });
+        else if (!type_get(L->S->m, value_type(g, i)).rank) { /* a scalar, or a slice that is one */
+            lpv idx[1] = { in->lead };
+            param_slot(B, i, (struct slot){ .kind = SLOT_SCALAR, .scalar = lower_elem(L, in->value, idx) });
+        } else {
+            struct slot *s = &L->slots[in->value];
+            if (s->kind == SLOT_ARRAY) {
+                struct array a = s->array;
+                if (in->lead != LPV_NONE) a.at = lower_offset(B, a, in->lead, value_type(g, i));
+                B->slots[i] = (struct slot){ .kind = SLOT_ARRAY, .array = a };
+            } else
+                B->slots[i] = (struct slot){ .kind = SLOT_OUTER, .outer = L, .outer_value = in->value, .lead = in->lead };
+        }
+    }
+    run_steps(B);
+}
+
+struct lp *lower_function(struct module *m, uint32_t fn, const struct compile_options *o)
+{
+    const struct fn *f = module_fn(m, fn);
+    struct lp *p = lp_new(m, f, o->passes.strict);
+    hop_cleanup_push(lp_free, p);
+    struct shared S = { .p = p, .m = m, .o = o };
+    struct sink *sinks = ARENA_ZNEW(&p->arena, struct sink, f->n_results);
+    struct lower *L = lower_new(&S, NULL, f, sinks);
+    for (uint32_t i = 0; i < f->n_outer_symbols; i++) {
+        L->symbols[i] = lp_symbol(p, i);
+        L->entry_dims[i] = dim_symbol(m, i);
+    }
+    for (uint32_t i = 0; i < f->n_params; i++) {
+        dim count = type_elements(m, value_type(f, i));
+        struct lp_buffer b = { .kind = BUF_ARG, .dtype = type_get(m, value_type(f, i)).dtype, .index = i, .count = count, .name = arena_printf(&p->arena, "arg%u", i), .why = "argument" };
+        b.static_count = dim_is_const(m, count) ? dim_const_value(m, count) : -1;
+        param_slot(L, i, (struct slot){ .kind = SLOT_ARRAY, .array = { lp_buffer(p, b), lp_index(p, 0) } });
+    }
+    for (uint32_t r = 0; r < f->n_results; r++) {
+        type_id t = value_type(f, f->results[r]);
+        struct type type = type_get(m, t);
+        bool known = true;
+        for (uint32_t i = 0; i < type.rank; i++) known &= entry_dim(L, type.dims[i]) != HOP_NONE;
+        struct lp_buffer b = { .kind = known ? BUF_RESULT : BUF_DYN, .dtype = type.dtype, .index = r, .static_count = -1, .name = arena_printf(&p->arena, "res%u", r), .why = "result" };
+        if (known) {
+            b.count = type_elements(m, t);
+            if (dim_is_const(m, b.count)) b.static_count = dim_const_value(m, b.count);
+        }
+        sinks[r] = (struct sink){ .array = { lp_buffer(p, b), lp_index(p, 0) }, .overwrites = HOP_NONE, .instead = { HOP_NONE, LPV_NONE } };
+    }
+    run_steps(L);
+    for (uint32_t s = f->n_outer_symbols; s < f->n_symbols; s++)
+        if (L->symbols[s] != LPV_NONE) lp_add_call(p, (struct lp_call){ .kind = CALL_SETDIM, .target = s, .value = L->symbols[s] });
+    hop_cleanup_pop(p);
+    return p;
+}

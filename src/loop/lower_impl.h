@@ -1,0 +1,126 @@
+/* The state of lowering, shared by lower.c (values, bodies), nest.c (what is stored, which nests) and product.c (BLAS). */
+#ifndef HOP_LOWER_IMPL_H
+#define HOP_LOWER_IMPL_H
+
+#include "loop/lower.h"
+#include "runtime/exe.h"
+
+enum slot_kind {
+    SLOT_INLINE, /* expanded from its definition wherever it is read */
+    SLOT_SCALAR, /* rank 0: a value at hand */
+    SLOT_ARRAY,  /* in memory */
+    SLOT_OUTER   /* a value of the function around, at a leading index or whole */
+};
+struct slot {
+    uint8_t kind;
+    bool row; /* the array holds one row: only the last index counts */
+    lpv scalar;
+    struct array array;
+    struct lower *outer;
+    val outer_value;
+    lpv lead;
+};
+
+enum item_class {
+    ITEM_POINT,  /* pointwise: an element per point of outer × inner */
+    ITEM_COLUMN, /* a fold per point of outer × inner, folded one after the other */
+    ITEM_ROW,    /* a fold along inner: a scalar per point of outer */
+    ITEM_SCALAR, /* pointwise over outer: one value per row */
+    ITEM_ALONE   /* a fold with loops of its own */
+};
+struct target { /* where an item is stored besides staying at hand */
+    struct array array;
+    struct sink *sink; /* decided late: in place or instead */
+};
+struct read { /* what an item reads */
+    val v;
+    uint8_t relation; /* enum relation */
+};
+enum relation { REL_SAME, REL_ROW, REL_ROWVEC, REL_OTHER };
+
+struct item {
+    val v;
+    uint32_t node;
+    uint8_t class;
+    uint32_t phase;
+    bool memory;   /* needs to be stored */
+    bool row_temp; /* stored only for later phases of its own row */
+    const char *why;
+    vec(struct target) targets;
+    vec(struct read) reads;
+    lpv held;      /* its value at the point being emitted, LPV_NONE */
+    uint32_t local; /* accumulator */
+};
+struct nest {
+    uint32_t n_outer;
+    dim outer[MAX_RANK];
+    dim inner; /* HOP_NONE: ITEM_ALONE */
+    vec(struct item) items;
+    bool flat; /* all dims run as one */
+};
+enum step_kind { STEP_NEST, STEP_BLOCK, STEP_SCALAR };
+struct step {
+    uint8_t kind;
+    uint32_t index; /* nest, node, or value */
+};
+
+struct value_info {
+    uint32_t uses;       /* by nodes and results */
+    uint32_t cost;       /* operations to compute an element in place */
+    bool root;           /* gets an item of its own */
+    bool many;           /* somebody reads its elements many times */
+    uint32_t nest, item; /* when root; nest HOP_NONE before it is placed */
+    const char *why;
+};
+
+struct shared {
+    struct lp *p;
+    struct module *m;
+    const struct compile_options *o;
+    uint32_t loop_depth; /* sequential loops around */
+    uint32_t parallel_depth;
+};
+
+struct probe { /* a dry run that records reads instead of emitting */
+    struct lp *scratch;
+    lpv vars[MAX_RANK + 1];
+    uint32_t n_vars;
+    struct item *item;
+};
+
+struct lower {
+    struct shared *S;
+    struct arena *arena;
+    struct lower *outer;
+    const struct fn *f;
+    lpv *symbols;    /* value of each symbol */
+    dim *entry_dims; /* the same over the entry function's symbols, HOP_NONE when only known while running */
+    struct slot *slots;
+    struct value_info *info;
+    vec(struct nest *) nest_list;
+    vec(struct step) steps;
+    struct nest *open;
+    struct probe *probe;
+    /* while a nest is emitted */
+    struct nest *emitting;
+    uint32_t phase;
+    lpv vars[MAX_RANK + 1];
+    struct sink *sinks; /* one per result of f */
+};
+
+/* nest.c */
+void nest_analyse(struct lower *L);
+void nest_emit(struct lower *L, struct nest *nest);
+bool nest_is_block(struct lower *L, const struct node *n);
+/* product.c */
+bool product_is_gemm(struct lower *L, const struct node *n);
+bool product_rows(struct lower *L, const struct node *n); /* default mode: fold along rows of its operands */
+void product_gemm(struct lower *L, const struct node *n);
+bool product_operand_direct(struct lower *L, const struct node *n, uint32_t k); /* gemm can read operand k through a permute */
+
+/* lower.c */
+static inline struct lp *lower_p(struct lower *L) { return L->probe ? L->probe->scratch : L->S->p; }
+void lower_room(struct lower *L, struct array a, type_id t); /* a buffer sized while running has room for t */
+bool lower_in_loop(const struct lower *L);
+
+#endif

@@ -1,0 +1,257 @@
+/* Holds a loop program against its own rules: values are made before they are used and where they are visible, dtypes agree, nothing writes to
+ * arguments and constants, no index lies outside its buffer for certain, no two iterations of a parallel loop write the same element for certain.
+ * A violation is a bug of the lowering and is thrown as such. */
+#include "loop/lp_walk.h"
+
+struct checker {
+    const struct lp *p;
+    struct arena arena;
+    bool *known;                  /* per value: visible here */
+    const struct lp_stmt **loops; /* per loop: its statement, while inside or after it */
+    lpv *vars;                    /* per loop: its variable, LPV_NONE when nobody asked for it */
+    const struct lp_stmt *vector; /* the vector loop around, if any */
+    const struct lp_stmt *parallel;
+    const struct lp_stmt *now;
+    bool dead;                    /* under a condition that never holds: only the structure is checked */
+};
+
+static _Noreturn void fail(const struct checker *c, const char *format, ...)
+{
+    static const char *const kinds[] = { "let", "store", "set", "accum", "for", "while", "if", "call" };
+    char text[256];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    hop_throw(HOP_INTERNAL, "loop program: %s of %u: %s%s%s", kinds[c->now->kind], c->now->kind == LP_LET || c->now->kind == LP_STORE ? c->now->value : c->now->target, text,
+              c->now->note ? "; in " : "", c->now->note ? c->now->note : "");
+}
+
+static void use(void *ctx, lpv v)
+{
+    const struct checker *c = ctx;
+    if (v >= c->p->instrs.len) fail(c, "reads value %u, which does not exist", v);
+    uint8_t op = c->p->instrs.data[v].op;
+    if (op != LP_CONST && op != LP_SYMBOL && !c->known[v]) fail(c, "reads value %u, which is not visible here", v);
+    if (op == LP_SYMBOL && (uint64_t)c->p->instrs.data[v].imm >= c->p->entry->n_symbols) fail(c, "reads symbol %lld", (long long)c->p->instrs.data[v].imm);
+}
+
+static void want(const struct checker *c, lpv v, enum dtype t, const char *what)
+{
+    if (v == LPV_NONE) return;
+    if (lp_dtype(c->p, v) != t) fail(c, "%s is %s, not %s", what, dtype_info[lp_dtype(c->p, v)].name, dtype_info[t].name);
+}
+
+static void check_index(const struct checker *c, uint32_t buffer, lpv index)
+{
+    if (buffer >= c->p->buffers.len) fail(c, "names buffer %u, which does not exist", buffer);
+    const struct lp_buffer *b = &c->p->buffers.data[buffer];
+    if (index == LPV_NONE) return;
+    want(c, index, DT_I64, "an index");
+    int64_t lo, hi;
+    lp_range(c->p, index, &lo, &hi);
+    if (!c->dead && b->kind != BUF_DYN && b->static_count > 0 && (lo >= b->static_count || hi < 0))
+        fail(c, "index %lld..%lld of %s, which has %lld elements", (long long)lo, (long long)hi, b->name ? b->name : "a buffer", (long long)b->static_count);
+}
+
+/* Does v change with the variable of loop `loop`, its own inner loops' bounds included? Unknown counts as yes. */
+static bool follows(const struct checker *c, lpv v, uint32_t loop)
+{
+    if (v == LPV_NONE) return false;
+    const struct lp_instr *i = &c->p->instrs.data[v];
+    if (i->op == LP_VAR) return (uint64_t)i->imm == loop || (c->loops[i->imm] && follows(c, c->loops[i->imm]->lo, loop));
+    if (i->op == LP_CONST || i->op == LP_SYMBOL) return false;
+    if (i->op == LP_READ || i->op == LP_LOAD || i->op == LP_FOLD) return true;
+    const lpv operands[3] = { i->a, i->b, i->c };
+    for (uint32_t k = 0; k < lp_arity((enum lp_op)i->op); k++)
+        if (follows(c, operands[k], loop)) return true;
+    return false;
+}
+
+static void touch(void *ctx, uint32_t buffer, lpv index, bool writes)
+{
+    const struct checker *c = ctx;
+    check_index(c, buffer, index);
+    const struct lp_buffer *b = &c->p->buffers.data[buffer];
+    if (!writes) return;
+    if (b->kind == BUF_ARG || b->kind == BUF_CONST) fail(c, "writes to %s, which is %s", b->name ? b->name : "a buffer", b->kind == BUF_ARG ? "an argument" : "a constant");
+    if (c->parallel && b->kind != BUF_LOCAL && c->now->kind == LP_STORE && !follows(c, index, c->parallel->target))
+        fail(c, "every iteration of a parallel loop writes the same element of %s", b->name ? b->name : "a buffer");
+}
+
+static void check_instr(const struct checker *c, lpv v)
+{
+    const struct lp_instr *i = &c->p->instrs.data[v];
+    enum dtype t = (enum dtype)i->dtype;
+    enum lp_op op = (enum lp_op)i->op;
+    bool real = dtype_is_float(t);
+    switch (op) {
+    case LP_CONST: case LP_SYMBOL: case LP_VAR: fail(c, "a leaf is computed");
+    case LP_READ: case LP_FOLD: {
+        if ((uint64_t)i->imm >= c->p->locals.len) fail(c, "reads local %lld, which does not exist", (long long)i->imm);
+        const struct lp_local *l = &c->p->locals.data[i->imm];
+        if (l->dtype != t) fail(c, "reads %s local as %s", dtype_info[l->dtype].name, dtype_info[t].name);
+        if (op == LP_FOLD && l->kind != LOCAL_LANES) fail(c, "folds a local without lanes");
+        if (op == LP_FOLD && c->vector) fail(c, "folds lanes inside a vector loop");
+        return;
+    }
+    case LP_LOAD:
+        if (c->p->buffers.data[i->imm].dtype != t) fail(c, "loads %s from a buffer of %s", dtype_info[t].name, dtype_info[c->p->buffers.data[i->imm].dtype].name);
+        return;
+    case LP_SQRT: case LP_FLOOR:
+        if (!real) fail(c, "works on %s", dtype_info[t].name);
+        want(c, i->a, t, "its operand");
+        return;
+    case LP_NEG: case LP_ABS: case LP_NOT: want(c, i->a, t, "its operand"); return;
+    case LP_CAST: return;
+    case LP_BITCAST:
+        if (dtype_info[lp_dtype(c->p, i->a)].size != dtype_info[t].size) fail(c, "reinterprets another size");
+        return;
+    case LP_FMA:
+        if (!real) fail(c, "works on %s", dtype_info[t].name);
+        want(c, i->a, t, "its first operand");
+        want(c, i->b, t, "its second operand");
+        want(c, i->c, t, "its third operand");
+        return;
+    case LP_SELECT:
+        want(c, i->a, DT_BOOL, "its condition");
+        want(c, i->b, t, "its second operand");
+        want(c, i->c, t, "its third operand");
+        return;
+    default: break;
+    }
+    if (op >= LP_EQ && op <= LP_GE) {
+        if (t != DT_BOOL) fail(c, "a comparison gives %s", dtype_info[t].name);
+        want(c, i->b, lp_dtype(c->p, i->a), "its second operand");
+        return;
+    }
+    if ((op == LP_FLOORDIV || op == LP_MOD) && t != DT_I64) fail(c, "works on %s", dtype_info[t].name);
+    if (op >= LP_AND && op <= LP_SAR && real) fail(c, "works on %s", dtype_info[t].name);
+    want(c, i->a, t, "its first operand");
+    want(c, i->b, t, "its second operand");
+}
+
+static void check_call(const struct checker *c, const struct lp_call *call)
+{
+    if (c->vector) fail(c, "is inside a vector loop");
+    switch ((enum lp_call_kind)call->kind) {
+    case CALL_CHECK: want(c, call->value, DT_BOOL, "its condition"); break;
+    case CALL_PRINT: want(c, call->mask, DT_BOOL, "its mask"); break;
+    case CALL_SETDIM:
+        want(c, call->value, DT_I64, "the size");
+        if (call->target >= c->p->entry->n_symbols) fail(c, "sets symbol %u, which does not exist", call->target);
+        break;
+    case CALL_COPY:
+        if (c->p->buffers.data[call->target].dtype != c->p->buffers.data[call->source].dtype) fail(c, "copies between dtypes");
+        break;
+    case CALL_GEMM:
+        if (!dtype_is_float((enum dtype)call->gemm.dtype)) fail(c, "is a product of %s", dtype_info[call->gemm.dtype].name);
+        break;
+    case CALL_RESERVE:
+        if (c->p->buffers.data[call->target].kind != BUF_DYN) fail(c, "reserves room in a buffer that does not grow");
+        break;
+    default: break;
+    }
+}
+
+static void check_block(struct checker *c, const struct lp_block *block, const struct lp_stmt *loop);
+
+static void check_for(struct checker *c, const struct lp_stmt *s)
+{
+    want(c, s->lo, DT_I64, "its start");
+    want(c, s->hi, DT_I64, "its end");
+    want(c, s->step, DT_I64, "its step");
+    if (s->target >= c->p->loops.len) fail(c, "has a variable that does not exist");
+    if (s->mode == FOR_VECTOR && c->vector) fail(c, "is a vector loop inside a vector loop");
+    if (s->mode == FOR_PARALLEL && c->vector) fail(c, "is a parallel loop inside a vector loop");
+    const struct lp_stmt *vector = c->vector, *parallel = c->parallel;
+    bool dead = c->dead;
+    int64_t lo, hi, unused;
+    lp_range(c->p, s->lo, &lo, &unused);
+    lp_range(c->p, s->hi, &unused, &hi);
+    c->dead |= hi <= lo;
+    if (s->mode == FOR_VECTOR) c->vector = s;
+    if (s->mode == FOR_PARALLEL && !parallel) c->parallel = s;
+    c->loops[s->target] = s;
+    check_block(c, s->body, s);
+    c->vector = vector;
+    c->parallel = parallel;
+    c->dead = dead;
+}
+
+static void check_if(struct checker *c, const struct lp_stmt *s)
+{
+    int64_t k = 0;
+    bool dead = c->dead, constant = lp_is_const(c->p, s->value, &k);
+    want(c, s->value, DT_BOOL, "its condition");
+    c->dead = dead || (constant && !k);
+    check_block(c, s->body, NULL);
+    c->dead = dead || (constant && k);
+    check_block(c, s->other, NULL);
+    c->dead = dead;
+}
+
+static void check_target(const struct checker *c, const struct lp_stmt *s)
+{
+    if (s->target >= c->p->locals.len) fail(c, "local %u does not exist", s->target);
+    const struct lp_local *l = &c->p->locals.data[s->target];
+    want(c, s->value, (enum dtype)l->dtype, "the value");
+    if (l->kind == LOCAL_LANES && s->kind == LP_ACCUM && !c->vector) fail(c, "adds to lanes outside a vector loop");
+    if (l->kind == LOCAL_LANES && s->kind == LP_SET && c->vector) fail(c, "sets lanes inside a vector loop");
+}
+
+static void check_stmt(struct checker *c, const struct lp_stmt *s, const struct lp_block *block)
+{
+    c->now = s;
+    if (s->kind != LP_WHILE) lp_stmt_uses(c->p, s, use, c);
+    lp_stmt_buffers(c->p, s, touch, c);
+    switch ((enum lp_stmt_kind)s->kind) {
+    case LP_LET:
+        if (c->known[s->value]) fail(c, "is computed twice");
+        if (c->p->instrs.data[s->value].depth != block->depth) fail(c, "stands at depth %u, not %u", block->depth, c->p->instrs.data[s->value].depth);
+        check_instr(c, s->value);
+        c->known[s->value] = true;
+        break;
+    case LP_STORE: want(c, s->value, (enum dtype)c->p->buffers.data[s->target].dtype, "the value"); break;
+    case LP_SET: case LP_ACCUM: check_target(c, s); break;
+    case LP_FOR: check_for(c, s); break;
+    case LP_WHILE:
+        check_block(c, s->body, s);
+        check_block(c, s->other, NULL);
+        break;
+    case LP_IF: check_if(c, s); break;
+    case LP_CALL: check_call(c, s->call); break;
+    }
+}
+
+/* `loop`: the FOR whose variable is visible inside, or the WHILE whose predicate this block computes. */
+static void check_block(struct checker *c, const struct lp_block *block, const struct lp_stmt *loop)
+{
+    if (!block) return;
+    lpv var = loop && loop->kind == LP_FOR ? c->vars[loop->target] : LPV_NONE;
+    if (var != LPV_NONE) c->known[var] = true;
+    for (uint32_t i = 0; i < block->stmts.len; i++) check_stmt(c, &block->stmts.data[i], block);
+    if (loop && loop->kind == LP_WHILE) {
+        c->now = loop;
+        use(c, loop->value);
+        want(c, loop->value, DT_BOOL, "its condition");
+    }
+    for (uint32_t i = 0; i < block->stmts.len; i++)
+        if (block->stmts.data[i].kind == LP_LET) c->known[block->stmts.data[i].value] = false;
+    if (var != LPV_NONE) c->known[var] = false;
+}
+
+void lp_check(const struct lp *p)
+{
+    struct checker c = { .p = p };
+    hop_cleanup_push(arena_free, &c.arena);
+    c.known = ARENA_ZNEW(&c.arena, bool, p->instrs.len);
+    c.loops = ARENA_ZNEW(&c.arena, const struct lp_stmt *, p->loops.len);
+    c.vars = ARENA_NEW(&c.arena, lpv, p->loops.len);
+    for (uint32_t i = 0; i < p->loops.len; i++) c.vars[i] = LPV_NONE;
+    for (lpv v = 0; v < p->instrs.len; v++)
+        if (p->instrs.data[v].op == LP_VAR) c.vars[p->instrs.data[v].imm] = v;
+    check_block(&c, p->root, NULL);
+    hop_cleanup_pop(&c.arena);
+    arena_free(&c.arena);
+}

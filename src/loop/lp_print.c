@@ -1,0 +1,400 @@
+/* Loop programs as pseudo-C, for people: buffers with their kinds and why they exist, then the statements. A pure value that is used once in its own
+ * block is written where it is used; everything else has a name. */
+#include "loop/lp_walk.h"
+
+#include <math.h>
+
+struct printer {
+    const struct lp *p;
+    struct arena arena;
+    struct text *out;
+    uint32_t *uses;                  /* per value */
+    const struct lp_block **used_in; /* per value: the block of its only use */
+    bool *in_place;                  /* per value: written where it is used */
+    const struct lp_block *block;    /* being counted */
+};
+
+static const char *const op_text[LP_OP_COUNT] = {
+    [LP_NEG] = "-",   [LP_ABS] = "abs",  [LP_SQRT] = "sqrt", [LP_FLOOR] = "floor", [LP_NOT] = "!",    [LP_ADD] = "+",        [LP_SUB] = "-",
+    [LP_MUL] = "*",   [LP_DIV] = "/",    [LP_REM] = "rem",   [LP_MIN] = "min",     [LP_MAX] = "max",  [LP_AND] = "&",        [LP_OR] = "|",
+    [LP_XOR] = "^",   [LP_SHL] = "<<",   [LP_SHR] = ">>>",   [LP_SAR] = ">>",      [LP_FLOORDIV] = "//", [LP_MOD] = "%",     [LP_EQ] = "==",
+    [LP_NE] = "!=",   [LP_LT] = "<",     [LP_LE] = "<=",     [LP_GT] = ">",        [LP_GE] = ">=",    [LP_FMA] = "fma",      [LP_SELECT] = "?",
+};
+static const char *const fold_text[] = { [FOLD_SUM] = "sum", [FOLD_MAX] = "max", [FOLD_MIN] = "min", [FOLD_AND] = "and", [FOLD_OR] = "or" };
+static const char *const buffer_kind_text[] = { [BUF_ARG] = "argument", [BUF_RESULT] = "result", [BUF_CONST] = "constant", [BUF_TEMP] = "temporary",
+                                                [BUF_LOCAL] = "local", [BUF_DYN] = "growing" };
+
+static void put_value(struct printer *w, lpv v);
+
+/* ---- names ---- */
+
+static void put_buffer(struct printer *w, uint32_t b)
+{
+    const char *name = w->p->buffers.data[b].name;
+    if (name && *name) text_add(w->out, "%s", name);
+    else text_add(w->out, "b%u", b);
+}
+
+static void put_local(struct printer *w, uint32_t l)
+{
+    const char *name = w->p->locals.data[l].name;
+    text_add(w->out, "%s%u", name && *name ? name : "l", l);
+}
+
+static void put_var(struct printer *w, uint32_t loop)
+{
+    static const char letters[] = "ijkmnpqrst";
+    if (loop < sizeof letters - 1) text_add(w->out, "%c", letters[loop]);
+    else text_add(w->out, "i%u", loop);
+}
+
+static void put_const(struct printer *w, const struct lp_instr *i)
+{
+    uint32_t low = (uint32_t)i->bits;
+    float f;
+    double d;
+    memcpy(&f, &low, sizeof f);
+    memcpy(&d, &i->bits, sizeof d);
+    switch ((enum dtype)i->dtype) {
+    case DT_BOOL: text_str(w->out, i->bits ? "true" : "false"); break;
+    case DT_I32: text_add(w->out, "%d", (int32_t)low); break;
+    case DT_U32: text_add(w->out, "%uu", low); break;
+    case DT_I64: text_add(w->out, "%lld", (long long)i->imm); break;
+    case DT_F32: text_add(w->out, "%.9gf", (double)f); break;
+    default: text_add(w->out, "%.17g", d); break;
+    }
+}
+
+/* ---- expressions ---- */
+
+static void put_operands(struct printer *w, const struct lp_instr *i, uint32_t n)
+{
+    const lpv operands[3] = { i->a, i->b, i->c };
+    text_str(w->out, "(");
+    for (uint32_t k = 0; k < n; k++) {
+        if (k) text_str(w->out, ", ");
+        put_value(w, operands[k]);
+    }
+    text_str(w->out, ")");
+}
+
+static void put_element(struct printer *w, uint32_t buffer, lpv index)
+{
+    put_buffer(w, buffer);
+    text_str(w->out, "[");
+    put_value(w, index);
+    text_str(w->out, "]");
+}
+
+static void put_instr(struct printer *w, lpv v)
+{
+    const struct lp_instr *i = &w->p->instrs.data[v];
+    enum lp_op op = (enum lp_op)i->op;
+    switch (op) {
+    case LP_CONST: put_const(w, i); return;
+    case LP_SYMBOL: {
+        const char *name = (uint64_t)i->imm < w->p->entry->n_symbols ? module_text(w->p->m, w->p->entry->symbols[i->imm].name) : "";
+        if (*name) text_str(w->out, name);
+        else text_add(w->out, "$%lld", (long long)i->imm);
+        return;
+    }
+    case LP_VAR: put_var(w, (uint32_t)i->imm); return;
+    case LP_READ: put_local(w, (uint32_t)i->imm); return;
+    case LP_LOAD: put_element(w, (uint32_t)i->imm, i->a); return;
+    case LP_FOLD:
+        text_add(w->out, "fold_%s(", fold_text[i->b]);
+        put_local(w, (uint32_t)i->imm);
+        text_str(w->out, ")");
+        return;
+    case LP_CAST: case LP_BITCAST:
+        text_add(w->out, "%s%s", op == LP_CAST ? "" : "bits_", dtype_info[i->dtype].name);
+        put_operands(w, i, 1);
+        return;
+    case LP_SELECT:
+        text_str(w->out, "(");
+        put_value(w, i->a);
+        text_str(w->out, " ? ");
+        put_value(w, i->b);
+        text_str(w->out, " : ");
+        put_value(w, i->c);
+        text_str(w->out, ")");
+        return;
+    default: break;
+    }
+    uint32_t n = lp_arity(op);
+    const char *text = op_text[op];
+    bool word = *text >= 'a' && *text <= 'z';
+    if (word || n == 1) {
+        text_str(w->out, text);
+        put_operands(w, i, n);
+        return;
+    }
+    text_str(w->out, "(");
+    put_value(w, i->a);
+    text_add(w->out, " %s ", text);
+    put_value(w, i->b);
+    text_str(w->out, ")");
+}
+
+static void put_value(struct printer *w, lpv v)
+{
+    if (v == LPV_NONE) text_str(w->out, "none");
+    else if (v >= w->p->instrs.len) text_add(w->out, "v%u?", v);
+    else if (w->p->instrs.data[v].op <= LP_VAR || w->in_place[v]) put_instr(w, v);
+    else text_add(w->out, "v%u", v);
+}
+
+/* ---- calls ---- */
+
+static void put_shown(struct printer *w, const struct lp_call *c)
+{
+    for (uint32_t k = 0; k < c->n_operands; k++) {
+        const struct lp_operand *o = &c->operands[k];
+        text_str(w->out, ", ");
+        if (o->buffer == HOP_NONE) put_value(w, o->value);
+        else put_element(w, o->buffer, o->index);
+        for (uint32_t d = 0; d < o->rank; d++) {
+            text_str(w->out, d ? " x " : ": ");
+            put_value(w, o->dims[d]);
+        }
+    }
+}
+
+static void put_call(struct printer *w, const struct lp_call *c)
+{
+    struct text *out = w->out;
+    switch ((enum lp_call_kind)c->kind) {
+    case CALL_GEMM:
+        put_element(w, c->gemm.c, c->gemm.c_at);
+        text_str(out, c->gemm.accumulate ? " += gemm(" : " = gemm(");
+        put_element(w, c->gemm.a, c->gemm.a_at);
+        text_str(out, c->gemm.ta ? "', " : ", ");
+        put_element(w, c->gemm.b, c->gemm.b_at);
+        text_str(out, c->gemm.tb ? "', m = " : ", m = ");
+        put_value(w, c->gemm.m);
+        text_str(out, ", n = ");
+        put_value(w, c->gemm.n);
+        text_str(out, ", k = ");
+        put_value(w, c->gemm.k);
+        text_str(out, ", rows ");
+        put_value(w, c->gemm.lda);
+        text_str(out, ", ");
+        put_value(w, c->gemm.ldb);
+        text_str(out, ", ");
+        put_value(w, c->gemm.ldc);
+        text_str(out, ")");
+        return;
+    case CALL_CHECK:
+        text_str(out, "check(");
+        put_value(w, c->value);
+        text_add(out, ", \"%s\"", module_text(w->p->m, c->text));
+        put_shown(w, c);
+        break;
+    case CALL_PRINT:
+        if (c->mask != LPV_NONE) {
+            text_str(out, "if (");
+            put_value(w, c->mask);
+            text_str(out, ") ");
+        }
+        text_add(out, "print(\"%s\"", module_text(w->p->m, c->text));
+        put_shown(w, c);
+        break;
+    case CALL_RESERVE:
+        text_str(out, "reserve(");
+        put_element(w, c->target, c->index);
+        break;
+    case CALL_SETDIM:
+        text_add(out, "%s = (", module_text(w->p->m, w->p->entry->symbols[c->target].name));
+        put_value(w, c->value);
+        break;
+    case CALL_COPY: case CALL_ZERO:
+        text_str(out, c->kind == CALL_COPY ? "copy(" : "zero(");
+        put_element(w, c->target, c->lo);
+        if (c->kind == CALL_COPY) {
+            text_str(out, ", ");
+            put_element(w, c->source, c->index);
+        }
+        text_str(out, ", ");
+        put_value(w, c->count);
+        break;
+    }
+    text_str(out, ")");
+}
+
+/* ---- statements ---- */
+
+static void put_block(struct printer *w, const struct lp_block *block, uint32_t indent);
+
+static void put_indent(struct printer *w, uint32_t indent) { text_add(w->out, "%*s", (int)(2 * indent), ""); }
+
+static void put_for(struct printer *w, const struct lp_stmt *s, uint32_t indent)
+{
+    static const char *const modes[] = { [FOR_SERIAL] = "", [FOR_VECTOR] = " vector", [FOR_PARALLEL] = " parallel" };
+    int64_t step = 1;
+    text_str(w->out, "for (");
+    put_var(w, s->target);
+    text_str(w->out, " = ");
+    put_value(w, s->lo);
+    text_str(w->out, "; ");
+    put_var(w, s->target);
+    text_str(w->out, " < ");
+    put_value(w, s->hi);
+    text_str(w->out, "; ");
+    put_var(w, s->target);
+    if (s->step == LPV_NONE || (lp_is_const(w->p, s->step, &step) && step == 1)) text_str(w->out, "++");
+    else {
+        text_str(w->out, " += ");
+        put_value(w, s->step);
+    }
+    text_add(w->out, ")%s", modes[s->mode]);
+    if (s->unroll > 1) text_add(w->out, " unroll %u", s->unroll);
+    text_str(w->out, " {\n");
+    put_block(w, s->body, indent + 1);
+    put_indent(w, indent);
+    text_str(w->out, "}\n");
+}
+
+static void put_if(struct printer *w, const struct lp_stmt *s, uint32_t indent)
+{
+    text_str(w->out, "if (");
+    put_value(w, s->value);
+    text_str(w->out, ") {\n");
+    put_block(w, s->body, indent + 1);
+    put_indent(w, indent);
+    if (s->other && s->other->stmts.len) {
+        text_str(w->out, "} else {\n");
+        put_block(w, s->other, indent + 1);
+        put_indent(w, indent);
+    }
+    text_str(w->out, "}\n");
+}
+
+static void put_while(struct printer *w, const struct lp_stmt *s, uint32_t indent)
+{
+    text_str(w->out, "loop {\n");
+    put_block(w, s->body, indent + 1);
+    put_indent(w, indent + 1);
+    text_str(w->out, "if (!");
+    put_value(w, s->value);
+    text_str(w->out, ") break;\n");
+    put_block(w, s->other, indent + 1);
+    put_indent(w, indent);
+    text_str(w->out, "}\n");
+}
+
+static void put_assign(struct printer *w, const struct lp_stmt *s)
+{
+    if (s->kind == LP_STORE) put_element(w, s->target, s->index);
+    else put_local(w, s->target);
+    if (s->kind == LP_ACCUM && s->mode != FOLD_SUM) {
+        text_add(w->out, " = %s(", fold_text[s->mode]);
+        put_local(w, s->target);
+        text_str(w->out, ", ");
+        put_value(w, s->value);
+        text_str(w->out, ")");
+    } else {
+        text_str(w->out, s->kind == LP_ACCUM ? " += " : " = ");
+        put_value(w, s->value);
+    }
+}
+
+static void put_block(struct printer *w, const struct lp_block *block, uint32_t indent)
+{
+    for (uint32_t i = 0; block && i < block->stmts.len; i++) {
+        const struct lp_stmt *s = &block->stmts.data[i];
+        if (s->kind == LP_LET && w->in_place[s->value]) continue;
+        if (s->note) {
+            put_indent(w, indent);
+            text_add(w->out, "/* %s */\n", s->note);
+        }
+        put_indent(w, indent);
+        switch ((enum lp_stmt_kind)s->kind) {
+        case LP_FOR: put_for(w, s, indent); continue;
+        case LP_WHILE: put_while(w, s, indent); continue;
+        case LP_IF: put_if(w, s, indent); continue;
+        case LP_LET:
+            text_add(w->out, "%s v%u = ", dtype_info[lp_dtype(w->p, s->value)].name, s->value);
+            put_instr(w, s->value);
+            break;
+        case LP_CALL: put_call(w, s->call); break;
+        default: put_assign(w, s); break;
+        }
+        text_str(w->out, ";\n");
+    }
+}
+
+/* ---- the whole ---- */
+
+static void count_use(void *ctx, lpv v)
+{
+    struct printer *w = ctx;
+    if (v >= w->p->instrs.len) return;
+    w->uses[v]++;
+    w->used_in[v] = w->block;
+}
+
+static void count_uses(struct printer *w, const struct lp_block *block)
+{
+    for (uint32_t i = 0; block && i < block->stmts.len; i++) {
+        const struct lp_stmt *s = &block->stmts.data[i];
+        w->block = block;
+        lp_stmt_uses(w->p, s, count_use, w);
+        if (s->kind == LP_WHILE) w->used_in[s->value] = s->body;
+        count_uses(w, s->body);
+        count_uses(w, s->other);
+    }
+}
+
+static void choose_in_place(struct printer *w, const struct lp_block *block)
+{
+    for (uint32_t i = 0; block && i < block->stmts.len; i++) {
+        const struct lp_stmt *s = &block->stmts.data[i];
+        if (s->kind == LP_LET && s->value < w->p->instrs.len)
+            w->in_place[s->value] = w->p->instrs.data[s->value].op > LP_FOLD && w->uses[s->value] == 1 && w->used_in[s->value] == block;
+        choose_in_place(w, s->body);
+        choose_in_place(w, s->other);
+    }
+}
+
+static void put_buffers(struct printer *w)
+{
+    for (uint32_t i = 0; i < w->p->buffers.len; i++) {
+        const struct lp_buffer *b = &w->p->buffers.data[i];
+        text_add(w->out, "%s ", dtype_info[b->dtype].name);
+        put_buffer(w, i);
+        text_str(w->out, "[");
+        if (b->static_count >= 0) text_add(w->out, "%lld", (long long)b->static_count);
+        else if (b->kind != BUF_DYN) dim_print(w->p->m, w->p->entry->symbols, b->count, w->out);
+        text_add(w->out, "];  /* %s", buffer_kind_text[b->kind]);
+        if (b->kind <= BUF_CONST || (b->kind == BUF_DYN && b->index != HOP_NONE)) text_add(w->out, " %u", b->index);
+        if (b->kind == BUF_TEMP && b->last) {
+            if (w->p->arena_static) text_add(w->out, " at %lld", (long long)b->offset);
+            else text_add(w->out, " in slot %u", b->slot);
+        }
+        if (b->why) text_add(w->out, ": %s", b->why);
+        text_str(w->out, " */\n");
+    }
+    for (uint32_t i = 0; i < w->p->locals.len; i++) {
+        const struct lp_local *l = &w->p->locals.data[i];
+        text_add(w->out, "%s%s ", dtype_info[l->dtype].name, l->kind == LOCAL_LANES ? " lanes" : "");
+        put_local(w, i);
+        text_str(w->out, ";\n");
+    }
+}
+
+void lp_print(const struct lp *p, struct text *out)
+{
+    struct printer w = { .p = p, .out = out };
+    hop_cleanup_push(arena_free, &w.arena);
+    w.uses = ARENA_ZNEW(&w.arena, uint32_t, p->instrs.len);
+    w.used_in = ARENA_ZNEW(&w.arena, const struct lp_block *, p->instrs.len);
+    w.in_place = ARENA_ZNEW(&w.arena, bool, p->instrs.len);
+    count_uses(&w, p->root);
+    choose_in_place(&w, p->root);
+    put_buffers(&w);
+    text_str(out, "{\n");
+    put_block(&w, p->root, 1);
+    text_str(out, "}\n");
+    hop_cleanup_pop(&w.arena);
+    arena_free(&w.arena);
+}

@@ -1,0 +1,668 @@
+/* Lowering, the part about nests: which values are stored, which of them share loops, and how a nest is written. A dry run of each stored
+ * value's expression tells how it reads the others; values that read each other at the same point, or along the same row, share a nest. */
+#include "loop/lower_impl.h"
+
+/* The numbers behind what is stored (operations an element costs to compute in place; a load counts 1). */
+enum {
+    COST_OF_EXPENSIVE = 16, /* a transcendental, a division, a gather */
+    STORE_SHARED = 16,      /* several readers: stored from this cost on */
+    STORE_MANY = 5,         /* read many times (operand of a product, broadcast): stored from this cost on */
+    STORE_ALWAYS = 400,     /* bounds the size of one expression */
+    NEST_ITEMS = 24,        /* stored values in one nest */
+    PARALLEL_WORK = 200000, /* operations below which threads do not pay */
+    PARALLEL_BLOCK = 8192   /* elements of a flat nest that one piece holds */
+};
+
+static const struct op_lower *lower_of(const struct node *n)
+{
+    const struct op_lower *row = node_row(n)->lower;
+    if (!row) hop_throw(HOP_UNAVAILABLE, "%s: no way to compile it", node_row(n)->name);
+    return row;
+}
+
+static struct type type_of(struct lower *L, val v) { return type_get(L->S->m, value_type(L->f, v)); }
+
+static bool binds_symbol(struct lower *L, uint32_t node)
+{
+    for (uint32_t s = L->f->n_outer_symbols; s < L->f->n_symbols; s++)
+        if (L->f->symbols[s].index == node) return true;
+    return false;
+}
+
+bool nest_is_block(struct lower *L, const struct node *n) { return lower_of(n)->kind == LOWER_BLOCK || product_is_gemm(L, n); }
+
+/* ---- what is stored ---- */
+
+static uint8_t operand_use(struct lower *L, const struct node *n, uint32_t i)
+{
+    const struct op_lower *row = lower_of(n);
+    if (row->kind == LOWER_BLOCK && row->operand_use) return row->operand_use(L->f, n, i);
+    if (row->kind == LOWER_REDUCE && product_operand_direct(L, n, i)) return USE_ONCE; /* the permute in between is read through */
+    return USE_ARRAY;
+}
+
+static void count_uses(struct lower *L)
+{
+    const struct fn *f = L->f;
+    for (uint32_t i = 0; i < f->n_values; i++) L->info[i] = (struct value_info){ .nest = HOP_NONE, .item = HOP_NONE };
+    for (uint32_t r = 0; r < f->n_results; r++)
+        if (!L->sinks[r].unused) {
+            struct value_info *info = &L->info[f->results[r]];
+            info->uses++;
+            if (type_of(L, f->results[r]).rank && !info->why) info->why = "result";
+        }
+    for (uint32_t i = f->n_nodes; i-- > 0;) {
+        const struct node *n = fn_node(f, i);
+        const struct op_lower *row = lower_of(n);
+        bool block = nest_is_block(L, n), many = false;
+        for (uint32_t k = 0; k < n->n_results; k++) many |= L->info[n->results + k].many;
+        if (row->kind == LOWER_REDUCE) many = row->product != NULL;
+        if (row->kind == LOWER_POINTWISE && row->access >= ACCESS_REPEAT) many = true;
+        for (uint32_t k = 0; k < n->n_operands; k++) {
+            struct value_info *info = &L->info[node_operands(f, n)[k]];
+            info->uses++;
+            if (!block) info->many |= many;
+            else {
+                uint8_t use = operand_use(L, n, k);
+                if (use == USE_ARRAY && !info->why) info->why = arena_printf(L->arena, "operand of %s", node_row(n)->name);
+                info->many |= use == USE_MANY;
+            }
+        }
+    }
+}
+
+static const char *store_reason(const struct value_info *info, const struct op_lower *row)
+{
+    if (row->kind == LOWER_REDUCE) return info->why ? info->why : "reduction";
+    if (info->why) return info->why;
+    if (info->cost >= STORE_ALWAYS) return "a long expression";
+    if (info->many && info->cost >= STORE_MANY) return "read many times";
+    if (info->uses > 1 && info->cost >= STORE_SHARED) return "expensive, several readers";
+    return NULL;
+}
+
+static void choose_roots(struct lower *L)
+{
+    const struct fn *f = L->f;
+    static const uint32_t own[] = { [COST_FREE] = 0, [COST_CHEAP] = 1, [COST_EXPENSIVE] = COST_OF_EXPENSIVE };
+    for (uint32_t p = 0; p < f->n_params; p++) L->info[p].cost = 1;
+    for (uint32_t i = 0; i < f->n_nodes; i++) {
+        const struct node *n = fn_node(f, i);
+        const struct op_lower *row = lower_of(n);
+        uint32_t cost = own[row->cost];
+        for (uint32_t k = 0; k < n->n_operands; k++) {
+            val o = node_operands(f, n)[k];
+            cost += L->info[o].root || f->values[o].node == NODE_NONE || nest_is_block(L, fn_node(f, f->values[o].node)) ? 1 : L->info[o].cost;
+        }
+        for (uint32_t k = 0; k < n->n_results; k++) {
+            struct value_info *info = &L->info[n->results + k];
+            info->cost = HOP_MIN(cost, 1u << 20);
+            if (nest_is_block(L, n)) continue;
+            const char *why = store_reason(info, row);
+            if (row->kind == LOWER_POINTWISE && !type_of(L, n->results + k).rank) why = NULL; /* scalars are at hand */
+            if (!why || !info->uses) continue;
+            info->root = true;
+            info->why = why;
+        }
+    }
+}
+
+/* ---- dry runs ---- */
+
+static bool folds_rows(struct lower *L, const struct node *n)
+{
+    const struct op_lower *row = lower_of(n);
+    return row->product ? product_rows(L, n) : row->row_fold && row->row_fold(L->S->m, L->f, n);
+}
+
+/* Expands the item's expression in a scratch program and records what it reads. Loops are left open: the program is thrown away. */
+static void probe_item(struct lower *L, struct item *item)
+{
+    struct probe probe = { .item = item };
+    const struct node *n = item->node == NODE_NONE ? NULL : fn_node(L->f, item->node);
+    probe.scratch = lp_new(L->S->m, L->f, true);
+    hop_cleanup_push(lp_free, probe.scratch);
+    L->probe = &probe;
+    struct type t = type_of(L, item->v);
+    struct lp *p = probe.scratch;
+    lpv folded[MAX_RANK];
+    dim extents[MAX_RANK];
+    uint32_t n_folded = 0;
+    for (uint32_t i = 0; i < t.rank; i++) probe.vars[i] = lp_for_begin(p, lp_index(p, 0), lower_dim(L, t.dims[i]), lp_index(p, 1), FOR_SERIAL);
+    probe.n_vars = t.rank;
+    bool reduce = n && !nest_is_block(L, n) && lower_of(n)->kind == LOWER_REDUCE;
+    if (reduce) {
+        n_folded = lower_of(n)->reduced(L->S->m, L->f, n, extents);
+        for (uint32_t i = 0; i < n_folded; i++) folded[i] = lp_for_begin(p, lp_index(p, 0), lower_dim(L, extents[i]), lp_index(p, 1), FOR_SERIAL);
+        if (item->class == ITEM_ROW) probe.vars[probe.n_vars++] = folded[0];
+        lower_of(n)->reduce_elem(L, L->f, n, probe.vars, folded);
+    } else if (n && lower_of(n)->kind == LOWER_POINTWISE && !nest_is_block(L, n))
+        lower_of(n)->elem(L, L->f, n, item->v - n->results, probe.vars);
+    L->probe = NULL;
+    hop_cleanup_pop(probe.scratch);
+    lp_free(probe.scratch);
+}
+
+/* Roots that expanding v in place reads must be in memory. */
+static void mark_inline_reads(struct lower *L, val v)
+{
+    if (L->f->values[v].node == NODE_NONE) return;
+    if (L->info[v].root) {
+        if (L->info[v].nest != HOP_NONE) L->nest_list.data[L->info[v].nest]->items.data[L->info[v].item].memory = true;
+        return;
+    }
+    const struct node *n = fn_node(L->f, L->f->values[v].node);
+    if (nest_is_block(L, n) || lower_of(n)->kind != LOWER_POINTWISE) return;
+    for (uint32_t k = 0; k < n->n_operands; k++) mark_inline_reads(L, node_operands(L->f, n)[k]);
+}
+
+/* ---- nests ---- */
+
+static void close_nest(struct lower *L)
+{
+    if (!L->open) return;
+    vec_push(L->arena, &L->steps, (struct step){ STEP_NEST, L->nest_list.len - 1 });
+    L->open = NULL;
+}
+
+static struct item new_item(struct lower *L, val v, struct nest *key)
+{
+    uint32_t node = L->f->values[v].node;
+    const struct node *n = fn_node(L->f, node);
+    const struct op_lower *row = lower_of(n);
+    struct type t = type_of(L, v);
+    dim extents[MAX_RANK];
+    struct item item = { .v = v, .node = node, .why = L->info[v].why, .held = LPV_NONE, .local = HOP_NONE };
+    memset(key, 0, sizeof *key);
+    key->inner = HOP_NONE;
+    key->n_outer = t.rank;
+    if (t.rank) memcpy(key->outer, t.dims, t.rank * sizeof *t.dims);
+    if (row->kind == LOWER_REDUCE && folds_rows(L, n)) {
+        uint32_t n_folded = row->reduced(L->S->m, L->f, n, extents);
+        item.class = n_folded == 1 ? ITEM_ROW : ITEM_ALONE;
+        if (n_folded == 1) key->inner = extents[0];
+    } else if (!t.rank)
+        item.class = ITEM_ALONE;
+    else {
+        item.class = row->kind == LOWER_REDUCE ? ITEM_COLUMN : ITEM_POINT;
+        key->inner = t.dims[--key->n_outer];
+    }
+    return item;
+}
+
+static bool same_key(const struct nest *a, const struct nest *b)
+{
+    return a->n_outer == b->n_outer && a->inner == b->inner && (!a->n_outer || !memcmp(a->outer, b->outer, a->n_outer * sizeof *a->outer));
+}
+
+/* May the item join the open nest, and in which phase? */
+static bool joins(struct lower *L, struct item *item)
+{
+    uint32_t open = L->nest_list.len - 1;
+    item->phase = 0;
+    for (uint32_t i = 0; i < item->reads.len; i++) {
+        struct read r = item->reads.data[i];
+        const struct value_info *info = &L->info[r.v];
+        if (!info->root || info->nest != open) continue;
+        const struct item *w = &L->open->items.data[info->item];
+        bool per_row = item->class == ITEM_SCALAR;
+        uint8_t row_relation = per_row ? REL_SAME : REL_ROW;
+        uint32_t phase;
+        if (w->class == ITEM_ROW && r.relation == row_relation) phase = w->phase + 1;
+        else if (w->class == ITEM_SCALAR && r.relation == row_relation) phase = w->phase;
+        else if ((w->class == ITEM_POINT || w->class == ITEM_COLUMN) && !per_row && r.relation == REL_SAME) phase = w->phase;
+        else if ((w->class == ITEM_POINT || w->class == ITEM_COLUMN) && !per_row && r.relation == REL_ROWVEC) phase = w->phase + 1;
+        else return false;
+        item->phase = HOP_MAX(item->phase, phase);
+    }
+    return true;
+}
+
+static bool reads_open_row(struct lower *L, const struct item *item)
+{
+    for (uint32_t i = 0; i < item->reads.len; i++) {
+        const struct value_info *info = &L->info[item->reads.data[i].v];
+        if (info->root && info->nest == L->nest_list.len - 1) {
+            uint8_t class = L->open->items.data[info->item].class;
+            if (class == ITEM_ROW || class == ITEM_SCALAR) return true;
+        }
+    }
+    return false;
+}
+
+static bool same_outer(const struct nest *open, struct type t)
+{
+    return t.rank && open->n_outer == t.rank && !memcmp(open->outer, t.dims, t.rank * sizeof *t.dims);
+}
+
+static void add_item(struct lower *L, struct item item)
+{
+    L->info[item.v].nest = L->nest_list.len - 1;
+    L->info[item.v].item = L->open->items.len;
+    vec_push(L->arena, &L->open->items, item);
+}
+
+static void place_root(struct lower *L, val v)
+{
+    struct nest key;
+    struct item item = new_item(L, v, &key);
+    bool fuse = pass_on(&L->S->o->passes, PASS_fuse) && L->open && L->open->items.len < NEST_ITEMS && L->open->inner != HOP_NONE;
+    if (fuse && item.class == ITEM_POINT && same_outer(L->open, type_of(L, v))) { /* one value per row? */
+        struct item per_row = item;
+        per_row.class = ITEM_SCALAR;
+        probe_item(L, &per_row);
+        if (reads_open_row(L, &per_row) && joins(L, &per_row)) {
+            add_item(L, per_row);
+            return;
+        }
+    }
+    probe_item(L, &item);
+    if (fuse && same_key(L->open, &key) && joins(L, &item)) {
+        add_item(L, item);
+        return;
+    }
+    close_nest(L);
+    item.phase = 0;
+    L->open = ARENA_NEW(L->arena, struct nest, 1);
+    *L->open = key;
+    vec_push(L->arena, &L->nest_list, L->open);
+    add_item(L, item);
+    if (key.inner == HOP_NONE) close_nest(L);
+}
+
+static bool needs_open(struct lower *L, val v)
+{
+    if (!L->open || L->f->values[v].node == NODE_NONE) return false;
+    if (L->info[v].root) return L->info[v].nest == L->nest_list.len - 1;
+    const struct node *n = fn_node(L->f, L->f->values[v].node);
+    if (nest_is_block(L, n) || lower_of(n)->kind != LOWER_POINTWISE || L->slots[v].kind != SLOT_INLINE) return false;
+    for (uint32_t k = 0; k < n->n_operands; k++)
+        if (needs_open(L, node_operands(L->f, n)[k])) return true;
+    return false;
+}
+
+static void schedule(struct lower *L)
+{
+    const struct fn *f = L->f;
+    for (uint32_t i = 0; i < f->n_nodes; i++) {
+        const struct node *n = fn_node(f, i);
+        if (nest_is_block(L, n) || binds_symbol(L, i)) {
+            close_nest(L);
+            vec_push(L->arena, &L->steps, (struct step){ STEP_BLOCK, i });
+            for (uint32_t k = 0; k < n->n_operands; k++) mark_inline_reads(L, node_operands(f, n)[k]);
+            if (nest_is_block(L, n)) continue;
+        }
+        for (uint32_t k = 0; k < n->n_results; k++) {
+            val v = n->results + k;
+            if (L->info[v].root) place_root(L, v);
+            else if (!type_of(L, v).rank && L->info[v].uses && L->info[v].cost) {
+                for (uint32_t o = 0; o < n->n_operands; o++) {
+                    if (needs_open(L, node_operands(f, n)[o])) close_nest(L);
+                    mark_inline_reads(L, node_operands(f, n)[o]);
+                }
+                vec_push(L->arena, &L->steps, (struct step){ STEP_SCALAR, v });
+            }
+        }
+    }
+    close_nest(L);
+}
+
+/* ---- memory of stored values ---- */
+
+static void choose_memory(struct lower *L)
+{
+    for (uint32_t k = 0; k < L->nest_list.len; k++) {
+        struct nest *nest = L->nest_list.data[k];
+        for (uint32_t i = 0; i < nest->items.len; i++)
+            for (uint32_t r = 0; r < nest->items.data[i].reads.len; r++) {
+                const struct value_info *info = &L->info[nest->items.data[i].reads.data[r].v];
+                if (!info->root || info->nest == HOP_NONE) continue;
+                struct item *w = &L->nest_list.data[info->nest]->items.data[info->item];
+                if (info->nest != k) w->memory = true;
+                else if (w->phase != nest->items.data[i].phase && (w->class == ITEM_POINT || w->class == ITEM_COLUMN)) w->row_temp = true;
+            }
+    }
+}
+
+/* Can the result be written over parameter `param` where its nest stands? All reads of the parameter must come before the store. */
+static bool may_overwrite(struct lower *L, uint32_t param, const struct value_info *info)
+{
+    const struct item *writer = &L->nest_list.data[info->nest]->items.data[info->item];
+    bool written = false;
+    for (uint32_t r = 0; r < L->f->n_results; r++)
+        if (L->f->results[r] == param && !L->sinks[r].unused) return false;
+    if (writer->class != ITEM_POINT && writer->class != ITEM_COLUMN) return false;
+    for (uint32_t s = 0; s < L->steps.len; s++) {
+        struct step step = L->steps.data[s];
+        if (step.kind == STEP_NEST && step.index == info->nest) {
+            const struct nest *nest = L->nest_list.data[step.index];
+            for (uint32_t i = 0; i < nest->items.len; i++)
+                for (uint32_t r = 0; r < nest->items.data[i].reads.len; r++) {
+                    struct read read = nest->items.data[i].reads.data[r];
+                    if (read.v != param) continue;
+                    if (read.relation != REL_SAME || i > info->item || nest->items.data[i].phase > writer->phase) return false;
+                }
+            written = true;
+        } else if (written && step.kind == STEP_NEST) {
+            const struct nest *nest = L->nest_list.data[step.index];
+            for (uint32_t i = 0; i < nest->items.len; i++)
+                for (uint32_t r = 0; r < nest->items.data[i].reads.len; r++)
+                    if (nest->items.data[i].reads.data[r].v == param) return false;
+        } else if (written) { /* blocks and scalars: does the parameter reach them? */
+            uint32_t node = step.kind == STEP_BLOCK ? step.index : L->f->values[step.index].node;
+            const struct node *n = fn_node(L->f, node);
+            for (uint32_t k = 0; k < n->n_operands; k++) {
+                struct item reader = { .v = node_operands(L->f, n)[k], .held = LPV_NONE };
+                if (reader.v == param) return false;
+                reader.node = L->f->values[reader.v].node;
+                if (reader.node == NODE_NONE || L->info[reader.v].root) continue;
+                reader.class = ITEM_POINT;
+                probe_item(L, &reader);
+                for (uint32_t r = 0; r < reader.reads.len; r++)
+                    if (reader.reads.data[r].v == param) return false;
+            }
+        }
+    }
+    return true;
+}
+
+static void choose_targets(struct lower *L)
+{
+    for (uint32_t r = 0; r < L->f->n_results; r++) {
+        struct sink *sink = &L->sinks[r];
+        const struct value_info *info = &L->info[L->f->results[r]];
+        if (sink->unused || sink->scalar || !info->root) continue;
+        struct item *item = &L->nest_list.data[info->nest]->items.data[info->item];
+        struct target target = { .array = sink->array };
+        if (sink->overwrites != HOP_NONE && !(pass_on(&L->S->o->passes, PASS_inplace) && may_overwrite(L, sink->overwrites, info))) {
+            sink->moved = true;
+            target.sink = sink;
+        }
+        vec_push(L->arena, &item->targets, target);
+    }
+}
+
+void nest_analyse(struct lower *L)
+{
+    count_uses(L);
+    choose_roots(L);
+    schedule(L);
+    choose_memory(L);
+    choose_targets(L);
+}
+
+/* ---- writing a nest ---- */
+
+static lpv identity_of(struct lp *p, enum lp_fold fold, enum dtype t)
+{
+    static const int64_t least[DT_COUNT] = { [DT_I32] = INT32_MIN, [DT_I64] = INT64_MIN }, most[DT_COUNT] = { [DT_I32] = INT32_MAX, [DT_I64] = INT64_MAX, [DT_U32] = UINT32_MAX };
+    switch (fold) {
+    case FOLD_SUM: return lp_int(p, t, 0);
+    case FOLD_AND: return t == DT_BOOL ? lp_int(p, t, 1) : lp_int(p, t, -1);
+    case FOLD_OR: return lp_int(p, t, 0);
+    case FOLD_MAX: return t == DT_BOOL ? lp_int(p, t, 0) : dtype_is_float(t) ? lp_real(p, t, -1.0 / 0.0) : lp_int(p, t, least[t]);
+    default: return t == DT_BOOL ? lp_int(p, t, 1) : dtype_is_float(t) ? lp_real(p, t, 1.0 / 0.0) : lp_int(p, t, most[t]);
+    }
+}
+
+static lpv fold_pair(struct lp *p, enum lp_fold fold, lpv a, lpv b)
+{
+    static const uint8_t ops[] = { [FOLD_SUM] = LP_ADD, [FOLD_MAX] = LP_MAX, [FOLD_MIN] = LP_MIN, [FOLD_AND] = LP_AND, [FOLD_OR] = LP_OR };
+    return lp_bin(p, (enum lp_op)ops[fold], a, b);
+}
+
+static enum dtype item_dtype(struct lower *L, const struct item *item) { return (enum dtype)type_of(L, item->v).dtype; }
+
+/* Folds one after the other. In default mode two accumulators hide the latency of the additions. */
+static lpv fold_column(struct lower *L, const struct item *item, const lpv *idx)
+{
+    struct lp *p = L->S->p;
+    const struct node *n = fn_node(L->f, item->node);
+    const struct op_lower *row = lower_of(n);
+    enum dtype t = item_dtype(L, item);
+    enum lp_fold fold = (enum lp_fold)row->fold;
+    dim extents[MAX_RANK];
+    lpv folded[MAX_RANK];
+    int64_t last = 0;
+    uint32_t n_folded = row->reduced(L->S->m, L->f, n, extents);
+    bool two = !p->strict && n_folded && dim_is_const(L->S->m, extents[n_folded - 1]) && (last = dim_const_value(L->S->m, extents[n_folded - 1])) >= 8 && last % 2 == 0;
+    if (!n_folded) return fold_pair(p, fold, identity_of(p, fold, t), row->reduce_elem(L, L->f, n, idx, folded));
+    uint32_t acc = lp_local(p, t, LOCAL_SCALAR, "acc"), odd = two ? lp_local(p, t, LOCAL_SCALAR, "odd") : HOP_NONE;
+    lp_set(p, acc, identity_of(p, fold, t));
+    if (two) lp_set(p, odd, identity_of(p, fold, t));
+    for (uint32_t i = 0; i < n_folded; i++)
+        folded[i] = lp_for_begin(p, lp_index(p, 0), lower_dim(L, extents[i]), lp_index(p, two && i + 1 == n_folded ? 2 : 1), FOR_SERIAL);
+    lpv x = row->reduce_elem(L, L->f, n, idx, folded);
+    lp_set(p, acc, fold_pair(p, fold, lp_read(p, acc), x));
+    if (two) {
+        folded[n_folded - 1] = lp_bin(p, LP_ADD, folded[n_folded - 1], lp_index(p, 1));
+        x = row->reduce_elem(L, L->f, n, idx, folded);
+        lp_set(p, odd, fold_pair(p, fold, lp_read(p, odd), x));
+    }
+    for (uint32_t i = n_folded; i-- > 0;) {
+        struct lp_stmt *s = lp_for_end(p);
+        if (i + 1 == n_folded && two && last % 4 == 0) s->unroll = last % 8 == 0 ? 4 : 2;
+    }
+    lpv r = lp_read(p, acc);
+    return two ? fold_pair(p, fold, r, lp_read(p, odd)) : r;
+}
+
+/* Folds along rows over lanes, with loops of its own. */
+static lpv fold_lanes_alone(struct lower *L, const struct item *item, const lpv *idx)
+{
+    struct lp *p = L->S->p;
+    const struct node *n = fn_node(L->f, item->node);
+    const struct op_lower *row = lower_of(n);
+    enum dtype t = item_dtype(L, item);
+    enum lp_fold fold = (enum lp_fold)row->fold;
+    dim extents[MAX_RANK];
+    lpv folded[MAX_RANK];
+    uint32_t n_folded = row->reduced(L->S->m, L->f, n, extents), lanes = lp_local(p, t, LOCAL_LANES, "lanes");
+    lp_set(p, lanes, identity_of(p, fold, t));
+    for (uint32_t i = 0; i < n_folded; i++)
+        folded[i] = lp_for_begin(p, lp_index(p, 0), lower_dim(L, extents[i]), lp_index(p, 1), i + 1 == n_folded ? FOR_VECTOR : FOR_SERIAL);
+    lp_accum(p, lanes, fold, row->reduce_elem(L, L->f, n, idx, folded));
+    for (uint32_t i = 0; i < n_folded; i++) lp_for_end(p);
+    return lp_fold_lanes(p, lanes, fold);
+}
+
+static void store_item(struct lower *L, struct item *item, const lpv *idx)
+{
+    struct lp *p = L->S->p;
+    type_id t = value_type(L->f, item->v);
+    struct slot *slot = &L->slots[item->v];
+    if (slot->kind == SLOT_ARRAY && slot->row) lp_store(p, slot->array.buffer, idx[type_get(L->S->m, t).rank - 1], item->held);
+    bool stored = slot->kind != SLOT_ARRAY || slot->row;
+    lpv flat = stored && !item->targets.len ? LPV_NONE : lower_flatten(L, t, idx);
+    if (!stored) lp_store(p, slot->array.buffer, lp_bin(p, LP_ADD, slot->array.at, flat), item->held);
+    for (uint32_t k = 0; k < item->targets.len; k++) {
+        struct array a = item->targets.data[k].array;
+        if (!stored && a.buffer == slot->array.buffer && a.at == slot->array.at) continue;
+        lp_store(p, a.buffer, lp_bin(p, LP_ADD, a.at, flat), item->held);
+    }
+}
+
+static const char *nest_note(struct lower *L, const struct nest *nest)
+{
+    struct text t = { .arena = &L->S->p->arena };
+    for (uint32_t i = 0; i < nest->items.len && i < 6; i++) text_add(&t, "%s%s", i ? ", " : "", node_row(fn_node(L->f, nest->items.data[i].node))->name);
+    if (nest->items.len > 6) text_str(&t, ", …");
+    return t.data;
+}
+
+static bool all_same_point(struct lower *L, const struct nest *nest)
+{
+    for (uint32_t i = 0; i < nest->items.len; i++) {
+        if (nest->items.data[i].class != ITEM_POINT) return false;
+        for (uint32_t r = 0; r < nest->items.data[i].reads.len; r++) {
+            struct read read = nest->items.data[i].reads.data[r];
+            if (read.relation != REL_SAME && type_of(L, read.v).rank) return false;
+        }
+    }
+    return true;
+}
+
+static uint64_t nest_work(struct lower *L, const struct nest *nest) /* operations; sizes that are not static count as large */
+{
+    struct module *m = L->S->m;
+    uint64_t work = 0, points = 1;
+    for (uint32_t i = 0; i <= nest->n_outer; i++) {
+        dim d = i < nest->n_outer ? nest->outer[i] : nest->inner;
+        if (d == HOP_NONE) continue;
+        uint64_t size = dim_is_const(m, d) ? (uint64_t)dim_const_value(m, d) : 4096;
+        if (size > UINT32_MAX || points > UINT32_MAX) return UINT64_MAX / 4;
+        points *= size;
+    }
+    for (uint32_t i = 0; i < nest->items.len; i++) work += L->info[nest->items.data[i].v].cost + 1;
+    return points > UINT64_MAX / 4 / (work + 1) ? UINT64_MAX / 4 : points * work;
+}
+
+/* Gives every item the memory it needs before the loops begin. */
+static void prepare_memory(struct lower *L, struct nest *nest, bool parallel)
+{
+    struct lp *p = L->S->p;
+    for (uint32_t i = 0; i < nest->items.len; i++) {
+        struct item *item = &nest->items.data[i];
+        type_id t = value_type(L->f, item->v);
+        for (uint32_t k = 0; k < item->targets.len; k++) {
+            struct target *target = &item->targets.data[k];
+            if (target->sink) {
+                if (target->sink->instead.buffer == HOP_NONE) target->sink->instead = lower_alloc(L, t, "the next value of a carry");
+                target->array = target->sink->instead;
+            } else
+                lower_room(L, target->array, t);
+        }
+        bool scalar = !type_get(L->S->m, t).rank;
+        if (scalar || (!item->memory && !item->row_temp && !item->targets.len)) continue;
+        struct array where;
+        struct type type = type_get(L->S->m, t);
+        if (item->targets.len) where = item->targets.data[0].array;
+        else if (!item->memory && !parallel && !nest->flat && type.rank && dim_is_const(L->S->m, type.dims[type.rank - 1])) {
+            where = lower_alloc(L, type_intern(L->S->m, (enum dtype)type.dtype, 1, &type.dims[type.rank - 1]), "a row for later phases");
+            L->slots[item->v] = (struct slot){ .kind = SLOT_ARRAY, .row = true, .array = where };
+            continue;
+        } else {
+            where = lower_alloc(L, t, item->why);
+        }
+        L->slots[item->v] = (struct slot){ .kind = SLOT_ARRAY, .array = where };
+    }
+    (void)p;
+}
+
+static void emit_point(struct lower *L, struct item *item)
+{
+    struct lp *p = L->S->p;
+    const struct node *n = fn_node(L->f, item->node);
+    const struct op_lower *row = lower_of(n);
+    switch (item->class) {
+    case ITEM_POINT:
+    case ITEM_SCALAR: item->held = row->elem(L, L->f, n, item->v - n->results, L->vars); break;
+    case ITEM_COLUMN: item->held = fold_column(L, item, L->vars); break;
+    default: /* ITEM_ROW */
+        lp_accum(p, item->local, (enum lp_fold)row->fold, row->reduce_elem(L, L->f, n, L->vars, &L->vars[L->emitting->n_outer]));
+        return;
+    }
+    store_item(L, item, L->vars);
+}
+
+static void emit_phase(struct lower *L, struct nest *nest, uint32_t phase, lpv lo, lpv hi)
+{
+    struct lp *p = L->S->p;
+    bool any = false;
+    for (uint32_t i = 0; i < nest->items.len; i++) {
+        struct item *item = &nest->items.data[i];
+        if (item->phase != phase) continue;
+        if (item->class == ITEM_SCALAR) emit_point(L, item);
+        else any = true;
+        if (item->class == ITEM_ROW) {
+            item->local = lp_local(p, item_dtype(L, item), LOCAL_LANES, "lanes");
+            lp_set(p, item->local, identity_of(p, (enum lp_fold)lower_of(fn_node(L->f, item->node))->fold, item_dtype(L, item)));
+        }
+    }
+    if (!any) return;
+    lpv j = lp_for_begin(p, lo, hi, lp_index(p, 1), FOR_VECTOR);
+    if (nest->flat) {
+        type_id t = value_type(L->f, nest->items.data[0].v);
+        lower_unflatten(L, t, j, L->vars);
+    } else
+        L->vars[nest->n_outer] = j;
+    for (uint32_t i = 0; i < nest->items.len; i++)
+        if (nest->items.data[i].phase == phase && nest->items.data[i].class != ITEM_SCALAR) emit_point(L, &nest->items.data[i]);
+    lp_for_end(p)->note = nest_note(L, nest);
+    for (uint32_t i = 0; i < nest->items.len; i++) {
+        struct item *item = &nest->items.data[i];
+        if (item->phase != phase) continue;
+        if (item->class == ITEM_POINT || item->class == ITEM_COLUMN) item->held = LPV_NONE; /* a later phase reads memory */
+        if (item->class != ITEM_ROW) continue;
+        item->held = lp_fold_lanes(p, item->local, (enum lp_fold)lower_of(fn_node(L->f, item->node))->fold);
+        if (type_of(L, item->v).rank) store_item(L, item, L->vars);
+    }
+}
+
+static void emit_phases(struct lower *L, struct nest *nest, lpv lo, lpv hi)
+{
+    uint32_t last = 0;
+    for (uint32_t i = 0; i < nest->items.len; i++) last = HOP_MAX(last, nest->items.data[i].phase);
+    for (uint32_t phase = 0; phase <= last; phase++) emit_phase(L, nest, phase, lo, hi);
+}
+
+static void emit_alone(struct lower *L, struct nest *nest)
+{
+    struct item *item = &nest->items.data[0];
+    item->held = folds_rows(L, fn_node(L->f, item->node)) ? fold_lanes_alone(L, item, L->vars) : fold_column(L, item, L->vars);
+    if (nest->n_outer) store_item(L, item, L->vars);
+}
+
+/* Scalars that the nest leaves behind. */
+static void finish_scalars(struct lower *L, struct nest *nest)
+{
+    for (uint32_t i = 0; i < nest->items.len; i++) {
+        struct item *item = &nest->items.data[i];
+        if (!type_of(L, item->v).rank) {
+            L->slots[item->v] = (struct slot){ .kind = SLOT_SCALAR, .scalar = item->held };
+            for (uint32_t k = 0; k < item->targets.len; k++) lp_store(L->S->p, item->targets.data[k].array.buffer, item->targets.data[k].array.at, item->held);
+        }
+        item->held = LPV_NONE;
+    }
+}
+
+static bool has_class(const struct nest *nest, uint8_t class)
+{
+    for (uint32_t i = 0; i < nest->items.len; i++)
+        if (nest->items.data[i].class == class) return true;
+    return false;
+}
+
+void nest_emit(struct lower *L, struct nest *nest)
+{
+    struct lp *p = L->S->p;
+    bool large = nest_work(L, nest) >= PARALLEL_WORK;
+    bool parallel = large && pass_on(&L->S->o->passes, PASS_parallel) && !L->S->loop_depth && !L->S->parallel_depth;
+    nest->flat = nest->n_outer && nest->inner != HOP_NONE && all_same_point(L, nest);
+    bool rows = !nest->flat && nest->n_outer;
+    if (parallel && !rows && (nest->inner == HOP_NONE || has_class(nest, ITEM_ROW))) parallel = false; /* one fold: its order is fixed */
+    prepare_memory(L, nest, parallel);
+    L->emitting = nest;
+    p->n_nests++;
+    lpv zero = lp_index(p, 0), one = lp_index(p, 1);
+    if (rows)
+        for (uint32_t i = 0; i < nest->n_outer; i++) L->vars[i] = lp_for_begin(p, zero, lower_dim(L, nest->outer[i]), one, parallel && !i ? FOR_PARALLEL : FOR_SERIAL);
+    if (nest->inner == HOP_NONE) emit_alone(L, nest);
+    else {
+        lpv size = lower_dim(L, nest->inner);
+        for (uint32_t i = 0; nest->flat && i < nest->n_outer; i++) size = lp_bin(p, LP_MUL, size, lower_dim(L, nest->outer[i]));
+        if (parallel && !rows) {
+            lpv block = lp_index(p, PARALLEL_BLOCK);
+            lpv pieces = lp_bin(p, LP_FLOORDIV, lp_bin(p, LP_ADD, size, lp_index(p, PARALLEL_BLOCK - 1)), block);
+            lpv piece = lp_for_begin(p, zero, pieces, one, FOR_PARALLEL);
+            lpv lo = lp_bin(p, LP_MUL, piece, block);
+            emit_phases(L, nest, lo, lp_bin(p, LP_MIN, size, lp_bin(p, LP_ADD, lo, block)));
+            lp_for_end(p);
+        } else
+            emit_phases(L, nest, zero, size);
+    }
+    if (rows)
+        for (uint32_t i = 0; i < nest->n_outer; i++) lp_for_end(p);
+    L->emitting = NULL;
+    finish_scalars(L, nest);
+}

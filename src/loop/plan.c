@@ -1,0 +1,221 @@
+/* Places temporaries. A loop program comes in; every BUF_TEMP gets its live interval in statement order and a place: an offset in one arena when all
+ * sizes are static (largest first, best fit), otherwise a slot that buffers with disjoint intervals share and that is as large as the largest of them. */
+#include "loop/lp_walk.h"
+
+enum { PLACE_ALIGN = 64 };
+
+/* A loop or a branch around a statement. */
+struct scope {
+    uint32_t first, last; /* statement numbers */
+    const struct lp_stmt *stmt;
+    struct scope *outer;
+    uint32_t depth; /* number of scopes from the root to this one, itself included */
+};
+struct access {
+    uint32_t at;
+    struct scope *scope;
+    lpv index;
+    bool writes;
+    struct access *next; /* of the same buffer, in statement order */
+};
+struct planner {
+    struct lp *p;
+    struct arena arena;
+    uint32_t now;
+    struct scope *scope;
+    struct access **head, **tail; /* per buffer */
+};
+
+/* ---- collecting ---- */
+
+static void touch(void *ctx, uint32_t buffer, lpv index, bool writes)
+{
+    struct planner *k = ctx;
+    if (k->p->buffers.data[buffer].kind != BUF_TEMP) return;
+    struct access *a = ARENA_ZNEW(&k->arena, struct access, 1);
+    *a = (struct access){ k->now, k->scope, index, writes, NULL };
+    if (k->tail[buffer]) k->tail[buffer]->next = a;
+    else k->head[buffer] = a;
+    k->tail[buffer] = a;
+}
+
+static void collect(struct planner *k, const struct lp_block *block)
+{
+    for (uint32_t i = 0; block && i < block->stmts.len; i++) {
+        const struct lp_stmt *s = &block->stmts.data[i];
+        k->now++;
+        lp_stmt_buffers(k->p, s, touch, k);
+        if (!s->body && !s->other) continue;
+        struct scope *scope = ARENA_ZNEW(&k->arena, struct scope, 1);
+        *scope = (struct scope){ k->now, k->now, s, k->scope, k->scope ? k->scope->depth + 1 : 1 };
+        k->scope = scope;
+        collect(k, s->body);
+        collect(k, s->other);
+        k->scope = scope->outer;
+        scope->last = ++k->now;
+    }
+}
+
+/* ---- live intervals ---- */
+
+static struct scope *ancestor(struct scope *s, uint32_t depth)
+{
+    while (s && s->depth > depth) s = s->outer;
+    return s && s->depth == depth ? s : NULL;
+}
+
+/* Does the index change from one iteration of the loop to the next, other than through loops inside it? Unknown counts as yes. */
+static bool follows(const struct lp *p, lpv v, const struct scope *loop)
+{
+    if (v == LPV_NONE) return false;
+    const struct lp_instr *i = &p->instrs.data[v];
+    if (i->op == LP_VAR) return loop->stmt->kind == LP_FOR && (uint64_t)i->imm == loop->stmt->target;
+    if (i->op == LP_CONST || i->op == LP_SYMBOL) return false;
+    if (i->op == LP_READ || i->op == LP_LOAD || i->op == LP_FOLD) return true;
+    const lpv operands[3] = { i->a, i->b, i->c };
+    for (uint32_t k = 0; k < lp_arity((enum lp_op)i->op); k++)
+        if (follows(p, operands[k], loop)) return true;
+    return false;
+}
+
+/* All accesses are in `loop`. Is what one iteration leaves behind of no interest to the next? Then the buffer lives inside the body only.
+ * So it is when the body writes first, for certain, and in the same places every time. Iterations of a parallel loop overlap in time. */
+static bool is_private(const struct lp *p, const struct access *first, const struct scope *loop)
+{
+    if (loop->stmt->kind == LP_FOR && loop->stmt->mode == FOR_PARALLEL) return false;
+    if (!first->writes) return false;
+    for (const struct scope *s = first->scope; s != loop; s = s->outer)
+        if (s->stmt->kind == LP_IF || s->stmt->kind == LP_WHILE) return false;
+    for (const struct access *a = first; a; a = a->next)
+        if (follows(p, a->index, loop)) return false;
+    return true;
+}
+
+static void set_interval(struct planner *k, uint32_t buffer)
+{
+    struct lp_buffer *b = &k->p->buffers.data[buffer];
+    struct access *first = k->head[buffer];
+    b->first = b->last = 0;
+    if (!first) return;
+    uint32_t depth = 1;
+    for (;; depth++) { /* down through what is around all accesses */
+        struct scope *around = ancestor(first->scope, depth);
+        bool all = around != NULL;
+        for (struct access *a = first->next; a && all; a = a->next) all = ancestor(a->scope, depth) == around;
+        if (!all) break;
+        if (around->stmt->kind != LP_IF && !is_private(k->p, first, around)) {
+            b->first = around->first;
+            b->last = around->last;
+            return;
+        }
+    }
+    b->first = UINT32_MAX;
+    for (struct access *a = first; a; a = a->next) { /* alive throughout any inner loop that touches it */
+        const struct scope *around = ancestor(a->scope, depth);
+        b->first = HOP_MIN(b->first, around ? around->first : a->at);
+        b->last = HOP_MAX(b->last, around ? around->last : a->at);
+    }
+}
+
+/* ---- places ---- */
+
+static bool overlap(const struct lp *p, uint32_t x, uint32_t y)
+{
+    const struct lp_buffer *a = &p->buffers.data[x], *b = &p->buffers.data[y];
+    return p->own_places || (a->first <= b->last && b->first <= a->last);
+}
+
+static int64_t bytes_of(const struct lp_buffer *b) { return (b->static_count * dtype_info[b->dtype].size + PLACE_ALIGN - 1) / PLACE_ALIGN * PLACE_ALIGN; }
+
+static _Thread_local const struct lp_buffer *sort_buffers; /* qsort has no context argument */
+
+static int larger_first(const void *x, const void *y)
+{
+    uint32_t a = *(const uint32_t *)x, b = *(const uint32_t *)y;
+    int64_t m = bytes_of(&sort_buffers[a]), n = bytes_of(&sort_buffers[b]);
+    return m != n ? (m < n) - (m > n) : (a > b) - (a < b);
+}
+
+/* The smallest gap that fits among the placed buffers alive at the same time (lowest offset first), else the end. */
+static int64_t best_offset(const struct lp *p, uint32_t buffer, const uint32_t *neighbours, uint32_t n)
+{
+    int64_t size = bytes_of(&p->buffers.data[buffer]), end = 0, best = -1, best_gap = INT64_MAX;
+    for (uint32_t i = 0; i < n; i++) {
+        const struct lp_buffer *b = &p->buffers.data[neighbours[i]];
+        int64_t gap = b->offset - end;
+        if (gap >= size && gap < best_gap) best = end, best_gap = gap;
+        end = HOP_MAX(end, b->offset + bytes_of(b));
+    }
+    return best >= 0 ? best : end;
+}
+
+static void place_static(struct planner *k, uint32_t *temps, uint32_t n)
+{
+    struct lp *p = k->p;
+    uint32_t *by_offset = ARENA_NEW(&k->arena, uint32_t, n), *neighbours = ARENA_NEW(&k->arena, uint32_t, n);
+    sort_buffers = p->buffers.data;
+    qsort(temps, n, sizeof *temps, larger_first);
+    for (uint32_t i = 0; i < n; i++) {
+        struct lp_buffer *b = &p->buffers.data[temps[i]];
+        uint32_t m = 0, at = i;
+        for (uint32_t j = 0; j < i; j++)
+            if (overlap(p, temps[i], by_offset[j])) neighbours[m++] = by_offset[j];
+        b->offset = best_offset(p, temps[i], neighbours, m);
+        p->arena_size = HOP_MAX(p->arena_size, b->offset + bytes_of(b));
+        for (; at > 0 && p->buffers.data[by_offset[at - 1]].offset > b->offset; at--) by_offset[at] = by_offset[at - 1];
+        by_offset[at] = temps[i];
+    }
+}
+
+/* How well a buffer of `size` bytes goes into a free slot: equal, fits, makes it grow, cannot say. */
+static uint32_t slot_cost(struct lp *p, dim slot, dim size)
+{
+    if (slot == size) return 0;
+    if (dim_provably_le(p->m, p->entry->symbols, size, slot)) return 1;
+    return dim_provably_le(p->m, p->entry->symbols, slot, size) ? 2 : 3;
+}
+
+static void place_in_slots(struct planner *k, const uint32_t *temps, uint32_t n)
+{
+    struct lp *p = k->p;
+    for (uint32_t i = 0; i < n; i++) {
+        struct lp_buffer *b = &p->buffers.data[temps[i]];
+        dim size = dim_mul(p->m, b->count, dim_const(p->m, dtype_info[b->dtype].size));
+        uint32_t best = HOP_NONE, best_cost = UINT32_MAX;
+        for (uint32_t slot = 0; slot < p->slot_size.len; slot++) {
+            bool taken = false;
+            for (uint32_t j = 0; j < i && !taken; j++) taken = p->buffers.data[temps[j]].slot == slot && overlap(p, temps[i], temps[j]);
+            uint32_t cost = taken ? UINT32_MAX : slot_cost(p, p->slot_size.data[slot], size);
+            if (cost < best_cost) best = slot, best_cost = cost;
+        }
+        if (best == HOP_NONE) {
+            best = p->slot_size.len;
+            vec_push(&p->arena, &p->slot_size, size);
+        }
+        b->slot = best;
+        if (best_cost != UINT32_MAX) p->slot_size.data[best] = dim_max(p->m, p->slot_size.data[best], size);
+    }
+}
+
+void lp_plan(struct lp *p)
+{
+    struct planner k = { .p = p };
+    hop_cleanup_push(arena_free, &k.arena);
+    k.head = ARENA_ZNEW(&k.arena, struct access *, p->buffers.len);
+    k.tail = ARENA_ZNEW(&k.arena, struct access *, p->buffers.len);
+    collect(&k, p->root);
+    uint32_t *temps = ARENA_NEW(&k.arena, uint32_t, p->buffers.len), n = 0;
+    p->arena_static = true;
+    p->arena_size = 0;
+    p->slot_size.len = 0;
+    for (uint32_t b = 0; b < p->buffers.len; b++) {
+        if (p->buffers.data[b].kind != BUF_TEMP) continue;
+        set_interval(&k, b);
+        temps[n++] = b;
+        p->arena_static &= p->buffers.data[b].static_count >= 0;
+    }
+    if (p->arena_static) place_static(&k, temps, n);
+    else place_in_slots(&k, temps, n);
+    hop_cleanup_pop(&k.arena);
+    arena_free(&k.arena);
+}

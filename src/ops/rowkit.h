@@ -1,0 +1,177 @@
+/* Small tools that first-order rows share: checks on attributes and sizes for infer, strided copies for eval, and the few emissions that
+ * several batching and gradient rules begin with. Everything here is a plain inline function over the contracts of table.h and build.h. */
+#ifndef HOP_OPS_ROWKIT_H
+#define HOP_OPS_ROWKIT_H
+
+#include "ops/build.h"
+
+#define ROW_ATTRS(list) .n_attrs = HOP_COUNT(list), .attrs = list
+#define ROW_SAMPLES(list) .samples = list, .n_samples = HOP_COUNT(list)
+
+/* ---- infer ---- */
+
+/* a <= b: proved, an error, or required (as max(a, b) == b). */
+static inline void infer_le(struct infer *in, dim a, dim b, const char *what)
+{
+    if (dim_provably_le(in->m, in->symbols, a, b)) return;
+    int64_t lo, hi;
+    dim_range(in->m, in->symbols, dim_sub(in->m, b, a), &lo, &hi);
+    if (hi < 0) {
+        struct text small = { .arena = &in->m->scratch }, large = { .arena = &in->m->scratch };
+        dim_print(in->m, in->symbols, b, &small);
+        dim_print(in->m, in->symbols, a, &large);
+        infer_error(in, "%s: expected at most %s, found %s", what, small.data, large.data);
+    }
+    infer_equal(in, b, dim_max(in->m, a, b), what);
+}
+
+/* 0 <= d. */
+static inline void infer_not_negative(struct infer *in, dim d, const char *what)
+{
+    int64_t lo, hi;
+    dim_range(in->m, in->symbols, d, &lo, &hi);
+    if (lo >= 0) return;
+    if (hi < 0) {
+        struct text found = { .arena = &in->m->scratch };
+        dim_print(in->m, in->symbols, d, &found);
+        infer_error(in, "%s: expected a size of at least 0, found %s", what, found.data);
+    }
+    infer_equal(in, d, dim_max(in->m, d, 0), what);
+}
+
+/* The type whose dims an attribute lists. */
+static inline type_id infer_dims_type(struct infer *in, enum dtype dtype, const struct attr *dims)
+{
+    if (dims->n > MAX_RANK) infer_error(in, "attribute 'dims' has %u entries, a type has at most %d dims", dims->n, MAX_RANK);
+    for (uint32_t i = 0; i < dims->n; i++) infer_not_negative(in, dims->list[i], "attribute 'dims'");
+    return type_intern(in->m, dtype, dims->n, dims->list);
+}
+
+/* A list of dims of a value: each below `rank`, none twice. */
+static inline void infer_dim_list(struct infer *in, const struct attr *list, uint32_t rank, const char *name)
+{
+    uint32_t seen = 0;
+    for (uint32_t i = 0; i < list->n; i++) {
+        uint32_t d = list->list[i];
+        if (d >= rank) infer_error(in, "attribute '%s': expected dims below the rank %u, found %d", name, rank, (int32_t)d);
+        if (seen >> d & 1) infer_error(in, "attribute '%s' names dim %u twice", name, d);
+        seen |= 1u << d;
+    }
+}
+
+static inline void infer_list_length(struct infer *in, const struct attr *list, uint32_t rank, const char *name)
+{
+    if (list->n != rank) infer_error(in, "attribute '%s': expected one entry per dim of the operand (%u), found %u", name, rank, list->n);
+}
+
+/* A dim given as an ATTR_INT, absent: 0. */
+static inline uint32_t infer_one_dim(struct infer *in, const struct attr *a, uint32_t rank, const char *name)
+{
+    int64_t d = a->kind == ATTR_ABSENT ? 0 : a->i;
+    if (d < 0 || d >= (int64_t)rank) infer_error(in, "attribute '%s': expected a dim below the rank %u, found %lld", name, rank, (long long)d);
+    return (uint32_t)d;
+}
+static inline uint32_t attr_dim_or_zero(const struct attr *a) { return a->kind == ATTR_ABSENT ? 0 : (uint32_t)a->i; }
+
+/* ---- eval ---- */
+
+static inline size_t tensor_width(const struct tensor *t) { return dtype_info[t->dtype].size; }
+
+/* Row-major strides in elements. */
+static inline void row_major(uint32_t rank, const int64_t *dims, int64_t *strides)
+{
+    int64_t s = 1;
+    for (uint32_t i = rank; i-- > 0;) strides[i] = s, s *= dims[i];
+}
+
+/* Steps idx through dims in row-major order; false after the last. */
+static inline bool next_index(uint32_t rank, const int64_t *dims, int64_t *idx)
+{
+    for (uint32_t i = rank; i-- > 0;) {
+        if (++idx[i] < dims[i]) return true;
+        idx[i] = 0;
+    }
+    return false;
+}
+
+/* to[i·to_strides] = from[i·from_strides] for every index i below dims; strides in elements of `width` bytes. */
+static inline void copy_strided(size_t width, uint32_t rank, const int64_t *dims, char *to, const int64_t *to_strides, const char *from,
+                                const int64_t *from_strides)
+{
+    int64_t idx[MAX_RANK] = { 0 };
+    for (uint32_t i = 0; i < rank; i++)
+        if (!dims[i]) return;
+    do {
+        int64_t t = 0, f = 0;
+        for (uint32_t i = 0; i < rank; i++) t += idx[i] * to_strides[i], f += idx[i] * from_strides[i];
+        memcpy(to + t * (int64_t)width, from + f * (int64_t)width, width);
+    } while (next_index(rank, dims, idx));
+}
+
+/* An i32 or i64 element. */
+static inline int64_t index_at(const struct tensor *t, int64_t i) { return t->dtype == DT_I32 ? ((const int32_t *)t->data)[i] : ((const int64_t *)t->data)[i]; }
+
+/* ---- emission ---- */
+
+/* v with exactly this type: sizes that are equal but not written alike are made so. */
+static inline val emit_as(struct builder *b, val v, type_id type)
+{
+    struct type t = type_get(b->m, type);
+    return builder_type(b, v) == type ? v : emit_reshape(b, v, t.rank, t.dims);
+}
+
+/* An i64 array filled with a size. */
+static inline val emit_dim_full(struct builder *b, dim d, uint32_t rank, const dim *dims)
+{
+    if (dim_is_const(b->m, d)) {
+        struct attr a[3] = { A_INT(dim_const_value(b->m, d)), A_DIMS(dims, rank), A_DTYPE(DT_I64) };
+        return emit(b, OP_full, NULL, 0, a);
+    }
+    val v = emit_dim_value(b, d);
+    return rank ? emit_broadcast(b, v, rank, dims, NULL) : v;
+}
+static inline val emit_iota(struct builder *b, uint32_t rank, const dim *dims, uint32_t along)
+{
+    struct attr a[3] = { A_DIMS(dims, rank), A_INT(along), A_DTYPE(DT_I64) };
+    return emit(b, OP_iota, NULL, 0, a);
+}
+static inline val emit_i64(struct builder *b, int64_t value)
+{
+    struct attr a[3] = { A_INT(value), A_DIMS(NULL, 0), A_DTYPE(DT_I64) };
+    return emit(b, OP_full, NULL, 0, a);
+}
+
+/* The node's one operand replaced by x, its attributes kept: the jvp of a linear operator. */
+static inline val emit_same(struct builder *b, const struct node *n, val x, const struct attr *attrs) { return emit(b, (enum op)n->op, &x, 1, attrs); }
+
+/* ---- batch ---- */
+
+/* When nothing is batched the node stays as it is. */
+static inline bool batch_none(struct batch *v)
+{
+    for (uint32_t i = 0; i < v->n->n_operands; i++)
+        if (v->batched[i]) return false;
+    val first = emit(v->b, (enum op)v->n->op, v->operands, v->n->n_operands, v->attrs);
+    for (uint32_t i = 0; i < v->n->n_results; i++) v->results[i] = first + i, v->result_batched[i] = false;
+    return true;
+}
+/* Operand i with a batch dim, broadcast when it has none. */
+static inline val batch_operand(struct batch *v, uint32_t i) { return v->batched[i] ? v->operands[i] : emit_broadcast_front(v->b, v->operands[i], v->size); }
+/* A list of dims, or of sizes, with one more in front. */
+static inline struct attr batch_sizes(struct batch *v, const struct attr *a, dim front)
+{
+    uint32_t *list = ARENA_NEW(&v->b->arena, uint32_t, a->n + 1);
+    list[0] = front;
+    for (uint32_t i = 0; i < a->n; i++) list[i + 1] = a->list[i];
+    return (struct attr){ .kind = a->kind, .n = a->n + 1, .list = list };
+}
+/* A list of dim numbers, each one further, with `front` before them when it is not HOP_NONE. */
+static inline struct attr batch_dim_numbers(struct batch *v, const struct attr *a, uint32_t front)
+{
+    uint32_t *list = ARENA_NEW(&v->b->arena, uint32_t, a->n + 1), n = 0;
+    if (front != HOP_NONE) list[n++] = front;
+    for (uint32_t i = 0; i < a->n; i++) list[n++] = a->list[i] + 1;
+    return (struct attr){ .kind = ATTR_INTS, .n = n, .list = list };
+}
+
+#endif

@@ -1,0 +1,28 @@
+/* Scalar operations as plain C: what the interpreter computes with. A kernel works on arrays of one dtype, element by element. */
+#ifndef HOP_SCALAR_C_H
+#define HOP_SCALAR_C_H
+
+#include "ir/table.h"
+
+/* out[i] = op(in[0][i], in[1][i], …) for i < n. */
+typedef void (*scalar_kernel)(int64_t n, void *out, const void *const *in);
+
+/* The kernel of an elementwise operator whose last operand has this dtype; NULL: the operator is not defined on it. */
+scalar_kernel scalar_c_kernel(enum op op, enum dtype t);
+scalar_kernel scalar_c_cast(enum dtype from, enum dtype to);
+
+/* The two words of a random block: element `position` of a draw with this key. A second, independent block has `second` set. */
+void scalar_c_block(const uint32_t key[2], uint64_t position, bool second, uint32_t out[2]);
+float scalar_c_uniform_f32(const uint32_t key[2], uint64_t position);
+double scalar_c_uniform_f64(const uint32_t key[2], uint64_t position);
+float scalar_c_normal_f32(const uint32_t key[2], uint64_t position);
+double scalar_c_normal_f64(const uint32_t key[2], uint64_t position);
+
+/* A fold's step as LP_ACCUM defines it; `fold` is an enum lp_fold. NULL where it is not defined. Folds n elements, `stride` apart, into `lanes`:
+ * element i goes to lane i % n_lanes. */
+typedef void (*scalar_fold)(int64_t n, int64_t stride, uint32_t n_lanes, void *lanes, const void *in);
+scalar_fold scalar_c_fold(uint32_t fold, enum dtype t);
+/* The fold's identity, one element. */
+void scalar_c_identity(uint32_t fold, enum dtype t, void *out);
+
+#endif

@@ -1,0 +1,121 @@
+/* The loop program instantiation of the scalar vocabulary: every function of scalar_math.h builds the expression that its C twin computes. */
+#include "ops/scalar_lp.h"
+
+#include <math.h>
+
+typedef lpv F32;
+typedef lpv F64;
+typedef lpv U32;
+typedef lpv I64;
+typedef lpv BOOL;
+
+#define CTX struct lp *lp,
+#define PASS lp,
+#define NAME(x) build_##x
+#define F32_K(x) lp_real(lp, DT_F32, (x))
+#define F64_K(x) lp_real(lp, DT_F64, (x))
+#define U32_K(x) lp_int(lp, DT_U32, (int64_t)(x))
+#define I64_K(x) lp_int(lp, DT_I64, (int64_t)(x))
+#define ADD(a, b) lp_bin(lp, LP_ADD, (a), (b))
+#define SUB(a, b) lp_bin(lp, LP_SUB, (a), (b))
+#define MUL(a, b) lp_bin(lp, LP_MUL, (a), (b))
+#define DIV(a, b) lp_bin(lp, LP_DIV, (a), (b))
+#define NEG(a) lp_un(lp, LP_NEG, (a))
+#define ABS(a) lp_un(lp, LP_ABS, (a))
+#define SQRT(a) lp_un(lp, LP_SQRT, (a))
+#define FLOOR(a) lp_un(lp, LP_FLOOR, (a))
+#define LT(a, b) lp_bin(lp, LP_LT, (a), (b))
+#define GT(a, b) lp_bin(lp, LP_GT, (a), (b))
+#define EQ(a, b) lp_bin(lp, LP_EQ, (a), (b))
+#define NE(a, b) lp_bin(lp, LP_NE, (a), (b))
+#define AND(a, b) lp_bin(lp, LP_AND, (a), (b))
+#define OR(a, b) lp_bin(lp, LP_OR, (a), (b))
+#define XOR(a, b) lp_bin(lp, LP_XOR, (a), (b))
+#define SHL(a, n) shift(lp, LP_SHL, (a), (n))
+#define SHR(a, n) shift(lp, LP_SHR, (a), (n))
+#define SELECT(c, a, b) lp_select(lp, (c), (a), (b))
+#define TO_F64(x) lp_cast(lp, DT_F64, (x))
+#define TO_F32(x) lp_cast(lp, DT_F32, (x))
+#define LOW32(x) lp_cast(lp, DT_U32, (x))
+#define F32_INT(x) lp_cast(lp, DT_F32, lp_bitcast(lp, DT_I32, (x)))
+#define F64_INT(x) lp_cast(lp, DT_F64, lp_bitcast(lp, DT_I32, (x)))
+#define BITS32(x) lp_bitcast(lp, DT_U32, (x))
+#define FLOAT32(x) lp_bitcast(lp, DT_F32, (x))
+#define BITS64(x) lp_bitcast(lp, DT_I64, (x))
+#define FLOAT64(x) lp_bitcast(lp, DT_F64, (x))
+
+static inline lpv shift(struct lp *lp, enum lp_op op, lpv a, int n) { return lp_bin(lp, op, a, lp_int(lp, lp_dtype(lp, a), n)); }
+
+#define WIDTH 32
+#include "ops/scalar_math.h"
+#define WIDTH 64
+#include "ops/scalar_math.h"
+
+/* x > 0 ? 1 : x < 0 ? -1 : x, so that zeros and NaN stay. */
+static lpv build_sign(struct lp *lp, lpv x)
+{
+    enum dtype t = lp_dtype(lp, x);
+    lpv zero = lp_int(lp, t, 0);
+    return SELECT(GT(x, zero), lp_int(lp, t, 1), SELECT(LT(x, zero), lp_int(lp, t, -1), x));
+}
+
+static lpv build_clamp(struct lp *lp, lpv x, lpv lo, lpv hi)
+{
+    lpv low = SELECT(LT(x, lo), lo, x);
+    return SELECT(GT(low, hi), hi, low);
+}
+
+enum form { FORM_NONE, FORM_UNARY, FORM_BINARY, FORM_FUNCTION };
+struct scalar_form {
+    uint8_t form, lp_op;
+    lpv (*f32)(struct lp *lp, lpv x), (*f64)(struct lp *lp, lpv x);
+};
+#define UNARY(op, code) [OP_##op] = { FORM_UNARY, code, NULL, NULL }
+#define BINARY(op, code) [OP_##op] = { FORM_BINARY, code, NULL, NULL }
+#define FUNCTION(op) [OP_##op] = { FORM_FUNCTION, 0, build_##op##_f32, build_##op##_f64 }
+
+lpv scalar_lp(struct lp *lp, enum op op, const lpv *operands)
+{
+    static const struct scalar_form forms[OP_COUNT] = {
+        UNARY(neg, LP_NEG),   UNARY(abs, LP_ABS),   UNARY(floor, LP_FLOOR), UNARY(sqrt, LP_SQRT), UNARY(not, LP_NOT),  BINARY(add, LP_ADD),
+        BINARY(sub, LP_SUB),  BINARY(mul, LP_MUL),  BINARY(div, LP_DIV),    BINARY(rem, LP_REM),  BINARY(max, LP_MAX), BINARY(min, LP_MIN),
+        BINARY(eq, LP_EQ),    BINARY(ne, LP_NE),    BINARY(lt, LP_LT),      BINARY(le, LP_LE),    BINARY(gt, LP_GT),   BINARY(ge, LP_GE),
+        BINARY(and, LP_AND),  BINARY(or, LP_OR),    FUNCTION(exp),          FUNCTION(expm1),      FUNCTION(log),       FUNCTION(log1p),
+        FUNCTION(rsqrt),      FUNCTION(sin),        FUNCTION(cos),          FUNCTION(tanh),       FUNCTION(sigmoid),
+    };
+    bool wide = lp_dtype(lp, operands[0]) == DT_F64;
+    switch ((enum form)forms[op].form) {
+    case FORM_UNARY: return lp_un(lp, (enum lp_op)forms[op].lp_op, operands[0]);
+    case FORM_BINARY: return lp_bin(lp, (enum lp_op)forms[op].lp_op, operands[0], operands[1]);
+    case FORM_FUNCTION: return (wide ? forms[op].f64 : forms[op].f32)(lp, operands[0]);
+    default: break;
+    }
+    switch (op) {
+    case OP_sign: return build_sign(lp, operands[0]);
+    case OP_pow: return wide ? build_pow_f64(lp, operands[0], operands[1]) : build_pow_f32(lp, operands[0], operands[1]);
+    case OP_select: return lp_select(lp, operands[0], operands[1], operands[2]);
+    case OP_clamp: return build_clamp(lp, operands[0], operands[1], operands[2]);
+    default: hop_throw(HOP_INTERNAL, "%s is not a scalar operator", op_table[op] ? op_table[op]->name : "?");
+    }
+}
+
+/* See scalar_c_block. */
+static void build_block(struct lp *lp, const lpv key[2], lpv position, bool second, lpv out[2])
+{
+    int64_t lo, hi;
+    lp_range(lp, position, &lo, &hi);
+    lpv high = lo >= 0 && hi <= UINT32_MAX ? U32_K(0) : LOW32(SHR(position, 32));
+    lpv counter[2] = { LOW32(position), second ? XOR(high, U32_K(0x80000000u)) : high };
+    build_threefry(lp, key, counter, out);
+}
+
+lpv scalar_lp_random(struct lp *lp, enum op op, enum dtype t, const lpv key[2], lpv position)
+{
+    lpv word[2], angle[2];
+    build_block(lp, key, position, false, word);
+    if (op == OP_random_bits) return word[0];
+    if (op == OP_random_uniform) return t == DT_F64 ? build_uniform_f64(lp, word) : build_uniform_f32(lp, word);
+    if (t == DT_F32) return build_normal_f32(lp, word);
+    build_block(lp, key, position, true, angle);
+    return build_normal_f64(lp, word, angle);
+}

@@ -1,0 +1,165 @@
+/* Worker threads. One job at a time: the caller publishes it, works on it like everybody else and leaves when the last worker has left. Workers spin
+ * for a moment after a job, because parallel regions come in rows, then sleep. A forked child starts without workers. */
+#include "runtime/pool.h"
+#include "base/base.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+
+#if defined(__x86_64__) || defined(__i386__)
+#define PAUSE() __builtin_ia32_pause()
+#else
+#define PAUSE() ((void)0)
+#endif
+
+enum { MAX_WORKERS = 255, PIECES_PER_THREAD = 4, SPINS_BEFORE_SLEEP = 2000, SPINS_BEFORE_YIELD = 4000 };
+
+/* `state`: serial number of the job in the upper half, OPEN while it may be joined, and how many workers are inside. */
+#define OPEN 0x80000000u
+
+static struct {
+    pthread_mutex_t use; /* held by the caller whose job it is */
+    pthread_mutex_t sleep;
+    pthread_cond_t wake;
+    _Atomic uint64_t state;
+    atomic_uint sleepers;
+    uint32_t workers;    /* started; under `use` */
+    uint32_t serial;     /* under `use` */
+    /* the job */
+    struct hop_rt *rt;
+    int32_t (*body)(struct hop_rt *rt, void *env, int64_t lo, int64_t hi);
+    void *env;
+    int64_t n, piece;
+    uint32_t helpers; /* workers with a lower number take part */
+    _Atomic int64_t next;
+    atomic_int status;
+} pool = { .use = PTHREAD_MUTEX_INITIALIZER, .sleep = PTHREAD_MUTEX_INITIALIZER, .wake = PTHREAD_COND_INITIALIZER };
+
+static _Thread_local bool inside;
+
+static void child_after_fork(void)
+{
+    static const pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+    static const pthread_cond_t cond = PTHREAD_COND_INITIALIZER;
+    pool.use = pool.sleep = mutex;
+    pool.wake = cond;
+    atomic_store(&pool.state, 0);
+    atomic_store(&pool.sleepers, 0);
+    pool.workers = 0;
+    inside = false;
+}
+
+static void register_fork(void) { pthread_atfork(NULL, NULL, child_after_fork); }
+
+uint32_t pool_cores(void)
+{
+    cpu_set_t set;
+    int n = sched_getaffinity(0, sizeof set, &set) ? 1 : CPU_COUNT(&set);
+    return n < 1 ? 1 : (uint32_t)n;
+}
+
+static void work(void)
+{
+    int64_t lo;
+    while (!atomic_load_explicit(&pool.status, memory_order_relaxed) &&
+           (lo = atomic_fetch_add_explicit(&pool.next, pool.piece, memory_order_relaxed)) < pool.n) {
+        int expected = 0, status = pool.body(pool.rt, pool.env, lo, pool.n - lo < pool.piece ? pool.n : lo + pool.piece);
+        if (status) atomic_compare_exchange_strong(&pool.status, &expected, status);
+    }
+}
+
+static bool joinable(uint64_t state, uint32_t seen) { return state & OPEN && (uint32_t)(state >> 32) != seen; }
+
+static uint64_t wait_for_job(uint32_t seen)
+{
+    uint64_t state;
+    for (int i = 0; i < SPINS_BEFORE_SLEEP; i++) {
+        if (joinable(state = atomic_load_explicit(&pool.state, memory_order_acquire), seen)) return state;
+        PAUSE();
+    }
+    pthread_mutex_lock(&pool.sleep);
+    atomic_fetch_add(&pool.sleepers, 1); /* before looking again: whoever publishes looks at it afterwards */
+    while (!joinable(state = atomic_load(&pool.state), seen)) pthread_cond_wait(&pool.wake, &pool.sleep);
+    atomic_fetch_sub(&pool.sleepers, 1);
+    pthread_mutex_unlock(&pool.sleep);
+    return state;
+}
+
+static void *worker(void *number)
+{
+    uint32_t seen = 0;
+    inside = true;
+    for (;;) {
+        uint64_t state = wait_for_job(seen);
+        if (!atomic_compare_exchange_strong(&pool.state, &state, state + 1)) continue;
+        seen = (uint32_t)(state >> 32);
+        if ((uintptr_t)number < pool.helpers) work();
+        atomic_fetch_sub_explicit(&pool.state, 1, memory_order_release);
+    }
+    return NULL;
+}
+
+static void start_workers(uint32_t wanted)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    if (pool.workers >= wanted) return;
+    sigset_t all, before;
+    pthread_attr_t attr;
+    sigfillset(&all);
+    pthread_once(&once, register_fork);
+    pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are for the program's own threads */
+    if (!pthread_attr_init(&attr)) {
+        pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+        pthread_t thread;
+        while (pool.workers < wanted && !pthread_create(&thread, &attr, worker, (void *)(uintptr_t)pool.workers)) pool.workers++;
+        pthread_attr_destroy(&attr);
+    }
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+static void publish(void)
+{
+    if (!++pool.serial) pool.serial = 1; /* workers begin with 0 as the job they have seen */
+    atomic_store(&pool.state, (uint64_t)pool.serial << 32 | OPEN);
+    if (!atomic_load(&pool.sleepers)) return;
+    pthread_mutex_lock(&pool.sleep);
+    pthread_cond_broadcast(&pool.wake);
+    pthread_mutex_unlock(&pool.sleep);
+}
+
+static void retire(void)
+{
+    atomic_fetch_and(&pool.state, ~(uint64_t)OPEN);
+    for (uint32_t spins = 0; atomic_load_explicit(&pool.state, memory_order_acquire) & (OPEN - 1); spins++) {
+        if (spins < SPINS_BEFORE_YIELD) PAUSE();
+        else sched_yield();
+    }
+}
+
+int32_t pool_run(uint32_t threads, struct hop_rt *rt, int32_t (*body)(struct hop_rt *rt, void *env, int64_t lo, int64_t hi), void *env, int64_t n, int64_t grain)
+{
+    if (n <= 0) return 0;
+    if (grain < 1) grain = 1;
+    if (threads > MAX_WORKERS) threads = MAX_WORKERS;
+    if (threads < 2 || n <= grain || inside || pthread_mutex_trylock(&pool.use)) return body(rt, env, 0, n);
+    start_workers(threads - 1);
+    int64_t piece = (n + threads * PIECES_PER_THREAD - 1) / (threads * PIECES_PER_THREAD);
+    pool.rt = rt;
+    pool.body = body;
+    pool.env = env;
+    pool.n = n;
+    pool.piece = piece < grain ? grain : piece;
+    pool.helpers = threads - 1;
+    atomic_store_explicit(&pool.next, 0, memory_order_relaxed);
+    atomic_store_explicit(&pool.status, 0, memory_order_relaxed);
+    publish();
+    inside = true;
+    work();
+    inside = false;
+    retire();
+    int32_t status = atomic_load(&pool.status);
+    pthread_mutex_unlock(&pool.use);
+    return status;
+}

@@ -1,0 +1,18 @@
+/* The process's worker threads, started when first needed. */
+#ifndef HOP_POOL_H
+#define HOP_POOL_H
+
+#include <stdint.h>
+
+struct hop_rt;
+uint32_t pool_cores(void); /* processors this process may use */
+/* Runs body over contiguous pieces of 0..n, each at least `grain` long but the last, on up to `threads` threads, the caller among them; returns the
+ * first status that is not zero. Pieces are a matter of scheduling: a body's result must not depend on them. Called from inside a body, or while
+ * another thread uses the pool, it runs everything itself. */
+int32_t pool_run(uint32_t threads, struct hop_rt *rt, int32_t (*body)(struct hop_rt *rt, void *env, int64_t lo, int64_t hi), void *env, int64_t n, int64_t grain);
+
+/* runtime/blas.c */
+void blas_gemm(struct hop_rt *rt, int32_t dtype, int32_t ta, int32_t tb, int64_t m, int64_t n, int64_t k, const void *a, int64_t lda, const void *b, int64_t ldb,
+               void *c, int64_t ldc, int32_t accumulate);
+
+#endif

@@ -1,0 +1,432 @@
+/* Cutting a joint function (a function and its pullback) into two halves, and dropping what nothing needs.
+ *
+ * Backward takes what its nodes read of the forward half as residuals. A value whose size only the function's nodes know can be none: the
+ * nodes that give it are run again in backward, without their effects. What costs nothing to make again (constants, broadcasts) is made
+ * again. */
+#include "ops/build.h"
+#include "transform/transform.h"
+
+/* ---- what a node mentions ---- */
+
+struct symbol_walk {
+    void (*visit)(void *ctx, uint32_t symbol);
+    void *ctx;
+};
+static bool walk_symbol(void *ctx, uint32_t symbol)
+{
+    struct symbol_walk *w = ctx;
+    w->visit(w->ctx, symbol);
+    return false;
+}
+static void dim_symbols(const struct module *m, dim d, struct symbol_walk *w)
+{
+    if (d & DIM_TABLE) dim_mentions(m, d, walk_symbol, w);
+}
+static void type_symbols(const struct module *m, type_id t, struct symbol_walk *w)
+{
+    struct type type = type_get(m, t);
+    for (uint32_t i = 0; i < type.rank; i++) dim_symbols(m, type.dims[i], w);
+}
+static void node_symbols(const struct module *m, const struct fn *f, const struct node *n, struct symbol_walk *w)
+{
+    for (uint32_t i = 0; i < node_row(n)->sig.n_attrs; i++) {
+        const struct attr *a = node_attr(f, n, i);
+        if (a->kind == ATTR_DIM) dim_symbols(m, (dim)a->i, w);
+        for (uint32_t k = 0; a->kind == ATTR_DIMS && k < a->n; k++) dim_symbols(m, a->list[k], w);
+    }
+    for (uint32_t r = 0; r < n->n_regions; r++)
+        for (uint32_t k = 0; k < node_region(f, n, r)->n_dims; k++) dim_symbols(m, node_region(f, n, r)->dims[k], w);
+}
+
+static uint8_t node_effects(const struct module *m, const struct fn *f, const struct node *n)
+{
+    uint8_t effects = node_row(n)->effect;
+    for (uint32_t r = 0; r < n->n_regions; r++) effects |= module_fn(m, node_region(f, n, r)->fn)->effects;
+    return effects;
+}
+
+/* ---- liveness, results and operands of bodies included ---- */
+
+/* What becomes of a live higher-order node. */
+struct node_plan {
+    bool live;
+    bool *results;  /* kept, per result */
+    bool *operands; /* kept, per operand */
+    uint32_t *fns;  /* per region: the body that remains */
+    bool count;     /* while_loop: the trip count stays although nothing is stacked */
+};
+struct liveness {
+    struct module *m;
+    const struct fn *f;
+    struct arena *arena;
+    bool *values; /* used */
+    struct node_plan *nodes;
+    bool strip; /* effects keep nothing alive */
+};
+
+static uint32_t body_without(struct module *m, uint32_t fn, const bool *results, const bool *params, bool strip);
+
+/* Keeps the symbol bound: of the results whose types name it, one must stay. */
+static void use_symbol(void *ctx, uint32_t symbol)
+{
+    struct liveness *l = ctx;
+    if (symbol < l->f->n_outer_symbols) return;
+    const struct node *n = fn_node(l->f, l->f->symbols[symbol].index);
+    uint32_t bound;
+    val candidate = VAL_NONE;
+    for (uint32_t k = 0; k < n->n_results; k++) {
+        struct type t = type_get(l->m, value_type(l->f, n->results + k));
+        for (uint32_t i = 0; i < t.rank; i++)
+            if (dim_is_symbol(l->m, t.dims[i], &bound) && bound == symbol) {
+                if (l->values[n->results + k]) return;
+                if (candidate == VAL_NONE) candidate = n->results + k;
+            }
+    }
+    l->values[candidate] = true;
+}
+
+/* A node's results follow its last region's: carries, then what the row adds (a trip count), then stacks; or plain yields. Only stacks and yields
+ * can go one by one. */
+struct result_layout {
+    uint32_t n_kept;   /* carries */
+    uint32_t first;    /* the first stack or yield among the node's results */
+};
+static struct result_layout layout_of(const struct module *m, const struct fn *f, const struct node *n)
+{
+    uint32_t last = n->n_regions - 1u, sizes[3] = { 0 };
+    uint32_t n_body = module_fn(m, node_region(f, n, last)->fn)->n_results;
+    uint32_t groups = sig_result_sizes(node_row(n), last, f->pool + n->groups, n_body, sizes);
+    uint32_t kept = groups > 1 ? sizes[0] : 0;
+    return (struct result_layout){ kept, n->n_results - (n_body - kept) };
+}
+
+static void body_liveness(struct liveness *l, const bool *results);
+
+static void plan_higher(struct liveness *l, const struct node *n, struct node_plan *plan)
+{
+    const struct op_row *row = node_row(n);
+    struct result_layout at = layout_of(l->m, l->f, n);
+    plan->results = ARENA_NEW(l->arena, bool, n->n_results);
+    plan->operands = ARENA_NEW(l->arena, bool, n->n_operands);
+    plan->fns = ARENA_NEW(l->arena, uint32_t, n->n_regions);
+    bool any = false;
+    for (uint32_t k = at.first; k < n->n_results; k++) any |= plan->results[k] = l->values[n->results + k];
+    for (uint32_t k = 0; k < at.n_kept; k++) plan->results[k] = true;
+    for (uint32_t k = at.n_kept; k < at.first; k++) plan->results[k] = plan->count = any || l->values[n->results + k];
+    memset(plan->operands, true, n->n_operands);
+    for (uint32_t r = 0; r < n->n_regions; r++) {
+        const struct region *g = node_region(l->f, n, r);
+        const struct fn *body = module_fn(l->m, g->fn);
+        bool shrinks = !sig_region(row, r)->word[0] || r == n->n_regions - 1u; /* a predicate keeps its result */
+        bool *keep = ARENA_NEW(l->arena, bool, body->n_results), *params = ARENA_NEW(l->arena, bool, body->n_params);
+        for (uint32_t k = 0; k < body->n_results; k++) keep[k] = !shrinks || k < at.n_kept || plan->results[at.first + k - at.n_kept];
+        struct liveness inner = { .m = l->m, .f = body, .arena = l->arena, .strip = l->strip };
+        body_liveness(&inner, keep);
+        uint32_t fed = body->n_params - g->n_operands;
+        for (uint32_t p = 0; p < body->n_params; p++) params[p] = p < fed || inner.values[p];
+        for (uint32_t k = 0; k < g->n_operands; k++) plan->operands[g->operands + k] = params[fed + k];
+        plan->fns[r] = body_without(l->m, g->fn, keep, params, l->strip);
+    }
+}
+
+static void body_liveness(struct liveness *l, const bool *results)
+{
+    const struct fn *f = l->f;
+    struct symbol_walk walk = { use_symbol, l };
+    l->values = ARENA_ZNEW(l->arena, bool, f->n_values);
+    l->nodes = ARENA_ZNEW(l->arena, struct node_plan, f->n_nodes);
+    for (uint32_t k = 0; k < f->n_results; k++)
+        if (!results || results[k]) l->values[f->results[k]] = true, type_symbols(l->m, value_type(f, f->results[k]), &walk);
+    for (uint32_t i = f->n_nodes; i-- > 0;) {
+        const struct node *n = fn_node(f, i);
+        struct node_plan *plan = &l->nodes[i];
+        plan->live = !l->strip && node_effects(l->m, f, n);
+        for (uint32_t k = 0; k < n->n_results; k++) plan->live |= l->values[n->results + k];
+        if (!plan->live) continue;
+        if (n->n_regions) plan_higher(l, n, plan);
+        for (uint32_t k = 0; k < n->n_operands; k++)
+            if (!plan->operands || plan->operands[k]) l->values[node_operands(f, n)[k]] = true;
+        node_symbols(l->m, f, n, &walk);
+        for (uint32_t k = 0; k < n->n_results; k++)
+            if (!plan->results || plan->results[k]) type_symbols(l->m, value_type(f, n->results + k), &walk);
+    }
+}
+
+/* ---- rebuilding with what lives ---- */
+
+static bool plan_changes(const struct liveness *l, const struct node *n, const struct node_plan *plan)
+{
+    if (!plan->live) return true;
+    if (!n->n_regions) return false;
+    for (uint32_t k = 0; k < n->n_results; k++)
+        if (!plan->results[k]) return true;
+    for (uint32_t r = 0; r < n->n_regions; r++)
+        if (plan->fns[r] != node_region(l->f, n, r)->fn) return true;
+    return false;
+}
+
+static void copy_planned(struct copier *c, const struct node *n, const struct node_plan *plan)
+{
+    struct arena *arena = &c->b->arena;
+    struct node_in in = copier_node_in(c, n);
+    struct region_in *regions = arena_copy(arena, in.regions, n->n_regions * sizeof *regions);
+    for (uint32_t r = 0; r < n->n_regions; r++) {
+        val *operands = ARENA_NEW(arena, val, regions[r].n_operands);
+        uint32_t kept = 0;
+        for (uint32_t k = 0; k < regions[r].n_operands; k++)
+            if (plan->operands[node_region(c->f, n, r)->operands + k]) operands[kept++] = regions[r].operands[k];
+        regions[r].fn = plan->fns[r];
+        regions[r].operands = operands;
+        regions[r].n_operands = kept;
+    }
+    in.regions = regions;
+    if (n->op == OP_while_loop) { /* its trip count is a result when asked for or when anything is stacked: now it must be said */
+        struct attr *attrs = arena_copy(arena, in.attrs, node_row(n)->sig.n_attrs * sizeof *attrs);
+        attrs[WHILE_COUNT] = A_FLAG(plan->count);
+        in.attrs = attrs;
+    }
+    val next = builder_node(c->b, &in), *results = ARENA_NEW(arena, val, n->n_results);
+    for (uint32_t k = 0; k < n->n_results; k++) results[k] = plan->results[k] ? next++ : VAL_NONE;
+    copier_bind(c, n, results);
+}
+
+static void copy_live(struct copier *c, const struct liveness *l)
+{
+    for (uint32_t i = 0; i < l->f->n_requires; i++)
+        builder_require(c->b, copier_dim(c, l->f->requires[i].a), copier_dim(c, l->f->requires[i].b), "requirement");
+    for (uint32_t i = 0; i < l->f->n_nodes; i++) {
+        const struct node *n = fn_node(l->f, i);
+        if (!l->nodes[i].live) continue;
+        if (plan_changes(l, n, &l->nodes[i])) {
+            /* operands that went are not there to be mapped */
+            for (uint32_t k = 0; k < n->n_operands; k++)
+                if (!l->nodes[i].operands[k] && c->values[node_operands(l->f, n)[k]] == VAL_NONE) c->values[node_operands(l->f, n)[k]] = 0;
+            copy_planned(c, n, &l->nodes[i]);
+        } else {
+            copier_node(c, n);
+        }
+    }
+}
+
+static uint32_t rebuild(struct liveness *l, const bool *results, const bool *params)
+{
+    struct builder b;
+    struct copier c;
+    const struct fn *f = l->f;
+    builder_begin(&b, l->m, f);
+    copier_begin(&c, &b, f);
+    for (uint32_t p = 0; p < f->n_params; p++)
+        if (!params || params[p]) c.values[p] = builder_param(&b, copier_type(&c, value_type(f, p)), f->values[p].name);
+    copy_live(&c, l);
+    val *out = ARENA_NEW(&b.arena, val, f->n_results);
+    uint32_t n = 0;
+    for (uint32_t k = 0; k < f->n_results; k++)
+        if (!results || results[k]) out[n++] = c.values[f->results[k]];
+    return builder_finish(&b, out, n);
+}
+
+static bool all_true(const bool *mask, uint32_t n)
+{
+    for (uint32_t i = 0; mask && i < n; i++)
+        if (!mask[i]) return false;
+    return true;
+}
+
+static uint32_t body_without(struct module *m, uint32_t fn, const bool *results, const bool *params, bool strip)
+{
+    const struct fn *f = module_fn(m, fn);
+    struct arena arena = { 0 };
+    hop_cleanup_push(arena_free, &arena);
+    uint32_t n_mask = f->n_results + f->n_params, out = fn;
+    bool *mask = ARENA_NEW(&arena, bool, n_mask);
+    for (uint32_t k = 0; k < f->n_results; k++) mask[k] = !results || results[k];
+    for (uint32_t p = 0; p < f->n_params; p++) mask[f->n_results + p] = !params || params[p];
+    uint32_t *known = transform_recall(m, MEMO_PRUNE, fn, strip, mask, n_mask);
+    if (known) {
+        out = *known;
+    } else {
+        struct liveness l = { .m = m, .f = f, .arena = &arena, .strip = strip };
+        body_liveness(&l, results);
+        bool changes = !all_true(mask, n_mask);
+        for (uint32_t i = 0; i < f->n_nodes && !changes; i++) changes = plan_changes(&l, fn_node(f, i), &l.nodes[i]);
+        if (changes) out = rebuild(&l, results, params);
+        transform_remember(m, MEMO_PRUNE, fn, strip, mask, n_mask, arena_copy(&m->arena, &out, sizeof out));
+    }
+    hop_cleanup_pop(&arena);
+    arena_free(&arena);
+    return out;
+}
+
+uint32_t prune_function(struct module *m, uint32_t fn, const bool *keep) { return body_without(m, fn, keep, NULL, false); }
+uint32_t strip_effects(struct module *m, uint32_t fn) { return module_fn(m, fn)->effects ? body_without(m, fn, NULL, NULL, true) : fn; }
+
+/* ---- the cut ---- */
+
+struct cut {
+    struct module *m;
+    const struct fn *f; /* the function itself */
+    const struct joint *j;
+    const struct fn *joint;
+    struct arena *arena;
+    bool *cheap;  /* per value: made of nothing but constants by cheap nodes */
+    bool *used;   /* per value: read in backward */
+    bool *needed; /* per node: runs in backward */
+};
+
+static bool is_view(uint16_t op) { return op == OP_broadcast || op == OP_reshape || op == OP_permute || op == OP_slice || op == OP_reverse; }
+
+static void mark_cheap(struct cut *c)
+{
+    for (uint32_t i = 0; i < c->j->n_forward; i++) {
+        const struct node *n = fn_node(c->joint, i);
+        const struct op_row *row = node_row(n);
+        bool cheap = !row->effect && !n->n_regions && (!n->n_operands || row->flags & OPF_ELEMENTWISE || is_view(n->op));
+        for (uint32_t k = 0; k < n->n_operands; k++) cheap &= c->cheap[node_operands(c->joint, n)[k]];
+        for (uint32_t k = 0; k < n->n_results; k++) c->cheap[n->results + k] = cheap;
+    }
+}
+
+static void note_inner(void *ctx, uint32_t symbol)
+{
+    uint32_t *least = ctx;
+    if (*least == HOP_NONE || symbol > *least) *least = symbol;
+}
+
+/* Is this value of the forward half made again in backward rather than kept? */
+static bool made_again(const struct cut *c, val v)
+{
+    uint32_t largest = HOP_NONE;
+    struct symbol_walk walk = { note_inner, &largest };
+    type_symbols(c->m, value_type(c->joint, v), &walk);
+    if (largest != HOP_NONE && largest >= c->joint->n_outer_symbols) return true;
+    return c->cheap[v] || fn_node(c->joint, c->joint->values[v].node)->op == OP_broadcast;
+}
+
+static void need_symbol(void *ctx, uint32_t symbol)
+{
+    struct cut *c = ctx;
+    if (symbol >= c->joint->n_outer_symbols) c->needed[c->joint->symbols[symbol].index] = true;
+}
+
+static void need_value(struct cut *c, val v)
+{
+    uint32_t node = c->joint->values[v].node;
+    c->used[v] = true;
+    if (node != NODE_NONE && (node >= c->j->n_forward || made_again(c, v))) c->needed[node] = true;
+}
+
+/* Needs flow from later nodes to earlier ones, so one walk backwards finds them all. */
+static void mark_backward(struct cut *c)
+{
+    const struct fn *joint = c->joint;
+    struct symbol_walk walk = { need_symbol, c };
+    for (uint32_t k = c->j->n_y; k < joint->n_results; k++) need_value(c, joint->results[k]);
+    for (uint32_t i = joint->n_nodes; i-- > 0;) {
+        if (!c->needed[i]) continue;
+        const struct node *n = fn_node(joint, i);
+        for (uint32_t k = 0; k < n->n_operands; k++) need_value(c, node_operands(joint, n)[k]);
+        node_symbols(c->m, joint, n, &walk);
+        for (uint32_t k = 0; k < n->n_results; k++) type_symbols(c->m, value_type(joint, n->results + k), &walk);
+    }
+}
+
+/* (residuals…, cotangents…) -> (cotangents of parameters…). ct[i] false: cotangent i is not taken. */
+static uint32_t build_backward(struct cut *c, const val *residuals, uint32_t n_residuals, const bool *ct)
+{
+    struct builder b;
+    struct copier copy;
+    const struct fn *joint = c->joint;
+    builder_begin(&b, c->m, c->f);
+    copier_begin(&copy, &b, joint);
+    for (uint32_t i = 0; i < n_residuals; i++)
+        copy.values[residuals[i]] = builder_param(&b, copier_type(&copy, value_type(joint, residuals[i])), joint->values[residuals[i]].name);
+    for (uint32_t p = c->j->n_x; p < joint->n_params; p++) {
+        if (!ct[p - c->j->n_x]) continue;
+        struct type t = type_get(c->m, value_type(joint, p));
+        uint32_t s;
+        for (uint32_t i = 0; i < t.rank; i++)
+            if (dim_is_symbol(c->m, t.dims[i], &s) && copy.symbols[s] == HOP_NONE)
+                copy.symbols[s] = dim_symbol(c->m, builder_symbol(&b, joint->symbols[s].name, joint->symbols[s].lo, joint->symbols[s].hi));
+        copy.values[p] = builder_param(&b, copier_type(&copy, value_type(joint, p)), joint->values[p].name);
+    }
+    for (uint32_t i = 0; i < joint->n_nodes; i++) {
+        const struct node *n = fn_node(joint, i);
+        if (!c->needed[i]) continue;
+        struct node_in in = copier_node_in(&copy, n);
+        struct region_in *regions = n->n_regions ? arena_copy(&b.arena, in.regions, n->n_regions * sizeof *regions) : NULL;
+        for (uint32_t r = 0; r < n->n_regions && i < c->j->n_forward; r++) regions[r].fn = strip_effects(c->m, regions[r].fn);
+        in.regions = regions;
+        val first = builder_node(&b, &in), *results = ARENA_NEW(&b.arena, val, n->n_results);
+        for (uint32_t k = 0; k < n->n_results; k++) results[k] = first + k;
+        copier_bind(&copy, n, results);
+    }
+    uint32_t n_out = joint->n_results - c->j->n_y;
+    val *out = ARENA_NEW(&b.arena, val, n_out);
+    for (uint32_t k = 0; k < n_out; k++) out[k] = copy.values[joint->results[c->j->n_y + k]];
+    return prune_function(c->m, builder_finish(&b, out, n_out), NULL);
+}
+
+/* (x…) -> (y…, residuals that are neither parameters nor results…). */
+static uint32_t build_forward(struct cut *c, const val *extra, uint32_t n_extra)
+{
+    struct builder b;
+    struct copier copy;
+    const struct fn *joint = c->joint;
+    builder_begin(&b, c->m, c->f);
+    copier_begin(&copy, &b, joint);
+    for (uint32_t p = 0; p < c->j->n_x; p++) copy.values[p] = builder_param(&b, copier_type(&copy, value_type(joint, p)), joint->values[p].name);
+    for (uint32_t i = 0; i < c->f->n_requires; i++) builder_require(&b, copier_dim(&copy, c->f->requires[i].a), copier_dim(&copy, c->f->requires[i].b), "requirement");
+    for (uint32_t i = 0; i < c->j->n_forward; i++) copier_node(&copy, fn_node(joint, i));
+    val *out = ARENA_NEW(&b.arena, val, c->j->n_y + n_extra);
+    for (uint32_t k = 0; k < c->j->n_y; k++) out[k] = copy.values[joint->results[k]];
+    for (uint32_t k = 0; k < n_extra; k++) out[c->j->n_y + k] = copy.values[extra[k]];
+    return prune_function(c->m, builder_finish(&b, out, c->j->n_y + n_extra), NULL);
+}
+
+static void used_params(struct cut *c, uint32_t fn, bool *out)
+{
+    const struct fn *f = module_fn(c->m, fn);
+    struct liveness l = { .m = c->m, .f = f, .arena = c->arena };
+    body_liveness(&l, NULL);
+    if (f->n_params) memcpy(out, l.values, f->n_params);
+}
+
+void partition_joint(struct module *m, const struct fn *f, const struct joint *j, struct vjp_halves *out)
+{
+    struct arena arena = { 0 };
+    hop_cleanup_push(arena_free, &arena);
+    const struct fn *joint = module_fn(m, j->fn);
+    struct cut c = { .m = m, .f = f, .j = j, .joint = joint, .arena = &arena, .cheap = ARENA_ZNEW(&arena, bool, joint->n_values),
+                     .used = ARENA_ZNEW(&arena, bool, joint->n_values), .needed = ARENA_ZNEW(&arena, bool, joint->n_nodes) };
+    mark_cheap(&c);
+    mark_backward(&c);
+    uint32_t n_ct = joint->n_params - j->n_x, n = 0, n_extra = 0;
+    val *residuals = ARENA_NEW(&arena, val, joint->n_values), *extra = ARENA_NEW(&arena, val, joint->n_values);
+    bool *ct = ARENA_NEW(&arena, bool, n_ct), *used = ARENA_NEW(&arena, bool, joint->n_values);
+    for (val v = 0; v < joint->n_values; v++) {
+        uint32_t node = joint->values[v].node;
+        bool kept = node == NODE_NONE ? v < j->n_x : node < j->n_forward && !c.needed[node];
+        if (c.used[v] && kept) residuals[n++] = v;
+    }
+    memset(ct, true, n_ct);
+    used_params(&c, build_backward(&c, residuals, n, ct), used); /* a first version shows what is read after pruning */
+    for (uint32_t i = 0; i < n_ct; i++) ct[i] = used[n + i];
+    uint32_t n_read = 0;
+    for (uint32_t i = 0; i < n; i++)
+        if (used[i]) residuals[n_read++] = residuals[i];
+    out->n_residuals = n_read;
+    out->source_param = ARENA_NEW(&m->arena, uint32_t, n_read);
+    out->source_result = ARENA_NEW(&m->arena, uint32_t, n_read);
+    for (uint32_t i = 0; i < n_read; i++) {
+        out->source_param[i] = residuals[i] < j->n_x ? residuals[i] : HOP_NONE;
+        out->source_result[i] = HOP_NONE;
+        for (uint32_t k = 0; k < j->n_y && out->source_param[i] == HOP_NONE && out->source_result[i] == HOP_NONE; k++)
+            if (joint->results[k] == residuals[i]) out->source_result[i] = k;
+        if (out->source_param[i] == HOP_NONE && out->source_result[i] == HOP_NONE) extra[n_extra++] = residuals[i];
+    }
+    for (uint32_t i = 0; i < n_ct; i++) out->ct_result[j->ct_of[i]] = ct[i];
+    out->backward = build_backward(&c, residuals, n_read, ct);
+    out->forward = build_forward(&c, extra, n_extra);
+    hop_cleanup_pop(&arena);
+    arena_free(&arena);
+}

@@ -1,0 +1,134 @@
+/* What the simplifying passes share: the context of one simplification, rewriting a function node by node, liveness, value numbers, and a
+ * decoded view of loops with a plan by which one is rebuilt. A pass takes a function's id and gives back another or the same; it never
+ * changes a finished function. */
+#ifndef HOP_PASS_H
+#define HOP_PASS_H
+
+#include "ir/table.h"
+#include "ops/build.h"
+#include "transform/simplify.h"
+
+/* One call of simplify. */
+struct simplifier {
+    struct module *m;
+    const struct pass_options *o; /* never NULL */
+    struct arena arena;           /* lives as long as the call */
+    uint32_t *done;               /* per function: what it became, HOP_NONE: not looked at */
+    uint32_t *uses;               /* per function: how many regions of the program refer to it */
+    uint32_t cap;                 /* of both */
+    double ms[PASS_COUNT];
+    uint32_t runs[PASS_COUNT], nodes[PASS_COUNT]; /* nodes: summed over the functions a pass gave back */
+};
+uint32_t simplifier_uses(const struct simplifier *s, uint32_t fn);
+
+/* The passes, in pass_*.c. Each simplifies one function (bodies only where a node's signature changes with them). */
+uint32_t pass_inline(struct simplifier *s, uint32_t fn);
+uint32_t pass_fold(struct simplifier *s, uint32_t fn);
+uint32_t pass_cse(struct simplifier *s, uint32_t fn);
+uint32_t pass_dce(struct simplifier *s, uint32_t fn);
+uint32_t pass_hoist(struct simplifier *s, uint32_t fn);
+uint32_t pass_forward(struct simplifier *s, uint32_t fn);
+uint32_t pass_split(struct simplifier *s, uint32_t fn);
+uint32_t pass_accumulate(struct simplifier *s, uint32_t fn);
+
+/* ---- rewriting node by node ---- */
+
+/* Builds something in place of n (operands are mapped in c) and fills results[n->n_results] (VAL_NONE: nobody uses it), or returns false
+ * and builds nothing that matters, so that the node is copied. */
+typedef bool (*node_rule)(struct simplifier *s, struct copier *c, const struct node *n, val *results, void *ctx);
+/* `fn` with the rule applied to every node for which `wants` holds (NULL: all); the same function if none was rewritten. */
+uint32_t rewrite_nodes(struct simplifier *s, uint32_t fn, bool (*wants)(const struct node *n), node_rule rule, void *ctx);
+bool wants_higher(const struct node *n);
+bool wants_loop(const struct node *n);
+
+void copy_requires(struct copier *c);
+/* A copier from the function of region r of n into c's builder: the region's symbols are mapped, parameters that its own operands give too. */
+struct copier region_copier(struct copier *c, const struct node *n, uint32_t r);
+/* Puts the body of region r in place of n, given all its parameters. results: the region's. */
+void inline_region(struct copier *c, const struct node *n, uint32_t r, const val *arguments, val *results);
+
+/* ---- facts about nodes ---- */
+
+uint8_t node_effects(const struct module *m, const struct fn *f, const struct node *n);
+/* May it be merged with an equal one, removed, computed earlier or again? */
+bool node_is_pure(const struct module *m, const struct fn *f, const struct node *n);
+bool node_binds_symbols(const struct fn *f, const struct node *n);
+bool dim_is_inner(const struct module *m, const struct fn *f, dim d);    /* mentions a symbol that a node of f binds */
+bool type_is_inner(const struct module *m, const struct fn *f, type_id t);
+bool node_mentions_inner(const struct module *m, const struct fn *f, const struct node *n); /* in attributes, region dims, result types */
+int64_t static_elements(struct module *m, type_id t);                    /* -1 when not known */
+/* The node of the builder that defines a value, NULL for a parameter; its operand k. */
+const struct node *built_node(const struct builder *b, val v);
+static inline val built_operand(const struct builder *b, const struct node *n, uint32_t k) { return b->pool.data[n->operands + k]; }
+static inline const struct attr *built_attr(const struct builder *b, const struct node *n, uint32_t k) { return &b->attrs.data[n->attrs + k]; }
+
+bool attrs_equal(const struct attr *a, const struct attr *b);
+/* Do these nodes without operands (of any two functions) give the same static value? */
+bool same_constant(const struct module *m, const struct node *x, const struct attr *x_attrs, const struct node *y, const struct attr *y_attrs);
+
+/* Which values and nodes of f are needed for the wanted results (NULL: all) and its effects. A given value needs no node; a value with an
+ * alias other than VAL_NONE needs that one instead (either NULL: none). */
+struct liveness {
+    bool *value, *node, *symbol;
+};
+struct liveness live_values(struct arena *a, const struct module *m, const struct fn *f, const bool *wanted, const bool *given, const val *alias);
+
+/* class[v]: the first value that is surely equal to v. Parameters p have class param_class[p] (NULL: their own). */
+void number_values(struct arena *a, const struct module *m, const struct fn *f, const uint32_t *param_class, uint32_t *class);
+
+/* ---- loops ---- */
+
+/* A scan or while_loop. Body parameters: carries, slices of `over`, `with`; body results: next carries, stacked values.
+ * Node results: final carries, extra ones (the trip count), stacks. */
+struct loop {
+    const struct node *n;
+    bool scan, reverse;
+    uint32_t n_carry, n_over, n_stack, n_extra;
+    uint32_t body_region, cond_region; /* cond_region HOP_NONE for scan */
+    const struct fn *body, *cond;      /* cond NULL for scan */
+    dim length;                        /* scan: trips, in terms of f; else HOP_NONE */
+};
+bool loop_decode(struct module *m, const struct fn *f, const struct node *n, struct loop *l);
+static inline uint32_t loop_first_with(const struct loop *l) { return l->n_carry + l->n_over; }
+static inline uint32_t loop_stack_result(const struct loop *l, uint32_t k) { return l->n_carry + l->n_extra + k; } /* among the node's results */
+
+enum param_fate {
+    PARAM_KEEP,
+    PARAM_DROP,  /* nothing that stays reads it */
+    PARAM_WITH,  /* is `outer` (a value of the builder around) in every step */
+    PARAM_ALIAS  /* always equals parameter `of` */
+};
+struct param_plan {
+    uint8_t fate;
+    uint32_t of;
+    val outer;
+};
+struct given {
+    val inner; /* a value of the body, computed outside from now on (its node is not copied) */
+    val outer; /* in the builder around: the value itself for `with`; one per step for `over` */
+};
+struct alias {
+    val inner, same; /* values of the body; `inner` becomes what `same` is */
+};
+struct loop_plan {
+    struct param_plan *body, *cond; /* per parameter; the carries of cond follow the body's */
+    bool *keep_stack;
+    vec(struct given) body_with, cond_with, over;
+    vec(struct alias) aliases;      /* in the body */
+    vec(val) stacks;                /* values of the body to be stacked, too */
+    bool count_used;                /* while_loop: somebody reads the trip count */
+    /* out */
+    val *results;                   /* per result of the node; VAL_NONE where it was dropped */
+    val *stacked;                   /* per entry of stacks */
+};
+/* A plan that keeps everything. */
+struct loop_plan plan_new(struct arena *a, const struct loop *l);
+/* Builds the changed loop into c's builder. Nothing is mapped: that is the caller's. */
+void plan_build(struct copier *c, const struct loop *l, struct loop_plan *p);
+
+/* Invariant values of a loop body (or of its cond): depend on `with` parameters and nothing else, through pure nodes. */
+bool *invariant_values(struct arena *a, const struct module *m, const struct fn *body, uint32_t first_with);
+/* Copies what `v` of the region needs into c's builder. `inner` is a copier made by region_copier. */
+val copy_cone(struct copier *inner, val v);
+
+#endif

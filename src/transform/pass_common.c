@@ -1,0 +1,284 @@
+/* What the passes share: rewriting a function node by node, putting a body in place of its node, effects and symbols of nodes, liveness,
+ * and numbers under which surely equal values are found. */
+#include "transform/pass.h"
+
+/* ---- rewriting ---- */
+
+bool wants_higher(const struct node *n) { return node_row(n)->flags & OPF_HIGHER; }
+bool wants_loop(const struct node *n) { return n->op == OP_scan || n->op == OP_while_loop; }
+
+void copy_requires(struct copier *c)
+{
+    for (uint32_t i = 0; i < c->f->n_requires; i++) {
+        c->b->place = c->f->requires[i].place;
+        builder_require(c->b, copier_dim(c, c->f->requires[i].a), copier_dim(c, c->f->requires[i].b), "requirement");
+    }
+    c->b->place = (struct place){ 0 };
+}
+
+uint32_t rewrite_nodes(struct simplifier *s, uint32_t fn, bool (*wants)(const struct node *n), node_rule rule, void *ctx)
+{
+    const struct fn *f = module_fn(s->m, fn);
+    bool any = !wants, fired = false;
+    for (uint32_t i = 0; i < f->n_nodes && !any; i++) any = wants(fn_node(f, i));
+    if (!any) return fn;
+    struct builder b;
+    struct copier c;
+    builder_begin(&b, s->m, f);
+    copier_begin(&c, &b, f);
+    copier_params(&c);
+    copy_requires(&c);
+    for (uint32_t i = 0; i < f->n_nodes; i++) {
+        const struct node *n = fn_node(f, i);
+        val *results = ARENA_NEW(&b.arena, val, n->n_results);
+        b.place = n->place;
+        if ((!wants || wants(n)) && rule(s, &c, n, results, ctx)) {
+            copier_bind(&c, n, results);
+            fired = true;
+        } else {
+            copier_node(&c, n);
+        }
+    }
+    if (!fired) {
+        builder_abandon(&b);
+        return fn;
+    }
+    val *results = ARENA_NEW(&b.arena, val, f->n_results);
+    for (uint32_t k = 0; k < f->n_results; k++) results[k] = c.values[f->results[k]];
+    return builder_finish(&b, results, f->n_results);
+}
+
+struct copier region_copier(struct copier *c, const struct node *n, uint32_t r)
+{
+    const struct region *region = node_region(c->f, n, r);
+    const struct fn *g = module_fn(c->b->m, region->fn);
+    const val *own = node_region_operands(c->f, n, r);
+    struct copier inner;
+    copier_begin(&inner, c->b, g);
+    for (uint32_t k = 0; k < region->n_dims; k++) inner.symbols[k] = copier_dim(c, region->dims[k]);
+    for (uint32_t i = 0; i < region->n_operands; i++) inner.values[g->n_params - region->n_operands + i] = c->values[own[i]];
+    return inner;
+}
+
+void inline_region(struct copier *c, const struct node *n, uint32_t r, const val *arguments, val *results)
+{
+    struct copier inner = region_copier(c, n, r);
+    for (uint32_t p = 0; p < inner.f->n_params; p++) inner.values[p] = arguments[p];
+    copier_body(&inner, results);
+}
+
+/* ---- facts ---- */
+
+uint8_t node_effects(const struct module *m, const struct fn *f, const struct node *n)
+{
+    uint8_t effects = node_row(n)->effect;
+    if (n->op == OP_while_loop && node_attr(f, n, WHILE_MAX_TRIPS)->kind != ATTR_ABSENT) effects |= EFFECT_CHECK; /* ends the run beyond its bound */
+    for (uint32_t r = 0; r < n->n_regions; r++) effects |= module_fn(m, node_region(f, n, r)->fn)->effects;
+    return effects;
+}
+
+bool node_is_pure(const struct module *m, const struct fn *f, const struct node *n)
+{
+    return !(node_row(n)->flags & OPF_NO_MERGE) && node_effects(m, f, n) == EFFECT_NONE;
+}
+
+bool node_binds_symbols(const struct fn *f, const struct node *n)
+{
+    uint32_t index = (uint32_t)(n - f->nodes);
+    for (uint32_t s = f->n_outer_symbols; s < f->n_symbols; s++)
+        if (f->symbols[s].index == index) return true;
+    return false;
+}
+
+static bool symbol_not_below(void *ctx, uint32_t symbol) { return symbol >= *(const uint32_t *)ctx; }
+
+bool dim_is_inner(const struct module *m, const struct fn *f, dim d)
+{
+    return d & DIM_TABLE && f->n_symbols > f->n_outer_symbols && dim_mentions(m, d, symbol_not_below, (void *)&f->n_outer_symbols);
+}
+
+bool type_is_inner(const struct module *m, const struct fn *f, type_id t)
+{
+    struct type type = type_get(m, t);
+    for (uint32_t i = 0; i < type.rank; i++)
+        if (dim_is_inner(m, f, type.dims[i])) return true;
+    return false;
+}
+
+/* Calls visit for every dim that the node writes down: in attributes, region dims and result types. */
+static void visit_dims(const struct module *m, const struct fn *f, const struct node *n, void (*visit)(void *ctx, dim d), void *ctx)
+{
+    for (uint32_t i = 0; i < node_row(n)->sig.n_attrs; i++) {
+        const struct attr *a = node_attr(f, n, i);
+        if (a->kind == ATTR_DIM) visit(ctx, (dim)a->i);
+        if (a->kind == ATTR_DIMS)
+            for (uint32_t k = 0; k < a->n; k++) visit(ctx, a->list[k]);
+    }
+    for (uint32_t r = 0; r < n->n_regions; r++)
+        for (uint32_t k = 0; k < node_region(f, n, r)->n_dims; k++) visit(ctx, node_region(f, n, r)->dims[k]);
+    for (uint32_t k = 0; k < n->n_results; k++) {
+        struct type t = type_get(m, value_type(f, n->results + k));
+        for (uint32_t i = 0; i < t.rank; i++) visit(ctx, t.dims[i]);
+    }
+}
+
+struct inner_visit {
+    const struct module *m;
+    const struct fn *f;
+    bool found;
+};
+static void visit_inner(void *ctx, dim d)
+{
+    struct inner_visit *v = ctx;
+    v->found |= dim_is_inner(v->m, v->f, d);
+}
+
+bool node_mentions_inner(const struct module *m, const struct fn *f, const struct node *n)
+{
+    if (f->n_symbols == f->n_outer_symbols) return false;
+    struct inner_visit v = { m, f, false };
+    visit_dims(m, f, n, visit_inner, &v);
+    return v.found;
+}
+
+int64_t static_elements(struct module *m, type_id t)
+{
+    struct type type = type_get(m, t);
+    int64_t n = 1;
+    for (uint32_t i = 0; i < type.rank; i++) {
+        if (!dim_is_const(m, type.dims[i])) return -1;
+        n *= dim_const_value(m, type.dims[i]); /* no overflow: types bound their bytes */
+    }
+    return n;
+}
+
+const struct node *built_node(const struct builder *b, val v)
+{
+    uint32_t node = b->values.data[v].node;
+    return node == NODE_NONE ? NULL : &b->nodes.data[node];
+}
+
+/* ---- liveness ---- */
+
+struct symbol_visit {
+    const struct module *m;
+    bool *symbol;
+};
+static bool mark_symbol(void *ctx, uint32_t symbol)
+{
+    ((bool *)ctx)[symbol] = true;
+    return false;
+}
+static void visit_symbol(void *ctx, dim d)
+{
+    struct symbol_visit *v = ctx;
+    if (d & DIM_TABLE) dim_mentions(v->m, d, mark_symbol, v->symbol);
+}
+
+struct liveness live_values(struct arena *a, const struct module *m, const struct fn *f, const bool *wanted, const bool *given, const val *alias)
+{
+    struct liveness l = { ARENA_ZNEW(a, bool, f->n_values), ARENA_ZNEW(a, bool, f->n_nodes), ARENA_ZNEW(a, bool, f->n_symbols) };
+    struct symbol_visit visit = { m, l.symbol };
+    for (uint32_t k = 0; k < f->n_results; k++)
+        if (!wanted || wanted[k]) l.value[f->results[k]] = true;
+    uint32_t last = f->n_symbols;
+    for (uint32_t i = f->n_nodes; i-- > 0;) {
+        const struct node *n = fn_node(f, i);
+        bool live = node_effects(m, f, n) != EFFECT_NONE;
+        for (uint32_t k = 0; k < n->n_results; k++) {
+            val v = n->results + k;
+            if (!l.value[v] || (given && given[v])) continue;
+            if (alias && alias[v] != VAL_NONE) l.value[alias[v]] = true;
+            else live = true;
+        }
+        while (last > f->n_outer_symbols && f->symbols[last - 1].index >= i) live |= l.symbol[--last]; /* symbols stand in the order of their nodes */
+        if (!live) continue;
+        l.node[i] = true;
+        for (uint32_t k = 0; k < n->n_operands; k++) l.value[node_operands(f, n)[k]] = true;
+        if (f->n_symbols > f->n_outer_symbols) visit_dims(m, f, n, visit_symbol, &visit);
+    }
+    return l;
+}
+
+/* ---- value numbers ---- */
+
+bool attrs_equal(const struct attr *a, const struct attr *b)
+{
+    if (a->kind != b->kind || a->n != b->n) return false;
+    if (a->kind == ATTR_INTS || a->kind == ATTR_DIMS) return !a->n || !memcmp(a->list, b->list, a->n * sizeof *a->list);
+    return a->kind == ATTR_ABSENT || a->i == b->i; /* reals by their bits */
+}
+
+static uint64_t attr_hash(const struct attr *a)
+{
+    if (a->kind == ATTR_INTS || a->kind == ATTR_DIMS) return a->n ? hash_bytes(a->list, a->n * sizeof *a->list, a->kind) : a->kind;
+    return a->kind == ATTR_ABSENT ? 0 : hash_mix(a->kind, (uint64_t)a->i);
+}
+
+bool same_constant(const struct module *m, const struct node *x, const struct attr *x_attrs, const struct node *y, const struct attr *y_attrs)
+{
+    if (x->op != y->op || x->n_operands || y->n_operands || x->n_results != 1 || x->n_regions) return false;
+    for (uint32_t k = 0; k < node_row(x)->sig.n_attrs; k++) {
+        if (!attrs_equal(&x_attrs[k], &y_attrs[k])) return false;
+        if (x_attrs[k].kind == ATTR_DIM && !dim_is_const(m, (dim)x_attrs[k].i)) return false;
+        for (uint32_t i = 0; x_attrs[k].kind == ATTR_DIMS && i < x_attrs[k].n; i++)
+            if (!dim_is_const(m, x_attrs[k].list[i])) return false;
+    }
+    return true;
+}
+
+/* Operand classes, ordered where the operator commutes. */
+static void operand_classes(const struct fn *f, const struct node *n, const uint32_t *class, uint32_t *out)
+{
+    for (uint32_t k = 0; k < n->n_operands; k++) out[k] = class[node_operands(f, n)[k]];
+    if (node_row(n)->flags & OPF_COMMUTES && n->n_operands == 2 && out[0] > out[1]) {
+        uint32_t first = out[0];
+        out[0] = out[1];
+        out[1] = first;
+    }
+}
+
+static bool nodes_equal(const struct fn *f, const struct node *x, const struct node *y, const uint32_t *class, uint32_t *scratch)
+{
+    const struct op_row *row = node_row(x);
+    if (x->op != y->op || x->n_operands != y->n_operands || x->n_results != y->n_results || x->n_regions != y->n_regions) return false;
+    operand_classes(f, x, class, scratch);
+    operand_classes(f, y, class, scratch + x->n_operands);
+    if (x->n_operands && memcmp(scratch, scratch + x->n_operands, x->n_operands * sizeof *scratch)) return false;
+    for (uint32_t g = 0; g < row->sig.n_groups; g++)
+        if (node_group_size(f, x, g) != node_group_size(f, y, g)) return false;
+    for (uint32_t k = 0; k < row->sig.n_attrs; k++)
+        if (!attrs_equal(node_attr(f, x, k), node_attr(f, y, k))) return false;
+    for (uint32_t r = 0; r < x->n_regions; r++) {
+        const struct region *g = node_region(f, x, r), *h = node_region(f, y, r);
+        if (g->fn != h->fn || g->n_operands != h->n_operands || g->n_dims != h->n_dims) return false;
+        if (g->n_dims && memcmp(g->dims, h->dims, g->n_dims * sizeof *g->dims)) return false;
+    }
+    return true;
+}
+
+void number_values(struct arena *a, const struct module *m, const struct fn *f, const uint32_t *param_class, uint32_t *class)
+{
+    struct map seen = { .arena = a };
+    uint32_t most = 0;
+    for (uint32_t i = 0; i < f->n_nodes; i++) most = HOP_MAX(most, fn_node(f, i)->n_operands);
+    uint32_t *scratch = ARENA_NEW(a, uint32_t, 2 * (size_t)most);
+    for (uint32_t v = 0; v < f->n_values; v++) class[v] = param_class && v < f->n_params ? param_class[v] : v;
+    for (uint32_t i = 0; i < f->n_nodes; i++) {
+        const struct node *n = fn_node(f, i);
+        if (!node_is_pure(m, f, n) || !n->n_results) continue;
+        uint64_t h = hash_mix(n->op, n->n_operands);
+        operand_classes(f, n, class, scratch);
+        for (uint32_t k = 0; k < n->n_operands; k++) h = hash_mix(h, scratch[k]);
+        for (uint32_t k = 0; k < node_row(n)->sig.n_attrs; k++) h = hash_mix(h, attr_hash(node_attr(f, n, k)));
+        for (uint32_t r = 0; r < n->n_regions; r++) h = hash_mix(h, node_region(f, n, r)->fn);
+        bool found = false;
+        for (uint32_t it = map_first(&seen, h); it != HOP_NONE && !found; it = map_next(&seen, h, it)) {
+            const struct node *other = fn_node(f, map_value(&seen, it));
+            if (!nodes_equal(f, n, other, class, scratch)) continue;
+            for (uint32_t k = 0; k < n->n_results; k++) class[n->results + k] = other->results + k;
+            found = true;
+        }
+        if (!found) map_put(&seen, h, i);
+    }
+}

@@ -1,0 +1,220 @@
+/* Dead code: nodes nobody needs, and what higher-order nodes carry along for nobody: results of branches and calls, carries, slices, stacked
+ * results, operands that a body does not read, operands given twice. */
+#include "transform/pass.h"
+
+struct dce {
+    struct liveness live;     /* of the function */
+    bool *used;               /* per value: somebody reads it, or it is needed to know a size */
+    const bool *const *calls; /* per function of the module: results that some call of it here reads; NULL: not called here */
+    bool changed;
+};
+
+/* ---- loops ---- */
+
+/* Follows what live carries and stacks read until no further carry becomes live; fills the plan's fates. */
+static void live_carries(struct arena *a, const struct module *m, const struct loop *l, const struct dce *d, struct loop_plan *p)
+{
+    const struct fn *body = l->body;
+    bool *wanted = ARENA_ZNEW(a, bool, body->n_results);
+    struct liveness cond = { 0 }, live;
+    for (uint32_t i = 0; i < l->n_carry; i++) wanted[i] = d->used[l->n->results + i];
+    for (uint32_t k = 0; k < l->n_stack; k++) wanted[l->n_carry + k] = p->keep_stack[k] = d->used[l->n->results + loop_stack_result(l, k)];
+    if (l->cond) cond = live_values(a, m, l->cond, NULL, NULL, NULL);
+    for (uint32_t i = 0; l->cond && i < l->n_carry; i++) wanted[i] |= cond.value[i];
+    for (bool more = true; more;) {
+        more = false;
+        live = live_values(a, m, body, wanted, NULL, NULL);
+        for (uint32_t i = 0; i < l->n_carry; i++)
+            if (live.value[i] && !wanted[i]) wanted[i] = more = true;
+    }
+    bool any = false;
+    for (uint32_t i = 0; i < l->n_carry; i++) any |= wanted[i];
+    if (l->cond && !any) wanted[0] = true; /* a while_loop has a carry */
+    for (uint32_t i = 0; i < body->n_params; i++) {
+        bool keep = i < l->n_carry ? wanted[i] : live.value[i];
+        if (!keep) p->body[i].fate = PARAM_DROP;
+    }
+    for (uint32_t i = l->n_carry; l->cond && i < l->cond->n_params; i++)
+        if (!cond.value[i]) p->cond[i].fate = PARAM_DROP;
+    if (l->cond && !any) { /* the carry kept for form needs what its next value reads */
+        live = live_values(a, m, body, wanted, NULL, NULL);
+        for (uint32_t i = 0; i < body->n_params; i++)
+            if (live.value[i]) p->body[i].fate = PARAM_KEEP;
+    }
+    p->count_used = l->n_extra && d->used[l->n->results + l->n_carry];
+}
+
+/* Operands of [from, to) that an earlier kept one equals. `operands` are outer values in the order of the parameters. */
+static void merge_operands(struct param_plan *plan, const val *operands, uint32_t from, uint32_t to)
+{
+    for (uint32_t i = from; i < to; i++)
+        for (uint32_t k = from; k < i && plan[i].fate == PARAM_KEEP; k++)
+            if (plan[k].fate == PARAM_KEEP && operands[k - from] == operands[i - from]) plan[i] = (struct param_plan){ PARAM_ALIAS, k, VAL_NONE };
+}
+
+static bool plan_changes(const struct loop *l, const struct loop_plan *p)
+{
+    for (uint32_t i = 0; i < l->body->n_params; i++)
+        if (p->body[i].fate != PARAM_KEEP) return true;
+    for (uint32_t i = l->n_carry; l->cond && i < l->cond->n_params; i++)
+        if (p->cond[i].fate != PARAM_KEEP) return true;
+    for (uint32_t k = 0; k < l->n_stack; k++)
+        if (!p->keep_stack[k]) return true;
+    return l->n_extra && !l->n_stack && !p->count_used;
+}
+
+static bool trim_loop(struct copier *c, const struct loop *l, const struct dce *d, val *results)
+{
+    struct arena *a = &c->b->arena;
+    struct loop_plan p = plan_new(a, l);
+    live_carries(a, c->b->m, l, d, &p);
+    const val *operands = node_operands(c->f, l->n);
+    val *mapped = ARENA_NEW(a, val, l->n->n_operands);
+    for (uint32_t i = 0; i < l->n->n_operands; i++) mapped[i] = c->values[operands[i]];
+    const struct region *body = node_region(c->f, l->n, l->body_region);
+    merge_operands(p.body, mapped + l->n_carry, l->n_carry, l->n_carry + l->n_over);
+    merge_operands(p.body, mapped + body->operands, loop_first_with(l), l->body->n_params);
+    if (l->cond) merge_operands(p.cond, mapped + node_region(c->f, l->n, l->cond_region)->operands, l->n_carry, l->cond->n_params);
+    if (!plan_changes(l, &p)) return false;
+    plan_build(c, l, &p);
+    memcpy(results, p.results, l->n->n_results * sizeof *results);
+    return true;
+}
+
+/* ---- branches and calls ---- */
+
+/* The region's function with some results and parameters left out; *own: the operands it still takes. */
+static uint32_t trim_region(struct copier *c, const struct node *n, uint32_t r, const bool *keep, val *own, uint32_t *n_own, bool *changed)
+{
+    const struct fn *g = module_fn(c->b->m, node_region(c->f, n, r)->fn);
+    const val *operands = node_region_operands(c->f, n, r);
+    struct arena *a = &c->b->arena;
+    struct liveness live = live_values(a, c->b->m, g, keep, NULL, NULL);
+    struct param_plan *plan = ARENA_ZNEW(a, struct param_plan, g->n_params);
+    val *mapped = ARENA_NEW(a, val, g->n_params);
+    bool trims = false;
+    for (uint32_t i = 0; i < g->n_params; i++) {
+        mapped[i] = c->values[operands[i]];
+        if (!live.value[i]) plan[i].fate = PARAM_DROP;
+    }
+    if (n->op == OP_switch) merge_operands(plan, mapped, 0, g->n_params); /* a call that merged its operands would no longer share its body */
+    *n_own = 0;
+    for (uint32_t i = 0; i < g->n_params; i++) {
+        if (plan[i].fate == PARAM_KEEP) own[(*n_own)++] = mapped[i];
+        else trims = true;
+    }
+    for (uint32_t k = 0; k < g->n_results; k++) trims |= !keep[k];
+    *changed |= trims;
+    if (!trims) return g->id;
+    struct builder b;
+    struct copier inner;
+    builder_begin(&b, c->b->m, g);
+    copier_begin(&inner, &b, g);
+    for (uint32_t i = 0; i < g->n_params; i++)
+        if (plan[i].fate == PARAM_KEEP) inner.values[i] = builder_param(&b, value_type(g, i), g->values[i].name);
+    for (uint32_t i = 0; i < g->n_params; i++)
+        if (plan[i].fate == PARAM_ALIAS) inner.values[i] = inner.values[plan[i].of];
+    copy_requires(&inner);
+    for (uint32_t i = 0; i < g->n_nodes; i++)
+        if (live.node[i]) copier_node(&inner, fn_node(g, i));
+    val *results = ARENA_NEW(&b.arena, val, g->n_results);
+    uint32_t n_results = 0;
+    for (uint32_t k = 0; k < g->n_results; k++)
+        if (keep[k]) results[n_results++] = inner.values[g->results[k]];
+    return builder_finish(&b, results, n_results);
+}
+
+/* switch and invoke_subgraph: node results are the results of every region. */
+static bool trim_branches(struct copier *c, const struct node *n, const bool *keep, val *results)
+{
+    struct arena *a = &c->b->arena;
+    struct node_in in = copier_node_in(c, n);
+    struct region_in *regions = ARENA_NEW(a, struct region_in, n->n_regions);
+    bool changed = false;
+    for (uint32_t r = 0; r < n->n_regions; r++) {
+        val *own = ARENA_NEW(a, val, in.regions[r].n_operands);
+        uint32_t n_own, fn = trim_region(c, n, r, keep, own, &n_own, &changed);
+        regions[r] = (struct region_in){ fn, own, n_own, in.regions[r].dims };
+    }
+    if (!changed) return false;
+    in.regions = regions;
+    val next = builder_node(c->b, &in);
+    for (uint32_t k = 0; k < n->n_results; k++) results[k] = keep[k] ? next++ : VAL_NONE;
+    return true;
+}
+
+/* ---- the pass ---- */
+
+static bool dce_rule(struct simplifier *s, struct copier *c, const struct node *n, val *results, void *ctx)
+{
+    struct dce *d = ctx;
+    struct loop l;
+    if (!d->live.node[n - c->f->nodes]) {
+        for (uint32_t k = 0; k < n->n_results; k++) results[k] = VAL_NONE;
+        return true;
+    }
+    if (loop_decode(s->m, c->f, n, &l)) return trim_loop(c, &l, d, results);
+    if (n->op == OP_switch) return trim_branches(c, n, d->used + n->results, results);
+    if (n->op == OP_invoke_subgraph) return trim_branches(c, n, d->calls[node_region(c->f, n, 0)->fn], results);
+    return false;
+}
+
+/* A size that a node finds out must stay known: if no used result of the node has it as a dim, the first that does counts as used. */
+static void use_sizes(const struct module *m, const struct fn *f, struct dce *d)
+{
+    for (uint32_t s = f->n_outer_symbols; s < f->n_symbols; s++) {
+        const struct node *n = fn_node(f, f->symbols[s].index);
+        if (!d->live.symbol[s]) continue;
+        val first = VAL_NONE;
+        bool known = false;
+        for (uint32_t k = 0; k < n->n_results; k++) {
+            struct type t = type_get(m, value_type(f, n->results + k));
+            uint32_t symbol;
+            for (uint32_t i = 0; i < t.rank; i++)
+                if (dim_is_symbol(m, t.dims[i], &symbol) && symbol == s) {
+                    known |= d->used[n->results + k];
+                    if (first == VAL_NONE) first = n->results + k;
+                }
+        }
+        if (!known && first != VAL_NONE) d->used[first] = true;
+    }
+}
+
+/* Calls of one body must go on sharing it, so a result is dropped only where no call of it in this function reads it, and only when all
+ * its calls are here. */
+static const bool *const *call_uses(struct simplifier *s, struct arena *a, const struct fn *f, const struct dce *d)
+{
+    bool **calls = ARENA_ZNEW(a, bool *, s->m->fns.len);
+    uint32_t *count = ARENA_ZNEW(a, uint32_t, s->m->fns.len);
+    for (uint32_t i = 0; i < f->n_nodes; i++) {
+        const struct node *n = fn_node(f, i);
+        if (n->op != OP_invoke_subgraph || !d->live.node[i]) continue;
+        uint32_t g = node_region(f, n, 0)->fn;
+        if (!calls[g]) calls[g] = ARENA_ZNEW(a, bool, n->n_results);
+        for (uint32_t k = 0; k < n->n_results; k++) calls[g][k] |= d->used[n->results + k];
+        count[g]++;
+    }
+    for (uint32_t g = 0; g < s->m->fns.len; g++)
+        if (calls[g] && simplifier_uses(s, g) > count[g]) memset(calls[g], true, module_fn(s->m, g)->n_results);
+    return (const bool *const *)calls;
+}
+
+uint32_t pass_dce(struct simplifier *s, uint32_t fn)
+{
+    const struct fn *f = module_fn(s->m, fn);
+    struct arena scratch = { 0 };
+    hop_cleanup_push(arena_free, &scratch);
+    struct dce d = { .live = live_values(&scratch, s->m, f, NULL, NULL, NULL) };
+    bool work = false;
+    for (uint32_t i = 0; i < f->n_nodes; i++) work |= !d.live.node[i] || wants_higher(fn_node(f, i));
+    uint32_t out = fn;
+    if (work) {
+        d.used = arena_copy(&scratch, d.live.value, f->n_values * sizeof *d.used);
+        use_sizes(s->m, f, &d);
+        d.calls = call_uses(s, &scratch, f, &d);
+        out = rewrite_nodes(s, fn, NULL, dce_rule, &d);
+    }
+    hop_cleanup_pop(&scratch);
+    arena_free(&scratch);
+    return out;
+}

@@ -1,0 +1,185 @@
+/* Forwarding: what a loop, branch or call only passes through is taken from where it came: carries that keep their first value, carries
+ * that always equal another, slices stacked as they are, results that every branch takes from one operand or makes from one constant. */
+#include "transform/pass.h"
+
+/* ---- loops ---- */
+
+/* Does every trip leave the carry as it came in? */
+static bool carry_is_constant(const struct copier *c, const struct loop *l, uint32_t i, val init)
+{
+    const struct fn *body = l->body;
+    val next = body->results[i];
+    if (next == i) return true;
+    const struct node *outer = built_node(c->b, init);
+    if (!outer || body->values[next].node == NODE_NONE) return false;
+    const struct node *inner = fn_node(body, body->values[next].node);
+    return same_constant(c->b->m, outer, c->b->attrs.data + outer->attrs, inner, body->attrs + inner->attrs);
+}
+
+/* equal[i]: the first carry that starts like carry i and is always given the same next value. */
+static void equal_carries(struct arena *a, const struct module *m, const struct loop *l, const val *init, uint32_t *equal)
+{
+    const struct fn *body = l->body;
+    bool candidates = false;
+    for (uint32_t i = 0; i < l->n_carry; i++) {
+        equal[i] = i;
+        for (uint32_t k = 0; k < i && equal[i] == i; k++)
+            if (init[k] == init[i] && value_type(body, k) == value_type(body, i)) equal[i] = equal[k], candidates = true;
+    }
+    uint32_t *class = ARENA_NEW(a, uint32_t, body->n_values), *param = ARENA_NEW(a, uint32_t, body->n_params);
+    while (candidates) {
+        for (uint32_t p = 0; p < body->n_params; p++) param[p] = p < l->n_carry ? equal[p] : p;
+        number_values(a, m, body, param, class);
+        uint32_t *split = ARENA_NEW(a, uint32_t, l->n_carry);
+        bool changed = false;
+        candidates = false;
+        for (uint32_t i = 0; i < l->n_carry; i++) {
+            split[i] = i;
+            for (uint32_t k = 0; k < i && split[i] == i; k++)
+                if (equal[k] == equal[i] && class[body->results[k]] == class[body->results[i]]) split[i] = split[k];
+            candidates |= split[i] != i;
+        }
+        for (uint32_t i = 0; i < l->n_carry; i++) changed |= split[i] != equal[i];
+        memcpy(equal, split, l->n_carry * sizeof *equal);
+        if (!changed) break;
+    }
+}
+
+static bool forward_loop(struct copier *c, const struct loop *l, val *results)
+{
+    struct arena *a = &c->b->arena;
+    struct module *m = c->b->m;
+    const struct fn *body = l->body;
+    const val *operands = node_operands(c->f, l->n);
+    struct loop_plan p = plan_new(a, l);
+    val *init = ARENA_NEW(a, val, l->n_carry), *passed = ARENA_NEW(a, val, l->n_stack);
+    uint32_t *equal = ARENA_NEW(a, uint32_t, l->n_carry), *twin = ARENA_NEW(a, uint32_t, l->n_stack), kept = l->n_carry;
+    bool changed = false;
+    for (uint32_t i = 0; i < l->n_carry; i++) init[i] = c->values[operands[i]];
+    for (uint32_t i = 0; i < l->n_carry; i++) /* a while_loop keeps one carry for form */
+        if ((l->scan || kept > 1) && carry_is_constant(c, l, i, init[i])) p.body[i] = (struct param_plan){ PARAM_WITH, 0, init[i] }, kept--, changed = true;
+    equal_carries(a, m, l, init, equal);
+    for (uint32_t i = 0; i < l->n_carry; i++)
+        if (equal[i] != i && p.body[i].fate == PARAM_KEEP && p.body[equal[i]].fate == PARAM_KEEP)
+            p.body[i] = (struct param_plan){ PARAM_ALIAS, equal[i], VAL_NONE }, changed = true;
+    for (uint32_t k = 0; k < l->n_stack; k++) {
+        val v = body->results[l->n_carry + k];
+        passed[k] = VAL_NONE;
+        twin[k] = k;
+        if (v >= l->n_carry && v < l->n_carry + l->n_over) {
+            val xs = c->values[operands[v]];
+            type_id t = builder_type(c->b, xs);
+            if (t == copier_type(c, value_type(c->f, l->n->results + loop_stack_result(l, k)))) passed[k] = xs;
+        }
+        for (uint32_t j = 0; j < k && twin[k] == k; j++)
+            if (body->results[l->n_carry + j] == v) twin[k] = j;
+        if (passed[k] != VAL_NONE || twin[k] != k) p.keep_stack[k] = false, changed = true;
+    }
+    if (!changed) return false;
+    plan_build(c, l, &p);
+    memcpy(results, p.results, l->n->n_results * sizeof *results);
+    for (uint32_t k = 0; k < l->n_stack; k++) {
+        val *out = &results[loop_stack_result(l, k)];
+        if (passed[k] != VAL_NONE) *out = passed[k];
+        else if (twin[k] != k) *out = results[loop_stack_result(l, twin[k])];
+    }
+    return true;
+}
+
+/* ---- branches and calls ---- */
+
+/* The outer value that result k is whichever branch runs, VAL_NONE when there is none. */
+static val passed_operand(const struct copier *c, const struct node *n, uint32_t k)
+{
+    val same = VAL_NONE;
+    for (uint32_t r = 0; r < n->n_regions; r++) {
+        const struct fn *g = module_fn(c->b->m, node_region(c->f, n, r)->fn);
+        if (g->results[k] >= g->n_params) return VAL_NONE;
+        val v = c->values[node_region_operands(c->f, n, r)[g->results[k]]];
+        if (r && v != same) return VAL_NONE;
+        same = v;
+    }
+    return same;
+}
+
+static bool same_constant_everywhere(const struct copier *c, const struct node *n, uint32_t k)
+{
+    const struct module *m = c->b->m;
+    const struct fn *first = module_fn(m, node_region(c->f, n, 0)->fn);
+    for (uint32_t r = 0; r < n->n_regions; r++) {
+        const struct fn *g = module_fn(m, node_region(c->f, n, r)->fn);
+        uint32_t i = g->values[g->results[k]].node, j = first->values[first->results[k]].node;
+        if (i == NODE_NONE || j == NODE_NONE) return false;
+        const struct node *x = fn_node(first, j), *y = fn_node(g, i);
+        if (!node_is_pure(m, g, y) || !same_constant(m, x, first->attrs + x->attrs, y, g->attrs + y->attrs)) return false;
+    }
+    return true;
+}
+
+static uint32_t twin_result(const struct copier *c, const struct node *n, uint32_t k)
+{
+    for (uint32_t j = 0; j < k; j++) {
+        bool same = true;
+        for (uint32_t r = 0; r < n->n_regions && same; r++) {
+            const struct fn *g = module_fn(c->b->m, node_region(c->f, n, r)->fn);
+            same = g->results[j] == g->results[k];
+        }
+        if (same) return j;
+    }
+    return k;
+}
+
+static bool forward_branches(struct copier *c, const struct node *n, const bool *used, val *results)
+{
+    struct arena *a = &c->b->arena;
+    val *passed = ARENA_NEW(a, val, n->n_results);
+    bool any = false;
+    for (uint32_t k = 0; k < n->n_results; k++) {
+        passed[k] = VAL_NONE;
+        if (!used[k]) continue;
+        val v = passed_operand(c, n, k);
+        if (v == VAL_NONE && same_constant_everywhere(c, n, k)) {
+            struct copier inner = region_copier(c, n, 0);
+            v = copy_cone(&inner, inner.f->results[k]);
+        }
+        if (v != VAL_NONE && !type_is_inner(c->b->m, c->f, value_type(c->f, n->results + k)) &&
+            builder_type(c->b, v) == copier_type(c, value_type(c->f, n->results + k)))
+            passed[k] = v;
+        any |= passed[k] != VAL_NONE || twin_result(c, n, k) != k;
+    }
+    if (!any) return false;
+    val first = copier_node(c, n);
+    for (uint32_t k = 0; k < n->n_results; k++) results[k] = passed[k] != VAL_NONE ? passed[k] : first + k;
+    for (uint32_t k = 0; k < n->n_results; k++)
+        if (used[k] && passed[k] == VAL_NONE) results[k] = results[twin_result(c, n, k)];
+    return true;
+}
+
+/* ---- the pass ---- */
+
+static bool forward_rule(struct simplifier *s, struct copier *c, const struct node *n, val *results, void *ctx)
+{
+    const bool *used = ctx;
+    struct loop l;
+    if (loop_decode(s->m, c->f, n, &l)) return forward_loop(c, &l, results);
+    if (n->op == OP_switch || n->op == OP_invoke_subgraph) return forward_branches(c, n, used + n->results, results);
+    return false;
+}
+
+uint32_t pass_forward(struct simplifier *s, uint32_t fn)
+{
+    const struct fn *f = module_fn(s->m, fn);
+    bool any = false;
+    for (uint32_t i = 0; i < f->n_nodes; i++) any |= wants_higher(fn_node(f, i));
+    if (!any) return fn;
+    struct arena scratch = { 0 };
+    hop_cleanup_push(arena_free, &scratch);
+    bool *used = ARENA_ZNEW(&scratch, bool, f->n_values);
+    for (uint32_t i = 0; i < f->n_nodes; i++)
+        for (uint32_t k = 0; k < fn_node(f, i)->n_operands; k++) used[node_operands(f, fn_node(f, i))[k]] = true;
+    for (uint32_t k = 0; k < f->n_results; k++) used[f->results[k]] = true;
+    uint32_t out = rewrite_nodes(s, fn, wants_higher, forward_rule, used);
+    hop_cleanup_pop(&scratch);
+    arena_free(&scratch);
+    return out;
+}

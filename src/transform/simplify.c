@@ -1,0 +1,153 @@
+/* The simplifier: a function and options come in, an equivalent function goes out. Bodies are simplified before the functions that use them,
+ * each once however many nodes share it; the passes are applied in the order of `passes` until a round changes nothing. */
+#include "transform/pass.h"
+
+#include <time.h>
+
+enum { MAX_ROUNDS = 12 }; /* nested loops need about one round per level; the bound only guards against passes that undo each other */
+static const uint64_t MEMO_TAG = 0x73696d70;
+
+const char *const pass_names[PASS_COUNT] = {
+#define X(name, what) #name,
+    HOP_PASSES(X)
+#undef X
+};
+const char *const pass_meanings[PASS_COUNT] = {
+#define X(name, what) what,
+    HOP_PASSES(X)
+#undef X
+};
+
+bool pass_from_name(const char *name, enum pass *out)
+{
+    for (int i = 0; i < PASS_COUNT; i++)
+        if (!strcmp(pass_names[i], name)) return *out = (enum pass)i, true;
+    return false;
+}
+
+/* The list of passes. Inlining and folding expose equal and passed-through values, merging them exposes dead ones; what leaves loops does
+ * so last, from bodies that are already small. */
+static const struct {
+    enum pass pass;
+    uint32_t (*run)(struct simplifier *s, uint32_t fn);
+} passes[] = {
+    { PASS_inline, pass_inline },
+    { PASS_fold, pass_fold },
+    { PASS_forward, pass_forward },
+    { PASS_cse, pass_cse },
+    { PASS_dce, pass_dce },
+    { PASS_hoist, pass_hoist },
+    { PASS_split, pass_split },
+    { PASS_accumulate, pass_accumulate },
+};
+
+static void grow_tables(struct simplifier *s)
+{
+    uint32_t need = s->m->fns.len;
+    if (need <= s->cap) return;
+    uint32_t cap = HOP_MAX(need, s->cap * 2);
+    uint32_t *done = ARENA_NEW(&s->arena, uint32_t, cap), *uses = ARENA_ZNEW(&s->arena, uint32_t, cap);
+    if (s->cap) memcpy(done, s->done, s->cap * sizeof *done);
+    if (s->cap) memcpy(uses, s->uses, s->cap * sizeof *uses);
+    for (uint32_t i = s->cap; i < cap; i++) done[i] = HOP_NONE;
+    s->done = done;
+    s->uses = uses;
+    s->cap = cap;
+}
+
+uint32_t simplifier_uses(const struct simplifier *s, uint32_t fn) { return fn < s->cap ? s->uses[fn] : 0; }
+
+static void count_uses(struct simplifier *s, uint32_t fn)
+{
+    const struct fn *f = module_fn(s->m, fn);
+    for (uint32_t r = 0; r < f->n_regions; r++)
+        if (!s->uses[f->regions[r].fn]++) count_uses(s, f->regions[r].fn);
+}
+
+static double milliseconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
+}
+
+static uint32_t simplify_fn(struct simplifier *s, uint32_t fn);
+
+static bool replace_bodies(struct simplifier *s, struct copier *c, const struct node *n, val *results, void *ctx)
+{
+    (void)ctx;
+    bool changed = false;
+    for (uint32_t r = 0; r < n->n_regions; r++) {
+        uint32_t body = node_region(c->f, n, r)->fn;
+        changed |= s->done[body] != body;
+    }
+    if (!changed) return false;
+    struct node_in in = copier_node_in(c, n);
+    struct region_in *regions = ARENA_NEW(&c->b->arena, struct region_in, n->n_regions);
+    for (uint32_t r = 0; r < n->n_regions; r++) {
+        regions[r] = in.regions[r];
+        regions[r].fn = s->done[regions[r].fn];
+    }
+    in.regions = regions;
+    val first = builder_node(c->b, &in);
+    for (uint32_t k = 0; k < n->n_results; k++) results[k] = first + k;
+    return true;
+}
+
+static uint32_t simplify_bodies(struct simplifier *s, uint32_t fn)
+{
+    const struct fn *f = module_fn(s->m, fn);
+    bool changed = false;
+    for (uint32_t r = 0; r < f->n_regions; r++) changed |= simplify_fn(s, f->regions[r].fn) != f->regions[r].fn;
+    return changed ? rewrite_nodes(s, fn, wants_higher, replace_bodies, NULL) : fn;
+}
+
+static uint32_t simplify_fn(struct simplifier *s, uint32_t fn)
+{
+    grow_tables(s);
+    if (s->done[fn] != HOP_NONE) return s->done[fn];
+    uint32_t now = fn;
+    for (uint32_t round = 0; round < MAX_ROUNDS; round++) {
+        uint32_t before = now;
+        now = simplify_bodies(s, now);
+        for (uint32_t i = 0; i < HOP_COUNT(passes); i++) {
+            enum pass p = passes[i].pass;
+            if (!pass_on(s->o, p)) continue;
+            double start = milliseconds();
+            now = passes[i].run(s, now);
+            s->ms[p] += milliseconds() - start;
+            s->runs[p]++;
+            s->nodes[p] += module_fn(s->m, now)->n_nodes;
+        }
+        if (now == before) break;
+    }
+    grow_tables(s);
+    s->done[fn] = now;
+    if (s->done[now] == HOP_NONE) s->done[now] = now;
+    if (now != fn) s->uses[now] += s->uses[fn];
+    return now;
+}
+
+uint32_t simplify(struct module *m, uint32_t fn, const struct pass_options *o)
+{
+    static const struct pass_options everything;
+    struct simplifier s = { .m = m, .o = o ? o : &everything };
+    uint64_t key[4] = { MEMO_TAG, fn, s.o->without & ((1u << PASS_fuse) - 1), s.o->strict };
+    uint32_t known[2];
+    if (memo_get(m, key, known) && !s.o->report) return known[0];
+    hop_cleanup_push(arena_free, &s.arena);
+    grow_tables(&s);
+    count_uses(&s, fn);
+    uint32_t out = simplify_fn(&s, fn);
+    if (s.o->report)
+        for (uint32_t i = 0; i < HOP_COUNT(passes); i++) {
+            enum pass p = passes[i].pass;
+            if (s.runs[p]) s.o->report(s.o->report_ctx, pass_names[p], s.ms[p], s.nodes[p]);
+        }
+    hop_cleanup_pop(&s.arena);
+    arena_free(&s.arena);
+    memo_put(m, key, out, 0);
+    key[1] = out;
+    if (out != fn) memo_put(m, key, out, 0);
+    return out;
+}

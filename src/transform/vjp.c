@@ -1,0 +1,367 @@
+/* Reverse mode. A function comes in; its nodes are copied (or replaced by their rows' forward rules), then walked backwards through the
+ * rows' pullbacks, which gives one joint function. That is vjp_function; vjp_split cuts the joint function in two for loops, branches
+ * and calls. */
+#include "ops/build.h"
+#include "transform/transform.h"
+
+/* ---- shared helpers ---- */
+
+val zeros_of(struct builder *b, type_id t)
+{
+    struct type type = type_get(b->m, t);
+    return emit_full(b, (enum dtype)type.dtype, 0, type.rank, type.dims);
+}
+
+val zeros_like(struct builder *b, val v) { return zeros_of(b, builder_type(b, v)); }
+
+val add_cotangents(struct builder *b, val x, val y)
+{
+    if (x == VAL_NONE) return y;
+    if (y == VAL_NONE) return x;
+    return emit2(b, OP_add, x, y);
+}
+
+void inline_function(struct builder *b, uint32_t fn, const dim *symbols, const val *args, val *results)
+{
+    const struct fn *f = module_fn(b->m, fn);
+    struct copier c;
+    copier_begin(&c, b, f);
+    if (symbols)
+        for (uint32_t i = 0; i < f->n_outer_symbols; i++) c.symbols[i] = symbols[i];
+    for (uint32_t p = 0; p < f->n_params; p++) c.values[p] = args[p];
+    copier_body(&c, results);
+}
+
+struct memo_record {
+    uint64_t word;
+    uint32_t n;
+    const bool *mask;
+    void *record;
+};
+
+/* The module's memo maps four words to two: a hash of the mask goes in, a pointer comes out, and the mask in the record decides. */
+static bool recall_slot(const struct module *m, uint64_t key[4], struct memo_record **out)
+{
+    uint32_t value[2];
+    if (!memo_get(m, key, value)) return false;
+    uintptr_t bits = (uintptr_t)((uint64_t)value[0] << 32 | value[1]);
+    *out = (struct memo_record *)bits;
+    return true;
+}
+
+static uint64_t mask_hash(uint64_t word, const bool *mask, uint32_t n) { return hash_mix(n ? hash_bytes(mask, n, 3) : 5, word); }
+
+void *transform_recall(const struct module *m, enum memo_tag tag, uint32_t fn, uint64_t word, const bool *mask, uint32_t n)
+{
+    uint64_t key[4] = { tag, fn, mask_hash(word, mask, n), 0 };
+    struct memo_record *r;
+    for (; recall_slot(m, key, &r); key[3]++)
+        if (r->word == word && r->n == n && (!n || !memcmp(r->mask, mask, n))) return r->record;
+    return NULL;
+}
+
+void transform_remember(struct module *m, enum memo_tag tag, uint32_t fn, uint64_t word, const bool *mask, uint32_t n, void *record)
+{
+    uint64_t key[4] = { tag, fn, mask_hash(word, mask, n), 0 };
+    struct memo_record *r;
+    while (recall_slot(m, key, &r)) key[3]++;
+    r = ARENA_NEW(&m->arena, struct memo_record, 1);
+    *r = (struct memo_record){ word, n, arena_copy(&m->arena, mask, n), record };
+    memo_put(m, key, (uint32_t)((uint64_t)(uintptr_t)r >> 32), (uint32_t)(uintptr_t)r);
+}
+
+/* ---- one function walked forwards and backwards ---- */
+
+struct reverse {
+    struct module *m;
+    struct builder b;
+    struct copier copy;
+    const struct fn *f;
+    bool *wanted;  /* per value of f: may a cotangent reach it? */
+    bool *active;  /* per value of f: does it depend on what is differentiated? */
+    val *ct;       /* per value of f */
+    void **saved;  /* per node of f */
+    val *ct_params; /* per result of f: the parameter that holds its cotangent, VAL_NONE */
+};
+
+static bool is_float(const struct module *m, type_id t) { return dtype_is_float((enum dtype)type_get(m, t).dtype); }
+
+/* Which values may get a cotangent: wanted results, and float operands of differentiable nodes with a wanted result. */
+static void mark_wanted(struct reverse *r, const bool *results)
+{
+    const struct fn *f = r->f;
+    for (uint32_t k = 0; k < f->n_results; k++)
+        if ((!results || results[k]) && is_float(r->m, value_type(f, f->results[k]))) r->wanted[f->results[k]] = true;
+    for (uint32_t i = f->n_nodes; i-- > 0;) {
+        const struct node *n = fn_node(f, i);
+        bool any = false;
+        for (uint32_t k = 0; k < n->n_results; k++) any |= r->wanted[n->results + k];
+        if (!any || !node_row(n)->vjp) continue;
+        for (uint32_t k = 0; k < n->n_operands; k++) {
+            val v = node_operands(f, n)[k];
+            r->wanted[v] |= is_float(r->m, value_type(f, v));
+        }
+    }
+}
+
+static bool symbol_at_least(void *ctx, uint32_t symbol) { return symbol >= *(const uint32_t *)ctx; }
+
+/* Distinct dims of f's results that only f's nodes know, and the symbols that stand for them in cotangents. */
+struct ct_sizes {
+    vec(dim) inner;
+    vec(dim) symbol;
+};
+
+static type_id cotangent_type(struct reverse *r, struct ct_sizes *sizes, type_id t)
+{
+    struct type type = type_get(r->m, t);
+    uint32_t outer = r->f->n_outer_symbols;
+    dim dims[MAX_RANK];
+    for (uint32_t i = 0; i < type.rank; i++) {
+        dims[i] = type.dims[i];
+        if (!(dims[i] & DIM_TABLE) || !dim_mentions(r->m, dims[i], symbol_at_least, &outer)) continue;
+        uint32_t k = 0;
+        while (k < sizes->inner.len && sizes->inner.data[k] != dims[i]) k++;
+        if (k == sizes->inner.len) {
+            char name[16];
+            int length = snprintf(name, sizeof name, "ct%u", r->b.symbols.len);
+            int64_t lo, hi;
+            dim_range(r->m, r->f->symbols, dims[i], &lo, &hi);
+            vec_push(&r->b.arena, &sizes->inner, dims[i]);
+            vec_push(&r->b.arena, &sizes->symbol, dim_symbol(r->m, builder_symbol(&r->b, module_string(r->m, name, (size_t)length), HOP_MAX(lo, 0), hi)));
+        }
+        dims[i] = sizes->symbol.data[k];
+    }
+    return type_intern(r->m, type.dtype, type.rank, dims);
+}
+
+static void reverse_begin(struct reverse *r, struct module *m, const struct fn *f, const bool *active, const bool *wanted)
+{
+    memset(r, 0, sizeof *r);
+    r->m = m;
+    r->f = f;
+    builder_begin(&r->b, m, f);
+    copier_begin(&r->copy, &r->b, f);
+    r->wanted = ARENA_ZNEW(&r->b.arena, bool, f->n_values);
+    r->active = ARENA_ZNEW(&r->b.arena, bool, f->n_values);
+    r->ct = ARENA_NEW(&r->b.arena, val, f->n_values);
+    memset(r->ct, 0xff, f->n_values * sizeof *r->ct);
+    r->saved = ARENA_ZNEW(&r->b.arena, void *, f->n_nodes);
+    r->ct_params = ARENA_NEW(&r->b.arena, val, f->n_results);
+    memset(r->ct_params, 0xff, f->n_results * sizeof *r->ct_params);
+    copier_params(&r->copy);
+    for (uint32_t p = 0; p < f->n_params; p++) r->active[p] = active[p] && is_float(m, value_type(f, p));
+    mark_wanted(r, wanted);
+}
+
+/* A parameter for the cotangent of each float result (that is wanted; NULL: all). */
+static void add_ct_params(struct reverse *r, const bool *wanted)
+{
+    struct ct_sizes sizes = { 0 };
+    for (uint32_t k = 0; k < r->f->n_results; k++) {
+        type_id t = value_type(r->f, r->f->results[k]);
+        if ((wanted && !wanted[k]) || !is_float(r->m, t)) continue;
+        uint32_t name = r->f->values[r->f->results[k]].name;
+        if (name) {
+            const char *text = arena_printf(&r->b.arena, "ct_%s", module_text(r->m, name));
+            name = module_string(r->m, text, strlen(text));
+        }
+        r->ct_params[k] = builder_param(&r->b, cotangent_type(r, &sizes, t), name);
+    }
+}
+
+static void forward_node(struct reverse *r, uint32_t i)
+{
+    const struct fn *f = r->f;
+    const struct node *n = fn_node(f, i);
+    const struct op_row *row = node_row(n);
+    bool *active = ARENA_NEW(&r->b.arena, bool, n->n_operands), any = false, wanted = false;
+    for (uint32_t k = 0; k < n->n_operands; k++) any |= active[k] = r->active[node_operands(f, n)[k]];
+    for (uint32_t k = 0; k < n->n_results; k++) wanted |= r->wanted[n->results + k];
+    if (!any || !wanted || !row->vjp) {
+        copier_node(&r->copy, n);
+        return;
+    }
+    if (!row->vjp_forward) {
+        copier_node(&r->copy, n);
+        for (uint32_t k = 0; k < n->n_results; k++) r->active[n->results + k] = is_float(r->m, value_type(f, n->results + k));
+        return;
+    }
+    struct vjp_forward v = { .copy = &r->copy, .f = f, .n = n, .active = active, .result_wanted = r->wanted + n->results,
+                             .results = ARENA_NEW(&r->b.arena, val, n->n_results), .result_active = r->active + n->results };
+    struct place outer = r->b.place;
+    r->b.place = n->place;
+    row->vjp_forward(&v);
+    r->b.place = outer;
+    copier_bind(&r->copy, n, v.results);
+    r->saved[i] = v.saved;
+}
+
+static void forward_pass(struct reverse *r)
+{
+    for (uint32_t i = 0; i < r->f->n_requires; i++)
+        builder_require(&r->b, copier_dim(&r->copy, r->f->requires[i].a), copier_dim(&r->copy, r->f->requires[i].b), "requirement");
+    for (uint32_t i = 0; i < r->f->n_nodes; i++) forward_node(r, i);
+}
+
+static void seed_result(struct reverse *r, uint32_t k, val ct)
+{
+    val v = r->f->results[k];
+    if (!r->active[v]) return;
+    type_id type = builder_type(&r->b, r->copy.values[v]);
+    if (builder_type(&r->b, ct) != type) { /* sizes that f itself computes: the reshape compares them */
+        struct type t = type_get(r->m, type);
+        ct = emit_reshape(&r->b, ct, t.rank, t.dims);
+    }
+    r->ct[v] = add_cotangents(&r->b, r->ct[v], ct);
+}
+
+static void backward_node(struct reverse *r, uint32_t i)
+{
+    const struct fn *f = r->f;
+    const struct node *n = fn_node(f, i);
+    bool any_ct = false, any_active = false;
+    for (uint32_t k = 0; k < n->n_results; k++) any_ct |= r->ct[n->results + k] != VAL_NONE;
+    if (!any_ct) return;
+    bool *active = ARENA_NEW(&r->b.arena, bool, n->n_operands);
+    for (uint32_t k = 0; k < n->n_operands; k++) any_active |= active[k] = r->active[node_operands(f, n)[k]];
+    if (!any_active) return;
+    struct node_in in = copier_node_in(&r->copy, n);
+    val *results = ARENA_NEW(&r->b.arena, val, n->n_results), *operands = ARENA_NEW(&r->b.arena, val, n->n_operands), *out = ARENA_NEW(&r->b.arena, val, n->n_operands);
+    for (uint32_t k = 0; k < n->n_results; k++) results[k] = r->copy.values[n->results + k];
+    for (uint32_t k = 0; k < n->n_operands; k++) operands[k] = r->copy.values[node_operands(f, n)[k]], out[k] = VAL_NONE;
+    struct vjp v = { .b = &r->b, .f = f, .n = n, .symbols = r->copy.symbols, .attrs = in.attrs, .operands = operands, .active = active, .results = results,
+                     .ct = r->ct + n->results, .out = out, .saved = r->saved[i] };
+    r->b.place = n->place;
+    node_row(n)->vjp(&v);
+    for (uint32_t k = 0; k < n->n_operands; k++) {
+        val x = node_operands(f, n)[k];
+        if (active[k] && out[k] != VAL_NONE) r->ct[x] = add_cotangents(&r->b, r->ct[x], out[k]);
+    }
+}
+
+static void backward_pass(struct reverse *r)
+{
+    struct place outer = r->b.place;
+    for (uint32_t i = r->f->n_nodes; i-- > 0;) backward_node(r, i);
+    r->b.place = outer;
+}
+
+/* ---- the transforms ---- */
+
+static void check_wrt(struct module *m, const struct fn *f, const bool *wrt)
+{
+    for (uint32_t p = 0; p < f->n_params; p++)
+        if (wrt[p] && !is_float(m, value_type(f, p)))
+            hop_throw(HOP_INVALID, "cannot differentiate with respect to parameter %u (%%%s): expected a float type, found %s", p,
+                      module_text(m, f->values[p].name), type_text(m, f->symbols, value_type(f, p)));
+}
+
+/* Appends the cotangents of the parameters in wrt, zeros where none came. */
+static uint32_t wrt_results(struct reverse *r, const bool *wrt, val *out, uint32_t n)
+{
+    for (uint32_t p = 0; p < r->f->n_params; p++)
+        if (wrt[p]) out[n++] = r->ct[p] == VAL_NONE ? zeros_like(&r->b, r->copy.values[p]) : r->ct[p];
+    return n;
+}
+
+static uint32_t *remembered_fn(struct module *m, uint32_t fn) { return arena_copy(&m->arena, &fn, sizeof fn); }
+
+uint32_t vjp_function(struct module *m, uint32_t fn, const bool *wrt)
+{
+    const struct fn *f = module_fn(m, fn);
+    uint32_t *known = transform_recall(m, MEMO_VJP, fn, 0, wrt, f->n_params);
+    if (known) return *known;
+    check_wrt(m, f, wrt);
+    struct reverse r;
+    reverse_begin(&r, m, f, wrt, NULL);
+    add_ct_params(&r, NULL);
+    forward_pass(&r);
+    for (uint32_t k = 0; k < f->n_results; k++)
+        if (r.ct_params[k] != VAL_NONE) seed_result(&r, k, r.ct_params[k]);
+    backward_pass(&r);
+    val *results = ARENA_NEW(&r.b.arena, val, f->n_results + f->n_params);
+    for (uint32_t k = 0; k < f->n_results; k++) results[k] = r.copy.values[f->results[k]];
+    uint32_t n = wrt_results(&r, wrt, results, f->n_results);
+    uint32_t out = prune_function(m, builder_finish(&r.b, results, n), NULL);
+    transform_remember(m, MEMO_VJP, fn, 0, wrt, f->n_params, remembered_fn(m, out));
+    return out;
+}
+
+uint32_t grad_function(struct module *m, uint32_t fn, const bool *wrt, bool value)
+{
+    const struct fn *f = module_fn(m, fn);
+    uint32_t *known = transform_recall(m, MEMO_GRAD, fn, value, wrt, f->n_params);
+    if (known) return *known;
+    check_wrt(m, f, wrt);
+    struct type first = f->n_results ? type_get(m, value_type(f, f->results[0])) : (struct type){ 0 };
+    if (!f->n_results || first.rank || !dtype_is_float((enum dtype)first.dtype))
+        hop_throw(HOP_INVALID, "gradient of @%s: its first result must be a float scalar, found %s", module_text(m, f->name),
+                  f->n_results ? type_text(m, f->symbols, value_type(f, f->results[0])) : "no result");
+    struct reverse r;
+    bool *wanted = ARENA_ZNEW(&m->arena, bool, f->n_results);
+    wanted[0] = true;
+    reverse_begin(&r, m, f, wrt, wanted);
+    forward_pass(&r);
+    if (r.active[f->results[0]]) seed_result(&r, 0, emit_full(&r.b, (enum dtype)first.dtype, 1, 0, NULL));
+    backward_pass(&r);
+    val *results = ARENA_NEW(&r.b.arena, val, f->n_results + f->n_params);
+    uint32_t n = 0;
+    if (value)
+        for (; n < f->n_results; n++) results[n] = r.copy.values[f->results[n]];
+    n = wrt_results(&r, wrt, results, n);
+    uint32_t out = prune_function(m, builder_finish(&r.b, results, n), NULL);
+    transform_remember(m, MEMO_GRAD, fn, value, wrt, f->n_params, remembered_fn(m, out));
+    return out;
+}
+
+void vjp_active_results(struct module *m, uint32_t fn, const bool *active, bool *results)
+{
+    const struct fn *f = module_fn(m, fn);
+    const bool *known = transform_recall(m, MEMO_ACTIVE, fn, 0, active, f->n_params);
+    if (!known) {
+        struct reverse r; /* built and thrown away: rows decide what is active by building */
+        reverse_begin(&r, m, f, active, NULL);
+        forward_pass(&r);
+        bool *found = ARENA_ZNEW(&m->arena, bool, f->n_results);
+        for (uint32_t k = 0; k < f->n_results; k++) found[k] = r.active[f->results[k]];
+        builder_abandon(&r.b);
+        transform_remember(m, MEMO_ACTIVE, fn, 0, active, f->n_params, found);
+        known = found;
+    }
+    if (f->n_results) memcpy(results, known, f->n_results);
+}
+
+const struct vjp_halves *vjp_split(struct module *m, uint32_t fn, const bool *active, const bool *wanted)
+{
+    const struct fn *f = module_fn(m, fn);
+    uint32_t n_mask = f->n_params + f->n_results;
+    bool *mask = ARENA_NEW(&m->arena, bool, n_mask); /* not in scratch: kept across building */
+    if (f->n_params) memcpy(mask, active, f->n_params);
+    if (f->n_results) memcpy(mask + f->n_params, wanted, f->n_results);
+    struct vjp_halves *known = transform_recall(m, MEMO_SPLIT, fn, 0, mask, n_mask);
+    if (known) return known;
+    struct reverse r;
+    reverse_begin(&r, m, f, active, wanted);
+    add_ct_params(&r, wanted);
+    forward_pass(&r);
+    uint32_t n_forward = r.b.nodes.len, n_results = 0, n_ct = 0;
+    for (uint32_t k = 0; k < f->n_results; k++)
+        if (r.ct_params[k] != VAL_NONE) seed_result(&r, k, r.ct_params[k]);
+    backward_pass(&r);
+    struct vjp_halves *out = ARENA_ZNEW(&m->arena, struct vjp_halves, 1);
+    out->ct_param = ARENA_ZNEW(&m->arena, bool, f->n_params);
+    out->ct_result = ARENA_ZNEW(&m->arena, bool, f->n_results);
+    val *results = ARENA_NEW(&r.b.arena, val, f->n_results + f->n_params);
+    uint32_t *ct_of = ARENA_NEW(&m->arena, uint32_t, f->n_results);
+    for (uint32_t k = 0; k < f->n_results; k++) {
+        results[n_results++] = r.copy.values[f->results[k]];
+        if (r.ct_params[k] != VAL_NONE) ct_of[n_ct++] = k;
+    }
+    for (uint32_t p = 0; p < f->n_params; p++)
+        if (r.active[p] && r.ct[p] != VAL_NONE) out->ct_param[p] = true, results[n_results++] = r.ct[p];
+    struct joint joint = { builder_finish(&r.b, results, n_results), n_forward, f->n_params, f->n_results, ct_of, f->n_outer_symbols };
+    partition_joint(m, f, &joint, out);
+    transform_remember(m, MEMO_SPLIT, fn, 0, mask, n_mask, out);
+    return out;
+}

@@ -1,0 +1,191 @@
+#!/usr/bin/env bash
+# The command from outside: options, messages, exit codes, and inputs that are no programs.
+set -u
+cd "$(dirname "$0")/.." || exit 2
+HOP=$(realpath "${HOP:-${BUILD:-build}/hop}")
+passed=0 failed=0
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+cd "$dir" || exit 2
+
+# expect CODE PATTERN COMMAND…: the exit code, and an extended regular expression somewhere in what it prints ('' for anything)
+expect() {
+    local code=$1 pattern=$2 found
+    shift 2
+    "$@" >out 2>&1
+    found=$?
+    if [ "$found" -eq "$code" ] && { [ -z "$pattern" ] || grep -qE -- "$pattern" out; }; then
+        passed=$((passed + 1))
+    else
+        failed=$((failed + 1))
+        echo "$*: expected code $code and '$pattern', found code $found and:"
+        head -n 12 out
+    fi
+}
+# same FILE FILE
+same() {
+    if cmp -s "$1" "$2"; then passed=$((passed + 1)); else
+        failed=$((failed + 1))
+        echo "$1 and $2 differ:"
+        diff "$1" "$2" | head -n 12
+    fi
+}
+
+cat >square.hop <<'HOP'
+hop 1
+
+fn @main(%x: f32[3]) -> (f32[]) {
+  %y = mul(%x, %x)
+  %s = sum(%y)
+  return %s
+}
+
+fn @scale[T in 1..100](%v: f32[T], %k: f32[]) -> (f32[T]) {
+  %b = broadcast {dims = [T], at = []} (%k)
+  %r = mul(%v, %b)
+  return %r
+}
+
+fn @guard(%x: f32[]) -> (f32[]) {
+  %z = full {value = 0, dims = []}
+  %p = gt(%x, %z)
+  check {message = "x must be positive"} (%p, %x)
+  %r = sqrt(%x)
+  return %r
+}
+
+fn @count(%n: i64[], %b: bool[2], %u: u32[]) -> (i64[], bool[2], u32[]) {
+  return %n, %b, %u
+}
+HOP
+cat >good.hop <<'HOP'
+hop 1
+fn @f(%x: f32[2]) -> (f32[2]) {
+  %y = add(%x, %x)
+  return %y
+}
+test @f { %x = [1, 2] expect 0 = [2, 4] }
+HOP
+sed 's/\[2, 4\]/[2, 5]/' good.hop >bad.hop
+printf '# error: 3:8: unknown operator\nhop 1\n' >error.hop
+
+# help and versions
+expect 0 '^hop [0-9]+\.[0-9]+\.[0-9]+$' "$HOP" --version
+expect 0 'Commands:' "$HOP" help
+expect 0 'Commands:' "$HOP" --help
+expect 2 'Commands:' "$HOP"
+expect 2 "no command 'fly'" "$HOP" fly
+for c in run test check show grad jvp vmap explain ops; do
+    expect 0 "^hop $c " "$HOP" "$c" --help
+    expect 0 "^hop $c " "$HOP" help "$c"
+    expect 2 "no option '--fly'" "$HOP" "$c" --fly
+done
+for c in run test check show grad jvp vmap explain; do expect 2 'needs FILE' "$HOP" "$c"; done
+
+# run
+expect 0 '^%s: f32\[\] = 14$' "$HOP" run square.hop --in 'x=[1, 2, 3]'
+expect 0 '^%s: f32\[\] = 14$' "$HOP" run square.hop --interpret --in 'x=[1, 2, 3]'
+expect 0 '^%s: f32\[\] = 14$' "$HOP" run square.hop --strict --without fuse --without=vector --threads 1 --in 'x=[1, 2, 3]'
+expect 0 '^%r: f32\[2\] = \[6, 8\]$' "$HOP" run square.hop --fn scale --in 'v=[3, 4]' --in k=2
+expect 0 '^%r: f32\[2\] = \[6, 8\]$' "$HOP" run square.hop --fn @scale --in '%v=[3, 4]' --in 1=2
+expect 0 '^%r: f32\[5\] = ' "$HOP" run square.hop --fn scale --in 'v:f32[5]=random:7' --in k=2
+expect 0 '^%n: i64\[\] = -9000000000000000000$' "$HOP" run square.hop --fn count --in n=-9000000000000000000 --in 'b=[true, false]' --in u=4294967295
+expect 0 '"value": 14' "$HOP" run square.hop --json --in 'x=[1, 2, 3]'
+expect 0 'first run' "$HOP" run square.hop --time --in 'x=[1, 2, 3]'
+"$HOP" run square.hop --in x=random:3 >one && "$HOP" run square.hop --in x=random:3 >two
+same one two
+"$HOP" run square.hop --strict --in x=random:3 >one && "$HOP" run square.hop --interpret --in x=random:3 >two
+same one two
+expect 2 "'x' .*is not given" "$HOP" run square.hop
+expect 2 "no parameter 'z'" "$HOP" run square.hop --in z=1
+expect 2 'given twice' "$HOP" run square.hop --in 'x=[1,2,3]' --in 'x=[1,2,3]'
+expect 2 'NAME=VALUE' "$HOP" run square.hop --in x
+expect 2 'expected a number' "$HOP" run square.hop --in 'x=[1, fish, 3]'
+expect 2 'x' "$HOP" run square.hop --in 'x=[1, 2]'
+expect 2 'a list of 1 elements' "$HOP" run square.hop --in 'x=[[1, 2], [3]]'
+expect 2 'fits u32' "$HOP" run square.hop --fn count --in n=1 --in 'b=[true, true]' --in u=-1
+expect 2 'true or false' "$HOP" run square.hop --fn count --in n=1 --in 'b=[1, 0]' --in u=1
+expect 2 'give the sizes' "$HOP" run square.hop --fn scale --in v=random:1 --in k=1
+expect 2 'no function @nothing' "$HOP" run square.hop --fn nothing
+expect 2 'no pass' "$HOP" run square.hop --without sleep
+expect 2 'exclude' "$HOP" run square.hop --jit --interpret
+expect 2 'from 1 to' "$HOP" run square.hop --threads 0
+expect 0 '%r: f32\[\] = 2' "$HOP" run square.hop --fn guard --in x=4
+expect 1 'x must be positive' "$HOP" run square.hop --fn guard --in x=-4
+expect 1 'x must be positive' "$HOP" run square.hop --fn guard --in x=-4 --interpret
+
+# files that are no programs
+expect 2 'No such file' "$HOP" run nothing.hop
+expect 2 'directory' "$HOP" run .
+head -c 4096 /dev/urandom >noise.hop
+expect 2 'noise.hop' "$HOP" check noise.hop
+printf 'hop 1\nfn @f(%%x: f32[' >cut.hop
+expect 2 'cut.hop:2:' "$HOP" check cut.hop
+: >empty.hop
+expect 2 'empty.hop' "$HOP" check empty.hop
+expect 2 'no\.hop|square' "$HOP" check square.hop no.hop
+if [ -w /dev/full ]; then expect 2 'could not be written' sh -c '"$0" show square.hop >/dev/full' "$HOP"; fi
+
+# check, show
+expect 0 '^square.hop: ok$' "$HOP" check square.hop
+expect 0 '"ok": true' "$HOP" check --json square.hop
+"$HOP" show square.hop >once.hop && "$HOP" show once.hop >twice.hop
+same once.hop twice.hop
+expect 0 'fn @scale' "$HOP" show square.hop --fn scale
+expect 0 'fn ' "$HOP" show square.hop --simplify
+expect 0 'square.hop' "$HOP" show square.hop --locations
+
+# transforms
+expect 0 'f32\[3\] = \[2, 4, 6\]$' "$HOP" grad square.hop --run --in 'x=[1, 2, 3]'
+expect 0 '= 14$' "$HOP" grad square.hop --run --value --in 'x=[1, 2, 3]'
+expect 0 'fn ' "$HOP" grad square.hop --wrt x --simplify
+"$HOP" grad square.hop >grad.hop
+expect 0 'ok' "$HOP" check grad.hop
+expect 2 'scalar' "$HOP" grad square.hop --fn scale
+expect 2 "no parameter 'q'" "$HOP" grad square.hop --wrt q
+expect 0 '= 12$' "$HOP" jvp square.hop --run --in 'x=[1, 2, 3]' --in '1=[1, 1, 1]'
+expect 0 'f32\[2\] = \[14, 77\]$' "$HOP" vmap square.hop --run --in 'x=[[1, 2, 3], [4, 5, 6]]'
+expect 0 'f32\[2, 2\] = \[\[3, 4\], \[6, 8\]\]$' "$HOP" vmap square.hop --fn scale --in-axes v=none --run --in 'v=[3, 4]' --in 'k=[1, 2]'
+expect 2 'axis from 0' "$HOP" vmap square.hop --in-axes x=7
+
+# test
+expect 0 '^[0-9]+ passed, 0 failed$' "$HOP" test good.hop
+expect 1 '^bad.hop:6: interpreter: result 0: element \[1\]: expected 5' "$HOP" test bad.hop
+expect 1 '^[0-9]+ passed, [1-9][0-9]* failed$' "$HOP" test good.hop bad.hop
+expect 0 'good.hop:6: interpreter: ok' "$HOP" test --verbose good.hop
+expect 1 'expected the error' "$HOP" test error.hop
+expect 1 'noise.hop' "$HOP" test noise.hop
+mkdir -p tree/branch && cp good.hop tree/branch/ && echo 'not a program' >tree/notes.txt
+expect 0 '^[0-9]+ passed, 0 failed$' "$HOP" test tree
+expect 2 'No such file' "$HOP" test nowhere
+expect 0 '^[0-9]+ passed, 0 failed$' "$HOP" test --interpret good.hop
+
+# explain, ops
+if "$HOP" run square.hop --jit --in 'x=[1,2,3]' >/dev/null 2>&1; then
+    expect 0 'code: [0-9]+ bytes' "$HOP" explain square.hop
+    expect 0 'nests: ' "$HOP" explain square.hop --grad --saved --loops
+    expect 0 'define' "$HOP" explain square.hop --llvm
+    expect 0 'ret' "$HOP" explain square.hop --asm
+    expect 0 '"code_bytes": ' "$HOP" explain square.hop --json
+    HOP_BACKEND= expect 0 '14' "$HOP" run square.hop --in 'x=[1,2,3]'
+fi
+expect 0 '^scan ' "$HOP" ops
+expect 0 'attribute reverse' "$HOP" ops scan
+expect 0 '"kind": "higher-order"' "$HOP" ops --json scan
+expect 2 "no operator 'fish'" "$HOP" ops fish
+if command -v python3 >/dev/null; then
+    expect 0 '^good$' sh -c '"$0" ops --json | python3 -c "
+import json, sys
+rows = json.load(sys.stdin)
+columns = \"infer eval vjp jvp batch lower samples\".split()
+assert len(rows) > 20
+for r in rows:
+    assert r[\"kind\"] in (\"first-order\", \"higher-order\") and r[\"meaning\"]
+    assert list(r[\"columns\"]) == columns
+    assert all(c == \"yes\" or c.startswith(\"none: \") for c in r[\"columns\"].values())
+print(\"good\")"' "$HOP"
+    for c in 'run square.hop --in x=[1,2,3]' 'check square.hop'; do expect 0 '^good$' sh -c '"$0" $1 --json | python3 -c "import json, sys; json.load(sys.stdin); print(\"good\")"' "$HOP" "$c"; done
+fi
+
+echo "$passed passed, $failed failed"
+[ "$failed" -eq 0 ]

@@ -1,0 +1,362 @@
+/* Walks the operator table and checks every cell of every row on the row's samples: text, infer and eval, vjp and jvp against each other and against
+ * differences, batch against a loop over lanes, lower against eval. A cell that is claimed but that no sample exercises is a failure.
+ *
+ * table_test [--seed N] [ROW…]; prints failures with the seed and closes with `N passed, M failed`. */
+#include "cli/cli.h"
+
+#include "transform/transform.h"
+
+#include <errno.h>
+#include <math.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { CELL_TEXT, CELL_INFER, CELL_EVAL, CELL_VJP, CELL_JVP, CELL_BATCH, CELL_LOWER, CELLS };
+static const char *const cell_names[CELLS] = { "text", "infer", "eval", "vjp", "jvp", "batch", "lower" };
+
+/* One row being checked. */
+struct walk {
+    const struct op_row *row;
+    enum op op;
+    uint32_t sample;
+    uint64_t seed;
+    bool compiled;
+    uint32_t passed, failed;
+    uint32_t checked[CELLS]; /* how often each cell was exercised */
+};
+
+static void claim(struct walk *w, const char *what, const char *wrong)
+{
+    if (!wrong) {
+        w->passed++;
+        return;
+    }
+    w->failed++;
+    printf("%s, sample %u, seed %llu: %s: %s\n", w->row->name, w->sample, (unsigned long long)w->seed, what, wrong);
+}
+
+/* ---- arguments ---- */
+
+/* The range that "x = 0.5..2, i = 0..4" gives for a parameter. */
+static bool sample_range(const char *inputs, const char *name, double *lo, double *hi)
+{
+    for (const char *at = inputs; at && *at;) {
+        at += strspn(at, " ,");
+        size_t n = strcspn(at, " =");
+        bool here = strlen(name) == n && !memcmp(name, at, n);
+        const char *range = strchr(at, '=');
+        if (!range) return false;
+        const char *dots = strstr(range, "..");
+        if (here && dots) {
+            *lo = strtod(range + 1, NULL); /* strtod takes "0." of "0..4", which is 0 as well */
+            *hi = strtod(dots + 2, NULL);
+            return true;
+        }
+        at = strchr(range, ',');
+    }
+    return false;
+}
+
+struct sizes {
+    int64_t *symbols, *dims; /* of the function's outer symbols; of those that are dim parameters */
+};
+
+/* Attempt 0 gives every symbol its own size, attempt 1 one size to all, for programs whose sizes must agree. */
+static struct sizes choose_sizes(struct arena *a, const struct fn *f, uint32_t attempt)
+{
+    static const int64_t various[] = { 3, 4, 2, 5 };
+    struct sizes s = { ARENA_ZNEW(a, int64_t, f->n_outer_symbols), ARENA_ZNEW(a, int64_t, f->n_outer_symbols) };
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < f->n_outer_symbols; i++) {
+        int64_t v = attempt ? 4 : various[i % HOP_COUNT(various)];
+        s.symbols[i] = HOP_MIN(HOP_MAX(v, f->symbols[i].lo), f->symbols[i].hi);
+        if (f->symbols[i].origin == SYMBOL_DIM) s.dims[n++] = s.symbols[i];
+    }
+    return s;
+}
+
+static struct tensor **draw(struct bag *bag, struct module *m, const struct fn *f, const char *inputs, const struct sizes *s, uint64_t seed)
+{
+    struct tensor **args = ARENA_NEW(&bag->arena, struct tensor *, f->n_params);
+    struct random random = { seed };
+    for (uint32_t p = 0; p < f->n_params; p++) {
+        struct type t = type_get(m, value_type(f, p));
+        int64_t dims[MAX_RANK];
+        for (uint32_t i = 0; i < t.rank; i++) dims[i] = dim_eval(m, t.dims[i], s->symbols);
+        args[p] = bag_new(bag, (enum dtype)t.dtype, t.rank, dims);
+        double lo = dtype_is_float((enum dtype)t.dtype) ? -2 : 0, hi = dtype_is_float((enum dtype)t.dtype) ? 2 : 3;
+        sample_range(inputs, param_name(m, f, p), &lo, &hi);
+        tensor_random(args[p], &random, lo, hi);
+    }
+    return args;
+}
+
+/* ---- cells ---- */
+
+static bool uses(const struct module *m, enum op op)
+{
+    for (uint32_t i = 0; i < m->fns.len; i++)
+        for (uint32_t n = 0; m->fns.data[i] && n < m->fns.data[i]->n_nodes; n++)
+            if (m->fns.data[i]->nodes[n].op == op) return true;
+    return false;
+}
+
+static bool symbol_is_inner(void *ctx, uint32_t symbol) { return symbol >= *(const uint32_t *)ctx; }
+
+/* The types that infer gave the results against the tensors that eval gave. */
+static const char *types_differ(struct arena *a, const struct module *m, const struct fn *f, const struct sizes *s, const struct outcome *o)
+{
+    uint32_t outer = f->n_outer_symbols;
+    for (uint32_t r = 0; r < f->n_results; r++) {
+        struct type t = type_get(m, value_type(f, f->results[r]));
+        const struct tensor *got = o->results[r];
+        if (got->dtype != t.dtype || got->rank != t.rank) return arena_printf(a, "result %u has another dtype or rank than infer says", r);
+        for (uint32_t d = 0; d < t.rank; d++) {
+            if (dim_mentions(m, t.dims[d], symbol_is_inner, &outer)) continue; /* a size that only running gives */
+            if (got->dims[d] != dim_eval(m, t.dims[d], s->symbols)) return arena_printf(a, "result %u, dim %u is %lld, which infer does not say", r, d, (long long)got->dims[d]);
+        }
+    }
+    return NULL;
+}
+
+static void check_lower(struct walk *w, struct bag *bag, struct module *m, uint32_t fn, struct tensor *const *args, const int64_t *dims, const struct outcome *reference)
+{
+    static const struct bound bits = { BOUND_BITS, 0 }, f32 = { BOUND_TENSOR, 1e-4 }, f64 = { BOUND_TENSOR, 1e-9 };
+    struct backend loops = { .loops = true, .passes = { .strict = true } }, strict = { .compiled = true, .passes = { .strict = true } }, plain = { .compiled = true };
+    struct backend bare = { .compiled = true, .passes = { .strict = true, .without = (1u << PASS_COUNT) - 1 } };
+    struct outcome o;
+    run_on(bag, m, fn, &loops, args, dims, &o);
+    claim(w, "loop program", outcome_difference(&bag->arena, &o, reference, bits, bits));
+    w->checked[CELL_LOWER]++;
+    if (!w->compiled) return;
+    run_on(bag, m, fn, &strict, args, dims, &o);
+    claim(w, "compiled strict", outcome_difference(&bag->arena, &o, reference, bits, bits));
+    run_on(bag, m, fn, &bare, args, dims, &o);
+    claim(w, "compiled strict without any pass", outcome_difference(&bag->arena, &o, reference, bits, bits));
+    run_on(bag, m, fn, &plain, args, dims, &o);
+    claim(w, "compiled", outcome_difference(&bag->arena, &o, reference, f32, f64));
+}
+
+static bool any_active(struct bag *bag, struct module *m, uint32_t fn, const bool *wrt)
+{
+    struct hop_catch caught;
+    const struct fn *f = module_fn(m, fn);
+    bool *active = ARENA_ZNEW(&bag->arena, bool, f->n_results);
+    bool any = false;
+    if (!HOP_TRY(caught)) return false;
+    jvp_function(m, fn, wrt, active);
+    hop_catch_end(&caught);
+    for (uint32_t r = 0; r < f->n_results; r++) any |= active[r];
+    return any;
+}
+
+/* By all float parameters together and by each alone. */
+static void check_gradient(struct walk *w, struct bag *bag, struct module *m, uint32_t fn, struct tensor *const *args, const int64_t *dims)
+{
+    const struct fn *f = module_fn(m, fn);
+    bool *all = param_mask(&bag->arena, m, f, NULL), *one = ARENA_ZNEW(&bag->arena, bool, f->n_params);
+    uint32_t n = 0;
+    for (uint32_t p = 0; p < f->n_params; p++) n += all[p];
+    if (!n) return;
+    struct claim c = { .bag = bag, .m = m, .fn = fn, .args = args, .dims = dims, .seed = w->seed, .compiled = w->compiled };
+    if (w->row->no_gradient && !strcmp(w->row->no_gradient, "opaque without a rule")) return;
+    claim(w, "vjp and jvp", claim_gradient(&c, all));
+    for (uint32_t p = 0; n > 1 && p < f->n_params; p++) {
+        if (!all[p]) continue;
+        one[p] = true;
+        claim(w, arena_printf(&bag->arena, "vjp and jvp by %s", param_name(m, f, p)), claim_gradient(&c, one));
+        one[p] = false;
+    }
+    bool active = any_active(bag, m, fn, all);
+    w->checked[CELL_VJP] += active;
+    w->checked[CELL_JVP] += active;
+}
+
+/* Every subset of up to three parameters batched. */
+static void check_batch(struct walk *w, struct bag *bag, struct module *m, uint32_t fn, const char *inputs, const struct sizes *s)
+{
+    enum { LANES = 3, MOST = 8 };
+    const struct fn *f = module_fn(m, fn);
+    uint32_t n = HOP_MIN(f->n_params, (uint32_t)MOST);
+    struct claim c = { .bag = bag, .m = m, .fn = fn, .dims = s->dims, .seed = w->seed, .compiled = w->compiled };
+    for (uint32_t subset = 1; subset < 1u << n; subset++) {
+        if (__builtin_popcount(subset) > 3) continue;
+        bool *batched = ARENA_ZNEW(&bag->arena, bool, f->n_params);
+        struct tensor **lanes[LANES];
+        for (uint32_t p = 0; p < n; p++) batched[p] = subset >> p & 1;
+        for (uint32_t l = 0; l < LANES; l++) {
+            lanes[l] = draw(bag, m, f, inputs, s, w->seed + 100 * l);
+            for (uint32_t p = 0; l && p < f->n_params; p++)
+                if (!batched[p]) lanes[l][p] = lanes[0][p];
+        }
+        c.args = lanes[0];
+        claim(w, arena_printf(&bag->arena, "batch over parameters %#x", subset), claim_batch(&c, batched, LANES, (struct tensor *const *const *)lanes));
+        w->checked[CELL_BATCH]++;
+    }
+}
+
+/* ---- samples ---- */
+
+/* Draws arguments on which the sample runs; NULL when there are none. */
+static struct tensor **runnable(struct walk *w, struct bag *bag, struct module *m, uint32_t fn, const char *inputs, struct sizes *sizes, struct outcome *o)
+{
+    for (uint32_t attempt = 0; attempt < 2; attempt++) {
+        *sizes = choose_sizes(&bag->arena, module_fn(m, fn), attempt);
+        struct tensor **args = draw(bag, m, module_fn(m, fn), inputs, sizes, w->seed);
+        if (run_on(bag, m, fn, &interpreter, args, sizes->dims, o)) return args;
+    }
+    return NULL;
+}
+
+static struct module *read_quietly(const char *text)
+{
+    struct hop_catch caught;
+    if (!HOP_TRY(caught)) return NULL;
+    struct module *m = text_read("sample", text, strlen(text));
+    hop_catch_end(&caught);
+    return m;
+}
+
+static void check_sample(struct walk *w, struct bag *bag, struct module *m, const struct op_sample *sample)
+{
+    static const struct bound bits = { BOUND_BITS, 0 };
+    struct sizes sizes;
+    struct outcome first, second;
+    claim(w, "text", claim_round_trip(m));
+    w->checked[CELL_TEXT]++;
+    claim(w, "sample", uses(m, w->op) ? NULL : "it does not use the operator");
+    uint32_t fn = module_find(m, "sample");
+    if (fn == HOP_NONE) {
+        claim(w, "sample", "there is no function @sample");
+        return;
+    }
+    struct tensor **args = runnable(w, bag, m, fn, sample->inputs, &sizes, &first);
+    if (!args) {
+        claim(w, "eval", first.message);
+        return;
+    }
+    claim(w, "infer", types_differ(&bag->arena, m, module_fn(m, fn), &sizes, &first));
+    w->checked[CELL_INFER]++;
+    run_on(bag, m, fn, &interpreter, args, sizes.dims, &second);
+    claim(w, "eval twice", outcome_difference(&bag->arena, &second, &first, bits, bits));
+    run_on(bag, m, fn, &(struct backend){ .simplify = true, .passes = { .strict = true } }, args, sizes.dims, &second);
+    claim(w, "eval after the passes", outcome_difference(&bag->arena, &second, &first, bits, bits));
+    w->checked[CELL_EVAL]++;
+    check_lower(w, bag, m, fn, args, sizes.dims, &first);
+    check_batch(w, bag, m, fn, sample->inputs, &sizes);
+
+    char *wide_text = text_in_f64(&bag->arena, sample->text, strlen(sample->text));
+    struct module *wide = wide_text ? read_quietly(wide_text) : NULL;
+    hop_cleanup_push(module_free, wide);
+    struct module *in = wide ? wide : m;
+    fn = module_find(in, "sample");
+    args = runnable(w, bag, in, fn, sample->inputs, &sizes, &first);
+    if (args) check_gradient(w, bag, in, fn, args, sizes.dims);
+    else claim(w, "in f64", first.message);
+    hop_cleanup_pop(wide);
+    module_free(wide);
+}
+
+static void walk_sample(struct walk *w, const struct op_sample *sample)
+{
+    struct hop_catch caught;
+    struct bag bag = { 0 };
+    if (HOP_TRY(caught)) {
+        hop_cleanup_push(bag_free, &bag);
+        struct module *m = text_read("sample", sample->text, strlen(sample->text));
+        hop_cleanup_push(module_free, m);
+        check_sample(w, &bag, m, sample);
+        hop_cleanup_pop(m);
+        module_free(m);
+        hop_cleanup_pop(&bag);
+        bag_free(&bag);
+        hop_catch_end(&caught);
+    } else {
+        claim(w, "sample", hop_message());
+    }
+}
+
+/* ---- rows ---- */
+
+static const char *reason_wrong(const struct op_row *row)
+{
+    static const char *const reasons[] = { "integer-valued", "piecewise constant", "opaque without a rule" };
+    if (row->vjp && row->jvp) return row->no_gradient ? "it has vjp and jvp, and a reason for having none" : NULL;
+    if (row->flags & OPF_HIGHER) return "a higher-order row has every rule";
+    for (size_t i = 0; i < HOP_COUNT(reasons); i++)
+        if (row->no_gradient && !strcmp(row->no_gradient, reasons[i])) return row->vjp || row->jvp ? "it has one of vjp and jvp" : NULL;
+    return "vjp or jvp is missing without a reason from the list";
+}
+
+static void walk_row(struct walk *w)
+{
+    const struct op_row *row = w->row;
+    const bool claimed[CELLS] = { true, row->infer, row->eval, row->vjp, row->jvp, row->batch, row->lower };
+    for (int c = 0; c < CELLS; c++)
+        if (c != CELL_VJP && c != CELL_JVP) claim(w, cell_names[c], claimed[c] ? NULL : "the cell is missing");
+    claim(w, "gradient", reason_wrong(row));
+    claim(w, "vjp_forward", row->flags & OPF_HIGHER && !row->vjp_forward ? "the cell is missing" : NULL);
+    claim(w, "meaning", row->meaning && *row->meaning ? NULL : "the row does not say what it means");
+    for (w->sample = 0; w->sample < row->n_samples; w->sample++) walk_sample(w, &row->samples[w->sample]);
+    for (int c = 0; c < CELLS; c++)
+        if (claimed[c] && !w->checked[c]) claim(w, cell_names[c], "claimed, but no sample exercises it");
+}
+
+/* A row is walked in a process of its own: a crash is a failure of that row. */
+static bool walk_apart(struct walk *w)
+{
+    int ends[2], status;
+    uint32_t counts[2];
+    fflush(stdout);
+    pid_t pid = pipe(ends) ? -1 : fork();
+    if (pid < 0) {
+        printf("a process could not be started: %s\n", strerror(errno));
+        exit(2);
+    }
+    if (!pid) {
+        walk_row(w);
+        counts[0] = w->passed, counts[1] = w->failed;
+        exit(write(ends[1], counts, sizeof counts) != sizeof counts);
+    }
+    close(ends[1]);
+    bool told = read(ends[0], counts, sizeof counts) == sizeof counts;
+    close(ends[0]);
+    while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {}
+    w->passed = told ? counts[0] : 0;
+    w->failed = told ? counts[1] : 0;
+    if (told && WIFEXITED(status) && !WEXITSTATUS(status)) return true;
+    printf("%s: %s\n", w->row->name, WIFSIGNALED(status) ? strsignal(WTERMSIG(status)) : "its process ended badly");
+    w->failed++;
+    return false;
+}
+
+int main(int argc, char **argv)
+{
+    static const char *const op_names[OP_COUNT] = {
+#define OP(name) #name,
+#include "ops/ops.def"
+#undef OP
+    };
+    uint64_t seed = 1, passed = 0, failed = 0;
+    bool compiled = exe_available();
+    int first = 1;
+    if (argc > 2 && !strcmp(argv[1], "--seed")) seed = strtoull(argv[2], NULL, 0), first = 3;
+    if (!compiled) printf("nothing is compiled: %s\n", hop_message());
+    for (int op = 0; op < OP_COUNT; op++) {
+        bool wanted = first == argc;
+        for (int i = first; i < argc; i++) wanted |= !strcmp(argv[i], op_names[op]);
+        if (!wanted) continue;
+        if (!op_table[op]) {
+            printf("%s: it has no row\n", op_names[op]);
+            failed++;
+            continue;
+        }
+        struct walk w = { .row = op_table[op], .op = (enum op)op, .seed = seed, .compiled = compiled };
+        if (first + 1 == argc) walk_row(&w); /* one row: in this process, for a debugger */
+        else walk_apart(&w);
+        passed += w.passed;
+        failed += w.failed;
+    }
+    printf("%llu passed, %llu failed\n", (unsigned long long)passed, (unsigned long long)failed);
+    return failed ? 1 : 0;
+}
