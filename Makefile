@@ -27,7 +27,7 @@ $(error ./setup failed)
 endif
 export HOP_SETUP = done
 endif
-LLVM_CONFIG := $(firstword $(shell command -v llvm-config-22 llvm-config-21 llvm-config-20 llvm-config-19 2>/dev/null))
+LLVM_CONFIG := $(firstword $(foreach v,22 21 20 19,$(shell command -v llvm-config-$(v) 2>/dev/null)))
 
 SOURCES = $(filter-out src/emit/llvm%.c src/cli/%.c,$(wildcard src/*/*.c))
 OBJECTS = $(SOURCES:src/%.c=$(BUILD)/%.o)

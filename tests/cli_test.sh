@@ -64,7 +64,7 @@ fn @f(%x: f32[2]) -> (f32[2]) {
   %y = add(%x, %x)
   return %y
 }
-test @f { %x = [1, 2] expect 0 = [2, 4] }
+test @f { x = [1, 2] expect 0 = [2, 4] }
 HOP
 sed 's/\[2, 4\]/[2, 5]/' good.hop >bad.hop
 printf '# error: 3:8: unknown operator\nhop 1\n' >error.hop
@@ -122,7 +122,7 @@ expect 2 'noise.hop' "$HOP" check noise.hop
 printf 'hop 1\nfn @f(%%x: f32[' >cut.hop
 expect 2 'cut.hop:2:' "$HOP" check cut.hop
 : >empty.hop
-expect 2 'empty.hop' "$HOP" check empty.hop
+expect 2 'no function' "$HOP" run empty.hop
 expect 2 'no\.hop|square' "$HOP" check square.hop no.hop
 if [ -w /dev/full ]; then expect 2 'could not be written' sh -c '"$0" show square.hop >/dev/full' "$HOP"; fi
 

@@ -110,7 +110,7 @@ static void explain_text(struct text *out, const struct explanation *e)
     double total = 0;
     for (uint32_t i = 0; i < e->report.n_stages; i++) {
         text_add(out, "  %-18s %7.3f\n", e->report.stages[i].name, e->report.stages[i].ms);
-        total += e->report.stages[i].ms;
+        if (e->report.stages[i].name[0] != ' ') total += e->report.stages[i].ms; /* an indented stage is part of the next one that is not */
     }
     text_add(out, "  %-18s %7.3f\n", "together", total);
     if (option_on(e->o, O_LOOPS) && p) {
@@ -155,7 +155,7 @@ static void explain_json(struct text *out, const struct explanation *e)
     if (arena == (size_t)-1) text_str(out, "], \"memory_bytes\": null");
     else text_add(out, "], \"memory_bytes\": %zu", arena);
     text_add(out, ", \"code_bytes\": %zu, \"stages\": {", e->report.code_bytes);
-    for (uint32_t i = 0; i < e->report.n_stages; i++) text_add(out, "%s\"%s\": %.4f", i ? ", " : "", e->report.stages[i].name, e->report.stages[i].ms);
+    for (uint32_t i = 0; i < e->report.n_stages; i++) text_add(out, "%s\"%s\": %.4f", i ? ", " : "", e->report.stages[i].name + strspn(e->report.stages[i].name, " "), e->report.stages[i].ms);
     text_str(out, "}}\n");
 }
 

@@ -22,7 +22,7 @@ enum form {
     FORM_AFFINE, /* part[0] is lane 0's value, lane l has part[0] + stride·l; addresses are made of these without vector arithmetic */
     FORM_WIDE    /* part[0..n) vectors */
 };
-struct value {
+struct held {
     uint8_t form, n;
     uint32_t instance; /* of the vector loop in which it was made, 0: none */
     int64_t stride;
@@ -92,9 +92,9 @@ struct func {
     LLVMValueRef fn, rt, buffers_arg, symbols_arg, env, cancel;
     LLVMBasicBlockRef entry;         /* stack slots and pointers; gets its terminator last */
     LLVMBasicBlockRef exits[HOP_INTERNAL + 1];
-    struct value *values;            /* per instruction */
-    struct value *vars;              /* per loop */
-    struct value *slots;             /* per local, then per buffer kept in registers */
+    struct held *values;            /* per instruction */
+    struct held *vars;              /* per loop */
+    struct held *slots;             /* per local, then per buffer kept in registers */
     LLVMValueRef *pointers;          /* per buffer */
     LLVMValueRef *symbols;           /* per symbol */
     LLVMValueRef *lane_memory;       /* per local: lanes kept in memory */
@@ -123,7 +123,8 @@ struct emitter {
     uint32_t instances; /* vector loops begun so far */
     uint32_t bodies;    /* outlined functions made so far */
     const char *name;   /* of the entry function */
-    void *memory;       /* chunks of emitter_alloc */
+    void *memory;       /* chunks of emit_alloc, newest first */
+    char *next;
     size_t left;
     char *error;
     jmp_buf failed;
@@ -164,8 +165,8 @@ LLVMValueRef op_index_division(struct emitter *e, enum lp_op op, uint32_t lanes,
 LLVMValueRef op_fold(struct emitter *e, enum lp_fold fold, enum dtype t, uint32_t lanes, LLVMValueRef a, LLVMValueRef b);
 
 /* llvm_access.c: values, loads, stores, lanes */
-struct value value_new(struct emitter *e, enum form form, uint32_t n);
-const struct value *value_get(struct emitter *e, lpv v);
+struct held value_new(struct emitter *e, enum form form, uint32_t n);
+const struct held *value_get(struct emitter *e, lpv v);
 LLVMValueRef value_scalar(struct emitter *e, lpv v);
 LLVMValueRef value_part(struct emitter *e, lpv v, uint32_t part); /* a vector of the current loop's lanes, or the scalar outside */
 LLVMValueRef stack_slot(struct emitter *e, LLVMTypeRef type, uint32_t count, uint32_t align);

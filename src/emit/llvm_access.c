@@ -5,14 +5,14 @@
 
 /* ---- values ---- */
 
-struct value value_new(struct emitter *e, enum form form, uint32_t n)
+struct held value_new(struct emitter *e, enum form form, uint32_t n)
 {
-    return (struct value){ .form = (uint8_t)form, .n = (uint8_t)n, .instance = e->w ? e->w->instance : 0, .part = EMIT_NEW(e, LLVMValueRef, n) };
+    return (struct held){ .form = (uint8_t)form, .n = (uint8_t)n, .instance = e->w ? e->w->instance : 0, .part = EMIT_NEW(e, LLVMValueRef, n) };
 }
 
-static struct value scalar_value(struct emitter *e, LLVMValueRef x)
+static struct held scalar_value(struct emitter *e, LLVMValueRef x)
 {
-    struct value v = value_new(e, FORM_SCALAR, 1);
+    struct held v = value_new(e, FORM_SCALAR, 1);
     v.part[0] = x;
     return v;
 }
@@ -56,7 +56,7 @@ LLVMValueRef stack_slot(struct emitter *e, LLVMTypeRef type, uint32_t count, uin
     return slot;
 }
 
-static struct value symbol_value(struct emitter *e, uint32_t k)
+static struct held symbol_value(struct emitter *e, uint32_t k)
 {
     LLVMValueRef x;
     if (e->plan.set_symbol[k]) return scalar_value(e, LLVMBuildLoad2(e->builder, e->i64, pointer_at(e, e->i64, e->f->symbols_arg, k), ""));
@@ -64,16 +64,16 @@ static struct value symbol_value(struct emitter *e, uint32_t k)
         AT_ENTRY(e, x = LLVMBuildLoad2(e->builder, e->i64, pointer_at(e, e->i64, e->f->symbols_arg, k), ""));
         e->f->symbols[k] = x;
     }
-    struct value v = scalar_value(e, e->f->symbols[k]);
+    struct held v = scalar_value(e, e->f->symbols[k]);
     v.instance = 0;
     return v;
 }
 
-const struct value *value_get(struct emitter *e, lpv v)
+const struct held *value_get(struct emitter *e, lpv v)
 {
     struct func *f = e->f;
     const struct lp_instr *i = instr(e, v);
-    struct value *x = &f->values[v];
+    struct held *x = &f->values[v];
     if (i->op == LP_SYMBOL) return *x = symbol_value(e, (uint32_t)i->imm), x;
     if (i->op == LP_VAR) {
         if (!f->vars[i->imm].form) emit_fail(e, "the variable of loop %u is used outside of it", (uint32_t)i->imm);
@@ -89,13 +89,13 @@ const struct value *value_get(struct emitter *e, lpv v)
 
 LLVMValueRef value_scalar(struct emitter *e, lpv v)
 {
-    const struct value *x = value_get(e, v);
+    const struct held *x = value_get(e, v);
     if (x->form != FORM_SCALAR) emit_fail(e, "value %u differs from lane to lane where one value is needed", v);
     return x->part[0];
 }
 
 /* A splat is made where it runs least often: before the vector loop, or behind the definition when that is inside. */
-static LLVMValueRef splat_of(struct emitter *e, lpv v, const struct value *x, uint32_t lanes)
+static LLVMValueRef splat_of(struct emitter *e, lpv v, const struct held *x, uint32_t lanes)
 {
     struct func *f = e->f;
     LLVMValueRef scalar = x->part[0];
@@ -115,7 +115,7 @@ static LLVMValueRef splat_of(struct emitter *e, lpv v, const struct value *x, ui
     return r;
 }
 
-static LLVMValueRef affine_part(struct emitter *e, const struct value *x, uint32_t part)
+static LLVMValueRef affine_part(struct emitter *e, const struct held *x, uint32_t part)
 {
     uint32_t lanes = e->w->part_lanes[part];
     LLVMValueRef steps[MAX_PARTS];
@@ -125,14 +125,14 @@ static LLVMValueRef affine_part(struct emitter *e, const struct value *x, uint32
 
 LLVMValueRef value_part(struct emitter *e, lpv v, uint32_t part)
 {
-    const struct value *x = value_get(e, v);
+    const struct held *x = value_get(e, v);
     if (!e->w) return x->part[0];
     if (x->form == FORM_SCALAR) return splat_of(e, v, x, e->w->part_lanes[part]);
     return x->form == FORM_AFFINE ? affine_part(e, x, part) : x->part[part];
 }
 
 /* Lane 0's value of a part of an affine value. */
-static LLVMValueRef affine_start(struct emitter *e, const struct value *x, uint32_t part)
+static LLVMValueRef affine_start(struct emitter *e, const struct held *x, uint32_t part)
 {
     int64_t skip = (int64_t)((uint64_t)x->stride * part * e->w->lanes);
     return skip ? LLVMBuildAdd(e->builder, x->part[0], const_index(e, skip), "") : x->part[0];
@@ -215,7 +215,7 @@ struct place_of { LLVMValueRef start, pointers; int64_t stride; };
 
 static struct place_of locate(struct emitter *e, uint32_t buffer, lpv index, uint32_t part)
 {
-    const struct value *x = value_get(e, index);
+    const struct held *x = value_get(e, index);
     uint32_t lanes = e->w->part_lanes[part];
     struct place_of at = { .stride = x->form == FORM_AFFINE ? x->stride : 0 };
     bool packed = at.stride == 1 || at.stride == -1;
@@ -284,10 +284,10 @@ static enum dtype slot_dtype(const struct emitter *e, uint32_t slot)
     return (enum dtype)(slot < e->p->locals.len ? e->p->locals.data[slot].dtype : e->p->buffers.data[slot - e->p->locals.len].dtype);
 }
 
-static struct value slot_zero(struct emitter *e, uint32_t slot)
+static struct held slot_zero(struct emitter *e, uint32_t slot)
 {
     enum dtype t = slot_dtype(e, slot);
-    struct value v;
+    struct held v;
     if (slot < e->p->locals.len && !is_lanes(e, slot)) {
         v = value_new(e, e->w ? FORM_WIDE : FORM_SCALAR, e->w ? e->w->n : 1);
         for (uint32_t p = 0; p < v.n; p++) v.part[p] = LLVMConstNull(type_value(e, t, e->w ? e->w->part_lanes[p] : 0));
@@ -305,10 +305,10 @@ static struct value slot_zero(struct emitter *e, uint32_t slot)
 }
 
 /* The current value of a slot, for reading and for changing in place. */
-static struct value *slot_value(struct emitter *e, uint32_t slot)
+static struct held *slot_value(struct emitter *e, uint32_t slot)
 {
     struct func *f = e->f;
-    struct value *s = &f->slots[slot];
+    struct held *s = &f->slots[slot];
     if (s->form) return s;
     if (f->parent && f->parent->slots[slot].form == FORM_SCALAR) {
         LLVMValueRef x = capture_value(e, f->parent->slots[slot].part[0]);
@@ -321,7 +321,7 @@ static struct value *slot_value(struct emitter *e, uint32_t slot)
 /* In a vector loop a scalar local that is set there is a vector from the beginning. */
 void slot_ready(struct emitter *e, uint32_t slot)
 {
-    struct value *s = &e->f->slots[slot];
+    struct held *s = &e->f->slots[slot];
     if (!s->form && e->w && slot < e->p->locals.len && !is_lanes(e, slot)) *s = slot_zero(e, slot);
     else slot_value(e, slot);
 }
@@ -359,7 +359,7 @@ static LLVMValueRef fold_lanes(struct emitter *e, const struct lp_instr *i)
     enum lp_fold fold = (enum lp_fold)i->b;
     LLVMValueRef x;
     if (e->plan.locals[local].in_registers) {
-        const struct value *s = slot_value(e, local);
+        const struct held *s = slot_value(e, local);
         LLVMValueRef parts[MAX_PARTS];
         memcpy(parts, s->part, s->n * sizeof *parts);
         for (uint32_t n = s->n / 2; n; n /= 2)
@@ -396,7 +396,7 @@ static void emit_read(struct emitter *e, lpv v, uint32_t part)
         give_scalar(e, v, 0, from_memory(e, (enum dtype)i->dtype, x));
         return;
     }
-    const struct value *s = slot_value(e, local);
+    const struct held *s = slot_value(e, local);
     if (s->form == FORM_SCALAR) give_scalar(e, v, part, s->part[0]);
     else if (!is_lanes(e, local)) give_part(e, v, part, s->part[part]);
     else {
@@ -410,7 +410,7 @@ static void emit_load(struct emitter *e, lpv v, uint32_t part)
     const struct lp_instr *i = instr(e, v);
     uint32_t buffer = (uint32_t)i->imm;
     if (e->plan.buffers[buffer].in_registers) {
-        const struct value *s = slot_value(e, slot_of_buffer(e, buffer));
+        const struct held *s = slot_value(e, slot_of_buffer(e, buffer));
         if (s->form == FORM_SCALAR) give_scalar(e, v, part, s->part[0]);
         else give_part(e, v, part, s->part[part]);
         return;
@@ -445,7 +445,7 @@ static LLVMValueRef compute(struct emitter *e, const struct lp_instr *i, uint32_
 }
 
 /* Sums, differences and constant multiples of affine indices stay affine: two's complement wraps the same lane by lane. */
-static bool emit_affine(struct emitter *e, lpv v, const struct value *a, const struct value *b)
+static bool emit_affine(struct emitter *e, lpv v, const struct held *a, const struct held *b)
 {
     const struct lp_instr *i = instr(e, v);
     int64_t c, stride;
@@ -467,7 +467,7 @@ static void emit_pure(struct emitter *e, lpv v, uint32_t part)
 {
     const struct lp_instr *i = instr(e, v);
     lpv operands[3] = { i->a, i->op < LP_ADD ? LPV_NONE : i->b, i->op < LP_FMA ? LPV_NONE : i->c };
-    struct value x[3] = { 0 };
+    struct held x[3] = { 0 };
     LLVMValueRef parts[3] = { 0 };
     bool uniform = true;
     if (part && e->f->values[v].form != FORM_WIDE) return; /* made with part 0 */
@@ -503,7 +503,7 @@ void emit_store(struct emitter *e, const struct lp_stmt *s, uint32_t part)
 {
     enum dtype t = (enum dtype)e->p->buffers.data[s->target].dtype;
     if (e->plan.buffers[s->target].in_registers) {
-        struct value *state = slot_value(e, slot_of_buffer(e, s->target));
+        struct held *state = slot_value(e, slot_of_buffer(e, s->target));
         state->part[part] = value_part(e, s->value, part);
         return;
     }
@@ -526,14 +526,14 @@ static void set_lanes(struct emitter *e, const struct lp_stmt *s)
         LLVMSetAlignment(LLVMBuildStore(e->builder, all, lane_address(e, s->target, NULL)), size_of(t));
         return;
     }
-    struct value state = value_new(e, FORM_WIDE, plan->parts);
+    struct held state = value_new(e, FORM_WIDE, plan->parts);
     for (uint32_t p = 0; p < state.n; p++) state.part[p] = build_splat(e, x, plan->lanes);
     e->f->slots[s->target] = state;
 }
 
 void emit_set(struct emitter *e, const struct lp_stmt *s, uint32_t part)
 {
-    struct value *state = &e->f->slots[s->target];
+    struct held *state = &e->f->slots[s->target];
     if (is_lanes(e, s->target)) {
         set_lanes(e, s);
         return;
@@ -551,7 +551,7 @@ static void accumulate_lanes(struct emitter *e, const struct lp_stmt *s, uint32_
 {
     enum dtype t = (enum dtype)e->p->locals.data[s->target].dtype;
     uint32_t lanes = e->w->lanes, have = e->w->part_lanes[part];
-    struct value *state = slot_value(e, s->target);
+    struct held *state = slot_value(e, s->target);
     LLVMValueRef x = value_part(e, s->value, part), mask = e->w->mask[part], *acc = &state->part[part % state->n];
     if (have < lanes) {
         LLVMValueRef on[MAX_PARTS];
@@ -578,7 +578,7 @@ void emit_accumulate(struct emitter *e, const struct lp_stmt *s, uint32_t part)
         accumulate_lanes(e, s, part);
         return;
     }
-    struct value *state = slot_value(e, s->target);
+    struct held *state = slot_value(e, s->target);
     uint32_t lanes = e->w ? e->w->part_lanes[part] : 0;
     state->part[part] = op_fold(e, fold, t, lanes, state->part[part], value_part(e, s->value, part));
 }

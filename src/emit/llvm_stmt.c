@@ -8,7 +8,7 @@
 struct carried {
     uint32_t n;
     uint32_t *slots;
-    struct value *phis; /* as many */
+    struct held *phis; /* as many */
 };
 
 /* Scalar locals set inside a vector loop are its own, so they are left out when it is seen from outside. */
@@ -37,7 +37,7 @@ static struct carried carried_by(struct emitter *e, const struct lp_block *body,
     find_set(e, other, e->w || private_scalars, private_scalars, set);
     for (uint32_t i = 0; i < slots; i++) c.n += set[i];
     c.slots = EMIT_NEW(e, uint32_t, c.n + 1);
-    c.phis = EMIT_NEW(e, struct value, c.n + 1);
+    c.phis = EMIT_NEW(e, struct held, c.n + 1);
     c.n = 0;
     for (uint32_t i = 0; i < slots; i++)
         if (set[i]) c.slots[c.n++] = i;
@@ -45,22 +45,22 @@ static struct carried carried_by(struct emitter *e, const struct lp_block *body,
     return c;
 }
 
-static struct value value_copy(struct emitter *e, const struct value *v)
+static struct held value_copy(struct emitter *e, const struct held *v)
 {
-    struct value r = *v;
+    struct held r = *v;
     r.part = EMIT_NEW(e, LLVMValueRef, v->n);
     memcpy(r.part, v->part, v->n * sizeof *r.part);
     return r;
 }
 
-static struct value *slots_save(struct emitter *e, const struct carried *c)
+static struct held *slots_save(struct emitter *e, const struct carried *c)
 {
-    struct value *r = EMIT_NEW(e, struct value, c->n + 1);
+    struct held *r = EMIT_NEW(e, struct held, c->n + 1);
     for (uint32_t k = 0; k < c->n; k++) r[k] = value_copy(e, &e->f->slots[c->slots[k]]);
     return r;
 }
 
-static void slots_restore(struct emitter *e, const struct carried *c, const struct value *saved)
+static void slots_restore(struct emitter *e, const struct carried *c, const struct held *saved)
 {
     for (uint32_t k = 0; k < c->n; k++) e->f->slots[c->slots[k]] = value_copy(e, &saved[k]);
 }
@@ -69,14 +69,14 @@ static void slots_restore(struct emitter *e, const struct carried *c, const stru
 static void phis_begin(struct emitter *e, struct carried *c)
 {
     for (uint32_t k = 0; k < c->n; k++) {
-        struct value phi = value_copy(e, &e->f->slots[c->slots[k]]);
+        struct held phi = value_copy(e, &e->f->slots[c->slots[k]]);
         for (uint32_t p = 0; p < phi.n; p++) phi.part[p] = LLVMBuildPhi(e->builder, LLVMTypeOf(phi.part[p]), "");
         c->phis[k] = phi;
         e->f->slots[c->slots[k]] = value_copy(e, &phi);
     }
 }
 
-static void phis_add(struct carried *c, const struct value *from, LLVMBasicBlockRef block)
+static void phis_add(struct carried *c, const struct held *from, LLVMBasicBlockRef block)
 {
     for (uint32_t k = 0; k < c->n; k++)
         for (uint32_t p = 0; p < c->phis[k].n; p++) LLVMAddIncoming(c->phis[k].part[p], &from[k].part[p], &block, 1);
@@ -123,7 +123,7 @@ static void poll_cancel(struct emitter *e)
 
 static void set_var(struct emitter *e, uint32_t loop, enum form form, LLVMValueRef x)
 {
-    struct value v = value_new(e, form, 1);
+    struct held v = value_new(e, form, 1);
     v.part[0] = x;
     v.stride = form == FORM_AFFINE;
     e->f->vars[loop] = v;
@@ -161,7 +161,7 @@ LLVMValueRef counted_loop(struct emitter *e, const struct lp_stmt *s, LLVMValueR
     LLVMValueRef step = step_value(e, s), lane_start = value_scalar(e, s->lo);
     LLVMIntPredicate goes_on = goes_down(e, s) ? LLVMIntSGT : LLVMIntSLT;
     struct carried c = carried_by(e, s->body, NULL, false);
-    struct value *before = slots_save(e, &c);
+    struct held *before = slots_save(e, &c);
     LLVMBasicBlockRef pre = here(e), body = new_block(e, "loop"), exit = new_block(e, "done");
     if (guard) LLVMBuildCondBr(e->builder, LLVMBuildICmp(e->builder, goes_on, start, limit, ""), body, exit);
     else LLVMBuildBr(e->builder, body);
@@ -174,7 +174,7 @@ LLVMValueRef counted_loop(struct emitter *e, const struct lp_stmt *s, LLVMValueR
     LLVMValueRef more = LLVMBuildICmp(e->builder, goes_on, next, limit, "");
     LLVMBasicBlockRef latch = here(e);
     LLVMBuildCondBr(e->builder, more, body, exit);
-    struct value *after = slots_save(e, &c);
+    struct held *after = slots_save(e, &c);
     LLVMAddIncoming(i, &start, &pre, 1);
     LLVMAddIncoming(i, &next, &latch, 1);
     phis_add(&c, before, pre);
@@ -217,7 +217,7 @@ static void emit_serial(struct emitter *e, const struct lp_stmt *s)
 static void emit_while(struct emitter *e, const struct lp_stmt *s)
 {
     struct carried c = carried_by(e, s->body, s->other, false);
-    struct value *before = slots_save(e, &c);
+    struct held *before = slots_save(e, &c);
     LLVMBasicBlockRef pre = here(e), head = new_block(e, "while"), body = new_block(e, "do"), exit = new_block(e, "done");
     LLVMBuildBr(e->builder, head);
     go_on_in(e, head);
@@ -225,7 +225,7 @@ static void emit_while(struct emitter *e, const struct lp_stmt *s)
     phis_add(&c, before, pre);
     emit_block(e, s->body);
     LLVMBuildCondBr(e->builder, value_scalar(e, s->value), body, exit);
-    struct value *at_exit = slots_save(e, &c);
+    struct held *at_exit = slots_save(e, &c);
     go_on_in(e, body);
     emit_block(e, s->other);
     if (s->poll) poll_cancel(e);
@@ -243,7 +243,7 @@ static void emit_if(struct emitter *e, const struct lp_stmt *s)
         return;
     }
     struct carried c = carried_by(e, s->body, s->other, false);
-    struct value *before = slots_save(e, &c), *left, *right;
+    struct held *before = slots_save(e, &c), *left, *right;
     LLVMBasicBlockRef yes = new_block(e, "then"), no = new_block(e, "else"), join = new_block(e, "join"), left_end, right_end;
     LLVMBuildCondBr(e->builder, condition, yes, no);
     go_on_in(e, yes);
@@ -305,7 +305,7 @@ static void vector_step(struct emitter *e, const struct lp_stmt *s, struct wide 
 static LLVMValueRef vector_loop(struct emitter *e, const struct lp_stmt *s, LLVMValueRef start, LLVMValueRef limit, uint32_t count, bool masked, bool guard)
 {
     struct carried c = carried_by(e, s->body, NULL, true);
-    struct value *before = slots_save(e, &c);
+    struct held *before = slots_save(e, &c);
     struct wide w = wide_shape(e, s->target, count);
     LLVMBasicBlockRef pre = here(e), enter = guard ? new_block(e, "enter") : pre, body = new_block(e, "vector"), exit = new_block(e, "done");
     if (guard) {
@@ -320,7 +320,7 @@ static LLVMValueRef vector_loop(struct emitter *e, const struct lp_stmt *s, LLVM
     LLVMValueRef next = LLVMBuildAdd(e->builder, i, const_index(e, count), "");
     LLVMBasicBlockRef latch = here(e);
     LLVMBuildCondBr(e->builder, LLVMBuildICmp(e->builder, LLVMIntSLT, next, limit, ""), body, exit);
-    struct value *after = slots_save(e, &c);
+    struct held *after = slots_save(e, &c);
     LLVMAddIncoming(i, &start, &enter, 1);
     LLVMAddIncoming(i, &next, &latch, 1);
     phis_add(&c, before, enter);
@@ -423,9 +423,9 @@ void func_begin(struct emitter *e, struct func *f, uint32_t loop, LLVMValueRef f
 {
     const struct lp *p = e->p;
     *f = (struct func){ .parent = e->f, .loop = loop, .fn = fn, .rt = LLVMGetParam(fn, 0) };
-    f->values = EMIT_NEW(e, struct value, p->instrs.len + 1);
-    f->vars = EMIT_NEW(e, struct value, p->loops.len + 1);
-    f->slots = EMIT_NEW(e, struct value, p->locals.len + p->buffers.len + 1);
+    f->values = EMIT_NEW(e, struct held, p->instrs.len + 1);
+    f->vars = EMIT_NEW(e, struct held, p->loops.len + 1);
+    f->slots = EMIT_NEW(e, struct held, p->locals.len + p->buffers.len + 1);
     f->pointers = EMIT_NEW(e, LLVMValueRef, p->buffers.len + 1);
     f->reserved = EMIT_NEW(e, LLVMValueRef, p->buffers.len + 1);
     f->symbols = EMIT_NEW(e, LLVMValueRef, e->plan.n_symbols + 1);

@@ -89,6 +89,485 @@ static void switch_eval(struct eval *e)
     tensor_list_end(scratch);
 }
 
+/* ---- making branches ---- */
+
+/* A branch made out of a function: like it, but also types of the function around can be written in it; the dims they need become symbols. */
+struct branch {
+    struct builder b;
+    struct builder *around;
+    dim *dims; /* what each outer symbol is around */
+    uint32_t cap;
+};
+
+static void branch_begin(struct branch *br, struct builder *around, const struct fn *like, const dim *dims, uint32_t n_dims)
+{
+    uint32_t n = like ? like->n_outer_symbols : 0;
+    builder_begin(&br->b, around->m, like);
+    br->around = around;
+    br->cap = n + 8;
+    br->dims = ARENA_NEW(&around->arena, dim, br->cap);
+    for (uint32_t i = 0; i < n; i++) br->dims[i] = i < n_dims ? dims[i] : HOP_NONE;
+}
+
+static dim branch_dim(struct branch *br, dim d)
+{
+    struct module *m = br->b.m;
+    if (dim_is_const(m, d)) return d;
+    for (uint32_t i = 0; i < br->b.n_outer_symbols; i++)
+        if (br->dims[i] == d) return dim_symbol(m, i);
+    char name[16];
+    int length = snprintf(name, sizeof name, "d%u", br->b.n_outer_symbols);
+    int64_t lo, hi;
+    dim_range(m, br->around->symbols.data, d, &lo, &hi);
+    uint32_t s = builder_symbol(&br->b, module_string(m, name, (size_t)length), HOP_MAX(lo, 0), hi);
+    if (s == br->cap) {
+        dim *grown = ARENA_NEW(&br->around->arena, dim, br->cap * 2);
+        memcpy(grown, br->dims, br->cap * sizeof *grown);
+        br->dims = grown, br->cap *= 2;
+    }
+    br->dims[s] = d;
+    return dim_symbol(m, s);
+}
+
+static type_id branch_type(struct branch *br, type_id t)
+{
+    struct type type = type_get(br->b.m, t);
+    dim dims[MAX_RANK];
+    for (uint32_t i = 0; i < type.rank; i++) dims[i] = branch_dim(br, type.dims[i]);
+    return type_intern(br->b.m, type.dtype, type.rank, dims);
+}
+
+static struct region_in branch_finish(struct branch *br, const val *results, uint32_t n_results, const val *operands, uint32_t n_operands)
+{
+    uint32_t fn = builder_finish(&br->b, results, n_results);
+    return (struct region_in){ fn, operands, n_operands, br->dims };
+}
+
+static val emit_switch(struct builder *b, val index, const struct region_in *regions, uint32_t n)
+{
+    return builder_node(b, &(struct node_in){ .op = OP_switch, .operands = &index, .n_operands = 1, .groups = (const uint32_t[1]){ 1 }, .regions = regions, .n_regions = n });
+}
+
+static bool symbol_at_least(void *ctx, uint32_t symbol) { return symbol >= *(const uint32_t *)ctx; }
+static bool mentions_from(const struct module *m, dim d, uint32_t first) { return d & DIM_TABLE && dim_mentions(m, d, symbol_at_least, &first); }
+
+/* The type of a region's value as it is around; false when only the region knows a size of it. */
+static bool outer_type(struct module *m, type_id t, const dim *dims, uint32_t n_dims, type_id *out)
+{
+    struct type type = type_get(m, t);
+    for (uint32_t i = 0; i < type.rank; i++)
+        if (mentions_from(m, type.dims[i], n_dims)) return false;
+    *out = type_substitute(m, t, dims);
+    return true;
+}
+
+/* Does result k have one and the same type in all branches, seen from around? */
+static bool same_everywhere(struct module *m, const struct node_in *in, uint32_t k)
+{
+    type_id first = 0, t;
+    for (uint32_t r = 0; r < in->n_regions; r++) {
+        const struct fn *g = module_fn(m, in->regions[r].fn);
+        if (!outer_type(m, value_type(g, g->results[k]), in->regions[r].dims, g->n_outer_symbols, &t)) return false;
+        if (!r) first = t;
+        if (t != first) return false;
+    }
+    return true;
+}
+
+/* ---- reverse ---- */
+
+struct switch_saved {
+    struct node_in in;
+    const struct vjp_halves **halves; /* per branch */
+    val **residuals;                  /* per branch and residual: a value around */
+};
+
+struct slots {
+    type_id *types; /* as seen around */
+    uint32_t n;
+};
+
+/* The slot for one more residual of a branch: the first of its type that the branch has not taken. */
+static uint32_t take_slot(struct slots *slots, bool *taken, type_id t)
+{
+    uint32_t s = 0;
+    while (s < slots->n && (taken[s] || slots->types[s] != t)) s++;
+    if (s == slots->n) slots->types[slots->n++] = t;
+    taken[s] = true;
+    return s;
+}
+
+/* Which slot holds residual i of each branch; HOP_NONE: it is an operand or a result. */
+static uint32_t **place_slots(struct builder *b, const struct switch_saved *saved, struct slots *slots)
+{
+    uint32_t n = saved->in.n_regions, most = 0;
+    for (uint32_t r = 0; r < n; r++) most += saved->halves[r]->n_residuals;
+    slots->types = ARENA_NEW(&b->arena, type_id, most);
+    uint32_t **slot = ARENA_NEW(&b->arena, uint32_t *, n);
+    for (uint32_t r = 0; r < n; r++) {
+        const struct vjp_halves *h = saved->halves[r];
+        const struct fn *back = module_fn(b->m, h->backward);
+        bool *taken = ARENA_ZNEW(&b->arena, bool, most);
+        slot[r] = ARENA_NEW(&b->arena, uint32_t, h->n_residuals);
+        for (uint32_t i = 0; i < h->n_residuals; i++) {
+            bool free = h->source_param[i] != HOP_NONE || (h->source_result[i] != HOP_NONE && same_everywhere(b->m, &saved->in, h->source_result[i]));
+            slot[r][i] = free ? HOP_NONE : take_slot(slots, taken, type_substitute(b->m, value_type(back, i), saved->in.regions[r].dims));
+        }
+    }
+    return slot;
+}
+
+/* Branch r with its results and all slots, its own filled and the others zero. */
+static struct region_in forward_branch(struct builder *b, const struct switch_saved *saved, uint32_t r, const struct slots *slots, const uint32_t *slot)
+{
+    const struct vjp_halves *h = saved->halves[r];
+    const struct region_in *region = &saved->in.regions[r];
+    const struct fn *forward = module_fn(b->m, h->forward);
+    uint32_t n_results = module_fn(b->m, region->fn)->n_results, next = n_results;
+    struct branch br;
+    branch_begin(&br, b, forward, region->dims, module_fn(b->m, region->fn)->n_outer_symbols);
+    type_id *types = ARENA_NEW(&br.b.arena, type_id, slots->n);
+    val *out = ARENA_NEW(&br.b.arena, val, n_results + slots->n), *args = ARENA_NEW(&br.b.arena, val, forward->n_params);
+    val *all = ARENA_NEW(&br.b.arena, val, forward->n_results);
+    for (uint32_t s = 0; s < slots->n; s++) types[s] = branch_type(&br, slots->types[s]);
+    for (uint32_t p = 0; p < forward->n_params; p++) args[p] = builder_param(&br.b, value_type(forward, p), forward->values[p].name);
+    inline_function(&br.b, h->forward, NULL, args, all);
+    if (n_results) memcpy(out, all, n_results * sizeof *out);
+    for (uint32_t s = 0; s < slots->n; s++) out[n_results + s] = VAL_NONE;
+    for (uint32_t i = 0; i < h->n_residuals; i++) {
+        bool extra = h->source_param[i] == HOP_NONE && h->source_result[i] == HOP_NONE;
+        val v = extra ? all[next++] : h->source_result[i] != HOP_NONE ? all[h->source_result[i]] : VAL_NONE;
+        if (slot[i] != HOP_NONE) out[n_results + slot[i]] = v;
+    }
+    for (uint32_t s = 0; s < slots->n; s++)
+        if (out[n_results + s] == VAL_NONE) out[n_results + s] = zeros_of(&br.b, types[s]);
+    return branch_finish(&br, out, n_results + slots->n, region->operands, region->n_operands);
+}
+
+static void switch_vjp_forward(struct vjp_forward *v)
+{
+    struct builder *b = v->copy->b;
+    struct switch_saved *saved = ARENA_NEW(&b->arena, struct switch_saved, 1);
+    struct node_in in = saved->in = copier_node_in(v->copy, v->n);
+    uint32_t n = in.n_regions, n_results = v->n->n_results;
+    bool *found = ARENA_NEW(&b->arena, bool, n_results);
+    saved->halves = ARENA_NEW(&b->arena, const struct vjp_halves *, n);
+    saved->residuals = ARENA_NEW(&b->arena, val *, n);
+    for (uint32_t k = 0; k < n_results; k++) v->result_active[k] = false;
+    for (uint32_t r = 0; r < n; r++) {
+        const bool *active = v->active + node_region(v->f, v->n, r)->operands;
+        saved->halves[r] = vjp_split(b->m, in.regions[r].fn, active, v->result_wanted);
+        vjp_active_results(b->m, in.regions[r].fn, active, found);
+        for (uint32_t k = 0; k < n_results; k++) v->result_active[k] |= found[k];
+    }
+    struct slots slots = { 0 };
+    uint32_t **slot = place_slots(b, saved, &slots);
+    struct region_in *regions = ARENA_NEW(&b->arena, struct region_in, n);
+    for (uint32_t r = 0; r < n; r++) regions[r] = forward_branch(b, saved, r, &slots, slot[r]);
+    val first = emit_switch(b, in.operands[0], regions, n);
+    for (uint32_t k = 0; k < n_results; k++) v->results[k] = first + k;
+    for (uint32_t r = 0; r < n; r++) {
+        const struct vjp_halves *h = saved->halves[r];
+        saved->residuals[r] = ARENA_NEW(&b->arena, val, h->n_residuals);
+        for (uint32_t i = 0; i < h->n_residuals; i++)
+            saved->residuals[r][i] = h->source_param[i] != HOP_NONE ? in.regions[r].operands[h->source_param[i]]
+                                     : slot[r][i] != HOP_NONE       ? first + n_results + slot[r][i]
+                                                                    : first + h->source_result[i];
+    }
+    v->saved = saved;
+}
+
+/* x with exactly this type, equal where the sizes agree, and something where they do not: a branch that is not taken must not fail. */
+static val resized(struct builder *b, val x, type_id type)
+{
+    struct type t = type_get(b->m, type);
+    struct type is = emit_type(b, x);
+    if (builder_type(b, x) == type) return x;
+    dim zero[MAX_RANK] = { 0 };
+    struct attr attrs[3] = { A_DIMS(zero, is.rank), A_DIMS(t.dims, t.rank), A_NONE };
+    val fill = emit_full(b, (enum dtype)is.dtype, 0, 0, NULL);
+    val large = emit(b, OP_pad, (val[]){ x, fill }, 2, attrs);
+    return emit_slice(b, large, zero, t.dims);
+}
+
+/* What a branch's pullback takes for the cotangent of a result whose type around is `around`: a parameter of the new branch. */
+static val cotangent_param(struct branch *br, type_id wanted, type_id around, uint32_t n_known)
+{
+    struct module *m = br->b.m;
+    struct type want = type_get(m, wanted), is = type_get(m, around);
+    dim dims[MAX_RANK];
+    for (uint32_t i = 0; i < want.rank; i++) {
+        bool open = mentions_from(m, want.dims[i], n_known); /* bound by this very parameter */
+        bool equal = !open && (want.dims[i] & DIM_TABLE ? dim_substitute(m, want.dims[i], br->dims) : want.dims[i]) == is.dims[i];
+        dims[i] = open || equal ? want.dims[i] : branch_dim(br, is.dims[i]);
+    }
+    return builder_param(&br->b, type_intern(m, want.dtype, want.rank, dims), 0);
+}
+
+/* Cotangents that the backward switch gives: one for each distinct value among the active operands. */
+struct targets {
+    val *values;
+    uint32_t n;
+};
+static uint32_t target_of(const struct targets *t, val v)
+{
+    uint32_t i = 0;
+    while (i < t->n && t->values[i] != v) i++;
+    return i;
+}
+
+static struct region_in backward_branch(struct vjp *v, uint32_t r, const struct targets *targets)
+{
+    const struct switch_saved *saved = v->saved;
+    const struct vjp_halves *h = saved->halves[r];
+    const struct region_in *region = &saved->in.regions[r];
+    const struct fn *back = module_fn(v->b->m, h->backward), *fn = module_fn(v->b->m, region->fn);
+    uint32_t n = 0, n_operands = h->n_residuals, n_known = fn->n_outer_symbols;
+    struct branch br;
+    branch_begin(&br, v->b, back, region->dims, n_known);
+    val *operands = ARENA_NEW(&v->b->arena, val, back->n_params), *args = ARENA_NEW(&br.b.arena, val, back->n_params);
+    type_id *zero = ARENA_NEW(&br.b.arena, type_id, targets->n);
+    for (uint32_t i = 0; i < targets->n; i++) zero[i] = branch_type(&br, builder_type(v->b, targets->values[i]));
+    if (n_operands) memcpy(operands, saved->residuals[r], n_operands * sizeof *operands);
+    for (; n < h->n_residuals; n++) args[n] = builder_param(&br.b, value_type(back, n), 0);
+    for (uint32_t k = 0; k < fn->n_results; k++) {
+        if (!h->ct_result[k]) continue;
+        type_id want = value_type(back, n), known;
+        bool inside = v->ct[k] == VAL_NONE && outer_type(v->b->m, want, br.dims, n_known, &known); /* a zero that can be made in the branch */
+        args[n] = VAL_NONE;
+        if (!inside) {
+            val ct = v->ct[k] != VAL_NONE ? v->ct[k] : zeros_like(v->b, v->results[k]);
+            operands[n_operands++] = ct;
+            args[n] = cotangent_param(&br, want, builder_type(v->b, ct), n_known);
+        }
+        n++;
+    }
+    for (uint32_t i = h->n_residuals; i < n; i++)
+        args[i] = args[i] == VAL_NONE ? zeros_of(&br.b, value_type(back, i)) : resized(&br.b, args[i], value_type(back, i));
+    val *ct = ARENA_NEW(&br.b.arena, val, back->n_results), *out = ARENA_NEW(&br.b.arena, val, targets->n);
+    inline_function(&br.b, h->backward, NULL, args, ct);
+    for (uint32_t i = 0; i < targets->n; i++) out[i] = VAL_NONE;
+    uint32_t from = 0;
+    for (uint32_t p = 0; p < fn->n_params; p++) {
+        if (!h->ct_param[p]) continue;
+        uint32_t i = target_of(targets, region->operands[p]);
+        out[i] = add_cotangents(&br.b, out[i], ct[from++]);
+    }
+    for (uint32_t i = 0; i < targets->n; i++)
+        if (out[i] == VAL_NONE) out[i] = zeros_of(&br.b, zero[i]);
+    return branch_finish(&br, out, targets->n, operands, n_operands);
+}
+
+static void switch_vjp(struct vjp *v)
+{
+    const struct switch_saved *saved = v->saved;
+    uint32_t n = saved->in.n_regions;
+    struct targets targets = { ARENA_NEW(&v->b->arena, val, v->n->n_operands), 0 };
+    for (uint32_t r = 0; r < n; r++)
+        for (uint32_t p = 0; p < saved->in.regions[r].n_operands; p++)
+            if (saved->halves[r]->ct_param[p] && target_of(&targets, saved->in.regions[r].operands[p]) == targets.n)
+                targets.values[targets.n++] = saved->in.regions[r].operands[p];
+    if (!targets.n) return;
+    struct region_in *regions = ARENA_NEW(&v->b->arena, struct region_in, n);
+    for (uint32_t r = 0; r < n; r++) regions[r] = backward_branch(v, r, &targets);
+    val first = emit_switch(v->b, saved->in.operands[0], regions, n);
+    bool *given = ARENA_ZNEW(&v->b->arena, bool, targets.n);
+    for (uint32_t k = 1; k < v->n->n_operands; k++) { /* a value that stands there several times gets its cotangent once */
+        uint32_t i = target_of(&targets, v->operands[k]);
+        if (i == targets.n || given[i] || !v->active[k]) continue;
+        given[i] = true;
+        v->out[k] = first + i;
+    }
+}
+
+/* ---- tangents ---- */
+
+static void switch_jvp(struct jvp *j)
+{
+    struct builder *b = j->b;
+    struct node_in in = copier_node_in(j->copy, j->n);
+    uint32_t n = in.n_regions, n_results = j->n->n_results;
+    bool *any = ARENA_ZNEW(&b->arena, bool, n_results), **found = ARENA_NEW(&b->arena, bool *, n), **active = ARENA_NEW(&b->arena, bool *, n);
+    uint32_t *fns = ARENA_NEW(&b->arena, uint32_t, n);
+    for (uint32_t r = 0; r < n; r++) {
+        const struct region *g = node_region(j->f, j->n, r);
+        found[r] = ARENA_ZNEW(&b->arena, bool, n_results);
+        active[r] = ARENA_NEW(&b->arena, bool, g->n_operands);
+        for (uint32_t k = 0; k < g->n_operands; k++) active[r][k] = j->tangents[g->operands + k] != VAL_NONE;
+        fns[r] = jvp_function(b->m, in.regions[r].fn, active[r], found[r]);
+        for (uint32_t k = 0; k < n_results; k++) any[k] |= found[r][k];
+    }
+    struct region_in *regions = ARENA_NEW(&b->arena, struct region_in, n);
+    for (uint32_t r = 0; r < n; r++) {
+        const struct region_in *region = &in.regions[r];
+        const struct fn *inner = module_fn(b->m, fns[r]);
+        const val *tangents = j->tangents + node_region(j->f, j->n, r)->operands;
+        struct branch br;
+        branch_begin(&br, b, inner, region->dims, inner->n_outer_symbols);
+        val *operands = ARENA_NEW(&b->arena, val, inner->n_params), *args = ARENA_NEW(&br.b.arena, val, inner->n_params);
+        val *all = ARENA_NEW(&br.b.arena, val, inner->n_results), *out = ARENA_NEW(&br.b.arena, val, 2 * (size_t)n_results);
+        uint32_t n_operands = region->n_operands, n_out = n_results, from = n_results;
+        if (n_operands) memcpy(operands, region->operands, n_operands * sizeof *operands);
+        for (uint32_t k = 0; k < region->n_operands; k++)
+            if (active[r][k]) operands[n_operands++] = tangents[k];
+        for (uint32_t p = 0; p < inner->n_params; p++) args[p] = builder_param(&br.b, value_type(inner, p), inner->values[p].name);
+        inline_function(&br.b, fns[r], NULL, args, all);
+        if (n_results) memcpy(out, all, n_results * sizeof *out);
+        for (uint32_t k = 0; k < n_results; k++) {
+            val dot = found[r][k] ? all[from++] : VAL_NONE;
+            if (any[k]) out[n_out++] = dot != VAL_NONE ? dot : zeros_like(&br.b, all[k]);
+        }
+        regions[r] = branch_finish(&br, out, n_out, operands, n_operands);
+    }
+    val first = emit_switch(b, in.operands[0], regions, n), next = first + n_results;
+    for (uint32_t k = 0; k < n_results; k++) j->results[k] = first + k, j->out[k] = any[k] ? next++ : VAL_NONE;
+}
+
+/* ---- lanes ---- */
+
+/* One index for all lanes: the branches over lanes. */
+static void batch_branches(struct batch *v, const struct node_in *in)
+{
+    struct builder *b = v->b;
+    uint32_t n = in->n_regions, n_results = v->n->n_results;
+    bool *force = ARENA_ZNEW(&b->arena, bool, n_results), *found = ARENA_NEW(&b->arena, bool, n_results);
+    struct region_in *regions = ARENA_NEW(&b->arena, struct region_in, n);
+    for (uint32_t r = 0; r < n; r++) {
+        batch_function(b->m, in->regions[r].fn, v->batched + node_region(v->f, v->n, r)->operands, batch_body_size(v), NULL, false, found);
+        for (uint32_t k = 0; k < n_results; k++) force[k] |= found[k];
+    }
+    for (uint32_t r = 0; r < n; r++) {
+        const struct region *g = node_region(v->f, v->n, r);
+        bool lanes = v->lanes != VAL_NONE && module_fn(b->m, g->fn)->effects;
+        uint32_t fn = batch_function(b->m, in->regions[r].fn, v->batched + g->operands, batch_body_size(v), force, lanes, found);
+        val *operands = ARENA_NEW(&b->arena, val, g->n_operands + 1);
+        if (lanes) operands[0] = v->lanes;
+        if (g->n_operands) memcpy(operands + lanes, in->regions[r].operands, g->n_operands * sizeof *operands);
+        regions[r] = (struct region_in){ fn, operands, g->n_operands + lanes, batch_body_dims(v, &in->regions[r], module_fn(b->m, fn), g->n_dims) };
+    }
+    val first = emit_switch(b, in->operands[0], regions, n);
+    for (uint32_t k = 0; k < n_results; k++) v->results[k] = first + k, v->result_batched[k] = force[k];
+}
+
+/* bool[lanes]: which lanes take branch r. The ends take what lies beyond them. */
+static val lanes_taking(struct builder *b, val index, uint32_t r, uint32_t n)
+{
+    struct type t = emit_type(b, index);
+    if (n == 1) return emit_full(b, DT_BOOL, 1, t.rank, t.dims);
+    if (t.dtype == DT_BOOL) return r ? index : emit1(b, OP_not, index);
+    val number = emit_full(b, (enum dtype)t.dtype, r, t.rank, t.dims);
+    return emit2(b, !r ? OP_le : r == n - 1 ? OP_ge : OP_eq, index, number);
+}
+
+/* Operands for a branch that runs on all lanes although only some take it: the others get the operands of the first lane that does, so that
+ * nothing is computed that the program would not compute, and no infinity times zero reaches a gradient. */
+static val safe_operand(struct builder *b, val mask, val first_lane, val x)
+{
+    struct attr along = A_INT(0);
+    val one = emit1(b, OP_stop_gradient, emit(b, OP_take, (val[]){ x, first_lane }, 2, &along));
+    return emit_where(b, mask, x, emit_broadcast_front(b, one, emit_type(b, x).dims[0]));
+}
+
+static val first_true(struct builder *b, val mask)
+{
+    struct attr along = A_INT(0);
+    val number = emit_cast(b, mask, DT_I32);
+    return emit(b, OP_argmax, &number, 1, &along);
+}
+
+/* When no lane takes the branch there is no safe operand at all: then zeros, made without running it. */
+static val guarded_call(struct builder *b, val mask, struct region_in region, uint32_t n_results)
+{
+    const struct fn *f = module_fn(b->m, region.fn);
+    struct branch br;
+    branch_begin(&br, b, NULL, NULL, 0);
+    val *out = ARENA_NEW(&br.b.arena, val, n_results);
+    type_id *types = ARENA_NEW(&br.b.arena, type_id, n_results);
+    for (uint32_t k = 0; k < n_results; k++) types[k] = branch_type(&br, type_substitute(b->m, value_type(f, f->results[k]), region.dims));
+    for (uint32_t k = 0; k < n_results; k++) out[k] = zeros_of(&br.b, types[k]);
+    struct region_in regions[2] = { branch_finish(&br, out, n_results, NULL, 0), region };
+    uint32_t all = 0;
+    return emit_switch(b, emit_reduce(b, OP_any, mask, &all, 1), regions, 2);
+}
+
+static bool needs_guard(const struct module *m, const struct fn *f, const bool *batched)
+{
+    for (uint32_t p = 0; p < f->n_params; p++)
+        if (!batched[p] && dtype_is_float((enum dtype)type_get(m, value_type(f, p)).dtype)) return true;
+    for (uint32_t i = 0; i < f->n_nodes; i++)
+        if (f->nodes[i].n_regions) return true;
+    return f->effects;
+}
+
+/* Each lane has its index: every branch runs on all lanes, and each lane selects. */
+static void batch_select(struct batch *v, const struct node_in *in)
+{
+    struct builder *b = v->b;
+    uint32_t n = in->n_regions, n_results = v->n->n_results;
+    bool *force = ARENA_NEW(&b->arena, bool, n_results), *found = ARENA_NEW(&b->arena, bool, n_results);
+    for (uint32_t k = 0; k < n_results; k++) {
+        force[k] = true;
+        if (!same_everywhere(b->m, in, k))
+            hop_throw(HOP_INVALID, "%sswitch: result %u has another size in each branch, and its index differs from lane to lane: the sizes of the lanes would differ",
+                      place_text(b->m, v->n->place), k);
+    }
+    for (uint32_t r = n; r-- > 0;) {
+        const struct region *g = node_region(v->f, v->n, r);
+        const bool *batched = v->batched + g->operands;
+        bool lanes = module_fn(b->m, g->fn)->effects;
+        uint32_t fn = batch_function(b->m, in->regions[r].fn, batched, batch_body_size(v), force, lanes, found);
+        val mask = lanes_taking(b, in->operands[0], r, n), running = v->lanes != VAL_NONE ? emit2(b, OP_and, mask, v->lanes) : mask;
+        val *operands = ARENA_NEW(&b->arena, val, g->n_operands + 1), lane = VAL_NONE;
+        if (lanes) operands[0] = running;
+        for (uint32_t k = 0; k < g->n_operands; k++) {
+            val x = in->regions[r].operands[k];
+            if (batched[k] && n > 1) {
+                if (lane == VAL_NONE) lane = first_true(b, running);
+                x = safe_operand(b, running, lane, x);
+            }
+            operands[lanes + k] = x;
+        }
+        struct region_in region = { fn, operands, g->n_operands + lanes, batch_body_dims(v, &in->regions[r], module_fn(b->m, fn), g->n_dims) };
+        val first;
+        if (n > 1 && needs_guard(b->m, module_fn(b->m, g->fn), batched)) first = guarded_call(b, running, region, n_results);
+        else first = builder_node(b, &(struct node_in){ .op = OP_invoke_subgraph, .groups = (const uint32_t[1]){ 0 }, .regions = &region, .n_regions = 1 });
+        for (uint32_t k = 0; k < n_results; k++) v->results[k] = r == n - 1 ? first + k : emit_where(b, mask, first + k, v->results[k]);
+    }
+}
+
+static void switch_batch(struct batch *v)
+{
+    struct node_in in = copier_node_in(v->copy, v->n);
+    if (v->batched[0]) batch_select(v, &in);
+    else batch_branches(v, &in);
+}
+
+static const struct op_sample switch_samples[] = {
+    { "fn @sample(%p: bool[], %x: f64[3], %w: f64[3]) -> (f64[3]) {\n"
+      "  %r = switch(%p) [(%a = %x) {\n"
+      "    %s = sin(%a)\n"
+      "    yield(%s)\n"
+      "  }, (%a = %x, %b = %w) {\n"
+      "    %m = mul(%a, %b)\n"
+      "    yield(%m)\n"
+      "  }]\n"
+      "  return %r\n"
+      "}\n", NULL },
+    { "fn @zero(%x: f64[2]) -> (f64[2], f64[2]) {\n"
+      "  %e = exp(%x)\n"
+      "  return %x, %e\n"
+      "}\n"
+      "fn @one(%x: f64[2], %y: f64[2]) -> (f64[2], f64[2]) {\n"
+      "  %s = mul(%x, %y)\n"
+      "  %t = tanh(%s)\n"
+      "  return %t, %y\n"
+      "}\n"
+      "fn @sample(%i: i32[], %x: f64[2], %y: f64[2]) -> (f64[2], f64[2]) {\n"
+      "  %a, %b = switch(%i) [@zero(%x), @one(%x, %y), @one(%y, %x)]\n"
+      "  return %a, %b\n"
+      "}\n", "i = -1..4" },
+};
+
 const struct op_row row_switch = {
     .name = "switch",
     .meaning = "the results of the branch that the index chooses (clamped to the branches there are); only that branch runs",
@@ -96,5 +575,10 @@ const struct op_row row_switch = {
     .flags = OPF_HIGHER,
     .infer = switch_infer,
     .eval = switch_eval,
+    .vjp = switch_vjp,
+    .vjp_forward = switch_vjp_forward,
+    .jvp = switch_jvp,
+    .batch = switch_batch,
+    HOP_SAMPLES(switch_samples),
     .lower = &switch_lower,
 };

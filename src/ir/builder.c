@@ -170,15 +170,13 @@ static uint32_t region_feeds(struct infer *in, const struct op_row *row, uint32_
     return n;
 }
 
-/* Finds what each outer symbol of the region's function is here and checks parameter types. */
-static void bind_region(struct infer *in, const struct op_row *row, uint32_t r, struct region *region, const dim *given)
+void infer_bind_region(struct infer *in, const struct op_row *row, uint32_t r, struct region *region, const dim *given, dim *dims)
 {
     struct module *m = in->m;
     const struct fn *g = module_fn(m, region->fn);
     type_id *feeds = ARENA_NEW(in->arena, type_id, g->n_params);
     uint32_t have = region_feeds(in, row, r, region, feeds, g->n_params);
     if (have != g->n_params) feed_error(in, g, have, r);
-    dim *dims = ARENA_NEW(&m->arena, dim, g->n_outer_symbols);
     for (uint32_t i = 0; i < g->n_outer_symbols; i++) dims[i] = given ? given[i] : HOP_NONE;
     for (uint32_t p = 0; p < g->n_params; p++) {
         struct type want = type_get(m, value_type(g, p)), found = type_get(m, feeds[p]);
@@ -209,6 +207,27 @@ static void bind_region(struct infer *in, const struct op_row *row, uint32_t r, 
 
 static bool mentions_inner(struct builder *b, dim d) { return d & DIM_TABLE && dim_mentions(b->m, d, symbol_is_inner, &b->n_outer_symbols); }
 
+/* The nodes that builder_require makes have this form. */
+bool check_of_dims(const struct value *values, const struct node *nodes, const uint32_t *pool, const struct attr *attrs, const struct node *n, dim *a, dim *b)
+{
+    if (n->op != OP_check || !n->n_operands) return false;
+    uint32_t eq = values[pool[n->operands]].node;
+    if (eq == NODE_NONE || nodes[eq].op != OP_eq) return false;
+    uint32_t x = values[pool[nodes[eq].operands]].node, y = values[pool[nodes[eq].operands + 1]].node;
+    if (x == NODE_NONE || y == NODE_NONE || nodes[x].op != OP_dim_value || nodes[y].op != OP_dim_value) return false;
+    *a = (dim)attrs[nodes[x].attrs].i;
+    *b = (dim)attrs[nodes[y].attrs].i;
+    return true;
+}
+
+/* So that a copied or printed and read check is not made a second time. */
+static bool is_checked(const struct builder *b, dim a, dim c)
+{
+    for (uint32_t i = 0; i < b->checked.len; i++)
+        if (b->checked.data[i].a == a && b->checked.data[i].b == c) return true;
+    return false;
+}
+
 void builder_require(struct builder *b, dim a, dim c, const char *what)
 {
     struct infer in = { .m = b->m, .symbols = b->symbols.data, .n_symbols = b->symbols.len, .op = OP_check, .place = b->place, .arena = &b->arena };
@@ -221,6 +240,7 @@ void builder_require(struct builder *b, dim a, dim c, const char *what)
             if (!known) vec_push(&b->arena, &b->requires, q);
             continue;
         }
+        if (is_checked(b, q.a, q.b)) continue;
         val x = builder_node(b, &(struct node_in){ .op = OP_dim_value, .attrs = &A_DIM(q.a), .place = q.place });
         val y = builder_node(b, &(struct node_in){ .op = OP_dim_value, .attrs = &A_DIM(q.b), .place = q.place });
         val eq = builder_node(b, &(struct node_in){ .op = OP_eq, .operands = (val[]){ x, y }, .n_operands = 2, .place = q.place });
@@ -271,7 +291,7 @@ val builder_node(struct builder *b, const struct node_in *in)
     infer.regions = regions;
     uint8_t effects = row->effect;
     for (uint32_t r = 0; r < in->n_regions; r++) {
-        bind_region(&infer, row, r, &regions[r], in->regions[r].dims);
+        infer_bind_region(&infer, row, r, &regions[r], in->regions[r].dims, ARENA_NEW(&b->m->arena, dim, module_fn(b->m, in->regions[r].fn)->n_outer_symbols));
         effects |= module_fn(b->m, in->regions[r].fn)->effects;
     }
     row->infer(&infer);
@@ -303,6 +323,9 @@ val builder_node(struct builder *b, const struct node_in *in)
     for (uint32_t r = 0; r < in->n_regions; r++) vec_push(&b->arena, &b->regions, regions[r]);
     for (uint32_t i = 0; i < infer.n_results; i++) vec_push(&b->arena, &b->values, (struct value){ infer.results[i], index, 0 });
     vec_push(&b->arena, &b->nodes, node);
+    struct require checked = { .place = place };
+    if (in->op == OP_check && check_of_dims(b->values.data, b->nodes.data, b->pool.data, b->attrs.data, &node, &checked.a, &checked.b))
+        vec_push(&b->arena, &b->checked, checked);
     b->effects |= effects;
     return infer.n_results ? node.results : VAL_NONE;
 }

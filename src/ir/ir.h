@@ -260,6 +260,7 @@ struct builder {
     vec(struct region) regions;
     vec(struct symbol) symbols;
     vec(struct require) requires;
+    vec(struct require) checked; /* equalities that check nodes made so far ensure */
     uint32_t n_outer_symbols;
     uint8_t effects;
     uint32_t name; /* of the function being made, 0: anonymous */
@@ -279,6 +280,9 @@ void builder_name(struct builder *b, val v, uint32_t name);
 /* Ends the build and returns the function. An anonymous function (b->name 0) equal to an existing one becomes that one.
  * Unused outer symbols are kept. */
 uint32_t builder_finish(struct builder *b, const val *results, uint32_t n_results);
+
+/* Is n `check(eq(dim_value(a), dim_value(b)), …)`, which ensures a == b from there on? */
+bool check_of_dims(const struct value *values, const struct node *nodes, const uint32_t *pool, const struct attr *attrs, const struct node *n, dim *a, dim *b);
 
 /* Copying nodes of a function into a builder, with values and symbols renamed. */
 struct copier {

@@ -134,11 +134,10 @@ struct shape_of_test {
     vec(uint8_t) params, results;
 };
 
-static uint32_t param_named(struct reader *r, const struct fn *f, uint32_t name)
+static uint32_t param_named(const struct fn *f, uint32_t name)
 {
     for (uint32_t p = 0; p < f->n_params; p++)
         if (f->values[p].name && f->values[p].name == name) return p;
-    (void)r;
     return HOP_NONE;
 }
 
@@ -158,7 +157,7 @@ static uint32_t read_param(struct reader *r, const struct shape_of_test *s)
     }
     if (at.kind != TOKEN_WORD && at.kind != TOKEN_VALUE) lexer_expected(lx, "the name of a parameter, or #number");
     uint32_t name = reader_name(r);
-    p = param_named(r, s->f, name);
+    p = param_named(s->f, name);
     if (p == HOP_NONE) lexer_error(lx, at, "the function has no parameter %%%s", module_text(r->m, name));
     return p;
 }

@@ -82,6 +82,11 @@ type_id infer_region_result(struct infer *in, uint32_t r, uint32_t k);
 /* Does this dim of region r's function mention a symbol that its nodes bind? If not, *out is the dim in terms of the symbols here. */
 bool infer_region_dim_escapes(struct infer *in, uint32_t r, dim d, dim *out);
 
+/* Finds what each outer symbol of the region's function is here (given[k] where that is not HOP_NONE; given NULL: all are found from the
+ * operand types), checks parameter types, requirements and ranges, and makes `dims` (room for the function's outer symbols) the region's. */
+struct op_row;
+void infer_bind_region(struct infer *in, const struct op_row *row, uint32_t r, struct region *region, const dim *given, dim *dims);
+
 /* eval: the reference result. Tensors are contiguous. */
 struct tensor {
     int32_t refs;

@@ -167,7 +167,7 @@ static void place_static(struct planner *k, uint32_t *temps, uint32_t n)
     }
 }
 
-/* How well a buffer of `size` bytes goes into a free slot: equal, fits, makes it grow, cannot say. */
+/* How well a buffer of `size` bytes goes into a free slot: 0 equal, 1 fits, 2 makes it grow, 3 cannot say. */
 static uint32_t slot_cost(struct lp *p, dim slot, dim size)
 {
     if (slot == size) return 0;
@@ -193,7 +193,8 @@ static void place_in_slots(struct planner *k, const uint32_t *temps, uint32_t n)
             vec_push(&p->arena, &p->slot_size, size);
         }
         b->slot = best;
-        if (best_cost != UINT32_MAX) p->slot_size.data[best] = dim_max(p->m, p->slot_size.data[best], size);
+        if (best_cost == 2) p->slot_size.data[best] = size;
+        if (best_cost == 3) p->slot_size.data[best] = dim_max(p->m, p->slot_size.data[best], size);
     }
 }
 

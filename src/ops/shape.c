@@ -618,7 +618,7 @@ static lpv elem_reverse(struct lower *L, const struct fn *f, const struct node *
     struct type t = operand_type(lower_module(L), f, n, 0);
     const struct attr *dims = node_attr(f, n, REVERSE_DIMS);
     lpv at[MAX_RANK];
-    memcpy(at, idx, t.rank * sizeof *at);
+    for (uint32_t i = 0; i < t.rank; i++) at[i] = idx[i];
     for (uint32_t i = 0; i < dims->n; i++) {
         uint32_t d = dims->list[i];
         at[d] = lp_bin(p, LP_SUB, lp_bin(p, LP_SUB, lower_dim(L, t.dims[d]), lp_index(p, 1)), idx[d]);

@@ -126,6 +126,14 @@ struct loop_plan plan_new(struct arena *a, const struct loop *l);
 /* Builds the changed loop into c's builder. Nothing is mapped: that is the caller's. */
 void plan_build(struct copier *c, const struct loop *l, struct loop_plan *p);
 
+/* Values of a scan's body as arrays over all steps: slices are, stacked values are, a carry is one step behind its stacked next value. */
+bool time_is_available(const struct copier *c, const struct loop *l, const struct loop_plan *p, val v);
+void time_need(struct copier *c, const struct loop *l, struct loop_plan *p, val v); /* has it stacked unless available */
+val time_array(struct copier *c, const struct loop *l, const struct loop_plan *p, val v); /* after plan_build */
+enum { TIME_LIMIT = 1 << 28 }; /* elements that a pass may stack at most where sizes are known */
+bool time_fits(struct copier *c, const struct loop *l, int64_t elements); /* per step */
+
+bool may_not_end(const struct module *m, const struct fn *f, const struct node *n); /* is or contains a while_loop */
 /* Invariant values of a loop body (or of its cond): depend on `with` parameters and nothing else, through pure nodes. */
 bool *invariant_values(struct arena *a, const struct module *m, const struct fn *body, uint32_t first_with);
 /* Copies what `v` of the region needs into c's builder. `inner` is a copier made by region_copier. */

@@ -203,9 +203,77 @@ void plan_build(struct copier *c, const struct loop *l, struct loop_plan *p)
     for (uint32_t k = 0; k < p->stacks.len; k++) p->stacked[k] = next++;
 }
 
+/* ---- values over time ---- */
+
+static uint32_t stack_of(const struct loop *l, const struct loop_plan *p, val v)
+{
+    for (uint32_t k = 0; k < l->n_stack; k++)
+        if (p->keep_stack[k] && l->body->results[l->n_carry + k] == v) return k;
+    return HOP_NONE;
+}
+
+static uint32_t new_stack_of(const struct loop_plan *p, val v)
+{
+    for (uint32_t k = 0; k < p->stacks.len; k++)
+        if (p->stacks.data[k] == v) return k;
+    return HOP_NONE;
+}
+
+/* A carry whose next value is stacked: its values over time are the first one and all stacked ones but the last. */
+static bool is_shifted(const struct copier *c, const struct loop *l, const struct loop_plan *p, val v)
+{
+    int64_t lo, hi;
+    if (v >= l->n_carry || stack_of(l, p, l->body->results[v]) == HOP_NONE) return false;
+    dim_range(c->b->m, c->f->symbols, l->length, &lo, &hi);
+    return lo >= 1;
+}
+
+bool time_is_available(const struct copier *c, const struct loop *l, const struct loop_plan *p, val v)
+{
+    if (v >= l->n_carry && v < loop_first_with(l)) return true;
+    return stack_of(l, p, v) != HOP_NONE || new_stack_of(p, v) != HOP_NONE || is_shifted(c, l, p, v);
+}
+
+void time_need(struct copier *c, const struct loop *l, struct loop_plan *p, val v)
+{
+    if (!time_is_available(c, l, p, v)) vec_push(&c->b->arena, &p->stacks, v);
+}
+
+static val shifted_array(struct copier *c, const struct loop *l, val init, val stack)
+{
+    struct module *m = c->b->m;
+    struct type t = emit_type(c->b, stack);
+    dim from[MAX_RANK] = { 0 }, to[MAX_RANK], one[MAX_RANK];
+    memcpy(to, t.dims, t.rank * sizeof *to);
+    memcpy(one, t.dims, t.rank * sizeof *one);
+    one[0] = 1;
+    if (l->reverse) from[0] = 1;
+    else to[0] = dim_sub(m, t.dims[0], 1);
+    val first = emit_reshape(c->b, init, t.rank, one), rest = emit_slice(c->b, stack, from, to);
+    struct attr dim0 = A_INT(0);
+    return emit(c->b, OP_concat, l->reverse ? (val[]){ rest, first } : (val[]){ first, rest }, 2, &dim0);
+}
+
+val time_array(struct copier *c, const struct loop *l, const struct loop_plan *p, val v)
+{
+    if (v >= l->n_carry && v < loop_first_with(l)) return c->values[node_operands(c->f, l->n)[v]];
+    uint32_t k = stack_of(l, p, v), fresh = new_stack_of(p, v);
+    if (k != HOP_NONE) return p->results[loop_stack_result(l, k)];
+    if (fresh != HOP_NONE) return p->stacked[fresh];
+    k = stack_of(l, p, l->body->results[v]);
+    return shifted_array(c, l, c->values[node_operands(c->f, l->n)[v]], p->results[loop_stack_result(l, k)]);
+}
+
+bool time_fits(struct copier *c, const struct loop *l, int64_t elements)
+{
+    struct module *m = c->b->m;
+    if (elements < 0 || !dim_is_const(m, l->length)) return true;
+    return elements == 0 || dim_const_value(m, l->length) <= TIME_LIMIT / elements;
+}
+
 /* ---- invariants ---- */
 
-static bool may_not_end(const struct module *m, const struct fn *f, const struct node *n)
+bool may_not_end(const struct module *m, const struct fn *f, const struct node *n)
 {
     if (n->op == OP_while_loop) return true;
     for (uint32_t r = 0; r < n->n_regions; r++) {

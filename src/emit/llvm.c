@@ -1,0 +1,324 @@
+/* The LLVM back end's plug-in: struct emit_backend with LLVM behind it. A loop program becomes a module of vector code (llvm_stmt.c), the module an object for
+ * the host (no IR passes: the program is already what should run), the object a function in this process. Errors come back as text. */
+#include "emit/llvm.h"
+
+#include <llvm-c/Analysis.h>
+#include <llvm/Config/llvm-config.h>
+#include <llvm-c/Error.h>
+#include <llvm-c/LLJIT.h>
+#include <llvm-c/Object.h>
+#include <llvm-c/Target.h>
+#include <llvm-c/TargetMachine.h>
+#include <pthread.h>
+#include <time.h>
+
+/* ---- the process: one JIT, a few target machines ---- */
+
+/* A target machine serves one compilation at a time; they are kept for the next. */
+struct machine {
+    LLVMTargetMachineRef machine;
+    LLVMTargetDataRef layout;
+    struct machine *next;
+};
+static struct {
+    pthread_once_t once;
+    pthread_mutex_t lock;
+    char error[512];
+    LLVMOrcLLJITRef jit;
+    LLVMTargetRef target;
+    char *triple, *cpu, *features;
+    uint32_t vector_bytes;
+    bool has_fma;
+    uint64_t programs;
+    struct machine *free;
+} host = { .once = PTHREAD_ONCE_INIT, .lock = PTHREAD_MUTEX_INITIALIZER };
+
+static bool has_feature(const char *feature)
+{
+    size_t n = strlen(feature);
+    for (const char *at = host.features; (at = strstr(at, feature)); at += n)
+        if ((at == host.features || at[-1] == ',') && (at[n] == ',' || !at[n])) return true;
+    return false;
+}
+
+static void take_error(LLVMErrorRef error, char *to, size_t size)
+{
+    char *text = LLVMGetErrorMessage(error);
+    snprintf(to, size, "LLVM: %s", text);
+    LLVMDisposeErrorMessage(text);
+}
+
+/* Objects find everything in the runtime's table. What the code generator may call on hosts with small instruction sets (floor, fma) is looked up in the process. */
+static void add_process_symbols(void)
+{
+    LLVMOrcDefinitionGeneratorRef generator;
+    LLVMErrorRef error = LLVMOrcCreateDynamicLibrarySearchGeneratorForProcess(&generator, LLVMOrcLLJITGetGlobalPrefix(host.jit), NULL, NULL);
+    if (error) LLVMConsumeError(error);
+    else LLVMOrcJITDylibAddGenerator(LLVMOrcLLJITGetMainJITDylib(host.jit), generator);
+}
+
+static void host_start(void)
+{
+    char *message = NULL;
+    LLVMInitializeNativeTarget();
+    LLVMInitializeNativeAsmPrinter();
+    host.triple = LLVMGetDefaultTargetTriple();
+    host.cpu = LLVMGetHostCPUName();
+    host.features = LLVMGetHostCPUFeatures();
+    if (LLVMGetTargetFromTriple(host.triple, &host.target, &message)) {
+        snprintf(host.error, sizeof host.error, "LLVM has no target for %s: %s", host.triple, message);
+        LLVMDisposeMessage(message);
+        return;
+    }
+    bool x86 = !strncmp(host.triple, "x86_64", 6);
+    bool wide = has_feature("+avx512f") && has_feature("+avx512vl") && has_feature("+avx512bw") && has_feature("+avx512dq");
+    host.vector_bytes = x86 && wide ? 64 : x86 && has_feature("+avx") ? 32 : 16;
+    host.has_fma = x86 ? has_feature("+fma") : true;
+    LLVMErrorRef error = LLVMOrcCreateLLJIT(&host.jit, NULL);
+    if (error) {
+        take_error(error, host.error, sizeof host.error);
+        return;
+    }
+    add_process_symbols();
+}
+
+static struct machine *machine_take(void)
+{
+    pthread_mutex_lock(&host.lock);
+    struct machine *m = host.free;
+    if (m) host.free = m->next;
+    pthread_mutex_unlock(&host.lock);
+    if (m || !(m = calloc(1, sizeof *m))) return m;
+    m->machine = LLVMCreateTargetMachine(host.target, host.triple, host.cpu, host.features, LLVMCodeGenLevelDefault, LLVMRelocPIC, LLVMCodeModelDefault);
+    m->layout = m->machine ? LLVMCreateTargetDataLayout(m->machine) : NULL;
+    if (m->layout) return m;
+    free(m);
+    return NULL;
+}
+
+static void machine_give(struct machine *m)
+{
+    pthread_mutex_lock(&host.lock);
+    m->next = host.free;
+    host.free = m;
+    pthread_mutex_unlock(&host.lock);
+}
+
+/* ---- the emitter's own memory and errors ---- */
+
+void emit_fail(struct emitter *e, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    vsnprintf(e->error, 512, format, args);
+    va_end(args);
+    longjmp(e->failed, 1);
+}
+
+struct chunk { struct chunk *older; _Alignas(16) char bytes[]; };
+enum { CHUNK = 1 << 16 };
+
+void *emit_alloc(struct emitter *e, size_t bytes)
+{
+    bytes = (bytes + 15) & ~(size_t)15;
+    if (bytes > e->left) {
+        size_t size = HOP_MAX(bytes, (size_t)CHUNK);
+        struct chunk *c = calloc(1, sizeof *c + size);
+        if (!c) emit_fail(e, "out of memory");
+        c->older = e->memory;
+        e->memory = c;
+        e->left = size;
+        e->next = c->bytes;
+    }
+    void *r = e->next;
+    e->next += bytes;
+    e->left -= bytes;
+    return r;
+}
+
+static void emitter_end(struct emitter *e)
+{
+    if (e->builder) LLVMDisposeBuilder(e->builder);
+    if (e->module) LLVMDisposeModule(e->module);
+    if (e->context) LLVMContextDispose(e->context);
+    for (struct chunk *c = e->memory, *older; c; c = older) older = c->older, free(c);
+    e->memory = NULL;
+}
+
+/* ---- compiling ---- */
+
+static double now_ms(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
+}
+
+static void string_attribute(struct emitter *e, LLVMValueRef fn, const char *key, const char *value)
+{
+    LLVMAddAttributeAtIndex(fn, (LLVMAttributeIndex)LLVMAttributeFunctionIndex,
+                            LLVMCreateStringAttribute(e->context, key, (unsigned)strlen(key), value, (unsigned)strlen(value)));
+}
+
+void func_attributes(struct emitter *e, LLVMValueRef fn)
+{
+    unsigned nounwind = LLVMGetEnumAttributeKindForName("nounwind", 8);
+    LLVMAddAttributeAtIndex(fn, (LLVMAttributeIndex)LLVMAttributeFunctionIndex, LLVMCreateEnumAttribute(e->context, nounwind, 0));
+    if (e->vector_bytes < 64) return;
+    string_attribute(e, fn, "prefer-vector-width", "512");
+    string_attribute(e, fn, "min-legal-vector-width", "512");
+}
+
+static void emitter_begin(struct emitter *e, const struct machine *m)
+{
+    char *layout = LLVMCopyStringRepOfTargetData(m->layout);
+    e->vector_bytes = host.vector_bytes;
+    e->has_fma = host.has_fma;
+    e->context = LLVMContextCreate();
+    e->module = LLVMModuleCreateWithNameInContext("hop", e->context);
+    e->builder = LLVMCreateBuilderInContext(e->context);
+    LLVMSetTarget(e->module, host.triple);
+    LLVMSetDataLayout(e->module, layout);
+    LLVMDisposeMessage(layout);
+    e->i1 = LLVMInt1TypeInContext(e->context);
+    e->i8 = LLVMInt8TypeInContext(e->context);
+    e->i32 = LLVMInt32TypeInContext(e->context);
+    e->i64 = LLVMInt64TypeInContext(e->context);
+    e->f32 = LLVMFloatTypeInContext(e->context);
+    e->f64 = LLVMDoubleTypeInContext(e->context);
+    e->ptr = LLVMPointerTypeInContext(e->context, 0);
+    e->nothing = LLVMVoidTypeInContext(e->context);
+}
+
+static size_t code_size(LLVMMemoryBufferRef object)
+{
+    char *message = NULL;
+    size_t bytes = 0;
+    LLVMBinaryRef binary = LLVMCreateBinary(object, NULL, &message);
+    if (!binary) return LLVMDisposeMessage(message), (size_t)0;
+    LLVMSectionIteratorRef at = LLVMObjectFileCopySectionIterator(binary);
+    for (; !LLVMObjectFileIsSectionIteratorAtEnd(binary, at); LLVMMoveToNextSection(at)) {
+        const char *name = LLVMGetSectionName(at);
+        if (name && !strncmp(name, ".text", 5)) bytes += LLVMGetSectionSize(at);
+    }
+    LLVMDisposeSectionIterator(at);
+    LLVMDisposeBinary(binary);
+    return bytes;
+}
+
+/* Copies a text of LLVM's into memory that free releases. */
+static char *plain_copy(const char *text, size_t n)
+{
+    char *r = malloc(n + 1);
+    if (r) memcpy(r, text, n), r[n] = 0;
+    return r;
+}
+
+/* Code generation changes the module, so the assembly is made from a copy. */
+static char *assembly_text(struct emitter *e, const struct machine *m)
+{
+    LLVMModuleRef copy = LLVMCloneModule(e->module);
+    LLVMMemoryBufferRef buffer = NULL;
+    char *message = NULL, *r = NULL;
+    if (LLVMTargetMachineEmitToMemoryBuffer(m->machine, copy, LLVMAssemblyFile, &message, &buffer)) LLVMDisposeMessage(message);
+    else {
+        r = plain_copy(LLVMGetBufferStart(buffer), LLVMGetBufferSize(buffer));
+        LLVMDisposeMemoryBuffer(buffer);
+    }
+    LLVMDisposeModule(copy);
+    return r;
+}
+
+static void keep_texts(struct emitter *e, const struct machine *m, struct native *out)
+{
+    if (e->options->keep_llvm) {
+        char *text = LLVMPrintModuleToString(e->module);
+        out->llvm = plain_copy(text, strlen(text));
+        LLVMDisposeMessage(text);
+    }
+    if (e->options->keep_asm) out->assembly = assembly_text(e, m);
+}
+
+static void link_object(struct emitter *e, LLVMMemoryBufferRef object, struct native *out)
+{
+    LLVMOrcJITDylibRef library = LLVMOrcLLJITGetMainJITDylib(host.jit);
+    LLVMOrcResourceTrackerRef tracker = LLVMOrcJITDylibCreateResourceTracker(library);
+    LLVMOrcExecutorAddress address = 0;
+    LLVMErrorRef error = LLVMOrcLLJITAddObjectFileWithRT(host.jit, tracker, object);
+    if (!error) error = LLVMOrcLLJITLookup(host.jit, &address, e->name);
+    if (error) {
+        LLVMOrcReleaseResourceTracker(tracker);
+        take_error(error, e->error, 512);
+        longjmp(e->failed, 1);
+    }
+    out->handle = tracker;
+    out->entry = (int32_t (*)(void *, void **, int64_t *))(uintptr_t)address;
+}
+
+static void compile_module(struct emitter *e, const struct machine *m, struct native *out)
+{
+    char *message = NULL;
+    double t0 = now_ms(), t1, t2;
+    plan_make(e);
+    emit_entry(e);
+    if (LLVMVerifyModule(e->module, LLVMReturnStatusAction, &message)) {
+        snprintf(e->error, 512, "the emitted module is not valid: %s", message);
+        LLVMDisposeMessage(message);
+        longjmp(e->failed, 1);
+    }
+    LLVMDisposeMessage(message);
+    t1 = now_ms();
+    keep_texts(e, m, out);
+    double t1b = now_ms();
+    LLVMMemoryBufferRef object;
+    if (LLVMTargetMachineEmitToMemoryBuffer(m->machine, e->module, LLVMObjectFile, &message, &object)) {
+        snprintf(e->error, 512, "LLVM: %s", message);
+        LLVMDisposeMessage(message);
+        longjmp(e->failed, 1);
+    }
+    out->code_bytes = code_size(object);
+    t2 = now_ms();
+    link_object(e, object, out);
+    out->ir_ms = t1 - t0;
+    out->codegen_ms = t2 - t1b;
+    out->link_ms = now_ms() - t2;
+}
+
+static void release(struct native *n)
+{
+    if (n->handle) {
+        LLVMErrorRef error = LLVMOrcResourceTrackerRemove(n->handle);
+        if (error) LLVMConsumeError(error);
+        LLVMOrcReleaseResourceTracker(n->handle);
+    }
+    free(n->llvm);
+    free(n->assembly);
+    *n = (struct native){ 0 };
+}
+
+static int compile(const struct lp *p, const struct emit_options *o, struct native *out, char error[512])
+{
+    static const struct emit_options defaults = { 0 };
+    char name[64];
+    *out = (struct native){ 0 };
+    pthread_once(&host.once, host_start);
+    if (host.error[0]) return snprintf(error, 512, "%s", host.error), 1;
+    struct machine *m = machine_take();
+    if (!m) return snprintf(error, 512, "LLVM made no target machine for %s", host.cpu), 1;
+    pthread_mutex_lock(&host.lock);
+    snprintf(name, sizeof name, "hop_entry_%llu", (unsigned long long)host.programs++);
+    pthread_mutex_unlock(&host.lock);
+    struct emitter e = { .p = p, .options = o ? o : &defaults, .name = name, .error = error };
+    volatile int status = 1;
+    if (!setjmp(e.failed)) {
+        emitter_begin(&e, m);
+        compile_module(&e, m, out);
+        status = 0;
+    }
+    emitter_end(&e);
+    machine_give(m);
+    if (status) release(out);
+    return status;
+}
+
+const struct emit_backend hop_llvm_backend = { .version = "LLVM " LLVM_VERSION_STRING, .compile = compile, .release = release };

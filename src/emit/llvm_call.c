@@ -1,0 +1,259 @@
+/* Calls of the LLVM back end: everything that leaves native code goes through the runtime's table (rt.h). Products, checks, prints, growing buffers, copies, and
+ * parallel regions, whose body becomes a function of its own with an environment of the values it takes from outside. */
+#include "emit/llvm.h"
+#include "runtime/rt.h"
+
+enum {
+    GRAIN_WORK = 40000,  /* operations worth handing to another thread: about twenty microseconds */
+    UNKNOWN_TRIPS = 32,  /* of a loop whose bounds are computed inside the region */
+    COPY_INLINE = 256    /* bytes copied or cleared without a call */
+};
+
+static LLVMValueRef call_rt(struct emitter *e, size_t offset, LLVMTypeRef result, LLVMValueRef *args, uint32_t n)
+{
+    LLVMTypeRef params[16];
+    for (uint32_t i = 0; i < n; i++) params[i] = LLVMTypeOf(args[i]);
+    return LLVMBuildCall2(e->builder, LLVMFunctionType(result, params, n, false), rt_function(e, offset), args, n, "");
+}
+
+static LLVMValueRef int32(struct emitter *e, int64_t v) { return LLVMConstInt(e->i32, (uint64_t)v, true); }
+static LLVMValueRef index_or_zero(struct emitter *e, lpv v) { return v == LPV_NONE ? const_index(e, 0) : value_scalar(e, v); }
+
+static LLVMValueRef field(struct emitter *e, LLVMValueRef base, size_t offset)
+{
+    LLVMValueRef at = const_index(e, (int64_t)offset);
+    return offset ? LLVMBuildInBoundsGEP2(e->builder, e->i8, base, &at, 1, "") : base;
+}
+
+/* Goes on where `condition` holds and leaves with the status where it does not. */
+static void leave_unless(struct emitter *e, LLVMValueRef condition, hop_status status)
+{
+    LLVMBasicBlockRef next = new_block(e, "on");
+    LLVMBuildCondBr(e->builder, condition, next, exit_block(e, status));
+    LLVMPositionBuilderAtEnd(e->builder, next);
+}
+
+/* ---- products ---- */
+
+static void emit_gemm(struct emitter *e, const struct lp_call *c)
+{
+    LLVMValueRef args[14] = {
+        e->f->rt, int32(e, c->gemm.dtype), int32(e, c->gemm.ta), int32(e, c->gemm.tb),
+        value_scalar(e, c->gemm.m), value_scalar(e, c->gemm.n), value_scalar(e, c->gemm.k),
+        buffer_address(e, c->gemm.a, index_or_zero(e, c->gemm.a_at)), value_scalar(e, c->gemm.lda),
+        buffer_address(e, c->gemm.b, index_or_zero(e, c->gemm.b_at)), value_scalar(e, c->gemm.ldb),
+        buffer_address(e, c->gemm.c, index_or_zero(e, c->gemm.c_at)), value_scalar(e, c->gemm.ldc), int32(e, c->gemm.accumulate),
+    };
+    call_rt(e, offsetof(struct hop_rt, gemm), e->nothing, args, 14);
+}
+
+/* ---- checks and prints ---- */
+
+static void fill_operand(struct emitter *e, const struct lp_operand *o, LLVMValueRef to)
+{
+    LLVMValueRef data, dims = stack_slot(e, e->i64, o->rank, 8);
+    enum dtype t = o->buffer == HOP_NONE ? dtype_of(e, o->value) : (enum dtype)e->p->buffers.data[o->buffer].dtype;
+    for (uint32_t d = 0; d < o->rank; d++) LLVMBuildStore(e->builder, value_scalar(e, o->dims[d]), field(e, dims, d * sizeof(int64_t)));
+    if (o->buffer == HOP_NONE) {
+        LLVMValueRef x = value_scalar(e, o->value);
+        if (t == DT_BOOL) x = LLVMBuildZExt(e->builder, x, e->i8, "");
+        data = stack_slot(e, e->i64, 1, 8);
+        LLVMBuildStore(e->builder, x, data);
+    } else data = buffer_address(e, o->buffer, index_or_zero(e, o->index));
+    LLVMBuildStore(e->builder, data, field(e, to, offsetof(struct hop_rt_operand, data)));
+    LLVMBuildStore(e->builder, int32(e, t), field(e, to, offsetof(struct hop_rt_operand, dtype)));
+    LLVMBuildStore(e->builder, int32(e, o->rank), field(e, to, offsetof(struct hop_rt_operand, rank)));
+    LLVMBuildStore(e->builder, dims, field(e, to, offsetof(struct hop_rt_operand, dims)));
+}
+
+static void tell_site(struct emitter *e, const struct lp_call *c)
+{
+    uint32_t site = 0;
+    while (e->plan.sites[site] != c) site++;
+    LLVMValueRef operands = stack_slot(e, e->i8, c->n_operands * (uint32_t)sizeof(struct hop_rt_operand), 8);
+    for (uint32_t k = 0; k < c->n_operands; k++) fill_operand(e, &c->operands[k], field(e, operands, k * sizeof(struct hop_rt_operand)));
+    LLVMValueRef args[4] = { e->f->rt, int32(e, site), int32(e, c->n_operands), operands };
+    call_rt(e, c->kind == CALL_CHECK ? offsetof(struct hop_rt, check) : offsetof(struct hop_rt, print), e->nothing, args, 4);
+}
+
+static void emit_told(struct emitter *e, const struct lp_call *c)
+{
+    bool check = c->kind == CALL_CHECK;
+    if (!check && c->mask == LPV_NONE) {
+        tell_site(e, c);
+        return;
+    }
+    LLVMValueRef condition = value_scalar(e, check ? c->value : c->mask);
+    LLVMBasicBlockRef told = new_block(e, check ? "failed" : "print"), next = new_block(e, "on");
+    LLVMBuildCondBr(e->builder, condition, check ? next : told, check ? told : next);
+    LLVMPositionBuilderAtEnd(e->builder, told);
+    tell_site(e, c);
+    LLVMBuildBr(e->builder, check ? exit_block(e, HOP_CHECK) : next);
+    LLVMPositionBuilderAtEnd(e->builder, next);
+}
+
+/* ---- memory ---- */
+
+/* The bytes known to be there are kept on the stack, so that the runtime is called only when the buffer must grow, and it doubles. */
+static void emit_reserve(struct emitter *e, const struct lp_call *c)
+{
+    struct func *f = e->f;
+    LLVMValueRef *known = &f->reserved[c->target];
+    if (!*known) {
+        LLVMBasicBlockRef at = LLVMGetInsertBlock(e->builder);
+        *known = stack_slot(e, e->i64, 1, 8);
+        LLVMPositionBuilderAtEnd(e->builder, f->entry);
+        LLVMBuildStore(e->builder, const_index(e, -1), *known);
+        LLVMPositionBuilderAtEnd(e->builder, at);
+    }
+    LLVMValueRef bytes = LLVMBuildMul(e->builder, value_scalar(e, c->index), const_index(e, size_of((enum dtype)e->p->buffers.data[c->target].dtype)), "");
+    LLVMValueRef have = LLVMBuildLoad2(e->builder, e->i64, *known, "");
+    LLVMBasicBlockRef grow = new_block(e, "grow"), next = new_block(e, "on");
+    LLVMBuildCondBr(e->builder, LLVMBuildICmp(e->builder, LLVMIntSGT, bytes, have, ""), grow, next);
+    LLVMPositionBuilderAtEnd(e->builder, grow);
+    LLVMValueRef twice = LLVMBuildShl(e->builder, have, const_index(e, 1), "");
+    LLVMValueRef want = LLVMBuildSelect(e->builder, LLVMBuildICmp(e->builder, LLVMIntSGT, twice, bytes, ""), twice, bytes, "");
+    LLVMValueRef args[3] = { f->rt, int32(e, c->target), want };
+    LLVMValueRef moved = call_rt(e, offsetof(struct hop_rt, reserve), e->ptr, args, 3);
+    leave_unless(e, LLVMBuildIsNotNull(e->builder, moved, ""), HOP_NOMEM);
+    LLVMBuildStore(e->builder, want, *known);
+    LLVMBuildBr(e->builder, next);
+    LLVMPositionBuilderAtEnd(e->builder, next);
+}
+
+/* A few bytes: everything is loaded before anything is stored, so overlapping is harmless. */
+static void copy_inline(struct emitter *e, LLVMValueRef to, LLVMValueRef from, uint32_t bytes)
+{
+    LLVMValueRef pieces[COPY_INLINE / 16 + 8], places[COPY_INLINE / 16 + 8];
+    uint32_t n = 0;
+    for (uint32_t at = 0, size = e->vector_bytes; at < bytes;) {
+        while (size > bytes - at) size /= 2;
+        LLVMTypeRef type = size > 8 ? LLVMVectorType(e->i32, size / 4) : LLVMIntTypeInContext(e->context, size * 8);
+        places[n] = field(e, to, at);
+        pieces[n] = from ? LLVMBuildLoad2(e->builder, type, field(e, from, at), "") : LLVMConstNull(type);
+        if (from) LLVMSetAlignment(pieces[n], 1);
+        n++;
+        at += size;
+    }
+    for (uint32_t i = 0; i < n; i++) LLVMSetAlignment(LLVMBuildStore(e->builder, pieces[i], places[i]), 1);
+}
+
+static void emit_copy(struct emitter *e, const struct lp_call *c)
+{
+    bool copy = c->kind == CALL_COPY;
+    uint32_t size = size_of((enum dtype)e->p->buffers.data[c->target].dtype);
+    LLVMValueRef to = buffer_address(e, c->target, index_or_zero(e, c->lo)), from = copy ? buffer_address(e, c->source, index_or_zero(e, c->index)) : NULL;
+    int64_t count;
+    if (const_int(e, c->count, &count) && count * size <= COPY_INLINE) {
+        copy_inline(e, to, from, (uint32_t)(count * size));
+        return;
+    }
+    LLVMValueRef bytes = LLVMBuildMul(e->builder, value_scalar(e, c->count), const_index(e, size), "");
+    LLVMValueRef args[3] = { to, copy ? from : int32(e, 0), bytes };
+    call_rt(e, copy ? offsetof(struct hop_rt, copy) : offsetof(struct hop_rt, zero), e->ptr, args, 3);
+}
+
+static void emit_setdim(struct emitter *e, const struct lp_call *c)
+{
+    LLVMBuildStore(e->builder, value_scalar(e, c->value), field(e, e->f->symbols_arg, c->target * sizeof(int64_t)));
+}
+
+void emit_call(struct emitter *e, const struct lp_call *c)
+{
+    static void (*const emit[])(struct emitter *, const struct lp_call *) = {
+        [CALL_GEMM] = emit_gemm, [CALL_CHECK] = emit_told, [CALL_PRINT] = emit_told, [CALL_RESERVE] = emit_reserve,
+        [CALL_SETDIM] = emit_setdim, [CALL_COPY] = emit_copy, [CALL_ZERO] = emit_copy,
+    };
+    if (c->kind >= HOP_COUNT(emit)) emit_fail(e, "a call of unknown kind %d", c->kind);
+    emit[c->kind](e, c);
+}
+
+/* ---- parallel regions ---- */
+
+/* A scalar that the function around the region knows, or NULL. */
+static LLVMValueRef known_outside(struct emitter *e, lpv v)
+{
+    const struct lp_instr *i = instr(e, v);
+    if (i->op == LP_CONST || i->op == LP_SYMBOL) return value_scalar(e, v);
+    return i->op != LP_VAR && e->f->values[v].form == FORM_SCALAR ? e->f->values[v].part[0] : NULL;
+}
+
+/* Operations in one run of a block, as a value of the function around the region. */
+static LLVMValueRef work_of(struct emitter *e, const struct lp_block *block, bool widened)
+{
+    int64_t plain = 0;
+    LLVMValueRef sum = const_index(e, 0);
+    for (uint32_t k = 0; block && k < block->stmts.len; k++) {
+        const struct lp_stmt *s = &block->stmts.data[k];
+        if (s->kind == LP_CALL) plain += s->call->kind == CALL_GEMM ? GRAIN_WORK : 32;
+        else if (s->kind == LP_FOR) {
+            const struct loop_plan *l = &e->plan.loops[s->target];
+            LLVMValueRef lo = known_outside(e, s->lo), hi = known_outside(e, s->hi), trips = const_index(e, UNKNOWN_TRIPS);
+            if (lo && hi) trips = LLVMBuildSub(e->builder, hi, lo, "");
+            LLVMValueRef work = LLVMBuildMul(e->builder, trips, work_of(e, s->body, widened || l->mode == LOOP_VECTOR), "");
+            if (l->mode == LOOP_VECTOR) work = LLVMBuildSDiv(e->builder, work, const_index(e, l->lanes), "");
+            sum = LLVMBuildAdd(e->builder, sum, work, "");
+        } else if (s->kind == LP_IF || s->kind == LP_WHILE) {
+            sum = LLVMBuildAdd(e->builder, sum, work_of(e, s->body, widened), "");
+            sum = LLVMBuildAdd(e->builder, sum, work_of(e, s->other, widened), "");
+        } else plain += s->kind == LP_LET ? e->plan.needed[s->value] : 1;
+    }
+    return LLVMBuildAdd(e->builder, sum, const_index(e, plain + 1), "");
+}
+
+static LLVMValueRef at_least(struct emitter *e, LLVMValueRef x, int64_t least)
+{
+    LLVMValueRef c = const_index(e, least);
+    return LLVMBuildSelect(e->builder, LLVMBuildICmp(e->builder, LLVMIntSGT, x, c, ""), x, c, "");
+}
+
+static LLVMValueRef emit_region(struct emitter *e, const struct lp_stmt *s, struct func *f)
+{
+    LLVMBasicBlockRef at = LLVMGetInsertBlock(e->builder);
+    LLVMTypeRef params[4] = { e->ptr, e->ptr, e->i64, e->i64 };
+    char name[96];
+    snprintf(name, sizeof name, "%s.body%u", e->name, e->bodies++);
+    LLVMValueRef fn = LLVMAddFunction(e->module, name, LLVMFunctionType(e->i32, params, 4, false));
+    LLVMSetLinkage(fn, LLVMInternalLinkage);
+    func_attributes(e, fn);
+    func_begin(e, f, s->target, fn);
+    LLVMValueRef lo = value_scalar(e, s->lo), step = s->step == LPV_NONE ? const_index(e, 1) : value_scalar(e, s->step), ends[2];
+    for (uint32_t k = 0; k < 2; k++) ends[k] = LLVMBuildAdd(e->builder, lo, LLVMBuildMul(e->builder, LLVMGetParam(fn, 2 + k), step, ""), "");
+    counted_loop(e, s, ends[0], ends[1], 1, true);
+    func_end(e);
+    LLVMPositionBuilderAtEnd(e->builder, at);
+    return fn;
+}
+
+void emit_parallel(struct emitter *e, const struct lp_stmt *s)
+{
+    struct func body;
+    LLVMValueRef lo = value_scalar(e, s->lo), step = s->step == LPV_NONE ? const_index(e, 1) : value_scalar(e, s->step);
+    LLVMValueRef n = LLVMBuildSub(e->builder, value_scalar(e, s->hi), lo, "");
+    n = LLVMBuildSDiv(e->builder, LLVMBuildAdd(e->builder, n, LLVMBuildSub(e->builder, step, const_index(e, 1), ""), ""), step, "");
+    n = at_least(e, n, 0);
+    LLVMValueRef work = at_least(e, work_of(e, s->body, false), 1);
+    LLVMValueRef grain = at_least(e, LLVMBuildSDiv(e->builder, const_index(e, GRAIN_WORK), work, ""), 1);
+    LLVMValueRef fn = emit_region(e, s, &body);
+    LLVMValueRef env = stack_slot(e, e->i64, body.n_captures, 16);
+    for (uint32_t k = 0; k < body.n_captures; k++) LLVMBuildStore(e->builder, body.captures[k].from, field(e, env, k * sizeof(int64_t)));
+
+    LLVMBasicBlockRef alone = new_block(e, "alone"), threads = new_block(e, "threads"), join = new_block(e, "join"), failed = new_block(e, "failed"), next = new_block(e, "on");
+    LLVMBuildCondBr(e->builder, LLVMBuildICmp(e->builder, LLVMIntSLE, n, grain, ""), alone, threads);
+    LLVMPositionBuilderAtEnd(e->builder, alone);
+    LLVMValueRef direct[4] = { e->f->rt, env, const_index(e, 0), n };
+    LLVMValueRef status_alone = LLVMBuildCall2(e->builder, LLVMGlobalGetValueType(fn), fn, direct, 4, "");
+    LLVMBuildBr(e->builder, join);
+    LLVMPositionBuilderAtEnd(e->builder, threads);
+    LLVMValueRef args[5] = { e->f->rt, fn, env, n, grain };
+    LLVMValueRef status_threads = call_rt(e, offsetof(struct hop_rt, parallel), e->i32, args, 5);
+    LLVMBuildBr(e->builder, join);
+    LLVMPositionBuilderAtEnd(e->builder, join);
+    LLVMValueRef status = LLVMBuildPhi(e->builder, e->i32, "");
+    LLVMAddIncoming(status, &status_alone, &alone, 1);
+    LLVMAddIncoming(status, &status_threads, &threads, 1);
+    LLVMBuildCondBr(e->builder, LLVMBuildIsNull(e->builder, status, ""), next, failed);
+    LLVMPositionBuilderAtEnd(e->builder, failed);
+    LLVMBuildRet(e->builder, status);
+    LLVMPositionBuilderAtEnd(e->builder, next);
+}

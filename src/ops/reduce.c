@@ -1,0 +1,308 @@
+/* Rows of the reductions: sum, reduce_max, reduce_min, any and all fold the dims that an attribute lists (absent: all of them); argmax finds a
+ * position along one dim. The order in which elements are folded is part of the meaning: see docs/numbers.md. */
+#include "loop/lower.h"
+#include "ops/rowkit.h"
+#include "ops/scalar_c.h"
+
+/* ---- which dims ---- */
+
+/* Bit d: dim d of the operand is folded. */
+static uint32_t folded_mask(const struct attr *dims, uint32_t rank)
+{
+    uint32_t mask = 0;
+    if (dims->kind == ATTR_ABSENT) return (1u << rank) - 1;
+    for (uint32_t i = 0; i < dims->n; i++) mask |= 1u << dims->list[i];
+    return mask;
+}
+
+static uint32_t node_mask(const struct module *m, const struct fn *f, const struct node *n, struct type *t)
+{
+    *t = type_get(m, value_type(f, node_operands(f, n)[0]));
+    return folded_mask(node_attr(f, n, REDUCE_DIMS), t->rank);
+}
+
+static enum lp_fold fold_of(enum op op)
+{
+    return op == OP_sum ? FOLD_SUM : op == OP_reduce_max ? FOLD_MAX : op == OP_reduce_min ? FOLD_MIN : op == OP_any ? FOLD_OR : FOLD_AND;
+}
+
+/* ---- infer ---- */
+
+static void infer_reduce(struct infer *in)
+{
+    struct type t = infer_type(in, 0);
+    if (!scalar_c_fold(fold_of((enum op)in->op), (enum dtype)t.dtype))
+        infer_error(in, "expected %s, found %s", in->op == OP_any || in->op == OP_all ? "bool" : "numbers", infer_text(in, in->operands[0]));
+    if (in->attrs[REDUCE_DIMS].kind != ATTR_ABSENT) infer_dim_list(in, &in->attrs[REDUCE_DIMS], t.rank, "dims");
+    uint32_t mask = folded_mask(&in->attrs[REDUCE_DIMS], t.rank), n = 0;
+    dim dims[MAX_RANK];
+    for (uint32_t i = 0; i < t.rank; i++)
+        if (!(mask >> i & 1)) dims[n++] = t.dims[i];
+    infer_result(in, type_intern(in->m, (enum dtype)t.dtype, n, dims));
+}
+
+static void infer_argmax(struct infer *in)
+{
+    struct type t = infer_type(in, 0);
+    if (t.dtype == DT_BOOL) infer_error(in, "expected numbers, found %s", infer_text(in, in->operands[0]));
+    uint32_t along = infer_one_dim(in, &in->attrs[ARGMAX_DIM], t.rank, "dim"), n = 0;
+    dim dims[MAX_RANK];
+    for (uint32_t i = 0; i < t.rank; i++)
+        if (i != along) dims[n++] = t.dims[i];
+    infer_result(in, type_intern(in->m, DT_I64, n, dims));
+}
+
+/* ---- eval ---- */
+
+/* Kept and folded dims of a tensor with their strides, each in the tensor's order. */
+struct parts {
+    uint32_t n_kept, n_folded;
+    int64_t kept[MAX_RANK], kept_strides[MAX_RANK], folded[MAX_RANK], folded_strides[MAX_RANK];
+};
+
+static struct parts split_dims(const struct tensor *t, uint32_t mask)
+{
+    struct parts p = { 0 };
+    int64_t strides[MAX_RANK];
+    row_major(t->rank, t->dims, strides);
+    for (uint32_t i = 0; i < t->rank; i++)
+        if (mask >> i & 1) p.folded[p.n_folded] = t->dims[i], p.folded_strides[p.n_folded++] = strides[i];
+        else p.kept[p.n_kept] = t->dims[i], p.kept_strides[p.n_kept++] = strides[i];
+    return p;
+}
+
+static int64_t offset_of(uint32_t rank, const int64_t *idx, const int64_t *strides)
+{
+    int64_t at = 0;
+    for (uint32_t i = 0; i < rank; i++) at += idx[i] * strides[i];
+    return at;
+}
+
+static void eval_reduce(struct eval *e)
+{
+    const struct tensor *x = e->operands[0];
+    struct tensor *out = e->results[0];
+    enum dtype t = (enum dtype)x->dtype;
+    uint32_t fold = fold_of((enum op)e->n->op), mask = folded_mask(node_attr(e->f, e->n, REDUCE_DIMS), x->rank);
+    uint32_t n_lanes = x->rank && mask >> (x->rank - 1) & 1 ? LP_STRICT_LANES : 1;
+    scalar_fold step = scalar_c_fold(fold, t);
+    struct parts p = split_dims(x, mask);
+    uint32_t outer = p.n_folded ? p.n_folded - 1 : 0; /* folded dims around the innermost one */
+    int64_t inner = p.n_folded ? p.folded[outer] : 1, stride = p.n_folded ? p.folded_strides[outer] : 0, kept[MAX_RANK] = { 0 };
+    size_t width = tensor_width(x);
+    bool empty = false;
+    for (uint32_t i = 0; i < p.n_folded; i++) empty |= !p.folded[i];
+    for (int64_t r = 0; r < out->count; r++, next_index(p.n_kept, p.kept, kept)) {
+        uint64_t lanes[LP_STRICT_LANES];
+        char *lane = (char *)lanes;
+        int64_t folded[MAX_RANK] = { 0 }, base = offset_of(p.n_kept, kept, p.kept_strides);
+        for (uint32_t l = 0; l < n_lanes; l++) scalar_c_identity(fold, t, lane + l * width);
+        if (!empty) do
+            step(inner, stride, n_lanes, lanes, (const char *)x->data + (size_t)(base + offset_of(outer, folded, p.folded_strides)) * width);
+        while (next_index(outer, p.folded, folded));
+        for (uint32_t w = n_lanes / 2; w; w /= 2) /* lane j takes lane j + w: every step folds w lanes into the first w */
+            step(w, 1, w, lanes, lane + w * width);
+        memcpy((char *)out->data + (size_t)r * width, lanes, width);
+    }
+}
+
+/* Is element a before element b the better one? */
+static bool stays(enum dtype t, const char *a, const char *b)
+{
+    switch (t) {
+    case DT_I32: return *(const int32_t *)a >= *(const int32_t *)b;
+    case DT_I64: return *(const int64_t *)a >= *(const int64_t *)b;
+    case DT_U32: return *(const uint32_t *)a >= *(const uint32_t *)b;
+    case DT_F32: { float x = *(const float *)a, y = *(const float *)b; return x != x || x >= y; }
+    default: { double x = *(const double *)a, y = *(const double *)b; return x != x || x >= y; }
+    }
+}
+
+static void eval_argmax(struct eval *e)
+{
+    const struct tensor *x = e->operands[0];
+    struct tensor *out = e->results[0];
+    struct parts p = split_dims(x, 1u << attr_dim_or_zero(node_attr(e->f, e->n, ARGMAX_DIM)));
+    int64_t kept[MAX_RANK] = { 0 };
+    size_t width = tensor_width(x);
+    for (int64_t r = 0; r < out->count; r++, next_index(p.n_kept, p.kept, kept)) {
+        const char *first = (const char *)x->data + (size_t)offset_of(p.n_kept, kept, p.kept_strides) * width;
+        int64_t best = 0;
+        for (int64_t i = 1; i < p.folded[0]; i++)
+            if (!stays((enum dtype)x->dtype, first + (size_t)(best * p.folded_strides[0]) * width, first + (size_t)(i * p.folded_strides[0]) * width)) best = i;
+        ((int64_t *)out->data)[r] = best;
+    }
+}
+
+/* ---- derivatives ---- */
+
+/* A value over the kept dims, spread over the operand's shape. */
+static val spread(struct builder *b, val v, val like, uint32_t mask)
+{
+    struct type t = emit_type(b, like);
+    uint32_t at[MAX_RANK], n = 0;
+    for (uint32_t i = 0; i < t.rank; i++)
+        if (!(mask >> i & 1)) at[n++] = i;
+    return mask ? emit_broadcast(b, v, t.rank, t.dims, at) : v;
+}
+
+static void vjp_sum(struct vjp *v)
+{
+    if (v->active[0]) v->out[0] = spread(v->b, v->ct[0], v->operands[0], folded_mask(&v->attrs[REDUCE_DIMS], emit_type(v->b, v->operands[0]).rank));
+}
+
+static void jvp_sum(struct jvp *j) { j->out[0] = j->tangents[0] == VAL_NONE ? VAL_NONE : emit_same(j->b, j->n, j->tangents[0], j->attrs); }
+
+/* Which elements equal the result, and how many of them each result has: they share the derivative evenly. */
+static val winners(struct builder *b, val x, val y, const struct attr *attrs, uint32_t mask, val *count)
+{
+    val wins = emit2(b, OP_eq, x, spread(b, y, x, mask));
+    *count = emit(b, OP_sum, (val[]){ emit_cast(b, wins, (enum dtype)emit_type(b, x).dtype) }, 1, attrs);
+    return wins;
+}
+
+static void vjp_extreme(struct vjp *v)
+{
+    if (!v->active[0]) return;
+    struct builder *b = v->b;
+    val x = v->operands[0], count;
+    uint32_t mask = folded_mask(&v->attrs[REDUCE_DIMS], emit_type(b, x).rank);
+    val wins = winners(b, x, v->results[0], v->attrs, mask, &count), share = emit2(b, OP_div, v->ct[0], count);
+    v->out[0] = emit_select(b, wins, spread(b, share, x, mask), emit_full_like(b, x, 0));
+}
+
+static void jvp_extreme(struct jvp *j)
+{
+    j->out[0] = VAL_NONE;
+    if (j->tangents[0] == VAL_NONE) return;
+    struct builder *b = j->b;
+    val x = j->operands[0], count;
+    val wins = winners(b, x, j->results[0], j->attrs, folded_mask(&j->attrs[REDUCE_DIMS], emit_type(b, x).rank), &count);
+    val chosen = emit_select(b, wins, j->tangents[0], emit_full_like(b, x, 0));
+    j->out[0] = emit2(b, OP_div, emit(b, OP_sum, &chosen, 1, j->attrs), count);
+}
+
+/* ---- batch ---- */
+
+static void batch_reduce(struct batch *v)
+{
+    if (batch_none(v)) return;
+    uint32_t rank = emit_type(v->b, v->operands[0]).rank, dims[MAX_RANK], n = 0, mask = folded_mask(&v->attrs[REDUCE_DIMS], rank - 1);
+    for (uint32_t i = 1; i < rank; i++)
+        if (mask >> (i - 1) & 1) dims[n++] = i;
+    struct attr a = A_INTS(dims, n);
+    v->results[0] = emit(v->b, (enum op)v->n->op, v->operands, 1, &a);
+}
+
+static void batch_argmax(struct batch *v)
+{
+    if (batch_none(v)) return;
+    struct attr a = A_INT(attr_dim_or_zero(&v->attrs[ARGMAX_DIM]) + 1);
+    v->results[0] = emit(v->b, OP_argmax, v->operands, 1, &a);
+}
+
+/* ---- lower ---- */
+
+static uint32_t reduced_extents(const struct module *m, const struct fn *f, const struct node *n, dim extents[MAX_RANK])
+{
+    struct type t;
+    uint32_t mask = node_mask(m, f, n, &t), count = 0;
+    for (uint32_t i = 0; i < t.rank; i++)
+        if (mask >> i & 1) extents[count++] = t.dims[i];
+    return count;
+}
+
+static lpv reduced_elem(struct lower *L, const struct fn *f, const struct node *n, const lpv *idx, const lpv *folded)
+{
+    struct type t;
+    uint32_t mask = node_mask(lower_module(L), f, n, &t), kept = 0, inner = 0;
+    lpv at[MAX_RANK];
+    for (uint32_t i = 0; i < t.rank; i++) at[i] = mask >> i & 1 ? folded[inner++] : idx[kept++];
+    return lower_elem(L, node_operands(f, n)[0], at);
+}
+
+static bool folds_rows(const struct module *m, const struct fn *f, const struct node *n)
+{
+    struct type t;
+    uint32_t mask = node_mask(m, f, n, &t);
+    return t.rank && mask >> (t.rank - 1) & 1;
+}
+
+static uint8_t argmax_use(const struct fn *f, const struct node *n, uint32_t i) { return (void)f, (void)n, (void)i, USE_ONCE; }
+
+/* One pass per result element that keeps the best value so far and where it was. */
+static void block_argmax(struct lower *L, const struct fn *f, const struct node *n)
+{
+    struct lp *p = lower_lp(L);
+    val x = node_operands(f, n)[0];
+    struct type t = type_get(lower_module(L), value_type(f, x));
+    uint32_t along = attr_dim_or_zero(node_attr(f, n, ARGMAX_DIM));
+    type_id result = value_type(f, n->results);
+    lpv idx[MAX_RANK], at[MAX_RANK], size = lower_dim(L, t.dims[along]);
+    struct array out = { HOP_NONE, LPV_NONE };
+    uint32_t value = lp_local(p, (enum dtype)t.dtype, LOCAL_SCALAR, "best"), where = lp_local(p, DT_I64, LOCAL_SCALAR, "where");
+    if (t.rank > 1) out = lower_result(L, n, 0);
+    lower_each_begin(L, result, false, idx);
+    lp_set(p, where, lp_index(p, 0));
+    lp_set(p, value, lp_int(p, (enum dtype)t.dtype, 0)); /* replaced by the first element, if there is one */
+    lpv i = lp_for_begin(p, lp_index(p, 0), size, lp_index(p, 1), FOR_SERIAL);
+    for (uint32_t d = 0, k = 0; d < t.rank; d++) at[d] = d == along ? i : idx[k++];
+    lpv y = lower_elem(L, x, at), best = lp_read(p, value);
+    lpv keep = lp_bin(p, LP_GE, best, y);
+    if (dtype_is_float((enum dtype)t.dtype)) keep = lp_bin(p, LP_OR, keep, lp_bin(p, LP_NE, best, best));
+    keep = lp_bin(p, LP_AND, keep, lp_bin(p, LP_GT, i, lp_index(p, 0)));
+    lp_set(p, where, lp_select(p, keep, lp_read(p, where), i));
+    lp_set(p, value, lp_select(p, keep, best, y));
+    lp_for_end(p);
+    lpv found = lp_read(p, where);
+    if (t.rank > 1) lp_store(p, out.buffer, lp_bin(p, LP_ADD, out.at, lower_flatten(L, result, idx)), found);
+    lower_each_end(L, result);
+    if (t.rank == 1) lower_set_scalar(L, n, 0, found);
+}
+
+/* ---- rows ---- */
+
+#define FOLD_LOWER(name, which) \
+    static const struct op_lower lower_##name = { .kind = LOWER_REDUCE, .cost = COST_EXPENSIVE, .fold = which, .reduced = reduced_extents, \
+                                                  .reduce_elem = reduced_elem, .row_fold = folds_rows };
+FOLD_LOWER(sum, FOLD_SUM)
+FOLD_LOWER(reduce_max, FOLD_MAX)
+FOLD_LOWER(reduce_min, FOLD_MIN)
+FOLD_LOWER(any, FOLD_OR)
+FOLD_LOWER(all, FOLD_AND)
+static const struct op_lower lower_argmax = { .kind = LOWER_BLOCK, .cost = COST_EXPENSIVE, .block = block_argmax, .operand_use = argmax_use };
+
+#define SAMPLE(op, symbols, from, attrs, to) { "hop 1\nfn @sample" symbols "(%x: " from ") -> (" to ") {\n  %y = " op attrs " (%x)\n  return %y\n}\n", NULL }
+#define FLOAT_SAMPLES(op) \
+    SAMPLE(op, "", "f32[37]", "", "f32[]"), SAMPLE(op, "", "f32[3, 21]", " {dims = [1]}", "f32[3]"), SAMPLE(op, "", "f64[5, 4]", " {dims = [0]}", "f64[4]"), \
+        SAMPLE(op, "", "f32[2, 3, 4]", " {dims = [0, 2]}", "f32[3]"), SAMPLE(op, "", "f64[2, 3, 4]", " {dims = [0, 1]}", "f64[4]"), \
+        SAMPLE(op, "", "f32[]", "", "f32[]"), SAMPLE(op, "", "f64[2, 3]", " {dims = []}", "f64[2, 3]"), SAMPLE(op, "", "f32[3, 0]", " {dims = [1]}", "f32[3]"), \
+        SAMPLE(op, "", "f32[3, 0]", " {dims = [0]}", "f32[0]"), SAMPLE(op, "[M, N]", "f32[M, N]", " {dims = [1]}", "f32[M]"), \
+        SAMPLE(op, "[M, N]", "f64[M, N]", "", "f64[]"), SAMPLE(op, "", "i32[3, 4]", " {dims = [0]}", "i32[4]"), SAMPLE(op, "", "i64[18]", "", "i64[]"), \
+        SAMPLE(op, "", "u32[2, 18]", " {dims = [1]}", "u32[2]")
+#define BOOL_SAMPLES(op) \
+    SAMPLE(op, "", "bool[37]", "", "bool[]"), SAMPLE(op, "", "bool[5, 3]", " {dims = [1]}", "bool[5]"), SAMPLE(op, "", "bool[2, 7]", " {dims = [0]}", "bool[7]"), \
+        SAMPLE(op, "", "bool[]", "", "bool[]"), SAMPLE(op, "", "bool[2, 0]", "", "bool[]"), SAMPLE(op, "[N]", "bool[N, 2, 3]", " {dims = [0, 2]}", "bool[2]")
+
+static const struct attr_spec reduce_attrs[] = { [REDUCE_DIMS] = { "dims", ATTR_INTS, false, NULL } };
+#define REDUCE_ROW(op, text, list, ...) \
+    static const struct op_sample samples_##op[] = { list(#op) }; \
+    const struct op_row row_##op = { .name = #op, .meaning = text, .sig = { 1, 1, ROW_ATTRS(reduce_attrs) }, .infer = infer_reduce, .eval = eval_reduce, \
+                                     .batch = batch_reduce, .lower = &lower_##op, ROW_SAMPLES(samples_##op), __VA_ARGS__ };
+REDUCE_ROW(sum, "the sum over the dims listed (absent: all)", FLOAT_SAMPLES, .vjp = vjp_sum, .jvp = jvp_sum)
+REDUCE_ROW(reduce_max, "the largest over the dims listed; of nothing -inf or the smallest integer; equals share the derivative", FLOAT_SAMPLES, .vjp = vjp_extreme, .jvp = jvp_extreme)
+REDUCE_ROW(reduce_min, "the smallest over the dims listed; of nothing inf or the largest integer; equals share the derivative", FLOAT_SAMPLES, .vjp = vjp_extreme, .jvp = jvp_extreme)
+REDUCE_ROW(any, "whether any holds over the dims listed", BOOL_SAMPLES, .no_gradient = "integer-valued")
+REDUCE_ROW(all, "whether all hold over the dims listed", BOOL_SAMPLES, .no_gradient = "integer-valued")
+
+static const struct attr_spec argmax_attrs[] = { [ARGMAX_DIM] = { "dim", ATTR_INT, false, NULL } };
+static const struct op_sample samples_argmax[] = {
+    SAMPLE("argmax", "", "f32[21]", "", "i64[]"), SAMPLE("argmax", "", "f64[3, 5]", " {dim = 1}", "i64[3]"), SAMPLE("argmax", "", "i32[4, 6]", " {dim = 0}", "i64[6]"),
+    SAMPLE("argmax", "", "u32[2, 5, 3]", " {dim = 1}", "i64[2, 3]"), SAMPLE("argmax", "", "f32[0, 4]", " {dim = 1}", "i64[0]"),
+    SAMPLE("argmax", "", "f32[3, 0]", " {dim = 1}", "i64[3]"), SAMPLE("argmax", "[N]", "i64[N, 4]", " {dim = 0}", "i64[4]"),
+};
+const struct op_row row_argmax = {
+    .name = "argmax", .meaning = "where the largest stands along a dim (absent: 0): the first of equals, the first NaN if there is one, 0 of nothing",
+    .sig = { 1, 1, ROW_ATTRS(argmax_attrs) }, .infer = infer_argmax, .eval = eval_argmax, .batch = batch_argmax, .lower = &lower_argmax,
+    .no_gradient = "integer-valued", ROW_SAMPLES(samples_argmax),
+};

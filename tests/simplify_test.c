@@ -1,0 +1,295 @@
+/* The simplifying passes: each program is simplified by one pass alone, by all but one, and by all together, in both modes, and must give the
+ * interpreter's results of the program as it was, bit for bit (within a bound where sums may be reordered); and it must end with the
+ * structure that the pass promises. */
+#include "check.h"
+#include "interp/interp.h"
+#include "ir/text.h"
+#include "transform/simplify.h"
+#include "transform/transform.h"
+
+#include <math.h>
+
+/* ---- programs ---- */
+
+struct program {
+    const char *name;
+    const char *grad;   /* parameters to differentiate by, "" for none: the function becomes value and gradient */
+    const char *passes; /* the passes that run for `expect`, "" for all */
+    const char *expect; /* "dot=1 >dot=2": nodes of that operator in the function, with > in the bodies it reaches; "nodes=3": all nodes */
+    const char *text;
+};
+
+static const struct program programs[] = {
+#include "simplify_programs.h"
+};
+
+/* ---- inputs ---- */
+
+static uint64_t state;
+static double uniform(void)
+{
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    return (double)(state >> 11) * 0x1p-53;
+}
+
+static double special_or(double plain)
+{
+    static const double special[] = { 0.0, -0.0, 1.0, -1.0, INFINITY, -INFINITY, NAN };
+    return uniform() < 0.3 ? special[(int)(uniform() * 7)] : plain;
+}
+
+static struct tensor *random_tensor(struct module *m, type_id type, const int64_t *symbols, bool specials)
+{
+    struct type t = type_get(m, type);
+    int64_t dims[MAX_RANK];
+    for (uint32_t i = 0; i < t.rank; i++) dims[i] = dim_eval(m, t.dims[i], symbols);
+    struct tensor *out = tensor_new((enum dtype)t.dtype, t.rank, dims);
+    for (int64_t i = 0; i < out->count; i++) {
+        double x = uniform() * 2 - 1;
+        if (specials) x = special_or(x);
+        int64_t k = (int64_t)(uniform() * 4);
+        switch (t.dtype) {
+        case DT_BOOL: ((uint8_t *)out->data)[i] = k & 1; break;
+        case DT_I32: case DT_U32: ((uint32_t *)out->data)[i] = (uint32_t)k; break;
+        case DT_I64: ((int64_t *)out->data)[i] = k; break;
+        case DT_F32: ((float *)out->data)[i] = (float)x; break;
+        default: ((double *)out->data)[i] = x;
+        }
+    }
+    return out;
+}
+
+/* ---- running ---- */
+
+struct run {
+    struct module *m;
+    uint32_t fn;
+    struct tensor *args[32], *results[32];
+    int64_t dims[16];
+    char printed[4096];
+    bool failed; /* the run ended with a failed check, which is a result, too */
+};
+
+static void keep_line(void *ctx, const char *line, size_t length)
+{
+    struct run *r = ctx;
+    size_t have = strlen(r->printed);
+    if (have + length + 2 < sizeof r->printed) snprintf(r->printed + have, sizeof r->printed - have, "%.*s\n", (int)length, line);
+}
+
+static void run_body(void *ctx)
+{
+    struct run *r = ctx;
+    struct interp in = { .m = r->m, .print = keep_line, .print_ctx = r, .max_steps = 1000000 };
+    interp_run(&in, r->fn, r->args, r->dims, r->results);
+}
+
+static void run_program(struct run *r)
+{
+    r->printed[0] = 0;
+    memset(r->results, 0, sizeof r->results);
+    r->failed = attempt(run_body, r) != HOP_OK;
+}
+
+static double worst_difference(const struct tensor *a, const struct tensor *b)
+{
+    if (a->dtype != b->dtype || a->rank != b->rank || a->count != b->count || memcmp(a->dims, b->dims, a->rank * sizeof *a->dims)) return INFINITY;
+    double worst = 0;
+    if (a->dtype != DT_F32 && a->dtype != DT_F64) return memcmp(a->data, b->data, (size_t)a->count * dtype_info[a->dtype].size) ? INFINITY : 0;
+    for (int64_t i = 0; i < a->count; i++) {
+        double x = a->dtype == DT_F32 ? (double)((float *)a->data)[i] : ((double *)a->data)[i];
+        double y = b->dtype == DT_F32 ? (double)((float *)b->data)[i] : ((double *)b->data)[i];
+        if (isnan(x) && isnan(y)) continue;
+        if (x == y && signbit(x) == signbit(y)) continue;
+        double d = x == y ? 1e-300 : fabs(x - y) / fmax(1, fabs(x)); /* zeros of different sign differ, but hardly */
+        if (isnan(d)) d = INFINITY;
+        worst = fmax(worst, d);
+    }
+    return worst;
+}
+
+/* ---- structure ---- */
+
+static uint32_t count_nodes(const struct module *m, uint32_t fn, int op, bool bodies, bool here)
+{
+    const struct fn *f = module_fn(m, fn);
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < f->n_nodes; i++) n += here && (op < 0 || f->nodes[i].op == op);
+    for (uint32_t r = 0; bodies && r < f->n_regions; r++) n += count_nodes(m, f->regions[r].fn, op, true, true);
+    return n;
+}
+
+static const char *function_text(const struct module *m, uint32_t fn)
+{
+    static struct arena arena;
+    arena_free(&arena);
+    struct text out = { .arena = &arena };
+    text_print(m, fn, 0, &out);
+    return out.data;
+}
+
+static void check_structure(const struct program *p, const struct module *m, uint32_t fn)
+{
+    const char *at = p->expect;
+    bool good = true;
+    while (*at) {
+        char word[64];
+        uint32_t want;
+        int used = 0;
+        if (sscanf(at, " %63[^=]=%u%n", word, &want, &used) != 2) break;
+        at += used;
+        while (*at == ' ') at++;
+        bool bodies = word[0] == '>';
+        const char *name = word + bodies;
+        int op = !strcmp(name, "nodes") ? -1 : (int)op_find(name, strlen(name));
+        uint32_t found = count_nodes(m, fn, op, bodies, !bodies);
+        if (op == OP_COUNT) printf("%s: '%s' is no operator\n", p->name, name);
+        if (op == OP_COUNT || found != want) good = false, printf("%s: expected %s=%u, found %u\n", p->name, word, want, found);
+    }
+    CLAIM(good, "%s has the promised structure:\n%s", p->name, function_text(m, fn));
+}
+
+/* ---- one program ---- */
+
+static uint32_t mask_of(const char *names)
+{
+    uint32_t mask = 0;
+    char word[32];
+    int used;
+    while (sscanf(names, " %31s%n", word, &used) == 1) {
+        enum pass p;
+        names += used;
+        if (pass_from_name(word, &p)) mask |= 1u << p;
+        else printf("no pass %s\n", word);
+    }
+    return mask;
+}
+
+static void verify_all(struct module *m, uint32_t fn)
+{
+    const struct fn *f = module_fn(m, fn);
+    verify_fn(m, fn);
+    for (uint32_t r = 0; r < f->n_regions; r++) verify_all(m, f->regions[r].fn);
+}
+
+static bool same_results(const struct program *p, struct run *want, uint32_t fn, uint32_t n_results, double bound, const char *what)
+{
+    struct run got = *want;
+    got.fn = fn;
+    run_program(&got);
+    bool good = got.failed == want->failed && !strcmp(got.printed, want->printed);
+    if (got.failed && !want->failed) printf("%s, %s: %s\n", p->name, what, hop_message());
+    for (uint32_t k = 0; k < n_results && good && !got.failed; k++) {
+        double d = worst_difference(want->results[k], got.results[k]);
+        if (d > bound) good = false, printf("%s, %s: result %u differs by %g\n", p->name, what, k, d);
+    }
+    for (uint32_t k = 0; k < n_results; k++) tensor_free(got.results[k]);
+    return good;
+}
+
+static void compare(const struct program *p, struct module *m, uint32_t before, uint32_t after, bool exact, const char *what)
+{
+    static const int64_t sizes[] = { 3, 1, 0, 5 };
+    const struct fn *f = module_fn(m, before);
+    bool good = true;
+    for (uint32_t round = 0; round < HOP_COUNT(sizes) && good; round++) {
+        struct run r = { .m = m, .fn = before };
+        int64_t symbols[16] = { 0 };
+        uint32_t n_dims = 0;
+        state = 12345 + round;
+        for (uint32_t s = 0; s < f->n_outer_symbols; s++) {
+            symbols[s] = HOP_MAX(f->symbols[s].lo, HOP_MIN(f->symbols[s].hi, sizes[round]));
+            if (f->symbols[s].origin == SYMBOL_DIM) r.dims[n_dims++] = symbols[s];
+        }
+        for (uint32_t i = 0; i < f->n_params; i++) r.args[i] = random_tensor(m, value_type(f, i), symbols, exact && round == 3);
+        run_program(&r);
+        if (r.failed && !strstr(p->name, "fail")) printf("%s: %s\n", p->name, hop_message()), good = false;
+        good &= same_results(p, &r, after, f->n_results, exact ? 0 : 2e-5, what);
+        for (uint32_t i = 0; i < f->n_params; i++) tensor_free(r.args[i]);
+        for (uint32_t k = 0; k < f->n_results; k++) tensor_free(r.results[k]);
+    }
+    CLAIM(good, "%s means the same after %s:\n%s", p->name, what, function_text(m, after));
+}
+
+static void one_option(const struct program *p, struct module *m, uint32_t fn, struct pass_options o, const char *what)
+{
+    uint32_t out = simplify(m, fn, &o);
+    verify_all(m, out);
+    CLAIM(simplify(m, out, &o) == out, "%s: %s twice is %s once", p->name, what, what);
+    compare(p, m, fn, out, o.strict || o.without >> PASS_accumulate & 1, what);
+}
+
+static void one_program(void *ctx)
+{
+    const struct program *p = ctx;
+    const uint32_t every = (1u << PASS_fuse) - 1;
+    struct module *m = text_read(p->name, p->text, strlen(p->text));
+    hop_cleanup_push(module_free, m);
+    uint32_t fn = module_find(m, "main");
+    if (p->grad[0]) {
+        const struct fn *f = module_fn(m, fn);
+        bool wrt[32] = { false };
+        for (uint32_t i = 0; i < f->n_params; i++) {
+            const char *name = module_text(m, f->values[i].name), *found = strstr(p->grad, name);
+            wrt[i] = found && (found == p->grad || found[-1] == ' ') && (found[strlen(name)] == ' ' || !found[strlen(name)]);
+        }
+        fn = grad_function(m, fn, wrt, true);
+    }
+    struct pass_options some = { .without = p->passes[0] ? every & ~mask_of(p->passes) : 0 };
+    check_structure(p, m, simplify(m, fn, &some));
+    one_option(p, m, fn, (struct pass_options){ 0 }, "all passes");
+    one_option(p, m, fn, (struct pass_options){ .strict = true }, "all passes in strict mode");
+    for (int i = 0; i < PASS_fuse; i++) {
+        one_option(p, m, fn, (struct pass_options){ .without = every & ~(1u << i) }, pass_names[i]);
+        one_option(p, m, fn, (struct pass_options){ .without = 1u << i }, "all passes but one");
+    }
+    hop_cleanup_pop(m);
+    module_free(m);
+}
+
+static void names_are_found(void)
+{
+    for (int i = 0; i < PASS_COUNT; i++) {
+        enum pass p = PASS_COUNT;
+        CLAIM(pass_from_name(pass_names[i], &p) && p == (enum pass)i && pass_meanings[i][0], "pass %s is found by its name", pass_names[i]);
+    }
+    enum pass p;
+    CLAIM(!pass_from_name("polish", &p), "no pass is called polish");
+}
+
+struct heard {
+    uint32_t calls;
+    bool named;
+};
+static void hear(void *ctx, const char *pass, double ms, uint32_t nodes)
+{
+    struct heard *h = ctx;
+    enum pass p;
+    (void)nodes;
+    h->calls++;
+    h->named |= pass_from_name(pass, &p) && ms >= 0;
+}
+
+static void report_body(void *ctx)
+{
+    struct heard heard = { 0 };
+    struct module *m = text_read("report", ctx, strlen(ctx));
+    hop_cleanup_push(module_free, m);
+    simplify(m, module_find(m, "main"), &(struct pass_options){ .report = hear, .report_ctx = &heard });
+    CLAIM(heard.calls == PASS_fuse && heard.named, "every pass reports its time once, found %u", heard.calls);
+    hop_cleanup_pop(m);
+    module_free(m);
+}
+
+int main(int argc, char **argv)
+{
+    names_are_found();
+    static char text[] = "hop 1\nfn @main(%x: f32[3]) -> (f32[3]) {\n  %y = add(%x, %x)\n  return %y\n}\n";
+    CLAIM(attempt(report_body, text) == HOP_OK, "reporting: %s", hop_message());
+    for (uint32_t i = 0; i < HOP_COUNT(programs); i++) {
+        if (argc > 1 && strcmp(argv[1], programs[i].name)) continue;
+        hop_status status = attempt(one_program, (void *)&programs[i]);
+        CLAIM(status == HOP_OK, "%s: %s", programs[i].name, hop_message());
+    }
+    return tests_end();
+}
