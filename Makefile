@@ -13,8 +13,8 @@ CPPFLAGS += -Iinclude -Isrc
 LIBS = -lopenblas -lm -lpthread -ldl
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 
-ifdef SAN
-CFLAGS = -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
+ifdef SAN # the plain build gives these two warnings; with sanitizers they come from the instrumentation
+CFLAGS = -Wno-clobbered -Wno-maybe-uninitialized -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 endif
 
 # What is missing is installed before anything below looks for it; once per make, and not to clean up.

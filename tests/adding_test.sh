@@ -30,7 +30,9 @@ export CFLAGS='-O0 -g' MAKEFLAGS="-j$(nproc 2>/dev/null || echo 2)" # quick to b
 for step in "$copy"/step*; do
     while IFS= read -r line; do
         bash -c "$line" >"$copy/log" 2>&1
-        claim "$line" $?
+        code=$?
+        claim "$line" $code
+        [ $code -eq 0 ] || break 2 # what follows would fail for the same reason
         case $line in *'hop grad'*) grep -q '= 30$' "$copy/log"; claim 'the gradient is 30' $? ;; esac
     done <"$step"
 done

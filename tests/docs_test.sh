@@ -33,7 +33,7 @@ for page in README.md CONTRIBUTING.md docs/*.md; do
     while IFS= read -r link; do
         [ -e "$(dirname "$page")/$link" ]
         claim "$page: the link $link leads nowhere" $?
-    done < <(grep -oE '\]\([^)#:]+' "$page" | sed 's/^](//')
+    done < <(grep -oE '\]\([A-Za-z.][^)#: ]*\)' "$page" | sed 's/^](//; s/)$//')
 done
 for program in "$dir"/*.hop; do
     [ -e "$program" ] || continue

@@ -3,6 +3,7 @@
 #include "check.h"
 #include "interp/interp.h"
 #include "ir/text.h"
+#include "runtime/memory.h"
 
 #include <math.h>
 
@@ -92,6 +93,14 @@ static void test_tensors(void)
     tensor_free(t);
     CLAIM(released == 1, "its owner is told once");
     tensor_free(NULL);
+    t = tensor_new(DT_F32, 1, (int64_t[]){ 1 << 20 });
+    tensor_free(t);
+    struct tensor *again = tensor_new(DT_F32, 1, (int64_t[]){ (1 << 20) - 100 }), *other = tensor_new(DT_F32, 1, (int64_t[]){ 1 << 20 });
+    CLAIM(again == t && other != t, "a large block is used again, by one");
+    memset(other->data, 0, (size_t)other->count * 4);
+    tensor_free(again);
+    tensor_free(other);
+    memory_drop_kept();
 }
 
 static struct tensor on_stack(enum dtype t, uint32_t rank, int64_t d0, int64_t d1, const void *data)

@@ -1,9 +1,11 @@
 /* Claims about the rows that move, index, multiply and make arrays: what infer refuses and how it says so, results against numbers worked out by
  * hand (interpreted, and compiled where this build can), batching of the indexing operators against a loop over lanes for every choice of batched
- * operands, gradients of the same programs, and the texts of check and print. Closes with `N passed, M failed`. */
+ * operands, gradients of the same programs, their loop programs with every access checked at sizes 0 and 1 too, and the texts of check and print.
+ * Closes with `N passed, M failed`. */
 #include "cli/cli.h"
 
 #include "ops/misc.h"
+#include "runtime/exe.h"
 #include "transform/transform.h"
 
 static uint32_t passed, failed;
@@ -276,10 +278,41 @@ static const struct program programs[] = {
       "  %r = pad {low = [1, 0], high = [2, 1], interior = [2, 0]} (%x, %v) return %r }", 0, 0, 1 },
     { "slice by steps", "fn @f[T](%x: f64[T, 5]) -> (f64[(T + 1) // 2, 2]) { %r = slice {start = [0, 1], limit = [T, 5], step = [2, 3]} (%x) return %r }", 5, 0, 1 },
     { "concat", "fn @f[T](%x: f64[2, T], %y: f64[2, 2]) -> (f64[2, 2*T + 2]) { %r = concat {dim = 1} (%x, %y, %x) return %r }", 3, 0, 1 },
+    { "concat of shifted rows", "fn @f[T in 1..](%x: f64[T, 3], %y: f64[1, 3]) -> (f64[T, 3]) {\n"
+      "  %s = slice {start = [1, 0], limit = [T, 3]} (%x) %r = concat {dim = 0} (%s, %y) return %r }", 3, 0, 1 },
+    { "pad of shifted rows", "fn @f[T in 1..](%x: f64[T, 3], %v: f64[]) -> (f64[T, 3]) {\n"
+      "  %s = slice {start = [1, 0], limit = [T, 3]} (%x) %r = pad {low = [1, 0], high = [0, 0]} (%s, %v) return %r }", 3, 0, 1 },
+    { "take of shifted rows", "fn @f[T in 1..](%x: f64[T, 3], %i: i64[2]) -> (f64[2, 3]) {\n"
+      "  %s = slice {start = [1, 0], limit = [T, 3]} (%x) %r = take(%s, %i) return %r }", 3, -1, 4 },
+    { "dynamic_update by shifted rows", "fn @f[T in 1..](%x: f64[T, 3], %i: i64[]) -> (f64[T, 3]) {\n"
+      "  %s = slice {start = [1, 0], limit = [T, 3]} (%x) %r = dynamic_update(%x, %s, %i, %i) return %r }", 3, -1, 4 },
     { "broadcast", "fn @f[T](%x: f64[T]) -> (f64[2, T, 2]) { %r = broadcast {dims = [2, T, 2], at = [1]} (%x) return %r }", 3, 0, 1 },
     { "reshape", "fn @f[T](%x: f64[T, 6]) -> (f64[2, T, 3]) { %r = reshape {dims = [2, T, 3]} (%x) return %r }", 2, 0, 1 },
     { "permute and reverse", "fn @f[T](%x: f64[T, 2, 3]) -> (f64[3, T, 2]) { %p = permute {order = [2, 0, 1]} (%x) %r = reverse {dims = [0, 2]} (%p) return %r }", 2, 0, 1 },
 };
+
+/* The loop program of a function run with every access checked, against the interpreter; NULL or what is wrong. */
+static const char *run_checked(struct bag *bag, struct module *m, uint32_t fn, struct tensor *const *args, const struct outcome *reference)
+{
+    static const struct bound bits = { BOUND_BITS, 0 };
+    struct compile_options options = { .passes = { .strict = true, .without = 1u << PASS_blas }, .slow_executor = true };
+    struct hop_catch caught;
+    const char *volatile wrong = NULL;
+    uint32_t n = module_fn(m, fn)->n_results;
+    struct tensor **results = ARENA_ZNEW(&bag->arena, struct tensor *, n);
+    if (HOP_TRY(caught)) {
+        struct exe *exe = exe_compile(m, fn, &options, NULL);
+        hop_cleanup_push(exe_free, exe);
+        exe_run(exe, args, NULL, results, &(struct exe_call){ 0 });
+        hop_cleanup_pop(exe);
+        exe_free(exe);
+        for (uint32_t r = 0; r < n; r++) bag_keep(bag, results[r]);
+        for (uint32_t r = 0; r < n && !wrong; r++) wrong = tensor_difference(&bag->arena, results[r], reference->results[r], bits);
+        hop_catch_end(&caught);
+    } else
+        wrong = arena_string(&bag->arena, hop_message(), strlen(hop_message()));
+    return wrong;
+}
 
 static struct tensor **draw(struct bag *bag, struct module *m, const struct fn *f, const struct program *p, uint64_t seed)
 {
@@ -327,6 +360,50 @@ static void program_work(const void *what, struct bag *bag)
     if (!f->n_outer_symbols || wide.size == 0) wide.size = f->n_outer_symbols > 1 ? 0 : 3;
     c.args = draw(bag, m, f, &wide, 5);
     claim(p->name, "gradient of the batched function", claim_gradient(&c, wrt));
+    hop_cleanup_pop(m);
+    module_free(m);
+}
+
+/* The function, batched over everything, and its pullback, at small sizes. */
+static void checked_work(const void *what, struct bag *bag)
+{
+    struct program p = *(const struct program *)what;
+    const int64_t sizes[] = { 0, 1, 2, p.size };
+    struct module *m = read_program(p.text);
+    hop_cleanup_push(module_free, m);
+    uint32_t fns[3] = { module_find(m, "f") }, n_runs = 0;
+    const struct fn *f = module_fn(m, fns[0]);
+    fns[1] = vmap_function(m, fns[0], ARENA_ZNEW(&bag->arena, int, f->n_params), ARENA_ZNEW(&bag->arena, int, f->n_results));
+    fns[2] = vjp_function(m, fns[0], param_mask(&bag->arena, m, f, NULL));
+    for (uint32_t i = 0; i < HOP_COUNT(fns); i++)
+        for (uint32_t k = 0; k < HOP_COUNT(sizes); k++) {
+            struct outcome o;
+            p.size = sizes[k];
+            struct tensor **args = draw(bag, m, module_fn(m, fns[i]), &p, 11);
+            if (!run_on(bag, m, fns[i], &interpreter, args, NULL, &o)) continue; /* the sizes do not fit */
+            claim(p.name, arena_printf(&bag->arena, "checked, %s at size %lld", i == 0 ? "itself" : i == 1 ? "batched" : "pullback", (long long)sizes[k]),
+                  run_checked(bag, m, fns[i], args, &o));
+            n_runs++;
+        }
+    claim(p.name, "checked", n_runs ? NULL : "it ran at no size");
+    hop_cleanup_pop(m);
+    module_free(m);
+}
+
+/* Next to an empty array with large rows: reading where it would be is an access far outside. */
+static void empty_work(const void *unused, struct bag *bag)
+{
+    (void)unused;
+    struct module *m = read_program("fn @f[T](%x: f32[T, 3000000], %y: f32[1, 3000000]) -> (f32[]) {\n  %c = concat {dim = 0} (%x, %y)\n"
+                                    "  %r = sum(%c)\n  return %r\n}");
+    hop_cleanup_push(module_free, m);
+    struct tensor *args[2] = { bag_new(bag, DT_F32, 2, (int64_t[]){ 0, 3000000 }), bag_new(bag, DT_F32, 2, (int64_t[]){ 1, 3000000 }) };
+    struct outcome o;
+    tensor_set(args[1], 5, 2);
+    if (compiled) {
+        run_on(bag, m, module_find(m, "f"), &strict, args, NULL, &o);
+        claim("concat", "with an empty array", !o.status && tensor_get(o.results[0], 0) == 2 ? NULL : o.status ? o.message : "another sum");
+    }
     hop_cleanup_pop(m);
     module_free(m);
 }
@@ -402,6 +479,8 @@ int main(void)
     for (uint32_t i = 0; i < HOP_COUNT(refusals); i++) check_refusal(&refusals[i]);
     for (uint32_t i = 0; i < HOP_COUNT(examples); i++) guarded(examples[i].name, example_work, &examples[i]);
     for (uint32_t i = 0; i < HOP_COUNT(programs); i++) guarded(programs[i].name, program_work, &programs[i]);
+    for (uint32_t i = 0; i < HOP_COUNT(programs); i++) guarded(programs[i].name, checked_work, &programs[i]);
+    guarded("an empty array", empty_work, NULL);
     guarded("effects", effects_work, NULL);
     guarded("bind_dim", bind_dim_work, NULL);
     printf("%u passed, %u failed\n", passed, failed);

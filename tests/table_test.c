@@ -302,32 +302,58 @@ static void walk_row(struct walk *w)
         if (claimed[c] && !w->checked[c]) claim(w, cell_names[c], "claimed, but no sample exercises it");
 }
 
-/* A row is walked in a process of its own: a crash is a failure of that row. */
-static bool walk_apart(struct walk *w)
+/* Rows are walked in processes of their own, a few at a time: a crash is a failure of that row. What a process prints comes back through a pipe, the
+ * counts at its end, and is shown in the order of the table. */
+struct child {
+    const struct op_row *row;
+    pid_t pid;
+    int in;
+};
+
+static struct child start_row(struct walk *w)
 {
-    int ends[2], status;
-    uint32_t counts[2];
+    struct child c = { .row = w->row };
+    int ends[2];
     fflush(stdout);
-    pid_t pid = pipe(ends) ? -1 : fork();
-    if (pid < 0) {
+    c.pid = pipe(ends) ? -1 : fork();
+    if (c.pid < 0) {
         printf("a process could not be started: %s\n", strerror(errno));
         exit(2);
     }
-    if (!pid) {
+    if (!c.pid) {
+        dup2(ends[1], STDOUT_FILENO);
+        close(ends[0]);
+        close(ends[1]);
         walk_row(w);
-        counts[0] = w->passed, counts[1] = w->failed;
-        exit(write(ends[1], counts, sizeof counts) != sizeof counts);
+        printf("\001%u %u\n", w->passed, w->failed);
+        exit(0);
     }
     close(ends[1]);
-    bool told = read(ends[0], counts, sizeof counts) == sizeof counts;
-    close(ends[0]);
-    while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {}
-    w->passed = told ? counts[0] : 0;
-    w->failed = told ? counts[1] : 0;
-    if (told && WIFEXITED(status) && !WEXITSTATUS(status)) return true;
-    printf("%s: %s\n", w->row->name, WIFSIGNALED(status) ? strsignal(WTERMSIG(status)) : "its process ended badly");
-    w->failed++;
-    return false;
+    c.in = ends[0];
+    return c;
+}
+
+static void end_row(struct child *c, uint64_t *passed, uint64_t *failed)
+{
+    unsigned p = 0, f = 0;
+    int status;
+    bool told = false;
+    char *line = NULL;
+    size_t size = 0;
+    FILE *in = fdopen(c->in, "r");
+    while (in && getline(&line, &size, in) > 0) {
+        if (line[0] == 1) told = sscanf(line + 1, "%u %u", &p, &f) == 2;
+        else fputs(line, stdout);
+    }
+    free(line);
+    if (in) fclose(in);
+    while (waitpid(c->pid, &status, 0) < 0 && errno == EINTR) {}
+    if (!told || !WIFEXITED(status) || WEXITSTATUS(status)) {
+        printf("%s: %s\n", c->row->name, WIFSIGNALED(status) ? strsignal(WTERMSIG(status)) : "its process ended badly");
+        f++;
+    }
+    *passed += p;
+    *failed += f;
 }
 
 int main(int argc, char **argv)
@@ -337,6 +363,9 @@ int main(int argc, char **argv)
 #include "ops/ops.def"
 #undef OP
     };
+    enum { AT_ONCE = 2 };
+    struct child running[AT_ONCE];
+    uint32_t oldest = 0, n_running = 0;
     uint64_t seed = 1, passed = 0, failed = 0;
     bool compiled = exe_available();
     int first = 1;
@@ -352,11 +381,16 @@ int main(int argc, char **argv)
             continue;
         }
         struct walk w = { .row = op_table[op], .op = (enum op)op, .seed = seed, .compiled = compiled };
-        if (first + 1 == argc) walk_row(&w); /* one row: in this process, for a debugger */
-        else walk_apart(&w);
-        passed += w.passed;
-        failed += w.failed;
+        if (first + 1 == argc) { /* one row: in this process, for a debugger */
+            walk_row(&w);
+            passed += w.passed;
+            failed += w.failed;
+            continue;
+        }
+        if (n_running == AT_ONCE) end_row(&running[oldest++ % AT_ONCE], &passed, &failed), n_running--;
+        running[(oldest + n_running++) % AT_ONCE] = start_row(&w);
     }
+    while (n_running--) end_row(&running[oldest++ % AT_ONCE], &passed, &failed);
     printf("%llu passed, %llu failed\n", (unsigned long long)passed, (unsigned long long)failed);
     return failed ? 1 : 0;
 }

@@ -89,6 +89,7 @@ void hop_cleanup_pop(void *what)
 void hop_fail_allocation(uint64_t n) { fail_at = n ? allocations + n : 0; }
 uint64_t hop_allocation_count(void) { return allocations; }
 int64_t hop_live_allocations(void) { return atomic_load(&live); }
+void hop_count_live(int64_t change) { atomic_fetch_add_explicit(&live, change, memory_order_relaxed); }
 
 static bool must_fail(void)
 {

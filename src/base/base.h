@@ -69,6 +69,7 @@ void hop_free(void *p);
 void hop_fail_allocation(uint64_t n);
 uint64_t hop_allocation_count(void);       /* allocations made by this thread so far */
 int64_t hop_live_allocations(void);        /* in the whole process, for leak tests */
+void hop_count_live(int64_t change);       /* blocks that are kept for reuse do not count as live */
 
 struct arena_chunk;
 struct arena {

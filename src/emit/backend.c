@@ -9,7 +9,7 @@
 static const char plug_in[] = "libhop_llvm.so";
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static const struct emit_backend *loaded;
-static char why_not[1024];
+static char why_not[1100];
 
 static bool try_path(const char *path)
 {
@@ -43,7 +43,7 @@ static void load(void)
         snprintf(path, sizeof path, "%s%s%s", own, places[i], plug_in);
         if (try_path(path)) return;
     }
-    snprintf(why_not, sizeof why_not, "%s was not found beside %s, nor in ../lib, nor in $HOP_BACKEND", plug_in, slash ? own : "the program");
+    snprintf(why_not, sizeof why_not, "%s was not found beside %.900s, nor in ../lib, nor in $HOP_BACKEND", plug_in, slash ? own : "the program");
 }
 
 const struct emit_backend *backend_get(void)

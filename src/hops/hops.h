@@ -74,6 +74,24 @@ static inline const dim *extend_dims(struct builder *b, const dim *dims, uint32_
     return out;
 }
 
+/* A body made for a node, usually out of a function: it is like that function, but types of the function around can be written in it
+ * too; the dims they need become symbols (before any node is made that binds one). */
+struct new_body {
+    struct builder b;
+    struct builder *around;
+    dim *dims; /* what each outer symbol is around; HOP_NONE: found from operands */
+    uint32_t cap;
+};
+void new_body_begin(struct new_body *body, struct builder *around, const struct fn *like, const dim *dims, uint32_t n_dims);
+dim new_body_dim(struct new_body *body, dim around);
+type_id new_body_type(struct new_body *body, type_id around);
+struct region_in new_body_finish(struct new_body *body, const val *results, uint32_t n_results, const val *operands, uint32_t n_operands);
+
+/* Operands for a body that runs on all lanes although only those in mask need it: the others get the operand of the first lane that does, so
+ * that nothing is computed that the program would not compute, and no infinity times zero reaches a gradient. */
+val first_lane(struct builder *b, val mask);
+val safe_operand(struct builder *b, val mask, val first, val x);
+
 /* Batching a body: by the constant size itself, or by a symbol that the body gets as its last one. */
 static inline dim batch_body_size(const struct batch *v) { return dim_is_const(v->b->m, v->size) ? v->size : HOP_NONE; }
 static inline const dim *batch_body_dims(const struct batch *v, const struct region_in *r, const struct fn *batched, uint32_t n_dims)
@@ -129,6 +147,8 @@ void step_emit_backward(struct builder *b, const struct step_backward *in, val *
 uint32_t step_jvp(struct module *m, uint32_t body, uint32_t n_carry, uint32_t n_over, bool *active, bool *stack_active);
 
 /* The body over lanes, carries completed by fixpoint; stack_batched is filled. With lanes the mask is one more own operand, the last. */
-uint32_t step_batch(struct module *m, uint32_t body, uint32_t n_carry, uint32_t n_over, bool *batched, dim size, bool lanes, bool *stack_batched);
+uint32_t step_batch(struct module *m, uint32_t body, uint32_t n_carry, bool *batched, dim size, bool lanes, bool *stack_batched);
+/* The same without the fixpoint: force says which results must be batched. */
+uint32_t body_over_lanes(struct module *m, uint32_t body, const bool *batched, dim size, const bool *force, bool lanes, bool *found);
 
 #endif

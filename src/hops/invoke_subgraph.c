@@ -107,15 +107,15 @@ static void invoke_batch(struct batch *v)
 }
 
 static const struct op_sample invoke_samples[] = {
-    { "fn @half(%x: f64[n]) -> (f64[n]) {\n"
+    { "hop 1\nfn @half(%x: f64[n]) -> (f64[n]) {\n"
       "  %h = full {value = 0.5, dims = [n], dtype = f64}\n"
       "  %s = sin(%x)\n"
       "  %r = mul(%h, %s)\n"
       "  return %r\n"
       "}\n"
       "fn @sample(%x: f64[3], %y: f64[2]) -> (f64[3], f64[2]) {\n"
-      "  %a = invoke_subgraph [@half(%x)]\n"
-      "  %b = invoke_subgraph [@half(%y)]\n"
+      "  %a = invoke_subgraph @half(%x)\n"
+      "  %b = invoke_subgraph @half(%y)\n"
       "  return %a, %b\n"
       "}\n", NULL },
 };

@@ -207,7 +207,7 @@ static void gather_operands(struct builder *b, const struct step_backward *in, s
     }
 }
 
-/* (cotangents of carries that travel…, accumulators…; cotangents of stacks…, residual rows…, ran?; own residuals…)
+/* (cotangents of carries that travel…, accumulators…; cotangents of stacks…, residual rows…; own residuals…)
  * -> (cotangents of carries…, accumulators…; cotangents of slices…). */
 static uint32_t build_backward_body(struct module *m, const struct step_backward *in, const struct backward_operands *ops)
 {
@@ -218,7 +218,7 @@ static uint32_t build_backward_body(struct module *m, const struct step_backward
     struct builder b;
     builder_begin(&b, m, back);
     val *carry = ARENA_NEW(&b.arena, val, s->n_carry), *sums = ARENA_NEW(&b.arena, val, s->n_own), *stack_ct = ARENA_NEW(&b.arena, val, s->n_stack);
-    val *over = ARENA_NEW(&b.arena, val, ops->n_over), *own = ARENA_NEW(&b.arena, val, ops->n_own), ran = VAL_NONE;
+    val *over = ARENA_NEW(&b.arena, val, ops->n_over), *own = ARENA_NEW(&b.arena, val, ops->n_own);
     type_id *over_type = ARENA_NEW(&b.arena, type_id, ops->n_over), *own_type = ARENA_NEW(&b.arena, type_id, ops->n_own);
     for (uint32_t i = 0; i < h->n_residuals; i++) (ops->is_own[i] ? own_type : over_type)[ops->at[i]] = value_type(back, i);
     for (uint32_t k = 0; k < s->n_carry; k++) carry[k] = s->travels[k] ? builder_param(&b, value_type(body, k), 0) : VAL_NONE;
@@ -228,7 +228,6 @@ static uint32_t build_backward_body(struct module *m, const struct step_backward
         stack_ct[k] = given ? builder_param(&b, value_type(body, body->results[s->n_carry + k]), 0) : VAL_NONE;
     }
     for (uint32_t i = 0; i < ops->n_over; i++) over[i] = builder_param(&b, over_type[i], 0);
-    if (s->masked) ran = builder_param(&b, type_scalar(m, DT_BOOL), 0);
     for (uint32_t i = 0; i < ops->n_own; i++) own[i] = builder_param(&b, own_type[i], 0);
 
     val *args = ARENA_NEW(&b.arena, val, back->n_params), *ct = ARENA_NEW(&b.arena, val, back->n_results), *out = ARENA_NEW(&b.arena, val, body->n_params);
@@ -246,18 +245,39 @@ static uint32_t build_backward_body(struct module *m, const struct step_backward
     for (uint32_t p = 0; p < body->n_params; p++) found[p] = h->ct_param[p] ? ct[from++] : VAL_NONE;
     for (uint32_t k = 0; k < s->n_carry; k++) {
         if (!s->travels[k]) continue;
-        val next = found[k] != VAL_NONE ? found[k] : zeros_like(&b, carry[k]);
-        out[n++] = s->masked ? emit_where(&b, ran, next, carry[k]) : next;
+        out[n++] = found[k] != VAL_NONE ? found[k] : zeros_like(&b, carry[k]);
     }
     for (uint32_t k = 0; k < s->n_own; k++) {
-        val more = found[first_own + k];
-        if (more == VAL_NONE) continue;
-        if (s->masked) more = emit_where(&b, ran, more, zeros_like(&b, more));
-        out[n++] = emit2(&b, OP_add, sums[k], more);
+        if (found[first_own + k] != VAL_NONE) out[n++] = emit2(&b, OP_add, sums[k], found[first_own + k]);
     }
     for (uint32_t k = 0; k < s->n_over; k++)
         if (found[s->n_carry + k] != VAL_NONE) out[n++] = found[s->n_carry + k];
     return builder_finish(&b, out, n);
+}
+
+/* The body for rows that may not have been run (by a lane, or behind the last trip): then cotangents stay as they are. A switch rather than a
+ * select, because the residuals of such a row mean nothing and must not be computed with, also when this is differentiated again. */
+static uint32_t only_if_ran(struct module *m, uint32_t fn, uint32_t n_carry, uint32_t n_over)
+{
+    const struct fn *step = module_fn(m, fn);
+    struct builder b;
+    builder_begin(&b, m, step);
+    for (uint32_t k = 0; k < n_carry; k++) builder_param(&b, value_type(step, k), 0);
+    val *same = ARENA_NEW(&b.arena, val, n_carry);
+    for (uint32_t k = 0; k < n_carry; k++) same[k] = k;
+    uint32_t pass = builder_finish(&b, same, n_carry);
+
+    builder_begin(&b, m, step);
+    val *args = ARENA_NEW(&b.arena, val, step->n_params), *out = ARENA_NEW(&b.arena, val, n_carry);
+    dim *dims = ARENA_NEW(&b.arena, dim, step->n_outer_symbols);
+    for (uint32_t k = 0; k < step->n_outer_symbols; k++) dims[k] = dim_symbol(m, k);
+    for (uint32_t p = 0; p < n_carry + n_over; p++) args[p] = builder_param(&b, value_type(step, p), 0);
+    val ran = builder_param(&b, type_scalar(m, DT_BOOL), 0);
+    for (uint32_t p = n_carry + n_over; p < step->n_params; p++) args[p] = builder_param(&b, value_type(step, p), 0);
+    struct region_in regions[2] = { { pass, args, n_carry, dims }, { fn, args, step->n_params, dims } };
+    val first = builder_node(&b, &(struct node_in){ .op = OP_switch, .operands = &ran, .n_operands = 1, .groups = (const uint32_t[1]){ 1 }, .regions = regions, .n_regions = 2 });
+    for (uint32_t k = 0; k < n_carry; k++) out[k] = first + k;
+    return builder_finish(&b, out, n_carry);
 }
 
 void step_emit_backward(struct builder *b, const struct step_backward *in, val *out)
@@ -279,7 +299,10 @@ void step_emit_backward(struct builder *b, const struct step_backward *in, val *
     for (uint32_t k = s->n_carry; k < body->n_results; k++)
         if (h->ct_result[k] && in->ct[k] != VAL_NONE) operands[n++] = in->ct[k];
     for (uint32_t i = 0; i < ops.n_over; i++) operands[n++] = ops.over[i];
-    if (s->masked) operands[n++] = in->stacks[s->n_stack + s->n_extra - 1];
+    if (s->masked) {
+        fn = only_if_ran(b->m, fn, groups[0], n - groups[0]);
+        operands[n++] = in->stacks[s->n_stack + s->n_extra - 1];
+    }
     groups[1] = n - groups[0];
     struct attr attrs[2] = { [SCAN_REVERSE] = A_FLAG(!in->reverse), [SCAN_LENGTH] = groups[1] ? A_NONE : A_DIM(in->length) };
     struct region_in region = { fn, ops.own, ops.n_own, in->dims };
@@ -334,24 +357,9 @@ uint32_t step_jvp(struct module *m, uint32_t body_fn, uint32_t n_carry, uint32_t
 
 /* ---- lanes ---- */
 
-uint32_t step_batch(struct module *m, uint32_t body_fn, uint32_t n_carry, uint32_t n_over, bool *batched, dim size, bool lanes, bool *stack_batched)
+uint32_t body_over_lanes(struct module *m, uint32_t body, const bool *batched, dim size, const bool *force, bool lanes, bool *found)
 {
-    const struct fn *body = module_fn(m, body_fn);
-    struct arena arena = { 0 };
-    hop_cleanup_push(arena_free, &arena);
-    bool *force = ARENA_ZNEW(&arena, bool, body->n_results), *found = ARENA_ZNEW(&arena, bool, body->n_results);
-    uint32_t fn = HOP_NONE;
-    (void)n_over;
-    for (bool grown = true; grown;) {
-        grown = false;
-        for (uint32_t k = 0; k < n_carry; k++) force[k] = batched[k];
-        fn = batch_function(m, body_fn, batched, size, force, lanes, found);
-        for (uint32_t k = 0; k < n_carry; k++)
-            if (found[k] && !batched[k]) batched[k] = grown = true;
-    }
-    for (uint32_t k = n_carry; k < body->n_results; k++) stack_batched[k - n_carry] = found[k];
-    hop_cleanup_pop(&arena);
-    arena_free(&arena);
+    uint32_t fn = batch_function(m, body, batched, size, force, lanes, found);
     if (!lanes) return fn;
     const struct fn *inner = module_fn(m, fn); /* its mask stands first: a loop's own operands stand last */
     struct builder b;
@@ -361,4 +369,24 @@ uint32_t step_batch(struct module *m, uint32_t body_fn, uint32_t n_carry, uint32
     args[0] = builder_param(&b, value_type(inner, 0), inner->values[0].name);
     inline_function(&b, fn, NULL, args, out);
     return builder_finish(&b, out, inner->n_results);
+}
+
+uint32_t step_batch(struct module *m, uint32_t body_fn, uint32_t n_carry, bool *batched, dim size, bool lanes, bool *stack_batched)
+{
+    const struct fn *body = module_fn(m, body_fn);
+    struct arena arena = { 0 };
+    hop_cleanup_push(arena_free, &arena);
+    bool *force = ARENA_ZNEW(&arena, bool, body->n_results), *found = ARENA_ZNEW(&arena, bool, body->n_results);
+    uint32_t fn = HOP_NONE;
+    for (bool grown = true; grown;) {
+        grown = false;
+        for (uint32_t k = 0; k < n_carry; k++) force[k] = batched[k];
+        fn = body_over_lanes(m, body_fn, batched, size, force, lanes, found);
+        for (uint32_t k = 0; k < n_carry; k++)
+            if (found[k] && !batched[k]) batched[k] = grown = true;
+    }
+    for (uint32_t k = n_carry; k < body->n_results; k++) stack_batched[k - n_carry] = found[k];
+    hop_cleanup_pop(&arena);
+    arena_free(&arena);
+    return fn;
 }

@@ -158,7 +158,7 @@ static void scan_batch(struct batch *v)
     dim length = in.attrs[SCAN_LENGTH].kind != ATTR_ABSENT ? (dim)in.attrs[SCAN_LENGTH].i : emit_type(b, in.operands[n_carry]).dims[v->batched[n_carry] ? 1 : 0];
     bool lanes = v->lanes != VAL_NONE && module_fn(b->m, r->fn)->effects;
     bool *batched = arena_copy(&b->arena, v->batched, v->n->n_operands), *stack_batched = ARENA_ZNEW(&b->arena, bool, v->n->n_results);
-    uint32_t fn = step_batch(b->m, r->fn, n_carry, n_over, batched, batch_body_size(v), lanes, stack_batched);
+    uint32_t fn = step_batch(b->m, r->fn, n_carry, batched, batch_body_size(v), lanes, stack_batched);
     val *operands = ARENA_NEW(&b->arena, val, n_carry + n_over), *own = ARENA_NEW(&b->arena, val, r->n_operands + 1);
     for (uint32_t k = 0; k < n_carry; k++)
         operands[k] = batched[k] && !v->batched[k] ? emit_broadcast_front(b, in.operands[k], v->size) : in.operands[k];
@@ -174,7 +174,7 @@ static void scan_batch(struct batch *v)
 }
 
 static const struct op_sample scan_samples[] = {
-    { "fn @sample(%h: f64[3], %xs: f64[4, 3], %w: f64[3]) -> (f64[3], f64[4, 3]) {\n"
+    { "hop 1\nfn @sample(%h: f64[3], %xs: f64[4, 3], %w: f64[3]) -> (f64[3], f64[4, 3]) {\n"
       "  %c, %ys = scan carry(%s = %h) over(%x in %xs) with(%v = %w) {\n"
       "    %a = mul(%s, %v)\n"
       "    %b = add(%a, %x)\n"
@@ -183,7 +183,7 @@ static const struct op_sample scan_samples[] = {
       "  }\n"
       "  return %c, %ys\n"
       "}\n", NULL },
-    { "fn @sample(%h: f64[], %w: f64[2], %xs: f64[T]) -> (f64[], f64[T, 2], f64[T]) {\n"
+    { "hop 1\nfn @sample(%h: f64[], %w: f64[2], %xs: f64[T]) -> (f64[], f64[T, 2], f64[T]) {\n"
       "  %c, %ys, %zs = scan {reverse} carry(%s = %h) over(%x in %xs) with(%v = %w) {\n"
       "    %a = mul(%s, %x)\n"
       "    %b = broadcast {dims = [2], at = []} (%a)\n"

@@ -89,60 +89,6 @@ static void switch_eval(struct eval *e)
     tensor_list_end(scratch);
 }
 
-/* ---- making branches ---- */
-
-/* A branch made out of a function: like it, but also types of the function around can be written in it; the dims they need become symbols. */
-struct branch {
-    struct builder b;
-    struct builder *around;
-    dim *dims; /* what each outer symbol is around */
-    uint32_t cap;
-};
-
-static void branch_begin(struct branch *br, struct builder *around, const struct fn *like, const dim *dims, uint32_t n_dims)
-{
-    uint32_t n = like ? like->n_outer_symbols : 0;
-    builder_begin(&br->b, around->m, like);
-    br->around = around;
-    br->cap = n + 8;
-    br->dims = ARENA_NEW(&around->arena, dim, br->cap);
-    for (uint32_t i = 0; i < n; i++) br->dims[i] = i < n_dims ? dims[i] : HOP_NONE;
-}
-
-static dim branch_dim(struct branch *br, dim d)
-{
-    struct module *m = br->b.m;
-    if (dim_is_const(m, d)) return d;
-    for (uint32_t i = 0; i < br->b.n_outer_symbols; i++)
-        if (br->dims[i] == d) return dim_symbol(m, i);
-    char name[16];
-    int length = snprintf(name, sizeof name, "d%u", br->b.n_outer_symbols);
-    int64_t lo, hi;
-    dim_range(m, br->around->symbols.data, d, &lo, &hi);
-    uint32_t s = builder_symbol(&br->b, module_string(m, name, (size_t)length), HOP_MAX(lo, 0), hi);
-    if (s == br->cap) {
-        dim *grown = ARENA_NEW(&br->around->arena, dim, br->cap * 2);
-        memcpy(grown, br->dims, br->cap * sizeof *grown);
-        br->dims = grown, br->cap *= 2;
-    }
-    br->dims[s] = d;
-    return dim_symbol(m, s);
-}
-
-static type_id branch_type(struct branch *br, type_id t)
-{
-    struct type type = type_get(br->b.m, t);
-    dim dims[MAX_RANK];
-    for (uint32_t i = 0; i < type.rank; i++) dims[i] = branch_dim(br, type.dims[i]);
-    return type_intern(br->b.m, type.dtype, type.rank, dims);
-}
-
-static struct region_in branch_finish(struct branch *br, const val *results, uint32_t n_results, const val *operands, uint32_t n_operands)
-{
-    uint32_t fn = builder_finish(&br->b, results, n_results);
-    return (struct region_in){ fn, operands, n_operands, br->dims };
-}
-
 static val emit_switch(struct builder *b, val index, const struct region_in *regions, uint32_t n)
 {
     return builder_node(b, &(struct node_in){ .op = OP_switch, .operands = &index, .n_operands = 1, .groups = (const uint32_t[1]){ 1 }, .regions = regions, .n_regions = n });
@@ -224,14 +170,14 @@ static struct region_in forward_branch(struct builder *b, const struct switch_sa
     const struct region_in *region = &saved->in.regions[r];
     const struct fn *forward = module_fn(b->m, h->forward);
     uint32_t n_results = module_fn(b->m, region->fn)->n_results, next = n_results;
-    struct branch br;
-    branch_begin(&br, b, forward, region->dims, module_fn(b->m, region->fn)->n_outer_symbols);
-    type_id *types = ARENA_NEW(&br.b.arena, type_id, slots->n);
-    val *out = ARENA_NEW(&br.b.arena, val, n_results + slots->n), *args = ARENA_NEW(&br.b.arena, val, forward->n_params);
-    val *all = ARENA_NEW(&br.b.arena, val, forward->n_results);
-    for (uint32_t s = 0; s < slots->n; s++) types[s] = branch_type(&br, slots->types[s]);
-    for (uint32_t p = 0; p < forward->n_params; p++) args[p] = builder_param(&br.b, value_type(forward, p), forward->values[p].name);
-    inline_function(&br.b, h->forward, NULL, args, all);
+    struct new_body body;
+    new_body_begin(&body, b, forward, region->dims, module_fn(b->m, region->fn)->n_outer_symbols);
+    type_id *types = ARENA_NEW(&body.b.arena, type_id, slots->n);
+    val *out = ARENA_NEW(&body.b.arena, val, n_results + slots->n), *args = ARENA_NEW(&body.b.arena, val, forward->n_params);
+    val *all = ARENA_NEW(&body.b.arena, val, forward->n_results);
+    for (uint32_t s = 0; s < slots->n; s++) types[s] = new_body_type(&body, slots->types[s]);
+    for (uint32_t p = 0; p < forward->n_params; p++) args[p] = builder_param(&body.b, value_type(forward, p), forward->values[p].name);
+    inline_function(&body.b, h->forward, NULL, args, all);
     if (n_results) memcpy(out, all, n_results * sizeof *out);
     for (uint32_t s = 0; s < slots->n; s++) out[n_results + s] = VAL_NONE;
     for (uint32_t i = 0; i < h->n_residuals; i++) {
@@ -240,8 +186,8 @@ static struct region_in forward_branch(struct builder *b, const struct switch_sa
         if (slot[i] != HOP_NONE) out[n_results + slot[i]] = v;
     }
     for (uint32_t s = 0; s < slots->n; s++)
-        if (out[n_results + s] == VAL_NONE) out[n_results + s] = zeros_of(&br.b, types[s]);
-    return branch_finish(&br, out, n_results + slots->n, region->operands, region->n_operands);
+        if (out[n_results + s] == VAL_NONE) out[n_results + s] = zeros_of(&body.b, types[s]);
+    return new_body_finish(&body, out, n_results + slots->n, region->operands, region->n_operands);
 }
 
 static void switch_vjp_forward(struct vjp_forward *v)
@@ -291,17 +237,17 @@ static val resized(struct builder *b, val x, type_id type)
 }
 
 /* What a branch's pullback takes for the cotangent of a result whose type around is `around`: a parameter of the new branch. */
-static val cotangent_param(struct branch *br, type_id wanted, type_id around, uint32_t n_known)
+static val cotangent_param(struct new_body *body, type_id wanted, type_id around, uint32_t n_known)
 {
-    struct module *m = br->b.m;
+    struct module *m = body->b.m;
     struct type want = type_get(m, wanted), is = type_get(m, around);
     dim dims[MAX_RANK];
     for (uint32_t i = 0; i < want.rank; i++) {
         bool open = mentions_from(m, want.dims[i], n_known); /* bound by this very parameter */
-        bool equal = !open && (want.dims[i] & DIM_TABLE ? dim_substitute(m, want.dims[i], br->dims) : want.dims[i]) == is.dims[i];
-        dims[i] = open || equal ? want.dims[i] : branch_dim(br, is.dims[i]);
+        bool equal = !open && (want.dims[i] & DIM_TABLE ? dim_substitute(m, want.dims[i], body->dims) : want.dims[i]) == is.dims[i];
+        dims[i] = open || equal ? want.dims[i] : new_body_dim(body, is.dims[i]);
     }
-    return builder_param(&br->b, type_intern(m, want.dtype, want.rank, dims), 0);
+    return builder_param(&body->b, type_intern(m, want.dtype, want.rank, dims), 0);
 }
 
 /* Cotangents that the backward switch gives: one for each distinct value among the active operands. */
@@ -323,39 +269,39 @@ static struct region_in backward_branch(struct vjp *v, uint32_t r, const struct 
     const struct region_in *region = &saved->in.regions[r];
     const struct fn *back = module_fn(v->b->m, h->backward), *fn = module_fn(v->b->m, region->fn);
     uint32_t n = 0, n_operands = h->n_residuals, n_known = fn->n_outer_symbols;
-    struct branch br;
-    branch_begin(&br, v->b, back, region->dims, n_known);
-    val *operands = ARENA_NEW(&v->b->arena, val, back->n_params), *args = ARENA_NEW(&br.b.arena, val, back->n_params);
-    type_id *zero = ARENA_NEW(&br.b.arena, type_id, targets->n);
-    for (uint32_t i = 0; i < targets->n; i++) zero[i] = branch_type(&br, builder_type(v->b, targets->values[i]));
+    struct new_body body;
+    new_body_begin(&body, v->b, back, region->dims, n_known);
+    val *operands = ARENA_NEW(&v->b->arena, val, back->n_params), *args = ARENA_NEW(&body.b.arena, val, back->n_params);
+    type_id *zero = ARENA_NEW(&body.b.arena, type_id, targets->n);
+    for (uint32_t i = 0; i < targets->n; i++) zero[i] = new_body_type(&body, builder_type(v->b, targets->values[i]));
     if (n_operands) memcpy(operands, saved->residuals[r], n_operands * sizeof *operands);
-    for (; n < h->n_residuals; n++) args[n] = builder_param(&br.b, value_type(back, n), 0);
+    for (; n < h->n_residuals; n++) args[n] = builder_param(&body.b, value_type(back, n), 0);
     for (uint32_t k = 0; k < fn->n_results; k++) {
         if (!h->ct_result[k]) continue;
         type_id want = value_type(back, n), known;
-        bool inside = v->ct[k] == VAL_NONE && outer_type(v->b->m, want, br.dims, n_known, &known); /* a zero that can be made in the branch */
+        bool inside = v->ct[k] == VAL_NONE && outer_type(v->b->m, want, body.dims, n_known, &known); /* a zero that can be made in the branch */
         args[n] = VAL_NONE;
         if (!inside) {
             val ct = v->ct[k] != VAL_NONE ? v->ct[k] : zeros_like(v->b, v->results[k]);
             operands[n_operands++] = ct;
-            args[n] = cotangent_param(&br, want, builder_type(v->b, ct), n_known);
+            args[n] = cotangent_param(&body, want, builder_type(v->b, ct), n_known);
         }
         n++;
     }
     for (uint32_t i = h->n_residuals; i < n; i++)
-        args[i] = args[i] == VAL_NONE ? zeros_of(&br.b, value_type(back, i)) : resized(&br.b, args[i], value_type(back, i));
-    val *ct = ARENA_NEW(&br.b.arena, val, back->n_results), *out = ARENA_NEW(&br.b.arena, val, targets->n);
-    inline_function(&br.b, h->backward, NULL, args, ct);
+        args[i] = args[i] == VAL_NONE ? zeros_of(&body.b, value_type(back, i)) : resized(&body.b, args[i], value_type(back, i));
+    val *ct = ARENA_NEW(&body.b.arena, val, back->n_results), *out = ARENA_NEW(&body.b.arena, val, targets->n);
+    inline_function(&body.b, h->backward, NULL, args, ct);
     for (uint32_t i = 0; i < targets->n; i++) out[i] = VAL_NONE;
     uint32_t from = 0;
     for (uint32_t p = 0; p < fn->n_params; p++) {
         if (!h->ct_param[p]) continue;
         uint32_t i = target_of(targets, region->operands[p]);
-        out[i] = add_cotangents(&br.b, out[i], ct[from++]);
+        out[i] = add_cotangents(&body.b, out[i], ct[from++]);
     }
     for (uint32_t i = 0; i < targets->n; i++)
-        if (out[i] == VAL_NONE) out[i] = zeros_of(&br.b, zero[i]);
-    return branch_finish(&br, out, targets->n, operands, n_operands);
+        if (out[i] == VAL_NONE) out[i] = zeros_of(&body.b, zero[i]);
+    return new_body_finish(&body, out, targets->n, operands, n_operands);
 }
 
 static void switch_vjp(struct vjp *v)
@@ -402,22 +348,22 @@ static void switch_jvp(struct jvp *j)
         const struct region_in *region = &in.regions[r];
         const struct fn *inner = module_fn(b->m, fns[r]);
         const val *tangents = j->tangents + node_region(j->f, j->n, r)->operands;
-        struct branch br;
-        branch_begin(&br, b, inner, region->dims, inner->n_outer_symbols);
-        val *operands = ARENA_NEW(&b->arena, val, inner->n_params), *args = ARENA_NEW(&br.b.arena, val, inner->n_params);
-        val *all = ARENA_NEW(&br.b.arena, val, inner->n_results), *out = ARENA_NEW(&br.b.arena, val, 2 * (size_t)n_results);
+        struct new_body body;
+        new_body_begin(&body, b, inner, region->dims, inner->n_outer_symbols);
+        val *operands = ARENA_NEW(&b->arena, val, inner->n_params), *args = ARENA_NEW(&body.b.arena, val, inner->n_params);
+        val *all = ARENA_NEW(&body.b.arena, val, inner->n_results), *out = ARENA_NEW(&body.b.arena, val, 2 * (size_t)n_results);
         uint32_t n_operands = region->n_operands, n_out = n_results, from = n_results;
         if (n_operands) memcpy(operands, region->operands, n_operands * sizeof *operands);
         for (uint32_t k = 0; k < region->n_operands; k++)
             if (active[r][k]) operands[n_operands++] = tangents[k];
-        for (uint32_t p = 0; p < inner->n_params; p++) args[p] = builder_param(&br.b, value_type(inner, p), inner->values[p].name);
-        inline_function(&br.b, fns[r], NULL, args, all);
+        for (uint32_t p = 0; p < inner->n_params; p++) args[p] = builder_param(&body.b, value_type(inner, p), inner->values[p].name);
+        inline_function(&body.b, fns[r], NULL, args, all);
         if (n_results) memcpy(out, all, n_results * sizeof *out);
         for (uint32_t k = 0; k < n_results; k++) {
             val dot = found[r][k] ? all[from++] : VAL_NONE;
-            if (any[k]) out[n_out++] = dot != VAL_NONE ? dot : zeros_like(&br.b, all[k]);
+            if (any[k]) out[n_out++] = dot != VAL_NONE ? dot : zeros_like(&body.b, all[k]);
         }
-        regions[r] = branch_finish(&br, out, n_out, operands, n_operands);
+        regions[r] = new_body_finish(&body, out, n_out, operands, n_operands);
     }
     val first = emit_switch(b, in.operands[0], regions, n), next = first + n_results;
     for (uint32_t k = 0; k < n_results; k++) j->results[k] = first + k, j->out[k] = any[k] ? next++ : VAL_NONE;
@@ -459,33 +405,17 @@ static val lanes_taking(struct builder *b, val index, uint32_t r, uint32_t n)
     return emit2(b, !r ? OP_le : r == n - 1 ? OP_ge : OP_eq, index, number);
 }
 
-/* Operands for a branch that runs on all lanes although only some take it: the others get the operands of the first lane that does, so that
- * nothing is computed that the program would not compute, and no infinity times zero reaches a gradient. */
-static val safe_operand(struct builder *b, val mask, val first_lane, val x)
-{
-    struct attr along = A_INT(0);
-    val one = emit1(b, OP_stop_gradient, emit(b, OP_take, (val[]){ x, first_lane }, 2, &along));
-    return emit_where(b, mask, x, emit_broadcast_front(b, one, emit_type(b, x).dims[0]));
-}
-
-static val first_true(struct builder *b, val mask)
-{
-    struct attr along = A_INT(0);
-    val number = emit_cast(b, mask, DT_I32);
-    return emit(b, OP_argmax, &number, 1, &along);
-}
-
 /* When no lane takes the branch there is no safe operand at all: then zeros, made without running it. */
 static val guarded_call(struct builder *b, val mask, struct region_in region, uint32_t n_results)
 {
     const struct fn *f = module_fn(b->m, region.fn);
-    struct branch br;
-    branch_begin(&br, b, NULL, NULL, 0);
-    val *out = ARENA_NEW(&br.b.arena, val, n_results);
-    type_id *types = ARENA_NEW(&br.b.arena, type_id, n_results);
-    for (uint32_t k = 0; k < n_results; k++) types[k] = branch_type(&br, type_substitute(b->m, value_type(f, f->results[k]), region.dims));
-    for (uint32_t k = 0; k < n_results; k++) out[k] = zeros_of(&br.b, types[k]);
-    struct region_in regions[2] = { branch_finish(&br, out, n_results, NULL, 0), region };
+    struct new_body body;
+    new_body_begin(&body, b, NULL, NULL, 0);
+    val *out = ARENA_NEW(&body.b.arena, val, n_results);
+    type_id *types = ARENA_NEW(&body.b.arena, type_id, n_results);
+    for (uint32_t k = 0; k < n_results; k++) types[k] = new_body_type(&body, type_substitute(b->m, value_type(f, f->results[k]), region.dims));
+    for (uint32_t k = 0; k < n_results; k++) out[k] = zeros_of(&body.b, types[k]);
+    struct region_in regions[2] = { new_body_finish(&body, out, n_results, NULL, 0), region };
     uint32_t all = 0;
     return emit_switch(b, emit_reduce(b, OP_any, mask, &all, 1), regions, 2);
 }
@@ -522,7 +452,7 @@ static void batch_select(struct batch *v, const struct node_in *in)
         for (uint32_t k = 0; k < g->n_operands; k++) {
             val x = in->regions[r].operands[k];
             if (batched[k] && n > 1) {
-                if (lane == VAL_NONE) lane = first_true(b, running);
+                if (lane == VAL_NONE) lane = first_lane(b, running);
                 x = safe_operand(b, running, lane, x);
             }
             operands[lanes + k] = x;
@@ -543,7 +473,7 @@ static void switch_batch(struct batch *v)
 }
 
 static const struct op_sample switch_samples[] = {
-    { "fn @sample(%p: bool[], %x: f64[3], %w: f64[3]) -> (f64[3]) {\n"
+    { "hop 1\nfn @sample(%p: bool[], %x: f64[3], %w: f64[3]) -> (f64[3]) {\n"
       "  %r = switch(%p) [(%a = %x) {\n"
       "    %s = sin(%a)\n"
       "    yield(%s)\n"
@@ -553,7 +483,7 @@ static const struct op_sample switch_samples[] = {
       "  }]\n"
       "  return %r\n"
       "}\n", NULL },
-    { "fn @zero(%x: f64[2]) -> (f64[2], f64[2]) {\n"
+    { "hop 1\nfn @zero(%x: f64[2]) -> (f64[2], f64[2]) {\n"
       "  %e = exp(%x)\n"
       "  return %x, %e\n"
       "}\n"

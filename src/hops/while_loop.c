@@ -117,6 +117,276 @@ static void while_eval(struct eval *e)
     tensor_list_end(cond_args);
 }
 
+/* ---- transforms ---- */
+
+static val emit_while(struct builder *b, const val *carry, uint32_t n_carry, const struct attr *attrs, struct region_in cond, struct region_in body)
+{
+    struct region_in regions[2] = { [REGION_COND] = cond, [REGION_BODY] = body };
+    return builder_node(b, &(struct node_in){ .op = OP_while_loop, .operands = carry, .n_operands = n_carry, .groups = &n_carry, .attrs = attrs, .regions = regions, .n_regions = 2 });
+}
+
+/* What the node says per operand, for the parameters of a region: carries, then the region's own. */
+static bool *region_mask(struct arena *arena, const struct fn *f, const struct node *n, uint32_t r, const bool *per_operand)
+{
+    const struct region *g = node_region(f, n, r);
+    uint32_t n_carry = node_group_size(f, n, 0);
+    bool *mask = ARENA_NEW(arena, bool, n_carry + g->n_operands);
+    for (uint32_t k = 0; k < n_carry; k++) mask[k] = per_operand[k];
+    for (uint32_t k = 0; k < g->n_operands; k++) mask[n_carry + k] = per_operand[g->operands + k];
+    return mask;
+}
+
+/* Position of body result k among the node's results: a trip count stands between carries and stacks. */
+static uint32_t result_at(uint32_t k, uint32_t n_carry) { return k < n_carry ? k : k + 1; }
+
+struct while_saved {
+    struct step *step;
+    struct node_in in;
+    val *stacks, *hoisted;
+};
+
+static void while_vjp_forward(struct vjp_forward *v)
+{
+    struct builder *b = v->copy->b;
+    struct while_saved *saved = ARENA_NEW(&b->arena, struct while_saved, 1);
+    struct node_in in = saved->in = copier_node_in(v->copy, v->n);
+    const struct region_in *body = &in.regions[REGION_BODY];
+    uint32_t n_carry = in.groups[0], n_results = module_fn(b->m, body->fn)->n_results;
+    bool *wanted = ARENA_NEW(&b->arena, bool, n_results);
+    for (uint32_t k = 0; k < n_results; k++) wanted[k] = v->result_wanted[result_at(k, n_carry)];
+    struct step *s = saved->step = step_reverse(b->m, &b->arena, body->fn, n_carry, 0, region_mask(&b->arena, v->f, v->n, REGION_BODY, v->active), wanted, true);
+    saved->hoisted = ARENA_NEW(&b->arena, val, s->n_hoisted);
+    if (s->n_hoisted) {
+        val *args = ARENA_NEW(&b->arena, val, n_carry + s->n_own);
+        memset(args, 0xff, n_carry * sizeof *args);
+        memcpy(args + n_carry, body->operands, s->n_own * sizeof *args);
+        inline_function(b, s->hoisted, body->dims, args, saved->hoisted);
+    }
+    val first = emit_while(b, in.operands, n_carry, in.attrs, in.regions[REGION_COND], (struct region_in){ s->forward, body->operands, body->n_operands, body->dims });
+    for (uint32_t k = 0; k < v->n->n_results; k++) v->results[k] = first + k, v->result_active[k] = false;
+    for (uint32_t k = 0; k < n_results; k++) v->result_active[result_at(k, n_carry)] = k < n_carry ? s->active[k] : s->result_active[k];
+    saved->stacks = ARENA_NEW(&b->arena, val, s->n_stack + s->n_extra);
+    for (uint32_t k = 0; k < s->n_stack + s->n_extra; k++) saved->stacks[k] = first + n_carry + 1 + k;
+    v->saved = saved;
+}
+
+static void while_vjp(struct vjp *v)
+{
+    const struct while_saved *saved = v->saved;
+    const struct node_in *in = &saved->in;
+    const struct step *s = saved->step;
+    const struct region *body = node_region(v->f, v->n, REGION_BODY);
+    val *ct = ARENA_NEW(&v->b->arena, val, s->n_carry + s->n_stack), *out = ARENA_NEW(&v->b->arena, val, s->n_carry + s->n_own);
+    for (uint32_t k = 0; k < s->n_carry + s->n_stack; k++) ct[k] = v->ct[result_at(k, s->n_carry)];
+    dim trips = emit_type(v->b, saved->stacks[s->n_stack + s->n_extra - 1]).dims[0];
+    step_emit_backward(v->b, &(struct step_backward){ .s = s, .length = trips, .carry = in->operands, .own = in->regions[REGION_BODY].operands, .stacks = saved->stacks,
+                                                      .hoisted = saved->hoisted, .ct = ct, .dims = in->regions[REGION_BODY].dims }, out);
+    for (uint32_t k = 0; k < s->n_carry; k++) v->out[k] = out[k];
+    for (uint32_t k = 0; k < s->n_own; k++) v->out[body->operands + k] = out[s->n_carry + k];
+}
+
+/* The predicate with parameters for tangents that it does not look at. */
+static struct region_in predicate_beside_tangents(struct builder *b, const struct region_in *cond, uint32_t n_carry, const bool *active)
+{
+    const struct fn *f = module_fn(b->m, cond->fn);
+    struct new_body body;
+    new_body_begin(&body, b, f, cond->dims, f->n_outer_symbols);
+    val *args = ARENA_NEW(&body.b.arena, val, f->n_params), out;
+    for (uint32_t k = 0; k < n_carry; k++) args[k] = builder_param(&body.b, value_type(f, k), f->values[k].name);
+    for (uint32_t k = 0; k < n_carry; k++)
+        if (active[k]) builder_param(&body.b, value_type(f, k), 0);
+    for (uint32_t k = n_carry; k < f->n_params; k++) args[k] = builder_param(&body.b, value_type(f, k), f->values[k].name);
+    inline_function(&body.b, cond->fn, NULL, args, &out);
+    return new_body_finish(&body, &out, 1, cond->operands, cond->n_operands);
+}
+
+static void while_jvp(struct jvp *j)
+{
+    struct builder *b = j->b;
+    struct node_in in = copier_node_in(j->copy, j->n);
+    const struct region_in *body = &in.regions[REGION_BODY];
+    const val *own_tangents = j->tangents + node_region(j->f, j->n, REGION_BODY)->operands;
+    uint32_t n_carry = in.groups[0], n_body = module_fn(b->m, body->fn)->n_results;
+    bool *has = ARENA_NEW(&b->arena, bool, j->n->n_operands), *stack_active = ARENA_ZNEW(&b->arena, bool, n_body);
+    for (uint32_t k = 0; k < j->n->n_operands; k++) has[k] = j->tangents[k] != VAL_NONE;
+    bool *active = region_mask(&b->arena, j->f, j->n, REGION_BODY, has);
+    uint32_t fn = step_jvp(b->m, body->fn, n_carry, 0, active, stack_active);
+    val *carry = ARENA_NEW(&b->arena, val, 2 * (size_t)n_carry), *own = ARENA_NEW(&b->arena, val, 2 * (size_t)body->n_operands);
+    uint32_t n = n_carry, n_own = body->n_operands;
+    memcpy(carry, in.operands, n * sizeof *carry);
+    if (n_own) memcpy(own, body->operands, n_own * sizeof *own);
+    for (uint32_t k = 0; k < n_carry; k++)
+        if (active[k]) carry[n++] = j->tangents[k] != VAL_NONE ? j->tangents[k] : zeros_like(b, in.operands[k]);
+    for (uint32_t k = 0; k < body->n_operands; k++)
+        if (active[n_carry + k]) own[n_own++] = own_tangents[k];
+    val next = emit_while(b, carry, n, in.attrs, predicate_beside_tangents(b, &in.regions[REGION_COND], n_carry, active), (struct region_in){ fn, own, n_own, body->dims });
+    for (uint32_t k = 0; k < n_carry; k++) j->results[k] = next++;
+    for (uint32_t k = 0; k < n_carry; k++) j->out[k] = active[k] ? next++ : VAL_NONE;
+    for (uint32_t k = n_carry; k < j->n->n_results; k++) j->results[k] = next++; /* trip count and stacks */
+    for (uint32_t k = n_carry; k < n_body; k++) j->out[k + 1] = stack_active[k - n_carry] ? next++ : VAL_NONE;
+}
+
+/* ---- lanes ---- */
+
+/* All lanes go on and stop together. */
+static void batch_plain(struct batch *v, const struct node_in *in, const bool *batched, struct region_in cond, struct region_in body, const bool *stack_batched)
+{
+    uint32_t n_carry = in->groups[0];
+    val *carry = ARENA_NEW(&v->b->arena, val, n_carry);
+    for (uint32_t k = 0; k < n_carry; k++)
+        carry[k] = batched[k] && !v->batched[k] ? emit_broadcast_front(v->b, in->operands[k], v->size) : in->operands[k];
+    val next = emit_while(v->b, carry, n_carry, in->attrs, cond, body);
+    for (uint32_t k = 0; k < v->n->n_results; k++, next++) {
+        v->result_batched[k] = k < n_carry ? batched[k] : k > n_carry && stack_batched[k - n_carry - 1];
+        v->results[k] = k > n_carry && v->result_batched[k] ? emit_move_dim(v->b, next, 1, 0) : next;
+    }
+}
+
+/* A loop that goes on while any lane does: carries are which lanes are alive, their trips (if asked for), and the loop's own. */
+struct masked {
+    struct batch *v;
+    const struct node_in *in;
+    const bool *batched;         /* per parameter of the body */
+    struct region_in cond, body; /* over lanes, each with the lanes' mask last if it has effects */
+    bool cond_lanes, body_lanes, count;
+    uint32_t n_carry, n_stack;
+};
+
+static struct region_in any_alive(const struct masked *w, const val *carry, uint32_t n)
+{
+    struct new_body body;
+    new_body_begin(&body, w->v->b, NULL, NULL, 0);
+    type_id *types = ARENA_NEW(&body.b.arena, type_id, n);
+    for (uint32_t k = 0; k < n; k++) types[k] = new_body_type(&body, builder_type(w->v->b, carry[k]));
+    for (uint32_t k = 0; k < n; k++) builder_param(&body.b, types[k], 0);
+    uint32_t all = 0;
+    val out = emit_reduce(&body.b, OP_any, 0, &all, 1);
+    return new_body_finish(&body, &out, 1, NULL, 0);
+}
+
+/* Which lanes go on with these carries? Inlines the predicate; symbols: what its symbols are in b. */
+static val lanes_that_go_on(struct builder *b, const struct masked *w, const dim *symbols, const val *carry, const val *own, val alive)
+{
+    const struct fn *cond = module_fn(b->m, w->cond.fn);
+    val *args = ARENA_NEW(&b->arena, val, cond->n_params), again;
+    for (uint32_t k = 0; k < w->n_carry; k++) args[k] = carry[k];
+    for (uint32_t k = w->n_carry; k < cond->n_params; k++) args[k] = own[k - w->n_carry];
+    if (w->cond_lanes) args[cond->n_params - 1] = alive;
+    inline_function(b, w->cond.fn, symbols, args, &again);
+    return alive == VAL_NONE ? again : emit2(b, OP_and, alive, again);
+}
+
+static struct region_in masked_body(const struct masked *w)
+{
+    struct module *m = w->v->b->m;
+    const struct fn *inner = module_fn(m, w->body.fn), *cond = module_fn(m, w->cond.fn);
+    uint32_t n_own = inner->n_params - w->n_carry - w->body_lanes, n_cond_own = cond->n_params - w->n_carry - w->cond_lanes;
+    struct new_body body;
+    struct builder *b = &body.b;
+    new_body_begin(&body, w->v->b, inner, w->body.dims, inner->n_outer_symbols);
+    dim size = new_body_dim(&body, w->v->size), *symbols = ARENA_NEW(&b->arena, dim, cond->n_outer_symbols);
+    for (uint32_t k = 0; k < cond->n_outer_symbols; k++) symbols[k] = new_body_dim(&body, w->cond.dims[k]);
+    val alive = builder_param(b, type_intern(m, DT_BOOL, 1, &size), 0), count = w->count ? builder_param(b, type_intern(m, DT_I64, 1, &size), 0) : VAL_NONE;
+    val *carry = ARENA_NEW(&b->arena, val, w->n_carry), *own = ARENA_NEW(&b->arena, val, n_own), *cond_own = ARENA_NEW(&b->arena, val, n_cond_own);
+    for (uint32_t k = 0; k < w->n_carry; k++) carry[k] = builder_param(b, value_type(inner, k), inner->values[k].name);
+    for (uint32_t k = 0; k < n_own; k++) own[k] = builder_param(b, value_type(inner, w->n_carry + k), inner->values[w->n_carry + k].name);
+    for (uint32_t k = 0; k < n_cond_own; k++) cond_own[k] = builder_param(b, type_substitute(m, value_type(cond, w->n_carry + k), symbols), 0);
+
+    val first = first_lane(b, alive), *args = ARENA_NEW(&b->arena, val, inner->n_params), *all = ARENA_NEW(&b->arena, val, inner->n_results);
+    for (uint32_t p = 0; p < w->n_carry + n_own; p++) {
+        val x = p < w->n_carry ? carry[p] : own[p - w->n_carry];
+        args[p] = w->batched[p] ? safe_operand(b, alive, first, x) : x;
+    }
+    if (w->body_lanes) args[inner->n_params - 1] = alive;
+    inline_function(b, w->body.fn, NULL, args, all);
+    val *out = ARENA_NEW(&b->arena, val, inner->n_results + 2);
+    uint32_t n = 1 + w->count;
+    for (uint32_t k = 0; k < w->n_carry; k++) out[n + k] = w->batched[k] ? emit_where(b, alive, all[k], carry[k]) : carry[k]; /* one that is not batched never changes */
+    for (uint32_t k = w->n_carry; k < inner->n_results; k++) out[n + k] = emit_where(b, alive, all[k], zeros_like(b, all[k]));
+    out[0] = lanes_that_go_on(b, w, symbols, out + n, cond_own, alive);
+    if (w->count) out[1] = emit2(b, OP_add, count, emit_cast(b, alive, DT_I64));
+    val *operands = ARENA_NEW(&w->v->b->arena, val, n_own + n_cond_own);
+    for (uint32_t k = 0; k < n_own; k++) operands[k] = w->body.operands[k];
+    for (uint32_t k = 0; k < n_cond_own; k++) operands[n_own + k] = w->cond.operands[k];
+    return new_body_finish(&body, out, n + inner->n_results, operands, n_own + n_cond_own);
+}
+
+static void batch_masked(const struct masked *w)
+{
+    struct batch *v = w->v;
+    struct builder *b = v->b;
+    val *carry = ARENA_NEW(&b->arena, val, w->n_carry + 2), *own = carry + 1 + w->count;
+    for (uint32_t k = 0; k < w->n_carry; k++)
+        own[k] = w->batched[k] && !v->batched[k] ? emit_broadcast_front(b, w->in->operands[k], v->size) : w->in->operands[k];
+    val lanes = v->lanes;
+    if (w->cond_lanes && lanes == VAL_NONE) lanes = emit_full(b, DT_BOOL, 1, 1, &v->size);
+    carry[0] = lanes_that_go_on(b, w, w->cond.dims, own, w->cond.operands, lanes);
+    if (w->count) carry[1] = emit_full(b, DT_I64, 0, 1, &v->size);
+    uint32_t n = w->n_carry + 1 + w->count;
+    struct attr attrs[2] = { [WHILE_MAX_TRIPS] = w->in->attrs[WHILE_MAX_TRIPS], [WHILE_COUNT] = A_NONE };
+    val first = emit_while(b, carry, n, attrs, any_alive(w, carry, n), masked_body(w)), next = first + 1 + w->count;
+    for (uint32_t k = 0; k < w->n_carry; k++) v->results[k] = next++, v->result_batched[k] = w->batched[k];
+    if (w->count) v->results[w->n_carry] = first + 1;
+    for (uint32_t k = 0; k < w->n_stack; k++) v->results[w->n_carry + 1 + k] = emit_move_dim(b, ++next, 1, 0); /* past the number of all trips */
+}
+
+static struct region_in region_over_lanes(struct batch *v, const struct region_in *r, uint32_t fn, bool lanes, uint32_t n_dims)
+{
+    val *operands = ARENA_NEW(&v->b->arena, val, r->n_operands + 1);
+    if (r->n_operands) memcpy(operands, r->operands, r->n_operands * sizeof *operands);
+    if (lanes) operands[r->n_operands] = v->lanes;
+    return (struct region_in){ fn, operands, r->n_operands + lanes, batch_body_dims(v, r, module_fn(v->b->m, fn), n_dims) };
+}
+
+static void while_batch(struct batch *v)
+{
+    struct builder *b = v->b;
+    struct module *m = b->m;
+    struct node_in in = copier_node_in(v->copy, v->n);
+    const struct fn *cond = module_fn(m, in.regions[REGION_COND].fn), *body = module_fn(m, in.regions[REGION_BODY].fn);
+    uint32_t n_carry = in.groups[0], n_stack = body->n_results - n_carry;
+    bool *batched = region_mask(&b->arena, v->f, v->n, REGION_BODY, v->batched), *cond_batched = region_mask(&b->arena, v->f, v->n, REGION_COND, v->batched);
+    bool *stack_batched = ARENA_ZNEW(&b->arena, bool, n_stack), lanes = v->lanes != VAL_NONE, differs;
+    dim size = batch_body_size(v);
+    uint32_t body_fn = step_batch(m, body->id, n_carry, batched, size, lanes && body->effects, stack_batched);
+    for (uint32_t k = 0; k < n_carry; k++) cond_batched[k] = batched[k];
+    uint32_t cond_fn = step_batch(m, cond->id, 0, cond_batched, size, lanes && cond->effects, &differs);
+    if (!differs) {
+        batch_plain(v, &in, batched, region_over_lanes(v, &in.regions[REGION_COND], cond_fn, lanes && cond->effects, cond->n_outer_symbols),
+                    region_over_lanes(v, &in.regions[REGION_BODY], body_fn, lanes && body->effects, body->n_outer_symbols), stack_batched);
+        return;
+    }
+    for (uint32_t k = 0; k < n_carry; k++) batched[k] |= body->results[k] != k;
+    struct masked w = { .v = v, .in = &in, .batched = batched, .cond_lanes = cond->effects, .body_lanes = body->effects,
+                        .count = v->n->n_results > n_carry, .n_carry = n_carry, .n_stack = n_stack };
+    bool *force = ARENA_NEW(&b->arena, bool, body->n_results), *found = ARENA_NEW(&b->arena, bool, body->n_results);
+    for (uint32_t k = 0; k < body->n_results; k++) force[k] = k >= n_carry || batched[k];
+    for (uint32_t k = 0; k < n_carry; k++) cond_batched[k] = batched[k];
+    body_fn = body_over_lanes(m, body->id, batched, size, force, w.body_lanes, found);
+    cond_fn = step_batch(m, cond->id, 0, cond_batched, size, w.cond_lanes, &differs);
+    w.body = region_over_lanes(v, &in.regions[REGION_BODY], body_fn, false, body->n_outer_symbols);
+    w.cond = region_over_lanes(v, &in.regions[REGION_COND], cond_fn, false, cond->n_outer_symbols);
+    batch_masked(&w);
+}
+
+static const struct op_sample while_samples[] = {
+    { "hop 1\n"
+      "fn @sample(%x: f64[3], %w: f64[3], %n: i64[]) -> (i64[], f64[3]) {\n"
+      "  %k, %y = while_loop carry(%i = %n, %c = %x) cond {\n"
+      "    %zero = full {value = 0, dims = [], dtype = i64}\n"
+      "    %t = gt(%i, %zero)\n"
+      "    test(%t)\n"
+      "  } body with(%v = %w) {\n"
+      "    %one = full {value = 1, dims = [], dtype = i64}\n"
+      "    %j = sub(%i, %one)\n"
+      "    %m = mul(%c, %v)\n"
+      "    %d = sin(%m)\n"
+      "    next(%j, %d)\n"
+      "  }\n"
+      "  return %k, %y\n"
+      "}\n", "n = 0..4" },
+};
+
 static const struct attr_spec while_attrs[] = {
     [WHILE_MAX_TRIPS] = { "max_trips", ATTR_DIM, false, NULL },
     [WHILE_COUNT] = { "count", ATTR_FLAG, false, NULL },
@@ -130,5 +400,10 @@ const struct op_row row_while_loop = {
     .flags = OPF_HIGHER,
     .infer = while_infer,
     .eval = while_eval,
+    .vjp = while_vjp,
+    .vjp_forward = while_vjp_forward,
+    .jvp = while_jvp,
+    .batch = while_batch,
+    HOP_SAMPLES(while_samples),
     .lower = &while_lower,
 };

@@ -19,6 +19,11 @@ static void add_real(struct text *out, double x, bool single)
         return;
     }
     char digits[40];
+    if (x == floor(x) && fabs(x) < 1e15) { /* 30, not 3e+01 */
+        snprintf(digits, sizeof digits, "%.0f", x);
+        add_number(out, digits);
+        return;
+    }
     for (int precision = 1; precision <= 17; precision++) {
         snprintf(digits, sizeof digits, "%.*g", precision, x);
         if (single ? strtof(digits, NULL) == (float)x : strtod(digits, NULL) == x) break;

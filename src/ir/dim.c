@@ -55,6 +55,21 @@ bool dim_is_symbol(const struct module *m, dim d, uint32_t *index)
     return true;
 }
 
+/* An order of dims by what they say, so that a canonical form (and its text) is the same in every module. */
+static int compare(const struct module *m, dim a, dim b)
+{
+    if (a == b) return 0;
+    struct dim_node x = dim_get(m, a), y = dim_get(m, b);
+    if (x.kind != y.kind) return x.kind < y.kind ? -1 : 1;
+    if (x.n != y.n) return x.n < y.n ? -1 : 1;
+    for (uint32_t i = 0; i < x.n; i++) {
+        int c = compare(m, x.args[i], y.args[i]);
+        if (c) return c;
+        if (x.kind == DIM_SUM && x.coefs[i] != y.coefs[i]) return x.coefs[i] < y.coefs[i] ? -1 : 1;
+    }
+    return x.value < y.value ? -1 : x.value > y.value;
+}
+
 /* A sum being put together. */
 enum { MAX_TERMS = 256 };
 struct sum {
@@ -64,10 +79,10 @@ struct sum {
     int64_t coefs[MAX_TERMS];
 };
 
-static void sum_add_product(struct sum *s, dim product, int64_t coef)
+static void sum_add_product(const struct module *m, struct sum *s, dim product, int64_t coef)
 {
     uint32_t at = 0;
-    while (at < s->n && s->products[at] < product) at++;
+    while (at < s->n && s->products[at] != product && compare(m, s->products[at], product) < 0) at++;
     if (at < s->n && s->products[at] == product) {
         s->coefs[at] = add64(s->coefs[at], coef);
         if (s->coefs[at]) return;
@@ -90,9 +105,9 @@ static void sum_add(const struct module *m, struct sum *s, dim d, int64_t factor
     if (n.kind == DIM_CONST) s->constant = add64(s->constant, mul64(n.value, factor));
     else if (n.kind == DIM_SUM) {
         s->constant = add64(s->constant, mul64(n.value, factor));
-        for (uint32_t i = 0; i < n.n; i++) sum_add_product(s, n.args[i], mul64(n.coefs[i], factor));
+        for (uint32_t i = 0; i < n.n; i++) sum_add_product(m, s, n.args[i], mul64(n.coefs[i], factor));
     } else
-        sum_add_product(s, d, factor);
+        sum_add_product(m, s, d, factor);
 }
 
 static dim sum_finish(struct module *m, const struct sum *s)
@@ -133,7 +148,7 @@ static dim product_of(struct module *m, dim a, dim b) /* of two products or atom
         if (n + count > MAX_ATOMS) hop_throw(HOP_INVALID, "a size expression has more than %d factors", MAX_ATOMS);
         for (uint32_t i = 0; i < count; i++) {
             uint32_t at = n++;
-            for (; at > 0 && atoms[at - 1] > list[i]; at--) atoms[at] = atoms[at - 1];
+            for (; at > 0 && compare(m, atoms[at - 1], list[i]) > 0; at--) atoms[at] = atoms[at - 1];
             atoms[at] = list[i];
         }
     }
@@ -154,12 +169,12 @@ dim dim_mul(struct module *m, dim a, dim b)
     uint32_t xn = x.kind == DIM_SUM ? x.n : 1, yn = y.kind == DIM_SUM ? y.n : 1;
     for (uint32_t i = 0; i < xn; i++)
         for (uint32_t j = 0; j < yn; j++)
-            sum_add_product(&s, product_of(m, xs[i], ys[j]),
+            sum_add_product(m, &s, product_of(m, xs[i], ys[j]),
                             mul64(x.kind == DIM_SUM ? x.coefs[i] : 1, y.kind == DIM_SUM ? y.coefs[j] : 1));
     if (x.kind == DIM_SUM && x.value)
-        for (uint32_t j = 0; j < yn; j++) sum_add_product(&s, ys[j], mul64(x.value, y.kind == DIM_SUM ? y.coefs[j] : 1));
+        for (uint32_t j = 0; j < yn; j++) sum_add_product(m, &s, ys[j], mul64(x.value, y.kind == DIM_SUM ? y.coefs[j] : 1));
     if (y.kind == DIM_SUM && y.value)
-        for (uint32_t i = 0; i < xn; i++) sum_add_product(&s, xs[i], mul64(y.value, x.kind == DIM_SUM ? x.coefs[i] : 1));
+        for (uint32_t i = 0; i < xn; i++) sum_add_product(m, &s, xs[i], mul64(y.value, x.kind == DIM_SUM ? x.coefs[i] : 1));
     if (x.kind == DIM_SUM && y.kind == DIM_SUM) s.constant = mul64(x.value, y.value);
     return sum_finish(m, &s);
 }
@@ -173,8 +188,8 @@ static bool split_by(struct module *m, dim a, int64_t multiple, dim *q, dim *res
     quotient.constant = floordiv64(x.value, multiple);
     left.constant = mod64(x.value, multiple);
     for (uint32_t i = 0; i < x.n; i++) {
-        if (x.coefs[i] % multiple == 0) sum_add_product(&quotient, x.args[i], x.coefs[i] / multiple);
-        else sum_add_product(&left, x.args[i], x.coefs[i]);
+        if (x.coefs[i] % multiple == 0) sum_add_product(m, &quotient, x.args[i], x.coefs[i] / multiple);
+        else sum_add_product(m, &left, x.args[i], x.coefs[i]);
     }
     *q = sum_finish(m, &quotient);
     *rest = sum_finish(m, &left);
@@ -209,7 +224,7 @@ static dim extreme(struct module *m, enum dim_kind kind, dim a, dim b)
     if (a == b) return a;
     dim difference = dim_sub(m, b, a);
     if (dim_is_const(m, difference)) return (dim_const_value(m, difference) > 0) == (kind == DIM_MIN) ? a : b;
-    return a < b ? binary(m, kind, a, b) : binary(m, kind, b, a);
+    return compare(m, a, b) < 0 ? binary(m, kind, a, b) : binary(m, kind, b, a);
 }
 dim dim_min(struct module *m, dim a, dim b) { return extreme(m, DIM_MIN, a, b); }
 dim dim_max(struct module *m, dim a, dim b) { return extreme(m, DIM_MAX, a, b); }

@@ -242,7 +242,7 @@ static void put_line(struct printer *p, uint32_t depth)
 
 static void put_place(struct printer *p, struct place place)
 {
-    if (!(p->flags & TEXT_LOCATIONS) || !place.line) return;
+    if (!(p->flags & TEXT_LOCATIONS)) return;
     put(p->out, " @", 2);
     put_quoted(p->out, p->m->files.data[place.file]);
     put_char(p->out, ':');

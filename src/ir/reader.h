@@ -1,4 +1,4 @@
-/* Inside of the reader: what reader.c (functions and nodes) and literals.c (constants and test blocks) share. */
+/* Inside of the reader: what reader.c (functions, whole texts), reader_nodes.c (nodes) and literals.c (constants and test blocks) share. */
 #ifndef HOP_READER_H
 #define HOP_READER_H
 
@@ -68,6 +68,26 @@ struct definition *reader_define(struct reader *r, uint32_t name); /* the one th
 struct definition *reader_resolve(struct reader *r, struct token at, uint32_t name); /* a finished function or constant, read now if need be */
 dim reader_dim(struct reader *r, struct frame *f);
 type_id reader_type(struct reader *r, struct frame *f); /* f NULL: static types only */
+
+/* reader_nodes.c */
+void reader_know_operators(struct reader *r);
+uint32_t reader_value_key(struct reader *r, const char *what); /* key of the current %name; moves on */
+/* Binds a name in the current scope. `same_as`: the name of the operand that a parameter stands for, which it may have too; else HOP_NONE. */
+void reader_bind(struct reader *r, struct token at, uint32_t key, val v, uint32_t same_as);
+uint32_t reader_scope_enter(struct reader *r); /* returns the mark for scope_leave */
+void reader_scope_leave(struct reader *r, uint32_t mark);
+uint32_t reader_find_symbol(const struct frame *f, uint32_t name, bool by_node);
+/* A new outer symbol of the frame; `is`: what it is in the frame around (bodies). */
+uint32_t reader_add_symbol(struct frame *f, uint32_t name, int64_t lo, int64_t hi, dim is);
+void reader_range(struct reader *r, int64_t *lo, int64_t *hi); /* lo..hi or lo.. */
+void reader_skip_type(struct reader *r);
+/* Reads a written type of a value whose type is known. An unknown ?name names the symbol in its place, if that is first_fresh or later. */
+void reader_match_type(struct reader *r, struct frame *f, type_id actual, uint32_t first_fresh, const char *what);
+void reader_requires(struct reader *r, struct frame *f); /* require(a == b, …) */
+bool reader_location(struct reader *r, struct place *out); /* @"file":12:3, where something was made */
+/* Nodes up to and including the closing brace; the results end on r->vals. row NULL: a function, which ends with `return`. */
+void reader_statements(struct reader *r, struct frame *f, const struct op_row *row, uint32_t region, const uint32_t *groups);
+val reader_operand(struct reader *r);
 
 /* literals.c */
 uint32_t reader_constant(struct reader *r, type_id type, uint32_t name); /* a literal of that type */

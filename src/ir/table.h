@@ -96,6 +96,7 @@ struct tensor {
     void *data;    /* 64-byte aligned in the same block, or borrowed */
     void (*release)(void *ctx); /* borrowed data: called when the last reference goes; may be NULL */
     void *release_ctx;
+    size_t block; /* bytes of the block when it is large enough to be kept for reuse, else 0 */
 };
 struct tensor *tensor_new(enum dtype dtype, uint32_t rank, const int64_t *dims); /* not cleared; throws when too large */
 struct tensor *tensor_borrow(enum dtype dtype, uint32_t rank, const int64_t *dims, void *data, void (*release)(void *ctx), void *ctx);

@@ -69,6 +69,7 @@ struct value_info {
     uint32_t cost;       /* operations to compute an element in place */
     bool root;           /* gets an item of its own */
     bool many;           /* somebody reads its elements many times */
+    bool again;          /* a loop or a branch reads it whole, perhaps on every trip */
     uint32_t nest, item; /* when root; nest HOP_NONE before it is placed */
     const char *why;
 };

@@ -194,7 +194,27 @@ static lpv placed(struct lp *p, enum lp_op op, enum dtype t, lpv a, lpv b, int64
 }
 
 lpv lp_read(struct lp *p, uint32_t local) { return placed(p, LP_READ, (enum dtype)p->locals.data[local].dtype, LPV_NONE, LPV_NONE, local); }
-lpv lp_load(struct lp *p, uint32_t buffer, lpv index) { return placed(p, LP_LOAD, (enum dtype)p->buffers.data[buffer].dtype, index, LPV_NONE, buffer); }
+/* A load of the same element earlier in this block still stands if nothing was written to the buffer since. */
+static lpv earlier_load(const struct lp *p, uint32_t buffer, lpv index)
+{
+    enum { LOOK_BACK = 96 };
+    const struct lp_block *b = p->current;
+    for (uint32_t i = b->stmts.len, seen = 0; i-- > 0 && seen < LOOK_BACK; seen++) {
+        const struct lp_stmt *s = &b->stmts.data[i];
+        if (s->kind == LP_SET || s->kind == LP_ACCUM) continue;
+        if (s->kind == LP_STORE && s->target != buffer) continue;
+        if (s->kind != LP_LET) return LPV_NONE;
+        const struct lp_instr *in = &p->instrs.data[s->value];
+        if (in->op == LP_LOAD && in->imm == buffer && in->a == index) return s->value;
+    }
+    return LPV_NONE;
+}
+
+lpv lp_load(struct lp *p, uint32_t buffer, lpv index)
+{
+    lpv seen = earlier_load(p, buffer, index);
+    return seen != LPV_NONE ? seen : placed(p, LP_LOAD, (enum dtype)p->buffers.data[buffer].dtype, index, LPV_NONE, buffer);
+}
 lpv lp_fold_lanes(struct lp *p, uint32_t local, enum lp_fold fold) { return placed(p, LP_FOLD, (enum dtype)p->locals.data[local].dtype, LPV_NONE, fold, local); }
 
 /* ---- constants ---- */

@@ -1,5 +1,5 @@
 /* Loop programs as pseudo-C, for people: buffers with their kinds and why they exist, then the statements. A pure value that is used once in its own
- * block is written where it is used; everything else has a name. */
+ * block is written where it is used, one that nobody uses is left out; everything else has a name. */
 #include "loop/lp_walk.h"
 
 #include <math.h>
@@ -8,7 +8,8 @@ struct printer {
     const struct lp *p;
     struct arena arena;
     struct text *out;
-    uint32_t *uses;                  /* per value */
+    uint32_t *uses;                  /* per value, by what is printed */
+    const struct lp_block **home;    /* per value: the block of its LET */
     const struct lp_block **used_in; /* per value: the block of its only use */
     bool *in_place;                  /* per value: written where it is used */
     const struct lp_block *block;    /* being counted */
@@ -302,7 +303,7 @@ static void put_block(struct printer *w, const struct lp_block *block, uint32_t 
 {
     for (uint32_t i = 0; block && i < block->stmts.len; i++) {
         const struct lp_stmt *s = &block->stmts.data[i];
-        if (s->kind == LP_LET && w->in_place[s->value]) continue;
+        if (s->kind == LP_LET && (w->in_place[s->value] || !w->uses[s->value])) continue;
         if (s->note) {
             put_indent(w, indent);
             text_add(w->out, "/* %s */\n", s->note);
@@ -333,15 +334,26 @@ static void count_use(void *ctx, lpv v)
     w->used_in[v] = w->block;
 }
 
+/* First everything that statements other than LET read, then, operands being older than their readers, what those values are made of. */
 static void count_uses(struct printer *w, const struct lp_block *block)
 {
     for (uint32_t i = 0; block && i < block->stmts.len; i++) {
         const struct lp_stmt *s = &block->stmts.data[i];
         w->block = block;
-        lp_stmt_uses(w->p, s, count_use, w);
+        if (s->kind == LP_LET) w->home[s->value] = block;
+        else lp_stmt_uses(w->p, s, count_use, w);
         if (s->kind == LP_WHILE) w->used_in[s->value] = s->body;
         count_uses(w, s->body);
         count_uses(w, s->other);
+    }
+}
+
+static void count_operands(struct printer *w)
+{
+    for (lpv v = w->p->instrs.len; v-- > 0;) {
+        if (!w->uses[v] || !w->home[v]) continue;
+        w->block = w->home[v];
+        lp_stmt_uses(w->p, &(struct lp_stmt){ .kind = LP_LET, .value = v }, count_use, w);
     }
 }
 
@@ -371,7 +383,7 @@ static void put_buffers(struct printer *w)
             if (w->p->arena_static) text_add(w->out, " at %lld", (long long)b->offset);
             else text_add(w->out, " in slot %u", b->slot);
         }
-        if (b->why) text_add(w->out, ": %s", b->why);
+        if (b->why && strcmp(b->why, buffer_kind_text[b->kind])) text_add(w->out, ": %s", b->why);
         text_str(w->out, " */\n");
     }
     for (uint32_t i = 0; i < w->p->locals.len; i++) {
@@ -389,7 +401,9 @@ void lp_print(const struct lp *p, struct text *out)
     w.uses = ARENA_ZNEW(&w.arena, uint32_t, p->instrs.len);
     w.used_in = ARENA_ZNEW(&w.arena, const struct lp_block *, p->instrs.len);
     w.in_place = ARENA_ZNEW(&w.arena, bool, p->instrs.len);
+    w.home = ARENA_ZNEW(&w.arena, const struct lp_block *, p->instrs.len);
     count_uses(&w, p->root);
+    count_operands(&w);
     choose_in_place(&w, p->root);
     put_buffers(&w);
     text_str(out, "{\n");

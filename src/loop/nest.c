@@ -7,6 +7,7 @@ enum {
     COST_OF_EXPENSIVE = 16, /* a transcendental, a division, a gather */
     STORE_SHARED = 16,      /* several readers: stored from this cost on */
     STORE_MANY = 5,         /* read many times (operand of a product, broadcast): stored from this cost on */
+    STORE_AGAIN = 2,        /* read on every trip of a loop: stored from this cost on, and when its layout changes */
     STORE_ALWAYS = 400,     /* bounds the size of one expression */
     NEST_ITEMS = 24,        /* stored values in one nest */
     PARALLEL_WORK = 200000, /* operations below which threads do not pay */
@@ -66,6 +67,7 @@ static void count_uses(struct lower *L)
                 uint8_t use = operand_use(L, n, k);
                 if (use == USE_ARRAY && !info->why) info->why = arena_printf(L->arena, "operand of %s", node_row(n)->name);
                 info->many |= use == USE_MANY;
+                info->again |= use == USE_MANY;
             }
         }
     }
@@ -77,6 +79,7 @@ static const char *store_reason(const struct value_info *info, const struct op_l
     if (info->why) return info->why;
     if (info->cost >= STORE_ALWAYS) return "a long expression";
     if (info->many && info->cost >= STORE_MANY) return "read many times";
+    if (info->again && (row->access == ACCESS_VIEW || info->cost >= STORE_AGAIN)) return "read again on every trip";
     if (info->uses > 1 && info->cost >= STORE_SHARED) return "expensive, several readers";
     return NULL;
 }

@@ -28,14 +28,13 @@ static int64_t window_offset(const struct eval *e, const int64_t *sizes, uint32_
     return offset;
 }
 
-static lpv clamp_lp(struct lp *p, lpv i, lpv last) { return lp_bin(p, LP_MAX, lp_bin(p, LP_MIN, i, last), lp_index(p, 0)); }
-
 /* The clamped start of dim i as the compiler sees it; 0 when the window is as large as x. */
 static lpv window_start(struct lower *L, val start, dim whole, dim window)
 {
     struct lp *p = lower_lp(L);
     if (whole == window) return lp_index(p, 0);
-    return clamp_lp(p, lower_elem(L, start, NULL), lp_bin(p, LP_SUB, lower_dim(L, whole), lower_dim(L, window)));
+    lpv last = lp_bin(p, LP_SUB, lower_dim(L, whole), lower_dim(L, window));
+    return lp_bin(p, LP_MAX, lp_bin(p, LP_MIN, lower_elem(L, start, NULL), last), lp_index(p, 0));
 }
 
 /* ---- batching windows ---- */
@@ -330,7 +329,7 @@ static lpv elem_dynamic_update(struct lower *L, const struct fn *f, const struct
     struct lp *p = lower_lp(L);
     struct module *m = lower_module(L);
     struct type t = operand_type(m, f, n, 0), u = operand_type(m, f, n, 1);
-    lpv inside = LPV_NONE, at[MAX_RANK], zero = lp_index(p, 0);
+    lpv inside = LPV_NONE, some = LPV_NONE, at[MAX_RANK], zero = lp_index(p, 0);
     for (uint32_t i = 0; i < t.rank; i++) {
         at[i] = idx[i];
         if (u.dims[i] == t.dims[i]) continue;
@@ -338,10 +337,12 @@ static lpv elem_dynamic_update(struct lower *L, const struct fn *f, const struct
         lpv size = lower_dim(L, u.dims[i]), from = lp_bin(p, LP_SUB, idx[i], window_start(L, operand(f, n, 2 + i), t.dims[i], u.dims[i]));
         lpv here = lp_bin(p, LP_AND, lp_bin(p, LP_GE, from, zero), lp_bin(p, LP_LT, from, size));
         inside = inside == LPV_NONE ? here : lp_bin(p, LP_AND, inside, here);
-        at[i] = clamp_lp(p, from, lp_bin(p, LP_SUB, size, lp_index(p, 1)));
+        at[i] = lower_clamp(p, from, size);
+        some = lower_not_empty(L, f, u.dims[i], some);
     }
-    lpv update = lower_elem(L, operand(f, n, 1), at);
-    return inside == LPV_NONE ? update : lp_select(p, inside, update, lower_elem(L, operand(f, n, 0), idx));
+    if (inside == LPV_NONE) return lower_elem(L, operand(f, n, 1), at);
+    lpv x = lower_elem(L, operand(f, n, 0), idx);
+    return lp_select(p, inside, lower_elem_if(L, some, operand(f, n, 1), at, x), x);
 }
 
 static const struct op_lower lower_dynamic_update = { .kind = LOWER_POINTWISE, .access = ACCESS_GATHER, .cost = COST_CHEAP, .elem = elem_dynamic_update };
@@ -502,11 +503,8 @@ static lpv elem_take(struct lower *L, const struct fn *f, const struct node *n, 
     for (uint32_t i = 0; i < along; i++) at[i] = idx[i];
     for (uint32_t i = along + 1; i < x.rank; i++) at[i] = idx[i - 1 + s.rank];
     lpv index = lp_cast(p, DT_I64, lower_elem(L, operand(f, n, 1), idx + along));
-    at[along] = clamp_lp(p, index, lp_bin(p, LP_SUB, size, lp_index(p, 1)));
-    lpv value = lower_elem(L, operand(f, n, 0), at);
-    int64_t lo, hi;
-    dim_range(m, f->symbols, x.dims[along], &lo, &hi);
-    return lo > 0 ? value : lp_select(p, lp_bin(p, LP_GT, size, lp_index(p, 0)), value, lp_const_bits(p, (enum dtype)x.dtype, 0));
+    at[along] = lower_clamp(p, index, size);
+    return lower_elem_if(L, lower_not_empty(L, f, x.dims[along], LPV_NONE), operand(f, n, 0), at, lp_const_bits(p, (enum dtype)x.dtype, 0));
 }
 
 static const struct attr_spec take_attrs[] = { [TAKE_DIM] = { "dim", ATTR_INT, false, NULL } };

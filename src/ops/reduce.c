@@ -153,11 +153,12 @@ static void vjp_sum(struct vjp *v)
 
 static void jvp_sum(struct jvp *j) { j->out[0] = j->tangents[0] == VAL_NONE ? VAL_NONE : emit_same(j->b, j->n, j->tangents[0], j->attrs); }
 
-/* Which elements equal the result, and how many of them each result has: they share the derivative evenly. */
+/* Which elements equal the result, and how many of them each result has (at least 1): they share the derivative evenly. */
 static val winners(struct builder *b, val x, val y, const struct attr *attrs, uint32_t mask, val *count)
 {
     val wins = emit2(b, OP_eq, x, spread(b, y, x, mask));
-    *count = emit(b, OP_sum, (val[]){ emit_cast(b, wins, (enum dtype)emit_type(b, x).dtype) }, 1, attrs);
+    val sum = emit(b, OP_sum, (val[]){ emit_cast(b, wins, (enum dtype)emit_type(b, x).dtype) }, 1, attrs);
+    *count = emit2(b, OP_max, sum, emit_full_like(b, sum, 1));
     return wins;
 }
 

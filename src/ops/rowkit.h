@@ -3,6 +3,7 @@
 #ifndef HOP_OPS_ROWKIT_H
 #define HOP_OPS_ROWKIT_H
 
+#include "loop/lower.h"
 #include "ops/build.h"
 
 #define ROW_ATTRS(list) .n_attrs = HOP_COUNT(list), .attrs = list
@@ -110,6 +111,37 @@ static inline void copy_strided(size_t width, uint32_t rank, const int64_t *dims
 
 /* An i32 or i64 element. */
 static inline int64_t index_at(const struct tensor *t, int64_t i) { return t->dtype == DT_I32 ? ((const int32_t *)t->data)[i] : ((const int64_t *)t->data)[i]; }
+
+/* ---- lower ---- */
+
+/* i brought into 0..size-1 (0 when size is 0). */
+static inline lpv lower_clamp(struct lp *p, lpv i, lpv size)
+{
+    return lp_bin(p, LP_MAX, lp_bin(p, LP_MIN, i, lp_bin(p, LP_SUB, size, lp_index(p, 1))), lp_index(p, 0));
+}
+/* `holds` and that dim d is not empty, LPV_NONE standing for what always holds. */
+static inline lpv lower_not_empty(struct lower *L, const struct fn *f, dim d, lpv holds)
+{
+    struct lp *p = lower_lp(L);
+    int64_t lo, hi;
+    dim_range(lower_module(L), f->symbols, d, &lo, &hi);
+    if (lo > 0) return holds;
+    lpv some = lp_bin(p, LP_GT, lower_dim(L, d), lp_index(p, 0));
+    return holds == LPV_NONE ? some : lp_bin(p, LP_AND, holds, some);
+}
+/* The element of v where `holds`, `otherwise` elsewhere. Unlike under a select, v is not read at all where it does not hold: an array
+ * that may be empty has no element that could be read instead. */
+static inline lpv lower_elem_if(struct lower *L, lpv holds, val v, const lpv *idx, lpv otherwise)
+{
+    struct lp *p = lower_lp(L);
+    if (holds == LPV_NONE) return lower_elem(L, v, idx);
+    uint32_t local = lp_local(p, lp_dtype(p, otherwise), LOCAL_SCALAR, "part");
+    lp_set(p, local, otherwise);
+    lp_if_begin(p, holds);
+    lp_set(p, local, lower_elem(L, v, idx));
+    lp_if_end(p);
+    return lp_read(p, local);
+}
 
 /* ---- emission ---- */
 

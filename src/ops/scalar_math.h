@@ -86,8 +86,10 @@
 #define HALF_PI_1 0x1.921fb544p+0 /* 31 bits each: times a whole number below 2^22 they are exact */
 #define HALF_PI_2 0x1.0b4611a4p-34
 #define HALF_PI_3 0x1.13198a2e03707p-65
-#define HALF_PI_23 0x1.0b4611a626331p-34
+#define HALF_PI_SHORT 0x1.921fb54000000p+0 /* 27 bits, exact below 2^26, and the rest */
+#define HALF_PI_REST 0x1.10b4611a62633p-30
 #define INTEGER_SHIFTER 0x1.8p52
+#define MULTIPLE_SHIFTER 0x1.8p74 /* rounds to a multiple of 2^22 */
 
 /* Minimax polynomials, lowest coefficient first. With |r| <= ln2/2 and s = f/(2+f), |s| <= 0.1716, |a| <= pi/4, |b| <= pi/2:
  *   exp, expm1: (e^r - 1 - r)/r²      log: (log((1+s)/(1-s)) - 2s)/s³ in s²
@@ -253,8 +255,8 @@ static inline F N(rsqrt)(CTX F x) { return DIV(K(1), SQRT(x)); }
 
 /* ---- sine and cosine ---- */
 
-/* sin(x + quarter·pi/2). x = n·pi/2 + r in f64: exact products up to n = 2^22, then the error grows with |x|; r is bounded so that the
- * result is within -1..1 however large x is. */
+/* sin(x + quarter·pi/2). x = n·pi/2 + r, computed in f64: products are exact up to n = 2^26 for f32 and, n being split into multiples of 2^22 and the
+ * rest, up to n = 2^44 for f64. Beyond, the error grows with |x|; r is bounded so that the result is within -1..1 however large x is. */
 static inline F N(sine)(CTX F x, unsigned quarter)
 {
 #if WIDTH == 32
@@ -263,12 +265,13 @@ static inline F N(sine)(CTX F x, unsigned quarter)
     F64 wide = x;
 #endif
     F64 t = ADD(MUL(wide, F64_K(TWO_OVER_PI)), F64_K(INTEGER_SHIFTER)), n = SUB(t, F64_K(INTEGER_SHIFTER));
-    F64 r64 = SUB(wide, MUL(n, F64_K(HALF_PI_1)));
 #if WIDTH == 32
-    F r = TO_F32(SUB(r64, MUL(n, F64_K(HALF_PI_23))));
+    F r = TO_F32(SUB(SUB(wide, MUL(n, F64_K(HALF_PI_SHORT))), MUL(n, F64_K(HALF_PI_REST))));
     U q = LOW32(BITS64(t));
 #else
-    F r = SUB(SUB(r64, MUL(n, F64_K(HALF_PI_2))), MUL(n, F64_K(HALF_PI_3)));
+    F64 n_high = SUB(ADD(n, K(MULTIPLE_SHIFTER)), K(MULTIPLE_SHIFTER)), n_low = SUB(n, n_high);
+    F r = SUB(SUB(wide, MUL(n_high, K(HALF_PI_1))), MUL(n_low, K(HALF_PI_1)));
+    r = SUB(SUB(SUB(r, MUL(n_high, K(HALF_PI_2))), MUL(n_low, K(HALF_PI_2))), MUL(n, K(HALF_PI_3)));
     U q = BITS64(t);
 #endif
     if (quarter) q = ADD(q, UK(quarter));
@@ -440,6 +443,8 @@ static inline F64 N(normal)(CTX const U32 word[2], const U32 angle[2])
 #undef HALF_PI_1
 #undef HALF_PI_2
 #undef HALF_PI_3
-#undef HALF_PI_23
+#undef HALF_PI_SHORT
+#undef HALF_PI_REST
 #undef INTEGER_SHIFTER
+#undef MULTIPLE_SHIFTER
 #undef WIDTH

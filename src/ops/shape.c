@@ -76,11 +76,10 @@ static lpv elem_reshape(struct lower *L, const struct fn *f, const struct node *
         uint32_t first = i; /* the outermost dim that is not 1 takes what is left, without a mod */
         while (first < i_end && from.dims[first] == 1) first++;
         for (uint32_t k = i_end; k-- > i;) {
-            bool empty = from.dims[k] == 0; /* never read, but divided by */
-            if (from.dims[k] == 1 || empty) at[k] = lp_index(p, 0);
+            if (from.dims[k] == 1) at[k] = lp_index(p, 0);
             else if (k == first) at[k] = flat;
-            else {
-                lpv size = lower_dim(L, from.dims[k]);
+            else { /* an empty array is never read, but index arithmetic may still be done */
+                lpv size = lp_bin(p, LP_MAX, lower_dim(L, from.dims[k]), lp_index(p, 1));
                 at[k] = lp_bin(p, LP_MOD, flat, size);
                 flat = lp_bin(p, LP_FLOORDIV, flat, size);
             }
@@ -426,19 +425,13 @@ static void batch_pad(struct batch *v)
     v->results[0] = emit_select(b, inside, padded, emit_broadcast(b, value, r.rank, r.dims, &front));
 }
 
-static lpv clamp_index(struct lp *p, lpv i, lpv size)
-{
-    lpv last = lp_bin(p, LP_SUB, size, lp_index(p, 1));
-    return lp_bin(p, LP_MAX, lp_bin(p, LP_MIN, i, last), lp_index(p, 0));
-}
-
 static lpv elem_pad(struct lower *L, const struct fn *f, const struct node *n, uint32_t result, const lpv *idx)
 {
     (void)result;
     struct lp *p = lower_lp(L);
     struct type x = operand_type(lower_module(L), f, n, 0);
     const struct attr *a = node_attr(f, n, 0);
-    lpv zero = lp_index(p, 0), inside = LPV_NONE, at[MAX_RANK], value = lower_elem(L, operand(f, n, 1), NULL);
+    lpv zero = lp_index(p, 0), inside = LPV_NONE, some = LPV_NONE, at[MAX_RANK], value = lower_elem(L, operand(f, n, 1), NULL);
     for (uint32_t i = 0; i < x.rank; i++) {
         int64_t gap = pad_interior(a, i) + 1;
         if (x.dims[i] == 0) return value;
@@ -452,9 +445,10 @@ static lpv elem_pad(struct lower *L, const struct fn *f, const struct node *n, u
         }
         here = lp_bin(p, LP_AND, here, lp_bin(p, LP_LT, moved, size));
         inside = inside == LPV_NONE ? here : lp_bin(p, LP_AND, inside, here);
-        at[i] = clamp_index(p, moved, size);
+        at[i] = lower_clamp(p, moved, size);
+        some = lower_not_empty(L, f, x.dims[i], some);
     }
-    lpv x_at = lower_elem(L, operand(f, n, 0), at);
+    lpv x_at = lower_elem_if(L, some, operand(f, n, 0), at, value);
     return inside == LPV_NONE ? x_at : lp_select(p, inside, x_at, value);
 }
 
@@ -551,18 +545,18 @@ static lpv elem_concat(struct lower *L, const struct fn *f, const struct node *n
     struct lp *p = lower_lp(L);
     struct module *m = lower_module(L);
     uint32_t along = (uint32_t)node_attr(f, n, CONCAT_DIM)->i, rank = operand_type(m, f, n, 0).rank;
-    lpv at[MAX_RANK], value = LPV_NONE;
+    lpv at[MAX_RANK], value = LPV_NONE, nothing = lp_const_bits(p, (enum dtype)operand_type(m, f, n, 0).dtype, 0);
     dim start = 0;
     memcpy(at, idx, rank * sizeof *at);
-    for (uint32_t i = 0; i < n->n_operands; i++) { /* the last operand that starts at or before the index */
+    for (uint32_t i = 0; i < n->n_operands; i++) { /* the last operand with elements that starts at or before the index */
         dim size = operand_type(m, f, n, i).dims[along];
         if (!size) continue;
-        at[along] = clamp_index(p, lp_bin(p, LP_SUB, idx[along], lower_dim(L, start)), lower_dim(L, size));
-        lpv here = lower_elem(L, operand(f, n, i), at);
+        at[along] = lower_clamp(p, lp_bin(p, LP_SUB, idx[along], lower_dim(L, start)), lower_dim(L, size));
+        lpv here = lower_elem_if(L, lower_not_empty(L, f, size, LPV_NONE), operand(f, n, i), at, value == LPV_NONE ? nothing : value);
         value = value == LPV_NONE ? here : lp_select(p, lp_bin(p, LP_GE, idx[along], lower_dim(L, start)), here, value);
         start = dim_add(m, start, size);
     }
-    return value != LPV_NONE ? value : lp_const_bits(p, (enum dtype)operand_type(m, f, n, 0).dtype, 0);
+    return value != LPV_NONE ? value : nothing;
 }
 
 static const struct attr_spec concat_attrs[] = { [CONCAT_DIM] = { "dim", ATTR_INT, true, NULL } };

@@ -6,6 +6,7 @@
 #include "interp/interp.h"
 #include "loop/lower.h"
 #include "ops/misc.h"
+#include "runtime/memory.h"
 #include "runtime/pool.h"
 #include "runtime/rt.h"
 
@@ -314,6 +315,7 @@ static void *rt_reserve(struct hop_rt *rt, int32_t buffer, int64_t bytes)
         void *block = want > INT64_MAX / 2 ? NULL : hop_try_malloc((size_t)want + ARENA_ALIGN);
         if (!block && want > bytes) block = hop_try_malloc((size_t)(want = bytes) + ARENA_ALIGN);
         if (!block) return NULL;
+        memory_prefer_huge_pages(block, (size_t)want + ARENA_ALIGN);
         void *data = (void *)(((uintptr_t)block + ARENA_ALIGN - 1) & ~(uintptr_t)(ARENA_ALIGN - 1));
         if (r->buffers[buffer]) memcpy(data, g->data, (size_t)g->bytes);
         hop_free(g->block);
@@ -467,6 +469,7 @@ static void place_temporaries(struct run *r)
         hop_free(r->block);
         r->block = NULL;
         r->block = hop_malloc((size_t)bytes + ARENA_ALIGN);
+        memory_prefer_huge_pages(r->block, (size_t)bytes + ARENA_ALIGN);
         r->block_bytes = bytes;
     }
     char *base = (char *)(((uintptr_t)r->block + ARENA_ALIGN - 1) & ~(uintptr_t)(ARENA_ALIGN - 1));

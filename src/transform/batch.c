@@ -18,7 +18,7 @@ struct batching {
     val lanes;
 };
 
-static bool has_effects(const struct module *m, const struct fn *f, const struct node *n)
+static uint8_t node_effects(const struct module *m, const struct fn *f, const struct node *n)
 {
     uint8_t effects = node_row(n)->effect;
     for (uint32_t r = 0; r < n->n_regions; r++) effects |= module_fn(m, node_region(f, n, r)->fn)->effects;
@@ -29,7 +29,9 @@ static void batch_node(struct batching *s, const struct node *n)
 {
     struct arena *arena = &s->b->arena;
     const struct fn *f = s->f;
-    bool *batched = ARENA_NEW(arena, bool, n->n_operands), any = s->lanes != VAL_NONE && has_effects(s->m, f, n);
+    uint8_t effects = node_effects(s->m, f, n);
+    /* Every lane makes its own lines, and a masked lane makes none, whether the operands are batched or not. */
+    bool *batched = ARENA_NEW(arena, bool, n->n_operands), any = effects & EFFECT_IO || (s->lanes != VAL_NONE && effects);
     val *operands = ARENA_NEW(arena, val, n->n_operands), *results = ARENA_NEW(arena, val, n->n_results);
     for (uint32_t k = 0; k < n->n_operands; k++) {
         operands[k] = s->copy.values[node_operands(f, n)[k]];

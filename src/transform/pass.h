@@ -44,6 +44,8 @@ bool wants_loop(const struct node *n);
 void copy_requires(struct copier *c);
 /* A copier from the function of region r of n into c's builder: the region's symbols are mapped, parameters that its own operands give too. */
 struct copier region_copier(struct copier *c, const struct node *n, uint32_t r);
+/* The same for another function g of the same parameters. */
+struct copier region_copier_of(struct copier *c, const struct node *n, uint32_t r, const struct fn *g);
 /* Puts the body of region r in place of n, given all its parameters. results: the region's. */
 void inline_region(struct copier *c, const struct node *n, uint32_t r, const val *arguments, val *results);
 
@@ -96,13 +98,17 @@ enum param_fate {
     PARAM_KEEP,
     PARAM_DROP,  /* nothing that stays reads it */
     PARAM_WITH,  /* is `outer` (a value of the builder around) in every step */
-    PARAM_ALIAS  /* always equals parameter `of` */
+    PARAM_ALIAS, /* always equals parameter `of` */
+    PARAM_FULL   /* is `value` in every element: a full inside the region */
 };
 struct param_plan {
     uint8_t fate;
     uint32_t of;
     val outer;
+    struct attr value;
 };
+/* The value of a full in the builder, to be given to a region as PARAM_FULL. */
+bool full_value(const struct builder *b, val v, struct attr *value);
 struct given {
     val inner; /* a value of the body, computed outside from now on (its node is not copied) */
     val outer; /* in the builder around: the value itself for `with`; one per step for `over` */
@@ -110,6 +116,22 @@ struct given {
 struct alias {
     val inner, same; /* values of the body; `inner` becomes what `same` is */
 };
+/* One region to be made anew. */
+struct region_plan {
+    const struct fn *g;
+    uint32_t n_carry, n_over;        /* its first parameters; the others are the region's own */
+    const struct param_plan *params;
+    const struct given *with, *over;
+    uint32_t n_with, n_new_over;
+    const struct alias *aliases;
+    uint32_t n_aliases;
+    const val *wanted;               /* values of g that become the results */
+    uint32_t n_wanted;
+    const val *own;                  /* outer values of g's own parameters */
+};
+/* The new function; own[…] lists its own operands. */
+uint32_t region_build(struct module *m, const struct region_plan *p, val *own, uint32_t *n_own);
+
 struct loop_plan {
     struct param_plan *body, *cond; /* per parameter; the carries of cond follow the body's */
     bool *keep_stack;

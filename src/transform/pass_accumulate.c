@@ -9,6 +9,7 @@ struct addend {
     val value; /* in the body */
     val core;
     bool moves;
+    bool minus;   /* is subtracted */
     bool product; /* moves as a product of its factors, not as a sum of what is stacked */
 };
 
@@ -48,14 +49,27 @@ static val core_of(const struct accumulation *w, val v)
 static void collect(struct accumulation *w, uint32_t carry, val v, uint32_t *found)
 {
     const struct node *n = body_node(w, v);
+    struct arena *a = &w->c->b->arena;
+    uint32_t addends = w->addends.len, before = *found;
     if (v == carry) {
         ++*found;
-    } else if (n && n->op == OP_add && w->uses[v] == 1) {
+        return;
+    }
+    if (n && n->op == OP_add && w->uses[v] == 1) {
         collect(w, carry, body_operand(w, n, 0), found);
         collect(w, carry, body_operand(w, n, 1), found);
-    } else {
-        vec_push(&w->c->b->arena, &w->addends, (struct addend){ .value = v, .core = core_of(w, v) });
+        return;
     }
+    if (n && n->op == OP_sub && w->uses[v] == 1) { /* only off the carry's side, where something always remains to subtract from */
+        collect(w, carry, body_operand(w, n, 0), found);
+        if (*found > before) {
+            val x = body_operand(w, n, 1);
+            vec_push(a, &w->addends, (struct addend){ .value = x, .core = core_of(w, x), .minus = true });
+            return;
+        }
+        w->addends.len = addends;
+    }
+    vec_push(a, &w->addends, (struct addend){ .value = v, .core = core_of(w, v) });
 }
 
 static int64_t stacking_cost(const struct accumulation *w, val v)
@@ -160,7 +174,7 @@ static void find_addends(struct accumulation *w, const bool *used)
         uint32_t found = 0, before = w->addends.len;
         val next = g->results[i];
         const struct node *n = body_node(w, next);
-        if (n && n->op == OP_add && w->uses[next] == 1 && w->uses[i] == 1 && used[i] && dtype_is_float((enum dtype)type_get(w->c->b->m, value_type(g, i)).dtype))
+        if (n && (n->op == OP_add || n->op == OP_sub) && w->uses[next] == 1 && w->uses[i] == 1 && used[i] && dtype_is_float((enum dtype)type_get(w->c->b->m, value_type(g, i)).dtype))
             collect(w, i, next, &found);
         if (found != 1) w->addends.len = before;
         w->first[i] = before;
@@ -201,7 +215,7 @@ static bool accumulate_rule(struct simplifier *s, struct copier *c, const struct
     memcpy(results, w.plan.results, n->n_results * sizeof *results);
     for (uint32_t i = 0; i < w.l.n_carry; i++)
         for (uint32_t k = w.first[i]; k < w.last[i]; k++)
-            if (w.addends.data[k].moves) results[i] = emit2(c->b, OP_add, results[i], total(&w, &w.addends.data[k]));
+            if (w.addends.data[k].moves) results[i] = emit2(c->b, w.addends.data[k].minus ? OP_sub : OP_add, results[i], total(&w, &w.addends.data[k]));
     return true;
 }
 

@@ -50,8 +50,12 @@ uint32_t rewrite_nodes(struct simplifier *s, uint32_t fn, bool (*wants)(const st
 
 struct copier region_copier(struct copier *c, const struct node *n, uint32_t r)
 {
+    return region_copier_of(c, n, r, module_fn(c->b->m, node_region(c->f, n, r)->fn));
+}
+
+struct copier region_copier_of(struct copier *c, const struct node *n, uint32_t r, const struct fn *g)
+{
     const struct region *region = node_region(c->f, n, r);
-    const struct fn *g = module_fn(c->b->m, region->fn);
     const val *own = node_region_operands(c->f, n, r);
     struct copier inner;
     copier_begin(&inner, c->b, g);
@@ -156,6 +160,14 @@ const struct node *built_node(const struct builder *b, val v)
 {
     uint32_t node = b->values.data[v].node;
     return node == NODE_NONE ? NULL : &b->nodes.data[node];
+}
+
+bool full_value(const struct builder *b, val v, struct attr *value)
+{
+    const struct node *n = built_node(b, v);
+    if (!n || n->op != OP_full) return false;
+    *value = *built_attr(b, n, FULL_VALUE);
+    return true;
 }
 
 /* ---- liveness ---- */

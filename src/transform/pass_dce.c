@@ -49,7 +49,7 @@ static void merge_operands(struct param_plan *plan, const val *operands, uint32_
 {
     for (uint32_t i = from; i < to; i++)
         for (uint32_t k = from; k < i && plan[i].fate == PARAM_KEEP; k++)
-            if (plan[k].fate == PARAM_KEEP && operands[k - from] == operands[i - from]) plan[i] = (struct param_plan){ PARAM_ALIAS, k, VAL_NONE };
+            if (plan[k].fate == PARAM_KEEP && operands[k - from] == operands[i - from]) plan[i] = (struct param_plan){ .fate = PARAM_ALIAS, .of = k };
 }
 
 static bool plan_changes(const struct loop *l, const struct loop_plan *p)
@@ -98,30 +98,19 @@ static uint32_t trim_region(struct copier *c, const struct node *n, uint32_t r, 
         if (!live.value[i]) plan[i].fate = PARAM_DROP;
     }
     if (n->op == OP_switch) merge_operands(plan, mapped, 0, g->n_params); /* a call that merged its operands would no longer share its body */
-    *n_own = 0;
+    *n_own = g->n_params;
     for (uint32_t i = 0; i < g->n_params; i++) {
-        if (plan[i].fate == PARAM_KEEP) own[(*n_own)++] = mapped[i];
-        else trims = true;
+        own[i] = mapped[i];
+        trims |= plan[i].fate != PARAM_KEEP;
     }
     for (uint32_t k = 0; k < g->n_results; k++) trims |= !keep[k];
     *changed |= trims;
     if (!trims) return g->id;
-    struct builder b;
-    struct copier inner;
-    builder_begin(&b, c->b->m, g);
-    copier_begin(&inner, &b, g);
-    for (uint32_t i = 0; i < g->n_params; i++)
-        if (plan[i].fate == PARAM_KEEP) inner.values[i] = builder_param(&b, value_type(g, i), g->values[i].name);
-    for (uint32_t i = 0; i < g->n_params; i++)
-        if (plan[i].fate == PARAM_ALIAS) inner.values[i] = inner.values[plan[i].of];
-    copy_requires(&inner);
-    for (uint32_t i = 0; i < g->n_nodes; i++)
-        if (live.node[i]) copier_node(&inner, fn_node(g, i));
-    val *results = ARENA_NEW(&b.arena, val, g->n_results);
-    uint32_t n_results = 0;
+    val *wanted = ARENA_NEW(a, val, g->n_results);
+    uint32_t n_wanted = 0;
     for (uint32_t k = 0; k < g->n_results; k++)
-        if (keep[k]) results[n_results++] = inner.values[g->results[k]];
-    return builder_finish(&b, results, n_results);
+        if (keep[k]) wanted[n_wanted++] = g->results[k];
+    return region_build(c->b->m, &(struct region_plan){ .g = g, .params = plan, .wanted = wanted, .n_wanted = n_wanted, .own = mapped }, own, n_own);
 }
 
 /* switch and invoke_subgraph: node results are the results of every region. */

@@ -1,6 +1,7 @@
 /* Folding: nodes whose operands are constants are evaluated by their own rows, identities that hold for every value (signed zeros and NaN
  * included) are applied, and control flow whose choice is known is replaced by what it chooses. One table: an operator and its rule. */
 #include "interp/interp.h"
+#include "ops/dot.h"
 #include "transform/pass.h"
 
 #include <math.h>
@@ -498,6 +499,43 @@ static val fold_dynamic_slice(const struct fold *w)
 
 static val fold_dynamic_update(const struct fold *w) { return builder_type(w->b, w->x[1]) == w->type ? w->x[1] : VAL_NONE; }
 
+/* A factor that was transposed: the product reads it where it lies, as long as its free dims keep their order. */
+static val fold_dot(const struct fold *w)
+{
+    for (uint32_t side = 0; side < 2; side++) {
+        const struct node *n = made_by(w, w->x[side], OP_permute);
+        if (!n) continue;
+        const struct attr *order = built_attr(w->b, n, PERMUTE_ORDER), *batch = &w->attrs[DOT_BATCH_LHS + side], *contract = &w->attrs[DOT_CONTRACT_LHS + side];
+        uint32_t lists[2][MAX_RANK], taken = 0, last = 0;
+        bool ordered = true, any = false;
+        for (uint32_t i = 0; i < batch->n; i++) lists[0][i] = order->list[batch->list[i]], taken |= 1u << batch->list[i];
+        for (uint32_t i = 0; i < contract->n; i++) lists[1][i] = order->list[contract->list[i]], taken |= 1u << contract->list[i];
+        for (uint32_t i = 0; i < order->n; i++) {
+            if (taken >> i & 1) continue;
+            ordered &= !any || order->list[i] > last;
+            last = order->list[i];
+            any = true;
+        }
+        if (!ordered) continue;
+        struct attr attrs[4] = { w->attrs[0], w->attrs[1], w->attrs[2], w->attrs[3] };
+        attrs[DOT_BATCH_LHS + side] = A_INTS(lists[0], batch->n);
+        attrs[DOT_CONTRACT_LHS + side] = A_INTS(lists[1], contract->n);
+        val x[2] = { w->x[0], w->x[1] };
+        x[side] = built_operand(w->b, n, 0);
+        return emit(w->b, OP_dot, x, 2, attrs);
+    }
+    return VAL_NONE;
+}
+
+/* A matmul of a transposed factor is a dot. */
+static val fold_matmul(const struct fold *w)
+{
+    if (!made_by(w, w->x[0], OP_permute) && !made_by(w, w->x[1], OP_permute)) return VAL_NONE;
+    struct dot_dims d;
+    dot_dims(w->m, w->c->f, w->n, &d);
+    return emit_dot(w->b, w->x[0], w->x[1], d.batch_lhs, d.batch_rhs, d.n_batch, d.contract_lhs, d.contract_rhs, d.n_contract);
+}
+
 static const fold_rule rules[OP_COUNT] = {
     [OP_add] = fold_add, [OP_sub] = fold_sub, [OP_mul] = fold_mul, [OP_div] = fold_div, [OP_max] = fold_same, [OP_min] = fold_same,
     [OP_and] = fold_and_or, [OP_or] = fold_and_or, [OP_eq] = fold_compare, [OP_ne] = fold_compare, [OP_lt] = fold_compare,
@@ -505,7 +543,7 @@ static const fold_rule rules[OP_COUNT] = {
     [OP_abs] = fold_abs, [OP_select] = fold_select, [OP_cast] = fold_cast, [OP_full] = fold_full, [OP_constant] = fold_constant,
     [OP_reshape] = fold_reshape, [OP_permute] = fold_permute, [OP_broadcast] = fold_broadcast, [OP_slice] = fold_slice,
     [OP_reverse] = fold_reverse, [OP_concat] = fold_concat, [OP_pad] = fold_pad, [OP_sum] = fold_sum, [OP_dim_value] = fold_dim_value,
-    [OP_dynamic_slice] = fold_dynamic_slice, [OP_dynamic_update] = fold_dynamic_update,
+    [OP_dynamic_slice] = fold_dynamic_slice, [OP_dynamic_update] = fold_dynamic_update, [OP_dot] = fold_dot, [OP_matmul] = fold_matmul,
 };
 
 /* ---- control flow ---- */

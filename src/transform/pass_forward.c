@@ -45,6 +45,35 @@ static void equal_carries(struct arena *a, const struct module *m, const struct 
     }
 }
 
+/* A slice that is the same in every step: of a full, or of an array that was repeated over its leading dim. */
+static bool slice_is_constant(struct copier *c, val xs, struct param_plan *out)
+{
+    if (full_value(c->b, xs, &out->value)) return out->fate = PARAM_FULL, true;
+    const struct node *n = built_node(c->b, xs);
+    if (!n || n->op != OP_broadcast) return false;
+    const struct attr *at = built_attr(c->b, n, BROADCAST_AT);
+    uint32_t below[MAX_RANK];
+    for (uint32_t i = 0; i < at->n; i++) {
+        if (at->list[i] == 0) return false;
+        below[i] = at->list[i] - 1;
+    }
+    struct type t = emit_type(c->b, xs);
+    val x = built_operand(c->b, n, 0);
+    out->fate = PARAM_WITH;
+    out->outer = emit_type(c->b, x).rank == t.rank - 1u ? x : emit_broadcast(c->b, x, t.rank - 1u, t.dims + 1, below);
+    return true;
+}
+
+/* Own operands of a region that are fulls are known inside. */
+static bool known_operands(struct copier *c, const struct node *n, uint32_t r, uint32_t first, struct param_plan *plan)
+{
+    const struct region *region = node_region(c->f, n, r);
+    bool any = false;
+    for (uint32_t i = 0; i < region->n_operands; i++)
+        if (full_value(c->b, c->values[node_region_operands(c->f, n, r)[i]], &plan[first + i].value)) plan[first + i].fate = PARAM_FULL, any = true;
+    return any;
+}
+
 static bool forward_loop(struct copier *c, const struct loop *l, val *results)
 {
     struct arena *a = &c->b->arena;
@@ -57,11 +86,14 @@ static bool forward_loop(struct copier *c, const struct loop *l, val *results)
     bool changed = false;
     for (uint32_t i = 0; i < l->n_carry; i++) init[i] = c->values[operands[i]];
     for (uint32_t i = 0; i < l->n_carry; i++) /* a while_loop keeps one carry for form */
-        if ((l->scan || kept > 1) && carry_is_constant(c, l, i, init[i])) p.body[i] = (struct param_plan){ PARAM_WITH, 0, init[i] }, kept--, changed = true;
+        if ((l->scan || kept > 1) && carry_is_constant(c, l, i, init[i])) p.body[i] = (struct param_plan){ .fate = PARAM_WITH, .outer = init[i] }, kept--, changed = true;
     equal_carries(a, m, l, init, equal);
     for (uint32_t i = 0; i < l->n_carry; i++)
         if (equal[i] != i && p.body[i].fate == PARAM_KEEP && p.body[equal[i]].fate == PARAM_KEEP)
-            p.body[i] = (struct param_plan){ PARAM_ALIAS, equal[i], VAL_NONE }, changed = true;
+            p.body[i] = (struct param_plan){ .fate = PARAM_ALIAS, .of = equal[i] }, changed = true;
+    for (uint32_t i = l->n_carry; i < loop_first_with(l); i++) changed |= slice_is_constant(c, c->values[operands[i]], &p.body[i]);
+    changed |= known_operands(c, l->n, l->body_region, loop_first_with(l), p.body);
+    if (l->cond) changed |= known_operands(c, l->n, l->cond_region, l->n_carry, p.cond);
     for (uint32_t k = 0; k < l->n_stack; k++) {
         val v = body->results[l->n_carry + k];
         passed[k] = VAL_NONE;
@@ -129,11 +161,32 @@ static uint32_t twin_result(const struct copier *c, const struct node *n, uint32
     return k;
 }
 
+/* Branches in which fulls given from outside are known; false if there are none. */
+static bool known_branches(struct copier *c, const struct node *n, struct node_in *in)
+{
+    struct arena *a = &c->b->arena;
+    bool any = false;
+    struct region_in *regions = arena_copy(a, in->regions, n->n_regions * sizeof *regions);
+    for (uint32_t r = 0; r < n->n_regions; r++) {
+        const struct fn *g = module_fn(c->b->m, regions[r].fn);
+        struct param_plan *plan = ARENA_ZNEW(a, struct param_plan, g->n_params);
+        if (!known_operands(c, n, r, 0, plan)) continue;
+        val *own = ARENA_NEW(a, val, g->n_params);
+        struct region_plan p = { .g = g, .params = plan, .wanted = g->results, .n_wanted = g->n_results, .own = regions[r].operands };
+        regions[r].fn = region_build(c->b->m, &p, own, &regions[r].n_operands);
+        regions[r].operands = own;
+        any = true;
+    }
+    in->regions = regions;
+    return any;
+}
+
 static bool forward_branches(struct copier *c, const struct node *n, const bool *used, val *results)
 {
     struct arena *a = &c->b->arena;
+    struct node_in in = copier_node_in(c, n);
     val *passed = ARENA_NEW(a, val, n->n_results);
-    bool any = false;
+    bool any = n->op == OP_switch && known_branches(c, n, &in);
     for (uint32_t k = 0; k < n->n_results; k++) {
         passed[k] = VAL_NONE;
         if (!used[k]) continue;
@@ -148,7 +201,7 @@ static bool forward_branches(struct copier *c, const struct node *n, const bool 
         any |= passed[k] != VAL_NONE || twin_result(c, n, k) != k;
     }
     if (!any) return false;
-    val first = copier_node(c, n);
+    val first = builder_node(c->b, &in);
     for (uint32_t k = 0; k < n->n_results; k++) results[k] = passed[k] != VAL_NONE ? passed[k] : first + k;
     for (uint32_t k = 0; k < n->n_results; k++)
         if (used[k] && passed[k] == VAL_NONE) results[k] = results[twin_result(c, n, k)];

@@ -102,17 +102,13 @@ static bool layout_rule(struct simplifier *s, struct copier *c, const struct nod
     return true;
 }
 
-static bool layout_body(struct simplifier *s, struct copier *c, const struct loop *l, val *results)
+/* The loop with its body laid out anew. */
+static bool layout_body(struct simplifier *s, struct arena *a, struct loop *l)
 {
-    struct layout layout = { invariant_values(&c->b->arena, s->m, l->body, loop_first_with(l)) };
+    struct layout layout = { invariant_values(a, s->m, l->body, loop_first_with(l)) };
     uint32_t body = rewrite_nodes(s, l->body->id, wants_product, layout_rule, &layout);
     if (body == l->body->id) return false;
-    struct node_in in = copier_node_in(c, l->n);
-    struct region_in *regions = arena_copy(&c->b->arena, in.regions, in.n_regions * sizeof *regions);
-    regions[l->body_region].fn = body;
-    in.regions = regions;
-    val first = builder_node(c->b, &in);
-    for (uint32_t k = 0; k < l->n->n_results; k++) results[k] = first + k;
+    l->body = module_fn(s->m, body);
     return true;
 }
 
@@ -124,13 +120,12 @@ static bool hoist_rule(struct simplifier *s, struct copier *c, const struct node
     struct arena *a = &c->b->arena;
     (void)ctx;
     if (!loop_decode(s->m, c->f, n, &l)) return false;
-    if (layout_body(s, c, &l, results)) return true;
+    bool changed = layout_body(s, a, &l);
     struct loop_plan p = plan_new(a, &l);
     const bool *body = chosen_values(a, s->m, l.body, loop_first_with(&l)), *cond = l.cond ? chosen_values(a, s->m, l.cond, l.n_carry) : NULL;
     const bool *invariant = invariant_values(a, s->m, l.body, loop_first_with(&l));
-    struct copier from_body = region_copier(c, n, l.body_region), from_cond = { 0 };
+    struct copier from_body = region_copier_of(c, n, l.body_region, l.body), from_cond = { 0 };
     if (l.cond) from_cond = region_copier(c, n, l.cond_region);
-    bool changed = false;
     for (val v = 0; v < l.body->n_values; v++)
         if (body[v]) vec_push(a, &p.body_with, (struct given){ v, copy_cone(&from_body, v) }), changed = true;
     for (val v = 0; l.cond && v < l.cond->n_values; v++)

@@ -42,20 +42,6 @@ struct loop_plan plan_new(struct arena *a, const struct loop *l)
 
 /* ---- building ---- */
 
-/* One region being made anew. */
-struct region_plan {
-    const struct fn *g;
-    uint32_t n_carry, n_over;
-    const struct param_plan *params;
-    const struct given *with, *over;
-    uint32_t n_with, n_new_over;
-    const struct alias *aliases;
-    uint32_t n_aliases;
-    const val *wanted; /* values of g that become the results */
-    uint32_t n_wanted;
-    const val *own;    /* outer values of g's `with` parameters */
-};
-
 static void add_params(struct copier *c, const struct region_plan *p, uint32_t from, uint32_t to)
 {
     for (uint32_t i = from; i < to; i++)
@@ -94,8 +80,7 @@ static void copy_live_nodes(struct copier *c, const struct region_plan *p)
     }
 }
 
-/* The new function of a region; *own lists its own operands. */
-static uint32_t build_region(struct module *m, const struct region_plan *p, val *own, uint32_t *n_own)
+uint32_t region_build(struct module *m, const struct region_plan *p, val *own, uint32_t *n_own)
 {
     const struct fn *g = p->g;
     struct builder b;
@@ -115,6 +100,12 @@ static uint32_t build_region(struct module *m, const struct region_plan *p, val 
         }
     for (uint32_t i = 0; i < p->n_with; i++) own[n++] = p->with[i].outer;
     add_given(&c, p->with, p->n_with);
+    for (uint32_t i = 0; i < g->n_params; i++) {
+        if (p->params[i].fate != PARAM_FULL) continue;
+        struct type t = type_get(m, copier_type(&c, value_type(g, i)));
+        struct attr attrs[3] = { p->params[i].value, A_DIMS(t.dims, t.rank), A_DTYPE(t.dtype) };
+        c.values[i] = emit(&b, OP_full, NULL, 0, attrs);
+    }
     for (uint32_t i = 0; i < g->n_params; i++) {
         uint32_t of = i;
         while (p->params[of].fate == PARAM_ALIAS) of = p->params[of].of;
@@ -180,7 +171,7 @@ void plan_build(struct copier *c, const struct loop *l, struct loop_plan *p)
             rp.wanted = l->cond->results, rp.n_wanted = l->cond->n_results;
         }
         val *own = ARENA_NEW(a, val, rp.g->n_params + rp.n_with);
-        uint32_t n_own = 0, made = build_region(c->b->m, &rp, own, &n_own);
+        uint32_t n_own = 0, made = region_build(c->b->m, &rp, own, &n_own);
         regions[r] = (struct region_in){ made, own, n_own, in.regions[r].dims };
     }
     uint32_t groups[3] = { n_carry, n_over };

@@ -36,9 +36,9 @@ static const struct {
     { PASS_forward, pass_forward },
     { PASS_cse, pass_cse },
     { PASS_dce, pass_dce },
-    { PASS_hoist, pass_hoist },
     { PASS_split, pass_split },
     { PASS_accumulate, pass_accumulate },
+    { PASS_hoist, pass_hoist },
 };
 
 static void grow_tables(struct simplifier *s)

@@ -1,0 +1,958 @@
+/* Reads nodes of the text form: names are resolved, each node goes to a builder (which checks and types it), an inline body becomes a closed
+ * function. Generic over the signatures of the table; no operator is named here. */
+#include "ir/reader.h"
+
+void reader_deeper(struct reader *r)
+{
+    if (++r->depth > MAX_NESTING) lexer_error(&r->lex, r->lex.tok, "nested more than %d levels deep", MAX_NESTING);
+}
+
+/* ---- names ---- */
+
+uint32_t reader_name(struct reader *r)
+{
+    struct token t = r->lex.tok;
+    size_t length;
+    if (t.quoted) {
+        char *text = lexer_string(&r->lex, &r->arena, &length);
+        if (!length) lexer_error(&r->lex, t, "an empty name");
+        return module_string(r->m, text, length);
+    }
+    lexer_next(&r->lex);
+    return module_string(r->m, t.text, t.len);
+}
+
+/* Key of the current %name; moves on. */
+uint32_t reader_value_key(struct reader *r, const char *what)
+{
+    struct token t = r->lex.tok;
+    if (t.kind != TOKEN_VALUE) lexer_expected(&r->lex, what);
+    if (!t.quoted && t.text[0] >= '0' && t.text[0] <= '9') { /* %12: a value without a name; no larger than the text is long */
+        uint64_t n = 0;
+        for (uint32_t i = 0; i < t.len; i++) {
+            if (t.text[i] < '0' || t.text[i] > '9') lexer_error(&r->lex, t, "%%%.*s is neither a number nor a name", (int)HOP_MIN(t.len, 60u), t.text);
+            n = n * 10 + (uint64_t)(t.text[i] - '0');
+            if (n > (uint64_t)(r->lex.end - r->lex.begin)) lexer_error(&r->lex, t, "the number of the value %%%.*s is too large", (int)HOP_MIN(t.len, 60u), t.text);
+        }
+        lexer_next(&r->lex);
+        return NUMBER_KEY | (uint32_t)n;
+    }
+    return reader_name(r);
+}
+
+static const char *key_text(struct reader *r, uint32_t key)
+{
+    return key & NUMBER_KEY ? arena_printf(&r->arena, "%u", key & ~NUMBER_KEY) : module_text(r->m, key);
+}
+
+static uint32_t *key_head(struct reader *r, uint32_t key)
+{
+    uint32_t index = key & ~NUMBER_KEY;
+    int table = key & NUMBER_KEY ? 1 : 0;
+    if (index >= r->heads[table].len) {
+        vec_reserve(&r->arena, &r->heads[table], HOP_MAX(index + 1, HOP_MIN(r->heads[table].cap * 2, 1u << 30)));
+        while (r->heads[table].len < r->heads[table].cap) r->heads[table].data[r->heads[table].len++] = HOP_NONE;
+    }
+    return &r->heads[table].data[index];
+}
+
+static const struct binding *visible(struct reader *r, uint32_t key)
+{
+    uint32_t head = *key_head(r, key);
+    return head != HOP_NONE && r->bindings.data[head].scope >= r->base ? &r->bindings.data[head] : NULL;
+}
+
+/* `same_as`: the name of the operand that a parameter stands for, which it may have too. */
+void reader_bind(struct reader *r, struct token at, uint32_t key, val v, uint32_t same_as)
+{
+    const struct binding *old = visible(r, key);
+    if (old && old->scope == r->scope) lexer_error(&r->lex, at, "%%%s is defined twice", key_text(r, key));
+    if (old && key != same_as)
+        lexer_error(&r->lex, at, "%%%s shadows a value of the same name outside this body; choose another name", key_text(r, key));
+    uint32_t *head = key_head(r, key);
+    vec_push(&r->arena, &r->bindings, (struct binding){ key, r->scope, *head, v });
+    *head = r->bindings.len - 1;
+}
+
+uint32_t reader_scope_enter(struct reader *r)
+{
+    r->scope++;
+    return r->bindings.len;
+}
+
+void reader_scope_leave(struct reader *r, uint32_t mark)
+{
+    while (r->bindings.len > mark) {
+        const struct binding *b = &r->bindings.data[--r->bindings.len];
+        *key_head(r, b->key) = b->outer;
+    }
+    r->scope--;
+}
+
+/* Where further on in these braces is the name defined? Only for the message. */
+static uint32_t defined_later(struct reader *r, struct token name)
+{
+    struct lexer lx = r->lex;
+    for (int depth = 0; lx.tok.kind != TOKEN_END; lexer_next(&lx)) {
+        if (lx.tok.kind == '{') depth++;
+        if (lx.tok.kind == '}' && depth-- == 0) return 0;
+        if (depth || lx.tok.kind != TOKEN_VALUE || lx.tok.len != name.len || memcmp(lx.tok.text, name.text, name.len)) continue;
+        uint32_t line = lx.tok.line;
+        struct lexer ahead = lx;
+        lexer_next(&ahead);
+        if (ahead.tok.kind == '=' || ahead.tok.kind == ':') return line;
+    }
+    return 0;
+}
+
+static val lookup_value(struct reader *r, struct token at, uint32_t key)
+{
+    const struct binding *b = visible(r, key);
+    if (b && b->scope == r->scope) return b->v;
+    const char *name = key_text(r, key);
+    if (b)
+        lexer_error(&r->lex, at, "%%%s belongs to the function around this body, and a body sees only its parameters; pass it in: with(%%%s), or (%%%s) in front of a body in a list", name, name, name);
+    uint32_t line = defined_later(r, at);
+    if (line) lexer_error(&r->lex, at, "%%%s is used before its definition in line %u", name, line);
+    lexer_error(&r->lex, at, "%%%s is not defined", name);
+}
+
+val reader_operand(struct reader *r)
+{
+    struct token at = r->lex.tok;
+    uint32_t key = reader_value_key(r, "an operand (%name)");
+    return lookup_value(r, at, key);
+}
+
+/* ---- dims and types ---- */
+
+uint32_t reader_find_symbol(const struct frame *f, uint32_t name, bool by_node)
+{
+    for (uint32_t i = f->b.symbols.len; i-- > 0;)
+        if (f->b.symbols.data[i].name == name && (f->b.symbols.data[i].origin == SYMBOL_NODE) == by_node) return i;
+    return HOP_NONE;
+}
+
+/* A new outer symbol of the frame; `is`: what it is in the frame around (bodies). */
+uint32_t reader_add_symbol(struct frame *f, uint32_t name, int64_t lo, int64_t hi, dim is)
+{
+    if (f->b.symbols.len == f->b.n_outer_symbols) {
+        builder_symbol(&f->b, name, lo, hi);
+    } else { /* behind a symbol that a node binds; finish_frame puts it in its place */
+        f->late = true;
+        vec_push(&f->b.arena, &f->b.symbols, (struct symbol){ name, SYMBOL_DIM, 0, lo, hi });
+    }
+    vec_reserve(&f->b.arena, &f->binds, HOP_MAX(f->b.symbols.len, f->binds.cap));
+    while (f->binds.len < f->b.symbols.len - 1) vec_push(&f->b.arena, &f->binds, HOP_NONE);
+    vec_push(&f->b.arena, &f->binds, is);
+    return f->b.symbols.len - 1;
+}
+
+/* The symbol of f that stands for symbol `index` of the frame around, made if need be. */
+static uint32_t lift_symbol(struct reader *r, struct frame *f, uint32_t index)
+{
+    dim outer = dim_symbol(r->m, index);
+    for (uint32_t i = 0; i < f->binds.len; i++)
+        if (f->binds.data[i] == outer) return i;
+    struct symbol s = f->outer->b.symbols.data[index];
+    return reader_add_symbol(f, s.name, s.lo, s.hi, outer);
+}
+
+static uint32_t lookup_symbol(struct reader *r, struct frame *f, uint32_t name, bool by_node)
+{
+    uint32_t index = reader_find_symbol(f, name, by_node);
+    if (index == HOP_NONE && !by_node) index = reader_find_symbol(f, name, true);
+    if (index != HOP_NONE || !f->outer) return index;
+    index = lookup_symbol(r, f->outer, name, by_node);
+    return index == HOP_NONE ? index : lift_symbol(r, f, index);
+}
+
+static dim read_symbol(struct reader *r, struct frame *f)
+{
+    struct token at = r->lex.tok;
+    bool by_node = lexer_accept(&r->lex, '?');
+    if (r->lex.tok.kind != TOKEN_WORD) lexer_expected(&r->lex, "a dim");
+    if (!f) lexer_error(&r->lex, at, "a type of constants has no symbols, found '%.*s'", (int)r->lex.tok.len, r->lex.tok.text);
+    uint32_t name = reader_name(r);
+    uint32_t index = lookup_symbol(r, f, name, by_node);
+    if (index == HOP_NONE && f->declares && !by_node) index = reader_add_symbol(f, name, 0, INT64_MAX, HOP_NONE);
+    if (index == HOP_NONE) lexer_error(&r->lex, at, "the dim symbol '%s%s' is bound by no parameter and not declared", by_node ? "?" : "", module_text(r->m, name));
+    return dim_symbol(r->m, index);
+}
+
+static dim read_factor(struct reader *r, struct frame *f)
+{
+    struct lexer *lx = &r->lex;
+    dim d;
+    if (lx->tok.kind == TOKEN_NUMBER) return dim_const(r->m, lexer_integer(lx, 0, INT64_MAX));
+    reader_deeper(r);
+    if (lexer_accept(lx, '(')) {
+        d = reader_dim(r, f);
+        lexer_expect(lx, ')', "')'");
+    } else if (lexer_accept(lx, '-')) {
+        d = dim_sub(r->m, 0, read_factor(r, f));
+    } else {
+        struct token word = lx->tok;
+        const char *p = word.text + word.len;
+        bool largest = token_is(&word, "max");
+        if ((largest || token_is(&word, "min")) && *p == '(') {
+            lexer_next(lx);
+            lexer_next(lx);
+            dim a = reader_dim(r, f);
+            lexer_expect(lx, ',', "','");
+            dim b = reader_dim(r, f);
+            lexer_expect(lx, ')', "')'");
+            d = largest ? dim_max(r->m, a, b) : dim_min(r->m, a, b);
+        } else
+            d = read_symbol(r, f);
+    }
+    r->depth--;
+    return d;
+}
+
+static dim read_term(struct reader *r, struct frame *f)
+{
+    dim d = read_factor(r, f);
+    for (;;) {
+        if (lexer_accept(&r->lex, '*')) d = dim_mul(r->m, d, read_factor(r, f));
+        else if (lexer_accept(&r->lex, TOKEN_FLOORDIV)) d = dim_floordiv(r->m, d, read_factor(r, f));
+        else if (lexer_accept(&r->lex, '%')) d = dim_mod(r->m, d, read_factor(r, f));
+        else return d;
+    }
+}
+
+dim reader_dim(struct reader *r, struct frame *f)
+{
+    dim d = read_term(r, f);
+    for (;;) {
+        if (lexer_accept(&r->lex, '+')) d = dim_add(r->m, d, read_term(r, f));
+        else if (lexer_accept(&r->lex, '-')) d = dim_sub(r->m, d, read_term(r, f));
+        else return d;
+    }
+}
+
+static enum dtype read_dtype(struct reader *r)
+{
+    enum dtype dtype;
+    if (r->lex.tok.kind != TOKEN_WORD || !dtype_from_name(r->lex.tok.text, r->lex.tok.len, &dtype)) lexer_expected(&r->lex, "a dtype (bool i32 i64 u32 f32 f64)");
+    lexer_next(&r->lex);
+    return dtype;
+}
+
+type_id reader_type(struct reader *r, struct frame *f)
+{
+    enum dtype dtype = read_dtype(r);
+    dim dims[MAX_RANK];
+    uint32_t rank = 0;
+    lexer_expect(&r->lex, '[', "'['");
+    while (r->lex.tok.kind != ']') {
+        if (rank) lexer_expect(&r->lex, ',', "',' or ']'");
+        if (rank == MAX_RANK) lexer_error(&r->lex, r->lex.tok, "a type has at most %d dims", MAX_RANK);
+        dims[rank++] = reader_dim(r, f);
+    }
+    type_id t = type_intern(r->m, dtype, rank, dims); /* before moving on, so that an error points at the type */
+    lexer_next(&r->lex);
+    return t;
+}
+
+/* Reads a written type of a value whose type is known. Unknown ?names take the symbols that `node` binds, in the places where they stand. */
+void reader_match_type(struct reader *r, struct frame *f, type_id actual, uint32_t first_fresh, const char *what)
+{
+    struct token at = r->lex.tok;
+    struct type have = type_get(r->m, actual);
+    dim dims[MAX_RANK];
+    uint32_t rank = 0, s;
+    enum dtype dtype = read_dtype(r);
+    lexer_expect(&r->lex, '[', "'['");
+    while (r->lex.tok.kind != ']') {
+        if (rank) lexer_expect(&r->lex, ',', "',' or ']'");
+        if (rank == MAX_RANK) lexer_error(&r->lex, r->lex.tok, "a type has at most %d dims", MAX_RANK);
+        struct token dim_at = r->lex.tok;
+        if (r->lex.tok.kind == '?' && rank < have.rank && dim_is_symbol(r->m, have.dims[rank], &s) && s >= first_fresh && f->b.symbols.data[s].origin == SYMBOL_NODE) {
+            lexer_next(&r->lex);
+            if (r->lex.tok.kind != TOKEN_WORD) lexer_expected(&r->lex, "the name of a symbol");
+            uint32_t name = reader_name(r), known = reader_find_symbol(f, name, true);
+            if (known == HOP_NONE) f->b.symbols.data[s].name = name; /* this place names it */
+            else if (known < first_fresh) lexer_error(&r->lex, dim_at, "?%s is bound twice", module_text(r->m, name));
+            if (r->lex.tok.kind != ',' && r->lex.tok.kind != ']') { /* an expression after all */
+                lexer_seek(&r->lex, dim_at);
+                dims[rank++] = reader_dim(r, f);
+            } else {
+                dims[rank] = known == HOP_NONE ? have.dims[rank] : dim_symbol(r->m, known);
+                rank++;
+            }
+        } else
+            dims[rank++] = reader_dim(r, f);
+    }
+    lexer_next(&r->lex);
+    type_id written = type_intern(r->m, dtype, rank, dims);
+    if (written != actual)
+        lexer_error(&r->lex, at, "%s: written %s, but it has type %s", what, type_text(r->m, f->b.symbols.data, written), type_text(r->m, f->b.symbols.data, actual));
+}
+
+/* lo..hi, lo.. */
+void reader_range(struct reader *r, int64_t *lo, int64_t *hi)
+{
+    struct token at = r->lex.tok;
+    *lo = lexer_integer(&r->lex, 0, INT64_MAX);
+    lexer_expect(&r->lex, TOKEN_RANGE, "'..'");
+    *hi = r->lex.tok.kind == TOKEN_NUMBER ? lexer_integer(&r->lex, 0, INT64_MAX) : INT64_MAX;
+    if (*lo > *hi) lexer_error(&r->lex, at, "an empty range: %lld..%lld", (long long)*lo, (long long)*hi);
+}
+
+/* ---- attributes ---- */
+
+static struct attr read_list(struct reader *r, struct frame *f, bool dims)
+{
+    vec(uint32_t) list = { 0 };
+    lexer_expect(&r->lex, '[', "'['");
+    while (r->lex.tok.kind != ']') {
+        if (list.len) lexer_expect(&r->lex, ',', "',' or ']'");
+        uint32_t one = dims ? reader_dim(r, f) : (uint32_t)(int32_t)lexer_integer(&r->lex, INT32_MIN, INT32_MAX);
+        vec_push(&f->b.arena, &list, one);
+    }
+    lexer_next(&r->lex);
+    return (struct attr){ .kind = dims ? ATTR_DIMS : ATTR_INTS, .n = list.len, .list = list.data };
+}
+
+static struct attr read_scalar(struct reader *r)
+{
+    struct token sign = r->lex.tok;
+    if (lexer_accept_word(&r->lex, "true")) return A_INT(1);
+    if (lexer_accept_word(&r->lex, "false")) return A_INT(0);
+    lexer_accept(&r->lex, '-');
+    bool whole = token_is_integer(&r->lex.tok);
+    lexer_seek(&r->lex, sign);
+    if (whole) return A_INT(lexer_integer(&r->lex, INT64_MIN, INT64_MAX));
+    uint64_t bits = lexer_f64(&r->lex);
+    struct attr a = { .kind = ATTR_REAL };
+    memcpy(&a.r, &bits, sizeof bits);
+    return a;
+}
+
+static struct attr read_word(struct reader *r, const struct attr_spec *spec)
+{
+    char choices[256] = "";
+    for (uint32_t i = 0; spec->words && spec->words[i]; i++) {
+        if (lexer_accept_word(&r->lex, spec->words[i])) return A_WORD(i);
+        size_t n = strlen(choices);
+        snprintf(choices + n, sizeof choices - n, "%s%s", i ? ", " : "one of ", spec->words[i]);
+    }
+    lexer_expected(&r->lex, choices[0] ? choices : "a word");
+}
+
+static struct attr read_attr(struct reader *r, struct frame *f, const struct attr_spec *spec)
+{
+    struct lexer *lx = &r->lex;
+    size_t length;
+    uint64_t bits;
+    struct attr a = { .kind = spec->kind };
+    switch (spec->kind) {
+    case ATTR_INT: return A_INT(lexer_integer(lx, INT64_MIN, INT64_MAX));
+    case ATTR_REAL:
+        bits = lexer_f64(lx);
+        memcpy(&a.r, &bits, sizeof bits);
+        return a;
+    case ATTR_INTS: return read_list(r, f, false);
+    case ATTR_DIM: return A_DIM(reader_dim(r, f));
+    case ATTR_DIMS: return read_list(r, f, true);
+    case ATTR_DTYPE: return A_DTYPE(read_dtype(r));
+    case ATTR_STRING: {
+        if (lx->tok.kind != TOKEN_STRING) lexer_expected(lx, "a string");
+        const char *text = lexer_string(lx, &r->arena, &length);
+        return A_STRING(module_string(r->m, text, length));
+    }
+    case ATTR_CONST:
+        if (lx->tok.kind == TOKEN_GLOBAL) {
+            struct token at = lx->tok;
+            const struct definition *d = reader_resolve(r, at, reader_name(r));
+            if (!d->is_const) lexer_error(lx, at, "expected a constant, found a function");
+            return A_CONST(d->index);
+        }
+        return A_CONST(reader_constant(r, reader_type(r, NULL), 0));
+    case ATTR_WORD: return read_word(r, spec);
+    default: return read_scalar(r);
+    }
+}
+
+/* A body may follow where attributes may: { is theirs if a word stands in it that is followed as an attribute's name is. */
+static bool attrs_follow(const struct reader *r, const struct op_row *row)
+{
+    if (r->lex.tok.kind != '{') return false;
+    if (!(row->flags & OPF_HIGHER)) return true;
+    struct lexer ahead = r->lex;
+    lexer_next(&ahead);
+    if (ahead.tok.kind == TOKEN_WORD) lexer_next(&ahead);
+    return ahead.tok.kind == '=' || ahead.tok.kind == ',' || ahead.tok.kind == '}';
+}
+
+static void read_attrs(struct reader *r, struct frame *f, const struct op_row *row, struct attr *attrs)
+{
+    struct lexer *lx = &r->lex;
+    for (uint32_t i = 0; i < row->sig.n_attrs; i++) attrs[i] = A_NONE;
+    if (!attrs_follow(r, row)) return;
+    lexer_next(lx);
+    for (bool first = true; lx->tok.kind != '}'; first = false) {
+        if (!first) lexer_expect(lx, ',', "',' or '}'");
+        struct token at = lx->tok;
+        if (at.kind != TOKEN_WORD) lexer_expected(lx, "the name of an attribute");
+        uint32_t k = 0;
+        while (k < row->sig.n_attrs && !token_is(&at, row->sig.attrs[k].name)) k++;
+        if (k == row->sig.n_attrs) {
+            char names[512] = "none";
+            for (uint32_t i = 0, n = 0; i < row->sig.n_attrs && n < sizeof names; i++)
+                n += (uint32_t)snprintf(names + n, sizeof names - n, "%s%s", i ? ", " : "", row->sig.attrs[i].name);
+            lexer_error(lx, at, "%s has no attribute '%.*s'; it has: %s", row->name, (int)HOP_MIN(at.len, 60u), at.text, names);
+        }
+        if (attrs[k].kind != ATTR_ABSENT) lexer_error(lx, at, "attribute '%s' is given twice", row->sig.attrs[k].name);
+        lexer_next(lx);
+        if (row->sig.attrs[k].kind == ATTR_FLAG) {
+            attrs[k] = A_FLAG(1);
+            if (lexer_accept(lx, '=') && !lexer_accept_word(lx, "true")) lexer_expected(lx, "true");
+            continue;
+        }
+        lexer_expect(lx, '=', "'='");
+        attrs[k] = read_attr(r, f, &row->sig.attrs[k]);
+    }
+    lexer_next(lx);
+}
+
+/* ---- operands, groups ---- */
+
+/* ( %v, … ) onto r->vals. */
+static void read_operands(struct reader *r)
+{
+    lexer_expect(&r->lex, '(', "'('");
+    for (bool first = true; r->lex.tok.kind != ')'; first = false) {
+        if (!first) lexer_expect(&r->lex, ',', "',' or ')'");
+        val v = reader_operand(r);
+        vec_push(&r->arena, &r->vals, v);
+    }
+    lexer_next(&r->lex);
+}
+
+void reader_skip_type(struct reader *r)
+{
+    read_dtype(r);
+    lexer_expect(&r->lex, '[', "'['");
+    for (uint32_t depth = 1; depth; lexer_next(&r->lex)) {
+        if (r->lex.tok.kind == TOKEN_END) lexer_expected(&r->lex, "']'");
+        depth += r->lex.tok.kind == '[';
+        depth -= r->lex.tok.kind == ']';
+    }
+}
+
+/* ( %p = %v, … ) onto r->items; operands that go to a body over their leading dim are written %p in %v. */
+static void read_items(struct reader *r, bool over)
+{
+    struct lexer *lx = &r->lex;
+    lexer_expect(lx, '(', "'('");
+    for (bool first = true; lx->tok.kind != ')'; first = false) {
+        if (!first) lexer_expect(lx, ',', "',' or ')'");
+        struct item item = { .at = lx->tok };
+        item.operand_key = item.param_key = reader_value_key(r, "an operand (%name)");
+        if (lexer_accept(lx, ':')) {
+            item.typed = true;
+            item.type = lx->tok;
+            reader_skip_type(r);
+        }
+        struct token operand = item.at;
+        if (over ? token_is(&lx->tok, "in") : lx->tok.kind == '=') {
+            lexer_next(lx);
+            operand = lx->tok;
+            item.operand_key = reader_value_key(r, "an operand (%name)");
+            item.named = true;
+        } else if (item.typed || lx->tok.kind == '=' || token_is(&lx->tok, "in"))
+            lexer_expected(lx, over ? "'in'" : "'='");
+        item.v = lookup_value(r, operand, item.operand_key);
+        vec_push(&r->arena, &r->items, item);
+    }
+    lexer_next(lx);
+}
+
+/* ---- bodies ---- */
+
+struct node_state {
+    const struct op_row *row;
+    struct token at;
+    uint32_t items; /* in r->items: the node-level operands, group by group */
+    uint32_t n_items;
+    uint32_t groups[3];
+    const struct region_in *regions;
+};
+
+struct lifting {
+    struct reader *r;
+    struct frame *f;
+    dim *inner; /* per symbol of the frame around */
+};
+
+static bool lift_one(void *ctx, uint32_t symbol)
+{
+    struct lifting *l = ctx;
+    l->inner[symbol] = dim_symbol(l->r->m, lift_symbol(l->r, l->f, symbol));
+    return false;
+}
+
+/* A type of the frame around in terms of the body's symbols. */
+static type_id lower_type(struct reader *r, struct frame *f, type_id t)
+{
+    struct type type = type_get(r->m, t);
+    struct lifting l = { r, f, NULL };
+    for (uint32_t i = 0; i < type.rank; i++)
+        if (type.dims[i] & DIM_TABLE) {
+            if (!l.inner) l.inner = ARENA_NEW(&f->b.arena, dim, f->outer->b.symbols.len);
+            dim_mentions(r->m, type.dims[i], lift_one, &l);
+        }
+    return l.inner ? type_substitute(r->m, t, l.inner) : t;
+}
+
+/* [T, K = 2*N, M in 1..8 = N]: the body's symbols where they are not simply those of its parameter types. */
+static void read_body_symbols(struct reader *r, struct frame *f)
+{
+    struct lexer *lx = &r->lex;
+    if (!lexer_accept(lx, '[')) return;
+    for (bool first = true; lx->tok.kind != ']'; first = false) {
+        if (!first) lexer_expect(lx, ',', "',' or ']'");
+        struct token at = lx->tok;
+        if (at.kind != TOKEN_WORD) lexer_expected(lx, "the name of a symbol");
+        uint32_t name = reader_name(r), index = HOP_NONE;
+        if (reader_find_symbol(f, name, false) != HOP_NONE) lexer_error(lx, at, "the dim symbol '%s' is declared twice", module_text(r->m, name));
+        int64_t lo = 0, hi = INT64_MAX;
+        bool ranged = lexer_accept_word(lx, "in");
+        if (ranged) reader_range(r, &lo, &hi);
+        dim is;
+        if (lexer_accept(lx, '=')) {
+            is = reader_dim(r, f->outer);
+        } else {
+            index = lookup_symbol(r, f->outer, name, false);
+            if (index == HOP_NONE) lexer_error(lx, at, "there is no dim symbol '%s' outside this body", module_text(r->m, name));
+            if (!ranged) lo = f->outer->b.symbols.data[index].lo, hi = f->outer->b.symbols.data[index].hi;
+            is = dim_symbol(r->m, index);
+        }
+        reader_add_symbol(f, name, lo, hi, is);
+    }
+    lexer_next(lx);
+}
+
+void reader_requires(struct reader *r, struct frame *f)
+{
+    struct lexer *lx = &r->lex;
+    while (token_is(&lx->tok, "require")) {
+        lexer_next(lx);
+        lexer_expect(lx, '(', "'('");
+        do {
+            f->b.place = token_place(lx, lx->tok);
+            dim a = reader_dim(r, f);
+            lexer_expect(lx, TOKEN_EQUALS, "'=='");
+            dim c = reader_dim(r, f);
+            builder_require(&f->b, a, c, "require");
+        } while (lexer_accept(lx, ','));
+        lexer_expect(lx, ')', "')'");
+        f->b.place = (struct place){ 0 };
+    }
+}
+
+static void body_param(struct reader *r, struct frame *f, const struct item *item, type_id type)
+{
+    if (item->typed) {
+        struct lexer saved = r->lex;
+        lexer_seek(&r->lex, item->type);
+        type = reader_type(r, f);
+        r->lex = saved;
+    } else
+        type = lower_type(r, f, type);
+    val v = builder_param(&f->b, type, item->param_key & NUMBER_KEY ? 0 : item->param_key);
+    reader_bind(r, item->at, item->param_key, v, item->operand_key);
+}
+
+/* Symbols that were lifted late move in front of those bound by nodes; everything built so far is renumbered. */
+static void settle_late_symbols(struct reader *r, struct frame *f)
+{
+    struct builder *b = &f->b;
+    uint32_t n = b->symbols.len, outer = 0;
+    dim *to = ARENA_NEW(&b->arena, dim, n), *binds = ARENA_NEW(&b->arena, dim, n);
+    struct symbol *symbols = ARENA_NEW(&b->arena, struct symbol, n);
+    while (f->binds.len < n) vec_push(&b->arena, &f->binds, HOP_NONE);
+    for (int pass = 0; pass < 2; pass++)
+        for (uint32_t i = 0; i < n; i++)
+            if ((b->symbols.data[i].origin == SYMBOL_NODE) == pass) {
+                binds[outer] = f->binds.data[i];
+                symbols[outer] = b->symbols.data[i];
+                to[i] = dim_symbol(r->m, outer++);
+                if (!pass) b->n_outer_symbols = outer;
+            }
+    memcpy(b->symbols.data, symbols, n * sizeof *symbols);
+    memcpy(f->binds.data, binds, n * sizeof *binds);
+    for (uint32_t i = 0; i < b->values.len; i++) b->values.data[i].type = type_substitute(r->m, b->values.data[i].type, to);
+    for (uint32_t i = 0; i < b->attrs.len; i++) {
+        struct attr *a = &b->attrs.data[i];
+        if (a->kind == ATTR_DIM) a->i = dim_substitute(r->m, (dim)a->i, to);
+        if (a->kind != ATTR_DIMS) continue;
+        dim *list = ARENA_NEW(&r->m->arena, dim, a->n);
+        for (uint32_t k = 0; k < a->n; k++) list[k] = dim_substitute(r->m, a->list[k], to);
+        a->list = list;
+    }
+    for (uint32_t i = 0; i < b->regions.len; i++) {
+        struct region *g = &b->regions.data[i];
+        dim *list = ARENA_NEW(&r->m->arena, dim, g->n_dims);
+        for (uint32_t k = 0; k < g->n_dims; k++) list[k] = dim_substitute(r->m, g->dims[k], to);
+        g->dims = list;
+    }
+    for (uint32_t i = 0; i < b->requires.len; i++) {
+        b->requires.data[i].a = dim_substitute(r->m, b->requires.data[i].a, to);
+        b->requires.data[i].b = dim_substitute(r->m, b->requires.data[i].b, to);
+    }
+}
+
+/* A body in braces: opens a frame whose parameters are the operands that feed it and its own, and makes a function of it. */
+static struct region_in read_body(struct reader *r, struct frame *around, const struct node_state *node, uint32_t region, uint32_t own)
+{
+    struct lexer *lx = &r->lex;
+    const struct op_row *row = node->row;
+    const struct sig_region *sig = sig_region(row, region);
+    struct frame f = { .outer = around };
+    reader_deeper(r);
+    builder_begin(&f.b, r->m, NULL);
+    uint32_t mark = reader_scope_enter(r), n_own = r->items.len - own, base = r->vals.len;
+    f.scope = r->scope;
+    read_body_symbols(r, &f);
+    uint32_t at = node->items;
+    for (uint32_t g = 0; g < row->sig.n_groups; g++)
+        for (uint32_t i = 0; i < node->groups[g]; i++, at++) {
+            if (!(sig->feeds >> g & 1)) continue;
+            struct item item = r->items.data[at];
+            type_id t = builder_type(&around->b, item.v);
+            if (row->sig.groups[g].kind == GROUP_OVER) {
+                if (!type_get(r->m, t).rank) lexer_error(lx, item.at, "'%s' takes the leading dim away, and %s has none", row->sig.groups[g].word, type_text(r->m, NULL, t));
+                t = type_drop_leading(r->m, t);
+            }
+            body_param(r, &f, &item, t);
+        }
+    for (uint32_t i = 0; i < n_own; i++) {
+        struct item item = r->items.data[own + i];
+        body_param(r, &f, &item, builder_type(&around->b, item.v));
+    }
+    reader_requires(r, &f);
+    f.b.fn_place = token_place(lx, lx->tok);
+    lexer_expect(lx, '{', "'{' and a body, or @function");
+    reader_statements(r, &f, row, region, node->groups);
+    if (f.late) settle_late_symbols(r, &f);
+    struct region_in out = { .n_operands = n_own };
+    val *operands = ARENA_NEW(&around->b.arena, val, n_own);
+    for (uint32_t i = 0; i < n_own; i++) operands[i] = r->items.data[own + i].v;
+    out.operands = operands;
+    out.dims = f.b.n_outer_symbols ? arena_copy(&around->b.arena, f.binds.data, f.b.n_outer_symbols * sizeof(dim)) : NULL;
+    out.fn = builder_finish(&f.b, r->vals.data + base, r->vals.len - base);
+    r->vals.len = base;
+    reader_scope_leave(r, mark);
+    r->depth--;
+    return out;
+}
+
+/* @f[dims](operands): dims in order are for its dim parameters, NAME = dim for any symbol. */
+static struct region_in read_reference(struct reader *r, struct frame *f)
+{
+    struct lexer *lx = &r->lex;
+    struct token at = lx->tok;
+    const struct definition *d = reader_resolve(r, at, reader_name(r));
+    if (d->is_const) lexer_error(lx, at, "expected a function, found a constant");
+    struct region_in out = { .fn = d->index };
+    const struct fn *g = module_fn(r->m, d->index);
+    if (lexer_accept(lx, '[')) {
+        dim *dims = ARENA_NEW(&f->b.arena, dim, g->n_outer_symbols);
+        for (uint32_t i = 0; i < g->n_outer_symbols; i++) dims[i] = HOP_NONE;
+        uint32_t next = 0;
+        for (bool first = true; lx->tok.kind != ']'; first = false) {
+            if (!first) lexer_expect(lx, ',', "',' or ']'");
+            struct token entry = lx->tok;
+            uint32_t k = g->n_outer_symbols;
+            if (entry.kind == TOKEN_WORD) {
+                lexer_next(lx);
+                if (lexer_accept(lx, '=')) {
+                    for (k = 0; k < g->n_outer_symbols && !token_is(&entry, module_text(r->m, g->symbols[k].name));) k++;
+                    if (k == g->n_outer_symbols) lexer_error(lx, entry, "the function has no dim symbol '%.*s'", (int)HOP_MIN(entry.len, 60u), entry.text);
+                } else
+                    lexer_seek(lx, entry);
+            }
+            if (k == g->n_outer_symbols) {
+                while (next < g->n_outer_symbols && g->symbols[next].origin != SYMBOL_DIM) next++;
+                if (next == g->n_outer_symbols) lexer_error(lx, entry, "more dims than the function has dim parameters");
+                k = next++;
+            }
+            if (dims[k] != HOP_NONE) lexer_error(lx, entry, "the dim '%s' is given twice", module_text(r->m, g->symbols[k].name));
+            dims[k] = reader_dim(r, f);
+        }
+        lexer_next(lx);
+        out.dims = dims;
+    }
+    uint32_t base = r->vals.len;
+    if (lx->tok.kind == '(') read_operands(r);
+    out.n_operands = r->vals.len - base;
+    out.operands = arena_copy(&f->b.arena, r->vals.data + base, out.n_operands * sizeof(val));
+    r->vals.len = base;
+    return out;
+}
+
+static struct region_in read_region(struct reader *r, struct frame *f, const struct node_state *node, uint32_t region, bool in_list)
+{
+    struct lexer *lx = &r->lex;
+    if (lx->tok.kind == TOKEN_GLOBAL) return read_reference(r, f);
+    uint32_t own = r->items.len;
+    if (in_list ? lx->tok.kind == '(' : lexer_accept_word(lx, "with")) read_items(r, false);
+    struct region_in out = read_body(r, f, node, region, own);
+    r->items.len = own;
+    return out;
+}
+
+static uint32_t read_regions(struct reader *r, struct frame *f, struct node_state *node)
+{
+    struct lexer *lx = &r->lex;
+    const struct signature *sig = &node->row->sig;
+    vec(struct region_in) regions = { 0 };
+    if (sig->max_regions == MANY) {
+        lexer_expect(lx, '[', "'[' and the bodies");
+        while (lx->tok.kind != ']') {
+            if (regions.len) lexer_expect(lx, ',', "',' or ']'");
+            if (regions.len >= UINT16_MAX) lexer_error(lx, lx->tok, "too many bodies");
+            struct region_in one = read_region(r, f, node, regions.len, true);
+            vec_push(&f->b.arena, &regions, one);
+        }
+        lexer_next(lx);
+    } else {
+        while (regions.len < sig->max_regions) {
+            const char *word = sig->regions[regions.len].word;
+            if (word[0] && !lexer_accept_word(lx, word)) {
+                if (regions.len >= sig->min_regions) break;
+                lexer_expected(lx, arena_printf(&r->arena, "'%s' and a body", word));
+            }
+            struct region_in one = read_region(r, f, node, regions.len, false);
+            vec_push(&f->b.arena, &regions, one);
+        }
+    }
+    node->regions = regions.data;
+    return regions.len;
+}
+
+/* ---- nodes ---- */
+
+static uint32_t name_hash(const char *text, size_t n)
+{
+    uint32_t h = 2166136261u;
+    for (size_t i = 0; i < n; i++) h = (h ^ (unsigned char)text[i]) * 16777619u;
+    return h ^ h >> 15;
+}
+
+void reader_know_operators(struct reader *r)
+{
+    for (uint32_t i = 0; i < OP_COUNT; i++) {
+        if (!op_table[i]) continue;
+        uint32_t at = name_hash(op_table[i]->name, strlen(op_table[i]->name));
+        while (r->op_slots[at % HOP_COUNT(r->op_slots)]) at++;
+        r->op_slots[at % HOP_COUNT(r->op_slots)] = (uint16_t)(i + 1);
+    }
+    _Static_assert(OP_COUNT < HOP_COUNT(((struct reader *)0)->op_slots) / 2, "the table of operator names stays sparse");
+}
+
+static uint32_t edit_distance(const char *a, size_t n, const char *b)
+{
+    size_t m = strlen(b);
+    uint32_t row[64];
+    if (n >= HOP_COUNT(row) || m >= HOP_COUNT(row)) return 99;
+    for (size_t j = 0; j <= m; j++) row[j] = (uint32_t)j;
+    for (size_t i = 1; i <= n; i++) {
+        uint32_t diagonal = row[0];
+        row[0] = (uint32_t)i;
+        for (size_t j = 1; j <= m; j++) {
+            uint32_t up = row[j];
+            row[j] = HOP_MIN(HOP_MIN(row[j], row[j - 1]) + 1, diagonal + (a[i - 1] != b[j - 1]));
+            diagonal = up;
+        }
+    }
+    return row[m];
+}
+
+static enum op read_op(struct reader *r)
+{
+    struct token t = r->lex.tok;
+    if (t.kind != TOKEN_WORD) lexer_expected(&r->lex, "an operator");
+    for (uint32_t at = name_hash(t.text, t.len), slot; (slot = r->op_slots[at % HOP_COUNT(r->op_slots)]); at++)
+        if (token_is(&t, op_table[slot - 1]->name)) {
+            lexer_next(&r->lex);
+            return (enum op)(slot - 1);
+        }
+    const char *nearest = NULL;
+    uint32_t best = 4;
+    for (uint32_t i = 0; i < OP_COUNT; i++) {
+        uint32_t distance = op_table[i] ? edit_distance(t.text, t.len, op_table[i]->name) : 99;
+        if (distance < best && distance < t.len) best = distance, nearest = op_table[i]->name;
+    }
+    lexer_error(&r->lex, t, "unknown operator '%.*s'%s%s%s", (int)HOP_MIN(t.len, 60u), t.text, nearest ? "; did you mean '" : "", nearest ? nearest : "", nearest ? "'?" : "");
+}
+
+/* @"file":12:3 behind a node or function: where it was made. */
+bool reader_location(struct reader *r, struct place *out)
+{
+    struct lexer *lx = &r->lex;
+    struct token t = lx->tok;
+    if (t.kind != TOKEN_GLOBAL || !t.quoted || lx->p[0] != ':') return false;
+    if (!r->last_file || t.len != r->last_file_len || memcmp(t.text, r->last_file, t.len)) {
+        size_t length;
+        const char *file = lexer_string(lx, &r->arena, &length);
+        r->last_file = t.text;
+        r->last_file_len = t.len;
+        r->last_file_id = module_file(r->m, file);
+    } else
+        lexer_next(lx);
+    lexer_expect(lx, ':', "':'");
+    out->file = r->last_file_id;
+    out->line = (uint32_t)lexer_integer(lx, 0, UINT32_MAX);
+    out->col = 0;
+    if (lexer_accept(lx, ':')) out->col = (uint16_t)lexer_integer(lx, 0, UINT16_MAX);
+    return true;
+}
+
+/* Operand groups and bodies of a higher-order node. */
+static void read_higher(struct reader *r, struct frame *f, struct node_state *node, struct node_in *in)
+{
+    const struct signature *sig = &node->row->sig;
+    node->items = r->items.len;
+    for (uint32_t g = 0; g < sig->n_groups; g++) {
+        uint32_t before = r->items.len;
+        const char *word = sig->groups[g].word;
+        if (word[0] ? lexer_accept_word(&r->lex, word) : r->lex.tok.kind == '(') read_items(r, sig->groups[g].kind == GROUP_OVER);
+        node->groups[g] = r->items.len - before;
+    }
+    node->n_items = r->items.len - node->items;
+    in->n_regions = read_regions(r, f, node);
+    in->regions = node->regions;
+    val *operands = ARENA_NEW(&f->b.arena, val, node->n_items);
+    for (uint32_t i = 0; i < node->n_items; i++) operands[i] = r->items.data[node->items + i].v;
+    in->operands = operands;
+    in->n_operands = node->n_items;
+    in->groups = node->groups;
+    r->items.len = node->items;
+}
+
+struct result_name {
+    struct token at, type;
+    uint32_t key;
+    bool typed;
+};
+
+static void bind_results(struct reader *r, struct frame *f, const struct op_row *row, struct token at, const struct result_name *names, uint32_t n, val first, uint32_t first_fresh)
+{
+    uint32_t have = f->b.nodes.data[f->b.nodes.len - 1].n_results;
+    if (have != n) lexer_error(&r->lex, n ? names[0].at : at, "%s gives %u result%s, %u named here", row->name, have, have == 1 ? "" : "s", n);
+    for (uint32_t i = 0; i < n; i++) {
+        if (names[i].typed) {
+            struct lexer saved = r->lex;
+            lexer_seek(&r->lex, names[i].type);
+            reader_match_type(r, f, builder_type(&f->b, first + i), first_fresh, "result");
+            r->lex = saved;
+        }
+        reader_bind(r, names[i].at, names[i].key, first + i, HOP_NONE);
+        if (!(names[i].key & NUMBER_KEY)) builder_name(&f->b, first + i, names[i].key);
+    }
+}
+
+static void read_node(struct reader *r, struct frame *f)
+{
+    struct lexer *lx = &r->lex;
+    struct result_name few[4], *names = few;
+    uint32_t n_names = 0, cap = HOP_COUNT(few);
+    struct token at = lx->tok;
+    if (at.kind == TOKEN_VALUE) {
+        do {
+            if (n_names == cap) {
+                struct result_name *more = ARENA_NEW(&f->b.arena, struct result_name, cap * 2);
+                memcpy(more, names, cap * sizeof *more);
+                names = more;
+                cap *= 2;
+            }
+            struct result_name *name = &names[n_names++];
+            name->at = lx->tok;
+            name->key = reader_value_key(r, "the name of a result (%name)");
+            name->typed = lexer_accept(lx, ':');
+            if (name->typed) {
+                name->type = lx->tok;
+                reader_skip_type(r);
+            }
+        } while (lexer_accept(lx, ','));
+        lexer_expect(lx, '=', "'='");
+    }
+    struct attr attrs[16];
+    struct node_state node = { .row = NULL, .at = at };
+    struct node_in in = { .op = (uint16_t)read_op(r), .attrs = attrs, .place = token_place(lx, at) };
+    node.row = op_table[in.op];
+    if (node.row->sig.n_attrs > HOP_COUNT(attrs)) hop_throw(HOP_INTERNAL, "%s has too many attributes", node.row->name);
+    read_attrs(r, f, node.row, attrs);
+    uint32_t base = r->vals.len;
+    if (node.row->flags & OPF_HIGHER) read_higher(r, f, &node, &in);
+    else {
+        if (lx->tok.kind == '(') read_operands(r);
+        in.operands = r->vals.data + base;
+        in.n_operands = r->vals.len - base;
+    }
+    uint32_t first_fresh = f->b.symbols.len;
+    val first = builder_node(&f->b, &in);
+    r->vals.len = base;
+    bind_results(r, f, node.row, at, names, n_names, first, first_fresh);
+    if (lx->tok.kind == TOKEN_GLOBAL) reader_location(r, &f->b.nodes.data[f->b.nodes.len - 1].place);
+}
+
+/* next(…) stack(…) onto r->vals; the words are the row's. Returns false when no such word stands here. */
+static bool read_body_results(struct reader *r, const struct op_row *row, uint32_t region, const uint32_t *groups)
+{
+    struct lexer *lx = &r->lex;
+    const struct sig_region *sig = sig_region(row, region);
+    uint32_t sizes[3] = { 0 }, want[3] = { 0 }, n = 0, total = 0;
+    bool any = false;
+    struct token at = lx->tok;
+    for (; n < HOP_COUNT(sig->results) && sig->results[n]; n++) {
+        if (!token_is(&lx->tok, sig->results[n])) continue;
+        any = true;
+        lexer_next(lx);
+        uint32_t before = r->vals.len;
+        read_operands(r);
+        total += sizes[n] = r->vals.len - before;
+    }
+    if (!any) return false;
+    sig_result_sizes(row, region, groups, total, want);
+    for (uint32_t i = 0; i < n; i++)
+        if (sizes[i] != want[i]) lexer_error(lx, at, "%s: '%s' takes %u value%s, given %u", row->name, sig->results[i], want[i], want[i] == 1 ? "" : "s", sizes[i]);
+    return true;
+}
+
+static const char *body_end(struct reader *r, const struct op_row *row, uint32_t region)
+{
+    const struct sig_region *sig = sig_region(row, region);
+    struct text t = { .arena = &r->arena };
+    for (uint32_t i = 0; i < HOP_COUNT(sig->results) && sig->results[i]; i++) text_add(&t, "%s%s(…)", i ? " " : "", sig->results[i]);
+    return t.data ? t.data : "its results";
+}
+
+/* Nodes up to and including the closing brace; the results end on r->vals. row NULL: a function, which ends with `return`. */
+void reader_statements(struct reader *r, struct frame *f, const struct op_row *row, uint32_t region, const uint32_t *groups)
+{
+    struct lexer *lx = &r->lex;
+    for (;;) {
+        if (lx->tok.kind == TOKEN_VALUE) {
+            read_node(r, f);
+            continue;
+        }
+        if (lx->tok.kind != TOKEN_WORD) break;
+        if (row ? read_body_results(r, row, region, groups) : lexer_accept_word(lx, "return")) {
+            for (bool more = !row && lx->tok.kind != '}'; more; more = lexer_accept(lx, ',')) {
+                val v = reader_operand(r);
+                vec_push(&r->arena, &r->vals, v);
+            }
+            lexer_expect(lx, '}', "'}' behind the results");
+            return;
+        }
+        if (token_is(&lx->tok, "return")) lexer_error(lx, lx->tok, "a body of %s ends with %s, not with 'return'", row->name, body_end(r, row, region));
+        read_node(r, f);
+    }
+    if (row) lexer_expected(lx, arena_printf(&r->arena, "a node, or %s to end the body of %s", body_end(r, row, region), row->name));
+    lexer_expected(lx, "a node, or 'return' to end the function");
+}

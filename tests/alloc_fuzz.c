@@ -1,0 +1,113 @@
+/* Memory runs out at every point: the n-th allocation fails for n = 1, 2, … while programs are read, printed, transformed, simplified, interpreted, compiled and
+ * run. Each attempt must end in success or in HOP_NOMEM with nothing left allocated. Without --soak only every few n are tried. */
+#include "cli/cli.h"
+
+#include "transform/transform.h"
+
+static const char *const programs[] = {
+    "fn @main(%h: f32[3], %xs: f32[4, 3], %w: f32[3]) -> (f32[]) {\n"
+    "  %c, %ys = scan carry(%s = %h) over(%x in %xs) with(%v = %w) {\n"
+    "    %a = mul(%s, %v)\n"
+    "    %b = add(%a, %x)\n"
+    "    %n = tanh(%b)\n"
+    "    next(%n) stack(%n)\n"
+    "  }\n"
+    "  %t = sum(%ys)\n"
+    "  return %t\n"
+    "}\n",
+    "fn @main(%x: f64[5], %p: bool[]) -> (f64[]) {\n"
+    "  %y = switch(%p) {\n"
+    "    (%u = %x) { %r = sin(%u) yield(%r) }\n"
+    "    (%u = %x) { %r = mul(%u, %u) yield(%r) }\n"
+    "  }\n"
+    "  %s = sum(%y)\n"
+    "  return %s\n"
+    "}\n",
+    "fn @main(%x: f32[2, 3], %y: f32[3, 4]) -> (f32[]) {\n"
+    "  %z = matmul(%x, %y)\n"
+    "  %m = reduce_max {dims = [1]} (%z)\n"
+    "  %s = sum(%m)\n"
+    "  return %s\n"
+    "}\n",
+};
+
+static uint64_t passed, failed;
+
+/* Everything hop does with a program, once. */
+static void whole_life(struct bag *bag, const char *text, bool compiled)
+{
+    struct module *m = text_read("program", text, strlen(text));
+    hop_cleanup_push(module_free, m);
+    struct text printed = { .arena = &bag->arena };
+    text_print(m, HOP_NONE, 0, &printed);
+    uint32_t fn = program_select(m, NULL);
+    const struct fn *f = module_fn(m, fn);
+    bool *wrt = param_mask(&bag->arena, m, f, NULL);
+    struct tensor **args = ARENA_NEW(&bag->arena, struct tensor *, f->n_params);
+    struct random random = { 5 };
+    for (uint32_t p = 0; p < f->n_params; p++) {
+        struct type t = type_get(m, value_type(f, p));
+        int64_t dims[MAX_RANK];
+        for (uint32_t i = 0; i < t.rank; i++) dims[i] = dim_const_value(m, t.dims[i]);
+        args[p] = bag_new(bag, (enum dtype)t.dtype, t.rank, dims);
+        tensor_random(args[p], &random, -1, 1);
+    }
+    uint32_t grad = simplify(m, grad_function(m, fn, wrt, true), &(struct pass_options){ .strict = true });
+    uint32_t n = module_fn(m, grad)->n_results;
+    struct tensor **results = ARENA_ZNEW(&bag->arena, struct tensor *, n);
+    interp_run(&(struct interp){ .m = m }, grad, args, NULL, results);
+    for (uint32_t i = 0; i < n; i++) tensor_free(results[i]), results[i] = NULL;
+    struct exe *e = exe_compile(m, grad, &(struct compile_options){ .passes = { .strict = true }, .threads = 1, .slow_executor = !compiled }, NULL);
+    hop_cleanup_push(exe_free, e);
+    exe_run(e, args, NULL, results, &(struct exe_call){ 0 });
+    for (uint32_t i = 0; i < n; i++) tensor_free(results[i]);
+    hop_cleanup_pop(e);
+    exe_free(e);
+    hop_cleanup_pop(m);
+    module_free(m);
+}
+
+static hop_status attempt(const char *text, bool compiled, uint64_t fail_at)
+{
+    struct hop_catch caught;
+    struct bag bag = { 0 };
+    volatile hop_status status = HOP_OK;
+    hop_fail_allocation(fail_at);
+    if (HOP_TRY(caught)) {
+        hop_cleanup_push(bag_free, &bag);
+        whole_life(&bag, text, compiled);
+        hop_cleanup_pop(&bag);
+        bag_free(&bag);
+        hop_catch_end(&caught);
+    } else {
+        status = hop_caught();
+    }
+    hop_fail_allocation(0);
+    return status;
+}
+
+int main(int argc, char **argv)
+{
+    bool soak = argc > 1 && !strcmp(argv[1], "--soak"), compiled = exe_available();
+    for (size_t i = 0; i < HOP_COUNT(programs); i++) {
+        /* Slow code generation is the same at every n, so native code is tried at few of them. */
+        for (int native = 0; native <= compiled; native++) {
+            uint64_t start = hop_allocation_count();
+            hop_status first = attempt(programs[i], native, 0);
+            uint64_t total = hop_allocation_count() - start;
+            if (first) printf("program %zu: %s\n", i, hop_message()), failed++;
+            uint64_t step = soak ? 1 : native ? total / 40 + 1 : total / 400 + 1;
+            for (uint64_t n = 1; !first && n <= total; n += step) {
+                int64_t live = hop_live_allocations();
+                hop_status status = attempt(programs[i], native, n);
+                bool good = (status == HOP_NOMEM || status == HOP_OK) && hop_live_allocations() == live;
+                if (!good)
+                    printf("program %zu, %s, allocation %llu of %llu fails: status %d (%s), %lld allocations left\n", i, native ? "compiled" : "loop program", (unsigned long long)n,
+                           (unsigned long long)total, status, status ? hop_message() : "", (long long)(hop_live_allocations() - live));
+                good ? passed++ : failed++;
+            }
+        }
+    }
+    printf("%llu passed, %llu failed\n", (unsigned long long)passed, (unsigned long long)failed);
+    return failed != 0;
+}

@@ -1,0 +1,318 @@
+/* The programs of transform_test.c, as text. */
+
+#define SCALAR(name, value, dtype) "    %" name " = full {value = " value ", dims = [], dtype = " dtype "}\n"
+
+#define RNN \
+    "hop 1\n" \
+    "fn @main[T](%h: f64[3], %xs: f64[T, 2], %w: f64[3, 3], %u: f64[2, 3]) -> (f64[3], f64[T, 3]) {\n" \
+    "  %c, %ys = scan carry(%s = %h) over(%x in %xs) with(%v = %w, %q = %u) {\n" \
+    "    %a = matmul(%s, %v)\n" \
+    "    %b = matmul(%x, %q)\n" \
+    "    %d = add(%a, %b)\n" \
+    "    %n = tanh(%d)\n" \
+    "    next(%n) stack(%n)\n" \
+    "  }\n" \
+    "  return %c, %ys\n" \
+    "}\n"
+
+#define COUNTED_WHILE \
+    "hop 1\n" \
+    "fn @main(%n: i64[], %x: f64[2], %w: f64[2]) -> (i64[], f64[2]) {\n" \
+    "  %k, %y = while_loop carry(%i = %n, %c = %x) cond {\n" SCALAR("zero", "0", "i64") \
+    "    %t = gt(%i, %zero)\n" \
+    "    test(%t)\n" \
+    "  } body with(%v = %w) {\n" SCALAR("one", "1", "i64") \
+    "    %j = sub(%i, %one)\n" \
+    "    %m = mul(%c, %v)\n" \
+    "    %d = sin(%m)\n" \
+    "    next(%j, %d)\n" \
+    "  }\n" \
+    "  return %k, %y\n" \
+    "}\n"
+
+/* Carries: a float of each kind, an integer; slices of integers; an unused operand; a carry that never changes. */
+#define MIXED_SCAN \
+    "hop 1\n" \
+    "fn @main[T](%h: f64[], %g: f64[2], %k: i64[], %xs: f64[T, 2], %w: f64[2], %z: f64[]) -> (f64[], f64[2], i64[], f64[T], f64[T, 2], i64[T]) {\n" \
+    "  %is = iota {dims = [T]}\n" \
+    "  %a, %b, %c, %d, %e, %f = scan {reverse} carry(%s = %h, %q = %g, %n = %k) over(%x in %xs, %i in %is) with(%v = %w, %y = %z) {\n" \
+    "    %j = add(%n, %i)\n" \
+    "    %r = cast {dtype = f64} (%j)\n" \
+    "    %p = mul(%s, %r)\n" \
+    "    %l = sin(%p)\n" \
+    "    %m = broadcast {dims = [2], at = []} (%l)\n" \
+    "    %o = mul(%m, %v)\n" \
+    "    %t = mul(%o, %q)\n" \
+    "    %u = add(%t, %x)\n" \
+    "    next(%l, %q, %j) stack(%s, %u, %j)\n" \
+    "  }\n" \
+    "  return %a, %b, %c, %d, %e, %f\n" \
+    "}\n"
+
+#define COUNTED_SCAN \
+    "hop 1\n" \
+    "fn @main(%x: f64[2], %w: f64[2]) -> (f64[2], f64[5, 2]) {\n" \
+    "  %c, %ys = scan {length = 5} carry(%s = %x) over() with(%v = %w) {\n" \
+    "    %e = exp(%v)\n" \
+    "    %a = mul(%s, %e)\n" \
+    "    %n = sin(%a)\n" \
+    "    %y = mul(%n, %a)\n" \
+    "    next(%n) stack(%y)\n" \
+    "  }\n" \
+    "  return %c, %ys\n" \
+    "}\n"
+
+/* Newton's iteration for a square root: the number of trips depends on the data. */
+#define NEWTON_BODY(stack) \
+    "    %q = div(%v, %c)\n" \
+    "    %t = add(%c, %q)\n" SCALAR("half", "0.5", "f64") \
+    "    %d = mul(%half, %t)\n" \
+    "    next(%d)" stack "\n"
+#define NEWTON_COND \
+    "    %s = mul(%c, %c)\n" \
+    "    %e = sub(%s, %v)\n" \
+    "    %f = abs(%e)\n" SCALAR("g", "0.3", "f64") \
+    "    %t = gt(%f, %g)\n" \
+    "    test(%t)\n"
+#define NEWTON \
+    "hop 1\n" \
+    "fn @main(%x: f64[], %n: i64[]) -> (f64[], i64[]) {\n" \
+    "  %k = cast {dtype = f64} (%n)\n" \
+    "  %a = add(%x, %k)\n" \
+    "  %y, %trips = while_loop {count} carry(%c = %a) cond with(%v = %a) {\n" NEWTON_COND "  } body with(%v = %a) {\n" NEWTON_BODY("") "  }\n" \
+    "  return %y, %trips\n" \
+    "}\n"
+#define NEWTON_STACK(attrs, length) \
+    "hop 1\n" \
+    "fn @main(%x: f64[], %n: i64[]) -> (f64[], i64[], f64[" length "]) {\n" \
+    "  %k = cast {dtype = f64} (%n)\n" \
+    "  %a = add(%x, %k)\n" \
+    "  %y, %trips, %ys: f64[" length "] = while_loop " attrs " carry(%c = %a) cond with(%v = %a) {\n" NEWTON_COND "  } body with(%v = %a) {\n" NEWTON_BODY(" stack(%t)") "  }\n" \
+    "  return %y, %trips, %ys\n" \
+    "}\n"
+
+#define SWITCH \
+    "hop 1\n" \
+    "fn @main(%i: i64[], %x: f64[3], %w: f64[3], %z: f64[]) -> (f64[3], f64[]) {\n" \
+    "  %a, %b = switch(%i) [(%p = %x, %q = %w) {\n" \
+    "    %s = sin(%p)\n" \
+    "    %t = mul(%s, %q)\n" \
+    "    %u = sum(%t)\n" \
+    "    yield(%t, %u)\n" \
+    "  }, (%p = %w, %r = %z) {\n" \
+    "    %e = exp(%p)\n" \
+    "    yield(%e, %r)\n" \
+    "  }, (%p = %x, %r = %z) {\n" \
+    "    %e = exp(%p)\n" \
+    "    %f = tanh(%e)\n" \
+    "    %g = mul(%r, %r)\n" \
+    "    yield(%f, %g)\n" \
+    "  }]\n" \
+    "  return %a, %b\n" \
+    "}\n"
+
+/* Branches with results of different sizes, and one whose size only the branch knows. */
+#define SWITCH_SIZES \
+    "hop 1\n" \
+    "fn @main(%p: bool[], %n: i64[], %x: f64[4]) -> (f64[?k]) {\n" \
+    "  %r: f64[?k] = switch(%p) [(%a = %x) {\n" \
+    "    %s = sin(%a)\n" \
+    "    %t = slice {start = [0], limit = [3]} (%s)\n" \
+    "    yield(%t)\n" \
+    "  }, (%a = %x, %m = %n) {\n" \
+    "    %i: i64[?j] = bind_dim {hi = 4} (%m)\n" \
+    "    %g = take(%a, %i)\n" \
+    "    %h = mul(%g, %g)\n" \
+    "    yield(%h)\n" \
+    "  }]\n" \
+    "  return %r\n" \
+    "}\n"
+
+/* A branch that is only right for the lanes that take it: the square root of a negative number, a division by zero. */
+#define SWITCH_SAFE \
+    "hop 1\n" \
+    "fn @main(%n: i64[], %x: f64[], %w: f64[]) -> (f64[]) {\n" \
+    "  %k = cast {dtype = f64} (%n)\n" \
+    "  %y = mul(%x, %k)\n" SCALAR("zero", "0", "f64") \
+    "  %p = gt(%y, %zero)\n" \
+    "  %r = switch(%p) [(%a = %y, %b = %w) {\n" \
+    "    %c = mul(%a, %b)\n" \
+    "    yield(%c)\n" \
+    "  }, (%a = %y, %b = %w) {\n" \
+    "    %c = sqrt(%a)\n" \
+    "    %d = div(%b, %c)\n" \
+    "    yield(%d)\n" \
+    "  }]\n" \
+    "  return %r\n" \
+    "}\n"
+
+#define COUNTER(i) "cond {\n" SCALAR("zero", "0", "i64") "    %t = gt(" i ", %zero)\n    test(%t)\n  } body"
+
+#define WHILE_IN_SCAN(attrs) \
+    "hop 1\n" \
+    "fn @main[T](%n: i64[], %h: f64[2], %xs: f64[T, 2], %w: f64[2]) -> (f64[2], f64[T, 2]) {\n" \
+    "  %c, %ys = scan carry(%s = %h) over(%x in %xs) with(%v = %w, %m = %n) {\n" \
+    "    %k, %y = while_loop " attrs " carry(%i = %m, %d = %s) " COUNTER("%i") " with(%u = %v, %z = %x) {\n" SCALAR("one", "1", "i64") \
+    "      %j = sub(%i, %one)\n" \
+    "      %e = mul(%d, %u)\n" \
+    "      %f = add(%e, %z)\n" \
+    "      %g = sin(%f)\n" \
+    "      next(%j, %g)\n" \
+    "    }\n" \
+    "    %o = mul(%y, %x)\n" \
+    "    next(%y) stack(%o)\n" \
+    "  }\n" \
+    "  return %c, %ys\n" \
+    "}\n"
+
+#define SCAN_IN_WHILE \
+    "hop 1\n" \
+    "fn @main[T](%n: i64[], %h: f64[2], %xs: f64[T, 2], %w: f64[2]) -> (f64[2]) {\n" \
+    "  %k, %y = while_loop carry(%i = %n, %d = %h) " COUNTER("%i") " with(%zs = %xs, %u = %w) {\n" SCALAR("one", "1", "i64") \
+    "    %j = sub(%i, %one)\n" \
+    "    %c, %ys = scan carry(%s = %d) over(%x in %zs) with(%v = %u) {\n" \
+    "      %e = mul(%s, %v)\n" \
+    "      %f = add(%e, %x)\n" \
+    "      %g = tanh(%f)\n" \
+    "      %o = mul(%g, %s)\n" \
+    "      next(%g) stack(%o)\n" \
+    "    }\n" \
+    "    %q = sum {dims = [0]} (%ys)\n" \
+    "    %r = mul(%q, %c)\n" \
+    "    next(%j, %r)\n" \
+    "  }\n" \
+    "  return %y\n" \
+    "}\n"
+
+#define WHILE_IN_WHILE \
+    "hop 1\n" \
+    "fn @main(%n: i64[], %h: f64[], %w: f64[]) -> (f64[]) {\n" \
+    "  %k, %y = while_loop carry(%i = %n, %d = %h) " COUNTER("%i") " with(%u = %w) {\n" SCALAR("one", "1", "i64") \
+    "    %j = sub(%i, %one)\n" \
+    "    %l, %z = while_loop carry(%p = %i, %q = %d) " COUNTER("%p") " with(%v = %u) {\n" SCALAR("uno", "1", "i64") \
+    "      %r = sub(%p, %uno)\n" \
+    "      %s = mul(%q, %v)\n" \
+    "      %a = sin(%s)\n" \
+    "      next(%r, %a)\n" \
+    "    }\n" \
+    "    %b = mul(%z, %d)\n" \
+    "    next(%j, %b)\n" \
+    "  }\n" \
+    "  return %y\n" \
+    "}\n"
+
+#define COND_IN_WHILE_IN_SCAN \
+    "hop 1\n" \
+    "fn @main[T](%n: i64[], %h: f64[], %xs: f64[T], %w: f64[]) -> (f64[], f64[T]) {\n" \
+    "  %c, %ys = scan {reverse} carry(%s = %h) over(%x in %xs) with(%v = %w, %m = %n) {\n" \
+    "    %k, %y = while_loop carry(%i = %m, %d = %s) " COUNTER("%i") " with(%u = %v, %z = %x) {\n" SCALAR("one", "1", "i64") SCALAR("half", "0.5", "f64") \
+    "      %j = sub(%i, %one)\n" \
+    "      %p = gt(%z, %half)\n" \
+    "      %q = switch(%p) [(%a = %d, %b = %u) {\n" \
+    "        %e = mul(%a, %b)\n" \
+    "        yield(%e)\n" \
+    "      }, (%a = %d, %b = %z) {\n" \
+    "        %e = mul(%a, %b)\n" \
+    "        %f = sin(%e)\n" \
+    "        yield(%f)\n" \
+    "      }]\n" \
+    "      next(%j, %q)\n" \
+    "    }\n" \
+    "    %o = mul(%y, %s)\n" \
+    "    next(%y) stack(%o)\n" \
+    "  }\n" \
+    "  return %c, %ys\n" \
+    "}\n"
+
+#define SCAN_IN_SWITCH \
+    "hop 1\n" \
+    "fn @main[T](%i: i64[], %h: f64[2], %xs: f64[T, 2]) -> (f64[2]) {\n" \
+    "  %r = switch(%i) [(%a = %h, %b = %xs) {\n" \
+    "    %c, %ys = scan carry(%s = %a) over(%x in %b) {\n" \
+    "      %m = mul(%s, %x)\n" \
+    "      %n = tanh(%m)\n" \
+    "      next(%n) stack(%m)\n" \
+    "    }\n" \
+    "    %t = sum {dims = [0]} (%ys)\n" \
+    "    %u = mul(%t, %c)\n" \
+    "    yield(%u)\n" \
+    "  }, (%a = %h) {\n" \
+    "    %m = mul(%a, %a)\n" \
+    "    yield(%m)\n" \
+    "  }]\n" \
+    "  return %r\n" \
+    "}\n"
+
+#define CALLS \
+    "hop 1\n" \
+    "fn @inner[N](%x: f64[N], %k: i64[]) -> (f64[N], f64[?j]) {\n" \
+    "  %s = sin(%x)\n" \
+    "  %t = mul(%s, %x)\n" \
+    "  %i: i64[?j] = bind_dim(%k)\n" \
+    "  %g = take(%t, %i)\n" \
+    "  %e = exp(%g)\n" \
+    "  return %t, %e\n" \
+    "}\n" \
+    "fn @main(%k: i64[], %x: f64[3], %y: f64[2]) -> (f64[3], f64[2], f64[]) {\n" \
+    "  %a, %b: f64[?m] = invoke_subgraph @inner(%x, %k)\n" \
+    "  %c, %d: f64[?l] = invoke_subgraph @inner(%y, %k)\n" \
+    "  %e = sum(%b)\n" \
+    "  %f = sum(%d)\n" \
+    "  %g = mul(%e, %f)\n" \
+    "  return %a, %c, %g\n" \
+    "}\n"
+
+#define SCAN_IN_SCAN_IN_SCAN \
+    "hop 1\n" \
+    "fn @main[T](%h: f64[], %xs: f64[T], %w: f64[]) -> (f64[], f64[T]) {\n" \
+    "  %c, %ys = scan carry(%s = %h) over(%x in %xs) with(%v = %w, %zs = %xs) {\n" \
+    "    %d, %us = scan {reverse} carry(%p = %s) over(%q in %zs) with(%r = %v, %y = %x) {\n" \
+    "      %e = scan {length = 2} carry(%a = %p) over() with(%b = %r, %g = %q, %i = %y) {\n" \
+    "        %j = mul(%a, %b)\n" \
+    "        %k = add(%j, %g)\n" \
+    "        %l = mul(%k, %i)\n" \
+    "        %m = sin(%l)\n" \
+    "        next(%m)\n" \
+    "      }\n" \
+    "      %n = mul(%e, %p)\n" \
+    "      next(%e) stack(%n)\n" \
+    "    }\n" \
+    "    %o = sum(%us)\n" \
+    "    next(%d) stack(%o)\n" \
+    "  }\n" \
+    "  return %c, %ys\n" \
+    "}\n"
+
+static const struct program programs[] = {
+    { "rnn", RNN, 4, NULL, 0, 0 },
+    { "rnn, one step", RNN, 1, NULL, 0, NO_SECOND },
+    { "rnn, no step", RNN, 0, NULL, 0, NO_SECOND },
+    { "mixed scan", MIXED_SCAN, 3, "1", 1, 0 },
+    { "mixed scan, no step", MIXED_SCAN, 0, "1", 1, NO_SECOND },
+    { "counted scan", COUNTED_SCAN, 0, NULL, 0, 0 },
+    { "counted while", COUNTED_WHILE, 0, "2", 1, 0 },
+    { "counted while, no trip in the first lane", COUNTED_WHILE, 0, "0", 1, 0 },
+    { "counted while, no trip", COUNTED_WHILE, 0, "-5", 1, NO_SECOND },
+    { "newton", NEWTON, 0, "2", 4, 0 },
+    { "newton with stack", NEWTON_STACK("", "?n"), 0, "2", 4, LANE_SIZES },
+    { "newton with stack of static size", NEWTON_STACK("{max_trips = 9}", "9"), 0, "2", 4, 0 },
+    { "switch 0", SWITCH, 0, "0", 0, 0 },
+    { "switch", SWITCH, 0, "0", 1, 0 },
+    { "switch out of range", SWITCH, 0, "-3", 4, 0 },
+    { "switch with sizes 0", SWITCH_SIZES, 0, "0 2", 0, SAME_INTS },
+    { "switch with sizes 1", SWITCH_SIZES, 0, "1 2", 0, SAME_INTS },
+    { "switch on safe lanes", SWITCH_SAFE, 0, "-1", 1, 0 },
+    { "switch on no lane", SWITCH_SAFE, 0, "-5", 1, 0 },
+    { "while in scan", WHILE_IN_SCAN(""), 3, "1", 1, 0 },
+    { "while of static size in scan", WHILE_IN_SCAN("{max_trips = 5}"), 3, "1", 1, 0 },
+    { "scan in while", SCAN_IN_WHILE, 2, "1", 1, 0 },
+    { "while in while", WHILE_IN_WHILE, 0, "1", 1, 0 },
+    { "cond in while in scan", COND_IN_WHILE_IN_SCAN, 3, "1", 1, 0 },
+    { "scan in switch", SCAN_IN_SWITCH, 2, "0", 1, 0 },
+    { "calls", CALLS, 0, "2", 0, SAME_INTS },
+    { "scan in scan in scan", SCAN_IN_SCAN_IN_SCAN, 2, NULL, 0, NO_SECOND },
+};
+
+static const struct { struct program program; void (*claim)(struct run *r, const struct program *p); } structure[] = {
+    { { "rnn again", RNN, 4, NULL, 0, 0 }, claim_program },
+};
