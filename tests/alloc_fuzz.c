@@ -1,5 +1,5 @@
 /* Memory runs out at every point: the n-th allocation fails for n = 1, 2, … while programs are read, printed, transformed, simplified, interpreted, compiled and
- * run. Each attempt must end in success or in HOP_NOMEM with nothing left allocated. Without --soak only every few n are tried. */
+ * run. Each attempt must end in success or in HOP_NOMEM with nothing left allocated. Without --soak native code is tried at a few n only. */
 #include "cli/cli.h"
 
 #include "transform/transform.h"
@@ -16,10 +16,13 @@ static const char *const programs[] = {
     "  return %t\n"
     "}\n",
     "fn @main(%x: f64[5], %p: bool[]) -> (f64[]) {\n"
-    "  %y = switch(%p) {\n"
-    "    (%u = %x) { %r = sin(%u) yield(%r) }\n"
-    "    (%u = %x) { %r = mul(%u, %u) yield(%r) }\n"
-    "  }\n"
+    "  %y = switch(%p) [(%u = %x) {\n"
+    "    %r = sin(%u)\n"
+    "    yield(%r)\n"
+    "  }, (%u = %x) {\n"
+    "    %r = mul(%u, %u)\n"
+    "    yield(%r)\n"
+    "  }]\n"
     "  %s = sum(%y)\n"
     "  return %s\n"
     "}\n",
@@ -40,7 +43,8 @@ static void whole_life(struct bag *bag, const char *text, bool compiled)
     hop_cleanup_push(module_free, m);
     struct text printed = { .arena = &bag->arena };
     text_print(m, HOP_NONE, 0, &printed);
-    uint32_t fn = program_select(m, NULL);
+    uint32_t fn = module_find(m, "sample");
+    if (fn == HOP_NONE) fn = program_select(m, NULL);
     const struct fn *f = module_fn(m, fn);
     bool *wrt = param_mask(&bag->arena, m, f, NULL);
     struct tensor **args = ARENA_NEW(&bag->arena, struct tensor *, f->n_params);
@@ -52,7 +56,9 @@ static void whole_life(struct bag *bag, const char *text, bool compiled)
         args[p] = bag_new(bag, (enum dtype)t.dtype, t.rank, dims);
         tensor_random(args[p], &random, -1, 1);
     }
-    uint32_t grad = simplify(m, grad_function(m, fn, wrt, true), &(struct pass_options){ .strict = true });
+    struct type first = f->n_results ? type_get(m, value_type(f, f->results[0])) : (struct type){ 0 };
+    uint32_t grad = f->n_results && !first.rank && dtype_is_float((enum dtype)first.dtype) ? grad_function(m, fn, wrt, true) : fn;
+    grad = simplify(m, grad, &(struct pass_options){ .strict = true });
     uint32_t n = module_fn(m, grad)->n_results;
     struct tensor **results = ARENA_ZNEW(&bag->arena, struct tensor *, n);
     interp_run(&(struct interp){ .m = m }, grad, args, NULL, results);
@@ -86,27 +92,40 @@ static hop_status attempt(const char *text, bool compiled, uint64_t fail_at)
     return status;
 }
 
+static void try_program(const char *name, const char *text, bool native, bool soak)
+{
+    uint64_t start = hop_allocation_count();
+    if (attempt(text, native, 0)) {
+        failed++;
+        printf("%s: %s\n", name, hop_message());
+        return;
+    }
+    uint64_t total = hop_allocation_count() - start, step = !soak && native ? total / 60 + 1 : 1;
+    for (uint64_t n = 1; n <= total; n += step) {
+        int64_t live = hop_live_allocations();
+        hop_status status = attempt(text, native, n);
+        bool good = (status == HOP_NOMEM || status == HOP_OK) && hop_live_allocations() == live;
+        if (!good)
+            printf("%s, %s, allocation %llu of %llu fails: status %d (%s), %lld allocations left\n", name, native ? "compiled" : "loop program", (unsigned long long)n,
+                   (unsigned long long)total, status, status ? hop_message() : "", (long long)(hop_live_allocations() - live));
+        good ? passed++ : failed++;
+    }
+}
+
+/* Samples whose sizes are all written down. */
+static bool is_static(const char *text)
+{
+    return !strstr(text, "[M") && !strstr(text, "[N") && !strstr(text, "[T") && !strstr(text, "[n") && !strstr(text, "[B") && !strstr(text, "[K") && !strstr(text, "[dim") && !strstr(text, "[?");
+}
+
 int main(int argc, char **argv)
 {
     bool soak = argc > 1 && !strcmp(argv[1], "--soak"), compiled = exe_available();
-    for (size_t i = 0; i < HOP_COUNT(programs); i++) {
-        /* Slow code generation is the same at every n, so native code is tried at few of them. */
-        for (int native = 0; native <= compiled; native++) {
-            uint64_t start = hop_allocation_count();
-            hop_status first = attempt(programs[i], native, 0);
-            uint64_t total = hop_allocation_count() - start;
-            if (first) printf("program %zu: %s\n", i, hop_message()), failed++;
-            uint64_t step = soak ? 1 : native ? total / 40 + 1 : total / 400 + 1;
-            for (uint64_t n = 1; !first && n <= total; n += step) {
-                int64_t live = hop_live_allocations();
-                hop_status status = attempt(programs[i], native, n);
-                bool good = (status == HOP_NOMEM || status == HOP_OK) && hop_live_allocations() == live;
-                if (!good)
-                    printf("program %zu, %s, allocation %llu of %llu fails: status %d (%s), %lld allocations left\n", i, native ? "compiled" : "loop program", (unsigned long long)n,
-                           (unsigned long long)total, status, status ? hop_message() : "", (long long)(hop_live_allocations() - live));
-                good ? passed++ : failed++;
-            }
-        }
+    for (int native = 0; native <= compiled; native++) {
+        for (size_t i = 0; i < HOP_COUNT(programs); i++) try_program("program", programs[i], native, soak);
+        for (int op = 0; soak && op < OP_COUNT; op++)
+            for (uint32_t s = 0; op_table[op] && s < op_table[op]->n_samples; s++)
+                if (is_static(op_table[op]->samples[s].text)) try_program(op_table[op]->name, op_table[op]->samples[s].text, native, native ? false : soak);
     }
     printf("%llu passed, %llu failed\n", (unsigned long long)passed, (unsigned long long)failed);
     return failed != 0;

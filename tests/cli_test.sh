@@ -187,5 +187,18 @@ print(\"good\")"' "$HOP"
     for c in 'run square.hop --in x=[1,2,3]' 'check square.hop'; do expect 0 '^good$' sh -c '"$0" $1 --json | python3 -c "import json, sys; json.load(sys.stdin); print(\"good\")"' "$HOP" "$c"; done
 fi
 
+# an installed hop finds its back end
+root=$OLDPWD
+if [ -n "${BUILD:-}" ]; then
+    expect 0 '' make -s -C "$root" BUILD="$BUILD" PREFIX="$dir/prefix" install
+    expect 0 '= 14$' prefix/bin/hop run square.hop --in 'x=[1, 2, 3]'
+    if [ -e "$root/$BUILD/libhop_llvm.so" ]; then expect 0 '= 14$' prefix/bin/hop run square.hop --jit --in 'x=[1, 2, 3]'; fi
+    mkdir -p alone && cp prefix/bin/hop alone/
+    expect 0 'hop: interpreting: ' alone/hop run square.hop --in 'x=[1, 2, 3]'
+    expect 2 'cannot compile: ' alone/hop run square.hop --jit --in 'x=[1, 2, 3]'
+    expect 2 'without a compiler' alone/hop explain square.hop
+    expect 0 '^[0-9]+ passed, 0 failed$' alone/hop test good.hop
+fi
+
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ]

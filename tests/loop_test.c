@@ -185,8 +185,8 @@ static void test_while(void *unused)
 
 /* ---- the checker ---- */
 
-enum bad { BAD_ARGUMENT, BAD_INDEX, BAD_DTYPE, BAD_SCOPE, BAD_RACE, BAD_NESTED_VECTORS, BAD_LANES, BAD_CALL, BAD_COUNT };
-static const char *const bad_says[BAD_COUNT] = { "argument", "elements", "not", "not visible", "parallel", "inside a vector loop", "lanes", "inside a vector loop" };
+enum bad { BAD_ARGUMENT, BAD_INDEX, BAD_DTYPE, BAD_SCOPE, BAD_RACE, BAD_NESTED_VECTORS, BAD_LANES, BAD_UNWRITTEN, BAD_UNSET, BAD_CALL, BAD_COUNT };
+static const char *const bad_says[BAD_COUNT] = { "argument", "elements", "not", "not visible", "parallel", "inside a vector loop", "lanes", "nothing writes", "nothing was put into", "inside a vector loop" };
 
 static void make_bad(struct lp *p, enum bad kind)
 {
@@ -213,7 +213,12 @@ static void make_bad(struct lp *p, enum bad kind)
         copy_loop(p, x, y, 8, 1);
         lp_for_end(p);
         break;
-    case BAD_LANES: lp_accum(p, lanes, FOLD_SUM, half); break;
+    case BAD_UNWRITTEN: lp_store(p, y, zero, lp_load(p, static_buffer(p, BUF_TEMP, DT_F32, 1, "t"), zero)); break;
+    case BAD_UNSET: lp_store(p, y, zero, lp_read(p, lp_local(p, DT_F32, LOCAL_SCALAR, "l"))); break;
+    case BAD_LANES:
+        lp_set(p, lanes, half);
+        lp_accum(p, lanes, FOLD_SUM, half);
+        break;
     default:
         lp_for_begin(p, zero, eight, one, FOR_VECTOR);
         lp_add_call(p, (struct lp_call){ .kind = CALL_ZERO, .target = y, .lo = zero, .count = eight });

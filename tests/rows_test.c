@@ -329,7 +329,8 @@ static struct tensor **draw(struct bag *bag, struct module *m, const struct fn *
     return args;
 }
 
-/* Every choice of batched parameters against a loop; then the gradient of the function, and of the function with everything batched. */
+/* Every choice of batched parameters against a loop; then the gradient of the function, of its pullback, and of the function
+ * with everything batched. */
 static void program_work(const void *what, struct bag *bag)
 {
     enum { LANES = 4 };
@@ -353,6 +354,9 @@ static void program_work(const void *what, struct bag *bag)
     }
     c.args = draw(bag, m, f, p, 3);
     claim(p->name, "gradient", claim_gradient(&c, wrt));
+    c.fn = vjp_function(m, fn, wrt);
+    c.args = draw(bag, m, module_fn(m, c.fn), p, 4);
+    claim(p->name, "gradient of the pullback", claim_gradient(&c, param_mask(&bag->arena, m, module_fn(m, c.fn), NULL)));
     int *in_axes = ARENA_ZNEW(&bag->arena, int, f->n_params), *out_axes = ARENA_ZNEW(&bag->arena, int, f->n_results);
     c.fn = vmap_function(m, fn, in_axes, out_axes); /* its batch size is its last outer symbol */
     f = module_fn(m, c.fn);

@@ -6,7 +6,6 @@
 #include "ir/text.h"
 #include "transform/simplify.h"
 #include "transform/transform.h"
-#include "transform_programs.h"
 
 #include <math.h>
 
@@ -26,22 +25,7 @@ static const struct program programs[] = {
 
 /* Programs with control flow in control flow, for the transforms below; their bodies come out of engines, not out of a writer's hands. */
 static const struct program compositions[] = {
-    { "rnn", "", "", "", RNN },
-    { "counted while", "", "", "", COUNTED_WHILE },
-    { "mixed scan", "", "", "", MIXED_SCAN },
-    { "counted scan", "", "", "", COUNTED_SCAN },
-    { "newton", "", "", "", NEWTON },
-    { "newton, stacked", "", "", "", NEWTON_STACK("", "?n") },
-    { "switch", "", "", "", SWITCH },
-    { "switch of sizes", "", "", "", SWITCH_SIZES },
-    { "safe switch", "", "", "", SWITCH_SAFE },
-    { "while in scan", "", "", "", WHILE_IN_SCAN("") },
-    { "scan in while", "", "", "", SCAN_IN_WHILE },
-    { "while in while", "", "", "", WHILE_IN_WHILE },
-    { "cond in while in scan", "", "", "", COND_IN_WHILE_IN_SCAN },
-    { "scan in switch", "", "", "", SCAN_IN_SWITCH },
-    { "calls", "", "", "", CALLS },
-    { "scan in scan in scan", "", "", "", SCAN_IN_SCAN_IN_SCAN },
+#include "simplify_compositions.h"
 };
 
 /* ---- inputs ---- */

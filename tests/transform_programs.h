@@ -313,6 +313,205 @@ static const struct program programs[] = {
     { "scan in scan in scan", SCAN_IN_SCAN_IN_SCAN, 2, NULL, 0, NO_SECOND },
 };
 
+
+/* ---- structure ---- */
+
+static uint32_t count_nodes(const struct module *m, uint32_t fn, enum op op, const struct fn **in, const struct node **last)
+{
+    const struct fn *f = module_fn(m, fn);
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < f->n_nodes; i++) {
+        const struct node *n = fn_node(f, i);
+        if (n->op == op) {
+            if (last && !count) *last = n, *in = f;
+            count++;
+        }
+        for (uint32_t k = 0; k < n->n_regions; k++) count += count_nodes(m, node_region(f, n, k)->fn, op, in, NULL);
+    }
+    return count;
+}
+
+static uint32_t gradient(struct run *r)
+{
+    uint32_t fn = module_find(r->m, "main");
+    const struct fn *f = module_fn(r->m, fn);
+    bool *wrt = ARENA_ZNEW(&r->m->arena, bool, f->n_params);
+    for (uint32_t p = 0; p < f->n_params; p++) wrt[p] = type_get(r->m, value_type(f, p)).dtype == DT_F64;
+    r->doing = "structure";
+    return vjp_function(r->m, fn, wrt);
+}
+
+/* The first loop of the gradient is the forward one: it stacks what it did and as much more as is said here. */
+static void claim_stacks(struct run *r, enum op op, uint32_t results)
+{
+    const struct node *n = NULL;
+    const struct fn *in = NULL;
+    uint32_t g = gradient(r);
+    count_nodes(r->m, g, op, &in, &n);
+    struct text text = { .arena = &r->m->arena };
+    text_print(r->m, g, 0, &text);
+    CLAIM(n && n->n_results == results, "%s: the forward loop has %u results, not %u:\n%s", r->name, n ? n->n_results : 0, results, text.data);
+}
+
+/* The next state is stacked by the program itself, slices and weights are there already: nothing more. */
+static void claim_rnn_stacks(struct run *r, const struct program *p)
+{
+    (void)p;
+    claim_stacks(r, OP_scan, 2);
+}
+
+/* Only the state is stacked; its product with a weight is made again. */
+static void claim_recomputes(struct run *r, const struct program *p)
+{
+    (void)p;
+    claim_stacks(r, OP_while_loop, 2 + 1 + 1 + 1); /* carries, trips, the state, which rows ran */
+}
+
+/* Nothing that depends on the step is needed: no stack but the result. */
+static void claim_linear(struct run *r, const struct program *p)
+{
+    (void)p;
+    claim_stacks(r, OP_scan, 1);
+}
+
+#define LINEAR \
+    "hop 1\n" \
+    "fn @main[T](%h: f64[], %xs: f64[T], %w: f64[]) -> (f64[]) {\n" \
+    "  %e = exp(%w)\n" \
+    "  %k = stop_gradient(%e)\n" \
+    "  %c = scan carry(%s = %h) over(%x in %xs) with(%v = %k) {\n" \
+    "    %u = exp(%v)\n" \
+    "    %a = mul(%s, %u)\n" \
+    "    %n = add(%a, %x)\n" \
+    "    next(%n)\n" \
+    "  }\n" \
+    "  return %c\n" \
+    "}\n"
+
+/* Prints and checks happen once, also in a loop that the backward pass runs again. */
+#define EFFECTS \
+    "hop 1\n" \
+    "fn @main[T](%n: i64[], %h: f64[], %xs: f64[T], %w: f64[]) -> (f64[], f64[T]) {\n" \
+    "  %c, %ys = scan carry(%s = %h) over(%x in %xs) with(%v = %w, %m = %n) {\n" \
+    "    print {format = \"outer {}\"} (%s)\n" \
+    "    %k, %y = while_loop carry(%i = %m, %d = %s) " COUNTER("%i") " with(%u = %v, %z = %x) {\n" SCALAR("one", "1", "i64") \
+    "      %j = sub(%i, %one)\n" \
+    "      print {format = \"inner {}\"} (%i)\n" \
+    "      %e = mul(%d, %u)\n" \
+    "      %g = sin(%e)\n" \
+    "      %f = add(%g, %z)\n" \
+    "      next(%j, %f)\n" \
+    "    }\n" \
+    "    %o = mul(%y, %x)\n" \
+    "    next(%y) stack(%o)\n" \
+    "  }\n" \
+    "  return %c, %ys\n" \
+    "}\n"
+
+static void claim_effects(struct run *r, const struct program *p)
+{
+    uint32_t fn = module_find(r->m, "main"), g = gradient(r);
+    const struct fn *f = module_fn(r->m, fn);
+    struct tensor **args = arguments(r, f, p, 0), **vjp_args = vjp_arguments(r, fn, args);
+    uint32_t once = r->lines;
+    CLAIM(once == p->size * (1 + 2), "%s: the function prints %u lines", r->name, once);
+    r->lines = 0;
+    call(r, g, vjp_args);
+    CLAIM(r->lines == once, "%s: the gradient prints %u lines, the function %u", r->name, r->lines, once);
+    uint32_t second = vjp_function(r->m, g, float_params(r, module_fn(r->m, g), vjp_args));
+    struct tensor **second_args = vjp_arguments(r, g, vjp_args);
+    r->lines = 0;
+    call(r, second, second_args);
+    CLAIM(r->lines == once, "%s: the second gradient prints %u lines, the function %u", r->name, r->lines, once);
+
+    struct tensor **lanes[LANES]; /* lane i makes 2 + i inner trips in each step */
+    bool all[4] = { true, true, true, true };
+    for (int i = 0; i < LANES; i++) lanes[i] = arguments(r, f, p, i);
+    r->lines = 0;
+    call(r, vmapped(r, fn, all), over_lanes(r, f, lanes, all));
+    CLAIM(r->lines == p->size * (3 + 2 + 3 + 4), "%s: over lanes %u lines are printed", r->name, r->lines);
+}
+
+/* A check in a branch that no lane takes does not fail; one that a lane takes does. */
+#define CHECKED \
+    "hop 1\n" \
+    "fn @main(%p: bool[], %x: f64[]) -> (f64[]) {\n" \
+    "  %r = switch(%p) [(%a = %x) {\n" \
+    "    yield(%a)\n" \
+    "  }, (%a = %x) {\n" SCALAR("zero", "0", "f64") \
+    "    %q = gt(%a, %zero)\n" \
+    "    check {message = \"positive\"} (%q, %a)\n" \
+    "    %s = sqrt(%a)\n" \
+    "    yield(%s)\n" \
+    "  }]\n" \
+    "  return %r\n" \
+    "}\n"
+
+static void run_checked(void *ctx)
+{
+    struct { struct run *r; uint32_t fn; struct tensor **args; } *c = ctx;
+    call(c->r, c->fn, c->args);
+}
+
+static void claim_checked(struct run *r, const struct program *p)
+{
+    (void)p;
+    bool both[2] = { true, true };
+    int64_t lanes = LANES;
+    struct tensor *args[2] = { keep(r, tensor_new(DT_BOOL, 1, &lanes)), keep(r, tensor_new(DT_F64, 1, &lanes)) };
+    struct { struct run *r; uint32_t fn; struct tensor **args; } c = { r, vmapped(r, module_find(r->m, "main"), both), args };
+    for (int bad = 0; bad < 3; bad++) {
+        for (int i = 0; i < LANES; i++) {
+            ((uint8_t *)args[0]->data)[i] = bad == 2 ? 0 : i != 1;
+            reals(args[1])[i] = i == bad ? -1 : 4;
+        }
+        hop_status status = attempt(run_checked, &c);
+        CLAIM(status == (bad == 0 ? HOP_CHECK : HOP_OK), "%s: lane %d is bad: status %d (%s)", r->name, bad, status, hop_message());
+    }
+}
+
+static void run_long(void *ctx)
+{
+    struct run *r = ctx;
+    struct program long_one = { .ints = "12" };
+    uint32_t fn = module_find(r->m, "main");
+    call(r, fn, arguments(r, module_fn(r->m, fn), &long_one, 0));
+}
+
+static void claim_max_trips(struct run *r, const struct program *p)
+{
+    (void)p;
+    hop_status status = attempt(run_long, r);
+    CLAIM(status == HOP_CHECK && strstr(hop_message(), "more than 3 trips"), "%s: status %d: %s", r->name, status, hop_message());
+}
+
+#define SHORT_WHILE \
+    "hop 1\n" \
+    "fn @main(%n: i64[]) -> (i64[]) {\n" \
+    "  %y = while_loop {max_trips = 3} carry(%i = %n) " COUNTER("%i") " {\n" SCALAR("one", "1", "i64") \
+    "    %j = sub(%i, %one)\n" \
+    "    next(%j)\n" \
+    "  }\n" \
+    "  return %y\n" \
+    "}\n"
+
+/* The same function is differentiated once: two calls share both halves. */
+static void claim_shared(struct run *r, const struct program *p)
+{
+    (void)p;
+    const struct fn *g = module_fn(r->m, gradient(r));
+    uint32_t fns[8], n = 0;
+    for (uint32_t i = 0; i < g->n_nodes; i++)
+        if (fn_node(g, i)->op == OP_invoke_subgraph && n < 8) fns[n++] = node_region(g, fn_node(g, i), 0)->fn;
+    CLAIM(n == 4 && fns[0] == fns[1] && fns[2] == fns[3], "%s: %u calls", r->name, n);
+}
+
 static const struct { struct program program; void (*claim)(struct run *r, const struct program *p); } structure[] = {
-    { { "rnn again", RNN, 4, NULL, 0, 0 }, claim_program },
+    { { "rnn: stacks", RNN, 4, NULL, 0, 0 }, claim_rnn_stacks },
+    { { "counted while: stacks", COUNTED_WHILE, 0, NULL, 0, 0 }, claim_recomputes },
+    { { "linear: stacks", LINEAR, 0, NULL, 0, 0 }, claim_linear },
+    { { "effects", EFFECTS, 3, "2", 1, 0 }, claim_effects },
+    { { "checked branch", CHECKED, 0, NULL, 0, 0 }, claim_checked },
+    { { "max_trips", SHORT_WHILE, 0, NULL, 0, 0 }, claim_max_trips },
+    { { "calls share", CALLS, 0, NULL, 0, 0 }, claim_shared },
 };

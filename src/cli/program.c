@@ -108,6 +108,13 @@ bool *param_mask(struct arena *a, const struct module *m, const struct fn *f, co
     return mask;
 }
 
+/* The gradient of @f is called @f_grad, so that a program can go on with it. */
+static uint32_t named_after(struct module *m, uint32_t fn, uint32_t made, const char *transform)
+{
+    if (!module_fn(m, made)->name) module_rename(m, made, arena_printf(&m->scratch, "%s_%s", module_text(m, module_fn(m, fn)->name), transform));
+    return made;
+}
+
 uint32_t program_grad(struct options *o, struct module *m, uint32_t fn)
 {
     const struct fn *f = module_fn(m, fn);
@@ -115,13 +122,13 @@ uint32_t program_grad(struct options *o, struct module *m, uint32_t fn)
     if (!f->n_results) hop_throw(HOP_INVALID, "grad: @%s has no result", module_text(m, f->name));
     if (t.rank || !dtype_is_float((enum dtype)t.dtype))
         hop_throw(HOP_INVALID, "grad: the first result of @%s must be a floating-point scalar, found %s", module_text(m, f->name), type_text(m, f->symbols, value_type(f, f->results[0])));
-    return grad_function(m, fn, param_mask(&o->bag.arena, m, f, o->wrt), option_on(o, O_VALUE));
+    return named_after(m, fn, grad_function(m, fn, param_mask(&o->bag.arena, m, f, o->wrt), option_on(o, O_VALUE)), "grad");
 }
 
 uint32_t program_jvp(struct options *o, struct module *m, uint32_t fn)
 {
     const struct fn *f = module_fn(m, fn);
-    return jvp_function(m, fn, param_mask(&o->bag.arena, m, f, o->wrt), ARENA_ZNEW(&o->bag.arena, bool, f->n_results));
+    return named_after(m, fn, jvp_function(m, fn, param_mask(&o->bag.arena, m, f, o->wrt), ARENA_ZNEW(&o->bag.arena, bool, f->n_results)), "jvp");
 }
 
 uint32_t program_vmap(struct options *o, struct module *m, uint32_t fn)
@@ -145,7 +152,7 @@ uint32_t program_vmap(struct options *o, struct module *m, uint32_t fn)
         at += n;
         at += strspn(at, ", ");
     }
-    return vmap_function(m, fn, in_axes, out_axes);
+    return named_after(m, fn, vmap_function(m, fn, in_axes, out_axes), "vmap");
 }
 
 int64_t *program_dims(struct options *o, const struct module *m, const struct fn *f)

@@ -32,7 +32,7 @@ static bool own_path(char path[PATH_MAX])
 
 static void load(void)
 {
-    static const char *const places[] = { "", "../", "../lib/" };
+    static const char *const places[] = { "", "../", "../lib/hop/", "../lib/" };
     char own[PATH_MAX], path[PATH_MAX + 64];
     const char *named = getenv("HOP_BACKEND");
     if (named && try_path(named)) return;
@@ -43,7 +43,7 @@ static void load(void)
         snprintf(path, sizeof path, "%s%s%s", own, places[i], plug_in);
         if (try_path(path)) return;
     }
-    snprintf(why_not, sizeof why_not, "%s was not found beside %.900s, nor in ../lib, nor in $HOP_BACKEND", plug_in, slash ? own : "the program");
+    snprintf(why_not, sizeof why_not, "%s was not found beside %.900s, nor in ../lib/hop, nor in $HOP_BACKEND", plug_in, slash ? own : "the program");
 }
 
 const struct emit_backend *backend_get(void)

@@ -89,7 +89,7 @@ static struct machine *machine_take(void)
     if (m) host.free = m->next;
     pthread_mutex_unlock(&host.lock);
     if (m || !(m = calloc(1, sizeof *m))) return m;
-    m->machine = LLVMCreateTargetMachine(host.target, host.triple, host.cpu, host.features, LLVMCodeGenLevelDefault, LLVMRelocPIC, LLVMCodeModelDefault);
+    m->machine = LLVMCreateTargetMachine(host.target, host.triple, host.cpu, host.features, LLVMCodeGenLevelLess, LLVMRelocPIC, LLVMCodeModelDefault);
     m->layout = m->machine ? LLVMCreateTargetDataLayout(m->machine) : NULL;
     if (m->layout) return m;
     free(m);

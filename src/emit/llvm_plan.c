@@ -7,7 +7,7 @@ enum {
     CHUNK_WORK = 384,      /* operations times parts a chunk may have when nothing asks for registers */
     CARRY_WORK = 3000,     /* the same when a buffer could live in registers because of it */
     LIGHT_WORK = 16,       /* a body this small gets two vectors per step, so that the loop's own cost is shared */
-    HEAVY_WORK = 200,      /* a body this large is not emitted twice for its tail */
+    HEAVY_WORK = 150,      /* a body this large is not emitted twice for its tail */
     MOST_LANES = STRICT_LANES,
     WEIGHT_DIVIDE = 6, WEIGHT_GATHER = 12
 };

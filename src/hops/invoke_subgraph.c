@@ -52,7 +52,7 @@ static void invoke_vjp_forward(struct vjp_forward *v)
     struct node_in in = copier_node_in(v->copy, v->n);
     const struct region_in *r = &in.regions[0];
     struct invoke_saved *saved = ARENA_NEW(&b->arena, struct invoke_saved, 1);
-    const struct vjp_halves *h = vjp_split(b->m, r->fn, v->active, v->result_wanted);
+    const struct vjp_halves *h = vjp_split(b->m, r->fn, v->active, v->result_wanted, 0);
     *saved = (struct invoke_saved){ h, ARENA_NEW(&b->arena, val, h->n_residuals), r->dims, node_region(v->f, v->n, 0)->n_dims };
     val first = call(b, h->forward, r->operands, r->n_operands, saved->dims, saved->n_dims, HOP_NONE), extra = first + v->n->n_results;
     for (uint32_t k = 0; k < v->n->n_results; k++) v->results[k] = first + k;

@@ -49,7 +49,7 @@ static void find_activity(struct module *m, struct arena *arena, struct step *s,
     for (uint32_t k = 0; k < body->n_results; k++) want[k] = wanted[k] && (k >= s->n_carry || s->active[k]);
     for (bool grown = true; grown;) {
         grown = false;
-        s->halves = vjp_split(m, s->body, s->active, want);
+        s->halves = vjp_split(m, s->body, s->active, want, s->n_carry);
         for (uint32_t k = 0; k < s->n_carry; k++)
             if (s->halves->ct_param[k] && !want[k]) want[k] = grown = true;
     }

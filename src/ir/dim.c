@@ -2,6 +2,22 @@
  * coefficients times products; a product is a sorted list of atoms; atoms are symbols and floor-div, mod, min, max of two dims. */
 #include "ir/ir.h"
 
+/* Dims are walked by recursion, as trees: both limits keep that cheap whatever a program does. */
+enum { DEEPEST = 128, LARGEST = 4096 };
+
+static void measure(const struct module *m, struct dim_node *node)
+{
+    uint32_t depth = 0, size = 1;
+    for (uint32_t i = 0; i < node->n; i++) {
+        struct dim_node arg = dim_get(m, node->args[i]);
+        depth = HOP_MAX(depth, arg.depth);
+        size += HOP_MAX(arg.size, 1u);
+    }
+    if (depth + 1 > DEEPEST || size > LARGEST) hop_throw(HOP_INVALID, "a size expression is too large: nested more than %d deep or more than %d terms", DEEPEST, LARGEST);
+    node->depth = (uint16_t)(depth + 1);
+    node->size = size;
+}
+
 static dim intern(struct module *m, struct dim_node node)
 {
     uint64_t h = hash_mix(node.kind * 31 + node.n, (uint64_t)node.value);
@@ -12,6 +28,7 @@ static dim intern(struct module *m, struct dim_node node)
             (!node.n || !node.coefs || !memcmp(d->coefs, node.coefs, node.n * sizeof(int64_t))))
             return DIM_TABLE | map_value(&m->dim_map, it);
     }
+    measure(m, &node);
     node.args = arena_copy(&m->arena, node.args, node.n * sizeof(dim));
     if (node.coefs) node.coefs = arena_copy(&m->arena, node.coefs, node.n * sizeof(int64_t));
     vec_push(&m->arena, &m->dims, node);

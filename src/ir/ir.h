@@ -30,7 +30,9 @@ typedef uint32_t dim;
 enum dim_kind { DIM_CONST, DIM_SYMBOL, DIM_SUM, DIM_PRODUCT, DIM_FLOORDIV, DIM_MOD, DIM_MIN, DIM_MAX };
 struct dim_node {
     uint8_t kind;
+    uint16_t depth;        /* of nesting */
     uint32_t n;            /* arguments */
+    uint32_t size;         /* nodes of the expression written out */
     int64_t value;         /* constant, symbol index, or constant term of a sum */
     const dim *args;       /* sum: products or atoms, ascending; product: atoms, ascending; others: two dims */
     const int64_t *coefs;  /* sum: coefficient of each argument, none zero */

@@ -12,6 +12,8 @@ struct checker {
     const struct lp_stmt *vector; /* the vector loop around, if any */
     const struct lp_stmt *parallel;
     const struct lp_stmt *now;
+    bool *written, *set;          /* per buffer and per local: anywhere in the program */
+    const struct lp_stmt **read;  /* per buffer: a statement that reads it */
     bool dead;                    /* under a condition that never holds: only the structure is checked */
 };
 
@@ -73,7 +75,9 @@ static void touch(void *ctx, uint32_t buffer, lpv index, bool writes)
     const struct checker *c = ctx;
     check_index(c, buffer, index);
     const struct lp_buffer *b = &c->p->buffers.data[buffer];
+    if (!writes && !c->dead) c->read[buffer] = c->now;
     if (!writes) return;
+    c->written[buffer] = true;
     if (b->kind == BUF_ARG || b->kind == BUF_CONST) fail(c, "writes to %s, which is %s", b->name ? b->name : "a buffer", b->kind == BUF_ARG ? "an argument" : "a constant");
     if (c->parallel && b->kind != BUF_LOCAL && c->now->kind == LP_STORE && !follows(c, index, c->parallel->target))
         fail(c, "every iteration of a parallel loop writes the same element of %s", b->name ? b->name : "a buffer");
@@ -91,6 +95,7 @@ static void check_instr(const struct checker *c, lpv v)
         if ((uint64_t)i->imm >= c->p->locals.len) fail(c, "reads local %lld, which does not exist", (long long)i->imm);
         const struct lp_local *l = &c->p->locals.data[i->imm];
         if (l->dtype != t) fail(c, "reads %s local as %s", dtype_info[l->dtype].name, dtype_info[t].name);
+        if (!c->set[i->imm]) fail(c, "reads local %lld, which nothing was put into", (long long)i->imm);
         if (op == LP_FOLD && l->kind != LOCAL_LANES) fail(c, "folds a local without lanes");
         if (op == LP_FOLD && c->vector) fail(c, "folds lanes inside a vector loop");
         return;
@@ -196,7 +201,9 @@ static void check_target(const struct checker *c, const struct lp_stmt *s)
     if (s->target >= c->p->locals.len) fail(c, "local %u does not exist", s->target);
     const struct lp_local *l = &c->p->locals.data[s->target];
     want(c, s->value, (enum dtype)l->dtype, "the value");
+    if (s->kind == LP_SET) c->set[s->target] = true;
     if (l->kind == LOCAL_LANES && s->kind == LP_ACCUM && !c->vector) fail(c, "adds to lanes outside a vector loop");
+    if (s->kind == LP_ACCUM && !c->set[s->target]) fail(c, "adds to a local that nothing was put into");
     if (l->kind == LOCAL_LANES && s->kind == LP_SET && c->vector) fail(c, "sets lanes inside a vector loop");
 }
 
@@ -251,7 +258,13 @@ void lp_check(const struct lp *p)
     for (uint32_t i = 0; i < p->loops.len; i++) c.vars[i] = LPV_NONE;
     for (lpv v = 0; v < p->instrs.len; v++)
         if (p->instrs.data[v].op == LP_VAR) c.vars[p->instrs.data[v].imm] = v;
+    c.written = ARENA_ZNEW(&c.arena, bool, p->buffers.len);
+    c.set = ARENA_ZNEW(&c.arena, bool, p->locals.len);
+    c.read = ARENA_ZNEW(&c.arena, const struct lp_stmt *, p->buffers.len);
     check_block(&c, p->root, NULL);
+    for (uint32_t b = 0; b < p->buffers.len; b++)
+        if ((c.now = c.read[b]) && !c.written[b] && p->buffers.data[b].kind != BUF_ARG && p->buffers.data[b].kind != BUF_CONST)
+            fail(&c, "reads %s, which nothing writes", p->buffers.data[b].name ? p->buffers.data[b].name : "a buffer");
     hop_cleanup_pop(&c.arena);
     arena_free(&c.arena);
 }

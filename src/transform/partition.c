@@ -1,9 +1,11 @@
 /* Cutting a joint function (a function and its pullback) into two halves, and dropping what nothing needs.
  *
- * Backward takes what its nodes read of the forward half as residuals. A value whose size only the function's nodes know can be none: the
- * nodes that give it are run again in backward, without their effects. What costs nothing to make again (constants, broadcasts) is made
- * again. */
+ * Backward takes what its nodes read of the forward half as residuals, or makes it again from residuals by cheap nodes: a minimum cut
+ * decides, which knows what a loop would have to store and what is there anyway. A value whose size only the function's nodes know can be no
+ * residual: the nodes that give it are run again in backward, without their effects. */
+#include "loop/lower.h"
 #include "ops/build.h"
+#include "transform/mincut.h"
 #include "transform/transform.h"
 
 /* ---- what a node mentions ---- */
@@ -268,38 +270,25 @@ struct cut {
     const struct joint *j;
     const struct fn *joint;
     struct arena *arena;
-    bool *cheap;  /* per value: made of nothing but constants by cheap nodes */
+    bool *inner;  /* per value: its type names a symbol that nodes bind */
     bool *used;   /* per value: read in backward */
     bool *needed; /* per node: runs in backward */
 };
 
-static bool is_view(uint16_t op) { return op == OP_broadcast || op == OP_reshape || op == OP_permute || op == OP_slice || op == OP_reverse; }
-
-static void mark_cheap(struct cut *c)
-{
-    for (uint32_t i = 0; i < c->j->n_forward; i++) {
-        const struct node *n = fn_node(c->joint, i);
-        const struct op_row *row = node_row(n);
-        bool cheap = !row->effect && !n->n_regions && (!n->n_operands || row->flags & OPF_ELEMENTWISE || is_view(n->op));
-        for (uint32_t k = 0; k < n->n_operands; k++) cheap &= c->cheap[node_operands(c->joint, n)[k]];
-        for (uint32_t k = 0; k < n->n_results; k++) c->cheap[n->results + k] = cheap;
-    }
-}
-
 static void note_inner(void *ctx, uint32_t symbol)
 {
-    uint32_t *least = ctx;
-    if (*least == HOP_NONE || symbol > *least) *least = symbol;
+    uint32_t *largest = ctx;
+    if (*largest == HOP_NONE || symbol > *largest) *largest = symbol;
 }
 
-/* Is this value of the forward half made again in backward rather than kept? */
-static bool made_again(const struct cut *c, val v)
+static void mark_inner(struct cut *c)
 {
-    uint32_t largest = HOP_NONE;
-    struct symbol_walk walk = { note_inner, &largest };
-    type_symbols(c->m, value_type(c->joint, v), &walk);
-    if (largest != HOP_NONE && largest >= c->joint->n_outer_symbols) return true;
-    return c->cheap[v] || fn_node(c->joint, c->joint->values[v].node)->op == OP_broadcast;
+    for (val v = 0; v < c->joint->n_values; v++) {
+        uint32_t largest = HOP_NONE;
+        struct symbol_walk walk = { note_inner, &largest };
+        type_symbols(c->m, value_type(c->joint, v), &walk);
+        c->inner[v] = largest != HOP_NONE && largest >= c->joint->n_outer_symbols;
+    }
 }
 
 static void need_symbol(void *ctx, uint32_t symbol)
@@ -312,21 +301,90 @@ static void need_value(struct cut *c, val v)
 {
     uint32_t node = c->joint->values[v].node;
     c->used[v] = true;
-    if (node != NODE_NONE && (node >= c->j->n_forward || made_again(c, v))) c->needed[node] = true;
+    if (node != NODE_NONE && (node >= c->j->n_forward || c->inner[v])) c->needed[node] = true;
 }
 
-/* Needs flow from later nodes to earlier ones, so one walk backwards finds them all. */
+static void need_operands(struct cut *c, uint32_t i)
+{
+    const struct node *n = fn_node(c->joint, i);
+    struct symbol_walk walk = { need_symbol, c };
+    for (uint32_t k = 0; k < n->n_operands; k++) need_value(c, node_operands(c->joint, n)[k]);
+    node_symbols(c->m, c->joint, n, &walk);
+    for (uint32_t k = 0; k < n->n_results; k++) type_symbols(c->m, value_type(c->joint, n->results + k), &walk);
+}
+
+/* What must run in backward: the pullback, and whatever binds sizes that it mentions. Needs flow from later nodes to earlier ones, so one
+ * walk backwards finds them all. */
 static void mark_backward(struct cut *c)
 {
+    for (uint32_t k = c->j->n_y; k < c->joint->n_results; k++) need_value(c, c->joint->results[k]);
+    for (uint32_t i = c->joint->n_nodes; i-- > 0;)
+        if (c->needed[i]) need_operands(c, i);
+}
+
+/* Can a node of the forward half be run again for little? Its operands must not be what only a body knows. */
+static bool is_cheap(const struct cut *c, const struct node *n)
+{
+    const struct op_row *row = node_row(n);
+    if (n->n_regions || row->effect || row->flags & OPF_NO_MERGE) return false;
+    for (uint32_t k = 0; k < n->n_operands; k++)
+        if (c->inner[node_operands(c->joint, n)[k]]) return false;
+    if (!n->n_operands) return true;
+    return row->lower && row->lower->kind == LOWER_POINTWISE && row->lower->cost != COST_EXPENSIVE && row->lower->access != ACCESS_GATHER;
+}
+
+/* Bytes, with a guess for sizes that are not known; what is there anyway costs next to nothing. */
+static int64_t saving_cost(const struct cut *c, val v)
+{
+    enum { GUESS = 64 };
+    if (v >= c->j->n_costly && v < c->j->n_x) return 1;
+    for (uint32_t k = c->j->n_costly; k < c->j->n_y; k++)
+        if (c->joint->results[k] == v) return 1;
+    struct type t = type_get(c->m, value_type(c->joint, v));
+    int64_t bytes = dtype_info[t.dtype].size;
+    for (uint32_t i = 0; i < t.rank; i++) {
+        int64_t lo, hi;
+        dim_range(c->m, c->joint->symbols, t.dims[i], &lo, &hi);
+        bytes *= lo == hi ? HOP_MIN(HOP_MAX(lo, 1), 1 << 20) : HOP_MAX(lo, HOP_MIN(hi, GUESS));
+        bytes = HOP_MIN(bytes, (int64_t)1 << 40);
+    }
+    return bytes * 1024;
+}
+
+/* Marks the nodes that are cheap to run again where that saves more than it costs: every value of the forward half is split into an edge whose
+ * capacity is what keeping it costs; it can be had from its operands if its node is cheap, otherwise only by keeping it. */
+static void choose_saved(struct cut *c)
+{
     const struct fn *joint = c->joint;
-    struct symbol_walk walk = { need_symbol, c };
-    for (uint32_t k = c->j->n_y; k < joint->n_results; k++) need_value(c, joint->results[k]);
-    for (uint32_t i = joint->n_nodes; i-- > 0;) {
-        if (!c->needed[i]) continue;
+    uint32_t n_values = joint->n_params;
+    for (uint32_t i = 0; i < c->j->n_forward; i++) n_values = HOP_MAX(n_values, joint->nodes[i].results + joint->nodes[i].n_results);
+    uint32_t source = 2 * n_values, sink = source + 1;
+    struct mincut g = mincut_new(c->arena, sink + 1);
+    for (val v = 0; v < n_values; v++) {
+        uint32_t node = joint->values[v].node;
+        bool there = node != NODE_NONE && c->needed[node]; /* runs in backward anyway */
+        if ((node == NODE_NONE && v >= c->j->n_x) || there || c->inner[v]) continue;
+        mincut_edge(&g, 2 * v, 2 * v + 1, saving_cost(c, v));
+        if (c->used[v]) mincut_edge(&g, 2 * v + 1, sink, MINCUT_INFINITE);
+        if (node == NODE_NONE || !is_cheap(c, fn_node(joint, node))) {
+            mincut_edge(&g, source, 2 * v, MINCUT_INFINITE);
+            continue;
+        }
+        const struct node *n = fn_node(joint, node);
+        for (uint32_t k = 0; k < n->n_operands; k++) mincut_edge(&g, 2 * node_operands(joint, n)[k] + 1, 2 * v, MINCUT_INFINITE);
+    }
+    bool *behind = ARENA_NEW(c->arena, bool, sink + 1);
+    mincut_solve(&g, source, sink, behind);
+    for (uint32_t i = c->j->n_forward; i-- > 0;) {
         const struct node *n = fn_node(joint, i);
-        for (uint32_t k = 0; k < n->n_operands; k++) need_value(c, node_operands(joint, n)[k]);
-        node_symbols(c->m, joint, n, &walk);
-        for (uint32_t k = 0; k < n->n_results; k++) type_symbols(c->m, value_type(joint, n->results + k), &walk);
+        bool again = false;
+        for (uint32_t k = 0; k < n->n_results; k++) {
+            val v = n->results + k;
+            again |= c->used[v] && !c->inner[v] && !(behind[2 * v + 1] && !behind[2 * v]);
+        }
+        if (!again || c->needed[i] || !is_cheap(c, n)) continue;
+        c->needed[i] = true;
+        need_operands(c, i);
     }
 }
 
@@ -396,10 +454,11 @@ void partition_joint(struct module *m, const struct fn *f, const struct joint *j
     struct arena arena = { 0 };
     hop_cleanup_push(arena_free, &arena);
     const struct fn *joint = module_fn(m, j->fn);
-    struct cut c = { .m = m, .f = f, .j = j, .joint = joint, .arena = &arena, .cheap = ARENA_ZNEW(&arena, bool, joint->n_values),
+    struct cut c = { .m = m, .f = f, .j = j, .joint = joint, .arena = &arena, .inner = ARENA_ZNEW(&arena, bool, joint->n_values),
                      .used = ARENA_ZNEW(&arena, bool, joint->n_values), .needed = ARENA_ZNEW(&arena, bool, joint->n_nodes) };
-    mark_cheap(&c);
+    mark_inner(&c);
     mark_backward(&c);
+    choose_saved(&c);
     uint32_t n_ct = joint->n_params - j->n_x, n = 0, n_extra = 0;
     val *residuals = ARENA_NEW(&arena, val, joint->n_values), *extra = ARENA_NEW(&arena, val, joint->n_values);
     bool *ct = ARENA_NEW(&arena, bool, n_ct), *used = ARENA_NEW(&arena, bool, joint->n_values);

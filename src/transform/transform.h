@@ -18,6 +18,8 @@ uint32_t grad_function(struct module *m, uint32_t fn, const bool *wrt, bool valu
  * Residuals that are parameters of f are not returned by forward: residual r with source_param[r] != NONE is that parameter;
  * residual r with source_result[r] != NONE equals result number of f. So nothing is stacked twice.
  * No residual's type mentions a symbol bound inside f: what would is computed again in backward.
+ * What cheap nodes can make again from other residuals is made again in backward where that leaves less to keep. The first n_costly
+ * parameters and results (a loop's carries) must be stored to be residuals, all others are there anyway.
  * Structurally zero cotangents are not among ct_params (ct_param[p] false though active). */
 struct vjp_halves {
     uint32_t forward, backward;
@@ -26,7 +28,7 @@ struct vjp_halves {
     bool *ct_result; /* [n_results]: backward takes a cotangent for it */
     bool *ct_param;  /* [n_params]: backward gives one */
 };
-const struct vjp_halves *vjp_split(struct module *m, uint32_t fn, const bool *active, const bool *wanted);
+const struct vjp_halves *vjp_split(struct module *m, uint32_t fn, const bool *active, const bool *wanted, uint32_t n_costly);
 /* Which results depend on active parameters through differentiable nodes? */
 void vjp_active_results(struct module *m, uint32_t fn, const bool *active, bool *results);
 
@@ -72,6 +74,7 @@ struct joint {
     uint32_t n_x, n_y;          /* parameters and results of the function itself; the rest are cotangents */
     const uint32_t *ct_of;      /* per cotangent parameter: the result it belongs to */
     uint32_t n_outer_symbols;   /* of the function itself: further ones are sizes of cotangents */
+    uint32_t n_costly;          /* see vjp_split */
 };
 /* Fills forward, backward, residuals and ct_result. */
 void partition_joint(struct module *m, const struct fn *f, const struct joint *j, struct vjp_halves *out);
