@@ -18,7 +18,7 @@ times=$(result t "$out/instants.txt")
 record=$(result r "$out/recorded.txt")
 {
     "$hop" grad examples/pendulum.hop --fn misfit --wrt p --value
-    cat examples/pendulum_fit.hop
+    cat examples/pendulum_fit.part
 } >"$out/fit.hop"
 echo "The gradient of the misfit, as a program: $(grep -c ' = ' "$out/fit.hop") nodes in $out/fit.hop"
 

@@ -8,7 +8,7 @@
 
 enum { MAX_TEXTS = 1024, MAX_LENGTH = 1 << 14 };
 static char *texts[MAX_TEXTS];
-static uint32_t n_texts;
+static uint32_t n_texts, n_programs; /* programs come first, then texts with an error */
 
 static uint64_t state;
 static uint32_t pick(uint32_t n) /* 0..n-1 */
@@ -87,11 +87,11 @@ static size_t splice(char *text, size_t n, size_t at, size_t remove, const char 
 static size_t mutate(char *text, size_t n)
 {
     char piece[256];
-    for (uint32_t i = 1 + pick(4); i > 0 && n > 0; i--) {
+    for (uint32_t i = pick(3) ? 1 : 1 + pick(4); i > 0 && n > 0; i--) {
         size_t length, at = random_piece(text, n, &length), other_length;
         const char *other = texts[pick(n_texts)];
         const char *word = random_word();
-        size_t from;
+        size_t from, some = pick(200);
         switch (pick(9)) {
         case 0: text[at] = (char)(1 + pick(255)); break;
         case 1: text[at] ^= (char)(1 << pick(7)); if (!text[at]) text[at] = ' '; break;
@@ -108,9 +108,9 @@ static size_t mutate(char *text, size_t n)
         case 7: /* a stretch of another text */
             if (!*other) break;
             from = pick((uint32_t)strlen(other));
-            n = splice(text, n, at, pick(2) ? length : 0, other + from, HOP_MIN(strlen(other) - from, (size_t)pick(200)));
+            n = splice(text, n, at, pick(2) ? length : 0, other + from, HOP_MIN(strlen(other) - from, some));
             break;
-        default: n = splice(text, n, at, HOP_MIN(n - at, (size_t)pick(100)), "", 0);
+        default: n = splice(text, n, at, HOP_MIN(n - at, some / 2), "", 0);
         }
     }
     return n;
@@ -155,7 +155,7 @@ static void fuzz(uint32_t rounds)
         size_t n;
         if (i % 8 == 0) n = soup(text);
         else {
-            const char *base = texts[pick(n_texts)];
+            const char *base = texts[pick(pick(8) ? n_programs : n_texts)];
             n = mutate(text, (size_t)snprintf(text, MAX_LENGTH, "%s", base));
         }
         text[n] = 0;
@@ -204,13 +204,14 @@ static void fail_allocations(void)
 int main(int argc, char **argv)
 {
     uint64_t seed = argc > 1 ? strtoull(argv[1], NULL, 10) : 20240917;
-    uint32_t rounds = argc > 2 ? (uint32_t)strtoul(argv[2], NULL, 10) : 60000;
+    uint32_t rounds = argc > 2 ? (uint32_t)strtoul(argv[2], NULL, 10) : 400000;
     state = seed * 0x9e3779b97f4a7c15u + 1;
     printf("seed %llu\n", (unsigned long long)seed);
     add_folder("tests/corpus/text");
-    add_folder("tests/corpus/errors");
     for (uint32_t op = 0; op < OP_COUNT; op++)
         for (uint32_t i = 0; op_table[op] && i < op_table[op]->n_samples; i++) add_text(op_table[op]->samples[i].text);
+    n_programs = n_texts;
+    add_folder("tests/corpus/errors");
     fuzz(rounds);
     fail_allocations();
     for (uint32_t i = 0; i < n_texts; i++) free(texts[i]);

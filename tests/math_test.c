@@ -399,8 +399,8 @@ static void contracted_accuracy(void)
             worst32 = fmax(worst32, distance32(y[i], fn->wide(x[i])));
             worst64 = fmax(worst64, distance64(v[i], fn->wide(u[i])));
         }
-        claim(worst32 <= fn->bound32 + 0.2, "%s f32 with contraction is %.3f ulp off", fn->name, worst32);
-        claim(worst64 <= fn->bound64 + 0.2, "%s f64 with contraction is %.3f ulp off", fn->name, worst64);
+        claim(worst32 <= fn->bound32, "%s f32 with contraction is %.3f ulp off", fn->name, worst32);
+        claim(worst64 <= fn->bound64, "%s f64 with contraction is %.3f ulp off", fn->name, worst64);
     }
 }
 

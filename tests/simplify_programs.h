@@ -60,6 +60,10 @@
 { "casts that lose nothing", "", "fold dce", "nodes=0",
   TEXT(fn @main(%x: f32[3], %i: i32[2]) -> (f32[3], i32[2]) {
            %a = cast {dtype = f64} (%x) %b = cast {dtype = f32} (%a) %c = cast {dtype = i64} (%i) %d = cast {dtype = i32} (%c) return %b, %d }) },
+{ "a cast that saturates stays", "", "fold dce", "cast=2 neg=1",
+  TEXT(fn @main(%i: i32[4]) -> (u32[4]) { %n = neg(%i) %a = cast {dtype = f64} (%n) %b = cast {dtype = u32} (%a) return %b }) },
+{ "reverses of different dims", "", "fold dce", "reverse=2",
+  TEXT(fn @main(%x: f32[3, 4]) -> (f32[3, 4]) { %a = reverse {dims = [0]} (%x) %b = reverse {dims = [1]} (%a) return %b }) },
 { "sizes are numbers where they are known", "", "fold dce", "full=1 nodes=1",
   TEXT(fn @main(%x: f32[3, 4]) -> (i64[]) { %a = dim_value {dim = 12} %b = full {value = 2, dims = [], dtype = i64} %c = add(%a, %b) return %c }) },
 { "windows with known starts", "", "fold dce", "slice=1 nodes=1",
@@ -210,6 +214,11 @@
 { "so is the matrix of a matrix times vector", "", "hoist dce", "permute=1 >dot=1 >matmul=0",
   TEXT(fn @main[T](%h: f32[6], %w: f32[6, 6], %xs: f32[T, 6]) -> (f32[6]) {
            %a = scan carry(%c = %h) over(%x in %xs) with(%v = %w) { %d = matmul(%v, %c) %e = add(%d, %x) next(%e) } return %a }) },
+{ "several contracted dims keep their order", "", "hoist dce", "permute=1 >dot=1",
+  TEXT(fn @main[T](%h: f32[2, 3], %w: f32[6, 2, 3], %xs: f32[T, 2, 3]) -> (f32[2, 3]) {
+           %a = scan carry(%c = %h) over(%x in %xs) with(%v = %w) {
+               %d = dot {batch_lhs = [], batch_rhs = [], contract_lhs = [1, 0], contract_rhs = [2, 1]} (%c, %v) %e = reshape {dims = [2, 3]} (%d) %f = add(%e, %x) next(%f) }
+           return %a }) },
 { "a stacked invariant is a broadcast", "", "hoist dce", "broadcast=1 exp=1 >exp=0",
   TEXT(fn @main[T](%h: f32[4], %w: f32[4], %xs: f32[T, 4]) -> (f32[4], f32[T, 4]) {
            %a, %s = scan carry(%c = %h) over(%x in %xs) with(%v = %w) { %e = exp(%v) %f = add(%c, %x) next(%f) stack(%e) } return %a, %s }) },
@@ -232,6 +241,11 @@
   TEXT(fn @main[T](%h: f32[4], %w: f32[4, 4], %u: f32[4, 3], %xs: f32[T, 4]) -> (f32[4], f32[T, 3]) {
            %a, %ys = scan {reverse} carry(%c = %h) over(%x in %xs) with(%v = %w, %t = %u) {
                %p = matmul(%c, %v) %s = add(%p, %x) %n = tanh(%s) %y = matmul(%n, %t) %z = mul(%y, %y) next(%n) stack(%z) } return %a, %ys }) },
+{ "several products follow the loop", "", "split dce", "dot=2 >matmul=1 >tanh=1",
+  TEXT(fn @main[T](%h: f32[4], %w: f32[4, 4], %u: f32[4, 3], %q: f32[4, 2], %xs: f32[T, 4]) -> (f32[T, 3], f32[T, 2], f32[T, 4]) {
+           %a, %ys, %zs, %ns = scan carry(%c = %h) over(%x in %xs) with(%v = %w, %t = %u, %r = %q) {
+               %p = matmul(%c, %v) %s = add(%p, %x) %n = tanh(%s) %y = matmul(%n, %t) %z = matmul(%s, %r) next(%n) stack(%y, %z, %n) }
+           return %ys, %zs, %ns }) },
 { "a product of a narrow result stays", "", "split dce", "dot=0 >matmul=2",
   TEXT(fn @main(%h: f32[8], %w: f32[8, 8], %u: f32[8], %xs: f32[5, 8]) -> (f32[8], f32[5]) {
            %a, %ys = scan carry(%c = %h) over(%x in %xs) with(%v = %w, %t = %u) {

@@ -305,6 +305,52 @@ static void one_composition(void *ctx)
     module_free(c->m);
 }
 
+/* ---- random programs ---- */
+
+#include "simplify_random.h"
+
+struct random_case {
+    uint64_t seed;
+    bool smooth, grad;
+    char *text;
+};
+
+static void random_body(void *ctx)
+{
+    struct random_case *c = ctx;
+    struct arena arena = { 0 };
+    hop_cleanup_push(arena_free, &arena);
+    struct text out = { .arena = &arena };
+    write_program(&out, c->seed, c->smooth);
+    c->text = out.data;
+    char name[64];
+    snprintf(name, sizeof name, "random %s%s%llu", c->smooth ? "smooth " : "", c->grad ? "vjp " : "", (unsigned long long)c->seed);
+    struct program p = { name, "", "", "", out.data };
+    struct module *m = text_read(name, out.data, out.len);
+    hop_cleanup_push(module_free, m);
+    struct composition t = { &p, c->grad ? VJP : PLAIN, m, module_find(m, "main") };
+    if (attempt(transform_body, &t) == HOP_OK) {
+        one_option(&p, m, t.fn, (struct pass_options){ .strict = true }, "all passes in strict mode");
+        if (c->smooth) one_option(&p, m, t.fn, (struct pass_options){ 0 }, "all passes");
+        one_option(&p, m, t.fn, (struct pass_options){ .strict = true, .without = 1u << (c->seed % PASS_fuse) }, "all passes but one");
+    }
+    hop_cleanup_pop(m);
+    module_free(m);
+    hop_cleanup_pop(&arena);
+    arena_free(&arena);
+}
+
+static void random_programs(uint64_t from, uint64_t to)
+{
+    for (uint64_t seed = from; seed < to; seed++)
+        for (int variant = 0; variant < 3; variant++) {
+            struct random_case c = { .seed = seed, .smooth = variant == 1, .grad = variant == 2 };
+            int failed = tests_failed;
+            CLAIM(attempt(random_body, &c) == HOP_OK, "random program %llu, variant %d: %s", (unsigned long long)seed, variant, hop_message());
+            if (tests_failed > failed) printf("seed %llu, variant %d\n", (unsigned long long)seed, variant);
+        }
+}
+
 static void names_are_found(void)
 {
     for (int i = 0; i < PASS_COUNT; i++) {
@@ -339,6 +385,37 @@ static void report_body(void *ctx)
     module_free(m);
 }
 
+/* ---- no memory ---- */
+
+static void starved_body(void *ctx)
+{
+    struct composition *c = ctx;
+    c->fn = simplify(c->m, c->fn, NULL);
+}
+
+/* The n-th allocation of a simplification fails, for every n: it throws, and nothing is lost. */
+static void starve(void *ctx)
+{
+    const struct program *p = ctx;
+    int64_t before = hop_live_allocations();
+    bool done = false, right = true;
+    for (uint64_t n = 1; !done && right; n++) {
+        struct composition c = { p, VJP, text_read(p->name, p->text, strlen(p->text)), 0 };
+        hop_cleanup_push(module_free, c.m);
+        c.fn = module_find(c.m, "main");
+        transform_body(&c);
+        hop_fail_allocation(n);
+        hop_status status = attempt(starved_body, &c);
+        hop_fail_allocation(0);
+        done = status == HOP_OK;
+        right = done || status == HOP_NOMEM;
+        hop_cleanup_pop(c.m);
+        module_free(c.m);
+    }
+    CLAIM(right, "%s: without memory, simplify says so, not: %s", p->name, hop_message());
+    CLAIM(hop_live_allocations() == before, "%s: a failed simplification loses nothing", p->name);
+}
+
 int main(int argc, char **argv)
 {
     names_are_found();
@@ -355,5 +432,9 @@ int main(int argc, char **argv)
             struct composition c = { &compositions[i], t, NULL, 0 };
             CLAIM(attempt(one_composition, &c) == HOP_OK, "%s%s: %s", compositions[i].name, transform_names[t], hop_message());
         }
+    for (uint32_t i = 0; i < HOP_COUNT(compositions) && argc == 1; i++)
+        CLAIM(attempt(starve, (void *)&compositions[i]) == HOP_OK, "%s, without memory: %s", compositions[i].name, hop_message());
+    if (argc == 1) random_programs(0, 60);
+    if (argc == 4 && !strcmp(argv[1], "random")) random_programs(strtoull(argv[2], NULL, 10), strtoull(argv[3], NULL, 10));
     return tests_end();
 }

@@ -4,6 +4,7 @@
 #include "check.h"
 #include "interp/interp.h"
 #include "ir/text.h"
+#include "ops/build.h"
 #include "transform/transform.h"
 
 #include <math.h>
@@ -231,6 +232,7 @@ struct program {
     const char *ints;    /* values of integer and bool scalars, in order; a lane adds `spread` */
     int64_t spread;
     unsigned flags;
+    uint64_t seed; /* of a random program */
 };
 enum {
     LANE_SIZES = 1, /* results have another size in each lane: their cotangents cannot be stacked */
@@ -361,12 +363,21 @@ static void with_program(const struct program *p, void (*claim)(struct run *r, c
 }
 
 #include "transform_programs.h"
+#include "transform_random.h"
 
+/* transform_test [NAME] | random SEED COUNT */
 int main(int argc, char **argv)
 {
-    for (uint32_t i = 0; i < HOP_COUNT(programs); i++)
+    bool random = argc > 3 && !strcmp(argv[1], "random");
+    int64_t seed = random ? atoll(argv[2]) : 1, count = random ? atoll(argv[3]) : 40;
+    for (uint32_t i = 0; !random && i < HOP_COUNT(programs); i++)
         if (argc < 2 || strstr(programs[i].name, argv[1])) with_program(&programs[i], claim_program);
-    for (uint32_t i = 0; i < HOP_COUNT(structure); i++)
+    for (uint32_t i = 0; !random && i < HOP_COUNT(structure); i++)
         if (argc < 2 || strstr(structure[i].program.name, argv[1])) with_program(&structure[i].program, structure[i].claim);
+    for (int64_t i = 0; (random || argc < 2) && i < count; i++) {
+        char name[64];
+        snprintf(name, sizeof name, "random program %lld", (long long)(seed + i));
+        with_program(&(struct program){ .name = name, .text = "hop 1\n", .size = 3, .seed = (uint64_t)(seed + i), .ints = "1", .spread = 1 }, random_program);
+    }
     return tests_end();
 }

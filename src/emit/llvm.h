@@ -43,6 +43,7 @@ struct loop_plan {
     bool has_lanes;     /* accumulates into lanes */
     bool has_loop;      /* contains a loop */
     bool reads_lanes;
+    bool one_round;     /* strict lanes with control flow inside: a step is one round of the lanes, or elements of one lane would come out of order */
     bool chunk;         /* static and small: one step, no loop */
     bool heavy;         /* code size matters more than the cost of a mask */
     uint8_t lanes;      /* of a part */

@@ -282,11 +282,29 @@ static void survey_block(struct survey *s, const struct lp_block *block)
     for (uint32_t i = 0; block && i < block->stmts.len && s->ok; i++) survey_stmt(s, &block->stmts.data[i]);
 }
 
+/* v as base + constant. */
+static lpv split_constant(const struct emitter *e, lpv v, int64_t *constant)
+{
+    const struct lp_instr *i = instr(e, v);
+    *constant = 0;
+    if (const_int(e, v, constant)) return LPV_NONE;
+    if (i->op == LP_ADD && const_int(e, i->b, constant)) return i->a;
+    return v;
+}
+
+/* Trips of a loop whose bounds differ by a constant (the blocks of a split loop), else -1. */
+static int64_t static_extent(const struct emitter *e, const struct lp_stmt *s)
+{
+    int64_t lo, hi, extent;
+    if (split_constant(e, s->lo, &lo) != split_constant(e, s->hi, &hi)) return -1;
+    return __builtin_sub_overflow(hi, lo, &extent) ? -1 : HOP_MAX(extent, 0);
+}
+
 static bool widenable(struct emitter *e, uint32_t loop)
 {
     struct loop_plan *l = &e->plan.loops[loop];
     struct survey s = { .e = e, .l = l, .loop = loop, .epoch = ++e->plan.epoch, .ok = true };
-    int64_t lo, hi, step = 1;
+    int64_t step = 1;
     if (e->options->scalar || l->stmt->poll || (l->stmt->step != LPV_NONE && (!const_int(e, l->stmt->step, &step) || step != 1))) return false;
     s.known = EMIT_NEW(e, uint8_t, e->p->locals.len + 1);
     s.assigned = EMIT_NEW(e, uint8_t, e->p->locals.len + 1);
@@ -295,8 +313,9 @@ static bool widenable(struct emitter *e, uint32_t loop)
     find_assigned(&s, l->stmt->body);
     survey_block(&s, l->stmt->body);
     if (l->reads_lanes && (l->has_loop || s.inner_branch)) s.ok = false;
+    l->one_round = e->p->strict && l->has_lanes && (l->has_loop || s.inner_branch);
     l->wide_bytes = s.real8 || (s.word8 && !s.word4) ? 8 : 4;
-    l->extent = const_int(e, l->stmt->lo, &lo) && const_int(e, l->stmt->hi, &hi) ? HOP_MAX(hi - lo, 0) : -1;
+    l->extent = static_extent(e, l->stmt);
     return s.ok;
 }
 
@@ -322,6 +341,7 @@ static void choose_block(struct emitter *e, const struct lp_block *block, bool i
 
 static bool chunk_possible(const struct loop_plan *l)
 {
+    if (l->one_round && l->extent > STRICT_LANES) return false;
     return l->extent > 0 && l->extent * l->wide_bytes <= CHUNK_BYTES && (uint64_t)l->weight * (uint64_t)(l->extent / STRICT_LANES + 1) <= CARRY_WORK;
 }
 
@@ -433,7 +453,7 @@ static void size_loop(const struct emitter *e, struct loop_plan *l)
     l->chunk = false;
     l->least = (uint8_t)least_parts(e, l);
     l->parts = l->has_loop ? (l->weight > 48 ? 2 : 4) : l->has_lanes ? (l->weight > 64 ? 2 : 4) : l->weight <= LIGHT_WORK ? 2 : 1;
-    l->parts = HOP_MAX(l->parts, l->least);
+    l->parts = l->one_round ? l->least : HOP_MAX(l->parts, l->least);
     if (l->extent < 0) {
         l->heavy = l->weight * l->parts > HEAVY_WORK;
         if (l->heavy) l->parts = l->least;

@@ -148,7 +148,7 @@ struct step *step_reverse(struct module *m, struct arena *arena, uint32_t body_f
     bool *hoist = ARENA_ZNEW(arena, bool, module_fn(m, s->halves->forward)->n_results);
     place_residuals(m, arena, s, &extra, hoist);
     for (uint32_t k = 0; k < module_fn(m, s->halves->forward)->n_results; k++) s->n_hoisted += hoist[k];
-    if (s->n_hoisted) s->hoisted = prune_function(m, strip_effects(m, s->halves->forward), hoist);
+    if (s->n_hoisted) s->hoisted = strip_effects(m, s->halves->forward, hoist);
     s->forward = build_forward(m, s, &extra);
     s->n_extra = extra.n + masked;
     return s;

@@ -369,6 +369,46 @@ static void while_batch(struct batch *v)
     batch_masked(&w);
 }
 
+/* ---- simplification ---- */
+
+/* A stack of one known number (the rows that ran, in a gradient) is no stack. Only where the number of rows is that of trips: zeros fill the
+ * others. Simplification comes after batching, which gives each lane its own rows. */
+static bool while_rewrite(struct copier *c, const struct node *n, val *results, const void *options)
+{
+    struct builder *b = c->b;
+    const struct region *g = node_region(c->f, n, REGION_BODY);
+    const struct fn *body = module_fn(b->m, g->fn);
+    uint32_t n_carry = node_group_size(c->f, n, 0), n_stack = body->n_results - n_carry, n_left = 0;
+    (void)options;
+    if (!n_stack || node_attr(c->f, n, WHILE_MAX_TRIPS)->kind != ATTR_ABSENT) return false;
+    bool *keep = ARENA_NEW(&b->arena, bool, body->n_results);
+    for (uint32_t k = 0; k < body->n_results; k++) {
+        uint32_t made = body->values[body->results[k]].node;
+        keep[k] = k < n_carry || made == NODE_NONE || fn_node(body, made)->op != OP_full;
+        n_left += k >= n_carry && keep[k];
+    }
+    if (n_left == n_stack) return false;
+    struct node_in in = copier_node_in(c, n);
+    struct region_in region = in.regions[REGION_BODY];
+    struct attr attrs[2] = { [WHILE_MAX_TRIPS] = A_NONE, [WHILE_COUNT] = A_FLAG(1) };
+    region.fn = prune_function(b->m, region.fn, keep);
+    val next = emit_while(b, in.operands, n_carry, attrs, in.regions[REGION_COND], region);
+    for (uint32_t k = 0; k <= n_carry; k++) results[k] = next + k;
+    val rows = n_left ? next + n_carry + 1 : emit1(b, OP_bind_dim, next + n_carry);
+    dim trips = emit_type(b, rows).dims[0];
+    for (uint32_t k = n_carry, from = next + n_carry + 1; k < body->n_results; k++) {
+        if (keep[k]) {
+            results[k + 1] = from++;
+            continue;
+        }
+        const struct node *full = fn_node(body, body->values[body->results[k]].node);
+        struct type t = type_get(b->m, type_prepend(b->m, type_substitute(b->m, value_type(body, body->results[k]), region.dims), trips));
+        struct attr made[3] = { [FULL_VALUE] = *node_attr(body, full, FULL_VALUE), [FULL_DIMS] = A_DIMS(t.dims, t.rank), [FULL_DTYPE] = A_DTYPE(t.dtype) };
+        results[k + 1] = emit(b, OP_full, NULL, 0, made);
+    }
+    return true;
+}
+
 static const struct op_sample while_samples[] = {
     { "hop 1\n"
       "fn @sample(%x: f64[3], %w: f64[3], %n: i64[]) -> (i64[], f64[3]) {\n"
@@ -404,6 +444,7 @@ const struct op_row row_while_loop = {
     .vjp_forward = while_vjp_forward,
     .jvp = while_jvp,
     .batch = while_batch,
+    .rewrite = while_rewrite,
     HOP_SAMPLES(while_samples),
     .lower = &while_lower,
 };

@@ -444,7 +444,7 @@ static lpv fold_column(struct lower *L, const struct item *item, const lpv *idx)
     }
     for (uint32_t i = n_folded; i-- > 0;) {
         struct lp_stmt *s = lp_for_end(p);
-        if (i + 1 == n_folded && two && last % 4 == 0) s->unroll = last % 8 == 0 ? 4 : 2;
+        if (i + 1 == n_folded && two && last % 4 == 0) s->unroll = 2;
     }
     lpv r = lp_read(p, acc);
     return two ? fold_pair(p, fold, r, lp_read(p, odd)) : r;

@@ -150,7 +150,8 @@ static void jvp_elementwise(struct jvp *j)
 /* Between floats; a cast to or from anything else has no derivative. */
 static bool cast_is_smooth(const struct module *m, const struct fn *f, const struct node *n)
 {
-    return dtype_is_float((enum dtype)type_get(m, value_type(f, node_operands(f, n)[0])).dtype) && dtype_is_float((enum dtype)type_get(m, value_type(f, n->results)).dtype);
+    struct type from = type_get(m, value_type(f, node_operands(f, n)[0])), to = type_get(m, value_type(f, n->results));
+    return dtype_is_float((enum dtype)from.dtype) && dtype_is_float((enum dtype)to.dtype);
 }
 static void vjp_cast(struct vjp *v)
 {
@@ -242,7 +243,8 @@ ARITHMETIC_ROW(add, "x + y; integers wrap", OPF_COMMUTES, lower_cheap, NULL, DIF
 ARITHMETIC_ROW(sub, "x - y; integers wrap", 0, lower_cheap, NULL, DIFFERENTIABLE)
 ARITHMETIC_ROW(mul, "x times y; integers wrap", OPF_COMMUTES, lower_cheap, NULL, DIFFERENTIABLE)
 ARITHMETIC_ROW(div, "x over y; integers truncate, by 0 they give 0", 0, lower_expensive, "y = 0.5..2", DIFFERENTIABLE)
-ARITHMETIC_ROW(rem, "what is left of x after whole multiples of y, with the sign of x; integers by 0 give x", 0, lower_expensive, "x = -5..5, y = 0.7..1.7", DIFFERENTIABLE)
+ARITHMETIC_ROW(rem, "what is left of x after whole multiples of y, with the sign of x; integers by 0 give x", 0, lower_expensive,
+               "x = -5..5, y = 0.7..1.7", DIFFERENTIABLE)
 ARITHMETIC_ROW(max, "the larger; NaN if either is; equals share the derivative", 0, lower_cheap, NULL, DIFFERENTIABLE)
 ARITHMETIC_ROW(min, "the smaller; NaN if either is; equals share the derivative", 0, lower_cheap, NULL, DIFFERENTIABLE)
 
@@ -287,7 +289,8 @@ static const struct op_sample samples_clamp[] = {
     CLAMP_SAMPLE("f32[21]", "lo = -1..0, hi = 0.1..1"), CLAMP_SAMPLE("f64[2, 3]", NULL),           CLAMP_SAMPLE("f64[]", "lo = -1..0, hi = 0.1..1"),
     CLAMP_SAMPLE("f32[0]", NULL),                       CLAMP_SAMPLE("i32[7]", "x = 0..9, lo = 2..3, hi = 5..6"), CLAMP_SAMPLE("u32[2, 2]", NULL),
 };
-const struct op_row row_clamp = { COMMON(clamp, 3, 0, lower_cheap), .meaning = "x moved to the nearer of lo and hi when it lies outside; hi wins if lo > hi; NaN stays", DIFFERENTIABLE };
+const struct op_row row_clamp = { COMMON(clamp, 3, 0, lower_cheap), DIFFERENTIABLE,
+                                  .meaning = "x moved to the nearer of lo and hi when it lies outside; hi wins if lo > hi; NaN stays" };
 
 #define CAST_SAMPLE(D, A, B, inputs) { "hop 1\nfn @sample(%x: " A D ") -> (" B D ") {\n  %y = cast {dtype = " B "} (%x)\n  return %y\n}\n", inputs }
 static const struct op_sample samples_cast[] = {

@@ -291,8 +291,10 @@ static const struct attr_spec reduce_attrs[] = { [REDUCE_DIMS] = { "dims", ATTR_
     const struct op_row row_##op = { .name = #op, .meaning = text, .sig = { 1, 1, ROW_ATTRS(reduce_attrs) }, .infer = infer_reduce, .eval = eval_reduce, \
                                      .batch = batch_reduce, .lower = &lower_##op, ROW_SAMPLES(samples_##op), __VA_ARGS__ };
 REDUCE_ROW(sum, "the sum over the dims listed (absent: all)", FLOAT_SAMPLES, .vjp = vjp_sum, .jvp = jvp_sum)
-REDUCE_ROW(reduce_max, "the largest over the dims listed; of nothing -inf or the smallest integer; equals share the derivative", FLOAT_SAMPLES, .vjp = vjp_extreme, .jvp = jvp_extreme)
-REDUCE_ROW(reduce_min, "the smallest over the dims listed; of nothing inf or the largest integer; equals share the derivative", FLOAT_SAMPLES, .vjp = vjp_extreme, .jvp = jvp_extreme)
+REDUCE_ROW(reduce_max, "the largest over the dims listed; of nothing -inf or the smallest integer; equals share the derivative", FLOAT_SAMPLES,
+           .vjp = vjp_extreme, .jvp = jvp_extreme)
+REDUCE_ROW(reduce_min, "the smallest over the dims listed; of nothing inf or the largest integer; equals share the derivative", FLOAT_SAMPLES,
+           .vjp = vjp_extreme, .jvp = jvp_extreme)
 REDUCE_ROW(any, "whether any holds over the dims listed", BOOL_SAMPLES, .no_gradient = "integer-valued")
 REDUCE_ROW(all, "whether all hold over the dims listed", BOOL_SAMPLES, .no_gradient = "integer-valued")
 

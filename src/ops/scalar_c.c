@@ -250,7 +250,11 @@ scalar_fold scalar_c_fold(uint32_t fold, enum dtype t)
 #define FOLD_ROW(name) \
     { [DT_I32] = fold_##name##_i32, [DT_I64] = fold_##name##_i64, [DT_U32] = fold_##name##_u32, [DT_F32] = fold_##name##_f32, [DT_F64] = fold_##name##_f64 }
     static const scalar_fold table[][DT_COUNT] = {
-        [FOLD_SUM] = FOLD_ROW(sum), [FOLD_MAX] = FOLD_ROW(max), [FOLD_MIN] = FOLD_ROW(min), [FOLD_AND] = { [DT_BOOL] = fold_and_bit }, [FOLD_OR] = { [DT_BOOL] = fold_or_bit },
+        [FOLD_SUM] = FOLD_ROW(sum),
+        [FOLD_MAX] = FOLD_ROW(max),
+        [FOLD_MIN] = FOLD_ROW(min),
+        [FOLD_AND] = { [DT_BOOL] = fold_and_bit },
+        [FOLD_OR] = { [DT_BOOL] = fold_or_bit },
     };
     return table[fold][t];
 }

@@ -27,7 +27,7 @@ void memory_prefer_huge_pages(void *block, size_t bytes)
 static void *take_kept(size_t bytes, size_t *size)
 {
     void *block = NULL;
-    if (!spare.total || pthread_mutex_trylock(&spare.lock)) return NULL;
+    if (pthread_mutex_trylock(&spare.lock)) return NULL;
     for (int i = 0; i < KEPT_BLOCKS && !block; i++)
         if (spare.kept[i].block && spare.kept[i].bytes >= bytes && spare.kept[i].bytes - bytes <= bytes / 4) {
             block = spare.kept[i].block;

@@ -260,7 +260,7 @@ static uint32_t body_without(struct module *m, uint32_t fn, const bool *results,
 }
 
 uint32_t prune_function(struct module *m, uint32_t fn, const bool *keep) { return body_without(m, fn, keep, NULL, false); }
-uint32_t strip_effects(struct module *m, uint32_t fn) { return module_fn(m, fn)->effects ? body_without(m, fn, NULL, NULL, true) : fn; }
+uint32_t strip_effects(struct module *m, uint32_t fn, const bool *keep) { return keep || module_fn(m, fn)->effects ? body_without(m, fn, keep, NULL, true) : fn; }
 
 /* ---- the cut ---- */
 
@@ -388,31 +388,34 @@ static void choose_saved(struct cut *c)
     }
 }
 
-/* (residuals…, cotangents…) -> (cotangents of parameters…). ct[i] false: cotangent i is not taken. */
-static uint32_t build_backward(struct cut *c, const val *residuals, uint32_t n_residuals, const bool *ct)
+/* A parameter like p of f; sizes of cotangents that the builder does not know yet become symbols. */
+static val param_like(struct module *m, struct copier *copy, val p)
+{
+    const struct fn *f = copy->f;
+    struct type t = type_get(m, value_type(f, p));
+    uint32_t s;
+    for (uint32_t i = 0; i < t.rank; i++)
+        if (dim_is_symbol(m, t.dims[i], &s) && copy->symbols[s] == HOP_NONE)
+            copy->symbols[s] = dim_symbol(m, builder_symbol(copy->b, f->symbols[s].name, f->symbols[s].lo, f->symbols[s].hi));
+    return builder_param(copy->b, copier_type(copy, value_type(f, p)), f->values[p].name);
+}
+
+/* (residuals…, cotangents…) -> (cotangents of parameters…), before it is known which parameters are read after pruning. */
+static uint32_t build_backward(struct cut *c, const val *residuals, uint32_t n_residuals)
 {
     struct builder b;
     struct copier copy;
     const struct fn *joint = c->joint;
     builder_begin(&b, c->m, c->f);
     copier_begin(&copy, &b, joint);
-    for (uint32_t i = 0; i < n_residuals; i++)
-        copy.values[residuals[i]] = builder_param(&b, copier_type(&copy, value_type(joint, residuals[i])), joint->values[residuals[i]].name);
-    for (uint32_t p = c->j->n_x; p < joint->n_params; p++) {
-        if (!ct[p - c->j->n_x]) continue;
-        struct type t = type_get(c->m, value_type(joint, p));
-        uint32_t s;
-        for (uint32_t i = 0; i < t.rank; i++)
-            if (dim_is_symbol(c->m, t.dims[i], &s) && copy.symbols[s] == HOP_NONE)
-                copy.symbols[s] = dim_symbol(c->m, builder_symbol(&b, joint->symbols[s].name, joint->symbols[s].lo, joint->symbols[s].hi));
-        copy.values[p] = builder_param(&b, copier_type(&copy, value_type(joint, p)), joint->values[p].name);
-    }
+    for (uint32_t i = 0; i < n_residuals; i++) copy.values[residuals[i]] = param_like(c->m, &copy, residuals[i]);
+    for (uint32_t p = c->j->n_x; p < joint->n_params; p++) copy.values[p] = param_like(c->m, &copy, p);
     for (uint32_t i = 0; i < joint->n_nodes; i++) {
         const struct node *n = fn_node(joint, i);
         if (!c->needed[i]) continue;
         struct node_in in = copier_node_in(&copy, n);
         struct region_in *regions = n->n_regions ? arena_copy(&b.arena, in.regions, n->n_regions * sizeof *regions) : NULL;
-        for (uint32_t r = 0; r < n->n_regions && i < c->j->n_forward; r++) regions[r].fn = strip_effects(c->m, regions[r].fn);
+        for (uint32_t r = 0; r < n->n_regions && i < c->j->n_forward; r++) regions[r].fn = strip_effects(c->m, regions[r].fn, NULL);
         in.regions = regions;
         val first = builder_node(&b, &in), *results = ARENA_NEW(&b.arena, val, n->n_results);
         for (uint32_t k = 0; k < n->n_results; k++) results[k] = first + k;
@@ -422,6 +425,22 @@ static uint32_t build_backward(struct cut *c, const val *residuals, uint32_t n_r
     val *out = ARENA_NEW(&b.arena, val, n_out);
     for (uint32_t k = 0; k < n_out; k++) out[k] = copy.values[joint->results[c->j->n_y + k]];
     return prune_function(c->m, builder_finish(&b, out, n_out), NULL);
+}
+
+/* The pruned function without the parameters that nothing reads, and without symbols that only they bound. */
+static uint32_t drop_params(struct cut *c, uint32_t fn, const bool *used)
+{
+    struct builder b;
+    struct copier copy;
+    const struct fn *f = module_fn(c->m, fn);
+    builder_begin(&b, c->m, c->f);
+    copier_begin(&copy, &b, f);
+    for (uint32_t p = 0; p < f->n_params; p++)
+        if (used[p]) copy.values[p] = param_like(c->m, &copy, p);
+    for (uint32_t i = 0; i < f->n_nodes; i++) copier_node(&copy, fn_node(f, i));
+    val *out = ARENA_NEW(&b.arena, val, f->n_results);
+    for (uint32_t k = 0; k < f->n_results; k++) out[k] = copy.values[f->results[k]];
+    return builder_finish(&b, out, f->n_results);
 }
 
 /* (x…) -> (y…, residuals that are neither parameters nor results…). */
@@ -461,15 +480,14 @@ void partition_joint(struct module *m, const struct fn *f, const struct joint *j
     choose_saved(&c);
     uint32_t n_ct = joint->n_params - j->n_x, n = 0, n_extra = 0;
     val *residuals = ARENA_NEW(&arena, val, joint->n_values), *extra = ARENA_NEW(&arena, val, joint->n_values);
-    bool *ct = ARENA_NEW(&arena, bool, n_ct), *used = ARENA_NEW(&arena, bool, joint->n_values);
+    bool *used = ARENA_NEW(&arena, bool, n_ct + joint->n_values);
     for (val v = 0; v < joint->n_values; v++) {
         uint32_t node = joint->values[v].node;
         bool kept = node == NODE_NONE ? v < j->n_x : node < j->n_forward && !c.needed[node];
         if (c.used[v] && kept) residuals[n++] = v;
     }
-    memset(ct, true, n_ct);
-    used_params(&c, build_backward(&c, residuals, n, ct), used); /* a first version shows what is read after pruning */
-    for (uint32_t i = 0; i < n_ct; i++) ct[i] = used[n + i];
+    uint32_t backward = build_backward(&c, residuals, n);
+    used_params(&c, backward, used);
     uint32_t n_read = 0;
     for (uint32_t i = 0; i < n; i++)
         if (used[i]) residuals[n_read++] = residuals[i];
@@ -483,8 +501,8 @@ void partition_joint(struct module *m, const struct fn *f, const struct joint *j
             if (joint->results[k] == residuals[i]) out->source_result[i] = k;
         if (out->source_param[i] == HOP_NONE && out->source_result[i] == HOP_NONE) extra[n_extra++] = residuals[i];
     }
-    for (uint32_t i = 0; i < n_ct; i++) out->ct_result[j->ct_of[i]] = ct[i];
-    out->backward = build_backward(&c, residuals, n_read, ct);
+    for (uint32_t i = 0; i < n_ct; i++) out->ct_result[j->ct_of[i]] = used[n + i];
+    out->backward = drop_params(&c, backward, used);
     out->forward = build_forward(&c, extra, n_extra);
     hop_cleanup_pop(&arena);
     arena_free(&arena);

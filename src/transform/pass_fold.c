@@ -317,7 +317,11 @@ static val fold_cast(const struct fold *w)
     if (to == from) return w->x[0];
     if (!n) return VAL_NONE;
     val first = built_operand(w->b, n, 0);
-    if (!widens(dtype_of(w, first), from)) return VAL_NONE;
+    enum dtype origin = dtype_of(w, first);
+    if (!widens(origin, from)) return VAL_NONE;
+    /* Integers saturate on their way out of floats but wrap among themselves. */
+    bool through_float = dtype_is_integer(origin) && dtype_is_float(from);
+    if (through_float && dtype_is_integer(to) && to != origin && to != DT_I64) return VAL_NONE;
     return emit_cast(w->b, first, to);
 }
 

@@ -58,8 +58,8 @@ void inline_function(struct builder *b, uint32_t fn, const dim *symbols, const v
 /* The function without the results for which keep is false (NULL: all stay), without nodes that nothing needs, and without results and
  * operands of its higher-order nodes that nothing needs. Parameters stay. */
 uint32_t prune_function(struct module *m, uint32_t fn, const bool *keep);
-/* The function without its effects that have no result (print, check). Parameters and results stay. */
-uint32_t strip_effects(struct module *m, uint32_t fn);
+/* The same without its effects: nothing stays that no kept result needs. */
+uint32_t strip_effects(struct module *m, uint32_t fn, const bool *keep);
 
 /* Records of transforms already made, by (tag, function, mask): equal masks find the same record whatever their length. */
 enum memo_tag { MEMO_VJP = 0x7a01, MEMO_GRAD, MEMO_SPLIT, MEMO_ACTIVE, MEMO_JVP, MEMO_BATCH, MEMO_PRUNE, MEMO_STRIP };
