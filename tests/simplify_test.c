@@ -343,8 +343,8 @@ static void random_body(void *ctx)
 static void random_programs(uint64_t from, uint64_t to)
 {
     for (uint64_t seed = from; seed < to; seed++)
-        for (int variant = 0; variant < 3; variant++) {
-            struct random_case c = { .seed = seed, .smooth = variant == 1, .grad = variant == 2 };
+        for (int variant = 0; variant < 4; variant++) {
+            struct random_case c = { .seed = seed, .smooth = variant & 1, .grad = variant > 1 };
             int failed = tests_failed;
             CLAIM(attempt(random_body, &c) == HOP_OK, "random program %llu, variant %d: %s", (unsigned long long)seed, variant, hop_message());
             if (tests_failed > failed) printf("seed %llu, variant %d\n", (unsigned long long)seed, variant);

@@ -2,6 +2,7 @@
  * carries; the body may stack further results, one row a trip. Results: last carries; the number of trips when asked for or when
  * anything is stacked; stacks, [?n, …], or [max_trips, …] with zeros behind the last trip. */
 #include "hops/hops.h"
+#include "hops/lower_hops.h"
 
 enum { REGION_COND, REGION_BODY };
 
@@ -80,7 +81,7 @@ static int64_t run_loop(struct eval *e, struct tensor_list *cond_args, struct te
         bool again = *(const uint8_t *)test->data[0]->data;
         tensor_list_set(test, 0, NULL);
         if (!again) break;
-        if (trips == max) hop_throw(HOP_CHECK, "%swhile_loop: more than %lld trips", place_text(e->m, e->n->place), (long long)max);
+        if (trips == max) hop_throw(HOP_CHECK, "%scheck: " WHILE_TRIPS_MESSAGE " (%lld)", place_text(e->m, e->n->place), (long long)max); /* as compiled code says it */
         interp_call(e->in, body->fn, body_symbols, body_args->data, out->data);
         for (uint32_t k = 0; k < n_carry; k++) tensor_list_set(body_args, k, out->data[k]), out->data[k] = NULL;
         for (uint32_t k = 0; k < stacks->n; k++) stack_push(&stacks->stack[k], out->data[n_carry + k]), tensor_list_set(out, n_carry + k, NULL);

@@ -16,6 +16,7 @@ typedef bool BOOL;
 
 #define CTX
 #define PASS
+#define CONTRACTS 0 /* are products and sums fused? */
 #define NAME(x) c_##x
 #define F32_K(x) ((float)(x))
 #define F64_K(x) ((double)(x))

@@ -255,10 +255,22 @@ static inline F N(rsqrt)(CTX F x) { return DIV(K(1), SQRT(x)); }
 
 /* ---- sine and cosine ---- */
 
+#if WIDTH == 32
+/* x - n·pi/2 and n by products that are rounded once, together with their subtraction: exact up to n = 2^22, without leaving f32. */
+static inline F N(reduce_fused)(CTX F x, U *quadrant)
+{
+    F t = ADD(MUL(x, K(TWO_OVER_PI)), K(0x1.8p23)), n = SUB(t, K(0x1.8p23));
+    *quadrant = BITS(t);
+    return SUB(SUB(SUB(x, MUL(n, K(0x1.921fb6p+0))), MUL(n, K(-0x1.777a5cp-25))), MUL(n, K(-0x1.ee59dap-50)));
+}
+#endif
+
 /* sin(x + quarter·pi/2). x = n·pi/2 + r, computed in f64: products are exact up to n = 2^26 for f32 and, n being split into multiples of 2^22 and the
  * rest, up to n = 2^44 for f64. Beyond, the error grows with |x|; r is bounded so that the result is within -1..1 however large x is. */
 static inline F N(sine)(CTX F x, unsigned quarter)
 {
+    F r;
+    U q;
 #if WIDTH == 32
     F64 wide = TO_F64(x);
 #else
@@ -266,13 +278,14 @@ static inline F N(sine)(CTX F x, unsigned quarter)
 #endif
     F64 t = ADD(MUL(wide, F64_K(TWO_OVER_PI)), F64_K(INTEGER_SHIFTER)), n = SUB(t, F64_K(INTEGER_SHIFTER));
 #if WIDTH == 32
-    F r = TO_F32(SUB(SUB(wide, MUL(n, F64_K(HALF_PI_SHORT))), MUL(n, F64_K(HALF_PI_REST))));
-    U q = LOW32(BITS64(t));
+    r = TO_F32(SUB(SUB(wide, MUL(n, F64_K(HALF_PI_SHORT))), MUL(n, F64_K(HALF_PI_REST))));
+    q = LOW32(BITS64(t));
+    if (CONTRACTS) r = N(reduce_fused)(PASS x, &q);
 #else
     F64 n_high = SUB(ADD(n, K(MULTIPLE_SHIFTER)), K(MULTIPLE_SHIFTER)), n_low = SUB(n, n_high);
-    F r = SUB(SUB(wide, MUL(n_high, K(HALF_PI_1))), MUL(n_low, K(HALF_PI_1)));
+    r = SUB(SUB(wide, MUL(n_high, K(HALF_PI_1))), MUL(n_low, K(HALF_PI_1)));
     r = SUB(SUB(SUB(r, MUL(n_high, K(HALF_PI_2))), MUL(n_low, K(HALF_PI_2))), MUL(n, K(HALF_PI_3)));
-    U q = BITS64(t);
+    q = BITS64(t);
 #endif
     if (quarter) q = ADD(q, UK(quarter));
     r = N(at_least)(PASS N(at_most)(PASS r, 0.8), -0.8);

@@ -66,7 +66,12 @@ struct liveness {
     bool strip; /* effects keep nothing alive */
 };
 
-static uint32_t body_without(struct module *m, uint32_t fn, const bool *results, const bool *params, bool strip);
+/* A function without some results, and which of its parameters stay. */
+struct pruned {
+    uint32_t fn;
+    bool *params;
+};
+static const struct pruned *prune_body(struct module *m, uint32_t fn, const bool *results, uint32_t n_fed, bool strip);
 
 /* Keeps the symbol bound: of the results whose types name it, one must stay. */
 static void use_symbol(void *ctx, uint32_t symbol)
@@ -102,8 +107,6 @@ static struct result_layout layout_of(const struct module *m, const struct fn *f
     return (struct result_layout){ kept, n->n_results - (n_body - kept) };
 }
 
-static void body_liveness(struct liveness *l, const bool *results);
-
 static void plan_higher(struct liveness *l, const struct node *n, struct node_plan *plan)
 {
     const struct op_row *row = node_row(n);
@@ -120,14 +123,12 @@ static void plan_higher(struct liveness *l, const struct node *n, struct node_pl
         const struct region *g = node_region(l->f, n, r);
         const struct fn *body = module_fn(l->m, g->fn);
         bool shrinks = !sig_region(row, r)->word[0] || r == n->n_regions - 1u; /* a predicate keeps its result */
-        bool *keep = ARENA_NEW(l->arena, bool, body->n_results), *params = ARENA_NEW(l->arena, bool, body->n_params);
+        bool *keep = ARENA_NEW(l->arena, bool, body->n_results);
         for (uint32_t k = 0; k < body->n_results; k++) keep[k] = !shrinks || k < at.n_kept || plan->results[at.first + k - at.n_kept];
-        struct liveness inner = { .m = l->m, .f = body, .arena = l->arena, .strip = l->strip };
-        body_liveness(&inner, keep);
         uint32_t fed = body->n_params - g->n_operands;
-        for (uint32_t p = 0; p < body->n_params; p++) params[p] = p < fed || inner.values[p];
-        for (uint32_t k = 0; k < g->n_operands; k++) plan->operands[g->operands + k] = params[fed + k];
-        plan->fns[r] = body_without(l->m, g->fn, keep, params, l->strip);
+        const struct pruned *inner = prune_body(l->m, g->fn, keep, fed, l->strip);
+        for (uint32_t k = 0; k < g->n_operands; k++) plan->operands[g->operands + k] = inner->params[fed + k];
+        plan->fns[r] = inner->fn;
     }
 }
 
@@ -138,7 +139,7 @@ static void body_liveness(struct liveness *l, const bool *results)
     l->values = ARENA_ZNEW(l->arena, bool, f->n_values);
     l->nodes = ARENA_ZNEW(l->arena, struct node_plan, f->n_nodes);
     for (uint32_t k = 0; k < f->n_results; k++)
-        if (!results || results[k]) l->values[f->results[k]] = true, type_symbols(l->m, value_type(f, f->results[k]), &walk);
+        if (results[k]) l->values[f->results[k]] = true, type_symbols(l->m, value_type(f, f->results[k]), &walk);
     for (uint32_t i = f->n_nodes; i-- > 0;) {
         const struct node *n = fn_node(f, i);
         struct node_plan *plan = &l->nodes[i];
@@ -218,49 +219,43 @@ static uint32_t rebuild(struct liveness *l, const bool *results, const bool *par
     builder_begin(&b, l->m, f);
     copier_begin(&c, &b, f);
     for (uint32_t p = 0; p < f->n_params; p++)
-        if (!params || params[p]) c.values[p] = builder_param(&b, copier_type(&c, value_type(f, p)), f->values[p].name);
+        if (params[p]) c.values[p] = builder_param(&b, copier_type(&c, value_type(f, p)), f->values[p].name);
     copy_live(&c, l);
     val *out = ARENA_NEW(&b.arena, val, f->n_results);
     uint32_t n = 0;
     for (uint32_t k = 0; k < f->n_results; k++)
-        if (!results || results[k]) out[n++] = c.values[f->results[k]];
+        if (results[k]) out[n++] = c.values[f->results[k]];
     return builder_finish(&b, out, n);
 }
 
-static bool all_true(const bool *mask, uint32_t n)
-{
-    for (uint32_t i = 0; mask && i < n; i++)
-        if (!mask[i]) return false;
-    return true;
-}
-
-static uint32_t body_without(struct module *m, uint32_t fn, const bool *results, const bool *params, bool strip)
+/* Own operands (parameters from n_fed on) that nothing reads go too. Made once for each (function, results). */
+static const struct pruned *prune_body(struct module *m, uint32_t fn, const bool *results, uint32_t n_fed, bool strip)
 {
     const struct fn *f = module_fn(m, fn);
+    bool *mask = ARENA_NEW(&m->arena, bool, f->n_results);
+    for (uint32_t k = 0; k < f->n_results; k++) mask[k] = !results || results[k];
+    uint64_t word = (uint64_t)n_fed << 1 | strip;
+    struct pruned *out = transform_recall(m, MEMO_PRUNE, fn, word, mask, f->n_results);
+    if (out) return out;
     struct arena arena = { 0 };
     hop_cleanup_push(arena_free, &arena);
-    uint32_t n_mask = f->n_results + f->n_params, out = fn;
-    bool *mask = ARENA_NEW(&arena, bool, n_mask);
-    for (uint32_t k = 0; k < f->n_results; k++) mask[k] = !results || results[k];
-    for (uint32_t p = 0; p < f->n_params; p++) mask[f->n_results + p] = !params || params[p];
-    uint32_t *known = transform_recall(m, MEMO_PRUNE, fn, strip, mask, n_mask);
-    if (known) {
-        out = *known;
-    } else {
-        struct liveness l = { .m = m, .f = f, .arena = &arena, .strip = strip };
-        body_liveness(&l, results);
-        bool changes = !all_true(mask, n_mask);
-        for (uint32_t i = 0; i < f->n_nodes && !changes; i++) changes = plan_changes(&l, fn_node(f, i), &l.nodes[i]);
-        if (changes) out = rebuild(&l, results, params);
-        transform_remember(m, MEMO_PRUNE, fn, strip, mask, n_mask, arena_copy(&m->arena, &out, sizeof out));
-    }
+    struct liveness l = { .m = m, .f = f, .arena = &arena, .strip = strip };
+    body_liveness(&l, mask);
+    out = ARENA_NEW(&m->arena, struct pruned, 1);
+    *out = (struct pruned){ fn, ARENA_NEW(&m->arena, bool, f->n_params) };
+    bool changes = false;
+    for (uint32_t p = 0; p < f->n_params; p++) changes |= !(out->params[p] = p < n_fed || l.values[p]);
+    for (uint32_t k = 0; k < f->n_results; k++) changes |= !mask[k];
+    for (uint32_t i = 0; i < f->n_nodes && !changes; i++) changes = plan_changes(&l, fn_node(f, i), &l.nodes[i]);
+    if (changes) out->fn = rebuild(&l, mask, out->params);
+    transform_remember(m, MEMO_PRUNE, fn, word, mask, f->n_results, out);
     hop_cleanup_pop(&arena);
     arena_free(&arena);
     return out;
 }
 
-uint32_t prune_function(struct module *m, uint32_t fn, const bool *keep) { return body_without(m, fn, keep, NULL, false); }
-uint32_t strip_effects(struct module *m, uint32_t fn, const bool *keep) { return keep || module_fn(m, fn)->effects ? body_without(m, fn, keep, NULL, true) : fn; }
+uint32_t prune_function(struct module *m, uint32_t fn, const bool *keep) { return prune_body(m, fn, keep, HOP_NONE, false)->fn; }
+uint32_t strip_effects(struct module *m, uint32_t fn, const bool *keep) { return keep || module_fn(m, fn)->effects ? prune_body(m, fn, keep, HOP_NONE, true)->fn : fn; }
 
 /* ---- the cut ---- */
 
@@ -464,7 +459,9 @@ static void used_params(struct cut *c, uint32_t fn, bool *out)
 {
     const struct fn *f = module_fn(c->m, fn);
     struct liveness l = { .m = c->m, .f = f, .arena = c->arena };
-    body_liveness(&l, NULL);
+    bool *all = ARENA_NEW(c->arena, bool, f->n_results);
+    memset(all, true, f->n_results);
+    body_liveness(&l, all);
     if (f->n_params) memcpy(out, l.values, f->n_params);
 }
 

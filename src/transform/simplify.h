@@ -38,7 +38,8 @@ struct pass_options {
 static inline bool pass_on(const struct pass_options *o, enum pass p) { return !o || !(o->without >> p & 1); }
 bool pass_from_name(const char *name, enum pass *out);
 
-/* Simplifies a function and every body it reaches until nothing changes (bounded rounds). Returns the new function. */
+/* Simplifies a function and every body it reaches until nothing changes (bounded rounds). Returns the new function, which has the same
+ * parameters, symbols and results but no name of its own, or `fn` itself. Reports each pass's time and the nodes it left, summed over all runs. */
 uint32_t simplify(struct module *m, uint32_t fn, const struct pass_options *o);
 
 #endif
