@@ -810,6 +810,44 @@ static void test_growing(void)
     lp_free(p);
 }
 
+/* Equal nests on other buffers, with other values from outside, are one function; a nest with state of its own is not. */
+static void test_sharing(void)
+{
+    for (int kind = 0; kind < 2; kind++) {
+        struct lp *p = lp_new(m, header(2), true);
+        enum { ROWS = 5, COLS = 40, N = ROWS * COLS };
+        uint32_t a[5], carry = lp_local(p, DT_F32, LOCAL_SCALAR, "carry");
+        for (int k = 0; k < 5; k++) a[k] = buffer(p, k ? BUF_RESULT : BUF_ARG, DT_F32, N, arena_printf(&p->arena, "a%d", k));
+        lp_set(p, carry, f32(p, 0));
+        for (int k = 0; k < 4; k++) {
+            uint32_t lanes = lp_local(p, DT_F32, LOCAL_LANES, "lanes"), row = buffer(p, BUF_LOCAL, DT_F32, COLS, "row");
+            lpv outer = lp_cast(p, DT_F32, add(p, lp_symbol(p, 0), idx(p, k)));
+            lpv t = begin(p, idx(p, 0), idx(p, ROWS), kind ? FOR_PARALLEL : FOR_SERIAL), at = mul(p, t, idx(p, COLS));
+            lp_set(p, lanes, f32(p, 0));
+            lpv i = begin(p, idx(p, 0), idx(p, COLS), FOR_VECTOR), x = mul(p, lp_load(p, a[k], add(p, at, i)), outer);
+            lp_store(p, row, i, x);
+            lp_accum(p, lanes, FOLD_MAX, x);
+            lp_for_end(p);
+            lpv top = lp_fold_lanes(p, lanes, FOLD_MAX);
+            i = begin(p, idx(p, 0), idx(p, COLS), FOR_VECTOR);
+            lp_store(p, a[k + 1], add(p, at, i), lp_bin(p, LP_SUB, lp_load(p, row, i), top));
+            lp_for_end(p);
+            if (!kind && k == 3) lp_accum(p, carry, FOLD_SUM, top); /* so the last differs */
+            lp_for_end(p);
+        }
+        lp_store(p, a[4], idx(p, 0), lp_read(p, carry));
+        struct native native;
+        char error[512];
+        if (!backend->compile(p, &(struct emit_options){ .keep_llvm = true }, &native, error)) {
+            int functions = 0;
+            for (const char *at = native.llvm; (at = strstr(at, "\ndefine ")); at++) functions++;
+            CLAIM(functions == 2, "equal nests are one function: %d", functions);
+            backend->release(&native);
+        } else CLAIM(false, "%s", error);
+        expect_same("equal nests", p, (int64_t[8]){ 3 });
+    }
+}
+
 /* ---- programs at random ---- */
 
 /* Local buffers, locals and lanes that are set and read in nested loops, branches and vector loops. What is drawn is always a correct program: everything is set at
@@ -818,7 +856,7 @@ struct drawing {
     struct lp *p;
     uint64_t state;
     enum dtype t;
-    uint32_t args[2], results[3], locals[4], big, scalars[3], lanes[2];
+    uint32_t args[2], results[3], locals[4], big, scalars[4], lanes[2];
     int64_t width[4];
     lpv vars[8];
     uint32_t n_vars, counter, statements;
@@ -881,6 +919,14 @@ static void draw_vector(struct drawing *d)
         lpv j = begin(p, idx(p, 0), draw(d, 2) ? lp_symbol(p, 1) : idx(p, draw(d, 6)), FOR_SERIAL);
         d->vars[d->n_vars++] = j;
         lpv y = draw_value(d, i, width, 2);
+        if (draw(d, 2)) { /* a local that only this loop knows, set again in a branch */
+            lp_set(p, d->scalars[3], y);
+            lp_if_begin(p, lp_bin(p, LP_GT, j, lp_symbol(p, 1)));
+            lp_set(p, d->scalars[3], draw_value(d, i, width, 1));
+            if (draw(d, 2)) lp_if_else(p), lp_accum(p, d->scalars[3], FOLD_SUM, draw_value(d, i, width, 1));
+            lp_if_end(p);
+            y = lp_read(p, d->scalars[3]);
+        }
         if (draw(d, 2)) lp_accum(p, d->scalars[2], FOLD_MAX, y);
         else lp_set(p, d->scalars[2], add(p, lp_read(p, d->scalars[2]), y));
         if (draw(d, 3) == 0) lp_accum(p, d->lanes[0], FOLD_SUM, y);
@@ -966,7 +1012,7 @@ static struct lp *draw_program(uint64_t seed, enum dtype t, bool strict)
     for (int k = 0; k < 3; k++) d.results[k] = buffer(p, BUF_RESULT, t, DRAWN_ELEMENTS, "result");
     for (int k = 0; k < 4; k++) d.width[k] = k == 3 ? 1 : widths[draw(&d, HOP_COUNT(widths))], d.locals[k] = buffer(p, BUF_LOCAL, t, d.width[k], "local");
     d.big = buffer(p, BUF_LOCAL, t, DRAWN_BIG, "big");
-    for (int k = 0; k < 3; k++) d.scalars[k] = lp_local(p, t, LOCAL_SCALAR, "scalar"), lp_set(p, d.scalars[k], draw_constant(&d));
+    for (int k = 0; k < 4; k++) d.scalars[k] = lp_local(p, t, LOCAL_SCALAR, "scalar"), lp_set(p, d.scalars[k], draw_constant(&d));
     for (int k = 0; k < 2; k++) d.lanes[k] = lp_local(p, t, LOCAL_LANES, "lanes"), lp_set(p, d.lanes[k], lp_int(p, t, k && !dtype_is_float(t) ? -100000 : 0));
     for (int k = 0; k < 3; k++) clear_buffer(&d, d.locals[k], d.width[k], d.args[k & 1]);
     lp_store(p, d.locals[3], idx(p, 0), draw_constant(&d));
@@ -1061,6 +1107,7 @@ static void run_tests(void *unused)
     test_exits();
     test_cancel();
     test_growing();
+    test_sharing();
     test_back_end();
     const char *more = getenv("HOP_FUZZ");
     test_random(more ? strtoull(more, NULL, 10) : 60);

@@ -426,7 +426,7 @@ static void step_dot(struct scope *s)
     struct type t = scope_type(s, x);
     dim dims[MAX_RANK];
     if (chance(g, 0.4)) { /* matmul: [..., M, K] by [K], [K, N] or [..., K, N] */
-        uint32_t rank = t.rank == 3 ? 2 + chance(g, 0.5) : 1 + below(g, 2), n = 0;
+        uint32_t rank = t.rank == 3 ? 2u + chance(g, 0.5) : 1 + below(g, 2), n = 0;
         for (uint32_t i = 0; rank == 3 && i < t.rank - 2u; i++) dims[n++] = t.dims[i];
         dims[n++] = t.dims[t.rank - 1];
         if (rank > 1) dims[n++] = pick_dim(s);
@@ -613,7 +613,7 @@ static void step_scan(struct scope *s)
         if (v != VAL_NONE) results[n_results++] = v;
     }
     uint32_t groups[2] = { n_carry, n_over };
-    struct attr attrs[2] = { A_FLAG(chance(g, 0.4)), !n_over || chance(g, 0.2) ? A_DIM(length) : A_NONE };
+    struct attr attrs[SCAN_ATTRS] = { A_FLAG(chance(g, 0.4)), !n_over || chance(g, 0.2) ? A_DIM(length) : A_NONE };
     struct region_in region = { .operands = own, .n_operands = n_own, .dims = body->dims };
     region.fn = body_end(body, results, n_results);
     builder_node(&s->b, &(struct node_in){ .op = OP_scan, .operands = operands, .n_operands = n, .groups = groups, .attrs = attrs, .regions = &region, .n_regions = 1 });
@@ -671,7 +671,7 @@ static void step_while(struct scope *s)
     }
     regions[1] = (struct region_in){ .operands = own, .n_operands = n_own, .dims = body->dims };
     regions[1].fn = body_end(body, results, n_results);
-    struct attr attrs[2] = { chance(g, 0.4) ? A_DIM(dim_const(g->m, 6 + below(g, 2))) : A_NONE, A_FLAG(chance(g, 0.3)) };
+    struct attr attrs[WHILE_ATTRS] = { chance(g, 0.4) ? A_DIM(dim_const(g->m, 6 + below(g, 2))) : A_NONE, A_FLAG(chance(g, 0.3)) };
     builder_node(&s->b, &(struct node_in){ .op = OP_while_loop, .operands = carries, .n_operands = n_carry, .groups = &n_carry, .attrs = attrs, .regions = regions, .n_regions = 2 });
 }
 
@@ -742,7 +742,7 @@ static const struct step {
     { step_effect, 3, false }, { step_bind, 1, false }, { step_scan, 14, true }, { step_while, 11, true }, { step_switch, 11, true }, { step_call, 6, true },
 };
 
-static void one_step(struct scope *s)
+static const struct step *pick_step(struct scope *s)
 {
     struct gen *g = s->g;
     uint32_t total = 0;
@@ -754,10 +754,16 @@ static void one_step(struct scope *s)
         total += weight;
         if (below(g, total) < weight) chosen = &step_kinds[i];
     }
+    return chosen;
+}
+
+static void one_step(struct scope *s)
+{
+    struct gen *g = s->g;
     struct hop_catch caught;
     g->steps -= g->steps > 0;
     if (HOP_TRY(caught)) {
-        chosen->make(s);
+        pick_step(s)->make(s);
         g->made++;
         hop_catch_end(&caught);
     } else {

@@ -2,6 +2,7 @@
  * verifier notices broken functions, equal bodies are one, symbols reach the bodies that use them. */
 #include "check.h"
 #include "ir/text.h"
+#include "transform/transform.h"
 
 #include <dirent.h>
 
@@ -197,6 +198,45 @@ static void check_samples(void)
             snprintf(what, sizeof what, "sample %u of %s", i, op_table[op]->name);
             round_trip_text(what, op_table[op]->samples[i].text);
         }
+}
+
+struct transformed {
+    struct module *m;
+    int how;
+    uint32_t fn;
+};
+
+static void transform(void *ctx)
+{
+    struct transformed *t = ctx;
+    const struct fn *f = module_fn(t->m, module_find(t->m, "sample"));
+    bool *floats = ARENA_ZNEW(&t->m->arena, bool, f->n_params + 1), *all = ARENA_ZNEW(&t->m->arena, bool, f->n_params + 1), *out = ARENA_ZNEW(&t->m->arena, bool, f->n_results + 1);
+    for (uint32_t i = 0; i < f->n_params; i++) floats[i] = dtype_is_float((enum dtype)type_get(t->m, value_type(f, i)).dtype), all[i] = true;
+    if (t->how == 0) t->fn = vjp_function(t->m, f->id, floats);
+    if (t->how == 1) t->fn = jvp_function(t->m, f->id, floats, out);
+    if (t->how == 2) t->fn = batch_function(t->m, f->id, all, HOP_NONE, NULL, false, out);
+    if (t->how == 3) t->fn = batch_function(t->m, vjp_function(t->m, f->id, floats), memset(ARENA_NEW(&t->m->arena, bool, 1024), 1, 1024), HOP_NONE, NULL, false, ARENA_NEW(&t->m->arena, bool, 1024));
+    module_rename(t->m, t->fn, "transformed");
+}
+
+/* Functions that transforms make, with bodies, names and symbols that no text had. */
+static void check_transformed(void)
+{
+    int done = 0;
+    for (uint32_t op = 0; op < OP_COUNT; op++)
+        for (uint32_t i = 0; op_table[op] && i < op_table[op]->n_samples; i++)
+            for (int how = 0; how < 4; how++) {
+                struct transformed t = { must_read("sample", op_table[op]->samples[i].text), how, 0 };
+                if (!t.m) continue;
+                if (attempt(transform, &t) == HOP_OK) {
+                    char what[96];
+                    snprintf(what, sizeof what, "transform %d of sample %u of %s", how, i, op_table[op]->name);
+                    round_trip(what, t.m);
+                    done++;
+                }
+                module_free(t.m);
+            }
+    CLAIM(done > 500, "only %d samples could be transformed", done);
 }
 
 /* One way to break a function, and what the verifier says about it. */
@@ -461,6 +501,7 @@ int main(void)
     each_file("tests/corpus/text", round_trip_file);
     each_file("tests/corpus/errors", gives_its_error);
     check_samples();
+    check_transformed();
     check_texts();
     check_verifier();
     check_sharing();

@@ -2,10 +2,11 @@
 
 #define SCALAR(name, value, dtype) "    %" name " = full {value = " value ", dims = [], dtype = " dtype "}\n"
 
-#define RNN \
+#define RNN RNN_WITH("")
+#define RNN_WITH(attrs) \
     "hop 1\n" \
     "fn @main[T](%h: f64[3], %xs: f64[T, 2], %w: f64[3, 3], %u: f64[2, 3]) -> (f64[3], f64[T, 3]) {\n" \
-    "  %c, %ys = scan carry(%s = %h) over(%x in %xs) with(%v = %w, %q = %u) {\n" \
+    "  %c, %ys = scan " attrs " carry(%s = %h) over(%x in %xs) with(%v = %w, %q = %u) {\n" \
     "    %a = matmul(%s, %v)\n" \
     "    %b = matmul(%x, %q)\n" \
     "    %d = add(%a, %b)\n" \
@@ -15,10 +16,11 @@
     "  return %c, %ys\n" \
     "}\n"
 
-#define COUNTED_WHILE \
+#define COUNTED_WHILE COUNTED_WHILE_WITH("")
+#define COUNTED_WHILE_WITH(attrs) \
     "hop 1\n" \
     "fn @main(%n: i64[], %x: f64[2], %w: f64[2]) -> (i64[], f64[2]) {\n" \
-    "  %k, %y = while_loop carry(%i = %n, %c = %x) cond {\n" SCALAR("zero", "0", "i64") \
+    "  %k, %y = while_loop " attrs " carry(%i = %n, %c = %x) cond {\n" SCALAR("zero", "0", "i64") \
     "    %t = gt(%i, %zero)\n" \
     "    test(%t)\n" \
     "  } body with(%v = %w) {\n" SCALAR("one", "1", "i64") \
@@ -31,11 +33,12 @@
     "}\n"
 
 /* Carries: a float of each kind, an integer; slices of integers; an unused operand; a carry that never changes. */
-#define MIXED_SCAN \
+#define MIXED_SCAN MIXED_SCAN_WITH("reverse")
+#define MIXED_SCAN_WITH(attrs) \
     "hop 1\n" \
     "fn @main[T](%h: f64[], %g: f64[2], %k: i64[], %xs: f64[T, 2], %w: f64[2], %z: f64[]) -> (f64[], f64[2], i64[], f64[T], f64[T, 2], i64[T]) {\n" \
     "  %is = iota {dims = [T]}\n" \
-    "  %a, %b, %c, %d, %e, %f = scan {reverse} carry(%s = %h, %q = %g, %n = %k) over(%x in %xs, %i in %is) with(%v = %w, %y = %z) {\n" \
+    "  %a, %b, %c, %d, %e, %f = scan {" attrs "} carry(%s = %h, %q = %g, %n = %k) over(%x in %xs, %i in %is) with(%v = %w, %y = %z) {\n" \
     "    %j = add(%n, %i)\n" \
     "    %r = cast {dtype = f64} (%j)\n" \
     "    %p = mul(%s, %r)\n" \
@@ -49,10 +52,11 @@
     "  return %a, %b, %c, %d, %e, %f\n" \
     "}\n"
 
-#define COUNTED_SCAN \
+#define COUNTED_SCAN COUNTED_SCAN_WITH("")
+#define COUNTED_SCAN_WITH(attrs) \
     "hop 1\n" \
     "fn @main(%x: f64[2], %w: f64[2]) -> (f64[2], f64[5, 2]) {\n" \
-    "  %c, %ys = scan {length = 5} carry(%s = %x) over() with(%v = %w) {\n" \
+    "  %c, %ys = scan {length = 5" attrs "} carry(%s = %x) over() with(%v = %w) {\n" \
     "    %e = exp(%v)\n" \
     "    %a = mul(%s, %e)\n" \
     "    %n = sin(%a)\n" \
@@ -74,12 +78,13 @@
     "    %f = abs(%e)\n" SCALAR("g", "0.3", "f64") \
     "    %t = gt(%f, %g)\n" \
     "    test(%t)\n"
-#define NEWTON \
+#define NEWTON NEWTON_WITH("")
+#define NEWTON_WITH(attrs) \
     "hop 1\n" \
     "fn @main(%x: f64[], %n: i64[]) -> (f64[], i64[]) {\n" \
     "  %k = cast {dtype = f64} (%n)\n" \
     "  %a = add(%x, %k)\n" \
-    "  %y, %trips = while_loop {count} carry(%c = %a) cond with(%v = %a) {\n" NEWTON_COND "  } body with(%v = %a) {\n" NEWTON_BODY("") "  }\n" \
+    "  %y, %trips = while_loop {count" attrs "} carry(%c = %a) cond with(%v = %a) {\n" NEWTON_COND "  } body with(%v = %a) {\n" NEWTON_BODY("") "  }\n" \
     "  return %y, %trips\n" \
     "}\n"
 #define NEWTON_STACK(attrs, length) \
@@ -310,6 +315,21 @@ static const struct program programs[] = {
     { "cond in while in scan", COND_IN_WHILE_IN_SCAN, 3, "1", 1, 0 },
     { "scan in switch", SCAN_IN_SWITCH, 2, "0", 1, 0 },
     { "calls", CALLS, 0, "2", 0, SAME_INTS },
+    { "rnn, recomputed", RNN_WITH("{schedule = recompute}"), 4, NULL, 0, 0 },
+    { "rnn in blocks of 2", RNN_WITH("{every = [2]}"), 5, NULL, 0, 0 },
+    { "rnn in blocks of blocks", RNN_WITH("{every = [4, 2]}"), 7, NULL, 0, NO_SECOND },
+    { "rnn in blocks, no step", RNN_WITH("{every = [4, 2]}"), 0, NULL, 0, NO_SECOND },
+    { "rnn by square roots", RNN_WITH("{schedule = sqrt}"), 7, NULL, 0, 0 },
+    { "rnn by square roots, no step", RNN_WITH("{schedule = sqrt}"), 0, NULL, 0, NO_SECOND },
+    { "mixed scan in blocks", MIXED_SCAN_WITH("reverse, every = [2]"), 3, "1", 1, 0 },
+    { "mixed scan by square roots", MIXED_SCAN_WITH("reverse, schedule = sqrt"), 4, "1", 1, NO_SECOND },
+    { "counted scan in blocks", COUNTED_SCAN_WITH(", every = [2]"), 0, NULL, 0, 0 },
+    { "counted scan by square roots", COUNTED_SCAN_WITH(", schedule = sqrt"), 0, NULL, 0, 0 },
+    { "counted while, recomputed", COUNTED_WHILE_WITH("{every = [1]}"), 0, "0", 2, 0 },
+    { "counted while in blocks", COUNTED_WHILE_WITH("{every = [2]}"), 0, "3", 1, 0 },
+    { "counted while in blocks of blocks", COUNTED_WHILE_WITH("{every = [2, 2]}"), 0, "0", 5, 0 },
+    { "newton in blocks", NEWTON_WITH(", every = [2]"), 0, "2", 4, 0 },
+    { "while in blocks in scan", WHILE_IN_SCAN("{every = [2]}"), 3, "1", 1, 0 },
     { "scan in scan in scan", SCAN_IN_SCAN_IN_SCAN, 2, NULL, 0, NO_SECOND },
 };
 

@@ -121,7 +121,7 @@ static void add_scan(struct random_body *g)
     uint32_t n_own = pick_own(g, own, types + n), n_stack = groups[0] ? below(g->r, 3) : 1;
     for (uint32_t k = 0; k < n_stack; k++) results[groups[0] + k] = float_shape(g);
     uint32_t fn = random_function(g->r, m, types, n + n_own, results, groups[0] + n_stack, g->depth - 1, HOP_NONE);
-    struct attr attrs[2] = { A_FLAG(below(g->r, 2)), groups[1] ? A_NONE : A_DIM(time_dim(m)) };
+    struct attr attrs[SCAN_ATTRS] = { A_FLAG(below(g->r, 2)), groups[1] ? A_NONE : A_DIM(time_dim(m)) };
     const dim dims[] = { time_dim(m) };
     struct region_in region = { fn, own, n_own, dims };
     val first = builder_node(g->b, &(struct node_in){ .op = OP_scan, .operands = operands, .n_operands = n, .groups = groups, .attrs = attrs, .regions = &region, .n_regions = 1 });
@@ -151,7 +151,7 @@ static void add_while(struct random_body *g)
     uint32_t cond_fn = builder_finish(&cond, &again, 1), n_own = pick_own(g, own, types + n);
     for (uint32_t k = 0; k < n_stack; k++) results[n + k] = float_shape(g);
     uint32_t body = random_function(g->r, m, types, n + n_own, results, n + n_stack, g->depth - 1, 0);
-    struct attr attrs[2] = { bound ? A_DIM(4) : A_NONE, A_FLAG(below(g->r, 2)) };
+    struct attr attrs[WHILE_ATTRS] = { bound ? A_DIM(4) : A_NONE, A_FLAG(below(g->r, 2)) };
     const dim dims[] = { time_dim(m) };
     struct region_in regions[2] = { { cond_fn, NULL, 0, dims }, { body, own, n_own, dims } };
     val first = builder_node(g->b, &(struct node_in){ .op = OP_while_loop, .operands = operands, .n_operands = n, .groups = &n, .attrs = attrs, .regions = regions, .n_regions = 2 });

@@ -1,5 +1,5 @@
 /* The LLVM back end's own header: what its files share. A loop program comes in (lp.h); llvm_plan.c decides how each loop and each small
- * buffer is kept, llvm_stmt.c writes statements, llvm_access.c loads, stores and lanes, llvm_ops.c operations, llvm.c makes machine code of it.
+ * buffer is kept, llvm_share.c which nests are equal, llvm_stmt.c writes statements, llvm_access.c loads, stores and lanes, llvm_ops.c operations, llvm.c makes machine code of it.
  * Nothing here calls into libhop: the plug-in only reads the program. */
 #ifndef HOP_EMIT_LLVM_H
 #define HOP_EMIT_LLVM_H
@@ -52,15 +52,40 @@ struct loop_plan {
     uint8_t wide_bytes; /* size of the element type that decides the lanes */
     int64_t extent;     /* trips when static, else -1 */
     uint32_t weight;    /* operations in the body, nested ones once */
-    uint32_t outlined;  /* the outlined loop it stands in, HOP_NONE: none */
+    uint32_t outlined;  /* the loop in whose function it stands, HOP_NONE: the entry */
+    uint32_t nest;      /* in plan.nests, HOP_NONE: stands in another loop */
+    bool own_function;  /* emitted as a function that is called here: parallel regions, and nests that occur more than once */
 };
 struct slot_plan { /* of a local or of a buffer */
     uint32_t home;       /* outlined loop that alone touches it, HOP_NONE: the entry function */
     bool touched, shared; /* shared: touched by more than one function */
+    bool repeated;       /* touched inside a loop, so that registers pay; a buffer that is written and read once would only be spilled */
     bool in_registers;   /* BUF_LOCAL: an SSA value; LANES: vectors, not memory */
     uint8_t lanes, parts;
 };
+/* A value, buffer or local that an outlined function takes from its parent. */
+enum capture_kind { CAPTURE_VALUE, CAPTURE_SLOT, CAPTURE_BUFFER, CAPTURE_LANES, CAPTURE_BUFFERS, CAPTURE_SYMBOLS };
+struct capture {
+    uint8_t kind;
+    uint32_t id; /* instruction, slot, buffer, local */
+};
+/* A loop that stands in no other. Two nests with the same text are the same code up to the values, buffers and locals that they name:
+ * the k-th of one is the k-th of the other. */
+struct nest {
+    uint32_t loop, leader; /* leader: the first nest that is equal */
+    uint32_t copies;       /* of a leader: how many are equal, itself included */
+    bool apart;            /* cannot be shared */
+    uint64_t *text, hash;
+    uint32_t length;
+    struct names { uint32_t *ids, n, cap; } values, buffers, locals; /* values: from outside */
+    /* of a leader, once it is emitted */
+    LLVMValueRef fn;
+    struct capture *captures;
+    uint32_t n_captures;
+};
 struct plan {
+    struct nest *nests;
+    uint32_t n_nests;
     struct loop_plan *loops;  /* per loop */
     struct slot_plan *locals; /* per local */
     struct slot_plan *buffers;
@@ -83,13 +108,10 @@ struct wide {
     LLVMBasicBlockRef before;       /* ends in a branch; splats of outer values are made here */
 };
 
-struct capture { /* a value that an outlined body takes from its parent */
-    LLVMValueRef from;
-    LLVMTypeRef type;
-};
 struct func {
     struct func *parent;
     uint32_t loop;                   /* the outlined loop, HOP_NONE: the entry */
+    bool shared;                     /* called for several nests: nothing that is special to one may be written into it */
     LLVMValueRef fn, rt, buffers_arg, symbols_arg, env, cancel;
     LLVMBasicBlockRef entry;         /* stack slots and pointers; gets its terminator last */
     LLVMBasicBlockRef exits[HOP_INTERNAL + 1];
@@ -123,6 +145,7 @@ struct emitter {
     struct wide *w;     /* NULL: scalar code */
     uint32_t instances; /* vector loops begun so far */
     uint32_t bodies;    /* outlined functions made so far */
+    LLVMValueRef environment; /* of the entry: where captures are put for the next call */
     const char *name;   /* of the entry function */
     void *memory;       /* chunks of emit_alloc, newest first */
     char *next;
@@ -151,6 +174,13 @@ static inline uint32_t power_above(uint32_t n)
 
 /* llvm_plan.c */
 void plan_make(struct emitter *e);
+int64_t static_extent(const struct emitter *e, const struct lp_stmt *s); /* trips when the bounds differ by a constant, else -1 */
+uint32_t operand_count(enum lp_op op);
+
+/* llvm_share.c */
+void share_find(struct emitter *e);   /* before the plan: nests and which are equal */
+bool share_check(struct emitter *e);  /* after who touches what is known: takes back what cannot be shared; true when that changed something */
+struct capture share_translate(const struct emitter *e, const struct nest *of, struct capture c); /* from the leader's names to those of `of` */
 
 /* llvm_ops.c: `lanes` 0 is a scalar */
 LLVMTypeRef type_value(struct emitter *e, enum dtype t, uint32_t lanes);
@@ -180,7 +210,8 @@ void emit_let(struct emitter *e, lpv v, uint32_t part);
 void emit_store(struct emitter *e, const struct lp_stmt *s, uint32_t part);
 void emit_set(struct emitter *e, const struct lp_stmt *s, uint32_t part);
 void emit_accumulate(struct emitter *e, const struct lp_stmt *s, uint32_t part);
-LLVMValueRef capture_value(struct emitter *e, LLVMValueRef from);
+LLVMValueRef captured(struct emitter *e, struct capture c); /* what the function being emitted has to give for it */
+LLVMValueRef symbols_pointer(struct emitter *e);
 
 /* llvm_stmt.c */
 LLVMBasicBlockRef new_block(struct emitter *e, const char *name);
@@ -188,6 +219,7 @@ LLVMBasicBlockRef exit_block(struct emitter *e, hop_status status);
 /* The body for variable = start, start + step, … below limit (above, when the step is a negative constant); returns the variable after the last trip. */
 LLVMValueRef counted_loop(struct emitter *e, const struct lp_stmt *s, LLVMValueRef start, LLVMValueRef limit, uint32_t times, bool guard);
 void emit_block(struct emitter *e, const struct lp_block *block);
+void emit_loop(struct emitter *e, const struct lp_stmt *s); /* in the current function, serial or widened */
 void func_begin(struct emitter *e, struct func *f, uint32_t loop, LLVMValueRef fn);
 void func_end(struct emitter *e);
 void emit_entry(struct emitter *e);
@@ -198,5 +230,6 @@ void func_attributes(struct emitter *e, LLVMValueRef fn);
 /* llvm_call.c */
 void emit_call(struct emitter *e, const struct lp_call *c);
 void emit_parallel(struct emitter *e, const struct lp_stmt *s);
+void emit_shared(struct emitter *e, const struct lp_stmt *s);
 
 #endif

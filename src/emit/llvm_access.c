@@ -31,10 +31,9 @@ static LLVMValueRef pointer_at(struct emitter *e, LLVMTypeRef element, LLVMValue
     return index ? LLVMBuildInBoundsGEP2(e->builder, element, base, &at, 1, "") : base;
 }
 
-LLVMValueRef capture_value(struct emitter *e, LLVMValueRef from)
+static LLVMValueRef capture(struct emitter *e, enum capture_kind kind, uint32_t id, LLVMTypeRef type)
 {
     struct func *f = e->f;
-    if (LLVMIsConstant(from)) return from;
     uint32_t k = f->n_captures++;
     if (k == f->cap_captures) {
         struct capture *more = EMIT_NEW(e, struct capture, f->cap_captures * 2 + 8);
@@ -42,10 +41,30 @@ LLVMValueRef capture_value(struct emitter *e, LLVMValueRef from)
         f->captures = more;
         f->cap_captures = f->cap_captures * 2 + 8;
     }
-    f->captures[k] = (struct capture){ from, LLVMTypeOf(from) };
+    f->captures[k] = (struct capture){ (uint8_t)kind, id };
     LLVMValueRef x;
-    AT_ENTRY(e, x = LLVMBuildLoad2(e->builder, f->captures[k].type, pointer_at(e, e->i64, f->env, k), ""));
+    AT_ENTRY(e, x = LLVMBuildLoad2(e->builder, type, pointer_at(e, e->i64, f->env, k), ""));
     return x;
+}
+
+/* What the parent has; a constant is written into the function unless others share it. */
+static LLVMValueRef capture_scalar(struct emitter *e, enum capture_kind kind, uint32_t id, LLVMValueRef from)
+{
+    return LLVMIsConstant(from) && !e->f->shared ? from : capture(e, kind, id, LLVMTypeOf(from));
+}
+
+LLVMValueRef symbols_pointer(struct emitter *e)
+{
+    struct func *f = e->f;
+    if (!f->symbols_arg) f->symbols_arg = capture(e, CAPTURE_SYMBOLS, 0, e->ptr);
+    return f->symbols_arg;
+}
+
+static LLVMValueRef buffers_pointer(struct emitter *e)
+{
+    struct func *f = e->f;
+    if (!f->buffers_arg) f->buffers_arg = capture(e, CAPTURE_BUFFERS, 0, e->ptr);
+    return f->buffers_arg;
 }
 
 LLVMValueRef stack_slot(struct emitter *e, LLVMTypeRef type, uint32_t count, uint32_t align)
@@ -58,10 +77,10 @@ LLVMValueRef stack_slot(struct emitter *e, LLVMTypeRef type, uint32_t count, uin
 
 static struct held symbol_value(struct emitter *e, uint32_t k)
 {
-    LLVMValueRef x;
-    if (e->plan.set_symbol[k]) return scalar_value(e, LLVMBuildLoad2(e->builder, e->i64, pointer_at(e, e->i64, e->f->symbols_arg, k), ""));
+    LLVMValueRef x, all = symbols_pointer(e);
+    if (e->plan.set_symbol[k]) return scalar_value(e, LLVMBuildLoad2(e->builder, e->i64, pointer_at(e, e->i64, all, k), ""));
     if (!e->f->symbols[k]) {
-        AT_ENTRY(e, x = LLVMBuildLoad2(e->builder, e->i64, pointer_at(e, e->i64, e->f->symbols_arg, k), ""));
+        AT_ENTRY(e, x = LLVMBuildLoad2(e->builder, e->i64, pointer_at(e, e->i64, all, k), ""));
         e->f->symbols[k] = x;
     }
     struct held v = scalar_value(e, e->f->symbols[k]);
@@ -81,7 +100,7 @@ const struct held *value_get(struct emitter *e, lpv v)
     }
     if (x->form) return x;
     if (i->op == LP_CONST) *x = scalar_value(e, const_bits(e, (enum dtype)i->dtype, 0, i->bits));
-    else if (f->parent && f->parent->values[v].form == FORM_SCALAR) *x = scalar_value(e, capture_value(e, f->parent->values[v].part[0]));
+    else if (f->parent && f->parent->values[v].form == FORM_SCALAR) *x = scalar_value(e, capture_scalar(e, CAPTURE_VALUE, v, f->parent->values[v].part[0]));
     else emit_fail(e, "value %u is used before its place", v);
     x->instance = 0;
     return x;
@@ -140,26 +159,18 @@ static LLVMValueRef affine_start(struct emitter *e, const struct held *x, uint32
 
 /* ---- memory ---- */
 
-static LLVMValueRef local_buffer(struct emitter *e, uint32_t buffer)
-{
-    const struct lp_buffer *b = &e->p->buffers.data[buffer];
-    struct func *f = e->f;
-    if (f->loop == e->plan.buffers[buffer].home) return stack_slot(e, type_memory(e, (enum dtype)b->dtype, 0), (uint32_t)b->static_count, 64);
-    e->f = f->parent;
-    LLVMValueRef outer = buffer_pointer(e, buffer);
-    e->f = f;
-    return capture_value(e, outer);
-}
+static LLVMValueRef load_pointer(struct emitter *e, uint32_t buffer) { return LLVMBuildLoad2(e->builder, e->ptr, pointer_at(e, e->ptr, buffers_pointer(e), buffer), ""); }
 
 LLVMValueRef buffer_pointer(struct emitter *e, uint32_t buffer)
 {
     struct func *f = e->f;
-    enum lp_buffer_kind kind = (enum lp_buffer_kind)e->p->buffers.data[buffer].kind;
-    if (kind == BUF_DYN) return LLVMBuildLoad2(e->builder, e->ptr, pointer_at(e, e->ptr, f->buffers_arg, buffer), "");
-    if (f->pointers[buffer]) return f->pointers[buffer];
+    const struct lp_buffer *b = &e->p->buffers.data[buffer];
     LLVMValueRef x;
-    if (kind == BUF_LOCAL) x = local_buffer(e, buffer);
-    else AT_ENTRY(e, x = LLVMBuildLoad2(e->builder, e->ptr, pointer_at(e, e->ptr, f->buffers_arg, buffer), ""));
+    if (b->kind == BUF_DYN) return load_pointer(e, buffer);
+    if (f->pointers[buffer]) return f->pointers[buffer];
+    if (b->kind == BUF_LOCAL && f->loop == e->plan.buffers[buffer].home) x = stack_slot(e, type_memory(e, (enum dtype)b->dtype, 0), (uint32_t)b->static_count, 64);
+    else if (f->parent) x = capture(e, CAPTURE_BUFFER, buffer, e->ptr);
+    else AT_ENTRY(e, x = load_pointer(e, buffer));
     return f->pointers[buffer] = x;
 }
 
@@ -311,18 +322,19 @@ static struct held *slot_value(struct emitter *e, uint32_t slot)
     struct held *s = &f->slots[slot];
     if (s->form) return s;
     if (f->parent && f->parent->slots[slot].form == FORM_SCALAR) {
-        LLVMValueRef x = capture_value(e, f->parent->slots[slot].part[0]);
+        LLVMValueRef x = capture_scalar(e, CAPTURE_SLOT, slot, f->parent->slots[slot].part[0]);
         *s = scalar_value(e, x);
         s->instance = 0;
     } else *s = slot_zero(e, slot);
     return s;
 }
 
-/* In a vector loop a scalar local that is set there is a vector from the beginning. */
+/* In a vector loop a scalar local that is set there is a vector from the beginning; what an earlier step (the main loop, before its tail) left is nothing here. */
 void slot_ready(struct emitter *e, uint32_t slot)
 {
     struct held *s = &e->f->slots[slot];
-    if (!s->form && e->w && slot < e->p->locals.len && !is_lanes(e, slot)) *s = slot_zero(e, slot);
+    bool stale = s->form == FORM_NONE || (s->form == FORM_WIDE && e->w && s->instance != e->w->instance);
+    if (stale && e->w && slot < e->p->locals.len && !is_lanes(e, slot)) *s = slot_zero(e, slot);
     else slot_value(e, slot);
 }
 
@@ -332,14 +344,23 @@ LLVMValueRef lane_address(struct emitter *e, uint32_t local, LLVMValueRef lane)
     LLVMTypeRef type = type_memory(e, (enum dtype)e->p->locals.data[local].dtype, 0);
     if (!f->lane_memory[local]) {
         if (f->loop == e->plan.locals[local].home) f->lane_memory[local] = stack_slot(e, type, STRICT_LANES, 64);
-        else {
-            e->f = f->parent;
-            LLVMValueRef outer = lane_address(e, local, NULL);
-            e->f = f;
-            f->lane_memory[local] = capture_value(e, outer);
-        }
+        else f->lane_memory[local] = capture(e, CAPTURE_LANES, local, e->ptr);
     }
     return lane ? LLVMBuildInBoundsGEP2(e->builder, type, f->lane_memory[local], &lane, 1, "") : f->lane_memory[local];
+}
+
+/* A buffer's pointer is loaded where it is handed on: kept from the entry on, hundreds of them would only be spilled. */
+LLVMValueRef captured(struct emitter *e, struct capture c)
+{
+    switch ((enum capture_kind)c.kind) {
+    case CAPTURE_VALUE: return value_scalar(e, c.id);
+    case CAPTURE_SLOT: return slot_value(e, c.id)->part[0];
+    case CAPTURE_BUFFER: return e->f->pointers[c.id] || e->p->buffers.data[c.id].kind == BUF_LOCAL ? buffer_pointer(e, c.id) : load_pointer(e, c.id);
+    case CAPTURE_LANES: return lane_address(e, c.id, NULL);
+    case CAPTURE_BUFFERS: return buffers_pointer(e);
+    case CAPTURE_SYMBOLS: return symbols_pointer(e);
+    }
+    emit_fail(e, "an unknown capture");
 }
 
 static LLVMValueRef current_lane(struct emitter *e) { return e->f->lane_index ? e->f->lane_index : const_index(e, 0); }

@@ -1,12 +1,13 @@
 /* Calls of the LLVM back end: everything that leaves native code goes through the runtime's table (rt.h). Products, checks, prints, growing buffers, copies, and
- * parallel regions, whose body becomes a function of its own with an environment of the values it takes from outside. */
+ * loops that become functions of their own, with an environment of the values they take from outside: parallel regions and repeated nests. */
 #include "emit/llvm.h"
 #include "runtime/rt.h"
 
 enum {
     GRAIN_WORK = 40000,  /* operations worth handing to another thread: about twenty microseconds */
     UNKNOWN_TRIPS = 32,  /* of a loop whose bounds are computed inside the region */
-    COPY_INLINE = 256    /* bytes copied or cleared without a call */
+    COPY_INLINE = 256,   /* bytes copied or cleared without a call */
+    ENVIRONMENT_SLOTS = 64
 };
 
 static LLVMValueRef call_rt(struct emitter *e, size_t offset, LLVMTypeRef result, LLVMValueRef *args, uint32_t n)
@@ -155,7 +156,7 @@ static void emit_copy(struct emitter *e, const struct lp_call *c)
 
 static void emit_setdim(struct emitter *e, const struct lp_call *c)
 {
-    LLVMBuildStore(e->builder, value_scalar(e, c->value), field(e, e->f->symbols_arg, c->target * sizeof(int64_t)));
+    LLVMBuildStore(e->builder, value_scalar(e, c->value), field(e, symbols_pointer(e), c->target * sizeof(int64_t)));
 }
 
 void emit_call(struct emitter *e, const struct lp_call *c)
@@ -207,38 +208,76 @@ static LLVMValueRef at_least(struct emitter *e, LLVMValueRef x, int64_t least)
     return LLVMBuildSelect(e->builder, LLVMBuildICmp(e->builder, LLVMIntSGT, x, c, ""), x, c, "");
 }
 
-static LLVMValueRef emit_region(struct emitter *e, const struct lp_stmt *s, struct func *f)
+/* The function of a loop, emitted when the first of its equals is met: a parallel region takes the piece to run, another nest nothing. */
+static LLVMValueRef loop_function(struct emitter *e, const struct lp_stmt *s)
 {
+    struct loop_plan *l = &e->plan.loops[s->target];
+    struct nest *leader = &e->plan.nests[e->plan.nests[l->nest].leader];
+    if (leader->fn) return leader->fn;
+    bool region = l->mode == LOOP_OUTLINED;
+    struct func f;
     LLVMBasicBlockRef at = LLVMGetInsertBlock(e->builder);
     LLVMTypeRef params[4] = { e->ptr, e->ptr, e->i64, e->i64 };
     char name[96];
-    snprintf(name, sizeof name, "%s.body%u", e->name, e->bodies++);
-    LLVMValueRef fn = LLVMAddFunction(e->module, name, LLVMFunctionType(e->i32, params, 4, false));
+    snprintf(name, sizeof name, "%s.%s%u", e->name, region ? "region" : "nest", e->bodies++);
+    LLVMValueRef fn = LLVMAddFunction(e->module, name, LLVMFunctionType(e->i32, params, region ? 4 : 2, false));
     LLVMSetLinkage(fn, LLVMInternalLinkage);
     func_attributes(e, fn);
-    func_begin(e, f, s->target, fn);
-    LLVMValueRef lo = value_scalar(e, s->lo), step = s->step == LPV_NONE ? const_index(e, 1) : value_scalar(e, s->step), ends[2];
-    for (uint32_t k = 0; k < 2; k++) ends[k] = LLVMBuildAdd(e->builder, lo, LLVMBuildMul(e->builder, LLVMGetParam(fn, 2 + k), step, ""), "");
-    counted_loop(e, s, ends[0], ends[1], 1, true);
+    func_begin(e, &f, s->target, fn);
+    f.shared = leader->copies > 1;
+    if (region) {
+        LLVMValueRef lo = value_scalar(e, s->lo), step = s->step == LPV_NONE ? const_index(e, 1) : value_scalar(e, s->step), ends[2];
+        for (uint32_t k = 0; k < 2; k++) ends[k] = LLVMBuildAdd(e->builder, lo, LLVMBuildMul(e->builder, LLVMGetParam(fn, 2 + k), step, ""), "");
+        counted_loop(e, s, ends[0], ends[1], 1, true);
+    } else emit_loop(e, s);
     func_end(e);
     LLVMPositionBuilderAtEnd(e->builder, at);
-    return fn;
+    leader->captures = f.captures;
+    leader->n_captures = f.n_captures;
+    return leader->fn = fn;
+}
+
+/* Captures of the loop's function, with this loop's values, where the function will find them. */
+static LLVMValueRef fill_environment(struct emitter *e, const struct lp_stmt *s)
+{
+    const struct nest *nest = &e->plan.nests[e->plan.loops[s->target].nest], *leader = &e->plan.nests[nest->leader];
+    LLVMValueRef env;
+    if (leader->n_captures <= ENVIRONMENT_SLOTS) {
+        if (!e->environment) e->environment = stack_slot(e, e->i64, ENVIRONMENT_SLOTS, 16);
+        env = e->environment;
+    } else env = stack_slot(e, e->i64, leader->n_captures, 16);
+    for (uint32_t k = 0; k < leader->n_captures; k++) {
+        LLVMValueRef x = captured(e, share_translate(e, nest, leader->captures[k]));
+        LLVMBuildStore(e->builder, x, field(e, env, k * sizeof(int64_t)));
+    }
+    return env;
+}
+
+static void leave_on(struct emitter *e, LLVMValueRef status)
+{
+    LLVMBasicBlockRef failed = new_block(e, "failed"), next = new_block(e, "on");
+    LLVMBuildCondBr(e->builder, LLVMBuildIsNull(e->builder, status, ""), next, failed);
+    LLVMPositionBuilderAtEnd(e->builder, failed);
+    LLVMBuildRet(e->builder, status);
+    LLVMPositionBuilderAtEnd(e->builder, next);
+}
+
+void emit_shared(struct emitter *e, const struct lp_stmt *s)
+{
+    LLVMValueRef fn = loop_function(e, s), args[2] = { e->f->rt, fill_environment(e, s) };
+    leave_on(e, LLVMBuildCall2(e->builder, LLVMGlobalGetValueType(fn), fn, args, 2, ""));
 }
 
 void emit_parallel(struct emitter *e, const struct lp_stmt *s)
 {
-    struct func body;
     LLVMValueRef lo = value_scalar(e, s->lo), step = s->step == LPV_NONE ? const_index(e, 1) : value_scalar(e, s->step);
     LLVMValueRef n = LLVMBuildSub(e->builder, value_scalar(e, s->hi), lo, "");
     n = LLVMBuildSDiv(e->builder, LLVMBuildAdd(e->builder, n, LLVMBuildSub(e->builder, step, const_index(e, 1), ""), ""), step, "");
     n = at_least(e, n, 0);
     LLVMValueRef work = at_least(e, work_of(e, s->body, false), 1);
     LLVMValueRef grain = at_least(e, LLVMBuildSDiv(e->builder, const_index(e, GRAIN_WORK), work, ""), 1);
-    LLVMValueRef fn = emit_region(e, s, &body);
-    LLVMValueRef env = stack_slot(e, e->i64, body.n_captures, 16);
-    for (uint32_t k = 0; k < body.n_captures; k++) LLVMBuildStore(e->builder, body.captures[k].from, field(e, env, k * sizeof(int64_t)));
-
-    LLVMBasicBlockRef alone = new_block(e, "alone"), threads = new_block(e, "threads"), join = new_block(e, "join"), failed = new_block(e, "failed"), next = new_block(e, "on");
+    LLVMValueRef fn = loop_function(e, s), env = fill_environment(e, s);
+    LLVMBasicBlockRef alone = new_block(e, "alone"), threads = new_block(e, "threads"), join = new_block(e, "join");
     LLVMBuildCondBr(e->builder, LLVMBuildICmp(e->builder, LLVMIntSLE, n, grain, ""), alone, threads);
     LLVMPositionBuilderAtEnd(e->builder, alone);
     LLVMValueRef direct[4] = { e->f->rt, env, const_index(e, 0), n };
@@ -252,8 +291,5 @@ void emit_parallel(struct emitter *e, const struct lp_stmt *s)
     LLVMValueRef status = LLVMBuildPhi(e->builder, e->i32, "");
     LLVMAddIncoming(status, &status_alone, &alone, 1);
     LLVMAddIncoming(status, &status_threads, &threads, 1);
-    LLVMBuildCondBr(e->builder, LLVMBuildIsNull(e->builder, status, ""), next, failed);
-    LLVMPositionBuilderAtEnd(e->builder, failed);
-    LLVMBuildRet(e->builder, status);
-    LLVMPositionBuilderAtEnd(e->builder, next);
+    leave_on(e, status);
 }

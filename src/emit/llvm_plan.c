@@ -4,7 +4,7 @@
 
 enum {
     CHUNK_BYTES = 512,     /* a static vector loop up to this size is one step without a loop */
-    CHUNK_WORK = 384,      /* operations times parts a chunk may have when nothing asks for registers */
+    CHUNK_WORK = 160,      /* operations times parts a chunk may have when nothing asks for registers */
     CARRY_WORK = 3000,     /* the same when a buffer could live in registers because of it */
     LIGHT_WORK = 16,       /* a body this small gets two vectors per step, so that the loop's own cost is shared */
     HEAVY_WORK = 150,      /* a body this large is not emitted twice for its tail */
@@ -21,14 +21,14 @@ bool const_int(const struct emitter *e, lpv v, int64_t *out)
     return *out = i->dtype == DT_I32 ? (int32_t)i->bits : i->imm, true;
 }
 
-static uint32_t operand_count(enum lp_op op) { return op == LP_LOAD ? 1 : op < LP_NEG ? 0 : op < LP_ADD ? 1 : op < LP_FMA ? 2 : 3; }
+uint32_t operand_count(enum lp_op op) { return op == LP_LOAD ? 1 : op < LP_NEG ? 0 : op < LP_ADD ? 1 : op < LP_FMA ? 2 : 3; }
 
 /* ---- needed values, sites, who touches what ---- */
 
 struct walk {
     struct emitter *e;
-    uint32_t outlined; /* loop */
-    uint32_t loops;    /* loops around */
+    uint32_t outlined; /* loop in whose function we are */
+    uint32_t loops;    /* loops around, vector loops aside */
 };
 
 static void need(struct emitter *e, lpv v) { if (v != LPV_NONE) e->plan.needed[v] = true; }
@@ -79,13 +79,14 @@ static void walk_stmt(struct walk *w, const struct lp_stmt *s)
     switch ((enum lp_stmt_kind)s->kind) {
     case LP_LET: {
         const struct lp_instr *i = instr(e, s->value);
-        if (i->op == LP_LOAD) touch(&plan->buffers[i->imm], w->outlined);
+        if (i->op == LP_LOAD) touch(&plan->buffers[i->imm], w->outlined), plan->buffers[i->imm].repeated |= w->loops > 0;
         if (i->op == LP_READ || i->op == LP_FOLD) touch(&plan->locals[i->imm], w->outlined);
         return;
     }
     case LP_STORE:
         need(e, s->index), need(e, s->value);
         touch(&plan->buffers[s->target], w->outlined);
+        plan->buffers[s->target].repeated |= w->loops > 0;
         return;
     case LP_SET: case LP_ACCUM:
         need(e, s->value);
@@ -93,12 +94,12 @@ static void walk_stmt(struct walk *w, const struct lp_stmt *s)
         return;
     case LP_FOR: {
         struct loop_plan *l = &plan->loops[s->target];
-        if (l->stmt) emit_fail(e, "loop %u has two statements", s->target);
+        if (l->stmt && l->stmt != s) emit_fail(e, "loop %u has two statements", s->target);
         need(e, s->lo), need(e, s->hi), need(e, s->step);
         l->stmt = s;
         l->outlined = w->outlined;
-        inner.loops++;
-        if (s->mode == FOR_PARALLEL && !e->options->serial && !w->loops) l->mode = LOOP_OUTLINED, inner.outlined = s->target;
+        if (l->own_function) inner.outlined = s->target;
+        inner.loops += s->mode != FOR_VECTOR;
         walk_block(&inner, s->body);
         return;
     }
@@ -293,7 +294,7 @@ static lpv split_constant(const struct emitter *e, lpv v, int64_t *constant)
 }
 
 /* Trips of a loop whose bounds differ by a constant (the blocks of a split loop), else -1. */
-static int64_t static_extent(const struct emitter *e, const struct lp_stmt *s)
+int64_t static_extent(const struct emitter *e, const struct lp_stmt *s)
 {
     int64_t lo, hi, extent;
     if (split_constant(e, s->lo, &lo) != split_constant(e, s->hi, &hi)) return -1;
@@ -452,7 +453,7 @@ static void size_loop(const struct emitter *e, struct loop_plan *l)
     }
     l->chunk = false;
     l->least = (uint8_t)least_parts(e, l);
-    l->parts = l->has_loop ? (l->weight > 48 ? 2 : 4) : l->has_lanes ? (l->weight > 64 ? 2 : 4) : l->weight <= LIGHT_WORK ? 2 : 1;
+    l->parts = l->has_loop ? (l->weight > 48 ? 2 : 4) : l->has_lanes ? (l->weight > 40 ? 1 : l->weight > LIGHT_WORK ? 2 : 4) : l->weight <= LIGHT_WORK ? 2 : 1;
     l->parts = l->one_round ? l->least : HOP_MAX(l->parts, l->least);
     if (l->extent < 0) {
         l->heavy = l->weight * l->parts > HEAVY_WORK;
@@ -519,6 +520,18 @@ static uint32_t largest_setdim(const struct lp_block *block)
     return n;
 }
 
+static void walk_program(struct emitter *e)
+{
+    struct plan *plan = &e->plan;
+    memset(plan->locals, 0, e->p->locals.len * sizeof *plan->locals);
+    memset(plan->buffers, 0, e->p->buffers.len * sizeof *plan->buffers);
+    memset(plan->needed, 0, e->p->instrs.len * sizeof *plan->needed);
+    plan->n_sites = 0;
+    reset_registers(e, true);
+    walk_block(&(struct walk){ .e = e, .outlined = HOP_NONE }, e->p->root);
+    spread_needed(e);
+}
+
 void plan_make(struct emitter *e)
 {
     const struct lp *p = e->p;
@@ -531,10 +544,10 @@ void plan_make(struct emitter *e)
     plan->set_symbol = EMIT_NEW(e, bool, plan->n_symbols + 1);
     plan->kinds = EMIT_NEW(e, uint32_t, p->instrs.len + 1);
     plan->sites = EMIT_NEW(e, const struct lp_call *, count_calls(p->root) + 1);
-    reset_registers(e, true);
-    walk_block(&(struct walk){ .e = e, .outlined = HOP_NONE }, p->root);
-    spread_needed(e);
-    for (uint32_t b = 0; b < p->buffers.len; b++) plan->buffers[b].in_registers &= !plan->buffers[b].shared;
+    share_find(e);
+    do walk_program(e);
+    while (share_check(e));
+    for (uint32_t b = 0; b < p->buffers.len; b++) plan->buffers[b].in_registers &= plan->buffers[b].repeated && !plan->buffers[b].shared;
     bool again;
     do {
         choose_block(e, p->root, false);

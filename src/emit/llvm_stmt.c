@@ -21,7 +21,7 @@ static void find_set(struct emitter *e, const struct lp_block *block, bool insid
             if (lanes ? e->plan.locals[s->target].in_registers : !private_scalars) set[s->target] = 1;
         }
         if (s->kind == LP_STORE && e->plan.buffers[s->target].in_registers) set[slot_of_buffer(e, s->target)] = 1;
-        if (s->kind == LP_FOR && e->plan.loops[s->target].mode == LOOP_OUTLINED) continue;
+        if (s->kind == LP_FOR && e->plan.loops[s->target].own_function) continue;
         bool vector = s->kind == LP_FOR && e->plan.loops[s->target].mode == LOOP_VECTOR && !inside_vector;
         find_set(e, s->body, inside_vector || vector, private_scalars || vector, set);
         find_set(e, s->other, inside_vector, private_scalars, set);
@@ -394,6 +394,12 @@ static void emit_simple(struct emitter *e, const struct lp_stmt *s, uint32_t par
     else emit_accumulate(e, s, part);
 }
 
+void emit_loop(struct emitter *e, const struct lp_stmt *s)
+{
+    if (e->plan.loops[s->target].mode == LOOP_VECTOR) emit_vector(e, s);
+    else emit_serial(e, s);
+}
+
 /* In a vector loop a run of simple statements is emitted part after part: fewer values are alive at a time than statement after statement. */
 void emit_block(struct emitter *e, const struct lp_block *block)
 {
@@ -411,9 +417,9 @@ void emit_block(struct emitter *e, const struct lp_block *block)
         if (s->kind == LP_WHILE) emit_while(e, s);
         else if (s->kind == LP_IF) emit_if(e, s);
         else if (s->kind == LP_CALL) emit_call(e, s->call);
-        else if (e->plan.loops[s->target].mode == LOOP_VECTOR) emit_vector(e, s);
         else if (e->plan.loops[s->target].mode == LOOP_OUTLINED) emit_parallel(e, s);
-        else emit_serial(e, s);
+        else if (e->plan.loops[s->target].own_function) emit_shared(e, s);
+        else emit_loop(e, s);
     }
 }
 
@@ -435,11 +441,8 @@ void func_begin(struct emitter *e, struct func *f, uint32_t loop, LLVMValueRef f
     f->entry = new_block(e, "entry");
     LLVMBasicBlockRef start = new_block(e, "start");
     go_on_in(e, start);
-    if (f->parent) {
-        f->env = LLVMGetParam(fn, 1);
-        f->buffers_arg = capture_value(e, f->parent->buffers_arg);
-        f->symbols_arg = capture_value(e, f->parent->symbols_arg);
-    } else f->buffers_arg = LLVMGetParam(fn, 1), f->symbols_arg = LLVMGetParam(fn, 2);
+    if (f->parent) f->env = LLVMGetParam(fn, 1);
+    else f->buffers_arg = LLVMGetParam(fn, 1), f->symbols_arg = LLVMGetParam(fn, 2);
 }
 
 void func_end(struct emitter *e)

@@ -92,6 +92,13 @@ struct region_in new_body_finish(struct new_body *body, const val *results, uint
 val first_lane(struct builder *b, val mask);
 val safe_operand(struct builder *b, val mask, val first, val x);
 
+/* `every = [k, …]`: each entry at least 1. */
+static inline void infer_every(struct infer *in, const struct attr *every)
+{
+    for (uint32_t i = 0; i < every->n && every->kind != ATTR_ABSENT; i++)
+        if ((int32_t)every->list[i] < 1) infer_error(in, "attribute 'every': expected numbers of steps of at least 1, found %d", (int32_t)every->list[i]);
+}
+
 /* Batching a body: by the constant size itself, or by a symbol that the body gets as its last one. */
 static inline dim batch_body_size(const struct batch *v) { return dim_is_const(v->b->m, v->size) ? v->size : HOP_NONE; }
 static inline const dim *batch_body_dims(const struct batch *v, const struct region_in *r, const struct fn *batched, uint32_t n_dims)
@@ -126,9 +133,10 @@ struct step {
     uint32_t n_hoisted;
     struct step_residual *residuals;
     bool masked;         /* the last extra stack says which steps ran */
+    bool recompute;      /* backward runs the body again from the carries */
 };
-/* wanted: per result of the body. masked: add a stack of `true`, so that batched loops know which steps a lane made. */
-struct step *step_reverse(struct module *m, struct arena *arena, uint32_t body, uint32_t n_carry, uint32_t n_over, const bool *active, const bool *wanted, bool masked);
+/* wanted: per result of the body. recompute: keep the carries only. masked: add a stack of `true`, so that batched loops know which steps a lane made. */
+struct step *step_reverse(struct module *m, struct arena *arena, uint32_t body, uint32_t n_carry, uint32_t n_over, const bool *active, const bool *wanted, bool masked, bool recompute);
 struct step_backward {
     const struct step *s;
     dim length;

@@ -49,7 +49,7 @@ static void find_activity(struct module *m, struct arena *arena, struct step *s,
     for (uint32_t k = 0; k < body->n_results; k++) want[k] = wanted[k] && (k >= s->n_carry || s->active[k]);
     for (bool grown = true; grown;) {
         grown = false;
-        s->halves = vjp_split(m, s->body, s->active, want, s->n_carry);
+        s->halves = vjp_split(m, s->body, s->active, want, s->n_carry, s->recompute);
         for (uint32_t k = 0; k < s->n_carry; k++)
             if (s->halves->ct_param[k] && !want[k]) want[k] = grown = true;
     }
@@ -135,12 +135,12 @@ static uint32_t build_forward(struct module *m, const struct step *s, const stru
     return prune_function(m, builder_finish(&b, out, n), NULL);
 }
 
-struct step *step_reverse(struct module *m, struct arena *arena, uint32_t body_fn, uint32_t n_carry, uint32_t n_over, const bool *active, const bool *wanted, bool masked)
+struct step *step_reverse(struct module *m, struct arena *arena, uint32_t body_fn, uint32_t n_carry, uint32_t n_over, const bool *active, const bool *wanted, bool masked, bool recompute)
 {
     const struct fn *body = module_fn(m, body_fn);
     struct step *s = ARENA_ZNEW(arena, struct step, 1);
     *s = (struct step){ .body = body_fn, .n_carry = n_carry, .n_over = n_over, .n_own = body->n_params - n_carry - n_over, .n_stack = body->n_results - n_carry,
-                        .masked = masked, .hoisted = HOP_NONE, .active = ARENA_ZNEW(arena, bool, body->n_params),
+                        .masked = masked, .recompute = recompute, .hoisted = HOP_NONE, .active = ARENA_ZNEW(arena, bool, body->n_params),
                         .result_active = ARENA_ZNEW(arena, bool, body->n_results) };
     for (uint32_t p = 0; p < body->n_params; p++) s->active[p] = active[p];
     find_activity(m, arena, s, wanted);
@@ -304,7 +304,7 @@ void step_emit_backward(struct builder *b, const struct step_backward *in, val *
         operands[n++] = in->stacks[s->n_stack + s->n_extra - 1];
     }
     groups[1] = n - groups[0];
-    struct attr attrs[2] = { [SCAN_REVERSE] = A_FLAG(!in->reverse), [SCAN_LENGTH] = groups[1] ? A_NONE : A_DIM(in->length) };
+    struct attr attrs[SCAN_ATTRS] = { [SCAN_REVERSE] = A_FLAG(!in->reverse), [SCAN_LENGTH] = groups[1] ? A_NONE : A_DIM(in->length) };
     struct region_in region = { fn, ops.own, ops.n_own, in->dims };
     val next = builder_node(b, &(struct node_in){ .op = OP_scan, .operands = operands, .n_operands = n, .groups = groups, .attrs = attrs, .regions = &region, .n_regions = 1 });
     for (uint32_t p = 0; p < body->n_params; p++) out[p] = VAL_NONE;

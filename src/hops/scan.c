@@ -11,6 +11,8 @@ static void scan_infer(struct infer *in)
     const struct fn *g = module_fn(in->m, in->regions[0].fn);
     const struct attr *length = &in->attrs[SCAN_LENGTH];
     if (!n_over && length->kind == ATTR_ABSENT) infer_error(in, "nothing is scanned over: attribute 'length' must say how many steps there are");
+    infer_every(in, &in->attrs[SCAN_EVERY]);
+    if (in->attrs[SCAN_EVERY].kind != ATTR_ABSENT && in->attrs[SCAN_SCHEDULE].kind != ATTR_ABSENT) infer_error(in, "both 'schedule' and 'every' are given");
     dim steps = length->kind != ATTR_ABSENT ? (dim)length->i : infer_type(in, n_carry).dims[0];
     for (uint32_t i = 0; i < n_over; i++)
         infer_equal(in, steps, infer_type(in, n_carry + i).dims[0], arena_printf(&in->m->scratch, "the leading dim of 'over' operand %u", i));
@@ -73,14 +75,191 @@ static dim scan_length(const struct builder *b, const struct node_in *in)
     return emit_type(b, in->operands[in->groups[GROUP_OF_CARRY]]).dims[0];
 }
 
-static val emit_scan(struct builder *b, const val *operands, const uint32_t groups[2], bool reverse, dim length, struct region_in region)
+/* like: attributes of the scan that this one stands for, NULL: none. */
+static val emit_scan(struct builder *b, const val *operands, const uint32_t groups[2], bool reverse, dim length, struct region_in region, const struct attr *like)
 {
-    struct attr attrs[2] = { [SCAN_REVERSE] = A_FLAG(reverse), [SCAN_LENGTH] = groups[GROUP_OF_OVER] ? A_NONE : A_DIM(length) };
+    struct attr attrs[SCAN_ATTRS] = { [SCAN_REVERSE] = A_FLAG(reverse), [SCAN_LENGTH] = groups[GROUP_OF_OVER] ? A_NONE : A_DIM(length) };
+    if (like) attrs[SCAN_SCHEDULE] = like[SCAN_SCHEDULE], attrs[SCAN_EVERY] = like[SCAN_EVERY];
     return builder_node(b, &(struct node_in){ .op = OP_scan, .operands = operands, .n_operands = groups[0] + groups[1], .groups = groups, .attrs = attrs,
                                               .regions = &region, .n_regions = 1 });
 }
 
+/* ---- schedules: what the gradient keeps ---- */
+
+static const uint32_t every_step[1] = { 1 };
+static const struct attr recompute_attrs[SCAN_ATTRS] = { [SCAN_EVERY] = { .kind = ATTR_INTS, .n = 1, .list = every_step } };
+
+/* A scan to be split into blocks. Everything is as builder b sees it. */
+struct blocked {
+    const val *operands, *own; /* carries and arrays; the step's own */
+    uint32_t groups[2], n_own;
+    uint32_t fn, n_dims, n_results;
+    const dim *dims;
+    bool reverse;
+    dim length;
+};
+
+static void emit_blocks(struct builder *b, const struct blocked *s, const dim *sizes, uint32_t n_sizes, val *results);
+
+/* One block as a step: (carries…, blocks of the arrays…, own…) -> (carries…, blocks of the stacks…). */
+static struct region_in block_step(struct builder *b, const struct blocked *s, const dim *sizes, uint32_t n_sizes)
+{
+    struct new_body body;
+    new_body_begin(&body, b, NULL, NULL, 0);
+    uint32_t n = s->groups[0] + s->groups[1];
+    type_id *types = ARENA_NEW(&b->arena, type_id, n + s->n_own);
+    dim *dims = ARENA_NEW(&body.b.arena, dim, s->n_dims), *inner_sizes = ARENA_NEW(&body.b.arena, dim, n_sizes);
+    val *params = ARENA_NEW(&body.b.arena, val, n + s->n_own), *results = ARENA_NEW(&body.b.arena, val, s->n_results);
+    for (uint32_t k = 0; k < n + s->n_own; k++) {
+        type_id t = builder_type(b, k < n ? s->operands[k] : s->own[k - n]);
+        if (k >= s->groups[0] && k < n) t = type_prepend(b->m, type_drop_leading(b->m, t), sizes[0]);
+        types[k] = new_body_type(&body, t);
+    }
+    for (uint32_t k = 0; k < s->n_dims; k++) dims[k] = new_body_dim(&body, s->dims[k]);
+    for (uint32_t k = 0; k < n_sizes; k++) inner_sizes[k] = new_body_dim(&body, sizes[k]);
+    for (uint32_t k = 0; k < n + s->n_own; k++) params[k] = builder_param(&body.b, types[k], 0);
+    struct blocked inner = *s;
+    inner.operands = params, inner.own = params + n, inner.dims = dims, inner.length = inner_sizes[0];
+    emit_blocks(&body.b, &inner, inner_sizes + 1, n_sizes - 1, results);
+    return new_body_finish(&body, results, s->n_results, s->own, s->n_own);
+}
+
+static val rows(struct builder *b, val x, dim from, dim to)
+{
+    struct type t = emit_type(b, x);
+    dim start[MAX_RANK] = { from }, limit[MAX_RANK];
+    memcpy(limit, t.dims, t.rank * sizeof *limit);
+    limit[0] = to;
+    return emit_slice(b, x, start, limit);
+}
+
+/* Whole blocks, scanned over as units whose steps are run again in the gradient, and a rest. sizes: of blocks, of blocks in blocks, … */
+static void emit_blocks(struct builder *b, const struct blocked *s, const dim *sizes, uint32_t n_sizes, val *results)
+{
+    uint32_t n_carry = s->groups[0], n = n_carry + s->groups[1];
+    struct region_in step = { s->fn, s->own, s->n_own, s->dims };
+    if (!n_sizes || sizes[0] == 1) {
+        val first = emit_scan(b, s->operands, s->groups, s->reverse, s->length, step, n_sizes ? recompute_attrs : NULL);
+        for (uint32_t k = 0; k < s->n_results; k++) results[k] = first + k;
+        return;
+    }
+    struct module *m = b->m;
+    dim blocks = dim_floordiv(m, s->length, sizes[0]), whole = dim_mul(m, blocks, sizes[0]), rest = dim_sub(m, s->length, whole);
+    struct region_in block = block_step(b, s, sizes, n_sizes);
+    val *operands = ARENA_NEW(&b->arena, val, n), first[2] = { VAL_NONE, VAL_NONE };
+    for (uint32_t k = 0; k < n_carry; k++) operands[k] = s->operands[k];
+    for (uint32_t part = 0; part < 2; part++) {
+        bool tail = s->reverse ? part == 0 : part == 1;
+        if (tail ? rest == 0 : blocks == 0) continue;
+        for (uint32_t k = n_carry; k < n; k++) {
+            val x = rows(b, s->operands[k], tail ? whole : 0, tail ? s->length : whole);
+            struct type t = emit_type(b, x);
+            dim dims[MAX_RANK + 1] = { blocks, sizes[0] };
+            memcpy(dims + 2, t.dims + 1, (t.rank - 1u) * sizeof *dims);
+            operands[k] = tail ? x : emit_reshape(b, x, t.rank + 1u, dims);
+        }
+        first[tail] = emit_scan(b, operands, s->groups, s->reverse, tail ? rest : blocks, tail ? step : block, tail ? NULL : recompute_attrs);
+        for (uint32_t k = 0; k < n_carry; k++) operands[k] = first[tail] + k;
+    }
+    for (uint32_t k = 0; k < n_carry; k++) results[k] = operands[k];
+    for (uint32_t k = n_carry; k < s->n_results; k++) {
+        val parts[2] = { VAL_NONE, VAL_NONE };
+        if (first[0] != VAL_NONE) {
+            struct type t = emit_type(b, first[0] + k);
+            dim dims[MAX_RANK] = { whole };
+            memcpy(dims + 1, t.dims + 2, (t.rank - 2u) * sizeof *dims);
+            parts[0] = emit_reshape(b, first[0] + k, t.rank - 1u, dims);
+        }
+        if (first[1] != VAL_NONE) parts[1] = first[1] + k;
+        struct attr along = A_INT(0);
+        results[k] = parts[0] == VAL_NONE ? parts[1] : parts[1] == VAL_NONE ? parts[0] : emit(b, OP_concat, parts, 2, &along);
+    }
+}
+
+/* Sizes of blocks that the attributes ask for; 0: no schedule. */
+static uint32_t block_sizes(struct builder *b, const struct node_in *in, dim **out)
+{
+    const struct attr *every = &in->attrs[SCAN_EVERY], *schedule = &in->attrs[SCAN_SCHEDULE];
+    uint32_t n = every->kind != ATTR_ABSENT ? every->n : schedule->kind != ATTR_ABSENT;
+    *out = ARENA_NEW(&b->arena, dim, n);
+    for (uint32_t i = 0; i < n && every->kind != ATTR_ABSENT; i++) (*out)[i] = every->list[i];
+    if (schedule->kind == ATTR_ABSENT) return n;
+    (*out)[0] = 1;
+    if (schedule->i != SCHEDULE_SQRT) return 1;
+    dim length = scan_length(b, in);
+    if (dim_is_const(b->m, length)) {
+        int64_t steps = dim_const_value(b->m, length), root = 1;
+        while (root * root < steps) root++;
+        (*out)[0] = dim_const(b->m, root);
+        return 1;
+    }
+    val steps = emit_cast(b, emit_dim_value(b, length), DT_F64); /* at least one step a block, also when there is none */
+    val root = emit2(b, OP_max, emit1(b, OP_sqrt, steps), emit_full(b, DT_F64, 1, 0, NULL));
+    struct attr at_least[2] = { [BIND_DIM_LO] = A_INT(1), [BIND_DIM_HI] = A_NONE };
+    val whole = emit_cast(b, root, DT_I64);
+    (*out)[0] = emit_type(b, emit(b, OP_bind_dim, &whole, 1, at_least)).dims[0];
+    return 1;
+}
+
+/* Differentiated as a function of its own: the blocked loops. */
+struct blocks_saved {
+    const struct vjp_halves *halves;
+    const dim *dims;
+    val *residuals;
+};
+
+static struct blocks_saved *blocks_vjp_forward(struct vjp_forward *v, const struct node_in *in, const dim *sizes, uint32_t n_sizes)
+{
+    struct builder *b = v->copy->b;
+    struct module *m = b->m;
+    const struct region_in *r = &in->regions[0];
+    struct new_body body;
+    new_body_begin(&body, b, NULL, NULL, 0);
+    uint32_t n = v->n->n_operands, n_own = r->n_operands, n_dims = node_region(v->f, v->n, 0)->n_dims, n_results = v->n->n_results;
+    val *outer = ARENA_NEW(&b->arena, val, n), *params = ARENA_NEW(&body.b.arena, val, n), *results = ARENA_NEW(&body.b.arena, val, n_results);
+    type_id *types = ARENA_NEW(&body.b.arena, type_id, n);
+    dim *dims = ARENA_NEW(&body.b.arena, dim, n_dims), *inner_sizes = ARENA_NEW(&body.b.arena, dim, n_sizes);
+    for (uint32_t k = 0; k < n; k++) outer[k] = k < n - n_own ? in->operands[k] : r->operands[k - (n - n_own)];
+    for (uint32_t k = 0; k < n; k++) types[k] = new_body_type(&body, builder_type(b, outer[k]));
+    for (uint32_t k = 0; k < n_dims; k++) dims[k] = new_body_dim(&body, r->dims[k]);
+    for (uint32_t k = 0; k < n_sizes; k++) inner_sizes[k] = new_body_dim(&body, sizes[k]);
+    dim length = new_body_dim(&body, scan_length(b, in));
+    for (uint32_t k = 0; k < n; k++) params[k] = builder_param(&body.b, types[k], 0);
+    struct blocked s = { .operands = params, .own = params + n - n_own, .groups = { in->groups[0], in->groups[1] }, .n_own = n_own, .fn = r->fn, .n_dims = n_dims,
+                         .n_results = n_results, .dims = dims, .reverse = in->attrs[SCAN_REVERSE].kind != ATTR_ABSENT, .length = length };
+    emit_blocks(&body.b, &s, inner_sizes, n_sizes, results);
+    struct region_in made = new_body_finish(&body, results, n_results, outer, n);
+    struct blocks_saved *saved = ARENA_NEW(&b->arena, struct blocks_saved, 1);
+    const struct vjp_halves *h = vjp_split(m, made.fn, v->active, v->result_wanted, 0, false);
+    *saved = (struct blocks_saved){ h, made.dims, ARENA_NEW(&b->arena, val, h->n_residuals) };
+    val *all = ARENA_NEW(&b->arena, val, module_fn(m, h->forward)->n_results);
+    inline_function(b, h->forward, made.dims, outer, all);
+    uint32_t extra = n_results;
+    for (uint32_t k = 0; k < n_results; k++) v->results[k] = all[k];
+    for (uint32_t i = 0; i < h->n_residuals; i++)
+        saved->residuals[i] = h->source_param[i] != HOP_NONE ? outer[h->source_param[i]] : all[h->source_result[i] != HOP_NONE ? h->source_result[i] : extra++];
+    vjp_active_results(m, made.fn, v->active, v->result_active);
+    return saved;
+}
+
+static void blocks_vjp(struct vjp *v, const struct blocks_saved *saved)
+{
+    const struct vjp_halves *h = saved->halves;
+    const struct fn *back = module_fn(v->b->m, h->backward);
+    val *args = ARENA_NEW(&v->b->arena, val, back->n_params), *ct = ARENA_NEW(&v->b->arena, val, back->n_results);
+    uint32_t n = h->n_residuals, next = 0;
+    if (n) memcpy(args, saved->residuals, n * sizeof *args);
+    for (uint32_t k = 0; k < v->n->n_results; k++)
+        if (h->ct_result[k]) args[n++] = v->ct[k] != VAL_NONE ? v->ct[k] : zeros_like(v->b, v->results[k]);
+    inline_function(v->b, h->backward, saved->dims, args, ct);
+    for (uint32_t p = 0; p < v->n->n_operands; p++)
+        if (h->ct_param[p]) v->out[p] = ct[next++];
+}
+
+/* ---- reverse ---- */
+
 struct scan_saved {
+    struct blocks_saved *blocks; /* NULL: no blocks */
     struct step *step;
     struct node_in in;
     val *stacks, *hoisted;
@@ -92,7 +271,12 @@ static void scan_vjp_forward(struct vjp_forward *v)
     struct scan_saved *saved = ARENA_NEW(&b->arena, struct scan_saved, 1);
     struct node_in in = saved->in = copier_node_in(v->copy, v->n);
     const struct region_in *r = &in.regions[0];
-    struct step *s = saved->step = step_reverse(b->m, &b->arena, r->fn, in.groups[0], in.groups[1], v->active, v->result_wanted, false);
+    dim *sizes;
+    uint32_t n_sizes = block_sizes(b, &in, &sizes);
+    v->saved = saved;
+    saved->blocks = n_sizes && sizes[0] != 1 ? blocks_vjp_forward(v, &in, sizes, n_sizes) : NULL;
+    if (saved->blocks) return;
+    struct step *s = saved->step = step_reverse(b->m, &b->arena, r->fn, in.groups[0], in.groups[1], v->active, v->result_wanted, false, n_sizes > 0);
     saved->hoisted = ARENA_NEW(&b->arena, val, s->n_hoisted);
     if (s->n_hoisted) {
         val *args = ARENA_NEW(&b->arena, val, s->n_carry + s->n_over + s->n_own);
@@ -101,18 +285,21 @@ static void scan_vjp_forward(struct vjp_forward *v)
         inline_function(b, s->hoisted, r->dims, args, saved->hoisted);
     }
     val first = emit_scan(b, in.operands, in.groups, in.attrs[SCAN_REVERSE].kind != ATTR_ABSENT, scan_length(b, &in),
-                          (struct region_in){ s->forward, r->operands, r->n_operands, r->dims });
+                          (struct region_in){ s->forward, r->operands, r->n_operands, r->dims }, NULL);
     for (uint32_t k = 0; k < v->n->n_results; k++) v->results[k] = first + k;
     saved->stacks = ARENA_NEW(&b->arena, val, s->n_stack + s->n_extra);
     for (uint32_t k = 0; k < s->n_stack + s->n_extra; k++) saved->stacks[k] = first + s->n_carry + k;
     for (uint32_t k = 0; k < v->n->n_results; k++) v->result_active[k] = k < s->n_carry ? s->active[k] : s->result_active[k];
-    v->saved = saved;
 }
 
 static void scan_vjp(struct vjp *v)
 {
     const struct scan_saved *saved = v->saved;
     const struct node_in *in = &saved->in;
+    if (saved->blocks) {
+        blocks_vjp(v, saved->blocks);
+        return;
+    }
     step_emit_backward(v->b, &(struct step_backward){ .s = saved->step, .length = scan_length(v->b, in), .reverse = in->attrs[SCAN_REVERSE].kind != ATTR_ABSENT,
                                                       .carry = in->operands, .over = in->operands + in->groups[0], .own = in->regions[0].operands,
                                                       .stacks = saved->stacks, .hoisted = saved->hoisted, .ct = v->ct, .dims = in->regions[0].dims }, v->out);
@@ -142,7 +329,7 @@ static void scan_jvp(struct jvp *j)
     groups[0] = with_tangents(b, operands, in.operands, j->tangents, active, n_carry);
     groups[1] = with_tangents(b, operands + groups[0], in.operands + n_carry, j->tangents + n_carry, active + n_carry, n_over);
     n_own = with_tangents(b, own, r->operands, j->tangents + n_carry + n_over, active + n_carry + n_over, r->n_operands);
-    val next = emit_scan(b, operands, groups, in.attrs[SCAN_REVERSE].kind != ATTR_ABSENT, scan_length(b, &in), (struct region_in){ fn, own, n_own, r->dims });
+    val next = emit_scan(b, operands, groups, in.attrs[SCAN_REVERSE].kind != ATTR_ABSENT, scan_length(b, &in), (struct region_in){ fn, own, n_own, r->dims }, in.attrs);
     for (uint32_t k = 0; k < n_carry; k++) j->results[k] = next++;
     for (uint32_t k = 0; k < n_carry; k++) j->out[k] = active[k] ? next++ : VAL_NONE;
     for (uint32_t k = n_carry; k < j->n->n_results; k++) j->results[k] = next++;
@@ -166,7 +353,7 @@ static void scan_batch(struct batch *v)
     if (r->n_operands) memcpy(own, r->operands, r->n_operands * sizeof *own);
     if (lanes) own[r->n_operands] = v->lanes;
     struct region_in region = { fn, own, r->n_operands + lanes, batch_body_dims(v, r, module_fn(b->m, fn), node_region(v->f, v->n, 0)->n_dims) };
-    val next = emit_scan(b, operands, in.groups, in.attrs[SCAN_REVERSE].kind != ATTR_ABSENT, length, region);
+    val next = emit_scan(b, operands, in.groups, in.attrs[SCAN_REVERSE].kind != ATTR_ABSENT, length, region, in.attrs);
     for (uint32_t k = 0; k < v->n->n_results; k++, next++) {
         v->result_batched[k] = k < n_carry ? batched[k] : stack_batched[k - n_carry];
         v->results[k] = k >= n_carry && v->result_batched[k] ? emit_move_dim(b, next, 1, 0) : next;
@@ -195,9 +382,12 @@ static const struct op_sample scan_samples[] = {
       "}\n", NULL },
 };
 
+static const char *const scan_schedules[] = { [SCHEDULE_RECOMPUTE] = "recompute", [SCHEDULE_SQRT] = "sqrt", NULL };
 static const struct attr_spec scan_attrs[] = {
     [SCAN_REVERSE] = { "reverse", ATTR_FLAG, false, NULL },
     [SCAN_LENGTH] = { "length", ATTR_DIM, false, NULL },
+    [SCAN_SCHEDULE] = { "schedule", ATTR_WORD, false, scan_schedules },
+    [SCAN_EVERY] = { "every", ATTR_INTS, false, NULL },
 };
 
 const struct op_row row_scan = {

@@ -202,7 +202,7 @@ static void switch_vjp_forward(struct vjp_forward *v)
     for (uint32_t k = 0; k < n_results; k++) v->result_active[k] = false;
     for (uint32_t r = 0; r < n; r++) {
         const bool *active = v->active + node_region(v->f, v->n, r)->operands;
-        saved->halves[r] = vjp_split(b->m, in.regions[r].fn, active, v->result_wanted, 0);
+        saved->halves[r] = vjp_split(b->m, in.regions[r].fn, active, v->result_wanted, 0, false);
         vjp_active_results(b->m, in.regions[r].fn, active, found);
         for (uint32_t k = 0; k < n_results; k++) v->result_active[k] |= found[k];
     }

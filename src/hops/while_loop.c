@@ -13,6 +13,7 @@ static void while_infer(struct infer *in)
     if (cond->n_results != 1 || value_type(cond, cond->results[0]) != type_scalar(in->m, DT_BOOL))
         infer_error(in, "the predicate: expected one result bool[], found %u, the first %s", cond->n_results,
                     cond->n_results ? type_text(in->m, cond->symbols, value_type(cond, cond->results[0])) : "missing");
+    infer_every(in, &in->attrs[WHILE_EVERY]);
     if (cond->effects & ~EFFECT_CHECK) infer_error(in, "the predicate has effects beyond check");
     if (body->n_results < n_carry) infer_error(in, "the body gives %u results, fewer than the %u carries", body->n_results, n_carry);
     if (!n_carry && !body->effects) infer_error(in, "a loop without carries can never end");
@@ -140,9 +141,121 @@ static bool *region_mask(struct arena *arena, const struct fn *f, const struct n
 /* Position of body result k among the node's results: a trip count stands between carries and stacks. */
 static uint32_t result_at(uint32_t k, uint32_t n_carry) { return k < n_carry ? k : k + 1; }
 
+/* ---- schedules: what the gradient keeps ---- */
+
+/* A loop as builder b sees it. */
+struct blocked {
+    const val *carry, *cond_own, *body_own;
+    uint32_t n_carry, n_cond_own, n_body_own;
+    uint32_t cond, body;
+    const dim *cond_dims, *body_dims;
+};
+
+/* The loop seen from a new function: its operands are parameters, `first` number of them before it. */
+static struct blocked blocked_inside(struct new_body *body, const struct blocked *w, uint32_t first)
+{
+    struct builder *b = &body->b, *around = body->around;
+    struct blocked out = *w;
+    uint32_t n = w->n_carry + w->n_body_own + w->n_cond_own, n_cond = module_fn(b->m, w->cond)->n_outer_symbols, n_body = module_fn(b->m, w->body)->n_outer_symbols;
+    type_id *types = ARENA_NEW(&b->arena, type_id, n);
+    val *params = ARENA_NEW(&b->arena, val, n);
+    dim *cond_dims = ARENA_NEW(&b->arena, dim, n_cond), *body_dims = ARENA_NEW(&b->arena, dim, n_body);
+    for (uint32_t k = 0; k < n; k++) {
+        val v = k < w->n_carry ? w->carry[k] : k < w->n_carry + w->n_body_own ? w->body_own[k - w->n_carry] : w->cond_own[k - w->n_carry - w->n_body_own];
+        types[k] = new_body_type(body, builder_type(around, v));
+    }
+    for (uint32_t k = 0; k < n_cond; k++) cond_dims[k] = new_body_dim(body, w->cond_dims[k]);
+    for (uint32_t k = 0; k < n_body; k++) body_dims[k] = new_body_dim(body, w->body_dims[k]);
+    for (uint32_t k = 0; k < first; k++) builder_param(b, type_scalar(b->m, DT_I64), 0);
+    for (uint32_t k = 0; k < n; k++) params[k] = builder_param(b, types[k], 0);
+    out.carry = params, out.body_own = params + w->n_carry, out.cond_own = params + w->n_carry + w->n_body_own;
+    out.cond_dims = cond_dims, out.body_dims = body_dims;
+    return out;
+}
+
+/* At most sizes[0] rounds while the predicate holds; a round is a trip, or a block of sizes[1] rounds, … results: the carries; returns the trips. */
+static val emit_rounds(struct builder *b, const struct blocked *w, const dim *sizes, uint32_t n_sizes, val *results)
+{
+    struct module *m = b->m;
+    struct new_body cond, body;
+    uint32_t n = w->n_carry, n_own = w->n_body_own + w->n_cond_own;
+    val *own = ARENA_NEW(&b->arena, val, n_own), *carry = ARENA_NEW(&b->arena, val, n + 2);
+    for (uint32_t k = 0; k < n_own; k++) own[k] = k < w->n_body_own ? w->body_own[k] : w->cond_own[k - w->n_body_own];
+    enum { ROUNDS, TRIPS, COUNTERS };
+
+    new_body_begin(&cond, b, NULL, NULL, 0);
+    struct blocked inner = blocked_inside(&cond, w, COUNTERS);
+    val *args = ARENA_NEW(&cond.b.arena, val, n + w->n_cond_own), again;
+    for (uint32_t k = 0; k < n + w->n_cond_own; k++) args[k] = k < n ? inner.carry[k] : inner.cond_own[k - n];
+    inline_function(&cond.b, w->cond, inner.cond_dims, args, &again);
+    val more = emit2(&cond.b, OP_lt, ROUNDS, emit_full(&cond.b, DT_I64, (double)dim_const_value(m, sizes[0]), 0, NULL));
+    again = emit2(&cond.b, OP_and, more, again);
+    struct region_in test = new_body_finish(&cond, &again, 1, own, n_own);
+
+    new_body_begin(&body, b, NULL, NULL, 0);
+    inner = blocked_inside(&body, w, COUNTERS);
+    val *out = ARENA_NEW(&body.b.arena, val, n + COUNTERS), one = emit_full(&body.b, DT_I64, 1, 0, NULL), made = one;
+    if (n_sizes > 1) {
+        made = emit_rounds(&body.b, &inner, sizes + 1, n_sizes - 1, out + COUNTERS);
+    } else {
+        args = ARENA_NEW(&body.b.arena, val, n + w->n_body_own);
+        for (uint32_t k = 0; k < n + w->n_body_own; k++) args[k] = k < n ? inner.carry[k] : inner.body_own[k - n];
+        inline_function(&body.b, w->body, inner.body_dims, args, out + COUNTERS);
+    }
+    out[ROUNDS] = emit2(&body.b, OP_add, ROUNDS, one);
+    out[TRIPS] = emit2(&body.b, OP_add, TRIPS, made);
+    struct region_in round = new_body_finish(&body, out, n + COUNTERS, own, n_own);
+
+    static const uint32_t every_step[1] = { 1 };
+    struct attr attrs[WHILE_ATTRS] = { [WHILE_EVERY] = n_sizes > 1 ? A_INTS(every_step, 1) : A_NONE };
+    carry[ROUNDS] = carry[TRIPS] = emit_full(b, DT_I64, 0, 0, NULL);
+    for (uint32_t k = 0; k < n; k++) carry[COUNTERS + k] = w->carry[k];
+    val first = emit_while(b, carry, n + COUNTERS, attrs, test, round);
+    for (uint32_t k = 0; k < n; k++) results[k] = first + COUNTERS + k;
+    return first + TRIPS;
+}
+
+/* The loop whose trips are blocks: carries are the loop's own, then its trips. Node and masks are replaced by those of the new one. */
+static struct node_in emit_blocked(struct builder *b, const struct node_in *in, const dim *sizes, uint32_t n_sizes)
+{
+    const struct region_in *cond = &in->regions[REGION_COND], *body = &in->regions[REGION_BODY];
+    uint32_t n = in->groups[0], n_own = body->n_operands + cond->n_operands;
+    struct blocked w = { in->operands, cond->operands, body->operands, n, cond->n_operands, body->n_operands, cond->fn, body->fn, cond->dims, body->dims };
+    val *own = ARENA_NEW(&b->arena, val, n_own), *carry = ARENA_NEW(&b->arena, val, n + 1);
+    for (uint32_t k = 0; k < n; k++) carry[k] = in->operands[k];
+    carry[n] = emit_full(b, DT_I64, 0, 0, NULL);
+    for (uint32_t k = 0; k < n_own; k++) own[k] = k < body->n_operands ? body->operands[k] : cond->operands[k - body->n_operands];
+    w.carry = carry;
+    w.n_carry = n + 1; /* the trips pass through blocked_inside like a carry */
+    struct region_in *regions = ARENA_NEW(&b->arena, struct region_in, 2);
+
+    struct new_body made;
+    new_body_begin(&made, b, NULL, NULL, 0);
+    struct blocked inner = blocked_inside(&made, &w, 0);
+    val *args = ARENA_NEW(&made.b.arena, val, n + cond->n_operands), again;
+    for (uint32_t k = 0; k < n + cond->n_operands; k++) args[k] = k < n ? inner.carry[k] : inner.cond_own[k - n];
+    inline_function(&made.b, cond->fn, inner.cond_dims, args, &again);
+    regions[REGION_COND] = new_body_finish(&made, &again, 1, own, n_own);
+
+    new_body_begin(&made, b, NULL, NULL, 0);
+    inner = blocked_inside(&made, &w, 0);
+    val *out = ARENA_NEW(&made.b.arena, val, n + 1);
+    inner.n_carry = n;
+    val trips = emit_rounds(&made.b, &inner, sizes, n_sizes, out);
+    out[n] = emit2(&made.b, OP_add, inner.carry[n], trips);
+    regions[REGION_BODY] = new_body_finish(&made, out, n + 1, own, n_own);
+
+    uint32_t *groups = ARENA_NEW(&b->arena, uint32_t, 1);
+    groups[0] = n + 1;
+    return (struct node_in){ .op = OP_while_loop, .operands = carry, .n_operands = n + 1, .groups = groups, .attrs = ARENA_ZNEW(&b->arena, struct attr, WHILE_ATTRS),
+                             .regions = regions, .n_regions = 2 };
+}
+
+/* ---- reverse ---- */
+
 struct while_saved {
     struct step *step;
-    struct node_in in;
+    struct node_in in;  /* the loop, or the loop of its blocks */
     val *stacks, *hoisted;
 };
 
@@ -150,12 +263,27 @@ static void while_vjp_forward(struct vjp_forward *v)
 {
     struct builder *b = v->copy->b;
     struct while_saved *saved = ARENA_NEW(&b->arena, struct while_saved, 1);
-    struct node_in in = saved->in = copier_node_in(v->copy, v->n);
+    struct node_in in = copier_node_in(v->copy, v->n);
+    uint32_t user_carry = in.groups[0], user_results = module_fn(b->m, in.regions[REGION_BODY].fn)->n_results;
+    const struct attr *every = &in.attrs[WHILE_EVERY];
+    bool recompute = every->kind != ATTR_ABSENT && every->n;
+    /* Stacks keep a row of every trip anyway, and a bound on the trips is one on the rows: there, blocks would save little. */
+    bool blocks = recompute && every->list[0] > 1 && user_results == user_carry && in.attrs[WHILE_MAX_TRIPS].kind == ATTR_ABSENT;
+    bool *active = region_mask(&b->arena, v->f, v->n, REGION_BODY, v->active);
+    if (blocks) {
+        in = emit_blocked(b, &in, every->list, every->n);
+        bool *more = ARENA_ZNEW(&b->arena, bool, in.groups[0] + in.regions[REGION_BODY].n_operands); /* the predicate's operands stay inactive */
+        uint32_t n_own = node_region(v->f, v->n, REGION_BODY)->n_operands;
+        for (uint32_t k = 0; k < user_carry; k++) more[k] = active[k];
+        for (uint32_t k = 0; k < n_own; k++) more[user_carry + 1 + k] = active[user_carry + k];
+        active = more;
+    }
+    saved->in = in;
     const struct region_in *body = &in.regions[REGION_BODY];
     uint32_t n_carry = in.groups[0], n_results = module_fn(b->m, body->fn)->n_results;
-    bool *wanted = ARENA_NEW(&b->arena, bool, n_results);
-    for (uint32_t k = 0; k < n_results; k++) wanted[k] = v->result_wanted[result_at(k, n_carry)];
-    struct step *s = saved->step = step_reverse(b->m, &b->arena, body->fn, n_carry, 0, region_mask(&b->arena, v->f, v->n, REGION_BODY, v->active), wanted, true);
+    bool *wanted = ARENA_ZNEW(&b->arena, bool, n_results);
+    for (uint32_t k = 0; k < user_results; k++) wanted[k] = v->result_wanted[result_at(k, user_carry)]; /* a count of trips among carries is wanted by nobody */
+    struct step *s = saved->step = step_reverse(b->m, &b->arena, body->fn, n_carry, 0, active, wanted, true, recompute);
     saved->hoisted = ARENA_NEW(&b->arena, val, s->n_hoisted);
     if (s->n_hoisted) {
         val *args = ARENA_NEW(&b->arena, val, n_carry + s->n_own);
@@ -164,8 +292,8 @@ static void while_vjp_forward(struct vjp_forward *v)
         inline_function(b, s->hoisted, body->dims, args, saved->hoisted);
     }
     val first = emit_while(b, in.operands, n_carry, in.attrs, in.regions[REGION_COND], (struct region_in){ s->forward, body->operands, body->n_operands, body->dims });
-    for (uint32_t k = 0; k < v->n->n_results; k++) v->results[k] = first + k, v->result_active[k] = false;
-    for (uint32_t k = 0; k < n_results; k++) v->result_active[result_at(k, n_carry)] = k < n_carry ? s->active[k] : s->result_active[k];
+    for (uint32_t k = 0; k < v->n->n_results; k++) v->results[k] = first + k, v->result_active[k] = false; /* blocks: their count of trips stands where the count is */
+    for (uint32_t k = 0; k < user_results; k++) v->result_active[result_at(k, user_carry)] = k < user_carry ? s->active[k] : s->result_active[k];
     saved->stacks = ARENA_NEW(&b->arena, val, s->n_stack + s->n_extra);
     for (uint32_t k = 0; k < s->n_stack + s->n_extra; k++) saved->stacks[k] = first + n_carry + 1 + k;
     v->saved = saved;
@@ -177,13 +305,16 @@ static void while_vjp(struct vjp *v)
     const struct node_in *in = &saved->in;
     const struct step *s = saved->step;
     const struct region *body = node_region(v->f, v->n, REGION_BODY);
+    uint32_t n_carry = node_group_size(v->f, v->n, 0);
     val *ct = ARENA_NEW(&v->b->arena, val, s->n_carry + s->n_stack), *out = ARENA_NEW(&v->b->arena, val, s->n_carry + s->n_own);
-    for (uint32_t k = 0; k < s->n_carry + s->n_stack; k++) ct[k] = v->ct[result_at(k, s->n_carry)];
+    for (uint32_t k = 0; k < s->n_carry + s->n_stack; k++) ct[k] = VAL_NONE;
+    for (uint32_t k = 0; k < n_carry; k++) ct[k] = v->ct[k];
+    for (uint32_t k = n_carry; k < n_carry + s->n_stack; k++) ct[k] = v->ct[result_at(k, n_carry)]; /* only without blocks */
     dim trips = emit_type(v->b, saved->stacks[s->n_stack + s->n_extra - 1]).dims[0];
     step_emit_backward(v->b, &(struct step_backward){ .s = s, .length = trips, .carry = in->operands, .own = in->regions[REGION_BODY].operands, .stacks = saved->stacks,
                                                       .hoisted = saved->hoisted, .ct = ct, .dims = in->regions[REGION_BODY].dims }, out);
-    for (uint32_t k = 0; k < s->n_carry; k++) v->out[k] = out[k];
-    for (uint32_t k = 0; k < s->n_own; k++) v->out[body->operands + k] = out[s->n_carry + k];
+    for (uint32_t k = 0; k < n_carry; k++) v->out[k] = out[k];
+    for (uint32_t k = 0; k < body->n_operands; k++) v->out[body->operands + k] = out[s->n_carry + k];
 }
 
 /* The predicate with parameters for tangents that it does not look at. */
@@ -324,7 +455,7 @@ static void batch_masked(const struct masked *w)
     carry[0] = lanes_that_go_on(b, w, w->cond.dims, own, w->cond.operands, lanes);
     if (w->count) carry[1] = emit_full(b, DT_I64, 0, 1, &v->size);
     uint32_t n = w->n_carry + 1 + w->count;
-    struct attr attrs[2] = { [WHILE_MAX_TRIPS] = w->in->attrs[WHILE_MAX_TRIPS], [WHILE_COUNT] = A_NONE };
+    struct attr attrs[WHILE_ATTRS] = { [WHILE_MAX_TRIPS] = w->in->attrs[WHILE_MAX_TRIPS], [WHILE_COUNT] = A_NONE, [WHILE_EVERY] = w->in->attrs[WHILE_EVERY] };
     val first = emit_while(b, carry, n, attrs, any_alive(w, carry, n), masked_body(w)), next = first + 1 + w->count;
     for (uint32_t k = 0; k < w->n_carry; k++) v->results[k] = next++, v->result_batched[k] = w->batched[k];
     if (w->count) v->results[w->n_carry] = first + 1;
@@ -391,7 +522,7 @@ static bool while_rewrite(struct copier *c, const struct node *n, val *results, 
     if (n_left == n_stack) return false;
     struct node_in in = copier_node_in(c, n);
     struct region_in region = in.regions[REGION_BODY];
-    struct attr attrs[2] = { [WHILE_MAX_TRIPS] = A_NONE, [WHILE_COUNT] = A_FLAG(1) };
+    struct attr attrs[WHILE_ATTRS] = { [WHILE_MAX_TRIPS] = A_NONE, [WHILE_COUNT] = A_FLAG(1), [WHILE_EVERY] = in.attrs[WHILE_EVERY] };
     region.fn = prune_function(b->m, region.fn, keep);
     val next = emit_while(b, in.operands, n_carry, attrs, in.regions[REGION_COND], region);
     for (uint32_t k = 0; k <= n_carry; k++) results[k] = next + k;
@@ -431,6 +562,7 @@ static const struct op_sample while_samples[] = {
 static const struct attr_spec while_attrs[] = {
     [WHILE_MAX_TRIPS] = { "max_trips", ATTR_DIM, false, NULL },
     [WHILE_COUNT] = { "count", ATTR_FLAG, false, NULL },
+    [WHILE_EVERY] = { "every", ATTR_INTS, false, NULL },
 };
 
 const struct op_row row_while_loop = {

@@ -71,7 +71,7 @@ static const char *dim_text(const struct infer *in, dim d)
 
 const char *infer_text(const struct infer *in, type_id t) { return type_text(in->m, in->symbols, t); }
 
-void infer_equal(struct infer *in, dim a, dim b, const char *what)
+void (infer_equal)(struct infer *in, dim a, dim b, const char *what)
 {
     if (a == b) return;
     dim difference = dim_sub(in->m, a, b);
@@ -82,7 +82,7 @@ void infer_equal(struct infer *in, dim a, dim b, const char *what)
     vec_push(in->arena, &in->requires, (struct require){ a, b, in->place });
 }
 
-void infer_same_type(struct infer *in, type_id a, type_id b, const char *what)
+void (infer_same_type)(struct infer *in, type_id a, type_id b, const char *what)
 {
     if (a == b) return;
     struct type x = type_get(in->m, a), y = type_get(in->m, b);
@@ -411,6 +411,36 @@ static bool structurally_equal(const struct fn *a, const struct fn *b)
     return true;
 }
 
+static void *pack_part(char **at, const void *data, size_t size)
+{
+    void *part = *at;
+    if (size) memcpy(part, data, size);
+    *at += size;
+    return part;
+}
+
+/* The function and its arrays in one piece: bodies are small and many, and padding between arrays would be a good part of them. */
+static struct fn *pack(struct module *m, const struct fn *f, uint32_t n_pool, uint32_t n_attrs)
+{
+    _Static_assert(_Alignof(struct attr) <= 8 && _Alignof(struct region) <= 8 && _Alignof(struct symbol) <= 8, "these come first, on multiples of 8");
+    _Static_assert(sizeof(struct fn) % 8 == 0 && sizeof(struct attr) % 8 == 0 && sizeof(struct region) % 8 == 0 && sizeof(struct symbol) % 8 == 0, "and keep them");
+    _Static_assert(_Alignof(struct node) == 4 && _Alignof(struct value) == 4 && _Alignof(struct require) == 4, "the rest are words");
+    size_t size = sizeof *f + n_attrs * sizeof *f->attrs + f->n_regions * sizeof *f->regions + f->n_symbols * sizeof *f->symbols + f->n_nodes * sizeof *f->nodes +
+                  f->n_values * sizeof *f->values + f->n_requires * sizeof *f->requires + f->n_results * sizeof *f->results + n_pool * sizeof *f->pool;
+    char *at = arena_alloc(&m->arena, size);
+    struct fn *out = pack_part(&at, f, sizeof *f);
+    out->attrs = pack_part(&at, f->attrs, n_attrs * sizeof *f->attrs);
+    out->regions = pack_part(&at, f->regions, f->n_regions * sizeof *f->regions);
+    out->symbols = pack_part(&at, f->symbols, f->n_symbols * sizeof *f->symbols);
+    out->nodes = pack_part(&at, f->nodes, f->n_nodes * sizeof *f->nodes);
+    out->values = pack_part(&at, f->values, f->n_values * sizeof *f->values);
+    out->requires = pack_part(&at, f->requires, f->n_requires * sizeof *f->requires);
+    out->results = pack_part(&at, f->results, f->n_results * sizeof *f->results);
+    out->pool = pack_part(&at, f->pool, n_pool * sizeof *f->pool);
+    out->id = m->fns.len;
+    return out;
+}
+
 uint32_t builder_finish(struct builder *b, const val *results, uint32_t n_results)
 {
     struct module *m = b->m;
@@ -427,19 +457,11 @@ uint32_t builder_finish(struct builder *b, const val *results, uint32_t n_result
                 return other->id;
             }
         }
-    struct fn *out = arena_copy(&m->arena, &f, sizeof f);
-    out->id = m->fns.len;
-    out->values = arena_copy(&m->arena, f.values, f.n_values * sizeof *f.values);
-    out->nodes = arena_copy(&m->arena, f.nodes, f.n_nodes * sizeof *f.nodes);
-    out->results = arena_copy(&m->arena, results, n_results * sizeof *results);
-    out->pool = arena_copy(&m->arena, f.pool, b->pool.len * sizeof *f.pool);
-    out->attrs = arena_copy(&m->arena, f.attrs, b->attrs.len * sizeof *f.attrs);
-    out->regions = arena_copy(&m->arena, f.regions, b->regions.len * sizeof *f.regions);
-    out->symbols = arena_copy(&m->arena, f.symbols, f.n_symbols * sizeof *f.symbols);
-    out->requires = arena_copy(&m->arena, f.requires, f.n_requires * sizeof *f.requires);
+    struct fn *out = pack(m, &f, b->pool.len, b->attrs.len);
     settle_symbols(out, m);
     vec_push(&m->arena, &m->fns, out);
     if (!f.name) map_put(&m->fn_map, f.hash, out->id);
+    if (m->scratch.total > 1 << 20) arena_free(&m->scratch);
     builder_abandon(b);
     return out->id;
 }

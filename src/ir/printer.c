@@ -152,6 +152,7 @@ struct printer {
     vec(uint8_t) symbol_taken;   /* the same for symbols, while one function's are made unique */
     vec(uint32_t) taken_log, suffixes;
     uint32_t counter;            /* of values without a name */
+    struct text *files;          /* per file: how a place in it begins, once needed */
 };
 
 /* Names made here are strings of the module, which otherwise stays as it is. */
@@ -243,9 +244,13 @@ static void put_line(struct printer *p, uint32_t depth)
 static void put_place(struct printer *p, struct place place)
 {
     if (!(p->flags & TEXT_LOCATIONS)) return;
-    put(p->out, " @", 2);
-    put_quoted(p->out, p->m->files.data[place.file]);
-    put_char(p->out, ':');
+    if (!p->files[place.file].data) {
+        p->files[place.file].arena = &p->arena;
+        text_str(&p->files[place.file], " @");
+        put_quoted(&p->files[place.file], p->m->files.data[place.file]);
+        text_str(&p->files[place.file], ":");
+    }
+    put(p->out, p->files[place.file].data, p->files[place.file].len);
     put_uint(p->out, place.line);
     put_char(p->out, ':');
     put_uint(p->out, place.col);
@@ -918,6 +923,19 @@ static void mark_constants(struct printer *p, uint32_t root)
     }
 }
 
+/* Room for the whole text at once, guessed from the number of nodes: growing step by step would copy it several times. */
+static void reserve(struct printer *p)
+{
+    size_t nodes = 0, room;
+    for (uint32_t i = 0; i < p->m->fns.len; i++) nodes += p->reached[i] ? module_fn(p->m, i)->n_nodes : 0;
+    room = p->out->len + nodes * (p->flags & TEXT_LOCATIONS ? 80 : 48);
+    if (nodes < 1000 || p->out->cap > room) return;
+    char *data = arena_alloc(p->out->arena, room);
+    if (p->out->len) memcpy(data, p->out->data, p->out->len);
+    p->out->data = data;
+    p->out->cap = room;
+}
+
 static void print_module(struct printer *p, uint32_t root)
 {
     struct module *m = p->m;
@@ -929,7 +947,9 @@ static void print_module(struct printer *p, uint32_t root)
     p->fn_names = ARENA_ZNEW(&p->arena, uint32_t, n);
     p->const_names = ARENA_ZNEW(&p->arena, uint32_t, m->constants.len + 1);
     p->const_used = ARENA_ZNEW(&p->arena, bool, m->constants.len + 1);
+    p->files = ARENA_ZNEW(&p->arena, struct text, m->files.len + 1);
     reach(p, root);
+    reserve(p);
     name_functions(p);
     mark_constants(p, root);
     release_names(p, 0); /* names of functions and of values do not meet */

@@ -73,6 +73,11 @@ _Noreturn void infer_error(const struct infer *in, const char *format, ...) HOP_
 void infer_result(struct infer *in, type_id type);
 void infer_equal(struct infer *in, dim a, dim b, const char *what); /* const ≠ const throws; unproved is required */
 void infer_same_type(struct infer *in, type_id a, type_id b, const char *what); /* dtype, rank, dims (dims may be required) */
+/* `what` is worked out only where the two differ: most equalities hold, and making its text would cost more than the rest of infer. */
+#define infer_equal(in, a, b, what) \
+    __extension__({ dim equal_a_ = (a), equal_b_ = (b); if (equal_a_ != equal_b_) (infer_equal)((in), equal_a_, equal_b_, (what)); })
+#define infer_same_type(in, a, b, what) \
+    __extension__({ type_id same_a_ = (a), same_b_ = (b); if (same_a_ != same_b_) (infer_same_type)((in), same_a_, same_b_, (what)); })
 dim infer_fresh(struct infer *in, int64_t lo, int64_t hi);          /* a dim that this node binds */
 static inline struct type infer_type(const struct infer *in, uint32_t i) { return type_get(in->m, in->operands[i]); }
 const char *infer_text(const struct infer *in, type_id t);

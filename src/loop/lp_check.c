@@ -79,7 +79,7 @@ static void touch(void *ctx, uint32_t buffer, lpv index, bool writes)
     if (!writes) return;
     c->written[buffer] = true;
     if (b->kind == BUF_ARG || b->kind == BUF_CONST) fail(c, "writes to %s, which is %s", b->name ? b->name : "a buffer", b->kind == BUF_ARG ? "an argument" : "a constant");
-    if (c->parallel && b->kind != BUF_LOCAL && c->now->kind == LP_STORE && !follows(c, index, c->parallel->target))
+    if (c->parallel && !c->dead && b->static_count && b->kind != BUF_LOCAL && c->now->kind == LP_STORE && !follows(c, index, c->parallel->target))
         fail(c, "every iteration of a parallel loop writes the same element of %s", b->name ? b->name : "a buffer");
 }
 

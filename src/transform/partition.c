@@ -44,6 +44,7 @@ static uint8_t node_effects(const struct module *m, const struct fn *f, const st
 {
     uint8_t effects = node_row(n)->effect;
     for (uint32_t r = 0; r < n->n_regions; r++) effects |= module_fn(m, node_region(f, n, r)->fn)->effects;
+    if (n->op == OP_while_loop && node_attr(f, n, WHILE_MAX_TRIPS)->kind != ATTR_ABSENT) effects |= EFFECT_CHECK; /* ends the run beyond its bound */
     return effects;
 }
 
@@ -328,13 +329,19 @@ static bool is_cheap(const struct cut *c, const struct node *n)
     return row->lower && row->lower->kind == LOWER_POINTWISE && row->lower->cost != COST_EXPENSIVE && row->lower->access != ACCESS_GATHER;
 }
 
+static bool is_there_anyway(const struct cut *c, val v)
+{
+    if (v >= c->j->n_costly && v < c->j->n_x) return true;
+    for (uint32_t k = c->j->n_costly; k < c->j->n_y; k++)
+        if (c->joint->results[k] == v) return true;
+    return false;
+}
+
 /* Bytes, with a guess for sizes that are not known; what is there anyway costs next to nothing. */
 static int64_t saving_cost(const struct cut *c, val v)
 {
     enum { GUESS = 64 };
-    if (v >= c->j->n_costly && v < c->j->n_x) return 1;
-    for (uint32_t k = c->j->n_costly; k < c->j->n_y; k++)
-        if (c->joint->results[k] == v) return 1;
+    if (is_there_anyway(c, v)) return 1;
     struct type t = type_get(c->m, value_type(c->joint, v));
     int64_t bytes = dtype_info[t.dtype].size;
     for (uint32_t i = 0; i < t.rank; i++) {
@@ -344,6 +351,19 @@ static int64_t saving_cost(const struct cut *c, val v)
         bytes = HOP_MIN(bytes, (int64_t)1 << 40);
     }
     return bytes * 1024;
+}
+
+/* Everything is run again that is not there anyway. */
+static void save_nothing(struct cut *c)
+{
+    for (uint32_t i = c->j->n_forward; i-- > 0;) {
+        const struct node *n = fn_node(c->joint, i);
+        bool again = false;
+        for (uint32_t k = 0; k < n->n_results; k++) again |= c->used[n->results + k] && !is_there_anyway(c, n->results + k);
+        if (!again || c->needed[i]) continue;
+        c->needed[i] = true;
+        need_operands(c, i);
+    }
 }
 
 /* Marks the nodes that are cheap to run again where that saves more than it costs: every value of the forward half is split into an edge whose
@@ -474,7 +494,8 @@ void partition_joint(struct module *m, const struct fn *f, const struct joint *j
                      .used = ARENA_ZNEW(&arena, bool, joint->n_values), .needed = ARENA_ZNEW(&arena, bool, joint->n_nodes) };
     mark_inner(&c);
     mark_backward(&c);
-    choose_saved(&c);
+    if (j->recompute) save_nothing(&c);
+    else choose_saved(&c);
     uint32_t n_ct = joint->n_params - j->n_x, n = 0, n_extra = 0;
     val *residuals = ARENA_NEW(&arena, val, joint->n_values), *extra = ARENA_NEW(&arena, val, joint->n_values);
     bool *used = ARENA_NEW(&arena, bool, n_ct + joint->n_values);

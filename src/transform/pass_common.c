@@ -271,7 +271,8 @@ static bool nodes_equal(const struct fn *f, const struct node *x, const struct n
 
 void number_values(struct arena *a, const struct module *m, const struct fn *f, const uint32_t *param_class, uint32_t *class)
 {
-    struct map seen = { .arena = a };
+    struct map *seen = ARENA_ZNEW(a, struct map, 1);
+    seen->arena = a;
     uint32_t most = 0;
     for (uint32_t i = 0; i < f->n_nodes; i++) most = HOP_MAX(most, fn_node(f, i)->n_operands);
     uint32_t *scratch = ARENA_NEW(a, uint32_t, 2 * (size_t)most);
@@ -285,12 +286,12 @@ void number_values(struct arena *a, const struct module *m, const struct fn *f, 
         for (uint32_t k = 0; k < node_row(n)->sig.n_attrs; k++) h = hash_mix(h, attr_hash(node_attr(f, n, k)));
         for (uint32_t r = 0; r < n->n_regions; r++) h = hash_mix(h, node_region(f, n, r)->fn);
         bool found = false;
-        for (uint32_t it = map_first(&seen, h); it != HOP_NONE && !found; it = map_next(&seen, h, it)) {
-            const struct node *other = fn_node(f, map_value(&seen, it));
+        for (uint32_t it = map_first(seen, h); it != HOP_NONE && !found; it = map_next(seen, h, it)) {
+            const struct node *other = fn_node(f, map_value(seen, it));
             if (!nodes_equal(f, n, other, class, scratch)) continue;
             for (uint32_t k = 0; k < n->n_results; k++) class[n->results + k] = other->results + k;
             found = true;
         }
-        if (!found) map_put(&seen, h, i);
+        if (!found) map_put(seen, h, i);
     }
 }

@@ -367,7 +367,7 @@ static val fold_permute(const struct fold *w)
     for (uint32_t i = 0; i < order->n; i++) identity &= order->list[i] == i;
     if (identity) return w->x[0];
     if (!n) return arranged_full(w);
-    uint32_t both[MAX_RANK];
+    uint32_t both[MAX_RANK] = { 0 };
     for (uint32_t i = 0; i < order->n; i++) both[i] = built_attr(w->b, n, PERMUTE_ORDER)->list[order->list[i]];
     return emit_permute(w->b, built_operand(w->b, n, 0), both);
 }
@@ -379,7 +379,7 @@ static val fold_broadcast(const struct fold *w)
     struct type t = type_get(w->m, w->type);
     if (builder_type(w->b, w->x[0]) == w->type) return w->x[0]; /* equal ranks leave no room for new dims */
     if (!n) return arranged_full(w);
-    uint32_t both[MAX_RANK];
+    uint32_t both[MAX_RANK] = { 0 };
     const struct attr *inner = built_attr(w->b, n, BROADCAST_AT);
     for (uint32_t i = 0; i < inner->n; i++) both[i] = at->list[inner->list[i]];
     return emit_broadcast(w->b, built_operand(w->b, n, 0), t.rank, t.dims, both);

@@ -91,7 +91,7 @@ static bool layout_rule(struct simplifier *s, struct copier *c, const struct nod
     uint32_t rank[2] = { type_get(s->m, value_type(c->f, x[0])).rank, type_get(s->m, value_type(c->f, x[1])).rank };
     bool rhs = d.n_rhs_free > 0;
     uint32_t *batch = rhs ? d.batch_rhs : d.batch_lhs, *contract = rhs ? d.contract_rhs : d.contract_lhs, *free = rhs ? d.rhs_free : d.lhs_free;
-    uint32_t n_free = rhs ? d.n_rhs_free : d.n_lhs_free, at = 0, order[MAX_RANK];
+    uint32_t n_free = rhs ? d.n_rhs_free : d.n_lhs_free, at = 0, order[MAX_RANK] = { 0 };
     if (!d.n_contract || !n_free || !l->invariant[x[rhs]] || !contains(contract, d.n_contract, rank[rhs] - 1)) return false;
     for (uint32_t i = 0; i < d.n_batch; i++) order[at++] = batch[i], batch[i] = i;
     for (uint32_t i = 0; i < d.n_contract; i++) order[at++] = contract[i], contract[i] = d.n_batch + i;

@@ -20,6 +20,7 @@ uint32_t grad_function(struct module *m, uint32_t fn, const bool *wrt, bool valu
  * No residual's type mentions a symbol bound inside f: what would is computed again in backward.
  * What cheap nodes can make again from other residuals is made again in backward where that leaves less to keep. The first n_costly
  * parameters and results (a loop's carries) must be stored to be residuals, all others are there anyway.
+ * recompute: nothing but parameters (and results that are there anyway) is kept, backward runs f again.
  * Structurally zero cotangents are not among ct_params (ct_param[p] false though active). */
 struct vjp_halves {
     uint32_t forward, backward;
@@ -28,7 +29,7 @@ struct vjp_halves {
     bool *ct_result; /* [n_results]: backward takes a cotangent for it */
     bool *ct_param;  /* [n_params]: backward gives one */
 };
-const struct vjp_halves *vjp_split(struct module *m, uint32_t fn, const bool *active, const bool *wanted, uint32_t n_costly);
+const struct vjp_halves *vjp_split(struct module *m, uint32_t fn, const bool *active, const bool *wanted, uint32_t n_costly, bool recompute);
 /* Which results depend on active parameters through differentiable nodes? */
 void vjp_active_results(struct module *m, uint32_t fn, const bool *active, bool *results);
 
@@ -75,6 +76,7 @@ struct joint {
     const uint32_t *ct_of;      /* per cotangent parameter: the result it belongs to */
     uint32_t n_outer_symbols;   /* of the function itself: further ones are sizes of cotangents */
     uint32_t n_costly;          /* see vjp_split */
+    bool recompute;
 };
 /* Fills forward, backward, residuals and ct_result. */
 void partition_joint(struct module *m, const struct fn *f, const struct joint *j, struct vjp_halves *out);

@@ -332,14 +332,14 @@ void vjp_active_results(struct module *m, uint32_t fn, const bool *active, bool 
     if (f->n_results) memcpy(results, known, f->n_results);
 }
 
-const struct vjp_halves *vjp_split(struct module *m, uint32_t fn, const bool *active, const bool *wanted, uint32_t n_costly)
+const struct vjp_halves *vjp_split(struct module *m, uint32_t fn, const bool *active, const bool *wanted, uint32_t n_costly, bool recompute)
 {
     const struct fn *f = module_fn(m, fn);
     uint32_t n_mask = f->n_params + f->n_results;
     bool *mask = ARENA_NEW(&m->arena, bool, n_mask); /* not in scratch: kept across building */
     if (f->n_params) memcpy(mask, active, f->n_params);
     if (f->n_results) memcpy(mask + f->n_params, wanted, f->n_results);
-    struct vjp_halves *known = transform_recall(m, MEMO_SPLIT, fn, n_costly, mask, n_mask);
+    struct vjp_halves *known = transform_recall(m, MEMO_SPLIT, fn, (uint64_t)n_costly << 1 | recompute, mask, n_mask);
     if (known) return known;
     struct reverse r;
     reverse_begin(&r, m, f, active, wanted);
@@ -360,8 +360,8 @@ const struct vjp_halves *vjp_split(struct module *m, uint32_t fn, const bool *ac
     }
     for (uint32_t p = 0; p < f->n_params; p++)
         if (r.active[p] && r.ct[p] != VAL_NONE) out->ct_param[p] = true, results[n_results++] = r.ct[p];
-    struct joint joint = { builder_finish(&r.b, results, n_results), n_forward, f->n_params, f->n_results, ct_of, f->n_outer_symbols, n_costly };
+    struct joint joint = { builder_finish(&r.b, results, n_results), n_forward, f->n_params, f->n_results, ct_of, f->n_outer_symbols, n_costly, recompute };
     partition_joint(m, f, &joint, out);
-    transform_remember(m, MEMO_SPLIT, fn, n_costly, mask, n_mask, out);
+    transform_remember(m, MEMO_SPLIT, fn, (uint64_t)n_costly << 1 | recompute, mask, n_mask, out);
     return out;
 }

@@ -1,0 +1,242 @@
+/* Equal nests: loops at the top of a program (in no other loop) that are the same up to the buffers, values and locals they name become one function that is called for each. A
+ * program made of twelve equal blocks then costs the code generator one. The nests' canonical texts are made here, before anything else is decided. */
+#include "emit/llvm.h"
+
+enum { LEAST_STATEMENTS = 6 }; /* a nest smaller than this is cheaper in place */
+
+/* A canonical text under construction: words, and a number for each name in the order of first use. */
+struct writer {
+    struct emitter *e;
+    struct nest *n;
+    uint32_t cap, statements, epoch;
+    struct numbers { uint32_t *number, *epoch; } values, inner, buffers, locals, loops; /* inner: values made inside */
+    uint32_t n_inner, n_loops;
+};
+
+static void put(struct writer *w, uint64_t word)
+{
+    struct nest *n = w->n;
+    if (n->length == w->cap) {
+        uint32_t cap = w->cap * 2 + 256;
+        uint64_t *more = EMIT_NEW(w->e, uint64_t, cap);
+        if (n->length) memcpy(more, n->text, n->length * sizeof *more);
+        n->text = more;
+        w->cap = cap;
+    }
+    n->text[n->length++] = word;
+    n->hash = hash_mix(n->hash, word);
+}
+
+static uint32_t name_of(struct writer *w, struct names *names, struct numbers *numbers, uint32_t id)
+{
+    if (numbers->epoch[id] == w->epoch) return numbers->number[id];
+    if (names->n == names->cap) {
+        uint32_t *more = EMIT_NEW(w->e, uint32_t, names->cap * 2 + 8);
+        if (names->n) memcpy(more, names->ids, names->n * sizeof *more);
+        names->ids = more;
+        names->cap = names->cap * 2 + 8;
+    }
+    numbers->epoch[id] = w->epoch;
+    numbers->number[id] = names->n;
+    names->ids[names->n] = id;
+    return names->n++;
+}
+
+enum { WORD_NONE = 1, WORD_CONST, WORD_SYMBOL, WORD_VAR, WORD_INNER, WORD_OUTER, WORD_BUFFER, WORD_LOCAL, WORD_RANGE };
+
+static void put_value(struct writer *w, lpv v)
+{
+    if (v == LPV_NONE) {
+        put(w, WORD_NONE);
+        return;
+    }
+    const struct lp_instr *i = instr(w->e, v);
+    switch ((enum lp_op)i->op) {
+    case LP_CONST: put(w, WORD_CONST | i->dtype << 8), put(w, i->bits); return;
+    case LP_SYMBOL: put(w, WORD_SYMBOL | (uint64_t)i->imm << 8); return;
+    case LP_VAR: put(w, WORD_VAR | (uint64_t)w->loops.number[i->imm] << 8); return;
+    default: break;
+    }
+    if (w->inner.epoch[v] == w->epoch) put(w, WORD_INNER | (uint64_t)w->inner.number[v] << 8);
+    else put(w, WORD_OUTER | i->dtype << 8 | (uint64_t)name_of(w, &w->n->values, &w->values, v) << 16);
+}
+
+/* Every buffer of the caller's or of the arena is just a pointer; one on the stack has a size. */
+static void put_buffer(struct writer *w, uint32_t b)
+{
+    const struct lp_buffer *x = &w->e->p->buffers.data[b];
+    bool local = x->kind == BUF_LOCAL;
+    w->n->apart |= x->kind == BUF_DYN;
+    put(w, WORD_BUFFER | x->dtype << 8 | (uint64_t)local << 16 | (uint64_t)name_of(w, &w->n->buffers, &w->buffers, b) << 24);
+    if (local) put(w, (uint64_t)x->static_count);
+}
+
+static void put_local(struct writer *w, uint32_t l)
+{
+    const struct lp_local *x = &w->e->p->locals.data[l];
+    put(w, WORD_LOCAL | x->dtype << 8 | x->kind << 16 | (uint64_t)name_of(w, &w->n->locals, &w->locals, l) << 24);
+}
+
+static void put_let(struct writer *w, lpv v)
+{
+    const struct lp_instr *i = instr(w->e, v);
+    lpv operands[3] = { i->a, i->b, i->c };
+    put(w, i->op | i->dtype << 8);
+    if (i->op == LP_LOAD) put_buffer(w, (uint32_t)i->imm);
+    if (i->op == LP_READ || i->op == LP_FOLD) put_local(w, (uint32_t)i->imm);
+    if (i->op == LP_FOLD) put(w, i->b);
+    for (uint32_t k = 0; k < operand_count((enum lp_op)i->op); k++) put_value(w, operands[k]);
+    if (i->op == LP_FLOORDIV || i->op == LP_MOD) /* their code depends on what is known of the operands */
+        for (uint32_t k = 0; k < 2; k++) put(w, WORD_RANGE), put(w, (uint64_t)w->e->p->values.data[operands[k]].lo), put(w, (uint64_t)w->e->p->values.data[operands[k]].hi);
+    w->inner.epoch[v] = w->epoch;
+    w->inner.number[v] = w->n_inner++;
+}
+
+static void put_call(struct writer *w, const struct lp_call *c)
+{
+    put(w, c->kind);
+    if (c->kind == CALL_GEMM) {
+        lpv values[] = { c->gemm.a_at, c->gemm.b_at, c->gemm.c_at, c->gemm.m, c->gemm.n, c->gemm.k, c->gemm.lda, c->gemm.ldb, c->gemm.ldc };
+        uint32_t buffers[] = { c->gemm.a, c->gemm.b, c->gemm.c };
+        for (uint32_t k = 0; k < HOP_COUNT(buffers); k++) put_buffer(w, buffers[k]);
+        for (uint32_t k = 0; k < HOP_COUNT(values); k++) put_value(w, values[k]);
+        put(w, c->gemm.ta | c->gemm.tb << 1 | c->gemm.accumulate << 2 | c->gemm.dtype << 8);
+    } else if (c->kind == CALL_COPY || c->kind == CALL_ZERO) {
+        put_buffer(w, c->target);
+        if (c->kind == CALL_COPY) put_buffer(w, c->source), put_value(w, c->index);
+        put_value(w, c->lo);
+        put_value(w, c->count);
+    } else w->n->apart = true; /* sites have numbers, sizes have names */
+}
+
+static void put_block(struct writer *w, const struct lp_block *block);
+
+static void put_stmt(struct writer *w, const struct lp_stmt *s)
+{
+    w->statements++;
+    put(w, s->kind | s->mode << 8 | s->unroll << 16 | (uint64_t)s->poll << 24);
+    switch ((enum lp_stmt_kind)s->kind) {
+    case LP_LET: put_let(w, s->value); return;
+    case LP_STORE: put_buffer(w, s->target), put_value(w, s->index), put_value(w, s->value); return;
+    case LP_SET: case LP_ACCUM: put_local(w, s->target), put_value(w, s->value); return;
+    case LP_FOR:
+        put_value(w, s->lo), put_value(w, s->hi), put_value(w, s->step);
+        put(w, (uint64_t)static_extent(w->e, s));
+        w->loops.number[s->target] = w->n_loops++;
+        put_block(w, s->body);
+        return;
+    case LP_IF: put_value(w, s->value), put_block(w, s->body), put_block(w, s->other); return;
+    case LP_WHILE: put_block(w, s->body), put_value(w, s->value), put_block(w, s->other); return;
+    case LP_CALL: put_call(w, s->call); return;
+    }
+}
+
+static void put_block(struct writer *w, const struct lp_block *block)
+{
+    for (uint32_t i = 0; block && i < block->stmts.len; i++) put_stmt(w, &block->stmts.data[i]);
+    put(w, 0);
+}
+
+static struct numbers numbers_new(struct emitter *e, uint32_t n)
+{
+    return (struct numbers){ EMIT_NEW(e, uint32_t, n + 1), EMIT_NEW(e, uint32_t, n + 1) };
+}
+
+static uint32_t find_leader(const struct plan *plan, uint32_t k)
+{
+    const struct nest *n = &plan->nests[k];
+    for (uint32_t j = 0; j < k && !n->apart; j++) {
+        const struct nest *o = &plan->nests[j];
+        if (o->hash == n->hash && o->length == n->length && o->leader == j && !o->apart && !memcmp(o->text, n->text, n->length * sizeof *n->text)) return j;
+    }
+    return k;
+}
+
+static void mark_functions(struct emitter *e)
+{
+    for (uint32_t k = 0; k < e->plan.n_nests; k++) {
+        const struct nest *n = &e->plan.nests[k];
+        struct loop_plan *l = &e->plan.loops[n->loop];
+        l->own_function = l->mode == LOOP_OUTLINED || e->plan.nests[n->leader].copies > 1;
+    }
+}
+
+static void find_nests(struct writer *w, const struct lp_block *block)
+{
+    struct emitter *e = w->e;
+    struct plan *plan = &e->plan;
+    for (uint32_t i = 0; block && i < block->stmts.len; i++) {
+        const struct lp_stmt *s = &block->stmts.data[i];
+        if (s->kind == LP_IF) find_nests(w, s->body), find_nests(w, s->other);
+        if (s->kind != LP_FOR) continue;
+        uint32_t k = plan->n_nests++;
+        struct nest *n = w->n = &plan->nests[k];
+        *n = (struct nest){ .loop = s->target };
+        w->cap = w->statements = w->n_inner = w->n_loops = 0;
+        w->epoch++;
+        put_stmt(w, s);
+        plan->loops[s->target].nest = k;
+        if (s->mode == FOR_PARALLEL && !e->options->serial) plan->loops[s->target].mode = LOOP_OUTLINED;
+        n->apart |= w->statements < LEAST_STATEMENTS;
+        n->leader = find_leader(plan, k);
+        plan->nests[n->leader].copies++;
+    }
+}
+
+void share_find(struct emitter *e)
+{
+    const struct lp *p = e->p;
+    struct writer w = { .e = e, .values = numbers_new(e, p->instrs.len), .inner = numbers_new(e, p->instrs.len), .buffers = numbers_new(e, p->buffers.len),
+                        .locals = numbers_new(e, p->locals.len), .loops = numbers_new(e, p->loops.len) };
+    for (uint32_t k = 0; k < p->loops.len; k++) e->plan.loops[k].nest = HOP_NONE;
+    e->plan.nests = EMIT_NEW(e, struct nest, p->loops.len + 1);
+    find_nests(&w, p->root);
+    mark_functions(e);
+}
+
+/* State that a nest shares with the rest of the program stays with it: lanes and locals it sets, buffers that might live in registers, sizes set while running. */
+static bool must_stay(const struct emitter *e, const struct nest *n)
+{
+    for (uint32_t k = 0; k < n->locals.n; k++)
+        if (e->plan.locals[n->locals.ids[k]].shared) return true;
+    for (uint32_t k = 0; k < n->buffers.n; k++)
+        if (e->plan.buffers[n->buffers.ids[k]].shared && e->plan.buffers[n->buffers.ids[k]].repeated && e->p->buffers.data[n->buffers.ids[k]].kind == BUF_LOCAL) return true;
+    return false;
+}
+
+bool share_check(struct emitter *e)
+{
+    struct plan *plan = &e->plan;
+    bool changed = false, sizes = false;
+    for (uint32_t k = 0; k < plan->n_symbols; k++) sizes |= plan->set_symbol[k];
+    for (uint32_t k = 0; k < plan->n_nests; k++) {
+        struct nest *n = &plan->nests[k];
+        if (plan->nests[n->leader].copies > 1 && (sizes || must_stay(e, n))) plan->nests[n->leader].apart = changed = true;
+    }
+    if (!changed) return false;
+    for (uint32_t k = 0; k < plan->n_nests; k++) {
+        struct nest *n = &plan->nests[k], *leader = &plan->nests[n->leader];
+        if (leader->apart && n != leader) n->leader = k, n->apart = true, n->copies = 1;
+    }
+    for (uint32_t k = 0; k < plan->n_nests; k++)
+        if (plan->nests[k].apart) plan->nests[k].copies = 1;
+    mark_functions(e);
+    return true;
+}
+
+static uint32_t translate(const struct names *from, const struct names *to, uint32_t id)
+{
+    for (uint32_t k = 0; k < from->n; k++)
+        if (from->ids[k] == id) return to->ids[k];
+    return id;
+}
+
+struct capture share_translate(const struct emitter *e, const struct nest *of, struct capture c)
+{
+    const struct nest *leader = &e->plan.nests[of->leader];
+    if (leader == of) return c;
+    if (c.kind == CAPTURE_VALUE) c.id = translate(&leader->values, &of->values, c.id);
+    if (c.kind == CAPTURE_BUFFER) c.id = translate(&leader->buffers, &of->buffers, c.id);
+    if (c.kind == CAPTURE_SLOT || c.kind == CAPTURE_LANES) c.id = translate(&leader->locals, &of->locals, c.id);
+    return c;
+}

@@ -1,0 +1,528 @@
+/* What must hold for any program: text reads back, passes change no bit, every back end gives the interpreter's bits, reverse mode agrees with forward
+ * mode and both with differences, batching agrees with a loop over lanes, and the same of transformed programs. A program comes in; NULL goes out, or
+ * what is wrong. */
+#ifndef HOP_TEST_RANDOM_CLAIMS_H
+#define HOP_TEST_RANDOM_CLAIMS_H
+
+#include "random_program.h"
+#include "transform/transform.h"
+
+enum { LANES = 3, HIGHER = 4, UNDER = 9 };
+
+/* Shared between the processes of a run. */
+struct tally {
+    uint64_t rows[OP_COUNT];                  /* programs that use the row */
+    uint64_t nested[UNDER][HIGHER][HIGHER];   /* claims by transform over programs in which one higher-order row stands in a body of another */
+    uint64_t made, rejected, programs;
+    uint64_t compared, kinks;                 /* tangents held against differences; not smooth there */
+    uint64_t default_compared, sensitive;     /* compiled with default numbers; results that change by as much when arguments change in their last bits */
+    uint64_t ragged;                          /* batched programs whose lanes have results of different sizes */
+    uint64_t claims, infinite;                /* infinite: products that are not finite */
+    /* of the program at hand */
+    uint32_t claim;
+    bool failed;
+    char message[6000];
+};
+
+struct check {
+    struct bag *bag;
+    struct program *p;
+    bool compiled;
+    struct tally *tally;
+};
+
+/* A function made from the program's by transforms, with arguments. */
+struct target {
+    uint32_t fn;
+    struct tensor **args;
+    const char *name;
+};
+
+static const struct bound bit_for_bit = { BOUND_BITS, 0 };
+static const struct backend strict_native = { .name = "compiled strict", .compiled = true, .threads = 1, .passes = { .strict = true } };
+static const struct backend strict_loops = { .name = "loop program", .loops = true, .threads = 1, .passes = { .strict = true } };
+
+static const int64_t *target_dims(struct check *c, uint32_t fn)
+{
+    const struct fn *f = module_fn(c->p->m, fn);
+    int64_t *dims = ARENA_ZNEW(&c->bag->arena, int64_t, MAX_OUTER);
+    for (uint32_t i = 0, n = 0; i < f->n_outer_symbols && n < MAX_OUTER; i++)
+        if (f->symbols[i].origin == SYMBOL_DIM) dims[n++] = i < MAX_OUTER ? c->p->symbols[i] : 0;
+    return dims;
+}
+
+static bool run_target(struct check *c, const struct target *t, const struct backend *how, struct tensor **args, struct outcome *out)
+{
+    return run_on(c->bag, c->p->m, t->fn, how, args ? args : t->args, target_dims(c, t->fn), out);
+}
+
+static struct target program_target(struct check *c) { return (struct target){ c->p->fn, c->p->args, "the program" }; }
+
+/* Runs on the interpreter and, in turn, on another back end, which must give the same bits. */
+static const char *run_checked(struct check *c, const struct target *t, uint32_t turn, struct outcome *out)
+{
+    struct arena *a = &c->bag->arena;
+    if (!run_target(c, t, &interpreter, NULL, out)) return arena_printf(a, "%s: %s", t->name, out->message);
+    struct backend how = turn & 1 ? strict_native : strict_loops;
+    if (turn & 4) how.passes.without = (1u << PASS_COUNT) - 1;
+    if (how.compiled && !c->compiled) return NULL;
+    struct outcome other;
+    run_target(c, t, &how, NULL, &other);
+    const char *d = outcome_difference(a, &other, out, bit_for_bit, bit_for_bit);
+    return d ? arena_printf(a, "%s, %s%s: %s", t->name, how.name, turn & 4 ? " without passes" : "", d) : NULL;
+}
+
+static bool *float_params(struct check *c, uint32_t fn, uint64_t choice, uint32_t *n)
+{
+    struct module *m = c->p->m;
+    const struct fn *f = module_fn(m, fn);
+    bool *mask = ARENA_ZNEW(&c->bag->arena, bool, f->n_params + 1);
+    *n = 0;
+    for (uint32_t p = 0; p < f->n_params; p++) *n += mask[p] = dtype_is_float((enum dtype)type_get(m, value_type(f, p)).dtype) && (p == 0 || choice >> p & 1);
+    return mask;
+}
+
+/* ---- text, passes, back ends ---- */
+
+static void collect_functions(struct module *m, uint32_t fn, bool *seen)
+{
+    if (seen[fn]) return;
+    seen[fn] = true;
+    const struct fn *f = module_fn(m, fn);
+    for (uint32_t i = 0; i < f->n_regions; i++) collect_functions(m, f->regions[i].fn, seen);
+}
+
+static const char *verified(struct check *c, uint32_t fn)
+{
+    struct module *m = c->p->m;
+    bool *seen = ARENA_ZNEW(&c->bag->arena, bool, m->fns.len);
+    uint32_t n = m->fns.len;
+    collect_functions(m, fn, seen);
+    for (uint32_t i = 0; i < n; i++)
+        if (seen[i]) verify_fn(m, i);
+    return NULL;
+}
+
+static const char *claim_text(struct check *c)
+{
+    struct arena *a = &c->bag->arena;
+    struct text once = { .arena = a }, twice = { .arena = a };
+    verified(c, c->p->fn);
+    text_print(c->p->m, c->p->fn, 0, &once);
+    struct module *again = text_read("printed", once.data, once.len);
+    hop_cleanup_push(module_free, again);
+    uint32_t fn = module_find(again, "main");
+    text_print(again, fn, 0, &twice);
+    const char *wrong = strcmp(once.data, twice.data) ? arena_printf(a, "printed, read and printed again it is another text:\n%s\n---\n%s", once.data, twice.data) : NULL;
+    struct outcome here, there;
+    struct target t = program_target(c);
+    run_target(c, &t, &interpreter, NULL, &here);
+    run_on(c->bag, again, fn, &interpreter, c->p->args, c->p->dims, &there);
+    if (here.status) here.message = there.message; /* places differ */
+    const char *d = outcome_difference(a, &there, &here, bit_for_bit, bit_for_bit);
+    if (!wrong && d) wrong = arena_printf(a, "read back: %s", d);
+    hop_cleanup_pop(again);
+    module_free(again);
+    return wrong;
+}
+
+static const char *passes_of(struct check *c, const struct target *t, bool each)
+{
+    struct arena *a = &c->bag->arena;
+    struct outcome base, o;
+    run_target(c, t, &interpreter, NULL, &base);
+    for (int pass = -1; pass < (each ? PASS_fuse : 0); pass++) {
+        struct backend how = { .simplify = true, .passes = { .strict = true, .without = pass < 0 ? 0 : ~(1u << pass) } };
+        uint32_t simple = simplify(c->p->m, t->fn, &how.passes);
+        verified(c, simple);
+        run_target(c, &(struct target){ .fn = simple }, &interpreter, t->args, &o);
+        const char *d = outcome_difference(a, &o, &base, bit_for_bit, bit_for_bit);
+        if (d) return arena_printf(a, "%s, %s%s: %s", t->name, pass < 0 ? "all passes" : "the pass ", pass < 0 ? "" : pass_names[pass], d);
+    }
+    return NULL;
+}
+
+static const char *claim_passes(struct check *c)
+{
+    struct target t = program_target(c);
+    return passes_of(c, &t, true);
+}
+
+static const char *strict_on(struct check *c, const struct backend *back_end)
+{
+    struct arena *a = &c->bag->arena;
+    struct target t = program_target(c);
+    struct outcome base, o;
+    uint32_t off = (uint32_t)(c->p->seed % PASS_COUNT);
+    run_target(c, &t, &interpreter, NULL, &base);
+    for (int k = 0; k < 2 + (c->p->seed % 4 == 0); k++) {
+        struct backend how = *back_end;
+        how.passes.without = k == 0 ? 0 : k == 1 ? 1u << off : (1u << PASS_COUNT) - 1;
+        run_target(c, &t, &how, NULL, &o);
+        const char *d = outcome_difference(a, &o, &base, bit_for_bit, bit_for_bit);
+        if (d) return arena_printf(a, "%s%s%s: %s", how.name, k ? " without " : "", k == 1 ? pass_names[off] : k ? "passes" : "", d);
+    }
+    return NULL;
+}
+
+static const char *claim_loops(struct check *c) { return strict_on(c, &strict_loops); }
+static const char *claim_native(struct check *c) { return c->compiled ? strict_on(c, &strict_native) : NULL; }
+
+/* By how much a float result changes, relative to its size, when every float argument moves by a few of its last bits. */
+static bool sensitive(struct check *c, const struct target *t, const struct outcome *base, const struct outcome *found)
+{
+    const struct fn *f = module_fn(c->p->m, t->fn);
+    double worst[64] = { 0 };
+    for (uint32_t k = 0; k < 6; k++) {
+        struct random r = { c->p->seed + k };
+        struct tensor **args = ARENA_NEW(&c->bag->arena, struct tensor *, f->n_params);
+        for (uint32_t p = 0; p < f->n_params; p++) {
+            args[p] = t->args[p];
+            if (!dtype_is_float((enum dtype)args[p]->dtype)) continue;
+            args[p] = bag_new(c->bag, (enum dtype)t->args[p]->dtype, t->args[p]->rank, t->args[p]->dims);
+            double step = args[p]->dtype == DT_F32 ? 0x1p-19 : 0x1p-47;
+            for (int64_t i = 0; i < args[p]->count; i++) tensor_set(args[p], i, tensor_get(t->args[p], i) * (1 + (random_unit(&r) - 0.5) * step));
+        }
+        struct outcome o;
+        if (!run_target(c, t, &interpreter, args, &o)) return true;
+        for (uint32_t i = 0; i < o.n && i < HOP_COUNT(worst); i++) {
+            if (o.results[i]->count != base->results[i]->count) return true;
+            for (int64_t e = 0; e < o.results[i]->count; e++) worst[i] = fmax(worst[i], fabs(tensor_get(o.results[i], e) - tensor_get(base->results[i], e)));
+        }
+    }
+    for (uint32_t i = 0; i < found->n && i < HOP_COUNT(worst); i++) {
+        if (found->results[i]->count != base->results[i]->count) return false;
+        if (!tensor_difference(&c->bag->arena, found->results[i], base->results[i], base->results[i]->dtype == DT_F32 ? (struct bound){ BOUND_TENSOR, 1e-4 } : (struct bound){ BOUND_TENSOR, 1e-9 })) continue;
+        double d = 0;
+        for (int64_t e = 0; e < found->results[i]->count; e++) d = fmax(d, fabs(tensor_get(found->results[i], e) - tensor_get(base->results[i], e)));
+        if (!(d <= 16 * worst[i])) return false;
+    }
+    return true;
+}
+
+static const char *claim_default(struct check *c)
+{
+    static const struct bound f32 = { BOUND_TENSOR, 1e-4 }, f64 = { BOUND_TENSOR, 1e-9 };
+    static const struct backend plain = { .name = "compiled", .compiled = true, .threads = 1 };
+    struct target t = program_target(c);
+    struct outcome base, o;
+    if (!c->compiled || c->p->wild) return NULL;
+    run_target(c, &t, &interpreter, NULL, &base);
+    run_target(c, &t, &plain, NULL, &o);
+    const char *d = outcome_difference(&c->bag->arena, &o, &base, f32, f64);
+    c->tally->default_compared++;
+    if (!d || o.status || base.status || !sensitive(c, &t, &base, &o)) return d;
+    c->tally->sensitive++;
+    return NULL;
+}
+
+/* ---- derivatives ---- */
+
+struct product {
+    double sum, size;
+};
+
+static void product_add(struct product *p, const struct tensor *x, const struct tensor *y)
+{
+    for (int64_t i = 0; i < x->count; i++) {
+        double v = tensor_get(x, i) * tensor_get(y, i);
+        p->sum += v;
+        p->size += fabs(v);
+    }
+}
+
+static struct tensor *random_like(struct check *c, const struct tensor *t, struct random *r)
+{
+    struct tensor *out = bag_new(c->bag, (enum dtype)t->dtype, t->rank, t->dims);
+    tensor_random(out, r, -1, 1);
+    return out;
+}
+
+static bool is_float(const struct tensor *t) { return dtype_is_float((enum dtype)t->dtype); }
+
+/* Does something reached from fn stop gradients? Then differences see more than derivatives. */
+static bool uses_op(struct check *c, uint32_t fn, enum op op)
+{
+    struct module *m = c->p->m;
+    bool *seen = ARENA_ZNEW(&c->bag->arena, bool, m->fns.len), any = false;
+    collect_functions(m, fn, seen);
+    for (uint32_t i = 0; i < m->fns.len; i++)
+        for (uint32_t n = 0; seen[i] && n < module_fn(m, i)->n_nodes; n++) any |= module_fn(m, i)->nodes[n].op == op;
+    return any;
+}
+
+/* Tangents against (f(x + h t) - f(x - h t)) / 2h. Where the one-sided differences disagree by as much as the tangent is off, f has a kink. */
+static const char *differences(struct check *c, const struct target *t, struct tensor *const *tangents, const struct outcome *base, struct tensor *const *result_tangents)
+{
+    struct arena *a = &c->bag->arena;
+    const struct fn *f = module_fn(c->p->m, t->fn);
+    static const double steps[] = { 1e-6, 1e-5 };
+    const char *wrong = NULL;
+    for (size_t k = 0; k < HOP_COUNT(steps); k++) {
+        struct outcome side[2];
+        wrong = NULL;
+        for (int s = 0; s < 2; s++) {
+            struct tensor **args = ARENA_NEW(a, struct tensor *, f->n_params);
+            for (uint32_t p = 0; p < f->n_params; p++) {
+                args[p] = t->args[p];
+                if (!tangents[p]) continue;
+                args[p] = bag_new(c->bag, (enum dtype)t->args[p]->dtype, t->args[p]->rank, t->args[p]->dims);
+                for (int64_t i = 0; i < args[p]->count; i++) tensor_set(args[p], i, tensor_get(t->args[p], i) + (s ? -steps[k] : steps[k]) * tensor_get(tangents[p], i));
+            }
+            if (!run_target(c, t, &interpreter, args, &side[s])) return NULL; /* its neighbour is not defined: sizes that depend on values */
+        }
+        for (uint32_t r = 0; r < f->n_results && !wrong; r++) {
+            const struct tensor *y = base->results[r], *up = side[0].results[r], *down = side[1].results[r];
+            if (!is_float(y) || up->count != y->count || down->count != y->count) continue;
+            double scale = 1;
+            for (int64_t i = 0; i < y->count; i++)
+                if (isfinite(tensor_get(y, i))) scale = fmax(scale, fabs(tensor_get(y, i)));
+            for (int64_t i = 0; result_tangents[r] && i < y->count; i++)
+                if (isfinite(tensor_get(result_tangents[r], i))) scale = fmax(scale, fabs(tensor_get(result_tangents[r], i)));
+            for (int64_t i = 0; i < y->count && !wrong; i++) {
+                double above = (tensor_get(up, i) - tensor_get(y, i)) / steps[k], under = (tensor_get(y, i) - tensor_get(down, i)) / steps[k];
+                double d = (above + under) / 2, x = result_tangents[r] ? tensor_get(result_tangents[r], i) : 0, off = fabs(d - x);
+                if (!k) c->tally->compared++;
+                if (!isfinite(d) || off <= 2e-5 * scale) continue;
+                if (fabs(above - under) > 0.2 * off) {
+                    if (!k) c->tally->kinks++;
+                    continue;
+                }
+                wrong = arena_printf(a, "%s: tangent of result %u, element %lld: differences give %.9g (%.9g and %.9g), jvp gives %.9g", t->name, r, (long long)i, d, above, under, x);
+            }
+        }
+        if (!wrong) return NULL;
+    }
+    return wrong;
+}
+
+static const char *gradient_of(struct check *c, const struct target *t, uint64_t choice, uint32_t turn, struct target *reverse_out)
+{
+    struct arena *a = &c->bag->arena;
+    struct module *m = c->p->m;
+    struct random random = { c->p->seed ^ 0x77 };
+    const struct fn *f = module_fn(m, t->fn);
+    struct outcome base, reverse, forward;
+    uint32_t n_wrt, at = 0;
+    bool *wrt = float_params(c, t->fn, choice, &n_wrt), narrow = !c->p->wide;
+    if (!run_target(c, t, &interpreter, NULL, &base)) return arena_printf(a, "%s: %s", t->name, base.message);
+    if (!n_wrt) return NULL;
+    struct tensor **args = ARENA_ZNEW(a, struct tensor *, f->n_params + HOP_MAX(f->n_params, f->n_results)), **tangents = ARENA_ZNEW(a, struct tensor *, f->n_params),
+                  **cotangents = ARENA_ZNEW(a, struct tensor *, f->n_results), **forward_args = ARENA_ZNEW(a, struct tensor *, 2 * f->n_params);
+    memcpy(args, t->args, f->n_params * sizeof *args);
+    memcpy(forward_args, t->args, f->n_params * sizeof *args);
+    for (uint32_t p = 0, k = f->n_params; p < f->n_params; p++)
+        if (wrt[p]) forward_args[k++] = tangents[p] = random_like(c, t->args[p], &random);
+    at = f->n_params;
+    for (uint32_t r = 0; r < f->n_results; r++)
+        if (is_float(base.results[r])) args[at++] = cotangents[r] = random_like(c, base.results[r], &random);
+
+    struct target pullback = { vjp_function(m, t->fn, wrt), args, arena_printf(a, "vjp of %s", t->name) };
+    verified(c, pullback.fn);
+    const char *wrong = run_checked(c, &pullback, turn, &reverse);
+    if (wrong) return wrong;
+    if (reverse_out) *reverse_out = pullback;
+    for (uint32_t r = 0; r < f->n_results; r++)
+        if ((wrong = tensor_difference(a, reverse.results[r], base.results[r], bit_for_bit))) return arena_printf(a, "%s changes result %u: %s", pullback.name, r, wrong);
+
+    bool *active = ARENA_ZNEW(a, bool, f->n_results);
+    struct target push = { jvp_function(m, t->fn, wrt, active), forward_args, arena_printf(a, "jvp of %s", t->name) };
+    verified(c, push.fn);
+    if ((wrong = run_checked(c, &push, turn ^ 3, &forward))) return wrong;
+    struct tensor **result_tangents = ARENA_ZNEW(a, struct tensor *, f->n_results);
+    at = f->n_results;
+    for (uint32_t r = 0; r < f->n_results; r++) {
+        if ((wrong = tensor_difference(a, forward.results[r], base.results[r], bit_for_bit))) return arena_printf(a, "%s changes result %u: %s", push.name, r, wrong);
+        if (active[r]) result_tangents[r] = forward.results[at++];
+    }
+    struct product left = { 0 }, right = { 0 };
+    for (uint32_t r = 0; r < f->n_results; r++)
+        if (cotangents[r] && result_tangents[r]) product_add(&left, cotangents[r], result_tangents[r]);
+    at = f->n_results;
+    for (uint32_t p = 0; p < f->n_params; p++)
+        if (wrt[p]) {
+            if ((wrong = tensor_difference(a, reverse.results[at], t->args[p], (struct bound){ BOUND_TENSOR, INFINITY })) && strstr(wrong, "type")) return arena_printf(a, "%s: cotangent of parameter %u: %s", pullback.name, p, wrong);
+            product_add(&right, reverse.results[at++], tangents[p]);
+        }
+    if (!isfinite(left.sum) || !isfinite(right.sum)) c->tally->infinite++;
+    else if (!(fabs(left.sum - right.sum) <= (narrow ? 2e-3 : 1e-8) * fmax(1, fmax(left.size, right.size))) && !c->p->wild)
+        return arena_printf(a, "%s: <ct, J t> = %.12g by jvp, <J' ct, t> = %.12g by vjp", t->name, left.sum, right.sum);
+    if (narrow || c->p->wild || uses_op(c, t->fn, OP_stop_gradient)) return NULL;
+    return differences(c, t, tangents, &base, result_tangents);
+}
+
+static const char *claim_gradients(struct check *c)
+{
+    struct target t = program_target(c);
+    return gradient_of(c, &t, ~0ull, (uint32_t)c->p->seed, NULL);
+}
+
+static const char *claim_gradient_of_some(struct check *c)
+{
+    struct target t = program_target(c);
+    return gradient_of(c, &t, c->p->seed * 0x9e37, (uint32_t)(c->p->seed >> 1) | 1, NULL);
+}
+
+/* The program's pullback with random cotangents. */
+static bool pullback_of(struct check *c, const struct target *t, uint64_t choice, struct target *out)
+{
+    struct outcome base;
+    struct random random = { c->p->seed ^ 0x99 };
+    const struct fn *f = module_fn(c->p->m, t->fn);
+    uint32_t n, at = f->n_params;
+    bool *wrt = float_params(c, t->fn, choice, &n);
+    if (!n || !run_target(c, t, &interpreter, NULL, &base)) return false;
+    struct tensor **args = ARENA_ZNEW(&c->bag->arena, struct tensor *, f->n_params + f->n_results);
+    memcpy(args, t->args, f->n_params * sizeof *args);
+    for (uint32_t r = 0; r < f->n_results; r++)
+        if (is_float(base.results[r])) args[at++] = random_like(c, base.results[r], &random);
+    *out = (struct target){ vjp_function(c->p->m, t->fn, wrt), args, arena_printf(&c->bag->arena, "vjp of %s", t->name) };
+    return true;
+}
+
+static const char *claim_second(struct check *c)
+{
+    struct target t = program_target(c), first;
+    return pullback_of(c, &t, c->p->seed, &first) ? gradient_of(c, &first, c->p->seed | 1, (uint32_t)(c->p->seed >> 2), NULL) : NULL;
+}
+
+static const char *claim_passes_of_vjp(struct check *c)
+{
+    struct target t = program_target(c), first;
+    return pullback_of(c, &t, ~0ull, &first) ? passes_of(c, &first, c->p->seed % 3 == 0) : NULL;
+}
+
+/* ---- batching ---- */
+
+static bool node_symbol(void *ctx, uint32_t symbol) { return symbol >= *(const uint32_t *)ctx; }
+
+static bool has_ragged_result(struct check *c, uint32_t fn)
+{
+    const struct fn *f = module_fn(c->p->m, fn);
+    uint32_t outer = f->n_outer_symbols;
+    for (uint32_t r = 0; r < f->n_results; r++) {
+        struct type t = type_get(c->p->m, value_type(f, f->results[r]));
+        for (uint32_t d = 0; d < t.rank; d++)
+            if (dim_mentions(c->p->m, t.dims[d], node_symbol, &outer)) return true;
+    }
+    return false;
+}
+
+/* Lanes of arguments: the program's own are drawn, what transforms have added is random. */
+static bool *make_lanes(struct check *c, const struct target *t, struct tensor **lanes[LANES])
+{
+    const struct fn *f = module_fn(c->p->m, t->fn);
+    uint32_t own = module_fn(c->p->m, c->p->fn)->n_params;
+    bool *batched = ARENA_ZNEW(&c->bag->arena, bool, f->n_params), any = false;
+    struct random choice = { c->p->seed ^ 0x1234 };
+    for (uint32_t p = 0; p < f->n_params; p++) any |= batched[p] = random_unit(&choice) < 0.5;
+    if (!any) batched[0] = true;
+    for (uint32_t l = 0; l < LANES; l++) {
+        struct random r = { c->p->seed + 17 * l + 5 };
+        struct tensor *drawn[MAX_PARAMS];
+        lanes[l] = ARENA_NEW(&c->bag->arena, struct tensor *, f->n_params);
+        draw_args(c->bag, c->p, c->p->seed + 1000 * l, drawn);
+        for (uint32_t p = 0; p < f->n_params; p++) {
+            lanes[l][p] = p < own ? drawn[p] : l && !batched[p] ? lanes[0][p] : random_like(c, t->args[p], &r);
+            if (l && !batched[p]) lanes[l][p] = lanes[0][p];
+        }
+    }
+    return batched;
+}
+
+static const char *batch_of(struct check *c, const struct target *t, bool compiled)
+{
+    struct tensor **lanes[LANES];
+    bool *batched = make_lanes(c, t, lanes);
+    struct claim claim = { .bag = c->bag, .m = c->p->m, .fn = t->fn, .args = t->args, .dims = target_dims(c, t->fn), .seed = c->p->seed, .compiled = compiled && c->compiled };
+    const char *wrong = claim_batch(&claim, batched, LANES, (struct tensor *const *const *)lanes);
+    if (wrong && (strstr(wrong, "lane to lane") || strstr(wrong, "the lanes would differ") || has_ragged_result(c, t->fn))) {
+        c->tally->ragged++;
+        return NULL;
+    }
+    return wrong ? arena_printf(&c->bag->arena, "%s: %s", t->name, wrong) : NULL;
+}
+
+static const char *claim_batched(struct check *c)
+{
+    struct target t = program_target(c);
+    return batch_of(c, &t, true);
+}
+
+static const char *claim_batched_vjp(struct check *c)
+{
+    struct target t = program_target(c), first;
+    if (has_ragged_result(c, t.fn)) return NULL; /* the cotangents' sizes differ from lane to lane */
+    return pullback_of(c, &t, ~0ull, &first) ? batch_of(c, &first, c->p->seed % 2) : NULL;
+}
+
+/* The batched program with its arguments; false where lanes would have different sizes. */
+static bool batched_target(struct check *c, const struct target *t, struct target *out)
+{
+    struct hop_catch caught;
+    const struct fn *f = module_fn(c->p->m, t->fn);
+    struct arena *a = &c->bag->arena;
+    struct tensor **lanes[LANES];
+    bool *batched = make_lanes(c, t, lanes);
+    int *in_axes = ARENA_NEW(a, int, f->n_params), *out_axes = ARENA_ZNEW(a, int, f->n_results);
+    struct tensor **args = ARENA_NEW(a, struct tensor *, f->n_params);
+    for (uint32_t p = 0; p < f->n_params; p++) {
+        const struct tensor *one = lanes[0][p];
+        int64_t dims[MAX_RANK] = { LANES };
+        in_axes[p] = batched[p] ? 0 : -1;
+        args[p] = lanes[0][p];
+        if (!batched[p]) continue;
+        memcpy(dims + 1, one->dims, one->rank * sizeof *dims);
+        args[p] = bag_new(c->bag, (enum dtype)one->dtype, one->rank + 1u, dims);
+        size_t bytes = (size_t)one->count * dtype_info[one->dtype].size;
+        for (uint32_t l = 0; l < LANES && bytes; l++) memcpy((char *)args[p]->data + l * bytes, lanes[l][p]->data, bytes);
+    }
+    *out = (struct target){ .args = args, .name = arena_printf(a, "vmap of %s", t->name) };
+    if (HOP_TRY(caught)) {
+        out->fn = vmap_function(c->p->m, t->fn, in_axes, out_axes);
+        hop_catch_end(&caught);
+        return true;
+    }
+    hop_status status = hop_caught();
+    if (!strstr(hop_message(), "lane to lane") && !strstr(hop_message(), "the lanes would differ")) hop_rethrow(status);
+    c->tally->ragged++;
+    return false;
+}
+
+static const char *claim_vjp_of_batched(struct check *c)
+{
+    struct target t = program_target(c), wide;
+    return batched_target(c, &t, &wide) ? gradient_of(c, &wide, ~0ull, (uint32_t)(c->p->seed >> 3), NULL) : NULL;
+}
+
+static const char *claim_batched_twice(struct check *c)
+{
+    struct target t = program_target(c), wide;
+    if (!batched_target(c, &t, &wide)) return NULL;
+    struct outcome o;
+    const char *wrong = run_checked(c, &wide, (uint32_t)c->p->seed, &o);
+    return wrong ? wrong : passes_of(c, &wide, false);
+}
+
+static const struct random_claim {
+    const char *name;
+    const char *(*holds)(struct check *c);
+    int under;      /* transform for the histogram */
+    uint32_t every; /* of so many programs one is held to it */
+} random_claims[] = {
+    { "text", claim_text, 0, 1 },
+    { "passes", claim_passes, 0, 1 },
+    { "loop program", claim_loops, 0, 1 },
+    { "compiled strict", claim_native, 0, 1 },
+    { "compiled", claim_default, 0, 2 },
+    { "gradients", claim_gradients, 1, 1 },
+    { "gradients of some", claim_gradient_of_some, 1, 3 },
+    { "batch", claim_batched, 2, 1 },
+    { "passes of vjp", claim_passes_of_vjp, 3, 2 },
+    { "gradients of vjp", claim_second, 4, 2 },
+    { "batch of vjp", claim_batched_vjp, 5, 2 },
+    { "gradients of batch", claim_vjp_of_batched, 6, 2 },
+    { "batch on other back ends", claim_batched_twice, 7, 2 },
+};
+
+#endif
