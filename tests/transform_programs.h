@@ -248,7 +248,8 @@
     "  return %r\n" \
     "}\n"
 
-#define CALLS \
+#define CALLS CALLS_WITH("")
+#define CALLS_WITH(attrs) \
     "hop 1\n" \
     "fn @inner[N](%x: f64[N], %k: i64[]) -> (f64[N], f64[?j]) {\n" \
     "  %s = sin(%x)\n" \
@@ -259,7 +260,7 @@
     "  return %t, %e\n" \
     "}\n" \
     "fn @main(%k: i64[], %x: f64[3], %y: f64[2]) -> (f64[3], f64[2], f64[]) {\n" \
-    "  %a, %b: f64[?m] = invoke_subgraph @inner(%x, %k)\n" \
+    "  %a, %b: f64[?m] = invoke_subgraph " attrs " @inner(%x, %k)\n" \
     "  %c, %d: f64[?l] = invoke_subgraph @inner(%y, %k)\n" \
     "  %e = sum(%b)\n" \
     "  %f = sum(%d)\n" \
@@ -330,6 +331,7 @@ static const struct program programs[] = {
     { "counted while in blocks of blocks", COUNTED_WHILE_WITH("{every = [2, 2]}"), 0, "0", 5, 0 },
     { "newton in blocks", NEWTON_WITH(", every = [2]"), 0, "2", 4, 0 },
     { "while in blocks in scan", WHILE_IN_SCAN("{every = [2]}"), 3, "1", 1, 0 },
+    { "calls, recomputed", CALLS_WITH("{recompute}"), 0, "2", 0, SAME_INTS },
     { "scan in scan in scan", SCAN_IN_SCAN_IN_SCAN, 2, NULL, 0, NO_SECOND },
 };
 
@@ -526,7 +528,53 @@ static void claim_shared(struct run *r, const struct program *p)
     CLAIM(n == 4 && fns[0] == fns[1] && fns[2] == fns[3], "%s: %u calls", r->name, n);
 }
 
+/* Blocks: the loop around keeps the carries of every block, and nothing of what happens in it. */
+static void claim_blocks(struct run *r, const struct program *p)
+{
+    (void)p;
+    claim_stacks(r, OP_while_loop, 3 + 1 + 2 + 1); /* carries and trips of blocks, rows, integer and float at their start, which rows ran */
+}
+
+static void claim_scan_blocks(struct run *r, const struct program *p)
+{
+    (void)p;
+    claim_stacks(r, OP_scan, 1 + 1 + 1); /* the last state, all states, the state at the start of each block */
+}
+
+/* What is to be run again is run again after all passes. */
+#define RECOMPUTED(attrs) \
+    "hop 1\n" \
+    "fn @inner(%x: f64[3]) -> (f64[3]) {\n" \
+    "  %e = exp(%x)\n" \
+    "  %s = sin(%e)\n" \
+    "  return %s\n" \
+    "}\n" \
+    "fn @main(%x: f64[3]) -> (f64[3]) {\n" \
+    "  %r = invoke_subgraph " attrs " @inner(%x)\n" \
+    "  return %r\n" \
+    "}\n"
+
+static void claim_exps(struct run *r, uint32_t exps)
+{
+    uint32_t g = simplify(r->m, gradient(r), NULL), found = count_nodes(r->m, g, OP_exp, NULL, NULL);
+    CLAIM(found == exps, "%s: exp stands there %u times", r->name, found);
+}
+static void claim_kept(struct run *r, const struct program *p)
+{
+    (void)p;
+    claim_exps(r, 1);
+}
+static void claim_recomputed(struct run *r, const struct program *p)
+{
+    (void)p;
+    claim_exps(r, 2);
+}
+
 static const struct { struct program program; void (*claim)(struct run *r, const struct program *p); } structure[] = {
+    { { "counted while in blocks: stacks", COUNTED_WHILE_WITH("{every = [2]}"), 0, NULL, 0, 0 }, claim_blocks },
+    { { "rnn in blocks: stacks", RNN_WITH("{every = [2]}"), 0, NULL, 0, 0 }, claim_scan_blocks },
+    { { "call: kept", RECOMPUTED(""), 0, NULL, 0, 0 }, claim_kept },
+    { { "call: recomputed", RECOMPUTED("{recompute}"), 0, NULL, 0, 0 }, claim_recomputed },
     { { "rnn: stacks", RNN, 4, NULL, 0, 0 }, claim_rnn_stacks },
     { { "counted while: stacks", COUNTED_WHILE, 0, NULL, 0, 0 }, claim_recomputes },
     { { "linear: stacks", LINEAR, 0, NULL, 0, 0 }, claim_linear },

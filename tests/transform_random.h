@@ -102,6 +102,14 @@ static uint32_t pick_own(struct random_body *g, val *own, type_id *types)
     return n;
 }
 
+/* Now and then a schedule. */
+static struct attr random_every(struct run *r)
+{
+    static const uint32_t choices[][2] = { { 1, 0 }, { 2, 0 }, { 2, 2 } };
+    uint32_t i = below(r, 9);
+    return i < 3 ? A_INTS(choices[i], i == 2 ? 2 : 1) : A_NONE;
+}
+
 static void add_scan(struct random_body *g)
 {
     struct module *m = g->b->m;
@@ -121,7 +129,8 @@ static void add_scan(struct random_body *g)
     uint32_t n_own = pick_own(g, own, types + n), n_stack = groups[0] ? below(g->r, 3) : 1;
     for (uint32_t k = 0; k < n_stack; k++) results[groups[0] + k] = float_shape(g);
     uint32_t fn = random_function(g->r, m, types, n + n_own, results, groups[0] + n_stack, g->depth - 1, HOP_NONE);
-    struct attr attrs[SCAN_ATTRS] = { A_FLAG(below(g->r, 2)), groups[1] ? A_NONE : A_DIM(time_dim(m)) };
+    struct attr attrs[SCAN_ATTRS] = { A_FLAG(below(g->r, 2)), groups[1] ? A_NONE : A_DIM(time_dim(m)), [SCAN_EVERY] = random_every(g->r) };
+    if (attrs[SCAN_EVERY].kind == ATTR_ABSENT && !below(g->r, 8)) attrs[SCAN_SCHEDULE] = A_WORD(SCHEDULE_SQRT);
     const dim dims[] = { time_dim(m) };
     struct region_in region = { fn, own, n_own, dims };
     val first = builder_node(g->b, &(struct node_in){ .op = OP_scan, .operands = operands, .n_operands = n, .groups = groups, .attrs = attrs, .regions = &region, .n_regions = 1 });
@@ -151,7 +160,7 @@ static void add_while(struct random_body *g)
     uint32_t cond_fn = builder_finish(&cond, &again, 1), n_own = pick_own(g, own, types + n);
     for (uint32_t k = 0; k < n_stack; k++) results[n + k] = float_shape(g);
     uint32_t body = random_function(g->r, m, types, n + n_own, results, n + n_stack, g->depth - 1, 0);
-    struct attr attrs[WHILE_ATTRS] = { bound ? A_DIM(4) : A_NONE, A_FLAG(below(g->r, 2)) };
+    struct attr attrs[WHILE_ATTRS] = { bound ? A_DIM(4) : A_NONE, A_FLAG(below(g->r, 2)), random_every(g->r) };
     const dim dims[] = { time_dim(m) };
     struct region_in regions[2] = { { cond_fn, NULL, 0, dims }, { body, own, n_own, dims } };
     val first = builder_node(g->b, &(struct node_in){ .op = OP_while_loop, .operands = operands, .n_operands = n, .groups = &n, .attrs = attrs, .regions = regions, .n_regions = 2 });
@@ -190,7 +199,8 @@ static void add_call(struct random_body *g)
     for (uint32_t k = 0; k < n_results; k++) results[k] = (enum shape)below(g->r, SHAPE_COUNT);
     const dim dims[] = { time_dim(g->b->m) };
     struct region_in region = { random_function(g->r, g->b->m, types, n_own, results, n_results, g->depth - 1, HOP_NONE), own, n_own, dims };
-    val first = builder_node(g->b, &(struct node_in){ .op = OP_invoke_subgraph, .groups = (const uint32_t[1]){ 0 }, .regions = &region, .n_regions = 1 });
+    struct attr recompute = A_FLAG(!below(g->r, 4));
+    val first = builder_node(g->b, &(struct node_in){ .op = OP_invoke_subgraph, .groups = (const uint32_t[1]){ 0 }, .attrs = &recompute, .regions = &region, .n_regions = 1 });
     for (uint32_t k = 0; k < n_results; k++) in_scope(g, first + k);
 }
 

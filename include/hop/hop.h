@@ -1,6 +1,13 @@
-/* hop: higher-order tensor programs. The public header. */
+/* hop: higher-order tensor programs. The public header: capture of programs from C, transforms, executables, tensors.
+ *
+ * A call that can fail returns 0 (HOP_OK) or a status, and hop_message() says what went wrong. Functions that make traced values return the value;
+ * the first of them that fails marks the capture, later ones do nothing, and hop_capture returns the status. Text describes types ("f32[T, 64]"),
+ * sizes ("T, 2*N"), axes ("0, -1", "all") and slices ("1:3, :, -1"). Every _free accepts NULL. */
 #ifndef HOP_HOP_H
 #define HOP_HOP_H
+
+#include <stddef.h>
+#include <stdint.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -28,6 +35,486 @@ const char *hop_version(void);
 
 /* What went wrong in the last failed call of this thread: place, operator, expected and found. Never NULL. */
 const char *hop_message(void);
+
+/* ---- tensors: arrays with a count of references ---- */
+
+typedef struct hop_tensor hop_tensor;
+
+/* Zeros of a type with constant sizes, "f32[3, 4]". */
+hop_status hop_tensor_new(hop_tensor **out, const char *type);
+/* The caller's memory, row-major. It must stay until release(ctx) is called (release may be NULL) with the last reference gone. */
+hop_status hop_tensor_borrow(hop_tensor **out, const char *type, void *data, void (*release)(void *ctx), void *ctx);
+/* The same with one stride per dim, counted in elements; strides may be zero or negative, data is the element with all indices 0. */
+hop_status hop_tensor_strided(hop_tensor **out, const char *type, void *data, const int64_t *strides, void (*release)(void *ctx), void *ctx);
+/* A part of a tensor that shares its memory: hop_tensor_view(&v, t, "1:3, ::2"). */
+hop_status hop_tensor_view(hop_tensor **out, hop_tensor *t, const char *slices);
+/* A row-major tensor of its own with the same elements. */
+hop_status hop_tensor_copy(hop_tensor **out, const hop_tensor *t);
+/* Elements of `from` into `to`: same dtype and dims, any strides. */
+hop_status hop_tensor_fill(hop_tensor *to, const hop_tensor *from);
+hop_tensor *hop_tensor_ref(hop_tensor *t); /* one more reference; returns t */
+void hop_tensor_free(hop_tensor *t);       /* one reference less */
+
+void *hop_data(const hop_tensor *t); /* the element with all indices 0; NULL for NULL */
+const char *hop_tensor_dtype(const hop_tensor *t); /* "f32" */
+int hop_tensor_rank(const hop_tensor *t);
+int64_t hop_tensor_dim(const hop_tensor *t, int axis); /* negative axes count from the end; -1 when there is no such axis */
+int64_t hop_tensor_stride(const hop_tensor *t, int axis); /* in elements */
+int64_t hop_tensor_count(const hop_tensor *t);
+int hop_tensor_is_contiguous(const hop_tensor *t);
+/* "[[1, 2], [3, 4]]" in decimals that read back to the same bits; released with hop_text_free. NULL when memory is out. */
+char *hop_tensor_text(const hop_tensor *t);
+void hop_text_free(char *text);
+
+/* ---- places and values ---- */
+
+/* Where in the program a call stands. The macros below fill it in; bindings call the functions that end in _at. */
+typedef struct hop_place {
+    const char *file; /* must stay: string literals do */
+    int line;
+} hop_place;
+static inline hop_place hop_here(const char *file, int line)
+{
+    hop_place p;
+    p.file = file;
+    p.line = line;
+    return p;
+}
+#define HOP_HERE hop_here(__FILE__, __LINE__)
+
+/* A traced value, a number, or an assignable array. A small handle to copy; it means something inside the capture and the body that made it and inside
+ * the bodies within. {0, 0} is no value. */
+typedef struct hop_val {
+    uint64_t scope, id;
+} hop_val;
+
+/* A size: a number, or an expression over the sizes of the function being captured. */
+typedef struct hop_dim {
+    uint64_t scope, id;
+} hop_dim;
+
+/* A body: gets its inputs, sets its outputs. Returns 0; anything else abandons the capture and is its status. */
+typedef int (*hop_body)(void *env, const hop_val *in, hop_val *out);
+
+/* ---- capture ---- */
+
+typedef struct hop_fn hop_fn;
+
+/* Captures body as a function. params names and types its parameters: "h0: f32[64], xs: f32[T, 64]"; `log: mut f32[T]` is an array that the
+ * function assigns to and that running it updates. In front may stand a name and declared sizes: "loss[T in 1..4096, dim N](xs: f32[T, N])".
+ * body gets one value per parameter and sets n_results outputs. Returns 0, a hop_status, or what a body returned. */
+#define hop_capture(...) hop_capture_at(HOP_HERE, __VA_ARGS__)
+int hop_capture_at(hop_place at, hop_fn **out, const char *params, int n_results, hop_body body, void *env);
+
+/* The same body on real tensors, at once, operator by operator: for debugging. out[i] NULL is made, else written into. */
+#define hop_eager(...) hop_eager_at(HOP_HERE, __VA_ARGS__)
+int hop_eager_at(hop_place at, hop_body body, void *env, hop_tensor *const *in, int n_in, hop_tensor **out, int n_out);
+/* Eager mode without a body: between begin and end operators run at once on this thread. end returns the first error. */
+#define hop_eager_begin() hop_eager_begin_at(HOP_HERE)
+hop_status hop_eager_begin_at(hop_place at);
+int hop_eager_end(void);
+/* In eager mode, the tensor of a value (a new reference); NULL while capturing and on errors. */
+#define hop_value_tensor(...) hop_value_tensor_at(HOP_HERE, __VA_ARGS__)
+hop_tensor *hop_value_tensor_at(hop_place at, hop_val v);
+
+/* The first error of the capture that this thread is in, 0 if there is none. */
+int hop_failed(void);
+/* Makes the capture go on as if the failed call had not been made; returns the status it had. A failed body leaves nothing behind. */
+int hop_forgive(void);
+/* Fails the capture with a message of the caller's, for bodies: return hop_fail("…"). */
+#define hop_fail(...) hop_fail_at(HOP_HERE, __VA_ARGS__)
+int hop_fail_at(hop_place at, const char *message);
+
+/* Gives a value a name for texts and messages; returns it. */
+#define hop_name(...) hop_name_at(HOP_HERE, __VA_ARGS__)
+hop_val hop_name_at(hop_place at, hop_val v, const char *name);
+/* The type of a value as text, "f32[T, 64]", valid until this thread's next call of it. "" for no value. */
+const char *hop_type_text(hop_val v);
+int hop_rank(hop_val v); /* -1 for no value */
+
+/* ---- numbers and arrays out of nothing ---- */
+
+/* Numbers without a dtype of their own: they take that of the operand they meet. Alone they are f32, i64 and bool. Outside of captures too. */
+hop_val hop_scalar(double value);
+hop_val hop_int(int64_t value);
+hop_val hop_bool(int value);
+
+#define hop_number(...) hop_number_at(HOP_HERE, __VA_ARGS__)     /* ("f64", value): a scalar of that dtype */
+#define hop_full(...) hop_full_at(HOP_HERE, __VA_ARGS__)         /* ("f32[T, 3]", value): a number or traced scalar everywhere */
+#define hop_zeros(...) hop_zeros_at(HOP_HERE, __VA_ARGS__)       /* ("f32[T]") */
+#define hop_ones(...) hop_ones_at(HOP_HERE, __VA_ARGS__)
+#define hop_zeros_like(...) hop_zeros_like_at(HOP_HERE, __VA_ARGS__)
+#define hop_iota(...) hop_iota_at(HOP_HERE, __VA_ARGS__)         /* ("i64[T, 3]", axis): 0, 1, 2, … along the axis */
+#define hop_constant(...) hop_constant_at(HOP_HERE, __VA_ARGS__) /* ("f32[2, 2]", data): copied into the program */
+#define hop_from_tensor(...) hop_from_tensor_at(HOP_HERE, __VA_ARGS__) /* captured: a constant; eager: the tensor */
+hop_val hop_number_at(hop_place at, const char *dtype, double value);
+hop_val hop_full_at(hop_place at, const char *type, hop_val value);
+hop_val hop_zeros_at(hop_place at, const char *type);
+hop_val hop_ones_at(hop_place at, const char *type);
+hop_val hop_zeros_like_at(hop_place at, hop_val v);
+hop_val hop_iota_at(hop_place at, const char *type, int axis);
+hop_val hop_constant_at(hop_place at, const char *type, const void *data);
+hop_val hop_from_tensor_at(hop_place at, hop_tensor *t);
+
+/* ---- sizes ---- */
+
+#define hop_size(...) hop_size_at(HOP_HERE, __VA_ARGS__)         /* (v, axis): the size as an i64 value */
+#define hop_dim_of(...) hop_dim_of_at(HOP_HERE, __VA_ARGS__)     /* (v, axis): the size as a size */
+#define hop_dim_text(...) hop_dim_text_at(HOP_HERE, __VA_ARGS__) /* ("2*T + 1") */
+#define hop_dim_value(...) hop_dim_value_at(HOP_HERE, __VA_ARGS__) /* a size as an i64 value */
+#define hop_bind_dim(...) hop_bind_dim_at(HOP_HERE, __VA_ARGS__) /* (n, lo, hi): 0, 1, … n-1 for an i64 value n, which becomes a size; hi < 0: no bound */
+#define hop_let(...) hop_let_at(HOP_HERE, __VA_ARGS__)           /* ("M", d): texts may say M from here on */
+hop_val hop_size_at(hop_place at, hop_val v, int axis);
+hop_dim hop_dim_of_at(hop_place at, hop_val v, int axis);
+hop_dim hop_dim_text_at(hop_place at, const char *text);
+hop_dim hop_dim_const(int64_t n);
+hop_val hop_dim_value_at(hop_place at, hop_dim d);
+hop_val hop_bind_dim_at(hop_place at, hop_val n, int64_t lo, int64_t hi);
+int hop_let_at(hop_place at, const char *name, hop_dim d);
+int64_t hop_dim_known(hop_dim d); /* its number, -1 when only a run knows it */
+
+#define HOP_DIM_OPERATORS(X) X(add) X(sub) X(mul) X(floordiv) X(mod) X(min) X(max)
+#define HOP_DECLARE(name) hop_dim hop_dim_##name##_at(hop_place at, hop_dim x, hop_dim y);
+HOP_DIM_OPERATORS(HOP_DECLARE)
+#undef HOP_DECLARE
+#define hop_dim_add(...) hop_dim_add_at(HOP_HERE, __VA_ARGS__)
+#define hop_dim_sub(...) hop_dim_sub_at(HOP_HERE, __VA_ARGS__)
+#define hop_dim_mul(...) hop_dim_mul_at(HOP_HERE, __VA_ARGS__)
+#define hop_dim_floordiv(...) hop_dim_floordiv_at(HOP_HERE, __VA_ARGS__)
+#define hop_dim_mod(...) hop_dim_mod_at(HOP_HERE, __VA_ARGS__)
+#define hop_dim_min(...) hop_dim_min_at(HOP_HERE, __VA_ARGS__)
+#define hop_dim_max(...) hop_dim_max_at(HOP_HERE, __VA_ARGS__)
+
+/* ---- elementwise: operands are promoted and broadcast as in NumPy ---- */
+
+/* One operand. The float functions take integers as f64. */
+#define HOP_UNARY_OPERATORS(X) \
+    X(neg) X(abs) X(sign) X(floor) X(exp) X(expm1) X(log) X(log1p) X(sqrt) X(rsqrt) X(sin) X(cos) X(tanh) X(sigmoid) X(not) X(stop_gradient)
+/* Two operands. Integers: div truncates and gives 0 for a division by 0, rem has the sign of x, and and or work on bits. */
+#define HOP_BINARY_OPERATORS(X) \
+    X(add) X(sub) X(mul) X(div) X(rem) X(pow) X(max) X(min) X(eq) X(ne) X(lt) X(le) X(gt) X(ge) X(and) X(or)
+
+#define HOP_DECLARE(name) hop_val hop_##name##_at(hop_place at, hop_val x);
+HOP_UNARY_OPERATORS(HOP_DECLARE)
+#undef HOP_DECLARE
+#define HOP_DECLARE(name) hop_val hop_##name##_at(hop_place at, hop_val x, hop_val y);
+HOP_BINARY_OPERATORS(HOP_DECLARE)
+#undef HOP_DECLARE
+hop_val hop_select_at(hop_place at, hop_val condition, hop_val x, hop_val y); /* condition ? x : y */
+hop_val hop_clamp_at(hop_place at, hop_val x, hop_val lo, hop_val hi);
+hop_val hop_cast_at(hop_place at, hop_val x, const char *dtype);
+
+#define hop_neg(...) hop_neg_at(HOP_HERE, __VA_ARGS__)
+#define hop_abs(...) hop_abs_at(HOP_HERE, __VA_ARGS__)
+#define hop_sign(...) hop_sign_at(HOP_HERE, __VA_ARGS__)
+#define hop_floor(...) hop_floor_at(HOP_HERE, __VA_ARGS__)
+#define hop_exp(...) hop_exp_at(HOP_HERE, __VA_ARGS__)
+#define hop_expm1(...) hop_expm1_at(HOP_HERE, __VA_ARGS__)
+#define hop_log(...) hop_log_at(HOP_HERE, __VA_ARGS__)
+#define hop_log1p(...) hop_log1p_at(HOP_HERE, __VA_ARGS__)
+#define hop_sqrt(...) hop_sqrt_at(HOP_HERE, __VA_ARGS__)
+#define hop_rsqrt(...) hop_rsqrt_at(HOP_HERE, __VA_ARGS__)
+#define hop_sin(...) hop_sin_at(HOP_HERE, __VA_ARGS__)
+#define hop_cos(...) hop_cos_at(HOP_HERE, __VA_ARGS__)
+#define hop_tanh(...) hop_tanh_at(HOP_HERE, __VA_ARGS__)
+#define hop_sigmoid(...) hop_sigmoid_at(HOP_HERE, __VA_ARGS__)
+#define hop_not(...) hop_not_at(HOP_HERE, __VA_ARGS__)
+#define hop_stop_gradient(...) hop_stop_gradient_at(HOP_HERE, __VA_ARGS__)
+#define hop_add(...) hop_add_at(HOP_HERE, __VA_ARGS__)
+#define hop_sub(...) hop_sub_at(HOP_HERE, __VA_ARGS__)
+#define hop_mul(...) hop_mul_at(HOP_HERE, __VA_ARGS__)
+#define hop_div(...) hop_div_at(HOP_HERE, __VA_ARGS__)
+#define hop_rem(...) hop_rem_at(HOP_HERE, __VA_ARGS__)
+#define hop_pow(...) hop_pow_at(HOP_HERE, __VA_ARGS__)
+#define hop_max(...) hop_max_at(HOP_HERE, __VA_ARGS__)
+#define hop_min(...) hop_min_at(HOP_HERE, __VA_ARGS__)
+#define hop_eq(...) hop_eq_at(HOP_HERE, __VA_ARGS__)
+#define hop_ne(...) hop_ne_at(HOP_HERE, __VA_ARGS__)
+#define hop_lt(...) hop_lt_at(HOP_HERE, __VA_ARGS__)
+#define hop_le(...) hop_le_at(HOP_HERE, __VA_ARGS__)
+#define hop_gt(...) hop_gt_at(HOP_HERE, __VA_ARGS__)
+#define hop_ge(...) hop_ge_at(HOP_HERE, __VA_ARGS__)
+#define hop_and(...) hop_and_at(HOP_HERE, __VA_ARGS__)
+#define hop_or(...) hop_or_at(HOP_HERE, __VA_ARGS__)
+#define hop_select(...) hop_select_at(HOP_HERE, __VA_ARGS__)
+#define hop_clamp(...) hop_clamp_at(HOP_HERE, __VA_ARGS__)
+#define hop_cast(...) hop_cast_at(HOP_HERE, __VA_ARGS__) /* (x, "f64") */
+
+/* ---- reductions: axes are text, "all" (or NULL), "0, -1" ---- */
+
+/* bool is summed as i64; the mean of integers is f64. */
+#define HOP_REDUCTIONS(X) X(sum) X(mean) X(reduce_max) X(reduce_min) X(any) X(all)
+#define HOP_DECLARE(name) hop_val hop_##name##_at(hop_place at, hop_val x, const char *axes);
+HOP_REDUCTIONS(HOP_DECLARE)
+#undef HOP_DECLARE
+hop_val hop_argmax_at(hop_place at, hop_val x, int axis); /* where the first of the largest stands */
+#define hop_sum(...) hop_sum_at(HOP_HERE, __VA_ARGS__)
+#define hop_mean(...) hop_mean_at(HOP_HERE, __VA_ARGS__)
+#define hop_reduce_max(...) hop_reduce_max_at(HOP_HERE, __VA_ARGS__)
+#define hop_reduce_min(...) hop_reduce_min_at(HOP_HERE, __VA_ARGS__)
+#define hop_any(...) hop_any_at(HOP_HERE, __VA_ARGS__)
+#define hop_all(...) hop_all_at(HOP_HERE, __VA_ARGS__)
+#define hop_argmax(...) hop_argmax_at(HOP_HERE, __VA_ARGS__)
+
+/* ---- products ---- */
+
+/* matmul follows NumPy: ranks of one are vectors, leading dims are broadcast. */
+hop_val hop_matmul_at(hop_place at, hop_val x, hop_val y);
+/* Sums of products over contracted axes; result: batch dims, free dims of x, free dims of y. Axes are lists like "0, 1"; NULL: none. */
+typedef struct hop_dot_spec {
+    const char *contract_x, *contract_y, *batch_x, *batch_y;
+    void *reserved[4];
+} hop_dot_spec;
+hop_val hop_dot_at(hop_place at, hop_val x, hop_val y, const hop_dot_spec *spec);
+#define hop_matmul(...) hop_matmul_at(HOP_HERE, __VA_ARGS__)
+#define hop_dot(...) hop_dot_at(HOP_HERE, __VA_ARGS__)
+
+/* ---- shapes ---- */
+
+hop_val hop_reshape_at(hop_place at, hop_val x, const char *dims); /* "T, -1": one size may be left to find out */
+hop_val hop_reshape_dims_at(hop_place at, hop_val x, const hop_dim *dims, int rank);
+hop_val hop_broadcast_at(hop_place at, hop_val x, const char *dims); /* to these sizes, as in NumPy */
+hop_val hop_broadcast_dims_at(hop_place at, hop_val x, const hop_dim *dims, int rank);
+hop_val hop_full_dims_at(hop_place at, const char *dtype, const hop_dim *dims, int rank, hop_val value);
+hop_val hop_permute_at(hop_place at, hop_val x, const char *order); /* result axis i is axis order[i] of x */
+hop_val hop_transpose_at(hop_place at, hop_val x);                  /* swaps the last two axes */
+hop_val hop_expand_at(hop_place at, hop_val x, int axis);           /* a new axis of size 1 */
+hop_val hop_squeeze_at(hop_place at, hop_val x, const char *axes);  /* without these axes of size 1 */
+hop_val hop_reverse_at(hop_place at, hop_val x, const char *axes);
+hop_val hop_concat_at(hop_place at, const hop_val *parts, int n, int axis);
+hop_val hop_stack_at(hop_place at, const hop_val *parts, int n, int axis);
+/* Per axis "low:high" or "low:high:between" further elements: "1:1, 0:2". */
+hop_val hop_pad_at(hop_place at, hop_val x, const char *pads, hop_val value);
+#define hop_reshape(...) hop_reshape_at(HOP_HERE, __VA_ARGS__)
+#define hop_reshape_dims(...) hop_reshape_dims_at(HOP_HERE, __VA_ARGS__)
+#define hop_broadcast(...) hop_broadcast_at(HOP_HERE, __VA_ARGS__)
+#define hop_broadcast_dims(...) hop_broadcast_dims_at(HOP_HERE, __VA_ARGS__)
+#define hop_full_dims(...) hop_full_dims_at(HOP_HERE, __VA_ARGS__)
+#define hop_permute(...) hop_permute_at(HOP_HERE, __VA_ARGS__)
+#define hop_transpose(...) hop_transpose_at(HOP_HERE, __VA_ARGS__)
+#define hop_expand(...) hop_expand_at(HOP_HERE, __VA_ARGS__)
+#define hop_squeeze(...) hop_squeeze_at(HOP_HERE, __VA_ARGS__)
+#define hop_reverse(...) hop_reverse_at(HOP_HERE, __VA_ARGS__)
+#define hop_concat(...) hop_concat_at(HOP_HERE, __VA_ARGS__)
+#define hop_stack(...) hop_stack_at(HOP_HERE, __VA_ARGS__)
+#define hop_pad(...) hop_pad_at(HOP_HERE, __VA_ARGS__)
+
+/* ---- parts of arrays ---- */
+
+/* Per axis a:b, a:b:step, a single index (which takes the axis away), or :; "..." stands for all axes that are left over, "new" for a new one.
+ * Negative numbers count from the end, steps may be negative. */
+hop_val hop_slice_at(hop_place at, hop_val x, const char *slices);
+hop_val hop_index_at(hop_place at, hop_val x, hop_val i, int axis); /* x without the axis, at a traced integer, clamped */
+hop_val hop_dynamic_slice_at(hop_place at, hop_val x, const hop_val *starts, const char *sizes); /* one start per axis; clamped so that it fits */
+hop_val hop_dynamic_update_at(hop_place at, hop_val x, hop_val update, const hop_val *starts);
+hop_val hop_take_at(hop_place at, hop_val x, hop_val indices, int axis); /* slices of x at the indices, clamped */
+hop_val hop_scatter_add_at(hop_place at, hop_val x, hop_val indices, hop_val updates, int axis); /* indices out of range are dropped */
+#define hop_slice(...) hop_slice_at(HOP_HERE, __VA_ARGS__)
+#define hop_index(...) hop_index_at(HOP_HERE, __VA_ARGS__)
+#define hop_dynamic_slice(...) hop_dynamic_slice_at(HOP_HERE, __VA_ARGS__)
+#define hop_dynamic_update(...) hop_dynamic_update_at(HOP_HERE, __VA_ARGS__)
+#define hop_take(...) hop_take_at(HOP_HERE, __VA_ARGS__)
+#define hop_scatter_add(...) hop_scatter_add_at(HOP_HERE, __VA_ARGS__)
+
+/* ---- random numbers: from explicit keys u32[2], equal on every back end ---- */
+
+hop_val hop_key_at(hop_place at, uint64_t seed);
+hop_val hop_random_bits_at(hop_place at, hop_val key, const char *dims);
+hop_val hop_random_uniform_at(hop_place at, hop_val key, const char *type); /* in [0, 1) */
+hop_val hop_random_normal_at(hop_place at, hop_val key, const char *type);
+#define hop_key(...) hop_key_at(HOP_HERE, __VA_ARGS__)
+#define hop_random_bits(...) hop_random_bits_at(HOP_HERE, __VA_ARGS__)
+#define hop_random_uniform(...) hop_random_uniform_at(HOP_HERE, __VA_ARGS__)
+#define hop_random_normal(...) hop_random_normal_at(HOP_HERE, __VA_ARGS__)
+
+/* ---- effects ---- */
+
+/* Ends the run with HOP_CHECK, the message and the values unless every element of condition is true. */
+int hop_check_at(hop_place at, hop_val condition, const char *message, const hop_val *values, int n);
+/* Prints a line, the values in place of {}. */
+int hop_print_at(hop_place at, const char *format, const hop_val *values, int n);
+#define hop_check(...) hop_check_at(HOP_HERE, __VA_ARGS__)
+#define hop_print(...) hop_print_at(HOP_HERE, __VA_ARGS__)
+
+/* Any operator of the table (`hop ops` lists them) with attributes as in the text form: hop_apply(out, 1, "argmax {dim = 1}", in, 1). Operands are
+ * taken as they are: no promotion, no broadcasting. */
+int hop_apply_at(hop_place at, hop_val *out, int n_out, const char *op, const hop_val *in, int n_in);
+#define hop_apply(...) hop_apply_at(HOP_HERE, __VA_ARGS__)
+
+/* ---- operators that take functions ----
+ *
+ * Bodies may use any value of the bodies around them. A body is run when the operator is called, and equal bodies become one function. Under the
+ * same `key` (NULL: none) and with inputs of the same types a body is not run again; whoever gives a key promises that it would do the same. */
+
+/* (carry…; x…) -> (carry…; y…) for each slice of xs. Results: the last carries, then the ys, stacked. */
+typedef struct hop_scan_spec {
+    hop_body step;
+    void *env;
+    const hop_val *carry;
+    int n_carry;
+    const hop_val *xs; /* an assignable array here gives the step slices that it may assign to */
+    int n_xs;
+    const char *length; /* number of steps, when there are no xs */
+    int reverse;        /* from the last slice to the first */
+    const void *key;
+    void *reserved[4];
+} hop_scan_spec;
+#define hop_scan(...) hop_scan_at(HOP_HERE, __VA_ARGS__)
+int hop_scan_at(hop_place at, hop_val *results, int n_results, const hop_scan_spec *spec);
+
+/* While cond(carry…) -> (bool[]) holds: body (carry…) -> (carry…; y…). Results: the last carries, then with `count` or n_stack the number of trips,
+ * then the ys, stacked. */
+typedef struct hop_while_spec {
+    hop_body cond, body;
+    void *env;
+    const hop_val *carry;
+    int n_carry;
+    int n_stack;
+    int count;
+    const char *max_trips; /* a size: more trips fail as a check, and stacks have this size */
+    const void *key;
+    void *reserved[4];
+} hop_while_spec;
+#define hop_while(...) hop_while_at(HOP_HERE, __VA_ARGS__)
+int hop_while_at(hop_place at, hop_val *results, int n_results, const hop_while_spec *spec);
+
+/* One of two bodies on the inputs. */
+typedef struct hop_cond_spec {
+    hop_val pred; /* bool[] */
+    hop_body then, otherwise;
+    void *env;
+    const hop_val *in;
+    int n_in;
+    const void *key;
+    void *reserved[4];
+} hop_cond_spec;
+#define hop_cond(...) hop_cond_at(HOP_HERE, __VA_ARGS__)
+int hop_cond_at(hop_place at, hop_val *results, int n_results, const hop_cond_spec *spec);
+
+/* One of several bodies on the inputs, chosen by an integer that is clamped to the branches there are. */
+typedef struct hop_switch_spec {
+    hop_val index;
+    const hop_body *branches;
+    int n_branches;
+    void *env;
+    void *const *envs; /* per branch; NULL: env for all */
+    const hop_val *in;
+    int n_in;
+    const void *key;
+    void *reserved[4];
+} hop_switch_spec;
+#define hop_switch(...) hop_switch_at(HOP_HERE, __VA_ARGS__)
+int hop_switch_at(hop_place at, hop_val *results, int n_results, const hop_switch_spec *spec);
+
+/* A call: the body becomes a function of its own, shared by all calls of equal bodies. */
+typedef struct hop_call_spec {
+    hop_body body;
+    void *env;
+    const hop_val *in;
+    int n_in;
+    const void *key;
+    void *reserved[4];
+} hop_call_spec;
+#define hop_call(...) hop_call_at(HOP_HERE, __VA_ARGS__)
+int hop_call_at(hop_place at, hop_val *results, int n_results, const hop_call_spec *spec);
+/* A call of a function that was captured, read or transformed before. */
+#define hop_call_fn(...) hop_call_fn_at(HOP_HERE, __VA_ARGS__)
+int hop_call_fn_at(hop_place at, hop_val *results, int n_results, const hop_fn *f, const hop_val *in, int n_in);
+
+/* ---- assignable arrays ----
+ *
+ * A variable is a value whose content changes: operators read what it holds at that moment. Bodies may assign to variables from outside of them:
+ * branches then give one more result, loops one more carry. Predicates may not. */
+
+hop_val hop_variable_at(hop_place at, hop_val initial);
+hop_val hop_view_at(hop_place at, hop_val variable, const char *slices); /* a part; assigning to it assigns to the part */
+hop_val hop_view_index_at(hop_place at, hop_val variable, hop_val i, int axis);
+int hop_assign_at(hop_place at, hop_val variable, hop_val value); /* cast and broadcast to the variable's type */
+hop_val hop_current_at(hop_place at, hop_val variable); /* what it holds now, as a plain value */
+#define HOP_IN_PLACE_OPERATORS(X) X(add) X(sub) X(mul) X(div) X(max) X(min)
+#define HOP_DECLARE(name) int hop_##name##_to_at(hop_place at, hop_val variable, hop_val x);
+HOP_IN_PLACE_OPERATORS(HOP_DECLARE)
+#undef HOP_DECLARE
+#define hop_variable(...) hop_variable_at(HOP_HERE, __VA_ARGS__)
+#define hop_view(...) hop_view_at(HOP_HERE, __VA_ARGS__)
+#define hop_view_index(...) hop_view_index_at(HOP_HERE, __VA_ARGS__)
+#define hop_assign(...) hop_assign_at(HOP_HERE, __VA_ARGS__)
+#define hop_current(...) hop_current_at(HOP_HERE, __VA_ARGS__)
+#define hop_add_to(...) hop_add_to_at(HOP_HERE, __VA_ARGS__)
+#define hop_sub_to(...) hop_sub_to_at(HOP_HERE, __VA_ARGS__)
+#define hop_mul_to(...) hop_mul_to_at(HOP_HERE, __VA_ARGS__)
+#define hop_div_to(...) hop_div_to_at(HOP_HERE, __VA_ARGS__)
+#define hop_max_to(...) hop_max_to_at(HOP_HERE, __VA_ARGS__)
+#define hop_min_to(...) hop_min_to_at(HOP_HERE, __VA_ARGS__)
+
+/* ---- functions ----
+ *
+ * A function never changes. Transforms make new ones; a handle keeps what it needs, so they may be freed in any order. Different threads may use the same
+ * function at once. wrt lists parameters by name, "w, u"; NULL: all that are floats. */
+
+hop_fn *hop_fn_ref(hop_fn *f);
+void hop_fn_free(hop_fn *f);
+/* The program in its text form; valid while f lives. NULL on failure. */
+const char *hop_fn_text(hop_fn *f);
+/* Reads a program and takes its function of that name (without @; NULL: the last one). */
+hop_status hop_fn_read(hop_fn **out, const char *text, const char *name);
+int hop_fn_params(const hop_fn *f);
+int hop_fn_results(const hop_fn *f);
+const char *hop_fn_param_name(const hop_fn *f, int i); /* "" when it has none; valid while f lives */
+const char *hop_fn_param_type(hop_fn *f, int i);       /* "f32[T, 64]"; valid while f lives */
+const char *hop_fn_result_type(hop_fn *f, int i);
+int hop_fn_param_is_mut(const hop_fn *f, int i);       /* does running it update this argument? */
+
+hop_status hop_grad(hop_fn **out, hop_fn *f, const char *wrt);           /* (x…) -> (gradient of the first result, a float scalar, for each wrt…) */
+hop_status hop_value_and_grad(hop_fn **out, hop_fn *f, const char *wrt); /* (x…) -> (y…, gradients…) */
+hop_status hop_vjp(hop_fn **out, hop_fn *f, const char *wrt);            /* (x…, cotangent of each float y…) -> (y…, cotangent of each wrt…) */
+hop_status hop_jvp(hop_fn **out, hop_fn *f, const char *wrt);            /* (x…, tangent of each wrt…) -> (y…, tangent of each float y…) */
+/* The derivative of f at a point: (tangent of each wrt…) -> (tangent of each float y…). */
+hop_status hop_linearize(hop_fn **out, hop_fn *f, const char *wrt, hop_tensor *const *in, int n_in);
+/* (x…) -> for each float y and each wrt x: dy/dx with the dims of y, then those of x. Forward: a column at a time; reverse: a row at a time. */
+hop_status hop_jacfwd(hop_fn **out, hop_fn *f, const char *wrt);
+hop_status hop_jacrev(hop_fn **out, hop_fn *f, const char *wrt);
+hop_status hop_hessian(hop_fn **out, hop_fn *f, const char *wrt); /* of the first result: for each pair of wrt */
+/* Over one more dim. in: "xs, h: 1": which parameters get it, and where (0 when not said); NULL: all in front. out_axes: per result, "0, -, 1",
+ * - for a result without it; NULL: all in front. */
+hop_status hop_vmap(hop_fn **out, hop_fn *f, const char *in, const char *out_axes);
+
+/* ---- running ---- */
+
+/* The reference interpreter: strict numbers, slow. in and out as in hop_run. */
+hop_status hop_interpret(hop_fn *f, hop_tensor *const *in, int n_in, hop_tensor **out, int n_out);
+
+typedef struct hop_exe hop_exe;
+typedef struct hop_compile_options {
+    int strict;          /* results are bit for bit those of hop_interpret */
+    int threads;         /* 0: all cores */
+    const char *without; /* passes to leave out, "fuse, blas" */
+    int portable;        /* no native code: run the loop program itself, slowly; needs no LLVM */
+    void *reserved[4];
+} hop_compile_options;
+/* options NULL: defaults. The executable owns all it needs; f may be freed. */
+hop_status hop_compile(hop_exe **out, hop_fn *f, const hop_compile_options *options);
+void hop_exe_free(hop_exe *exe);
+
+/* Runs; one executable may run on several threads at once. out[i] NULL: made; else written into, of the result's dtype and sizes. Arguments of parameters
+ * that are `mut` are updated. When arguments are wrong nothing is written. */
+hop_status hop_run(hop_exe *exe, hop_tensor *const *in, int n_in, hop_tensor **out, int n_out);
+
+typedef struct hop_run_options {
+    const volatile int *cancel;  /* non-zero, set by another thread, ends the run with HOP_CANCELLED */
+    void (*print)(void *ctx, const char *line, size_t length); /* gets the lines of hop_print; NULL: dropped */
+    void *print_ctx;
+    const int64_t *dims;         /* values of declared sizes (`dim N`), in order */
+    void *workspace;             /* memory for temporaries, hop_workspace() bytes; NULL: the library's */
+    size_t workspace_bytes;
+    void *reserved[4];
+} hop_run_options;
+hop_status hop_run_with(hop_exe *exe, hop_tensor *const *in, int n_in, hop_tensor **out, int n_out, const hop_run_options *options);
+/* How much memory temporaries need for arguments of these shapes. With outputs given and a workspace of this size a run allocates nothing
+ * (unless it has sizes that only the run knows). */
+hop_status hop_workspace(size_t *bytes, hop_exe *exe, hop_tensor *const *in, int n_in, const int64_t *dims);
+
+/* ---- files and exchange ---- */
 
 #ifdef __cplusplus
 }

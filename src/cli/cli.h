@@ -23,7 +23,7 @@ struct tensor *bag_new(struct bag *bag, enum dtype dtype, uint32_t rank, const i
 
 enum option_id {
     O_HELP, O_FN, O_IN, O_DIM, O_INTERPRET, O_JIT, O_STRICT, O_WITHOUT, O_THREADS, O_TIME, O_WRT, O_IN_AXES, O_VALUE, O_RUN, O_SIMPLIFY, O_LOCATIONS,
-    O_GRAD, O_JVP, O_VMAP, O_SAVED, O_LLVM, O_ASM, O_LOOPS, O_VERBOSE, O_QUICK, O_JOBS, O_JSON, O_COUNT
+    O_GRAD, O_JVP, O_VMAP, O_SAVED, O_LLVM, O_ASM, O_LOOPS, O_VERBOSE, O_QUICK, O_JOBS, O_JSON, O_OUT, O_COUNT
 };
 #define O_BIT(o) (1u << (o))
 struct options {
@@ -32,7 +32,7 @@ struct options {
     uint32_t without; /* passes switched off */
     uint32_t threads, jobs;
     const char *fn, *wrt, *in_axes;
-    vec(const char *) inputs, dims; /* "x=[1, 2]", "T=4" */
+    vec(const char *) inputs, dims, outputs; /* "x=[1, 2]", "T=4", "y=y.npy" or "all.npz" */
     vec(const char *) files; /* or names: what is not an option */
 };
 static inline bool option_on(const struct options *o, enum option_id id) { return o->given >> id & 1; }
@@ -78,6 +78,20 @@ const char *result_name(struct arena *a, const struct module *m, const struct fn
 int64_t *program_dims(struct options *o, const struct module *m, const struct fn *f);
 /* Arguments from --in; throws naming a parameter that is not given. */
 struct tensor **program_inputs(struct options *o, struct module *m, const struct fn *f);
+
+/* Where --out sends results, found before the run, so that a wrong name costs no computation. */
+struct output {
+    const char *path;
+    uint32_t result; /* HOP_NONE: all */
+};
+struct outputs {
+    struct output *list;
+    uint32_t n;
+    const char **names; /* of the results, each once */
+    const char **files; /* per result: the file it goes to, NULL: it is printed */
+};
+struct outputs program_outputs(struct options *o, const struct module *m, const struct fn *f);
+void outputs_write(const struct outputs *out, struct tensor *const *results, uint32_t n_results);
 
 /* ---- values ---- */
 

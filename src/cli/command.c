@@ -11,7 +11,7 @@ static const struct option {
 } option_table[O_COUNT] = {
     [O_HELP] = { "help", NULL, "say what the command does and takes" },
     [O_FN] = { "fn", "NAME", "the function; otherwise the only named one, else @main, else the last" },
-    [O_IN] = { "in", "NAME=VALUE", "an argument: x=3, x=[1, 2], x=random:SEED, x=random:SEED:LO..HI, x:f32[4]=random:7" },
+    [O_IN] = { "in", "NAME=VALUE", "an argument: x=3, x=[1, 2], x=random:SEED, x=random:SEED:LO..HI, x:f32[4]=random:7, x=file.npy, x=file.npz:NAME, x=file.safetensors:NAME" },
     [O_DIM] = { "dim", "NAME=N", "the value of a dim parameter" },
     [O_INTERPRET] = { "interpret", NULL, "run on the reference interpreter" },
     [O_JIT] = { "jit", NULL, "compile; an error when that is not possible (the default compiles when it can)" },
@@ -36,6 +36,7 @@ static const struct option {
     [O_QUICK] = { "quick", NULL, "leave out the runs with single passes switched off" },
     [O_JOBS] = { "jobs", "N", "files tested at the same time; otherwise as many as cores" },
     [O_JSON] = { "json", NULL, "print JSON" },
+    [O_OUT] = { "out", "FILE", "write all results to a .npz or .safetensors file, or with NAME=FILE one result to any tensor file; may be repeated" },
 };
 
 static uint32_t parse_count(const char *name, const char *text, uint32_t most)
@@ -57,6 +58,7 @@ static void take_option(struct options *o, enum option_id id, const char *argume
     case O_IN_AXES: o->in_axes = argument; break;
     case O_IN: vec_push(&o->bag.arena, &o->inputs, argument); break;
     case O_DIM: vec_push(&o->bag.arena, &o->dims, argument); break;
+    case O_OUT: vec_push(&o->bag.arena, &o->outputs, argument); break;
     case O_THREADS: o->threads = parse_count("threads", argument, 1024); break;
     case O_JOBS: o->jobs = parse_count("jobs", argument, 1024); break;
     case O_WITHOUT: {
@@ -130,7 +132,7 @@ void options_help(const struct command *c, FILE *out)
 /* ---- commands ---- */
 
 enum {
-    RUN_OPTIONS = O_BIT(O_IN) | O_BIT(O_DIM) | O_BIT(O_INTERPRET) | O_BIT(O_JIT) | O_BIT(O_STRICT) | O_BIT(O_WITHOUT) | O_BIT(O_THREADS) | O_BIT(O_TIME) | O_BIT(O_JSON),
+    RUN_OPTIONS = O_BIT(O_IN) | O_BIT(O_DIM) | O_BIT(O_INTERPRET) | O_BIT(O_JIT) | O_BIT(O_STRICT) | O_BIT(O_WITHOUT) | O_BIT(O_THREADS) | O_BIT(O_TIME) | O_BIT(O_JSON) | O_BIT(O_OUT),
     DERIVED_OPTIONS = RUN_OPTIONS | O_BIT(O_FN) | O_BIT(O_RUN) | O_BIT(O_SIMPLIFY) | O_BIT(O_LOCATIONS)
 };
 static const struct command commands[] = {

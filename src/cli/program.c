@@ -1,6 +1,7 @@
 /* Programs named on the command line: files, functions, parameters, arguments, and running a function on one back end with every error caught. */
 #include "cli/cli.h"
 
+#include "io/io.h"
 #include "transform/transform.h"
 
 #include <ctype.h>
@@ -232,7 +233,20 @@ static struct tensor *random_input(struct bag *bag, const struct module *m, cons
     return t;
 }
 
-/* "x=3", "x:f32[4]=random:7": fills args[x]. */
+/* "file.npy", "file.npz:name": what it holds must fit the parameter, as far as the sizes are written down. */
+static struct tensor *file_input(struct bag *bag, struct module *m, const struct fn *f, uint32_t p, const char *spec)
+{
+    struct tensor *t = bag_keep(bag, io_load(spec));
+    struct type want = type_get(m, value_type(f, p));
+    bool fits = t->dtype == want.dtype && t->rank == want.rank;
+    for (uint32_t i = 0; fits && i < t->rank; i++) fits = !dim_is_const(m, want.dims[i]) || dim_const_value(m, want.dims[i]) == t->dims[i];
+    if (fits) return t;
+    struct text found = { .arena = &bag->arena };
+    tensor_type_text(&found, t);
+    hop_throw(HOP_INVALID, "--in %s: expected %s, found %s in %s", param_name(m, f, p), type_text(m, f->symbols, value_type(f, p)), found.data, spec);
+}
+
+/* "x=3", "x:f32[4]=random:7", "x=x.npy": fills args[x]. */
 static void take_input(struct options *o, struct module *m, const struct fn *f, const char *text, struct tensor **args)
 {
     size_t name = strcspn(text, "=:");
@@ -248,7 +262,8 @@ static void take_input(struct options *o, struct module *m, const struct fn *f, 
     const char *value = equals + 1;
     if (args[p]) hop_throw(HOP_INVALID, "--in: the parameter '%s' is given twice", param_name(m, f, p));
     if (strncmp(value, "random:", 7)) {
-        args[p] = tensor_parse(&o->bag, (enum dtype)shape.dtype, value, arena_printf(&o->bag.arena, "--in %s", param_name(m, f, p)));
+        if (io_names_file(value)) args[p] = file_input(&o->bag, m, f, p, value);
+        else args[p] = tensor_parse(&o->bag, (enum dtype)shape.dtype, value, arena_printf(&o->bag.arena, "--in %s", param_name(m, f, p)));
         bool same = !typed || args[p]->rank == shape.rank;
         for (uint32_t i = 0; typed && same && i < shape.rank; i++) same = args[p]->dims[i] == shape.dims[i];
         if (!same) hop_throw(HOP_INVALID, "--in %s: the value does not have the type that stands before '='", param_name(m, f, p));
@@ -271,6 +286,52 @@ struct tensor **program_inputs(struct options *o, struct module *m, const struct
             hop_throw(HOP_INVALID, "the parameter '%s' (%s) is not given; use --in %s=VALUE or --in %s=random:1", param_name(m, f, p), type_text(m, f->symbols, value_type(f, p)),
                       param_name(m, f, p), param_name(m, f, p));
     return args;
+}
+
+/* ---- results to files ---- */
+
+static uint32_t result_find(struct options *o, const struct module *m, const struct fn *f, const char *name, size_t length)
+{
+    if (length && name[0] == '%') name++, length--;
+    struct text names = { .arena = &o->bag.arena };
+    for (uint32_t r = 0; r < f->n_results; r++) {
+        const char *have = result_name(&o->bag.arena, m, f, r);
+        if (strlen(have) == length && !memcmp(have, name, length)) return r;
+        text_add(&names, "%s%s", r ? ", " : "", have);
+    }
+    char *end;
+    unsigned long number = length && isdigit((unsigned char)name[0]) ? strtoul(name, &end, 10) : ULONG_MAX;
+    if (number < f->n_results && end == name + length) return (uint32_t)number;
+    hop_throw(HOP_INVALID, "--out: there is no result '%.*s'; the results are: %s", (int)length, name, f->n_results ? names.data : "none");
+}
+
+struct outputs program_outputs(struct options *o, const struct module *m, const struct fn *f)
+{
+    struct arena *a = &o->bag.arena;
+    struct outputs out = { ARENA_NEW(a, struct output, o->outputs.len), o->outputs.len, ARENA_NEW(a, const char *, f->n_results), ARENA_ZNEW(a, const char *, f->n_results) };
+    for (uint32_t r = 0; r < f->n_results; r++) {
+        out.names[r] = result_name(a, m, f, r);
+        for (uint32_t k = 0; k < r; k++)
+            if (!strcmp(out.names[k], out.names[r])) out.names[r] = arena_printf(a, "%u", r); /* one value returned twice */
+    }
+    for (uint32_t i = 0; i < out.n; i++) {
+        const char *text = o->outputs.data[i], *equals = strchr(text, '='), *path = equals ? equals + 1 : text;
+        uint32_t result = equals ? result_find(o, m, f, text, (size_t)(equals - text)) : HOP_NONE;
+        io_check_target(path, equals ? 1 : f->n_results);
+        out.list[i] = (struct output){ path, result };
+        for (uint32_t r = 0; r < f->n_results; r++)
+            if (result == HOP_NONE || result == r) out.files[r] = path;
+    }
+    return out;
+}
+
+void outputs_write(const struct outputs *out, struct tensor *const *results, uint32_t n_results)
+{
+    for (uint32_t i = 0; i < out->n; i++) {
+        uint32_t r = out->list[i].result;
+        if (r == HOP_NONE) io_save(out->list[i].path, out->names, results, n_results);
+        else io_save(out->list[i].path, &out->names[r], &results[r], 1);
+    }
 }
 
 /* ---- running ---- */

@@ -67,7 +67,7 @@ static void report_time(struct options *o, const struct job *j, double compile_m
     fprintf(stderr, "first run %.4f ms, median of %u more %.4f ms, fastest %.4f ms\n", first_ms, n, times[n / 2], times[0]);
 }
 
-static void print_results(struct options *o, const struct module *m, const struct fn *f, struct tensor *const *results)
+static void print_results(struct options *o, const struct module *m, const struct fn *f, const struct outputs *files, struct tensor *const *results)
 {
     struct text out = { .arena = &o->bag.arena };
     bool json = option_on(o, O_JSON);
@@ -79,10 +79,11 @@ static void print_results(struct options *o, const struct module *m, const struc
             json_string(&out, name);
             text_str(&out, ", \"type\": \"");
             tensor_type_text(&out, results[r]);
-            text_str(&out, "\", \"value\": ");
-            tensor_json(&out, results[r]);
+            text_str(&out, files->files[r] ? "\", \"file\": " : "\", \"value\": ");
+            if (files->files[r]) json_string(&out, files->files[r]);
+            else tensor_json(&out, results[r]);
             text_str(&out, "}");
-        } else {
+        } else if (!files->files[r]) {
             text_add(&out, "%%%s: ", name);
             tensor_type_text(&out, results[r]);
             text_str(&out, " = ");
@@ -107,6 +108,7 @@ static int run_function(struct options *o, struct module *m, uint32_t fn)
 {
     const struct fn *f = module_fn(m, fn);
     struct job j = { .m = m, .fn = fn, .args = program_inputs(o, m, f), .dims = program_dims(o, m, f), .results = ARENA_ZNEW(&o->bag.arena, struct tensor *, f->n_results) };
+    struct outputs files = program_outputs(o, m, f);
     double compile_ms = 0;
     if (wants_compiled(o)) {
         struct compile_options options = { .passes = { .without = o->without, .strict = option_on(o, O_STRICT) }, .threads = o->threads };
@@ -119,7 +121,8 @@ static int run_function(struct options *o, struct module *m, uint32_t fn)
     job_once(&j, true);
     double first_ms = now_ms() - start;
     for (uint32_t r = 0; r < f->n_results; r++) bag_keep(&o->bag, j.results[r]);
-    print_results(o, m, f, j.results);
+    outputs_write(&files, j.results, f->n_results);
+    print_results(o, m, f, &files, j.results);
     if (option_on(o, O_TIME)) report_time(o, &j, compile_ms, first_ms);
     if (j.exe) {
         hop_cleanup_pop(j.exe);

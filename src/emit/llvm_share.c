@@ -194,9 +194,19 @@ void share_find(struct emitter *e)
     mark_functions(e);
 }
 
-/* State that a nest shares with the rest of the program stays with it: lanes and locals it sets, buffers that might live in registers, sizes set while running. */
+/* Is the buffer the nest's own, on the stack of its function? */
+static bool is_private(const struct emitter *e, const struct nest *n, uint32_t buffer)
+{
+    return e->p->buffers.data[buffer].kind == BUF_LOCAL && e->plan.buffers[buffer].home == n->loop;
+}
+
+/* State that a nest shares with the rest of the program stays with it: lanes and locals it sets, buffers that might live in registers, sizes set while running.
+ * A buffer that is private in one of two equal nests only would not be handed over. */
 static bool must_stay(const struct emitter *e, const struct nest *n)
 {
+    const struct nest *leader = &e->plan.nests[n->leader];
+    for (uint32_t k = 0; k < n->buffers.n; k++)
+        if (is_private(e, n, n->buffers.ids[k]) != is_private(e, leader, leader->buffers.ids[k])) return true;
     for (uint32_t k = 0; k < n->locals.n; k++)
         if (e->plan.locals[n->locals.ids[k]].shared) return true;
     for (uint32_t k = 0; k < n->buffers.n; k++)

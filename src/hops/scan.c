@@ -193,11 +193,10 @@ static uint32_t block_sizes(struct builder *b, const struct node_in *in, dim **o
         (*out)[0] = dim_const(b->m, root);
         return 1;
     }
-    val steps = emit_cast(b, emit_dim_value(b, length), DT_F64); /* at least one step a block, also when there is none */
-    val root = emit2(b, OP_max, emit1(b, OP_sqrt, steps), emit_full(b, DT_F64, 1, 0, NULL));
-    struct attr at_least[2] = { [BIND_DIM_LO] = A_INT(1), [BIND_DIM_HI] = A_NONE };
-    val whole = emit_cast(b, root, DT_I64);
-    (*out)[0] = emit_type(b, emit(b, OP_bind_dim, &whole, 1, at_least)).dims[0];
+    /* a + T/a is least at the square root, where it is twice that: half the least over some powers of two is near enough, and a size like any other. */
+    dim least = dim_add(b->m, 4, dim_floordiv(b->m, length, 4));
+    for (dim power = 32; power < 1 << 21; power *= 8) least = dim_min(b->m, least, dim_add(b->m, power, dim_floordiv(b->m, length, power)));
+    (*out)[0] = dim_floordiv(b->m, least, 2);
     return 1;
 }
 
@@ -361,6 +360,22 @@ static void scan_batch(struct batch *v)
 }
 
 static const struct op_sample scan_samples[] = {
+    { "hop 1\nfn @sample(%h: f64[2], %xs: f64[5, 2]) -> (f64[2], f64[5, 2]) {\n"
+      "  %c, %ys = scan {every = [2]} carry(%s = %h) over(%x in %xs) {\n"
+      "    %a = mul(%s, %x)\n"
+      "    %n = tanh(%a)\n"
+      "    next(%n) stack(%a)\n"
+      "  }\n"
+      "  return %c, %ys\n"
+      "}\n", NULL },
+    { "hop 1\nfn @sample(%h: f64[], %w: f64[]) -> (f64[]) {\n"
+      "  %c = scan {reverse, length = 7, schedule = sqrt} carry(%s = %h) over() with(%v = %w) {\n"
+      "    %a = mul(%s, %v)\n"
+      "    %n = sin(%a)\n"
+      "    next(%n)\n"
+      "  }\n"
+      "  return %c\n"
+      "}\n", NULL },
     { "hop 1\nfn @sample(%h: f64[3], %xs: f64[4, 3], %w: f64[3]) -> (f64[3], f64[4, 3]) {\n"
       "  %c, %ys = scan carry(%s = %h) over(%x in %xs) with(%v = %w) {\n"
       "    %a = mul(%s, %v)\n"

@@ -557,6 +557,35 @@ static const struct op_sample while_samples[] = {
       "  }\n"
       "  return %k, %y\n"
       "}\n", "n = 0..4" },
+    { "hop 1\n"
+      "fn @sample(%x: f64[], %w: f64[], %n: i64[]) -> (f64[], i64[]) {\n"
+      "  %k, %y, %t = while_loop {count, every = [2]} carry(%i = %n, %c = %x) cond {\n"
+      "    %zero = full {value = 0, dims = [], dtype = i64}\n"
+      "    %g = gt(%i, %zero)\n"
+      "    test(%g)\n"
+      "  } body with(%v = %w) {\n"
+      "    %one = full {value = 1, dims = [], dtype = i64}\n"
+      "    %j = sub(%i, %one)\n"
+      "    %m = mul(%c, %v)\n"
+      "    %d = sin(%m)\n"
+      "    next(%j, %d)\n"
+      "  }\n"
+      "  return %y, %t\n"
+      "}\n", "n = 0..5" },
+    { "hop 1\n"
+      "fn @sample(%x: f64[]) -> (f64[], i64[], f64[6]) {\n"
+      "  %y, %t, %ys = while_loop {max_trips = 6} carry(%c = %x) cond {\n"
+      "    %one = full {value = 1, dims = [], dtype = f64}\n"
+      "    %g = lt(%c, %one)\n"
+      "    test(%g)\n"
+      "  } body {\n"
+      "    %step = full {value = 0.5, dims = [], dtype = f64}\n"
+      "    %d = add(%c, %step)\n"
+      "    %s = sin(%d)\n"
+      "    next(%d) stack(%s)\n"
+      "  }\n"
+      "  return %y, %t, %ys\n"
+      "}\n", "x = -1.9..0.9" },
 };
 
 static const struct attr_spec while_attrs[] = {

@@ -128,11 +128,16 @@ struct tensor *io_load(const char *spec)
     return t;
 }
 
+void io_check_target(const char *path, uint32_t n)
+{
+    if (format_of(path) == &npy_format && n != 1) hop_throw(HOP_INVALID, "%s: an .npy file holds one tensor, found %u; use .npz or .safetensors", path, n);
+}
+
 void io_save(const char *path, const char *const *names, struct tensor *const *tensors, uint32_t n)
 {
     const struct io_format *format = format_of(path);
+    io_check_target(path, n);
     for (uint32_t i = 0; i < n; i++) io_dtype_of((enum dtype)tensors[i]->dtype);
-    if (format == &npy_format && n != 1) hop_throw(HOP_INVALID, "%s: an .npy file holds one tensor, found %u; use .npz or .safetensors", path, n);
     if (format != &npy_format && n && !names) hop_throw(HOP_INVALID, "%s: expected a name for each tensor, found none", path);
     if (format != &npy_format) io_check_names(path, names, n);
     format->write(path, names, tensors, n);

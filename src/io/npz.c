@@ -156,6 +156,7 @@ struct inflater {
     const uint8_t *in;
     uint64_t left, made, size;
     uint32_t crc;
+    bool ended;
 };
 
 static void *inflater_alloc(void *ctx, unsigned count, unsigned size) { return (void)ctx, hop_try_malloc((size_t)count * size); }
@@ -189,6 +190,7 @@ static size_t inflate_some(struct inflater *s, uint8_t *to, size_t n)
     }
     if (code == Z_MEM_ERROR) io_fail(HOP_NOMEM, s->w, "out of memory");
     if (code != Z_OK && code != Z_STREAM_END && code != Z_BUF_ERROR) io_fail(HOP_INVALID, s->w, "the deflated data is damaged after %llu bytes: %s", (unsigned long long)(s->made + made), s->z.msg ? s->z.msg : "wrong code");
+    s->ended = code == Z_STREAM_END;
     s->made += made;
     s->crc = (uint32_t)crc32_z(s->crc, to, made);
     return made;
@@ -239,7 +241,7 @@ static struct tensor *read_deflated(const struct io_where *w, struct archive *a,
     /* a header of 10 or 11 bytes leaves the first bytes of the data in what was inflated already; no dictionary is so short */
     inflate_exactly(&s, t->data, (size_t)h.bytes);
     if (inflate_some(&s, &more, 1)) io_fail(HOP_INVALID, w, "size: expected %llu inflated bytes, found more", (unsigned long long)e->size);
-    if (s.left) io_fail(HOP_INVALID, w, "expected the deflated data to end with the member, found %llu bytes after it", (unsigned long long)s.left);
+    if (!s.ended || s.left) io_fail(HOP_INVALID, w, "expected the deflated data to end with the member, found %s", s.ended ? "bytes after its end" : "no end");
     check_crc(w, e->crc, s.crc);
     io_check_bools(w, h.array.dtype, t->data, t->count);
     if (h.array.swapped) io_swap_bytes(t->data, dtype_info[t->dtype].size, t->count);

@@ -129,10 +129,20 @@ void reader_const_item(struct reader *r)
 /* ---- test blocks ---- */
 
 /* dtypes of the transformed function's parameters and results, as far as the text alone tells. */
+struct dtypes {
+    uint8_t *data;
+    uint32_t len, cap;
+};
 struct shape_of_test {
     const struct fn *f;
-    vec(uint8_t) params, results;
+    struct dtypes params, results;
 };
+
+static enum dtype dtype_at(const struct dtypes *list, uint32_t i)
+{
+    if (!list->data || i >= list->len) hop_throw(HOP_INTERNAL, "a test speaks of number %u of %u", i, list->len);
+    return (enum dtype)list->data[i];
+}
 
 static uint32_t param_named(const struct fn *f, uint32_t name)
 {
@@ -197,7 +207,7 @@ static void transform_shape(struct reader *r, struct shape_of_test *s, const str
             if (dtype_is_float(s->results.data[i])) vec_push(&r->arena, &s->results, s->results.data[i]);
     if (t->kind == TRANSFORM_VMAP) return;
     for (uint32_t i = 0; i < t->n; i++) {
-        uint8_t dtype = s->params.data[t->params[i]];
+        uint8_t dtype = (uint8_t)dtype_at(&s->params, t->params[i]);
         if (t->kind == TRANSFORM_JVP) vec_push(&r->arena, &s->params, dtype);
         else vec_push(&r->arena, &s->results, dtype);
     }
@@ -274,7 +284,7 @@ static void read_input(struct reader *r, const struct program_test *test, const 
     struct token at = lx->tok;
     if (!lexer_accept_word(lx, "random")) {
         in->kind = INPUT_CONST;
-        in->constant = read_test_constant(r, typed, in->type, (enum dtype)s->params.data[in->param], like);
+        in->constant = read_test_constant(r, typed, in->type, dtype_at(&s->params, in->param), like);
         in->type = r->m->constants.data[in->constant].type;
         return;
     }
@@ -309,7 +319,7 @@ static void read_expect(struct reader *r, const struct program_test *test, const
     }
     lexer_expect(lx, '=', "'='");
     type_id like = test->n_transforms ? HOP_NONE : value_type(s->f, s->f->results[e->result]);
-    e->constant = read_test_constant(r, typed, type, (enum dtype)s->results.data[e->result], like);
+    e->constant = read_test_constant(r, typed, type, dtype_at(&s->results, e->result), like);
 }
 
 static uint32_t read_text(struct reader *r)

@@ -80,10 +80,11 @@ static uint8_t read_effects(struct reader *r)
     lexer_expect(lx, '(', "'('");
     for (bool first = true; lx->tok.kind != ')'; first = false) {
         if (!first) lexer_expect(lx, ',', "',' or ')'");
-        uint32_t i = 0;
-        while (i < HOP_COUNT(effect_words) && !token_is(&lx->tok, effect_words[i].word)) i++;
-        if (i == HOP_COUNT(effect_words)) lexer_expected(lx, "an effect (check, io)");
-        effects |= effect_words[i].bit;
+        uint8_t bit = 0;
+        for (uint32_t i = 0; i < HOP_COUNT(effect_words); i++)
+            if (token_is(&lx->tok, effect_words[i].word)) bit = effect_words[i].bit;
+        if (!bit) lexer_expected(lx, "an effect (check, io)");
+        effects |= bit;
         lexer_next(lx);
     }
     lexer_next(lx);

@@ -389,7 +389,8 @@ static bool attrs_follow(const struct reader *r, const struct op_row *row)
 static void read_attrs(struct reader *r, struct frame *f, const struct op_row *row, struct attr *attrs)
 {
     struct lexer *lx = &r->lex;
-    for (uint32_t i = 0; i < row->sig.n_attrs; i++) attrs[i] = A_NONE;
+    memset(attrs, 0, row->sig.n_attrs * sizeof *attrs);
+    _Static_assert(ATTR_ABSENT == 0, "cleared attributes are absent");
     if (!attrs_follow(r, row)) return;
     lexer_next(lx);
     for (bool first = true; lx->tok.kind != '}'; first = false) {

@@ -269,6 +269,7 @@ struct cut {
     bool *inner;  /* per value: its type names a symbol that nodes bind */
     bool *used;   /* per value: read in backward */
     bool *needed; /* per node: runs in backward */
+    bool *done;   /* per node: what it needs is marked */
 };
 
 static void note_inner(void *ctx, uint32_t symbol)
@@ -300,9 +301,12 @@ static void need_value(struct cut *c, val v)
     if (node != NODE_NONE && (node >= c->j->n_forward || c->inner[v])) c->needed[node] = true;
 }
 
-static void need_operands(struct cut *c, uint32_t i)
+/* Node i runs in backward. Called from later nodes to earlier ones. */
+static void need_node(struct cut *c, uint32_t i)
 {
     const struct node *n = fn_node(c->joint, i);
+    if (c->done[i]) return;
+    c->needed[i] = c->done[i] = true;
     struct symbol_walk walk = { need_symbol, c };
     for (uint32_t k = 0; k < n->n_operands; k++) need_value(c, node_operands(c->joint, n)[k]);
     node_symbols(c->m, c->joint, n, &walk);
@@ -315,13 +319,23 @@ static void mark_backward(struct cut *c)
 {
     for (uint32_t k = c->j->n_y; k < c->joint->n_results; k++) need_value(c, c->joint->results[k]);
     for (uint32_t i = c->joint->n_nodes; i-- > 0;)
-        if (c->needed[i]) need_operands(c, i);
+        if (c->needed[i]) need_node(c, i);
 }
 
 /* Can a node of the forward half be run again for little? Its operands must not be what only a body knows. */
+static void note_unbound(void *ctx, uint32_t symbol)
+{
+    const struct cut **c = ctx;
+    if (*c && symbol >= (*c)->joint->n_outer_symbols && !(*c)->needed[(*c)->joint->symbols[symbol].index]) *c = NULL;
+}
+
 static bool is_cheap(const struct cut *c, const struct node *n)
 {
     const struct op_row *row = node_row(n);
+    const struct cut *known = c; /* NULL: it mentions a size that is not bound in backward */
+    struct symbol_walk walk = { note_unbound, &known };
+    node_symbols(c->m, c->joint, n, &walk);
+    if (!known) return false;
     if (n->n_regions || row->effect || row->flags & OPF_NO_MERGE) return false;
     for (uint32_t k = 0; k < n->n_operands; k++)
         if (c->inner[node_operands(c->joint, n)[k]]) return false;
@@ -360,9 +374,7 @@ static void save_nothing(struct cut *c)
         const struct node *n = fn_node(c->joint, i);
         bool again = false;
         for (uint32_t k = 0; k < n->n_results; k++) again |= c->used[n->results + k] && !is_there_anyway(c, n->results + k);
-        if (!again || c->needed[i]) continue;
-        c->needed[i] = true;
-        need_operands(c, i);
+        if (again || c->needed[i]) need_node(c, i);
     }
 }
 
@@ -375,13 +387,15 @@ static void choose_saved(struct cut *c)
     for (uint32_t i = 0; i < c->j->n_forward; i++) n_values = HOP_MAX(n_values, joint->nodes[i].results + joint->nodes[i].n_results);
     uint32_t source = 2 * n_values, sink = source + 1;
     struct mincut g = mincut_new(c->arena, sink + 1);
+    bool *cheap = ARENA_NEW(c->arena, bool, c->j->n_forward); /* decided before anything more is marked */
+    for (uint32_t i = 0; i < c->j->n_forward; i++) cheap[i] = is_cheap(c, fn_node(joint, i));
     for (val v = 0; v < n_values; v++) {
         uint32_t node = joint->values[v].node;
         bool there = node != NODE_NONE && c->needed[node]; /* runs in backward anyway */
         if ((node == NODE_NONE && v >= c->j->n_x) || there || c->inner[v]) continue;
         mincut_edge(&g, 2 * v, 2 * v + 1, saving_cost(c, v));
         if (c->used[v]) mincut_edge(&g, 2 * v + 1, sink, MINCUT_INFINITE);
-        if (node == NODE_NONE || !is_cheap(c, fn_node(joint, node))) {
+        if (node == NODE_NONE || !cheap[node]) {
             mincut_edge(&g, source, 2 * v, MINCUT_INFINITE);
             continue;
         }
@@ -397,9 +411,7 @@ static void choose_saved(struct cut *c)
             val v = n->results + k;
             again |= c->used[v] && !c->inner[v] && !(behind[2 * v + 1] && !behind[2 * v]);
         }
-        if (!again || c->needed[i] || !is_cheap(c, n)) continue;
-        c->needed[i] = true;
-        need_operands(c, i);
+        if (c->needed[i] || (again && cheap[i])) need_node(c, i);
     }
 }
 
@@ -491,7 +503,8 @@ void partition_joint(struct module *m, const struct fn *f, const struct joint *j
     hop_cleanup_push(arena_free, &arena);
     const struct fn *joint = module_fn(m, j->fn);
     struct cut c = { .m = m, .f = f, .j = j, .joint = joint, .arena = &arena, .inner = ARENA_ZNEW(&arena, bool, joint->n_values),
-                     .used = ARENA_ZNEW(&arena, bool, joint->n_values), .needed = ARENA_ZNEW(&arena, bool, joint->n_nodes) };
+                     .used = ARENA_ZNEW(&arena, bool, joint->n_values), .needed = ARENA_ZNEW(&arena, bool, joint->n_nodes),
+                     .done = ARENA_ZNEW(&arena, bool, joint->n_nodes) };
     mark_inner(&c);
     mark_backward(&c);
     if (j->recompute) save_nothing(&c);

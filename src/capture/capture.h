@@ -1,0 +1,275 @@
+/* Capture: user functions are called with placeholder values, and what they do is recorded in builders. Inside of the capture layer: handles and
+ * what they stand for, the stack of scopes (one per body being captured) with lifting and renumbering, texts that describe types and sizes,
+ * promotion, and emission of one public call into whatever the thread is in: a capture, or eager mode. */
+#ifndef HOP_CAPTURE_H
+#define HOP_CAPTURE_H
+
+#include "ops/build.h"
+
+/* ---- handles ---- */
+
+/* hop_val.scope is one of these, or the serial of a scope. A weak number has its bits in id; a variable has VARIABLE_BIT and its index there. */
+enum { HANDLE_NONE = 0, HANDLE_REAL = 1, HANDLE_INT = 2, HANDLE_BOOL = 3, HANDLE_NUMBER_DIM = 4, FIRST_SERIAL = 16 };
+#define VARIABLE_BIT ((uint64_t)1 << 63)
+static inline bool is_variable(hop_val v) { return v.scope >= FIRST_SERIAL && v.id & VARIABLE_BIT; }
+static inline bool is_weak(hop_val v) { return v.scope >= HANDLE_REAL && v.scope <= HANDLE_BOOL; }
+
+/* A handle brought into the builder at work: a value there, or a number that has no dtype yet. */
+struct operand {
+    val v;        /* VAL_NONE: a weak number */
+    uint8_t weak; /* HANDLE_REAL, HANDLE_INT, HANDLE_BOOL, or 0 */
+    double real;
+    int64_t integer;
+};
+
+/* ---- scopes ---- */
+
+enum { MAX_SCOPES = 64 }; /* bodies within bodies */
+enum scope_kind { SCOPE_ROOT, SCOPE_BODY, SCOPE_PREDICATE, SCOPE_EAGER };
+
+/* A parameter that a body got while it ran. */
+struct late_param {
+    val here;          /* provisional: behind nodes, renumbered at the end */
+    val outer;         /* the operand in the scope around; VAL_NONE for a variable until the body ends */
+    uint32_t variable; /* whose content on entry it is, HOP_NONE: none */
+};
+/* What a variable holds in a scope; the newest counts. */
+struct variable_binding {
+    uint32_t variable;
+    val value;    /* in eager mode an index into the root's tensors */
+    bool written; /* in this scope or one inside it, and not only read */
+};
+struct scope {
+    struct scope *outer;
+    struct capture *capture;
+    uint64_t serial;
+    uint8_t kind;
+    uint32_t depth;
+    const char *what;   /* "the step of scan" */
+    hop_place at;       /* of the call that opened it */
+    struct builder b;   /* not in eager mode */
+    struct map lifted;  /* value around -> index into late */
+    vec(struct late_param) late;
+    vec(struct variable_binding) bindings;
+    vec(dim) binds;     /* per symbol: what it is around; HOP_NONE for symbols of nodes */
+    bool late_symbols;  /* an outer symbol came after one bound by a node */
+    /* eager mode */
+    struct tensor **tensors;
+    uint32_t n_tensors, cap_tensors;
+};
+
+/* A scope that has ended: for the message about a value used after it. */
+struct ended_scope {
+    uint64_t serial;
+    const char *what;
+    hop_place at;
+    uint32_t n_values;
+    const uint32_t *lines; /* per value: where it was made */
+    const uint16_t *files;
+};
+
+/* An assignable array, or a view of one. */
+struct variable {
+    uint64_t scope;    /* serial of the scope it belongs to */
+    uint32_t base;     /* a view's variable, HOP_NONE: an array of its own */
+    const char *slice; /* a view by text */
+    hop_val index;     /* or by a traced index */
+    int axis;
+    const char *name;  /* of a parameter, else "" */
+    hop_place at;
+};
+
+/* A body captured under a key. */
+struct keyed_body {
+    const void *key;
+    const char *role;
+    uint32_t n_in, n_out, fn;
+    const type_id *types;       /* of its inputs, in its own symbols */
+    const struct symbol *symbols;
+    uint32_t n_input_symbols, n_symbols;
+    const hop_val *outside;     /* what it uses from outside, in order */
+    uint32_t n_outside;
+    const hop_dim *dims;        /* what its symbols beyond those of the inputs are */
+};
+
+struct named_dim {
+    const char *name;
+    hop_dim d;
+};
+
+struct capture {
+    struct capture *outer; /* of this thread */
+    struct module *m;
+    struct arena arena;    /* of the whole capture */
+    struct scope *innermost;
+    bool eager;
+    int status;            /* the first error */
+    char message[2048];
+    /* the call at work, for messages */
+    hop_place at;
+    const char *name;
+    const char *last_file; /* file names are string literals: a pointer seen before is a name seen before */
+    uint16_t last_file_id;
+    vec(struct ended_scope) ended;
+    vec(struct variable) variables;
+    vec(struct keyed_body) keyed;
+    vec(struct named_dim) names;
+    void (*print)(void *ctx, const char *line, size_t length);
+    void *print_ctx;
+};
+
+struct capture *capture_current(void); /* of this thread, NULL: none */
+void capture_enter(struct capture *c, bool eager); /* c is zeroed; makes its module */
+void capture_leave(struct capture *c);  /* frees what is left of it, but not a module taken out (c->m NULL) */
+void capture_leave_cleanup(void *c);    /* signature of a cleanup */
+struct scope *scope_open(struct capture *c, enum scope_kind kind, const char *what);
+void scope_close(struct capture *c); /* the innermost; its builder has been finished or abandoned */
+/* Drops scopes until `mark` is innermost, after a throw freed their builders. */
+void scope_unwind(struct capture *c, struct scope *mark);
+
+/* Throws "file:line: operator: …" for the call at work. */
+_Noreturn void capture_throw(const char *format, ...) HOP_PRINTF(1, 2);
+const char *capture_place_text(struct arena *a, hop_place at);
+/* After a catch: makes the error the capture's first, unless it has one. */
+void capture_note(struct capture *c, int status);
+struct place capture_place(struct capture *c, hop_place at);
+
+/* The handle's value in the innermost scope, lifted through every level. Throws for what is out of scope. */
+struct operand resolve(struct scope *s, hop_val v);
+val lift_value(struct scope *s, val outer);
+dim lift_dim(struct scope *s, dim outer);                     /* from the scope around */
+type_id lift_type(struct scope *s, type_id outer);
+dim resolve_dim(struct scope *s, hop_dim d);
+hop_dim dim_handle(struct scope *s, dim d);
+static inline hop_val value_handle(const struct scope *s, val v) { return (hop_val){ s->serial, v }; }
+val scope_param(struct scope *s, type_id outer_type, const char *name); /* a parameter for a value of this type around */
+/* The dim that a name means here, HOP_NONE: nothing. */
+dim scope_symbol(struct scope *s, const char *name, size_t length);
+/* Makes the function: parameters in this order (declared and late ones alike), results renumbered. Its builder ends, the scope stays open. */
+uint32_t scope_finish(struct scope *s, const val *params, uint32_t n_params, const val *results, uint32_t n_results);
+
+/* ---- variables (mutate.c) ---- */
+
+val variable_read(struct scope *s, uint32_t variable); /* what it holds, in scope s; views are cut out */
+void variable_write(struct scope *s, uint32_t variable, val value);
+uint32_t variable_new(struct capture *c, struct scope *s, val initial, const char *name);
+uint32_t variable_index(struct capture *c, hop_val v); /* checks that it is in scope */
+const struct variable_binding *find_binding(const struct scope *s, uint32_t variable); /* of that scope alone; NULL: none */
+/* The content on entry to a body, as a parameter of it (made if need be): index into s->late. */
+uint32_t variable_entry(struct scope *s, uint32_t variable);
+
+/* ---- emission ---- */
+
+struct emission {
+    struct capture *c;
+    struct scope *s;     /* innermost */
+    struct builder *b;   /* where nodes go */
+    uint32_t n;
+    struct operand *in;
+    const void *args;
+    val *out;
+    uint32_t n_out;
+};
+typedef void (*emit_rule)(struct emission *e);
+/* One public call: brings the operands in, runs the rule, hands the results out. Returns the status; on failure out is empty handles, and the graph is as
+ * it was. */
+int capture_emit(hop_place at, const char *name, emit_rule rule, const void *args, const hop_val *in, uint32_t n, hop_val *out, uint32_t n_out);
+static inline hop_val capture_emit1(hop_place at, const char *name, emit_rule rule, const void *args, const hop_val *in, uint32_t n)
+{
+    hop_val out;
+    capture_emit(at, name, rule, args, in, n, &out, 1);
+    return out;
+}
+/* For calls that are no plain emission: runs body(c, args) with errors noted. */
+int capture_edge(hop_place at, const char *name, void (*body)(struct capture *c, void *args), void *args);
+
+/* ---- eager mode (eager.c) ---- */
+
+struct tensor *eager_tensor(struct scope *s, hop_val v); /* throws when there is none; borrowed reference; weak numbers: NULL */
+hop_val eager_value(struct scope *s, struct tensor *t);  /* takes the reference */
+struct tensor *eager_materialise(struct capture *c, hop_val v); /* a new reference; numbers get their own dtype */
+void eager_emit(struct capture *c, emit_rule rule, const void *args, const hop_val *in, uint32_t n, hop_val *out, uint32_t n_out);
+void eager_scan(struct capture *c, hop_val *results, int n_results, const hop_scan_spec *spec);
+void eager_while(struct capture *c, hop_val *results, int n_results, const hop_while_spec *spec);
+void eager_switch(struct capture *c, hop_val *results, int n_results, const hop_switch_spec *spec, const char *what);
+void eager_call(struct capture *c, hop_val *results, int n_results, const hop_call_spec *spec);
+
+/* ---- promotion and broadcasting (promote.c) ---- */
+
+enum dtype promote_dtypes(enum dtype a, enum dtype b);
+enum dtype operands_dtype(struct builder *b, const struct operand *in, uint32_t n); /* of all together, weak ones included */
+val operand_value(struct builder *b, const struct operand *o);                      /* alone */
+val operand_as(struct builder *b, const struct operand *o, enum dtype t);           /* scalar or value, cast */
+val weak_full(struct builder *b, const struct operand *o, enum dtype t, uint32_t rank, const dim *dims);
+/* The common shape of operands; returns its rank. */
+uint32_t broadcast_dims(struct builder *b, const struct operand *in, uint32_t n, dim *dims);
+val bring_to(struct builder *b, val v, uint32_t rank, const dim *dims); /* broadcasts; v's rank is not larger */
+void promote_all(struct builder *b, struct operand *in, uint32_t n, enum dtype t, val *out); /* one dtype, one shape */
+
+/* ---- texts (parse.c) ---- */
+
+struct cursor {
+    const char *text, *p;
+    const char *what; /* "the type", for messages */
+    struct scope *s;  /* whose symbols dims may name; NULL: numbers only */
+    struct module *m;
+    dim (*declare)(struct cursor *c, const char *name, size_t length); /* for unknown names; NULL: an error */
+};
+_Noreturn void cursor_error(const struct cursor *c, const char *expected);
+void cursor_space(struct cursor *c);
+bool cursor_accept(struct cursor *c, const char *token);
+void cursor_expect(struct cursor *c, const char *token);
+bool cursor_word(struct cursor *c, const char **word, size_t *length); /* an identifier */
+bool cursor_integer(struct cursor *c, int64_t *out);                   /* optional sign */
+void cursor_end(struct cursor *c);
+dim parse_dim(struct cursor *c);
+enum dtype parse_dtype(struct cursor *c);
+uint32_t parse_dims(struct cursor *c, dim *dims); /* a comma-separated list up to the end or a closing bracket */
+enum dtype parse_type(struct cursor *c, uint32_t *rank, dim *dims);
+enum dtype text_dtype(const char *text);
+/* "f32[3, 4]" with constant sizes, without a module. */
+enum dtype parse_static_type(const char *text, uint32_t *rank, int64_t *dims);
+/* "all", NULL or "0, -1": bit per axis. */
+uint32_t parse_axes(const char *text, uint32_t rank, bool all_allowed);
+uint32_t parse_axis_list(const char *text, uint32_t rank, uint32_t *list); /* in the order written */
+uint32_t check_axis(int axis, uint32_t rank);
+
+enum slice_item_kind { SLICE_RANGE, SLICE_INDEX, SLICE_NEW };
+struct slice_item {
+    uint8_t kind;
+    bool has_start, has_limit;
+    bool start_negative, limit_negative; /* a negative number: from the end */
+    dim start, limit;
+    int64_t step;
+};
+/* One item per axis of the operand, "..." written out; SLICE_NEW items besides. Returns their number. */
+uint32_t parse_slices(struct cursor *c, uint32_t rank, struct slice_item *items, uint32_t room);
+enum { MAX_SLICE_ITEMS = 2 * MAX_RANK };
+
+/* ---- parts of arrays (index.c) ---- */
+
+val emit_slices(struct scope *s, struct builder *b, val v, const char *text);
+val emit_slices_update(struct scope *s, struct builder *b, val whole, const char *text, val part); /* part: cast and broadcast */
+val emit_index(struct builder *b, val v, val index, uint32_t axis);
+val emit_index_update(struct builder *b, val whole, val index, uint32_t axis, val part);
+
+/* ---- whole functions (function.c) ---- */
+
+struct captured {
+    struct module *m; /* the caller's */
+    uint32_t fn;
+    uint32_t n_updates;
+    const uint32_t *update_params; /* parameter that result n_results + k updates; in the module's arena */
+};
+/* Captures a function. Throws; with a status that a body returned, too. */
+void capture_function(hop_place at, const char *params, int n_results, hop_body body, void *env, struct captured *out);
+
+/* ---- functions of other modules (import.c) ---- */
+
+/* A copy of a function (and all it calls) in another module. */
+uint32_t import_function(struct module *to, struct module *from, uint32_t fn);
+
+/* Emits a call of a function of the capture's module (control.c). */
+void emit_call(struct emission *e, uint32_t fn);
+
+#endif

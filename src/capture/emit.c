@@ -1,0 +1,135 @@
+/* One public call: operands are brought into the innermost scope, a rule emits nodes there, results become handles. In eager mode the rule emits into a
+ * function of its own that is run at once. The first error stays with the capture; a failed call leaves the graph as it was. */
+#include "capture/capture.h"
+
+/* How much there was of everything that only grows. */
+struct scope_mark {
+    struct scope *s;
+    uint32_t n_params, values, nodes, pool, attrs, regions, symbols, requires, checked, n_outer_symbols, late, bindings, binds;
+    uint8_t effects;
+    bool late_symbols;
+};
+
+static struct scope_mark mark_scope(struct scope *s)
+{
+    const struct builder *b = &s->b;
+    return (struct scope_mark){ s, b->n_params, b->values.len, b->nodes.len, b->pool.len, b->attrs.len, b->regions.len, b->symbols.len, b->requires.len, b->checked.len,
+                                b->n_outer_symbols, s->late.len, s->bindings.len, s->binds.len, b->effects, s->late_symbols };
+}
+
+static void restore_scope(const struct scope_mark *m)
+{
+    struct scope *s = m->s;
+    struct builder *b = &s->b;
+    b->n_params = m->n_params;
+    b->values.len = m->values;
+    b->nodes.len = m->nodes;
+    b->pool.len = m->pool;
+    b->attrs.len = m->attrs;
+    b->regions.len = m->regions;
+    b->symbols.len = m->symbols;
+    b->requires.len = m->requires;
+    b->checked.len = m->checked;
+    b->n_outer_symbols = m->n_outer_symbols;
+    b->effects = m->effects;
+    s->late.len = m->late;
+    s->bindings.len = m->bindings;
+    s->binds.len = m->binds;
+    s->late_symbols = m->late_symbols;
+}
+
+struct capture_mark {
+    struct scope *innermost;
+    uint32_t n, variables, names, keyed;
+    struct scope_mark scopes[MAX_SCOPES];
+};
+
+static void mark_capture(struct capture *c, struct capture_mark *m)
+{
+    m->innermost = c->innermost;
+    m->variables = c->variables.len;
+    m->names = c->names.len;
+    m->keyed = c->keyed.len;
+    m->n = 0;
+    if (c->eager) return;
+    for (struct scope *s = c->innermost; s; s = s->outer) m->scopes[m->n++] = mark_scope(s);
+}
+
+static void restore_capture(struct capture *c, const struct capture_mark *m)
+{
+    scope_unwind(c, m->innermost);
+    c->variables.len = m->variables;
+    c->names.len = m->names;
+    c->keyed.len = m->keyed;
+    for (uint32_t i = 0; i < m->n; i++) restore_scope(&m->scopes[i]);
+}
+
+int capture_edge(hop_place at, const char *name, void (*body)(struct capture *c, void *args), void *args)
+{
+    struct capture *c = capture_current();
+    struct hop_catch k;
+    struct capture_mark mark;
+    if (!c) {
+        hop_set_message("%s:%d: %s: called outside of a capture and of eager mode", at.file ? at.file : "", at.line, name);
+        return HOP_INVALID;
+    }
+    if (c->status) return c->status;
+    hop_place outer_at = c->at;
+    const char *outer_name = c->name;
+    c->at = at;
+    c->name = name;
+    mark_capture(c, &mark);
+    if (HOP_TRY(k)) {
+        if (!c->innermost) hop_throw(HOP_INTERNAL, "a capture without a scope");
+        if (!c->eager) c->innermost->b.place = capture_place(c, at);
+        body(c, args);
+        hop_catch_end(&k);
+    } else {
+        int status = (int)hop_caught();
+        c->at = at;
+        c->name = name;
+        capture_note(c, status);
+        restore_capture(c, &mark);
+    }
+    c->at = outer_at;
+    c->name = outer_name;
+    return c->status;
+}
+
+struct emit_args {
+    emit_rule rule;
+    const void *args;
+    const hop_val *in;
+    uint32_t n;
+    hop_val *out;
+    uint32_t n_out;
+};
+
+static void emit_here(struct capture *c, void *args)
+{
+    const struct emit_args *a = args;
+    if (c->eager) {
+        eager_emit(c, a->rule, a->args, a->in, a->n, a->out, a->n_out);
+        return;
+    }
+    struct scope *s = c->innermost;
+    struct arena *arena = &s->b.arena;
+    struct emission e = { .c = c, .s = s, .b = &s->b, .n = a->n, .in = ARENA_NEW(arena, struct operand, a->n), .args = a->args, .out = ARENA_NEW(arena, val, a->n_out), .n_out = a->n_out };
+    for (uint32_t i = 0; i < a->n; i++) e.in[i] = resolve(s, a->in[i]);
+    a->rule(&e);
+    for (uint32_t i = 0; i < a->n_out; i++) a->out[i] = value_handle(s, e.out[i]);
+}
+
+int capture_emit(hop_place at, const char *name, emit_rule rule, const void *args, const hop_val *in, uint32_t n, hop_val *out, uint32_t n_out)
+{
+    struct emit_args a = { rule, args, in, n, out, n_out };
+    hop_val copies[3];
+    if (n && n <= HOP_COUNT(copies)) { /* in and out may be the same array */
+        memcpy(copies, in, n * sizeof *in);
+        a.in = copies;
+    }
+    int status = capture_edge(at, name, emit_here, &a);
+    if (status)
+        for (uint32_t i = 0; i < n_out; i++) out[i] = (hop_val){ 0, 0 };
+    return status;
+}

@@ -1,0 +1,125 @@
+/* Promotion and broadcasting as in NumPy, made explicit: operands of any dtypes and shapes come in, nodes that cast and broadcast are emitted, values of
+ * one type go out. Numbers without a dtype take that of the others. A symbolic size never broadcasts: it is required to be equal. */
+#include "capture/capture.h"
+
+/* The smallest float of at least so many bytes. */
+static enum dtype float_of(uint32_t bytes)
+{
+    enum dtype best = DT_F64;
+    for (int t = 0; t < DT_COUNT; t++)
+        if (dtype_is_float((enum dtype)t) && dtype_info[t].size >= bytes && dtype_info[t].size < dtype_info[best].size) best = (enum dtype)t;
+    return best;
+}
+
+static enum dtype join_integers(enum dtype a, enum dtype b)
+{
+    if (dtype_info[a].kind == dtype_info[b].kind) return dtype_info[a].size >= dtype_info[b].size ? a : b;
+    uint32_t u = dtype_info[dtype_info[a].kind == KIND_UINT ? a : b].size, s = dtype_info[dtype_info[a].kind == KIND_UINT ? b : a].size;
+    if (s > u) return dtype_info[a].kind == KIND_UINT ? b : a;
+    enum dtype best = DT_COUNT;
+    for (int t = 0; t < DT_COUNT; t++)
+        if (dtype_info[t].kind == KIND_INT && dtype_info[t].size > u && (best == DT_COUNT || dtype_info[t].size < dtype_info[best].size)) best = (enum dtype)t;
+    return best == DT_COUNT ? DT_F64 : best;
+}
+
+enum dtype promote_dtypes(enum dtype a, enum dtype b)
+{
+    if (a == b) return a;
+    if (dtype_info[a].kind == KIND_BOOL) return b;
+    if (dtype_info[b].kind == KIND_BOOL) return a;
+    bool fa = dtype_is_float(a), fb = dtype_is_float(b);
+    if (!fa && !fb) return join_integers(a, b);
+    if (fa && fb) return dtype_info[a].size != dtype_info[b].size ? dtype_info[a].size > dtype_info[b].size ? a : b : float_of(dtype_info[a].size + 1u);
+    enum dtype f = fa ? a : b, i = fa ? b : a;
+    return dtype_info[f].size >= 2 * dtype_info[i].size ? f : float_of(HOP_MIN(8u, 2u * dtype_info[i].size));
+}
+
+static enum dtype with_weak(int strong, uint8_t weak)
+{
+    uint8_t kind = strong < 0 ? KIND_BOOL : dtype_info[strong].kind;
+    if (weak == HANDLE_REAL) return strong < 0 ? DT_F32 : kind == KIND_FLOAT ? (enum dtype)strong : DT_F64;
+    if (weak == HANDLE_INT) return strong < 0 || kind == KIND_BOOL ? DT_I64 : (enum dtype)strong;
+    return strong < 0 ? DT_BOOL : (enum dtype)strong;
+}
+
+enum dtype operands_dtype(struct builder *b, const struct operand *in, uint32_t n)
+{
+    int strong = -1;
+    uint8_t weak = 0; /* the widest: HANDLE_REAL is the smallest of the three */
+    for (uint32_t i = 0; i < n; i++) {
+        if (in[i].weak) {
+            weak = weak ? HOP_MIN(weak, in[i].weak) : in[i].weak;
+            continue;
+        }
+        enum dtype t = (enum dtype)emit_type(b, in[i].v).dtype;
+        strong = (int)(strong < 0 ? t : promote_dtypes((enum dtype)strong, t));
+    }
+    return weak ? with_weak(strong, weak) : strong < 0 ? DT_F32 : (enum dtype)strong;
+}
+
+val weak_full(struct builder *b, const struct operand *o, enum dtype t, uint32_t rank, const dim *dims)
+{
+    double real = o->weak == HANDLE_REAL ? o->real : (double)o->integer;
+    int64_t integer = o->integer;
+    if (o->weak == HANDLE_REAL && !dtype_is_float(t)) { /* cast as a value of f64 would be: emitted, so that it is the same everywhere */
+        struct attr a[3] = { A_REAL(o->real), A_DIMS(dims, rank), A_DTYPE(DT_F64) };
+        return emit_cast(b, emit(b, OP_full, NULL, 0, a), t);
+    }
+    if (t == DT_BOOL) integer = integer != 0;
+    struct attr a[3] = { dtype_is_float(t) ? A_REAL(real) : A_INT(integer), A_DIMS(dims, rank), A_DTYPE(t) };
+    return emit(b, OP_full, NULL, 0, a);
+}
+
+val operand_value(struct builder *b, const struct operand *o) { return o->weak ? weak_full(b, o, with_weak(-1, o->weak), 0, NULL) : o->v; }
+
+val operand_as(struct builder *b, const struct operand *o, enum dtype t) { return o->weak ? weak_full(b, o, t, 0, NULL) : emit_cast(b, o->v, t); }
+
+uint32_t broadcast_dims(struct builder *b, const struct operand *in, uint32_t n, dim *dims)
+{
+    uint32_t rank = 0;
+    struct module *m = b->m;
+    for (uint32_t i = 0; i < n; i++)
+        if (!in[i].weak) rank = HOP_MAX(rank, emit_type(b, in[i].v).rank);
+    for (uint32_t d = 0; d < rank; d++) dims[d] = 1;
+    for (uint32_t i = 0; i < n; i++) {
+        if (in[i].weak) continue;
+        struct type t = emit_type(b, in[i].v);
+        for (uint32_t d = 0; d < t.rank; d++) {
+            dim *have = &dims[rank - t.rank + d], found = t.dims[d];
+            if (found == *have || found == 1) continue;
+            if (*have == 1) *have = found;
+            else if (dim_is_const(m, *have) && dim_is_const(m, found)) {
+                const char *whole = type_text(m, b->symbols.data, builder_type(b, in[i].v));
+                capture_throw("shapes do not broadcast: operand %u is %s, but its dim %u must be %lld or 1", i, whole, d, (long long)dim_const_value(m, *have));
+            } else if (dim_is_const(m, found)) *have = found; /* required to be equal by the operator */
+        }
+    }
+    return rank;
+}
+
+val bring_to(struct builder *b, val v, uint32_t rank, const dim *dims)
+{
+    struct type t = emit_type(b, v);
+    uint32_t at[MAX_RANK], n = 0;
+    dim kept[MAX_RANK];
+    bool same = t.rank == rank;
+    for (uint32_t d = 0; d < t.rank; d++) {
+        uint32_t to = rank - t.rank + d;
+        if (t.dims[d] == 1 && dims[to] != 1) {
+            same = false;
+            continue;
+        }
+        kept[n] = t.dims[d];
+        at[n++] = to;
+    }
+    if (same) return v;
+    if (n < t.rank) v = emit_reshape(b, v, n, kept);
+    return emit_broadcast(b, v, rank, dims, at);
+}
+
+void promote_all(struct builder *b, struct operand *in, uint32_t n, enum dtype t, val *out)
+{
+    dim dims[MAX_RANK];
+    uint32_t rank = broadcast_dims(b, in, n, dims);
+    for (uint32_t i = 0; i < n; i++) out[i] = in[i].weak ? weak_full(b, &in[i], t, rank, dims) : bring_to(b, emit_cast(b, in[i].v, t), rank, dims);
+}
