@@ -95,8 +95,8 @@ soak:
 bench: all
 	@BUILD=$(BUILD) HOP=$(BUILD)/hop bench/run $(BENCH)
 
-check: all
-	@BUILD=$(BUILD) tests/check
+check:
+	@tests/check
 
 install: all
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/hop $(DESTDIR)$(PREFIX)/include/hop

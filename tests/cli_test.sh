@@ -3,6 +3,11 @@
 set -u
 cd "$(dirname "$0")/.." || exit 2
 HOP=$(realpath "${HOP:-${BUILD:-build}/hop}")
+if ! [ -x "$HOP" ]; then
+    echo "$HOP is not there"
+    echo '0 passed, 1 failed'
+    exit 1
+fi
 passed=0 failed=0
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
@@ -96,6 +101,16 @@ expect 0 'first run' "$HOP" run square.hop --time --in 'x=[1, 2, 3]'
 same one two
 "$HOP" run square.hop --strict --in x=random:3 >one && "$HOP" run square.hop --interpret --in x=random:3 >two
 same one two
+# tensor files
+expect 0 '' "$HOP" run square.hop --fn scale --in 'v=[3, 4]' --in k=2 --out r=v.npy
+expect 0 '^%r: f32\[2\] = \[18, 24\]$' "$HOP" run square.hop --fn scale --in v=v.npy --in k=3
+expect 0 '' "$HOP" run square.hop --fn count --in n=1 --in 'b=[true, false]' --in u=7 --out three.npz
+expect 0 '^%u: u32\[\] = 7$' "$HOP" run square.hop --fn count --in n=three.npz:n --in b=three.npz:b --in u=three.npz:u
+expect 0 '' "$HOP" run square.hop --fn scale --in 'v=[3, 4]' --in k=2 --out v.safetensors
+expect 0 '= \[18, 24\]$' "$HOP" run square.hop --fn scale --in v=v.safetensors:r --in k=3
+expect 2 'nothing.npy' "$HOP" run square.hop --fn scale --in v=nothing.npy --in k=3
+expect 2 'expected f32' "$HOP" run square.hop --fn scale --in v=three.npz:n --in k=3
+expect 2 'out.txt' "$HOP" run square.hop --fn scale --in 'v=[3, 4]' --in k=2 --out out.txt
 expect 2 "'x' .*is not given" "$HOP" run square.hop
 expect 2 "no parameter 'z'" "$HOP" run square.hop --in z=1
 expect 2 'given twice' "$HOP" run square.hop --in 'x=[1,2,3]' --in 'x=[1,2,3]'
@@ -186,6 +201,31 @@ for r in rows:
 print(\"good\")"' "$HOP"
     for c in 'run square.hop --in x=[1,2,3]' 'check square.hop'; do expect 0 '^good$' sh -c '"$0" $1 --json | python3 -c "import json, sys; json.load(sys.stdin); print(\"good\")"' "$HOP" "$c"; done
 fi
+
+# tensor files in and out
+data=$OLDPWD/tests/data
+cat >files.hop <<'HOP'
+hop 1
+fn @main(%x: f32[2, 3]) -> (f32[2, 3], f32[]) {
+  %y = mul(%x, %x)
+  %s = sum(%y)
+  return %y, %s
+}
+HOP
+for file in f4.npy plain.npz:a several.safetensors:w; do expect 0 '= 17\.5$' "$HOP" run files.hop --interpret --in "x=$data/$file"; done
+expect 0 '^%s: f32\[\] = 17\.5$' "$HOP" run files.hop --interpret --in "x=$data/f4.npy" --out y=y.npy
+expect 0 '= \[\[39' "$HOP" run files.hop --interpret --in x=y.npy
+expect 0 '"file": "y.npy"' "$HOP" run files.hop --interpret --in "x=$data/f4.npy" --out y=y.npy --json
+expect 0 '' "$HOP" run files.hop --interpret --in "x=$data/f4.npy" --out r.npz --out r.safetensors --out %s=s.npy
+[ ! -s out ] || { failed=$((failed + 1)); echo 'results that go to files are printed'; }
+for file in r.npz:y r.safetensors:y; do expect 0 '= \[\[39' "$HOP" run files.hop --interpret --in "x=$file"; done
+expect 2 '^hop: --in x: expected f32\[2, 3\], found f64\[2, 3, 2\] in ' "$HOP" run files.hop --in "x=$data/f8_fortran.npy"
+expect 2 'the names are: a, b, ' "$HOP" run files.hop --in "x=$data/plain.npz"
+expect 2 'no.npy: cannot be opened' "$HOP" run files.hop --in x=no.npy
+expect 2 "there is no result 'q'; the results are: y, s" "$HOP" run files.hop --in "x=$data/f4.npy" --out q=q.npy
+expect 2 'holds one tensor, found 2' "$HOP" run files.hop --in "x=$data/f4.npy" --out r.npy
+expect 2 'ends in .npy, .npz or .safetensors' "$HOP" run files.hop --in "x=$data/f4.npy" --out r.txt
+expect 2 'cannot be written' "$HOP" run files.hop --in "x=$data/f4.npy" --out nowhere/r.npz
 
 # an installed hop finds its back end
 root=$OLDPWD

@@ -207,7 +207,15 @@ int main(int argc, char **argv)
     uint32_t rounds = argc > 2 ? (uint32_t)strtoul(argv[2], NULL, 10) : 400000;
     state = seed * 0x9e3779b97f4a7c15u + 1;
     printf("seed %llu\n", (unsigned long long)seed);
-    add_folder("tests/corpus/text");
+    struct dirent **entries;
+    int n = scandir("tests/corpus", &entries, NULL, alphasort);
+    for (int i = 0; i < n; i++) {
+        char path[512];
+        snprintf(path, sizeof path, "tests/corpus/%s", entries[i]->d_name);
+        if (entries[i]->d_name[0] != '.' && strcmp(entries[i]->d_name, "errors")) add_folder(path);
+        free(entries[i]);
+    }
+    if (n >= 0) free(entries);
     for (uint32_t op = 0; op < OP_COUNT; op++)
         for (uint32_t i = 0; op_table[op] && i < op_table[op]->n_samples; i++) add_text(op_table[op]->samples[i].text);
     n_programs = n_texts;

@@ -62,7 +62,7 @@ static struct target program_target(struct check *c) { return (struct target){ c
 static const char *run_checked(struct check *c, const struct target *t, uint32_t turn, struct outcome *out)
 {
     struct arena *a = &c->bag->arena;
-    if (!run_target(c, t, &interpreter, NULL, out)) return arena_printf(a, "%s: %s", t->name, out->message);
+    if (!run_target(c, t, &interpreter, NULL, out) && out->status != HOP_CHECK) return arena_printf(a, "%s: %s", t->name, out->message);
     struct backend how = turn & 1 ? strict_native : strict_loops;
     if (turn & 4) how.passes.without = (1u << PASS_COUNT) - 1;
     if (how.compiled && !c->compiled) return NULL;
@@ -117,7 +117,7 @@ static const char *claim_text(struct check *c)
     struct outcome here, there;
     struct target t = program_target(c);
     run_target(c, &t, &interpreter, NULL, &here);
-    run_on(c->bag, again, fn, &interpreter, c->p->args, c->p->dims, &there);
+    run_on(c->bag, again, fn, &interpreter, c->p->args, target_dims(c, t.fn), &there);
     if (here.status) here.message = there.message; /* places differ */
     const char *d = outcome_difference(a, &there, &here, bit_for_bit, bit_for_bit);
     if (!wrong && d) wrong = arena_printf(a, "read back: %s", d);
@@ -157,6 +157,7 @@ static const char *strict_on(struct check *c, const struct backend *back_end)
     run_target(c, &t, &interpreter, NULL, &base);
     for (int k = 0; k < 2 + (c->p->seed % 4 == 0); k++) {
         struct backend how = *back_end;
+        how.threads = c->p->large ? 2 : 1;
         how.passes.without = k == 0 ? 0 : k == 1 ? 1u << off : (1u << PASS_COUNT) - 1;
         run_target(c, &t, &how, NULL, &o);
         const char *d = outcome_difference(a, &o, &base, bit_for_bit, bit_for_bit);
@@ -203,7 +204,7 @@ static bool sensitive(struct check *c, const struct target *t, const struct outc
 static const char *claim_default(struct check *c)
 {
     static const struct bound f32 = { BOUND_TENSOR, 1e-4 }, f64 = { BOUND_TENSOR, 1e-9 };
-    static const struct backend plain = { .name = "compiled", .compiled = true, .threads = 1 };
+    const struct backend plain = { .name = "compiled", .compiled = true, .threads = c->p->large ? 2 : 1 };
     struct target t = program_target(c);
     struct outcome base, o;
     if (!c->compiled || c->p->wild) return NULL;
@@ -234,7 +235,7 @@ static void product_add(struct product *p, const struct tensor *x, const struct 
 static struct tensor *random_like(struct check *c, const struct tensor *t, struct random *r)
 {
     struct tensor *out = bag_new(c->bag, (enum dtype)t->dtype, t->rank, t->dims);
-    tensor_random(out, r, -1, 1);
+    tensor_random(out, r, t->dtype == DT_U32 ? 0 : -1, dtype_is_float((enum dtype)t->dtype) ? 1 : 4);
     return out;
 }
 
@@ -305,7 +306,7 @@ static const char *gradient_of(struct check *c, const struct target *t, uint64_t
     struct outcome base, reverse, forward;
     uint32_t n_wrt, at = 0;
     bool *wrt = float_params(c, t->fn, choice, &n_wrt), narrow = !c->p->wide;
-    if (!run_target(c, t, &interpreter, NULL, &base)) return arena_printf(a, "%s: %s", t->name, base.message);
+    if (!run_target(c, t, &interpreter, NULL, &base)) return base.status == HOP_CHECK ? NULL : arena_printf(a, "%s: %s", t->name, base.message);
     if (!n_wrt) return NULL;
     struct tensor **args = ARENA_ZNEW(a, struct tensor *, f->n_params + HOP_MAX(f->n_params, f->n_results)), **tangents = ARENA_ZNEW(a, struct tensor *, f->n_params),
                   **cotangents = ARENA_ZNEW(a, struct tensor *, f->n_results), **forward_args = ARENA_ZNEW(a, struct tensor *, 2 * f->n_params);
@@ -320,7 +321,7 @@ static const char *gradient_of(struct check *c, const struct target *t, uint64_t
     struct target pullback = { vjp_function(m, t->fn, wrt), args, arena_printf(a, "vjp of %s", t->name) };
     verified(c, pullback.fn);
     const char *wrong = run_checked(c, &pullback, turn, &reverse);
-    if (wrong) return wrong;
+    if (wrong || reverse.status) return wrong ? wrong : arena_printf(a, "%s: %s", pullback.name, reverse.message);
     if (reverse_out) *reverse_out = pullback;
     for (uint32_t r = 0; r < f->n_results; r++)
         if ((wrong = tensor_difference(a, reverse.results[r], base.results[r], bit_for_bit))) return arena_printf(a, "%s changes result %u: %s", pullback.name, r, wrong);
@@ -328,7 +329,8 @@ static const char *gradient_of(struct check *c, const struct target *t, uint64_t
     bool *active = ARENA_ZNEW(a, bool, f->n_results);
     struct target push = { jvp_function(m, t->fn, wrt, active), forward_args, arena_printf(a, "jvp of %s", t->name) };
     verified(c, push.fn);
-    if ((wrong = run_checked(c, &push, turn ^ 3, &forward))) return wrong;
+    wrong = run_checked(c, &push, turn ^ 3, &forward);
+    if (wrong || forward.status) return wrong ? wrong : arena_printf(a, "%s: %s", push.name, forward.message);
     struct tensor **result_tangents = ARENA_ZNEW(a, struct tensor *, f->n_results);
     at = f->n_results;
     for (uint32_t r = 0; r < f->n_results; r++) {
@@ -422,10 +424,8 @@ static bool *make_lanes(struct check *c, const struct target *t, struct tensor *
         struct tensor *drawn[MAX_PARAMS];
         lanes[l] = ARENA_NEW(&c->bag->arena, struct tensor *, f->n_params);
         draw_args(c->bag, c->p, c->p->seed + 1000 * l, drawn);
-        for (uint32_t p = 0; p < f->n_params; p++) {
-            lanes[l][p] = p < own ? drawn[p] : l && !batched[p] ? lanes[0][p] : random_like(c, t->args[p], &r);
-            if (l && !batched[p]) lanes[l][p] = lanes[0][p];
-        }
+        for (uint32_t p = 0; p < f->n_params; p++)
+            lanes[l][p] = l && !batched[p] ? lanes[0][p] : p < own && drawn[p]->rank == t->args[p]->rank ? drawn[p] : random_like(c, t->args[p], &r);
     }
     return batched;
 }
@@ -495,13 +495,39 @@ static const char *claim_vjp_of_batched(struct check *c)
     return batched_target(c, &t, &wide) ? gradient_of(c, &wide, ~0ull, (uint32_t)(c->p->seed >> 3), NULL) : NULL;
 }
 
-static const char *claim_batched_twice(struct check *c)
+static const char *claim_batched_elsewhere(struct check *c)
 {
     struct target t = program_target(c), wide;
     if (!batched_target(c, &t, &wide)) return NULL;
     struct outcome o;
     const char *wrong = run_checked(c, &wide, (uint32_t)c->p->seed, &o);
     return wrong ? wrong : passes_of(c, &wide, false);
+}
+
+static const char *claim_batched_twice(struct check *c)
+{
+    struct target t = program_target(c), wide;
+    if (has_ragged_result(c, t.fn) || !batched_target(c, &t, &wide)) return NULL;
+    c->p->seed ^= 0x5555; /* other lanes */
+    const char *wrong = batch_of(c, &wide, false);
+    c->p->seed ^= 0x5555;
+    return wrong;
+}
+
+/* Reverse over forward: the tangents too are differentiated. */
+static const char *claim_gradient_of_jvp(struct check *c)
+{
+    struct target t = program_target(c);
+    const struct fn *f = module_fn(c->p->m, t.fn);
+    struct random r = { c->p->seed ^ 0xabc };
+    uint32_t n, at = f->n_params;
+    bool *wrt = float_params(c, t.fn, c->p->seed | 1, &n), *active = ARENA_ZNEW(&c->bag->arena, bool, f->n_results);
+    struct tensor **args = ARENA_ZNEW(&c->bag->arena, struct tensor *, 2 * f->n_params);
+    memcpy(args, t.args, f->n_params * sizeof *args);
+    for (uint32_t p = 0; p < f->n_params; p++)
+        if (wrt[p]) args[at++] = random_like(c, t.args[p], &r);
+    struct target push = { jvp_function(c->p->m, t.fn, wrt, active), args, "jvp of the program" };
+    return gradient_of(c, &push, c->p->seed | 1, (uint32_t)(c->p->seed >> 4), NULL);
 }
 
 static const struct random_claim {
@@ -522,7 +548,9 @@ static const struct random_claim {
     { "gradients of vjp", claim_second, 4, 2 },
     { "batch of vjp", claim_batched_vjp, 5, 2 },
     { "gradients of batch", claim_vjp_of_batched, 6, 2 },
-    { "batch on other back ends", claim_batched_twice, 7, 2 },
+    { "batch on other back ends", claim_batched_elsewhere, 2, 2 },
+    { "gradients of jvp", claim_gradient_of_jvp, 7, 4 },
+    { "batch of batch", claim_batched_twice, 8, 4 },
 };
 
 #endif

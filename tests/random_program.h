@@ -10,7 +10,7 @@
 
 #include <math.h>
 
-enum { MAX_DEPTH = 3, MAX_VALUES = 4096, MAX_PARAMS = 6, MAX_OUTER = 4 };
+enum { MAX_VALUES = 4096, MAX_PARAMS = 6, MAX_OUTER = 4 };
 
 struct gen {
     struct random r;
@@ -19,6 +19,7 @@ struct gen {
     enum dtype floats[2]; /* the float dtypes in use; equal: one */
     int64_t consts[3];    /* the constant sizes in use */
     uint32_t steps;       /* that may still be made */
+    uint32_t depth;       /* of nesting */
     uint32_t made, rejected;
 };
 
@@ -35,7 +36,7 @@ struct program {
     uint32_t fn;
     struct tensor *args[MAX_PARAMS];
     int64_t symbols[MAX_OUTER], dims[MAX_OUTER]; /* sizes; those of explicit dim parameters */
-    bool wild, wide;                             /* wide: every float is f64 */
+    bool wild, wide, large;                      /* wide: every float is f64; large: sizes that are worth threads */
     uint64_t seed;
 };
 
@@ -189,8 +190,8 @@ static val convert(struct scope *s, val v, enum dtype t)
     if (from == t) return v;
     if (t == DT_BOOL && from != DT_BOOL && chance(g, 0.7)) return binary(s, chance(g, 0.5) ? OP_gt : OP_le, v, number_like(s, v, dtype_is_float(from) ? 0.1 : 1));
     if (dtype_is_integer(t) && dtype_is_float(from)) v = binary(s, OP_mul, v, number_like(s, v, 2.3));
-    v = emit_cast(&s->b, v, t);
-    return dtype_is_float(t) && !dtype_is_float(from) && from != DT_BOOL && !g->wild ? unary(s, OP_sin, v) : v;
+    if (dtype_is_float(t) && dtype_is_integer(from) && !g->wild) v = binary(s, OP_rem, v, number_like(s, v, 7));
+    return emit_cast(&s->b, v, t);
 }
 
 /* Spreads something with fewer dims. */
@@ -473,6 +474,10 @@ static void step_effect(struct scope *s)
     if (chance(g, 0.5) && !s->predicate) {
         struct attr a[3] = { A_STRING(module_string(g->m, "x {}", 4)), A_NONE, A_NONE };
         node(s, OP_print, &x, 1, a);
+    } else if (chance(g, 0.15) && scope_type(s, x).dtype != DT_BOOL) { /* holds mostly */
+        val p = binary(s, OP_le, x, number_like(s, x, 3));
+        struct attr a = A_STRING(module_string(g->m, "at most three", 13));
+        node(s, OP_check, (val[]){ p, x }, 2, &a);
     } else { /* holds always */
         val p = binary(s, OP_le, binary(s, OP_min, x, x), x);
         if (dtype_is_float((enum dtype)scope_type(s, x).dtype)) p = binary(s, OP_or, p, binary(s, OP_ne, x, x));
@@ -589,6 +594,13 @@ static uint32_t pick_some(struct scope *s, uint32_t most, val *out, type_id *typ
 
 static val stackable(struct scope *s) { return pick(s, &(struct filter){ .visible = true, .most_rank = 2, .dtypes = chance(s->g, 0.7) ? FLOATS : 0 }); }
 
+/* A schedule of what reverse mode keeps of a loop. */
+static struct attr pick_every(struct gen *g, uint32_t every[2])
+{
+    every[0] = 1 + below(g, 4), every[1] = 1 + below(g, 3);
+    return A_INTS(every, 1 + chance(g, 0.3));
+}
+
 static void step_scan(struct scope *s)
 {
     struct gen *g = s->g;
@@ -613,7 +625,10 @@ static void step_scan(struct scope *s)
         if (v != VAL_NONE) results[n_results++] = v;
     }
     uint32_t groups[2] = { n_carry, n_over };
-    struct attr attrs[SCAN_ATTRS] = { A_FLAG(chance(g, 0.4)), !n_over || chance(g, 0.2) ? A_DIM(length) : A_NONE };
+    uint32_t every[2];
+    struct attr attrs[SCAN_ATTRS] = { [SCAN_REVERSE] = A_FLAG(chance(g, 0.4)), [SCAN_LENGTH] = !n_over || chance(g, 0.2) ? A_DIM(length) : A_NONE };
+    if (chance(g, 0.15)) attrs[SCAN_SCHEDULE] = A_WORD(below(g, 2));
+    else if (chance(g, 0.15)) attrs[SCAN_EVERY] = pick_every(g, every);
     struct region_in region = { .operands = own, .n_operands = n_own, .dims = body->dims };
     region.fn = body_end(body, results, n_results);
     builder_node(&s->b, &(struct node_in){ .op = OP_scan, .operands = operands, .n_operands = n, .groups = groups, .attrs = attrs, .regions = &region, .n_regions = 1 });
@@ -671,7 +686,10 @@ static void step_while(struct scope *s)
     }
     regions[1] = (struct region_in){ .operands = own, .n_operands = n_own, .dims = body->dims };
     regions[1].fn = body_end(body, results, n_results);
-    struct attr attrs[WHILE_ATTRS] = { chance(g, 0.4) ? A_DIM(dim_const(g->m, 6 + below(g, 2))) : A_NONE, A_FLAG(chance(g, 0.3)) };
+    uint32_t every[2];
+    struct attr attrs[WHILE_ATTRS] = { [WHILE_COUNT] = A_FLAG(chance(g, 0.3)) };
+    if (chance(g, 0.4)) attrs[WHILE_MAX_TRIPS] = A_DIM(dim_const(g->m, chance(g, 0.1) ? 2 : 6));
+    if (chance(g, 0.2)) attrs[WHILE_EVERY] = pick_every(g, every);
     builder_node(&s->b, &(struct node_in){ .op = OP_while_loop, .operands = carries, .n_operands = n_carry, .groups = &n_carry, .attrs = attrs, .regions = regions, .n_regions = 2 });
 }
 
@@ -746,7 +764,7 @@ static const struct step *pick_step(struct scope *s)
 {
     struct gen *g = s->g;
     uint32_t total = 0;
-    bool higher = s->depth < MAX_DEPTH && g->steps > 3;
+    bool higher = s->depth < g->depth && g->steps > 3;
     const struct step *chosen = NULL;
     for (size_t i = 0; i < HOP_COUNT(step_kinds); i++) {
         if (step_kinds[i].higher && !higher) continue;
@@ -810,11 +828,14 @@ static void random_program(struct bag *bag, struct gen *g, struct program *p)
     p->wide = kind < 4;
     g->floats[0] = kind < 4 ? DT_F64 : DT_F32, g->floats[1] = kind < 4 || kind == 9 || kind == 6 ? DT_F64 : DT_F32;
     g->steps = 6 + below(g, 25);
+    g->depth = 2 + below(g, 3);
+    p->large = chance(g, 0.03);
+    if (p->large) g->depth = 1, n_symbols = 1;
     for (size_t i = 0; i < HOP_COUNT(g->consts); i++) g->consts[i] = (int64_t[]){ 2, 3, 4, 5, 1, 7 }[below(g, 6)];
     builder_begin(&s->b, g->m, NULL);
     for (uint32_t i = 0; i < n_symbols; i++) {
         builder_symbol(&s->b, module_string(g->m, i ? "S" : "T", 1), 0, INT64_MAX);
-        p->symbols[i] = run_sizes[below(g, size_kinds)];
+        p->symbols[i] = p->large ? 150 : run_sizes[below(g, size_kinds)];
     }
     for (uint32_t i = 0; i < n_params; i++) {
         dim dims[3] = { pick_dim(s), pick_dim(s), pick_dim(s) };
@@ -822,7 +843,7 @@ static void random_program(struct bag *bag, struct gen *g, struct program *p)
         for (uint32_t d = 0; d < 3; d++) /* a size bound by a parameter is a plain symbol there */
             if (!dim_is_const(g->m, dims[d]) && !dim_is_symbol(g->m, dims[d], &(uint32_t){ 0 })) dims[d] = dim_symbol(g->m, below(g, n_symbols));
         char name[2] = { (char)('a' + i), 0 };
-        builder_param(&s->b, make_type(s, t, i == 0 ? 1 + below(g, 2) : below(g, size_kinds > 6 ? 3 : 4), dims), module_string(g->m, name, 1));
+        builder_param(&s->b, make_type(s, t, i == 0 ? 1 + below(g, p->large ? 1 : 2) : below(g, p->large ? 2 : size_kinds > 6 ? 3 : 4), dims), module_string(g->m, name, 1));
     }
     make_steps(s, 3 + below(g, 8));
     for (uint32_t k = 1 + below(g, 4); k; k--) results[n++] = pick(s, &(struct filter){ .dtypes = k == 1 || chance(g, 0.7) ? FLOATS : 0 });

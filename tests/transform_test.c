@@ -367,6 +367,44 @@ static void with_program(const struct program *p, void (*claim)(struct run *r, c
 #include "transform_programs.h"
 #include "transform_random.h"
 
+/* ---- allocations that fail ---- */
+
+struct failing {
+    const char *text;
+    struct module *m;
+};
+
+static void transform_everything(void *ctx)
+{
+    struct failing *c = ctx;
+    c->m = module_new();
+    text_read_into(c->m, "failing", c->text, strlen(c->text));
+    uint32_t fn = module_find(c->m, "main");
+    const struct fn *f = module_fn(c->m, fn);
+    bool wrt[16] = { false }, found[16];
+    int in_axes[16] = { 0 }, out_axes[16] = { 0 };
+    for (uint32_t p = 0; p < f->n_params; p++) wrt[p] = type_get(c->m, value_type(f, p)).dtype == DT_F64;
+    vjp_function(c->m, fn, wrt);
+    jvp_function(c->m, fn, wrt, found);
+    vmap_function(c->m, fn, in_axes, out_axes);
+}
+
+/* Whichever allocation fails, the transforms end with that status and lose nothing. */
+static void claim_allocations(const char *name, const char *text)
+{
+    uint64_t n = 1, step = 1;
+    for (hop_status status = HOP_NOMEM; status != HOP_OK; n += step++ / 8 + 1) {
+        int64_t before = hop_live_allocations();
+        struct failing c = { text, NULL };
+        hop_fail_allocation(n);
+        status = attempt(transform_everything, &c);
+        hop_fail_allocation(0);
+        module_free(c.m);
+        CLAIM((status == HOP_OK || status == HOP_NOMEM) && hop_live_allocations() == before, "%s: allocation %llu fails: status %d, %lld allocations stay (%s)", name,
+              (unsigned long long)n, status, (long long)(hop_live_allocations() - before), hop_message());
+    }
+}
+
 /* transform_test [NAME] | random SEED COUNT */
 int main(int argc, char **argv)
 {
@@ -376,6 +414,11 @@ int main(int argc, char **argv)
         if (argc < 2 || strstr(programs[i].name, argv[1])) with_program(&programs[i], claim_program);
     for (uint32_t i = 0; !random && i < HOP_COUNT(structure); i++)
         if (argc < 2 || strstr(structure[i].program.name, argv[1])) with_program(&structure[i].program, structure[i].claim);
+    if (argc < 2) {
+        claim_allocations("rnn", RNN);
+        claim_allocations("cond in while in scan", COND_IN_WHILE_IN_SCAN);
+        claim_allocations("while in blocks", COUNTED_WHILE_WITH("{every = [2]}"));
+    }
     for (int64_t i = 0; (random || argc < 2) && i < count; i++) {
         char name[64];
         snprintf(name, sizeof name, "random program %lld", (long long)(seed + i));

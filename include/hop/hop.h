@@ -356,6 +356,7 @@ typedef struct hop_scan_spec {
     int n_xs;
     const char *length; /* number of steps, when there are no xs */
     int reverse;        /* from the last slice to the first */
+    const char *schedule; /* what a gradient keeps: NULL all; "recompute" the xs; "sqrt" about sqrt(T) carries; "every 8", "every 64, 8": carries of those steps */
     const void *key;
     void *reserved[4];
 } hop_scan_spec;
@@ -372,6 +373,7 @@ typedef struct hop_while_spec {
     int n_stack;
     int count;
     const char *max_trips; /* a size: more trips fail as a check, and stacks have this size */
+    const char *schedule;  /* what a gradient keeps: NULL all; "every 8": carries of those trips */
     const void *key;
     void *reserved[4];
 } hop_while_spec;
@@ -412,6 +414,7 @@ typedef struct hop_call_spec {
     void *env;
     const hop_val *in;
     int n_in;
+    int recompute; /* a gradient keeps the inputs only and runs the body again (checkpointing) */
     const void *key;
     void *reserved[4];
 } hop_call_spec;
@@ -481,9 +484,6 @@ hop_status hop_vmap(hop_fn **out, hop_fn *f, const char *in, const char *out_axe
 
 /* ---- running ---- */
 
-/* The reference interpreter: strict numbers, slow. in and out as in hop_run. */
-hop_status hop_interpret(hop_fn *f, hop_tensor *const *in, int n_in, hop_tensor **out, int n_out);
-
 typedef struct hop_exe hop_exe;
 typedef struct hop_compile_options {
     int strict;          /* results are bit for bit those of hop_interpret */
@@ -510,11 +510,42 @@ typedef struct hop_run_options {
     void *reserved[4];
 } hop_run_options;
 hop_status hop_run_with(hop_exe *exe, hop_tensor *const *in, int n_in, hop_tensor **out, int n_out, const hop_run_options *options);
+/* The reference interpreter: strict numbers, slow. Of the options it looks at print and dims. */
+hop_status hop_interpret(hop_fn *f, hop_tensor *const *in, int n_in, hop_tensor **out, int n_out);
+hop_status hop_interpret_with(hop_fn *f, hop_tensor *const *in, int n_in, hop_tensor **out, int n_out, const hop_run_options *options);
 /* How much memory temporaries need for arguments of these shapes. With outputs given and a workspace of this size a run allocates nothing
  * (unless it has sizes that only the run knows). */
 hop_status hop_workspace(size_t *bytes, hop_exe *exe, hop_tensor *const *in, int n_in, const int64_t *dims);
 
-/* ---- files and exchange ---- */
+/* ---- files and exchange ----
+ *
+ * Files are .npy, .npz (NumPy) and .safetensors, chosen by the ending of the name. Large files are mapped, not read: a tensor keeps what it needs, writing to
+ * it does not change the file. A file that is written appears whole or not at all. */
+
+/* "x.npy", "x.npz:name", "x.safetensors:name"; the name may be left out when the file holds one tensor. */
+hop_status hop_load(hop_tensor **out, const char *file);
+/* A file with this tensor: "x.npy", "x.npz:name", "x.safetensors:name". */
+hop_status hop_save(const hop_tensor *t, const char *file);
+/* A .npz or .safetensors file with n tensors, each under its name. */
+hop_status hop_save_many(const char *path, const char *const *names, hop_tensor *const *tensors, int n);
+
+/* A file that is open, for those who do not know the names or want many tensors. Different threads may use it at once; tensors outlive it. */
+typedef struct hop_file hop_file;
+hop_status hop_file_open(hop_file **out, const char *path);
+void hop_file_free(hop_file *f);
+int hop_file_count(const hop_file *f);
+const char *hop_file_name(const hop_file *f, int i); /* "" in an .npy file; NULL when there is no such tensor; valid while f lives */
+hop_status hop_file_load(hop_tensor **out, hop_file *f, const char *name);
+
+/* DLPack, by which array libraries of one process hand each other tensors. Memory is shared. What hop gives out is released by its deleter, from any
+ * thread. What hop takes in is hop's when the call succeeds: its deleter is called once, when the last reference goes, or at once where the elements had to
+ * be copied (read-only or badly aligned); when the call fails it is still the caller's. Devices other than the CPU are refused. */
+struct DLManagedTensor;
+struct DLManagedTensorVersioned;
+hop_status hop_tensor_to_dlpack(struct DLManagedTensor **out, hop_tensor *t);
+hop_status hop_tensor_to_dlpack_versioned(struct DLManagedTensorVersioned **out, hop_tensor *t);
+hop_status hop_tensor_from_dlpack(hop_tensor **out, struct DLManagedTensor *m);
+hop_status hop_tensor_from_dlpack_versioned(hop_tensor **out, struct DLManagedTensorVersioned *m);
 
 #ifdef __cplusplus
 }

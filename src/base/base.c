@@ -280,7 +280,7 @@ static void map_insert(struct map *m, uint64_t hash, uint32_t value)
 
 void map_put(struct map *m, uint64_t hash, uint32_t value)
 {
-    if (m->len * 2 >= m->cap) {
+    if (m->len * 4ull >= m->cap * 3ull) {
         struct map old = *m;
         m->cap = old.cap ? old.cap * 2 : 16;
         m->hashes = ARENA_NEW(m->arena, uint64_t, m->cap);

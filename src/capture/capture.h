@@ -36,7 +36,7 @@ struct late_param {
 /* What a variable holds in a scope; the newest counts. */
 struct variable_binding {
     uint32_t variable;
-    val value;    /* in eager mode an index into the root's tensors */
+    val value;
     bool written; /* in this scope or one inside it, and not only read */
 };
 struct scope {
@@ -77,19 +77,21 @@ struct variable {
     int axis;
     const char *name;  /* of a parameter, else "" */
     hop_place at;
+    struct tensor *now; /* eager mode: what it holds */
 };
 
-/* A body captured under a key. */
-struct keyed_body {
+/* The bodies of one operator, captured under a key. */
+struct keyed_region {
+    uint32_t fn, n_outside, n_dims;
+    const hop_val *outside; /* what it uses from outside, in order */
+    const hop_dim *dims;    /* what its symbols beyond those of the inputs are */
+};
+struct keyed_bodies {
     const void *key;
-    const char *role;
-    uint32_t n_in, n_out, fn;
-    const type_id *types;       /* of its inputs, in its own symbols */
+    uint32_t op, n_in, n_out, n_symbols, n_regions;
+    const type_id *types;   /* of the inputs, in the bodies' own symbols */
     const struct symbol *symbols;
-    uint32_t n_input_symbols, n_symbols;
-    const hop_val *outside;     /* what it uses from outside, in order */
-    uint32_t n_outside;
-    const hop_dim *dims;        /* what its symbols beyond those of the inputs are */
+    const struct keyed_region *regions;
 };
 
 struct named_dim {
@@ -112,7 +114,7 @@ struct capture {
     uint16_t last_file_id;
     vec(struct ended_scope) ended;
     vec(struct variable) variables;
-    vec(struct keyed_body) keyed;
+    vec(struct keyed_bodies) keyed;
     vec(struct named_dim) names;
     void (*print)(void *ctx, const char *line, size_t length);
     void *print_ctx;
@@ -137,6 +139,7 @@ struct place capture_place(struct capture *c, hop_place at);
 /* The handle's value in the innermost scope, lifted through every level. Throws for what is out of scope. */
 struct operand resolve(struct scope *s, hop_val v);
 val lift_value(struct scope *s, val outer);
+bool in_scope(struct scope *s, uint64_t serial);
 dim lift_dim(struct scope *s, dim outer);                     /* from the scope around */
 type_id lift_type(struct scope *s, type_id outer);
 dim resolve_dim(struct scope *s, hop_dim d);
@@ -152,8 +155,12 @@ uint32_t scope_finish(struct scope *s, const val *params, uint32_t n_params, con
 
 val variable_read(struct scope *s, uint32_t variable); /* what it holds, in scope s; views are cut out */
 void variable_write(struct scope *s, uint32_t variable, val value);
-uint32_t variable_new(struct capture *c, struct scope *s, val initial, const char *name);
+void variable_set(struct scope *s, uint32_t variable, val value); /* a value of the right type, after a body wrote it */
+hop_val variable_new(struct scope *s, val initial, const char *name);
+hop_val eager_variable_new(struct scope *s, struct tensor *initial); /* takes the reference */
 uint32_t variable_index(struct capture *c, hop_val v); /* checks that it is in scope */
+struct tensor *eager_variable_read(struct capture *c, uint32_t variable); /* a new reference */
+void eager_variable_write(struct capture *c, uint32_t variable, hop_val value);
 const struct variable_binding *find_binding(const struct scope *s, uint32_t variable); /* of that scope alone; NULL: none */
 /* The content on entry to a body, as a parameter of it (made if need be): index into s->late. */
 uint32_t variable_entry(struct scope *s, uint32_t variable);
@@ -239,7 +246,8 @@ struct slice_item {
     uint8_t kind;
     bool has_start, has_limit;
     bool start_negative, limit_negative; /* a negative number: from the end */
-    dim start, limit;
+    dim start, limit;                  /* with a module */
+    int64_t start_number, limit_number; /* without */
     int64_t step;
 };
 /* One item per axis of the operand, "..." written out; SLICE_NEW items besides. Returns their number. */

@@ -224,17 +224,18 @@ uint32_t parse_axes(const char *text, uint32_t rank, bool all_allowed)
 /* ---- slices ---- */
 
 /* One bound of a range, if there is one: a negative number counts from the end. */
-static bool parse_bound(struct cursor *c, dim *out, bool *negative)
+static bool parse_bound(struct cursor *c, dim *out, int64_t *number, bool *negative)
 {
     cursor_space(c);
     if (!*c->p || *c->p == ':' || *c->p == ',') return false;
     if (c->m) {
         *out = parse_dim(c);
-        int64_t n = dim_is_const(c->m, *out) ? dim_const_value(c->m, *out) : 0;
-        *negative = n < 0;
-        return true;
+        *number = dim_is_const(c->m, *out) ? dim_const_value(c->m, *out) : 0;
+    } else if (!cursor_integer(c, number)) {
+        cursor_error(c, "a number");
     }
-    cursor_error(c, "a number");
+    *negative = *number < 0;
+    return true;
 }
 
 static struct slice_item parse_item(struct cursor *c)
@@ -244,13 +245,13 @@ static struct slice_item parse_item(struct cursor *c)
         item.kind = SLICE_NEW;
         return item;
     }
-    item.has_start = parse_bound(c, &item.start, &item.start_negative);
+    item.has_start = parse_bound(c, &item.start, &item.start_number, &item.start_negative);
     if (!cursor_accept(c, ":")) {
         if (!item.has_start) cursor_error(c, "an index or a range");
         return item;
     }
     item.kind = SLICE_RANGE;
-    item.has_limit = parse_bound(c, &item.limit, &item.limit_negative);
+    item.has_limit = parse_bound(c, &item.limit, &item.limit_number, &item.limit_negative);
     if (!cursor_accept(c, ":")) return item;
     if (!cursor_integer(c, &item.step) && *c->p && *c->p != ',') cursor_error(c, "a step, a number");
     if (!item.step || item.step > INT32_MAX || item.step < -INT32_MAX) cursor_error(c, "a step other than 0 and below 2^31");

@@ -87,6 +87,7 @@ void capture_enter(struct capture *c, bool eager)
 void capture_leave(struct capture *c)
 {
     scope_unwind(c, NULL);
+    for (uint32_t i = 0; i < c->variables.len; i++) tensor_free(c->variables.data[i].now);
     module_free(c->m);
     arena_free(&c->arena);
     current = c->outer;
@@ -197,6 +198,8 @@ static struct scope *owner_of(struct scope *s, uint64_t serial)
     while (s && s->serial != serial) s = s->outer;
     return s;
 }
+
+bool in_scope(struct scope *s, uint64_t serial) { return owner_of(s, serial) != NULL; }
 
 dim scope_symbol(struct scope *s, const char *name, size_t length)
 {

@@ -9,6 +9,9 @@
 #include <llvm-c/Core.h>
 #include <setjmp.h>
 
+/* A program that exports its own symbols must not take the place of these. */
+#pragma GCC visibility push(hidden)
+
 enum {
     MAX_PARTS = 64,   /* vectors that one widened value consists of */
     STRICT_LANES = LP_STRICT_LANES
@@ -80,6 +83,7 @@ struct nest {
     struct names { uint32_t *ids, n, cap; } values, buffers, locals; /* values: from outside */
     /* of a leader, once it is emitted */
     LLVMValueRef fn;
+    uint32_t emitted; /* the equal nest whose names are in `captures`: the leader may stand in a branch that is never taken */
     struct capture *captures;
     uint32_t n_captures;
 };
@@ -125,7 +129,7 @@ struct func {
     struct splat {
         LLVMValueRef of, wide;
         uint32_t instance;           /* the vector loop it was made for */
-    } *splats;                       /* per instruction */
+    } *splats, *growing;             /* per instruction; per growing buffer its pointer */
     LLVMValueRef lane_index;         /* lane of the innermost scalar loop marked for vectors, for lanes kept in memory */
     struct capture *captures;
     uint32_t n_captures, cap_captures;
@@ -180,7 +184,7 @@ uint32_t operand_count(enum lp_op op);
 /* llvm_share.c */
 void share_find(struct emitter *e);   /* before the plan: nests and which are equal */
 bool share_check(struct emitter *e);  /* after who touches what is known: takes back what cannot be shared; true when that changed something */
-struct capture share_translate(const struct emitter *e, const struct nest *of, struct capture c); /* from the leader's names to those of `of` */
+struct capture share_translate(const struct emitter *e, const struct nest *of, struct capture c); /* from the names of the nest that was emitted to those of `of` */
 
 /* llvm_ops.c: `lanes` 0 is a scalar */
 LLVMTypeRef type_value(struct emitter *e, enum dtype t, uint32_t lanes);
@@ -231,5 +235,7 @@ void func_attributes(struct emitter *e, LLVMValueRef fn);
 void emit_call(struct emitter *e, const struct lp_call *c);
 void emit_parallel(struct emitter *e, const struct lp_stmt *s);
 void emit_shared(struct emitter *e, const struct lp_stmt *s);
+
+#pragma GCC visibility pop
 
 #endif

@@ -134,12 +134,13 @@ static LLVMValueRef splat_of(struct emitter *e, lpv v, const struct held *x, uin
     return r;
 }
 
-static LLVMValueRef affine_part(struct emitter *e, const struct held *x, uint32_t part)
+/* As 64-bit integers, or as the 32-bit integers that they fit in. */
+static LLVMValueRef affine_part(struct emitter *e, const struct held *x, uint32_t part, LLVMTypeRef type)
 {
     uint32_t lanes = e->w->part_lanes[part];
-    LLVMValueRef steps[MAX_PARTS];
-    for (uint32_t l = 0; l < lanes; l++) steps[l] = const_index(e, (int64_t)((uint64_t)x->stride * (part * e->w->lanes + l)));
-    return LLVMBuildAdd(e->builder, build_splat(e, x->part[0], lanes), LLVMConstVector(steps, lanes), "");
+    LLVMValueRef steps[MAX_PARTS], first = type == e->i64 ? x->part[0] : LLVMBuildTrunc(e->builder, x->part[0], type, "");
+    for (uint32_t l = 0; l < lanes; l++) steps[l] = LLVMConstInt(type, (uint64_t)x->stride * (part * e->w->lanes + l), true);
+    return LLVMBuildAdd(e->builder, build_splat(e, first, lanes), LLVMConstVector(steps, lanes), "");
 }
 
 LLVMValueRef value_part(struct emitter *e, lpv v, uint32_t part)
@@ -147,7 +148,21 @@ LLVMValueRef value_part(struct emitter *e, lpv v, uint32_t part)
     const struct held *x = value_get(e, v);
     if (!e->w) return x->part[0];
     if (x->form == FORM_SCALAR) return splat_of(e, v, x, e->w->part_lanes[part]);
-    return x->form == FORM_AFFINE ? affine_part(e, x, part) : x->part[part];
+    return x->form == FORM_AFFINE ? affine_part(e, x, part, e->i64) : x->part[part];
+}
+
+/* Is this index known to fit in 32 bits? Twice as many of those go into a register. */
+static bool is_narrow(struct emitter *e, lpv v)
+{
+    const struct lp_value *about = &e->p->values.data[v];
+    return e->w && dtype_of(e, v) == DT_I64 && about->lo >= INT32_MIN && about->hi <= INT32_MAX;
+}
+
+static LLVMValueRef narrow_part(struct emitter *e, lpv v, uint32_t part)
+{
+    const struct held *x = value_get(e, v);
+    if (x->form == FORM_AFFINE) return affine_part(e, x, part, e->i32);
+    return LLVMBuildTrunc(e->builder, value_part(e, v, part), type_value(e, DT_I32, e->w->part_lanes[part]), "");
 }
 
 /* Lane 0's value of a part of an affine value. */
@@ -161,12 +176,26 @@ static LLVMValueRef affine_start(struct emitter *e, const struct held *x, uint32
 
 static LLVMValueRef load_pointer(struct emitter *e, uint32_t buffer) { return LLVMBuildLoad2(e->builder, e->ptr, pointer_at(e, e->ptr, buffers_pointer(e), buffer), ""); }
 
+/* A growing buffer moves when room is reserved, which no vector loop does. */
+static LLVMValueRef growing_pointer(struct emitter *e, uint32_t buffer)
+{
+    struct splat *known = &e->f->growing[buffer];
+    if (!e->w) return load_pointer(e, buffer);
+    if (known->instance == e->w->instance) return known->wide;
+    LLVMBasicBlockRef at = LLVMGetInsertBlock(e->builder);
+    buffers_pointer(e); /* known before the builder leaves the end of a block */
+    LLVMPositionBuilderBefore(e->builder, LLVMGetBasicBlockTerminator(e->w->before));
+    *known = (struct splat){ .wide = load_pointer(e, buffer), .instance = e->w->instance };
+    LLVMPositionBuilderAtEnd(e->builder, at);
+    return known->wide;
+}
+
 LLVMValueRef buffer_pointer(struct emitter *e, uint32_t buffer)
 {
     struct func *f = e->f;
     const struct lp_buffer *b = &e->p->buffers.data[buffer];
     LLVMValueRef x;
-    if (b->kind == BUF_DYN) return load_pointer(e, buffer);
+    if (b->kind == BUF_DYN) return growing_pointer(e, buffer);
     if (f->pointers[buffer]) return f->pointers[buffer];
     if (b->kind == BUF_LOCAL && f->loop == e->plan.buffers[buffer].home) x = stack_slot(e, type_memory(e, (enum dtype)b->dtype, 0), (uint32_t)b->static_count, 64);
     else if (f->parent) x = capture(e, CAPTURE_BUFFER, buffer, e->ptr);
@@ -484,6 +513,18 @@ static bool emit_affine(struct emitter *e, lpv v, const struct held *a, const st
     return true;
 }
 
+/* Comparisons and casts of indices that fit in 32 bits. */
+static bool emit_narrow(struct emitter *e, lpv v, uint32_t part)
+{
+    const struct lp_instr *i = instr(e, v);
+    uint32_t lanes = e->w->part_lanes[part];
+    bool compare = i->op >= LP_EQ && i->op <= LP_GE;
+    if ((!compare && i->op != LP_CAST) || !is_narrow(e, i->a) || (compare && !is_narrow(e, i->b))) return false;
+    LLVMValueRef a = narrow_part(e, i->a, part);
+    give_part(e, v, part, compare ? op_binary(e, (enum lp_op)i->op, DT_I32, lanes, a, narrow_part(e, i->b, part)) : op_cast(e, (enum dtype)i->dtype, DT_I32, lanes, a));
+    return true;
+}
+
 static void emit_pure(struct emitter *e, lpv v, uint32_t part)
 {
     const struct lp_instr *i = instr(e, v);
@@ -499,6 +540,7 @@ static void emit_pure(struct emitter *e, lpv v, uint32_t part)
         return;
     }
     if (!part && emit_affine(e, v, &x[0], x[1].form ? &x[1] : NULL)) return;
+    if (emit_narrow(e, v, part)) return;
     for (int k = 0; k < 3; k++)
         if (operands[k] != LPV_NONE) parts[k] = value_part(e, operands[k], part);
     give_part(e, v, part, compute(e, i, e->w->part_lanes[part], parts[0], parts[1], parts[2]));

@@ -180,7 +180,7 @@ static LLVMValueRef known_outside(struct emitter *e, lpv v)
 }
 
 /* Operations in one run of a block, as a value of the function around the region. */
-static LLVMValueRef work_of(struct emitter *e, const struct lp_block *block, bool widened)
+static LLVMValueRef work_of(struct emitter *e, const struct lp_block *block)
 {
     int64_t plain = 0;
     LLVMValueRef sum = const_index(e, 0);
@@ -191,12 +191,12 @@ static LLVMValueRef work_of(struct emitter *e, const struct lp_block *block, boo
             const struct loop_plan *l = &e->plan.loops[s->target];
             LLVMValueRef lo = known_outside(e, s->lo), hi = known_outside(e, s->hi), trips = const_index(e, UNKNOWN_TRIPS);
             if (lo && hi) trips = LLVMBuildSub(e->builder, hi, lo, "");
-            LLVMValueRef work = LLVMBuildMul(e->builder, trips, work_of(e, s->body, widened || l->mode == LOOP_VECTOR), "");
+            LLVMValueRef work = LLVMBuildMul(e->builder, trips, work_of(e, s->body), "");
             if (l->mode == LOOP_VECTOR) work = LLVMBuildSDiv(e->builder, work, const_index(e, l->lanes), "");
             sum = LLVMBuildAdd(e->builder, sum, work, "");
         } else if (s->kind == LP_IF || s->kind == LP_WHILE) {
-            sum = LLVMBuildAdd(e->builder, sum, work_of(e, s->body, widened), "");
-            sum = LLVMBuildAdd(e->builder, sum, work_of(e, s->other, widened), "");
+            sum = LLVMBuildAdd(e->builder, sum, work_of(e, s->body), "");
+            sum = LLVMBuildAdd(e->builder, sum, work_of(e, s->other), "");
         } else plain += s->kind == LP_LET ? e->plan.needed[s->value] : 1;
     }
     return LLVMBuildAdd(e->builder, sum, const_index(e, plain + 1), "");
@@ -232,6 +232,7 @@ static LLVMValueRef loop_function(struct emitter *e, const struct lp_stmt *s)
     } else emit_loop(e, s);
     func_end(e);
     LLVMPositionBuilderAtEnd(e->builder, at);
+    leader->emitted = l->nest;
     leader->captures = f.captures;
     leader->n_captures = f.n_captures;
     return leader->fn = fn;
@@ -274,7 +275,7 @@ void emit_parallel(struct emitter *e, const struct lp_stmt *s)
     LLVMValueRef n = LLVMBuildSub(e->builder, value_scalar(e, s->hi), lo, "");
     n = LLVMBuildSDiv(e->builder, LLVMBuildAdd(e->builder, n, LLVMBuildSub(e->builder, step, const_index(e, 1), ""), ""), step, "");
     n = at_least(e, n, 0);
-    LLVMValueRef work = at_least(e, work_of(e, s->body, false), 1);
+    LLVMValueRef work = at_least(e, work_of(e, s->body), 1);
     LLVMValueRef grain = at_least(e, LLVMBuildSDiv(e->builder, const_index(e, GRAIN_WORK), work, ""), 1);
     LLVMValueRef fn = loop_function(e, s), env = fill_environment(e, s);
     LLVMBasicBlockRef alone = new_block(e, "alone"), threads = new_block(e, "threads"), join = new_block(e, "join");

@@ -243,10 +243,10 @@ static uint32_t translate(const struct names *from, const struct names *to, uint
 
 struct capture share_translate(const struct emitter *e, const struct nest *of, struct capture c)
 {
-    const struct nest *leader = &e->plan.nests[of->leader];
-    if (leader == of) return c;
-    if (c.kind == CAPTURE_VALUE) c.id = translate(&leader->values, &of->values, c.id);
-    if (c.kind == CAPTURE_BUFFER) c.id = translate(&leader->buffers, &of->buffers, c.id);
-    if (c.kind == CAPTURE_SLOT || c.kind == CAPTURE_LANES) c.id = translate(&leader->locals, &of->locals, c.id);
+    const struct nest *from = &e->plan.nests[e->plan.nests[of->leader].emitted];
+    if (from == of) return c;
+    if (c.kind == CAPTURE_VALUE) c.id = translate(&from->values, &of->values, c.id);
+    if (c.kind == CAPTURE_BUFFER) c.id = translate(&from->buffers, &of->buffers, c.id);
+    if (c.kind == CAPTURE_SLOT || c.kind == CAPTURE_LANES) c.id = translate(&from->locals, &of->locals, c.id);
     return c;
 }

@@ -437,6 +437,7 @@ void func_begin(struct emitter *e, struct func *f, uint32_t loop, LLVMValueRef f
     f->symbols = EMIT_NEW(e, LLVMValueRef, e->plan.n_symbols + 1);
     f->lane_memory = EMIT_NEW(e, LLVMValueRef, p->locals.len + 1);
     f->splats = EMIT_NEW(e, struct splat, p->instrs.len + 1);
+    f->growing = EMIT_NEW(e, struct splat, p->buffers.len + 1);
     e->f = f;
     f->entry = new_block(e, "entry");
     LLVMBasicBlockRef start = new_block(e, "start");

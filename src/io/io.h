@@ -12,8 +12,10 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "file formats and memo
 
 /* "x.npy", "x.npz:name", "x.safetensors:name"; the name may be left out when the file holds one tensor. */
 struct tensor *io_load(const char *spec);
-/* The format is the ending of the path; .npy takes one tensor, whose name (names NULL: none) it does not keep. The file appears whole or not at all. */
+/* The format is the ending of the path; .npy takes one tensor, whose name (names NULL: none) it does not keep. The file appears whole or not at all.
+ * Strided tensors are written row-major. */
 void io_save(const char *path, const char *const *names, struct tensor *const *tensors, uint32_t n);
+void io_save_one(const char *spec, struct tensor *t); /* as for io_load; the file holds this tensor and nothing else */
 /* Throws when io_save could not write n tensors there, whatever they are: an ending that is no format, several in an .npy file. */
 void io_check_target(const char *path, uint32_t n);
 /* Does the text name a tensor file (does it end, or a part before ':' end, in .npy, .npz or .safetensors)? */

@@ -133,6 +133,20 @@ void io_check_target(const char *path, uint32_t n)
     if (format_of(path) == &npy_format && n != 1) hop_throw(HOP_INVALID, "%s: an .npy file holds one tensor, found %u; use .npz or .safetensors", path, n);
 }
 
+/* Row-major tensors in place of strided ones. */
+struct dense {
+    struct arena arena;
+    struct tensor **list;
+    uint32_t n;
+};
+
+static void dense_free(void *dense)
+{
+    struct dense *d = dense;
+    for (uint32_t i = 0; i < d->n; i++) tensor_free(d->list[i]);
+    arena_free(&d->arena);
+}
+
 void io_save(const char *path, const char *const *names, struct tensor *const *tensors, uint32_t n)
 {
     const struct io_format *format = format_of(path);
@@ -140,7 +154,28 @@ void io_save(const char *path, const char *const *names, struct tensor *const *t
     for (uint32_t i = 0; i < n; i++) io_dtype_of((enum dtype)tensors[i]->dtype);
     if (format != &npy_format && n && !names) hop_throw(HOP_INVALID, "%s: expected a name for each tensor, found none", path);
     if (format != &npy_format) io_check_names(path, names, n);
-    format->write(path, names, tensors, n);
+    struct dense dense = { 0 };
+    hop_cleanup_push(dense_free, &dense);
+    dense.list = ARENA_NEW(&dense.arena, struct tensor *, n);
+    for (; dense.n < n; dense.n++) dense.list[dense.n] = tensor_contiguous(tensors[dense.n]);
+    format->write(path, names, dense.list, n);
+    hop_cleanup_pop(&dense);
+    dense_free(&dense);
+}
+
+void io_save_one(const char *spec, struct tensor *t)
+{
+    size_t length;
+    const char *name;
+    struct arena arena = { 0 };
+    const struct io_format *format = split(spec, &length, &name);
+    if (!format) hop_throw(HOP_INVALID, "%s: expected a file name that ends in .npy, .npz or .safetensors", spec);
+    if (format == &npy_format && name) hop_throw(HOP_INVALID, "%s: an .npy file holds one array without a name, found the name '%.200s'", spec, name);
+    if (format != &npy_format && !name) hop_throw(HOP_INVALID, "%s: expected a name for the tensor, as in %s:NAME", spec, spec);
+    hop_cleanup_push(arena_free, &arena);
+    io_save(arena_string(&arena, spec, length), &name, &t, 1);
+    hop_cleanup_pop(&arena);
+    arena_free(&arena);
 }
 
 bool io_is_utf8(const char *text, size_t length)

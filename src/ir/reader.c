@@ -137,7 +137,7 @@ static void read_fn(struct reader *r)
     f.b.name = name;
     f.b.fn_place = token_place(lx, at);
     uint32_t saved_base = r->base, base = r->vals.len, mark = reader_scope_enter(r);
-    r->base = f.scope = r->scope;
+    r->base = r->scope;
     read_symbol_declarations(r, &f);
     read_params(r, &f);
     lexer_expect(lx, TOKEN_ARROW, "'->' and the result types");

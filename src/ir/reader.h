@@ -12,7 +12,6 @@ struct frame {
     vec(dim) binds;      /* what each outer symbol of the body is in the frame around; in b.arena */
     bool late;           /* an outer symbol came after one bound by a node: order is restored at the end */
     bool declares;       /* an unknown symbol in a type becomes a new one (parameter types of a function) */
-    uint32_t scope;
 };
 
 /* Names: a key is a string id, or NUMBER_KEY | n for %n. Each key has a chain of bindings, innermost scope first. */
@@ -54,7 +53,6 @@ struct reader {
     bool indexed;
     vec(struct item) items;  /* stacks: users remember the height and put it back */
     vec(val) vals;
-    vec(uint32_t) keys;
     uint16_t op_slots[512];  /* hash of operator names: op + 1 */
     const char *last_file;   /* of locations: the text of the token and its id */
     uint32_t last_file_len;

@@ -616,7 +616,6 @@ static struct region_in read_body(struct reader *r, struct frame *around, const 
     reader_deeper(r);
     builder_begin(&f.b, r->m, NULL);
     uint32_t mark = reader_scope_enter(r), n_own = r->items.len - own, base = r->vals.len;
-    f.scope = r->scope;
     read_body_symbols(r, &f);
     uint32_t at = node->items;
     for (uint32_t g = 0; g < row->sig.n_groups; g++)

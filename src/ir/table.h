@@ -102,9 +102,14 @@ struct tensor {
     void (*release)(void *ctx); /* borrowed data: called when the last reference goes; may be NULL */
     void *release_ctx;
     size_t block; /* bytes of the block when it is large enough to be kept for reuse, else 0 */
+    const int64_t *strides; /* in elements, of a tensor at the API's edge that is not row-major; NULL everywhere else */
 };
 struct tensor *tensor_new(enum dtype dtype, uint32_t rank, const int64_t *dims); /* not cleared; throws when too large */
 struct tensor *tensor_borrow(enum dtype dtype, uint32_t rank, const int64_t *dims, void *data, void (*release)(void *ctx), void *ctx);
+/* Any strides, in elements; data is the element with all indices 0. Only the API's edge handles these. */
+struct tensor *tensor_strided(enum dtype dtype, uint32_t rank, const int64_t *dims, const int64_t *strides, void *data, void (*release)(void *ctx), void *ctx);
+struct tensor *tensor_contiguous(struct tensor *t);             /* a new reference to it, or a row-major copy */
+void tensor_copy_elements(struct tensor *to, const struct tensor *from); /* same dtype and dims, any strides */
 struct tensor *tensor_ref(struct tensor *t);
 void tensor_free(void *t); /* drops one reference; accepts NULL */
 struct interp; /* interp.h */

@@ -60,6 +60,7 @@ struct run {
     struct grown *grown;   /* per BUF_DYN */
     void *block;           /* the arena's, not aligned */
     int64_t block_bytes;
+    bool borrowed;         /* temporaries lie in a caller's workspace: their places must be found again */
     void (*print)(void *ctx, const char *line, size_t length);
     void *print_ctx;
     int print_status;
@@ -455,24 +456,36 @@ static int64_t add_aligned(int64_t at, int64_t bytes)
     return (end + ARENA_ALIGN - 1) & ~(int64_t)(ARENA_ALIGN - 1);
 }
 
-/* Memory for temporaries; stays as it is from run to run while sizes do not grow. */
-static void place_temporaries(struct run *r)
+/* Where each slot lies; returns what all need together. */
+static int64_t place_slots(struct run *r)
 {
     const struct exe *e = r->e;
-    if (e->arena_static && (r->block || !e->arena_size)) return;
     int64_t bytes = e->arena_static ? e->arena_size : 0;
     for (uint32_t i = 0; i < e->n_slots; i++) {
         r->slot_at[i] = bytes;
         bytes = add_aligned(bytes, dim_eval(e->m, e->slots[i], r->symbols));
     }
-    if (!r->block || bytes > r->block_bytes) {
+    return bytes;
+}
+
+/* Memory for temporaries; stays as it is from run to run while sizes do not grow. */
+static void place_temporaries(struct run *r, const struct exe_call *call)
+{
+    const struct exe *e = r->e;
+    bool given = call && call->workspace;
+    if (e->arena_static && !given && !r->borrowed && (r->block || !e->arena_size)) return;
+    int64_t bytes = place_slots(r);
+    if (given && (size_t)bytes + ARENA_ALIGN > call->workspace_bytes)
+        hop_throw(HOP_INVALID, "the workspace has %zu bytes, but this run needs %zu", call->workspace_bytes, (size_t)bytes + ARENA_ALIGN);
+    if (!given && (!r->block || bytes > r->block_bytes)) {
         hop_free(r->block);
         r->block = NULL;
         r->block = hop_malloc((size_t)bytes + ARENA_ALIGN);
         memory_prefer_huge_pages(r->block, (size_t)bytes + ARENA_ALIGN);
         r->block_bytes = bytes;
     }
-    char *base = (char *)(((uintptr_t)r->block + ARENA_ALIGN - 1) & ~(uintptr_t)(ARENA_ALIGN - 1));
+    r->borrowed = given;
+    char *base = (char *)(((uintptr_t)(given ? call->workspace : r->block) + ARENA_ALIGN - 1) & ~(uintptr_t)(ARENA_ALIGN - 1));
     for (uint32_t b = 0; b < e->n_buffers; b++)
         if (e->buffers[b].kind == BUF_TEMP) r->buffers[b] = base + (e->arena_static ? e->buffers[b].offset : r->slot_at[e->buffers[b].slot]);
 }
@@ -573,6 +586,19 @@ static _Noreturn void run_failed(const struct run *r, int32_t status)
     }
 }
 
+size_t exe_workspace(struct exe *e, struct tensor *const *args, const int64_t *dims)
+{
+    const struct fn *f = e->header;
+    struct run *r = run_take(e);
+    hop_cleanup_push(run_return, r);
+    for (uint32_t p = 0; p < f->n_params; p++) r->views[p] = (struct shape_view){ args[p]->dtype, args[p]->rank, args[p]->dims };
+    bind_symbols(e->m, f, r->views, dims, r->symbols);
+    size_t bytes = (size_t)place_slots(r) + ARENA_ALIGN;
+    hop_cleanup_pop(r);
+    run_return(r);
+    return bytes;
+}
+
 void exe_run(struct exe *e, struct tensor *const *args, const int64_t *dims, struct tensor **results, const struct exe_call *call)
 {
     const struct fn *f = e->header;
@@ -580,7 +606,7 @@ void exe_run(struct exe *e, struct tensor *const *args, const int64_t *dims, str
     hop_cleanup_push(run_return, r);
     for (uint32_t p = 0; p < f->n_params; p++) r->views[p] = (struct shape_view){ args[p]->dtype, args[p]->rank, args[p]->dims };
     bind_symbols(e->m, f, r->views, dims, r->symbols);
-    place_temporaries(r);
+    place_temporaries(r, call);
     place_results(r, args, results);
     for (uint32_t i = 0; i < e->n_args; i++) r->buffers[e->args[i].buffer] = args[e->args[i].index]->data;
     r->rt.cancel = call && call->cancel ? call->cancel : &never_cancelled;

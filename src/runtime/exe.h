@@ -31,7 +31,11 @@ struct exe_call {
     void (*print)(void *ctx, const char *line, size_t length);
     void *print_ctx;
     const volatile int *cancel;
+    void *workspace; /* the caller's memory for temporaries, exe_workspace bytes; NULL: the executable's own */
+    size_t workspace_bytes;
 };
+/* Bytes that temporaries need for arguments of these shapes; also makes the next run find all else it needs, so that it allocates nothing. */
+size_t exe_workspace(struct exe *e, struct tensor *const *args, const int64_t *dims);
 void exe_run(struct exe *e, struct tensor *const *args, const int64_t *dims, struct tensor **results, const struct exe_call *call);
 bool exe_available(void); /* can this process compile (is the LLVM back end there)? hop_message() says why not */
 size_t exe_arena_bytes(const struct exe *e); /* -1 when it depends on sizes */

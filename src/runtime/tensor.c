@@ -130,6 +130,63 @@ struct tensor *tensor_borrow(enum dtype dtype, uint32_t rank, const int64_t *dim
     return t;
 }
 
+struct tensor *tensor_strided(enum dtype dtype, uint32_t rank, const int64_t *dims, const int64_t *strides, void *data, void (*release)(void *ctx), void *ctx)
+{
+    int64_t count = checked_count(dtype, rank, dims), expected = 1;
+    bool row_major = true;
+    for (uint32_t i = rank; i-- > 0; expected *= dims[i])
+        if (dims[i] != 1 && strides[i] != expected) row_major = false;
+    if (row_major || !count) return tensor_borrow(dtype, rank, dims, data, release, ctx);
+    struct tensor *t = hop_malloc(sizeof *t + rank * sizeof *strides);
+    fill_header(t, dtype, rank, dims, count);
+    t->data = data;
+    t->release = release;
+    t->release_ctx = ctx;
+    t->strides = memcpy(t + 1, strides, rank * sizeof *strides);
+    return t;
+}
+
+static const int64_t *strides_of(const struct tensor *t, int64_t *row_major)
+{
+    int64_t s = 1;
+    if (t->strides) return t->strides;
+    for (uint32_t i = t->rank; i-- > 0; s *= t->dims[i]) row_major[i] = s;
+    return row_major;
+}
+
+void tensor_copy_elements(struct tensor *to, const struct tensor *from)
+{
+    size_t width = dtype_info[to->dtype].size;
+    if (!to->count) return;
+    if (!to->strides && !from->strides) {
+        memmove(to->data, from->data, (size_t)to->count * width);
+        return;
+    }
+    int64_t a[MAX_RANK], b[MAX_RANK], index[MAX_RANK] = { 0 };
+    const int64_t *ts = strides_of(to, a), *fs = strides_of(from, b);
+    char *t = to->data;
+    const char *f = from->data;
+    for (int64_t n = 0; n < to->count; n++) {
+        memcpy(t, f, width);
+        for (uint32_t i = to->rank; i-- > 0;) {
+            t += ts[i] * (int64_t)width;
+            f += fs[i] * (int64_t)width;
+            if (++index[i] < to->dims[i]) break;
+            t -= index[i] * ts[i] * (int64_t)width;
+            f -= index[i] * fs[i] * (int64_t)width;
+            index[i] = 0;
+        }
+    }
+}
+
+struct tensor *tensor_contiguous(struct tensor *t)
+{
+    if (!t->strides) return tensor_ref(t);
+    struct tensor *copy = tensor_new((enum dtype)t->dtype, t->rank, t->dims);
+    tensor_copy_elements(copy, t);
+    return copy;
+}
+
 struct tensor *tensor_ref(struct tensor *t)
 {
     __atomic_fetch_add(&t->refs, 1, __ATOMIC_RELAXED);

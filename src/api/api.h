@@ -1,0 +1,61 @@
+/* The public handles. A tensor is a struct tensor; a function is a place in a module that several handles share under a lock; an executable is a compiled
+ * function with what a run must know about its arguments. Every public call catches what is thrown below and returns a status. */
+#ifndef HOP_API_H
+#define HOP_API_H
+
+#include "capture/capture.h"
+#include "runtime/exe.h"
+
+#include <pthread.h>
+
+static inline struct tensor *tensor_of(const hop_tensor *t) { return (struct tensor *)t; }
+static inline hop_tensor *tensor_handle(struct tensor *t) { return (hop_tensor *)t; }
+
+/* A module and its users. Transforms, compilation and interpretation change it, so they hold the lock. */
+struct shared_module {
+    struct module *m;
+    pthread_mutex_t lock; /* recursive: a print callback may come back */
+    int32_t refs;
+};
+struct shared_module *shared_new(struct module *m); /* takes the module, also when it throws */
+struct shared_module *shared_ref(struct shared_module *s);
+void shared_free(void *s);
+
+enum { FN_MAGIC = 0x68666e31, EXE_MAGIC = 0x68657831, DEAD_MAGIC = 0x64656164 };
+
+/* What the results of a function are: given to the caller, or the new content of an argument. */
+struct result_map {
+    uint32_t n_params, n_results, n_visible;
+    uint32_t *updates; /* per result: the parameter it updates, HOP_NONE: a visible one */
+};
+struct hop_fn {
+    uint32_t magic;
+    int32_t refs;
+    struct shared_module *shared;
+    uint32_t fn;
+    struct result_map map;
+    struct arena arena; /* the map and texts */
+    const char *text;
+};
+struct hop_exe {
+    uint32_t magic;
+    struct exe *e;
+    struct shared_module *shared; /* only where the executable runs the loop program itself */
+    struct result_map map;
+    struct arena arena;
+};
+
+/* Runs body(args) at the edge of the library. */
+hop_status api_edge(void (*body)(void *args), void *args);
+
+/* Both throw. The handle is NULL or a live one; a freed one is found in debug builds. */
+struct hop_fn *check_fn(const hop_fn *f, const char *what);
+struct hop_exe *check_exe(const hop_exe *e);
+struct tensor *check_tensor(const hop_tensor *t, const char *what, int i);
+/* A new handle: updates[n_results] as in result_map (NULL: all visible). Takes nothing over; `shared` gets one more reference. */
+hop_fn *fn_new(struct shared_module *shared, uint32_t fn, const uint32_t *updates);
+/* Keeps the block of a freed handle for a while, so that using it is noticed. */
+void handle_bury(void *handle);
+void copy_map(struct arena *arena, const struct result_map *from, struct result_map *to);
+
+#endif

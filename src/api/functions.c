@@ -1,0 +1,180 @@
+/* Functions as seen from C: captured, read from text, printed, asked about, called from other captures. */
+#include "api/api.h"
+#include "ir/text.h"
+
+/* ---- capture ---- */
+
+struct capture_args {
+    hop_fn **out;
+    hop_place at;
+    const char *params;
+    int n_results;
+    hop_body body;
+    void *env;
+};
+
+static void do_capture(void *args)
+{
+    const struct capture_args *a = args;
+    struct captured made;
+    capture_function(a->at, a->params, a->n_results, a->body, a->env, &made);
+    struct shared_module *shared = shared_new(made.m);
+    hop_cleanup_push(shared_free, shared);
+    uint32_t n = module_fn(made.m, made.fn)->n_results, *updates = ARENA_NEW(&made.m->arena, uint32_t, n);
+    for (uint32_t k = 0; k < n; k++) updates[k] = k < (uint32_t)a->n_results ? HOP_NONE : made.update_params[k - (uint32_t)a->n_results];
+    *a->out = fn_new(shared, made.fn, updates);
+    hop_cleanup_pop(shared);
+    shared_free(shared);
+}
+
+int hop_capture_at(hop_place at, hop_fn **out, const char *params, int n_results, hop_body body, void *env)
+{
+    struct capture_args a = { out, at, params, n_results, body, env };
+    return (int)api_edge(do_capture, &a);
+}
+
+/* ---- text ---- */
+
+struct read_args {
+    hop_fn **out;
+    const char *text, *name;
+};
+
+static void do_read(void *args)
+{
+    const struct read_args *a = args;
+    if (!a->text) hop_throw(HOP_INVALID, "expected a program, found NULL");
+    struct module *m = text_read("text", a->text, strlen(a->text));
+    struct shared_module *shared = shared_new(m);
+    hop_cleanup_push(shared_free, shared);
+    uint32_t fn = a->name ? module_find(m, a->name) : HOP_NONE;
+    if (!a->name)
+        for (uint32_t i = 0; i < m->fns.len; i++)
+            if (m->fns.data[i]->name) fn = i;
+    if (fn == HOP_NONE) hop_throw(HOP_INVALID, a->name ? "the program has no function @%s" : "the program has no function%s", a->name ? a->name : "");
+    *a->out = fn_new(shared, fn, NULL);
+    hop_cleanup_pop(shared);
+    shared_free(shared);
+}
+
+hop_status hop_fn_read(hop_fn **out, const char *text, const char *name)
+{
+    struct read_args a = { out, text, name };
+    return api_edge(do_read, &a);
+}
+
+struct text_args {
+    hop_fn *f;
+    int i;
+    const char *text;
+    uint8_t what;
+};
+enum { WHOLE_TEXT, PARAM_TYPE, RESULT_TYPE };
+
+static val visible_result(const struct hop_fn *f, const struct fn *g, int i)
+{
+    for (uint32_t k = 0; k < g->n_results; k++)
+        if (f->map.updates[k] == HOP_NONE && !i--) return g->results[k];
+    return VAL_NONE;
+}
+
+static void do_text(void *args)
+{
+    struct text_args *a = args;
+    struct hop_fn *f = check_fn(a->f, "text");
+    struct module *m = f->shared->m;
+    const struct fn *g = module_fn(m, f->fn);
+    struct arena arena = { 0 };
+    struct text out = { .arena = &arena };
+    hop_cleanup_push(arena_free, &arena);
+    if (a->what == WHOLE_TEXT && !f->text) {
+        if (!g->name) module_rename(m, f->fn, "f");
+        text_print(m, f->fn, 0, &out);
+        f->text = arena_string(&f->arena, out.data ? out.data : "", out.len);
+    }
+    if (a->what != WHOLE_TEXT) {
+        val v = a->i < 0 ? VAL_NONE : a->what == RESULT_TYPE ? visible_result(f, g, a->i) : (uint32_t)a->i < g->n_params ? (val)a->i : VAL_NONE;
+        if (v == VAL_NONE) hop_throw(HOP_INVALID, "the function has no such parameter or result: %d", a->i);
+        type_print(m, g->symbols, value_type(g, v), &out);
+    }
+    a->text = a->what == WHOLE_TEXT ? f->text : arena_string(&f->arena, out.data, out.len);
+    hop_cleanup_pop(&arena);
+    arena_free(&arena);
+}
+
+static const char *text_of(hop_fn *f, uint8_t what, int i)
+{
+    struct text_args a = { f, i, NULL, what };
+    if (!f || f->magic != FN_MAGIC) return NULL;
+    pthread_mutex_lock(&f->shared->lock);
+    hop_status status = api_edge(do_text, &a);
+    pthread_mutex_unlock(&f->shared->lock);
+    return status ? NULL : a.text;
+}
+
+const char *hop_fn_text(hop_fn *f) { return text_of(f, WHOLE_TEXT, 0); }
+const char *hop_fn_param_type(hop_fn *f, int i) { return text_of(f, PARAM_TYPE, i); }
+const char *hop_fn_result_type(hop_fn *f, int i) { return text_of(f, RESULT_TYPE, i); }
+
+int hop_fn_params(const hop_fn *f) { return f ? (int)f->map.n_params : -1; }
+int hop_fn_results(const hop_fn *f) { return f ? (int)f->map.n_visible : -1; }
+
+const char *hop_fn_param_name(const hop_fn *f, int i)
+{
+    if (!f || i < 0 || (uint32_t)i >= f->map.n_params) return "";
+    pthread_mutex_lock(&f->shared->lock);
+    const char *name = module_text(f->shared->m, module_fn(f->shared->m, f->fn)->values[i].name);
+    pthread_mutex_unlock(&f->shared->lock);
+    return name;
+}
+
+int hop_fn_param_is_mut(const hop_fn *f, int i)
+{
+    for (uint32_t k = 0; f && k < f->map.n_results; k++)
+        if (i >= 0 && f->map.updates[k] == (uint32_t)i) return 1;
+    return 0;
+}
+
+/* ---- calls from other captures ---- */
+
+struct call_fn_args {
+    struct hop_fn *f;
+    const hop_val *in;
+    int n_in;
+    hop_val *out;
+    int n_out;
+};
+
+static void unlock_module(void *shared) { pthread_mutex_unlock(&((struct shared_module *)shared)->lock); }
+
+static void rule_call(struct emission *e)
+{
+    const struct call_fn_args *a = e->args;
+    struct hop_fn *f = check_fn(a->f, "call");
+    pthread_mutex_lock(&f->shared->lock);
+    hop_cleanup_push(unlock_module, f->shared);
+    uint32_t fn = import_function(e->b->m, f->shared->m, f->fn);
+    hop_cleanup_pop(f->shared);
+    unlock_module(f->shared);
+    val *out = e->out;
+    uint32_t n_out = e->n_out;
+    e->out = ARENA_NEW(&e->b->arena, val, f->map.n_results);
+    e->n_out = f->map.n_results;
+    emit_call(e, fn);
+    uint32_t at = 0;
+    for (uint32_t k = 0; k < f->map.n_results; k++) {
+        uint32_t p = f->map.updates[k];
+        if (p == HOP_NONE) out[at++] = e->out[k];
+        else if (!e->c->eager && is_variable(a->in[p])) variable_write(e->s, variable_index(e->c, a->in[p]), e->out[k]);
+        else capture_throw("argument %u is updated by the function: expected an assignable array, found a plain value%s", p, e->c->eager ? " (in eager mode: hop_interpret runs it)" : "");
+    }
+    e->out = out;
+    e->n_out = n_out;
+}
+
+int hop_call_fn_at(hop_place at, hop_val *results, int n_results, const hop_fn *f, const hop_val *in, int n_in)
+{
+    struct call_fn_args a = { (struct hop_fn *)f, in, n_in, results, n_results };
+    if (f && f->magic == FN_MAGIC && n_results != (int)f->map.n_visible) return hop_fail_at(at, "call: the number of results is not the function's");
+    return capture_emit(at, "call", rule_call, &a, in, n_in > 0 ? (uint32_t)n_in : 0, results, n_results > 0 ? (uint32_t)n_results : 0);
+}

@@ -1,0 +1,199 @@
+/* Tensors as seen from C: made from type texts, borrowed from the caller, cut into views. A handle is the library's struct tensor itself; only here it may
+ * have strides. */
+#include "api/api.h"
+#include "interp/interp.h"
+
+struct make_args {
+    hop_tensor **out;
+    const char *type;
+    void *data;
+    const int64_t *strides;
+    void (*release)(void *ctx);
+    void *ctx;
+    struct tensor *from;
+};
+
+static void make_new(void *args)
+{
+    struct make_args *a = args;
+    int64_t dims[MAX_RANK];
+    uint32_t rank;
+    enum dtype t = parse_static_type(a->type, &rank, dims);
+    struct tensor *made = tensor_new(t, rank, dims);
+    if (made->count) memset(made->data, 0, (size_t)made->count * dtype_info[t].size);
+    *a->out = tensor_handle(made);
+}
+
+hop_status hop_tensor_new(hop_tensor **out, const char *type)
+{
+    struct make_args a = { .out = out, .type = type };
+    return api_edge(make_new, &a);
+}
+
+static void make_borrowed(void *args)
+{
+    struct make_args *a = args;
+    int64_t dims[MAX_RANK];
+    uint32_t rank;
+    enum dtype t = parse_static_type(a->type, &rank, dims);
+    bool empty = false;
+    for (uint32_t i = 0; i < rank; i++) empty |= !dims[i];
+    if (!a->data && !empty) hop_throw(HOP_INVALID, "a tensor of type \"%s\": expected memory, found NULL", a->type);
+    if ((uintptr_t)a->data % dtype_info[t].size) hop_throw(HOP_INVALID, "a tensor of type \"%s\": its memory is not aligned to its elements", a->type);
+    *a->out = tensor_handle(a->strides ? tensor_strided(t, rank, dims, a->strides, a->data, a->release, a->ctx) : tensor_borrow(t, rank, dims, a->data, a->release, a->ctx));
+}
+
+hop_status hop_tensor_borrow(hop_tensor **out, const char *type, void *data, void (*release)(void *ctx), void *ctx)
+{
+    struct make_args a = { .out = out, .type = type, .data = data, .release = release, .ctx = ctx };
+    return api_edge(make_borrowed, &a);
+}
+
+hop_status hop_tensor_strided(hop_tensor **out, const char *type, void *data, const int64_t *strides, void (*release)(void *ctx), void *ctx)
+{
+    static const int64_t scalar[1];
+    struct make_args a = { .out = out, .type = type, .data = data, .strides = strides ? strides : scalar, .release = release, .ctx = ctx };
+    return api_edge(make_borrowed, &a);
+}
+
+/* ---- views ---- */
+
+static int64_t stride_of(const struct tensor *t, uint32_t axis)
+{
+    int64_t s = 1;
+    if (t->strides) return t->strides[axis];
+    for (uint32_t i = t->rank; i-- > axis + 1;) s *= t->dims[i];
+    return s;
+}
+
+static int64_t into(int64_t n, int64_t lo, int64_t hi) { return n < lo ? lo : n > hi ? hi : n; }
+
+static void make_view(void *args)
+{
+    struct make_args *a = args;
+    struct tensor *t = check_tensor(tensor_handle(a->from), "view", 0);
+    struct cursor c = { .text = a->type ? a->type : "", .p = a->type ? a->type : "", .what = "the slices" };
+    struct slice_item items[MAX_SLICE_ITEMS];
+    uint32_t n = parse_slices(&c, t->rank, items, HOP_COUNT(items)), axis = 0, rank = 0;
+    int64_t dims[MAX_RANK], strides[MAX_RANK], offset = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        const struct slice_item *item = &items[i];
+        if (item->kind != SLICE_INDEX && rank == MAX_RANK) hop_throw(HOP_INVALID, "the view would have more than %d dims", MAX_RANK);
+        if (item->kind == SLICE_NEW) {
+            dims[rank] = 1;
+            strides[rank++] = 1;
+            continue;
+        }
+        int64_t size = t->dims[axis], stride = stride_of(t, axis), step = item->step;
+        int64_t start = item->start_number + (item->start_negative ? size : 0), limit = item->limit_number + (item->limit_negative ? size : 0), count;
+        axis++;
+        if (item->kind == SLICE_INDEX) {
+            if (start < 0 || start >= size) hop_throw(HOP_INVALID, "index %lld is outside of axis %u of size %lld", (long long)item->start_number, axis - 1, (long long)size);
+            offset += start * stride;
+            continue;
+        }
+        start = item->has_start ? into(start, step > 0 ? 0 : -1, step > 0 ? size : size - 1) : step > 0 ? 0 : size - 1;
+        limit = item->has_limit ? into(limit, step > 0 ? 0 : -1, step > 0 ? size : size - 1) : step > 0 ? size : -1;
+        count = step > 0 ? (limit - start + step - 1) / step : (start - limit - step - 1) / -step;
+        if (count < 0 || (step > 0 ? limit <= start : limit >= start)) count = 0;
+        if (count) offset += start * stride;
+        dims[rank] = count;
+        strides[rank++] = stride * step;
+    }
+    char *data = (char *)t->data + offset * (int64_t)dtype_info[t->dtype].size;
+    struct tensor *view = tensor_strided((enum dtype)t->dtype, rank, dims, strides, data, tensor_free, t);
+    tensor_ref(t);
+    *a->out = tensor_handle(view);
+}
+
+hop_status hop_tensor_view(hop_tensor **out, hop_tensor *t, const char *slices)
+{
+    struct make_args a = { .out = out, .type = slices, .from = tensor_of(t) };
+    return api_edge(make_view, &a);
+}
+
+static void make_copy(void *args)
+{
+    struct make_args *a = args;
+    struct tensor *t = check_tensor(tensor_handle(a->from), "copy", 0), *copy = tensor_new((enum dtype)t->dtype, t->rank, t->dims);
+    tensor_copy_elements(copy, t);
+    *a->out = tensor_handle(copy);
+}
+
+hop_status hop_tensor_copy(hop_tensor **out, const hop_tensor *t)
+{
+    struct make_args a = { .out = out, .from = tensor_of(t) };
+    return api_edge(make_copy, &a);
+}
+
+static void fill(void *args)
+{
+    struct make_args *a = args;
+    struct tensor *to = check_tensor(*a->out, "fill", 0), *from = check_tensor(tensor_handle(a->from), "fill", 1);
+    bool same = to->dtype == from->dtype && to->rank == from->rank;
+    for (uint32_t i = 0; same && i < to->rank; i++) same = to->dims[i] == from->dims[i];
+    if (!same) hop_throw(HOP_INVALID, "fill: the tensors have different types");
+    struct tensor *row_major = tensor_contiguous(from); /* the two may overlap */
+    tensor_copy_elements(to, row_major);
+    tensor_free(row_major);
+}
+
+hop_status hop_tensor_fill(hop_tensor *to, const hop_tensor *from)
+{
+    struct make_args a = { .out = &to, .from = tensor_of(from) };
+    return api_edge(fill, &a);
+}
+
+hop_tensor *hop_tensor_ref(hop_tensor *t) { return t ? tensor_handle(tensor_ref(tensor_of(t))) : NULL; }
+void hop_tensor_free(hop_tensor *t) { tensor_free(t); }
+
+/* ---- questions ---- */
+
+void *hop_data(const hop_tensor *t) { return t ? tensor_of(t)->data : NULL; }
+const char *hop_tensor_dtype(const hop_tensor *t) { return t ? dtype_info[tensor_of(t)->dtype].name : ""; }
+int hop_tensor_rank(const hop_tensor *t) { return t ? tensor_of(t)->rank : -1; }
+
+static int axis_of(const hop_tensor *t, int axis)
+{
+    int rank = hop_tensor_rank(t), a = axis < 0 ? axis + rank : axis;
+    return a >= 0 && a < rank ? a : -1;
+}
+int64_t hop_tensor_dim(const hop_tensor *t, int axis)
+{
+    int a = axis_of(t, axis);
+    return a < 0 ? -1 : tensor_of(t)->dims[a];
+}
+int64_t hop_tensor_stride(const hop_tensor *t, int axis)
+{
+    int a = axis_of(t, axis);
+    return a < 0 ? 0 : stride_of(tensor_of(t), (uint32_t)a);
+}
+int64_t hop_tensor_count(const hop_tensor *t) { return t ? tensor_of(t)->count : 0; }
+int hop_tensor_is_contiguous(const hop_tensor *t) { return t && !tensor_of(t)->strides; }
+
+struct text_args {
+    const hop_tensor *t;
+    char *out;
+};
+static void print_tensor(void *args)
+{
+    struct text_args *a = args;
+    struct tensor *t = tensor_contiguous(check_tensor(a->t, "text", 0));
+    struct arena arena = { 0 };
+    struct text out = { .arena = &arena };
+    hop_cleanup_push(tensor_free, t);
+    hop_cleanup_push(arena_free, &arena);
+    tensor_print(&out, t);
+    a->out = hop_malloc(out.len + 1);
+    memcpy(a->out, out.data ? out.data : "", out.len + 1);
+    hop_cleanup_pop(&arena);
+    arena_free(&arena);
+    hop_cleanup_pop(t);
+    tensor_free(t);
+}
+char *hop_tensor_text(const hop_tensor *t)
+{
+    struct text_args a = { t, NULL };
+    return api_edge(print_tensor, &a) ? NULL : a.out;
+}
+void hop_text_free(char *text) { hop_free(text); }

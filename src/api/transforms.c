@@ -1,0 +1,430 @@
+/* Transforms as seen from C: parameters are named by text, the engines' functions are called under the module's lock, and what each result of the new
+ * function is (visible, or the new content of an argument) is carried over. Jacobians are jvp or vjp batched over one-hot arrays. */
+#include "api/api.h"
+#include "interp/interp.h"
+#include "transform/transform.h"
+
+struct transform_args {
+    hop_fn **out;
+    hop_fn *f;
+    const char *wrt, *out_axes, *name;
+    hop_tensor *const *in;
+    int n_in;
+    bool value;
+    void (*make)(struct transform_args *a, struct hop_fn *f, struct arena *arena);
+};
+
+static void unlock_module(void *shared) { pthread_mutex_unlock(&((struct shared_module *)shared)->lock); }
+
+static void do_transform(void *args)
+{
+    struct transform_args *a = args;
+    struct hop_fn *f = check_fn(a->f, a->name);
+    struct arena arena = { 0 };
+    pthread_mutex_lock(&f->shared->lock);
+    hop_cleanup_push(unlock_module, f->shared);
+    hop_cleanup_push(arena_free, &arena);
+    a->make(a, f, &arena);
+    hop_cleanup_pop(&arena);
+    arena_free(&arena);
+    hop_cleanup_pop(f->shared);
+    unlock_module(f->shared);
+}
+
+/* ---- parameters by name ---- */
+
+static uint32_t find_param(struct module *m, const struct fn *f, const char *name, size_t length)
+{
+    for (uint32_t p = 0; p < f->n_params; p++) {
+        const char *text = module_text(m, f->values[p].name);
+        if (strlen(text) == length && !memcmp(text, name, length)) return p;
+    }
+    return HOP_NONE;
+}
+
+static bool is_float(struct module *m, type_id t) { return dtype_is_float((enum dtype)type_get(m, t).dtype); }
+
+static _Noreturn void unknown_param(struct transform_args *a, struct module *m, const struct fn *f, const char *name, size_t length)
+{
+    char known[512] = "";
+    for (uint32_t p = 0; p < f->n_params; p++)
+        snprintf(known + strlen(known), sizeof known - strlen(known), "%s%s", p ? ", " : "", module_text(m, f->values[p].name));
+    hop_throw(HOP_INVALID, "%s: there is no parameter '%.*s'; the function has %s", a->name, (int)HOP_MIN(length, 100u), name, known);
+}
+
+static bool *wrt_mask(struct transform_args *a, struct module *m, const struct fn *f, struct arena *arena)
+{
+    bool *mask = ARENA_ZNEW(arena, bool, f->n_params + 1);
+    if (!a->wrt) {
+        for (uint32_t p = 0; p < f->n_params; p++) mask[p] = is_float(m, value_type(f, p));
+        return mask;
+    }
+    struct cursor c = { .text = a->wrt, .p = a->wrt, .what = "wrt" };
+    const char *name;
+    size_t length;
+    cursor_space(&c);
+    for (bool first = true; *c.p; first = false) {
+        if (!first) cursor_expect(&c, ",");
+        if (!cursor_word(&c, &name, &length)) cursor_error(&c, "the name of a parameter");
+        uint32_t p = find_param(m, f, name, length);
+        if (p == HOP_NONE) unknown_param(a, m, f, name, length);
+        mask[p] = true;
+    }
+    return mask;
+}
+
+/* The function without the results that update arguments: derivatives are taken at the content on entry. */
+static uint32_t visible_only(struct hop_fn *f, struct arena *arena)
+{
+    if (f->map.n_visible == f->map.n_results) return f->fn;
+    bool *keep = ARENA_NEW(arena, bool, f->map.n_results);
+    for (uint32_t k = 0; k < f->map.n_results; k++) keep[k] = f->map.updates[k] == HOP_NONE;
+    return prune_function(f->shared->m, f->fn, keep);
+}
+
+/* ---- gradients ---- */
+
+static void make_grad(struct transform_args *a, struct hop_fn *f, struct arena *arena)
+{
+    struct module *m = f->shared->m;
+    uint32_t fn = a->value ? f->fn : visible_only(f, arena);
+    const struct fn *g = module_fn(m, fn);
+    uint32_t made = grad_function(m, fn, wrt_mask(a, m, g, arena), a->value), n = module_fn(m, made)->n_results;
+    uint32_t *updates = ARENA_NEW(arena, uint32_t, n);
+    for (uint32_t k = 0; k < n; k++) updates[k] = a->value && k < f->map.n_results ? f->map.updates[k] : HOP_NONE;
+    *a->out = fn_new(f->shared, made, updates);
+}
+
+hop_status hop_grad(hop_fn **out, hop_fn *f, const char *wrt)
+{
+    struct transform_args a = { .out = out, .f = f, .wrt = wrt, .name = "grad", .make = make_grad };
+    return api_edge(do_transform, &a);
+}
+hop_status hop_value_and_grad(hop_fn **out, hop_fn *f, const char *wrt)
+{
+    struct transform_args a = { .out = out, .f = f, .wrt = wrt, .name = "value_and_grad", .value = true, .make = make_grad };
+    return api_edge(do_transform, &a);
+}
+
+static void make_vjp(struct transform_args *a, struct hop_fn *f, struct arena *arena)
+{
+    struct module *m = f->shared->m;
+    uint32_t fn = visible_only(f, arena);
+    *a->out = fn_new(f->shared, vjp_function(m, fn, wrt_mask(a, m, module_fn(m, fn), arena)), NULL);
+}
+hop_status hop_vjp(hop_fn **out, hop_fn *f, const char *wrt)
+{
+    struct transform_args a = { .out = out, .f = f, .wrt = wrt, .name = "vjp", .make = make_vjp };
+    return api_edge(do_transform, &a);
+}
+
+/* (x…, tangent…) -> (y…, tangent of each float y…): zeros are made where the engine finds none. */
+static uint32_t full_jvp(struct module *m, uint32_t fn, const bool *active, struct arena *arena)
+{
+    const struct fn *f = module_fn(m, fn);
+    bool *found = ARENA_ZNEW(arena, bool, f->n_results + 1);
+    uint32_t inner = jvp_function(m, fn, active, found);
+    bool complete = true;
+    for (uint32_t k = 0; k < f->n_results; k++) complete &= found[k] || !is_float(m, value_type(f, f->results[k]));
+    if (complete) return inner;
+    const struct fn *g = module_fn(m, inner);
+    struct builder b;
+    builder_begin(&b, m, g);
+    val *args = ARENA_NEW(arena, val, g->n_params), *results = ARENA_NEW(arena, val, g->n_results), *out = ARENA_NEW(arena, val, 2 * (size_t)f->n_results);
+    for (uint32_t p = 0; p < g->n_params; p++) args[p] = builder_param(&b, value_type(g, p), g->values[p].name);
+    inline_function(&b, inner, NULL, args, results);
+    uint32_t n = f->n_results, next = f->n_results;
+    for (uint32_t k = 0; k < f->n_results; k++) {
+        out[k] = results[k];
+        if (is_float(m, builder_type(&b, results[k]))) out[n++] = found[k] ? results[next++] : zeros_like(&b, results[k]);
+    }
+    return builder_finish(&b, out, n);
+}
+
+static void make_jvp(struct transform_args *a, struct hop_fn *f, struct arena *arena)
+{
+    struct module *m = f->shared->m;
+    uint32_t fn = visible_only(f, arena);
+    *a->out = fn_new(f->shared, full_jvp(m, fn, wrt_mask(a, m, module_fn(m, fn), arena), arena), NULL);
+}
+hop_status hop_jvp(hop_fn **out, hop_fn *f, const char *wrt)
+{
+    struct transform_args a = { .out = out, .f = f, .wrt = wrt, .name = "jvp", .make = make_jvp };
+    return api_edge(do_transform, &a);
+}
+
+/* ---- at a point ---- */
+
+static void make_linear(struct transform_args *a, struct hop_fn *f, struct arena *arena)
+{
+    struct module *m = f->shared->m;
+    uint32_t fn = visible_only(f, arena);
+    const struct fn *g = module_fn(m, fn);
+    bool *mask = wrt_mask(a, m, g, arena);
+    if (a->n_in < 0 || (uint32_t)a->n_in != g->n_params) hop_throw(HOP_INVALID, "linearize: the function takes %u arguments, given %d", g->n_params, a->n_in);
+    struct shape_view *views = ARENA_NEW(arena, struct shape_view, g->n_params);
+    int64_t *sizes = ARENA_ZNEW(arena, int64_t, g->n_outer_symbols + 1);
+    for (uint32_t p = 0; p < g->n_params; p++) {
+        const struct tensor *t = check_tensor(a->in[p], "argument", (int)p);
+        views[p] = (struct shape_view){ t->dtype, t->rank, t->dims };
+    }
+    bind_symbols(m, g, views, NULL, sizes);
+    uint32_t jvp = full_jvp(m, fn, mask, arena), n_args = g->n_params, n = 0;
+    const struct fn *j = module_fn(m, jvp);
+    dim *symbols = ARENA_NEW(arena, dim, j->n_outer_symbols + 1);
+    for (uint32_t k = 0; k < g->n_outer_symbols; k++) symbols[k] = dim_const(m, sizes[k]);
+    val *args = ARENA_NEW(arena, val, j->n_params), *results = ARENA_NEW(arena, val, j->n_results);
+    struct builder b;
+    builder_begin(&b, m, NULL);
+    for (uint32_t p = g->n_params; p < j->n_params; p++) args[n_args++] = builder_param(&b, type_substitute(m, value_type(j, p), symbols), j->values[p].name);
+    for (uint32_t p = 0; p < g->n_params; p++) {
+        struct tensor *t = tensor_contiguous(tensor_of(a->in[p]));
+        hop_cleanup_push(tensor_free, t);
+        struct attr value = A_CONST(module_constant(m, type_substitute(m, value_type(g, p), symbols), t->data, (size_t)t->count * dtype_info[t->dtype].size, 0));
+        hop_cleanup_pop(t);
+        tensor_free(t);
+        args[p] = emit(&b, OP_constant, NULL, 0, &value);
+    }
+    inline_function(&b, jvp, symbols, args, results);
+    n = j->n_results - g->n_results;
+    uint32_t made = builder_finish(&b, results + g->n_results, n);
+    *a->out = fn_new(f->shared, simplify(m, made, &(struct pass_options){ .strict = true }), NULL);
+}
+
+hop_status hop_linearize(hop_fn **out, hop_fn *f, const char *wrt, hop_tensor *const *in, int n_in)
+{
+    struct transform_args a = { .out = out, .f = f, .wrt = wrt, .name = "linearize", .in = in, .n_in = n_in, .make = make_linear };
+    return api_edge(do_transform, &a);
+}
+
+/* ---- Jacobians ---- */
+
+struct jacobian {
+    struct module *m;
+    struct arena *arena;
+    struct builder b;
+    const struct fn *f;
+    uint32_t fn;
+    val *params;
+    vec(val) out;
+};
+
+static void begin_jacobian(struct jacobian *j, struct module *m, uint32_t fn, struct arena *arena)
+{
+    *j = (struct jacobian){ .m = m, .arena = arena, .f = module_fn(m, fn), .fn = fn };
+    builder_begin(&j->b, m, j->f);
+    j->params = ARENA_NEW(arena, val, j->f->n_params);
+    for (uint32_t p = 0; p < j->f->n_params; p++) j->params[p] = builder_param(&j->b, value_type(j->f, p), j->f->values[p].name);
+}
+
+/* f32[N, dims…]: one-hot arrays of a type, one per element. */
+static val one_hots(struct builder *b, type_id type, dim count)
+{
+    struct type t = type_get(b->m, type);
+    dim square[2] = { count, count }, dims[MAX_RANK + 1] = { count };
+    if (t.rank == MAX_RANK) hop_throw(HOP_INVALID, "an array of %d dims is too large for a Jacobian", MAX_RANK);
+    struct attr rows[3] = { A_DIMS(square, 2), A_INT(0), A_NONE }, columns[3] = { A_DIMS(square, 2), A_INT(1), A_NONE };
+    val same = emit2(b, OP_eq, emit(b, OP_iota, NULL, 0, rows), emit(b, OP_iota, NULL, 0, columns));
+    memcpy(dims + 1, t.dims, t.rank * sizeof *dims);
+    return emit_reshape(b, emit_cast(b, same, (enum dtype)t.dtype), t.rank + 1u, dims);
+}
+
+/* Dims of a derivative: those of y, then those of x. */
+static uint32_t derivative_dims(struct type y, struct type x, dim *dims)
+{
+    if (y.rank + x.rank > MAX_RANK) hop_throw(HOP_INVALID, "a Jacobian would have %d dims, at most %d are possible", y.rank + x.rank, MAX_RANK);
+    if (y.rank) memcpy(dims, y.dims, y.rank * sizeof *dims);
+    if (x.rank) memcpy(dims + y.rank, x.dims, x.rank * sizeof *dims);
+    return (uint32_t)y.rank + x.rank;
+}
+
+/* Batches a function over its parameter `over` alone, and inlines it. batched says per result. */
+static void inline_batched(struct jacobian *j, uint32_t fn, uint32_t over, dim count, const val *args, val *results, bool *batched)
+{
+    const struct fn *f = module_fn(j->m, fn);
+    bool *mask = ARENA_ZNEW(j->arena, bool, f->n_params);
+    mask[over] = true;
+    bool fixed = dim_is_const(j->m, count);
+    uint32_t made = batch_function(j->m, fn, mask, fixed ? count : HOP_NONE, NULL, false, batched);
+    const struct fn *g = module_fn(j->m, made);
+    dim *symbols = ARENA_NEW(j->arena, dim, g->n_outer_symbols + 1);
+    for (uint32_t k = 0; k < g->n_outer_symbols; k++) symbols[k] = k < j->f->n_outer_symbols ? dim_symbol(j->m, k) : count;
+    inline_function(&j->b, made, symbols, args, results);
+}
+
+static void make_jacfwd(struct transform_args *a, struct hop_fn *f, struct arena *arena)
+{
+    struct module *m = f->shared->m;
+    struct jacobian j;
+    begin_jacobian(&j, m, visible_only(f, arena), arena);
+    const struct fn *g = j.f;
+    bool *mask = wrt_mask(a, m, g, arena);
+    val *columns = ARENA_NEW(arena, val, (size_t)g->n_results * g->n_params + 1); /* per result and parameter */
+    for (uint32_t p = 0; p < g->n_params; p++) {
+        if (!mask[p]) continue;
+        bool *active = ARENA_ZNEW(arena, bool, g->n_params);
+        active[p] = true;
+        uint32_t jvp = full_jvp(m, j.fn, active, arena);
+        const struct fn *h = module_fn(m, jvp);
+        struct type x = type_get(m, value_type(g, p));
+        dim count = type_elements(m, value_type(g, p));
+        val *args = ARENA_NEW(arena, val, h->n_params), *results = ARENA_NEW(arena, val, h->n_results);
+        bool *batched = ARENA_NEW(arena, bool, h->n_results);
+        memcpy(args, j.params, g->n_params * sizeof *args);
+        args[g->n_params] = one_hots(&j.b, value_type(g, p), count);
+        inline_batched(&j, jvp, g->n_params, count, args, results, batched);
+        for (uint32_t k = 0, t = g->n_results; k < g->n_results; k++) {
+            if (!is_float(m, value_type(g, g->results[k]))) continue;
+            struct type y = emit_type(&j.b, results[t]);
+            if (batched[t]) y.dims++, y.rank--;
+            dim dims[MAX_RANK];
+            uint32_t rank = derivative_dims(y, x, dims);
+            val column = results[t];
+            if (!batched[t]) column = emit_broadcast_front(&j.b, column, count);
+            column = emit_move_dim(&j.b, column, 0, y.rank);
+            columns[k * (size_t)g->n_params + p] = emit_reshape(&j.b, column, rank, dims);
+            t++;
+        }
+    }
+    for (uint32_t k = 0; k < g->n_results; k++)
+        for (uint32_t p = 0; p < g->n_params && is_float(m, value_type(g, g->results[k])); p++)
+            if (mask[p]) vec_push(arena, &j.out, columns[k * (size_t)g->n_params + p]);
+    uint32_t made = builder_finish(&j.b, j.out.data, j.out.len);
+    *a->out = fn_new(f->shared, prune_function(m, made, NULL), NULL);
+}
+
+static void make_jacrev(struct transform_args *a, struct hop_fn *f, struct arena *arena)
+{
+    struct module *m = f->shared->m;
+    struct jacobian j;
+    begin_jacobian(&j, m, visible_only(f, arena), arena);
+    const struct fn *g = j.f;
+    bool *mask = wrt_mask(a, m, g, arena);
+    uint32_t vjp = vjp_function(m, j.fn, mask);
+    const struct fn *h = module_fn(m, vjp);
+    if (h->n_outer_symbols != g->n_outer_symbols) hop_throw(HOP_INVALID, "jacrev: the function has results whose sizes only a run knows");
+    for (uint32_t k = 0, ct = g->n_params; k < g->n_results; k++) {
+        if (!is_float(m, value_type(g, g->results[k]))) continue;
+        type_id type = value_type(h, ct);
+        struct type y = type_get(m, type);
+        dim count = type_elements(m, type);
+        val *args = ARENA_NEW(arena, val, h->n_params), *results = ARENA_NEW(arena, val, h->n_results);
+        bool *batched = ARENA_NEW(arena, bool, h->n_results);
+        memcpy(args, j.params, g->n_params * sizeof *args);
+        for (uint32_t p = g->n_params; p < h->n_params; p++) args[p] = p == ct ? one_hots(&j.b, type, count) : zeros_of(&j.b, value_type(h, p));
+        inline_batched(&j, vjp, ct++, count, args, results, batched);
+        for (uint32_t p = 0, t = g->n_results; p < g->n_params; p++) {
+            if (!mask[p]) continue;
+            dim dims[MAX_RANK];
+            uint32_t rank = derivative_dims(y, type_get(m, value_type(g, p)), dims);
+            val rows = batched[t] ? results[t] : emit_broadcast_front(&j.b, results[t], count);
+            vec_push(arena, &j.out, emit_reshape(&j.b, rows, rank, dims));
+            t++;
+        }
+    }
+    uint32_t made = builder_finish(&j.b, j.out.data, j.out.len);
+    *a->out = fn_new(f->shared, prune_function(m, made, NULL), NULL);
+}
+
+hop_status hop_jacfwd(hop_fn **out, hop_fn *f, const char *wrt)
+{
+    struct transform_args a = { .out = out, .f = f, .wrt = wrt, .name = "jacfwd", .make = make_jacfwd };
+    return api_edge(do_transform, &a);
+}
+hop_status hop_jacrev(hop_fn **out, hop_fn *f, const char *wrt)
+{
+    struct transform_args a = { .out = out, .f = f, .wrt = wrt, .name = "jacrev", .make = make_jacrev };
+    return api_edge(do_transform, &a);
+}
+hop_status hop_hessian(hop_fn **out, hop_fn *f, const char *wrt)
+{
+    hop_fn *gradient = NULL;
+    hop_status status = hop_grad(&gradient, f, wrt);
+    if (!status) status = hop_jacfwd(out, gradient, wrt);
+    hop_fn_free(gradient);
+    return status;
+}
+
+/* ---- vmap ---- */
+
+static int place_axis(struct transform_args *a, int64_t axis, uint32_t rank, const char *what)
+{
+    int64_t at = axis < 0 ? axis + (int64_t)rank + 1 : axis;
+    if (at < 0 || at > (int64_t)rank) hop_throw(HOP_INVALID, "%s: the new dim of %s can stand at %d to %d, found %lld", a->name, what, -(int)rank - 1, (int)rank, (long long)axis);
+    return (int)at;
+}
+
+static void read_in_axes(struct transform_args *a, struct module *m, const struct fn *f, int *axes)
+{
+    if (!a->wrt) {
+        for (uint32_t p = 0; p < f->n_params; p++) axes[p] = 0;
+        return;
+    }
+    for (uint32_t p = 0; p < f->n_params; p++) axes[p] = -1;
+    struct cursor c = { .text = a->wrt, .p = a->wrt, .what = "the batched parameters" };
+    cursor_space(&c);
+    for (bool first = true; *c.p; first = false) {
+        const char *name;
+        size_t length;
+        int64_t axis = 0;
+        if (!first) cursor_expect(&c, ",");
+        if (!cursor_word(&c, &name, &length)) cursor_error(&c, "the name of a parameter");
+        uint32_t p = find_param(m, f, name, length);
+        if (p == HOP_NONE) unknown_param(a, m, f, name, length);
+        if (cursor_accept(&c, ":") && !cursor_integer(&c, &axis)) cursor_error(&c, "an axis");
+        axes[p] = place_axis(a, axis, type_get(m, value_type(f, p)).rank, module_text(m, f->values[p].name));
+    }
+}
+
+static void read_out_axes(struct transform_args *a, struct hop_fn *h, struct module *m, const struct fn *f, const int *in_axes, int *axes)
+{
+    struct cursor c = { .text = a->out_axes ? a->out_axes : "", .p = a->out_axes ? a->out_axes : "", .what = "the axes of the results" };
+    bool first = true;
+    for (uint32_t k = 0; k < f->n_results; k++) {
+        uint32_t rank = type_get(m, value_type(f, f->results[k])).rank;
+        axes[k] = 0;
+        if (h->map.updates[k] != HOP_NONE) axes[k] = in_axes[h->map.updates[k]];
+        if (h->map.updates[k] != HOP_NONE || !a->out_axes) continue;
+        int64_t axis;
+        if (!first) cursor_expect(&c, ",");
+        first = false;
+        if (cursor_integer(&c, &axis)) axes[k] = place_axis(a, axis, rank, "a result");
+        else if (cursor_accept(&c, "-")) axes[k] = -1;
+        else cursor_error(&c, "an axis or - for each result");
+    }
+    cursor_end(&c);
+}
+
+/* An array that is updated must have the new dim if the update differs from lane to lane. */
+static void check_updates(struct hop_fn *h, struct module *m, const struct fn *f, const int *in_axes, struct arena *arena)
+{
+    bool *batched = ARENA_NEW(arena, bool, f->n_params + 1), *found = ARENA_NEW(arena, bool, f->n_results + 1);
+    uint32_t one = 0;
+    for (uint32_t p = 0; p < f->n_params; p++)
+        if ((batched[p] = in_axes[p] >= 0)) one = p;
+    if (h->map.n_visible == h->map.n_results) return;
+    batch_function(m, h->fn, batched, HOP_NONE, NULL, false, found);
+    for (uint32_t k = 0; k < f->n_results; k++) {
+        uint32_t p = h->map.updates[k];
+        if (p != HOP_NONE && found[k] && in_axes[p] < 0)
+            hop_throw(HOP_INVALID, "vmap: '%s' is updated, differently for each lane of '%s', but has no lanes of its own: batch it too", module_text(m, f->values[p].name),
+                      module_text(m, f->values[one].name));
+    }
+}
+
+static void make_vmap(struct transform_args *a, struct hop_fn *h, struct arena *arena)
+{
+    struct module *m = h->shared->m;
+    const struct fn *f = module_fn(m, h->fn);
+    int *in = ARENA_NEW(arena, int, f->n_params + 1), *out = ARENA_NEW(arena, int, f->n_results + 1);
+    read_in_axes(a, m, f, in);
+    read_out_axes(a, h, m, f, in, out);
+    check_updates(h, m, f, in, arena);
+    *a->out = fn_new(h->shared, vmap_function(m, h->fn, in, out), h->map.updates);
+}
+
+hop_status hop_vmap(hop_fn **out, hop_fn *f, const char *in, const char *out_axes)
+{
+    struct transform_args a = { .out = out, .f = f, .wrt = in, .out_axes = out_axes, .name = "vmap", .make = make_vmap };
+    return api_edge(do_transform, &a);
+}

@@ -1,0 +1,564 @@
+/* Operators that take functions. Each body is run in a scope of its own; all scopes of an operator stay open until every body has run, because only then
+ * it is known which variables from outside were assigned to: these become further results of branches and calls and further carries of loops. */
+#include "capture/capture.h"
+
+enum { MOST_ATTRS = 16 }; /* those that are not set are absent */
+
+/* A body that has run and whose scope is still open. */
+struct body {
+    struct scope *s;
+    val *results;
+    uint32_t n_results;
+};
+
+struct inputs { /* of all bodies of an operator: operands around, and which of them are taken apart along their leading dim */
+    const val *operands;
+    uint32_t n, n_whole;
+    const bool *variable; /* per operand: the body gets an assignable array; NULL: none */
+};
+
+static type_id input_type(struct scope *around, const struct inputs *in, uint32_t i)
+{
+    type_id t = builder_type(&around->b, in->operands[i]);
+    if (i < in->n_whole) return t;
+    if (!type_get(around->capture->m, t).rank) capture_throw("xs %u is a scalar, which has no leading dim", i - in->n_whole);
+    return type_drop_leading(around->capture->m, t);
+}
+
+static struct scope *open_body(struct capture *c, enum scope_kind kind, const char *what, const struct inputs *in)
+{
+    struct scope *around = c->innermost, *s = scope_open(c, kind, what);
+    for (uint32_t i = 0; i < in->n; i++) {
+        uint32_t name = around->b.values.data[in->operands[i]].name;
+        scope_param(s, input_type(around, in, i), name ? module_text(c->m, name) : NULL);
+    }
+    return s;
+}
+
+/* A result of a body: a number takes the dtype and shape of `like` (VAL_NONE: its own). */
+static val body_result(struct scope *s, hop_val v, val like)
+{
+    struct operand o = resolve(s, v);
+    if (!o.weak) return o.v;
+    if (like == VAL_NONE) return operand_value(&s->b, &o);
+    struct type t = emit_type(&s->b, like);
+    return weak_full(&s->b, &o, (enum dtype)t.dtype, t.rank, t.dims);
+}
+
+/* n_like: so many results are like the inputs of the same number (carries). weak, when not NULL, keeps results that are numbers for later. */
+static struct body run_body(struct capture *c, enum scope_kind kind, const char *what, hop_body body, void *env, const struct inputs *in, uint32_t n_out, uint32_t n_like,
+                            struct operand *weak)
+{
+    struct scope *around = c->innermost, *s = open_body(c, kind, what, in);
+    hop_place at = c->at;
+    const char *name = c->name;
+    hop_val *args = ARENA_NEW(&c->arena, hop_val, in->n), *out = ARENA_ZNEW(&c->arena, hop_val, n_out);
+    for (uint32_t i = 0; i < in->n; i++) args[i] = in->variable && in->variable[i] ? variable_new(s, i, "") : value_handle(s, i);
+    if (!body) capture_throw("%s is NULL", what);
+    int status = body(env, args, out);
+    c->at = at;
+    c->name = name;
+    if (c->status) hop_throw((hop_status)c->status, "%s", c->message);
+    if (status) hop_throw((hop_status)status, "%s:%d: %s: %s returned %d", at.file ? at.file : "", at.line, name, what, status);
+    if (c->innermost != s) hop_throw(HOP_INTERNAL, "%s left a scope open", what);
+    s->b.place = capture_place(c, at);
+    struct body done = { s, ARENA_NEW(&c->arena, val, n_out), n_out };
+    for (uint32_t i = 0; i < n_out; i++) {
+        if (out[i].scope == HANDLE_NONE) capture_throw("%s: result %u was not set", what, i);
+        if (weak) weak[i] = is_weak(out[i]) ? resolve(s, out[i]) : (struct operand){ 0 };
+        done.results[i] = weak && weak[i].weak ? VAL_NONE : body_result(s, out[i], i < n_like ? i : VAL_NONE);
+    }
+    c->innermost = around; /* still open: what it wrote is looked at when all have run */
+    return done;
+}
+
+/* ---- what bodies wrote ---- */
+
+struct written {
+    uint32_t *variables;
+    uint32_t n;
+};
+
+static void add_written(struct capture *c, const struct scope *s, struct written *w)
+{
+    uint32_t room = w->n + s->bindings.len;
+    uint32_t *list = ARENA_NEW(&c->arena, uint32_t, room);
+    if (w->n) memcpy(list, w->variables, w->n * sizeof *list);
+    for (uint32_t i = 0; i < s->bindings.len; i++) {
+        uint32_t v = s->bindings.data[i].variable;
+        bool known = !s->bindings.data[i].written || c->variables.data[v].scope == s->serial;
+        for (uint32_t k = 0; k < w->n; k++) known |= list[k] == v;
+        if (!known) list[w->n++] = v;
+    }
+    w->variables = list;
+}
+
+/* ---- regions ---- */
+
+/* Ends a body: `first` are its parameters that the operator feeds; all others are its own operands. */
+static struct region_in finish_body(struct capture *c, const struct body *body, const val *first, uint32_t n_first, const val *results, uint32_t n_results)
+{
+    struct scope *s = body->s;
+    struct arena *arena = &s->outer->b.arena;
+    val *params = ARENA_NEW(arena, val, n_first + s->late.len), *operands = ARENA_NEW(arena, val, s->late.len);
+    uint32_t n = n_first, own = 0;
+    if (n_first) memcpy(params, first, n_first * sizeof *params);
+    for (uint32_t i = 0; i < s->late.len; i++) {
+        bool fed = false;
+        for (uint32_t k = 0; k < n_first; k++) fed |= first[k] == s->late.data[i].here;
+        if (fed) continue;
+        params[n++] = s->late.data[i].here;
+        operands[own++] = s->late.data[i].outer;
+    }
+    struct region_in r = { .fn = scope_finish(s, params, n, results, n_results), .operands = operands, .n_operands = own };
+    uint32_t n_dims = module_fn(c->m, r.fn)->n_outer_symbols;
+    r.dims = n_dims ? arena_copy(arena, s->binds.data, n_dims * sizeof(dim)) : NULL;
+    return r;
+}
+
+/* ---- bodies under a key ---- */
+
+/* The handle of a value in the scope that made it. */
+static hop_val origin_of(const struct scope *s, val v)
+{
+    for (bool lifted = true; lifted && s->outer;) {
+        lifted = false;
+        for (uint32_t i = 0; i < s->late.len && !lifted; i++)
+            if (s->late.data[i].here == v && s->late.data[i].variable == HOP_NONE) {
+                v = s->late.data[i].outer;
+                s = s->outer;
+                lifted = true;
+            }
+    }
+    return value_handle(s, v);
+}
+
+struct probe { /* the inputs' types as a body sees them */
+    type_id *types;
+    uint32_t n, n_symbols;
+    struct symbol *symbols;
+    dim *dims;
+};
+
+static struct probe probe_inputs(struct capture *c, const struct inputs *in)
+{
+    struct scope *s = open_body(c, SCOPE_BODY, "a body", in);
+    struct probe p = { ARENA_NEW(&c->arena, type_id, in->n), in->n, s->b.symbols.len, NULL, NULL };
+    for (uint32_t i = 0; i < in->n; i++) p.types[i] = builder_type(&s->b, i);
+    p.symbols = arena_copy(&c->arena, s->b.symbols.data, p.n_symbols * sizeof *p.symbols);
+    p.dims = arena_copy(&c->arena, s->binds.data, p.n_symbols * sizeof *p.dims);
+    builder_abandon(&s->b);
+    scope_close(c);
+    return p;
+}
+
+static bool same_inputs(const struct keyed_bodies *k, const struct probe *p)
+{
+    if (k->n_in != p->n || k->n_symbols != p->n_symbols) return false;
+    for (uint32_t i = 0; i < p->n; i++)
+        if (k->types[i] != p->types[i]) return false;
+    for (uint32_t i = 0; i < p->n_symbols; i++)
+        if (k->symbols[i].lo != p->symbols[i].lo || k->symbols[i].hi != p->symbols[i].hi) return false;
+    return true;
+}
+
+static bool still_there(struct scope *s, const struct keyed_bodies *k)
+{
+    bool there = true;
+    for (uint32_t r = 0; r < k->n_regions; r++) {
+        for (uint32_t i = 0; i < k->regions[r].n_outside; i++) there &= in_scope(s, k->regions[r].outside[i].scope);
+        for (uint32_t i = 0; i < k->regions[r].n_dims; i++) there &= k->regions[r].dims[i].scope < FIRST_SERIAL || in_scope(s, k->regions[r].dims[i].scope);
+    }
+    return there;
+}
+
+/* The regions captured under the key for inputs like these; false: the bodies must be run. */
+static bool find_keyed(struct capture *c, const void *key, enum op op, uint32_t n_out, const struct inputs *in, struct region_in *regions, uint32_t n_regions)
+{
+    struct scope *s = c->innermost;
+    if (!key) return false;
+    struct probe p = probe_inputs(c, in);
+    for (uint32_t i = 0; i < c->keyed.len; i++) {
+        const struct keyed_bodies *k = &c->keyed.data[i];
+        if (k->key != key || k->op != op || k->n_out != n_out || k->n_regions != n_regions || !same_inputs(k, &p) || !still_there(s, k)) continue;
+        for (uint32_t r = 0; r < n_regions; r++) {
+            const struct keyed_region *g = &k->regions[r];
+            val *operands = ARENA_NEW(&s->b.arena, val, g->n_outside);
+            dim *dims = ARENA_NEW(&s->b.arena, dim, p.n_symbols + g->n_dims);
+            for (uint32_t j = 0; j < g->n_outside; j++) operands[j] = resolve(s, g->outside[j]).v;
+            for (uint32_t j = 0; j < p.n_symbols + g->n_dims; j++) dims[j] = j < p.n_symbols ? p.dims[j] : resolve_dim(s, g->dims[j - p.n_symbols]);
+            regions[r] = (struct region_in){ g->fn, operands, g->n_outside, dims };
+        }
+        return true;
+    }
+    return false;
+}
+
+static void remember_keyed(struct capture *c, const void *key, enum op op, uint32_t n_out, const struct inputs *in, const struct region_in *regions, uint32_t n_regions)
+{
+    struct scope *s = c->innermost;
+    if (!key) return;
+    struct probe p = probe_inputs(c, in);
+    struct keyed_region *list = ARENA_NEW(&c->arena, struct keyed_region, n_regions);
+    for (uint32_t r = 0; r < n_regions; r++) {
+        uint32_t n_dims = module_fn(c->m, regions[r].fn)->n_outer_symbols - p.n_symbols;
+        hop_val *outside = ARENA_NEW(&c->arena, hop_val, regions[r].n_operands);
+        hop_dim *dims = ARENA_NEW(&c->arena, hop_dim, n_dims);
+        for (uint32_t i = 0; i < regions[r].n_operands; i++) outside[i] = origin_of(s, regions[r].operands[i]);
+        for (uint32_t i = 0; i < n_dims; i++) dims[i] = dim_handle(s, regions[r].dims[p.n_symbols + i]);
+        list[r] = (struct keyed_region){ regions[r].fn, regions[r].n_operands, n_dims, outside, dims };
+    }
+    vec_push(&c->arena, &c->keyed, (struct keyed_bodies){ key, op, p.n, n_out, p.n_symbols, n_regions, p.types, p.symbols, list });
+}
+
+/* ---- operands ---- */
+
+static val *bring_operands(struct capture *c, const hop_val *in, uint32_t n)
+{
+    struct scope *s = c->innermost;
+    val *out = ARENA_NEW(&c->arena, val, n);
+    for (uint32_t i = 0; i < n; i++) {
+        struct operand o = resolve(s, in[i]);
+        out[i] = operand_value(&s->b, &o);
+    }
+    return out;
+}
+
+static void hand_out(struct capture *c, hop_val *results, uint32_t n, val first)
+{
+    for (uint32_t i = 0; i < n; i++) results[i] = value_handle(c->innermost, first + i);
+}
+
+static void check_counts(int a, int b, const char *what)
+{
+    if (a < 0 || b < 0) capture_throw("%s: a count is negative", what);
+}
+
+/* ---- switch, cond, call ---- */
+
+struct branches {
+    enum op op;
+    const char *what;
+    hop_val index; /* of a switch */
+    const hop_body *bodies;
+    uint32_t n;
+    void *env;
+    void *const *envs;
+    const hop_val *in;
+    uint32_t n_in;
+    const void *key;
+    bool recompute;
+};
+
+/* Numbers as results of branches take the dtype that the other branches give, as scalars. */
+static void settle_weak(struct capture *c, struct body *bodies, uint32_t n, struct operand *weak, uint32_t n_out)
+{
+    for (uint32_t k = 0; k < n_out; k++) {
+        int strong = -1;
+        struct operand *all = ARENA_NEW(&c->arena, struct operand, n);
+        for (uint32_t r = 0; r < n; r++) {
+            all[r] = weak[r * n_out + k];
+            if (!all[r].weak) strong = (int)emit_type(&bodies[r].s->b, bodies[r].results[k]).dtype;
+        }
+        enum dtype t = strong >= 0 ? (enum dtype)strong : operands_dtype(NULL, all, n);
+        for (uint32_t r = 0; r < n; r++)
+            if (all[r].weak) bodies[r].results[k] = weak_full(&bodies[r].s->b, &all[r], t, 0, NULL);
+    }
+}
+
+static struct written capture_branches(struct capture *c, const struct branches *b, uint32_t n_out, const struct inputs *in, struct region_in *regions)
+{
+    struct body *bodies = ARENA_NEW(&c->arena, struct body, b->n);
+    struct operand *weak = ARENA_ZNEW(&c->arena, struct operand, b->n * (size_t)n_out);
+    struct written w = { 0 };
+    for (uint32_t r = 0; r < b->n; r++) {
+        bodies[r] = run_body(c, SCOPE_BODY, b->what, b->bodies[r], b->envs ? b->envs[r] : b->env, in, n_out, 0, weak + (size_t)r * n_out);
+        add_written(c, bodies[r].s, &w);
+    }
+    settle_weak(c, bodies, b->n, weak, n_out);
+    for (uint32_t r = b->n; r-- > 0;) { /* the newest builder ends first */
+        val *results = ARENA_NEW(&c->arena, val, n_out + w.n), *params = ARENA_NEW(&c->arena, val, in->n);
+        if (n_out) memcpy(results, bodies[r].results, n_out * sizeof *results);
+        for (uint32_t k = 0; k < w.n; k++) results[n_out + k] = variable_read(bodies[r].s, w.variables[k]);
+        for (uint32_t i = 0; i < in->n; i++) params[i] = i;
+        regions[r] = finish_body(c, &bodies[r], params, in->n, results, n_out + w.n);
+        val *operands = ARENA_NEW(&c->innermost->b.arena, val, in->n + regions[r].n_operands); /* a branch has all its operands to itself */
+        if (in->n) memcpy(operands, in->operands, in->n * sizeof *operands);
+        if (regions[r].n_operands) memcpy(operands + in->n, regions[r].operands, regions[r].n_operands * sizeof *operands);
+        regions[r].operands = operands;
+        regions[r].n_operands += in->n;
+    }
+    return w;
+}
+
+static void emit_branches(struct capture *c, hop_val *results, uint32_t n_out, const struct branches *b)
+{
+    struct scope *s = c->innermost;
+    val index = VAL_NONE;
+    if (b->op == OP_switch) {
+        struct operand o = resolve(s, b->index);
+        index = operand_value(&s->b, &o);
+        if (!b->n) capture_throw("expected at least one branch");
+    }
+    struct inputs in = { bring_operands(c, b->in, b->n_in), b->n_in, b->n_in, NULL };
+    struct region_in *regions = ARENA_NEW(&s->b.arena, struct region_in, b->n);
+    struct written w = { 0 };
+    if (find_keyed(c, b->key, b->op, n_out, &in, regions, b->n)) {
+        for (uint32_t r = 0; r < b->n; r++) {
+            val *operands = ARENA_NEW(&s->b.arena, val, in.n + regions[r].n_operands);
+            if (in.n) memcpy(operands, in.operands, in.n * sizeof *operands);
+            if (regions[r].n_operands) memcpy(operands + in.n, regions[r].operands, regions[r].n_operands * sizeof *operands);
+            regions[r].operands = operands;
+            regions[r].n_operands += in.n;
+        }
+    } else {
+        w = capture_branches(c, b, n_out, &in, regions);
+        if (!w.n && b->key) {
+            struct region_in *own = arena_copy(&c->arena, regions, b->n * sizeof *regions);
+            for (uint32_t r = 0; r < b->n; r++) own[r].operands += in.n, own[r].n_operands -= in.n;
+            remember_keyed(c, b->key, b->op, n_out, &in, own, b->n);
+        }
+    }
+    uint32_t groups[1] = { b->op == OP_switch };
+    struct attr attrs[MOST_ATTRS] = { 0 };
+    if (b->recompute) attrs[INVOKE_RECOMPUTE] = A_FLAG(true);
+    val first = builder_node(&s->b, &(struct node_in){ .op = (uint16_t)b->op, .operands = &index, .n_operands = groups[0], .groups = groups, .attrs = attrs, .regions = regions, .n_regions = b->n });
+    hand_out(c, results, n_out, first);
+    for (uint32_t k = 0; k < w.n; k++) variable_set(s, w.variables[k], first + n_out + k);
+}
+
+struct control_args {
+    hop_val *results;
+    int n_results;
+    const void *spec;
+};
+
+static int control(hop_place at, const char *name, void (*body)(struct capture *c, void *args), hop_val *results, int n_results, const void *spec)
+{
+    struct control_args a = { results, n_results, spec };
+    int status = spec ? capture_edge(at, name, body, &a) : hop_fail_at(at, "the specification is NULL");
+    if (status)
+        for (int i = 0; i < n_results; i++) results[i] = (hop_val){ 0, 0 };
+    return status;
+}
+
+static void do_switch(struct capture *c, void *args)
+{
+    const struct control_args *a = args;
+    const hop_switch_spec *s = a->spec;
+    check_counts(s->n_branches, s->n_in, "switch");
+    check_counts(a->n_results, 0, "switch");
+    if (s->n_branches < 1) capture_throw("expected at least one branch");
+    if (c->eager) {
+        eager_switch(c, a->results, a->n_results, s, "a branch of switch");
+        return;
+    }
+    emit_branches(c, a->results, (uint32_t)a->n_results, &(struct branches){ OP_switch, "a branch of switch", s->index, s->branches, (uint32_t)s->n_branches, s->env, s->envs, s->in, (uint32_t)s->n_in, s->key });
+}
+int hop_switch_at(hop_place at, hop_val *results, int n_results, const hop_switch_spec *spec) { return control(at, "switch", do_switch, results, n_results, spec); }
+
+static void do_cond(struct capture *c, void *args)
+{
+    const struct control_args *a = args;
+    const hop_cond_spec *s = a->spec;
+    hop_body bodies[2] = { s->otherwise, s->then };
+    check_counts(a->n_results, s->n_in, "cond");
+    if (c->eager) {
+        eager_switch(c, a->results, a->n_results, &(hop_switch_spec){ .index = s->pred, .branches = bodies, .n_branches = 2, .env = s->env, .in = s->in, .n_in = s->n_in }, "a branch of cond");
+        return;
+    }
+    struct operand p = resolve(c->innermost, s->pred);
+    if (!p.weak) {
+        struct type t = emit_type(&c->innermost->b, p.v);
+        if (t.rank || t.dtype != DT_BOOL)
+            capture_throw("the predicate: expected bool[], found %s", type_text(c->m, c->innermost->b.symbols.data, builder_type(&c->innermost->b, p.v)));
+    }
+    emit_branches(c, a->results, (uint32_t)a->n_results, &(struct branches){ OP_switch, "a branch of cond", s->pred, bodies, 2, s->env, NULL, s->in, (uint32_t)s->n_in, s->key });
+}
+int hop_cond_at(hop_place at, hop_val *results, int n_results, const hop_cond_spec *spec) { return control(at, "cond", do_cond, results, n_results, spec); }
+
+static void do_call(struct capture *c, void *args)
+{
+    const struct control_args *a = args;
+    const hop_call_spec *s = a->spec;
+    check_counts(a->n_results, s->n_in, "call");
+    if (c->eager) {
+        eager_call(c, a->results, a->n_results, s);
+        return;
+    }
+    emit_branches(c, a->results, (uint32_t)a->n_results, &(struct branches){ .op = OP_invoke_subgraph, .what = "the body of call", .bodies = &s->body, .n = 1, .env = s->env, .in = s->in,
+                                                                             .n_in = (uint32_t)s->n_in, .key = s->key, .recompute = s->recompute != 0 });
+}
+int hop_call_at(hop_place at, hop_val *results, int n_results, const hop_call_spec *spec) { return control(at, "call", do_call, results, n_results, spec); }
+
+void emit_call(struct emission *e, uint32_t fn)
+{
+    val *in = ARENA_NEW(&e->b->arena, val, e->n);
+    const struct fn *f = module_fn(e->b->m, fn);
+    if (f->n_params != e->n) capture_throw("the function takes %u arguments, given %u", f->n_params, e->n);
+    for (uint32_t i = 0; i < e->n; i++) in[i] = operand_as(e->b, &e->in[i], (enum dtype)type_get(e->b->m, value_type(f, i)).dtype);
+    struct region_in r = { .fn = fn, .operands = in, .n_operands = e->n };
+    val first = builder_node(e->b, &(struct node_in){ .op = OP_invoke_subgraph, .groups = (const uint32_t[1]){ 0 }, .regions = &r, .n_regions = 1 });
+    if (e->n_out > f->n_results) capture_throw("the function has %u results, asked for %u", f->n_results, e->n_out);
+    for (uint32_t i = 0; i < e->n_out; i++) e->out[i] = first + i;
+}
+
+/* ---- scan ---- */
+
+static dim read_size(struct capture *c, const char *text, const char *what)
+{
+    struct cursor k = { .text = text, .p = text, .what = what, .s = c->innermost, .m = c->m };
+    dim d = parse_dim(&k);
+    cursor_end(&k);
+    return d;
+}
+
+/* "sqrt", "recompute", "every 8, 2": the row's attributes. */
+static void read_schedule(const char *text, struct attr *word, struct attr *every, uint32_t *list, uint32_t room)
+{
+    struct cursor c = { .text = text ? text : "", .p = text ? text : "", .what = "the schedule" };
+    if (!text) return;
+    if (cursor_accept(&c, "every")) {
+        uint32_t n = 0;
+        do {
+            int64_t k;
+            if (n == room || !cursor_integer(&c, &k) || k < 1 || k > INT32_MAX) cursor_error(&c, "a number of steps");
+            list[n++] = (uint32_t)k;
+        } while (cursor_accept(&c, ","));
+        *every = A_INTS(list, n);
+    } else if (word && cursor_accept(&c, "sqrt")) *word = A_WORD(SCHEDULE_SQRT);
+    else if (word && cursor_accept(&c, "recompute")) *word = A_WORD(SCHEDULE_RECOMPUTE);
+    else cursor_error(&c, word ? "sqrt, recompute or every N" : "every N");
+    cursor_end(&c);
+}
+
+static val emit_scan(struct capture *c, const hop_scan_spec *spec, const val *operands, uint32_t n_carry, uint32_t n_xs, struct region_in region)
+{
+    uint32_t groups[2] = { n_carry, n_xs };
+    struct attr attrs[MOST_ATTRS] = { [SCAN_REVERSE] = A_FLAG(spec->reverse), [SCAN_LENGTH] = spec->length ? A_DIM(read_size(c, spec->length, "the length")) : A_NONE };
+    uint32_t every[8];
+    read_schedule(spec->schedule, &attrs[SCAN_SCHEDULE], &attrs[SCAN_EVERY], every, HOP_COUNT(every));
+    return builder_node(&c->innermost->b, &(struct node_in){ .op = OP_scan, .operands = operands, .n_operands = n_carry + n_xs, .groups = groups, .attrs = attrs, .regions = &region, .n_regions = 1 });
+}
+
+/* Slices of xs that the step assigned to: one more stacked result each. */
+static uint32_t written_slices(struct capture *c, const hop_scan_spec *spec, const struct body *body, const struct written *w, uint32_t *xs, val *values)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < body->s->bindings.len; i++) { /* the newest binding of each local variable that is a slice */
+        const struct variable_binding *b = &body->s->bindings.data[i];
+        if (b->value >= body->s->b.n_params || b->written || c->variables.data[b->variable].scope != body->s->serial) continue;
+        uint32_t x = b->value - (uint32_t)spec->n_carry;
+        const struct variable_binding *now = find_binding(body->s, b->variable);
+        if (!now->written || b->value < (uint32_t)spec->n_carry || !is_variable(spec->xs[x])) continue;
+        for (uint32_t k = 0; k < w->n; k++)
+            if (w->variables[k] == variable_index(c, spec->xs[x])) capture_throw("the step assigns to xs %u both through its slice and as a whole", x);
+        xs[n] = x;
+        values[n++] = now->value;
+    }
+    return n;
+}
+
+static void do_scan(struct capture *c, void *args)
+{
+    const struct control_args *a = args;
+    const hop_scan_spec *spec = a->spec;
+    check_counts(spec->n_carry, spec->n_xs, "scan");
+    if (a->n_results < spec->n_carry) capture_throw("expected room for the %d carries at least, found %d results", spec->n_carry, a->n_results);
+    if (!spec->n_xs && !spec->length) capture_throw("nothing is scanned over: 'length' must say how many steps there are");
+    if (c->eager) {
+        eager_scan(c, a->results, a->n_results, spec);
+        return;
+    }
+    struct scope *s = c->innermost;
+    uint32_t n_carry = (uint32_t)spec->n_carry, n_xs = (uint32_t)spec->n_xs, n_out = (uint32_t)a->n_results, n = n_carry + n_xs;
+    val *operands = ARENA_NEW(&c->arena, val, n);
+    bool *variable = ARENA_ZNEW(&c->arena, bool, n);
+    if (n_carry) memcpy(operands, bring_operands(c, spec->carry, n_carry), n_carry * sizeof *operands);
+    if (n_xs) memcpy(operands + n_carry, bring_operands(c, spec->xs, n_xs), n_xs * sizeof *operands);
+    for (uint32_t i = 0; i < n_xs; i++) variable[n_carry + i] = is_variable(spec->xs[i]);
+    struct inputs in = { operands, n, n_carry, variable };
+    struct region_in region;
+    if (find_keyed(c, spec->key, OP_scan, n_out, &in, &region, 1)) {
+        hand_out(c, a->results, n_out, emit_scan(c, spec, operands, n_carry, n_xs, region));
+        return;
+    }
+    struct body body = run_body(c, SCOPE_BODY, "the step of scan", spec->step, spec->env, &in, n_out, n_carry, NULL);
+    struct written w = { 0 };
+    add_written(c, body.s, &w);
+    uint32_t *slices = ARENA_NEW(&c->arena, uint32_t, n_xs), total = n_carry + w.n + n_xs;
+    val *slice_values = ARENA_NEW(&c->arena, val, n_xs);
+    uint32_t n_slices = written_slices(c, spec, &body, &w, slices, slice_values);
+    val *params = ARENA_NEW(&c->arena, val, total), *fed = ARENA_NEW(&s->b.arena, val, total), *results = ARENA_NEW(&c->arena, val, n_out + w.n + n_slices);
+    for (uint32_t i = 0; i < n_carry; i++) params[i] = i, fed[i] = operands[i], results[i] = body.results[i];
+    for (uint32_t k = 0; k < w.n; k++) { /* variables that the step writes are carries */
+        uint32_t entry = variable_entry(body.s, w.variables[k]);
+        params[n_carry + k] = body.s->late.data[entry].here;
+        fed[n_carry + k] = body.s->late.data[entry].outer;
+        results[n_carry + k] = find_binding(body.s, w.variables[k])->value;
+    }
+    for (uint32_t i = 0; i < n_xs; i++) params[n_carry + w.n + i] = n_carry + i, fed[n_carry + w.n + i] = operands[n_carry + i];
+    for (uint32_t i = n_carry; i < n_out; i++) results[w.n + i] = body.results[i];
+    for (uint32_t i = 0; i < n_slices; i++) results[n_out + w.n + i] = slice_values[i];
+    region = finish_body(c, &body, params, total, results, n_out + w.n + n_slices);
+    if (!w.n && !n_slices) remember_keyed(c, spec->key, OP_scan, n_out, &in, &region, 1);
+    val first = emit_scan(c, spec, fed, n_carry + w.n, n_xs, region);
+    for (uint32_t i = 0; i < n_out; i++) a->results[i] = value_handle(s, first + i + (i < n_carry ? 0 : w.n));
+    for (uint32_t k = 0; k < w.n; k++) variable_set(s, w.variables[k], first + n_carry + k);
+    for (uint32_t i = 0; i < n_slices; i++) variable_write(s, variable_index(c, spec->xs[slices[i]]), first + w.n + n_out + i);
+}
+int hop_scan_at(hop_place at, hop_val *results, int n_results, const hop_scan_spec *spec) { return control(at, "scan", do_scan, results, n_results, spec); }
+
+/* ---- while ---- */
+
+static val emit_while(struct capture *c, const hop_while_spec *spec, const val *carry, uint32_t n_carry, const struct region_in *regions)
+{
+    struct attr attrs[MOST_ATTRS] = { [WHILE_MAX_TRIPS] = spec->max_trips ? A_DIM(read_size(c, spec->max_trips, "max_trips")) : A_NONE, [WHILE_COUNT] = A_FLAG(spec->count && !spec->n_stack) };
+    uint32_t every[8];
+    read_schedule(spec->schedule, NULL, &attrs[WHILE_EVERY], every, HOP_COUNT(every));
+    return builder_node(&c->innermost->b, &(struct node_in){ .op = OP_while_loop, .operands = carry, .n_operands = n_carry, .groups = &n_carry, .attrs = attrs, .regions = regions, .n_regions = 2 });
+}
+
+static void do_while(struct capture *c, void *args)
+{
+    const struct control_args *a = args;
+    const hop_while_spec *spec = a->spec;
+    check_counts(spec->n_carry, spec->n_stack, "while");
+    int counted = spec->n_carry + (spec->count || spec->n_stack) + spec->n_stack;
+    if (a->n_results != counted) capture_throw("expected room for %d results (carries, number of trips if asked for, stacks), found %d", counted, a->n_results);
+    if (c->eager) {
+        eager_while(c, a->results, a->n_results, spec);
+        return;
+    }
+    struct scope *s = c->innermost;
+    uint32_t n_carry = (uint32_t)spec->n_carry, n_stack = (uint32_t)spec->n_stack, n_out = (uint32_t)a->n_results;
+    struct inputs in = { bring_operands(c, spec->carry, n_carry), n_carry, n_carry, NULL };
+    struct region_in regions[2];
+    if (find_keyed(c, spec->key, OP_while_loop, n_out, &in, regions, 2)) {
+        hand_out(c, a->results, n_out, emit_while(c, spec, in.operands, n_carry, regions));
+        return;
+    }
+    struct body cond = run_body(c, SCOPE_PREDICATE, "the predicate of while", spec->cond, spec->env, &in, 1, 0, NULL);
+    struct body body = run_body(c, SCOPE_BODY, "the body of while", spec->body, spec->env, &in, n_carry + n_stack, n_carry, NULL);
+    struct written w = { 0 };
+    add_written(c, body.s, &w);
+    uint32_t total = n_carry + w.n;
+    val *params[2] = { ARENA_NEW(&c->arena, val, total), ARENA_NEW(&c->arena, val, total) }, *fed = ARENA_NEW(&s->b.arena, val, total);
+    val *results = ARENA_NEW(&c->arena, val, total + n_stack);
+    for (uint32_t i = 0; i < n_carry; i++) params[0][i] = params[1][i] = i, fed[i] = in.operands[i], results[i] = body.results[i];
+    for (uint32_t k = 0; k < w.n; k++) {
+        const struct late_param *entry = &body.s->late.data[variable_entry(body.s, w.variables[k])];
+        params[1][n_carry + k] = entry->here;
+        fed[n_carry + k] = entry->outer;
+        params[0][n_carry + k] = cond.s->late.data[variable_entry(cond.s, w.variables[k])].here;
+        results[n_carry + k] = find_binding(body.s, w.variables[k])->value;
+    }
+    for (uint32_t i = 0; i < n_stack; i++) results[total + i] = body.results[n_carry + i];
+    regions[1] = finish_body(c, &body, params[1], total, results, total + n_stack);
+    regions[0] = finish_body(c, &cond, params[0], total, cond.results, 1);
+    if (!w.n) remember_keyed(c, spec->key, OP_while_loop, n_out, &in, regions, 2);
+    val first = emit_while(c, spec, fed, total, regions);
+    for (uint32_t i = 0; i < n_out; i++) a->results[i] = value_handle(s, first + i + (i < n_carry ? 0 : w.n));
+    for (uint32_t k = 0; k < w.n; k++) variable_set(s, w.variables[k], first + n_carry + k);
+}
+int hop_while_at(hop_place at, hop_val *results, int n_results, const hop_while_spec *spec) { return control(at, "while", do_while, results, n_results, spec); }

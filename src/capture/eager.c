@@ -1,0 +1,348 @@
+/* Eager mode: values are tensors, and each call runs at once. A call's rule emits into a small function over the operands' shapes, which the
+ * interpreter evaluates; control flow calls the bodies directly. The same texts, promotion and checks apply as in a capture. */
+#include "capture/capture.h"
+#include "interp/interp.h"
+
+/* A module that has seen this much is replaced: functions and texts of single calls pile up in it. */
+enum { MODULE_BYTES = 1 << 24 };
+
+hop_val eager_value(struct scope *s, struct tensor *t)
+{
+    if (s->n_tensors == s->cap_tensors) {
+        hop_cleanup_push(tensor_free, t);
+        uint32_t cap = s->cap_tensors ? 2 * s->cap_tensors : 16;
+        s->tensors = hop_realloc(s->tensors, cap * sizeof *s->tensors);
+        s->cap_tensors = cap;
+        hop_cleanup_pop(t);
+    }
+    s->tensors[s->n_tensors] = t;
+    return (hop_val){ s->serial, s->n_tensors++ };
+}
+
+struct tensor *eager_tensor(struct scope *s, hop_val v)
+{
+    if (is_weak(v)) return NULL;
+    if (v.scope < FIRST_SERIAL) capture_throw("an empty handle was used: no call has given it a value");
+    if (is_variable(v)) {
+        struct tensor *t = eager_variable_read(s->capture, variable_index(s->capture, v));
+        return s->capture->innermost->tensors[eager_value(s->capture->innermost, t).id];
+    }
+    for (; s; s = s->outer)
+        if (s->serial == v.scope && v.id < s->n_tensors) return s->tensors[v.id];
+    capture_throw("a value of another capture, or of a body that has ended, was used");
+}
+
+static void renew_module(struct capture *c)
+{
+    if (c->m->arena.total < MODULE_BYTES) return;
+    struct module *fresh = module_new();
+    module_free(c->m);
+    c->m = fresh;
+    c->last_file = NULL;
+}
+
+struct owned_tensors {
+    uint32_t n;
+    struct tensor *data[];
+};
+static void owned_free(void *owned)
+{
+    struct owned_tensors *o = owned;
+    for (uint32_t i = 0; i < o->n; i++) tensor_free(o->data[i]);
+    hop_free(o);
+}
+static struct owned_tensors *owned_new(uint32_t n)
+{
+    struct owned_tensors *o = hop_calloc(1, sizeof *o + n * sizeof *o->data);
+    o->n = n;
+    hop_cleanup_push(owned_free, o);
+    return o;
+}
+static void owned_end(struct owned_tensors *o)
+{
+    hop_cleanup_pop(o);
+    owned_free(o);
+}
+
+void eager_emit(struct capture *c, emit_rule rule, const void *args, const hop_val *in, uint32_t n, hop_val *out, uint32_t n_out)
+{
+    struct scope *s = c->innermost;
+    struct builder b;
+    renew_module(c);
+    struct owned_tensors *tensors = owned_new(n + n_out);
+    for (uint32_t i = 0; i < n; i++) {
+        struct tensor *t = eager_tensor(s, in[i]);
+        if (t) tensors->data[i] = tensor_ref(t);
+    }
+    builder_begin(&b, c->m, NULL);
+    b.place = b.fn_place = capture_place(c, c->at);
+    struct emission e = { .c = c, .s = s, .b = &b, .n = n, .in = ARENA_ZNEW(&b.arena, struct operand, n), .args = args, .out = ARENA_NEW(&b.arena, val, n_out), .n_out = n_out };
+    struct tensor **params = ARENA_NEW(&c->m->arena, struct tensor *, n);
+    uint32_t n_params = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        const struct tensor *t = tensors->data[i];
+        if (!t) {
+            e.in[i] = resolve(s, in[i]);
+            continue;
+        }
+        dim dims[MAX_RANK];
+        for (uint32_t d = 0; d < t->rank; d++) dims[d] = dim_const(c->m, t->dims[d]);
+        e.in[i] = (struct operand){ .v = builder_param(&b, type_intern(c->m, (enum dtype)t->dtype, t->rank, dims), 0) };
+        params[n_params++] = tensors->data[i];
+    }
+    rule(&e);
+    uint32_t fn = builder_finish(&b, e.out, n_out);
+    struct interp interp = { .m = c->m, .print = c->print, .print_ctx = c->print_ctx };
+    interp_run(&interp, fn, params, NULL, tensors->data + n);
+    for (uint32_t i = 0; i < n_out; i++) {
+        struct tensor *t = tensors->data[n + i];
+        tensors->data[n + i] = NULL;
+        out[i] = eager_value(s, t);
+    }
+    owned_end(tensors);
+}
+
+static void rule_itself(struct emission *e) { e->out[0] = operand_value(e->b, &e->in[0]); }
+
+struct tensor *eager_materialise(struct capture *c, hop_val v)
+{
+    hop_val out = v;
+    if (is_weak(v)) eager_emit(c, rule_itself, NULL, &v, 1, &out, 1);
+    return tensor_ref(eager_tensor(c->innermost, out));
+}
+
+/* ---- bodies ---- */
+
+/* Runs a body in a scope of its own; its results become values of the scope around. */
+static void run_body(struct capture *c, enum scope_kind kind, const char *what, hop_body body, void *env, const hop_val *in, hop_val *out, uint32_t n_out)
+{
+    struct scope *s = scope_open(c, SCOPE_EAGER, what);
+    hop_place at = c->at;
+    const char *name = c->name;
+    s->kind = (uint8_t)kind;
+    for (uint32_t i = 0; i < n_out; i++) out[i] = (hop_val){ 0, 0 };
+    if (!body) capture_throw("%s is NULL", what);
+    int status = body(env, in, out);
+    c->at = at;
+    c->name = name;
+    if (c->status) hop_throw((hop_status)c->status, "%s", c->message);
+    if (status) hop_throw((hop_status)status, "%s:%d: %s: %s returned %d", at.file ? at.file : "", at.line, name, what, status);
+    struct owned_tensors *kept = owned_new(n_out);
+    for (uint32_t i = 0; i < n_out; i++) kept->data[i] = eager_materialise(c, out[i]);
+    scope_close(c);
+    for (uint32_t i = 0; i < n_out; i++) {
+        struct tensor *t = kept->data[i];
+        kept->data[i] = NULL;
+        out[i] = eager_value(c->innermost, t);
+    }
+    owned_end(kept);
+}
+
+static struct tensor *row_of(const struct tensor *t, int64_t i)
+{
+    struct tensor *row = tensor_new((enum dtype)t->dtype, t->rank - 1u, t->dims + 1);
+    size_t bytes = (size_t)row->count * dtype_info[t->dtype].size;
+    if (bytes) memcpy(row->data, (const char *)t->data + (size_t)i * bytes, bytes);
+    return row;
+}
+
+/* Rows of results, one per step. */
+struct stack {
+    struct tensor *t; /* made with the first row */
+    int64_t rows;
+};
+static void stack_set(struct stack *k, const struct tensor *row, int64_t i)
+{
+    if (!k->t) {
+        int64_t dims[MAX_RANK] = { k->rows };
+        if (row->rank == MAX_RANK) capture_throw("a stacked result would have more than %d dims", MAX_RANK);
+        memcpy(dims + 1, row->dims, row->rank * sizeof *dims);
+        k->t = tensor_new((enum dtype)row->dtype, row->rank + 1u, dims);
+        if (k->t->count) memset(k->t->data, 0, (size_t)k->t->count * dtype_info[row->dtype].size);
+    }
+    bool same = k->t->dtype == row->dtype && k->t->rank == row->rank + 1;
+    for (uint32_t d = 0; same && d < row->rank; d++) same = k->t->dims[d + 1] == row->dims[d];
+    if (!same) capture_throw("a stacked result has another type in step %lld", (long long)i);
+    size_t bytes = (size_t)row->count * dtype_info[row->dtype].size;
+    if (bytes) memcpy((char *)k->t->data + (size_t)i * bytes, row->data, bytes);
+}
+struct stacks {
+    uint32_t n;
+    struct stack data[];
+};
+static void stacks_free(void *stacks)
+{
+    struct stacks *s = stacks;
+    for (uint32_t i = 0; i < s->n; i++) tensor_free(s->data[i].t);
+    hop_free(s);
+}
+static struct stacks *stacks_new(uint32_t n, int64_t rows)
+{
+    struct stacks *s = hop_calloc(1, sizeof *s + n * sizeof *s->data);
+    s->n = n;
+    for (uint32_t i = 0; i < n; i++) s->data[i].rows = rows;
+    hop_cleanup_push(stacks_free, s);
+    return s;
+}
+static hop_val stack_value(struct capture *c, struct stack *k)
+{
+    if (!k->t) capture_throw("a stacked result of a loop without steps has no type in eager mode");
+    struct tensor *t = k->t;
+    k->t = NULL;
+    return eager_value(c->innermost, t);
+}
+
+static void check_carries(struct capture *c, const hop_val *was, const hop_val *now, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        const struct tensor *a = eager_tensor(c->innermost, was[i]), *b = eager_tensor(c->innermost, now[i]);
+        bool same = a->dtype == b->dtype && a->rank == b->rank;
+        for (uint32_t d = 0; same && d < a->rank; d++) same = a->dims[d] == b->dims[d];
+        if (!same) capture_throw("carry %u has another type than what the body makes of it", i);
+    }
+}
+
+/* Weak numbers as carries take the dtype they have alone; a weak number that replaces a carry takes the carry's. */
+static void own_carries(struct capture *c, const hop_val *carry, uint32_t n, hop_val *out)
+{
+    for (uint32_t i = 0; i < n; i++) out[i] = eager_value(c->innermost, eager_materialise(c, carry[i]));
+}
+
+enum { MOST_VALUES = 256 };
+
+static int64_t scan_length(struct capture *c, const hop_scan_spec *spec)
+{
+    if (spec->n_xs) {
+        const struct tensor *t = eager_tensor(c->innermost, spec->xs[0]);
+        if (!t || !t->rank) capture_throw("xs 0 is a scalar, which has no leading dim");
+        return t->dims[0];
+    }
+    struct cursor k = { .text = spec->length ? spec->length : "", .p = spec->length ? spec->length : "", .what = "the length", .s = c->innermost, .m = c->m };
+    dim d = parse_dim(&k);
+    cursor_end(&k);
+    return dim_const_value(c->m, d);
+}
+
+void eager_scan(struct capture *c, hop_val *results, int n_results, const hop_scan_spec *spec)
+{
+    uint32_t n_carry = (uint32_t)spec->n_carry, n_xs = (uint32_t)spec->n_xs, n_out = (uint32_t)n_results;
+    hop_val in[MOST_VALUES], out[MOST_VALUES];
+    if (n_carry + n_xs > MOST_VALUES || n_out > MOST_VALUES) capture_throw("more than %d values", MOST_VALUES);
+    int64_t steps = scan_length(c, spec);
+    struct owned_tensors *xs = owned_new(n_xs);
+    for (uint32_t i = 0; i < n_xs; i++) {
+        xs->data[i] = eager_materialise(c, spec->xs[i]);
+        if (!xs->data[i]->rank || xs->data[i]->dims[0] != steps) capture_throw("the leading dim of xs %u: expected %lld", i, (long long)steps);
+    }
+    struct stacks *stacks = stacks_new(n_out - n_carry + n_xs, steps); /* the ys, then rows of xs that may be assigned to */
+    own_carries(c, spec->carry, n_carry, in);
+    for (int64_t k = 0; k < steps; k++) {
+        int64_t t = spec->reverse ? steps - 1 - k : k;
+        for (uint32_t i = 0; i < n_xs; i++) {
+            struct tensor *row = row_of(xs->data[i], t);
+            in[n_carry + i] = is_variable(spec->xs[i]) ? eager_variable_new(c->innermost, row) : eager_value(c->innermost, row);
+        }
+        run_body(c, SCOPE_BODY, "the step of scan", spec->step, spec->env, in, out, n_out);
+        check_carries(c, in, out, n_carry);
+        memcpy(in, out, n_carry * sizeof *in);
+        for (uint32_t i = n_carry; i < n_out; i++) stack_set(&stacks->data[i - n_carry], eager_tensor(c->innermost, out[i]), t);
+        for (uint32_t i = 0; i < n_xs; i++)
+            if (is_variable(spec->xs[i])) stack_set(&stacks->data[n_out - n_carry + i], c->variables.data[variable_index(c, in[n_carry + i])].now, t);
+    }
+    memcpy(results, in, n_carry * sizeof *in);
+    for (uint32_t i = n_carry; i < n_out; i++) results[i] = stack_value(c, &stacks->data[i - n_carry]);
+    for (uint32_t i = 0; i < n_xs; i++)
+        if (is_variable(spec->xs[i]) && steps) eager_variable_write(c, variable_index(c, spec->xs[i]), stack_value(c, &stacks->data[n_out - n_carry + i]));
+    hop_cleanup_pop(stacks);
+    stacks_free(stacks);
+    owned_end(xs);
+}
+
+static bool holds(struct capture *c, hop_val v)
+{
+    struct tensor *t = eager_materialise(c, v);
+    bool fits = t->dtype == DT_BOOL && !t->rank, value = fits && *(const uint8_t *)t->data;
+    tensor_free(t);
+    if (!fits) capture_throw("the predicate: expected bool[]");
+    return value;
+}
+
+void eager_while(struct capture *c, hop_val *results, int n_results, const hop_while_spec *spec)
+{
+    uint32_t n_carry = (uint32_t)spec->n_carry, n_stack = (uint32_t)spec->n_stack;
+    hop_val in[MOST_VALUES], out[MOST_VALUES], again;
+    if (n_carry + n_stack > MOST_VALUES) capture_throw("more than %d values", MOST_VALUES);
+    int64_t most = -1, trips = 0, room = 16;
+    if (spec->max_trips) {
+        struct cursor k = { .text = spec->max_trips, .p = spec->max_trips, .what = "max_trips", .s = c->innermost, .m = c->m };
+        most = room = dim_const_value(c->m, parse_dim(&k));
+    }
+    struct stacks *stacks = stacks_new(n_stack, room);
+    own_carries(c, spec->carry, n_carry, in);
+    for (;; trips++) {
+        run_body(c, SCOPE_PREDICATE, "the predicate of while", spec->cond, spec->env, in, &again, 1);
+        if (!holds(c, again)) break;
+        if (trips == most) hop_throw(HOP_CHECK, "%s:%d: while: more than max_trips trips (%lld)", c->at.file ? c->at.file : "", c->at.line, (long long)most);
+        run_body(c, SCOPE_BODY, "the body of while", spec->body, spec->env, in, out, n_carry + n_stack);
+        check_carries(c, in, out, n_carry);
+        memcpy(in, out, n_carry * sizeof *in);
+        for (uint32_t i = 0; i < n_stack; i++) {
+            struct stack *k = &stacks->data[i];
+            if (most < 0 && trips == k->rows) { /* double */
+                struct stack larger = { .rows = 2 * k->rows };
+                for (int64_t r = 0; r < trips; r++) {
+                    struct tensor *row = row_of(k->t, r);
+                    hop_cleanup_push(tensor_free, row);
+                    stack_set(&larger, row, r);
+                    hop_cleanup_pop(row);
+                    tensor_free(row);
+                }
+                tensor_free(k->t);
+                *k = larger;
+            }
+            stack_set(k, eager_tensor(c->innermost, out[n_carry + i]), trips);
+        }
+    }
+    memcpy(results, in, n_carry * sizeof *in);
+    if (n_results > (int)n_carry) {
+        struct tensor *count = tensor_new(DT_I64, 0, NULL);
+        *(int64_t *)count->data = trips;
+        results[n_carry] = eager_value(c->innermost, count);
+    }
+    for (uint32_t i = 0; i < n_stack; i++) {
+        struct stack *k = &stacks->data[i];
+        if (most < 0 && k->t) { /* only the rows that are there */
+            int64_t dims[MAX_RANK];
+            memcpy(dims, k->t->dims, sizeof dims);
+            dims[0] = trips;
+            struct tensor *cut = tensor_new((enum dtype)k->t->dtype, k->t->rank, dims);
+            if (cut->count) memcpy(cut->data, k->t->data, (size_t)cut->count * dtype_info[cut->dtype].size);
+            tensor_free(k->t);
+            k->t = cut;
+        }
+        results[n_carry + 1 + i] = stack_value(c, k);
+    }
+    hop_cleanup_pop(stacks);
+    stacks_free(stacks);
+}
+
+void eager_switch(struct capture *c, hop_val *results, int n_results, const hop_switch_spec *spec, const char *what)
+{
+    struct tensor *t = eager_materialise(c, spec->index);
+    int64_t index = t->rank                ? -1
+                    : t->dtype == DT_BOOL ? *(const uint8_t *)t->data
+                    : t->dtype == DT_I32  ? *(const int32_t *)t->data
+                    : t->dtype == DT_U32  ? (int64_t)*(const uint32_t *)t->data
+                    : t->dtype == DT_I64  ? *(const int64_t *)t->data
+                                          : -1;
+    bool fits = !t->rank && (t->dtype == DT_BOOL || t->dtype == DT_I32 || t->dtype == DT_U32 || t->dtype == DT_I64);
+    tensor_free(t);
+    if (!fits) capture_throw("the index: expected bool[], i32[], i64[] or u32[]");
+    index = HOP_MIN(HOP_MAX(index, 0), (int64_t)spec->n_branches - 1);
+    run_body(c, SCOPE_BODY, what, spec->branches[index], spec->envs ? spec->envs[index] : spec->env, spec->in, results, (uint32_t)n_results);
+}
+
+void eager_call(struct capture *c, hop_val *results, int n_results, const hop_call_spec *spec)
+{
+    run_body(c, SCOPE_BODY, "the body of call", spec->body, spec->env, spec->in, results, (uint32_t)n_results);
+}

@@ -1,0 +1,284 @@
+/* Whole functions: the text of the parameters and a body come in; a function of a module of its own goes out, with the parameters that it updates. Also
+ * the edges of eager mode, and questions about values. */
+#include "capture/capture.h"
+
+/* ---- parameters ---- */
+
+struct parameter {
+    uint32_t name;
+    type_id type;
+    bool mut;
+};
+struct header {
+    vec(struct parameter) params;
+    vec(uint32_t) given; /* symbols declared with `dim`: arguments of their own */
+    uint32_t name;
+};
+struct update {
+    uint32_t param;
+    val value;
+};
+
+static dim declare_symbol(struct cursor *c, const char *name, size_t length)
+{
+    struct builder *b = &c->s->b;
+    return dim_symbol(c->m, builder_symbol(b, module_string(c->m, name, length), 0, INT64_MAX));
+}
+
+/* [T in 1..4096, dim N] */
+static void read_symbols(struct cursor *c, struct header *h)
+{
+    if (!cursor_accept(c, "[")) return;
+    for (bool first = true; !cursor_accept(c, "]"); first = false) {
+        const char *name;
+        size_t length;
+        int64_t lo = 0, hi = INT64_MAX;
+        if (!first) cursor_expect(c, ",");
+        bool given = cursor_accept(c, "dim ");
+        if (!cursor_word(c, &name, &length)) cursor_error(c, "the name of a size");
+        if (scope_symbol(c->s, name, length) != HOP_NONE) capture_throw("%s \"%s\": the size '%.*s' is declared twice", c->what, c->text, (int)length, name);
+        if (cursor_accept(c, "in")) {
+            if (!cursor_integer(c, &lo) || lo < 0) cursor_error(c, "the smallest value");
+            cursor_expect(c, "..");
+            if (cursor_integer(c, &hi) && hi < lo) cursor_error(c, "a largest value not below the smallest");
+        }
+        uint32_t symbol = builder_symbol(&c->s->b, module_string(c->m, name, length), lo, hi);
+        if (given) vec_push(&c->s->capture->arena, &h->given, symbol);
+    }
+}
+
+static bool has_name(const struct header *h, uint32_t name)
+{
+    for (uint32_t i = 0; i < h->params.len; i++)
+        if (h->params.data[i].name == name) return true;
+    return false;
+}
+
+static void read_param(struct cursor *c, struct header *h)
+{
+    const char *name;
+    size_t length;
+    struct parameter p = { 0 };
+    dim dims[MAX_RANK];
+    uint32_t rank;
+    if (!cursor_word(c, &name, &length)) cursor_error(c, "a parameter, name: type");
+    p.name = module_string(c->m, name, length);
+    if (has_name(h, p.name)) capture_throw("%s \"%s\": the name '%.*s' stands twice", c->what, c->text, (int)length, name);
+    cursor_expect(c, ":");
+    p.mut = cursor_accept(c, "mut");
+    enum dtype t = parse_type(c, &rank, dims);
+    p.type = type_intern(c->m, t, rank, dims);
+    vec_push(&c->s->capture->arena, &h->params, p);
+}
+
+/* "name[T in 1..9](x: f32[T], …)", or the parameters alone. */
+static void read_header(struct scope *s, const char *text, struct header *h)
+{
+    struct cursor c = { .text = text ? text : "", .p = text ? text : "", .what = "the parameters", .s = s, .m = s->capture->m, .declare = declare_symbol };
+    const char *word = "f";
+    size_t length = 1;
+    bool parentheses = false;
+    if (cursor_word(&c, &word, &length) && (*c.p == '(' || *c.p == '[')) {
+        read_symbols(&c, h);
+        cursor_expect(&c, "(");
+        parentheses = true;
+    } else {
+        c.p = c.text;
+        word = "f";
+        length = 1;
+        cursor_space(&c);
+        if (*c.p == '[') read_symbols(&c, h);
+        parentheses = cursor_accept(&c, "(");
+    }
+    h->name = module_string(c.m, word, length);
+    cursor_space(&c);
+    for (bool first = true; *c.p && *c.p != ')'; first = false) {
+        if (!first) cursor_expect(&c, ",");
+        read_param(&c, h);
+    }
+    if (parentheses) cursor_expect(&c, ")");
+    cursor_end(&c);
+}
+
+/* A size that stands only inside expressions cannot be found from the arguments. */
+static void check_bound(struct scope *s, const struct header *h, const char *text)
+{
+    struct module *m = s->capture->m;
+    for (uint32_t k = 0; k < s->b.symbols.len; k++) {
+        bool bound = false;
+        uint32_t symbol;
+        for (uint32_t i = 0; i < h->given.len; i++) bound |= h->given.data[i] == k;
+        for (uint32_t p = 0; p < h->params.len; p++) {
+            struct type t = type_get(m, h->params.data[p].type);
+            for (uint32_t d = 0; d < t.rank; d++) bound |= dim_is_symbol(m, t.dims[d], &symbol) && symbol == k;
+        }
+        if (!bound)
+            capture_throw("the parameters \"%s\": no parameter has the size '%s' by itself, so that a run could find it; declare it: [dim %s](…)", text,
+                          module_text(m, s->b.symbols.data[k].name), module_text(m, s->b.symbols.data[k].name));
+    }
+}
+
+/* ---- capture ---- */
+
+static struct update *find_updates(struct scope *s, const struct header *h, const hop_val *in, uint32_t *n)
+{
+    struct capture *c = s->capture;
+    struct update *list = ARENA_NEW(&c->arena, struct update, h->params.len);
+    *n = 0;
+    for (uint32_t p = 0; p < h->params.len; p++) {
+        if (!h->params.data[p].mut) continue;
+        const struct variable_binding *b = find_binding(s, (uint32_t)(in[p].id & ~VARIABLE_BIT));
+        if (b->written) list[(*n)++] = (struct update){ p, b->value };
+    }
+    return list;
+}
+
+static void capture_body(struct capture *c, const char *params, int n_results, hop_body body, void *env, struct captured *out)
+{
+    struct scope *s = scope_open(c, SCOPE_ROOT, "the function");
+    struct header h = { .params = { 0 } };
+    hop_place at = c->at;
+    if (n_results < 0) capture_throw("the number of results is negative: %d", n_results);
+    if (!body) capture_throw("the body is NULL");
+    read_header(s, params, &h);
+    check_bound(s, &h, params ? params : "");
+    hop_val *in = ARENA_NEW(&c->arena, hop_val, h.params.len), *results = ARENA_ZNEW(&c->arena, hop_val, n_results);
+    for (uint32_t p = 0; p < h.params.len; p++) in[p] = value_handle(s, builder_param(&s->b, h.params.data[p].type, h.params.data[p].name));
+    for (uint32_t p = 0; p < h.params.len; p++)
+        if (h.params.data[p].mut) in[p] = variable_new(s, p, module_text(c->m, h.params.data[p].name));
+    hop_val *given = arena_copy(&c->arena, in, h.params.len * sizeof *in); /* the body may change its array */
+    s->b.name = h.name;
+    int status = body(env, given, results);
+    c->at = at;
+    c->name = "capture";
+    if (c->status) hop_throw((hop_status)c->status, "%s", c->message);
+    if (status) hop_throw((hop_status)status, "%s:%d: capture: the function returned %d", at.file ? at.file : "", at.line, status);
+    if (c->innermost != s) hop_throw(HOP_INTERNAL, "the function left a scope open");
+    uint32_t n_updates;
+    const struct update *updates = find_updates(s, &h, in, &n_updates);
+    val *ends = ARENA_NEW(&c->arena, val, (uint32_t)n_results + n_updates), *order = ARENA_NEW(&c->arena, val, h.params.len);
+    s->b.place = capture_place(c, at);
+    for (int i = 0; i < n_results; i++) {
+        if (results[i].scope == HANDLE_NONE) capture_throw("result %d was not set", i);
+        struct operand o = resolve(s, results[i]);
+        ends[i] = operand_value(&s->b, &o);
+    }
+    uint32_t *update_params = ARENA_NEW(&c->m->arena, uint32_t, n_updates);
+    for (uint32_t k = 0; k < n_updates; k++) ends[n_results + k] = updates[k].value, update_params[k] = updates[k].param;
+    for (uint32_t p = 0; p < h.params.len; p++) order[p] = p;
+    out->fn = scope_finish(s, order, h.params.len, ends, (uint32_t)n_results + n_updates);
+    out->n_updates = n_updates;
+    out->update_params = update_params;
+    scope_close(c);
+}
+
+void capture_function(hop_place at, const char *params, int n_results, hop_body body, void *env, struct captured *out)
+{
+    struct capture c = { .at = at, .name = "capture" };
+    capture_enter(&c, false);
+    hop_cleanup_push(capture_leave_cleanup, &c);
+    capture_body(&c, params, n_results, body, env, out);
+    hop_cleanup_pop(&c);
+    out->m = c.m;
+    c.m = NULL;
+    capture_leave(&c);
+}
+
+/* ---- eager mode ---- */
+
+hop_status hop_eager_begin_at(hop_place at)
+{
+    struct hop_catch k;
+    struct capture *volatile c = NULL;
+    if (HOP_TRY(k)) {
+        c = hop_calloc(1, sizeof *c);
+        hop_cleanup_push(hop_free, c);
+        c->at = at;
+        c->name = "eager";
+        capture_enter(c, true);
+        hop_cleanup_push(capture_leave_cleanup, c);
+        scope_open(c, SCOPE_EAGER, "eager mode");
+        hop_cleanup_pop(c);
+        hop_cleanup_pop(c);
+        hop_catch_end(&k);
+        return HOP_OK;
+    }
+    return hop_caught();
+}
+
+int hop_eager_end(void)
+{
+    struct capture *c = capture_current();
+    if (!c || !c->eager) {
+        hop_set_message("hop_eager_end without hop_eager_begin");
+        return HOP_INVALID;
+    }
+    int status = c->status;
+    if (status) hop_set_message("%s", c->message);
+    capture_leave(c);
+    hop_free(c);
+    return status;
+}
+
+static void get_tensor(struct capture *c, void *args)
+{
+    void **a = args;
+    if (!c->eager) capture_throw("a value has no tensor while it is captured; run the function, or use eager mode");
+    *(struct tensor **)a[1] = eager_materialise(c, *(const hop_val *)a[0]);
+}
+hop_tensor *hop_value_tensor_at(hop_place at, hop_val v)
+{
+    struct tensor *t = NULL;
+    capture_edge(at, "value_tensor", get_tensor, (void *[]){ &v, &t });
+    return (hop_tensor *)t;
+}
+
+/* ---- questions ---- */
+
+struct question {
+    hop_val v;
+    int rank;
+    char *text;
+    size_t room;
+};
+
+static void ask(struct capture *c, void *args)
+{
+    struct question *q = args;
+    struct arena arena = { 0 };
+    struct text out = { .arena = &arena };
+    hop_cleanup_push(arena_free, &arena);
+    if (is_weak(q->v)) {
+        q->rank = 0;
+        text_str(&out, q->v.scope == HANDLE_REAL ? "f32[]" : q->v.scope == HANDLE_INT ? "i64[]" : "bool[]");
+    } else if (c->eager) {
+        const struct tensor *t = eager_tensor(c->innermost, q->v);
+        q->rank = t->rank;
+        text_add(&out, "%s[", dtype_info[t->dtype].name);
+        for (uint32_t i = 0; i < t->rank; i++) text_add(&out, "%s%lld", i ? ", " : "", (long long)t->dims[i]);
+        text_str(&out, "]");
+    } else {
+        struct operand o = resolve(c->innermost, q->v);
+        q->rank = emit_type(&c->innermost->b, o.v).rank;
+        type_print(c->m, c->innermost->b.symbols.data, builder_type(&c->innermost->b, o.v), &out);
+    }
+    if (q->text) snprintf(q->text, q->room, "%s", out.data);
+    hop_cleanup_pop(&arena);
+    arena_free(&arena);
+}
+
+int hop_rank(hop_val v)
+{
+    struct question q = { .v = v, .rank = -1 };
+    if (v.scope == HANDLE_NONE || !capture_current()) return is_weak(v) ? 0 : -1;
+    return capture_edge(capture_current()->at, "rank", ask, &q) ? -1 : q.rank;
+}
+
+const char *hop_type_text(hop_val v)
+{
+    static _Thread_local char text[512];
+    struct question q = { v, -1, text, sizeof text };
+    text[0] = 0;
+    if (v.scope != HANDLE_NONE && capture_current()) capture_edge(capture_current()->at, "type_text", ask, &q);
+    return text;
+}

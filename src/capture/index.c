@@ -1,0 +1,283 @@
+/* Parts of arrays: texts like "1:3, :, -1, ::2" become slices, reversals and reshapes, and the other way round an array with such a part replaced; indices
+ * that are values become dynamic slices and updates. */
+#include "capture/capture.h"
+
+/* A text worked out against an array: what is cut out, which axes are then reversed, and the dims of the part. */
+struct cut {
+    uint32_t rank;                /* of the array */
+    dim start[MAX_RANK], limit[MAX_RANK];
+    uint32_t step[MAX_RANK];
+    dim length[MAX_RANK];
+    uint32_t reversed[MAX_RANK], n_reversed;
+    uint32_t part_rank;
+    dim part[MAX_RANK];
+    bool stepped, whole;
+};
+
+/* A bound in 0..size: a negative number counts from the end; numbers are brought into the range as NumPy does, expressions must lie in it. */
+static dim place_bound(struct module *m, bool given, bool negative, dim bound, dim size, dim otherwise)
+{
+    if (!given) return otherwise;
+    if (negative) bound = dim_add(m, size, bound);
+    if (!dim_is_const(m, bound) || !dim_is_const(m, size)) return bound;
+    int64_t n = dim_const_value(m, bound), most = dim_const_value(m, size);
+    return dim_const(m, n < 0 ? 0 : n > most ? most : n);
+}
+
+/* From the last to the first: start and limit (exclusive, below start) counted downwards become a forward range that is reversed. */
+static void cut_backwards(struct module *m, const struct slice_item *item, dim size, struct cut *c, uint32_t d)
+{
+    int64_t step = -item->step;
+    dim last = dim_sub(m, size, 1), start = item->has_start ? item->start_negative ? dim_add(m, size, item->start) : item->start : last;
+    dim stop = item->has_limit ? item->limit_negative ? dim_add(m, size, item->limit) : item->limit : dim_const(m, -1);
+    if (dim_is_const(m, size) && dim_is_const(m, start) && dim_is_const(m, stop)) { /* numbers: brought into -1..size-1 */
+        int64_t most = dim_const_value(m, size) - 1, a = HOP_MIN(dim_const_value(m, start), most), b = HOP_MAX(dim_const_value(m, stop), -1);
+        start = dim_const(m, HOP_MAX(a, -1));
+        stop = dim_const(m, HOP_MIN(b, HOP_MAX(a, -1)));
+    }
+    dim span = dim_sub(m, start, stop), count = dim_floordiv(m, dim_add(m, span, dim_const(m, step - 1)), dim_const(m, step));
+    c->limit[d] = dim_add(m, start, 1);
+    c->start[d] = dim_sub(m, start, dim_mul(m, dim_sub(m, count, 1), dim_const(m, step)));
+    if (dim_is_const(m, count) && !dim_const_value(m, count)) c->start[d] = c->limit[d] = 0;
+    c->step[d] = (uint32_t)step;
+    c->reversed[c->n_reversed++] = d;
+}
+
+static void cut_index(struct module *m, const struct slice_item *item, dim size, struct cut *c, uint32_t d)
+{
+    dim at = item->start_negative ? dim_add(m, size, item->start) : item->start;
+    if (dim_is_const(m, at) && dim_is_const(m, size) && (dim_const_value(m, at) < 0 || dim_const_value(m, at) >= dim_const_value(m, size)))
+        capture_throw("index %lld is outside of axis %u of size %lld", (long long)dim_const_value(m, item->start), d, (long long)dim_const_value(m, size));
+    c->start[d] = at;
+    c->limit[d] = dim_add(m, at, 1);
+    c->step[d] = 1;
+}
+
+static struct cut read_cut(struct scope *s, struct builder *b, val v, const char *text)
+{
+    struct module *m = b->m;
+    struct type t = emit_type(b, v);
+    struct cursor cursor = { .text = text ? text : "", .p = text ? text : "", .what = "the slices", .s = s, .m = m };
+    struct slice_item items[MAX_SLICE_ITEMS];
+    uint32_t n = parse_slices(&cursor, t.rank, items, HOP_COUNT(items)), d = 0;
+    struct cut c = { .rank = t.rank, .whole = true };
+    for (uint32_t i = 0; i < n; i++) {
+        const struct slice_item *item = &items[i];
+        if (c.part_rank == MAX_RANK && item->kind != SLICE_INDEX) capture_throw("the part would have more than %d dims", MAX_RANK);
+        if (item->kind == SLICE_NEW) {
+            c.part[c.part_rank++] = 1;
+            continue;
+        }
+        dim size = t.dims[d];
+        if (item->kind == SLICE_INDEX) cut_index(m, item, size, &c, d);
+        else if (item->step < 0) cut_backwards(m, item, size, &c, d);
+        else {
+            c.start[d] = place_bound(m, item->has_start, item->start_negative, item->start, size, 0);
+            c.limit[d] = place_bound(m, item->has_limit, item->limit_negative, item->limit, size, size);
+            if (dim_is_const(m, c.start[d]) && dim_is_const(m, c.limit[d]) && dim_const_value(m, c.limit[d]) < dim_const_value(m, c.start[d])) c.limit[d] = c.start[d];
+            c.step[d] = (uint32_t)item->step;
+        }
+        c.length[d] = dim_floordiv(m, dim_add(m, dim_sub(m, c.limit[d], c.start[d]), dim_const(m, (int64_t)c.step[d] - 1)), dim_const(m, c.step[d]));
+        if (item->kind == SLICE_RANGE) c.part[c.part_rank++] = c.length[d];
+        c.stepped |= c.step[d] != 1;
+        c.whole &= c.start[d] == 0 && c.limit[d] == size && c.step[d] == 1;
+        d++;
+    }
+    return c;
+}
+
+static bool same_dims(uint32_t rank, const dim *a, uint32_t other, const dim *b)
+{
+    bool same = rank == other;
+    for (uint32_t i = 0; i < rank && same; i++) same = a[i] == b[i];
+    return same;
+}
+
+val emit_slices(struct scope *s, struct builder *b, val v, const char *text)
+{
+    struct cut c = read_cut(s, b, v, text);
+    if (!c.whole) {
+        struct attr a[3] = { A_DIMS(c.start, c.rank), A_DIMS(c.limit, c.rank), c.stepped ? A_INTS(c.step, c.rank) : A_NONE };
+        v = emit(b, OP_slice, &v, 1, a);
+    }
+    struct attr reversed = A_INTS(c.reversed, c.n_reversed);
+    if (c.n_reversed) v = emit(b, OP_reverse, &v, 1, &reversed);
+    return same_dims(c.rank, c.length, c.part_rank, c.part) ? v : emit_reshape(b, v, c.part_rank, c.part);
+}
+
+/* x with zeros around and between its elements, so that it lies where the part lies in an array of these dims. */
+static val spread(struct builder *b, const struct cut *c, const struct type *whole, val x)
+{
+    struct module *m = b->m;
+    dim high[MAX_RANK];
+    uint32_t interior[MAX_RANK];
+    for (uint32_t i = 0; i < c->rank; i++) {
+        interior[i] = c->step[i] - 1;
+        dim spanned = dim_add(m, dim_mul(m, dim_sub(m, c->length[i], 1), dim_const(m, c->step[i])), 1);
+        high[i] = dim_sub(m, dim_sub(m, whole->dims[i], c->start[i]), dim_is_const(m, c->length[i]) && !dim_const_value(m, c->length[i]) ? 0 : spanned);
+    }
+    val zero = emit_full(b, (enum dtype)emit_type(b, x).dtype, 0, 0, NULL);
+    struct attr a[3] = { A_DIMS(c->start, c->rank), A_DIMS(high, c->rank), A_INTS(interior, c->rank) };
+    return emit(b, OP_pad, (val[]){ x, zero }, 2, a);
+}
+
+val emit_slices_update(struct scope *s, struct builder *b, val whole, const char *text, val part)
+{
+    struct cut c = read_cut(s, b, whole, text);
+    struct type t = emit_type(b, whole);
+    if (emit_type(b, part).rank > c.part_rank) capture_throw("the value has %u dims, the part it is assigned to %u", emit_type(b, part).rank, c.part_rank);
+    part = bring_to(b, emit_cast(b, part, (enum dtype)t.dtype), c.part_rank, c.part);
+    for (uint32_t i = 0; i < c.part_rank; i++) builder_require(b, c.part[i], emit_type(b, part).dims[i], "the part assigned to and the value");
+    if (!same_dims(c.rank, c.length, c.part_rank, c.part)) part = emit_reshape(b, part, c.rank, c.length);
+    struct attr reversed = A_INTS(c.reversed, c.n_reversed);
+    if (c.n_reversed) part = emit(b, OP_reverse, &part, 1, &reversed);
+    if (c.whole) return part;
+    if (c.stepped) {
+        val mask = spread(b, &c, &t, emit_full(b, DT_BOOL, 1, c.rank, c.length));
+        return emit_select(b, mask, spread(b, &c, &t, part), whole);
+    }
+    val *operands = ARENA_NEW(&b->arena, val, c.rank + 2);
+    operands[0] = whole;
+    operands[1] = part;
+    for (uint32_t i = 0; i < c.rank; i++) operands[2 + i] = emit_dim_value(b, c.start[i]);
+    return emit(b, OP_dynamic_update, operands, c.rank + 2, NULL);
+}
+
+/* ---- indices that are values ---- */
+
+static void starts_at(struct builder *b, uint32_t rank, uint32_t axis, val index, val *starts)
+{
+    val zero = emit_full(b, DT_I64, 0, 0, NULL);
+    for (uint32_t i = 0; i < rank; i++) starts[i] = i == axis ? index : zero;
+}
+
+static val index_scalar(struct builder *b, val index)
+{
+    struct type t = emit_type(b, index);
+    if (t.rank || !dtype_is_integer((enum dtype)t.dtype)) capture_throw("the index: expected an integer scalar, found %s", type_text(b->m, b->symbols.data, builder_type(b, index)));
+    return emit_cast(b, index, DT_I64);
+}
+
+val emit_index(struct builder *b, val v, val index, uint32_t axis)
+{
+    struct type t = emit_type(b, v);
+    dim sizes[MAX_RANK], rest[MAX_RANK];
+    uint32_t n = 0;
+    val operands[MAX_RANK + 1] = { v };
+    starts_at(b, t.rank, axis, index_scalar(b, index), operands + 1);
+    for (uint32_t i = 0; i < t.rank; i++) {
+        sizes[i] = i == axis ? 1 : t.dims[i];
+        if (i != axis) rest[n++] = t.dims[i];
+    }
+    struct attr a = A_DIMS(sizes, t.rank);
+    return emit_reshape(b, emit(b, OP_dynamic_slice, operands, t.rank + 1u, &a), n, rest);
+}
+
+val emit_index_update(struct builder *b, val whole, val index, uint32_t axis, val part)
+{
+    struct type t = emit_type(b, whole);
+    dim sizes[MAX_RANK], rest[MAX_RANK];
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < t.rank; i++) {
+        sizes[i] = i == axis ? 1 : t.dims[i];
+        if (i != axis) rest[n++] = t.dims[i];
+    }
+    if (emit_type(b, part).rank > n) capture_throw("the value has %u dims, the part it is assigned to %u", emit_type(b, part).rank, n);
+    part = emit_reshape(b, bring_to(b, emit_cast(b, part, (enum dtype)t.dtype), n, rest), t.rank, sizes);
+    val operands[MAX_RANK + 2] = { whole, part };
+    starts_at(b, t.rank, axis, index_scalar(b, index), operands + 2);
+    return emit(b, OP_dynamic_update, operands, t.rank + 2u, NULL);
+}
+
+/* ---- calls ---- */
+
+static void rule_slice(struct emission *e) { e->out[0] = emit_slices(e->s, e->b, operand_value(e->b, &e->in[0]), e->args); }
+hop_val hop_slice_at(hop_place at, hop_val x, const char *slices) { return capture_emit1(at, "slice", rule_slice, slices, &x, 1); }
+
+static void rule_index(struct emission *e)
+{
+    val v = operand_value(e->b, &e->in[0]);
+    e->out[0] = emit_index(e->b, v, operand_value(e->b, &e->in[1]), check_axis(*(const int *)e->args, emit_type(e->b, v).rank));
+}
+hop_val hop_index_at(hop_place at, hop_val x, hop_val i, int axis) { return capture_emit1(at, "index", rule_index, &axis, (hop_val[]){ x, i }, 2); }
+
+static void rule_dynamic_slice(struct emission *e)
+{
+    const char *text = e->args ? e->args : "";
+    struct cursor c = { .text = text, .p = text, .what = "the sizes", .s = e->s, .m = e->b->m };
+    dim sizes[MAX_RANK];
+    uint32_t rank = parse_dims(&c, sizes);
+    cursor_end(&c);
+    val operands[MAX_RANK + 1] = { operand_value(e->b, &e->in[0]) };
+    for (uint32_t i = 1; i < e->n; i++) operands[i] = index_scalar(e->b, operand_value(e->b, &e->in[i]));
+    struct attr a = A_DIMS(sizes, rank);
+    e->out[0] = emit(e->b, OP_dynamic_slice, operands, e->n, &a);
+}
+
+/* Starts come as an array of the operand's rank, which is known only inside: hop_rank says it. */
+static int gather_starts(hop_place at, hop_val x, const hop_val *starts, hop_val *in)
+{
+    int rank = hop_rank(x);
+    if (rank < 0) {
+        if (!hop_failed()) hop_fail_at(at, "a part of an empty handle was asked for");
+        return -1;
+    }
+    for (int i = 0; i < rank; i++) in[i] = starts[i];
+    return rank;
+}
+
+hop_val hop_dynamic_slice_at(hop_place at, hop_val x, const hop_val *starts, const char *sizes)
+{
+    hop_val in[MAX_RANK + 1] = { x };
+    int rank = gather_starts(at, x, starts, in + 1);
+    return rank < 0 ? (hop_val){ 0, 0 } : capture_emit1(at, "dynamic_slice", rule_dynamic_slice, sizes, in, (uint32_t)rank + 1);
+}
+
+static void rule_dynamic_update(struct emission *e)
+{
+    val operands[MAX_RANK + 2] = { operand_value(e->b, &e->in[0]) };
+    operands[1] = operand_as(e->b, &e->in[1], (enum dtype)emit_type(e->b, operands[0]).dtype);
+    for (uint32_t i = 2; i < e->n; i++) operands[i] = index_scalar(e->b, operand_value(e->b, &e->in[i]));
+    e->out[0] = emit(e->b, OP_dynamic_update, operands, e->n, NULL);
+}
+hop_val hop_dynamic_update_at(hop_place at, hop_val x, hop_val update, const hop_val *starts)
+{
+    hop_val in[MAX_RANK + 2] = { x, update };
+    int rank = gather_starts(at, x, starts, in + 2);
+    return rank < 0 ? (hop_val){ 0, 0 } : capture_emit1(at, "dynamic_update", rule_dynamic_update, NULL, in, (uint32_t)rank + 2);
+}
+
+static val index_array(struct builder *b, const struct operand *o)
+{
+    val v = operand_value(b, o);
+    enum dtype t = (enum dtype)emit_type(b, v).dtype;
+    return t == DT_I32 || !dtype_is_integer(t) ? v : emit_cast(b, v, DT_I64);
+}
+
+static void rule_take(struct emission *e)
+{
+    val v = operand_value(e->b, &e->in[0]);
+    struct attr a = A_INT(check_axis(*(const int *)e->args, emit_type(e->b, v).rank));
+    e->out[0] = emit(e->b, OP_take, (val[]){ v, index_array(e->b, &e->in[1]) }, 2, &a);
+}
+hop_val hop_take_at(hop_place at, hop_val x, hop_val indices, int axis) { return capture_emit1(at, "take", rule_take, &axis, (hop_val[]){ x, indices }, 2); }
+
+static void rule_scatter(struct emission *e)
+{
+    val v = operand_value(e->b, &e->in[0]), indices = index_array(e->b, &e->in[1]);
+    struct type t = emit_type(e->b, v), s = emit_type(e->b, indices);
+    uint32_t axis = check_axis(*(const int *)e->args, t.rank), rank = 0;
+    dim dims[MAX_RANK];
+    if (t.rank - 1u + s.rank > MAX_RANK) capture_throw("the updates would have more than %d dims", MAX_RANK);
+    for (uint32_t i = 0; i < axis; i++) dims[rank++] = t.dims[i];
+    for (uint32_t i = 0; i < s.rank; i++) dims[rank++] = s.dims[i];
+    for (uint32_t i = axis + 1; i < t.rank; i++) dims[rank++] = t.dims[i];
+    val updates = e->in[2].weak ? weak_full(e->b, &e->in[2], (enum dtype)t.dtype, rank, dims) : emit_cast(e->b, e->in[2].v, (enum dtype)t.dtype);
+    if (emit_type(e->b, updates).rank <= rank) updates = bring_to(e->b, updates, rank, dims);
+    struct attr a[2] = { A_INT(axis), A_NONE };
+    e->out[0] = emit(e->b, OP_scatter, (val[]){ v, indices, updates }, 3, a);
+}
+hop_val hop_scatter_add_at(hop_place at, hop_val x, hop_val indices, hop_val updates, int axis)
+{
+    return capture_emit1(at, "scatter_add", rule_scatter, &axis, (hop_val[]){ x, indices, updates }, 3);
+}

@@ -1,0 +1,239 @@
+/* Assignable arrays. Mutation exists only here: each variable has a current value per scope, assigning makes a new one current, and writing through a view
+ * rewrites the array behind it. What a body wrote to variables from outside is found when it ends (control.c) and becomes results or carries. */
+#include "capture/capture.h"
+
+const struct variable_binding *find_binding(const struct scope *s, uint32_t variable)
+{
+    for (uint32_t i = s->bindings.len; i-- > 0;)
+        if (s->bindings.data[i].variable == variable) return &s->bindings.data[i];
+    return NULL;
+}
+
+static void bind(struct scope *s, uint32_t variable, val value, bool written)
+{
+    vec_push(&s->capture->arena, &s->bindings, (struct variable_binding){ variable, value, written });
+}
+
+static hop_val add_variable(struct scope *s, struct variable v)
+{
+    struct capture *c = s->capture;
+    v.at = c->at;
+    vec_push(&c->arena, &c->variables, v);
+    return (hop_val){ v.scope, VARIABLE_BIT | (c->variables.len - 1) };
+}
+
+hop_val variable_new(struct scope *s, val initial, const char *name)
+{
+    hop_val v = add_variable(s, (struct variable){ .scope = s->serial, .base = HOP_NONE, .name = name });
+    bind(s, s->capture->variables.len - 1, initial, false);
+    return v;
+}
+
+hop_val eager_variable_new(struct scope *s, struct tensor *initial)
+{
+    hop_cleanup_push(tensor_free, initial);
+    hop_val v = add_variable(s, (struct variable){ .scope = s->serial, .base = HOP_NONE, .name = "", .now = initial });
+    hop_cleanup_pop(initial);
+    return v;
+}
+
+uint32_t variable_index(struct capture *c, hop_val v)
+{
+    uint64_t i = v.id & ~VARIABLE_BIT;
+    if (!is_variable(v)) capture_throw("expected an assignable array (hop_variable, hop_view or a parameter that is mut), found a plain value");
+    struct scope *s = c->innermost;
+    while (s && s->serial != v.scope) s = s->outer;
+    if (!s || i >= c->variables.len || c->variables.data[i].scope != v.scope) capture_throw("an assignable array is used outside of the body that made it");
+    return (uint32_t)i;
+}
+
+/* ---- views ---- */
+
+static val cut_view(struct scope *s, struct builder *b, const struct variable *v, val base, val index)
+{
+    return v->slice ? emit_slices(s, b, base, v->slice) : emit_index(b, base, index, check_axis(v->axis, emit_type(b, base).rank));
+}
+
+static val update_view(struct scope *s, struct builder *b, const struct variable *v, val base, val index, val part)
+{
+    return v->slice ? emit_slices_update(s, b, base, v->slice, part) : emit_index_update(b, base, index, check_axis(v->axis, emit_type(b, base).rank), part);
+}
+
+/* The value with the type of what the variable holds. */
+static val conform(struct builder *b, val current, val value)
+{
+    struct type t = emit_type(b, current);
+    if (emit_type(b, value).rank > t.rank)
+        capture_throw("the array: expected %s or fewer dims, found %s", type_text(b->m, b->symbols.data, builder_type(b, current)),
+                      type_text(b->m, b->symbols.data, builder_type(b, value)));
+    value = bring_to(b, emit_cast(b, value, (enum dtype)t.dtype), t.rank, t.dims);
+    struct type found = emit_type(b, value);
+    for (uint32_t i = 0; i < t.rank; i++) builder_require(b, t.dims[i], found.dims[i], "the array assigned to and the value");
+    return value;
+}
+
+/* ---- capturing ---- */
+
+static val view_index(struct scope *s, const struct variable *v) { return v->slice ? VAL_NONE : resolve(s, v->index).v; }
+
+val variable_read(struct scope *s, uint32_t variable)
+{
+    struct variable v = s->capture->variables.data[variable];
+    if (v.base != HOP_NONE) {
+        val base = variable_read(s, v.base);
+        return cut_view(s, &s->b, &v, base, view_index(s, &v));
+    }
+    const struct variable_binding *known = find_binding(s, variable);
+    if (known) return known->value;
+    val here = s->late.data[variable_entry(s, variable)].here;
+    bind(s, variable, here, false);
+    return here;
+}
+
+static _Noreturn void predicate_writes(struct capture *c, const struct variable *v, const struct scope *predicate)
+{
+    capture_throw("%s (%s) may not assign to arrays from outside of it: '%s' made at %s", predicate->what, capture_place_text(&c->arena, predicate->at), v->name,
+                  capture_place_text(&c->arena, v->at));
+}
+
+void variable_write(struct scope *s, uint32_t variable, val value)
+{
+    struct capture *c = s->capture;
+    struct variable v = c->variables.data[variable];
+    if (v.base != HOP_NONE) {
+        val base = variable_read(s, v.base);
+        variable_write(s, v.base, update_view(s, &s->b, &v, base, view_index(s, &v), value));
+        return;
+    }
+    for (const struct scope *o = s; o && o->serial != v.scope; o = o->outer)
+        if (o->kind == SCOPE_PREDICATE) predicate_writes(c, &v, o);
+    bind(s, variable, conform(&s->b, variable_read(s, variable), value), true);
+}
+
+void variable_set(struct scope *s, uint32_t variable, val value) { bind(s, variable, value, true); }
+
+/* ---- eager mode ---- */
+
+static void rule_cut(struct emission *e) { e->out[0] = cut_view(e->s, e->b, e->args, e->in[0].v, e->n > 1 ? operand_value(e->b, &e->in[1]) : VAL_NONE); }
+static void rule_update(struct emission *e)
+{
+    e->out[0] = update_view(e->s, e->b, e->args, e->in[0].v, e->n > 2 ? operand_value(e->b, &e->in[2]) : VAL_NONE, operand_value(e->b, &e->in[1]));
+}
+static void rule_conform(struct emission *e) { e->out[0] = conform(e->b, e->in[0].v, operand_value(e->b, &e->in[1])); }
+
+struct tensor *eager_variable_read(struct capture *c, uint32_t variable)
+{
+    struct variable v = c->variables.data[variable];
+    if (v.base == HOP_NONE) return tensor_ref(v.now);
+    hop_val in[2] = { eager_value(c->innermost, eager_variable_read(c, v.base)), v.index }, out;
+    eager_emit(c, rule_cut, &v, in, v.slice ? 1 : 2, &out, 1);
+    return tensor_ref(eager_tensor(c->innermost, out));
+}
+
+void eager_variable_write(struct capture *c, uint32_t variable, hop_val value)
+{
+    struct variable v = c->variables.data[variable];
+    hop_val out;
+    if (v.base != HOP_NONE) {
+        hop_val in[3] = { eager_value(c->innermost, eager_variable_read(c, v.base)), value, v.index };
+        eager_emit(c, rule_update, &v, in, v.slice ? 2 : 3, &out, 1);
+        eager_variable_write(c, v.base, out);
+        return;
+    }
+    for (const struct scope *o = c->innermost; o && o->serial != v.scope; o = o->outer)
+        if (o->kind == SCOPE_PREDICATE) predicate_writes(c, &v, o);
+    hop_val in[2] = { eager_value(c->innermost, tensor_ref(v.now)), value };
+    eager_emit(c, rule_conform, NULL, in, 2, &out, 1);
+    struct tensor *was = c->variables.data[variable].now;
+    c->variables.data[variable].now = tensor_ref(eager_tensor(c->innermost, out));
+    tensor_free(was);
+}
+
+/* ---- calls ---- */
+
+struct variable_args {
+    hop_val variable, value, index, out;
+    const char *slice;
+    int axis;
+};
+
+static void make_variable(struct capture *c, void *args)
+{
+    struct variable_args *a = args;
+    struct scope *s = c->innermost;
+    if (c->eager) {
+        a->out = eager_variable_new(s, eager_materialise(c, a->value));
+        return;
+    }
+    struct operand o = resolve(s, a->value);
+    a->out = variable_new(s, operand_value(&s->b, &o), "");
+}
+hop_val hop_variable_at(hop_place at, hop_val initial)
+{
+    struct variable_args a = { .value = initial };
+    return capture_edge(at, "variable", make_variable, &a) ? (hop_val){ 0, 0 } : a.out;
+}
+
+static void make_view(struct capture *c, void *args)
+{
+    struct variable_args *a = args;
+    uint32_t base = variable_index(c, a->variable);
+    struct variable v = { .scope = c->variables.data[base].scope, .base = base, .axis = a->axis, .index = a->index, .name = c->variables.data[base].name };
+    if (a->slice) {
+        v.slice = arena_string(&c->arena, a->slice, strlen(a->slice));
+    } else {
+        if (is_variable(a->index)) a->index = v.index = hop_current_at(c->at, a->index); /* the index as it is now */
+        if (!c->eager) { /* a view lives where its index does: in this scope */
+            v.index = value_handle(c->innermost, operand_value(&c->innermost->b, &(struct operand[]){ resolve(c->innermost, a->index) }[0]));
+            v.scope = c->innermost->serial;
+        } else {
+            v.scope = c->innermost->serial;
+        }
+    }
+    a->out = add_variable(c->innermost, v);
+}
+hop_val hop_view_at(hop_place at, hop_val variable, const char *slices)
+{
+    struct variable_args a = { .variable = variable, .slice = slices ? slices : "" };
+    return capture_edge(at, "view", make_view, &a) ? (hop_val){ 0, 0 } : a.out;
+}
+hop_val hop_view_index_at(hop_place at, hop_val variable, hop_val i, int axis)
+{
+    struct variable_args a = { .variable = variable, .index = i, .axis = axis };
+    return capture_edge(at, "view_index", make_view, &a) ? (hop_val){ 0, 0 } : a.out;
+}
+
+static void assign(struct capture *c, void *args)
+{
+    const struct variable_args *a = args;
+    uint32_t variable = variable_index(c, a->variable);
+    if (c->eager) {
+        eager_variable_write(c, variable, a->value);
+        return;
+    }
+    struct scope *s = c->innermost;
+    struct operand o = resolve(s, a->value);
+    if (o.weak) { /* the number takes the array's dtype */
+        enum dtype t = (enum dtype)emit_type(&s->b, variable_read(s, variable)).dtype;
+        variable_write(s, variable, weak_full(&s->b, &o, t, 0, NULL));
+    } else {
+        variable_write(s, variable, o.v);
+    }
+}
+int hop_assign_at(hop_place at, hop_val variable, hop_val value)
+{
+    struct variable_args a = { .variable = variable, .value = value };
+    return capture_edge(at, "assign", assign, &a);
+}
+
+static void rule_current(struct emission *e) { e->out[0] = operand_value(e->b, &e->in[0]); }
+hop_val hop_current_at(hop_place at, hop_val variable) { return capture_emit1(at, "current", rule_current, NULL, &variable, 1); }
+
+#define DEFINE(name) \
+    int hop_##name##_to_at(hop_place at, hop_val variable, hop_val x) \
+    { \
+        hop_val sum = hop_##name##_at(at, variable, x); \
+        return hop_failed() ? hop_failed() : hop_assign_at(at, variable, sum); \
+    }
+HOP_IN_PLACE_OPERATORS(DEFINE)
+#undef DEFINE

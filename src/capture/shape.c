@@ -1,0 +1,293 @@
+/* Calls about shapes and sizes: reshaping, broadcasting, ordering and joining axes, and sizes as values and handles. */
+#include "capture/capture.h"
+
+static struct cursor sizes_cursor(const struct emission *e, const char *text)
+{
+    return (struct cursor){ .text = text ? text : "", .p = text ? text : "", .what = "the sizes", .s = e->s, .m = e->b->m };
+}
+
+/* ---- reshape, broadcast ---- */
+
+struct dims_args {
+    const char *text;
+    const hop_dim *dims;
+    int rank;
+    enum dtype dtype;
+};
+
+static uint32_t read_dims(struct emission *e, const struct dims_args *a, dim *dims)
+{
+    if (!a->dims && !a->rank) {
+        struct cursor c = sizes_cursor(e, a->text);
+        uint32_t rank = parse_dims(&c, dims);
+        cursor_end(&c);
+        return rank;
+    }
+    if (a->rank < 0 || a->rank > MAX_RANK) capture_throw("expected 0 to %d sizes, found %d", MAX_RANK, a->rank);
+    for (int i = 0; i < a->rank; i++) dims[i] = resolve_dim(e->s, a->dims[i]);
+    return (uint32_t)a->rank;
+}
+
+static void rule_reshape(struct emission *e)
+{
+    val v = operand_value(e->b, &e->in[0]);
+    struct module *m = e->b->m;
+    dim dims[MAX_RANK], others = 1;
+    uint32_t rank = read_dims(e, e->args, dims), open = HOP_NONE;
+    for (uint32_t i = 0; i < rank; i++) {
+        if (!dim_is_const(m, dims[i]) || dim_const_value(m, dims[i]) != -1) {
+            others = dim_mul(m, others, dims[i]);
+            continue;
+        }
+        if (open != HOP_NONE) capture_throw("only one size may be -1");
+        open = i;
+    }
+    if (open != HOP_NONE) {
+        if (dim_is_const(m, others) && dim_const_value(m, others) == 0) capture_throw("-1 cannot be found beside a size of 0");
+        dims[open] = dim_floordiv(m, type_elements(m, builder_type(e->b, v)), others);
+    }
+    e->out[0] = emit_reshape(e->b, v, rank, dims);
+}
+hop_val hop_reshape_at(hop_place at, hop_val x, const char *dims) { return capture_emit1(at, "reshape", rule_reshape, &(struct dims_args){ .text = dims }, &x, 1); }
+hop_val hop_reshape_dims_at(hop_place at, hop_val x, const hop_dim *dims, int rank)
+{
+    return capture_emit1(at, "reshape", rule_reshape, &(struct dims_args){ .dims = dims, .rank = rank }, &x, 1);
+}
+
+static void rule_broadcast(struct emission *e)
+{
+    dim dims[MAX_RANK];
+    uint32_t rank = read_dims(e, e->args, dims);
+    if (e->in[0].weak) {
+        e->out[0] = weak_full(e->b, &e->in[0], operands_dtype(e->b, e->in, 1), rank, dims);
+        return;
+    }
+    struct type t = emit_type(e->b, e->in[0].v);
+    if (t.rank > rank) capture_throw("%s has more dims than the %u asked for", type_text(e->b->m, e->b->symbols.data, builder_type(e->b, e->in[0].v)), rank);
+    bool equal = t.rank == rank;
+    for (uint32_t i = 0; i < rank && equal; i++) equal = t.dims[i] == dims[i];
+    uint32_t at[MAX_RANK], n = 0;
+    dim kept[MAX_RANK];
+    for (uint32_t i = 0; i < t.rank; i++)
+        if (t.dims[i] != 1 || dims[rank - t.rank + i] == 1) kept[n] = t.dims[i], at[n++] = rank - t.rank + i;
+    val v = n < t.rank ? emit_reshape(e->b, e->in[0].v, n, kept) : e->in[0].v;
+    e->out[0] = equal ? v : emit_broadcast(e->b, v, rank, dims, at);
+}
+hop_val hop_broadcast_at(hop_place at, hop_val x, const char *dims) { return capture_emit1(at, "broadcast", rule_broadcast, &(struct dims_args){ .text = dims }, &x, 1); }
+hop_val hop_broadcast_dims_at(hop_place at, hop_val x, const hop_dim *dims, int rank)
+{
+    return capture_emit1(at, "broadcast", rule_broadcast, &(struct dims_args){ .dims = dims, .rank = rank }, &x, 1);
+}
+
+static void rule_full_dims(struct emission *e)
+{
+    const struct dims_args *a = e->args;
+    dim dims[MAX_RANK];
+    enum dtype t = text_dtype(a->text);
+    uint32_t rank = a->rank ? read_dims(e, a, dims) : 0;
+    if (e->in[0].weak) e->out[0] = weak_full(e->b, &e->in[0], t, rank, dims);
+    else e->out[0] = bring_to(e->b, emit_cast(e->b, e->in[0].v, t), rank, dims);
+}
+hop_val hop_full_dims_at(hop_place at, const char *dtype, const hop_dim *dims, int rank, hop_val value)
+{
+    return capture_emit1(at, "full", rule_full_dims, &(struct dims_args){ .text = dtype, .dims = dims, .rank = rank }, &value, 1);
+}
+
+/* ---- axes ---- */
+
+static void rule_permute(struct emission *e)
+{
+    val v = operand_value(e->b, &e->in[0]);
+    uint32_t rank = emit_type(e->b, v).rank, order[MAX_RANK], n = parse_axis_list(e->args, rank, order);
+    if (n != rank) capture_throw("the order \"%s\" names %u of %u axes", (const char *)e->args, n, rank);
+    e->out[0] = emit_permute(e->b, v, order);
+}
+hop_val hop_permute_at(hop_place at, hop_val x, const char *order) { return capture_emit1(at, "permute", rule_permute, order ? order : "", &x, 1); }
+
+static void rule_transpose(struct emission *e)
+{
+    val v = operand_value(e->b, &e->in[0]);
+    uint32_t rank = emit_type(e->b, v).rank, order[MAX_RANK];
+    if (rank < 2) capture_throw("expected at least two axes, found %s", type_text(e->b->m, e->b->symbols.data, builder_type(e->b, v)));
+    for (uint32_t i = 0; i < rank; i++) order[i] = i;
+    order[rank - 1] = rank - 2;
+    order[rank - 2] = rank - 1;
+    e->out[0] = emit_permute(e->b, v, order);
+}
+hop_val hop_transpose_at(hop_place at, hop_val x) { return capture_emit1(at, "transpose", rule_transpose, NULL, &x, 1); }
+
+static val insert_axis(struct builder *b, val v, int axis)
+{
+    struct type t = emit_type(b, v);
+    uint32_t to = check_axis(axis, t.rank + 1u);
+    if (t.rank == MAX_RANK) capture_throw("the result would have more than %d dims", MAX_RANK);
+    dim dims[MAX_RANK];
+    for (uint32_t i = 0; i <= t.rank; i++) dims[i] = i < to ? t.dims[i] : i == to ? 1 : t.dims[i - 1];
+    return emit_reshape(b, v, t.rank + 1u, dims);
+}
+static void rule_expand(struct emission *e) { e->out[0] = insert_axis(e->b, operand_value(e->b, &e->in[0]), *(const int *)e->args); }
+hop_val hop_expand_at(hop_place at, hop_val x, int axis) { return capture_emit1(at, "expand", rule_expand, &axis, &x, 1); }
+
+static void rule_squeeze(struct emission *e)
+{
+    val v = operand_value(e->b, &e->in[0]);
+    struct type t = emit_type(e->b, v);
+    uint32_t mask = parse_axes(e->args, t.rank, false), n = 0;
+    dim dims[MAX_RANK];
+    for (uint32_t i = 0; i < t.rank; i++) {
+        if (mask >> i & 1) builder_require(e->b, 1, t.dims[i], "squeeze: the size of an axis taken away");
+        else dims[n++] = t.dims[i];
+    }
+    e->out[0] = emit_reshape(e->b, v, n, dims);
+}
+hop_val hop_squeeze_at(hop_place at, hop_val x, const char *axes) { return capture_emit1(at, "squeeze", rule_squeeze, axes, &x, 1); }
+
+static void rule_reverse(struct emission *e)
+{
+    val v = operand_value(e->b, &e->in[0]);
+    uint32_t list[MAX_RANK], n = 0, rank = emit_type(e->b, v).rank, mask = parse_axes(e->args, rank, true);
+    for (uint32_t i = 0; i < rank; i++)
+        if (mask >> i & 1) list[n++] = i;
+    struct attr a = A_INTS(list, n);
+    e->out[0] = n ? emit(e->b, OP_reverse, &v, 1, &a) : v;
+}
+hop_val hop_reverse_at(hop_place at, hop_val x, const char *axes) { return capture_emit1(at, "reverse", rule_reverse, axes, &x, 1); }
+
+struct join_args {
+    int axis;
+    bool stack;
+};
+static void rule_join(struct emission *e)
+{
+    const struct join_args *a = e->args;
+    if (!e->n) capture_throw("expected at least one part");
+    val *parts = ARENA_NEW(&e->b->arena, val, e->n);
+    enum dtype t = operands_dtype(e->b, e->in, e->n);
+    if (a->stack) promote_all(e->b, e->in, e->n, t, parts);
+    for (uint32_t i = 0; i < e->n; i++) parts[i] = a->stack ? insert_axis(e->b, parts[i], a->axis) : operand_as(e->b, &e->in[i], t);
+    struct attr dim = A_INT(check_axis(a->axis, emit_type(e->b, parts[0]).rank));
+    e->out[0] = emit(e->b, OP_concat, parts, e->n, &dim);
+}
+hop_val hop_concat_at(hop_place at, const hop_val *parts, int n, int axis) { return capture_emit1(at, "concat", rule_join, &(struct join_args){ axis, false }, parts, n > 0 ? (uint32_t)n : 0); }
+hop_val hop_stack_at(hop_place at, const hop_val *parts, int n, int axis) { return capture_emit1(at, "stack", rule_join, &(struct join_args){ axis, true }, parts, n > 0 ? (uint32_t)n : 0); }
+
+static void rule_pad(struct emission *e)
+{
+    val v = operand_value(e->b, &e->in[0]);
+    struct type t = emit_type(e->b, v);
+    struct cursor c = sizes_cursor(e, e->args);
+    dim low[MAX_RANK], high[MAX_RANK];
+    uint32_t interior[MAX_RANK];
+    bool gaps = false;
+    c.what = "the pads";
+    for (uint32_t i = 0; i < t.rank; i++) {
+        int64_t between = 0;
+        if (i) cursor_expect(&c, ",");
+        low[i] = parse_dim(&c);
+        cursor_expect(&c, ":");
+        high[i] = parse_dim(&c);
+        if (cursor_accept(&c, ":") && (!cursor_integer(&c, &between) || between < 0 || between > INT32_MAX)) cursor_error(&c, "a number of elements");
+        interior[i] = (uint32_t)between;
+        gaps |= between != 0;
+    }
+    cursor_end(&c);
+    struct attr a[3] = { A_DIMS(low, t.rank), A_DIMS(high, t.rank), gaps ? A_INTS(interior, t.rank) : A_NONE };
+    e->out[0] = emit(e->b, OP_pad, (val[]){ v, operand_as(e->b, &e->in[1], (enum dtype)t.dtype) }, 2, a);
+}
+hop_val hop_pad_at(hop_place at, hop_val x, const char *pads, hop_val value) { return capture_emit1(at, "pad", rule_pad, pads, (hop_val[]){ x, value }, 2); }
+
+/* ---- sizes ---- */
+
+static void rule_size(struct emission *e)
+{
+    val v = operand_value(e->b, &e->in[0]);
+    struct type t = emit_type(e->b, v);
+    e->out[0] = emit_dim_value(e->b, t.dims[check_axis(*(const int *)e->args, t.rank)]);
+}
+hop_val hop_size_at(hop_place at, hop_val v, int axis) { return capture_emit1(at, "size", rule_size, &axis, &v, 1); }
+
+static void rule_dim_value(struct emission *e) { e->out[0] = emit_dim_value(e->b, resolve_dim(e->s, *(const hop_dim *)e->args)); }
+hop_val hop_dim_value_at(hop_place at, hop_dim d) { return capture_emit1(at, "dim_value", rule_dim_value, &d, NULL, 0); }
+
+static void rule_bind_dim(struct emission *e)
+{
+    const int64_t *range = e->args;
+    struct attr a[2] = { range[0] > 0 ? A_INT(range[0]) : A_NONE, range[1] >= 0 ? A_INT(range[1]) : A_NONE };
+    val n = operand_as(e->b, &e->in[0], DT_I64);
+    e->out[0] = emit(e->b, OP_bind_dim, &n, 1, a);
+}
+hop_val hop_bind_dim_at(hop_place at, hop_val n, int64_t lo, int64_t hi) { return capture_emit1(at, "bind_dim", rule_bind_dim, (const int64_t[]){ lo, hi }, &n, 1); }
+
+/* Calls that give sizes: no nodes, so they work on the innermost scope as it is. */
+struct dim_args {
+    hop_val v;
+    int axis;
+    const char *text;
+    hop_dim x, y, out;
+    dim (*combine)(struct module *m, dim x, dim y);
+};
+
+static void get_dim(struct capture *c, void *args)
+{
+    struct dim_args *a = args;
+    if (c->eager) {
+        struct tensor *t = eager_tensor(c->innermost, a->v);
+        a->out = hop_dim_const(t ? t->dims[check_axis(a->axis, t->rank)] : check_axis(a->axis, 0));
+        return;
+    }
+    struct operand o = resolve(c->innermost, a->v);
+    struct type t = o.weak ? (struct type){ .rank = 0 } : emit_type(&c->innermost->b, o.v);
+    a->out = dim_handle(c->innermost, t.dims[check_axis(a->axis, t.rank)]);
+}
+hop_dim hop_dim_of_at(hop_place at, hop_val v, int axis)
+{
+    struct dim_args a = { .v = v, .axis = axis };
+    return capture_edge(at, "dim_of", get_dim, &a) ? (hop_dim){ 0, 0 } : a.out;
+}
+
+static void read_dim(struct capture *c, void *args)
+{
+    struct dim_args *a = args;
+    struct cursor k = { .text = a->text ? a->text : "", .p = a->text ? a->text : "", .what = "the size", .s = c->innermost, .m = c->m };
+    dim d = parse_dim(&k);
+    cursor_end(&k);
+    a->out = dim_handle(c->innermost, d);
+}
+hop_dim hop_dim_text_at(hop_place at, const char *text)
+{
+    struct dim_args a = { .text = text };
+    return capture_edge(at, "dim_text", read_dim, &a) ? (hop_dim){ 0, 0 } : a.out;
+}
+
+static void combine_dims(struct capture *c, void *args)
+{
+    struct dim_args *a = args;
+    a->out = dim_handle(c->innermost, a->combine(c->m, resolve_dim(c->innermost, a->x), resolve_dim(c->innermost, a->y)));
+}
+#define DEFINE(name) \
+    hop_dim hop_dim_##name##_at(hop_place at, hop_dim x, hop_dim y) \
+    { \
+        struct dim_args a = { .x = x, .y = y, .combine = dim_##name }; \
+        return capture_edge(at, "dim_" #name, combine_dims, &a) ? (hop_dim){ 0, 0 } : a.out; \
+    }
+HOP_DIM_OPERATORS(DEFINE)
+#undef DEFINE
+
+static void let_dim(struct capture *c, void *args)
+{
+    const struct dim_args *a = args;
+    struct cursor k = { .text = a->text ? a->text : "", .p = a->text ? a->text : "", .what = "the name" };
+    const char *word;
+    size_t length;
+    if (!cursor_word(&k, &word, &length)) cursor_error(&k, "a name");
+    cursor_end(&k);
+    resolve_dim(c->innermost, a->x);
+    vec_push(&c->arena, &c->names, (struct named_dim){ arena_string(&c->arena, word, length), a->x });
+}
+int hop_let_at(hop_place at, const char *name, hop_dim d)
+{
+    struct dim_args a = { .text = name, .x = d };
+    return capture_edge(at, "let", let_dim, &a);
+}
+
+int64_t hop_dim_known(hop_dim d) { return d.scope == HANDLE_NUMBER_DIM ? (int64_t)d.id : -1; }
