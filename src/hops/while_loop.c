@@ -599,6 +599,7 @@ const struct op_row row_while_loop = {
     .meaning = "a body repeated on carries while a predicate of them holds; further results are stacked, one row a trip",
     .sig = { .n_attrs = HOP_COUNT(while_attrs), .attrs = while_attrs, .n_groups = 1, .groups = { { "carry", GROUP_CARRY } }, .min_regions = 2, .max_regions = 2,
              .regions = { { .word = "cond", .feeds = 1, .results = { "test" } }, { .word = "body", .feeds = 1, .results = { "next", "stack" } } } },
+    .check_attr = WHILE_MAX_TRIPS + 1,
     .flags = OPF_HIGHER,
     .infer = while_infer,
     .eval = while_eval,

@@ -289,7 +289,7 @@ val builder_node(struct builder *b, const struct node_in *in)
     infer.operands = types;
     infer.n_regions = in->n_regions;
     infer.regions = regions;
-    uint8_t effects = row->effect;
+    uint8_t effects = row_effects(row, infer.attrs);
     for (uint32_t r = 0; r < in->n_regions; r++) {
         infer_bind_region(&infer, row, r, &regions[r], in->regions[r].dims, ARENA_NEW(&b->m->arena, dim, module_fn(b->m, in->regions[r].fn)->n_outer_symbols));
         effects |= module_fn(b->m, in->regions[r].fn)->effects;
@@ -467,6 +467,13 @@ uint32_t builder_finish(struct builder *b, const val *results, uint32_t n_result
 }
 
 /* ---- accessors ---- */
+
+uint8_t node_effects(const struct module *m, const struct fn *f, const struct node *n)
+{
+    uint8_t effects = row_effects(node_row(n), f->attrs + n->attrs);
+    for (uint32_t r = 0; r < n->n_regions; r++) effects |= module_fn(m, node_region(f, n, r)->fn)->effects;
+    return effects;
+}
 
 const val *node_group(const struct fn *f, const struct node *n, uint32_t g, uint32_t *first)
 {

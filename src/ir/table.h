@@ -199,6 +199,7 @@ struct op_row {
     const char *name, *meaning;
     struct signature sig;
     uint8_t effect; /* enum effect; a higher-order row adds its bodies' */
+    uint8_t check_attr; /* number + 1 of an attribute that makes the node a check (a bound that ends the run), 0: none */
     uint8_t flags;
     void (*infer)(struct infer *in);
     void (*eval)(struct eval *e);
@@ -216,6 +217,12 @@ struct op_row {
 
 extern const struct op_row *const op_table[OP_COUNT];
 static inline const struct op_row *node_row(const struct node *n) { return op_table[n->op]; }
+/* Effects of a node: its row's, its attributes' and its bodies'. */
+uint8_t node_effects(const struct module *m, const struct fn *f, const struct node *n);
+static inline uint8_t row_effects(const struct op_row *row, const struct attr *attrs)
+{
+    return row->effect | (row->check_attr && attrs[row->check_attr - 1].kind != ATTR_ABSENT ? EFFECT_CHECK : EFFECT_NONE);
+}
 enum op op_find(const char *name, size_t length); /* OP_COUNT when there is none */
 /* Sizes of the result groups of region r of a node (scan: next, stack), from operand group sizes and the region's result count. */
 uint32_t sig_result_sizes(const struct op_row *row, uint32_t r, const uint32_t *groups, uint32_t n_region_results, uint32_t sizes[3]);

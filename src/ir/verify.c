@@ -152,7 +152,7 @@ static void check_node(struct verifier *v)
     struct infer in = { .m = v->m, .symbols = f->symbols, .n_symbols = v->symbols, .op = n->op, .place = n->place, .n_operands = n->n_operands, .operands = types,
                         .groups = higher ? f->pool + n->groups : NULL, .attrs = f->attrs + n->attrs, .regions = f->regions + n->regions, .n_regions = n->n_regions,
                         .results = results, .capacity = HOP_COUNT(results), .arena = &v->arena };
-    v->effects |= row->effect;
+    v->effects |= row_effects(row, in.attrs);
     if (higher) check_regions(v, &in, row);
     row->infer(&in);
     check_results(v, &in);

@@ -18,13 +18,6 @@ struct batching {
     val lanes;
 };
 
-static uint8_t node_effects(const struct module *m, const struct fn *f, const struct node *n)
-{
-    uint8_t effects = node_row(n)->effect;
-    for (uint32_t r = 0; r < n->n_regions; r++) effects |= module_fn(m, node_region(f, n, r)->fn)->effects;
-    return effects;
-}
-
 static void batch_node(struct batching *s, const struct node *n)
 {
     struct arena *arena = &s->b->arena;

@@ -40,14 +40,6 @@ static void node_symbols(const struct module *m, const struct fn *f, const struc
         for (uint32_t k = 0; k < node_region(f, n, r)->n_dims; k++) dim_symbols(m, node_region(f, n, r)->dims[k], w);
 }
 
-static uint8_t node_effects(const struct module *m, const struct fn *f, const struct node *n)
-{
-    uint8_t effects = node_row(n)->effect;
-    for (uint32_t r = 0; r < n->n_regions; r++) effects |= module_fn(m, node_region(f, n, r)->fn)->effects;
-    if (n->op == OP_while_loop && node_attr(f, n, WHILE_MAX_TRIPS)->kind != ATTR_ABSENT) effects |= EFFECT_CHECK; /* ends the run beyond its bound */
-    return effects;
-}
-
 /* ---- liveness, results and operands of bodies included ---- */
 
 /* What becomes of a live higher-order node. */

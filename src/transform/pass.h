@@ -51,7 +51,6 @@ void inline_region(struct copier *c, const struct node *n, uint32_t r, const val
 
 /* ---- facts about nodes ---- */
 
-uint8_t node_effects(const struct module *m, const struct fn *f, const struct node *n);
 /* May it be merged with an equal one, removed, computed earlier or again? */
 bool node_is_pure(const struct module *m, const struct fn *f, const struct node *n);
 bool node_binds_symbols(const struct fn *f, const struct node *n);

@@ -73,14 +73,6 @@ void inline_region(struct copier *c, const struct node *n, uint32_t r, const val
 
 /* ---- facts ---- */
 
-uint8_t node_effects(const struct module *m, const struct fn *f, const struct node *n)
-{
-    uint8_t effects = node_row(n)->effect;
-    if (n->op == OP_while_loop && node_attr(f, n, WHILE_MAX_TRIPS)->kind != ATTR_ABSENT) effects |= EFFECT_CHECK; /* ends the run beyond its bound */
-    for (uint32_t r = 0; r < n->n_regions; r++) effects |= module_fn(m, node_region(f, n, r)->fn)->effects;
-    return effects;
-}
-
 bool node_is_pure(const struct module *m, const struct fn *f, const struct node *n)
 {
     return !(node_row(n)->flags & OPF_NO_MERGE) && node_effects(m, f, n) == EFFECT_NONE;

@@ -1,0 +1,48 @@
+/* The C99 back end: loop programs in, one self-contained translation unit and its header out. Nothing of hop is needed to compile or run the text; it
+ * needs a C99 compiler and libm. In strict mode its results are those of the interpreter, bit for bit. */
+#ifndef HOP_C99_H
+#define HOP_C99_H
+
+#include "loop/lp.h"
+
+struct c99_options {
+    const char *name;           /* of the C function; NULL: the entry function's */
+    const struct fn *original;  /* the function before the passes, for the names of its results; NULL: the entry function */
+    int64_t capacity;           /* > 0: a growing buffer has room for this many elements, in fixed memory; 0: it comes from the caller's allocator */
+    bool adapter;               /* also write `NAME_call`, which takes everything through arrays (struct c99_adapter below) */
+};
+/* What `NAME_call` takes: symbols in the order of the entry function (data-dependent ones are written), an address per argument, and per result the
+ * caller's memory; a result that grows is written there as a pointer to memory from the context's allocator (NULL: empty). */
+typedef int c99_adapter(int64_t *symbols, const void *const *args, void **results, void *workspace, void *context);
+typedef size_t c99_adapter_bytes(const int64_t *symbols); /* `NAME_bytes`: of the workspace */
+
+/* The callbacks of `struct hop_c_context` as the header declares it; a copy for those who call emitted code from inside hop. */
+struct c99_value {
+    const void *data;
+    int dtype, rank; /* enum dtype */
+    const int64_t *dims;
+};
+struct c99_context {
+    void *user;
+    void *(*resize)(void *user, void *block, size_t bytes);
+    void (*print)(void *user, const char *format, int n, const struct c99_value *values);
+    void (*failed)(void *user, const char *place, const char *message, int n, const struct c99_value *values);
+    const volatile int *cancel;
+    const char *place, *message;
+};
+enum c99_status { C99_OK, C99_CHECK, C99_NOMEM, C99_CAPACITY, C99_SIZE, C99_CANCELLED };
+
+enum { C99_MOST_HELPERS = 96 };
+struct c99_unit { /* a translation unit under construction */
+    struct arena *arena;
+    struct text functions, prototypes;
+    bool helpers[C99_MOST_HELPERS]; /* that the functions call */
+    bool strict, adapters;
+};
+void c99_begin(struct c99_unit *unit, struct arena *arena);
+/* Adds a planned program (lp_plan). Gives the C function's name. */
+const char *c99_add(struct c99_unit *unit, const struct lp *p, const struct c99_options *o);
+/* The texts; `header_name` is what the source includes, NULL: the declarations stand in the source itself. */
+void c99_finish(struct c99_unit *unit, const char *header_name, struct text *source, struct text *header);
+
+#endif

@@ -1,0 +1,61 @@
+/* What the files of the C99 back end share: the state of writing one function. */
+#ifndef HOP_C99_IMPL_H
+#define HOP_C99_IMPL_H
+
+#include "emit/c99.h"
+#include "loop/lp_walk.h"
+
+struct c99 {
+    const struct lp *p;
+    const struct fn *f; /* the entry */
+    const struct c99_options *o;
+    struct c99_unit *unit;
+    struct arena *arena;
+    struct text *out;
+    const char *name;
+    /* per value */
+    uint32_t *uses;
+    const struct lp_block **home, **used_in; /* of its LET; of its only use */
+    bool *in_place;                          /* written where it is used */
+    bool *address;                           /* index arithmetic: it cannot overflow, because memory is smaller */
+    /* per local */
+    bool *local_read;
+    /* per buffer */
+    bool *buffer_used;
+    const char **buffer_name;
+    bool *by_value;      /* a scalar argument */
+    int64_t *place;      /* BUF_TEMP, static: element in its dtype's arena */
+    bool *returned;      /* BUF_DYN: becomes a result */
+    /* per symbol, parameter, result */
+    const char **symbol_name, **param_name, **result_name, **size_name; /* size_name: where a data-dependent size goes, NULL: nowhere */
+    vec(const char *) names; /* taken */
+    const struct lp_block *block; /* being counted */
+    uint32_t lane_loop;  /* the innermost vector loop that keeps lanes, HOP_NONE: none */
+    bool context, growing, workspace; /* it takes a context; it owns memory that must be given back; it takes a workspace */
+    bool left;           /* a goto was written */
+};
+
+extern const char *const c99_type[DT_COUNT];  /* in memory */
+extern const char *const c99_value[DT_COUNT]; /* as a variable: bool is int */
+
+/* c99_helpers.c */
+const char *c99_helper(struct c99_unit *unit, const char *name); /* "max_f32" -> "hop_max_f32", and the unit will have it */
+void c99_helpers_text(const struct c99_unit *unit, struct text *out);
+
+/* c99_expr.c */
+void c99_count(struct c99 *e);                    /* uses, what is written in place, what is an address */
+void c99_put(struct c99 *e, lpv v);               /* an expression */
+void c99_put_definition(struct c99 *e, lpv v);    /* the expression behind a name */
+void c99_put_element(struct c99 *e, uint32_t buffer, lpv index);
+void c99_put_pointer(struct c99 *e, uint32_t buffer, lpv index);
+void c99_put_lane(struct c99 *e, uint32_t local); /* a local where it is used: its lane in a vector loop */
+void c99_put_fold(struct c99 *e, enum lp_fold fold, enum dtype t, void (*left)(struct c99 *, uint32_t), uint32_t local, lpv right);
+void c99_put_dim(struct c99 *e, dim d);
+void c99_put_string(struct text *out, const char *s);
+void c99_put_bits(struct c99 *e, enum dtype t, uint64_t bits, bool constant); /* a literal; constant: for an initializer */
+
+/* c99_stmt.c */
+void c99_put_block(struct c99 *e, const struct lp_block *block, uint32_t indent);
+void c99_put_leave(struct c99 *e, const char *status);
+
+#endif

@@ -1,0 +1,810 @@
+/* Capture from C: programs written against the public header are captured and then run by the interpreter, by the loop program's executor, by native
+ * code and eagerly; all must give the expected numbers and, in strict mode, the same bits. Then what must fail, and how. */
+#include "check.h"
+#include "runtime/exe.h"
+
+#include <math.h>
+
+/* ---- a program and its claims ---- */
+
+enum { MOST = 6 };
+struct program {
+    const char *name, *params;
+    int n_in, n_out;
+    hop_body body;
+    const char *types[MOST];
+    double in[MOST][32];
+    const char *out_types[MOST];
+    double expect[MOST][32];
+    int no_eager; /* sizes or arrays that eager mode takes otherwise */
+};
+
+static double get(const hop_tensor *t, int64_t i)
+{
+    const char *dtype = hop_tensor_dtype(t);
+    const void *d = hop_data(t);
+    return !strcmp(dtype, "f32")   ? ((const float *)d)[i]
+           : !strcmp(dtype, "f64") ? ((const double *)d)[i]
+           : !strcmp(dtype, "i64") ? (double)((const int64_t *)d)[i]
+           : !strcmp(dtype, "i32") ? ((const int32_t *)d)[i]
+           : !strcmp(dtype, "u32") ? ((const uint32_t *)d)[i]
+                                   : ((const uint8_t *)d)[i];
+}
+
+static void set(hop_tensor *t, int64_t i, double v)
+{
+    const char *dtype = hop_tensor_dtype(t);
+    void *d = hop_data(t);
+    if (!strcmp(dtype, "f32")) ((float *)d)[i] = (float)v;
+    else if (!strcmp(dtype, "f64")) ((double *)d)[i] = v;
+    else if (!strcmp(dtype, "i64")) ((int64_t *)d)[i] = (int64_t)v;
+    else if (!strcmp(dtype, "i32")) ((int32_t *)d)[i] = (int32_t)v;
+    else if (!strcmp(dtype, "u32")) ((uint32_t *)d)[i] = (uint32_t)v;
+    else ((uint8_t *)d)[i] = (uint8_t)v;
+}
+
+static const char *type_of(const hop_tensor *t)
+{
+    static char text[128];
+    int n = snprintf(text, sizeof text, "%s[", hop_tensor_dtype(t));
+    for (int i = 0; i < hop_tensor_rank(t); i++) n += snprintf(text + n, sizeof text - (size_t)n, "%s%lld", i ? ", " : "", (long long)hop_tensor_dim(t, i));
+    snprintf(text + n, sizeof text - (size_t)n, "]");
+    return text;
+}
+
+static void expect(const struct program *p, const char *how, hop_tensor **out)
+{
+    for (int k = 0; k < p->n_out; k++) {
+        CLAIM(!strcmp(type_of(out[k]), p->out_types[k]), "%s, %s: result %d is %s, expected %s", p->name, how, k, type_of(out[k]), p->out_types[k]);
+        int64_t n = hop_tensor_count(out[k]), bad = -1;
+        for (int64_t i = 0; i < n && i < 32 && bad < 0; i++) {
+            double e = p->expect[k][i], g = get(out[k], i);
+            if (!(fabs(g - e) <= 2e-6 * fmax(1, fabs(e))) && !(isnan(g) && isnan(e))) bad = i;
+        }
+        CLAIM(bad < 0, "%s, %s: element %lld of result %d is %.9g, expected %.9g", p->name, how, (long long)bad, k, get(out[k], bad < 0 ? 0 : bad), p->expect[k][bad < 0 ? 0 : bad]);
+    }
+}
+
+static void same_bits(const struct program *p, const char *how, hop_tensor **a, hop_tensor **b)
+{
+    for (int k = 0; k < p->n_out; k++) {
+        struct tensor *x = (struct tensor *)a[k], *y = (struct tensor *)b[k];
+        size_t bytes = (size_t)x->count * dtype_info[x->dtype].size;
+        CLAIM(x->count == y->count && (!bytes || !memcmp(x->data, y->data, bytes)), "%s: result %d differs between the interpreter and %s", p->name, k, how);
+    }
+}
+
+static void free_all(hop_tensor **t, int n)
+{
+    for (int i = 0; i < n; i++) hop_tensor_free(t[i]), t[i] = NULL;
+}
+
+static void check_program(const struct program *p)
+{
+    hop_fn *f = NULL, *again = NULL;
+    hop_exe *exe = NULL;
+    hop_tensor *in[MOST] = { 0 }, *out[MOST] = { 0 }, *other[MOST] = { 0 };
+    int status = hop_capture(&f, p->params, p->n_out, p->body, NULL);
+    CLAIM(!status, "%s: capture gives %d: %s", p->name, status, hop_message());
+    if (status) return;
+    for (int i = 0; i < p->n_in; i++) {
+        CLAIM(!hop_tensor_new(&in[i], p->types[i]), "%s: %s", p->name, hop_message());
+        for (int64_t k = 0; k < hop_tensor_count(in[i]); k++) set(in[i], k, p->in[i][k]);
+    }
+    CLAIM(!(status = hop_interpret(f, in, p->n_in, out, p->n_out)), "%s: the interpreter gives %d: %s", p->name, status, hop_message());
+    if (!status) expect(p, "interpreted", out);
+    const char *text = hop_fn_text(f);
+    CLAIM(text && !hop_fn_read(&again, text, NULL), "%s: its text does not read back: %s\n%s", p->name, hop_message(), text ? text : "");
+    for (int portable = 0; portable < 2 && !status; portable++) {
+        if (!portable && !exe_available()) continue;
+        CLAIM(!hop_compile(&exe, f, &(hop_compile_options){ .strict = 1, .portable = portable, .threads = 1 }), "%s: compile: %s", p->name, hop_message());
+        int ran = exe ? hop_run(exe, in, p->n_in, other, p->n_out) : 1;
+        CLAIM(!ran, "%s: run: %s", p->name, hop_message());
+        if (!ran) same_bits(p, portable ? "the loop program" : "native code", out, other);
+        free_all(other, MOST);
+        hop_exe_free(exe);
+        exe = NULL;
+    }
+    if (!p->no_eager && !status) {
+        int ran = hop_eager(p->body, NULL, in, p->n_in, other, p->n_out);
+        CLAIM(!ran, "%s: eagerly: %s", p->name, hop_message());
+        if (!ran) same_bits(p, "eager mode", out, other);
+    }
+    free_all(other, MOST);
+    free_all(out, MOST);
+    free_all(in, MOST);
+    hop_fn_free(again);
+    hop_fn_free(f);
+}
+
+/* ---- first-order programs ---- */
+
+#define BODY(name) static int name(void *env, const hop_val *in, hop_val *out)
+#define UNUSED (void)env, (void)in
+
+BODY(promote)
+{
+    UNUSED;
+    out[0] = hop_add(in[0], in[1]);                              /* i32 + f32 -> f64 */
+    out[1] = hop_mul(in[1], hop_scalar(2.5));                    /* a number takes f32 */
+    out[2] = hop_add(in[0], hop_int(1));                         /* and i32 */
+    out[3] = hop_add(in[0], hop_scalar(0.5));                    /* a real number makes integers f64 */
+    out[4] = hop_sqrt(in[2]);                                    /* f64 of i64 */
+    out[5] = hop_select(hop_gt(in[1], hop_int(1)), in[0], hop_int(-1));
+    return 0;
+}
+BODY(broadcast)
+{
+    UNUSED;
+    out[0] = hop_add(in[0], in[1]);                              /* [3] + [2, 1] */
+    out[1] = hop_sub(hop_expand(in[0], 1), in[0]);               /* [3, 1] - [3] */
+    out[2] = hop_broadcast(in[0], "2, 3");
+    out[3] = hop_clamp(in[0], hop_scalar(1.5), hop_scalar(2.5));
+    return 0;
+}
+BODY(slices)
+{
+    UNUSED;
+    out[0] = hop_slice(in[0], "1:3, ::2");
+    out[1] = hop_slice(in[0], "-1");
+    out[2] = hop_slice(in[0], "::-2, -2:");
+    out[3] = hop_slice(in[0], "..., 1, new");
+    out[4] = hop_slice(in[0], "3:1:-1, 0");
+    out[5] = hop_index(in[0], in[1], 0);
+    return 0;
+}
+BODY(reductions)
+{
+    UNUSED;
+    out[0] = hop_sum(in[0], "all");
+    out[1] = hop_sum(in[0], "-1");
+    out[2] = hop_mean(in[0], "0");
+    out[3] = hop_reduce_max(in[0], NULL);
+    out[4] = hop_sum(hop_gt(in[0], hop_int(2)), "0, 1");
+    out[5] = hop_argmax(in[0], 1);
+    return 0;
+}
+BODY(shapes)
+{
+    UNUSED;
+    hop_val parts[2] = { in[0], hop_neg(in[0]) };
+    out[0] = hop_reshape(in[0], "-1");
+    out[1] = hop_transpose(in[0]);
+    out[2] = hop_concat(parts, 2, 0);
+    out[3] = hop_stack(parts, 2, -1);
+    out[4] = hop_pad(hop_slice(in[0], "0"), "1:2:1", hop_int(9));
+    out[5] = hop_squeeze(hop_reverse(hop_slice(in[0], "0:1"), "1"), "0");
+    return 0;
+}
+BODY(products)
+{
+    UNUSED;
+    out[0] = hop_matmul(in[0], in[1]);
+    out[1] = hop_dot(in[0], in[0], &(hop_dot_spec){ .contract_x = "1", .contract_y = "1" });
+    out[2] = hop_matmul(hop_slice(in[0], "0"), in[1]);
+    out[3] = hop_matmul(hop_stack(in, 1, 0), in[1]);             /* [1, 2, 2] times [2, 1] */
+    return 0;
+}
+BODY(indexing)
+{
+    UNUSED;
+    hop_val one[1] = { hop_int(1) };
+    out[0] = hop_take(in[0], in[1], 0);
+    out[1] = hop_scatter_add(in[0], in[1], hop_int(10), 0);
+    out[2] = hop_dynamic_slice(in[0], one, "2");
+    out[3] = hop_dynamic_update(in[0], hop_full("f32[2]", hop_int(7)), one);
+    return 0;
+}
+BODY(applied)
+{
+    UNUSED;
+    hop_apply(&out[0], 1, "argmax {dim = 1}", in, 1);
+    hop_apply(&out[1], 1, "full {value = 0.5, dims = [2, 1 + 1]}", NULL, 0);
+    hop_apply(&out[2], 1, "slice {start = [0, 1], limit = [2, 3], step = [1, 1]}", in, 1);
+    hop_apply(&out[3], 1, "scatter {mode = add, dim = 0}", (hop_val[]){ hop_zeros("f32[2]"), hop_iota("i64[2]", 0), hop_ones("f32[2]") }, 3);
+    return 0;
+}
+BODY(sizes)
+{
+    UNUSED;
+    hop_let("M", hop_dim_mul(hop_dim_of(in[0], 0), hop_dim_const(2)));
+    out[0] = hop_size(in[0], 0);
+    out[1] = hop_full("i32[M, 2]", hop_int(3));
+    out[2] = hop_reshape_dims(in[1], (hop_dim[]){ hop_dim_const(2), hop_dim_of(in[0], 0) }, 2);
+    out[3] = hop_dim_value(hop_dim_text("M + 1"));
+    return 0;
+}
+BODY(random_numbers)
+{
+    UNUSED;
+    hop_val key = hop_key(42), u = hop_random_uniform(key, "f64[1000]");
+    out[0] = hop_all(hop_and(hop_ge(u, hop_int(0)), hop_lt(u, hop_int(1))), "all");
+    out[1] = hop_lt(hop_abs(hop_sub(hop_mean(u, "all"), hop_scalar(0.5))), hop_scalar(0.05));
+    out[2] = hop_lt(hop_abs(hop_mean(hop_random_normal(key, "f32[1000]"), "0")), hop_scalar(0.15));
+    return 0;
+}
+
+/* ---- higher-order programs ---- */
+
+BODY(add_step) /* (sum; x) -> (sum; sum) with a constant of the scope around */
+{
+    const hop_val *scale = env;
+    out[0] = hop_add(in[0], hop_mul(in[1], *scale));
+    out[1] = hop_mul(out[0], hop_int(2));
+    return 0;
+}
+BODY(scans)
+{
+    UNUSED;
+    hop_val r[2], s[2];
+    hop_val zero = hop_number("f32", 0);
+    hop_scan(r, 2, &(hop_scan_spec){ .step = add_step, .env = (void *)&in[1], .carry = &zero, .n_carry = 1, .xs = &in[0], .n_xs = 1 });
+    hop_scan(s, 2, &(hop_scan_spec){ .step = add_step, .env = (void *)&in[1], .carry = &zero, .n_carry = 1, .xs = &in[0], .n_xs = 1, .reverse = 1, .schedule = "sqrt" });
+    out[0] = r[0];
+    out[1] = r[1];
+    out[2] = s[1];
+    return 0;
+}
+BODY(below) { out[0] = hop_lt(in[0], *(const hop_val *)env); return 0; }
+BODY(twice)
+{
+    (void)env;
+    out[0] = hop_mul(in[0], hop_int(2));
+    out[1] = hop_add(in[1], hop_int(1));
+    out[2] = in[0];
+    return 0;
+}
+BODY(whiles)
+{
+    UNUSED;
+    hop_val carry[2] = { in[0], hop_number("i64", 0) }, r[4];
+    hop_while(r, 4, &(hop_while_spec){ .cond = below, .body = twice, .env = (void *)&in[1], .carry = carry, .n_carry = 2, .n_stack = 1, .max_trips = "8" });
+    memcpy(out, r, sizeof r);
+    return 0;
+}
+BODY(plus_one) { (void)env; out[0] = hop_add(in[0], hop_int(1)); out[1] = hop_scalar(0.25); return 0; }
+BODY(times_outer) { out[0] = hop_mul(in[0], *(const hop_val *)env); out[1] = hop_sum(in[0], "all"); return 0; }
+BODY(branches)
+{
+    UNUSED;
+    hop_val r[2], s[2], pred = hop_gt(hop_sum(in[0], "all"), hop_int(0));
+    hop_cond(r, 2, &(hop_cond_spec){ .pred = pred, .then = plus_one, .otherwise = times_outer, .env = (void *)&in[1], .in = in, .n_in = 1 });
+    hop_body list[3] = { plus_one, times_outer, plus_one };
+    hop_switch(s, 2, &(hop_switch_spec){ .index = hop_int(1), .branches = list, .n_branches = 3, .env = (void *)&in[1], .in = in, .n_in = 1 });
+    out[0] = r[0], out[1] = r[1], out[2] = s[0], out[3] = s[1];
+    return 0;
+}
+BODY(call_body) { out[0] = hop_sin(hop_add(in[0], *(const hop_val *)env)); return 0; }
+BODY(calls)
+{
+    UNUSED;
+    hop_val mid;
+    hop_call(&mid, 1, &(hop_call_spec){ .body = call_body, .env = (void *)&in[1], .in = in, .n_in = 1 });
+    hop_call(&out[0], 1, &(hop_call_spec){ .body = call_body, .env = (void *)&in[1], .in = &mid, .n_in = 1, .recompute = 1 });
+    return 0;
+}
+
+/* Lifting through several levels, sizes of the function in inner bodies, sizes that a body binds. */
+struct deep { hop_val x, w; };
+BODY(deep_inner)
+{
+    const struct deep *d = env;
+    out[0] = hop_add(in[0], hop_mul(in[1], hop_sum(hop_mul(d->x, d->w), "all")));
+    return 0;
+}
+BODY(deep_outer)
+{
+    const struct deep *d = env;
+    hop_val grown = hop_add(in[0], hop_zeros("f32[T]"));          /* T is a size of the function */
+    hop_val n = hop_sum(hop_cast(hop_iota("i64[T]", 0), "f32"), "all");
+    return hop_scan(out, 1, &(hop_scan_spec){ .step = deep_inner, .env = (void *)d, .carry = (hop_val[]){ hop_add(grown, n) }, .n_carry = 1, .xs = &d->x, .n_xs = 1 });
+}
+BODY(deep)
+{
+    UNUSED;
+    struct deep d = { in[0], in[1] };
+    return hop_scan(out, 1, &(hop_scan_spec){ .step = deep_outer, .env = &d, .carry = in, .n_carry = 1, .length = "2" });
+}
+BODY(bound_inner)
+{
+    const struct deep *d = env;
+    hop_val i = hop_bind_dim(in[0], 0, 10), s = hop_sum(hop_cast(i, "f32"), "all"); /* binds a size, then lifts one */
+    out[0] = hop_add(s, hop_sum(hop_mul(d->x, hop_full("f32[T]", hop_int(2))), "all"));
+    return 0;
+}
+BODY(bound)
+{
+    UNUSED;
+    struct deep d = { in[0], in[0] };
+    return hop_call(out, 1, &(hop_call_spec){ .body = bound_inner, .env = &d, .in = &in[1], .n_in = 1 });
+}
+
+/* ---- assignable arrays ---- */
+
+BODY(writes)
+{
+    UNUSED;
+    hop_val a = hop_variable(in[0]), part = hop_view(a, "1:3"), item = hop_view_index(a, in[1], 0), odd = hop_view(hop_view(a, "::2"), "1:");
+    hop_assign(part, hop_int(10));
+    hop_add_to(item, hop_scalar(0.5));
+    hop_val then = hop_current(a);
+    hop_mul_to(odd, hop_int(3));
+    hop_assign(hop_view(a, "::-3"), in[2]);
+    out[0] = then;
+    out[1] = a;
+    out[2] = hop_add(part, hop_int(0));
+    return 0;
+}
+struct writer { hop_val a, b; };
+BODY(write_a) { const struct writer *w = env; UNUSED; hop_add_to(w->a, hop_int(1)); out[0] = hop_sum(w->a, "all"); return 0; }
+BODY(write_b) { const struct writer *w = env; UNUSED; hop_assign(w->b, hop_mul(w->a, hop_int(2))); out[0] = hop_scalar(-1); return 0; }
+BODY(write_branches)
+{
+    UNUSED;
+    struct writer w = { hop_variable(in[0]), hop_variable(hop_zeros("f32[3]")) };
+    hop_val r;
+    hop_cond(&r, 1, &(hop_cond_spec){ .pred = hop_gt(hop_slice(in[0], "0"), hop_int(0)), .then = write_a, .otherwise = write_b, .env = &w });
+    out[0] = r, out[1] = w.a, out[2] = w.b;
+    return 0;
+}
+BODY(write_step)
+{
+    const struct writer *w = env;
+    hop_add_to(w->a, hop_mul(in[1], w->a));
+    hop_assign(hop_view_index(w->b, in[0], 0), hop_sum(w->a, "all"));
+    out[0] = hop_add(in[0], hop_int(1));
+    out[1] = hop_sum(w->b, "all");
+    return 0;
+}
+BODY(write_loops)
+{
+    UNUSED;
+    struct writer w = { hop_variable(in[0]), hop_variable(hop_zeros("f32[2]")) };
+    hop_val zero = hop_number("i64", 0), r[2];
+    hop_scan(r, 2, &(hop_scan_spec){ .step = write_step, .env = &w, .carry = &zero, .n_carry = 1, .xs = &in[1], .n_xs = 1 });
+    out[0] = r[1], out[1] = w.a, out[2] = w.b;
+    return 0;
+}
+BODY(small) { const struct writer *w = env; UNUSED; out[0] = hop_lt(hop_sum(w->a, "all"), hop_int(50)); return 0; }
+BODY(grow) { const struct writer *w = env; hop_mul_to(hop_view(w->a, "1:"), hop_int(2)); out[0] = hop_add(in[0], hop_int(1)); return 0; }
+BODY(write_while)
+{
+    UNUSED;
+    struct writer w = { hop_variable(in[0]), in[0] };
+    hop_val zero = hop_number("i32", 0);
+    hop_while(&out[0], 1, &(hop_while_spec){ .cond = small, .body = grow, .env = &w, .carry = &zero, .n_carry = 1 });
+    out[1] = w.a;
+    return 0;
+}
+BODY(write_slice) { (void)env; hop_mul_to(in[1], in[0]); out[0] = hop_add(in[0], hop_int(1)); return 0; }
+BODY(write_slices)
+{
+    UNUSED;
+    hop_val a = hop_variable(in[0]), one = hop_number("f32", 1);
+    hop_scan(&out[0], 1, &(hop_scan_spec){ .step = write_slice, .carry = &one, .n_carry = 1, .xs = &a, .n_xs = 1 });
+    out[1] = a;
+    return 0;
+}
+BODY(write_nested_inner) { const struct writer *w = env; (void)in; hop_add_to(w->a, hop_int(1)); (void)out; return 0; }
+BODY(write_nested_step)
+{
+    hop_cond(NULL, 0, &(hop_cond_spec){ .pred = hop_gt(in[0], hop_int(1)), .then = write_nested_inner, .otherwise = write_nested_inner, .env = env });
+    hop_call(NULL, 0, &(hop_call_spec){ .body = write_nested_inner, .env = env });
+    out[0] = hop_add(in[0], hop_int(1));
+    return 0;
+}
+BODY(write_nested)
+{
+    UNUSED;
+    struct writer w = { hop_variable(in[0]), in[0] };
+    hop_val zero = hop_number("i64", 0);
+    hop_scan(&out[0], 1, &(hop_scan_spec){ .step = write_nested_step, .env = &w, .carry = &zero, .n_carry = 1, .length = "3" });
+    out[1] = w.a;
+    return 0;
+}
+
+static const struct program programs[] = {
+    { "promotion", "a: i32[2], b: f32[2], c: i64[2]", 3, 6, promote, { "i32[2]", "f32[2]", "i64[2]" }, { { 1, 2 }, { 0.5, 1.5 }, { 4, 9 } },
+      { "f64[2]", "f32[2]", "i32[2]", "f64[2]", "f64[2]", "i32[2]" }, { { 1.5, 3.5 }, { 1.25, 3.75 }, { 2, 3 }, { 1.5, 2.5 }, { 2, 3 }, { -1, 2 } }, 0 },
+    { "broadcasting", "a: f32[3], b: f32[2, 1]", 2, 4, broadcast, { "f32[3]", "f32[2, 1]" }, { { 1, 2, 3 }, { 10, 20 } },
+      { "f32[2, 3]", "f32[3, 3]", "f32[2, 3]", "f32[3]" },
+      { { 11, 12, 13, 21, 22, 23 }, { 0, -1, -2, 1, 0, -1, 2, 1, 0 }, { 1, 2, 3, 1, 2, 3 }, { 1.5, 2, 2.5 } }, 0 },
+    { "slices", "a: f32[4, 3], i: i64[]", 2, 6, slices, { "f32[4, 3]", "i64[]" }, { { 0, 1, 2, 10, 11, 12, 20, 21, 22, 30, 31, 32 }, { 2 } },
+      { "f32[2, 2]", "f32[3]", "f32[2, 2]", "f32[4, 1]", "f32[2]", "f32[3]" },
+      { { 10, 12, 20, 22 }, { 30, 31, 32 }, { 31, 32, 11, 12 }, { 1, 11, 21, 31 }, { 30, 20 }, { 20, 21, 22 } }, 0 },
+    { "slices of symbolic sizes", "a: f32[N, M], i: i64[]", 2, 6, slices, { "f32[4, 3]", "i64[]" }, { { 0, 1, 2, 10, 11, 12, 20, 21, 22, 30, 31, 32 }, { 2 } },
+      { "f32[2, 2]", "f32[3]", "f32[2, 2]", "f32[4, 1]", "f32[2]", "f32[3]" },
+      { { 10, 12, 20, 22 }, { 30, 31, 32 }, { 31, 32, 11, 12 }, { 1, 11, 21, 31 }, { 30, 20 }, { 20, 21, 22 } }, 0 },
+    { "reductions", "a: f32[2, N]", 1, 6, reductions, { "f32[2, 3]" }, { { 1, 5, 3, 4, 2, 6 } }, { "f32[]", "f32[2]", "f32[3]", "f32[]", "i64[]", "i64[2]" },
+      { { 21 }, { 9, 12 }, { 2.5, 3.5, 4.5 }, { 6 }, { 4 }, { 1, 2 } }, 0 },
+    { "shapes", "a: f32[2, 2]", 1, 6, shapes, { "f32[2, 2]" }, { { 1, 2, 3, 4 } }, { "f32[4]", "f32[2, 2]", "f32[4, 2]", "f32[2, 2, 2]", "f32[6]", "f32[2]" },
+      { { 1, 2, 3, 4 }, { 1, 3, 2, 4 }, { 1, 2, 3, 4, -1, -2, -3, -4 }, { 1, -1, 2, -2, 3, -3, 4, -4 }, { 9, 1, 9, 2, 9, 9 }, { 2, 1 } }, 0 },
+    { "products", "a: f32[2, 2], b: f32[2, 1]", 2, 4, products, { "f32[2, 2]", "f32[2, 1]" }, { { 1, 2, 3, 4 }, { 1, 10 } }, { "f32[2, 1]", "f32[2, 2]", "f32[1]", "f32[1, 2, 1]" },
+      { { 21, 43 }, { 5, 11, 11, 25 }, { 21 }, { 21, 43 } }, 0 },
+    { "indexing", "a: f32[4], i: i32[3]", 2, 4, indexing, { "f32[4]", "i32[3]" }, { { 1, 2, 3, 4 }, { 3, 0, 3 } }, { "f32[3]", "f32[4]", "f32[2]", "f32[4]" },
+      { { 4, 1, 4 }, { 11, 2, 3, 24 }, { 2, 3 }, { 1, 7, 7, 4 } }, 0 },
+    { "operators by name", "a: f32[2, 3]", 1, 4, applied, { "f32[2, 3]" }, { { 1, 5, 3, 4, 2, 6 } }, { "i64[2]", "f32[2, 2]", "f32[2, 2]", "f32[2]" },
+      { { 1, 2 }, { 0.5, 0.5, 0.5, 0.5 }, { 5, 3, 2, 6 }, { 1, 1 } }, 0 },
+    { "sizes", "a: f32[T], b: f32[2*T]", 2, 4, sizes, { "f32[2]", "f32[4]" }, { { 1, 2 }, { 1, 2, 3, 4 } }, { "i64[]", "i32[4, 2]", "f32[2, 2]", "i64[]" },
+      { { 2 }, { 3, 3, 3, 3, 3, 3, 3, 3 }, { 1, 2, 3, 4 }, { 5 } }, 0 },
+    { "random numbers", "", 0, 3, random_numbers, { 0 }, { { 0 } }, { "bool[]", "bool[]", "bool[]" }, { { 1 }, { 1 }, { 1 } }, 0 },
+    { "scan", "xs: f32[T], k: f32[]", 2, 3, scans, { "f32[3]", "f32[]" }, { { 1, 2, 3 }, { 10 } }, { "f32[]", "f32[3]", "f32[3]" }, { { 60 }, { 20, 60, 120 }, { 120, 100, 60 } }, 0 },
+    { "while", "x: f32[], most: f32[]", 2, 4, whiles, { "f32[]", "f32[]" }, { { 1 }, { 10 } }, { "f32[]", "i64[]", "i64[]", "f32[8]" }, { { 16 }, { 4 }, { 4 }, { 1, 2, 4, 8, 0, 0, 0, 0 } }, 0 },
+    { "branches", "x: f32[2], w: f32[2]", 2, 4, branches, { "f32[2]", "f32[2]" }, { { 1, 2 }, { 3, 4 } }, { "f32[2]", "f32[]", "f32[2]", "f32[]" }, { { 2, 3 }, { 0.25 }, { 3, 8 }, { 3 } }, 0 },
+    { "the other branch", "x: f32[2], w: f32[2]", 2, 4, branches, { "f32[2]", "f32[2]" }, { { -1, -2 }, { 3, 4 } }, { "f32[2]", "f32[]", "f32[2]", "f32[]" }, { { -3, -8 }, { -3 }, { -3, -8 }, { -3 } }, 0 },
+    { "calls", "x: f64[2], k: f64[]", 2, 1, calls, { "f64[2]", "f64[]" }, { { 0, 1 }, { 0.5 } }, { "f64[2]" }, { { 0.83026, 0.99742 } }, 0 },
+    { "lifting through levels", "x: f32[T], w: f32[T]", 2, 1, deep, { "f32[2]", "f32[2]" }, { { 1, 2 }, { 1, 1 } }, { "f32[2]" }, { { 21, 22 } }, 1 },
+    { "a size bound inside", "x: f32[T], n: i64[]", 2, 1, bound, { "f32[2]", "i64[]" }, { { 1, 2 }, { 4 } }, { "f32[]" }, { { 12 } }, 1 },
+    { "views", "a: f32[6], i: i64[], b: f32[2]", 3, 3, writes, { "f32[6]", "i64[]", "f32[2]" }, { { 0, 1, 2, 3, 4, 5 }, { 1 }, { 100, 200 } }, { "f32[6]", "f32[6]", "f32[2]" },
+      { { 0, 10.5, 10, 3, 4, 5 }, { 0, 10.5, 200, 3, 12, 100 }, { 10.5, 200 } }, 0 },
+    { "writes in a branch", "a: f32[3]", 1, 3, write_branches, { "f32[3]" }, { { 1, 2, 3 } }, { "f32[]", "f32[3]", "f32[3]" }, { { 9 }, { 2, 3, 4 }, { 0, 0, 0 } }, 0 },
+    { "writes in the other branch", "a: f32[3]", 1, 3, write_branches, { "f32[3]" }, { { -1, 2, 3 } }, { "f32[]", "f32[3]", "f32[3]" }, { { -1 }, { -1, 2, 3 }, { -2, 4, 6 } }, 0 },
+    { "writes in a scan", "a: f32[2], xs: f32[T]", 2, 3, write_loops, { "f32[2]", "f32[2]" }, { { 1, 2 }, { 1, 2 } }, { "f32[2]", "f32[2]", "f32[2]" }, { { 6, 24 }, { 6, 12 }, { 6, 18 } }, 0 },
+    { "writes in a while", "a: f32[3]", 1, 2, write_while, { "f32[3]" }, { { 1, 2, 3 } }, { "i32[]", "f32[3]" }, { { 4 }, { 1, 32, 48 } }, 0 },
+    { "writes to slices of xs", "a: f32[3, 2]", 1, 2, write_slices, { "f32[3, 2]" }, { { 1, 1, 1, 1, 1, 1 } }, { "f32[]", "f32[3, 2]" }, { { 4 }, { 1, 1, 2, 2, 3, 3 } }, 0 },
+    { "writes from bodies in bodies", "a: f32[2]", 1, 2, write_nested, { "f32[2]" }, { { 1, 2 } }, { "i64[]", "f32[2]" }, { { 3 }, { 7, 8 } }, 0 },
+};
+
+/* ---- every operator of the header, through its macro ---- */
+
+BODY(all_unary)
+{
+    UNUSED;
+    int n = 0;
+#define ONE(name) out[n++] = hop_##name(strcmp(#name, "not") ? in[0] : hop_gt(in[0], hop_int(0)));
+    HOP_UNARY_OPERATORS(ONE)
+#undef ONE
+    return 0;
+}
+BODY(all_binary)
+{
+    UNUSED;
+    int n = 0;
+#define ONE(name) out[n++] = hop_##name(in[!strcmp(#name, "and") || !strcmp(#name, "or")], in[!strcmp(#name, "and") || !strcmp(#name, "or")]);
+    HOP_BINARY_OPERATORS(ONE)
+#undef ONE
+    hop_val v = hop_variable(in[0]);
+#define ONE(name) hop_##name##_to(v, in[0]);
+    HOP_IN_PLACE_OPERATORS(ONE)
+#undef ONE
+    hop_dim two = hop_dim_const(2);
+#define ONE(name) two = hop_dim_max(hop_dim_##name(two, two), hop_dim_const(2));
+    HOP_DIM_OPERATORS(ONE)
+#undef ONE
+#define ONE(name) if (strcmp(#name, "any") && strcmp(#name, "all")) v = hop_add(hop_##name(in[0], "all"), v);
+    HOP_REDUCTIONS(ONE)
+#undef ONE
+    return hop_failed();
+}
+static void test_every_operator(void)
+{
+    hop_fn *f = NULL;
+    int n = 0, m = 0;
+#define ONE(name) n++;
+    HOP_UNARY_OPERATORS(ONE)
+#undef ONE
+#define ONE(name) m++;
+    HOP_BINARY_OPERATORS(ONE)
+#undef ONE
+    CLAIM(!hop_capture(&f, "x: f32[3]", n, all_unary, NULL), "unary operators: %s", hop_message());
+    hop_fn_free(f);
+    f = NULL;
+    CLAIM(!hop_capture(&f, "x: f32[3], i: i32[3]", m, all_binary, NULL), "binary operators: %s", hop_message());
+    hop_fn_free(f);
+}
+
+/* ---- sharing, keys, names ---- */
+
+static int runs;
+BODY(counted) { (void)env; runs++; out[0] = hop_exp(in[0]); return 0; }
+BODY(layers)
+{
+    const int *keyed = env;
+    hop_val x = in[0];
+    for (int i = 0; i < 10; i++) hop_call(&x, 1, &(hop_call_spec){ .body = counted, .in = &x, .n_in = 1, .key = *keyed ? (const void *)keyed : NULL });
+    out[0] = hop_name(x, "top");
+    return 0;
+}
+static void test_sharing(void)
+{
+    for (int keyed = 0; keyed < 2; keyed++) {
+        hop_fn *f = NULL;
+        runs = 0;
+        CLAIM(!hop_capture(&f, "layers(x: f32[T, 3])", 1, layers, &keyed), "%s", hop_message());
+        CLAIM(runs == (keyed ? 1 : 10), "a body %s was run %d times", keyed ? "under a key" : "without a key", runs);
+        const char *text = hop_fn_text(f);
+        int bodies = 0;
+        for (const char *p = text; p && (p = strstr(p, "exp(")); p++) bodies++;
+        CLAIM(bodies == 1, "ten equal bodies became %d functions:\n%s", bodies, text);
+        CLAIM(text && strstr(text, "fn @layers") && strstr(text, "%top"), "names are kept:\n%s", text);
+        hop_fn_free(f);
+    }
+}
+
+struct keyed_env { hop_val w; const void *key; int lifted; };
+BODY(keyed_step) { struct keyed_env *k = env; runs++; out[0] = hop_add(hop_mul(in[0], k->w), hop_add(in[1], hop_full("f32[T]", hop_int(1)))); return 0; }
+BODY(keyed_outer)
+{
+    struct keyed_env *k = env;
+    hop_val r;
+    for (int i = 0; i < 3; i++) {
+        hop_scan(&r, 1, &(hop_scan_spec){ .step = keyed_step, .env = k, .carry = in, .n_carry = 1, .xs = &in[1], .n_xs = 1, .key = k->key });
+        out[0] = i ? hop_add(out[0], r) : r;
+    }
+    return 0;
+}
+BODY(keyed_scans)
+{
+    struct keyed_env k = { in[2], env, 0 };
+    hop_val a;
+    keyed_outer(&k, in, &a);
+    hop_call(&out[0], 1, &(hop_call_spec){ .body = keyed_outer, .env = &k, .in = in, .n_in = 2 });
+    out[0] = hop_add(out[0], a);
+    return 0;
+}
+static void test_keys(void)
+{
+    hop_tensor *in[3] = { 0 }, *out[2][1] = { { 0 } };
+    static const char *const types[3] = { "f32[2]", "f32[3, 2]", "f32[]" };
+    for (int i = 0; i < 3; i++) {
+        CLAIM(!hop_tensor_new(&in[i], types[i]), "%s", hop_message());
+        for (int64_t k = 0; k < hop_tensor_count(in[i]); k++) set(in[i], k, (double)(k + i + 1));
+    }
+    for (int keyed = 0; keyed < 2; keyed++) {
+        hop_fn *f = NULL;
+        static const char key;
+        runs = 0;
+        CLAIM(!hop_capture(&f, "h: f32[T], xs: f32[N, T], w: f32[]", 1, keyed_scans, keyed ? (void *)&key : NULL), "%s", hop_message());
+        CLAIM(runs == (keyed ? 1 : 6), "keyed %d: the step ran %d times", keyed, runs);
+        CLAIM(!hop_interpret(f, in, 3, out[keyed], 1), "%s", hop_message());
+        hop_fn_free(f);
+    }
+    CLAIM(out[0][0] && out[1][0] && get(out[0][0], 0) == get(out[1][0], 0) && get(out[0][0], 1) == get(out[1][0], 1), "keys do not change results");
+    free_all(out[0], 1);
+    free_all(out[1], 1);
+    free_all(in, 3);
+}
+
+/* ---- errors ---- */
+
+static hop_val escaped;
+BODY(escape_step) { (void)env; escaped = hop_exp(in[0]); out[0] = escaped; return 0; }
+BODY(escape)
+{
+    UNUSED;
+    hop_val r;
+    hop_scan(&r, 1, &(hop_scan_spec){ .step = escape_step, .carry = in, .n_carry = 1, .length = "3" });
+    out[0] = hop_add(r, escaped);
+    return 0;
+}
+BODY(stale) { UNUSED; out[0] = hop_add(in[0], escaped); return 0; }
+BODY(mismatch) { UNUSED; out[0] = hop_add(in[0], hop_zeros("f32[4]")); out[0] = hop_matmul(out[0], out[0]); return 0; }
+BODY(wrong_matmul) { UNUSED; out[0] = hop_matmul(in[0], hop_zeros("f32[5, 2]")); return 0; }
+BODY(unset) { UNUSED; (void)out; return 0; }
+BODY(own_status) { UNUSED; (void)out; return 77; }
+BODY(own_message) { UNUSED; (void)out; return hop_fail("the weights are missing"); }
+BODY(status_in_body) { UNUSED; return hop_scan(out, 1, &(hop_scan_spec){ .step = own_status, .carry = in, .n_carry = 1, .length = "2" }); }
+BODY(ignored_status) { UNUSED; hop_scan(out, 1, &(hop_scan_spec){ .step = own_status, .carry = in, .n_carry = 1, .length = "2" }); out[0] = hop_exp(out[0]); return 0; }
+BODY(bad_type) { UNUSED; out[0] = hop_zeros("f33[2]"); return 0; }
+BODY(bad_size) { UNUSED; out[0] = hop_zeros("f32[Q]"); return 0; }
+BODY(bad_axis) { UNUSED; out[0] = hop_sum(in[0], "0, 3"); return 0; }
+BODY(bad_index) { UNUSED; out[0] = hop_slice(in[0], "7"); return 0; }
+BODY(empty) { UNUSED; hop_val none = { 0, 0 }; out[0] = hop_neg(none); return 0; }
+BODY(bad_carry) { (void)env; out[0] = hop_cast(in[0], "f64"); return 0; }
+BODY(bad_scan) { UNUSED; hop_scan(out, 1, &(hop_scan_spec){ .step = bad_carry, .carry = in, .n_carry = 1, .length = "2" }); return 0; }
+BODY(writing_predicate) { hop_add_to(*(const hop_val *)env, hop_int(1)); out[0] = hop_lt(hop_sum(in[0], "all"), hop_int(3)); return 0; }
+BODY(predicate_writes)
+{
+    UNUSED;
+    hop_val a = hop_variable(in[0]);
+    hop_while(out, 1, &(hop_while_spec){ .cond = writing_predicate, .body = bad_carry, .env = &a, .carry = in, .n_carry = 1 });
+    return 0;
+}
+BODY(assign_plain) { UNUSED; hop_assign(in[0], hop_int(1)); out[0] = in[0]; return 0; }
+BODY(assign_wrong) { UNUSED; hop_val a = hop_variable(in[0]); hop_assign(a, hop_zeros("f32[2, 3]")); out[0] = a; return 0; }
+BODY(other_capture_inner) { out[0] = hop_add(in[0], *(const hop_val *)env); return 0; }
+BODY(other_capture)
+{
+    UNUSED;
+    hop_fn *g = NULL;
+    int status = hop_capture(&g, "y: f32[3]", 1, other_capture_inner, (void *)&in[0]);
+    CLAIM(status == HOP_INVALID && strstr(hop_message(), "belongs to another capture"), "a value of another capture: %d, %s", status, hop_message());
+    out[0] = in[0];
+    return 0;
+}
+BODY(tensor_while_capturing) { UNUSED; hop_tensor *t = hop_value_tensor(in[0]); hop_tensor_free(t); out[0] = in[0]; return 0; }
+BODY(unset_branch) { UNUSED; (void)out; return 0; }
+BODY(different_branches) { UNUSED; hop_cond(out, 1, &(hop_cond_spec){ .pred = hop_bool(1), .then = bad_carry, .otherwise = escape_step, .in = in, .n_in = 1 }); return 0; }
+BODY(unset_in_branch) { UNUSED; hop_cond(out, 1, &(hop_cond_spec){ .pred = hop_bool(1), .then = unset_branch, .otherwise = unset_branch }); return 0; }
+
+static void test_errors(void)
+{
+    static const struct { const char *params; hop_body body; int status; const char *parts[3]; } cases[] = {
+        { "x: f32[3]", escape, HOP_INVALID, { "capture_test.c:", "is used after that has ended", "the step of scan" } },
+        { "x: f32[3]", stale, HOP_INVALID, { "a value of another capture, of one that has ended" } },
+        { "x: f32[3]", mismatch, HOP_INVALID, { "capture_test.c:", "add: shapes do not broadcast", "must be 3 or 1" } },
+        { "x: f32[3, 4]", wrong_matmul, HOP_INVALID, { "capture_test.c:", "matmul: ", "expected 4, found 5" } },
+        { "x: f32[3]", unset, HOP_INVALID, { "result 0 was not set" } },
+        { "x: f32[3]", own_status, 77, { "returned 77" } },
+        { "x: f32[3]", own_message, HOP_INVALID, { "capture_test.c:", "the weights are missing" } },
+        { "x: f32[3]", status_in_body, 77, { "scan: the step of scan returned 77" } },
+        { "x: f32[3]", ignored_status, 77, { "scan: the step of scan returned 77" } },
+        { "x: f32[3]", bad_type, HOP_INVALID, { "zeros: the type \"f33[2]\": expected a dtype" } },
+        { "x: f32[3]", bad_size, HOP_INVALID, { "the size 'Q' is not known here" } },
+        { "x: f32[3]", bad_axis, HOP_INVALID, { "sum: expected an axis in -1..0, found 3" } },
+        { "x: f32[3]", bad_index, HOP_INVALID, { "index 7 is outside of axis 0 of size 3" } },
+        { "x: f32[3]", empty, HOP_INVALID, { "an empty handle" } },
+        { "x: f32[3]", bad_scan, HOP_INVALID, { "scan: ", "carry 0 and what the step makes of it" } },
+        { "x: f32[3]", predicate_writes, HOP_INVALID, { "the predicate of while", "may not assign" } },
+        { "x: f32[3]", assign_plain, HOP_INVALID, { "assign: expected an assignable array" } },
+        { "x: f32[3]", assign_wrong, HOP_INVALID, { "assign: ", "expected f32[3] or fewer dims, found f32[2, 3]" } },
+        { "x: f32[3]", other_capture, HOP_OK, { 0 } },
+        { "x: f32[3]", tensor_while_capturing, HOP_INVALID, { "no tensor while it is captured" } },
+        { "x: f32[3]", different_branches, HOP_INVALID, { "branch 0 gives f32[3], branch 1 gives f64[3]" } },
+        { "x: f32[3]", unset_in_branch, HOP_INVALID, { "result 0 was not set" } },
+        { "x: f32[3], x: f32[3]", empty, HOP_INVALID, { "the name 'x' stands twice" } },
+        { "x: f32[3", empty, HOP_INVALID, { "expected ',' at the end" } },
+        { "x f32", empty, HOP_INVALID, { "expected ':'" } },
+        { "x: f32[2*T]", empty, HOP_INVALID, { "no parameter has the size 'T' by itself" } },
+    };
+    for (size_t i = 0; i < HOP_COUNT(cases); i++) {
+        hop_fn *f = NULL;
+        int status = hop_capture(&f, cases[i].params, 1, cases[i].body, NULL);
+        CLAIM(status == cases[i].status, "error %zu: status %d, expected %d: %s", i, status, cases[i].status, hop_message());
+        for (int k = 0; k < 3 && cases[i].parts[k]; k++) CLAIM(strstr(hop_message(), cases[i].parts[k]), "error %zu says \"%s\", expected \"%s\"", i, hop_message(), cases[i].parts[k]);
+        CLAIM(!status == !!f, "error %zu: the output is untouched", i);
+        hop_fn_free(f);
+    }
+    hop_val v = hop_add(hop_int(1), hop_int(2));
+    CLAIM(!v.scope && strstr(hop_message(), "outside of a capture"), "a call outside of a capture: %s", hop_message());
+}
+
+/* A failed body leaves the function around as it was. */
+BODY(failing_inner) { hop_val *w = env; out[0] = hop_add(in[0], hop_mul(*w, hop_full("f32[T]", hop_int(2)))); hop_assign(w[1], out[0]); return hop_fail("no"); }
+BODY(failing_outer)
+{
+    hop_val *w = env;
+    hop_call(out, 1, &(hop_call_spec){ .body = failing_inner, .env = w, .in = in, .n_in = 1 });
+    CLAIM(hop_failed() == HOP_INVALID && hop_forgive() == HOP_INVALID && !hop_failed(), "the error can be forgiven");
+    out[0] = hop_exp(in[0]);
+    return 0;
+}
+BODY(plain_outer) { (void)env; out[0] = hop_exp(in[0]); return 0; }
+BODY(with_failure)
+{
+    const hop_body *inner = env;
+    hop_val w[2] = { in[1], hop_variable(in[0]) };
+    hop_call(out, 1, &(hop_call_spec){ .body = *inner, .env = w, .in = in, .n_in = 1 });
+    return 0;
+}
+static void test_failed_body(void)
+{
+    hop_fn *f = NULL, *g = NULL;
+    hop_body bodies[2] = { failing_outer, plain_outer };
+    CLAIM(!hop_capture(&f, "x: f32[T], w: f32[T]", 1, with_failure, &bodies[0]) && !hop_capture(&g, "x: f32[T], w: f32[T]", 1, with_failure, &bodies[1]), "%s", hop_message());
+    const char *a = hop_fn_text(f), *b = hop_fn_text(g);
+    CLAIM(a && b && !strcmp(a, b), "a failed body left something behind:\n%s\n%s", a, b);
+    hop_fn_free(f);
+    hop_fn_free(g);
+}
+
+/* ---- parameters that are updated ---- */
+
+BODY(update_log)
+{
+    UNUSED;
+    hop_add_to(hop_view(in[1], "1:"), hop_slice(in[0], "1:"));
+    hop_assign(hop_view(in[1], "0"), hop_scalar(7));
+    out[0] = hop_sum(in[1], "all");
+    return 0;
+}
+static void test_updates(void)
+{
+    hop_fn *f = NULL;
+    hop_exe *exe = NULL;
+    hop_tensor *in[2] = { 0 }, *out[1] = { 0 };
+    float xs[3] = { 1, 2, 3 }, log[6] = { 10, -1, 20, -1, 30, -1 };
+    int64_t stride = 2;
+    CLAIM(!hop_capture(&f, "x: f32[T], log: mut f32[T]", 1, update_log, NULL), "%s", hop_message());
+    CLAIM(hop_fn_results(f) == 1 && hop_fn_param_is_mut(f, 1) && !hop_fn_param_is_mut(f, 0), "the function says what it updates");
+    CLAIM(!hop_tensor_borrow(&in[0], "f32[3]", xs, NULL, NULL) && !hop_tensor_strided(&in[1], "f32[3]", log, &stride, NULL, NULL), "%s", hop_message());
+    CLAIM(!hop_interpret(f, in, 2, out, 1), "%s", hop_message());
+    CLAIM(log[0] == 7 && log[2] == 22 && log[4] == 33 && log[1] == -1 && log[3] == -1, "the strided argument is updated in place: %g %g %g", log[0], log[2], log[4]);
+    CLAIM(get(out[0], 0) == 62, "and the result is the new sum");
+    CLAIM(!hop_compile(&exe, f, &(hop_compile_options){ .portable = !exe_available() }), "%s", hop_message());
+    hop_tensor_free(in[1]);
+    float other[3] = { 1, 1, 1 };
+    CLAIM(!hop_tensor_borrow(&in[1], "f32[3]", other, NULL, NULL) && !hop_run(exe, in, 2, out, 1), "%s", hop_message());
+    CLAIM(other[0] == 7 && other[1] == 3 && other[2] == 4 && get(out[0], 0) == 14, "a compiled function updates its argument: %g %g %g", other[0], other[1], other[2]);
+    free_all(in, 2);
+    free_all(out, 1);
+    hop_exe_free(exe);
+    hop_fn_free(f);
+}
+
+/* ---- eager mode, in pieces ---- */
+
+static void test_eager(void)
+{
+    hop_tensor *t = NULL, *r;
+    CLAIM(!hop_tensor_new(&t, "f32[3]"), "%s", hop_message());
+    for (int i = 0; i < 3; i++) set(t, i, i);
+    CLAIM(!hop_eager_begin(), "%s", hop_message());
+    hop_val v = hop_from_tensor(t), w = hop_add(hop_mul(v, v), hop_int(1));
+    CLAIM(!strcmp(hop_type_text(w), "f32[3]") && hop_rank(w) == 1, "the type of a value: %s", hop_type_text(w));
+    r = hop_value_tensor(w);
+    CLAIM(r && get(r, 2) == 5, "eager values can be read back");
+    hop_tensor_free(r);
+    hop_add(w, hop_zeros("f32[7]"));
+    CLAIM(hop_failed() && !hop_value_tensor(w), "after an error calls do nothing");
+    CLAIM(hop_eager_end() == HOP_INVALID && strstr(hop_message(), "do not broadcast"), "end gives the first error: %s", hop_message());
+    CLAIM(hop_eager_end() == HOP_INVALID, "end without begin");
+    hop_tensor_free(t);
+}
+
+/* ---- running out of memory ---- */
+
+BODY(everything)
+{
+    UNUSED;
+    hop_val r[4];
+    writes(NULL, (hop_val[]){ in[0], hop_int(1), hop_slice(in[0], "0:2") }, r);
+    hop_val total = hop_sum(r[1], "all");
+    deep(NULL, (hop_val[]){ in[0], in[0] }, r);
+    total = hop_add(total, hop_sum(r[0], "all"));
+    whiles(NULL, (hop_val[]){ total, hop_scalar(10) }, r);
+    out[0] = hop_add(total, r[0]);
+    return 0;
+}
+static void test_out_of_memory(void)
+{
+    int64_t live = hop_live_allocations();
+    uint64_t n = 1;
+    int status = HOP_NOMEM;
+    for (; status && n < 20000; n++) {
+        hop_fn *f = NULL;
+        hop_fail_allocation(n);
+        status = hop_capture(&f, "x: f32[T]", 1, everything, NULL);
+        hop_fail_allocation(0);
+        if (status != HOP_NOMEM && status) CLAIM(0, "allocation %llu fails: status %d, %s", (unsigned long long)n, status, hop_message());
+        if (status && f) CLAIM(0, "allocation %llu fails: the output is touched", (unsigned long long)n);
+        hop_fn_free(f);
+        if (hop_live_allocations() != live) {
+            CLAIM(0, "allocation %llu fails: %lld blocks leak", (unsigned long long)n, (long long)(hop_live_allocations() - live));
+            return;
+        }
+    }
+    CLAIM(!status && n > 20, "capture with each of %llu allocations failing", (unsigned long long)n);
+    hop_tensor *in[1] = { 0 }, *out[1] = { 0 };
+    CLAIM(!hop_tensor_new(&in[0], "f32[6]"), "%s", hop_message());
+    live = hop_live_allocations();
+    for (n = 1, status = HOP_NOMEM; status && n < 20000; n++) {
+        hop_fail_allocation(n);
+        status = hop_eager(write_branches, NULL, in, 1, out, 1);
+        hop_fail_allocation(0);
+        if (status != HOP_NOMEM && status) CLAIM(0, "eagerly, allocation %llu fails: status %d, %s", (unsigned long long)n, status, hop_message());
+        free_all(out, 1);
+        if (hop_live_allocations() != live) {
+            CLAIM(0, "eagerly, allocation %llu fails: %lld blocks leak", (unsigned long long)n, (long long)(hop_live_allocations() - live));
+            break;
+        }
+    }
+    CLAIM(!status, "eager mode with each of %llu allocations failing", (unsigned long long)n);
+    free_all(in, 1);
+}
+
+int main(void)
+{
+    int64_t live = hop_live_allocations();
+    for (size_t i = 0; i < HOP_COUNT(programs); i++) check_program(&programs[i]);
+    test_every_operator();
+    test_sharing();
+    test_keys();
+    test_errors();
+    test_failed_body();
+    test_updates();
+    test_eager();
+    CLAIM(hop_live_allocations() == live, "%lld blocks leak", (long long)(hop_live_allocations() - live));
+    test_out_of_memory();
+    return tests_end();
+}
