@@ -162,8 +162,8 @@ uint32_t variable_index(struct capture *c, hop_val v); /* checks that it is in s
 struct tensor *eager_variable_read(struct capture *c, uint32_t variable); /* a new reference */
 void eager_variable_write(struct capture *c, uint32_t variable, hop_val value);
 const struct variable_binding *find_binding(const struct scope *s, uint32_t variable); /* of that scope alone; NULL: none */
-/* The content on entry to a body, as a parameter of it (made if need be): index into s->late. */
-uint32_t variable_entry(struct scope *s, uint32_t variable);
+/* The content on entry to a body, as a parameter of it (made if need be). */
+struct late_param variable_entry(struct scope *s, uint32_t variable);
 
 /* ---- emission ---- */
 
@@ -211,6 +211,7 @@ val weak_full(struct builder *b, const struct operand *o, enum dtype t, uint32_t
 /* The common shape of operands; returns its rank. */
 uint32_t broadcast_dims(struct builder *b, const struct operand *in, uint32_t n, dim *dims);
 val bring_to(struct builder *b, val v, uint32_t rank, const dim *dims); /* broadcasts; v's rank is not larger */
+void require_equal(struct builder *b, dim want, dim found, const char *what); /* an error, a requirement, or nothing */
 void promote_all(struct builder *b, struct operand *in, uint32_t n, enum dtype t, val *out); /* one dtype, one shape */
 
 /* ---- texts (parse.c) ---- */

@@ -492,9 +492,9 @@ static void do_scan(struct capture *c, void *args)
     val *params = ARENA_NEW(&c->arena, val, total), *fed = ARENA_NEW(&s->b.arena, val, total), *results = ARENA_NEW(&c->arena, val, n_out + w.n + n_slices);
     for (uint32_t i = 0; i < n_carry; i++) params[i] = i, fed[i] = operands[i], results[i] = body.results[i];
     for (uint32_t k = 0; k < w.n; k++) { /* variables that the step writes are carries */
-        uint32_t entry = variable_entry(body.s, w.variables[k]);
-        params[n_carry + k] = body.s->late.data[entry].here;
-        fed[n_carry + k] = body.s->late.data[entry].outer;
+        struct late_param entry = variable_entry(body.s, w.variables[k]);
+        params[n_carry + k] = entry.here;
+        fed[n_carry + k] = entry.outer;
         results[n_carry + k] = find_binding(body.s, w.variables[k])->value;
     }
     for (uint32_t i = 0; i < n_xs; i++) params[n_carry + w.n + i] = n_carry + i, fed[n_carry + w.n + i] = operands[n_carry + i];
@@ -547,10 +547,10 @@ static void do_while(struct capture *c, void *args)
     val *results = ARENA_NEW(&c->arena, val, total + n_stack);
     for (uint32_t i = 0; i < n_carry; i++) params[0][i] = params[1][i] = i, fed[i] = in.operands[i], results[i] = body.results[i];
     for (uint32_t k = 0; k < w.n; k++) {
-        const struct late_param *entry = &body.s->late.data[variable_entry(body.s, w.variables[k])];
-        params[1][n_carry + k] = entry->here;
-        fed[n_carry + k] = entry->outer;
-        params[0][n_carry + k] = cond.s->late.data[variable_entry(cond.s, w.variables[k])].here;
+        struct late_param entry = variable_entry(body.s, w.variables[k]);
+        params[1][n_carry + k] = entry.here;
+        fed[n_carry + k] = entry.outer;
+        params[0][n_carry + k] = variable_entry(cond.s, w.variables[k]).here;
         results[n_carry + k] = find_binding(body.s, w.variables[k])->value;
     }
     for (uint32_t i = 0; i < n_stack; i++) results[total + i] = body.results[n_carry + i];

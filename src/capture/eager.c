@@ -25,7 +25,8 @@ struct tensor *eager_tensor(struct scope *s, hop_val v)
     if (v.scope < FIRST_SERIAL) capture_throw("an empty handle was used: no call has given it a value");
     if (is_variable(v)) {
         struct tensor *t = eager_variable_read(s->capture, variable_index(s->capture, v));
-        return s->capture->innermost->tensors[eager_value(s->capture->innermost, t).id];
+        eager_value(s->capture->innermost, t); /* the scope keeps it */
+        return t;
     }
     for (; s; s = s->outer)
         if (s->serial == v.scope && v.id < s->n_tensors) return s->tensors[v.id];

@@ -127,7 +127,7 @@ val emit_slices_update(struct scope *s, struct builder *b, val whole, const char
     struct type t = emit_type(b, whole);
     if (emit_type(b, part).rank > c.part_rank) capture_throw("the value has %u dims, the part it is assigned to %u", emit_type(b, part).rank, c.part_rank);
     part = bring_to(b, emit_cast(b, part, (enum dtype)t.dtype), c.part_rank, c.part);
-    for (uint32_t i = 0; i < c.part_rank; i++) builder_require(b, c.part[i], emit_type(b, part).dims[i], "the part assigned to and the value");
+    for (uint32_t i = 0; i < c.part_rank; i++) require_equal(b, c.part[i], emit_type(b, part).dims[i], "a size of the value assigned");
     if (!same_dims(c.rank, c.length, c.part_rank, c.part)) part = emit_reshape(b, part, c.rank, c.length);
     struct attr reversed = A_INTS(c.reversed, c.n_reversed);
     if (c.n_reversed) part = emit(b, OP_reverse, &part, 1, &reversed);

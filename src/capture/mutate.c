@@ -68,7 +68,7 @@ static val conform(struct builder *b, val current, val value)
                       type_text(b->m, b->symbols.data, builder_type(b, value)));
     value = bring_to(b, emit_cast(b, value, (enum dtype)t.dtype), t.rank, t.dims);
     struct type found = emit_type(b, value);
-    for (uint32_t i = 0; i < t.rank; i++) builder_require(b, t.dims[i], found.dims[i], "the array assigned to and the value");
+    for (uint32_t i = 0; i < t.rank; i++) require_equal(b, t.dims[i], found.dims[i], "a size of the value assigned");
     return value;
 }
 
@@ -85,7 +85,7 @@ val variable_read(struct scope *s, uint32_t variable)
     }
     const struct variable_binding *known = find_binding(s, variable);
     if (known) return known->value;
-    val here = s->late.data[variable_entry(s, variable)].here;
+    val here = variable_entry(s, variable).here;
     bind(s, variable, here, false);
     return here;
 }

@@ -117,6 +117,13 @@ val bring_to(struct builder *b, val v, uint32_t rank, const dim *dims)
     return emit_broadcast(b, v, rank, dims, at);
 }
 
+void require_equal(struct builder *b, dim want, dim found, const char *what)
+{
+    if (want != found && dim_is_const(b->m, want) && dim_is_const(b->m, found))
+        capture_throw("%s: expected %lld, found %lld", what, (long long)dim_const_value(b->m, want), (long long)dim_const_value(b->m, found));
+    builder_require(b, want, found, what);
+}
+
 void promote_all(struct builder *b, struct operand *in, uint32_t n, enum dtype t, val *out)
 {
     dim dims[MAX_RANK];

@@ -263,14 +263,14 @@ val lift_value(struct scope *s, val outer)
 
 static val lift_value_from(struct scope *s, const struct scope *owner, val v) { return s == owner ? v : lift_value(s, lift_value_from(s->outer, owner, v)); }
 
-uint32_t variable_entry(struct scope *s, uint32_t variable)
+struct late_param variable_entry(struct scope *s, uint32_t variable)
 {
     for (uint32_t i = 0; i < s->late.len; i++)
-        if (s->late.data[i].variable == variable) return i;
+        if (s->late.data[i].variable == variable) return s->late.data[i];
     val outer = variable_read(s->outer, variable);
     struct value of = s->outer->b.values.data[outer];
     add_late(s, lift_type(s, of.type), of.name, outer, variable);
-    return s->late.len - 1;
+    return s->late.data[s->late.len - 1];
 }
 
 static hop_place value_place(const struct scope *s, val v)

@@ -135,7 +135,7 @@ static void rule_squeeze(struct emission *e)
     uint32_t mask = parse_axes(e->args, t.rank, false), n = 0;
     dim dims[MAX_RANK];
     for (uint32_t i = 0; i < t.rank; i++) {
-        if (mask >> i & 1) builder_require(e->b, 1, t.dims[i], "squeeze: the size of an axis taken away");
+        if (mask >> i & 1) require_equal(e->b, 1, t.dims[i], "the size of an axis taken away");
         else dims[n++] = t.dims[i];
     }
     e->out[0] = emit_reshape(e->b, v, n, dims);

@@ -38,7 +38,7 @@ static void spaces(struct dictionary *d)
     while (d->at < d->end && (*d->at == ' ' || *d->at == '\n' || *d->at == '\t' || *d->at == '\r')) d->at++;
 }
 
-static bool take(struct dictionary *d, char c)
+static bool take(struct dictionary *d, uint8_t c)
 {
     spaces(d);
     if (d->at == d->end || *d->at != c) return false;
@@ -52,7 +52,7 @@ static const char *quoted(struct dictionary *d, const char *expected, size_t *le
     spaces(d);
     if (d->at == d->end || (*d->at != '\'' && *d->at != '"')) bad_header(d, expected);
     const uint8_t *text = d->at + 1, *close = memchr(text, *d->at, (size_t)(d->end - text));
-    if (!close || memchr(text, '\\', (size_t)(close - text))) bad_header(d, "a string that ends and has no escapes");
+    if (!close || memchr(text, '\\', (size_t)(close - text))) io_fail(HOP_INVALID, d->w, "header, byte %zu: expected a string that ends and has no escapes", (size_t)(d->at - d->start));
     d->at = close + 1;
     *length = (size_t)(close - text);
     return (const char *)text;

@@ -91,7 +91,7 @@ static uint64_t check_local(const struct io_where *w, const struct io_file *f, c
     const uint8_t *l = f->data + m->offset;
     uint64_t before = LOCAL_SIZE + get16(l + 26) + get16(l + 28), room = limit - m->offset;
     if (get32(l) != LOCAL) io_fail(HOP_INVALID, w, "offset: expected a member at byte %llu, found none", (unsigned long long)m->offset);
-    if (before > room) io_fail(HOP_INVALID, w, "expected its header to end before the directory at byte %llu, found it at %llu", (unsigned long long)limit, (unsigned long long)(m->offset + before));
+    if (before > room) io_fail(HOP_INVALID, w, "expected its header to end before the directory at byte %llu, found it at %llu", (unsigned long long)limit, (unsigned long long)m->offset + before);
     if (get16(l + 26) != m->name_length || memcmp(l + LOCAL_SIZE, m->name, m->name_length) || get16(l + 8) != m->method)
         io_fail(HOP_INVALID, w, "expected the name and the method that the directory gives, found others before the data");
     if (m->packed > room - before)
@@ -189,7 +189,7 @@ static size_t inflate_some(struct inflater *s, uint8_t *to, size_t n)
         made += out - s->z.avail_out;
     }
     if (code == Z_MEM_ERROR) io_fail(HOP_NOMEM, s->w, "out of memory");
-    if (code != Z_OK && code != Z_STREAM_END && code != Z_BUF_ERROR) io_fail(HOP_INVALID, s->w, "the deflated data is damaged after %llu bytes: %s", (unsigned long long)(s->made + made), s->z.msg ? s->z.msg : "wrong code");
+    if (code != Z_OK && code != Z_STREAM_END && code != Z_BUF_ERROR) io_fail(HOP_INVALID, s->w, "the deflated data is damaged after %llu bytes: %s", (unsigned long long)s->made + made, s->z.msg ? s->z.msg : "wrong code");
     s->ended = code == Z_STREAM_END;
     s->made += made;
     s->crc = (uint32_t)crc32_z(s->crc, to, made);

@@ -24,7 +24,7 @@ static void spaces(struct json *j)
     while (j->at < j->end && (*j->at == ' ' || *j->at == '\n' || *j->at == '\t' || *j->at == '\r')) j->at++;
 }
 
-static bool take(struct json *j, char c)
+static bool take(struct json *j, uint8_t c)
 {
     spaces(j);
     if (j->at == j->end || *j->at != c) return false;
@@ -32,13 +32,13 @@ static bool take(struct json *j, char c)
     return true;
 }
 
-static void expect(struct json *j, char c, const char *expected)
+static void expect(struct json *j, uint8_t c, const char *expected)
 {
     if (!take(j, c)) bad(j, expected);
 }
 
 /* After an element: true when another follows, false when the list or object has ended. */
-static bool more(struct json *j, char close)
+static bool more(struct json *j, uint8_t close)
 {
     if (take(j, close)) return false;
     expect(j, ',', close == '}' ? "',' or '}'" : "',' or ']'");
@@ -46,7 +46,7 @@ static bool more(struct json *j, char close)
 }
 
 /* Inside a string, where spaces count. */
-static void expect_here(struct json *j, char c, const char *expected)
+static void expect_here(struct json *j, uint8_t c, const char *expected)
 {
     if (j->at == j->end || *j->at != c) bad(j, expected);
     j->at++;
@@ -363,7 +363,7 @@ static void safetensors_write(const char *path, const char *const *names, struct
         put_string(&header, items[i].name);
         text_add(&header, ":{\"dtype\":\"%s\",\"shape\":[", io_dtype_of((enum dtype)t->dtype)->safetensors);
         for (uint32_t k = 0; k < t->rank; k++) text_add(&header, "%s%lld", k ? "," : "", (long long)t->dims[k]);
-        text_add(&header, "],\"data_offsets\":[%llu,%llu]}", (unsigned long long)at, (unsigned long long)(at + bytes));
+        text_add(&header, "],\"data_offsets\":[%llu,%llu]}", (unsigned long long)at, (unsigned long long)at + bytes);
         at += bytes;
     }
     text_str(&header, "}");

@@ -1,0 +1,546 @@
+/* The C99 back end, the part around the statements: names, signature, header, memory. A planned loop program comes in; the text of a C function that
+ * needs nothing but libm is added to a translation unit. Temporaries lie in one array per element type, so that the text breaks no aliasing rule. */
+#include "emit/c99_impl.h"
+
+#include <ctype.h>
+
+enum { STACK_ARENA = 4096, ARENA_STEP = 16, WORKSPACE_ALIGN = 64, LINE_ELEMENTS = 8 }; /* bytes, elements, bytes, elements */
+
+/* ---- names ---- */
+
+/* Words that a name of the program must not become: keywords, and what the text itself uses. */
+static const char *const reserved[] = {
+    "auto", "break", "case", "char", "const", "continue", "default", "do", "double", "else", "enum", "extern", "float", "for", "goto", "if", "inline", "int", "long",
+    "register", "restrict", "return", "short", "signed", "sizeof", "static", "struct", "switch", "typedef", "union", "unsigned", "void", "volatile", "while", "bool",
+    "true", "false", "class", "new", "delete", "this", "private", "public", "protected", "template", "typename", "operator", "namespace", "using", "virtual", "friend",
+    "try", "catch", "throw", "explicit", "export", "mutable", "and", "or", "not", "xor", "asm", "alignas", "alignof", "nullptr", "signed", "wchar_t",
+    "fma", "fmaf", "fmod", "fmodf", "sqrt", "sqrtf", "floor", "floorf", "fabs", "fabsf", "memcpy", "memmove", "memset", "main", "NULL", "NAN", "INFINITY", "context",
+    "workspace", "status", "leave", "shown", "grown", "at", "linux", "unix", "errno", "signbit",
+};
+
+static bool is_taken(const struct c99 *e, const char *name)
+{
+    for (size_t i = 0; i < HOP_COUNT(reserved); i++)
+        if (!strcmp(name, reserved[i])) return true;
+    for (uint32_t i = 0; i < e->names.len; i++)
+        if (!strcmp(name, e->names.data[i])) return true;
+    /* v_3, i_0, … are the text's own; INT32_MAX and the like are macros */
+    size_t under = strcspn(name, "_");
+    if (name[under] && name[under + 1] && strspn(name + under + 1, "0123456789") == strlen(name + under + 1)) return true;
+    return !strncmp(name, "hop_", 4) || !strncmp(name, "HOP_", 4) || !strncmp(name, "INT", 3) || !strncmp(name, "UINT", 4) || !strncmp(name, "arena_", 6) ||
+           (strlen(name) > 2 && !strcmp(name + strlen(name) - 2, "_t"));
+}
+
+static const char *identifier(struct arena *a, const char *wanted, const char *otherwise)
+{
+    struct text t = { .arena = a };
+    while (*wanted && !isalnum((unsigned char)*wanted) && *wanted != '_') wanted++;
+    if (isdigit((unsigned char)*wanted)) text_str(&t, otherwise);
+    for (; *wanted; wanted++) text_add(&t, "%c", isalnum((unsigned char)*wanted) && (unsigned char)*wanted < 128 ? *wanted : '_');
+    return t.len ? t.data : otherwise;
+}
+
+/* A C identifier like `wanted` that nothing else has. */
+static const char *unique(struct c99 *e, const char *wanted, const char *otherwise)
+{
+    const char *base = identifier(e->arena, wanted, otherwise), *name = base;
+    if (is_taken(e, name)) name = arena_printf(e->arena, "%s_", base);
+    for (uint32_t k = 2; is_taken(e, name); k++) name = arena_printf(e->arena, "%s_n%u", base, k);
+    vec_push(e->arena, &e->names, name);
+    return name;
+}
+
+static struct type result_type(const struct c99 *e, uint32_t r) { return type_get(e->p->m, value_type(e->f, e->f->results[r])); }
+
+struct symbol_search { bool *found; };
+static bool note_symbol(void *ctx, uint32_t symbol)
+{
+    ((struct symbol_search *)ctx)->found[symbol] = true;
+    return false;
+}
+
+static void name_everything(struct c99 *e)
+{
+    const struct fn *f = e->f, *named = e->o->original ? e->o->original : f;
+    const struct module *m = e->p->m;
+    bool *returned = ARENA_ZNEW(e->arena, bool, f->n_symbols);
+    for (uint32_t r = 0; r < f->n_results; r++) {
+        struct type t = result_type(e, r);
+        for (uint32_t d = 0; d < t.rank; d++) dim_mentions(m, t.dims[d], note_symbol, &(struct symbol_search){ returned });
+    }
+    for (uint32_t s = 0; s < f->n_outer_symbols; s++) e->symbol_name[s] = unique(e, module_text(m, f->symbols[s].name), arena_printf(e->arena, "n%u", s));
+    for (uint32_t p = 0; p < f->n_params; p++) e->param_name[p] = unique(e, module_text(m, f->values[p].name), arena_printf(e->arena, "arg%u", p));
+    for (uint32_t r = 0; r < f->n_results; r++)
+        e->result_name[r] = unique(e, r < named->n_results ? module_text(m, named->values[named->results[r]].name) : "", f->n_results == 1 ? "result" : arena_printf(e->arena, "result%u", r));
+    for (uint32_t s = f->n_outer_symbols; s < f->n_symbols; s++) {
+        const char *text = module_text(m, f->symbols[s].name), *otherwise = arena_printf(e->arena, "size%u", s);
+        if (returned[s]) e->size_name[s] = unique(e, text, otherwise);
+        e->symbol_name[s] = unique(e, arena_printf(e->arena, "size_%s", identifier(e->arena, text, otherwise)), otherwise);
+    }
+}
+
+/* ---- what it needs ---- */
+
+static void find_needs(struct c99 *e, const struct lp_block *block)
+{
+    for (uint32_t i = 0; block && i < block->stmts.len; i++) {
+        const struct lp_stmt *s = &block->stmts.data[i];
+        if (s->kind == LP_CALL && (s->call->kind == CALL_CHECK || s->call->kind == CALL_PRINT)) e->context = true;
+        find_needs(e, s->body);
+        find_needs(e, s->other);
+    }
+}
+
+static void name_buffers(struct c99 *e)
+{
+    for (uint32_t b = 0; b < e->p->buffers.len; b++) {
+        const struct lp_buffer *buffer = &e->p->buffers.data[b];
+        switch ((enum lp_buffer_kind)buffer->kind) {
+        case BUF_ARG:
+            e->buffer_name[b] = e->param_name[buffer->index];
+            e->by_value[b] = !type_get(e->p->m, value_type(e->f, buffer->index)).rank;
+            continue;
+        case BUF_RESULT: e->buffer_name[b] = e->result_name[buffer->index]; continue;
+        case BUF_CONST: e->buffer_name[b] = arena_printf(e->arena, "c_%u", buffer->index); continue;
+        case BUF_DYN:
+            e->returned[b] = buffer->index != HOP_NONE;
+            if (e->o->capacity <= 0) e->context = e->growing = true;
+            if (e->o->capacity > 0 && e->returned[b]) {
+                e->buffer_name[b] = e->result_name[buffer->index];
+                continue;
+            }
+            break;
+        default: break;
+        }
+        e->buffer_name[b] = arena_printf(e->arena, "t_%u", b);
+    }
+    e->workspace = !e->p->arena_static;
+}
+
+/* ---- signature ---- */
+
+static bool result_grows(const struct c99 *e, uint32_t r)
+{
+    for (uint32_t b = 0; b < e->p->buffers.len; b++)
+        if (e->p->buffers.data[b].kind == BUF_DYN && e->p->buffers.data[b].index == r) return true;
+    return false;
+}
+
+static void put_signature(struct c99 *e, struct text *out, bool definition)
+{
+    const struct fn *f = e->f;
+    const char *comma = "", *restricted = definition ? "restrict " : "";
+    text_add(out, "int %s(", e->name);
+    for (uint32_t s = 0; s < f->n_outer_symbols; s++, comma = ", ") text_add(out, "%sint64_t %s", comma, e->symbol_name[s]);
+    for (uint32_t p = 0; p < f->n_params; p++, comma = ", ") {
+        struct type t = type_get(e->p->m, value_type(f, p));
+        if (t.rank) text_add(out, "%sconst %s *%s%s", comma, c99_type[t.dtype], restricted, e->param_name[p]);
+        else text_add(out, "%s%s %s", comma, c99_type[t.dtype], e->param_name[p]);
+    }
+    for (uint32_t r = 0; r < f->n_results; r++, comma = ", ") {
+        bool handed = e->o->capacity <= 0 && result_grows(e, r);
+        text_add(out, "%s%s *%s%s%s", comma, c99_type[result_type(e, r).dtype], handed ? "*" : "", restricted, e->result_name[r]);
+    }
+    for (uint32_t s = f->n_outer_symbols; s < f->n_symbols; s++)
+        if (e->size_name[s]) text_add(out, "%sint64_t *%s%s", comma, restricted, e->size_name[s]), comma = ", ";
+    if (e->workspace) text_add(out, "%svoid *workspace", comma), comma = ", ";
+    if (e->context) text_add(out, "%sstruct hop_c_context *context", comma), comma = ", ";
+    text_str(out, *comma ? ")" : "void)");
+}
+
+static void put_workspace_signature(struct c99 *e, struct text *out)
+{
+    text_add(out, "size_t %s_workspace(", e->name);
+    for (uint32_t s = 0; s < e->f->n_outer_symbols; s++) text_add(out, "%sint64_t %s", s ? ", " : "", e->symbol_name[s]);
+    text_str(out, ")");
+}
+
+static void put_type_note(struct c99 *e, struct text *out, const char *name, type_id t) { text_add(out, " *   %-12s %s", name, type_text(e->p->m, e->f->symbols, t)); }
+
+static void put_prototype(struct c99 *e)
+{
+    struct text *out = &e->unit->prototypes;
+    const struct fn *f = e->f;
+    text_add(out, "\n/* @%s%s\n", module_text(e->p->m, f->name), e->p->strict ? ", strict numbers" : "");
+    for (uint32_t p = 0; p < f->n_params; p++) {
+        put_type_note(e, out, e->param_name[p], value_type(f, p));
+        text_str(out, "\n");
+    }
+    for (uint32_t r = 0; r < f->n_results; r++) {
+        put_type_note(e, out, e->result_name[r], value_type(f, f->results[r]));
+        bool grows = result_grows(e, r);
+        if (!grows) text_str(out, ", written\n");
+        else if (e->o->capacity > 0) text_add(out, ", written: room for %lld elements\n", (long long)e->o->capacity);
+        else text_str(out, ", made by context->resize, then the caller's\n");
+    }
+    for (uint32_t s = f->n_outer_symbols; s < f->n_symbols; s++)
+        if (e->size_name[s]) text_add(out, " *   %-12s a size that the computation finds, written\n", e->size_name[s]);
+    if (e->workspace) text_add(out, " *   workspace    memory of %s_workspace(...) bytes, aligned as malloc aligns\n", e->name);
+    text_str(out, " * Arrays are contiguous and row-major and do not overlap. Returns an enum hop_c_status. */\n");
+    put_signature(e, out, false);
+    text_str(out, ";\n");
+    if (!e->workspace) return;
+    put_workspace_signature(e, out);
+    text_str(out, ";\n");
+}
+
+/* ---- memory ---- */
+
+static bool in_arena(const struct c99 *e, uint32_t b)
+{
+    const struct lp_buffer *buffer = &e->p->buffers.data[b];
+    if (!e->buffer_used[b]) return false;
+    return buffer->kind == BUF_TEMP || (buffer->kind == BUF_DYN && e->o->capacity > 0 && !e->returned[b]);
+}
+
+static int64_t arena_count(const struct c99 *e, uint32_t b)
+{
+    const struct lp_buffer *buffer = &e->p->buffers.data[b];
+    int64_t n = buffer->kind == BUF_DYN ? e->o->capacity : buffer->static_count;
+    return HOP_MAX((n + ARENA_STEP - 1) / ARENA_STEP * ARENA_STEP, ARENA_STEP);
+}
+
+static bool together(const struct c99 *e, uint32_t x, uint32_t y)
+{
+    const struct lp_buffer *a = &e->p->buffers.data[x], *b = &e->p->buffers.data[y];
+    return e->p->own_places || a->kind == BUF_DYN || b->kind == BUF_DYN || (a->first <= b->last && b->first <= a->last);
+}
+
+/* The lowest place in its type's arena where a buffer meets none of those before it that live at the same time. */
+static int64_t place_in_arena(struct c99 *e, uint32_t b)
+{
+    int64_t at = 0, size = arena_count(e, b);
+    for (bool moved = true; moved;) {
+        moved = false;
+        for (uint32_t k = 0; k < b; k++) {
+            if (!in_arena(e, k) || e->p->buffers.data[k].dtype != e->p->buffers.data[b].dtype || !together(e, k, b)) continue;
+            int64_t end = e->place[k] + arena_count(e, k);
+            if (at < end && e->place[k] < at + size) at = end, moved = true;
+        }
+    }
+    return e->place[b] = at;
+}
+
+static void put_static_arena(struct c99 *e)
+{
+    int64_t size[DT_COUNT] = { 0 }, bytes = 0;
+    for (uint32_t b = 0; b < e->p->buffers.len; b++)
+        if (in_arena(e, b)) {
+            uint8_t t = e->p->buffers.data[b].dtype;
+            int64_t end = place_in_arena(e, b) + arena_count(e, b);
+            size[t] = HOP_MAX(size[t], end);
+        }
+    for (int t = 0; t < DT_COUNT; t++) bytes += size[t] * dtype_info[t].size;
+    for (int t = 0; t < DT_COUNT; t++)
+        if (size[t]) text_add(e->out, "    %s%s arena_%s[%lld];\n", bytes > STACK_ARENA ? "HOP_C_STORAGE " : "", c99_type[t], dtype_info[t].name, (long long)size[t]);
+    for (uint32_t b = 0; b < e->p->buffers.len; b++)
+        if (in_arena(e, b)) {
+            const struct lp_buffer *buffer = &e->p->buffers.data[b];
+            text_add(e->out, "    %s *const t_%u = arena_%s + %lld;\n", c99_type[buffer->dtype], b, dtype_info[buffer->dtype].name, (long long)e->place[b]);
+        }
+}
+
+/* A piece of the workspace holds buffers of one slot and one element type. `each` is called for the first buffer of each. */
+static bool first_of_piece(const struct c99 *e, uint32_t b)
+{
+    const struct lp_buffer *x = &e->p->buffers.data[b];
+    for (uint32_t k = 0; k < b && x->kind == BUF_TEMP; k++) {
+        const struct lp_buffer *y = &e->p->buffers.data[k];
+        if (in_arena(e, k) && y->kind == BUF_TEMP && y->slot == x->slot && y->dtype == x->dtype) return false;
+    }
+    return true;
+}
+
+static void put_piece_bytes(struct c99 *e, uint32_t b)
+{
+    const struct lp_buffer *buffer = &e->p->buffers.data[b];
+    text_str(e->out, "((size_t)");
+    if (buffer->kind == BUF_DYN) text_add(e->out, "%lld", (long long)e->o->capacity * dtype_info[buffer->dtype].size);
+    else c99_put_dim(e, e->p->slot_size.data[buffer->slot]);
+    text_add(e->out, " + %d) / %d * %d", WORKSPACE_ALIGN - 1, WORKSPACE_ALIGN, WORKSPACE_ALIGN);
+}
+
+static void put_workspace(struct c99 *e)
+{
+    text_str(e->out, "    char *at = workspace;\n");
+    for (uint32_t b = 0; b < e->p->buffers.len; b++) {
+        if (!in_arena(e, b) || !first_of_piece(e, b)) continue;
+        const struct lp_buffer *x = &e->p->buffers.data[b];
+        for (uint32_t k = b; k < e->p->buffers.len; k++) {
+            const struct lp_buffer *y = &e->p->buffers.data[k];
+            if (k == b || (in_arena(e, k) && x->kind == BUF_TEMP && y->kind == BUF_TEMP && y->slot == x->slot && y->dtype == x->dtype))
+                text_add(e->out, "    %s *const t_%u = (%s *)(void *)at;\n", c99_type[y->dtype], k, c99_type[y->dtype]);
+        }
+        text_str(e->out, "    at += ");
+        put_piece_bytes(e, b);
+        text_str(e->out, ";\n");
+    }
+    text_str(e->out, "    (void)at;\n");
+}
+
+static void put_workspace_function(struct c99 *e)
+{
+    put_workspace_signature(e, e->out);
+    text_str(e->out, "\n{\n");
+    for (uint32_t s = 0; s < e->f->n_outer_symbols; s++) text_add(e->out, "    (void)%s;\n", e->symbol_name[s]);
+    text_str(e->out, "    size_t bytes = 0;\n");
+    for (uint32_t b = 0; b < e->p->buffers.len; b++) {
+        if (!in_arena(e, b) || !first_of_piece(e, b)) continue;
+        text_str(e->out, "    bytes += ");
+        put_piece_bytes(e, b);
+        text_str(e->out, ";\n");
+    }
+    text_str(e->out, "    return bytes;\n}\n\n");
+}
+
+/* ---- constants ---- */
+
+static uint64_t element_bits(const struct constant *c, enum dtype t, size_t i)
+{
+    uint64_t bits = 0;
+    memcpy(&bits, (const char *)c->data + i * dtype_info[t].size, dtype_info[t].size);
+    return bits;
+}
+
+static bool has_nan(const struct constant *c, enum dtype t, size_t n)
+{
+    for (size_t i = 0; i < n && dtype_is_float(t); i++) {
+        uint64_t bits = element_bits(c, t, i);
+        if (t == DT_F32 ? (bits & 0x7fffffff) > 0x7f800000 : (bits & INT64_MAX) > 0x7ff0000000000000) return true;
+    }
+    return false;
+}
+
+/* Arrays with NaN are written as bits: a literal would lose payload and sign. */
+static void put_constant(struct c99 *e, uint32_t b)
+{
+    const struct lp_buffer *buffer = &e->p->buffers.data[b];
+    const struct constant *c = &e->p->m->constants.data[buffer->index];
+    enum dtype t = (enum dtype)buffer->dtype;
+    size_t n = c->bytes / dtype_info[t].size;
+    bool bits = has_nan(c, t, n);
+    for (uint32_t k = 0; k < b; k++) /* several buffers may be one constant */
+        if (e->buffer_used[k] && e->p->buffers.data[k].kind == BUF_CONST && e->p->buffers.data[k].index == buffer->index) return;
+    if (bits) text_add(e->out, "    static const union { %s bits[%zu]; %s value[%zu]; } c_bits_%u = { {", t == DT_F32 ? "uint32_t" : "uint64_t", n, c99_type[t], n, buffer->index);
+    else text_add(e->out, "    static const %s c_%u[%zu] = {", c99_type[t], buffer->index, HOP_MAX(n, 1));
+    for (size_t i = 0; i < n; i++) {
+        text_str(e->out, i % LINE_ELEMENTS ? " " : "\n        ");
+        if (bits) text_add(e->out, t == DT_F32 ? "0x%llxu" : "0x%llxull", (unsigned long long)element_bits(c, t, i));
+        else c99_put_bits(e, t, element_bits(c, t, i), true);
+        text_str(e->out, ",");
+    }
+    if (!n) text_str(e->out, "0");
+    text_str(e->out, bits ? "\n    } };\n" : "\n    };\n");
+    if (bits) text_add(e->out, "    const %s *const c_%u = c_bits_%u.value;\n", c99_type[t], buffer->index, buffer->index);
+}
+
+/* ---- the function ---- */
+
+static void put_size_checks(struct c99 *e)
+{
+    const struct fn *f = e->f;
+    for (uint32_t s = 0; s < f->n_outer_symbols; s++) {
+        text_add(e->out, "    if (%s < ", e->symbol_name[s]);
+        c99_put_bits(e, DT_I64, (uint64_t)f->symbols[s].lo, true);
+        if (f->symbols[s].hi != INT64_MAX) {
+            text_add(e->out, " || %s > ", e->symbol_name[s]);
+            c99_put_bits(e, DT_I64, (uint64_t)f->symbols[s].hi, true);
+        }
+        text_str(e->out, ") return HOP_C_SIZE;\n");
+    }
+    for (uint32_t i = 0; i < f->n_requires; i++) {
+        text_str(e->out, "    if (");
+        c99_put_dim(e, f->requires[i].a);
+        text_str(e->out, " != ");
+        c99_put_dim(e, f->requires[i].b);
+        text_str(e->out, ") return HOP_C_SIZE;\n");
+    }
+}
+
+static void put_memory(struct c99 *e)
+{
+    for (uint32_t b = 0; b < e->p->buffers.len; b++) {
+        const struct lp_buffer *buffer = &e->p->buffers.data[b];
+        bool used = e->buffer_used[b];
+        if (used && buffer->kind == BUF_CONST) put_constant(e, b);
+        else if (used && buffer->kind == BUF_LOCAL) text_add(e->out, "    %s t_%u[%lld];\n", c99_type[buffer->dtype], b, (long long)HOP_MAX(buffer->static_count, 1));
+        else if (buffer->kind == BUF_DYN && e->o->capacity <= 0) text_add(e->out, "    %s *t_%u = NULL;\n    int64_t room_%u = 0;\n", c99_type[buffer->dtype], b, b);
+    }
+    if (e->workspace) put_workspace(e);
+    else put_static_arena(e);
+    for (uint32_t l = 0; l < e->p->locals.len; l++) {
+        const struct lp_local *local = &e->p->locals.data[l];
+        if (e->local_read[l]) text_add(e->out, local->kind == LOCAL_LANES ? "    %s s_%u[16] = { 0 };\n" : "    %s s_%u = 0;\n", c99_value[local->dtype], l);
+    }
+    for (uint32_t s = e->f->n_outer_symbols; s < e->f->n_symbols; s++) text_add(e->out, "    int64_t %s = 0;\n", e->symbol_name[s]);
+    if (e->growing) text_str(e->out, "    int status = HOP_C_OK;\n");
+}
+
+/* Parameters that the program does not look at. */
+static void put_unused(struct c99 *e)
+{
+    const struct fn *f = e->f;
+    for (uint32_t s = 0; s < f->n_symbols; s++) text_add(e->out, "    (void)%s;\n", e->symbol_name[s]);
+    for (uint32_t p = 0; p < f->n_params; p++) text_add(e->out, "    (void)%s;\n", e->param_name[p]);
+    for (uint32_t r = 0; r < f->n_results; r++) text_add(e->out, "    (void)%s;\n", e->result_name[r]);
+    for (uint32_t b = 0; b < e->p->buffers.len; b++)
+        if (e->p->buffers.data[b].kind == BUF_DYN && e->o->capacity <= 0) text_add(e->out, "    (void)room_%u;\n", b);
+}
+
+static void put_end(struct c99 *e)
+{
+    const char *inside = e->growing ? "        " : "    ";
+    if (e->left) text_str(e->out, "leave:\n");
+    if (e->growing) text_str(e->out, "    if (status == HOP_C_OK) {\n");
+    for (uint32_t s = e->f->n_outer_symbols; s < e->f->n_symbols; s++)
+        if (e->size_name[s]) text_add(e->out, "%s*%s = %s;\n", inside, e->size_name[s], e->symbol_name[s]);
+    for (uint32_t b = 0; b < e->p->buffers.len && e->growing; b++)
+        if (e->p->buffers.data[b].kind == BUF_DYN && e->returned[b]) text_add(e->out, "%s*%s = t_%u;\n%st_%u = NULL;\n", inside, e->result_name[e->p->buffers.data[b].index], b, inside, b);
+    if (!e->growing) {
+        text_str(e->out, "    return HOP_C_OK;\n}\n");
+        return;
+    }
+    text_str(e->out, "    }\n");
+    for (uint32_t b = 0; b < e->p->buffers.len; b++)
+        if (e->p->buffers.data[b].kind == BUF_DYN) text_add(e->out, "    if (t_%u) context->resize(context->user, t_%u, 0);\n", b, b);
+    text_str(e->out, "    return status;\n}\n");
+}
+
+/* NAME_call and NAME_bytes: the same through arrays. */
+static void put_adapter(struct c99 *e)
+{
+    const struct fn *f = e->f;
+    struct text *out = e->out;
+    text_add(out, "\nsize_t %s_bytes(const int64_t *symbols)\n{\n    (void)symbols;\n    return ", e->name);
+    if (e->workspace) {
+        text_add(out, "%s_workspace(", e->name);
+        for (uint32_t s = 0; s < f->n_outer_symbols; s++) text_add(out, "%ssymbols[%u]", s ? ", " : "", s);
+        text_str(out, ");\n}\n");
+    } else text_str(out, "0;\n}\n");
+    text_add(out, "\nint %s_call(int64_t *symbols, const void *const *args, void **results, void *workspace, void *context)\n{\n", e->name);
+    text_str(out, "    (void)symbols, (void)args, (void)results, (void)workspace, (void)context;\n");
+    for (uint32_t r = 0; r < f->n_results; r++)
+        if (e->o->capacity <= 0 && result_grows(e, r)) text_add(out, "    %s *r%u = NULL;\n", c99_type[result_type(e, r).dtype], r);
+    text_add(out, "    const int status = %s(", e->name);
+    const char *comma = "";
+    for (uint32_t s = 0; s < f->n_outer_symbols; s++, comma = ", ") text_add(out, "%ssymbols[%u]", comma, s);
+    for (uint32_t p = 0; p < f->n_params; p++, comma = ", ") {
+        struct type t = type_get(e->p->m, value_type(f, p));
+        text_add(out, "%s%s(const %s *)args[%u]", comma, t.rank ? "" : "*", c99_type[t.dtype], p);
+    }
+    for (uint32_t r = 0; r < f->n_results; r++, comma = ", ") {
+        if (e->o->capacity <= 0 && result_grows(e, r)) text_add(out, "%s&r%u", comma, r);
+        else text_add(out, "%sresults[%u]", comma, r);
+    }
+    for (uint32_t s = f->n_outer_symbols; s < f->n_symbols; s++)
+        if (e->size_name[s]) text_add(out, "%s&symbols[%u]", comma, s), comma = ", ";
+    if (e->workspace) text_add(out, "%sworkspace", comma), comma = ", ";
+    if (e->context) text_add(out, "%scontext", comma);
+    text_str(out, ");\n");
+    for (uint32_t r = 0; r < f->n_results; r++)
+        if (e->o->capacity <= 0 && result_grows(e, r)) text_add(out, "    if (status == HOP_C_OK) results[%u] = r%u;\n", r, r);
+    text_str(out, "    return status;\n}\n");
+}
+
+const char *c99_add(struct c99_unit *unit, const struct lp *p, const struct c99_options *o)
+{
+    const struct fn *f = p->entry;
+    struct arena *a = unit->arena;
+    uint32_t n = p->instrs.len, n_buffers = p->buffers.len;
+    struct c99 e = { .p = p, .f = f, .o = o, .unit = unit, .arena = a, .out = &unit->functions, .lane_loop = HOP_NONE };
+    e.uses = ARENA_ZNEW(a, uint32_t, n);
+    e.home = ARENA_ZNEW(a, const struct lp_block *, n);
+    e.used_in = ARENA_ZNEW(a, const struct lp_block *, n);
+    e.in_place = ARENA_ZNEW(a, bool, n);
+    e.address = ARENA_ZNEW(a, bool, n);
+    e.local_read = ARENA_ZNEW(a, bool, p->locals.len);
+    e.buffer_used = ARENA_ZNEW(a, bool, n_buffers);
+    e.buffer_name = ARENA_ZNEW(a, const char *, n_buffers);
+    e.by_value = ARENA_ZNEW(a, bool, n_buffers);
+    e.place = ARENA_ZNEW(a, int64_t, n_buffers);
+    e.returned = ARENA_ZNEW(a, bool, n_buffers);
+    e.symbol_name = ARENA_ZNEW(a, const char *, f->n_symbols);
+    e.size_name = ARENA_ZNEW(a, const char *, f->n_symbols);
+    e.param_name = ARENA_ZNEW(a, const char *, f->n_params);
+    e.result_name = ARENA_ZNEW(a, const char *, f->n_results);
+    e.name = unique(&e, o->name ? o->name : module_text(p->m, f->name), "function");
+    name_everything(&e);
+    find_needs(&e, p->root);
+    name_buffers(&e);
+    c99_count(&e);
+    unit->strict |= p->strict;
+    unit->adapters |= o->adapter;
+    put_prototype(&e);
+    text_str(e.out, "\n");
+    if (e.workspace) put_workspace_function(&e);
+    put_signature(&e, e.out, true);
+    text_str(e.out, "\n{\n");
+    put_memory(&e);
+    put_unused(&e);
+    put_size_checks(&e);
+    c99_put_block(&e, p->root, 1);
+    put_end(&e);
+    if (o->adapter) put_adapter(&e);
+    return e.name;
+}
+
+/* ---- the unit ---- */
+
+void c99_begin(struct c99_unit *unit, struct arena *arena)
+{
+    *unit = (struct c99_unit){ .arena = arena };
+    unit->functions.arena = unit->prototypes.arena = arena;
+}
+
+static const char shared_types[] =
+    "#include <stddef.h>\n"
+    "#include <stdint.h>\n"
+    "\n"
+    "#ifndef HOP_C_TYPES\n"
+    "#define HOP_C_TYPES 1\n"
+    "enum hop_c_status {\n"
+    "    HOP_C_OK,\n"
+    "    HOP_C_CHECK,     /* a check of the program failed; results are not complete */\n"
+    "    HOP_C_NOMEM,     /* context->resize gave no memory, or there is none */\n"
+    "    HOP_C_CAPACITY,  /* an array of data-dependent size outgrew the room it was given when this was made */\n"
+    "    HOP_C_SIZE,      /* a size is out of the range that the program states */\n"
+    "    HOP_C_CANCELLED  /* *context->cancel became non-zero */\n"
+    "};\n"
+    "enum hop_c_dtype { HOP_C_BOOL, HOP_C_I32, HOP_C_I64, HOP_C_U32, HOP_C_F32, HOP_C_F64 }; /* a bool is one byte, 0 or 1 */\n"
+    "struct hop_c_value { /* an array that a check or a print shows; valid during the callback */\n"
+    "    const void *data;\n"
+    "    int dtype, rank;\n"
+    "    const int64_t *dims;\n"
+    "};\n"
+    "/* What a call may use. Every field may be zero; the context itself may be NULL. */\n"
+    "struct hop_c_context {\n"
+    "    void *user; /* given to the callbacks */\n"
+    "    void *(*resize)(void *user, void *block, size_t bytes); /* like realloc: block NULL is new; bytes 0 frees */\n"
+    "    void (*print)(void *user, const char *format, int n, const struct hop_c_value *values); /* each {} stands for the next value */\n"
+    "    void (*failed)(void *user, const char *place, const char *message, int n, const struct hop_c_value *values);\n"
+    "    const volatile int *cancel; /* looked at on the back edges of long loops */\n"
+    "    const char *place, *message; /* set when a check fails: \"file:line:col: \" and the check's text */\n"
+    "};\n"
+    "#endif\n";
+
+static const char head_comment[] =
+    "/* Written by hop from a tensor program; plain C99 that needs nothing but libm.\n"
+    " * Compile with -O2 or -O3 and -ffp-contract=off (gcc does not know the pragma below and contracts by default unless -std=c99 is given), never with\n"
+    " * -ffast-math.%s\n"
+    " * HOP_C_STORAGE is the storage of temporaries larger than 4 KiB; define it as `static _Thread_local` to call a function from several threads. */\n";
+static const char strict_comment[] = " Then results are equal bit for bit to those of hop's interpreter.";
+
+void c99_finish(struct c99_unit *unit, const char *header_name, struct text *source, struct text *header)
+{
+    text_add(source, head_comment, unit->strict ? strict_comment : "");
+    if (header_name) text_add(source, "#include \"%s\"\n\n", header_name);
+    else text_add(source, "%s%s\n", shared_types, unit->prototypes.data ? unit->prototypes.data : "");
+    text_str(source, "#include <math.h>\n#include <string.h>\n\n#if !defined(__GNUC__) || defined(__clang__)\n#pragma STDC FP_CONTRACT OFF\n#endif\n");
+    if (unit->strict) text_str(source, "#ifdef __FAST_MATH__\n#error \"strict numbers: compile without -ffast-math\"\n#endif\n");
+    text_str(source, "#ifndef HOP_C_STORAGE\n#define HOP_C_STORAGE static\n#endif\n\n");
+    c99_helpers_text(unit, source);
+    if (unit->functions.len) text_bytes(source, unit->functions.data, unit->functions.len);
+    if (!header) return;
+    text_add(header, "/* Written by hop. */\n#pragma once\n%s\n#ifdef __cplusplus\nextern \"C\" {\n#endif\n%s\n#ifdef __cplusplus\n}\n#endif\n", shared_types,
+             unit->prototypes.data ? unit->prototypes.data : "");
+}

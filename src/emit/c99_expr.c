@@ -1,0 +1,461 @@
+/* Expressions in emitted C. Values of a loop program come in, C99 expressions with exactly their meaning go out: integers wrap, divisions and casts are
+ * guarded, NaN is handled as the loop program says. A pure value that is used once in its own block is written where it is used. */
+#include "emit/c99_impl.h"
+
+#include <math.h>
+
+/* Deeper expressions are given names: compilers limit nesting, and so do readers. */
+enum { DEEPEST_EXPRESSION = 6 };
+
+const char *const c99_type[DT_COUNT] = { "uint8_t", "int32_t", "int64_t", "uint32_t", "float", "double" };
+const char *const c99_value[DT_COUNT] = { "int", "int32_t", "int64_t", "uint32_t", "float", "double" };
+
+static const char *helper_of(struct c99 *e, const char *what, enum dtype t) { return c99_helper(e->unit, arena_printf(e->arena, "%s_%s", what, dtype_info[t].name)); }
+static bool is_address_op(enum lp_op op) { return op == LP_ADD || op == LP_SUB || op == LP_MUL || op == LP_FLOORDIV || op == LP_MOD; }
+
+/* ---- counting ---- */
+
+static void count_use(void *ctx, lpv v)
+{
+    struct c99 *e = ctx;
+    e->uses[v]++;
+    e->used_in[v] = e->block;
+}
+
+static bool is_dead_set(const struct c99 *e, const struct lp_stmt *s) { return (s->kind == LP_SET || s->kind == LP_ACCUM) && !e->local_read[s->target]; }
+
+static void count_statements(struct c99 *e, const struct lp_block *block)
+{
+    for (uint32_t i = 0; block && i < block->stmts.len; i++) {
+        const struct lp_stmt *s = &block->stmts.data[i];
+        e->block = block;
+        if (s->kind == LP_LET) e->home[s->value] = block;
+        else if (!is_dead_set(e, s)) lp_stmt_uses(e->p, s, count_use, e);
+        if (s->kind == LP_WHILE) e->used_in[s->value] = s->body;
+        count_statements(e, s->body);
+        count_statements(e, s->other);
+    }
+}
+
+/* Operands are older than their readers, so one walk from the newest value counts all. Returns whether another local turned out to be read. */
+static bool count_operands(struct c99 *e)
+{
+    bool more = false;
+    for (lpv v = e->p->instrs.len; v-- > 0;) {
+        const struct lp_instr *i = &e->p->instrs.data[v];
+        if (!e->uses[v] || !e->home[v]) continue;
+        if ((i->op == LP_READ || i->op == LP_FOLD) && !e->local_read[i->imm]) e->local_read[i->imm] = more = true;
+        e->block = e->home[v];
+        lp_stmt_uses(e->p, &(struct lp_stmt){ .kind = LP_LET, .value = v }, count_use, e);
+    }
+    return more;
+}
+
+static bool small_leaves(const struct c99 *e, lpv v)
+{
+    const struct lp_instr *i = &e->p->instrs.data[v];
+    int64_t lo, hi;
+    if (i->op == LP_CONST || i->op == LP_VAR || i->op == LP_SYMBOL) return true;
+    if (i->dtype == DT_I64 && is_address_op((enum lp_op)i->op)) return small_leaves(e, i->a) && small_leaves(e, i->b);
+    if (i->dtype != DT_I64) return false;
+    lp_range(e->p, v, &lo, &hi);
+    return lo > -((int64_t)1 << 48) && hi < (int64_t)1 << 48;
+}
+
+static void mark_address(void *ctx, lpv v)
+{
+    struct c99 *e = ctx;
+    const struct lp_instr *i = &e->p->instrs.data[v];
+    if (i->dtype != DT_I64 || e->address[v] || !is_address_op((enum lp_op)i->op) || !small_leaves(e, v)) return;
+    e->address[v] = true;
+    mark_address(e, i->a);
+    mark_address(e, i->b);
+}
+
+static void touch_buffer(void *ctx, uint32_t buffer, lpv index, bool writes)
+{
+    struct c99 *e = ctx;
+    (void)writes;
+    e->buffer_used[buffer] = true;
+    if (index != LPV_NONE) mark_address(e, index);
+}
+
+static uint32_t expression_depth(const struct c99 *e, lpv v)
+{
+    const struct lp_instr *i = &e->p->instrs.data[v];
+    if (i->op <= LP_FOLD || !e->in_place[v]) return 0;
+    const lpv operands[3] = { i->a, i->b, i->c };
+    uint32_t depth = 0;
+    for (uint32_t k = 0; k < lp_arity((enum lp_op)i->op); k++) depth = HOP_MAX(depth, expression_depth(e, operands[k]));
+    return depth + 1;
+}
+
+/* A choice between computed values is a branch to a compiler that respects floating-point traps: both are computed before it. */
+static void keep_choices_apart(struct c99 *e, lpv v)
+{
+    const struct lp_instr *i = &e->p->instrs.data[v];
+    if (i->op != LP_SELECT || !dtype_is_float((enum dtype)i->dtype)) return;
+    e->in_place[i->b] = e->in_place[i->c] = false;
+}
+
+static void choose_in_place(struct c99 *e, const struct lp_block *block)
+{
+    for (uint32_t i = 0; block && i < block->stmts.len; i++) {
+        const struct lp_stmt *s = &block->stmts.data[i];
+        if (s->kind == LP_FOR) {
+            const lpv bounds[] = { s->lo, s->hi, s->step };
+            for (uint32_t k = 0; k < HOP_COUNT(bounds); k++)
+                if (bounds[k] != LPV_NONE) mark_address(e, bounds[k]);
+        }
+        if (s->kind == LP_LET && e->uses[s->value]) {
+            keep_choices_apart(e, s->value);
+            e->in_place[s->value] = e->p->instrs.data[s->value].op > LP_FOLD && e->uses[s->value] == 1 && e->used_in[s->value] == block;
+            if (e->in_place[s->value] && expression_depth(e, s->value) > DEEPEST_EXPRESSION) e->in_place[s->value] = false;
+        }
+        if (s->kind != LP_LET || e->uses[s->value]) lp_stmt_buffers(e->p, s, touch_buffer, e);
+        choose_in_place(e, s->body);
+        choose_in_place(e, s->other);
+    }
+}
+
+void c99_count(struct c99 *e)
+{
+    do {
+        memset(e->uses, 0, e->p->instrs.len * sizeof *e->uses);
+        count_statements(e, e->p->root);
+    } while (count_operands(e));
+    choose_in_place(e, e->p->root);
+}
+
+/* ---- literals and names ---- */
+
+static void put_real(struct text *out, double x, int digits, const char *suffix)
+{
+    char buffer[48];
+    snprintf(buffer, sizeof buffer, "%.*g", digits, x);
+    for (char *c = buffer; *c; c++)
+        if (*c == ',') *c = '.'; /* another locale's decimal point */
+    text_add(out, "%s%s%s%s%s", signbit(x) ? "(" : "", buffer, strpbrk(buffer, ".e") ? "" : ".0", suffix, signbit(x) ? ")" : "");
+}
+
+void c99_put_bits(struct c99 *e, enum dtype t, uint64_t bits, bool constant)
+{
+    struct text *out = e->out;
+    uint32_t low = (uint32_t)bits;
+    float f;
+    double d;
+    memcpy(&f, &low, sizeof f);
+    memcpy(&d, &bits, sizeof d);
+    switch (t) {
+    case DT_BOOL: text_str(out, bits & 0xff ? "1" : "0"); return;
+    case DT_I32:
+        if ((int32_t)low == INT32_MIN) text_str(out, "INT32_MIN");
+        else text_add(out, (int32_t)low < 0 ? "(%d)" : "%d", (int32_t)low);
+        return;
+    case DT_U32: text_add(out, "%uu", low); return;
+    case DT_I64:
+        if ((int64_t)bits == INT64_MIN) text_str(out, "INT64_MIN");
+        else text_add(out, (int64_t)bits < 0 ? "(%lld)" : "%lld", (long long)bits);
+        return;
+    default: break;
+    }
+    double x = t == DT_F32 ? (double)f : d;
+    if (isinf(x)) text_add(out, "%s%sINFINITY", x < 0 ? "-" : "", t == DT_F64 ? "(double)" : "");
+    else if (isnan(x) && constant) text_str(out, "NAN");
+    else if (isnan(x)) text_add(out, t == DT_F32 ? "%s(0x%llxu)" : "%s(0x%llxull)", c99_helper(e->unit, t == DT_F32 ? "f32_of_bits" : "f64_of_bits"), (unsigned long long)(t == DT_F32 ? low : bits));
+    else put_real(out, x, t == DT_F32 ? 9 : 17, t == DT_F32 ? "f" : "");
+}
+
+void c99_put_string(struct text *out, const char *s)
+{
+    text_str(out, "\"");
+    for (; *s; s++) {
+        unsigned char c = (unsigned char)*s;
+        if (c == '"' || c == '\\') text_add(out, "\\%c", c);
+        else if (c == '\n') text_str(out, "\\n");
+        else if (c < 32 || c > 126 || c == '?') text_add(out, "\\%03o", c); /* three digits, so that what follows is not taken for one; no trigraphs */
+        else text_bytes(out, s, 1);
+    }
+    text_str(out, "\"");
+}
+
+void c99_put_lane(struct c99 *e, uint32_t local)
+{
+    text_add(e->out, "s_%u", local);
+    if (e->p->locals.data[local].kind != LOCAL_LANES) return;
+    if (e->lane_loop == HOP_NONE) text_str(e->out, "[0]");
+    else text_add(e->out, "[l_%u]", e->lane_loop);
+}
+
+void c99_put_element(struct c99 *e, uint32_t buffer, lpv index)
+{
+    int64_t at;
+    if (e->by_value[buffer]) {
+        bool first = lp_is_const(e->p, index, &at) && !at;
+        text_add(e->out, first ? "%s" : "(&%s)", e->buffer_name[buffer]);
+        if (first) return;
+    } else text_str(e->out, e->buffer_name[buffer]);
+    text_str(e->out, "[");
+    c99_put(e, index);
+    text_str(e->out, "]");
+}
+
+void c99_put_pointer(struct c99 *e, uint32_t buffer, lpv index)
+{
+    int64_t at = 0;
+    text_add(e->out, e->by_value[buffer] ? "&%s" : "%s", e->buffer_name[buffer]);
+    if (index == LPV_NONE || (lp_is_const(e->p, index, &at) && !at)) return;
+    text_str(e->out, " + ");
+    c99_put(e, index);
+}
+
+/* ---- dims ---- */
+
+static void put_dim_pair(struct c99 *e, const char *helper, const struct dim_node *n)
+{
+    text_add(e->out, "%s(", c99_helper(e->unit, helper));
+    c99_put_dim(e, n->args[0]);
+    text_str(e->out, ", ");
+    c99_put_dim(e, n->args[1]);
+    text_str(e->out, ")");
+}
+
+void c99_put_dim(struct c99 *e, dim d)
+{
+    struct dim_node n = dim_get(e->p->m, d);
+    static const char *const pair[] = { [DIM_FLOORDIV] = "size_div", [DIM_MOD] = "size_mod", [DIM_MIN] = "min_i64", [DIM_MAX] = "max_i64" };
+    switch ((enum dim_kind)n.kind) {
+    case DIM_CONST: c99_put_bits(e, DT_I64, (uint64_t)n.value, true); return;
+    case DIM_SYMBOL: text_str(e->out, e->symbol_name[n.value]); return;
+    case DIM_SUM:
+        text_str(e->out, "(");
+        if (n.value) c99_put_bits(e, DT_I64, (uint64_t)n.value, true);
+        for (uint32_t i = 0; i < n.n; i++) {
+            if (i || n.value) text_str(e->out, " + ");
+            if (n.coefs[i] != 1) {
+                c99_put_bits(e, DT_I64, (uint64_t)n.coefs[i], true);
+                text_str(e->out, " * ");
+            }
+            c99_put_dim(e, n.args[i]);
+        }
+        text_str(e->out, ")");
+        return;
+    case DIM_PRODUCT:
+        text_str(e->out, "(");
+        for (uint32_t i = 0; i < n.n; i++) {
+            if (i) text_str(e->out, " * ");
+            c99_put_dim(e, n.args[i]);
+        }
+        text_str(e->out, ")");
+        return;
+    default: put_dim_pair(e, pair[n.kind], &n); return;
+    }
+}
+
+/* ---- operations ---- */
+
+static void put_call(struct c99 *e, const char *function, const struct lp_instr *i, uint32_t n)
+{
+    const lpv operands[3] = { i->a, i->b, i->c };
+    text_add(e->out, "%s(", function);
+    for (uint32_t k = 0; k < n; k++) {
+        if (k) text_str(e->out, ", ");
+        c99_put(e, operands[k]);
+    }
+    text_str(e->out, ")");
+}
+
+static void put_infix(struct c99 *e, lpv a, const char *op, lpv b)
+{
+    text_str(e->out, "(");
+    c99_put(e, a);
+    text_add(e->out, " %s ", op);
+    c99_put(e, b);
+    text_str(e->out, ")");
+}
+
+static const char *unsigned_of(enum dtype t) { return t == DT_I64 ? "uint64_t" : "uint32_t"; }
+
+/* Signed numbers wrap through unsigned ones. */
+static void put_wrapped(struct c99 *e, enum dtype t, lpv a, const char *op, lpv b)
+{
+    if (t == DT_U32) {
+        put_infix(e, a, op, b);
+        return;
+    }
+    text_add(e->out, "(%s)((%s)", c99_type[t], unsigned_of(t));
+    c99_put(e, a);
+    text_add(e->out, " %s (%s)", op, unsigned_of(t));
+    c99_put(e, b);
+    text_str(e->out, ")");
+}
+
+static bool cannot_overflow(const struct c99 *e, lpv v)
+{
+    int64_t lo, hi;
+    if (e->p->instrs.data[v].dtype != DT_I64) return false;
+    if (e->address[v]) return true;
+    lp_range(e->p, v, &lo, &hi);
+    return lo > -((int64_t)1 << 62) && hi < (int64_t)1 << 62;
+}
+
+static void put_arithmetic(struct c99 *e, lpv v)
+{
+    const struct lp_instr *i = &e->p->instrs.data[v];
+    enum dtype t = (enum dtype)i->dtype;
+    const char *op = i->op == LP_ADD ? "+" : i->op == LP_SUB ? "-" : "*";
+    if (t == DT_BOOL) put_infix(e, i->a, "&", i->b);
+    else if (dtype_is_float(t) || cannot_overflow(e, v)) put_infix(e, i->a, op, i->b);
+    else put_wrapped(e, t, i->a, op, i->b);
+}
+
+static void put_division(struct c99 *e, const struct lp_instr *i)
+{
+    enum dtype t = (enum dtype)i->dtype;
+    int64_t by;
+    if (dtype_is_float(t) && i->op == LP_DIV) put_infix(e, i->a, "/", i->b);
+    else if (dtype_is_float(t)) put_call(e, t == DT_F32 ? "fmodf" : "fmod", i, 2);
+    else if (lp_is_const(e->p, i->b, &by) && by > 0) put_infix(e, i->a, i->op == LP_DIV ? "/" : "%", i->b);
+    else put_call(e, helper_of(e, i->op == LP_DIV ? "div" : "rem", t), i, 2);
+}
+
+static void put_index_division(struct c99 *e, const struct lp_instr *i)
+{
+    int64_t lo, hi;
+    lp_range(e->p, i->a, &lo, &hi);
+    if (lo >= 0) put_infix(e, i->a, i->op == LP_FLOORDIV ? "/" : "%", i->b);
+    else put_call(e, c99_helper(e->unit, i->op == LP_FLOORDIV ? "floordiv" : "mod"), i, 2);
+}
+
+static void put_extreme(struct c99 *e, const struct lp_instr *i)
+{
+    if (i->dtype == DT_BOOL) put_infix(e, i->a, i->op == LP_MIN ? "&" : "|", i->b);
+    else put_call(e, helper_of(e, i->op == LP_MIN ? "min" : "max", (enum dtype)i->dtype), i, 2);
+}
+
+static void put_shift(struct c99 *e, const struct lp_instr *i)
+{
+    enum dtype t = (enum dtype)i->dtype;
+    text_add(e->out, "(%s)(", c99_type[t]);
+    if (i->op != LP_SAR) text_add(e->out, "(%s)", unsigned_of(t));
+    c99_put(e, i->a);
+    text_str(e->out, i->op == LP_SHL ? " << (" : " >> (");
+    c99_put(e, i->b);
+    text_add(e->out, " & %d))", t == DT_I64 ? 63 : 31);
+}
+
+static void put_negation(struct c99 *e, const struct lp_instr *i)
+{
+    enum dtype t = (enum dtype)i->dtype;
+    if (i->op == LP_NOT) {
+        text_str(e->out, t == DT_BOOL ? "(!" : "(~");
+        c99_put(e, i->a);
+        text_str(e->out, ")");
+    } else if (dtype_is_float(t)) {
+        text_str(e->out, "(-");
+        c99_put(e, i->a);
+        text_str(e->out, ")");
+    } else {
+        text_add(e->out, "(%s)(0u - (%s)", c99_type[t], unsigned_of(t));
+        c99_put(e, i->a);
+        text_str(e->out, ")");
+    }
+}
+
+static void put_cast(struct c99 *e, const struct lp_instr *i)
+{
+    enum dtype from = lp_dtype(e->p, i->a), to = (enum dtype)i->dtype;
+    if (to == DT_BOOL && from != DT_BOOL) {
+        text_str(e->out, "(");
+        c99_put(e, i->a);
+        text_str(e->out, " != 0)");
+    } else if (dtype_is_float(from) && !dtype_is_float(to)) put_call(e, c99_helper(e->unit, arena_printf(e->arena, "to_%s", dtype_info[to].name)), i, 1);
+    else {
+        text_add(e->out, "(%s)", c99_value[to]);
+        if (to == DT_I32 && from != DT_BOOL) text_str(e->out, "(uint32_t)");
+        c99_put(e, i->a);
+    }
+}
+
+static void put_bitcast(struct c99 *e, const struct lp_instr *i)
+{
+    enum dtype from = lp_dtype(e->p, i->a), to = (enum dtype)i->dtype;
+    text_add(e->out, "(%s)", c99_value[to]);
+    if (dtype_is_float(from) == dtype_is_float(to)) c99_put(e, i->a);
+    else if (dtype_is_float(from)) put_call(e, helper_of(e, "bits_of", from), i, 1);
+    else {
+        text_add(e->out, "%s((%s)", c99_helper(e->unit, to == DT_F32 ? "f32_of_bits" : "f64_of_bits"), to == DT_F32 ? "uint32_t" : "uint64_t");
+        c99_put(e, i->a);
+        text_str(e->out, ")");
+    }
+}
+
+static void put_select(struct c99 *e, const struct lp_instr *i)
+{
+    text_str(e->out, "(");
+    c99_put(e, i->a);
+    text_str(e->out, " ? ");
+    c99_put(e, i->b);
+    text_str(e->out, " : ");
+    c99_put(e, i->c);
+    text_str(e->out, ")");
+}
+
+static const char *const fold_name[] = { [FOLD_SUM] = "sum", [FOLD_MAX] = "max", [FOLD_MIN] = "min", [FOLD_AND] = "and", [FOLD_OR] = "or" };
+
+void c99_put_definition(struct c99 *e, lpv v)
+{
+    const struct lp_instr *i = &e->p->instrs.data[v];
+    static const char *const compare[] = { [LP_EQ] = "==", [LP_NE] = "!=", [LP_LT] = "<", [LP_LE] = "<=", [LP_GT] = ">", [LP_GE] = ">=" };
+    enum dtype t = (enum dtype)i->dtype;
+    bool narrow = t == DT_F32;
+    switch ((enum lp_op)i->op) {
+    case LP_CONST: c99_put_bits(e, t, i->bits, false); return;
+    case LP_SYMBOL: text_str(e->out, e->symbol_name[i->imm]); return;
+    case LP_VAR: text_add(e->out, "i_%u", (uint32_t)i->imm); return;
+    case LP_READ: c99_put_lane(e, (uint32_t)i->imm); return;
+    case LP_LOAD: c99_put_element(e, (uint32_t)i->imm, i->a); return;
+    case LP_FOLD: text_add(e->out, "%s(s_%u)", helper_of(e, arena_printf(e->arena, "fold_%s", fold_name[i->b]), t), (uint32_t)i->imm); return;
+    case LP_ABS:
+        if (t == DT_U32) c99_put(e, i->a);
+        else put_call(e, dtype_is_float(t) ? narrow ? "fabsf" : "fabs" : helper_of(e, "abs", t), i, 1);
+        return;
+    case LP_SQRT: put_call(e, narrow ? "sqrtf" : "sqrt", i, 1); return;
+    case LP_FLOOR: put_call(e, narrow ? "floorf" : "floor", i, 1); return;
+    case LP_NEG: case LP_NOT: put_negation(e, i); return;
+    case LP_CAST: put_cast(e, i); return;
+    case LP_BITCAST: put_bitcast(e, i); return;
+    case LP_ADD: case LP_SUB: case LP_MUL: put_arithmetic(e, v); return;
+    case LP_DIV: case LP_REM: put_division(e, i); return;
+    case LP_FLOORDIV: case LP_MOD: put_index_division(e, i); return;
+    case LP_MIN: case LP_MAX: put_extreme(e, i); return;
+    case LP_AND: put_infix(e, i->a, "&", i->b); return;
+    case LP_OR: put_infix(e, i->a, "|", i->b); return;
+    case LP_XOR: put_infix(e, i->a, "^", i->b); return;
+    case LP_SHL: case LP_SHR: case LP_SAR: put_shift(e, i); return;
+    case LP_EQ: case LP_NE: case LP_LT: case LP_LE: case LP_GT: case LP_GE: put_infix(e, i->a, compare[i->op], i->b); return;
+    case LP_FMA: put_call(e, narrow ? "fmaf" : "fma", i, 3); return;
+    case LP_SELECT: put_select(e, i); return;
+    case LP_OP_COUNT: break;
+    }
+    hop_throw(HOP_INTERNAL, "C99: an operation %d", i->op);
+}
+
+void c99_put(struct c99 *e, lpv v)
+{
+    if (e->p->instrs.data[v].op <= LP_VAR || e->in_place[v]) c99_put_definition(e, v);
+    else text_add(e->out, "v_%u", v);
+}
+
+/* The local combined with a value, by a fold. */
+void c99_put_fold(struct c99 *e, enum lp_fold fold, enum dtype t, void (*left)(struct c99 *, uint32_t), uint32_t local, lpv right)
+{
+    bool bits = fold == FOLD_AND || fold == FOLD_OR || t == DT_BOOL, wraps = fold == FOLD_SUM && (t == DT_I32 || t == DT_I64), call = !bits && fold != FOLD_SUM;
+    if (call) text_add(e->out, "%s(", helper_of(e, fold_name[fold], t));
+    if (wraps) text_add(e->out, "(%s)((%s)", c99_type[t], unsigned_of(t));
+    left(e, local);
+    text_str(e->out, call ? ", " : !bits ? " + " : fold == FOLD_AND || fold == FOLD_MIN ? " & " : " | ");
+    if (wraps) text_add(e->out, "(%s)", unsigned_of(t));
+    c99_put(e, right);
+    if (wraps || call) text_str(e->out, ")");
+}

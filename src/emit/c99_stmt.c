@@ -1,0 +1,374 @@
+/* Statements of a loop program as C99: plain loops that compilers vectorise, checks that leave with a status, calls of the small runtime that the unit
+ * carries. A vector loop that keeps lanes runs in blocks of sixteen, so that each lane is an element of an array. */
+#include "emit/c99_impl.h"
+
+enum { TWICE_WRITTEN = 24 }; /* statements of a loop with lanes whose full blocks and rest are written separately */
+
+static void put_indent(struct c99 *e, uint32_t indent) { text_add(e->out, "%*s", (int)(4 * indent), ""); }
+
+void c99_put_leave(struct c99 *e, const char *status)
+{
+    if (e->growing) {
+        text_add(e->out, "{ status = %s; goto leave; }", status);
+        e->left = true;
+    } else text_add(e->out, "return %s;", status);
+}
+
+/* ---- calls ---- */
+
+static void put_gemm(struct c99 *e, const struct lp_call *c)
+{
+    const lpv sizes[] = { c->gemm.m, c->gemm.n, c->gemm.k };
+    const uint32_t buffers[] = { c->gemm.a, c->gemm.b, c->gemm.c };
+    const lpv at[] = { c->gemm.a_at, c->gemm.b_at, c->gemm.c_at }, rows[] = { c->gemm.lda, c->gemm.ldb, c->gemm.ldc };
+    text_add(e->out, "%s(%d, %d", c99_helper(e->unit, c->gemm.dtype == DT_F32 ? "gemm_f32" : "gemm_f64"), c->gemm.ta, c->gemm.tb);
+    for (uint32_t k = 0; k < 3; k++) {
+        text_str(e->out, ", ");
+        c99_put(e, sizes[k]);
+    }
+    for (uint32_t k = 0; k < 3; k++) {
+        text_str(e->out, ", ");
+        c99_put_pointer(e, buffers[k], at[k]);
+        text_str(e->out, ", ");
+        c99_put(e, rows[k]);
+    }
+    text_add(e->out, ", %d);\n", c->gemm.accumulate);
+}
+
+/* The arrays of a check or a print as a table of struct hop_c_value. */
+static void put_shown(struct c99 *e, const struct lp_call *c, uint32_t indent)
+{
+    for (uint32_t k = 0; k < c->n_operands; k++) {
+        const struct lp_operand *o = &c->operands[k];
+        put_indent(e, indent);
+        if (o->buffer == HOP_NONE) {
+            text_add(e->out, "const %s x%u = ", c99_type[lp_dtype(e->p, o->value)], k);
+            c99_put(e, o->value);
+            text_str(e->out, ";\n");
+            if (!o->rank) continue;
+            put_indent(e, indent);
+        }
+        text_add(e->out, "const int64_t d%u[] = { ", k);
+        for (uint32_t d = 0; d < o->rank; d++) {
+            if (d) text_str(e->out, ", ");
+            c99_put(e, o->dims[d]);
+        }
+        text_str(e->out, o->rank ? " };\n" : "0 };\n");
+    }
+    if (!c->n_operands) return;
+    put_indent(e, indent);
+    text_str(e->out, "const struct hop_c_value shown[] = { ");
+    for (uint32_t k = 0; k < c->n_operands; k++) {
+        static const char *const code[DT_COUNT] = { "HOP_C_BOOL", "HOP_C_I32", "HOP_C_I64", "HOP_C_U32", "HOP_C_F32", "HOP_C_F64" };
+        const struct lp_operand *o = &c->operands[k];
+        bool scalar = o->buffer == HOP_NONE;
+        text_str(e->out, k ? ", { " : "{ ");
+        if (scalar) text_add(e->out, "&x%u", k);
+        else c99_put_pointer(e, o->buffer, o->index);
+        text_add(e->out, ", %s, %u, ", code[scalar ? lp_dtype(e->p, o->value) : e->p->buffers.data[o->buffer].dtype], o->rank);
+        if (scalar && !o->rank) text_str(e->out, "NULL }");
+        else text_add(e->out, "d%u }", k);
+    }
+    text_str(e->out, " };\n");
+}
+
+static void put_check(struct c99 *e, const struct lp_call *c, uint32_t indent)
+{
+    const char *shown = c->n_operands ? "shown" : "NULL";
+    text_str(e->out, "if (!(");
+    c99_put(e, c->value);
+    text_str(e->out, ")) {\n");
+    put_indent(e, indent + 1);
+    text_str(e->out, "if (context) {\n");
+    put_indent(e, indent + 2);
+    text_str(e->out, "context->place = ");
+    c99_put_string(e->out, place_text(e->p->m, c->place));
+    text_str(e->out, ";\n");
+    put_indent(e, indent + 2);
+    text_str(e->out, "context->message = ");
+    c99_put_string(e->out, module_text(e->p->m, c->text));
+    text_str(e->out, ";\n");
+    put_indent(e, indent + 2);
+    text_str(e->out, "if (context->failed) {\n");
+    put_shown(e, c, indent + 3);
+    put_indent(e, indent + 3);
+    text_add(e->out, "context->failed(context->user, context->place, context->message, %u, %s);\n", c->n_operands, shown);
+    put_indent(e, indent + 2);
+    text_str(e->out, "}\n");
+    put_indent(e, indent + 1);
+    text_str(e->out, "}\n");
+    put_indent(e, indent + 1);
+    c99_put_leave(e, "HOP_C_CHECK");
+    text_str(e->out, "\n");
+    put_indent(e, indent);
+    text_str(e->out, "}\n");
+}
+
+static void put_print(struct c99 *e, const struct lp_call *c, uint32_t indent)
+{
+    text_str(e->out, "if (context && context->print");
+    if (c->mask != LPV_NONE) {
+        text_str(e->out, " && ");
+        c99_put(e, c->mask);
+    }
+    text_str(e->out, ") {\n");
+    put_shown(e, c, indent + 1);
+    put_indent(e, indent + 1);
+    text_str(e->out, "context->print(context->user, ");
+    c99_put_string(e->out, module_text(e->p->m, c->text));
+    text_add(e->out, ", %u, %s);\n", c->n_operands, c->n_operands ? "shown" : "NULL");
+    put_indent(e, indent);
+    text_str(e->out, "}\n");
+}
+
+static void put_reserve(struct c99 *e, const struct lp_call *c, uint32_t indent)
+{
+    const char *name = e->buffer_name[c->target];
+    text_str(e->out, "if (");
+    c99_put(e, c->index);
+    if (e->o->capacity > 0) {
+        text_add(e->out, " > %lld) ", (long long)e->o->capacity);
+        c99_put_leave(e, "HOP_C_CAPACITY");
+        text_str(e->out, "\n");
+        return;
+    }
+    text_add(e->out, " > room_%u) {\n", c->target);
+    put_indent(e, indent + 1);
+    text_add(e->out, "void *const grown = %s(context, %s, &room_%u, ", c99_helper(e->unit, "grow"), name, c->target);
+    c99_put(e, c->index);
+    text_add(e->out, ", sizeof *%s);\n", name);
+    put_indent(e, indent + 1);
+    text_str(e->out, "if (!grown) ");
+    c99_put_leave(e, "HOP_C_NOMEM");
+    text_str(e->out, "\n");
+    put_indent(e, indent + 1);
+    text_add(e->out, "%s = grown;\n", name);
+    put_indent(e, indent);
+    text_str(e->out, "}\n");
+}
+
+static void put_copy(struct c99 *e, const struct lp_call *c)
+{
+    text_str(e->out, "if (");
+    c99_put(e, c->count);
+    text_str(e->out, c->kind == CALL_COPY ? " > 0) memmove(" : " > 0) memset(");
+    c99_put_pointer(e, c->target, c->lo);
+    text_str(e->out, ", ");
+    if (c->kind == CALL_COPY) c99_put_pointer(e, c->source, c->index);
+    else text_str(e->out, "0");
+    text_str(e->out, ", (size_t)");
+    c99_put(e, c->count);
+    text_add(e->out, " * sizeof(%s));\n", c99_type[e->p->buffers.data[c->target].dtype]);
+}
+
+static void put_call(struct c99 *e, const struct lp_call *c, uint32_t indent)
+{
+    switch ((enum lp_call_kind)c->kind) {
+    case CALL_GEMM: put_gemm(e, c); return;
+    case CALL_CHECK: put_check(e, c, indent); return;
+    case CALL_PRINT: put_print(e, c, indent); return;
+    case CALL_RESERVE: put_reserve(e, c, indent); return;
+    case CALL_SETDIM:
+        text_add(e->out, "%s = ", e->symbol_name[c->target]);
+        c99_put(e, c->value);
+        text_str(e->out, ";\n");
+        return;
+    case CALL_COPY: case CALL_ZERO: put_copy(e, c); return;
+    }
+    hop_throw(HOP_INTERNAL, "C99: a call of kind %d", c->kind);
+}
+
+/* ---- loops ---- */
+
+/* Does a block touch lanes outside of the vector loops in it? `n` counts its statements. */
+static bool touches_lanes(const struct c99 *e, const struct lp_block *block, uint32_t *n)
+{
+    bool any = false;
+    for (uint32_t i = 0; block && i < block->stmts.len; i++) {
+        const struct lp_stmt *s = &block->stmts.data[i];
+        uint32_t local = s->kind == LP_ACCUM ? s->target : HOP_NONE;
+        if (s->kind == LP_LET && e->p->instrs.data[s->value].op == LP_READ) local = (uint32_t)e->p->instrs.data[s->value].imm;
+        any |= local != HOP_NONE && e->p->locals.data[local].kind == LOCAL_LANES && e->local_read[local];
+        *n += s->kind == LP_LET || s->kind == LP_STORE || s->kind == LP_SET || s->kind == LP_ACCUM ? 1 : TWICE_WRITTEN;
+        bool vector = s->kind == LP_FOR && s->mode == FOR_VECTOR;
+        any |= !vector && touches_lanes(e, s->body, n);
+        any |= touches_lanes(e, s->other, n);
+    }
+    return any;
+}
+
+static void put_poll(struct c99 *e, const struct lp_stmt *s, uint32_t indent)
+{
+    if (!s->poll || !e->context) return;
+    put_indent(e, indent);
+    text_str(e->out, "if (context && context->cancel && *context->cancel) ");
+    c99_put_leave(e, "HOP_C_CANCELLED");
+    text_str(e->out, "\n");
+}
+
+static void close_brace(struct c99 *e, uint32_t indent)
+{
+    put_indent(e, indent);
+    text_str(e->out, "}\n");
+}
+
+static void put_lane_body(struct c99 *e, const struct lp_stmt *s, uint32_t indent)
+{
+    put_indent(e, indent + 1);
+    text_add(e->out, "const int64_t i_%u = base_%u + l_%u;\n", s->target, s->target, s->target);
+    put_indent(e, indent + 1);
+    text_add(e->out, "(void)i_%u;\n", s->target);
+    c99_put_block(e, s->body, indent + 1);
+    close_brace(e, indent);
+}
+
+/* Blocks of sixteen iterations, lane l being iteration l of each. */
+static void put_lane_loop(struct c99 *e, const struct lp_stmt *s, uint32_t indent, bool twice)
+{
+    uint32_t t = s->target;
+    text_str(e->out, "{\n");
+    put_indent(e, indent + 1);
+    text_add(e->out, "int64_t base_%u = ", t);
+    c99_put(e, s->lo);
+    text_str(e->out, ";\n");
+    put_indent(e, indent + 1);
+    text_add(e->out, "for (; base_%u%s < ", t, twice ? " + 15" : "");
+    c99_put(e, s->hi);
+    text_add(e->out, "; base_%u += 16)%s\n", t, twice ? "" : " {");
+    put_indent(e, indent + 2);
+    if (twice) text_add(e->out, "for (int64_t l_%u = 0; l_%u < 16; l_%u++) {\n", t, t, t);
+    else {
+        text_add(e->out, "const int64_t rest_%u = ", t);
+        c99_put(e, s->hi);
+        text_add(e->out, " - base_%u;\n", t);
+        put_indent(e, indent + 2);
+        text_add(e->out, "for (int64_t l_%u = 0; l_%u < 16 && l_%u < rest_%u; l_%u++) {\n", t, t, t, t, t);
+    }
+    put_lane_body(e, s, indent + 2);
+    if (twice) {
+        put_indent(e, indent + 1);
+        text_add(e->out, "for (int64_t l_%u = 0; base_%u + l_%u < ", t, t, t);
+        c99_put(e, s->hi);
+        text_add(e->out, "; l_%u++) {\n", t);
+        put_lane_body(e, s, indent + 1);
+    } else close_brace(e, indent + 1);
+    close_brace(e, indent);
+}
+
+static void put_plain_loop(struct c99 *e, const struct lp_stmt *s, uint32_t indent, bool lanes)
+{
+    int64_t step = 1;
+    uint32_t t = s->target;
+    if (lanes) {
+        text_add(e->out, "{\n%*sint64_t l_%u = 0;\n", (int)(4 * (indent + 1)), "", t);
+        put_indent(e, ++indent);
+    }
+    text_add(e->out, "for (int64_t i_%u = ", t);
+    c99_put(e, s->lo);
+    text_add(e->out, "; i_%u < ", t);
+    c99_put(e, s->hi);
+    if (s->step == LPV_NONE || (lp_is_const(e->p, s->step, &step) && step == 1)) text_add(e->out, "; i_%u++) {\n", t);
+    else {
+        text_add(e->out, "; i_%u += ", t);
+        c99_put(e, s->step);
+        text_str(e->out, ") {\n");
+    }
+    c99_put_block(e, s->body, indent + 1);
+    if (lanes) text_add(e->out, "%*sl_%u = (l_%u + 1) %% 16;\n", (int)(4 * (indent + 1)), "", t, t);
+    put_poll(e, s, indent + 1);
+    close_brace(e, indent);
+    if (lanes) close_brace(e, indent - 1);
+}
+
+static void put_for(struct c99 *e, const struct lp_stmt *s, uint32_t indent)
+{
+    int64_t step = 1;
+    uint32_t outer = e->lane_loop, n = 0;
+    bool vector = s->mode == FOR_VECTOR, lanes = vector && touches_lanes(e, s->body, &n);
+    bool unit = s->step == LPV_NONE || (lp_is_const(e->p, s->step, &step) && step == 1);
+    if (lanes) e->lane_loop = s->target;
+    if (lanes && unit && !s->poll) put_lane_loop(e, s, indent, n <= TWICE_WRITTEN);
+    else put_plain_loop(e, s, indent, lanes);
+    e->lane_loop = outer;
+}
+
+static void put_while(struct c99 *e, const struct lp_stmt *s, uint32_t indent)
+{
+    text_str(e->out, "for (;;) {\n");
+    c99_put_block(e, s->body, indent + 1);
+    put_indent(e, indent + 1);
+    text_str(e->out, "if (!(");
+    c99_put(e, s->value);
+    text_str(e->out, ")) break;\n");
+    c99_put_block(e, s->other, indent + 1);
+    put_poll(e, s, indent + 1);
+    close_brace(e, indent);
+}
+
+static void put_if(struct c99 *e, const struct lp_stmt *s, uint32_t indent)
+{
+    text_str(e->out, "if (");
+    c99_put(e, s->value);
+    text_str(e->out, ") {\n");
+    c99_put_block(e, s->body, indent + 1);
+    if (s->other && s->other->stmts.len) {
+        put_indent(e, indent);
+        text_str(e->out, "} else {\n");
+        c99_put_block(e, s->other, indent + 1);
+    }
+    close_brace(e, indent);
+}
+
+/* ---- assignments ---- */
+
+static void put_assignment(struct c99 *e, const struct lp_stmt *s)
+{
+    const struct lp_local *l = s->kind == LP_STORE ? NULL : &e->p->locals.data[s->target];
+    if (s->kind == LP_STORE) {
+        c99_put_element(e, s->target, s->index);
+        text_str(e->out, " = ");
+        if (e->p->buffers.data[s->target].dtype == DT_BOOL) text_str(e->out, "(uint8_t)");
+        c99_put(e, s->value);
+    } else if (s->kind == LP_ACCUM) {
+        c99_put_lane(e, s->target);
+        text_str(e->out, " = ");
+        c99_put_fold(e, (enum lp_fold)s->mode, (enum dtype)l->dtype, c99_put_lane, s->target, s->value);
+    } else {
+        if (l->kind == LOCAL_LANES) text_add(e->out, "for (int j = 0; j < 16; j++) s_%u[j] = ", s->target);
+        else text_add(e->out, "s_%u = ", s->target);
+        c99_put(e, s->value);
+    }
+    text_str(e->out, ";\n");
+}
+
+static void put_note(struct c99 *e, const char *note, uint32_t indent)
+{
+    put_indent(e, indent);
+    text_str(e->out, "/* ");
+    for (; *note; note++) /* a note must not end the comment */
+        if (!(note[0] == '*' && note[1] == '/') && !(note[0] == '/' && note[1] == '*')) text_bytes(e->out, note, 1);
+    text_str(e->out, " */\n");
+}
+
+void c99_put_block(struct c99 *e, const struct lp_block *block, uint32_t indent)
+{
+    for (uint32_t i = 0; block && i < block->stmts.len; i++) {
+        const struct lp_stmt *s = &block->stmts.data[i];
+        if (s->kind == LP_LET && (e->in_place[s->value] || !e->uses[s->value])) continue;
+        if ((s->kind == LP_SET || s->kind == LP_ACCUM) && !e->local_read[s->target]) continue;
+        if (s->note) put_note(e, s->note, indent);
+        put_indent(e, indent);
+        switch ((enum lp_stmt_kind)s->kind) {
+        case LP_FOR: put_for(e, s, indent); break;
+        case LP_WHILE: put_while(e, s, indent); break;
+        case LP_IF: put_if(e, s, indent); break;
+        case LP_CALL: put_call(e, s->call, indent); break;
+        case LP_LET:
+            text_add(e->out, "const %s v_%u = ", c99_value[lp_dtype(e->p, s->value)], s->value);
+            c99_put_definition(e, s->value);
+            text_str(e->out, ";\n");
+            break;
+        default: put_assignment(e, s); break;
+        }
+    }
+}
