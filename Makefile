@@ -41,7 +41,7 @@ COMPILE = $(CC) $(WARN) $(NUMBERS) $(CPPFLAGS) $(CFLAGS) -fPIC -MMD -MP
 # The whole library goes into each program: rows are found through weak symbols, which pull nothing out of an archive.
 LINK_HOP = -rdynamic -Wl,--whole-archive $(BUILD)/libhop.a -Wl,--no-whole-archive $(LIBS)
 
-all: $(BUILD)/libhop.a $(BUILD)/hop $(PLUGIN)
+all: $(BUILD)/libhop.a $(BUILD)/libhop.so $(BUILD)/hop $(PLUGIN)
 ifeq ($(LLVM_CONFIG),)
 	@echo "LLVM 19 or newer was not found: hop is built without compilation and interprets" >&2
 endif
@@ -61,6 +61,10 @@ $(BUILD)/%.o: src/%.c $(BUILD)/flags
 $(BUILD)/libhop.a: $(OBJECTS)
 	@rm -f $@
 	ar rcs $@ $^
+
+# The library for programs in C and other languages: cc program.c -lhop
+$(BUILD)/libhop.so: $(OBJECTS)
+	$(CC) $(CFLAGS) -shared -Wl,-soname,libhop.so -o $@ $^ $(LIBS)
 
 $(BUILD)/hop: $(CLI) $(BUILD)/libhop.a
 	$(CC) $(CFLAGS) -o $@ $(CLI) $(LINK_HOP)
@@ -102,6 +106,7 @@ install: all
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/hop $(DESTDIR)$(PREFIX)/include/hop
 	install -m 755 $(BUILD)/hop $(DESTDIR)$(PREFIX)/bin/hop
 	install -m 644 $(BUILD)/libhop.a $(DESTDIR)$(PREFIX)/lib/libhop.a
+	install -m 755 $(BUILD)/libhop.so $(DESTDIR)$(PREFIX)/lib/libhop.so
 	install -m 644 include/hop/*.h $(DESTDIR)$(PREFIX)/include/hop/
 	$(if $(PLUGIN),install -m 755 $(PLUGIN) $(DESTDIR)$(PREFIX)/lib/hop/libhop_llvm.so)
 

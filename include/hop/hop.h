@@ -106,13 +106,15 @@ typedef struct hop_fn hop_fn;
 #define hop_capture(...) hop_capture_at(HOP_HERE, __VA_ARGS__)
 int hop_capture_at(hop_place at, hop_fn **out, const char *params, int n_results, hop_body body, void *env);
 
-/* The same body on real tensors, at once, operator by operator: for debugging. out[i] NULL is made, else written into. */
+/* The same body on real tensors, at once, operator by operator: for debugging. params as above; NULL: whatever the tensors are, without names for sizes.
+ * out[i] NULL is made, else written into; arguments that are `mut` are updated. */
 #define hop_eager(...) hop_eager_at(HOP_HERE, __VA_ARGS__)
-int hop_eager_at(hop_place at, hop_body body, void *env, hop_tensor *const *in, int n_in, hop_tensor **out, int n_out);
+int hop_eager_at(hop_place at, const char *params, hop_body body, void *env, hop_tensor *const *in, int n_in, hop_tensor **out, int n_out);
 /* Eager mode without a body: between begin and end operators run at once on this thread. end returns the first error. */
 #define hop_eager_begin() hop_eager_begin_at(HOP_HERE)
 hop_status hop_eager_begin_at(hop_place at);
 int hop_eager_end(void);
+void hop_eager_print(void (*print)(void *ctx, const char *line, size_t length), void *ctx); /* where hop_print goes in this eager mode; at first nowhere */
 /* In eager mode, the tensor of a value (a new reference); NULL while capturing and on errors. */
 #define hop_value_tensor(...) hop_value_tensor_at(HOP_HERE, __VA_ARGS__)
 hop_tensor *hop_value_tensor_at(hop_place at, hop_val v);
@@ -333,6 +335,9 @@ hop_val hop_random_normal_at(hop_place at, hop_val key, const char *type);
 int hop_check_at(hop_place at, hop_val condition, const char *message, const hop_val *values, int n);
 /* Prints a line, the values in place of {}. */
 int hop_print_at(hop_place at, const char *format, const hop_val *values, int n);
+/* The values as they are; no pass merges or moves anything across. */
+int hop_barrier_at(hop_place at, hop_val *out, const hop_val *in, int n);
+#define hop_barrier(...) hop_barrier_at(HOP_HERE, __VA_ARGS__)
 #define hop_check(...) hop_check_at(HOP_HERE, __VA_ARGS__)
 #define hop_print(...) hop_print_at(HOP_HERE, __VA_ARGS__)
 

@@ -205,7 +205,15 @@ static void do_run(void *args)
     if (o) how = (struct exe_call){ .print = o->print, .print_ctx = o->print_ctx, .cancel = o->cancel, .workspace = o->workspace, .workspace_bytes = o->workspace_bytes };
     struct run_call c;
     begin_call(&c, &e->map, a->in, a->n_in, a->out, a->n_out);
+    if (e->shared) { /* the loop program lies in the module, which others may be changing */
+        pthread_mutex_lock(&e->shared->lock);
+        hop_cleanup_push(unlock_module, e->shared);
+    }
     exe_run(e->e, c.args, o ? o->dims : NULL, c.results, &how);
+    if (e->shared) {
+        hop_cleanup_pop(e->shared);
+        unlock_module(e->shared);
+    }
     end_call(&c, a->in, a->out);
 }
 
@@ -240,6 +248,7 @@ hop_status hop_workspace(size_t *bytes, hop_exe *exe, hop_tensor *const *in, int
 /* ---- eager mode ---- */
 
 struct eager_args {
+    const char *params;
     hop_body body;
     void *env;
     hop_tensor *const *in;
@@ -254,8 +263,15 @@ static void run_eagerly(struct capture *c, void *args)
     struct scope *s = c->innermost;
     if (a->n_in < 0 || a->n_out < 0 || !a->body) capture_throw("expected a body and counts that are not negative");
     hop_val *in = ARENA_NEW(&c->arena, hop_val, a->n_in), *out = ARENA_ZNEW(&c->arena, hop_val, a->n_out);
-    for (int i = 0; i < a->n_in; i++) in[i] = eager_value(s, tensor_contiguous(check_tensor(a->in[i], "argument", i)));
-    int status = a->body(a->env, in, out);
+    bool *mut = ARENA_ZNEW(&c->arena, bool, a->n_in);
+    for (int i = 0; i < a->n_in; i++) check_tensor(a->in[i], "argument", i);
+    if (a->params) eager_header(c, a->params, a->in, a->n_in, mut);
+    for (int i = 0; i < a->n_in; i++) {
+        struct tensor *t = tensor_contiguous(tensor_of(a->in[i]));
+        in[i] = mut[i] ? eager_variable_new(s, t) : eager_value(s, t);
+    }
+    hop_val *given = arena_copy(&c->arena, in, (size_t)a->n_in * sizeof *in); /* the body may change its array */
+    int status = a->body(a->env, given, out);
     if (c->status) hop_throw((hop_status)c->status, "%s", c->message);
     if (status) hop_throw((hop_status)status, "the body returned %d", status);
     for (int pass = 0; pass < 2; pass++)
@@ -268,11 +284,13 @@ static void run_eagerly(struct capture *c, void *args)
             hop_cleanup_pop(t);
             tensor_free(t);
         }
+    for (int i = 0; i < a->n_in; i++)
+        if (mut[i]) tensor_copy_elements(tensor_of(a->in[i]), c->variables.data[variable_index(c, in[i])].now);
 }
 
-int hop_eager_at(hop_place at, hop_body body, void *env, hop_tensor *const *in, int n_in, hop_tensor **out, int n_out)
+int hop_eager_at(hop_place at, const char *params, hop_body body, void *env, hop_tensor *const *in, int n_in, hop_tensor **out, int n_out)
 {
-    struct eager_args a = { body, env, in, n_in, out, n_out };
+    struct eager_args a = { params, body, env, in, n_in, out, n_out };
     int status = hop_eager_begin_at(at);
     if (status) return status;
     status = capture_edge(at, "eager", run_eagerly, &a);

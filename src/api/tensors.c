@@ -94,8 +94,8 @@ static void make_view(void *args)
         }
         start = item->has_start ? into(start, step > 0 ? 0 : -1, step > 0 ? size : size - 1) : step > 0 ? 0 : size - 1;
         limit = item->has_limit ? into(limit, step > 0 ? 0 : -1, step > 0 ? size : size - 1) : step > 0 ? size : -1;
-        count = step > 0 ? (limit - start + step - 1) / step : (start - limit - step - 1) / -step;
-        if (count < 0 || (step > 0 ? limit <= start : limit >= start)) count = 0;
+        int64_t span = step > 0 ? limit - start : start - limit, pace = step > 0 ? step : HOP_MAX(-step, 1);
+        count = span > 0 ? (span + pace - 1) / pace : 0;
         if (count) offset += start * stride;
         dims[rank] = count;
         strides[rank++] = stride * step;

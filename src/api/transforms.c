@@ -133,7 +133,7 @@ static uint32_t full_jvp(struct module *m, uint32_t fn, const bool *active, stru
     val *args = ARENA_NEW(arena, val, g->n_params), *results = ARENA_NEW(arena, val, g->n_results), *out = ARENA_NEW(arena, val, 2 * (size_t)f->n_results);
     for (uint32_t p = 0; p < g->n_params; p++) args[p] = builder_param(&b, value_type(g, p), g->values[p].name);
     inline_function(&b, inner, NULL, args, results);
-    uint32_t n = f->n_results, next = f->n_results;
+    uint32_t n = f->n_results, next = n;
     for (uint32_t k = 0; k < f->n_results; k++) {
         out[k] = results[k];
         if (is_float(m, builder_type(&b, results[k]))) out[n++] = found[k] ? results[next++] : zeros_like(&b, results[k]);

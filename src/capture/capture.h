@@ -104,6 +104,7 @@ struct capture {
     struct module *m;
     struct arena arena;    /* of the whole capture */
     struct scope *innermost;
+    struct scope *spare; /* eager mode: scopes that have ended, for reuse */
     bool eager;
     int status;            /* the first error */
     char message[2048];
@@ -128,6 +129,7 @@ struct scope *scope_open(struct capture *c, enum scope_kind kind, const char *wh
 void scope_close(struct capture *c); /* the innermost; its builder has been finished or abandoned */
 /* Drops scopes until `mark` is innermost, after a throw freed their builders. */
 void scope_unwind(struct capture *c, struct scope *mark);
+void drop_variables(struct capture *c, uint32_t mark); /* those made since there were `mark` */
 
 /* Throws "file:line: operator: …" for the call at work. */
 _Noreturn void capture_throw(const char *format, ...) HOP_PRINTF(1, 2);
@@ -196,6 +198,8 @@ struct tensor *eager_tensor(struct scope *s, hop_val v); /* throws when there is
 hop_val eager_value(struct scope *s, struct tensor *t);  /* takes the reference */
 struct tensor *eager_materialise(struct capture *c, hop_val v); /* a new reference; numbers get their own dtype */
 void eager_emit(struct capture *c, emit_rule rule, const void *args, const hop_val *in, uint32_t n, hop_val *out, uint32_t n_out);
+/* Drops the innermost scope's tensors made since there were `mark`, except those of `kept`, whose handles change. */
+void eager_prune(struct scope *s, uint32_t mark, hop_val *kept, uint32_t n);
 void eager_scan(struct capture *c, hop_val *results, int n_results, const hop_scan_spec *spec);
 void eager_while(struct capture *c, hop_val *results, int n_results, const hop_while_spec *spec);
 void eager_switch(struct capture *c, hop_val *results, int n_results, const hop_switch_spec *spec, const char *what);
@@ -271,6 +275,8 @@ struct captured {
     const uint32_t *update_params; /* parameter that result n_results + k updates; in the module's arena */
 };
 /* Captures a function. Throws; with a status that a body returned, too. */
+/* In eager mode: names sizes from the text of the parameters and the tensors, and says which parameters are mut. */
+void eager_header(struct capture *c, const char *params, hop_tensor *const *in, int n_in, bool *mut);
 void capture_function(hop_place at, const char *params, int n_results, hop_body body, void *env, struct captured *out);
 
 /* ---- functions of other modules (import.c) ---- */

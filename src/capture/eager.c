@@ -114,14 +114,29 @@ struct tensor *eager_materialise(struct capture *c, hop_val v)
 
 /* ---- bodies ---- */
 
-/* Runs a body in a scope of its own; its results become values of the scope around. */
-static void run_body(struct capture *c, enum scope_kind kind, const char *what, hop_body body, void *env, const hop_val *in, hop_val *out, uint32_t n_out)
+enum { MOST_VALUES = 256 };
+
+void eager_prune(struct scope *s, uint32_t mark, hop_val *kept, uint32_t n)
 {
+    for (uint32_t i = 0; i < n; i++) tensor_ref(s->tensors[kept[i].id]);
+    struct tensor *now[MOST_VALUES];
+    for (uint32_t i = 0; i < n; i++) now[i] = s->tensors[kept[i].id];
+    while (s->n_tensors > mark) tensor_free(s->tensors[--s->n_tensors]);
+    for (uint32_t i = 0; i < n; i++) { /* there is room: it held at least as many */
+        s->tensors[s->n_tensors] = now[i];
+        kept[i].id = s->n_tensors++;
+    }
+}
+
+/* Runs a body in a scope of its own; its results become values of the scope around. */
+static void run_body(struct capture *c, enum scope_kind kind, const char *what, hop_body body, void *env, const hop_val *in, hop_val *results, uint32_t n_out)
+{
+    hop_val out[MOST_VALUES] = { { 0, 0 } }; /* results may be the array of inputs */
+    if (n_out > MOST_VALUES) capture_throw("more than %d results", MOST_VALUES);
     struct scope *s = scope_open(c, SCOPE_EAGER, what);
     hop_place at = c->at;
     const char *name = c->name;
     s->kind = (uint8_t)kind;
-    for (uint32_t i = 0; i < n_out; i++) out[i] = (hop_val){ 0, 0 };
     if (!body) capture_throw("%s is NULL", what);
     int status = body(env, in, out);
     c->at = at;
@@ -134,7 +149,7 @@ static void run_body(struct capture *c, enum scope_kind kind, const char *what, 
     for (uint32_t i = 0; i < n_out; i++) {
         struct tensor *t = kept->data[i];
         kept->data[i] = NULL;
-        out[i] = eager_value(c->innermost, t);
+        results[i] = eager_value(c->innermost, t);
     }
     owned_end(kept);
 }
@@ -209,8 +224,6 @@ static void own_carries(struct capture *c, const hop_val *carry, uint32_t n, hop
     for (uint32_t i = 0; i < n; i++) out[i] = eager_value(c->innermost, eager_materialise(c, carry[i]));
 }
 
-enum { MOST_VALUES = 256 };
-
 static int64_t scan_length(struct capture *c, const hop_scan_spec *spec)
 {
     if (spec->n_xs) {
@@ -237,6 +250,7 @@ void eager_scan(struct capture *c, hop_val *results, int n_results, const hop_sc
     }
     struct stacks *stacks = stacks_new(n_out - n_carry + n_xs, steps); /* the ys, then rows of xs that may be assigned to */
     own_carries(c, spec->carry, n_carry, in);
+    uint32_t mark = c->innermost->n_tensors - n_carry, variables = c->variables.len;
     for (int64_t k = 0; k < steps; k++) {
         int64_t t = spec->reverse ? steps - 1 - k : k;
         for (uint32_t i = 0; i < n_xs; i++) {
@@ -249,6 +263,8 @@ void eager_scan(struct capture *c, hop_val *results, int n_results, const hop_sc
         for (uint32_t i = n_carry; i < n_out; i++) stack_set(&stacks->data[i - n_carry], eager_tensor(c->innermost, out[i]), t);
         for (uint32_t i = 0; i < n_xs; i++)
             if (is_variable(spec->xs[i])) stack_set(&stacks->data[n_out - n_carry + i], c->variables.data[variable_index(c, in[n_carry + i])].now, t);
+        drop_variables(c, variables);
+        eager_prune(c->innermost, mark, in, n_carry);
     }
     memcpy(results, in, n_carry * sizeof *in);
     for (uint32_t i = n_carry; i < n_out; i++) results[i] = stack_value(c, &stacks->data[i - n_carry]);
@@ -280,7 +296,9 @@ void eager_while(struct capture *c, hop_val *results, int n_results, const hop_w
     }
     struct stacks *stacks = stacks_new(n_stack, room);
     own_carries(c, spec->carry, n_carry, in);
+    uint32_t mark = c->innermost->n_tensors - n_carry;
     for (;; trips++) {
+        eager_prune(c->innermost, mark, in, n_carry);
         run_body(c, SCOPE_PREDICATE, "the predicate of while", spec->cond, spec->env, in, &again, 1);
         if (!holds(c, again)) break;
         if (trips == most) hop_throw(HOP_CHECK, "%s:%d: while: more than max_trips trips (%lld)", c->at.file ? c->at.file : "", c->at.line, (long long)most);

@@ -58,8 +58,7 @@ static void mark_capture(struct capture *c, struct capture_mark *m)
 static void restore_capture(struct capture *c, const struct capture_mark *m)
 {
     scope_unwind(c, m->innermost);
-    for (uint32_t i = m->variables; i < c->variables.len; i++) tensor_free(c->variables.data[i].now);
-    c->variables.len = m->variables;
+    drop_variables(c, m->variables);
     c->names.len = m->names;
     c->keyed.len = m->keyed;
     for (uint32_t i = 0; i < m->n; i++) restore_scope(&m->scopes[i]);

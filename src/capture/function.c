@@ -1,6 +1,7 @@
 /* Whole functions: the text of the parameters and a body come in; a function of a module of its own goes out, with the parameters that it updates. Also
  * the edges of eager mode, and questions about values. */
 #include "capture/capture.h"
+#include "interp/interp.h"
 
 /* ---- parameters ---- */
 
@@ -231,6 +232,51 @@ hop_tensor *hop_value_tensor_at(hop_place at, hop_val v)
     struct tensor *t = NULL;
     capture_edge(at, "value_tensor", get_tensor, (void *[]){ &v, &t });
     return (hop_tensor *)t;
+}
+
+void hop_eager_print(void (*print)(void *ctx, const char *line, size_t length), void *ctx)
+{
+    struct capture *c = capture_current();
+    if (!c || !c->eager) return;
+    c->print = print;
+    c->print_ctx = ctx;
+}
+
+/* A function with these parameters and no nodes binds the sizes and checks the tensors, as a run would. */
+void eager_header(struct capture *c, const char *params, hop_tensor *const *in, int n_in, bool *mut)
+{
+    struct scope *outer = c->innermost, s = { .capture = c, .kind = SCOPE_ROOT };
+    struct header h = { .params = { 0 } };
+    builder_begin(&s.b, c->m, NULL);
+    c->eager = false; /* names are looked for in the builder */
+    struct hop_catch k;
+    if (HOP_TRY(k)) {
+        read_header(&s, params, &h);
+        hop_catch_end(&k);
+    } else {
+        c->eager = true;
+        hop_rethrow(hop_caught());
+    }
+    c->eager = true;
+    if ((int)h.params.len != n_in) capture_throw("the text names %u parameters, given %d tensors", h.params.len, n_in);
+    check_bound(&s, &h, params);
+    for (uint32_t p = 0; p < h.params.len; p++) {
+        builder_param(&s.b, h.params.data[p].type, h.params.data[p].name);
+        mut[p] = h.params.data[p].mut;
+    }
+    const struct fn *f = module_fn(c->m, builder_finish(&s.b, NULL, 0));
+    struct shape_view *views = ARENA_NEW(&c->arena, struct shape_view, f->n_params);
+    int64_t *sizes = ARENA_ZNEW(&c->arena, int64_t, f->n_outer_symbols);
+    for (uint32_t p = 0; p < f->n_params; p++) {
+        const struct tensor *t = (const struct tensor *)in[p];
+        views[p] = (struct shape_view){ t->dtype, t->rank, t->dims };
+    }
+    bind_symbols(c->m, f, views, NULL, sizes);
+    for (uint32_t i = 0; i < f->n_outer_symbols; i++) {
+        const char *name = module_text(c->m, f->symbols[i].name);
+        vec_push(&c->arena, &c->names, (struct named_dim){ arena_string(&c->arena, name, strlen(name)), hop_dim_const(sizes[i]) });
+    }
+    c->innermost = outer;
 }
 
 /* ---- questions ---- */

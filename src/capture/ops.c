@@ -377,6 +377,15 @@ int hop_print_at(hop_place at, const char *format, const hop_val *values, int n)
     return capture_emit(at, "print", rule_print, format ? format : "", values, (uint32_t)n, NULL, 0);
 }
 
+static void rule_barrier(struct emission *e)
+{
+    val *in = ARENA_NEW(&e->b->arena, val, e->n);
+    for (uint32_t i = 0; i < e->n; i++) in[i] = operand_value(e->b, &e->in[i]);
+    val first = e->n ? emit(e->b, OP_barrier, in, e->n, NULL) : VAL_NONE;
+    for (uint32_t i = 0; i < e->n; i++) e->out[i] = first + i;
+}
+int hop_barrier_at(hop_place at, hop_val *out, const hop_val *in, int n) { return capture_emit(at, "barrier", rule_barrier, NULL, in, n > 0 ? (uint32_t)n : 0, out, n > 0 ? (uint32_t)n : 0); }
+
 /* ---- about values ---- */
 
 struct name_args {

@@ -87,7 +87,7 @@ void capture_enter(struct capture *c, bool eager)
 void capture_leave(struct capture *c)
 {
     scope_unwind(c, NULL);
-    for (uint32_t i = 0; i < c->variables.len; i++) tensor_free(c->variables.data[i].now);
+    drop_variables(c, 0);
     module_free(c->m);
     arena_free(&c->arena);
     current = c->outer;
@@ -99,7 +99,13 @@ void capture_leave_cleanup(void *c) { capture_leave(c); }
 
 struct scope *scope_open(struct capture *c, enum scope_kind kind, const char *what)
 {
-    struct scope *s = ARENA_ZNEW(&c->arena, struct scope, 1);
+    struct scope *s = c->spare;
+    if (s) {
+        c->spare = s->outer;
+        memset(s, 0, sizeof *s);
+    } else {
+        s = ARENA_ZNEW(&c->arena, struct scope, 1);
+    }
     s->depth = c->innermost ? c->innermost->depth + 1 : 1;
     if (s->depth > MAX_SCOPES) capture_throw("bodies are nested more than %d deep", MAX_SCOPES);
     s->capture = c;
@@ -125,10 +131,22 @@ static void drop_tensors(struct scope *s)
     s->n_tensors = s->cap_tensors = 0;
 }
 
+void drop_variables(struct capture *c, uint32_t mark)
+{
+    while (c->variables.len > mark) tensor_free(c->variables.data[--c->variables.len].now);
+}
+
 void scope_close(struct capture *c)
 {
-    drop_tensors(c->innermost);
-    c->innermost = c->innermost->outer;
+    struct scope *s = c->innermost;
+    c->innermost = s->outer;
+    if (!c->eager) return; /* its values may still be asked for in messages */
+    uint32_t n = c->variables.len;
+    while (n && c->variables.data[n - 1].scope == s->serial) n--;
+    drop_variables(c, n);
+    drop_tensors(s);
+    s->outer = c->spare;
+    c->spare = s;
 }
 
 void scope_unwind(struct capture *c, struct scope *mark)

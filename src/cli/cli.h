@@ -23,14 +23,14 @@ struct tensor *bag_new(struct bag *bag, enum dtype dtype, uint32_t rank, const i
 
 enum option_id {
     O_HELP, O_FN, O_IN, O_DIM, O_INTERPRET, O_JIT, O_STRICT, O_WITHOUT, O_THREADS, O_TIME, O_WRT, O_IN_AXES, O_VALUE, O_RUN, O_SIMPLIFY, O_LOCATIONS,
-    O_GRAD, O_JVP, O_VMAP, O_SAVED, O_LLVM, O_ASM, O_LOOPS, O_VERBOSE, O_QUICK, O_JOBS, O_JSON, O_OUT, O_COUNT
+    O_GRAD, O_JVP, O_VMAP, O_SAVED, O_LLVM, O_ASM, O_LOOPS, O_VERBOSE, O_QUICK, O_JOBS, O_JSON, O_OUT, O_C, O_CAPACITY, O_COUNT
 };
 #define O_BIT(o) (1u << (o))
 struct options {
     struct bag bag;
     uint32_t given; /* bit per option_id */
     uint32_t without; /* passes switched off */
-    uint32_t threads, jobs;
+    uint32_t threads, jobs, capacity;
     const char *fn, *wrt, *in_axes;
     vec(const char *) inputs, dims, outputs; /* "x=[1, 2]", "T=4", "y=y.npy" or "all.npz" */
     vec(const char *) files; /* or names: what is not an option */
@@ -59,6 +59,7 @@ int command_vmap(struct options *o);
 int command_explain(struct options *o);
 int command_test(struct options *o);
 int command_ops(struct options *o);
+int command_emit(struct options *o);
 
 /* ---- programs ---- */
 

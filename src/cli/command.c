@@ -37,6 +37,8 @@ static const struct option {
     [O_JOBS] = { "jobs", "N", "files tested at the same time; otherwise as many as cores" },
     [O_JSON] = { "json", NULL, "print JSON" },
     [O_OUT] = { "out", "FILE", "write all results to a .npz or .safetensors file, or with NAME=FILE one result to any tensor file; may be repeated" },
+    [O_C] = { "c", NULL, "run the tests through emitted C and the system's C compiler instead, with strict and with default numbers" },
+    [O_CAPACITY] = { "capacity", "N", "arrays of data-dependent size get fixed room for N elements instead of memory from an allocator" },
 };
 
 static uint32_t parse_count(const char *name, const char *text, uint32_t most)
@@ -60,6 +62,7 @@ static void take_option(struct options *o, enum option_id id, const char *argume
     case O_DIM: vec_push(&o->bag.arena, &o->dims, argument); break;
     case O_OUT: vec_push(&o->bag.arena, &o->outputs, argument); break;
     case O_THREADS: o->threads = parse_count("threads", argument, 1024); break;
+    case O_CAPACITY: o->capacity = parse_count("capacity", argument, INT32_MAX); break;
     case O_JOBS: o->jobs = parse_count("jobs", argument, 1024); break;
     case O_WITHOUT: {
         if (pass_from_name(argument, &pass)) {
@@ -88,6 +91,7 @@ void options_parse(struct options *o, const struct command *c, int argc, char **
             continue;
         }
         if (!strcmp(a, "-h")) a = "--help";
+        if (!strcmp(a, "-o")) a = "--out";
         const char *equals = strncmp(a, "--", 2) ? NULL : strchr(a, '=');
         size_t length = equals ? (size_t)(equals - a) : strlen(a);
         int id = O_COUNT;
@@ -143,7 +147,7 @@ static const struct command commands[] = {
       "Runs the test blocks of programs: on the interpreter, on the interpreter after the passes, compiled with strict numbers (bit for bit equal,\n"
       "with all passes and with each pass switched off), compiled with default numbers (within bounds). Directories are searched for *.hop.\n"
       "A file whose first line is '# error: LINE:COL: text' must fail to read with that message. Prints failures and 'N passed, M failed'.",
-      O_BIT(O_VERBOSE) | O_BIT(O_QUICK) | O_BIT(O_WITHOUT) | O_BIT(O_JOBS) | O_BIT(O_INTERPRET), 1, UINT32_MAX, command_test },
+      O_BIT(O_VERBOSE) | O_BIT(O_QUICK) | O_BIT(O_WITHOUT) | O_BIT(O_JOBS) | O_BIT(O_INTERPRET) | O_BIT(O_C), 1, UINT32_MAX, command_test },
     { "check", "FILE…", "read and verify programs", "Reads programs and checks every function. Prints 'FILE: ok', or the first error of a file and ends with 2.", O_BIT(O_JSON), 1, UINT32_MAX,
       command_check },
     { "show", "FILE", "print a program in canonical text", NULL, O_BIT(O_FN) | O_BIT(O_SIMPLIFY) | O_BIT(O_STRICT) | O_BIT(O_WITHOUT) | O_BIT(O_LOCATIONS), 1, 1, command_show },
@@ -160,6 +164,11 @@ static const struct command commands[] = {
       O_BIT(O_FN) | O_BIT(O_GRAD) | O_BIT(O_JVP) | O_BIT(O_VMAP) | O_BIT(O_WRT) | O_BIT(O_VALUE) | O_BIT(O_IN_AXES) | O_BIT(O_STRICT) | O_BIT(O_WITHOUT) | O_BIT(O_THREADS) | O_BIT(O_SAVED) |
           O_BIT(O_LLVM) | O_BIT(O_ASM) | O_BIT(O_LOOPS) | O_BIT(O_JSON),
       1, 1, command_explain },
+    { "emit", "c|obj|so FILE", "write a function as C99, an object file or a shared library",
+      "c: one self-contained C99 file and its header, from --out FILE.c (-o); they need nothing of hop. obj, so: the same compiled by the system's C\n"
+      "compiler ($CC, else cc), with the header beside. See docs/emit.md.",
+      O_BIT(O_FN) | O_BIT(O_GRAD) | O_BIT(O_JVP) | O_BIT(O_VMAP) | O_BIT(O_WRT) | O_BIT(O_VALUE) | O_BIT(O_IN_AXES) | O_BIT(O_STRICT) | O_BIT(O_WITHOUT) | O_BIT(O_OUT) | O_BIT(O_CAPACITY), 2, 2,
+      command_emit },
     { "ops", "[NAME]", "list the operators and their rules", "Lists the operator table, or one row of it with its samples.", O_BIT(O_JSON), 0, 1, command_ops },
 };
 

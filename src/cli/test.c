@@ -1,6 +1,7 @@
 /* hop test: the tests of one program. A test block is run on the interpreter, which is held against what the block expects; every other way of
  * running the function is held against the interpreter. Failures are written to a text, checks are counted. */
 #include "cli/test.h"
+#include "cli/test_c.h"
 
 #include "transform/transform.h"
 
@@ -240,6 +241,76 @@ static void run_test(struct test_run *run, struct module *m, struct module *wide
     }
 }
 
+/* ---- emitted C ---- */
+
+static const struct backend emitted_backends[] = {
+    { .name = "emitted C strict", .passes.strict = true },
+    { .name = "emitted C" },
+};
+enum { EMITTED_BACKENDS = HOP_COUNT(emitted_backends) };
+struct emitted {
+    uint32_t fn, numbers[EMITTED_BACKENDS]; /* in the unit; HOP_NONE: it could not be emitted */
+};
+
+static void add_emitted(struct test_run *run, struct c_programs *c, struct module *m, const struct program_test *t, struct emitted *to)
+{
+    for (uint32_t k = 0; k < EMITTED_BACKENDS; k++) {
+        struct hop_catch caught;
+        struct arena arena = { 0 };
+        struct pass_options passes = emitted_backends[k].passes;
+        passes.without = run->without;
+        to->numbers[k] = HOP_NONE;
+        if (HOP_TRY(caught)) {
+            hop_cleanup_push(arena_free, &arena);
+            to->fn = test_function(&arena, m, t);
+            to->numbers[k] = c_programs_add(c, m, to->fn, &passes);
+            hop_cleanup_pop(&arena);
+            arena_free(&arena);
+            hop_catch_end(&caught);
+        } else {
+            report(run, t, emitted_backends[k].name, hop_message());
+        }
+    }
+}
+
+static void run_emitted(struct test_run *run, struct c_programs *c, struct module *m, const struct program_test *t, const struct emitted *from)
+{
+    struct hop_catch caught;
+    struct bag bag = { 0 };
+    if (HOP_TRY(caught)) {
+        struct outcome reference, other;
+        hop_cleanup_push(bag_free, &bag);
+        struct tensor **args = test_args(&bag, m, module_fn(m, from->fn), t);
+        run_on(&bag, m, from->fn, &interpreter, args, test_dims(t), &reference);
+        for (uint32_t k = 0; k < EMITTED_BACKENDS; k++) {
+            if (from->numbers[k] == HOP_NONE) continue;
+            c_programs_run(c, from->numbers[k], &bag, m, from->fn, args, test_dims(t), &other);
+            report(run, t, emitted_backends[k].name, against_reference(&bag, m, t, &emitted_backends[k], &other, &reference));
+        }
+        hop_cleanup_pop(&bag);
+        bag_free(&bag);
+        hop_catch_end(&caught);
+    } else {
+        report(run, t, "emitted C", hop_message());
+    }
+}
+
+static void run_all_emitted(struct test_run *run, const char *text, size_t length)
+{
+    struct module *m = text_read(run->path, text, length);
+    hop_cleanup_push(module_free, m);
+    struct c_programs *c = c_programs_new();
+    hop_cleanup_push(c_programs_free, c);
+    struct emitted *list = ARENA_ZNEW(run->out->arena, struct emitted, m->tests.len);
+    for (uint32_t i = 0; i < m->tests.len; i++) add_emitted(run, c, m, m->tests.data[i], &list[i]);
+    c_programs_build(c);
+    for (uint32_t i = 0; i < m->tests.len; i++) run_emitted(run, c, m, m->tests.data[i], &list[i]);
+    hop_cleanup_pop(c);
+    c_programs_free(c);
+    hop_cleanup_pop(m);
+    module_free(m);
+}
+
 /* ---- one file ---- */
 
 /* "# error: LINE:COL: text" on the first line: reading must fail there with that. */
@@ -249,6 +320,7 @@ static bool expected_error(struct test_run *run, const char *text, size_t length
     const char *end = memchr(text, '\n', length);
     size_t line = end ? (size_t)(end - text) : length;
     if (line < sizeof mark - 1 || memcmp(text, mark, sizeof mark - 1)) return false;
+    if (run->emitted_c) return true; /* nothing to emit */
     char *want = arena_string(run->out->arena, text + sizeof mark - 1, line - (sizeof mark - 1));
     for (size_t n = strlen(want); n && (want[n - 1] == ' ' || want[n - 1] == '\r'); n--) want[n - 1] = 0;
     struct hop_catch caught;
@@ -304,7 +376,7 @@ void test_file(struct test_run *run)
         size_t length;
         hop_cleanup_push(arena_free, &arena);
         const char *text = file_text(&arena, run->path, &length);
-        if (!expected_error(run, text, length)) run_all(run, text, length);
+        if (!expected_error(run, text, length)) (run->emitted_c ? run_all_emitted : run_all)(run, text, length);
         hop_cleanup_pop(&arena);
         arena_free(&arena);
         hop_catch_end(&caught);

@@ -95,7 +95,7 @@ static void work(const struct run_all *all, uint32_t index, int out)
     for (uint32_t i; (i = atomic_fetch_add(&all->shared->next, 1)) < o->files.len;) {
         struct arena arena = { 0 };
         struct text text = { .arena = &arena };
-        struct test_run run = { .path = o->files.data[i], .verbose = option_on(o, O_VERBOSE), .quick = option_on(o, O_QUICK), .compiled = all->compiled, .without = o->without, .out = &text };
+        struct test_run run = { .path = o->files.data[i], .verbose = option_on(o, O_VERBOSE), .quick = option_on(o, O_QUICK), .compiled = all->compiled, .emitted_c = option_on(o, O_C), .without = o->without, .out = &text };
         atomic_store(&all->shared->current[index], i + 1);
         alarm(FILE_SECONDS);
         test_file(&run);
@@ -204,8 +204,8 @@ int command_test(struct options *o)
     const char **given = arena_copy(&o->bag.arena, o->files.data, n_given * sizeof *given);
     o->files.len = 0;
     for (uint32_t i = 0; i < n_given; i++) find_files(o, given[i], true);
-    struct run_all all = { .o = o, .terminal = isatty(STDERR_FILENO), .compiled = !option_on(o, O_INTERPRET) && exe_available() };
-    if (!all.compiled && !option_on(o, O_INTERPRET)) fprintf(stderr, "hop: nothing is compiled: %s\n", hop_message());
+    struct run_all all = { .o = o, .terminal = isatty(STDERR_FILENO), .compiled = !option_on(o, O_INTERPRET) && !option_on(o, O_C) && exe_available() };
+    if (!all.compiled && !option_on(o, O_INTERPRET) && !option_on(o, O_C)) fprintf(stderr, "hop: nothing is compiled: %s\n", hop_message());
     all.shared = mmap(NULL, sizeof *all.shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (all.shared == MAP_FAILED) hop_throw(HOP_NOMEM, "no memory to share with the test processes");
     all.reports = ARENA_ZNEW(&o->bag.arena, struct file_report, o->files.len);

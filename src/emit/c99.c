@@ -59,6 +59,20 @@ static bool note_symbol(void *ctx, uint32_t symbol)
     return false;
 }
 
+/* What the original function calls a size that a result has: passes number such symbols anew. */
+static const char *inner_symbol_name(const struct c99 *e, uint32_t symbol)
+{
+    const struct module *m = e->p->m;
+    const struct fn *named = e->o->original;
+    uint32_t here, there;
+    for (uint32_t r = 0; named && r < e->f->n_results; r++) {
+        struct type t = result_type(e, r), u = type_get(m, value_type(named, named->results[r]));
+        for (uint32_t d = 0; d < t.rank; d++)
+            if (dim_is_symbol(m, t.dims[d], &here) && here == symbol && dim_is_symbol(m, u.dims[d], &there)) return module_text(m, named->symbols[there].name);
+    }
+    return module_text(m, e->f->symbols[symbol].name);
+}
+
 static void name_everything(struct c99 *e)
 {
     const struct fn *f = e->f, *named = e->o->original ? e->o->original : f;
@@ -70,10 +84,13 @@ static void name_everything(struct c99 *e)
     }
     for (uint32_t s = 0; s < f->n_outer_symbols; s++) e->symbol_name[s] = unique(e, module_text(m, f->symbols[s].name), arena_printf(e->arena, "n%u", s));
     for (uint32_t p = 0; p < f->n_params; p++) e->param_name[p] = unique(e, module_text(m, f->values[p].name), arena_printf(e->arena, "arg%u", p));
-    for (uint32_t r = 0; r < f->n_results; r++)
-        e->result_name[r] = unique(e, r < named->n_results ? module_text(m, named->values[named->results[r]].name) : "", f->n_results == 1 ? "result" : arena_printf(e->arena, "result%u", r));
+    for (uint32_t r = 0; r < f->n_results; r++) {
+        const char *wanted = e->o->results ? e->o->results[r] : NULL;
+        if (!wanted) wanted = module_text(m, named->values[named->results[r]].name);
+        e->result_name[r] = unique(e, wanted, f->n_results == 1 ? "result" : arena_printf(e->arena, "result%u", r));
+    }
     for (uint32_t s = f->n_outer_symbols; s < f->n_symbols; s++) {
-        const char *text = module_text(m, f->symbols[s].name), *otherwise = arena_printf(e->arena, "size%u", s);
+        const char *text = inner_symbol_name(e, s), *otherwise = arena_printf(e->arena, "size%u", s);
         if (returned[s]) e->size_name[s] = unique(e, text, otherwise);
         e->symbol_name[s] = unique(e, arena_printf(e->arena, "size_%s", identifier(e->arena, text, otherwise)), otherwise);
     }
@@ -161,7 +178,7 @@ static void put_prototype(struct c99 *e)
 {
     struct text *out = &e->unit->prototypes;
     const struct fn *f = e->f;
-    text_add(out, "\n/* @%s%s\n", module_text(e->p->m, f->name), e->p->strict ? ", strict numbers" : "");
+    text_add(out, "\n/* @%s%s\n", module_text(e->p->m, (e->o->original ? e->o->original : f)->name), e->p->strict ? ", strict numbers" : "");
     for (uint32_t p = 0; p < f->n_params; p++) {
         put_type_note(e, out, e->param_name[p], value_type(f, p));
         text_str(out, "\n");
@@ -364,7 +381,7 @@ static void put_memory(struct c99 *e)
         bool used = e->buffer_used[b];
         if (used && buffer->kind == BUF_CONST) put_constant(e, b);
         else if (used && buffer->kind == BUF_LOCAL) text_add(e->out, "    %s t_%u[%lld];\n", c99_type[buffer->dtype], b, (long long)HOP_MAX(buffer->static_count, 1));
-        else if (buffer->kind == BUF_DYN && e->o->capacity <= 0) text_add(e->out, "    %s *t_%u = NULL;\n    int64_t room_%u = 0;\n", c99_type[buffer->dtype], b, b);
+        else if (buffer->kind == BUF_DYN && e->growing) text_add(e->out, "    %s *t_%u = NULL;\n    int64_t room_%u = 0;\n", c99_type[buffer->dtype], b, b);
     }
     if (e->workspace) put_workspace(e);
     else put_static_arena(e);
@@ -380,11 +397,19 @@ static void put_memory(struct c99 *e)
 static void put_unused(struct c99 *e)
 {
     const struct fn *f = e->f;
-    for (uint32_t s = 0; s < f->n_symbols; s++) text_add(e->out, "    (void)%s;\n", e->symbol_name[s]);
-    for (uint32_t p = 0; p < f->n_params; p++) text_add(e->out, "    (void)%s;\n", e->param_name[p]);
-    for (uint32_t r = 0; r < f->n_results; r++) text_add(e->out, "    (void)%s;\n", e->result_name[r]);
-    for (uint32_t b = 0; b < e->p->buffers.len; b++)
-        if (e->p->buffers.data[b].kind == BUF_DYN && e->o->capacity <= 0) text_add(e->out, "    (void)room_%u;\n", b);
+    bool *arg = ARENA_ZNEW(e->arena, bool, f->n_params), *result = ARENA_ZNEW(e->arena, bool, f->n_results);
+    for (uint32_t b = 0; b < e->p->buffers.len; b++) {
+        const struct lp_buffer *buffer = &e->p->buffers.data[b];
+        if (buffer->kind == BUF_ARG) arg[buffer->index] |= e->buffer_used[b];
+        if (buffer->kind == BUF_RESULT) result[buffer->index] |= e->buffer_used[b];
+        if (buffer->kind == BUF_DYN && buffer->index != HOP_NONE) result[buffer->index] |= e->growing || e->buffer_used[b];
+        if (buffer->kind == BUF_DYN && e->growing) text_add(e->out, "    (void)room_%u;\n", b);
+    }
+    for (uint32_t s = f->n_outer_symbols; s < f->n_symbols; s++) text_add(e->out, "    (void)%s;\n", e->symbol_name[s]);
+    for (uint32_t p = 0; p < f->n_params; p++)
+        if (!arg[p]) text_add(e->out, "    (void)%s;\n", e->param_name[p]);
+    for (uint32_t r = 0; r < f->n_results; r++)
+        if (!result[r]) text_add(e->out, "    (void)%s;\n", e->result_name[r]);
 }
 
 static void put_end(struct c99 *e)
@@ -454,6 +479,7 @@ const char *c99_add(struct c99_unit *unit, const struct lp *p, const struct c99_
     e.in_place = ARENA_ZNEW(a, bool, n);
     e.address = ARENA_ZNEW(a, bool, n);
     e.local_read = ARENA_ZNEW(a, bool, p->locals.len);
+    e.var_used = ARENA_ZNEW(a, bool, p->loops.len);
     e.buffer_used = ARENA_ZNEW(a, bool, n_buffers);
     e.buffer_name = ARENA_ZNEW(a, const char *, n_buffers);
     e.by_value = ARENA_ZNEW(a, bool, n_buffers);
@@ -463,7 +489,8 @@ const char *c99_add(struct c99_unit *unit, const struct lp *p, const struct c99_
     e.size_name = ARENA_ZNEW(a, const char *, f->n_symbols);
     e.param_name = ARENA_ZNEW(a, const char *, f->n_params);
     e.result_name = ARENA_ZNEW(a, const char *, f->n_results);
-    e.name = unique(&e, o->name ? o->name : module_text(p->m, f->name), "function");
+    const char *name = module_text(p->m, (o->original ? o->original : f)->name);
+    e.name = unique(&e, o->name ? o->name : name, "function");
     name_everything(&e);
     find_needs(&e, p->root);
     name_buffers(&e);

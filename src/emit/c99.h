@@ -6,8 +6,9 @@
 #include "loop/lp.h"
 
 struct c99_options {
-    const char *name;           /* of the C function; NULL: the entry function's */
-    const struct fn *original;  /* the function before the passes, for the names of its results; NULL: the entry function */
+    const char *name;           /* of the C function; NULL: the function's */
+    const struct fn *original;  /* the function before the passes, for its name and those of its results; NULL: the entry function */
+    const char *const *results; /* names of results, NULL where the program's are good; NULL: nowhere */
     int64_t capacity;           /* > 0: a growing buffer has room for this many elements, in fixed memory; 0: it comes from the caller's allocator */
     bool adapter;               /* also write `NAME_call`, which takes everything through arrays (struct c99_adapter below) */
 };

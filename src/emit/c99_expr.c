@@ -22,7 +22,11 @@ static void count_use(void *ctx, lpv v)
     e->used_in[v] = e->block;
 }
 
-static bool is_dead_set(const struct c99 *e, const struct lp_stmt *s) { return (s->kind == LP_SET || s->kind == LP_ACCUM) && !e->local_read[s->target]; }
+bool c99_is_dead(const struct c99 *e, const struct lp_stmt *s)
+{
+    if (s->kind == LP_CALL) return s->call->kind == CALL_RESERVE && e->o->capacity > 0;
+    return (s->kind == LP_SET || s->kind == LP_ACCUM) && !e->local_read[s->target];
+}
 
 static void count_statements(struct c99 *e, const struct lp_block *block)
 {
@@ -30,7 +34,7 @@ static void count_statements(struct c99 *e, const struct lp_block *block)
         const struct lp_stmt *s = &block->stmts.data[i];
         e->block = block;
         if (s->kind == LP_LET) e->home[s->value] = block;
-        else if (!is_dead_set(e, s)) lp_stmt_uses(e->p, s, count_use, e);
+        else if (!c99_is_dead(e, s)) lp_stmt_uses(e->p, s, count_use, e);
         if (s->kind == LP_WHILE) e->used_in[s->value] = s->body;
         count_statements(e, s->body);
         count_statements(e, s->other);
@@ -43,6 +47,7 @@ static bool count_operands(struct c99 *e)
     bool more = false;
     for (lpv v = e->p->instrs.len; v-- > 0;) {
         const struct lp_instr *i = &e->p->instrs.data[v];
+        if (e->uses[v] && i->op == LP_VAR) e->var_used[i->imm] = true;
         if (!e->uses[v] || !e->home[v]) continue;
         if ((i->op == LP_READ || i->op == LP_FOLD) && !e->local_read[i->imm]) e->local_read[i->imm] = more = true;
         e->block = e->home[v];
@@ -112,7 +117,7 @@ static void choose_in_place(struct c99 *e, const struct lp_block *block)
             e->in_place[s->value] = e->p->instrs.data[s->value].op > LP_FOLD && e->uses[s->value] == 1 && e->used_in[s->value] == block;
             if (e->in_place[s->value] && expression_depth(e, s->value) > DEEPEST_EXPRESSION) e->in_place[s->value] = false;
         }
-        if (s->kind != LP_LET || e->uses[s->value]) lp_stmt_buffers(e->p, s, touch_buffer, e);
+        if (!c99_is_dead(e, s) && (s->kind != LP_LET || e->uses[s->value])) lp_stmt_buffers(e->p, s, touch_buffer, e);
         choose_in_place(e, s->body);
         choose_in_place(e, s->other);
     }
@@ -336,12 +341,18 @@ static void put_extreme(struct c99 *e, const struct lp_instr *i)
 static void put_shift(struct c99 *e, const struct lp_instr *i)
 {
     enum dtype t = (enum dtype)i->dtype;
-    text_add(e->out, "(%s)(", c99_type[t]);
-    if (i->op != LP_SAR) text_add(e->out, "(%s)", unsigned_of(t));
+    int64_t by, most = t == DT_I64 ? 63 : 31;
+    bool plain = t == DT_U32 || i->op == LP_SAR;
+    if (plain) text_str(e->out, "(");
+    else text_add(e->out, "(%s)((%s)", c99_type[t], unsigned_of(t));
     c99_put(e, i->a);
-    text_str(e->out, i->op == LP_SHL ? " << (" : " >> (");
-    c99_put(e, i->b);
-    text_add(e->out, " & %d))", t == DT_I64 ? 63 : 31);
+    text_str(e->out, i->op == LP_SHL ? " << " : " >> ");
+    if (lp_is_const(e->p, i->b, &by)) text_add(e->out, "%lld)", (long long)(by & most));
+    else {
+        text_str(e->out, "(");
+        c99_put(e, i->b);
+        text_add(e->out, " & %lld))", (long long)most);
+    }
 }
 
 static void put_negation(struct c99 *e, const struct lp_instr *i)
@@ -380,11 +391,13 @@ static void put_cast(struct c99 *e, const struct lp_instr *i)
 static void put_bitcast(struct c99 *e, const struct lp_instr *i)
 {
     enum dtype from = lp_dtype(e->p, i->a), to = (enum dtype)i->dtype;
-    text_add(e->out, "(%s)", c99_value[to]);
-    if (dtype_is_float(from) == dtype_is_float(to)) c99_put(e, i->a);
-    else if (dtype_is_float(from)) put_call(e, helper_of(e, "bits_of", from), i, 1);
+    if (!dtype_is_float(to) && to != DT_U32) text_add(e->out, "(%s)", c99_value[to]);
+    if (dtype_is_float(from) == dtype_is_float(to)) {
+        if (to == DT_U32) text_str(e->out, "(uint32_t)");
+        c99_put(e, i->a);
+    } else if (dtype_is_float(from)) put_call(e, helper_of(e, "bits_of", from), i, 1);
     else {
-        text_add(e->out, "%s((%s)", c99_helper(e->unit, to == DT_F32 ? "f32_of_bits" : "f64_of_bits"), to == DT_F32 ? "uint32_t" : "uint64_t");
+        text_add(e->out, "%s(%s", c99_helper(e->unit, to == DT_F32 ? "f32_of_bits" : "f64_of_bits"), from == DT_U32 ? "" : to == DT_F32 ? "(uint32_t)" : "(uint64_t)");
         c99_put(e, i->a);
         text_str(e->out, ")");
     }
@@ -434,7 +447,7 @@ void c99_put_definition(struct c99 *e, lpv v)
     case LP_XOR: put_infix(e, i->a, "^", i->b); return;
     case LP_SHL: case LP_SHR: case LP_SAR: put_shift(e, i); return;
     case LP_EQ: case LP_NE: case LP_LT: case LP_LE: case LP_GT: case LP_GE: put_infix(e, i->a, compare[i->op], i->b); return;
-    case LP_FMA: put_call(e, narrow ? "fmaf" : "fma", i, 3); return;
+    case LP_FMA: put_call(e, helper_of(e, "fma", t), i, 3); return;
     case LP_SELECT: put_select(e, i); return;
     case LP_OP_COUNT: break;
     }

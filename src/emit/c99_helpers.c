@@ -11,8 +11,8 @@ struct helper {
     { "max_" #T, NULL, "static inline " C " hop_max_" #T "(" C " a, " C " b) { return a > b ? a : b; }\n" }
 /* NaN wins from either side. No short cut, so that loops with it are vectorised. */
 #define LESS_MORE_FLOAT(T, C) \
-    { "min_" #T, NULL, "static inline " C " hop_min_" #T "(" C " a, " C " b) { return (a != a) | (a < b) ? a : b; }\n" }, \
-    { "max_" #T, NULL, "static inline " C " hop_max_" #T "(" C " a, " C " b) { return (a != a) | (a > b) ? a : b; }\n" }
+    { "min_" #T, NULL, "static inline " C " hop_min_" #T "(" C " a, " C " b) { return ((a != a) | (a < b)) ? a : b; }\n" }, \
+    { "max_" #T, NULL, "static inline " C " hop_max_" #T "(" C " a, " C " b) { return ((a != a) | (a > b)) ? a : b; }\n" }
 #define SIGNED(T, C, U) \
     { "abs_" #T, NULL, "static inline " C " hop_abs_" #T "(" C " a) { return a < 0 ? (" C ")((" U ")0 - (" U ")a) : a; }\n" }, \
     { "div_" #T, NULL, "static inline " C " hop_div_" #T "(" C " a, " C " b) { return b == 0 ? 0 : b == -1 ? (" C ")((" U ")0 - (" U ")a) : a / b; }\n" }, \
@@ -20,6 +20,10 @@ struct helper {
 #define BITS(T, C, U) \
     { "bits_of_" #T, NULL, "static inline " U " hop_bits_of_" #T "(" C " x) { " U " r; memcpy(&r, &x, sizeof r); return r; }\n" }, \
     { #T "_of_bits", NULL, "static inline " C " hop_" #T "_of_bits(" U " x) { " C " r; memcpy(&r, &x, sizeof r); return r; }\n" }
+/* A fused operation that the machine does not have would be a slow call; rounding twice is as good for numbers that are not strict. */
+#define FUSED(T, C, fused, fast) \
+    { "fma_" #T, NULL, \
+      "static inline " C " hop_fma_" #T "(" C " a, " C " b, " C " c)\n{\n#ifdef " fast "\n    return " fused "(a, b, c);\n#else\n    return a * b + c;\n#endif\n}\n" }
 #define FOLD(F, T, C, needs, combined) \
     { "fold_" #F "_" #T, needs, \
       "static inline " C " hop_fold_" #F "_" #T "(const " C " *lanes)\n{\n    " C " x[16];\n    for (int j = 0; j < 16; j++) x[j] = lanes[j];\n" \
@@ -87,6 +91,7 @@ static const struct helper helpers[] = {
     FOLD(and, i32, "int32_t", NULL, "x[j] & x[j + w]"), FOLD(or, i32, "int32_t", NULL, "x[j] | x[j + w]"),
     FOLD(and, i64, "int64_t", NULL, "x[j] & x[j + w]"), FOLD(or, i64, "int64_t", NULL, "x[j] | x[j + w]"),
     FOLD(and, u32, "uint32_t", NULL, "x[j] & x[j + w]"), FOLD(or, u32, "uint32_t", NULL, "x[j] | x[j + w]"),
+    FUSED(f32, "float", "fmaf", "FP_FAST_FMAF"), FUSED(f64, "double", "fma", "FP_FAST_FMA"),
     { "grow", NULL,
       "/* Room for at least `want` elements, contents kept; NULL when there is none. */\n"
       "static void *hop_grow(struct hop_c_context *context, void *block, int64_t *room, int64_t want, size_t size)\n"

@@ -20,6 +20,7 @@ struct c99 {
     bool *address;                           /* index arithmetic: it cannot overflow, because memory is smaller */
     /* per local */
     bool *local_read;
+    bool *var_used;      /* per loop */
     /* per buffer */
     bool *buffer_used;
     const char **buffer_name;
@@ -44,6 +45,7 @@ void c99_helpers_text(const struct c99_unit *unit, struct text *out);
 
 /* c99_expr.c */
 void c99_count(struct c99 *e);                    /* uses, what is written in place, what is an address */
+bool c99_is_dead(const struct c99 *e, const struct lp_stmt *s); /* it sets what nobody reads, or reserves what is fixed */
 void c99_put(struct c99 *e, lpv v);               /* an expression */
 void c99_put_definition(struct c99 *e, lpv v);    /* the expression behind a name */
 void c99_put_element(struct c99 *e, uint32_t buffer, lpv index);

@@ -2,7 +2,7 @@
  * carries. A vector loop that keeps lanes runs in blocks of sixteen, so that each lane is an element of an array. */
 #include "emit/c99_impl.h"
 
-enum { TWICE_WRITTEN = 24 }; /* statements of a loop with lanes whose full blocks and rest are written separately */
+enum { TWICE_WRITTEN = 64 }; /* statements of a loop with lanes whose full blocks and rest are written separately */
 
 static void put_indent(struct c99 *e, uint32_t indent) { text_add(e->out, "%*s", (int)(4 * indent), ""); }
 
@@ -16,8 +16,26 @@ void c99_put_leave(struct c99 *e, const char *status)
 
 /* ---- calls ---- */
 
+/* With fixed room it is not reserving that fails (programs reserve ahead) but the first write behind the end: at + count, or the element at. */
+static void put_room(struct c99 *e, uint32_t buffer, lpv at, lpv count, uint32_t indent)
+{
+    if (e->o->capacity <= 0 || e->p->buffers.data[buffer].kind != BUF_DYN) return;
+    text_str(e->out, "if (");
+    if (at == LPV_NONE) text_str(e->out, "0");
+    else c99_put(e, at);
+    if (count != LPV_NONE) {
+        text_str(e->out, " + ");
+        c99_put(e, count);
+    }
+    text_add(e->out, count == LPV_NONE ? " >= %lld) " : " > %lld) ", (long long)e->o->capacity);
+    c99_put_leave(e, "HOP_C_CAPACITY");
+    text_str(e->out, "\n");
+    put_indent(e, indent);
+}
+
 static void put_gemm(struct c99 *e, const struct lp_call *c)
 {
+    if (e->o->capacity > 0 && e->p->buffers.data[c->gemm.c].kind == BUF_DYN) hop_throw(HOP_INVALID, "a product is written into an array of data-dependent size: emit without --capacity");
     const lpv sizes[] = { c->gemm.m, c->gemm.n, c->gemm.k };
     const uint32_t buffers[] = { c->gemm.a, c->gemm.b, c->gemm.c };
     const lpv at[] = { c->gemm.a_at, c->gemm.b_at, c->gemm.c_at }, rows[] = { c->gemm.lda, c->gemm.ldb, c->gemm.ldc };
@@ -126,12 +144,6 @@ static void put_reserve(struct c99 *e, const struct lp_call *c, uint32_t indent)
     const char *name = e->buffer_name[c->target];
     text_str(e->out, "if (");
     c99_put(e, c->index);
-    if (e->o->capacity > 0) {
-        text_add(e->out, " > %lld) ", (long long)e->o->capacity);
-        c99_put_leave(e, "HOP_C_CAPACITY");
-        text_str(e->out, "\n");
-        return;
-    }
     text_add(e->out, " > room_%u) {\n", c->target);
     put_indent(e, indent + 1);
     text_add(e->out, "void *const grown = %s(context, %s, &room_%u, ", c99_helper(e->unit, "grow"), name, c->target);
@@ -147,8 +159,9 @@ static void put_reserve(struct c99 *e, const struct lp_call *c, uint32_t indent)
     text_str(e->out, "}\n");
 }
 
-static void put_copy(struct c99 *e, const struct lp_call *c)
+static void put_copy(struct c99 *e, const struct lp_call *c, uint32_t indent)
 {
+    put_room(e, c->target, c->lo, c->count, indent);
     text_str(e->out, "if (");
     c99_put(e, c->count);
     text_str(e->out, c->kind == CALL_COPY ? " > 0) memmove(" : " > 0) memset(");
@@ -173,7 +186,7 @@ static void put_call(struct c99 *e, const struct lp_call *c, uint32_t indent)
         c99_put(e, c->value);
         text_str(e->out, ";\n");
         return;
-    case CALL_COPY: case CALL_ZERO: put_copy(e, c); return;
+    case CALL_COPY: case CALL_ZERO: put_copy(e, c, indent); return;
     }
     hop_throw(HOP_INTERNAL, "C99: a call of kind %d", c->kind);
 }
@@ -214,16 +227,29 @@ static void close_brace(struct c99 *e, uint32_t indent)
 
 static void put_lane_body(struct c99 *e, const struct lp_stmt *s, uint32_t indent)
 {
-    put_indent(e, indent + 1);
-    text_add(e->out, "const int64_t i_%u = base_%u + l_%u;\n", s->target, s->target, s->target);
-    put_indent(e, indent + 1);
-    text_add(e->out, "(void)i_%u;\n", s->target);
+    if (e->var_used[s->target]) {
+        put_indent(e, indent + 1);
+        text_add(e->out, "const int64_t i_%u = base_%u + l_%u;\n", s->target, s->target, s->target);
+    }
     c99_put_block(e, s->body, indent + 1);
     close_brace(e, indent);
 }
 
+enum lane_form {
+    LANES_WHOLE, /* the number of iterations is known to be a multiple of sixteen */
+    LANES_TWICE, /* full blocks, then the rest: the body is written twice */
+    LANES_SHORT  /* blocks of sixteen or what is left */
+};
+
+static enum lane_form lane_form(const struct c99 *e, const struct lp_stmt *s, uint32_t n_statements)
+{
+    int64_t lo, hi;
+    if (lp_is_const(e->p, s->lo, &lo) && lp_is_const(e->p, s->hi, &hi) && hi > lo && (hi - lo) % LP_STRICT_LANES == 0) return LANES_WHOLE;
+    return n_statements <= TWICE_WRITTEN ? LANES_TWICE : LANES_SHORT;
+}
+
 /* Blocks of sixteen iterations, lane l being iteration l of each. */
-static void put_lane_loop(struct c99 *e, const struct lp_stmt *s, uint32_t indent, bool twice)
+static void put_lane_loop(struct c99 *e, const struct lp_stmt *s, uint32_t indent, enum lane_form form)
 {
     uint32_t t = s->target;
     text_str(e->out, "{\n");
@@ -232,26 +258,26 @@ static void put_lane_loop(struct c99 *e, const struct lp_stmt *s, uint32_t inden
     c99_put(e, s->lo);
     text_str(e->out, ";\n");
     put_indent(e, indent + 1);
-    text_add(e->out, "for (; base_%u%s < ", t, twice ? " + 15" : "");
+    text_add(e->out, "for (; base_%u%s < ", t, form == LANES_TWICE ? " + 15" : "");
     c99_put(e, s->hi);
-    text_add(e->out, "; base_%u += 16)%s\n", t, twice ? "" : " {");
+    text_add(e->out, "; base_%u += 16) {\n", t);
     put_indent(e, indent + 2);
-    if (twice) text_add(e->out, "for (int64_t l_%u = 0; l_%u < 16; l_%u++) {\n", t, t, t);
-    else {
+    if (form == LANES_SHORT) {
         text_add(e->out, "const int64_t rest_%u = ", t);
         c99_put(e, s->hi);
-        text_add(e->out, " - base_%u;\n", t);
+        text_add(e->out, " - base_%u, n_%u = rest_%u < 16 ? rest_%u : 16;\n", t, t, t, t);
         put_indent(e, indent + 2);
-        text_add(e->out, "for (int64_t l_%u = 0; l_%u < 16 && l_%u < rest_%u; l_%u++) {\n", t, t, t, t, t);
-    }
+        text_add(e->out, "for (int64_t l_%u = 0; l_%u < n_%u; l_%u++) {\n", t, t, t, t);
+    } else text_add(e->out, "for (int64_t l_%u = 0; l_%u < 16; l_%u++) {\n", t, t, t);
     put_lane_body(e, s, indent + 2);
-    if (twice) {
+    close_brace(e, indent + 1);
+    if (form == LANES_TWICE) {
         put_indent(e, indent + 1);
         text_add(e->out, "for (int64_t l_%u = 0; base_%u + l_%u < ", t, t, t);
         c99_put(e, s->hi);
         text_add(e->out, "; l_%u++) {\n", t);
         put_lane_body(e, s, indent + 1);
-    } else close_brace(e, indent + 1);
+    }
     close_brace(e, indent);
 }
 
@@ -287,7 +313,7 @@ static void put_for(struct c99 *e, const struct lp_stmt *s, uint32_t indent)
     bool vector = s->mode == FOR_VECTOR, lanes = vector && touches_lanes(e, s->body, &n);
     bool unit = s->step == LPV_NONE || (lp_is_const(e->p, s->step, &step) && step == 1);
     if (lanes) e->lane_loop = s->target;
-    if (lanes && unit && !s->poll) put_lane_loop(e, s, indent, n <= TWICE_WRITTEN);
+    if (lanes && unit && !s->poll) put_lane_loop(e, s, indent, lane_form(e, s, n));
     else put_plain_loop(e, s, indent, lanes);
     e->lane_loop = outer;
 }
@@ -321,10 +347,11 @@ static void put_if(struct c99 *e, const struct lp_stmt *s, uint32_t indent)
 
 /* ---- assignments ---- */
 
-static void put_assignment(struct c99 *e, const struct lp_stmt *s)
+static void put_assignment(struct c99 *e, const struct lp_stmt *s, uint32_t indent)
 {
     const struct lp_local *l = s->kind == LP_STORE ? NULL : &e->p->locals.data[s->target];
     if (s->kind == LP_STORE) {
+        put_room(e, s->target, s->index, LPV_NONE, indent);
         c99_put_element(e, s->target, s->index);
         text_str(e->out, " = ");
         if (e->p->buffers.data[s->target].dtype == DT_BOOL) text_str(e->out, "(uint8_t)");
@@ -355,7 +382,7 @@ void c99_put_block(struct c99 *e, const struct lp_block *block, uint32_t indent)
     for (uint32_t i = 0; block && i < block->stmts.len; i++) {
         const struct lp_stmt *s = &block->stmts.data[i];
         if (s->kind == LP_LET && (e->in_place[s->value] || !e->uses[s->value])) continue;
-        if ((s->kind == LP_SET || s->kind == LP_ACCUM) && !e->local_read[s->target]) continue;
+        if (c99_is_dead(e, s)) continue;
         if (s->note) put_note(e, s->note, indent);
         put_indent(e, indent);
         switch ((enum lp_stmt_kind)s->kind) {
@@ -368,7 +395,7 @@ void c99_put_block(struct c99 *e, const struct lp_block *block, uint32_t indent)
             c99_put_definition(e, s->value);
             text_str(e->out, ";\n");
             break;
-        default: put_assignment(e, s); break;
+        default: put_assignment(e, s, indent); break;
         }
     }
 }

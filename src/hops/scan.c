@@ -138,7 +138,7 @@ static void emit_blocks(struct builder *b, const struct blocked *s, const dim *s
 {
     uint32_t n_carry = s->groups[0], n = n_carry + s->groups[1];
     struct region_in step = { s->fn, s->own, s->n_own, s->dims };
-    if (!n_sizes || sizes[0] == 1) {
+    if (!n_sizes || sizes[0] == 1 || s->length == 0) { /* no steps: neither blocks nor a rest would give the stacks */
         val first = emit_scan(b, s->operands, s->groups, s->reverse, s->length, step, n_sizes ? recompute_attrs : NULL);
         for (uint32_t k = 0; k < s->n_results; k++) results[k] = first + k;
         return;

@@ -1,0 +1,142 @@
+/* hop emit: a function of a program as C99, as an object file or as a shared library. The C comes from the C99 back end; the others are that C, given
+ * to the system's compiler. */
+#include "cli/cc.h"
+#include "cli/cli.h"
+#include "emit/c99.h"
+#include "loop/lower.h"
+
+#include <errno.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+extern char **environ;
+
+/* ---- the system's compiler ---- */
+
+const char *cc_name(void)
+{
+    const char *name = getenv("CC");
+    return name && *name ? name : "cc";
+}
+
+void cc_run(const char *const *args)
+{
+    enum { MOST = 30 };
+    const char *argv[MOST + 2] = { cc_name() };
+    for (int i = 0; args[i]; i++) {
+        if (i == MOST) hop_throw(HOP_INTERNAL, "too many arguments for %s", cc_name());
+        argv[i + 1] = args[i];
+    }
+    pid_t pid;
+    int status = 0, error = posix_spawnp(&pid, argv[0], NULL, NULL, (char *const *)argv, environ);
+    if (error) hop_throw(HOP_UNAVAILABLE, "the C compiler '%s' cannot be run: %s; install one, or name one in CC", argv[0], strerror(error));
+    while (waitpid(pid, &status, 0) < 0)
+        if (errno != EINTR) hop_throw(HOP_IO, "waiting for %s: %s", argv[0], strerror(errno));
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 127) hop_throw(HOP_UNAVAILABLE, "the C compiler '%s' cannot be run; install one, or name one in CC", argv[0]);
+    if (!WIFEXITED(status) || WEXITSTATUS(status)) hop_throw(HOP_IO, "%s did not compile the emitted C", argv[0]);
+}
+
+void file_write(const char *path, const struct text *t)
+{
+    FILE *f = fopen(path, "wb");
+    if (!f) hop_throw(HOP_IO, "%s cannot be written: %s", path, strerror(errno));
+    bool good = fwrite(t->data, 1, t->len, f) == t->len;
+    if (fclose(f) || !good) hop_throw(HOP_IO, "%s cannot be written: %s", path, strerror(errno));
+}
+
+/* ---- lowering ---- */
+
+struct lp *emit_lower(struct module *m, uint32_t fn, const struct pass_options *passes)
+{
+    struct compile_options o = { .passes = *passes, .threads = 1 };
+    struct lp *p = lower_function(m, simplify(m, fn, passes), &o);
+    hop_cleanup_push(lp_free, p);
+    lp_check(p);
+    p->own_places = !pass_on(passes, PASS_inplace);
+    lp_plan(p);
+    hop_cleanup_pop(p);
+    return p;
+}
+
+/* ---- the command ---- */
+
+static uint32_t emitted_function(struct options *o, struct module *m, uint32_t fn)
+{
+    if (option_on(o, O_GRAD)) fn = program_grad(o, m, fn);
+    if (option_on(o, O_JVP)) fn = program_jvp(o, m, fn);
+    if (option_on(o, O_VMAP)) fn = program_vmap(o, m, fn);
+    return fn;
+}
+
+/* Gradients are called after their parameters: d_w. */
+static const char **result_names(struct options *o, struct module *m, uint32_t fn, uint32_t n_results)
+{
+    const char **names = ARENA_ZNEW(&o->bag.arena, const char *, n_results);
+    const struct fn *f = module_fn(m, fn);
+    if (!option_on(o, O_GRAD) || option_on(o, O_JVP) || option_on(o, O_VMAP)) return names;
+    const bool *wrt = param_mask(&o->bag.arena, m, f, o->wrt);
+    uint32_t n = 0, k = 0;
+    for (uint32_t p = 0; p < f->n_params; p++) n += wrt[p];
+    for (uint32_t p = 0; p < f->n_params && n <= n_results; p++)
+        if (wrt[p]) names[n_results - n + k++] = arena_printf(&o->bag.arena, "d_%s", param_name(m, f, p));
+    return names;
+}
+
+/* A function called @main becomes `stem`: C has a main of its own. */
+static void emit_texts(struct options *o, const char *stem, const char *header_name, struct text *source, struct text *header)
+{
+    struct pass_options passes = { .without = o->without, .strict = option_on(o, O_STRICT) };
+    struct module *m = program_load(o->files.data[1]);
+    hop_cleanup_push(module_free, m);
+    uint32_t selected = program_select(m, o->fn), fn = emitted_function(o, m, selected);
+    struct lp *p = emit_lower(m, fn, &passes);
+    hop_cleanup_push(lp_free, p);
+    struct c99_unit unit;
+    c99_begin(&unit, &o->bag.arena);
+    const char *name = module_text(m, module_fn(m, fn)->name);
+    c99_add(&unit, p,
+            &(struct c99_options){ .name = strcmp(name, "main") ? NULL : stem, .original = module_fn(m, fn), .capacity = o->capacity,
+                                   .results = result_names(o, m, selected, module_fn(m, fn)->n_results) });
+    c99_finish(&unit, header_name, source, header);
+    hop_cleanup_pop(p);
+    lp_free(p);
+    hop_cleanup_pop(m);
+    module_free(m);
+}
+
+static void unlink_path(void *path) { unlink(path); }
+
+/* Compiles a source to `out`; it stands in a file of its own beside it meanwhile. */
+static void compile_to(struct options *o, const char *out, const struct text *source, bool shared)
+{
+    char *path = arena_printf(&o->bag.arena, "%s.%ld.c", out, (long)getpid());
+    hop_cleanup_push(unlink_path, path);
+    file_write(path, source);
+    const char *const object[] = { "-std=c99", "-O3", "-ffp-contract=off", "-fPIC", "-c", path, "-o", out, NULL };
+    const char *const library[] = { "-std=c99", "-O3", "-ffp-contract=off", "-fPIC", "-shared", path, "-o", out, "-lm", NULL };
+    cc_run(shared ? library : object);
+    hop_cleanup_pop(path);
+    unlink(path);
+}
+
+int command_emit(struct options *o)
+{
+    enum { EMIT_C, EMIT_OBJ, EMIT_SO, EMIT_COUNT };
+    static const struct { const char *word, *suffix; } kinds[EMIT_COUNT] = { { "c", ".c" }, { "obj", ".o" }, { "so", ".so" } };
+    int kind = 0;
+    while (kind < EMIT_COUNT && strcmp(o->files.data[0], kinds[kind].word)) kind++;
+    if (kind == EMIT_COUNT) hop_throw(HOP_INVALID, "hop emit: expected c, obj or so, found '%s'", o->files.data[0]);
+    if (o->outputs.len != 1) hop_throw(HOP_INVALID, "hop emit %s needs one -o NAME%s", kinds[kind].word, kinds[kind].suffix);
+    struct arena *a = &o->bag.arena;
+    const char *out = o->outputs.data[0];
+    size_t length = strlen(out), suffix = strlen(kinds[kind].suffix);
+    if (length <= suffix || strcmp(out + length - suffix, kinds[kind].suffix)) hop_throw(HOP_INVALID, "-o: expected a name that ends in %s, found '%s'", kinds[kind].suffix, out);
+    const char *header_path = arena_printf(a, "%.*s.h", (int)(length - suffix), out), *slash = strrchr(header_path, '/'), *base = slash ? slash + 1 : header_path;
+    struct text source = { .arena = a }, header = { .arena = a };
+    emit_texts(o, arena_printf(a, "%.*s", (int)(strlen(base) - 2), base), kind == EMIT_C ? base : NULL, &source, &header);
+    if (kind == EMIT_C) file_write(out, &source);
+    else compile_to(o, out, &source, kind == EMIT_SO);
+    file_write(header_path, &header);
+    return EXIT_OK;
+}

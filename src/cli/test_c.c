@@ -1,0 +1,206 @@
+/* Emitted C as one more way to run a test: functions come in, are emitted into one source, compiled to a shared library by the system's
+ * compiler and called through their adapters. */
+#include "cli/test_c.h"
+#include "cli/cc.h"
+#include "emit/c99.h"
+#include "ops/misc.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <unistd.h>
+
+struct c_program {
+    char *name;
+    const struct fn *entry; /* after the passes: symbols are numbered as in it */
+    c99_adapter *call;
+    c99_adapter_bytes *bytes;
+};
+struct c_programs {
+    struct arena arena;
+    struct c99_unit unit;
+    vec(struct c_program) list;
+    char folder[64]; /* of the files; "": none */
+    void *library;
+};
+
+struct c_programs *c_programs_new(void)
+{
+    struct c_programs *c = hop_calloc(1, sizeof *c);
+    c99_begin(&c->unit, &c->arena);
+    return c;
+}
+
+void c_programs_free(void *programs)
+{
+    struct c_programs *c = programs;
+    if (!c) return;
+    if (c->library) dlclose(c->library);
+    static const char *const files[] = { "unit.c", "unit.so" };
+    for (size_t i = 0; c->folder[0] && i < HOP_COUNT(files); i++) {
+        char path[96];
+        snprintf(path, sizeof path, "%s/%s", c->folder, files[i]);
+        unlink(path);
+    }
+    if (c->folder[0]) rmdir(c->folder);
+    arena_free(&c->arena);
+    hop_free(c);
+}
+
+uint32_t c_programs_add(struct c_programs *c, struct module *m, uint32_t fn, const struct pass_options *passes)
+{
+    struct lp *p = emit_lower(m, fn, passes);
+    hop_cleanup_push(lp_free, p);
+    const char *name = arena_printf(&c->arena, "test%u", c->list.len);
+    name = c99_add(&c->unit, p, &(struct c99_options){ .name = name, .original = module_fn(m, fn), .adapter = true });
+    vec_push(&c->arena, &c->list, (struct c_program){ .name = arena_string(&c->arena, name, strlen(name)), .entry = p->entry });
+    hop_cleanup_pop(p);
+    lp_free(p);
+    return c->list.len - 1;
+}
+
+/* Warnings are errors: emitted C is to compile cleanly. $HOP_TEST_CFLAGS takes the place of -O1. */
+void c_programs_build(struct c_programs *c)
+{
+    struct text source = { .arena = &c->arena };
+    const char *level = getenv("HOP_TEST_CFLAGS"), *folder = getenv("TMPDIR");
+    if (!c->list.len) return;
+    snprintf(c->folder, sizeof c->folder, "%.40s/hop_c_XXXXXX", folder && *folder ? folder : "/tmp");
+    if (!mkdtemp(c->folder)) {
+        c->folder[0] = 0;
+        hop_throw(HOP_IO, "no folder for emitted C could be made: %s", strerror(errno));
+    }
+    const char *in = arena_printf(&c->arena, "%s/unit.c", c->folder), *out = arena_printf(&c->arena, "%s/unit.so", c->folder);
+    c99_finish(&c->unit, NULL, &source, NULL);
+    file_write(in, &source);
+    const char *const args[] = { "-std=c99", "-pedantic", "-Wall", "-Wextra", "-Werror", level ? level : "-O1", "-ffp-contract=off", "-fPIC", "-shared", in, "-o", out, "-lm", NULL };
+    cc_run(args);
+    c->library = dlopen(out, RTLD_NOW | RTLD_LOCAL);
+    if (!c->library) hop_throw(HOP_IO, "the compiled C does not load: %s", dlerror());
+    for (uint32_t i = 0; i < c->list.len; i++) {
+        struct c_program *p = &c->list.data[i];
+        *(void **)&p->call = dlsym(c->library, arena_printf(&c->arena, "%s_call", p->name));
+        *(void **)&p->bytes = dlsym(c->library, arena_printf(&c->arena, "%s_bytes", p->name));
+        if (!p->call || !p->bytes) hop_throw(HOP_INTERNAL, "the compiled C has no %s", p->name);
+    }
+}
+
+/* ---- running ---- */
+
+struct c_run {
+    struct bag *bag;
+    struct outcome *out;
+    struct text message; /* of a failed check */
+};
+
+static void *c_resize(void *user, void *block, size_t bytes)
+{
+    (void)user;
+    if (bytes) return realloc(block, bytes);
+    free(block);
+    return NULL;
+}
+
+static struct tensor **shown(struct arena *a, int n, const struct c99_value *values)
+{
+    struct tensor **list = ARENA_NEW(a, struct tensor *, n);
+    for (int i = 0; i < n; i++) {
+        struct tensor *t = list[i] = ARENA_ZNEW(a, struct tensor, 1);
+        *t = (struct tensor){ .refs = 1, .dtype = (uint8_t)values[i].dtype, .rank = (uint8_t)values[i].rank, .count = 1, .data = (void *)values[i].data };
+        for (int d = 0; d < values[i].rank; d++) t->count *= t->dims[d] = values[i].dims[d];
+    }
+    return list;
+}
+
+static void c_print(void *user, const char *format, int n, const struct c99_value *values)
+{
+    struct c_run *r = user;
+    struct text line = { .arena = &r->bag->arena };
+    format_values(&line, format, shown(&r->bag->arena, n, values), (uint32_t)n);
+    text_bytes(&r->out->printed, line.data, line.len);
+    if (!line.len || line.data[line.len - 1] != '\n') text_str(&r->out->printed, "\n");
+}
+
+static void c_failed(void *user, const char *place, const char *message, int n, const struct c99_value *values)
+{
+    struct c_run *r = user;
+    check_failed_text(&r->message, place, message, shown(&r->bag->arena, n, values), (uint32_t)n);
+}
+
+static void take_results(const struct module *m, const struct fn *f, const int64_t *symbols, void **memory, struct outcome *out)
+{
+    int64_t dims[MAX_RANK];
+    for (uint32_t k = 0; k < f->n_results; k++) {
+        if (out->results[k]) continue;
+        struct type t = type_get(m, value_type(f, f->results[k]));
+        for (uint32_t d = 0; d < t.rank; d++) dims[d] = dim_eval(m, t.dims[d], symbols);
+        out->results[k] = tensor_new((enum dtype)t.dtype, t.rank, dims);
+        if (out->results[k]->count) memcpy(out->results[k]->data, memory[k], (size_t)out->results[k]->count * dtype_info[t.dtype].size);
+        free(memory[k]);
+        memory[k] = NULL;
+    }
+}
+
+static bool is_inner(void *ctx, uint32_t symbol) { return symbol >= ((const struct fn *)ctx)->n_outer_symbols; }
+
+/* Memory for the results whose sizes are known before the call. */
+static void make_results(struct module *m, const struct fn *f, const int64_t *symbols, void **memory, struct outcome *out)
+{
+    int64_t dims[MAX_RANK];
+    for (uint32_t k = 0; k < f->n_results; k++) {
+        struct type t = type_get(m, value_type(f, f->results[k]));
+        bool known = true;
+        for (uint32_t d = 0; d < t.rank && known; d++) {
+            known = !dim_mentions(m, t.dims[d], is_inner, (void *)f);
+            if (known) dims[d] = dim_eval(m, t.dims[d], symbols);
+        }
+        if (!known) continue;
+        out->results[k] = tensor_new((enum dtype)t.dtype, t.rank, dims);
+        memory[k] = out->results[k]->data;
+    }
+}
+
+static void run_program(const struct c_program *p, struct c_run *r, struct module *m, struct tensor *const *args, const int64_t *dims)
+{
+    const struct fn *f = p->entry;
+    struct arena *a = &r->bag->arena;
+    int64_t *symbols = ARENA_ZNEW(a, int64_t, f->n_symbols);
+    struct shape_view *views = ARENA_NEW(a, struct shape_view, f->n_params);
+    const void **data = ARENA_NEW(a, const void *, f->n_params);
+    void **memory = ARENA_ZNEW(a, void *, f->n_results);
+    for (uint32_t i = 0; i < f->n_params; i++) {
+        views[i] = (struct shape_view){ args[i]->dtype, args[i]->rank, args[i]->dims };
+        data[i] = args[i]->data;
+    }
+    bind_symbols(m, f, views, dims, symbols);
+    make_results(m, f, symbols, memory, r->out);
+    struct c99_context context = { .user = r, .resize = c_resize, .print = c_print, .failed = c_failed };
+    void *workspace = arena_alloc(a, p->bytes(symbols) + 1);
+    int status = p->call(symbols, data, memory, workspace, &context);
+    switch (status) {
+    case C99_OK: break;
+    case C99_CHECK: hop_throw(HOP_CHECK, "%s", r->message.len ? r->message.data : "");
+    case C99_SIZE: hop_throw(HOP_INVALID, "a size is out of range");
+    default: hop_throw(HOP_INTERNAL, "emitted C ended with status %d", status);
+    }
+    take_results(m, f, symbols, memory, r->out);
+}
+
+bool c_programs_run(struct c_programs *c, uint32_t number, struct bag *bag, struct module *m, uint32_t fn, struct tensor *const *args, const int64_t *dims, struct outcome *out)
+{
+    struct hop_catch caught;
+    struct c_run r = { .bag = bag, .out = out, .message = { .arena = &bag->arena } };
+    *out = (struct outcome){ .n = module_fn(m, fn)->n_results, .printed = { .arena = &bag->arena } };
+    out->results = ARENA_ZNEW(&bag->arena, struct tensor *, out->n);
+    uint32_t n = out->n;
+    if (HOP_TRY(caught)) {
+        run_program(&c->list.data[number], &r, m, args, dims);
+        hop_catch_end(&caught);
+    } else {
+        out->status = hop_caught();
+        out->message = arena_string(&bag->arena, hop_message(), strlen(hop_message()));
+        out->n = 0;
+    }
+    for (uint32_t i = 0; i < n; i++)
+        if (out->results[i]) bag_keep(bag, out->results[i]);
+    return !out->status;
+}

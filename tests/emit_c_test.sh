@@ -1,0 +1,229 @@
+#!/usr/bin/env bash
+# Emitted C: every test of the corpus through it, bit for bit; the example without hop; growing arrays with an allocator and with fixed room; failed checks and
+# prints; large products; objects and libraries; what happens without a compiler. Everything compiles without a warning.
+set -u
+cd "$(dirname "$0")/.." || exit 2
+root=$PWD
+HOP=$(realpath "${HOP:-${BUILD:-build}/hop}")
+if ! command -v "${CC:-cc}" >/dev/null; then
+    echo 'there is no C compiler'
+    echo '0 passed, 0 failed'
+    exit 0
+fi
+passed=0 failed=0
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+
+"$HOP" test --c tests/corpus examples >"$dir/corpus" 2>&1
+line=$(tail -n 1 "$dir/corpus")
+case $line in
+*' passed, '*' failed')
+    passed=${line%% passed*}
+    failed=${line#*, }
+    failed=${failed%% failed}
+    ;;
+*) failed=1 ;;
+esac
+[ "$failed" -eq 0 ] || head -n 60 "$dir/corpus"
+
+cd "$dir" || exit 2
+: >log
+claim() { # claim WHAT COMMAND…
+    local what=$1
+    shift
+    if "$@" >log 2>&1; then passed=$((passed + 1)); else
+        failed=$((failed + 1))
+        echo "emitted C: $what"
+        tail -n 12 log
+    fi
+}
+# says CODE PATTERN COMMAND…: the exit code, and a regular expression somewhere in what it prints
+says() {
+    local code=$1 pattern=$2
+    shift 2
+    "$@" >said 2>&1
+    [ $? -eq "$code" ] && grep -Eq -- "$pattern" said && return 0
+    cat said
+    return 1
+}
+strict_c() { "${CC:-cc}" -std=c99 -pedantic -Wall -Wextra -Werror -ffp-contract=off -O2 -I. "$@"; }
+
+# ---- the example ----
+claim 'the example is emitted' "$HOP" emit c "$root/examples/emitted/rnn.hop" --grad --value --wrt w,u -o rnn.c
+claim 'the example compiles' strict_c "$root/examples/emitted/main.c" rnn.c -lm -o rnn
+claim 'the example learns' says 0 '^loss 0\.[0-9]+, then 0\.000' ./rnn
+if command -v c++ >/dev/null; then
+    printf '#include "rnn.h"\nint main() { return loss_grad_workspace(3) == 0; }\n' >use.cpp
+    claim 'the header is C++ too' c++ -Wall -Wextra -Werror -I. -c use.cpp -o use.o
+fi
+if command -v clang >/dev/null; then claim 'clang is content' clang -std=c99 -pedantic -Wall -Wextra -Werror -O2 -c rnn.c -o rnn_clang.o; fi
+
+# ---- arrays of data-dependent size ----
+cat >orbit.hop <<'END'
+hop 1
+fn @orbit(%x: f64[], %c: f64[]) -> (f64[], f64[?n]) {
+  %last, %n, %xs: f64[?n] = while_loop carry(%v = %x) cond {
+    %abs = abs(%v)
+    %four = full {value = 4, dims = [], dtype = f64}
+    %lt = lt(%abs, %four)
+    test(%lt)
+  } body with(%c) {
+    %half = full {value = 0.5, dims = [], dtype = f64}
+    %mul = mul(%half, %v)
+    %mul2 = mul(%mul, %v)
+    %add = add(%mul2, %c)
+    next(%add) stack(%v)
+  }
+  return %last, %xs
+}
+END
+cat >orbit_main.c <<'END'
+#include "orbit.h"
+#include <stdio.h>
+#include <stdlib.h>
+static int live;
+static void *resize(void *user, void *block, size_t bytes)
+{
+    (void)user;
+    live += !block - !bytes;
+    if (bytes) return realloc(block, bytes);
+    free(block);
+    return NULL;
+}
+int main(void)
+{
+    struct hop_c_context context = { 0 };
+    double last, *xs = NULL;
+    int64_t n = -1;
+    context.resize = resize;
+    if (orbit(1, 0.75, &last, &xs, &n, &context) != HOP_C_OK || n != 5 || xs[1] != 1.25 || live != 1) return 1;
+    resize(NULL, xs, 0);
+    if (orbit(1, 0.75, &last, &xs, &n, NULL) != HOP_C_NOMEM) return 2;
+    return live;
+}
+END
+claim 'a growing result is emitted' "$HOP" emit c orbit.hop --strict -o orbit.c
+claim 'a growing result compiles' strict_c orbit_main.c orbit.c -lm -o orbit_run
+claim 'a growing result comes from the allocator, and nothing leaks' ./orbit_run
+cat >room_main.c <<'END'
+#include "room.h"
+int main(void)
+{
+    double last, xs[6];
+    int64_t n = -1;
+    if (orbit(1, 0.75, &last, xs, &n) != HOP_C_OK || n != 5 || xs[4] < 2.59 || xs[4] > 2.6) return 1;
+    return orbit(1, 0.25, &last, xs, &n) != HOP_C_CAPACITY; /* converges: never leaves */
+}
+END
+claim 'fixed room is emitted' "$HOP" emit c orbit.hop --capacity 6 -o room.c
+claim 'fixed room compiles' strict_c room_main.c room.c -lm -o room_run
+claim 'fixed room is enough or a status' ./room_run
+cat >tape_main.c <<'END'
+#include "tape.h"
+int main(void)
+{
+    double d_x = 0, d_c = 0;
+    if (final_grad(1, 0.75, &d_x, &d_c) != HOP_C_OK || d_x < 9.55 || d_x > 9.57) return 1; /* the product of the orbit */
+    return final_grad(1, 0.25, &d_x, &d_c) != HOP_C_CAPACITY;
+}
+END
+sed 's/@orbit/@final/; s/-> (f64\[\], f64\[?n\])/-> (f64[])/; s/return %last, %xs/return %last/; s/ stack(%v)//; s/%last, %n, %xs: f64\[?n\] = /%last = /' orbit.hop >final.hop
+claim 'a gradient with a tape is emitted' "$HOP" emit c final.hop --grad --capacity 64 -o tape.c
+claim 'a gradient with a tape compiles' strict_c tape_main.c tape.c -lm -o tape_run
+claim 'a tape has fixed room' ./tape_run
+
+# ---- checks and prints ----
+cat >told.hop <<'END'
+hop 1
+fn @told(%x: f32[3]) -> (f32[]) {
+  %zero = full {value = 0, dims = [], dtype = f32}
+  %s = sum(%x)
+  %good = gt(%s, %zero)
+  check {message = "the sum is positive"} (%good, %x)
+  print {format = "the sum is {}"} (%s)
+  return %s
+}
+END
+cat >told_main.c <<'END'
+#include "told.h"
+#include <stdio.h>
+#include <string.h>
+static void print(void *user, const char *format, int n, const struct hop_c_value *values)
+{
+    *(int *)user += n == 1 && values->dtype == HOP_C_F32 && values->rank == 0 && *(const float *)values->data == 6 && !strcmp(format, "the sum is {}");
+}
+static void fails(void *user, const char *place, const char *message, int n, const struct hop_c_value *values)
+{
+    *(int *)user += n == 1 && values->rank == 1 && values->dims[0] == 3 && ((const float *)values->data)[2] == -3 && strstr(place, "told.hop:") && !strcmp(message, "the sum is positive");
+}
+int main(void)
+{
+    const float good[] = { 1, 2, 3 }, bad[] = { 1, 0, -3 };
+    int seen = 0;
+    float s;
+    struct hop_c_context context = { 0 };
+    context.user = &seen;
+    context.print = print;
+    context.failed = fails;
+    if (told(good, &s, &context) != HOP_C_OK || s != 6 || seen != 1) return 1;
+    if (told(bad, &s, &context) != HOP_C_CHECK || seen != 2 || strcmp(context.message, "the sum is positive")) return 2;
+    return told(good, &s, NULL) != HOP_C_OK || told(bad, &s, NULL) != HOP_C_CHECK;
+}
+END
+claim 'a check and a print are emitted' "$HOP" emit c told.hop -o told.c
+claim 'a check and a print compile' strict_c told_main.c told.c -lm -o told_run
+claim 'a check and a print reach the callbacks' ./told_run
+
+# ---- large products, sizes ----
+cat >layer.hop <<'END'
+hop 1
+fn @layer[N in 1..1000](%x: f32[N, 130], %w: f32[130, 67]) -> (f32[N, 67], f32[67, 130]) {
+  %y = matmul(%x, %w)
+  %t = permute {order = [1, 0]} (%y)
+  %z = matmul(%t, %x)
+  return %y, %z
+}
+END
+cat >layer_main.c <<'END'
+#include "layer.h"
+#include <math.h>
+enum { N = 70, K = 130, M = 67 };
+static float x[N * K], w[K * M], y[N * M], z[M * K];
+int main(void)
+{
+    for (int i = 0; i < N * K; i++) x[i] = (float)(i % 17 - 8) / 8;
+    for (int i = 0; i < K * M; i++) w[i] = (float)(i % 13 - 6) / 8;
+    if (layer(0, x, w, y, z) != HOP_C_SIZE || layer(N, x, w, y, z) != HOP_C_OK) return 1;
+    for (int i = 0; i < N; i++)
+        for (int j = 0; j < M; j++) {
+            double sum = 0;
+            for (int p = 0; p < K; p++) sum += (double)x[i * K + p] * w[p * M + j];
+            if (fabs(sum - y[i * M + j]) > 1e-3) return 2;
+        }
+    for (int i = 0; i < M; i++)
+        for (int j = 0; j < K; j++) {
+            double sum = 0;
+            for (int p = 0; p < N; p++) sum += (double)y[p * M + i] * x[p * K + j];
+            if (fabs(sum - z[i * K + j]) > 1e-3 * (1 + fabs(sum))) return 3;
+        }
+    return 0;
+}
+END
+claim 'products are emitted' "$HOP" emit c layer.hop -o layer.c
+claim 'they are products of the unit, not loops' grep -q 'hop_gemm_f32(' layer.c
+claim 'products compile' strict_c layer_main.c layer.c -lm -o layer_run
+claim 'products are right and sizes are checked' ./layer_run
+
+# ---- objects, libraries, mistakes ----
+claim 'an object' "$HOP" emit obj told.hop -o object.o
+claim 'an object has the function' says 0 ' T told' nm object.o
+claim 'a library' "$HOP" emit so told.hop -o library.so
+claim 'a library has the function' says 0 ' T told' nm library.so
+claim 'no compiler' says 2 'C compiler .*none.* cannot be run' env CC=/none/cc "$HOP" emit so told.hop -o none.so
+claim 'a wrong kind' says 2 "expected c, obj or so, found 'rust'" "$HOP" emit rust told.hop -o x.c
+claim 'a wrong suffix' says 2 'ends in .c' "$HOP" emit c told.hop -o x.o
+claim 'no target' says 2 'needs one -o' "$HOP" emit c told.hop
+claim 'a target that cannot be written' says 2 'cannot be written' "$HOP" emit c told.hop -o missing/x.c
+
+echo "$passed passed, $failed failed"
+[ "$failed" -eq 0 ]
