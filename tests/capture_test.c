@@ -384,6 +384,25 @@ BODY(write_slices)
     out[1] = a;
     return 0;
 }
+BODY(write_outer_views) /* views made outside, assigned to inside */
+{
+    const struct writer *w = env;
+    hop_add_to(w->a, in[0]);
+    hop_assign(w->b, hop_sum(w->a, "all"));
+    out[0] = hop_add(in[0], hop_int(1));
+    out[1] = hop_add(w->b, hop_int(0));
+    return 0;
+}
+BODY(few_trips) { (void)env; out[0] = hop_lt(in[0], hop_int(3)); return 0; }
+BODY(views_in_loops)
+{
+    UNUSED;
+    hop_val a = hop_variable(in[0]), one = hop_number("f32", 1), r[3];
+    struct writer w = { hop_view(a, "1:3"), hop_view_index(a, hop_int(0), 0) };
+    hop_while(r, 3, &(hop_while_spec){ .cond = few_trips, .body = write_outer_views, .env = &w, .carry = &one, .n_carry = 1, .n_stack = 1 });
+    out[0] = r[0], out[1] = r[1], out[2] = r[2], out[3] = a;
+    return 0;
+}
 BODY(write_nested_inner) { const struct writer *w = env; (void)in; hop_add_to(w->a, hop_int(1)); (void)out; return 0; }
 BODY(write_nested_step)
 {
@@ -441,6 +460,8 @@ static const struct program programs[] = {
     { "writes in a scan", "a: f32[2], xs: f32[T]", 2, 3, write_loops, { "f32[2]", "f32[2]" }, { { 1, 2 }, { 1, 2 } }, { "f32[2]", "f32[2]", "f32[2]" }, { { 6, 24 }, { 6, 12 }, { 6, 18 } } },
     { "writes in a while", "a: f32[3]", 1, 2, write_while, { "f32[3]" }, { { 1, 2, 3 } }, { "i32[]", "f32[3]" }, { { 4 }, { 1, 32, 48 } } },
     { "writes to slices of xs", "a: f32[3, 2]", 1, 2, write_slices, { "f32[3, 2]" }, { { 1, 1, 1, 1, 1, 1 } }, { "f32[]", "f32[3, 2]" }, { { 4 }, { 1, 1, 2, 2, 3, 3 } } },
+    { "views made outside of loops", "a: f32[4]", 1, 4, views_in_loops, { "f32[4]" }, { { 0, 1, 2, 3 } }, { "f32[]", "i64[]", "f32[2]", "f32[4]" },
+      { { 3 }, { 2 }, { 5, 9 }, { 9, 4, 5, 3 } } },
     { "writes from bodies in bodies", "a: f32[2]", 1, 2, write_nested, { "f32[2]" }, { { 1, 2 } }, { "i64[]", "f32[2]" }, { { 3 }, { 7, 8 } } },
 };
 
@@ -741,6 +762,101 @@ static void test_eager(void)
     hop_tensor_free(t);
 }
 
+/* ---- captures within each other, and eager mode with names ---- */
+
+BODY(inner_square) { UNUSED; out[0] = hop_mul(in[0], in[0]); return 0; }
+BODY(captures_inside)
+{
+    UNUSED;
+    hop_fn *f = NULL, *g = NULL;
+    CLAIM(!hop_capture(&f, "x: f32[N]", 1, inner_square, NULL), "a capture inside: %s", hop_message());
+    hop_call_fn(out, 1, f, in, 1);
+    CLAIM(hop_capture(&g, "x: f32[N]", 1, empty, NULL) && !hop_failed(), "the failure of an inner capture is its own");
+    hop_fn_free(f);
+    return 0;
+}
+BODY(named_sizes)
+{
+    UNUSED;
+    hop_add_to(in[1], hop_full("f32[T]", hop_int(2)));
+    out[0] = hop_broadcast(hop_dim_value(hop_dim_text("2*T")), "T");
+    return 0;
+}
+static void test_nesting(void)
+{
+    hop_tensor *in[2] = { 0 }, *out[1] = { 0 };
+    hop_fn *f = NULL;
+    CLAIM(!hop_tensor_new(&in[0], "f32[3]") && !hop_tensor_new(&in[1], "f32[3]"), "%s", hop_message());
+    for (int i = 0; i < 3; i++) set(in[0], i, i + 1);
+    CLAIM(!hop_eager(NULL, captures_inside, NULL, in, 1, out, 1) && get(out[0], 2) == 9, "a capture inside of eager mode: %s", hop_message());
+    free_all(out, 1);
+    CLAIM(!hop_capture(&f, "x: f32[3]", 1, captures_inside, NULL) && !hop_interpret(f, in, 1, out, 1) && get(out[0], 1) == 4, "a capture inside of a capture: %s", hop_message());
+    free_all(out, 1);
+    CLAIM(!hop_eager("x: f32[T], log: mut f32[T]", named_sizes, NULL, in, 2, out, 1) && get(in[1], 1) == 2 && get(out[0], 0) == 6, "names and updates in eager mode: %s", hop_message());
+    free_all(out, 1);
+    hop_tensor_free(in[1]);
+    in[1] = NULL;
+    CLAIM(!hop_tensor_new(&in[1], "f32[4]"), "%s", hop_message());
+    CLAIM(hop_eager("x: f32[T], log: mut f32[T]", named_sizes, NULL, in, 2, out, 1) == HOP_INVALID && strstr(hop_message(), "(T) is 4") && strstr(hop_message(), "says 3"), "%s", hop_message());
+    hop_fn_free(f);
+    free_all(in, 2);
+}
+
+/* ---- texts that mean nothing ---- */
+
+static const char *random_text(uint64_t *state)
+{
+    static char text[40];
+    static const char *const pieces[] = { "f32", "i64", "[", "]", ",", ":", "-", "3", "T", "9223372036854775807", "*", "//", "%", "(", ")", "new", "...", "min(", "max", " ", "{", "}", "=", "\"", "dim ", "in", "1..", "mut", "x", "argmax", "all", "every", "0" };
+    text[0] = 0;
+    *state = *state * 6364136223846793005u + 1442695040888963407u;
+    for (uint64_t n = *state >> 60, i = 0; i < n + 1; i++) {
+        *state = *state * 6364136223846793005u + 1442695040888963407u;
+        const char *piece = pieces[(*state >> 33) % HOP_COUNT(pieces)];
+        if (strlen(text) + strlen(piece) < sizeof text) strcat(text, piece);
+    }
+    return text;
+}
+BODY(nonsense)
+{
+    uint64_t *state = env;
+    int kept = 0;
+    hop_val a = hop_variable(in[0]), r[1];
+    for (int i = 0; i < 40; i++) {
+        hop_slice(in[0], random_text(state));
+        hop_zeros(random_text(state));
+        hop_reshape(in[0], random_text(state));
+        hop_sum(in[0], random_text(state));
+        hop_pad(in[0], random_text(state), hop_int(0));
+        hop_assign(hop_view(a, random_text(state)), hop_int(1));
+        hop_apply(r, 1, random_text(state), in, 1);
+        hop_scan(r, 1, &(hop_scan_spec){ .step = escape_step, .carry = in, .n_carry = 1, .length = random_text(state), .schedule = random_text(state) });
+        kept += hop_forgive() == HOP_OK;
+    }
+    (void)kept;
+    out[0] = in[0];
+    return 0;
+}
+static void test_nonsense(void)
+{
+    uint64_t state = 1;
+    int strange = 0;
+    for (int i = 0; i < 200; i++) {
+        hop_fn *f = NULL;
+        hop_tensor *t = NULL;
+        int status = hop_capture(&f, i % 2 ? "x: f32[T, 3]" : random_text(&state), 1, nonsense, &state);
+        strange += status != HOP_OK && status != HOP_INVALID;
+        status = (int)hop_tensor_new(&t, random_text(&state));
+        strange += status != HOP_OK && status != HOP_INVALID && status != HOP_NOMEM;
+        hop_tensor_free(t);
+        hop_fn *v = NULL;
+        if (f) hop_vmap(&v, f, random_text(&state), random_text(&state));
+        hop_fn_free(v);
+        hop_fn_free(f);
+    }
+    CLAIM(!strange, "%d texts were answered with something else than invalid", strange);
+}
+
 /* ---- running out of memory ---- */
 
 BODY(everything)
@@ -803,6 +919,8 @@ int main(void)
     test_failed_body();
     test_updates();
     test_eager();
+    test_nesting();
+    test_nonsense();
     CLAIM(hop_live_allocations() == live, "%lld blocks leak", (long long)(hop_live_allocations() - live));
     test_out_of_memory();
     return tests_end();

@@ -185,7 +185,7 @@ typedef void (*emit_rule)(struct emission *e);
 int capture_emit(hop_place at, const char *name, emit_rule rule, const void *args, const hop_val *in, uint32_t n, hop_val *out, uint32_t n_out);
 static inline hop_val capture_emit1(hop_place at, const char *name, emit_rule rule, const void *args, const hop_val *in, uint32_t n)
 {
-    hop_val out;
+    hop_val out = { 0, 0 };
     capture_emit(at, name, rule, args, in, n, &out, 1);
     return out;
 }

@@ -229,9 +229,13 @@ static void hand_out(struct capture *c, hop_val *results, uint32_t n, val first)
     for (uint32_t i = 0; i < n; i++) results[i] = value_handle(c->innermost, first + i);
 }
 
-static void check_counts(int a, int b, const char *what)
+static void check_counts(int a, int b)
 {
-    if (a < 0 || b < 0) capture_throw("%s: a count is negative", what);
+    if (a < 0 || b < 0) capture_throw("a count is negative");
+}
+static void check_list(const hop_val *list, int n, const char *what)
+{
+    if (n < 0 || (n && !list)) capture_throw("%s: expected %d values, found NULL", what, n);
 }
 
 /* ---- switch, cond, call ---- */
@@ -322,7 +326,8 @@ static void emit_branches(struct capture *c, hop_val *results, uint32_t n_out, c
     uint32_t groups[1] = { b->op == OP_switch };
     struct attr attrs[MOST_ATTRS] = { 0 };
     if (b->recompute) attrs[INVOKE_RECOMPUTE] = A_FLAG(true);
-    val first = builder_node(&s->b, &(struct node_in){ .op = (uint16_t)b->op, .operands = &index, .n_operands = groups[0], .groups = groups, .attrs = attrs, .regions = regions, .n_regions = b->n });
+    val first = builder_node(&s->b, &(struct node_in){ .op = (uint16_t)b->op, .operands = &index, .n_operands = groups[0], .groups = groups, .attrs = attrs,
+                                                       .regions = regions, .n_regions = b->n });
     hand_out(c, results, n_out, first);
     for (uint32_t k = 0; k < w.n; k++) variable_set(s, w.variables[k], first + n_out + k);
 }
@@ -346,14 +351,15 @@ static void do_switch(struct capture *c, void *args)
 {
     const struct control_args *a = args;
     const hop_switch_spec *s = a->spec;
-    check_counts(s->n_branches, s->n_in, "switch");
-    check_counts(a->n_results, 0, "switch");
-    if (s->n_branches < 1) capture_throw("expected at least one branch");
+    check_counts(s->n_branches, a->n_results);
+    check_list(s->in, s->n_in, "in");
+    if (s->n_branches < 1 || !s->branches) capture_throw("expected at least one branch");
     if (c->eager) {
         eager_switch(c, a->results, a->n_results, s, "a branch of switch");
         return;
     }
-    emit_branches(c, a->results, (uint32_t)a->n_results, &(struct branches){ OP_switch, "a branch of switch", s->index, s->branches, (uint32_t)s->n_branches, s->env, s->envs, s->in, (uint32_t)s->n_in, s->key });
+    emit_branches(c, a->results, (uint32_t)a->n_results, &(struct branches){ .op = OP_switch, .what = "a branch of switch", .index = s->index, .bodies = s->branches,
+                                                                             .n = (uint32_t)s->n_branches, .env = s->env, .envs = s->envs, .in = s->in, .n_in = (uint32_t)s->n_in, .key = s->key });
 }
 int hop_switch_at(hop_place at, hop_val *results, int n_results, const hop_switch_spec *spec) { return control(at, "switch", do_switch, results, n_results, spec); }
 
@@ -362,9 +368,11 @@ static void do_cond(struct capture *c, void *args)
     const struct control_args *a = args;
     const hop_cond_spec *s = a->spec;
     hop_body bodies[2] = { s->otherwise, s->then };
-    check_counts(a->n_results, s->n_in, "cond");
+    check_counts(a->n_results, 0);
+    check_list(s->in, s->n_in, "in");
     if (c->eager) {
-        eager_switch(c, a->results, a->n_results, &(hop_switch_spec){ .index = s->pred, .branches = bodies, .n_branches = 2, .env = s->env, .in = s->in, .n_in = s->n_in }, "a branch of cond");
+        hop_switch_spec choice = { .index = s->pred, .branches = bodies, .n_branches = 2, .env = s->env, .in = s->in, .n_in = s->n_in };
+        eager_switch(c, a->results, a->n_results, &choice, "a branch of cond");
         return;
     }
     struct operand p = resolve(c->innermost, s->pred);
@@ -373,7 +381,8 @@ static void do_cond(struct capture *c, void *args)
         if (t.rank || t.dtype != DT_BOOL)
             capture_throw("the predicate: expected bool[], found %s", type_text(c->m, c->innermost->b.symbols.data, builder_type(&c->innermost->b, p.v)));
     }
-    emit_branches(c, a->results, (uint32_t)a->n_results, &(struct branches){ OP_switch, "a branch of cond", s->pred, bodies, 2, s->env, NULL, s->in, (uint32_t)s->n_in, s->key });
+    emit_branches(c, a->results, (uint32_t)a->n_results, &(struct branches){ .op = OP_switch, .what = "a branch of cond", .index = s->pred, .bodies = bodies, .n = 2, .env = s->env,
+                                                                             .in = s->in, .n_in = (uint32_t)s->n_in, .key = s->key });
 }
 int hop_cond_at(hop_place at, hop_val *results, int n_results, const hop_cond_spec *spec) { return control(at, "cond", do_cond, results, n_results, spec); }
 
@@ -381,13 +390,14 @@ static void do_call(struct capture *c, void *args)
 {
     const struct control_args *a = args;
     const hop_call_spec *s = a->spec;
-    check_counts(a->n_results, s->n_in, "call");
+    check_counts(a->n_results, 0);
+    check_list(s->in, s->n_in, "in");
     if (c->eager) {
         eager_call(c, a->results, a->n_results, s);
         return;
     }
-    emit_branches(c, a->results, (uint32_t)a->n_results, &(struct branches){ .op = OP_invoke_subgraph, .what = "the body of call", .bodies = &s->body, .n = 1, .env = s->env, .in = s->in,
-                                                                             .n_in = (uint32_t)s->n_in, .key = s->key, .recompute = s->recompute != 0 });
+    emit_branches(c, a->results, (uint32_t)a->n_results, &(struct branches){ .op = OP_invoke_subgraph, .what = "the body of call", .bodies = &s->body, .n = 1, .env = s->env,
+                                                                             .in = s->in, .n_in = (uint32_t)s->n_in, .key = s->key, .recompute = s->recompute != 0 });
 }
 int hop_call_at(hop_place at, hop_val *results, int n_results, const hop_call_spec *spec) { return control(at, "call", do_call, results, n_results, spec); }
 
@@ -438,7 +448,8 @@ static val emit_scan(struct capture *c, const hop_scan_spec *spec, const val *op
     struct attr attrs[MOST_ATTRS] = { [SCAN_REVERSE] = A_FLAG(spec->reverse), [SCAN_LENGTH] = spec->length ? A_DIM(read_size(c, spec->length, "the length")) : A_NONE };
     uint32_t every[8];
     read_schedule(spec->schedule, &attrs[SCAN_SCHEDULE], &attrs[SCAN_EVERY], every, HOP_COUNT(every));
-    return builder_node(&c->innermost->b, &(struct node_in){ .op = OP_scan, .operands = operands, .n_operands = n_carry + n_xs, .groups = groups, .attrs = attrs, .regions = &region, .n_regions = 1 });
+    return builder_node(&c->innermost->b, &(struct node_in){ .op = OP_scan, .operands = operands, .n_operands = n_carry + n_xs, .groups = groups, .attrs = attrs,
+                                                             .regions = &region, .n_regions = 1 });
 }
 
 /* Slices of xs that the step assigned to: one more stacked result each. */
@@ -463,7 +474,8 @@ static void do_scan(struct capture *c, void *args)
 {
     const struct control_args *a = args;
     const hop_scan_spec *spec = a->spec;
-    check_counts(spec->n_carry, spec->n_xs, "scan");
+    check_list(spec->carry, spec->n_carry, "carry");
+    check_list(spec->xs, spec->n_xs, "xs");
     if (a->n_results < spec->n_carry) capture_throw("expected room for the %d carries at least, found %d results", spec->n_carry, a->n_results);
     if (!spec->n_xs && !spec->length) capture_throw("nothing is scanned over: 'length' must say how many steps there are");
     if (c->eager) {
@@ -513,17 +525,20 @@ int hop_scan_at(hop_place at, hop_val *results, int n_results, const hop_scan_sp
 
 static val emit_while(struct capture *c, const hop_while_spec *spec, const val *carry, uint32_t n_carry, const struct region_in *regions)
 {
-    struct attr attrs[MOST_ATTRS] = { [WHILE_MAX_TRIPS] = spec->max_trips ? A_DIM(read_size(c, spec->max_trips, "max_trips")) : A_NONE, [WHILE_COUNT] = A_FLAG(spec->count && !spec->n_stack) };
+    struct attr attrs[MOST_ATTRS] = { [WHILE_MAX_TRIPS] = spec->max_trips ? A_DIM(read_size(c, spec->max_trips, "max_trips")) : A_NONE,
+                                      [WHILE_COUNT] = A_FLAG(spec->count && !spec->n_stack) };
     uint32_t every[8];
     read_schedule(spec->schedule, NULL, &attrs[WHILE_EVERY], every, HOP_COUNT(every));
-    return builder_node(&c->innermost->b, &(struct node_in){ .op = OP_while_loop, .operands = carry, .n_operands = n_carry, .groups = &n_carry, .attrs = attrs, .regions = regions, .n_regions = 2 });
+    return builder_node(&c->innermost->b, &(struct node_in){ .op = OP_while_loop, .operands = carry, .n_operands = n_carry, .groups = &n_carry, .attrs = attrs,
+                                                             .regions = regions, .n_regions = 2 });
 }
 
 static void do_while(struct capture *c, void *args)
 {
     const struct control_args *a = args;
     const hop_while_spec *spec = a->spec;
-    check_counts(spec->n_carry, spec->n_stack, "while");
+    check_counts(spec->n_stack, 0);
+    check_list(spec->carry, spec->n_carry, "carry");
     int counted = spec->n_carry + (spec->count || spec->n_stack) + spec->n_stack;
     if (a->n_results != counted) capture_throw("expected room for %d results (carries, number of trips if asked for, stacks), found %d", counted, a->n_results);
     if (c->eager) {

@@ -77,7 +77,8 @@ void eager_emit(struct capture *c, emit_rule rule, const void *args, const hop_v
     }
     builder_begin(&b, c->m, NULL);
     b.place = b.fn_place = capture_place(c, c->at);
-    struct emission e = { .c = c, .s = s, .b = &b, .n = n, .in = ARENA_ZNEW(&b.arena, struct operand, n), .args = args, .out = ARENA_NEW(&b.arena, val, n_out), .n_out = n_out };
+    struct emission e = { .c = c, .s = s, .b = &b, .n = n, .in = ARENA_ZNEW(&b.arena, struct operand, n), .args = args, .out = ARENA_NEW(&b.arena, val, n_out),
+                          .n_out = n_out };
     struct tensor **params = ARENA_NEW(&c->m->arena, struct tensor *, n);
     uint32_t n_params = 0;
     for (uint32_t i = 0; i < n; i++) {

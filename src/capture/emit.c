@@ -114,7 +114,8 @@ static void emit_here(struct capture *c, void *args)
     }
     struct scope *s = c->innermost;
     struct arena *arena = &s->b.arena;
-    struct emission e = { .c = c, .s = s, .b = &s->b, .n = a->n, .in = ARENA_NEW(arena, struct operand, a->n), .args = a->args, .out = ARENA_NEW(arena, val, a->n_out), .n_out = a->n_out };
+    struct emission e = { .c = c, .s = s, .b = &s->b, .n = a->n, .in = ARENA_NEW(arena, struct operand, a->n), .args = a->args, .out = ARENA_NEW(arena, val, a->n_out),
+                          .n_out = a->n_out };
     for (uint32_t i = 0; i < a->n; i++) e.in[i] = resolve(s, a->in[i]);
     a->rule(&e);
     for (uint32_t i = 0; i < a->n_out; i++) a->out[i] = value_handle(s, e.out[i]);

@@ -154,7 +154,8 @@ static void starts_at(struct builder *b, uint32_t rank, uint32_t axis, val index
 static val index_scalar(struct builder *b, val index)
 {
     struct type t = emit_type(b, index);
-    if (t.rank || !dtype_is_integer((enum dtype)t.dtype)) capture_throw("the index: expected an integer scalar, found %s", type_text(b->m, b->symbols.data, builder_type(b, index)));
+    if (t.rank || !dtype_is_integer((enum dtype)t.dtype))
+        capture_throw("the index: expected an integer scalar, found %s", type_text(b->m, b->symbols.data, builder_type(b, index)));
     return emit_cast(b, index, DT_I64);
 }
 

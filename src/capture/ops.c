@@ -218,7 +218,10 @@ static void rule_random(struct emission *e)
     attrs[RANDOM_DIMS] = A_DIMS(dims, rank);
     e->out[0] = emit(e->b, op, (val[]){ operand_value(e->b, &e->in[0]) }, 1, attrs);
 }
-hop_val hop_random_bits_at(hop_place at, hop_val key, const char *dims) { return capture_emit1(at, "random_bits", rule_random, &(struct type_args){ .type = dims, .axis = OP_random_bits }, &key, 1); }
+hop_val hop_random_bits_at(hop_place at, hop_val key, const char *dims)
+{
+    return capture_emit1(at, "random_bits", rule_random, &(struct type_args){ .type = dims, .axis = OP_random_bits }, &key, 1);
+}
 hop_val hop_random_uniform_at(hop_place at, hop_val key, const char *type)
 {
     return capture_emit1(at, "random_uniform", rule_random, &(struct type_args){ .type = type, .axis = OP_random_uniform }, &key, 1);
@@ -265,9 +268,15 @@ static void rule_reduce(struct emission *e)
     e->out[0] = n || !t.rank ? emit(e->b, a->op, &v, 1, &dims) : v;
     if (a->mean) e->out[0] = mean_of(e->b, v, e->out[0], mask);
 }
-hop_val hop_mean_at(hop_place at, hop_val x, const char *axes) { return capture_emit1(at, "mean", rule_reduce, &(struct reduce_args){ .op = OP_sum, .axes = axes, .mean = true }, &x, 1); }
+hop_val hop_mean_at(hop_place at, hop_val x, const char *axes)
+{
+    return capture_emit1(at, "mean", rule_reduce, &(struct reduce_args){ .op = OP_sum, .axes = axes, .mean = true }, &x, 1);
+}
 #define DEFINE(name) \
-    hop_val hop_##name##_at(hop_place at, hop_val x, const char *axes) { return capture_emit1(at, #name, rule_reduce, &(struct reduce_args){ .op = OP_##name, .axes = axes }, &x, 1); }
+    hop_val hop_##name##_at(hop_place at, hop_val x, const char *axes) \
+    { \
+        return capture_emit1(at, #name, rule_reduce, &(struct reduce_args){ .op = OP_##name, .axes = axes }, &x, 1); \
+    }
 DEFINE(sum)
 DEFINE(reduce_max)
 DEFINE(reduce_min)
@@ -384,7 +393,11 @@ static void rule_barrier(struct emission *e)
     val first = e->n ? emit(e->b, OP_barrier, in, e->n, NULL) : VAL_NONE;
     for (uint32_t i = 0; i < e->n; i++) e->out[i] = first + i;
 }
-int hop_barrier_at(hop_place at, hop_val *out, const hop_val *in, int n) { return capture_emit(at, "barrier", rule_barrier, NULL, in, n > 0 ? (uint32_t)n : 0, out, n > 0 ? (uint32_t)n : 0); }
+int hop_barrier_at(hop_place at, hop_val *out, const hop_val *in, int n)
+{
+    uint32_t count = n > 0 ? (uint32_t)n : 0;
+    return capture_emit(at, "barrier", rule_barrier, NULL, in, count, out, count);
+}
 
 /* ---- about values ---- */
 

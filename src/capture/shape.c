@@ -168,8 +168,14 @@ static void rule_join(struct emission *e)
     struct attr dim = A_INT(check_axis(a->axis, emit_type(e->b, parts[0]).rank));
     e->out[0] = emit(e->b, OP_concat, parts, e->n, &dim);
 }
-hop_val hop_concat_at(hop_place at, const hop_val *parts, int n, int axis) { return capture_emit1(at, "concat", rule_join, &(struct join_args){ axis, false }, parts, n > 0 ? (uint32_t)n : 0); }
-hop_val hop_stack_at(hop_place at, const hop_val *parts, int n, int axis) { return capture_emit1(at, "stack", rule_join, &(struct join_args){ axis, true }, parts, n > 0 ? (uint32_t)n : 0); }
+hop_val hop_concat_at(hop_place at, const hop_val *parts, int n, int axis)
+{
+    return capture_emit1(at, "concat", rule_join, &(struct join_args){ axis, false }, parts, n > 0 ? (uint32_t)n : 0);
+}
+hop_val hop_stack_at(hop_place at, const hop_val *parts, int n, int axis)
+{
+    return capture_emit1(at, "stack", rule_join, &(struct join_args){ axis, true }, parts, n > 0 ? (uint32_t)n : 0);
+}
 
 static void rule_pad(struct emission *e)
 {
