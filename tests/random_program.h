@@ -516,10 +516,6 @@ static type_id type_through(struct module *m, type_id t, const dim *symbols)
     return type_intern(m, in.dtype, in.rank, dims);
 }
 
-struct mentioned {
-    struct module *m;
-    uint32_t symbol;
-};
 static bool is_symbol(void *ctx, uint32_t symbol) { return symbol == *(const uint32_t *)ctx; }
 
 static bool types_mention(struct module *m, const type_id *types, uint32_t n, uint32_t symbol)

@@ -44,8 +44,8 @@ static const char *identifier(struct arena *a, const char *wanted, const char *o
 static const char *unique(struct c99 *e, const char *wanted, const char *otherwise)
 {
     const char *base = identifier(e->arena, wanted, otherwise), *name = base;
-    if (is_taken(e, name)) name = arena_printf(e->arena, "%s_", base);
-    for (uint32_t k = 2; is_taken(e, name); k++) name = arena_printf(e->arena, "%s_n%u", base, k);
+    if (is_taken(e, name)) name = arena_printf(e->arena, "x_%s", base); /* away from reserved beginnings */
+    for (uint32_t k = 2; is_taken(e, name); k++) name = arena_printf(e->arena, "x_%s_n%u", base, k);
     vec_push(e->arena, &e->names, name);
     return name;
 }
