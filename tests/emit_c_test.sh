@@ -214,6 +214,21 @@ claim 'they are products of the unit, not loops' grep -q 'hop_gemm_f32(' layer.c
 claim 'products compile' strict_c layer_main.c layer.c -lm -o layer_run
 claim 'products are right and sizes are checked' ./layer_run
 
+# ---- names that C has other plans for ----
+cat >names.hop <<'END'
+hop 1
+fn @double[int, v_1 in 2..9](%float: f32[int], %v_3: f32[v_1], %hop_max_f32: f32[], %INT64_MAX: f64[], %at: bool[], %s_0: i32[int]) -> (f32[int], f32[int], f64[], bool[], i32[]) {
+  %b = broadcast {dims = [int], at = []} (%hop_max_f32)
+  %context = max(%float, %b)
+  %x = neg(%INT64_MAX)
+  %q = not(%at)
+  %z = sum(%s_0)
+  return %context, %context, %x, %q, %z
+}
+END
+claim 'strange names are emitted' "$HOP" emit c names.hop -o names.c
+claim 'strange names compile' strict_c -c names.c -o names.o
+
 # ---- objects, libraries, mistakes ----
 claim 'an object' "$HOP" emit obj told.hop -o object.o
 claim 'an object has the function' says 0 ' T told' nm object.o

@@ -145,7 +145,7 @@ static void add_while(struct random_body *g)
     type_id types[16];
     enum shape results[8];
     uint32_t n = 1 + below(g->r, 3), n_stack = below(g->r, 3) ? 0 : 1;
-    bool bound = below(g->r, 2);
+    bool bound = below(g->r, 2) || n_stack; /* without a bound, stacks cannot be batched over the number of trips */
     for (uint32_t k = 0; k < n; k++) {
         results[k] = k ? float_shape(g) : SHAPE_INT;
         operands[k] = pick(g, results[k]);

@@ -237,7 +237,7 @@ struct program {
     uint64_t seed; /* of a random program */
 };
 enum {
-    LANE_SIZES = 1, /* results have another size in each lane: their cotangents cannot be stacked */
+    LANE_SIZES = 1, /* results have another size in each lane: it cannot be batched */
     NO_SECOND = 2,  /* the program is there for its first derivatives */
     SAME_INTS = 4   /* integers choose sizes: all lanes share them */
 };
@@ -298,6 +298,7 @@ static void claim_program(struct run *r, const struct program *p)
     claim_derivatives(r, vjp, vjp_lanes[0], "its gradient");
     claim_derivatives(r, vjp, vjp_lanes[2], "its gradient, other lane");
 
+    if (p->flags & LANE_SIZES) return;
     claim_lanes(r, fn, lanes, all, "vmap over all");
     for (uint32_t k = 0; k < f->n_params; k++) {
         bool *one = ARENA_ZNEW(&r->m->arena, bool, f->n_params);
@@ -305,7 +306,6 @@ static void claim_program(struct run *r, const struct program *p)
         if (!all[k]) continue;
         claim_lanes(r, fn, lanes, one, "vmap over one");
     }
-    if (p->flags & LANE_SIZES) return;
     claim_lanes(r, vjp, vjp_lanes, all, "vmap of gradient");
     uint32_t batched = vmapped(r, fn, all);
     claim_derivatives(r, batched, over_lanes(r, f, lanes, all), "gradient of vmap");

@@ -24,11 +24,19 @@ static bool is_taken(const struct c99 *e, const char *name)
         if (!strcmp(name, reserved[i])) return true;
     for (uint32_t i = 0; i < e->names.len; i++)
         if (!strcmp(name, e->names.data[i])) return true;
-    /* v_3, i_0, … are the text's own; INT32_MAX and the like are macros */
+    /* v_3, i_0, … are the text's own */
     size_t under = strcspn(name, "_");
     if (name[under] && name[under + 1] && strspn(name + under + 1, "0123456789") == strlen(name + under + 1)) return true;
-    return !strncmp(name, "hop_", 4) || !strncmp(name, "HOP_", 4) || !strncmp(name, "INT", 3) || !strncmp(name, "UINT", 4) || !strncmp(name, "arena_", 6) ||
-           (strlen(name) > 2 && !strcmp(name + strlen(name) - 2, "_t"));
+    return strlen(name) > 2 && !strcmp(name + strlen(name) - 2, "_t");
+}
+
+/* Beginnings that belong to the text itself, to the standard headers, or to the compiler. */
+static bool begins_reserved(const char *name)
+{
+    static const char *const beginnings[] = { "hop_", "HOP_", "INT", "UINT", "SIZE_", "FP_", "arena_", "_" };
+    for (size_t i = 0; i < HOP_COUNT(beginnings); i++)
+        if (!strncmp(name, beginnings[i], strlen(beginnings[i]))) return true;
+    return false;
 }
 
 static const char *identifier(struct arena *a, const char *wanted, const char *otherwise)
@@ -43,7 +51,9 @@ static const char *identifier(struct arena *a, const char *wanted, const char *o
 /* A C identifier like `wanted` that nothing else has. */
 static const char *unique(struct c99 *e, const char *wanted, const char *otherwise)
 {
-    const char *base = identifier(e->arena, wanted, otherwise), *name = base;
+    const char *base = identifier(e->arena, wanted, otherwise);
+    if (begins_reserved(base)) base = arena_printf(e->arena, "x_%s", base);
+    const char *name = base;
     if (is_taken(e, name)) name = arena_printf(e->arena, "x_%s", base); /* away from reserved beginnings */
     for (uint32_t k = 2; is_taken(e, name); k++) name = arena_printf(e->arena, "x_%s_n%u", base, k);
     vec_push(e->arena, &e->names, name);

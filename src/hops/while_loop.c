@@ -291,7 +291,10 @@ static void while_vjp_forward(struct vjp_forward *v)
         memcpy(args + n_carry, body->operands, s->n_own * sizeof *args);
         inline_function(b, s->hoisted, body->dims, args, saved->hoisted);
     }
-    val first = emit_while(b, in.operands, n_carry, in.attrs, in.regions[REGION_COND], (struct region_in){ s->forward, body->operands, body->n_operands, body->dims });
+    struct attr attrs[WHILE_ATTRS];
+    memcpy(attrs, in.attrs, sizeof attrs);
+    if (user_results == user_carry) attrs[WHILE_TAPE] = A_FLAG(1); /* the pullback skips the rows of lanes that did not run */
+    val first = emit_while(b, in.operands, n_carry, attrs, in.regions[REGION_COND], (struct region_in){ s->forward, body->operands, body->n_operands, body->dims });
     for (uint32_t k = 0; k < v->n->n_results; k++) v->results[k] = first + k, v->result_active[k] = false; /* blocks: their count of trips stands where the count is */
     for (uint32_t k = 0; k < user_results; k++) v->result_active[result_at(k, user_carry)] = k < user_carry ? s->active[k] : s->result_active[k];
     saved->stacks = ARENA_NEW(&b->arena, val, s->n_stack + s->n_extra);
@@ -455,7 +458,11 @@ static void batch_masked(const struct masked *w)
     carry[0] = lanes_that_go_on(b, w, w->cond.dims, own, w->cond.operands, lanes);
     if (w->count) carry[1] = emit_full(b, DT_I64, 0, 1, &v->size);
     uint32_t n = w->n_carry + 1 + w->count;
-    struct attr attrs[WHILE_ATTRS] = { [WHILE_MAX_TRIPS] = w->in->attrs[WHILE_MAX_TRIPS], [WHILE_COUNT] = A_NONE, [WHILE_EVERY] = w->in->attrs[WHILE_EVERY] };
+    struct attr attrs[WHILE_ATTRS];
+    memcpy(attrs, w->in->attrs, sizeof attrs);
+    attrs[WHILE_COUNT] = A_NONE;
+    if (w->n_stack && attrs[WHILE_MAX_TRIPS].kind == ATTR_ABSENT && attrs[WHILE_TAPE].kind == ATTR_ABSENT)
+        hop_throw(HOP_INVALID, "%swhile_loop: batched, its number of trips differs from lane to lane, so its stacked results have no common length; max_trips gives them one", place_text(b->m, v->n->place));
     val first = emit_while(b, carry, n, attrs, any_alive(w, carry, n), masked_body(w)), next = first + 1 + w->count;
     for (uint32_t k = 0; k < w->n_carry; k++) v->results[k] = next++, v->result_batched[k] = w->batched[k];
     if (w->count) v->results[w->n_carry] = first + 1;
@@ -522,7 +529,7 @@ static bool while_rewrite(struct copier *c, const struct node *n, val *results, 
     if (n_left == n_stack) return false;
     struct node_in in = copier_node_in(c, n);
     struct region_in region = in.regions[REGION_BODY];
-    struct attr attrs[WHILE_ATTRS] = { [WHILE_MAX_TRIPS] = A_NONE, [WHILE_COUNT] = A_FLAG(1), [WHILE_EVERY] = in.attrs[WHILE_EVERY] };
+    struct attr attrs[WHILE_ATTRS] = { [WHILE_MAX_TRIPS] = A_NONE, [WHILE_COUNT] = A_FLAG(1), [WHILE_EVERY] = in.attrs[WHILE_EVERY], [WHILE_TAPE] = in.attrs[WHILE_TAPE] };
     region.fn = prune_function(b->m, region.fn, keep);
     val next = emit_while(b, in.operands, n_carry, attrs, in.regions[REGION_COND], region);
     for (uint32_t k = 0; k <= n_carry; k++) results[k] = next + k;
@@ -592,6 +599,7 @@ static const struct attr_spec while_attrs[] = {
     [WHILE_MAX_TRIPS] = { "max_trips", ATTR_DIM, false, NULL },
     [WHILE_COUNT] = { "count", ATTR_FLAG, false, NULL },
     [WHILE_EVERY] = { "every", ATTR_INTS, false, NULL },
+    [WHILE_TAPE] = { "tape", ATTR_FLAG, false, NULL }, /* made by gradients: what is stacked is read only in rows that ran */
 };
 
 const struct op_row row_while_loop = {

@@ -28,7 +28,7 @@ enum { CHECK_MESSAGE };                                      /* operands pred (b
 enum { PRINT_FORMAT, PRINT_LANES, PRINT_MASKED };            /* lanes k: a line for each index of the k leading dims; masked: operand 0 is bool over them */
 enum { DIM_VALUE_DIM };
 enum { BIND_DIM_LO, BIND_DIM_HI };                           /* operand n: i64[]; result i64[?k] = 0, 1, … n-1, which makes k = n; n < lo (default 0) or n > hi fails as a check */
-enum { WHILE_MAX_TRIPS, WHILE_COUNT, WHILE_EVERY, WHILE_ATTRS }; /* results: carries; trip count i64[] if `count` or anything is stacked; stacks [?n, …] or [max_trips, …] zero-padded */
+enum { WHILE_MAX_TRIPS, WHILE_COUNT, WHILE_EVERY, WHILE_TAPE, WHILE_ATTRS }; /* results: carries; trip count i64[] if `count` or anything is stacked; stacks [?n, …] or [max_trips, …] zero-padded */
 enum { SCAN_REVERSE, SCAN_LENGTH, SCAN_SCHEDULE, SCAN_EVERY, SCAN_ATTRS }; /* length: dim, needed when nothing is scanned over */
                                                              /* schedule, every: what the gradient keeps; every = [k, …]: carries of every k-th step, the rest is computed again */
 enum { SCHEDULE_RECOMPUTE, SCHEDULE_SQRT };
