@@ -38,8 +38,7 @@ LLVM_OBJECTS = $(LLVM_SOURCES:src/%.c=$(BUILD)/%.o)
 TESTS = $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/*_test.c tests/*_fuzz.c))
 PLUGIN = $(if $(LLVM_CONFIG),$(if $(LLVM_SOURCES),$(BUILD)/libhop_llvm.so))
 COMPILE = $(CC) $(WARN) $(NUMBERS) $(CPPFLAGS) $(CFLAGS) -fPIC -MMD -MP
-# The whole library goes into each program: rows are found through weak symbols, which pull nothing out of an archive.
-LINK_HOP = -rdynamic -Wl,--whole-archive $(BUILD)/libhop.a -Wl,--no-whole-archive $(LIBS)
+LINK_HOP = $(BUILD)/libhop.a $(LIBS)
 
 all: $(BUILD)/libhop.a $(BUILD)/libhop.so $(BUILD)/hop $(PLUGIN)
 ifeq ($(LLVM_CONFIG),)

@@ -100,7 +100,7 @@ static void rule_apply(struct emission *e)
     struct attr attrs[16] = { 0 };
     if (!cursor_word(&c, &name, &length)) cursor_error(&c, "the name of an operator");
     enum op op = op_find(name, length);
-    if (op == OP_COUNT || !op_table[op]) capture_throw("there is no operator '%.*s'", (int)length, name);
+    if (op == OP_COUNT) capture_throw("there is no operator '%.*s'", (int)length, name);
     const struct op_row *row = op_table[op];
     if (row->flags & OPF_HIGHER) capture_throw("'%s' takes functions: it has a call of its own", row->name);
     read_attrs(&c, e->b, row, attrs);

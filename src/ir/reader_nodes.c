@@ -746,7 +746,6 @@ static uint32_t name_hash(const char *text, size_t n)
 void reader_know_operators(struct reader *r)
 {
     for (uint32_t i = 0; i < OP_COUNT; i++) {
-        if (!op_table[i]) continue;
         uint32_t at = name_hash(op_table[i]->name, strlen(op_table[i]->name));
         while (r->op_slots[at % HOP_COUNT(r->op_slots)]) at++;
         r->op_slots[at % HOP_COUNT(r->op_slots)] = (uint16_t)(i + 1);

@@ -132,7 +132,7 @@ static void check_node(struct verifier *v)
 {
     const struct fn *f = v->f;
     const struct node *n = v->n;
-    if (n->op >= OP_COUNT || !op_table[n->op]) wrong(v, "no such operator");
+    if (n->op >= OP_COUNT) wrong(v, "no such operator");
     const struct op_row *row = node_row(n);
     bool higher = row->flags & OPF_HIGHER;
     if (!higher && (n->n_operands < row->sig.min_operands || (row->sig.max_operands != MANY && n->n_operands > row->sig.max_operands)))

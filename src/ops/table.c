@@ -1,7 +1,7 @@
 /* The table itself: a pointer to each row, in the order of ops.def. */
 #include "ir/table.h"
 
-#define OP(name) extern const struct op_row row_##name __attribute__((weak));
+#define OP(name) extern const struct op_row row_##name;
 #include "ops/ops.def"
 #undef OP
 
@@ -14,6 +14,6 @@ const struct op_row *const op_table[OP_COUNT] = {
 enum op op_find(const char *name, size_t length)
 {
     for (int i = 0; i < OP_COUNT; i++)
-        if (op_table[i] && strlen(op_table[i]->name) == length && !memcmp(op_table[i]->name, name, length)) return (enum op)i;
+        if (strlen(op_table[i]->name) == length && !memcmp(op_table[i]->name, name, length)) return (enum op)i;
     return OP_COUNT;
 }
