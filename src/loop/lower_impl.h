@@ -79,7 +79,6 @@ struct shared {
     struct module *m;
     const struct compile_options *o;
     uint32_t loop_depth; /* sequential loops around */
-    uint32_t parallel_depth;
 };
 
 struct probe { /* a dry run that records reads instead of emitting */

@@ -523,7 +523,6 @@ static uint64_t nest_work(struct lower *L, const struct nest *nest) /* operation
 /* Gives every item the memory it needs before the loops begin. */
 static void prepare_memory(struct lower *L, struct nest *nest, bool parallel)
 {
-    struct lp *p = L->S->p;
     for (uint32_t i = 0; i < nest->items.len; i++) {
         struct item *item = &nest->items.data[i];
         type_id t = value_type(L->f, item->v);
@@ -549,7 +548,6 @@ static void prepare_memory(struct lower *L, struct nest *nest, bool parallel)
         }
         L->slots[item->v] = (struct slot){ .kind = SLOT_ARRAY, .array = where };
     }
-    (void)p;
 }
 
 static void emit_point(struct lower *L, struct item *item)
@@ -640,7 +638,7 @@ void nest_emit(struct lower *L, struct nest *nest)
 {
     struct lp *p = L->S->p;
     bool large = nest_work(L, nest) >= PARALLEL_WORK;
-    bool parallel = large && pass_on(&L->S->o->passes, PASS_parallel) && !L->S->loop_depth && !L->S->parallel_depth;
+    bool parallel = large && pass_on(&L->S->o->passes, PASS_parallel) && !L->S->loop_depth;
     nest->flat = nest->n_outer && nest->inner != HOP_NONE && all_same_point(L, nest);
     bool rows = !nest->flat && nest->n_outer;
     if (parallel && !rows && (nest->inner == HOP_NONE || has_class(nest, ITEM_ROW))) parallel = false; /* one fold: its order is fixed */

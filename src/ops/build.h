@@ -96,18 +96,10 @@ static inline val emit_permute(struct builder *b, val v, const uint32_t *order)
 static inline val emit_move_dim(struct builder *b, val v, uint32_t from, uint32_t to)
 {
     uint32_t rank = emit_type(b, v).rank, order[MAX_RANK], n = 0;
-    for (uint32_t i = 0; i < rank; i++) {
-        if (n == to) order[n++] = from;
+    for (uint32_t i = 0; i < rank; i++)
         if (i != from) order[n++] = i;
-    }
-    if (n < rank) order[n] = from;
-    if (to > from) { /* the slot was counted before `from` was taken out */
-        n = 0;
-        for (uint32_t i = 0; i < rank; i++)
-            if (i != from) order[n++] = i;
-        for (uint32_t i = rank - 1; i > to; i--) order[i] = order[i - 1];
-        order[to] = from;
-    }
+    for (uint32_t i = rank - 1; i > to; i--) order[i] = order[i - 1];
+    order[to] = from;
     return emit_permute(b, v, order);
 }
 static inline val emit_slice(struct builder *b, val v, const dim *start, const dim *limit)
