@@ -246,8 +246,7 @@ struct node_in {
     const struct attr *attrs; /* one per attribute of the row, ATTR_ABSENT where not given; NULL: all absent */
     const struct region_in *regions;
     uint32_t n_regions;
-    /* Symbols to use for the data-dependent dims of the results, in order of first appearance; NULL: fresh ones. */
-    struct place place;
+    struct place place; /* line 0: the builder's */
 };
 
 struct builder {
