@@ -1,9 +1,11 @@
-# hop: make all | demo | test | soak | bench | check | install | clean
+# hop: make all | demo | test | soak | bench | check | docs | install | uninstall | clean
 #
 # BUILD=DIR  where everything is built      SAN=1     with the address and undefined-behaviour sanitizers
 # PREFIX=DIR where install puts things      BENCH="…" which benchmarks to run
+# LIBDIR=DIR where it puts libraries        DESTDIR=DIR in front of all of it, for packages
 BUILD ?= build
 PREFIX ?= /usr/local
+LIBDIR ?= $(PREFIX)/lib
 CC = gcc
 CFLAGS ?= -O2 -g
 # Which variables a longjmp might clobber depends on inlining: worth a look, not worth a broken build.
@@ -19,7 +21,7 @@ CFLAGS = -Wno-clobbered -Wno-maybe-uninitialized -O1 -g -fsanitize=address,undef
 endif
 
 # What is missing is installed before anything below looks for it; once per make, and not to clean up.
-ifeq ($(filter-out clean,$(or $(MAKECMDGOALS),all)),)
+ifeq ($(filter-out clean uninstall,$(or $(MAKECMDGOALS),all)),)
 HOP_SETUP = done
 endif
 ifndef HOP_SETUP
@@ -50,6 +52,13 @@ $(BUILD)/flags: force
 	@mkdir -p $(@D)
 	@echo '$(COMPILE) $(LLVM_CONFIG)' >$@.now; cmp -s $@.now $@ && rm $@.now || mv $@.now $@
 
+# Code that the cache keeps belongs to the sources and flags that generated it.
+$(BUILD)/identity.h: $(BUILD)/flags force
+	@echo "#define HOP_IDENTITY \"$$(cat $(sort $(wildcard src/*/*.[ch] src/*/*.def include/hop/*.h)) $(BUILD)/flags | sha256sum | cut -c1-32)\"" >$@.now
+	@cmp -s $@.now $@ && rm $@.now || mv $@.now $@
+$(BUILD)/runtime/cache.o: CPPFLAGS += -include $(BUILD)/identity.h
+$(BUILD)/runtime/cache.o: $(BUILD)/identity.h
+
 ifneq ($(LLVM_CONFIG),)
 $(LLVM_OBJECTS): CPPFLAGS += -isystem $(shell $(LLVM_CONFIG) --includedir)
 endif
@@ -62,18 +71,38 @@ $(BUILD)/libhop.a: $(OBJECTS)
 	ar rcs $@ $^
 
 # The library for programs in C and other languages: cc program.c -lhop
-$(BUILD)/libhop.so: $(OBJECTS)
-	$(CC) $(CFLAGS) -shared -Wl,-soname,libhop.so -o $@ $^ $(LIBS)
+# The version stands in the header. Names are exported under HOP_MAJOR.MINOR, so that before 1.0 a program meets the library it was built for or an error.
+VERSION := $(shell sed -n 's/^\#define HOP_VERSION "\(.*\)"/\1/p' include/hop/hop.h)
+MAJOR = $(word 1,$(subst ., ,$(VERSION)))
+SHARED = libhop.so.$(VERSION)
+, := ,
+$(BUILD)/libhop.so: $(BUILD)/$(SHARED)
+	ln -sf $(SHARED) $(BUILD)/libhop.so.$(MAJOR)
+	ln -sf $(SHARED) $@
+	@touch -c $@
+$(BUILD)/$(SHARED): $(OBJECTS) $(BUILD)/exports.map
+	$(CC) $(CFLAGS) -shared -Wl,-soname,libhop.so.$(MAJOR) -Wl,--version-script=$(BUILD)/exports.map $(if $(SAN),,-Wl$(,)-z$(,)defs) -o $@ $(OBJECTS) $(LIBS)
+
+# What the header declares, as the compiler sees it, and nothing else is exported.
+HEADERS = $(wildcard include/hop/*.h)
+$(BUILD)/exports: $(HEADERS)
+	@mkdir -p $(@D)
+	printf '#include <%s>\n' $(HEADERS:include/%=%) | $(CC) $(CPPFLAGS) -x c -fsyntax-only -aux-info $@.all -
+	sed -n 's|^/\* include/hop/[^ ]* \*/ extern [^(]*\<\(hop_[a-z0-9_]*\) (.*|\1|p' $@.all | sort -u >$@
+	@rm $@.all
+$(BUILD)/exports.map: $(BUILD)/exports
+	{ echo 'HOP_$(MAJOR).$(word 2,$(subst ., ,$(VERSION))) {'; echo 'global:'; sed 's/$$/;/' $<; echo 'local: *;'; echo '};'; } >$@
 
 $(BUILD)/hop: $(CLI) $(BUILD)/libhop.a
 	$(CC) $(CFLAGS) -o $@ $(CLI) $(LINK_HOP)
 
 $(BUILD)/libhop_llvm.so: $(LLVM_OBJECTS)
-	$(CC) $(CFLAGS) -shared -o $@ $^ -L$(shell $(LLVM_CONFIG) --libdir) -lLLVM-$(firstword $(subst ., ,$(shell $(LLVM_CONFIG) --version)))
+	echo '{ global: hop_llvm_backend; local: *; };' >$@.map
+	$(CC) $(CFLAGS) -shared -Wl,--version-script=$@.map -o $@ $^ -L$(shell $(LLVM_CONFIG) --libdir) -lLLVM-$(firstword $(subst ., ,$(shell $(LLVM_CONFIG) --version)))
 
 $(BUILD)/tests/%: tests/%.c $(filter-out $(BUILD)/cli/main.o,$(CLI)) $(BUILD)/libhop.a
 	@mkdir -p $(@D)
-	$(COMPILE) $< $(filter-out $(BUILD)/cli/main.o,$(CLI)) -o $@ $(LINK_HOP)
+	$(COMPILE) -include tests/isolated.h $< $(filter-out $(BUILD)/cli/main.o,$(CLI)) -o $@ $(LINK_HOP)
 
 tests: all $(TESTS)
 
@@ -101,16 +130,44 @@ bench: all
 check:
 	@tests/check
 
-install: all
-	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/hop $(DESTDIR)$(PREFIX)/include/hop
-	install -m 755 $(BUILD)/hop $(DESTDIR)$(PREFIX)/bin/hop
-	install -m 644 $(BUILD)/libhop.a $(DESTDIR)$(PREFIX)/lib/libhop.a
-	install -m 755 $(BUILD)/libhop.so $(DESTDIR)$(PREFIX)/lib/libhop.so
-	install -m 644 include/hop/*.h $(DESTDIR)$(PREFIX)/include/hop/
-	$(if $(PLUGIN),install -m 755 $(PLUGIN) $(DESTDIR)$(PREFIX)/lib/hop/libhop_llvm.so)
+# The reference under docs/reference, from the header and the operator table.
+docs: all
+	BUILD=$(BUILD) docs/generate
+
+# The static library that is installed is one object with the exported names alone, so that private ones meet nobody's. A program that it is linked into can
+# be anywhere, so it knows where the back end is installed, and so does the command; both look beside themselves first, as the shared library does.
+$(BUILD)/install/libhop.a: $(OBJECTS) $(CLI) $(BUILD)/libhop.a $(BUILD)/exports force
+	@mkdir -p $(@D)
+	$(COMPILE) -DHOP_PLUGIN_DIR='"$(LIBDIR)/hop/"' -c src/emit/backend.c -o $(@D)/backend.o
+	ld -r -o $(@D)/hop.o $(filter-out $(BUILD)/emit/backend.o,$(OBJECTS)) $(@D)/backend.o
+	objcopy --keep-global-symbols=$(BUILD)/exports $(@D)/hop.o
+	rm -f $@ && ar rcs $@ $(@D)/hop.o
+	$(CC) $(CFLAGS) -o $(@D)/hop $(CLI) $(@D)/backend.o $(LINK_HOP)
+
+# Where the loader does not look by itself, programs remember the place.
+SYSTEM_DIRS = /lib /usr/lib /usr/local/lib $(wildcard /usr/lib/*-linux-gnu*)
+RPATH = $(if $(filter $(LIBDIR),$(SYSTEM_DIRS)),,-Wl,-rpath,$${libdir})
+PACKAGE = sed -e 's|@PREFIX@|$(PREFIX)|; s|@LIBDIR@|$(patsubst $(PREFIX)/%,$${prefix}/%,$(LIBDIR))|; s|@VERSION@|$(VERSION)|; s|@LIBS@|$(LIBS)|; s|@RPATH@|$(RPATH)|'
+INSTALLED = bin/hop $(HEADERS)
+INSTALLED_LIBS = libhop.a $(SHARED) libhop.so.$(MAJOR) libhop.so hop/libhop_llvm.so pkgconfig/hop.pc pkgconfig/hop-static.pc
+install: all $(BUILD)/install/libhop.a
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/include/hop $(DESTDIR)$(LIBDIR)/hop $(DESTDIR)$(LIBDIR)/pkgconfig
+	install -m 755 $(BUILD)/install/hop $(DESTDIR)$(PREFIX)/bin/hop
+	install -m 644 $(HEADERS) $(DESTDIR)$(PREFIX)/include/hop/
+	install -m 644 $(BUILD)/install/libhop.a $(DESTDIR)$(LIBDIR)/libhop.a
+	install -m 755 $(BUILD)/$(SHARED) $(DESTDIR)$(LIBDIR)/$(SHARED)
+	ln -sf $(SHARED) $(DESTDIR)$(LIBDIR)/libhop.so.$(MAJOR)
+	ln -sf libhop.so.$(MAJOR) $(DESTDIR)$(LIBDIR)/libhop.so
+	$(if $(PLUGIN),install -m 755 $(PLUGIN) $(DESTDIR)$(LIBDIR)/hop/libhop_llvm.so)
+	for p in hop hop-static; do $(PACKAGE) src/api/$$p.pc.in >$(DESTDIR)$(LIBDIR)/pkgconfig/$$p.pc || exit 1; done
+	$(if $(filter $(LIBDIR),$(SYSTEM_DIRS)),$(if $(DESTDIR),,-ldconfig))
+
+uninstall:
+	rm -f $(addprefix $(DESTDIR)$(PREFIX)/,$(INSTALLED)) $(addprefix $(DESTDIR)$(LIBDIR)/,$(INSTALLED_LIBS))
+	-rmdir --ignore-fail-on-non-empty $(DESTDIR)$(PREFIX)/include/hop $(DESTDIR)$(LIBDIR)/hop
 
 clean:
 	rm -rf $(BUILD)
 
 -include $(OBJECTS:.o=.d) $(CLI:.o=.d) $(LLVM_OBJECTS:.o=.d) $(TESTS:=.d)
-.PHONY: all tests demo test soak bench check install clean force
+.PHONY: all tests demo test soak bench check docs install uninstall clean force

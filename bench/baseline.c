@@ -139,6 +139,33 @@ void baseline_rnn_grad(float *dw, const float *h0, const float *xs, const float 
     cblas_sgemm(CblasRowMajor, CblasTrans, CblasNoTrans, RNN_WIDTH, RNN_WIDTH, RNN_STEPS, 1, states, RNN_WIDTH, deltas, RNN_WIDTH, 0, dw, RNN_WIDTH);
 }
 
+void baseline_assoc(float *restrict p, float *restrict q, const float *restrict a, const float *restrict b, size_t rows)
+{
+    vec16 product = all(1.0f), state = { 0 };
+    for (size_t t = 0; t < rows; t++) {
+        vec16 at = get(a + t * LANES);
+        product *= at;
+        state = at * state + get(b + t * LANES);
+        put(p + t * LANES, product);
+        put(q + t * LANES, state);
+    }
+}
+
+void baseline_assoc_grad(float *restrict da, const float *restrict a, const float *restrict b, size_t rows)
+{
+    static float q[ASSOC_ROWS * ASSOC_WIDTH] __attribute__((aligned(64)));
+    vec16 state = { 0 }, g = { 0 };
+    for (size_t t = 0; t < rows; t++) {
+        state = get(a + t * LANES) * state + get(b + t * LANES);
+        put(q + t * LANES, state);
+    }
+    for (size_t t = rows; t-- > 0;) {
+        g += all(1.0f);
+        put(da + t * LANES, t ? g * get(q + (t - 1) * LANES) : (vec16){ 0 });
+        g *= get(a + t * LANES);
+    }
+}
+
 void baseline_cond(float *restrict y, const float *restrict x, size_t n, int predicate)
 {
     if (predicate)

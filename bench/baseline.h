@@ -5,12 +5,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { RNN_STEPS = 1000, RNN_WIDTH = 64 };
+enum { RNN_STEPS = 1000, RNN_WIDTH = 64, ASSOC_ROWS = 65536, ASSOC_WIDTH = 16 };
 
 void baseline_while(float x[16], const volatile int64_t *bound);
 void baseline_scan(float *ys, const float *xs, size_t n);
 float baseline_rnn(const float *h0, const float *xs, const float *w, const float *u);
 void baseline_rnn_grad(float *dw, const float *h0, const float *xs, const float *w, const float *u);
+void baseline_assoc(float *p, float *q, const float *a, const float *b, size_t rows);
+void baseline_assoc_grad(float *da, const float *a, const float *b, size_t rows); /* of the sum of all q */
 void baseline_cond(float *y, const float *x, size_t n, int predicate);
 void baseline_elementwise(float *out, const float *a, const float *b, const float *c, const float *d, size_t n);
 

@@ -1,9 +1,11 @@
 /* The benchmark: each case runs as a compiled hop program and as hand-written C in the same process, interleaved, and prints one JSON
  * object: cold (process start to first result), first (reading, transforming, compiling and running with LLVM loaded), run (median of later
- * calls), the C time and the ratio C / hop. `bench DIR CASE…`; DIR holds the .hop programs. */
+ * calls), the C time and the ratio C / hop. The case `warm` says for each program how long it takes from its text to the executable and to the first result when
+ * the cache has it: in files (a process of its own) or in memory. `bench DIR CASE…`; DIR holds the .hop programs. */
 #include "baseline.h"
 #include "interp/interp.h"
 #include "ir/text.h"
+#include "runtime/cache.h"
 #include "runtime/exe.h"
 #include "transform/transform.h"
 
@@ -75,6 +77,17 @@ static void rnn_inputs(struct tensor **a)
 }
 static void rnn_c(struct tensor *const *a, float *out) { out[0] = baseline_rnn(data(a[0]), data(a[1]), data(a[2]), data(a[3])); }
 static void rnn_grad_c(struct tensor *const *a, float *out) { baseline_rnn_grad(out, data(a[0]), data(a[1]), data(a[2]), data(a[3])); }
+static void assoc_inputs(struct tensor **a)
+{
+    a[0] = floats(2, (int64_t[]){ ASSOC_ROWS, ASSOC_WIDTH }, 1);
+    a[1] = floats(2, (int64_t[]){ ASSOC_ROWS, ASSOC_WIDTH }, 1);
+    for (int64_t i = 0; i < a[0]->count; i++) ((float *)a[0]->data)[i] += 0.5f;
+}
+static void assoc_c(struct tensor *const *a, float *out)
+{
+    baseline_assoc(out + ASSOC_ROWS * ASSOC_WIDTH, out, data(a[0]), data(a[1]), ASSOC_ROWS); /* what is compared comes first */
+}
+static void assoc_grad_c(struct tensor *const *a, float *out) { baseline_assoc_grad(out, data(a[0]), data(a[1]), ASSOC_ROWS); }
 static void cond_inputs(struct tensor **a)
 {
     a[0] = tensor_new(DT_BOOL, 0, NULL);
@@ -97,6 +110,8 @@ static const struct bench_case cases[] = {
     { "scan1e7", "scan1e7.hop", NULL, 2, 2, 11, 1, scan_inputs, scan_c, 10000000, 1 },
     { "rnn", "rnn.hop", NULL, 4, 1, 101, 1, rnn_inputs, rnn_c, 1, 0 },
     { "rnn_grad", "rnn.hop", "w", 4, 1, 101, 1, rnn_inputs, rnn_grad_c, RNN_WIDTH * RNN_WIDTH, 0 },
+    { "assoc_scan", "assoc_scan.hop", NULL, 2, 2, 101, 1, assoc_inputs, assoc_c, ASSOC_ROWS * ASSOC_WIDTH, 1 },
+    { "assoc_grad", "assoc_loss.hop", "a", 2, 1, 101, 1, assoc_inputs, assoc_grad_c, ASSOC_ROWS * ASSOC_WIDTH, 0 },
     { "cond", "cond.hop", NULL, 2, 1, 101, 1000, cond_inputs, cond_c, 1024, 0 },
     { "elem16M", "elem16M.hop", NULL, 4, 1, 15, 1, elem_inputs, elem_c, 1 << 24, 0 },
 };
@@ -138,24 +153,94 @@ static int cold_child(const struct bench_case *c, const char *dir)
     return 0;
 }
 
-static double cold_ms(const char *self, const struct bench_case *c, const char *dir)
+/* Runs this program again with `mode`; what it prints is left in text. Returns the clock before it started. */
+static double run_child(const char *mode, const char *dir, const char *name, const char *cache, char text[64])
 {
-    char *argv[] = { (char *)self, "--cold", (char *)dir, (char *)c->name, NULL };
+    char *argv[] = { "bench", (char *)mode, (char *)dir, (char *)name, (char *)cache, NULL };
     int pipes[2];
     pid_t pid;
     posix_spawn_file_actions_t actions;
+    memset(text, 0, 64);
     if (pipe(pipes)) return -1;
     posix_spawn_file_actions_init(&actions);
     posix_spawn_file_actions_adddup2(&actions, pipes[1], 1);
     double start = now_ms();
     int failed = posix_spawn(&pid, "/proc/self/exe", &actions, NULL, argv, environ);
     close(pipes[1]);
-    char text[64] = { 0 };
-    ssize_t n = failed ? 0 : read(pipes[0], text, sizeof text - 1);
+    if (!failed && read(pipes[0], text, 63) < 0) text[0] = 0;
     close(pipes[0]);
     if (!failed) waitpid(pid, NULL, 0);
     posix_spawn_file_actions_destroy(&actions);
-    return n > 0 ? strtod(text, NULL) - start : -1;
+    return start;
+}
+
+static double cold_ms(const struct bench_case *c, const char *dir)
+{
+    char text[64];
+    double start = run_child("--cold", dir, c->name, NULL, text);
+    return text[0] ? strtod(text, NULL) - start : -1;
+}
+
+/* ---- warm: what the cache spares ---- */
+
+struct warm {
+    double ready, result; /* ms from the text to the executable, to the first result */
+};
+
+static struct warm warm_once(const struct bench_case *c, const char *dir, struct tensor **args)
+{
+    struct tensor *results[MAX_ARGS] = { 0 };
+    struct module *m;
+    struct warm w;
+    double start = now_ms();
+    struct exe *e = build(c, dir, &m);
+    w.ready = now_ms() - start;
+    exe_run(e, args, NULL, results, NULL);
+    w.result = now_ms() - start;
+    for (uint32_t k = 0; k < c->n_results; k++) tensor_free(results[k]);
+    exe_free(e);
+    module_free(m);
+    return w;
+}
+
+static int warm_child(const struct bench_case *c, const char *dir, const char *cache)
+{
+    struct tensor *args[MAX_ARGS] = { 0 };
+    c->inputs(args);
+    cache_set_directory(cache);
+    struct warm w = warm_once(c, dir, args);
+    hop_cache_stats s;
+    cache_statistics(&s);
+    printf("%.6f %.6f %d\n", w.ready, w.result, s.disk_hits == 1);
+    return 0;
+}
+
+static void run_warm(const struct bench_case *c, const char *dir)
+{
+    enum { TIMES = 11 };
+    char cache[] = "/tmp/hop-bench-XXXXXX", text[64], why[256];
+    struct tensor *args[MAX_ARGS] = { 0 };
+    double ready[TIMES], result[TIMES], memory[TIMES];
+    uint64_t removed;
+    int hits = 0;
+    if (!mkdtemp(cache)) hop_throw(HOP_IO, "%s cannot be made", cache);
+    run_child("--warm", dir, c->name, cache, text); /* compiles */
+    for (int i = 0; i < TIMES; i++) {
+        int hit = 0;
+        run_child("--warm", dir, c->name, cache, text);
+        if (sscanf(text, "%lf %lf %d", &ready[i], &result[i], &hit) == 3) hits += hit;
+    }
+    disk_clear(cache, &removed, why);
+    rmdir(cache);
+    c->inputs(args);
+    cache_set_directory("memory");
+    warm_once(c, dir, args);
+    for (int i = 0; i < TIMES; i++) memory[i] = warm_once(c, dir, args).ready;
+    cache_set_directory("off");
+    printf("{\"case\": \"warm\", \"program\": \"%s\", \"disk_ready_ms\": %.3f, \"disk_result_ms\": %.3f, \"memory_ready_ms\": %.3f, \"hits\": %d}\n", c->name, median(ready, TIMES),
+           median(result, TIMES), median(memory, TIMES), hits);
+    fflush(stdout);
+    for (uint32_t k = 0; k < c->n_args; k++) tensor_free(args[k]);
 }
 
 static double worst_error(const struct bench_case *c, const float *want, const struct tensor *found)
@@ -168,13 +253,13 @@ static double worst_error(const struct bench_case *c, const float *want, const s
     return worst;
 }
 
-static void run_case(const struct bench_case *c, const char *dir, const char *self)
+static void run_case(const struct bench_case *c, const char *dir)
 {
     struct tensor *args[MAX_ARGS] = { 0 }, *results[MAX_ARGS] = { 0 };
     double hop[MAX_REPEATS], base[MAX_REPEATS], cold[3];
-    for (int i = 0; i < 3; i++) cold[i] = cold_ms(self, c, dir);
+    for (int i = 0; i < 3; i++) cold[i] = cold_ms(c, dir);
     c->inputs(args);
-    float *out = hop_malloc((size_t)c->out_floats * sizeof *out);
+    float *out = hop_malloc((size_t)c->out_floats * c->n_results * sizeof *out); /* the baseline writes every result */
     double firsts[5];
     struct module *m = NULL;
     struct exe *e = NULL;
@@ -220,19 +305,23 @@ static void warm_up(void)
 
 int main(int argc, char **argv)
 {
-    bool cold = argc > 1 && !strcmp(argv[1], "--cold");
-    int first = cold ? 2 : 1;
+    bool cold = argc > 1 && !strcmp(argv[1], "--cold"), warm = argc > 4 && !strcmp(argv[1], "--warm");
+    int first = cold || warm ? 2 : 1;
     if (argc <= first) return fprintf(stderr, "usage: bench DIR [CASE…]\n"), 2;
     struct hop_catch c;
     if (HOP_TRY(c)) {
-        if (!cold) warm_up();
+        if (!cold && !warm) warm_up();
         for (size_t k = 0; k < HOP_COUNT(cases); k++) {
             bool wanted = argc == first + 1;
             for (int i = first + 1; i < argc; i++) wanted |= !strcmp(argv[i], cases[k].name);
             if (!wanted) continue;
             if (cold) return cold_child(&cases[k], argv[first]);
-            run_case(&cases[k], argv[first], argv[0]);
+            if (warm) return warm_child(&cases[k], argv[first], argv[first + 2]);
+            run_case(&cases[k], argv[first]);
         }
+        bool warm_too = argc == first + 1;
+        for (int i = first + 1; i < argc; i++) warm_too |= !strcmp(argv[i], "warm");
+        for (size_t k = 0; warm_too && k < HOP_COUNT(cases); k++) run_warm(&cases[k], argv[first]);
         hop_catch_end(&c);
         return 0;
     }

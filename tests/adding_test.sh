@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # The page docs/adding-an-operator.md, tested as written: its files are written and its commands run in a copy of the tree.
 set -u
+export HOP_CACHE="${HOP_CACHE-off}"
 cd "$(dirname "$0")/.." || exit 2
 page=docs/adding-an-operator.md
 copy=$(mktemp -d)
@@ -14,7 +15,7 @@ claim() { # claim NAME CODE
     fi
 }
 
-mkdir -p "$copy/tree/tests/corpus" && cp -r src include Makefile setup "$copy/tree/" && cp tests/table_test.c "$copy/tree/tests/"
+mkdir -p "$copy/tree/tests/corpus" && cp -r src include Makefile setup "$copy/tree/" && cp tests/table_test.c tests/isolated.h "$copy/tree/tests/"
 # Blocks "```LANGUAGE file=PATH" are appended to PATH, blocks "```sh run" become numbered scripts.
 awk -v root="$copy/tree" -v scripts="$copy" '
     /^```/ && inside { inside = 0; close(to); next }

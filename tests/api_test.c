@@ -73,6 +73,14 @@ static void test_tensors(void)
     CLAIM(hop_tensor_new(&t, "f32[3, -1]") == HOP_INVALID && hop_tensor_new(&t, "f32[T]") == HOP_INVALID && hop_tensor_new(&t, NULL) == HOP_INVALID, "types of tensors are numbers");
     CLAIM(hop_tensor_new(&t, "f64[4611686018427387904, 4611686018427387904]") == HOP_INVALID && strstr(hop_message(), "overflows"), "sizes that overflow: %s", hop_message());
     CLAIM(hop_tensor_borrow(&t, "f32[2]", NULL, NULL, NULL) == HOP_INVALID, "no memory");
+    const int64_t dims[2] = { 2, 3 }, bad[2] = { 2, -1 };
+    CLAIM(!hop_tensor_borrow_dims(&t, "f32", dims, 2, memory, NULL, NULL) && hop_tensor_dim(t, 1) == 3 && hop_data(t) == memory, "sizes as numbers: %s", hop_message());
+    hop_tensor_free(t);
+    CLAIM(!hop_tensor_new_dims(&t, "i64", NULL, 0) && hop_tensor_rank(t) == 0 && *(int64_t *)hop_data(t) == 0, "a scalar has no sizes: %s", hop_message());
+    hop_tensor_free(t), t = NULL;
+    CLAIM(hop_tensor_new_dims(&t, "f32", bad, 2) == HOP_INVALID && hop_tensor_new_dims(&t, "f33", dims, 2) == HOP_INVALID && hop_tensor_new_dims(&t, NULL, dims, 2) == HOP_INVALID &&
+              hop_tensor_new_dims(&t, "f32", NULL, 2) == HOP_INVALID && hop_tensor_new_dims(&t, "f32", dims, 99) == HOP_INVALID && hop_tensor_new_dims(&t, "f32", dims, -1) == HOP_INVALID && !t,
+          "wrong sizes as numbers");
     hop_tensor_free(NULL);
     hop_fn_free(NULL);
     hop_exe_free(NULL);
@@ -289,6 +297,16 @@ BODY(call_update)
     hop_call_fn(&out[0], 1, env, (hop_val[]){ in[0], state }, 2);
     out[1] = state;
     return 0;
+}
+static void test_eager_update_call(void)
+{
+    hop_fn *f = NULL;
+    hop_tensor *in[2] = { filled("f64[2]", 1, 1), filled("f64[2]", 10, 0) }, *out[2] = { 0 };
+    CLAIM(!hop_capture(&f, "x: f64[2], state: mut f64[2]", 1, accumulate, NULL), "%s", hop_message());
+    CLAIM(!hop_eager(NULL, call_update, f, in, 2, out, 2) && number(out[0], 0) == 265 && number(out[1], 1) == 12, "a function that updates, called in eager mode: %s", hop_message());
+    free_all(out, 2);
+    free_all(in, 2);
+    hop_fn_free(f);
 }
 static void test_functions(void)
 {
@@ -524,6 +542,7 @@ int main(void)
     test_update_transforms();
     test_gradients();
     test_functions();
+    test_eager_update_call();
     test_runs();
     test_effects();
     test_cancel();

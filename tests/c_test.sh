@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # The C surface as a user meets it: the header under each standard it promises, the programs under examples/c and those in docs/c-tour.md compiled against
-# the shared library with nothing but -lhop, and run.
+# the shared library with nothing but -lhop (and -lm for their own sake), and run: each ends with 0 only when its result is right.
 set -u
+export HOP_CACHE="${HOP_CACHE-off}"
 cd "$(dirname "$0")/.." || exit 2
 BUILD=${BUILD:-build}
 dir=$(mktemp -d)
@@ -28,7 +29,7 @@ fi
 awk -v to="$dir/tour" '/^```c$/ { file = to "_" ++n ".c"; inside = 1; next } /^```/ { inside = 0 } inside { print >file }' docs/c-tour.md
 for program in examples/c/*.c "$dir"/tour_*.c; do
     name=$(basename "$program" .c)
-    gcc -std=c99 $strict "$program" -L"$BUILD" -lhop -Wl,-rpath,"$(realpath "$BUILD")" -o "$dir/$name" >"$dir/log" 2>&1 && "$dir/$name" >"$dir/log" 2>&1
+    gcc -std=c99 $strict "$program" -L"$BUILD" -lhop -lm -Wl,-rpath,"$(realpath "$BUILD")" -o "$dir/$name" >"$dir/log" 2>&1 && "$dir/$name" >"$dir/log" 2>&1
     claim "$name compiles and runs" $?
 done
 echo "$passed passed, $failed failed"

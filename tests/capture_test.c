@@ -1,125 +1,8 @@
 /* Capture from C: programs written against the public header are captured and then run by the interpreter, by the loop program's executor, by native
  * code and eagerly; all must give the expected numbers and, in strict mode, the same bits. Then what must fail, and how. */
-#include "check.h"
-#include "runtime/exe.h"
-
-#include <math.h>
-
-/* ---- a program and its claims ---- */
-
-enum { MOST = 6 };
-struct program {
-    const char *name, *params;
-    int n_in, n_out;
-    hop_body body;
-    const char *types[MOST];
-    double in[MOST][32];
-    const char *out_types[MOST];
-    double expect[MOST][32];
-};
-
-static double get(const hop_tensor *t, int64_t i)
-{
-    const char *dtype = hop_tensor_dtype(t);
-    const void *d = hop_data(t);
-    return !strcmp(dtype, "f32")   ? ((const float *)d)[i]
-           : !strcmp(dtype, "f64") ? ((const double *)d)[i]
-           : !strcmp(dtype, "i64") ? (double)((const int64_t *)d)[i]
-           : !strcmp(dtype, "i32") ? (double)((const int32_t *)d)[i]
-           : !strcmp(dtype, "u32") ? (double)((const uint32_t *)d)[i]
-                                   : ((const uint8_t *)d)[i];
-}
-
-static void set(hop_tensor *t, int64_t i, double v)
-{
-    const char *dtype = hop_tensor_dtype(t);
-    void *d = hop_data(t);
-    if (!strcmp(dtype, "f32")) ((float *)d)[i] = (float)v;
-    else if (!strcmp(dtype, "f64")) ((double *)d)[i] = v;
-    else if (!strcmp(dtype, "i64")) ((int64_t *)d)[i] = (int64_t)v;
-    else if (!strcmp(dtype, "i32")) ((int32_t *)d)[i] = (int32_t)v;
-    else if (!strcmp(dtype, "u32")) ((uint32_t *)d)[i] = (uint32_t)v;
-    else ((uint8_t *)d)[i] = (uint8_t)v;
-}
-
-static const char *type_of(const hop_tensor *t)
-{
-    static char text[128];
-    int n = snprintf(text, sizeof text, "%s[", hop_tensor_dtype(t));
-    for (int i = 0; i < hop_tensor_rank(t); i++) n += snprintf(text + n, sizeof text - (size_t)n, "%s%lld", i ? ", " : "", (long long)hop_tensor_dim(t, i));
-    snprintf(text + n, sizeof text - (size_t)n, "]");
-    return text;
-}
-
-static void expect(const struct program *p, const char *how, hop_tensor **out)
-{
-    for (int k = 0; k < p->n_out; k++) {
-        CLAIM(!strcmp(type_of(out[k]), p->out_types[k]), "%s, %s: result %d is %s, expected %s", p->name, how, k, type_of(out[k]), p->out_types[k]);
-        int64_t n = hop_tensor_count(out[k]), bad = -1;
-        for (int64_t i = 0; i < n && i < 32 && bad < 0; i++) {
-            double e = p->expect[k][i], g = get(out[k], i);
-            if (!(fabs(g - e) <= 2e-6 * fmax(1, fabs(e))) && !(isnan(g) && isnan(e))) bad = i;
-        }
-        CLAIM(bad < 0, "%s, %s: element %lld of result %d is %.9g, expected %.9g", p->name, how, (long long)bad, k, get(out[k], bad < 0 ? 0 : bad), p->expect[k][bad < 0 ? 0 : bad]);
-    }
-}
-
-static void same_bits(const struct program *p, const char *how, hop_tensor **a, hop_tensor **b)
-{
-    for (int k = 0; k < p->n_out; k++) {
-        struct tensor *x = (struct tensor *)a[k], *y = (struct tensor *)b[k];
-        size_t bytes = (size_t)x->count * dtype_info[x->dtype].size;
-        CLAIM(x->count == y->count && (!bytes || !memcmp(x->data, y->data, bytes)), "%s: result %d differs between the interpreter and %s", p->name, k, how);
-    }
-}
-
-static void free_all(hop_tensor **t, int n)
-{
-    for (int i = 0; i < n; i++) hop_tensor_free(t[i]), t[i] = NULL;
-}
-
-static void check_program(const struct program *p)
-{
-    hop_fn *f = NULL, *again = NULL;
-    hop_exe *exe = NULL;
-    hop_tensor *in[MOST] = { 0 }, *out[MOST] = { 0 }, *other[MOST] = { 0 };
-    int status = hop_capture(&f, p->params, p->n_out, p->body, NULL);
-    CLAIM(!status, "%s: capture gives %d: %s", p->name, status, hop_message());
-    if (status) return;
-    for (int i = 0; i < p->n_in; i++) {
-        CLAIM(!hop_tensor_new(&in[i], p->types[i]), "%s: %s", p->name, hop_message());
-        for (int64_t k = 0; k < hop_tensor_count(in[i]); k++) set(in[i], k, p->in[i][k]);
-    }
-    CLAIM(!(status = hop_interpret(f, in, p->n_in, out, p->n_out)), "%s: the interpreter gives %d: %s", p->name, status, hop_message());
-    if (!status) expect(p, "interpreted", out);
-    const char *text = hop_fn_text(f);
-    CLAIM(text && !hop_fn_read(&again, text, NULL), "%s: its text does not read back: %s\n%s", p->name, hop_message(), text ? text : "");
-    for (int portable = 0; portable < 2 && !status; portable++) {
-        if (!portable && !exe_available()) continue;
-        CLAIM(!hop_compile(&exe, f, &(hop_compile_options){ .strict = 1, .portable = portable, .threads = 1 }), "%s: compile: %s", p->name, hop_message());
-        int ran = exe ? hop_run(exe, in, p->n_in, other, p->n_out) : 1;
-        CLAIM(!ran, "%s: run: %s", p->name, hop_message());
-        if (!ran) same_bits(p, portable ? "the loop program" : "native code", out, other);
-        free_all(other, MOST);
-        hop_exe_free(exe);
-        exe = NULL;
-    }
-    if (!status) {
-        int ran = hop_eager(p->params, p->body, NULL, in, p->n_in, other, p->n_out);
-        CLAIM(!ran, "%s: eagerly: %s", p->name, hop_message());
-        if (!ran) same_bits(p, "eager mode", out, other);
-    }
-    free_all(other, MOST);
-    free_all(out, MOST);
-    free_all(in, MOST);
-    hop_fn_free(again);
-    hop_fn_free(f);
-}
+#include "captured.h"
 
 /* ---- first-order programs ---- */
-
-#define BODY(name) static int name(void *env, const hop_val *in, hop_val *out)
-#define UNUSED (void)env, (void)in
 
 BODY(promote)
 {
@@ -130,6 +13,29 @@ BODY(promote)
     out[3] = hop_add(in[0], hop_scalar(0.5));                    /* a real number makes integers f64 */
     out[4] = hop_sqrt(in[2]);                                    /* f64 of i64 */
     out[5] = hop_select(hop_gt(in[1], hop_int(1)), in[0], hop_int(-1));
+    return 0;
+}
+BODY(promote_short)
+{
+    UNUSED;
+    out[0] = hop_add(in[0], in[1]);                              /* i8 + u8 -> i16 */
+    out[1] = hop_mul(in[0], in[2]);                              /* f16 holds every i8 */
+    out[2] = hop_add(in[2], hop_scalar(2.25));                   /* a number takes f16 */
+    out[3] = hop_mul(in[1], hop_int(200));                       /* and u8, which wraps */
+    out[4] = hop_mean(in[2], "all");
+    out[5] = hop_sub(in[2], hop_cast(in[2], "bf16"));            /* f16 - bf16 -> f32: what bf16 could not hold */
+    return 0;
+}
+BODY(functions)
+{
+    UNUSED;
+    hop_val odd = hop_eq(hop_mod(in[0], hop_int(2)), hop_int(1)); /* mod has the sign of 2 */
+    out[0] = hop_floor_div(in[0], hop_int(2));                   /* stays i32 */
+    out[1] = hop_hypot(in[0], hop_int(4));                       /* integers as f64 */
+    out[2] = hop_isfinite(in[0]);
+    out[3] = hop_popcount(hop_xor(odd, hop_bool(1)));            /* bool is counted as i64 */
+    out[4] = hop_fma(in[1], hop_scalar(2), in[0]);               /* f64 of f32 and i32 */
+    out[5] = hop_add(hop_shift_left(hop_int(1), hop_abs(in[0])), hop_round(in[1]));
     return 0;
 }
 BODY(broadcast)
@@ -200,7 +106,7 @@ BODY(applied)
     hop_apply(&out[0], 1, "argmax {dim = 1}", in, 1);
     hop_apply(&out[1], 1, "full {value = 0.5, dims = [2, 1 + 1]}", NULL, 0);
     hop_apply(&out[2], 1, "slice {start = [0, 1], limit = [2, 3], step = [1, 1]}", in, 1);
-    hop_apply(&out[3], 1, "scatter {mode = add, dim = 0}", (hop_val[]){ hop_zeros("f32[2]"), hop_iota("i64[2]", 0), hop_ones("f32[2]") }, 3);
+    hop_apply(&out[3], 1, "scatter {mode = add, dims = [0]}", (hop_val[]){ hop_zeros("f32[2]"), hop_iota("i64[2]", 0), hop_ones("f32[2]") }, 3);
     return 0;
 }
 BODY(sizes)
@@ -334,6 +240,41 @@ BODY(writes)
     out[2] = hop_add(part, hop_int(0));
     return 0;
 }
+BODY(shape_views)
+{
+    UNUSED;
+    hop_val a = hop_variable(in[0]), flat = hop_view_reshape(a, "-1"), t = hop_view_transpose(a), row = hop_view(t, "1");   /* a: [2, 3] */
+    hop_assign(row, hop_scalar(10));                                     /* column 1 of a */
+    hop_add_to(hop_view(flat, "4:"), hop_int(100));                      /* the last two elements */
+    hop_mul_to(hop_view_squeeze(hop_view(a, "0:1"), "0"), hop_int(2));   /* row 0 */
+    hop_assign(hop_view_index(hop_view_permute(hop_view_expand(a, 0), "2, 0, 1"), in[1], 0), hop_slice(in[0], "new, :, 0")); /* column in[1] */
+    out[0] = a;
+    out[1] = hop_add(flat, hop_int(0));
+    out[2] = hop_add(t, hop_int(0));
+    out[3] = hop_sum(hop_view_broadcast(row, "4, 2"), "0");
+    return 0;
+}
+BODY(masked)
+{
+    UNUSED;
+    hop_val a = hop_variable(in[0]), part = hop_view(a, "1:");
+    hop_assign_where(a, hop_gt(a, hop_int(2)), hop_int(-1));
+    hop_assign_where(part, hop_eq(part, hop_int(-1)), in[1]);
+    hop_update(hop_view(a, "0:2"), "max", (hop_val[]){ hop_full("f32[2]", hop_scalar(1.5)) }, 1);
+    hop_update(hop_view(a, "3:"), "neg", NULL, 0);
+    hop_pow_to(hop_view(a, "2"), hop_int(2));
+    out[0] = a;
+    return 0;
+}
+BODY(reshaped_in_step) { const hop_val *a = env; hop_add_to(hop_view_reshape(hop_view_transpose(*a), "-1"), in[0]); out[0] = hop_add(in[0], hop_int(1)); return 0; }
+BODY(shape_views_in_loops)
+{
+    UNUSED;
+    hop_val a = hop_variable(in[0]), one = hop_number("f32", 1);
+    hop_scan(&out[0], 1, &(hop_scan_spec){ .step = reshaped_in_step, .env = &a, .carry = &one, .n_carry = 1, .length = "3" });
+    out[1] = a;
+    return 0;
+}
 struct writer { hop_val a, b; };
 BODY(write_a) { const struct writer *w = env; UNUSED; hop_add_to(w->a, hop_int(1)); out[0] = hop_sum(w->a, "all"); return 0; }
 BODY(write_b) { const struct writer *w = env; UNUSED; hop_assign(w->b, hop_mul(w->a, hop_int(2))); out[0] = hop_scalar(-1); return 0; }
@@ -421,9 +362,60 @@ BODY(write_nested)
     return 0;
 }
 
+BODY(inner_exp) { UNUSED; out[0] = hop_exp(in[0]); return 0; }
+BODY(map_body) { const hop_val *total = env; hop_add_to(*total, in[0]); hop_mul_to(in[1], hop_int(2)); out[0] = hop_add(in[0], *total); return 0; }
+BODY(map_writes)
+{
+    UNUSED;
+    hop_val total = hop_variable(hop_number("f32", 0)), rows = hop_variable(in[1]), xs[2] = { in[0], rows };
+    hop_map(&out[0], 1, &(hop_map_spec){ .body = map_body, .env = &total, .xs = xs, .n_xs = 2 });
+    out[1] = total, out[2] = rows;
+    return 0;
+}
+static void test_remarks(void)
+{
+    hop_fn *f = NULL, *g = NULL;
+    CLAIM(!hop_capture(&f, "xs: f32[T], rows: f32[T]", 3, map_writes, NULL) && strstr(hop_fn_remarks(f), "capture_test.c:") && strstr(hop_fn_remarks(f), "map: its body assigns to 1 array from outside: it became a scan") &&
+              strstr(hop_fn_text(f), "scan"), "a map that writes says that it became a scan: %s", f ? hop_fn_remarks(f) : hop_message());
+    CLAIM(!hop_capture(&g, "x: f32[T]", 1, inner_exp, NULL) && !*hop_fn_remarks(g), "and others say nothing");
+    hop_fn_free(f);
+    hop_fn_free(g);
+}
+BODY(never) { UNUSED; out[0] = hop_bool(0); return 0; }
+BODY(endless) { UNUSED; out[0] = hop_bool(1); return 0; }
+BODY(inner_trip) { const struct writer *w = env; hop_add_to(w->a, hop_int(1)); out[0] = in[0]; return 0; }
+BODY(write_outer_views_of_none) /* never run for its results: an endless loop inside does no harm */
+{
+    const struct writer *w = env;
+    hop_mul_to(hop_view(w->a, "0"), hop_int(2));
+    hop_while(out, 1, &(hop_while_spec){ .cond = endless, .body = inner_trip, .env = env, .carry = in, .n_carry = 1 });
+    out[1] = hop_cast(hop_mul(hop_expand(w->a, 1), hop_add(w->b, hop_sum(w->a, "all"))), "f64");
+    return 0;
+}
+BODY(no_steps)
+{
+    UNUSED;
+    hop_val w = hop_variable(in[1]), zero = hop_number("f32", 0), r[3], carry[1] = { zero };
+    struct writer e = { w, in[1] };
+    hop_scan(r, 2, &(hop_scan_spec){ .step = write_outer_views_of_none, .env = &e, .carry = &zero, .n_carry = 1, .xs = in, .n_xs = 1 });
+    out[0] = r[0], out[1] = r[1];
+    hop_while(r, 3, &(hop_while_spec){ .cond = never, .body = write_outer_views_of_none, .env = &e, .carry = carry, .n_carry = 1, .n_stack = 1 });
+    out[2] = r[1], out[3] = r[2];
+    hop_while(r, 3, &(hop_while_spec){ .cond = never, .body = write_outer_views_of_none, .env = &e, .carry = carry, .n_carry = 1, .n_stack = 1, .max_trips = "2" });
+    out[4] = r[2], out[5] = w;
+    return 0;
+}
+
 static const struct program programs[] = {
+    { "writes in a map", "xs: f32[T], rows: f32[T]", 2, 3, map_writes, { "f32[3]", "f32[3]" }, { { 1, 2, 3 }, { 1, 2, 3 } }, { "f32[3]", "f32[]", "f32[3]" }, { { 2, 5, 9 }, { 6 }, { 2, 4, 6 } } },
+    { "loops without steps", "xs: f32[T], w: f32[2]", 2, 6, no_steps, { "f32[0]", "f32[2]" }, { { 0 }, { 1, 2 } }, { "f32[]", "f64[0, 2, 2]", "i64[]", "f64[0, 2, 2]", "f64[2, 2, 2]", "f32[2]" },
+      { { 0 }, { 0 }, { 0 }, { 0 }, { 0 }, { 1, 2 } } },
     { "promotion", "a: i32[2], b: f32[2], c: i64[2]", 3, 6, promote, { "i32[2]", "f32[2]", "i64[2]" }, { { 1, 2 }, { 0.5, 1.5 }, { 4, 9 } },
       { "f64[2]", "f32[2]", "i32[2]", "f64[2]", "f64[2]", "i32[2]" }, { { 1.5, 3.5 }, { 1.25, 3.75 }, { 2, 3 }, { 1.5, 2.5 }, { 2, 3 }, { -1, 2 } } },
+    { "promotion of short dtypes", "a: i8[2], b: u8[2], c: f16[2]", 3, 6, promote_short, { "i8[2]", "u8[2]", "f16[2]" }, { { -100, 7 }, { 250, 3 }, { 0.5, 1.501953125 } },
+      { "i16[2]", "f16[2]", "f16[2]", "u8[2]", "f16[]", "f32[2]" }, { { 150, 10 }, { -50, 10.515625 }, { 2.75, 3.751953125 }, { 80, 88 }, { 1.0009765625 }, { 0, 0.001953125 } } },
+    { "functions", "a: i32[2], b: f32[2]", 2, 6, functions, { "i32[2]", "f32[2]" }, { { -3, 3 }, { 0.5, 1.5 } }, { "i32[2]", "f64[2]", "bool[2]", "i64[2]", "f64[2]", "f64[2]" },
+      { { -2, 1 }, { 5, 5 }, { 1, 1 }, { 0, 0 }, { -2, 6 }, { 8, 10 } } },
     { "broadcasting", "a: f32[3], b: f32[2, 1]", 2, 4, broadcast, { "f32[3]", "f32[2, 1]" }, { { 1, 2, 3 }, { 10, 20 } },
       { "f32[2, 3]", "f32[3, 3]", "f32[2, 3]", "f32[3]" },
       { { 11, 12, 13, 21, 22, 23 }, { 0, -1, -2, 1, 0, -1, 2, 1, 0 }, { 1, 2, 3, 1, 2, 3 }, { 1.5, 2, 2.5 } } },
@@ -455,6 +447,10 @@ static const struct program programs[] = {
     { "a size bound inside", "x: f32[T], n: i64[]", 2, 1, bound, { "f32[2]", "i64[]" }, { { 1, 2 }, { 4 } }, { "f32[]" }, { { 12 } } },
     { "views", "a: f32[6], i: i64[], b: f32[2]", 3, 3, writes, { "f32[6]", "i64[]", "f32[2]" }, { { 0, 1, 2, 3, 4, 5 }, { 1 }, { 100, 200 } }, { "f32[6]", "f32[6]", "f32[2]" },
       { { 0, 10.5, 10, 3, 4, 5 }, { 0, 10.5, 200, 3, 12, 100 }, { 10.5, 200 } } },
+    { "views of other shapes", "a: f32[N, M], i: i64[]", 2, 4, shape_views, { "f32[2, 3]", "i64[]" }, { { 0, 1, 2, 3, 4, 5 }, { 2 } }, { "f32[2, 3]", "f32[6]", "f32[3, 2]", "f32[2]" },
+      { { 0, 20, 0, 3, 110, 3 }, { 0, 20, 0, 3, 110, 3 }, { 0, 3, 20, 110, 0, 3 }, { 80, 440 } } },
+    { "masks and updates", "a: f32[5], b: f32[]", 2, 1, masked, { "f32[5]", "f32[]" }, { { 3, 1, 2, 5, 4 }, { 9 } }, { "f32[5]" }, { { 1.5, 1.5, 4, -9, -9 } } },
+    { "views of other shapes in a loop", "a: f32[2, N]", 1, 2, shape_views_in_loops, { "f32[2, 2]" }, { { 1, 2, 3, 4 } }, { "f32[]", "f32[2, 2]" }, { { 4 }, { 7, 8, 9, 10 } } },
     { "writes in a branch", "a: f32[3]", 1, 3, write_branches, { "f32[3]" }, { { 1, 2, 3 } }, { "f32[]", "f32[3]", "f32[3]" }, { { 9 }, { 2, 3, 4 }, { 0, 0, 0 } } },
     { "writes in the other branch", "a: f32[3]", 1, 3, write_branches, { "f32[3]" }, { { -1, 2, 3 } }, { "f32[]", "f32[3]", "f32[3]" }, { { -1 }, { -1, 2, 3 }, { -2, 4, 6 } } },
     { "writes in a scan", "a: f32[2], xs: f32[T]", 2, 3, write_loops, { "f32[2]", "f32[2]" }, { { 1, 2 }, { 1, 2 } }, { "f32[2]", "f32[2]", "f32[2]" }, { { 6, 24 }, { 6, 12 }, { 6, 18 } } },
@@ -467,11 +463,18 @@ static const struct program programs[] = {
 
 /* ---- every operator of the header, through its macro ---- */
 
+static int of_bits(const char *name)
+{
+    static const char *const names[] = { "not", "popcount", "count_leading_zeros", "and", "or", "xor", "shift_left", "shift_right" };
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (!strcmp(name, names[i])) return 1;
+    return 0;
+}
 BODY(all_unary)
 {
     UNUSED;
     int n = 0;
-#define ONE(name) out[n++] = hop_##name(strcmp(#name, "not") ? in[0] : hop_gt(in[0], hop_int(0)));
+#define ONE(name) out[n++] = hop_##name(of_bits(#name) ? hop_cast(in[0], "i32") : in[0]);
     HOP_UNARY_OPERATORS(ONE)
 #undef ONE
     return 0;
@@ -480,11 +483,11 @@ BODY(all_binary)
 {
     UNUSED;
     int n = 0;
-#define ONE(name) out[n++] = hop_##name(in[!strcmp(#name, "and") || !strcmp(#name, "or")], in[!strcmp(#name, "and") || !strcmp(#name, "or")]);
+#define ONE(name) out[n++] = hop_##name(in[of_bits(#name)], in[of_bits(#name)]);
     HOP_BINARY_OPERATORS(ONE)
 #undef ONE
-    hop_val v = hop_variable(in[0]);
-#define ONE(name) hop_##name##_to(v, in[0]);
+    hop_val v = hop_variable(in[0]), bits = hop_variable(in[1]);
+#define ONE(name) hop_##name##_to(of_bits(#name) ? bits : v, in[of_bits(#name)]);
     HOP_IN_PLACE_OPERATORS(ONE)
 #undef ONE
     hop_dim two = hop_dim_const(2);
@@ -622,6 +625,9 @@ BODY(predicate_writes)
 }
 BODY(assign_plain) { UNUSED; hop_assign(in[0], hop_int(1)); out[0] = in[0]; return 0; }
 BODY(assign_wrong) { UNUSED; hop_val a = hop_variable(in[0]); hop_assign(a, hop_zeros("f32[2, 3]")); out[0] = a; return 0; }
+BODY(assign_broadcast) { UNUSED; hop_val a = hop_variable(in[0]); hop_assign(hop_view_broadcast(a, "2, 3"), hop_int(1)); out[0] = a; return 0; }
+BODY(bad_view) { UNUSED; hop_val a = hop_variable(in[0]); hop_view_reshape(a, "2, 2"); out[0] = a; return 0; }
+BODY(bad_permute) { UNUSED; hop_val a = hop_variable(in[0]); hop_view_permute(a, "0, 0"); out[0] = a; return 0; }
 BODY(other_capture_inner) { out[0] = hop_add(in[0], *(const hop_val *)env); return 0; }
 BODY(other_capture)
 {
@@ -658,6 +664,9 @@ static void test_errors(void)
         { "x: f32[3]", predicate_writes, HOP_INVALID, { "the predicate of while", "may not assign" } },
         { "x: f32[3]", assign_plain, HOP_INVALID, { "assign: expected an assignable array" } },
         { "x: f32[3]", assign_wrong, HOP_INVALID, { "assign: ", "expected f32[3] or fewer dims, found f32[2, 3]" } },
+        { "x: f32[3]", assign_broadcast, HOP_INVALID, { "assign: the view is a broadcast of f32[3]", "read but not assigned to" } },
+        { "x: f32[3]", bad_view, HOP_INVALID, { "capture_test.c:", "expected 3, found 4" } },
+        { "x: f32[3]", bad_permute, HOP_INVALID, { "view_permute: the axes \"0, 0\" name axis 0 twice" } },
         { "x: f32[3]", other_capture, HOP_OK, { 0 } },
         { "x: f32[3]", tensor_while_capturing, HOP_INVALID, { "no tensor while it is captured" } },
         { "x: f32[3]", different_branches, HOP_INVALID, { "branch 0 gives f32[3], branch 1 gives f64[3]" } },
@@ -706,6 +715,47 @@ static void test_failed_body(void)
     CLAIM(a && b && !strcmp(a, b), "a failed body left something behind:\n%s\n%s", a, b);
     hop_fn_free(f);
     hop_fn_free(g);
+}
+
+/* A body that fails at any depth fails the whole capture with its own message, or, forgiven around it, leaves no trace. */
+struct depth { int now, last, fails, forgives; hop_val a, w; };
+BODY(deeper)
+{
+    struct depth *d = env, inner = *d;
+    inner.now++;
+    hop_val x = hop_mul(in[0], d->w), r = x;
+    if (d->now == d->last) {
+        if (d->fails) {
+            hop_add_to(d->a, x);
+            hop_exp(d->w);
+            return hop_fail("at the bottom");
+        }
+    } else if (d->now % 3 == 0) hop_scan(&r, 1, &(hop_scan_spec){ .step = deeper, .env = &inner, .carry = &x, .n_carry = 1, .length = "2" });
+    else if (d->now % 3 == 1) hop_cond(&r, 1, &(hop_cond_spec){ .pred = hop_bool(1), .then = deeper, .otherwise = deeper, .env = &inner, .in = &x, .n_in = 1 });
+    else hop_call(&r, 1, &(hop_call_spec){ .body = deeper, .env = &inner, .in = &x, .n_in = 1 });
+    if (d->forgives && d->now == d->last - 1 && hop_forgive()) r = x;
+    out[0] = r;
+    return 0;
+}
+BODY(from_the_top)
+{
+    struct depth *d = env;
+    d->w = in[1];
+    d->a = hop_variable(in[0]);
+    return deeper(d, in, out);
+}
+BODY(without_the_bottom) { struct depth *d = env; d->last--; return from_the_top(d, in, out); }
+static void test_failing_depths(void)
+{
+    for (int last = 1; last < 9; last++) {
+        hop_fn *f = NULL, *g = NULL, *h = NULL;
+        struct depth fails = { .last = last, .fails = 1 }, forgiven = { .last = last, .fails = 1, .forgives = 1 }, plain = { .last = last };
+        CLAIM(hop_capture(&f, "x: f32[T], w: f32[T]", 1, from_the_top, &fails) == HOP_INVALID && strstr(hop_message(), "at the bottom") && !f, "depth %d: %s", last, hop_message());
+        CLAIM(!hop_capture(&g, "x: f32[T], w: f32[T]", 1, from_the_top, &forgiven) && !hop_capture(&h, "x: f32[T], w: f32[T]", 1, without_the_bottom, &plain), "depth %d: %s", last, hop_message());
+        CLAIM(g && h && !strcmp(hop_fn_text(g), hop_fn_text(h)), "depth %d: a failed body left something behind", last);
+        hop_fn_free(g);
+        hop_fn_free(h);
+    }
 }
 
 /* ---- parameters that are updated ---- */
@@ -913,10 +963,12 @@ int main(void)
     int64_t live = hop_live_allocations();
     for (size_t i = 0; i < HOP_COUNT(programs); i++) check_program(&programs[i]);
     test_every_operator();
+    test_remarks();
     test_sharing();
     test_keys();
     test_errors();
     test_failed_body();
+    test_failing_depths();
     test_updates();
     test_eager();
     test_nesting();

@@ -2,6 +2,7 @@
 # The examples in the documentation: every block that is a whole program is read and its tests are run, every `$ hop …` line is run, every link leads
 # somewhere, and the files under examples that README.md shows are as it shows them.
 set -u
+export HOP_CACHE="${HOP_CACHE-off}"
 cd "$(dirname "$0")/.." || exit 2
 HOP=${HOP:-${BUILD:-build}/hop}
 dir=$(mktemp -d)

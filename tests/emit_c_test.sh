@@ -2,6 +2,7 @@
 # Emitted C: every test of the corpus through it, bit for bit; the example without hop; growing arrays with an allocator and with fixed room; failed checks and
 # prints; large products; objects and libraries; what happens without a compiler. Everything compiles without a warning.
 set -u
+export HOP_CACHE="${HOP_CACHE-off}"
 cd "$(dirname "$0")/.." || exit 2
 root=$PWD
 HOP=$(realpath "${HOP:-${BUILD:-build}/hop}")

@@ -1,6 +1,7 @@
 /* The LLVM back end on loop programs made by hand: each program runs in the reference executor and as native code (vector and scalar, parallel and serial), and every
  * buffer, status, check and print must agree; in strict mode bit for bit. Some results are held against plain C as well.
  * Usage: emit_test [libhop_llvm.so]; HOP_FUZZ=N draws N programs at random. */
+#include "ir/number.h"
 #include "check.h"
 #include "emit/emit.h"
 #include "ops/build.h"
@@ -107,19 +108,32 @@ static uint64_t random_bits(void) { return random_state ^= random_state << 13, r
 
 static bool tame; /* no huge numbers, infinities or NaN: sums in another order stay close */
 
+/* A number of f16 or bf16, halfway between two, or beside that. */
+static double near_tie(uint64_t r)
+{
+    static const int32_t offsets[] = { 0, 0x1000, 0xfff, 0x1001, 0x8000, 0x7fff, 0x8001, 1 };
+    float x = r & 1 ? f16_to_f32((uint16_t)(r >> 8)) : bf16_to_f32((uint16_t)(r >> 8));
+    x = f32_of_bits(f32_bits(x) + (uint32_t)offsets[r >> 1 & 7]);
+    return r >> 4 & 1 ? (double)x : nextafter((double)x, r >> 5 & 1 ? INFINITY : -INFINITY);
+}
+
 static void fill(void *to, enum dtype t, int64_t count)
 {
     static const double special[] = { 0, -0.0, 1, -1, 0.5, -2.5, INFINITY, -INFINITY, NAN, 1e30, -1e30, 3e9, -3e9, 1e19, -1e19, 2147483648.0, -2147483649.0, 7, 1e-40 };
     static const int64_t whole[] = { 0, 1, -1, 2, 7, -7, INT32_MAX, INT32_MIN, INT64_MAX, INT64_MIN, 100, 31 };
     for (int64_t i = 0; i < count; i++) {
         uint64_t r = random_bits();
+        if (!tame && (r & 0x30) == 0x30 && dtype_is_float(t)) {
+            element_set_real(t, (char *)to + i * (int64_t)dtype_info[t].size, near_tie(r >> 8));
+            continue;
+        }
         double x = r % 4 || tame ? (double)(int64_t)(r >> 20) / (double)(1ull << 42) * 8 - 4 : special[(r >> 8) % HOP_COUNT(special)];
         int64_t k = r % 2 ? (int64_t)(r >> 30) % 41 - 20 : whole[(r >> 8) % HOP_COUNT(whole)];
+        void *at = (char *)to + i * (int64_t)dtype_info[t].size;
         if (t == DT_BOOL) ((uint8_t *)to)[i] = r >> 9 & 1;
-        else if (t == DT_F32) ((float *)to)[i] = (float)x;
-        else if (t == DT_F64) ((double *)to)[i] = x;
-        else if (t == DT_I64) ((int64_t *)to)[i] = k;
-        else ((int32_t *)to)[i] = (int32_t)k;
+        else if (dtype_is_narrow(t) && !tame) ((uint16_t *)to)[i] = (uint16_t)(r >> 9);
+        else if (dtype_is_float(t)) element_set_real(t, at, x);
+        else element_set_whole(t, at, r % 8 == 1 ? (int64_t)random_bits() >> r % 61 : k);
     }
 }
 
@@ -152,7 +166,7 @@ static bool close_enough(const void *x, const void *y, enum dtype t, int64_t i, 
 {
     size_t size = dtype_info[t].size;
     if (!memcmp((const char *)x + i * (int64_t)size, (const char *)y + i * (int64_t)size, size)) return true;
-    double a = t == DT_F32 ? ((const float *)x)[i] : t == DT_F64 ? ((const double *)x)[i] : 0, b = t == DT_F32 ? ((const float *)y)[i] : t == DT_F64 ? ((const double *)y)[i] : 1;
+    double a = element_real(t, (const char *)x + i * (int64_t)size), b = element_real(t, (const char *)y + i * (int64_t)size);
     return dtype_is_float(t) && ((a != a && b != b) || fabs(a - b) <= within * (1 + fabs(a)));
 }
 
@@ -184,7 +198,7 @@ static bool worlds_agree(const char *what, const char *how, const struct lp *p, 
 }
 
 static const struct { const char *name; struct emit_options o; } variants[] = {
-    { "vector", { 0 } }, { "scalar", { .scalar = true } }, { "serial", { .serial = true } }, { "scalar serial", { .scalar = true, .serial = true } },
+    { "vector", { 0 } }, { "vector, plain f16", { .plain_f16 = true } }, { "scalar", { .scalar = true } }, { "scalar, plain f16", { .scalar = true, .plain_f16 = true } }, { "serial", { .serial = true } }, { "scalar serial", { .scalar = true, .serial = true } },
 };
 static uint32_t pieces_seen;
 
@@ -193,16 +207,16 @@ static bool compile_all(const char *what, const struct lp *p, struct native nati
     char error[512];
     lp_check(p);
     for (size_t v = 0; v < HOP_COUNT(variants); v++)
-        if (backend->compile(p, &variants[v].o, &native[v], error)) {
+        if (native_compile(backend, p, &variants[v].o, &native[v], error)) {
             CLAIM(false, "%s, %s: %s", what, variants[v].name, error);
-            while (v--) backend->release(&native[v]);
+            while (v--) native_free(&native[v]);
             return false;
         }
     return true;
 }
 static void release_all(struct native native[HOP_COUNT(variants)])
 {
-    for (size_t v = 0; v < HOP_COUNT(variants); v++) backend->release(&native[v]);
+    for (size_t v = 0; v < HOP_COUNT(variants); v++) native_free(&native[v]);
 }
 
 static void run_all(const char *what, const struct lp *p, const struct native *native, const int64_t *symbols, double within)
@@ -213,7 +227,7 @@ static void run_all(const char *what, const struct lp *p, const struct native *n
     int32_t want = lp_execute(p, &reference.rt, (void **)reference.buffers, reference.symbols);
     for (size_t v = 0; v < HOP_COUNT(variants); v++) {
         world_make(&world, p, symbols);
-        int32_t got = native[v].entry(&world, (void **)world.buffers, world.symbols);
+        int32_t got = native[v].code.entry(&world, (void **)world.buffers, world.symbols);
         CLAIM(got == want, "%s, %s: status %d, expected %d", what, variants[v].name, got, want);
         bool agree = worlds_agree(what, variants[v].name, p, &reference, &world, within);
         CLAIM(agree, "%s, %s agrees with the reference", what, variants[v].name);
@@ -241,9 +255,10 @@ static void expect_same(const char *what, struct lp *p, const int64_t *symbols) 
 
 static bool op_exists(enum lp_op op, enum dtype t)
 {
-    bool whole = t == DT_I32 || t == DT_I64 || t == DT_U32, real = dtype_is_float(t);
+    bool whole = dtype_is_integer(t), real = dtype_is_float(t);
     if (op == LP_NEG || op == LP_ABS) return t != DT_BOOL;
-    if (op == LP_SQRT || op == LP_FLOOR) return real;
+    if (op == LP_SQRT || (op >= LP_FLOOR && op <= LP_ROUND)) return real;
+    if (op == LP_POPCOUNT || op == LP_CLZ) return whole;
     if (op == LP_NOT) return !real;
     if (op == LP_MUL || op == LP_MIN || op == LP_MAX) return true;
     if (op >= LP_ADD && op <= LP_REM) return t != DT_BOOL;
@@ -267,12 +282,14 @@ static struct lp *ops_program(enum dtype t, int64_t n, bool dynamic, enum lp_for
     for (enum lp_op op = LP_NEG; op <= LP_NOT; op++)
         if (op_exists(op, t)) lp_store(p, result(p, t, n, "unary", op), i, lp_un(p, op, x));
     for (enum dtype to = 0; to < DT_COUNT; to++) lp_store(p, result(p, to, n, "cast to ", to), i, lp_cast(p, to, x));
-    enum dtype bits = t == DT_F32 ? DT_I32 : t == DT_I32 ? DT_F32 : t == DT_F64 ? DT_I64 : t == DT_I64 ? DT_F64 : t == DT_U32 ? DT_F32 : DT_BOOL;
+    static const uint8_t same_size[DT_COUNT] = { [DT_I8] = DT_U8,   [DT_U8] = DT_I8,   [DT_I16] = DT_F16, [DT_U16] = DT_BF16, [DT_F16] = DT_I16, [DT_BF16] = DT_U16,
+                                                 [DT_I32] = DT_F32, [DT_U32] = DT_F32, [DT_F32] = DT_I32, [DT_I64] = DT_F64,  [DT_U64] = DT_F64, [DT_F64] = DT_I64 };
+    enum dtype bits = (enum dtype)same_size[t];
     if (t != DT_BOOL) lp_store(p, result(p, bits, n, "bits of ", bits), i, lp_bitcast(p, bits, x));
     for (enum lp_op op = LP_ADD; op <= LP_GE; op++) {
         if (!op_exists(op, t) || op == LP_FLOORDIV || op == LP_MOD) continue;
         lpv by = y;
-        if (op >= LP_SHL && op <= LP_SAR) by = lp_bin(p, LP_AND, y, lp_int(p, t, 31));
+        if (op >= LP_SHL && op <= LP_SAR) by = lp_bin(p, LP_AND, y, lp_int(p, t, HOP_MIN(31, 8 * dtype_info[t].size - 1)));
         bool compare = op >= LP_EQ;
         lp_store(p, result(p, compare ? DT_BOOL : t, n, "binary", op), i, lp_bin(p, op, x, by));
         if (op == LP_MIN || op == LP_MAX || ((op == LP_DIV || op == LP_REM) && !dtype_is_float(t))) {
@@ -281,6 +298,7 @@ static struct lp *ops_program(enum dtype t, int64_t n, bool dynamic, enum lp_for
         }
     }
     lp_store(p, result(p, t, n, "select", 0), i, lp_select(p, yes, x, y));
+    if (dtype_is_float(t)) lp_store(p, result(p, t, n, "fused", 0), i, lp_fused(p, x, y, lp_real(p, t, -1.0 / 3)));
     lp_for_end(p);
     return p;
 }
@@ -344,7 +362,7 @@ static struct lp *sum_program(enum dtype t, int64_t n, bool dynamic, bool strict
 
 static void test_extents(void)
 {
-    static const struct { enum dtype t; enum lp_fold fold; } cases[] = { { DT_F32, FOLD_SUM }, { DT_F64, FOLD_SUM }, { DT_F32, FOLD_MAX }, { DT_I64, FOLD_SUM }, { DT_BOOL, FOLD_AND }, { DT_U32, FOLD_OR } };
+    static const struct { enum dtype t; enum lp_fold fold; } cases[] = { { DT_F32, FOLD_SUM }, { DT_F64, FOLD_SUM }, { DT_F32, FOLD_MAX }, { DT_I64, FOLD_SUM }, { DT_BOOL, FOLD_AND }, { DT_U32, FOLD_OR }, { DT_I8, FOLD_SUM }, { DT_U16, FOLD_MAX }, { DT_U64, FOLD_MIN } };
     for (uint32_t c = 0; c < HOP_COUNT(cases); c++)
         for (int strict = 0; strict < 2; strict++) {
             char what[96];
@@ -398,7 +416,7 @@ static struct lp *access_program(enum dtype t, int64_t n, bool dynamic)
 
 static void test_accesses(void)
 {
-    static const enum dtype types[] = { DT_F32, DT_F64, DT_BOOL, DT_I64 };
+    static const enum dtype types[] = { DT_F32, DT_F64, DT_BOOL, DT_I64, DT_F16, DT_I8 };
     for (uint32_t k = 0; k < HOP_COUNT(types); k++) {
         struct native native[HOP_COUNT(variants)];
         struct lp *p = access_program(types[k], 80, true);
@@ -458,14 +476,14 @@ static void test_while(void)
     struct native native;
     char error[512] = "";
     struct lp *p = while_program(16, false, true);
-    if (!backend->compile(p, &(struct emit_options){ .keep_asm = true, .keep_llvm = true }, &native, error)) {
+    if (!native_compile(backend, p, &(struct emit_options){ .keep_asm = true, .keep_llvm = true }, &native, error)) {
         int loads = 0;
         const char *from = strstr(native.llvm, "\ndo:"), *to = from ? strstr(from + 1, "br ") : NULL;
         for (const char *at = from; at && to && (at = strstr(at, "load <")) && at < to; at++) loads++;
         CLAIM(from && to && !loads, "the carry of a while loop stays in registers");
         CLAIM(native.assembly && strstr(native.assembly, "hop_entry"), "assembly is kept");
-        CLAIM(native.code_bytes > 20 && native.code_bytes < 4000, "code size is told: %zu", native.code_bytes);
-        backend->release(&native);
+        CLAIM(native.code.code_bytes > 20 && native.code.code_bytes < 4000, "code size is told: %zu", native.code.code_bytes);
+        native_free(&native);
     } else CLAIM(false, "%s", error);
     lp_free(p);
 }
@@ -751,7 +769,7 @@ static void test_exits(void)
             run_all("no exit", p, native, (int64_t[8]){ 4000 }, 0);
             struct world w;
             world_make(&w, p, (int64_t[8]){ 3000 });
-            CLAIM(native[0].entry(&w, (void **)w.buffers, w.symbols) == HOP_CHECK && strstr(w.log, "check 1: i64[]="), "a failed check ends the run, %d", which);
+            CLAIM(native[0].code.entry(&w, (void **)w.buffers, w.symbols) == HOP_CHECK && strstr(w.log, "check 1: i64[]="), "a failed check ends the run, %d", which);
             world_free(&w);
             release_all(native);
         }
@@ -764,17 +782,17 @@ static void test_cancel(void)
     char error[512];
     struct native native;
     struct lp *p = while_program(16, true, true);
-    if (!backend->compile(p, &variants[0].o, &native, error)) {
+    if (!native_compile(backend, p, &variants[0].o, &native, error)) {
         struct world w;
         volatile int32_t cancel = 1;
         world_make(&w, p, (int64_t[8]){ INT64_MAX });
         w.rt.cancel = &cancel;
-        CLAIM(native.entry(&w, (void **)w.buffers, w.symbols) == HOP_CANCELLED, "an endless loop is cancelled");
+        CLAIM(native.code.entry(&w, (void **)w.buffers, w.symbols) == HOP_CANCELLED, "an endless loop is cancelled");
         cancel = 0;
         w.symbols[0] = 10;
-        CLAIM(native.entry(&w, (void **)w.buffers, w.symbols) == HOP_OK, "and runs when nobody asks");
+        CLAIM(native.code.entry(&w, (void **)w.buffers, w.symbols) == HOP_OK, "and runs when nobody asks");
         world_free(&w);
-        backend->release(&native);
+        native_free(&native);
     } else CLAIM(false, "%s", error);
     lp_free(p);
 }
@@ -803,11 +821,11 @@ static void test_growing(void)
         for (int64_t n = 0; n <= 1000; n = n * 3 + 1) run_all("a growing buffer", p, native, (int64_t[8]){ n }, 0);
         struct world w;
         world_make(&w, p, (int64_t[8]){ 1000 });
-        native[0].entry(&w, (void **)w.buffers, w.symbols);
+        native[0].code.entry(&w, (void **)w.buffers, w.symbols);
         CLAIM(w.reserves < 20, "a buffer grows by doubling: %u calls", w.reserves);
         world_free(&w);
         world_make(&w, p, (int64_t[8]){ 2000000 });
-        CLAIM(native[0].entry(&w, (void **)w.buffers, w.symbols) == HOP_NOMEM, "no memory is a status");
+        CLAIM(native[0].code.entry(&w, (void **)w.buffers, w.symbols) == HOP_NOMEM, "no memory is a status");
         world_free(&w);
         release_all(native);
     }
@@ -842,11 +860,11 @@ static void test_sharing(void)
         lp_store(p, a[4], idx(p, 0), lp_read(p, carry));
         struct native native;
         char error[512];
-        if (!backend->compile(p, &(struct emit_options){ .keep_llvm = true }, &native, error)) {
+        if (!native_compile(backend, p, &(struct emit_options){ .keep_llvm = true }, &native, error)) {
             int functions = 0;
             for (const char *at = native.llvm; (at = strstr(at, "\ndefine ")); at++) functions++;
             CLAIM(functions == 2, "equal nests are one function: %d", functions);
-            backend->release(&native);
+            native_free(&native);
         } else CLAIM(false, "%s", error);
         expect_same("equal nests", p, (int64_t[8]){ 3 });
     }
@@ -1063,8 +1081,8 @@ static void *compile_often(void *what)
     for (int k = 0; k < 10; k++) {
         struct native n;
         char error[512];
-        if (backend->compile(c->p, NULL, &n, error)) c->failures++;
-        else backend->release(&n);
+        if (native_compile(backend, c->p, NULL, &n, error)) c->failures++;
+        else native_free(&n);
     }
     return NULL;
 }
@@ -1079,7 +1097,7 @@ static void test_back_end(void)
     lpv x = lp_cast(p, DT_F32, lp_symbol(p, 0));
     lp_if_end(p);
     lp_store(p, r, idx(p, 0), x); /* out of its branch */
-    CLAIM(backend->compile(p, NULL, &n, error) && error[0], "a wrong program is an error, not a crash");
+    CLAIM(native_compile(backend, p, NULL, &n, error) && error[0], "a wrong program is an error, not a crash");
     lp_free(p);
     CLAIM(strstr(backend->version, "LLVM"), "the back end has a version: %s", backend->version);
     struct compiler compilers[2] = { { ops_program(DT_F32, 20, true, FOR_VECTOR), 0 }, { while_program(16, true, true), 0 } };

@@ -61,6 +61,20 @@ static const struct function {
     { "cos", OP_cos, cosl, 1e8, 2.7e13, 2.2, 2.7 },
     { "tanh", OP_tanh, tanhl, 0, 0, 2.5, 2.5 },
     { "sigmoid", OP_sigmoid, sigmoid_l, 0, 0, 2.4, 2.4 },
+    { "exp2", OP_exp2, exp2l, 0, 0, 1.3, 1.3 },
+    { "log2", OP_log2, log2l, 0, 0, 0.9, 0.9 },
+    { "cbrt", OP_cbrt, cbrtl, 0, 0, 0.9, 0.8 },
+    { "tan", OP_tan, tanl, 1e8, 2.7e13, 0.6, 1.6 },
+    { "asin", OP_asin, asinl, 0, 0, 1.4, 1.4 },
+    { "acos", OP_acos, acosl, 0, 0, 1.3, 1.3 },
+    { "atan", OP_atan, atanl, 0, 0, 1.1, 1.0 },
+    { "sinh", OP_sinh, sinhl, 0, 0, 1.8, 1.8 },
+    { "cosh", OP_cosh, coshl, 0, 0, 1.6, 1.6 },
+    { "asinh", OP_asinh, asinhl, 0, 0, 0.6, 1.8 },
+    { "acosh", OP_acosh, acoshl, 0, 0, 0.6, 2.5 },
+    { "atanh", OP_atanh, atanhl, 0, 0, 0.6, 1.6 },
+    { "erf", OP_erf, erfl, 0, 0, 1.4, 1.6 },
+    { "erfc", OP_erfc, erfcl, 0, 0, 3.9, 3.4 },
 };
 
 /* How far `found` is from `exact` in units in the last place of a type with `mantissa` bits and exponents from `least`. Infinity where only one is
@@ -158,6 +172,40 @@ static void sweep_pow(int rounds)
     claim(worst64 <= 2.5, "pow f64 is %.3f ulp off at %a, %a", worst64, at64[0], at64[1]);
 }
 
+/* Functions of two operands: near each other, far apart, and any bits. */
+static void sweep_pairs(int rounds)
+{
+    static const struct { enum op op; long double (*wide)(long double, long double); double bound32, bound64; } pairs[] = {
+        { OP_atan2, atan2l, 1.6, 1.6 },
+        { OP_hypot, hypotl, 0.6, 1.3 },
+        { OP_copysign, copysignl, 0, 0 },
+    };
+    static float x[CHUNK], y[CHUNK], z[CHUNK];
+    static double u[CHUNK], v[CHUNK], w[CHUNK];
+    for (size_t k = 0; k < HOP_COUNT(pairs); k++) {
+        double worst32 = 0, worst64 = 0, at32[2] = { 0 }, at64[2] = { 0 };
+        for (int round = 0; round < rounds; round++) {
+            for (int i = 0; i < CHUNK; i++) {
+                u[i] = round % 3 == 0 ? double_of(draw()) : between(-2, 2);
+                v[i] = round % 3 == 0 ? double_of(draw()) : round % 3 == 1 ? between(-2, 2) : u[i] * between(0.3, 3);
+                x[i] = round % 3 == 0 ? float_of((uint32_t)draw()) : (float)u[i];
+                y[i] = round % 3 == 0 ? float_of((uint32_t)draw()) : (float)v[i];
+            }
+            scalar_c_kernel(pairs[k].op, DT_F32)(CHUNK, z, (const void *[]){ x, y });
+            scalar_c_kernel(pairs[k].op, DT_F64)(CHUNK, w, (const void *[]){ u, v });
+            for (int i = 0; i < CHUNK; i++) {
+                double d = distance32(z[i], pairs[k].wide(x[i], y[i])), e = distance64(w[i], pairs[k].wide(u[i], v[i]));
+                if (d > worst32) worst32 = d, at32[0] = x[i], at32[1] = y[i];
+                if (e > worst64) worst64 = e, at64[0] = u[i], at64[1] = v[i];
+            }
+        }
+        const char *name = op_table[pairs[k].op]->name;
+        if (getenv("MATH_TEST_VERBOSE")) printf("%-8s f32 worst %.4f at %a %a, f64 worst %.4f at %a %a\n", name, worst32, at32[0], at32[1], worst64, at64[0], at64[1]);
+        claim(worst32 <= pairs[k].bound32, "%s f32 is %.3f ulp off at %a, %a", name, worst32, at32[0], at32[1]);
+        claim(worst64 <= pairs[k].bound64, "%s f64 is %.3f ulp off at %a, %a", name, worst64, at64[0], at64[1]);
+    }
+}
+
 /* ---- special values ---- */
 
 static bool same_number(double x, double y) { return (isnan(x) && isnan(y)) || (x == y && signbit(x) == signbit(y)); }
@@ -183,6 +231,24 @@ static void special_values(void)
         { OP_cos, 0, 1 }, { OP_cos, -0.0, 1 }, { OP_cos, INFINITY, NAN }, { OP_cos, NAN, NAN },
         { OP_tanh, 0, 0 }, { OP_tanh, -0.0, -0.0 }, { OP_tanh, INFINITY, 1 }, { OP_tanh, -INFINITY, -1 }, { OP_tanh, NAN, NAN }, { OP_tanh, 50, 1 },
         { OP_sigmoid, 0, 0.5 }, { OP_sigmoid, INFINITY, 1 }, { OP_sigmoid, -INFINITY, 0 }, { OP_sigmoid, NAN, NAN },
+        { OP_exp2, 0, 1 }, { OP_exp2, 10, 1024 }, { OP_exp2, -126, 0x1p-126 }, { OP_exp2, -149, 0x1p-149 }, { OP_exp2, INFINITY, INFINITY }, { OP_exp2, -INFINITY, 0 },
+        { OP_exp2, NAN, NAN }, { OP_exp2, 1e30, INFINITY }, { OP_log2, 1, 0 }, { OP_log2, 0x1p-140, -140 }, { OP_log2, 8, 3 }, { OP_log2, -0.0, -INFINITY },
+        { OP_log2, -1, NAN }, { OP_log2, INFINITY, INFINITY }, { OP_log2, NAN, NAN },
+        { OP_cbrt, 27, 3 }, { OP_cbrt, -8, -2 }, { OP_cbrt, -0.0, -0.0 }, { OP_cbrt, 0, 0 }, { OP_cbrt, -INFINITY, -INFINITY }, { OP_cbrt, NAN, NAN }, { OP_cbrt, 0x1p-147, 0x1p-49 },
+        { OP_tan, 0, 0 }, { OP_tan, -0.0, -0.0 }, { OP_tan, INFINITY, NAN }, { OP_tan, NAN, NAN },
+        { OP_asin, 0, 0 }, { OP_asin, -0.0, -0.0 }, { OP_asin, 1.5, NAN }, { OP_asin, -INFINITY, NAN }, { OP_asin, NAN, NAN },
+        { OP_acos, 1, 0 }, { OP_acos, -1.5, NAN }, { OP_acos, INFINITY, NAN }, { OP_acos, NAN, NAN },
+        { OP_atan, 0, 0 }, { OP_atan, -0.0, -0.0 }, { OP_atan, NAN, NAN },
+        { OP_sinh, 0, 0 }, { OP_sinh, -0.0, -0.0 }, { OP_sinh, -INFINITY, -INFINITY }, { OP_sinh, 1e5, INFINITY }, { OP_sinh, NAN, NAN },
+        { OP_cosh, 0, 1 }, { OP_cosh, -0.0, 1 }, { OP_cosh, -INFINITY, INFINITY }, { OP_cosh, 1e5, INFINITY }, { OP_cosh, NAN, NAN },
+        { OP_asinh, 0, 0 }, { OP_asinh, -0.0, -0.0 }, { OP_asinh, -INFINITY, -INFINITY }, { OP_asinh, NAN, NAN },
+        { OP_acosh, 1, 0 }, { OP_acosh, 0.5, NAN }, { OP_acosh, -2, NAN }, { OP_acosh, -INFINITY, NAN }, { OP_acosh, INFINITY, INFINITY }, { OP_acosh, NAN, NAN },
+        { OP_atanh, 0, 0 }, { OP_atanh, -0.0, -0.0 }, { OP_atanh, 1, INFINITY }, { OP_atanh, -1, -INFINITY }, { OP_atanh, 2, NAN }, { OP_atanh, -INFINITY, NAN }, { OP_atanh, NAN, NAN },
+        { OP_erf, 0, 0 }, { OP_erf, -0.0, -0.0 }, { OP_erf, INFINITY, 1 }, { OP_erf, -INFINITY, -1 }, { OP_erf, 40, 1 }, { OP_erf, NAN, NAN },
+        { OP_erfc, 0, 1 }, { OP_erfc, -0.0, 1 }, { OP_erfc, INFINITY, 0 }, { OP_erfc, -INFINITY, 2 }, { OP_erfc, 30, 0 }, { OP_erfc, -30, 2 }, { OP_erfc, NAN, NAN },
+        { OP_ceil, -0.5, -0.0 }, { OP_ceil, 0.5, 1 }, { OP_ceil, -0.0, -0.0 }, { OP_ceil, -INFINITY, -INFINITY }, { OP_ceil, NAN, NAN }, { OP_trunc, -0.5, -0.0 },
+        { OP_trunc, 1.75, 1 }, { OP_trunc, -1.75, -1 }, { OP_trunc, INFINITY, INFINITY }, { OP_round, 0.5, 0 }, { OP_round, 1.5, 2 }, { OP_round, 2.5, 2 }, { OP_round, -0.5, -0.0 },
+        { OP_round, -1.5, -2 }, { OP_round, 0x1p30, 0x1p30 }, { OP_round, -INFINITY, -INFINITY }, { OP_round, NAN, NAN },
         { OP_sign, -0.0, -0.0 }, { OP_sign, NAN, NAN }, { OP_sign, -3, -1 }, { OP_floor, -0.5, -1 }, { OP_floor, -0.0, -0.0 },
     };
     for (size_t i = 0; i < HOP_COUNT(cases); i++)
@@ -191,8 +257,8 @@ static void special_values(void)
             claim(same_number(found, cases[i].y), "operator %d on %s of %g: expected %g, found %g", cases[i].op, dtype_info[t].name, cases[i].x, cases[i].y, found);
         }
     for (enum dtype t = DT_F32; t <= DT_F64; t++) /* subnormals pass where the function is the identity to first order */
-        for (int i = 0; i < 4; i++) {
-            static const uint8_t odd[] = { OP_expm1, OP_log1p, OP_sin, OP_tanh };
+        for (int i = 0; i < 10; i++) {
+            static const uint8_t odd[] = { OP_expm1, OP_log1p, OP_sin, OP_tanh, OP_tan, OP_asin, OP_atan, OP_sinh, OP_asinh, OP_atanh };
             double x = t == DT_F32 ? 0x1.8p-147 : 0x1p-1074;
             claim(same_number(apply(odd[i], t, x, 0), x), "operator %d flushes a subnormal %s", odd[i], dtype_info[t].name);
         }
@@ -202,7 +268,60 @@ static void special_values(void)
         double x = double_of(draw()), s = apply(OP_sin, DT_F64, x, 0), c = apply(OP_cos, DT_F32, x, 0);
         if (!isnan(s) && fabs(s) > 1) claim(false, "sin f64 of %a is %a", x, s);
         if (!isnan(c) && fabs(c) > 1) claim(false, "cos f32 of %a is %a", x, c);
+        double t = apply(OP_tan, DT_F64, x, 0), u = apply(OP_tan, DT_F32, x, 0);
+        if (isfinite(x) && !isfinite(t)) claim(false, "tan f64 of %a is %a", x, t);
+        if (isfinite((float)x) && !isfinite(u)) claim(false, "tan f32 of %a is %a", x, u);
     }
+}
+
+/* At the corners atan2, hypot and copysign are what C's annex F says; mod and floor_div follow fmod, rounded down. */
+static void pair_corners(void)
+{
+    static const double corners[] = { 0, -0.0, 1, -1, 2.5, -2.5, 7, -7, 1e-40, -1e-40, 1e38, -1e38, INFINITY, -INFINITY, NAN, 0x1p-1074, 1.5e308, -1.5e308 };
+    for (size_t i = 0; i < HOP_COUNT(corners); i++)
+        for (size_t k = 0; k < HOP_COUNT(corners); k++)
+            for (enum dtype t = DT_F32; t <= DT_F64; t++) {
+                double x = t == DT_F32 ? (float)corners[i] : corners[i], y = t == DT_F32 ? (float)corners[k] : corners[k];
+                double angle = t == DT_F32 ? (float)atan2(x, y) : atan2(x, y), found = apply(OP_atan2, t, x, y), step = t == DT_F32 ? 0x1p-23 : 0x1p-52;
+                claim(same_number(found, angle) || (angle != 0 && fabs(found / angle - 1) < 1.1 * step) || fabs(found - angle) <= (t == DT_F32 ? 0x1p-149 : 0x1p-1074),
+                      "atan2 %s %g %g: expected %a, found %a", dtype_info[t].name, x, y, angle, found);
+                double length = t == DT_F32 ? (float)hypot(x, y) : hypot(x, y);
+                found = apply(OP_hypot, t, x, y);
+                claim(same_number(found, length) || fabs(found / length - 1) < 1.1 * step, "hypot %s %g %g: expected %a, found %a", dtype_info[t].name, x, y, length, found);
+                found = apply(OP_copysign, t, x, y);
+                claim(same_number(found, copysign(x, y)), "copysign %s %g %g: found %a", dtype_info[t].name, x, y, found);
+                double rest = fmod(x, y), floored = (x - rest) / y;
+                if (rest && (rest < 0) != (y < 0)) rest += y, floored -= 1;
+                if (t == DT_F32) rest = (float)rest;
+                if (rest == 0) rest = copysign(0, y);
+                found = apply(OP_mod, t, x, y);
+                claim(same_number(found, rest), "mod %s %g %g: expected %a, found %a", dtype_info[t].name, x, y, rest, found);
+                double whole = y == 0 ? x / y : floored == 0 ? copysign(0, x / y) : rint(floored);
+                if (t == DT_F32) whole = (float)whole;
+                found = apply(OP_floor_div, t, x, y);
+                claim(same_number(found, whole) || fabs(found / whole - 1) < step, "floor_div %s %g %g: expected %a, found %a", dtype_info[t].name, x, y, whole, found);
+            }
+    claim(apply(OP_mod, DT_F64, -1, 3) == 2 && apply(OP_mod, DT_F64, 1, -3) == -2 && apply(OP_floor_div, DT_F32, -1, 3) == -1 && apply(OP_floor_div, DT_F32, 7, -2) == -4,
+          "mod has the sign of the divisor, floor_div rounds down");
+    claim(apply(OP_mod, DT_F64, -1, INFINITY) == INFINITY && apply(OP_floor_div, DT_F64, -1, INFINITY) == -1, "mod and floor_div by infinity");
+    for (int e = -1074; e <= 1023; e++) { /* exact where the result is */
+        double x = ldexp(1, e);
+        if (apply(OP_exp2, DT_F64, e, 0) != x || apply(OP_log2, DT_F64, x, 0) != e) claim(false, "exp2 and log2 of 2^%d", e);
+        if (e % 3 == 0 && apply(OP_cbrt, DT_F64, x, 0) != ldexp(1, e / 3)) claim(false, "cbrt of 2^%d", e);
+    }
+    claim(fabs(apply(OP_erfc, DT_F64, 27.2, 0) - erfc(27.2)) <= 0x1p-1074 && erfc(27.2) > 0, "erfc f64 falls off to subnormals");
+    claim(fabs(apply(OP_erfc, DT_F32, 10, 0) - erfc(10)) <= 0x1p-149 && apply(OP_erfc, DT_F32, 10, 0) > 0, "erfc f32 falls off to subnormals");
+}
+
+/* One rounding: products that need twice the bits. */
+static void fused(void)
+{
+    float x[] = { 1 + 0x1p-23f, 0x1p-100f, INFINITY, 0x1.fffffep127f, 0 }, y[] = { 1 - 0x1p-23f, 0x1p-49f, 0, 2, -1 }, z[] = { -1, 0x1p-149f, 1, -0x1.fffffep127f, 0 }, r[5];
+    scalar_c_kernel(OP_fma, DT_F32)(5, r, (const void *[]){ x, y, z });
+    claim(r[0] == -0x1p-46f && r[1] == 0x1p-148f && isnan(r[2]) && r[3] == 0x1.fffffep127f && r[4] == 0 && !signbit(r[4]), "fma f32 rounds once");
+    double a[] = { 1 + 0x1p-52, 0x1p600 }, b[] = { 1 - 0x1p-52, 0x1p500 }, c[] = { -1, -INFINITY }, d[2];
+    scalar_c_kernel(OP_fma, DT_F64)(2, d, (const void *[]){ a, b, c });
+    claim(d[0] == -0x1p-104 && d[1] == -INFINITY, "fma f64 rounds once");
 }
 
 /* pow at the corners is what C's annex F says. */
@@ -218,6 +337,19 @@ static void pow_corners(void)
         }
 }
 
+/* pow(x, 1) and pow(x, 2) are x and x·x, so that passes may replace them. */
+static void exact_powers(void)
+{
+    for (int i = 0; i < 5000; i++) {
+        double x = i % 2 ? double_of(draw()) : between(-100, 100);
+        float f = i % 2 ? float_of((uint32_t)draw()) : (float)x;
+        bool same = same_number(apply(OP_pow, DT_F64, x, 1), x) && same_number(apply(OP_pow, DT_F64, x, 2), x * x) && same_number(apply(OP_pow, DT_F32, f, 1), f) &&
+                    same_number(apply(OP_pow, DT_F32, f, 2), f * f);
+        if (!same) claim(false, "pow of %a and %a to 1 and 2", x, f);
+    }
+    claim(apply(OP_pow, DT_F64, NAN, 0) == 1 && apply(OP_pow, DT_F32, 3, 2) == 9, "pow to 0 and 2");
+}
+
 static void integer_rules(void)
 {
     int32_t x[] = { 7, -7, 7, -7, 5, INT32_MIN, INT32_MIN }, y[] = { 2, 2, -2, -2, 0, -1, 0 }, q[7], r[7];
@@ -225,6 +357,22 @@ static void integer_rules(void)
     scalar_c_kernel(OP_rem, DT_I32)(7, r, (const void *[]){ x, y });
     claim(!memcmp(q, (int32_t[]){ 3, -3, -3, 3, 0, INT32_MIN, 0 }, sizeof q), "i32 div truncates; by zero it is 0");
     claim(!memcmp(r, (int32_t[]){ 1, -1, 1, -1, 5, 0, INT32_MIN }, sizeof r), "i32 rem follows the dividend; by zero it is the dividend");
+    scalar_c_kernel(OP_floor_div, DT_I32)(7, q, (const void *[]){ x, y });
+    scalar_c_kernel(OP_mod, DT_I32)(7, r, (const void *[]){ x, y });
+    claim(!memcmp(q, (int32_t[]){ 3, -4, -4, 3, 0, INT32_MIN, 0 }, sizeof q), "i32 floor_div rounds down; by zero it is 0");
+    claim(!memcmp(r, (int32_t[]){ 1, 1, -1, -1, 5, 0, INT32_MIN }, sizeof r), "i32 mod follows the divisor; by zero it is the dividend");
+    int32_t bits[] = { 1, -1, -8, 5, INT32_MIN, 3, -3 }, by[] = { 31, 32, 1, -1, 31, 0, INT32_MIN };
+    scalar_c_kernel(OP_shift_left, DT_I32)(7, q, (const void *[]){ bits, by });
+    scalar_c_kernel(OP_shift_right, DT_I32)(7, r, (const void *[]){ bits, by });
+    claim(!memcmp(q, (int32_t[]){ INT32_MIN, 0, -16, 0, 0, 3, 0 }, sizeof q), "i32 shift_left; by the width or a negative number it is 0");
+    claim(!memcmp(r, (int32_t[]){ 0, -1, -4, 0, -1, 3, -1 }, sizeof r), "i32 shift_right copies the sign");
+    uint32_t words[] = { 0x80000000u, 1, 0xffffffffu, 0xffffffffu }, far[] = { 31, 1, 32, 0xffffffffu }, shifted[4];
+    scalar_c_kernel(OP_shift_right, DT_U32)(4, shifted, (const void *[]){ words, far });
+    claim(!memcmp(shifted, (uint32_t[]){ 1, 0, 0, 0 }, sizeof shifted), "u32 shift_right moves zeros in");
+    scalar_c_kernel(OP_popcount, DT_I32)(7, q, (const void *[]){ bits });
+    scalar_c_kernel(OP_count_leading_zeros, DT_I32)(7, r, (const void *[]){ (int32_t[]){ 1, -1, 0, 5, INT32_MIN, 1 << 30, 255 } });
+    claim(!memcmp(q, (int32_t[]){ 1, 32, 29, 2, 1, 2, 31 }, sizeof q), "popcount counts bits of two's complement");
+    claim(!memcmp(r, (int32_t[]){ 31, 0, 32, 29, 0, 1, 24 }, sizeof r), "count_leading_zeros of 0 is the width");
     float f[] = { 1.9f, -1.9f, 3e9f, -3e9f, NAN, INFINITY, -1.0f };
     int32_t i[7];
     uint32_t u[7];
@@ -334,7 +482,8 @@ static void instantiations_agree(void)
         for (enum dtype t = DT_BOOL; t < DT_COUNT; t++) {
             scalar_kernel kernel = scalar_c_kernel((enum op)op, t);
             if (!kernel) continue;
-            enum dtype result = op >= OP_eq && op <= OP_ge ? DT_BOOL : t;
+            bool asks = (op >= OP_eq && op <= OP_ge) || op == OP_isnan || op == OP_isinf || op == OP_isfinite;
+            enum dtype result = asks ? DT_BOOL : t;
             uint32_t n_operands = op_table[op]->sig.min_operands;
             for (uint32_t k = 0; k < n_operands; k++) fill(op == OP_select && k == 0 ? DT_BOOL : t, x[k], N);
             kernel(N, c, in);
@@ -424,11 +573,26 @@ static const struct corner {
     { "div", 3, 2, 0.5, -0.75, 0 },
     { "rem", 7, 2, 1, -3, 0 },
     { "rem", -7, 2, 1, 3, 0 },
+    { "mod", 7, 2, 1, -3, 0 },
+    { "mod", -7, 2, 1, 4, 0 },
+    { "atan2", 0, 0, 0, 0, 0 },
+    { "atan2", 3, 4, 0.16, -0.12, -2 * 0.16 * 0.12 },
+    { "atan2", 3e200, 4e200, 0.16e-200, -0.12e-200, 0 },
+    { "hypot", 0, 0, 0, 0, 0 },
+    { "hypot", 3, 4, 0.6, 0.8, 0.128 },
+    { "hypot", 3e200, -4e200, 0.6, -0.8, 0 },
+    { "copysign", 2, -1, -1, 0, 0 },
+    { "copysign", -2, -0.0, 1, 0, 0 },
+    { "copysign", 0, -1, 0, 0, 0 },
     { "mul", 3, 5, 5, 3, 0 },
 };
 static const struct { const char *op; double x, by_x, by_xx; } single_corners[] = {
     { "abs", 0, 0, 0 },      { "abs", -3, -1, 0 },      { "tanh", 0, 1, 0 },        { "sigmoid", 0, 0.25, 0 }, { "expm1", 0, 1, 1 }, { "log1p", 0, 1, -1 },
     { "sqrt", 4, 0.25, -0.03125 }, { "rsqrt", 4, -0.0625, 0.0234375 }, { "tanh", 400, 0, 0 }, { "sigmoid", -800, 0, 0 },  { "cos", 0, 0, -1 },  { "sin", 0, 1, 0 },
+    { "exp2", 0, 0x1.62e42fefa39efp-1, 0x1.ebfbdff82c58fp-2 }, { "log2", 2, 0.5 * 0x1.71547652b82fep+0, -0.25 * 0x1.71547652b82fep+0 }, { "cbrt", 8, 1.0 / 12, -1.0 / 144 },
+    { "tan", 0, 1, 0 }, { "asin", 0, 1, 0 }, { "acos", 0, -1, 0 }, { "atan", 1, 0.5, -0.5 }, { "atan", 1e200, 0, 0 }, { "sinh", 0, 1, 0 }, { "cosh", 0, 0, 1 },
+    { "asinh", 0, 1, 0 }, { "asinh", 1e200, 1e-200, 0 }, { "acosh", 1.25, 4.0 / 3, -1.25 * 64 / 27 }, { "atanh", 0.5, 4.0 / 3, 16.0 / 9 },
+    { "erf", 0, 0x1.20dd750429b6dp+0, 0 }, { "erfc", 0, -0x1.20dd750429b6dp+0, 0 }, { "erf", 30, 0, 0 },
 };
 
 static double call(struct module *m, uint32_t fn, const double *x, uint32_t n_args, uint32_t result)
@@ -528,8 +692,12 @@ static void everything(void)
         sweep_f64(&functions[i], 32);
     }
     sweep_pow(16);
+    sweep_pairs(24);
     special_values();
     pow_corners();
+    exact_powers();
+    pair_corners();
+    fused();
     integer_rules();
     random_numbers();
     instantiations_agree();

@@ -7,7 +7,7 @@
 #include "random_program.h"
 #include "transform/transform.h"
 
-enum { LANES = 3, HIGHER = 4, UNDER = 9 };
+enum { LANES = 3, HIGHER = 7, UNDER = 9 };
 
 /* Shared between the processes of a run. */
 struct tally {
@@ -169,6 +169,14 @@ static const char *strict_on(struct check *c, const struct backend *back_end)
 static const char *claim_loops(struct check *c) { return strict_on(c, &strict_loops); }
 static const char *claim_native(struct check *c) { return c->compiled ? strict_on(c, &strict_native) : NULL; }
 
+/* Results computed in the memory of the arguments. */
+static const char *claim_in_place(struct check *c)
+{
+    struct backend how = c->compiled && c->p->seed & 1 ? strict_native : strict_loops;
+    how.in_place = true;
+    return strict_on(c, &how);
+}
+
 /* By how much a float result changes, relative to its size, when every float argument moves by a few of its last bits. */
 static bool sensitive(struct check *c, const struct target *t, const struct outcome *base, const struct outcome *found)
 {
@@ -235,7 +243,7 @@ static void product_add(struct product *p, const struct tensor *x, const struct 
 static struct tensor *random_like(struct check *c, const struct tensor *t, struct random *r)
 {
     struct tensor *out = bag_new(c->bag, (enum dtype)t->dtype, t->rank, t->dims);
-    tensor_random(out, r, t->dtype == DT_U32 ? 0 : -1, dtype_is_float((enum dtype)t->dtype) ? 1 : 4);
+    tensor_random(out, r, dtype_info[t->dtype].kind == KIND_UINT ? 0 : -1, dtype_is_float((enum dtype)t->dtype) ? 1 : 4);
     return out;
 }
 
@@ -419,7 +427,7 @@ static bool has_padded_rows(struct check *c)
     for (uint32_t i = 0; i < m->fns.len; i++) {
         const struct fn *f = module_fn(m, i);
         for (uint32_t k = f->n_outer_symbols; seen[i] && k < f->n_symbols; k++)
-            if (f->nodes[f->symbols[k].index].op == OP_while_loop) return true;
+            if (f->nodes[f->symbols[k].index].op == OP_while_loop || f->nodes[f->symbols[k].index].op == OP_fori_loop) return true;
     }
     return false;
 }
@@ -554,6 +562,7 @@ static const struct random_claim {
     { "passes", claim_passes, 0, 1 },
     { "loop program", claim_loops, 0, 1 },
     { "compiled strict", claim_native, 0, 1 },
+    { "in place", claim_in_place, 0, 1 },
     { "compiled", claim_default, 0, 2 },
     { "gradients", claim_gradients, 1, 1 },
     { "gradients of some", claim_gradient_of_some, 1, 3 },

@@ -7,7 +7,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
-static const enum op higher_ops[HIGHER] = { OP_scan, OP_while_loop, OP_switch, OP_invoke_subgraph };
+static const enum op higher_ops[HIGHER] = { OP_scan, OP_while_loop, OP_switch, OP_invoke_subgraph, OP_map, OP_fori_loop, OP_associative_scan };
 static const char *const under_names[UNDER] = { "as it is", "vjp, jvp", "vmap", "passes of vjp", "vjp of vjp", "vmap of vjp", "vjp of vmap", "vjp of jvp", "vmap of vmap" };
 
 struct run {

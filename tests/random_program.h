@@ -7,6 +7,7 @@
 
 #include "cli/cli.h"
 #include "ops/build.h"
+#include "ops/scalar_c.h"
 
 #include <math.h>
 
@@ -63,8 +64,8 @@ static enum dtype pick_float(struct gen *g) { return g->floats[below(g, 2)]; }
 
 static enum dtype pick_dtype(struct gen *g)
 {
-    static const enum dtype others[] = { DT_I32, DT_I64, DT_U32, DT_BOOL, DT_I64 };
-    return chance(g, 0.7) ? pick_float(g) : others[below(g, HOP_COUNT(others))];
+    static const enum dtype others[] = { DT_I32, DT_I64, DT_U32, DT_BOOL, DT_I64 }, rare[] = { DT_I8, DT_I16, DT_U8, DT_U16, DT_U64 };
+    return chance(g, 0.7) ? pick_float(g) : chance(g, 0.25) ? rare[below(g, HOP_COUNT(rare))] : others[below(g, HOP_COUNT(others))];
 }
 
 struct filter {
@@ -78,8 +79,8 @@ struct filter {
     bool visible;            /* its dims mention no symbol that a node of this scope binds */
     bool scalar;
 };
-#define FLOATS (1u << DT_F32 | 1u << DT_F64)
-#define INTEGERS (1u << DT_I32 | 1u << DT_I64 | 1u << DT_U32)
+#define FLOATS (1u << DT_F16 | 1u << DT_BF16 | 1u << DT_F32 | 1u << DT_F64)
+#define INTEGERS (1u << DT_I8 | 1u << DT_I16 | 1u << DT_I32 | 1u << DT_I64 | 1u << DT_U8 | 1u << DT_U16 | 1u << DT_U32 | 1u << DT_U64)
 
 static bool symbol_from(void *ctx, uint32_t symbol) { return symbol >= *(const uint32_t *)ctx; }
 
@@ -174,7 +175,7 @@ static val fill(struct scope *s, enum dtype t, uint32_t rank, const dim *dims)
         return emit(&s->b, OP_random_bits, (val[]){ random_key(s) }, 1, &a);
     }
     if (static_count(s, rank, dims, &count) && count <= 64 && chance(g, 0.4)) return constant_array(s, t, rank, dims, count);
-    double v = random_unit(&g->r) * 2 * top - (t == DT_U32 || t == DT_BOOL ? 0 : top);
+    double v = random_unit(&g->r) * 2 * top - (dtype_info[t].kind == KIND_UINT || t == DT_BOOL ? 0 : top);
     if (t == DT_BOOL) v = chance(g, 0.5);
     if (g->wild && dtype_is_float(t) && chance(g, 0.1)) v = (double[]){ INFINITY, -INFINITY, NAN, -0.0, 1e30 }[below(g, 5)];
     if (chance(g, 0.2)) v = 0;
@@ -239,9 +240,11 @@ static void guard(struct scope *s, enum op op, val *x)
 {
     val tame = x[0];
     if (s->g->wild || !dtype_is_float((enum dtype)scope_type(s, x[0]).dtype)) return;
-    if (op == OP_exp || op == OP_expm1) x[0] = unary(s, OP_tanh, tame);
-    if (op == OP_log || op == OP_sqrt || op == OP_rsqrt || op == OP_pow || op == OP_log1p) x[0] = binary(s, OP_add, binary(s, OP_mul, tame, tame), number_like(s, tame, 0.5));
-    if (op == OP_div || op == OP_rem) x[1] = binary(s, OP_add, binary(s, OP_mul, x[1], x[1]), number_like(s, x[1], 0.5));
+    if (op == OP_exp || op == OP_expm1 || op == OP_exp2 || op == OP_sinh || op == OP_cosh || op == OP_tan) x[0] = unary(s, OP_tanh, tame);
+    if (op == OP_asin || op == OP_acos || op == OP_atanh) x[0] = binary(s, OP_mul, unary(s, OP_tanh, tame), number_like(s, tame, 0.75));
+    if (op == OP_log || op == OP_sqrt || op == OP_rsqrt || op == OP_pow || op == OP_log1p || op == OP_log2 || op == OP_cbrt || op == OP_acosh || op == OP_copysign)
+        x[0] = binary(s, OP_add, binary(s, OP_mul, tame, tame), number_like(s, tame, op == OP_acosh ? 1.5 : 0.5));
+    if (op == OP_div || op == OP_rem || op == OP_mod || op == OP_floor_div || op == OP_atan2 || op == OP_hypot || op == OP_copysign) x[1] = binary(s, OP_add, binary(s, OP_mul, x[1], x[1]), number_like(s, x[1], 0.5));
     if (op == OP_pow) x[1] = unary(s, OP_tanh, x[1]);
 }
 
@@ -252,8 +255,8 @@ static void step_elementwise(struct scope *s)
     do op = (enum op)below(g, OP_COUNT);
     while (!(op_table[op]->flags & OPF_ELEMENTWISE) || op == OP_cast);
     uint32_t n = op_table[op]->sig.min_operands;
-    bool logic = op == OP_and || op == OP_or || op == OP_not;
-    val x[3] = { pick(s, &(struct filter){ .dtypes = logic ? INTEGERS | 1u << DT_BOOL : n == 1 || chance(g, 0.6) ? FLOATS : 0 }) };
+    uint32_t bits = INTEGERS | (scalar_c_defined(op, DT_BOOL) ? 1u << DT_BOOL : 0);
+    val x[3] = { pick(s, &(struct filter){ .dtypes = !scalar_c_defined(op, DT_F32) ? bits : n == 1 || chance(g, 0.6) ? FLOATS : 0 }) };
     if (x[0] == VAL_NONE) return;
     struct type t = scope_type(s, x[0]);
     for (uint32_t i = 1; i < n; i++) x[i] = want(s, (enum dtype)t.dtype, t.rank, t.dims);
@@ -276,23 +279,29 @@ static uint32_t subset(struct gen *g, uint32_t rank, uint32_t *out)
     return n;
 }
 
+/* x with one element more along each dim: some reductions of nothing are not finite. */
+static val not_empty(struct scope *s, val x)
+{
+    struct type t = scope_type(s, x);
+    dim low[MAX_RANK] = { 0 }, high[MAX_RANK];
+    for (uint32_t i = 0; i < t.rank; i++) high[i] = dim_const(s->g->m, 1);
+    struct attr pad[3] = { A_DIMS(low, t.rank), A_DIMS(high, t.rank), A_NONE };
+    return t.rank ? node(s, OP_pad, (val[]){ x, want_scalar(s, (enum dtype)t.dtype) }, 2, pad) : x;
+}
+
 static void step_reduce(struct scope *s)
 {
     struct gen *g = s->g;
-    static const enum op ops[] = { OP_sum, OP_sum, OP_reduce_max, OP_reduce_min, OP_any, OP_all, OP_argmax };
+    static const enum op ops[] = { OP_sum, OP_sum, OP_reduce_max, OP_reduce_min, OP_any, OP_all, OP_argmax, OP_argmin, OP_prod };
     enum op op = ops[below(g, HOP_COUNT(ops))];
+    bool arg = op == OP_argmax || op == OP_argmin;
     uint32_t dims[MAX_RANK];
-    val x = pick(s, &(struct filter){ .dtypes = op == OP_any || op == OP_all ? 1u << DT_BOOL : FLOATS | (chance(g, 0.3) ? INTEGERS : 0), .min_rank = op == OP_argmax || chance(g, 0.9) });
+    val x = pick(s, &(struct filter){ .dtypes = op == OP_any || op == OP_all ? 1u << DT_BOOL : FLOATS | (chance(g, 0.3) ? INTEGERS : 0), .min_rank = arg || chance(g, 0.9) });
     if (x == VAL_NONE) return;
     uint32_t rank = scope_type(s, x).rank, n = subset(g, rank, dims);
-    struct attr a = op == OP_argmax ? A_INT(below(g, rank)) : n ? A_INTS(dims, n) : A_NONE;
-    if (!g->wild && (op == OP_reduce_max || op == OP_reduce_min)) { /* not of nothing: that is infinite */
-        struct type t = scope_type(s, x);
-        dim low[MAX_RANK] = { 0 }, high[MAX_RANK];
-        for (uint32_t i = 0; i < rank; i++) high[i] = dim_const(g->m, 1);
-        struct attr pad[3] = { A_DIMS(low, rank), A_DIMS(high, rank), A_NONE };
-        if (rank) x = node(s, OP_pad, (val[]){ x, want_scalar(s, (enum dtype)t.dtype) }, 2, pad);
-    }
+    struct attr a = arg ? A_INT(below(g, rank)) : n ? A_INTS(dims, n) : A_NONE;
+    if (!g->wild && (op == OP_reduce_max || op == OP_reduce_min)) x = not_empty(s, x);
+    if (!g->wild && op == OP_prod && dtype_is_float((enum dtype)scope_type(s, x).dtype)) x = unary(s, OP_tanh, x);
     maybe_squash(s, node(s, op, &x, 1, &a));
 }
 
@@ -407,7 +416,7 @@ static void step_index(struct scope *s)
                 for (uint32_t k = 0; k < index_rank; k++) dims[n++] = index_dims[k];
         }
         if (how) operands[2] = want(s, (enum dtype)t.dtype, n, dims);
-        struct attr a[2] = { A_INT(at), A_NONE };
+        struct attr a[2] = { how ? A_INTS(&at, 1) : A_INT(at), A_WORD(t.dtype == DT_BOOL ? 1 : below(g, 5)) }; /* bools can only be set */
         maybe_squash(s, node(s, how ? OP_scatter : OP_take, operands, how ? 3 : 2, a));
         return;
     }
@@ -417,6 +426,152 @@ static void step_index(struct scope *s)
     for (uint32_t i = 0; i < t.rank; i++) operands[n + i] = want_scalar(s, DT_I64);
     struct attr a = A_DIMS(dims, t.rank);
     node(s, how == 2 ? OP_dynamic_slice : OP_dynamic_update, operands, n + t.rank, how == 2 ? &a : NULL);
+}
+
+/* Indices of several dims at once. */
+static void step_gather(struct scope *s)
+{
+    struct gen *g = s->g;
+    val x = pick(s, &(struct filter){ .min_rank = 1, .dtypes = chance(g, 0.7) ? FLOATS : 0 });
+    if (x == VAL_NONE) return;
+    struct type t = scope_type(s, x);
+    uint32_t list[MAX_RANK], n = 0, first = t.rank, rank = 0, index_rank = below(g, t.rank > 2 ? 2 : 3), start = below(g, t.rank);
+    dim index_dims[2] = { pick_dim(s), pick_dim(s) }, dims[MAX_RANK];
+    val operands[2 + MAX_RANK] = { x };
+    for (uint32_t i = 0; i < t.rank; i++)
+        if (!n || chance(g, 0.5)) list[n++] = (start + i) % t.rank;
+    for (uint32_t i = 0; i < n; i++) {
+        operands[1 + i] = want(s, chance(g, 0.5) ? DT_I32 : DT_I64, index_rank, index_dims);
+        first = HOP_MIN(first, list[i]);
+    }
+    struct attr a[2] = { A_INTS(list, n), A_WORD(t.dtype == DT_BOOL ? 1 : below(g, 5)) };
+    if (chance(g, 0.5)) {
+        maybe_squash(s, node(s, OP_gather, operands, n + 1, a));
+        return;
+    }
+    for (uint32_t i = 0; i < t.rank; i++) {
+        bool indexed = false;
+        for (uint32_t k = 0; k < n; k++) indexed |= list[k] == i;
+        for (uint32_t k = 0; i == first && k < index_rank; k++) dims[rank++] = index_dims[k];
+        if (!indexed) dims[rank++] = t.dims[i];
+    }
+    operands[1 + n] = want(s, (enum dtype)t.dtype, rank, dims);
+    maybe_squash(s, node(s, OP_scatter, operands, n + 2, a));
+}
+
+/* Along one dim: running values, order, places. */
+static void step_along(struct scope *s)
+{
+    struct gen *g = s->g;
+    static const enum op ops[] = { OP_cumsum, OP_cumprod, OP_cummax, OP_cummin, OP_recurrence, OP_logcumsumexp, OP_sort, OP_argsort, OP_take_along, OP_searchsorted, OP_nonzero };
+    enum op op = ops[below(g, HOP_COUNT(ops))];
+    bool ordered = op == OP_sort || op == OP_argsort || op == OP_searchsorted;
+    uint32_t dtypes = op == OP_nonzero ? 1u << DT_BOOL : op == OP_logcumsumexp || chance(g, 0.6) ? FLOATS : ordered || op == OP_take_along ? 0 : FLOATS | INTEGERS;
+    val x = pick(s, &(struct filter){ .min_rank = 1, .dtypes = dtypes });
+    if (x == VAL_NONE) return;
+    struct type t = scope_type(s, x);
+    uint32_t at = below(g, t.rank);
+    dim dims[MAX_RANK];
+    memcpy(dims, t.dims, t.rank * sizeof *dims);
+    struct attr a[2] = { A_INT(at), A_FLAG(chance(g, 0.5)) };
+    if (!g->wild && dtype_is_float((enum dtype)t.dtype) && (op == OP_cumprod || op == OP_recurrence)) x = unary(s, OP_tanh, x);
+    if (op == OP_recurrence) maybe_squash(s, node(s, op, (val[]){ x, want(s, (enum dtype)t.dtype, t.rank, dims) }, 2, a));
+    else if (op == OP_take_along) {
+        dims[at] = pick_dim(s);
+        node(s, op, (val[]){ x, want(s, DT_I64, t.rank, dims) }, 2, a);
+    } else if (op == OP_searchsorted) {
+        a[0] = A_INT(t.rank - 1);
+        dims[t.rank - 1] = pick_dim(s);
+        a[1] = A_NONE;
+        val sorted = node(s, OP_sort, &x, 1, a), values = want(s, (enum dtype)t.dtype, t.rank, dims);
+        a[0] = A_FLAG(chance(g, 0.5));
+        node(s, op, (val[]){ sorted, values }, 2, a);
+    } else if (op == OP_nonzero) {
+        a[0] = A_DIM(pick_dim(s));
+        a[1] = chance(g, 0.5) ? A_INT(below(g, 4)) : A_NONE;
+        node(s, op, &x, 1, a);
+    } else
+        maybe_squash(s, node(s, op, &x, 1, a));
+}
+
+/* Operators made of others, over all dims or some. */
+static void step_statistic(struct scope *s)
+{
+    struct gen *g = s->g;
+    static const enum op ops[] = { OP_mean, OP_var, OP_logsumexp, OP_softmax, OP_log_softmax, OP_std };
+    enum op op = ops[below(g, HOP_COUNT(ops) - !g->wild)]; /* std has no derivative where all are equal */
+    val x = pick(s, &(struct filter){ .min_rank = chance(g, 0.9), .dtypes = FLOATS });
+    uint32_t dims[MAX_RANK];
+    if (x == VAL_NONE) return;
+    if (!g->wild) x = not_empty(s, x);
+    struct attr a[2] = { A_INTS(dims, subset(g, scope_type(s, x).rank, dims)), chance(g, 0.2) ? A_INT(-1) : A_NONE };
+    if (chance(g, 0.2) && op != OP_softmax && op != OP_log_softmax) a[0] = A_NONE;
+    maybe_squash(s, node(s, op, &x, 1, a));
+}
+
+static void step_composite(struct scope *s)
+{
+    struct gen *g = s->g;
+    struct module *m = g->m;
+    static const enum op ops[] = { OP_split, OP_squeeze, OP_expand_dims, OP_broadcast_to, OP_tile, OP_roll, OP_stack, OP_tril, OP_triu, OP_one_hot, OP_eye };
+    enum op op = ops[below(g, HOP_COUNT(ops))];
+    val x = pick(s, &(struct filter){ .min_rank = op == OP_tril || op == OP_triu ? 2 : op == OP_split || op == OP_roll || chance(g, 0.8), .most_rank = 3,
+                                      .dtypes = op == OP_one_hot ? 1u << DT_I32 | 1u << DT_I64 : chance(g, 0.6) ? FLOATS : 0 });
+    if (x == VAL_NONE) return;
+    struct type t = scope_type(s, x);
+    uint32_t list[MAX_RANK], more[MAX_RANK], n = 0, at = t.rank ? below(g, t.rank) : 0;
+    dim dims[MAX_RANK];
+    struct attr a[4] = { A_NONE, A_NONE, A_NONE, A_NONE };
+    val operands[4] = { x, x, x, x };
+    switch (op) {
+    case OP_split: {
+        dim cut = dim_min(m, t.dims[at], dim_const(m, 1)), sizes[2] = { cut, dim_sub(m, t.dims[at], cut) };
+        a[SPLIT_DIM] = A_INT(at);
+        if (chance(g, 0.5)) a[SPLIT_SIZES] = A_DIMS(sizes, 2);
+        else a[SPLIT_PARTS] = A_INT(1 + below(g, 3)), x = operands[0] = node(s, OP_concat, (val[]){ x, x, x, x, x, x }, 6, &A_INT(at));
+        break;
+    }
+    case OP_squeeze: break;
+    case OP_expand_dims: list[0] = below(g, t.rank + 1u), a[0] = A_INTS(list, 1); break;
+    case OP_broadcast_to:
+        dims[n++] = pick_dim(s);
+        for (uint32_t i = 0; i < t.rank; i++) dims[n++] = t.dims[i];
+        a[0] = A_DIMS(dims + chance(g, 0.3), n);
+        a[0].n -= a[0].list != dims;
+        break;
+    case OP_tile:
+        for (uint32_t i = 0; i < t.rank; i++) dims[i] = dim_const(m, below(g, 3));
+        a[0] = A_DIMS(dims, t.rank);
+        break;
+    case OP_roll:
+        list[0] = at, more[0] = below(g, 7) - 3;
+        a[ROLL_DIMS] = A_INTS(list, 1);
+        if (chance(g, 0.5)) a[ROLL_SHIFTS] = A_INTS(more, 1);
+        else operands[1] = want_scalar(s, DT_I64);
+        break;
+    case OP_stack:
+        operands[1] = want(s, (enum dtype)t.dtype, t.rank, t.dims);
+        a[0] = A_INT(below(g, t.rank + 1u));
+        break;
+    case OP_one_hot: a[ONE_HOT_DEPTH] = A_DIM(pick_dim(s)), a[ONE_HOT_DTYPE] = A_DTYPE(pick_dtype(g)); break;
+    case OP_eye: a[EYE_ROWS] = A_DIM(pick_dim(s)), a[EYE_COLUMNS] = A_DIM(pick_dim(s)), a[EYE_DIAGONAL] = A_INT((int)below(g, 3) - 1), a[EYE_DTYPE] = A_DTYPE(pick_dtype(g)); break;
+    default: a[0] = A_INT((int)below(g, 5) - 2); break;
+    }
+    node(s, op, operands, op == OP_eye ? 0 : op == OP_stack ? 2 + below(g, 2) : op == OP_roll && a[ROLL_SHIFTS].kind == ATTR_ABSENT ? 2 : 1, a);
+}
+
+static void step_draw(struct scope *s)
+{
+    struct gen *g = s->g;
+    dim dims[2] = { pick_dim(s), pick_dim(s) };
+    struct attr a = A_DIMS(dims, below(g, 3));
+    enum dtype t = chance(g, 0.5) ? DT_I32 : DT_I64;
+    switch (below(g, 4)) {
+    case 0: a = A_DIM(dims[0]), node(s, OP_random_split, (val[]){ random_key(s) }, 1, &a); break;
+    case 1: a = A_DIM(dims[0]), node(s, OP_permutation, (val[]){ random_key(s) }, 1, &a); break;
+    case 2: node(s, OP_bernoulli, (val[]){ random_key(s), want_scalar(s, pick_float(g)) }, 2, &a); break;
+    default: node(s, OP_randint, (val[]){ random_key(s), want_scalar(s, t), want_scalar(s, t) }, 3, &a); break;
+    }
 }
 
 static void step_dot(struct scope *s)
@@ -689,10 +844,105 @@ static void step_while(struct scope *s)
     builder_node(&s->b, &(struct node_in){ .op = OP_while_loop, .operands = carries, .n_operands = n_carry, .groups = &n_carry, .attrs = attrs, .regions = regions, .n_regions = 2 });
 }
 
+static void step_map(struct scope *s)
+{
+    struct gen *g = s->g;
+    val over[2], own[4], results[4];
+    type_id types[8];
+    uint32_t n_over = 0, n_results = 0;
+    dim length = pick_dim(s);
+    for (uint32_t n = chance(g, 0.1) ? 0 : 1 + below(g, 2); n_over < n; n_over++) {
+        val v = pick(s, &(struct filter){ .min_rank = 1, .most_rank = 3, .lead = n_over, .dims = &length });
+        if (v == VAL_NONE) break;
+        length = scope_type(s, v).dims[0];
+        over[n_over] = v;
+        types[n_over] = type_drop_leading(g->m, builder_type(&s->b, v));
+    }
+    uint32_t n_own = pick_some(s, 3, own, types + n_over);
+    struct body *body = arena_alloc(&s->b.arena, sizeof *body);
+    body_begin(body, s, types, n_over + n_own, n_over + n_own);
+    make_steps(&body->s, 1 + below(g, 5));
+    for (uint32_t k = 1 + below(g, 3); k; k--) {
+        val v = stackable(&body->s);
+        if (v != VAL_NONE) results[n_results++] = v;
+    }
+    struct attr attrs[MAP_ATTRS] = { [MAP_LENGTH] = !n_over || chance(g, 0.1) ? A_DIM(length) : A_NONE, [MAP_SEQUENTIAL] = A_FLAG(chance(g, 0.2)) };
+    struct region_in region = { .operands = own, .n_operands = n_own, .dims = body->dims };
+    region.fn = body_end(body, results, n_results);
+    builder_node(&s->b, &(struct node_in){ .op = OP_map, .operands = over, .n_operands = n_over, .groups = &n_over, .attrs = attrs, .regions = &region, .n_regions = 1 });
+}
+
+/* A bound between -2 and 4. */
+static val loop_bound(struct scope *s)
+{
+    struct gen *g = s->g;
+    if (chance(g, 0.3)) return emit_full(&s->b, DT_I64, (double)below(g, 7) - 2, 0, NULL);
+    if (s->b.symbols.len && chance(g, 0.2)) {
+        val d = emit_dim_value(&s->b, dim_symbol(g->m, below(g, s->b.symbols.len)));
+        return chance(g, 0.3) ? d : binary(s, OP_min, d, number_like(s, d, 4));
+    }
+    val v = want_scalar(s, DT_I64);
+    return node(s, OP_clamp, (val[]){ v, number_like(s, v, -2), number_like(s, v, 4) }, 3, NULL);
+}
+
+static void step_fori(struct scope *s)
+{
+    struct gen *g = s->g;
+    val operands[8], own[4], results[8];
+    type_id types[12];
+    uint32_t n_carry = pick_some(s, 3, operands, types), n_results = 0, every[2], groups[3] = { n_carry, 1, 1 };
+    operands[n_carry] = loop_bound(s), operands[n_carry + 1] = loop_bound(s);
+    types[n_carry] = builder_type(&s->b, operands[n_carry]);
+    uint32_t n_own = pick_some(s, 3, own, types + n_carry + 1);
+    struct body *body = arena_alloc(&s->b.arena, sizeof *body);
+    body_begin(body, s, types, n_carry + 1 + n_own, n_carry + 1 + n_own);
+    make_steps(&body->s, 1 + below(g, 5));
+    for (; n_results < n_carry; n_results++) results[n_results] = next_carry(&body->s, n_results);
+    if (chance(g, 0.25) || !n_carry) {
+        val v = stackable(&body->s);
+        if (v != VAL_NONE) results[n_results++] = v;
+    }
+    struct attr attrs[FORI_ATTRS] = { 0 };
+    if (chance(g, 0.2)) attrs[FORI_SCHEDULE] = A_WORD(below(g, 2));
+    else if (chance(g, 0.2)) attrs[FORI_EVERY] = pick_every(g, every);
+    struct region_in region = { .operands = own, .n_operands = n_own, .dims = body->dims };
+    region.fn = body_end(body, results, n_results);
+    builder_node(&s->b, &(struct node_in){ .op = OP_fori_loop, .operands = operands, .n_operands = n_carry + 2, .groups = groups, .attrs = attrs, .regions = &region, .n_regions = 1 });
+}
+
+/* Its function is seldom associative: the order of the reference is part of what it means. */
+static void step_associative(struct scope *s)
+{
+    struct gen *g = s->g;
+    val xs[3], own[4], results[3];
+    type_id types[12];
+    uint32_t n = 0, along = 0;
+    for (uint32_t most = 1 + below(g, 3); n < most; n++) {
+        val v = pick(s, &(struct filter){ .min_rank = 1, .most_rank = 3, .dtypes = chance(g, 0.8) ? FLOATS : 0 });
+        if (v == VAL_NONE) break;
+        struct type t = scope_type(s, v);
+        if (!n) along = below(g, t.rank);
+        else if (t.rank <= along || t.dims[along] != scope_type(s, xs[0]).dims[along]) break;
+        xs[n] = v;
+    }
+    if (!n) return;
+    for (uint32_t k = 0; k < n; k++) types[k] = types[n + k] = type_drop_dim(g->m, builder_type(&s->b, xs[k]), along);
+    uint32_t n_own = pick_some(s, 2, own, types + 2 * n);
+    struct body *body = arena_alloc(&s->b.arena, sizeof *body);
+    body_begin(body, s, types, 2 * n + n_own, 2 * n + n_own);
+    body->s.predicate = true;
+    make_steps(&body->s, below(g, 5));
+    for (uint32_t k = 0; k < n; k++) results[k] = next_carry(&body->s, k);
+    struct attr attrs[ASSOCIATIVE_ATTRS] = { [ASSOCIATIVE_DIM] = along ? A_INT(along) : A_NONE, [ASSOCIATIVE_REVERSE] = A_FLAG(chance(g, 0.4)) };
+    struct region_in region = { .operands = own, .n_operands = n_own, .dims = body->dims };
+    region.fn = body_end(body, results, n);
+    builder_node(&s->b, &(struct node_in){ .op = OP_associative_scan, .operands = xs, .n_operands = n, .groups = &n, .attrs = attrs, .regions = &region, .n_regions = 1 });
+}
+
 static void step_switch(struct scope *s)
 {
     struct gen *g = s->g;
-    enum dtype index_type = chance(g, 0.5) ? DT_BOOL : (enum dtype[]){ DT_I32, DT_I64, DT_U32 }[below(g, 3)];
+    enum dtype index_type = chance(g, 0.5) ? DT_BOOL : (enum dtype[]){ DT_I32, DT_I64, DT_U32, DT_U8, DT_I16, DT_U64 }[below(g, 6)];
     uint32_t n = index_type == DT_BOOL ? 2 : 1 + below(g, 4), one = 1, n_results = 1 + below(g, 3);
     val index = want_scalar(s, index_type), own[4][4];
     struct region_in regions[4];
@@ -752,8 +1002,9 @@ static const struct step {
     uint32_t weight;
     bool higher;
 } step_kinds[] = {
-    { step_elementwise, 34, false }, { step_cast, 3, false }, { step_reduce, 9, false }, { step_shape, 12, false }, { step_index, 8, false }, { step_dot, 7, false }, { step_source, 3, false },
+    { step_elementwise, 34, false }, { step_cast, 3, false }, { step_reduce, 9, false }, { step_shape, 12, false }, { step_index, 8, false }, { step_gather, 4, false }, { step_along, 7, false }, { step_dot, 7, false }, { step_statistic, 4, false }, { step_composite, 7, false }, { step_draw, 2, false }, { step_source, 3, false },
     { step_effect, 3, false }, { step_bind, 1, false }, { step_scan, 14, true }, { step_while, 11, true }, { step_switch, 11, true }, { step_call, 6, true },
+    { step_map, 9, true }, { step_fori, 9, true }, { step_associative, 9, true },
 };
 
 static const struct step *pick_step(struct scope *s)
@@ -806,7 +1057,7 @@ static void draw_args(struct bag *bag, struct program *p, uint64_t seed, struct 
         int64_t dims[MAX_RANK];
         for (uint32_t d = 0; d < t.rank; d++) dims[d] = dim_eval(p->m, t.dims[d], p->symbols);
         args[i] = bag_new(bag, (enum dtype)t.dtype, t.rank, dims);
-        tensor_random(args[i], &r, t.dtype == DT_U32 ? 0 : dtype_is_float((enum dtype)t.dtype) ? -1.5 : -2, dtype_is_float((enum dtype)t.dtype) ? 1.5 : 5);
+        tensor_random(args[i], &r, dtype_info[t.dtype].kind == KIND_UINT ? 0 : dtype_is_float((enum dtype)t.dtype) ? -1.5 : -2, dtype_is_float((enum dtype)t.dtype) ? 1.5 : 5);
         if (!p->wild || !dtype_is_float((enum dtype)t.dtype)) continue;
         for (int64_t k = 0; k < args[i]->count; k++)
             if (random_unit(&r) < 0.1) tensor_set(args[i], k, (double[]){ INFINITY, NAN, -0.0, 0, 1e-40, -1e30, -INFINITY, 1 }[random_next(&r) % 8]);
@@ -823,6 +1074,7 @@ static void random_program(struct bag *bag, struct gen *g, struct program *p)
     g->effects = chance(g, 0.2);
     p->wide = kind < 4;
     g->floats[0] = kind < 4 ? DT_F64 : DT_F32, g->floats[1] = kind < 4 || kind == 9 || kind == 6 ? DT_F64 : DT_F32;
+    if (g->wild && chance(g, 0.5)) g->floats[below(g, 2)] = chance(g, 0.5) ? DT_F16 : DT_BF16; /* too coarse for what the others are held against */
     g->steps = 6 + below(g, 25);
     g->depth = 2 + below(g, 3);
     p->large = chance(g, 0.03);

@@ -54,7 +54,7 @@ static const struct refusal refusals[] = {
     { "%x: f32[], %i: i32[2]", "take(%x, %i)", "take: operand 0: expected at least one dim, found f32[]" },
     { "%x: f32[3], %i: i32[2]", "take {dim = 1} (%x, %i)", "take: attribute 'dim': expected a dim below the rank 1, found 1" },
     { "%x: f32[3], %i: i32[2], %u: f32[3]", "scatter(%x, %i, %u)", "scatter: operand 2 (updates): dim 0 of f32[2] and f32[3]: expected 2, found 3" },
-    { "%x: bool[3], %i: i32[2], %u: bool[2]", "scatter(%x, %i, %u)", "scatter: operand 0: expected numbers to add to, found bool[3]" },
+    { "%x: bool[3], %i: i32[2], %u: bool[2]", "scatter(%x, %i, %u)", "scatter: operand 0: expected numbers to combine with, found bool[3]" },
     { "%x: f32[2, 3], %y: f32[4, 2]", "matmul(%x, %y)", "matmul: contracted dims: dim 1 of lhs f32[2, 3] and dim 0 of rhs f32[4, 2]: expected 3, found 4" },
     { "%x: f32[2, 3], %y: f64[3, 2]", "matmul(%x, %y)", "matmul: operand 1 (rhs): expected dtype f32, found f64[3, 2]" },
     { "%x: f32[], %y: f32[3]", "matmul(%x, %y)", "matmul: operand 0 (lhs): expected at least one dim, found f32[]" },
@@ -122,7 +122,7 @@ static const struct example examples[] = {
     { "scatter", "fn @f(%x: f32[3], %i: i32[5], %u: f32[5]) -> (f32[3]) { %r = scatter(%x, %i, %u) return %r }", "[1, 2, 3]; [2, 0, -1, 2, 3]; [10, 20, 30, 40, 50]",
       "[21, 2, 53]" },
     { "scatter in order", "fn @f(%x: f32[1], %i: i64[3], %u: f32[3]) -> (f32[1]) { %r = scatter(%x, %i, %u) return %r }", "[1e8]; [0, 0, 0]; [1, -1e8, 1]", "[1]" },
-    { "scatter in the middle", "fn @f(%x: i32[2, 2, 1], %i: i64[2], %u: i32[2, 2, 1]) -> (i32[2, 2, 1]) { %r = scatter {dim = 1} (%x, %i, %u) return %r }",
+    { "scatter in the middle", "fn @f(%x: i32[2, 2, 1], %i: i64[2], %u: i32[2, 2, 1]) -> (i32[2, 2, 1]) { %r = scatter {dims = [1]} (%x, %i, %u) return %r }",
       "[[[1], [2]], [[3], [4]]]; [1, 1]; [[[10], [20]], [[30], [40]]]", "[[[1], [32]], [[3], [74]]]" },
     { "matmul", "fn @f(%x: f32[2, 3], %y: f32[3, 2]) -> (f32[2, 2]) { %r = matmul(%x, %y) return %r }", "[[1, 2, 3], [4, 5, 6]]; [[1, 2], [3, 4], [5, 6]]",
       "[[22, 28], [49, 64]]" },
@@ -263,8 +263,8 @@ static const struct program programs[] = {
     { "take one", "fn @f[T](%x: f64[2, T], %i: i64[]) -> (f64[2]) { %r = take {dim = 1} (%x, %i) return %r }", 3, -1, 4 },
     { "take from what may be nothing", "fn @f[T](%x: f64[T, 2], %i: i64[2]) -> (f64[2, 2]) { %r = take(%x, %i) return %r }", 0, -1, 4 },
     { "scatter", "fn @f[T](%x: f64[T], %i: i32[5], %u: f64[5]) -> (f64[T]) { %r = scatter(%x, %i, %u) return %r }", 3, -1, 4 },
-    { "scatter in the middle", "fn @f[T](%x: f64[2, T, 2], %i: i64[2, 2], %u: f64[2, 2, 2, 2]) -> (f64[2, T, 2]) { %r = scatter {dim = 1} (%x, %i, %u) return %r }", 3, -1, 4 },
-    { "scatter one", "fn @f[T](%x: f64[2, T], %i: i64[], %u: f64[2]) -> (f64[2, T]) { %r = scatter {dim = 1} (%x, %i, %u) return %r }", 3, -1, 4 },
+    { "scatter in the middle", "fn @f[T](%x: f64[2, T, 2], %i: i64[2, 2], %u: f64[2, 2, 2, 2]) -> (f64[2, T, 2]) { %r = scatter {dims = [1]} (%x, %i, %u) return %r }", 3, -1, 4 },
+    { "scatter one", "fn @f[T](%x: f64[2, T], %i: i64[], %u: f64[2]) -> (f64[2, T]) { %r = scatter {dims = [1]} (%x, %i, %u) return %r }", 3, -1, 4 },
     { "dot", "fn @f[T](%x: f64[2, T, 3, 2], %y: f64[T, 2, 2]) -> (f64[2, 3]) {\n"
       "  %r = dot {batch_lhs = [3], batch_rhs = [1], contract_lhs = [1, 0], contract_rhs = [0, 2]} (%x, %y) return %r }", 3, 0, 1 },
     { "dot with free dims on both sides", "fn @f(%x: f64[2, 3, 2], %y: f64[4, 2, 2]) -> (f64[2, 3, 4]) {\n"

@@ -1,5 +1,6 @@
 /* Walks the operator table and checks every cell of every row on the row's samples: text, infer and eval, vjp and jvp against each other and against
- * differences, batch against a loop over lanes, lower against eval. A cell that is claimed but that no sample exercises is a failure.
+ * differences, batch against a loop over lanes, lower against eval. A cell that is claimed but that no sample exercises is a failure. A composite row claims
+ * the cells of its expansion.
  *
  * table_test [--seed N] [ROW…]; prints failures with the seed and closes with `N passed, M failed`. */
 #include "cli/cli.h"
@@ -35,62 +36,6 @@ static void claim(struct walk *w, const char *what, const char *wrong)
     printf("%s, sample %u, seed %llu: %s: %s\n", w->row->name, w->sample, (unsigned long long)w->seed, what, wrong);
 }
 
-/* ---- arguments ---- */
-
-/* The range that "x = 0.5..2, i = 0..4" gives for a parameter. */
-static bool sample_range(const char *inputs, const char *name, double *lo, double *hi)
-{
-    for (const char *at = inputs; at && *at;) {
-        at += strspn(at, " ,");
-        size_t n = strcspn(at, " =");
-        bool here = strlen(name) == n && !memcmp(name, at, n);
-        const char *range = strchr(at, '=');
-        if (!range) return false;
-        const char *dots = strstr(range, "..");
-        if (here && dots) {
-            *lo = strtod(range + 1, NULL); /* strtod takes "0." of "0..4", which is 0 as well */
-            *hi = strtod(dots + 2, NULL);
-            return true;
-        }
-        at = strchr(range, ',');
-    }
-    return false;
-}
-
-struct sizes {
-    int64_t *symbols, *dims; /* of the function's outer symbols; of those that are dim parameters */
-};
-
-/* Attempt 0 gives every symbol its own size, attempt 1 one size to all, for programs whose sizes must agree. */
-static struct sizes choose_sizes(struct arena *a, const struct fn *f, uint32_t attempt)
-{
-    static const int64_t various[] = { 3, 4, 2, 5 };
-    struct sizes s = { ARENA_ZNEW(a, int64_t, f->n_outer_symbols), ARENA_ZNEW(a, int64_t, f->n_outer_symbols) };
-    uint32_t n = 0;
-    for (uint32_t i = 0; i < f->n_outer_symbols; i++) {
-        int64_t v = attempt ? 4 : various[i % HOP_COUNT(various)];
-        s.symbols[i] = HOP_MIN(HOP_MAX(v, f->symbols[i].lo), f->symbols[i].hi);
-        if (f->symbols[i].origin == SYMBOL_DIM) s.dims[n++] = s.symbols[i];
-    }
-    return s;
-}
-
-static struct tensor **draw(struct bag *bag, struct module *m, const struct fn *f, const char *inputs, const struct sizes *s, uint64_t seed)
-{
-    struct tensor **args = ARENA_NEW(&bag->arena, struct tensor *, f->n_params);
-    struct random random = { seed };
-    for (uint32_t p = 0; p < f->n_params; p++) {
-        struct type t = type_get(m, value_type(f, p));
-        int64_t dims[MAX_RANK];
-        for (uint32_t i = 0; i < t.rank; i++) dims[i] = dim_eval(m, t.dims[i], s->symbols);
-        args[p] = bag_new(bag, (enum dtype)t.dtype, t.rank, dims);
-        double lo = dtype_is_float((enum dtype)t.dtype) ? -2 : 0, hi = dtype_is_float((enum dtype)t.dtype) ? 2 : 3;
-        sample_range(inputs, param_name(m, f, p), &lo, &hi);
-        tensor_random(args[p], &random, lo, hi);
-    }
-    return args;
-}
-
 /* ---- cells ---- */
 
 static bool uses(const struct module *m, enum op op)
@@ -101,10 +46,18 @@ static bool uses(const struct module *m, enum op op)
     return false;
 }
 
+/* Nothing is left of a composite once it has been read. */
+static bool text_uses(const char *text, const char *name)
+{
+    for (const char *at = strstr(text, name); at; at = strstr(at + 1, name))
+        if (at > text && at[-1] == ' ' && strchr(" ({", at[strlen(name)])) return true;
+    return false;
+}
+
 static bool symbol_is_inner(void *ctx, uint32_t symbol) { return symbol >= *(const uint32_t *)ctx; }
 
 /* The types that infer gave the results against the tensors that eval gave. */
-static const char *types_differ(struct arena *a, const struct module *m, const struct fn *f, const struct sizes *s, const struct outcome *o)
+static const char *types_differ(struct arena *a, const struct module *m, const struct fn *f, const struct sample_sizes *s, const struct outcome *o)
 {
     uint32_t outer = f->n_outer_symbols;
     for (uint32_t r = 0; r < f->n_results; r++) {
@@ -173,7 +126,7 @@ static void check_gradient(struct walk *w, struct bag *bag, struct module *m, ui
 }
 
 /* Every subset of up to three parameters batched. */
-static void check_batch(struct walk *w, struct bag *bag, struct module *m, uint32_t fn, const char *inputs, const struct sizes *s)
+static void check_batch(struct walk *w, struct bag *bag, struct module *m, uint32_t fn, const char *inputs, const struct sample_sizes *s)
 {
     enum { LANES = 3, MOST = 8 };
     const struct fn *f = module_fn(m, fn);
@@ -185,7 +138,7 @@ static void check_batch(struct walk *w, struct bag *bag, struct module *m, uint3
         struct tensor **lanes[LANES];
         for (uint32_t p = 0; p < n; p++) batched[p] = subset >> p & 1;
         for (uint32_t l = 0; l < LANES; l++) {
-            lanes[l] = draw(bag, m, f, inputs, s, w->seed + 100 * l);
+            lanes[l] = sample_arguments(bag, m, f, inputs, s, w->seed + 100 * l);
             for (uint32_t p = 0; l && p < f->n_params; p++)
                 if (!batched[p]) lanes[l][p] = lanes[0][p];
         }
@@ -198,11 +151,11 @@ static void check_batch(struct walk *w, struct bag *bag, struct module *m, uint3
 /* ---- samples ---- */
 
 /* Draws arguments on which the sample runs; NULL when there are none. */
-static struct tensor **runnable(struct walk *w, struct bag *bag, struct module *m, uint32_t fn, const char *inputs, struct sizes *sizes, struct outcome *o)
+static struct tensor **runnable(struct walk *w, struct bag *bag, struct module *m, uint32_t fn, const char *inputs, struct sample_sizes *sizes, struct outcome *o)
 {
     for (uint32_t attempt = 0; attempt < 2; attempt++) {
-        *sizes = choose_sizes(&bag->arena, module_fn(m, fn), attempt);
-        struct tensor **args = draw(bag, m, module_fn(m, fn), inputs, sizes, w->seed);
+        *sizes = sample_sizes(&bag->arena, module_fn(m, fn), attempt);
+        struct tensor **args = sample_arguments(bag, m, module_fn(m, fn), inputs, sizes, w->seed);
         if (run_on(bag, m, fn, &interpreter, args, sizes->dims, o)) return args;
     }
     return NULL;
@@ -220,11 +173,12 @@ static struct module *read_quietly(const char *text)
 static void check_sample(struct walk *w, struct bag *bag, struct module *m, const struct op_sample *sample)
 {
     static const struct bound bits = { BOUND_BITS, 0 };
-    struct sizes sizes;
+    struct sample_sizes sizes;
     struct outcome first, second;
     claim(w, "text", claim_round_trip(m));
     w->checked[CELL_TEXT]++;
-    claim(w, "sample", uses(m, w->op) ? NULL : "it does not use the operator");
+    claim(w, "sample", (w->row->expand ? text_uses(sample->text, w->row->name) : uses(m, w->op)) ? NULL : "it does not use the operator");
+    claim(w, "expansion", w->row->expand && uses(m, w->op) ? "the composite itself is in the function" : NULL);
     uint32_t fn = module_find(m, "sample");
     if (fn == HOP_NONE) {
         claim(w, "sample", "there is no function @sample");
@@ -283,6 +237,7 @@ static const char *reason_wrong(const struct op_row *row)
     static const char *const reasons[] = { "integer-valued", "piecewise constant", "opaque without a rule" };
     if (row->vjp && row->jvp) return row->no_gradient ? "it has vjp and jvp, and a reason for having none" : NULL;
     if (row->flags & OPF_HIGHER) return "a higher-order row has every rule";
+    if (row->expand && !row->no_gradient) return NULL;
     for (size_t i = 0; i < HOP_COUNT(reasons); i++)
         if (row->no_gradient && !strcmp(row->no_gradient, reasons[i])) return row->vjp || row->jvp ? "it has one of vjp and jvp" : NULL;
     return "vjp or jvp is missing without a reason from the list";
@@ -291,7 +246,10 @@ static const char *reason_wrong(const struct op_row *row)
 static void walk_row(struct walk *w)
 {
     const struct op_row *row = w->row;
-    const bool claimed[CELLS] = { true, row->infer, row->eval, row->vjp, row->jvp, row->batch, row->lower };
+    bool composite = row->expand, gradient = composite && !row->no_gradient;
+    const bool claimed[CELLS] = { true, row->infer, row->eval || composite, row->vjp || gradient, row->jvp || gradient, row->batch || composite, row->lower || composite };
+    claim(w, "rules", composite && (row->eval || row->vjp || row->vjp_forward || row->jvp || row->batch || row->lower || row->rewrite || row->effect) ?
+                          "a composite row has no rules but infer and expand" : NULL);
     for (int c = 0; c < CELLS; c++)
         if (c != CELL_VJP && c != CELL_JVP) claim(w, cell_names[c], claimed[c] ? NULL : "the cell is missing");
     claim(w, "gradient", reason_wrong(row));

@@ -46,6 +46,9 @@ hop_status hop_tensor_new(hop_tensor **out, const char *type);
 hop_status hop_tensor_borrow(hop_tensor **out, const char *type, void *data, void (*release)(void *ctx), void *ctx);
 /* The same with one stride per dim, counted in elements; strides may be zero or negative, data is the element with all indices 0. */
 hop_status hop_tensor_strided(hop_tensor **out, const char *type, void *data, const int64_t *strides, void (*release)(void *ctx), void *ctx);
+/* Both, with sizes that only the program knows: a dtype, "f32", and `rank` sizes. */
+hop_status hop_tensor_new_dims(hop_tensor **out, const char *dtype, const int64_t *dims, int rank);
+hop_status hop_tensor_borrow_dims(hop_tensor **out, const char *dtype, const int64_t *dims, int rank, void *data, void (*release)(void *ctx), void *ctx);
 /* A part of a tensor that shares its memory: hop_tensor_view(&v, t, "1:3, ::2"). */
 hop_status hop_tensor_view(hop_tensor **out, hop_tensor *t, const char *slices);
 /* A row-major tensor of its own with the same elements. */
@@ -65,6 +68,16 @@ int hop_tensor_is_contiguous(const hop_tensor *t);
 /* "[[1, 2], [3, 4]]" in decimals that read back to the same bits; released with hop_text_free. NULL when memory is out. */
 char *hop_tensor_text(const hop_tensor *t);
 void hop_text_free(char *text);
+
+/* ---- looking for leaks ----
+ *
+ * Handles that were freed and are used again are errors with a message in builds without NDEBUG, for a while. */
+
+/* Notes every function, executable and tensor that is handed out from now on (0: forgets all, notes no more). HOP_DEBUG=leaks in the environment does this
+ * from the start and lists on stderr, when the process ends, what was not freed. */
+void hop_debug_track(int on);
+/* The noted handles that are not freed, a line each: "function 'loss', made at rnn.c:30". Released with hop_text_free; NULL when memory is out. */
+char *hop_debug_leaks(void);
 
 /* ---- places and values ---- */
 
@@ -155,6 +168,16 @@ hop_val hop_zeros_at(hop_place at, const char *type);
 hop_val hop_ones_at(hop_place at, const char *type);
 hop_val hop_zeros_like_at(hop_place at, hop_val v);
 hop_val hop_iota_at(hop_place at, const char *type, int axis);
+#define hop_ones_like(...) hop_ones_like_at(HOP_HERE, __VA_ARGS__)
+#define hop_eye(...) hop_eye_at(HOP_HERE, __VA_ARGS__)           /* ("f32[N, N]", diagonal): ones where column - row is diagonal */
+#define hop_one_hot(...) hop_one_hot_at(HOP_HERE, __VA_ARGS__)   /* (indices, "10", "f32"): one axis more, 1 at the index, 0 elsewhere */
+#define hop_arange(...) hop_arange_at(HOP_HERE, __VA_ARGS__)     /* ("f32[T]", start, step): start, start + step, … */
+#define hop_linspace(...) hop_linspace_at(HOP_HERE, __VA_ARGS__) /* ("f32[T]", lo, hi): evenly from lo up to and with hi */
+hop_val hop_ones_like_at(hop_place at, hop_val v);
+hop_val hop_eye_at(hop_place at, const char *type, int diagonal);
+hop_val hop_one_hot_at(hop_place at, hop_val indices, const char *depth, const char *dtype);
+hop_val hop_arange_at(hop_place at, const char *type, hop_val start, hop_val step);
+hop_val hop_linspace_at(hop_place at, const char *type, hop_val lo, hop_val hi);
 hop_val hop_constant_at(hop_place at, const char *type, const void *data);
 hop_val hop_from_tensor_at(hop_place at, hop_tensor *t);
 
@@ -189,12 +212,18 @@ HOP_DIM_OPERATORS(HOP_DECLARE)
 
 /* ---- elementwise: operands are promoted and broadcast as in NumPy ---- */
 
-/* One operand. The float functions take integers as f64. */
+/* One operand. The float functions take integers as f64; round takes halves to the even number; isnan, isinf and isfinite give bool; not, popcount
+ * and count_leading_zeros work on bits. */
 #define HOP_UNARY_OPERATORS(X) \
-    X(neg) X(abs) X(sign) X(floor) X(exp) X(expm1) X(log) X(log1p) X(sqrt) X(rsqrt) X(sin) X(cos) X(tanh) X(sigmoid) X(not) X(stop_gradient)
-/* Two operands. Integers: div truncates and gives 0 for a division by 0, rem has the sign of x, and and or work on bits. */
+    X(neg) X(abs) X(sign) X(floor) X(exp) X(expm1) X(log) X(log1p) X(sqrt) X(rsqrt) X(sin) X(cos) X(tanh) X(sigmoid) X(not) X(stop_gradient) \
+    X(ceil) X(trunc) X(round) X(exp2) X(log2) X(cbrt) X(tan) X(asin) X(acos) X(atan) X(sinh) X(cosh) X(asinh) X(acosh) X(atanh) X(erf) X(erfc) \
+    X(isnan) X(isinf) X(isfinite) X(popcount) X(count_leading_zeros)
+/* Two operands. Integers: div truncates and gives 0 for a division by 0, rem has the sign of x; floor_div rounds down, mod has the sign of y; and, or,
+ * xor and shifts work on bits: shift_right copies the sign, a shift by the width or more, or by less than 0, leaves nothing else. atan2 takes the height
+ * first. */
 #define HOP_BINARY_OPERATORS(X) \
-    X(add) X(sub) X(mul) X(div) X(rem) X(pow) X(max) X(min) X(eq) X(ne) X(lt) X(le) X(gt) X(ge) X(and) X(or)
+    X(add) X(sub) X(mul) X(div) X(rem) X(pow) X(max) X(min) X(eq) X(ne) X(lt) X(le) X(gt) X(ge) X(and) X(or) \
+    X(floor_div) X(mod) X(atan2) X(hypot) X(copysign) X(xor) X(shift_left) X(shift_right)
 
 #define HOP_DECLARE(name) hop_val hop_##name##_at(hop_place at, hop_val x);
 HOP_UNARY_OPERATORS(HOP_DECLARE)
@@ -204,6 +233,7 @@ HOP_BINARY_OPERATORS(HOP_DECLARE)
 #undef HOP_DECLARE
 hop_val hop_select_at(hop_place at, hop_val condition, hop_val x, hop_val y); /* condition ? x : y */
 hop_val hop_clamp_at(hop_place at, hop_val x, hop_val lo, hop_val hi);
+hop_val hop_fma_at(hop_place at, hop_val x, hop_val y, hop_val z); /* x*y + z, rounded once */
 hop_val hop_cast_at(hop_place at, hop_val x, const char *dtype);
 
 #define hop_neg(...) hop_neg_at(HOP_HERE, __VA_ARGS__)
@@ -221,6 +251,28 @@ hop_val hop_cast_at(hop_place at, hop_val x, const char *dtype);
 #define hop_tanh(...) hop_tanh_at(HOP_HERE, __VA_ARGS__)
 #define hop_sigmoid(...) hop_sigmoid_at(HOP_HERE, __VA_ARGS__)
 #define hop_not(...) hop_not_at(HOP_HERE, __VA_ARGS__)
+#define hop_ceil(...) hop_ceil_at(HOP_HERE, __VA_ARGS__)
+#define hop_trunc(...) hop_trunc_at(HOP_HERE, __VA_ARGS__)
+#define hop_round(...) hop_round_at(HOP_HERE, __VA_ARGS__)
+#define hop_exp2(...) hop_exp2_at(HOP_HERE, __VA_ARGS__)
+#define hop_log2(...) hop_log2_at(HOP_HERE, __VA_ARGS__)
+#define hop_cbrt(...) hop_cbrt_at(HOP_HERE, __VA_ARGS__)
+#define hop_tan(...) hop_tan_at(HOP_HERE, __VA_ARGS__)
+#define hop_asin(...) hop_asin_at(HOP_HERE, __VA_ARGS__)
+#define hop_acos(...) hop_acos_at(HOP_HERE, __VA_ARGS__)
+#define hop_atan(...) hop_atan_at(HOP_HERE, __VA_ARGS__)
+#define hop_sinh(...) hop_sinh_at(HOP_HERE, __VA_ARGS__)
+#define hop_cosh(...) hop_cosh_at(HOP_HERE, __VA_ARGS__)
+#define hop_asinh(...) hop_asinh_at(HOP_HERE, __VA_ARGS__)
+#define hop_acosh(...) hop_acosh_at(HOP_HERE, __VA_ARGS__)
+#define hop_atanh(...) hop_atanh_at(HOP_HERE, __VA_ARGS__)
+#define hop_erf(...) hop_erf_at(HOP_HERE, __VA_ARGS__)
+#define hop_erfc(...) hop_erfc_at(HOP_HERE, __VA_ARGS__)
+#define hop_isnan(...) hop_isnan_at(HOP_HERE, __VA_ARGS__)
+#define hop_isinf(...) hop_isinf_at(HOP_HERE, __VA_ARGS__)
+#define hop_isfinite(...) hop_isfinite_at(HOP_HERE, __VA_ARGS__)
+#define hop_popcount(...) hop_popcount_at(HOP_HERE, __VA_ARGS__)
+#define hop_count_leading_zeros(...) hop_count_leading_zeros_at(HOP_HERE, __VA_ARGS__)
 #define hop_stop_gradient(...) hop_stop_gradient_at(HOP_HERE, __VA_ARGS__)
 #define hop_add(...) hop_add_at(HOP_HERE, __VA_ARGS__)
 #define hop_sub(...) hop_sub_at(HOP_HERE, __VA_ARGS__)
@@ -238,18 +290,41 @@ hop_val hop_cast_at(hop_place at, hop_val x, const char *dtype);
 #define hop_ge(...) hop_ge_at(HOP_HERE, __VA_ARGS__)
 #define hop_and(...) hop_and_at(HOP_HERE, __VA_ARGS__)
 #define hop_or(...) hop_or_at(HOP_HERE, __VA_ARGS__)
+#define hop_floor_div(...) hop_floor_div_at(HOP_HERE, __VA_ARGS__)
+#define hop_mod(...) hop_mod_at(HOP_HERE, __VA_ARGS__)
+#define hop_atan2(...) hop_atan2_at(HOP_HERE, __VA_ARGS__)
+#define hop_hypot(...) hop_hypot_at(HOP_HERE, __VA_ARGS__)
+#define hop_copysign(...) hop_copysign_at(HOP_HERE, __VA_ARGS__)
+#define hop_xor(...) hop_xor_at(HOP_HERE, __VA_ARGS__)
+#define hop_shift_left(...) hop_shift_left_at(HOP_HERE, __VA_ARGS__)
+#define hop_shift_right(...) hop_shift_right_at(HOP_HERE, __VA_ARGS__)
 #define hop_select(...) hop_select_at(HOP_HERE, __VA_ARGS__)
 #define hop_clamp(...) hop_clamp_at(HOP_HERE, __VA_ARGS__)
+#define hop_fma(...) hop_fma_at(HOP_HERE, __VA_ARGS__)
 #define hop_cast(...) hop_cast_at(HOP_HERE, __VA_ARGS__) /* (x, "f64") */
 
 /* ---- reductions: axes are text, "all" (or NULL), "0, -1" ---- */
 
-/* bool is summed as i64; the mean of integers is f64. */
-#define HOP_REDUCTIONS(X) X(sum) X(mean) X(reduce_max) X(reduce_min) X(any) X(all)
+/* bool is summed and multiplied as i64; the mean of integers is f64. logsumexp overflows nowhere. */
+#define HOP_REDUCTIONS(X) X(sum) X(prod) X(mean) X(logsumexp) X(reduce_max) X(reduce_min) X(any) X(all)
 #define HOP_DECLARE(name) hop_val hop_##name##_at(hop_place at, hop_val x, const char *axes);
 HOP_REDUCTIONS(HOP_DECLARE)
 #undef HOP_DECLARE
 hop_val hop_argmax_at(hop_place at, hop_val x, int axis); /* where the first of the largest stands */
+hop_val hop_argmin_at(hop_place at, hop_val x, int axis);
+/* The variance, and its root: squares of distances from the mean, summed and divided by their number less `correction` (0, or 1 for a sample). */
+hop_val hop_var_at(hop_place at, hop_val x, const char *axes, int correction);
+hop_val hop_std_at(hop_place at, hop_val x, const char *axes, int correction);
+/* exp divided by its sum over the axes, and the logarithm of that; they keep the axes. */
+hop_val hop_softmax_at(hop_place at, hop_val x, const char *axes);
+hop_val hop_log_softmax_at(hop_place at, hop_val x, const char *axes);
+#define hop_prod(...) hop_prod_at(HOP_HERE, __VA_ARGS__)
+#define hop_logsumexp(...) hop_logsumexp_at(HOP_HERE, __VA_ARGS__)
+#define hop_argmin(...) hop_argmin_at(HOP_HERE, __VA_ARGS__)
+#define hop_var(...) hop_var_at(HOP_HERE, __VA_ARGS__)
+#define hop_std(...) hop_std_at(HOP_HERE, __VA_ARGS__)
+#define hop_softmax(...) hop_softmax_at(HOP_HERE, __VA_ARGS__)
+#define hop_log_softmax(...) hop_log_softmax_at(HOP_HERE, __VA_ARGS__)
 #define hop_sum(...) hop_sum_at(HOP_HERE, __VA_ARGS__)
 #define hop_mean(...) hop_mean_at(HOP_HERE, __VA_ARGS__)
 #define hop_reduce_max(...) hop_reduce_max_at(HOP_HERE, __VA_ARGS__)
@@ -268,6 +343,17 @@ typedef struct hop_dot_spec {
     void *reserved[4];
 } hop_dot_spec;
 hop_val hop_dot_at(hop_place at, hop_val x, hop_val y, const hop_dot_spec *spec);
+/* Sums of products of n operands, one letter per axis: hop_einsum("bij,bjk->bik", in, 2). A letter that the result does not have is summed over, one that stands
+ * twice in an operand takes its diagonal, "..." stands for the axes that are left, which are broadcast. Without -> the result has the letters that stand
+ * there once, in the order of the alphabet, after "...". */
+hop_val hop_einsum_at(hop_place at, const char *subscripts, const hop_val *operands, int n);
+hop_val hop_outer_at(hop_place at, hop_val x, hop_val y); /* all products of elements of two vectors */
+hop_val hop_diagonal_at(hop_place at, hop_val x);         /* of the last two axes */
+hop_val hop_trace_at(hop_place at, hop_val x);            /* the sum of the diagonal */
+#define hop_einsum(...) hop_einsum_at(HOP_HERE, __VA_ARGS__)
+#define hop_outer(...) hop_outer_at(HOP_HERE, __VA_ARGS__)
+#define hop_diagonal(...) hop_diagonal_at(HOP_HERE, __VA_ARGS__)
+#define hop_trace(...) hop_trace_at(HOP_HERE, __VA_ARGS__)
 #define hop_matmul(...) hop_matmul_at(HOP_HERE, __VA_ARGS__)
 #define hop_dot(...) hop_dot_at(HOP_HERE, __VA_ARGS__)
 
@@ -281,12 +367,30 @@ hop_val hop_full_dims_at(hop_place at, const char *dtype, const hop_dim *dims, i
 hop_val hop_permute_at(hop_place at, hop_val x, const char *order); /* result axis i is axis order[i] of x */
 hop_val hop_transpose_at(hop_place at, hop_val x);                  /* swaps the last two axes */
 hop_val hop_expand_at(hop_place at, hop_val x, int axis);           /* a new axis of size 1 */
-hop_val hop_squeeze_at(hop_place at, hop_val x, const char *axes);  /* without these axes of size 1 */
+hop_val hop_squeeze_at(hop_place at, hop_val x, const char *axes);  /* without these axes of size 1; NULL: all that are known to have it */
 hop_val hop_reverse_at(hop_place at, hop_val x, const char *axes);
 hop_val hop_concat_at(hop_place at, const hop_val *parts, int n, int axis);
 hop_val hop_stack_at(hop_place at, const hop_val *parts, int n, int axis);
 /* Per axis "low:high" or "low:high:between" further elements: "1:1, 0:2". */
 hop_val hop_pad_at(hop_place at, hop_val x, const char *pads, hop_val value);
+int hop_split_at(hop_place at, hop_val *parts, int n, hop_val x, int axis); /* n equal parts along the axis */
+int hop_split_sizes_at(hop_place at, hop_val *parts, int n, hop_val x, int axis, const char *sizes); /* parts of these sizes, "2, T - 2" */
+hop_val hop_tile_at(hop_place at, hop_val x, const char *repeats); /* the whole array so many times along each axis, "2, 3" */
+hop_val hop_roll_at(hop_place at, hop_val x, hop_val shift, int axis); /* towards the end of the axis, from there to its beginning; shift: a number or a traced integer */
+hop_val hop_flatten_at(hop_place at, hop_val x);
+hop_val hop_move_axis_at(hop_place at, hop_val x, int from, int to); /* the other axes keep their order */
+hop_val hop_swap_axes_at(hop_place at, hop_val x, int a, int b);
+hop_val hop_tril_at(hop_place at, hop_val x, int diagonal); /* of the last two axes: zeros above the diagonal, which is moved up by so many */
+hop_val hop_triu_at(hop_place at, hop_val x, int diagonal); /* zeros below it */
+#define hop_split(...) hop_split_at(HOP_HERE, __VA_ARGS__)
+#define hop_split_sizes(...) hop_split_sizes_at(HOP_HERE, __VA_ARGS__)
+#define hop_tile(...) hop_tile_at(HOP_HERE, __VA_ARGS__)
+#define hop_roll(...) hop_roll_at(HOP_HERE, __VA_ARGS__)
+#define hop_flatten(...) hop_flatten_at(HOP_HERE, __VA_ARGS__)
+#define hop_move_axis(...) hop_move_axis_at(HOP_HERE, __VA_ARGS__)
+#define hop_swap_axes(...) hop_swap_axes_at(HOP_HERE, __VA_ARGS__)
+#define hop_tril(...) hop_tril_at(HOP_HERE, __VA_ARGS__)
+#define hop_triu(...) hop_triu_at(HOP_HERE, __VA_ARGS__)
 #define hop_reshape(...) hop_reshape_at(HOP_HERE, __VA_ARGS__)
 #define hop_reshape_dims(...) hop_reshape_dims_at(HOP_HERE, __VA_ARGS__)
 #define hop_broadcast(...) hop_broadcast_at(HOP_HERE, __VA_ARGS__)
@@ -309,14 +413,63 @@ hop_val hop_slice_at(hop_place at, hop_val x, const char *slices);
 hop_val hop_index_at(hop_place at, hop_val x, hop_val i, int axis); /* x without the axis, at a traced integer, clamped */
 hop_val hop_dynamic_slice_at(hop_place at, hop_val x, const hop_val *starts, const char *sizes); /* one start per axis; clamped so that it fits */
 hop_val hop_dynamic_update_at(hop_place at, hop_val x, hop_val update, const hop_val *starts);
-hop_val hop_take_at(hop_place at, hop_val x, hop_val indices, int axis); /* slices of x at the indices, clamped */
-hop_val hop_scatter_add_at(hop_place at, hop_val x, hop_val indices, hop_val updates, int axis); /* indices out of range are dropped */
+/* At indices that are arrays, of any integer dtype. Reading brings indices into range (of an axis of size 0 it gives zeros); writing drops updates whose
+ * indices lie outside. Negative indices lie outside. */
+hop_val hop_take_at(hop_place at, hop_val x, hop_val indices, int axis);       /* slices of x at the indices, whose dims replace the axis */
+hop_val hop_take_along_at(hop_place at, hop_val x, hop_val indices, int axis); /* a position along the axis for every place; other axes are broadcast */
+/* x[i, j, …]: one index array per axis listed (NULL: the first n), broadcast against each other; their dims stand where the first of the axes stood. */
+hop_val hop_gather_at(hop_place at, hop_val x, const hop_val *indices, int n, const char *axes);
+/* x with updates put where hop_gather would read, one after the other. mode: "add", "set" (the last one stays), "mul", "min", "max". Updates are cast to the
+ * dtype of x and broadcast. */
+hop_val hop_scatter_at(hop_place at, hop_val x, const hop_val *indices, int n, const char *axes, hop_val updates, const char *mode);
+#define HOP_SCATTERS(X) X(add) X(set) X(mul) X(min) X(max)
+#define HOP_DECLARE(mode) hop_val hop_scatter_##mode##_at(hop_place at, hop_val x, hop_val indices, hop_val updates, int axis);
+HOP_SCATTERS(HOP_DECLARE)
+#undef HOP_DECLARE
+/* Where x is not zero, row by row: out gets one i64 array per axis of x (hop_gather takes them). How many there are is a new size. */
+int hop_nonzero_at(hop_place at, hop_val *out, hop_val x);
+/* The first `size` (text) of them, then `fill`. Works under vmap. */
+int hop_nonzero_sized_at(hop_place at, hop_val *out, hop_val x, const char *size, int64_t fill);
 #define hop_slice(...) hop_slice_at(HOP_HERE, __VA_ARGS__)
 #define hop_index(...) hop_index_at(HOP_HERE, __VA_ARGS__)
 #define hop_dynamic_slice(...) hop_dynamic_slice_at(HOP_HERE, __VA_ARGS__)
 #define hop_dynamic_update(...) hop_dynamic_update_at(HOP_HERE, __VA_ARGS__)
 #define hop_take(...) hop_take_at(HOP_HERE, __VA_ARGS__)
+#define hop_take_along(...) hop_take_along_at(HOP_HERE, __VA_ARGS__)
+#define hop_gather(...) hop_gather_at(HOP_HERE, __VA_ARGS__)
+#define hop_scatter(...) hop_scatter_at(HOP_HERE, __VA_ARGS__)
 #define hop_scatter_add(...) hop_scatter_add_at(HOP_HERE, __VA_ARGS__)
+#define hop_scatter_set(...) hop_scatter_set_at(HOP_HERE, __VA_ARGS__)
+#define hop_scatter_mul(...) hop_scatter_mul_at(HOP_HERE, __VA_ARGS__)
+#define hop_scatter_min(...) hop_scatter_min_at(HOP_HERE, __VA_ARGS__)
+#define hop_scatter_max(...) hop_scatter_max_at(HOP_HERE, __VA_ARGS__)
+#define hop_nonzero(...) hop_nonzero_at(HOP_HERE, __VA_ARGS__)
+#define hop_nonzero_sized(...) hop_nonzero_sized_at(HOP_HERE, __VA_ARGS__)
+
+/* ---- along an axis: running values, order ---- */
+
+/* Running values along an axis; reverse: from its end. bool is summed and multiplied as i64, logcumsumexp takes integers as f64. */
+#define HOP_CUMULATIVE_OPERATORS(X) X(cumsum) X(cumprod) X(cummax) X(cummin) X(logcumsumexp)
+#define HOP_DECLARE(name) hop_val hop_##name##_at(hop_place at, hop_val x, int axis, int reverse);
+HOP_CUMULATIVE_OPERATORS(HOP_DECLARE)
+#undef HOP_DECLARE
+hop_val hop_recurrence_at(hop_place at, hop_val a, hop_val b, int axis, int reverse); /* s = a*s + b, the first s is the first b */
+/* Equals keep their order, -0 and 0 are equal, NaN is larger than every number. */
+hop_val hop_sort_at(hop_place at, hop_val x, int axis, int descending);
+hop_val hop_argsort_at(hop_place at, hop_val x, int axis, int descending); /* where the sorted elements stand in x, i64 */
+int hop_top_k_at(hop_place at, hop_val *out, hop_val x, const char *k, int axis); /* out: the k (text) largest, largest first, and where they stand */
+/* Where values belong in lines [L..., n] that are sorted, values [L..., S...]: before their equals, right: behind them. */
+hop_val hop_searchsorted_at(hop_place at, hop_val sorted, hop_val values, int right);
+#define hop_cumsum(...) hop_cumsum_at(HOP_HERE, __VA_ARGS__)
+#define hop_cumprod(...) hop_cumprod_at(HOP_HERE, __VA_ARGS__)
+#define hop_cummax(...) hop_cummax_at(HOP_HERE, __VA_ARGS__)
+#define hop_cummin(...) hop_cummin_at(HOP_HERE, __VA_ARGS__)
+#define hop_logcumsumexp(...) hop_logcumsumexp_at(HOP_HERE, __VA_ARGS__)
+#define hop_recurrence(...) hop_recurrence_at(HOP_HERE, __VA_ARGS__)
+#define hop_sort(...) hop_sort_at(HOP_HERE, __VA_ARGS__)
+#define hop_argsort(...) hop_argsort_at(HOP_HERE, __VA_ARGS__)
+#define hop_top_k(...) hop_top_k_at(HOP_HERE, __VA_ARGS__)
+#define hop_searchsorted(...) hop_searchsorted_at(HOP_HERE, __VA_ARGS__)
 
 /* ---- random numbers: from explicit keys u32[2], equal on every back end ---- */
 
@@ -324,6 +477,16 @@ hop_val hop_key_at(hop_place at, uint64_t seed);
 hop_val hop_random_bits_at(hop_place at, hop_val key, const char *dims);
 hop_val hop_random_uniform_at(hop_place at, hop_val key, const char *type); /* in [0, 1) */
 hop_val hop_random_normal_at(hop_place at, hop_val key, const char *type);
+hop_val hop_random_split_at(hop_place at, hop_val key, const char *count); /* keys u32[count, 2], each of which gives other numbers */
+hop_val hop_randint_at(hop_place at, hop_val key, const char *type, hop_val lo, hop_val hi); /* lo, …, hi - 1, all equally likely */
+hop_val hop_bernoulli_at(hop_place at, hop_val key, hop_val p, const char *dims); /* true with probability p */
+hop_val hop_permutation_at(hop_place at, hop_val key, const char *size); /* 0 to size - 1 in random order */
+hop_val hop_shuffle_at(hop_place at, hop_val key, hop_val x, int axis);  /* the slices along the axis in random order */
+#define hop_permutation(...) hop_permutation_at(HOP_HERE, __VA_ARGS__)
+#define hop_shuffle(...) hop_shuffle_at(HOP_HERE, __VA_ARGS__)
+#define hop_random_split(...) hop_random_split_at(HOP_HERE, __VA_ARGS__)
+#define hop_randint(...) hop_randint_at(HOP_HERE, __VA_ARGS__)
+#define hop_bernoulli(...) hop_bernoulli_at(HOP_HERE, __VA_ARGS__)
 #define hop_key(...) hop_key_at(HOP_HERE, __VA_ARGS__)
 #define hop_random_bits(...) hop_random_bits_at(HOP_HERE, __VA_ARGS__)
 #define hop_random_uniform(...) hop_random_uniform_at(HOP_HERE, __VA_ARGS__)
@@ -367,6 +530,51 @@ typedef struct hop_scan_spec {
 } hop_scan_spec;
 #define hop_scan(...) hop_scan_at(HOP_HERE, __VA_ARGS__)
 int hop_scan_at(hop_place at, hop_val *results, int n_results, const hop_scan_spec *spec);
+
+/* (x…) -> (y…) for each slice of xs, in any order unless it has effects. Results: the ys, stacked. A body that assigns to an array from outside is run as a
+ * scan. */
+typedef struct hop_map_spec {
+    hop_body body;
+    void *env;
+    const hop_val *xs; /* an assignable array here gives the body slices that it may assign to */
+    int n_xs;
+    const char *length; /* how many times, when there are no xs */
+    int sequential;     /* one slice after the other even where all at once would be faster: less memory */
+    const void *key;
+    void *reserved[4];
+} hop_map_spec;
+#define hop_map(...) hop_map_at(HOP_HERE, __VA_ARGS__)
+int hop_map_at(hop_place at, hop_val *results, int n_results, const hop_map_spec *spec);
+
+/* For each index i, an i64[], with from <= i < to: body (i; carry…) -> (carry…; y…). Results: the last carries, then the ys, stacked: one row a trip. */
+typedef struct hop_fori_spec {
+    hop_body body;
+    void *env;
+    hop_val from, to; /* numbers or traced integers */
+    const hop_val *carry;
+    int n_carry;
+    int n_stack;
+    const char *schedule; /* what a gradient keeps, as for scan */
+    const void *key;
+    void *reserved[4];
+} hop_fori_spec;
+#define hop_fori(...) hop_fori_at(HOP_HERE, __VA_ARGS__)
+int hop_fori_at(hop_place at, hop_val *results, int n_results, const hop_fori_spec *spec);
+
+/* Running totals along an axis: row 0 as it is, row t is combine(row t - 1 of the results…; row t of xs…) -> (row t of the results…). The function should be
+ * associative, and may do nothing but compute. Results: as many as xs, of the same types. */
+typedef struct hop_associative_scan_spec {
+    hop_body combine;
+    void *env;
+    const hop_val *xs;
+    int n_xs;
+    int axis;
+    int reverse; /* from the last row to the first */
+    const void *key;
+    void *reserved[4];
+} hop_associative_scan_spec;
+#define hop_associative_scan(...) hop_associative_scan_at(HOP_HERE, __VA_ARGS__)
+int hop_associative_scan_at(hop_place at, hop_val *results, int n_results, const hop_associative_scan_spec *spec);
 
 /* While cond(carry…) -> (bool[]) holds: body (carry…) -> (carry…; y…). Results: the last carries, then with `count` or n_stack the number of trips,
  * then the ys, stacked. */
@@ -435,23 +643,52 @@ int hop_call_fn_at(hop_place at, hop_val *results, int n_results, const hop_fn *
  * branches then give one more result, loops one more carry. Predicates may not. */
 
 hop_val hop_variable_at(hop_place at, hop_val initial);
-hop_val hop_view_at(hop_place at, hop_val variable, const char *slices); /* a part; assigning to it assigns to the part */
-hop_val hop_view_index_at(hop_place at, hop_val variable, hop_val i, int axis);
+/* Views: other names for the array or a part of it. Reading one reads what the array holds then, assigning to one assigns to the array. Views of views
+ * work. A broadcast view can be read only: several of its elements are one. */
+hop_val hop_view_at(hop_place at, hop_val variable, const char *slices); /* a part, by slices */
+hop_val hop_view_index_at(hop_place at, hop_val variable, hop_val i, int axis); /* a part, at a traced index */
+hop_val hop_view_reshape_at(hop_place at, hop_val variable, const char *dims);
+hop_val hop_view_permute_at(hop_place at, hop_val variable, const char *order);
+hop_val hop_view_transpose_at(hop_place at, hop_val variable); /* of the last two axes */
+hop_val hop_view_expand_at(hop_place at, hop_val variable, int axis);
+hop_val hop_view_squeeze_at(hop_place at, hop_val variable, const char *axes);
+hop_val hop_view_broadcast_at(hop_place at, hop_val variable, const char *dims);
 int hop_assign_at(hop_place at, hop_val variable, hop_val value); /* cast and broadcast to the variable's type */
 hop_val hop_current_at(hop_place at, hop_val variable); /* what it holds now, as a plain value */
-#define HOP_IN_PLACE_OPERATORS(X) X(add) X(sub) X(mul) X(div) X(max) X(min)
+int hop_assign_where_at(hop_place at, hop_val variable, hop_val mask, hop_val value); /* where the mask holds; both broadcast */
+/* variable = op(variable, rest…): any operator of the table with one result, as in hop_apply. */
+int hop_update_at(hop_place at, hop_val variable, const char *op, const hop_val *rest, int n);
+#define HOP_IN_PLACE_OPERATORS(X) \
+    X(add) X(sub) X(mul) X(div) X(rem) X(pow) X(max) X(min) X(and) X(or) X(floor_div) X(mod) X(xor) X(shift_left) X(shift_right)
 #define HOP_DECLARE(name) int hop_##name##_to_at(hop_place at, hop_val variable, hop_val x);
 HOP_IN_PLACE_OPERATORS(HOP_DECLARE)
 #undef HOP_DECLARE
 #define hop_variable(...) hop_variable_at(HOP_HERE, __VA_ARGS__)
 #define hop_view(...) hop_view_at(HOP_HERE, __VA_ARGS__)
 #define hop_view_index(...) hop_view_index_at(HOP_HERE, __VA_ARGS__)
+#define hop_view_reshape(...) hop_view_reshape_at(HOP_HERE, __VA_ARGS__)
+#define hop_view_permute(...) hop_view_permute_at(HOP_HERE, __VA_ARGS__)
+#define hop_view_transpose(...) hop_view_transpose_at(HOP_HERE, __VA_ARGS__)
+#define hop_view_expand(...) hop_view_expand_at(HOP_HERE, __VA_ARGS__)
+#define hop_view_squeeze(...) hop_view_squeeze_at(HOP_HERE, __VA_ARGS__)
+#define hop_view_broadcast(...) hop_view_broadcast_at(HOP_HERE, __VA_ARGS__)
+#define hop_assign_where(...) hop_assign_where_at(HOP_HERE, __VA_ARGS__)
+#define hop_update(...) hop_update_at(HOP_HERE, __VA_ARGS__)
 #define hop_assign(...) hop_assign_at(HOP_HERE, __VA_ARGS__)
 #define hop_current(...) hop_current_at(HOP_HERE, __VA_ARGS__)
 #define hop_add_to(...) hop_add_to_at(HOP_HERE, __VA_ARGS__)
 #define hop_sub_to(...) hop_sub_to_at(HOP_HERE, __VA_ARGS__)
 #define hop_mul_to(...) hop_mul_to_at(HOP_HERE, __VA_ARGS__)
 #define hop_div_to(...) hop_div_to_at(HOP_HERE, __VA_ARGS__)
+#define hop_rem_to(...) hop_rem_to_at(HOP_HERE, __VA_ARGS__)
+#define hop_pow_to(...) hop_pow_to_at(HOP_HERE, __VA_ARGS__)
+#define hop_and_to(...) hop_and_to_at(HOP_HERE, __VA_ARGS__)
+#define hop_or_to(...) hop_or_to_at(HOP_HERE, __VA_ARGS__)
+#define hop_floor_div_to(...) hop_floor_div_to_at(HOP_HERE, __VA_ARGS__)
+#define hop_mod_to(...) hop_mod_to_at(HOP_HERE, __VA_ARGS__)
+#define hop_xor_to(...) hop_xor_to_at(HOP_HERE, __VA_ARGS__)
+#define hop_shift_left_to(...) hop_shift_left_to_at(HOP_HERE, __VA_ARGS__)
+#define hop_shift_right_to(...) hop_shift_right_to_at(HOP_HERE, __VA_ARGS__)
 #define hop_max_to(...) hop_max_to_at(HOP_HERE, __VA_ARGS__)
 #define hop_min_to(...) hop_min_to_at(HOP_HERE, __VA_ARGS__)
 
@@ -464,6 +701,8 @@ hop_fn *hop_fn_ref(hop_fn *f);
 void hop_fn_free(hop_fn *f);
 /* The program in its text form; valid while f lives. NULL on failure. */
 const char *hop_fn_text(hop_fn *f);
+/* What its capture did that may surprise, a line each: "rnn.c:9: map: its body assigns to 1 array from outside: it became a scan, …". Valid while f lives. */
+const char *hop_fn_remarks(const hop_fn *f);
 /* Reads a program and takes its function of that name (without @; NULL: the last one). */
 hop_status hop_fn_read(hop_fn **out, const char *text, const char *name);
 int hop_fn_params(const hop_fn *f);
@@ -495,14 +734,22 @@ typedef struct hop_compile_options {
     int threads;         /* 0: all cores */
     const char *without; /* passes to leave out, "fuse, blas" */
     int portable;        /* no native code: run the loop program itself, slowly; needs no LLVM */
-    void *reserved[4];
+    int no_cache;        /* compile, whatever the cache holds, and keep nothing */
+    /* Parameters whose arguments the caller gives away, "h, xs". A run that succeeds takes over the caller's reference of each: its memory may become that of
+     * a result of the same type (out[k] is then the very tensor that was donated), or it is freed. Do not use or free it afterwards. A run that fails
+     * leaves the reference with the caller, but the content may have changed. */
+    const char *donate;
+    void *reserved[3];
 } hop_compile_options;
 /* options NULL: defaults. The executable owns all it needs; f may be freed. */
 hop_status hop_compile(hop_exe **out, hop_fn *f, const hop_compile_options *options);
 void hop_exe_free(hop_exe *exe);
 
 /* Runs; one executable may run on several threads at once. out[i] NULL: made; else written into, of the result's dtype and sizes. Arguments of parameters
- * that are `mut` are updated. When arguments are wrong nothing is written. */
+ * that are `mut` are updated, in their own memory where the program allows. Results are as if everything had been read before anything is written: arguments
+ * and given outputs may overlap, and what would be overwritten too early is copied; only two things written into the same memory are an error. When arguments
+ * are wrong (HOP_INVALID) nothing is written. A run that starts and fails (HOP_CHECK, HOP_NOMEM, HOP_CANCELLED) leaves given outputs and updated
+ * arguments with unspecified content, unless options.keep is set; outputs that are NULL stay NULL. */
 hop_status hop_run(hop_exe *exe, hop_tensor *const *in, int n_in, hop_tensor **out, int n_out);
 
 typedef struct hop_run_options {
@@ -512,15 +759,36 @@ typedef struct hop_run_options {
     const int64_t *dims;         /* values of declared sizes (`dim N`), in order */
     void *workspace;             /* memory for temporaries, hop_workspace() bytes; NULL: the library's */
     size_t workspace_bytes;
-    void *reserved[4];
+    size_t keep;                 /* not 0: a failed run leaves outputs and arguments as they were, donated arguments stay the caller's; costs copies */
+    void *reserved[3];
 } hop_run_options;
 hop_status hop_run_with(hop_exe *exe, hop_tensor *const *in, int n_in, hop_tensor **out, int n_out, const hop_run_options *options);
 /* The reference interpreter: strict numbers, slow. Of the options it looks at print and dims. */
 hop_status hop_interpret(hop_fn *f, hop_tensor *const *in, int n_in, hop_tensor **out, int n_out);
 hop_status hop_interpret_with(hop_fn *f, hop_tensor *const *in, int n_in, hop_tensor **out, int n_out, const hop_run_options *options);
+/* What becomes of the arguments that a run with these tensors would write, a line each: computed in place, or copied and why. Nothing is run. out may be NULL:
+ * none given. Released with hop_text_free; NULL on failure. */
+char *hop_explain_run(hop_exe *exe, hop_tensor *const *in, int n_in, hop_tensor *const *out, int n_out);
 /* How much memory temporaries need for arguments of these shapes. With outputs given and a workspace of this size a run allocates nothing
  * (unless it has sizes that only the run knows). */
 hop_status hop_workspace(size_t *bytes, hop_exe *exe, hop_tensor *const *in, int n_in, const int64_t *dims);
+
+/* ---- the cache of compiled code ----
+ *
+ * hop_compile keeps what it makes: programs that are equal share their code in the process, and files in $XDG_CACHE_HOME/hop (else ~/.cache/hop) spare the
+ * next process the compiler. HOP_CACHE=off|memory|DIR in the environment says otherwise. Nothing about the cache makes a compilation fail. */
+
+typedef struct hop_cache_stats {
+    uint64_t memory_hits, disk_hits, misses; /* compilations of this process */
+    uint64_t entries, bytes, limit;          /* what memory holds and may hold; code in use by executables that was dropped does not count */
+    uint64_t reserved[4];
+} hop_cache_stats;
+void hop_cache_statistics(hop_cache_stats *out);
+void hop_cache_clear(void); /* forgets what memory holds; executables and files stay */
+/* Where files are kept: a directory, "memory": nowhere, "off": nothing is kept at all, NULL: as the environment says. */
+hop_status hop_cache_directory(const char *directory);
+/* How many bytes memory and files may take, UINT64_MAX: as many as before; what was used longest ago goes first. At first 64 MiB and 256 MiB. */
+void hop_cache_limits(uint64_t memory, uint64_t files);
 
 /* ---- files and exchange ----
  *

@@ -9,7 +9,17 @@
 #include <pthread.h>
 
 static inline struct tensor *tensor_of(const hop_tensor *t) { return (struct tensor *)t; }
-static inline hop_tensor *tensor_handle(struct tensor *t) { return (hop_tensor *)t; }
+
+/* Handles that are noted while somebody looks for leaks. */
+extern bool handles_noted;
+void handle_note_tensor(const struct tensor *t);
+void handle_note(const void *handle, const char *format, ...) HOP_PRINTF(2, 3);
+void handle_forget(const void *handle);
+static inline hop_tensor *tensor_handle(struct tensor *t)
+{
+    if (__atomic_load_n(&handles_noted, __ATOMIC_RELAXED)) handle_note_tensor(t);
+    return (hop_tensor *)t;
+}
 
 /* A module and its users. Transforms, compilation and interpretation change it, so they hold the lock. */
 struct shared_module {
@@ -36,12 +46,17 @@ struct hop_fn {
     struct result_map map;
     struct arena arena; /* the map and texts */
     const char *text;
+    const char *remarks; /* of its capture; NULL: none */
 };
 struct hop_exe {
     uint32_t magic;
     struct exe *e;
     struct shared_module *shared; /* only where the executable runs the loop program itself */
     struct result_map map;
+    const uint32_t *over;   /* per result: the argument in whose memory it is computed, HOP_NONE; NULL: none */
+    const uint8_t *taken;   /* per parameter: a result is computed there */
+    const uint8_t *donated; /* per parameter: the caller gives it away; NULL: none */
+    void *spare;            /* lists of a large call, for the next one */
     struct arena arena;
 };
 

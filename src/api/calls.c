@@ -1,89 +1,6 @@
-/* Running: tensors of the caller are made fit for a run (row-major, in the function's order, updates included) and given back after it; the interpreter
- * and executables share this. Compiling, and what an executable must keep. */
-#include "api/api.h"
+/* Running functions: by the interpreter, compiled, eagerly. Compiling, what an executable must keep, and what it says about the arguments it writes. */
+#include "api/arguments.h"
 #include "interp/interp.h"
-
-/* ---- a call's tensors ---- */
-
-/* Most calls are small: their lists need no allocation. */
-enum { SMALL_CALL = 48 };
-struct run_call {
-    const struct result_map *map;
-    struct tensor **args;    /* row-major, owned references */
-    struct tensor **results; /* per result of the function: given to the run, or made by it */
-    bool *given;             /* results[k] is the caller's */
-    void *block;
-    struct tensor *small_tensors[SMALL_CALL];
-    bool small_given[SMALL_CALL];
-};
-
-static void call_free(void *call)
-{
-    struct run_call *c = call;
-    for (uint32_t p = 0; p < c->map->n_params; p++) tensor_free(c->args[p]);
-    for (uint32_t k = 0; k < c->map->n_results; k++)
-        if (!c->given[k]) tensor_free(c->results[k]);
-    hop_free(c->block);
-}
-
-static void check_counts(const struct result_map *map, int n_in, int n_out)
-{
-    if (n_in < 0 || (uint32_t)n_in != map->n_params) hop_throw(HOP_INVALID, "the function takes %u argument%s, given %d", map->n_params, map->n_params == 1 ? "" : "s", n_in);
-    if (n_out < 0 || (uint32_t)n_out != map->n_visible) hop_throw(HOP_INVALID, "the function has %u result%s, room given for %d", map->n_visible, map->n_visible == 1 ? "" : "s", n_out);
-}
-
-static void begin_call(struct run_call *c, const struct result_map *map, hop_tensor *const *in, int n_in, hop_tensor **out, int n_out)
-{
-    uint32_t total = map->n_params + map->n_results;
-    check_counts(map, n_in, n_out);
-    for (int i = 0; i < n_in; i++) check_tensor(in[i], "argument", i);
-    for (int i = 0; i < n_out; i++)
-        if (out[i]) check_tensor(out[i], "result", i);
-    *c = (struct run_call){ .map = map, .args = c->small_tensors, .given = c->small_given };
-    if (total > SMALL_CALL) {
-        c->block = hop_calloc(total, sizeof *c->args + sizeof *c->given);
-        c->args = c->block;
-        c->given = (bool *)(c->args + total);
-    }
-    c->results = c->args + map->n_params;
-    hop_cleanup_push(call_free, c);
-    for (uint32_t p = 0; p < map->n_params; p++) c->args[p] = tensor_contiguous(tensor_of(in[p]));
-    for (uint32_t k = 0, visible = 0; k < map->n_results; k++) {
-        struct tensor *t = map->updates[k] == HOP_NONE ? tensor_of(out[visible++]) : tensor_of(in[map->updates[k]]);
-        if (!t || t->strides) continue;
-        c->results[k] = t;
-        c->given[k] = true;
-    }
-}
-
-static void same_type(const struct tensor *t, const struct tensor *given, uint32_t k)
-{
-    bool same = t->dtype == given->dtype && t->rank == given->rank;
-    for (uint32_t i = 0; same && i < t->rank; i++) same = t->dims[i] == given->dims[i];
-    if (!same) hop_throw(HOP_INVALID, "result %u: the given tensor has another dtype, rank or size", k);
-}
-
-/* After the run. What was made is handed out, or copied to where the caller wants it. */
-static void end_call(struct run_call *c, hop_tensor *const *in, hop_tensor **out)
-{
-    const struct result_map *map = c->map;
-    for (int pass = 0; pass < 2; pass++) /* all are checked before any is written */
-        for (uint32_t k = 0, visible = 0; k < map->n_results; k++) {
-            hop_tensor **to = map->updates[k] == HOP_NONE ? &out[visible++] : NULL;
-            struct tensor *want = to ? tensor_of(*to) : tensor_of(in[map->updates[k]]), *made = c->results[k];
-            if (made == want || !made) continue;
-            if (want && !pass) same_type(made, want, k);
-            if (!pass) continue;
-            if (want) {
-                tensor_copy_elements(want, made);
-                continue;
-            }
-            *to = tensor_handle(made);
-            c->results[k] = NULL;
-        }
-    hop_cleanup_pop(c);
-    call_free(c);
-}
 
 /* ---- the interpreter ---- */
 
@@ -99,23 +16,57 @@ struct run_args {
     const int64_t *dims;
 };
 
+static void set_call(struct call *c, const struct result_map *map, const struct run_args *a)
+{
+    c->map = map;
+    c->in = a->in;
+    c->out = a->out;
+    c->over = NULL;
+    c->taken = c->donated = NULL;
+    c->keep = false;
+    c->spare = NULL;
+}
+
 static void unlock_module(void *shared) { pthread_mutex_unlock(&((struct shared_module *)shared)->lock); }
+
+static struct tensor *copy_of(const struct tensor *t)
+{
+    struct tensor *copy = tensor_new((enum dtype)t->dtype, t->rank, t->dims);
+    tensor_copy_elements(copy, t);
+    return copy;
+}
+
+/* The interpreter may give out an argument, or one tensor twice; the caller gets tensors of his own. */
+static void own_results(struct call *c)
+{
+    for (uint32_t k = 0; k < c->map->n_results; k++) {
+        struct tensor *t = c->results[k];
+        bool shared = false;
+        for (uint32_t p = 0; p < c->map->n_params; p++) shared |= t == c->args[p];
+        for (uint32_t j = 0; j < k; j++) shared |= t == c->results[j];
+        if (!shared) continue;
+        c->results[k] = copy_of(t);
+        tensor_free(t);
+    }
+}
 
 static void do_interpret(void *args)
 {
     const struct run_args *a = args;
     struct hop_fn *f = check_fn(a->f, "interpret");
-    struct run_call c;
-    begin_call(&c, &f->map, a->in, a->n_in, a->out, a->n_out);
-    for (uint32_t k = 0; k < f->map.n_results; k++) c.results[k] = NULL, c.given[k] = false; /* it makes its own */
+    struct call c;
+    set_call(&c, &f->map, a);
+    c.keep = true; /* it makes its own results */
+    begin_call(&c, a->n_in, a->n_out);
     const hop_run_options *o = a->options;
     struct interp interp = { .m = f->shared->m, .print = o ? o->print : NULL, .print_ctx = o ? o->print_ctx : NULL };
     pthread_mutex_lock(&f->shared->lock);
     hop_cleanup_push(unlock_module, f->shared);
     interp_run(&interp, f->fn, c.args, o ? o->dims : NULL, c.results);
+    own_results(&c);
     hop_cleanup_pop(f->shared);
     unlock_module(f->shared);
-    end_call(&c, a->in, a->out);
+    end_call(&c);
 }
 
 hop_status hop_interpret_with(hop_fn *f, hop_tensor *const *in, int n_in, hop_tensor **out, int n_out, const hop_run_options *options)
@@ -157,10 +108,65 @@ static void exe_drop(void *handle)
 {
     struct hop_exe *e = handle;
     exe_free(e->e);
+    hop_free(e->spare);
     shared_free(e->shared);
     arena_free(&e->arena);
     e->magic = DEAD_MAGIC;
     handle_bury(e);
+}
+
+/* Parameters named in the text. */
+static uint8_t *donated_params(struct hop_exe *e, struct hop_fn *f, const char *text)
+{
+    const struct fn *g = module_fn(f->shared->m, f->fn);
+    uint8_t *donated = ARENA_ZNEW(&e->arena, uint8_t, g->n_params);
+    struct cursor c = { .text = text, .p = text, .what = "the donated parameters" };
+    const char *word;
+    size_t length;
+    cursor_space(&c);
+    for (bool first = true; *c.p; first = false) {
+        uint32_t p = 0;
+        if (!first) cursor_expect(&c, ",");
+        if (!cursor_word(&c, &word, &length)) cursor_error(&c, "the name of a parameter");
+        for (; p < g->n_params; p++) {
+            const char *name = module_text(f->shared->m, g->values[p].name);
+            if (strlen(name) == length && !memcmp(name, word, length)) break;
+        }
+        if (p == g->n_params) hop_throw(HOP_INVALID, "donate: there is no parameter '%.*s'", (int)HOP_MIN(length, 100u), word);
+        for (uint32_t k = 0; k < f->map.n_results; k++)
+            if (f->map.updates[k] == p) hop_throw(HOP_INVALID, "donate: the parameter '%.*s' is updated: it stays the caller's", (int)HOP_MIN(length, 100u), word);
+        donated[p] = 1;
+    }
+    return donated;
+}
+
+/* Which argument's memory each result should take: updates their own, others that of a donated argument of the same type, in order. */
+static uint32_t *wanted_memory(struct hop_exe *e, struct hop_fn *f)
+{
+    const struct fn *g = module_fn(f->shared->m, f->fn);
+    uint32_t *over = ARENA_NEW(&e->arena, uint32_t, g->n_results);
+    for (uint32_t k = 0; k < g->n_results; k++) over[k] = f->map.updates[k];
+    for (uint32_t p = 0; p < g->n_params && e->donated; p++)
+        for (uint32_t k = 0; e->donated[p] && k < g->n_results; k++)
+            if (over[k] == HOP_NONE && value_type(g, g->results[k]) == value_type(g, p)) {
+                over[k] = p;
+                break;
+            }
+    return over;
+}
+
+/* What of it the compiled program does. */
+static void note_memory(struct hop_exe *e)
+{
+    uint32_t n;
+    const struct lp_update *updates = exe_updates(e->e, &n);
+    uint32_t *over = ARENA_NEW(&e->arena, uint32_t, e->map.n_results);
+    uint8_t *taken = ARENA_ZNEW(&e->arena, uint8_t, e->map.n_params);
+    for (uint32_t k = 0; k < e->map.n_results; k++) over[k] = HOP_NONE;
+    for (uint32_t i = 0; i < n; i++)
+        if (!updates[i].elsewhere) over[updates[i].result] = updates[i].param, taken[updates[i].param] = 1;
+    e->over = over;
+    e->taken = taken;
 }
 
 static void do_compile(void *args)
@@ -170,7 +176,7 @@ static void do_compile(void *args)
     static const hop_compile_options defaults;
     const hop_compile_options *o = a->options ? a->options : &defaults;
     struct compile_options options = { .passes = { .without = passes_without(o->without), .strict = o->strict != 0 }, .threads = o->threads > 0 ? (uint32_t)o->threads : 0,
-                                       .slow_executor = o->portable != 0 };
+                                       .no_cache = o->no_cache != 0, .slow_executor = o->portable != 0 };
     struct hop_exe *e = hop_calloc(1, sizeof *e);
     e->magic = EXE_MAGIC;
     hop_cleanup_push(exe_drop, e);
@@ -178,10 +184,14 @@ static void do_compile(void *args)
     if (options.slow_executor) e->shared = shared_ref(f->shared);
     pthread_mutex_lock(&f->shared->lock);
     hop_cleanup_push(unlock_module, f->shared);
+    if (o->donate) e->donated = donated_params(e, f, o->donate);
+    options.over = wanted_memory(e, f);
     e->e = exe_compile(f->shared->m, f->fn, &options, NULL);
+    note_memory(e);
     hop_cleanup_pop(f->shared);
     unlock_module(f->shared);
     hop_cleanup_pop(e);
+    if (__atomic_load_n(&handles_noted, __ATOMIC_RELAXED)) handle_note(e, "executable of '%s'", exe_name(e->e));
     *a->out = e;
 }
 
@@ -196,6 +206,15 @@ void hop_exe_free(hop_exe *exe)
     if (exe && exe->magic == EXE_MAGIC) exe_drop(exe);
 }
 
+static void set_memory(struct call *c, const struct hop_exe *e, const hop_run_options *o)
+{
+    c->over = e->over;
+    c->taken = e->taken;
+    c->donated = e->donated;
+    c->keep = o && o->keep;
+    c->spare = (void **)&e->spare;
+}
+
 static void do_run(void *args)
 {
     const struct run_args *a = args;
@@ -203,8 +222,10 @@ static void do_run(void *args)
     const hop_run_options *o = a->options;
     struct exe_call how = { 0 };
     if (o) how = (struct exe_call){ .print = o->print, .print_ctx = o->print_ctx, .cancel = o->cancel, .workspace = o->workspace, .workspace_bytes = o->workspace_bytes };
-    struct run_call c;
-    begin_call(&c, &e->map, a->in, a->n_in, a->out, a->n_out);
+    struct call c;
+    set_call(&c, &e->map, a);
+    set_memory(&c, e, o);
+    begin_call(&c, a->n_in, a->n_out);
     if (e->shared) { /* the loop program lies in the module, which others may be changing */
         pthread_mutex_lock(&e->shared->lock);
         hop_cleanup_push(unlock_module, e->shared);
@@ -214,7 +235,7 @@ static void do_run(void *args)
         hop_cleanup_pop(e->shared);
         unlock_module(e->shared);
     }
-    end_call(&c, a->in, a->out);
+    end_call(&c);
 }
 
 hop_status hop_run_with(hop_exe *exe, hop_tensor *const *in, int n_in, hop_tensor **out, int n_out, const hop_run_options *options)
@@ -245,6 +266,62 @@ hop_status hop_workspace(size_t *bytes, hop_exe *exe, hop_tensor *const *in, int
     return api_edge(do_workspace, &a);
 }
 
+/* ---- what becomes of written arguments ---- */
+
+struct explain_args {
+    struct run_args run;
+    char *text;
+};
+
+static void explain_argument(const struct hop_exe *e, const struct call *c, uint32_t p, struct arena *arena, struct text *out)
+{
+    uint32_t n, result = HOP_NONE;
+    const struct lp_update *updates = exe_updates(e->e, &n), *u = NULL;
+    for (uint32_t i = 0; i < n; i++)
+        if (updates[i].param == p && (!u || u->elsewhere)) u = &updates[i];
+    for (uint32_t k = 0; k < e->map.n_results; k++)
+        if (e->map.updates[k] == p) result = k;
+    bool donated = e->donated && e->donated[p];
+    if (!donated && result == HOP_NONE) return;
+    const char *why = u && !u->elsewhere ? copy_reason(c, p, arena) : NULL;
+    text_add(out, "argument %u, '%s', %s: ", p, exe_param_name(e->e, p), donated ? "donated" : "updated");
+    if (!u) text_str(out, "freed, no result has its type");
+    else if (u->elsewhere) text_add(out, "copied, %s", u->why);
+    else if (why) text_add(out, "copied before the run, %s", why);
+    else if (u->in_place) text_str(out, "in place");
+    else text_add(out, "copied at the end, %s", u->why);
+    text_str(out, "\n");
+}
+
+static void do_explain(void *args)
+{
+    struct explain_args *a = args;
+    struct hop_exe *e = check_exe(a->run.e);
+    struct arena arena = { 0 };
+    struct text out = { .arena = &arena };
+    struct call c;
+    hop_cleanup_push(arena_free, &arena);
+    if (!a->run.out) a->run.out = ARENA_ZNEW(&arena, hop_tensor *, e->map.n_visible), a->run.n_out = (int)e->map.n_visible;
+    set_call(&c, &e->map, &a->run);
+    set_memory(&c, e, NULL);
+    check_counts(&e->map, a->run.n_in, a->run.n_out);
+    for (int i = 0; i < a->run.n_in; i++) check_tensor(a->run.in[i], "argument", i);
+    for (int i = 0; i < a->run.n_out; i++)
+        if (a->run.out[i]) check_tensor(a->run.out[i], "result", i);
+    c.meet = true;
+    for (uint32_t p = 0; p < e->map.n_params; p++) explain_argument(e, &c, p, &arena, &out);
+    a->text = hop_malloc(out.len + 1);
+    memcpy(a->text, out.data ? out.data : "", out.len + 1);
+    hop_cleanup_pop(&arena);
+    arena_free(&arena);
+}
+
+char *hop_explain_run(hop_exe *exe, hop_tensor *const *in, int n_in, hop_tensor *const *out, int n_out)
+{
+    struct explain_args a = { .run = { .e = exe, .in = in, .n_in = n_in, .out = (hop_tensor **)out, .n_out = n_out } };
+    return api_edge(do_explain, &a) ? NULL : a.text;
+}
+
 /* ---- eager mode ---- */
 
 struct eager_args {
@@ -267,7 +344,7 @@ static void run_eagerly(struct capture *c, void *args)
     for (int i = 0; i < a->n_in; i++) check_tensor(a->in[i], "argument", i);
     if (a->params) eager_header(c, a->params, a->in, a->n_in, mut);
     for (int i = 0; i < a->n_in; i++) {
-        struct tensor *t = tensor_contiguous(tensor_of(a->in[i]));
+        struct tensor *t = mut[i] ? copy_of(tensor_of(a->in[i])) : tensor_contiguous(tensor_of(a->in[i]));
         in[i] = mut[i] ? eager_variable_new(s, t) : eager_value(s, t);
     }
     hop_val *given = arena_copy(&c->arena, in, (size_t)a->n_in * sizeof *in); /* the body may change its array */
@@ -280,7 +357,7 @@ static void run_eagerly(struct capture *c, void *args)
             hop_cleanup_push(tensor_free, t);
             if (want && !pass) same_type(t, want, (uint32_t)i);
             if (want && pass) tensor_copy_elements(want, t);
-            if (!want && pass) a->out[i] = tensor_handle(tensor_ref(t));
+            if (!want && pass) a->out[i] = tensor_handle(copy_of(t)); /* it may be an argument, or another result */
             hop_cleanup_pop(t);
             tensor_free(t);
         }

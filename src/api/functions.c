@@ -22,7 +22,9 @@ static void do_capture(void *args)
     hop_cleanup_push(shared_free, shared);
     uint32_t n = module_fn(made.m, made.fn)->n_results, *updates = ARENA_NEW(&made.m->arena, uint32_t, n);
     for (uint32_t k = 0; k < n; k++) updates[k] = k < (uint32_t)a->n_results ? HOP_NONE : made.update_params[k - (uint32_t)a->n_results];
-    *a->out = fn_new(shared, made.fn, updates);
+    hop_fn *f = fn_new(shared, made.fn, updates);
+    f->remarks = made.remarks; /* the module stays as long as the handle */
+    *a->out = f;
     hop_cleanup_pop(shared);
     shared_free(shared);
 }
@@ -112,6 +114,7 @@ static const char *text_of(hop_fn *f, uint8_t what, int i)
     return status ? NULL : a.text;
 }
 
+const char *hop_fn_remarks(const hop_fn *f) { return f && f->magic == FN_MAGIC && f->remarks ? f->remarks : ""; }
 const char *hop_fn_text(hop_fn *f) { return text_of(f, WHOLE_TEXT, 0); }
 const char *hop_fn_param_type(hop_fn *f, int i) { return text_of(f, PARAM_TYPE, i); }
 const char *hop_fn_result_type(hop_fn *f, int i) { return text_of(f, RESULT_TYPE, i); }
@@ -156,25 +159,29 @@ static void rule_call(struct emission *e)
     uint32_t fn = import_function(e->b->m, f->shared->m, f->fn);
     hop_cleanup_pop(f->shared);
     unlock_module(f->shared);
-    val *out = e->out;
-    uint32_t n_out = e->n_out;
-    e->out = ARENA_NEW(&e->b->arena, val, f->map.n_results);
-    e->n_out = f->map.n_results;
     emit_call(e, fn);
-    uint32_t at = 0;
-    for (uint32_t k = 0; k < f->map.n_results; k++) {
-        uint32_t p = f->map.updates[k];
-        if (p == HOP_NONE) out[at++] = e->out[k];
-        else if (!e->c->eager && is_variable(a->in[p])) variable_write(e->s, variable_index(e->c, a->in[p]), e->out[k]);
-        else capture_throw("argument %u is updated by the function: expected an assignable array, found a plain value%s", p, e->c->eager ? " (in eager mode: hop_interpret runs it)" : "");
-    }
-    e->out = out;
-    e->n_out = n_out;
 }
 
 int hop_call_fn_at(hop_place at, hop_val *results, int n_results, const hop_fn *f, const hop_val *in, int n_in)
 {
+    enum { MOST = 256 };
     struct call_fn_args a = { (struct hop_fn *)f, in, n_in, results, n_results };
-    if (f && f->magic == FN_MAGIC && n_results != (int)f->map.n_visible) return hop_fail_at(at, "call: the number of results is not the function's");
-    return capture_emit(at, "call", rule_call, &a, in, n_in > 0 ? (uint32_t)n_in : 0, results, n_results > 0 ? (uint32_t)n_results : 0);
+    hop_val all[MOST];
+    bool live = f && f->magic == FN_MAGIC;
+    const struct result_map *map = live ? &f->map : NULL;
+    for (int i = 0; i < n_results; i++) results[i] = (hop_val){ 0, 0 };
+    if (live && n_results != (int)map->n_visible) return hop_fail_at(at, "call: the number of results is not the function's");
+    if (live && map->n_results > MOST) return hop_fail_at(at, "call: the function has more than 256 results");
+    for (uint32_t k = 0; live && k < map->n_results && n_in == (int)map->n_params; k++)
+        if (map->updates[k] != HOP_NONE && !is_variable(in[map->updates[k]])) {
+            char text[128];
+            snprintf(text, sizeof text, "call: argument %u is updated by the function: expected an assignable array, found a plain value", map->updates[k]);
+            return hop_fail_at(at, text);
+        }
+    int status = capture_emit(at, "call", rule_call, &a, in, n_in > 0 ? (uint32_t)n_in : 0, all, live ? map->n_results : 0);
+    for (uint32_t k = 0, visible = 0; k < (live && !status ? map->n_results : 0); k++) {
+        if (map->updates[k] == HOP_NONE) results[visible++] = all[k];
+        else status = hop_assign_at(at, in[map->updates[k]], all[k]);
+    }
+    return status;
 }

@@ -45,28 +45,114 @@ void shared_free(void *shared)
 
 /* ---- freed handles ---- */
 
-#ifndef NDEBUG
-enum { BURIED = 64 };
-static struct {
-    pthread_mutex_t lock;
-    void *blocks[BURIED];
-    uint32_t next;
-} grave = { .lock = PTHREAD_MUTEX_INITIALIZER };
-
 void handle_bury(void *handle)
 {
-    pthread_mutex_lock(&grave.lock);
-    void *old = grave.blocks[grave.next];
-    grave.blocks[grave.next] = handle;
-    grave.next = (grave.next + 1) % BURIED;
-    pthread_mutex_unlock(&grave.lock);
-    hop_count_live(-1); /* kept for checking, not in use */
-    if (old) hop_count_live(1);
-    hop_free(old);
+    if (__atomic_load_n(&handles_noted, __ATOMIC_RELAXED)) handle_forget(handle);
+    hop_free_later(handle);
 }
-#else
-void handle_bury(void *handle) { hop_free(handle); }
-#endif
+
+/* ---- live handles ---- */
+
+bool handles_noted;
+struct note {
+    const void *handle;
+    char text[120];
+};
+static struct {
+    pthread_mutex_t lock;
+    struct note *notes; /* plain memory: what looks for leaks is none */
+    size_t n, room;
+    uint64_t lost;      /* not noted: no memory */
+} live = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+static size_t find_note(const void *handle)
+{
+    size_t i = live.n;
+    while (i > 0 && live.notes[i - 1].handle != handle) i--;
+    return i;
+}
+
+void handle_note(const void *handle, const char *format, ...)
+{
+    va_list args;
+    if (!handle || !__atomic_load_n(&handles_noted, __ATOMIC_RELAXED)) return;
+    pthread_mutex_lock(&live.lock);
+    if (live.n == live.room) {
+        size_t room = live.room ? 2 * live.room : 64;
+        struct note *more = realloc(live.notes, room * sizeof *more);
+        if (more) live.notes = more, live.room = room;
+    }
+    if (find_note(handle)) (void)0;
+    else if (live.n == live.room) live.lost++;
+    else {
+        struct note *note = &live.notes[live.n++];
+        note->handle = handle;
+        va_start(args, format);
+        vsnprintf(note->text, sizeof note->text, format, args);
+        va_end(args);
+        for (size_t n = strlen(note->text); n && strchr(": ", note->text[n - 1]); n--) note->text[n - 1] = 0;
+    }
+    pthread_mutex_unlock(&live.lock);
+}
+
+void handle_forget(const void *handle)
+{
+    pthread_mutex_lock(&live.lock);
+    size_t i = find_note(handle);
+    if (i) memmove(&live.notes[i - 1], &live.notes[i], (live.n-- - i) * sizeof *live.notes);
+    pthread_mutex_unlock(&live.lock);
+}
+
+void handle_note_tensor(const struct tensor *t)
+{
+    char type[96];
+    if (!t) return;
+    size_t n = (size_t)snprintf(type, sizeof type, "%s[", dtype_info[t->dtype].name);
+    for (uint32_t i = 0; i < t->rank && n < sizeof type - 24; i++) n += (size_t)snprintf(type + n, sizeof type - n, "%s%lld", i ? ", " : "", (long long)t->dims[i]);
+    handle_note(t, "tensor %s]", type);
+}
+
+void hop_debug_track(int on)
+{
+    pthread_mutex_lock(&live.lock);
+    if (!on) {
+        free(live.notes);
+        live.notes = NULL;
+        live.n = live.room = 0;
+        live.lost = 0;
+    }
+    __atomic_store_n(&handles_noted, on != 0, __ATOMIC_RELAXED);
+    tensor_watch(on ? handle_forget : NULL);
+    pthread_mutex_unlock(&live.lock);
+}
+
+char *hop_debug_leaks(void)
+{
+    pthread_mutex_lock(&live.lock);
+    char *text = hop_try_malloc(live.n * (sizeof live.notes->text + 1) + 64);
+    size_t at = 0;
+    if (text) text[0] = 0;
+    for (size_t i = 0; text && i < live.n; i++) at += (size_t)sprintf(text + at, "%s\n", live.notes[i].text);
+    if (text && live.lost) sprintf(text + at, "and %llu more\n", (unsigned long long)live.lost);
+    pthread_mutex_unlock(&live.lock);
+    return text;
+}
+
+static void print_leaks(void)
+{
+    char *text = hop_debug_leaks();
+    if (text && *text) fprintf(stderr, "hop: handles that were not freed:\n%s", text);
+    hop_text_free(text);
+}
+
+/* HOP_DEBUG=leaks in the environment: tracked from the start, listed at the end of the process. */
+__attribute__((constructor)) static void track_on_demand(void)
+{
+    const char *wish = getenv("HOP_DEBUG");
+    if (!wish || strcmp(wish, "leaks")) return;
+    hop_debug_track(1);
+    atexit(print_leaks);
+}
 
 struct hop_fn *check_fn(const hop_fn *f, const char *what)
 {
@@ -85,7 +171,7 @@ struct hop_exe *check_exe(const hop_exe *e)
 struct tensor *check_tensor(const hop_tensor *t, const char *what, int i)
 {
     if (!t) hop_throw(HOP_INVALID, "%s %d: expected a tensor, found NULL", what, i);
-    if (tensor_of(t)->refs <= 0) hop_throw(HOP_INVALID, "%s %d: expected a tensor, found one that was freed", what, i);
+    if (__atomic_load_n(&tensor_of(t)->refs, __ATOMIC_RELAXED) <= 0) hop_throw(HOP_INVALID, "%s %d: expected a tensor, found one that was freed", what, i);
     return tensor_of(t);
 }
 
@@ -121,6 +207,7 @@ hop_fn *fn_new(struct shared_module *shared, uint32_t fn, const uint32_t *update
         f->map.n_visible += f->map.updates[k] == HOP_NONE;
     }
     hop_cleanup_pop(f);
+    if (__atomic_load_n(&handles_noted, __ATOMIC_RELAXED)) handle_note(f, "function '%s', made at %s", module_text(shared->m, g->name), place_text(shared->m, g->place));
     return f;
 }
 

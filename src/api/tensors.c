@@ -5,7 +5,9 @@
 
 struct make_args {
     hop_tensor **out;
-    const char *type;
+    const char *type; /* "f32[3, 4]"; with `dims` the dtype alone */
+    const int64_t *dims;
+    int rank;
     void *data;
     const int64_t *strides;
     void (*release)(void *ctx);
@@ -13,12 +15,27 @@ struct make_args {
     struct tensor *from;
 };
 
+static const int64_t no_dims[1]; /* of a scalar, where the caller may give NULL */
+
+static enum dtype wanted_type(const struct make_args *a, uint32_t *rank, int64_t dims[MAX_RANK])
+{
+    enum dtype t;
+    if (!a->dims) return parse_static_type(a->type, rank, dims);
+    if (!a->type || !dtype_from_name(a->type, strlen(a->type), &t)) hop_throw(HOP_INVALID, "a tensor: expected a dtype, found \"%s\"", a->type ? a->type : "NULL");
+    if (a->rank < 0 || a->rank > MAX_RANK) hop_throw(HOP_INVALID, "a tensor: expected 0 to %d dims, found %d", MAX_RANK, a->rank);
+    if (a->rank && a->dims == no_dims) hop_throw(HOP_INVALID, "a tensor: expected %d dims, found NULL", a->rank);
+    for (int i = 0; i < a->rank; i++)
+        if ((dims[i] = a->dims[i]) < 0) hop_throw(HOP_INVALID, "a tensor: dim %d is %lld", i, (long long)dims[i]);
+    *rank = (uint32_t)a->rank;
+    return t;
+}
+
 static void make_new(void *args)
 {
     struct make_args *a = args;
     int64_t dims[MAX_RANK];
     uint32_t rank;
-    enum dtype t = parse_static_type(a->type, &rank, dims);
+    enum dtype t = wanted_type(a, &rank, dims);
     struct tensor *made = tensor_new(t, rank, dims);
     if (made->count) memset(made->data, 0, (size_t)made->count * dtype_info[t].size);
     *a->out = tensor_handle(made);
@@ -35,7 +52,7 @@ static void make_borrowed(void *args)
     struct make_args *a = args;
     int64_t dims[MAX_RANK];
     uint32_t rank;
-    enum dtype t = parse_static_type(a->type, &rank, dims);
+    enum dtype t = wanted_type(a, &rank, dims);
     bool empty = false;
     for (uint32_t i = 0; i < rank; i++) empty |= !dims[i];
     if (!a->data && !empty) hop_throw(HOP_INVALID, "a tensor of type \"%s\": expected memory, found NULL", a->type);
@@ -46,6 +63,18 @@ static void make_borrowed(void *args)
 hop_status hop_tensor_borrow(hop_tensor **out, const char *type, void *data, void (*release)(void *ctx), void *ctx)
 {
     struct make_args a = { .out = out, .type = type, .data = data, .release = release, .ctx = ctx };
+    return api_edge(make_borrowed, &a);
+}
+
+hop_status hop_tensor_new_dims(hop_tensor **out, const char *dtype, const int64_t *dims, int rank)
+{
+    struct make_args a = { .out = out, .type = dtype, .dims = dims ? dims : no_dims, .rank = rank };
+    return api_edge(make_new, &a);
+}
+
+hop_status hop_tensor_borrow_dims(hop_tensor **out, const char *dtype, const int64_t *dims, int rank, void *data, void (*release)(void *ctx), void *ctx)
+{
+    struct make_args a = { .out = out, .type = dtype, .dims = dims ? dims : no_dims, .rank = rank, .data = data, .release = release, .ctx = ctx };
     return api_edge(make_borrowed, &a);
 }
 
@@ -145,7 +174,7 @@ hop_status hop_tensor_fill(hop_tensor *to, const hop_tensor *from)
 }
 
 hop_tensor *hop_tensor_ref(hop_tensor *t) { return t ? tensor_handle(tensor_ref(tensor_of(t))) : NULL; }
-void hop_tensor_free(hop_tensor *t) { tensor_free(t); }
+void hop_tensor_free(hop_tensor *t) { tensor_free_handle(t); }
 
 /* ---- questions ---- */
 

@@ -69,6 +69,8 @@ void hop_free(void *p);
 void hop_fail_allocation(uint64_t n);
 uint64_t hop_allocation_count(void);       /* allocations made by this thread so far */
 int64_t hop_live_allocations(void);        /* in the whole process, for leak tests */
+/* Frees a block, in debug builds only after a while, so that a use of it is noticed rather than felt. */
+void hop_free_later(void *p);
 void hop_count_live(int64_t change);       /* blocks that are kept for reuse do not count as live */
 
 struct arena_chunk;
@@ -108,6 +110,7 @@ static inline void text_str(struct text *t, const char *s) { text_bytes(t, s, st
 /* ---- hashing ---- */
 
 uint64_t hash_bytes(const void *data, size_t n, uint64_t seed); /* XXH3 */
+void hash_bytes128(const void *data, size_t n, uint64_t out[2]);
 static inline uint64_t hash_mix(uint64_t h, uint64_t v)
 {
     h = (h ^ v) * 0x9e3779b97f4a7c15u;

@@ -108,7 +108,7 @@ static void rule_apply(struct emission *e)
     val *in = ARENA_NEW(&e->b->arena, val, e->n);
     for (uint32_t i = 0; i < e->n; i++) in[i] = operand_value(e->b, &e->in[i]);
     val first = emit(e->b, op, in, e->n, attrs);
-    uint32_t n = first == VAL_NONE ? 0 : e->b->values.len - first;
+    uint32_t n = e->b->n_last_results;
     if (n != e->n_out) capture_throw("'%s' has %u results, room given for %u", row->name, n, e->n_out);
     for (uint32_t i = 0; i < n; i++) e->out[i] = first + i;
 }

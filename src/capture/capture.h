@@ -69,11 +69,13 @@ struct ended_scope {
 };
 
 /* An assignable array, or a view of one. */
+enum view_kind { VIEW_SLICE, VIEW_INDEX, VIEW_RESHAPE, VIEW_PERMUTE, VIEW_TRANSPOSE, VIEW_EXPAND, VIEW_SQUEEZE, VIEW_BROADCAST };
 struct variable {
-    uint64_t scope;    /* serial of the scope it belongs to */
-    uint32_t base;     /* a view's variable, HOP_NONE: an array of its own */
-    const char *slice; /* a view by text */
-    hop_val index;     /* or by a traced index */
+    uint64_t scope;   /* serial of the scope it belongs to */
+    uint32_t base;    /* a view's variable, HOP_NONE: an array of its own */
+    uint8_t view;     /* enum view_kind */
+    const char *text; /* of a view: slices, dims, an order, axes */
+    hop_val index;    /* VIEW_INDEX: the traced index */
     int axis;
     const char *name;  /* of a parameter, else "" */
     hop_place at;
@@ -99,8 +101,16 @@ struct named_dim {
     hop_dim d;
 };
 
+/* An assignable array of eager mode, while a body is captured for its types alone: a copy of it. */
+struct host_variable {
+    hop_val there;
+    uint32_t here;
+};
+
 struct capture {
     struct capture *outer; /* of this thread */
+    struct capture *host;  /* eager mode whose values this capture may use: it is made for types and thrown away */
+    vec(struct host_variable) host_variables;
     struct module *m;
     struct arena arena;    /* of the whole capture */
     struct scope *innermost;
@@ -119,7 +129,11 @@ struct capture {
     vec(struct named_dim) names;
     void (*print)(void *ctx, const char *line, size_t length);
     void *print_ctx;
+    struct text remarks; /* what the capture did that the user may want to know, a line each */
 };
+
+/* Adds "file:line: operator: …" to the remarks. */
+void capture_remark(struct capture *c, const char *format, ...) HOP_PRINTF(2, 3);
 
 struct capture *capture_current(void); /* of this thread, NULL: none */
 void capture_enter(struct capture *c, bool eager); /* c is zeroed; makes its module */
@@ -140,6 +154,9 @@ struct place capture_place(struct capture *c, hop_place at);
 
 /* The handle's value in the innermost scope, lifted through every level. Throws for what is out of scope. */
 struct operand resolve(struct scope *s, hop_val v);
+/* A tensor of eager mode as a parameter of the outermost scope, for a capture with a host. */
+val host_value(struct capture *c, const struct tensor *t);
+struct scope *scope_root(struct capture *c);
 val lift_value(struct scope *s, val outer);
 bool in_scope(struct scope *s, uint64_t serial);
 dim lift_dim(struct scope *s, dim outer);                     /* from the scope around */
@@ -191,6 +208,8 @@ static inline hop_val capture_emit1(hop_place at, const char *name, emit_rule ru
 }
 /* For calls that are no plain emission: runs body(c, args) with errors noted. */
 int capture_edge(hop_place at, const char *name, void (*body)(struct capture *c, void *args), void *args);
+/* Runs body(c, args) for its errors only: what it emits is taken back. */
+void capture_try(struct capture *c, void (*body)(struct capture *c, void *args), void *args);
 
 /* ---- eager mode (eager.c) ---- */
 
@@ -202,6 +221,8 @@ void eager_emit(struct capture *c, emit_rule rule, const void *args, const hop_v
 void eager_prune(struct scope *s, uint32_t mark, hop_val *kept, uint32_t n);
 void eager_scan(struct capture *c, hop_val *results, int n_results, const hop_scan_spec *spec);
 void eager_while(struct capture *c, hop_val *results, int n_results, const hop_while_spec *spec);
+void eager_fori(struct capture *c, hop_val *results, const hop_fori_spec *spec);
+void eager_associative_scan(struct capture *c, hop_val *results, const hop_associative_scan_spec *spec);
 void eager_switch(struct capture *c, hop_val *results, int n_results, const hop_switch_spec *spec, const char *what);
 void eager_call(struct capture *c, hop_val *results, int n_results, const hop_call_spec *spec);
 
@@ -266,11 +287,16 @@ val emit_slices_update(struct scope *s, struct builder *b, val whole, const char
 val emit_index(struct builder *b, val v, val index, uint32_t axis);
 val emit_index_update(struct builder *b, val whole, val index, uint32_t axis, val part);
 
+/* Views that keep every element (shape.c): what is seen of v, and v with that replaced by part, which has its type. */
+val emit_shape_view(struct scope *s, struct builder *b, val v, enum view_kind kind, const char *text, int axis);
+val emit_shape_unview(struct builder *b, val v, enum view_kind kind, const char *text, val part);
+
 /* ---- whole functions (function.c) ---- */
 
 struct captured {
     struct module *m; /* the caller's */
     uint32_t fn;
+    const char *remarks;           /* in the module's arena */
     uint32_t n_updates;
     const uint32_t *update_params; /* parameter that result n_results + k updates; in the module's arena */
 };

@@ -15,6 +15,8 @@ struct inputs { /* of all bodies of an operator: operands around, and which of t
     const val *operands;
     uint32_t n, n_whole;
     const bool *variable; /* per operand: the body gets an assignable array; NULL: none */
+    uint32_t first_like;  /* the operand that result 0 is like, where results are like operands */
+    uint32_t axis;        /* along which operands are taken apart */
 };
 
 static type_id input_type(struct scope *around, const struct inputs *in, uint32_t i)
@@ -22,7 +24,7 @@ static type_id input_type(struct scope *around, const struct inputs *in, uint32_
     type_id t = builder_type(&around->b, in->operands[i]);
     if (i < in->n_whole) return t;
     if (!type_get(around->capture->m, t).rank) capture_throw("xs %u is a scalar, which has no leading dim", i - in->n_whole);
-    return type_drop_leading(around->capture->m, t);
+    return type_drop_dim(around->capture->m, t, in->axis);
 }
 
 static struct scope *open_body(struct capture *c, enum scope_kind kind, const char *what, const struct inputs *in)
@@ -66,7 +68,7 @@ static struct body run_body(struct capture *c, enum scope_kind kind, const char 
     for (uint32_t i = 0; i < n_out; i++) {
         if (out[i].scope == HANDLE_NONE) capture_throw("%s: result %u was not set", what, i);
         if (weak) weak[i] = is_weak(out[i]) ? resolve(s, out[i]) : (struct operand){ 0 };
-        done.results[i] = weak && weak[i].weak ? VAL_NONE : body_result(s, out[i], i < n_like ? i : VAL_NONE);
+        done.results[i] = weak && weak[i].weak ? VAL_NONE : body_result(s, out[i], i < n_like ? in->first_like + i : VAL_NONE);
     }
     c->innermost = around; /* still open: what it wrote is looked at when all have run */
     return done;
@@ -304,7 +306,7 @@ static void emit_branches(struct capture *c, hop_val *results, uint32_t n_out, c
         index = operand_value(&s->b, &o);
         if (!b->n) capture_throw("expected at least one branch");
     }
-    struct inputs in = { bring_operands(c, b->in, b->n_in), b->n_in, b->n_in, NULL };
+    struct inputs in = { bring_operands(c, b->in, b->n_in), b->n_in, b->n_in, NULL, 0, 0 };
     struct region_in *regions = ARENA_NEW(&s->b.arena, struct region_in, b->n);
     struct written w = { 0 };
     if (find_keyed(c, b->key, b->op, n_out, &in, regions, b->n)) {
@@ -413,7 +415,7 @@ void emit_call(struct emission *e, uint32_t fn)
     for (uint32_t i = 0; i < e->n_out; i++) e->out[i] = first + i;
 }
 
-/* ---- scan ---- */
+/* ---- scan, map ---- */
 
 static dim read_size(struct capture *c, const char *text, const char *what)
 {
@@ -442,9 +444,22 @@ static void read_schedule(const char *text, struct attr *word, struct attr *ever
     cursor_end(&c);
 }
 
-static val emit_scan(struct capture *c, const hop_scan_spec *spec, const val *operands, uint32_t n_carry, uint32_t n_xs, struct region_in region)
+/* A scan or a map, which are captured alike: a map has no carries, and when its body assigns to something outside, that becomes a carry and the map a scan. */
+struct stepping {
+    const hop_scan_spec *spec;
+    bool map, sequential;
+    const char *what;
+};
+
+static val emit_steps(struct capture *c, const struct stepping *k, const val *operands, uint32_t n_carry, uint32_t n_xs, struct region_in region)
 {
+    const hop_scan_spec *spec = k->spec;
     uint32_t groups[2] = { n_carry, n_xs };
+    if (k->map && !n_carry) {
+        struct attr map[MOST_ATTRS] = { [MAP_LENGTH] = spec->length ? A_DIM(read_size(c, spec->length, "the length")) : A_NONE, [MAP_SEQUENTIAL] = A_FLAG(k->sequential) };
+        return builder_node(&c->innermost->b, &(struct node_in){ .op = OP_map, .operands = operands, .n_operands = n_xs, .groups = groups + 1, .attrs = map, .regions = &region,
+                                                                 .n_regions = 1 });
+    }
     struct attr attrs[MOST_ATTRS] = { [SCAN_REVERSE] = A_FLAG(spec->reverse), [SCAN_LENGTH] = spec->length ? A_DIM(read_size(c, spec->length, "the length")) : A_NONE };
     uint32_t every[8];
     read_schedule(spec->schedule, &attrs[SCAN_SCHEDULE], &attrs[SCAN_EVERY], every, HOP_COUNT(every));
@@ -470,18 +485,10 @@ static uint32_t written_slices(struct capture *c, const hop_scan_spec *spec, con
     return n;
 }
 
-static void do_scan(struct capture *c, void *args)
+static void capture_steps(struct capture *c, const struct control_args *a, const struct stepping *how)
 {
-    const struct control_args *a = args;
-    const hop_scan_spec *spec = a->spec;
-    check_list(spec->carry, spec->n_carry, "carry");
-    check_list(spec->xs, spec->n_xs, "xs");
-    if (a->n_results < spec->n_carry) capture_throw("expected room for the %d carries at least, found %d results", spec->n_carry, a->n_results);
-    if (!spec->n_xs && !spec->length) capture_throw("nothing is scanned over: 'length' must say how many steps there are");
-    if (c->eager) {
-        eager_scan(c, a->results, a->n_results, spec);
-        return;
-    }
+    const hop_scan_spec *spec = how->spec;
+    enum op op = how->map ? OP_map : OP_scan;
     struct scope *s = c->innermost;
     uint32_t n_carry = (uint32_t)spec->n_carry, n_xs = (uint32_t)spec->n_xs, n_out = (uint32_t)a->n_results, n = n_carry + n_xs;
     val *operands = ARENA_NEW(&c->arena, val, n);
@@ -489,13 +496,13 @@ static void do_scan(struct capture *c, void *args)
     if (n_carry) memcpy(operands, bring_operands(c, spec->carry, n_carry), n_carry * sizeof *operands);
     if (n_xs) memcpy(operands + n_carry, bring_operands(c, spec->xs, n_xs), n_xs * sizeof *operands);
     for (uint32_t i = 0; i < n_xs; i++) variable[n_carry + i] = is_variable(spec->xs[i]);
-    struct inputs in = { operands, n, n_carry, variable };
+    struct inputs in = { operands, n, n_carry, variable, 0, 0 };
     struct region_in region;
-    if (find_keyed(c, spec->key, OP_scan, n_out, &in, &region, 1)) {
-        hand_out(c, a->results, n_out, emit_scan(c, spec, operands, n_carry, n_xs, region));
+    if (find_keyed(c, spec->key, op, n_out, &in, &region, 1)) {
+        hand_out(c, a->results, n_out, emit_steps(c, how, operands, n_carry, n_xs, region));
         return;
     }
-    struct body body = run_body(c, SCOPE_BODY, "the step of scan", spec->step, spec->env, &in, n_out, n_carry, NULL);
+    struct body body = run_body(c, SCOPE_BODY, how->what, spec->step, spec->env, &in, n_out, n_carry, NULL);
     struct written w = { 0 };
     add_written(c, body.s, &w);
     uint32_t *slices = ARENA_NEW(&c->arena, uint32_t, n_xs), total = n_carry + w.n + n_xs;
@@ -513,13 +520,145 @@ static void do_scan(struct capture *c, void *args)
     for (uint32_t i = n_carry; i < n_out; i++) results[w.n + i] = body.results[i];
     for (uint32_t i = 0; i < n_slices; i++) results[n_out + w.n + i] = slice_values[i];
     region = finish_body(c, &body, params, total, results, n_out + w.n + n_slices);
-    if (!w.n && !n_slices) remember_keyed(c, spec->key, OP_scan, n_out, &in, &region, 1);
-    val first = emit_scan(c, spec, fed, n_carry + w.n, n_xs, region);
+    if (!w.n && !n_slices) remember_keyed(c, spec->key, op, n_out, &in, &region, 1);
+    if (how->map && w.n) capture_remark(c, "its body assigns to %u array%s from outside: it became a scan, one slice after the other", w.n, w.n == 1 ? "" : "s");
+    val first = emit_steps(c, how, fed, n_carry + w.n, n_xs, region);
     for (uint32_t i = 0; i < n_out; i++) a->results[i] = value_handle(s, first + i + (i < n_carry ? 0 : w.n));
     for (uint32_t k = 0; k < w.n; k++) variable_set(s, w.variables[k], first + n_carry + k);
     for (uint32_t i = 0; i < n_slices; i++) variable_write(s, variable_index(c, spec->xs[slices[i]]), first + w.n + n_out + i);
 }
+
+static void do_scan(struct capture *c, void *args)
+{
+    const struct control_args *a = args;
+    const hop_scan_spec *spec = a->spec;
+    check_list(spec->carry, spec->n_carry, "carry");
+    check_list(spec->xs, spec->n_xs, "xs");
+    if (a->n_results < spec->n_carry) capture_throw("expected room for the %d carries at least, found %d results", spec->n_carry, a->n_results);
+    if (!spec->n_xs && !spec->length) capture_throw("nothing is scanned over: 'length' must say how many steps there are");
+    if (c->eager) eager_scan(c, a->results, a->n_results, spec);
+    else capture_steps(c, a, &(struct stepping){ .spec = spec, .what = "the step of scan" });
+}
 int hop_scan_at(hop_place at, hop_val *results, int n_results, const hop_scan_spec *spec) { return control(at, "scan", do_scan, results, n_results, spec); }
+
+static void do_map(struct capture *c, void *args)
+{
+    const struct control_args *a = args;
+    const hop_map_spec *spec = a->spec;
+    hop_scan_spec steps = { .step = spec->body, .env = spec->env, .xs = spec->xs, .n_xs = spec->n_xs, .length = spec->length, .key = spec->key };
+    check_counts(a->n_results, 0);
+    check_list(spec->xs, spec->n_xs, "xs");
+    if (!spec->n_xs && !spec->length) capture_throw("nothing is mapped over: 'length' must say how many times the body is applied");
+    if (c->eager) eager_scan(c, a->results, a->n_results, &steps);
+    else capture_steps(c, a, &(struct stepping){ .spec = &steps, .map = true, .sequential = spec->sequential != 0, .what = "the body of map" });
+}
+int hop_map_at(hop_place at, hop_val *results, int n_results, const hop_map_spec *spec) { return control(at, "map", do_map, results, n_results, spec); }
+
+/* ---- fori ---- */
+
+static val bring_bound(struct capture *c, hop_val v, const char *what)
+{
+    struct scope *s = c->innermost;
+    struct operand o = resolve(s, v);
+    if (o.weak ? o.weak != HANDLE_INT : !dtype_is_integer((enum dtype)emit_type(&s->b, o.v).dtype) || emit_type(&s->b, o.v).rank)
+        capture_throw("'%s': expected an integer, found %s", what, o.weak ? "another number" : type_text(c->m, s->b.symbols.data, builder_type(&s->b, o.v)));
+    return operand_as(&s->b, &o, DT_I64);
+}
+
+/* operands: carries, from, to. */
+static val emit_fori(struct capture *c, const hop_fori_spec *spec, const val *operands, uint32_t n_carry, struct region_in region)
+{
+    uint32_t groups[3] = { n_carry, 1, 1 }, every[8];
+    struct attr attrs[MOST_ATTRS] = { 0 };
+    read_schedule(spec->schedule, &attrs[FORI_SCHEDULE], &attrs[FORI_EVERY], every, HOP_COUNT(every));
+    return builder_node(&c->innermost->b, &(struct node_in){ .op = OP_fori_loop, .operands = operands, .n_operands = n_carry + 2, .groups = groups, .attrs = attrs,
+                                                             .regions = &region, .n_regions = 1 });
+}
+
+static void do_fori(struct capture *c, void *args)
+{
+    const struct control_args *a = args;
+    const hop_fori_spec *spec = a->spec;
+    check_counts(spec->n_stack, 0);
+    check_list(spec->carry, spec->n_carry, "carry");
+    if (a->n_results != spec->n_carry + spec->n_stack) capture_throw("expected room for %d results (carries, stacks), found %d", spec->n_carry + spec->n_stack, a->n_results);
+    if (c->eager) {
+        eager_fori(c, a->results, spec);
+        return;
+    }
+    struct scope *s = c->innermost;
+    uint32_t n_carry = (uint32_t)spec->n_carry, n_out = (uint32_t)a->n_results;
+    val *inputs = ARENA_NEW(&c->arena, val, n_carry + 1), from = bring_bound(c, spec->from, "from"), to = bring_bound(c, spec->to, "to");
+    inputs[0] = from; /* stands for the index, which has its type */
+    if (n_carry) memcpy(inputs + 1, bring_operands(c, spec->carry, n_carry), n_carry * sizeof *inputs);
+    struct inputs in = { inputs, n_carry + 1, n_carry + 1, NULL, 1, 0 };
+    struct region_in region;
+    struct written w = { 0 };
+    bool known = find_keyed(c, spec->key, OP_fori_loop, n_out, &in, &region, 1);
+    struct body body = { 0 };
+    if (!known) {
+        body = run_body(c, SCOPE_BODY, "the body of fori", spec->body, spec->env, &in, n_out, n_carry, NULL);
+        add_written(c, body.s, &w);
+    }
+    uint32_t total = n_carry + w.n;
+    val *params = ARENA_NEW(&c->arena, val, total + 1), *fed = ARENA_NEW(&s->b.arena, val, total + 2), *results = ARENA_NEW(&c->arena, val, n_out + w.n);
+    for (uint32_t i = 0; i < n_carry; i++) params[i] = i + 1, fed[i] = inputs[i + 1];
+    for (uint32_t k = 0; k < w.n; k++) {
+        struct late_param entry = variable_entry(body.s, w.variables[k]);
+        params[n_carry + k] = entry.here;
+        fed[n_carry + k] = entry.outer;
+        results[n_carry + k] = find_binding(body.s, w.variables[k])->value;
+    }
+    params[total] = 0;
+    fed[total] = from, fed[total + 1] = to;
+    if (!known) {
+        for (uint32_t i = 0; i < n_out; i++) results[i < n_carry ? i : i + w.n] = body.results[i];
+        region = finish_body(c, &body, params, total + 1, results, n_out + w.n);
+        if (!w.n) remember_keyed(c, spec->key, OP_fori_loop, n_out, &in, &region, 1);
+    }
+    val first = emit_fori(c, spec, fed, total, region);
+    for (uint32_t i = 0; i < n_out; i++) a->results[i] = value_handle(s, first + i + (i < n_carry ? 0 : w.n));
+    for (uint32_t k = 0; k < w.n; k++) variable_set(s, w.variables[k], first + n_carry + k);
+}
+int hop_fori_at(hop_place at, hop_val *results, int n_results, const hop_fori_spec *spec) { return control(at, "fori", do_fori, results, n_results, spec); }
+
+/* ---- associative scan ---- */
+
+static void do_associative_scan(struct capture *c, void *args)
+{
+    const struct control_args *a = args;
+    const hop_associative_scan_spec *spec = a->spec;
+    check_list(spec->xs, spec->n_xs, "xs");
+    if (!spec->n_xs) capture_throw("there is nothing to scan: expected one array at least");
+    if (a->n_results != spec->n_xs) capture_throw("expected room for %d results, as many as xs, found %d", spec->n_xs, a->n_results);
+    if (c->eager) {
+        eager_associative_scan(c, a->results, spec);
+        return;
+    }
+    struct scope *s = c->innermost;
+    uint32_t n = (uint32_t)spec->n_xs;
+    val *operands = ARENA_NEW(&c->arena, val, 2 * (size_t)n), *params = ARENA_NEW(&c->arena, val, 2 * (size_t)n);
+    memcpy(operands, bring_operands(c, spec->xs, n), n * sizeof *operands);
+    memcpy(operands + n, operands, n * sizeof *operands);
+    uint32_t axis = check_axis(spec->axis, emit_type(&s->b, operands[0]).rank);
+    for (uint32_t i = 0; i < n; i++)
+        if (emit_type(&s->b, operands[i]).rank <= axis) capture_throw("xs %u has type %s: there is no axis %u", i, type_text(c->m, s->b.symbols.data, builder_type(&s->b, operands[i])), axis);
+    struct inputs in = { operands, 2 * n, 0, NULL, 0, axis };
+    struct region_in region;
+    if (!find_keyed(c, spec->key, OP_associative_scan, n, &in, &region, 1)) {
+        struct body body = run_body(c, SCOPE_PREDICATE, "the combine function of associative_scan", spec->combine, spec->env, &in, n, n, NULL);
+        for (uint32_t i = 0; i < 2 * n; i++) params[i] = i;
+        region = finish_body(c, &body, params, 2 * n, body.results, n);
+        remember_keyed(c, spec->key, OP_associative_scan, n, &in, &region, 1);
+    }
+    struct attr attrs[MOST_ATTRS] = { [ASSOCIATIVE_DIM] = axis ? A_INT(axis) : A_NONE, [ASSOCIATIVE_REVERSE] = A_FLAG(spec->reverse) };
+    hand_out(c, a->results, n, builder_node(&s->b, &(struct node_in){ .op = OP_associative_scan, .operands = operands, .n_operands = n, .groups = &n, .attrs = attrs,
+                                                                      .regions = &region, .n_regions = 1 }));
+}
+int hop_associative_scan_at(hop_place at, hop_val *results, int n_results, const hop_associative_scan_spec *spec)
+{
+    return control(at, "associative_scan", do_associative_scan, results, n_results, spec);
+}
 
 /* ---- while ---- */
 
@@ -547,7 +686,7 @@ static void do_while(struct capture *c, void *args)
     }
     struct scope *s = c->innermost;
     uint32_t n_carry = (uint32_t)spec->n_carry, n_stack = (uint32_t)spec->n_stack, n_out = (uint32_t)a->n_results;
-    struct inputs in = { bring_operands(c, spec->carry, n_carry), n_carry, n_carry, NULL };
+    struct inputs in = { bring_operands(c, spec->carry, n_carry), n_carry, n_carry, NULL, 0, 0 };
     struct region_in regions[2];
     if (find_keyed(c, spec->key, OP_while_loop, n_out, &in, regions, 2)) {
         hand_out(c, a->results, n_out, emit_while(c, spec, in.operands, n_carry, regions));

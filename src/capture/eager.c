@@ -1,5 +1,6 @@
 /* Eager mode: values are tensors, and each call runs at once. A call's rule emits into a small function over the operands' shapes, which the
  * interpreter evaluates; control flow calls the bodies directly. The same texts, promotion and checks apply as in a capture. */
+#include "ir/number.h"
 #include "capture/capture.h"
 #include "interp/interp.h"
 
@@ -129,8 +130,16 @@ void eager_prune(struct scope *s, uint32_t mark, hop_val *kept, uint32_t n)
     }
 }
 
-/* Runs a body in a scope of its own; its results become values of the scope around. */
-static void run_body(struct capture *c, enum scope_kind kind, const char *what, hop_body body, void *env, const hop_val *in, hop_val *results, uint32_t n_out)
+static void rule_like(struct emission *e)
+{
+    struct type t = emit_type(e->b, e->in[0].v);
+    e->out[0] = weak_full(e->b, &e->in[1], (enum dtype)t.dtype, t.rank, t.dims);
+}
+
+/* Runs a body in a scope of its own; its results become values of the scope around. Of the first n_like results a number takes the type of the value in
+ * `like`. */
+static void run_body_like(struct capture *c, enum scope_kind kind, const char *what, hop_body body, void *env, const hop_val *in, hop_val *results, uint32_t n_out, const hop_val *like,
+                          uint32_t n_like)
 {
     hop_val out[MOST_VALUES] = { { 0, 0 } }; /* results may be the array of inputs */
     if (n_out > MOST_VALUES) capture_throw("more than %d results", MOST_VALUES);
@@ -145,7 +154,10 @@ static void run_body(struct capture *c, enum scope_kind kind, const char *what, 
     if (c->status) hop_throw((hop_status)c->status, "%s", c->message);
     if (status) hop_throw((hop_status)status, "%s:%d: %s: %s returned %d", at.file ? at.file : "", at.line, name, what, status);
     struct owned_tensors *kept = owned_new(n_out);
-    for (uint32_t i = 0; i < n_out; i++) kept->data[i] = eager_materialise(c, out[i]);
+    for (uint32_t i = 0; i < n_out; i++) {
+        if (i < n_like && is_weak(out[i])) eager_emit(c, rule_like, NULL, (hop_val[]){ like[i], out[i] }, 2, &out[i], 1);
+        kept->data[i] = eager_materialise(c, out[i]);
+    }
     scope_close(c);
     for (uint32_t i = 0; i < n_out; i++) {
         struct tensor *t = kept->data[i];
@@ -153,6 +165,11 @@ static void run_body(struct capture *c, enum scope_kind kind, const char *what, 
         results[i] = eager_value(c->innermost, t);
     }
     owned_end(kept);
+}
+
+static void run_body(struct capture *c, enum scope_kind kind, const char *what, hop_body body, void *env, const hop_val *in, hop_val *results, uint32_t n_out)
+{
+    run_body_like(c, kind, what, body, env, in, results, n_out, NULL, 0);
 }
 
 static struct tensor *row_of(const struct tensor *t, int64_t i)
@@ -201,9 +218,70 @@ static struct stacks *stacks_new(uint32_t n, int64_t rows)
     hop_cleanup_push(stacks_free, s);
     return s;
 }
+/* A loop without steps still has stacked results, of no rows. Their types come from the body, captured with inputs of these types and thrown away. */
+struct dry_run {
+    const char *what;
+    hop_body body;
+    void *env;
+    const struct tensor *const *in; /* carries, then arrays of which it gets rows */
+    uint32_t n_carry, n_in;
+    const hop_val *xs; /* of the arrays: which are assignable */
+    uint32_t n_out;
+};
+
+/* A body whose first input comes last; a result in front of its own is left free for that. */
+struct turned_body {
+    hop_body body;
+    void *env;
+    uint32_t n;
+};
+static int turned_call(void *env, const hop_val *in, hop_val *out)
+{
+    const struct turned_body *t = env;
+    hop_val turned[MOST_VALUES] = { in[t->n] };
+    memcpy(turned + 1, in, t->n * sizeof *turned);
+    return t->body(t->env, turned, out + 1);
+}
+
+static void dry_stacks(struct capture *c, const struct dry_run *d, struct stack *stacks)
+{
+    struct capture dry = { .at = c->at, .name = c->name, .host = c };
+    capture_enter(&dry, false);
+    hop_cleanup_push(capture_leave_cleanup, &dry);
+    for (uint32_t i = 0; i < c->names.len; i++) vec_push(&dry.arena, &dry.names, c->names.data[i]);
+    struct scope *s = scope_open(&dry, SCOPE_BODY, d->what);
+    hop_val *in = ARENA_NEW(&dry.arena, hop_val, d->n_in), *out = ARENA_ZNEW(&dry.arena, hop_val, d->n_out);
+    for (uint32_t i = 0; i < d->n_in; i++) {
+        const struct tensor *t = d->in[i];
+        uint32_t row = i >= d->n_carry;
+        dim dims[MAX_RANK];
+        for (uint32_t k = row; k < t->rank; k++) dims[k - row] = dim_const(dry.m, t->dims[k]);
+        val v = builder_param(&s->b, type_intern(dry.m, (enum dtype)t->dtype, t->rank - row, dims), 0);
+        in[i] = value_handle(s, v);
+    }
+    for (uint32_t i = d->n_carry; i < d->n_in; i++)
+        if (is_variable(d->xs[i - d->n_carry])) in[i] = variable_new(s, i, "");
+    int status = d->body(d->env, in, out);
+    if (dry.status) hop_throw((hop_status)dry.status, "%s", dry.message);
+    if (status) hop_throw((hop_status)status, "%s returned %d", d->what, status);
+    for (uint32_t i = d->n_carry; i < d->n_out; i++) {
+        if (out[i].scope == HANDLE_NONE) capture_throw("%s: result %u was not set", d->what, i);
+        struct operand o = resolve(s, out[i]);
+        struct type t = emit_type(&s->b, operand_value(&s->b, &o));
+        int64_t dims[MAX_RANK] = { 0 };
+        if (t.rank == MAX_RANK) capture_throw("a stacked result would have more than %d dims", MAX_RANK);
+        for (uint32_t k = 0; k < t.rank; k++) dims[k + 1] = dim_is_const(dry.m, t.dims[k]) ? dim_const_value(dry.m, t.dims[k]) : 0;
+        dims[0] = stacks[i - d->n_carry].rows;
+        struct tensor *empty = stacks[i - d->n_carry].t = tensor_new((enum dtype)t.dtype, t.rank + 1u, dims);
+        if (empty->count) memset(empty->data, 0, (size_t)empty->count * dtype_info[empty->dtype].size);
+    }
+    builder_abandon(&s->b);
+    hop_cleanup_pop(&dry);
+    capture_leave(&dry);
+}
+
 static hop_val stack_value(struct capture *c, struct stack *k)
 {
-    if (!k->t) capture_throw("a stacked result of a loop without steps has no type in eager mode");
     struct tensor *t = k->t;
     k->t = NULL;
     return eager_value(c->innermost, t);
@@ -258,7 +336,7 @@ void eager_scan(struct capture *c, hop_val *results, int n_results, const hop_sc
             struct tensor *row = row_of(xs->data[i], t);
             in[n_carry + i] = is_variable(spec->xs[i]) ? eager_variable_new(c->innermost, row) : eager_value(c->innermost, row);
         }
-        run_body(c, SCOPE_BODY, "the step of scan", spec->step, spec->env, in, out, n_out);
+        run_body_like(c, SCOPE_BODY, "the step of scan", spec->step, spec->env, in, out, n_out, in, n_carry);
         check_carries(c, in, out, n_carry);
         memcpy(in, out, n_carry * sizeof *in);
         for (uint32_t i = n_carry; i < n_out; i++) stack_set(&stacks->data[i - n_carry], eager_tensor(c->innermost, out[i]), t);
@@ -266,6 +344,12 @@ void eager_scan(struct capture *c, hop_val *results, int n_results, const hop_sc
             if (is_variable(spec->xs[i])) stack_set(&stacks->data[n_out - n_carry + i], c->variables.data[variable_index(c, in[n_carry + i])].now, t);
         drop_variables(c, variables);
         eager_prune(c->innermost, mark, in, n_carry);
+    }
+    if (!steps && n_out > n_carry) {
+        const struct tensor *types[MOST_VALUES];
+        for (uint32_t i = 0; i < n_carry; i++) types[i] = eager_tensor(c->innermost, in[i]);
+        for (uint32_t i = 0; i < n_xs; i++) types[n_carry + i] = xs->data[i];
+        dry_stacks(c, &(struct dry_run){ "the step of scan", spec->step, spec->env, types, n_carry, n_carry + n_xs, spec->xs, n_out }, stacks->data);
     }
     memcpy(results, in, n_carry * sizeof *in);
     for (uint32_t i = n_carry; i < n_out; i++) results[i] = stack_value(c, &stacks->data[i - n_carry]);
@@ -303,7 +387,7 @@ void eager_while(struct capture *c, hop_val *results, int n_results, const hop_w
         run_body(c, SCOPE_PREDICATE, "the predicate of while", spec->cond, spec->env, in, &again, 1);
         if (!holds(c, again)) break;
         if (trips == most) hop_throw(HOP_CHECK, "%s:%d: while: more than max_trips trips (%lld)", c->at.file ? c->at.file : "", c->at.line, (long long)most);
-        run_body(c, SCOPE_BODY, "the body of while", spec->body, spec->env, in, out, n_carry + n_stack);
+        run_body_like(c, SCOPE_BODY, "the body of while", spec->body, spec->env, in, out, n_carry + n_stack, in, n_carry);
         check_carries(c, in, out, n_carry);
         memcpy(in, out, n_carry * sizeof *in);
         for (uint32_t i = 0; i < n_stack; i++) {
@@ -329,6 +413,11 @@ void eager_while(struct capture *c, hop_val *results, int n_results, const hop_w
         *(int64_t *)count->data = trips;
         results[n_carry] = eager_value(c->innermost, count);
     }
+    if (!trips && n_stack) {
+        const struct tensor *types[MOST_VALUES];
+        for (uint32_t i = 0; i < n_carry; i++) types[i] = eager_tensor(c->innermost, in[i]);
+        dry_stacks(c, &(struct dry_run){ "the body of while", spec->body, spec->env, types, n_carry, n_carry, NULL, n_carry + n_stack }, stacks->data);
+    }
     for (uint32_t i = 0; i < n_stack; i++) {
         struct stack *k = &stacks->data[i];
         if (most < 0 && k->t) { /* only the rows that are there */
@@ -346,18 +435,96 @@ void eager_while(struct capture *c, hop_val *results, int n_results, const hop_w
     stacks_free(stacks);
 }
 
+static int64_t eager_bound(struct capture *c, hop_val v, const char *what)
+{
+    struct tensor *t = eager_materialise(c, v);
+    bool fits = !t->rank && dtype_is_integer((enum dtype)t->dtype);
+    int64_t value = fits ? element_index((enum dtype)t->dtype, t->data) : 0;
+    tensor_free(t);
+    if (!fits) capture_throw("'%s': expected an integer", what);
+    return value;
+}
+
+void eager_fori(struct capture *c, hop_val *results, const hop_fori_spec *spec)
+{
+    uint32_t n_carry = (uint32_t)spec->n_carry, n_stack = (uint32_t)spec->n_stack, n_out = n_carry + n_stack;
+    hop_val in[MOST_VALUES], out[MOST_VALUES];
+    if (n_out + 1 > MOST_VALUES) capture_throw("more than %d values", MOST_VALUES);
+    int64_t from = eager_bound(c, spec->from, "from"), to = eager_bound(c, spec->to, "to");
+    struct stacks *stacks = stacks_new(n_stack, to > from ? to - from : 0);
+    own_carries(c, spec->carry, n_carry, in + 1);
+    uint32_t mark = c->innermost->n_tensors - n_carry;
+    for (int64_t i = from; i < to; i++) {
+        struct tensor *index = tensor_new(DT_I64, 0, NULL);
+        *(int64_t *)index->data = i;
+        in[0] = eager_value(c->innermost, index);
+        run_body_like(c, SCOPE_BODY, "the body of fori", spec->body, spec->env, in, out, n_out, in + 1, n_carry);
+        check_carries(c, in + 1, out, n_carry);
+        memcpy(in + 1, out, n_carry * sizeof *in);
+        for (uint32_t k = 0; k < n_stack; k++) stack_set(&stacks->data[k], eager_tensor(c->innermost, out[n_carry + k]), i - from);
+        eager_prune(c->innermost, mark, in + 1, n_carry);
+    }
+    if (to <= from && n_stack) { /* the index stands behind the carries there, so the body is called through one that turns it round */
+        struct turned_body turned = { spec->body, spec->env, n_carry };
+        const struct tensor *types[MOST_VALUES];
+        struct tensor *index = tensor_new(DT_I64, 0, NULL);
+        hop_cleanup_push(tensor_free, index);
+        for (uint32_t i = 0; i < n_carry; i++) types[i] = eager_tensor(c->innermost, in[i + 1]);
+        types[n_carry] = index;
+        dry_stacks(c, &(struct dry_run){ "the body of fori", turned_call, &turned, types, n_carry + 1, n_carry + 1, NULL, n_out + 1 }, stacks->data);
+        hop_cleanup_pop(index);
+        tensor_free(index);
+    }
+    memcpy(results, in + 1, n_carry * sizeof *in);
+    for (uint32_t k = 0; k < n_stack; k++) results[n_carry + k] = stack_value(c, &stacks->data[k]);
+    hop_cleanup_pop(stacks);
+    stacks_free(stacks);
+}
+
+void eager_associative_scan(struct capture *c, hop_val *results, const hop_associative_scan_spec *spec)
+{
+    uint32_t n = (uint32_t)spec->n_xs;
+    hop_val in[MOST_VALUES], out[MOST_VALUES];
+    if (2 * n > MOST_VALUES) capture_throw("more than %d values", MOST_VALUES);
+    struct owned_tensors *xs = owned_new(n);
+    uint32_t axis = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        const struct tensor *whole = eager_tensor(c->innermost, spec->xs[i]);
+        uint32_t rank = whole ? whole->rank : 0;
+        if (!i) axis = check_axis(spec->axis, rank);
+        if (rank <= axis) capture_throw("xs %u: there is no axis %u", i, axis);
+        xs->data[i] = eager_materialise(c, axis ? hop_move_axis_at(c->at, spec->xs[i], (int)axis, 0) : spec->xs[i]);
+        if (xs->data[i]->dims[0] != xs->data[0]->dims[0])
+            capture_throw("the lengths of xs 0 and %u along axis %u: expected %lld, found %lld", i, axis, (long long)xs->data[0]->dims[0], (long long)xs->data[i]->dims[0]);
+    }
+    int64_t rows = xs->data[0]->dims[0];
+    struct stacks *stacks = stacks_new(n, rows);
+    uint32_t mark = c->innermost->n_tensors;
+    for (int64_t k = 0; k < rows; k++) {
+        int64_t t = spec->reverse ? rows - 1 - k : k;
+        for (uint32_t i = 0; i < n; i++) in[n + i] = eager_value(c->innermost, row_of(xs->data[i], t));
+        if (k) run_body_like(c, SCOPE_PREDICATE, "the combine function of associative_scan", spec->combine, spec->env, in, out, n, in, n);
+        if (k) check_carries(c, in, out, n);
+        memcpy(in, k ? out : in + n, n * sizeof *in);
+        for (uint32_t i = 0; i < n; i++) stack_set(&stacks->data[i], eager_tensor(c->innermost, in[i]), t);
+        eager_prune(c->innermost, mark, in, n);
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        results[i] = rows ? stack_value(c, &stacks->data[i]) : eager_value(c->innermost, tensor_ref(xs->data[i]));
+        if (axis) results[i] = hop_move_axis_at(c->at, results[i], 0, (int)axis);
+    }
+    hop_cleanup_pop(stacks);
+    stacks_free(stacks);
+    owned_end(xs);
+}
+
 void eager_switch(struct capture *c, hop_val *results, int n_results, const hop_switch_spec *spec, const char *what)
 {
     struct tensor *t = eager_materialise(c, spec->index);
-    int64_t index = t->rank                ? -1
-                    : t->dtype == DT_BOOL ? *(const uint8_t *)t->data
-                    : t->dtype == DT_I32  ? *(const int32_t *)t->data
-                    : t->dtype == DT_U32  ? (int64_t)*(const uint32_t *)t->data
-                    : t->dtype == DT_I64  ? *(const int64_t *)t->data
-                                          : -1;
-    bool fits = !t->rank && (t->dtype == DT_BOOL || t->dtype == DT_I32 || t->dtype == DT_U32 || t->dtype == DT_I64);
+    bool fits = !t->rank && !dtype_is_float((enum dtype)t->dtype);
+    int64_t index = fits ? element_index((enum dtype)t->dtype, t->data) : -1;
     tensor_free(t);
-    if (!fits) capture_throw("the index: expected bool[], i32[], i64[] or u32[]");
+    if (!fits) capture_throw("the index: expected bool[] or an integer of any dtype, without dims");
     index = HOP_MIN(HOP_MAX(index, 0), (int64_t)spec->n_branches - 1);
     run_body(c, SCOPE_BODY, what, spec->branches[index], spec->envs ? spec->envs[index] : spec->env, spec->in, results, (uint32_t)n_results);
 }

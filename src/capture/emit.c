@@ -32,6 +32,7 @@ static void restore_scope(const struct scope_mark *m)
     b->checked.len = m->checked;
     b->n_outer_symbols = m->n_outer_symbols;
     b->effects = m->effects;
+    b->composite = 0;
     s->late.len = m->late;
     s->bindings.len = m->bindings;
     s->binds.len = m->binds;
@@ -96,6 +97,14 @@ int capture_edge(hop_place at, const char *name, void (*body)(struct capture *c,
     return c->status;
 }
 
+void capture_try(struct capture *c, void (*body)(struct capture *c, void *args), void *args)
+{
+    struct capture_mark mark;
+    mark_capture(c, &mark);
+    body(c, args);
+    restore_capture(c, &mark);
+}
+
 struct emit_args {
     emit_rule rule;
     const void *args;
@@ -105,6 +114,8 @@ struct emit_args {
     uint32_t n_out;
 };
 
+enum { FEW = 4 }; /* operands or results for which no memory is asked */
+
 static void emit_here(struct capture *c, void *args)
 {
     const struct emit_args *a = args;
@@ -113,9 +124,10 @@ static void emit_here(struct capture *c, void *args)
         return;
     }
     struct scope *s = c->innermost;
-    struct arena *arena = &s->b.arena;
-    struct emission e = { .c = c, .s = s, .b = &s->b, .n = a->n, .in = ARENA_NEW(arena, struct operand, a->n), .args = a->args, .out = ARENA_NEW(arena, val, a->n_out),
-                          .n_out = a->n_out };
+    struct operand few_in[FEW];
+    val few_out[FEW];
+    struct emission e = { .c = c, .s = s, .b = &s->b, .n = a->n, .in = a->n <= FEW ? few_in : ARENA_NEW(&s->b.arena, struct operand, a->n), .args = a->args,
+                          .out = a->n_out <= FEW ? few_out : ARENA_NEW(&s->b.arena, val, a->n_out), .n_out = a->n_out };
     for (uint32_t i = 0; i < a->n; i++) e.in[i] = resolve(s, a->in[i]);
     a->rule(&e);
     for (uint32_t i = 0; i < a->n_out; i++) a->out[i] = value_handle(s, e.out[i]);

@@ -168,6 +168,7 @@ static void capture_body(struct capture *c, const char *params, int n_results, h
     for (uint32_t k = 0; k < n_updates; k++) ends[n_results + k] = updates[k].value, update_params[k] = updates[k].param;
     for (uint32_t p = 0; p < h.params.len; p++) order[p] = p;
     out->fn = scope_finish(s, order, h.params.len, ends, (uint32_t)n_results + n_updates);
+    out->remarks = arena_string(&c->m->arena, c->remarks.data ? c->remarks.data : "", c->remarks.len);
     out->n_updates = n_updates;
     out->update_params = update_params;
     scope_close(c);

@@ -1,5 +1,5 @@
 /* Parts of arrays: texts like "1:3, :, -1, ::2" become slices, reversals and reshapes, and the other way round an array with such a part replaced; indices
- * that are values become dynamic slices and updates. */
+ * that are values become dynamic slices and updates, arrays of indices gathers and scatters. */
 #include "capture/capture.h"
 
 /* A text worked out against an array: what is cut out, which axes are then reversed, and the dims of the part. */
@@ -133,8 +133,8 @@ val emit_slices_update(struct scope *s, struct builder *b, val whole, const char
     if (c.n_reversed) part = emit(b, OP_reverse, &part, 1, &reversed);
     if (c.whole) return part;
     if (c.stepped) {
-        val mask = spread(b, &c, &t, emit_full(b, DT_BOOL, 1, c.rank, c.length));
-        return emit_select(b, mask, spread(b, &c, &t, part), whole);
+        val mask = spread(b, &c, &t, emit_full(b, DT_BOOL, 1, c.rank, c.length)); /* its sizes are the array's, but written another way */
+        return emit_select(b, emit1(b, OP_not, mask), whole, spread(b, &c, &t, part));
     }
     val *operands = ARENA_NEW(&b->arena, val, c.rank + 2);
     operands[0] = whole;
@@ -263,22 +263,153 @@ static void rule_take(struct emission *e)
 }
 hop_val hop_take_at(hop_place at, hop_val x, hop_val indices, int axis) { return capture_emit1(at, "take", rule_take, &axis, (hop_val[]){ x, indices }, 2); }
 
+static void rule_take_along(struct emission *e)
+{
+    struct builder *b = e->b;
+    val v = operand_value(b, &e->in[0]), at = index_array(b, &e->in[1]);
+    struct type t = emit_type(b, v), s = emit_type(b, at);
+    uint32_t axis = check_axis(*(const int *)e->args, t.rank);
+    if (s.rank != t.rank) capture_throw("the indices: expected %u dims, found %s", t.rank, type_text(b->m, b->symbols.data, builder_type(b, at)));
+    dim x_dims[MAX_RANK], at_dims[MAX_RANK];
+    for (uint32_t i = 0; i < t.rank; i++) {
+        dim common = t.dims[i] == 1 ? s.dims[i] : t.dims[i];
+        x_dims[i] = i == axis ? t.dims[i] : common;
+        at_dims[i] = i == axis ? s.dims[i] : common;
+    }
+    struct attr a = A_INT(axis);
+    e->out[0] = emit(b, OP_take_along, (val[]){ bring_to(b, v, t.rank, x_dims), bring_to(b, at, t.rank, at_dims) }, 2, &a);
+}
+hop_val hop_take_along_at(hop_place at, hop_val x, hop_val indices, int axis)
+{
+    return capture_emit1(at, "take_along", rule_take_along, &axis, (hop_val[]){ x, indices }, 2);
+}
+
+/* x and one index array per axis, of one shape. */
+struct indexing {
+    uint32_t n, axes[MAX_RANK];
+    val operands[MAX_RANK + 2]; /* x, indices, and room for updates */
+    uint32_t rank;              /* of what is read or written */
+    dim dims[2 * MAX_RANK];
+};
+
+/* `one`: the only axis, text NULL: the first ones. */
+static struct indexing read_indexing(struct emission *e, uint32_t n, const char *axes, const int *one)
+{
+    struct builder *b = e->b;
+    struct indexing x = { .n = n, .operands = { operand_value(b, &e->in[0]) } };
+    struct type t = emit_type(b, x.operands[0]);
+    struct operand in[MAX_RANK];
+    dim dims[MAX_RANK];
+    uint32_t listed = n, mask = 0, first = t.rank;
+    if (!n || n > t.rank) capture_throw("%u index arrays for %s", n, type_text(b->m, b->symbols.data, builder_type(b, x.operands[0])));
+    if (one) x.axes[0] = check_axis(*one, t.rank);
+    else if (axes) listed = parse_axis_list(axes, t.rank, x.axes);
+    else
+        for (uint32_t i = 0; i < n; i++) x.axes[i] = i;
+    if (listed != n) capture_throw("the axes \"%s\" are %u, the index arrays %u", axes, listed, n);
+    for (uint32_t i = 0; i < n; i++) {
+        in[i] = (struct operand){ .v = index_array(b, &e->in[1 + i]) };
+        mask |= 1u << x.axes[i];
+        first = HOP_MIN(first, x.axes[i]);
+    }
+    uint32_t rank = broadcast_dims(b, in, n, dims);
+    for (uint32_t i = 0; i < n; i++) x.operands[1 + i] = bring_to(b, in[i].v, rank, dims);
+    for (uint32_t i = 0; i < t.rank; i++) {
+        for (uint32_t k = 0; i == first && k < rank; k++) x.dims[x.rank++] = dims[k];
+        if (!(mask >> i & 1)) x.dims[x.rank++] = t.dims[i];
+    }
+    if (x.rank > MAX_RANK) capture_throw("the part would have %u dims, at most %d are possible", x.rank, MAX_RANK);
+    return x;
+}
+
+struct index_args {
+    uint32_t n;
+    const char *axes, *mode;
+    const int *axis;
+};
+
+static void rule_gather(struct emission *e)
+{
+    const struct index_args *a = e->args;
+    struct indexing x = read_indexing(e, a->n, a->axes, NULL);
+    struct attr dims = A_INTS(x.axes, x.n);
+    e->out[0] = emit(e->b, OP_gather, x.operands, x.n + 1, &dims);
+}
+
 static void rule_scatter(struct emission *e)
 {
-    val v = operand_value(e->b, &e->in[0]), indices = index_array(e->b, &e->in[1]);
-    struct type t = emit_type(e->b, v), s = emit_type(e->b, indices);
-    uint32_t axis = check_axis(*(const int *)e->args, t.rank), rank = 0;
-    dim dims[MAX_RANK];
-    if (t.rank - 1u + s.rank > MAX_RANK) capture_throw("the updates would have more than %d dims", MAX_RANK);
-    for (uint32_t i = 0; i < axis; i++) dims[rank++] = t.dims[i];
-    for (uint32_t i = 0; i < s.rank; i++) dims[rank++] = s.dims[i];
-    for (uint32_t i = axis + 1; i < t.rank; i++) dims[rank++] = t.dims[i];
-    val updates = e->in[2].weak ? weak_full(e->b, &e->in[2], (enum dtype)t.dtype, rank, dims) : emit_cast(e->b, e->in[2].v, (enum dtype)t.dtype);
-    if (emit_type(e->b, updates).rank <= rank) updates = bring_to(e->b, updates, rank, dims);
-    struct attr a[2] = { A_INT(axis), A_NONE };
-    e->out[0] = emit(e->b, OP_scatter, (val[]){ v, indices, updates }, 3, a);
+    const struct index_args *a = e->args;
+    const char *const *words = op_table[OP_scatter]->sig.attrs[SCATTER_MODE].words;
+    struct indexing x = read_indexing(e, a->n, a->axes, a->axis);
+    enum dtype t = (enum dtype)emit_type(e->b, x.operands[0]).dtype;
+    const struct operand *given = &e->in[1 + x.n];
+    val updates = given->weak ? weak_full(e->b, given, t, x.rank, x.dims) : emit_cast(e->b, given->v, t);
+    if (emit_type(e->b, updates).rank <= x.rank) updates = bring_to(e->b, updates, x.rank, x.dims);
+    x.operands[1 + x.n] = updates;
+    uint32_t mode = 0;
+    while (words[mode] && (!a->mode || strcmp(words[mode], a->mode))) mode++;
+    if (!words[mode]) capture_throw("the mode: expected add, set, mul, min or max, found \"%s\"", a->mode ? a->mode : "");
+    struct attr attrs[2] = { A_INTS(x.axes, x.n), A_WORD(mode) };
+    e->out[0] = emit(e->b, OP_scatter, x.operands, x.n + 2, attrs);
 }
-hop_val hop_scatter_add_at(hop_place at, hop_val x, hop_val indices, hop_val updates, int axis)
+
+static bool index_operands(hop_place at, hop_val x, const hop_val *indices, int n, hop_val *in)
 {
-    return capture_emit1(at, "scatter_add", rule_scatter, &axis, (hop_val[]){ x, indices, updates }, 3);
+    if (n < 1 || n > MAX_RANK) return hop_fail_at(at, "expected an index array for one axis or more"), false;
+    in[0] = x;
+    memcpy(in + 1, indices, (size_t)n * sizeof *in);
+    return true;
+}
+
+hop_val hop_gather_at(hop_place at, hop_val x, const hop_val *indices, int n, const char *axes)
+{
+    hop_val in[MAX_RANK + 1];
+    if (!index_operands(at, x, indices, n, in)) return (hop_val){ 0, 0 };
+    return capture_emit1(at, "gather", rule_gather, &(struct index_args){ .n = (uint32_t)n, .axes = axes }, in, (uint32_t)n + 1);
+}
+hop_val hop_scatter_at(hop_place at, hop_val x, const hop_val *indices, int n, const char *axes, hop_val updates, const char *mode)
+{
+    hop_val in[MAX_RANK + 2];
+    if (!index_operands(at, x, indices, n, in)) return (hop_val){ 0, 0 };
+    in[n + 1] = updates;
+    return capture_emit1(at, "scatter", rule_scatter, &(struct index_args){ .n = (uint32_t)n, .axes = axes, .mode = mode }, in, (uint32_t)n + 2);
+}
+#define DEFINE(name) \
+    hop_val hop_scatter_##name##_at(hop_place at, hop_val x, hop_val indices, hop_val updates, int axis) \
+    { \
+        return capture_emit1(at, "scatter_" #name, rule_scatter, &(struct index_args){ .n = 1, .axis = &axis, .mode = #name }, (hop_val[]){ x, indices, updates }, 3); \
+    }
+HOP_SCATTERS(DEFINE)
+#undef DEFINE
+
+struct nonzero_args {
+    const char *size;
+    int64_t fill;
+};
+static void rule_nonzero(struct emission *e)
+{
+    const struct nonzero_args *a = e->args;
+    struct builder *b = e->b;
+    val v = operand_value(b, &e->in[0]);
+    if (emit_type(b, v).dtype != DT_BOOL) v = emit2(b, OP_ne, v, emit_full_like(b, v, 0));
+    struct attr attrs[2] = { A_NONE, A_NONE };
+    if (a->size) {
+        struct cursor c = { .text = a->size, .p = a->size, .what = "the size", .s = e->s, .m = b->m };
+        attrs[NONZERO_SIZE] = A_DIM(parse_dim(&c));
+        cursor_end(&c);
+        attrs[NONZERO_FILL] = A_INT(a->fill);
+    }
+    val first = emit(b, OP_nonzero, &v, 1, attrs);
+    for (uint32_t i = 0; i < e->n_out; i++) e->out[i] = first + i;
+}
+static int emit_nonzero(hop_place at, hop_val *out, hop_val x, const struct nonzero_args *a)
+{
+    int rank = hop_rank(x);
+    if (rank < 1) return hop_failed() ? hop_failed() : hop_fail_at(at, "nonzero: expected an array with at least one dim");
+    return capture_emit(at, "nonzero", rule_nonzero, a, &x, 1, out, (uint32_t)rank);
+}
+int hop_nonzero_at(hop_place at, hop_val *out, hop_val x) { return emit_nonzero(at, out, x, &(struct nonzero_args){ NULL, 0 }); }
+int hop_nonzero_sized_at(hop_place at, hop_val *out, hop_val x, const char *size, int64_t fill)
+{
+    return emit_nonzero(at, out, x, &(struct nonzero_args){ size ? size : "", fill });
 }

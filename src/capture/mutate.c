@@ -37,12 +37,28 @@ hop_val eager_variable_new(struct scope *s, struct tensor *initial)
     return v;
 }
 
+/* The copy of an eager array in a capture that is made for types alone. */
+static uint32_t host_variable(struct capture *c, hop_val v)
+{
+    for (uint32_t i = 0; i < c->host_variables.len; i++)
+        if (c->host_variables.data[i].there.id == v.id) return c->host_variables.data[i].here;
+    struct scope *root = scope_root(c);
+    struct tensor *t = eager_variable_read(c->host, variable_index(c->host, v));
+    hop_cleanup_push(tensor_free, t);
+    variable_new(root, host_value(c, t), "");
+    hop_cleanup_pop(t);
+    tensor_free(t);
+    vec_push(&c->arena, &c->host_variables, (struct host_variable){ v, c->variables.len - 1 });
+    return c->variables.len - 1;
+}
+
 uint32_t variable_index(struct capture *c, hop_val v)
 {
     uint64_t i = v.id & ~VARIABLE_BIT;
     if (!is_variable(v)) capture_throw("expected an assignable array (hop_variable, hop_view or a parameter that is mut), found a plain value");
     struct scope *s = c->innermost;
     while (s && s->serial != v.scope) s = s->outer;
+    if (!s && c->host && in_scope(c->host->innermost, v.scope)) return host_variable(c, v);
     if (!s || i >= c->variables.len || c->variables.data[i].scope != v.scope) capture_throw("an assignable array is used outside of the body that made it");
     return (uint32_t)i;
 }
@@ -51,12 +67,11 @@ uint32_t variable_index(struct capture *c, hop_val v)
 
 static val cut_view(struct scope *s, struct builder *b, const struct variable *v, val base, val index)
 {
-    return v->slice ? emit_slices(s, b, base, v->slice) : emit_index(b, base, index, check_axis(v->axis, emit_type(b, base).rank));
-}
-
-static val update_view(struct scope *s, struct builder *b, const struct variable *v, val base, val index, val part)
-{
-    return v->slice ? emit_slices_update(s, b, base, v->slice, part) : emit_index_update(b, base, index, check_axis(v->axis, emit_type(b, base).rank), part);
+    switch ((enum view_kind)v->view) {
+    case VIEW_SLICE: return emit_slices(s, b, base, v->text);
+    case VIEW_INDEX: return emit_index(b, base, index, check_axis(v->axis, emit_type(b, base).rank));
+    default: return emit_shape_view(s, b, base, (enum view_kind)v->view, v->text, v->axis);
+    }
 }
 
 /* The value with the type of what the variable holds. */
@@ -72,9 +87,18 @@ static val conform(struct builder *b, val current, val value)
     return value;
 }
 
+static val update_view(struct scope *s, struct builder *b, const struct variable *v, val base, val index, val part)
+{
+    switch ((enum view_kind)v->view) {
+    case VIEW_SLICE: return emit_slices_update(s, b, base, v->text, part);
+    case VIEW_INDEX: return emit_index_update(b, base, index, check_axis(v->axis, emit_type(b, base).rank), part);
+    default: return emit_shape_unview(b, base, (enum view_kind)v->view, v->text, conform(b, cut_view(s, b, v, base, index), part));
+    }
+}
+
 /* ---- capturing ---- */
 
-static val view_index(struct scope *s, const struct variable *v) { return v->slice ? VAL_NONE : resolve(s, v->index).v; }
+static val view_index(struct scope *s, const struct variable *v) { return v->view == VIEW_INDEX ? resolve(s, v->index).v : VAL_NONE; }
 
 val variable_read(struct scope *s, uint32_t variable)
 {
@@ -126,7 +150,7 @@ struct tensor *eager_variable_read(struct capture *c, uint32_t variable)
     struct variable v = c->variables.data[variable];
     if (v.base == HOP_NONE) return tensor_ref(v.now);
     hop_val in[2] = { eager_value(c->innermost, eager_variable_read(c, v.base)), v.index }, out;
-    eager_emit(c, rule_cut, &v, in, v.slice ? 1 : 2, &out, 1);
+    eager_emit(c, rule_cut, &v, in, v.view == VIEW_INDEX ? 2 : 1, &out, 1);
     return tensor_ref(eager_tensor(c->innermost, out));
 }
 
@@ -136,7 +160,7 @@ void eager_variable_write(struct capture *c, uint32_t variable, hop_val value)
     hop_val out;
     if (v.base != HOP_NONE) {
         hop_val in[3] = { eager_value(c->innermost, eager_variable_read(c, v.base)), value, v.index };
-        eager_emit(c, rule_update, &v, in, v.slice ? 2 : 3, &out, 1);
+        eager_emit(c, rule_update, &v, in, v.view == VIEW_INDEX ? 3 : 2, &out, 1);
         eager_variable_write(c, v.base, out);
         return;
     }
@@ -153,7 +177,8 @@ void eager_variable_write(struct capture *c, uint32_t variable, hop_val value)
 
 struct variable_args {
     hop_val variable, value, index, out;
-    const char *slice;
+    uint8_t view;
+    const char *text;
     int axis;
 };
 
@@ -174,34 +199,40 @@ hop_val hop_variable_at(hop_place at, hop_val initial)
     return capture_edge(at, "variable", make_variable, &a) ? (hop_val){ 0, 0 } : a.out;
 }
 
+static void read_newest(struct capture *c, void *args)
+{
+    (void)args;
+    variable_read(c->innermost, c->variables.len - 1);
+}
+
 static void make_view(struct capture *c, void *args)
 {
     struct variable_args *a = args;
     uint32_t base = variable_index(c, a->variable);
-    struct variable v = { .scope = c->variables.data[base].scope, .base = base, .axis = a->axis, .index = a->index, .name = c->variables.data[base].name };
-    if (a->slice) {
-        v.slice = arena_string(&c->arena, a->slice, strlen(a->slice));
-    } else {
+    struct variable v = { .scope = c->variables.data[base].scope, .base = base, .view = a->view, .axis = a->axis, .index = a->index, .name = c->variables.data[base].name };
+    v.text = arena_string(&c->arena, a->text ? a->text : "", a->text ? strlen(a->text) : 0);
+    if (a->view == VIEW_INDEX) {
         if (is_variable(a->index)) a->index = v.index = hop_current_at(c->at, a->index); /* the index as it is now */
-        if (!c->eager) { /* a view lives where its index does: in this scope */
-            v.index = value_handle(c->innermost, operand_value(&c->innermost->b, &(struct operand[]){ resolve(c->innermost, a->index) }[0]));
-            v.scope = c->innermost->serial;
-        } else {
-            v.scope = c->innermost->serial;
-        }
+        if (!c->eager) v.index = value_handle(c->innermost, operand_value(&c->innermost->b, &(struct operand[]){ resolve(c->innermost, a->index) }[0]));
+        v.scope = c->innermost->serial; /* a view lives where its index does */
     }
     a->out = add_variable(c->innermost, v);
+    if (c->eager) tensor_free(eager_variable_read(c, c->variables.len - 1)); /* a view that cannot be is an error where it is made */
+    else capture_try(c, read_newest, NULL);
 }
-hop_val hop_view_at(hop_place at, hop_val variable, const char *slices)
-{
-    struct variable_args a = { .variable = variable, .slice = slices ? slices : "" };
-    return capture_edge(at, "view", make_view, &a) ? (hop_val){ 0, 0 } : a.out;
-}
+
+static hop_val view_at(hop_place at, const char *name, struct variable_args a) { return capture_edge(at, name, make_view, &a) ? (hop_val){ 0, 0 } : a.out; }
+hop_val hop_view_at(hop_place at, hop_val variable, const char *slices) { return view_at(at, "view", (struct variable_args){ .variable = variable, .view = VIEW_SLICE, .text = slices }); }
 hop_val hop_view_index_at(hop_place at, hop_val variable, hop_val i, int axis)
 {
-    struct variable_args a = { .variable = variable, .index = i, .axis = axis };
-    return capture_edge(at, "view_index", make_view, &a) ? (hop_val){ 0, 0 } : a.out;
+    return view_at(at, "view_index", (struct variable_args){ .variable = variable, .view = VIEW_INDEX, .index = i, .axis = axis });
 }
+hop_val hop_view_reshape_at(hop_place at, hop_val variable, const char *dims) { return view_at(at, "view_reshape", (struct variable_args){ .variable = variable, .view = VIEW_RESHAPE, .text = dims }); }
+hop_val hop_view_permute_at(hop_place at, hop_val variable, const char *order) { return view_at(at, "view_permute", (struct variable_args){ .variable = variable, .view = VIEW_PERMUTE, .text = order }); }
+hop_val hop_view_transpose_at(hop_place at, hop_val variable) { return view_at(at, "view_transpose", (struct variable_args){ .variable = variable, .view = VIEW_TRANSPOSE }); }
+hop_val hop_view_expand_at(hop_place at, hop_val variable, int axis) { return view_at(at, "view_expand", (struct variable_args){ .variable = variable, .view = VIEW_EXPAND, .axis = axis }); }
+hop_val hop_view_squeeze_at(hop_place at, hop_val variable, const char *axes) { return view_at(at, "view_squeeze", (struct variable_args){ .variable = variable, .view = VIEW_SQUEEZE, .text = axes }); }
+hop_val hop_view_broadcast_at(hop_place at, hop_val variable, const char *dims) { return view_at(at, "view_broadcast", (struct variable_args){ .variable = variable, .view = VIEW_BROADCAST, .text = dims }); }
 
 static void assign(struct capture *c, void *args)
 {
@@ -228,6 +259,22 @@ int hop_assign_at(hop_place at, hop_val variable, hop_val value)
 
 static void rule_current(struct emission *e) { e->out[0] = operand_value(e->b, &e->in[0]); }
 hop_val hop_current_at(hop_place at, hop_val variable) { return capture_emit1(at, "current", rule_current, NULL, &variable, 1); }
+
+int hop_assign_where_at(hop_place at, hop_val variable, hop_val mask, hop_val value)
+{
+    hop_val mixed = hop_select_at(at, mask, value, variable);
+    return hop_failed() ? hop_failed() : hop_assign_at(at, variable, mixed);
+}
+
+int hop_update_at(hop_place at, hop_val variable, const char *op, const hop_val *rest, int n)
+{
+    enum { MOST = 16 };
+    hop_val in[MOST] = { variable }, out = { 0, 0 };
+    if (n < 0 || n >= MOST || (n && !rest)) return hop_fail_at(at, "update: expected up to 15 further operands");
+    if (n) memcpy(in + 1, rest, (size_t)n * sizeof *in);
+    int status = hop_apply_at(at, &out, 1, op, in, n + 1);
+    return status ? status : hop_assign_at(at, variable, out);
+}
 
 #define DEFINE(name) \
     int hop_##name##_to_at(hop_place at, hop_val variable, hop_val x) \

@@ -20,9 +20,9 @@ hop_dim hop_dim_const(int64_t n) { return (hop_dim){ HANDLE_NUMBER_DIM, (uint64_
 /* The dtype an elementwise operator computes in: as it is, or the next wider one on which it is defined. */
 static enum dtype computing_dtype(enum op op, enum dtype t)
 {
-    if (scalar_c_kernel(op, t)) return t;
-    if (t == DT_BOOL && scalar_c_kernel(op, DT_I64)) return DT_I64;
-    if (!dtype_is_float(t) && scalar_c_kernel(op, DT_F64)) return DT_F64;
+    if (scalar_c_defined(op, t)) return t;
+    if (t == DT_BOOL && scalar_c_defined(op, DT_I64)) return DT_I64;
+    if (!dtype_is_float(t) && scalar_c_defined(op, DT_F64)) return DT_F64;
     return t; /* infer says what is wrong */
 }
 
@@ -61,6 +61,12 @@ hop_val hop_clamp_at(hop_place at, hop_val x, hop_val lo, hop_val hi)
 {
     static const enum op op = OP_clamp;
     return capture_emit1(at, "clamp", rule_elementwise, &op, (hop_val[]){ x, lo, hi }, 3);
+}
+
+hop_val hop_fma_at(hop_place at, hop_val x, hop_val y, hop_val z)
+{
+    static const enum op op = OP_fma;
+    return capture_emit1(at, "fma", rule_elementwise, &op, (hop_val[]){ x, y, z }, 3);
 }
 
 static void rule_select(struct emission *e)
@@ -236,23 +242,7 @@ hop_val hop_random_normal_at(hop_place at, hop_val key, const char *type)
 struct reduce_args {
     enum op op;
     const char *axes;
-    int axis;
-    bool mean;
 };
-
-/* Sum over the axes divided by how many elements that are. */
-static val mean_of(struct builder *b, val v, val sum, uint32_t mask)
-{
-    struct type t = emit_type(b, v);
-    enum dtype dtype = (enum dtype)t.dtype;
-    dim count = 1;
-    for (uint32_t i = 0; i < t.rank; i++)
-        if (mask >> i & 1) count = dim_mul(b->m, count, t.dims[i]);
-    struct type s = emit_type(b, sum);
-    val by = dim_is_const(b->m, count) ? emit_full(b, dtype, (double)dim_const_value(b->m, count), s.rank, s.dims)
-                                       : bring_to(b, emit_cast(b, emit_dim_value(b, count), dtype), s.rank, s.dims);
-    return emit2(b, OP_div, sum, by);
-}
 
 static void rule_reduce(struct emission *e)
 {
@@ -260,17 +250,11 @@ static void rule_reduce(struct emission *e)
     val v = operand_value(e->b, &e->in[0]);
     struct type t = emit_type(e->b, v);
     uint32_t mask = parse_axes(a->axes, t.rank, true), list[MAX_RANK], n = 0;
-    if (a->mean && !dtype_is_float((enum dtype)t.dtype)) v = emit_cast(e->b, v, DT_F64);
-    if (a->op == OP_sum && t.dtype == DT_BOOL && !a->mean) v = emit_cast(e->b, v, DT_I64);
+    if ((a->op == OP_sum || a->op == OP_prod) && t.dtype == DT_BOOL) v = emit_cast(e->b, v, DT_I64);
     for (uint32_t i = 0; i < t.rank; i++)
         if (mask >> i & 1) list[n++] = i;
     struct attr dims = n == t.rank ? A_NONE : A_INTS(list, n);
     e->out[0] = n || !t.rank ? emit(e->b, a->op, &v, 1, &dims) : v;
-    if (a->mean) e->out[0] = mean_of(e->b, v, e->out[0], mask);
-}
-hop_val hop_mean_at(hop_place at, hop_val x, const char *axes)
-{
-    return capture_emit1(at, "mean", rule_reduce, &(struct reduce_args){ .op = OP_sum, .axes = axes, .mean = true }, &x, 1);
 }
 #define DEFINE(name) \
     hop_val hop_##name##_at(hop_place at, hop_val x, const char *axes) \
@@ -278,19 +262,26 @@ hop_val hop_mean_at(hop_place at, hop_val x, const char *axes)
         return capture_emit1(at, #name, rule_reduce, &(struct reduce_args){ .op = OP_##name, .axes = axes }, &x, 1); \
     }
 DEFINE(sum)
+DEFINE(prod)
 DEFINE(reduce_max)
 DEFINE(reduce_min)
 DEFINE(any)
 DEFINE(all)
 #undef DEFINE
 
-static void rule_argmax(struct emission *e)
+struct arg_args {
+    enum op op;
+    int axis;
+};
+static void rule_arg(struct emission *e)
 {
+    const struct arg_args *a = e->args;
     val v = operand_value(e->b, &e->in[0]);
-    struct attr a = A_INT(check_axis(*(const int *)e->args, emit_type(e->b, v).rank));
-    e->out[0] = emit(e->b, OP_argmax, &v, 1, &a);
+    struct attr dim = A_INT(check_axis(a->axis, emit_type(e->b, v).rank));
+    e->out[0] = emit(e->b, a->op, &v, 1, &dim);
 }
-hop_val hop_argmax_at(hop_place at, hop_val x, int axis) { return capture_emit1(at, "argmax", rule_argmax, &axis, &x, 1); }
+hop_val hop_argmax_at(hop_place at, hop_val x, int axis) { return capture_emit1(at, "argmax", rule_arg, &(struct arg_args){ OP_argmax, axis }, &x, 1); }
+hop_val hop_argmin_at(hop_place at, hop_val x, int axis) { return capture_emit1(at, "argmin", rule_arg, &(struct arg_args){ OP_argmin, axis }, &x, 1); }
 
 /* ---- products ---- */
 

@@ -30,6 +30,18 @@ void capture_throw(const char *format, ...)
     hop_throw(HOP_INVALID, "%s:%d: %s: %s", c->at.file, c->at.line, c->name, text);
 }
 
+void capture_remark(struct capture *c, const char *format, ...)
+{
+    char text[1024];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    c->remarks.arena = &c->arena;
+    if (c->at.file) text_add(&c->remarks, "%s:%d: ", c->at.file, c->at.line);
+    text_add(&c->remarks, "%s: %s\n", c->name, text);
+}
+
 void capture_note(struct capture *c, int status)
 {
     if (c->status) return;
@@ -320,6 +332,20 @@ static _Noreturn void out_of_scope(struct capture *c, hop_val v)
     capture_throw("a value of another capture, of one that has ended, or of another thread was used");
 }
 
+struct scope *scope_root(struct capture *c)
+{
+    struct scope *s = c->innermost;
+    while (s->outer) s = s->outer;
+    return s;
+}
+
+val host_value(struct capture *c, const struct tensor *t)
+{
+    dim dims[MAX_RANK];
+    for (uint32_t d = 0; d < t->rank; d++) dims[d] = dim_const(c->m, t->dims[d]);
+    return add_late(scope_root(c), type_intern(c->m, (enum dtype)t->dtype, t->rank, dims), 0, VAL_NONE, HOP_NONE);
+}
+
 struct operand resolve(struct scope *s, hop_val v)
 {
     struct operand o = { .v = VAL_NONE, .weak = (uint8_t)(is_weak(v) ? v.scope : 0) };
@@ -328,9 +354,13 @@ struct operand resolve(struct scope *s, hop_val v)
     if (o.weak) return o;
     if (v.scope < FIRST_SERIAL) capture_throw("an empty handle was used: no call has given it a value");
     struct scope *owner = owner_of(s, v.scope);
-    if (!owner) out_of_scope(s->capture, v);
+    if (!owner && !s->capture->host) out_of_scope(s->capture, v);
     if (is_variable(v)) {
         o.v = variable_read(s, variable_index(s->capture, v));
+        return o;
+    }
+    if (!owner) {
+        o.v = lift_value_from(s, scope_root(s->capture), host_value(s->capture, eager_tensor(s->capture->host->innermost, v)));
         return o;
     }
     if (v.id >= owner->b.values.len) capture_throw("a handle that no call has made was used");

@@ -95,52 +95,85 @@ hop_val hop_full_dims_at(hop_place at, const char *dtype, const hop_dim *dims, i
 
 /* ---- axes ---- */
 
+static void read_order(const char *text, uint32_t rank, uint32_t *order)
+{
+    uint32_t n = parse_axis_list(text, rank, order);
+    if (n != rank) capture_throw("the order \"%s\" names %u of %u axes", text, n, rank);
+}
+
 static void rule_permute(struct emission *e)
 {
     val v = operand_value(e->b, &e->in[0]);
-    uint32_t rank = emit_type(e->b, v).rank, order[MAX_RANK], n = parse_axis_list(e->args, rank, order);
-    if (n != rank) capture_throw("the order \"%s\" names %u of %u axes", (const char *)e->args, n, rank);
+    uint32_t order[MAX_RANK];
+    read_order(e->args, emit_type(e->b, v).rank, order);
     e->out[0] = emit_permute(e->b, v, order);
 }
 hop_val hop_permute_at(hop_place at, hop_val x, const char *order) { return capture_emit1(at, "permute", rule_permute, order ? order : "", &x, 1); }
 
-static void rule_transpose(struct emission *e)
+static val swap_last(struct builder *b, val v)
 {
-    val v = operand_value(e->b, &e->in[0]);
-    uint32_t rank = emit_type(e->b, v).rank, order[MAX_RANK];
-    if (rank < 2) capture_throw("expected at least two axes, found %s", type_text(e->b->m, e->b->symbols.data, builder_type(e->b, v)));
+    uint32_t rank = emit_type(b, v).rank, order[MAX_RANK];
+    if (rank < 2) capture_throw("expected at least two axes, found %s", type_text(b->m, b->symbols.data, builder_type(b, v)));
     for (uint32_t i = 0; i < rank; i++) order[i] = i;
     order[rank - 1] = rank - 2;
     order[rank - 2] = rank - 1;
-    e->out[0] = emit_permute(e->b, v, order);
+    return emit_permute(b, v, order);
 }
+static void rule_transpose(struct emission *e) { e->out[0] = swap_last(e->b, operand_value(e->b, &e->in[0])); }
 hop_val hop_transpose_at(hop_place at, hop_val x) { return capture_emit1(at, "transpose", rule_transpose, NULL, &x, 1); }
 
-static val insert_axis(struct builder *b, val v, int axis)
+static void rule_expand(struct emission *e)
 {
-    struct type t = emit_type(b, v);
-    uint32_t to = check_axis(axis, t.rank + 1u);
-    if (t.rank == MAX_RANK) capture_throw("the result would have more than %d dims", MAX_RANK);
-    dim dims[MAX_RANK];
-    for (uint32_t i = 0; i <= t.rank; i++) dims[i] = i < to ? t.dims[i] : i == to ? 1 : t.dims[i - 1];
-    return emit_reshape(b, v, t.rank + 1u, dims);
+    val v = operand_value(e->b, &e->in[0]);
+    uint32_t to = check_axis(*(const int *)e->args, emit_type(e->b, v).rank + 1u);
+    struct attr a = A_INTS(&to, 1);
+    e->out[0] = emit(e->b, OP_expand_dims, &v, 1, &a);
 }
-static void rule_expand(struct emission *e) { e->out[0] = insert_axis(e->b, operand_value(e->b, &e->in[0]), *(const int *)e->args); }
 hop_val hop_expand_at(hop_place at, hop_val x, int axis) { return capture_emit1(at, "expand", rule_expand, &axis, &x, 1); }
 
 static void rule_squeeze(struct emission *e)
 {
     val v = operand_value(e->b, &e->in[0]);
-    struct type t = emit_type(e->b, v);
-    uint32_t mask = parse_axes(e->args, t.rank, false), n = 0;
-    dim dims[MAX_RANK];
-    for (uint32_t i = 0; i < t.rank; i++) {
-        if (mask >> i & 1) require_equal(e->b, 1, t.dims[i], "the size of an axis taken away");
-        else dims[n++] = t.dims[i];
-    }
-    e->out[0] = emit_reshape(e->b, v, n, dims);
+    uint32_t rank = emit_type(e->b, v).rank, list[MAX_RANK], n = 0, mask = e->args ? parse_axes(e->args, rank, false) : 0;
+    for (uint32_t i = 0; i < rank; i++)
+        if (mask >> i & 1) list[n++] = i;
+    struct attr a = e->args ? A_INTS(list, n) : A_NONE;
+    e->out[0] = emit(e->b, OP_squeeze, &v, 1, &a);
 }
 hop_val hop_squeeze_at(hop_place at, hop_val x, const char *axes) { return capture_emit1(at, "squeeze", rule_squeeze, axes, &x, 1); }
+
+/* ---- views of assignable arrays ---- */
+
+val emit_shape_view(struct scope *s, struct builder *b, val v, enum view_kind kind, const char *text, int axis)
+{
+    static const emit_rule rules[] = { [VIEW_RESHAPE] = rule_reshape, [VIEW_PERMUTE] = rule_permute, [VIEW_TRANSPOSE] = rule_transpose,
+                                       [VIEW_EXPAND] = rule_expand, [VIEW_SQUEEZE] = rule_squeeze, [VIEW_BROADCAST] = rule_broadcast };
+    struct operand in = { .v = v };
+    val out = VAL_NONE;
+    struct dims_args dims = { .text = text };
+    const void *args = kind == VIEW_RESHAPE || kind == VIEW_BROADCAST ? (const void *)&dims : kind == VIEW_EXPAND ? (const void *)&axis : (const void *)text;
+    struct emission e = { .c = s->capture, .s = s, .b = b, .n = 1, .in = &in, .args = args, .out = &out, .n_out = 1 };
+    rules[kind](&e);
+    return out;
+}
+
+val emit_shape_unview(struct builder *b, val v, enum view_kind kind, const char *text, val part)
+{
+    struct type t = emit_type(b, v);
+    uint32_t order[MAX_RANK], back[MAX_RANK];
+    switch (kind) {
+    case VIEW_TRANSPOSE: return swap_last(b, part);
+    case VIEW_PERMUTE:
+        read_order(text, t.rank, order);
+        for (uint32_t i = 0; i < t.rank; i++) back[order[i]] = i;
+        return emit_permute(b, part, back);
+    case VIEW_BROADCAST:
+        if (builder_type(b, v) == builder_type(b, part)) return part;
+        capture_throw("the view is a broadcast of %s: several of its elements are one element of the array, so that it can be read but not assigned to",
+                      type_text(b->m, b->symbols.data, builder_type(b, v)));
+    default: return emit_reshape(b, part, t.rank, t.dims); /* each element once, in order */
+    }
+}
 
 static void rule_reverse(struct emission *e)
 {
@@ -164,9 +197,9 @@ static void rule_join(struct emission *e)
     val *parts = ARENA_NEW(&e->b->arena, val, e->n);
     enum dtype t = operands_dtype(e->b, e->in, e->n);
     if (a->stack) promote_all(e->b, e->in, e->n, t, parts);
-    for (uint32_t i = 0; i < e->n; i++) parts[i] = a->stack ? insert_axis(e->b, parts[i], a->axis) : operand_as(e->b, &e->in[i], t);
-    struct attr dim = A_INT(check_axis(a->axis, emit_type(e->b, parts[0]).rank));
-    e->out[0] = emit(e->b, OP_concat, parts, e->n, &dim);
+    for (uint32_t i = 0; !a->stack && i < e->n; i++) parts[i] = operand_as(e->b, &e->in[i], t);
+    struct attr dim = A_INT(check_axis(a->axis, emit_type(e->b, parts[0]).rank + a->stack));
+    e->out[0] = emit(e->b, a->stack ? OP_stack : OP_concat, parts, e->n, &dim);
 }
 hop_val hop_concat_at(hop_place at, const hop_val *parts, int n, int axis)
 {

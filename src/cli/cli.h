@@ -23,12 +23,13 @@ struct tensor *bag_new(struct bag *bag, enum dtype dtype, uint32_t rank, const i
 
 enum option_id {
     O_HELP, O_FN, O_IN, O_DIM, O_INTERPRET, O_JIT, O_STRICT, O_WITHOUT, O_THREADS, O_TIME, O_WRT, O_IN_AXES, O_VALUE, O_RUN, O_SIMPLIFY, O_LOCATIONS,
-    O_GRAD, O_JVP, O_VMAP, O_SAVED, O_LLVM, O_ASM, O_LOOPS, O_VERBOSE, O_QUICK, O_JOBS, O_JSON, O_OUT, O_C, O_CAPACITY, O_COUNT
+    O_GRAD, O_JVP, O_VMAP, O_SAVED, O_LLVM, O_ASM, O_LOOPS, O_VERBOSE, O_QUICK, O_JOBS, O_JSON, O_OUT, O_C, O_CAPACITY, O_MARKDOWN, O_NO_CACHE, O_COUNT
 };
-#define O_BIT(o) (1u << (o))
+#define O_BIT(o) ((uint64_t)1 << (o))
+_Static_assert(O_COUNT <= 64, "a bit for each option");
 struct options {
     struct bag bag;
-    uint32_t given; /* bit per option_id */
+    uint64_t given; /* bit per option_id */
     uint32_t without; /* passes switched off */
     uint32_t threads, jobs, capacity;
     const char *fn, *wrt, *in_axes;
@@ -39,7 +40,7 @@ static inline bool option_on(const struct options *o, enum option_id id) { retur
 
 struct command {
     const char *name, *arguments, *meaning, *details;
-    uint32_t options; /* bit per option_id it takes */
+    uint64_t options; /* bit per option_id it takes */
     uint32_t min_files, max_files;
     int (*run)(struct options *o); /* exit code; throws for bad input */
 };
@@ -60,6 +61,7 @@ int command_explain(struct options *o);
 int command_test(struct options *o);
 int command_ops(struct options *o);
 int command_emit(struct options *o);
+int command_cache(struct options *o);
 
 /* ---- programs ---- */
 
@@ -120,6 +122,8 @@ struct bound {
     uint8_t kind;
     double within;
 };
+/* The bound for a dtype, given those of f32 and f64; f16 and bf16 are allowed a few units in their last place. */
+struct bound bound_of(enum dtype t, struct bound f32, struct bound f64);
 /* NULL when `found` is close enough to `expected`, else where and how they differ. */
 const char *tensor_difference(struct arena *a, const struct tensor *found, const struct tensor *expected, struct bound bound);
 
@@ -130,6 +134,7 @@ struct backend {
     bool compiled; /* natively */
     bool loops;    /* lowered, and the loop program run one scalar after the other: needs no back end */
     bool simplify; /* interpreted after the passes */
+    bool in_place; /* compiled: results take the memory of (copies of) arguments of the same types where they can */
     struct pass_options passes;
     uint32_t threads;
 };
@@ -145,6 +150,16 @@ bool run_on(struct bag *bag, struct module *m, uint32_t fn, const struct backend
 extern const struct backend interpreter;
 /* NULL, or how one outcome differs from the other (status, message of a failed check, printed text, results). */
 const char *outcome_difference(struct arena *a, const struct outcome *found, const struct outcome *expected, struct bound f32, struct bound f64);
+
+/* ---- samples of rows ---- */
+
+struct sample_sizes {
+    int64_t *symbols, *dims; /* of the function's outer symbols; of those that are dim parameters */
+};
+/* Attempt 0 gives every symbol its own size, attempt 1 one size to all, for programs whose sizes must agree. */
+struct sample_sizes sample_sizes(struct arena *a, const struct fn *f, uint32_t attempt);
+struct tensor **sample_arguments(struct bag *bag, struct module *m, const struct fn *f, const char *inputs, const struct sample_sizes *s, uint64_t seed);
+void operators_markdown(struct text *out); /* the page of documentation */
 
 /* ---- claims about rules, for tests ---- */
 

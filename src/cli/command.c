@@ -38,6 +38,8 @@ static const struct option {
     [O_JSON] = { "json", NULL, "print JSON" },
     [O_OUT] = { "out", "FILE", "write all results to a .npz or .safetensors file, or with NAME=FILE one result to any tensor file; may be repeated" },
     [O_C] = { "c", NULL, "run the tests through emitted C and the system's C compiler instead, with strict and with default numbers" },
+    [O_NO_CACHE] = { "no-cache", NULL, "compile, whatever the cache of compiled programs holds, and keep nothing" },
+    [O_MARKDOWN] = { "markdown", NULL, "print the reference of operators, a page of documentation" },
     [O_CAPACITY] = { "capacity", "N", "arrays of data-dependent size get fixed room for N elements instead of memory from an allocator" },
 };
 
@@ -135,10 +137,8 @@ void options_help(const struct command *c, FILE *out)
 
 /* ---- commands ---- */
 
-enum {
-    RUN_OPTIONS = O_BIT(O_IN) | O_BIT(O_DIM) | O_BIT(O_INTERPRET) | O_BIT(O_JIT) | O_BIT(O_STRICT) | O_BIT(O_WITHOUT) | O_BIT(O_THREADS) | O_BIT(O_TIME) | O_BIT(O_JSON) | O_BIT(O_OUT),
-    DERIVED_OPTIONS = RUN_OPTIONS | O_BIT(O_FN) | O_BIT(O_RUN) | O_BIT(O_SIMPLIFY) | O_BIT(O_LOCATIONS)
-};
+#define RUN_OPTIONS (O_BIT(O_IN) | O_BIT(O_DIM) | O_BIT(O_INTERPRET) | O_BIT(O_JIT) | O_BIT(O_STRICT) | O_BIT(O_WITHOUT) | O_BIT(O_THREADS) | O_BIT(O_TIME) | O_BIT(O_JSON) | O_BIT(O_OUT) | O_BIT(O_NO_CACHE))
+#define DERIVED_OPTIONS (RUN_OPTIONS | O_BIT(O_FN) | O_BIT(O_RUN) | O_BIT(O_SIMPLIFY) | O_BIT(O_LOCATIONS))
 static const struct command commands[] = {
     { "run", "FILE", "run a function",
       "Runs a function of a program on the given arguments and prints its results. Compiles when the LLVM back end is there, else interprets\nand says so on standard error.",
@@ -160,16 +160,20 @@ static const struct command commands[] = {
     { "vmap", "FILE", "print or run a function over one more dim", "Every parameter that --in-axes does not set to 'none' gets one more dim; so does every result, in front.", DERIVED_OPTIONS | O_BIT(O_IN_AXES), 1, 1,
       command_vmap },
     { "explain", "FILE", "say what the compiler does with a function",
-      "Prints the passes with their times and node counts, the loop nests, what is stored and why, copies and why, memory, code size and the time\nof each stage.",
+      "Prints the passes with their times and node counts, the loop nests, what is stored and why, copies and why, memory, code size, whether the\ncache has it and the time of each stage.",
       O_BIT(O_FN) | O_BIT(O_GRAD) | O_BIT(O_JVP) | O_BIT(O_VMAP) | O_BIT(O_WRT) | O_BIT(O_VALUE) | O_BIT(O_IN_AXES) | O_BIT(O_STRICT) | O_BIT(O_WITHOUT) | O_BIT(O_THREADS) | O_BIT(O_SAVED) |
-          O_BIT(O_LLVM) | O_BIT(O_ASM) | O_BIT(O_LOOPS) | O_BIT(O_JSON),
+          O_BIT(O_LLVM) | O_BIT(O_ASM) | O_BIT(O_LOOPS) | O_BIT(O_NO_CACHE) | O_BIT(O_JSON),
       1, 1, command_explain },
     { "emit", "c|obj|so FILE", "write a function as C99, an object file or a shared library",
       "c: one self-contained C99 file and its header, from --out FILE.c (-o); they need nothing of hop. obj, so: the same compiled by the system's C\n"
       "compiler ($CC, else cc), with the header beside. See docs/emit.md.",
       O_BIT(O_FN) | O_BIT(O_GRAD) | O_BIT(O_JVP) | O_BIT(O_VMAP) | O_BIT(O_WRT) | O_BIT(O_VALUE) | O_BIT(O_IN_AXES) | O_BIT(O_STRICT) | O_BIT(O_WITHOUT) | O_BIT(O_OUT) | O_BIT(O_CAPACITY), 2, 2,
       command_emit },
-    { "ops", "[NAME]", "list the operators and their rules", "Lists the operator table, or one row of it with its samples.", O_BIT(O_JSON), 0, 1, command_ops },
+    { "cache", "[list|clear]", "show or empty the cache of compiled programs",
+      "Says where compiled programs are kept and how much they take. list: a line for each, the one used last first. clear: removes them all.\n"
+      "HOP_CACHE=off|memory|DIR and HOP_CACHE_SIZE=256M in the environment set the place and the limit. See docs/cache.md.",
+      O_BIT(O_JSON), 0, 1, command_cache },
+    { "ops", "[NAME]", "list the operators and their rules", "Lists the operator table, or one row of it with its samples.", O_BIT(O_JSON) | O_BIT(O_MARKDOWN), 0, 1, command_ops },
 };
 
 static const struct command *command_find(const char *name)

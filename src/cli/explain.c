@@ -1,5 +1,6 @@
 /* hop explain: compiles a function and says what happened: passes, nests, stored values and copies with their reasons, memory, code, times. */
 #include "cli/cli.h"
+#include "runtime/cache.h"
 
 enum { SHOWN = 12 }; /* stored values listed without --saved */
 
@@ -63,6 +64,18 @@ static void nests_text(struct text *out, const struct lp_block *block, uint32_t 
     }
 }
 
+/* ---- the cache ---- */
+
+static const char *const origins[] = { [CODE_COMPILED] = "compiled", [CODE_FROM_MEMORY] = "memory", [CODE_FROM_DISK] = "disk" };
+
+static void cache_text(struct text *out, const struct explanation *e)
+{
+    char where[512];
+    cache_describe(where, sizeof where);
+    if (option_on(e->o, O_NO_CACHE)) text_str(out, "cache: not asked\n");
+    else text_add(out, "cache: %s (%s)\n", e->report.origin == CODE_COMPILED ? "it was not there and was compiled" : "it is there; compiled again to explain it", where);
+}
+
 /* ---- text ---- */
 
 static void passes_text(struct text *out, const struct explanation *e)
@@ -106,6 +119,7 @@ static void explain_text(struct text *out, const struct explanation *e)
     size_t arena = exe_arena_bytes(e->exe);
     if (arena == (size_t)-1) text_str(out, "memory: depends on sizes\n");
     else text_add(out, "memory: %zu bytes\n", arena);
+    cache_text(out, e);
     text_add(out, "code: %zu bytes\nstages                    ms\n", e->report.code_bytes);
     double total = 0;
     for (uint32_t i = 0; i < e->report.n_stages; i++) {
@@ -154,7 +168,7 @@ static void explain_json(struct text *out, const struct explanation *e)
     size_t arena = exe_arena_bytes(e->exe);
     if (arena == (size_t)-1) text_str(out, "], \"memory_bytes\": null");
     else text_add(out, "], \"memory_bytes\": %zu", arena);
-    text_add(out, ", \"code_bytes\": %zu, \"stages\": {", e->report.code_bytes);
+    text_add(out, ", \"code_bytes\": %zu, \"from\": \"%s\", \"stages\": {", e->report.code_bytes, origins[e->report.origin]);
     for (uint32_t i = 0; i < e->report.n_stages; i++) text_add(out, "%s\"%s\": %.4f", i ? ", " : "", e->report.stages[i].name + strspn(e->report.stages[i].name, " "), e->report.stages[i].ms);
     text_str(out, "}}\n");
 }
@@ -170,7 +184,7 @@ int command_explain(struct options *o)
     if (option_on(o, O_VMAP)) e.fn = program_vmap(o, e.m, e.fn);
     struct compile_options options = {
         .passes = { .without = o->without, .strict = option_on(o, O_STRICT), .report = note_pass, .report_ctx = &e },
-        .threads = o->threads, .keep_lp = true, .keep_llvm = option_on(o, O_LLVM), .keep_asm = option_on(o, O_ASM),
+        .threads = o->threads, .no_cache = option_on(o, O_NO_CACHE), .keep_lp = true, .keep_llvm = option_on(o, O_LLVM), .keep_asm = option_on(o, O_ASM),
     };
     hop_cleanup_push(drop_texts, &e.report);
     e.exe = exe_compile(e.m, e.fn, &options, &e.report);

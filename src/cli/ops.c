@@ -1,22 +1,24 @@
 /* hop ops: the operator table as text or JSON. Everything printed is read from the table. */
 #include "cli/cli.h"
 
-/* A cell is there, or says why it is not. */
+/* A cell is there, or says why it is not. A composite row has the cells of its expansion, and says why there are no derivatives. */
 static const char *const column_names[] = { "infer", "eval", "vjp", "jvp", "batch", "lower", "samples" };
 enum { COLUMNS = HOP_COUNT(column_names) };
 
 static const char *cell(const struct op_row *row, int column)
 {
     const bool there[COLUMNS] = { row->infer, row->eval, row->vjp, row->jvp, row->batch, row->lower, row->n_samples };
-    if (there[column]) return NULL;
+    if (there[column] || (row->expand && column < COLUMNS - 1 && !(row->no_gradient && (column == 2 || column == 3)))) return NULL;
     return (column == 2 || column == 3) && row->no_gradient ? row->no_gradient : "missing";
 }
+
+static const char *kind(const struct op_row *row) { return row->flags & OPF_HIGHER ? "higher-order" : row->expand ? "composite" : "first-order"; }
 
 static void row_json(struct text *out, const struct op_row *row)
 {
     text_str(out, "  {\"name\": ");
     json_string(out, row->name);
-    text_add(out, ", \"kind\": \"%s\", \"meaning\": ", row->flags & OPF_HIGHER ? "higher-order" : "first-order");
+    text_add(out, ", \"kind\": \"%s\", \"meaning\": ", kind(row));
     json_string(out, row->meaning);
     text_str(out, ", \"columns\": {");
     for (int c = 0; c < COLUMNS; c++) {
@@ -29,7 +31,7 @@ static void row_json(struct text *out, const struct op_row *row)
 
 static void row_text(struct text *out, const struct op_row *row)
 {
-    text_add(out, "%s (%s): %s\n", row->name, row->flags & OPF_HIGHER ? "higher-order" : "first-order", row->meaning);
+    text_add(out, "%s (%s): %s\n", row->name, kind(row), row->meaning);
     for (uint32_t i = 0; i < row->sig.n_attrs; i++) {
         const struct attr_spec *spec = &row->sig.attrs[i];
         text_add(out, "  attribute %s%s", spec->name, spec->required ? " (required)" : "");
@@ -48,6 +50,11 @@ int command_ops(struct options *o)
     struct text out = { .arena = &o->bag.arena };
     const char *name = o->files.len ? o->files.data[0] : NULL;
     bool json = option_on(o, O_JSON), any = false;
+    if (option_on(o, O_MARKDOWN)) {
+        operators_markdown(&out);
+        fwrite(out.data, 1, out.len, stdout);
+        return EXIT_OK;
+    }
     if (json) text_str(&out, "[\n");
     for (int i = 0; i < OP_COUNT; i++) {
         const struct op_row *row = op_table[i];
@@ -58,7 +65,7 @@ int command_ops(struct options *o)
         } else if (name) {
             row_text(&out, row);
         } else {
-            text_add(&out, "%-16s %-12s %s\n", row->name, row->flags & OPF_HIGHER ? "higher-order" : "first-order", row->meaning);
+            text_add(&out, "%-16s %-12s %s\n", row->name, kind(row), row->meaning);
         }
         any = true;
     }

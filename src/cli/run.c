@@ -98,10 +98,26 @@ static void print_results(struct options *o, const struct module *m, const struc
 static bool wants_compiled(const struct options *o)
 {
     if (option_on(o, O_INTERPRET)) return false;
-    if (exe_available()) return true;
+    if (exe_promising() || exe_available()) return true; /* a program in the cache needs no compiler loaded */
     if (option_on(o, O_JIT)) hop_throw(HOP_UNAVAILABLE, "cannot compile: %s", hop_message());
     fprintf(stderr, "hop: interpreting: %s\n", hop_message());
     return false;
+}
+
+/* NULL, said on standard error: the back end is there but does not load. */
+static struct exe *compile_or_not(const struct options *o, struct module *m, uint32_t fn, const struct compile_options *how)
+{
+    struct hop_catch caught;
+    struct exe *volatile e = NULL;
+    if (HOP_TRY(caught)) {
+        e = exe_compile(m, fn, how, NULL);
+        hop_catch_end(&caught);
+        return e;
+    }
+    hop_status status = hop_caught();
+    if (status != HOP_UNAVAILABLE || option_on(o, O_JIT)) hop_rethrow(status);
+    fprintf(stderr, "hop: interpreting: %s\n", hop_message());
+    return NULL;
 }
 
 static int run_function(struct options *o, struct module *m, uint32_t fn)
@@ -111,11 +127,11 @@ static int run_function(struct options *o, struct module *m, uint32_t fn)
     struct outputs files = program_outputs(o, m, f);
     double compile_ms = 0;
     if (wants_compiled(o)) {
-        struct compile_options options = { .passes = { .without = o->without, .strict = option_on(o, O_STRICT) }, .threads = o->threads };
+        struct compile_options options = { .passes = { .without = o->without, .strict = option_on(o, O_STRICT) }, .threads = o->threads, .no_cache = option_on(o, O_NO_CACHE) };
         double start = now_ms();
-        j.exe = exe_compile(m, fn, &options, NULL);
+        j.exe = compile_or_not(o, m, fn, &options);
         compile_ms = now_ms() - start;
-        hop_cleanup_push(exe_free, j.exe);
+        if (j.exe) hop_cleanup_push(exe_free, j.exe);
     }
     double start = now_ms();
     job_once(&j, true);

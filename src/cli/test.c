@@ -122,7 +122,7 @@ static const char *against_reference(struct bag *bag, struct module *m, const st
         for (uint32_t i = 0; i < t->n_expects; i++)
             if (t->expects[i].result == r && t->expects[i].within > 0) e = &t->expects[i];
         const char *d = e ? tensor_difference(a, o->results[r], tensor_of_constant(bag, m, e->constant), (struct bound){ BOUND_ELEMENT, e->within })
-                          : tensor_difference(a, o->results[r], reference->results[r], reference->results[r]->dtype == DT_F32 ? f32 : f64);
+                          : tensor_difference(a, o->results[r], reference->results[r], bound_of((enum dtype)reference->results[r]->dtype, f32, f64));
         if (d) return arena_printf(a, "result %u: %s", r, d);
     }
     return NULL;

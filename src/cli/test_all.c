@@ -1,6 +1,7 @@
 /* hop test over files and directories. Worker processes take files from a common counter and send back a report for each, so that a crash or an endless
  * loop in one program is a failure of that program and not of the run. Reports are printed in the order of the files. */
 #include "cli/test.h"
+#include "runtime/cache.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -204,6 +205,7 @@ int command_test(struct options *o)
     const char **given = arena_copy(&o->bag.arena, o->files.data, n_given * sizeof *given);
     o->files.len = 0;
     for (uint32_t i = 0; i < n_given; i++) find_files(o, given[i], true);
+    if (!getenv("HOP_CACHE")) cache_set_directory("off"); /* what is tested is compiled, and its many variants push nothing out of the user's cache */
     struct run_all all = { .o = o, .terminal = isatty(STDERR_FILENO), .compiled = !option_on(o, O_INTERPRET) && !option_on(o, O_C) && exe_available() };
     if (!all.compiled && !option_on(o, O_INTERPRET) && !option_on(o, O_C)) fprintf(stderr, "hop: nothing is compiled: %s\n", hop_message());
     all.shared = mmap(NULL, sizeof *all.shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);

@@ -1,5 +1,6 @@
 /* Values on the command line and in tests: reading literals, drawing random ones, comparing, printing as JSON; and the bag that owns them. */
 #include "cli/cli.h"
+#include "ir/number.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -34,26 +35,12 @@ struct tensor *bag_new(struct bag *bag, enum dtype dtype, uint32_t rank, const i
 
 double tensor_get(const struct tensor *t, int64_t i)
 {
-    switch ((enum dtype)t->dtype) {
-    case DT_BOOL: return ((const uint8_t *)t->data)[i];
-    case DT_I32: return ((const int32_t *)t->data)[i];
-    case DT_I64: return (double)((const int64_t *)t->data)[i];
-    case DT_U32: return ((const uint32_t *)t->data)[i];
-    case DT_F32: return (double)((const float *)t->data)[i];
-    default: return ((const double *)t->data)[i];
-    }
+    return element_real((enum dtype)t->dtype, (const char *)t->data + (size_t)i * dtype_info[t->dtype].size);
 }
 
 void tensor_set(struct tensor *t, int64_t i, double v)
 {
-    switch ((enum dtype)t->dtype) {
-    case DT_BOOL: ((uint8_t *)t->data)[i] = v != 0; break;
-    case DT_I32: ((int32_t *)t->data)[i] = (int32_t)v; break;
-    case DT_I64: ((int64_t *)t->data)[i] = (int64_t)v; break;
-    case DT_U32: ((uint32_t *)t->data)[i] = (uint32_t)v; break;
-    case DT_F32: ((float *)t->data)[i] = (float)v; break;
-    default: ((double *)t->data)[i] = v; break;
-    }
+    element_set_real((enum dtype)t->dtype, (char *)t->data + (size_t)i * dtype_info[t->dtype].size, v);
 }
 
 /* splitmix64: every seed gives a good sequence, on every machine the same. */
@@ -112,14 +99,17 @@ static void literal_scalar(struct literal *l)
     } else if (l->dtype == DT_F32) {
         float f = strtof(l->at, &end);
         memcpy(&bits, &f, sizeof f);
-    } else if (l->dtype == DT_F64) {
-        double d = strtod(l->at, &end);
-        memcpy(&bits, &d, sizeof d);
+    } else if (dtype_is_float(l->dtype)) {
+        bits = real_bits(l->dtype, strtod(l->at, &end));
     } else {
-        long long v = strtoll(l->at, &end, 0);
-        long long lo = l->dtype == DT_I32 ? INT32_MIN : l->dtype == DT_U32 ? 0 : INT64_MIN, hi = l->dtype == DT_I32 ? INT32_MAX : l->dtype == DT_U32 ? UINT32_MAX : INT64_MAX;
-        if (end != l->at && (errno == ERANGE || v < lo || v > hi)) literal_error(l, l->dtype == DT_I32 ? "a number that fits i32" : l->dtype == DT_U32 ? "a number that fits u32" : "a number that fits i64");
-        bits = (uint64_t)v;
+        bool above = l->dtype == DT_U64 && *l->at != '-'; /* the only dtype beyond long long */
+        bits = above ? strtoull(l->at, &end, 0) : (uint64_t)strtoll(l->at, &end, 0);
+        bool fits = !errno && (above || ((long long)bits >= dtype_least(l->dtype) && (long long)bits <= dtype_most(l->dtype)));
+        if (end != l->at && !fits) {
+            char expected[40];
+            snprintf(expected, sizeof expected, "a number that fits %s", dtype_info[l->dtype].name);
+            literal_error(l, expected);
+        }
         if (end != l->at && strchr(".eE", *end) && *end) literal_error(l, "an integer");
     }
     if (end == l->at) literal_error(l, "a number");
@@ -207,12 +197,14 @@ void json_string(struct text *out, const char *s)
 
 static void json_element(struct text *out, const struct tensor *t, int64_t i)
 {
+    static const uint8_t digits[DT_COUNT] = { [DT_F16] = 5, [DT_BF16] = 4, [DT_F32] = 9, [DT_F64] = 17 }; /* enough to give back the bits */
     double v = tensor_get(t, i);
+    int64_t whole = element_whole((enum dtype)t->dtype, (const char *)t->data + (size_t)i * dtype_info[t->dtype].size);
     if (t->dtype == DT_BOOL) text_str(out, v != 0 ? "true" : "false");
-    else if (t->dtype == DT_I64) text_add(out, "%lld", (long long)((const int64_t *)t->data)[i]);
-    else if (!dtype_is_float((enum dtype)t->dtype)) text_add(out, "%.0f", v);
+    else if (dtype_info[t->dtype].kind == KIND_UINT) text_add(out, "%llu", (unsigned long long)whole);
+    else if (dtype_info[t->dtype].kind == KIND_INT) text_add(out, "%lld", (long long)whole);
     else if (!isfinite(v)) text_str(out, isnan(v) ? "\"nan\"" : v > 0 ? "\"inf\"" : "\"-inf\""); /* JSON has no such numbers */
-    else text_add(out, "%.*g", t->dtype == DT_F32 ? 9 : 17, v);
+    else text_add(out, "%.*g", digits[t->dtype], v);
 }
 
 static int64_t json_level(struct text *out, const struct tensor *t, uint32_t depth, int64_t at)
@@ -239,6 +231,12 @@ static bool same_bits(const struct tensor *a, const struct tensor *b, int64_t i)
     size_t size = dtype_info[a->dtype].size;
     if (!memcmp((const char *)a->data + (size_t)i * size, (const char *)b->data + (size_t)i * size, size)) return true;
     return dtype_is_float((enum dtype)a->dtype) && isnan(tensor_get(a, i)) && isnan(tensor_get(b, i));
+}
+
+struct bound bound_of(enum dtype t, struct bound f32, struct bound f64)
+{
+    if (!dtype_is_narrow(t)) return t == DT_F32 ? f32 : f64;
+    return (struct bound){ f32.kind, f32.kind == BOUND_BITS ? 0 : fmax(f32.within, t == DT_F16 ? 0x1p-8 : 0x1p-5) };
 }
 
 static bool close_enough(double found, double expected, double within, double scale)

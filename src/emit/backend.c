@@ -1,4 +1,4 @@
-/* Finds and loads the plug-in that makes machine code, once, when something is to be compiled for the first time. */
+/* Finds the plug-in that makes machine code, and loads it once, when something is to be compiled for the first time. */
 #include "emit/emit.h"
 
 #include <dlfcn.h>
@@ -6,17 +6,19 @@
 #include <pthread.h>
 #include <unistd.h>
 
+#ifndef HOP_PLUGIN_DIR /* where the plug-in is installed, "/usr/local/lib/hop/": the static library of an installation knows it */
+#define HOP_PLUGIN_DIR ""
+#endif
+
 static const char plug_in[] = "libhop_llvm.so";
-static pthread_once_t once = PTHREAD_ONCE_INIT;
+static pthread_once_t finding = PTHREAD_ONCE_INIT, loading = PTHREAD_ONCE_INIT;
 static const struct emit_backend *loaded;
-static char why_not[1100];
+static char found[PATH_MAX + 64], why_not[1100];
 
 static bool try_path(const char *path)
 {
     if (access(path, R_OK)) return false;
-    void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    if (handle) loaded = dlsym(handle, "hop_llvm_backend");
-    if (!loaded) snprintf(why_not, sizeof why_not, "%s", dlerror());
+    snprintf(found, sizeof found, "%s", path);
     return true;
 }
 
@@ -30,9 +32,9 @@ static bool own_path(char path[PATH_MAX])
     return n > 0;
 }
 
-static void load(void)
+static void find(void)
 {
-    static const char *const places[] = { "", "../", "../lib/hop/", "../lib/" };
+    static const char *const places[] = { "", "hop/", "../", "../lib/hop/", "../lib/" }; /* beside the program, beside the library, from tests/, from bin/ */
     char own[PATH_MAX], path[PATH_MAX + 64];
     const char *named = getenv("HOP_BACKEND");
     if (named && try_path(named)) return;
@@ -43,12 +45,44 @@ static void load(void)
         snprintf(path, sizeof path, "%s%s%s", own, places[i], plug_in);
         if (try_path(path)) return;
     }
-    snprintf(why_not, sizeof why_not, "%s was not found beside %.900s, nor in ../lib/hop, nor in $HOP_BACKEND", plug_in, slash ? own : "the program");
+    if (*HOP_PLUGIN_DIR && try_path(HOP_PLUGIN_DIR "libhop_llvm.so")) return;
+    snprintf(why_not, sizeof why_not, "%s was not found beside %.900s, nor in hop/ or ../lib/hop/ there, nor in $HOP_BACKEND", plug_in, slash ? own : "the program");
+}
+
+const char *backend_path(void)
+{
+    pthread_once(&finding, find);
+    return found[0] ? found : NULL;
+}
+
+static void load(void)
+{
+    if (!backend_path()) return;
+    void *handle = dlopen(found, RTLD_NOW | RTLD_LOCAL);
+    if (handle) loaded = dlsym(handle, "hop_llvm_backend");
+    if (!loaded) snprintf(why_not, sizeof why_not, "%s", dlerror());
 }
 
 const struct emit_backend *backend_get(void)
 {
-    pthread_once(&once, load);
+    pthread_once(&loading, load);
     if (!loaded) hop_set_message("compiling needs the LLVM back end: %s", why_not);
     return loaded;
+}
+
+int native_compile(const struct emit_backend *b, const struct lp *p, const struct emit_options *o, struct native *out, char error[512])
+{
+    if (b->compile(p, o, out, error)) return 1;
+    if (!object_load(out->object, out->object_bytes, &out->code, error)) return 0;
+    native_free(out);
+    return 1;
+}
+
+void native_free(struct native *n)
+{
+    object_unload(&n->code);
+    free(n->object);
+    free(n->llvm);
+    free(n->assembly);
+    *n = (struct native){ 0 };
 }

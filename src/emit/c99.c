@@ -1,6 +1,7 @@
 /* The C99 back end, the part around the statements: names, signature, header, memory. A planned loop program comes in; the text of a C function that
  * needs nothing but libm is added to a translation unit. Temporaries lie in one array per element type, so that the text breaks no aliasing rule. */
 #include "emit/c99_impl.h"
+#include "ir/number.h"
 
 #include <ctype.h>
 
@@ -14,7 +15,7 @@ static const char *const reserved[] = {
     "register", "restrict", "return", "short", "signed", "sizeof", "static", "struct", "switch", "typedef", "union", "unsigned", "void", "volatile", "while", "bool",
     "true", "false", "class", "new", "delete", "this", "private", "public", "protected", "template", "typename", "operator", "namespace", "using", "virtual", "friend",
     "try", "catch", "throw", "explicit", "export", "mutable", "and", "or", "not", "xor", "asm", "alignas", "alignof", "nullptr", "signed", "wchar_t",
-    "fma", "fmaf", "fmod", "fmodf", "sqrt", "sqrtf", "floor", "floorf", "fabs", "fabsf", "memcpy", "memmove", "memset", "main", "NULL", "NAN", "INFINITY", "context",
+    "fma", "fmaf", "fmod", "fmodf", "sqrt", "sqrtf", "floor", "floorf", "ceil", "ceilf", "trunc", "truncf", "rint", "rintf", "fabs", "fabsf", "memcpy", "memmove", "memset", "main", "NULL", "NAN", "INFINITY", "context",
     "workspace", "status", "leave", "shown", "grown", "at", "linux", "unix", "errno", "signbit",
 };
 
@@ -322,19 +323,13 @@ static void put_workspace_function(struct c99 *e)
 
 /* ---- constants ---- */
 
-static uint64_t element_bits(const struct constant *c, enum dtype t, size_t i)
-{
-    uint64_t bits = 0;
-    memcpy(&bits, (const char *)c->data + i * dtype_info[t].size, dtype_info[t].size);
-    return bits;
-}
+static uint64_t constant_bits(const struct constant *c, enum dtype t, size_t i) { return element_bits(t, (const char *)c->data + i * dtype_info[t].size); }
 
 static bool has_nan(const struct constant *c, enum dtype t, size_t n)
 {
-    for (size_t i = 0; i < n && dtype_is_float(t); i++) {
-        uint64_t bits = element_bits(c, t, i);
-        if (t == DT_F32 ? (bits & 0x7fffffff) > 0x7f800000 : (bits & INT64_MAX) > 0x7ff0000000000000) return true;
-    }
+    struct float_layout layout = dtype_float_layout(t);
+    for (size_t i = 0; i < n && (t == DT_F32 || t == DT_F64); i++)
+        if ((constant_bits(c, t, i) & ~layout.sign) > layout.infinity) return true;
     return false;
 }
 
@@ -352,8 +347,8 @@ static void put_constant(struct c99 *e, uint32_t b)
     else text_add(e->out, "    static const %s c_%u[%zu] = {", c99_type[t], buffer->index, HOP_MAX(n, 1));
     for (size_t i = 0; i < n; i++) {
         text_str(e->out, i % LINE_ELEMENTS ? " " : "\n        ");
-        if (bits) text_add(e->out, t == DT_F32 ? "0x%llxu" : "0x%llxull", (unsigned long long)element_bits(c, t, i));
-        else c99_put_bits(e, t, element_bits(c, t, i), true);
+        if (bits) text_add(e->out, t == DT_F32 ? "0x%llxu" : "0x%llxull", (unsigned long long)constant_bits(c, t, i));
+        else c99_put_bits(e, t, constant_bits(c, t, i), true);
         text_str(e->out, ",");
     }
     if (!n) text_str(e->out, "0");
@@ -543,7 +538,8 @@ static const char shared_types[] =
     "    HOP_C_SIZE,      /* a size is out of the range that the program states */\n"
     "    HOP_C_CANCELLED  /* *context->cancel became non-zero */\n"
     "};\n"
-    "enum hop_c_dtype { HOP_C_BOOL, HOP_C_I32, HOP_C_I64, HOP_C_U32, HOP_C_F32, HOP_C_F64 }; /* a bool is one byte, 0 or 1 */\n"
+    "/* A bool is one byte, 0 or 1; f16 and bf16 are the bits of their formats, in a uint16_t. */\n"
+    "enum hop_c_dtype { HOP_C_BOOL, HOP_C_I8, HOP_C_I16, HOP_C_I32, HOP_C_I64, HOP_C_U8, HOP_C_U16, HOP_C_U32, HOP_C_U64, HOP_C_F16, HOP_C_BF16, HOP_C_F32, HOP_C_F64 };\n"
     "struct hop_c_value { /* an array that a check or a print shows; valid during the callback */\n"
     "    const void *data;\n"
     "    int dtype, rank;\n"

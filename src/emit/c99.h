@@ -33,7 +33,7 @@ struct c99_context {
 };
 enum c99_status { C99_OK, C99_CHECK, C99_NOMEM, C99_CAPACITY, C99_SIZE, C99_CANCELLED };
 
-enum { C99_MOST_HELPERS = 96 };
+enum { C99_MOST_HELPERS = 192 };
 struct c99_unit { /* a translation unit under construction */
     struct arena *arena;
     struct text functions, prototypes;

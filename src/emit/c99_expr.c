@@ -1,14 +1,18 @@
 /* Expressions in emitted C. Values of a loop program come in, C99 expressions with exactly their meaning go out: integers wrap, divisions and casts are
  * guarded, NaN is handled as the loop program says. A pure value that is used once in its own block is written where it is used. */
 #include "emit/c99_impl.h"
+#include "ir/number.h"
 
 #include <math.h>
 
 /* Deeper expressions are given names: compilers limit nesting, and so do readers. */
 enum { DEEPEST_EXPRESSION = 6 };
 
-const char *const c99_type[DT_COUNT] = { "uint8_t", "int32_t", "int64_t", "uint32_t", "float", "double" };
-const char *const c99_value[DT_COUNT] = { "int", "int32_t", "int64_t", "uint32_t", "float", "double" };
+#define NUMBER_TYPES \
+    [DT_I8] = "int8_t", [DT_I16] = "int16_t", [DT_I32] = "int32_t", [DT_I64] = "int64_t", [DT_U8] = "uint8_t", [DT_U16] = "uint16_t", [DT_U32] = "uint32_t", \
+    [DT_U64] = "uint64_t", [DT_F16] = "uint16_t", [DT_BF16] = "uint16_t", [DT_F32] = "float", [DT_F64] = "double"
+const char *const c99_type[DT_COUNT] = { [DT_BOOL] = "uint8_t", NUMBER_TYPES };
+const char *const c99_value[DT_COUNT] = { [DT_BOOL] = "int", NUMBER_TYPES };
 
 static const char *helper_of(struct c99 *e, const char *what, enum dtype t) { return c99_helper(e->unit, arena_printf(e->arena, "%s_%s", what, dtype_info[t].name)); }
 static bool is_address_op(enum lp_op op) { return op == LP_ADD || op == LP_SUB || op == LP_MUL || op == LP_FLOORDIV || op == LP_MOD; }
@@ -146,25 +150,17 @@ static void put_real(struct text *out, double x, int digits, const char *suffix)
 void c99_put_bits(struct c99 *e, enum dtype t, uint64_t bits, bool constant)
 {
     struct text *out = e->out;
+    int64_t whole = element_whole(t, &bits);
+    if (t == DT_BOOL) text_str(out, bits & 0xff ? "1" : "0");
+    else if (dtype_is_narrow(t)) text_add(out, "0x%04xu", (unsigned)(uint16_t)bits);
+    else if (t == DT_U64) text_add(out, "%lluu", (unsigned long long)bits);
+    else if (dtype_info[t].kind == KIND_UINT) text_add(out, "%lluu", (unsigned long long)whole);
+    else if (whole == INT32_MIN && t == DT_I32) text_str(out, "INT32_MIN");
+    else if (whole == INT64_MIN && t == DT_I64) text_str(out, "INT64_MIN");
+    else if (dtype_is_integer(t)) text_add(out, whole < 0 ? "(%lld)" : "%lld", (long long)whole);
+    if (!dtype_is_float(t) || dtype_is_narrow(t)) return;
     uint32_t low = (uint32_t)bits;
-    float f;
-    double d;
-    memcpy(&f, &low, sizeof f);
-    memcpy(&d, &bits, sizeof d);
-    switch (t) {
-    case DT_BOOL: text_str(out, bits & 0xff ? "1" : "0"); return;
-    case DT_I32:
-        if ((int32_t)low == INT32_MIN) text_str(out, "INT32_MIN");
-        else text_add(out, (int32_t)low < 0 ? "(%d)" : "%d", (int32_t)low);
-        return;
-    case DT_U32: text_add(out, "%uu", low); return;
-    case DT_I64:
-        if ((int64_t)bits == INT64_MIN) text_str(out, "INT64_MIN");
-        else text_add(out, (int64_t)bits < 0 ? "(%lld)" : "%lld", (long long)bits);
-        return;
-    default: break;
-    }
-    double x = t == DT_F32 ? (double)f : d;
+    double x = element_real(t, &bits);
     if (isinf(x)) text_add(out, "%s%sINFINITY", x < 0 ? "-" : "", t == DT_F64 ? "(double)" : "");
     else if (isnan(x) && constant) text_str(out, "NAN");
     else if (isnan(x)) text_add(out, t == DT_F32 ? "%s(0x%llxu)" : "%s(0x%llxull)", c99_helper(e->unit, t == DT_F32 ? "f32_of_bits" : "f64_of_bits"), (unsigned long long)(t == DT_F32 ? low : bits));
@@ -279,12 +275,16 @@ static void put_infix(struct c99 *e, lpv a, const char *op, lpv b)
     text_str(e->out, ")");
 }
 
-static const char *unsigned_of(enum dtype t) { return t == DT_I64 ? "uint64_t" : "uint32_t"; }
+static const char *unsigned_of(enum dtype t) { return dtype_info[t].size == 8 ? "uint64_t" : "uint32_t"; }
+static enum dtype unsigned_dtype(enum dtype t) { return dtype_info[t].kind == KIND_INT ? (enum dtype)(t - DT_I8 + DT_U8) : t; }
+_Static_assert(DT_I64 - DT_I8 == DT_U64 - DT_U8, "integers with and without sign stand in one order");
+/* Does C compute in the type as it is? Shorter ones become int. */
+static bool wraps_itself(enum dtype t) { return t == DT_U32 || t == DT_U64; }
 
-/* Signed numbers wrap through unsigned ones. */
+/* Signed and short numbers wrap through unsigned ones. */
 static void put_wrapped(struct c99 *e, enum dtype t, lpv a, const char *op, lpv b)
 {
-    if (t == DT_U32) {
+    if (wraps_itself(t)) {
         put_infix(e, a, op, b);
         return;
     }
@@ -320,7 +320,7 @@ static void put_division(struct c99 *e, const struct lp_instr *i)
     int64_t by;
     if (dtype_is_float(t) && i->op == LP_DIV) put_infix(e, i->a, "/", i->b);
     else if (dtype_is_float(t)) put_call(e, t == DT_F32 ? "fmodf" : "fmod", i, 2);
-    else if (lp_is_const(e->p, i->b, &by) && by > 0) put_infix(e, i->a, i->op == LP_DIV ? "/" : "%", i->b);
+    else if (dtype_info[t].size >= 4 && lp_is_const(e->p, i->b, &by) && by > 0) put_infix(e, i->a, i->op == LP_DIV ? "/" : "%", i->b);
     else put_call(e, helper_of(e, i->op == LP_DIV ? "div" : "rem", t), i, 2);
 }
 
@@ -341,10 +341,10 @@ static void put_extreme(struct c99 *e, const struct lp_instr *i)
 static void put_shift(struct c99 *e, const struct lp_instr *i)
 {
     enum dtype t = (enum dtype)i->dtype;
-    int64_t by, most = t == DT_I64 ? 63 : 31;
-    bool plain = t == DT_U32 || i->op == LP_SAR;
-    if (plain) text_str(e->out, "(");
-    else text_add(e->out, "(%s)((%s)", c99_type[t], unsigned_of(t));
+    int64_t by, most = 8 * dtype_info[t].size - 1;
+    bool plain = wraps_itself(t) || i->op == LP_SAR, own = i->op == LP_SHR && dtype_info[t].size < 4; /* a short sign bit is not copied */
+    if (plain) text_add(e->out, "%s(", dtype_info[t].size < 4 ? arena_printf(e->arena, "(%s)", c99_type[t]) : "");
+    else text_add(e->out, "(%s)((%s)", c99_type[t], own ? c99_type[unsigned_dtype(t)] : unsigned_of(t));
     c99_put(e, i->a);
     text_str(e->out, i->op == LP_SHL ? " << " : " >> ");
     if (lp_is_const(e->p, i->b, &by)) text_add(e->out, "%lld)", (long long)(by & most));
@@ -359,6 +359,7 @@ static void put_negation(struct c99 *e, const struct lp_instr *i)
 {
     enum dtype t = (enum dtype)i->dtype;
     if (i->op == LP_NOT) {
+        if (dtype_info[t].size < 4 && t != DT_BOOL) text_add(e->out, "(%s)", c99_type[t]);
         text_str(e->out, t == DT_BOOL ? "(!" : "(~");
         c99_put(e, i->a);
         text_str(e->out, ")");
@@ -376,14 +377,16 @@ static void put_negation(struct c99 *e, const struct lp_instr *i)
 static void put_cast(struct c99 *e, const struct lp_instr *i)
 {
     enum dtype from = lp_dtype(e->p, i->a), to = (enum dtype)i->dtype;
-    if (to == DT_BOOL && from != DT_BOOL) {
+    if (dtype_is_narrow(to) || dtype_is_narrow(from)) /* between f32 and f16 or bf16 */
+        put_call(e, c99_helper(e->unit, arena_printf(e->arena, "%s_to_%s", dtype_info[from].name, dtype_info[to].name)), i, 1);
+    else if (to == DT_BOOL && from != DT_BOOL) {
         text_str(e->out, "(");
         c99_put(e, i->a);
         text_str(e->out, " != 0)");
     } else if (dtype_is_float(from) && !dtype_is_float(to)) put_call(e, c99_helper(e->unit, arena_printf(e->arena, "to_%s", dtype_info[to].name)), i, 1);
     else {
         text_add(e->out, "(%s)", c99_value[to]);
-        if (to == DT_I32 && from != DT_BOOL) text_str(e->out, "(uint32_t)");
+        if (dtype_info[to].kind == KIND_INT && to != DT_I64 && from != DT_BOOL) text_add(e->out, "(%s)", c99_type[unsigned_dtype(to)]);
         c99_put(e, i->a);
     }
 }
@@ -391,8 +394,9 @@ static void put_cast(struct c99 *e, const struct lp_instr *i)
 static void put_bitcast(struct c99 *e, const struct lp_instr *i)
 {
     enum dtype from = lp_dtype(e->p, i->a), to = (enum dtype)i->dtype;
-    if (!dtype_is_float(to) && to != DT_U32) text_add(e->out, "(%s)", c99_value[to]);
-    if (dtype_is_float(from) == dtype_is_float(to)) {
+    bool bits = !dtype_is_float(to) || dtype_is_narrow(to), from_bits = !dtype_is_float(from) || dtype_is_narrow(from); /* f16 and bf16 are bits already */
+    if (bits && to != DT_U32) text_add(e->out, "(%s)", c99_value[to]);
+    if (bits == from_bits) {
         if (to == DT_U32) text_str(e->out, "(uint32_t)");
         c99_put(e, i->a);
     } else if (dtype_is_float(from)) put_call(e, helper_of(e, "bits_of", from), i, 1);
@@ -401,6 +405,15 @@ static void put_bitcast(struct c99 *e, const struct lp_instr *i)
         c99_put(e, i->a);
         text_str(e->out, ")");
     }
+}
+
+/* Counted in 64 bits, without what the sign would fill them with. */
+static void put_bit_count(struct c99 *e, const struct lp_instr *i)
+{
+    enum dtype t = (enum dtype)i->dtype;
+    text_add(e->out, "(%s)(%s((uint64_t)(%s)", c99_type[t], c99_helper(e->unit, i->op == LP_POPCOUNT ? "popcount" : "clz"), c99_type[unsigned_dtype(t)]);
+    c99_put(e, i->a);
+    text_add(e->out, ") - %d)", i->op == LP_POPCOUNT ? 0 : 64 - 8 * dtype_info[t].size);
 }
 
 static void put_select(struct c99 *e, const struct lp_instr *i)
@@ -414,7 +427,7 @@ static void put_select(struct c99 *e, const struct lp_instr *i)
     text_str(e->out, ")");
 }
 
-static const char *const fold_name[] = { [FOLD_SUM] = "sum", [FOLD_MAX] = "max", [FOLD_MIN] = "min", [FOLD_AND] = "and", [FOLD_OR] = "or" };
+static const char *const fold_name[] = { [FOLD_SUM] = "sum", [FOLD_MAX] = "max", [FOLD_MIN] = "min", [FOLD_AND] = "and", [FOLD_OR] = "or", [FOLD_PROD] = "prod" };
 
 void c99_put_definition(struct c99 *e, lpv v)
 {
@@ -430,11 +443,15 @@ void c99_put_definition(struct c99 *e, lpv v)
     case LP_LOAD: c99_put_element(e, (uint32_t)i->imm, i->a); return;
     case LP_FOLD: text_add(e->out, "%s(s_%u)", helper_of(e, arena_printf(e->arena, "fold_%s", fold_name[i->b]), t), (uint32_t)i->imm); return;
     case LP_ABS:
-        if (t == DT_U32) c99_put(e, i->a);
+        if (dtype_info[t].kind == KIND_UINT) c99_put(e, i->a);
         else put_call(e, dtype_is_float(t) ? narrow ? "fabsf" : "fabs" : helper_of(e, "abs", t), i, 1);
         return;
     case LP_SQRT: put_call(e, narrow ? "sqrtf" : "sqrt", i, 1); return;
     case LP_FLOOR: put_call(e, narrow ? "floorf" : "floor", i, 1); return;
+    case LP_CEIL: put_call(e, narrow ? "ceilf" : "ceil", i, 1); return;
+    case LP_TRUNC: put_call(e, narrow ? "truncf" : "trunc", i, 1); return;
+    case LP_ROUND: put_call(e, narrow ? "rintf" : "rint", i, 1); return;
+    case LP_POPCOUNT: case LP_CLZ: put_bit_count(e, i); return;
     case LP_NEG: case LP_NOT: put_negation(e, i); return;
     case LP_CAST: put_cast(e, i); return;
     case LP_BITCAST: put_bitcast(e, i); return;
@@ -448,6 +465,7 @@ void c99_put_definition(struct c99 *e, lpv v)
     case LP_SHL: case LP_SHR: case LP_SAR: put_shift(e, i); return;
     case LP_EQ: case LP_NE: case LP_LT: case LP_LE: case LP_GT: case LP_GE: put_infix(e, i->a, compare[i->op], i->b); return;
     case LP_FMA: put_call(e, helper_of(e, "fma", t), i, 3); return;
+    case LP_FUSED: put_call(e, narrow ? "fmaf" : "fma", i, 3); return;
     case LP_SELECT: put_select(e, i); return;
     case LP_OP_COUNT: break;
     }
@@ -463,11 +481,12 @@ void c99_put(struct c99 *e, lpv v)
 /* The local combined with a value, by a fold. */
 void c99_put_fold(struct c99 *e, enum lp_fold fold, enum dtype t, void (*left)(struct c99 *, uint32_t), uint32_t local, lpv right)
 {
-    bool bits = fold == FOLD_AND || fold == FOLD_OR || t == DT_BOOL, wraps = fold == FOLD_SUM && (t == DT_I32 || t == DT_I64), call = !bits && fold != FOLD_SUM;
+    bool bits = fold == FOLD_AND || fold == FOLD_OR || t == DT_BOOL, arithmetic = fold == FOLD_SUM || fold == FOLD_PROD;
+    bool wraps = arithmetic && dtype_is_integer(t) && !wraps_itself(t), call = !bits && !arithmetic;
     if (call) text_add(e->out, "%s(", helper_of(e, fold_name[fold], t));
     if (wraps) text_add(e->out, "(%s)((%s)", c99_type[t], unsigned_of(t));
     left(e, local);
-    text_str(e->out, call ? ", " : !bits ? " + " : fold == FOLD_AND || fold == FOLD_MIN ? " & " : " | ");
+    text_str(e->out, call ? ", " : !bits ? fold == FOLD_PROD ? " * " : " + " : fold == FOLD_AND || fold == FOLD_MIN ? " & " : " | ");
     if (wraps) text_add(e->out, "(%s)", unsigned_of(t));
     c99_put(e, right);
     if (wraps || call) text_str(e->out, ")");

@@ -2,7 +2,7 @@
 #include "emit/c99_impl.h"
 
 struct helper {
-    const char *name, *needs; /* needs: another helper, which stands before it */
+    const char *name, *needs; /* needs: other helpers, with spaces between, which stand before it */
     const char *text;
 };
 
@@ -14,9 +14,9 @@ struct helper {
     { "min_" #T, NULL, "static inline " C " hop_min_" #T "(" C " a, " C " b) { return ((a != a) | (a < b)) ? a : b; }\n" }, \
     { "max_" #T, NULL, "static inline " C " hop_max_" #T "(" C " a, " C " b) { return ((a != a) | (a > b)) ? a : b; }\n" }
 #define SIGNED(T, C, U) \
-    { "abs_" #T, NULL, "static inline " C " hop_abs_" #T "(" C " a) { return a < 0 ? (" C ")((" U ")0 - (" U ")a) : a; }\n" }, \
-    { "div_" #T, NULL, "static inline " C " hop_div_" #T "(" C " a, " C " b) { return b == 0 ? 0 : b == -1 ? (" C ")((" U ")0 - (" U ")a) : a / b; }\n" }, \
-    { "rem_" #T, NULL, "static inline " C " hop_rem_" #T "(" C " a, " C " b) { return b == 0 ? a : b == -1 ? 0 : a % b; }\n" }
+    { "abs_" #T, NULL, "static inline " C " hop_abs_" #T "(" C " a) { return (" C ")(a < 0 ? (" C ")((" U ")0 - (" U ")a) : a); }\n" }, \
+    { "div_" #T, NULL, "static inline " C " hop_div_" #T "(" C " a, " C " b) { return b == 0 ? 0 : b == -1 ? (" C ")((" U ")0 - (" U ")a) : (" C ")(a / b); }\n" }, \
+    { "rem_" #T, NULL, "static inline " C " hop_rem_" #T "(" C " a, " C " b) { return b == 0 ? a : b == -1 ? 0 : (" C ")(a % b); }\n" }
 #define BITS(T, C, U) \
     { "bits_of_" #T, NULL, "static inline " U " hop_bits_of_" #T "(" C " x) { " U " r; memcpy(&r, &x, sizeof r); return r; }\n" }, \
     { #T "_of_bits", NULL, "static inline " C " hop_" #T "_of_bits(" U " x) { " C " r; memcpy(&r, &x, sizeof r); return r; }\n" }
@@ -66,31 +66,66 @@ struct helper {
       "        }\n" \
       "}\n" }
 
+#define SATURATED(T, C, above, below, most, least) \
+    { "to_" #T, NULL, "static inline " C " hop_to_" #T "(double x) { return x != x ? 0 : x >= " above " ? " most " : x <= " below " ? " least " : (" C ")x; }\n" }
+#define BITS_FOLDS(T, C) FOLD(and, T, C, NULL, "(" C ")(x[j] & x[j + w])"), FOLD(or, T, C, NULL, "(" C ")(x[j] | x[j + w])")
+#define EXTREME_FOLDS(T, C) FOLD(max, T, C, "max_" #T, "hop_max_" #T "(x[j], x[j + w])"), FOLD(min, T, C, "min_" #T, "hop_min_" #T "(x[j], x[j + w])")
+#define WHOLE(T, C, U) \
+    LESS_MORE(T, C), EXTREME_FOLDS(T, C), BITS_FOLDS(T, C), FOLD(sum, T, C, NULL, "(" C ")((" U ")x[j] + (" U ")x[j + w])"), \
+        FOLD(prod, T, C, NULL, "(" C ")((" U ")x[j] * (" U ")x[j + w])")
+#define UNSIGNED(T, C) \
+    { "div_" #T, NULL, "static inline " C " hop_div_" #T "(" C " a, " C " b) { return (" C ")(b ? a / b : 0u); }\n" }, \
+    { "rem_" #T, NULL, "static inline " C " hop_rem_" #T "(" C " a, " C " b) { return (" C ")(b ? a % b : a); }\n" }
+#define REAL(T, C) \
+    LESS_MORE_FLOAT(T, C), EXTREME_FOLDS(T, C), FOLD(sum, T, C, NULL, "x[j] + x[j + w]"), FOLD(prod, T, C, NULL, "x[j] * x[j + w]")
+
 static const struct helper helpers[] = {
-    LESS_MORE(i32, "int32_t"), LESS_MORE(i64, "int64_t"), LESS_MORE(u32, "uint32_t"), LESS_MORE_FLOAT(f32, "float"), LESS_MORE_FLOAT(f64, "double"),
-    SIGNED(i32, "int32_t", "uint32_t"), SIGNED(i64, "int64_t", "uint64_t"),
-    { "div_u32", NULL, "static inline uint32_t hop_div_u32(uint32_t a, uint32_t b) { return b ? a / b : 0u; }\n" },
-    { "rem_u32", NULL, "static inline uint32_t hop_rem_u32(uint32_t a, uint32_t b) { return b ? a % b : a; }\n" },
+    WHOLE(i8, "int8_t", "uint32_t"), WHOLE(i16, "int16_t", "uint32_t"), WHOLE(i32, "int32_t", "uint32_t"), WHOLE(i64, "int64_t", "uint64_t"),
+    WHOLE(u8, "uint8_t", "uint32_t"), WHOLE(u16, "uint16_t", "uint32_t"), WHOLE(u32, "uint32_t", "uint32_t"), WHOLE(u64, "uint64_t", "uint64_t"),
+    SIGNED(i8, "int8_t", "uint32_t"), SIGNED(i16, "int16_t", "uint32_t"), SIGNED(i32, "int32_t", "uint32_t"), SIGNED(i64, "int64_t", "uint64_t"),
+    UNSIGNED(u8, "uint8_t"), UNSIGNED(u16, "uint16_t"), UNSIGNED(u32, "uint32_t"), UNSIGNED(u64, "uint64_t"),
+    REAL(f32, "float"), REAL(f64, "double"),
+    { "popcount", NULL,
+      "static inline int hop_popcount(uint64_t x)\n{\n"
+      "    x -= (x >> 1) & 0x5555555555555555u;\n"
+      "    x = (x & 0x3333333333333333u) + ((x >> 2) & 0x3333333333333333u);\n"
+      "    return (int)((((x + (x >> 4)) & 0x0f0f0f0f0f0f0f0fu) * 0x0101010101010101u) >> 56);\n}\n" },
+    { "clz", "popcount", "static inline int hop_clz(uint64_t x)\n{\n    for (int n = 1; n < 64; n *= 2) x |= x >> n;\n    return 64 - hop_popcount(x);\n}\n" },
     { "floordiv", NULL, "static inline int64_t hop_floordiv(int64_t a, int64_t b) { return a / b - (a % b < 0); }\n" },
     { "mod", NULL, "static inline int64_t hop_mod(int64_t a, int64_t b) { const int64_t r = a % b; return r < 0 ? r + b : r; }\n" },
     { "size_div", NULL, "static inline int64_t hop_size_div(int64_t a, int64_t b) { return b == 0 ? 0 : a / b - (a % b != 0 && (a < 0) != (b < 0)); }\n" },
     { "size_mod", "size_div", "static inline int64_t hop_size_mod(int64_t a, int64_t b) { return a - hop_size_div(a, b) * b; }\n" },
-    { "to_i32", NULL, "static inline int32_t hop_to_i32(double x) { return x != x ? 0 : x >= 2147483648.0 ? INT32_MAX : x < -2147483648.0 ? INT32_MIN : (int32_t)x; }\n" },
-    { "to_i64", NULL, "static inline int64_t hop_to_i64(double x) { return x != x ? 0 : x >= 9223372036854775808.0 ? INT64_MAX : x < -9223372036854775808.0 ? INT64_MIN : (int64_t)x; }\n" },
-    { "to_u32", NULL, "static inline uint32_t hop_to_u32(double x) { return x != x || x <= 0 ? 0u : x >= 4294967296.0 ? UINT32_MAX : (uint32_t)x; }\n" },
+    SATURATED(i8, "int8_t", "128.0", "-129.0", "INT8_MAX", "INT8_MIN"), SATURATED(i16, "int16_t", "32768.0", "-32769.0", "INT16_MAX", "INT16_MIN"),
+    SATURATED(i32, "int32_t", "2147483648.0", "-2147483649.0", "INT32_MAX", "INT32_MIN"),
+    SATURATED(i64, "int64_t", "9223372036854775808.0", "-9223372036854775808.0", "INT64_MAX", "INT64_MIN"),
+    SATURATED(u8, "uint8_t", "256.0", "0", "UINT8_MAX", "0"), SATURATED(u16, "uint16_t", "65536.0", "0", "UINT16_MAX", "0"),
+    SATURATED(u32, "uint32_t", "4294967296.0", "0", "UINT32_MAX", "0"), SATURATED(u64, "uint64_t", "18446744073709551616.0", "0", "UINT64_MAX", "0"),
     BITS(f32, "float", "uint32_t"), BITS(f64, "double", "uint64_t"),
-    FOLD(sum, f32, "float", NULL, "x[j] + x[j + w]"), FOLD(sum, f64, "double", NULL, "x[j] + x[j + w]"), FOLD(sum, u32, "uint32_t", NULL, "x[j] + x[j + w]"),
-    FOLD(sum, i32, "int32_t", NULL, "(int32_t)((uint32_t)x[j] + (uint32_t)x[j + w])"), FOLD(sum, i64, "int64_t", NULL, "(int64_t)((uint64_t)x[j] + (uint64_t)x[j + w])"),
-    FOLD(max, f32, "float", "max_f32", "hop_max_f32(x[j], x[j + w])"), FOLD(min, f32, "float", "min_f32", "hop_min_f32(x[j], x[j + w])"),
-    FOLD(max, f64, "double", "max_f64", "hop_max_f64(x[j], x[j + w])"), FOLD(min, f64, "double", "min_f64", "hop_min_f64(x[j], x[j + w])"),
-    FOLD(max, i32, "int32_t", "max_i32", "hop_max_i32(x[j], x[j + w])"), FOLD(min, i32, "int32_t", "min_i32", "hop_min_i32(x[j], x[j + w])"),
-    FOLD(max, i64, "int64_t", "max_i64", "hop_max_i64(x[j], x[j + w])"), FOLD(min, i64, "int64_t", "min_i64", "hop_min_i64(x[j], x[j + w])"),
-    FOLD(max, u32, "uint32_t", "max_u32", "hop_max_u32(x[j], x[j + w])"), FOLD(min, u32, "uint32_t", "min_u32", "hop_min_u32(x[j], x[j + w])"),
-    FOLD(and, bool, "int", NULL, "x[j] & x[j + w]"), FOLD(or, bool, "int", NULL, "x[j] | x[j + w]"),
-    FOLD(min, bool, "int", NULL, "x[j] & x[j + w]"), FOLD(max, bool, "int", NULL, "x[j] | x[j + w]"),
-    FOLD(and, i32, "int32_t", NULL, "x[j] & x[j + w]"), FOLD(or, i32, "int32_t", NULL, "x[j] | x[j + w]"),
-    FOLD(and, i64, "int64_t", NULL, "x[j] & x[j + w]"), FOLD(or, i64, "int64_t", NULL, "x[j] | x[j + w]"),
-    FOLD(and, u32, "uint32_t", NULL, "x[j] & x[j + w]"), FOLD(or, u32, "uint32_t", NULL, "x[j] | x[j + w]"),
+    /* f16: below 2^-14 an f32 whose last bit stands for 2^-24 does the rounding. */
+    { "f16_to_f32", "bits_of_f32 f32_of_bits",
+      "static inline float hop_f16_to_f32(uint16_t h)\n"
+      "{\n"
+      "    const uint32_t sign = (uint32_t)(h & 0x8000) << 16, rest = (uint32_t)(h & 0x7fff) << 13;\n"
+      "    const uint32_t tiny = hop_bits_of_f32(hop_f32_of_bits(rest + 0x38800000u) - 6.103515625e-05f), whole = rest > 0x007fffffu ? rest + 0x38000000u : tiny;\n"
+      "    const uint32_t large = rest > 0x0f800000u ? rest | 0x7fc00000u : 0x7f800000u;\n"
+      "    return hop_f32_of_bits(sign | (rest > 0x0f7fffffu ? large : whole));\n"
+      "}\n" },
+    { "f32_to_f16", "bits_of_f32 f32_of_bits",
+      "static inline uint16_t hop_f32_to_f16(float x)\n"
+      "{\n"
+      "    const uint32_t u = hop_bits_of_f32(x), sign = u >> 16 & 0x8000u, rest = u & 0x7fffffffu;\n"
+      "    const uint32_t normal = (rest + 0xfffu + (rest >> 13 & 1u) - 0x38000000u) >> 13, tiny = hop_bits_of_f32(hop_f32_of_bits(rest) + 0.5f) - 0x3f000000u;\n"
+      "    const uint32_t large = rest > 0x7f800000u ? 0x7e00u | (rest >> 13 & 0x3ffu) : 0x7c00u, whole = rest > 0x387fffffu ? normal : tiny;\n"
+      "    return (uint16_t)(sign | (rest > 0x477fffffu ? large : whole));\n"
+      "}\n" },
+    { "bf16_to_f32", "f32_of_bits", "static inline float hop_bf16_to_f32(uint16_t h) { return hop_f32_of_bits((uint32_t)h << 16); }\n" },
+    { "f32_to_bf16", "bits_of_f32",
+      "static inline uint16_t hop_f32_to_bf16(float x)\n"
+      "{\n"
+      "    const uint32_t u = hop_bits_of_f32(x), rounded = u + 0x7fffu + (u >> 16 & 1u);\n"
+      "    return (uint16_t)((u & 0x7fffffffu) > 0x7f800000u ? u >> 16 | 0x40u : rounded >> 16);\n"
+      "}\n" },
+    FOLD(and, bool, "int", NULL, "x[j] & x[j + w]"), FOLD(or, bool, "int", NULL, "x[j] | x[j + w]"), FOLD(min, bool, "int", NULL, "x[j] & x[j + w]"), FOLD(max, bool, "int", NULL, "x[j] | x[j + w]"),
     FUSED(f32, "float", "fmaf", "FP_FAST_FMAF"), FUSED(f64, "double", "fma", "FP_FAST_FMA"),
     { "grow", NULL,
       "/* Room for at least `want` elements, contents kept; NULL when there is none. */\n"
@@ -113,7 +148,11 @@ const char *c99_helper(struct c99_unit *unit, const char *name)
     for (size_t i = 0; i < HOP_COUNT(helpers); i++) {
         if (strcmp(helpers[i].name, name)) continue;
         unit->helpers[i] = true;
-        if (helpers[i].needs) c99_helper(unit, helpers[i].needs);
+        for (const char *at = helpers[i].needs; at && *at;) {
+            size_t n = strcspn(at, " ");
+            c99_helper(unit, arena_printf(unit->arena, "%.*s", (int)n, at));
+            at += n + (at[n] == ' ');
+        }
         return arena_printf(unit->arena, "hop_%s", name);
     }
     hop_throw(HOP_INTERNAL, "C99: there is no helper '%s'", name);

@@ -77,7 +77,10 @@ static void put_shown(struct c99 *e, const struct lp_call *c, uint32_t indent)
     put_indent(e, indent);
     text_str(e->out, "const struct hop_c_value shown[] = { ");
     for (uint32_t k = 0; k < c->n_operands; k++) {
-        static const char *const code[DT_COUNT] = { "HOP_C_BOOL", "HOP_C_I32", "HOP_C_I64", "HOP_C_U32", "HOP_C_F32", "HOP_C_F64" };
+        static const char *const code[DT_COUNT] = {
+            [DT_BOOL] = "HOP_C_BOOL", [DT_I8] = "HOP_C_I8",   [DT_I16] = "HOP_C_I16", [DT_I32] = "HOP_C_I32",   [DT_I64] = "HOP_C_I64", [DT_U8] = "HOP_C_U8",   [DT_U16] = "HOP_C_U16",
+            [DT_U32] = "HOP_C_U32",   [DT_U64] = "HOP_C_U64", [DT_F16] = "HOP_C_F16", [DT_BF16] = "HOP_C_BF16", [DT_F32] = "HOP_C_F32", [DT_F64] = "HOP_C_F64",
+        };
         const struct lp_operand *o = &c->operands[k];
         bool scalar = o->buffer == HOP_NONE;
         text_str(e->out, k ? ", { " : "{ ");
@@ -354,7 +357,7 @@ static void put_assignment(struct c99 *e, const struct lp_stmt *s, uint32_t inde
         put_room(e, s->target, s->index, LPV_NONE, indent);
         c99_put_element(e, s->target, s->index);
         text_str(e->out, " = ");
-        if (e->p->buffers.data[s->target].dtype == DT_BOOL) text_str(e->out, "(uint8_t)");
+        if (dtype_info[e->p->buffers.data[s->target].dtype].size < 4) text_add(e->out, "(%s)", c99_type[e->p->buffers.data[s->target].dtype]);
         c99_put(e, s->value);
     } else if (s->kind == LP_ACCUM) {
         c99_put_lane(e, s->target);

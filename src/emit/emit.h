@@ -5,27 +5,50 @@
 
 #include "loop/lp.h"
 
-struct native {
+/* Code in this process: one mapping that is written, then made executable and no longer writable. */
+struct loaded {
     int32_t (*entry)(void *rt, void **buffers, int64_t *symbols);
-    void *handle; /* the back end's */
-    size_t code_bytes;
-    char *llvm, *assembly; /* malloc'ed texts when asked for */
-    double ir_ms, codegen_ms, link_ms;
+    void *map;
+    size_t bytes;
+    size_t code_bytes; /* of them machine code */
 };
+/* What a back end makes of a loop program: a relocatable object (ELF) that defines ENTRY_NAME and contains no addresses. All malloc'ed. */
+struct native {
+    void *object;
+    size_t object_bytes;
+    char *llvm, *assembly; /* texts when asked for */
+    double ir_ms, codegen_ms;
+    struct loaded code; /* filled by native_compile, not by the back end */
+};
+#define ENTRY_NAME "hop_entry"
 struct emit_options {
     bool keep_llvm, keep_asm;
     bool scalar;   /* no vector code */
     bool serial;   /* no parallel loops */
+    bool plain_f16; /* f16 by integer arithmetic even where the machine has instructions for it; for tests */
 };
 /* The plug-in's interface: `hop_llvm_backend` is looked up in it. Functions return 0, or non-zero with a message in `error`. */
 struct emit_backend {
     const char *version;
     int (*compile)(const struct lp *p, const struct emit_options *o, struct native *out, char error[512]);
-    void (*release)(struct native *n);
+    const char *(*library)(void); /* path of the library that generates the code, "" when it is part of the plug-in */
 };
 /* Check and print sites are numbered in the order in which a walk of the statement tree (body before other) meets their calls. */
 
 /* The back end, loaded on first use; NULL when there is none, hop_message() says why. */
 const struct emit_backend *backend_get(void);
+/* The file that backend_get loads, found without loading it; NULL when there is none. */
+const char *backend_path(void);
+
+/* Loads an object made for this machine: 0, or non-zero with a message. Nothing is thrown and no memory but the mapping is taken. Sections that hold
+ * addresses or can be written, relocations and outside names that the back end's objects have no use for are errors. */
+int object_load(const void *object, size_t bytes, struct loaded *out, char error[512]);
+void object_unload(struct loaded *l);
+/* The same for an object of any machine that is known (ELF's number), laid out in `image` of `room` bytes as if at `address`; *used is what it needs. */
+int object_place(const void *object, size_t bytes, uint32_t machine, unsigned char *image, size_t room, uint64_t address, size_t *used, struct loaded *out, char error[512]);
+
+/* A program compiled and loaded at once, for tests. */
+int native_compile(const struct emit_backend *b, const struct lp *p, const struct emit_options *o, struct native *out, char error[512]);
+void native_free(struct native *n);
 
 #endif

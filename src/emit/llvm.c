@@ -1,18 +1,16 @@
 /* The LLVM back end's plug-in: struct emit_backend with LLVM behind it. A loop program becomes a module of vector code (llvm_stmt.c), the module an object for
- * the host (no IR passes: the program is already what should run), the object a function in this process. Errors come back as text. */
+ * the host (no IR passes: the program is already what should run). Errors come back as text. */
 #include "emit/llvm.h"
 
 #include <llvm-c/Analysis.h>
+#include <dlfcn.h>
 #include <llvm/Config/llvm-config.h>
-#include <llvm-c/Error.h>
-#include <llvm-c/LLJIT.h>
-#include <llvm-c/Object.h>
 #include <llvm-c/Target.h>
 #include <llvm-c/TargetMachine.h>
 #include <pthread.h>
 #include <time.h>
 
-/* ---- the process: one JIT, a few target machines ---- */
+/* ---- the process: what the host is, a few target machines ---- */
 
 /* A target machine serves one compilation at a time; they are kept for the next. */
 struct machine {
@@ -24,12 +22,10 @@ static struct {
     pthread_once_t once;
     pthread_mutex_t lock;
     char error[512];
-    LLVMOrcLLJITRef jit;
     LLVMTargetRef target;
     char *triple, *cpu, *features;
     uint32_t vector_bytes;
-    bool has_fma;
-    uint64_t programs;
+    bool has_fma, has_f16;
     struct machine *free;
 } host = { .once = PTHREAD_ONCE_INIT, .lock = PTHREAD_MUTEX_INITIALIZER };
 
@@ -39,22 +35,6 @@ static bool has_feature(const char *feature)
     for (const char *at = host.features; (at = strstr(at, feature)); at += n)
         if ((at == host.features || at[-1] == ',') && (at[n] == ',' || !at[n])) return true;
     return false;
-}
-
-static void take_error(LLVMErrorRef error, char *to, size_t size)
-{
-    char *text = LLVMGetErrorMessage(error);
-    snprintf(to, size, "LLVM: %s", text);
-    LLVMDisposeErrorMessage(text);
-}
-
-/* Objects find everything in the runtime's table. What the code generator may call on hosts with small instruction sets (floor, fma) is looked up in the process. */
-static void add_process_symbols(void)
-{
-    LLVMOrcDefinitionGeneratorRef generator;
-    LLVMErrorRef error = LLVMOrcCreateDynamicLibrarySearchGeneratorForProcess(&generator, LLVMOrcLLJITGetGlobalPrefix(host.jit), NULL, NULL);
-    if (error) LLVMConsumeError(error);
-    else LLVMOrcJITDylibAddGenerator(LLVMOrcLLJITGetMainJITDylib(host.jit), generator);
 }
 
 static void host_start(void)
@@ -74,12 +54,7 @@ static void host_start(void)
     bool wide = has_feature("+avx512f") && has_feature("+avx512vl") && has_feature("+avx512bw") && has_feature("+avx512dq");
     host.vector_bytes = x86 && wide ? 64 : x86 && has_feature("+avx") ? 32 : 16;
     host.has_fma = x86 ? has_feature("+fma") : true;
-    LLVMErrorRef error = LLVMOrcCreateLLJIT(&host.jit, NULL);
-    if (error) {
-        take_error(error, host.error, sizeof host.error);
-        return;
-    }
-    add_process_symbols();
+    host.has_f16 = x86 ? has_feature("+f16c") : !strncmp(host.triple, "aarch64", 7) || !strncmp(host.triple, "arm64", 5);
 }
 
 static struct machine *machine_take(void)
@@ -174,6 +149,7 @@ static void emitter_begin(struct emitter *e, const struct machine *m)
     char *layout = LLVMCopyStringRepOfTargetData(m->layout);
     e->vector_bytes = host.vector_bytes;
     e->has_fma = host.has_fma;
+    e->has_f16 = host.has_f16 && !e->options->plain_f16;
     e->context = LLVMContextCreate();
     e->module = LLVMModuleCreateWithNameInContext("hop", e->context);
     e->builder = LLVMCreateBuilderInContext(e->context);
@@ -182,28 +158,14 @@ static void emitter_begin(struct emitter *e, const struct machine *m)
     LLVMDisposeMessage(layout);
     e->i1 = LLVMInt1TypeInContext(e->context);
     e->i8 = LLVMInt8TypeInContext(e->context);
+    e->i16 = LLVMInt16TypeInContext(e->context);
     e->i32 = LLVMInt32TypeInContext(e->context);
+    e->f16 = LLVMHalfTypeInContext(e->context);
     e->i64 = LLVMInt64TypeInContext(e->context);
     e->f32 = LLVMFloatTypeInContext(e->context);
     e->f64 = LLVMDoubleTypeInContext(e->context);
     e->ptr = LLVMPointerTypeInContext(e->context, 0);
     e->nothing = LLVMVoidTypeInContext(e->context);
-}
-
-static size_t code_size(LLVMMemoryBufferRef object)
-{
-    char *message = NULL;
-    size_t bytes = 0;
-    LLVMBinaryRef binary = LLVMCreateBinary(object, NULL, &message);
-    if (!binary) return LLVMDisposeMessage(message), (size_t)0;
-    LLVMSectionIteratorRef at = LLVMObjectFileCopySectionIterator(binary);
-    for (; !LLVMObjectFileIsSectionIteratorAtEnd(binary, at); LLVMMoveToNextSection(at)) {
-        const char *name = LLVMGetSectionName(at);
-        if (name && !strncmp(name, ".text", 5)) bytes += LLVMGetSectionSize(at);
-    }
-    LLVMDisposeSectionIterator(at);
-    LLVMDisposeBinary(binary);
-    return bytes;
 }
 
 /* Copies a text of LLVM's into memory that free releases. */
@@ -239,22 +201,6 @@ static void keep_texts(struct emitter *e, const struct machine *m, struct native
     if (e->options->keep_asm) out->assembly = assembly_text(e, m);
 }
 
-static void link_object(struct emitter *e, LLVMMemoryBufferRef object, struct native *out)
-{
-    LLVMOrcJITDylibRef library = LLVMOrcLLJITGetMainJITDylib(host.jit);
-    LLVMOrcResourceTrackerRef tracker = LLVMOrcJITDylibCreateResourceTracker(library);
-    LLVMOrcExecutorAddress address = 0;
-    LLVMErrorRef error = LLVMOrcLLJITAddObjectFileWithRT(host.jit, tracker, object);
-    if (!error) error = LLVMOrcLLJITLookup(host.jit, &address, e->name);
-    if (error) {
-        LLVMOrcReleaseResourceTracker(tracker);
-        take_error(error, e->error, 512);
-        longjmp(e->failed, 1);
-    }
-    out->handle = tracker;
-    out->entry = (int32_t (*)(void *, void **, int64_t *))(uintptr_t)address;
-}
-
 static void compile_module(struct emitter *e, const struct machine *m, struct native *out)
 {
     char *message = NULL;
@@ -276,39 +222,30 @@ static void compile_module(struct emitter *e, const struct machine *m, struct na
         LLVMDisposeMessage(message);
         longjmp(e->failed, 1);
     }
-    out->code_bytes = code_size(object);
+    out->object_bytes = LLVMGetBufferSize(object);
+    out->object = plain_copy(LLVMGetBufferStart(object), out->object_bytes);
+    LLVMDisposeMemoryBuffer(object);
+    if (!out->object) emit_fail(e, "out of memory");
     t2 = now_ms();
-    link_object(e, object, out);
     out->ir_ms = t1 - t0;
     out->codegen_ms = t2 - t1b;
-    out->link_ms = now_ms() - t2;
 }
 
-static void release(struct native *n)
+static const char *library(void)
 {
-    if (n->handle) {
-        LLVMErrorRef error = LLVMOrcResourceTrackerRemove(n->handle);
-        if (error) LLVMConsumeError(error);
-        LLVMOrcReleaseResourceTracker(n->handle);
-    }
-    free(n->llvm);
-    free(n->assembly);
-    *n = (struct native){ 0 };
+    Dl_info info;
+    return dladdr((void *)LLVMContextCreate, &info) && info.dli_fname && info.dli_fname[0] == '/' ? info.dli_fname : "";
 }
 
 static int compile(const struct lp *p, const struct emit_options *o, struct native *out, char error[512])
 {
     static const struct emit_options defaults = { 0 };
-    char name[64];
     *out = (struct native){ 0 };
     pthread_once(&host.once, host_start);
     if (host.error[0]) return snprintf(error, 512, "%s", host.error), 1;
     struct machine *m = machine_take();
     if (!m) return snprintf(error, 512, "LLVM made no target machine for %s", host.cpu), 1;
-    pthread_mutex_lock(&host.lock);
-    snprintf(name, sizeof name, "hop_entry_%llu", (unsigned long long)host.programs++);
-    pthread_mutex_unlock(&host.lock);
-    struct emitter e = { .p = p, .options = o ? o : &defaults, .name = name, .error = error };
+    struct emitter e = { .p = p, .options = o ? o : &defaults, .name = ENTRY_NAME, .error = error };
     volatile int status = 1;
     if (!setjmp(e.failed)) {
         emitter_begin(&e, m);
@@ -317,8 +254,13 @@ static int compile(const struct lp *p, const struct emit_options *o, struct nati
     }
     emitter_end(&e);
     machine_give(m);
-    if (status) release(out);
+    if (status) {
+        free(out->object);
+        free(out->llvm);
+        free(out->assembly);
+        *out = (struct native){ 0 };
+    }
     return status;
 }
 
-const struct emit_backend hop_llvm_backend = { .version = "LLVM " LLVM_VERSION_STRING, .compile = compile, .release = release };
+const struct emit_backend hop_llvm_backend = { .version = "LLVM " LLVM_VERSION_STRING, .compile = compile, .library = library };

@@ -140,11 +140,11 @@ struct emitter {
     const struct emit_options *options;
     struct plan plan;
     uint32_t vector_bytes;
-    bool has_fma;
+    bool has_fma, has_f16; /* f16: conversions are instructions */
     LLVMContextRef context;
     LLVMModuleRef module;
     LLVMBuilderRef builder;
-    LLVMTypeRef i1, i8, i32, i64, f32, f64, ptr, nothing;
+    LLVMTypeRef i1, i8, i16, i32, i64, f16, f32, f64, ptr, nothing;
     struct func *f;
     struct wide *w;     /* NULL: scalar code */
     uint32_t instances; /* vector loops begun so far */
@@ -162,9 +162,15 @@ _Noreturn void emit_fail(struct emitter *e, const char *format, ...) HOP_PRINTF(
 void *emit_alloc(struct emitter *e, size_t bytes); /* cleared, freed with the emitter */
 #define EMIT_NEW(e, T, n) ((T *)emit_alloc((e), sizeof(T) * (size_t)(n)))
 
-static inline uint32_t size_of(enum dtype t) { return t == DT_BOOL ? 1 : t == DT_I64 || t == DT_F64 ? 8 : 4; }
-static inline bool is_float(enum dtype t) { return t == DT_F32 || t == DT_F64; }
-static inline bool is_signed(enum dtype t) { return t == DT_I32 || t == DT_I64; }
+static inline uint32_t size_of(enum dtype t)
+{
+    static const uint8_t sizes[DT_COUNT] = { [DT_BOOL] = 1, [DT_I8] = 1,  [DT_I16] = 2, [DT_I32] = 4,  [DT_I64] = 8, [DT_U8] = 1, [DT_U16] = 2,
+                                             [DT_U32] = 4,  [DT_U64] = 8, [DT_F16] = 2, [DT_BF16] = 2, [DT_F32] = 4, [DT_F64] = 8 };
+    return sizes[t];
+}
+static inline bool is_float(enum dtype t) { return t == DT_F32 || t == DT_F64; } /* f16 and bf16 are words of 16 bits that are cast, nothing else */
+static inline bool is_signed(enum dtype t) { return t >= DT_I8 && t <= DT_I64; }
+_Static_assert(DT_I8 + 1 == DT_I16 && DT_I16 + 1 == DT_I32 && DT_I32 + 1 == DT_I64, "signed integers stand together");
 static inline const struct lp_instr *instr(const struct emitter *e, lpv v) { return &e->p->instrs.data[v]; }
 static inline enum dtype dtype_of(const struct emitter *e, lpv v) { return (enum dtype)e->p->instrs.data[v].dtype; }
 static inline uint32_t slot_of_buffer(const struct emitter *e, uint32_t buffer) { return e->p->locals.len + buffer; }

@@ -9,7 +9,8 @@ static LLVMTypeRef widen_type(LLVMTypeRef scalar, uint32_t lanes) { return lanes
 
 LLVMTypeRef type_value(struct emitter *e, enum dtype t, uint32_t lanes)
 {
-    LLVMTypeRef scalars[DT_COUNT] = { [DT_BOOL] = e->i1, [DT_I32] = e->i32, [DT_I64] = e->i64, [DT_U32] = e->i32, [DT_F32] = e->f32, [DT_F64] = e->f64 };
+    LLVMTypeRef scalars[DT_COUNT] = { [DT_BOOL] = e->i1, [DT_I8] = e->i8,   [DT_I16] = e->i16, [DT_I32] = e->i32,  [DT_I64] = e->i64, [DT_U8] = e->i8,   [DT_U16] = e->i16,
+                                      [DT_U32] = e->i32, [DT_U64] = e->i64, [DT_F16] = e->i16, [DT_BF16] = e->i16, [DT_F32] = e->f32, [DT_F64] = e->f64 };
     return widen_type(scalars[t], lanes);
 }
 
@@ -29,7 +30,7 @@ LLVMValueRef const_bits(struct emitter *e, enum dtype t, uint32_t lanes, uint64_
     if (t == DT_BOOL) c = LLVMConstInt(e->i1, bits != 0, false);
     else if (t == DT_F32) c = LLVMConstBitCast(LLVMConstInt(e->i32, (uint32_t)bits, false), e->f32); /* keeps the bits of a NaN */
     else if (t == DT_F64) c = LLVMConstBitCast(LLVMConstInt(e->i64, bits, false), e->f64);
-    else c = LLVMConstInt(size_of(t) == 8 ? e->i64 : e->i32, size_of(t) == 8 ? bits : (uint32_t)bits, false);
+    else c = LLVMConstInt(type_value(e, t, 0), size_of(t) == 8 ? bits : bits & (((uint64_t)1 << 8 * size_of(t)) - 1), false);
     return splat_const(c, lanes);
 }
 
@@ -75,6 +76,11 @@ LLVMValueRef op_unary(struct emitter *e, enum lp_op op, enum dtype t, uint32_t l
     }
     case LP_SQRT: return intrinsic_same(e, "llvm.sqrt", &a, 1);
     case LP_FLOOR: return is_float(t) ? intrinsic_same(e, "llvm.floor", &a, 1) : a;
+    case LP_CEIL: return intrinsic_same(e, "llvm.ceil", &a, 1);
+    case LP_TRUNC: return intrinsic_same(e, "llvm.trunc", &a, 1);
+    case LP_ROUND: return intrinsic_same(e, "llvm.rint", &a, 1);
+    case LP_POPCOUNT: return intrinsic_same(e, "llvm.ctpop", &a, 1);
+    case LP_CLZ: return intrinsic_same(e, "llvm.ctlz", (LLVMValueRef[]){ a, LLVMConstInt(e->i1, 0, false) }, 2);
     case LP_NOT: return LLVMBuildNot(e->builder, a, "");
     default: emit_fail(e, "operation %d has no one-operand form", op);
     }
@@ -86,10 +92,69 @@ static LLVMValueRef float_to_int(struct emitter *e, enum dtype to, uint32_t lane
     return call_intrinsic(e, is_signed(to) ? "llvm.fptosi.sat" : "llvm.fptoui.sat", overloads, 2, &a, 1);
 }
 
+/* ---- f16 and bf16 ---- */
+
+static LLVMValueRef word(struct emitter *e, uint32_t lanes, uint32_t v) { return const_bits(e, DT_U32, lanes, v); }
+static LLVMValueRef bits_of_f32(struct emitter *e, uint32_t lanes, LLVMValueRef a) { return LLVMBuildBitCast(e->builder, a, type_value(e, DT_U32, lanes), ""); }
+static LLVMValueRef f32_of_bits(struct emitter *e, uint32_t lanes, LLVMValueRef a) { return LLVMBuildBitCast(e->builder, a, type_value(e, DT_F32, lanes), ""); }
+static LLVMValueRef add_word(struct emitter *e, uint32_t lanes, LLVMValueRef a, uint32_t v) { return LLVMBuildAdd(e->builder, a, word(e, lanes, v), ""); }
+static LLVMValueRef and_word(struct emitter *e, uint32_t lanes, LLVMValueRef a, uint32_t v) { return LLVMBuildAnd(e->builder, a, word(e, lanes, v), ""); }
+static LLVMValueRef or_word(struct emitter *e, uint32_t lanes, LLVMValueRef a, uint32_t v) { return LLVMBuildOr(e->builder, a, word(e, lanes, v), ""); }
+static LLVMValueRef shift_right(struct emitter *e, uint32_t lanes, LLVMValueRef a, uint32_t by) { return LLVMBuildLShr(e->builder, a, word(e, lanes, by), ""); }
+static LLVMValueRef shift_left(struct emitter *e, uint32_t lanes, LLVMValueRef a, uint32_t by) { return LLVMBuildShl(e->builder, a, word(e, lanes, by), ""); }
+static LLVMValueRef is_above(struct emitter *e, uint32_t lanes, LLVMValueRef a, uint32_t v) { return LLVMBuildICmp(e->builder, LLVMIntUGT, a, word(e, lanes, v), ""); }
+
+/* The same steps as f16_to_f32 and its kin in ir/number.h: there the reasons are given. */
+static LLVMValueRef f16_to_f32(struct emitter *e, uint32_t lanes, LLVMValueRef bits)
+{
+    LLVMValueRef sign = shift_left(e, lanes, and_word(e, lanes, bits, 0x8000), 16), rest = shift_left(e, lanes, and_word(e, lanes, bits, 0x7fff), 13);
+    LLVMValueRef quiet = or_word(e, lanes, rest, 0x7fc00000), infinite = or_word(e, lanes, rest, 0x7f800000);
+    LLVMValueRef tiny = LLVMBuildFSub(e->builder, f32_of_bits(e, lanes, add_word(e, lanes, rest, 0x38800000)), const_real(e, DT_F32, lanes, 0x1p-14), "");
+    LLVMValueRef r = LLVMBuildSelect(e->builder, is_above(e, lanes, rest, 0x007fffff), add_word(e, lanes, rest, 0x38000000), bits_of_f32(e, lanes, tiny), "");
+    r = LLVMBuildSelect(e->builder, is_above(e, lanes, rest, 0x0f7fffff), infinite, r, "");
+    r = LLVMBuildSelect(e->builder, is_above(e, lanes, rest, 0x0f800000), quiet, r, "");
+    return f32_of_bits(e, lanes, LLVMBuildOr(e->builder, sign, r, ""));
+}
+
+static LLVMValueRef f16_of_f32(struct emitter *e, uint32_t lanes, LLVMValueRef u)
+{
+    LLVMValueRef sign = and_word(e, lanes, shift_right(e, lanes, u, 16), 0x8000), rest = and_word(e, lanes, u, 0x7fffffff);
+    LLVMValueRef even = and_word(e, lanes, shift_right(e, lanes, rest, 13), 1);
+    LLVMValueRef normal = shift_right(e, lanes, LLVMBuildAdd(e->builder, add_word(e, lanes, rest, 0xfffu - 0x38000000u), even, ""), 13);
+    LLVMValueRef tiny = LLVMBuildFAdd(e->builder, f32_of_bits(e, lanes, rest), const_real(e, DT_F32, lanes, 0.5), "");
+    LLVMValueRef quiet = or_word(e, lanes, and_word(e, lanes, shift_right(e, lanes, rest, 13), 0x3ff), 0x7e00);
+    LLVMValueRef r = LLVMBuildSelect(e->builder, is_above(e, lanes, rest, 0x387fffff), normal, add_word(e, lanes, bits_of_f32(e, lanes, tiny), 0u - 0x3f000000u), "");
+    r = LLVMBuildSelect(e->builder, is_above(e, lanes, rest, 0x477fffff), word(e, lanes, 0x7c00), r, "");
+    r = LLVMBuildSelect(e->builder, is_above(e, lanes, rest, 0x7f800000), quiet, r, "");
+    return LLVMBuildOr(e->builder, sign, r, "");
+}
+
+static LLVMValueRef bf16_of_f32(struct emitter *e, uint32_t lanes, LLVMValueRef u)
+{
+    LLVMValueRef high = shift_right(e, lanes, u, 16), rounded = LLVMBuildAdd(e->builder, add_word(e, lanes, u, 0x7fff), and_word(e, lanes, high, 1), "");
+    LLVMValueRef is_nan = is_above(e, lanes, and_word(e, lanes, u, 0x7fffffff), 0x7f800000);
+    return LLVMBuildSelect(e->builder, is_nan, or_word(e, lanes, high, 0x40), shift_right(e, lanes, rounded, 16), "");
+}
+
+/* Between f32 and f16 or bf16. */
+static LLVMValueRef cast_narrow(struct emitter *e, enum dtype to, enum dtype from, uint32_t lanes, LLVMValueRef a)
+{
+    LLVMTypeRef narrow = type_value(e, DT_F16, lanes), full = type_value(e, DT_U32, lanes), half = widen_type(e->f16, lanes);
+    if (to == DT_F16 && e->has_f16) return LLVMBuildBitCast(e->builder, LLVMBuildFPTrunc(e->builder, a, half, ""), narrow, "");
+    if (from == DT_F16 && e->has_f16) return LLVMBuildFPExt(e->builder, LLVMBuildBitCast(e->builder, a, half, ""), type_value(e, DT_F32, lanes), "");
+    if (to == DT_F16) return LLVMBuildTrunc(e->builder, f16_of_f32(e, lanes, bits_of_f32(e, lanes, a)), narrow, "");
+    if (to == DT_BF16) return LLVMBuildTrunc(e->builder, bf16_of_f32(e, lanes, bits_of_f32(e, lanes, a)), narrow, "");
+    LLVMValueRef bits = LLVMBuildZExt(e->builder, a, full, "");
+    return from == DT_F16 ? f16_to_f32(e, lanes, bits) : f32_of_bits(e, lanes, shift_left(e, lanes, bits, 16));
+}
+
+/* ---- casts ---- */
+
 LLVMValueRef op_cast(struct emitter *e, enum dtype to, enum dtype from, uint32_t lanes, LLVMValueRef a)
 {
     LLVMTypeRef type = type_value(e, to, lanes);
     if (to == from) return a;
+    if (dtype_is_narrow(to) || dtype_is_narrow(from)) return cast_narrow(e, to, from, lanes, a);
     if (to == DT_BOOL)
         return is_float(from) ? LLVMBuildFCmp(e->builder, LLVMRealUNE, a, const_real(e, from, lanes, 0), "")
                               : LLVMBuildICmp(e->builder, LLVMIntNE, a, const_whole(e, from, lanes, 0), "");
@@ -140,6 +205,11 @@ static LLVMValueRef divide_plain(struct emitter *e, enum lp_op op, enum dtype t,
         LLVMValueRef q = divide_by_reals(e, t, lanes, a, b);
         return op == LP_DIV ? q : LLVMBuildSub(e->builder, a, LLVMBuildMul(e->builder, q, b, ""), "");
     }
+    if (lanes && size_of(t) < 4) {
+        enum dtype wide = is_signed(t) ? DT_I32 : DT_U32;
+        LLVMValueRef r = divide_plain(e, op, wide, lanes, op_cast(e, wide, t, lanes, a), op_cast(e, wide, t, lanes, b));
+        return LLVMBuildTrunc(e->builder, r, type_value(e, t, lanes), "");
+    }
     if (op == LP_DIV) return is_signed(t) ? LLVMBuildSDiv(e->builder, a, b, "") : LLVMBuildUDiv(e->builder, a, b, "");
     return is_signed(t) ? LLVMBuildSRem(e->builder, a, b, "") : LLVMBuildURem(e->builder, a, b, "");
 }
@@ -152,7 +222,7 @@ static LLVMValueRef divide(struct emitter *e, enum lp_op op, enum dtype t, uint3
     LLVMValueRef one = const_whole(e, t, lanes, 1), zero = const_whole(e, t, lanes, 0);
     LLVMValueRef by_zero = LLVMBuildICmp(e->builder, LLVMIntEQ, b, zero, ""), traps = by_zero;
     if (is_signed(t)) {
-        LLVMValueRef smallest = const_whole(e, t, lanes, size_of(t) == 8 ? INT64_MIN : INT32_MIN);
+        LLVMValueRef smallest = const_whole(e, t, lanes, (int64_t)(UINT64_MAX << (8 * size_of(t) - 1)));
         LLVMValueRef overflow = LLVMBuildAnd(e->builder, LLVMBuildICmp(e->builder, LLVMIntEQ, a, smallest, ""),
                                              LLVMBuildICmp(e->builder, LLVMIntEQ, b, const_whole(e, t, lanes, -1), ""), "");
         traps = LLVMBuildOr(e->builder, by_zero, overflow, "");
@@ -266,6 +336,6 @@ LLVMValueRef op_binary(struct emitter *e, enum lp_op op, enum dtype t, uint32_t 
 
 LLVMValueRef op_fold(struct emitter *e, enum lp_fold fold, enum dtype t, uint32_t lanes, LLVMValueRef a, LLVMValueRef b)
 {
-    static const uint8_t ops[] = { [FOLD_SUM] = LP_ADD, [FOLD_MAX] = LP_MAX, [FOLD_MIN] = LP_MIN, [FOLD_AND] = LP_AND, [FOLD_OR] = LP_OR };
+    static const uint8_t ops[] = { [FOLD_SUM] = LP_ADD, [FOLD_MAX] = LP_MAX, [FOLD_MIN] = LP_MIN, [FOLD_AND] = LP_AND, [FOLD_OR] = LP_OR, [FOLD_PROD] = LP_MUL };
     return op_binary(e, (enum lp_op)ops[fold], t, lanes, a, b);
 }

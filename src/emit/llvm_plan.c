@@ -18,7 +18,8 @@ bool const_int(const struct emitter *e, lpv v, int64_t *out)
     if (v == LPV_NONE) return false;
     const struct lp_instr *i = instr(e, v);
     if (i->op != LP_CONST || is_float((enum dtype)i->dtype)) return false;
-    return *out = i->dtype == DT_I32 ? (int32_t)i->bits : i->imm, true;
+    if (is_signed((enum dtype)i->dtype)) return *out = (int64_t)(i->bits << (64 - 8 * size_of((enum dtype)i->dtype))) >> (64 - 8 * size_of((enum dtype)i->dtype)), true;
+    return *out = i->imm, i->imm >= 0;
 }
 
 uint32_t operand_count(enum lp_op op) { return op == LP_LOAD ? 1 : op < LP_NEG ? 0 : op < LP_ADD ? 1 : op < LP_FMA ? 2 : 3; }
@@ -174,8 +175,8 @@ static uint32_t pure_kind(struct survey *s, const struct lp_instr *i)
 static void note_type(struct survey *s, enum dtype t)
 {
     if (t == DT_F64) s->real8 = true;
-    else if (t == DT_I64) s->word8 = true;
-    else if (size_of(t) == 4) s->word4 = true;
+    else if (size_of(t) == 8) s->word8 = true;
+    else if (t != DT_BOOL) s->word4 = true; /* short integers are few bytes in registers as wide as their neighbours' */
 }
 
 static void survey_let(struct survey *s, lpv v)

@@ -1,4 +1,5 @@
-/* Bodies made for higher-order nodes by the transforms, and operands for bodies that run on more lanes than need them. */
+/* Bodies made for higher-order nodes by the transforms, operands for bodies that run on more lanes than need them, and nodes that are differentiated as
+ * a function made for them. */
 #include "hops/hops.h"
 
 void new_body_begin(struct new_body *body, struct builder *around, const struct fn *like, const dim *dims, uint32_t n_dims)
@@ -58,4 +59,44 @@ val safe_operand(struct builder *b, val mask, val first, val x)
     val one = emit(b, OP_take, (val[]){ x, first }, 2, &along);
     if (dtype_is_float((enum dtype)emit_type(b, x).dtype)) one = emit1(b, OP_stop_gradient, one);
     return emit_where(b, mask, x, emit_broadcast_front(b, one, emit_type(b, x).dims[0]));
+}
+
+struct replaced *replaced_vjp_forward(struct vjp_forward *v, struct region_in made)
+{
+    struct builder *b = v->copy->b;
+    struct module *m = b->m;
+    const struct vjp_halves *h = vjp_split(m, made.fn, v->active, v->result_wanted, 0, false);
+    struct replaced *out = ARENA_NEW(&b->arena, struct replaced, 1);
+    *out = (struct replaced){ h, made.dims, ARENA_NEW(&b->arena, val, h->n_residuals) };
+    val *all = ARENA_NEW(&b->arena, val, module_fn(m, h->forward)->n_results);
+    inline_function(b, h->forward, made.dims, made.operands, all);
+    uint32_t extra = v->n->n_results;
+    for (uint32_t k = 0; k < v->n->n_results; k++) v->results[k] = all[k];
+    for (uint32_t i = 0; i < h->n_residuals; i++)
+        out->residuals[i] = h->source_param[i] != HOP_NONE ? made.operands[h->source_param[i]] : all[h->source_result[i] != HOP_NONE ? h->source_result[i] : extra++];
+    vjp_active_results(m, made.fn, v->active, v->result_active);
+    return out;
+}
+
+void replaced_vjp(struct vjp *v, const struct replaced *r)
+{
+    const struct vjp_halves *h = r->halves;
+    const struct fn *back = module_fn(v->b->m, h->backward);
+    val *args = ARENA_NEW(&v->b->arena, val, back->n_params), *ct = ARENA_NEW(&v->b->arena, val, back->n_results);
+    uint32_t n = h->n_residuals, next = 0;
+    if (n) memcpy(args, r->residuals, n * sizeof *args);
+    for (uint32_t k = 0; k < v->n->n_results; k++)
+        if (h->ct_result[k]) args[n++] = v->ct[k] != VAL_NONE ? v->ct[k] : zeros_like(v->b, v->results[k]);
+    inline_function(v->b, h->backward, r->dims, args, ct);
+    for (uint32_t p = 0; p < v->n->n_operands; p++)
+        if (h->ct_param[p]) v->out[p] = ct[next++];
+}
+
+uint32_t with_tangents(struct builder *b, val *out, const val *values, const val *tangents, const bool *active, uint32_t n)
+{
+    uint32_t total = n;
+    if (n) memcpy(out, values, n * sizeof *out);
+    for (uint32_t k = 0; k < n; k++)
+        if (active[k]) out[total++] = tangents[k] != VAL_NONE ? tangents[k] : zeros_like(b, values[k]);
+    return total;
 }

@@ -53,6 +53,27 @@ static inline const int64_t *eval_region_symbols(const struct eval *e, uint32_t 
 
 static inline size_t tensor_bytes(const struct tensor *t) { return (size_t)t->count * dtype_info[t->dtype].size; }
 
+/* A new tensor for slice t along the leading dim; copied, because tensors at this level own their data. */
+static inline struct tensor *tensor_slice(const struct tensor *whole, int64_t t)
+{
+    struct tensor *s = tensor_new((enum dtype)whole->dtype, whole->rank - 1u, whole->dims + 1);
+    if (s->count) memcpy(s->data, (const char *)whole->data + (size_t)t * tensor_bytes(s), tensor_bytes(s));
+    return s;
+}
+static inline void tensor_put(struct tensor *whole, int64_t t, const struct tensor *slice)
+{
+    size_t bytes = tensor_bytes(slice);
+    if (bytes) memcpy((char *)whole->data + (size_t)t * bytes, slice->data, bytes);
+}
+/* Room for result k, whose leading dim is `rows`. */
+static inline struct tensor *eval_new_stack(const struct eval *e, uint32_t k, int64_t rows)
+{
+    struct type t = type_get(e->m, value_type(e->f, e->n->results + k));
+    int64_t dims[MAX_RANK] = { rows };
+    for (uint32_t d = 1; d < t.rank; d++) dims[d] = dim_eval(e->m, t.dims[d], e->symbols);
+    return tensor_new((enum dtype)t.dtype, t.rank, dims);
+}
+
 /* ---- transforms ---- */
 
 /* select whose condition has the leading dims of x and y. */
@@ -106,7 +127,19 @@ static inline const dim *batch_body_dims(const struct batch *v, const struct reg
     return extend_dims(v->b, r->dims, n_dims, batched->n_outer_symbols, v->size);
 }
 
-/* ---- a loop's step under the transforms: what scan and while_loop share (loops.c) ---- */
+/* A node that is differentiated as what a function made for it does, with the node's operands in order. */
+struct replaced {
+    const struct vjp_halves *halves;
+    const dim *dims;
+    val *residuals;
+};
+struct replaced *replaced_vjp_forward(struct vjp_forward *v, struct region_in made);
+void replaced_vjp(struct vjp *v, const struct replaced *r);
+
+/* Values, then the tangents of the active ones (zeros for those that become active on the way); returns how many. */
+uint32_t with_tangents(struct builder *b, val *out, const val *values, const val *tangents, const bool *active, uint32_t n);
+
+/* ---- a loop's step under the transforms: what the loop rows share (loops.c) ---- */
 
 enum residual_kind {
     FROM_OPERAND, /* the body's own operand `index` */
@@ -141,12 +174,15 @@ struct step_backward {
     const struct step *s;
     dim length;
     bool reverse; /* of the forward loop */
+    bool map;     /* steps are independent: a map goes back, and cotangents of own operands are summed behind it */
     const val *carry, *over, *own; /* operands of the forward loop */
     const val *stacks;             /* of the forward loop, extra ones included */
     const val *hoisted;
     const val *ct; /* per result of the body: of the last carry, of the stack; VAL_NONE: zero */
     const dim *dims;
 };
+/* The hoisted residuals of a step, computed where the forward loop stands. own: the step's own operands there. */
+val *step_emit_hoisted(struct builder *b, const struct step *s, const val *own, const dim *dims);
 /* Emits the loop that runs backwards; out: per parameter of the body its cotangent or VAL_NONE. */
 void step_emit_backward(struct builder *b, const struct step_backward *in, val *out);
 

@@ -154,6 +154,17 @@ struct step *step_reverse(struct module *m, struct arena *arena, uint32_t body_f
     return s;
 }
 
+val *step_emit_hoisted(struct builder *b, const struct step *s, const val *own, const dim *dims)
+{
+    val *out = ARENA_NEW(&b->arena, val, s->n_hoisted);
+    if (!s->n_hoisted) return out;
+    val *args = ARENA_NEW(&b->arena, val, s->n_carry + s->n_over + s->n_own);
+    memset(args, 0xff, (s->n_carry + s->n_over) * sizeof *args);
+    memcpy(args + s->n_carry + s->n_over, own, s->n_own * sizeof *args);
+    inline_function(b, s->hoisted, dims, args, out);
+    return out;
+}
+
 /* Row t of the result is what carry `carry` was before step t: its stacked next values one step earlier. */
 static val shifted_stack(struct builder *b, val initial, val stack, bool reverse)
 {
@@ -208,7 +219,7 @@ static void gather_operands(struct builder *b, const struct step_backward *in, s
 }
 
 /* (cotangents of carries that travel…, accumulators…; cotangents of stacks…, residual rows…; own residuals…)
- * -> (cotangents of carries…, accumulators…; cotangents of slices…). */
+ * -> (cotangents of carries…, accumulators…; cotangents of slices…). Of a map there are no accumulators: what would be added is stacked. */
 static uint32_t build_backward_body(struct module *m, const struct step_backward *in, const struct backward_operands *ops)
 {
     const struct step *s = in->s;
@@ -222,7 +233,7 @@ static uint32_t build_backward_body(struct module *m, const struct step_backward
     type_id *over_type = ARENA_NEW(&b.arena, type_id, ops->n_over), *own_type = ARENA_NEW(&b.arena, type_id, ops->n_own);
     for (uint32_t i = 0; i < h->n_residuals; i++) (ops->is_own[i] ? own_type : over_type)[ops->at[i]] = value_type(back, i);
     for (uint32_t k = 0; k < s->n_carry; k++) carry[k] = s->travels[k] ? builder_param(&b, value_type(body, k), 0) : VAL_NONE;
-    for (uint32_t k = 0; k < s->n_own; k++) sums[k] = h->ct_param[first_own + k] ? builder_param(&b, value_type(body, first_own + k), 0) : VAL_NONE;
+    for (uint32_t k = 0; k < s->n_own; k++) sums[k] = h->ct_param[first_own + k] && !in->map ? builder_param(&b, value_type(body, first_own + k), 0) : VAL_NONE;
     for (uint32_t k = 0; k < s->n_stack; k++) {
         bool given = h->ct_result[s->n_carry + k] && in->ct[s->n_carry + k] != VAL_NONE;
         stack_ct[k] = given ? builder_param(&b, value_type(body, body->results[s->n_carry + k]), 0) : VAL_NONE;
@@ -248,7 +259,7 @@ static uint32_t build_backward_body(struct module *m, const struct step_backward
         out[n++] = found[k] != VAL_NONE ? found[k] : zeros_like(&b, carry[k]);
     }
     for (uint32_t k = 0; k < s->n_own; k++) {
-        if (found[first_own + k] != VAL_NONE) out[n++] = emit2(&b, OP_add, sums[k], found[first_own + k]);
+        if (found[first_own + k] != VAL_NONE) out[n++] = in->map ? found[first_own + k] : emit2(&b, OP_add, sums[k], found[first_own + k]);
     }
     for (uint32_t k = 0; k < s->n_over; k++)
         if (found[s->n_carry + k] != VAL_NONE) out[n++] = found[s->n_carry + k];
@@ -294,7 +305,7 @@ void step_emit_backward(struct builder *b, const struct step_backward *in, val *
     for (uint32_t k = 0; k < s->n_carry; k++)
         if (s->travels[k]) operands[n++] = in->ct[k] != VAL_NONE ? in->ct[k] : zeros_like(b, in->carry[k]);
     for (uint32_t k = 0; k < s->n_own; k++)
-        if (h->ct_param[first_own + k]) operands[n++] = zeros_like(b, in->own[k]);
+        if (h->ct_param[first_own + k] && !in->map) operands[n++] = zeros_like(b, in->own[k]);
     groups[0] = n;
     for (uint32_t k = s->n_carry; k < body->n_results; k++)
         if (h->ct_result[k] && in->ct[k] != VAL_NONE) operands[n++] = in->ct[k];
@@ -304,14 +315,16 @@ void step_emit_backward(struct builder *b, const struct step_backward *in, val *
         operands[n++] = in->stacks[s->n_stack + s->n_extra - 1];
     }
     groups[1] = n - groups[0];
-    struct attr attrs[SCAN_ATTRS] = { [SCAN_REVERSE] = A_FLAG(!in->reverse), [SCAN_LENGTH] = groups[1] ? A_NONE : A_DIM(in->length) };
+    struct attr scan[SCAN_ATTRS] = { [SCAN_REVERSE] = A_FLAG(!in->reverse), [SCAN_LENGTH] = groups[1] ? A_NONE : A_DIM(in->length) };
+    struct attr map[MAP_ATTRS] = { [MAP_LENGTH] = groups[1] ? A_NONE : A_DIM(in->length) };
     struct region_in region = { fn, ops.own, ops.n_own, in->dims };
-    val next = builder_node(b, &(struct node_in){ .op = OP_scan, .operands = operands, .n_operands = n, .groups = groups, .attrs = attrs, .regions = &region, .n_regions = 1 });
+    val next = builder_node(b, &(struct node_in){ .op = in->map ? OP_map : OP_scan, .operands = operands, .n_operands = n, .groups = in->map ? groups + 1 : groups,
+                                                  .attrs = in->map ? map : scan, .regions = &region, .n_regions = 1 });
     for (uint32_t p = 0; p < body->n_params; p++) out[p] = VAL_NONE;
     for (uint32_t k = 0; k < s->n_carry; k++)
         if (s->travels[k]) out[k] = next++;
     for (uint32_t k = 0; k < s->n_own; k++)
-        if (h->ct_param[first_own + k]) out[first_own + k] = next++;
+        if (h->ct_param[first_own + k]) out[first_own + k] = in->map ? emit_reduce(b, OP_sum, next++, (const uint32_t[1]){ 0 }, 1) : next++;
     for (uint32_t k = 0; k < s->n_over; k++)
         if (h->ct_param[s->n_carry + k]) out[s->n_carry + k] = next++;
 }

@@ -1,6 +1,35 @@
 /* How calls and branches are compiled: a call's body is written in place; a switch runs one branch, and all branches write the same memory. */
 #include "hops/lower_hops.h"
 
+/* The parameter in whose memory result k may be computed although bodies read it: each body gets it as one operand, and no other operand reads it. */
+static uint32_t shared_param(struct lower *L, const struct fn *f, const struct node *n, uint32_t k)
+{
+    uint32_t over = lower_may_overwrite(L, n, k);
+    for (uint32_t r = 0; r < n->n_regions && over != HOP_NONE; r++) {
+        uint32_t same = 0;
+        for (uint32_t i = 0; i < node_region(f, n, r)->n_operands; i++) {
+            val o = node_region_operands(f, n, r)[i];
+            same += o == over;
+            if (o != over && lower_reads(L, o, over)) return HOP_NONE;
+        }
+        if (same > 1) return HOP_NONE;
+    }
+    return over;
+}
+
+/* Which parameter of body r the parameter around is. */
+static uint32_t param_in_body(const struct fn *f, const struct node *n, uint32_t r, uint32_t over)
+{
+    for (uint32_t i = 0; i < node_region(f, n, r)->n_operands && over != HOP_NONE; i++)
+        if (node_region_operands(f, n, r)[i] == over) return i;
+    return HOP_NONE;
+}
+
+static void end_overwrite(struct lower *L, const struct fn *f, val result, const struct sink *sink)
+{
+    if (sink->moved) lower_copy(L, value_type(f, result), sink->instead, sink->array, "an array whose old content is still read while the new one is made");
+}
+
 static void feed_region(struct lower *L, const struct fn *f, const struct node *n, uint32_t r, struct sink *sinks)
 {
     uint32_t count = node_region(f, n, r)->n_operands;
@@ -16,11 +45,16 @@ static void invoke_block(struct lower *L, const struct fn *f, const struct node 
     struct sink *sinks = ARENA_ZNEW(&lower_lp(L)->arena, struct sink, n->n_results);
     for (uint32_t k = 0; k < n->n_results; k++) {
         sinks[k] = (struct sink){ .scalar = is_scalar(L, f, n->results + k), .overwrites = HOP_NONE, .instead = { HOP_NONE, LPV_NONE }, .unused = !lower_result_used(L, n, k) };
-        if (!sinks[k].scalar && !sinks[k].unused) sinks[k].array = lower_result(L, n, k);
+        if (sinks[k].scalar || sinks[k].unused) continue;
+        uint32_t over = shared_param(L, f, n, k);
+        sinks[k].array = over != HOP_NONE ? lower_overwrite(L, n, k) : lower_result(L, n, k);
+        sinks[k].overwrites = param_in_body(f, n, 0, over);
     }
     feed_region(L, f, n, 0, sinks);
-    for (uint32_t k = 0; k < n->n_results; k++)
+    for (uint32_t k = 0; k < n->n_results; k++) {
         if (sinks[k].scalar && !sinks[k].unused) lower_set_scalar(L, n, k, sinks[k].value);
+        end_overwrite(L, f, n->results + k, &sinks[k]);
+    }
 }
 
 static uint8_t many(const struct fn *f, const struct node *n, uint32_t i) { return (void)f, (void)n, (void)i, USE_MANY; }
@@ -34,6 +68,7 @@ struct outcome {
     bool used, scalar, sized;
     uint32_t local;
     struct array array;
+    uint32_t over; /* the parameter in whose memory it is computed, HOP_NONE */
     uint32_t symbol[MAX_RANK], size_local[MAX_RANK]; /* per dim; HOP_NONE: not bound here */
 };
 
@@ -44,7 +79,7 @@ static struct outcome begin_outcome(struct lower *L, const struct fn *f, const s
     struct lp *p = lower_lp(L);
     struct module *m = lower_module(L);
     struct type t = type_get(m, value_type(f, n->results + k));
-    struct outcome o = { .used = lower_result_used(L, n, k), .scalar = !t.rank };
+    struct outcome o = { .used = lower_result_used(L, n, k), .scalar = !t.rank, .over = HOP_NONE };
     for (uint32_t d = 0; d < t.rank; d++) {
         uint32_t s;
         o.symbol[d] = HOP_NONE;
@@ -60,8 +95,10 @@ static struct outcome begin_outcome(struct lower *L, const struct fn *f, const s
     if (o.scalar && o.used) {
         o.local = lp_local(p, (enum dtype)t.dtype, LOCAL_SCALAR, "choice");
         lp_set(p, o.local, lp_const_bits(p, (enum dtype)t.dtype, 0));
-    } else if (!o.scalar && o.used)
-        o.array = o.sized ? lower_growing(L, n, k) : lower_result(L, n, k);
+    } else if (!o.scalar && o.used) {
+        o.over = o.sized ? HOP_NONE : shared_param(L, f, n, k);
+        o.array = o.sized ? lower_growing(L, n, k) : o.over != HOP_NONE ? lower_overwrite(L, n, k) : lower_result(L, n, k);
+    }
     return o;
 }
 
@@ -71,12 +108,13 @@ static void branch(struct lower *L, const struct fn *f, const struct node *n, ui
     struct sink *sinks = ARENA_ZNEW(&p->arena, struct sink, n->n_results);
     for (uint32_t k = 0; k < n->n_results; k++) {
         const struct outcome *o = &outcomes[k];
-        sinks[k] = (struct sink){ .scalar = o->scalar, .array = o->array, .overwrites = HOP_NONE, .instead = { HOP_NONE, LPV_NONE }, .unused = !o->used };
+        sinks[k] = (struct sink){ .scalar = o->scalar, .array = o->array, .overwrites = param_in_body(f, n, r, o->over), .instead = { HOP_NONE, LPV_NONE }, .unused = !o->used };
     }
     feed_region(L, f, n, r, sinks);
     for (uint32_t k = 0; k < n->n_results; k++) {
         const struct outcome *o = &outcomes[k];
         if (o->scalar && o->used) lp_set(p, o->local, sinks[k].value);
+        end_overwrite(L, f, n->results + k, &sinks[k]);
         uint32_t rank = type_get(lower_module(L), value_type(f, n->results + k)).rank;
         for (uint32_t d = 0; d < rank; d++)
             if (o->symbol[d] != HOP_NONE) lp_set(p, o->size_local[d], sinks[k].dims[d]);
@@ -92,7 +130,7 @@ static void switch_block(struct lower *L, const struct fn *f, const struct node 
     for (uint32_t k = 0; k < n->n_results; k++) outcomes[k] = begin_outcome(L, f, n, k, symbol_locals);
     lpv index = lower_scalar(L, node_operands(f, n)[0]);
     uint32_t last = n->n_regions - 1u;
-    if (lp_dtype(p, index) == DT_BOOL && last > 1) index = lp_cast(p, DT_I32, index);
+    if (dtype_info[lp_dtype(p, index)].size < 4 && last > 1) index = lp_cast(p, DT_I32, index); /* there may be more branches than the dtype has numbers */
     for (uint32_t r = 0; r < last; r++) { /* below the first is the first, beyond the last the last */
         enum dtype t = lp_dtype(p, index);
         lpv here = t == DT_BOOL ? lp_un(p, LP_NOT, index) : lp_bin(p, LP_LE, index, lp_int(p, t, r));

@@ -4,7 +4,7 @@
 
 #include "loop/lower.h"
 
-extern const struct op_lower scan_lower, while_lower, switch_lower, invoke_lower;
+extern const struct op_lower scan_lower, while_lower, switch_lower, invoke_lower, map_lower, fori_lower, associative_lower;
 
 /* What a while_loop that runs past max_trips says, with the limit as the value shown. */
 #define WHILE_TRIPS_MESSAGE "the loop ends within max_trips"

@@ -1,4 +1,4 @@
-/* How loops are compiled: scan and while_loop as native loops in the same function. Scalar carries are locals, others live in one buffer
+/* How loops are compiled: scan, map, fori_loop and while_loop as native loops in the same function. Scalar carries are locals, others live in one buffer
  * that the body updates in place where its reads allow; slices of xs are offsets, stacked results are stores at an offset. */
 #include "hops/lower_hops.h"
 #include "ops/build.h"
@@ -11,6 +11,16 @@ struct carry {
 };
 
 enum { SMALL_CARRY = 512 /* elements up to which a carry is kept apart from the result's memory, so that it can live in registers */ };
+
+/* The parameter that carry i begins with and may live in. Nothing else in the loop may read it. */
+static uint32_t carried_param(struct lower *L, const struct fn *f, const struct node *n, uint32_t i)
+{
+    uint32_t over = lower_may_overwrite(L, n, i);
+    if (over == HOP_NONE || node_operands(f, n)[i] != over) return HOP_NONE;
+    for (uint32_t k = 0; k < n->n_operands; k++)
+        if (k != i && lower_reads(L, node_operands(f, n)[k], over)) return HOP_NONE;
+    return over;
+}
 
 static struct carry *begin_carries(struct lower *L, const struct fn *f, const struct node *n, uint32_t n_carry)
 {
@@ -29,8 +39,10 @@ static struct carry *begin_carries(struct lower *L, const struct fn *f, const st
         }
         dim count = type_elements(m, c->type);
         bool small = dim_is_const(m, count) && dim_const_value(m, count) <= SMALL_CARRY;
-        c->array = small ? lower_alloc(L, c->type, "carry of a loop") : lower_result(L, n, i);
-        lower_fill(L, init, c->array);
+        uint32_t over = small ? HOP_NONE : carried_param(L, f, n, i);
+        if (small) c->array = lower_alloc(L, c->type, "carry of a loop");
+        else c->array = over != HOP_NONE ? lower_overwrite(L, n, i) : lower_result(L, n, i);
+        if (over != init) lower_fill(L, init, c->array);
     }
     return carries;
 }
@@ -79,21 +91,17 @@ static struct sink stack_sink(struct lower *L, struct array stack, lpv row, type
     return (struct sink){ .array = { stack.buffer, lower_offset(L, stack, row, type_drop_leading(lower_module(L), stack_type)) }, .overwrites = HOP_NONE, .instead = { HOP_NONE, LPV_NONE } };
 }
 
-/* ---- scan ---- */
+/* ---- scan, map ---- */
 
-static lpv scan_length(struct lower *L, const struct fn *f, const struct node *n)
-{
-    const struct attr *length = node_attr(f, n, SCAN_LENGTH);
-    if (length->kind == ATTR_DIM) return lower_dim(L, (dim)length->i);
-    return lower_dim(L, type_get(lower_module(L), value_type(f, node_group(f, n, 1, NULL)[0])).dims[0]);
-}
-
-static void scan_block(struct lower *L, const struct fn *f, const struct node *n)
+/* Steps over the slices of the operands behind the carries. */
+static void over_block(struct lower *L, const struct fn *f, const struct node *n, uint32_t n_carry, uint32_t n_over, const struct attr *given_length, bool reverse, const char *note)
 {
     struct lp *p = lower_lp(L);
-    uint32_t n_carry = node_group_size(f, n, 0), n_over = node_group_size(f, n, 1), n_stack = n->n_results - n_carry;
+    uint32_t n_stack = n->n_results - n_carry;
     const struct fn *step = module_fn(lower_module(L), node_region(f, n, 0)->fn);
-    lpv length = scan_length(L, f, n), zero = lp_index(p, 0), one = lp_index(p, 1);
+    const val *over = node_operands(f, n) + n_carry;
+    lpv length = lower_dim(L, given_length->kind == ATTR_DIM ? (dim)given_length->i : type_get(lower_module(L), value_type(f, over[0])).dims[0]);
+    lpv zero = lp_index(p, 0), one = lp_index(p, 1);
     struct carry *carries = begin_carries(L, f, n, n_carry);
     struct array *stacks = ARENA_NEW(&p->arena, struct array, n_stack);
     for (uint32_t i = 0; i < n_stack; i++)
@@ -103,9 +111,9 @@ static void scan_block(struct lower *L, const struct fn *f, const struct node *n
 
     lower_loop_enter(L);
     lpv t = lp_for_begin(p, zero, length, one, FOR_SERIAL);
-    lpv at = node_attr(f, n, SCAN_REVERSE)->kind == ATTR_ABSENT ? t : lp_bin(p, LP_SUB, lp_bin(p, LP_SUB, length, one), t);
+    lpv at = !reverse ? t : lp_bin(p, LP_SUB, lp_bin(p, LP_SUB, length, one), t);
     feed_carries(L, carries, n_carry, feeds);
-    for (uint32_t i = 0; i < n_over; i++) feeds[n_carry + i] = (struct feed){ .kind = FEED_VALUE, .value = node_group(f, n, 1, NULL)[i], .lead = at };
+    for (uint32_t i = 0; i < n_over; i++) feeds[n_carry + i] = (struct feed){ .kind = FEED_VALUE, .value = over[i], .lead = at };
     feed_values(f, n, 0, feeds + n_carry + n_over);
     sink_carries(carries, n_carry, sinks);
     for (uint32_t i = 0; i < n_stack; i++) {
@@ -116,9 +124,14 @@ static void scan_block(struct lower *L, const struct fn *f, const struct node *n
     advance_carries(L, carries, n_carry, sinks);
     struct lp_stmt *loop = lp_for_end(p);
     loop->poll = true;
-    loop->note = "scan";
+    loop->note = note;
     lower_loop_leave(L);
     end_carries(L, n, carries, n_carry);
+}
+
+static void scan_block(struct lower *L, const struct fn *f, const struct node *n)
+{
+    over_block(L, f, n, node_group_size(f, n, 0), node_group_size(f, n, 1), node_attr(f, n, SCAN_LENGTH), node_attr(f, n, SCAN_REVERSE)->kind != ATTR_ABSENT, "scan");
 }
 
 static uint8_t scan_use(const struct fn *f, const struct node *n, uint32_t i)
@@ -127,6 +140,52 @@ static uint8_t scan_use(const struct fn *f, const struct node *n, uint32_t i)
 }
 
 const struct op_lower scan_lower = { .kind = LOWER_BLOCK, .block = scan_block, .operand_use = scan_use };
+
+static void map_block(struct lower *L, const struct fn *f, const struct node *n) { over_block(L, f, n, 0, node_group_size(f, n, 0), node_attr(f, n, MAP_LENGTH), false, "map"); }
+static uint8_t map_use(const struct fn *f, const struct node *n, uint32_t i) { return i < node_group_size(f, n, 0) ? USE_ONCE : USE_MANY; }
+
+const struct op_lower map_lower = { .kind = LOWER_BLOCK, .block = map_block, .operand_use = map_use };
+
+/* ---- fori_loop ---- */
+
+static void fori_block(struct lower *L, const struct fn *f, const struct node *n)
+{
+    struct lp *p = lower_lp(L);
+    struct module *m = lower_module(L);
+    uint32_t n_carry = node_group_size(f, n, 0), n_stack = n->n_results - n_carry, symbol;
+    const struct fn *body = module_fn(m, node_region(f, n, 0)->fn);
+    lpv from = lower_scalar(L, node_operands(f, n)[n_carry]), to = lower_scalar(L, node_operands(f, n)[n_carry + 1]);
+    if (n_stack && dim_is_symbol(m, type_get(m, value_type(f, n->results + n_carry)).dims[0], &symbol))
+        lower_bind_symbol(L, symbol, lp_bin(p, LP_MAX, lp_bin(p, LP_SUB, lp_bin(p, LP_MAX, to, from), from), lp_index(p, 0)));
+    struct carry *carries = begin_carries(L, f, n, n_carry);
+    struct array *stacks = ARENA_NEW(&p->arena, struct array, n_stack);
+    for (uint32_t i = 0; i < n_stack; i++)
+        if (lower_result_used(L, n, n_carry + i)) stacks[i] = lower_result(L, n, n_carry + i);
+    struct feed *feeds = ARENA_NEW(&p->arena, struct feed, body->n_params);
+    struct sink *sinks = ARENA_ZNEW(&p->arena, struct sink, body->n_results);
+
+    lower_loop_enter(L);
+    lpv index = lp_for_begin(p, from, to, lp_index(p, 1), FOR_SERIAL), row = lp_bin(p, LP_SUB, index, from);
+    feed_carries(L, carries, n_carry, feeds);
+    feeds[n_carry] = (struct feed){ .kind = FEED_SCALAR, .scalar = index };
+    feed_values(f, n, 0, feeds + n_carry + 1);
+    sink_carries(carries, n_carry, sinks);
+    for (uint32_t i = 0; i < n_stack; i++) {
+        if (lower_result_used(L, n, n_carry + i)) sinks[n_carry + i] = stack_sink(L, stacks[i], row, value_type(f, n->results + n_carry + i));
+        else sinks[n_carry + i].unused = true, sinks[n_carry + i].overwrites = HOP_NONE;
+    }
+    lower_body(L, f, n, 0, feeds, sinks);
+    advance_carries(L, carries, n_carry, sinks);
+    struct lp_stmt *loop = lp_for_end(p);
+    loop->poll = true;
+    loop->note = "fori_loop";
+    lower_loop_leave(L);
+    end_carries(L, n, carries, n_carry);
+}
+
+static uint8_t fori_use(const struct fn *f, const struct node *n, uint32_t i) { return i < node_group_size(f, n, 0) ? USE_ONCE : USE_MANY; }
+
+const struct op_lower fori_lower = { .kind = LOWER_BLOCK, .block = fori_block, .operand_use = fori_use };
 
 /* ---- while_loop ---- */
 

@@ -24,14 +24,6 @@ static void scan_infer(struct infer *in)
     for (uint32_t i = n_carry; i < g->n_results; i++) infer_result(in, type_prepend(in->m, infer_region_result(in, 0, i), steps));
 }
 
-/* A new tensor for slice t of `whole`; copied, because tensors at this level own their data. */
-static struct tensor *slice_of(const struct tensor *whole, int64_t t)
-{
-    struct tensor *s = tensor_new((enum dtype)whole->dtype, whole->rank - 1u, whole->dims + 1);
-    if (s->count) memcpy(s->data, (const char *)whole->data + (size_t)t * tensor_bytes(s), tensor_bytes(s));
-    return s;
-}
-
 static void scan_eval(struct eval *e)
 {
     const struct region *g = node_region(e->f, e->n, 0);
@@ -45,22 +37,13 @@ static void scan_eval(struct eval *e)
     const int64_t *symbols = eval_region_symbols(e, 0, args, n_args);
     for (uint32_t i = 0; i < n_carry; i++) args->data[i] = tensor_ref(e->operands[i]);
     for (uint32_t i = 0; i < g->n_operands; i++) args->data[n_carry + n_over + i] = tensor_ref(e->operands[g->operands + i]);
-    for (uint32_t k = 0; k < n_stack; k++) {
-        struct type t = type_get(e->m, value_type(e->f, e->n->results + n_carry + k));
-        int64_t dims[MAX_RANK] = { steps };
-        for (uint32_t d = 1; d < t.rank; d++) dims[d] = dim_eval(e->m, t.dims[d], e->symbols);
-        e->results[n_carry + k] = tensor_new((enum dtype)t.dtype, t.rank, dims);
-    }
+    for (uint32_t k = n_carry; k < n_carry + n_stack; k++) e->results[k] = eval_new_stack(e, k, steps);
     for (int64_t i = 0; i < steps; i++) {
         int64_t t = reverse ? steps - 1 - i : i;
-        for (uint32_t k = 0; k < n_over; k++) tensor_list_set(args, n_carry + k, slice_of(e->operands[n_carry + k], t));
+        for (uint32_t k = 0; k < n_over; k++) tensor_list_set(args, n_carry + k, tensor_slice(e->operands[n_carry + k], t));
         interp_call(e->in, g->fn, symbols, args->data, out->data);
         for (uint32_t k = 0; k < n_carry; k++) tensor_list_set(args, k, out->data[k]), out->data[k] = NULL;
-        for (uint32_t k = n_carry; k < n_carry + n_stack; k++) {
-            size_t bytes = tensor_bytes(out->data[k]);
-            if (bytes) memcpy((char *)e->results[k]->data + (size_t)t * bytes, out->data[k]->data, bytes);
-            tensor_list_set(out, k, NULL);
-        }
+        for (uint32_t k = n_carry; k < n_carry + n_stack; k++) tensor_put(e->results[k], t, out->data[k]), tensor_list_set(out, k, NULL);
     }
     for (uint32_t k = 0; k < n_carry; k++) e->results[k] = tensor_ref(args->data[k]);
     tensor_list_end(out);
@@ -201,16 +184,9 @@ static uint32_t block_sizes(struct builder *b, const struct node_in *in, dim **o
 }
 
 /* Differentiated as a function of its own: the blocked loops. */
-struct blocks_saved {
-    const struct vjp_halves *halves;
-    const dim *dims;
-    val *residuals;
-};
-
-static struct blocks_saved *blocks_vjp_forward(struct vjp_forward *v, const struct node_in *in, const dim *sizes, uint32_t n_sizes)
+static struct replaced *blocks_vjp_forward(struct vjp_forward *v, const struct node_in *in, const dim *sizes, uint32_t n_sizes)
 {
     struct builder *b = v->copy->b;
-    struct module *m = b->m;
     const struct region_in *r = &in->regions[0];
     struct new_body body;
     new_body_begin(&body, b, NULL, NULL, 0);
@@ -228,37 +204,13 @@ static struct blocks_saved *blocks_vjp_forward(struct vjp_forward *v, const stru
                          .n_results = n_results, .dims = dims, .reverse = in->attrs[SCAN_REVERSE].kind != ATTR_ABSENT, .length = length };
     emit_blocks(&body.b, &s, inner_sizes, n_sizes, results);
     struct region_in made = new_body_finish(&body, results, n_results, outer, n);
-    struct blocks_saved *saved = ARENA_NEW(&b->arena, struct blocks_saved, 1);
-    const struct vjp_halves *h = vjp_split(m, made.fn, v->active, v->result_wanted, 0, false);
-    *saved = (struct blocks_saved){ h, made.dims, ARENA_NEW(&b->arena, val, h->n_residuals) };
-    val *all = ARENA_NEW(&b->arena, val, module_fn(m, h->forward)->n_results);
-    inline_function(b, h->forward, made.dims, outer, all);
-    uint32_t extra = n_results;
-    for (uint32_t k = 0; k < n_results; k++) v->results[k] = all[k];
-    for (uint32_t i = 0; i < h->n_residuals; i++)
-        saved->residuals[i] = h->source_param[i] != HOP_NONE ? outer[h->source_param[i]] : all[h->source_result[i] != HOP_NONE ? h->source_result[i] : extra++];
-    vjp_active_results(m, made.fn, v->active, v->result_active);
-    return saved;
-}
-
-static void blocks_vjp(struct vjp *v, const struct blocks_saved *saved)
-{
-    const struct vjp_halves *h = saved->halves;
-    const struct fn *back = module_fn(v->b->m, h->backward);
-    val *args = ARENA_NEW(&v->b->arena, val, back->n_params), *ct = ARENA_NEW(&v->b->arena, val, back->n_results);
-    uint32_t n = h->n_residuals, next = 0;
-    if (n) memcpy(args, saved->residuals, n * sizeof *args);
-    for (uint32_t k = 0; k < v->n->n_results; k++)
-        if (h->ct_result[k]) args[n++] = v->ct[k] != VAL_NONE ? v->ct[k] : zeros_like(v->b, v->results[k]);
-    inline_function(v->b, h->backward, saved->dims, args, ct);
-    for (uint32_t p = 0; p < v->n->n_operands; p++)
-        if (h->ct_param[p]) v->out[p] = ct[next++];
+    return replaced_vjp_forward(v, made);
 }
 
 /* ---- reverse ---- */
 
 struct scan_saved {
-    struct blocks_saved *blocks; /* NULL: no blocks */
+    struct replaced *blocks; /* NULL: no blocks */
     struct step *step;
     struct node_in in;
     val *stacks, *hoisted;
@@ -276,13 +228,7 @@ static void scan_vjp_forward(struct vjp_forward *v)
     saved->blocks = n_sizes && sizes[0] != 1 ? blocks_vjp_forward(v, &in, sizes, n_sizes) : NULL;
     if (saved->blocks) return;
     struct step *s = saved->step = step_reverse(b->m, &b->arena, r->fn, in.groups[0], in.groups[1], v->active, v->result_wanted, false, n_sizes > 0);
-    saved->hoisted = ARENA_NEW(&b->arena, val, s->n_hoisted);
-    if (s->n_hoisted) {
-        val *args = ARENA_NEW(&b->arena, val, s->n_carry + s->n_over + s->n_own);
-        memset(args, 0xff, (s->n_carry + s->n_over) * sizeof *args);
-        memcpy(args + s->n_carry + s->n_over, r->operands, s->n_own * sizeof *args);
-        inline_function(b, s->hoisted, r->dims, args, saved->hoisted);
-    }
+    saved->hoisted = step_emit_hoisted(b, s, r->operands, r->dims);
     val first = emit_scan(b, in.operands, in.groups, in.attrs[SCAN_REVERSE].kind != ATTR_ABSENT, scan_length(b, &in),
                           (struct region_in){ s->forward, r->operands, r->n_operands, r->dims }, NULL);
     for (uint32_t k = 0; k < v->n->n_results; k++) v->results[k] = first + k;
@@ -296,22 +242,12 @@ static void scan_vjp(struct vjp *v)
     const struct scan_saved *saved = v->saved;
     const struct node_in *in = &saved->in;
     if (saved->blocks) {
-        blocks_vjp(v, saved->blocks);
+        replaced_vjp(v, saved->blocks);
         return;
     }
     step_emit_backward(v->b, &(struct step_backward){ .s = saved->step, .length = scan_length(v->b, in), .reverse = in->attrs[SCAN_REVERSE].kind != ATTR_ABSENT,
                                                       .carry = in->operands, .over = in->operands + in->groups[0], .own = in->regions[0].operands,
                                                       .stacks = saved->stacks, .hoisted = saved->hoisted, .ct = v->ct, .dims = in->regions[0].dims }, v->out);
-}
-
-/* Values of a group, then the tangents that are there (zeros for those that become active on the way). */
-static uint32_t with_tangents(struct builder *b, val *out, const val *values, const val *tangents, const bool *active, uint32_t n)
-{
-    uint32_t total = n;
-    if (n) memcpy(out, values, n * sizeof *out);
-    for (uint32_t k = 0; k < n; k++)
-        if (active[k]) out[total++] = tangents[k] != VAL_NONE ? tangents[k] : zeros_like(b, values[k]);
-    return total;
 }
 
 static void scan_jvp(struct jvp *j)

@@ -1,5 +1,6 @@
 /* The row of switch: one of several functions is run, chosen by an index that is clamped to the branches there are (a bool chooses between two).
  * Each branch has its own operands; the results' types are merged over all branches at once. */
+#include "ir/number.h"
 #include "hops/hops.h"
 
 /* Result dims over all branches: equal ones stay, others become one fresh symbol per distinct tuple. */
@@ -68,19 +69,9 @@ static void switch_infer(struct infer *in)
     }
 }
 
-static int64_t index_value(const struct tensor *t)
-{
-    switch (t->dtype) {
-    case DT_BOOL: return *(const uint8_t *)t->data != 0;
-    case DT_I32: return *(const int32_t *)t->data;
-    case DT_U32: return *(const uint32_t *)t->data;
-    default: return *(const int64_t *)t->data;
-    }
-}
-
 static void switch_eval(struct eval *e)
 {
-    int64_t last = e->n->n_regions - 1, chosen = index_value(e->operands[0]);
+    int64_t last = e->n->n_regions - 1, chosen = element_index((enum dtype)e->operands[0]->dtype, e->operands[0]->data);
     uint32_t r = (uint32_t)HOP_MIN(HOP_MAX(chosen, 0), last);
     const struct region *g = node_region(e->f, e->n, r);
     struct tensor_list *scratch = tensor_list_begin(1);
@@ -401,6 +392,7 @@ static val lanes_taking(struct builder *b, val index, uint32_t r, uint32_t n)
     struct type t = emit_type(b, index);
     if (n == 1) return emit_full(b, DT_BOOL, 1, t.rank, t.dims);
     if (t.dtype == DT_BOOL) return r ? index : emit1(b, OP_not, index);
+    if (dtype_info[t.dtype].size < 4) index = emit_cast(b, index, t.dtype = DT_I32); /* there may be more branches than the dtype has numbers */
     val number = emit_full(b, (enum dtype)t.dtype, r, t.rank, t.dims);
     return emit2(b, !r ? OP_le : r == n - 1 ? OP_ge : OP_eq, index, number);
 }

@@ -284,13 +284,7 @@ static void while_vjp_forward(struct vjp_forward *v)
     bool *wanted = ARENA_ZNEW(&b->arena, bool, n_results);
     for (uint32_t k = 0; k < user_results; k++) wanted[k] = v->result_wanted[result_at(k, user_carry)]; /* a count of trips among carries is wanted by nobody */
     struct step *s = saved->step = step_reverse(b->m, &b->arena, body->fn, n_carry, 0, active, wanted, true, recompute);
-    saved->hoisted = ARENA_NEW(&b->arena, val, s->n_hoisted);
-    if (s->n_hoisted) {
-        val *args = ARENA_NEW(&b->arena, val, n_carry + s->n_own);
-        memset(args, 0xff, n_carry * sizeof *args);
-        memcpy(args + n_carry, body->operands, s->n_own * sizeof *args);
-        inline_function(b, s->hoisted, body->dims, args, saved->hoisted);
-    }
+    saved->hoisted = step_emit_hoisted(b, s, body->operands, body->dims);
     struct attr attrs[WHILE_ATTRS];
     memcpy(attrs, in.attrs, sizeof attrs);
     if (user_results == user_carry) attrs[WHILE_TAPE] = A_FLAG(1); /* the pullback skips the rows of lanes that did not run */

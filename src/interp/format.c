@@ -1,5 +1,6 @@
 /* Tensors as text: nested lists on one line, numbers in the shortest decimal form that reads back to the same bits. */
 #include "interp/interp.h"
+#include "ir/number.h"
 
 #include <ctype.h>
 #include <math.h>
@@ -12,7 +13,7 @@ static void add_number(struct text *out, char *digits)
     text_str(out, digits);
 }
 
-static void add_real(struct text *out, double x, bool single)
+static void add_real(struct text *out, double x, enum dtype t)
 {
     if (isnan(x) || isinf(x)) {
         text_str(out, isnan(x) ? "nan" : x < 0 ? "-inf" : "inf");
@@ -26,21 +27,20 @@ static void add_real(struct text *out, double x, bool single)
     }
     for (int precision = 1; precision <= 17; precision++) {
         snprintf(digits, sizeof digits, "%.*g", precision, x);
-        if (single ? strtof(digits, NULL) == (float)x : strtod(digits, NULL) == x) break;
+        if (t == DT_F32 ? strtof(digits, NULL) == (float)x : real_bits(t, strtod(digits, NULL)) == real_bits(t, x)) break;
     }
     add_number(out, digits);
 }
 
 static void add_element(struct text *out, const struct tensor *t, int64_t i)
 {
-    switch ((enum dtype)t->dtype) {
-    case DT_BOOL: text_str(out, ((const uint8_t *)t->data)[i] ? "true" : "false"); return;
-    case DT_I32: text_add(out, "%d", ((const int32_t *)t->data)[i]); return;
-    case DT_I64: text_add(out, "%lld", (long long)((const int64_t *)t->data)[i]); return;
-    case DT_U32: text_add(out, "%u", ((const uint32_t *)t->data)[i]); return;
-    case DT_F32: add_real(out, ((const float *)t->data)[i], true); return;
-    case DT_F64: add_real(out, ((const double *)t->data)[i], false); return;
-    case DT_COUNT: break;
+    enum dtype dtype = (enum dtype)t->dtype;
+    const void *at = (const char *)t->data + (size_t)i * dtype_info[dtype].size;
+    switch ((enum dtype_kind)dtype_info[dtype].kind) {
+    case KIND_BOOL: text_str(out, *(const uint8_t *)at ? "true" : "false"); return;
+    case KIND_INT: text_add(out, "%lld", (long long)element_whole(dtype, at)); return;
+    case KIND_UINT: text_add(out, "%llu", (unsigned long long)element_whole(dtype, at)); return;
+    case KIND_FLOAT: add_real(out, element_real(dtype, at), dtype); return;
     }
 }
 

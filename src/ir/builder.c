@@ -47,7 +47,7 @@ void infer_error(const struct infer *in, const char *format, ...)
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    hop_throw(HOP_INVALID, "%s%s: %s", place_text(in->m, in->place), op_table[in->op]->name, text);
+    hop_throw(HOP_INVALID, "%s%s: %s", place_text(in->m, in->place), op_table[in->within ? in->within - 1 : in->op]->name, text);
 }
 
 void infer_result(struct infer *in, type_id type)
@@ -125,7 +125,8 @@ type_id infer_region_result(struct infer *in, uint32_t r, uint32_t k)
 
 static struct infer infer_for(struct builder *b, const struct node_in *in, struct place place)
 {
-    return (struct infer){ .m = b->m, .symbols = b->symbols.data, .n_symbols = b->symbols.len, .op = in->op, .place = place, .groups = in->groups, .arena = &b->arena };
+    return (struct infer){ .m = b->m, .symbols = b->symbols.data, .n_symbols = b->symbols.len, .op = in->op, .within = b->composite, .place = place, .groups = in->groups,
+                            .arena = &b->arena };
 }
 
 static void check_attrs(struct infer *in, const struct op_row *row)
@@ -147,6 +148,12 @@ static void feed_error(struct infer *in, const struct fn *g, uint32_t have, uint
     infer_error(in, "region %u (%s%s) takes %u parameters, given %u", r, g->name ? "@" : "body", g->name ? module_text(in->m, g->name) : "", g->n_params, have);
 }
 
+static void feed_rank_error(struct infer *in, const struct op_row *row, uint32_t g, uint32_t i, type_id t)
+{
+    if (!type_get(in->m, t).rank) infer_error(in, "'%s' operand %u is a scalar, which has no leading dim", row->sig.groups[g].word, i);
+    infer_error(in, "'%s' operand %u has type %s: there is no dim %lld", row->sig.groups[g].word, i, infer_text(in, t), (long long)in->attrs[row->sig.dim_attr - 1].i);
+}
+
 /* Types that the region's parameters must have here, in the region's order. */
 static uint32_t region_feeds(struct infer *in, const struct op_row *row, uint32_t r, const struct region *region, type_id *out, uint32_t room)
 {
@@ -154,13 +161,10 @@ static uint32_t region_feeds(struct infer *in, const struct op_row *row, uint32_
     uint32_t n = 0, at = 0;
     for (uint32_t g = 0; g < row->sig.n_groups; g++) {
         uint32_t size = in->groups[g];
-        if (sig->feeds >> g & 1)
+        for (uint32_t times = sig->feeds >> g & 1 ? sig_group_feeds(row, g) : 0; times; times--)
             for (uint32_t i = 0; i < size; i++, n++) {
-                type_id t = in->operands[at + i];
-                if (row->sig.groups[g].kind == GROUP_OVER) {
-                    if (!type_get(in->m, t).rank) infer_error(in, "'%s' operand %u is a scalar, which has no leading dim", row->sig.groups[g].word, i);
-                    t = type_drop_leading(in->m, t);
-                }
+                type_id t = sig_feed_type(in->m, row, g, in->attrs, in->operands[at + i]);
+                if (t == HOP_NONE) feed_rank_error(in, row, g, i, in->operands[at + i]);
                 if (n < room) out[n] = t;
             }
         at += size;
@@ -230,7 +234,7 @@ static bool is_checked(const struct builder *b, dim a, dim c)
 
 void builder_require(struct builder *b, dim a, dim c, const char *what)
 {
-    struct infer in = { .m = b->m, .symbols = b->symbols.data, .n_symbols = b->symbols.len, .op = OP_check, .place = b->place, .arena = &b->arena };
+    struct infer in = { .m = b->m, .symbols = b->symbols.data, .n_symbols = b->symbols.len, .op = OP_check, .within = b->composite, .place = b->place, .arena = &b->arena };
     infer_equal(&in, a, c, what);
     for (uint32_t i = 0; i < in.requires.len; i++) {
         struct require q = in.requires.data[i];
@@ -252,6 +256,35 @@ void builder_require(struct builder *b, dim a, dim c, const char *what)
 static void copy_attr_list(struct module *m, struct attr *a)
 {
     if (a->kind == ATTR_INTS || a->kind == ATTR_DIMS) a->list = arena_copy(&m->arena, a->list, a->n * sizeof *a->list);
+}
+
+/* The nodes of a composite in its place. Its results are new values, one behind the other, like those of any node: where the expansion gives others,
+ * they are passed on by a reshape to the shape they have. */
+static val expand_node(struct builder *b, const struct op_row *row, const struct infer *in, const val *operands)
+{
+    struct expand e = { .b = b, .op = in->op, .n_operands = in->n_operands, .n_results = in->n_results, .operands = operands, .attrs = in->attrs, .types = in->results };
+    struct place place = b->place;
+    uint16_t composite = b->composite;
+    val before = b->values.len;
+    e.out = ARENA_NEW(&b->arena, val, e.n_results);
+    memset(e.out, 0xff, e.n_results * sizeof *e.out);
+    b->place = in->place;
+    if (!composite) b->composite = (uint16_t)(in->op + 1);
+    row->expand(&e);
+    bool follow = true;
+    for (uint32_t i = 0; i < e.n_results; i++) {
+        if (e.out[i] >= b->values.len || builder_type(b, e.out[i]) != e.types[i]) hop_throw(HOP_INTERNAL, "%s: result %u of its expansion has another type than infer says", row->name, i);
+        follow &= e.out[i] >= before && e.out[i] == e.out[0] + i;
+    }
+    for (uint32_t i = 0; !follow && i < e.n_results; i++) {
+        struct type t = type_get(b->m, e.types[i]);
+        struct attr dims = A_DIMS(t.dims, t.rank);
+        e.out[i] = builder_node(b, &(struct node_in){ .op = OP_reshape, .operands = &e.out[i], .n_operands = 1, .attrs = &dims });
+    }
+    b->place = place;
+    b->composite = composite;
+    b->n_last_results = e.n_results;
+    return e.n_results ? e.out[0] : VAL_NONE;
 }
 
 val builder_node(struct builder *b, const struct node_in *in)
@@ -302,6 +335,7 @@ val builder_node(struct builder *b, const struct node_in *in)
         builder_require(b, infer.requires.data[i].a, infer.requires.data[i].b, row->name);
         b->place = saved;
     }
+    if (row->expand) return expand_node(b, row, &infer, operands);
     uint32_t index = b->nodes.len;
     for (uint32_t i = 0; i < infer.fresh; i++) {
         char name[16];
@@ -327,6 +361,7 @@ val builder_node(struct builder *b, const struct node_in *in)
     if (in->op == OP_check && check_of_dims(b->values.data, b->nodes.data, b->pool.data, b->attrs.data, &node, &checked.a, &checked.b))
         vec_push(&b->arena, &b->checked, checked);
     b->effects |= effects;
+    b->n_last_results = infer.n_results;
     return infer.n_results ? node.results : VAL_NONE;
 }
 
@@ -484,6 +519,15 @@ const val *node_group(const struct fn *f, const struct node *n, uint32_t g, uint
 }
 
 const val *node_region_operands(const struct fn *f, const struct node *n, uint32_t r) { return node_operands(f, n) + node_region(f, n, r)->operands; }
+
+type_id sig_feed_type(struct module *m, const struct op_row *row, uint32_t g, const struct attr *attrs, type_id t)
+{
+    uint8_t kind = row->sig.groups[g].kind;
+    if (kind != GROUP_OVER && kind != GROUP_PAIR) return t;
+    const struct attr *which = kind == GROUP_PAIR && row->sig.dim_attr ? &attrs[row->sig.dim_attr - 1] : NULL;
+    int64_t at = which && which->kind == ATTR_INT ? which->i : 0;
+    return at >= 0 && at < type_get(m, t).rank ? type_drop_dim(m, t, (uint32_t)at) : HOP_NONE;
+}
 
 uint32_t sig_result_sizes(const struct op_row *row, uint32_t r, const uint32_t *groups, uint32_t n_region_results, uint32_t sizes[3])
 {

@@ -371,7 +371,12 @@ bool dim_provably_le(struct module *m, const struct symbol *symbols, dim a, dim 
 {
     int64_t lo, hi;
     dim_range(m, symbols, dim_sub(m, b, a), &lo, &hi);
-    return lo >= 0;
+    if (lo >= 0 || hi < 0) return lo >= 0;
+    struct dim_node small = dim_get(m, a), large = dim_get(m, b); /* of max and min the parts may tell more than the range */
+    if (small.kind == DIM_MAX) return dim_provably_le(m, symbols, small.args[0], b) && dim_provably_le(m, symbols, small.args[1], b);
+    if (large.kind == DIM_MIN) return dim_provably_le(m, symbols, a, large.args[0]) && dim_provably_le(m, symbols, a, large.args[1]);
+    if (small.kind == DIM_MIN && (dim_provably_le(m, symbols, small.args[0], b) || dim_provably_le(m, symbols, small.args[1], b))) return true;
+    return large.kind == DIM_MAX && (dim_provably_le(m, symbols, a, large.args[0]) || dim_provably_le(m, symbols, a, large.args[1]));
 }
 
 bool dim_mentions(const struct module *m, dim d, bool (*test)(void *ctx, uint32_t symbol), void *ctx)

@@ -11,7 +11,7 @@ struct builder;
 /* ---- dtypes ---- */
 
 enum dtype_kind { KIND_BOOL, KIND_INT, KIND_UINT, KIND_FLOAT };
-enum dtype { DT_BOOL, DT_I32, DT_I64, DT_U32, DT_F32, DT_F64, DT_COUNT };
+enum dtype { DT_BOOL, DT_I8, DT_I16, DT_I32, DT_I64, DT_U8, DT_U16, DT_U32, DT_U64, DT_F16, DT_BF16, DT_F32, DT_F64, DT_COUNT };
 struct dtype_info {
     const char *name;
     uint8_t size; /* bytes */
@@ -20,6 +20,10 @@ struct dtype_info {
 extern const struct dtype_info dtype_info[DT_COUNT];
 static inline bool dtype_is_float(enum dtype t) { return dtype_info[t].kind == KIND_FLOAT; }
 static inline bool dtype_is_integer(enum dtype t) { return dtype_info[t].kind == KIND_INT || dtype_info[t].kind == KIND_UINT; }
+/* f16 and bf16 are stored, moved and cast; computed with they are f32, and each result is rounded once. */
+static inline bool dtype_is_narrow(enum dtype t) { return t == DT_F16 || t == DT_BF16; }
+/* What sums and products of many elements are kept in until they are complete. */
+static inline enum dtype dtype_accumulator(enum dtype t) { return dtype_is_narrow(t) ? DT_F32 : t; }
 bool dtype_from_name(const char *name, size_t length, enum dtype *out);
 
 /* ---- dims ---- */
@@ -75,6 +79,8 @@ type_id type_substitute(struct module *m, type_id t, const dim *symbols);
 static inline type_id type_scalar(struct module *m, enum dtype dtype) { return type_intern(m, dtype, 0, NULL); }
 type_id type_prepend(struct module *m, type_id t, dim d);     /* T[...] -> T[d, ...] */
 type_id type_drop_leading(struct module *m, type_id t);        /* T[d, ...] -> T[...] */
+type_id type_drop_dim(struct module *m, type_id t, uint32_t at);
+type_id type_insert_dim(struct module *m, type_id t, uint32_t at, dim d);
 type_id type_with_dtype(struct module *m, type_id t, enum dtype dtype);
 dim type_elements(struct module *m, type_id t);
 void type_print(const struct module *m, const struct symbol *symbols, type_id t, struct text *out); /* f32[T, 64] */
@@ -264,6 +270,8 @@ struct builder {
     vec(struct require) checked; /* equalities that check nodes made so far ensure */
     uint32_t n_outer_symbols;
     uint8_t effects;
+    uint32_t n_last_results; /* how many results the last builder_node gave */
+    uint16_t composite;      /* number + 1 of the outermost composite operator being expanded, 0: none */
     uint32_t name; /* of the function being made, 0: anonymous */
     struct place fn_place;
 };
@@ -274,7 +282,8 @@ void builder_begin(struct builder *b, struct module *m, const struct fn *like);
 void builder_abandon(struct builder *b);
 uint32_t builder_symbol(struct builder *b, uint32_t name, int64_t lo, int64_t hi); /* an outer symbol; before any node */
 val builder_param(struct builder *b, type_id type, uint32_t name);                  /* before any node */
-val builder_node(struct builder *b, const struct node_in *in); /* checks, infers; returns the first result (VAL_NONE if none) */
+/* Checks, infers; returns the first result (VAL_NONE if none), the others follow it. A composite operator becomes the nodes of its expansion. */
+val builder_node(struct builder *b, const struct node_in *in);
 void builder_require(struct builder *b, dim a, dim c, const char *what); /* a == c: nothing, a require, a check node, or an error */
 static inline type_id builder_type(const struct builder *b, val v) { return b->values.data[v].type; }
 void builder_name(struct builder *b, val v, uint32_t name);

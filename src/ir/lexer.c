@@ -1,8 +1,8 @@
 /* The lexer of the text form: characters in, tokens out. See lexer.h. */
 #include "ir/lexer.h"
+#include "ir/number.h"
 
 #include <locale.h>
-#include <math.h>
 
 enum { CLASS_SPACE = 1, CLASS_START = 2, CLASS_DIGIT = 4, CLASS_HEX = 8 };
 static const uint8_t classes[256] = {
@@ -247,6 +247,18 @@ int64_t lexer_integer(struct lexer *lx, int64_t lo, int64_t hi)
     return value;
 }
 
+uint64_t lexer_unsigned(struct lexer *lx)
+{
+    uint64_t v = 0;
+    struct token first = lx->tok;
+    bool negative = lexer_accept(lx, '-');
+    if (!token_is_integer(&lx->tok)) lexer_expected(lx, "an integer");
+    if (!magnitude(&lx->tok, &v) || (negative && v))
+        lexer_error(lx, first, "the number %s%.*s is not in 0..%llu", negative ? "-" : "", (int)HOP_MIN(lx->tok.len, 60u), lx->tok.text, (unsigned long long)UINT64_MAX);
+    lexer_next(lx);
+    return v;
+}
+
 static double parse_decimal(struct lexer *lx, const struct token *t, bool single)
 {
     static locale_t c_locale; /* made once; decimal points do not depend on the program's locale */
@@ -266,53 +278,37 @@ static double parse_decimal(struct lexer *lx, const struct token *t, bool single
     char *rest;
     double v = single ? (double)strtof_l(small, &rest, locale) : strtod_l(small, &rest, locale);
     if (rest != small + t->len || rest == small) lexer_error(lx, *t, "'%s' is not a number", small);
-    if (isinf(v)) lexer_error(lx, *t, "the number %s is too large for %s", small, single ? "f32" : "f64");
     return v;
 }
 
-/* Reads what follows the sign; true when it was `nan` with its bits in *bits. */
-static bool read_float(struct lexer *lx, bool single, double *value, uint64_t *bits)
+/* The bits of what follows the sign. */
+static uint64_t read_float(struct lexer *lx, enum dtype dtype)
 {
     struct token t = lx->tok;
+    struct float_layout layout = dtype_float_layout(dtype);
     if (t.kind == TOKEN_WORD) {
-        if (lexer_accept_word(lx, "inf")) return *value = INFINITY, false;
+        if (lexer_accept_word(lx, "inf")) return layout.infinity;
         if (!lexer_accept_word(lx, "nan")) lexer_expected(lx, "a number");
-        *bits = single ? 0x7fc00000u : 0x7ff8000000000000u;
-        if (!lexer_accept(lx, '(')) return true;
-        if (!token_is_integer(&lx->tok) || !magnitude(&lx->tok, bits)) lexer_expected(lx, "the bits of a NaN");
-        uint64_t exponent = single ? 0x7f800000u : 0x7ff0000000000000u, mantissa = single ? 0x7fffffu : 0xfffffffffffffu;
-        if ((*bits & exponent) != exponent || !(*bits & mantissa) || (single && *bits >> 32)) lexer_expected(lx, "the bits of a NaN");
+        if (!lexer_accept(lx, '(')) return layout.quiet;
+        uint64_t bits;
+        if (!token_is_integer(&lx->tok) || !magnitude(&lx->tok, &bits) || bits <= layout.infinity || bits >= layout.sign) lexer_expected(lx, "the bits of a NaN");
         lexer_next(lx);
         lexer_expect(lx, ')', "')'");
-        return true;
+        return bits;
     }
     if (t.kind != TOKEN_NUMBER) lexer_expected(lx, "a number");
-    uint64_t small;
-    if (t.len <= 6 && token_is_integer(&t) && magnitude(&t, &small)) *value = (double)small; /* exact in either type */
-    else *value = parse_decimal(lx, &t, single);
+    uint64_t small, bits;
+    bool exact = t.len <= 6 && token_is_integer(&t) && magnitude(&t, &small); /* in f32 and f64 */
+    bits = real_bits(dtype, exact ? (double)small : parse_decimal(lx, &t, dtype == DT_F32));
+    if (bits == layout.infinity) lexer_error(lx, t, "the number %.*s is too large for %s", (int)HOP_MIN(t.len, 60u), t.text, dtype_info[dtype].name);
     lexer_next(lx);
-    return false;
+    return bits;
 }
 
-uint32_t lexer_f32(struct lexer *lx)
+uint64_t lexer_float(struct lexer *lx, enum dtype t)
 {
-    bool negative = lexer_accept(lx, '-');
-    double v = 0;
-    uint64_t bits;
-    uint32_t out;
-    if (read_float(lx, true, &v, &bits)) return (uint32_t)bits | (negative ? 0x80000000u : 0);
-    float f = (float)v;
-    memcpy(&out, &f, sizeof out);
-    return out | (negative ? 0x80000000u : 0);
-}
-
-uint64_t lexer_f64(struct lexer *lx)
-{
-    bool negative = lexer_accept(lx, '-');
-    double v = 0;
-    uint64_t bits;
-    if (!read_float(lx, false, &v, &bits)) memcpy(&bits, &v, sizeof bits);
-    return bits | (negative ? (uint64_t)1 << 63 : 0);
+    uint64_t sign = lexer_accept(lx, '-') ? dtype_float_layout(t).sign : 0;
+    return read_float(lx, t) | sign;
 }
 
 /* ---- strings and names ---- */

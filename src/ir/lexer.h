@@ -61,9 +61,10 @@ void lexer_expect(struct lexer *lx, int kind, const char *what);
 /* Numbers: an optional sign stands before the current token. */
 bool token_is_integer(const struct token *t);
 int64_t lexer_integer(struct lexer *lx, int64_t lo, int64_t hi); /* reads [-] NUMBER */
-/* Reads [-] NUMBER | inf | nan | nan(0x bits), as the bits of an f32 or f64. */
-uint32_t lexer_f32(struct lexer *lx);
-uint64_t lexer_f64(struct lexer *lx);
+uint64_t lexer_unsigned(struct lexer *lx); /* reads NUMBER, up to 64 bits */
+/* Reads [-] NUMBER | inf | nan | nan(0x bits), as the bits of a float dtype. f16 and bf16 are rounded from the nearest f64. */
+uint64_t lexer_float(struct lexer *lx, enum dtype t);
+static inline uint64_t lexer_f64(struct lexer *lx) { return lexer_float(lx, DT_F64); }
 /* Decodes the current string (or quoted name) into the arena and moves on; *length without the terminator. */
 char *lexer_string(struct lexer *lx, struct arena *a, size_t *length);
 

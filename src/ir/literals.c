@@ -1,4 +1,5 @@
 /* The reader's other half: constants written as nested lists, and test blocks with their inputs and expected results. */
+#include "ir/number.h"
 #include "ir/reader.h"
 
 /* ---- literals ---- */
@@ -15,20 +16,15 @@ struct literal {
 static void read_element(struct reader *r, struct literal *l)
 {
     struct lexer *lx = &r->lex;
-    union { uint8_t b; int32_t i32; int64_t i64; uint32_t u32; uint64_t u64; } e = { 0 };
-    switch (l->dtype) {
-    case DT_BOOL:
-        e.b = token_is(&lx->tok, "true");
-        if (!e.b && !token_is(&lx->tok, "false")) lexer_expected(lx, "true or false");
+    uint64_t bits; /* little-endian: its first bytes are the element */
+    if (l->dtype == DT_BOOL) {
+        bits = token_is(&lx->tok, "true");
+        if (!bits && !token_is(&lx->tok, "false")) lexer_expected(lx, "true or false");
         lexer_next(lx);
-        break;
-    case DT_I32: e.i32 = (int32_t)lexer_integer(lx, INT32_MIN, INT32_MAX); break;
-    case DT_I64: e.i64 = lexer_integer(lx, INT64_MIN, INT64_MAX); break;
-    case DT_U32: e.u32 = (uint32_t)lexer_integer(lx, 0, UINT32_MAX); break;
-    case DT_F32: e.u32 = lexer_f32(lx); break;
-    default: e.u64 = lexer_f64(lx); break;
-    }
-    text_bytes(&l->bytes, (const char *)&e, dtype_info[l->dtype].size);
+    } else if (dtype_is_float(l->dtype)) bits = lexer_float(lx, l->dtype);
+    else if (l->dtype == DT_U64) bits = lexer_unsigned(lx);
+    else bits = (uint64_t)lexer_integer(lx, dtype_least(l->dtype), dtype_most(l->dtype));
+    text_bytes(&l->bytes, (const char *)&bits, dtype_info[l->dtype].size);
 }
 
 static void read_level(struct reader *r, struct literal *l, uint32_t level)

@@ -3,8 +3,10 @@
 #include "ir/table.h"
 
 const struct dtype_info dtype_info[DT_COUNT] = {
-    [DT_BOOL] = { "bool", 1, KIND_BOOL }, [DT_I32] = { "i32", 4, KIND_INT }, [DT_I64] = { "i64", 8, KIND_INT },
-    [DT_U32] = { "u32", 4, KIND_UINT },   [DT_F32] = { "f32", 4, KIND_FLOAT }, [DT_F64] = { "f64", 8, KIND_FLOAT },
+    [DT_BOOL] = { "bool", 1, KIND_BOOL }, [DT_I8] = { "i8", 1, KIND_INT },      [DT_I16] = { "i16", 2, KIND_INT },   [DT_I32] = { "i32", 4, KIND_INT },
+    [DT_I64] = { "i64", 8, KIND_INT },    [DT_U8] = { "u8", 1, KIND_UINT },     [DT_U16] = { "u16", 2, KIND_UINT },  [DT_U32] = { "u32", 4, KIND_UINT },
+    [DT_U64] = { "u64", 8, KIND_UINT },   [DT_F16] = { "f16", 2, KIND_FLOAT },  [DT_BF16] = { "bf16", 2, KIND_FLOAT }, [DT_F32] = { "f32", 4, KIND_FLOAT },
+    [DT_F64] = { "f64", 8, KIND_FLOAT },
 };
 
 bool dtype_from_name(const char *name, size_t length, enum dtype *out)
@@ -160,6 +162,23 @@ type_id type_drop_leading(struct module *m, type_id t)
 {
     struct type type = type_get(m, t);
     return type_intern(m, type.dtype, type.rank - 1u, type.dims + 1);
+}
+
+type_id type_drop_dim(struct module *m, type_id t, uint32_t at)
+{
+    struct type type = type_get(m, t);
+    dim dims[MAX_RANK];
+    for (uint32_t i = 0, n = 0; i < type.rank; i++)
+        if (i != at) dims[n++] = type.dims[i];
+    return type_intern(m, type.dtype, type.rank - 1u, dims);
+}
+
+type_id type_insert_dim(struct module *m, type_id t, uint32_t at, dim d)
+{
+    struct type type = type_get(m, t);
+    dim dims[MAX_RANK + 1];
+    for (uint32_t i = 0; i <= type.rank; i++) dims[i] = i < at ? type.dims[i] : i == at ? d : type.dims[i - 1];
+    return type_intern(m, type.dtype, type.rank + 1u, dims);
 }
 
 type_id type_with_dtype(struct module *m, type_id t, enum dtype dtype)

@@ -1,6 +1,7 @@
 /* Prints modules in the text form. Canonical: reading what was printed and printing it again gives the same bytes. Values get unique names,
  * a body used once stands in place, everything else about a function comes from its row's signature. */
 #include "ir/lexer.h"
+#include "ir/number.h"
 #include "ir/text.h"
 
 #include <math.h>
@@ -48,15 +49,19 @@ static void put_quoted(struct text *t, const char *s)
     put_char(t, '"');
 }
 
-static void put_real(struct text *t, double v, bool single, bool point)
+/* Digits after which a decimal number that reads back to the same bits is short enough to be printed. */
+static int decimal_digits(enum dtype t) { return t == DT_F64 ? 16 : t == DT_F32 ? 7 : 4; }
+
+static void put_real(struct text *t, double v, enum dtype dtype, bool point)
 {
     char small[64];
     for (char *p = small; p == small;) {
-        snprintf(small, sizeof small, "%.*g", single ? 7 : 16, v);
+        snprintf(small, sizeof small, "%.*g", decimal_digits(dtype), v);
         for (; *p; p++)
             if (*p == ',') *p = '.'; /* a locale's decimal point */
     }
-    if ((single ? (double)strtof(small, NULL) : strtod(small, NULL)) != v) {
+    uint64_t back = dtype == DT_F32 ? f32_bits(strtof(small, NULL)) : real_bits(dtype, strtod(small, NULL));
+    if (back != real_bits(dtype, v)) {
         snprintf(small, sizeof small, "%a", v);
         for (char *p = small; *p; p++)
             if (*p == ',') *p = '.';
@@ -65,43 +70,30 @@ static void put_real(struct text *t, double v, bool single, bool point)
     if (point && !strpbrk(small, ".exp")) put_str(t, ".0");
 }
 
-/* Bits of an f32 (widened) or f64. `point`: must not look like an integer. */
-static void put_float(struct text *t, uint64_t bits, bool single, bool point)
+/* Bits of a float. `point`: must not look like an integer. */
+static void put_float(struct text *t, uint64_t bits, enum dtype dtype, bool point)
 {
-    uint64_t sign = single ? 0x80000000u : (uint64_t)1 << 63, quiet = single ? 0x7fc00000u : 0x7ff8000000000000u;
-    double v;
-    if (single) {
-        uint32_t low = (uint32_t)bits;
-        float f;
-        memcpy(&f, &low, sizeof f);
-        v = (double)f;
-    } else
-        memcpy(&v, &bits, sizeof v);
+    struct float_layout layout = dtype_float_layout(dtype);
+    double v = element_real(dtype, &bits);
     if (isnan(v)) {
-        if (bits & sign) put_char(t, '-');
-        if ((bits & ~sign) == quiet) put_str(t, "nan");
-        else text_add(t, "nan(0x%llx)", (unsigned long long)(bits & ~sign));
+        if (bits & layout.sign) put_char(t, '-');
+        if ((bits & ~layout.sign) == layout.quiet) put_str(t, "nan");
+        else text_add(t, "nan(0x%llx)", (unsigned long long)(bits & ~layout.sign));
     } else if (isinf(v))
         put_str(t, v < 0 ? "-inf" : "inf");
-    else if (v == floor(v) && fabs(v) < 1e6 && !(v == 0 && bits & sign)) {
+    else if (v == floor(v) && fabs(v) < 1e6 && !(v == 0 && bits & layout.sign)) {
         put_int(t, (int64_t)v);
         if (point) put_str(t, ".0");
     } else
-        put_real(t, v, single, point);
+        put_real(t, v, dtype, point);
 }
 
 void text_print_element(enum dtype dtype, const void *data, struct text *out)
 {
-    union { uint8_t b; int32_t i32; int64_t i64; uint32_t u32; uint64_t u64; } e;
-    memcpy(&e, data, dtype_info[dtype].size);
-    switch (dtype) {
-    case DT_BOOL: put_str(out, e.b ? "true" : "false"); break;
-    case DT_I32: put_int(out, e.i32); break;
-    case DT_I64: put_int(out, e.i64); break;
-    case DT_U32: put_uint(out, e.u32); break;
-    case DT_F32: put_float(out, e.u32, true, false); break;
-    default: put_float(out, e.u64, false, false); break;
-    }
+    if (dtype == DT_BOOL) put_str(out, *(const uint8_t *)data ? "true" : "false");
+    else if (dtype_is_float(dtype)) put_float(out, element_bits(dtype, data), dtype, false);
+    else if (dtype_info[dtype].kind == KIND_UINT) put_uint(out, element_bits(dtype, data));
+    else put_int(out, element_whole(dtype, data));
 }
 
 static const char *put_level(const struct module *m, struct text *t, struct type type, uint32_t level, const char *data)
@@ -307,14 +299,12 @@ static type_id *feed_types(struct printer *p, const struct fn *f, const struct n
     const struct op_row *row = node_row(n);
     const struct sig_region *sig = sig_region(row, r);
     const struct region *g = node_region(f, n, r);
-    type_id *types = ARENA_NEW(&p->arena, type_id, n->n_operands + 1);
+    type_id *types = ARENA_NEW(&p->arena, type_id, 2 * (size_t)n->n_operands + 1);
     uint32_t count = 0, at = 0;
-    for (uint32_t k = 0; k < row->sig.n_groups; k++)
-        for (uint32_t i = 0; i < node_group_size(f, n, k); i++, at++) {
-            if (!(sig->feeds >> k & 1)) continue;
-            type_id t = value_type(f, node_operands(f, n)[at]);
-            types[count++] = row->sig.groups[k].kind == GROUP_OVER ? type_drop_leading(p->m, t) : t;
-        }
+    for (uint32_t k = 0; k < row->sig.n_groups; at += node_group_size(f, n, k++))
+        for (uint32_t times = sig->feeds >> k & 1 ? sig_group_feeds(row, k) : 0; times; times--)
+            for (uint32_t i = 0; i < node_group_size(f, n, k); i++)
+                types[count++] = sig_feed_type(p->m, row, k, f->attrs + n->attrs, value_type(f, node_operands(f, n)[at + i]));
     *n_fed = count;
     for (uint32_t i = 0; i < g->n_operands; i++) types[count++] = value_type(f, node_region_operands(f, n, r)[i]);
     return types;
@@ -376,7 +366,7 @@ static void put_attr(struct printer *p, const struct shown *s, const struct attr
     case ATTR_INT: put_int(t, a->i); break;
     case ATTR_REAL:
         memcpy(&bits, &a->r, sizeof bits);
-        put_float(t, bits, false, true);
+        put_float(t, bits, DT_F64, true);
         break;
     case ATTR_INTS:
     case ATTR_DIMS:
@@ -549,6 +539,32 @@ static struct shown show(struct printer *p, const struct fn *f, const struct sho
                            .next_symbol = f->n_outer_symbols };
 }
 
+/* A name for fed parameter i of a body, which may be that of its operand. */
+static uint32_t fed_name(struct printer *p, struct shown *body, uint32_t i, uint32_t operand_name)
+{
+    uint32_t name = param_name(p, body->f->values[i].name, operand_name);
+    for (uint32_t k = 0; k < i; k++)
+        if (body->names[k] == name) name = unique_name(p, body->f->values[i].name);
+    take_name(p, name);
+    return body->names[i] = name;
+}
+
+/* (%l, %r) in %v: parameters `left` and `right` of the one body there is. */
+static void put_pair(struct printer *p, const struct shown *around, const struct shown *body, uint32_t left, uint32_t right, const bool *typed, val operand)
+{
+    put_char(p->out, '(');
+    for (uint32_t i = 0; i < 2; i++) {
+        uint32_t param = i ? right : left;
+        if (i) put(p->out, ", ", 2);
+        put_name(p, '%', body->names[param]);
+        if (!typed[param]) continue;
+        put(p->out, ": ", 2);
+        put_type(p, body, value_type(body->f, param));
+    }
+    put_str(p->out, ") in ");
+    put_name(p, '%', around->names[operand]);
+}
+
 /* Groups and bodies. The parameters that groups feed have one name in all bodies. */
 static void put_higher(struct printer *p, const struct shown *s, const struct node *n)
 {
@@ -574,6 +590,8 @@ static void put_higher(struct printer *p, const struct shown *s, const struct no
             put_str(p->out, row->sig.groups[g].word);
             put_char(p->out, '(');
         }
+        bool pair = row->sig.groups[g].kind == GROUP_PAIR && first != HOP_NONE;
+        for (uint32_t i = 0; pair && i < 2 * size; i++) fed_name(p, &bodies[first], fed[first] + i, s->names[node_operands(s->f, n)[at + i % size]]);
         for (uint32_t i = 0; i < size; i++, at++) {
             val operand = node_operands(s->f, n)[at];
             if (i) put(p->out, ", ", 2);
@@ -582,15 +600,16 @@ static void put_higher(struct printer *p, const struct shown *s, const struct no
                 continue;
             }
             struct shown *body = &bodies[first];
-            uint32_t name = param_name(p, body->f->values[fed[first]].name, s->names[operand]);
-            for (uint32_t k = 0; k < fed[first]; k++)
-                if (body->names[k] == name) name = unique_name(p, body->f->values[fed[first]].name);
-            take_name(p, name);
-            body->names[fed[first]] = name;
+            if (pair) {
+                put_pair(p, s, body, fed[first] + i, fed[first] + size + i, plans[first].typed, operand);
+                continue;
+            }
+            uint32_t name = fed_name(p, body, fed[first], s->names[operand]);
             put_binding(p, s, body, fed[first], plans[first].typed[fed[first]], operand, row->sig.groups[g].kind == GROUP_OVER);
             for (uint32_t r = 0; r < n->n_regions; r++)
                 if (bodies[r].f && sig_region(row, r)->feeds >> g & 1) bodies[r].names[fed[r]++] = name;
         }
+        if (pair) fed[first] += 2 * size;
         if (size) put_char(p->out, ')');
     }
     release_names(p, mark);

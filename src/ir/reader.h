@@ -35,8 +35,10 @@ struct definition {
 struct item {
     val v;
     uint32_t operand_key, param_key;
+    uint32_t right_key; /* of a pair: its second parameter */
     bool named, typed;  /* %p = %v; %p: type = %v */
-    struct token type, at;
+    bool right_typed;
+    struct token type, at, right_type, right_at;
 };
 
 struct reader {

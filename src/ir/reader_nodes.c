@@ -234,7 +234,7 @@ dim reader_dim(struct reader *r, struct frame *f)
 static enum dtype read_dtype(struct reader *r)
 {
     enum dtype dtype;
-    if (r->lex.tok.kind != TOKEN_WORD || !dtype_from_name(r->lex.tok.text, r->lex.tok.len, &dtype)) lexer_expected(&r->lex, "a dtype (bool i32 i64 u32 f32 f64)");
+    if (r->lex.tok.kind != TOKEN_WORD || !dtype_from_name(r->lex.tok.text, r->lex.tok.len, &dtype)) lexer_expected(&r->lex, "a dtype (bool, i8 to i64, u8 to u64, f16, bf16, f32, f64)");
     lexer_next(&r->lex);
     return dtype;
 }
@@ -444,13 +444,41 @@ void reader_skip_type(struct reader *r)
 }
 
 /* ( %p = %v, … ) onto r->items; operands that go to a body over their leading dim are written %p in %v. */
-static void read_items(struct reader *r, bool over)
+/* (%left, %right) in front of `in` */
+static void read_pair(struct reader *r, struct item *item)
 {
+    struct lexer *lx = &r->lex;
+    lexer_next(lx);
+    item->at = lx->tok;
+    item->param_key = reader_value_key(r, "the left parameter (%name)");
+    item->typed = lexer_accept(lx, ':');
+    if (item->typed) item->type = lx->tok, reader_skip_type(r);
+    lexer_expect(lx, ',', "',' and the right parameter");
+    item->right_at = lx->tok;
+    item->right_key = reader_value_key(r, "the right parameter (%name)");
+    item->right_typed = lexer_accept(lx, ':');
+    if (item->right_typed) item->right_type = lx->tok, reader_skip_type(r);
+    lexer_expect(lx, ')', "')'");
+    if (!lexer_accept_word(lx, "in")) lexer_expected(lx, "'in'");
+}
+
+static void read_items(struct reader *r, uint8_t kind)
+{
+    bool over = kind == GROUP_OVER;
     struct lexer *lx = &r->lex;
     lexer_expect(lx, '(', "'('");
     for (bool first = true; lx->tok.kind != ')'; first = false) {
         if (!first) lexer_expect(lx, ',', "',' or ')'");
-        struct item item = { .at = lx->tok };
+        struct item item = { .at = lx->tok, .right_key = HOP_NONE };
+        if (kind == GROUP_PAIR && lx->tok.kind == '(') {
+            read_pair(r, &item);
+            struct token operand = lx->tok;
+            item.named = true;
+            item.operand_key = reader_value_key(r, "an operand (%name)");
+            item.v = lookup_value(r, operand, item.operand_key);
+            vec_push(&r->arena, &r->items, item);
+            continue;
+        }
         item.operand_key = item.param_key = reader_value_key(r, "an operand (%name)");
         if (lexer_accept(lx, ':')) {
             item.typed = true;
@@ -475,6 +503,7 @@ static void read_items(struct reader *r, bool over)
 
 struct node_state {
     const struct op_row *row;
+    const struct attr *attrs;
     struct token at;
     uint32_t items; /* in r->items: the node-level operands, group by group */
     uint32_t n_items;
@@ -567,6 +596,23 @@ static void body_param(struct reader *r, struct frame *f, const struct item *ite
     reader_bind(r, item->at, item->param_key, v, item->operand_key);
 }
 
+/* Parameters that group g feeds; `items`: where its items begin. */
+static void group_params(struct reader *r, struct frame *f, const struct frame *around, const struct node_state *node, uint32_t g, uint32_t items)
+{
+    const struct op_row *row = node->row;
+    for (uint32_t time = 0; time < sig_group_feeds(row, g); time++)
+        for (uint32_t i = 0; i < node->groups[g]; i++) {
+            struct item item = r->items.data[items + i];
+            type_id t = builder_type(&around->b, item.v), fed = sig_feed_type(r->m, row, g, node->attrs, t);
+            if (fed == HOP_NONE) lexer_error(&r->lex, item.at, "'%s' takes %s dim away, and %s has none", row->sig.groups[g].word, row->sig.groups[g].kind == GROUP_OVER ? "the leading" : "that", type_text(r->m, NULL, t));
+            if (row->sig.groups[g].kind == GROUP_PAIR) {
+                if (item.right_key == HOP_NONE) lexer_error(&r->lex, item.at, "expected (%%left, %%right) in %%operand: the body of %s takes two parameters for each", row->name);
+                if (time) item.at = item.right_at, item.param_key = item.right_key, item.typed = item.right_typed, item.type = item.right_type;
+            }
+            body_param(r, f, &item, fed);
+        }
+}
+
 /* Symbols that were lifted late move in front of those bound by nodes; everything built so far is renumbered. */
 static void settle_late_symbols(struct reader *r, struct frame *f)
 {
@@ -618,17 +664,8 @@ static struct region_in read_body(struct reader *r, struct frame *around, const 
     uint32_t mark = reader_scope_enter(r), n_own = r->items.len - own, base = r->vals.len;
     read_body_symbols(r, &f);
     uint32_t at = node->items;
-    for (uint32_t g = 0; g < row->sig.n_groups; g++)
-        for (uint32_t i = 0; i < node->groups[g]; i++, at++) {
-            if (!(sig->feeds >> g & 1)) continue;
-            struct item item = r->items.data[at];
-            type_id t = builder_type(&around->b, item.v);
-            if (row->sig.groups[g].kind == GROUP_OVER) {
-                if (!type_get(r->m, t).rank) lexer_error(lx, item.at, "'%s' takes the leading dim away, and %s has none", row->sig.groups[g].word, type_text(r->m, NULL, t));
-                t = type_drop_leading(r->m, t);
-            }
-            body_param(r, &f, &item, t);
-        }
+    for (uint32_t g = 0; g < row->sig.n_groups; at += node->groups[g++])
+        if (sig->feeds >> g & 1) group_params(r, &f, around, node, g, at);
     for (uint32_t i = 0; i < n_own; i++) {
         struct item item = r->items.data[own + i];
         body_param(r, &f, &item, builder_type(&around->b, item.v));
@@ -699,7 +736,7 @@ static struct region_in read_region(struct reader *r, struct frame *f, const str
     struct lexer *lx = &r->lex;
     if (lx->tok.kind == TOKEN_GLOBAL) return read_reference(r, f);
     uint32_t own = r->items.len;
-    if (in_list ? lx->tok.kind == '(' : lexer_accept_word(lx, "with")) read_items(r, false);
+    if (in_list ? lx->tok.kind == '(' : lexer_accept_word(lx, "with")) read_items(r, GROUP_PLAIN);
     struct region_in out = read_body(r, f, node, region, own);
     r->items.len = own;
     return out;
@@ -819,7 +856,7 @@ static void read_higher(struct reader *r, struct frame *f, struct node_state *no
     for (uint32_t g = 0; g < sig->n_groups; g++) {
         uint32_t before = r->items.len;
         const char *word = sig->groups[g].word;
-        if (word[0] ? lexer_accept_word(&r->lex, word) : r->lex.tok.kind == '(') read_items(r, sig->groups[g].kind == GROUP_OVER);
+        if (word[0] ? lexer_accept_word(&r->lex, word) : r->lex.tok.kind == '(') read_items(r, sig->groups[g].kind);
         node->groups[g] = r->items.len - before;
     }
     node->n_items = r->items.len - node->items;
@@ -841,7 +878,7 @@ struct result_name {
 
 static void bind_results(struct reader *r, struct frame *f, const struct op_row *row, struct token at, const struct result_name *names, uint32_t n, val first, uint32_t first_fresh)
 {
-    uint32_t have = f->b.nodes.data[f->b.nodes.len - 1].n_results;
+    uint32_t have = f->b.n_last_results;
     if (have != n) lexer_error(&r->lex, n ? names[0].at : at, "%s gives %u result%s, %u named here", row->name, have, have == 1 ? "" : "s", n);
     for (uint32_t i = 0; i < n; i++) {
         if (names[i].typed) {
@@ -886,6 +923,7 @@ static void read_node(struct reader *r, struct frame *f)
     node.row = op_table[in.op];
     if (node.row->sig.n_attrs > HOP_COUNT(attrs)) hop_throw(HOP_INTERNAL, "%s has too many attributes", node.row->name);
     read_attrs(r, f, node.row, attrs);
+    node.attrs = attrs;
     uint32_t base = r->vals.len;
     if (node.row->flags & OPF_HIGHER) read_higher(r, f, &node, &in);
     else {
@@ -893,11 +931,13 @@ static void read_node(struct reader *r, struct frame *f)
         in.operands = r->vals.data + base;
         in.n_operands = r->vals.len - base;
     }
-    uint32_t first_fresh = f->b.symbols.len;
+    uint32_t first_fresh = f->b.symbols.len, n_nodes = f->b.nodes.len;
     val first = builder_node(&f->b, &in);
     r->vals.len = base;
     bind_results(r, f, node.row, at, names, n_names, first, first_fresh);
-    if (lx->tok.kind == TOKEN_GLOBAL) reader_location(r, &f->b.nodes.data[f->b.nodes.len - 1].place);
+    if (lx->tok.kind != TOKEN_GLOBAL || !reader_location(r, &in.place)) return;
+    if (!node.row->expand) n_nodes = f->b.nodes.len - 1; /* what its sizes need stands before it, and keeps its place */
+    for (uint32_t i = n_nodes; i < f->b.nodes.len; i++) f->b.nodes.data[i].place = in.place;
 }
 
 /* next(…) stack(…) onto r->vals; the words are the row's. Returns false when no such word stands here. */

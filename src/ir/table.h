@@ -17,7 +17,9 @@ enum op {
 enum group_kind {
     GROUP_PLAIN, /* handed to the operator itself (the index of a switch) */
     GROUP_CARRY, /* region parameters of the same type; the region gives the next ones back */
-    GROUP_OVER   /* region parameters without the leading dim */
+    GROUP_OVER,  /* region parameters without the leading dim */
+    GROUP_START, /* region parameters of the same type, which the operator gives anew each time (the index of a counted loop) */
+    GROUP_PAIR   /* two region parameters each, without dim `dim_attr`: first all left ones, then all right ones */
 };
 struct sig_group {
     const char *word; /* "carry", "over"; "" for plain operands in bare parentheses */
@@ -41,6 +43,7 @@ struct signature {
     const struct attr_spec *attrs;
     uint8_t n_groups; /* higher-order */
     struct sig_group groups[3];
+    uint8_t dim_attr; /* number + 1 of the attribute that says which dim pairs are without; 0: the leading one */
     uint8_t min_regions, max_regions;
     struct sig_region regions[2]; /* when max_regions is MANY all regions are like regions[0] */
 };
@@ -53,6 +56,7 @@ struct infer {
     const struct symbol *symbols; /* of the function around, for messages and ranges */
     uint32_t n_symbols;
     uint16_t op;
+    uint16_t within; /* number + 1 of the composite whose expansion the node belongs to, for messages; 0: none */
     struct place place;
     uint32_t n_operands; /* all, the regions' own included */
     const type_id *operands;
@@ -112,6 +116,8 @@ struct tensor *tensor_contiguous(struct tensor *t);             /* a new referen
 void tensor_copy_elements(struct tensor *to, const struct tensor *from); /* same dtype and dims, any strides */
 struct tensor *tensor_ref(struct tensor *t);
 void tensor_free(void *t); /* drops one reference; accepts NULL */
+void tensor_free_handle(void *t); /* the same for handles of the API, which may be used after they were freed: in debug builds that is noticed */
+void tensor_watch(void (*gone)(const void *tensor)); /* called when the last reference goes; NULL: nobody */
 struct interp; /* interp.h */
 struct eval {
     struct interp *in;
@@ -179,6 +185,18 @@ struct batch {
 
 struct lower; /* loop/lower.h */
 
+/* expand: an operator that is defined by others. The builder, asked for such a node, has checked it with `infer` and lets the rule emit what it means;
+ * nothing else of the row is asked for, and no finished function contains one. */
+struct expand {
+    struct builder *b;
+    uint16_t op;
+    uint32_t n_operands, n_results;
+    const val *operands;
+    const struct attr *attrs; /* one per attribute of the row */
+    const type_id *types;     /* of the results, as infer gave them */
+    val *out;                 /* out: the results, of exactly these types; a value that was there before will do */
+};
+
 /* A small valid program that uses the operator, for tests and documentation: the function @sample of the text. `inputs` gives what
  * its arguments are drawn from where the default (floats uniform in -2..2, integers 0..3, random bools) does not do:
  * "x = 0.5..2, i = 0..4" (a range per parameter; of integers for integer parameters). */
@@ -208,6 +226,7 @@ struct op_row {
     void (*jvp)(struct jvp *j);
     void (*batch)(struct batch *b);
     const struct op_lower *lower; /* loop/lower.h */
+    void (*expand)(struct expand *e); /* a composite row: it has infer and this, every other rule is that of its expansion */
     /* higher-order rows: rewrites beyond the generic ones, given a node; see transform/simplify.h. NULL: none */
     bool (*rewrite)(struct copier *c, const struct node *n, val *results, const void *options);
     const char *no_gradient; /* why vjp and jvp are missing: "integer-valued", "piecewise constant", "opaque without a rule" */
@@ -224,6 +243,9 @@ static inline uint8_t row_effects(const struct op_row *row, const struct attr *a
     return row->effect | (row->check_attr && attrs[row->check_attr - 1].kind != ATTR_ABSENT ? EFFECT_CHECK : EFFECT_NONE);
 }
 enum op op_find(const char *name, size_t length); /* OP_COUNT when there is none */
+/* The type of what group g feeds for an operand of type t; HOP_NONE when it has no dim to take away. */
+static inline uint32_t sig_group_feeds(const struct op_row *row, uint32_t g) { return row->sig.groups[g].kind == GROUP_PAIR ? 2 : 1; }
+type_id sig_feed_type(struct module *m, const struct op_row *row, uint32_t g, const struct attr *attrs, type_id t);
 /* Sizes of the result groups of region r of a node (scan: next, stack), from operand group sizes and the region's result count. */
 uint32_t sig_result_sizes(const struct op_row *row, uint32_t r, const uint32_t *groups, uint32_t n_region_results, uint32_t sizes[3]);
 static inline const struct sig_region *sig_region(const struct op_row *row, uint32_t r)

@@ -135,6 +135,7 @@ static void check_node(struct verifier *v)
     if (n->op >= OP_COUNT) wrong(v, "no such operator");
     const struct op_row *row = node_row(n);
     bool higher = row->flags & OPF_HIGHER;
+    if (row->expand) wrong(v, "a composite operator stands in a function in place of its expansion");
     if (!higher && (n->n_operands < row->sig.min_operands || (row->sig.max_operands != MANY && n->n_operands > row->sig.max_operands)))
         wrong(v, "takes %u operand%s, has %u", row->sig.min_operands, row->sig.min_operands == 1 ? "" : "s", n->n_operands);
     if (n->n_regions < row->sig.min_regions || (row->sig.max_regions != MANY && n->n_regions > row->sig.max_regions))

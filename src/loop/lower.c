@@ -281,12 +281,48 @@ static struct sink *direct_sink(struct lower *L, val v)
     return NULL;
 }
 
+bool lower_reads(struct lower *L, val operand, uint32_t param) { return nest_operand_reads(L, operand, param); }
+
+/* A result of the function that is this value and may be written over a parameter that nothing behind the step at work reads. */
+static struct sink *overwriting_sink(struct lower *L, val v)
+{
+    if (!pass_on(&L->S->o->passes, PASS_inplace)) return NULL;
+    for (uint32_t r = 0; r < L->f->n_results; r++) {
+        struct sink *s = &L->sinks[r];
+        if (L->f->results[r] == v && !s->unused && !s->scalar && s->overwrites != HOP_NONE && L->slots[s->overwrites].kind == SLOT_ARRAY &&
+            !nest_reads_from(L, s->overwrites, L->step + 1))
+            return s;
+    }
+    return NULL;
+}
+
+uint32_t lower_may_overwrite(struct lower *L, const struct node *n, uint32_t k)
+{
+    const struct sink *over = L->slots[n->results + k].kind == SLOT_ARRAY ? NULL : overwriting_sink(L, n->results + k);
+    return over ? over->overwrites : HOP_NONE;
+}
+
+struct array lower_overwrite(struct lower *L, const struct node *n, uint32_t k)
+{
+    struct array a = overwriting_sink(L, n->results + k)->array;
+    L->slots[n->results + k] = (struct slot){ .kind = SLOT_ARRAY, .array = a };
+    return a;
+}
+
+static bool reads_none(struct lower *L, const struct node *n, uint32_t param)
+{
+    for (uint32_t k = 0; k < n->n_operands; k++)
+        if (lower_reads(L, node_operands(L->f, n)[k], param)) return false;
+    return true;
+}
+
 struct array lower_result(struct lower *L, const struct node *n, uint32_t k)
 {
     val v = n->results + k;
     struct slot *s = &L->slots[v];
     if (s->kind != SLOT_ARRAY) {
-        struct sink *sink = direct_sink(L, v);
+        struct sink *sink = direct_sink(L, v), *over = sink ? NULL : overwriting_sink(L, v);
+        if (over && reads_none(L, n, over->overwrites)) sink = over;
         s->array = sink && sink->array.buffer != HOP_NONE ? sink->array : lower_alloc(L, value_type(L->f, v), arena_printf(&L->S->p->arena, "result of %s", node_row(n)->name));
         s->kind = SLOT_ARRAY;
         lower_room(L, s->array, value_type(L->f, v));
@@ -393,16 +429,34 @@ static void finish_results(struct lower *L)
     }
 }
 
+/* Writes a part of an array into the array's own memory. Operands computed from what the array holds there are computed first. */
+static void write_part(struct lower *L, const struct node *n)
+{
+    const val *o = node_operands(L->f, n);
+    struct array whole = lower_array(L, o[0]);
+    for (uint32_t k = 1; k < n->n_operands; k++) {
+        type_id t = value_type(L->f, o[k]);
+        if (!type_get(L->S->m, t).rank || L->slots[o[k]].kind != SLOT_INLINE || !nest_operand_reads(L, o[k], o[0])) continue;
+        struct array fresh = lower_alloc(L, t, "a part that is computed from what it replaces");
+        lower_fill(L, o[k], fresh);
+        L->slots[o[k]] = (struct slot){ .kind = SLOT_ARRAY, .array = fresh };
+    }
+    node_row(n)->lower->part(L, L->f, n, whole);
+    L->slots[n->results] = (struct slot){ .kind = SLOT_ARRAY, .array = whole };
+}
+
 static void run_steps(struct lower *L)
 {
     nest_analyse(L);
     for (uint32_t i = 0; i < L->steps.len; i++) {
         struct step s = L->steps.data[i];
+        L->step = i;
         if (s.kind == STEP_NEST) nest_emit(L, L->nest_list.data[s.index]);
         else if (s.kind == STEP_SCALAR) emit_scalar(L, s.index);
         else {
             const struct node *n = fn_node(L->f, s.index);
             if (product_is_gemm(L, n)) product_gemm(L, n);
+            else if (node_row(n)->lower->part && L->info[n->results].part) write_part(L, n);
             else if (node_row(n)->lower->kind == LOWER_BLOCK) node_row(n)->lower->block(L, L->f, n);
             else bind_size(L, n);
         }
@@ -459,6 +513,53 @@ void lower_body(struct lower *L, const struct fn *f, const struct node *n, uint3
     run_steps(B);
 }
 
+/* ---- results that take an argument's memory ---- */
+
+/* Lets result r of the entry function be computed in the memory of the argument that it replaces; false: it has memory of its own. Buffers of arguments
+ * come first and in order. */
+static bool over_argument(struct lower *L, uint32_t r, struct sink *sink)
+{
+    struct lp *p = L->S->p;
+    uint32_t param = L->S->o->over ? L->S->o->over[r] : HOP_NONE;
+    if (param == HOP_NONE) return false;
+    struct lp_update u = { .result = r, .param = param };
+    type_id t = value_type(L->f, L->f->results[r]);
+    for (uint32_t i = 0; i < p->updates.len; i++)
+        if (p->updates.data[i].param == param && !p->updates.data[i].elsewhere) u.elsewhere = true, u.why = "another result takes the argument's memory";
+    if (t != value_type(L->f, param)) u.elsewhere = true, u.why = "its type is not the argument's";
+    if (!pass_on(&L->S->o->passes, PASS_inplace)) u.elsewhere = true, u.why = "updates in place are switched off";
+    vec_push(&p->arena, &p->updates, u);
+    if (u.elsewhere) return false;
+    p->buffers.data[param].updated = true;
+    /* a scalar argument is read before anything is written */
+    *sink = (struct sink){ .array = { param, lp_index(p, 0) }, .overwrites = type_get(L->S->m, t).rank ? param : HOP_NONE, .instead = { HOP_NONE, LPV_NONE } };
+    return true;
+}
+
+static const char *update_copy_reason(struct lower *L, uint32_t r)
+{
+    val v = L->f->results[r];
+    if (L->f->values[v].node == NODE_NONE) return "the new content is another argument's";
+    return nest_is_block(L, fn_node(L->f, L->f->values[v].node)) ? "an operator needs the old content while it makes the new one"
+                                                                 : "the old content is read after the new one is made, or at other places";
+}
+
+/* New contents that could not be computed in place are copied there when nothing reads the old ones any more. */
+static void end_updates(struct lower *L)
+{
+    struct lp *p = L->S->p;
+    for (uint32_t i = 0; i < p->updates.len; i++) {
+        struct lp_update *u = &p->updates.data[i];
+        const struct sink *sink = &L->sinks[u->result];
+        if (u->elsewhere) continue;
+        val v = L->f->results[u->result];
+        const struct slot *slot = &L->slots[v];
+        u->in_place = sink->overwrites == HOP_NONE || (!sink->moved && (L->info[v].root || (slot->kind == SLOT_ARRAY && same_array(slot->array, sink->array))));
+        if (!u->in_place) u->why = update_copy_reason(L, u->result);
+        if (sink->moved) lower_copy(L, value_type(L->f, v), sink->instead, sink->array, u->why);
+    }
+}
+
 struct lp *lower_function(struct module *m, uint32_t fn, const struct compile_options *o)
 {
     const struct fn *f = module_fn(m, fn);
@@ -487,9 +588,11 @@ struct lp *lower_function(struct module *m, uint32_t fn, const struct compile_op
             b.count = type_elements(m, t);
             if (dim_is_const(m, b.count)) b.static_count = dim_const_value(m, b.count);
         }
-        sinks[r] = (struct sink){ .array = { lp_buffer(p, b), lp_index(p, 0) }, .overwrites = HOP_NONE, .instead = { HOP_NONE, LPV_NONE } };
+        sinks[r] = (struct sink){ .overwrites = HOP_NONE, .instead = { HOP_NONE, LPV_NONE } };
+        if (!over_argument(L, r, &sinks[r])) sinks[r].array = (struct array){ lp_buffer(p, b), lp_index(p, 0) };
     }
     run_steps(L);
+    end_updates(L);
     for (uint32_t s = f->n_outer_symbols; s < f->n_symbols; s++)
         if (L->symbols[s] != LPV_NONE) lp_add_call(p, (struct lp_call){ .kind = CALL_SETDIM, .target = s, .value = L->symbols[s] });
     hop_cleanup_pop(p);

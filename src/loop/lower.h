@@ -16,6 +16,10 @@ enum lower_access {
 enum lower_cost { COST_FREE, COST_CHEAP, COST_EXPENSIVE };
 
 struct lower; /* the state of lowering; one per function instance being lowered */
+struct array { /* row-major elements of a buffer from element `at` on */
+    uint32_t buffer;
+    lpv at;
+};
 
 /* A product of two arrays: which dims of each are batched over, contracted, and free; results are batch, free of lhs, free of rhs. */
 struct dot_dims {
@@ -27,6 +31,8 @@ struct op_lower {
     uint8_t kind, access, cost;
     /* POINTWISE: the element of result `result` at idx (one i64 per dim). */
     lpv (*elem)(struct lower *L, const struct fn *f, const struct node *n, uint32_t result, const lpv *idx);
+    /* POINTWISE, where the result is operand 0 but for a part: writes that part alone into `whole`, which holds operand 0. NULL: no such thing. */
+    void (*part)(struct lower *L, const struct fn *f, const struct node *n, struct array whole);
     /* REDUCE: the extents folded over (dims of f, *rank of them), the fold, and the folded expression. */
     uint8_t fold; /* enum lp_fold */
     uint32_t (*reduced)(const struct module *m, const struct fn *f, const struct node *n, dim extents[MAX_RANK]);
@@ -59,13 +65,14 @@ void lower_unflatten(struct lower *L, type_id t, lpv flat, lpv *idx);
 lpv lower_flatten(struct lower *L, type_id t, const lpv *idx);
 
 /* For block rows. */
-struct array { /* row-major elements of a buffer from element `at` on */
-    uint32_t buffer;
-    lpv at;
-};
 struct array lower_array(struct lower *L, val v);  /* where an operand with USE_ARRAY lies */
 lpv lower_scalar(struct lower *L, val v);          /* an operand of rank 0 */
 struct array lower_result(struct lower *L, const struct node *n, uint32_t k); /* memory of result k; its dims must be bound already */
+/* For rows that can compute result k over a value they read: the parameter of the function being lowered over whose memory it may go, HOP_NONE: none. Nothing
+ * behind n reads that parameter; n itself may: lower_reads says which operands do. lower_overwrite then gives the memory. */
+uint32_t lower_may_overwrite(struct lower *L, const struct node *n, uint32_t k);
+bool lower_reads(struct lower *L, val operand, uint32_t param);
+struct array lower_overwrite(struct lower *L, const struct node *n, uint32_t k);
 void lower_set_scalar(struct lower *L, const struct node *n, uint32_t k, lpv value); /* a result of rank 0 */
 void lower_set_result(struct lower *L, const struct node *n, uint32_t k, struct array where); /* a result lies there */
 void lower_bind_symbol(struct lower *L, uint32_t symbol, lpv value); /* a symbol that the node binds */

@@ -71,6 +71,7 @@ struct value_info {
     bool many;           /* somebody reads its elements many times */
     bool again;          /* a loop or a branch reads it whole, perhaps on every trip */
     uint32_t nest, item; /* when root; nest HOP_NONE before it is placed */
+    bool part;           /* written over operand 0, in its memory: a block */
     const char *why;
 };
 
@@ -99,6 +100,7 @@ struct lower {
     struct value_info *info;
     vec(struct nest *) nest_list;
     vec(struct step) steps;
+    uint32_t step; /* the one being written */
     struct nest *open;
     struct probe *probe;
     /* while a nest is emitted */
@@ -112,6 +114,8 @@ struct lower {
 void nest_analyse(struct lower *L);
 void nest_emit(struct lower *L, struct nest *nest);
 bool nest_is_block(struct lower *L, const struct node *n);
+bool nest_reads_from(struct lower *L, val v, uint32_t first_step); /* does any step from there on, or a result, read the parameter? */
+bool nest_operand_reads(struct lower *L, val operand, val v);      /* does the operand, expanded in place, read v? */
 /* product.c */
 bool product_is_gemm(struct lower *L, const struct node *n);
 bool product_rows(struct lower *L, const struct node *n); /* default mode: fold along rows of its operands */

@@ -1,6 +1,7 @@
 /* Building loop programs: hash-consed pure instructions placed as far out as they are known, simplification of index arithmetic with the
  * ranges of loop variables, folding of constants, and contraction of products and sums in default mode. */
 #include "loop/lp.h"
+#include "ir/number.h"
 
 #include <math.h>
 
@@ -221,25 +222,19 @@ lpv lp_fold_lanes(struct lp *p, uint32_t local, enum lp_fold fold) { return plac
 
 lpv lp_const_bits(struct lp *p, enum dtype t, uint64_t bits)
 {
-    int64_t v = t == DT_I64 ? (int64_t)bits : t == DT_I32 ? (int32_t)bits : (int64_t)bits;
+    int64_t v = element_whole(t, &bits);
     return pure(p, LP_CONST, t, LPV_NONE, LPV_NONE, LPV_NONE, bits, v, v);
 }
 
 lpv lp_int(struct lp *p, enum dtype t, int64_t v)
 {
-    if (t == DT_BOOL) return lp_const_bits(p, t, v != 0);
     if (dtype_is_float(t)) return lp_real(p, t, (double)v);
-    return lp_const_bits(p, t, dtype_info[t].size == 8 ? (uint64_t)v : (uint64_t)(uint32_t)v);
-}
-
-lpv lp_real(struct lp *p, enum dtype t, double v)
-{
     uint64_t bits = 0;
-    float f = (float)v;
-    if (t == DT_F32) memcpy(&bits, &f, sizeof f);
-    else memcpy(&bits, &v, sizeof v);
+    element_set_whole(t, &bits, v);
     return lp_const_bits(p, t, bits);
 }
+
+lpv lp_real(struct lp *p, enum dtype t, double v) { return lp_const_bits(p, t, real_bits(t, v)); }
 
 lpv lp_symbol(struct lp *p, uint32_t index)
 {
@@ -250,8 +245,8 @@ lpv lp_symbol(struct lp *p, uint32_t index)
 bool lp_is_const(const struct lp *p, lpv v, int64_t *out)
 {
     const struct lp_instr *i = &p->instrs.data[v];
-    if (i->op != LP_CONST || dtype_is_float((enum dtype)i->dtype)) return false;
-    *out = i->dtype == DT_I32 ? (int32_t)i->bits : i->imm;
+    if (i->op != LP_CONST || dtype_is_float((enum dtype)i->dtype) || (i->dtype == DT_U64 && i->bits > INT64_MAX)) return false;
+    *out = element_whole((enum dtype)i->dtype, &i->bits);
     return true;
 }
 
@@ -314,23 +309,6 @@ static void range_of(const struct lp *p, enum lp_op op, lpv a, lpv b, int64_t *l
 
 /* ---- folding of constants ---- */
 
-static uint64_t bits_of(double v, enum dtype t)
-{
-    uint64_t bits = 0;
-    float f = (float)v;
-    if (t == DT_F32) memcpy(&bits, &f, sizeof f);
-    else memcpy(&bits, &v, sizeof v);
-    return bits;
-}
-static double real_of(uint64_t bits, enum dtype t)
-{
-    float f;
-    double d;
-    uint32_t low = (uint32_t)bits;
-    if (t == DT_F32) return memcpy(&f, &low, sizeof f), f;
-    return memcpy(&d, &bits, sizeof d), d;
-}
-
 static bool fold_i64(enum lp_op op, int64_t a, int64_t b, int64_t *out)
 {
     switch (op) {
@@ -356,7 +334,7 @@ static bool is_real_const(const struct lp *p, lpv v, double *out)
 {
     const struct lp_instr *i = &p->instrs.data[v];
     if (i->op != LP_CONST || !dtype_is_float((enum dtype)i->dtype)) return false;
-    *out = real_of(i->bits, (enum dtype)i->dtype);
+    *out = element_real((enum dtype)i->dtype, &i->bits);
     return true;
 }
 
@@ -518,6 +496,10 @@ lpv lp_bin(struct lp *p, enum lp_op op, lpv a, lpv b)
     enum dtype t = lp_dtype(p, a);
     int64_t x, y, folded, lo = INT64_MIN, hi = INT64_MAX;
     lpv r;
+    if (dtype_is_narrow(t)) {
+        r = lp_bin(p, op, lp_cast(p, DT_F32, a), lp_cast(p, DT_F32, b));
+        return is_compare(op) ? r : lp_cast(p, t, r);
+    }
     if (t == DT_I64) {
         if (lp_is_const(p, a, &x) && lp_is_const(p, b, &y) && fold_i64(op, x, y, &folded))
             return is_compare(op) ? lp_int(p, DT_BOOL, folded) : lp_index(p, folded);
@@ -530,7 +512,7 @@ lpv lp_bin(struct lp *p, enum lp_op op, lpv a, lpv b)
     if (dtype_is_float(t) && is_real_const(p, a, &u) && is_real_const(p, b, &v) && (op == LP_MUL || op == LP_ADD || op == LP_SUB)) {
         double d = op == LP_MUL ? (t == DT_F32 ? (double)((float)u * (float)v) : u * v)
                  : op == LP_ADD ? (t == DT_F32 ? (double)((float)u + (float)v) : u + v) : (t == DT_F32 ? (double)((float)u - (float)v) : u - v);
-        if (!isnan(d)) return lp_const_bits(p, t, bits_of(d, t));
+        if (!isnan(d)) return lp_const_bits(p, t, real_bits(t, d));
     }
     if (t == DT_BOOL && (op == LP_AND || op == LP_OR)) {
         if (lp_is_const(p, a, &x)) return (op == LP_AND) == (x != 0) ? b : a;
@@ -544,8 +526,9 @@ lpv lp_un(struct lp *p, enum lp_op op, lpv a)
     enum dtype t = lp_dtype(p, a);
     double u;
     int64_t x;
+    if (dtype_is_narrow(t)) return lp_cast(p, t, lp_un(p, op, lp_cast(p, DT_F32, a)));
     if (op == LP_NEG) {
-        if (is_real_const(p, a, &u) && !isnan(u)) return lp_const_bits(p, t, bits_of(-u, t));
+        if (is_real_const(p, a, &u) && !isnan(u)) return lp_const_bits(p, t, real_bits(t, -u));
         if (t == DT_I64 && lp_is_const(p, a, &x)) return lp_index(p, (int64_t)(0 - (uint64_t)x));
         if (p->instrs.data[a].op == LP_NEG && dtype_is_float(t)) return p->instrs.data[a].a;
     }
@@ -562,19 +545,69 @@ lpv lp_select(struct lp *p, lpv c, lpv a, lpv b)
     return pure(p, LP_SELECT, lp_dtype(p, a), c, a, b, 0, lo, hi);
 }
 
+lpv lp_fused(struct lp *p, lpv a, lpv b, lpv c)
+{
+    enum dtype t = lp_dtype(p, a);
+    if (dtype_is_narrow(t)) return lp_cast(p, t, lp_fused(p, lp_cast(p, DT_F32, a), lp_cast(p, DT_F32, b), lp_cast(p, DT_F32, c)));
+    return pure(p, LP_FUSED, t, a, b, c, 0, INT64_MIN, INT64_MAX);
+}
+
+/* The f32 beside x that makes a second rounding harmless: see f32_to_odd. */
+static lpv cast_to_odd(struct lp *p, lpv x)
+{
+    lpv f = lp_cast(p, DT_F32, x), back = lp_cast(p, DT_F64, f), bits = lp_bitcast(p, DT_U32, f);
+    lpv above = lp_bin(p, LP_GT, lp_un(p, LP_ABS, back), lp_un(p, LP_ABS, x));
+    lpv odd = lp_bin(p, LP_OR, lp_bin(p, LP_SUB, bits, lp_cast(p, DT_U32, above)), lp_int(p, DT_U32, 1));
+    lpv inexact = lp_bin(p, LP_OR, lp_bin(p, LP_LT, back, x), lp_bin(p, LP_GT, back, x));
+    return lp_bitcast(p, DT_F32, lp_select(p, inexact, odd, bits));
+}
+
+/* 64-bit integers that f64 could round: their low twelve bits become one. See f64_to_odd_i64. */
+static lpv without_low_bits(struct lp *p, lpv x)
+{
+    enum dtype t = lp_dtype(p, x);
+    lpv low = lp_bin(p, LP_AND, x, lp_int(p, t, 0xfff)), high = lp_bin(p, LP_AND, x, lp_int(p, t, ~(int64_t)0xfff));
+    lpv sticky = lp_select(p, lp_bin(p, LP_NE, low, lp_int(p, t, 0)), lp_int(p, t, 0x1000), lp_int(p, t, 0));
+    lpv large = lp_bin(p, LP_GT, x, lp_int(p, t, (int64_t)1 << 53));
+    if (t == DT_I64) large = lp_bin(p, LP_OR, large, lp_bin(p, LP_LT, x, lp_int(p, t, -((int64_t)1 << 53))));
+    return lp_select(p, large, lp_bin(p, LP_OR, high, sticky), x);
+}
+
+/* Casts from and to f16 and bf16 that are instructions are those from and to f32; the others go by way of it without rounding twice. */
+static lpv cast_narrow(struct lp *p, enum dtype t, lpv a)
+{
+    enum dtype from = lp_dtype(p, a);
+    struct lp_instr i = p->instrs.data[a];
+    if (from == DT_F32) {
+        double u;
+        if (is_real_const(p, a, &u)) return lp_const_bits(p, t, t == DT_F16 ? f16_of_f32((float)u) : bf16_of_f32((float)u));
+        if (i.op == LP_CAST && lp_dtype(p, i.a) == t) return i.a;
+        return pure(p, LP_CAST, t, a, LPV_NONE, LPV_NONE, 0, INT64_MIN, INT64_MAX);
+    }
+    if (from == DT_F64) return cast_narrow(p, t, cast_to_odd(p, a));
+    if (dtype_is_narrow(from) || dtype_info[from].size <= 2) return cast_narrow(p, t, lp_cast(p, DT_F32, a)); /* exact */
+    /* f16 ends long before f64 begins to round integers */
+    return lp_cast(p, t, lp_cast(p, DT_F64, t == DT_BF16 && dtype_info[from].size == 8 ? without_low_bits(p, a) : a));
+}
+
 lpv lp_cast(struct lp *p, enum dtype t, lpv a)
 {
     enum dtype from = lp_dtype(p, a);
     int64_t k;
+    double u;
     if (from == t) return a;
+    if (dtype_is_narrow(t)) return cast_narrow(p, t, a);
+    if (dtype_is_narrow(from)) {
+        if (t != DT_F32) return lp_cast(p, t, lp_cast(p, DT_F32, a));
+        if (is_real_const(p, a, &u)) return lp_real(p, t, u);
+    }
     if (!dtype_is_float(from) && lp_is_const(p, a, &k)) {
         if (!dtype_is_float(t)) return lp_int(p, t, k);
         if (t == DT_F64 || (k >= -(1 << 24) && k <= 1 << 24)) return lp_real(p, t, (double)k);
     }
-    bool keeps = dtype_is_integer(from) && t == DT_I64;
+    bool keeps = dtype_is_integer(from) && from != DT_U64 && t == DT_I64;
     int64_t lo = keeps ? p->values.data[a].lo : INT64_MIN, hi = keeps ? p->values.data[a].hi : INT64_MAX;
-    if (keeps && from == DT_I32) lo = HOP_MAX(lo, INT32_MIN), hi = HOP_MIN(hi, INT32_MAX);
-    if (keeps && from == DT_U32) lo = 0, hi = UINT32_MAX;
+    if (keeps) lo = HOP_MAX(lo, dtype_least(from)), hi = HOP_MIN(hi, dtype_most(from));
     if (from == DT_BOOL) lo = 0, hi = 1;
     return pure(p, LP_CAST, t, a, LPV_NONE, LPV_NONE, 0, lo, hi);
 }

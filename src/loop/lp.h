@@ -21,8 +21,11 @@ enum lp_op {
     LP_LOAD,   /* buffer imm at element index a (placed) */
     LP_FOLD,   /* lanes of local imm combined by fold b in a fixed tree (placed) */
     /* one operand */
-    LP_NEG, LP_ABS, LP_SQRT, LP_FLOOR, LP_NOT, /* not: bool or bits */
-    LP_CAST,    /* a to dtype: float to integer truncates and saturates, NaN gives 0; to bool is a != 0 */
+    LP_NEG, LP_ABS, LP_SQRT, LP_FLOOR, LP_CEIL, LP_TRUNC, LP_ROUND, /* round: halves to the even number */
+    LP_POPCOUNT, LP_CLZ, /* bits that are set; zeros above the highest of them (of 0: the width); integers */
+    LP_NOT, /* not: bool or bits */
+    LP_CAST,    /* a to dtype: float to integer truncates and saturates, NaN gives 0; to bool is a != 0. f16 and bf16: from and to f32 only (lp_cast
+                 * goes by way of it); they are loaded, stored, kept in locals, selected and cast, and never computed with */
     LP_BITCAST, /* same size */
     /* two operands. Integers wrap. Integer div truncates, x div 0 = 0, x rem 0 = x, min div -1 = min. Float rem is fmod. */
     LP_ADD, LP_SUB, LP_MUL, LP_DIV, LP_REM,
@@ -31,7 +34,8 @@ enum lp_op {
     LP_FLOORDIV, LP_MOD,                          /* i64 indices; divisor > 0 */
     LP_EQ, LP_NE, LP_LT, LP_LE, LP_GT, LP_GE,     /* operands of one dtype, result bool; with NaN all but ne are false */
     /* three operands */
-    LP_FMA,    /* a * b + c rounded once; made by contraction in default mode only */
+    LP_FMA,    /* a * b + c rounded once where the machine can; made by contraction in default mode only */
+    LP_FUSED,  /* a * b + c rounded once everywhere */
     LP_SELECT, /* a ? b : c */
     LP_OP_COUNT
 };
@@ -59,11 +63,20 @@ struct lp_buffer {
     uint32_t index;        /* BUF_DYN: result it becomes, or HOP_NONE */
     dim count;             /* elements, over the entry function's outer symbols; BUF_DYN: 0 */
     int64_t static_count;  /* -1 when not static */
+    bool updated;          /* BUF_ARG: the program leaves a result there */
     const char *why;       /* why it is stored, for explain */
     const char *name;      /* for printing */
     uint32_t first, last;  /* live interval in statement order, set by the planner */
     int64_t offset;        /* in the arena, when the arena is static */
     uint32_t slot;         /* arena slot, when it is not */
+};
+
+/* A result that may take the memory of an argument (compile_options.over). */
+struct lp_update {
+    uint32_t result, param;
+    bool in_place;   /* computed there */
+    bool elsewhere;  /* it has a BUF_RESULT: whoever runs the program copies */
+    const char *why; /* when not in place */
 };
 
 enum lp_local_kind {
@@ -76,7 +89,7 @@ struct lp_local {
 };
 enum { LP_STRICT_LANES = 16 };
 
-enum lp_fold { FOLD_SUM, FOLD_MAX, FOLD_MIN, FOLD_AND, FOLD_OR };
+enum lp_fold { FOLD_SUM, FOLD_MAX, FOLD_MIN, FOLD_AND, FOLD_OR, FOLD_PROD };
 
 enum lp_stmt_kind {
     LP_LET,   /* value is computed here */
@@ -159,6 +172,7 @@ struct lp {
     vec(struct lp_stmt) open; /* FOR, IF and WHILE statements under construction */
     uint32_t n_nests, n_copies;   /* for explain */
     vec(const char *) copy_notes; /* why each copy exists */
+    vec(struct lp_update) updates;
     /* planner */
     bool own_places;              /* in: no two buffers share memory (pass `inplace` is off) */
     bool arena_static;
@@ -193,16 +207,18 @@ struct lp_call *lp_add_call(struct lp *p, struct lp_call c);
 
 lpv lp_const_bits(struct lp *p, enum dtype t, uint64_t bits);
 lpv lp_int(struct lp *p, enum dtype t, int64_t v);
-lpv lp_real(struct lp *p, enum dtype t, double v); /* t f32 or f64 */
+lpv lp_real(struct lp *p, enum dtype t, double v); /* t a float; rounded once */
 static inline lpv lp_index(struct lp *p, int64_t v) { return lp_int(p, DT_I64, v); }
 lpv lp_symbol(struct lp *p, uint32_t index);
 lpv lp_read(struct lp *p, uint32_t local);
 lpv lp_load(struct lp *p, uint32_t buffer, lpv index);
 lpv lp_fold_lanes(struct lp *p, uint32_t local, enum lp_fold fold);
-/* Pure operations; folded, simplified (index arithmetic with the ranges of loop variables) and contracted as they are made. */
+/* Pure operations; folded, simplified (index arithmetic with the ranges of loop variables) and contracted as they are made. Operands of f16 and bf16 are
+ * cast to f32 and the result back. */
 lpv lp_un(struct lp *p, enum lp_op op, lpv a);
 lpv lp_bin(struct lp *p, enum lp_op op, lpv a, lpv b);
 lpv lp_select(struct lp *p, lpv c, lpv a, lpv b);
+lpv lp_fused(struct lp *p, lpv a, lpv b, lpv c);
 lpv lp_cast(struct lp *p, enum dtype t, lpv a);
 lpv lp_bitcast(struct lp *p, enum dtype t, lpv a);
 static inline enum dtype lp_dtype(const struct lp *p, lpv v) { return (enum dtype)p->instrs.data[v].dtype; }

@@ -78,7 +78,7 @@ static void touch(void *ctx, uint32_t buffer, lpv index, bool writes)
     if (!writes && !c->dead) c->read[buffer] = c->now;
     if (!writes) return;
     c->written[buffer] = true;
-    if (b->kind == BUF_ARG || b->kind == BUF_CONST) fail(c, "writes to %s, which is %s", b->name ? b->name : "a buffer", b->kind == BUF_ARG ? "an argument" : "a constant");
+    if ((b->kind == BUF_ARG && !b->updated) || b->kind == BUF_CONST) fail(c, "writes to %s, which is %s", b->name ? b->name : "a buffer", b->kind == BUF_ARG ? "an argument" : "a constant");
     if (c->parallel && !c->dead && b->static_count && b->kind != BUF_LOCAL && c->now->kind == LP_STORE && !follows(c, index, c->parallel->target))
         fail(c, "every iteration of a parallel loop writes the same element of %s", b->name ? b->name : "a buffer");
 }
@@ -89,6 +89,8 @@ static void check_instr(const struct checker *c, lpv v)
     enum dtype t = (enum dtype)i->dtype;
     enum lp_op op = (enum lp_op)i->op;
     bool real = dtype_is_float(t);
+    if (op > LP_FOLD && op != LP_CAST && op != LP_BITCAST && op != LP_SELECT && (dtype_is_narrow(t) || dtype_is_narrow(lp_dtype(c->p, i->a))))
+        fail(c, "computes with %s", dtype_info[dtype_is_narrow(t) ? t : lp_dtype(c->p, i->a)].name);
     switch (op) {
     case LP_CONST: case LP_SYMBOL: case LP_VAR: fail(c, "a leaf is computed");
     case LP_READ: case LP_FOLD: {
@@ -103,16 +105,25 @@ static void check_instr(const struct checker *c, lpv v)
     case LP_LOAD:
         if (c->p->buffers.data[i->imm].dtype != t) fail(c, "loads %s from a buffer of %s", dtype_info[t].name, dtype_info[c->p->buffers.data[i->imm].dtype].name);
         return;
-    case LP_SQRT: case LP_FLOOR:
+    case LP_SQRT: case LP_FLOOR: case LP_CEIL: case LP_TRUNC: case LP_ROUND:
         if (!real) fail(c, "works on %s", dtype_info[t].name);
         want(c, i->a, t, "its operand");
         return;
+    case LP_POPCOUNT: case LP_CLZ:
+        if (!dtype_is_integer(t)) fail(c, "works on %s", dtype_info[t].name);
+        want(c, i->a, t, "its operand");
+        return;
     case LP_NEG: case LP_ABS: case LP_NOT: want(c, i->a, t, "its operand"); return;
-    case LP_CAST: return;
+    case LP_CAST:
+        for (int k = 0; k < 2; k++) {
+            enum dtype here = k ? lp_dtype(c->p, i->a) : t, there = k ? t : lp_dtype(c->p, i->a);
+            if (dtype_is_narrow(here) && there != DT_F32) fail(c, "casts %s to %s", dtype_info[lp_dtype(c->p, i->a)].name, dtype_info[t].name);
+        }
+        return;
     case LP_BITCAST:
         if (dtype_info[lp_dtype(c->p, i->a)].size != dtype_info[t].size) fail(c, "reinterprets another size");
         return;
-    case LP_FMA:
+    case LP_FMA: case LP_FUSED:
         if (!real) fail(c, "works on %s", dtype_info[t].name);
         want(c, i->a, t, "its first operand");
         want(c, i->b, t, "its second operand");
@@ -150,7 +161,7 @@ static void check_call(const struct checker *c, const struct lp_call *call)
         if (c->p->buffers.data[call->target].dtype != c->p->buffers.data[call->source].dtype) fail(c, "copies between dtypes");
         break;
     case CALL_GEMM:
-        if (!dtype_is_float((enum dtype)call->gemm.dtype)) fail(c, "is a product of %s", dtype_info[call->gemm.dtype].name);
+        if (call->gemm.dtype != DT_F32 && call->gemm.dtype != DT_F64) fail(c, "is a product of %s", dtype_info[call->gemm.dtype].name);
         break;
     case CALL_RESERVE:
         if (c->p->buffers.data[call->target].kind != BUF_DYN) fail(c, "reserves room in a buffer that does not grow");
@@ -201,6 +212,7 @@ static void check_target(const struct checker *c, const struct lp_stmt *s)
     if (s->target >= c->p->locals.len) fail(c, "local %u does not exist", s->target);
     const struct lp_local *l = &c->p->locals.data[s->target];
     want(c, s->value, (enum dtype)l->dtype, "the value");
+    if (s->kind == LP_ACCUM && dtype_is_narrow((enum dtype)l->dtype)) fail(c, "accumulates in %s", dtype_info[l->dtype].name);
     if (s->kind == LP_SET) c->set[s->target] = true;
     if (l->kind == LOCAL_LANES && s->kind == LP_ACCUM && !c->vector) fail(c, "adds to lanes outside a vector loop");
     if (s->kind == LP_ACCUM && !c->set[s->target]) fail(c, "adds to a local that nothing was put into");

@@ -1,6 +1,7 @@
 /* A reference executor for loop programs: scalar, one iteration after the other, every access held against its buffer's size. A program, the
  * runtime's table and the buffers come in, the status of the run goes out. It says what a loop program means; tests hold lowering and emitters
  * against it. */
+#include "ir/number.h"
 #include "loop/lp.h"
 #include "runtime/rt.h"
 
@@ -9,9 +10,14 @@
 union cell {
     uint64_t bits;
     uint8_t b;
+    int8_t i8;
+    int16_t i16;
     int32_t i32;
     int64_t i64;
+    uint8_t u8;
+    uint16_t u16, f16, bf16; /* f16 and bf16: bits */
     uint32_t u32;
+    uint64_t u64;
     float f32;
     double f64;
 };
@@ -34,40 +40,16 @@ struct executor {
 
 /* ---- scalar operations ---- */
 
-#define WRAP_i32(x) ((int32_t)(uint32_t)(x))
-#define WRAP_i64(x) ((int64_t)(uint64_t)(x))
-#define WRAP_u32(x) ((uint32_t)(x))
-
-/* Truncates, saturates, NaN gives 0. The bounds are powers of two, so they are exact in either float type. */
-static int64_t saturate_i64(double x) { return x != x ? 0 : x >= 0x1p63 ? INT64_MAX : x < -0x1p63 ? INT64_MIN : (int64_t)x; }
-static int32_t saturate_i32(double x) { return x != x ? 0 : x >= 0x1p31 ? INT32_MAX : x < -0x1p31 ? INT32_MIN : (int32_t)x; }
-static uint32_t saturate_u32(double x) { return x != x || x <= 0 ? 0 : x >= 0x1p32 ? UINT32_MAX : (uint32_t)x; }
-
 static union cell cast(enum dtype from, enum dtype to, union cell x)
 {
     union cell r = { 0 };
     if (from == to) return x;
-    if (dtype_is_float(from)) {
-        double v = from == DT_F32 ? (double)x.f32 : x.f64;
-        switch (to) {
-        case DT_BOOL: r.b = v != 0; break;
-        case DT_I32: r.i32 = saturate_i32(v); break;
-        case DT_I64: r.i64 = saturate_i64(v); break;
-        case DT_U32: r.u32 = saturate_u32(v); break;
-        case DT_F32: r.f32 = (float)v; break;
-        default: r.f64 = v; break;
-        }
-        return r;
-    }
-    int64_t v = from == DT_BOOL ? x.b : from == DT_I32 ? x.i32 : from == DT_U32 ? (int64_t)x.u32 : x.i64;
-    switch (to) {
-    case DT_BOOL: r.b = v != 0; break;
-    case DT_I32: r.i32 = WRAP_i32(v); break;
-    case DT_I64: r.i64 = v; break;
-    case DT_U32: r.u32 = WRAP_u32(v); break;
-    case DT_F32: r.f32 = (float)v; break;
-    default: r.f64 = (double)v; break;
-    }
+    if (from == DT_F32 && to == DT_F16) return r.f16 = f16_of_f32(x.f32), r;
+    if (from == DT_F32 && to == DT_BF16) return r.bf16 = bf16_of_f32(x.f32), r;
+    if (from == DT_U64 && to == DT_F32) return r.f32 = (float)x.u64, r;
+    if (from == DT_U64 && to == DT_F64) return r.f64 = (double)x.u64, r;
+    if (dtype_is_float(from)) element_set_real(to, &r, element_real(from, &x));
+    else element_set_whole(to, &r, element_whole(from, &x));
     return r;
 }
 
@@ -81,32 +63,39 @@ static _Noreturn void bad_op(enum lp_op op, enum dtype t) { hop_throw(HOP_INTERN
     case LP_GT: (r).b = (x).T > (y).T; return r; \
     case LP_GE: (r).b = (x).T >= (y).T; return r;
 
-#define INTEGER_OPS(T, U, wide, smallest) \
+/* U is wide enough that C does not promote it to a signed type. */
+#define INTEGER_OPS(T, type, U, smallest) \
     static union cell binary_##T(enum lp_op op, union cell x, union cell y) \
     { \
         union cell r = { 0 }; \
-        const unsigned width = (unsigned)(8 * sizeof x.T - 1); \
+        const unsigned width = (unsigned)(8 * sizeof x.T - 1), by = (unsigned)y.T & width; \
+        bool wraps = (smallest) && x.T == (type)(smallest) && y.T == (type)-1; \
         switch (op) { \
-        case LP_ADD: r.T = WRAP_##T((U)x.T + (U)y.T); return r; \
-        case LP_SUB: r.T = WRAP_##T((U)x.T - (U)y.T); return r; \
-        case LP_MUL: r.T = WRAP_##T((U)x.T * (U)y.T); return r; \
-        case LP_DIV: r.T = !y.T ? 0 : (smallest) && x.T == (smallest) && (wide)y.T == -1 ? x.T : x.T / y.T; return r; \
-        case LP_REM: r.T = !y.T ? x.T : (smallest) && x.T == (smallest) && (wide)y.T == -1 ? 0 : x.T % y.T; return r; \
+        case LP_ADD: r.T = (type)((U)x.T + (U)y.T); return r; \
+        case LP_SUB: r.T = (type)((U)x.T - (U)y.T); return r; \
+        case LP_MUL: r.T = (type)((U)x.T * (U)y.T); return r; \
+        case LP_DIV: r.T = !y.T ? 0 : wraps ? x.T : (type)(x.T / y.T); return r; \
+        case LP_REM: r.T = !y.T ? x.T : wraps ? 0 : (type)(x.T % y.T); return r; \
         case LP_MIN: r.T = x.T < y.T ? x.T : y.T; return r; \
         case LP_MAX: r.T = x.T > y.T ? x.T : y.T; return r; \
         case LP_AND: r.T = x.T & y.T; return r; \
         case LP_OR: r.T = x.T | y.T; return r; \
         case LP_XOR: r.T = x.T ^ y.T; return r; \
-        case LP_SHL: r.T = WRAP_##T((U)x.T << ((U)y.T & width)); return r; \
-        case LP_SHR: r.T = WRAP_##T((U)x.T >> ((U)y.T & width)); return r; \
-        case LP_SAR: r.T = x.T >> ((U)y.T & width); return r; \
+        case LP_SHL: r.T = (type)((U)x.T << by); return r; \
+        case LP_SHR: r.T = (type)(x.bits << (63 - width) >> (63 - width) >> by); return r; \
+        case LP_SAR: r.T = (type)(x.T >> by); return r; \
         COMPARE(op, T, x, y, r) \
         default: break; \
         } \
         bad_op(op, DT_I64); \
     }
-INTEGER_OPS(i32, uint32_t, int64_t, INT32_MIN)
-INTEGER_OPS(u32, uint32_t, int64_t, 0)
+INTEGER_OPS(i8, int8_t, uint32_t, INT8_MIN)
+INTEGER_OPS(i16, int16_t, uint32_t, INT16_MIN)
+INTEGER_OPS(i32, int32_t, uint32_t, INT32_MIN)
+INTEGER_OPS(u8, uint8_t, uint32_t, 0)
+INTEGER_OPS(u16, uint16_t, uint32_t, 0)
+INTEGER_OPS(u32, uint32_t, uint32_t, 0)
+INTEGER_OPS(u64, uint64_t, uint64_t, 0)
 
 #define FLOAT_OPS(T, remainder) \
     static union cell binary_##T(enum lp_op op, union cell x, union cell y) \
@@ -129,7 +118,7 @@ FLOAT_OPS(f32, fmodf)
 FLOAT_OPS(f64, fmod)
 
 #define binary_i64 binary_plain_i64
-INTEGER_OPS(i64, uint64_t, int64_t, INT64_MIN)
+INTEGER_OPS(i64, int64_t, uint64_t, INT64_MIN)
 #undef binary_i64
 
 static union cell binary_i64(enum lp_op op, union cell x, union cell y)
@@ -154,8 +143,16 @@ static union cell binary_bool(enum lp_op op, union cell x, union cell y)
     }
 }
 
+/* The builder computes with f16 and bf16 as f32. */
+static union cell binary_narrow(enum lp_op op, union cell x, union cell y)
+{
+    (void)x, (void)y;
+    bad_op(op, DT_F16);
+}
+
 static union cell (*const binary[DT_COUNT])(enum lp_op op, union cell x, union cell y) = {
-    [DT_BOOL] = binary_bool, [DT_I32] = binary_i32, [DT_I64] = binary_i64, [DT_U32] = binary_u32, [DT_F32] = binary_f32, [DT_F64] = binary_f64,
+    [DT_BOOL] = binary_bool, [DT_I8] = binary_i8,   [DT_I16] = binary_i16,    [DT_I32] = binary_i32,     [DT_I64] = binary_i64, [DT_U8] = binary_u8, [DT_U16] = binary_u16,
+    [DT_U32] = binary_u32,   [DT_U64] = binary_u64, [DT_F16] = binary_narrow, [DT_BF16] = binary_narrow, [DT_F32] = binary_f32, [DT_F64] = binary_f64,
 };
 
 static union cell unary(enum lp_op op, enum dtype t, union cell x)
@@ -165,38 +162,45 @@ static union cell unary(enum lp_op op, enum dtype t, union cell x)
     case DT_BOOL:
         if (op == LP_NOT) return r.b = !x.b, r;
         break;
-    case DT_I32:
-        if (op == LP_NEG || op == LP_ABS) return r.i32 = op == LP_NEG || x.i32 < 0 ? WRAP_i32(-(uint32_t)x.i32) : x.i32, r;
-        if (op == LP_NOT) return r.i32 = ~x.i32, r;
-        break;
-    case DT_I64:
-        if (op == LP_NEG || op == LP_ABS) return r.i64 = op == LP_NEG || x.i64 < 0 ? WRAP_i64(-(uint64_t)x.i64) : x.i64, r;
-        if (op == LP_NOT) return r.i64 = ~x.i64, r;
-        break;
-    case DT_U32:
-        if (op == LP_NEG) return r.u32 = -x.u32, r;
-        if (op == LP_ABS) return x;
-        if (op == LP_NOT) return r.u32 = ~x.u32, r;
-        break;
+    case DT_I8: case DT_I16: case DT_I32: case DT_I64: case DT_U8: case DT_U16: case DT_U32: case DT_U64: {
+        int64_t v = element_whole(t, &x);
+        bool negate = op == LP_NEG || (op == LP_ABS && dtype_info[t].kind == KIND_INT && v < 0);
+        if (op == LP_POPCOUNT || op == LP_CLZ) {
+            int width = 8 * dtype_info[t].size;
+            uint64_t bits = (uint64_t)v << (64 - width);
+            element_set_whole(t, &r, op == LP_POPCOUNT ? __builtin_popcountll(bits) : bits ? __builtin_clzll(bits) : width);
+            return r;
+        }
+        if (op != LP_NEG && op != LP_ABS && op != LP_NOT) break;
+        element_set_whole(t, &r, op == LP_NOT ? ~v : negate ? (int64_t)(0 - (uint64_t)v) : v);
+        return r;
+    }
     case DT_F32:
         if (op == LP_NEG) return r.f32 = -x.f32, r;
         if (op == LP_ABS) return r.f32 = fabsf(x.f32), r;
         if (op == LP_SQRT) return r.f32 = sqrtf(x.f32), r;
         if (op == LP_FLOOR) return r.f32 = floorf(x.f32), r;
+        if (op == LP_CEIL) return r.f32 = ceilf(x.f32), r;
+        if (op == LP_TRUNC) return r.f32 = truncf(x.f32), r;
+        if (op == LP_ROUND) return r.f32 = rintf(x.f32), r;
         break;
-    default:
+    case DT_F64:
         if (op == LP_NEG) return r.f64 = -x.f64, r;
         if (op == LP_ABS) return r.f64 = fabs(x.f64), r;
         if (op == LP_SQRT) return r.f64 = sqrt(x.f64), r;
         if (op == LP_FLOOR) return r.f64 = floor(x.f64), r;
+        if (op == LP_CEIL) return r.f64 = ceil(x.f64), r;
+        if (op == LP_TRUNC) return r.f64 = trunc(x.f64), r;
+        if (op == LP_ROUND) return r.f64 = rint(x.f64), r;
         break;
+    default: break;
     }
     bad_op(op, t);
 }
 
 static union cell fold(enum lp_fold f, enum dtype t, union cell x, union cell y)
 {
-    static const uint8_t op[] = { [FOLD_SUM] = LP_ADD, [FOLD_MAX] = LP_MAX, [FOLD_MIN] = LP_MIN, [FOLD_AND] = LP_AND, [FOLD_OR] = LP_OR };
+    static const uint8_t op[] = { [FOLD_SUM] = LP_ADD, [FOLD_MAX] = LP_MAX, [FOLD_MIN] = LP_MIN, [FOLD_AND] = LP_AND, [FOLD_OR] = LP_OR, [FOLD_PROD] = LP_MUL };
     return binary[t](op[f], x, y);
 }
 
@@ -255,10 +259,10 @@ static union cell compute(struct executor *e, lpv v)
     }
     case LP_LOAD: return fetch(address(e, (uint32_t)i->imm, value_of(e, i->a).i64, 1, "load"), t);
     case LP_FOLD: return fold_lanes(e, i);
-    case LP_NEG: case LP_ABS: case LP_SQRT: case LP_FLOOR: case LP_NOT: return unary((enum lp_op)i->op, t, value_of(e, i->a));
+    case LP_NEG: case LP_ABS: case LP_SQRT: case LP_FLOOR: case LP_CEIL: case LP_TRUNC: case LP_ROUND: case LP_POPCOUNT: case LP_CLZ: case LP_NOT: return unary((enum lp_op)i->op, t, value_of(e, i->a));
     case LP_CAST: return cast(lp_dtype(e->p, i->a), t, value_of(e, i->a));
     case LP_BITCAST: return value_of(e, i->a);
-    case LP_FMA: {
+    case LP_FMA: case LP_FUSED: {
         union cell x = value_of(e, i->a), y = value_of(e, i->b), z = value_of(e, i->c), r = { 0 };
         if (t == DT_F32) r.f32 = fmaf(x.f32, y.f32, z.f32);
         else r.f64 = fma(x.f64, y.f64, z.f64);

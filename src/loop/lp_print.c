@@ -1,5 +1,6 @@
 /* Loop programs as pseudo-C, for people: buffers with their kinds and why they exist, then the statements. A pure value that is used once in its own
  * block is written where it is used, one that nobody uses is left out; everything else has a name. */
+#include "ir/number.h"
 #include "loop/lp_walk.h"
 
 #include <math.h>
@@ -16,12 +17,12 @@ struct printer {
 };
 
 static const char *const op_text[LP_OP_COUNT] = {
-    [LP_NEG] = "-",   [LP_ABS] = "abs",  [LP_SQRT] = "sqrt", [LP_FLOOR] = "floor", [LP_NOT] = "!",    [LP_ADD] = "+",        [LP_SUB] = "-",
+    [LP_NEG] = "-",   [LP_ABS] = "abs",  [LP_SQRT] = "sqrt", [LP_FLOOR] = "floor", [LP_CEIL] = "ceil", [LP_TRUNC] = "trunc", [LP_ROUND] = "round", [LP_POPCOUNT] = "popcount", [LP_CLZ] = "clz", [LP_NOT] = "!",    [LP_ADD] = "+",        [LP_SUB] = "-",
     [LP_MUL] = "*",   [LP_DIV] = "/",    [LP_REM] = "rem",   [LP_MIN] = "min",     [LP_MAX] = "max",  [LP_AND] = "&",        [LP_OR] = "|",
     [LP_XOR] = "^",   [LP_SHL] = "<<",   [LP_SHR] = ">>>",   [LP_SAR] = ">>",      [LP_FLOORDIV] = "//", [LP_MOD] = "%",     [LP_EQ] = "==",
-    [LP_NE] = "!=",   [LP_LT] = "<",     [LP_LE] = "<=",     [LP_GT] = ">",        [LP_GE] = ">=",    [LP_FMA] = "fma",      [LP_SELECT] = "?",
+    [LP_NE] = "!=",   [LP_LT] = "<",     [LP_LE] = "<=",     [LP_GT] = ">",        [LP_GE] = ">=",    [LP_FMA] = "fma", [LP_FUSED] = "fused",      [LP_SELECT] = "?",
 };
-static const char *const fold_text[] = { [FOLD_SUM] = "sum", [FOLD_MAX] = "max", [FOLD_MIN] = "min", [FOLD_AND] = "and", [FOLD_OR] = "or" };
+static const char *const fold_text[] = { [FOLD_SUM] = "sum", [FOLD_MAX] = "max", [FOLD_MIN] = "min", [FOLD_AND] = "and", [FOLD_OR] = "or", [FOLD_PROD] = "prod" };
 static const char *const buffer_kind_text[] = { [BUF_ARG] = "argument", [BUF_RESULT] = "result", [BUF_CONST] = "constant", [BUF_TEMP] = "temporary",
                                                 [BUF_LOCAL] = "local", [BUF_DYN] = "growing" };
 
@@ -51,19 +52,12 @@ static void put_var(struct printer *w, uint32_t loop)
 
 static void put_const(struct printer *w, const struct lp_instr *i)
 {
-    uint32_t low = (uint32_t)i->bits;
-    float f;
-    double d;
-    memcpy(&f, &low, sizeof f);
-    memcpy(&d, &i->bits, sizeof d);
-    switch ((enum dtype)i->dtype) {
-    case DT_BOOL: text_str(w->out, i->bits ? "true" : "false"); break;
-    case DT_I32: text_add(w->out, "%d", (int32_t)low); break;
-    case DT_U32: text_add(w->out, "%uu", low); break;
-    case DT_I64: text_add(w->out, "%lld", (long long)i->imm); break;
-    case DT_F32: text_add(w->out, "%.9gf", (double)f); break;
-    default: text_add(w->out, "%.17g", d); break;
-    }
+    enum dtype t = (enum dtype)i->dtype;
+    if (t == DT_BOOL) text_str(w->out, i->bits ? "true" : "false");
+    else if (t == DT_F32) text_add(w->out, "%.9gf", element_real(t, &i->bits));
+    else if (dtype_is_float(t)) text_add(w->out, t == DT_F64 ? "%.17g" : t == DT_F16 ? "%.5gh" : "%.4gb", element_real(t, &i->bits));
+    else if (dtype_info[t].kind == KIND_UINT) text_add(w->out, "%lluu", (unsigned long long)i->bits);
+    else text_add(w->out, "%lld", (long long)element_whole(t, &i->bits));
 }
 
 /* ---- expressions ---- */

@@ -1,5 +1,6 @@
 /* Lowering, the part about nests: which values are stored, which of them share loops, and how a nest is written. A dry run of each stored
  * value's expression tells how it reads the others; values that read each other at the same point, or along the same row, share a nest. */
+#include "ir/number.h"
 #include "loop/lower_impl.h"
 
 /* The numbers behind what is stored (operations an element costs to compute in place; a load counts 1). */
@@ -11,7 +12,8 @@ enum {
     STORE_ALWAYS = 400,     /* bounds the size of one expression */
     NEST_ITEMS = 24,        /* stored values in one nest */
     PARALLEL_WORK = 200000, /* operations below which threads do not pay */
-    PARALLEL_BLOCK = 8192   /* elements of a flat nest that one piece holds */
+    PARALLEL_BLOCK = 8192,  /* elements of a flat nest that one piece holds */
+    REGISTER_ELEMENTS = 64  /* a small array may live in registers, where a part is a select */
 };
 
 static const struct op_lower *lower_of(const struct node *n)
@@ -30,7 +32,10 @@ static bool binds_symbol(struct lower *L, uint32_t node)
     return false;
 }
 
-bool nest_is_block(struct lower *L, const struct node *n) { return lower_of(n)->kind == LOWER_BLOCK || product_is_gemm(L, n); }
+bool nest_is_block(struct lower *L, const struct node *n)
+{
+    return lower_of(n)->kind == LOWER_BLOCK || product_is_gemm(L, n) || (lower_of(n)->part && L->info[n->results].part);
+}
 
 /* ---- what is stored ---- */
 
@@ -327,46 +332,108 @@ static void choose_memory(struct lower *L)
     }
 }
 
-/* Can the result be written over parameter `param` where its nest stands? All reads of the parameter must come before the store. */
-static bool may_overwrite(struct lower *L, uint32_t param, const struct value_info *info)
+/* ---- memory that is written over ---- */
+
+bool nest_operand_reads(struct lower *L, val operand, val v)
 {
-    const struct item *writer = &L->nest_list.data[info->nest]->items.data[info->item];
-    bool written = false;
+    if (operand == v) return true;
+    struct item reader = { .v = operand, .node = L->f->values[operand].node, .class = ITEM_POINT, .held = LPV_NONE };
+    if (reader.node == NODE_NONE || L->info[operand].root || nest_is_block(L, fn_node(L->f, reader.node))) return false;
+    probe_item(L, &reader);
+    for (uint32_t r = 0; r < reader.reads.len; r++)
+        if (reader.reads.data[r].v == v) return true;
+    return false;
+}
+
+static bool is_result(struct lower *L, val v)
+{
     for (uint32_t r = 0; r < L->f->n_results; r++)
-        if (L->f->results[r] == param && !L->sinks[r].unused) return false;
-    if (writer->class != ITEM_POINT && writer->class != ITEM_COLUMN) return false;
-    for (uint32_t s = 0; s < L->steps.len; s++) {
+        if (L->f->results[r] == v && !L->sinks[r].unused) return true;
+    return false;
+}
+
+bool nest_reads_from(struct lower *L, val v, uint32_t first_step)
+{
+    if (is_result(L, v)) return true;
+    for (uint32_t s = first_step; s < L->steps.len; s++) {
         struct step step = L->steps.data[s];
-        if (step.kind == STEP_NEST && step.index == info->nest) {
-            const struct nest *nest = L->nest_list.data[step.index];
-            for (uint32_t i = 0; i < nest->items.len; i++)
-                for (uint32_t r = 0; r < nest->items.data[i].reads.len; r++) {
-                    struct read read = nest->items.data[i].reads.data[r];
-                    if (read.v != param) continue;
-                    if (read.relation != REL_SAME || i > info->item || nest->items.data[i].phase > writer->phase) return false;
-                }
-            written = true;
-        } else if (written && step.kind == STEP_NEST) {
+        if (step.kind == STEP_NEST) {
             const struct nest *nest = L->nest_list.data[step.index];
             for (uint32_t i = 0; i < nest->items.len; i++)
                 for (uint32_t r = 0; r < nest->items.data[i].reads.len; r++)
-                    if (nest->items.data[i].reads.data[r].v == param) return false;
-        } else if (written) { /* blocks and scalars: does the parameter reach them? */
-            uint32_t node = step.kind == STEP_BLOCK ? step.index : L->f->values[step.index].node;
-            const struct node *n = fn_node(L->f, node);
-            for (uint32_t k = 0; k < n->n_operands; k++) {
-                struct item reader = { .v = node_operands(L->f, n)[k], .held = LPV_NONE };
-                if (reader.v == param) return false;
-                reader.node = L->f->values[reader.v].node;
-                if (reader.node == NODE_NONE || L->info[reader.v].root) continue;
-                reader.class = ITEM_POINT;
-                probe_item(L, &reader);
-                for (uint32_t r = 0; r < reader.reads.len; r++)
-                    if (reader.reads.data[r].v == param) return false;
-            }
+                    if (nest->items.data[i].reads.data[r].v == v) return true;
+        } else { /* blocks and scalars: does it reach them? */
+            const struct node *n = fn_node(L->f, step.kind == STEP_BLOCK ? step.index : L->f->values[step.index].node);
+            for (uint32_t k = 0; k < n->n_operands; k++)
+                if (nest_operand_reads(L, node_operands(L->f, n)[k], v)) return true;
         }
     }
+    return false;
+}
+
+/* Can the result be written over parameter `param` where its nest stands? All reads of the parameter must come before the store. */
+static bool may_overwrite(struct lower *L, uint32_t param, const struct value_info *info)
+{
+    const struct nest *nest = L->nest_list.data[info->nest];
+    const struct item *writer = &nest->items.data[info->item];
+    uint32_t at = 0;
+    if (writer->class != ITEM_POINT && writer->class != ITEM_COLUMN) return false;
+    while (L->steps.data[at].kind != STEP_NEST || L->steps.data[at].index != info->nest) at++;
+    for (uint32_t i = 0; i < nest->items.len; i++)
+        for (uint32_t r = 0; r < nest->items.data[i].reads.len; r++) {
+            struct read read = nest->items.data[i].reads.data[r];
+            if (read.v != param) continue;
+            if (read.relation != REL_SAME || i > info->item || nest->items.data[i].phase > writer->phase) return false;
+        }
+    return !nest_reads_from(L, param, at + 1);
+}
+
+/* Is u read only by nodes in front of `node`, or by what `node` itself computes its part from? Nests that stand in front of a block are written in front
+ * of it; values expanded in place are read where their readers stand. */
+static bool read_only_before(struct lower *L, val u, uint32_t node)
+{
+    const struct fn *f = L->f;
+    if (is_result(L, u)) return false;
+    for (uint32_t i = f->values[u].node == NODE_NONE ? 0 : f->values[u].node + 1; i < f->n_nodes; i++) {
+        const struct node *n = fn_node(f, i);
+        bool reads = false, expanded = !nest_is_block(L, n) && lower_of(n)->kind == LOWER_POINTWISE;
+        for (uint32_t k = 0; k < n->n_operands; k++) reads |= node_operands(f, n)[k] == u;
+        if (!reads || i == node) continue;
+        if (i > node) return false;
+        for (uint32_t k = 0; k < n->n_results && expanded; k++)
+            if (!L->info[n->results + k].root && type_of(L, n->results + k).rank && !read_only_before(L, n->results + k, node)) return false;
+    }
     return true;
+}
+
+/* Results that are their parameter but for parts written one after the other: each part is written into the parameter's memory. */
+static bool stays_in_registers(struct lower *L, struct array a)
+{
+    const struct lp_buffer *b = &L->S->p->buffers.data[a.buffer];
+    return b->kind == BUF_LOCAL && b->static_count <= REGISTER_ELEMENTS;
+}
+
+static void choose_parts(struct lower *L)
+{
+    const struct fn *f = L->f;
+    if (!pass_on(&L->S->o->passes, PASS_inplace)) return;
+    for (uint32_t r = 0; r < f->n_results; r++) {
+        struct sink *sink = &L->sinks[r];
+        if (sink->unused || sink->scalar || sink->overwrites == HOP_NONE || L->slots[sink->overwrites].kind != SLOT_ARRAY || stays_in_registers(L, sink->array)) continue;
+        val v = f->results[r], u;
+        uint32_t results = 0;
+        for (uint32_t k = 0; k < f->n_results; k++) results += f->results[k] == v && !L->sinks[k].unused;
+        bool good = results == 1;
+        for (u = v; good && u != sink->overwrites; u = node_operands(f, fn_node(f, f->values[u].node))[0]) {
+            const struct node *n = f->values[u].node == NODE_NONE ? NULL : fn_node(f, f->values[u].node);
+            good = n && lower_of(n)->part && !nest_is_block(L, n) && read_only_before(L, node_operands(f, n)[0], f->values[u].node);
+            if (!good) break;
+        }
+        for (u = v; good && u != sink->overwrites; u = node_operands(f, fn_node(f, f->values[u].node))[0]) {
+            L->info[u].part = true;
+            L->info[u].root = false;
+        }
+    }
 }
 
 static void choose_targets(struct lower *L)
@@ -389,6 +456,7 @@ void nest_analyse(struct lower *L)
 {
     count_uses(L);
     choose_roots(L);
+    choose_parts(L);
     schedule(L);
     choose_memory(L);
     choose_targets(L);
@@ -398,23 +466,30 @@ void nest_analyse(struct lower *L)
 
 static lpv identity_of(struct lp *p, enum lp_fold fold, enum dtype t)
 {
-    static const int64_t least[DT_COUNT] = { [DT_I32] = INT32_MIN, [DT_I64] = INT64_MIN }, most[DT_COUNT] = { [DT_I32] = INT32_MAX, [DT_I64] = INT64_MAX, [DT_U32] = UINT32_MAX };
     switch (fold) {
     case FOLD_SUM: return lp_int(p, t, 0);
     case FOLD_AND: return t == DT_BOOL ? lp_int(p, t, 1) : lp_int(p, t, -1);
     case FOLD_OR: return lp_int(p, t, 0);
-    case FOLD_MAX: return t == DT_BOOL ? lp_int(p, t, 0) : dtype_is_float(t) ? lp_real(p, t, -1.0 / 0.0) : lp_int(p, t, least[t]);
-    default: return t == DT_BOOL ? lp_int(p, t, 1) : dtype_is_float(t) ? lp_real(p, t, 1.0 / 0.0) : lp_int(p, t, most[t]);
+    case FOLD_PROD: return lp_int(p, t, 1);
+    case FOLD_MAX: return t == DT_BOOL ? lp_int(p, t, 0) : dtype_is_float(t) ? lp_real(p, t, -1.0 / 0.0) : lp_int(p, t, dtype_least(t));
+    default: return t == DT_BOOL ? lp_int(p, t, 1) : dtype_is_float(t) ? lp_real(p, t, 1.0 / 0.0) : lp_int(p, t, t == DT_U64 ? -1 : dtype_most(t));
     }
 }
 
 static lpv fold_pair(struct lp *p, enum lp_fold fold, lpv a, lpv b)
 {
-    static const uint8_t ops[] = { [FOLD_SUM] = LP_ADD, [FOLD_MAX] = LP_MAX, [FOLD_MIN] = LP_MIN, [FOLD_AND] = LP_AND, [FOLD_OR] = LP_OR };
+    static const uint8_t ops[] = { [FOLD_SUM] = LP_ADD, [FOLD_MAX] = LP_MAX, [FOLD_MIN] = LP_MIN, [FOLD_AND] = LP_AND, [FOLD_OR] = LP_OR, [FOLD_PROD] = LP_MUL };
     return lp_bin(p, (enum lp_op)ops[fold], a, b);
 }
 
-static enum dtype item_dtype(struct lower *L, const struct item *item) { return (enum dtype)type_of(L, item->v).dtype; }
+/* What an item that folds accumulates in, and an element of it; the result is rounded when it is complete. */
+static enum dtype item_dtype(struct lower *L, const struct item *item) { return dtype_accumulator((enum dtype)type_of(L, item->v).dtype); }
+static lpv item_elem(struct lower *L, const struct item *item, const lpv *idx, const lpv *folded)
+{
+    const struct node *n = fn_node(L->f, item->node);
+    return lp_cast(L->S->p, item_dtype(L, item), lower_of(n)->reduce_elem(L, L->f, n, idx, folded));
+}
+static lpv item_rounded(struct lower *L, const struct item *item, lpv v) { return lp_cast(L->S->p, (enum dtype)type_of(L, item->v).dtype, v); }
 
 /* Folds one after the other. In default mode two accumulators hide the latency of the additions. */
 static lpv fold_column(struct lower *L, const struct item *item, const lpv *idx)
@@ -429,17 +504,17 @@ static lpv fold_column(struct lower *L, const struct item *item, const lpv *idx)
     int64_t last = 0;
     uint32_t n_folded = row->reduced(L->S->m, L->f, n, extents);
     bool two = !p->strict && n_folded && dim_is_const(L->S->m, extents[n_folded - 1]) && (last = dim_const_value(L->S->m, extents[n_folded - 1])) >= 8 && last % 2 == 0;
-    if (!n_folded) return fold_pair(p, fold, identity_of(p, fold, t), row->reduce_elem(L, L->f, n, idx, folded));
+    if (!n_folded) return item_rounded(L, item, fold_pair(p, fold, identity_of(p, fold, t), item_elem(L, item, idx, folded)));
     uint32_t acc = lp_local(p, t, LOCAL_SCALAR, "acc"), odd = two ? lp_local(p, t, LOCAL_SCALAR, "odd") : HOP_NONE;
     lp_set(p, acc, identity_of(p, fold, t));
     if (two) lp_set(p, odd, identity_of(p, fold, t));
     for (uint32_t i = 0; i < n_folded; i++)
         folded[i] = lp_for_begin(p, lp_index(p, 0), lower_dim(L, extents[i]), lp_index(p, two && i + 1 == n_folded ? 2 : 1), FOR_SERIAL);
-    lpv x = row->reduce_elem(L, L->f, n, idx, folded);
+    lpv x = item_elem(L, item, idx, folded);
     lp_set(p, acc, fold_pair(p, fold, lp_read(p, acc), x));
     if (two) {
         folded[n_folded - 1] = lp_bin(p, LP_ADD, folded[n_folded - 1], lp_index(p, 1));
-        x = row->reduce_elem(L, L->f, n, idx, folded);
+        x = item_elem(L, item, idx, folded);
         lp_set(p, odd, fold_pair(p, fold, lp_read(p, odd), x));
     }
     for (uint32_t i = n_folded; i-- > 0;) {
@@ -447,7 +522,7 @@ static lpv fold_column(struct lower *L, const struct item *item, const lpv *idx)
         if (i + 1 == n_folded && two && last % 4 == 0) s->unroll = 2;
     }
     lpv r = lp_read(p, acc);
-    return two ? fold_pair(p, fold, r, lp_read(p, odd)) : r;
+    return item_rounded(L, item, two ? fold_pair(p, fold, r, lp_read(p, odd)) : r);
 }
 
 /* Folds along rows over lanes, with loops of its own. */
@@ -464,9 +539,9 @@ static lpv fold_lanes_alone(struct lower *L, const struct item *item, const lpv 
     lp_set(p, lanes, identity_of(p, fold, t));
     for (uint32_t i = 0; i < n_folded; i++)
         folded[i] = lp_for_begin(p, lp_index(p, 0), lower_dim(L, extents[i]), lp_index(p, 1), i + 1 == n_folded ? FOR_VECTOR : FOR_SERIAL);
-    lp_accum(p, lanes, fold, row->reduce_elem(L, L->f, n, idx, folded));
+    lp_accum(p, lanes, fold, item_elem(L, item, idx, folded));
     for (uint32_t i = 0; i < n_folded; i++) lp_for_end(p);
-    return lp_fold_lanes(p, lanes, fold);
+    return item_rounded(L, item, lp_fold_lanes(p, lanes, fold));
 }
 
 static void store_item(struct lower *L, struct item *item, const lpv *idx)
@@ -560,7 +635,7 @@ static void emit_point(struct lower *L, struct item *item)
     case ITEM_SCALAR: item->held = row->elem(L, L->f, n, item->v - n->results, L->vars); break;
     case ITEM_COLUMN: item->held = fold_column(L, item, L->vars); break;
     default: /* ITEM_ROW */
-        lp_accum(p, item->local, (enum lp_fold)row->fold, row->reduce_elem(L, L->f, n, L->vars, &L->vars[L->emitting->n_outer]));
+        lp_accum(p, item->local, (enum lp_fold)row->fold, item_elem(L, item, L->vars, &L->vars[L->emitting->n_outer]));
         return;
     }
     store_item(L, item, L->vars);
@@ -595,7 +670,7 @@ static void emit_phase(struct lower *L, struct nest *nest, uint32_t phase, lpv l
         if (item->phase != phase) continue;
         if (item->class == ITEM_POINT || item->class == ITEM_COLUMN) item->held = LPV_NONE; /* a later phase reads memory */
         if (item->class != ITEM_ROW) continue;
-        item->held = lp_fold_lanes(p, item->local, (enum lp_fold)lower_of(fn_node(L->f, item->node))->fold);
+        item->held = item_rounded(L, item, lp_fold_lanes(p, item->local, (enum lp_fold)lower_of(fn_node(L->f, item->node))->fold));
         if (type_of(L, item->v).rank) store_item(L, item, L->vars);
     }
 }

@@ -29,7 +29,8 @@ bool product_is_gemm(struct lower *L, const struct node *n)
     struct dot_dims d;
     if (L->S->p->strict || !pass_on(&L->S->o->passes, PASS_blas) || !product_of(L, n, &d)) return false;
     const val *o = node_operands(L->f, n);
-    if (!dtype_is_float((enum dtype)type_get(L->S->m, value_type(L->f, o[0])).dtype)) return false;
+    enum dtype t = (enum dtype)type_get(L->S->m, value_type(L->f, o[0])).dtype;
+    if (t != DT_F32 && t != DT_F64) return false;
     double m = size_of(L, o[0], d.lhs_free, d.n_lhs_free), c = size_of(L, o[1], d.rhs_free, d.n_rhs_free), k = size_of(L, o[0], d.contract_lhs, d.n_contract);
     return m * c * k >= GEMM_LEAST && m >= GEMM_ROWS && c >= GEMM_ROWS && k >= 2;
 }

@@ -18,12 +18,35 @@ enum { REVERSE_DIMS };
 enum { DYNAMIC_SLICE_SIZES };                                /* operands x, one i64[] start per dim; starts are clamped so that the window fits */
                                                              /* dynamic_update: operands x, update, starts…, clamped likewise */
 enum { REDUCE_DIMS };                                        /* sum reduce_max reduce_min any all; absent: all dims */
-enum { ARGMAX_DIM };                                         /* i64, first of equals, NaN is largest */
-enum { TAKE_DIM };                                           /* x, indices (i32 or i64, any shape S): result x.dims[:d] + S + x.dims[d+1:]; indices clamped; absent: 0 */
-enum { SCATTER_DIM, SCATTER_MODE };                          /* x, indices S, updates x.dims[:d] + S + x.dims[d+1:]; out-of-range indices are dropped; mode: add */
+enum { ARGMAX_DIM };                                         /* argmax argmin: i64, first of equals, the first NaN before all */
+enum { MEAN_DIMS, VAR_CORRECTION };                          /* mean var std: dims as above; var, std: divided by the count less correction (absent: 0) */
+enum { SOFTMAX_DIMS };                                       /* softmax log_softmax: dims, together; logsumexp: as a reduction */
+enum { SPLIT_DIM, SPLIT_PARTS, SPLIT_SIZES };                /* parts: that many equal ones; or the sizes of the parts. As many results */
+enum { SQUEEZE_DIMS };                                       /* of size 1; absent: all whose size is known to be 1 */
+enum { EXPAND_DIMS };                                        /* expand_dims: dims of size 1 at these places of the result */
+enum { BROADCAST_TO_DIMS };                                  /* last dims against last dims, a size of 1 is repeated */
+enum { TILE_REPEATS };                                       /* one per dim */
+enum { ROLL_DIMS, ROLL_SHIFTS };                             /* shifts: one per dim listed; absent: operands i64[] after x, one per dim listed */
+enum { STACK_DIM };
+enum { TRIANGLE_DIAGONAL };                                  /* tril triu: element (i, j) of the last two dims stays if j - i <= diagonal, triu: >= */
+enum { EYE_ROWS, EYE_COLUMNS, EYE_DIAGONAL, EYE_DTYPE };     /* columns absent: rows; dtype absent: f32 */
+enum { ONE_HOT_DEPTH, ONE_HOT_DTYPE };                       /* indices i32 or i64, any shape S: S + [depth]; nothing is hot for an index out of range; dtype absent: f32 */
+enum { GATHER_DIMS };                                        /* x, one index operand (i32 or i64, all of one shape S) per dim listed; absent: the first dims; indices clamped */
+enum { TAKE_DIM };                                           /* x, indices S: gather over one dim: x.dims[:d] + S + x.dims[d+1:]; absent: 0 */
+enum { TAKE_ALONG_DIM };                                     /* x, positions with the dims of x but for this one; absent: 0 */
+enum { SCATTER_DIMS, SCATTER_MODE };                         /* x, index operands as for gather, updates of gather's type; out-of-range indices are dropped; mode absent: add */
+                                                             /* scatter_affine: x, index operands, factors, terms; its only attribute is dims */
+enum { NONZERO_SIZE, NONZERO_FILL };                         /* operand bool; one i64[?k] per dim, with size: i64[size], the first ones, then fill (absent: -1) */
+enum { SEARCH_RIGHT };                                       /* operands sorted [L…, n], values [L…, S…] */
+enum { CUMULATIVE_DIM, CUMULATIVE_REVERSE };                 /* cumsum cumprod cummax cummin recurrence logcumsumexp; dim absent: 0; reverse: from the last to the first */
+enum { SORT_DIM, SORT_DESCENDING };                          /* sort: values and i64 positions; argsort: positions; dim absent: 0 */
+enum { TOP_K_K, TOP_K_DIM };                                 /* values and i64 positions of the k largest along a dim, absent: 0 */
 enum { DOT_BATCH_LHS, DOT_BATCH_RHS, DOT_CONTRACT_LHS, DOT_CONTRACT_RHS }; /* result: batch dims, free dims of lhs, free dims of rhs */
 enum { CAST_DTYPE };
 enum { RANDOM_DIMS, RANDOM_DTYPE };                          /* operand key u32[2]; bits: u32, no dtype attribute; others: dtype absent: f32 */
+enum { RANDINT_DIMS };                                       /* operands key, lo, hi (scalars): lo <= result < hi; lo where hi <= lo. bernoulli: key, p (scalar, or the result's dims) */
+enum { RANDOM_SPLIT_COUNT };                                 /* keys u32[…, 2] to u32[…, count, 2] */
+enum { PERMUTATION_SIZE };                                   /* i64[…, size] */
 enum { CHECK_MESSAGE };                                      /* operands pred (bool, any shape: all must hold), values… */
 enum { PRINT_FORMAT, PRINT_LANES, PRINT_MASKED };            /* lanes k: a line for each index of the k leading dims; masked: operand 0 is bool over them */
 enum { DIM_VALUE_DIM };
@@ -32,6 +55,9 @@ enum { WHILE_MAX_TRIPS, WHILE_COUNT, WHILE_EVERY, WHILE_TAPE, WHILE_ATTRS }; /* 
 enum { SCAN_REVERSE, SCAN_LENGTH, SCAN_SCHEDULE, SCAN_EVERY, SCAN_ATTRS }; /* length: dim, needed when nothing is scanned over */
                                                              /* schedule, every: what the gradient keeps; every = [k, …]: carries of every k-th step, the rest is computed again */
 enum { SCHEDULE_RECOMPUTE, SCHEDULE_SQRT };
+enum { MAP_LENGTH, MAP_SEQUENTIAL, MAP_ATTRS };              /* length: dim, needed when nothing is mapped over; sequential: never all slices at once */
+enum { FORI_SCHEDULE, FORI_EVERY, FORI_TAPE, FORI_ATTRS };   /* operands: carries, from, to; schedule and every as for scan */
+enum { ASSOCIATIVE_DIM, ASSOCIATIVE_REVERSE, ASSOCIATIVE_ATTRS }; /* dim absent: 0 */
 enum { INVOKE_RECOMPUTE };                                   /* the gradient keeps the operands only and runs the function again */
 
 static inline val emit(struct builder *b, enum op op, const val *operands, uint32_t n, const struct attr *attrs)

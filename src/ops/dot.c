@@ -2,6 +2,7 @@
  * result element is one accumulator that starts at 0 and adds a·b with the contracted index ascending. */
 #include "ops/dot.h"
 
+#include "ir/number.h"
 #include "loop/lower.h"
 #include "ops/rowkit.h"
 
@@ -130,14 +131,16 @@ static int64_t *offsets(const struct tensor *t, const uint32_t *dims, uint32_t n
     return out;
 }
 
-#define PRODUCT(type) \
+#define AS_IT_IS(x) (x)
+#define PRODUCT(type) PRODUCT_IN(type, type, AS_IT_IS, AS_IT_IS)
+#define PRODUCT_IN(type, sum_type, wide, rounded) \
     for (int64_t b = 0; b < n_batch; b++) \
         for (int64_t i = 0; i < n_lhs; i++) \
             for (int64_t j = 0; j < n_rhs; j++) { \
                 const type *p = (const type *)x->data + batch_x[b] + lhs[i], *q = (const type *)y->data + batch_y[b] + rhs[j]; \
-                type sum = 0; \
-                for (int64_t k = 0; k < n_contract; k++) sum = (type)(sum + (type)(p[at_x[k]] * q[at_y[k]])); \
-                ((type *)r->data)[(b * n_lhs + i) * n_rhs + j] = sum; \
+                sum_type sum = 0; \
+                for (int64_t k = 0; k < n_contract; k++) sum = (sum_type)(sum + (sum_type)(wide(p[at_x[k]]) * wide(q[at_y[k]]))); \
+                ((type *)r->data)[(b * n_lhs + i) * n_rhs + j] = (type)rounded(sum); \
             }
 
 static void eval_product(struct eval *e)
@@ -149,11 +152,15 @@ static void eval_product(struct eval *e)
     int64_t *batch_x = offsets(x, d.batch_lhs, d.n_batch, &n_batch), *batch_y = offsets(y, d.batch_rhs, d.n_batch, &n_batch);
     int64_t *lhs = offsets(x, d.lhs_free, d.n_lhs_free, &n_lhs), *rhs = offsets(y, d.rhs_free, d.n_rhs_free, &n_rhs);
     int64_t *at_x = offsets(x, d.contract_lhs, d.n_contract, &n_contract), *at_y = offsets(y, d.contract_rhs, d.n_contract, &n_contract);
-    switch (r->dtype) {
+    switch (r->dtype) { /* integers wrap alike with and without sign; short ones are summed in words, which keeps their low bits */
+    case DT_F16: PRODUCT_IN(uint16_t, float, f16_to_f32, f16_of_f32) break;
+    case DT_BF16: PRODUCT_IN(uint16_t, float, bf16_to_f32, bf16_of_f32) break;
     case DT_F32: PRODUCT(float) break;
     case DT_F64: PRODUCT(double) break;
-    case DT_I64: PRODUCT(uint64_t) break;
-    default: PRODUCT(uint32_t) break; /* i32 and u32 wrap alike */
+    case DT_I8: case DT_U8: PRODUCT_IN(uint8_t, uint32_t, (uint32_t), AS_IT_IS) break;
+    case DT_I16: case DT_U16: PRODUCT_IN(uint16_t, uint32_t, (uint32_t), AS_IT_IS) break;
+    case DT_I64: case DT_U64: PRODUCT(uint64_t) break;
+    default: PRODUCT(uint32_t) break;
     }
     int64_t *all[] = { at_y, at_x, rhs, lhs, batch_y, batch_x };
     for (uint32_t i = 0; i < HOP_COUNT(all); i++) {
@@ -265,8 +272,10 @@ static lpv elem_product(struct lower *L, const struct fn *f, const struct node *
     for (uint32_t i = 0; i < d.n_lhs_free; i++) x[d.lhs_free[i]] = idx[d.n_batch + i];
     for (uint32_t i = 0; i < d.n_rhs_free; i++) y[d.rhs_free[i]] = idx[d.n_batch + d.n_lhs_free + i];
     for (uint32_t i = 0; i < d.n_contract; i++) x[d.contract_lhs[i]] = y[d.contract_rhs[i]] = folded[i];
+    struct lp *p = lower_lp(L);
     const val *operands = node_operands(f, n);
-    return lp_bin(lower_lp(L), LP_MUL, lower_elem(L, operands[0], x), lower_elem(L, operands[1], y));
+    enum dtype t = dtype_accumulator((enum dtype)type_get(lower_module(L), value_type(f, operands[0])).dtype);
+    return lp_bin(p, LP_MUL, lp_cast(p, t, lower_elem(L, operands[0], x)), lp_cast(p, t, lower_elem(L, operands[1], y)));
 }
 
 static bool never_row_fold(const struct module *m, const struct fn *f, const struct node *n)
@@ -301,6 +310,9 @@ const struct op_row row_dot = {
 };
 
 static const struct op_sample matmul_samples[] = {
+    { "hop 1\nfn @sample(%x: f16[2, 37], %y: f16[37, 4]) -> (f16[2, 4]) {\n  %r = matmul(%x, %y)\n  return %r\n}\n", NULL },
+    { "hop 1\nfn @sample(%x: bf16[3], %y: bf16[3, 4]) -> (bf16[4]) {\n  %r = matmul(%x, %y)\n  return %r\n}\n", NULL },
+    { "hop 1\nfn @sample(%x: i8[2, 30], %y: i8[30, 4]) -> (i8[2, 4]) {\n  %r = matmul(%x, %y)\n  return %r\n}\n", "x = -128..127, y = -128..127" },
     { "hop 1\nfn @sample(%x: f32[2, 3], %y: f32[3, 4]) -> (f32[2, 4]) {\n  %r = matmul(%x, %y)\n  return %r\n}\n", NULL },
     { "hop 1\nfn @sample(%x: f64[3], %y: f64[3]) -> (f64[]) {\n  %r = matmul(%x, %y)\n  return %r\n}\n", NULL },
     { "hop 1\nfn @sample[T](%x: f32[2, T], %y: f32[T]) -> (f32[2]) {\n  %r = matmul(%x, %y)\n  return %r\n}\n", NULL },

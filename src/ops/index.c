@@ -1,5 +1,5 @@
-/* Rows of the operators that read and write at positions known only when running: dynamic_slice dynamic_update take scatter. Positions of
- * windows and taken indices are clamped, scattered indices out of range are dropped, so no rule can reach outside an array. */
+/* Rows of the operators that read and write windows at positions known only when running: dynamic_slice dynamic_update. Positions are clamped so that the
+ * window fits, so no rule can reach outside an array. */
 #include "loop/lower.h"
 #include "ops/rowkit.h"
 
@@ -345,7 +345,22 @@ static lpv elem_dynamic_update(struct lower *L, const struct fn *f, const struct
     return lp_select(p, inside, lower_elem_if(L, some, operand(f, n, 1), at, x), x);
 }
 
-static const struct op_lower lower_dynamic_update = { .kind = LOWER_POINTWISE, .access = ACCESS_GATHER, .cost = COST_CHEAP, .elem = elem_dynamic_update };
+/* The window alone. */
+static void part_dynamic_update(struct lower *L, const struct fn *f, const struct node *n, struct array whole)
+{
+    struct lp *p = lower_lp(L);
+    struct module *m = lower_module(L);
+    type_id t = value_type(f, operand(f, n, 0)), u = value_type(f, operand(f, n, 1));
+    struct type outer = type_get(m, t), window = type_get(m, u);
+    lpv idx[MAX_RANK], at[MAX_RANK], start[MAX_RANK];
+    for (uint32_t i = 0; i < outer.rank; i++) start[i] = window.dims[i] == outer.dims[i] ? lp_index(p, 0) : window_start(L, operand(f, n, 2 + i), outer.dims[i], window.dims[i]);
+    lower_each_begin(L, u, true, idx);
+    for (uint32_t i = 0; i < outer.rank; i++) at[i] = lp_bin(p, LP_ADD, start[i], idx[i]);
+    lp_store(p, whole.buffer, lp_bin(p, LP_ADD, whole.at, lower_flatten(L, t, at)), lower_elem(L, operand(f, n, 1), idx));
+    lower_each_end(L, u);
+}
+
+static const struct op_lower lower_dynamic_update = { .kind = LOWER_POINTWISE, .access = ACCESS_GATHER, .cost = COST_CHEAP, .elem = elem_dynamic_update, .part = part_dynamic_update };
 static const struct op_sample dynamic_update_samples[] = {
     { "hop 1\nfn @sample(%x: f32[5], %u: f32[2], %i: i64[]) -> (f32[5]) {\n  %y = dynamic_update(%x, %u, %i)\n  return %y\n}\n", "i = -1..6" },
     { "hop 1\nfn @sample[T in 2..64](%x: f64[T, 4], %u: f64[1, 3], %i: i64[], %j: i64[]) -> (f64[T, 4]) {\n  %y = dynamic_update(%x, %u, %i, %j)\n  return %y\n}\n", NULL },
@@ -356,304 +371,4 @@ const struct op_row row_dynamic_update = {
     .name = "dynamic_update", .meaning = "x with a window replaced by update, at starts given as values, clamped so that it fits", .sig = { 2, MANY },
     .infer = infer_dynamic_update, .eval = eval_dynamic_update, .vjp = vjp_dynamic_update, .jvp = jvp_dynamic_update, .batch = batch_dynamic_update,
     .lower = &lower_dynamic_update, ROW_SAMPLES(dynamic_update_samples),
-};
-
-/* ---- take and scatter: what they share ---- */
-
-static void infer_indices(struct infer *in, uint32_t i)
-{
-    struct type t = infer_type(in, i);
-    if (t.dtype != DT_I32 && t.dtype != DT_I64) infer_error(in, "operand %u (indices): expected i32 or i64, found %s", i, infer_text(in, in->operands[i]));
-}
-
-/* x.dims[:d] + S + x.dims[d+1:] */
-static type_id indexed_type(struct infer *in, struct type x, struct type indices, uint32_t along)
-{
-    dim dims[2 * MAX_RANK];
-    uint32_t n = 0;
-    for (uint32_t i = 0; i < along; i++) dims[n++] = x.dims[i];
-    for (uint32_t i = 0; i < indices.rank; i++) dims[n++] = indices.dims[i];
-    for (uint32_t i = along + 1; i < x.rank; i++) dims[n++] = x.dims[i];
-    if (n > MAX_RANK) infer_error(in, "the result would have %u dims, at most %d are possible", n, MAX_RANK);
-    return type_intern(in->m, x.dtype, n, dims);
-}
-
-/* Elements before, in and after dim `along`. */
-static void around(const struct tensor *x, uint32_t along, int64_t *outer, int64_t *inner)
-{
-    *outer = *inner = 1;
-    for (uint32_t i = 0; i < along; i++) *outer *= x->dims[i];
-    for (uint32_t i = along + 1; i < x->rank; i++) *inner *= x->dims[i];
-}
-
-/* Indices as i64 brought into 0..size-1 (0 when size is 0). */
-static val clamped_indices(struct builder *b, val indices, dim size)
-{
-    indices = emit_cast(b, indices, DT_I64);
-    struct type t = emit_type(b, indices);
-    val below = emit2(b, OP_min, indices, emit_dim_full(b, dim_sub(b->m, size, 1), t.rank, t.dims));
-    return emit2(b, OP_max, below, emit_dim_full(b, 0, t.rank, t.dims));
-}
-
-/* bool of the indices' shape: does the index lie in 0..size-1? */
-static val indices_in_range(struct builder *b, val indices, dim size)
-{
-    indices = emit_cast(b, indices, DT_I64);
-    struct type t = emit_type(b, indices);
-    val low = emit2(b, OP_ge, indices, emit_dim_full(b, 0, t.rank, t.dims));
-    return emit2(b, OP_and, low, emit2(b, OP_lt, indices, emit_dim_full(b, size, t.rank, t.dims)));
-}
-
-/* [batch, pre…, mid…, post…] (mid: `n` dims from `along` + 1 on) to [batch, mid…, pre…, post…], or back. */
-static val sort_mid(struct builder *b, val x, uint32_t along, uint32_t n, bool back)
-{
-    uint32_t rank = emit_type(b, x).rank, order[MAX_RANK] = { 0 }, k = 1;
-    for (uint32_t i = 0; i < n; i++) order[k++] = 1 + along + i;
-    for (uint32_t i = 0; i < along; i++) order[k++] = 1 + i;
-    for (uint32_t i = 1 + along + n; i < rank; i++) order[k++] = i;
-    uint32_t inverse[MAX_RANK];
-    for (uint32_t i = 0; i < rank; i++) inverse[order[i]] = i;
-    return emit_permute(b, x, back ? inverse : order);
-}
-
-/* [batch, size, …] to [batch·size, …]. */
-static val merge_front(struct builder *b, val x)
-{
-    struct type t = emit_type(b, x);
-    dim dims[MAX_RANK] = { dim_mul(b->m, t.dims[0], t.dims[1]) };
-    for (uint32_t i = 2; i < t.rank; i++) dims[i - 1] = t.dims[i];
-    return emit_reshape(b, x, t.rank - 1u, dims);
-}
-
-/* indices [batch, S…] of each lane's own rows as indices of the merged rows. */
-static val merged_indices(struct builder *b, val indices, dim size)
-{
-    struct type t = emit_type(b, indices);
-    return horner(b, emit_iota(b, t.rank, t.dims, 0), size, indices, t.rank, t.dims);
-}
-
-/* ---- take ---- */
-
-static void infer_take(struct infer *in)
-{
-    struct type x = infer_type(in, 0);
-    if (!x.rank) infer_error(in, "operand 0: expected at least one dim, found %s", infer_text(in, in->operands[0]));
-    infer_indices(in, 1);
-    infer_result(in, indexed_type(in, x, infer_type(in, 1), infer_one_dim(in, &in->attrs[TAKE_DIM], x.rank, "dim")));
-}
-
-static void eval_take(struct eval *e)
-{
-    const struct tensor *x = e->operands[0], *indices = e->operands[1], *r = e->results[0];
-    uint32_t along = attr_dim_or_zero(node_attr(e->f, e->n, TAKE_DIM));
-    int64_t outer, inner, size = x->dims[along], row;
-    around(x, along, &outer, &inner);
-    row = inner * (int64_t)tensor_width(x);
-    if (!r->count) return;
-    if (!size) memset(r->data, 0, (size_t)r->count * tensor_width(r)); /* nothing to take from */
-    else
-        for (int64_t o = 0; o < outer; o++)
-            for (int64_t i = 0; i < indices->count; i++)
-                memcpy((char *)r->data + (o * indices->count + i) * row, (const char *)x->data + (o * size + clamp64(index_at(indices, i), 0, size - 1)) * row,
-                       (size_t)row);
-}
-
-static void vjp_take(struct vjp *v)
-{
-    struct type x = emit_type(v->b, v->operands[0]);
-    uint32_t along = attr_dim_or_zero(&v->attrs[TAKE_DIM]);
-    struct attr a[2] = { A_INT(along), A_NONE };
-    val operands[3] = { emit_full_like(v->b, v->operands[0], 0), clamped_indices(v->b, v->operands[1], x.dims[along]), v->ct[0] };
-    v->out[0] = emit(v->b, OP_scatter, operands, 3, a);
-}
-
-static void jvp_take(struct jvp *j)
-{
-    if (j->tangents[0] != VAL_NONE) j->out[0] = emit(j->b, OP_take, (val[]){ j->tangents[0], j->operands[1] }, 2, j->attrs);
-}
-
-static void batch_take(struct batch *v)
-{
-    if (batch_none(v)) return;
-    struct builder *b = v->b;
-    uint32_t along = attr_dim_or_zero(&v->attrs[TAKE_DIM]), n = emit_type(b, v->operands[1]).rank - v->batched[1];
-    if (!v->batched[1]) {
-        struct attr a = A_INT(along + 1);
-        v->results[0] = emit(b, OP_take, v->operands, 2, &a);
-    } else if (!v->batched[0]) {
-        val r = emit(b, OP_take, v->operands, 2, v->attrs);
-        v->results[0] = emit_move_dim(b, r, along, 0);
-    } else {
-        val x = sort_mid(b, v->operands[0], along, 1, false);
-        dim size = emit_type(b, x).dims[1];
-        val at = merged_indices(b, clamped_indices(b, v->operands[1], size), size);
-        v->results[0] = sort_mid(b, take_first(b, merge_front(b, x), at), along, n, true);
-    }
-}
-
-static lpv elem_take(struct lower *L, const struct fn *f, const struct node *n, uint32_t result, const lpv *idx)
-{
-    (void)result;
-    struct lp *p = lower_lp(L);
-    struct module *m = lower_module(L);
-    struct type x = operand_type(m, f, n, 0), s = operand_type(m, f, n, 1);
-    uint32_t along = attr_dim_or_zero(node_attr(f, n, TAKE_DIM));
-    if (!x.dims[along]) return lp_const_bits(p, (enum dtype)x.dtype, 0);
-    lpv size = lower_dim(L, x.dims[along]), at[MAX_RANK];
-    for (uint32_t i = 0; i < along; i++) at[i] = idx[i];
-    for (uint32_t i = along + 1; i < x.rank; i++) at[i] = idx[i - 1 + s.rank];
-    lpv index = lp_cast(p, DT_I64, lower_elem(L, operand(f, n, 1), idx + along));
-    at[along] = lower_clamp(p, index, size);
-    return lower_elem_if(L, lower_not_empty(L, f, x.dims[along], LPV_NONE), operand(f, n, 0), at, lp_const_bits(p, (enum dtype)x.dtype, 0));
-}
-
-static const struct attr_spec take_attrs[] = { [TAKE_DIM] = { "dim", ATTR_INT, false, NULL } };
-static const struct op_lower lower_take = { .kind = LOWER_POINTWISE, .access = ACCESS_GATHER, .cost = COST_CHEAP, .elem = elem_take };
-static const struct op_sample take_samples[] = {
-    { "hop 1\nfn @sample(%x: f32[4], %i: i64[3]) -> (f32[3]) {\n  %y = take(%x, %i)\n  return %y\n}\n", "i = -1..5" },
-    { "hop 1\nfn @sample[T](%x: f64[2, 3, 2], %i: i32[T, 2]) -> (f64[2, T, 2, 2]) {\n  %y = take {dim = 1} (%x, %i)\n  return %y\n}\n", NULL },
-    { "hop 1\nfn @sample[T](%x: f32[T, 2], %i: i64[]) -> (f32[2]) {\n  %y = take(%x, %i)\n  return %y\n}\n", NULL },
-    { "hop 1\nfn @sample(%x: bool[3], %i: i32[0]) -> (bool[0]) {\n  %y = take(%x, %i)\n  return %y\n}\n", NULL },
-    { "hop 1\nfn @sample(%x: i32[0, 2], %i: i64[3]) -> (i32[3, 2]) {\n  %y = take(%x, %i)\n  return %y\n}\n", NULL },
-};
-const struct op_row row_take = {
-    .name = "take", .meaning = "slices of x along a dim at given indices, clamped to its size; zeros when that dim is empty",
-    .sig = { 2, 2, ROW_ATTRS(take_attrs) }, .infer = infer_take, .eval = eval_take, .vjp = vjp_take, .jvp = jvp_take, .batch = batch_take,
-    .lower = &lower_take, ROW_SAMPLES(take_samples),
-};
-
-/* ---- scatter ---- */
-
-static void infer_scatter(struct infer *in)
-{
-    struct type x = infer_type(in, 0);
-    if (!x.rank) infer_error(in, "operand 0: expected at least one dim, found %s", infer_text(in, in->operands[0]));
-    if (x.dtype == DT_BOOL) infer_error(in, "operand 0: expected numbers to add to, found %s", infer_text(in, in->operands[0]));
-    infer_indices(in, 1);
-    type_id updates = indexed_type(in, x, infer_type(in, 1), infer_one_dim(in, &in->attrs[SCATTER_DIM], x.rank, "dim"));
-    infer_same_type(in, updates, in->operands[2], "operand 2 (updates)");
-    infer_result(in, in->operands[0]);
-}
-
-#define ADD_INTO(type) \
-    for (int64_t k = 0; k < inner; k++) ((type *)r->data)[to + k] = (type)(((type *)r->data)[to + k] + ((const type *)u->data)[from + k])
-
-static void eval_scatter(struct eval *e)
-{
-    const struct tensor *x = e->operands[0], *indices = e->operands[1], *u = e->operands[2], *r = e->results[0];
-    uint32_t along = attr_dim_or_zero(node_attr(e->f, e->n, SCATTER_DIM));
-    int64_t outer, inner, size = x->dims[along];
-    around(x, along, &outer, &inner);
-    if (r->count) memcpy(r->data, x->data, (size_t)r->count * tensor_width(r));
-    for (int64_t o = 0; o < outer; o++)
-        for (int64_t i = 0; i < indices->count; i++) {
-            int64_t row = index_at(indices, i), from = (o * indices->count + i) * inner, to = (o * size + row) * inner;
-            if (row < 0 || row >= size) continue;
-            switch (r->dtype) {
-            case DT_F32: ADD_INTO(float); break;
-            case DT_F64: ADD_INTO(double); break;
-            case DT_I64: ADD_INTO(uint64_t); break;
-            default: ADD_INTO(uint32_t); break; /* i32 and u32 wrap alike */
-            }
-        }
-}
-
-/* x at the rows the updates went to, zero for the dropped ones. */
-static val gather_kept(struct builder *b, val x, val indices, uint32_t along)
-{
-    struct attr a = A_INT(along);
-    val taken = emit(b, OP_take, (val[]){ x, indices }, 2, &a);
-    struct type r = emit_type(b, taken);
-    uint32_t at[MAX_RANK];
-    val kept = indices_in_range(b, indices, emit_type(b, x).dims[along]);
-    for (uint32_t i = 0; i < emit_type(b, kept).rank; i++) at[i] = along + i;
-    return emit_select(b, emit_broadcast(b, kept, r.rank, r.dims, at), taken, emit_full_like(b, taken, 0));
-}
-
-static void vjp_scatter(struct vjp *v)
-{
-    if (v->active[0]) v->out[0] = v->ct[0];
-    if (v->active[2])
-        v->out[2] = emit_as(v->b, gather_kept(v->b, v->ct[0], v->operands[1], attr_dim_or_zero(&v->attrs[SCATTER_DIM])), builder_type(v->b, v->operands[2]));
-}
-
-static void jvp_scatter(struct jvp *j)
-{
-    if (j->tangents[2] == VAL_NONE) {
-        j->out[0] = j->tangents[0];
-        return;
-    }
-    val x = j->tangents[0] != VAL_NONE ? j->tangents[0] : emit_full_like(j->b, j->operands[0], 0);
-    j->out[0] = emit(j->b, OP_scatter, (val[]){ x, j->operands[1], j->tangents[2] }, 3, j->attrs);
-}
-
-static void batch_scatter(struct batch *v)
-{
-    if (batch_none(v)) return;
-    struct builder *b = v->b;
-    uint32_t along = attr_dim_or_zero(&v->attrs[SCATTER_DIM]), n = emit_type(b, v->operands[1]).rank - v->batched[1];
-    val x = batch_operand(v, 0), updates = batch_operand(v, 2), indices = v->operands[1];
-    struct attr a[2] = { A_INT(along + 1), v->attrs[SCATTER_MODE] };
-    if (!v->batched[1]) {
-        v->results[0] = emit(b, OP_scatter, (val[]){ x, indices, updates }, 3, a);
-        return;
-    }
-    a[SCATTER_DIM] = A_INT(0); /* one scatter into all lanes' rows; what is dropped gets an index that is out of range there too */
-    x = sort_mid(b, x, along, 1, false);
-    updates = sort_mid(b, updates, along, n, false);
-    dim size = emit_type(b, x).dims[1];
-    struct type t = emit_type(b, x), s = emit_type(b, indices);
-    indices = emit_cast(b, indices, DT_I64);
-    val at = emit_select(b, indices_in_range(b, indices, size), merged_indices(b, indices, size), emit_full(b, DT_I64, -1, s.rank, s.dims));
-    val r = emit(b, OP_scatter, (val[]){ merge_front(b, x), at, updates }, 3, a);
-    v->results[0] = sort_mid(b, emit_reshape(b, r, t.rank, t.dims), along, 1, true);
-}
-
-/* Updates in row-major order: within one dim after the other, the row of an index is found once and its elements are added side by side. */
-static void block_scatter(struct lower *L, const struct fn *f, const struct node *n)
-{
-    struct lp *p = lower_lp(L);
-    struct module *m = lower_module(L);
-    val x = operand(f, n, 0), indices = operand(f, n, 1), updates = operand(f, n, 2);
-    struct type t = operand_type(m, f, n, 0), s = operand_type(m, f, n, 1), u = operand_type(m, f, n, 2);
-    uint32_t along = attr_dim_or_zero(node_attr(f, n, SCATTER_DIM)), head = along + s.rank;
-    struct array to = lower_result(L, n, 0);
-    lower_fill(L, x, to);
-    lpv zero = lp_index(p, 0), one = lp_index(p, 1), from[MAX_RANK], at[MAX_RANK];
-    for (uint32_t i = 0; i < head; i++) from[i] = lp_for_begin(p, zero, lower_dim(L, u.dims[i]), one, FOR_SERIAL);
-    lpv row = lp_cast(p, DT_I64, lower_elem(L, indices, from + along));
-    lp_if_begin(p, lp_bin(p, LP_AND, lp_bin(p, LP_GE, row, zero), lp_bin(p, LP_LT, row, lower_dim(L, t.dims[along]))));
-    for (uint32_t i = head; i < u.rank; i++) from[i] = lp_for_begin(p, zero, lower_dim(L, u.dims[i]), one, i + 1u == u.rank ? FOR_VECTOR : FOR_SERIAL);
-    for (uint32_t i = 0; i < along; i++) at[i] = from[i];
-    at[along] = row;
-    for (uint32_t i = along + 1; i < t.rank; i++) at[i] = from[i - 1 + s.rank];
-    lpv place = lp_bin(p, LP_ADD, to.at, lower_flatten(L, value_type(f, x), at));
-    lp_store(p, to.buffer, place, lp_bin(p, LP_ADD, lp_load(p, to.buffer, place), lower_elem(L, updates, from)));
-    for (uint32_t i = head; i < u.rank; i++) lp_for_end(p);
-    lp_if_end(p);
-    for (uint32_t i = 0; i < head; i++) lp_for_end(p);
-}
-
-static uint8_t use_scatter(const struct fn *f, const struct node *n, uint32_t i)
-{
-    (void)f, (void)n;
-    return i == 1 ? USE_MANY : USE_ONCE;
-}
-
-static const char *const scatter_modes[] = { "add", NULL };
-static const struct attr_spec scatter_attrs[] = { [SCATTER_DIM] = { "dim", ATTR_INT, false, NULL },
-                                                  [SCATTER_MODE] = { "mode", ATTR_WORD, false, scatter_modes } };
-static const struct op_lower lower_scatter = { .kind = LOWER_BLOCK, .access = ACCESS_GATHER, .cost = COST_EXPENSIVE, .block = block_scatter,
-                                               .operand_use = use_scatter };
-static const struct op_sample scatter_samples[] = {
-    { "hop 1\nfn @sample(%x: f32[4], %i: i64[6], %u: f32[6]) -> (f32[4]) {\n  %y = scatter {mode = add} (%x, %i, %u)\n  return %y\n}\n", "i = -1..5" },
-    { "hop 1\nfn @sample[T](%x: f64[2, 3, 2], %i: i32[T, 2], %u: f64[2, T, 2, 2]) -> (f64[2, 3, 2]) {\n  %y = scatter {dim = 1} (%x, %i, %u)\n  return %y\n}\n", NULL },
-    { "hop 1\nfn @sample[T](%x: f32[T, 2], %i: i64[], %u: f32[2]) -> (f32[T, 2]) {\n  %y = scatter(%x, %i, %u)\n  return %y\n}\n", NULL },
-    { "hop 1\nfn @sample(%x: u32[3, 2], %i: i32[0], %u: u32[3, 0]) -> (u32[3, 2]) {\n  %y = scatter {dim = 1} (%x, %i, %u)\n  return %y\n}\n", NULL },
-    { "hop 1\nfn @sample(%x: i64[3], %i: i64[4], %u: i64[4]) -> (i64[3]) {\n  %y = scatter(%x, %i, %u)\n  return %y\n}\n", NULL },
-};
-const struct op_row row_scatter = {
-    .name = "scatter", .meaning = "x with updates added at given indices along a dim, in row-major order of the updates; indices out of range are dropped",
-    .sig = { 3, 3, ROW_ATTRS(scatter_attrs) }, .infer = infer_scatter, .eval = eval_scatter, .vjp = vjp_scatter, .jvp = jvp_scatter,
-    .batch = batch_scatter, .lower = &lower_scatter, ROW_SAMPLES(scatter_samples),
 };

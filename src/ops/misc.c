@@ -3,6 +3,7 @@
 #include "ops/misc.h"
 
 #include "interp/interp.h"
+#include "ir/number.h"
 #include "loop/lower.h"
 #include "ops/rowkit.h"
 
@@ -69,29 +70,21 @@ const struct op_row row_constant = {
 /* The bits of the literal in the dtype; an error when it does not fit. */
 static uint64_t full_bits(const struct attr *value, enum dtype t)
 {
-    double real = value->kind == ATTR_REAL ? value->r : (double)value->i;
-    int64_t whole = value->kind == ATTR_REAL ? 0 : value->i;
-    union { float f; double d; uint64_t bits; } u = { .bits = 0 };
-    switch (t) {
-    case DT_F32: u.f = (float)real; return u.bits;
-    case DT_F64: u.d = real; return u.bits;
-    case DT_BOOL: return whole != 0;
-    case DT_I64: return (uint64_t)whole;
-    default: return (uint32_t)whole;
-    }
+    uint64_t bits = 0;
+    if (value->kind == ATTR_REAL) element_set_real(t, &bits, value->r);
+    else element_set_whole(t, &bits, value->i);
+    return bits;
 }
 
 static void infer_full(struct infer *in)
 {
     enum dtype t = dtype_or(&in->attrs[FULL_DTYPE], DT_F32);
     const struct attr *value = &in->attrs[FULL_VALUE];
-    static const int64_t lo[DT_COUNT] = { [DT_BOOL] = 0, [DT_I32] = INT32_MIN, [DT_I64] = INT64_MIN, [DT_U32] = 0 };
-    static const int64_t hi[DT_COUNT] = { [DT_BOOL] = 1, [DT_I32] = INT32_MAX, [DT_I64] = INT64_MAX, [DT_U32] = UINT32_MAX };
+    int64_t lo = dtype_least(t), hi = dtype_most(t);
     if (!dtype_is_float(t)) {
         if (value->kind != ATTR_INT) infer_error(in, "attribute 'value': expected an integer for dtype %s, found %g", dtype_info[t].name, value->r);
-        if (value->i < lo[t] || value->i > hi[t])
-            infer_error(in, "attribute 'value': expected a value of dtype %s (%lld..%lld), found %lld", dtype_info[t].name, (long long)lo[t], (long long)hi[t],
-                        (long long)value->i);
+        if (value->i < lo || value->i > hi)
+            infer_error(in, "attribute 'value': expected a value of dtype %s (%lld..%lld), found %lld", dtype_info[t].name, (long long)lo, (long long)hi, (long long)value->i);
     }
     infer_result(in, infer_dims_type(in, t, &in->attrs[FULL_DIMS]));
 }
@@ -137,12 +130,7 @@ static void infer_iota(struct infer *in)
 
 static void store_integer(const struct tensor *t, int64_t at, int64_t value)
 {
-    switch (t->dtype) {
-    case DT_F32: ((float *)t->data)[at] = (float)value; break;
-    case DT_F64: ((double *)t->data)[at] = (double)value; break;
-    case DT_I64: ((int64_t *)t->data)[at] = value; break;
-    default: ((uint32_t *)t->data)[at] = (uint32_t)value; break;
-    }
+    element_set_whole((enum dtype)t->dtype, (char *)t->data + (size_t)at * tensor_width(t), value);
 }
 
 static void eval_iota(struct eval *e)
@@ -169,6 +157,8 @@ static const struct op_sample iota_samples[] = {
     { "hop 1\nfn @sample[T](%n: f32[T]) -> (f32[2, T, 3]) {\n  %y = iota {dims = [2, T, 3], dim = 1, dtype = f32}\n  return %y\n}\n", NULL },
     { "hop 1\nfn @sample() -> (u32[2, 3]) {\n  %y = iota {dims = [2, 3], dim = 1, dtype = u32}\n  return %y\n}\n", NULL },
     { "hop 1\nfn @sample() -> (f64[0]) {\n  %y = iota {dims = [0], dtype = f64}\n  return %y\n}\n", NULL },
+    { "hop 1\nfn @sample() -> (f16[3000]) {\n  %y = iota {dims = [3000], dtype = f16}\n  return %y\n}\n", NULL },
+    { "hop 1\nfn @sample() -> (u8[2, 300]) {\n  %y = iota {dims = [2, 300], dim = 1, dtype = u8}\n  return %y\n}\n", NULL },
 };
 const struct op_row row_iota = {
     .name = "iota", .meaning = "0, 1, 2, … along a dim", .sig = { 0, 0, ROW_ATTRS(iota_attrs) }, .infer = infer_iota, .eval = eval_iota,

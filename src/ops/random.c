@@ -19,7 +19,7 @@ static void infer_random(struct infer *in)
     const struct attr *drawn = &in->attrs[RANDOM_DIMS];
     if (key.dtype != DT_U32 || !key.rank) infer_error(in, "the key: expected u32[2], or keys u32[…, 2], found %s", infer_text(in, in->operands[0]));
     infer_equal(in, dim_const(in->m, 2), key.dims[key.rank - 1], "words of a key");
-    if (in->op != OP_random_bits && !dtype_is_float(t)) infer_error(in, "attribute 'dtype': expected f32 or f64, found %s", dtype_info[t].name);
+    if (in->op != OP_random_bits && !dtype_is_float(t)) infer_error(in, "attribute 'dtype': expected a float dtype, found %s", dtype_info[t].name);
     if (key.rank - 1 + drawn->n > MAX_RANK) infer_error(in, "the result would have %u dims, a type has at most %d", key.rank - 1 + drawn->n, MAX_RANK);
     dim dims[MAX_RANK];
     uint32_t n = 0;
@@ -41,19 +41,10 @@ static void eval_random(struct eval *e)
         for (int64_t i = 0; i < each; i++) {
             uint64_t position = (uint64_t)i, at = (uint64_t)(k * each + i);
             uint32_t words[2];
-            switch (e->n->op) {
-            case OP_random_bits:
+            if (e->n->op == OP_random_bits) {
                 scalar_c_block(key, position, false, words);
                 ((uint32_t *)out->data)[at] = words[0];
-                break;
-            case OP_random_uniform:
-                if (out->dtype == DT_F32) ((float *)out->data)[at] = scalar_c_uniform_f32(key, position);
-                else ((double *)out->data)[at] = scalar_c_uniform_f64(key, position);
-                break;
-            default:
-                if (out->dtype == DT_F32) ((float *)out->data)[at] = scalar_c_normal_f32(key, position);
-                else ((double *)out->data)[at] = scalar_c_normal_f64(key, position);
-            }
+            } else scalar_c_draw((enum op)e->n->op, (enum dtype)out->dtype, key, position, (char *)out->data + at * tensor_width(out));
         }
     }
 }
@@ -90,7 +81,8 @@ static const struct op_sample samples_random_bits[] = {
 };
 #define FLOAT_SAMPLES(op) \
     SAMPLE(op, "", "[2]", "dims = [21]", "f32[21]"), SAMPLE(op, "", "[2]", "dims = [3, 4], dtype = f64", "f64[3, 4]"), SAMPLE(op, "", "[3, 2]", "dims = [5]", "f32[3, 5]"), \
-        SAMPLE(op, "", "[2]", "dims = [], dtype = f64", "f64[]"), SAMPLE(op, "", "[2]", "dims = [0, 3]", "f32[0, 3]"), SAMPLE(op, "[N]", "[N, 2]", "dims = [N, 4]", "f32[N, N, 4]")
+        SAMPLE(op, "", "[2]", "dims = [], dtype = f64", "f64[]"), SAMPLE(op, "", "[2]", "dims = [0, 3]", "f32[0, 3]"), SAMPLE(op, "[N]", "[N, 2]", "dims = [N, 4]", "f32[N, N, 4]"), \
+        SAMPLE(op, "", "[2]", "dims = [21], dtype = f16", "f16[21]"), SAMPLE(op, "", "[2]", "dims = [21], dtype = bf16", "bf16[21]")
 static const struct op_sample samples_random_uniform[] = { FLOAT_SAMPLES("random_uniform") };
 static const struct op_sample samples_random_normal[] = { FLOAT_SAMPLES("random_normal") };
 
@@ -101,5 +93,5 @@ static const struct attr_spec random_attrs[] = { [RANDOM_DIMS] = { "dims", ATTR_
     const struct op_row row_##op = { .name = #op, .meaning = text, .sig = { 1, 1, .n_attrs = n, .attrs = random_attrs }, .infer = infer_random, .eval = eval_random, \
                                      .batch = batch_random, .lower = &lower_random, .no_gradient = "integer-valued", ROW_SAMPLES(samples_##op) };
 RANDOM_ROW(random_bits, "32 random bits an element, from a key u32[2] and the element's position", 1)
-RANDOM_ROW(random_uniform, "uniform in [0, 1): multiples of 2^-24 (f32) or 2^-53 (f64), from a key u32[2] and the position", 2)
+RANDOM_ROW(random_uniform, "uniform in [0, 1): multiples of 2^-8 (bf16), 2^-11 (f16), 2^-24 (f32) or 2^-53 (f64), from a key u32[2] and the position", 2)
 RANDOM_ROW(random_normal, "normal with mean 0 and deviation 1, from a key u32[2] and the position", 2)

@@ -1,19 +1,11 @@
-/* Rows of the reductions: sum, reduce_max, reduce_min, any and all fold the dims that an attribute lists (absent: all of them); argmax finds a
- * position along one dim. The order in which elements are folded is part of the meaning: see docs/numbers.md. */
+/* Rows of the reductions: sum, prod, reduce_max, reduce_min, any and all fold the dims that an attribute lists (absent: all of them); argmax and argmin
+ * find a position along one dim. The order in which elements are folded is part of the meaning: see docs/numbers.md. */
 #include "loop/lower.h"
 #include "ops/rowkit.h"
 #include "ops/scalar_c.h"
+#include "ir/number.h"
 
 /* ---- which dims ---- */
-
-/* Bit d: dim d of the operand is folded. */
-static uint32_t folded_mask(const struct attr *dims, uint32_t rank)
-{
-    uint32_t mask = 0;
-    if (dims->kind == ATTR_ABSENT) return (1u << rank) - 1;
-    for (uint32_t i = 0; i < dims->n; i++) mask |= 1u << dims->list[i];
-    return mask;
-}
 
 static uint32_t node_mask(const struct module *m, const struct fn *f, const struct node *n, struct type *t)
 {
@@ -23,7 +15,7 @@ static uint32_t node_mask(const struct module *m, const struct fn *f, const stru
 
 static enum lp_fold fold_of(enum op op)
 {
-    return op == OP_sum ? FOLD_SUM : op == OP_reduce_max ? FOLD_MAX : op == OP_reduce_min ? FOLD_MIN : op == OP_any ? FOLD_OR : FOLD_AND;
+    return op == OP_sum ? FOLD_SUM : op == OP_prod ? FOLD_PROD : op == OP_reduce_max ? FOLD_MAX : op == OP_reduce_min ? FOLD_MIN : op == OP_any ? FOLD_OR : FOLD_AND;
 }
 
 /* ---- infer ---- */
@@ -34,11 +26,7 @@ static void infer_reduce(struct infer *in)
     if (!scalar_c_fold(fold_of((enum op)in->op), (enum dtype)t.dtype))
         infer_error(in, "expected %s, found %s", in->op == OP_any || in->op == OP_all ? "bool" : "numbers", infer_text(in, in->operands[0]));
     if (in->attrs[REDUCE_DIMS].kind != ATTR_ABSENT) infer_dim_list(in, &in->attrs[REDUCE_DIMS], t.rank, "dims");
-    uint32_t mask = folded_mask(&in->attrs[REDUCE_DIMS], t.rank), n = 0;
-    dim dims[MAX_RANK];
-    for (uint32_t i = 0; i < t.rank; i++)
-        if (!(mask >> i & 1)) dims[n++] = t.dims[i];
-    infer_result(in, type_intern(in->m, (enum dtype)t.dtype, n, dims));
+    infer_result(in, folded_type(in->m, t, folded_mask(&in->attrs[REDUCE_DIMS], t.rank)));
 }
 
 static void infer_argmax(struct infer *in)
@@ -85,37 +73,37 @@ static void eval_reduce(struct eval *e)
     enum dtype t = (enum dtype)x->dtype;
     uint32_t fold = fold_of((enum op)e->n->op), mask = folded_mask(node_attr(e->f, e->n, REDUCE_DIMS), x->rank);
     uint32_t n_lanes = x->rank && mask >> (x->rank - 1) & 1 ? LP_STRICT_LANES : 1;
-    scalar_fold step = scalar_c_fold(fold, t);
+    enum dtype accumulator = dtype_accumulator(t);
+    scalar_fold step = scalar_c_fold(fold, t), join = scalar_c_fold(fold, accumulator);
     struct parts p = split_dims(x, mask);
     uint32_t outer = p.n_folded ? p.n_folded - 1 : 0; /* folded dims around the innermost one */
     int64_t inner = p.n_folded ? p.folded[outer] : 1, stride = p.n_folded ? p.folded_strides[outer] : 0, kept[MAX_RANK] = { 0 };
-    size_t width = tensor_width(x);
+    size_t width = tensor_width(x), lane_width = dtype_info[accumulator].size;
     bool empty = false;
     for (uint32_t i = 0; i < p.n_folded; i++) empty |= !p.folded[i];
     for (int64_t r = 0; r < out->count; r++, next_index(p.n_kept, p.kept, kept)) {
         uint64_t lanes[LP_STRICT_LANES];
         char *lane = (char *)lanes;
         int64_t folded[MAX_RANK] = { 0 }, base = offset_of(p.n_kept, kept, p.kept_strides);
-        for (uint32_t l = 0; l < n_lanes; l++) scalar_c_identity(fold, t, lane + l * width);
+        for (uint32_t l = 0; l < n_lanes; l++) scalar_c_identity(fold, accumulator, lane + l * lane_width);
         if (!empty) do
             step(inner, stride, n_lanes, lanes, (const char *)x->data + (size_t)(base + offset_of(outer, folded, p.folded_strides)) * width);
         while (next_index(outer, p.folded, folded));
         for (uint32_t w = n_lanes / 2; w; w /= 2) /* lane j takes lane j + w: every step folds w lanes into the first w */
-            step(w, 1, w, lanes, lane + w * width);
-        memcpy((char *)out->data + (size_t)r * width, lanes, width);
+            join(w, 1, w, lanes, lane + w * lane_width);
+        if (accumulator == t) memcpy((char *)out->data + (size_t)r * width, lanes, width);
+        else scalar_c_cast(accumulator, t)(1, (char *)out->data + (size_t)r * width, (const void *[]){ lanes });
     }
 }
 
-/* Is element a before element b the better one? */
-static bool stays(enum dtype t, const char *a, const char *b)
+/* Is element a before element b the better one? `least`: the smaller one is better. */
+static bool stays(enum dtype t, bool least, const char *a, const char *b)
 {
-    switch (t) {
-    case DT_I32: return *(const int32_t *)a >= *(const int32_t *)b;
-    case DT_I64: return *(const int64_t *)a >= *(const int64_t *)b;
-    case DT_U32: return *(const uint32_t *)a >= *(const uint32_t *)b;
-    case DT_F32: { float x = *(const float *)a, y = *(const float *)b; return x != x || x >= y; }
-    default: { double x = *(const double *)a, y = *(const double *)b; return x != x || x >= y; }
-    }
+#define STAYS(T, get) { T x = (T)get(t, a), y = (T)get(t, b); return x != x || (least ? x <= y : x >= y); }
+    if (dtype_is_float(t)) STAYS(double, element_real)
+    if (dtype_info[t].kind == KIND_UINT) STAYS(uint64_t, element_bits)
+    STAYS(int64_t, element_whole)
+#undef STAYS
 }
 
 static void eval_argmax(struct eval *e)
@@ -129,26 +117,16 @@ static void eval_argmax(struct eval *e)
         const char *first = (const char *)x->data + (size_t)offset_of(p.n_kept, kept, p.kept_strides) * width;
         int64_t best = 0;
         for (int64_t i = 1; i < p.folded[0]; i++)
-            if (!stays((enum dtype)x->dtype, first + (size_t)(best * p.folded_strides[0]) * width, first + (size_t)(i * p.folded_strides[0]) * width)) best = i;
+            if (!stays((enum dtype)x->dtype, e->n->op == OP_argmin, first + (size_t)(best * p.folded_strides[0]) * width, first + (size_t)(i * p.folded_strides[0]) * width)) best = i;
         ((int64_t *)out->data)[r] = best;
     }
 }
 
 /* ---- derivatives ---- */
 
-/* A value over the kept dims, spread over the operand's shape. */
-static val spread(struct builder *b, val v, val like, uint32_t mask)
-{
-    struct type t = emit_type(b, like);
-    uint32_t at[MAX_RANK], n = 0;
-    for (uint32_t i = 0; i < t.rank; i++)
-        if (!(mask >> i & 1)) at[n++] = i;
-    return mask ? emit_broadcast(b, v, t.rank, t.dims, at) : v;
-}
-
 static void vjp_sum(struct vjp *v)
 {
-    if (v->active[0]) v->out[0] = spread(v->b, v->ct[0], v->operands[0], folded_mask(&v->attrs[REDUCE_DIMS], emit_type(v->b, v->operands[0]).rank));
+    if (v->active[0]) v->out[0] = emit_spread(v->b, v->ct[0], v->operands[0], folded_mask(&v->attrs[REDUCE_DIMS], emit_type(v->b, v->operands[0]).rank));
 }
 
 static void jvp_sum(struct jvp *j) { j->out[0] = j->tangents[0] == VAL_NONE ? VAL_NONE : emit_same(j->b, j->n, j->tangents[0], j->attrs); }
@@ -156,7 +134,7 @@ static void jvp_sum(struct jvp *j) { j->out[0] = j->tangents[0] == VAL_NONE ? VA
 /* Which elements equal the result, and how many of them each result has (at least 1): they share the derivative evenly. */
 static val winners(struct builder *b, val x, val y, const struct attr *attrs, uint32_t mask, val *count)
 {
-    val wins = emit2(b, OP_eq, x, spread(b, y, x, mask));
+    val wins = emit2(b, OP_eq, x, emit_spread(b, y, x, mask));
     val sum = emit(b, OP_sum, (val[]){ emit_cast(b, wins, (enum dtype)emit_type(b, x).dtype) }, 1, attrs);
     *count = emit2(b, OP_max, sum, emit_full_like(b, sum, 1));
     return wins;
@@ -169,7 +147,7 @@ static void vjp_extreme(struct vjp *v)
     val x = v->operands[0], count;
     uint32_t mask = folded_mask(&v->attrs[REDUCE_DIMS], emit_type(b, x).rank);
     val wins = winners(b, x, v->results[0], v->attrs, mask, &count), share = emit2(b, OP_div, v->ct[0], count);
-    v->out[0] = emit_select(b, wins, spread(b, share, x, mask), emit_full_like(b, x, 0));
+    v->out[0] = emit_select(b, wins, emit_spread(b, share, x, mask), emit_full_like(b, x, 0));
 }
 
 static void jvp_extreme(struct jvp *j)
@@ -181,6 +159,43 @@ static void jvp_extreme(struct jvp *j)
     val wins = winners(b, x, j->results[0], j->attrs, folded_mask(&j->attrs[REDUCE_DIMS], emit_type(b, x).rank), &count);
     val chosen = emit_select(b, wins, j->tangents[0], emit_full_like(b, x, 0));
     j->out[0] = emit2(b, OP_div, emit(b, OP_sum, &chosen, 1, j->attrs), count);
+}
+
+/* For each element the product of all others with which it is folded: those before it times those behind it, so that zeros are no exception. */
+static val product_of_others(struct builder *b, val x, uint32_t mask)
+{
+    struct type t = emit_type(b, x);
+    uint32_t order[MAX_RANK], back[MAX_RANK], n = 0;
+    dim dims[MAX_RANK], rows[2] = { 1, 1 }, one[2] = { 0, 1 }, none[2] = { 0, 0 };
+    for (uint32_t pass = 0; pass < 2; pass++)
+        for (uint32_t i = 0; i < t.rank; i++)
+            if ((mask >> i & 1) == pass) order[n] = i, back[i] = n, dims[n++] = t.dims[i], rows[pass] = dim_mul(b->m, rows[pass], t.dims[i]);
+    val flat = emit_reshape(b, emit_permute(b, x, order), 2, rows), unit = emit_full(b, (enum dtype)t.dtype, 1, 0, NULL), side[2];
+    for (uint32_t k = 0; k < 2; k++) { /* the products up to an element begin one step earlier, with 1 */
+        struct attr pads[3] = { A_DIMS(k ? none : one, 2), A_DIMS(k ? one : none, 2), A_NONE };
+        struct attr along[2] = { [CUMULATIVE_DIM] = A_INT(1), [CUMULATIVE_REVERSE] = A_FLAG(k) };
+        val padded = emit(b, OP_pad, (val[]){ flat, unit }, 2, pads), steps = emit(b, OP_cumprod, &padded, 1, along);
+        dim start[2] = { 0, k }, limit[2] = { rows[0], dim_add(b->m, rows[1], k) };
+        side[k] = emit_as(b, emit_slice(b, steps, start, limit), builder_type(b, flat));
+    }
+    return emit_permute(b, emit_reshape(b, emit2(b, OP_mul, side[0], side[1]), t.rank, dims), back);
+}
+
+static void vjp_prod(struct vjp *v)
+{
+    if (!v->active[0]) return;
+    uint32_t mask = folded_mask(&v->attrs[REDUCE_DIMS], emit_type(v->b, v->operands[0]).rank);
+    val others = mask ? product_of_others(v->b, v->operands[0], mask) : VAL_NONE, ct = emit_spread(v->b, v->ct[0], v->operands[0], mask);
+    v->out[0] = mask ? emit2(v->b, OP_mul, ct, others) : ct;
+}
+
+static void jvp_prod(struct jvp *j)
+{
+    j->out[0] = j->tangents[0];
+    uint32_t mask = folded_mask(&j->attrs[REDUCE_DIMS], emit_type(j->b, j->operands[0]).rank);
+    if (j->tangents[0] == VAL_NONE || !mask) return;
+    val terms = emit2(j->b, OP_mul, j->tangents[0], product_of_others(j->b, j->operands[0], mask));
+    j->out[0] = emit(j->b, OP_sum, &terms, 1, j->attrs);
 }
 
 /* ---- batch ---- */
@@ -199,7 +214,7 @@ static void batch_argmax(struct batch *v)
 {
     if (batch_none(v)) return;
     struct attr a = A_INT(attr_dim_or_zero(&v->attrs[ARGMAX_DIM]) + 1);
-    v->results[0] = emit(v->b, OP_argmax, v->operands, 1, &a);
+    v->results[0] = emit(v->b, (enum op)v->n->op, v->operands, 1, &a);
 }
 
 /* ---- lower ---- */
@@ -249,7 +264,7 @@ static void block_argmax(struct lower *L, const struct fn *f, const struct node 
     lpv i = lp_for_begin(p, lp_index(p, 0), size, lp_index(p, 1), FOR_SERIAL);
     for (uint32_t d = 0, k = 0; d < t.rank; d++) at[d] = d == along ? i : idx[k++];
     lpv y = lower_elem(L, x, at), best = lp_read(p, value);
-    lpv keep = lp_bin(p, LP_GE, best, y);
+    lpv keep = lp_bin(p, n->op == OP_argmin ? LP_LE : LP_GE, best, y);
     if (dtype_is_float((enum dtype)t.dtype)) keep = lp_bin(p, LP_OR, keep, lp_bin(p, LP_NE, best, best));
     keep = lp_bin(p, LP_AND, keep, lp_bin(p, LP_GT, i, lp_index(p, 0)));
     lp_set(p, where, lp_select(p, keep, lp_read(p, where), i));
@@ -267,6 +282,7 @@ static void block_argmax(struct lower *L, const struct fn *f, const struct node 
     static const struct op_lower lower_##name = { .kind = LOWER_REDUCE, .cost = COST_EXPENSIVE, .fold = which, .reduced = reduced_extents, \
                                                   .reduce_elem = reduced_elem, .row_fold = folds_rows };
 FOLD_LOWER(sum, FOLD_SUM)
+FOLD_LOWER(prod, FOLD_PROD)
 FOLD_LOWER(reduce_max, FOLD_MAX)
 FOLD_LOWER(reduce_min, FOLD_MIN)
 FOLD_LOWER(any, FOLD_OR)
@@ -280,7 +296,8 @@ static const struct op_lower lower_argmax = { .kind = LOWER_BLOCK, .cost = COST_
         SAMPLE(op, "", "f32[]", "", "f32[]"), SAMPLE(op, "", "f64[2, 3]", " {dims = []}", "f64[2, 3]"), SAMPLE(op, "", "f32[3, 0]", " {dims = [1]}", "f32[3]"), \
         SAMPLE(op, "", "f32[3, 0]", " {dims = [0]}", "f32[0]"), SAMPLE(op, "[M, N]", "f32[M, N]", " {dims = [1]}", "f32[M]"), \
         SAMPLE(op, "[M, N]", "f64[M, N]", "", "f64[]"), SAMPLE(op, "", "i32[3, 4]", " {dims = [0]}", "i32[4]"), SAMPLE(op, "", "i64[18]", "", "i64[]"), \
-        SAMPLE(op, "", "u32[2, 18]", " {dims = [1]}", "u32[2]")
+        SAMPLE(op, "", "u32[2, 18]", " {dims = [1]}", "u32[2]"), SAMPLE(op, "", "f16[37]", "", "f16[]"), SAMPLE(op, "", "bf16[3, 21]", " {dims = [1]}", "bf16[3]"), \
+        SAMPLE(op, "", "f16[5, 4]", " {dims = [0]}", "f16[4]"), SAMPLE(op, "", "i8[40]", "", "i8[]"), SAMPLE(op, "", "u64[3, 4]", " {dims = [0]}", "u64[4]")
 #define BOOL_SAMPLES(op) \
     SAMPLE(op, "", "bool[37]", "", "bool[]"), SAMPLE(op, "", "bool[5, 3]", " {dims = [1]}", "bool[5]"), SAMPLE(op, "", "bool[2, 7]", " {dims = [0]}", "bool[7]"), \
         SAMPLE(op, "", "bool[]", "", "bool[]"), SAMPLE(op, "", "bool[2, 0]", "", "bool[]"), SAMPLE(op, "[N]", "bool[N, 2, 3]", " {dims = [0, 2]}", "bool[2]")
@@ -291,6 +308,7 @@ static const struct attr_spec reduce_attrs[] = { [REDUCE_DIMS] = { "dims", ATTR_
     const struct op_row row_##op = { .name = #op, .meaning = text, .sig = { 1, 1, ROW_ATTRS(reduce_attrs) }, .infer = infer_reduce, .eval = eval_reduce, \
                                      .batch = batch_reduce, .lower = &lower_##op, ROW_SAMPLES(samples_##op), __VA_ARGS__ };
 REDUCE_ROW(sum, "the sum over the dims listed (absent: all)", FLOAT_SAMPLES, .vjp = vjp_sum, .jvp = jvp_sum)
+REDUCE_ROW(prod, "the product over the dims listed (absent: all); of nothing 1", FLOAT_SAMPLES, .vjp = vjp_prod, .jvp = jvp_prod)
 REDUCE_ROW(reduce_max, "the largest over the dims listed; of nothing -inf or the smallest integer; equals share the derivative", FLOAT_SAMPLES,
            .vjp = vjp_extreme, .jvp = jvp_extreme)
 REDUCE_ROW(reduce_min, "the smallest over the dims listed; of nothing inf or the largest integer; equals share the derivative", FLOAT_SAMPLES,
@@ -299,13 +317,16 @@ REDUCE_ROW(any, "whether any holds over the dims listed", BOOL_SAMPLES, .no_grad
 REDUCE_ROW(all, "whether all hold over the dims listed", BOOL_SAMPLES, .no_gradient = "integer-valued")
 
 static const struct attr_spec argmax_attrs[] = { [ARGMAX_DIM] = { "dim", ATTR_INT, false, NULL } };
-static const struct op_sample samples_argmax[] = {
-    SAMPLE("argmax", "", "f32[21]", "", "i64[]"), SAMPLE("argmax", "", "f64[3, 5]", " {dim = 1}", "i64[3]"), SAMPLE("argmax", "", "i32[4, 6]", " {dim = 0}", "i64[6]"),
-    SAMPLE("argmax", "", "u32[2, 5, 3]", " {dim = 1}", "i64[2, 3]"), SAMPLE("argmax", "", "f32[0, 4]", " {dim = 1}", "i64[0]"),
-    SAMPLE("argmax", "", "f32[3, 0]", " {dim = 1}", "i64[3]"), SAMPLE("argmax", "[N]", "i64[N, 4]", " {dim = 0}", "i64[4]"),
-};
-const struct op_row row_argmax = {
-    .name = "argmax", .meaning = "where the largest stands along a dim (absent: 0): the first of equals, the first NaN if there is one, 0 of nothing",
-    .sig = { 1, 1, ROW_ATTRS(argmax_attrs) }, .infer = infer_argmax, .eval = eval_argmax, .batch = batch_argmax, .lower = &lower_argmax,
-    .no_gradient = "integer-valued", ROW_SAMPLES(samples_argmax),
-};
+#define ARG_SAMPLES(op) \
+    SAMPLE(op, "", "f32[21]", "", "i64[]"), SAMPLE(op, "", "f64[3, 5]", " {dim = 1}", "i64[3]"), SAMPLE(op, "", "i32[4, 6]", " {dim = 0}", "i64[6]"), \
+        SAMPLE(op, "", "u32[2, 5, 3]", " {dim = 1}", "i64[2, 3]"), SAMPLE(op, "", "f32[0, 4]", " {dim = 1}", "i64[0]"), \
+        SAMPLE(op, "", "f32[3, 0]", " {dim = 1}", "i64[3]"), SAMPLE(op, "[N]", "i64[N, 4]", " {dim = 0}", "i64[4]")
+#define ARG_ROW(op, which) \
+    static const struct op_sample samples_##op[] = { ARG_SAMPLES(#op) }; \
+    const struct op_row row_##op = { \
+        .name = #op, .meaning = "where the " which " stands along a dim (absent: 0): the first of equals, the first NaN if there is one, 0 of nothing", \
+        .sig = { 1, 1, ROW_ATTRS(argmax_attrs) }, .infer = infer_argmax, .eval = eval_argmax, .batch = batch_argmax, .lower = &lower_argmax, \
+        .no_gradient = "integer-valued", ROW_SAMPLES(samples_##op), \
+    };
+ARG_ROW(argmax, "largest")
+ARG_ROW(argmin, "smallest")

@@ -74,6 +74,24 @@ static inline uint32_t infer_one_dim(struct infer *in, const struct attr *a, uin
 }
 static inline uint32_t attr_dim_or_zero(const struct attr *a) { return a->kind == ATTR_ABSENT ? 0 : (uint32_t)a->i; }
 
+/* Bit d: dim d of the operand is folded; absent: all are. */
+static inline uint32_t folded_mask(const struct attr *dims, uint32_t rank)
+{
+    uint32_t mask = 0;
+    if (dims->kind == ATTR_ABSENT) return (1u << rank) - 1;
+    for (uint32_t i = 0; i < dims->n; i++) mask |= 1u << dims->list[i];
+    return mask;
+}
+/* The type without the folded dims. */
+static inline type_id folded_type(struct module *m, struct type t, uint32_t mask)
+{
+    dim dims[MAX_RANK];
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < t.rank; i++)
+        if (!(mask >> i & 1)) dims[n++] = t.dims[i];
+    return type_intern(m, (enum dtype)t.dtype, n, dims);
+}
+
 /* ---- eval ---- */
 
 static inline size_t tensor_width(const struct tensor *t) { return dtype_info[t->dtype].size; }
@@ -150,6 +168,16 @@ static inline val emit_as(struct builder *b, val v, type_id type)
 {
     struct type t = type_get(b->m, type);
     return builder_type(b, v) == type ? v : emit_reshape(b, v, t.rank, t.dims);
+}
+
+/* A value over the dims that are not folded, spread over the shape of `like`. */
+static inline val emit_spread(struct builder *b, val v, val like, uint32_t mask)
+{
+    struct type t = emit_type(b, like);
+    uint32_t at[MAX_RANK], n = 0;
+    for (uint32_t i = 0; i < t.rank; i++)
+        if (!(mask >> i & 1)) at[n++] = i;
+    return mask ? emit_broadcast(b, v, t.rank, t.dims, at) : v;
 }
 
 /* An i64 array filled with a size. */

@@ -1,6 +1,7 @@
 /* The C instantiation of the scalar vocabulary, and kernels over arrays for every elementwise operator, cast and fold. Loop programs define the same
  * operations in loop/lp.h; the two must agree bit for bit. */
 #include "ops/scalar_c.h"
+#include "ir/number.h"
 #include "loop/lp.h"
 
 #include <float.h>
@@ -26,6 +27,7 @@ typedef bool BOOL;
 #define SUB(a, b) ((a) - (b))
 #define MUL(a, b) ((a) * (b))
 #define DIV(a, b) ((a) / (b))
+#define REM(a, b) _Generic((a), float: fmodf, default: fmod)((a), (b))
 #define NEG(a) (-(a))
 #define ABS(a) _Generic((a), float: fabsf, default: fabs)(a)
 #define SQRT(a) _Generic((a), float: sqrtf, default: sqrt)(a)
@@ -67,19 +69,53 @@ static inline double FLOAT64(uint64_t u) { double x; return memcpy(&x, &u, sizeo
     static inline type max_##T(type x, type y) { return x > y ? x : y; } \
     static inline type min_##T(type x, type y) { return x < y ? x : y; } \
     static inline type sign_##T(type x) { return (type)((x > 0) - (x < 0)); }
-INT_RULES(i32, int32_t, uint32_t, INT32_MIN)
-INT_RULES(i64, int64_t, uint64_t, INT64_MIN)
-static inline uint32_t div_u32(uint32_t x, uint32_t y) { return y ? x / y : 0; }
-static inline uint32_t rem_u32(uint32_t x, uint32_t y) { return y ? x % y : x; }
-static inline uint32_t add_u32(uint32_t x, uint32_t y) { return x + y; }
-static inline uint32_t sub_u32(uint32_t x, uint32_t y) { return x - y; }
-static inline uint32_t mul_u32(uint32_t x, uint32_t y) { return x * y; }
-static inline uint32_t max_u32(uint32_t x, uint32_t y) { return x > y ? x : y; }
-static inline uint32_t min_u32(uint32_t x, uint32_t y) { return x < y ? x : y; }
-static inline int32_t neg_i32(int32_t x) { return (int32_t)(0u - (uint32_t)x); }
-static inline int64_t neg_i64(int64_t x) { return (int64_t)(0u - (uint64_t)x); }
-static inline int32_t abs_i32(int32_t x) { return x < 0 ? neg_i32(x) : x; }
-static inline int64_t abs_i64(int64_t x) { return x < 0 ? neg_i64(x) : x; }
+/* The unsigned type is one that C does not promote to int: products of shorter ones could overflow there. */
+#define SIGNED_RULES(T, type, unsigned_type, smallest) \
+    INT_RULES(T, type, unsigned_type, smallest) \
+    static inline type neg_##T(type x) { return (type)(0u - (unsigned_type)x); } \
+    static inline type abs_##T(type x) { return x < 0 ? neg_##T(x) : x; }
+#define UNSIGNED_RULES(T, type, unsigned_type) \
+    static inline type div_##T(type x, type y) { return y ? (type)(x / y) : 0; } \
+    static inline type rem_##T(type x, type y) { return y ? (type)(x % y) : x; } \
+    static inline type add_##T(type x, type y) { return (type)((unsigned_type)x + (unsigned_type)y); } \
+    static inline type sub_##T(type x, type y) { return (type)((unsigned_type)x - (unsigned_type)y); } \
+    static inline type mul_##T(type x, type y) { return (type)((unsigned_type)x * (unsigned_type)y); } \
+    static inline type max_##T(type x, type y) { return x > y ? x : y; } \
+    static inline type min_##T(type x, type y) { return x < y ? x : y; } \
+    static inline type neg_##T(type x) { return (type)(0u - (unsigned_type)x); }
+/* Rounded down, with the divisor's sign on the rest. Shifts by the width or more, or by less than 0, leave nothing but the sign. */
+#define SIGNED_BITS(T, type, unsigned_type) \
+    static inline bool below_##T(type x, type y, type q) { return y && mul_##T(q, y) != x && (x < 0) != (y < 0); } \
+    static inline type floor_div_##T(type x, type y) { type q = div_##T(x, y); return below_##T(x, y, q) ? sub_##T(q, 1) : q; } \
+    static inline type mod_##T(type x, type y) { return sub_##T(x, mul_##T(floor_div_##T(x, y), y)); } \
+    static inline type shift_right_##T(type x, type y) { return (type)(x >> (y < 0 || y >= (type)(8 * sizeof x) ? (int)(8 * sizeof x - 1) : (int)y)); } \
+    BITS_RULES(T, type, unsigned_type)
+#define UNSIGNED_BITS(T, type, unsigned_type) \
+    static inline type floor_div_##T(type x, type y) { return div_##T(x, y); } \
+    static inline type mod_##T(type x, type y) { return rem_##T(x, y); } \
+    static inline type shift_right_##T(type x, type y) { return y >= 8 * sizeof x ? 0 : (type)(x >> y); } \
+    BITS_RULES(T, type, unsigned_type)
+#define BITS_RULES(T, type, unsigned_type) \
+    static inline type shift_left_##T(type x, type y) { return (uint64_t)y >= 8 * sizeof x ? 0 : (type)((unsigned_type)x << y); } \
+    static inline uint64_t top_##T(type x) { return (uint64_t)x << (64 - 8 * sizeof x); } \
+    static inline type popcount_##T(type x) { return (type)__builtin_popcountll(top_##T(x)); } \
+    static inline type count_leading_zeros_##T(type x) { return (type)(x ? __builtin_clzll(top_##T(x)) : (int)(8 * sizeof x)); }
+SIGNED_RULES(i8, int8_t, uint32_t, INT8_MIN)
+SIGNED_RULES(i16, int16_t, uint32_t, INT16_MIN)
+SIGNED_RULES(i32, int32_t, uint32_t, INT32_MIN)
+SIGNED_RULES(i64, int64_t, uint64_t, INT64_MIN)
+UNSIGNED_RULES(u8, uint8_t, uint32_t)
+UNSIGNED_RULES(u16, uint16_t, uint32_t)
+UNSIGNED_RULES(u32, uint32_t, uint32_t)
+UNSIGNED_RULES(u64, uint64_t, uint64_t)
+SIGNED_BITS(i8, int8_t, uint32_t)
+SIGNED_BITS(i16, int16_t, uint32_t)
+SIGNED_BITS(i32, int32_t, uint32_t)
+SIGNED_BITS(i64, int64_t, uint64_t)
+UNSIGNED_BITS(u8, uint8_t, uint32_t)
+UNSIGNED_BITS(u16, uint16_t, uint32_t)
+UNSIGNED_BITS(u32, uint32_t, uint32_t)
+UNSIGNED_BITS(u64, uint64_t, uint64_t)
 
 #define FLOAT_RULES(T, type, suffix) \
     static inline type add_##T(type x, type y) { return x + y; } \
@@ -93,6 +129,12 @@ static inline int64_t abs_i64(int64_t x) { return x < 0 ? neg_i64(x) : x; }
     static inline type abs_##T(type x) { return fabs##suffix(x); } \
     static inline type sign_##T(type x) { return x > 0 ? 1 : x < 0 ? -1 : x; } \
     static inline type floor_##T(type x) { return floor##suffix(x); } \
+    static inline type ceil_##T(type x) { return ceil##suffix(x); } \
+    static inline type trunc_##T(type x) { return trunc##suffix(x); } \
+    static inline type round_##T(type x) { return rint##suffix(x); } \
+    static inline type floor_div_##T(type x, type y) { return c_floor_div_##T(x, y); } \
+    static inline type mod_##T(type x, type y) { return c_mod_##T(x, y); } \
+    static inline type fused_##T(type x, type y, type z) { return fma##suffix(x, y, z); } \
     static inline type sqrt_##T(type x) { return sqrt##suffix(x); }
 FLOAT_RULES(f32, float, f)
 FLOAT_RULES(f64, double, )
@@ -101,24 +143,32 @@ static inline bool add_bit(bool x, bool y) { return x | y; } /* only to name the
 static inline bool mul_bit(bool x, bool y) { return x & y; }
 
 typedef bool type_bit;
+typedef int8_t type_i8;
+typedef int16_t type_i16;
 typedef int32_t type_i32;
 typedef int64_t type_i64;
+typedef uint8_t type_u8;
+typedef uint16_t type_u16;
 typedef uint32_t type_u32;
+typedef uint64_t type_u64;
+typedef uint16_t type_f16; /* bits */
+typedef uint16_t type_bf16;
 typedef float type_f32;
 typedef double type_f64;
 
 /* ---- kernels ---- */
 
-#define UNARY(op, T, expression) \
+#define UNARY_TO(op, T, R, expression) \
     static void op##_kernel_##T(int64_t n, void *out, const void *const *in) \
     { \
-        type_##T *r = out; \
+        type_##R *r = out; \
         const type_##T *xs = in[0]; \
         for (int64_t i = 0; i < n; i++) { \
             type_##T x = xs[i]; \
-            r[i] = (type_##T)(expression); \
+            r[i] = (type_##R)(expression); \
         } \
     }
+#define UNARY(op, T, expression) UNARY_TO(op, T, T, expression)
 #define BINARY(op, T, R, expression) \
     static void op##_kernel_##T(int64_t n, void *out, const void *const *in) \
     { \
@@ -130,23 +180,41 @@ typedef double type_f64;
         } \
     }
 
-#define SIGNED(M) M(i32) M(i64) M(f32) M(f64)
-#define NUMBERS(M) M(i32) M(i64) M(u32) M(f32) M(f64)
+/* The dtypes a kernel is made for. There is none for f16 and bf16: scalar_c_apply widens them. */
+#define SIGNED_WHOLE(M) M(i8) M(i16) M(i32) M(i64)
+#define UNSIGNED(M) M(u8) M(u16) M(u32) M(u64)
 #define FLOATS(M) M(f32) M(f64)
-#define WHOLE(M) M(i32) M(i64) M(u32)
-#define EVERY(M) M(bit) M(i32) M(i64) M(u32) M(f32) M(f64)
+#define WHOLE(M) SIGNED_WHOLE(M) UNSIGNED(M)
+#define SIGNED(M) SIGNED_WHOLE(M) FLOATS(M)
+#define NUMBERS(M) WHOLE(M) FLOATS(M)
+#define EVERY(M) M(bit) NUMBERS(M)
 
 #define KERNEL_SIGNED(T) UNARY(neg, T, neg_##T(x)) UNARY(abs, T, abs_##T(x)) UNARY(sign, T, sign_##T(x))
 SIGNED(KERNEL_SIGNED)
-UNARY(neg, u32, 0u - x)
+#define KERNEL_UNSIGNED(T) UNARY(neg, T, neg_##T(x))
+UNSIGNED(KERNEL_UNSIGNED)
 #define KERNEL_FLOAT(T) \
     UNARY(floor, T, floor_##T(x)) UNARY(sqrt, T, sqrt_##T(x)) UNARY(exp, T, c_exp_##T(x)) UNARY(expm1, T, c_expm1_##T(x)) \
     UNARY(log, T, c_log_##T(x)) UNARY(log1p, T, c_log1p_##T(x)) UNARY(rsqrt, T, c_rsqrt_##T(x)) UNARY(sin, T, c_sin_##T(x)) \
     UNARY(cos, T, c_cos_##T(x)) UNARY(tanh, T, c_tanh_##T(x)) UNARY(sigmoid, T, c_sigmoid_##T(x)) BINARY(pow, T, T, c_pow_##T(x, y))
 FLOATS(KERNEL_FLOAT)
+#define KERNEL_SPECIAL(T) \
+    UNARY(ceil, T, ceil_##T(x)) UNARY(trunc, T, trunc_##T(x)) UNARY(round, T, round_##T(x)) UNARY(exp2, T, c_exp2_##T(x)) UNARY(log2, T, c_log2_##T(x)) \
+    UNARY(cbrt, T, c_cbrt_##T(x)) UNARY(tan, T, c_tan_##T(x)) UNARY(asin, T, c_asin_##T(x)) UNARY(acos, T, c_acos_##T(x)) UNARY(atan, T, c_atan_##T(x)) \
+    UNARY(sinh, T, c_sinh_##T(x)) UNARY(cosh, T, c_cosh_##T(x)) UNARY(asinh, T, c_asinh_##T(x)) UNARY(acosh, T, c_acosh_##T(x)) \
+    UNARY(atanh, T, c_atanh_##T(x)) UNARY(erf, T, c_erf_##T(x)) UNARY(erfc, T, c_erfc_##T(x)) UNARY_TO(isnan, T, bit, x != x) \
+    UNARY_TO(isinf, T, bit, abs_##T(x) == INFINITY) UNARY_TO(isfinite, T, bit, abs_##T(x) < INFINITY) BINARY(atan2, T, T, c_atan2_##T(x, y)) \
+    BINARY(hypot, T, T, c_hypot_##T(x, y)) BINARY(copysign, T, T, c_copysign_##T(x, y)) \
+    static void fma_kernel_##T(int64_t n, void *out, const void *const *in) \
+    { \
+        const type_##T *xs = in[0], *ys = in[1], *zs = in[2]; \
+        type_##T *r = out; \
+        for (int64_t i = 0; i < n; i++) r[i] = fused_##T(xs[i], ys[i], zs[i]); \
+    }
+FLOATS(KERNEL_SPECIAL)
 #define KERNEL_NUMBER(T) \
     BINARY(add, T, T, add_##T(x, y)) BINARY(sub, T, T, sub_##T(x, y)) BINARY(mul, T, T, mul_##T(x, y)) BINARY(div, T, T, div_##T(x, y)) \
-    BINARY(rem, T, T, rem_##T(x, y)) BINARY(max, T, T, max_##T(x, y)) BINARY(min, T, T, min_##T(x, y)) \
+    BINARY(rem, T, T, rem_##T(x, y)) BINARY(floor_div, T, T, floor_div_##T(x, y)) BINARY(mod, T, T, mod_##T(x, y)) BINARY(max, T, T, max_##T(x, y)) BINARY(min, T, T, min_##T(x, y)) \
     BINARY(lt, T, bit, x < y) BINARY(le, T, bit, x <= y) BINARY(gt, T, bit, x > y) BINARY(ge, T, bit, x >= y) \
     static void clamp_kernel_##T(int64_t n, void *out, const void *const *in) \
     { \
@@ -158,11 +226,14 @@ FLOATS(KERNEL_FLOAT)
         } \
     }
 NUMBERS(KERNEL_NUMBER)
-#define KERNEL_WHOLE(T) UNARY(not, T, ~x) BINARY(and, T, T, x & y) BINARY(or, T, T, x | y)
+#define KERNEL_WHOLE(T) \
+    UNARY(not, T, ~x) BINARY(and, T, T, x & y) BINARY(or, T, T, x | y) BINARY(xor, T, T, x ^ y) BINARY(shift_left, T, T, shift_left_##T(x, y)) \
+    BINARY(shift_right, T, T, shift_right_##T(x, y)) UNARY(popcount, T, popcount_##T(x)) UNARY(count_leading_zeros, T, count_leading_zeros_##T(x))
 WHOLE(KERNEL_WHOLE)
 UNARY(not, bit, !x)
 BINARY(and, bit, bit, x & y)
 BINARY(or, bit, bit, x | y)
+BINARY(xor, bit, bit, x ^ y)
 #define KERNEL_EVERY(T) \
     BINARY(eq, T, bit, x == y) BINARY(ne, T, bit, x != y) \
     static void select_kernel_##T(int64_t n, void *out, const void *const *in) \
@@ -174,14 +245,15 @@ BINARY(or, bit, bit, x | y)
     }
 EVERY(KERNEL_EVERY)
 
-#define OF_SIGNED(op) [OP_##op] = { [DT_I32] = op##_kernel_i32, [DT_I64] = op##_kernel_i64, [DT_F32] = op##_kernel_f32, [DT_F64] = op##_kernel_f64 }
-#define OF_FLOATS(op) [OP_##op] = { [DT_F32] = op##_kernel_f32, [DT_F64] = op##_kernel_f64 }
-#define OF_NUMBERS(op) \
-    [OP_##op] = { [DT_I32] = op##_kernel_i32, [DT_I64] = op##_kernel_i64, [DT_U32] = op##_kernel_u32, [DT_F32] = op##_kernel_f32, [DT_F64] = op##_kernel_f64 }
-#define OF_WHOLE(op) [OP_##op] = { [DT_BOOL] = op##_kernel_bit, [DT_I32] = op##_kernel_i32, [DT_I64] = op##_kernel_i64, [DT_U32] = op##_kernel_u32 }
-#define OF_EVERY(op) \
-    [OP_##op] = { [DT_BOOL] = op##_kernel_bit, [DT_I32] = op##_kernel_i32, [DT_I64] = op##_kernel_i64, \
-                  [DT_U32] = op##_kernel_u32,   [DT_F32] = op##_kernel_f32, [DT_F64] = op##_kernel_f64 }
+#define IN_SIGNED_WHOLE(op) [DT_I8] = op##_kernel_i8, [DT_I16] = op##_kernel_i16, [DT_I32] = op##_kernel_i32, [DT_I64] = op##_kernel_i64
+#define IN_WHOLE(op) IN_SIGNED_WHOLE(op), [DT_U8] = op##_kernel_u8, [DT_U16] = op##_kernel_u16, [DT_U32] = op##_kernel_u32, [DT_U64] = op##_kernel_u64
+#define IN_FLOATS(op) [DT_F32] = op##_kernel_f32, [DT_F64] = op##_kernel_f64
+#define OF_SIGNED(op) [OP_##op] = { IN_SIGNED_WHOLE(op), IN_FLOATS(op) }
+#define OF_FLOATS(op) [OP_##op] = { IN_FLOATS(op) }
+#define OF_NUMBERS(op) [OP_##op] = { IN_WHOLE(op), IN_FLOATS(op) }
+#define OF_INTEGERS(op) [OP_##op] = { IN_WHOLE(op) }
+#define OF_WHOLE(op) [OP_##op] = { [DT_BOOL] = op##_kernel_bit, IN_WHOLE(op) }
+#define OF_EVERY(op) [OP_##op] = { [DT_BOOL] = op##_kernel_bit, IN_WHOLE(op), IN_FLOATS(op) }
 
 scalar_kernel scalar_c_kernel(enum op op, enum dtype t)
 {
@@ -190,16 +262,16 @@ scalar_kernel scalar_c_kernel(enum op op, enum dtype t)
         OF_FLOATS(sqrt), OF_FLOATS(rsqrt), OF_FLOATS(sin), OF_FLOATS(cos), OF_FLOATS(tanh), OF_FLOATS(sigmoid), OF_WHOLE(not), OF_NUMBERS(add),
         OF_NUMBERS(sub), OF_NUMBERS(mul), OF_NUMBERS(div), OF_NUMBERS(rem), OF_FLOATS(pow), OF_NUMBERS(max), OF_NUMBERS(min), OF_EVERY(eq),
         OF_EVERY(ne), OF_NUMBERS(lt), OF_NUMBERS(le), OF_NUMBERS(gt), OF_NUMBERS(ge), OF_WHOLE(and), OF_WHOLE(or), OF_EVERY(select), OF_NUMBERS(clamp),
+        OF_FLOATS(ceil), OF_FLOATS(trunc), OF_FLOATS(round), OF_FLOATS(exp2), OF_FLOATS(log2), OF_FLOATS(cbrt), OF_FLOATS(tan), OF_FLOATS(asin),
+        OF_FLOATS(acos), OF_FLOATS(atan), OF_FLOATS(sinh), OF_FLOATS(cosh), OF_FLOATS(asinh), OF_FLOATS(acosh), OF_FLOATS(atanh), OF_FLOATS(erf),
+        OF_FLOATS(erfc), OF_FLOATS(isnan), OF_FLOATS(isinf), OF_FLOATS(isfinite), OF_FLOATS(atan2), OF_FLOATS(hypot), OF_FLOATS(copysign), OF_FLOATS(fma),
+        OF_NUMBERS(floor_div), OF_NUMBERS(mod), OF_WHOLE(xor), OF_INTEGERS(shift_left), OF_INTEGERS(shift_right), OF_INTEGERS(popcount),
+        OF_INTEGERS(count_leading_zeros),
     };
     return table[op][t];
 }
 
 /* ---- casts ---- */
-
-/* Truncates and saturates, NaN gives 0. The bounds are exact in either float type. */
-static inline int32_t whole_i32(double x) { return x != x ? 0 : x >= 0x1p31 ? INT32_MAX : x < -0x1p31 ? INT32_MIN : (int32_t)x; }
-static inline int64_t whole_i64(double x) { return x != x ? 0 : x >= 0x1p63 ? INT64_MAX : x < -0x1p63 ? INT64_MIN : (int64_t)x; }
-static inline uint32_t whole_u32(double x) { return x != x || x <= 0 ? 0 : x >= 0x1p32 ? UINT32_MAX : (uint32_t)x; }
 
 #define CAST(from, to, expression) \
     static void cast_##from##_##to(int64_t n, void *out, const void *const *in) \
@@ -211,66 +283,138 @@ static inline uint32_t whole_u32(double x) { return x != x || x <= 0 ? 0 : x >= 
             r[i] = expression; \
         } \
     }
-#define CASTS_FROM_WHOLE(from) \
-    CAST(from, bit, x != 0) CAST(from, i32, (int32_t)(uint32_t)x) CAST(from, i64, (int64_t)x) CAST(from, u32, (uint32_t)x) CAST(from, f32, (float)x) \
+#define CASTS_TO_WHOLE(from, from_rule) \
+    CAST(from, i8, from_rule(i8)) CAST(from, i16, from_rule(i16)) CAST(from, i32, from_rule(i32)) CAST(from, i64, from_rule(i64)) \
+    CAST(from, u8, from_rule(u8)) CAST(from, u16, from_rule(u16)) CAST(from, u32, from_rule(u32)) CAST(from, u64, from_rule(u64))
+#define LOW_BITS(to) (type_##to)(uint64_t)x
+#define SATURATED(to) to##_of_f64((double)x)
+#define CASTS_FROM_WHOLE(from, odd) \
+    CAST(from, bit, x != 0) CASTS_TO_WHOLE(from, LOW_BITS) CAST(from, f16, f16_of_f64((double)x)) CAST(from, bf16, bf16_of_f64(odd(x))) CAST(from, f32, (float)x) \
     CAST(from, f64, (double)x)
-CASTS_FROM_WHOLE(bit)
-WHOLE(CASTS_FROM_WHOLE)
-#define CASTS_FROM_FLOAT(from) \
-    CAST(from, bit, x != 0) CAST(from, i32, whole_i32((double)x)) CAST(from, i64, whole_i64((double)x)) CAST(from, u32, whole_u32((double)x)) \
-    CAST(from, f32, (float)x) CAST(from, f64, (double)x)
+CASTS_FROM_WHOLE(bit, f64_to_odd_u64)
+#define CASTS_FROM_SIGNED(from) CASTS_FROM_WHOLE(from, f64_to_odd_i64)
+#define CASTS_FROM_UNSIGNED(from) CASTS_FROM_WHOLE(from, f64_to_odd_u64)
+SIGNED_WHOLE(CASTS_FROM_SIGNED)
+UNSIGNED(CASTS_FROM_UNSIGNED)
+CAST(f64, f16, f16_of_f64(x))
+CAST(f64, bf16, bf16_of_f64(x))
+CAST(f32, f16, f16_of_f32(x))
+CAST(f32, bf16, bf16_of_f32(x))
+#define CASTS_FROM_FLOAT(from) CAST(from, bit, x != 0) CASTS_TO_WHOLE(from, SATURATED) CAST(from, f32, (float)x) CAST(from, f64, (double)x)
 FLOATS(CASTS_FROM_FLOAT)
+/* From f16 and bf16 exactly to f32 and on. */
+#define NARROW_SATURATED_f16(to) to##_of_f64((double)f16_to_f32(x))
+#define NARROW_SATURATED_bf16(to) to##_of_f64((double)bf16_to_f32(x))
+#define CASTS_FROM_NARROW(from) \
+    CAST(from, bit, from##_to_f32(x) != 0) CASTS_TO_WHOLE(from, NARROW_SATURATED_##from) CAST(from, f32, from##_to_f32(x)) CAST(from, f64, (double)from##_to_f32(x))
+CASTS_FROM_NARROW(f16)
+CASTS_FROM_NARROW(bf16)
+CAST(f16, bf16, bf16_of_f32(f16_to_f32(x)))
+CAST(bf16, f16, f16_of_f32(bf16_to_f32(x)))
+CAST(f16, f16, x)
+CAST(bf16, bf16, x)
 
 scalar_kernel scalar_c_cast(enum dtype from, enum dtype to)
 {
 #define CAST_ROW(DT, T) \
-    [DT] = { [DT_BOOL] = cast_##T##_bit, [DT_I32] = cast_##T##_i32, [DT_I64] = cast_##T##_i64, \
-             [DT_U32] = cast_##T##_u32,   [DT_F32] = cast_##T##_f32, [DT_F64] = cast_##T##_f64 }
+    [DT] = { [DT_BOOL] = cast_##T##_bit, [DT_I8] = cast_##T##_i8,   [DT_I16] = cast_##T##_i16, [DT_I32] = cast_##T##_i32,   [DT_I64] = cast_##T##_i64, \
+             [DT_U8] = cast_##T##_u8,    [DT_U16] = cast_##T##_u16, [DT_U32] = cast_##T##_u32, [DT_U64] = cast_##T##_u64,   [DT_F16] = cast_##T##_f16, \
+             [DT_BF16] = cast_##T##_bf16, [DT_F32] = cast_##T##_f32, [DT_F64] = cast_##T##_f64 }
     static const scalar_kernel table[DT_COUNT][DT_COUNT] = {
-        CAST_ROW(DT_BOOL, bit), CAST_ROW(DT_I32, i32), CAST_ROW(DT_I64, i64), CAST_ROW(DT_U32, u32), CAST_ROW(DT_F32, f32), CAST_ROW(DT_F64, f64),
+        CAST_ROW(DT_BOOL, bit), CAST_ROW(DT_I8, i8),   CAST_ROW(DT_I16, i16), CAST_ROW(DT_I32, i32),   CAST_ROW(DT_I64, i64), CAST_ROW(DT_U8, u8),   CAST_ROW(DT_U16, u16),
+        CAST_ROW(DT_U32, u32),  CAST_ROW(DT_U64, u64), CAST_ROW(DT_F16, f16), CAST_ROW(DT_BF16, bf16), CAST_ROW(DT_F32, f32), CAST_ROW(DT_F64, f64),
     };
     return table[from][to];
 }
 
+/* ---- f16 and bf16 ---- */
+
+bool scalar_c_defined(enum op op, enum dtype t) { return scalar_c_kernel(op, dtype_accumulator(t)) != NULL; }
+
+/* What is only chosen keeps its bits. */
+static bool only_moves(enum op op) { return op == OP_select; }
+
+/* The one operator for which f32 is too short. */
+static void fma_narrow(int64_t n, enum dtype t, uint16_t *out, const void *const *in)
+{
+    for (int64_t i = 0; i < n; i++) {
+        double x[3];
+        for (int k = 0; k < 3; k++) x[k] = element_real(t, (const uint16_t *)in[k] + i);
+        element_set_real(t, out + i, c_fused_to_odd_f64(x[0], x[1], x[2]));
+    }
+}
+
+void scalar_c_apply(enum op op, int64_t n, enum dtype to, void *out, uint32_t n_in, const uint8_t *dtypes, const void *const *in)
+{
+    enum { CHUNK = 256, MOST_OPERANDS = 4 };
+    enum dtype t = (enum dtype)dtypes[n_in - 1];
+    if (!dtype_is_narrow(t) || only_moves(op)) {
+        scalar_c_kernel(op, dtype_is_narrow(t) ? DT_U16 : t)(n, out, in);
+        return;
+    }
+    if (op == OP_fma) {
+        fma_narrow(n, t, out, in);
+        return;
+    }
+    float wide[MOST_OPERANDS + 1][CHUNK];
+    if (n_in > MOST_OPERANDS) hop_throw(HOP_INTERNAL, "%s: more than %d operands", op_table[op]->name, MOST_OPERANDS);
+    for (int64_t at = 0; at < n; at += CHUNK) {
+        int64_t m = HOP_MIN(n - at, (int64_t)CHUNK);
+        const void *operands[MOST_OPERANDS];
+        char *result = (char *)out + at * dtype_info[to].size;
+        for (uint32_t i = 0; i < n_in; i++) {
+            const void *from = (const char *)in[i] + at * dtype_info[dtypes[i]].size;
+            bool narrow = dtype_is_narrow((enum dtype)dtypes[i]);
+            operands[i] = narrow ? wide[i] : from;
+            if (narrow) scalar_c_cast((enum dtype)dtypes[i], DT_F32)(m, wide[i], &from);
+        }
+        scalar_c_kernel(op, DT_F32)(m, dtype_is_narrow(to) ? (void *)wide[MOST_OPERANDS] : (void *)result, operands);
+        if (dtype_is_narrow(to)) scalar_c_cast(DT_F32, to)(m, result, (const void *[]){ wide[MOST_OPERANDS] });
+    }
+}
+
 /* ---- folds ---- */
 
-#define FOLD(name, T, step) \
+#define FOLD_FROM(name, T, A, value, step) \
     static void fold_##name##_##T(int64_t n, int64_t stride, uint32_t n_lanes, void *lanes, const void *in) \
     { \
-        type_##T *to = lanes; \
+        type_##A *to = lanes; \
         const type_##T *xs = in; \
-        for (int64_t i = 0; i < n; i++) to[i % n_lanes] = step(to[i % n_lanes], xs[i * stride]); \
+        for (int64_t i = 0; i < n; i++) to[i % n_lanes] = step(to[i % n_lanes], value(xs[i * stride])); \
     }
-#define FOLDS(T) FOLD(sum, T, add_##T) FOLD(max, T, max_##T) FOLD(min, T, min_##T)
+#define AS_IT_IS(x) (x)
+#define FOLD(name, T, step) FOLD_FROM(name, T, T, AS_IT_IS, step)
+#define FOLDS_NARROW(T) \
+    FOLD_FROM(sum, T, f32, T##_to_f32, add_f32) FOLD_FROM(max, T, f32, T##_to_f32, max_f32) FOLD_FROM(min, T, f32, T##_to_f32, min_f32) FOLD_FROM(prod, T, f32, T##_to_f32, mul_f32)
+#define FOLDS(T) FOLD(sum, T, add_##T) FOLD(max, T, max_##T) FOLD(min, T, min_##T) FOLD(prod, T, mul_##T)
 NUMBERS(FOLDS)
+FOLDS_NARROW(f16)
+FOLDS_NARROW(bf16)
 FOLD(and, bit, mul_bit)
 FOLD(or, bit, add_bit)
 
 scalar_fold scalar_c_fold(uint32_t fold, enum dtype t)
 {
 #define FOLD_ROW(name) \
-    { [DT_I32] = fold_##name##_i32, [DT_I64] = fold_##name##_i64, [DT_U32] = fold_##name##_u32, [DT_F32] = fold_##name##_f32, [DT_F64] = fold_##name##_f64 }
+    { [DT_I8] = fold_##name##_i8,   [DT_I16] = fold_##name##_i16, [DT_I32] = fold_##name##_i32, [DT_I64] = fold_##name##_i64,   [DT_U8] = fold_##name##_u8,  [DT_U16] = fold_##name##_u16, \
+      [DT_U32] = fold_##name##_u32, [DT_U64] = fold_##name##_u64, [DT_F16] = fold_##name##_f16, [DT_BF16] = fold_##name##_bf16, [DT_F32] = fold_##name##_f32, [DT_F64] = fold_##name##_f64 }
     static const scalar_fold table[][DT_COUNT] = {
         [FOLD_SUM] = FOLD_ROW(sum),
         [FOLD_MAX] = FOLD_ROW(max),
         [FOLD_MIN] = FOLD_ROW(min),
         [FOLD_AND] = { [DT_BOOL] = fold_and_bit },
         [FOLD_OR] = { [DT_BOOL] = fold_or_bit },
+        [FOLD_PROD] = FOLD_ROW(prod),
     };
     return table[fold][t];
 }
 
 void scalar_c_identity(uint32_t fold, enum dtype t, void *out)
 {
-    bool low = fold == FOLD_MAX, high = fold == FOLD_MIN;
-    switch (t) {
-    case DT_BOOL: *(bool *)out = fold == FOLD_AND; break;
-    case DT_I32: *(int32_t *)out = low ? INT32_MIN : high ? INT32_MAX : 0; break;
-    case DT_I64: *(int64_t *)out = low ? INT64_MIN : high ? INT64_MAX : 0; break;
-    case DT_U32: *(uint32_t *)out = high ? UINT32_MAX : 0; break;
-    case DT_F32: *(float *)out = low ? -INFINITY : high ? INFINITY : 0; break;
-    default: *(double *)out = low ? -INFINITY : high ? INFINITY : 0; break;
-    }
+    bool low = fold == FOLD_MAX, high = fold == FOLD_MIN, one = fold == FOLD_PROD;
+    if (t == DT_BOOL) *(bool *)out = fold == FOLD_AND;
+    else if (dtype_is_float(t)) element_set_real(t, out, low ? -INFINITY : high ? INFINITY : one);
+    else element_set_whole(t, out, low ? dtype_least(t) : !high ? one : t == DT_U64 ? -1 : dtype_most(t));
 }
 
 /* ---- random numbers ---- */
@@ -308,4 +452,13 @@ double scalar_c_normal_f64(const uint32_t key[2], uint64_t position)
     scalar_c_block(key, position, false, w);
     scalar_c_block(key, position, true, angle);
     return c_normal_f64(w, angle);
+}
+
+void scalar_c_draw(enum op op, enum dtype t, const uint32_t key[2], uint64_t position, void *out)
+{
+    uint32_t w[2];
+    scalar_c_block(key, position, false, w);
+    w[0] &= op == OP_random_uniform ? scalar_uniform_mask(t) : UINT32_MAX;
+    if (t == DT_F64) *(double *)out = op == OP_random_uniform ? scalar_c_uniform_f64(key, position) : scalar_c_normal_f64(key, position);
+    else scalar_c_cast(DT_F32, t)(1, out, (const void *[]){ &(float){ op == OP_random_uniform ? c_uniform_f32(w) : c_normal_f32(w) } });
 }

@@ -7,8 +7,8 @@
  *   CTX, PASS         declares and passes what every function needs in front of its arguments (empty in C)
  *   NAME(x)           the function's name in this instantiation
  *   F32_K F64_K U32_K I64_K              constants
- *   ADD SUB MUL DIV NEG ABS SQRT FLOOR   arithmetic (integers wrap)
- *   LT GT EQ NE, AND OR XOR, SELECT      comparisons and choice; AND and OR work on bools too
+ *   ADD SUB MUL DIV REM NEG ABS SQRT FLOOR arithmetic (integers wrap; REM is C's fmod)
+ *   LT GT EQ NE, AND OR XOR, SELECT      comparisons and choice; AND, OR and XOR work on bools too
  *   SHL SHR (x, n)                       shifts by a C integer; SHR shifts zeros in
  *   BITS32 FLOAT32 BITS64 FLOAT64        the same bits seen as U32 or I64, and back
  *   TO_F64 TO_F32                        from the other float type
@@ -33,6 +33,7 @@
 #define EXPONENT 0x7f800000u
 #define FRACTION 0x007fffffu
 #define ONE 0x3f800000u
+#define HEAD 0xfffff000u /* 12 bits */
 #define ROOT_HALF 0x3f3504f3u /* bits of sqrt(1/2) */
 #define SMALLEST 0x1p-126     /* normal number */
 #define EXP_LOW -104.0        /* exp is 0 below, */
@@ -63,6 +64,7 @@
 #define EXPONENT 0x7ff0000000000000u
 #define FRACTION 0x000fffffffffffffu
 #define ONE 0x3ff0000000000000u
+#define HEAD 0xfffffffff8000000u /* 26 bits */
 #define ROOT_HALF 0x3fe6a09e667f3bcdu
 #define SMALLEST 0x1p-1022
 #define EXP_LOW -746.0
@@ -124,6 +126,9 @@ static inline F N(polynomial)(CTX F x, const double *c, int n)
     return y;
 }
 
+/* The first half of the bits: a product of two such numbers is exact. */
+static inline F N(head)(CTX F x) { return FLOAT(AND(BITS(x), UK(HEAD))); }
+
 static inline F N(at_most)(CTX F x, double limit) { return SELECT(GT(x, K(limit)), K(limit), x); }
 static inline F N(at_least)(CTX F x, double limit) { return SELECT(LT(x, K(limit)), K(limit), x); }
 
@@ -146,14 +151,15 @@ static inline F N(scale)(CTX F p, F shifted)
     return MUL(MUL(p, FLOAT(half)), FLOAT(SUB(both, half)));
 }
 
-/* EXP_LOW <= x <= EXP_HIGH; `low` (may be NULL) is added to x. */
-static inline F N(exp_within)(CTX F x, const F *low)
+/* e^x / 2^less, EXP_LOW <= x <= EXP_HIGH + less; `low` (may be NULL) is added to x. */
+static inline F N(exp_less)(CTX F x, const F *low, double less)
 {
-    F shifted, r = N(reduce_exp)(PASS x, 2 * BIAS, &shifted, NULL);
+    F shifted, r = N(reduce_exp)(PASS x, 2 * BIAS - less, &shifted, NULL);
     if (low) r = ADD(r, *low);
     F p = ADD(MUL(MUL(r, r), N(polynomial)(PASS r, N(exp_c), EXP_N)), r);
     return N(scale)(PASS ADD(p, K(1)), shifted);
 }
+static inline F N(exp_within)(CTX F x, const F *low) { return N(exp_less)(PASS x, low, 0); }
 
 static inline F N(exp)(CTX F x) { return N(exp_within)(PASS N(at_least)(PASS N(at_most)(PASS x, EXP_HIGH), EXP_LOW), NULL); }
 
@@ -239,15 +245,21 @@ static inline F N(log)(CTX F x)
     return N(log_special)(PASS x, N(log_within)(PASS e, SUB(m, K(1))), 0);
 }
 
-/* u = 1 + x and what its rounding lost, both scaled to u's exponent. */
-static inline F N(log1p)(CTX F x)
+/* log((u + lost)·2^raise) of a positive normal u, `lost` below its last place, `raise` NULL for 0: both parts are scaled to u's exponent. */
+static inline F N(log_pair)(CTX F u, F lost, const F *raise)
 {
-    F u = ADD(x, K(1)), x_part = SUB(u, K(1)), one_part = SUB(u, x_part);
-    F lost = ADD(SUB(x, x_part), SUB(K(1), one_part)), e;
+    F e;
     U biased;
     F m = N(split)(PASS u, false, &e, &biased);
     F scale = FLOAT(SHL(SUB(UK(2 * BIAS + 1), biased), MANTISSA)); /* 2^(1-e), 0 for the largest e */
-    F y = N(log_within)(PASS e, ADD(SUB(m, K(1)), MUL(MUL(lost, K(0.5)), scale)));
+    return N(log_within)(PASS raise ? ADD(e, *raise) : e, ADD(SUB(m, K(1)), MUL(MUL(lost, K(0.5)), scale)));
+}
+
+/* u = 1 + x and what its rounding lost. */
+static inline F N(log1p)(CTX F x)
+{
+    F u = ADD(x, K(1)), x_part = SUB(u, K(1)), one_part = SUB(u, x_part);
+    F lost = ADD(SUB(x, x_part), SUB(K(1), one_part)), y = N(log_pair)(PASS u, lost, NULL);
     return SELECT(LT(ABS(x), K(TINY)), x, N(log_special)(PASS x, y, -1));
 }
 
@@ -265,27 +277,33 @@ static inline F N(reduce_fused)(CTX F x, U *quadrant)
 }
 #endif
 
-/* sin(x + quarter·pi/2). x = n·pi/2 + r, computed in f64: products are exact up to n = 2^26 for f32 and, n being split into multiples of 2^22 and the
- * rest, up to n = 2^44 for f64. Beyond, the error grows with |x|; r is bounded so that the result is within -1..1 however large x is. */
-static inline F N(sine)(CTX F x, unsigned quarter)
+/* r of x = n·pi/2 + r, computed in f64; *quadrant's low bits are n's, *lost (f64 only, may be NULL) is what rounding took from r. Products are exact up
+ * to n = 2^26 for f32 and, n being split into multiples of 2^22 and the rest, up to n = 2^44 for f64. Beyond, the error grows with |x|. */
+static inline F64 N(reduce_angle)(CTX F64 x, U *quadrant, F64 *lost)
 {
-    F r;
-    U q;
+    F64 t = ADD(MUL(x, F64_K(TWO_OVER_PI)), F64_K(INTEGER_SHIFTER)), n = SUB(t, F64_K(INTEGER_SHIFTER));
 #if WIDTH == 32
-    F64 wide = TO_F64(x);
-#else
-    F64 wide = x;
-#endif
-    F64 t = ADD(MUL(wide, F64_K(TWO_OVER_PI)), F64_K(INTEGER_SHIFTER)), n = SUB(t, F64_K(INTEGER_SHIFTER));
-#if WIDTH == 32
-    r = TO_F32(SUB(SUB(wide, MUL(n, F64_K(HALF_PI_SHORT))), MUL(n, F64_K(HALF_PI_REST))));
-    q = LOW32(BITS64(t));
-    if (CONTRACTS) r = N(reduce_fused)(PASS x, &q);
+    (void)lost;
+    *quadrant = LOW32(BITS64(t));
+    return SUB(SUB(x, MUL(n, F64_K(HALF_PI_SHORT))), MUL(n, F64_K(HALF_PI_REST)));
 #else
     F64 n_high = SUB(ADD(n, K(MULTIPLE_SHIFTER)), K(MULTIPLE_SHIFTER)), n_low = SUB(n, n_high);
-    r = SUB(SUB(wide, MUL(n_high, K(HALF_PI_1))), MUL(n_low, K(HALF_PI_1)));
-    r = SUB(SUB(SUB(r, MUL(n_high, K(HALF_PI_2))), MUL(n_low, K(HALF_PI_2))), MUL(n, K(HALF_PI_3)));
-    q = BITS64(t);
+    F64 first = SUB(SUB(SUB(x, MUL(n_high, K(HALF_PI_1))), MUL(n_low, K(HALF_PI_1))), MUL(n_high, K(HALF_PI_2)));
+    F64 second = SUB(first, MUL(n_low, K(HALF_PI_2))), r = SUB(second, MUL(n, K(HALF_PI_3)));
+    *quadrant = BITS64(t);
+    if (lost) *lost = ADD(SUB(SUB(first, second), MUL(n_low, K(HALF_PI_2))), SUB(SUB(second, r), MUL(n, K(HALF_PI_3))));
+    return r;
+#endif
+}
+
+/* sin(x + quarter·pi/2). r is bounded so that the result is within -1..1 however large x is. */
+static inline F N(sine)(CTX F x, unsigned quarter)
+{
+    U q;
+#if WIDTH == 32
+    F r = CONTRACTS ? N(reduce_fused)(PASS x, &q) : TO_F32(N(reduce_angle)(PASS TO_F64(x), &q, NULL));
+#else
+    F r = N(reduce_angle)(PASS x, &q, NULL);
 #endif
     if (quarter) q = ADD(q, UK(quarter));
     r = N(at_least)(PASS N(at_most)(PASS r, 0.8), -0.8);
@@ -311,9 +329,6 @@ static const struct { double bound, centre, log_hi, log_lo; bool above; } N(pow_
     { 1.09, 1.1875, 0x1.5ff3070a7ap-3, -0x1.8586f183bebf2p-44, true },
     { 1.28, 1.375, 0x1.4618bc21c6p-2, -0x1.3d82f484c84ccp-46, true },
 };
-
-/* The first 26 bits. */
-static inline F64 N(head)(CTX F64 x) { return FLOAT64(AND(BITS64(x), I64_K(0xfffffffff8000000u))); }
 
 /* log(m·2^e) = result + *low with about 65 bits in all; the result has 26. */
 static inline F64 N(log_wide)(CTX F64 e, F64 m, F64 *low)
@@ -359,6 +374,7 @@ static inline F64 N(pow_as)(CTX F64 x, F64 y, bool wide)
     v = FLOAT(XOR(BITS(v), SELECT(odd, AND(BITS(x), UK(SIGN_BIT)), UK(0))));
     v = SELECT(AND(AND(LT(x, K(0)), LT(a, K(INFINITY))), NE(FLOOR(y), y)), K(NAN), v);
     v = SELECT(OR(NE(x, x), NE(y, y)), ADD(x, y), v);
+    v = SELECT(EQ(y, K(1)), x, SELECT(EQ(y, K(2)), MUL(x, x), v)); /* exact: what is folded to x and x·x is the same number */
     return SELECT(OR(EQ(x, K(1)), EQ(y, K(0))), K(1), v);
 }
 #undef POW_N
@@ -366,6 +382,8 @@ static inline F64 N(pow_as)(CTX F64 x, F64 y, bool wide)
 static inline F64 N(pow)(CTX F64 x, F64 y) { return N(pow_as)(PASS x, y, true); }
 static inline F32 NAME(pow_f32)(CTX F32 x, F32 y) { return TO_F32(N(pow_as)(PASS TO_F64(x), TO_F64(y), false)); }
 #endif
+
+#include "ops/scalar_special.h"
 
 /* ---- random numbers ---- */
 
@@ -421,6 +439,18 @@ static inline F64 N(normal)(CTX const U32 word[2], const U32 angle[2])
 }
 #endif
 
+#if WIDTH == 64
+/* x·y + z where f64 holds x·y exactly: the sum, or the f64 beside it whose last bit is 1 when it lies between two. Rounded on to f16 or bf16 that is as
+ * good as the sum itself. */
+static inline F64 N(fused_to_odd)(CTX F64 x, F64 y, F64 z)
+{
+    F64 p = MUL(x, y), s = ADD(p, z), part = SUB(s, p), lost = ADD(SUB(p, SUB(s, part)), SUB(z, part));
+    BOOL up = GT(lost, K(0)), down = LT(lost, K(0)), away = OR(AND(up, GT(s, K(0))), AND(down, LT(s, K(0))));
+    I64 bits = BITS64(s), moved = SELECT(away, ADD(bits, I64_K(1)), SUB(bits, I64_K(1)));
+    return FLOAT64(SELECT(AND(OR(up, down), EQ(AND(bits, I64_K(1)), I64_K(0))), moved, bits));
+}
+#endif
+
 #undef N
 #undef F
 #undef U
@@ -435,6 +465,7 @@ static inline F64 N(normal)(CTX const U32 word[2], const U32 angle[2])
 #undef EXPONENT
 #undef FRACTION
 #undef ONE
+#undef HEAD
 #undef ROOT_HALF
 #undef SMALLEST
 #undef EXP_LOW

@@ -1,8 +1,8 @@
 /* Executables. exe_compile is the compiler as a list of stages; what it leaves is a native entry, the function's header in a module of its own,
  * constants, and the places of all buffers. exe_run binds symbols, lays out the buffers and calls the entry; whatever a run needs is kept and used
  * again, so that repeated runs do not allocate. */
-#include "runtime/exe.h"
-#include "emit/emit.h"
+#include "runtime/cache.h"
+#include "runtime/exe_impl.h"
 #include "interp/interp.h"
 #include "loop/lower.h"
 #include "ops/misc.h"
@@ -11,39 +11,9 @@
 #include "runtime/rt.h"
 
 #include <math.h>
-#include <stdatomic.h>
 #include <time.h>
 
-enum { ARENA_ALIGN = 64, SPARE_RUNS = 16, KEPT_BYTES = 1 << 28, NOTE_SIZE = 3072 };
-
-struct site { /* of a check or a print */
-    const char *text, *place;
-};
-struct bound_buffer { /* an argument or a result and the buffer it lies in */
-    uint32_t buffer, index;
-};
-struct run;
-struct exe {
-    struct arena arena;      /* everything below */
-    struct module *m;        /* holds the header's types and names, nothing else; never changes after compilation */
-    const struct fn *header; /* parameters, results, symbols and requirements; no nodes */
-    const struct lp *kept;   /* loop program, with keep_lp or the slow executor */
-    const struct emit_backend *backend;
-    struct native native;
-    bool slow;
-    uint32_t threads;
-    struct lp_buffer *buffers; /* counts in terms of `m` */
-    uint32_t n_buffers, n_args, n_results, n_dyn;
-    struct bound_buffer *args, *results, *dyn; /* dyn: index is the result it becomes, or HOP_NONE */
-    bool arena_static;
-    int64_t arena_size;
-    uint32_t n_slots;
-    dim *slots; /* bytes */
-    const void **constants; /* per buffer, NULL for others */
-    struct site *sites;
-    uint32_t n_sites;
-    struct run *_Atomic spare[SPARE_RUNS];
-};
+enum { KEPT_BYTES = 1 << 28, NOTE_SIZE = 3072 };
 
 struct grown { /* memory of a BUF_DYN */
     void *block, *data;
@@ -55,7 +25,9 @@ struct run {
     struct exe *e;
     void **buffers;
     int64_t *symbols, *slot_at;
-    struct shape_view *views;
+    struct shape_view *views;        /* of the arguments that sizes were last worked out for */
+    struct shape_view *result_views; /* of the results, for these */
+    bool sized;                      /* both hold, and all temporaries have their places */
     struct tensor **fresh; /* per result: made by this run and not yet handed out */
     struct grown *grown;   /* per BUF_DYN */
     void *block;           /* the arena's, not aligned */
@@ -146,7 +118,7 @@ static void number_sites(struct exe *e, const struct lp *p, const struct lp_bloc
         const struct lp_stmt *s = &block->stmts.data[i];
         if (s->kind == LP_CALL && (s->call->kind == CALL_CHECK || s->call->kind == CALL_PRINT)) {
             const char *text = module_text(p->m, s->call->text), *place = place_text(p->m, s->call->place);
-            if (e->sites) e->sites[e->n_sites] = (struct site){ arena_string(&e->arena, text, strlen(text)), arena_string(&e->arena, place, strlen(place)) };
+            if (e->sites) e->sites[e->n_sites] = (struct site){ arena_string(&e->arena, text, strlen(text)), arena_string(&e->arena, place, strlen(place)), s->call->place };
             e->n_sites++;
         }
         number_sites(e, p, s->body);
@@ -190,6 +162,10 @@ static void copy_layout(struct exe *e, const struct lp *p)
     e->n_slots = p->slot_size.len;
     e->slots = ARENA_NEW(&e->arena, dim, e->n_slots);
     for (uint32_t i = 0; i < e->n_slots; i++) e->slots[i] = copy_dim(e->m, p->m, p->slot_size.data[i]);
+    e->n_updates = p->updates.len;
+    e->updates = arena_copy(&e->arena, p->updates.data, e->n_updates * sizeof *e->updates);
+    for (uint32_t i = 0; i < e->n_updates; i++)
+        if (e->updates[i].why) e->updates[i].why = arena_string(&e->arena, e->updates[i].why, strlen(e->updates[i].why));
     number_sites(e, p, p->root);
     e->sites = ARENA_NEW(&e->arena, struct site, e->n_sites);
     e->n_sites = 0;
@@ -205,7 +181,7 @@ void exe_free(void *exe)
     struct exe *e = exe;
     if (!e) return;
     for (uint32_t i = 0; i < SPARE_RUNS; i++) run_free(atomic_load(&e->spare[i]));
-    if (e->native.handle) e->backend->release(&e->native);
+    code_free(e->code);
     lp_free((struct lp *)e->kept);
     module_free(e->m);
     arena_free(&e->arena);
@@ -242,38 +218,49 @@ static void end_stage(struct compile_report *report, const char *name, double *s
     *since = now;
 }
 
-static void make_native(struct exe *e, const struct lp *p, const struct compile_options *o, struct compile_report *report)
+/* ---- the stages ---- */
+
+static void free_native(void *native) { native_free(native); }
+
+static void make_object(struct native *native, const struct lp *p, const struct compile_options *o, bool serial, struct compile_report *report)
 {
-    struct emit_options emit = { .keep_llvm = o->keep_llvm, .keep_asm = o->keep_asm, .scalar = !pass_on(&o->passes, PASS_vector),
-                                 .serial = !pass_on(&o->passes, PASS_parallel) || e->threads == 1 };
+    struct emit_options emit = { .keep_llvm = o->keep_llvm, .keep_asm = o->keep_asm, .scalar = !pass_on(&o->passes, PASS_vector), .serial = serial };
+    const struct emit_backend *backend = backend_get();
     char error[512] = "";
-    if (!(e->backend = backend_get())) hop_throw(HOP_UNAVAILABLE, "%s", hop_message());
-    if (e->backend->compile(p, &emit, &e->native, error)) hop_throw(HOP_INTERNAL, "the back end failed: %s", error);
-    if (!report) {
-        free(e->native.llvm);
-        free(e->native.assembly);
-    } else {
-        report->llvm = e->native.llvm;
-        report->assembly = e->native.assembly;
-        report->code_bytes = e->native.code_bytes;
-        note_stage(report, "  write IR", e->native.ir_ms);
-        note_stage(report, "  generate code", e->native.codegen_ms);
-        note_stage(report, "  link", e->native.link_ms);
-    }
-    e->native.llvm = e->native.assembly = NULL;
+    if (!backend) hop_throw(HOP_UNAVAILABLE, "%s", hop_message());
+    if (backend->compile(p, &emit, native, error)) hop_throw(HOP_INTERNAL, "the back end failed: %s", error);
+    if (!report) return;
+    report->llvm = native->llvm;
+    report->assembly = native->assembly;
+    native->llvm = native->assembly = NULL;
+    note_stage(report, "  write IR", native->ir_ms);
+    note_stage(report, "  generate code", native->codegen_ms);
 }
 
-struct exe *exe_compile(struct module *m, uint32_t fn, const struct compile_options *options, struct compile_report *report)
+/* Loads the object and keeps it with all that a run needs, where that is wanted. */
+static void adopt_object(struct exe *e, struct module *m, const struct cache_key *key, const struct native *native, struct compile_report *report)
 {
-    static const struct compile_options defaults;
-    const struct compile_options *o = options ? options : &defaults;
-    double clock = now_ms();
-    if (report) memset(report, 0, sizeof *report);
+    struct arena arena = { 0 };
+    struct text image = { .arena = &arena };
+    hop_cleanup_push(arena_free, &arena);
+    bool lasting = image_write(e, m, &key->canon, &image);
+    e->code = code_new(key, image.data, image.len, native->object, native->object_bytes, backend_get()->library());
+    e->entry = e->code->loaded.entry;
+    if (report) report->code_bytes = e->code->loaded.code_bytes;
+    if (lasting) cache_keep(key, e->code, true);
+    hop_cleanup_pop(&arena);
+    arena_free(&arena);
+}
 
+static struct exe *compile(struct module *m, uint32_t fn, const struct compile_options *o, uint32_t threads, const struct cache_key *key, struct compile_report *report)
+{
+    double clock = now_ms();
+    struct native native = { 0 };
     fn = simplify(m, fn, &o->passes);
     end_stage(report, "simplify", &clock);
 
     struct exe *e = exe_new();
+    e->threads = threads;
     struct lp *p = lower_function(m, fn, o);
     hop_cleanup_push(lp_free, p);
     end_stage(report, "lower", &clock);
@@ -285,22 +272,80 @@ struct exe *exe_compile(struct module *m, uint32_t fn, const struct compile_opti
     lp_plan(p);
     end_stage(report, "plan", &clock);
 
-    e->slow = o->slow_executor;
-    e->threads = !pass_on(&o->passes, PASS_parallel) ? 1 : o->threads ? o->threads : pool_cores();
-    if (!e->slow) make_native(e, p, o, report);
+    hop_cleanup_push(free_native, &native);
+    if (!o->slow_executor) make_object(&native, p, o, threads == 1, report);
     end_stage(report, "emit", &clock);
 
     e->header = copy_header(e, m, module_fn(m, fn));
     copy_layout(e, p);
+    if (!o->slow_executor) adopt_object(e, m, key, &native, report);
+    hop_cleanup_pop(&native);
+    native_free(&native);
     hop_cleanup_pop(p);
-    if (o->keep_lp || e->slow) e->kept = p;
+    if (o->keep_lp || o->slow_executor) e->kept = p;
     else lp_free(p);
     end_stage(report, "finish", &clock);
     hop_cleanup_pop(e);
     return e;
 }
 
+/* An executable of code that was kept; NULL when it does not make one after all. */
+static struct exe *from_code(struct code *code, struct module *m, const struct cache_key *key, uint32_t threads)
+{
+    struct hop_catch caught;
+    struct exe *volatile made = NULL;
+    if (HOP_TRY(caught)) {
+        struct exe *e = exe_new();
+        e->code = code_ref(code);
+        e->entry = code->loaded.entry;
+        e->threads = threads;
+        image_read(e, m, &key->canon, code->image, code->image_bytes);
+        hop_cleanup_pop(e);
+        made = e;
+        hop_catch_end(&caught);
+    }
+    return made;
+}
+
+struct exe *exe_compile(struct module *m, uint32_t fn, const struct compile_options *options, struct compile_report *report)
+{
+    static const struct compile_options defaults;
+    const struct compile_options *o = options ? options : &defaults;
+    uint32_t threads = !pass_on(&o->passes, PASS_parallel) ? 1 : o->threads ? o->threads : pool_cores();
+    enum code_origin origin = CODE_COMPILED;
+    struct cache_key key = { 0 };
+    struct exe *e = NULL;
+    double clock = now_ms();
+    if (report) memset(report, 0, sizeof *report);
+
+    hop_cleanup_push(cache_key_free, &key);
+    cache_key_make(&key, m, fn, o, threads == 1);
+    struct code *code = cache_find(&key, &origin);
+    bool wants_more = o->keep_lp || o->keep_llvm || o->keep_asm || o->passes.report;
+    if (code && !wants_more) e = from_code(code, m, &key, threads);
+    code_free(code);
+    if (code && wants_more) key.usable = false; /* it is kept already */
+    if (!code || (!e && !wants_more)) origin = CODE_COMPILED;
+    if (report) report->origin = (uint8_t)origin;
+    end_stage(report, "look in the cache", &clock);
+
+    if (!e) e = compile(m, fn, o, threads, &key, report);
+    if (origin == CODE_COMPILED && key.usable) cache_missed();
+    hop_cleanup_pop(&key);
+    cache_key_free(&key);
+    return e;
+}
+
+const struct lp_update *exe_updates(const struct exe *e, uint32_t *n)
+{
+    *n = e->n_updates;
+    return e->updates;
+}
+const char *exe_name(const struct exe *e) { return module_text(e->m, e->header->name); }
+const char *exe_param_name(const struct exe *e, uint32_t p) { return module_text(e->m, e->header->values[p].name); }
+
 bool exe_available(void) { return backend_get() != NULL; }
+bool exe_promising(void) { return backend_path() != NULL; }
 const struct lp *exe_lp(const struct exe *e) { return e->kept; }
 size_t exe_arena_bytes(const struct exe *e) { return e->arena_static ? (size_t)e->arena_size : (size_t)-1; }
 
@@ -401,7 +446,8 @@ static struct run *run_new(struct exe *e)
 {
     const struct fn *f = e->header;
     size_t size = sizeof(struct run) + e->n_buffers * sizeof(void *) + (f->n_symbols + e->n_slots) * sizeof(int64_t) + f->n_params * sizeof(struct shape_view) +
-                  f->n_results * sizeof(struct tensor *) + e->n_dyn * sizeof(struct grown);
+                  f->n_results * (sizeof(struct tensor *) + sizeof(struct shape_view)) + e->n_dyn * sizeof(struct grown) +
+                  ((size_t)f->n_params + f->n_results) * MAX_RANK * sizeof(int64_t);
     struct run *r = hop_calloc(1, size);
     r->e = e;
     r->buffers = (void **)(r + 1);
@@ -410,6 +456,9 @@ static struct run *run_new(struct exe *e)
     r->fresh = (struct tensor **)(r->slot_at + e->n_slots);
     r->grown = (struct grown *)(r->fresh + f->n_results);
     r->views = (struct shape_view *)(r->grown + e->n_dyn);
+    r->result_views = r->views + f->n_params;
+    int64_t *dims = (int64_t *)(r->result_views + f->n_results);
+    for (uint32_t i = 0; i < f->n_params + f->n_results; i++, dims += MAX_RANK) r->views[i].dims = dims;
     r->rt = (struct hop_rt){ .gemm = blas_gemm, .reserve = rt_reserve, .check = rt_check, .print = rt_print, .parallel = rt_parallel, .copy = rt_copy, .zero = rt_zero,
                              .fmod = fmod, .fmodf = fmodf, .buffers = r->buffers, .state = r };
     for (uint32_t b = 0; b < e->n_buffers; b++) r->buffers[b] = (void *)e->constants[b];
@@ -473,7 +522,7 @@ static void place_temporaries(struct run *r, const struct exe_call *call)
 {
     const struct exe *e = r->e;
     bool given = call && call->workspace;
-    if (e->arena_static && !given && !r->borrowed && (r->block || !e->arena_size)) return;
+    if ((e->arena_static || r->sized) && !given && !r->borrowed && (r->block || !e->arena_size)) return;
     int64_t bytes = place_slots(r);
     if (given && (size_t)bytes + ARENA_ALIGN > call->workspace_bytes)
         hop_throw(HOP_INVALID, "the workspace has %zu bytes, but this run needs %zu", call->workspace_bytes, (size_t)bytes + ARENA_ALIGN);
@@ -498,45 +547,44 @@ static bool share_memory(const struct tensor *a, const struct tensor *b)
     return tensor_bytes(a) && tensor_bytes(b) && x < y + tensor_bytes(b) && y < x + tensor_bytes(a);
 }
 
-static void result_dims(const struct run *r, uint32_t k, int64_t *dims)
+static void view_result(struct run *r, uint32_t k)
 {
     const struct exe *e = r->e;
     struct type t = type_get(e->m, value_type(e->header, e->header->results[k]));
-    for (uint32_t i = 0; i < t.rank; i++) dims[i] = dim_eval(e->m, t.dims[i], r->symbols);
+    struct shape_view *v = &r->result_views[k];
+    v->dtype = t.dtype;
+    v->rank = t.rank;
+    for (uint32_t i = 0; i < t.rank; i++) ((int64_t *)v->dims)[i] = dim_eval(e->m, t.dims[i], r->symbols);
 }
 
-static void check_given(const struct run *r, uint32_t k, const struct tensor *given, const int64_t *dims)
+static void check_given(const struct run *r, uint32_t k, const struct tensor *given)
 {
-    const struct exe *e = r->e;
-    struct type t = type_get(e->m, value_type(e->header, e->header->results[k]));
-    if (given->dtype != t.dtype || given->rank != t.rank) hop_throw(HOP_INVALID, "result %u: the given tensor has another dtype or rank", k);
-    for (uint32_t i = 0; i < t.rank; i++)
-        if (given->dims[i] != dims[i])
-            hop_throw(HOP_INVALID, "result %u: dim %u is %lld, but the given tensor has %lld", k, i, (long long)dims[i], (long long)given->dims[i]);
+    const struct shape_view *v = &r->result_views[k];
+    if (given->dtype != v->dtype || given->rank != v->rank) hop_throw(HOP_INVALID, "result %u: the given tensor has another dtype or rank", k);
+    for (uint32_t i = 0; i < v->rank; i++)
+        if (given->dims[i] != v->dims[i]) hop_throw(HOP_INVALID, "result %u: dim %u is %lld, but the given tensor has %lld", k, i, (long long)v->dims[i], (long long)given->dims[i]);
 }
 
-static struct tensor *new_result(const struct run *r, uint32_t k, const int64_t *dims)
+static struct tensor *new_result(const struct run *r, uint32_t k)
 {
-    struct type t = type_get(r->e->m, value_type(r->e->header, r->e->header->results[k]));
-    return tensor_new((enum dtype)t.dtype, t.rank, dims);
+    const struct shape_view *v = &r->result_views[k];
+    return tensor_new((enum dtype)v->dtype, v->rank, v->dims);
 }
 
 /* Memory for the results whose sizes are known: the caller's, unless it is also read or written through another name. */
 static void place_results(struct run *r, struct tensor *const *args, struct tensor *const *results)
 {
     const struct exe *e = r->e;
-    int64_t dims[MAX_RANK];
     for (uint32_t i = 0; i < e->n_results; i++) {
         uint32_t k = e->results[i].index;
         bool shared = false;
-        result_dims(r, k, dims);
         if (results[k]) {
-            check_given(r, k, results[k], dims);
+            check_given(r, k, results[k]);
             for (uint32_t p = 0; p < e->header->n_params; p++) shared |= share_memory(results[k], args[p]);
             for (uint32_t j = 0; j < e->header->n_results; j++)
                 if (j != k && results[j] && share_memory(results[k], results[j])) hop_throw(HOP_INVALID, "results %u and %u are given the same memory", HOP_MIN(j, k), HOP_MAX(j, k));
         }
-        if (!results[k] || shared) r->fresh[k] = new_result(r, k, dims);
+        if (!results[k] || shared) r->fresh[k] = new_result(r, k);
         r->buffers[e->results[i].buffer] = r->fresh[k] ? r->fresh[k]->data : results[k]->data;
     }
 }
@@ -544,19 +592,18 @@ static void place_results(struct run *r, struct tensor *const *args, struct tens
 static void take_grown(struct run *r, struct tensor *const *results)
 {
     const struct exe *e = r->e;
-    int64_t dims[MAX_RANK];
     for (uint32_t i = 0; i < e->n_dyn; i++) {
         uint32_t k = e->dyn[i].index;
         if (k == HOP_NONE) continue;
         struct grown *g = &r->grown[i];
-        result_dims(r, k, dims);
-        if (results[k]) check_given(r, k, results[k], dims);
-        struct type t = type_get(e->m, value_type(e->header, e->header->results[k]));
+        view_result(r, k);
+        if (results[k]) check_given(r, k, results[k]);
+        const struct shape_view *v = &r->result_views[k];
         if (!r->buffers[e->dyn[i].buffer]) { /* nothing was ever stored: empty */
-            r->fresh[k] = new_result(r, k, dims);
+            r->fresh[k] = new_result(r, k);
             continue;
         }
-        r->fresh[k] = tensor_borrow((enum dtype)t.dtype, t.rank, dims, g->data, hop_free, g->block);
+        r->fresh[k] = tensor_borrow((enum dtype)v->dtype, v->rank, v->dims, g->data, hop_free, g->block);
         *g = (struct grown){ 0 };
     }
 }
@@ -586,13 +633,35 @@ static _Noreturn void run_failed(const struct run *r, int32_t status)
     }
 }
 
+/* Works out all sizes for these arguments, unless the last run had arguments of the same. */
+static void size_run(struct run *r, struct tensor *const *args, const int64_t *dims)
+{
+    const struct exe *e = r->e;
+    const struct fn *f = e->header;
+    bool same = r->sized && !dims;
+    for (uint32_t p = 0; p < f->n_params && same; p++) {
+        const struct shape_view *v = &r->views[p];
+        same = v->dtype == args[p]->dtype && v->rank == args[p]->rank;
+        for (uint32_t i = 0; i < v->rank && same; i++) same = v->dims[i] == args[p]->dims[i];
+    }
+    if (same) return;
+    r->sized = false;
+    for (uint32_t p = 0; p < f->n_params; p++) {
+        struct shape_view *v = &r->views[p];
+        v->dtype = args[p]->dtype;
+        v->rank = args[p]->rank;
+        memcpy((int64_t *)v->dims, args[p]->dims, v->rank * sizeof *v->dims);
+    }
+    bind_symbols(e->m, f, r->views, dims, r->symbols);
+    for (uint32_t i = 0; i < e->n_results; i++) view_result(r, e->results[i].index);
+}
+
 size_t exe_workspace(struct exe *e, struct tensor *const *args, const int64_t *dims)
 {
-    const struct fn *f = e->header;
     struct run *r = run_take(e);
     hop_cleanup_push(run_return, r);
-    for (uint32_t p = 0; p < f->n_params; p++) r->views[p] = (struct shape_view){ args[p]->dtype, args[p]->rank, args[p]->dims };
-    bind_symbols(e->m, f, r->views, dims, r->symbols);
+    size_run(r, args, dims);
+    r->sized = false;
     size_t bytes = (size_t)place_slots(r) + ARENA_ALIGN;
     hop_cleanup_pop(r);
     run_return(r);
@@ -601,12 +670,11 @@ size_t exe_workspace(struct exe *e, struct tensor *const *args, const int64_t *d
 
 void exe_run(struct exe *e, struct tensor *const *args, const int64_t *dims, struct tensor **results, const struct exe_call *call)
 {
-    const struct fn *f = e->header;
     struct run *r = run_take(e);
     hop_cleanup_push(run_return, r);
-    for (uint32_t p = 0; p < f->n_params; p++) r->views[p] = (struct shape_view){ args[p]->dtype, args[p]->rank, args[p]->dims };
-    bind_symbols(e->m, f, r->views, dims, r->symbols);
+    size_run(r, args, dims);
     place_temporaries(r, call);
+    r->sized = !dims;
     place_results(r, args, results);
     for (uint32_t i = 0; i < e->n_args; i++) r->buffers[e->args[i].buffer] = args[e->args[i].index]->data;
     r->rt.cancel = call && call->cancel ? call->cancel : &never_cancelled;
@@ -615,7 +683,7 @@ void exe_run(struct exe *e, struct tensor *const *args, const int64_t *dims, str
     r->print_status = HOP_OK;
     atomic_store_explicit(&r->noted, false, memory_order_relaxed);
 
-    int32_t status = e->slow ? lp_execute(e->kept, &r->rt, r->buffers, r->symbols) : e->native.entry(&r->rt, r->buffers, r->symbols);
+    int32_t status = e->entry ? e->entry(&r->rt, r->buffers, r->symbols) : lp_execute(e->kept, &r->rt, r->buffers, r->symbols);
     if (status) run_failed(r, status);
     if (r->print_status) hop_throw((hop_status)r->print_status, "%s", r->note);
     take_grown(r, results);

@@ -11,6 +11,8 @@ struct compile_options {
     uint32_t threads;           /* 0: all cores */
     bool keep_lp;               /* keep the loop program and the texts below for explain */
     bool keep_llvm, keep_asm;
+    const uint32_t *over;       /* per result: the parameter whose memory it should take (written or donated), HOP_NONE: none; NULL: none at all */
+    bool no_cache;              /* compile, whatever the cache holds, and keep nothing */
     bool slow_executor;         /* run the loop program itself (lp_execute), for tests; the module must outlive the executable */
 };
 /* What explain shows. */
@@ -18,6 +20,7 @@ struct compile_report {
     struct { const char *name; double ms; } stages[24];
     uint32_t n_stages;
     size_t code_bytes;
+    uint8_t origin;        /* enum code_origin: where the executable came from, or would have come from had nothing else been asked for */
     char *llvm, *assembly; /* malloc'ed when asked for */
 };
 struct exe;
@@ -25,6 +28,10 @@ struct exe;
 struct exe *exe_compile(struct module *m, uint32_t fn, const struct compile_options *o, struct compile_report *report);
 const struct lp *exe_lp(const struct exe *e); /* with keep_lp; valid while the module is */
 void exe_free(void *e);
+/* Results that compile_options.over names: which of them are computed in the memory of an argument. exe_run gives no tensor for these: args hold them. */
+const struct lp_update *exe_updates(const struct exe *e, uint32_t *n);
+const char *exe_name(const struct exe *e);
+const char *exe_param_name(const struct exe *e, uint32_t p);
 /* Runs on contiguous tensors: results[i] NULL is allocated, else written into (shape must fit). Throws with the run's status.
  * `print` receives print's lines. `cancel` (may be NULL) is polled. */
 struct exe_call {
@@ -38,6 +45,7 @@ struct exe_call {
 size_t exe_workspace(struct exe *e, struct tensor *const *args, const int64_t *dims);
 void exe_run(struct exe *e, struct tensor *const *args, const int64_t *dims, struct tensor **results, const struct exe_call *call);
 bool exe_available(void); /* can this process compile (is the LLVM back end there)? hop_message() says why not */
+bool exe_promising(void); /* is there a back end to load? A program in the cache does not need it loaded */
 size_t exe_arena_bytes(const struct exe *e); /* -1 when it depends on sizes */
 
 #endif

@@ -4,6 +4,7 @@
 #include "runtime/memory.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -193,10 +194,32 @@ struct tensor *tensor_ref(struct tensor *t)
     return t;
 }
 
+static void (*_Atomic watch)(const void *tensor);
+void tensor_watch(void (*gone)(const void *tensor)) { atomic_store(&watch, gone); }
+
+enum { BURIED_BYTES = 1 << 14 };
+
+/* A handle's block stays for a while, if it is small: whoever uses it again finds that it has no references. */
+static void end_tensor(struct tensor *t, bool handle)
+{
+    void (*gone)(const void *) = atomic_load_explicit(&watch, memory_order_relaxed);
+    if (gone) gone(t);
+    if (t->release) t->release(t->release_ctx);
+    bool small = (size_t)t->count * dtype_info[t->dtype].size <= BURIED_BYTES;
+    if (t->block && keep(t, t->block)) return;
+    handle && small ? hop_free_later(t) : hop_free(t);
+}
+
 void tensor_free(void *tensor)
 {
     struct tensor *t = tensor;
     if (!t || __atomic_sub_fetch(&t->refs, 1, __ATOMIC_ACQ_REL)) return;
-    if (t->release) t->release(t->release_ctx);
-    if (!t->block || !keep(t, t->block)) hop_free(t);
+    end_tensor(t, false);
+}
+
+void tensor_free_handle(void *tensor)
+{
+    struct tensor *t = tensor;
+    if (!t || __atomic_load_n(&t->refs, __ATOMIC_RELAXED) <= 0 || __atomic_sub_fetch(&t->refs, 1, __ATOMIC_ACQ_REL)) return;
+    end_tensor(t, true);
 }

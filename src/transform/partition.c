@@ -85,8 +85,8 @@ static void use_symbol(void *ctx, uint32_t symbol)
     l->values[candidate] = true;
 }
 
-/* A node's results follow its last region's: carries, then what the row adds (a trip count), then stacks; or plain yields. Only stacks and yields
- * can go one by one. */
+/* A node's results follow its last region's: carries (`next`), then what the row adds (a trip count), then stacks; or plain yields. Only stacks and
+ * yields can go one by one. */
 struct result_layout {
     uint32_t n_kept;   /* carries */
     uint32_t first;    /* the first stack or yield among the node's results */
@@ -96,7 +96,7 @@ static struct result_layout layout_of(const struct module *m, const struct fn *f
     uint32_t last = n->n_regions - 1u, sizes[3] = { 0 };
     uint32_t n_body = module_fn(m, node_region(f, n, last)->fn)->n_results;
     uint32_t groups = sig_result_sizes(node_row(n), last, f->pool + n->groups, n_body, sizes);
-    uint32_t kept = groups > 1 ? sizes[0] : 0;
+    uint32_t kept = groups > 1 ? sizes[0] : !strcmp(sig_region(node_row(n), last)->results[0], "next") ? n_body : 0;
     return (struct result_layout){ kept, n->n_results - (n_body - kept) };
 }
 

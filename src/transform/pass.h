@@ -79,14 +79,16 @@ void number_values(struct arena *a, const struct module *m, const struct fn *f, 
 
 /* ---- loops ---- */
 
-/* A scan or while_loop. Body parameters: carries, slices of `over`, `with`; body results: next carries, stacked values.
- * Node results: final carries, extra ones (the trip count), stacks. */
+/* A scan, map, while_loop or fori_loop. Body parameters: carries, slices of `over` (or the index), `with`; body results: next carries, stacked
+ * values. Node results: final carries, extra ones (the trip count), stacks. */
 struct loop {
     const struct node *n;
-    bool scan, reverse;
+    bool scan, reverse;                /* scan: over arrays, a map too */
+    bool counted;                      /* a fori_loop: its one `over` parameter is the index, its bounds are two operands behind the carries */
+    uint32_t length_attr;              /* of a scan */
     uint32_t n_carry, n_over, n_stack, n_extra;
-    uint32_t body_region, cond_region; /* cond_region HOP_NONE for scan */
-    const struct fn *body, *cond;      /* cond NULL for scan */
+    uint32_t body_region, cond_region; /* cond_region HOP_NONE but for while_loop */
+    const struct fn *body, *cond;      /* cond NULL but for while_loop */
     dim length;                        /* scan: trips, in terms of f; else HOP_NONE */
 };
 bool loop_decode(struct module *m, const struct fn *f, const struct node *n, struct loop *l);

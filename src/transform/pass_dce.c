@@ -31,7 +31,7 @@ static void live_carries(struct arena *a, const struct module *m, const struct l
     for (uint32_t i = 0; i < l->n_carry; i++) any |= wanted[i];
     if (l->cond && !any) wanted[0] = true; /* a while_loop has a carry */
     for (uint32_t i = 0; i < body->n_params; i++) {
-        bool keep = i < l->n_carry ? wanted[i] : live.value[i];
+        bool keep = i < l->n_carry ? wanted[i] : live.value[i] || (l->counted && i == l->n_carry); /* an index is there anyway */
         if (!keep) p->body[i].fate = PARAM_DROP;
     }
     for (uint32_t i = l->n_carry; l->cond && i < l->cond->n_params; i++)
@@ -132,6 +132,47 @@ static bool trim_branches(struct copier *c, const struct node *n, const bool *ke
     return true;
 }
 
+/* ---- running totals ---- */
+
+/* associative_scan: an array goes when nobody reads its totals and no total that stays is made of it. Parameters: left…, right…, own. */
+static bool trim_totals(struct copier *c, const struct node *n, const bool *used, val *results)
+{
+    struct arena *a = &c->b->arena;
+    struct node_in in = copier_node_in(c, n);
+    const struct region_in *r = &in.regions[0];
+    const struct fn *g = module_fn(c->b->m, r->fn);
+    uint32_t n_leaves = in.groups[0], n_kept = 0;
+    bool *wanted = arena_copy(a, used, n_leaves * sizeof *wanted), changed = false;
+    struct liveness live;
+    for (bool more = true; more;) {
+        more = false;
+        live = live_values(a, c->b->m, g, wanted, NULL, NULL);
+        for (uint32_t k = 0; k < n_leaves; k++)
+            if ((live.value[k] || live.value[n_leaves + k]) && !wanted[k]) wanted[k] = more = true;
+    }
+    for (uint32_t k = 0; k < n_leaves; k++) n_kept += wanted[k];
+    if (!n_kept) wanted[0] = true, n_kept = 1; /* checks keep it: it must have an array */
+    struct param_plan *plan = ARENA_ZNEW(a, struct param_plan, g->n_params);
+    live = live_values(a, c->b->m, g, wanted, NULL, NULL);
+    for (uint32_t p = 0; p < g->n_params; p++) {
+        bool keep = p < 2 * n_leaves ? wanted[p % n_leaves] : live.value[p];
+        if (!keep) plan[p].fate = PARAM_DROP, changed = true;
+    }
+    merge_operands(plan, r->operands, 2 * n_leaves, g->n_params);
+    for (uint32_t p = 2 * n_leaves; p < g->n_params; p++) changed |= plan[p].fate != PARAM_KEEP;
+    if (!changed) return false;
+    val *kept = ARENA_NEW(a, val, n_kept), *operands = ARENA_NEW(a, val, n_kept), *own = ARENA_NEW(a, val, g->n_params);
+    uint32_t at = 0, n_own;
+    for (uint32_t k = 0; k < n_leaves; k++)
+        if (wanted[k]) kept[at] = g->results[k], operands[at++] = in.operands[k];
+    uint32_t fn = region_build(c->b->m, &(struct region_plan){ .g = g, .n_carry = 2 * n_leaves, .params = plan, .wanted = kept, .n_wanted = n_kept, .own = r->operands }, own, &n_own);
+    struct region_in region = { fn, own, n_own, r->dims };
+    in.operands = operands, in.n_operands = n_kept, in.groups = &n_kept, in.regions = &region;
+    val next = builder_node(c->b, &in);
+    for (uint32_t k = 0; k < n_leaves; k++) results[k] = wanted[k] ? next++ : VAL_NONE;
+    return true;
+}
+
 /* ---- the pass ---- */
 
 static bool dce_rule(struct simplifier *s, struct copier *c, const struct node *n, val *results, void *ctx)
@@ -143,6 +184,7 @@ static bool dce_rule(struct simplifier *s, struct copier *c, const struct node *
         return true;
     }
     if (loop_decode(s->m, c->f, n, &l)) return trim_loop(c, &l, d, results);
+    if (n->op == OP_associative_scan) return trim_totals(c, n, d->used + n->results, results);
     if (n->op == OP_switch) return trim_branches(c, n, d->used + n->results, results);
     if (n->op == OP_invoke_subgraph) return trim_branches(c, n, d->calls[node_region(c->f, n, 0)->fn], results);
     return false;

@@ -1,6 +1,7 @@
 /* Folding: nodes whose operands are constants are evaluated by their own rows, identities that hold for every value (signed zeros and NaN
  * included) are applied, and control flow whose choice is known is replaced by what it chooses. One table: an operator and its rule. */
 #include "interp/interp.h"
+#include "ir/number.h"
 #include "ops/dot.h"
 #include "transform/pass.h"
 
@@ -59,7 +60,7 @@ static bool never_negative_zero(const struct fold *w, val v)
     const struct node *n = built_node(w->b, v);
     if (!n) return false;
     switch (n->op) {
-    case OP_dot: case OP_matmul: case OP_sum: return true;
+    case OP_dot: case OP_matmul: case OP_sum: return !dtype_is_narrow(dtype_of(w, v)); /* rounding a small negative sum to f16 gives -0 */
     case OP_permute: case OP_reshape: case OP_broadcast: case OP_slice: return never_negative_zero(w, built_operand(w->b, n, 0));
     case OP_add: return never_negative_zero(w, built_operand(w->b, n, 0)) || never_negative_zero(w, built_operand(w->b, n, 1));
     case OP_full: return is_float(w, v) && !is_number(w, v, -0.0);
@@ -88,30 +89,17 @@ static val arranged_full(const struct fold *w)
 
 static void scalar_bytes(enum dtype t, const struct attr *a, void *out)
 {
-    double r = a->kind == ATTR_INT ? (double)a->i : a->r;
-    int64_t i = a->kind == ATTR_INT ? a->i : (int64_t)a->r;
-    switch (t) {
-    case DT_BOOL: *(uint8_t *)out = a->kind == ATTR_INT ? i != 0 : r != 0; break;
-    case DT_I32: *(int32_t *)out = (int32_t)i; break;
-    case DT_U32: *(uint32_t *)out = (uint32_t)i; break;
-    case DT_I64: *(int64_t *)out = i; break;
-    case DT_F32: *(float *)out = (float)r; break;
-    default: *(double *)out = r;
-    }
+    if (a->kind == ATTR_INT) element_set_whole(t, out, a->i);
+    else element_set_real(t, out, a->r);
 }
 
 /* The number at p as a full's value. */
 static struct attr scalar_attr(enum dtype t, const void *p)
 {
-    switch (t) {
-    case DT_BOOL: return A_INT(*(const uint8_t *)p != 0);
-    case DT_I32: return A_INT(*(const int32_t *)p);
-    case DT_U32: return A_INT(*(const uint32_t *)p);
-    case DT_I64: return A_INT(*(const int64_t *)p);
-    case DT_F32: return A_REAL((double)*(const float *)p);
-    default: return A_REAL(*(const double *)p);
-    }
+    return dtype_is_float(t) ? A_REAL(element_real(t, p)) : A_INT(element_whole(t, p));
 }
+/* A full's value is an i64 or f64: u64 from 2^63 on stays a constant. */
+static bool full_holds(enum dtype t, const void *p) { return t != DT_U64 || element_whole(t, p) >= 0; }
 
 /* The tensor of a full or constant; of its first element only when `one`. */
 static struct tensor *constant_tensor(const struct fold *w, val v, bool one)
@@ -146,11 +134,12 @@ static val constant_of(const struct fold *w, const struct tensor *t)
     bool same = t->count > 0;
     for (int64_t i = 1; i < t->count && same; i++) same = !memcmp(data, data + (size_t)i * width, width);
     struct type type = type_get(w->m, w->type);
-    if (same || !t->count) {
+    if ((same && full_holds((enum dtype)t->dtype, data)) || !t->count) {
         struct attr a[3] = { t->count ? scalar_attr((enum dtype)t->dtype, data) : dtype_is_float((enum dtype)t->dtype) ? A_REAL(0) : A_INT(0),
                              A_DIMS(type.dims, type.rank), A_DTYPE(type.dtype) };
         return emit(w->b, OP_full, NULL, 0, a);
     }
+    if (t->count != static_elements(w->m, w->type)) return VAL_NONE; /* one element stands for all, and no full holds it */
     struct attr a = A_CONST(module_constant(w->m, w->type, data, (size_t)t->count * width, 0));
     return emit(w->b, OP_constant, NULL, 0, &a);
 }
@@ -307,7 +296,12 @@ static val fold_select(const struct fold *w)
 /* Does every value of a survive a cast to b and back? */
 static bool widens(enum dtype a, enum dtype b)
 {
-    return (a == DT_F32 && b == DT_F64) || (a == DT_I32 && b == DT_I64) || (a == DT_U32 && b == DT_I64) || (a == DT_I32 && b == DT_F64) || (a == DT_U32 && b == DT_F64);
+    static const uint8_t precision[DT_COUNT] = { [DT_F16] = 11, [DT_BF16] = 8, [DT_F32] = 24, [DT_F64] = 53 };
+    bool same_sign = dtype_info[a].kind == dtype_info[b].kind || dtype_info[b].kind == KIND_INT;
+    uint32_t bits = 8u * dtype_info[a].size - (dtype_info[a].kind == KIND_INT), room = 8u * dtype_info[b].size - (dtype_info[b].kind == KIND_INT);
+    if (a == DT_BOOL || b == DT_BOOL || (dtype_is_float(a) && !dtype_is_float(b))) return false;
+    if (dtype_is_float(a)) return dtype_info[a].size < dtype_info[b].size;
+    return dtype_is_float(b) ? bits <= precision[b] && b != DT_F16 : same_sign && bits <= room;
 }
 
 static val fold_cast(const struct fold *w)
@@ -346,6 +340,7 @@ static val fold_constant(const struct fold *w)
     if (k->bytes > FOLD_LIMIT * width || !k->bytes) return VAL_NONE;
     for (size_t at = width; at < k->bytes; at += width)
         if (memcmp(k->data, (const char *)k->data + at, width)) return VAL_NONE;
+    if (!full_holds(dtype, k->data)) return VAL_NONE;
     struct attr v = scalar_attr(dtype, k->data);
     return full_of_type(w->b, w->type, v.kind == ATTR_INT ? v.i : 0, v.kind == ATTR_REAL ? v.r : 0);
 }
@@ -463,6 +458,24 @@ static val fold_pad(const struct fold *w)
     return w->x[0];
 }
 
+/* A sum of outer products over dims they are batched over (a shared operand's gradient) is one product that contracts them: both add one after the other. */
+static val sum_of_products(const struct fold *w)
+{
+    const struct node *n = made_by(w, w->x[0], OP_dot);
+    const struct attr *dims = &w->attrs[REDUCE_DIMS];
+    if (!n || dims->kind != ATTR_INTS || built_attr(w->b, n, DOT_CONTRACT_LHS)->n || built_attr(w->b, n, DOT_BATCH_LHS)->n >= emit_type(w->b, w->x[0]).rank) return VAL_NONE;
+    uint32_t batch[2][MAX_RANK], contract[2][MAX_RANK], n_batch = 0, n_contract = 0, total = built_attr(w->b, n, DOT_BATCH_LHS)->n;
+    for (uint32_t i = 0; i < dims->n; i++)
+        if (dims->list[i] >= total) return VAL_NONE;
+    for (uint32_t i = 0; i < total; i++) {
+        bool folded = false;
+        for (uint32_t k = 0; k < dims->n; k++) folded |= dims->list[k] == i;
+        for (uint32_t side = 0; side < 2; side++) (folded ? contract : batch)[side][folded ? n_contract : n_batch] = built_attr(w->b, n, DOT_BATCH_LHS + side)->list[i];
+        *(folded ? &n_contract : &n_batch) += 1;
+    }
+    return emit_dot(w->b, built_operand(w->b, n, 0), built_operand(w->b, n, 1), batch[0], batch[1], n_batch, contract[0], contract[1], n_contract);
+}
+
 static val fold_sum(const struct fold *w)
 {
     struct type t = emit_type(w->b, w->x[0]);
@@ -473,7 +486,7 @@ static val fold_sum(const struct fold *w)
         for (uint32_t k = 0; k < dims->n; k++) folded |= dims->list[k] == i;
         nothing |= folded && t.dims[i] == 0;
     }
-    return nothing || is_number(w, w->x[0], 0.0) || is_number(w, w->x[0], -0.0) ? full_of(w, 0) : VAL_NONE;
+    return nothing || is_number(w, w->x[0], 0.0) || is_number(w, w->x[0], -0.0) ? full_of(w, 0) : sum_of_products(w);
 }
 
 static val fold_dim_value(const struct fold *w)
@@ -540,6 +553,14 @@ static val fold_matmul(const struct fold *w)
     return emit_dot(w->b, w->x[0], w->x[1], d.batch_lhs, d.batch_rhs, d.n_batch, d.contract_lhs, d.contract_rhs, d.n_contract);
 }
 
+/* Exact: pow itself gives these numbers. */
+static val fold_pow(const struct fold *w)
+{
+    if (is_number(w, w->x[1], 0.0) || is_number(w, w->x[1], -0.0)) return full_of(w, 1);
+    if (is_number(w, w->x[1], 1.0)) return w->x[0];
+    return is_number(w, w->x[1], 2.0) ? emit2(w->b, OP_mul, w->x[0], w->x[0]) : VAL_NONE;
+}
+
 static const fold_rule rules[OP_COUNT] = {
     [OP_add] = fold_add, [OP_sub] = fold_sub, [OP_mul] = fold_mul, [OP_div] = fold_div, [OP_max] = fold_same, [OP_min] = fold_same,
     [OP_and] = fold_and_or, [OP_or] = fold_and_or, [OP_eq] = fold_compare, [OP_ne] = fold_compare, [OP_lt] = fold_compare,
@@ -547,7 +568,7 @@ static const fold_rule rules[OP_COUNT] = {
     [OP_abs] = fold_abs, [OP_select] = fold_select, [OP_cast] = fold_cast, [OP_full] = fold_full, [OP_constant] = fold_constant,
     [OP_reshape] = fold_reshape, [OP_permute] = fold_permute, [OP_broadcast] = fold_broadcast, [OP_slice] = fold_slice,
     [OP_reverse] = fold_reverse, [OP_concat] = fold_concat, [OP_pad] = fold_pad, [OP_sum] = fold_sum, [OP_dim_value] = fold_dim_value,
-    [OP_dynamic_slice] = fold_dynamic_slice, [OP_dynamic_update] = fold_dynamic_update, [OP_dot] = fold_dot, [OP_matmul] = fold_matmul,
+    [OP_dynamic_slice] = fold_dynamic_slice, [OP_dynamic_update] = fold_dynamic_update, [OP_dot] = fold_dot, [OP_matmul] = fold_matmul, [OP_pow] = fold_pow,
 };
 
 /* ---- control flow ---- */
@@ -639,7 +660,7 @@ static bool fold_node(struct simplifier *s, struct copier *c, const struct node 
     struct loop l;
     if (row->rewrite && row->rewrite(c, n, results, s->o)) return true;
     if (n->op == OP_switch) return fold_switch(c, n, results);
-    if (loop_decode(s->m, c->f, n, &l)) return l.scan ? fold_scan(c, &l, results) : fold_while(c, &l, results);
+    if (loop_decode(s->m, c->f, n, &l)) return l.scan ? fold_scan(c, &l, results) : l.cond && fold_while(c, &l, results);
     if (n->n_results != 1 || (!rules[n->op] && !n->n_operands) || node_binds_symbols(c->f, n)) return false;
     bool constants = n->n_operands > 0;
     for (uint32_t k = 0; k < n->n_operands && constants; k++) {

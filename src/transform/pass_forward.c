@@ -86,19 +86,19 @@ static bool forward_loop(struct copier *c, const struct loop *l, val *results)
     bool changed = false;
     for (uint32_t i = 0; i < l->n_carry; i++) init[i] = c->values[operands[i]];
     for (uint32_t i = 0; i < l->n_carry; i++) /* a while_loop keeps one carry for form */
-        if ((l->scan || kept > 1) && carry_is_constant(c, l, i, init[i])) p.body[i] = (struct param_plan){ .fate = PARAM_WITH, .outer = init[i] }, kept--, changed = true;
+        if ((!l->cond || kept > 1) && carry_is_constant(c, l, i, init[i])) p.body[i] = (struct param_plan){ .fate = PARAM_WITH, .outer = init[i] }, kept--, changed = true;
     equal_carries(a, m, l, init, equal);
     for (uint32_t i = 0; i < l->n_carry; i++)
         if (equal[i] != i && p.body[i].fate == PARAM_KEEP && p.body[equal[i]].fate == PARAM_KEEP)
             p.body[i] = (struct param_plan){ .fate = PARAM_ALIAS, .of = equal[i] }, changed = true;
-    for (uint32_t i = l->n_carry; i < loop_first_with(l); i++) changed |= slice_is_constant(c, c->values[operands[i]], &p.body[i]);
+    for (uint32_t i = l->n_carry; l->scan && i < loop_first_with(l); i++) changed |= slice_is_constant(c, c->values[operands[i]], &p.body[i]);
     changed |= known_operands(c, l->n, l->body_region, loop_first_with(l), p.body);
     if (l->cond) changed |= known_operands(c, l->n, l->cond_region, l->n_carry, p.cond);
     for (uint32_t k = 0; k < l->n_stack; k++) {
         val v = body->results[l->n_carry + k];
         passed[k] = VAL_NONE;
         twin[k] = k;
-        if (v >= l->n_carry && v < l->n_carry + l->n_over) {
+        if (l->scan && v >= l->n_carry && v < l->n_carry + l->n_over) {
             val xs = c->values[operands[v]];
             type_id t = builder_type(c->b, xs);
             if (t == copier_type(c, value_type(c->f, l->n->results + loop_stack_result(l, k)))) passed[k] = xs;
@@ -208,6 +208,27 @@ static bool forward_branches(struct copier *c, const struct node *n, const bool 
     return true;
 }
 
+/* ---- running totals ---- */
+
+/* Numbers given to an associative_scan's function from outside are known inside. */
+static bool forward_totals(struct copier *c, const struct node *n, val *results)
+{
+    struct arena *a = &c->b->arena;
+    const struct fn *g = module_fn(c->b->m, node_region(c->f, n, 0)->fn);
+    uint32_t first_own = 2 * node_group_size(c->f, n, 0), n_own;
+    struct param_plan *plan = ARENA_ZNEW(a, struct param_plan, g->n_params);
+    if (!known_operands(c, n, 0, first_own, plan)) return false;
+    struct node_in in = copier_node_in(c, n);
+    val *own = ARENA_NEW(a, val, g->n_params);
+    uint32_t fn = region_build(c->b->m, &(struct region_plan){ .g = g, .n_carry = first_own, .params = plan, .wanted = g->results, .n_wanted = g->n_results, .own = in.regions[0].operands }, own,
+                               &n_own);
+    struct region_in region = { fn, own, n_own, in.regions[0].dims };
+    in.regions = &region;
+    val first = builder_node(c->b, &in);
+    for (uint32_t k = 0; k < n->n_results; k++) results[k] = first + k;
+    return true;
+}
+
 /* ---- the pass ---- */
 
 static bool forward_rule(struct simplifier *s, struct copier *c, const struct node *n, val *results, void *ctx)
@@ -215,6 +236,7 @@ static bool forward_rule(struct simplifier *s, struct copier *c, const struct no
     const bool *used = ctx;
     struct loop l;
     if (loop_decode(s->m, c->f, n, &l)) return forward_loop(c, &l, results);
+    if (n->op == OP_associative_scan) return forward_totals(c, n, results);
     if (n->op == OP_switch || n->op == OP_invoke_subgraph) return forward_branches(c, n, used + n->results, results);
     return false;
 }

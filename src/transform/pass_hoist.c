@@ -114,11 +114,35 @@ static bool layout_body(struct simplifier *s, struct arena *a, struct loop *l)
 
 /* ---- the pass ---- */
 
+/* associative_scan: what its function computes from its own operands alone. */
+static bool hoist_totals(struct simplifier *s, struct copier *c, const struct node *n, val *results)
+{
+    struct arena *a = &c->b->arena;
+    const struct fn *g = module_fn(s->m, node_region(c->f, n, 0)->fn);
+    uint32_t first_own = 2 * node_group_size(c->f, n, 0), n_own;
+    const bool *chosen = chosen_values(a, s->m, g, first_own);
+    struct copier inner = region_copier(c, n, 0);
+    vec(struct given) with = { 0 };
+    for (val v = 0; v < g->n_values; v++)
+        if (chosen[v]) vec_push(a, &with, (struct given){ v, copy_cone(&inner, v) });
+    if (!with.len) return false;
+    struct node_in in = copier_node_in(c, n);
+    val *own = ARENA_NEW(a, val, g->n_params + with.len);
+    uint32_t fn = region_build(s->m, &(struct region_plan){ .g = g, .n_carry = first_own, .params = ARENA_ZNEW(a, struct param_plan, g->n_params), .with = with.data, .n_with = with.len,
+                                                            .wanted = g->results, .n_wanted = g->n_results, .own = in.regions[0].operands }, own, &n_own);
+    struct region_in region = { fn, own, n_own, in.regions[0].dims };
+    in.regions = &region;
+    val first = builder_node(c->b, &in);
+    for (uint32_t k = 0; k < n->n_results; k++) results[k] = first + k;
+    return true;
+}
+
 static bool hoist_rule(struct simplifier *s, struct copier *c, const struct node *n, val *results, void *ctx)
 {
     struct loop l;
     struct arena *a = &c->b->arena;
     (void)ctx;
+    if (n->op == OP_associative_scan) return hoist_totals(s, c, n, results);
     if (!loop_decode(s->m, c->f, n, &l)) return false;
     bool changed = layout_body(s, a, &l);
     struct loop_plan p = plan_new(a, &l);
@@ -147,4 +171,6 @@ static bool hoist_rule(struct simplifier *s, struct copier *c, const struct node
     return true;
 }
 
-uint32_t pass_hoist(struct simplifier *s, uint32_t fn) { return rewrite_nodes(s, fn, wants_loop, hoist_rule, NULL); }
+static bool wants_hoist(const struct node *n) { return wants_loop(n) || n->op == OP_associative_scan; }
+
+uint32_t pass_hoist(struct simplifier *s, uint32_t fn) { return rewrite_nodes(s, fn, wants_hoist, hoist_rule, NULL); }

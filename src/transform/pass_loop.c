@@ -1,4 +1,4 @@
-/* Loops as the passes see them: a decoded view of scan and while_loop, and a plan (which carries, slices, operands and stacks stay, what
+/* Loops as the passes see them: a decoded view of scan, map, while_loop and fori_loop, and a plan (which carries, slices, operands and stacks stay, what
  * comes in from outside, what is stacked besides) from which the changed loop is built. */
 #include "transform/pass.h"
 
@@ -8,24 +8,26 @@ bool loop_decode(struct module *m, const struct fn *f, const struct node *n, str
     const struct op_row *row = node_row(n);
     memset(l, 0, sizeof *l);
     l->n = n;
-    l->scan = n->op == OP_scan;
+    l->scan = n->op == OP_scan || n->op == OP_map;
+    l->counted = n->op == OP_fori_loop;
+    l->length_attr = n->op == OP_map ? MAP_LENGTH : SCAN_LENGTH;
     l->cond_region = HOP_NONE;
     l->length = HOP_NONE;
     for (uint32_t g = 0; g < row->sig.n_groups; g++) {
         if (row->sig.groups[g].kind == GROUP_CARRY) l->n_carry = node_group_size(f, n, g);
-        if (row->sig.groups[g].kind == GROUP_OVER) l->n_over = node_group_size(f, n, g);
+        if (row->sig.groups[g].kind == GROUP_OVER || row->sig.groups[g].kind == GROUP_START) l->n_over = node_group_size(f, n, g);
     }
     for (uint32_t r = 0; r < n->n_regions; r++) {
-        if (!strcmp(sig_region(row, r)->results[0], "next")) l->body_region = r;
-        else l->cond_region = r;
+        if (!strcmp(sig_region(row, r)->results[0], "test")) l->cond_region = r;
+        else l->body_region = r;
     }
     l->body = module_fn(m, node_region(f, n, l->body_region)->fn);
-    l->cond = l->scan ? NULL : module_fn(m, node_region(f, n, l->cond_region)->fn);
+    l->cond = l->cond_region == HOP_NONE ? NULL : module_fn(m, node_region(f, n, l->cond_region)->fn);
     l->n_stack = l->body->n_results - l->n_carry;
     l->n_extra = n->n_results - l->n_carry - l->n_stack;
     if (l->scan) {
-        const struct attr *length = node_attr(f, n, SCAN_LENGTH);
-        l->reverse = node_attr(f, n, SCAN_REVERSE)->kind != ATTR_ABSENT;
+        const struct attr *length = node_attr(f, n, l->length_attr);
+        l->reverse = n->op == OP_scan && node_attr(f, n, SCAN_REVERSE)->kind != ATTR_ABSENT;
         l->length = length->kind != ATTR_ABSENT ? (dim)length->i : type_get(m, value_type(f, node_operands(f, n)[l->n_carry])).dims[0];
     }
     return true;
@@ -123,7 +125,7 @@ uint32_t region_build(struct module *m, const struct region_plan *p, val *own, u
 static const struct attr *plan_attrs(struct copier *c, const struct loop *l, const struct loop_plan *p, const struct attr *attrs, uint32_t n_over, uint32_t n_stack)
 {
     struct attr *out = arena_copy(&c->b->arena, attrs, node_row(l->n)->sig.n_attrs * sizeof *attrs);
-    if (l->scan && !n_over) out[SCAN_LENGTH] = A_DIM(copier_dim(c, l->length));
+    if (l->scan && !n_over) out[l->length_attr] = A_DIM(copier_dim(c, l->length));
     if (!l->scan && !n_stack && l->n_extra) out[WHILE_COUNT] = A_FLAG(p->count_used);
     return out;
 }
@@ -140,7 +142,7 @@ void plan_build(struct copier *c, const struct loop *l, struct loop_plan *p)
     struct node_in in = copier_node_in(c, l->n);
     const struct fn *body = l->body;
     uint32_t n_carry = 0, n_over = 0, n_wanted = 0;
-    val *operands = ARENA_NEW(a, val, l->n_carry + l->n_over + p->over.len);
+    val *operands = ARENA_NEW(a, val, l->n_carry + l->n_over + p->over.len + 1);
     val *wanted = ARENA_NEW(a, val, body->n_results + p->stacks.len);
     for (uint32_t i = 0; i < l->n_carry; i++)
         if (p->body[i].fate == PARAM_KEEP) {
@@ -150,6 +152,7 @@ void plan_build(struct copier *c, const struct loop *l, struct loop_plan *p)
     for (uint32_t i = l->n_carry; i < l->n_carry + l->n_over; i++)
         if (p->body[i].fate == PARAM_KEEP) operands[n_carry + n_over++] = in.operands[i];
     for (uint32_t i = 0; i < p->over.len; i++) operands[n_carry + n_over++] = p->over.data[i].outer;
+    if (l->counted) operands[n_carry + n_over] = in.operands[l->n_carry + 1];
     for (uint32_t k = 0; k < l->n_stack; k++)
         if (p->keep_stack[k]) wanted[n_wanted++] = body->results[l->n_carry + k];
     for (uint32_t k = 0; k < p->stacks.len; k++) wanted[n_wanted++] = p->stacks.data[k];
@@ -174,10 +177,10 @@ void plan_build(struct copier *c, const struct loop *l, struct loop_plan *p)
         uint32_t n_own = 0, made = region_build(c->b->m, &rp, own, &n_own);
         regions[r] = (struct region_in){ made, own, n_own, in.regions[r].dims };
     }
-    uint32_t groups[3] = { n_carry, n_over };
+    uint32_t groups[3] = { n_carry, n_over, 1 }; /* a map has no carries, a fori_loop has two bounds */
     in.operands = operands;
-    in.n_operands = n_carry + n_over;
-    in.groups = groups;
+    in.n_operands = n_carry + n_over + l->counted;
+    in.groups = l->n->op == OP_map ? groups + 1 : groups;
     in.regions = regions;
     in.attrs = plan_attrs(c, l, p, in.attrs, n_over, n_wanted - n_carry);
     val next = builder_node(c->b, &in), end = c->b->values.len;

@@ -1,0 +1,121 @@
+/* What the C surface costs: nodes captured a second through public calls, and the time of hop_run on a program that does next to nothing, with the
+ * allocations it makes. Prints one JSON object a line: callbench [capture_rate] [call_overhead] [allocations]. */
+#include "base/base.h"
+
+#include <time.h>
+
+enum { OPERATORS = 40, BODIES = 250, ROUNDS = 7, CALLS = 200000 };
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static uint64_t nodes; /* calls that make one; promotion and broadcasting make more, which do not count */
+
+/* ---- capture ---- */
+
+struct around { hop_val w, x; };
+
+static hop_val mixed(hop_val x, hop_val w, int n)
+{
+    for (int i = 0; i < n; i += 5) {
+        hop_val y = hop_add(x, w);
+        hop_val z = hop_mul(y, hop_scalar(0.5 + i));
+        x = hop_sub(z, hop_tanh(y));
+        x = hop_max(x, w);
+        nodes += 5;
+    }
+    return x;
+}
+static int inner_step(void *env, const hop_val *in, hop_val *out)
+{
+    const struct around *a = env;
+    out[0] = mixed(in[0], a->w, OPERATORS / 2);
+    return 0;
+}
+static int outer_step(void *env, const hop_val *in, hop_val *out)
+{
+    const struct around *a = env;
+    hop_val mid = mixed(in[0], a->x, OPERATORS);
+    nodes++;
+    return hop_scan(out, 1, &(hop_scan_spec){ .step = inner_step, .env = env, .carry = &mid, .n_carry = 1, .length = "3" });
+}
+static int program(void *env, const hop_val *in, hop_val *out)
+{
+    hop_val x = in[0];
+    (void)env;
+    for (int i = 0; i < BODIES; i++) {
+        struct around a = { in[1], hop_mul(in[1], hop_scalar(i)) };
+        x = mixed(x, in[1], OPERATORS);
+        hop_scan(&x, 1, &(hop_scan_spec){ .step = outer_step, .env = &a, .carry = &x, .n_carry = 1, .length = "2" });
+        nodes += 2;
+    }
+    out[0] = x;
+    return hop_failed();
+}
+
+static int capture_rate(void)
+{
+    double best = 1e9;
+    for (int round = 0; round < ROUNDS; round++) {
+        hop_fn *f = NULL;
+        nodes = 0;
+        double start = now();
+        if (hop_capture(&f, "x: f32[T, 64], w: f32[T, 64]", 1, program, NULL)) return 1;
+        best = HOP_MIN(best, now() - start);
+        hop_fn_free(f);
+    }
+    printf("{\"case\": \"capture_rate\", \"nodes\": %llu, \"ms\": %.2f, \"nodes_per_s\": %.0f}\n", (unsigned long long)nodes, best * 1e3, (double)nodes / best);
+    return 0;
+}
+
+/* ---- calls ---- */
+
+static int small_program(void *env, const hop_val *in, hop_val *out)
+{
+    (void)env;
+    out[0] = hop_add(in[0], in[1]);
+    return 0;
+}
+
+static int small_calls(const char *what)
+{
+    hop_fn *f = NULL;
+    hop_exe *exe = NULL;
+    hop_tensor *in[2] = { 0 }, *out[1] = { 0 };
+    double best = 1e9;
+    if (hop_capture(&f, "x: f32[16], y: f32[16]", 1, small_program, NULL) || hop_compile(&exe, f, NULL) || hop_tensor_new(&in[0], "f32[16]") || hop_tensor_new(&in[1], "f32[16]") ||
+        hop_run(exe, in, 2, out, 1))
+        return 1;
+    uint64_t before = hop_allocation_count();
+    for (int round = 0; round < ROUNDS; round++) {
+        double start = now();
+        for (int i = 0; i < CALLS; i++)
+            if (hop_run(exe, in, 2, out, 1)) return 1;
+        best = HOP_MIN(best, now() - start);
+    }
+    if (!strcmp(what, "call_overhead")) printf("{\"case\": \"call_overhead\", \"elements\": 16, \"ns\": %.1f}\n", best / CALLS * 1e9);
+    else printf("{\"case\": \"allocations\", \"calls\": %d, \"allocations\": %llu}\n", ROUNDS * CALLS, (unsigned long long)(hop_allocation_count() - before));
+    hop_tensor_free(in[0]);
+    hop_tensor_free(in[1]);
+    hop_tensor_free(out[0]);
+    hop_exe_free(exe);
+    hop_fn_free(f);
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    static const char *const all[] = { "", "capture_rate", "call_overhead", "allocations" };
+    int n = argc > 1 ? argc : (int)HOP_COUNT(all), failed = 0;
+    for (int i = 1; i < n && !failed; i++) {
+        const char *what = argc > 1 ? argv[i] : all[i];
+        failed = !strcmp(what, "capture_rate") ? capture_rate() : small_calls(what);
+        fflush(stdout);
+    }
+    if (failed) fprintf(stderr, "callbench: %s\n", hop_message());
+    return failed;
+}

@@ -1,0 +1,200 @@
+/* How associative_scan is compiled: a native loop along the scanned dim, in the order of the reference. Along the leading dim small running totals live in
+ * registers, others are the row before in the results' own memory. Along another dim slices are gathered into small arrays. */
+#include "hops/lower_hops.h"
+#include "ops/build.h"
+
+struct leaf {
+    type_id type, slice;
+    bool needed;         /* its running total is read by somebody: outside, or by another total */
+    bool scalar;         /* a slice is one element */
+    uint32_t local;      /* scalar: the running total */
+    struct array result; /* all rows */
+    bool held;           /* the running total has memory of its own: small ones, and all not along the leading dim */
+    struct array total;
+    struct array right;  /* not along the leading dim: the slice */
+};
+
+enum { SMALL_TOTAL = 128 /* elements up to which a running total is kept in registers */ };
+
+struct totals {
+    struct lower *L;
+    const struct fn *f;
+    const struct node *n;
+    uint32_t n_leaves, along;
+    struct leaf *leaves;
+};
+
+/* Totals that combine itself reads for the sake of others are needed too. */
+static void find_needed(struct totals *w)
+{
+    const struct fn *g = module_fn(lower_module(w->L), node_region(w->f, w->n, 0)->fn);
+    bool *live = ARENA_NEW(&lower_lp(w->L)->arena, bool, g->n_values);
+    for (uint32_t k = 0; k < w->n_leaves; k++) w->leaves[k].needed = lower_result_used(w->L, w->n, k);
+    for (bool grown = true; grown;) {
+        grown = false;
+        memset(live, 0, g->n_values * sizeof *live);
+        for (uint32_t k = 0; k < w->n_leaves; k++) live[g->results[k]] |= w->leaves[k].needed;
+        for (uint32_t i = g->n_nodes; i-- > 0;) {
+            const struct node *n = fn_node(g, i);
+            bool any = node_effects(lower_module(w->L), g, n);
+            for (uint32_t k = 0; k < n->n_results; k++) any |= live[n->results + k];
+            for (uint32_t k = 0; any && k < n->n_operands; k++) live[node_operands(g, n)[k]] = true;
+        }
+        for (uint32_t k = 0; k < w->n_leaves; k++)
+            if (live[k] && !w->leaves[k].needed) w->leaves[k].needed = grown = true;
+    }
+}
+
+/* Where row t of the results begins; only along the leading dim. */
+static struct array row_of(const struct totals *w, const struct leaf *leaf, lpv t)
+{
+    return (struct array){ leaf->result.buffer, lower_offset(w->L, leaf->result, t, leaf->slice) };
+}
+
+/* Loops over a slice: idx is an element of the whole array in row t, flat its position within a slice. */
+static void each_begin(const struct totals *w, const struct leaf *leaf, lpv t, lpv *idx, lpv *flat)
+{
+    lpv inner[MAX_RANK];
+    lower_each_begin(w->L, leaf->slice, true, inner);
+    *flat = lower_flatten(w->L, leaf->slice, inner);
+    uint32_t rank = type_get(lower_module(w->L), leaf->type).rank;
+    for (uint32_t d = 0; d < rank; d++) idx[d] = d < w->along ? inner[d] : d == w->along ? t : inner[d - 1];
+}
+
+static lpv position(const struct totals *w, const struct leaf *leaf, const lpv *idx)
+{
+    return lp_bin(lower_lp(w->L), LP_ADD, leaf->result.at, lower_flatten(w->L, leaf->type, idx));
+}
+
+/* Row t of the array into `to` (a slice). */
+static void gather(const struct totals *w, const struct leaf *leaf, val x, lpv t, struct array to)
+{
+    struct lp *p = lower_lp(w->L);
+    lpv idx[MAX_RANK], flat;
+    if (!w->along) {
+        flat = lp_for_begin(p, lp_index(p, 0), lower_dim(w->L, type_elements(lower_module(w->L), leaf->slice)), lp_index(p, 1), FOR_VECTOR);
+        idx[0] = t;
+        lower_unflatten(w->L, leaf->slice, flat, idx + 1);
+        lp_store(p, to.buffer, lp_bin(p, LP_ADD, to.at, flat), lower_elem(w->L, x, idx));
+        lp_for_end(p);
+        return;
+    }
+    each_begin(w, leaf, t, idx, &flat);
+    lp_store(p, to.buffer, lp_bin(p, LP_ADD, to.at, flat), lower_elem(w->L, x, idx));
+    lower_each_end(w->L, leaf->slice);
+}
+
+/* The running total into row t of the results. */
+static void put_total(const struct totals *w, const struct leaf *leaf, lpv t)
+{
+    struct lp *p = lower_lp(w->L);
+    lpv idx[MAX_RANK], flat;
+    if (!w->along) { /* one loop over all elements, so that registers are stored as they are */
+        struct array row = row_of(w, leaf, t);
+        lpv i = lp_for_begin(p, lp_index(p, 0), lower_dim(w->L, type_elements(lower_module(w->L), leaf->slice)), lp_index(p, 1), FOR_VECTOR);
+        lp_store(p, row.buffer, lp_bin(p, LP_ADD, row.at, i), lp_load(p, leaf->total.buffer, lp_bin(p, LP_ADD, leaf->total.at, i)));
+        lp_for_end(p);
+        return;
+    }
+    each_begin(w, leaf, t, idx, &flat);
+    lp_store(p, leaf->result.buffer, position(w, leaf, idx), lp_load(p, leaf->total.buffer, lp_bin(p, LP_ADD, leaf->total.at, flat)));
+    lower_each_end(w->L, leaf->slice);
+}
+
+static void begin_leaf(struct totals *w, uint32_t k)
+{
+    struct lp *p = lower_lp(w->L);
+    struct leaf *leaf = &w->leaves[k];
+    leaf->type = value_type(w->f, w->n->results + k);
+    leaf->slice = type_drop_dim(lower_module(w->L), leaf->type, w->along);
+    struct type t = type_get(lower_module(w->L), leaf->slice);
+    leaf->scalar = !t.rank;
+    if (leaf->scalar) leaf->local = lp_local(p, (enum dtype)t.dtype, LOCAL_SCALAR, "total");
+    if (leaf->scalar) lp_set(p, leaf->local, lp_const_bits(p, (enum dtype)t.dtype, 0));
+    if (leaf->needed) leaf->result = lower_result(w->L, w->n, k);
+    if (leaf->scalar) return;
+    dim count = type_elements(lower_module(w->L), leaf->slice);
+    leaf->held = leaf->needed && (w->along || (dim_is_const(lower_module(w->L), count) && dim_const_value(lower_module(w->L), count) <= SMALL_TOTAL));
+    if (w->along) leaf->right = lower_alloc(w->L, leaf->slice, "a slice along a dim that is not the leading one");
+    if (leaf->held) leaf->total = lower_alloc(w->L, leaf->slice, "a running total");
+}
+
+/* The first row is passed through. */
+static void first_row(struct totals *w, uint32_t k, lpv t)
+{
+    struct lp *p = lower_lp(w->L);
+    struct leaf *leaf = &w->leaves[k];
+    val x = node_operands(w->f, w->n)[k];
+    if (!leaf->needed) return;
+    if (leaf->scalar) {
+        lpv v = lower_elem(w->L, x, &t);
+        lp_set(p, leaf->local, v);
+        lp_store(p, leaf->result.buffer, position(w, leaf, &t), v);
+    } else if (leaf->held) {
+        gather(w, leaf, x, t, leaf->total);
+        put_total(w, leaf, t);
+    } else
+        gather(w, leaf, x, t, row_of(w, leaf, t));
+}
+
+static void combine_rows(struct totals *w, lpv before, lpv t)
+{
+    struct lp *p = lower_lp(w->L);
+    const struct region *region = node_region(w->f, w->n, 0);
+    uint32_t n = w->n_leaves;
+    struct feed *feeds = ARENA_ZNEW(&p->arena, struct feed, 2 * n + region->n_operands);
+    struct sink *sinks = ARENA_ZNEW(&p->arena, struct sink, n);
+    for (uint32_t k = 0; k < n; k++) {
+        struct leaf *leaf = &w->leaves[k];
+        val x = node_operands(w->f, w->n)[k];
+        bool gathered = w->along && !leaf->scalar;
+        if (gathered) gather(w, leaf, x, t, leaf->right);
+        feeds[n + k] = gathered ? (struct feed){ .kind = FEED_ARRAY, .array = leaf->right } : (struct feed){ .kind = FEED_VALUE, .value = x, .lead = t };
+        if (!leaf->needed) feeds[k] = feeds[n + k]; /* never read */
+        else if (leaf->scalar) feeds[k] = (struct feed){ .kind = FEED_SCALAR, .scalar = lp_read(p, leaf->local) };
+        else feeds[k] = (struct feed){ .kind = FEED_ARRAY, .array = leaf->held ? leaf->total : row_of(w, leaf, before) };
+        sinks[k] = (struct sink){ .scalar = leaf->scalar, .unused = !leaf->needed, .overwrites = leaf->held ? k : HOP_NONE, .instead = { HOP_NONE, LPV_NONE } };
+        if (!leaf->scalar && leaf->needed) sinks[k].array = leaf->held ? leaf->total : row_of(w, leaf, t);
+    }
+    for (uint32_t i = 0; i < region->n_operands; i++) feeds[2 * n + i] = (struct feed){ .kind = FEED_VALUE, .value = node_region_operands(w->f, w->n, 0)[i], .lead = LPV_NONE };
+    lower_body(w->L, w->f, w->n, 0, feeds, sinks);
+    for (uint32_t k = 0; k < n; k++) {
+        struct leaf *leaf = &w->leaves[k];
+        if (!leaf->needed) continue;
+        if (leaf->scalar) {
+            lp_set(p, leaf->local, sinks[k].value);
+            lp_store(p, leaf->result.buffer, position(w, leaf, &t), sinks[k].value);
+        } else if (leaf->held) {
+            if (sinks[k].moved) lower_copy(w->L, leaf->slice, sinks[k].instead, leaf->total, "a running total whose old value is still read while the new one is made");
+            put_total(w, leaf, t);
+        }
+    }
+}
+
+static void associative_block(struct lower *L, const struct fn *f, const struct node *n)
+{
+    struct lp *p = lower_lp(L);
+    const struct attr *along = node_attr(f, n, ASSOCIATIVE_DIM);
+    struct totals w = { L, f, n, node_group_size(f, n, 0), along->kind == ATTR_INT ? (uint32_t)along->i : 0, ARENA_ZNEW(&p->arena, struct leaf, node_group_size(f, n, 0)) };
+    lpv length = lower_dim(L, type_get(lower_module(L), value_type(f, node_operands(f, n)[0])).dims[w.along]), zero = lp_index(p, 0), one = lp_index(p, 1);
+    bool reverse = node_attr(f, n, ASSOCIATIVE_REVERSE)->kind != ATTR_ABSENT;
+    lpv last = lp_bin(p, LP_SUB, length, one);
+    find_needed(&w);
+    for (uint32_t k = 0; k < w.n_leaves; k++) begin_leaf(&w, k);
+    lower_loop_enter(L);
+    lp_if_begin(p, lp_bin(p, LP_GT, length, zero));
+    for (uint32_t k = 0; k < w.n_leaves; k++) first_row(&w, k, reverse ? last : zero);
+    lp_if_else(p);
+    lp_if_end(p);
+    lpv i = lp_for_begin(p, one, length, one, FOR_SERIAL);
+    lpv t = reverse ? lp_bin(p, LP_SUB, last, i) : i;
+    combine_rows(&w, lp_bin(p, reverse ? LP_ADD : LP_SUB, t, one), t);
+    struct lp_stmt *loop = lp_for_end(p);
+    loop->poll = true;
+    loop->note = "associative_scan";
+    lower_loop_leave(L);
+}
+
+static uint8_t associative_use(const struct fn *f, const struct node *n, uint32_t i) { return i < node_group_size(f, n, 0) ? USE_ONCE : USE_MANY; }
+
+const struct op_lower associative_lower = { .kind = LOWER_BLOCK, .block = associative_block, .operand_use = associative_use };

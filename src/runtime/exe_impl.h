@@ -1,0 +1,51 @@
+/* An executable from the inside, for the files that make one: exe.c from a loop program, image.c from the bytes that the cache keeps. Every field that a
+ * loop program gives must pass through image.c as well, or a program from the cache would run without it. */
+#ifndef HOP_EXE_IMPL_H
+#define HOP_EXE_IMPL_H
+
+#include "ir/canon.h"
+#include "runtime/exe.h"
+
+#include <stdatomic.h>
+
+enum { ARENA_ALIGN = 64, SPARE_RUNS = 16 };
+
+struct site { /* of a check or a print */
+    const char *text, *place;
+    struct place where; /* the same place, in the module that was compiled */
+};
+struct bound_buffer { /* an argument or a result and the buffer it lies in */
+    uint32_t buffer, index;
+};
+struct run;
+struct code;
+struct exe {
+    struct arena arena;      /* everything below */
+    struct module *m;        /* holds the header's types and names, nothing else; never changes after compilation */
+    const struct fn *header; /* parameters, results, symbols and requirements; no nodes */
+    const struct lp *kept;   /* loop program, with keep_lp or the slow executor */
+    struct code *code;       /* shared with equal programs; NULL for the slow executor */
+    int32_t (*entry)(void *rt, void **buffers, int64_t *symbols); /* in it */
+    uint32_t threads;
+    struct lp_buffer *buffers; /* counts in terms of `m` */
+    uint32_t n_buffers, n_args, n_results, n_dyn;
+    struct bound_buffer *args, *results, *dyn; /* dyn: index is the result it becomes, or HOP_NONE */
+    bool arena_static;
+    int64_t arena_size;
+    uint32_t n_slots;
+    dim *slots; /* bytes */
+    const void **constants; /* per buffer, NULL for others */
+    struct site *sites;
+    uint32_t n_sites;
+    struct lp_update *updates; /* results that may take an argument's memory */
+    uint32_t n_updates;
+    struct run *_Atomic spare[SPARE_RUNS];
+};
+
+/* What a run needs to know besides the code, as bytes. Writing takes an executable that was made from module m; what the program itself holds (places,
+ * constants) is referred to by its number in `c`. False: something in it belongs to no program that could be found again, so that the bytes must not be kept. */
+bool image_write(const struct exe *e, struct module *m, const struct canon *c, struct text *out);
+/* Fills an empty executable. m and c are the program that is asked for; the bytes must stay as long as e. Throws when they make no sense. */
+void image_read(struct exe *e, struct module *m, const struct canon *c, const void *bytes, size_t n);
+
+#endif

@@ -1,0 +1,334 @@
+/* The image of an executable: header, buffers, memory plan and sites as bytes. One description serves both directions: each function below writes what it
+ * is given or reads it back, so that the two cannot differ. Bytes come from this user's own cache and were checked as a whole; still every count is held
+ * against the bytes that are left, and what is out of range throws. */
+#include "runtime/exe_impl.h"
+
+struct stream {
+    bool reading;
+    struct text *out;                 /* writing */
+    const unsigned char *start, *at, *end; /* reading */
+    struct exe *e;
+    struct module *m;                 /* the program's */
+    const struct canon *c;
+    bool foreign;                     /* something was met that is not the program's */
+    uint32_t depth;
+};
+
+static _Noreturn void damaged(void) { hop_throw(HOP_INVALID, "the kept program is damaged"); }
+
+static void raw(struct stream *s, void *data, size_t n)
+{
+    if (!n) return;
+    if (!s->reading) {
+        text_bytes(s->out, data, n);
+        return;
+    }
+    if (n > (size_t)(s->end - s->at)) damaged();
+    memcpy(data, s->at, n);
+    s->at += n;
+}
+static void u32(struct stream *s, uint32_t *v) { raw(s, v, sizeof *v); }
+static void i64(struct stream *s, int64_t *v) { raw(s, v, sizeof *v); }
+static void byte(struct stream *s, uint8_t *v) { raw(s, v, sizeof *v); }
+static void flag(struct stream *s, bool *v)
+{
+    uint8_t b = *v;
+    byte(s, &b);
+    *v = b != 0;
+}
+
+/* The length of a list whose elements take at least one byte each. */
+static void count(struct stream *s, uint32_t *n)
+{
+    u32(s, n);
+    if (s->reading && *n > (size_t)(s->end - s->at)) damaged();
+}
+
+static void *list(struct stream *s, void *old, uint32_t n, size_t size) { return s->reading ? arena_zalloc(&s->e->arena, n * size) : old; }
+#define LIST(s, p, n) ((p) = list((s), (void *)(p), (n), sizeof *(p)))
+
+static void text(struct stream *s, const char **t)
+{
+    uint32_t n = s->reading ? 0 : (uint32_t)strlen(*t);
+    count(s, &n);
+    if (!s->reading) raw(s, (char *)*t, n);
+    else *t = arena_string(&s->e->arena, (const char *)s->at, n), s->at += n;
+}
+
+static void string(struct stream *s, uint32_t *id)
+{
+    const char *t = s->reading ? "" : module_text(s->e->m, *id);
+    text(s, &t);
+    if (s->reading) *id = module_string(s->e->m, t, strlen(t));
+}
+
+static void dimension(struct stream *s, dim *d)
+{
+    struct module *m = s->e->m;
+    struct dim_node n = s->reading ? (struct dim_node){ 0 } : dim_get(m, *d);
+    byte(s, &n.kind);
+    if (n.kind > DIM_MAX || ++s->depth > 1000) damaged();
+    dim r = 0;
+    if (n.kind <= DIM_SUM) i64(s, &n.value);
+    switch ((enum dim_kind)n.kind) {
+    case DIM_CONST: r = s->reading ? dim_const(m, n.value) : 0; break;
+    case DIM_SYMBOL:
+        if (n.value < 0 || n.value >= s->e->header->n_symbols) damaged();
+        r = s->reading ? dim_symbol(m, (uint32_t)n.value) : 0;
+        break;
+    case DIM_SUM:
+    case DIM_PRODUCT:
+        count(s, &n.n);
+        if (s->reading) r = dim_const(m, n.kind == DIM_SUM ? n.value : 1);
+        for (uint32_t i = 0; i < n.n; i++) {
+            int64_t factor = n.kind == DIM_SUM && !s->reading ? n.coefs[i] : 1;
+            dim part = s->reading ? 0 : n.args[i];
+            if (n.kind == DIM_SUM) i64(s, &factor);
+            dimension(s, &part);
+            if (s->reading) r = n.kind == DIM_SUM ? dim_add(m, r, dim_mul(m, dim_const(m, factor), part)) : dim_mul(m, r, part);
+        }
+        break;
+    default: {
+        static dim (*const make[])(struct module *, dim, dim) = { [DIM_FLOORDIV] = dim_floordiv, [DIM_MOD] = dim_mod, [DIM_MIN] = dim_min, [DIM_MAX] = dim_max };
+        dim two[2] = { s->reading ? 0 : n.args[0], s->reading ? 0 : n.args[1] };
+        for (int i = 0; i < 2; i++) dimension(s, &two[i]);
+        if (s->reading) r = make[n.kind](m, two[0], two[1]);
+    }
+    }
+    s->depth--;
+    if (s->reading) *d = r;
+}
+
+static void type(struct stream *s, type_id *t)
+{
+    struct type full = s->reading ? (struct type){ 0 } : type_get(s->e->m, *t);
+    dim dims[MAX_RANK];
+    byte(s, &full.dtype);
+    byte(s, &full.rank);
+    if (full.dtype >= DT_COUNT || full.rank > MAX_RANK) damaged();
+    for (uint32_t i = 0; i < full.rank; i++) {
+        if (!s->reading) dims[i] = full.dims[i];
+        dimension(s, &dims[i]);
+    }
+    if (s->reading) *t = type_intern(s->e->m, (enum dtype)full.dtype, full.rank, dims);
+}
+
+/* A place of the program, by its number there. */
+static void place(struct stream *s, struct place *p)
+{
+    uint32_t number = s->reading ? 0 : canon_place(s->c, *p);
+    s->foreign |= number == HOP_NONE;
+    u32(s, &number);
+    if (!s->reading) return;
+    if (number >= s->c->places.len) damaged();
+    *p = s->c->places.data[number];
+}
+
+/* The same in terms of the executable's module. */
+static void own_place(struct stream *s, struct place *p)
+{
+    struct place theirs = *p;
+    if (!s->reading && p->line) theirs.file = module_file(s->m, s->e->m->files.data[p->file]);
+    place(s, &theirs);
+    if (!s->reading) return;
+    *p = theirs;
+    if (p->line) p->file = module_file(s->e->m, s->m->files.data[theirs.file]);
+}
+
+static void header(struct stream *s)
+{
+    struct exe *e = s->e;
+    struct fn *h = s->reading ? arena_zalloc(&e->arena, sizeof *h) : (struct fn *)e->header;
+    e->header = h;
+    string(s, &h->name);
+    count(s, &h->n_params);
+    count(s, &h->n_results);
+    count(s, &h->n_symbols);
+    u32(s, &h->n_outer_symbols);
+    count(s, &h->n_requires);
+    byte(s, &h->effects);
+    if (h->n_outer_symbols > h->n_symbols) damaged();
+    h->n_values = h->n_params + h->n_results;
+    LIST(s, h->values, h->n_values);
+    LIST(s, h->results, h->n_results);
+    LIST(s, h->symbols, h->n_symbols);
+    LIST(s, h->requires, h->n_requires);
+    for (uint32_t i = 0; i < h->n_values; i++) {
+        type(s, &h->values[i].type);
+        string(s, &h->values[i].name);
+        if (s->reading) h->values[i].node = NODE_NONE;
+    }
+    for (uint32_t i = 0; i < h->n_results; i++) {
+        u32(s, &h->results[i]);
+        if (h->results[i] >= h->n_values) damaged();
+    }
+    for (uint32_t i = 0; i < h->n_symbols; i++) {
+        struct symbol *y = &h->symbols[i];
+        string(s, &y->name);
+        byte(s, &y->origin);
+        u32(s, &y->index);
+        i64(s, &y->lo);
+        i64(s, &y->hi);
+    }
+    for (uint32_t i = 0; i < h->n_requires; i++) {
+        dimension(s, &h->requires[i].a);
+        dimension(s, &h->requires[i].b);
+        own_place(s, &h->requires[i].place);
+    }
+}
+
+/* ---- constants: the program's by number, those that the passes made by content ---- */
+
+enum constant_kind { CONSTANT_OF_PROGRAM, CONSTANT_HERE, CONSTANT_AS_BEFORE };
+
+static void *aligned_copy(struct arena *a, const void *data, size_t n)
+{
+    uintptr_t at = (uintptr_t)arena_alloc(a, n + ARENA_ALIGN);
+    void *copy = (void *)((at + ARENA_ALIGN - 1) & ~(uintptr_t)(ARENA_ALIGN - 1));
+    if (n) memcpy(copy, data, n);
+    return copy;
+}
+
+static void constant(struct stream *s, uint32_t b)
+{
+    struct exe *e = s->e;
+    uint32_t kind = CONSTANT_HERE, number = s->reading ? 0 : canon_constant(s->c, e->buffers[b].index);
+    if (number != HOP_NONE) kind = CONSTANT_OF_PROGRAM;
+    else for (uint32_t i = 0; i < b; i++)
+        if (e->buffers[i].kind == BUF_CONST && e->buffers[i].index == e->buffers[b].index) kind = CONSTANT_AS_BEFORE, number = i;
+    u32(s, &kind);
+    if (kind != CONSTANT_HERE) u32(s, &number);
+    size_t n = (size_t)e->buffers[b].static_count * dtype_info[e->buffers[b].dtype].size;
+    static const char zeros[ARENA_ALIGN];
+    switch (kind) {
+    case CONSTANT_OF_PROGRAM: {
+        if (!s->reading) return;
+        if (number >= s->c->constants.len) damaged();
+        const struct constant *k = &s->m->constants.data[s->c->constants.data[number]];
+        if (k->bytes != n) damaged();
+        e->constants[b] = aligned_copy(&e->arena, k->data, n);
+        return;
+    }
+    case CONSTANT_AS_BEFORE:
+        if (number >= b || !e->constants[number]) damaged();
+        e->constants[b] = e->constants[number];
+        return;
+    case CONSTANT_HERE: { /* aligned, and used where it lies */
+        size_t at = s->reading ? (size_t)(s->at - s->start) : s->out->len, gap = -at % ARENA_ALIGN;
+        if (!s->reading) {
+            raw(s, (char *)zeros, gap);
+            raw(s, (void *)e->constants[b], n);
+            return;
+        }
+        size_t left = (size_t)(s->end - s->at);
+        if (gap > left || n > left - gap) damaged();
+        e->constants[b] = s->at + gap;
+        s->at += gap + n;
+        return;
+    }
+    default: damaged();
+    }
+}
+
+static void bound(struct stream *s, struct bound_buffer **of, uint32_t *n)
+{
+    count(s, n);
+    LIST(s, *of, *n);
+    for (uint32_t i = 0; i < *n; i++) {
+        u32(s, &(*of)[i].buffer);
+        u32(s, &(*of)[i].index);
+        if ((*of)[i].buffer >= s->e->n_buffers) damaged();
+    }
+}
+
+static void bound_below(const struct bound_buffer *of, uint32_t n, uint32_t limit, bool none)
+{
+    for (uint32_t i = 0; i < n; i++)
+        if (of[i].index >= limit && !(none && of[i].index == HOP_NONE)) damaged();
+}
+
+static void buffers(struct stream *s)
+{
+    struct exe *e = s->e;
+    count(s, &e->n_buffers);
+    LIST(s, e->buffers, e->n_buffers);
+    LIST(s, e->constants, e->n_buffers);
+    flag(s, &e->arena_static);
+    i64(s, &e->arena_size);
+    count(s, &e->n_slots);
+    LIST(s, e->slots, e->n_slots);
+    for (uint32_t i = 0; i < e->n_slots; i++) dimension(s, &e->slots[i]);
+    for (uint32_t b = 0; b < e->n_buffers; b++) {
+        struct lp_buffer *f = &e->buffers[b];
+        byte(s, &f->kind);
+        byte(s, &f->dtype);
+        u32(s, &f->index);
+        dimension(s, &f->count);
+        i64(s, &f->static_count);
+        i64(s, &f->offset);
+        u32(s, &f->slot);
+        flag(s, &f->updated);
+        if (f->kind > BUF_DYN || f->dtype >= DT_COUNT || (f->kind == BUF_TEMP && !e->arena_static && f->slot >= e->n_slots)) damaged();
+        if (f->kind == BUF_CONST) constant(s, b);
+    }
+    bound(s, &e->args, &e->n_args);
+    bound(s, &e->results, &e->n_results);
+    bound(s, &e->dyn, &e->n_dyn);
+    bound_below(e->args, e->n_args, e->header->n_params, false);
+    bound_below(e->results, e->n_results, e->header->n_results, false);
+    bound_below(e->dyn, e->n_dyn, e->header->n_results, true);
+}
+
+static void sites(struct stream *s)
+{
+    struct exe *e = s->e;
+    count(s, &e->n_sites);
+    LIST(s, e->sites, e->n_sites);
+    for (uint32_t i = 0; i < e->n_sites; i++) {
+        text(s, &e->sites[i].text);
+        place(s, &e->sites[i].where);
+        if (!s->reading) continue;
+        const char *where = place_text(s->m, e->sites[i].where);
+        e->sites[i].place = arena_string(&e->arena, where, strlen(where));
+    }
+}
+
+static void updates(struct stream *s)
+{
+    struct exe *e = s->e;
+    count(s, &e->n_updates);
+    LIST(s, e->updates, e->n_updates);
+    for (uint32_t i = 0; i < e->n_updates; i++) {
+        struct lp_update *u = &e->updates[i];
+        bool reason = u->why;
+        u32(s, &u->result);
+        u32(s, &u->param);
+        flag(s, &u->in_place);
+        flag(s, &u->elsewhere);
+        flag(s, &reason);
+        if (reason) text(s, &u->why);
+        if (u->result >= e->header->n_results || u->param >= e->header->n_params) damaged();
+    }
+}
+
+static void everything(struct stream *s)
+{
+    header(s);
+    buffers(s);
+    sites(s);
+    updates(s);
+}
+
+bool image_write(const struct exe *e, struct module *m, const struct canon *c, struct text *out)
+{
+    struct stream s = { .out = out, .e = (struct exe *)e, .m = m, .c = c };
+    everything(&s);
+    return !s.foreign;
+}
+
+void image_read(struct exe *e, struct module *m, const struct canon *c, const void *bytes, size_t n)
+{
+    struct stream s = { .reading = true, .start = bytes, .at = bytes, .end = (const unsigned char *)bytes + n, .e = e, .m = m, .c = c };
+    everything(&s);
+    if (s.at != s.end) damaged();
+}
