@@ -1,4 +1,4 @@
-# hop: make all | demo | test | soak | bench | check | docs | install | uninstall | clean
+# hop: make all | demo | test | soak | mutants | bench | check | docs | python | wheel | test-python | install | uninstall | clean
 #
 # BUILD=DIR  where everything is built      SAN=1     with the address and undefined-behaviour sanitizers
 # PREFIX=DIR where install puts things      BENCH="…" which benchmarks to run
@@ -124,11 +124,30 @@ soak:
 	@+$(MAKE) --no-print-directory -j$(JOBS) tests SAN=1 BUILD=$(BUILD)/san
 	@tests/run_all --soak $(BUILD) --san $(BUILD)/san
 
+# Small wrong changes in the rules, one at a time: MUTANTS of them, drawn from SEED. The tests must notice at least 95 in 100.
+MUTANTS ?= 100
+SEED ?= 1
+mutants:
+	@+$(MAKE) --no-print-directory -j$(JOBS) tests
+	@BUILD=$(BUILD) COMPILE='$(COMPILE)' LIBS='$(LIBS)' JOBS=$(JOBS) tests/mutants $(MUTANTS) $(SEED)
+
 bench: all
 	@BUILD=$(BUILD) HOP=$(BUILD)/hop bench/run $(BENCH)
 
 check:
 	@tests/check
+
+# The Python package as it would be installed, in $(BUILD)/python; a wheel, in $(BUILD)/dist; its tests, in an environment of their own.
+PYTHON ?= python3
+python: all
+	HOP_BUILD=$(BUILD) $(PYTHON) python/build_backend/hop_build.py tree $(BUILD)/python
+wheel: all
+	HOP_BUILD=$(BUILD) $(PYTHON) python/build_backend/hop_build.py wheel $(BUILD)/dist
+test-python: wheel
+	rm -rf $(BUILD)/python-venv
+	$(PYTHON) -m venv $(BUILD)/python-venv
+	$(BUILD)/python-venv/bin/pip install --quiet --disable-pip-version-check numpy $(BUILD)/dist/hop-$(VERSION)-*.whl
+	cd python/tests && HOP_CACHE=memory ../../$(BUILD)/python-venv/bin/python -m unittest discover --buffer
 
 # The reference under docs/reference, from the header and the operator table.
 docs: all
@@ -170,4 +189,4 @@ clean:
 	rm -rf $(BUILD)
 
 -include $(OBJECTS:.o=.d) $(CLI:.o=.d) $(LLVM_OBJECTS:.o=.d) $(TESTS:=.d)
-.PHONY: all tests demo test soak bench check docs install uninstall clean force
+.PHONY: all python wheel test-python tests demo test soak mutants bench check docs install uninstall clean force

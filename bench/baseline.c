@@ -179,3 +179,47 @@ void baseline_elementwise(float *restrict out, const float *restrict a, const fl
 #pragma omp parallel for schedule(static)
     for (size_t i = 0; i < n; i += LANES) put(out + i, tanh_16(get(a + i) * get(b + i) + get(c + i)) * sigmoid_16(get(d + i)));
 }
+
+/* Rows of 60 numbers in a ring, with one copied on each side: row[1 + i] is number i. */
+enum { CARRY_ROW = 1 + 64 + 1 };
+static void close_ring(float *row) { row[0] = row[CARRY_LEAVES], row[CARRY_LEAVES + 1] = row[1]; }
+
+static void carry_step(float *restrict next, const float *restrict row)
+{
+    for (int i = 0; i < 64; i += LANES) put(next + 1 + i, trig_16(get(row + 1 + i) * get(row + i) + get(row + 2 + i), 0));
+    close_ring(next);
+}
+
+static float ring_sum(const float *row)
+{
+    float total = 0;
+    for (int i = 0; i < CARRY_LEAVES; i++) total += row[1 + i];
+    return total;
+}
+
+float baseline_carry(const float *h)
+{
+    float rows[2][CARRY_ROW + 2] = { { 0 } };
+    memcpy(rows[0] + 1, h, CARRY_LEAVES * sizeof *h);
+    close_ring(rows[0]);
+    for (int t = 0; t < CARRY_STEPS; t++) carry_step(rows[(t + 1) & 1], rows[t & 1]);
+    return ring_sum(rows[CARRY_STEPS & 1]);
+}
+
+void baseline_carry_grad(float *dh, const float *h)
+{
+    static _Thread_local float rows[CARRY_STEPS + 1][CARRY_ROW + 2];
+    memcpy(rows[0] + 1, h, CARRY_LEAVES * sizeof *h);
+    close_ring(rows[0]);
+    for (int t = 0; t < CARRY_STEPS; t++) carry_step(rows[t + 1], rows[t]);
+    float ct[CARRY_ROW + 2], slope[CARRY_ROW + 2];
+    for (int i = 0; i < CARRY_ROW + 2; i++) ct[i] = 1;
+    for (int t = CARRY_STEPS - 1; t >= 0; t--) {
+        const float *row = rows[t];
+        for (int i = 0; i < 64; i += LANES) put(slope + 1 + i, get(ct + 1 + i) * trig_16(get(row + 1 + i) * get(row + i) + get(row + 2 + i), 1));
+        close_ring(slope);
+        /* number i is itself in step i, the left neighbour in step i + 1, the right one in step i - 1 */
+        for (int i = 0; i < 64; i += LANES) put(ct + 1 + i, get(slope + 1 + i) * get(row + i) + get(slope + 2 + i) * get(row + 2 + i) + get(slope + i));
+    }
+    memcpy(dh, ct + 1, CARRY_LEAVES * sizeof *dh);
+}

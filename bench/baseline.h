@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+enum { CARRY_STEPS = 614, CARRY_LEAVES = 60 };
 enum { RNN_STEPS = 1000, RNN_WIDTH = 64, ASSOC_ROWS = 65536, ASSOC_WIDTH = 16 };
 
 void baseline_while(float x[16], const volatile int64_t *bound);
@@ -13,6 +14,8 @@ float baseline_rnn(const float *h0, const float *xs, const float *w, const float
 void baseline_rnn_grad(float *dw, const float *h0, const float *xs, const float *w, const float *u);
 void baseline_assoc(float *p, float *q, const float *a, const float *b, size_t rows);
 void baseline_assoc_grad(float *da, const float *a, const float *b, size_t rows); /* of the sum of all q */
+float baseline_carry(const float *h);
+void baseline_carry_grad(float *dh, const float *h);
 void baseline_cond(float *y, const float *x, size_t n, int predicate);
 void baseline_elementwise(float *out, const float *a, const float *b, const float *c, const float *d, size_t n);
 

@@ -49,6 +49,7 @@ struct bench_case {
     void (*baseline)(struct tensor *const *args, float *out);
     int64_t out_floats; /* what baseline writes, compared with hop's result number compare */
     uint32_t compare;
+    uint32_t steps; /* of its loop, for the time a step takes; 0: not said */
 };
 
 static void while_inputs(struct tensor **a)
@@ -88,6 +89,9 @@ static void assoc_c(struct tensor *const *a, float *out)
     baseline_assoc(out + ASSOC_ROWS * ASSOC_WIDTH, out, data(a[0]), data(a[1]), ASSOC_ROWS); /* what is compared comes first */
 }
 static void assoc_grad_c(struct tensor *const *a, float *out) { baseline_assoc_grad(out, data(a[0]), data(a[1]), ASSOC_ROWS); }
+static void carry_inputs(struct tensor **a) { a[0] = floats(1, (int64_t[]){ CARRY_LEAVES }, 0.5f); }
+static void carry_c(struct tensor *const *a, float *out) { out[0] = baseline_carry(data(a[0])); }
+static void carry_grad_c(struct tensor *const *a, float *out) { baseline_carry_grad(out, data(a[0])); }
 static void cond_inputs(struct tensor **a)
 {
     a[0] = tensor_new(DT_BOOL, 0, NULL);
@@ -112,6 +116,8 @@ static const struct bench_case cases[] = {
     { "rnn_grad", "rnn.hop", "w", 4, 1, 101, 1, rnn_inputs, rnn_grad_c, RNN_WIDTH * RNN_WIDTH, 0 },
     { "assoc_scan", "assoc_scan.hop", NULL, 2, 2, 101, 1, assoc_inputs, assoc_c, ASSOC_ROWS * ASSOC_WIDTH, 1 },
     { "assoc_grad", "assoc_loss.hop", "a", 2, 1, 101, 1, assoc_inputs, assoc_grad_c, ASSOC_ROWS * ASSOC_WIDTH, 0 },
+    { "carry60", "carry60.hop", NULL, 1, 1, 101, 1, carry_inputs, carry_c, 1, 0, CARRY_STEPS },
+    { "carry60_grad", "carry60.hop", "h", 1, 1, 101, 1, carry_inputs, carry_grad_c, CARRY_LEAVES, 0, CARRY_STEPS },
     { "cond", "cond.hop", NULL, 2, 1, 101, 1000, cond_inputs, cond_c, 1024, 0 },
     { "elem16M", "elem16M.hop", NULL, 4, 1, 15, 1, elem_inputs, elem_c, 1 << 24, 0 },
 };
@@ -283,8 +289,10 @@ static void run_case(const struct bench_case *c, const char *dir)
         base[r] = (now_ms() - t1) / c->inner;
     }
     double hop_ms = median(hop, c->repeats), c_ms = median(base, c->repeats);
-    printf("{\"case\": \"%s\", \"hop_cold_ms\": %.2f, \"hop_first_ms\": %.3f, \"hop_ms\": %.6f, \"c_ms\": %.6f, \"ratio_c\": %.3f, \"max_error\": %.1e}\n", c->name,
+    printf("{\"case\": \"%s\", \"hop_cold_ms\": %.2f, \"hop_first_ms\": %.3f, \"hop_ms\": %.6f, \"c_ms\": %.6f, \"ratio_c\": %.3f, \"max_error\": %.1e", c->name,
            median(cold, 3), median(firsts, 5), hop_ms, c_ms, c_ms / hop_ms, error);
+    if (c->steps) printf(", \"hop_ns_a_step\": %.2f, \"c_ns_a_step\": %.2f", hop_ms * 1e6 / c->steps, c_ms * 1e6 / c->steps);
+    printf("}\n");
     fflush(stdout);
     for (uint32_t k = 0; k < c->n_results; k++) tensor_free(results[k]);
     for (uint32_t k = 0; k < c->n_args; k++) tensor_free(args[k]);

@@ -1,7 +1,13 @@
-/* Memory runs out at every point: the n-th allocation fails for n = 1, 2, … while programs are read, printed, transformed, simplified, interpreted, compiled and
- * run. Each attempt must end in success or in HOP_NOMEM with nothing left allocated. Without --soak native code is tried at a few n only. */
+/* Memory runs out at every point. First whole lives of programs: the n-th allocation fails for n = 1, 2, … while they are read, printed, transformed,
+ * simplified, interpreted, compiled and run; each attempt must end in success or in HOP_NOMEM with nothing left allocated. Then single calls of the public
+ * header: a call that fails says HOP_NOMEM and what it wanted, leaves its outputs as they were, leaks nothing, and the same call succeeds afterwards. There every
+ * piece of an arena is an allocation of its own, and the n-th fails alone or with all that follow. Without --soak native code is tried at a few n only, and long
+ * calls at some hundred. `alloc_fuzz [--soak] [CALL]`. */
+#include "alloc_calls.h"
 #include "cli/cli.h"
 
+#include "cli/cc.h"
+#include "emit/c99.h"
 #include "transform/transform.h"
 
 static const char *const programs[] = {
@@ -30,6 +36,25 @@ static const char *const programs[] = {
     "  %z = matmul(%x, %y)\n"
     "  %m = reduce_max {dims = [1]} (%z)\n"
     "  %s = sum(%m)\n"
+    "  return %s\n"
+    "}\n",
+    "fn @main(%xs: f64[3, 2], %w: f64[2], %n: i64[]) -> (f64[]) {\n"
+    "  %three = full {value = 3, dims = [], dtype = i64}\n"
+    "  %end = add(%n, %three)\n"
+    "  %ys = map {sequential} over(%x in %xs) with(%w, %n, %end) {\n"
+    "    %y, %all: f64[?k, 2] = fori_loop {every = [2]} carry(%c = %x) from(%i = %n) to(%end) with(%w) {\n"
+    "      %m = mul(%c, %w)\n"
+    "      next(%m) stack(%c)\n"
+    "    }\n"
+    "    %t = sum {dims = [0]} (%all)\n"
+    "    %z = add(%y, %t)\n"
+    "    stack(%z)\n"
+    "  }\n"
+    "  %p = associative_scan {dim = 1, reverse} over((%l, %r) in %ys) {\n"
+    "    %q = mul(%l, %r)\n"
+    "    next(%q)\n"
+    "  }\n"
+    "  %s = sum(%p)\n"
     "  return %s\n"
     "}\n",
 };
@@ -118,9 +143,41 @@ static bool is_static(const char *text)
     return !strstr(text, "[M") && !strstr(text, "[N") && !strstr(text, "[T") && !strstr(text, "[n") && !strstr(text, "[B") && !strstr(text, "[K") && !strstr(text, "[dim") && !strstr(text, "[?");
 }
 
+/* Emitting C is not in the header: its loop is closed here. */
+static int call_emit_c(struct world *w)
+{
+    struct hop_catch caught;
+    struct arena arena = { 0 };
+    struct text source = { .arena = &arena }, header = { .arena = &arena };
+    struct c99_unit unit;
+    if (HOP_TRY(caught)) {
+        hop_cleanup_push(arena_free, &arena);
+        struct lp *p = emit_lower(w->f->shared->m, w->f->fn, &(struct pass_options){ .strict = true });
+        hop_cleanup_push(lp_free, p);
+        c99_begin(&unit, &arena);
+        c99_add(&unit, p, &(struct c99_options){ .name = "f", .adapter = true });
+        c99_finish(&unit, "f.h", &source, &header);
+        hop_cleanup_pop(p);
+        lp_free(p);
+        hop_cleanup_pop(&arena);
+        arena_free(&arena);
+        hop_catch_end(&caught);
+        return HOP_OK;
+    }
+    return hop_caught();
+}
+
 int main(int argc, char **argv)
 {
-    bool soak = argc > 1 && !strcmp(argv[1], "--soak"), compiled = exe_available();
+    bool soak = argc > 1 && !strcmp(argv[1], "--soak"), available = exe_available();
+    int compiled = available;
+    const char *only = argc > 1 + soak ? argv[1 + soak] : NULL;
+    struct alloc_call emit_c = { "emit C", call_emit_c, false, false };
+    single_calls(soak, available, only);
+    if (!only || !strcmp(only, emit_c.name)) single_call(&emit_c, soak);
+    passed += calls_passed;
+    failed += calls_failed;
+    if (only) compiled = -1;
     for (int native = 0; native <= compiled; native++) {
         for (size_t i = 0; i < HOP_COUNT(programs); i++) try_program("program", programs[i], native, soak);
         for (int op = 0; soak && op < OP_COUNT; op++)

@@ -176,6 +176,35 @@ expect 0 '^[0-9]+ passed, 0 failed$' "$HOP" test tree
 expect 2 'No such file' "$HOP" test nowhere
 expect 0 '^[0-9]+ passed, 0 failed$' "$HOP" test --interpret good.hop
 
+# updated parameters
+cat >update.hop <<'HOP'
+hop 1
+
+fn @step(%w: mut f32[N], %x: f32[N], %n: mut i64[]) -> (new %w, f32[], new %n) {
+  %y = mul(%w, %x)
+  %s = sum(%y)
+  %one = full {value = 1, dims = [], dtype = i64}
+  %k = add(%n, %one)
+  return %y, %s, %k
+}
+HOP
+expect 0 '^fn @step\(%w: mut f32\[N\], %x: f32\[N\], %n: mut i64\[\]\) -> \(new %w, f32\[\], new %n\) \{$' "$HOP" show update.hop
+expect 0 '^new %w: f32\[2\] = \[3, 8\]$' "$HOP" run update.hop --in w=[1,2] --in x=[3,4] --in n=6
+expect 0 '^%s: f32\[\] = 11$' "$HOP" run update.hop --in w=[1,2] --in x=[3,4] --in n=6 --interpret
+expect 0 '"name": "n", "new": true, "type": "i64\[\]", "value": 7' "$HOP" run update.hop --in w=[1,2] --in x=[3,4] --in n=6 --json
+expect 0 '^new %n' "$HOP" run update.hop --in w=[1,2] --in x=[3,4] --in n=6 --out w=w.npy
+expect 0 '^new %w: f32\[2\] = \[9, 32\]$' "$HOP" run update.hop --in w=w.npy --in x=[3,4] --in n=6
+expect 0 '-> \(f32\[\], new %w, new %n, f32\[N\]\)' "$HOP" grad update.hop --wrt x --value
+expect 0 '-> \(f32\[N\]\)' "$HOP" grad update.hop --wrt x
+expect 0 '-> \(f32\[\], f32\[\]\)' "$HOP" jvp update.hop --wrt x
+expect 0 '-> \(new %w, f32\[.*\], new %n\)' "$HOP" vmap update.hop
+expect 2 "'w' is updated, differently for each lane of 'x'" "$HOP" vmap update.hop --in-axes w=none,n=none
+if "$HOP" explain square.hop >/dev/null 2>&1; then
+    expect 0 '^  w +in place$' "$HOP" explain update.hop
+    expect 0 '"updates": \[\{"parameter": "w", "in_place": true\}' "$HOP" explain update.hop --json
+    expect 0 '^  w +copied: updates in place are switched off' "$HOP" explain update.hop --without inplace
+fi
+
 # explain, ops
 if "$HOP" run square.hop --jit --in 'x=[1,2,3]' >/dev/null 2>&1; then
     expect 0 'code: [0-9]+ bytes' "$HOP" explain square.hop

@@ -49,6 +49,36 @@ says() {
 }
 strict_c() { "${CC:-cc}" -std=c99 -pedantic -Wall -Wextra -Werror -ffp-contract=off -O2 -I. "$@"; }
 
+# ---- parameters that are updated ----
+cat >step.hop <<'HOP'
+hop 1
+fn @step(%w: mut f32[N], %x: f32[N], %n: mut i64[], %seen: mut f32[N]) -> (new %w, f32[], new %n) {
+  %y = mul(%w, %x)
+  %s = sum(%y)
+  %one = full {value = 1, dims = [], dtype = i64}
+  %k = add(%n, %one)
+  return %y, %s, %k
+}
+HOP
+cat >use_step.c <<'C'
+#include "step.h"
+#include <stdio.h>
+int main(void)
+{
+    float w[2] = { 1, 2 }, s;
+    const float x[2] = { 3, 4 };
+    int64_t n = 6;
+    for (int i = 0; i < 2; i++)
+        if (step(2, w, x, &n, x, &s)) return 1;
+    printf("%g %g %g %d\n", w[0], w[1], s, (int)n);
+    return 0;
+}
+C
+claim 'a function that updates is emitted' "$HOP" emit c step.hop -o step.c
+claim 'its header says so' grep -q 'int step(int64_t N, float \*w, const float \*x, int64_t \*n, const float \*seen, float \*s);' step.h
+claim 'it compiles' strict_c use_step.c step.c -lm -o use_step
+claim 'it updates' says 0 '^9 32 41 8$' ./use_step
+
 # ---- the example ----
 claim 'the example is emitted' "$HOP" emit c "$root/examples/emitted/rnn.hop" --grad --value --wrt w,u -o rnn.c
 claim 'the example compiles' strict_c "$root/examples/emitted/main.c" rnn.c -lm -o rnn

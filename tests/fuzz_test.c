@@ -45,7 +45,7 @@ static void add_folder(const char *folder)
 
 static const char *const words[] = {
     "fn", "@f", "@g", "@sample", "const", "test", "hop", "1", "(", ")", "[", "]", "{", "}", ",", ":", "=", "==", "->", "..", "%x", "%y", "%z", "%0", "%c", "return", "yield", "next", "stack",
-    "carry", "over", "with", "in", "dim", "require", "effects", "io", "check", "f32", "i64", "bool", "f32[4]", "f32[N]", "f32[]", "i64[?k]", "N", "T", "?k", "2*N", "N // 2", "N % 3", "min(N, 4)",
+    "carry", "over", "with", "in", "dim", "require", "mut", "new", "new %x", "effects", "io", "check", "f32", "i64", "bool", "f32[4]", "f32[N]", "f32[]", "i64[?k]", "N", "T", "?k", "2*N", "N // 2", "N % 3", "min(N, 4)",
     "max(", "-", "+", "*", "//", "%", "?", "#0", "# comment\n", "\"text\"", "\"", "\\", "0x1.8p3", "nan", "inf", "-1", "99999999999999999999", "1e999", "true", "random", "expect", "within", "grad",
     "vmap", "size", "fails", "prints", "@\"file\":1:2", "%\"odd\"", "body", "cond", "reverse", "length", "dims", "value", "dtype", "\n", " ", ";",
 };

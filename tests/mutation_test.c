@@ -124,7 +124,7 @@ static const struct in_place {
     { "a window of a small array", "a: mut f32[9], b: f32[9]", window, 2, 0, { "f32[9]", "f32[9]" }, "in place" },
     { "several windows", "a: mut f32[N], b: f32[N], i: i64[]", windows, 3, 0, { "f32[300]", "f32[300]", "i64[]" }, "in place" },
     { "every third element", "a: mut f32[N], b: f32[N]", strided_assign, 2, 0, { "f32[100]", "f32[100]" }, "in place" },
-    { "every third element from itself", "a: mut f32[N], b: f32[N]", strided_window, 2, 0, { "f32[100]", "f32[100]" }, "copied at the end, the old content is read" },
+    { "every third element from itself", "a: mut f32[N], b: f32[N]", strided_window, 2, 0, { "f32[100]", "f32[100]" }, "in place" },
     { "reversed", "a: mut f32[N], b: f32[N]", reversed, 2, 0, { "f32[100]", "f32[100]" }, "copied at the end" },
     { "shifted", "a: mut f32[300], b: f32[300]", shifted, 2, 0, { "f32[300]", "f32[300]" }, "in place" },
     { "swapped", "a: mut f32[N], b: mut f32[N]", swapped, 2, 0, { "f32[100]", "f32[100]" }, "copied at the end" },
@@ -166,6 +166,57 @@ static void check_in_place(const struct in_place *p, hop_fn *f, const hop_compil
     hop_exe_free(exe);
 }
 
+/* Printed and read, a function updates what it did: the text, the questions about it and its runs are the same. */
+static hop_fn *read_again(hop_fn *f, const char *name)
+{
+    hop_fn *g = NULL;
+    const char *text = hop_fn_text(f);
+    CLAIM(text && strstr(text, ": mut ") && strstr(text, "new %"), "%s: its text says what is updated:\n%s", name, text ? text : hop_message());
+    CLAIM(text && !hop_fn_read(&g, text, NULL), "%s: its text reads: %s\n%s", name, hop_message(), text);
+    CLAIM(g && !strcmp(hop_fn_text(g), text), "%s: the text stays the same:\n%s", name, text);
+    CLAIM(g && hop_fn_results(g) == hop_fn_results(f), "%s: the same results", name);
+    for (int i = 0; g && i < hop_fn_params(f); i++) CLAIM(hop_fn_param_is_mut(g, i) == hop_fn_param_is_mut(f, i), "%s: parameter %d is updated as before", name, i);
+    return g;
+}
+
+/* What transforms make of a function that updates its first parameter: which of their results are new contents, and that their texts read. */
+static void test_transformed_text(void)
+{
+    typedef hop_status (*transform)(hop_fn **out, hop_fn *f, const char *wrt);
+    static const struct { const char *name; transform make; int results; bool mut; } list[] = {
+        { "grad", hop_grad, 1, false }, { "value_and_grad", hop_value_and_grad, 2, true }, { "vjp", hop_vjp, 2, false },
+        { "jvp", hop_jvp, 2, false }, { "jacrev", hop_jacrev, 1, false }, { "jacfwd", hop_jacfwd, 1, false },
+    };
+    static const char text[] = "fn @f(%a: mut f64[3], %b: mut f64[], %c: f64[3]) -> (new %a, f64[], new %b) {\n  %d = mul(%a, %c)\n  %s = sum(%d)\n  return %d, %s, %s\n}\n";
+    hop_fn *f = NULL;
+    CLAIM(!hop_fn_read(&f, text, "f"), "%s", hop_message());
+    CLAIM(hop_fn_results(f) == 1 && hop_fn_param_is_mut(f, 0) && hop_fn_param_is_mut(f, 1) && !hop_fn_param_is_mut(f, 2), "what it updates");
+    for (size_t k = 0; k < HOP_COUNT(list); k++) {
+        hop_fn *g = NULL, *h = NULL;
+        CLAIM(!list[k].make(&g, f, "c"), "%s: %s", list[k].name, hop_message());
+        CLAIM(hop_fn_results(g) == list[k].results, "%s has %d results", list[k].name, hop_fn_results(g));
+        for (int i = 0; i < 2; i++) CLAIM(hop_fn_param_is_mut(g, i) == list[k].mut, "%s: parameter %d", list[k].name, i);
+        CLAIM(!hop_fn_read(&h, hop_fn_text(g), NULL) && !strcmp(hop_fn_text(g), hop_fn_text(h)), "%s: its text reads: %s\n%s", list[k].name, hop_message(), hop_fn_text(g));
+        CLAIM(hop_fn_results(h) == list[k].results && hop_fn_param_is_mut(h, 0) == list[k].mut, "%s: and says the same", list[k].name);
+        hop_fn_free(g), hop_fn_free(h);
+    }
+    hop_fn *v = NULL, *w = NULL;
+    hop_tensor *in[3] = { random_tensor("f64[3]"), random_tensor("f64[]"), random_tensor("f64[3]") }, *out[2] = { NULL, NULL };
+    static const double a[3] = { 1, 2, 3 }, c[3] = { 2, 0, 1 };
+    memcpy(hop_data(in[0]), a, sizeof a), memcpy(hop_data(in[2]), c, sizeof c);
+    CLAIM(!hop_value_and_grad(&v, f, "c") && !hop_interpret(v, in, 3, out, 2), "%s", hop_message());
+    const double *x = hop_data(in[0]), *y = hop_data(in[1]);
+    CLAIM(out[1] && *(const double *)hop_data(out[0]) == 5 && !memcmp(hop_data(out[1]), a, sizeof a), "the value, and its gradient at the content on entry");
+    CLAIM(x[0] == 2 && x[1] == 0 && x[2] == 3 && *y == 5, "and both arguments are updated");
+    free_all(in, 3), free_all(out, 2);
+    hop_fn_free(v), v = NULL;
+    CLAIM(!hop_vmap(&v, f, "a: 1, b, c", NULL) && hop_fn_results(v) == 1 && hop_fn_param_is_mut(v, 0) && hop_fn_param_is_mut(v, 1), "vmap keeps updates: %s", hop_message());
+    CLAIM(!hop_fn_read(&w, hop_fn_text(v), NULL) && hop_fn_param_is_mut(w, 0), "its text reads: %s", hop_message());
+    hop_fn_free(w), w = NULL;
+    CLAIM(hop_vmap(&w, f, "a", NULL) == HOP_INVALID && strstr(hop_message(), "'b' is updated, differently for each lane of 'a'"), "b has no lanes: %s", hop_message());
+    hop_fn_free(v), hop_fn_free(f);
+}
+
 static void test_in_place(void)
 {
     for (size_t k = 0; k < HOP_COUNT(in_place); k++) {
@@ -176,6 +227,9 @@ static void test_in_place(void)
             check_in_place(&in_place[k], f, &(hop_compile_options){ .strict = 1, .portable = portable, .without = "inplace" }, "not in place");
             check_in_place(&in_place[k], f, &(hop_compile_options){ .strict = 1, .portable = portable, .without = "fuse" }, "not fused");
         }
+        hop_fn *read = f ? read_again(f, in_place[k].name) : NULL;
+        if (read) check_in_place(&in_place[k], read, &(hop_compile_options){ .strict = 1, .portable = 1 }, "read from text");
+        hop_fn_free(read);
         hop_fn_free(f);
     }
 }
@@ -497,6 +551,7 @@ int main(void)
 {
     int64_t live = hop_live_allocations();
     test_in_place();
+    test_transformed_text();
     test_overlap();
     test_donation();
     test_training();

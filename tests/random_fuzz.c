@@ -1,5 +1,6 @@
 /* Random programs: each seed gives a program with nested control flow, which is held to the claims of random_claims.h. What fails is made small and written as
- * a .hop file. `random_fuzz [--soak] [--claim NAME] [--folder DIR] [FIRST [COUNT]]`; without arguments a fixed range of seeds that takes about a minute. */
+ * a .hop file. `random_fuzz [--soak] [--claim NAME] [--folder DIR] [--no-shrink] [FIRST [COUNT]]`; without arguments a fixed range of seeds that takes about a
+ * minute, and then as many more as it takes until every pair of nested higher-order rows was met often enough under every transform. */
 #include "random_shrink.h"
 
 #include <errno.h>
@@ -7,8 +8,8 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
-static const enum op higher_ops[HIGHER] = { OP_scan, OP_while_loop, OP_switch, OP_invoke_subgraph, OP_map, OP_fori_loop, OP_associative_scan };
-static const char *const under_names[UNDER] = { "as it is", "vjp, jvp", "vmap", "passes of vjp", "vjp of vjp", "vmap of vjp", "vjp of vmap", "vjp of jvp", "vmap of vmap" };
+enum { ENOUGH = 5, MORE = 40 }; /* claims of each pair under each transform; seeds more for a pair that has fewer */
+static const char *const under_names[UNDER] = { "vjp", "jvp", "batch", "vjp∘vjp", "batch∘vjp", "vjp∘batch", "vjp∘jvp", "batch∘batch", "itself" };
 
 struct run {
     struct tally *tally;
@@ -16,37 +17,53 @@ struct run {
     bool compiled;
 };
 
-static void note_nesting(struct run *run, const struct program *p, int under)
+/* Which rows stand in bodies of which, counting what results depend on alone. */
+static void nesting(const struct program *p, bool pairs[PAIRS])
 {
-    bool pairs[HIGHER][HIGHER] = { 0 };
-    const struct module *m = p->m;
+    struct module *m = p->m;
+    uint32_t live = prune_function(m, p->fn, NULL);
     for (uint32_t i = 0; i < m->fns.len; i++) {
-        if (!reaches(m, p->fn, i)) continue;
+        if (!reaches(m, live, i)) continue;
         const struct fn *f = module_fn(m, i);
         for (uint32_t n = 0; n < f->n_nodes; n++)
             for (uint32_t r = 0; r < f->nodes[n].n_regions; r++) {
                 const struct fn *body = module_fn(m, node_region(f, &f->nodes[n], r)->fn);
                 for (uint32_t k = 0; k < body->n_nodes; k++)
                     for (int x = 0; x < HIGHER; x++)
-                        for (int y = 0; y < HIGHER; y++) pairs[x][y] |= f->nodes[n].op == higher_ops[x] && body->nodes[k].op == higher_ops[y];
+                        for (int y = 0; y < HIGHER; y++) pairs[x * HIGHER + y] |= f->nodes[n].op == higher_ops[x] && body->nodes[k].op == higher_ops[y];
             }
     }
-    for (int x = 0; x < HIGHER; x++)
-        for (int y = 0; y < HIGHER; y++) run->tally->nested[under][x][y] += pairs[x][y];
 }
 
-static void note_rows(struct run *run, const struct program *p)
+static void note_held(struct run *run, const bool pairs[PAIRS], enum under under)
 {
-    bool used[OP_COUNT] = { 0 };
-    for (uint32_t i = 0; i < p->m->fns.len; i++)
-        for (uint32_t n = 0; reaches(p->m, p->fn, i) && n < module_fn(p->m, i)->n_nodes; n++) used[module_fn(p->m, i)->nodes[n].op] = true;
-    for (int op = 0; op < OP_COUNT; op++) run->tally->rows[op] += used[op];
+    for (int k = 0; k < PAIRS; k++) {
+        run->tally->nested[under][k] += pairs[k];
+        if (under == UNDER_VJP) run->tally->nested[UNDER_JVP][k] += pairs[k]; /* held against each other */
+    }
 }
 
+static void note_rows(struct run *run, const struct gen *g, const struct program *p)
+{
+    bool used[OP_COUNT], dtypes[DT_COUNT] = { 0 };
+    memcpy(used, g->asked, sizeof used);
+    for (uint32_t i = 0; i < p->m->fns.len; i++) {
+        if (!reaches(p->m, p->fn, i)) continue;
+        const struct fn *f = module_fn(p->m, i);
+        for (uint32_t n = 0; n < f->n_nodes; n++) used[f->nodes[n].op] = true;
+        for (uint32_t v = 0; v < f->n_values; v++) dtypes[type_get(p->m, value_type(f, v)).dtype] = true;
+    }
+    for (int op = 0; op < OP_COUNT; op++) run->tally->rows[op] += used[op];
+    for (int t = 0; t < DT_COUNT; t++) run->tally->dtypes[t] += dtypes[t];
+}
+
+/* Some claims are held in turn; one that the pair which the seed wishes for still lacks is held in any case. */
 static bool wanted(const struct run *run, uint32_t claim, uint64_t seed)
 {
-    if (run->claim) return !strcmp(run->claim, random_claims[claim].name);
-    return (seed + claim) % random_claims[claim].every == 0;
+    const struct random_claim *c = &random_claims[claim];
+    if (run->claim) return !strcmp(run->claim, c->name);
+    if (c->under < UNDER_OTHER && seed_wish(seed) < PAIRS && run->tally->nested[c->under][seed_wish(seed)] < ENOUGH) return true;
+    return (seed + claim) % c->every == 0;
 }
 
 /* In a process of its own: the program and its claims, or making it small. */
@@ -58,26 +75,29 @@ static void seed_process(struct run *run, uint64_t seed, bool shrinking, bool cr
     struct tally *tally = run->tally;
     struct module *m = module_new();
     struct check c = { .bag = &bag, .p = &p, .compiled = run->compiled, .tally = tally };
+    bool pairs[PAIRS] = { 0 };
     if (HOP_TRY(caught)) {
         struct gen g = { .r = { seed }, .m = m };
         if (!shrinking) tally->claim = HOP_COUNT(random_claims);
         random_program(&bag, &g, &p);
-        hop_catch_end(&caught);
         if (shrinking) {
             shrink_and_write(&c, tally->claim, crashed, run->folder, 60);
         } else {
             tally->made += g.made;
             tally->rejected += g.rejected;
-            note_rows(run, &p);
+            note_rows(run, &g, &p);
+            nesting(&p, pairs);
         }
+        hop_catch_end(&caught);
     } else {
         snprintf(tally->message, sizeof tally->message, "generating: %s", hop_message());
         tally->failed = true;
         return;
     }
     for (uint32_t k = 0; !shrinking && k < HOP_COUNT(random_claims); k++) {
-        if (!wanted(run, k, seed) || (p.large && random_claims[k].under > 1)) continue;
+        if (!wanted(run, k, seed) || (p.large && random_claims[k].under > UNDER_JVP && random_claims[k].under != UNDER_NOTHING)) continue;
         tally->claim = k;
+        tally->held = false;
         const char *wrong = hold(&c, k);
         tally->claims++;
         if (wrong) {
@@ -85,7 +105,7 @@ static void seed_process(struct run *run, uint64_t seed, bool shrinking, bool cr
             tally->failed = true;
             break;
         }
-        note_nesting(run, &p, random_claims[k].under);
+        if (tally->held) note_held(run, pairs, random_claims[k].under);
     }
     module_free(m);
     bag_free(&bag);
@@ -128,30 +148,79 @@ static bool run_seed(struct run *run, uint64_t seed)
     return false;
 }
 
+static uint64_t least(const struct tally *t, enum under under)
+{
+    uint64_t n = UINT64_MAX;
+    for (int k = 0; k < PAIRS; k++) n = HOP_MIN(n, t->nested[under][k]);
+    return n;
+}
+
 static void print_histogram(const struct tally *t)
 {
+    int unused = 0;
     printf("%llu programs, %llu claims, %llu steps made, %llu rejected\n", (unsigned long long)t->programs, (unsigned long long)t->claims, (unsigned long long)t->made, (unsigned long long)t->rejected);
     printf("differences: %llu compared, %llu at kinks; default numbers: %llu compared, %llu sensitive; lanes of different sizes: %llu; not finite: %llu\n", (unsigned long long)t->compared,
            (unsigned long long)t->kinks, (unsigned long long)t->default_compared, (unsigned long long)t->sensitive, (unsigned long long)t->ragged, (unsigned long long)t->infinite);
-    printf("rows:");
-    for (int op = 0; op < OP_COUNT; op++) printf(" %s %llu", op_table[op]->name, (unsigned long long)t->rows[op]);
-    printf("\n%-16s", "nested");
-    for (int x = 0; x < HIGHER; x++)
-        for (int y = 0; y < HIGHER; y++) printf(" %.2s>%.2s", op_table[higher_ops[x]]->name, op_table[higher_ops[y]]->name);
-    for (int u = 0; u < UNDER && under_names[u]; u++) {
-        printf("\n%-16s", under_names[u]);
-        for (int x = 0; x < HIGHER; x++)
-            for (int y = 0; y < HIGHER; y++) printf(" %5llu", (unsigned long long)t->nested[u][x][y]);
+    printf("dtypes:");
+    for (int d = 0; d < DT_COUNT; d++) printf(" %s %llu", dtype_info[d].name, (unsigned long long)t->dtypes[d]);
+    printf("\nrows:");
+    for (int op = 0; op < OP_COUNT; op++) {
+        if (t->rows[op]) printf(" %s %llu", op_table[op]->name, (unsigned long long)t->rows[op]);
+        unused += !t->rows[op];
     }
+    printf("\n%d of %d rows used (%.1f %%); not:", OP_COUNT - unused, OP_COUNT, 100.0 * (OP_COUNT - unused) / OP_COUNT);
+    for (int op = 0; op < OP_COUNT; op++)
+        if (!t->rows[op]) printf(" %s", op_table[op]->name);
+    printf("\n%-16s %-16s", "a body of", "holds");
+    for (int u = 0; u < UNDER; u++) printf(" %*s", 10 + (strstr(under_names[u], "∘") ? 2 : 0), under_names[u]);
+    for (int k = 0; k < PAIRS; k++) {
+        printf("\n%-16s %-16s", op_table[higher_ops[k / HIGHER]]->name, op_table[higher_ops[k % HIGHER]]->name);
+        for (int u = 0; u < UNDER; u++) printf(" %10llu", (unsigned long long)t->nested[u][k]);
+    }
+    printf("\n%-33s", "the least");
+    for (int u = 0; u < UNDER; u++) printf(" %10llu", (unsigned long long)least(t, (enum under)u));
     printf("\n");
+}
+
+/* Seeds from `first` on for the pairs that were not met often enough; how many claims failed. */
+static uint64_t run_more(struct run *run, uint64_t first)
+{
+    uint64_t failed = 0;
+    for (uint32_t pair = 0; pair < PAIRS; pair++) {
+        uint64_t seed = first + (pair + WISHES - first % WISHES) % WISHES;
+        for (int k = 0; k < MORE; k++, seed += WISHES) {
+            bool lacks = false;
+            for (int u = 0; u < UNDER_OTHER; u++) lacks |= run->tally->nested[u][pair] < ENOUGH;
+            if (!lacks) break;
+            failed += !run_seed(run, seed);
+        }
+    }
+    return failed;
+}
+
+/* What a whole run must have met. */
+static uint64_t coverage_lacks(const struct tally *t)
+{
+    uint64_t lacks = 0, rows = 0;
+    for (int op = 0; op < OP_COUNT; op++) rows += t->rows[op] > 0;
+    if (rows * 100 <= OP_COUNT * 95) lacks++, printf("not more than 95 %% of the rows are used\n");
+    for (int d = 0; d < DT_COUNT; d++)
+        if (!t->dtypes[d]) lacks++, printf("no program uses %s\n", dtype_info[d].name);
+    for (int u = 0; u < UNDER_OTHER; u++)
+        for (int k = 0; k < PAIRS; k++)
+            if (t->nested[u][k] < ENOUGH)
+                lacks++, printf("%s in a body of %s was met %llu times under %s, fewer than %d\n", op_table[higher_ops[k % HIGHER]]->name, op_table[higher_ops[k / HIGHER]]->name,
+                                (unsigned long long)t->nested[u][k], under_names[u], ENOUGH);
+    return lacks;
 }
 
 int main(int argc, char **argv)
 {
     struct run run = { .compiled = exe_available(), .folder = NULL };
-    uint64_t first = 1, failed = 0, count = 600;
+    uint64_t first = 1, failed = 0, count = 300;
+    bool whole = true;
 #ifdef __SANITIZE_ADDRESS__
-    count = 60;
+    count = 60, whole = false;
 #endif
     char folder[4096];
     const char *slash = strrchr(argv[0], '/');
@@ -162,9 +231,9 @@ int main(int argc, char **argv)
     for (int i = 1; i < argc; i++) {
         if (!strcmp(argv[i], "--soak")) count *= 25, first = 1000000;
         else if (!strcmp(argv[i], "--folder") && i + 1 < argc) run.folder = argv[++i];
-        else if (!strcmp(argv[i], "--claim") && i + 1 < argc) run.claim = argv[++i];
+        else if (!strcmp(argv[i], "--claim") && i + 1 < argc) run.claim = argv[++i], whole = false;
         else if (!strcmp(argv[i], "--no-shrink")) run.folder = NULL;
-        else if (!n_numbers++) first = strtoull(argv[i], NULL, 0), count = 1;
+        else if (!n_numbers++) first = strtoull(argv[i], NULL, 0), count = 1, whole = false;
         else count = strtoull(argv[i], NULL, 0);
     }
     if (!run.compiled) printf("nothing is compiled: %s\n", hop_message());
@@ -173,7 +242,9 @@ int main(int argc, char **argv)
     if (run.tally == MAP_FAILED) return 2;
     for (uint64_t seed = first; seed < first + count; seed++) failed += !run_seed(&run, seed);
     struct tally *t = run.tally;
+    if (whole) failed += run_more(&run, first + count);
     print_histogram(t);
+    if (whole) failed += coverage_lacks(t);
     if (t->kinks * 20 > t->compared) failed++, printf("more than a twentieth of the differences are at kinks\n");
     if (t->sensitive * 10 > t->default_compared) failed++, printf("more than a tenth of the programs are too sensitive to compare with default numbers\n");
     printf("%llu passed, %llu failed\n", (unsigned long long)t->claims, (unsigned long long)failed);

@@ -155,6 +155,14 @@ static uint32_t try_edit(struct shrink *s, const struct edit *e, const bool *kee
     return fn != HOP_NONE && still_fails(s, fn) ? fn : HOP_NONE;
 }
 
+/* Does the function hold something constant for derivatives alone? Edits around it would make a program whose differences are no longer its derivatives. */
+static bool stops_gradients(const struct fn *f)
+{
+    for (uint32_t n = 0; n < f->n_nodes; n++)
+        if (f->nodes[n].op == OP_stop_gradient) return true;
+    return false;
+}
+
 static bool shrink_once(struct shrink *s)
 {
     struct program *p = s->c->p;
@@ -169,6 +177,7 @@ static bool shrink_once(struct shrink *s)
     for (uint32_t fn = n_fns; fn-- > 0;) {
         if (!reaches(p->m, p->fn, fn)) continue;
         const struct fn *g = module_fn(p->m, fn);
+        if (strstr(s->head, "tangent of") && stops_gradients(g)) continue;
         for (uint32_t node = g->n_nodes; node-- > 0;)
             for (uint32_t how = 0; how < 2u + g->nodes[node].n_regions; how++) {
                 enum op op = (enum op)g->nodes[node].op;
@@ -181,26 +190,76 @@ static bool shrink_once(struct shrink *s)
     return false;
 }
 
+static void names_of(struct text *out, const struct module *m, const struct fn *f, bool floats)
+{
+    const char *comma = "";
+    for (uint32_t i = 0; i < f->n_params; i++) {
+        if (floats && !dtype_is_float((enum dtype)type_get(m, value_type(f, i)).dtype)) continue;
+        text_add(out, "%s%s", comma, module_text(m, f->values[i].name));
+        comma = ", ";
+    }
+}
+
+static void lane_type_text(struct text *out, const struct tensor *t)
+{
+    text_add(out, "%s[%d", dtype_info[t->dtype].name, LANES);
+    for (uint32_t d = 0; d < t->rank; d++) text_add(out, ", %lld", (long long)t->dims[d]);
+    text_str(out, "]");
+}
+
+/* What transforms add to the parameters: cotangents of the float results, tangents of the float parameters. */
+static void write_added(struct text *out, struct check *c, bool cotangents)
+{
+    struct outcome base;
+    struct target t = program_target(c);
+    const struct fn *f = module_fn(c->p->m, t.fn);
+    uint32_t at = f->n_params, n = cotangents ? f->n_results : f->n_params;
+    if (!run_target(c, &t, &interpreter, NULL, &base)) return;
+    for (uint32_t i = 0; i < n; i++) {
+        const struct tensor *like = cotangents ? base.results[i] : t.args[i];
+        if (!is_float(like)) continue;
+        text_add(out, "  #%u: ", at++);
+        tensor_type_text(out, like);
+        text_add(out, " = random %u in -1..1\n", at);
+    }
+}
+
+/* A test block that makes the same claim, so that the file can go into the corpus. */
+static void write_test(struct text *out, struct check *c, enum under under)
+{
+    struct program *p = c->p;
+    const struct fn *f = module_fn(p->m, p->fn);
+    bool lanes = under == UNDER_VJP_BATCH || under == UNDER_BATCH_BATCH, vjp = under == UNDER_VJP_VJP || under == UNDER_BATCH_VJP, jvp = under == UNDER_VJP_JVP;
+    bool batch = under == UNDER_BATCH || under == UNDER_BATCH_VJP || under == UNDER_BATCH_BATCH;
+    text_str(out, lanes ? "test vmap(" : vjp ? "test vjp(" : jvp ? "test jvp(" : "test ");
+    if (lanes || vjp || jvp) names_of(out, p->m, f, !lanes), text_str(out, ") ");
+    text_str(out, "@main {\n");
+    for (uint32_t i = 0; i < f->n_outer_symbols; i++)
+        if (f->symbols[i].origin == SYMBOL_DIM) text_add(out, "  dim %s = %lld\n", module_text(p->m, f->symbols[i].name), (long long)p->symbols[i]);
+    for (uint32_t i = 0; i < f->n_params; i++) {
+        text_add(out, "  %s: ", module_text(p->m, f->values[i].name));
+        if (lanes) lane_type_text(out, p->args[i]), text_add(out, " = random %u", i + 1);
+        else tensor_type_text(out, p->args[i]), text_str(out, " = "), tensor_print(out, p->args[i]);
+        text_str(out, "\n");
+    }
+    if (vjp || jvp) write_added(out, c, vjp);
+    if (under != UNDER_NOTHING) {
+        text_str(out, batch ? "  batch(" : "  differences(");
+        names_of(out, p->m, f, !batch);
+        text_str(out, ")\n");
+    }
+    text_str(out, "}\n");
+}
+
 static void write_program(struct check *c, uint32_t claim, const char *folder, const char *message)
 {
     struct arena *a = &c->bag->arena;
     struct program *p = c->p;
     struct text out = { .arena = a };
-    const struct fn *f = module_fn(p->m, p->fn);
     text_add(&out, "# seed %llu, claim: %s\n", (unsigned long long)p->seed, random_claims[claim].name);
     for (const char *line = message; *line; line += strcspn(line, "\n"), line += *line == '\n') text_add(&out, "# %.*s\n", (int)strcspn(line, "\n"), line);
     text_print(p->m, p->fn, 0, &out);
-    text_str(&out, "test @main {\n");
-    for (uint32_t i = 0; i < f->n_outer_symbols; i++)
-        if (f->symbols[i].origin == SYMBOL_DIM) text_add(&out, "  dim %s = %lld\n", module_text(p->m, f->symbols[i].name), (long long)p->symbols[i]);
-    for (uint32_t i = 0; i < f->n_params; i++) {
-        text_add(&out, "  %s: ", module_text(p->m, f->values[i].name));
-        tensor_type_text(&out, p->args[i]);
-        text_str(&out, " = ");
-        tensor_print(&out, p->args[i]);
-        text_str(&out, "\n");
-    }
-    text_str(&out, "}\n");
+    write_test(&out, c, random_claims[claim].under);
     const char *path = arena_printf(a, "%s/%llu.hop", folder, (unsigned long long)p->seed);
     FILE *file = fopen(path, "w");
     if (file) {

@@ -104,6 +104,8 @@ static const struct example examples[] = {
       "[[true, true, true], [false, false, false]]" },
     { "slice", "fn @f[T in 1..](%x: f32[T]) -> (f32[T - 1]) { %r = slice {start = [1], limit = [T]} (%x) return %r }", "[1, 2, 3]", "[2, 3]" },
     { "slice by steps", "fn @f(%x: i32[7]) -> (i32[2]) { %r = slice {start = [1], limit = [6], step = [3]} (%x) return %r }", "[0, 1, 2, 3, 4, 5, 6]", "[1, 4]" },
+    { "slice_update", "fn @f(%x: i32[7], %u: i32[2]) -> (i32[7]) { %r = slice_update {start = [1], limit = [6], step = [3]} (%x, %u) return %r }", "[0, 1, 2, 3, 4, 5, 6]; [8, 9]",
+      "[0, 8, 2, 3, 9, 5, 6]" },
     { "pad", "fn @f(%x: f64[2], %v: f64[]) -> (f64[8]) { %r = pad {low = [1], high = [3], interior = [2]} (%x, %v) return %r }", "[1, 2]; 9",
       "[9, 1, 9, 9, 2, 9, 9, 9]" },
     { "pad of nothing", "fn @f(%x: f32[0], %v: f32[]) -> (f32[2]) { %r = pad {low = [1], high = [1], interior = [3]} (%x, %v) return %r }", "[]; 9", "[9, 9]" },

@@ -289,6 +289,134 @@
                %o = dot {batch_lhs = [], batch_rhs = [], contract_lhs = [], contract_rhs = []} (%c, %x) %t = add(%s, %o) %n = tanh(%c) next(%n, %t) stack(%t) }
            return %g, %ys }) },
 
+/* ---- trips ---- */
+{ "a counter up to a bound counts the loop", "", "trips dce", "while_loop=0 fori_loop=1 nodes=2",
+  TEXT(fn @main(%x: f32[3], %n: i64[]) -> (f32[3]) {
+           %z = full {value = 0, dims = [], dtype = i64}
+           %i, %y = while_loop carry(%k = %z, %s = %x) cond with(%m = %n) { %p = lt(%k, %m) test(%p) }
+               body { %one = full {value = 1, dims = [], dtype = i64} %k1 = add(%k, %one) %t = sin(%s) next(%k1, %t) }
+           return %y }) },
+{ "a counted loop of known trips is a scan", "", "trips fold dce", "while_loop=0 fori_loop=0 scan=1",
+  TEXT(fn @main(%x: f32[3]) -> (f32[3]) {
+           %z = full {value = 9, dims = [], dtype = i32}
+           %i, %y = while_loop carry(%k = %z, %s = %x) cond { %m = full {value = 2, dims = [], dtype = i32} %p = gt(%k, %m) test(%p) }
+               body { %two = full {value = 2, dims = [], dtype = i32} %k1 = sub(%k, %two) %t = tanh(%s) %e = exp(%t) next(%k1, %e) }
+           return %y }) },
+{ "a size as the bound makes a scan of that length", "", "trips fold dce", "while_loop=0 fori_loop=0 scan=1",
+  TEXT(fn @main[T in 1..64](%x: f32[T]) -> (f32[]) {
+           %z = full {value = 0, dims = [], dtype = i64} %t = dim_value {dim = T} %o = full {value = 1, dims = []}
+           %i, %y = while_loop carry(%k = %z, %s = %o) cond with(%m = %t) { %p = gt(%m, %k) test(%p) }
+               body with(%xs = %x) { %two = full {value = 2, dims = [], dtype = i64} %k1 = add(%k, %two) %r = dynamic_slice {sizes = [1]} (%xs, %k) %q = reshape {dims = []} (%r) %a = add(%s, %q) next(%k1, %a) }
+           return %y }) },
+{ "both of two bounds", "", "trips dce", "while_loop=0 fori_loop=1",
+  TEXT(fn @main(%x: f64[], %n: i32[], %m: i32[]) -> (f64[], i32[], i32[]) {
+           %z = full {value = 0, dims = [], dtype = i32} %nine = full {value = 9, dims = [], dtype = i32}
+           %i, %j, %y = while_loop carry(%k = %z, %d = %nine, %s = %x) cond with(%n, %m) { %p = lt(%k, %n) %q = lt(%d, %m) %r = not(%q) %t = and(%p, %r) test(%t) }
+               body { %one = full {value = 1, dims = [], dtype = i32} %k1 = add(%k, %one) %d1 = sub(%d, %one) %t = sin(%s) next(%k1, %d1, %t) }
+           return %y, %i, %j }) },
+{ "what watches more than counters stays", "", "trips dce", "while_loop=1 fori_loop=0",
+  TEXT(fn @main(%x: f32[], %n: i64[]) -> (f32[]) {
+           %z = full {value = 0, dims = [], dtype = i64}
+           %i, %y = while_loop carry(%k = %z, %s = %x) cond with(%m = %n) { %p = lt(%k, %m) %l = full {value = 3, dims = []} %q = lt(%s, %l) %r = and(%p, %q) test(%r) }
+               body { %one = full {value = 1, dims = [], dtype = i64} %k1 = add(%k, %one) %t = add(%s, %s) next(%k1, %t) }
+           return %y }) },
+{ "a counter whose way round its dtype is short stays", "", "trips dce", "while_loop=1 fori_loop=0",
+  TEXT(fn @main(%n: u8[]) -> (u8[], i64[]) {
+           %z = full {value = 0, dims = [], dtype = u8} %y, %c = while_loop {count} carry(%k = %z) cond with(%m = %n) { %p = lt(%k, %m) test(%p) }
+               body { %five = full {value = 5, dims = [], dtype = u8} %k1 = add(%k, %five) next(%k1) }
+           return %y, %c }) },
+{ "trips within max_trips are not watched", "", "trips fold dce", "while_loop=0 scan=1",
+  TEXT(fn @main(%x: f32[]) -> (f32[]) {
+           %z = full {value = 0, dims = [], dtype = i64}
+           %i, %y = while_loop {max_trips = 6} carry(%k = %z, %s = %x) cond { %m = full {value = 6, dims = [], dtype = i64} %p = lt(%k, %m) test(%p) }
+               body { %one = full {value = 1, dims = [], dtype = i64} %k1 = add(%k, %one) %t = cos(%s) next(%k1, %t) }
+           return %y }) },
+{ "trips beyond max_trips fail", "", "trips fold dce", "while_loop=1",
+  TEXT(fn @main(%x: f32[]) -> (f32[]) {
+           %z = full {value = 0, dims = [], dtype = i64}
+           %i, %y = while_loop {max_trips = 5} carry(%k = %z, %s = %x) cond { %m = full {value = 6, dims = [], dtype = i64} %p = lt(%k, %m) test(%p) }
+               body { print {format = "trip {}"} (%k) %one = full {value = 1, dims = [], dtype = i64} %k1 = add(%k, %one) %t = cos(%s) next(%k1, %t) }
+           return %y }) },
+{ "effects of a counted loop keep their order", "", "trips dce", "while_loop=0 fori_loop=1",
+  TEXT(fn @main(%n: i64[]) -> (i64[]) {
+           %four = full {value = 4, dims = [], dtype = i64} %m = min(%n, %four)
+           %i = while_loop carry(%k = %m) cond { %z = full {value = 0, dims = [], dtype = i64} %p = ge(%k, %z) test(%p) }
+               body { print {format = "{}"} (%k) %one = full {value = 1, dims = [], dtype = i64} %k1 = sub(%k, %one) next(%k1) }
+           print {format = "end {}"} (%i) return %i }) },
+{ "a counted while_loop needs no tape that grows", "x w", "", "while_loop=0 fori_loop=0 scan=2",
+  TEXT(fn @main(%x: f32[3], %w: f32[3]) -> (f32[]) {
+           %z = full {value = 0, dims = [], dtype = i32}
+           %i, %a = while_loop carry(%k = %z, %s = %x) cond { %l = full {value = 12, dims = [], dtype = i32} %p = lt(%k, %l) test(%p) }
+               body with(%v = %w) { %one = full {value = 1, dims = [], dtype = i32} %k1 = add(%k, %one) %f = cast {dtype = f32} (%k1) %g = broadcast {dims = [3], at = []} (%f)
+                                    %e = exp(%v) %m = mul(%s, %e) %h = div(%m, %g) %t = tanh(%h) next(%k1, %t) }
+           %r = sum(%a) return %r }) },
+
+/* ---- ranges ---- */
+{ "clamps and comparisons of what a loop counts", "", "ranges fold dce", ">max=0 >min=0 >lt=0 >select=0",
+  TEXT(fn @main(%x: f32[8]) -> (f32[]) {
+           %z = full {value = 0, dims = []} %is = iota {dims = [8]}
+           %y = scan carry(%s = %z) over(%i in %is) with(%xs = %x) {
+               %lo = full {value = 0, dims = [], dtype = i64} %hi = full {value = 7, dims = [], dtype = i64} %a = max(%i, %lo) %b = min(%a, %hi)
+               %n = full {value = 8, dims = [], dtype = i64} %p = lt(%b, %n) %c = select(%p, %b, %lo) %m = mod(%c, %n)
+               %r = dynamic_slice {sizes = [1]} (%xs, %m) %q = reshape {dims = []} (%r) %t = add(%s, %q) %u = sin(%t) %e = exp(%u) %f = tanh(%e) next(%f) }
+           return %y }) },
+{ "a counter widened and narrowed again", "", "ranges dce", ">min=0 >rem=1",
+  TEXT(fn @main(%x: f32[], %a: f32[10]) -> (f32[], i64[]) {
+           %z = full {value = 0, dims = [], dtype = i64}
+           %y, %i = while_loop carry(%s = %x, %k = %z) cond { %m = full {value = 10, dims = [], dtype = i64} %p = lt(%k, %m) %l = full {value = 5, dims = []} %q = lt(%s, %l) %r = and(%p, %q) test(%r) }
+               body with(%v = %a) { %nine = full {value = 9, dims = [], dtype = i64} %j = min(%k, %nine) %seven = full {value = 7, dims = [], dtype = i64} %h = rem(%j, %seven)
+                                    %e = dynamic_slice {sizes = [1]} (%v, %h) %f = reshape {dims = []} (%e) %t = add(%s, %f) %one = full {value = 1, dims = [], dtype = i64} %k1 = add(%k, %one) next(%t, %k1) }
+           return %y, %i }) },
+{ "a loop whose first look is false", "", "ranges dce", "while_loop=0 nodes=1",
+  TEXT(fn @main(%x: f32[], %n: i64[]) -> (f32[], i64[]) {
+           %three = full {value = 3, dims = [], dtype = i64} %i = max(%n, %three)
+           %y, %k, %c = while_loop {count} carry(%s = %x, %k = %i) cond { %l = full {value = 2, dims = [], dtype = i64} %p = lt(%k, %l) test(%p) } body { %t = sin(%s) next(%t, %k) }
+           return %y, %c }) },
+{ "casts there and back", "", "ranges dce", "cast=0",
+  TEXT(fn @main(%n: i64[5]) -> (i64[5]) {
+           %k = full {value = 1000, dims = [5], dtype = i64} %m = rem(%n, %k) %c = cast {dtype = i16} (%m) %d = cast {dtype = i64} (%c) return %d }) },
+{ "numbers that wrap around have no range", "", "ranges dce", "min=1 add=1",
+  TEXT(fn @main(%n: i8[5]) -> (i8[5]) {
+           %k = full {value = 100, dims = [5], dtype = i8} %m = abs(%n) %a = add(%m, %k) %l = full {value = 120, dims = [5], dtype = i8} %d = min(%a, %l) return %d }) },
+{ "a check that always holds goes", "", "ranges dce", "check=0",
+  TEXT(fn @main[T in 1..9](%x: f32[T]) -> (f32[T]) {
+           %t = dim_value {dim = T} %k = full {value = 10, dims = [], dtype = i64} %p = lt(%t, %k) check {message = "small"} (%p) return %x }) },
+{ "a check that may fail stays and fails", "", "ranges dce", "check=1",
+  TEXT(fn @main[T in 0..9](%x: f32[T]) -> (f32[T]) {
+           %t = dim_value {dim = T} %k = full {value = 4, dims = [], dtype = i64} %p = lt(%t, %k) check {message = "small"} (%p) return %x }) },
+
+/* ---- unroll ---- */
+{ "a scan of a few light steps is its steps", "", "unroll dce", "scan=0 add=4",
+  TEXT(fn @main(%h: f32[6], %xs: f32[4, 6]) -> (f32[6]) {
+           %y = scan carry(%c = %h) over(%x in %xs) { %s = add(%c, %x) %t = tanh(%s) next(%t) } return %y }) },
+{ "a scan with products stays", "", "unroll dce", "scan=1",
+  TEXT(fn @main(%h: f32[6], %w: f32[6, 6]) -> (f32[6]) {
+           %y = scan {length = 4} carry(%c = %h) with(%v = %w) { %s = matmul(%c, %v) next(%s) } return %y }) },
+{ "rows that others read stay a loop", "", "unroll dce", "scan=1",
+  TEXT(fn @main(%h: f32[6], %xs: f32[4, 6]) -> (f32[6], f32[4, 6]) {
+           %y, %ys = scan carry(%c = %h) over(%x in %xs) { %s = add(%c, %x) next(%s) stack(%s) } return %y, %ys }) },
+{ "a gradient's two scans are unrolled together", "h", "", "scan=0",
+  TEXT(fn @main(%h: f32[6], %xs: f32[3, 6]) -> (f32[]) {
+           %y = scan {reverse} carry(%c = %h) over(%x in %xs) { %s = mul(%c, %x) %t = sin(%s) next(%t) } %r = sum(%y) return %r }) },
+
+/* ---- join ---- */
+{ "a scan over another's rows is one loop with it", "", "join dce", "scan=1 >add=2",
+  TEXT(fn @main[T, N](%h: f32[N], %xs: f32[T, N], %g: f32[N]) -> (f32[N], f32[N]) {
+           %a, %ys = scan carry(%c = %h) over(%x in %xs) { %m = mul(%c, %x) %s = add(%m, %x) next(%s) stack(%m) } %e = exp(%a)
+           %b = scan carry(%d = %g) over(%y in %ys, %x in %xs) { %m = mul(%d, %x) %s = add(%m, %y) next(%s) } return %e, %b }) },
+{ "rows that more than one read are no reason", "", "join dce", "scan=2",
+  TEXT(fn @main[T](%h: f32[4], %xs: f32[T, 4]) -> (f32[4], f32[T, 4]) {
+           %a, %ys = scan carry(%c = %h) over(%x in %xs) { %s = add(%c, %x) next(%s) stack(%s) }
+           %b = scan carry(%d = %h) over(%y in %ys) { %m = mul(%d, %y) next(%m) } return %b, %ys }) },
+{ "a scan that needs the end of the other waits for it", "", "join dce", "scan=2",
+  TEXT(fn @main[T](%h: f32[4], %xs: f32[T, 4]) -> (f32[4]) {
+           %a, %ys = scan carry(%c = %h) over(%x in %xs) { %s = add(%c, %x) next(%s) stack(%s) } %e = neg(%a)
+           %b = scan carry(%d = %e) over(%y in %ys) { %m = mul(%d, %y) next(%m) } return %b }) },
+{ "opposite directions are two loops", "", "join dce", "scan=2",
+  TEXT(fn @main[T](%h: f32[4], %xs: f32[T, 4]) -> (f32[4]) {
+           %a, %ys = scan carry(%c = %h) over(%x in %xs) { %s = add(%c, %x) next(%s) stack(%s) }
+           %b = scan {reverse} carry(%d = %h) over(%y in %ys) { %m = mul(%d, %y) next(%m) } return %b }) },
+
 /* ---- together ---- */
 { "the step of a recurrent network", "w u b xs h0", "", "scan=2 dot=4 >dot=1 >matmul=1 permute=1 >permute=0 >full=1",
   TEXT(fn @main[T in 1..64](%h0: f32[6], %xs: f32[T, 5], %w: f32[6, 6], %u: f32[5, 6], %b: f32[6]) -> (f32[]) {

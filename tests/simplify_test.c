@@ -55,6 +55,7 @@ static struct tensor *random_tensor(struct module *m, type_id type, const int64_
         int64_t k = (int64_t)(uniform() * 4);
         switch (t.dtype) {
         case DT_BOOL: ((uint8_t *)out->data)[i] = k & 1; break;
+        case DT_I8: case DT_U8: ((uint8_t *)out->data)[i] = (uint8_t)(k * 60); break;
         case DT_I32: case DT_U32: ((uint32_t *)out->data)[i] = (uint32_t)k; break;
         case DT_I64: ((int64_t *)out->data)[i] = k; break;
         case DT_F32: ((float *)out->data)[i] = (float)x; break;

@@ -17,11 +17,13 @@
     "}\n"
 
 #define COUNTED_WHILE COUNTED_WHILE_WITH("")
-#define COUNTED_WHILE_WITH(attrs) \
+#define COUNTED_WHILE_WITH(attrs) DOWN_TO_ZERO(attrs, "%t = gt(%i, %zero)")
+#define WATCHED_WHILE_WITH(attrs) DOWN_TO_ZERO(attrs, "%b = barrier(%i)\n    %t = gt(%b, %zero)") /* the same, but nobody sees that it counts */
+#define DOWN_TO_ZERO(attrs, test) \
     "hop 1\n" \
     "fn @main(%n: i64[], %x: f64[2], %w: f64[2]) -> (i64[], f64[2]) {\n" \
     "  %k, %y = while_loop " attrs " carry(%i = %n, %c = %x) cond {\n" SCALAR("zero", "0", "i64") \
-    "    %t = gt(%i, %zero)\n" \
+    "    " test "\n" \
     "    test(%t)\n" \
     "  } body with(%v = %w) {\n" SCALAR("one", "1", "i64") \
     "    %j = sub(%i, %one)\n" \
@@ -298,6 +300,10 @@ static const struct program programs[] = {
     { "counted scan", COUNTED_SCAN, 0, NULL, 0, 0 },
     { "counted while", COUNTED_WHILE, 0, "2", 1, 0 },
     { "counted while, no trip in the first lane", COUNTED_WHILE, 0, "0", 1, 0 },
+    { "watched while", WATCHED_WHILE_WITH(""), 0, "2", 1, 0 },
+    { "watched while, no trip in the first lane", WATCHED_WHILE_WITH(""), 0, "0", 1, 0 },
+    { "watched while in blocks", WATCHED_WHILE_WITH("{every = [2]}"), 0, "3", 1, 0 },
+    { "watched while in blocks of blocks", WATCHED_WHILE_WITH("{every = [2, 2]}"), 0, "0", 5, 0 },
     { "counted while, no trip", COUNTED_WHILE, 0, "-5", 1, NO_SECOND },
     { "newton", NEWTON, 0, "2", 4, 0 },
     { "newton with stack", NEWTON_STACK("", "?n"), 0, "2", 4, LANE_SIZES },
@@ -387,6 +393,14 @@ static void claim_recomputes(struct run *r, const struct program *p)
 {
     (void)p;
     claim_stacks(r, OP_while_loop, 2 + 1 + 1 + 1); /* carries, trips, the state, which rows ran */
+}
+
+/* A loop that counts is a counted one, blocks or not: the carry, the state, which rows ran. */
+static void claim_counted(struct run *r, const struct program *p)
+{
+    (void)p;
+    claim_stacks(r, OP_fori_loop, 1 + 1 + 1);
+    CLAIM(!count_nodes(r->m, gradient(r), OP_while_loop, NULL, NULL), "%s: no while_loop is left", r->name);
 }
 
 /* Nothing that depends on the step is needed: no stack but the result. */
@@ -571,12 +585,14 @@ static void claim_recomputed(struct run *r, const struct program *p)
 }
 
 static const struct { struct program program; void (*claim)(struct run *r, const struct program *p); } structure[] = {
-    { { "counted while in blocks: stacks", COUNTED_WHILE_WITH("{every = [2]}"), 0, NULL, 0, 0 }, claim_blocks },
+    { { "watched while in blocks: stacks", WATCHED_WHILE_WITH("{every = [2]}"), 0, NULL, 0, 0 }, claim_blocks },
+    { { "counted while in blocks: stacks", COUNTED_WHILE_WITH("{every = [2]}"), 0, NULL, 0, 0 }, claim_counted },
     { { "rnn in blocks: stacks", RNN_WITH("{every = [2]}"), 0, NULL, 0, 0 }, claim_scan_blocks },
     { { "call: kept", RECOMPUTED(""), 0, NULL, 0, 0 }, claim_kept },
     { { "call: recomputed", RECOMPUTED("{recompute}"), 0, NULL, 0, 0 }, claim_recomputed },
     { { "rnn: stacks", RNN, 4, NULL, 0, 0 }, claim_rnn_stacks },
-    { { "counted while: stacks", COUNTED_WHILE, 0, NULL, 0, 0 }, claim_recomputes },
+    { { "watched while: stacks", WATCHED_WHILE_WITH(""), 0, NULL, 0, 0 }, claim_recomputes },
+    { { "counted while: stacks", COUNTED_WHILE, 0, NULL, 0, 0 }, claim_counted },
     { { "linear: stacks", LINEAR, 0, NULL, 0, 0 }, claim_linear },
     { { "effects", EFFECTS, 3, "2", 1, 0 }, claim_effects },
     { { "checked branch", CHECKED, 0, NULL, 0, 0 }, claim_checked },

@@ -102,12 +102,17 @@ static uint32_t pick_own(struct random_body *g, val *own, type_id *types)
     return n;
 }
 
-/* Now and then a schedule. */
-static struct attr random_every(struct run *r)
+/* Sometimes something else than all is kept. attrs: schedule, every, snapshots. */
+static void random_schedule(struct run *r, struct attr *attrs)
 {
-    static const uint32_t choices[][2] = { { 1, 0 }, { 2, 0 }, { 2, 2 } };
-    uint32_t i = below(r, 9);
-    return i < 3 ? A_INTS(choices[i], i == 2 ? 2 : 1) : A_NONE;
+    static const uint32_t sizes[2] = { 2, 2 };
+    switch (below(r, 12)) {
+    case 0: case 1: case 2: attrs[1] = A_INTS(sizes, 1 + below(r, 2)); break;
+    case 3: attrs[0] = A_WORD(SCHEDULE_SQRT); break;
+    case 4: attrs[0] = A_WORD(SCHEDULE_RECOMPUTE); break;
+    case 5: case 6: attrs[0] = A_WORD(SCHEDULE_BINOMIAL), attrs[2] = A_INT(1 + below(r, 3)); break;
+    default: break;
+    }
 }
 
 static void add_scan(struct random_body *g)
@@ -129,8 +134,8 @@ static void add_scan(struct random_body *g)
     uint32_t n_own = pick_own(g, own, types + n), n_stack = groups[0] ? below(g->r, 3) : 1;
     for (uint32_t k = 0; k < n_stack; k++) results[groups[0] + k] = float_shape(g);
     uint32_t fn = random_function(g->r, m, types, n + n_own, results, groups[0] + n_stack, g->depth - 1, HOP_NONE);
-    struct attr attrs[SCAN_ATTRS] = { A_FLAG(below(g->r, 2)), groups[1] ? A_NONE : A_DIM(time_dim(m)), [SCAN_EVERY] = random_every(g->r) };
-    if (attrs[SCAN_EVERY].kind == ATTR_ABSENT && !below(g->r, 8)) attrs[SCAN_SCHEDULE] = A_WORD(SCHEDULE_SQRT);
+    struct attr attrs[SCAN_ATTRS] = { A_FLAG(below(g->r, 2)), groups[1] ? A_NONE : A_DIM(time_dim(m)) };
+    random_schedule(g->r, &attrs[SCAN_SCHEDULE]);
     const dim dims[] = { time_dim(m) };
     struct region_in region = { fn, own, n_own, dims };
     val first = builder_node(g->b, &(struct node_in){ .op = OP_scan, .operands = operands, .n_operands = n, .groups = groups, .attrs = attrs, .regions = &region, .n_regions = 1 });
@@ -160,7 +165,8 @@ static void add_while(struct random_body *g)
     uint32_t cond_fn = builder_finish(&cond, &again, 1), n_own = pick_own(g, own, types + n);
     for (uint32_t k = 0; k < n_stack; k++) results[n + k] = float_shape(g);
     uint32_t body = random_function(g->r, m, types, n + n_own, results, n + n_stack, g->depth - 1, 0);
-    struct attr attrs[WHILE_ATTRS] = { bound ? A_DIM(4) : A_NONE, A_FLAG(below(g->r, 2)), random_every(g->r) };
+    struct attr attrs[WHILE_ATTRS] = { bound ? A_DIM(4) : A_NONE, A_FLAG(below(g->r, 2)) };
+    random_schedule(g->r, &attrs[WHILE_SCHEDULE]);
     const dim dims[] = { time_dim(m) };
     struct region_in regions[2] = { { cond_fn, NULL, 0, dims }, { body, own, n_own, dims } };
     val first = builder_node(g->b, &(struct node_in){ .op = OP_while_loop, .operands = operands, .n_operands = n, .groups = &n, .attrs = attrs, .regions = regions, .n_regions = 2 });

@@ -40,7 +40,7 @@ const char *hop_message(void);
 
 typedef struct hop_tensor hop_tensor;
 
-/* Zeros of a type with constant sizes, "f32[3, 4]". */
+/* Zeros of a type with constant sizes, "f32[3, 4]". Dtypes: bool (a byte, 0 or 1), i8 i16 i32 i64, u8 u16 u32 u64, f16 and bf16 (their bits, two bytes), f32, f64. */
 hop_status hop_tensor_new(hop_tensor **out, const char *type);
 /* The caller's memory, row-major. It must stay until release(ctx) is called (release may be NULL) with the last reference gone. */
 hop_status hop_tensor_borrow(hop_tensor **out, const char *type, void *data, void (*release)(void *ctx), void *ctx);
@@ -117,6 +117,13 @@ typedef struct hop_fn hop_fn;
  * function assigns to and that running it updates. In front may stand a name and declared sizes: "loss[T in 1..4096, dim N](xs: f32[T, N])".
  * body gets one value per parameter and sets n_results outputs. Returns 0, a hop_status, or what a body returned. */
 #define hop_capture(...) hop_capture_at(HOP_HERE, __VA_ARGS__)
+/* As a number of results, of hop_capture and of operators whose number of results is for their bodies to say (call, cond, switch, map, scan): the bodies set as
+ * many as they have, at most n, from the first one on. What is behind them in `results` is no value then. Not in eager mode. */
+#define HOP_UP_TO(n) (-2147483647 - 1 + (n))
+/* Inside of a body: one more parameter of the function being captured, behind those it has, "f32[3, 4]" with constant sizes. For bindings, which find out
+ * while a body runs what it uses from outside. */
+hop_val hop_parameter_at(hop_place at, const char *type);
+#define hop_parameter(...) hop_parameter_at(HOP_HERE, __VA_ARGS__)
 int hop_capture_at(hop_place at, hop_fn **out, const char *params, int n_results, hop_body body, void *env);
 
 /* The same body on real tensors, at once, operator by operator: for debugging. params as above; NULL: whatever the tensors are, without names for sizes.
@@ -504,6 +511,14 @@ int hop_barrier_at(hop_place at, hop_val *out, const hop_val *in, int n);
 #define hop_check(...) hop_check_at(HOP_HERE, __VA_ARGS__)
 #define hop_print(...) hop_print_at(HOP_HERE, __VA_ARGS__)
 
+/* ---- what gradients keep ---- */
+
+/* The value as it is. A gradient that reads it keeps it (rather than computing it again), or computes it again from what is kept (rather than keeping it). */
+hop_val hop_keep_at(hop_place at, hop_val x);
+hop_val hop_recompute_at(hop_place at, hop_val x);
+#define hop_keep(...) hop_keep_at(HOP_HERE, __VA_ARGS__)
+#define hop_recompute(...) hop_recompute_at(HOP_HERE, __VA_ARGS__)
+
 /* Any operator of the table (`hop ops` lists them) with attributes as in the text form: hop_apply(out, 1, "argmax {dim = 1}", in, 1). Operands are
  * taken as they are: no promotion, no broadcasting. */
 int hop_apply_at(hop_place at, hop_val *out, int n_out, const char *op, const hop_val *in, int n_in);
@@ -524,7 +539,9 @@ typedef struct hop_scan_spec {
     int n_xs;
     const char *length; /* number of steps, when there are no xs */
     int reverse;        /* from the last slice to the first */
-    const char *schedule; /* what a gradient keeps: NULL all; "recompute" the xs; "sqrt" about sqrt(T) carries; "every 8", "every 64, 8": carries of those steps */
+    /* What a gradient keeps; the rest it computes again. NULL, "none": all it reads; "recompute": the carries; "every 8", "every 64, 8": carries of those steps;
+     * "sqrt": about sqrt(T) carries; "binomial 20": 20 carries, with as few steps run again as that many allow. */
+    const char *schedule;
     const void *key;
     void *reserved[4];
 } hop_scan_spec;
@@ -586,7 +603,7 @@ typedef struct hop_while_spec {
     int n_stack;
     int count;
     const char *max_trips; /* a size: more trips fail as a check, and stacks have this size */
-    const char *schedule;  /* what a gradient keeps: NULL all; "every 8": carries of those trips */
+    const char *schedule;  /* what a gradient keeps, as for scan */
     const void *key;
     void *reserved[4];
 } hop_while_spec;
@@ -600,6 +617,7 @@ typedef struct hop_cond_spec {
     void *env;
     const hop_val *in;
     int n_in;
+    int recompute; /* a gradient keeps the inputs only and runs the body that was taken again; 0: whichever is cheaper */
     const void *key;
     void *reserved[4];
 } hop_cond_spec;
@@ -615,6 +633,7 @@ typedef struct hop_switch_spec {
     void *const *envs; /* per branch; NULL: env for all */
     const hop_val *in;
     int n_in;
+    int recompute; /* a gradient keeps the inputs only and runs the body that was taken again; 0: whichever is cheaper */
     const void *key;
     void *reserved[4];
 } hop_switch_spec;
@@ -716,6 +735,11 @@ hop_status hop_grad(hop_fn **out, hop_fn *f, const char *wrt);           /* (x�
 hop_status hop_value_and_grad(hop_fn **out, hop_fn *f, const char *wrt); /* (x…) -> (y…, gradients…) */
 hop_status hop_vjp(hop_fn **out, hop_fn *f, const char *wrt);            /* (x…, cotangent of each float y…) -> (y…, cotangent of each wrt…) */
 hop_status hop_jvp(hop_fn **out, hop_fn *f, const char *wrt);            /* (x…, tangent of each wrt…) -> (y…, tangent of each float y…) */
+/* Differentiated in two halves: forward (x…) -> (y…, residual…) runs f and gives what else the second half reads (as little as a minimum cut finds; see hop_keep);
+ * backward (x…, y…, residual…, cotangent of each float y…) -> (cotangent of each wrt…);
+ * linear (x…, y…, residual…, tangent of each wrt…) -> (tangent of each float y…), in which no loop of f is run again. */
+hop_status hop_vjp_halves(hop_fn **forward, hop_fn **backward, hop_fn *f, const char *wrt);
+hop_status hop_jvp_halves(hop_fn **forward, hop_fn **linear, hop_fn *f, const char *wrt);
 /* The derivative of f at a point: (tangent of each wrt…) -> (tangent of each float y…). */
 hop_status hop_linearize(hop_fn **out, hop_fn *f, const char *wrt, hop_tensor *const *in, int n_in);
 /* (x…) -> for each float y and each wrt x: dy/dx with the dims of y, then those of x. Forward: a column at a time; reverse: a row at a time. */
@@ -802,7 +826,8 @@ hop_status hop_save(const hop_tensor *t, const char *file);
 /* A .npz or .safetensors file with n tensors, each under its name. */
 hop_status hop_save_many(const char *path, const char *const *names, hop_tensor *const *tensors, int n);
 
-/* A file that is open, for those who do not know the names or want many tensors. Different threads may use it at once; tensors outlive it. */
+/* A file that is open, for those who do not know the names or want many tensors. Different threads may use it at once; tensors outlive it. A tensor that is
+ * loaded twice from one open file may be the same memory twice: who writes to it copies it, or loads it with hop_load. */
 typedef struct hop_file hop_file;
 hop_status hop_file_open(hop_file **out, const char *path);
 void hop_file_free(hop_file *f);

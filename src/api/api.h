@@ -63,12 +63,14 @@ struct hop_exe {
 /* Runs body(args) at the edge of the library. */
 hop_status api_edge(void (*body)(void *args), void *args);
 
-/* Both throw. The handle is NULL or a live one; a freed one is found in debug builds. */
+/* Throws when there is no place for a result. */
+void check_place(const void *out, const char *what);
+/* All throw. The handle is NULL or a live one; a freed one is found in debug builds. */
 struct hop_fn *check_fn(const hop_fn *f, const char *what);
 struct hop_exe *check_exe(const hop_exe *e);
 struct tensor *check_tensor(const hop_tensor *t, const char *what, int i);
-/* A new handle: updates[n_results] as in result_map (NULL: all visible). Takes nothing over; `shared` gets one more reference. */
-hop_fn *fn_new(struct shared_module *shared, uint32_t fn, const uint32_t *updates);
+/* A new handle. Takes nothing over; `shared` gets one more reference. */
+hop_fn *fn_new(struct shared_module *shared, uint32_t fn);
 /* Keeps the block of a freed handle for a while, so that using it is noticed. */
 void handle_bury(void *handle);
 void copy_map(struct arena *arena, const struct result_map *from, struct result_map *to);

@@ -68,19 +68,28 @@ void check_counts(const struct result_map *map, int n_in, int n_out)
     if (n_out < 0 || (uint32_t)n_out != map->n_visible) hop_throw(HOP_INVALID, "the function has %u result%s, room given for %d", map->n_visible, map->n_visible == 1 ? "" : "s", n_out);
 }
 
+void check_lists(hop_tensor *const *in, int n_in, hop_tensor *const *out, int n_out)
+{
+    if (n_in > 0 && !in) hop_throw(HOP_INVALID, "expected %d argument%s, found NULL", n_in, n_in == 1 ? "" : "s");
+    if (n_out > 0 && !out) hop_throw(HOP_INVALID, "expected a place for %d result%s, found NULL", n_out, n_out == 1 ? "" : "s");
+}
+
+enum { TYPE_TEXT = 320 }; /* room for any */
+static void write_type(const struct tensor *t, char text[TYPE_TEXT])
+{
+    size_t n = (size_t)snprintf(text, TYPE_TEXT, "%s[", dtype_info[t->dtype].name);
+    for (uint32_t i = 0; i < t->rank; i++) n += (size_t)snprintf(text + n, TYPE_TEXT - n, "%s%lld", i ? ", " : "", (long long)t->dims[i]);
+    snprintf(text + n, TYPE_TEXT - n, "]");
+}
+
 void same_type(const struct tensor *t, const struct tensor *given, uint32_t k)
 {
     bool same = t->dtype == given->dtype && t->rank == given->rank;
     for (uint32_t i = 0; same && i < t->rank; i++) same = t->dims[i] == given->dims[i];
     if (same) return;
-    char found[160], want[160];
-    for (int which = 0; which < 2; which++) {
-        const struct tensor *x = which ? given : t;
-        char *text = which ? found : want;
-        size_t n = (size_t)snprintf(text, 160, "%s[", dtype_info[x->dtype].name);
-        for (uint32_t i = 0; i < x->rank && n < 140; i++) n += (size_t)snprintf(text + n, 160 - n, "%s%lld", i ? ", " : "", (long long)x->dims[i]);
-        snprintf(text + n, 160 - n, "]");
-    }
+    char found[TYPE_TEXT] = "", want[TYPE_TEXT] = "";
+    write_type(given, found);
+    write_type(t, want);
     hop_throw(HOP_INVALID, "result %u: expected a tensor %s, found %s", k, want, found);
 }
 
@@ -209,6 +218,7 @@ void begin_call(struct call *c, int n_in, int n_out)
     const struct result_map *map = c->map;
     uint32_t n = map->n_params + map->n_results;
     check_counts(map, n_in, n_out);
+    check_lists(c->in, n_in, c->out, n_out);
     for (int i = 0; i < n_in; i++) check_tensor(c->in[i], "argument", i);
     for (int i = 0; i < n_out; i++)
         if (c->out[i]) check_tensor(c->out[i], "result", i);

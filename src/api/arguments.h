@@ -32,6 +32,7 @@ void call_free(void *c);
 /* Why argument p, which the program writes, must be copied first; NULL: it need not. Without an arena the text may be "". */
 const char *copy_reason(const struct call *c, uint32_t p, struct arena *arena);
 void check_counts(const struct result_map *map, int n_in, int n_out);
+void check_lists(hop_tensor *const *in, int n_in, hop_tensor *const *out, int n_out); /* throws when something should be there and is NULL */
 void same_type(const struct tensor *t, const struct tensor *given, uint32_t k);
 bool tensors_overlap(const struct tensor *a, const struct tensor *b); /* exactly: strided ones element by element */
 

@@ -2,7 +2,10 @@
 #include "api/api.h"
 #include "runtime/cache.h"
 
-void hop_cache_statistics(hop_cache_stats *out) { cache_statistics(out); }
+void hop_cache_statistics(hop_cache_stats *out) 
+{
+    if (out) cache_statistics(out);
+}
 void hop_cache_clear(void) { cache_clear_memory(); }
 void hop_cache_limits(uint64_t memory, uint64_t files) { cache_set_limits(memory, files); }
 

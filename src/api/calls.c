@@ -173,6 +173,7 @@ static void do_compile(void *args)
 {
     const struct compile_args *a = args;
     struct hop_fn *f = check_fn(a->f, "compile");
+    check_place(a->out, "compile");
     static const hop_compile_options defaults;
     const hop_compile_options *o = a->options ? a->options : &defaults;
     struct compile_options options = { .passes = { .without = passes_without(o->without), .strict = o->strict != 0 }, .threads = o->threads > 0 ? (uint32_t)o->threads : 0,
@@ -251,6 +252,8 @@ static void do_workspace(void *args)
     struct hop_exe *e = check_exe(a->e);
     struct arena arena = { 0 };
     check_counts(&e->map, a->n_in, (int)e->map.n_visible);
+    check_lists(a->in, a->n_in, NULL, 0);
+    check_place(a->bytes, "workspace");
     for (int i = 0; i < a->n_in; i++) check_tensor(a->in[i], "argument", i);
     hop_cleanup_push(arena_free, &arena);
     struct tensor **in = ARENA_NEW(&arena, struct tensor *, a->n_in);
@@ -305,6 +308,7 @@ static void do_explain(void *args)
     set_call(&c, &e->map, &a->run);
     set_memory(&c, e, NULL);
     check_counts(&e->map, a->run.n_in, a->run.n_out);
+    check_lists(a->run.in, a->run.n_in, a->run.out, a->run.n_out);
     for (int i = 0; i < a->run.n_in; i++) check_tensor(a->run.in[i], "argument", i);
     for (int i = 0; i < a->run.n_out; i++)
         if (a->run.out[i]) check_tensor(a->run.out[i], "result", i);
@@ -334,11 +338,46 @@ struct eager_args {
     int n_out;
 };
 
+struct eager_results {
+    struct tensor **list;
+    int n;
+};
+static void drop_results(void *results)
+{
+    struct eager_results *r = results;
+    for (int i = 0; i < r->n; i++) tensor_free(r->list[i]);
+}
+
+/* What the body gave, to the caller: everything is made and checked before anything is handed out. */
+static void hand_out_results(struct capture *c, const struct eager_args *a, const hop_val *out)
+{
+    struct eager_results made = { ARENA_ZNEW(&c->arena, struct tensor *, a->n_out), a->n_out };
+    hop_cleanup_push(drop_results, &made);
+    for (int i = 0; i < a->n_out; i++) {
+        struct tensor *t = eager_materialise(c, out[i]);
+        hop_cleanup_push(tensor_free, t);
+        if (a->out[i]) same_type(t, tensor_of(a->out[i]), (uint32_t)i);
+        made.list[i] = copy_of(t); /* it may be an argument, or another result */
+        hop_cleanup_pop(t);
+        tensor_free(t);
+    }
+    for (int i = 0; i < a->n_out; i++) {
+        if (a->out[i]) continue;
+        a->out[i] = tensor_handle(made.list[i]);
+        made.list[i] = NULL;
+    }
+    for (int i = 0; i < a->n_out; i++)
+        if (made.list[i]) tensor_copy_elements(tensor_of(a->out[i]), made.list[i]);
+    hop_cleanup_pop(&made);
+    drop_results(&made);
+}
+
 static void run_eagerly(struct capture *c, void *args)
 {
     const struct eager_args *a = args;
     struct scope *s = c->innermost;
     if (a->n_in < 0 || a->n_out < 0 || !a->body) capture_throw("expected a body and counts that are not negative");
+    check_lists(a->in, a->n_in, a->out, a->n_out);
     hop_val *in = ARENA_NEW(&c->arena, hop_val, a->n_in), *out = ARENA_ZNEW(&c->arena, hop_val, a->n_out);
     bool *mut = ARENA_ZNEW(&c->arena, bool, a->n_in);
     for (int i = 0; i < a->n_in; i++) check_tensor(a->in[i], "argument", i);
@@ -351,16 +390,7 @@ static void run_eagerly(struct capture *c, void *args)
     int status = a->body(a->env, given, out);
     if (c->status) hop_throw((hop_status)c->status, "%s", c->message);
     if (status) hop_throw((hop_status)status, "the body returned %d", status);
-    for (int pass = 0; pass < 2; pass++)
-        for (int i = 0; i < a->n_out; i++) {
-            struct tensor *t = eager_materialise(c, out[i]), *want = tensor_of(a->out[i]);
-            hop_cleanup_push(tensor_free, t);
-            if (want && !pass) same_type(t, want, (uint32_t)i);
-            if (want && pass) tensor_copy_elements(want, t);
-            if (!want && pass) a->out[i] = tensor_handle(copy_of(t)); /* it may be an argument, or another result */
-            hop_cleanup_pop(t);
-            tensor_free(t);
-        }
+    hand_out_results(c, a, out);
     for (int i = 0; i < a->n_in; i++)
         if (mut[i]) tensor_copy_elements(tensor_of(a->in[i]), c->variables.data[variable_index(c, in[i])].now);
 }

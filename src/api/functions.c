@@ -17,12 +17,11 @@ static void do_capture(void *args)
 {
     const struct capture_args *a = args;
     struct captured made;
+    check_place(a->out, "capture");
     capture_function(a->at, a->params, a->n_results, a->body, a->env, &made);
     struct shared_module *shared = shared_new(made.m);
     hop_cleanup_push(shared_free, shared);
-    uint32_t n = module_fn(made.m, made.fn)->n_results, *updates = ARENA_NEW(&made.m->arena, uint32_t, n);
-    for (uint32_t k = 0; k < n; k++) updates[k] = k < (uint32_t)a->n_results ? HOP_NONE : made.update_params[k - (uint32_t)a->n_results];
-    hop_fn *f = fn_new(shared, made.fn, updates);
+    hop_fn *f = fn_new(shared, made.fn);
     f->remarks = made.remarks; /* the module stays as long as the handle */
     *a->out = f;
     hop_cleanup_pop(shared);
@@ -45,7 +44,8 @@ struct read_args {
 static void do_read(void *args)
 {
     const struct read_args *a = args;
-    if (!a->text) hop_throw(HOP_INVALID, "expected a program, found NULL");
+    check_place(a->out, "read");
+    if (!a->text) hop_throw(HOP_INVALID, "read: expected a program, found NULL");
     struct module *m = text_read("text", a->text, strlen(a->text));
     struct shared_module *shared = shared_new(m);
     hop_cleanup_push(shared_free, shared);
@@ -54,7 +54,7 @@ static void do_read(void *args)
         for (uint32_t i = 0; i < m->fns.len; i++)
             if (m->fns.data[i]->name) fn = i;
     if (fn == HOP_NONE) hop_throw(HOP_INVALID, a->name ? "the program has no function @%s" : "the program has no function%s", a->name ? a->name : "");
-    *a->out = fn_new(shared, fn, NULL);
+    *a->out = fn_new(shared, fn);
     hop_cleanup_pop(shared);
     shared_free(shared);
 }
@@ -169,6 +169,7 @@ int hop_call_fn_at(hop_place at, hop_val *results, int n_results, const hop_fn *
     hop_val all[MOST];
     bool live = f && f->magic == FN_MAGIC;
     const struct result_map *map = live ? &f->map : NULL;
+    if (n_results < 0 || n_in < 0 || (n_results && !results) || (n_in && !in)) return hop_fail_at(at, "call: expected arguments and a place for each result, found NULL");
     for (int i = 0; i < n_results; i++) results[i] = (hop_val){ 0, 0 };
     if (live && n_results != (int)map->n_visible) return hop_fail_at(at, "call: the number of results is not the function's");
     if (live && map->n_results > MOST) return hop_fail_at(at, "call: the function has more than 256 results");

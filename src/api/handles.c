@@ -133,6 +133,7 @@ char *hop_debug_leaks(void)
     size_t at = 0;
     if (text) text[0] = 0;
     for (size_t i = 0; text && i < live.n; i++) at += (size_t)sprintf(text + at, "%s\n", live.notes[i].text);
+    if (!text) hop_set_message("out of memory: the list of %zu handles could not be had", live.n);
     if (text && live.lost) sprintf(text + at, "and %llu more\n", (unsigned long long)live.lost);
     pthread_mutex_unlock(&live.lock);
     return text;
@@ -152,6 +153,11 @@ __attribute__((constructor)) static void track_on_demand(void)
     if (!wish || strcmp(wish, "leaks")) return;
     hop_debug_track(1);
     atexit(print_leaks);
+}
+
+void check_place(const void *out, const char *what)
+{
+    if (!out) hop_throw(HOP_INVALID, "%s: expected a place for the result, found NULL", what);
 }
 
 struct hop_fn *check_fn(const hop_fn *f, const char *what)
@@ -192,7 +198,7 @@ static void fn_drop(void *handle)
     handle_bury(f);
 }
 
-hop_fn *fn_new(struct shared_module *shared, uint32_t fn, const uint32_t *updates)
+hop_fn *fn_new(struct shared_module *shared, uint32_t fn)
 {
     const struct fn *g = module_fn(shared->m, fn);
     struct hop_fn *f = hop_calloc(1, sizeof *f);
@@ -203,7 +209,7 @@ hop_fn *fn_new(struct shared_module *shared, uint32_t fn, const uint32_t *update
     hop_cleanup_push(fn_drop, f);
     f->map = (struct result_map){ g->n_params, g->n_results, 0, ARENA_NEW(&f->arena, uint32_t, g->n_results) };
     for (uint32_t k = 0; k < g->n_results; k++) {
-        f->map.updates[k] = updates ? updates[k] : HOP_NONE;
+        f->map.updates[k] = fn_updated(g, k);
         f->map.n_visible += f->map.updates[k] == HOP_NONE;
     }
     hop_cleanup_pop(f);

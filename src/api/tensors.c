@@ -35,6 +35,7 @@ static void make_new(void *args)
     struct make_args *a = args;
     int64_t dims[MAX_RANK];
     uint32_t rank;
+    check_place(a->out, "a tensor");
     enum dtype t = wanted_type(a, &rank, dims);
     struct tensor *made = tensor_new(t, rank, dims);
     if (made->count) memset(made->data, 0, (size_t)made->count * dtype_info[t].size);
@@ -52,6 +53,7 @@ static void make_borrowed(void *args)
     struct make_args *a = args;
     int64_t dims[MAX_RANK];
     uint32_t rank;
+    check_place(a->out, "a tensor");
     enum dtype t = wanted_type(a, &rank, dims);
     bool empty = false;
     for (uint32_t i = 0; i < rank; i++) empty |= !dims[i];
@@ -100,6 +102,7 @@ static int64_t into(int64_t n, int64_t lo, int64_t hi) { return n < lo ? lo : n 
 static void make_view(void *args)
 {
     struct make_args *a = args;
+    check_place(a->out, "view");
     struct tensor *t = check_tensor(tensor_handle(a->from), "view", 0);
     struct cursor c = { .text = a->type ? a->type : "", .p = a->type ? a->type : "", .what = "the slices" };
     struct slice_item items[MAX_SLICE_ITEMS];
@@ -144,6 +147,7 @@ hop_status hop_tensor_view(hop_tensor **out, hop_tensor *t, const char *slices)
 static void make_copy(void *args)
 {
     struct make_args *a = args;
+    check_place(a->out, "copy");
     struct tensor *t = check_tensor(tensor_handle(a->from), "copy", 0), *copy = tensor_new((enum dtype)t->dtype, t->rank, t->dims);
     tensor_copy_elements(copy, t);
     *a->out = tensor_handle(copy);

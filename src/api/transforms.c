@@ -1,11 +1,10 @@
-/* Transforms as seen from C: parameters are named by text, the engines' functions are called under the module's lock, and what each result of the new
- * function is (visible, or the new content of an argument) is carried over. Jacobians are jvp or vjp batched over one-hot arrays. */
+/* Transforms as seen from C: parameters are named by text, the engines' functions are called under the module's lock. Jacobians are jvp or vjp batched over one-hot arrays. */
 #include "api/api.h"
 #include "interp/interp.h"
 #include "transform/transform.h"
 
 struct transform_args {
-    hop_fn **out;
+    hop_fn **out, **second; /* second: of transforms that make two functions */
     hop_fn *f;
     const char *wrt, *out_axes, *name;
     hop_tensor *const *in;
@@ -20,6 +19,7 @@ static void do_transform(void *args)
 {
     struct transform_args *a = args;
     struct hop_fn *f = check_fn(a->f, a->name);
+    check_place(a->out, a->name);
     struct arena arena = { 0 };
     pthread_mutex_lock(&f->shared->lock);
     hop_cleanup_push(unlock_module, f->shared);
@@ -73,26 +73,12 @@ static bool *wrt_mask(struct transform_args *a, struct module *m, const struct f
     return mask;
 }
 
-/* The function without the results that update arguments: derivatives are taken at the content on entry. */
-static uint32_t visible_only(struct hop_fn *f, struct arena *arena)
-{
-    if (f->map.n_visible == f->map.n_results) return f->fn;
-    bool *keep = ARENA_NEW(arena, bool, f->map.n_results);
-    for (uint32_t k = 0; k < f->map.n_results; k++) keep[k] = f->map.updates[k] == HOP_NONE;
-    return prune_function(f->shared->m, f->fn, keep);
-}
-
 /* ---- gradients ---- */
 
 static void make_grad(struct transform_args *a, struct hop_fn *f, struct arena *arena)
 {
     struct module *m = f->shared->m;
-    uint32_t fn = a->value ? f->fn : visible_only(f, arena);
-    const struct fn *g = module_fn(m, fn);
-    uint32_t made = grad_function(m, fn, wrt_mask(a, m, g, arena), a->value), n = module_fn(m, made)->n_results;
-    uint32_t *updates = ARENA_NEW(arena, uint32_t, n);
-    for (uint32_t k = 0; k < n; k++) updates[k] = a->value && k < f->map.n_results ? f->map.updates[k] : HOP_NONE;
-    *a->out = fn_new(f->shared, made, updates);
+    *a->out = fn_new(f->shared, grad_of(m, f->fn, wrt_mask(a, m, module_fn(m, f->fn), arena), a->value));
 }
 
 hop_status hop_grad(hop_fn **out, hop_fn *f, const char *wrt)
@@ -109,8 +95,8 @@ hop_status hop_value_and_grad(hop_fn **out, hop_fn *f, const char *wrt)
 static void make_vjp(struct transform_args *a, struct hop_fn *f, struct arena *arena)
 {
     struct module *m = f->shared->m;
-    uint32_t fn = visible_only(f, arena);
-    *a->out = fn_new(f->shared, vjp_function(m, fn, wrt_mask(a, m, module_fn(m, fn), arena)), NULL);
+    uint32_t fn = visible_function(f->shared->m, f->fn);
+    *a->out = fn_new(f->shared, vjp_function(m, fn, wrt_mask(a, m, module_fn(m, fn), arena)));
 }
 hop_status hop_vjp(hop_fn **out, hop_fn *f, const char *wrt)
 {
@@ -144,12 +130,40 @@ static uint32_t full_jvp(struct module *m, uint32_t fn, const bool *active, stru
 static void make_jvp(struct transform_args *a, struct hop_fn *f, struct arena *arena)
 {
     struct module *m = f->shared->m;
-    uint32_t fn = visible_only(f, arena);
-    *a->out = fn_new(f->shared, full_jvp(m, fn, wrt_mask(a, m, module_fn(m, fn), arena), arena), NULL);
+    uint32_t fn = visible_function(f->shared->m, f->fn);
+    *a->out = fn_new(f->shared, full_jvp(m, fn, wrt_mask(a, m, module_fn(m, fn), arena), arena));
 }
 hop_status hop_jvp(hop_fn **out, hop_fn *f, const char *wrt)
 {
     struct transform_args a = { .out = out, .f = f, .wrt = wrt, .name = "jvp", .make = make_jvp };
+    return api_edge(do_transform, &a);
+}
+
+/* ---- in two halves ---- */
+
+static void free_fn(void *f) { hop_fn_free(f); }
+
+static void make_halves(struct transform_args *a, struct hop_fn *f, struct arena *arena)
+{
+    struct module *m = f->shared->m;
+    uint32_t fn = visible_function(m, f->fn), first, second;
+    check_place(a->second, a->name);
+    (a->value ? vjp_two_functions : jvp_two_functions)(m, fn, wrt_mask(a, m, module_fn(m, fn), arena), &first, &second);
+    hop_fn *forward = fn_new(f->shared, first);
+    hop_cleanup_push(free_fn, forward);
+    *a->second = fn_new(f->shared, second);
+    hop_cleanup_pop(forward);
+    *a->out = forward;
+}
+
+hop_status hop_vjp_halves(hop_fn **forward, hop_fn **backward, hop_fn *f, const char *wrt)
+{
+    struct transform_args a = { .out = forward, .second = backward, .f = f, .wrt = wrt, .name = "vjp_halves", .value = true, .make = make_halves };
+    return api_edge(do_transform, &a);
+}
+hop_status hop_jvp_halves(hop_fn **forward, hop_fn **linear, hop_fn *f, const char *wrt)
+{
+    struct transform_args a = { .out = forward, .second = linear, .f = f, .wrt = wrt, .name = "jvp_halves", .make = make_halves };
     return api_edge(do_transform, &a);
 }
 
@@ -158,10 +172,11 @@ hop_status hop_jvp(hop_fn **out, hop_fn *f, const char *wrt)
 static void make_linear(struct transform_args *a, struct hop_fn *f, struct arena *arena)
 {
     struct module *m = f->shared->m;
-    uint32_t fn = visible_only(f, arena);
+    uint32_t fn = visible_function(f->shared->m, f->fn);
     const struct fn *g = module_fn(m, fn);
     bool *mask = wrt_mask(a, m, g, arena);
     if (a->n_in < 0 || (uint32_t)a->n_in != g->n_params) hop_throw(HOP_INVALID, "linearize: the function takes %u arguments, given %d", g->n_params, a->n_in);
+    if (a->n_in && !a->in) hop_throw(HOP_INVALID, "linearize: expected %d arguments, found NULL", a->n_in);
     struct shape_view *views = ARENA_NEW(arena, struct shape_view, g->n_params);
     int64_t *sizes = ARENA_ZNEW(arena, int64_t, g->n_outer_symbols + 1);
     for (uint32_t p = 0; p < g->n_params; p++) {
@@ -188,7 +203,7 @@ static void make_linear(struct transform_args *a, struct hop_fn *f, struct arena
     inline_function(&b, jvp, symbols, args, results);
     n = j->n_results - g->n_results;
     uint32_t made = builder_finish(&b, results + g->n_results, n);
-    *a->out = fn_new(f->shared, simplify(m, made, &(struct pass_options){ .strict = true }), NULL);
+    *a->out = fn_new(f->shared, simplify(m, made, &(struct pass_options){ .strict = true, .differentiable = true }));
 }
 
 hop_status hop_linearize(hop_fn **out, hop_fn *f, const char *wrt, hop_tensor *const *in, int n_in)
@@ -256,7 +271,7 @@ static void make_jacfwd(struct transform_args *a, struct hop_fn *f, struct arena
 {
     struct module *m = f->shared->m;
     struct jacobian j;
-    begin_jacobian(&j, m, visible_only(f, arena), arena);
+    begin_jacobian(&j, m, visible_function(f->shared->m, f->fn), arena);
     const struct fn *g = j.f;
     bool *mask = wrt_mask(a, m, g, arena);
     val *columns = ARENA_NEW(arena, val, (size_t)g->n_results * g->n_params + 1); /* per result and parameter */
@@ -290,14 +305,14 @@ static void make_jacfwd(struct transform_args *a, struct hop_fn *f, struct arena
         for (uint32_t p = 0; p < g->n_params && is_float(m, value_type(g, g->results[k])); p++)
             if (mask[p]) vec_push(arena, &j.out, columns[k * (size_t)g->n_params + p]);
     uint32_t made = builder_finish(&j.b, j.out.data, j.out.len);
-    *a->out = fn_new(f->shared, prune_function(m, made, NULL), NULL);
+    *a->out = fn_new(f->shared, prune_function(m, made, NULL));
 }
 
 static void make_jacrev(struct transform_args *a, struct hop_fn *f, struct arena *arena)
 {
     struct module *m = f->shared->m;
     struct jacobian j;
-    begin_jacobian(&j, m, visible_only(f, arena), arena);
+    begin_jacobian(&j, m, visible_function(f->shared->m, f->fn), arena);
     const struct fn *g = j.f;
     bool *mask = wrt_mask(a, m, g, arena);
     uint32_t vjp = vjp_function(m, j.fn, mask);
@@ -323,7 +338,7 @@ static void make_jacrev(struct transform_args *a, struct hop_fn *f, struct arena
         }
     }
     uint32_t made = builder_finish(&j.b, j.out.data, j.out.len);
-    *a->out = fn_new(f->shared, prune_function(m, made, NULL), NULL);
+    *a->out = fn_new(f->shared, prune_function(m, made, NULL));
 }
 
 hop_status hop_jacfwd(hop_fn **out, hop_fn *f, const char *wrt)
@@ -376,14 +391,13 @@ static void read_in_axes(struct transform_args *a, struct module *m, const struc
     }
 }
 
-static void read_out_axes(struct transform_args *a, struct hop_fn *h, struct module *m, const struct fn *f, const int *in_axes, int *axes)
+static void read_out_axes(struct transform_args *a, struct hop_fn *h, struct module *m, const struct fn *f, int *axes)
 {
     struct cursor c = { .text = a->out_axes ? a->out_axes : "", .p = a->out_axes ? a->out_axes : "", .what = "the axes of the results" };
     bool first = true;
     for (uint32_t k = 0; k < f->n_results; k++) {
         uint32_t rank = type_get(m, value_type(f, f->results[k])).rank;
         axes[k] = 0;
-        if (h->map.updates[k] != HOP_NONE) axes[k] = in_axes[h->map.updates[k]];
         if (h->map.updates[k] != HOP_NONE || !a->out_axes) continue;
         int64_t axis;
         if (!first) cursor_expect(&c, ",");
@@ -395,32 +409,14 @@ static void read_out_axes(struct transform_args *a, struct hop_fn *h, struct mod
     cursor_end(&c);
 }
 
-/* An array that is updated must have the new dim if the update differs from lane to lane. */
-static void check_updates(struct hop_fn *h, struct module *m, const struct fn *f, const int *in_axes, struct arena *arena)
-{
-    bool *batched = ARENA_NEW(arena, bool, f->n_params + 1), *found = ARENA_NEW(arena, bool, f->n_results + 1);
-    uint32_t one = 0;
-    for (uint32_t p = 0; p < f->n_params; p++)
-        if ((batched[p] = in_axes[p] >= 0)) one = p;
-    if (h->map.n_visible == h->map.n_results) return;
-    batch_function(m, h->fn, batched, HOP_NONE, NULL, false, found);
-    for (uint32_t k = 0; k < f->n_results; k++) {
-        uint32_t p = h->map.updates[k];
-        if (p != HOP_NONE && found[k] && in_axes[p] < 0)
-            hop_throw(HOP_INVALID, "vmap: '%s' is updated, differently for each lane of '%s', but has no lanes of its own: batch it too", module_text(m, f->values[p].name),
-                      module_text(m, f->values[one].name));
-    }
-}
-
 static void make_vmap(struct transform_args *a, struct hop_fn *h, struct arena *arena)
 {
     struct module *m = h->shared->m;
     const struct fn *f = module_fn(m, h->fn);
     int *in = ARENA_NEW(arena, int, f->n_params + 1), *out = ARENA_NEW(arena, int, f->n_results + 1);
     read_in_axes(a, m, f, in);
-    read_out_axes(a, h, m, f, in, out);
-    check_updates(h, m, f, in, arena);
-    *a->out = fn_new(h->shared, vmap_function(m, h->fn, in, out), h->map.updates);
+    read_out_axes(a, h, m, f, out);
+    *a->out = fn_new(h->shared, vmap_of(m, h->fn, in, out));
 }
 
 hop_status hop_vmap(hop_fn **out, hop_fn *f, const char *in, const char *out_axes)

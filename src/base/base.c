@@ -18,6 +18,7 @@ static _Thread_local hop_status thrown;
 static _Thread_local struct cleanup cleanups[CLEANUP_DEPTH];
 static _Thread_local uint32_t n_cleanups;
 static _Thread_local uint64_t allocations, fail_at;
+static _Thread_local bool fail_one, tiny_chunks;
 static atomic_int_fast64_t live;
 
 const char *hop_version(void) { return HOP_VERSION; }
@@ -86,7 +87,17 @@ void hop_cleanup_pop(void *what)
 
 /* ---- memory ---- */
 
-void hop_fail_allocation(uint64_t n) { fail_at = n ? allocations + n : 0; }
+void hop_fail_allocation(uint64_t n)
+{
+    fail_at = n ? allocations + n : 0;
+    fail_one = false;
+}
+void hop_fail_one_allocation(uint64_t n)
+{
+    hop_fail_allocation(n);
+    fail_one = true;
+}
+void hop_tiny_chunks(bool on) { tiny_chunks = on; }
 uint64_t hop_allocation_count(void) { return allocations; }
 int64_t hop_live_allocations(void) { return atomic_load(&live); }
 void hop_count_live(int64_t change) { atomic_fetch_add_explicit(&live, change, memory_order_relaxed); }
@@ -94,7 +105,7 @@ void hop_count_live(int64_t change) { atomic_fetch_add_explicit(&live, change, m
 static bool must_fail(void)
 {
     allocations++;
-    return fail_at && allocations >= fail_at;
+    return fail_at && (fail_one ? allocations == fail_at : allocations >= fail_at);
 }
 
 static void *counted(void *p)
@@ -163,7 +174,7 @@ void *arena_alloc(struct arena *a, size_t size)
     size = (size + ALIGN - 1) & ~(size_t)(ALIGN - 1);
     if (!a->chunks || size > a->size - a->used) {
         size_t want = a->total < CHUNK_FIRST ? CHUNK_FIRST : a->total < CHUNK_LARGEST ? a->total : CHUNK_LARGEST;
-        if (want < size) want = size;
+        if (want < size || tiny_chunks) want = size;
         struct arena_chunk *chunk = hop_malloc(sizeof *chunk + want);
         a->total += want;
         if (a->chunks && want - size < a->size - a->used) { /* an oversized request: keep filling the current chunk */

@@ -67,6 +67,8 @@ void *hop_try_malloc(size_t size);         /* NULL when there is none, for code 
 void hop_free(void *p);
 /* Test hook: the n-th allocation from now on fails (1 is the next), 0 switches it off. Per thread. */
 void hop_fail_allocation(uint64_t n);
+void hop_fail_one_allocation(uint64_t n);  /* that one alone, later ones succeed */
+void hop_tiny_chunks(bool on);             /* test hook: every piece of an arena is an allocation of its own, so that any can fail. Per thread. */
 uint64_t hop_allocation_count(void);       /* allocations made by this thread so far */
 int64_t hop_live_allocations(void);        /* in the whole process, for leak tests */
 /* Frees a block, in debug builds only after a while, so that a use of it is noticed rather than felt. */

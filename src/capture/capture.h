@@ -184,6 +184,20 @@ const struct variable_binding *find_binding(const struct scope *s, uint32_t vari
 /* The content on entry to a body, as a parameter of it (made if need be). */
 struct late_param variable_entry(struct scope *s, uint32_t variable);
 
+/* ---- how many results ---- */
+
+/* HOP_UP_TO(n): so many at most, as many as the body sets. */
+enum { MOST_RESULTS = 1 << 20 };
+static inline bool results_open(int n) { return n < HOP_UP_TO(MOST_RESULTS); }
+static inline uint32_t results_room(int n) { return results_open(n) ? (uint32_t)(n - HOP_UP_TO(0)) : (uint32_t)n; }
+static inline uint32_t results_set(int n, const hop_val *out)
+{
+    uint32_t room = results_room(n), set = 0;
+    if (!results_open(n)) return room;
+    while (set < room && out[set].scope != HANDLE_NONE) set++;
+    return set;
+}
+
 /* ---- emission ---- */
 
 struct emission {
@@ -296,9 +310,7 @@ val emit_shape_unview(struct builder *b, val v, enum view_kind kind, const char 
 struct captured {
     struct module *m; /* the caller's */
     uint32_t fn;
-    const char *remarks;           /* in the module's arena */
-    uint32_t n_updates;
-    const uint32_t *update_params; /* parameter that result n_results + k updates; in the module's arena */
+    const char *remarks; /* in the module's arena */
 };
 /* Captures a function. Throws; with a status that a body returned, too. */
 /* In eager mode: names sizes from the text of the parameters and the tensors, and says which parameters are mut. */

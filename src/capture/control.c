@@ -48,13 +48,13 @@ static val body_result(struct scope *s, hop_val v, val like)
 }
 
 /* n_like: so many results are like the inputs of the same number (carries). weak, when not NULL, keeps results that are numbers for later. */
-static struct body run_body(struct capture *c, enum scope_kind kind, const char *what, hop_body body, void *env, const struct inputs *in, uint32_t n_out, uint32_t n_like,
+static struct body run_body(struct capture *c, enum scope_kind kind, const char *what, hop_body body, void *env, const struct inputs *in, int n_results, uint32_t n_like,
                             struct operand *weak)
 {
     struct scope *around = c->innermost, *s = open_body(c, kind, what, in);
     hop_place at = c->at;
     const char *name = c->name;
-    hop_val *args = ARENA_NEW(&c->arena, hop_val, in->n), *out = ARENA_ZNEW(&c->arena, hop_val, n_out);
+    hop_val *args = ARENA_NEW(&c->arena, hop_val, in->n), *out = ARENA_ZNEW(&c->arena, hop_val, results_room(n_results));
     for (uint32_t i = 0; i < in->n; i++) args[i] = in->variable && in->variable[i] ? variable_new(s, i, "") : value_handle(s, i);
     if (!body) capture_throw("%s is NULL", what);
     int status = body(env, args, out);
@@ -64,6 +64,7 @@ static struct body run_body(struct capture *c, enum scope_kind kind, const char 
     if (status) hop_throw((hop_status)status, "%s:%d: %s: %s returned %d", at.file ? at.file : "", at.line, name, what, status);
     if (c->innermost != s) hop_throw(HOP_INTERNAL, "%s left a scope open", what);
     s->b.place = capture_place(c, at);
+    uint32_t n_out = results_set(n_results, out);
     struct body done = { s, ARENA_NEW(&c->arena, val, n_out), n_out };
     for (uint32_t i = 0; i < n_out; i++) {
         if (out[i].scope == HANDLE_NONE) capture_throw("%s: result %u was not set", what, i);
@@ -257,13 +258,13 @@ struct branches {
 };
 
 /* Numbers as results of branches take the dtype that the other branches give, as scalars. */
-static void settle_weak(struct capture *c, struct body *bodies, uint32_t n, struct operand *weak, uint32_t n_out)
+static void settle_weak(struct capture *c, struct body *bodies, uint32_t n, struct operand *weak, uint32_t room, uint32_t n_out)
 {
     for (uint32_t k = 0; k < n_out; k++) {
         int strong = -1;
         struct operand *all = ARENA_NEW(&c->arena, struct operand, n);
         for (uint32_t r = 0; r < n; r++) {
-            all[r] = weak[r * n_out + k];
+            all[r] = weak[r * room + k];
             if (!all[r].weak) strong = (int)emit_type(&bodies[r].s->b, bodies[r].results[k]).dtype;
         }
         enum dtype t = strong >= 0 ? (enum dtype)strong : operands_dtype(NULL, all, n);
@@ -272,16 +273,19 @@ static void settle_weak(struct capture *c, struct body *bodies, uint32_t n, stru
     }
 }
 
-static struct written capture_branches(struct capture *c, const struct branches *b, uint32_t n_out, const struct inputs *in, struct region_in *regions)
+static struct written capture_branches(struct capture *c, const struct branches *b, int n_results, const struct inputs *in, struct region_in *regions)
 {
+    uint32_t room = results_room(n_results), n_out = 0;
     struct body *bodies = ARENA_NEW(&c->arena, struct body, b->n);
-    struct operand *weak = ARENA_ZNEW(&c->arena, struct operand, b->n * (size_t)n_out);
+    struct operand *weak = ARENA_ZNEW(&c->arena, struct operand, b->n * (size_t)room);
     struct written w = { 0 };
     for (uint32_t r = 0; r < b->n; r++) {
-        bodies[r] = run_body(c, SCOPE_BODY, b->what, b->bodies[r], b->envs ? b->envs[r] : b->env, in, n_out, 0, weak + (size_t)r * n_out);
+        bodies[r] = run_body(c, SCOPE_BODY, b->what, b->bodies[r], b->envs ? b->envs[r] : b->env, in, n_results, 0, weak + (size_t)r * room);
+        if (r && bodies[r].n_results != n_out) capture_throw("%s: one gives %u results, another one %u", b->what, n_out, bodies[r].n_results);
+        n_out = bodies[r].n_results;
         add_written(c, bodies[r].s, &w);
     }
-    settle_weak(c, bodies, b->n, weak, n_out);
+    settle_weak(c, bodies, b->n, weak, room, n_out);
     for (uint32_t r = b->n; r-- > 0;) { /* the newest builder ends first */
         val *results = ARENA_NEW(&c->arena, val, n_out + w.n), *params = ARENA_NEW(&c->arena, val, in->n);
         if (n_out) memcpy(results, bodies[r].results, n_out * sizeof *results);
@@ -297,7 +301,7 @@ static struct written capture_branches(struct capture *c, const struct branches 
     return w;
 }
 
-static void emit_branches(struct capture *c, hop_val *results, uint32_t n_out, const struct branches *b)
+static uint32_t emit_branches(struct capture *c, hop_val *results, int n_results, const struct branches *b)
 {
     struct scope *s = c->innermost;
     val index = VAL_NONE;
@@ -309,7 +313,8 @@ static void emit_branches(struct capture *c, hop_val *results, uint32_t n_out, c
     struct inputs in = { bring_operands(c, b->in, b->n_in), b->n_in, b->n_in, NULL, 0, 0 };
     struct region_in *regions = ARENA_NEW(&s->b.arena, struct region_in, b->n);
     struct written w = { 0 };
-    if (find_keyed(c, b->key, b->op, n_out, &in, regions, b->n)) {
+    uint32_t n_out = results_room(n_results);
+    if (!results_open(n_results) && find_keyed(c, b->key, b->op, n_out, &in, regions, b->n)) {
         for (uint32_t r = 0; r < b->n; r++) {
             val *operands = ARENA_NEW(&s->b.arena, val, in.n + regions[r].n_operands);
             if (in.n) memcpy(operands, in.operands, in.n * sizeof *operands);
@@ -318,8 +323,9 @@ static void emit_branches(struct capture *c, hop_val *results, uint32_t n_out, c
             regions[r].n_operands += in.n;
         }
     } else {
-        w = capture_branches(c, b, n_out, &in, regions);
-        if (!w.n && b->key) {
+        w = capture_branches(c, b, n_results, &in, regions);
+        n_out = module_fn(c->m, regions[0].fn)->n_results - w.n;
+        if (!w.n && b->key && !results_open(n_results)) {
             struct region_in *own = arena_copy(&c->arena, regions, b->n * sizeof *regions);
             for (uint32_t r = 0; r < b->n; r++) own[r].operands += in.n, own[r].n_operands -= in.n;
             remember_keyed(c, b->key, b->op, n_out, &in, own, b->n);
@@ -327,52 +333,64 @@ static void emit_branches(struct capture *c, hop_val *results, uint32_t n_out, c
     }
     uint32_t groups[1] = { b->op == OP_switch };
     struct attr attrs[MOST_ATTRS] = { 0 };
+    _Static_assert((int)INVOKE_RECOMPUTE == (int)SWITCH_RECOMPUTE, "calls and branches have the attribute at the same place");
     if (b->recompute) attrs[INVOKE_RECOMPUTE] = A_FLAG(true);
     val first = builder_node(&s->b, &(struct node_in){ .op = (uint16_t)b->op, .operands = &index, .n_operands = groups[0], .groups = groups, .attrs = attrs,
                                                        .regions = regions, .n_regions = b->n });
     hand_out(c, results, n_out, first);
     for (uint32_t k = 0; k < w.n; k++) variable_set(s, w.variables[k], first + n_out + k);
+    return n_out;
 }
 
 struct control_args {
     hop_val *results;
     int n_results;
     const void *spec;
+    uint32_t n_given; /* of an open number of results: what there is */
 };
 
 static int control(hop_place at, const char *name, void (*body)(struct capture *c, void *args), hop_val *results, int n_results, const void *spec)
 {
-    struct control_args a = { results, n_results, spec };
-    int status = spec ? capture_edge(at, name, body, &a) : hop_fail_at(at, "the specification is NULL");
-    if (status)
-        for (int i = 0; i < n_results; i++) results[i] = (hop_val){ 0, 0 };
+    struct control_args a = { results, n_results, spec, 0 };
+    uint32_t room = results_open(n_results) || n_results > 0 ? results_room(n_results) : 0;
+    int status = !spec || (n_results < 0 && !results_open(n_results)) || (room && !results) ? hop_fail_at(at, "expected a specification and a place for each result, found NULL") :
+                                                                     capture_edge(at, name, body, &a);
+    if (results && (status || results_open(n_results)))
+        for (uint32_t i = status ? 0 : a.n_given; i < room; i++) results[i] = (hop_val){ 0, 0 };
     return status;
+}
+
+static void closed_count(const struct control_args *a)
+{
+    if (results_open(a->n_results)) capture_throw("the number of results must be given here");
 }
 
 static void do_switch(struct capture *c, void *args)
 {
-    const struct control_args *a = args;
+    struct control_args *a = args;
     const hop_switch_spec *s = a->spec;
-    check_counts(s->n_branches, a->n_results);
+    check_counts(s->n_branches, s->n_in);
     check_list(s->in, s->n_in, "in");
     if (s->n_branches < 1 || !s->branches) capture_throw("expected at least one branch");
     if (c->eager) {
+        closed_count(a);
         eager_switch(c, a->results, a->n_results, s, "a branch of switch");
         return;
     }
-    emit_branches(c, a->results, (uint32_t)a->n_results, &(struct branches){ .op = OP_switch, .what = "a branch of switch", .index = s->index, .bodies = s->branches,
-                                                                             .n = (uint32_t)s->n_branches, .env = s->env, .envs = s->envs, .in = s->in, .n_in = (uint32_t)s->n_in, .key = s->key });
+    a->n_given = emit_branches(c, a->results, a->n_results, &(struct branches){ .op = OP_switch, .what = "a branch of switch", .index = s->index, .bodies = s->branches,
+                                                                             .n = (uint32_t)s->n_branches, .env = s->env, .envs = s->envs, .in = s->in, .n_in = (uint32_t)s->n_in, .key = s->key,
+                                                                             .recompute = s->recompute != 0 });
 }
 int hop_switch_at(hop_place at, hop_val *results, int n_results, const hop_switch_spec *spec) { return control(at, "switch", do_switch, results, n_results, spec); }
 
 static void do_cond(struct capture *c, void *args)
 {
-    const struct control_args *a = args;
+    struct control_args *a = args;
     const hop_cond_spec *s = a->spec;
     hop_body bodies[2] = { s->otherwise, s->then };
-    check_counts(a->n_results, 0);
     check_list(s->in, s->n_in, "in");
     if (c->eager) {
+        closed_count(a);
         hop_switch_spec choice = { .index = s->pred, .branches = bodies, .n_branches = 2, .env = s->env, .in = s->in, .n_in = s->n_in };
         eager_switch(c, a->results, a->n_results, &choice, "a branch of cond");
         return;
@@ -383,22 +401,22 @@ static void do_cond(struct capture *c, void *args)
         if (t.rank || t.dtype != DT_BOOL)
             capture_throw("the predicate: expected bool[], found %s", type_text(c->m, c->innermost->b.symbols.data, builder_type(&c->innermost->b, p.v)));
     }
-    emit_branches(c, a->results, (uint32_t)a->n_results, &(struct branches){ .op = OP_switch, .what = "a branch of cond", .index = s->pred, .bodies = bodies, .n = 2, .env = s->env,
-                                                                             .in = s->in, .n_in = (uint32_t)s->n_in, .key = s->key });
+    a->n_given = emit_branches(c, a->results, a->n_results, &(struct branches){ .op = OP_switch, .what = "a branch of cond", .index = s->pred, .bodies = bodies, .n = 2, .env = s->env,
+                                                                             .in = s->in, .n_in = (uint32_t)s->n_in, .key = s->key, .recompute = s->recompute != 0 });
 }
 int hop_cond_at(hop_place at, hop_val *results, int n_results, const hop_cond_spec *spec) { return control(at, "cond", do_cond, results, n_results, spec); }
 
 static void do_call(struct capture *c, void *args)
 {
-    const struct control_args *a = args;
+    struct control_args *a = args;
     const hop_call_spec *s = a->spec;
-    check_counts(a->n_results, 0);
     check_list(s->in, s->n_in, "in");
     if (c->eager) {
+        closed_count(a);
         eager_call(c, a->results, a->n_results, s);
         return;
     }
-    emit_branches(c, a->results, (uint32_t)a->n_results, &(struct branches){ .op = OP_invoke_subgraph, .what = "the body of call", .bodies = &s->body, .n = 1, .env = s->env,
+    a->n_given = emit_branches(c, a->results, a->n_results, &(struct branches){ .op = OP_invoke_subgraph, .what = "the body of call", .bodies = &s->body, .n = 1, .env = s->env,
                                                                              .in = s->in, .n_in = (uint32_t)s->n_in, .key = s->key, .recompute = s->recompute != 0 });
 }
 int hop_call_at(hop_place at, hop_val *results, int n_results, const hop_call_spec *spec) { return control(at, "call", do_call, results, n_results, spec); }
@@ -425,9 +443,11 @@ static dim read_size(struct capture *c, const char *text, const char *what)
     return d;
 }
 
-/* "sqrt", "recompute", "every 8, 2": the row's attributes. */
-static void read_schedule(const char *text, struct attr *word, struct attr *every, uint32_t *list, uint32_t room)
+/* "none", "recompute", "sqrt", "every 8, 2", "binomial 20": the row's attributes schedule, every, snapshots. */
+static void read_schedule(const char *text, struct attr *attrs, uint32_t *list, uint32_t room)
 {
+    enum { WORD, EVERY, SNAPSHOTS };
+    static const struct { const char *word; uint8_t value; } words[] = { { "none", SCHEDULE_NONE }, { "recompute", SCHEDULE_RECOMPUTE }, { "sqrt", SCHEDULE_SQRT } };
     struct cursor c = { .text = text ? text : "", .p = text ? text : "", .what = "the schedule" };
     if (!text) return;
     if (cursor_accept(&c, "every")) {
@@ -437,10 +457,17 @@ static void read_schedule(const char *text, struct attr *word, struct attr *ever
             if (n == room || !cursor_integer(&c, &k) || k < 1 || k > INT32_MAX) cursor_error(&c, "a number of steps");
             list[n++] = (uint32_t)k;
         } while (cursor_accept(&c, ","));
-        *every = A_INTS(list, n);
-    } else if (word && cursor_accept(&c, "sqrt")) *word = A_WORD(SCHEDULE_SQRT);
-    else if (word && cursor_accept(&c, "recompute")) *word = A_WORD(SCHEDULE_RECOMPUTE);
-    else cursor_error(&c, word ? "sqrt, recompute or every N" : "every N");
+        attrs[EVERY] = A_INTS(list, n);
+    } else if (cursor_accept(&c, "binomial")) {
+        int64_t k;
+        if (!cursor_integer(&c, &k)) cursor_error(&c, "a number of snapshots");
+        attrs[WORD] = A_WORD(SCHEDULE_BINOMIAL), attrs[SNAPSHOTS] = A_INT(k);
+    } else {
+        uint32_t w = 0;
+        while (w < HOP_COUNT(words) && !cursor_accept(&c, words[w].word)) w++;
+        if (w == HOP_COUNT(words)) cursor_error(&c, "none, recompute, sqrt, every N or binomial N");
+        attrs[WORD] = A_WORD(words[w].value);
+    }
     cursor_end(&c);
 }
 
@@ -462,7 +489,7 @@ static val emit_steps(struct capture *c, const struct stepping *k, const val *op
     }
     struct attr attrs[MOST_ATTRS] = { [SCAN_REVERSE] = A_FLAG(spec->reverse), [SCAN_LENGTH] = spec->length ? A_DIM(read_size(c, spec->length, "the length")) : A_NONE };
     uint32_t every[8];
-    read_schedule(spec->schedule, &attrs[SCAN_SCHEDULE], &attrs[SCAN_EVERY], every, HOP_COUNT(every));
+    read_schedule(spec->schedule, &attrs[SCAN_SCHEDULE], every, HOP_COUNT(every));
     return builder_node(&c->innermost->b, &(struct node_in){ .op = OP_scan, .operands = operands, .n_operands = n_carry + n_xs, .groups = groups, .attrs = attrs,
                                                              .regions = &region, .n_regions = 1 });
 }
@@ -485,12 +512,12 @@ static uint32_t written_slices(struct capture *c, const hop_scan_spec *spec, con
     return n;
 }
 
-static void capture_steps(struct capture *c, const struct control_args *a, const struct stepping *how)
+static void capture_steps(struct capture *c, struct control_args *a, const struct stepping *how)
 {
     const hop_scan_spec *spec = how->spec;
     enum op op = how->map ? OP_map : OP_scan;
     struct scope *s = c->innermost;
-    uint32_t n_carry = (uint32_t)spec->n_carry, n_xs = (uint32_t)spec->n_xs, n_out = (uint32_t)a->n_results, n = n_carry + n_xs;
+    uint32_t n_carry = (uint32_t)spec->n_carry, n_xs = (uint32_t)spec->n_xs, n_out = results_room(a->n_results), n = n_carry + n_xs;
     val *operands = ARENA_NEW(&c->arena, val, n);
     bool *variable = ARENA_ZNEW(&c->arena, bool, n);
     if (n_carry) memcpy(operands, bring_operands(c, spec->carry, n_carry), n_carry * sizeof *operands);
@@ -498,11 +525,14 @@ static void capture_steps(struct capture *c, const struct control_args *a, const
     for (uint32_t i = 0; i < n_xs; i++) variable[n_carry + i] = is_variable(spec->xs[i]);
     struct inputs in = { operands, n, n_carry, variable, 0, 0 };
     struct region_in region;
-    if (find_keyed(c, spec->key, op, n_out, &in, &region, 1)) {
+    bool open = results_open(a->n_results);
+    if (!open && find_keyed(c, spec->key, op, n_out, &in, &region, 1)) {
         hand_out(c, a->results, n_out, emit_steps(c, how, operands, n_carry, n_xs, region));
         return;
     }
-    struct body body = run_body(c, SCOPE_BODY, how->what, spec->step, spec->env, &in, n_out, n_carry, NULL);
+    struct body body = run_body(c, SCOPE_BODY, how->what, spec->step, spec->env, &in, a->n_results, n_carry, NULL);
+    if (open && (n_out = body.n_results) < n_carry) capture_throw("expected the %u carries at least, found %u results", n_carry, n_out);
+    a->n_given = n_out;
     struct written w = { 0 };
     add_written(c, body.s, &w);
     uint32_t *slices = ARENA_NEW(&c->arena, uint32_t, n_xs), total = n_carry + w.n + n_xs;
@@ -520,7 +550,7 @@ static void capture_steps(struct capture *c, const struct control_args *a, const
     for (uint32_t i = n_carry; i < n_out; i++) results[w.n + i] = body.results[i];
     for (uint32_t i = 0; i < n_slices; i++) results[n_out + w.n + i] = slice_values[i];
     region = finish_body(c, &body, params, total, results, n_out + w.n + n_slices);
-    if (!w.n && !n_slices) remember_keyed(c, spec->key, op, n_out, &in, &region, 1);
+    if (!w.n && !n_slices && !open) remember_keyed(c, spec->key, op, n_out, &in, &region, 1);
     if (how->map && w.n) capture_remark(c, "its body assigns to %u array%s from outside: it became a scan, one slice after the other", w.n, w.n == 1 ? "" : "s");
     val first = emit_steps(c, how, fed, n_carry + w.n, n_xs, region);
     for (uint32_t i = 0; i < n_out; i++) a->results[i] = value_handle(s, first + i + (i < n_carry ? 0 : w.n));
@@ -530,26 +560,25 @@ static void capture_steps(struct capture *c, const struct control_args *a, const
 
 static void do_scan(struct capture *c, void *args)
 {
-    const struct control_args *a = args;
+    struct control_args *a = args;
     const hop_scan_spec *spec = a->spec;
     check_list(spec->carry, spec->n_carry, "carry");
     check_list(spec->xs, spec->n_xs, "xs");
-    if (a->n_results < spec->n_carry) capture_throw("expected room for the %d carries at least, found %d results", spec->n_carry, a->n_results);
+    if (results_room(a->n_results) < (uint32_t)spec->n_carry) capture_throw("expected room for the %d carries at least, found %d results", spec->n_carry, a->n_results);
     if (!spec->n_xs && !spec->length) capture_throw("nothing is scanned over: 'length' must say how many steps there are");
-    if (c->eager) eager_scan(c, a->results, a->n_results, spec);
+    if (c->eager) closed_count(a), eager_scan(c, a->results, a->n_results, spec);
     else capture_steps(c, a, &(struct stepping){ .spec = spec, .what = "the step of scan" });
 }
 int hop_scan_at(hop_place at, hop_val *results, int n_results, const hop_scan_spec *spec) { return control(at, "scan", do_scan, results, n_results, spec); }
 
 static void do_map(struct capture *c, void *args)
 {
-    const struct control_args *a = args;
+    struct control_args *a = args;
     const hop_map_spec *spec = a->spec;
     hop_scan_spec steps = { .step = spec->body, .env = spec->env, .xs = spec->xs, .n_xs = spec->n_xs, .length = spec->length, .key = spec->key };
-    check_counts(a->n_results, 0);
     check_list(spec->xs, spec->n_xs, "xs");
     if (!spec->n_xs && !spec->length) capture_throw("nothing is mapped over: 'length' must say how many times the body is applied");
-    if (c->eager) eager_scan(c, a->results, a->n_results, &steps);
+    if (c->eager) closed_count(a), eager_scan(c, a->results, a->n_results, &steps);
     else capture_steps(c, a, &(struct stepping){ .spec = &steps, .map = true, .sequential = spec->sequential != 0, .what = "the body of map" });
 }
 int hop_map_at(hop_place at, hop_val *results, int n_results, const hop_map_spec *spec) { return control(at, "map", do_map, results, n_results, spec); }
@@ -570,7 +599,7 @@ static val emit_fori(struct capture *c, const hop_fori_spec *spec, const val *op
 {
     uint32_t groups[3] = { n_carry, 1, 1 }, every[8];
     struct attr attrs[MOST_ATTRS] = { 0 };
-    read_schedule(spec->schedule, &attrs[FORI_SCHEDULE], &attrs[FORI_EVERY], every, HOP_COUNT(every));
+    read_schedule(spec->schedule, &attrs[FORI_SCHEDULE], every, HOP_COUNT(every));
     return builder_node(&c->innermost->b, &(struct node_in){ .op = OP_fori_loop, .operands = operands, .n_operands = n_carry + 2, .groups = groups, .attrs = attrs,
                                                              .regions = &region, .n_regions = 1 });
 }
@@ -597,7 +626,7 @@ static void do_fori(struct capture *c, void *args)
     bool known = find_keyed(c, spec->key, OP_fori_loop, n_out, &in, &region, 1);
     struct body body = { 0 };
     if (!known) {
-        body = run_body(c, SCOPE_BODY, "the body of fori", spec->body, spec->env, &in, n_out, n_carry, NULL);
+        body = run_body(c, SCOPE_BODY, "the body of fori", spec->body, spec->env, &in, (int)n_out, n_carry, NULL);
         add_written(c, body.s, &w);
     }
     uint32_t total = n_carry + w.n;
@@ -646,7 +675,7 @@ static void do_associative_scan(struct capture *c, void *args)
     struct inputs in = { operands, 2 * n, 0, NULL, 0, axis };
     struct region_in region;
     if (!find_keyed(c, spec->key, OP_associative_scan, n, &in, &region, 1)) {
-        struct body body = run_body(c, SCOPE_PREDICATE, "the combine function of associative_scan", spec->combine, spec->env, &in, n, n, NULL);
+        struct body body = run_body(c, SCOPE_PREDICATE, "the combine function of associative_scan", spec->combine, spec->env, &in, (int)n, n, NULL);
         for (uint32_t i = 0; i < 2 * n; i++) params[i] = i;
         region = finish_body(c, &body, params, 2 * n, body.results, n);
         remember_keyed(c, spec->key, OP_associative_scan, n, &in, &region, 1);
@@ -667,7 +696,7 @@ static val emit_while(struct capture *c, const hop_while_spec *spec, const val *
     struct attr attrs[MOST_ATTRS] = { [WHILE_MAX_TRIPS] = spec->max_trips ? A_DIM(read_size(c, spec->max_trips, "max_trips")) : A_NONE,
                                       [WHILE_COUNT] = A_FLAG(spec->count && !spec->n_stack) };
     uint32_t every[8];
-    read_schedule(spec->schedule, NULL, &attrs[WHILE_EVERY], every, HOP_COUNT(every));
+    read_schedule(spec->schedule, &attrs[WHILE_SCHEDULE], every, HOP_COUNT(every));
     return builder_node(&c->innermost->b, &(struct node_in){ .op = OP_while_loop, .operands = carry, .n_operands = n_carry, .groups = &n_carry, .attrs = attrs,
                                                              .regions = regions, .n_regions = 2 });
 }
@@ -693,7 +722,7 @@ static void do_while(struct capture *c, void *args)
         return;
     }
     struct body cond = run_body(c, SCOPE_PREDICATE, "the predicate of while", spec->cond, spec->env, &in, 1, 0, NULL);
-    struct body body = run_body(c, SCOPE_BODY, "the body of while", spec->body, spec->env, &in, n_carry + n_stack, n_carry, NULL);
+    struct body body = run_body(c, SCOPE_BODY, "the body of while", spec->body, spec->env, &in, (int)(n_carry + n_stack), n_carry, NULL);
     struct written w = { 0 };
     add_written(c, body.s, &w);
     uint32_t total = n_carry + w.n;

@@ -238,6 +238,7 @@ struct turned_body {
 static int turned_call(void *env, const hop_val *in, hop_val *out)
 {
     const struct turned_body *t = env;
+    if (!t->body) capture_throw("the body is NULL");
     hop_val turned[MOST_VALUES] = { in[t->n] };
     memcpy(turned + 1, in, t->n * sizeof *turned);
     return t->body(t->env, turned, out + 1);
@@ -246,6 +247,7 @@ static int turned_call(void *env, const hop_val *in, hop_val *out)
 static void dry_stacks(struct capture *c, const struct dry_run *d, struct stack *stacks)
 {
     struct capture dry = { .at = c->at, .name = c->name, .host = c };
+    if (!d->body) capture_throw("%s is NULL", d->what);
     capture_enter(&dry, false);
     hop_cleanup_push(capture_leave_cleanup, &dry);
     for (uint32_t i = 0; i < c->names.len; i++) vec_push(&dry.arena, &dry.names, c->names.data[i]);
@@ -313,6 +315,7 @@ static int64_t scan_length(struct capture *c, const hop_scan_spec *spec)
     struct cursor k = { .text = spec->length ? spec->length : "", .p = spec->length ? spec->length : "", .what = "the length", .s = c->innermost, .m = c->m };
     dim d = parse_dim(&k);
     cursor_end(&k);
+    if (dim_const_value(c->m, d) < 0) capture_throw("the length is negative: %lld", (long long)dim_const_value(c->m, d));
     return dim_const_value(c->m, d);
 }
 
@@ -475,7 +478,7 @@ void eager_fori(struct capture *c, hop_val *results, const hop_fori_spec *spec)
         hop_cleanup_pop(index);
         tensor_free(index);
     }
-    memcpy(results, in + 1, n_carry * sizeof *in);
+    if (n_carry) memcpy(results, in + 1, n_carry * sizeof *in);
     for (uint32_t k = 0; k < n_stack; k++) results[n_carry + k] = stack_value(c, &stacks->data[k]);
     hop_cleanup_pop(stacks);
     stacks_free(stacks);

@@ -137,6 +137,12 @@ int capture_emit(hop_place at, const char *name, emit_rule rule, const void *arg
 {
     struct emit_args a = { rule, args, in, n, out, n_out };
     hop_val copies[3];
+    if ((n && !in) || (n_out && !out)) {
+        char text[128];
+        snprintf(text, sizeof text, "%s: expected %s, found NULL", name, n && !in ? "operands" : "a place for the results");
+        for (uint32_t i = 0; out && i < n_out; i++) out[i] = (hop_val){ 0, 0 };
+        return hop_fail_at(at, text);
+    }
     if (n && n <= HOP_COUNT(copies)) { /* in and out may be the same array */
         memcpy(copies, in, n * sizeof *in);
         a.in = copies;

@@ -1,4 +1,4 @@
-/* Whole functions: the text of the parameters and a body come in; a function of a module of its own goes out, with the parameters that it updates. Also
+/* Whole functions: the text of the parameters and a body come in; a function of a module of its own goes out, whose header says which parameters it updates. Also
  * the edges of eager mode, and questions about values. */
 #include "capture/capture.h"
 #include "interp/interp.h"
@@ -139,11 +139,11 @@ static void capture_body(struct capture *c, const char *params, int n_results, h
     struct scope *s = scope_open(c, SCOPE_ROOT, "the function");
     struct header h = { .params = { 0 } };
     hop_place at = c->at;
-    if (n_results < 0) capture_throw("the number of results is negative: %d", n_results);
+    if (n_results < 0 && !results_open(n_results)) capture_throw("the number of results is negative: %d", n_results);
     if (!body) capture_throw("the body is NULL");
     read_header(s, params, &h);
     check_bound(s, &h, params ? params : "");
-    hop_val *in = ARENA_NEW(&c->arena, hop_val, h.params.len), *results = ARENA_ZNEW(&c->arena, hop_val, n_results);
+    hop_val *in = ARENA_NEW(&c->arena, hop_val, h.params.len), *results = ARENA_ZNEW(&c->arena, hop_val, results_room(n_results));
     for (uint32_t p = 0; p < h.params.len; p++) in[p] = value_handle(s, builder_param(&s->b, h.params.data[p].type, h.params.data[p].name));
     for (uint32_t p = 0; p < h.params.len; p++)
         if (h.params.data[p].mut) in[p] = variable_new(s, p, module_text(c->m, h.params.data[p].name));
@@ -155,22 +155,30 @@ static void capture_body(struct capture *c, const char *params, int n_results, h
     if (c->status) hop_throw((hop_status)c->status, "%s", c->message);
     if (status) hop_throw((hop_status)status, "%s:%d: capture: the function returned %d", at.file ? at.file : "", at.line, status);
     if (c->innermost != s) hop_throw(HOP_INTERNAL, "the function left a scope open");
-    uint32_t n_updates;
+    n_results = (int)results_set(n_results, results);
+    uint32_t n_updates, n_params = h.params.len + s->late.len;
     const struct update *updates = find_updates(s, &h, in, &n_updates);
-    val *ends = ARENA_NEW(&c->arena, val, (uint32_t)n_results + n_updates), *order = ARENA_NEW(&c->arena, val, h.params.len);
+    val *ends = ARENA_NEW(&c->arena, val, (uint32_t)n_results + n_updates), *order = ARENA_NEW(&c->arena, val, n_params);
     s->b.place = capture_place(c, at);
     for (int i = 0; i < n_results; i++) {
         if (results[i].scope == HANDLE_NONE) capture_throw("result %d was not set", i);
         struct operand o = resolve(s, results[i]);
         ends[i] = operand_value(&s->b, &o);
     }
-    uint32_t *update_params = ARENA_NEW(&c->m->arena, uint32_t, n_updates);
-    for (uint32_t k = 0; k < n_updates; k++) ends[n_results + k] = updates[k].value, update_params[k] = updates[k].param;
-    for (uint32_t p = 0; p < h.params.len; p++) order[p] = p;
-    out->fn = scope_finish(s, order, h.params.len, ends, (uint32_t)n_results + n_updates);
+    for (uint32_t p = 0; p < h.params.len; p++) {
+        order[p] = p;
+        if (h.params.data[p].mut) builder_mut(&s->b, p, NEW_UNCHANGED);
+    }
+    for (uint32_t k = 0; k < s->late.len; k++) order[h.params.len + k] = s->late.data[k].here; /* hop_parameter */
+    for (uint32_t k = 0; k < n_updates; k++) {
+        type_id type = builder_type(&s->b, updates[k].param);
+        struct type t = type_get(c->m, type);
+        bool same = builder_type(&s->b, updates[k].value) == type; /* else sizes that are required to be equal are written another way */
+        ends[n_results + k] = same ? updates[k].value : emit_reshape(&s->b, updates[k].value, t.rank, t.dims);
+        builder_mut(&s->b, updates[k].param, (uint32_t)n_results + k);
+    }
+    out->fn = scope_finish(s, order, n_params, ends, (uint32_t)n_results + n_updates);
     out->remarks = arena_string(&c->m->arena, c->remarks.data ? c->remarks.data : "", c->remarks.len);
-    out->n_updates = n_updates;
-    out->update_params = update_params;
     scope_close(c);
 }
 
@@ -184,6 +192,27 @@ void capture_function(hop_place at, const char *params, int n_results, hop_body 
     out->m = c.m;
     c.m = NULL;
     capture_leave(&c);
+}
+
+/* ---- parameters that a body asks for ---- */
+
+static void add_parameter(struct capture *c, void *args)
+{
+    void **a = args;
+    struct tensor like = { 0 };
+    if (c->eager) capture_throw("eager mode has no parameters");
+    uint32_t rank;
+    int64_t dims[MAX_RANK];
+    like.dtype = (uint8_t)parse_static_type(a[0], &rank, dims);
+    like.rank = (uint8_t)rank;
+    memcpy(like.dims, dims, rank * sizeof *dims);
+    *(hop_val *)a[1] = value_handle(scope_root(c), host_value(c, &like));
+}
+hop_val hop_parameter_at(hop_place at, const char *type)
+{
+    hop_val v = { 0, 0 };
+    capture_edge(at, "parameter", add_parameter, (void *[]){ (void *)type, &v });
+    return v;
 }
 
 /* ---- eager mode ---- */

@@ -105,22 +105,6 @@ val emit_slices(struct scope *s, struct builder *b, val v, const char *text)
     return same_dims(c.rank, c.length, c.part_rank, c.part) ? v : emit_reshape(b, v, c.part_rank, c.part);
 }
 
-/* x with zeros around and between its elements, so that it lies where the part lies in an array of these dims. */
-static val spread(struct builder *b, const struct cut *c, const struct type *whole, val x)
-{
-    struct module *m = b->m;
-    dim high[MAX_RANK];
-    uint32_t interior[MAX_RANK];
-    for (uint32_t i = 0; i < c->rank; i++) {
-        interior[i] = c->step[i] - 1;
-        dim spanned = dim_add(m, dim_mul(m, dim_sub(m, c->length[i], 1), dim_const(m, c->step[i])), 1);
-        high[i] = dim_sub(m, dim_sub(m, whole->dims[i], c->start[i]), dim_is_const(m, c->length[i]) && !dim_const_value(m, c->length[i]) ? 0 : spanned);
-    }
-    val zero = emit_full(b, (enum dtype)emit_type(b, x).dtype, 0, 0, NULL);
-    struct attr a[3] = { A_DIMS(c->start, c->rank), A_DIMS(high, c->rank), A_INTS(interior, c->rank) };
-    return emit(b, OP_pad, (val[]){ x, zero }, 2, a);
-}
-
 val emit_slices_update(struct scope *s, struct builder *b, val whole, const char *text, val part)
 {
     struct cut c = read_cut(s, b, whole, text);
@@ -133,8 +117,8 @@ val emit_slices_update(struct scope *s, struct builder *b, val whole, const char
     if (c.n_reversed) part = emit(b, OP_reverse, &part, 1, &reversed);
     if (c.whole) return part;
     if (c.stepped) {
-        val mask = spread(b, &c, &t, emit_full(b, DT_BOOL, 1, c.rank, c.length)); /* its sizes are the array's, but written another way */
-        return emit_select(b, emit1(b, OP_not, mask), whole, spread(b, &c, &t, part));
+        struct attr a[3] = { A_DIMS(c.start, c.rank), A_DIMS(c.limit, c.rank), A_INTS(c.step, c.rank) };
+        return emit(b, OP_slice_update, (val[]){ whole, part }, 2, a);
     }
     val *operands = ARENA_NEW(&b->arena, val, c.rank + 2);
     operands[0] = whole;
@@ -223,6 +207,7 @@ static int gather_starts(hop_place at, hop_val x, const hop_val *starts, hop_val
         if (!hop_failed()) hop_fail_at(at, "a part of an empty handle was asked for");
         return -1;
     }
+    if (rank && !starts) return hop_fail_at(at, "expected a start for each axis, found NULL"), -1;
     for (int i = 0; i < rank; i++) in[i] = starts[i];
     return rank;
 }
@@ -355,7 +340,7 @@ static void rule_scatter(struct emission *e)
 
 static bool index_operands(hop_place at, hop_val x, const hop_val *indices, int n, hop_val *in)
 {
-    if (n < 1 || n > MAX_RANK) return hop_fail_at(at, "expected an index array for one axis or more"), false;
+    if (n < 1 || n > MAX_RANK || !indices) return hop_fail_at(at, "expected an index array for one axis or more"), false;
     in[0] = x;
     memcpy(in + 1, indices, (size_t)n * sizeof *in);
     return true;

@@ -367,13 +367,13 @@ enum { MOST_SHOWN = 32 };
 int hop_check_at(hop_place at, hop_val condition, const char *message, const hop_val *values, int n)
 {
     hop_val in[MOST_SHOWN + 1] = { condition };
-    if (n < 0 || n > MOST_SHOWN) return hop_fail_at(at, "check: shows at most 32 values");
+    if (n < 0 || n > MOST_SHOWN || (n && !values)) return hop_fail_at(at, "check: expected up to 32 values to show");
     if (n) memcpy(in + 1, values, (size_t)n * sizeof *in);
     return capture_emit(at, "check", rule_check, message ? message : "", in, (uint32_t)n + 1, NULL, 0);
 }
 int hop_print_at(hop_place at, const char *format, const hop_val *values, int n)
 {
-    if (n < 0 || n > MOST_SHOWN) return hop_fail_at(at, "print: shows at most 32 values");
+    if (n < 0 || n > MOST_SHOWN) return hop_fail_at(at, "print: expected up to 32 values to show");
     return capture_emit(at, "print", rule_print, format ? format : "", values, (uint32_t)n, NULL, 0);
 }
 
@@ -386,9 +386,18 @@ static void rule_barrier(struct emission *e)
 }
 int hop_barrier_at(hop_place at, hop_val *out, const hop_val *in, int n)
 {
-    uint32_t count = n > 0 ? (uint32_t)n : 0;
-    return capture_emit(at, "barrier", rule_barrier, NULL, in, count, out, count);
+    if (n < 0) return hop_fail_at(at, "barrier: a count is negative");
+    return capture_emit(at, "barrier", rule_barrier, NULL, in, (uint32_t)n, out, (uint32_t)n);
 }
+
+static void rule_tag(struct emission *e)
+{
+    struct attr gradient = A_WORD(*(const enum tag *)e->args);
+    val in = operand_value(e->b, &e->in[0]);
+    e->out[0] = emit(e->b, OP_tag, &in, 1, &gradient);
+}
+hop_val hop_keep_at(hop_place at, hop_val x) { return capture_emit1(at, "keep", rule_tag, &(enum tag){ TAG_KEEP }, &x, 1); }
+hop_val hop_recompute_at(hop_place at, hop_val x) { return capture_emit1(at, "recompute", rule_tag, &(enum tag){ TAG_RECOMPUTE }, &x, 1); }
 
 /* ---- about values ---- */
 

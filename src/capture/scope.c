@@ -76,7 +76,7 @@ int hop_forgive(void)
 
 int hop_fail_at(hop_place at, const char *message)
 {
-    hop_set_message("%s:%d: %s", at.file ? at.file : "", at.line, message);
+    hop_set_message("%s:%d: %s", at.file ? at.file : "", at.line, message ? message : "failed without a message");
     if (current && !current->status) {
         current->at = at;
         capture_note(current, HOP_INVALID);

@@ -24,6 +24,7 @@ static uint32_t read_dims(struct emission *e, const struct dims_args *a, dim *di
         return rank;
     }
     if (a->rank < 0 || a->rank > MAX_RANK) capture_throw("expected 0 to %d sizes, found %d", MAX_RANK, a->rank);
+    if (a->rank && !a->dims) capture_throw("expected %d sizes, found NULL", a->rank);
     for (int i = 0; i < a->rank; i++) dims[i] = resolve_dim(e->s, a->dims[i]);
     return (uint32_t)a->rank;
 }

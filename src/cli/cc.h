@@ -9,7 +9,7 @@ const char *cc_name(void); /* $CC, else cc */
 /* Runs it with these arguments (after its own name, NULL at the end); throws HOP_UNAVAILABLE when there is none, HOP_IO when it fails. */
 void cc_run(const char *const *args);
 void file_write(const char *path, const struct text *t); /* throws HOP_IO */
-/* The planned loop program of a function, as exe_compile makes it. The caller frees it with lp_free. */
+/* The planned loop program of a function, as exe_compile makes it; new contents of parameters are left in the arguments. The caller frees it with lp_free. */
 struct lp *emit_lower(struct module *m, uint32_t fn, const struct pass_options *passes);
 
 #endif

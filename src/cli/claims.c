@@ -43,11 +43,7 @@ static const struct bounds *coarser(const struct bounds *have, enum dtype t)
     return dtype_is_narrow(t) ? &bounds_narrow : t == DT_F32 && have == &bounds_f64 ? &bounds_f32 : have;
 }
 
-/* Sum of x[i]·y[i], and of its magnitudes, over pairs of tensors. */
-struct product {
-    double sum, size;
-};
-static void product_add(struct product *p, const struct tensor *x, const struct tensor *y)
+void product_add(struct product *p, const struct tensor *x, const struct tensor *y)
 {
     for (int64_t i = 0; i < x->count; i++) {
         double v = tensor_get(x, i) * tensor_get(y, i);

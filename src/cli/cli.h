@@ -76,7 +76,9 @@ uint32_t program_grad(struct options *o, struct module *m, uint32_t fn);
 uint32_t program_jvp(struct options *o, struct module *m, uint32_t fn);
 uint32_t program_vmap(struct options *o, struct module *m, uint32_t fn);
 const char *param_name(const struct module *m, const struct fn *f, uint32_t p);   /* without %; "0", "1", … for one without a name */
-const char *result_name(struct arena *a, const struct module *m, const struct fn *f, uint32_t r);
+const char *result_name(struct arena *a, const struct module *m, const struct fn *f, uint32_t r); /* that of the parameter for its new content */
+/* compile_options.over for new contents of parameters; NULL: there are none. */
+const uint32_t *program_updates(struct arena *a, const struct fn *f);
 /* Explicit dim parameters from --dim, in symbol order. NULL when the function has none. */
 int64_t *program_dims(struct options *o, const struct module *m, const struct fn *f);
 /* Arguments from --in; throws naming a parameter that is not given. */
@@ -162,6 +164,12 @@ struct tensor **sample_arguments(struct bag *bag, struct module *m, const struct
 void operators_markdown(struct text *out); /* the page of documentation */
 
 /* ---- claims about rules, for tests ---- */
+
+/* Sum of x[i]·y[i], and of its magnitudes, over pairs of tensors. */
+struct product {
+    double sum, size;
+};
+void product_add(struct product *p, const struct tensor *x, const struct tensor *y);
 
 struct claim {
     struct bag *bag;

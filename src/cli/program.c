@@ -75,8 +75,18 @@ const char *param_name(const struct module *m, const struct fn *f, uint32_t p)
 
 const char *result_name(struct arena *a, const struct module *m, const struct fn *f, uint32_t r)
 {
+    uint32_t updated = fn_updated(f, r);
+    if (updated != HOP_NONE) return param_name(m, f, updated);
     uint32_t name = f->values[f->results[r]].name;
     return name ? module_text(m, name) : arena_printf(a, "%u", r);
+}
+
+const uint32_t *program_updates(struct arena *a, const struct fn *f)
+{
+    if (!fn_has_updates(f)) return NULL;
+    uint32_t *over = ARENA_NEW(a, uint32_t, f->n_results);
+    for (uint32_t k = 0; k < f->n_results; k++) over[k] = fn_updated(f, k);
+    return over;
 }
 
 uint32_t param_find(const struct module *m, const struct fn *f, const char *name, size_t length)
@@ -119,17 +129,19 @@ static uint32_t named_after(struct module *m, uint32_t fn, uint32_t made, const 
 uint32_t program_grad(struct options *o, struct module *m, uint32_t fn)
 {
     const struct fn *f = module_fn(m, fn);
-    struct type t = f->n_results ? type_get(m, value_type(f, f->results[0])) : (struct type){ 0 };
-    if (!f->n_results) hop_throw(HOP_INVALID, "grad: @%s has no result", module_text(m, f->name));
+    uint32_t first = 0;
+    while (first < f->n_results && fn_updated(f, first) != HOP_NONE) first++;
+    if (first == f->n_results) hop_throw(HOP_INVALID, "grad: @%s has no result", module_text(m, f->name));
+    struct type t = type_get(m, value_type(f, f->results[first]));
     if (t.rank || !dtype_is_float((enum dtype)t.dtype))
-        hop_throw(HOP_INVALID, "grad: the first result of @%s must be a floating-point scalar, found %s", module_text(m, f->name), type_text(m, f->symbols, value_type(f, f->results[0])));
-    return named_after(m, fn, grad_function(m, fn, param_mask(&o->bag.arena, m, f, o->wrt), option_on(o, O_VALUE)), "grad");
+        hop_throw(HOP_INVALID, "grad: the first result of @%s must be a floating-point scalar, found %s", module_text(m, f->name), type_text(m, f->symbols, value_type(f, f->results[first])));
+    return named_after(m, fn, grad_of(m, fn, param_mask(&o->bag.arena, m, f, o->wrt), option_on(o, O_VALUE)), "grad");
 }
 
 uint32_t program_jvp(struct options *o, struct module *m, uint32_t fn)
 {
     const struct fn *f = module_fn(m, fn);
-    return named_after(m, fn, jvp_function(m, fn, param_mask(&o->bag.arena, m, f, o->wrt), ARENA_ZNEW(&o->bag.arena, bool, f->n_results)), "jvp");
+    return named_after(m, fn, jvp_function(m, visible_function(m, fn), param_mask(&o->bag.arena, m, f, o->wrt), ARENA_ZNEW(&o->bag.arena, bool, f->n_results)), "jvp");
 }
 
 uint32_t program_vmap(struct options *o, struct module *m, uint32_t fn)
@@ -153,7 +165,7 @@ uint32_t program_vmap(struct options *o, struct module *m, uint32_t fn)
         at += n;
         at += strspn(at, ", ");
     }
-    return named_after(m, fn, vmap_function(m, fn, in_axes, out_axes), "vmap");
+    return named_after(m, fn, vmap_of(m, fn, in_axes, out_axes), "vmap");
 }
 
 int64_t *program_dims(struct options *o, const struct module *m, const struct fn *f)
@@ -354,7 +366,7 @@ static void run_compiled(struct module *m, uint32_t fn, const struct backend *ho
     exe_free(e);
 }
 
-/* Copies of the arguments, and which of them each result is computed in. */
+/* Copies of the arguments, and which of them each result is computed in: new contents in their own, others wherever one of their type is left. */
 struct private_args {
     uint32_t n;
     uint32_t *over;
@@ -380,11 +392,11 @@ static struct private_args *private_new(struct module *m, uint32_t fn, struct te
         p->args[i] = tensor_new((enum dtype)args[i]->dtype, args[i]->rank, args[i]->dims);
         tensor_copy_elements(p->args[i], args[i]);
     }
+    for (uint32_t k = 0; k < f->n_results; k++) p->over[k] = fn_updated(f, k);
     for (uint32_t k = 0; k < f->n_results; k++) {
-        p->over[k] = HOP_NONE;
         for (uint32_t i = 0; i < f->n_params && p->over[k] == HOP_NONE; i++) {
             bool taken = value_type(f, i) != value_type(f, f->results[k]);
-            for (uint32_t j = 0; j < k; j++) taken |= p->over[j] == i;
+            for (uint32_t j = 0; j < f->n_results; j++) taken |= p->over[j] == i;
             if (!taken) p->over[k] = i;
         }
     }

@@ -77,6 +77,7 @@ static void print_results(struct options *o, const struct module *m, const struc
         if (json) {
             text_str(&out, r ? ",\n  {\"name\": " : "\n  {\"name\": ");
             json_string(&out, name);
+            if (fn_updated(f, r) != HOP_NONE) text_str(&out, ", \"new\": true");
             text_str(&out, ", \"type\": \"");
             tensor_type_text(&out, results[r]);
             text_str(&out, files->files[r] ? "\", \"file\": " : "\", \"value\": ");
@@ -84,7 +85,7 @@ static void print_results(struct options *o, const struct module *m, const struc
             else tensor_json(&out, results[r]);
             text_str(&out, "}");
         } else if (!files->files[r]) {
-            text_add(&out, "%%%s: ", name);
+            text_add(&out, "%s%%%s: ", fn_updated(f, r) != HOP_NONE ? "new " : "", name);
             tensor_type_text(&out, results[r]);
             text_str(&out, " = ");
             tensor_print(&out, results[r]);

@@ -21,19 +21,15 @@ static uint32_t apply_transform(struct arena *a, struct module *m, uint32_t fn, 
     bool *mask = mask_of(a, f->n_params, t->params, t->n);
     for (uint32_t p = 0; !t->n && p < f->n_params; p++) mask[p] = t->kind == TRANSFORM_VMAP || dtype_is_float((enum dtype)type_get(m, value_type(f, p)).dtype);
     switch (t->kind) {
-    case TRANSFORM_GRAD: return grad_function(m, fn, mask, false);
-    case TRANSFORM_JVP: return jvp_function(m, fn, mask, ARENA_ZNEW(a, bool, f->n_results));
-    case TRANSFORM_VJP: return vjp_function(m, fn, mask);
+    case TRANSFORM_GRAD: return grad_of(m, fn, mask, false);
+    case TRANSFORM_JVP: return jvp_function(m, visible_function(m, fn), mask, ARENA_ZNEW(a, bool, f->n_results));
+    case TRANSFORM_VJP: return vjp_function(m, visible_function(m, fn), mask);
     default: break;
     }
-    if (t->size >= 0) {
-        bool *force = ARENA_NEW(a, bool, f->n_results);
-        memset(force, true, f->n_results * sizeof *force);
-        return batch_function(m, fn, mask, dim_const(m, t->size), force, false, ARENA_ZNEW(a, bool, f->n_results));
-    }
+    if (t->size >= 0) return batch_of(m, fn, mask, dim_const(m, t->size));
     int *in_axes = ARENA_ZNEW(a, int, f->n_params), *out_axes = ARENA_ZNEW(a, int, f->n_results);
     for (uint32_t p = 0; p < f->n_params; p++) in_axes[p] = mask[p] ? 0 : -1;
-    return vmap_function(m, fn, in_axes, out_axes);
+    return vmap_of(m, fn, in_axes, out_axes);
 }
 
 static uint32_t test_function(struct arena *a, struct module *m, const struct program_test *t)
@@ -128,12 +124,14 @@ static const char *against_reference(struct bag *bag, struct module *m, const st
     return NULL;
 }
 
-enum { STRICT_BACKEND = 2, FIXED_BACKENDS = 4 };
+enum { STRICT_BACKEND = 2, FIXED_BACKENDS = 6 };
 static const struct backend fixed_backends[FIXED_BACKENDS] = {
     { .name = "interpreter after the passes", .simplify = true, .passes.strict = true },
     { .name = "loop program", .loops = true, .passes.strict = true },
     { .name = "compiled strict", .compiled = true, .passes.strict = true },
     { .name = "compiled", .compiled = true },
+    { .name = "loop program in place", .loops = true, .in_place = true, .passes.strict = true },
+    { .name = "compiled strict in place", .compiled = true, .in_place = true, .passes.strict = true },
 };
 
 static void run_backends(struct test_run *run, struct bag *bag, struct module *m, const struct program_test *t, uint32_t fn, struct tensor *const *args)
@@ -147,6 +145,7 @@ static void run_backends(struct test_run *run, struct bag *bag, struct module *m
         struct backend how = fixed_backends[k < FIXED_BACKENDS ? k : STRICT_BACKEND];
         how.passes.without = run->without;
         if (how.compiled && !run->compiled) continue;
+        if (how.in_place && !fn_has_updates(module_fn(m, fn))) continue;
         if (k >= FIXED_BACKENDS) {
             int pass = k - FIXED_BACKENDS;
             if (run->quick || run->without >> pass & 1) continue;

@@ -12,6 +12,7 @@
 struct c_program {
     char *name;
     const struct fn *entry; /* after the passes: symbols are numbered as in it */
+    const uint32_t *over;   /* per result: the argument in which it is left, HOP_NONE */
     c99_adapter *call;
     c99_adapter_bytes *bytes;
 };
@@ -52,7 +53,11 @@ uint32_t c_programs_add(struct c_programs *c, struct module *m, uint32_t fn, con
     hop_cleanup_push(lp_free, p);
     const char *name = arena_printf(&c->arena, "test%u", c->list.len);
     name = c99_add(&c->unit, p, &(struct c99_options){ .name = name, .original = module_fn(m, fn), .adapter = true });
-    vec_push(&c->arena, &c->list, (struct c_program){ .name = arena_string(&c->arena, name, strlen(name)), .entry = p->entry });
+    uint32_t *over = ARENA_NEW(&c->arena, uint32_t, p->entry->n_results);
+    memset(over, 0xff, p->entry->n_results * sizeof *over);
+    for (uint32_t i = 0; i < p->updates.len; i++)
+        if (!p->updates.data[i].elsewhere) over[p->updates.data[i].result] = p->updates.data[i].param;
+    vec_push(&c->arena, &c->list, (struct c_program){ .name = arena_string(&c->arena, name, strlen(name)), .entry = p->entry, .over = over });
     hop_cleanup_pop(p);
     lp_free(p);
     return c->list.len - 1;
@@ -173,6 +178,11 @@ static void run_program(const struct c_program *p, struct c_run *r, struct modul
     }
     bind_symbols(m, f, views, dims, symbols);
     make_results(m, f, symbols, memory, r->out);
+    for (uint32_t k = 0; k < f->n_results; k++) {
+        if (p->over[k] == HOP_NONE) continue;
+        tensor_copy_elements(r->out->results[k], args[p->over[k]]); /* the argument of the run is the result's memory */
+        data[p->over[k]] = memory[k];
+    }
     struct c99_context context = { .user = r, .resize = c_resize, .print = c_print, .failed = c_failed };
     void *workspace = arena_alloc(a, p->bytes(symbols) + 1);
     int status = p->call(symbols, data, memory, workspace, &context);

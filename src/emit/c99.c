@@ -84,6 +84,16 @@ static const char *inner_symbol_name(const struct c99 *e, uint32_t symbol)
     return module_text(m, e->f->symbols[symbol].name);
 }
 
+/* The argument in which the program leaves result r, HOP_NONE: it has memory of its own. */
+static uint32_t updated_param(const struct c99 *e, uint32_t r)
+{
+    for (uint32_t i = 0; i < e->p->updates.len; i++)
+        if (e->p->updates.data[i].result == r && !e->p->updates.data[i].elsewhere) return e->p->updates.data[i].param;
+    return HOP_NONE;
+}
+
+static bool is_updated(const struct c99 *e, uint32_t param) { return e->p->buffers.data[param].updated; } /* buffers of arguments come first */
+
 static void name_everything(struct c99 *e)
 {
     const struct fn *f = e->f, *named = e->o->original ? e->o->original : f;
@@ -97,6 +107,12 @@ static void name_everything(struct c99 *e)
     for (uint32_t p = 0; p < f->n_params; p++) e->param_name[p] = unique(e, module_text(m, f->values[p].name), arena_printf(e->arena, "arg%u", p));
     for (uint32_t r = 0; r < f->n_results; r++) {
         const char *wanted = e->o->results ? e->o->results[r] : NULL;
+        if (updated_param(e, r) != HOP_NONE) {
+            e->result_name[r] = e->param_name[updated_param(e, r)];
+            continue;
+        }
+        uint32_t of = fn_updated(named, r);
+        if (of != HOP_NONE) wanted = arena_printf(e->arena, "%s_new", module_text(m, named->values[of].name));
         if (!wanted) wanted = module_text(m, named->values[named->results[r]].name);
         e->result_name[r] = unique(e, wanted, f->n_results == 1 ? "result" : arena_printf(e->arena, "result%u", r));
     }
@@ -126,7 +142,7 @@ static void name_buffers(struct c99 *e)
         switch ((enum lp_buffer_kind)buffer->kind) {
         case BUF_ARG:
             e->buffer_name[b] = e->param_name[buffer->index];
-            e->by_value[b] = !type_get(e->p->m, value_type(e->f, buffer->index)).rank;
+            e->by_value[b] = !buffer->updated && !type_get(e->p->m, value_type(e->f, buffer->index)).rank;
             continue;
         case BUF_RESULT: e->buffer_name[b] = e->result_name[buffer->index]; continue;
         case BUF_CONST: e->buffer_name[b] = arena_printf(e->arena, "c_%u", buffer->index); continue;
@@ -162,12 +178,14 @@ static void put_signature(struct c99 *e, struct text *out, bool definition)
     for (uint32_t s = 0; s < f->n_outer_symbols; s++, comma = ", ") text_add(out, "%sint64_t %s", comma, e->symbol_name[s]);
     for (uint32_t p = 0; p < f->n_params; p++, comma = ", ") {
         struct type t = type_get(e->p->m, value_type(f, p));
-        if (t.rank) text_add(out, "%sconst %s *%s%s", comma, c99_type[t.dtype], restricted, e->param_name[p]);
+        if (t.rank || is_updated(e, p)) text_add(out, "%s%s%s *%s%s", comma, is_updated(e, p) ? "" : "const ", c99_type[t.dtype], restricted, e->param_name[p]);
         else text_add(out, "%s%s %s", comma, c99_type[t.dtype], e->param_name[p]);
     }
-    for (uint32_t r = 0; r < f->n_results; r++, comma = ", ") {
+    for (uint32_t r = 0; r < f->n_results; r++) {
+        if (updated_param(e, r) != HOP_NONE) continue;
         bool handed = e->o->capacity <= 0 && result_grows(e, r);
         text_add(out, "%s%s *%s%s%s", comma, c99_type[result_type(e, r).dtype], handed ? "*" : "", restricted, e->result_name[r]);
+        comma = ", ";
     }
     for (uint32_t s = f->n_outer_symbols; s < f->n_symbols; s++)
         if (e->size_name[s]) text_add(out, "%sint64_t *%s%s", comma, restricted, e->size_name[s]), comma = ", ";
@@ -192,9 +210,10 @@ static void put_prototype(struct c99 *e)
     text_add(out, "\n/* @%s%s\n", module_text(e->p->m, (e->o->original ? e->o->original : f)->name), e->p->strict ? ", strict numbers" : "");
     for (uint32_t p = 0; p < f->n_params; p++) {
         put_type_note(e, out, e->param_name[p], value_type(f, p));
-        text_str(out, "\n");
+        text_str(out, is_updated(e, p) ? ", updated: read, then written\n" : "\n");
     }
     for (uint32_t r = 0; r < f->n_results; r++) {
+        if (updated_param(e, r) != HOP_NONE) continue;
         put_type_note(e, out, e->result_name[r], value_type(f, f->results[r]));
         bool grows = result_grows(e, r);
         if (!grows) text_str(out, ", written\n");
@@ -409,12 +428,13 @@ static void put_unused(struct c99 *e)
         if (buffer->kind == BUF_RESULT) result[buffer->index] |= e->buffer_used[b];
         if (buffer->kind == BUF_DYN && buffer->index != HOP_NONE) result[buffer->index] |= e->growing || e->buffer_used[b];
         if (buffer->kind == BUF_DYN && e->growing) text_add(e->out, "    (void)room_%u;\n", b);
+        if (buffer->kind == BUF_LOCAL && e->buffer_used[b] && !e->buffer_read[b]) text_add(e->out, "    (void)t_%u;\n", b); /* written, but nobody asks for it */
     }
     for (uint32_t s = f->n_outer_symbols; s < f->n_symbols; s++) text_add(e->out, "    (void)%s;\n", e->symbol_name[s]);
     for (uint32_t p = 0; p < f->n_params; p++)
         if (!arg[p]) text_add(e->out, "    (void)%s;\n", e->param_name[p]);
     for (uint32_t r = 0; r < f->n_results; r++)
-        if (!result[r]) text_add(e->out, "    (void)%s;\n", e->result_name[r]);
+        if (!result[r] && updated_param(e, r) == HOP_NONE) text_add(e->out, "    (void)%s;\n", e->result_name[r]);
 }
 
 static void put_end(struct c99 *e)
@@ -456,11 +476,14 @@ static void put_adapter(struct c99 *e)
     for (uint32_t s = 0; s < f->n_outer_symbols; s++, comma = ", ") text_add(out, "%ssymbols[%u]", comma, s);
     for (uint32_t p = 0; p < f->n_params; p++, comma = ", ") {
         struct type t = type_get(e->p->m, value_type(f, p));
-        text_add(out, "%s%s(const %s *)args[%u]", comma, t.rank ? "" : "*", c99_type[t.dtype], p);
+        if (is_updated(e, p)) text_add(out, "%s(%s *)args[%u]", comma, c99_type[t.dtype], p);
+        else text_add(out, "%s%s(const %s *)args[%u]", comma, t.rank ? "" : "*", c99_type[t.dtype], p);
     }
-    for (uint32_t r = 0; r < f->n_results; r++, comma = ", ") {
+    for (uint32_t r = 0; r < f->n_results; r++) {
+        if (updated_param(e, r) != HOP_NONE) continue;
         if (e->o->capacity <= 0 && result_grows(e, r)) text_add(out, "%s&r%u", comma, r);
         else text_add(out, "%sresults[%u]", comma, r);
+        comma = ", ";
     }
     for (uint32_t s = f->n_outer_symbols; s < f->n_symbols; s++)
         if (e->size_name[s]) text_add(out, "%s&symbols[%u]", comma, s), comma = ", ";
@@ -486,6 +509,7 @@ const char *c99_add(struct c99_unit *unit, const struct lp *p, const struct c99_
     e.local_read = ARENA_ZNEW(a, bool, p->locals.len);
     e.var_used = ARENA_ZNEW(a, bool, p->loops.len);
     e.buffer_used = ARENA_ZNEW(a, bool, n_buffers);
+    e.buffer_read = ARENA_ZNEW(a, bool, n_buffers);
     e.buffer_name = ARENA_ZNEW(a, const char *, n_buffers);
     e.by_value = ARENA_ZNEW(a, bool, n_buffers);
     e.place = ARENA_ZNEW(a, int64_t, n_buffers);

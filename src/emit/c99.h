@@ -12,8 +12,8 @@ struct c99_options {
     int64_t capacity;           /* > 0: a growing buffer has room for this many elements, in fixed memory; 0: it comes from the caller's allocator */
     bool adapter;               /* also write `NAME_call`, which takes everything through arrays (struct c99_adapter below) */
 };
-/* What `NAME_call` takes: symbols in the order of the entry function (data-dependent ones are written), an address per argument, and per result the
- * caller's memory; a result that grows is written there as a pointer to memory from the context's allocator (NULL: empty). */
+/* What `NAME_call` takes: symbols in the order of the entry function (data-dependent ones are written), an address per argument (the program writes to those
+ * in which it leaves a result, lp.updates), and per other result the caller's memory; a result that grows is written there as a pointer to memory from the context's allocator (NULL: empty). */
 typedef int c99_adapter(int64_t *symbols, const void *const *args, void **results, void *workspace, void *context);
 typedef size_t c99_adapter_bytes(const int64_t *symbols); /* `NAME_bytes`: of the workspace */
 

@@ -84,8 +84,8 @@ static void mark_address(void *ctx, lpv v)
 static void touch_buffer(void *ctx, uint32_t buffer, lpv index, bool writes)
 {
     struct c99 *e = ctx;
-    (void)writes;
     e->buffer_used[buffer] = true;
+    e->buffer_read[buffer] |= !writes;
     if (index != LPV_NONE) mark_address(e, index);
 }
 

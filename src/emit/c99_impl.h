@@ -23,6 +23,7 @@ struct c99 {
     bool *var_used;      /* per loop */
     /* per buffer */
     bool *buffer_used;
+    bool *buffer_read;  /* and not only written */
     const char **buffer_name;
     bool *by_value;      /* a scalar argument */
     int64_t *place;      /* BUF_TEMP, static: element in its dtype's arena */

@@ -27,7 +27,8 @@ struct emit_options {
     bool serial;   /* no parallel loops */
     bool plain_f16; /* f16 by integer arithmetic even where the machine has instructions for it; for tests */
 };
-/* The plug-in's interface: `hop_llvm_backend` is looked up in it. Functions return 0, or non-zero with a message in `error`. */
+/* The plug-in's interface: `hop_llvm_backend` is looked up in it. Functions return 0, or non-zero with a message in `error`; EMIT_NOMEM: memory was out. */
+enum { EMIT_OK, EMIT_FAILED, EMIT_NOMEM };
 struct emit_backend {
     const char *version;
     int (*compile)(const struct lp *p, const struct emit_options *o, struct native *out, char error[512]);

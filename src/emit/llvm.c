@@ -90,6 +90,12 @@ void emit_fail(struct emitter *e, const char *format, ...)
     longjmp(e->failed, 1);
 }
 
+static void emit_out_of_memory(struct emitter *e)
+{
+    e->no_memory = true;
+    emit_fail(e, "out of memory");
+}
+
 struct chunk { struct chunk *older; _Alignas(16) char bytes[]; };
 enum { CHUNK = 1 << 16 };
 
@@ -99,7 +105,7 @@ void *emit_alloc(struct emitter *e, size_t bytes)
     if (bytes > e->left) {
         size_t size = HOP_MAX(bytes, (size_t)CHUNK);
         struct chunk *c = calloc(1, sizeof *c + size);
-        if (!c) emit_fail(e, "out of memory");
+        if (!c) emit_out_of_memory(e);
         c->older = e->memory;
         e->memory = c;
         e->left = size;
@@ -225,7 +231,7 @@ static void compile_module(struct emitter *e, const struct machine *m, struct na
     out->object_bytes = LLVMGetBufferSize(object);
     out->object = plain_copy(LLVMGetBufferStart(object), out->object_bytes);
     LLVMDisposeMemoryBuffer(object);
-    if (!out->object) emit_fail(e, "out of memory");
+    if (!out->object) emit_out_of_memory(e);
     t2 = now_ms();
     out->ir_ms = t1 - t0;
     out->codegen_ms = t2 - t1b;
@@ -246,11 +252,11 @@ static int compile(const struct lp *p, const struct emit_options *o, struct nati
     struct machine *m = machine_take();
     if (!m) return snprintf(error, 512, "LLVM made no target machine for %s", host.cpu), 1;
     struct emitter e = { .p = p, .options = o ? o : &defaults, .name = ENTRY_NAME, .error = error };
-    volatile int status = 1;
+    volatile int status = EMIT_FAILED;
     if (!setjmp(e.failed)) {
         emitter_begin(&e, m);
         compile_module(&e, m, out);
-        status = 0;
+        status = EMIT_OK;
     }
     emitter_end(&e);
     machine_give(m);
@@ -260,7 +266,7 @@ static int compile(const struct lp *p, const struct emit_options *o, struct nati
         free(out->assembly);
         *out = (struct native){ 0 };
     }
-    return status;
+    return status && e.no_memory ? EMIT_NOMEM : status;
 }
 
 const struct emit_backend hop_llvm_backend = { .version = "LLVM " LLVM_VERSION_STRING, .compile = compile, .library = library };

@@ -155,6 +155,7 @@ struct emitter {
     char *next;
     size_t left;
     char *error;
+    bool no_memory; /* that is why it failed */
     jmp_buf failed;
 };
 

@@ -156,6 +156,36 @@ static void serial_bodies(struct emitter *e, const struct lp_stmt *s, LLVMValueR
     e->f->lane_index = outer_lane;
 }
 
+/* Where a loop begins and ends: it goes from `pre` by way of `enter` into its body, from `latch` on or to `exit`, and with a guard from `pre` straight there. */
+struct loop_ends {
+    LLVMValueRef i, start, next; /* the index: its phi, first value, and value at the latch */
+    LLVMBasicBlockRef pre, enter, latch, exit;
+    struct held *before; /* what is carried, before the loop */
+    bool guard;
+};
+
+/* Closes the phis of a loop whose last branch stands, and goes on behind it. Returns the index there. */
+static LLVMValueRef end_loop(struct emitter *e, struct carried *c, const struct loop_ends *l)
+{
+    LLVMValueRef start = l->start, next = l->next;
+    LLVMBasicBlockRef pre = l->pre, enter = l->enter, latch = l->latch;
+    struct held *after = slots_save(e, c);
+    LLVMAddIncoming(l->i, &start, &enter, 1);
+    LLVMAddIncoming(l->i, &next, &latch, 1);
+    phis_add(c, l->before, enter);
+    phis_add(c, after, latch);
+    go_on_in(e, l->exit);
+    if (!l->guard) return next;
+    LLVMValueRef end = LLVMBuildPhi(e->builder, e->i64, "");
+    LLVMAddIncoming(end, &start, &pre, 1);
+    LLVMAddIncoming(end, &next, &latch, 1);
+    slots_restore(e, c, l->before);
+    phis_begin(e, c);
+    phis_add(c, l->before, pre);
+    phis_add(c, after, latch);
+    return end;
+}
+
 LLVMValueRef counted_loop(struct emitter *e, const struct lp_stmt *s, LLVMValueRef start, LLVMValueRef limit, uint32_t times, bool guard)
 {
     LLVMValueRef step = step_value(e, s), lane_start = value_scalar(e, s->lo);
@@ -174,21 +204,7 @@ LLVMValueRef counted_loop(struct emitter *e, const struct lp_stmt *s, LLVMValueR
     LLVMValueRef more = LLVMBuildICmp(e->builder, goes_on, next, limit, "");
     LLVMBasicBlockRef latch = here(e);
     LLVMBuildCondBr(e->builder, more, body, exit);
-    struct held *after = slots_save(e, &c);
-    LLVMAddIncoming(i, &start, &pre, 1);
-    LLVMAddIncoming(i, &next, &latch, 1);
-    phis_add(&c, before, pre);
-    phis_add(&c, after, latch);
-    go_on_in(e, exit);
-    if (!guard) return next;
-    LLVMValueRef end = LLVMBuildPhi(e->builder, e->i64, "");
-    LLVMAddIncoming(end, &start, &pre, 1);
-    LLVMAddIncoming(end, &next, &latch, 1);
-    slots_restore(e, &c, before);
-    phis_begin(e, &c);
-    phis_add(&c, before, pre);
-    phis_add(&c, after, latch);
-    return end;
+    return end_loop(e, &c, &(struct loop_ends){ i, start, next, pre, pre, latch, exit, before, guard });
 }
 
 static void emit_serial(struct emitter *e, const struct lp_stmt *s)
@@ -320,21 +336,7 @@ static LLVMValueRef vector_loop(struct emitter *e, const struct lp_stmt *s, LLVM
     LLVMValueRef next = LLVMBuildAdd(e->builder, i, const_index(e, count), "");
     LLVMBasicBlockRef latch = here(e);
     LLVMBuildCondBr(e->builder, LLVMBuildICmp(e->builder, LLVMIntSLT, next, limit, ""), body, exit);
-    struct held *after = slots_save(e, &c);
-    LLVMAddIncoming(i, &start, &enter, 1);
-    LLVMAddIncoming(i, &next, &latch, 1);
-    phis_add(&c, before, enter);
-    phis_add(&c, after, latch);
-    go_on_in(e, exit);
-    if (!guard) return next;
-    LLVMValueRef end = LLVMBuildPhi(e->builder, e->i64, "");
-    LLVMAddIncoming(end, &start, &pre, 1);
-    LLVMAddIncoming(end, &next, &latch, 1);
-    slots_restore(e, &c, before);
-    phis_begin(e, &c);
-    phis_add(&c, before, pre);
-    phis_add(&c, after, latch);
-    return end;
+    return end_loop(e, &c, &(struct loop_ends){ i, start, next, pre, enter, latch, exit, before, guard });
 }
 
 static void vector_once(struct emitter *e, const struct lp_stmt *s, LLVMValueRef base, uint32_t count)

@@ -46,17 +46,19 @@ struct region_in new_body_finish(struct new_body *body, const val *results, uint
     return (struct region_in){ fn, operands, n_operands, body->dims };
 }
 
-val first_lane(struct builder *b, val mask)
+val running_lane(struct builder *b, val mask)
 {
-    struct attr along = A_INT(0);
-    val number = emit_cast(b, mask, DT_I32);
-    return emit(b, OP_argmax, &number, 1, &along);
+    uint32_t along = 0;
+    dim size = emit_type(b, mask).dims[0];
+    struct attr count[3] = { A_DIMS(&size, 1), A_NONE, A_NONE };
+    val number = emit_select(b, mask, emit(b, OP_iota, NULL, 0, count), emit_full(b, DT_I64, 0, 1, &size));
+    return emit_reduce(b, OP_reduce_max, number, &along, 1);
 }
 
-val safe_operand(struct builder *b, val mask, val first, val x)
+val safe_operand(struct builder *b, val mask, val lane, val x)
 {
     struct attr along = A_INT(0);
-    val one = emit(b, OP_take, (val[]){ x, first }, 2, &along);
+    val one = emit(b, OP_take, (val[]){ x, lane }, 2, &along);
     if (dtype_is_float((enum dtype)emit_type(b, x).dtype)) one = emit1(b, OP_stop_gradient, one);
     return emit_where(b, mask, x, emit_broadcast_front(b, one, emit_type(b, x).dims[0]));
 }
@@ -75,6 +77,7 @@ struct replaced *replaced_vjp_forward(struct vjp_forward *v, struct region_in ma
     for (uint32_t i = 0; i < h->n_residuals; i++)
         out->residuals[i] = h->source_param[i] != HOP_NONE ? made.operands[h->source_param[i]] : all[h->source_result[i] != HOP_NONE ? h->source_result[i] : extra++];
     vjp_active_results(m, made.fn, v->active, v->result_active);
+    saved_add_inside(m, node_row(v->n), v->n->place, h->saved);
     return out;
 }
 

@@ -16,8 +16,7 @@ static void fori_infer(struct infer *in)
         type_id t = in->operands[n_carry + g - 1];
         if (t != type_scalar(in->m, DT_I64)) infer_error(in, "'%s': expected i64[], found %s", word, infer_text(in, t));
     }
-    infer_every(in, &in->attrs[FORI_EVERY]);
-    if (in->attrs[FORI_EVERY].kind != ATTR_ABSENT && in->attrs[FORI_SCHEDULE].kind != ATTR_ABSENT) infer_error(in, "both 'schedule' and 'every' are given");
+    infer_schedule(in, &in->attrs[FORI_SCHEDULE]);
     if (body->n_results < n_carry) infer_error(in, "the body gives %u results, fewer than the %u carries", body->n_results, n_carry);
     for (uint32_t i = 0; i < n_carry; i++) {
         infer_same_type(in, in->operands[i], infer_region_result(in, 0, i), arena_printf(&in->m->scratch, "carry %u and what the body makes of it", i));
@@ -33,7 +32,9 @@ static void fori_eval(struct eval *e)
     const struct region *g = node_region(e->f, e->n, 0);
     uint32_t n_carry = node_group_size(e->f, e->n, GROUP_OF_CARRY), n_args = n_carry + 1 + g->n_operands, n_results = e->n->n_results;
     int64_t from = *(const int64_t *)e->operands[n_carry]->data, to = *(const int64_t *)e->operands[n_carry + 1]->data, trips = 0;
-    if (to > from && n_results > n_carry && __builtin_sub_overflow(to, from, &trips)) hop_throw(HOP_NOMEM, "%sfori_loop: too many trips to stack", place_text(e->m, e->n->place));
+    if (to > from) trips = (int64_t)((uint64_t)to - (uint64_t)from);
+    if (n_results > n_carry && (trips < 0 || trips > (int64_t)1 << FORI_ROWS_BITS)) /* as compiled code says it */
+        hop_throw(HOP_CHECK, "%scheck: " FORI_ROWS_MESSAGE " (%lld)", place_text(e->m, e->n->place), (long long)trips);
     struct tensor_list *args = tensor_list_begin(n_args + 1), *out = tensor_list_begin(n_results);
     const int64_t *symbols = eval_region_symbols(e, 0, args, n_args);
     for (uint32_t k = 0; k < n_carry; k++) args->data[k] = tensor_ref(e->operands[k]);
@@ -111,7 +112,8 @@ static val emit_as_scan(struct builder *b, const val *operands, uint32_t n_carry
     if (n_carry) memcpy(given, operands, n_carry * sizeof *given);
     given[n_carry] = emit2(b, OP_add, emit(b, OP_iota, NULL, 0, count), emit_broadcast_front(b, operands[n_carry], trips));
     uint32_t groups[2] = { n_carry, 1 };
-    struct attr scan[SCAN_ATTRS] = { [SCAN_SCHEDULE] = attrs[FORI_SCHEDULE], [SCAN_EVERY] = attrs[FORI_EVERY] };
+    struct attr scan[SCAN_ATTRS] = { 0 };
+    schedule_copy(&scan[SCAN_SCHEDULE], &attrs[FORI_SCHEDULE]);
     region.operands = operands + n_carry + BOUNDS;
     region.n_operands = n_own;
     return builder_node(b, &(struct node_in){ .op = OP_scan, .operands = given, .n_operands = n_carry + 1, .groups = groups, .attrs = scan, .regions = &region, .n_regions = 1 });
@@ -140,30 +142,26 @@ static struct region_in scan_function(struct vjp_forward *v, const struct node_i
 
 /* ---- schedules: what the gradient keeps ---- */
 
-static bool has_schedule(const struct node_in *in) { return in->attrs[FORI_SCHEDULE].kind != ATTR_ABSENT || (in->attrs[FORI_EVERY].kind != ATTR_ABSENT && in->attrs[FORI_EVERY].n); }
-
 /* Are there blocks of more than one trip? Stacks keep a row of every trip anyway: there, blocks would save little. */
-static bool has_blocks(const struct node_in *in, uint32_t n_results)
+static bool has_blocks(const struct node_in *in, const struct schedule *schedule, uint32_t n_results)
 {
-    const struct attr *schedule = &in->attrs[FORI_SCHEDULE], *every = &in->attrs[FORI_EVERY];
-    if (n_results > in->groups[GROUP_OF_CARRY]) return false;
-    return schedule->kind != ATTR_ABSENT ? schedule->i == SCHEDULE_SQRT : every->kind != ATTR_ABSENT && every->n && every->list[0] > 1;
+    return n_results == in->groups[GROUP_OF_CARRY] && (schedule->kind == SCHEDULE_SQRT || schedule->kind == SCHEDULE_EVERY);
 }
 
 /* How many trips a block has: a number, or about the square root of all. */
-static val block_size(struct builder *b, const struct node_in *in, val trips)
+static val block_size(struct builder *b, const struct schedule *schedule, val trips)
 {
-    if (in->attrs[FORI_SCHEDULE].kind == ATTR_ABSENT) return emit_i64(b, in->attrs[FORI_EVERY].list[0]);
+    if (schedule->kind == SCHEDULE_EVERY) return emit_i64(b, schedule->every[0]);
     val root = emit_cast(b, emit1(b, OP_sqrt, emit_cast(b, trips, DT_F64)), DT_I64);
     return emit2(b, OP_max, root, emit_i64(b, 1));
 }
 
 /* A loop over blocks, each a loop over its trips whose bounds are worked out in place. Own operands: the body's, then from, to, the block size. */
-static struct node_in emit_blocked(struct builder *b, const struct node_in *in)
+static struct node_in emit_blocked(struct builder *b, const struct node_in *in, const struct schedule *schedule)
 {
     const struct region_in *r = &in->regions[0];
     uint32_t n_carry = in->groups[GROUP_OF_CARRY], n_own = r->n_operands, n_dims = module_fn(b->m, r->fn)->n_outer_symbols;
-    val from = in->operands[n_carry], to = in->operands[n_carry + 1], trips = emit_trips(b, from, to), size = block_size(b, in, trips);
+    val from = in->operands[n_carry], to = in->operands[n_carry + 1], trips = emit_trips(b, from, to), size = block_size(b, schedule, trips);
     val *own = ARENA_NEW(&b->arena, val, n_own + 3), *operands = ARENA_NEW(&b->arena, val, n_carry + BOUNDS);
     if (n_own) memcpy(own, r->operands, n_own * sizeof *own);
     own[n_own] = from, own[n_own + 1] = to, own[n_own + 2] = size;
@@ -187,8 +185,7 @@ static struct node_in emit_blocked(struct builder *b, const struct node_in *in)
     given[n_carry] = emit2(i, OP_add, inner_from, emit2(i, OP_mul, index, inner_size));
     given[n_carry + 1] = emit2(i, OP_min, emit2(i, OP_add, given[n_carry], inner_size), inner_to);
     for (uint32_t k = 0; k < n_own; k++) given[n_carry + BOUNDS + k] = inner_own + k;
-    const struct attr *every = &in->attrs[FORI_EVERY];
-    struct attr attrs[FORI_ATTRS] = { [FORI_EVERY] = every->kind != ATTR_ABSENT && every->n > 1 ? A_INTS(every->list + 1, every->n - 1) : A_NONE };
+    struct attr attrs[FORI_ATTRS] = { [FORI_EVERY] = schedule->n_every > 1 ? A_INTS(schedule->every + 1, schedule->n_every - 1) : A_NONE };
     val first = emit_fori(i, given, n_carry, attrs, (struct region_in){ r->fn, given + n_carry + BOUNDS, n_own, dims });
     for (uint32_t k = 0; k < n_carry; k++) results[k] = first + k;
     struct region_in *region = ARENA_NEW(&b->arena, struct region_in, 1);
@@ -203,6 +200,7 @@ struct fori_saved {
     struct replaced *scan; /* NULL: a loop of its own */
     struct step *step;
     struct node_in in;     /* the loop, or the loop over its blocks */
+    uint32_t snapshots;    /* 0: what the body needs is stacked */
     val *stacks, *hoisted;
 };
 
@@ -218,22 +216,41 @@ static void fori_vjp_forward(struct vjp_forward *v)
         saved->scan = replaced_vjp_forward(v, scan_function(v, &in, trips));
         return;
     }
-    bool *active = body_mask(&b->arena, v->n, n_carry, v->active), recompute = has_schedule(&in);
-    if (has_blocks(&in, n_results)) {
-        in = emit_blocked(b, &in);
+    bool *active = body_mask(&b->arena, v->n, n_carry, v->active);
+    struct schedule schedule = schedule_of(&in.attrs[FORI_SCHEDULE]);
+    if (has_blocks(&in, &schedule, n_results)) {
+        in = emit_blocked(b, &in, &schedule);
         bool *more = ARENA_ZNEW(&b->arena, bool, n_carry + 1 + in.regions[0].n_operands); /* bounds and size stay inactive */
         memcpy(more, active, v->n->n_operands - 1);
         active = more;
     }
     saved->in = in;
     const struct region_in *r = &in.regions[0];
-    struct step *s = saved->step = step_reverse(b->m, &b->arena, r->fn, n_carry, 1, active, v->result_wanted, true, recompute);
+    bool recompute = schedule.kind != SCHEDULE_NONE;
+    struct step *s = NULL;
+    if (schedule.snapshots) s = step_reverse(b->m, &b->arena, r->fn, n_carry, 1, active, v->result_wanted, false, recompute);
+    if (s && step_needs_snapshots(s)) saved->snapshots = schedule.snapshots;
+    else s = step_reverse(b->m, &b->arena, r->fn, n_carry, 1, active, v->result_wanted, true, recompute);
+    saved->step = s;
     saved->hoisted = step_emit_hoisted(b, s, r->operands, r->dims);
-    struct attr attrs[FORI_ATTRS] = { [FORI_TAPE] = A_FLAG(n_results == n_carry) }; /* the pullback skips the rows of lanes that did not run */
-    val first = emit_fori(b, in.operands, n_carry, attrs, (struct region_in){ s->forward, r->operands, r->n_operands, r->dims });
+    struct attr attrs[FORI_ATTRS] = { [FORI_TAPE] = A_FLAG((n_results == n_carry || in.attrs[FORI_TAPE].kind != ATTR_ABSENT) && !saved->snapshots) }; /* the pullback skips the rows of lanes that did not run */
+    if (saved->snapshots) schedule_copy(&attrs[FORI_SCHEDULE], &in.attrs[FORI_SCHEDULE]);
+    val first = emit_fori(b, in.operands, n_carry, attrs, (struct region_in){ saved->snapshots ? r->fn : s->forward, r->operands, r->n_operands, r->dims });
     for (uint32_t k = 0; k < n_results; k++) v->results[k] = first + k, v->result_active[k] = k < n_carry ? s->active[k] : s->result_active[k];
     saved->stacks = ARENA_NEW(&b->arena, val, s->n_stack + s->n_extra);
-    for (uint32_t k = 0; k < s->n_stack + s->n_extra; k++) saved->stacks[k] = first + n_carry + k;
+    for (uint32_t k = 0; k < s->n_stack + (saved->snapshots ? 0 : s->n_extra); k++) saved->stacks[k] = first + n_carry + k;
+    step_tell(b, s, v->n, saved->snapshots ? HOP_NONE : emit_type(b, saved->stacks[s->n_stack + s->n_extra - 1]).dims[0], r->dims, saved->snapshots);
+}
+
+/* Over a tape of all trips. */
+static void fori_tape_back(struct builder *b, struct step_backward *back, val from, val *out)
+{
+    dim trips = back->length = emit_type(b, back->stacks[back->s->n_stack + back->s->n_extra - 1]).dims[0];
+    struct attr count[3] = { A_DIMS(&trips, 1), A_NONE, A_NONE };
+    val index = emit2(b, OP_add, emit(b, OP_iota, NULL, 0, count), emit_broadcast_front(b, from, trips));
+    back->over = &index;
+    step_emit_backward(b, back, out);
+    back->over = NULL;
 }
 
 static void fori_vjp(struct vjp *v)
@@ -247,12 +264,14 @@ static void fori_vjp(struct vjp *v)
         return;
     }
     uint32_t n_carry = in->groups[GROUP_OF_CARRY], n_own = v->n->n_operands - n_carry - BOUNDS;
-    dim trips = emit_type(b, saved->stacks[s->n_stack + s->n_extra - 1]).dims[0];
-    struct attr count[3] = { A_DIMS(&trips, 1), A_NONE, A_NONE };
-    val index = emit2(b, OP_add, emit(b, OP_iota, NULL, 0, count), emit_broadcast_front(b, in->operands[n_carry], trips));
     val *out = ARENA_NEW(&b->arena, val, n_carry + 1 + s->n_own);
-    step_emit_backward(b, &(struct step_backward){ .s = s, .length = trips, .carry = in->operands, .over = &index, .own = in->regions[0].operands, .stacks = saved->stacks,
-                                                   .hoisted = saved->hoisted, .ct = v->ct, .dims = in->regions[0].dims }, out);
+    struct step_backward back = { .s = s, .carry = in->operands, .own = in->regions[0].operands, .stacks = saved->stacks, .hoisted = saved->hoisted, .ct = v->ct, .dims = in->regions[0].dims };
+    if (saved->snapshots) {
+        val from = in->operands[n_carry];
+        step_emit_from_snapshots(b, &back, &(struct snapshots){ saved->snapshots, emit_trips(b, from, in->operands[n_carry + 1]), from }, out);
+    } else {
+        fori_tape_back(b, &back, in->operands[n_carry], out);
+    }
     for (uint32_t k = 0; k < n_carry; k++) v->out[k] = out[k];
     for (uint32_t k = 0; k < n_own; k++) v->out[n_carry + BOUNDS + k] = out[n_carry + 1 + k];
 }
@@ -303,35 +322,51 @@ static void batch_plain(struct batch *v, const struct node_in *in, bool *batched
     }
 }
 
-/* A loop up to the largest bound in which lanes past theirs keep what they have. Own operands of the new body: the body's, then per lane the last bound and,
- * when lanes start at different indices, the first; then the loop counts from 0. */
-static struct region_in masked_body(struct batch *v, const struct region_in *body, const bool *batched, uint32_t n_carry, bool effects, bool starts_differ, val from, val to)
+/* A loop up to the largest bound in which lanes past theirs keep what they have. A carry that depends on nothing batched is the same in all lanes that are
+ * still running: it goes on as one value, and each lane's last value of it is a carry before the loop's own. Own operands of the new body: the body's, then
+ * per lane the last bound and, when lanes start at different indices, the first; then the loop counts from 0. */
+struct masked {
+    struct batch *v;
+    struct region_in body;  /* over lanes, with the lanes' mask last if it has effects */
+    const bool *batched;    /* per parameter of the body */
+    const bool *keeps_last; /* per carry: it changes and is not batched */
+    uint32_t n_carry, n_last;
+    bool effects, starts_differ;
+    val from, to;           /* per lane */
+};
+
+static struct region_in masked_body(const struct masked *w)
 {
-    struct module *m = v->b->m;
-    const struct fn *inner = module_fn(m, body->fn);
-    uint32_t n_own = inner->n_params - n_carry - 1 - effects;
+    struct module *m = w->v->b->m;
+    const struct fn *inner = module_fn(m, w->body.fn);
+    uint32_t n_carry = w->n_carry, n_own = inner->n_params - n_carry - 1 - w->effects, n = 0;
     struct new_body made;
     struct builder *b = &made.b;
-    new_body_begin(&made, v->b, inner, body->dims, inner->n_outer_symbols);
-    dim size = new_body_dim(&made, v->size);
+    new_body_begin(&made, w->v->b, inner, w->body.dims, inner->n_outer_symbols);
+    dim size = new_body_dim(&made, w->v->size);
     type_id per_lane = type_intern(m, DT_I64, 1, &size);
+    for (uint32_t k = 0; k < n_carry; k++)
+        if (w->keeps_last[k]) builder_param(b, type_prepend(m, value_type(inner, k), size), 0);
+    val carry = w->n_last;
     for (uint32_t k = 0; k < n_carry; k++) builder_param(b, value_type(inner, k), inner->values[k].name);
     val count = builder_param(b, type_scalar(m, DT_I64), inner->values[n_carry].name), own = count + 1;
     for (uint32_t k = 0; k < n_own; k++) builder_param(b, value_type(inner, n_carry + 1 + k), inner->values[n_carry + 1 + k].name);
-    val last = builder_param(b, per_lane, 0), start = starts_differ ? builder_param(b, per_lane, 0) : VAL_NONE, index = emit_broadcast_front(b, count, size);
-    if (starts_differ) index = emit2(b, OP_add, start, index);
-    val alive = emit2(b, OP_lt, index, last), first = first_lane(b, alive), *args = ARENA_NEW(&b->arena, val, inner->n_params), *all = ARENA_NEW(&b->arena, val, inner->n_results);
-    for (uint32_t k = 0; k < n_carry; k++) args[k] = batched[k] ? safe_operand(b, alive, first, k) : k;
-    args[n_carry] = starts_differ ? safe_operand(b, alive, first, index) : count;
-    for (uint32_t k = 0; k < n_own; k++) args[n_carry + 1 + k] = batched[n_carry + 1 + k] ? safe_operand(b, alive, first, own + k) : own + k;
-    if (effects) args[inner->n_params - 1] = alive;
-    inline_function(b, body->fn, NULL, args, all);
-    val *out = ARENA_NEW(&b->arena, val, inner->n_results), *operands = ARENA_NEW(&v->b->arena, val, n_own + 2);
-    for (uint32_t k = 0; k < n_carry; k++) out[k] = batched[k] ? emit_where(b, alive, all[k], k) : k; /* one that is not batched never changes */
-    for (uint32_t k = n_carry; k < inner->n_results; k++) out[k] = emit_where(b, alive, all[k], zeros_like(b, all[k]));
-    if (n_own) memcpy(operands, body->operands, n_own * sizeof *operands);
-    operands[n_own] = to, operands[n_own + 1] = from;
-    return new_body_finish(&made, out, inner->n_results, operands, n_own + 1 + starts_differ);
+    val end = builder_param(b, per_lane, 0), start = w->starts_differ ? builder_param(b, per_lane, 0) : VAL_NONE, index = emit_broadcast_front(b, count, size);
+    if (w->starts_differ) index = emit2(b, OP_add, start, index);
+    val alive = emit2(b, OP_lt, index, end), lane = running_lane(b, alive), *args = ARENA_NEW(&b->arena, val, inner->n_params), *all = ARENA_NEW(&b->arena, val, inner->n_results);
+    for (uint32_t k = 0; k < n_carry; k++) args[k] = w->batched[k] ? safe_operand(b, alive, lane, carry + k) : carry + k;
+    args[n_carry] = w->starts_differ ? safe_operand(b, alive, lane, index) : count;
+    for (uint32_t k = 0; k < n_own; k++) args[n_carry + 1 + k] = w->batched[n_carry + 1 + k] ? safe_operand(b, alive, lane, own + k) : own + k;
+    if (w->effects) args[inner->n_params - 1] = alive;
+    inline_function(b, w->body.fn, NULL, args, all);
+    val *out = ARENA_NEW(&b->arena, val, w->n_last + inner->n_results), *operands = ARENA_NEW(&w->v->b->arena, val, n_own + 2);
+    for (uint32_t k = 0; k < n_carry; k++)
+        if (w->keeps_last[k]) out[n] = emit_where(b, alive, emit_broadcast_front(b, all[k], size), n), n++;
+    for (uint32_t k = 0; k < n_carry; k++) out[n++] = w->batched[k] ? emit_where(b, alive, all[k], carry + k) : all[k];
+    for (uint32_t k = n_carry; k < inner->n_results; k++) out[n++] = emit_where(b, alive, all[k], zeros_like(b, all[k]));
+    if (n_own) memcpy(operands, w->body.operands, n_own * sizeof *operands);
+    operands[n_own] = w->to, operands[n_own + 1] = w->from;
+    return new_body_finish(&made, out, n, operands, n_own + 1 + w->starts_differ);
 }
 
 static void batch_masked(struct batch *v, const struct node_in *in, bool *batched)
@@ -343,29 +378,35 @@ static void batch_masked(struct batch *v, const struct node_in *in, bool *batche
     uint32_t n_carry = in->groups[GROUP_OF_CARRY], n_results = body->n_results, all = 0;
     bool starts_differ = v->batched[n_carry], effects = body->effects;
     if (n_results > n_carry && in->attrs[FORI_TAPE].kind == ATTR_ABSENT)
-        hop_throw(HOP_INVALID, "%sfori_loop: batched, its number of trips differs from lane to lane, so its stacked results have no common length", place_text(m, v->n->place));
-    bool *force = ARENA_NEW(&b->arena, bool, n_results), *found = ARENA_NEW(&b->arena, bool, n_results);
-    for (bool grown = true; grown;) { /* a carry that changes at all changes in some lanes only */
+        hop_throw(HOP_INVALID, "%sfori_loop: batched, its number of trips differs from lane to lane, so its stacked results have no common length; a while_loop with {max_trips = N} "
+                               "gives them one, or a fori_loop to the largest bound that stacks what it selects", place_text(m, v->n->place));
+    bool *force = ARENA_NEW(&b->arena, bool, n_results), *found = ARENA_NEW(&b->arena, bool, n_results), *keeps_last = ARENA_NEW(&b->arena, bool, n_carry);
+    for (bool grown = true; grown;) {
         grown = false;
-        for (uint32_t k = 0; k < n_carry; k++) batched[k] |= body->results[k] != k;
         for (uint32_t k = 0; k < n_results; k++) force[k] = k >= n_carry || batched[k];
         batched[n_carry] = starts_differ;
         (void)body_over_lanes(m, body->id, batched, batch_body_size(v), force, effects, found);
         for (uint32_t k = 0; k < n_carry; k++)
             if (found[k] && !batched[k]) batched[k] = grown = true;
     }
-    uint32_t fn = body_over_lanes(m, body->id, batched, batch_body_size(v), force, effects, found);
+    uint32_t fn = body_over_lanes(m, body->id, batched, batch_body_size(v), force, effects, found), n_last = 0;
+    for (uint32_t k = 0; k < n_carry; k++) n_last += keeps_last[k] = !batched[k] && body->results[k] != k;
     val from = over_lanes(b, in->operands[n_carry], v->batched[n_carry], v->size), to = over_lanes(b, in->operands[n_carry + 1], v->batched[n_carry + 1], v->size);
     if (v->lanes != VAL_NONE) to = emit_select(b, v->lanes, to, from);
-    val *operands = ARENA_NEW(&b->arena, val, n_carry + BOUNDS);
-    for (uint32_t k = 0; k < n_carry; k++) operands[k] = batched[k] && !v->batched[k] ? emit_broadcast_front(b, in->operands[k], v->size) : in->operands[k];
-    operands[n_carry] = starts_differ ? emit_i64(b, 0) : in->operands[n_carry];
-    operands[n_carry + 1] = emit_reduce(b, OP_reduce_max, starts_differ ? emit_trips(b, from, to) : to, &all, 1);
-    struct region_in lanes = { fn, r->operands, r->n_operands, batch_body_dims(v, r, module_fn(m, fn), node_region(v->f, v->n, 0)->n_dims) };
-    val first = emit_fori(b, operands, n_carry, in->attrs, masked_body(v, &lanes, batched, n_carry, effects, starts_differ, from, to));
+    val *operands = ARENA_NEW(&b->arena, val, n_last + n_carry + BOUNDS);
+    uint32_t n = 0;
+    for (uint32_t k = 0; k < n_carry; k++)
+        if (keeps_last[k]) operands[n++] = emit_broadcast_front(b, in->operands[k], v->size);
+    for (uint32_t k = 0; k < n_carry; k++) operands[n++] = batched[k] && !v->batched[k] ? emit_broadcast_front(b, in->operands[k], v->size) : in->operands[k];
+    operands[n] = starts_differ ? emit_i64(b, 0) : in->operands[n_carry];
+    operands[n + 1] = emit_reduce(b, OP_reduce_max, starts_differ ? emit_trips(b, from, to) : to, &all, 1);
+    struct masked w = { .v = v, .batched = batched, .keeps_last = keeps_last, .n_carry = n_carry, .n_last = n_last, .effects = effects, .starts_differ = starts_differ, .from = from, .to = to,
+                        .body = { fn, r->operands, r->n_operands, batch_body_dims(v, r, module_fn(m, fn), node_region(v->f, v->n, 0)->n_dims) } };
+    val last = emit_fori(b, operands, n, in->attrs, masked_body(&w)), first = last + n_last;
     for (uint32_t k = 0; k < n_results; k++) {
-        v->result_batched[k] = k >= n_carry || batched[k];
-        v->results[k] = k >= n_carry ? emit_move_dim(b, first + k, 1, 0) : first + k;
+        bool stands_before = k < n_carry && keeps_last[k];
+        v->result_batched[k] = k >= n_carry || batched[k] || stands_before;
+        v->results[k] = stands_before ? last++ : k >= n_carry ? emit_move_dim(b, first + k, 1, 0) : first + k;
     }
 }
 
@@ -424,6 +465,17 @@ static bool fori_rewrite(struct copier *c, const struct node *n, val *results, c
 }
 
 static const struct op_sample fori_samples[] = {
+    { "hop 1\nfn @sample(%x: f64[2], %w: f64[2], %a: i64[], %n: i64[]) -> (f64[2]) {\n"
+      "  %y = fori_loop {schedule = binomial, snapshots = 2} carry(%c = %x) from(%i = %a) to(%n) with(%v = %w) {\n"
+      "    %t = cast {dtype = f64} (%i)\n"
+      "    %s = broadcast {dims = [2], at = []} (%t)\n"
+      "    %p = add(%c, %s)\n"
+      "    %m = mul(%p, %v)\n"
+      "    %d = sin(%m)\n"
+      "    next(%d)\n"
+      "  }\n"
+      "  return %y\n"
+      "}\n", "a = -1..2, n = -1..5" },
     { "hop 1\nfn @sample(%x: f64[3], %w: f64[3], %n: i64[]) -> (f64[3]) {\n"
       "  %zero = full {value = 0, dims = [], dtype = i64}\n"
       "  %y = fori_loop carry(%c = %x) from(%i = %zero) to(%n) with(%v = %w) {\n"
@@ -465,10 +517,8 @@ static const struct op_sample fori_samples[] = {
       "}\n", NULL },
 };
 
-static const char *const fori_schedules[] = { [SCHEDULE_RECOMPUTE] = "recompute", [SCHEDULE_SQRT] = "sqrt", NULL };
 static const struct attr_spec fori_attrs[] = {
-    [FORI_SCHEDULE] = { "schedule", ATTR_WORD, false, fori_schedules },
-    [FORI_EVERY] = { "every", ATTR_INTS, false, NULL },
+    SCHEDULE_ATTRS(FORI_SCHEDULE),
     [FORI_TAPE] = { "tape", ATTR_FLAG, false, NULL }, /* made by gradients: what is stacked is read only in rows that ran */
 };
 

@@ -108,17 +108,27 @@ dim new_body_dim(struct new_body *body, dim around);
 type_id new_body_type(struct new_body *body, type_id around);
 struct region_in new_body_finish(struct new_body *body, const val *results, uint32_t n_results, const val *operands, uint32_t n_operands);
 
-/* Operands for a body that runs on all lanes although only those in mask need it: the others get the operand of the first lane that does, so
+/* Operands for a body that runs on all lanes although only those in mask need it: the others get the operand of a lane that does, so
  * that nothing is computed that the program would not compute, and no infinity times zero reaches a gradient. */
-val first_lane(struct builder *b, val mask);
-val safe_operand(struct builder *b, val mask, val first, val x);
+val running_lane(struct builder *b, val mask); /* number of one (the last) */
+val safe_operand(struct builder *b, val mask, val lane, val x);
 
-/* `every = [k, …]`: each entry at least 1. */
-static inline void infer_every(struct infer *in, const struct attr *every)
-{
-    for (uint32_t i = 0; i < every->n && every->kind != ATTR_ABSENT; i++)
-        if ((int32_t)every->list[i] < 1) infer_error(in, "attribute 'every': expected numbers of steps of at least 1, found %d", (int32_t)every->list[i]);
-}
+/* ---- schedules: what the gradient of a loop keeps (schedule.c) ---- */
+
+/* The three attributes as a loop row lists them, `first` being its number of `schedule`. */
+extern const char *const schedule_words[];
+#define SCHEDULE_ATTRS(first) \
+    [first] = { "schedule", ATTR_WORD, false, schedule_words }, [(first) + 1] = { "every", ATTR_INTS, false, NULL }, [(first) + 2] = { "snapshots", ATTR_INT, false, NULL }
+enum { SCHEDULE_SIZE = 3 };
+struct schedule {
+    uint8_t kind;          /* SCHEDULE_… */
+    uint32_t n_every;
+    const uint32_t *every; /* SCHEDULE_EVERY: sizes of blocks, of blocks in blocks, …; the first is larger than 1 */
+    uint32_t snapshots;    /* SCHEDULE_BINOMIAL */
+};
+void infer_schedule(struct infer *in, const struct attr *attrs);
+struct schedule schedule_of(const struct attr *attrs);
+static inline void schedule_copy(struct attr *to, const struct attr *from) { memcpy(to, from, SCHEDULE_SIZE * sizeof *to); }
 
 /* Batching a body: by the constant size itself, or by a symbol that the body gets as its last one. */
 static inline dim batch_body_size(const struct batch *v) { return dim_is_const(v->b->m, v->size) ? v->size : HOP_NONE; }
@@ -126,6 +136,10 @@ static inline const dim *batch_body_dims(const struct batch *v, const struct reg
 {
     return extend_dims(v->b, r->dims, n_dims, batched->n_outer_symbols, v->size);
 }
+
+/* Guesses for choices (cost.c): what running a function costs, in bytes that could move to or from memory meanwhile; how many bytes a value has. */
+int64_t run_cost(struct module *m, uint32_t fn);
+int64_t guessed_bytes(const struct module *m, const struct symbol *symbols, type_id t);
 
 /* A node that is differentiated as what a function made for it does, with the node's operands in order. */
 struct replaced {
@@ -151,7 +165,8 @@ enum residual_kind {
 };
 struct step_residual {
     uint8_t kind;
-    uint32_t index, carry;
+    uint32_t index;
+    uint32_t carry; /* shifted, and stacks that hold what a carry was before the step; else HOP_NONE */
 };
 /* The reverse of a body (carries…, slices…, own operands…) -> (carries…, stacks…). */
 struct step {
@@ -181,10 +196,33 @@ struct step_backward {
     const val *ct; /* per result of the body: of the last carry, of the stack; VAL_NONE: zero */
     const dim *dims;
 };
+/* Says what the loop n keeps (saved_add). rows: its number of steps; snapshots: as many rows of its carries instead, 0: a row of each step. */
+void step_tell(struct builder *b, const struct step *s, const struct node *n, dim rows, const dim *dims, uint32_t snapshots);
 /* The hoisted residuals of a step, computed where the forward loop stands. own: the step's own operands there. */
 val *step_emit_hoisted(struct builder *b, const struct step *s, const val *own, const dim *dims);
 /* Emits the loop that runs backwards; out: per parameter of the body its cotangent or VAL_NONE. */
 void step_emit_backward(struct builder *b, const struct step_backward *in, val *out);
+/* Cotangents that the loop back starts with: of carries that travel, sums; returns how many. */
+uint32_t step_initial_cotangents(struct builder *b, const struct step_backward *in, val *out);
+/* The body of the loop back. over, own: what its slices and own operands stand for, each once; at: per residual, where; is_own: which of the two. */
+struct backward_operands {
+    val *over, *own;
+    uint32_t n_over, n_own;
+    uint32_t *at;
+    bool *is_own;
+};
+uint32_t step_backward_body(struct module *m, const struct step_backward *in, const struct backward_operands *ops);
+uint32_t list_once(val *list, uint32_t *n, val v); /* its position, at the end if it was not there */
+
+/* The same for a loop that kept nothing but its initial carries and counts its trips: carries are computed again from `count` snapshots, as seldom as that many
+ * allow. The forward loop has no extra stacks. */
+struct snapshots {
+    uint32_t count;
+    val trips; /* VAL_NONE: in->length says it and slices are rows (a scan) */
+    val from;  /* of a counted loop: its first index, the one slice; VAL_NONE: no slices */
+};
+bool step_needs_snapshots(const struct step *s); /* of a step made with `recompute` and without mask: not all it reads is there anyway */
+void step_emit_from_snapshots(struct builder *b, const struct step_backward *in, const struct snapshots *how, val *out);
 
 /* (carries…, tangents of active carries…, slices…, tangents…, own…, tangents…) -> (carries…, tangents…, stacks…, tangents…).
  * active: per parameter, carries are completed by fixpoint; stack_active is filled. */

@@ -55,9 +55,12 @@ static void invoke_vjp_forward(struct vjp_forward *v)
     struct invoke_saved *saved = ARENA_NEW(&b->arena, struct invoke_saved, 1);
     bool recompute = in.attrs[INVOKE_RECOMPUTE].kind != ATTR_ABSENT;
     const struct vjp_halves *h = vjp_split(b->m, r->fn, v->active, v->result_wanted, 0, recompute);
-    *saved = (struct invoke_saved){ h, ARENA_NEW(&b->arena, val, h->n_residuals), r->dims, node_region(v->f, v->n, 0)->n_dims, recompute };
+    *saved = (struct invoke_saved){ h, ARENA_NEW(&b->arena, val, h->n_residuals), r->dims, node_region(v->f, v->n, 0)->n_dims, recompute || h->guarded };
     val first = call(b, h->forward, r->operands, r->n_operands, saved->dims, saved->n_dims, HOP_NONE, in.attrs), extra = first + v->n->n_results;
     for (uint32_t k = 0; k < v->n->n_results; k++) v->results[k] = first + k;
+    for (uint32_t k = v->n->n_results; k < module_fn(b->m, h->forward)->n_results; k++)
+        saved_add(b->m, (struct saved_value){ node_row(v->n), v->n->place, 0, builder_type(b, first + k), HOP_NONE, false, "dearer to compute again, or tagged" });
+    saved_add_inside(b->m, node_row(v->n), v->n->place, h->saved);
     for (uint32_t i = 0; i < h->n_residuals; i++)
         saved->residuals[i] = h->source_param[i] != HOP_NONE ? r->operands[h->source_param[i]] : h->source_result[i] != HOP_NONE ? first + h->source_result[i] : extra++;
     vjp_active_results(b->m, r->fn, v->active, v->result_active);

@@ -1,6 +1,7 @@
 /* What scan and while_loop share: the step function of a loop reversed, with tangents, over lanes. A body (carries…, slices…, own operands…) ->
  * (carries…, stacks…) comes in; bodies for the transformed loops go out, and the loop that runs a reversed body backwards. */
 #include "hops/hops.h"
+#include "transform/pass.h"
 
 /* ---- reverse ---- */
 
@@ -21,14 +22,15 @@ static uint32_t stack_of_param(const struct fn *body, uint32_t n_carry, uint32_t
     return HOP_NONE;
 }
 
-/* Which values of the forward half depend on own operands alone, through first-order nodes without effects? */
-static bool *find_invariant(struct arena *arena, const struct fn *f, uint32_t n_varying)
+/* Which values of the forward half depend on own operands alone, through first-order nodes without effects? A size that the body finds is of one step alone, and so
+ * is a node that only mentions it. */
+static bool *find_invariant(const struct module *m, struct arena *arena, const struct fn *f, uint32_t n_varying)
 {
     bool *invariant = ARENA_ZNEW(arena, bool, f->n_values);
     for (uint32_t p = n_varying; p < f->n_params; p++) invariant[p] = true;
     for (uint32_t i = 0; i < f->n_nodes; i++) {
         const struct node *n = fn_node(f, i);
-        bool all = !n->n_regions && !node_row(n)->effect;
+        bool all = !n->n_regions && !node_row(n)->effect && !node_mentions_inner(m, f, n);
         for (uint32_t k = 0; k < n->n_operands; k++) all &= invariant[node_operands(f, n)[k]];
         for (uint32_t k = 0; k < n->n_results; k++) invariant[n->results + k] = all;
     }
@@ -73,13 +75,13 @@ static uint32_t add_extra(struct extra_stacks *x, val v)
 static void place_param(const struct step *s, const struct fn *body, uint32_t p, struct extra_stacks *extra, struct step_residual *out)
 {
     uint32_t stack;
-    if (p >= s->n_carry + s->n_over) *out = (struct step_residual){ FROM_OPERAND, p - s->n_carry - s->n_over, 0 };
-    else if (p >= s->n_carry) *out = (struct step_residual){ FROM_OVER, p - s->n_carry, 0 };
+    if (p >= s->n_carry + s->n_over) *out = (struct step_residual){ FROM_OPERAND, p - s->n_carry - s->n_over, HOP_NONE };
+    else if (p >= s->n_carry) *out = (struct step_residual){ FROM_OVER, p - s->n_carry, HOP_NONE };
     else if (body->results[p] == p) *out = (struct step_residual){ FROM_INITIAL, p, p };
-    else if ((stack = stack_of_param(body, s->n_carry, p)) != HOP_NONE) *out = (struct step_residual){ FROM_STACK, stack, 0 };
+    else if ((stack = stack_of_param(body, s->n_carry, p)) != HOP_NONE) *out = (struct step_residual){ FROM_STACK, stack, p };
     else if ((stack = stack_of_result(body, s->n_carry, p)) != HOP_NONE) *out = (struct step_residual){ FROM_SHIFTED, stack, p };
     else if (extra->of_carry[p] != HOP_NONE) *out = (struct step_residual){ FROM_SHIFTED, s->n_stack + extra->of_carry[p], p };
-    else *out = (struct step_residual){ FROM_STACK, s->n_stack + add_extra(extra, p), 0 };
+    else *out = (struct step_residual){ FROM_STACK, s->n_stack + add_extra(extra, p), p };
 }
 
 /* Decides where each residual comes from and what the forward loop has to stack for it. */
@@ -87,7 +89,7 @@ static void place_residuals(struct module *m, struct arena *arena, struct step *
 {
     const struct fn *body = module_fn(m, s->body), *forward = module_fn(m, s->halves->forward);
     const struct vjp_halves *h = s->halves;
-    bool *invariant = find_invariant(arena, forward, s->n_carry + s->n_over);
+    bool *invariant = find_invariant(m, arena, forward, s->n_carry + s->n_over);
     extra->values = ARENA_NEW(arena, val, h->n_residuals + 1);
     extra->of_carry = ARENA_NEW(arena, uint32_t, s->n_carry);
     memset(extra->of_carry, 0xff, s->n_carry * sizeof *extra->of_carry);
@@ -99,13 +101,13 @@ static void place_residuals(struct module *m, struct arena *arena, struct step *
         val v = forward->results[q != HOP_NONE ? q : next++];
         if (invariant[v]) {
             hoist[q != HOP_NONE ? q : next - 1] = true;
-            s->residuals[i] = (struct step_residual){ FROM_HOISTED, q != HOP_NONE ? q : next - 1, 0 }; /* numbered below */
+            s->residuals[i] = (struct step_residual){ FROM_HOISTED, q != HOP_NONE ? q : next - 1, HOP_NONE }; /* numbered below */
         } else if (q != HOP_NONE && (stack = stack_of_result(body, s->n_carry, q)) != HOP_NONE) {
-            s->residuals[i] = (struct step_residual){ FROM_STACK, stack, 0 };
+            s->residuals[i] = (struct step_residual){ FROM_STACK, stack, HOP_NONE };
         } else {
             uint32_t e = add_extra(extra, v);
             if (q != HOP_NONE) extra->of_carry[q] = e;
-            s->residuals[i] = (struct step_residual){ FROM_STACK, s->n_stack + e, 0 };
+            s->residuals[i] = (struct step_residual){ FROM_STACK, s->n_stack + e, HOP_NONE };
         }
     }
     for (uint32_t i = 0; i < h->n_residuals; i++)
@@ -154,6 +156,41 @@ struct step *step_reverse(struct module *m, struct arena *arena, uint32_t body_f
     return s;
 }
 
+static const char *residual_reason(const struct step *s, const struct step_residual *r)
+{
+    bool extra = r->index >= s->n_stack;
+    switch (r->kind) {
+    case FROM_OPERAND: return "an operand of the loop";
+    case FROM_INITIAL: return "an operand of the loop: no step changes the carry";
+    case FROM_HOISTED: return "the same in every step: computed once";
+    case FROM_OVER: return "a slice of an operand of the loop";
+    case FROM_SHIFTED: return extra ? "the carry before the step: what the step before it keeps" : "the carry before the step: the stacked result of the step before it";
+    default: return !extra ? "a stacked result of the loop" : r->carry != HOP_NONE ? "the carry before the step" : "dearer to compute again, or tagged";
+    }
+}
+
+void step_tell(struct builder *b, const struct step *s, const struct node *n, dim rows, const dim *dims, uint32_t snapshots)
+{
+    struct module *m = b->m;
+    const struct fn *body = module_fn(m, s->body), *forward = module_fn(m, s->halves->forward);
+    uint32_t next = body->n_results;
+    for (uint32_t i = 0; i < s->halves->n_residuals; i++) {
+        const struct step_residual *r = &s->residuals[i];
+        uint32_t p = s->halves->source_param[i], q = s->halves->source_result[i];
+        val v = p != HOP_NONE ? p : forward->results[q != HOP_NONE ? q : next++];
+        bool once = r->kind == FROM_OPERAND || r->kind == FROM_INITIAL || r->kind == FROM_HOISTED, kept = r->kind == FROM_HOISTED || (r->kind == FROM_STACK && r->index >= s->n_stack);
+        if (snapshots && !once && r->carry != HOP_NONE) continue;
+        saved_add(m, (struct saved_value){ node_row(n), n->place, forward->values[v].name, type_substitute(m, value_type(forward, v), dims), once ? HOP_NONE : rows, !kept,
+                                           residual_reason(s, r) });
+    }
+    for (uint32_t k = 0; k < s->n_carry && snapshots; k++)
+        if (body->results[k] != k)
+            saved_add(m, (struct saved_value){ node_row(n), n->place, body->values[k].name, type_substitute(m, value_type(body, k), dims), dim_const(m, (int64_t)snapshots + 1), false,
+                                               "snapshots of the carry, and the one at hand" });
+    if (s->masked) saved_add(m, (struct saved_value){ node_row(n), n->place, 0, type_scalar(m, DT_BOOL), rows, false, "which steps ran, where lanes differ" });
+    saved_add_inside(m, node_row(n), n->place, s->halves->saved);
+}
+
 val *step_emit_hoisted(struct builder *b, const struct step *s, const val *own, const dim *dims)
 {
     val *out = ARENA_NEW(&b->arena, val, s->n_hoisted);
@@ -179,15 +216,7 @@ static val shifted_stack(struct builder *b, val initial, val stack, bool reverse
     return emit_slice(b, all, start, limit); /* not "all but one row": there may be no step */
 }
 
-/* Operands of the backward loop beside its carries, each once, and where each residual finds its own. */
-struct backward_operands {
-    val *over, *own;
-    uint32_t n_over, n_own;
-    uint32_t *at; /* per residual: position in over or own */
-    bool *is_own;
-};
-
-static uint32_t list_once(val *list, uint32_t *n, val v)
+uint32_t list_once(val *list, uint32_t *n, val v)
 {
     for (uint32_t i = 0; i < *n; i++)
         if (list[i] == v) return i;
@@ -220,7 +249,7 @@ static void gather_operands(struct builder *b, const struct step_backward *in, s
 
 /* (cotangents of carries that travel…, accumulators…; cotangents of stacks…, residual rows…; own residuals…)
  * -> (cotangents of carries…, accumulators…; cotangents of slices…). Of a map there are no accumulators: what would be added is stacked. */
-static uint32_t build_backward_body(struct module *m, const struct step_backward *in, const struct backward_operands *ops)
+uint32_t step_backward_body(struct module *m, const struct step_backward *in, const struct backward_operands *ops)
 {
     const struct step *s = in->s;
     const struct vjp_halves *h = s->halves;
@@ -291,6 +320,17 @@ static uint32_t only_if_ran(struct module *m, uint32_t fn, uint32_t n_carry, uin
     return builder_finish(&b, out, n_carry);
 }
 
+uint32_t step_initial_cotangents(struct builder *b, const struct step_backward *in, val *out)
+{
+    const struct step *s = in->s;
+    uint32_t n = 0, first_own = s->n_carry + s->n_over;
+    for (uint32_t k = 0; k < s->n_carry; k++)
+        if (s->travels[k]) out[n++] = in->ct[k] != VAL_NONE ? in->ct[k] : zeros_like(b, in->carry[k]);
+    for (uint32_t k = 0; k < s->n_own; k++)
+        if (s->halves->ct_param[first_own + k] && !in->map) out[n++] = zeros_like(b, in->own[k]);
+    return n;
+}
+
 void step_emit_backward(struct builder *b, const struct step_backward *in, val *out)
 {
     const struct step *s = in->s;
@@ -299,14 +339,9 @@ void step_emit_backward(struct builder *b, const struct step_backward *in, val *
     uint32_t first_own = s->n_carry + s->n_over;
     struct backward_operands ops;
     gather_operands(b, in, &ops);
-    uint32_t fn = build_backward_body(b->m, in, &ops);
+    uint32_t fn = step_backward_body(b->m, in, &ops);
     val *operands = ARENA_NEW(&b->arena, val, s->n_carry + s->n_own + s->n_stack + ops.n_over + 1);
-    uint32_t groups[2] = { 0, 0 }, n = 0;
-    for (uint32_t k = 0; k < s->n_carry; k++)
-        if (s->travels[k]) operands[n++] = in->ct[k] != VAL_NONE ? in->ct[k] : zeros_like(b, in->carry[k]);
-    for (uint32_t k = 0; k < s->n_own; k++)
-        if (h->ct_param[first_own + k] && !in->map) operands[n++] = zeros_like(b, in->own[k]);
-    groups[0] = n;
+    uint32_t n = step_initial_cotangents(b, in, operands), groups[2] = { n, 0 };
     for (uint32_t k = s->n_carry; k < body->n_results; k++)
         if (h->ct_result[k] && in->ct[k] != VAL_NONE) operands[n++] = in->ct[k];
     for (uint32_t i = 0; i < ops.n_over; i++) operands[n++] = ops.over[i];

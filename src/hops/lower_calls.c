@@ -40,17 +40,33 @@ static void feed_region(struct lower *L, const struct fn *f, const struct node *
 
 static bool is_scalar(struct lower *L, const struct fn *f, val v) { return !type_get(lower_module(L), value_type(f, v)).rank; }
 
+/* The symbol that the node binds as dim d of its result k, HOP_NONE: none. */
+static uint32_t bound_symbol(struct lower *L, const struct fn *f, const struct node *n, uint32_t k, uint32_t d)
+{
+    uint32_t symbol;
+    if (!dim_is_symbol(lower_module(L), type_get(lower_module(L), value_type(f, n->results + k)).dims[d], &symbol)) return HOP_NONE;
+    return symbol >= f->n_outer_symbols && &f->nodes[f->symbols[symbol].index] == n ? symbol : HOP_NONE;
+}
+
+static uint32_t result_rank(struct lower *L, const struct fn *f, const struct node *n, uint32_t k) { return type_get(lower_module(L), value_type(f, n->results + k)).rank; }
+
 static void invoke_block(struct lower *L, const struct fn *f, const struct node *n)
 {
     struct sink *sinks = ARENA_ZNEW(&lower_lp(L)->arena, struct sink, n->n_results);
     for (uint32_t k = 0; k < n->n_results; k++) {
         sinks[k] = (struct sink){ .scalar = is_scalar(L, f, n->results + k), .overwrites = HOP_NONE, .instead = { HOP_NONE, LPV_NONE }, .unused = !lower_result_used(L, n, k) };
         if (sinks[k].scalar || sinks[k].unused) continue;
-        uint32_t over = shared_param(L, f, n, k);
-        sinks[k].array = over != HOP_NONE ? lower_overwrite(L, n, k) : lower_result(L, n, k);
+        bool sized = false;
+        for (uint32_t d = 0; d < result_rank(L, f, n, k); d++) sized |= bound_symbol(L, f, n, k, d) != HOP_NONE;
+        uint32_t over = sized ? HOP_NONE : shared_param(L, f, n, k);
+        sinks[k].array = sized ? lower_growing(L, n, k) : over != HOP_NONE ? lower_overwrite(L, n, k) : lower_result(L, n, k);
         sinks[k].overwrites = param_in_body(f, n, 0, over);
     }
     feed_region(L, f, n, 0, sinks);
+    for (uint32_t k = 0; k < n->n_results; k++) {
+        for (uint32_t d = 0; d < result_rank(L, f, n, k); d++)
+            if (bound_symbol(L, f, n, k, d) != HOP_NONE) lower_bind_symbol(L, bound_symbol(L, f, n, k, d), sinks[k].dims[d]);
+    }
     for (uint32_t k = 0; k < n->n_results; k++) {
         if (sinks[k].scalar && !sinks[k].unused) lower_set_scalar(L, n, k, sinks[k].value);
         end_overwrite(L, f, n->results + k, &sinks[k]);
@@ -72,8 +88,6 @@ struct outcome {
     uint32_t symbol[MAX_RANK], size_local[MAX_RANK]; /* per dim; HOP_NONE: not bound here */
 };
 
-static bool bound_here(const struct fn *f, const struct node *n, uint32_t symbol) { return symbol >= f->n_outer_symbols && &f->nodes[f->symbols[symbol].index] == n; }
-
 static struct outcome begin_outcome(struct lower *L, const struct fn *f, const struct node *n, uint32_t k, uint32_t *symbol_locals)
 {
     struct lp *p = lower_lp(L);
@@ -81,14 +95,12 @@ static struct outcome begin_outcome(struct lower *L, const struct fn *f, const s
     struct type t = type_get(m, value_type(f, n->results + k));
     struct outcome o = { .used = lower_result_used(L, n, k), .scalar = !t.rank, .over = HOP_NONE };
     for (uint32_t d = 0; d < t.rank; d++) {
-        uint32_t s;
-        o.symbol[d] = HOP_NONE;
-        if (!dim_is_symbol(m, t.dims[d], &s) || !bound_here(f, n, s)) continue;
+        uint32_t s = o.symbol[d] = bound_symbol(L, f, n, k, d);
+        if (s == HOP_NONE) continue;
         if (symbol_locals[s] == HOP_NONE) {
             symbol_locals[s] = lp_local(p, DT_I64, LOCAL_SCALAR, "size");
             lp_set(p, symbol_locals[s], lp_index(p, 0));
         }
-        o.symbol[d] = s;
         o.size_local[d] = symbol_locals[s];
         o.sized = true;
     }
@@ -115,8 +127,7 @@ static void branch(struct lower *L, const struct fn *f, const struct node *n, ui
         const struct outcome *o = &outcomes[k];
         if (o->scalar && o->used) lp_set(p, o->local, sinks[k].value);
         end_overwrite(L, f, n->results + k, &sinks[k]);
-        uint32_t rank = type_get(lower_module(L), value_type(f, n->results + k)).rank;
-        for (uint32_t d = 0; d < rank; d++)
+        for (uint32_t d = 0; d < result_rank(L, f, n, k); d++)
             if (o->symbol[d] != HOP_NONE) lp_set(p, o->size_local[d], sinks[k].dims[d]);
     }
 }
@@ -143,8 +154,7 @@ static void switch_block(struct lower *L, const struct fn *f, const struct node 
     for (uint32_t k = 0; k < n->n_results; k++) {
         const struct outcome *o = &outcomes[k];
         if (o->scalar && o->used) lower_set_scalar(L, n, k, lp_read(p, o->local));
-        uint32_t rank = type_get(lower_module(L), value_type(f, n->results + k)).rank;
-        for (uint32_t d = 0; d < rank; d++)
+        for (uint32_t d = 0; d < result_rank(L, f, n, k); d++)
             if (o->symbol[d] != HOP_NONE) lower_bind_symbol(L, o->symbol[d], lp_read(p, o->size_local[d]));
     }
 }

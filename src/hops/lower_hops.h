@@ -9,4 +9,8 @@ extern const struct op_lower scan_lower, while_lower, switch_lower, invoke_lower
 /* What a while_loop that runs past max_trips says, with the limit as the value shown. */
 #define WHILE_TRIPS_MESSAGE "the loop ends within max_trips"
 
+/* What a fori_loop says that stacks more rows than any memory holds. */
+#define FORI_ROWS_MESSAGE "the stacked rows of the loop fit into memory"
+enum { FORI_ROWS_BITS = 36 };
+
 #endif

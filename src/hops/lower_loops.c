@@ -22,6 +22,18 @@ static uint32_t carried_param(struct lower *L, const struct fn *f, const struct 
     return over;
 }
 
+/* Does result k of a body write to a computed position of an array, itself or in a loop inside? Such an array is not for registers. */
+static bool written_at_index(const struct module *m, const struct fn *body, uint32_t k)
+{
+    uint32_t made = body->values[body->results[k]].node;
+    if (made == NODE_NONE) return false;
+    const struct node *n = fn_node(body, made);
+    uint32_t at = body->results[k] - n->results;
+    if (n->op == OP_dynamic_update || n->op == OP_scatter) return true;
+    bool loop = n->op == OP_while_loop || n->op == OP_fori_loop || n->op == OP_scan;
+    return loop && at < node_group_size(body, n, 0) && written_at_index(m, module_fn(m, node_region(body, n, n->n_regions - 1u)->fn), at);
+}
+
 static struct carry *begin_carries(struct lower *L, const struct fn *f, const struct node *n, uint32_t n_carry)
 {
     struct lp *p = lower_lp(L);
@@ -38,7 +50,7 @@ static struct carry *begin_carries(struct lower *L, const struct fn *f, const st
             continue;
         }
         dim count = type_elements(m, c->type);
-        bool small = dim_is_const(m, count) && dim_const_value(m, count) <= SMALL_CARRY;
+        bool small = dim_is_const(m, count) && dim_const_value(m, count) <= SMALL_CARRY && !written_at_index(m, module_fn(m, node_region(f, n, n->n_regions - 1u)->fn), i);
         uint32_t over = small ? HOP_NONE : carried_param(L, f, n, i);
         if (small) c->array = lower_alloc(L, c->type, "carry of a loop");
         else c->array = over != HOP_NONE ? lower_overwrite(L, n, i) : lower_result(L, n, i);
@@ -148,6 +160,19 @@ const struct op_lower map_lower = { .kind = LOWER_BLOCK, .block = map_block, .op
 
 /* ---- fori_loop ---- */
 
+/* The number of trips of a loop that stacks; a difference that does not fit is negative here. */
+static lpv row_count(struct lower *L, const struct node *n, lpv from, lpv to)
+{
+    struct lp *p = lower_lp(L);
+    lpv rows = lp_bin(p, LP_SUB, lp_bin(p, LP_MAX, to, from), from);
+    lpv fits = lp_bin(p, LP_AND, lp_bin(p, LP_GE, rows, lp_index(p, 0)), lp_bin(p, LP_LE, rows, lp_index(p, (int64_t)1 << FORI_ROWS_BITS)));
+    struct lp_operand *shown = ARENA_ZNEW(&p->arena, struct lp_operand, 1);
+    *shown = (struct lp_operand){ .buffer = HOP_NONE, .value = rows, .index = LPV_NONE };
+    lp_add_call(p, (struct lp_call){ .kind = CALL_CHECK, .value = fits, .place = n->place, .n_operands = 1, .operands = shown,
+                                     .text = module_string(lower_module(L), FORI_ROWS_MESSAGE, strlen(FORI_ROWS_MESSAGE)), .mask = LPV_NONE });
+    return rows;
+}
+
 static void fori_block(struct lower *L, const struct fn *f, const struct node *n)
 {
     struct lp *p = lower_lp(L);
@@ -155,8 +180,7 @@ static void fori_block(struct lower *L, const struct fn *f, const struct node *n
     uint32_t n_carry = node_group_size(f, n, 0), n_stack = n->n_results - n_carry, symbol;
     const struct fn *body = module_fn(m, node_region(f, n, 0)->fn);
     lpv from = lower_scalar(L, node_operands(f, n)[n_carry]), to = lower_scalar(L, node_operands(f, n)[n_carry + 1]);
-    if (n_stack && dim_is_symbol(m, type_get(m, value_type(f, n->results + n_carry)).dims[0], &symbol))
-        lower_bind_symbol(L, symbol, lp_bin(p, LP_MAX, lp_bin(p, LP_SUB, lp_bin(p, LP_MAX, to, from), from), lp_index(p, 0)));
+    if (n_stack && dim_is_symbol(m, type_get(m, value_type(f, n->results + n_carry)).dims[0], &symbol)) lower_bind_symbol(L, symbol, row_count(L, n, from, to));
     struct carry *carries = begin_carries(L, f, n, n_carry);
     struct array *stacks = ARENA_NEW(&p->arena, struct array, n_stack);
     for (uint32_t i = 0; i < n_stack; i++)

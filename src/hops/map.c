@@ -116,6 +116,7 @@ static void map_vjp_forward(struct vjp_forward *v)
     saved->stacks = ARENA_NEW(&b->arena, val, s->n_stack + s->n_extra);
     for (uint32_t k = 0; k < s->n_stack + s->n_extra; k++) saved->stacks[k] = first + k;
     for (uint32_t k = 0; k < v->n->n_results; k++) v->results[k] = first + k, v->result_active[k] = s->result_active[k];
+    step_tell(b, s, v->n, map_length(b, &in), r->dims, 0);
     v->saved = saved;
 }
 

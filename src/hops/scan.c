@@ -11,8 +11,7 @@ static void scan_infer(struct infer *in)
     const struct fn *g = module_fn(in->m, in->regions[0].fn);
     const struct attr *length = &in->attrs[SCAN_LENGTH];
     if (!n_over && length->kind == ATTR_ABSENT) infer_error(in, "nothing is scanned over: attribute 'length' must say how many steps there are");
-    infer_every(in, &in->attrs[SCAN_EVERY]);
-    if (in->attrs[SCAN_EVERY].kind != ATTR_ABSENT && in->attrs[SCAN_SCHEDULE].kind != ATTR_ABSENT) infer_error(in, "both 'schedule' and 'every' are given");
+    infer_schedule(in, &in->attrs[SCAN_SCHEDULE]);
     dim steps = length->kind != ATTR_ABSENT ? (dim)length->i : infer_type(in, n_carry).dims[0];
     for (uint32_t i = 0; i < n_over; i++)
         infer_equal(in, steps, infer_type(in, n_carry + i).dims[0], arena_printf(&in->m->scratch, "the leading dim of 'over' operand %u", i));
@@ -62,15 +61,14 @@ static dim scan_length(const struct builder *b, const struct node_in *in)
 static val emit_scan(struct builder *b, const val *operands, const uint32_t groups[2], bool reverse, dim length, struct region_in region, const struct attr *like)
 {
     struct attr attrs[SCAN_ATTRS] = { [SCAN_REVERSE] = A_FLAG(reverse), [SCAN_LENGTH] = groups[GROUP_OF_OVER] ? A_NONE : A_DIM(length) };
-    if (like) attrs[SCAN_SCHEDULE] = like[SCAN_SCHEDULE], attrs[SCAN_EVERY] = like[SCAN_EVERY];
+    if (like) schedule_copy(&attrs[SCAN_SCHEDULE], &like[SCAN_SCHEDULE]);
     return builder_node(b, &(struct node_in){ .op = OP_scan, .operands = operands, .n_operands = groups[0] + groups[1], .groups = groups, .attrs = attrs,
                                               .regions = &region, .n_regions = 1 });
 }
 
 /* ---- schedules: what the gradient keeps ---- */
 
-static const uint32_t every_step[1] = { 1 };
-static const struct attr recompute_attrs[SCAN_ATTRS] = { [SCAN_EVERY] = { .kind = ATTR_INTS, .n = 1, .list = every_step } };
+static const struct attr recompute_attrs[SCAN_ATTRS] = { [SCAN_SCHEDULE] = { .kind = ATTR_WORD, .i = SCHEDULE_RECOMPUTE } };
 
 /* A scan to be split into blocks. Everything is as builder b sees it. */
 struct blocked {
@@ -159,16 +157,13 @@ static void emit_blocks(struct builder *b, const struct blocked *s, const dim *s
     }
 }
 
-/* Sizes of blocks that the attributes ask for; 0: no schedule. */
-static uint32_t block_sizes(struct builder *b, const struct node_in *in, dim **out)
+/* Sizes of blocks that the schedule asks for; 0: no blocks. */
+static uint32_t block_sizes(struct builder *b, const struct node_in *in, const struct schedule *schedule, dim **out)
 {
-    const struct attr *every = &in->attrs[SCAN_EVERY], *schedule = &in->attrs[SCAN_SCHEDULE];
-    uint32_t n = every->kind != ATTR_ABSENT ? every->n : schedule->kind != ATTR_ABSENT;
+    uint32_t n = schedule->kind == SCHEDULE_EVERY ? schedule->n_every : schedule->kind == SCHEDULE_SQRT;
     *out = ARENA_NEW(&b->arena, dim, n);
-    for (uint32_t i = 0; i < n && every->kind != ATTR_ABSENT; i++) (*out)[i] = every->list[i];
-    if (schedule->kind == ATTR_ABSENT) return n;
-    (*out)[0] = 1;
-    if (schedule->i != SCHEDULE_SQRT) return 1;
+    for (uint32_t i = 0; i < schedule->n_every; i++) (*out)[i] = schedule->every[i];
+    if (schedule->kind != SCHEDULE_SQRT) return n;
     dim length = scan_length(b, in);
     if (dim_is_const(b->m, length)) {
         int64_t steps = dim_const_value(b->m, length), root = 1;
@@ -213,28 +208,32 @@ struct scan_saved {
     struct replaced *blocks; /* NULL: no blocks */
     struct step *step;
     struct node_in in;
+    uint32_t snapshots;      /* 0: what the step needs is stacked */
     val *stacks, *hoisted;
 };
 
 static void scan_vjp_forward(struct vjp_forward *v)
 {
     struct builder *b = v->copy->b;
-    struct scan_saved *saved = ARENA_NEW(&b->arena, struct scan_saved, 1);
+    struct scan_saved *saved = ARENA_ZNEW(&b->arena, struct scan_saved, 1);
     struct node_in in = saved->in = copier_node_in(v->copy, v->n);
     const struct region_in *r = &in.regions[0];
+    struct schedule schedule = schedule_of(&in.attrs[SCAN_SCHEDULE]);
     dim *sizes;
-    uint32_t n_sizes = block_sizes(b, &in, &sizes);
+    uint32_t n_sizes = block_sizes(b, &in, &schedule, &sizes);
     v->saved = saved;
     saved->blocks = n_sizes && sizes[0] != 1 ? blocks_vjp_forward(v, &in, sizes, n_sizes) : NULL;
     if (saved->blocks) return;
-    struct step *s = saved->step = step_reverse(b->m, &b->arena, r->fn, in.groups[0], in.groups[1], v->active, v->result_wanted, false, n_sizes > 0);
+    struct step *s = saved->step = step_reverse(b->m, &b->arena, r->fn, in.groups[0], in.groups[1], v->active, v->result_wanted, false, schedule.kind != SCHEDULE_NONE);
+    saved->snapshots = step_needs_snapshots(s) ? schedule.snapshots : 0;
     saved->hoisted = step_emit_hoisted(b, s, r->operands, r->dims);
     val first = emit_scan(b, in.operands, in.groups, in.attrs[SCAN_REVERSE].kind != ATTR_ABSENT, scan_length(b, &in),
-                          (struct region_in){ s->forward, r->operands, r->n_operands, r->dims }, NULL);
+                          (struct region_in){ saved->snapshots ? r->fn : s->forward, r->operands, r->n_operands, r->dims }, saved->snapshots ? in.attrs : NULL);
     for (uint32_t k = 0; k < v->n->n_results; k++) v->results[k] = first + k;
     saved->stacks = ARENA_NEW(&b->arena, val, s->n_stack + s->n_extra);
-    for (uint32_t k = 0; k < s->n_stack + s->n_extra; k++) saved->stacks[k] = first + s->n_carry + k;
+    for (uint32_t k = 0; k < s->n_stack + (saved->snapshots ? 0 : s->n_extra); k++) saved->stacks[k] = first + s->n_carry + k;
     for (uint32_t k = 0; k < v->n->n_results; k++) v->result_active[k] = k < s->n_carry ? s->active[k] : s->result_active[k];
+    step_tell(b, s, v->n, scan_length(b, &in), r->dims, saved->snapshots);
 }
 
 static void scan_vjp(struct vjp *v)
@@ -245,9 +244,11 @@ static void scan_vjp(struct vjp *v)
         replaced_vjp(v, saved->blocks);
         return;
     }
-    step_emit_backward(v->b, &(struct step_backward){ .s = saved->step, .length = scan_length(v->b, in), .reverse = in->attrs[SCAN_REVERSE].kind != ATTR_ABSENT,
-                                                      .carry = in->operands, .over = in->operands + in->groups[0], .own = in->regions[0].operands,
-                                                      .stacks = saved->stacks, .hoisted = saved->hoisted, .ct = v->ct, .dims = in->regions[0].dims }, v->out);
+    struct step_backward back = { .s = saved->step, .length = scan_length(v->b, in), .reverse = in->attrs[SCAN_REVERSE].kind != ATTR_ABSENT, .carry = in->operands,
+                                  .over = in->operands + in->groups[0], .own = in->regions[0].operands, .stacks = saved->stacks, .hoisted = saved->hoisted, .ct = v->ct,
+                                  .dims = in->regions[0].dims };
+    if (saved->snapshots) step_emit_from_snapshots(v->b, &back, &(struct snapshots){ saved->snapshots, VAL_NONE, VAL_NONE }, v->out);
+    else step_emit_backward(v->b, &back, v->out);
 }
 
 static void scan_jvp(struct jvp *j)
@@ -296,6 +297,17 @@ static void scan_batch(struct batch *v)
 }
 
 static const struct op_sample scan_samples[] = {
+    { "hop 1\nfn @sample(%h: f64[2], %k: f64[], %xs: f64[T, 2], %w: f64[2]) -> (f64[2], f64[], f64[T, 2]) {\n"
+      "  %c, %d, %ys = scan {reverse, schedule = binomial, snapshots = 2} carry(%s = %h, %e = %k) over(%x in %xs) with(%v = %w) {\n"
+      "    %p = broadcast {dims = [2], at = []} (%e)\n"
+      "    %a = mul(%s, %v)\n"
+      "    %b = add(%a, %x)\n"
+      "    %n = sin(%b)\n"
+      "    %y = mul(%n, %p)\n"
+      "    next(%n, %e) stack(%y)\n"
+      "  }\n"
+      "  return %c, %d, %ys\n"
+      "}\n", NULL },
     { "hop 1\nfn @sample(%h: f64[2], %xs: f64[5, 2]) -> (f64[2], f64[5, 2]) {\n"
       "  %c, %ys = scan {every = [2]} carry(%s = %h) over(%x in %xs) {\n"
       "    %a = mul(%s, %x)\n"
@@ -333,12 +345,10 @@ static const struct op_sample scan_samples[] = {
       "}\n", NULL },
 };
 
-static const char *const scan_schedules[] = { [SCHEDULE_RECOMPUTE] = "recompute", [SCHEDULE_SQRT] = "sqrt", NULL };
 static const struct attr_spec scan_attrs[] = {
     [SCAN_REVERSE] = { "reverse", ATTR_FLAG, false, NULL },
     [SCAN_LENGTH] = { "length", ATTR_DIM, false, NULL },
-    [SCAN_SCHEDULE] = { "schedule", ATTR_WORD, false, scan_schedules },
-    [SCAN_EVERY] = { "every", ATTR_INTS, false, NULL },
+    SCHEDULE_ATTRS(SCAN_SCHEDULE),
 };
 
 const struct op_row row_scan = {

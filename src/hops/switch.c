@@ -80,9 +80,9 @@ static void switch_eval(struct eval *e)
     tensor_list_end(scratch);
 }
 
-static val emit_switch(struct builder *b, val index, const struct region_in *regions, uint32_t n)
+static val emit_switch(struct builder *b, val index, const struct attr *attrs, const struct region_in *regions, uint32_t n)
 {
-    return builder_node(b, &(struct node_in){ .op = OP_switch, .operands = &index, .n_operands = 1, .groups = (const uint32_t[1]){ 1 }, .regions = regions, .n_regions = n });
+    return builder_node(b, &(struct node_in){ .op = OP_switch, .operands = &index, .n_operands = 1, .groups = (const uint32_t[1]){ 1 }, .attrs = attrs, .regions = regions, .n_regions = n });
 }
 
 static bool symbol_at_least(void *ctx, uint32_t symbol) { return symbol >= *(const uint32_t *)ctx; }
@@ -113,72 +113,225 @@ static bool same_everywhere(struct module *m, const struct node_in *in, uint32_t
 
 /* ---- reverse ---- */
 
+/* What the branches save lies in slots that all of them share: only one branch runs. A residual has a slot of its own type; or, where branches save arrays of
+ * different sizes, it lies at some offset of a slot that holds all such arrays of one branch, one behind the other along its last dim. */
+struct slot {
+    type_id type; /* as seen around */
+    uint32_t users; /* branches that fill it */
+    bool packed;
+};
+struct slots {
+    struct slot *list;
+    uint32_t n;
+};
+struct in_slot {
+    uint32_t slot; /* HOP_NONE: it is an operand or a result */
+    int64_t offset, length; /* packed: along the slot's last dim */
+};
+
 struct switch_saved {
     struct node_in in;
     const struct vjp_halves **halves; /* per branch */
-    val **residuals;                  /* per branch and residual: a value around */
-};
-
-struct slots {
-    type_id *types; /* as seen around */
-    uint32_t n;
+    struct slots slots;
+    struct in_slot **place; /* per branch and residual */
+    val **residuals;        /* per branch and residual: a value around, the slot where it is in one */
 };
 
 /* The slot for one more residual of a branch: the first of its type that the branch has not taken. */
 static uint32_t take_slot(struct slots *slots, bool *taken, type_id t)
 {
     uint32_t s = 0;
-    while (s < slots->n && (taken[s] || slots->types[s] != t)) s++;
-    if (s == slots->n) slots->types[slots->n++] = t;
+    while (s < slots->n && (taken[s] || slots->list[s].type != t)) s++;
+    if (s == slots->n) slots->list[slots->n++] = (struct slot){ .type = t };
+    slots->list[s].users++;
     taken[s] = true;
     return s;
 }
 
-/* Which slot holds residual i of each branch; HOP_NONE: it is an operand or a result. */
-static uint32_t **place_slots(struct builder *b, const struct switch_saved *saved, struct slots *slots)
+static void place_residuals(struct builder *b, struct switch_saved *saved)
 {
     uint32_t n = saved->in.n_regions, most = 0;
     for (uint32_t r = 0; r < n; r++) most += saved->halves[r]->n_residuals;
-    slots->types = ARENA_NEW(&b->arena, type_id, most);
-    uint32_t **slot = ARENA_NEW(&b->arena, uint32_t *, n);
+    saved->slots = (struct slots){ ARENA_NEW(&b->arena, struct slot, most), 0 };
+    saved->place = ARENA_NEW(&b->arena, struct in_slot *, n);
     for (uint32_t r = 0; r < n; r++) {
         const struct vjp_halves *h = saved->halves[r];
         const struct fn *back = module_fn(b->m, h->backward);
         bool *taken = ARENA_ZNEW(&b->arena, bool, most);
-        slot[r] = ARENA_NEW(&b->arena, uint32_t, h->n_residuals);
+        saved->place[r] = ARENA_ZNEW(&b->arena, struct in_slot, h->n_residuals);
         for (uint32_t i = 0; i < h->n_residuals; i++) {
             bool free = h->source_param[i] != HOP_NONE || (h->source_result[i] != HOP_NONE && same_everywhere(b->m, &saved->in, h->source_result[i]));
-            slot[r][i] = free ? HOP_NONE : take_slot(slots, taken, type_substitute(b->m, value_type(back, i), saved->in.regions[r].dims));
+            saved->place[r][i].slot = free ? HOP_NONE : take_slot(&saved->slots, taken, type_substitute(b->m, value_type(back, i), saved->in.regions[r].dims));
         }
     }
-    return slot;
+}
+
+/* An array as rows of a known length under leading dims that may be symbolic; false for scalars. */
+static bool as_rows(struct module *m, type_id t, struct type *lead, int64_t *length)
+{
+    *lead = type_get(m, t);
+    if (!lead->rank) return false;
+    *length = 1;
+    while (lead->rank && dim_is_const(m, lead->dims[lead->rank - 1])) *length *= dim_const_value(m, lead->dims[--lead->rank]);
+    return true;
+}
+static bool same_lead(const struct type *a, const struct type *b) { return a->dtype == b->dtype && a->rank == b->rank && !memcmp(a->dims, b->dims, a->rank * sizeof *a->dims); }
+
+/* What a group of slots with the same leading dims would take as one: the most that any branch fills of them. */
+static int64_t longest_branch(struct builder *b, const struct switch_saved *saved, const bool *members)
+{
+    int64_t longest = 0, length;
+    struct type lead;
+    for (uint32_t r = 0; r < saved->in.n_regions; r++) {
+        int64_t sum = 0;
+        for (uint32_t i = 0; i < saved->halves[r]->n_residuals; i++) {
+            uint32_t s = saved->place[r][i].slot;
+            if (s != HOP_NONE && members[s] && as_rows(b->m, saved->slots.list[s].type, &lead, &length)) sum += length;
+        }
+        longest = HOP_MAX(longest, sum);
+    }
+    return longest;
+}
+
+/* The members become one slot, which is the first of them; the others are left without users. */
+static void pack_slots(struct builder *b, struct switch_saved *saved, uint32_t first, const bool *members, int64_t longest)
+{
+    struct slot *list = saved->slots.list;
+    struct type lead;
+    int64_t length;
+    for (uint32_t r = 0; r < saved->in.n_regions; r++) {
+        int64_t offset = 0;
+        for (uint32_t i = 0; i < saved->halves[r]->n_residuals; i++) {
+            struct in_slot *at = &saved->place[r][i];
+            if (at->slot == HOP_NONE || !members[at->slot]) continue;
+            as_rows(b->m, list[at->slot].type, &lead, &length);
+            *at = (struct in_slot){ first, offset, length };
+            offset += length;
+        }
+    }
+    for (uint32_t s = first; s < saved->slots.n; s++)
+        if (members[s]) list[s].users = 0;
+    as_rows(b->m, list[first].type, &lead, &length);
+    dim dims[MAX_RANK];
+    memcpy(dims, lead.dims, lead.rank * sizeof *dims);
+    dims[lead.rank] = dim_const(b->m, longest);
+    list[first] = (struct slot){ type_intern(b->m, lead.dtype, lead.rank + 1u, dims), 1, true };
+}
+
+/* Slots that some branches leave empty are put together where that leaves much less to keep: putting together costs copies. */
+static void overlap_slots(struct builder *b, struct switch_saved *saved)
+{
+    enum { WORTH_BYTES = 1024 };
+    struct slots *slots = &saved->slots;
+    for (uint32_t first = 0; first < slots->n; first++) {
+        bool *members = ARENA_ZNEW(&b->arena, bool, slots->n);
+        struct type lead, other;
+        int64_t length, total = 0, plain = 0;
+        uint32_t count = 0;
+        if (slots->list[first].packed || !slots->list[first].users || !as_rows(b->m, slots->list[first].type, &lead, &length)) continue;
+        for (uint32_t s = first; s < slots->n; s++) {
+            const struct slot *slot = &slots->list[s];
+            if (slot->packed || !slot->users || slot->users == saved->in.n_regions || !as_rows(b->m, slot->type, &other, &length) || !same_lead(&lead, &other)) continue;
+            members[s] = true;
+            total += length, count++;
+            plain += guessed_bytes(b->m, b->symbols.data, slot->type);
+        }
+        if (count < 2 || !members[first] || !total) continue;
+        int64_t longest = longest_branch(b, saved, members), saves = (int64_t)((double)plain * (double)(total - longest) / (double)total);
+        if (saves >= WORTH_BYTES && saves >= plain / 8) pack_slots(b, saved, first, members, longest);
+    }
+    uint32_t n = 0, *moved = ARENA_NEW(&b->arena, uint32_t, slots->n);
+    for (uint32_t s = 0; s < slots->n; s++) {
+        moved[s] = n;
+        if (slots->list[s].users) slots->list[n++] = slots->list[s];
+    }
+    slots->n = n;
+    for (uint32_t r = 0; r < saved->in.n_regions; r++)
+        for (uint32_t i = 0; i < saved->halves[r]->n_residuals; i++)
+            if (saved->place[r][i].slot != HOP_NONE) saved->place[r][i].slot = moved[saved->place[r][i].slot];
+}
+
+static val as_type(struct builder *b, val v, type_id type)
+{
+    struct type t = type_get(b->m, type);
+    return builder_type(b, v) == type ? v : emit_reshape(b, v, t.rank, t.dims);
+}
+
+/* All arrays that a branch keeps in a packed slot, one behind the other, and zeros behind the last. */
+static val fill_packed(struct builder *b, const struct vjp_halves *h, const struct in_slot *place, uint32_t s, const val *values, type_id type)
+{
+    struct type t = type_get(b->m, type);
+    uint32_t along = t.rank - 1u, n = 0;
+    int64_t filled = 0, length = dim_const_value(b->m, t.dims[along]);
+    val *parts = ARENA_NEW(&b->arena, val, h->n_residuals + 1);
+    dim dims[MAX_RANK];
+    memcpy(dims, t.dims, t.rank * sizeof *dims);
+    for (uint32_t i = 0; i < h->n_residuals; i++) {
+        if (place[i].slot != s) continue;
+        dims[along] = dim_const(b->m, place[i].length);
+        parts[n++] = as_type(b, values[i], type_intern(b->m, t.dtype, t.rank, dims));
+        filled += place[i].length;
+    }
+    if (!n) return VAL_NONE;
+    dims[along] = dim_const(b->m, length - filled);
+    if (filled < length) parts[n++] = emit_full(b, (enum dtype)t.dtype, 0, t.rank, dims);
+    struct attr attr = A_INT(along);
+    return n == 1 ? parts[0] : emit(b, OP_concat, parts, n, &attr);
 }
 
 /* Branch r with its results and all slots, its own filled and the others zero. */
-static struct region_in forward_branch(struct builder *b, const struct switch_saved *saved, uint32_t r, const struct slots *slots, const uint32_t *slot)
+static struct region_in forward_branch(struct builder *b, const struct switch_saved *saved, uint32_t r)
 {
     const struct vjp_halves *h = saved->halves[r];
     const struct region_in *region = &saved->in.regions[r];
     const struct fn *forward = module_fn(b->m, h->forward);
+    const struct slots *slots = &saved->slots;
     uint32_t n_results = module_fn(b->m, region->fn)->n_results, next = n_results;
     struct new_body body;
     new_body_begin(&body, b, forward, region->dims, module_fn(b->m, region->fn)->n_outer_symbols);
     type_id *types = ARENA_NEW(&body.b.arena, type_id, slots->n);
     val *out = ARENA_NEW(&body.b.arena, val, n_results + slots->n), *args = ARENA_NEW(&body.b.arena, val, forward->n_params);
-    val *all = ARENA_NEW(&body.b.arena, val, forward->n_results);
-    for (uint32_t s = 0; s < slots->n; s++) types[s] = new_body_type(&body, slots->types[s]);
+    val *all = ARENA_NEW(&body.b.arena, val, forward->n_results), *values = ARENA_NEW(&body.b.arena, val, h->n_residuals);
+    for (uint32_t s = 0; s < slots->n; s++) types[s] = new_body_type(&body, slots->list[s].type);
     for (uint32_t p = 0; p < forward->n_params; p++) args[p] = builder_param(&body.b, value_type(forward, p), forward->values[p].name);
     inline_function(&body.b, h->forward, NULL, args, all);
     if (n_results) memcpy(out, all, n_results * sizeof *out);
     for (uint32_t s = 0; s < slots->n; s++) out[n_results + s] = VAL_NONE;
     for (uint32_t i = 0; i < h->n_residuals; i++) {
         bool extra = h->source_param[i] == HOP_NONE && h->source_result[i] == HOP_NONE;
-        val v = extra ? all[next++] : h->source_result[i] != HOP_NONE ? all[h->source_result[i]] : VAL_NONE;
-        if (slot[i] != HOP_NONE) out[n_results + slot[i]] = v;
+        uint32_t s = saved->place[r][i].slot;
+        values[i] = extra ? all[next++] : h->source_result[i] != HOP_NONE ? all[h->source_result[i]] : VAL_NONE;
+        if (s != HOP_NONE && !slots->list[s].packed) out[n_results + s] = values[i];
     }
-    for (uint32_t s = 0; s < slots->n; s++)
+    for (uint32_t s = 0; s < slots->n; s++) {
+        if (slots->list[s].packed) out[n_results + s] = fill_packed(&body.b, h, saved->place[r], s, values, types[s]);
         if (out[n_results + s] == VAL_NONE) out[n_results + s] = zeros_of(&body.b, types[s]);
+    }
     return new_body_finish(&body, out, n_results + slots->n, region->operands, region->n_operands);
+}
+
+static void split_branches(struct vjp_forward *v, struct switch_saved *saved, bool recompute)
+{
+    struct builder *b = v->copy->b;
+    for (uint32_t r = 0; r < saved->in.n_regions; r++)
+        saved->halves[r] = vjp_split(b->m, saved->in.regions[r].fn, v->active + node_region(v->f, v->n, r)->operands, v->result_wanted, 0, recompute);
+    place_residuals(b, saved);
+    overlap_slots(b, saved);
+}
+
+/* Would running the branch again cost less than keeping what it saves? Kept values are written, whichever branch runs, and read. */
+static bool cheaper_again(struct builder *b, const struct switch_saved *saved)
+{
+    enum { SMALL = 1024 };
+    int64_t keep = 0, again = 0;
+    for (uint32_t s = 0; s < saved->slots.n; s++) keep += 2 * guessed_bytes(b->m, b->symbols.data, saved->slots.list[s].type);
+    if (keep < SMALL) return false;
+    for (uint32_t r = 0; r < saved->in.n_regions; r++) {
+        bool saves = false;
+        for (uint32_t i = 0; i < saved->halves[r]->n_residuals; i++) saves |= saved->place[r][i].slot != HOP_NONE;
+        if (saves) again = HOP_MAX(again, run_cost(b->m, saved->in.regions[r].fn));
+    }
+    return again < keep;
 }
 
 static void switch_vjp_forward(struct vjp_forward *v)
@@ -187,29 +340,32 @@ static void switch_vjp_forward(struct vjp_forward *v)
     struct switch_saved *saved = ARENA_NEW(&b->arena, struct switch_saved, 1);
     struct node_in in = saved->in = copier_node_in(v->copy, v->n);
     uint32_t n = in.n_regions, n_results = v->n->n_results;
-    bool *found = ARENA_NEW(&b->arena, bool, n_results);
+    bool *found = ARENA_NEW(&b->arena, bool, n_results), recompute = in.attrs[SWITCH_RECOMPUTE].kind != ATTR_ABSENT;
     saved->halves = ARENA_NEW(&b->arena, const struct vjp_halves *, n);
     saved->residuals = ARENA_NEW(&b->arena, val *, n);
     for (uint32_t k = 0; k < n_results; k++) v->result_active[k] = false;
     for (uint32_t r = 0; r < n; r++) {
-        const bool *active = v->active + node_region(v->f, v->n, r)->operands;
-        saved->halves[r] = vjp_split(b->m, in.regions[r].fn, active, v->result_wanted, 0, false);
-        vjp_active_results(b->m, in.regions[r].fn, active, found);
+        vjp_active_results(b->m, in.regions[r].fn, v->active + node_region(v->f, v->n, r)->operands, found);
         for (uint32_t k = 0; k < n_results; k++) v->result_active[k] |= found[k];
     }
-    struct slots slots = { 0 };
-    uint32_t **slot = place_slots(b, saved, &slots);
+    split_branches(v, saved, recompute);
+    if (!recompute && cheaper_again(b, saved)) split_branches(v, saved, true);
     struct region_in *regions = ARENA_NEW(&b->arena, struct region_in, n);
-    for (uint32_t r = 0; r < n; r++) regions[r] = forward_branch(b, saved, r, &slots, slot[r]);
-    val first = emit_switch(b, in.operands[0], regions, n);
+    for (uint32_t r = 0; r < n; r++) regions[r] = forward_branch(b, saved, r);
+    val first = emit_switch(b, in.operands[0], in.attrs, regions, n);
     for (uint32_t k = 0; k < n_results; k++) v->results[k] = first + k;
+    for (uint32_t s = 0; s < saved->slots.n; s++) {
+        builder_name(b, first + n_results + s, module_string(b->m, "kept", 4));
+        saved_add(b->m, (struct saved_value){ node_row(v->n), v->n->place, 0, builder_type(b, first + n_results + s), HOP_NONE, false, "what the branch taken keeps: branches share the memory" });
+    }
+    for (uint32_t r = 0; r < n; r++) saved_add_inside(b->m, node_row(v->n), v->n->place, saved->halves[r]->saved);
     for (uint32_t r = 0; r < n; r++) {
         const struct vjp_halves *h = saved->halves[r];
         saved->residuals[r] = ARENA_NEW(&b->arena, val, h->n_residuals);
         for (uint32_t i = 0; i < h->n_residuals; i++)
-            saved->residuals[r][i] = h->source_param[i] != HOP_NONE ? in.regions[r].operands[h->source_param[i]]
-                                     : slot[r][i] != HOP_NONE       ? first + n_results + slot[r][i]
-                                                                    : first + h->source_result[i];
+            saved->residuals[r][i] = h->source_param[i] != HOP_NONE        ? in.regions[r].operands[h->source_param[i]]
+                                     : saved->place[r][i].slot != HOP_NONE ? first + n_results + saved->place[r][i].slot
+                                                                           : first + h->source_result[i];
     }
     v->saved = saved;
 }
@@ -253,20 +409,50 @@ static uint32_t target_of(const struct targets *t, val v)
     return i;
 }
 
+/* Parameters for a branch's residuals; those that lie in one packed slot share one. Returns how many operands there are. */
+static uint32_t residual_params(struct vjp *v, uint32_t r, struct new_body *body, val *operands, val *args)
+{
+    const struct switch_saved *saved = v->saved;
+    const struct vjp_halves *h = saved->halves[r];
+    const struct fn *back = module_fn(v->b->m, h->backward);
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < h->n_residuals; i++) {
+        uint32_t s = saved->place[r][i].slot;
+        bool packed = s != HOP_NONE && saved->slots.list[s].packed;
+        args[i] = VAL_NONE;
+        for (uint32_t j = 0; j < i && packed && args[i] == VAL_NONE; j++)
+            if (saved->place[r][j].slot == s) args[i] = args[j];
+        if (args[i] != VAL_NONE) continue;
+        args[i] = builder_param(&body->b, packed ? new_body_type(body, saved->slots.list[s].type) : value_type(back, i), 0);
+        operands[n++] = saved->residuals[r][i];
+    }
+    return n;
+}
+
+/* The array that lies in a packed slot. */
+static val unpacked(struct builder *b, val slot, const struct in_slot *at, type_id type)
+{
+    struct type t = emit_type(b, slot);
+    dim start[MAX_RANK] = { 0 }, limit[MAX_RANK];
+    memcpy(limit, t.dims, t.rank * sizeof *limit);
+    start[t.rank - 1] = dim_const(b->m, at->offset);
+    limit[t.rank - 1] = dim_const(b->m, at->offset + at->length);
+    return as_type(b, emit_slice(b, slot, start, limit), type);
+}
+
 static struct region_in backward_branch(struct vjp *v, uint32_t r, const struct targets *targets)
 {
     const struct switch_saved *saved = v->saved;
     const struct vjp_halves *h = saved->halves[r];
     const struct region_in *region = &saved->in.regions[r];
     const struct fn *back = module_fn(v->b->m, h->backward), *fn = module_fn(v->b->m, region->fn);
-    uint32_t n = 0, n_operands = h->n_residuals, n_known = fn->n_outer_symbols;
+    uint32_t n = h->n_residuals, n_known = fn->n_outer_symbols;
     struct new_body body;
     new_body_begin(&body, v->b, back, region->dims, n_known);
     val *operands = ARENA_NEW(&v->b->arena, val, back->n_params), *args = ARENA_NEW(&body.b.arena, val, back->n_params);
     type_id *zero = ARENA_NEW(&body.b.arena, type_id, targets->n);
     for (uint32_t i = 0; i < targets->n; i++) zero[i] = new_body_type(&body, builder_type(v->b, targets->values[i]));
-    if (n_operands) memcpy(operands, saved->residuals[r], n_operands * sizeof *operands);
-    for (; n < h->n_residuals; n++) args[n] = builder_param(&body.b, value_type(back, n), 0);
+    uint32_t n_operands = residual_params(v, r, &body, operands, args);
     for (uint32_t k = 0; k < fn->n_results; k++) {
         if (!h->ct_result[k]) continue;
         type_id want = value_type(back, n), known;
@@ -279,6 +465,8 @@ static struct region_in backward_branch(struct vjp *v, uint32_t r, const struct 
         }
         n++;
     }
+    for (uint32_t i = 0; i < h->n_residuals; i++)
+        if (saved->place[r][i].slot != HOP_NONE && saved->slots.list[saved->place[r][i].slot].packed) args[i] = unpacked(&body.b, args[i], &saved->place[r][i], value_type(back, i));
     for (uint32_t i = h->n_residuals; i < n; i++)
         args[i] = args[i] == VAL_NONE ? zeros_of(&body.b, value_type(back, i)) : resized(&body.b, args[i], value_type(back, i));
     val *ct = ARENA_NEW(&body.b.arena, val, back->n_results), *out = ARENA_NEW(&body.b.arena, val, targets->n);
@@ -307,7 +495,7 @@ static void switch_vjp(struct vjp *v)
     if (!targets.n) return;
     struct region_in *regions = ARENA_NEW(&v->b->arena, struct region_in, n);
     for (uint32_t r = 0; r < n; r++) regions[r] = backward_branch(v, r, &targets);
-    val first = emit_switch(v->b, saved->in.operands[0], regions, n);
+    val first = emit_switch(v->b, saved->in.operands[0], NULL, regions, n);
     bool *given = ARENA_ZNEW(&v->b->arena, bool, targets.n);
     for (uint32_t k = 1; k < v->n->n_operands; k++) { /* a value that stands there several times gets its cotangent once */
         uint32_t i = target_of(&targets, v->operands[k]);
@@ -356,7 +544,7 @@ static void switch_jvp(struct jvp *j)
         }
         regions[r] = new_body_finish(&body, out, n_out, operands, n_operands);
     }
-    val first = emit_switch(b, in.operands[0], regions, n), next = first + n_results;
+    val first = emit_switch(b, in.operands[0], in.attrs, regions, n), next = first + n_results;
     for (uint32_t k = 0; k < n_results; k++) j->results[k] = first + k, j->out[k] = any[k] ? next++ : VAL_NONE;
 }
 
@@ -382,7 +570,7 @@ static void batch_branches(struct batch *v, const struct node_in *in)
         if (g->n_operands) memcpy(operands + lanes, in->regions[r].operands, g->n_operands * sizeof *operands);
         regions[r] = (struct region_in){ fn, operands, g->n_operands + lanes, batch_body_dims(v, &in->regions[r], module_fn(b->m, fn), g->n_dims) };
     }
-    val first = emit_switch(b, in->operands[0], regions, n);
+    val first = emit_switch(b, in->operands[0], in->attrs, regions, n);
     for (uint32_t k = 0; k < n_results; k++) v->results[k] = first + k, v->result_batched[k] = force[k];
 }
 
@@ -397,8 +585,8 @@ static val lanes_taking(struct builder *b, val index, uint32_t r, uint32_t n)
     return emit2(b, !r ? OP_le : r == n - 1 ? OP_ge : OP_eq, index, number);
 }
 
-/* When no lane takes the branch there is no safe operand at all: then zeros, made without running it. */
-static val guarded_call(struct builder *b, val mask, struct region_in region, uint32_t n_results)
+/* A branch over lanes, run only if any lane takes it: when none does there is no safe operand at all, and nothing to compute; then zeros. */
+static val guarded_call(struct builder *b, val mask, const struct attr *attrs, struct region_in region, uint32_t n_results)
 {
     const struct fn *f = module_fn(b->m, region.fn);
     struct new_body body;
@@ -409,16 +597,21 @@ static val guarded_call(struct builder *b, val mask, struct region_in region, ui
     for (uint32_t k = 0; k < n_results; k++) out[k] = zeros_of(&body.b, types[k]);
     struct region_in regions[2] = { new_body_finish(&body, out, n_results, NULL, 0), region };
     uint32_t all = 0;
-    return emit_switch(b, emit_reduce(b, OP_any, mask, &all, 1), regions, 2);
+    return emit_switch(b, emit_reduce(b, OP_any, mask, &all, 1), attrs, regions, 2);
 }
 
-static bool needs_guard(const struct module *m, const struct fn *f, const bool *batched)
+/* Must the branch not run when no lane takes it: because of what it does, because a shared operand would get a cotangent from it, or because it costs much
+ * more than passing its results through memory? Other branches run and are fused with the choice. */
+static bool needs_guard(struct module *m, const struct fn *f, const bool *batched)
 {
+    enum { CHEAP_PER_BYTE = 4 };
+    int64_t bytes = 0;
     for (uint32_t p = 0; p < f->n_params; p++)
         if (!batched[p] && dtype_is_float((enum dtype)type_get(m, value_type(f, p)).dtype)) return true;
     for (uint32_t i = 0; i < f->n_nodes; i++)
         if (f->nodes[i].n_regions) return true;
-    return f->effects;
+    for (uint32_t k = 0; k < f->n_results; k++) bytes += guessed_bytes(m, f->symbols, value_type(f, f->results[k]));
+    return f->effects || run_cost(m, f->id) > CHEAP_PER_BYTE * bytes;
 }
 
 /* Each lane has its index: every branch runs on all lanes, and each lane selects. */
@@ -427,6 +620,7 @@ static void batch_select(struct batch *v, const struct node_in *in)
     struct builder *b = v->b;
     uint32_t n = in->n_regions, n_results = v->n->n_results;
     bool *force = ARENA_NEW(&b->arena, bool, n_results), *found = ARENA_NEW(&b->arena, bool, n_results);
+    struct attr call[] = { [INVOKE_RECOMPUTE] = in->attrs[SWITCH_RECOMPUTE] };
     for (uint32_t k = 0; k < n_results; k++) {
         force[k] = true;
         if (!same_everywhere(b->m, in, k))
@@ -444,15 +638,15 @@ static void batch_select(struct batch *v, const struct node_in *in)
         for (uint32_t k = 0; k < g->n_operands; k++) {
             val x = in->regions[r].operands[k];
             if (batched[k] && n > 1) {
-                if (lane == VAL_NONE) lane = first_lane(b, running);
+                if (lane == VAL_NONE) lane = running_lane(b, running);
                 x = safe_operand(b, running, lane, x);
             }
             operands[lanes + k] = x;
         }
         struct region_in region = { fn, operands, g->n_operands + lanes, batch_body_dims(v, &in->regions[r], module_fn(b->m, fn), g->n_dims) };
         val first;
-        if (n > 1 && needs_guard(b->m, module_fn(b->m, g->fn), batched)) first = guarded_call(b, running, region, n_results);
-        else first = builder_node(b, &(struct node_in){ .op = OP_invoke_subgraph, .groups = (const uint32_t[1]){ 0 }, .regions = &region, .n_regions = 1 });
+        if (n > 1 && needs_guard(b->m, module_fn(b->m, g->fn), batched)) first = guarded_call(b, running, in->attrs, region, n_results);
+        else first = builder_node(b, &(struct node_in){ .op = OP_invoke_subgraph, .groups = (const uint32_t[1]){ 0 }, .attrs = call, .regions = &region, .n_regions = 1 });
         for (uint32_t k = 0; k < n_results; k++) v->results[k] = r == n - 1 ? first + k : emit_where(b, mask, first + k, v->results[k]);
     }
 }
@@ -490,10 +684,12 @@ static const struct op_sample switch_samples[] = {
       "}\n", "i = -1..4" },
 };
 
+static const struct attr_spec switch_attrs[] = { [SWITCH_RECOMPUTE] = { "recompute", ATTR_FLAG, false, NULL } };
+
 const struct op_row row_switch = {
     .name = "switch",
     .meaning = "the results of the branch that the index chooses (clamped to the branches there are); only that branch runs",
-    .sig = { .n_groups = 1, .groups = { { "", GROUP_PLAIN } }, .min_regions = 1, .max_regions = MANY, .regions = { { .word = "", .feeds = 0, .results = { "yield" } } } },
+    .sig = { .n_attrs = HOP_COUNT(switch_attrs), .attrs = switch_attrs, .n_groups = 1, .groups = { { "", GROUP_PLAIN } }, .min_regions = 1, .max_regions = MANY, .regions = { { .word = "", .feeds = 0, .results = { "yield" } } } },
     .flags = OPF_HIGHER,
     .infer = switch_infer,
     .eval = switch_eval,

@@ -13,7 +13,7 @@ static void while_infer(struct infer *in)
     if (cond->n_results != 1 || value_type(cond, cond->results[0]) != type_scalar(in->m, DT_BOOL))
         infer_error(in, "the predicate: expected one result bool[], found %u, the first %s", cond->n_results,
                     cond->n_results ? type_text(in->m, cond->symbols, value_type(cond, cond->results[0])) : "missing");
-    infer_every(in, &in->attrs[WHILE_EVERY]);
+    infer_schedule(in, &in->attrs[WHILE_SCHEDULE]);
     if (cond->effects & ~EFFECT_CHECK) infer_error(in, "the predicate has effects beyond check");
     if (body->n_results < n_carry) infer_error(in, "the body gives %u results, fewer than the %u carries", body->n_results, n_carry);
     if (!n_carry && !body->effects) infer_error(in, "a loop without carries can never end");
@@ -173,10 +173,9 @@ static struct blocked blocked_inside(struct new_body *body, const struct blocked
     return out;
 }
 
-/* At most sizes[0] rounds while the predicate holds; a round is a trip, or a block of sizes[1] rounds, … results: the carries; returns the trips. */
-static val emit_rounds(struct builder *b, const struct blocked *w, const dim *sizes, uint32_t n_sizes, val *results)
+/* Rounds from number `first` to 0, less if the predicate stops holding; a round is a trip, or a block of sizes[0] rounds, … results: the carries; returns the trips. */
+static val emit_rounds(struct builder *b, const struct blocked *w, val first_round, const uint32_t *sizes, uint32_t n_sizes, val *results)
 {
-    struct module *m = b->m;
     struct new_body cond, body;
     uint32_t n = w->n_carry, n_own = w->n_body_own + w->n_cond_own;
     val *own = ARENA_NEW(&b->arena, val, n_own), *carry = ARENA_NEW(&b->arena, val, n + 2);
@@ -188,15 +187,15 @@ static val emit_rounds(struct builder *b, const struct blocked *w, const dim *si
     val *args = ARENA_NEW(&cond.b.arena, val, n + w->n_cond_own), again;
     for (uint32_t k = 0; k < n + w->n_cond_own; k++) args[k] = k < n ? inner.carry[k] : inner.cond_own[k - n];
     inline_function(&cond.b, w->cond, inner.cond_dims, args, &again);
-    val more = emit2(&cond.b, OP_lt, ROUNDS, emit_full(&cond.b, DT_I64, (double)dim_const_value(m, sizes[0]), 0, NULL));
+    val more = emit2(&cond.b, OP_lt, ROUNDS, emit_full(&cond.b, DT_I64, 0, 0, NULL));
     again = emit2(&cond.b, OP_and, more, again);
     struct region_in test = new_body_finish(&cond, &again, 1, own, n_own);
 
     new_body_begin(&body, b, NULL, NULL, 0);
     inner = blocked_inside(&body, w, COUNTERS);
     val *out = ARENA_NEW(&body.b.arena, val, n + COUNTERS), one = emit_full(&body.b, DT_I64, 1, 0, NULL), made = one;
-    if (n_sizes > 1) {
-        made = emit_rounds(&body.b, &inner, sizes + 1, n_sizes - 1, out + COUNTERS);
+    if (n_sizes) {
+        made = emit_rounds(&body.b, &inner, emit_full(&body.b, DT_I64, -(double)sizes[0], 0, NULL), sizes + 1, n_sizes - 1, out + COUNTERS);
     } else {
         args = ARENA_NEW(&body.b.arena, val, n + w->n_body_own);
         for (uint32_t k = 0; k < n + w->n_body_own; k++) args[k] = k < n ? inner.carry[k] : inner.body_own[k - n];
@@ -206,27 +205,28 @@ static val emit_rounds(struct builder *b, const struct blocked *w, const dim *si
     out[TRIPS] = emit2(&body.b, OP_add, TRIPS, made);
     struct region_in round = new_body_finish(&body, out, n + COUNTERS, own, n_own);
 
-    static const uint32_t every_step[1] = { 1 };
-    struct attr attrs[WHILE_ATTRS] = { [WHILE_EVERY] = n_sizes > 1 ? A_INTS(every_step, 1) : A_NONE };
-    carry[ROUNDS] = carry[TRIPS] = emit_full(b, DT_I64, 0, 0, NULL);
+    struct attr attrs[WHILE_ATTRS] = { [WHILE_SCHEDULE] = n_sizes ? A_WORD(SCHEDULE_RECOMPUTE) : A_NONE };
+    carry[ROUNDS] = first_round, carry[TRIPS] = emit_full(b, DT_I64, 0, 0, NULL);
     for (uint32_t k = 0; k < n; k++) carry[COUNTERS + k] = w->carry[k];
     val first = emit_while(b, carry, n + COUNTERS, attrs, test, round);
     for (uint32_t k = 0; k < n; k++) results[k] = first + COUNTERS + k;
     return first + TRIPS;
 }
 
-/* The loop whose trips are blocks: carries are the loop's own, then its trips. Node and masks are replaced by those of the new one. */
-static struct node_in emit_blocked(struct builder *b, const struct node_in *in, const dim *sizes, uint32_t n_sizes)
+/* The loop whose trips are blocks: carries are the loop's own, then the trips so far and how many blocks there were. Without sizes each block has one trip more than
+ * the one before: about sqrt(2 n) blocks of at most as many trips, whatever n will be. Node and masks are replaced by those of the new one. */
+enum { BLOCKED_TRIPS, BLOCKED_BLOCKS, BLOCKED_COUNTS };
+static struct node_in emit_blocked(struct builder *b, const struct node_in *in, const uint32_t *sizes, uint32_t n_sizes)
 {
     const struct region_in *cond = &in->regions[REGION_COND], *body = &in->regions[REGION_BODY];
     uint32_t n = in->groups[0], n_own = body->n_operands + cond->n_operands;
     struct blocked w = { in->operands, cond->operands, body->operands, n, cond->n_operands, body->n_operands, cond->fn, body->fn, cond->dims, body->dims };
-    val *own = ARENA_NEW(&b->arena, val, n_own), *carry = ARENA_NEW(&b->arena, val, n + 1);
+    val *own = ARENA_NEW(&b->arena, val, n_own), *carry = ARENA_NEW(&b->arena, val, n + BLOCKED_COUNTS);
     for (uint32_t k = 0; k < n; k++) carry[k] = in->operands[k];
-    carry[n] = emit_full(b, DT_I64, 0, 0, NULL);
+    for (uint32_t k = 0; k < BLOCKED_COUNTS; k++) carry[n + k] = emit_full(b, DT_I64, 0, 0, NULL);
     for (uint32_t k = 0; k < n_own; k++) own[k] = k < body->n_operands ? body->operands[k] : cond->operands[k - body->n_operands];
     w.carry = carry;
-    w.n_carry = n + 1; /* the trips pass through blocked_inside like a carry */
+    w.n_carry = n + BLOCKED_COUNTS; /* the counts pass through blocked_inside like carries */
     struct region_in *regions = ARENA_NEW(&b->arena, struct region_in, 2);
 
     struct new_body made;
@@ -239,15 +239,17 @@ static struct node_in emit_blocked(struct builder *b, const struct node_in *in, 
 
     new_body_begin(&made, b, NULL, NULL, 0);
     inner = blocked_inside(&made, &w, 0);
-    val *out = ARENA_NEW(&made.b.arena, val, n + 1);
+    val *out = ARENA_NEW(&made.b.arena, val, n + BLOCKED_COUNTS);
     inner.n_carry = n;
-    val trips = emit_rounds(&made.b, &inner, sizes, n_sizes, out);
-    out[n] = emit2(&made.b, OP_add, inner.carry[n], trips);
-    regions[REGION_BODY] = new_body_finish(&made, out, n + 1, own, n_own);
+    out[n + BLOCKED_BLOCKS] = emit2(&made.b, OP_add, inner.carry[n + BLOCKED_BLOCKS], emit_full(&made.b, DT_I64, 1, 0, NULL));
+    val first_round = n_sizes ? emit_full(&made.b, DT_I64, -(double)sizes[0], 0, NULL) : emit1(&made.b, OP_neg, out[n + BLOCKED_BLOCKS]);
+    val trips = emit_rounds(&made.b, &inner, first_round, sizes + !!n_sizes, n_sizes - !!n_sizes, out);
+    out[n + BLOCKED_TRIPS] = emit2(&made.b, OP_add, inner.carry[n + BLOCKED_TRIPS], trips);
+    regions[REGION_BODY] = new_body_finish(&made, out, n + BLOCKED_COUNTS, own, n_own);
 
     uint32_t *groups = ARENA_NEW(&b->arena, uint32_t, 1);
-    groups[0] = n + 1;
-    return (struct node_in){ .op = OP_while_loop, .operands = carry, .n_operands = n + 1, .groups = groups, .attrs = ARENA_ZNEW(&b->arena, struct attr, WHILE_ATTRS),
+    groups[0] = n + BLOCKED_COUNTS;
+    return (struct node_in){ .op = OP_while_loop, .operands = carry, .n_operands = n + BLOCKED_COUNTS, .groups = groups, .attrs = ARENA_ZNEW(&b->arena, struct attr, WHILE_ATTRS),
                              .regions = regions, .n_regions = 2 };
 }
 
@@ -256,26 +258,28 @@ static struct node_in emit_blocked(struct builder *b, const struct node_in *in, 
 struct while_saved {
     struct step *step;
     struct node_in in;  /* the loop, or the loop of its blocks */
+    uint32_t snapshots; /* 0: what the body needs is stacked */
+    val trips;          /* with snapshots */
     val *stacks, *hoisted;
 };
 
 static void while_vjp_forward(struct vjp_forward *v)
 {
     struct builder *b = v->copy->b;
-    struct while_saved *saved = ARENA_NEW(&b->arena, struct while_saved, 1);
+    struct while_saved *saved = ARENA_ZNEW(&b->arena, struct while_saved, 1);
     struct node_in in = copier_node_in(v->copy, v->n);
     uint32_t user_carry = in.groups[0], user_results = module_fn(b->m, in.regions[REGION_BODY].fn)->n_results;
-    const struct attr *every = &in.attrs[WHILE_EVERY];
-    bool recompute = every->kind != ATTR_ABSENT && every->n;
+    struct schedule schedule = schedule_of(&in.attrs[WHILE_SCHEDULE]);
+    bool recompute = schedule.kind != SCHEDULE_NONE;
     /* Stacks keep a row of every trip anyway, and a bound on the trips is one on the rows: there, blocks would save little. */
-    bool blocks = recompute && every->list[0] > 1 && user_results == user_carry && in.attrs[WHILE_MAX_TRIPS].kind == ATTR_ABSENT;
+    bool blocks = (schedule.kind == SCHEDULE_EVERY || schedule.kind == SCHEDULE_SQRT) && user_results == user_carry && in.attrs[WHILE_MAX_TRIPS].kind == ATTR_ABSENT;
     bool *active = region_mask(&b->arena, v->f, v->n, REGION_BODY, v->active);
     if (blocks) {
-        in = emit_blocked(b, &in, every->list, every->n);
+        in = emit_blocked(b, &in, schedule.every, schedule.n_every);
         bool *more = ARENA_ZNEW(&b->arena, bool, in.groups[0] + in.regions[REGION_BODY].n_operands); /* the predicate's operands stay inactive */
         uint32_t n_own = node_region(v->f, v->n, REGION_BODY)->n_operands;
         for (uint32_t k = 0; k < user_carry; k++) more[k] = active[k];
-        for (uint32_t k = 0; k < n_own; k++) more[user_carry + 1 + k] = active[user_carry + k];
+        for (uint32_t k = 0; k < n_own; k++) more[user_carry + BLOCKED_COUNTS + k] = active[user_carry + k];
         active = more;
     }
     saved->in = in;
@@ -283,16 +287,23 @@ static void while_vjp_forward(struct vjp_forward *v)
     uint32_t n_carry = in.groups[0], n_results = module_fn(b->m, body->fn)->n_results;
     bool *wanted = ARENA_ZNEW(&b->arena, bool, n_results);
     for (uint32_t k = 0; k < user_results; k++) wanted[k] = v->result_wanted[result_at(k, user_carry)]; /* a count of trips among carries is wanted by nobody */
-    struct step *s = saved->step = step_reverse(b->m, &b->arena, body->fn, n_carry, 0, active, wanted, true, recompute);
+    struct step *s = NULL;
+    if (schedule.snapshots) s = step_reverse(b->m, &b->arena, body->fn, n_carry, 0, active, wanted, false, true);
+    if (s && step_needs_snapshots(s)) saved->snapshots = schedule.snapshots;
+    else s = step_reverse(b->m, &b->arena, body->fn, n_carry, 0, active, wanted, true, recompute);
+    saved->step = s;
     saved->hoisted = step_emit_hoisted(b, s, body->operands, body->dims);
     struct attr attrs[WHILE_ATTRS];
     memcpy(attrs, in.attrs, sizeof attrs);
-    if (user_results == user_carry) attrs[WHILE_TAPE] = A_FLAG(1); /* the pullback skips the rows of lanes that did not run */
-    val first = emit_while(b, in.operands, n_carry, attrs, in.regions[REGION_COND], (struct region_in){ s->forward, body->operands, body->n_operands, body->dims });
+    if (saved->snapshots) attrs[WHILE_COUNT] = A_FLAG(1);
+    else if (user_results == user_carry) attrs[WHILE_TAPE] = A_FLAG(1); /* the pullback skips the rows of lanes that did not run */
+    val first = emit_while(b, in.operands, n_carry, attrs, in.regions[REGION_COND], (struct region_in){ saved->snapshots ? body->fn : s->forward, body->operands, body->n_operands, body->dims });
     for (uint32_t k = 0; k < v->n->n_results; k++) v->results[k] = first + k, v->result_active[k] = false; /* blocks: their count of trips stands where the count is */
     for (uint32_t k = 0; k < user_results; k++) v->result_active[result_at(k, user_carry)] = k < user_carry ? s->active[k] : s->result_active[k];
     saved->stacks = ARENA_NEW(&b->arena, val, s->n_stack + s->n_extra);
-    for (uint32_t k = 0; k < s->n_stack + s->n_extra; k++) saved->stacks[k] = first + n_carry + 1 + k;
+    for (uint32_t k = 0; k < s->n_stack + (saved->snapshots ? 0 : s->n_extra); k++) saved->stacks[k] = first + n_carry + 1 + k;
+    saved->trips = first + n_carry;
+    step_tell(b, s, v->n, saved->snapshots ? HOP_NONE : emit_type(b, saved->stacks[s->n_stack + s->n_extra - 1]).dims[0], body->dims, saved->snapshots);
     v->saved = saved;
 }
 
@@ -307,9 +318,14 @@ static void while_vjp(struct vjp *v)
     for (uint32_t k = 0; k < s->n_carry + s->n_stack; k++) ct[k] = VAL_NONE;
     for (uint32_t k = 0; k < n_carry; k++) ct[k] = v->ct[k];
     for (uint32_t k = n_carry; k < n_carry + s->n_stack; k++) ct[k] = v->ct[result_at(k, n_carry)]; /* only without blocks */
-    dim trips = emit_type(v->b, saved->stacks[s->n_stack + s->n_extra - 1]).dims[0];
-    step_emit_backward(v->b, &(struct step_backward){ .s = s, .length = trips, .carry = in->operands, .own = in->regions[REGION_BODY].operands, .stacks = saved->stacks,
-                                                      .hoisted = saved->hoisted, .ct = ct, .dims = in->regions[REGION_BODY].dims }, out);
+    struct step_backward back = { .s = s, .carry = in->operands, .own = in->regions[REGION_BODY].operands, .stacks = saved->stacks, .hoisted = saved->hoisted, .ct = ct,
+                                  .dims = in->regions[REGION_BODY].dims };
+    if (saved->snapshots) {
+        step_emit_from_snapshots(v->b, &back, &(struct snapshots){ saved->snapshots, saved->trips, VAL_NONE }, out);
+    } else {
+        back.length = emit_type(v->b, saved->stacks[s->n_stack + s->n_extra - 1]).dims[0];
+        step_emit_backward(v->b, &back, out);
+    }
     for (uint32_t k = 0; k < n_carry; k++) v->out[k] = out[k];
     for (uint32_t k = 0; k < body->n_operands; k++) v->out[body->operands + k] = out[s->n_carry + k];
 }
@@ -371,11 +387,14 @@ static void batch_plain(struct batch *v, const struct node_in *in, const bool *b
     }
 }
 
-/* A loop that goes on while any lane does: carries are which lanes are alive, their trips (if asked for), and the loop's own. */
+/* A loop that goes on while any lane does: carries are which lanes are alive, their trips (if asked for), last values, and the loop's own. A carry that depends on
+ * nothing batched is the same in all lanes that are still alive: it goes on as one value, and each lane's last value of it is a carry beside it. */
 struct masked {
     struct batch *v;
     const struct node_in *in;
     const bool *batched;         /* per parameter of the body */
+    bool *keeps_last;            /* per carry: it changes and is not batched */
+    uint32_t n_last;
     struct region_in cond, body; /* over lanes, each with the lanes' mask last if it has effects */
     bool cond_lanes, body_lanes, count;
     uint32_t n_carry, n_stack;
@@ -417,20 +436,25 @@ static struct region_in masked_body(const struct masked *w)
     for (uint32_t k = 0; k < cond->n_outer_symbols; k++) symbols[k] = new_body_dim(&body, w->cond.dims[k]);
     val alive = builder_param(b, type_intern(m, DT_BOOL, 1, &size), 0), count = w->count ? builder_param(b, type_intern(m, DT_I64, 1, &size), 0) : VAL_NONE;
     val *carry = ARENA_NEW(&b->arena, val, w->n_carry), *own = ARENA_NEW(&b->arena, val, n_own), *cond_own = ARENA_NEW(&b->arena, val, n_cond_own);
+    val last = b->values.len;
+    for (uint32_t k = 0; k < w->n_carry; k++)
+        if (w->keeps_last[k]) builder_param(b, type_prepend(m, value_type(inner, k), size), 0);
     for (uint32_t k = 0; k < w->n_carry; k++) carry[k] = builder_param(b, value_type(inner, k), inner->values[k].name);
     for (uint32_t k = 0; k < n_own; k++) own[k] = builder_param(b, value_type(inner, w->n_carry + k), inner->values[w->n_carry + k].name);
     for (uint32_t k = 0; k < n_cond_own; k++) cond_own[k] = builder_param(b, type_substitute(m, value_type(cond, w->n_carry + k), symbols), 0);
 
-    val first = first_lane(b, alive), *args = ARENA_NEW(&b->arena, val, inner->n_params), *all = ARENA_NEW(&b->arena, val, inner->n_results);
+    val lane = running_lane(b, alive), *args = ARENA_NEW(&b->arena, val, inner->n_params), *all = ARENA_NEW(&b->arena, val, inner->n_results);
     for (uint32_t p = 0; p < w->n_carry + n_own; p++) {
         val x = p < w->n_carry ? carry[p] : own[p - w->n_carry];
-        args[p] = w->batched[p] ? safe_operand(b, alive, first, x) : x;
+        args[p] = w->batched[p] ? safe_operand(b, alive, lane, x) : x;
     }
     if (w->body_lanes) args[inner->n_params - 1] = alive;
     inline_function(b, w->body.fn, NULL, args, all);
-    val *out = ARENA_NEW(&b->arena, val, inner->n_results + 2);
+    val *out = ARENA_NEW(&b->arena, val, inner->n_results + 2 + w->n_last);
     uint32_t n = 1 + w->count;
-    for (uint32_t k = 0; k < w->n_carry; k++) out[n + k] = w->batched[k] ? emit_where(b, alive, all[k], carry[k]) : carry[k]; /* one that is not batched never changes */
+    for (uint32_t k = 0; k < w->n_carry; k++)
+        if (w->keeps_last[k]) out[n++] = emit_where(b, alive, emit_broadcast_front(b, all[k], size), last++);
+    for (uint32_t k = 0; k < w->n_carry; k++) out[n + k] = w->batched[k] ? emit_where(b, alive, all[k], carry[k]) : all[k];
     for (uint32_t k = w->n_carry; k < inner->n_results; k++) out[n + k] = emit_where(b, alive, all[k], zeros_like(b, all[k]));
     out[0] = lanes_that_go_on(b, w, symbols, out + n, cond_own, alive);
     if (w->count) out[1] = emit2(b, OP_add, count, emit_cast(b, alive, DT_I64));
@@ -444,21 +468,24 @@ static void batch_masked(const struct masked *w)
 {
     struct batch *v = w->v;
     struct builder *b = v->b;
-    val *carry = ARENA_NEW(&b->arena, val, w->n_carry + 2), *own = carry + 1 + w->count;
+    val *carry = ARENA_NEW(&b->arena, val, w->n_carry + 2 + w->n_last), *own = carry + 1 + w->count + w->n_last;
     for (uint32_t k = 0; k < w->n_carry; k++)
         own[k] = w->batched[k] && !v->batched[k] ? emit_broadcast_front(b, w->in->operands[k], v->size) : w->in->operands[k];
     val lanes = v->lanes;
     if (w->cond_lanes && lanes == VAL_NONE) lanes = emit_full(b, DT_BOOL, 1, 1, &v->size);
     carry[0] = lanes_that_go_on(b, w, w->cond.dims, own, w->cond.operands, lanes);
-    if (w->count) carry[1] = emit_full(b, DT_I64, 0, 1, &v->size);
-    uint32_t n = w->n_carry + 1 + w->count;
+    uint32_t n = 1;
+    if (w->count) carry[n++] = emit_full(b, DT_I64, 0, 1, &v->size);
+    for (uint32_t k = 0; k < w->n_carry; k++)
+        if (w->keeps_last[k]) carry[n++] = emit_broadcast_front(b, own[k], v->size);
+    n += w->n_carry;
     struct attr attrs[WHILE_ATTRS];
     memcpy(attrs, w->in->attrs, sizeof attrs);
     attrs[WHILE_COUNT] = A_NONE;
     if (w->n_stack && attrs[WHILE_MAX_TRIPS].kind == ATTR_ABSENT && attrs[WHILE_TAPE].kind == ATTR_ABSENT)
-        hop_throw(HOP_INVALID, "%swhile_loop: batched, its number of trips differs from lane to lane, so its stacked results have no common length; max_trips gives them one", place_text(b->m, v->n->place));
-    val first = emit_while(b, carry, n, attrs, any_alive(w, carry, n), masked_body(w)), next = first + 1 + w->count;
-    for (uint32_t k = 0; k < w->n_carry; k++) v->results[k] = next++, v->result_batched[k] = w->batched[k];
+        hop_throw(HOP_INVALID, "%swhile_loop: batched, its number of trips differs from lane to lane, so its stacked results have no common length; {max_trips = N} gives them one, with zeros behind each lane's last trip", place_text(b->m, v->n->place));
+    val first = emit_while(b, carry, n, attrs, any_alive(w, carry, n), masked_body(w)), last = first + 1 + w->count, next = last + w->n_last;
+    for (uint32_t k = 0; k < w->n_carry; k++, next++) v->results[k] = w->keeps_last[k] ? last++ : next, v->result_batched[k] = w->batched[k] || w->keeps_last[k];
     if (w->count) v->results[w->n_carry] = first + 1;
     for (uint32_t k = 0; k < w->n_stack; k++) v->results[w->n_carry + 1 + k] = emit_move_dim(b, ++next, 1, 0); /* past the number of all trips */
 }
@@ -489,12 +516,11 @@ static void while_batch(struct batch *v)
                     region_over_lanes(v, &in.regions[REGION_BODY], body_fn, lanes && body->effects, body->n_outer_symbols), stack_batched);
         return;
     }
-    for (uint32_t k = 0; k < n_carry; k++) batched[k] |= body->results[k] != k;
-    struct masked w = { .v = v, .in = &in, .batched = batched, .cond_lanes = cond->effects, .body_lanes = body->effects,
+    struct masked w = { .v = v, .in = &in, .batched = batched, .keeps_last = ARENA_NEW(&b->arena, bool, n_carry), .cond_lanes = cond->effects, .body_lanes = body->effects,
                         .count = v->n->n_results > n_carry, .n_carry = n_carry, .n_stack = n_stack };
     bool *force = ARENA_NEW(&b->arena, bool, body->n_results), *found = ARENA_NEW(&b->arena, bool, body->n_results);
     for (uint32_t k = 0; k < body->n_results; k++) force[k] = k >= n_carry || batched[k];
-    for (uint32_t k = 0; k < n_carry; k++) cond_batched[k] = batched[k];
+    for (uint32_t k = 0; k < n_carry; k++) w.n_last += w.keeps_last[k] = !batched[k] && body->results[k] != k;
     body_fn = body_over_lanes(m, body->id, batched, size, force, w.body_lanes, found);
     cond_fn = step_batch(m, cond->id, 0, cond_batched, size, w.cond_lanes, &differs);
     w.body = region_over_lanes(v, &in.regions[REGION_BODY], body_fn, false, body->n_outer_symbols);
@@ -523,7 +549,8 @@ static bool while_rewrite(struct copier *c, const struct node *n, val *results, 
     if (n_left == n_stack) return false;
     struct node_in in = copier_node_in(c, n);
     struct region_in region = in.regions[REGION_BODY];
-    struct attr attrs[WHILE_ATTRS] = { [WHILE_MAX_TRIPS] = A_NONE, [WHILE_COUNT] = A_FLAG(1), [WHILE_EVERY] = in.attrs[WHILE_EVERY], [WHILE_TAPE] = in.attrs[WHILE_TAPE] };
+    struct attr attrs[WHILE_ATTRS] = { [WHILE_COUNT] = A_FLAG(1), [WHILE_TAPE] = in.attrs[WHILE_TAPE] };
+    schedule_copy(&attrs[WHILE_SCHEDULE], &in.attrs[WHILE_SCHEDULE]);
     region.fn = prune_function(b->m, region.fn, keep);
     val next = emit_while(b, in.operands, n_carry, attrs, in.regions[REGION_COND], region);
     for (uint32_t k = 0; k <= n_carry; k++) results[k] = next + k;
@@ -543,6 +570,36 @@ static bool while_rewrite(struct copier *c, const struct node *n, val *results, 
 }
 
 static const struct op_sample while_samples[] = {
+    { "hop 1\n"
+      "fn @sample(%x: f64[2], %w: f64[2], %n: i64[]) -> (f64[2]) {\n"
+      "  %k, %y = while_loop {schedule = binomial, snapshots = 2} carry(%i = %n, %c = %x) cond {\n"
+      "    %zero = full {value = 0, dims = [], dtype = i64}\n"
+      "    %t = gt(%i, %zero)\n"
+      "    test(%t)\n"
+      "  } body with(%v = %w) {\n"
+      "    %one = full {value = 1, dims = [], dtype = i64}\n"
+      "    %j = sub(%i, %one)\n"
+      "    %m = mul(%c, %v)\n"
+      "    %d = sin(%m)\n"
+      "    next(%j, %d)\n"
+      "  }\n"
+      "  return %y\n"
+      "}\n", "n = 0..5" },
+    { "hop 1\n"
+      "fn @sample(%x: f64[], %w: f64[], %n: i64[]) -> (f64[], i64[]) {\n"
+      "  %k, %y, %t = while_loop {count, schedule = sqrt} carry(%i = %n, %c = %x) cond {\n"
+      "    %zero = full {value = 0, dims = [], dtype = i64}\n"
+      "    %g = gt(%i, %zero)\n"
+      "    test(%g)\n"
+      "  } body with(%v = %w) {\n"
+      "    %one = full {value = 1, dims = [], dtype = i64}\n"
+      "    %j = sub(%i, %one)\n"
+      "    %m = mul(%c, %v)\n"
+      "    %d = sin(%m)\n"
+      "    next(%j, %d)\n"
+      "  }\n"
+      "  return %y, %t\n"
+      "}\n", "n = 0..7" },
     { "hop 1\n"
       "fn @sample(%x: f64[3], %w: f64[3], %n: i64[]) -> (i64[], f64[3]) {\n"
       "  %k, %y = while_loop carry(%i = %n, %c = %x) cond {\n"
@@ -592,7 +649,7 @@ static const struct op_sample while_samples[] = {
 static const struct attr_spec while_attrs[] = {
     [WHILE_MAX_TRIPS] = { "max_trips", ATTR_DIM, false, NULL },
     [WHILE_COUNT] = { "count", ATTR_FLAG, false, NULL },
-    [WHILE_EVERY] = { "every", ATTR_INTS, false, NULL },
+    SCHEDULE_ATTRS(WHILE_SCHEDULE),
     [WHILE_TAPE] = { "tape", ATTR_FLAG, false, NULL }, /* made by gradients: what is stacked is read only in rows that ran */
 };
 

@@ -15,7 +15,7 @@ static struct text begin_error(struct arena *arena)
 
 static void add_param(struct text *out, const struct module *m, const struct fn *f, uint32_t p)
 {
-    if (f->values[p].name) text_add(out, "argument %%%s", module_text(m, f->values[p].name));
+    if (f->values[p].name) text_add(out, "argument %%%.100s", module_text(m, f->values[p].name));
     else text_add(out, "argument %u", p);
 }
 

@@ -38,6 +38,19 @@ val builder_param(struct builder *b, type_id type, uint32_t name)
 
 void builder_name(struct builder *b, val v, uint32_t name) { b->values.data[v].name = name; }
 
+static uint32_t *no_news(struct arena *a, uint32_t n_params)
+{
+    uint32_t *news = ARENA_NEW(a, uint32_t, n_params);
+    memset(news, 0xff, n_params * sizeof *news);
+    return news;
+}
+
+void builder_mut(struct builder *b, uint32_t param, uint32_t result)
+{
+    if (!b->news) b->news = no_news(&b->arena, b->n_params);
+    b->news[param] = result;
+}
+
 /* ---- infer's services ---- */
 
 void infer_error(const struct infer *in, const char *format, ...)
@@ -391,6 +404,7 @@ static uint64_t structural_hash(const struct fn *f)
     h = hash_mix(h, ((uint64_t)f->n_results << 32) | f->n_outer_symbols);
     for (uint32_t i = 0; i < f->n_values; i++) h = hash_mix(h, f->values[i].type);
     for (uint32_t i = 0; i < f->n_results; i++) h = hash_mix(h, f->results[i]);
+    for (uint32_t i = 0; f->news && i < f->n_params; i++) h = hash_mix(h, f->news[i]);
     for (uint32_t i = 0; i < f->n_symbols; i++) h = hash_mix(hash_mix(h, (uint64_t)f->symbols[i].lo), (uint64_t)f->symbols[i].hi);
     for (uint32_t i = 0; i < f->n_requires; i++) h = hash_mix(h, ((uint64_t)f->requires[i].a << 32) | f->requires[i].b);
     for (uint32_t i = 0; i < f->n_nodes; i++) {
@@ -424,6 +438,7 @@ static bool structurally_equal(const struct fn *a, const struct fn *b)
         if (a->values[i].type != b->values[i].type) return false;
     for (uint32_t i = 0; i < a->n_results; i++)
         if (a->results[i] != b->results[i]) return false;
+    if (!a->news != !b->news || (a->news && memcmp(a->news, b->news, a->n_params * sizeof *a->news))) return false;
     for (uint32_t i = 0; i < a->n_symbols; i++)
         if (a->symbols[i].lo != b->symbols[i].lo || a->symbols[i].hi != b->symbols[i].hi) return false;
     for (uint32_t i = 0; i < a->n_requires; i++)
@@ -461,7 +476,8 @@ static struct fn *pack(struct module *m, const struct fn *f, uint32_t n_pool, ui
     _Static_assert(sizeof(struct fn) % 8 == 0 && sizeof(struct attr) % 8 == 0 && sizeof(struct region) % 8 == 0 && sizeof(struct symbol) % 8 == 0, "and keep them");
     _Static_assert(_Alignof(struct node) == 4 && _Alignof(struct value) == 4 && _Alignof(struct require) == 4, "the rest are words");
     size_t size = sizeof *f + n_attrs * sizeof *f->attrs + f->n_regions * sizeof *f->regions + f->n_symbols * sizeof *f->symbols + f->n_nodes * sizeof *f->nodes +
-                  f->n_values * sizeof *f->values + f->n_requires * sizeof *f->requires + f->n_results * sizeof *f->results + n_pool * sizeof *f->pool;
+                  f->n_values * sizeof *f->values + f->n_requires * sizeof *f->requires + f->n_results * sizeof *f->results +
+                  (f->news ? f->n_params * sizeof *f->news : 0) + n_pool * sizeof *f->pool;
     char *at = arena_alloc(&m->arena, size);
     struct fn *out = pack_part(&at, f, sizeof *f);
     out->attrs = pack_part(&at, f->attrs, n_attrs * sizeof *f->attrs);
@@ -471,9 +487,19 @@ static struct fn *pack(struct module *m, const struct fn *f, uint32_t n_pool, ui
     out->values = pack_part(&at, f->values, f->n_values * sizeof *f->values);
     out->requires = pack_part(&at, f->requires, f->n_requires * sizeof *f->requires);
     out->results = pack_part(&at, f->results, f->n_results * sizeof *f->results);
+    if (f->news) out->news = pack_part(&at, f->news, f->n_params * sizeof *f->news);
     out->pool = pack_part(&at, f->pool, n_pool * sizeof *f->pool);
     out->id = m->fns.len;
     return out;
+}
+
+static uint32_t find_equal(const struct module *m, const struct fn *f)
+{
+    for (uint32_t it = map_first(&m->fn_map, f->hash); it != HOP_NONE; it = map_next(&m->fn_map, f->hash, it)) {
+        const struct fn *other = module_fn(m, map_value(&m->fn_map, it));
+        if (structurally_equal(other, f)) return other->id;
+    }
+    return HOP_NONE;
 }
 
 uint32_t builder_finish(struct builder *b, const val *results, uint32_t n_results)
@@ -482,22 +508,59 @@ uint32_t builder_finish(struct builder *b, const val *results, uint32_t n_result
     struct fn f = { .name = b->name, .place = b->fn_place, .n_params = b->n_params, .n_values = b->values.len, .n_nodes = b->nodes.len,
                     .n_results = n_results, .n_symbols = b->symbols.len, .n_outer_symbols = b->n_outer_symbols, .n_requires = b->requires.len,
                     .n_regions = b->regions.len, .values = b->values.data, .nodes = b->nodes.data, .results = (val *)results, .pool = b->pool.data,
-                    .attrs = b->attrs.data, .regions = b->regions.data, .symbols = b->symbols.data, .requires = b->requires.data, .effects = b->effects };
+                    .attrs = b->attrs.data, .regions = b->regions.data, .symbols = b->symbols.data, .requires = b->requires.data, .news = b->news, .effects = b->effects };
     f.hash = structural_hash(&f);
-    if (!f.name)
-        for (uint32_t it = map_first(&m->fn_map, f.hash); it != HOP_NONE; it = map_next(&m->fn_map, f.hash, it)) {
-            const struct fn *other = module_fn(m, map_value(&m->fn_map, it));
-            if (structurally_equal(other, &f)) {
-                builder_abandon(b);
-                return other->id;
-            }
-        }
+    uint32_t equal = f.name ? HOP_NONE : find_equal(m, &f);
+    if (equal != HOP_NONE) {
+        builder_abandon(b);
+        return equal;
+    }
     struct fn *out = pack(m, &f, b->pool.len, b->attrs.len);
     settle_symbols(out, m);
     vec_push(&m->arena, &m->fns, out);
     if (!f.name) map_put(&m->fn_map, f.hash, out->id);
     if (m->scratch.total > 1 << 20) arena_free(&m->scratch);
     builder_abandon(b);
+    return out->id;
+}
+
+/* ---- parameters that are updated ---- */
+
+uint32_t fn_updated(const struct fn *f, uint32_t result)
+{
+    for (uint32_t p = 0; f->news && p < f->n_params; p++)
+        if (f->news[p] == result) return p;
+    return HOP_NONE;
+}
+
+bool fn_has_updates(const struct fn *f)
+{
+    for (uint32_t p = 0; f->news && p < f->n_params; p++)
+        if (f->news[p] < f->n_results) return true;
+    return false;
+}
+
+uint32_t module_with_updates(struct module *m, uint32_t fn, const uint32_t *updates)
+{
+    struct fn f = *module_fn(m, fn);
+    bool any = f.news != NULL, same = true;
+    for (uint32_t k = 0; updates && k < f.n_results; k++) any |= updates[k] != HOP_NONE;
+    if (!any) return fn;
+    uint32_t *news = no_news(&m->arena, f.n_params);
+    any = false;
+    for (uint32_t k = 0; updates && k < f.n_results; k++)
+        if (updates[k] != HOP_NONE && value_type(&f, f.results[k]) == value_type(&f, updates[k])) news[updates[k]] = k, any = true;
+    for (uint32_t p = 0; p < f.n_params; p++) same &= news[p] == (f.news ? f.news[p] : HOP_NONE);
+    if (same) return fn;
+    f.news = any ? news : NULL;
+    f.name = 0;
+    f.hash = structural_hash(&f);
+    uint32_t equal = find_equal(m, &f);
+    if (equal != HOP_NONE) return equal;
+    struct fn *out = arena_copy(&m->arena, &f, sizeof f); /* the arrays are shared: finished functions do not change */
+    out->id = m->fns.len;
+    vec_push(&m->arena, &m->fns, out);
+    map_put(&m->fn_map, out->hash, out->id);
     return out->id;
 }
 

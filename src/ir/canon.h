@@ -3,7 +3,8 @@
  *
  * Functions, types, dims and constants are numbered as a walk from the function meets them and written where they are met first, so that the numbers do not
  * depend on what else the module holds. Places are numbered too, but only the numbers are written: a compiled program refers to a place or a constant by
- * number, and each program that shares the code looks it up in its own table. */
+ * number, and each program that shares the code looks it up in its own table. Which results are new contents of parameters is no part of it: code depends on
+ * what the caller asks of memory (compile_options.over), which stands in the key beside these bytes. */
 #ifndef HOP_CANON_H
 #define HOP_CANON_H
 

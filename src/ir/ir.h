@@ -164,6 +164,7 @@ enum effect {
     EFFECT_IO = 2     /* visible outside: keeps its order */
 };
 
+#define NEW_UNCHANGED (HOP_NONE - 1)
 struct fn {
     uint32_t id, name; /* name 0: an anonymous body */
     struct place place;
@@ -177,6 +178,9 @@ struct fn {
     struct region *regions;
     struct symbol *symbols;
     struct require *requires;
+    /* Which parameters a run updates (`mut`), per parameter: the result that is its new content, NEW_UNCHANGED: none is, HOP_NONE: it is not `mut`. NULL: no
+     * parameter is. Inside of programs such a result is one like any other; whoever runs the function puts it in the argument's place. */
+    uint32_t *news;
     uint8_t effects; /* union over its nodes, bodies included */
     uint64_t hash;   /* structural; equal functions have equal hashes */
 };
@@ -190,6 +194,8 @@ static inline uint32_t node_group_size(const struct fn *f, const struct node *n,
 const val *node_group(const struct fn *f, const struct node *n, uint32_t g, uint32_t *first);
 const val *node_region_operands(const struct fn *f, const struct node *n, uint32_t r);
 static inline type_id value_type(const struct fn *f, val v) { return f->values[v].type; }
+uint32_t fn_updated(const struct fn *f, uint32_t result); /* the parameter whose new content the result is, HOP_NONE: none */
+bool fn_has_updates(const struct fn *f);                  /* is any result a new content? */
 
 /* ---- constants, modules ---- */
 
@@ -220,6 +226,7 @@ struct module {
     vec(struct program_test *) tests;
     struct map memo; /* memoised transforms, owned by the engines (memo_get, memo_put) */
     vec(struct memo_entry { uint64_t key[4]; uint32_t value[2]; }) memo_entries;
+    struct saved_list *saved_now, *saved_last; /* what the gradient being made keeps, and the one made last (transform.h) */
 };
 
 struct module *module_new(void);
@@ -231,6 +238,9 @@ uint32_t module_constant(struct module *m, type_id type, const void *data, size_
 static inline const struct fn *module_fn(const struct module *m, uint32_t id) { return m->fns.data[id]; }
 uint32_t module_find(const struct module *m, const char *name); /* HOP_NONE when there is none */
 void module_rename(struct module *m, uint32_t fn, const char *name);
+/* The same function, but anonymous, with results that are new contents of parameters: updates[k] as fn_updated says it of result k (NULL: none is). A result
+ * whose type is not the parameter's is none. */
+uint32_t module_with_updates(struct module *m, uint32_t fn, const uint32_t *updates);
 const char *place_text(struct module *m, struct place p); /* "file:line:col: " or "" */
 /* Memoised results of transforms: key words are chosen by the engine (first one a tag). */
 bool memo_get(const struct module *m, const uint64_t key[4], uint32_t value[2]);
@@ -269,6 +279,7 @@ struct builder {
     vec(struct require) requires;
     vec(struct require) checked; /* equalities that check nodes made so far ensure */
     uint32_t n_outer_symbols;
+    uint32_t *news; /* as in struct fn, once a parameter was called `mut` */
     uint8_t effects;
     uint32_t n_last_results; /* how many results the last builder_node gave */
     uint16_t composite;      /* number + 1 of the outermost composite operator being expanded, 0: none */
@@ -287,6 +298,7 @@ val builder_node(struct builder *b, const struct node_in *in);
 void builder_require(struct builder *b, dim a, dim c, const char *what); /* a == c: nothing, a require, a check node, or an error */
 static inline type_id builder_type(const struct builder *b, val v) { return b->values.data[v].type; }
 void builder_name(struct builder *b, val v, uint32_t name);
+void builder_mut(struct builder *b, uint32_t param, uint32_t result); /* result: its number among those of builder_finish, or NEW_UNCHANGED; after all parameters */
 /* Ends the build and returns the function. An anonymous function (b->name 0) equal to an existing one becomes that one.
  * Unused outer symbols are kept. */
 uint32_t builder_finish(struct builder *b, const val *results, uint32_t n_results);

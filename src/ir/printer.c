@@ -746,13 +746,15 @@ static void put_fn(struct printer *p, const struct fn *f)
         s.names[i] = unique_name(p, f->values[i].name);
         take_name(p, s.names[i]);
         put_value(p, &s, i);
-        put(p->out, ": ", 2);
+        put_str(p->out, f->news && f->news[i] != HOP_NONE ? ": mut " : ": ");
         put_type(p, &s, value_type(f, i));
     }
     put_str(p->out, ") -> (");
     for (uint32_t i = 0; i < f->n_results; i++) {
+        uint32_t updated = fn_updated(f, i);
         if (i) put(p->out, ", ", 2);
-        put_type(p, &s, value_type(f, f->results[i]));
+        if (updated != HOP_NONE) put_str(p->out, "new "), put_value(p, &s, updated);
+        else put_type(p, &s, value_type(f, f->results[i]));
     }
     put_char(p->out, ')');
     if (f->effects) {
@@ -868,11 +870,11 @@ static void put_test(struct printer *p, const struct program_test *t)
 
 enum { DEEPEST_IN_PLACE = 64, LARGEST_IN_PLACE = 16 /* elements of a constant */ };
 
-/* A body can stand in place unless a parameter that feeds several bodies must show its type, which differs from body to body. */
+/* A body can stand in place unless a parameter that feeds several bodies must show its type, which differs from body to body, or one is `mut`. */
 static bool fits_in_place(struct printer *p, const struct fn *f, const struct node *n, uint32_t r)
 {
     const struct fn *g = module_fn(p->m, node_region(f, n, r)->fn);
-    if (g->name || p->uses[g->id] != 1 || p->nesting[f->id] >= DEEPEST_IN_PLACE) return false;
+    if (g->name || g->news || p->uses[g->id] != 1 || p->nesting[f->id] >= DEEPEST_IN_PLACE) return false;
     if (n->n_regions == 1) return true;
     struct shown around = { .f = f, .symbols = f->symbols };
     return !plan_body(p, &around, n, r, g->symbols).typed_feed;

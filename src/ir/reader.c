@@ -32,6 +32,7 @@ static void read_params(struct reader *r, struct frame *f)
     struct lexer *lx = &r->lex;
     struct token open = lx->tok;
     uint32_t declared = f->b.symbols.len, s;
+    vec(val) muts = { 0 };
     lexer_expect(lx, '(', "'(' and the parameters");
     f->declares = true;
     for (bool first = true; lx->tok.kind != ')'; first = false) {
@@ -39,12 +40,15 @@ static void read_params(struct reader *r, struct frame *f)
         struct token at = lx->tok;
         uint32_t key = reader_value_key(r, "a parameter (%name: type)");
         lexer_expect(lx, ':', "':' and the parameter's type");
+        bool mut = lexer_accept_word(lx, "mut");
         type_id t = reader_type(r, f);
         val v = builder_param(&f->b, t, key & NUMBER_KEY ? 0 : key);
         reader_bind(r, at, key, v, HOP_NONE);
+        if (mut) vec_push(&f->b.arena, &muts, v);
     }
     f->declares = false;
     lexer_next(lx);
+    for (uint32_t i = 0; i < muts.len; i++) builder_mut(&f->b, muts.data[i], NEW_UNCHANGED);
     bool *bound = ARENA_ZNEW(&f->b.arena, bool, f->b.symbols.len + 1);
     for (uint32_t p = 0; p < f->b.n_params; p++) {
         struct type t = type_get(r->m, builder_type(&f->b, p));
@@ -91,15 +95,36 @@ static uint8_t read_effects(struct reader *r)
     return effects;
 }
 
-/* ( T, … ): the written result types, read again once the body is known. */
-static void skip_result_types(struct reader *r)
+/* Behind `new`: the parameter whose new content the result is. */
+static void read_new(struct reader *r, struct frame *f, uint32_t result)
+{
+    struct lexer *lx = &r->lex;
+    struct token at = lx->tok;
+    val v = reader_operand(r); /* only parameters are known here */
+    int length = (int)HOP_MIN(at.len, 60u);
+    if (!f->b.news || f->b.news[v] == HOP_NONE) lexer_error(lx, at, "new %%%.*s: the parameter is not `mut`; write %%%.*s: mut %s", length, at.text, length, at.text, type_text(r->m, f->b.symbols.data, builder_type(&f->b, v)));
+    if (f->b.news[v] != NEW_UNCHANGED) lexer_error(lx, at, "new %%%.*s: it has a new content already, result %u", length, at.text, f->b.news[v]);
+    builder_mut(&f->b, v, result);
+}
+
+/* ( T, new %p, … ): the written result types, read again once the body is known. */
+static void skip_result_types(struct reader *r, struct frame *f)
 {
     lexer_expect(&r->lex, '(', "'(' and the result types");
-    for (bool first = true; r->lex.tok.kind != ')'; first = false) {
-        if (!first) lexer_expect(&r->lex, ',', "',' or ')'");
-        reader_skip_type(r);
+    for (uint32_t i = 0; r->lex.tok.kind != ')'; i++) {
+        if (i) lexer_expect(&r->lex, ',', "',' or ')'");
+        if (lexer_accept_word(&r->lex, "new")) read_new(r, f, i);
+        else reader_skip_type(r);
     }
     lexer_next(&r->lex);
+}
+
+static void check_new_type(struct reader *r, struct frame *f, type_id found)
+{
+    struct token at = r->lex.tok;
+    type_id expected = builder_type(&f->b, reader_operand(r));
+    if (found != HOP_NONE && found != expected)
+        lexer_error(&r->lex, at, "new %%%.*s: expected %s, found %s", (int)HOP_MIN(at.len, 60u), at.text, type_text(r->m, f->b.symbols.data, expected), type_text(r->m, f->b.symbols.data, found));
 }
 
 static void check_result_types(struct reader *r, struct frame *f, struct token types, struct token end, const val *results, uint32_t n)
@@ -110,7 +135,8 @@ static void check_result_types(struct reader *r, struct frame *f, struct token t
     uint32_t i = 0;
     for (; r->lex.tok.kind != ')'; i++) {
         if (i) lexer_next(&r->lex);
-        if (i < n) reader_match_type(r, f, builder_type(&f->b, results[i]), UINT32_MAX, arena_printf(&r->arena, "result %u", i));
+        if (lexer_accept_word(&r->lex, "new")) check_new_type(r, f, i < n ? builder_type(&f->b, results[i]) : HOP_NONE);
+        else if (i < n) reader_match_type(r, f, builder_type(&f->b, results[i]), UINT32_MAX, arena_printf(&r->arena, "result %u", i));
         else reader_skip_type(r);
     }
     r->lex = saved;
@@ -142,7 +168,7 @@ static void read_fn(struct reader *r)
     read_params(r, &f);
     lexer_expect(lx, TOKEN_ARROW, "'->' and the result types");
     struct token types = lx->tok;
-    skip_result_types(r);
+    skip_result_types(r, &f);
     struct token effects_at = lx->tok;
     bool says_effects = lexer_accept_word(lx, "effects");
     uint8_t effects = says_effects ? read_effects(r) : 0;

@@ -210,8 +210,11 @@ enum op_flags {
     OPF_ELEMENTWISE = 2, /* result element i depends on element i of each operand; all of one shape */
     OPF_COMMUTES = 4,    /* two operands may be swapped */
     OPF_NO_FOLD = 8,     /* never evaluate at compile time */
-    OPF_NO_MERGE = 16    /* no cse, no motion across (barrier) */
+    OPF_NO_MERGE = 16,   /* no cse, no motion across (barrier) */
+    OPF_TAG = 32         /* its operand as it is; the first attribute is an enum tag: what a gradient does with the value */
 };
+
+enum tag { TAG_KEEP, TAG_RECOMPUTE };
 
 struct op_row {
     const char *name, *meaning;

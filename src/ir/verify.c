@@ -190,6 +190,21 @@ static void check_header(struct verifier *v)
     }
 }
 
+/* Each result is the new content of one parameter at most, and has its type. */
+static void check_news(struct verifier *v)
+{
+    const struct fn *f = v->f;
+    for (uint32_t p = 0; f->news && p < f->n_params; p++) {
+        uint32_t k = f->news[p];
+        if (k == HOP_NONE || k == NEW_UNCHANGED) continue;
+        if (k >= f->n_results) wrong(v, "parameter %u: its new content is result %u of %u", p, k, f->n_results);
+        if (fn_updated(f, k) != p) wrong(v, "result %u is the new content of two parameters, %u and %u", k, fn_updated(f, k), p);
+        type_id type = value_type(f, f->results[k]);
+        if (type != value_type(f, p))
+            wrong(v, "parameter %u: its type is %s, its new content has type %s", p, type_text(v->m, f->symbols, value_type(f, p)), type_text(v->m, f->symbols, type));
+    }
+}
+
 static void verifier_free(void *verifier) { arena_free(&((struct verifier *)verifier)->arena); }
 
 void verify_fn(struct module *m, uint32_t fn)
@@ -210,6 +225,7 @@ void verify_fn(struct module *m, uint32_t fn)
     if (v.symbols != f->n_symbols) wrong(&v, "%u symbols, its nodes bind up to %u", f->n_symbols, v.symbols);
     for (uint32_t i = 0; i < f->n_results; i++)
         if (f->results[i] >= v.defined) wrong(&v, "result %u is no value of the function", i);
+    check_news(&v);
     if (v.effects != f->effects) wrong(&v, "its effects are not the union of its nodes' effects");
     hop_cleanup_pop(&v);
     verifier_free(&v);

@@ -11,7 +11,7 @@ enum { IOTA_DIMS, IOTA_DIM, IOTA_DTYPE };                    /* counts along res
 enum { RESHAPE_DIMS };
 enum { PERMUTE_ORDER };                                      /* result dim i is operand dim order[i] */
 enum { BROADCAST_DIMS, BROADCAST_AT };                       /* operand dim i (same size) becomes result dim at[i]; at strictly ascending */
-enum { SLICE_START, SLICE_LIMIT, SLICE_STEP };               /* step absent: ones; steps positive */
+enum { SLICE_START, SLICE_LIMIT, SLICE_STEP };               /* step absent: ones; steps positive; slice_update: x, update, of slice's type */
 enum { PAD_LOW, PAD_HIGH, PAD_INTERIOR };                    /* operands x, value[]; not negative; interior (between elements) absent: zeros */
 enum { CONCAT_DIM };
 enum { REVERSE_DIMS };
@@ -49,16 +49,18 @@ enum { RANDOM_SPLIT_COUNT };                                 /* keys u32[…, 2]
 enum { PERMUTATION_SIZE };                                   /* i64[…, size] */
 enum { CHECK_MESSAGE };                                      /* operands pred (bool, any shape: all must hold), values… */
 enum { PRINT_FORMAT, PRINT_LANES, PRINT_MASKED };            /* lanes k: a line for each index of the k leading dims; masked: operand 0 is bool over them */
+enum { TAG_GRADIENT };                                       /* an enum tag */
 enum { DIM_VALUE_DIM };
 enum { BIND_DIM_LO, BIND_DIM_HI };                           /* operand n: i64[]; result i64[?k] = 0, 1, … n-1, which makes k = n; n < lo (default 0) or n > hi fails as a check */
-enum { WHILE_MAX_TRIPS, WHILE_COUNT, WHILE_EVERY, WHILE_TAPE, WHILE_ATTRS }; /* results: carries; trip count i64[] if `count` or anything is stacked; stacks [?n, …] or [max_trips, …] zero-padded */
-enum { SCAN_REVERSE, SCAN_LENGTH, SCAN_SCHEDULE, SCAN_EVERY, SCAN_ATTRS }; /* length: dim, needed when nothing is scanned over */
-                                                             /* schedule, every: what the gradient keeps; every = [k, …]: carries of every k-th step, the rest is computed again */
-enum { SCHEDULE_RECOMPUTE, SCHEDULE_SQRT };
+enum { WHILE_MAX_TRIPS, WHILE_COUNT, WHILE_SCHEDULE, WHILE_EVERY, WHILE_SNAPSHOTS, WHILE_TAPE, WHILE_ATTRS }; /* results: carries; trip count i64[] if `count` or anything is stacked; stacks [?n, …] or [max_trips, …] zero-padded */
+enum { SCAN_REVERSE, SCAN_LENGTH, SCAN_SCHEDULE, SCAN_EVERY, SCAN_SNAPSHOTS, SCAN_ATTRS }; /* length: dim, needed when nothing is scanned over */
+                                                             /* schedule, every, snapshots, in this order on every loop: what its gradient keeps; the rest is computed again. every = [k, …]: carries of every k-th step */
+enum { SCHEDULE_NONE, SCHEDULE_RECOMPUTE, SCHEDULE_SQRT, SCHEDULE_BINOMIAL, SCHEDULE_EVERY }; /* the last is no word: `every` says it */
 enum { MAP_LENGTH, MAP_SEQUENTIAL, MAP_ATTRS };              /* length: dim, needed when nothing is mapped over; sequential: never all slices at once */
-enum { FORI_SCHEDULE, FORI_EVERY, FORI_TAPE, FORI_ATTRS };   /* operands: carries, from, to; schedule and every as for scan */
+enum { FORI_SCHEDULE, FORI_EVERY, FORI_SNAPSHOTS, FORI_TAPE, FORI_ATTRS }; /* operands: carries, from, to; schedule as for scan */
 enum { ASSOCIATIVE_DIM, ASSOCIATIVE_REVERSE, ASSOCIATIVE_ATTRS }; /* dim absent: 0 */
 enum { INVOKE_RECOMPUTE };                                   /* the gradient keeps the operands only and runs the function again */
+enum { SWITCH_RECOMPUTE, SWITCH_ATTRS };                     /* the same for the branch taken */
 
 static inline val emit(struct builder *b, enum op op, const val *operands, uint32_t n, const struct attr *attrs)
 {

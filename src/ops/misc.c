@@ -243,7 +243,7 @@ const struct op_row row_bind_dim = {
     ROW_SAMPLES(bind_dim_samples),
 };
 
-/* ---- stop_gradient, barrier ---- */
+/* ---- stop_gradient, barrier, tag ---- */
 
 static void infer_pass(struct infer *in)
 {
@@ -277,13 +277,13 @@ const struct op_row row_stop_gradient = {
     .batch = batch_pass, .lower = &lower_pass, .no_gradient = "opaque without a rule", ROW_SAMPLES(stop_gradient_samples),
 };
 
-static void vjp_barrier(struct vjp *v)
+static void vjp_pass(struct vjp *v)
 {
     for (uint32_t i = 0; i < v->n->n_operands; i++)
         if (v->active[i]) v->out[i] = v->ct[i];
 }
 
-static void jvp_barrier(struct jvp *j)
+static void jvp_pass(struct jvp *j)
 {
     for (uint32_t i = 0; i < j->n->n_operands; i++) j->out[i] = j->tangents[i];
 }
@@ -294,8 +294,25 @@ static const struct op_sample barrier_samples[] = {
 };
 const struct op_row row_barrier = {
     .name = "barrier", .meaning = "its operands; no pass merges or moves anything across it", .sig = { 1, MANY }, .flags = OPF_NO_MERGE,
-    .infer = infer_pass, .eval = eval_pass, .vjp = vjp_barrier, .jvp = jvp_barrier, .batch = batch_pass, .lower = &lower_pass,
+    .infer = infer_pass, .eval = eval_pass, .vjp = vjp_pass, .jvp = jvp_pass, .batch = batch_pass, .lower = &lower_pass,
     ROW_SAMPLES(barrier_samples),
+};
+
+static void batch_tag(struct batch *v)
+{
+    v->results[0] = emit(v->b, OP_tag, v->operands, 1, v->attrs);
+    v->result_batched[0] = v->batched[0];
+}
+
+static const struct op_sample tag_samples[] = {
+    { "hop 1\nfn @sample[T](%x: f32[T, 2]) -> (f32[T, 2]) {\n  %y = sin(%x)\n  %z = tag {gradient = keep} (%y)\n  %e = exp(%z)\n  return %e\n}\n", NULL },
+    { "hop 1\nfn @sample(%x: f64[3]) -> (f64[3]) {\n  %y = tanh(%x)\n  %z = tag {gradient = recompute} (%y)\n  %e = mul(%z, %z)\n  return %e\n}\n", NULL },
+};
+static const char *const tag_words[] = { [TAG_KEEP] = "keep", [TAG_RECOMPUTE] = "recompute", NULL };
+static const struct attr_spec tag_attrs[] = { [TAG_GRADIENT] = { "gradient", ATTR_WORD, true, tag_words } };
+const struct op_row row_tag = {
+    .name = "tag", .meaning = "its operand; a gradient that reads the value keeps it, or computes it again", .sig = { 1, 1, ROW_ATTRS(tag_attrs) }, .flags = OPF_TAG,
+    .infer = infer_pass, .eval = eval_pass, .vjp = vjp_pass, .jvp = jvp_pass, .batch = batch_tag, .lower = &lower_pass, ROW_SAMPLES(tag_samples),
 };
 
 /* ---- check ---- */

@@ -1,4 +1,4 @@
-/* Rows of the operators that only move elements: reshape permute broadcast slice pad concat reverse. Sizes in attributes are dims, so
+/* Rows of the operators that only move elements: reshape permute broadcast slice slice_update pad concat reverse. Sizes in attributes are dims, so
  * every rule works on symbols; what cannot be proved about them is required. Each is linear, so its jvp is itself. */
 #include "loop/lower.h"
 #include "ops/rowkit.h"
@@ -238,7 +238,7 @@ const struct op_row row_broadcast = {
 
 static int64_t slice_step(const struct attr *a, uint32_t i) { return a[SLICE_STEP].kind == ATTR_ABSENT ? 1 : (int32_t)a[SLICE_STEP].list[i]; }
 
-static void infer_slice(struct infer *in)
+static type_id infer_slice_type(struct infer *in)
 {
     struct module *m = in->m;
     struct type t = infer_type(in, 0);
@@ -256,20 +256,29 @@ static void infer_slice(struct infer *in)
         dim length = dim_sub(m, limit->list[i], start->list[i]);
         dims[i] = dim_floordiv(m, dim_add(m, length, dim_const(m, by - 1)), dim_const(m, by));
     }
-    infer_result(in, type_intern(m, t.dtype, t.rank, dims));
+    return type_intern(m, t.dtype, t.rank, dims);
+}
+
+static void infer_slice(struct infer *in) { infer_result(in, infer_slice_type(in)); }
+
+/* The strides of a slice of x, and the element it begins with. */
+static int64_t slice_strides(const struct eval *e, const struct tensor *x, int64_t *strides)
+{
+    const struct attr *a = node_attr(e->f, e->n, 0);
+    int64_t offset = 0;
+    row_major(x->rank, x->dims, strides);
+    for (uint32_t i = 0; i < x->rank; i++) {
+        offset += dim_eval(e->m, a[SLICE_START].list[i], e->symbols) * strides[i];
+        strides[i] *= slice_step(a, i);
+    }
+    return offset;
 }
 
 static void eval_slice(struct eval *e)
 {
     const struct tensor *x = e->operands[0], *r = e->results[0];
-    const struct attr *a = node_attr(e->f, e->n, 0);
-    int64_t from[MAX_RANK], to[MAX_RANK], offset = 0;
-    row_major(x->rank, x->dims, from);
+    int64_t from[MAX_RANK], to[MAX_RANK], offset = slice_strides(e, x, from);
     row_major(r->rank, r->dims, to);
-    for (uint32_t i = 0; i < r->rank; i++) {
-        offset += dim_eval(e->m, a[SLICE_START].list[i], e->symbols) * from[i];
-        from[i] *= slice_step(a, i);
-    }
     if (r->count) copy_strided(tensor_width(x), r->rank, r->dims, r->data, to, (const char *)x->data + offset * (int64_t)tensor_width(x), from);
 }
 
@@ -298,11 +307,18 @@ static void vjp_slice(struct vjp *v)
     v->out[0] = emit_as(v->b, emit(v->b, OP_pad, (val[]){ v->ct[0], zero }, 2, a), builder_type(v->b, v->operands[0]));
 }
 
+static void batch_slice_attrs(struct batch *v, struct attr a[3])
+{
+    a[SLICE_START] = batch_sizes(v, &v->attrs[SLICE_START], 0);
+    a[SLICE_LIMIT] = batch_sizes(v, &v->attrs[SLICE_LIMIT], v->size);
+    a[SLICE_STEP] = v->attrs[SLICE_STEP].kind != ATTR_ABSENT ? batch_sizes(v, &v->attrs[SLICE_STEP], 1) : A_NONE;
+}
+
 static void batch_slice(struct batch *v)
 {
+    struct attr a[3];
     if (batch_none(v)) return;
-    struct attr a[3] = { batch_sizes(v, &v->attrs[SLICE_START], 0), batch_sizes(v, &v->attrs[SLICE_LIMIT], v->size), A_NONE };
-    if (v->attrs[SLICE_STEP].kind != ATTR_ABSENT) a[SLICE_STEP] = batch_sizes(v, &v->attrs[SLICE_STEP], 1);
+    batch_slice_attrs(v, a);
     v->results[0] = emit(v->b, OP_slice, v->operands, 1, a);
 }
 
@@ -332,6 +348,103 @@ const struct op_row row_slice = {
     .name = "slice", .meaning = "elements start, start + step, … below limit of each dim", .sig = { 1, 1, ROW_ATTRS(slice_attrs) },
     .infer = infer_slice, .eval = eval_slice, .vjp = vjp_slice, .jvp = jvp_linear, .batch = batch_slice, .lower = &lower_slice,
     ROW_SAMPLES(slice_samples),
+};
+
+/* ---- slice_update ---- */
+
+static void infer_slice_update(struct infer *in)
+{
+    infer_same_type(in, infer_slice_type(in), in->operands[1], "operand 1 (update)");
+    infer_result(in, in->operands[0]);
+}
+
+static void eval_slice_update(struct eval *e)
+{
+    const struct tensor *x = e->operands[0], *u = e->operands[1], *r = e->results[0];
+    int64_t from[MAX_RANK], to[MAX_RANK], offset = slice_strides(e, r, to);
+    row_major(u->rank, u->dims, from);
+    if (r->count) memcpy(r->data, x->data, (size_t)r->count * tensor_width(r));
+    if (u->count) copy_strided(tensor_width(r), u->rank, u->dims, (char *)r->data + offset * (int64_t)tensor_width(r), to, u->data, from);
+}
+
+static void vjp_slice_update(struct vjp *v)
+{
+    struct builder *b = v->b;
+    if (v->active[0]) v->out[0] = emit_as(b, emit(b, OP_slice_update, (val[]){ v->ct[0], emit_full_like(b, v->operands[1], 0) }, 2, v->attrs), builder_type(b, v->operands[0]));
+    if (v->active[1]) v->out[1] = emit_as(b, emit(b, OP_slice, v->ct, 1, v->attrs), builder_type(b, v->operands[1]));
+}
+
+static void jvp_slice_update(struct jvp *j)
+{
+    val operands[2];
+    if (j->tangents[0] == VAL_NONE && j->tangents[1] == VAL_NONE) return;
+    for (int i = 0; i < 2; i++) operands[i] = j->tangents[i] != VAL_NONE ? j->tangents[i] : emit_full_like(j->b, j->operands[i], 0);
+    j->out[0] = emit(j->b, OP_slice_update, operands, 2, j->attrs);
+}
+
+static void batch_slice_update(struct batch *v)
+{
+    struct attr a[3];
+    if (batch_none(v)) return;
+    batch_slice_attrs(v, a);
+    v->results[0] = emit(v->b, OP_slice_update, (val[]){ batch_operand(v, 0), batch_operand(v, 1) }, 2, a);
+}
+
+static bool slice_is_whole(const struct attr *a, const struct type *t, uint32_t i)
+{
+    return a[SLICE_START].list[i] == 0 && a[SLICE_LIMIT].list[i] == t->dims[i] && slice_step(a, i) == 1;
+}
+
+static lpv elem_slice_update(struct lower *L, const struct fn *f, const struct node *n, uint32_t result, const lpv *idx)
+{
+    (void)result;
+    struct lp *p = lower_lp(L);
+    const struct attr *a = node_attr(f, n, 0);
+    struct type t = operand_type(lower_module(L), f, n, 0), u = operand_type(lower_module(L), f, n, 1);
+    lpv inside = LPV_NONE, some = LPV_NONE, at[MAX_RANK], zero = lp_index(p, 0);
+    for (uint32_t i = 0; i < t.rank; i++) {
+        at[i] = idx[i];
+        if (slice_is_whole(a, &t, i)) continue;
+        if (u.dims[i] == 0) return lower_elem(L, operand(f, n, 0), idx);
+        lpv step = lp_index(p, slice_step(a, i)), from = lp_bin(p, LP_SUB, idx[i], lower_dim(L, a[SLICE_START].list[i]));
+        lpv here = lp_bin(p, LP_AND, lp_bin(p, LP_GE, from, zero), lp_bin(p, LP_LT, idx[i], lower_dim(L, a[SLICE_LIMIT].list[i])));
+        if (slice_step(a, i) > 1) here = lp_bin(p, LP_AND, here, lp_bin(p, LP_EQ, lp_bin(p, LP_MOD, from, step), zero));
+        inside = inside == LPV_NONE ? here : lp_bin(p, LP_AND, inside, here);
+        at[i] = lower_clamp(p, slice_step(a, i) > 1 ? lp_bin(p, LP_FLOORDIV, from, step) : from, lower_dim(L, u.dims[i]));
+        some = lower_not_empty(L, f, u.dims[i], some);
+    }
+    if (inside == LPV_NONE) return lower_elem(L, operand(f, n, 1), at);
+    lpv x = lower_elem(L, operand(f, n, 0), idx);
+    return lp_select(p, inside, lower_elem_if(L, some, operand(f, n, 1), at, x), x);
+}
+
+/* The slice alone. */
+static void part_slice_update(struct lower *L, const struct fn *f, const struct node *n, struct array whole)
+{
+    struct lp *p = lower_lp(L);
+    const struct attr *a = node_attr(f, n, 0);
+    type_id t = value_type(f, operand(f, n, 0)), u = value_type(f, operand(f, n, 1));
+    uint32_t rank = type_get(lower_module(L), t).rank;
+    lpv idx[MAX_RANK], at[MAX_RANK], start[MAX_RANK];
+    for (uint32_t i = 0; i < rank; i++) start[i] = lower_dim(L, a[SLICE_START].list[i]);
+    lower_each_begin(L, u, !rank || slice_step(a, rank - 1) == 1, idx);
+    for (uint32_t i = 0; i < rank; i++) at[i] = lp_bin(p, LP_ADD, start[i], lp_bin(p, LP_MUL, idx[i], lp_index(p, slice_step(a, i))));
+    lp_store(p, whole.buffer, lp_bin(p, LP_ADD, whole.at, lower_flatten(L, t, at)), lower_elem(L, operand(f, n, 1), idx));
+    lower_each_end(L, u);
+}
+
+static const struct op_lower lower_slice_update = { .kind = LOWER_POINTWISE, .access = ACCESS_GATHER, .cost = COST_CHEAP, .elem = elem_slice_update, .part = part_slice_update };
+static const struct op_sample slice_update_samples[] = {
+    { "hop 1\nfn @sample(%x: f32[5], %u: f32[2]) -> (f32[5]) {\n  %y = slice_update {start = [1], limit = [4], step = [2]} (%x, %u)\n  return %y\n}\n", NULL },
+    { "hop 1\nfn @sample(%x: f64[3, 4], %u: f64[2, 2]) -> (f64[3, 4]) {\n  %y = slice_update {start = [1, 1], limit = [3, 3]} (%x, %u)\n  return %y\n}\n", NULL },
+    { "hop 1\nfn @sample[T in 1..64](%x: f64[3*T, 2], %u: f64[T, 2]) -> (f64[3*T, 2]) {\n  %y = slice_update {start = [0, 0], limit = [3*T, 2], step = [3, 1]} (%x, %u)\n  return %y\n}\n", NULL },
+    { "hop 1\nfn @sample(%x: i32[4], %u: i32[0]) -> (i32[4]) {\n  %y = slice_update {start = [4], limit = [4]} (%x, %u)\n  return %y\n}\n", NULL },
+    { "hop 1\nfn @sample(%x: bool[2, 3], %u: bool[2, 2]) -> (bool[2, 3]) {\n  %y = slice_update {start = [0, 0], limit = [2, 3], step = [1, 2]} (%x, %u)\n  return %y\n}\n", NULL },
+};
+const struct op_row row_slice_update = {
+    .name = "slice_update", .meaning = "x with the elements that slice would give replaced by update", .sig = { 2, 2, ROW_ATTRS(slice_attrs) },
+    .infer = infer_slice_update, .eval = eval_slice_update, .vjp = vjp_slice_update, .jvp = jvp_slice_update, .batch = batch_slice_update,
+    .lower = &lower_slice_update, ROW_SAMPLES(slice_update_samples),
 };
 
 /* ---- pad ---- */

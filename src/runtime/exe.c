@@ -228,7 +228,8 @@ static void make_object(struct native *native, const struct lp *p, const struct 
     const struct emit_backend *backend = backend_get();
     char error[512] = "";
     if (!backend) hop_throw(HOP_UNAVAILABLE, "%s", hop_message());
-    if (backend->compile(p, &emit, native, error)) hop_throw(HOP_INTERNAL, "the back end failed: %s", error);
+    int status = backend->compile(p, &emit, native, error);
+    if (status) hop_throw(status == EMIT_NOMEM ? HOP_NOMEM : HOP_INTERNAL, "the back end failed: %s", error);
     if (!report) return;
     report->llvm = native->llvm;
     report->assembly = native->assembly;

@@ -85,7 +85,7 @@ uint32_t batch_function(struct module *m, uint32_t fn, const bool *batched, dim 
     struct batch_record *known = transform_recall(m, MEMO_BATCH, fn, word, mask, n_mask);
     if (!known) {
         bool *out = ARENA_ZNEW(&m->arena, bool, f->n_results);
-        uint32_t made = build_batched(m, f, batched, size, force, lanes, out);
+        uint32_t made = build_batched(m, module_fn(m, count_loops(m, fn, false)), batched, size, force, lanes, out);
         known = ARENA_NEW(&m->arena, struct batch_record, 1);
         *known = (struct batch_record){ made, out };
         transform_remember(m, MEMO_BATCH, fn, word, mask, n_mask, known);

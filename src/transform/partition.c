@@ -262,6 +262,7 @@ struct cut {
     bool *used;   /* per value: read in backward */
     bool *needed; /* per node: runs in backward */
     bool *done;   /* per node: what it needs is marked */
+    uint8_t *tag; /* per value: enum tag + 1, 0: none. The results of tags are aliases: what is said of them is said of their operands */
 };
 
 static void note_inner(void *ctx, uint32_t symbol)
@@ -276,14 +277,30 @@ static void mark_inner(struct cut *c)
         uint32_t largest = HOP_NONE;
         struct symbol_walk walk = { note_inner, &largest };
         type_symbols(c->m, value_type(c->joint, v), &walk);
-        c->inner[v] = largest != HOP_NONE && largest >= c->joint->n_outer_symbols;
+        c->inner[v] = !c->j->whole && largest != HOP_NONE && largest >= c->joint->n_outer_symbols;
     }
+}
+
+/* A value with exactly this dim, of the node that binds it: kept, it says what the size is. */
+static val binding_value(const struct cut *c, uint32_t symbol)
+{
+    const struct node *n = fn_node(c->joint, c->joint->symbols[symbol].index);
+    uint32_t bound;
+    for (val v = n->results; v < n->results + n->n_results; v++) {
+        struct type t = type_get(c->m, value_type(c->joint, v));
+        for (uint32_t i = 0; i < t.rank; i++)
+            if (dim_is_symbol(c->m, t.dims[i], &bound) && bound == symbol) return v;
+    }
+    hop_throw(HOP_INTERNAL, "no result has the size that its node binds");
 }
 
 static void need_symbol(void *ctx, uint32_t symbol)
 {
     struct cut *c = ctx;
-    if (symbol >= c->joint->n_outer_symbols) c->needed[c->joint->symbols[symbol].index] = true;
+    if (symbol < c->joint->n_outer_symbols) return;
+    uint32_t node = c->joint->symbols[symbol].index;
+    if (!c->j->whole || node >= c->j->n_forward) c->needed[node] = true;
+    else c->used[binding_value(c, symbol)] = true;
 }
 
 static void need_value(struct cut *c, val v)
@@ -314,11 +331,17 @@ static void mark_backward(struct cut *c)
         if (c->needed[i]) need_node(c, i);
 }
 
-/* Can a node of the forward half be run again for little? Its operands must not be what only a body knows. */
+static bool is_alias(const struct cut *c, val v)
+{
+    uint32_t node = c->joint->values[v].node;
+    return node != NODE_NONE && node_row(fn_node(c->joint, node))->flags & OPF_TAG;
+}
+
+/* Can a node of the forward half be run again for little, or was that asked for? Its operands must not be what only a body knows. */
 static void note_unbound(void *ctx, uint32_t symbol)
 {
     const struct cut **c = ctx;
-    if (*c && symbol >= (*c)->joint->n_outer_symbols && !(*c)->needed[(*c)->joint->symbols[symbol].index]) *c = NULL;
+    if (*c && !(*c)->j->whole && symbol >= (*c)->joint->n_outer_symbols && !(*c)->needed[(*c)->joint->symbols[symbol].index]) *c = NULL;
 }
 
 static bool is_cheap(const struct cut *c, const struct node *n)
@@ -326,17 +349,41 @@ static bool is_cheap(const struct cut *c, const struct node *n)
     const struct op_row *row = node_row(n);
     const struct cut *known = c; /* NULL: it mentions a size that is not bound in backward */
     struct symbol_walk walk = { note_unbound, &known };
+    bool asked = false;
     node_symbols(c->m, c->joint, n, &walk);
     if (!known) return false;
-    if (n->n_regions || row->effect || row->flags & OPF_NO_MERGE) return false;
     for (uint32_t k = 0; k < n->n_operands; k++)
         if (c->inner[node_operands(c->joint, n)[k]]) return false;
+    for (uint32_t k = 0; k < n->n_results; k++) asked |= c->tag[n->results + k] == TAG_RECOMPUTE + 1;
+    if (asked) return true;
+    if (n->n_regions || row->effect || row->flags & OPF_NO_MERGE) return false;
     if (!n->n_operands) return true;
     return row->lower && row->lower->kind == LOWER_POINTWISE && row->lower->cost != COST_EXPENSIVE && row->lower->access != ACCESS_GATHER;
 }
 
+/* Tags say what they say of what their operands stand for: one value, kept at most once. */
+static void mark_tags(struct cut *c)
+{
+    for (uint32_t i = 0; i < c->j->n_forward; i++) {
+        const struct node *n = fn_node(c->joint, i);
+        if (!(node_row(n)->flags & OPF_TAG)) continue;
+        val v = node_operands(c->joint, n)[0];
+        while (is_alias(c, v)) v = node_operands(c->joint, fn_node(c->joint, c->joint->values[v].node))[0];
+        c->tag[v] = (uint8_t)(node_attr(c->joint, n, 0)->i + 1);
+    }
+}
+
+bool partition_recomputes(const struct fn *f)
+{
+    for (uint32_t i = 0; i < f->n_nodes; i++)
+        if (node_row(fn_node(f, i))->flags & OPF_TAG && node_attr(f, fn_node(f, i), 0)->i == TAG_RECOMPUTE) return true;
+    return false;
+}
+
 static bool is_there_anyway(const struct cut *c, val v)
 {
+    if (is_alias(c, v)) return false; /* had from its operand */
+    if (c->tag[v] == TAG_KEEP + 1) return true;
     if (v >= c->j->n_costly && v < c->j->n_x) return true;
     for (uint32_t k = c->j->n_costly; k < c->j->n_y; k++)
         if (c->joint->results[k] == v) return true;
@@ -385,7 +432,8 @@ static void choose_saved(struct cut *c)
         uint32_t node = joint->values[v].node;
         bool there = node != NODE_NONE && c->needed[node]; /* runs in backward anyway */
         if ((node == NODE_NONE && v >= c->j->n_x) || there || c->inner[v]) continue;
-        mincut_edge(&g, 2 * v, 2 * v + 1, saving_cost(c, v));
+        bool never = node != NODE_NONE && cheap[node] && (c->tag[v] == TAG_RECOMPUTE + 1 || is_alias(c, v));
+        mincut_edge(&g, 2 * v, 2 * v + 1, never ? MINCUT_INFINITE : saving_cost(c, v));
         if (c->used[v]) mincut_edge(&g, 2 * v + 1, sink, MINCUT_INFINITE);
         if (node == NODE_NONE || !cheap[node]) {
             mincut_edge(&g, source, 2 * v, MINCUT_INFINITE);
@@ -487,6 +535,19 @@ static void used_params(struct cut *c, uint32_t fn, bool *out)
     memset(all, true, f->n_results);
     body_liveness(&l, all);
     if (f->n_params) memcpy(out, l.values, f->n_params);
+    for (uint32_t s = c->f->n_outer_symbols; s < f->n_outer_symbols; s++) { /* one parameter must say each size */
+        uint32_t first = HOP_NONE, bound;
+        bool said = false;
+        for (uint32_t p = 0; p < f->n_params; p++) {
+            struct type t = type_get(c->m, value_type(f, p));
+            for (uint32_t i = 0; i < t.rank; i++) {
+                if (!dim_is_symbol(c->m, t.dims[i], &bound) || bound != s) continue;
+                said |= out[p];
+                if (first == HOP_NONE) first = p;
+            }
+        }
+        if (!said && first != HOP_NONE) out[first] = true;
+    }
 }
 
 void partition_joint(struct module *m, const struct fn *f, const struct joint *j, struct vjp_halves *out)
@@ -496,18 +557,26 @@ void partition_joint(struct module *m, const struct fn *f, const struct joint *j
     const struct fn *joint = module_fn(m, j->fn);
     struct cut c = { .m = m, .f = f, .j = j, .joint = joint, .arena = &arena, .inner = ARENA_ZNEW(&arena, bool, joint->n_values),
                      .used = ARENA_ZNEW(&arena, bool, joint->n_values), .needed = ARENA_ZNEW(&arena, bool, joint->n_nodes),
-                     .done = ARENA_ZNEW(&arena, bool, joint->n_nodes) };
+                     .done = ARENA_ZNEW(&arena, bool, joint->n_nodes), .tag = ARENA_ZNEW(&arena, uint8_t, joint->n_values) };
     mark_inner(&c);
+    mark_tags(&c);
     mark_backward(&c);
     if (j->recompute) save_nothing(&c);
     else choose_saved(&c);
     uint32_t n_ct = joint->n_params - j->n_x, n = 0, n_extra = 0;
     val *residuals = ARENA_NEW(&arena, val, joint->n_values), *extra = ARENA_NEW(&arena, val, joint->n_values);
     bool *used = ARENA_NEW(&arena, bool, n_ct + joint->n_values);
+    struct symbol_walk sizes = { need_symbol, &c };
+    for (val v = joint->n_values; v-- > 0 && j->whole;) /* sizes that types of residuals mention are said by residuals, which come before */
+        if (c.used[v] && joint->values[v].node < j->n_forward) type_symbols(m, value_type(joint, v), &sizes);
     for (val v = 0; v < joint->n_values; v++) {
         uint32_t node = joint->values[v].node;
         bool kept = node == NODE_NONE ? v < j->n_x : node < j->n_forward && !c.needed[node];
         if (c.used[v] && kept) residuals[n++] = v;
+    }
+    for (val v = 0; v < joint->n_values; v++) {
+        uint32_t node = joint->values[v].node;
+        out->guarded |= c.tag[v] == TAG_RECOMPUTE + 1 && node != NODE_NONE && node < j->n_forward && c.needed[node];
     }
     uint32_t backward = build_backward(&c, residuals, n);
     used_params(&c, backward, used);

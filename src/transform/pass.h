@@ -28,8 +28,13 @@ uint32_t pass_cse(struct simplifier *s, uint32_t fn);
 uint32_t pass_dce(struct simplifier *s, uint32_t fn);
 uint32_t pass_hoist(struct simplifier *s, uint32_t fn);
 uint32_t pass_forward(struct simplifier *s, uint32_t fn);
+uint32_t pass_ranges(struct simplifier *s, uint32_t fn);
+uint32_t pass_trips(struct simplifier *s, uint32_t fn);
+uint32_t pass_unroll(struct simplifier *s, uint32_t fn);
+uint32_t pass_join(struct simplifier *s, uint32_t fn);
 uint32_t pass_split(struct simplifier *s, uint32_t fn);
 uint32_t pass_accumulate(struct simplifier *s, uint32_t fn);
+uint32_t drop_masked_choices(struct simplifier *s, uint32_t fn); /* part of dce: pass_masks.c */
 
 /* ---- rewriting node by node ---- */
 
@@ -156,7 +161,7 @@ val time_array(struct copier *c, const struct loop *l, const struct loop_plan *p
 enum { TIME_LIMIT = 1 << 28 }; /* elements that a pass may stack at most where sizes are known */
 bool time_fits(struct copier *c, const struct loop *l, int64_t elements); /* per step */
 
-bool may_not_end(const struct module *m, const struct fn *f, const struct node *n); /* is or contains a while_loop */
+bool may_not_end(const struct module *m, const struct fn *f, const struct node *n); /* is or contains a while_loop or a loop of unknown length */
 /* Invariant values of a loop body (or of its cond): depend on `with` parameters and nothing else, through pure nodes. */
 bool *invariant_values(struct arena *a, const struct module *m, const struct fn *body, uint32_t first_with);
 /* Copies what `v` of the region needs into c's builder. `inner` is a copier made by region_copier. */

@@ -147,13 +147,15 @@ static bool trim_totals(struct copier *c, const struct node *n, const bool *used
     for (bool more = true; more;) {
         more = false;
         live = live_values(a, c->b->m, g, wanted, NULL, NULL);
-        for (uint32_t k = 0; k < n_leaves; k++)
+        bool any = false;
+        for (uint32_t k = 0; k < n_leaves; k++) {
             if ((live.value[k] || live.value[n_leaves + k]) && !wanted[k]) wanted[k] = more = true;
+            any |= wanted[k];
+        }
+        if (!any) wanted[0] = more = true; /* checks keep it: it must have an array */
     }
     for (uint32_t k = 0; k < n_leaves; k++) n_kept += wanted[k];
-    if (!n_kept) wanted[0] = true, n_kept = 1; /* checks keep it: it must have an array */
     struct param_plan *plan = ARENA_ZNEW(a, struct param_plan, g->n_params);
-    live = live_values(a, c->b->m, g, wanted, NULL, NULL);
     for (uint32_t p = 0; p < g->n_params; p++) {
         bool keep = p < 2 * n_leaves ? wanted[p % n_leaves] : live.value[p];
         if (!keep) plan[p].fate = PARAM_DROP, changed = true;
@@ -232,6 +234,7 @@ static const bool *const *call_uses(struct simplifier *s, struct arena *a, const
 
 uint32_t pass_dce(struct simplifier *s, uint32_t fn)
 {
+    fn = drop_masked_choices(s, fn);
     const struct fn *f = module_fn(s->m, fn);
     struct arena scratch = { 0 };
     hop_cleanup_push(arena_free, &scratch);

@@ -250,6 +250,7 @@ static val fold_div(const struct fold *w)
     return n && k && is_float(w, w->x[0]) ? binary(w, OP_div, built_operand(w->b, n, 0), built_operand(w->b, k, 0)) : VAL_NONE;
 }
 
+static val fold_tag(const struct fold *w) { return w->x[0]; } /* it has nothing to say to anybody but a gradient */
 static val fold_same(const struct fold *w) { return w->x[0] == w->x[1] ? w->x[0] : VAL_NONE; } /* max min */
 
 static val fold_and_or(const struct fold *w)
@@ -290,6 +291,7 @@ static val fold_select(const struct fold *w)
     const struct node *n = made_by(w, w->x[0], OP_not);
     if (splat(w, w->x[0], &i, &r)) return i ? w->x[1] : w->x[2];
     if (w->x[1] == w->x[2]) return w->x[1];
+    if (dtype_of(w, w->x[1]) == DT_BOOL && is_number(w, w->x[1], 1) && is_number(w, w->x[2], 0)) return w->x[0];
     return n ? emit_select(w->b, built_operand(w->b, n, 0), w->x[2], w->x[1]) : VAL_NONE;
 }
 
@@ -464,7 +466,7 @@ static val sum_of_products(const struct fold *w)
     const struct node *n = made_by(w, w->x[0], OP_dot);
     const struct attr *dims = &w->attrs[REDUCE_DIMS];
     if (!n || dims->kind != ATTR_INTS || built_attr(w->b, n, DOT_CONTRACT_LHS)->n || built_attr(w->b, n, DOT_BATCH_LHS)->n >= emit_type(w->b, w->x[0]).rank) return VAL_NONE;
-    uint32_t batch[2][MAX_RANK], contract[2][MAX_RANK], n_batch = 0, n_contract = 0, total = built_attr(w->b, n, DOT_BATCH_LHS)->n;
+    uint32_t batch[2][MAX_RANK] = { { 0 } }, contract[2][MAX_RANK] = { { 0 } }, n_batch = 0, n_contract = 0, total = built_attr(w->b, n, DOT_BATCH_LHS)->n;
     for (uint32_t i = 0; i < dims->n; i++)
         if (dims->list[i] >= total) return VAL_NONE;
     for (uint32_t i = 0; i < total; i++) {
@@ -568,7 +570,7 @@ static const fold_rule rules[OP_COUNT] = {
     [OP_abs] = fold_abs, [OP_select] = fold_select, [OP_cast] = fold_cast, [OP_full] = fold_full, [OP_constant] = fold_constant,
     [OP_reshape] = fold_reshape, [OP_permute] = fold_permute, [OP_broadcast] = fold_broadcast, [OP_slice] = fold_slice,
     [OP_reverse] = fold_reverse, [OP_concat] = fold_concat, [OP_pad] = fold_pad, [OP_sum] = fold_sum, [OP_dim_value] = fold_dim_value,
-    [OP_dynamic_slice] = fold_dynamic_slice, [OP_dynamic_update] = fold_dynamic_update, [OP_dot] = fold_dot, [OP_matmul] = fold_matmul, [OP_pow] = fold_pow,
+    [OP_dynamic_slice] = fold_dynamic_slice, [OP_dynamic_update] = fold_dynamic_update, [OP_dot] = fold_dot, [OP_matmul] = fold_matmul, [OP_pow] = fold_pow, [OP_tag] = fold_tag,
 };
 
 /* ---- control flow ---- */

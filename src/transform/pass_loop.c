@@ -269,7 +269,7 @@ bool time_fits(struct copier *c, const struct loop *l, int64_t elements)
 
 bool may_not_end(const struct module *m, const struct fn *f, const struct node *n)
 {
-    if (n->op == OP_while_loop) return true;
+    if (n->op == OP_while_loop || n->op == OP_fori_loop) return true; /* or runs for years */
     for (uint32_t r = 0; r < n->n_regions; r++) {
         const struct fn *g = module_fn(m, node_region(f, n, r)->fn);
         for (uint32_t i = 0; i < g->n_nodes; i++)

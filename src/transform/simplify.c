@@ -34,11 +34,15 @@ static const struct {
     { PASS_inline, pass_inline },
     { PASS_fold, pass_fold },
     { PASS_forward, pass_forward },
+    { PASS_ranges, pass_ranges },
+    { PASS_trips, pass_trips },
     { PASS_cse, pass_cse },
     { PASS_dce, pass_dce },
+    { PASS_unroll, pass_unroll },
     { PASS_split, pass_split },
     { PASS_accumulate, pass_accumulate },
     { PASS_hoist, pass_hoist },
+    { PASS_join, pass_join }, /* last: products of all rows at once are worth more than rows that are not stored */
 };
 
 static void grow_tables(struct simplifier *s)
@@ -132,7 +136,7 @@ uint32_t simplify(struct module *m, uint32_t fn, const struct pass_options *o)
 {
     static const struct pass_options everything;
     struct simplifier s = { .m = m, .o = o ? o : &everything };
-    uint64_t key[4] = { MEMO_TAG, fn, s.o->without & ((1u << PASS_fuse) - 1), s.o->strict };
+    uint64_t key[4] = { MEMO_TAG, fn, s.o->without & ((1u << PASS_fuse) - 1), (uint64_t)s.o->strict | (uint64_t)s.o->differentiable << 1 };
     uint32_t known[2];
     if (memo_get(m, key, known) && !s.o->report) return known[0];
     hop_cleanup_push(arena_free, &s.arena);
@@ -144,6 +148,12 @@ uint32_t simplify(struct module *m, uint32_t fn, const struct pass_options *o)
             enum pass p = passes[i].pass;
             if (s.runs[p]) s.o->report(s.o->report_ctx, pass_names[p], s.ms[p], s.nodes[p]);
         }
+    if (fn_has_updates(module_fn(m, fn))) { /* the passes look at nodes alone */
+        const struct fn *f = module_fn(m, fn);
+        uint32_t *updates = ARENA_NEW(&s.arena, uint32_t, f->n_results);
+        for (uint32_t k = 0; k < f->n_results; k++) updates[k] = fn_updated(f, k);
+        out = module_with_updates(m, out, updates);
+    }
     hop_cleanup_pop(&s.arena);
     arena_free(&s.arena);
     memo_put(m, key, out, 0);

@@ -12,6 +12,10 @@
     X(dce, "unused nodes, results, operands, carries and stacked results are removed") \
     X(hoist, "nodes of a loop body that depend on invariants only move out of the loop") \
     X(forward, "carries and branch results that are passed through unchanged are bypassed") \
+    X(ranges, "integers that can be but one number, comparisons and clamps that cannot matter, loops never entered go away") \
+    X(trips, "while_loops whose predicate watches a counter become counted loops") \
+    X(unroll, "scans of a few light steps become their steps") \
+    X(join, "a scan over what another stacks becomes one loop with it") \
     X(split, "products over xs alone leave the loop as one large product") \
     X(accumulate, "sums of outer products over time become one product after the loop") \
     X(fuse, "stored values share nests; off: one nest per value") \
@@ -32,6 +36,7 @@ extern const char *const pass_meanings[PASS_COUNT];
 struct pass_options {
     uint32_t without; /* bit per enum pass */
     bool strict;      /* strict numbers: no rewrite may change a bit of a result */
+    bool differentiable; /* the result may still be differentiated: what keeps its gradients free of NaN stays */
     void (*report)(void *ctx, const char *pass, double ms, uint32_t nodes); /* NULL: none */
     void *report_ctx;
 };

@@ -20,7 +20,8 @@ uint32_t grad_function(struct module *m, uint32_t fn, const bool *wrt, bool valu
  * No residual's type mentions a symbol bound inside f: what would is computed again in backward.
  * What cheap nodes can make again from other residuals is made again in backward where that leaves less to keep. The first n_costly
  * parameters and results (a loop's carries) must be stored to be residuals, all others are there anyway.
- * recompute: nothing but parameters (and results that are there anyway) is kept, backward runs f again.
+ * recompute: nothing but parameters (and results that are there anyway, and values tagged `keep`) is kept, backward runs f again.
+ * A value tagged `keep` is kept rather than made again, one tagged `recompute` is made again by whatever made it.
  * Structurally zero cotangents are not among ct_params (ct_param[p] false though active). */
 struct vjp_halves {
     uint32_t forward, backward;
@@ -28,10 +29,39 @@ struct vjp_halves {
     uint32_t *source_param, *source_result; /* HOP_NONE: an extra result of forward, in order */
     bool *ct_result; /* [n_results]: backward takes a cotangent for it */
     bool *ct_param;  /* [n_params]: backward gives one */
+    const struct saved_list *saved; /* what loops and branches inside keep while the function runs */
+    bool guarded;    /* backward runs again what a tag names: where both halves meet in one function, residuals go through a barrier, or the two would be merged */
 };
 const struct vjp_halves *vjp_split(struct module *m, uint32_t fn, const bool *active, const bool *wanted, uint32_t n_costly, bool recompute);
+/* The same for a whole function: results of forward may have any size, so residuals may have sizes that f's nodes bind; they are further outer symbols of backward. */
+const struct vjp_halves *vjp_split_whole(struct module *m, uint32_t fn, const bool *active, const bool *wanted);
+/* For users: forward (x…) -> (y…, residual…); backward (x…, y…, residual…, ct of each float y…) -> (ct of each wrt x…), zeros where none came;
+ * linear (x…, y…, residual…, tangent of each wrt x…) -> (tangent of each float y…). Arguments and results are no residuals: they are given as they are. */
+void vjp_two_functions(struct module *m, uint32_t fn, const bool *wrt, uint32_t *forward, uint32_t *backward);
+void jvp_two_functions(struct module *m, uint32_t fn, const bool *wrt, uint32_t *forward, uint32_t *linear);
 /* Which results depend on active parameters through differentiable nodes? */
 void vjp_active_results(struct module *m, uint32_t fn, const bool *active, bool *results);
+
+/* ---- what a gradient keeps, for people ---- */
+
+struct saved_value {
+    const struct op_row *by; /* the operator whose gradient reads it */
+    struct place place;      /* of the node */
+    uint32_t name;           /* string id of the value's name, 0: none */
+    type_id type;            /* of one row */
+    dim rows;                /* HOP_NONE: one value, not a row a step */
+    bool there;              /* it is there anyway: keeping it costs nothing */
+    const char *why;
+};
+struct saved_list {
+    vec(struct saved_value) values;
+    vec(struct saved_inside { const struct op_row *row; struct place place; const struct saved_list *list; }) inside; /* of bodies, each while it runs once */
+    const struct symbol *symbols; /* of the types */
+};
+/* Rows say what they keep where they decide it. Types and dims are those of the builder of the function being differentiated. */
+void saved_add(struct module *m, struct saved_value v);
+void saved_add_inside(struct module *m, const struct op_row *row, struct place place, const struct saved_list *list);
+const struct saved_list *saved_last(const struct module *m); /* of the gradient (vjp_function, grad_function) made last; NULL: none */
 
 /* ---- forward mode ---- */
 
@@ -47,7 +77,21 @@ uint32_t batch_function(struct module *m, uint32_t fn, const bool *batched, dim 
 /* For the user: any axes. in_axes[p] / out_axes[r]: -1 not batched, else where the batch dim stands. */
 uint32_t vmap_function(struct module *m, uint32_t fn, const int *in_axes, const int *out_axes);
 
+/* ---- functions that update parameters ---- */
+
+/* To the engines above, a parameter's new content is a result like any other. What a user transforms keeps to these rules: derivatives are taken at the
+ * content on entry, and do not update anything; a value with its gradient, and a batched function, update what the function did. */
+uint32_t visible_function(struct module *m, uint32_t fn); /* without the results that are new contents; what vjp_function and jvp_function are given */
+uint32_t grad_of(struct module *m, uint32_t fn, const bool *wrt, bool with_value); /* of the first result that is no new content; with the value these come after the others */
+/* out_axes of new contents are not looked at: they are the parameters'. */
+uint32_t vmap_of(struct module *m, uint32_t fn, const int *in_axes, const int *out_axes);
+uint32_t batch_of(struct module *m, uint32_t fn, const bool *batched, dim size); /* every result but the new content of an unbatched parameter gets the leading dim */
+
 /* ---- helpers that rows and transforms share ---- */
+
+/* The same function with its while_loops counted where their trips can be (pass_trips.c), its bodies as they are: gradients and lanes of a counted loop are cheaper.
+ * stacked: also those that stack rows. */
+uint32_t count_loops(struct module *m, uint32_t fn, bool stacked);
 
 val zeros_like(struct builder *b, val v);
 val zeros_of(struct builder *b, type_id t);
@@ -76,9 +120,11 @@ struct joint {
     const uint32_t *ct_of;      /* per cotangent parameter: the result it belongs to */
     uint32_t n_outer_symbols;   /* of the function itself: further ones are sizes of cotangents */
     uint32_t n_costly;          /* see vjp_split */
-    bool recompute;
+    bool recompute, whole;
 };
 /* Fills forward, backward, residuals and ct_result. */
+/* Is a value of f tagged `recompute`? */
+bool partition_recomputes(const struct fn *f);
 void partition_joint(struct module *m, const struct fn *f, const struct joint *j, struct vjp_halves *out);
 
 #endif

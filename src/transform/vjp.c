@@ -82,7 +82,55 @@ struct reverse {
     val *ct;       /* per value of f */
     void **saved;  /* per node of f */
     val *ct_params; /* per result of f: the parameter that holds its cotangent, VAL_NONE */
+    struct saved_list *list, *around; /* what it keeps; the list of the function around */
+    bool *told;     /* per value of the forward half: it is in the list; NULL: only rows tell */
+    uint32_t n_told;
 };
+
+/* ---- what is kept, for people ---- */
+
+void saved_add(struct module *m, struct saved_value v)
+{
+    if (m->saved_now) vec_push(&m->arena, &m->saved_now->values, v);
+}
+
+void saved_add_inside(struct module *m, const struct op_row *row, struct place place, const struct saved_list *list)
+{
+    if (m->saved_now && list && (list->values.len || list->inside.len)) vec_push(&m->arena, &m->saved_now->inside, (struct saved_inside){ row, place, list });
+}
+
+const struct saved_list *saved_last(const struct module *m) { return m->saved_last; }
+
+/* From here on what pullbacks read of the forward half is told. */
+static void tell_reads(struct reverse *r)
+{
+    r->n_told = r->b.values.len;
+    r->told = ARENA_ZNEW(&r->b.arena, bool, r->n_told);
+}
+
+/* Node n of f has emitted its pullback, nodes from `first` on. Loops and branches have told themselves what they read; numbers are made again. */
+static void tell_pullback(struct reverse *r, const struct node *n, uint32_t first)
+{
+    if (!r->told || node_row(n)->flags & OPF_HIGHER) return;
+    for (uint32_t i = first; i < r->b.nodes.len; i++)
+        for (uint32_t k = 0; k < r->b.nodes.data[i].n_operands; k++) {
+            val v = r->b.pool.data[r->b.nodes.data[i].operands + k];
+            if (v >= r->n_told || r->told[v]) continue;
+            uint32_t made = r->b.values.data[v].node;
+            r->told[v] = true;
+            if (made != NODE_NONE && !r->b.nodes.data[made].n_operands && !r->b.nodes.data[made].n_regions) continue;
+            saved_add(r->m, (struct saved_value){ node_row(n), n->place, r->b.values.data[v].name, builder_type(&r->b, v), HOP_NONE, made == NODE_NONE,
+                                                  made == NODE_NONE ? "an argument" : "its pullback reads it" });
+        }
+}
+
+/* Before the builder ends. */
+static void list_end(struct reverse *r)
+{
+    r->list->symbols = arena_copy(&r->m->arena, r->b.symbols.data, r->b.symbols.len * sizeof *r->b.symbols.data);
+    r->m->saved_now = r->around;
+    if (r->told) r->m->saved_last = r->list;
+}
 
 static bool is_float(const struct module *m, type_id t) { return dtype_is_float((enum dtype)type_get(m, t).dtype); }
 
@@ -140,6 +188,9 @@ static void reverse_begin(struct reverse *r, struct module *m, const struct fn *
     memset(r, 0, sizeof *r);
     r->m = m;
     r->f = f;
+    r->list = ARENA_ZNEW(&m->arena, struct saved_list, 1);
+    r->around = m->saved_now;
+    m->saved_now = r->list;
     builder_begin(&r->b, m, f);
     copier_begin(&r->copy, &r->b, f);
     r->wanted = ARENA_ZNEW(&r->b.arena, bool, f->n_values);
@@ -233,7 +284,9 @@ static void backward_node(struct reverse *r, uint32_t i)
     struct vjp v = { .b = &r->b, .f = f, .n = n, .symbols = r->copy.symbols, .attrs = in.attrs, .operands = operands, .active = active, .results = results,
                      .ct = r->ct + n->results, .out = out, .saved = r->saved[i] };
     r->b.place = n->place;
+    uint32_t first = r->b.nodes.len;
     node_row(n)->vjp(&v);
+    tell_pullback(r, n, first);
     for (uint32_t k = 0; k < n->n_operands; k++) {
         val x = node_operands(f, n)[k];
         if (active[k] && out[k] != VAL_NONE) r->ct[x] = add_cotangents(&r->b, r->ct[x], out[k]);
@@ -267,22 +320,92 @@ static uint32_t wrt_results(struct reverse *r, const bool *wrt, val *out, uint32
 
 static uint32_t *remembered_fn(struct module *m, uint32_t fn) { return arena_copy(&m->arena, &fn, sizeof fn); }
 
+/* What stays between the two halves. */
+static struct saved_list *halves_list(struct module *m, const struct fn *f, const struct vjp_halves *h)
+{
+    const struct fn *forward = module_fn(m, h->forward);
+    struct saved_list *list = ARENA_ZNEW(&m->arena, struct saved_list, 1), *around = m->saved_now;
+    uint32_t extra = f->n_results;
+    list->symbols = forward->symbols;
+    list->inside.data = h->saved->inside.data, list->inside.len = list->inside.cap = h->saved->inside.len;
+    m->saved_now = list;
+    for (uint32_t i = 0; i < h->n_residuals; i++) {
+        bool argument = h->source_param[i] != HOP_NONE, result = h->source_result[i] != HOP_NONE;
+        val v = argument ? h->source_param[i] : forward->results[result ? h->source_result[i] : extra++];
+        saved_add(m, (struct saved_value){ NULL, f->place, forward->values[v].name, value_type(forward, v), HOP_NONE, argument || result,
+                                           argument ? "an argument" : result ? "a result" : "dearer to compute again, or tagged" });
+    }
+    m->saved_now = around;
+    return list;
+}
+
+/* The two halves in one function again, what backward runs again kept apart by a barrier: (x…, ct…) -> (y…, ct of wrt…), or without `cts` (x…) -> (y… if `value`, gradients of
+ * the first result). HOP_NONE: no tag asks for it, or sizes that only f knows would have to be named. */
+static uint32_t joined_halves(struct module *m, const struct fn *f, const bool *wrt, const bool *wanted, bool cts, bool value)
+{
+    if (!partition_recomputes(f)) return HOP_NONE;
+    const struct vjp_halves *h = vjp_split_whole(m, f->id, wrt, wanted);
+    const struct fn *forward = module_fn(m, h->forward), *back = module_fn(m, h->backward);
+    for (uint32_t k = 0; k < f->n_results && cts; k++) {
+        struct type t = type_get(m, value_type(f, f->results[k]));
+        for (uint32_t i = 0; i < t.rank; i++)
+            if (dim_mentions(m, t.dims[i], symbol_at_least, &(uint32_t){ f->n_outer_symbols })) return HOP_NONE;
+    }
+    if (!h->guarded) return HOP_NONE;
+    m->saved_last = halves_list(m, f, h);
+    struct builder b;
+    builder_begin(&b, m, f);
+    val *params = ARENA_NEW(&b.arena, val, f->n_params), *ct = ARENA_NEW(&b.arena, val, f->n_results), *all = ARENA_NEW(&b.arena, val, forward->n_results);
+    val *args = ARENA_NEW(&b.arena, val, back->n_params), *out = ARENA_NEW(&b.arena, val, f->n_results + f->n_params);
+    for (uint32_t p = 0; p < f->n_params; p++) params[p] = builder_param(&b, value_type(f, p), f->values[p].name);
+    for (uint32_t k = 0; k < f->n_results; k++) ct[k] = cts && is_float(m, value_type(f, f->results[k])) ? builder_param(&b, value_type(f, f->results[k]), 0) : VAL_NONE;
+    inline_function(&b, h->forward, NULL, params, all);
+    uint32_t extra = f->n_results, n = h->n_residuals, from = 0;
+    for (uint32_t i = 0; i < n; i++)
+        args[i] = h->source_param[i] != HOP_NONE ? params[h->source_param[i]] : all[h->source_result[i] != HOP_NONE ? h->source_result[i] : extra++];
+    val first = n ? emit(&b, OP_barrier, args, n, NULL) : VAL_NONE;
+    for (uint32_t i = 0; i < n; i++) args[i] = first + i;
+    for (uint32_t k = 0; k < f->n_results; k++)
+        if (h->ct_result[k]) args[n++] = ct[k] != VAL_NONE ? ct[k] : emit_full_like(&b, all[k], k == 0);
+    dim *dims = ARENA_NEW(&b.arena, dim, back->n_outer_symbols); /* sizes of residuals are found from them */
+    for (uint32_t k = 0; k < back->n_outer_symbols; k++) dims[k] = k < f->n_outer_symbols ? dim_symbol(m, k) : HOP_NONE;
+    struct region_in region = { h->backward, args, n, dims };
+    struct attr attrs[1] = { A_NONE };
+    val found = builder_node(&b, &(struct node_in){ .op = OP_invoke_subgraph, .groups = (const uint32_t[1]){ 0 }, .attrs = attrs, .regions = &region, .n_regions = 1 });
+    for (n = 0; n < f->n_results && (cts || value); n++) out[n] = all[n];
+    for (uint32_t p = 0; p < f->n_params; p++) {
+        val given = h->ct_param[p] ? found + from++ : VAL_NONE;
+        if (wrt[p]) out[n++] = given != VAL_NONE ? given : zeros_like(&b, params[p]);
+    }
+    return prune_function(m, builder_finish(&b, out, n), NULL);
+}
+
 uint32_t vjp_function(struct module *m, uint32_t fn, const bool *wrt)
 {
     const struct fn *f = module_fn(m, fn);
     uint32_t *known = transform_recall(m, MEMO_VJP, fn, 0, wrt, f->n_params);
     if (known) return *known;
     check_wrt(m, f, wrt);
+    bool *all = ARENA_NEW(&m->arena, bool, f->n_results);
+    memset(all, true, f->n_results);
+    uint32_t joined = joined_halves(m, f, wrt, all, true, true);
+    if (joined != HOP_NONE) {
+        transform_remember(m, MEMO_VJP, fn, 0, wrt, f->n_params, remembered_fn(m, joined));
+        return joined;
+    }
     struct reverse r;
+    f = module_fn(m, count_loops(m, fn, true));
     reverse_begin(&r, m, f, wrt, NULL);
     add_ct_params(&r, NULL);
     forward_pass(&r);
+    tell_reads(&r);
     for (uint32_t k = 0; k < f->n_results; k++)
         if (r.ct_params[k] != VAL_NONE) seed_result(&r, k, r.ct_params[k]);
     backward_pass(&r);
     val *results = ARENA_NEW(&r.b.arena, val, f->n_results + f->n_params);
     for (uint32_t k = 0; k < f->n_results; k++) results[k] = r.copy.values[f->results[k]];
     uint32_t n = wrt_results(&r, wrt, results, f->n_results);
+    list_end(&r);
     uint32_t out = prune_function(m, builder_finish(&r.b, results, n), NULL);
     transform_remember(m, MEMO_VJP, fn, 0, wrt, f->n_params, remembered_fn(m, out));
     return out;
@@ -301,8 +424,15 @@ uint32_t grad_function(struct module *m, uint32_t fn, const bool *wrt, bool valu
     struct reverse r;
     bool *wanted = ARENA_ZNEW(&m->arena, bool, f->n_results);
     wanted[0] = true;
+    uint32_t joined = joined_halves(m, f, wrt, wanted, false, value);
+    if (joined != HOP_NONE) {
+        transform_remember(m, MEMO_GRAD, fn, value, wrt, f->n_params, remembered_fn(m, joined));
+        return joined;
+    }
+    f = module_fn(m, count_loops(m, fn, true));
     reverse_begin(&r, m, f, wrt, wanted);
     forward_pass(&r);
+    tell_reads(&r);
     if (r.active[f->results[0]]) seed_result(&r, 0, emit_full(&r.b, (enum dtype)first.dtype, 1, 0, NULL));
     backward_pass(&r);
     val *results = ARENA_NEW(&r.b.arena, val, f->n_results + f->n_params);
@@ -310,6 +440,7 @@ uint32_t grad_function(struct module *m, uint32_t fn, const bool *wrt, bool valu
     if (value)
         for (; n < f->n_results; n++) results[n] = r.copy.values[f->results[n]];
     n = wrt_results(&r, wrt, results, n);
+    list_end(&r);
     uint32_t out = prune_function(m, builder_finish(&r.b, results, n), NULL);
     transform_remember(m, MEMO_GRAD, fn, value, wrt, f->n_params, remembered_fn(m, out));
     return out;
@@ -321,10 +452,12 @@ void vjp_active_results(struct module *m, uint32_t fn, const bool *active, bool 
     const bool *known = transform_recall(m, MEMO_ACTIVE, fn, 0, active, f->n_params);
     if (!known) {
         struct reverse r; /* built and thrown away: rows decide what is active by building */
+        f = module_fn(m, count_loops(m, fn, true));
         reverse_begin(&r, m, f, active, NULL);
         forward_pass(&r);
         bool *found = ARENA_ZNEW(&m->arena, bool, f->n_results);
         for (uint32_t k = 0; k < f->n_results; k++) found[k] = r.active[f->results[k]];
+        list_end(&r);
         builder_abandon(&r.b);
         transform_remember(m, MEMO_ACTIVE, fn, 0, active, f->n_params, found);
         known = found;
@@ -332,16 +465,18 @@ void vjp_active_results(struct module *m, uint32_t fn, const bool *active, bool 
     if (f->n_results) memcpy(results, known, f->n_results);
 }
 
-const struct vjp_halves *vjp_split(struct module *m, uint32_t fn, const bool *active, const bool *wanted, uint32_t n_costly, bool recompute)
+static const struct vjp_halves *split(struct module *m, uint32_t fn, const bool *active, const bool *wanted, uint32_t n_costly, bool recompute, bool whole)
 {
+    uint64_t word = (uint64_t)n_costly << 2 | (uint64_t)whole << 1 | recompute;
     const struct fn *f = module_fn(m, fn);
     uint32_t n_mask = f->n_params + f->n_results;
     bool *mask = ARENA_NEW(&m->arena, bool, n_mask); /* not in scratch: kept across building */
     if (f->n_params) memcpy(mask, active, f->n_params);
     if (f->n_results) memcpy(mask + f->n_params, wanted, f->n_results);
-    struct vjp_halves *known = transform_recall(m, MEMO_SPLIT, fn, (uint64_t)n_costly << 1 | recompute, mask, n_mask);
+    struct vjp_halves *known = transform_recall(m, MEMO_SPLIT, fn, word, mask, n_mask);
     if (known) return known;
     struct reverse r;
+    f = module_fn(m, count_loops(m, fn, true));
     reverse_begin(&r, m, f, active, wanted);
     add_ct_params(&r, wanted);
     forward_pass(&r);
@@ -360,8 +495,16 @@ const struct vjp_halves *vjp_split(struct module *m, uint32_t fn, const bool *ac
     }
     for (uint32_t p = 0; p < f->n_params; p++)
         if (r.active[p] && r.ct[p] != VAL_NONE) out->ct_param[p] = true, results[n_results++] = r.ct[p];
-    struct joint joint = { builder_finish(&r.b, results, n_results), n_forward, f->n_params, f->n_results, ct_of, f->n_outer_symbols, n_costly, recompute };
+    list_end(&r);
+    out->saved = r.list;
+    struct joint joint = { builder_finish(&r.b, results, n_results), n_forward, f->n_params, f->n_results, ct_of, f->n_outer_symbols, n_costly, recompute, whole };
     partition_joint(m, f, &joint, out);
-    transform_remember(m, MEMO_SPLIT, fn, (uint64_t)n_costly << 1 | recompute, mask, n_mask, out);
+    transform_remember(m, MEMO_SPLIT, fn, word, mask, n_mask, out);
     return out;
 }
+
+const struct vjp_halves *vjp_split(struct module *m, uint32_t fn, const bool *active, const bool *wanted, uint32_t n_costly, bool recompute)
+{
+    return split(m, fn, active, wanted, n_costly, recompute, false);
+}
+const struct vjp_halves *vjp_split_whole(struct module *m, uint32_t fn, const bool *active, const bool *wanted) { return split(m, fn, active, wanted, 0, false, true); }

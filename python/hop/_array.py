@@ -1,0 +1,240 @@
+"""hop.Array and hop.Tracer: arrays, and values of a program being captured. One class serves both; what an operator does is decided in C."""
+
+from . import _core, _dtypes
+from ._errors import TracerError
+from ._index import IndexUpdate, getitem, setitem
+
+
+class Array(_core.ArrayBase):
+    """An array: elements of one dtype in a rectangular shape.
+
+    Arrays come from hop.asarray, hop.zeros, … and from operators. Their names are those of the array-API standard. An array is a value: x.at[i].set(y)
+    gives a new one, and x[i] = y makes x hold that new one, whatever else refers to the old elements.
+    """
+
+    __slots__ = ()
+    __array_priority__ = 1000
+
+    # -- about the array --
+
+    @property
+    def T(self):
+        """The transpose of a matrix."""
+        if self.ndim != 2:
+            raise ValueError(f"x.T is for arrays with two axes, this one has {self.ndim}: use x.mT or hop.permute_dims")
+        return _ops.matrix_transpose(self)
+
+    @property
+    def mT(self):
+        """The last two axes exchanged."""
+        return _ops.matrix_transpose(self)
+
+    @property
+    def device(self):
+        return "cpu"
+
+    @property
+    def itemsize(self):
+        return self.dtype.itemsize
+
+    @property
+    def nbytes(self):
+        return None if self.size is None else self.size * self.dtype.itemsize
+
+    @property
+    def at(self):
+        """x.at[i].set(y), .add(y), .mul(y), .min(y), .max(y), .get(): x with elements replaced or combined; x stays as it is."""
+        return _At(self)
+
+    def to_device(self, device, /, *, stream=None):
+        if device != "cpu":
+            raise ValueError(f"there is no device {device!r}")
+        return self
+
+    def __array_namespace__(self, /, *, api_version=None):
+        import hop
+
+        return hop
+
+    def __repr__(self):
+        return _show(self)
+
+    __str__ = __repr__
+
+    def __format__(self, spec):
+        return format(self.item(), spec) if spec and self.ndim == 0 and not self._traced else repr(self)
+
+    def __iter__(self):
+        if self.ndim == 0:
+            raise TypeError("an array without axes cannot be iterated over")
+        return (self[i] for i in range(len(self)))
+
+    def __contains__(self, x):
+        return bool(_ops.any(self == x))
+
+    def __complex__(self):
+        return complex(float(self))
+
+    __hash__ = None
+
+    def __copy__(self):
+        return self
+
+    def __deepcopy__(self, memo):
+        return self if self._traced else self._copy()
+
+    def __reduce__(self):
+        if self._traced:
+            raise TracerError("a traced value cannot be pickled")
+        flat = self._copy()
+        if self.dtype is _dtypes.bfloat16:
+            flat = flat._bitcast(_dtypes.uint16.code)
+        return _restore, (self.dtype.name, self.shape, bytes(memoryview(flat).cast("B")) if self.size else b"")
+
+    # -- elements --
+
+    def __getitem__(self, key):
+        return getitem(self, key)
+
+    def __setitem__(self, key, value):
+        setitem(self, key, value)
+
+    # -- exchange --
+
+    def __array__(self, dtype=None, copy=None):
+        import numpy
+
+        if self._traced:
+            at, made = _core.place(), self._made
+            raise TracerError(
+                f"{at[0]}:{at[1]}: a traced value (made at {made[0]}:{made[1]}) cannot become a NumPy array while the program is captured: use hop's functions instead of NumPy's"
+            )
+        if self.dtype is _dtypes.bfloat16:
+            try:
+                from ml_dtypes import bfloat16
+            except ImportError:
+                made = numpy.asarray(memoryview(_ops.astype(self, _dtypes.float32)))
+            else:
+                made = numpy.asarray(memoryview(self._bitcast(_dtypes.uint16.code))).view(bfloat16)
+        else:
+            made = numpy.asarray(memoryview(self))
+        return made.astype(dtype) if dtype is not None and made.dtype != dtype else made.copy() if copy else made
+
+    def __dlpack__(self, *, stream=None, max_version=None, dl_device=None, copy=None):
+        if stream is not None:
+            raise ValueError("arrays in the memory of the CPU have no stream")
+        if dl_device is not None and tuple(dl_device) != (1, 0):
+            raise BufferError(f"the array is in the memory of the CPU, not on device {dl_device}")
+        return (self._copy() if copy else self)._to_dlpack(max_version is not None and max_version[0] >= 1)
+
+    def __dlpack_device__(self):
+        return (1, 0)
+
+
+class Tracer(Array):
+    """A value of a program being captured: what it will hold is known only when the program runs."""
+
+    __slots__ = ()
+
+
+class _At:
+    __slots__ = ("array",)
+
+    def __init__(self, array):
+        self.array = array
+
+    def __getitem__(self, key):
+        return IndexUpdate(self.array, key)
+
+
+def _restore(name, shape, data):
+    d = _dtypes.as_dtype(name)
+    stored = _dtypes.uint16 if d is _dtypes.bfloat16 else d
+    made = _from_bytes(data, stored, shape)
+    return made._bitcast(d.code) if d is not stored else made
+
+
+def _from_bytes(data, d, shape):
+    formats = {"bool": "?", "int8": "b", "int16": "h", "int32": "i", "int64": "q", "uint8": "B", "uint16": "H", "uint32": "I", "uint64": "Q", "float16": "e", "float32": "f", "float64": "d"}
+    if not data:
+        return _core.full(d.code, shape, 0)
+    view = memoryview(bytearray(data)).cast(formats[d.name])
+    return _core.from_buffer(view, 1)._reshaped(shape)
+
+
+# ---- showing ----
+
+_EDGE, _MOST = 3, 1000
+
+
+def _number(x):
+    if isinstance(x, bool) or isinstance(x, int):
+        return str(x)
+    if x != x or x in (float("inf"), float("-inf")):
+        return {"nan": "nan", "inf": "inf", "-inf": "-inf"}[str(x)]
+    text = f"{x:.6g}"
+    return text if any(c in text for c in ".e") else text + "."
+
+
+def _show(x):
+    if x._traced:
+        return f"Tracer<{x._type}>"
+    if x._donated:
+        return f"Array(<donated>, dtype={x.dtype.name})"
+    if x.ndim == 0:
+        return f"Array({_number(x.item())}, dtype={x.dtype.name})"
+    if not x.size:
+        return f"Array([], shape={x.shape}, dtype={x.dtype.name})"
+    edge = _EDGE if x.size > _MOST else None
+    rows = _texts(x, edge)
+    width = max(len(t) for t in _every(rows))
+    return "Array(" + _nested(rows, width, 6, edge is not None, x.shape) + f", dtype={x.dtype.name})"
+
+
+def _texts(x, edge):
+    if x.ndim == 0:
+        return _number(x.item())
+    n = x.shape[0]
+    if edge is None or n <= 2 * edge:
+        picked = range(n)
+    else:
+        picked = [*range(edge), *range(n - edge, n)]
+    return [_texts(x[i], edge) for i in picked]
+
+
+def _every(rows):
+    if isinstance(rows, str):
+        yield rows
+    else:
+        for r in rows:
+            yield from _every(r)
+
+
+def _nested(rows, width, indent, short, shape):
+    if isinstance(rows, str):
+        return rows.rjust(width)
+    parts = [_nested(r, width, indent + 1, short, shape[1:]) for r in rows]
+    if short and shape[0] > 2 * _EDGE:
+        parts.insert(_EDGE, "...")
+    if len(shape) > 1:
+        return "[" + (",\n" + "\n" * (len(shape) - 2) + " " * (indent + 1)).join(parts) + "]"
+    lines, line = [], ""
+    for i, part in enumerate(parts):
+        piece = part + ("," if i + 1 < len(parts) else "")
+        if line and indent + len(line) + len(piece) > 100:
+            lines.append(line.rstrip())
+            line = ""
+        line += piece + " "
+    lines.append(line.rstrip())
+    return "[" + ("\n" + " " * (indent + 1)).join(lines) + "]"
+
+
+from . import _ops  # noqa: E402: the operators need the class
+
+_METHODS = (
+    "sum prod mean var std max min any all argmax argmin cumulative_sum cumulative_prod sort argsort reshape astype squeeze take repeat clip round "
+    "nonzero flatten transpose swapaxes diagonal trace dot conj"
+).split()
+for _name in _METHODS:
+    setattr(Array, _name, getattr(_ops, "_method_" + _name, None) or getattr(_ops, _name))
+Array.ravel = Array.flatten

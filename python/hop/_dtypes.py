@@ -1,0 +1,166 @@
+"""Dtypes: thirteen objects, one per kind of element, and how they combine."""
+
+__all__ = [
+    "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "bfloat16", "float32", "float64",
+    "dtype", "finfo", "iinfo", "isdtype", "result_type", "can_cast", "promote_types",
+]  # fmt: skip
+
+import builtins
+import math
+
+
+class dtype:
+    """A kind of element. There is one object for each: compare with `is` or `==`; names ("float32") and NumPy's dtypes compare too."""
+
+    __slots__ = ("name", "code", "text", "itemsize", "kind")
+
+    def __init__(self, name, code, text, itemsize, kind):
+        self.name, self.code, self.text, self.itemsize, self.kind = name, code, text, itemsize, kind
+
+    def __repr__(self):
+        return f"hop.{self.name}"
+
+    def __str__(self):
+        return self.name
+
+    def __hash__(self):
+        return hash(("hop.dtype", self.name))
+
+    def __eq__(self, other):
+        if isinstance(other, dtype):
+            return self is other
+        try:
+            return as_dtype(other) is self
+        except TypeError:
+            return NotImplemented
+
+    def __reduce__(self):
+        return (as_dtype, (self.name,))
+
+
+_ROWS = [
+    ("bool", "bool", 1, "b"), ("int8", "i8", 1, "i"), ("int16", "i16", 2, "i"), ("int32", "i32", 4, "i"), ("int64", "i64", 8, "i"),
+    ("uint8", "u8", 1, "u"), ("uint16", "u16", 2, "u"), ("uint32", "u32", 4, "u"), ("uint64", "u64", 8, "u"),
+    ("float16", "f16", 2, "f"), ("bfloat16", "bf16", 2, "f"), ("float32", "f32", 4, "f"), ("float64", "f64", 8, "f"),
+]  # fmt: skip
+ALL = tuple(dtype(name, code, text, size, kind) for code, (name, text, size, kind) in enumerate(_ROWS))
+bool, int8, int16, int32, int64, uint8, uint16, uint32, uint64, float16, bfloat16, float32, float64 = ALL
+
+_BY_NAME = {d.name: d for d in ALL} | {d.text: d for d in ALL}
+_BY_TYPE = {builtins.bool: bool, builtins.int: int64, builtins.float: float32}
+
+
+def as_dtype(x):
+    """The dtype that x names: one of hop's, a name, a Python type, a NumPy dtype or scalar type."""
+    if isinstance(x, dtype):
+        return x
+    found = _BY_TYPE.get(x) if isinstance(x, type) else None
+    if found is None:
+        name = x if isinstance(x, str) else getattr(x, "name", None) or getattr(x, "__name__", None)
+        found = _BY_NAME.get("bool" if name == "bool_" else name)
+    if found is None:
+        raise TypeError(f"expected a dtype, found {x!r}")
+    return found
+
+
+def promote_types(a, b):
+    """The smallest dtype that holds both, as NumPy has it; a float is taken to hold integers of half its size."""
+    a, b = as_dtype(a), as_dtype(b)
+    if a is b:
+        return a
+    if a.kind == "b" or b.kind == "b":
+        return b if a.kind == "b" else a
+    if a.kind == b.kind:
+        if a.itemsize == b.itemsize:  # float16 and bfloat16
+            return float32
+        return a if a.itemsize > b.itemsize else b
+    if "f" in (a.kind, b.kind):
+        real, whole = (a, b) if a.kind == "f" else (b, a)
+        need = 2 * whole.itemsize
+        return real if real.itemsize >= need else float32 if need <= 4 else float64
+    signed, unsigned = (a, b) if a.kind == "i" else (b, a)
+    if signed.itemsize > unsigned.itemsize:
+        return signed
+    return {1: int16, 2: int32, 4: int64}.get(unsigned.itemsize, float64)
+
+
+def weak_dtype(number, strong=None):
+    """The dtype of a Python number, beside arrays of a dtype or alone."""
+    real = isinstance(number, float)
+    if strong is None:
+        return float32 if real else bool if isinstance(number, builtins.bool) else int64
+    if real:
+        return strong if strong.kind == "f" else float64
+    return int64 if strong is bool and not isinstance(number, builtins.bool) else strong
+
+
+def result_type(*arrays_and_dtypes):
+    """The dtype of an operator on these arrays, dtypes and Python numbers."""
+    strong, numbers = None, []
+    for x in arrays_and_dtypes:
+        if isinstance(x, (builtins.bool, builtins.int, builtins.float)):
+            numbers.append(x)
+        else:
+            d = x.dtype if hasattr(x, "dtype") and not isinstance(x, (dtype, type)) else x
+            strong = as_dtype(d) if strong is None else promote_types(strong, d)
+    for x in sorted(numbers, key=lambda n: (isinstance(n, builtins.float), not isinstance(n, builtins.bool))):
+        strong = weak_dtype(x, strong)
+    if strong is None:
+        raise ValueError("result_type needs an array, a dtype or a number")
+    return strong
+
+
+def can_cast(from_, to):
+    """Whether every value of the one dtype can be had in the other, by the rules of promotion."""
+    from_ = from_.dtype if hasattr(from_, "dtype") else as_dtype(from_)
+    return promote_types(from_, to) is as_dtype(to)
+
+
+_KINDS = {
+    "bool": "b", "signed integer": "i", "unsigned integer": "u", "integral": "iu", "real floating": "f", "complex floating": "", "numeric": "iuf",
+}  # fmt: skip
+
+
+def isdtype(dtype, kind):
+    """Whether a dtype is of a kind ("integral", "real floating", …), equal to a dtype, or any of a tuple of these."""
+    d = as_dtype(dtype)
+    if isinstance(kind, tuple):
+        return any(isdtype(d, k) for k in kind)
+    if isinstance(kind, str) and kind in _KINDS:
+        return d.kind in _KINDS[kind] and builtins.bool(_KINDS[kind])
+    if isinstance(kind, str):
+        raise ValueError(f"there is no kind of dtype {kind!r}")
+    return d is as_dtype(kind)
+
+
+class finfo:
+    """What a float dtype can hold: bits, eps, max, min, smallest_normal, dtype."""
+
+    def __init__(self, type):
+        d = as_dtype(type.dtype if hasattr(type, "dtype") and not isinstance(type, dtype) else type)
+        digits, top = {"float16": (10, 15), "bfloat16": (7, 127), "float32": (23, 127), "float64": (52, 1023)}[d.name] if d.kind == "f" else (None, None)
+        if digits is None:
+            raise TypeError(f"finfo is about floats, not {d}")
+        self.dtype, self.bits = d, 8 * d.itemsize
+        self.eps = 2.0**-digits
+        self.max = math.ldexp(2.0 - 2.0**-digits, top)
+        self.min = -self.max
+        self.smallest_normal = math.ldexp(1.0, 1 - top)
+
+    def __repr__(self):
+        return f"finfo({self.dtype}, eps={self.eps}, max={self.max}, smallest_normal={self.smallest_normal})"
+
+
+class iinfo:
+    """What an integer dtype can hold: bits, max, min, dtype."""
+
+    def __init__(self, type):
+        d = as_dtype(type.dtype if hasattr(type, "dtype") and not isinstance(type, dtype) else type)
+        if d.kind not in "iu":
+            raise TypeError(f"iinfo is about integers, not {d}")
+        self.dtype, self.bits = d, 8 * d.itemsize
+        self.min = -(1 << (self.bits - 1)) if d.kind == "i" else 0
+        self.max = (1 << (self.bits - (d.kind == "i"))) - 1
+
+    def __repr__(self):
+        return f"iinfo({self.dtype}, min={self.min}, max={self.max})"

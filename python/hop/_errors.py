@@ -1,0 +1,32 @@
+"""The errors of hop. What goes wrong inside of the user's own functions is raised as it is."""
+
+
+class Error(Exception):
+    """Whatever hop itself reports."""
+
+
+class InvalidError(Error, ValueError, TypeError):
+    """The program or the request is wrong: types, shapes, structure, arguments."""
+
+
+class CheckError(Error, AssertionError):
+    """A hop.check failed while the program ran."""
+
+
+class TracerError(Error, TypeError):
+    """A traced value was used where only a number known now will do, or after its function had ended."""
+
+
+class UnavailableError(Error, NotImplementedError):
+    """This build or machine cannot do it."""
+
+
+class FileError(Error, OSError):
+    """A file could not be read or written."""
+
+
+class InternalError(Error, RuntimeError):
+    """A bug in hop."""
+
+
+ALL = (Error, InvalidError, CheckError, TracerError, UnavailableError, FileError, InternalError)

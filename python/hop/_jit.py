@@ -1,0 +1,262 @@
+"""jit: a function is captured once for each kind of arguments, compiled, and from then on run without its Python code."""
+
+__all__ = ["jit", "Compiled"]
+
+import functools
+import types
+
+from . import _core, tree
+from ._errors import InvalidError
+
+from ._trace import arguments_of, arrays_of_results, capture, place
+
+_SHARED = {}  # code object -> programs: functions made anew from the same code share them
+_MOST_SHARED = 512
+
+
+def jit(fun=None, *, static_argnums=(), static_argnames=(), donate_argnums=(), strict=False, threads=0, portable=False):
+    """fun, compiled: the first call with arguments of new types captures it, later ones run machine code.
+
+    static_argnums, static_argnames: arguments that are Python values, part of the program; they must be hashable. donate_argnums: arguments whose memory the call
+    may use for its results; they must not be used afterwards. strict: results are bit for bit those of the interpreter. The function is captured again when
+    the types or the structure of its arguments, static arguments, or what its closure refers to have changed."""
+    if fun is None:
+        return functools.partial(
+            jit, static_argnums=static_argnums, static_argnames=static_argnames, donate_argnums=donate_argnums, strict=strict, threads=threads, portable=portable
+        )
+    if not callable(fun):
+        raise TypeError(f"jit takes a function, found {type(fun).__name__}")
+    return Compiled(fun, static_argnums, static_argnames, donate_argnums, {"strict": strict, "threads": threads, "portable": portable})
+
+
+def _numbers(x):
+    return (x,) if isinstance(x, int) else tuple(x)
+
+
+class _Program:
+    __slots__ = ("traced", "exe", "alive", "unflatten")
+
+
+class Lowered:
+    """What jit made of a call: text() is the program, explain() what became of it, c() the program as C99, compile() an executable."""
+
+    def __init__(self, program, options):
+        self._program, self._options = program, options
+
+    @property
+    def function(self):
+        """The program itself, a hop._core.Function."""
+        return self._program.traced.function
+
+    @property
+    def in_types(self):
+        return self.function.params
+
+    @property
+    def out_types(self):
+        return self.function.results
+
+    def text(self):
+        return self.function.text()
+
+    def explain(self):
+        return _command(self.text(), "explain")
+
+    def c(self):
+        return _command(self.text(), "emit")
+
+    def compile(self):
+        return self.function.compile(**self._options)
+
+    def __repr__(self):
+        return self.text()
+
+
+class Compiled(_core.JitBase):
+    """What jit gives: call it like the function."""
+
+    def __init__(self, fun, static_argnums, static_argnames, donate_argnums, options):
+        self._fun = fun
+        self._static, self._static_names = _numbers(static_argnums), (static_argnames,) if isinstance(static_argnames, str) else tuple(static_argnames)
+        self._donate, self._options = _numbers(donate_argnums), options
+        functools.update_wrapper(self, fun, updated=())
+        plain = isinstance(fun, types.FunctionType)
+        cells = fun.__closure__ if plain else None
+        self._cells = cells or ()
+        self._set_cells(self._cells)
+        if plain:
+            if len(_SHARED) > _MOST_SHARED:
+                _SHARED.clear()
+            self._programs = _SHARED.setdefault(fun.__code__, {})
+            self._identity = (self._static, self._static_names, self._donate, tuple(options.items()), fun.__defaults__ and tuple(map(id, fun.__defaults__)), id(fun.__globals__))
+        else:
+            self._programs, self._identity = {}, ()
+
+    def __get__(self, instance, owner=None):
+        return self if instance is None else functools.partial(self, instance)
+
+    def __repr__(self):
+        return f"<hop.jit of {getattr(self._fun, '__name__', self._fun)!s}>"
+
+    # -- calls that are not quick --
+
+    def _slow(self, *args, **named):
+        dynamic, static, named_dynamic, named_static = self._split(args, named)
+        if _core.tracing():
+            return self._inline(dynamic, static, named_dynamic, named_static, len(args))
+        program, leaves = self._program(dynamic, static, named_dynamic, named_static, len(args))
+        out = program.exe.run([*leaves, *program.traced.hidden])
+        self._note(args, named, program)
+        return tree.unflatten(program.traced.out_tree, out)
+
+    def _note(self, args, named, program):
+        if named or self._static or self._static_names:
+            return
+        self._remember(args, program.exe, tuple(program.traced.hidden), program.alive, program.unflatten)
+
+    def _split(self, args, named):
+        n = len(args)
+        positions = set()
+        for p in self._static:
+            if not -n <= p < n:
+                if n <= abs(p):
+                    continue  # it has its default
+            positions.add(p % n)
+        dynamic = tuple(x for i, x in enumerate(args) if i not in positions)
+        static = tuple((i, args[i]) for i in sorted(positions))
+        named_static = tuple(sorted((k, v) for k, v in named.items() if k in self._static_names))
+        return dynamic, static, {k: v for k, v in named.items() if k not in self._static_names}, named_static
+
+    def _whole(self, static, named_static, n):
+        """The function of the dynamic arguments alone."""
+        fun = self._fun
+        if not static and not named_static:
+            return fun
+        fixed, more = dict(static), dict(named_static)
+
+        def partly(*dynamic, **named):
+            rest = iter(dynamic)
+            return fun(*[fixed[i] if i in fixed else next(rest) for i in range(n)], **named, **more)
+
+        partly.__name__ = getattr(fun, "__name__", "f")
+        return partly
+
+    def _inline(self, dynamic, static, named, named_static, n):
+        """Inside of another program: a call."""
+        fun = self._whole(static, named_static, n)
+        leaves, treedef = arguments_of(self._fun, dynamic, named)
+        seen = []
+
+        def flat(*values):
+            a, k = tree.unflatten(treedef, values)
+            found, out_tree = arrays_of_results(fun(*a, **k))
+            seen.append(out_tree)
+            return found
+
+        out = _core.invoke(flat, leaves, False)
+        return tree.unflatten(seen[0], out)
+
+    def _contents(self):
+        out = []
+        for cell in self._cells:
+            try:
+                out.append(cell.cell_contents)
+            except ValueError:
+                out.append(None)
+        return tuple(out)
+
+    def _program(self, dynamic, static, named, named_static, n):
+        leaves, treedef = arguments_of(self._fun, dynamic, named)
+        contents = self._contents()
+        closure = tuple(x if isinstance(x, (bool, int, float, str, bytes, type(None))) else id(x) for x in contents)
+        closure_types = tuple(map(type, contents))
+        try:
+            key = (self._identity, treedef, tuple([x._type for x in leaves]), static, named_static, tuple(type(v) for _, v in static), closure, closure_types)
+            found = self._programs.get(key)
+        except TypeError as error:
+            raise TypeError(f"{place()}jit: static arguments must be hashable: {error}") from None
+        if found is None:
+            found = self._programs[key] = self._make(dynamic, static, named, named_static, n, leaves, contents)
+        return found, leaves
+
+    def _make(self, dynamic, static, named, named_static, n, leaves, contents):
+        p = _Program()
+        fun = self._whole(static, named_static, n)
+        p.traced = capture(fun, dynamic, named, leaves)
+        p.traced.leaves = None
+        donate, mask = self._donated(dynamic, static, p.traced.names)
+        p.exe = p.traced.function.compile(donate=", ".join(donate) or None, mask=mask, **self._options)
+        p.alive = contents  # their ids are in the key
+        out_tree = p.traced.out_tree
+        p.unflatten = None if out_tree.kind is None else tree.plan(out_tree) or functools.partial(tree.unflatten, out_tree)
+        return p
+
+    def _donated(self, dynamic, static, names):
+        if not self._donate:
+            return [], 0
+        positions, fixed = [], {i for i, _ in static}
+        for i in range(len(dynamic) + len(fixed)):
+            if i not in fixed:
+                positions.append(i)
+        given, mask, at = [], 0, 0
+        for position, x in zip(positions, dynamic):
+            for _ in range(tree.structure(x).num_leaves):
+                if position in self._donate and at < 64:
+                    given.append(names[at])
+                    mask |= 1 << at
+                at += 1
+        return given, mask
+
+    # -- looking inside --
+
+    def lower(self, *args, **named):
+        """The program for these arguments, without running it."""
+        dynamic, static, named_dynamic, named_static = self._split(args, named)
+        p = _Program()
+        leaves, _ = arguments_of(self._fun, dynamic, named_dynamic)
+        p.traced = capture(self._whole(static, named_static, len(args)), dynamic, named_dynamic, leaves)
+        return Lowered(p, self._options)
+
+    def text(self, *args, **named):
+        """The program for these arguments as text."""
+        return self.lower(*args, **named).text()
+
+    def explain(self, *args, **named):
+        """What the compiler makes of the program for these arguments."""
+        return self.lower(*args, **named).explain()
+
+    def c(self, *args, **named):
+        """The program for these arguments as C99 source."""
+        return self.lower(*args, **named).c()
+
+    def clear_cache(self):
+        """Forgets the programs made so far."""
+        self._forget()
+        self._programs.clear()
+
+
+def _command(text, verb):
+    """Asks the hop command, which knows how to explain programs and to write them as C."""
+    import os
+    import shutil
+    import subprocess
+    import tempfile
+
+    beside = os.path.join(os.path.dirname(__file__), "hop-command")
+    command = os.environ.get("HOP_COMMAND") or (beside if os.path.exists(beside) else shutil.which("hop"))
+    if not command:
+        from ._errors import UnavailableError
+
+        raise UnavailableError("the hop command was not found: install it (make install) or name it in HOP_COMMAND")
+    with tempfile.TemporaryDirectory() as folder:
+        path, made = os.path.join(folder, "program.hop"), os.path.join(folder, "program.c")
+        with open(path, "w", encoding="utf-8") as out:
+            out.write(text)
+        emit = ["emit", "c", path, "--out", made]
+        done = subprocess.run([command, *(emit if verb == "emit" else [verb, path])], capture_output=True, text=True)
+        if done.returncode:
+            raise InvalidError(done.stderr.strip() or f"hop {verb} failed")
+        if verb != "emit":
+            return done.stdout
+        with open(made, encoding="utf-8") as source:
+            return source.read()

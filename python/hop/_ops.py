@@ -1,0 +1,1000 @@
+"""The operators, under the names of the array-API standard. Each works on arrays and on traced values, on NumPy arrays and on Python numbers."""
+
+import builtins
+import math
+
+from . import _core, _dtypes, tree
+from ._dtypes import as_dtype, result_type
+
+_CODE = _core.codes
+_op, _call = _core.op, _core.call
+
+newaxis = None
+e, inf, nan, pi = math.e, math.inf, math.nan, math.pi
+
+
+def _axes_text(axis):
+    if axis is None:
+        return "all"
+    return ", ".join(str(int(a)) for a in axis) if isinstance(axis, (tuple, list)) else str(int(axis))
+
+
+def _dims(shape):
+    """A shape as a tuple of ints; an int is a shape of one axis."""
+    if isinstance(shape, (tuple, list)):
+        return tuple([s if type(s) is int else s.__index__() for s in shape])
+    return (shape.__index__(),)
+
+
+def _text(dims):
+    return ", ".join(map(str, dims))
+
+
+def _type(d, dims):
+    return f"{d.text}[{_text(dims)}]"
+
+
+# ---- making arrays ----
+
+
+def _nested(x, shape, depth, out):
+    if isinstance(x, (list, tuple)):
+        if len(shape) <= depth:
+            if out:
+                raise ValueError("the lists are nested to different depths")
+            shape.append(len(x))
+        if len(x) != shape[depth]:
+            raise ValueError(f"the lists have different lengths: {shape[depth]} and {len(x)} at depth {depth}")
+        for item in x:
+            _nested(item, shape, depth + 1, out)
+    else:
+        if len(shape) != depth:
+            raise ValueError("the lists are nested to different depths")
+        out.append(x)
+
+
+def _from_lists(x, dtype):
+    leaves = tree.leaves(x, is_leaf=lambda n: n is None or not isinstance(n, (list, tuple)))
+    if builtins.any(not isinstance(n, (bool_type, int, float)) for n in leaves):
+        return stack([asarray(n, dtype=dtype) for n in x])
+    shape, numbers = [], []
+    _nested(x, shape, 0, numbers)
+    if dtype is None:
+        kinds = set(map(type, numbers))
+        dtype = _dtypes.float32 if float in kinds or not kinds else _dtypes.int64 if kinds != {bool_type} else _dtypes.bool
+    return _core.from_numbers(dtype.code, shape, numbers)
+
+
+bool_type = builtins.bool
+
+
+def asarray(obj, /, *, dtype=None, device=None, copy=None):
+    """An array of it: another array, a NumPy array or anything with a buffer or DLPack (in the same memory where that can be), a number, nested lists of numbers.
+
+    Real numbers become float32, integers int64; NumPy arrays keep their dtype. copy=True copies, copy=False is an error where the memory cannot be shared."""
+    if device not in (None, "cpu"):
+        raise ValueError(f"there is no device {device!r}")
+    dtype = None if dtype is None else as_dtype(dtype)
+    if isinstance(obj, _core.ArrayBase):
+        made = obj._copy() if copy and not obj._traced else obj
+    elif isinstance(obj, (bool_type, int, float)):
+        if copy is False:
+            raise ValueError("a Python number must be copied")
+        d = dtype or _dtypes.weak_dtype(obj)
+        return _core.full(d.code, (), obj)
+    elif isinstance(obj, (list, tuple)):
+        if copy is False:
+            raise ValueError("a Python list must be copied")
+        made = _from_lists(obj, dtype)
+    else:
+        made = _from_memory(obj, 1 if copy else 0 if copy is False else -1)
+    if dtype is not None and made.dtype is not dtype:
+        if copy is False:
+            raise ValueError(f"elements of {made.dtype} must be copied to become {dtype}")
+        made = astype(made, dtype)
+    return made
+
+
+def _from_memory(obj, copy):
+    name = getattr(getattr(obj, "dtype", None), "name", None)
+    if name == "bfloat16" and hasattr(obj, "view"):
+        return _core.from_buffer(obj.view("u2"), copy)._bitcast(_dtypes.bfloat16.code)
+    try:
+        return _core.from_buffer(obj, copy)
+    except TypeError as error:
+        try:
+            memoryview(obj).release()
+        except TypeError:
+            pass
+        else:
+            raise error from None  # it has memory, but of elements that no dtype fits
+        if hasattr(obj, "__dlpack__"):
+            return from_dlpack(obj, copy=None if copy < 0 else bool_type(copy))
+        if hasattr(obj, "__array__"):
+            return _core.from_buffer(obj.__array__(), copy)
+        raise
+
+
+def array(obj, dtype=None, copy=True):
+    """An array of its own with these elements."""
+    return asarray(obj, dtype=dtype, copy=copy or None)
+
+
+def from_dlpack(x, /, *, device=None, copy=None):
+    """An array in the memory of another library's array."""
+    if device not in (None, "cpu"):
+        raise ValueError(f"there is no device {device!r}")
+    try:
+        capsule = x.__dlpack__(max_version=(1, 0), copy=copy) if copy is not None else x.__dlpack__(max_version=(1, 0))
+    except TypeError:
+        capsule = x.__dlpack__()
+    made = _core.from_dlpack(capsule)
+    return made._copy() if copy and not hasattr(x, "_traced") else made
+
+
+def full(shape, fill_value, *, dtype=None, device=None):
+    """An array with one value everywhere."""
+    if isinstance(fill_value, _core.ArrayBase):
+        d = fill_value.dtype if dtype is None else as_dtype(dtype)
+        return broadcast_to(astype(fill_value, d), _dims(shape))
+    d = _dtypes.weak_dtype(fill_value) if dtype is None else as_dtype(dtype)
+    dims = _dims(shape)
+    if _core.tracing():
+        return _call(_CODE["full"], (fill_value,), _type(d, dims))
+    return _core.full(d.code, dims, fill_value)
+
+
+def zeros(shape, *, dtype=None, device=None):
+    """An array of zeros."""
+    return full(shape, 0, dtype=_dtypes.float32 if dtype is None else dtype)
+
+
+def ones(shape, *, dtype=None, device=None):
+    """An array of ones."""
+    return full(shape, 1, dtype=_dtypes.float32 if dtype is None else dtype)
+
+
+empty = zeros
+
+
+def full_like(x, /, fill_value, *, dtype=None, device=None):
+    """An array of the shape and dtype of x with one value everywhere."""
+    x = asarray(x)
+    return full(x.shape, fill_value, dtype=x.dtype if dtype is None else dtype)
+
+
+def zeros_like(x, /, *, dtype=None, device=None):
+    """Zeros of the shape and dtype of x."""
+    return full_like(x, 0, dtype=dtype)
+
+
+def ones_like(x, /, *, dtype=None, device=None):
+    """Ones of the shape and dtype of x."""
+    return full_like(x, 1, dtype=dtype)
+
+
+empty_like = zeros_like
+
+
+def arange(start, /, stop=None, step=1, *, dtype=None, device=None):
+    """start, start + step, … below stop; from 0 when only stop is given."""
+    if stop is None:
+        start, stop = 0, start
+    if builtins.any(isinstance(n, _core.ArrayBase) for n in (start, stop, step)):
+        start, stop, step = [n.item() if isinstance(n, _core.ArrayBase) else n for n in (start, stop, step)]
+    if step == 0:
+        raise ValueError("arange: the step is 0")
+    whole = builtins.all(isinstance(n, int) for n in (start, stop, step))
+    d = (_dtypes.int64 if whole else _dtypes.float32) if dtype is None else as_dtype(dtype)
+    n = len(range(start, stop, step)) if whole else builtins.max(0, math.ceil((stop - start) / step))
+    if d.kind != "f":
+        start, step = int(start), int(step)
+    return _core.progression(d.code, n, start, step)
+
+
+def linspace(start, stop, /, num, *, dtype=None, device=None, endpoint=True):
+    """num numbers from start to stop, evenly."""
+    d = _dtypes.float32 if dtype is None else as_dtype(dtype)
+    start, stop = [float(n) for n in (start, stop)]
+    parts = num - 1 if endpoint else num
+    step = (stop - start) / parts if parts > 0 else 0.0
+    made = _core.progression(d.code if d.kind == "f" else _dtypes.float64.code, num, start, step)
+    if endpoint and num > 1:
+        made = _core.from_numbers(made.dtype.code, (num,), [*made[:-1].tolist(), stop])
+    return astype(made, d)
+
+
+def eye(n_rows, n_cols=None, /, *, k=0, dtype=None, device=None):
+    """Ones on a diagonal, k above the main one, zeros elsewhere."""
+    d = _dtypes.float32 if dtype is None else as_dtype(dtype)
+    return _call(_CODE["eye"], (), _type(d, (n_rows, n_rows if n_cols is None else n_cols)), k)
+
+
+def tril(x, /, *, k=0):
+    """Zeros above the diagonal that is k above the main one."""
+    return _call(_CODE["tril"], (asarray(x),), None, k)
+
+
+def triu(x, /, *, k=0):
+    """Zeros below the diagonal that is k above the main one."""
+    return _call(_CODE["triu"], (asarray(x),), None, k)
+
+
+def meshgrid(*arrays, indexing="xy"):
+    """Coordinate arrays over the grid of these vectors."""
+    arrays = [asarray(a) for a in arrays]
+    n = len(arrays)
+    swap = indexing == "xy" and n > 1
+    order = [1, 0, *range(2, n)] if swap else list(range(n))
+    shape = tuple(arrays[i].size for i in order)
+    out = []
+    for i, a in enumerate(arrays):
+        view = [1] * n
+        view[order.index(i)] = a.size
+        out.append(broadcast_to(a.reshape(tuple(view)), shape))
+    return out
+
+
+# ---- elements ----
+
+
+def _unary(name, op, doc):
+    code = _CODE[op]
+
+    def function(x, /):
+        return _op(code, x)
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = doc
+    return function
+
+
+def _binary(name, op, doc):
+    code = _CODE[op]
+
+    def function(x1, x2, /):
+        return _op(code, x1, x2)
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = doc
+    return function
+
+
+_UNARY = {
+    "abs": ("abs", "The absolute value."), "acos": ("acos", "The inverse cosine."), "acosh": ("acosh", "The inverse hyperbolic cosine."), "asin": ("asin", "The inverse sine."),
+    "asinh": ("asinh", "The inverse hyperbolic sine."), "atan": ("atan", "The inverse tangent."), "atanh": ("atanh", "The inverse hyperbolic tangent."), "cos": ("cos", "The cosine."),
+    "cosh": ("cosh", "The hyperbolic cosine."), "exp": ("exp", "e to the power of x."), "expm1": ("expm1", "exp(x) - 1, exact near 0."), "log": ("log", "The natural logarithm."),
+    "log1p": ("log1p", "log(1 + x), exact near 0."), "log2": ("log2", "The logarithm to base 2."), "negative": ("neg", "-x."), "sin": ("sin", "The sine."),
+    "sinh": ("sinh", "The hyperbolic sine."), "sqrt": ("sqrt", "The square root."), "tan": ("tan", "The tangent."), "tanh": ("tanh", "The hyperbolic tangent."),
+    "bitwise_invert": ("not", "Every bit turned over."), "exp2": ("exp2", "2 to the power of x."), "cbrt": ("cbrt", "The cube root."), "rsqrt": ("rsqrt", "1/sqrt(x)."),
+    "sigmoid": ("sigmoid", "1/(1 + exp(-x))."), "erf": ("erf", "The error function."), "erfc": ("erfc", "1 - erf(x), exact where that is small."), "popcount": ("popcount", "How many bits are set."),
+    "count_leading_zeros": ("count_leading_zeros", "How many bits in front are not set."),
+}  # fmt: skip
+_BINARY = {
+    "add": ("add", "x1 + x2."), "atan2": ("atan2", "The angle of the point (x2, x1)."), "bitwise_and": ("and", "x1 & x2."), "bitwise_left_shift": ("shift_left", "x1 << x2."),
+    "bitwise_or": ("or", "x1 | x2."), "bitwise_right_shift": ("shift_right", "x1 >> x2."), "bitwise_xor": ("xor", "x1 ^ x2."), "copysign": ("copysign", "x1 with the sign of x2."),
+    "divide": ("div", "x1 / x2; of integers a real number."), "equal": ("eq", "x1 == x2."), "floor_divide": ("floor_div", "x1 // x2, rounded down."), "greater": ("gt", "x1 > x2."),
+    "greater_equal": ("ge", "x1 >= x2."), "hypot": ("hypot", "sqrt(x1**2 + x2**2) without overflow."), "less": ("lt", "x1 < x2."), "less_equal": ("le", "x1 <= x2."),
+    "maximum": ("max", "The larger of each two; NaN if one is."), "minimum": ("min", "The smaller of each two; NaN if one is."), "multiply": ("mul", "x1 * x2."), "not_equal": ("ne", "x1 != x2."),
+    "remainder": ("mod", "x1 % x2, with the sign of x2."), "subtract": ("sub", "x1 - x2."), "fmod": ("rem", "What a division leaves, with the sign of x1."),
+}  # fmt: skip
+for _name, (_row, _doc) in _UNARY.items():
+    globals()[_name] = _unary(_name, _row, _doc)
+for _name, (_row, _doc) in _BINARY.items():
+    globals()[_name] = _binary(_name, _row, _doc)
+
+
+def _whole_stays(name, op, doc):
+    """Rounding leaves integers as they are."""
+    code = _CODE[op]
+
+    def function(x, /):
+        x = asarray(x)
+        return _op(code, x) if x.dtype.kind == "f" else x
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = doc
+    return function
+
+
+ceil = _whole_stays("ceil", "ceil", "Rounded up.")
+floor = _whole_stays("floor", "floor", "Rounded down.")
+trunc = _whole_stays("trunc", "trunc", "Rounded towards 0.")
+round = _whole_stays("round", "round", "Rounded to the nearest integer, halves to the even one.")
+conj = real = lambda x, /: asarray(x)
+
+
+def pow(x1, x2, /):
+    """x1 ** x2; of integers an integer."""
+    x1, x2 = [v if isinstance(v, (int, float, _core.ArrayBase)) else asarray(v) for v in (x1, x2)]
+    if isinstance(x1, _core.ArrayBase) or isinstance(x2, _core.ArrayBase):
+        return x1**x2
+    return asarray(x1) ** x2
+
+
+def _integer_pow(x, n):
+    """Integers to the power of integers, by squaring; a negative power of anything but 1 and -1 is 0."""
+    d = result_type(x, n)
+    if isinstance(n, int):
+        if n < 0:
+            raise ValueError("integers to a negative power are no integers: convert them to floats first")
+        x, out = astype(x, d, copy=False), None
+        while n:
+            if n & 1:
+                out = x if out is None else out * x
+            n >>= 1
+            x = x * x if n else x
+        return ones_like(x) if out is None else out
+    from ._control import while_loop
+
+    base, power = broadcast_arrays(astype(asarray(x), d), astype(n, d))
+    negative_power = power < 0 if d.kind == "i" else full(power.shape, False)
+    sign_of_odd = where(power % 2 == 0, 1, base)
+    start = (ones_like(base), base, where(negative_power, 0, power))
+
+    def step(carry):
+        out, square, rest = carry
+        return where(rest % 2 == 1, out * square, out), square * square, rest // 2
+
+    out = while_loop(lambda carry: any(carry[2] > 0), step, start)[0]
+    return where(negative_power, where(base == 1, 1, where(base == -1, sign_of_odd, 0)).astype(d), out) if d.kind == "i" else out
+
+
+def positive(x, /):
+    """x."""
+    return asarray(x)
+
+
+def sign(x, /):
+    """-1, 0 or 1."""
+    x = asarray(x)
+    return where(x != 0, 1, 0).astype(x.dtype) if x.dtype.kind in "ub" else _op(_CODE["sign"], x)
+
+
+def square(x, /):
+    """x times x."""
+    return _op(_CODE["mul"], x, x)
+
+
+def reciprocal(x, /):
+    """1 / x."""
+    return 1 / asarray(x)
+
+
+def log10(x, /):
+    """The logarithm to base 10."""
+    return _op(_CODE["log"], x) * (1 / math.log(10.0))
+
+
+def logaddexp(x1, x2, /):
+    """log(exp(x1) + exp(x2)) without overflow."""
+    hi, lo = maximum(x1, x2), minimum(x1, x2)
+    return where(hi == lo, hi + math.log(2.0), hi + log1p(exp(lo - hi)))
+
+
+def signbit(x, /):
+    """Whether the sign bit is set, also of -0 and NaN."""
+    x = asarray(x)
+    return _op(_CODE["copysign"], ones_like(x), x) < 0
+
+
+def _question(name, op, otherwise):
+    code = _CODE[op]
+
+    def function(x, /):
+        x = asarray(x)
+        return _op(code, x) if x.dtype.kind == "f" else full(x.shape, otherwise, dtype=_dtypes.bool)
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"Where elements are {name[2:]}."
+    return function
+
+
+isnan = _question("isnan", "isnan", False)
+isinf = _question("isinf", "isinf", False)
+isfinite = _question("isfinite", "isfinite", True)
+
+
+def _truth(x):
+    x = asarray(x)
+    return x if x.dtype is _dtypes.bool else x != 0
+
+
+def logical_and(x1, x2, /):
+    """Where both hold."""
+    return _truth(x1) & _truth(x2)
+
+
+def logical_or(x1, x2, /):
+    """Where one holds."""
+    return _truth(x1) | _truth(x2)
+
+
+def logical_xor(x1, x2, /):
+    """Where exactly one holds."""
+    return _truth(x1) ^ _truth(x2)
+
+
+def logical_not(x, /):
+    """Where it does not hold."""
+    return ~_truth(x)
+
+
+def where(condition, x1, x2, /):
+    """x1 where the condition holds, x2 elsewhere."""
+    return _op(_CODE["select"], _truth(condition), x1, x2)
+
+
+def clip(x, /, min=None, max=None):
+    """Brought between min and max."""
+    x = asarray(x)
+    if min is not None:
+        x = maximum(x, min)
+    return x if max is None else minimum(x, max)
+
+
+def fma(x, y, z, /):
+    """x*y + z, rounded once."""
+    return _op(_CODE["fma"], x, y, z)
+
+
+def stop_gradient(x, /):
+    """x, but a constant for gradients. x may be a tree."""
+    if isinstance(x, _core.ArrayBase):
+        return _op(_CODE["stop_gradient"], x) if x.dtype.kind == "f" else x
+    return tree.map(lambda leaf: stop_gradient(asarray(leaf)), x)
+
+
+def astype(x, dtype, /, *, copy=True, device=None):
+    """The elements as another dtype."""
+    x, d = asarray(x), as_dtype(dtype)
+    if x.dtype is d:
+        return x._copy() if copy and not x._traced and not _core.tracing() else x
+    return _call(_CODE["cast"], (x,), d.text)
+
+
+# ---- along axes ----
+
+
+def _keep(x, out, axis, keepdims):
+    """The reduced axes back, with size 1."""
+    if not keepdims:
+        return out
+    axes = range(x.ndim) if axis is None else axis if isinstance(axis, (tuple, list)) else (axis,)
+    gone = {a % x.ndim for a in axes}
+    return out.reshape(tuple(1 if i in gone else n for i, n in enumerate(x.shape)))
+
+
+def _reduction(name, op, doc):
+    code = _CODE[op]
+
+    def function(x, /, *, axis=None, keepdims=False):
+        x = asarray(x)
+        if axis == () or (axis is None and x.ndim == 0 and op not in ("sum", "prod", "any", "all")):
+            return _call(code, (x.reshape((*x.shape, 1)),), str(x.ndim))
+        return _keep(x, _call(code, (x,), _axes_text(axis)), axis, keepdims)
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = doc
+    return function
+
+
+max = _reduction("max", "reduce_max", "The largest along axes (all when not said).")
+min = _reduction("min", "reduce_min", "The smallest along axes (all when not said).")
+mean = _reduction("mean", "mean", "The mean along axes (all when not said).")
+logsumexp = _reduction("logsumexp", "logsumexp", "log(sum(exp(x))) along axes, without overflow.")
+_any = _reduction("any", "any", "Whether one element holds, along axes (all when not said).")
+_all = _reduction("all", "all", "Whether all elements hold, along axes (all when not said).")
+_sum = _reduction("sum", "sum", "The sum along axes (all when not said).")
+_prod = _reduction("prod", "prod", "The product along axes (all when not said).")
+
+
+def any(x, /, *, axis=None, keepdims=False):
+    """Whether one element holds, along axes (all when not said)."""
+    return _any(_truth(x), axis=axis, keepdims=keepdims)
+
+
+def all(x, /, *, axis=None, keepdims=False):
+    """Whether all elements hold, along axes (all when not said)."""
+    return _all(_truth(x), axis=axis, keepdims=keepdims)
+
+
+def _wide(x, dtype):
+    """Sums of small integers are taken as int64, those of small unsigned ones as uint64, as in NumPy."""
+    x = asarray(x)
+    if dtype is not None:
+        return astype(x, dtype, copy=False)
+    wide = {"i": _dtypes.int64, "b": _dtypes.int64, "u": _dtypes.uint64}.get(x.dtype.kind)
+    return x if wide is None else astype(x, wide, copy=False)
+
+
+def sum(x, /, *, axis=None, dtype=None, keepdims=False):
+    """The sum along axes (all when not said)."""
+    return _sum(_wide(x, dtype), axis=axis, keepdims=keepdims)
+
+
+def prod(x, /, *, axis=None, dtype=None, keepdims=False):
+    """The product along axes (all when not said)."""
+    return _prod(_wide(x, dtype), axis=axis, keepdims=keepdims)
+
+
+def _spread(op):
+    code = _CODE[op]
+
+    def function(x, /, *, axis=None, correction=0.0, keepdims=False):
+        x = asarray(x)
+        if correction == int(correction):
+            return _keep(x, _call(code, (x,), _axes_text(axis), int(correction)), axis, keepdims)
+        d = x - mean(x, axis=axis, keepdims=True)
+        n = x.size if axis is None else math.prod(x.shape[a] for a in (axis if isinstance(axis, (tuple, list)) else (axis,)))
+        v = sum(d * d, axis=axis, keepdims=keepdims) / (n - correction)
+        return v if op == "var" else sqrt(v)  # noqa: F821
+
+    function.__name__ = function.__qualname__ = op
+    function.__doc__ = "The variance along axes." if op == "var" else "The standard deviation along axes."
+    return function
+
+
+var, std = _spread("var"), _spread("std")
+
+
+def _arg(op):
+    code = _CODE[op]
+
+    def function(x, /, *, axis=None, keepdims=False):
+        x = asarray(x)
+        if axis is None:
+            out = _call(code, (x.reshape((-1,)),), None, 0)
+            return out.reshape((1,) * x.ndim) if keepdims else out
+        return _keep(x, _call(code, (x,), None, axis), axis, keepdims)
+
+    function.__name__ = function.__qualname__ = op
+    function.__doc__ = f"Where the first of the {'largest' if op == 'argmax' else 'smallest'} stands."
+    return function
+
+
+argmax, argmin = _arg("argmax"), _arg("argmin")
+
+
+def count_nonzero(x, /, *, axis=None, keepdims=False):
+    """How many elements are not 0."""
+    return sum(_truth(x), axis=axis, keepdims=keepdims)
+
+
+def softmax(x, /, axis=-1):
+    """exp(x) divided by its sum along axes."""
+    return _call(_CODE["softmax"], (asarray(x),), _axes_text(axis))
+
+
+def log_softmax(x, /, axis=-1):
+    """The logarithm of softmax."""
+    return _call(_CODE["log_softmax"], (asarray(x),), _axes_text(axis))
+
+
+def _running(op, doc):
+    code = _CODE[op]
+
+    def function(x, /, *, axis=None, dtype=None, include_initial=False, reverse=False):
+        x = _wide(x, dtype) if op in ("cumsum", "cumprod") else asarray(x)
+        if axis is None:
+            if x.ndim > 1:
+                raise ValueError("which axis? An array with several axes needs axis=")
+            axis = 0
+        out = _call(code, (x,), None, axis, int(reverse))
+        if include_initial:
+            shape = list(x.shape)
+            shape[axis] = 1
+            first = full(tuple(shape), 0 if op == "cumsum" else 1, dtype=x.dtype)
+            out = concat([out, first] if reverse else [first, out], axis=axis)
+        return out
+
+    function.__doc__ = doc
+    return function
+
+
+cumulative_sum = _running("cumsum", "Running sums along an axis.")
+cumulative_prod = _running("cumprod", "Running products along an axis.")
+cumulative_max = _running("cummax", "Running maxima along an axis.")
+cumulative_min = _running("cummin", "Running minima along an axis.")
+cumulative_logsumexp = _running("logcumsumexp", "Running logsumexp along an axis.")
+for _name in ("cumulative_sum", "cumulative_prod", "cumulative_max", "cumulative_min", "cumulative_logsumexp"):
+    globals()[_name].__name__ = globals()[_name].__qualname__ = _name
+
+
+def linear_recurrence(a, b, /, *, axis=0, reverse=False):
+    """s = a*s + b along an axis; the first s is the first b."""
+    return _call(_CODE["recurrence"], (asarray(a), asarray(b)), None, axis, int(reverse))
+
+
+def diff(x, /, *, axis=-1, n=1, prepend=None, append=None):
+    """Differences of neighbours along an axis."""
+    x = asarray(x)
+    parts = [p for p in (prepend, x, append) if p is not None]
+    if len(parts) > 1:
+        x = concat(parts, axis=axis)
+    axis %= x.ndim
+    for _ in range(n):
+        front, back = [slice(None)] * axis + [slice(1, None)], [slice(None)] * axis + [slice(None, -1)]
+        x = x[tuple(front)] - x[tuple(back)]
+    return x
+
+
+def sort(x, /, *, axis=-1, descending=False, stable=True):
+    """Sorted along an axis; equals keep their order, NaN comes last."""
+    return _call(_CODE["sort"], (asarray(x),), None, axis, int(descending))
+
+
+def argsort(x, /, *, axis=-1, descending=False, stable=True):
+    """Where the sorted elements stand."""
+    return _call(_CODE["argsort"], (asarray(x),), None, axis, int(descending))
+
+
+def top_k(x, /, k, *, axis=-1):
+    """The k largest along an axis, largest first, and where they stand."""
+    return tuple(_call(_CODE["top_k"], (asarray(x),), str(k), axis))
+
+
+def searchsorted(x1, x2, /, *, side="left", sorter=None):
+    """Where x2 belongs in the sorted x1: before its equals, or behind them (side="right")."""
+    x1 = asarray(x1)
+    if sorter is not None:
+        x1 = take(x1, sorter, axis=0)
+    x2 = asarray(x2)
+    d = result_type(x1, x2)
+    return _call(_CODE["searchsorted"], (astype(x1, d, copy=False), astype(x2, d, copy=False)), None, int(side == "right"))
+
+
+def nonzero(x, /, *, size=None, fill_value=0):
+    """Where x is not 0: an array of positions for each axis. In a captured program with size= there are exactly so many."""
+    x = _truth(x)
+    if x.ndim == 0:
+        raise ValueError("nonzero needs an axis at least")
+    found = _call(_CODE["nonzero"], (x,), None if size is None else str(size), fill_value)
+    return tuple(found) if isinstance(found, list) else (found,)
+
+
+# ---- shapes ----
+
+
+def reshape(x, /, shape, *, copy=None):
+    """The same elements, in the same order, in another shape; one size may be -1."""
+    x, dims = asarray(x), _dims(shape)
+    if _core.tracing() or x._traced:
+        return _call(_CODE["reshape"], (x,), _text(dims))
+    if dims.count(-1) == 1:
+        known = math.prod(n for n in dims if n != -1)
+        if known == 0 or x.size % known:
+            raise ValueError(f"{x.size} elements cannot be arranged as {dims}")
+        dims = tuple(x.size // known if n == -1 else n for n in dims)
+    made = x._reshaped(dims)
+    return made._copy() if copy else made
+
+
+def permute_dims(x, /, axes):
+    """The axes in another order: axis i of the result is axis axes[i] of x."""
+    return _call(_CODE["permute"], (asarray(x),), _text(_dims(axes)))
+
+
+def matrix_transpose(x, /):
+    """The last two axes exchanged."""
+    x = asarray(x)
+    if x.ndim < 2:
+        raise ValueError(f"a matrix has two axes at least, this array has {x.ndim}")
+    return _call(_CODE["transpose"], (x,))
+
+
+def moveaxis(x, source, destination, /):
+    """Axes moved to other places; the others keep their order."""
+    x = asarray(x)
+    one = isinstance(source, int)
+    source, destination = [[a % x.ndim for a in ((v,) if one else v)] for v in (source, destination)]
+    order = [a for a in range(x.ndim) if a not in source]
+    for to, a in sorted(zip(destination, source)):
+        order.insert(to, a)
+    return permute_dims(x, order)
+
+
+def swapaxes(x, axis1, axis2, /):
+    """Two axes exchanged."""
+    return _call(_CODE["swap_axes"], (asarray(x),), None, axis1, axis2)
+
+
+def expand_dims(x, /, *, axis=0):
+    """A new axis of size 1."""
+    x = asarray(x)
+    if not -x.ndim - 1 <= axis <= x.ndim:
+        raise IndexError(f"there is no place {axis} for a new axis of an array with {x.ndim} axes")
+    return _call(_CODE["expand"], (x,), None, axis)
+
+
+def squeeze(x, /, axis=None):
+    """Without axes of size 1."""
+    return _call(_CODE["squeeze"], (asarray(x),), None if axis is None else _axes_text(axis))
+
+
+def broadcast_to(x, /, shape):
+    """Repeated along axes to this shape, as NumPy does."""
+    return _call(_CODE["broadcast"], (asarray(x),), _text(_dims(shape)))
+
+
+def broadcast_shapes(*shapes):
+    """The shape that operators on arrays of these shapes have."""
+    out = []
+    for i in range(builtins.max(map(len, shapes), default=0)):
+        sizes = {s[-1 - i] for s in shapes if i < len(s)} - {1}
+        if len(sizes) > 1:
+            raise ValueError(f"shapes {', '.join(map(str, shapes))} do not go together")
+        out.append(sizes.pop() if sizes else 1)
+    return tuple(reversed(out))
+
+
+def broadcast_arrays(*arrays):
+    """All brought to their common shape."""
+    arrays = [asarray(a) for a in arrays]
+    shape = broadcast_shapes(*[a.shape for a in arrays])
+    return [broadcast_to(a, shape) for a in arrays]
+
+
+def concat(arrays, /, *, axis=0):
+    """One behind the other along an axis."""
+    arrays = [asarray(a) for a in arrays]
+    if axis is None:
+        arrays, axis = [a.reshape((-1,)) for a in arrays], 0
+    return _call(_CODE["concat"], tuple(arrays), None, axis)
+
+
+def stack(arrays, /, *, axis=0):
+    """Side by side along a new axis."""
+    return _call(_CODE["stack"], tuple([asarray(a) for a in arrays]), None, axis)
+
+
+def unstack(x, /, *, axis=0):
+    """The slices along an axis, as a tuple."""
+    x = asarray(x)
+    axis %= x.ndim
+    return tuple(x[(slice(None),) * axis + (i,)] for i in range(x.shape[axis]))
+
+
+def split(x, parts, /, *, axis=0):
+    """Parts along an axis: so many equal ones, or at these positions."""
+    x = asarray(x)
+    if isinstance(parts, int):
+        out = _call(_CODE["split"], (x,), None, axis, parts)
+    else:
+        edges = [0, *parts, x.shape[axis]]
+        sizes = [b - a for a, b in zip(edges, edges[1:])]
+        out = _call(_CODE["split"], (x,), _text(sizes), axis, len(sizes))
+    return out if isinstance(out, list) else [out]
+
+
+def flip(x, /, *, axis=None):
+    """The order along axes reversed."""
+    x = asarray(x)
+    if x.ndim == 0:
+        return x
+    return _call(_CODE["reverse"], (x,), _axes_text(axis) if axis is not None else _text(range(x.ndim)))
+
+
+def roll(x, /, shift, *, axis=None):
+    """Moved along an axis, from its end to its beginning."""
+    x = asarray(x)
+    if axis is None:
+        return roll(x.reshape((-1,)), shift, axis=0).reshape(x.shape)
+    if isinstance(axis, (tuple, list)):
+        shifts = shift if isinstance(shift, (tuple, list)) else [shift] * len(axis)
+        for s, a in zip(shifts, axis):
+            x = roll(x, s, axis=a)
+        return x
+    return _call(_CODE["roll"], (x, shift), None, axis)
+
+
+def tile(x, repetitions, /):
+    """The whole array so many times along each axis."""
+    x, reps = asarray(x), _dims(repetitions)
+    if len(reps) < x.ndim:
+        reps = (1,) * (x.ndim - len(reps)) + reps
+    if len(reps) > x.ndim:
+        x = x.reshape((1,) * (len(reps) - x.ndim) + x.shape)
+    return _call(_CODE["tile"], (x,), _text(reps))
+
+
+def repeat(x, repeats, /, *, axis=None):
+    """Each element so many times along an axis."""
+    x = asarray(x)
+    if axis is None:
+        x, axis = x.reshape((-1,)), 0
+    axis %= x.ndim
+    if isinstance(repeats, int):
+        wide = expand_dims(x, axis=axis + 1)
+        wide = broadcast_to(wide, (*x.shape[: axis + 1], repeats, *x.shape[axis + 1 :]))
+        return wide.reshape((*x.shape[:axis], x.shape[axis] * repeats, *x.shape[axis + 1 :]))
+    repeats = asarray(repeats)
+    counts = broadcast_to(repeats, (x.shape[axis],)).tolist()
+    positions = [i for i, n in enumerate(counts) for _ in range(n)]
+    return take(x, asarray(positions, dtype=_dtypes.int64), axis=axis)
+
+
+def pad(x, pad_width, /, *, value=0):
+    """More elements in front of and behind each axis: one number, (before, after), or one pair per axis."""
+    x = asarray(x)
+    if isinstance(pad_width, int):
+        pad_width = [(pad_width, pad_width)] * x.ndim
+    elif len(pad_width) == 2 and isinstance(pad_width[0], int):
+        pad_width = [tuple(pad_width)] * x.ndim
+    return _call(_CODE["pad"], (x, value), ", ".join(f"{a}:{b}" for a, b in pad_width))
+
+
+# ---- parts ----
+
+
+def take(x, indices, /, *, axis=None):
+    """Slices of x at the indices along an axis. Indices beyond the ends are brought into range; negative ones count from the end."""
+    x, indices = asarray(x), asarray(indices)
+    if axis is None:
+        if x.ndim != 1:
+            raise ValueError("which axis? An array with several axes needs axis=")
+        axis = 0
+    if indices.dtype.kind != "u":
+        indices = where(indices < 0, indices + x.shape[axis], indices)
+    return _call(_CODE["take"], (x, indices), None, axis)
+
+
+def take_along_axis(x, indices, /, *, axis=-1):
+    """For every place an element of x at a position along the axis."""
+    x, indices = asarray(x), asarray(indices)
+    if indices.dtype.kind != "u":
+        indices = where(indices < 0, indices + x.shape[axis], indices)
+    return _call(_CODE["take_along"], (x, indices), None, axis)
+
+
+def dynamic_slice(x, start_indices, slice_sizes, /):
+    """A part of known sizes at positions that may be traced, moved so that it fits."""
+    x = asarray(x)
+    return _call(_CODE["dynamic_slice"], (x, *start_indices), _text(_dims(slice_sizes)))
+
+
+def dynamic_update_slice(x, update, start_indices, /):
+    """x with a part replaced, at positions that may be traced, moved so that it fits."""
+    return _call(_CODE["dynamic_update"], (asarray(x), asarray(update), *start_indices))
+
+
+def one_hot(x, num_classes, /, *, dtype=None):
+    """1 at the index, 0 elsewhere, along a new last axis."""
+    return _call(_CODE["one_hot"], (asarray(x),), str(num_classes), 0, 0, (_dtypes.float32 if dtype is None else as_dtype(dtype)).text)
+
+
+# ---- products ----
+
+
+def matmul(x1, x2, /):
+    """x1 @ x2."""
+    return _op(_CODE["matmul"], x1, x2)
+
+
+def tensordot(x1, x2, /, *, axes=2):
+    """Sums of products over several axes."""
+    x1, x2 = asarray(x1), asarray(x2)
+    if isinstance(axes, int):
+        left, right = list(range(x1.ndim - axes, x1.ndim)), list(range(axes))
+    else:
+        left, right = [list(a) if isinstance(a, (tuple, list)) else [a] for a in axes]
+    d = result_type(x1, x2)
+    return _call(_CODE["dot"], (astype(x1, d, copy=False), astype(x2, d, copy=False)), _text(left) or None, 0, 0, _text(right) or None)
+
+
+def vecdot(x1, x2, /, *, axis=-1):
+    """Sums of products along an axis."""
+    x1, x2 = asarray(x1), asarray(x2)
+    return sum(x1 * x2, axis=axis, dtype=result_type(x1, x2))
+
+
+def einsum(subscripts, /, *operands):
+    """Sums of products, one letter per axis: einsum("bij,bjk->bik", x, y)."""
+    return _call(_CODE["einsum"], tuple([asarray(x) for x in operands]), subscripts)
+
+
+def outer(x1, x2, /):
+    """All products of elements of two vectors."""
+    return _op(_CODE["outer"], asarray(x1), asarray(x2))
+
+
+def diagonal(x, /):
+    """The diagonal of the last two axes."""
+    return _op(_CODE["diagonal"], asarray(x))
+
+
+def trace(x, /):
+    """The sum of the diagonal of the last two axes."""
+    return _op(_CODE["trace"], asarray(x))
+
+
+# ---- effects ----
+
+
+def print(format, /, *values):
+    """Prints a line when the program runs, the values in place of {}."""
+    if _core.tracing():
+        _call(_CODE["print"], tuple([asarray(v) for v in values]), format)
+        return
+    text = format
+    for v in values:
+        text = text.replace("{}", str(asarray(v).tolist()), 1)
+    builtins.print(text)
+
+
+def check(condition, message="", /, *values):
+    """Ends the run with hop.CheckError, the message and the values unless the condition holds everywhere."""
+    condition = _truth(condition)
+    if _core.tracing():
+        _call(_CODE["check"], (condition, *[asarray(v) for v in values]), message)
+    elif not all(condition).item():
+        from ._errors import CheckError
+
+        raise CheckError(message + "".join(f" {asarray(v).tolist()}" for v in values))
+
+
+# ---- files ----
+
+
+def save(path, arrays, /):
+    """Writes an array (.npy), or a dict of arrays (.npz, .safetensors)."""
+    if isinstance(arrays, dict):
+        _core.save_file(str(path), tuple(arrays), tuple([asarray(a) for a in arrays.values()]))
+    else:
+        _core.save_file(str(path), ("",), (asarray(arrays),))
+
+
+def load(path, /):
+    """What a file holds: an array (.npy) or a dict of arrays (.npz, .safetensors)."""
+    found = _core.load_file(str(path))
+    return found[""] if list(found) == [""] else found
+
+
+# ---- methods that take their arguments by position, as NumPy's do ----
+
+
+def _method_reshape(x, *shape, copy=None):
+    return reshape(x, shape[0] if len(shape) == 1 else shape, copy=copy)
+
+
+def _method_transpose(x, *axes):
+    if len(axes) == 1 and isinstance(axes[0], (tuple, list)):
+        axes = axes[0]
+    return permute_dims(x, axes or tuple(range(x.ndim))[::-1])
+
+
+def _method_flatten(x):
+    return reshape(x, (-1,))
+
+
+def _method_dot(x, y):
+    return matmul(x, y)
+
+
+def _by_position(function):
+    def method(x, axis=None, **named):
+        return function(x, axis=axis, **named)
+
+    method.__name__ = function.__name__
+    method.__doc__ = function.__doc__
+    return method
+
+
+for _name in ("sum", "prod", "mean", "var", "std", "max", "min", "any", "all", "argmax", "argmin", "cumulative_sum", "cumulative_prod"):
+    globals()["_method_" + _name] = _by_position(globals()[_name])
+
+
+def _method_sort(x, axis=-1, **named):
+    return sort(x, axis=axis, **named)
+
+
+def _method_argsort(x, axis=-1, **named):
+    return argsort(x, axis=axis, **named)
+
+
+def _method_take(x, indices, axis=None):
+    return take(x, indices, axis=axis)
+
+
+def _method_repeat(x, repeats, axis=None):
+    return repeat(x, repeats, axis=axis)

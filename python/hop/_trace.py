@@ -1,0 +1,148 @@
+"""Capturing Python functions: trees of arguments become parameters, what a function uses from outside becomes further ones, results become a tree again."""
+
+import keyword
+import re
+
+from . import _core, tree
+from ._errors import InvalidError
+from ._ops import asarray
+
+_NUMBERS = (bool, int, float)
+
+
+def place():
+    at = _core.place()
+    return f"{at[0]}:{at[1]}: " if at[0] else ""
+
+
+def array_leaf(x, path, root):
+    """A leaf as an array; the error names where it stands."""
+    if isinstance(x, _core.ArrayBase):
+        return x
+    try:
+        return asarray(x)
+    except (TypeError, ValueError, OverflowError) as error:
+        hint = " (mark the argument as static if it is no array)" if isinstance(error, TypeError) else ""
+        raise TypeError(f"{place()}{tree.path_text(path, root)}: expected an array or a number, found {type(x).__name__}: {error}{hint}") from None
+
+
+def arrays_of(x, root):
+    """(arrays, structure) of a tree of arrays and numbers."""
+    found, treedef = tree.flatten(x)
+    for i, leaf in enumerate(found):
+        if not isinstance(leaf, _core.ArrayBase):
+            path = tree.leaves_with_path(x)[i][0]
+            found[i] = array_leaf(leaf, path, root)
+    return found, treedef
+
+
+def arguments_of(fun, args, named):
+    """(arrays, structure) of the arguments of a call; errors name the argument."""
+    found, treedef = tree.flatten((args, named))
+    for i, leaf in enumerate(found):
+        if not isinstance(leaf, _core.ArrayBase):
+            path = tree.leaves_with_path((args, named))[i][0]
+            root = path[1] if path[0] else argument_names(fun, len(args))[path[1]]
+            found[i] = array_leaf(leaf, path[2:], f"argument {root}")
+    return found, treedef
+
+
+def function_name(fun):
+    name = getattr(fun, "__name__", type(fun).__name__)
+    name = re.sub(r"\W", "_", name)
+    return "f" if not name or name == "_lambda_" or name[0].isdigit() else name
+
+
+def argument_names(fun, n):
+    code = getattr(fun, "__code__", None)
+    skip = 1 if hasattr(fun, "__self__") and code is not None else 0
+    names = list(code.co_varnames[skip : code.co_argcount]) if code is not None else []
+    names = names[:n]
+    return names + [f"x{i}" for i in range(len(names), n)]
+
+
+def parameter_names(args, named, roots):
+    """Names for the leaves of the arguments: h, params_w, xs_0, …; each once."""
+    out, seen = [], set()
+    trees = [*zip(roots, args), *sorted(named.items())]
+    for root, x in trees:
+        for path, _ in tree.leaves_with_path(x):
+            text = re.sub(r"\W+", "_", "_".join([root, *map(str, path)])).strip("_") or "x"
+            if text[0].isdigit() or keyword.iskeyword(text):
+                text = "x" + text
+            while text in seen:
+                text += "_"
+            seen.add(text)
+            out.append(text)
+    return out
+
+
+class Traced:
+    """A captured function: its program, what it uses from outside, and the structure of its results."""
+
+    __slots__ = ("function", "hidden", "out_tree", "names", "leaves", "in_tree")
+
+    def operands(self):
+        return [*self.leaves, *self.hidden]
+
+
+def capture(fun, args, named=None, leaves=None, types=None):
+    """fun on traced values with the types of these arguments (or the types given, one per leaf)."""
+    named = named or {}
+    roots = argument_names(fun, len(args))
+    t = Traced()
+    if leaves is None:
+        leaves, t.in_tree = arguments_of(fun, args, named)
+    else:
+        t.in_tree = tree.structure((args, named))
+    t.leaves = leaves
+    t.names = parameter_names(args, named, roots)
+    types = [x._type for x in leaves] if types is None else types
+    in_tree, seen = t.in_tree, []
+
+    def flat(*values):
+        a, k = tree.unflatten(in_tree, values)
+        found, out_tree = arrays_of_results(fun(*a, **k))
+        seen.append(out_tree)
+        return found
+
+    params = function_name(fun) + "(" + ", ".join(f"{n}: {x}" for n, x in zip(t.names, types)) + ")"
+    t.function, t.hidden = _core.capture(flat, params, len(types))
+    t.out_tree = seen[0]
+    return t
+
+
+def arrays_of_results(x):
+    """(leaves, structure) of what a function gives; Python numbers stay as they are."""
+    found, treedef = tree.flatten(x)
+    for i, leaf in enumerate(found):
+        if not isinstance(leaf, (_core.ArrayBase, *_NUMBERS)):
+            found[i] = array_leaf(leaf, tree.leaves_with_path(x)[i][0], "result")
+    return found, treedef
+
+
+def apply(function, operands):
+    """A program on values: a call in the program being captured, or a run."""
+    if _core.tracing():
+        return function.call(operands)
+    return function.compile().run(operands)
+
+
+def run_or_record(build, leaves, name):
+    """build(*values) -> values, which records operators that take functions: in the program at work, or in one that is run at once."""
+    if _core.tracing():
+        return build(*leaves)
+    params = name + "(" + ", ".join(f"x{i}: {x._type}" for i, x in enumerate(leaves)) + ")"
+    function, hidden = _core.capture(build, params, len(leaves))
+    return function.compile().run([*leaves, *hidden])
+
+
+def check_same_structure(what, expected, found, whose, other):
+    """An error that names the place where two structures differ."""
+    where = tree.difference(expected, found)
+    if where:
+        raise InvalidError(f"{place()}{what}: {tree.path_text(where[0], other)}: {whose} has the structure {where[2]}, expected {where[1]}")
+
+
+def type_text(x):
+    return x._type if isinstance(x, _core.ArrayBase) else asarray(x)._type

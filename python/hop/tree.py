@@ -1,0 +1,316 @@
+"""Trees of arrays: tuples, lists, dicts, None, dataclasses, named tuples and registered classes, with arrays (or anything else) as leaves.
+
+Dicts are taken in the order of their sorted keys. A path is a tuple of keys; path_text writes it as Python does: `carry['h'][0].weight`.
+"""
+
+__all__ = ["flatten", "flatten_with_path", "leaves", "leaves_with_path", "map", "map_with_path", "path_text", "register", "structure", "transpose", "unflatten", "TreeDef"]
+
+import dataclasses
+
+_NODES = {}  # class -> (flatten, unflatten, field names or None)
+
+
+class _Attribute(str):
+    """A key of a path that is an attribute."""
+
+    __slots__ = ()
+
+
+def register(cls, flatten=None, unflatten=None):
+    """Makes a class a node of trees. flatten(node) gives (children, hashable rest), unflatten(rest, children) the node again. Without functions the class
+    must be a dataclass; all fields are children then, but for those with metadata {"static": True}. Works as a decorator."""
+    if (flatten is None) != (unflatten is None):
+        raise TypeError("register needs both functions, or none for a dataclass")
+    if flatten is None and not dataclasses.is_dataclass(cls):
+        raise TypeError(f"register: {cls.__name__} is no dataclass: give functions that take it apart and put it together")
+    _NODES[cls] = (flatten, unflatten, None) if flatten else _dataclass_node(cls)
+    return cls
+
+
+def _dataclass_node(cls):
+    children = tuple(f.name for f in dataclasses.fields(cls) if not f.metadata.get("static"))
+    static = tuple(f.name for f in dataclasses.fields(cls) if f.metadata.get("static"))
+
+    def apart(node):
+        return [getattr(node, name) for name in children], tuple(getattr(node, name) for name in static)
+
+    def together(rest, values):
+        node = object.__new__(cls)
+        for name, value in (*zip(children, values), *zip(static, rest)):
+            object.__setattr__(node, name, value)
+        return node
+
+    return apart, together, children
+
+
+def _node(cls):
+    """The entry of a class; dataclasses need not be registered."""
+    found = _NODES.get(cls)
+    if found is None and dataclasses.is_dataclass(cls):
+        found = _NODES[cls] = _dataclass_node(cls)
+    return found
+
+
+class TreeDef:
+    """The structure of a tree: which node has which children. Hashable; equal for equal structures."""
+
+    __slots__ = ("kind", "rest", "children", "num_leaves", "_hash")
+
+    def __init__(self, kind, rest, children):
+        self.kind, self.rest, self.children = kind, rest, children
+        self.num_leaves = 1 if kind is None else sum([c.num_leaves for c in children])
+        self._hash = None
+
+    def __eq__(self, other):
+        if self is other:
+            return True
+        return isinstance(other, TreeDef) and self.kind is other.kind and self.rest == other.rest and self.children == other.children
+
+    def __hash__(self):
+        if self._hash is None:
+            try:
+                self._hash = hash((self.kind, self.rest, self.children))
+            except TypeError:
+                raise TypeError(f"what a {self.kind.__name__} keeps besides its children must be hashable: {self.rest!r}") from None
+        return self._hash
+
+    def __repr__(self):
+        return f"TreeDef({self._text()})"
+
+    def _text(self):
+        if self.kind is None:
+            return "*"
+        if self.kind is type(None):
+            return "None"
+        parts = [c._text() for c in self.children]
+        if self.kind is dict:
+            return "{" + ", ".join(f"{k!r}: {p}" for k, p in zip(self.rest, parts)) + "}"
+        if self.kind is list:
+            return "[" + ", ".join(parts) + "]"
+        if self.kind is tuple:
+            return "(" + ", ".join(parts) + ("," if len(parts) == 1 else "") + ")"
+        return f"{self.kind.__name__}({', '.join(parts)})"
+
+    def unflatten(self, leaves):
+        return unflatten(self, leaves)
+
+
+_LEAF = TreeDef(None, None, ())
+_NONE = TreeDef(type(None), None, ())
+
+
+def _is_named_tuple(cls):
+    return issubclass(cls, tuple) and hasattr(cls, "_fields")
+
+
+def _apart(x):
+    """(kind, rest, children, keys) of a node, None for a leaf."""
+    cls = type(x)
+    if cls is tuple or cls is list:
+        return cls, None, x, range(len(x))
+    if cls is dict:
+        try:
+            keys = tuple(sorted(x))
+        except TypeError:
+            keys = tuple(sorted(x, key=lambda k: (type(k).__name__, str(k))))
+        return dict, keys, [x[k] for k in keys], keys
+    entry = _node(cls)
+    if entry is not None:
+        children, rest = entry[0](x)
+        children = list(children)
+        return cls, rest, children, tuple(map_attribute(entry[2])) if entry[2] else range(len(children))
+    if _is_named_tuple(cls):
+        return cls, None, x, tuple(map_attribute(cls._fields))
+    if isinstance(x, dict):  # OrderedDict, defaultdict
+        keys = tuple(x)
+        return cls, keys, list(x.values()), keys
+    return None
+
+
+def map_attribute(names):
+    return [_Attribute(n) for n in names]
+
+
+def _flatten(x, out, is_leaf):
+    if is_leaf is not None and is_leaf(x):
+        out.append(x)
+        return _LEAF
+    if x is None:
+        return _NONE
+    node = _apart(x)
+    if node is None:
+        out.append(x)
+        return _LEAF
+    return TreeDef(node[0], node[1], tuple([_flatten(c, out, is_leaf) for c in node[2]]))
+
+
+def flatten(tree, is_leaf=None):
+    """(leaves, structure)."""
+    out = []
+    return out, _flatten(tree, out, is_leaf)
+
+
+def unflatten(treedef, leaves):
+    """The tree with this structure and these leaves."""
+    leaves = list(leaves)
+    if len(leaves) != treedef.num_leaves:
+        raise ValueError(f"unflatten: the structure has {treedef.num_leaves} leaves, given {len(leaves)}")
+    return _unflatten(treedef, iter(leaves))
+
+
+def _unflatten(t, leaves):
+    kind = t.kind
+    if kind is None:
+        return next(leaves)
+    if kind is type(None):
+        return None
+    values = [_unflatten(c, leaves) for c in t.children]
+    if kind is tuple:
+        return tuple(values)
+    if kind is list:
+        return values
+    if kind is dict:
+        return dict(zip(t.rest, values))
+    entry = _node(kind)
+    if entry is not None:
+        return entry[1](t.rest, values)
+    if _is_named_tuple(kind):
+        return kind(*values)
+    made = kind()
+    made.update(zip(t.rest, values))
+    return made
+
+
+def plan(treedef):
+    """The structure as nested tuples from which the extension builds trees; None when it has nodes that only Python can make."""
+    kind = treedef.kind
+    if kind is None:
+        return True
+    if kind is type(None):
+        return ()
+    head = "(" if kind is tuple else "[" if kind is list else treedef.rest if kind is dict else None
+    parts = [plan(c) for c in treedef.children]
+    if head is None or any(p is None for p in parts):
+        return None
+    return (head, *[None if p == () else p for p in parts])
+
+
+def leaves(tree, is_leaf=None):
+    """The leaves alone."""
+    return flatten(tree, is_leaf)[0]
+
+
+def structure(tree, is_leaf=None):
+    """The structure alone."""
+    return flatten(tree, is_leaf)[1]
+
+
+def _with_path(x, path, out, is_leaf):
+    if is_leaf is not None and is_leaf(x):
+        out.append((path, x))
+        return
+    node = None if x is None else _apart(x)
+    if node is not None:
+        for key, child in zip(node[3], node[2]):
+            _with_path(child, (*path, key), out, is_leaf)
+    elif x is not None:
+        out.append((path, x))
+
+
+def leaves_with_path(tree, is_leaf=None):
+    """[(path, leaf), …]"""
+    out = []
+    _with_path(tree, (), out, is_leaf)
+    return out
+
+
+def flatten_with_path(tree, is_leaf=None):
+    """([(path, leaf), …], structure)"""
+    return leaves_with_path(tree, is_leaf), structure(tree, is_leaf)
+
+
+def path_text(path, root=""):
+    """carry['h'][0].weight"""
+    return root + "".join(f".{k}" if isinstance(k, _Attribute) else f"[{k!r}]" for k in path)
+
+
+def difference(a, b, path=()):
+    """Where two structures differ, as (path, what a has there, what b has there); None when they are equal."""
+    if a == b:
+        return None
+    if a.kind is not b.kind or a.rest != b.rest or len(a.children) != len(b.children):
+        return path, a._text(), b._text()
+    keys = a.rest if a.kind is dict else _node_keys(a)
+    for key, x, y in zip(keys, a.children, b.children):
+        found = difference(x, y, (*path, key))
+        if found:
+            return found
+    return path, a._text(), b._text()
+
+
+def _node_keys(t):
+    entry = _node(t.kind) if t.kind not in (tuple, list, None) else None
+    if entry is not None and entry[2]:
+        return map_attribute(entry[2])
+    if t.kind is not None and _is_named_tuple(t.kind):
+        return map_attribute(t.kind._fields)
+    return range(len(t.children))
+
+
+def map(f, tree, *rest, is_leaf=None):
+    """f on every leaf, with the leaves of the other trees at the same places."""
+    first, treedef = flatten(tree, is_leaf)
+    columns = [first]
+    for i, other in enumerate(rest):
+        columns.append(_leaves_up_to(treedef, other, i + 1))
+    return unflatten(treedef, [f(*row) for row in zip(*columns)])
+
+
+def map_with_path(f, tree, *rest, is_leaf=None):
+    """f(path, leaf, …) on every leaf."""
+    paths = [path for path, _ in leaves_with_path(tree, is_leaf)]
+    first, treedef = flatten(tree, is_leaf)
+    columns = [paths, first, *[_leaves_up_to(treedef, other, i + 1) for i, other in enumerate(rest)]]
+    return unflatten(treedef, [f(*row) for row in zip(*columns)])
+
+
+def _leaves_up_to(treedef, tree, number):
+    """What stands in a tree at the places of the leaves of treedef: leaves, or whole trees."""
+    out = []
+
+    def walk(t, x, path):
+        if t.kind is None:
+            out.append(x)
+            return
+        node = (type(None), None, (), ()) if x is None else _apart(x)
+        if node is None or node[0] is not t.kind or node[1] != t.rest or len(node[2]) != len(t.children):
+            raise ValueError(f"tree {number} has another structure at {path_text(path) or 'its root'}: expected {t._text()}, found {structure(x)._text()}")
+        for key, c, child in zip(node[3], t.children, node[2]):
+            walk(c, child, (*path, key))
+
+    walk(treedef, tree, ())
+    return out
+
+
+def prefix_leaves(prefix, tree, what):
+    """A leaf of the prefix for each leaf of the tree: where the prefix has a leaf (None is one), it counts for the whole tree there."""
+    out = []
+
+    def walk(p, t, path):
+        if t.kind is None or p is None or not isinstance(p, (tuple, list, dict)):
+            out.extend([p] * t.num_leaves)
+            return
+        node = _apart(p)
+        if len(node[2]) != len(t.children) or (t.kind is dict) != (node[0] is dict) or (t.kind is dict and node[1] != t.rest):
+            raise ValueError(f"{what}{path_text(path)}: expected something for {t._text()}, found {p!r}")
+        for key, child, c in zip(node[3], node[2], t.children):
+            walk(child, c, (*path, key))
+
+    walk(prefix, tree, ())
+    return out
+
+
+def transpose(outer, inner, tree):
+    """A tree of structure `outer` whose leaves have the structure `inner`, turned inside out."""
+    rows = [flatten(x)[0] for x in _leaves_up_to(outer, tree, 1)]
+    return unflatten(inner, [unflatten(outer, list(column)) for column in zip(*rows)])

@@ -1,0 +1,100 @@
+/* The extension module hop._core: what its files share. Arrays are concrete (a tensor) or traced (a value of a capture); one table of operators
+ * serves both: traced calls record, concrete ones run a small program that is kept under the operands' types. All state is guarded by the GIL, except
+ * what is said to be a thread's own. */
+#ifndef HOP_PYTHON_CORE_H
+#define HOP_PYTHON_CORE_H
+
+#define Py_LIMITED_API 0x030B0000
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include <hop/hop.h>
+#include <stdbool.h>
+#include <string.h>
+
+enum { MAX_RANK = 12, MOST_RESULTS = 2048, BODY_RAISED = 1001 };
+
+/* ---- dtypes ---- */
+
+enum dtype { DT_BOOL, DT_I8, DT_I16, DT_I32, DT_I64, DT_U8, DT_U16, DT_U32, DT_U64, DT_F16, DT_BF16, DT_F32, DT_F64, N_DTYPES };
+struct dtype_row {
+    const char *name; /* hop's: "f32" */
+    char format;      /* of the buffer protocol; 0: none */
+    uint8_t size;
+    char kind;        /* b i u f */
+};
+extern const struct dtype_row dtype_rows[N_DTYPES];
+int dtype_named(const char *name); /* -1: there is none */
+double half_to_double(uint16_t bits, bool bfloat);
+uint16_t double_to_half(double x, bool bfloat);
+
+/* ---- arrays ---- */
+
+typedef struct array_object {
+    PyObject_HEAD
+    hop_tensor *tensor;  /* concrete; NULL: traced, or donated when `capture` is 0 */
+    uint64_t capture;    /* traced: the serial of its capture */
+    hop_val value;       /* traced */
+    hop_place made;      /* traced: where */
+    int64_t *dims;       /* traced: sizes, -1 for those that only a run knows */
+    int16_t dtype, rank;
+} array_object;
+
+extern PyTypeObject *array_base;                     /* hop._core.ArrayBase */
+extern PyObject *array_class, *tracer_class, *dtype_objects, *error_classes; /* set by the package */
+static inline bool is_array(PyObject *o) { return PyObject_TypeCheck(o, array_base); }
+static inline array_object *as_array(PyObject *o) { return (array_object *)o; }
+PyObject *array_of_tensor(hop_tensor *t); /* takes the reference, also on failure */
+PyObject *array_of_value(hop_val v, hop_place at);
+int array_dims(const array_object *a, int64_t *dims); /* its rank */
+int array_dtype(const array_object *a);
+hop_tensor *concrete_tensor(array_object *a); /* borrowed; NULL and an exception for a traced or donated array */
+PyObject *array_from_buffer(PyObject *o, int copy); /* copy: 1 always, 0 never, -1 when needed; NULL without an exception: no buffer */
+int array_type_text(const array_object *a, char text[256]);
+int array_init(PyObject *module);
+
+/* ---- operands ---- */
+
+enum weak { NOT_WEAK, WEAK_REAL, WEAK_INT, WEAK_BOOL };
+struct operand {
+    PyObject *array; /* strong; NULL: a number */
+    uint8_t weak;
+    double real;
+    int64_t integer;
+};
+int operand_read(PyObject *o, struct operand *out); /* -1 and an exception */
+void operands_drop(struct operand *in, Py_ssize_t n);
+int operand_value(const struct operand *o, hop_place at, hop_val *out); /* in the thread's capture */
+int value_of(PyObject *o, hop_place at, hop_val *out);
+
+/* ---- captures: a stack per thread ---- */
+
+struct frame {
+    struct frame *outer;
+    uint64_t serial;
+    hop_place at;
+    PyObject *hidden;    /* list: arrays used from outside, further arguments */
+    hop_val *values;     /* of each, here */
+    Py_ssize_t room;
+};
+struct frame *frame_top(void);
+bool frame_alive(uint64_t serial);
+PyObject *function_capture(PyObject *self, PyObject *args);
+int function_init(PyObject *module);
+
+/* ---- operators ---- */
+
+int ops_init(PyObject *module);
+PyObject *binary_slot(int code, PyObject *x, PyObject *y);
+PyObject *unary_slot(int code, PyObject *x);
+/* Codes of the operators that Python has signs for. */
+enum slot_op { OP_ADD, OP_SUB, OP_MUL, OP_DIV, OP_FLOOR_DIV, OP_MOD, OP_POW, OP_AND, OP_OR, OP_XOR, OP_SHL, OP_SHR, OP_EQ, OP_NE, OP_LT, OP_LE, OP_GT, OP_GE, OP_MATMUL, OP_NEG, OP_ABS, OP_NOT };
+
+/* ---- errors and places ---- */
+
+PyObject *raise_status(int status); /* the last message of hop; NULL. Forgives the capture */
+PyObject *raise_tracer(const char *format, ...);
+hop_place user_place(void); /* the innermost line that is not hop's own */
+const char *text_or_null(PyObject *o); /* None: NULL; the text lives as long as o. Sets an exception when it is no text */
+
+#endif

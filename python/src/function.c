@@ -1,0 +1,954 @@
+/* Captures of Python functions, functions, executables, and operators that take functions. Bodies are Python callables that get traced values and return a
+ * sequence of values; one that raises abandons its capture, and the exception goes on to the caller as it is. */
+#include "core.h"
+
+#include <signal.h>
+#include <stdio.h>
+
+/* ---- the stack of captures of a thread ---- */
+
+static _Thread_local struct frame *top;
+static uint64_t serials;
+
+struct frame *frame_top(void) { return top; }
+
+bool frame_alive(uint64_t serial)
+{
+    for (const struct frame *f = top; f; f = f->outer)
+        if (f->serial == serial) return true;
+    return false;
+}
+
+static PyObject *tracing(PyObject *self, PyObject *unused) { return (void)self, (void)unused, PyBool_FromLong(top != NULL); }
+
+/* ---- bodies ---- */
+
+struct body {
+    PyObject *fun;
+    int n_in, n_out; /* n_out < 0: as many as it gives */
+};
+
+static int set_results(const struct body *b, PyObject *given, hop_val *out)
+{
+    PyObject *list = PySequence_List(given);
+    Py_ssize_t n = list ? PyList_Size(list) : 0;
+    if (!list) return BODY_RAISED;
+    if (n > MOST_RESULTS || (b->n_out >= 0 && n != b->n_out)) {
+        if (b->n_out >= 0) PyErr_Format(PyExc_TypeError, "a body gives %zd results, expected %d", n, b->n_out);
+        else PyErr_Format(PyExc_ValueError, "a body gives %zd results, at most %d are possible", n, MOST_RESULTS);
+        Py_DECREF(list);
+        return BODY_RAISED;
+    }
+    hop_place at = user_place();
+    int failed = 0;
+    for (Py_ssize_t i = 0; i < n && !failed; i++) failed = value_of(PyList_GetItem(list, i), at, &out[i]) ? BODY_RAISED : 0;
+    Py_DECREF(list);
+    return failed;
+}
+
+static int run_body(void *env, const hop_val *in, hop_val *out)
+{
+    const struct body *b = env;
+    hop_place at = user_place();
+    PyObject *args = PyTuple_New(b->n_in);
+    for (int i = 0; args && i < b->n_in; i++) {
+        PyObject *a = array_of_value(in[i], at);
+        if (!a || PyTuple_SetItem(args, i, a)) Py_CLEAR(args);
+    }
+    PyObject *given = args ? PyObject_Call(b->fun, args, NULL) : NULL;
+    Py_XDECREF(args);
+    int failed = given ? set_results(b, given, out) : BODY_RAISED;
+    Py_XDECREF(given);
+    return failed;
+}
+
+/* ---- functions ---- */
+
+typedef struct {
+    PyObject_HEAD
+    hop_fn *fn;
+} function_object;
+typedef struct {
+    PyObject_HEAD
+    hop_exe *exe;
+    int n_in, n_out;
+    uint64_t donated; /* bit per parameter */
+} exe_object;
+static PyTypeObject *function_type, *exe_type, *jit_type;
+
+static PyObject *function_of(hop_fn *fn)
+{
+    function_object *f = (function_object *)PyType_GenericAlloc(function_type, 0);
+    if (f) f->fn = fn;
+    else hop_fn_free(fn);
+    return (PyObject *)f;
+}
+static void function_dealloc(PyObject *self)
+{
+    PyTypeObject *type = Py_TYPE(self);
+    hop_fn_free(((function_object *)self)->fn);
+    ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
+    Py_DECREF(type);
+}
+
+/* capture(fun, params, n): fun on traced values of these types -> (Function, arrays it uses from outside, which are further arguments) */
+PyObject *function_capture(PyObject *self, PyObject *args)
+{
+    const char *params;
+    struct body b = { .n_out = -1 };
+    (void)self;
+    if (!PyArg_ParseTuple(args, "Osi", &b.fun, &params, &b.n_in)) return NULL;
+    struct frame f = { .outer = top, .serial = ++serials, .at = user_place(), .hidden = PyList_New(0) };
+    hop_fn *fn = NULL;
+    if (!f.hidden) return NULL;
+    top = &f;
+    int status = hop_capture_at(f.at, &fn, params, HOP_UP_TO(MOST_RESULTS), run_body, &b);
+    top = f.outer;
+    PyMem_Free(f.values);
+    PyObject *made = status ? raise_status(status) : function_of(fn), *hidden = made ? PyList_AsTuple(f.hidden) : NULL;
+    Py_DECREF(f.hidden);
+    PyObject *pair = hidden ? PyTuple_Pack(2, made, hidden) : NULL;
+    Py_XDECREF(made);
+    Py_XDECREF(hidden);
+    return pair;
+}
+
+static PyObject *read_function(PyObject *self, PyObject *args)
+{
+    const char *text, *name = NULL;
+    hop_fn *fn = NULL;
+    (void)self;
+    if (!PyArg_ParseTuple(args, "s|z", &text, &name)) return NULL;
+    int status = hop_fn_read(&fn, text, name);
+    return status ? raise_status(status) : function_of(fn);
+}
+
+static PyObject *function_text(PyObject *self, PyObject *unused)
+{
+    (void)unused;
+    const char *text = hop_fn_text(((function_object *)self)->fn);
+    return text ? PyUnicode_FromString(text) : raise_status(HOP_INTERNAL);
+}
+static PyObject *function_remarks(PyObject *self, PyObject *unused) { return (void)unused, PyUnicode_FromString(hop_fn_remarks(((function_object *)self)->fn)); }
+
+static PyObject *types_of(hop_fn *fn, int n, const char *(*type)(hop_fn *, int))
+{
+    PyObject *t = PyTuple_New(n);
+    for (int i = 0; t && i < n; i++) {
+        const char *text = type(fn, i);
+        PyObject *o = text ? PyUnicode_FromString(text) : raise_status(HOP_INTERNAL);
+        if (!o || PyTuple_SetItem(t, i, o)) Py_CLEAR(t);
+    }
+    return t;
+}
+static PyObject *function_params(PyObject *self, void *unused)
+{
+    hop_fn *fn = ((function_object *)self)->fn;
+    return (void)unused, types_of(fn, hop_fn_params(fn), hop_fn_param_type);
+}
+static PyObject *function_results(PyObject *self, void *unused)
+{
+    hop_fn *fn = ((function_object *)self)->fn;
+    return (void)unused, types_of(fn, hop_fn_results(fn), hop_fn_result_type);
+}
+
+/* transform(name, text=None, text2=None) */
+static PyObject *function_transform(PyObject *self, PyObject *args)
+{
+    static const struct {
+        const char *name;
+        hop_status (*make)(hop_fn **, hop_fn *, const char *);
+    } transforms[] = { { "grad", hop_grad }, { "value_and_grad", hop_value_and_grad }, { "vjp", hop_vjp }, { "jvp", hop_jvp }, { "jacfwd", hop_jacfwd }, { "jacrev", hop_jacrev }, { "hessian", hop_hessian } };
+    const char *name, *text = NULL, *text2 = NULL;
+    hop_fn *fn = ((function_object *)self)->fn, *made = NULL;
+    int status = HOP_INVALID;
+    if (!PyArg_ParseTuple(args, "s|zz", &name, &text, &text2)) return NULL;
+    if (!strcmp(name, "vmap")) {
+        status = hop_vmap(&made, fn, text, text2);
+        return status ? raise_status(status) : function_of(made);
+    }
+    for (size_t i = 0; i < sizeof transforms / sizeof *transforms; i++)
+        if (!strcmp(name, transforms[i].name)) {
+            status = transforms[i].make(&made, fn, text);
+            return status ? raise_status(status) : function_of(made);
+        }
+    PyErr_Format(PyExc_ValueError, "there is no transform '%s'", name);
+    return NULL;
+}
+
+/* ---- executables ---- */
+
+/* compile(strict=0, threads=0, without=None, portable=0, donate=None, mask=0) */
+static PyObject *function_compile(PyObject *self, PyObject *args, PyObject *named)
+{
+    static char *names[] = { "strict", "threads", "without", "portable", "donate", "mask", NULL };
+    hop_compile_options o = { 0 };
+    hop_fn *fn = ((function_object *)self)->fn;
+    hop_exe *exe = NULL;
+    unsigned long long mask = 0;
+    int status;
+    if (!PyArg_ParseTupleAndKeywords(args, named, "|pizpzK", names, &o.strict, &o.threads, &o.without, &o.portable, &o.donate, &mask)) return NULL;
+    Py_BEGIN_ALLOW_THREADS
+    status = hop_compile(&exe, fn, &o);
+    if (status == HOP_UNAVAILABLE && !o.portable) {
+        o.portable = 1;
+        status = hop_compile(&exe, fn, &o);
+    }
+    Py_END_ALLOW_THREADS
+    if (status) return raise_status(status);
+    exe_object *e = (exe_object *)PyType_GenericAlloc(exe_type, 0);
+    if (!e) {
+        hop_exe_free(exe);
+        return NULL;
+    }
+    e->exe = exe;
+    e->n_in = hop_fn_params(fn);
+    e->n_out = hop_fn_results(fn);
+    e->donated = mask;
+    return (PyObject *)e;
+}
+
+static void exe_dealloc(PyObject *self)
+{
+    PyTypeObject *type = Py_TYPE(self);
+    hop_exe_free(((exe_object *)self)->exe);
+    ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
+    Py_DECREF(type);
+}
+
+/* ---- running ---- */
+
+/* An interrupt from the keyboard ends the main thread's run: Python's own handler only notes it until the run has ended. The flag is the main thread's. */
+static volatile int interrupted;
+static void (*python_handler)(int);
+static unsigned long main_thread;
+
+static void on_interrupt(int number)
+{
+    interrupted = 1;
+    if (python_handler) python_handler(number);
+}
+
+/* Stands in front of Python's handler, also when the program has set another one meanwhile. */
+static void watch_interrupts(void)
+{
+    struct sigaction now;
+    if (sigaction(SIGINT, NULL, &now) || now.sa_handler == on_interrupt || now.sa_handler == SIG_DFL || now.sa_handler == SIG_IGN || now.sa_flags & SA_SIGINFO) return;
+    python_handler = now.sa_handler;
+    now.sa_handler = on_interrupt;
+    sigaction(SIGINT, &now, NULL);
+}
+
+static void print_line(void *ctx, const char *line, size_t length)
+{
+    (void)ctx;
+    PyGILState_STATE state = PyGILState_Ensure();
+    PyObject *type, *value, *trace;
+    PyErr_Fetch(&type, &value, &trace);
+    PyObject *out = PySys_GetObject("stdout"), *text = PyUnicode_FromFormat("%.*s\n", (int)length, line);
+    if (out && out != Py_None && text) PyFile_WriteObject(text, out, Py_PRINT_RAW);
+    Py_XDECREF(text);
+    PyErr_Clear();
+    PyErr_Restore(type, value, trace);
+    PyGILState_Release(state);
+}
+
+static int run_once(hop_exe *exe, hop_tensor **in, int n_in, hop_tensor **out, int n_out)
+{
+    bool ours = PyThread_get_thread_ident() == main_thread;
+    hop_run_options o = { .print = print_line };
+    int status;
+    if (ours) {
+        watch_interrupts();
+        interrupted = 0;
+        o.cancel = &interrupted;
+    }
+    Py_BEGIN_ALLOW_THREADS
+    status = hop_run_with(exe, in, n_in, out, n_out, &o);
+    Py_END_ALLOW_THREADS
+    return status;
+}
+
+enum { FEW = 32 };
+
+/* A list of the results, or the only one. donors: arrays whose tensors a run that succeeds takes over, NULL elsewhere. */
+static PyObject *run_tensors(const exe_object *e, hop_tensor **in, PyObject **donors, bool always_list)
+{
+    hop_tensor *few[FEW], **out = few;
+    PyObject *answer = NULL;
+    int status;
+    if (e->n_out > FEW && !(out = PyMem_Calloc((size_t)e->n_out, sizeof *out))) return PyErr_NoMemory();
+    do { /* a handler that does not raise lets the run begin again */
+        memset(out, 0, (size_t)e->n_out * sizeof *out);
+        status = run_once(e->exe, in, e->n_in, out, e->n_out);
+    } while (status == HOP_CANCELLED && !PyErr_CheckSignals());
+    if (status) {
+        raise_status(status);
+        goto done;
+    }
+    for (int i = 0; donors && i < e->n_in; i++)
+        if (donors[i]) as_array(donors[i])->tensor = NULL;
+    answer = e->n_out == 1 && !always_list ? array_of_tensor(out[0]) : PyList_New(e->n_out);
+    for (int i = 0; answer && (e->n_out != 1 || always_list) && i < e->n_out; i++) {
+        PyObject *a = array_of_tensor(out[i]);
+        if (a && !PyList_SetItem(answer, i, a)) continue;
+        for (int k = i + 1; k < e->n_out; k++) hop_tensor_free(out[k]);
+        Py_CLEAR(answer);
+    }
+done:
+    if (out != few) PyMem_Free(out);
+    return answer;
+}
+
+/* run(arrays) -> list */
+static PyObject *exe_run(PyObject *self, PyObject *given)
+{
+    exe_object *e = (exe_object *)self;
+    PyObject *list = PySequence_List(given), *answer = NULL, *few_donors[FEW], **donors = few_donors;
+    hop_tensor *few[FEW], **in = few;
+    Py_ssize_t n = list ? PyList_Size(list) : 0;
+    if (!list) return NULL;
+    if (n != e->n_in) {
+        PyErr_Format(PyExc_TypeError, "the program takes %d arrays, given %zd", e->n_in, n);
+        goto done;
+    }
+    if (n > FEW) {
+        in = PyMem_Calloc((size_t)n, sizeof *in);
+        donors = PyMem_Calloc((size_t)n, sizeof *donors);
+        if (!in || !donors) {
+            PyErr_NoMemory();
+            goto done;
+        }
+    }
+    for (Py_ssize_t i = 0; i < n; i++) {
+        PyObject *a = PyList_GetItem(list, i);
+        if (!is_array(a)) {
+            PyErr_Format(PyExc_TypeError, "expected an array, found %R", Py_TYPE(a));
+            goto done;
+        }
+        donors[i] = i < 64 && e->donated >> i & 1 ? a : NULL;
+        if (!(in[i] = concrete_tensor(as_array(a)))) goto done;
+    }
+    answer = run_tensors(e, in, e->donated ? donors : NULL, true);
+done:
+    if (in != few) PyMem_Free(in);
+    if (donors != few_donors) PyMem_Free(donors);
+    Py_DECREF(list);
+    return answer;
+}
+
+static PyObject *function_interpret(PyObject *self, PyObject *given)
+{
+    hop_fn *fn = ((function_object *)self)->fn;
+    PyObject *list = PySequence_List(given), *answer = NULL;
+    int n = list ? (int)PyList_Size(list) : 0, n_out = hop_fn_results(fn), status;
+    if (!list) return NULL;
+    hop_tensor **in = PyMem_Calloc((size_t)(n + n_out) + 1, sizeof *in), **out = in ? in + n : NULL;
+    for (int i = 0; in && i < n; i++) {
+        PyObject *a = PyList_GetItem(list, i);
+        if (!is_array(a) || !(in[i] = concrete_tensor(as_array(a)))) {
+            if (!PyErr_Occurred()) PyErr_SetString(PyExc_TypeError, "expected arrays");
+            goto done;
+        }
+    }
+    if (!in) {
+        PyErr_NoMemory();
+        goto done;
+    }
+    hop_run_options o = { .print = print_line };
+    Py_BEGIN_ALLOW_THREADS
+    status = hop_interpret_with(fn, in, n, out, n_out, &o);
+    Py_END_ALLOW_THREADS
+    if (status) {
+        raise_status(status);
+        goto done;
+    }
+    answer = PyList_New(n_out);
+    for (int i = 0; i < n_out; i++) {
+        PyObject *a = answer ? array_of_tensor(out[i]) : NULL;
+        if (!answer) hop_tensor_free(out[i]);
+        else if (!a || PyList_SetItem(answer, i, a)) Py_CLEAR(answer);
+    }
+done:
+    PyMem_Free(in);
+    Py_DECREF(list);
+    return answer;
+}
+
+/* ---- operators that take functions ---- */
+
+struct values {
+    hop_val *data;
+    int n;
+};
+static int read_values(PyObject *o, hop_place at, struct values *out)
+{
+    *out = (struct values){ 0 };
+    PyObject *list = PySequence_List(o);
+    if (!list) return -1;
+    out->n = (int)PyList_Size(list);
+    out->data = PyMem_Calloc((size_t)out->n + 1, sizeof *out->data);
+    int failed = out->data ? 0 : -1;
+    if (failed) PyErr_NoMemory();
+    for (int i = 0; i < out->n && !failed; i++) failed = value_of(PyList_GetItem(list, i), at, &out->data[i]);
+    Py_DECREF(list);
+    return failed;
+}
+
+/* What every one of them needs: a capture, a place, room for results, and to forget what a failed body took in from outside. */
+struct operation {
+    hop_place at;
+    Py_ssize_t hidden;
+    hop_val *results;
+};
+static int begin(struct operation *o)
+{
+    *o = (struct operation){ .at = user_place() };
+    if (!top) {
+        PyErr_SetString(PyExc_RuntimeError, "called outside of a capture");
+        return -1;
+    }
+    o->hidden = PyList_Size(top->hidden);
+    o->results = PyMem_Calloc(MOST_RESULTS, sizeof *o->results);
+    if (!o->results) PyErr_NoMemory();
+    return o->results ? 0 : -1;
+}
+static PyObject *end(struct operation *o, int status, int n)
+{
+    PyObject *list = NULL;
+    if (status) {
+        raise_status(status);
+        PyObject *type, *value, *trace;
+        PyErr_Fetch(&type, &value, &trace);
+        PyList_SetSlice(top->hidden, o->hidden, PyList_Size(top->hidden), NULL);
+        PyErr_Restore(type, value, trace);
+    } else {
+        if (n < 0)
+            for (n = 0; n < MOST_RESULTS && o->results[n].scope; n++) {}
+        list = PyList_New(n);
+        for (int i = 0; list && i < n; i++) {
+            PyObject *a = array_of_value(o->results[i], o->at);
+            if (!a || PyList_SetItem(list, i, a)) Py_CLEAR(list);
+        }
+    }
+    PyMem_Free(o->results);
+    return list;
+}
+
+/* scan(step, carry, xs, length, reverse, schedule) */
+static PyObject *scan(PyObject *self, PyObject *args)
+{
+    PyObject *carry, *xs;
+    struct body b = { .n_out = -1 };
+    hop_scan_spec s = { .step = run_body, .env = &b };
+    struct values c = { 0 }, x = { 0 };
+    struct operation o;
+    PyObject *r = NULL;
+    (void)self;
+    if (!PyArg_ParseTuple(args, "OOOzpz", &b.fun, &carry, &xs, &s.length, &s.reverse, &s.schedule) || begin(&o)) return NULL;
+    if (!read_values(carry, o.at, &c) && !read_values(xs, o.at, &x)) {
+        b.n_in = c.n + x.n;
+        s.carry = c.data, s.n_carry = c.n, s.xs = x.data, s.n_xs = x.n;
+        r = end(&o, hop_scan_at(o.at, o.results, HOP_UP_TO(MOST_RESULTS), &s), -1);
+    } else {
+        PyMem_Free(o.results);
+    }
+    PyMem_Free(c.data);
+    PyMem_Free(x.data);
+    return r;
+}
+
+/* map(body, xs, length, sequential) */
+static PyObject *map(PyObject *self, PyObject *args)
+{
+    PyObject *xs;
+    struct body b = { .n_out = -1 };
+    hop_map_spec s = { .body = run_body, .env = &b };
+    struct values x = { 0 };
+    struct operation o;
+    PyObject *r = NULL;
+    (void)self;
+    if (!PyArg_ParseTuple(args, "OOzp", &b.fun, &xs, &s.length, &s.sequential) || begin(&o)) return NULL;
+    if (!read_values(xs, o.at, &x)) {
+        b.n_in = x.n;
+        s.xs = x.data, s.n_xs = x.n;
+        r = end(&o, hop_map_at(o.at, o.results, HOP_UP_TO(MOST_RESULTS), &s), -1);
+    } else {
+        PyMem_Free(o.results);
+    }
+    PyMem_Free(x.data);
+    return r;
+}
+
+/* fori(body, from, to, carry, schedule) */
+static PyObject *fori(PyObject *self, PyObject *args)
+{
+    PyObject *carry, *from, *to;
+    struct body b = { 0 };
+    hop_fori_spec s = { .body = run_body, .env = &b };
+    struct values c = { 0 };
+    struct operation o;
+    PyObject *r = NULL;
+    (void)self;
+    if (!PyArg_ParseTuple(args, "OOOOz", &b.fun, &from, &to, &carry, &s.schedule) || begin(&o)) return NULL;
+    if (!read_values(carry, o.at, &c) && !value_of(from, o.at, &s.from) && !value_of(to, o.at, &s.to)) {
+        b.n_in = c.n + 1;
+        b.n_out = s.n_carry = c.n;
+        s.carry = c.data;
+        r = end(&o, hop_fori_at(o.at, o.results, c.n, &s), c.n);
+    } else {
+        PyMem_Free(o.results);
+    }
+    PyMem_Free(c.data);
+    return r;
+}
+
+/* The predicate and the body of a loop share an environment. */
+struct loop {
+    struct body test, step;
+};
+static int run_test(void *env, const hop_val *in, hop_val *out) { return run_body(&((struct loop *)env)->test, in, out); }
+static int run_step(void *env, const hop_val *in, hop_val *out) { return run_body(&((struct loop *)env)->step, in, out); }
+
+/* while_loop(cond, body, carry, max_trips, schedule) */
+static PyObject *while_loop(PyObject *self, PyObject *args)
+{
+    PyObject *carry;
+    struct loop l = { { 0 }, { 0 } };
+    hop_while_spec s = { .cond = run_test, .body = run_step, .env = &l };
+    struct values c = { 0 };
+    struct operation o;
+    PyObject *r = NULL;
+    (void)self;
+    if (!PyArg_ParseTuple(args, "OOOzz", &l.test.fun, &l.step.fun, &carry, &s.max_trips, &s.schedule) || begin(&o)) return NULL;
+    if (!read_values(carry, o.at, &c)) {
+        l.test.n_in = l.step.n_in = l.step.n_out = s.n_carry = c.n;
+        l.test.n_out = 1;
+        s.carry = c.data;
+        r = end(&o, hop_while_at(o.at, o.results, c.n, &s), c.n);
+    } else {
+        PyMem_Free(o.results);
+    }
+    PyMem_Free(c.data);
+    return r;
+}
+
+/* associative_scan(combine, xs, axis, reverse) */
+static PyObject *associative_scan(PyObject *self, PyObject *args)
+{
+    PyObject *xs;
+    struct body b = { 0 };
+    hop_associative_scan_spec s = { .combine = run_body, .env = &b };
+    struct values x = { 0 };
+    struct operation o;
+    PyObject *r = NULL;
+    (void)self;
+    if (!PyArg_ParseTuple(args, "OOip", &b.fun, &xs, &s.axis, &s.reverse) || begin(&o)) return NULL;
+    if (!read_values(xs, o.at, &x)) {
+        b.n_in = 2 * x.n;
+        b.n_out = s.n_xs = x.n;
+        s.xs = x.data;
+        r = end(&o, hop_associative_scan_at(o.at, o.results, x.n, &s), x.n);
+    } else {
+        PyMem_Free(o.results);
+    }
+    PyMem_Free(x.data);
+    return r;
+}
+
+/* switch(index, bodies, in): index an integer or bool */
+static PyObject *switch_branches(PyObject *self, PyObject *args)
+{
+    enum { MOST = 256 };
+    PyObject *index, *funs, *in;
+    struct body bodies[MOST];
+    hop_body branches[MOST];
+    void *envs[MOST];
+    hop_switch_spec s = { .branches = branches, .envs = envs };
+    struct values x = { 0 };
+    struct operation o;
+    PyObject *r = NULL;
+    (void)self;
+    if (!PyArg_ParseTuple(args, "OO!O", &index, &PyTuple_Type, &funs, &in)) return NULL;
+    s.n_branches = (int)PyTuple_Size(funs);
+    if (s.n_branches > MOST) {
+        PyErr_Format(PyExc_ValueError, "a switch has at most %d branches", MOST);
+        return NULL;
+    }
+    if (begin(&o)) return NULL;
+    if (!read_values(in, o.at, &x) && !value_of(index, o.at, &s.index)) {
+        for (int i = 0; i < s.n_branches; i++) {
+            bodies[i] = (struct body){ PyTuple_GetItem(funs, i), x.n, -1 };
+            branches[i] = run_body;
+            envs[i] = &bodies[i];
+        }
+        s.in = x.data, s.n_in = x.n;
+        r = end(&o, hop_switch_at(o.at, o.results, HOP_UP_TO(MOST_RESULTS), &s), -1);
+    } else {
+        PyMem_Free(o.results);
+    }
+    PyMem_Free(x.data);
+    return r;
+}
+
+/* invoke(body, in, recompute): a call of a body */
+static PyObject *invoke(PyObject *self, PyObject *args)
+{
+    PyObject *in;
+    struct body b = { .n_out = -1 };
+    hop_call_spec s = { .body = run_body, .env = &b };
+    struct values x = { 0 };
+    struct operation o;
+    PyObject *r = NULL;
+    (void)self;
+    if (!PyArg_ParseTuple(args, "OOp", &b.fun, &in, &s.recompute) || begin(&o)) return NULL;
+    if (!read_values(in, o.at, &x)) {
+        b.n_in = x.n;
+        s.in = x.data, s.n_in = x.n;
+        r = end(&o, hop_call_at(o.at, o.results, HOP_UP_TO(MOST_RESULTS), &s), -1);
+    } else {
+        PyMem_Free(o.results);
+    }
+    PyMem_Free(x.data);
+    return r;
+}
+
+/* Function.call(in): a call inside of a capture */
+static PyObject *function_call(PyObject *self, PyObject *in)
+{
+    hop_fn *fn = ((function_object *)self)->fn;
+    struct values x = { 0 };
+    struct operation o;
+    PyObject *r = NULL;
+    if (begin(&o)) return NULL;
+    int n = hop_fn_results(fn);
+    if (!read_values(in, o.at, &x) && n <= MOST_RESULTS) r = end(&o, hop_call_fn_at(o.at, o.results, n, fn, x.data, x.n), n);
+    else PyMem_Free(o.results);
+    PyMem_Free(x.data);
+    return r;
+}
+
+/* ---- jit: the quick way ---- */
+
+/* A call outside of captures whose arguments are arrays, or tuples, lists, dicts and None of them, and whose types were seen before, runs without any Python
+ * code. Everything else goes to the method _slow, which calls _remember for the next time. */
+struct entry {
+    struct entry *next;
+    uint64_t hash;
+    size_t length;
+    PyObject *exe, *hidden, *cells, *unflatten; /* strong; cells: contents of the closure's cells, by identity; unflatten None: one array,
+                                                 * a tuple: a plan, else a function of the list of results */
+    char key[];
+};
+enum { JIT_BUCKETS = 64, MOST_LEAVES = 256 };
+typedef struct {
+    PyObject_HEAD
+    struct entry *entries[JIT_BUCKETS];
+    PyObject *cells; /* of the function's closure, a tuple, or NULL */
+} jit_object;
+
+struct flat {
+    char key[2048];
+    size_t n;
+    PyObject *leaves[MOST_LEAVES]; /* strong */
+    int n_leaves;
+};
+static bool flat_add(struct flat *f, const void *data, size_t n)
+{
+    if (f->n + n > sizeof f->key) return false;
+    memcpy(f->key + f->n, data, n);
+    f->n += n;
+    return true;
+}
+static bool flat_head(struct flat *f, char kind, Py_ssize_t n)
+{
+    int32_t head[2] = { kind, (int32_t)n };
+    return flat_add(f, head, sizeof head);
+}
+
+static bool flatten(struct flat *f, PyObject *o);
+static bool flatten_dict(struct flat *f, PyObject *o)
+{
+    PyObject *keys = PyDict_Keys(o);
+    bool good = keys && !PyList_Sort(keys) && flat_head(f, '{', PyList_Size(keys));
+    for (Py_ssize_t i = 0; good && i < PyList_Size(keys); i++) {
+        PyObject *k = PyList_GetItem(keys, i);
+        Py_ssize_t n;
+        const char *text = PyUnicode_Check(k) ? PyUnicode_AsUTF8AndSize(k, &n) : NULL;
+        good = text && flat_add(f, text, (size_t)n + 1) && flatten(f, PyDict_GetItem(o, k));
+    }
+    Py_XDECREF(keys);
+    return good;
+}
+
+/* False: this is not for the quick way. */
+static bool flatten(struct flat *f, PyObject *o)
+{
+    if (o == Py_None) return flat_head(f, 'N', 0);
+    if (PyTuple_CheckExact(o) || PyList_CheckExact(o)) {
+        bool tuple = PyTuple_CheckExact(o);
+        Py_ssize_t n = tuple ? PyTuple_Size(o) : PyList_Size(o);
+        if (!flat_head(f, tuple ? '(' : '[', n)) return false;
+        for (Py_ssize_t i = 0; i < n; i++)
+            if (!flatten(f, tuple ? PyTuple_GetItem(o, i) : PyList_GetItem(o, i))) return false;
+        return true;
+    }
+    if (PyDict_CheckExact(o)) return flatten_dict(f, o);
+    if (f->n_leaves == MOST_LEAVES || PyLong_Check(o) || PyFloat_Check(o)) return false;
+    PyObject *a = is_array(o) ? Py_NewRef(o) : array_from_buffer(o, -1);
+    if (!a) return false;
+    f->leaves[f->n_leaves++] = a;
+    const array_object *array = as_array(a);
+    if (!array->tensor) return false;
+    int64_t dims[MAX_RANK];
+    int rank = array_dims(array, dims);
+    return flat_head(f, (char)('a' + array->dtype), rank) && flat_add(f, dims, (size_t)rank * sizeof *dims);
+}
+
+static void flat_drop(struct flat *f)
+{
+    for (int i = 0; i < f->n_leaves; i++) Py_DECREF(f->leaves[i]);
+}
+
+static uint64_t flat_hash(const struct flat *f)
+{
+    uint64_t h = 1469598103934665603u;
+    for (size_t i = 0; i + 4 <= f->n; i += 4) {
+        uint32_t w;
+        memcpy(&w, f->key + i, 4);
+        h = (h ^ w) * 0x9E3779B97F4A7C15u;
+        h ^= h >> 31;
+    }
+    return h;
+}
+
+static bool same_cells(const jit_object *j, const struct entry *e)
+{
+    Py_ssize_t n = j->cells ? PyTuple_Size(j->cells) : 0;
+    for (Py_ssize_t i = 0; i < n; i++) {
+        PyObject *now = PyObject_GetAttrString(PyTuple_GetItem(j->cells, i), "cell_contents");
+        if (!now) PyErr_Clear();
+        Py_XDECREF(now);
+        if (now != PyTuple_GetItem(e->cells, i)) return false;
+    }
+    return true;
+}
+
+/* A tree of results from its plan: True a leaf, None, or a tuple of what it is ("(", "[", or the keys of a dict) and the plans of its children. */
+static PyObject *grow(PyObject *plan, PyObject *leaves, Py_ssize_t *next)
+{
+    if (plan == Py_True) {
+        PyObject *leaf = PyList_GetItem(leaves, (*next)++);
+        return leaf ? Py_NewRef(leaf) : NULL;
+    }
+    if (plan == Py_None) return Py_NewRef(Py_None);
+    PyObject *kind = PyTuple_GetItem(plan, 0);
+    if (!kind) return NULL;
+    Py_ssize_t n = PyTuple_Size(plan) - 1;
+    bool dict = PyTuple_Check(kind), tuple = !dict && PyUnicode_CompareWithASCIIString(kind, "(") == 0;
+    PyObject *made = dict ? PyDict_New() : tuple ? PyTuple_New(n) : PyList_New(n);
+    for (Py_ssize_t i = 0; made && i < n; i++) {
+        PyObject *child = grow(PyTuple_GetItem(plan, i + 1), leaves, next);
+        int failed = !child;
+        if (child && dict) {
+            failed = PyDict_SetItem(made, PyTuple_GetItem(kind, i), child);
+            Py_DECREF(child);
+        } else if (child) {
+            failed = tuple ? PyTuple_SetItem(made, i, child) : PyList_SetItem(made, i, child);
+        }
+        if (failed) Py_CLEAR(made);
+    }
+    return made;
+}
+
+static PyObject *run_entry(const struct entry *e, struct flat *f)
+{
+    exe_object *exe = (exe_object *)e->exe;
+    hop_tensor *in[MOST_LEAVES];
+    PyObject *donors[MOST_LEAVES];
+    Py_ssize_t hidden = PyTuple_Size(e->hidden);
+    int n = 0;
+    for (; n < f->n_leaves; n++) {
+        in[n] = as_array(f->leaves[n])->tensor;
+        donors[n] = n < 64 && exe->donated >> n & 1 ? f->leaves[n] : NULL;
+    }
+    for (Py_ssize_t i = 0; i < hidden; i++) in[n] = as_array(PyTuple_GetItem(e->hidden, i))->tensor, donors[n++] = NULL;
+    if (n != exe->n_in) return PyErr_SetString(PyExc_RuntimeError, "a program was kept under the wrong types"), NULL;
+    PyObject *kept_exe = Py_NewRef(e->exe), *unflatten = Py_NewRef(e->unflatten), *kept_hidden = Py_NewRef(e->hidden);
+    PyObject *r = run_tensors(exe, in, exe->donated ? donors : NULL, unflatten != Py_None);
+    if (r && unflatten != Py_None) {
+        Py_ssize_t next = 0;
+        PyObject *tree = PyTuple_Check(unflatten) ? grow(unflatten, r, &next) : PyObject_CallFunctionObjArgs(unflatten, r, NULL);
+        Py_DECREF(r);
+        r = tree;
+    }
+    Py_DECREF(kept_exe);
+    Py_DECREF(kept_hidden);
+    Py_DECREF(unflatten);
+    return r;
+}
+
+static PyObject *jit_call(PyObject *self, PyObject *args, PyObject *named)
+{
+    jit_object *j = (jit_object *)self;
+    PyObject *r = NULL;
+    if (!top && (!named || !PyDict_Size(named))) {
+        struct flat f;
+        f.n = 0;
+        f.n_leaves = 0;
+        const struct entry *e = NULL;
+        if (flatten(&f, args)) {
+            uint64_t hash = flat_hash(&f);
+            e = j->entries[hash % JIT_BUCKETS];
+            while (e && (e->hash != hash || e->length != f.n || memcmp(e->key, f.key, f.n) || !same_cells(j, e))) e = e->next;
+            if (e && f.n_leaves + PyTuple_Size(e->hidden) <= MOST_LEAVES) r = run_entry(e, &f);
+            else e = NULL;
+        } else {
+            PyErr_Clear();
+        }
+        flat_drop(&f);
+        if (e) return r;
+    }
+    PyObject *slow = PyObject_GetAttrString(self, "_slow");
+    r = slow ? PyObject_Call(slow, args, named) : NULL;
+    Py_XDECREF(slow);
+    return r;
+}
+
+/* _remember(args, exe, hidden, cell contents, unflatten) */
+static PyObject *jit_remember(PyObject *self, PyObject *given)
+{
+    jit_object *j = (jit_object *)self;
+    PyObject *args, *exe, *hidden, *cells, *unflatten;
+    if (!PyArg_ParseTuple(given, "OO!O!O!O", &args, exe_type, &exe, &PyTuple_Type, &hidden, &PyTuple_Type, &cells, &unflatten)) return NULL;
+    struct flat f;
+    f.n = 0;
+    f.n_leaves = 0;
+    bool good = flatten(&f, args);
+    flat_drop(&f);
+    PyErr_Clear();
+    for (Py_ssize_t i = 0; i < PyTuple_Size(hidden); i++) good &= is_array(PyTuple_GetItem(hidden, i)) && as_array(PyTuple_GetItem(hidden, i))->tensor;
+    if (!good) Py_RETURN_FALSE;
+    struct entry *e = PyMem_Malloc(sizeof *e + f.n);
+    if (!e) return PyErr_NoMemory();
+    uint64_t hash = flat_hash(&f);
+    *e = (struct entry){ j->entries[hash % JIT_BUCKETS], hash, f.n, Py_NewRef(exe), Py_NewRef(hidden), Py_NewRef(cells), Py_NewRef(unflatten) };
+    memcpy(e->key, f.key, f.n);
+    j->entries[hash % JIT_BUCKETS] = e;
+    Py_RETURN_TRUE;
+}
+
+static void jit_forget_all(jit_object *j)
+{
+    for (int b = 0; b < JIT_BUCKETS; b++)
+        while (j->entries[b]) {
+            struct entry *e = j->entries[b];
+            j->entries[b] = e->next;
+            Py_DECREF(e->exe);
+            Py_DECREF(e->hidden);
+            Py_DECREF(e->cells);
+            Py_DECREF(e->unflatten);
+            PyMem_Free(e);
+        }
+}
+static PyObject *jit_forget(PyObject *self, PyObject *unused)
+{
+    (void)unused;
+    jit_forget_all((jit_object *)self);
+    Py_RETURN_NONE;
+}
+static PyObject *jit_set_cells(PyObject *self, PyObject *cells)
+{
+    jit_object *j = (jit_object *)self;
+    Py_XDECREF(j->cells);
+    j->cells = PyTuple_Check(cells) ? Py_NewRef(cells) : NULL;
+    Py_RETURN_NONE;
+}
+static int jit_traverse(PyObject *self, visitproc visit, void *arg)
+{
+    jit_object *j = (jit_object *)self;
+    Py_VISIT(Py_TYPE(self));
+    Py_VISIT(j->cells);
+    for (int b = 0; b < JIT_BUCKETS; b++)
+        for (struct entry *e = j->entries[b]; e; e = e->next) {
+            Py_VISIT(e->cells);
+            Py_VISIT(e->hidden);
+            Py_VISIT(e->unflatten);
+        }
+    return 0;
+}
+static int jit_clear(PyObject *self)
+{
+    jit_forget_all((jit_object *)self);
+    Py_CLEAR(((jit_object *)self)->cells);
+    return 0;
+}
+static void jit_dealloc(PyObject *self)
+{
+    PyTypeObject *type = Py_TYPE(self);
+    PyObject_GC_UnTrack(self);
+    jit_clear(self);
+    ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
+    Py_DECREF(type);
+}
+
+/* ---- types ---- */
+
+static PyMethodDef function_methods[] = {
+    { "text", function_text, METH_NOARGS, "the program as text" },
+    { "remarks", function_remarks, METH_NOARGS, "what its capture did that may surprise" },
+    { "transform", function_transform, METH_VARARGS, "transform(name, text=None, text2=None) -> Function" },
+    { "compile", (PyCFunction)(void (*)(void))function_compile, METH_VARARGS | METH_KEYWORDS, "compile(strict, threads, without, portable, donate, mask) -> Executable" },
+    { "interpret", function_interpret, METH_O, "interpret(arrays) -> list" },
+    { "call", function_call, METH_O, "call(values) -> list of traced values" },
+    { NULL, NULL, 0, NULL },
+};
+static PyGetSetDef function_getset[] = {
+    { "params", function_params, NULL, "types of the parameters", NULL },
+    { "results", function_results, NULL, "types of the results", NULL },
+    { NULL, NULL, NULL, NULL, NULL },
+};
+static PyType_Slot function_slots[] = { { Py_tp_dealloc, function_dealloc }, { Py_tp_methods, function_methods }, { Py_tp_getset, function_getset }, { 0, NULL } };
+static PyType_Spec function_spec = { "hop._core.Function", sizeof(function_object), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, function_slots };
+
+static PyMethodDef exe_methods[] = { { "run", exe_run, METH_O, "run(arrays) -> list" }, { NULL, NULL, 0, NULL } };
+static PyType_Slot exe_slots[] = { { Py_tp_dealloc, exe_dealloc }, { Py_tp_methods, exe_methods }, { 0, NULL } };
+static PyType_Spec exe_spec = { "hop._core.Executable", sizeof(exe_object), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, exe_slots };
+
+static PyMethodDef jit_methods[] = {
+    { "_remember", jit_remember, METH_VARARGS, "_remember(args, exe, hidden, cells, unflatten): whether such calls are quick from now on" },
+    { "_forget", jit_forget, METH_NOARGS, "forgets all programs" },
+    { "_set_cells", jit_set_cells, METH_O, "_set_cells(closure)" },
+    { NULL, NULL, 0, NULL },
+};
+static PyType_Slot jit_slots[] = { { Py_tp_dealloc, jit_dealloc }, { Py_tp_traverse, jit_traverse }, { Py_tp_clear, jit_clear }, { Py_tp_call, jit_call }, { Py_tp_methods, jit_methods }, { 0, NULL } };
+static PyType_Spec jit_spec = { "hop._core.JitBase", sizeof(jit_object), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC, jit_slots };
+
+static PyMethodDef functions[] = {
+    { "tracing", tracing, METH_NOARGS, "whether this thread is in a capture" },
+    { "capture", function_capture, METH_VARARGS, "capture(fun, params, n) -> (Function, arrays used from outside)" },
+    { "read", read_function, METH_VARARGS, "read(text, name=None) -> Function" },
+    { "scan", scan, METH_VARARGS, "scan(step, carry, xs, length, reverse, schedule)" },
+    { "map", map, METH_VARARGS, "map(body, xs, length, sequential)" },
+    { "fori", fori, METH_VARARGS, "fori(body, from, to, carry, schedule)" },
+    { "while_loop", while_loop, METH_VARARGS, "while_loop(cond, body, carry, max_trips, schedule)" },
+    { "associative_scan", associative_scan, METH_VARARGS, "associative_scan(combine, xs, axis, reverse)" },
+    { "switch", switch_branches, METH_VARARGS, "switch(index, bodies, in)" },
+    { "invoke", invoke, METH_VARARGS, "invoke(body, in, recompute)" },
+    { NULL, NULL, 0, NULL },
+};
+
+int function_init(PyObject *module)
+{
+    static const struct {
+        PyTypeObject **type;
+        PyType_Spec *spec;
+        const char *name;
+    } types[] = { { &function_type, &function_spec, "Function" }, { &exe_type, &exe_spec, "Executable" }, { &jit_type, &jit_spec, "JitBase" } };
+    main_thread = PyThread_get_thread_ident();
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+        *types[i].type = (PyTypeObject *)PyType_FromSpec(types[i].spec);
+        if (!*types[i].type || PyModule_AddObjectRef(module, types[i].name, (PyObject *)*types[i].type)) return -1;
+    }
+    return PyModule_AddFunctions(module, functions);
+}

@@ -1,0 +1,187 @@
+/* The module: errors, the user's place in his program, and what the package registers. */
+#include "core.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+PyObject *array_class, *tracer_class, *dtype_objects, *error_classes;
+
+/* ---- errors ---- */
+
+/* error_classes: (Error, InvalidError, CheckError, TracerError, UnavailableError, FileError, InternalError). */
+enum error_class { ERROR, ERROR_INVALID, ERROR_CHECK, ERROR_TRACER, ERROR_UNAVAILABLE, ERROR_FILE, ERROR_INTERNAL };
+
+static PyObject *error_class(enum error_class which)
+{
+    PyObject *c = error_classes ? PyTuple_GetItem(error_classes, which) : NULL;
+    if (!c) PyErr_Clear();
+    return c ? c : PyExc_RuntimeError;
+}
+
+PyObject *raise_status(int status)
+{
+    static const uint8_t classes[] = { [HOP_INVALID] = ERROR_INVALID, [HOP_CHECK] = ERROR_CHECK, [HOP_IO] = ERROR_FILE, [HOP_UNAVAILABLE] = ERROR_UNAVAILABLE,
+                                       [HOP_CANCELLED] = ERROR, [HOP_INTERNAL] = ERROR_INTERNAL };
+    if (PyErr_Occurred()) { /* a body raised: that is what the user must see */
+        hop_forgive();
+        return NULL;
+    }
+    if (status == HOP_NOMEM) PyErr_SetString(PyExc_MemoryError, hop_message());
+    else PyErr_SetString(error_class(status > 0 && status <= HOP_INTERNAL ? (enum error_class)classes[status] : ERROR), hop_message());
+    hop_forgive();
+    return NULL;
+}
+
+PyObject *raise_tracer(const char *format, ...)
+{
+    va_list list;
+    va_start(list, format);
+    PyErr_FormatV(error_class(ERROR_TRACER), format, list);
+    va_end(list);
+    return NULL;
+}
+
+const char *text_or_null(PyObject *o)
+{
+    if (!o || o == Py_None) return NULL;
+    if (!PyUnicode_Check(o)) {
+        PyErr_SetString(PyExc_TypeError, "expected a text");
+        return NULL;
+    }
+    return PyUnicode_AsUTF8AndSize(o, NULL);
+}
+
+/* ---- places ---- */
+
+/* hop keeps pointers to file names: each is kept once, for good. */
+static const char **files;
+static size_t n_files, room_files;
+static const char *file_kept(const char *name)
+{
+    for (size_t i = 0; i < n_files; i++)
+        if (!strcmp(files[i], name)) return files[i];
+    if (n_files == room_files) {
+        size_t room = room_files ? 2 * room_files : 32;
+        const char **more = realloc(files, room * sizeof *more);
+        if (!more) return "";
+        files = more;
+        room_files = room;
+    }
+    size_t n = strlen(name) + 1;
+    char *copy = malloc(n);
+    if (!copy) return "";
+    memcpy(copy, name, n);
+    return files[n_files++] = copy;
+}
+
+static char package[1024]; /* the package's folder, with a / at its end */
+enum { MOST_CODES = 256 };
+static struct {
+    PyObject *code;   /* strong */
+    const char *file; /* NULL: hop's own */
+} codes[MOST_CODES];
+
+/* The file of a code object, NULL for one of the package. */
+static const char *file_of(PyObject *code)
+{
+    size_t slot = ((uintptr_t)code >> 4) % MOST_CODES;
+    if (codes[slot].code == code) return codes[slot].file;
+    PyObject *name = PyObject_GetAttrString(code, "co_filename");
+    const char *text = name ? PyUnicode_AsUTF8AndSize(name, NULL) : NULL;
+    const char *file = !text ? "" : package[0] && !strncmp(text, package, strlen(package)) ? NULL : file_kept(text);
+    Py_XDECREF(name);
+    PyErr_Clear();
+    PyObject *old = codes[slot].code;
+    Py_INCREF(code);
+    codes[slot].code = code;
+    codes[slot].file = file;
+    Py_XDECREF(old);
+    return file;
+}
+
+hop_place user_place(void)
+{
+    PyObject *type, *value, *trace;
+    hop_place at = { "", 0 };
+    PyErr_Fetch(&type, &value, &trace);
+    PyObject *frame = (PyObject *)PyEval_GetFrame();
+    Py_XINCREF(frame);
+    while (frame && frame != Py_None) {
+        PyObject *code = (PyObject *)PyFrame_GetCode((PyFrameObject *)frame);
+        const char *file = file_of(code);
+        Py_DECREF(code);
+        if (file) {
+            at = hop_here(file, PyFrame_GetLineNumber((PyFrameObject *)frame));
+            break;
+        }
+        PyObject *back = PyObject_GetAttrString(frame, "f_back");
+        Py_DECREF(frame);
+        frame = back;
+    }
+    Py_XDECREF(frame);
+    PyErr_Restore(type, value, trace);
+    return at;
+}
+
+static PyObject *place(PyObject *self, PyObject *unused)
+{
+    (void)self, (void)unused;
+    hop_place at = user_place();
+    return Py_BuildValue("(si)", at.file, at.line);
+}
+
+/* ---- what the package registers ---- */
+
+static PyObject *setup(PyObject *self, PyObject *args)
+{
+    PyObject *classes[4];
+    const char *folder;
+    (void)self;
+    if (!PyArg_ParseTuple(args, "OOOOs", &classes[0], &classes[1], &classes[2], &classes[3], &folder)) return NULL;
+    PyObject **kept[4] = { &array_class, &tracer_class, &dtype_objects, &error_classes };
+    for (int i = 0; i < 4; i++) {
+        Py_INCREF(classes[i]);
+        Py_XDECREF(*kept[i]);
+        *kept[i] = classes[i];
+    }
+    snprintf(package, sizeof package, "%s", folder);
+    Py_RETURN_NONE;
+}
+
+static PyObject *track(PyObject *self, PyObject *on)
+{
+    (void)self;
+    hop_debug_track(PyObject_IsTrue(on));
+    Py_RETURN_NONE;
+}
+static PyObject *leaks(PyObject *self, PyObject *unused)
+{
+    (void)self, (void)unused;
+    char *text = hop_debug_leaks();
+    if (!text) return PyErr_NoMemory();
+    PyObject *made = PyUnicode_FromString(text);
+    hop_text_free(text);
+    return made;
+}
+
+static PyMethodDef methods[] = {
+    { "setup", setup, METH_VARARGS, "setup(Array, Tracer, dtypes, errors, folder): what the package defines" },
+    { "place", place, METH_NOARGS, "the innermost line of the program that is not hop's own" },
+    { "debug_track", track, METH_O, "debug_track(on): notes every handle of the library from now on" },
+    { "debug_leaks", leaks, METH_NOARGS, "the noted handles that are not freed" },
+    { NULL, NULL, 0, NULL },
+};
+
+static struct PyModuleDef definition = { PyModuleDef_HEAD_INIT, .m_name = "hop._core", .m_doc = "The C part of hop.", .m_size = -1, .m_methods = methods };
+
+PyMODINIT_FUNC PyInit__core(void)
+{
+    PyObject *m = PyModule_Create(&definition);
+    if (!m) return NULL;
+    if (array_init(m) || ops_init(m) || function_init(m) || PyModule_AddStringConstant(m, "version", hop_version())) {
+        Py_DECREF(m);
+        return NULL;
+    }
+    return m;
+}

@@ -1,0 +1,744 @@
+/* Operators: one table, one dispatch. A call inside of a capture is recorded there; a call on concrete arrays runs a program of that one operator, captured
+ * from the same row and kept under the types of its operands: interpreted at first, compiled once it is used often or on much data. */
+#include "core.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+/* ---- the table ---- */
+
+/* What a row's function takes besides the place. x…: operands; t, i: texts and integers of the call. */
+enum kind { X, XX, XXX, XT, XI, XTI, XII, XXI, XXII, LI, T, TI, TX, TXX, CUSTOM };
+enum { FLAT = 1 }; /* elementwise: arrays of one shape may be of any sizes, numbers may be operands */
+
+struct call;
+struct op_row {
+    const char *name;
+    uint8_t kind, flags;
+    void *function;
+};
+struct call {
+    const struct op_row *row;
+    const char *text, *text2, *text3;
+    int64_t i, j;
+    Py_ssize_t n; /* operands */
+};
+
+typedef hop_val (*fn_x)(hop_place, hop_val);
+typedef hop_val (*fn_xx)(hop_place, hop_val, hop_val);
+typedef hop_val (*fn_xxx)(hop_place, hop_val, hop_val, hop_val);
+typedef hop_val (*fn_xt)(hop_place, hop_val, const char *);
+typedef hop_val (*fn_xi)(hop_place, hop_val, int);
+typedef hop_val (*fn_xti)(hop_place, hop_val, const char *, int);
+typedef hop_val (*fn_xii)(hop_place, hop_val, int, int);
+typedef hop_val (*fn_xxi)(hop_place, hop_val, hop_val, int);
+typedef hop_val (*fn_xxii)(hop_place, hop_val, hop_val, int, int);
+typedef hop_val (*fn_li)(hop_place, const hop_val *, int, int);
+typedef hop_val (*fn_t)(hop_place, const char *);
+typedef hop_val (*fn_ti)(hop_place, const char *, int);
+typedef hop_val (*fn_tx)(hop_place, const char *, hop_val);
+typedef hop_val (*fn_txx)(hop_place, const char *, hop_val, hop_val);
+typedef int (*fn_custom)(hop_place, const struct call *, const hop_val *in, hop_val *out);
+
+static int one(hop_val v, hop_val *out) { return *out = v, v.scope ? 0 : hop_failed() ? hop_failed() : HOP_INVALID; }
+
+static int emit_pad(hop_place at, const struct call *c, const hop_val *in, hop_val *out) { return one(hop_pad_at(at, in[0], c->text, in[1]), out); }
+static int emit_einsum(hop_place at, const struct call *c, const hop_val *in, hop_val *out) { return one(hop_einsum_at(at, c->text, in, (int)c->n), out); }
+static int emit_gather(hop_place at, const struct call *c, const hop_val *in, hop_val *out) { return one(hop_gather_at(at, in[0], in + 1, (int)c->n - 1, c->text), out); }
+static int emit_scatter(hop_place at, const struct call *c, const hop_val *in, hop_val *out)
+{
+    return one(hop_scatter_at(at, in[0], in + 2, (int)c->n - 2, c->text, in[1], c->text2), out);
+}
+static int emit_dynamic_slice(hop_place at, const struct call *c, const hop_val *in, hop_val *out) { return one(hop_dynamic_slice_at(at, in[0], in + 1, c->text), out); }
+static int emit_dynamic_update(hop_place at, const struct call *c, const hop_val *in, hop_val *out) { return (void)c, one(hop_dynamic_update_at(at, in[0], in[1], in + 2), out); }
+static int emit_nonzero(hop_place at, const struct call *c, const hop_val *in, hop_val *out) { return c->text ? hop_nonzero_sized_at(at, out, in[0], c->text, c->i) : hop_nonzero_at(at, out, in[0]); }
+static int emit_top_k(hop_place at, const struct call *c, const hop_val *in, hop_val *out) { return hop_top_k_at(at, out, in[0], c->text, (int)c->i); }
+static int emit_split(hop_place at, const struct call *c, const hop_val *in, hop_val *out)
+{
+    return c->text ? hop_split_sizes_at(at, out, (int)c->j, in[0], (int)c->i, c->text) : hop_split_at(at, out, (int)c->j, in[0], (int)c->i);
+}
+static int emit_check(hop_place at, const struct call *c, const hop_val *in, hop_val *out) { return (void)out, hop_check_at(at, in[0], c->text, in + 1, (int)c->n - 1); }
+static int emit_print(hop_place at, const struct call *c, const hop_val *in, hop_val *out) { return (void)out, hop_print_at(at, c->text, in, (int)c->n); }
+static int emit_barrier(hop_place at, const struct call *c, const hop_val *in, hop_val *out) { return hop_barrier_at(at, out, in, (int)c->n); }
+static int emit_uniform(hop_place at, const struct call *c, const hop_val *in, hop_val *out) { return one(hop_random_uniform_at(at, in[0], c->text), out); }
+static int emit_randint(hop_place at, const struct call *c, const hop_val *in, hop_val *out) { return one(hop_randint_at(at, in[0], c->text, in[1], in[2]), out); }
+static int emit_bernoulli(hop_place at, const struct call *c, const hop_val *in, hop_val *out) { return one(hop_bernoulli_at(at, in[0], in[1], c->text), out); }
+static int emit_one_hot(hop_place at, const struct call *c, const hop_val *in, hop_val *out) { return one(hop_one_hot_at(at, in[0], c->text, c->text2), out); }
+static int emit_dot(hop_place at, const struct call *c, const hop_val *in, hop_val *out)
+{
+    hop_dot_spec spec = { .contract_x = c->text, .contract_y = c->text2 };
+    return one(hop_dot_at(at, in[0], in[1], &spec), out);
+}
+static int emit_bind_dim(hop_place at, const struct call *c, const hop_val *in, hop_val *out) { return one(hop_bind_dim_at(at, in[0], c->i, c->j), out); }
+
+/* x with the part at the slices `text` set to, or combined with, a value: "set", "add", … */
+static int emit_update_slice(hop_place at, const struct call *c, const hop_val *in, hop_val *out)
+{
+    static const struct {
+        const char *mode;
+        int (*update)(hop_place, hop_val, hop_val);
+    } modes[] = { { "set", hop_assign_at }, { "add", hop_add_to_at }, { "mul", hop_mul_to_at }, { "min", hop_min_to_at }, { "max", hop_max_to_at } };
+    hop_val variable = hop_variable_at(at, in[0]), part = hop_view_at(at, variable, c->text);
+    for (size_t i = 0; i < sizeof modes / sizeof *modes; i++)
+        if (c->text2 && !strcmp(c->text2, modes[i].mode)) modes[i].update(at, part, in[1]);
+    return one(hop_current_at(at, variable), out);
+}
+
+#define UNARY(name) { #name, X, FLAT, (void *)hop_##name##_at },
+#define PAIR(name) { #name, XX, FLAT, (void *)hop_##name##_at },
+#define TEXT(name) { #name, XT, 0, (void *)hop_##name##_at },
+#define RUNNING(name) { #name, XII, 0, (void *)hop_##name##_at },
+static const struct op_row rows[] = {
+    /* in the order of enum slot_op */
+    { "add", XX, FLAT, (void *)hop_add_at }, { "sub", XX, FLAT, (void *)hop_sub_at }, { "mul", XX, FLAT, (void *)hop_mul_at }, { "div", XX, FLAT, (void *)hop_div_at },
+    { "floor_div", XX, FLAT, (void *)hop_floor_div_at }, { "mod", XX, FLAT, (void *)hop_mod_at }, { "pow", XX, FLAT, (void *)hop_pow_at }, { "and", XX, FLAT, (void *)hop_and_at },
+    { "or", XX, FLAT, (void *)hop_or_at }, { "xor", XX, FLAT, (void *)hop_xor_at }, { "shift_left", XX, FLAT, (void *)hop_shift_left_at }, { "shift_right", XX, FLAT, (void *)hop_shift_right_at },
+    { "eq", XX, FLAT, (void *)hop_eq_at }, { "ne", XX, FLAT, (void *)hop_ne_at }, { "lt", XX, FLAT, (void *)hop_lt_at }, { "le", XX, FLAT, (void *)hop_le_at }, { "gt", XX, FLAT, (void *)hop_gt_at },
+    { "ge", XX, FLAT, (void *)hop_ge_at }, { "matmul", XX, 0, (void *)hop_matmul_at }, { "neg", X, FLAT, (void *)hop_neg_at }, { "abs", X, FLAT, (void *)hop_abs_at },
+    { "not", X, FLAT, (void *)hop_not_at },
+    UNARY(sign) UNARY(floor) UNARY(ceil) UNARY(trunc) UNARY(round) UNARY(exp) UNARY(expm1) UNARY(log) UNARY(log1p) UNARY(exp2) UNARY(log2) UNARY(sqrt) UNARY(rsqrt) UNARY(cbrt)
+    UNARY(sin) UNARY(cos) UNARY(tan) UNARY(asin) UNARY(acos) UNARY(atan) UNARY(sinh) UNARY(cosh) UNARY(tanh) UNARY(asinh) UNARY(acosh) UNARY(atanh) UNARY(sigmoid) UNARY(erf)
+    UNARY(erfc) UNARY(isnan) UNARY(isinf) UNARY(isfinite) UNARY(popcount) UNARY(count_leading_zeros) UNARY(stop_gradient)
+    PAIR(rem) PAIR(max) PAIR(min) PAIR(atan2) PAIR(hypot) PAIR(copysign)
+    { "select", XXX, FLAT, (void *)hop_select_at }, { "clamp", XXX, FLAT, (void *)hop_clamp_at }, { "fma", XXX, FLAT, (void *)hop_fma_at }, { "cast", XT, FLAT, (void *)hop_cast_at },
+    TEXT(sum) TEXT(prod) TEXT(mean) TEXT(logsumexp) TEXT(reduce_max) TEXT(reduce_min) TEXT(any) TEXT(all) TEXT(softmax) TEXT(log_softmax)
+    TEXT(reshape) TEXT(broadcast) TEXT(permute) TEXT(squeeze) TEXT(reverse) TEXT(tile) TEXT(slice)
+    { "argmax", XI, 0, (void *)hop_argmax_at }, { "argmin", XI, 0, (void *)hop_argmin_at }, { "expand", XI, 0, (void *)hop_expand_at }, { "tril", XI, 0, (void *)hop_tril_at },
+    { "triu", XI, 0, (void *)hop_triu_at }, { "size", XI, 0, (void *)hop_size_at }, { "var", XTI, 0, (void *)hop_var_at }, { "std", XTI, 0, (void *)hop_std_at },
+    RUNNING(cumsum) RUNNING(cumprod) RUNNING(cummax) RUNNING(cummin) RUNNING(logcumsumexp) RUNNING(sort) RUNNING(argsort) RUNNING(move_axis) RUNNING(swap_axes)
+    { "transpose", X, 0, (void *)hop_transpose_at }, { "flatten", X, 0, (void *)hop_flatten_at }, { "diagonal", X, 0, (void *)hop_diagonal_at }, { "trace", X, 0, (void *)hop_trace_at },
+    { "outer", XX, 0, (void *)hop_outer_at },
+    { "take", XXI, 0, (void *)hop_take_at }, { "take_along", XXI, 0, (void *)hop_take_along_at }, { "index", XXI, 0, (void *)hop_index_at }, { "roll", XXI, 0, (void *)hop_roll_at },
+    { "searchsorted", XXI, 0, (void *)hop_searchsorted_at }, { "shuffle", XXI, 0, (void *)hop_shuffle_at }, { "recurrence", XXII, 0, (void *)hop_recurrence_at },
+    { "concat", LI, 0, (void *)hop_concat_at }, { "stack", LI, 0, (void *)hop_stack_at },
+    { "iota", TI, 0, (void *)hop_iota_at }, { "eye", TI, 0, (void *)hop_eye_at }, { "full", TX, 0, (void *)hop_full_at }, { "arange", TXX, 0, (void *)hop_arange_at },
+    { "linspace", TXX, 0, (void *)hop_linspace_at },
+    { "pad", CUSTOM, 0, (void *)emit_pad }, { "einsum", CUSTOM, 0, (void *)emit_einsum }, { "dot", CUSTOM, 0, (void *)emit_dot }, { "gather", CUSTOM, 0, (void *)emit_gather },
+    { "scatter", CUSTOM, 0, (void *)emit_scatter }, { "dynamic_slice", CUSTOM, 0, (void *)emit_dynamic_slice }, { "dynamic_update", CUSTOM, 0, (void *)emit_dynamic_update },
+    { "nonzero", CUSTOM, 0, (void *)emit_nonzero }, { "top_k", CUSTOM, 0, (void *)emit_top_k }, { "split", CUSTOM, 0, (void *)emit_split }, { "check", CUSTOM, 0, (void *)emit_check },
+    { "print", CUSTOM, 0, (void *)emit_print }, { "barrier", CUSTOM, 0, (void *)emit_barrier }, { "update_slice", CUSTOM, 0, (void *)emit_update_slice }, { "one_hot", CUSTOM, 0, (void *)emit_one_hot }, { "bind_dim", CUSTOM, 0, (void *)emit_bind_dim },
+    TEXT(random_bits) TEXT(random_normal) TEXT(random_split) { "permutation", XT, 0, (void *)hop_permutation_at }, { "random_uniform", CUSTOM, 0, (void *)emit_uniform }, { "randint", CUSTOM, 0, (void *)emit_randint },
+    { "bernoulli", CUSTOM, 0, (void *)emit_bernoulli },
+};
+#define COUNT(a) (sizeof(a) / sizeof *(a))
+
+static int emit_call(hop_place at, const struct call *c, const hop_val *in, hop_val *out)
+{
+    void *f = c->row->function;
+    int i = (int)c->i, j = (int)c->j;
+    switch ((enum kind)c->row->kind) {
+    case X: return one(((fn_x)f)(at, in[0]), out);
+    case XX: return one(((fn_xx)f)(at, in[0], in[1]), out);
+    case XXX: return one(((fn_xxx)f)(at, in[0], in[1], in[2]), out);
+    case XT: return one(((fn_xt)f)(at, in[0], c->text), out);
+    case XI: return one(((fn_xi)f)(at, in[0], i), out);
+    case XTI: return one(((fn_xti)f)(at, in[0], c->text, i), out);
+    case XII: return one(((fn_xii)f)(at, in[0], i, j), out);
+    case XXI: return one(((fn_xxi)f)(at, in[0], in[1], i), out);
+    case XXII: return one(((fn_xxii)f)(at, in[0], in[1], i, j), out);
+    case LI: return one(((fn_li)f)(at, in, (int)c->n, i), out);
+    case T: return one(((fn_t)f)(at, c->text), out);
+    case TI: return one(((fn_ti)f)(at, c->text, i), out);
+    case TX: return one(((fn_tx)f)(at, c->text, in[0]), out);
+    case TXX: return one(((fn_txx)f)(at, c->text, in[0], in[1]), out);
+    default: return ((fn_custom)f)(at, c, in, out);
+    }
+}
+
+static const uint8_t operands_of_kind[] = { [X] = 1, [XX] = 2, [XXX] = 3, [XT] = 1, [XI] = 1, [XTI] = 1, [XII] = 1, [XXI] = 2, [XXII] = 2, [T] = 0, [TI] = 0, [TX] = 1, [TXX] = 2 };
+
+/* How many results a call has. */
+static int results_of(const struct call *c, const struct operand *in)
+{
+    void *f = c->row->function;
+    if (f == (void *)emit_nonzero) return in[0].array ? as_array(in[0].array)->rank : 0;
+    if (f == (void *)emit_top_k) return 2;
+    if (f == (void *)emit_split) return (int)c->j;
+    if (f == (void *)emit_barrier) return (int)c->n;
+    return f == (void *)emit_check || f == (void *)emit_print ? 0 : 1;
+}
+
+/* ---- operands ---- */
+
+int operand_read(PyObject *o, struct operand *out)
+{
+    *out = (struct operand){ 0 };
+    if (is_array(o)) {
+        out->array = Py_NewRef(o);
+    } else if (PyFloat_Check(o)) {
+        out->weak = WEAK_REAL;
+        out->real = PyFloat_AsDouble(o);
+    } else if (PyBool_Check(o)) {
+        out->weak = WEAK_BOOL;
+        out->integer = o == Py_True;
+    } else if (PyLong_Check(o)) {
+        out->weak = WEAK_INT;
+        out->integer = PyLong_AsLongLong(o);
+        if (out->integer == -1 && PyErr_Occurred()) return -1;
+    } else {
+        out->array = array_from_buffer(o, -1);
+        if (!out->array && !PyErr_Occurred()) PyErr_Format(PyExc_TypeError, "expected an array or a number, found %R", Py_TYPE(o));
+        return out->array ? 0 : -1;
+    }
+    return 0;
+}
+
+void operands_drop(struct operand *in, Py_ssize_t n)
+{
+    for (Py_ssize_t i = 0; i < n; i++) Py_CLEAR(in[i].array);
+}
+
+/* An array from outside as a value of this capture: a further parameter of it, made once. */
+static int lifted(array_object *a, hop_place at, hop_val *out)
+{
+    struct frame *f = frame_top();
+    char type[256];
+    Py_ssize_t n = PyList_Size(f->hidden);
+    for (Py_ssize_t i = 0; i < n; i++) {
+        array_object *seen = as_array(PyList_GetItem(f->hidden, i));
+        bool same = a->capture ? seen->capture == a->capture && seen->value.scope == a->value.scope && seen->value.id == a->value.id : !seen->capture && seen->tensor == a->tensor;
+        if (same) return *out = f->values[i], 0;
+    }
+    if (n == f->room) {
+        Py_ssize_t room = f->room ? 2 * f->room : 8;
+        hop_val *more = PyMem_Realloc(f->values, (size_t)room * sizeof *more);
+        if (!more) return PyErr_NoMemory(), -1;
+        f->values = more;
+        f->room = room;
+    }
+    if (array_type_text(a, type)) {
+        raise_tracer("%s:%d: a value of type %s, made at %s:%d, has a size that only a run knows and cannot be used inside of a transformed function; pass it as an argument", at.file, at.line,
+                     type, a->made.file, a->made.line);
+        return -1;
+    }
+    hop_val v = hop_parameter_at(at, type);
+    if (!v.scope) return raise_status(hop_failed()), -1;
+    /* x[i] = y on the original must not change what the program was given */
+    PyObject *kept = a->capture ? Py_NewRef((PyObject *)a) : array_of_tensor(hop_tensor_ref(a->tensor));
+    if (!kept || PyList_Append(f->hidden, kept)) {
+        Py_XDECREF(kept);
+        return -1;
+    }
+    Py_DECREF(kept);
+    f->values[n] = *out = v;
+    return 0;
+}
+
+int operand_value(const struct operand *o, hop_place at, hop_val *out)
+{
+    array_object *a = o->array ? as_array(o->array) : NULL;
+    if (!a) {
+        *out = o->weak == WEAK_REAL ? hop_scalar(o->real) : o->weak == WEAK_INT ? hop_int(o->integer) : hop_bool((int)o->integer);
+        return 0;
+    }
+    if (a->capture && a->capture == frame_top()->serial) return *out = a->value, 0;
+    if (a->capture && !frame_alive(a->capture)) {
+        raise_tracer("%s:%d: a traced value that was made at %s:%d is used after the function it belongs to has ended (or in another thread): return it from the function instead of keeping it in "
+                     "a variable from outside",
+                     at.file, at.line, a->made.file, a->made.line);
+        return -1;
+    }
+    if (!a->capture && !concrete_tensor(a)) return -1;
+    return lifted(a, at, out);
+}
+
+int value_of(PyObject *o, hop_place at, hop_val *out)
+{
+    struct operand in;
+    if (operand_read(o, &in)) return -1;
+    int failed = operand_value(&in, at, out);
+    operands_drop(&in, 1);
+    return failed;
+}
+
+/* ---- recorded ---- */
+
+static PyObject *hand_out(PyObject **results, int n)
+{
+    if (n == 1) return results[0];
+    PyObject *list = n ? PyList_New(n) : Py_NewRef(Py_None);
+    for (int i = 0; i < n; i++) {
+        if (list) PyList_SetItem(list, i, results[i]);
+        else Py_DECREF(results[i]);
+    }
+    return list;
+}
+
+enum { FEW = 8 };
+
+static PyObject *record(const struct call *c, struct operand *in)
+{
+    int n_out = results_of(c, in);
+    hop_place at = user_place();
+    hop_val few[2 * FEW], *values = few;
+    PyObject *results[FEW], **made = results, *answer = NULL;
+    if (c->n + n_out > 2 * FEW) values = PyMem_Calloc((size_t)(c->n + n_out), sizeof *values);
+    if (n_out > FEW) made = PyMem_Calloc((size_t)n_out, sizeof *made);
+    if (!values || !made) {
+        answer = PyErr_NoMemory();
+        goto done;
+    }
+    for (Py_ssize_t i = 0; i < c->n; i++)
+        if (operand_value(&in[i], at, &values[i])) goto done;
+    int status = emit_call(at, c, values, values + c->n);
+    if (status) {
+        raise_status(status);
+        goto done;
+    }
+    for (int i = 0; i < n_out; i++)
+        if (!(made[i] = array_of_value(values[c->n + i], at))) {
+            while (i-- > 0) Py_DECREF(made[i]);
+            goto done;
+        }
+    answer = hand_out(made, n_out);
+done:
+    if (values != few) PyMem_Free(values);
+    if (made != results) PyMem_Free(made);
+    return answer;
+}
+
+/* ---- at once ---- */
+
+struct program {
+    struct program *next;
+    uint64_t hash;
+    size_t length;
+    hop_fn *fn;
+    hop_exe *exe;
+    int n_out, users; /* runs that are under way */
+    uint32_t uses;
+    bool interpreted; /* there is no compiler */
+    char key[];
+};
+enum { BUCKETS = 1024, MOST_PROGRAMS = 4096, OFTEN = 12, MUCH = 16384 };
+static struct program *programs[BUCKETS];
+static int n_programs;
+
+static void forget_programs(void)
+{
+    for (int b = 0; b < BUCKETS; b++)
+        for (struct program **at = &programs[b]; *at;) {
+            struct program *p = *at;
+            if (p->users) {
+                at = &p->next;
+                continue;
+            }
+            *at = p->next;
+            hop_fn_free(p->fn);
+            hop_exe_free(p->exe);
+            free(p);
+            n_programs--;
+        }
+}
+
+struct key {
+    char data[1024];
+    size_t n;
+};
+static void key_add(struct key *k, const void *data, size_t n)
+{
+    if (k->n + n <= sizeof k->data) memcpy(k->data + k->n, data, n);
+    k->n += n;
+}
+static void key_text(struct key *k, const char *text)
+{
+    if (text) key_add(k, text, strlen(text) + 1);
+    else key_add(k, "\1", 2);
+}
+static uint64_t key_hash(const struct key *k)
+{
+    uint64_t h = 1469598103934665603u;
+    size_t i = 0;
+    for (; i + 8 <= k->n; i += 8) {
+        uint64_t w;
+        memcpy(&w, k->data + i, 8);
+        h = (h ^ w) * 0x9E3779B97F4A7C15u;
+        h ^= h >> 29;
+    }
+    for (; i < k->n; i++) h = (h ^ (uint8_t)k->data[i]) * 1099511628211u;
+    return h ^ h >> 32;
+}
+
+/* The dtype that a number takes beside operands of this one, -1: none. */
+static int weak_dtype(int strong, int weak)
+{
+    static const uint8_t alone[] = { [WEAK_REAL] = DT_F32, [WEAK_INT] = DT_I64, [WEAK_BOOL] = DT_BOOL };
+    if (strong < 0) return alone[weak];
+    if (weak == WEAK_REAL) return dtype_rows[strong].kind == 'f' ? strong : DT_F64;
+    return weak == WEAK_INT && strong == DT_BOOL ? DT_I64 : strong;
+}
+
+static hop_tensor *number_tensor(const struct operand *o, int dtype)
+{
+    hop_tensor *t = NULL;
+    if (hop_tensor_new_dims(&t, dtype_rows[dtype].name, NULL, 0)) return NULL;
+    double real = o->weak == WEAK_REAL ? o->real : (double)o->integer;
+    char *p = hop_data(t);
+    if (dtype == DT_F64) memcpy(p, &real, 8);
+    else if (dtype == DT_F32) *(float *)p = o->weak == WEAK_REAL ? (float)o->real : (float)o->integer;
+    else if (dtype_rows[dtype].kind == 'f') *(uint16_t *)p = double_to_half(real, dtype == DT_BF16);
+    else if (dtype == DT_BOOL) *p = o->integer != 0;
+    else memcpy(p, &o->integer, dtype_rows[dtype].size);
+    return t;
+}
+
+struct eager {
+    const struct call *c;
+    struct operand *in;
+    hop_tensor *tensors[FEW], **t; /* of the operands that are parameters; strong for numbers, borrowed for arrays */
+    bool *number;
+    bool few_numbers[FEW];
+    int n_params, n_out;
+    bool flat; /* sizes do not matter, but for the number of axes */
+    int64_t work;
+};
+
+/* Numbers beside arrays are arguments of the program, so that it serves all of them. A comparison of -1 with unsigned integers must not wrap: then the number stays
+ * part of the program, as wherever an operator is not elementwise. */
+static int bring_numbers(struct eager *e)
+{
+    bool mixed = false;
+    int strong = -1, first = e->c->row->kind == XXX && !strcmp(e->c->row->name, "select");
+    e->flat = e->c->row->flags & FLAT;
+    const array_object *shaped = NULL;
+    for (Py_ssize_t i = 0; i < e->c->n; i++) {
+        array_object *a = e->in[i].array ? as_array(e->in[i].array) : NULL;
+        if (!a) continue;
+        if (!concrete_tensor(a)) return -1;
+        int64_t n = hop_tensor_count(a->tensor);
+        e->work += n;
+        if (i >= first) {
+            mixed |= strong >= 0 && strong != a->dtype;
+            strong = a->dtype;
+        }
+        if (a->rank && shaped) {
+            if (a->rank != shaped->rank) e->flat = false;
+            for (int d = 0; e->flat && d < a->rank; d++) e->flat = hop_tensor_dim(a->tensor, d) == hop_tensor_dim(shaped->tensor, d);
+        } else if (a->rank) {
+            shaped = a;
+        }
+    }
+    for (Py_ssize_t i = 0; i < e->c->n; i++) {
+        const struct operand *o = &e->in[i];
+        e->number[i] = false;
+        e->t[i] = o->array ? as_array(o->array)->tensor : NULL;
+        if (o->array || mixed || !(e->c->row->flags & FLAT)) continue;
+        int dtype = i < first ? DT_BOOL : weak_dtype(strong, o->weak);
+        if (dtype_rows[dtype].kind == 'i' || dtype_rows[dtype].kind == 'u') {
+            int bits = 8 * dtype_rows[dtype].size, is_signed = dtype_rows[dtype].kind == 'i';
+            if (bits < 64 && (is_signed ? o->integer >= (int64_t)1 << (bits - 1) || o->integer < -((int64_t)1 << (bits - 1)) : o->integer < 0 || o->integer >> bits)) continue;
+            if (!is_signed && o->integer < 0) continue;
+        }
+        if (!(e->t[i] = number_tensor(o, dtype))) return PyErr_NoMemory(), -1;
+        e->number[i] = true;
+    }
+    return 0;
+}
+
+static void eager_key(struct eager *e, struct key *k)
+{
+    const struct call *c = e->c;
+    key_add(k, &c->row, sizeof c->row);
+    key_add(k, &c->i, sizeof c->i);
+    key_add(k, &c->j, sizeof c->j);
+    if (c->row->kind != X && c->row->kind != XX) key_text(k, c->text), key_text(k, c->text2), key_text(k, c->text3);
+    for (Py_ssize_t i = 0; i < c->n; i++) {
+        const hop_tensor *t = e->t[i];
+        char what[4] = { (char)(t ? 'a' : 'w'), (char)(e->in[i].array ? as_array(e->in[i].array)->dtype : t ? dtype_named(hop_tensor_dtype(t)) : e->in[i].weak), (char)(t ? hop_tensor_rank(t) : 0),
+                         (char)e->flat };
+        key_add(k, what, sizeof what);
+        if (!t) {
+            uint64_t bits[2] = { (uint64_t)e->in[i].integer, 0 };
+            memcpy(&bits[1], &e->in[i].real, 8);
+            key_add(k, bits, sizeof bits);
+        }
+        for (int d = 0; t && !e->flat && d < what[2]; d++) key_add(k, &(int64_t){ hop_tensor_dim(t, d) }, 8);
+    }
+}
+
+static int eager_body(void *env, const hop_val *in, hop_val *out)
+{
+    struct eager *e = env;
+    hop_val few[FEW], *values = e->c->n > FEW ? PyMem_Malloc((size_t)e->c->n * sizeof *values) : few;
+    if (!values) return HOP_NOMEM;
+    for (Py_ssize_t i = 0, p = 0; i < e->c->n; i++) {
+        const struct operand *o = &e->in[i];
+        values[i] = e->t[i] ? in[p++] : o->weak == WEAK_REAL ? hop_scalar(o->real) : o->weak == WEAK_INT ? hop_int(o->integer) : hop_bool((int)o->integer);
+    }
+    int status = emit_call(user_place(), e->c, values, out);
+    if (values != few) PyMem_Free(values);
+    return status;
+}
+
+static struct program *make_program(struct eager *e, const struct key *k, uint64_t hash)
+{
+    size_t room = 64 + (size_t)e->c->n * 288, n = 0;
+    char *params = PyMem_Malloc(room);
+    struct program *p = malloc(sizeof *p + k->n);
+    if (!params || !p) goto memory;
+    n += (size_t)snprintf(params, room, "%s(", e->c->row->name);
+    for (Py_ssize_t i = 0, m = 0; i < e->c->n; i++) {
+        const hop_tensor *t = e->t[i];
+        if (!t) continue;
+        n += (size_t)snprintf(params + n, room - n, "%sx%d: %s[", m ? ", " : "", (int)m, hop_tensor_dtype(t));
+        for (int d = 0; d < hop_tensor_rank(t); d++)
+            n += e->flat ? (size_t)snprintf(params + n, room - n, "%sN%d", d ? ", " : "", d) : (size_t)snprintf(params + n, room - n, "%s%lld", d ? ", " : "", (long long)hop_tensor_dim(t, d));
+        n += (size_t)snprintf(params + n, room - n, "]");
+        m++;
+    }
+    snprintf(params + n, room - n, ")");
+    *p = (struct program){ .hash = hash, .length = k->n, .n_out = e->n_out };
+    memcpy(p->key, k->data, k->n <= sizeof k->data ? k->n : 0);
+    int status = hop_capture_at(user_place(), &p->fn, params, e->n_out, eager_body, e);
+    PyMem_Free(params);
+    if (!status) return p;
+    free(p);
+    raise_status(status);
+    return NULL;
+memory:
+    PyMem_Free(params);
+    free(p);
+    PyErr_NoMemory();
+    return NULL;
+}
+
+static struct program *find_program(struct eager *e)
+{
+    struct key k = { .n = 0 };
+    eager_key(e, &k);
+    if (k.n > sizeof k.data) k.n = 0; /* too long to be kept */
+    uint64_t hash = key_hash(&k);
+    for (struct program *p = programs[hash % BUCKETS]; p && k.n; p = p->next)
+        if (p->hash == hash && p->length == k.n && !memcmp(p->key, k.data, k.n)) return p;
+    struct program *p = make_program(e, &k, hash);
+    if (!p) return NULL;
+    if (n_programs >= MOST_PROGRAMS) forget_programs();
+    if (k.n) {
+        p->next = programs[hash % BUCKETS];
+        programs[hash % BUCKETS] = p;
+        n_programs++;
+    }
+    return p;
+}
+
+static int run_program(struct program *p, hop_tensor **in, int n_in, hop_tensor **out, int64_t work)
+{
+    int status;
+    p->users++;
+    if (!p->exe && !p->interpreted && (p->uses >= OFTEN || work >= MUCH)) {
+        Py_BEGIN_ALLOW_THREADS
+        hop_exe *exe = NULL;
+        status = hop_compile(&exe, p->fn, NULL);
+        Py_BLOCK_THREADS
+        if (p->exe) hop_exe_free(exe); /* another thread was quicker */
+        else p->exe = exe;
+        if (status) p->interpreted = true;
+        Py_UNBLOCK_THREADS
+        Py_END_ALLOW_THREADS
+    }
+    p->uses++;
+    if (work >= MUCH) {
+        Py_BEGIN_ALLOW_THREADS
+        status = p->exe ? hop_run(p->exe, in, n_in, out, p->n_out) : hop_interpret(p->fn, in, n_in, out, p->n_out);
+        Py_END_ALLOW_THREADS
+    } else {
+        status = p->exe ? hop_run(p->exe, in, n_in, out, p->n_out) : hop_interpret(p->fn, in, n_in, out, p->n_out);
+    }
+    p->users--;
+    return status;
+}
+
+static PyObject *run_at_once(const struct call *c, struct operand *in)
+{
+    struct eager e = { .c = c, .in = in, .n_out = results_of(c, in) };
+    hop_tensor *few[2 * FEW], **args = few;
+    PyObject *few_made[FEW], **made = few_made, *answer = NULL;
+    struct program *p = NULL;
+    int n = 0, i;
+    e.t = e.tensors;
+    e.number = e.few_numbers;
+    if (c->n > FEW || e.n_out > FEW) {
+        e.t = PyMem_Calloc((size_t)c->n + 1, sizeof *e.t);
+        e.number = PyMem_Calloc((size_t)c->n + 1, sizeof *e.number);
+        args = PyMem_Calloc((size_t)(c->n + e.n_out) + 1, sizeof *args);
+        made = PyMem_Calloc((size_t)e.n_out + 1, sizeof *made);
+        if (!e.t || !e.number || !args || !made) {
+            PyErr_NoMemory();
+            goto done;
+        }
+    } else {
+        memset(e.few_numbers, 0, sizeof e.few_numbers);
+    }
+    if (bring_numbers(&e) || !(p = find_program(&e))) goto done;
+    for (Py_ssize_t k = 0; k < c->n; k++)
+        if (e.t[k]) args[n++] = e.t[k];
+    hop_tensor **out = args + n;
+    for (i = 0; i < e.n_out; i++) out[i] = NULL;
+    int status = run_program(p, args, n, out, e.work);
+    if (status) {
+        raise_status(status);
+        goto done;
+    }
+    for (i = 0; i < e.n_out; i++)
+        if (!(made[i] = array_of_tensor(out[i]))) {
+            for (int k = 0; k < i; k++) Py_DECREF(made[k]);
+            for (int k = i + 1; k < e.n_out; k++) hop_tensor_free(out[k]);
+            goto done;
+        }
+    answer = hand_out(made, e.n_out);
+done:
+    for (Py_ssize_t k = 0; e.number && k < c->n; k++)
+        if (e.number[k]) hop_tensor_free(e.t[k]);
+    if (p && !p->length) { /* not kept */
+        hop_fn_free(p->fn);
+        hop_exe_free(p->exe);
+        free(p);
+    }
+    if (e.t != e.tensors) PyMem_Free(e.t);
+    if (e.number != e.few_numbers) PyMem_Free(e.number);
+    if (args != few) PyMem_Free(args);
+    if (made != few_made) PyMem_Free(made);
+    return answer;
+}
+
+/* ---- dispatch ---- */
+
+static PyObject *dispatch(const struct call *c, struct operand *in)
+{
+    bool traced = frame_top() != NULL;
+    for (Py_ssize_t i = 0; i < c->n && !traced; i++)
+        if (in[i].array && as_array(in[i].array)->capture) {
+            const array_object *a = as_array(in[i].array);
+            hop_place at = user_place();
+            return raise_tracer("%s:%d: a traced value that was made at %s:%d is used after the function it belongs to has ended (or in another thread): return it from the function instead of keeping it in a "
+                                "variable from outside",
+                                at.file, at.line, a->made.file, a->made.line);
+        }
+    return traced ? record(c, in) : run_at_once(c, in);
+}
+
+/* Python's / of integers is a real number. */
+static PyObject *divide(struct operand *in)
+{
+    struct call c = { .row = &rows[OP_DIV], .n = 2 }, cast = { .text = "f64", .n = 1 };
+    bool real = false;
+    for (int i = 0; i < 2; i++) real |= in[i].array ? dtype_rows[as_array(in[i].array)->dtype].kind == 'f' : in[i].weak == WEAK_REAL;
+    for (int i = 0; i < 2 && !real; i++) {
+        if (!in[i].array) continue;
+        for (cast.row = rows; strcmp(cast.row->name, "cast");) cast.row++;
+        PyObject *wide = dispatch(&cast, &in[i]);
+        if (!wide) return NULL;
+        Py_DECREF(in[i].array);
+        in[i].array = wide;
+    }
+    return dispatch(&c, in);
+}
+
+static bool convertible(PyObject *o) { return is_array(o) || PyFloat_Check(o) || PyLong_Check(o) || PyObject_CheckBuffer(o); }
+
+PyObject *binary_slot(int code, PyObject *x, PyObject *y)
+{
+    struct call c = { .row = &rows[code], .n = 2 };
+    struct operand in[2] = { { 0 }, { 0 } };
+    PyObject *r = NULL;
+    if (!convertible(x) || !convertible(y)) Py_RETURN_NOTIMPLEMENTED;
+    if (!operand_read(x, &in[0]) && !operand_read(y, &in[1])) r = code == OP_DIV ? divide(in) : dispatch(&c, in);
+    operands_drop(in, 2);
+    return r;
+}
+
+PyObject *unary_slot(int code, PyObject *x)
+{
+    struct call c = { .row = &rows[code], .n = 1 };
+    struct operand in[1] = { { 0 } };
+    PyObject *r = operand_read(x, in) ? NULL : dispatch(&c, in);
+    operands_drop(in, 1);
+    return r;
+}
+
+static const struct op_row *row_of(PyObject *code)
+{
+    long k = PyLong_AsLong(code);
+    if (k < 0 || k >= (long)COUNT(rows)) {
+        if (!PyErr_Occurred()) PyErr_SetString(PyExc_ValueError, "there is no such operator");
+        return NULL;
+    }
+    return &rows[k];
+}
+
+/* op(code, operand, …): for rows that take operands alone */
+static PyObject *op(PyObject *self, PyObject *const *args, Py_ssize_t n)
+{
+    struct operand in[3] = { { 0 }, { 0 }, { 0 } };
+    struct call c = { .row = n ? row_of(args[0]) : NULL, .n = n - 1 };
+    PyObject *r = NULL;
+    (void)self;
+    if (!c.row || n < 2 || n > 4 || c.row->kind > XXX || operands_of_kind[c.row->kind] != n - 1) {
+        if (!PyErr_Occurred()) PyErr_SetString(PyExc_TypeError, "an operator was called with another number of operands than it has");
+        return NULL;
+    }
+    Py_ssize_t i = 0;
+    while (i < n - 1 && !operand_read(args[i + 1], &in[i])) i++;
+    if (i == n - 1) r = c.row == &rows[OP_DIV] ? divide(in) : dispatch(&c, in);
+    operands_drop(in, 3);
+    return r;
+}
+
+/* call(code, operands, text, i, j, text2): any row */
+static PyObject *call(PyObject *self, PyObject *const *args, Py_ssize_t n)
+{
+    struct operand few[FEW], *in = few;
+    PyObject *r = NULL;
+    (void)self;
+    struct call c = { .row = n ? row_of(args[0]) : NULL };
+    if (!c.row) return NULL;
+    if (n < 2 || n > 6 || !PyTuple_Check(args[1])) {
+        PyErr_SetString(PyExc_TypeError, "call(code, operands, text=None, i=0, j=0, text2=None)");
+        return NULL;
+    }
+    c.n = PyTuple_Size(args[1]);
+    if (n > 2) c.text = text_or_null(args[2]);
+    if (n > 3) c.i = PyLong_AsLongLong(args[3]);
+    if (n > 4) c.j = PyLong_AsLongLong(args[4]);
+    if (n > 5) c.text2 = text_or_null(args[5]);
+    if (PyErr_Occurred()) return NULL;
+    if (c.row->kind != LI && c.row->kind != CUSTOM && c.n != operands_of_kind[c.row->kind]) {
+        PyErr_Format(PyExc_TypeError, "%s takes %d operands, given %zd", c.row->name, operands_of_kind[c.row->kind], c.n);
+        return NULL;
+    }
+    if (c.n > FEW && !(in = PyMem_Calloc((size_t)c.n, sizeof *in))) return PyErr_NoMemory();
+    memset(in, 0, (size_t)c.n * sizeof *in);
+    Py_ssize_t i = 0;
+    while (i < c.n && !operand_read(PyTuple_GetItem(args[1], i), &in[i])) i++;
+    if (i == c.n) r = dispatch(&c, in);
+    operands_drop(in, c.n);
+    if (in != few) PyMem_Free(in);
+    return r;
+}
+
+static PyObject *clear_programs(PyObject *self, PyObject *unused)
+{
+    (void)self, (void)unused;
+    forget_programs();
+    Py_RETURN_NONE;
+}
+
+static PyMethodDef functions[] = {
+    { "op", (PyCFunction)(void (*)(void))op, METH_FASTCALL, "op(code, operand, …)" },
+    { "call", (PyCFunction)(void (*)(void))call, METH_FASTCALL, "call(code, operands, text=None, i=0, j=0, text2=None)" },
+    { "clear_programs", clear_programs, METH_NOARGS, "forgets the programs of eager calls" },
+    { NULL, NULL, 0, NULL },
+};
+
+int ops_init(PyObject *module)
+{
+    PyObject *codes = PyDict_New();
+    for (size_t i = 0; codes && i < COUNT(rows); i++) {
+        PyObject *n = PyLong_FromSize_t(i);
+        if (!n || PyDict_SetItemString(codes, rows[i].name, n)) Py_CLEAR(codes);
+        Py_XDECREF(n);
+    }
+    int failed = !codes || PyModule_AddObjectRef(module, "codes", codes) || PyModule_AddFunctions(module, functions);
+    Py_XDECREF(codes);
+    return failed;
+}

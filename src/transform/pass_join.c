@@ -1,0 +1,214 @@
+/* Joining loops: a scan over what another of the same length and direction stacks, row by row as it comes, becomes one loop with it, so that the rows are handed
+ * over within a step and need no array between the two. */
+#include "transform/pass.h"
+
+struct pair {
+    uint32_t first, second; /* nodes */
+    struct loop a, b;
+    bool *depends;          /* per node: does it need a result of the first? */
+};
+
+static bool reads_any(const struct fn *f, const struct node *n, const struct node *of)
+{
+    for (uint32_t k = 0; k < n->n_operands; k++)
+        if (node_operands(f, n)[k] - of->results < of->n_results) return true;
+    return false;
+}
+
+static uint32_t readers(const struct fn *f, val v)
+{
+    uint32_t n = 0;
+    for (uint32_t k = 0; k < f->n_results; k++) n += f->results[k] == v;
+    for (uint32_t i = 0; i < f->n_nodes; i++)
+        for (uint32_t k = 0; k < fn_node(f, i)->n_operands; k++) n += node_operands(f, fn_node(f, i))[k] == v;
+    return n;
+}
+
+/* Which stack of the first the second's parameter p is a row of; HOP_NONE: none. */
+static uint32_t handed_over(const struct fn *f, const struct pair *p, uint32_t param)
+{
+    if (param < p->b.n_carry || param >= loop_first_with(&p->b)) return HOP_NONE;
+    uint32_t k = node_operands(f, p->b.n)[param] - (p->a.n->results + p->a.n_carry);
+    return k < p->a.n_stack ? k : HOP_NONE;
+}
+
+static bool has_schedule(const struct fn *f, const struct node *n) { return node_attr(f, n, SCAN_SCHEDULE)->kind != ATTR_ABSENT || node_attr(f, n, SCAN_EVERY)->kind != ATTR_ABSENT; }
+
+/* What the second's symbols are in the joined body: those of the first that mean the same, new ones otherwise. */
+static void common_symbols(struct module *m, const struct fn *f, const struct pair *p, dim *symbols, dim *dims, uint32_t *n_dims)
+{
+    const struct region *a = node_region(f, p->a.n, 0), *b = node_region(f, p->b.n, 0);
+    *n_dims = a->n_dims;
+    memcpy(dims, a->dims, a->n_dims * sizeof *dims);
+    for (uint32_t k = 0; k < b->n_dims; k++) {
+        uint32_t j = 0;
+        while (j < *n_dims && dims[j] != b->dims[k]) j++;
+        if (j == *n_dims) dims[(*n_dims)++] = b->dims[k];
+        symbols[k] = dim_symbol(m, j);
+    }
+}
+
+static bool rows_fit(struct arena *arena, struct module *m, const struct fn *f, const struct pair *p)
+{
+    const struct region *a = node_region(f, p->a.n, 0), *b = node_region(f, p->b.n, 0);
+    dim *symbols = ARENA_NEW(arena, dim, b->n_dims + 1), *dims = ARENA_NEW(arena, dim, a->n_dims + b->n_dims + 1);
+    uint32_t n_dims;
+    common_symbols(m, f, p, symbols, dims, &n_dims);
+    for (uint32_t i = p->b.n_carry; i < loop_first_with(&p->b); i++) {
+        uint32_t k = handed_over(f, p, i);
+        if (k != HOP_NONE && type_substitute(m, value_type(p->b.body, i), symbols) != value_type(p->a.body, p->a.body->results[p->a.n_carry + k])) return false;
+    }
+    return true;
+}
+
+/* May the two be one, and does that save an array? */
+static bool joins(struct arena *arena, struct module *m, const struct fn *f, struct pair *p)
+{
+    const struct node *a = fn_node(f, p->first), *b = fn_node(f, p->second);
+    if (a->op != OP_scan || b->op != OP_scan || !reads_any(f, b, a) || node_effects(m, f, a) || node_effects(m, f, b) || has_schedule(f, a) || has_schedule(f, b)) return false;
+    loop_decode(m, f, a, &p->a);
+    loop_decode(m, f, b, &p->b);
+    if (p->a.length != p->b.length || p->a.reverse != p->b.reverse) return false;
+    p->depends = ARENA_ZNEW(arena, bool, f->n_nodes);
+    p->depends[p->first] = true;
+    for (uint32_t i = p->first + 1; i < p->second; i++) {
+        const struct node *n = fn_node(f, i);
+        for (uint32_t k = 0; k < n->n_operands; k++) {
+            uint32_t made = f->values[node_operands(f, n)[k]].node;
+            p->depends[i] |= made != NODE_NONE && p->depends[made];
+        }
+        if (p->depends[i] && (node_effects(m, f, n) || node_binds_symbols(f, n))) return false;
+    }
+    bool saves = false;
+    for (uint32_t k = 0; k < b->n_operands; k++) {
+        val v = node_operands(f, b)[k];
+        uint32_t made = f->values[v].node, stack = handed_over(f, p, k);
+        if (stack != HOP_NONE) saves |= readers(f, v) == 1;
+        else if (made != NODE_NONE && p->depends[made]) return false;
+    }
+    return saves && rows_fit(arena, m, f, p);
+}
+
+/* (carries of both; slices of both; own operands of both) */
+static struct region_in joined_body(struct copier *c, const struct pair *p)
+{
+    struct builder *around = c->b, b;
+    struct module *m = around->m;
+    const struct region *ra = node_region(c->f, p->a.n, 0), *rb = node_region(c->f, p->b.n, 0);
+    const struct fn *fa = p->a.body, *fb = p->b.body;
+    dim *symbols = ARENA_NEW(&around->arena, dim, rb->n_dims + 1), *dims = ARENA_NEW(&around->arena, dim, ra->n_dims + rb->n_dims + 1);
+    val *own = ARENA_NEW(&around->arena, val, ra->n_operands + rb->n_operands);
+    uint32_t n_dims, n_own = 0, n = 0;
+    common_symbols(m, c->f, p, symbols, dims, &n_dims);
+    struct copier inner[2];
+    builder_begin(&b, m, fa);
+    for (uint32_t k = fa->n_outer_symbols; k < n_dims; k++) {
+        uint32_t from = 0, index;
+        while (!dim_is_symbol(m, symbols[from], &index) || index != k) from++;
+        builder_symbol(&b, fb->symbols[from].name, fb->symbols[from].lo, fb->symbols[from].hi);
+    }
+    copier_begin(&inner[0], &b, fa);
+    copier_begin(&inner[1], &b, fb);
+    for (uint32_t k = 0; k < rb->n_dims; k++) inner[1].symbols[k] = symbols[k];
+    const struct loop *loops[2] = { &p->a, &p->b };
+    for (uint32_t group = 0; group < 3; group++)
+        for (uint32_t w = 0; w < 2; w++) {
+            const struct loop *l = loops[w];
+            uint32_t at[4] = { 0, l->n_carry, loop_first_with(l), l->body->n_params };
+            for (uint32_t i = at[group]; i < at[group + 1]; i++) {
+                if (w == 1 && handed_over(c->f, p, i) != HOP_NONE) continue;
+                inner[w].values[i] = builder_param(&b, copier_type(&inner[w], value_type(l->body, i)), l->body->values[i].name);
+                if (group == 2) own[n_own++] = c->values[node_region_operands(c->f, l->n, 0)[i - at[2]]];
+            }
+        }
+    copy_requires(&inner[0]);
+    copy_requires(&inner[1]);
+    val *ya = ARENA_NEW(&b.arena, val, fa->n_results), *yb = ARENA_NEW(&b.arena, val, fb->n_results), *results = ARENA_NEW(&b.arena, val, fa->n_results + fb->n_results);
+    copier_body(&inner[0], ya);
+    for (uint32_t i = p->b.n_carry; i < loop_first_with(&p->b); i++) {
+        uint32_t k = handed_over(c->f, p, i);
+        if (k != HOP_NONE) inner[1].values[i] = ya[p->a.n_carry + k];
+    }
+    copier_body(&inner[1], yb);
+    for (uint32_t i = 0; i < p->a.n_carry; i++) results[n++] = ya[i];
+    for (uint32_t i = 0; i < p->b.n_carry; i++) results[n++] = yb[i];
+    for (uint32_t i = p->a.n_carry; i < fa->n_results; i++) results[n++] = ya[i];
+    for (uint32_t i = p->b.n_carry; i < fb->n_results; i++) results[n++] = yb[i];
+    for (uint32_t k = 0; k < n_dims; k++) dims[k] = copier_dim(c, dims[k]);
+    return (struct region_in){ builder_finish(&b, results, n), own, n_own, dims };
+}
+
+static void emit_joined(struct copier *c, const struct pair *p)
+{
+    struct builder *b = c->b;
+    const struct node *na = p->a.n, *nb = p->b.n;
+    val *operands = ARENA_NEW(&b->arena, val, na->n_operands + nb->n_operands), *ra = ARENA_NEW(&b->arena, val, na->n_results), *rb = ARENA_NEW(&b->arena, val, nb->n_results);
+    uint32_t n = 0, groups[2];
+    for (uint32_t i = 0; i < p->a.n_carry; i++) operands[n++] = c->values[node_operands(c->f, na)[i]];
+    for (uint32_t i = 0; i < p->b.n_carry; i++) operands[n++] = c->values[node_operands(c->f, nb)[i]];
+    groups[0] = n;
+    for (uint32_t i = p->a.n_carry; i < loop_first_with(&p->a); i++) operands[n++] = c->values[node_operands(c->f, na)[i]];
+    for (uint32_t i = p->b.n_carry; i < loop_first_with(&p->b); i++)
+        if (handed_over(c->f, p, i) == HOP_NONE) operands[n++] = c->values[node_operands(c->f, nb)[i]];
+    groups[1] = n - groups[0];
+    struct region_in region = joined_body(c, p);
+    struct attr attrs[SCAN_ATTRS] = { [SCAN_REVERSE] = A_FLAG(p->a.reverse), [SCAN_LENGTH] = groups[1] ? A_NONE : A_DIM(copier_dim(c, p->a.length)) };
+    val next = builder_node(b, &(struct node_in){ .op = OP_scan, .operands = operands, .n_operands = n, .groups = groups, .attrs = attrs, .regions = &region, .n_regions = 1,
+                                                  .place = nb->place });
+    for (uint32_t i = 0; i < p->a.n_carry; i++) ra[i] = next++;
+    for (uint32_t i = 0; i < p->b.n_carry; i++) rb[i] = next++;
+    for (uint32_t k = 0; k < p->a.n_stack; k++) ra[loop_stack_result(&p->a, k)] = next++;
+    for (uint32_t k = 0; k < p->b.n_stack; k++) rb[loop_stack_result(&p->b, k)] = next++;
+    copier_bind(c, na, ra);
+    copier_bind(c, nb, rb);
+}
+
+/* What stands between the two and needs the first comes after both. */
+static uint32_t join_pair(struct module *m, const struct fn *f, const struct pair *p)
+{
+    struct builder b;
+    struct copier c;
+    builder_begin(&b, m, f);
+    copier_begin(&c, &b, f);
+    copier_params(&c);
+    copy_requires(&c);
+    for (uint32_t i = 0; i < f->n_nodes; i++) {
+        b.place = fn_node(f, i)->place;
+        if (i == p->second) {
+            emit_joined(&c, p);
+            for (uint32_t k = p->first + 1; k < p->second; k++)
+                if (p->depends[k]) copier_node(&c, fn_node(f, k));
+        } else if (i < p->first || i > p->second || !p->depends[i]) {
+            copier_node(&c, fn_node(f, i));
+        }
+    }
+    val *results = ARENA_NEW(&b.arena, val, f->n_results);
+    for (uint32_t k = 0; k < f->n_results; k++) results[k] = c.values[f->results[k]];
+    return builder_finish(&b, results, f->n_results);
+}
+
+static uint32_t join_once(struct simplifier *s, uint32_t fn)
+{
+    const struct fn *f = module_fn(s->m, fn);
+    struct arena a = { 0 };
+    uint32_t out = fn, last = HOP_NONE; /* node before which no scan was seen */
+    hop_cleanup_push(arena_free, &a);
+    for (uint32_t j = 0; j < f->n_nodes && out == fn; j++) {
+        if (fn_node(f, j)->op != OP_scan) continue;
+        for (uint32_t k = 0; k < fn_node(f, j)->n_operands && last != HOP_NONE && out == fn; k++) {
+            uint32_t made = f->values[node_operands(f, fn_node(f, j))[k]].node;
+            struct pair p = { .first = made, .second = j };
+            if (made != NODE_NONE && joins(&a, s->m, f, &p)) out = join_pair(s->m, f, &p);
+        }
+        last = j;
+    }
+    hop_cleanup_pop(&a);
+    arena_free(&a);
+    return out;
+}
+
+uint32_t pass_join(struct simplifier *s, uint32_t fn)
+{
+    for (uint32_t now;; fn = now)
+        if ((now = join_once(s, fn)) == fn) return fn;
+}
