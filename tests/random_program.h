@@ -39,18 +39,37 @@ static const struct step *hop_step(enum op op);
 static void one_step(struct scope *s, const struct step *step);
 static void make_steps(struct scope *s, uint32_t n);
 
-/* A scalar made of the float results from `first` on; VAL_NONE when there is none. */
-static val link_from(struct scope *s, val first)
+/* A scalar that depends on every element of v, on each in another way. */
+static val scalar_from(struct scope *s, val v)
 {
-    val sum = VAL_NONE;
-    for (val v = first, end = s->b.values.len; v < end; v++) {
-        struct type t = scope_type(s, v);
-        if (!dtype_is_float((enum dtype)t.dtype)) continue;
-        val x = t.rank ? node(s, OP_sum, &v, 1, &A_NONE) : v;
-        if (!s->g->wild) x = unary(s, OP_sin, x);
-        sum = sum == VAL_NONE ? x : binary(s, OP_add, sum, emit_cast(&s->b, x, (enum dtype)scope_type(s, sum).dtype));
+    struct type t = scope_type(s, v);
+    if (!dtype_is_float((enum dtype)t.dtype)) v = convert(s, v, s->g->floats[0]), t = scope_type(s, v);
+    if (t.rank) {
+        struct attr a[3] = { A_DIMS(t.dims, t.rank), A_INT(below(s->g, t.rank)), A_DTYPE((enum dtype)t.dtype) };
+        v = binary(s, OP_mul, v, unary(s, OP_cos, node(s, OP_iota, NULL, 0, a)));
+        v = node(s, OP_sum, &v, 1, &A_NONE);
     }
-    return sum;
+    return s->g->wild ? v : unary(s, OP_sin, v);
+}
+
+static void link_to(struct scope *s, val v)
+{
+    val x = scalar_from(s, v);
+    s->link = s->link == VAL_NONE ? x : binary(s, OP_add, s->link, emit_cast(&s->b, x, (enum dtype)scope_type(s, s->link).dtype));
+}
+
+/* Up to `most` of the values that nothing reads go into the link, so that little is dead. */
+static void link_unread(struct scope *s, uint32_t most)
+{
+    uint32_t end = s->b.values.len;
+    bool *read = ARENA_ZNEW(&s->b.arena, bool, end + 1);
+    for (uint32_t i = 0; i < s->b.nodes.len; i++)
+        for (uint32_t k = 0; k < s->b.nodes.data[i].n_operands; k++) read[s->b.pool.data[s->b.nodes.data[i].operands + k]] = true;
+    for (val v = end; v-- > s->b.n_params && most;) {
+        if (read[v] || s->hidden[v] || v == s->link || !(dtype_is_float((enum dtype)scope_type(s, v).dtype) || chance(s->g, 0.25))) continue;
+        link_to(s, v);
+        most--;
+    }
 }
 
 /* x, of any type, so that it depends on the scope's wished node if it holds floats. */
@@ -72,7 +91,8 @@ static bool make_wished(struct scope *s, const struct step *step)
         one_step(s, step);
         if (s->g->rejected != rejected || s->b.values.len == first || s->b.nodes.data[s->b.nodes.len - 1].op != step->op) continue;
         uint32_t n = s->b.nodes.data[s->b.nodes.len - 1].n_results;
-        s->link = link_from(s, s->b.values.len - n);
+        for (val v = s->b.values.len - n, end = s->b.values.len; v < end; v++)
+            if (dtype_is_float((enum dtype)scope_type(s, v).dtype)) link_to(s, v);
         if (s->link != VAL_NONE) return true;
     }
     return false;
@@ -94,6 +114,7 @@ static void fill_body(struct scope *s, uint32_t n)
         n -= n / 2;
     }
     make_steps(s, n);
+    if (chance(g, 0.7)) link_unread(s, 3);
 }
 
 /* A body's results are linked to its wished node; where the row takes any number of results, a result is added if none can be. */
@@ -587,6 +608,8 @@ static void random_program(struct bag *bag, struct gen *g, struct program *p)
         if (s->link != VAL_NONE) results[n++] = s->link;
     }
     make_steps(s, n ? below(g, 4) : 3 + below(g, 8));
+    link_unread(s, 8);
+    if (s->link != VAL_NONE) results[0] = s->link, n = 1;
     for (uint32_t k = 1 + below(g, 4); k; k--) results[n++] = pick(s, &(struct filter){ .dtypes = k == 1 || chance(g, 0.7) ? FLOATS : 0 });
     s->b.name = module_string(g->m, "main", 4);
     p->m = g->m;

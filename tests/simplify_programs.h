@@ -289,6 +289,18 @@
                %o = dot {batch_lhs = [], batch_rhs = [], contract_lhs = [], contract_rhs = []} (%c, %x) %t = add(%s, %o) %n = tanh(%c) next(%n, %t) stack(%t) }
            return %g, %ys }) },
 
+/* ---- predicates at entry ---- */
+{ "a predicate that is false on the first carries", "", "fold dce", "while_loop=0",
+  TEXT(fn @main(%x: f32[3], %y: f32[3]) -> (f32[3], f32[], i64[]) {
+           %z = full {value = 2.5, dims = []} %l = full {value = 6, dims = []}
+           %a, %b, %n = while_loop {count} carry(%s = %x, %t = %z) cond with(%m = %l) { %q = mul(%t, %t) %p = lt(%q, %m) test(%p) } body { %u = sin(%s) %v = add(%t, %t) next(%u, %v) }
+           return %a, %b, %n }) },
+{ "a predicate that is true on the first carries", "", "fold dce", "while_loop=1",
+  TEXT(fn @main(%x: f32[3], %y: f32[3]) -> (f32[3], f32[], i64[]) {
+           %z = full {value = 2.5, dims = []} %l = full {value = 7, dims = []}
+           %a, %b, %n = while_loop {count} carry(%s = %x, %t = %z) cond with(%m = %l) { %q = mul(%t, %t) %p = lt(%q, %m) test(%p) } body { %u = sin(%s) %v = add(%t, %t) next(%u, %v) }
+           return %a, %b, %n }) },
+
 /* ---- trips ---- */
 { "a counter up to a bound counts the loop", "", "trips dce", "while_loop=0 fori_loop=1 nodes=2",
   TEXT(fn @main(%x: f32[3], %n: i64[]) -> (f32[3]) {

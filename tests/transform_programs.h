@@ -546,7 +546,7 @@ static void claim_shared(struct run *r, const struct program *p)
 static void claim_blocks(struct run *r, const struct program *p)
 {
     (void)p;
-    claim_stacks(r, OP_while_loop, 3 + 1 + 2 + 1); /* carries and trips of blocks, rows, integer and float at their start, which rows ran */
+    claim_stacks(r, OP_while_loop, 4 + 1 + 2 + 1); /* carries, trips and number of blocks, rows, integer and float at their start, which rows ran */
 }
 
 static void claim_scan_blocks(struct run *r, const struct program *p)

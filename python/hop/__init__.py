@@ -8,11 +8,12 @@ Array([2., 4.], dtype=float32)
 """
 
 import os as _os
+import threading as _threading
 
 from . import _core, _dtypes, _errors, tree
 from ._array import Array, Tracer
 
-_core.setup(Array, Tracer, _dtypes.ALL, _errors.ALL, _os.path.dirname(_os.path.abspath(__file__)) + _os.sep)
+_core.setup(Array, Tracer, _dtypes.ALL, _errors.ALL, _os.path.dirname(_os.path.abspath(__file__)) + _os.sep, _threading.main_thread().ident)
 
 from . import _ops  # noqa: E402
 from ._control import *  # noqa: E402, F403

@@ -3,6 +3,7 @@
 __all__ = ["cond", "switch", "while_loop", "fori_loop", "scan", "associative_scan", "map"]
 
 import builtins
+import functools
 
 from . import _core, _dtypes, tree
 from ._errors import InvalidError
@@ -115,11 +116,16 @@ def _check_carry(what, treedef, before, out_tree, after, numbers, body):
         raise _Widen(wider)
 
 
-def _carry(init):
-    """(arrays, structure, which of them were Python numbers)"""
+def _carry(init, others=()):
+    """(arrays, structure, which of them were Python numbers). A real number begins with the dtype of the floats around it."""
     raw = tree.leaves(init)
     leaves, treedef = arrays_of(init, "carry")
-    return leaves, treedef, {i for i, x in enumerate(raw) if isinstance(x, _NUMBERS)}
+    numbers = {i for i, x in enumerate(raw) if isinstance(x, _NUMBERS)}
+    floats = [x.dtype for i, x in enumerate([*leaves, *others]) if i not in numbers and x.dtype.kind == "f"]
+    if floats:
+        dtype = functools.reduce(_dtypes.promote_types, floats)
+        leaves = [asarray(raw[i], dtype=dtype) if i in numbers and isinstance(raw[i], float) else x for i, x in enumerate(leaves)]
+    return leaves, treedef, numbers
 
 
 def _widened(attempt, leaves):
@@ -196,8 +202,8 @@ def _lengths(what, xs, leaves, length):
 def scan(f, init, xs=None, length=None, reverse=False, *, schedule=None):
     """carry, y = f(carry, x) for each slice x of xs along its first axis: gives the last carry and the ys, stacked. Without xs there are `length` steps and x is
     None. schedule says what a gradient keeps: None everything it needs, "recompute", "sqrt", "every 8", …"""
-    first, treedef, numbers = _carry(init)
     slices, xs_tree = arrays_of(xs, "xs")
+    first, treedef, numbers = _carry(init, slices)
     n = _lengths("scan", xs, slices, length)
     if not slices and n is None:
         raise ValueError("scan: there are no xs: length must say how many steps there are")

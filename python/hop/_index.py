@@ -42,7 +42,7 @@ def _item(k):
         k = asarray(k, dtype=_dtypes.int64) if isinstance(k, (list, tuple)) and not k else asarray(k)
     if k.dtype.kind == "f":
         raise IndexError(f"an index must be an integer or a bool, found {k.dtype}")
-    if k.ndim == 0 and k.dtype.kind in "iu" and not k._traced and not _core.tracing():
+    if k.ndim == 0 and k.dtype.kind in "iu" and not k._traced:
         return k.item()
     return k
 
@@ -153,7 +153,7 @@ def getitem(x, key):
     else:
         text, gathered, changed, together = _plan(x, key)
     if changed:
-        x = x._view(text) if not x._traced and not _core.tracing() else _call(_CODE["slice"], (x,), text)
+        x = _call(_CODE["slice"], (x,), text) if x._traced else x._view(text)
     if not gathered:
         return x
     axes = [a for a, _ in gathered]
@@ -202,7 +202,7 @@ class IndexUpdate:
         return self._update("max", values)
 
     def divide(self, values):
-        return self._update("mul", 1 / values)
+        return self._update("set", self.get() / values)
 
     def subtract(self, values):
         return self._update("add", -values)

@@ -10,8 +10,9 @@ from ._errors import InvalidError
 
 from ._trace import arguments_of, arrays_of_results, capture, place
 
-_SHARED = {}  # code object -> programs: functions made anew from the same code share them
-_MOST_SHARED = 512
+_SHARED = {}  # code object -> programs: functions made anew from the same code share them, unless they close over more than numbers and texts
+_MOST_SHARED, _MOST_PROGRAMS = 512, 256
+_SIMPLE = (bool, int, float, str, bytes, type(None))
 
 
 def jit(fun=None, *, static_argnums=(), static_argnames=(), donate_argnums=(), strict=False, threads=0, portable=False):
@@ -84,11 +85,13 @@ class Compiled(_core.JitBase):
         cells = fun.__closure__ if plain else None
         self._cells = cells or ()
         self._set_cells(self._cells)
+        self._defaults = ((*(fun.__defaults__ or ()), *(fun.__kwdefaults__ or {}).values(), fun.__globals__)) if plain else ()
         if plain:
             if len(_SHARED) > _MOST_SHARED:
                 _SHARED.clear()
-            self._programs = _SHARED.setdefault(fun.__code__, {})
-            self._identity = (self._static, self._static_names, self._donate, tuple(options.items()), fun.__defaults__ and tuple(map(id, fun.__defaults__)), id(fun.__globals__))
+            shared = all(isinstance(x, _SIMPLE) for x in self._contents())
+            self._programs = _SHARED.setdefault(fun.__code__, {}) if shared else {}
+            self._identity = (self._static, self._static_names, self._donate, tuple(options.items()), tuple(map(id, self._defaults)))
         else:
             self._programs, self._identity = {}, ()
 
@@ -168,7 +171,7 @@ class Compiled(_core.JitBase):
     def _program(self, dynamic, static, named, named_static, n):
         leaves, treedef = arguments_of(self._fun, dynamic, named)
         contents = self._contents()
-        closure = tuple(x if isinstance(x, (bool, int, float, str, bytes, type(None))) else id(x) for x in contents)
+        closure = tuple(x if isinstance(x, _SIMPLE) else id(x) for x in contents)
         closure_types = tuple(map(type, contents))
         try:
             key = (self._identity, treedef, tuple([x._type for x in leaves]), static, named_static, tuple(type(v) for _, v in static), closure, closure_types)
@@ -176,6 +179,8 @@ class Compiled(_core.JitBase):
         except TypeError as error:
             raise TypeError(f"{place()}jit: static arguments must be hashable: {error}") from None
         if found is None:
+            while len(self._programs) >= _MOST_PROGRAMS:
+                self._programs.pop(next(iter(self._programs)), None)
             found = self._programs[key] = self._make(dynamic, static, named, named_static, n, leaves, contents)
         return found, leaves
 
@@ -186,7 +191,7 @@ class Compiled(_core.JitBase):
         p.traced.leaves = None
         donate, mask = self._donated(dynamic, static, p.traced.names)
         p.exe = p.traced.function.compile(donate=", ".join(donate) or None, mask=mask, **self._options)
-        p.alive = contents  # their ids are in the key
+        p.alive = contents + self._defaults  # their ids are in the key
         out_tree = p.traced.out_tree
         p.unflatten = None if out_tree.kind is None else tree.plan(out_tree) or functools.partial(tree.unflatten, out_tree)
         return p

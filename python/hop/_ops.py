@@ -198,10 +198,10 @@ def linspace(start, stop, /, num, *, dtype=None, device=None, endpoint=True):
     start, stop = [float(n) for n in (start, stop)]
     parts = num - 1 if endpoint else num
     step = (stop - start) / parts if parts > 0 else 0.0
-    made = _core.progression(d.code if d.kind == "f" else _dtypes.float64.code, num, start, step)
+    numbers = [start + i * step for i in range(num)]
     if endpoint and num > 1:
-        made = _core.from_numbers(made.dtype.code, (num,), [*made[:-1].tolist(), stop])
-    return astype(made, d)
+        numbers[-1] = stop
+    return _core.from_numbers(d.code, (num,), numbers)
 
 
 def eye(n_rows, n_cols=None, /, *, k=0, dtype=None, device=None):
@@ -659,7 +659,7 @@ def nonzero(x, /, *, size=None, fill_value=0):
 def reshape(x, /, shape, *, copy=None):
     """The same elements, in the same order, in another shape; one size may be -1."""
     x, dims = asarray(x), _dims(shape)
-    if _core.tracing() or x._traced:
+    if x._traced:
         return _call(_CODE["reshape"], (x,), _text(dims))
     if dims.count(-1) == 1:
         known = math.prod(n for n in dims if n != -1)
@@ -808,8 +808,9 @@ def repeat(x, repeats, /, *, axis=None):
         wide = expand_dims(x, axis=axis + 1)
         wide = broadcast_to(wide, (*x.shape[: axis + 1], repeats, *x.shape[axis + 1 :]))
         return wide.reshape((*x.shape[:axis], x.shape[axis] * repeats, *x.shape[axis + 1 :]))
-    repeats = asarray(repeats)
-    counts = broadcast_to(repeats, (x.shape[axis],)).tolist()
+    counts = asarray(repeats).tolist()
+    if not isinstance(counts, list) or len(counts) != x.shape[axis]:
+        counts = [counts[0] if isinstance(counts, list) else counts] * x.shape[axis]
     positions = [i for i, n in enumerate(counts) for _ in range(n)]
     return take(x, asarray(positions, dtype=_dtypes.int64), axis=axis)
 

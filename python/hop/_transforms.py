@@ -102,11 +102,11 @@ def _value_and_grad(fun, argnums, has_aux, args, named, name):
     if has_aux and (t.out_tree.kind is not tuple or len(t.out_tree.children) != 2):
         raise InvalidError(f"{place()}{name}: with has_aux the function must give a pair (value, more), it gives {t.out_tree._text()}")
     value_tree = t.out_tree.children[0] if has_aux else t.out_tree
+    wrt = _wrt(t, args, positions, name, fun)
     first = t.function.results[0] if t.function.results else "nothing"
     if value_tree.num_leaves != 1 or value_tree.kind is not None or not first.endswith("[]") or first[0] not in "fb" or first == "bool[]":
         found = first if value_tree.kind is None else value_tree._text()
         raise InvalidError(f"{place()}{name}: the function must give one float scalar, it gives {found}" + ("" if has_aux else "; use has_aux=True to give more besides, hop.jacrev for arrays"))
-    wrt = _wrt(t, args, positions, name, fun)
     out = apply(t.function.transform("value_and_grad", ", ".join(wrt)), t.operands())
     n = t.out_tree.num_leaves
     return tree.unflatten(t.out_tree, out[:n]), _by_argument(args, positions, out[n:], argnums)

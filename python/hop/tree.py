@@ -7,7 +7,7 @@ __all__ = ["flatten", "flatten_with_path", "leaves", "leaves_with_path", "map", 
 
 import dataclasses
 
-_NODES = {}  # class -> (flatten, unflatten, field names or None)
+_NODES: dict = {}  # class -> (flatten, unflatten, field names or None)
 
 
 class _Attribute(str):

@@ -79,6 +79,7 @@ struct frame {
 };
 struct frame *frame_top(void);
 bool frame_alive(uint64_t serial);
+void set_main_thread(unsigned long ident);
 PyObject *function_capture(PyObject *self, PyObject *args);
 int function_init(PyObject *module);
 

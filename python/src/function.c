@@ -229,6 +229,8 @@ static void on_interrupt(int number)
     if (python_handler) python_handler(number);
 }
 
+void set_main_thread(unsigned long ident) { main_thread = ident; }
+
 /* Stands in front of Python's handler, also when the program has set another one meanwhile. */
 static void watch_interrupts(void)
 {
@@ -245,8 +247,8 @@ static void print_line(void *ctx, const char *line, size_t length)
     PyGILState_STATE state = PyGILState_Ensure();
     PyObject *type, *value, *trace;
     PyErr_Fetch(&type, &value, &trace);
-    PyObject *out = PySys_GetObject("stdout"), *text = PyUnicode_FromFormat("%.*s\n", (int)length, line);
-    if (out && out != Py_None && text) PyFile_WriteObject(text, out, Py_PRINT_RAW);
+    PyObject *out = PySys_GetObject("stdout"), *text = PyUnicode_DecodeUTF8(line, (Py_ssize_t)length, "replace");
+    if (out && out != Py_None && text && !PyFile_WriteObject(text, out, Py_PRINT_RAW)) PyFile_WriteString("\n", out);
     Py_XDECREF(text);
     PyErr_Clear();
     PyErr_Restore(type, value, trace);
@@ -278,12 +280,24 @@ static PyObject *run_tensors(const exe_object *e, hop_tensor **in, PyObject **do
     PyObject *answer = NULL;
     int status;
     if (e->n_out > FEW && !(out = PyMem_Calloc((size_t)e->n_out, sizeof *out))) return PyErr_NoMemory();
+    for (int i = 0; donors && i < e->n_in; i++) /* a run takes over a reference for each argument that is given away */
+        for (int k = 0; k < i; k++)
+            if (donors[i] && donors[k] && in[k] == in[i]) {
+                hop_tensor_ref(in[i]);
+                break;
+            }
     do { /* a handler that does not raise lets the run begin again */
         memset(out, 0, (size_t)e->n_out * sizeof *out);
         status = run_once(e->exe, in, e->n_in, out, e->n_out);
     } while (status == HOP_CANCELLED && !PyErr_CheckSignals());
     if (status) {
         raise_status(status);
+        for (int i = 0; donors && i < e->n_in; i++)
+            for (int k = 0; k < i; k++)
+                if (donors[i] && donors[k] && in[k] == in[i]) {
+                    hop_tensor_free(in[i]);
+                    break;
+                }
         goto done;
     }
     for (int i = 0; donors && i < e->n_in; i++)
@@ -408,11 +422,12 @@ static int begin(struct operation *o)
         PyErr_SetString(PyExc_RuntimeError, "called outside of a capture");
         return -1;
     }
-    o->hidden = PyList_Size(top->hidden);
     o->results = PyMem_Calloc(MOST_RESULTS, sizeof *o->results);
     if (!o->results) PyErr_NoMemory();
     return o->results ? 0 : -1;
 }
+/* Right before the call: arrays that its operands were lifted from stay when a body fails. */
+static bool ready(struct operation *o) { return o->hidden = PyList_Size(top->hidden), true; }
 static PyObject *end(struct operation *o, int status, int n)
 {
     PyObject *list = NULL;
@@ -446,7 +461,7 @@ static PyObject *scan(PyObject *self, PyObject *args)
     PyObject *r = NULL;
     (void)self;
     if (!PyArg_ParseTuple(args, "OOOzpz", &b.fun, &carry, &xs, &s.length, &s.reverse, &s.schedule) || begin(&o)) return NULL;
-    if (!read_values(carry, o.at, &c) && !read_values(xs, o.at, &x)) {
+    if (!read_values(carry, o.at, &c) && !read_values(xs, o.at, &x) && ready(&o)) {
         b.n_in = c.n + x.n;
         s.carry = c.data, s.n_carry = c.n, s.xs = x.data, s.n_xs = x.n;
         r = end(&o, hop_scan_at(o.at, o.results, HOP_UP_TO(MOST_RESULTS), &s), -1);
@@ -469,7 +484,7 @@ static PyObject *map(PyObject *self, PyObject *args)
     PyObject *r = NULL;
     (void)self;
     if (!PyArg_ParseTuple(args, "OOzp", &b.fun, &xs, &s.length, &s.sequential) || begin(&o)) return NULL;
-    if (!read_values(xs, o.at, &x)) {
+    if (!read_values(xs, o.at, &x) && ready(&o)) {
         b.n_in = x.n;
         s.xs = x.data, s.n_xs = x.n;
         r = end(&o, hop_map_at(o.at, o.results, HOP_UP_TO(MOST_RESULTS), &s), -1);
@@ -491,7 +506,7 @@ static PyObject *fori(PyObject *self, PyObject *args)
     PyObject *r = NULL;
     (void)self;
     if (!PyArg_ParseTuple(args, "OOOOz", &b.fun, &from, &to, &carry, &s.schedule) || begin(&o)) return NULL;
-    if (!read_values(carry, o.at, &c) && !value_of(from, o.at, &s.from) && !value_of(to, o.at, &s.to)) {
+    if (!read_values(carry, o.at, &c) && !value_of(from, o.at, &s.from) && !value_of(to, o.at, &s.to) && ready(&o)) {
         b.n_in = c.n + 1;
         b.n_out = s.n_carry = c.n;
         s.carry = c.data;
@@ -521,7 +536,7 @@ static PyObject *while_loop(PyObject *self, PyObject *args)
     PyObject *r = NULL;
     (void)self;
     if (!PyArg_ParseTuple(args, "OOOzz", &l.test.fun, &l.step.fun, &carry, &s.max_trips, &s.schedule) || begin(&o)) return NULL;
-    if (!read_values(carry, o.at, &c)) {
+    if (!read_values(carry, o.at, &c) && ready(&o)) {
         l.test.n_in = l.step.n_in = l.step.n_out = s.n_carry = c.n;
         l.test.n_out = 1;
         s.carry = c.data;
@@ -544,7 +559,7 @@ static PyObject *associative_scan(PyObject *self, PyObject *args)
     PyObject *r = NULL;
     (void)self;
     if (!PyArg_ParseTuple(args, "OOip", &b.fun, &xs, &s.axis, &s.reverse) || begin(&o)) return NULL;
-    if (!read_values(xs, o.at, &x)) {
+    if (!read_values(xs, o.at, &x) && ready(&o)) {
         b.n_in = 2 * x.n;
         b.n_out = s.n_xs = x.n;
         s.xs = x.data;
@@ -576,7 +591,7 @@ static PyObject *switch_branches(PyObject *self, PyObject *args)
         return NULL;
     }
     if (begin(&o)) return NULL;
-    if (!read_values(in, o.at, &x) && !value_of(index, o.at, &s.index)) {
+    if (!read_values(in, o.at, &x) && !value_of(index, o.at, &s.index) && ready(&o)) {
         for (int i = 0; i < s.n_branches; i++) {
             bodies[i] = (struct body){ PyTuple_GetItem(funs, i), x.n, -1 };
             branches[i] = run_body;
@@ -602,7 +617,7 @@ static PyObject *invoke(PyObject *self, PyObject *args)
     PyObject *r = NULL;
     (void)self;
     if (!PyArg_ParseTuple(args, "OOp", &b.fun, &in, &s.recompute) || begin(&o)) return NULL;
-    if (!read_values(in, o.at, &x)) {
+    if (!read_values(in, o.at, &x) && ready(&o)) {
         b.n_in = x.n;
         s.in = x.data, s.n_in = x.n;
         r = end(&o, hop_call_at(o.at, o.results, HOP_UP_TO(MOST_RESULTS), &s), -1);
@@ -622,7 +637,7 @@ static PyObject *function_call(PyObject *self, PyObject *in)
     PyObject *r = NULL;
     if (begin(&o)) return NULL;
     int n = hop_fn_results(fn);
-    if (!read_values(in, o.at, &x) && n <= MOST_RESULTS) r = end(&o, hop_call_fn_at(o.at, o.results, n, fn, x.data, x.n), n);
+    if (!read_values(in, o.at, &x) && n <= MOST_RESULTS && ready(&o)) r = end(&o, hop_call_fn_at(o.at, o.results, n, fn, x.data, x.n), n);
     else PyMem_Free(o.results);
     PyMem_Free(x.data);
     return r;
@@ -666,6 +681,19 @@ static bool flat_head(struct flat *f, char kind, Py_ssize_t n)
     return flat_add(f, head, sizeof head);
 }
 
+/* A Python number as hop.asarray has it. */
+static PyObject *number_array(PyObject *o)
+{
+    hop_tensor *t = NULL;
+    bool real = PyFloat_Check(o), truth = PyBool_Check(o);
+    long long whole = real ? 0 : PyLong_AsLongLong(o);
+    if (PyErr_Occurred() || hop_tensor_new_dims(&t, real ? "f32" : truth ? "bool" : "i64", NULL, 0)) return NULL;
+    if (real) *(float *)hop_data(t) = (float)PyFloat_AsDouble(o);
+    else if (truth) *(uint8_t *)hop_data(t) = whole != 0;
+    else *(int64_t *)hop_data(t) = whole;
+    return array_of_tensor(t);
+}
+
 static bool flatten(struct flat *f, PyObject *o);
 static bool flatten_dict(struct flat *f, PyObject *o)
 {
@@ -694,8 +722,8 @@ static bool flatten(struct flat *f, PyObject *o)
         return true;
     }
     if (PyDict_CheckExact(o)) return flatten_dict(f, o);
-    if (f->n_leaves == MOST_LEAVES || PyLong_Check(o) || PyFloat_Check(o)) return false;
-    PyObject *a = is_array(o) ? Py_NewRef(o) : array_from_buffer(o, -1);
+    if (f->n_leaves == MOST_LEAVES) return false;
+    PyObject *a = is_array(o) ? Py_NewRef(o) : PyFloat_Check(o) || PyLong_Check(o) ? number_array(o) : array_from_buffer(o, -1);
     if (!a) return false;
     f->leaves[f->n_leaves++] = a;
     const array_object *array = as_array(a);
@@ -945,7 +973,6 @@ int function_init(PyObject *module)
         PyType_Spec *spec;
         const char *name;
     } types[] = { { &function_type, &function_spec, "Function" }, { &exe_type, &exe_spec, "Executable" }, { &jit_type, &jit_spec, "JitBase" } };
-    main_thread = PyThread_get_thread_ident();
     for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
         *types[i].type = (PyTypeObject *)PyType_FromSpec(types[i].spec);
         if (!*types[i].type || PyModule_AddObjectRef(module, types[i].name, (PyObject *)*types[i].type)) return -1;

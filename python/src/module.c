@@ -138,7 +138,9 @@ static PyObject *setup(PyObject *self, PyObject *args)
     PyObject *classes[4];
     const char *folder;
     (void)self;
-    if (!PyArg_ParseTuple(args, "OOOOs", &classes[0], &classes[1], &classes[2], &classes[3], &folder)) return NULL;
+    unsigned long ident;
+    if (!PyArg_ParseTuple(args, "OOOOsk", &classes[0], &classes[1], &classes[2], &classes[3], &folder, &ident)) return NULL;
+    set_main_thread(ident);
     PyObject **kept[4] = { &array_class, &tracer_class, &dtype_objects, &error_classes };
     for (int i = 0; i < 4; i++) {
         Py_INCREF(classes[i]);
@@ -166,7 +168,7 @@ static PyObject *leaks(PyObject *self, PyObject *unused)
 }
 
 static PyMethodDef methods[] = {
-    { "setup", setup, METH_VARARGS, "setup(Array, Tracer, dtypes, errors, folder): what the package defines" },
+    { "setup", setup, METH_VARARGS, "setup(Array, Tracer, dtypes, errors, folder, main thread): what the package defines" },
     { "place", place, METH_NOARGS, "the innermost line of the program that is not hop's own" },
     { "debug_track", track, METH_O, "debug_track(on): notes every handle of the library from now on" },
     { "debug_leaks", leaks, METH_NOARGS, "the noted handles that are not freed" },

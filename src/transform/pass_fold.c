@@ -606,15 +606,39 @@ static bool fold_switch(struct copier *c, const struct node *n, val *results)
     return true;
 }
 
-/* A loop whose predicate is false whatever comes. */
+/* Is the predicate false whatever comes, or false on the first carries, which are known as far as it reads them? */
+static bool false_at_entry(struct copier *c, const struct loop *l)
+{
+    const struct fn *cond = l->cond;
+    struct arena *a = &c->b->arena;
+    struct module *m = c->b->m;
+    const struct region *region = node_region(c->f, l->n, l->cond_region);
+    if (cond->effects || cond->n_symbols || cond->n_nodes > FOLD_LIMIT) return false;
+    for (uint32_t i = 0; i < cond->n_nodes; i++)
+        if (fn_node(cond, i)->n_regions || !node_is_pure(m, cond, fn_node(cond, i))) return false;
+    for (uint32_t v = 0; v < cond->n_values; v++)
+        if (static_elements(m, value_type(cond, v)) > FOLD_LIMIT) return false;
+    struct liveness live = live_values(a, m, cond, NULL, NULL, NULL);
+    struct param_plan *plan = ARENA_ZNEW(a, struct param_plan, cond->n_params);
+    for (uint32_t p = 0; p < cond->n_params; p++) {
+        val given = c->values[p < l->n_carry ? node_operands(c->f, l->n)[p] : node_region_operands(c->f, l->n, l->cond_region)[p - l->n_carry]];
+        plan[p].fate = live.value[p] ? PARAM_FULL : PARAM_DROP;
+        if (live.value[p] && !full_value(c->b, given, &plan[p].value)) return false;
+    }
+    val *own = ARENA_NEW(a, val, region->n_operands);
+    uint32_t n_own, fn = region_build(m, &(struct region_plan){ .g = cond, .n_carry = l->n_carry, .params = plan, .wanted = cond->results, .n_wanted = 1, .own = own }, own, &n_own);
+    struct interp in = { .m = m };
+    struct tensor *test;
+    interp_call(&in, fn, NULL, NULL, &test);
+    bool again = *(const uint8_t *)test->data;
+    tensor_free(test);
+    return !again;
+}
+
+/* A loop without a trip. */
 static bool fold_while(struct copier *c, const struct loop *l, val *results)
 {
-    val test = l->cond->results[0];
-    if (l->cond->effects || l->n_stack || l->cond->values[test].node == NODE_NONE) return false;
-    const struct node *n = fn_node(l->cond, l->cond->values[test].node);
-    if (n->op != OP_full) return false;
-    const struct attr *v = node_attr(l->cond, n, FULL_VALUE);
-    if (v->kind == ATTR_INT ? v->i : v->r != 0) return false;
+    if (l->n_stack || !false_at_entry(c, l)) return false;
     for (uint32_t i = 0; i < l->n_carry; i++) results[i] = c->values[node_operands(c->f, l->n)[i]];
     if (l->n_extra) results[l->n_carry] = full_of_type(c->b, type_scalar(c->b->m, DT_I64), 0, 0);
     return true;

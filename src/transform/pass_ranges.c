@@ -53,11 +53,13 @@ static bool always_holds(const struct fn *f, const struct node *n, const struct 
     return n->op == OP_check && values[node_operands(f, n)[0]].lo == 1 && values[node_operands(f, n)[0]].hi == 1 && !check_of_dims(f->values, f->nodes, f->pool, f->attrs, n, &a, &b);
 }
 
-/* A while_loop that is left at once, and stacks nothing. */
+/* A while_loop or fori_loop that is left at once, and stacks nothing. */
 static bool never_entered(struct arena *a, struct module *m, const struct fn *f, const struct node *n, const struct range *values)
 {
     struct loop l;
-    if (n->op != OP_while_loop || !loop_decode(m, f, n, &l) || l.n_stack || l.cond->effects) return false;
+    if (!loop_decode(m, f, n, &l) || l.scan || l.n_stack) return false;
+    if (l.counted) return values[node_operands(f, n)[l.n_carry]].lo >= values[node_operands(f, n)[l.n_carry + 1]].hi;
+    if (l.cond->effects) return false;
     struct range *first = ranges_of_region(a, m, f, n, l.cond_region, values);
     for (uint32_t i = 0; i < l.n_carry; i++) first[i] = values[node_operands(f, n)[i]];
     struct range test = ranges_of_values(a, m, l.cond, first)[l.cond->results[0]];
