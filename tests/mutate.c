@@ -183,18 +183,28 @@ static bool dropped(const struct file *f, size_t i, struct change *c) /* v->out[
     return one && end < f->n_tokens && set(c, f, i, f->tokens[end].at, "(void)0", 7, "result dropped");
 }
 
+/* Is token i part of the size of an array that is declared there? */
+static bool sizes_an_array(const struct file *f, size_t i)
+{
+    while (i && !is(f, i, "[") && !is(f, i, ";") && !is(f, i, "]") && !is(f, i, "{") && !is(f, i, "(")) i--;
+    if (i < 2 || !is(f, i, "[") || f->tokens[i - 1].kind != WORD || is(f, i - 2, "return")) return false;
+    if (f->tokens[i - 2].kind == WORD || is(f, i - 2, "*")) return true;
+    size_t start = i; /* `type a[2], b[3] = …` */
+    while (start && !is(f, start, ";") && !is(f, start, "{") && !is(f, start, "}") && !is(f, start, "(") && !is(f, start, "=")) start--;
+    return is(f, i - 2, ",") && !is(f, start, "(") && !is(f, start, "=") && f->tokens[start + 1].kind == WORD && (f->tokens[start + 2].kind == WORD || is(f, start + 2, "*"));
+}
+
 /* Change k of token i. */
 static bool change_of(const struct file *f, size_t i, unsigned k, struct change *c)
 {
     const struct token *t = &f->tokens[i];
     const char *s = f->text + t->at;
+    if (sizes_an_array(f, i)) return false;
     if (k == 1) return swapped_operands(f, i, c) || dropped(f, i, c);
     if (t->kind == NUMBER) {
         char *end;
         unsigned long v = strtoul(s, &end, 0);
-        bool declared = i > 1 && is(f, i - 1, "[") && is(f, i + 1, "]") && f->tokens[i - 2].kind == WORD && i > 2 && (f->tokens[i - 3].kind == WORD || is(f, i - 3, ",") || is(f, i - 3, "*"));
         if (end != s + t->length && !(end + 1 == s + t->length && *end == 'u')) return false;
-        if (declared && !is(f, i - 3, "return")) return false;
         char text[32];
         snprintf(text, sizeof text, "%lu", v == 1 ? 0 : v + 1);
         return set(c, f, i, end_of(f, i), text, strlen(text), "number");

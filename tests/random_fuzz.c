@@ -217,7 +217,7 @@ static uint64_t coverage_lacks(const struct tally *t)
 int main(int argc, char **argv)
 {
     struct run run = { .compiled = exe_available(), .folder = NULL };
-    uint64_t first = 1, failed = 0, count = 300;
+    uint64_t first = 1, failed = 0, count = 200;
     bool whole = true;
 #ifdef __SANITIZE_ADDRESS__
     count = 60, whole = false;

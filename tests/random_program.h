@@ -114,7 +114,7 @@ static void fill_body(struct scope *s, uint32_t n)
         n -= n / 2;
     }
     make_steps(s, n);
-    if (chance(g, 0.7)) link_unread(s, 3);
+    if (chance(g, 0.5)) link_unread(s, 2);
 }
 
 /* A body's results are linked to its wished node; where the row takes any number of results, a result is added if none can be. */
@@ -608,7 +608,7 @@ static void random_program(struct bag *bag, struct gen *g, struct program *p)
         if (s->link != VAL_NONE) results[n++] = s->link;
     }
     make_steps(s, n ? below(g, 4) : 3 + below(g, 8));
-    link_unread(s, 8);
+    link_unread(s, 6);
     if (s->link != VAL_NONE) results[0] = s->link, n = 1;
     for (uint32_t k = 1 + below(g, 4); k; k--) results[n++] = pick(s, &(struct filter){ .dtypes = k == 1 || chance(g, 0.7) ? FLOATS : 0 });
     s->b.name = module_string(g->m, "main", 4);

@@ -404,6 +404,7 @@ static void step_shape(struct scope *s)
     }
     case 6: {
         n = subset(g, rank, list);
+        if (!n && rank) list[n++] = below(g, rank);
         struct attr a = A_INTS(list, n);
         node(s, OP_reverse, &x, 1, &a);
         return;
@@ -495,6 +496,7 @@ static void step_along(struct scope *s)
     bool ordered = op == OP_sort || op == OP_argsort || op == OP_searchsorted || op == OP_top_k;
     uint32_t dtypes = op == OP_nonzero ? 1u << DT_BOOL : op == OP_logcumsumexp || chance(g, 0.6) ? FLOATS : ordered || op == OP_take_along ? 0 : FLOATS | INTEGERS;
     val x = pick(s, &(struct filter){ .min_rank = 1, .dtypes = dtypes });
+    if (x == VAL_NONE && op == OP_nonzero && (x = pick(s, &(struct filter){ .min_rank = 1 })) != VAL_NONE) x = convert(s, x, DT_BOOL);
     if (x == VAL_NONE) return;
     struct type t = scope_type(s, x);
     uint32_t at = below(g, t.rank);
@@ -555,13 +557,12 @@ static void step_composite(struct scope *s)
     struct attr a[4] = { A_NONE, A_NONE, A_NONE, A_NONE };
     val operands[4] = { x, x, x, x };
     switch (op) {
-    case OP_split: {
-        dim cut = dim_min(m, t.dims[at], dim_const(m, 1)), sizes[2] = { cut, dim_sub(m, t.dims[at], cut) };
+    case OP_split:
+        dims[0] = dim_min(m, t.dims[at], dim_const(m, 1)), dims[1] = dim_sub(m, t.dims[at], dims[0]);
         a[SPLIT_DIM] = A_INT(at);
-        if (chance(g, 0.5)) a[SPLIT_SIZES] = A_DIMS(sizes, 2);
+        if (chance(g, 0.5)) a[SPLIT_SIZES] = A_DIMS(dims, 2);
         else a[SPLIT_PARTS] = A_INT(1 + below(g, 3)), x = operands[0] = node(s, OP_concat, (val[]){ x, x, x, x, x, x }, 6, &A_INT(at));
         break;
-    }
     case OP_squeeze: break;
     case OP_expand_dims: list[0] = below(g, t.rank + 1u), a[0] = A_INTS(list, 1); break;
     case OP_broadcast_to:

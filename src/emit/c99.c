@@ -5,7 +5,7 @@
 
 #include <ctype.h>
 
-enum { STACK_ARENA = 4096, ARENA_STEP = 16, WORKSPACE_ALIGN = 64, LINE_ELEMENTS = 8 }; /* bytes, elements, bytes, elements */
+enum { STACK_ARENA = 4096, ARENA_STEP = 16, WORKSPACE_ALIGN = 64, LINE_ELEMENTS = 8, SMALL_LOCAL = 16 }; /* bytes, elements, bytes, elements, elements */
 
 /* ---- names ---- */
 
@@ -404,7 +404,10 @@ static void put_memory(struct c99 *e)
         const struct lp_buffer *buffer = &e->p->buffers.data[b];
         bool used = e->buffer_used[b];
         if (used && buffer->kind == BUF_CONST) put_constant(e, b);
-        else if (used && buffer->kind == BUF_LOCAL) text_add(e->out, "    %s t_%u[%lld];\n", c99_type[buffer->dtype], b, (long long)HOP_MAX(buffer->static_count, 1));
+        else if (used && buffer->kind == BUF_LOCAL) { /* small ones have a first value: compilers cannot always see that they are written before they are read */
+            const char *first = buffer->static_count <= SMALL_LOCAL ? " = { 0 }" : "";
+            text_add(e->out, "    %s t_%u[%lld]%s;\n", c99_type[buffer->dtype], b, (long long)HOP_MAX(buffer->static_count, 1), first);
+        }
         else if (buffer->kind == BUF_DYN && e->growing) text_add(e->out, "    %s *t_%u = NULL;\n    int64_t room_%u = 0;\n", c99_type[buffer->dtype], b, b);
     }
     if (e->workspace) put_workspace(e);

@@ -1,5 +1,6 @@
 /* Worker threads. One job at a time: the caller publishes it, works on it like everybody else and leaves when the last worker has left. Workers spin
- * for a moment after a job, because parallel regions come in rows, then sleep. A forked child starts without workers. */
+ * for a moment after a job, because parallel regions come in rows, then sleep. A forked child starts without workers. They end when the process does or
+ * the library is unloaded, whose code they run. */
 #include "runtime/pool.h"
 #include "base/base.h"
 
@@ -25,8 +26,10 @@ static struct {
     pthread_cond_t wake;
     _Atomic uint64_t state;
     atomic_uint sleepers;
+    atomic_bool stop;    /* workers end */
     uint32_t workers;    /* started; under `use` */
     uint32_t serial;     /* under `use` */
+    pthread_t thread[MAX_WORKERS]; /* of each worker */
     /* the job */
     struct hop_rt *rt;
     int32_t (*body)(struct hop_rt *rt, void *env, int64_t lo, int64_t hi);
@@ -51,7 +54,24 @@ static void child_after_fork(void)
     inside = false;
 }
 
-static void register_fork(void) { pthread_atfork(NULL, NULL, child_after_fork); }
+/* Unless a job is under way on another thread: then the workers end with the process. */
+static void end_workers(void)
+{
+    if (pthread_mutex_trylock(&pool.use)) return;
+    pthread_mutex_lock(&pool.sleep);
+    atomic_store(&pool.stop, true);
+    pthread_cond_broadcast(&pool.wake);
+    pthread_mutex_unlock(&pool.sleep);
+    while (pool.workers) pthread_join(pool.thread[--pool.workers], NULL);
+    atomic_store(&pool.stop, false);
+    pthread_mutex_unlock(&pool.use);
+}
+
+static void register_ends(void)
+{
+    pthread_atfork(NULL, NULL, child_after_fork);
+    atexit(end_workers);
+}
 
 uint32_t pool_cores(void)
 {
@@ -72,6 +92,7 @@ static void work(void)
 
 static bool joinable(uint64_t state, uint32_t seen) { return state & OPEN && (uint32_t)(state >> 32) != seen; }
 
+/* The state with a job to join, or 0: the worker ends. */
 static uint64_t wait_for_job(uint32_t seen)
 {
     uint64_t state;
@@ -81,18 +102,18 @@ static uint64_t wait_for_job(uint32_t seen)
     }
     pthread_mutex_lock(&pool.sleep);
     atomic_fetch_add(&pool.sleepers, 1); /* before looking again: whoever publishes looks at it afterwards */
-    while (!joinable(state = atomic_load(&pool.state), seen)) pthread_cond_wait(&pool.wake, &pool.sleep);
+    bool job;
+    while (!(job = joinable(state = atomic_load(&pool.state), seen)) && !atomic_load(&pool.stop)) pthread_cond_wait(&pool.wake, &pool.sleep);
     atomic_fetch_sub(&pool.sleepers, 1);
     pthread_mutex_unlock(&pool.sleep);
-    return state;
+    return job ? state : 0;
 }
 
 static void *worker(void *number)
 {
     uint32_t seen = 0;
     inside = true;
-    for (;;) {
-        uint64_t state = wait_for_job(seen);
+    for (uint64_t state; (state = wait_for_job(seen));) {
         if (!atomic_compare_exchange_strong(&pool.state, &state, state + 1)) continue;
         seen = (uint32_t)(state >> 32);
         if ((uintptr_t)number < pool.helpers) work();
@@ -106,16 +127,10 @@ static void start_workers(uint32_t wanted)
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     if (pool.workers >= wanted) return;
     sigset_t all, before;
-    pthread_attr_t attr;
     sigfillset(&all);
-    pthread_once(&once, register_fork);
+    pthread_once(&once, register_ends);
     pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are for the program's own threads */
-    if (!pthread_attr_init(&attr)) {
-        pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-        pthread_t thread;
-        while (pool.workers < wanted && !pthread_create(&thread, &attr, worker, (void *)(uintptr_t)pool.workers)) pool.workers++;
-        pthread_attr_destroy(&attr);
-    }
+    while (pool.workers < wanted && !pthread_create(&pool.thread[pool.workers], NULL, worker, (void *)(uintptr_t)pool.workers)) pool.workers++;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
