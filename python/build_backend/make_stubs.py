@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterator, Sequence
 from os import PathLike
 from typing import Any, Final, TypeVar, overload
 
+from . import optim as optim
+from . import random as random
 from . import tree as tree
 
 __version__: Final[str]
@@ -83,6 +85,11 @@ class Compiled:
     def c(self, *args: Any, **named: Any) -> str: ...
     def clear_cache(self) -> None: ...
 
+class Shown:
+    def text(self) -> str: ...
+    def dot(self) -> str: ...
+    def svg(self) -> str | None: ...
+
 class IndexUpdate:
     def get(self) -> Array: ...
     def set(self, values: ArrayLike) -> Array: ...
@@ -111,7 +118,7 @@ TYPES = {
 RESULTS = {
     "isdtype": "bool", "can_cast": "bool", "result_type": "dtype", "promote_types": "dtype", "broadcast_shapes": "tuple[int, ...]", "broadcast_arrays": "list[Array]", "meshgrid": "list[Array]",
     "split": "list[Array]", "unstack": "tuple[Array, ...]", "nonzero": "tuple[Array, ...]", "top_k": "tuple[Array, Array]", "print": "None", "check": "None", "save": "None", "load": "Any",
-    "stop_gradient": "Any",
+    "stop_gradient": "Any", "show": "Shown", "__array_namespace_info__": "Any",
 }  # fmt: skip
 FUNCTIONS = {"grad", "value_and_grad", "jacfwd", "jacrev", "hessian", "vmap"}
 
@@ -159,7 +166,7 @@ def main():
     out = [HEAD, array_class()]
     out += [f"{d.name}: Final[dtype]\n" for d in hop._dtypes.ALL]
     out += [f"{name}: Final[float]\n" for name in ("e", "inf", "nan", "pi")] + ["newaxis: None\n"]
-    done = {"e", "inf", "nan", "pi", "newaxis", "Array", "Tracer", "tree", "dtype", "finfo", "iinfo", "Compiled", "jit", "checkpoint", *[d.name for d in hop._dtypes.ALL]}
+    done = {"e", "inf", "nan", "pi", "newaxis", "Array", "Tracer", "tree", "random", "optim", "dtype", "finfo", "iinfo", "Compiled", "jit", "checkpoint", *[d.name for d in hop._dtypes.ALL]}
     done |= {"Error", "InvalidError", "CheckError", "TracerError", "UnavailableError", "FileError", "InternalError"}
     for name in hop.__all__:
         if name in done:

@@ -3,12 +3,15 @@
 __all__ = ["jit", "Compiled"]
 
 import functools
+import os
+import sys
+import time
 import types
 
 from . import _core, tree
 from ._errors import InvalidError
 
-from ._trace import arguments_of, arrays_of_results, capture, place
+from ._trace import argument_names, arguments_of, arrays_of_results, capture, place
 
 _SHARED = {}  # code object -> programs: functions made anew from the same code share them, unless they close over more than numbers and texts
 _MOST_SHARED, _MOST_PROGRAMS = 512, 256
@@ -20,7 +23,7 @@ def jit(fun=None, *, static_argnums=(), static_argnames=(), donate_argnums=(), s
 
     static_argnums, static_argnames: arguments that are Python values, part of the program; they must be hashable. donate_argnums: arguments whose memory the call
     may use for its results; they must not be used afterwards. strict: results are bit for bit those of the interpreter. The function is captured again when
-    the types or the structure of its arguments, static arguments, or what its closure refers to have changed."""
+    the types or the structure of its arguments, static arguments, or what its closure refers to have changed. HOP_LOG=compile in the environment asks for a line on stderr about each program made."""
     if fun is None:
         return functools.partial(
             jit, static_argnums=static_argnums, static_argnames=static_argnames, donate_argnums=donate_argnums, strict=strict, threads=threads, portable=portable
@@ -34,8 +37,27 @@ def _numbers(x):
     return (x,) if isinstance(x, int) else tuple(x)
 
 
+def _logs(what):
+    return what in os.environ.get("HOP_LOG", "").split(",")
+
+
+def _compile(function, name, since, options):
+    """An executable; with HOP_LOG=compile in the environment a line about it goes to stderr. since: when the capture began, None when it is long over."""
+    if not _logs("compile"):
+        return function.compile(**options)
+    before, begun = _core.cache_statistics(), time.perf_counter()
+    exe = function.compile(**options)
+    after, ended = _core.cache_statistics(), time.perf_counter()
+    source = "from memory" if after["memory_hits"] > before["memory_hits"] else "from disk" if after["disk_hits"] > before["disk_hits"] else "compiled"
+    nodes = sum(" = " in line or line.lstrip().startswith(("check", "print")) for line in function.text().splitlines())
+    captured = "" if since is None else f"captured in {(begun - since) * 1e3:.1f} ms, "
+    types = f"{name}({', '.join(function.params)}) -> ({', '.join(function.results)})"
+    print(f"hop: {types}: {nodes} nodes, {captured}{source} in {(ended - begun) * 1e3:.1f} ms", file=sys.stderr, flush=True)
+    return exe
+
+
 class _Program:
-    __slots__ = ("traced", "exe", "alive", "unflatten")
+    __slots__ = ("name", "traced", "exe", "alive", "unflatten")
 
 
 class Lowered:
@@ -67,7 +89,7 @@ class Lowered:
         return _command(self.text(), "emit")
 
     def compile(self):
-        return self.function.compile(**self._options)
+        return _compile(self.function, self._program.name, None, self._options)
 
     def __repr__(self):
         return self.text()
@@ -79,6 +101,13 @@ class Compiled(_core.JitBase):
     def __init__(self, fun, static_argnums, static_argnames, donate_argnums, options):
         self._fun = fun
         self._static, self._static_names = _numbers(static_argnums), (static_argnames,) if isinstance(static_argnames, str) else tuple(static_argnames)
+        names = argument_names(fun, 1 << 16 if hasattr(fun, "__code__") else 0)
+        for given in (static_argnums, donate_argnums):
+            if not all(isinstance(p, int) for p in _numbers(given)):
+                raise TypeError(f"jit: expected numbers of arguments, found {given!r}")
+        named = [i for i, name in enumerate(names) if name in self._static_names and i not in self._static]
+        self._static_names += tuple(names[p] for p in self._static if 0 <= p < len(names) and names[p] not in self._static_names)
+        self._static += tuple(named)  # an argument can be given either way
         self._donate, self._options = _numbers(donate_argnums), options
         functools.update_wrapper(self, fun, updated=())
         plain = isinstance(fun, types.FunctionType)
@@ -119,12 +148,7 @@ class Compiled(_core.JitBase):
 
     def _split(self, args, named):
         n = len(args)
-        positions = set()
-        for p in self._static:
-            if not -n <= p < n:
-                if n <= abs(p):
-                    continue  # it has its default
-            positions.add(p % n)
+        positions = {p % n for p in self._static if -n <= p < n}  # others have their default or are given by name
         dynamic = tuple(x for i, x in enumerate(args) if i not in positions)
         static = tuple((i, args[i]) for i in sorted(positions))
         named_static = tuple(sorted((k, v) for k, v in named.items() if k in self._static_names))
@@ -174,7 +198,7 @@ class Compiled(_core.JitBase):
         closure = tuple(x if isinstance(x, _SIMPLE) else id(x) for x in contents)
         closure_types = tuple(map(type, contents))
         try:
-            key = (self._identity, treedef, tuple([x._type for x in leaves]), static, named_static, tuple(type(v) for _, v in static), closure, closure_types)
+            key = (self._identity, treedef, tuple([x._type for x in leaves]), static, named_static, tuple(type(v) for _, v in (*static, *named_static)), closure, closure_types)
             found = self._programs.get(key)
         except TypeError as error:
             raise TypeError(f"{place()}jit: static arguments must be hashable: {error}") from None
@@ -185,12 +209,13 @@ class Compiled(_core.JitBase):
         return found, leaves
 
     def _make(self, dynamic, static, named, named_static, n, leaves, contents):
-        p = _Program()
+        p, since = _Program(), time.perf_counter()
+        p.name = getattr(self._fun, "__name__", type(self._fun).__name__)
         fun = self._whole(static, named_static, n)
         p.traced = capture(fun, dynamic, named, leaves)
         p.traced.leaves = None
         donate, mask = self._donated(dynamic, static, p.traced.names)
-        p.exe = p.traced.function.compile(donate=", ".join(donate) or None, mask=mask, **self._options)
+        p.exe = _compile(p.traced.function, p.name, since, {"donate": ", ".join(donate) or None, "mask": mask, **self._options})
         p.alive = contents + self._defaults  # their ids are in the key
         out_tree = p.traced.out_tree
         p.unflatten = None if out_tree.kind is None else tree.plan(out_tree) or functools.partial(tree.unflatten, out_tree)
@@ -218,6 +243,7 @@ class Compiled(_core.JitBase):
         """The program for these arguments, without running it."""
         dynamic, static, named_dynamic, named_static = self._split(args, named)
         p = _Program()
+        p.name = getattr(self._fun, "__name__", type(self._fun).__name__)
         leaves, _ = arguments_of(self._fun, dynamic, named_dynamic)
         p.traced = capture(self._whole(static, named_static, len(args)), dynamic, named_dynamic, leaves)
         return Lowered(p, self._options)
@@ -242,7 +268,6 @@ class Compiled(_core.JitBase):
 
 def _command(text, verb):
     """Asks the hop command, which knows how to explain programs and to write them as C."""
-    import os
     import shutil
     import subprocess
     import tempfile

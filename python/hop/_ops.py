@@ -269,6 +269,7 @@ _UNARY = {
     "bitwise_invert": ("not", "Every bit turned over."), "exp2": ("exp2", "2 to the power of x."), "cbrt": ("cbrt", "The cube root."), "rsqrt": ("rsqrt", "1/sqrt(x)."),
     "sigmoid": ("sigmoid", "1/(1 + exp(-x))."), "erf": ("erf", "The error function."), "erfc": ("erfc", "1 - erf(x), exact where that is small."), "popcount": ("popcount", "How many bits are set."),
     "count_leading_zeros": ("count_leading_zeros", "How many bits in front are not set."),
+    "keep": ("keep", "x; a gradient that reads it keeps it."), "recompute": ("recompute", "x; a gradient that reads it computes it again from what is kept."),
 }  # fmt: skip
 _BINARY = {
     "add": ("add", "x1 + x2."), "atan2": ("atan2", "The angle of the point (x2, x1)."), "bitwise_and": ("and", "x1 & x2."), "bitwise_left_shift": ("shift_left", "x1 << x2."),

@@ -42,7 +42,7 @@ def arguments_of(fun, args, named):
     for i, leaf in enumerate(found):
         if not isinstance(leaf, _core.ArrayBase):
             path = tree.leaves_with_path((args, named))[i][0]
-            root = path[1] if path[0] else argument_names(fun, len(args))[path[1]]
+            root = path[1] if path[0] else call_names(fun, len(args))[path[1]]
             found[i] = array_leaf(leaf, path[2:], f"argument {root}")
     return found, treedef
 
@@ -54,10 +54,15 @@ def function_name(fun):
 
 
 def argument_names(fun, n):
+    """The names of the first n parameters that can be given by position, as far as they are known."""
     code = getattr(fun, "__code__", None)
     skip = 1 if hasattr(fun, "__self__") and code is not None else 0
-    names = list(code.co_varnames[skip : code.co_argcount]) if code is not None else []
-    names = names[:n]
+    return (list(code.co_varnames[skip : code.co_argcount]) if code is not None else [])[:n]
+
+
+def call_names(fun, n):
+    """A name for each of n positional arguments."""
+    names = argument_names(fun, n)
     return names + [f"x{i}" for i in range(len(names), n)]
 
 
@@ -89,7 +94,7 @@ class Traced:
 def capture(fun, args, named=None, leaves=None, types=None):
     """fun on traced values with the types of these arguments (or the types given, one per leaf)."""
     named = named or {}
-    roots = argument_names(fun, len(args))
+    roots = call_names(fun, len(args))
     t = Traced()
     if leaves is None:
         leaves, t.in_tree = arguments_of(fun, args, named)

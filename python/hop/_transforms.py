@@ -56,11 +56,6 @@ def _wrt(t, args, positions, name, fun):
     return names
 
 
-def _leaf_range(args, position):
-    start = sum(tree.structure(x).num_leaves for x in args[:position])
-    return start, start + tree.structure(args[position]).num_leaves
-
-
 def _by_argument(args, positions, leaves, argnums):
     """Leaves in the order of the arguments, as trees of these arguments in the order of argnums."""
     parts, at = {}, 0
@@ -128,10 +123,9 @@ def vjp(fun, *primals, has_aux=False):
     if has_aux and (t.out_tree.kind is not tuple or len(t.out_tree.children) != 2):
         raise InvalidError(f"{place()}vjp: with has_aux the function must give a pair (value, more), it gives {t.out_tree._text()}")
     out_tree = t.out_tree.children[0] if has_aux else t.out_tree
-    operands, floats, n_out = t.operands(), _float_leaves(t), t.out_tree.num_leaves
+    operands, floats = t.operands(), _float_leaves(t)
     active = _active(t.leaves)
-    values = apply(t.function, operands)
-    pulled = t.function.transform("vjp", ", ".join(t.names[i] for i in active)) if active else None
+    values, second, saved, skip = _halves(t, "vjp", active, operands)
 
     def pullback(cotangent):
         given, treedef = arrays_of(cotangent, "cotangent")
@@ -147,12 +141,28 @@ def vjp(fun, *primals, has_aux=False):
                 path = tree.leaves_with_path(tree.unflatten(out_tree, list(range(out_tree.num_leaves))))[i][0]
                 raise InvalidError(f"{place()}vjp: {tree.path_text(path, 'cotangent')} is {c._type}, the result is {v._type}")
             wanted.append(c.astype(v.dtype) if c.dtype is not v.dtype else c)
-        found = dict(zip(active, apply(pulled, [*t.leaves, *t.hidden, *wanted])[n_out:])) if pulled else {}
+        found = dict(zip(active, apply(second, [*operands, *saved, *wanted])[skip:])) if second else {}
         leaves = [found[i] if i in found else zeros_like(x) for i, x in enumerate(t.leaves)]
         return tree.unflatten(tree.structure(primals), leaves)
 
     result = tree.unflatten(t.out_tree, values)
     return (result[0], pullback, result[1]) if has_aux else (result, pullback)
+
+
+def _halves(t, how, active, operands):
+    """(results, the function of the rest, what it takes besides the operands and the directions, how many of its results come before the derivatives).
+
+    At once, the derivative is taken in two halves, so that nothing is computed twice. In a program being captured the whole is recorded: there the passes
+    find what is computed twice, and sizes that only a run knows need not be named."""
+    n = t.out_tree.num_leaves
+    if not active:
+        return apply(t.function, operands), None, [], 0
+    wrt = ", ".join(t.names[i] for i in active)
+    if _core.tracing():
+        return apply(t.function, operands), t.function.transform(how, wrt), [], n
+    forward, second = t.function.halves(how, wrt)
+    out = apply(forward, operands)
+    return out[:n], second, out, 0
 
 
 def _jvp_function(fun, primals):
@@ -202,30 +212,25 @@ def jvp(fun, primals, tangents):
 def linearize(fun, *primals):
     """(fun(*primals), its derivative there, a linear function of tangents)."""
     _callable(fun, "linearize")
-    t, active, pushed = _jvp_function(fun, primals)
-    values = apply(t.function, t.operands())
+    t = capture(fun, primals)
+    active, operands, floats = _active(t.leaves), t.operands(), _float_leaves(t)
+    values, second, saved, skip = _halves(t, "jvp", active, operands)
 
     def derivative(*tangents):
-        return tree.unflatten(t.out_tree, _push(t, active, pushed, primals, tangents)[1])
+        given = _tangents(t, primals, tangents, active)
+        rest = iter(apply(second, [*operands, *saved, *given])[skip:] if second else ())
+        return tree.unflatten(t.out_tree, [next(rest) if f and second else zeros_like(v) for v, f in zip(values, floats)])
 
     return tree.unflatten(t.out_tree, values), derivative
 
 
-def _jacobian(fun, argnums, how, has_aux):
+def _jacobian(fun, argnums, how):
     _callable(fun, how)
 
     @_wrapper(fun, "Jacobian")
     def jacobian(*args, **named):
         positions = _positions(argnums, len(args), how)
-        main, aux_trees = fun, []
-        if has_aux:
-
-            def main(*a, **k):
-                value, more = fun(*a, **k)
-                aux_trees.append(more)
-                return value
-
-        t = capture(main, args, named)
+        t = capture(fun, args, named)
         if not all(_float_leaves(t)):
             raise InvalidError(f"{place()}{how}: every result must be a float, found {', '.join(t.function.results)}")
         wrt = _wrt(t, args, positions, how, fun)
@@ -238,12 +243,12 @@ def _jacobian(fun, argnums, how, has_aux):
 
 def jacfwd(fun, argnums=0):
     """A function that gives all derivatives of fun's results, a column at a time: quick for few inputs. Axes of the result come first."""
-    return _jacobian(fun, argnums, "jacfwd", False)
+    return _jacobian(fun, argnums, "jacfwd")
 
 
 def jacrev(fun, argnums=0):
     """A function that gives all derivatives of fun's results, a row at a time: quick for few results. Axes of the result come first."""
-    return _jacobian(fun, argnums, "jacrev", False)
+    return _jacobian(fun, argnums, "jacrev")
 
 
 def hessian(fun, argnums=0):
@@ -287,7 +292,7 @@ def _inner_types(leaves, axes, args, axis_size):
     out, types, size, whose = [], [], axis_size, None
     paths = tree.leaves_with_path(args)
     for (path, _), x, a in zip(paths, leaves, axes):
-        what = tree.path_text(path[2:] if path[0] == 1 else path[2:], f"argument {path[1]}")
+        what = tree.path_text(path[2:], f"argument {path[1]}")
         if a is None:
             out.append(None)
             types.append(x._type)

@@ -460,6 +460,13 @@ static PyObject *from_buffer(PyObject *self, PyObject *args)
 
 /* ---- making from numbers ---- */
 
+static int check_code(int code)
+{
+    if (code >= 0 && code < N_DTYPES) return 0;
+    PyErr_SetString(PyExc_ValueError, "there is no such dtype");
+    return -1;
+}
+
 static int read_dims(PyObject *o, int64_t *dims)
 {
     Py_ssize_t n = PySequence_Size(o);
@@ -490,7 +497,7 @@ static PyObject *make_full(PyObject *self, PyObject *args)
     hop_tensor *t = NULL;
     char one[8] = { 0 };
     (void)self;
-    if (!PyArg_ParseTuple(args, "iOO", &code, &sizes, &value) || (rank = read_dims(sizes, dims)) < 0 || set_element(one, code, value)) return NULL;
+    if (!PyArg_ParseTuple(args, "iOO", &code, &sizes, &value) || check_code(code) || (rank = read_dims(sizes, dims)) < 0 || set_element(one, code, value)) return NULL;
     int status = hop_tensor_new_dims(&t, dtype_rows[code].name, dims, rank);
     if (status) return raise_status(status);
     int64_t n = hop_tensor_count(t);
@@ -510,7 +517,7 @@ static PyObject *from_numbers(PyObject *self, PyObject *args)
     int64_t dims[MAX_RANK];
     hop_tensor *t = NULL;
     (void)self;
-    if (!PyArg_ParseTuple(args, "iOO!", &code, &sizes, &PyList_Type, &numbers) || (rank = read_dims(sizes, dims)) < 0) return NULL;
+    if (!PyArg_ParseTuple(args, "iOO!", &code, &sizes, &PyList_Type, &numbers) || check_code(code) || (rank = read_dims(sizes, dims)) < 0) return NULL;
     int status = hop_tensor_new_dims(&t, dtype_rows[code].name, dims, rank);
     if (status) return raise_status(status);
     int64_t n = hop_tensor_count(t);
@@ -548,7 +555,7 @@ static PyObject *make_progression(PyObject *self, PyObject *args)
     double x = 0, by = 0;
     hop_tensor *t = NULL;
     (void)self;
-    if (!PyArg_ParseTuple(args, "iLOO", &code, &n, &start, &step)) return NULL;
+    if (!PyArg_ParseTuple(args, "iLOO", &code, &n, &start, &step) || check_code(code)) return NULL;
     if (dtype_rows[code].kind == 'f') x = PyFloat_AsDouble(start), by = PyFloat_AsDouble(step);
     else whole = PyLong_AsLongLong(start), whole_step = PyLong_AsLongLong(step);
     if (PyErr_Occurred()) return NULL;

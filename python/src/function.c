@@ -176,6 +176,21 @@ static PyObject *function_transform(PyObject *self, PyObject *args)
     return NULL;
 }
 
+/* halves(name, wrt): (forward, backward) of "vjp", (forward, linear) of "jvp" */
+static PyObject *function_halves(PyObject *self, PyObject *args)
+{
+    const char *name, *wrt;
+    hop_fn *first = NULL, *second = NULL;
+    if (!PyArg_ParseTuple(args, "sz", &name, &wrt)) return NULL;
+    hop_fn *fn = ((function_object *)self)->fn;
+    int status = !strcmp(name, "jvp") ? hop_jvp_halves(&first, &second, fn, wrt) : hop_vjp_halves(&first, &second, fn, wrt);
+    if (status) return raise_status(status);
+    PyObject *a = function_of(first), *b = function_of(second), *pair = a && b ? PyTuple_Pack(2, a, b) : NULL;
+    Py_XDECREF(a);
+    Py_XDECREF(b);
+    return pair;
+}
+
 /* ---- executables ---- */
 
 /* compile(strict=0, threads=0, without=None, portable=0, donate=None, mask=0) */
@@ -263,6 +278,7 @@ static int run_once(hop_exe *exe, hop_tensor **in, int n_in, hop_tensor **out, i
     if (ours) {
         watch_interrupts();
         interrupted = 0;
+        if (PyErr_CheckSignals()) return BODY_RAISED; /* one that came before the flag was cleared */
         o.cancel = &interrupted;
     }
     Py_BEGIN_ALLOW_THREADS
@@ -280,24 +296,12 @@ static PyObject *run_tensors(const exe_object *e, hop_tensor **in, PyObject **do
     PyObject *answer = NULL;
     int status;
     if (e->n_out > FEW && !(out = PyMem_Calloc((size_t)e->n_out, sizeof *out))) return PyErr_NoMemory();
-    for (int i = 0; donors && i < e->n_in; i++) /* a run takes over a reference for each argument that is given away */
-        for (int k = 0; k < i; k++)
-            if (donors[i] && donors[k] && in[k] == in[i]) {
-                hop_tensor_ref(in[i]);
-                break;
-            }
     do { /* a handler that does not raise lets the run begin again */
         memset(out, 0, (size_t)e->n_out * sizeof *out);
         status = run_once(e->exe, in, e->n_in, out, e->n_out);
     } while (status == HOP_CANCELLED && !PyErr_CheckSignals());
     if (status) {
         raise_status(status);
-        for (int i = 0; donors && i < e->n_in; i++)
-            for (int k = 0; k < i; k++)
-                if (donors[i] && donors[k] && in[k] == in[i]) {
-                    hop_tensor_free(in[i]);
-                    break;
-                }
         goto done;
     }
     for (int i = 0; donors && i < e->n_in; i++)
@@ -926,6 +930,7 @@ static PyMethodDef function_methods[] = {
     { "text", function_text, METH_NOARGS, "the program as text" },
     { "remarks", function_remarks, METH_NOARGS, "what its capture did that may surprise" },
     { "transform", function_transform, METH_VARARGS, "transform(name, text=None, text2=None) -> Function" },
+    { "halves", function_halves, METH_VARARGS, "halves(name, wrt) -> (Function, Function)" },
     { "compile", (PyCFunction)(void (*)(void))function_compile, METH_VARARGS | METH_KEYWORDS, "compile(strict, threads, without, portable, donate, mask) -> Executable" },
     { "interpret", function_interpret, METH_O, "interpret(arrays) -> list" },
     { "call", function_call, METH_O, "call(values) -> list of traced values" },

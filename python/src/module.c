@@ -167,9 +167,19 @@ static PyObject *leaks(PyObject *self, PyObject *unused)
     return made;
 }
 
+static PyObject *cache_statistics(PyObject *self, PyObject *unused)
+{
+    hop_cache_stats s = { 0 };
+    (void)self, (void)unused;
+    hop_cache_statistics(&s);
+    return Py_BuildValue("{s:K,s:K,s:K,s:K,s:K,s:K}", "memory_hits", (unsigned long long)s.memory_hits, "disk_hits", (unsigned long long)s.disk_hits, "misses", (unsigned long long)s.misses,
+                         "entries", (unsigned long long)s.entries, "bytes", (unsigned long long)s.bytes, "limit", (unsigned long long)s.limit);
+}
+
 static PyMethodDef methods[] = {
     { "setup", setup, METH_VARARGS, "setup(Array, Tracer, dtypes, errors, folder, main thread): what the package defines" },
     { "place", place, METH_NOARGS, "the innermost line of the program that is not hop's own" },
+    { "cache_statistics", cache_statistics, METH_NOARGS, "what compilations found in the cache, and what it holds" },
     { "debug_track", track, METH_O, "debug_track(on): notes every handle of the library from now on" },
     { "debug_leaks", leaks, METH_NOARGS, "the noted handles that are not freed" },
     { NULL, NULL, 0, NULL },

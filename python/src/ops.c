@@ -98,7 +98,7 @@ static const struct op_row rows[] = {
     { "not", X, FLAT, (void *)hop_not_at },
     UNARY(sign) UNARY(floor) UNARY(ceil) UNARY(trunc) UNARY(round) UNARY(exp) UNARY(expm1) UNARY(log) UNARY(log1p) UNARY(exp2) UNARY(log2) UNARY(sqrt) UNARY(rsqrt) UNARY(cbrt)
     UNARY(sin) UNARY(cos) UNARY(tan) UNARY(asin) UNARY(acos) UNARY(atan) UNARY(sinh) UNARY(cosh) UNARY(tanh) UNARY(asinh) UNARY(acosh) UNARY(atanh) UNARY(sigmoid) UNARY(erf)
-    UNARY(erfc) UNARY(isnan) UNARY(isinf) UNARY(isfinite) UNARY(popcount) UNARY(count_leading_zeros) UNARY(stop_gradient)
+    UNARY(erfc) UNARY(isnan) UNARY(isinf) UNARY(isfinite) UNARY(popcount) UNARY(count_leading_zeros) UNARY(stop_gradient) UNARY(keep) UNARY(recompute)
     PAIR(rem) PAIR(max) PAIR(min) PAIR(atan2) PAIR(hypot) PAIR(copysign)
     { "select", XXX, FLAT, (void *)hop_select_at }, { "clamp", XXX, FLAT, (void *)hop_clamp_at }, { "fma", XXX, FLAT, (void *)hop_fma_at }, { "cast", XT, FLAT, (void *)hop_cast_at },
     TEXT(sum) TEXT(prod) TEXT(mean) TEXT(logsumexp) TEXT(reduce_max) TEXT(reduce_min) TEXT(any) TEXT(all) TEXT(softmax) TEXT(log_softmax)

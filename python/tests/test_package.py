@@ -24,13 +24,31 @@ class Package(Case):
         self.assertTrue(os.path.exists(os.path.join(folder, "py.typed")))
         with open(os.path.join(folder, "__init__.pyi"), encoding="utf-8") as stub:
             found = ast.parse(stub.read())
-        names = {n.name for n in found.body if isinstance(n, (ast.FunctionDef, ast.ClassDef))} | {n.target.id for n in found.body if isinstance(n, ast.AnnAssign)} | {"tree"}
+        names = {n.name for n in found.body if isinstance(n, (ast.FunctionDef, ast.ClassDef))} | {n.target.id for n in found.body if isinstance(n, ast.AnnAssign)} | {"tree", "random", "optim"}
         self.assertEqual(set(hop.__all__) - names, set())
 
     def test_examples_in_docstrings(self):
-        failed, tried = doctest.testmod(hop)
-        self.assertGreater(tried, 0)
-        self.assertEqual(failed, 0)
+        for module in (hop, hop.random):
+            failed, tried = doctest.testmod(module)
+            self.assertGreater(tried, 0)
+            self.assertEqual(failed, 0)
+
+    def test_namespace_info(self):
+        info = hop.ones(2).__array_namespace__().__array_namespace_info__()
+        self.assertEqual(info.devices(), [info.default_device()])
+        self.assertIs(info.default_dtypes()["real floating"], hop.asarray(1.0).dtype)
+        self.assertIs(info.default_dtypes()["integral"], hop.asarray(1).dtype)
+        self.assertIs(info.default_dtypes(device="cpu")["indexing"], hop.argmax(hop.ones(2)).dtype)
+        self.assertEqual(len(info.dtypes()), 13)
+        self.assertEqual(list(info.dtypes(kind="bool")), ["bool"])
+        self.assertEqual(set(info.dtypes(kind=("bool", "unsigned integer"))), {"bool", "uint8", "uint16", "uint32", "uint64"})
+        self.assertEqual(info.dtypes(kind=()), {})
+        most = info.capabilities()["max dimensions"]
+        self.assertEqual(hop.zeros((1,) * most).ndim, most)
+        with self.assertRaises(Exception):
+            hop.zeros((1,) * (most + 1))
+        with self.assertRaises(ValueError):
+            info.dtypes(device="elsewhere")
 
 
 if __name__ == "__main__":

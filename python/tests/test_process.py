@@ -24,6 +24,10 @@ def work():
     hop.vmap(lambda v: v * x)(x)
     hop.scan(lambda c, v: (c + v, {"y": c}), 0.0, x)
     hop.vjp(lambda v: v * 2, x)[1](x)
+    hop.random.categorical(hop.random.fold_in(hop.random.key(0), 1), hop.random.normal(hop.random.key(2), (3,)))
+    opt = hop.optim.adam(0.1)
+    opt.update(x, opt.init(x), x)
+    hop.show(lambda v: v * x, x).dot()
     for bad in (lambda: x + hop.ones(5), lambda: hop.jit(lambda v: v.item())(x), lambda: hop.scan(lambda c, v: 1 / 0, 0.0, x), lambda: hop.asarray("text"), lambda: hop.jit(lambda v: hop.check(v < 0, "m"))(x)):
         try:
             bad()
@@ -58,6 +62,7 @@ class Memory(Case):
             for _ in range(3):
                 work()
             hop._jit._SHARED.clear()
+            hop.random._compiled.cache_clear()
             hop._core.clear_programs()
             gc.collect()
             self.assertEqual(hop._core.debug_leaks(), "")

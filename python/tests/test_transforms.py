@@ -83,6 +83,22 @@ class Gradients(Case):
         with self.assertRaisesRegex(hop.Error, r"tangents\[1\]"):
             hop.jvp(f, (vector(1, 2), vector(3, 4)), (vector(1, 0), vector(0)))
 
+    def test_halves_of_loops(self):
+        f = lambda x: hop.while_loop(lambda c: hop.sum(c[0]) < 50.0, lambda c: (c[0] * c[1], c[1]), (x, x + 1))[0]  # noqa: E731
+        x = vector(1.0, 1.5)
+        y, pull = hop.vjp(f, x)
+        gradient = hop.grad(lambda v: hop.sum(f(v)))(x)
+        self.close(y, f(x))
+        self.close(pull(vector(1, 1))[0], gradient)
+        self.close(hop.jit(lambda c: pull(c)[0])(vector(1, 1)), gradient)
+        self.close(hop.vmap(lambda c: pull(c)[0])(hop.asarray([[1.0, 1.0], [0.0, 0.0]], dtype=hop.float64))[0], gradient)
+        _, derivative = hop.linearize(f, x)
+        self.close(derivative(vector(1, 0)), hop.jvp(f, (x,), (vector(1, 0),))[1])
+        self.close(hop.jit(lambda v: hop.vjp(f, v)[1](v)[0])(x), hop.vjp(f, x)[1](x)[0])
+        self.close(hop.jit(lambda v: hop.linearize(f, v)[1](v))(x), derivative(x))
+        kept = lambda x: hop.sum(hop.recompute(hop.sin(hop.keep(hop.exp(x)))))  # noqa: E731
+        self.close(hop.grad(kept)(x), differences(kept, x), 1e-4)
+
     def test_jacobians(self):
         f = lambda x: x * hop.sum(x)  # noqa: E731
         expected = [[7, 1, 1], [2, 8, 2], [3, 3, 9]]

@@ -1,0 +1,74 @@
+"""The gradient of a solution without the gradient of its solver. A layer whose output z solves z = tanh(W z + U x + b) is trained: its gradient comes from one
+linear equation at the solution, in memory that does not depend on how long the solver ran; the gradient through the solver's own while_loop is the check."""
+
+import random
+
+import hop
+
+D, N = 12, 64
+
+
+def layer(p, x, z):
+    return hop.tanh(z @ p["w"] + x @ p["u"] + p["b"])
+
+
+def fixed_point(f, start):
+    """z with f(z) = z, by going on until nothing changes, and the number of steps."""
+    z, _, n = hop.while_loop(lambda c: hop.max(hop.abs(c[0] - c[1])) > 1e-13, lambda c: (f(c[0]), c[0], c[2] + 1), (f(start), start, 0), max_trips=1000)
+    return z, n
+
+
+def loss_at(p, z, y):
+    return hop.mean((z @ p["out"] - y) ** 2)
+
+
+def loss_through(p, x, y):
+    """Plain: the gradient goes back through every step of the solver."""
+    return loss_at(p, fixed_point(lambda z: layer(p, x, z), hop.zeros((N, D), dtype=hop.float64))[0], y)
+
+
+def loss_implicit(p, x, y):
+    """The same value and gradient, from the solution alone: with z = f(p, z), a cotangent c of z becomes the solution of v = c + v df/dz."""
+    z, _ = fixed_point(lambda z: layer(hop.stop_gradient(p), x, z), hop.zeros((N, D), dtype=hop.float64))
+    z = hop.stop_gradient(z)
+    c = hop.stop_gradient(hop.grad(loss_at, argnums=1)(p, z, y))
+    pull = lambda v: hop.vjp(lambda z: layer(p, x, z), z)[1](v)[0]  # noqa: E731
+    v = hop.stop_gradient(fixed_point(lambda v: c + pull(v), c)[0])
+    surrogate = hop.sum(v * layer(p, x, z))
+    return loss_at(p, z, y) + surrogate - hop.stop_gradient(surrogate)
+
+
+def main():
+    rng = random.Random(3)
+    matrix = lambda m, n, s: hop.asarray([[rng.gauss(0, s) for _ in range(n)] for _ in range(m)], dtype=hop.float64)  # noqa: E731
+    x = matrix(N, 2, 1.0)
+    y = hop.sin(2 * x[:, :1]) * x[:, 1:]
+    p = {"w": matrix(D, D, 0.5 / D**0.5), "u": matrix(2, D, 1.0), "b": matrix(1, D, 0.1), "out": matrix(D, 1, 0.3)}
+
+    a, b = hop.grad(loss_implicit)(p, x, y), hop.grad(loss_through)(p, x, y)
+    print("parameter   largest gradient   difference of the two ways")
+    for name in p:
+        apart = hop.max(hop.abs(a[name] - b[name])).item()
+        print(f"{name:9s} {hop.max(hop.abs(a[name])).item():18.6f} {apart:28.1e}")
+        assert apart < 1e-10
+
+    descent = hop.optim.momentum(0.03)
+
+    @hop.jit
+    def step(p, state):
+        value, g = hop.value_and_grad(loss_implicit)(p, x, y)
+        return value, *descent.update(g, state, p)
+
+    trips = hop.jit(lambda p: fixed_point(lambda z: layer(p, x, z), hop.zeros((N, D), dtype=hop.float64))[1])
+    print("\n step       loss   steps of the solver")
+    state = descent.init(p)
+    for k in range(301):
+        value, p, state = step(p, state)
+        if k % 60 == 0:
+            print(f"{k:5d} {value.item():10.6f} {trips(p).item():21d}")
+        first = value.item() if k == 0 else first
+    assert value.item() < 0.2 * first, (first, value)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,255 @@
+"""Random numbers from explicit keys: the same key gives the same numbers, at once and compiled, on one thread and on many.
+
+A key is an array uint32[2]. Nothing is kept between calls: to draw again, split the key, or fold a number into it.
+
+>>> import hop
+>>> key, other = hop.random.split(hop.random.key(0))
+>>> hop.random.randint(key, (3,), 0, 10).shape
+(3,)
+
+The functions take one key; hop.vmap(draw)(keys) draws from many, exactly as from each alone.
+"""
+
+__all__ = [
+    "key", "split", "fold_in", "bits", "uniform", "normal", "exponential", "gumbel", "randint", "bernoulli", "permutation", "categorical", "choice",
+]  # fmt: skip
+
+import builtins
+import functools
+import math
+import operator
+
+from . import _core, _dtypes, _ops
+from ._dtypes import as_dtype, float32, float64, int64, uint32
+from ._jit import jit
+from ._ops import asarray
+
+_CODE, _call = _core.codes, _core.call
+astype = functools.partial(_ops.astype, copy=False)
+_SEPARATE = (0x9E3779B9, 0x7F4A7C15)  # keeps what fold_in makes apart from what split makes
+
+
+# ---- keys ----
+
+
+def _words(number):
+    """A number of 64 bits, a Python integer or an array of integers without axes, as two words uint32[2]: the high half, the low half."""
+    if isinstance(number, builtins.int):
+        number &= (1 << 64) - 1
+        return asarray([number >> 32, number & 0xFFFFFFFF], dtype=uint32)
+    x = asarray(number)
+    if x.ndim or x.dtype.kind not in "iu":
+        raise TypeError(f"expected an integer, found {x._type}")
+    x = x if x.dtype is _dtypes.uint64 else astype(x, int64)
+    return _ops.stack([astype((x >> 32) & 0xFFFFFFFF, uint32), astype(x & 0xFFFFFFFF, uint32)])
+
+
+def _key(key, name):
+    key = asarray(key)
+    if key.dtype is not uint32 or key.shape != (2,):
+        hint = "; hop.vmap draws from many keys" if key.dtype is uint32 and key.ndim > 1 else ": make one with hop.random.key(seed)"
+        raise TypeError(f"hop.random.{name}: expected a key, uint32[2], found {key.dtype.name}[{', '.join(map(str, key.shape))}]{hint}")
+    return key
+
+
+def key(seed):
+    """The key of a seed, an integer of up to 64 bits."""
+    return _words(seed)
+
+
+def split(key, num=2):
+    """num keys, uint32[num, 2], each of which gives other numbers; num may be a shape. The key itself should not be used again."""
+    key, dims = _key(key, "split"), _ops._dims(num)
+    keys = _call(_CODE["random_split"], (key,), str(math.prod(dims)))
+    return keys if len(dims) == 1 else _ops.reshape(keys, (*dims, 2))
+
+
+def fold_in(key, data):
+    """A key that depends on a key and an integer: a step of a loop, the number of a worker."""
+    key = _key(key, "fold_in")
+    apart = _call(_CODE["random_bits"], (key ^ asarray(list(_SEPARATE), dtype=uint32),), "2")
+    return _call(_CODE["random_bits"], (apart ^ _words(data),), "2")
+
+
+# ---- draws ----
+
+
+def _count(x):
+    """A Python integer, of NumPy's or of an array without axes too; x itself where it is none."""
+    if isinstance(x, builtins.int) or getattr(x, "_traced", False) or getattr(x, "ndim", None) != 0:
+        return x
+    try:
+        return operator.index(x)
+    except TypeError:
+        return x
+
+
+def _float(dtype, name):
+    d = as_dtype(dtype)
+    if d.kind != "f":
+        raise TypeError(f"hop.random.{name}: expected a float dtype, found {d}")
+    return d
+
+
+@functools.lru_cache(maxsize=256)
+def _compiled(body, static):
+    part = functools.partial(body, **dict(static))
+    part.__name__ = body.__name__.strip("_")
+    return jit(part)
+
+
+def _draw(body, *arrays, **static):
+    """A body that rounds more than once: at once it runs compiled too, so that it rounds in the same places as within a program."""
+    if _core.tracing():
+        return body(*arrays, **static)
+    return _compiled(body, tuple(sorted(static.items())))(*arrays)
+
+
+def bits(key, shape=()):
+    """32 random bits per element, uint32."""
+    return _call(_CODE["random_bits"], (_key(key, "bits"),), _ops._text(_ops._dims(shape)))
+
+
+def _unit(key, dims, d):
+    return _call(_CODE["random_uniform"], (key,), _ops._type(d, dims))
+
+
+def uniform(key, shape=(), dtype=float32, minval=0.0, maxval=1.0):
+    """Real numbers from minval up to, but not including, maxval, all equally likely. The bounds may be arrays that broadcast to the shape."""
+    key, dims, d = _key(key, "uniform"), _ops._dims(shape), _float(dtype, "uniform")
+    unit = _unit(key, dims, d)
+    if isinstance(minval, (builtins.int, builtins.float)) and isinstance(maxval, (builtins.int, builtins.float)) and minval == 0 and maxval == 1:
+        return unit
+    lo, hi = [_ops.broadcast_to(asarray(b, dtype=d), dims) for b in (minval, maxval)]
+    x = _ops.fma(unit, hi - lo, lo)  # one rounding, wherever it is computed
+    return _ops.where(x < hi, x, lo)
+
+
+def _normal(key, *, type):
+    return _call(_CODE["random_normal"], (key,), type)
+
+
+def normal(key, shape=(), dtype=float32):
+    """Normally distributed numbers with mean 0 and variance 1."""
+    return _draw(_normal, _key(key, "normal"), type=_ops._type(_float(dtype, "normal"), _ops._dims(shape)))
+
+
+def _exponential(key, *, dims, d):
+    return -_ops.log1p(-_unit(key, dims, d))
+
+
+def exponential(key, shape=(), dtype=float32):
+    """Exponentially distributed numbers with mean 1."""
+    return _draw(_exponential, _key(key, "exponential"), dims=_ops._dims(shape), d=_float(dtype, "exponential"))
+
+
+def _gumbel(key, *, dims, d):
+    wide = d if d is float64 else float32  # halves have too few bits below 1
+    least = 2.0**-54 if d is float64 else 2.0**-25
+    made = -_ops.log(-_ops.log(_ops.maximum(_unit(key, dims, wide), least)))
+    return made if wide is d else astype(made, d)
+
+
+def gumbel(key, shape=(), dtype=float32):
+    """Numbers of the standard Gumbel distribution, -log(-log(u))."""
+    return _draw(_gumbel, _key(key, "gumbel"), dims=_ops._dims(shape), d=_float(dtype, "gumbel"))
+
+
+def randint(key, shape, minval, maxval, dtype=int64):
+    """Integers from minval to maxval - 1, all equally likely; the bounds are integers, or arrays of them without axes."""
+    key, dims, d = _key(key, "randint"), _ops._dims(shape), as_dtype(dtype)
+    if d.kind not in "iu":
+        raise TypeError(f"hop.random.randint: expected an integer dtype, found {d}")
+    bounds = []
+    for name, b in (("minval", minval), ("maxval", maxval)):
+        b = b if isinstance(b, builtins.int) else asarray(b)
+        if not isinstance(b, builtins.int) and (b.ndim or b.dtype.kind not in "iu"):
+            raise TypeError(f"hop.random.randint: {name} must be an integer, found {b._type}")
+        bounds.append(b)
+    if builtins.all(isinstance(b, builtins.int) for b in bounds):
+        least, most = _dtypes.iinfo(d).min, _dtypes.iinfo(d).max
+        if bounds[0] >= bounds[1] or bounds[0] < least or bounds[1] - 1 > most:
+            raise ValueError(f"hop.random.randint: there are no integers from {bounds[0]} to {bounds[1]} - 1 in {d}")
+        if bounds[1] - bounds[0] >= 1 << 63 or bounds[1] > _dtypes.iinfo(int64).max:
+            raise ValueError(f"hop.random.randint: from {bounds[0]} to {bounds[1]} - 1 are more integers than can be drawn from")
+    drawn = _call(_CODE["randint"], (key, *[b if isinstance(b, builtins.int) else astype(b, int64) for b in bounds]), _ops._type(int64, dims))
+    return drawn if d is int64 else astype(drawn, d)
+
+
+def bernoulli(key, p=0.5, shape=None):
+    """True with probability p, a number or an array; the shape is that of p when none is given."""
+    key, p = _key(key, "bernoulli"), asarray(p)
+    p = p if p.dtype.kind == "f" else astype(p, float32)
+    dims = p.shape if shape is None else _ops._dims(shape)
+    p = p if not p.ndim else _ops.broadcast_to(p, dims)
+    return _call(_CODE["bernoulli"], (key, p), _ops._text(dims))
+
+
+def permutation(key, x, axis=0):
+    """0 to x - 1 in random order; of an array the slices along the axis."""
+    key, x = _key(key, "permutation"), _count(x)
+    if isinstance(x, builtins.int):
+        return _call(_CODE["permutation"], (key,), str(x))
+    x = asarray(x)
+    if not -x.ndim <= axis < x.ndim:
+        raise ValueError(f"hop.random.permutation: there is no axis {axis} in {x._type}")
+    return _call(_CODE["shuffle"], (key, x), None, axis % x.ndim)
+
+
+def _categorical(key, logits, *, dims, axis, d):
+    return _ops.argmax(astype(logits, d) + _gumbel(key, dims=dims, d=d), axis=axis)
+
+
+def categorical(key, logits, axis=-1, shape=None):
+    """Positions along the axis, drawn with probabilities softmax(logits). shape is that of the result, by default the shape of logits without the axis, to which
+    that must broadcast."""
+    key, logits = _key(key, "categorical"), asarray(logits)
+    if not -logits.ndim <= axis < logits.ndim:
+        raise ValueError(f"hop.random.categorical: there is no axis {axis} in {logits._type}")
+    logits = _ops.moveaxis(logits, axis, -1)
+    batch, n = logits.shape[:-1], logits.shape[-1]
+    out = batch if shape is None else _ops._dims(shape)
+    if len(batch) > len(out) or builtins.any(b not in (1, o) for b, o in zip(reversed(batch), reversed(out))):
+        raise ValueError(f"hop.random.categorical: the shape of the logits without the axis, {batch}, does not broadcast to {out}")
+    if not n:
+        raise ValueError("hop.random.categorical: there is nothing to choose from")
+    d = logits.dtype if logits.dtype in (float32, float64) else float32
+    return _draw(_categorical, key, logits, dims=(*out, n), axis=-1, d=d)
+
+
+def _weighted(key, p, *, dims, d):
+    total = _ops.cumulative_sum(p)
+    at = _ops.searchsorted(total, _unit(key, dims, d) * total[-1], side="right")
+    return _ops.minimum(at, p.shape[0] - 1)
+
+
+def _weighted_once(key, p, *, n, d):
+    return _ops.argsort(_ops.log(p) + _gumbel(key, dims=p.shape, d=d), descending=True)[:n]
+
+
+def choice(key, a, shape=(), replace=True, p=None, axis=0):
+    """Slices of an array along an axis, or integers below a, drawn with or without repetition; p gives them weights, which need not sum to 1."""
+    key, dims, a = _key(key, "choice"), _ops._dims(shape), _count(a)
+    whole = isinstance(a, builtins.int)
+    a = a if whole else asarray(a)
+    if not whole and not -a.ndim <= axis < a.ndim:
+        raise ValueError(f"hop.random.choice: there is no axis {axis} in {a._type}")
+    n, wanted = a if whole else a.shape[axis], math.prod(dims)
+    if wanted and n < 1:
+        raise ValueError("hop.random.choice: there is nothing to choose from")
+    if not replace and wanted > n:
+        raise ValueError(f"hop.random.choice: {wanted} of {n} without repetition")
+    if p is not None:
+        p = asarray(p)
+        if p.shape != (n,):
+            raise ValueError(f"hop.random.choice: p must have one weight for each of {n}, found {p._type}")
+        p = p if p.dtype in (float32, float64) else astype(p, float32)
+        at = _draw(_weighted, key, p, dims=dims, d=p.dtype) if replace else _draw(_weighted_once, key, p, n=wanted, d=p.dtype)
+    else:
+        at = randint(key, (wanted,), 0, n) if replace and wanted else permutation(key, n)[:wanted]
+    at = _ops.reshape(at, dims)
+    if whole:
+        return at
+    axis %= a.ndim
+    taken = _ops.take(a, _ops.reshape(at, (wanted,)), axis=axis)
+    return _ops.reshape(taken, (*a.shape[:axis], *dims, *a.shape[axis + 1 :]))

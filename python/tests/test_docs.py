@@ -1,0 +1,62 @@
+"""Every example in the pages of docs/python gives what the page says, and every program in examples/python runs and passes its own checks."""
+
+import doctest
+import glob
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+
+def run_page(path):
+    """(examples that failed, examples, what doctest has to say) of the blocks of a page; they share their names, and run in an empty folder."""
+    text = re.sub(r"^```.*$", "", path.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    test = doctest.DocTestParser().get_doctest(text, {"__name__": "page"}, path.name, str(path), 0)
+    said = []
+    runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE)
+    before = os.getcwd()
+    with tempfile.TemporaryDirectory() as folder:
+        os.chdir(folder)
+        try:
+            failed, tried = runner.run(test, out=said.append)
+        finally:
+            os.chdir(before)
+    return failed, tried, "".join(said)
+
+
+class Docs(unittest.TestCase):
+    def test_pages(self):
+        pages = sorted((ROOT / "docs" / "python").glob("*.md"))
+        self.assertTrue(pages)
+        for page in pages:
+            with self.subTest(page=page.name):
+                failed, tried, said = run_page(page)
+                self.assertGreater(tried, 0)
+                self.assertEqual(failed, 0, said)
+
+    def test_pages_name_every_example(self):
+        text = "".join(page.read_text(encoding="utf-8") for page in (ROOT / "docs" / "python").glob("*.md"))
+        for path in self.programs():
+            self.assertIn(f"examples/python/{path.name}", text)
+
+    @staticmethod
+    def programs():
+        return [p for p in map(pathlib.Path, sorted(glob.glob(str(ROOT / "examples" / "python" / "*.py")))) if p.name != "plot.py"]
+
+    def test_programs(self):
+        for path in self.programs():
+            with self.subTest(program=path.name), tempfile.TemporaryDirectory() as folder:
+                done = subprocess.run([sys.executable, "-B", str(path)], cwd=folder, capture_output=True, text=True, timeout=300)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                self.assertTrue(done.stdout)
+                for picture in pathlib.Path(folder).iterdir():
+                    self.assertTrue(picture.read_text(encoding="utf-8").rstrip().endswith("</svg>"), picture.name)
+
+
+if __name__ == "__main__":
+    unittest.main()
