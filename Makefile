@@ -1,7 +1,8 @@
-# hop: make all | demo | test | soak | mutants | bench | check | docs | python | wheel | test-python | install | uninstall | clean
+# hop: make all | demo | test | soak | mutants | bench | check | docs | python | wheel | stubs | test-python | test-array-api | test-peers | install | uninstall | clean
 #
 # BUILD=DIR  where everything is built      SAN=1     with the address and undefined-behaviour sanitizers
 # PREFIX=DIR where install puts things      BENCH="…" which benchmarks to run
+# PYTHON=…   which Python, 3.11 or newer    HOP_TEST_PYTHON=off: make test without the Python package
 # LIBDIR=DIR where it puts libraries        DESTDIR=DIR in front of all of it, for packages
 BUILD ?= build
 PREFIX ?= /usr/local
@@ -24,8 +25,9 @@ endif
 ifeq ($(filter-out clean uninstall,$(or $(MAKECMDGOALS),all)),)
 HOP_SETUP = done
 endif
+PYTHON ?= python3
 ifndef HOP_SETUP
-ifneq ($(shell ./setup 1>&2 && echo good),good)
+ifneq ($(shell PYTHON='$(PYTHON)' ./setup $(if $(filter test soak python wheel stubs test-python test-array-api test-peers,$(MAKECMDGOALS)),python) 1>&2 && echo good),good)
 $(error ./setup failed)
 endif
 export HOP_SETUP = done
@@ -113,22 +115,23 @@ demo: all
 test:
 	@+$(MAKE) --no-print-directory -j$(JOBS) tests
 ifdef SAN
-	@tests/run_all --san $(BUILD)
+	@PYTHON='$(PYTHON)' tests/run_all --san $(BUILD)
 else
 	@+$(MAKE) --no-print-directory -j$(JOBS) tests SAN=1 BUILD=$(BUILD)/san
-	@tests/run_all $(BUILD) --san $(BUILD)/san
+	@PYTHON='$(PYTHON)' tests/run_all $(BUILD) --san $(BUILD)/san
 endif
 
 soak:
 	@+$(MAKE) --no-print-directory -j$(JOBS) tests
 	@+$(MAKE) --no-print-directory -j$(JOBS) tests SAN=1 BUILD=$(BUILD)/san
-	@tests/run_all --soak $(BUILD) --san $(BUILD)/san
+	@PYTHON='$(PYTHON)' tests/run_all --soak $(BUILD) --san $(BUILD)/san
 
 # Small wrong changes in the rules, one at a time: MUTANTS of them, drawn from SEED. The tests must notice at least 95 in 100.
 MUTANTS ?= 100
 SEED ?= 1
 mutants:
 	@+$(MAKE) --no-print-directory -j$(JOBS) tests
+	@+$(MAKE) --no-print-directory -j$(JOBS) all SAN=1 BUILD=$(BUILD)/san
 	@BUILD=$(BUILD) COMPILE='$(COMPILE)' LIBS='$(LIBS)' JOBS=$(JOBS) tests/mutants $(MUTANTS) $(SEED)
 
 bench: all
@@ -137,17 +140,33 @@ bench: all
 check:
 	@tests/check
 
-# The Python package as it would be installed, in $(BUILD)/python; a wheel, in $(BUILD)/dist; its tests, in an environment of their own.
-PYTHON ?= python3
+# The Python package as it would be installed, in $(BUILD)/python; a wheel, in $(BUILD)/dist; its tests, in environments of their own (part of `make test`, too).
 python: all
 	HOP_BUILD=$(BUILD) $(PYTHON) python/build_backend/hop_build.py tree $(BUILD)/python
 wheel: all
 	HOP_BUILD=$(BUILD) $(PYTHON) python/build_backend/hop_build.py wheel $(BUILD)/dist
-test-python: wheel
-	rm -rf $(BUILD)/python-venv
-	$(PYTHON) -m venv $(BUILD)/python-venv
-	$(BUILD)/python-venv/bin/pip install --quiet --disable-pip-version-check numpy $(BUILD)/dist/hop-$(VERSION)-*.whl
-	cd python/tests && HOP_CACHE=memory ../../$(BUILD)/python-venv/bin/python -m unittest discover --buffer
+test-python: all
+	BUILD=$(BUILD) PYTHON='$(PYTHON)' tests/python_test.sh
+
+# The types of the package's public names, python/hop/*.pyi, from the package itself.
+stubs: python
+	PYTHONPATH=$(BUILD)/python $(PYTHON) python/build_backend/make_stubs.py
+
+# The public conformance suite of the array-API standard against the wheel. Where it comes from: a folder, or a git address with @revision behind it.
+ARRAY_API_TESTS ?= git+https://github.com/data-apis/array-api-tests@55fcc60179efa2680ddd6cd926ddf17b83530e2b
+ARRAY_API_FLAGS ?= --max-examples 100 --hypothesis-disable-deadline
+test-array-api: wheel
+	$(PYTHON) python/tests/run_array_api.py $(ARRAY_API_TESTS) $(BUILD)/dist/hop-$(VERSION)-*.whl $(BUILD)/array-api $(ARRAY_API_FLAGS)
+
+# hop beside JAX, in an environment of their own: PEERS random programs in both, then the times of both.
+PEERS ?= 600
+PEERS_VENV = $(BUILD)/peers-venv
+test-peers: wheel
+	test -x $(PEERS_VENV)/bin/python || $(PYTHON) -m venv $(PEERS_VENV)
+	$(PEERS_VENV)/bin/pip install --quiet --disable-pip-version-check numpy 'jax[cpu]' || { echo "test-peers compares hop with JAX, which could not be installed: pip install numpy 'jax[cpu]' says why above" >&2; exit 1; }
+	$(PEERS_VENV)/bin/pip install --quiet --disable-pip-version-check --force-reinstall --no-deps $(BUILD)/dist/hop-$(VERSION)-*.whl
+	$(PEERS_VENV)/bin/python python/peers/compare.py $(PEERS)
+	$(PEERS_VENV)/bin/python python/peers/timings.py
 
 # The reference under docs/reference, from the header and the operator table.
 docs: all
@@ -189,4 +208,4 @@ clean:
 	rm -rf $(BUILD)
 
 -include $(OBJECTS:.o=.d) $(CLI:.o=.d) $(LLVM_OBJECTS:.o=.d) $(TESTS:=.d)
-.PHONY: all python wheel test-python tests demo test soak mutants bench check docs install uninstall clean force
+.PHONY: all python wheel stubs test-python test-array-api test-peers tests demo test soak mutants bench check docs install uninstall clean force

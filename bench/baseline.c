@@ -166,6 +166,20 @@ void baseline_assoc_grad(float *restrict da, const float *restrict a, const floa
     }
 }
 
+/* One step waits for the one before it. The states are stored, the slopes only used. */
+void baseline_assoc1_grad(float *restrict da, const float *restrict a, const float *restrict b, size_t n)
+{
+    static float q[ASSOC_ROWS];
+    float state = b[0], g = 1;
+    q[0] = state;
+    for (size_t t = 1; t < n; t++) q[t] = state = a[t] * state + b[t];
+    for (size_t t = n; t-- > 1;) {
+        da[t] = g * q[t - 1];
+        g = a[t] * g + 1;
+    }
+    da[0] = 0;
+}
+
 void baseline_cond(float *restrict y, const float *restrict x, size_t n, int predicate)
 {
     if (predicate)

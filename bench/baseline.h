@@ -14,6 +14,7 @@ float baseline_rnn(const float *h0, const float *xs, const float *w, const float
 void baseline_rnn_grad(float *dw, const float *h0, const float *xs, const float *w, const float *u);
 void baseline_assoc(float *p, float *q, const float *a, const float *b, size_t rows);
 void baseline_assoc_grad(float *da, const float *a, const float *b, size_t rows); /* of the sum of all q */
+void baseline_assoc1_grad(float *da, const float *a, const float *b, size_t n);   /* the same for rows of one number */
 float baseline_carry(const float *h);
 void baseline_carry_grad(float *dh, const float *h);
 void baseline_cond(float *y, const float *x, size_t n, int predicate);

@@ -89,6 +89,13 @@ static void assoc_c(struct tensor *const *a, float *out)
     baseline_assoc(out + ASSOC_ROWS * ASSOC_WIDTH, out, data(a[0]), data(a[1]), ASSOC_ROWS); /* what is compared comes first */
 }
 static void assoc_grad_c(struct tensor *const *a, float *out) { baseline_assoc_grad(out, data(a[0]), data(a[1]), ASSOC_ROWS); }
+static void assoc1_inputs(struct tensor **a)
+{
+    a[0] = floats(1, (int64_t[]){ ASSOC_ROWS }, 1);
+    a[1] = floats(1, (int64_t[]){ ASSOC_ROWS }, 1);
+    for (int64_t i = 0; i < a[0]->count; i++) ((float *)a[0]->data)[i] += 0.5f;
+}
+static void assoc1_grad_c(struct tensor *const *a, float *out) { baseline_assoc1_grad(out, data(a[0]), data(a[1]), ASSOC_ROWS); }
 static void carry_inputs(struct tensor **a) { a[0] = floats(1, (int64_t[]){ CARRY_LEAVES }, 0.5f); }
 static void carry_c(struct tensor *const *a, float *out) { out[0] = baseline_carry(data(a[0])); }
 static void carry_grad_c(struct tensor *const *a, float *out) { baseline_carry_grad(out, data(a[0])); }
@@ -116,6 +123,7 @@ static const struct bench_case cases[] = {
     { "rnn_grad", "rnn.hop", "w", 4, 1, 101, 1, rnn_inputs, rnn_grad_c, RNN_WIDTH * RNN_WIDTH, 0 },
     { "assoc_scan", "assoc_scan.hop", NULL, 2, 2, 101, 1, assoc_inputs, assoc_c, ASSOC_ROWS * ASSOC_WIDTH, 1 },
     { "assoc_grad", "assoc_loss.hop", "a", 2, 1, 101, 1, assoc_inputs, assoc_grad_c, ASSOC_ROWS * ASSOC_WIDTH, 0 },
+    { "assoc1_grad", "assoc1_loss.hop", "a", 2, 1, 101, 1, assoc1_inputs, assoc1_grad_c, ASSOC_ROWS, 0 },
     { "carry60", "carry60.hop", NULL, 1, 1, 101, 1, carry_inputs, carry_c, 1, 0, CARRY_STEPS },
     { "carry60_grad", "carry60.hop", "h", 1, 1, 101, 1, carry_inputs, carry_grad_c, CARRY_LEAVES, 0, CARRY_STEPS },
     { "cond", "cond.hop", NULL, 2, 1, 101, 1000, cond_inputs, cond_c, 1024, 0 },

@@ -61,6 +61,8 @@ static const char *const programs[] = {
 
 static uint64_t passed, failed;
 
+static void hear(void *ctx, const char *name, struct tensor *const *args, uint32_t n) { (void)ctx, (void)name, (void)args, (void)n; }
+
 /* Everything hop does with a program, once. */
 static void whole_life(struct bag *bag, const char *text, bool compiled)
 {
@@ -86,11 +88,11 @@ static void whole_life(struct bag *bag, const char *text, bool compiled)
     grad = simplify(m, grad, &(struct pass_options){ .strict = true });
     uint32_t n = module_fn(m, grad)->n_results;
     struct tensor **results = ARENA_ZNEW(&bag->arena, struct tensor *, n);
-    interp_run(&(struct interp){ .m = m }, grad, args, NULL, results);
+    interp_run(&(struct interp){ .m = m, .callback = hear }, grad, args, NULL, results);
     for (uint32_t i = 0; i < n; i++) tensor_free(results[i]), results[i] = NULL;
     struct exe *e = exe_compile(m, grad, &(struct compile_options){ .passes = { .strict = true }, .threads = 1, .slow_executor = !compiled }, NULL);
     hop_cleanup_push(exe_free, e);
-    exe_run(e, args, NULL, results, &(struct exe_call){ 0 });
+    exe_run(e, args, NULL, results, &(struct exe_call){ .callback = hear });
     for (uint32_t i = 0; i < n; i++) tensor_free(results[i]);
     hop_cleanup_pop(e);
     exe_free(e);

@@ -160,6 +160,9 @@ expect 0 'ok' "$HOP" check grad.hop
 expect 2 'scalar' "$HOP" grad square.hop --fn scale
 expect 2 "no parameter 'q'" "$HOP" grad square.hop --wrt q
 expect 0 '= 12$' "$HOP" jvp square.hop --run --in 'x=[1, 2, 3]' --in '1=[1, 1, 1]'
+printf 'hop 1\nfn @two(%%x: f32[], %%y: f32[]) -> (f32[], f32[]) {\n  %%a = neg(%%y)\n  %%b = neg(%%x)\n  return %%a, %%b\n}\n' >two.hop
+expect 0 '-> \(f32\[\], f32\[\], f32\[\], f32\[\]\)' "$HOP" jvp two.hop --wrt x # a tangent for every float result, zeros where it depends on nothing
+expect 0 '= 0$' "$HOP" jvp two.hop --wrt x --run --in x=1 --in y=2 --in d_x=3
 expect 0 'f32\[2\] = \[14, 77\]$' "$HOP" vmap square.hop --run --in 'x=[[1, 2, 3], [4, 5, 6]]'
 expect 0 'f32\[2, 2\] = \[\[3, 4\], \[6, 8\]\]$' "$HOP" vmap square.hop --fn scale --in-axes v=none --run --in 'v=[3, 4]' --in 'k=[1, 2]'
 expect 2 'axis from 0' "$HOP" vmap square.hop --in-axes x=7

@@ -205,6 +205,50 @@ claim 'a check and a print are emitted' "$HOP" emit c told.hop -o told.c
 claim 'a check and a print compile' strict_c told_main.c told.c -lm -o told_run
 claim 'a check and a print reach the callbacks' ./told_run
 
+# ---- callbacks ----
+cat >heard.hop <<'END'
+hop 1
+fn @heard(%x: f32[3], %p: bool[3]) -> (f32[]) {
+  callback {name = "each \"x\"", lanes = 1, masked} (%p, %x)
+  %s = sum(%x)
+  callback {name = "all"} (%x, %s)
+  callback {name = "end"} ()
+  return %s
+}
+END
+cat >heard_main.c <<'END'
+#include "heard.h"
+#include <string.h>
+struct heard { int each, all, end, stop; };
+static int callback(void *user, const char *name, int n, const struct hop_c_value *values)
+{
+    struct heard *h = user;
+    h->each += !strcmp(name, "each \"x\"") && n == 1 && values->dtype == HOP_C_F32 && values->rank == 0 && *(const float *)values->data > 1;
+    h->all += !strcmp(name, "all") && n == 2 && values[0].rank == 1 && values[0].dims[0] == 3 && ((const float *)values[0].data)[2] == 3 && *(const float *)values[1].data == 6;
+    h->end += !strcmp(name, "end") && n == 0;
+    return h->stop && h->all;
+}
+int main(void)
+{
+    const float x[] = { 1, 2, 3 };
+    const unsigned char p[] = { 0, 1, 1 };
+    struct heard h = { 0, 0, 0, 0 }, again = { 0, 0, 0, 1 };
+    float s;
+    struct hop_c_context context = { 0 };
+    context.user = &h;
+    context.callback = callback;
+    if (heard(x, p, &s, &context) != HOP_C_OK || s != 6 || h.each != 2 || h.all != 1 || h.end != 1) return 1;
+    context.user = &again;
+    if (heard(x, p, &s, &context) != HOP_C_CALLBACK || again.each != 2 || again.all != 1 || again.end != 0) return 2;
+    if (strcmp(context.message, "all") || !strstr(context.place, "heard.hop:5")) return 3;
+    context.callback = 0;
+    return heard(x, p, &s, &context) != HOP_C_CALLBACK || heard(x, p, &s, 0) != HOP_C_CALLBACK;
+}
+END
+claim 'callbacks are emitted' "$HOP" emit c heard.hop -o heard.c
+claim 'callbacks compile' strict_c heard_main.c heard.c -lm -o heard_run
+claim 'callbacks reach the host, which may end the run' ./heard_run
+
 # ---- large products, sizes ----
 cat >layer.hop <<'END'
 hop 1

@@ -71,7 +71,7 @@ static void add_random(struct unit *b, uint64_t seed)
     add_item(b, m, t.fn, t.args, target_dims(&c, t.fn), arena_printf(a, "seed %llu", (unsigned long long)seed));
     if (p->large) return;
     if (seed % 3 == 0 && pullback_of(&c, &t, ~0ull, &made)) add_item(b, m, made.fn, made.args, target_dims(&c, made.fn), arena_printf(a, "seed %llu, vjp", (unsigned long long)seed));
-    if (seed % 3 == 1 && batched_target(&c, &t, &made)) add_item(b, m, made.fn, made.args, target_dims(&c, made.fn), arena_printf(a, "seed %llu, vmap", (unsigned long long)seed));
+    if (seed % 3 == 1 && batched_target(&c, &t, &made, &(struct lanes){ 0 })) add_item(b, m, made.fn, made.args, target_dims(&c, made.fn), arena_printf(a, "seed %llu, vmap", (unsigned long long)seed));
 }
 
 /* ---- samples of the table ---- */

@@ -63,6 +63,16 @@ BODY(counts)
     hop_val w = in[1], carry[3] = { in[0], hop_int(0), hop_number("i32", 1) };
     return hop_fori(out, 4, &(hop_fori_spec){ .body = power_step, .env = &w, .from = hop_int(2), .to = in[2], .carry = carry, .n_carry = 3, .n_stack = 1, .schedule = NULL });
 }
+BODY(index_too) { return (void)env, out[0] = hop_add(in[1], in[0]), out[1] = in[1], 0; }
+BODY(up_to_size)
+{
+    (void)env;
+    hop_val some[2];
+    hop_fori(some, 2, &(hop_fori_spec){ .body = index_too, .from = hop_int(0), .to = hop_size(in[0], 0), .carry = (hop_val[]){ hop_number("i64", 0) }, .n_carry = 1, .n_stack = 1 });
+    hop_fori(out, 2, &(hop_fori_spec){ .body = index_too, .from = hop_int(1), .to = hop_sub(hop_size(in[0], 0), hop_int(1)), .carry = some, .n_carry = 1, .n_stack = 1 });
+    out[2] = hop_mul(in[0], hop_cast(some[1], "f32"));
+    return 0;
+}
 BODY(add_index) { return (void)out, hop_assign(*(const hop_val *)env, hop_add(*(const hop_val *)env, in[0])), 0; }
 BODY(fori_that_writes)
 {
@@ -121,6 +131,8 @@ static const struct program programs[] = {
       { { 8, 24 }, { 9 }, { 7 }, { 1, 3, 2, 6, 4, 12 } } },
     { "a counted loop without trips", "x: f32[2], w: f32[], n: i32[]", 3, 4, counts, { "f32[2]", "f32[]", "i32[]" }, { { 1, 3 }, { 2 }, { 1 } },
       { "f32[2]", "i64[]", "i32[]", "f32[0, 2]" }, { { 1, 3 }, { 0 }, { 1 } } },
+    { "a counted loop to a size", "xs: f32[T]", 1, 3, up_to_size, { "f32[4]" }, { { 1, 2, 3, 4 } }, { "i64[]", "i64[2]", "f32[4]" }, { { 9 }, { 6, 7 }, { 0, 0, 3, 12 } } },
+    { "a counted loop to no size", "xs: f32[T]", 1, 3, up_to_size, { "f32[0]" }, { { 0 } }, { "i64[]", "i64[0]", "f32[0]" }, { { 0 } } },
     { "a counted loop that assigns", "x: i64[], n: i64[]", 2, 1, fori_that_writes, { "i64[]", "i64[]" }, { { 100 }, { 5 } }, { "i64[]" }, { { 110 } } },
     { "a counted loop in another", "x: f64[], w: f64[], n: i64[]", 3, 1, triangle, { "f64[]", "f64[]", "i64[]" }, { { 3 }, { 2 }, { 4 } }, { "f64[]" }, { { 192 } } },
     { "a recurrence", "a: f32[T], b: f32[T]", 2, 2, recurrence, { "f32[4]", "f32[4]" }, { { 1, 2, 3, 0.5 }, { 1, 1, 1, 4 } }, { "f32[4]", "f32[4]" }, { { 1, 2, 6, 3 }, { 1, 3, 10, 9 } } },
@@ -149,6 +161,16 @@ static void check_gradient(void)
     free_all(in, 3);
     hop_fn_free(lanes);
     hop_fn_free(g);
+    hop_fn_free(f);
+}
+
+/* Rows of a loop whose bounds are sizes have a known number. */
+static void check_rows(void)
+{
+    static const char *const types[] = { "i64[]", "i64[max(0, T - 2)]", "f32[T]" };
+    hop_fn *f = NULL;
+    CLAIM(!hop_capture(&f, "xs: f32[T]", 3, up_to_size, NULL), "%s", hop_message());
+    for (int k = 0; f && k < 3; k++) CLAIM(!strcmp(hop_fn_result_type(f, k), types[k]), "result %d: expected %s, found %s", k, types[k], hop_fn_result_type(f, k));
     hop_fn_free(f);
 }
 
@@ -185,6 +207,7 @@ int main(void)
 {
     for (size_t i = 0; i < HOP_COUNT(programs); i++) check_program(&programs[i]);
     check_gradient();
+    check_rows();
     refuse("a combine function that prints", combine_prints, "the combine function has effects beyond check");
     refuse("a combine function that assigns", combine_writes, "the combine function of associative_scan");
     refuse("a combine function of another type", combine_widens, "expected f32[3], found f64[3]");

@@ -150,7 +150,7 @@ static const char *passes_of(struct check *c, const struct target *t, bool each)
 static const char *claim_passes(struct check *c)
 {
     struct target t = program_target(c);
-    return passes_of(c, &t, true);
+    return passes_of(c, &t, !c->p->large); /* each of a large one takes minutes */
 }
 
 static const char *strict_on(struct check *c, const struct backend *back_end)
@@ -489,27 +489,45 @@ static const char *claim_batched_vjp(struct check *c)
     return pullback_of(c, &t, ~0ull, &first) ? batch_agrees(c, &first, c->p->seed % 4 == 0) : NULL;
 }
 
+/* Lane l of `whole`, whose lanes stand at `axis`, copied from or to `one`. */
+static void copy_lane(struct tensor *whole, int axis, uint32_t l, struct tensor *one, bool out)
+{
+    size_t inner = dtype_info[one->dtype].size, outer = 1;
+    for (int d = 0; d < one->rank; d++) *(d < axis ? &outer : &inner) *= (size_t)one->dims[d];
+    for (size_t k = 0; k < outer && inner; k++) {
+        char *there = (char *)whole->data + (k * LANES + l) * inner, *here = (char *)one->data + k * inner;
+        memcpy(out ? here : there, out ? there : here, inner);
+    }
+}
+
+/* The program over lanes, each batched parameter and result with its lanes at an axis of its own. */
+struct lanes {
+    struct tensor **args[LANES];
+    int *out_axes;
+};
+
 /* The batched program with its arguments; false where lanes would have different sizes. */
-static bool batched_target(struct check *c, const struct target *t, struct target *out)
+static bool batched_target(struct check *c, const struct target *t, struct target *out, struct lanes *lanes)
 {
     struct hop_catch caught;
     const struct fn *f = module_fn(c->p->m, t->fn);
     struct arena *a = &c->bag->arena;
-    struct tensor **lanes[LANES];
-    bool *batched = make_lanes(c, t, lanes);
-    int *in_axes = ARENA_NEW(a, int, f->n_params), *out_axes = ARENA_ZNEW(a, int, f->n_results);
+    struct random axis = { c->p->seed ^ 0x4321 };
+    bool *batched = make_lanes(c, t, lanes->args), leading = random_unit(&axis) < 0.3;
+    int *in_axes = ARENA_NEW(a, int, f->n_params), *out_axes = lanes->out_axes = ARENA_ZNEW(a, int, f->n_results);
     struct tensor **args = ARENA_NEW(a, struct tensor *, f->n_params);
     for (uint32_t p = 0; p < f->n_params; p++) {
-        const struct tensor *one = lanes[0][p];
-        int64_t dims[MAX_RANK] = { LANES };
-        in_axes[p] = batched[p] ? 0 : -1;
-        args[p] = lanes[0][p];
+        const struct tensor *one = lanes->args[0][p];
+        int64_t dims[MAX_RANK];
+        uint32_t at = leading ? 0 : (uint32_t)(random_next(&axis) % (one->rank + 1u)), n = 0;
+        in_axes[p] = batched[p] ? (int)at : -1;
+        args[p] = lanes->args[0][p];
         if (!batched[p]) continue;
-        memcpy(dims + 1, one->dims, one->rank * sizeof *dims);
+        for (uint32_t d = 0; d < one->rank + 1u; d++) dims[d] = d == at ? LANES : one->dims[n++];
         args[p] = bag_new(c->bag, (enum dtype)one->dtype, one->rank + 1u, dims);
-        size_t bytes = (size_t)one->count * dtype_info[one->dtype].size;
-        for (uint32_t l = 0; l < LANES && bytes; l++) memcpy((char *)args[p]->data + l * bytes, lanes[l][p]->data, bytes);
+        for (uint32_t l = 0; l < LANES; l++) copy_lane(args[p], (int)at, l, lanes->args[l][p], false);
     }
+    for (uint32_t r = 0; r < f->n_results; r++) out_axes[r] = leading ? 0 : (int)(random_next(&axis) % (type_get(c->p->m, value_type(f, f->results[r])).rank + 1u));
     *out = (struct target){ .args = args, .name = arena_printf(a, "vmap of %s", t->name) };
     if (HOP_TRY(caught)) {
         out->fn = vmap_function(c->p->m, t->fn, in_axes, out_axes);
@@ -522,25 +540,48 @@ static bool batched_target(struct check *c, const struct target *t, struct targe
     return false;
 }
 
+/* What each lane gives alone is what stands at its axis. */
+static const char *lanes_agree(struct check *c, const struct target *t, const struct target *wide, struct lanes *lanes, const struct outcome *all)
+{
+    static const struct bound f32 = { BOUND_TENSOR, 1e-5 }, f64 = { BOUND_TENSOR, 1e-12 };
+    struct arena *a = &c->bag->arena;
+    if (has_ragged_result(c, t->fn) || has_padded_rows(c)) return NULL;
+    for (uint32_t l = 0; l < LANES; l++) {
+        struct outcome one;
+        if (!run_target(c, t, &interpreter, lanes->args[l], &one)) return arena_printf(a, "%s runs, lane %u alone does not: %s", wide->name, l, one.message);
+        for (uint32_t r = 0; r < one.n; r++) {
+            struct tensor *found = bag_new(c->bag, (enum dtype)one.results[r]->dtype, one.results[r]->rank, one.results[r]->dims);
+            copy_lane(all->results[r], lanes->out_axes[r], l, found, true);
+            const char *d = tensor_difference(a, found, one.results[r], bound_of((enum dtype)found->dtype, f32, f64));
+            if (d) return arena_printf(a, "%s: lane %u, result %u at axis %d: %s", wide->name, l, r, lanes->out_axes[r], d);
+        }
+    }
+    return NULL;
+}
+
 static const char *claim_vjp_of_batched(struct check *c)
 {
     struct target t = program_target(c), wide;
-    return batched_target(c, &t, &wide) ? gradient_of(c, &wide, ~0ull, (uint32_t)(c->p->seed >> 3), NULL) : NULL;
+    struct lanes lanes;
+    return batched_target(c, &t, &wide, &lanes) ? gradient_of(c, &wide, ~0ull, (uint32_t)(c->p->seed >> 3), NULL) : NULL;
 }
 
 static const char *claim_batched_elsewhere(struct check *c)
 {
     struct target t = program_target(c), wide;
-    if (!batched_target(c, &t, &wide)) return NULL;
+    struct lanes lanes;
+    if (!batched_target(c, &t, &wide, &lanes)) return NULL;
     struct outcome o;
     const char *wrong = run_checked(c, &wide, (uint32_t)c->p->seed, &o);
+    if (!wrong && !o.status) wrong = lanes_agree(c, &t, &wide, &lanes, &o);
     return wrong ? wrong : passes_of(c, &wide, false);
 }
 
 static const char *claim_batched_twice(struct check *c)
 {
     struct target t = program_target(c), wide;
-    if (has_ragged_result(c, t.fn) || !batched_target(c, &t, &wide)) return NULL;
+    struct lanes lanes;
+    if (has_ragged_result(c, t.fn) || !batched_target(c, &t, &wide, &lanes)) return NULL;
     c->p->seed ^= 0x5555; /* other lanes */
     const char *wrong = batch_agrees(c, &wide, false);
     c->p->seed ^= 0x5555;

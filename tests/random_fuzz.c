@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 enum { ENOUGH = 5, MORE = 40 }; /* claims of each pair under each transform; seeds more for a pair that has fewer */
@@ -121,7 +122,9 @@ static int in_process(struct run *run, uint64_t seed, bool shrinking, bool crash
         exit(2);
     }
     if (!pid) {
-        alarm(shrinking ? 120 : 60);
+        rlim_t seconds = shrinking ? 120 : 60; /* of work, so that a busy machine fails nothing; and a limit for what waits */
+        setrlimit(RLIMIT_CPU, &(struct rlimit){ seconds, seconds + 1 });
+        alarm(10 * (unsigned)seconds);
         seed_process(run, seed, shrinking, crashed);
         fflush(NULL);
         _exit(0); /* leaks are counted by the tests of one process each: a leak checker in a forked child of a threaded process is not reliable */
@@ -141,7 +144,7 @@ static bool run_seed(struct run *run, uint64_t seed)
     tally->programs++;
     if (!tally->failed && !crashed) return true;
     if (crashed)
-        snprintf(tally->message, sizeof tally->message, "%s", WIFSIGNALED(status) ? WTERMSIG(status) == SIGALRM ? "took too long" : strsignal(WTERMSIG(status)) : "ended with a code");
+        snprintf(tally->message, sizeof tally->message, "%s", WIFSIGNALED(status) ? WTERMSIG(status) == SIGALRM || WTERMSIG(status) == SIGXCPU ? "took too long" : strsignal(WTERMSIG(status)) : "ended with a code");
     bool made = tally->claim < HOP_COUNT(random_claims);
     printf("seed %llu: %s: %.1000s\n", (unsigned long long)seed, made ? random_claims[tally->claim].name : "generating", tally->message);
     if (made && run->folder && (status = in_process(run, seed, true, crashed))) printf("  making it small ended with status %d\n", status);

@@ -219,19 +219,15 @@ static void pick_schedule(struct scope *s, enum op op, struct attr *attrs)
     }
 }
 
-static void step_scan(struct scope *s)
+static void scan_over(struct scope *s, const val *over, uint32_t n_over, dim length, bool reverse)
 {
     struct gen *g = s->g;
     val operands[8], own[4], results[8];
     type_id types[12];
-    uint32_t n_carry = pick_some(s, 3, operands, types), n_over = 0, n_results = 0;
-    dim length = pick_dim(s);
-    for (uint32_t n = below(g, 3); n_over < n; n_over++) {
-        val v = pick(s, &(struct filter){ .min_rank = 1, .most_rank = 3, .lead = n_over, .dims = &length });
-        if (v == VAL_NONE) break;
-        length = scope_type(s, v).dims[0];
-        operands[n_carry + n_over] = v;
-        types[n_carry + n_over] = type_drop_leading(g->m, builder_type(&s->b, v));
+    uint32_t n_carry = pick_some(s, 3, operands, types), n_results = 0;
+    for (uint32_t k = 0; k < n_over; k++) {
+        operands[n_carry + k] = over[k];
+        types[n_carry + k] = type_drop_leading(g->m, builder_type(&s->b, over[k]));
     }
     uint32_t n = n_carry + n_over, n_own = pick_some(s, 3, own, types + n);
     struct body *body = arena_alloc(&s->b.arena, sizeof *body);
@@ -244,11 +240,36 @@ static void step_scan(struct scope *s)
     }
     n_results = link_results(&body->s, results, n_results, true);
     uint32_t groups[2] = { n_carry, n_over };
-    struct attr attrs[SCAN_ATTRS] = { [SCAN_REVERSE] = A_FLAG(chance(g, 0.4)), [SCAN_LENGTH] = !n_over || chance(g, 0.2) ? A_DIM(length) : A_NONE };
+    struct attr attrs[SCAN_ATTRS] = { [SCAN_REVERSE] = A_FLAG(reverse), [SCAN_LENGTH] = !n_over || chance(g, 0.2) ? A_DIM(length) : A_NONE };
     pick_schedule(s, OP_scan, attrs);
     struct region_in region = { .operands = own, .n_operands = n_own, .dims = body->dims };
     region.fn = body_end(body, results, n_results);
     builder_node(&s->b, &(struct node_in){ .op = OP_scan, .operands = operands, .n_operands = n, .groups = groups, .attrs = attrs, .regions = &region, .n_regions = 1 });
+}
+
+/* Sometimes two that could be taken together. */
+static void step_scan(struct scope *s)
+{
+    struct gen *g = s->g;
+    val over[2];
+    uint32_t n_over = 0;
+    dim length = pick_dim(s);
+    for (uint32_t n = below(g, 3); n_over < n; n_over++) {
+        over[n_over] = pick(s, &(struct filter){ .min_rank = 1, .most_rank = 3, .lead = n_over, .dims = &length });
+        if (over[n_over] == VAL_NONE) break;
+        length = scope_type(s, over[n_over]).dims[0];
+    }
+    bool reverse = chance(g, 0.4);
+    if (chance(g, 0.15)) scan_over(s, over, n_over, length, reverse);
+    scan_over(s, over, n_over, length, reverse);
+}
+
+/* Both, written in one way or another. */
+static val both(struct scope *s, val x, val y)
+{
+    uint32_t how = below(s->g, 8);
+    if (how == 0) return unary(s, OP_not, binary(s, OP_or, unary(s, OP_not, x), unary(s, OP_not, y)));
+    return how < 4 ? binary(s, OP_and, y, x) : binary(s, OP_and, x, y);
 }
 
 /* Counts from 0 or a little more up to a limit below 5; the predicate may end the loop earlier. */
@@ -270,7 +291,8 @@ static uint32_t while_predicate(struct scope *s, struct body *body, const type_i
         if (holds_inner) fill_body(p, below(g, 3));
         else make_steps(p, below(g, 3));
         val early = p->link == VAL_NONE ? want_scalar(p, DT_BOOL) : binary(p, OP_lt, p->link, number_like(p, p->link, 0.5));
-        test = binary(p, OP_and, test, early);
+        test = both(p, test, early);
+        if (chance(g, 0.2)) test = both(p, test, binary(p, OP_ne, counter, number_like(p, counter, below(g, 4)))); /* a second thing that the counter ends */
     }
     return body_end(body, &test, 1);
 }
@@ -315,7 +337,11 @@ static void step_while(struct scope *s)
     regions[1] = (struct region_in){ .operands = own, .n_operands = n_own, .dims = body->dims };
     regions[1].fn = body_end(body, results, n_results);
     struct attr attrs[WHILE_ATTRS] = { [WHILE_COUNT] = A_FLAG(chance(g, 0.3)) };
-    if (chance(g, 0.4)) attrs[WHILE_MAX_TRIPS] = A_DIM(dim_const(g->m, chance(g, 0.1) ? 2 : 6));
+    if (chance(g, 0.4)) { /* a few rows, more than a tape has all of, or a size */
+        dim most = dim_const(g->m, (int64_t[]){ 6, 6, 6, 20, 20, 2 }[below(g, 6)]);
+        if (s->b.symbols.len && chance(g, 0.15)) most = dim_add(g->m, dim_symbol(g->m, below(g, s->b.symbols.len)), dim_const(g->m, 4));
+        attrs[WHILE_MAX_TRIPS] = A_DIM(most);
+    }
     pick_schedule(s, OP_while_loop, attrs);
     builder_node(&s->b, &(struct node_in){ .op = OP_while_loop, .operands = carries, .n_operands = n_carry, .groups = &n_carry, .attrs = attrs, .regions = regions, .n_regions = 2 });
 }
@@ -368,7 +394,9 @@ static void step_fori(struct scope *s)
     val operands[8], own[4], results[8];
     type_id types[12];
     uint32_t n_carry = pick_some(s, 3, operands, types), n_results = 0, groups[3] = { n_carry, 1, 1 };
-    operands[n_carry] = loop_bound(s), operands[n_carry + 1] = loop_bound(s);
+    bool whole = s->b.symbols.len && chance(g, 0.15); /* from 0 to a size: rows of a known number */
+    operands[n_carry] = whole ? emit_full(&s->b, DT_I64, 0, 0, NULL) : loop_bound(s);
+    operands[n_carry + 1] = whole ? emit_dim_value(&s->b, dim_symbol(g->m, below(g, s->b.symbols.len))) : loop_bound(s);
     types[n_carry] = builder_type(&s->b, operands[n_carry]);
     uint32_t n_own = pick_some(s, 3, own, types + n_carry + 1);
     struct body *body = arena_alloc(&s->b.arena, sizeof *body);
@@ -583,12 +611,12 @@ static void random_program(struct bag *bag, struct gen *g, struct program *p)
     g->steps = 6 + below(g, 25);
     g->depth = 2 + below(g, 3);
     p->large = chance(g, 0.03);
-    if (p->large) g->depth = 1, n_symbols = 1;
+    if (p->large) g->depth = chance(g, 0.4), n_symbols = 1;
     for (size_t i = 0; i < HOP_COUNT(g->consts); i++) g->consts[i] = (int64_t[]){ 2, 3, 4, 5, 1, 7 }[below(g, 6)];
     builder_begin(&s->b, g->m, NULL);
     for (uint32_t i = 0; i < n_symbols; i++) {
         builder_symbol(&s->b, module_string(g->m, i ? "S" : "T", 1), 0, INT64_MAX);
-        p->symbols[i] = p->large ? 150 : run_sizes[below(g, size_kinds)];
+        p->symbols[i] = p->large ? (g->depth ? 60 : 150) : run_sizes[below(g, size_kinds)];
     }
     for (uint32_t i = 0; i < n_params; i++) {
         dim dims[3] = { pick_dim(s), pick_dim(s), pick_dim(s) };

@@ -655,7 +655,7 @@ static void step_effect(struct scope *s)
     if (!g->effects || chance(g, 0.4)) {
         val y = pick(s, &(struct filter){ 0 });
         if (!g->smooth && chance(g, 0.3)) unary(s, OP_stop_gradient, x); /* differences see through it */
-        else if (chance(g, 0.3)) {
+        else if (chance(g, 0.5)) {
             struct attr a = A_WORD(below(g, 2));
             node(s, OP_tag, &y, 1, &a);
         } else node(s, OP_barrier, (val[]){ x, y }, y != x && chance(g, 0.5) ? 2 : 1, NULL);

@@ -542,8 +542,15 @@ static void kept(void *ctx)
     static const char tagged[] =
         "hop 1\nfn @main[T](%%h: f64[4], %%xs: f64[T, 4]) -> (f64[]) {\n  %%l = scan carry(%%c = %%h) over(%%x in %%xs) {\n    %%a = mul(%%c, %%x)\n    %%e = exp(%%a)\n    %%t = %s (%%e)\n"
         "    %%s = sin(%%t)\n    next(%%s)\n  }\n  %%s = sum(%%l)\n  return %%s\n}\n";
+    static const char branches[] =
+        "hop 1\nfn @main(%%p: bool[], %%x: f32[8], %%w: f32[8]) -> (f32[]) {\n  %%r = switch%s(%%p) [(%%x, %%w) {\n    %%e = exp(%%x)\n    %%a = sin(%%e)\n    %%b = mul(%%a, %%w)\n    %%c = tanh(%%b)\n"
+        "    yield(%%c)\n  }, (%%x, %%w) {\n    %%e = erf(%%x)\n    %%a = log(%%e)\n    %%b = mul(%%a, %%w)\n    %%c = exp(%%b)\n    yield(%%c)\n  }]\n  %%s = sum(%%r)\n  return %%s\n}\n";
     int64_t once, bytes;
     (void)ctx;
+    bytes = kept_bytes(branches, "", "x w", &once);
+    CLAIM(!bytes && once == 64, "a choice keeps %lld bytes, not two arrays in memory that its branches share", (long long)once);
+    bytes = kept_bytes(branches, " {recompute} ", "x w", &once);
+    CLAIM(!bytes && !once, "a choice that computes its branch again keeps %lld bytes", (long long)once);
     CLAIM(kept_bytes(rnn, "", "w", &once) == 0 && !once, "the gradient of an rnn that stacks its h keeps something else too");
     CLAIM((bytes = kept_bytes(last_only, "", "w", &once)) == 64 * 4 && !once, "the gradient of an rnn keeps %lld bytes a step, not its h", (long long)bytes);
     CLAIM((bytes = kept_bytes(invariant, "", "h", &once)) == 0 && once == 32, "what no step changes is kept %lld bytes a step, %lld once", (long long)bytes, (long long)once);

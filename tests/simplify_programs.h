@@ -57,6 +57,11 @@
 { "a slice of one part of a concat", "", "fold dce", "nodes=0",
   TEXT(fn @main[T](%x: f32[T], %y: f32[3]) -> (f32[3]) {
            %a = concat {dim = 0} (%x, %y) %b = slice {start = [T], limit = [T + 3]} (%a) return %b }) },
+{ "slices one behind the other", "", "fold dce", "concat=1 slice=2 nodes=3",
+  TEXT(fn @main[T](%x: f32[T, 6], %y: f32[T, 1]) -> (f32[T, 6], f32[T, 4]) {
+           %a = slice {start = [0, 0], limit = [T, 2]} (%x) %b = slice {start = [0, 2], limit = [T, 3]} (%x) %c = slice {start = [0, 3], limit = [T, 6]} (%x)
+           %d = concat {dim = 1} (%a, %b, %c) %e = concat {dim = 1} (%b, %c, %y) %f = slice {start = [0, 1], limit = [T, 5]} (%e) %g = concat {dim = 1} (%y, %b, %c)
+           %h = slice {start = [0, 0], limit = [T, 4]} (%g) return %d, %h }) },
 { "casts that lose nothing", "", "fold dce", "nodes=0",
   TEXT(fn @main(%x: f32[3], %i: i32[2]) -> (f32[3], i32[2]) {
            %a = cast {dtype = f64} (%x) %b = cast {dtype = f32} (%a) %c = cast {dtype = i64} (%i) %d = cast {dtype = i32} (%c) return %b, %d }) },
@@ -326,6 +331,16 @@
            %i, %j, %y = while_loop carry(%k = %z, %d = %nine, %s = %x) cond with(%n, %m) { %p = lt(%k, %n) %q = lt(%d, %m) %r = not(%q) %t = and(%p, %r) test(%t) }
                body { %one = full {value = 1, dims = [], dtype = i32} %k1 = add(%k, %one) %d1 = sub(%d, %one) %t = sin(%s) next(%k1, %d1, %t) }
            return %y, %i, %j }) },
+{ "sums, differences and negatives of counters", "", "trips dce", "while_loop=0 fori_loop=3",
+  TEXT(fn @main(%x: f64[], %n: i32[]) -> (f64[], f64[], f64[], i32[]) {
+           %z = full {value = 0, dims = [], dtype = i32} %nine = full {value = 9, dims = [], dtype = i32}
+           %i, %y = while_loop carry(%k = %z, %s = %x) cond with(%n) { %zero = full {value = 0, dims = [], dtype = i32} %d = sub(%n, %k) %p = gt(%d, %zero) test(%p) }
+               body { %one = full {value = 1, dims = [], dtype = i32} %k1 = add(%k, %one) %t = sin(%s) next(%k1, %t) }
+           %j, %v = while_loop carry(%k = %z, %s = %x) cond with(%n) { %d = neg(%k) %e = neg(%n) %p = gt(%d, %e) test(%p) }
+               body { %one = full {value = 1, dims = [], dtype = i32} %k1 = add(%k, %one) %t = cos(%s) next(%k1, %t) }
+           %l, %h, %w = while_loop carry(%k = %z, %d = %nine, %s = %x) cond with(%n) { %e = add(%k, %d) %f = add(%e, %k) %p = lt(%f, %n) test(%p) }
+               body { %one = full {value = 1, dims = [], dtype = i32} %k1 = add(%k, %one) %d1 = sub(%d, %one) %t = tanh(%s) next(%k1, %d1, %t) }
+           return %y, %v, %w, %h }) },
 { "what watches more than counters stays", "", "trips dce", "while_loop=1 fori_loop=0",
   TEXT(fn @main(%x: f32[], %n: i64[]) -> (f32[]) {
            %z = full {value = 0, dims = [], dtype = i64}
@@ -393,6 +408,11 @@
 { "a check that always holds goes", "", "ranges dce", "check=0",
   TEXT(fn @main[T in 1..9](%x: f32[T]) -> (f32[T]) {
            %t = dim_value {dim = T} %k = full {value = 10, dims = [], dtype = i64} %p = lt(%t, %k) check {message = "small"} (%p) return %x }) },
+{ "no more trips than max_trips", "", "ranges dce", "lt=0 gt=1 min=0",
+  TEXT(fn @main(%x: f32[]) -> (i64[], bool[], bool[]) effects(check) {
+           %y, %t = while_loop {max_trips = 9, count} carry(%c = %x) cond { %one = full {value = 1, dims = [], dtype = f32} %p = lt(%c, %one) test(%p) }
+               body { %s = full {value = 0.5, dims = [], dtype = f32} %n = add(%c, %s) next(%n) }
+           %k = full {value = 10, dims = [], dtype = i64} %p = lt(%t, %k) %m = min(%t, %k) %h = full {value = 8, dims = [], dtype = i64} %q = gt(%t, %h) return %m, %p, %q }) },
 { "a check that may fail stays and fails", "", "ranges dce", "check=1",
   TEXT(fn @main[T in 0..9](%x: f32[T]) -> (f32[T]) {
            %t = dim_value {dim = T} %k = full {value = 4, dims = [], dtype = i64} %p = lt(%t, %k) check {message = "small"} (%p) return %x }) },
@@ -417,6 +437,10 @@
            %a, %ys = scan carry(%c = %h) over(%x in %xs) { %m = mul(%c, %x) %s = add(%m, %x) next(%s) stack(%m) } %e = exp(%a)
            %b = scan carry(%d = %g) over(%y in %ys, %x in %xs) { %m = mul(%d, %x) %s = add(%m, %y) next(%s) } return %e, %b }) },
 { "rows that more than one read are no reason", "", "join dce", "scan=2",
+  TEXT(fn @main[T, N](%h: f32[N], %xs: f32[T, N]) -> (f32[N], f32[T, N]) {
+           %a, %ys = scan carry(%c = %h) over(%x in %xs) { %s = add(%c, %x) next(%s) stack(%s) }
+           %b = scan carry(%d = %h) over(%y in %ys) { %m = mul(%d, %y) next(%m) } return %b, %ys }) },
+{ "unless they are short", "", "join dce", "scan=1 >add=1 >mul=1",
   TEXT(fn @main[T](%h: f32[4], %xs: f32[T, 4]) -> (f32[4], f32[T, 4]) {
            %a, %ys = scan carry(%c = %h) over(%x in %xs) { %s = add(%c, %x) next(%s) stack(%s) }
            %b = scan carry(%d = %h) over(%y in %ys) { %m = mul(%d, %y) next(%m) } return %b, %ys }) },
@@ -424,10 +448,352 @@
   TEXT(fn @main[T](%h: f32[4], %xs: f32[T, 4]) -> (f32[4]) {
            %a, %ys = scan carry(%c = %h) over(%x in %xs) { %s = add(%c, %x) next(%s) stack(%s) } %e = neg(%a)
            %b = scan carry(%d = %e) over(%y in %ys) { %m = mul(%d, %y) next(%m) } return %b }) },
+{ "two small scans over one array are one loop, which reads it once", "", "join dce", "scan=1 >add=1 >max=1 >mul=1",
+  TEXT(fn @main[T](%h: f32[4], %xs: f32[T, 4], %v: f32[4]) -> (f32[4], f32[T, 4], f32[4]) {
+           %a, %as = scan carry(%c = %h) over(%x in %xs) { %s = add(%c, %x) next(%s) stack(%s) } %e = exp(%a)
+           %b, %bs = scan carry(%d = %h) over(%x in %xs) with(%w = %v) { %t = mul(%w, %x) %s = max(%d, %t) next(%s) stack(%s) }
+           %r = sub(%as, %bs) return %b, %r, %e }) },
+{ "three of them, over arrays of their own", "", "join dce", "scan=1 >add=1 >max=1 >min=1",
+  TEXT(fn @main[T](%h: f32[], %xs: f32[T], %ys: f32[T], %zs: f32[T]) -> (f32[], f32[], f32[]) {
+           %a = scan carry(%c = %h) over(%x in %xs) { %s = add(%c, %x) next(%s) } %b = scan carry(%c = %h) over(%x in %ys) { %s = max(%c, %x) next(%s) }
+           %d = scan carry(%c = %h) over(%x in %zs) { %s = min(%c, %x) next(%s) } return %a, %b, %d }) },
+{ "large rows of two arrays are two loops", "", "join dce", "scan=2",
+  TEXT(fn @main[T](%h: f32[16], %xs: f32[T, 16], %ys: f32[T, 16]) -> (f32[16], f32[16]) {
+           %a = scan carry(%c = %h) over(%x in %xs) { %s = add(%c, %x) next(%s) } %b = scan carry(%c = %h) over(%x in %ys) { %s = max(%c, %x) next(%s) } return %a, %b }) },
+{ "products are better off alone", "", "join dce", "scan=2",
+  TEXT(fn @main[T](%h: f32[4], %xs: f32[T, 4], %w: f32[4, 4]) -> (f32[4], f32[4]) {
+           %a = scan carry(%c = %h) over(%x in %xs) { %s = add(%c, %x) next(%s) }
+           %b = scan carry(%c = %h) over(%x in %xs) with(%v = %w) { %m = matmul(%c, %v) %s = add(%m, %x) next(%s) } return %a, %b }) },
+{ "what is done with before the second starts is not kept for it", "", "join dce", "scan=2",
+  TEXT(fn @main[T](%h: f32[4], %xs: f32[T, 4]) -> (f32[], f32[T, 4]) {
+           %a, %as = scan carry(%c = %h) over(%x in %xs) { %s = add(%c, %x) next(%s) stack(%s) } %e = exp(%as) %r = sum(%e)
+           %b, %bs = scan carry(%d = %h) over(%x in %xs) { %s = max(%d, %x) next(%s) stack(%s) } return %r, %bs }) },
+{ "a start that needs the other's end", "", "join dce", "scan=2",
+  TEXT(fn @main[T](%h: f32[4], %xs: f32[T, 4]) -> (f32[4], f32[4]) {
+           %a = scan carry(%c = %h) over(%x in %xs) { %s = add(%c, %x) next(%s) } %e = neg(%a)
+           %b = scan carry(%d = %e) over(%x in %xs) { %s = max(%d, %x) next(%s) } return %b, %e }) },
+{ "of two lengths", "", "join dce", "scan=2",
+  TEXT(fn @main[T, S](%h: f32[], %xs: f32[T], %ys: f32[S]) -> (f32[], f32[]) {
+           %a = scan carry(%c = %h) over(%x in %xs) { %s = add(%c, %x) next(%s) } %b = scan carry(%c = %h) over(%x in %ys) { %s = max(%c, %x) next(%s) } return %a, %b }) },
 { "opposite directions are two loops", "", "join dce", "scan=2",
   TEXT(fn @main[T](%h: f32[4], %xs: f32[T, 4]) -> (f32[4]) {
            %a, %ys = scan carry(%c = %h) over(%x in %xs) { %s = add(%c, %x) next(%s) stack(%s) }
            %b = scan {reverse} carry(%d = %h) over(%y in %ys) { %m = mul(%d, %y) next(%m) } return %b }) },
+
+/* ---- pack ---- */
+{ "carries with the same step are one", "", "pack fold dce", "nodes=1 scan=1 >mul=1 >add=1 >sin=1 >concat=2",
+  TEXT(fn @main(%h: f32[9]) -> (f32[9]) {
+           %s0 = slice {start = [0], limit = [1]} (%h) %i0 = reshape {dims = []} (%s0) %s1 = slice {start = [1], limit = [2]} (%h) %i1 =
+           reshape {dims = []} (%s1) %s2 = slice {start = [2], limit = [3]} (%h) %i2 = reshape {dims = []} (%s2) %s3 = slice {start = [3],
+           limit = [4]} (%h) %i3 = reshape {dims = []} (%s3) %s4 = slice {start = [4], limit = [5]} (%h) %i4 = reshape {dims = []} (%s4) %s5
+           = slice {start = [5], limit = [6]} (%h) %i5 = reshape {dims = []} (%s5) %s6 = slice {start = [6], limit = [7]} (%h) %i6 = reshape
+           {dims = []} (%s6) %s7 = slice {start = [7], limit = [8]} (%h) %i7 = reshape {dims = []} (%s7) %s8 = slice {start = [8], limit =
+           [9]} (%h) %i8 = reshape {dims = []} (%s8) %f0, %f1, %f2, %f3, %f4, %f5, %f6, %f7, %f8 = scan {length = 5} carry(%c0 = %i0, %c1 =
+           %i1, %c2 = %i2, %c3 = %i3, %c4 = %i4, %c5 = %i5, %c6 = %i6, %c7 = %i7, %c8 = %i8) { %p0 = mul(%c0, %c8) %a0 = add(%p0, %c1) %n0 =
+           sin(%a0) %p1 = mul(%c1, %c0) %a1 = add(%p1, %c2) %n1 = sin(%a1) %p2 = mul(%c2, %c1) %a2 = add(%p2, %c3) %n2 = sin(%a2) %p3 =
+           mul(%c3, %c2) %a3 = add(%p3, %c4) %n3 = sin(%a3) %p4 = mul(%c4, %c3) %a4 = add(%p4, %c5) %n4 = sin(%a4) %p5 = mul(%c5, %c4) %a5 =
+           add(%p5, %c6) %n5 = sin(%a5) %p6 = mul(%c6, %c5) %a6 = add(%p6, %c7) %n6 = sin(%a6) %p7 = mul(%c7, %c6) %a7 = add(%p7, %c8) %n7 =
+           sin(%a7) %p8 = mul(%c8, %c7) %a8 = add(%p8, %c0) %n8 = sin(%a8) next(%n0, %n1, %n2, %n3, %n4, %n5, %n6, %n7, %n8) } %r0 = reshape
+           {dims = [1]} (%f0) %r1 = reshape {dims = [1]} (%f1) %r2 = reshape {dims = [1]} (%f2) %r3 = reshape {dims = [1]} (%f3) %r4 =
+           reshape {dims = [1]} (%f4) %r5 = reshape {dims = [1]} (%f5) %r6 = reshape {dims = [1]} (%f6) %r7 = reshape {dims = [1]} (%f7) %r8
+           = reshape {dims = [1]} (%f8) %r = concat {dim = 0} (%r0, %r1, %r2, %r3, %r4, %r5, %r6, %r7, %r8) return %r }) },
+{ "and so is their gradient", "h", "", "scan=2 >mul=5 >sin=1 >cos=1",
+  TEXT(fn @main(%h: f32[9]) -> (f32[]) {
+           %s0 = slice {start = [0], limit = [1]} (%h) %i0 = reshape {dims = []} (%s0) %s1 = slice {start = [1], limit = [2]} (%h) %i1 =
+           reshape {dims = []} (%s1) %s2 = slice {start = [2], limit = [3]} (%h) %i2 = reshape {dims = []} (%s2) %s3 = slice {start = [3],
+           limit = [4]} (%h) %i3 = reshape {dims = []} (%s3) %s4 = slice {start = [4], limit = [5]} (%h) %i4 = reshape {dims = []} (%s4) %s5
+           = slice {start = [5], limit = [6]} (%h) %i5 = reshape {dims = []} (%s5) %s6 = slice {start = [6], limit = [7]} (%h) %i6 = reshape
+           {dims = []} (%s6) %s7 = slice {start = [7], limit = [8]} (%h) %i7 = reshape {dims = []} (%s7) %s8 = slice {start = [8], limit =
+           [9]} (%h) %i8 = reshape {dims = []} (%s8) %f0, %f1, %f2, %f3, %f4, %f5, %f6, %f7, %f8 = scan {length = 5} carry(%c0 = %i0, %c1 =
+           %i1, %c2 = %i2, %c3 = %i3, %c4 = %i4, %c5 = %i5, %c6 = %i6, %c7 = %i7, %c8 = %i8) { %p0 = mul(%c0, %c8) %a0 = add(%p0, %c1) %n0 =
+           sin(%a0) %p1 = mul(%c1, %c0) %a1 = add(%p1, %c2) %n1 = sin(%a1) %p2 = mul(%c2, %c1) %a2 = add(%p2, %c3) %n2 = sin(%a2) %p3 =
+           mul(%c3, %c2) %a3 = add(%p3, %c4) %n3 = sin(%a3) %p4 = mul(%c4, %c3) %a4 = add(%p4, %c5) %n4 = sin(%a4) %p5 = mul(%c5, %c4) %a5 =
+           add(%p5, %c6) %n5 = sin(%a5) %p6 = mul(%c6, %c5) %a6 = add(%p6, %c7) %n6 = sin(%a6) %p7 = mul(%c7, %c6) %a7 = add(%p7, %c8) %n7 =
+           sin(%a7) %p8 = mul(%c8, %c7) %a8 = add(%p8, %c0) %n8 = sin(%a8) next(%n0, %n1, %n2, %n3, %n4, %n5, %n6, %n7, %n8) } %r0 = reshape
+           {dims = [1]} (%f0) %r1 = reshape {dims = [1]} (%f1) %r2 = reshape {dims = [1]} (%f2) %r3 = reshape {dims = [1]} (%f3) %r4 =
+           reshape {dims = [1]} (%f4) %r5 = reshape {dims = [1]} (%f5) %r6 = reshape {dims = [1]} (%f6) %r7 = reshape {dims = [1]} (%f7) %r8
+           = reshape {dims = [1]} (%f8) %r = concat {dim = 0} (%r0, %r1, %r2, %r3, %r4, %r5, %r6, %r7, %r8) %q = mul(%r, %r) %t = sum(%q)
+           return %t }) },
+{ "few are left as they are", "", "pack dce", ">mul=7 >add=7 >sin=7",
+  TEXT(fn @main(%h: f32[7]) -> (f32[7]) {
+           %s0 = slice {start = [0], limit = [1]} (%h) %i0 = reshape {dims = []} (%s0) %s1 = slice {start = [1], limit = [2]} (%h) %i1 =
+           reshape {dims = []} (%s1) %s2 = slice {start = [2], limit = [3]} (%h) %i2 = reshape {dims = []} (%s2) %s3 = slice {start = [3],
+           limit = [4]} (%h) %i3 = reshape {dims = []} (%s3) %s4 = slice {start = [4], limit = [5]} (%h) %i4 = reshape {dims = []} (%s4) %s5
+           = slice {start = [5], limit = [6]} (%h) %i5 = reshape {dims = []} (%s5) %s6 = slice {start = [6], limit = [7]} (%h) %i6 = reshape
+           {dims = []} (%s6) %f0, %f1, %f2, %f3, %f4, %f5, %f6 = scan {length = 5} carry(%c0 = %i0, %c1 = %i1, %c2 = %i2, %c3 = %i3, %c4 =
+           %i4, %c5 = %i5, %c6 = %i6) { %p0 = mul(%c0, %c6) %a0 = add(%p0, %c1) %n0 = sin(%a0) %p1 = mul(%c1, %c0) %a1 = add(%p1, %c2) %n1 =
+           sin(%a1) %p2 = mul(%c2, %c1) %a2 = add(%p2, %c3) %n2 = sin(%a2) %p3 = mul(%c3, %c2) %a3 = add(%p3, %c4) %n3 = sin(%a3) %p4 =
+           mul(%c4, %c3) %a4 = add(%p4, %c5) %n4 = sin(%a4) %p5 = mul(%c5, %c4) %a5 = add(%p5, %c6) %n5 = sin(%a5) %p6 = mul(%c6, %c5) %a6 =
+           add(%p6, %c0) %n6 = sin(%a6) next(%n0, %n1, %n2, %n3, %n4, %n5, %n6) } %r0 = reshape {dims = [1]} (%f0) %r1 = reshape {dims =
+           [1]} (%f1) %r2 = reshape {dims = [1]} (%f2) %r3 = reshape {dims = [1]} (%f3) %r4 = reshape {dims = [1]} (%f4) %r5 = reshape {dims
+           = [1]} (%f5) %r6 = reshape {dims = [1]} (%f6) %r = concat {dim = 0} (%r0, %r1, %r2, %r3, %r4, %r5, %r6) return %r }) },
+{ "what must be gathered for little work, too", "", "pack dce", ">add=8 >gather=0",
+  TEXT(fn @main(%h: f32[8]) -> (f32[8]) {
+           %s0 = slice {start = [0], limit = [1]} (%h) %i0 = reshape {dims = []} (%s0) %s1 = slice {start = [1], limit = [2]} (%h) %i1 =
+           reshape {dims = []} (%s1) %s2 = slice {start = [2], limit = [3]} (%h) %i2 = reshape {dims = []} (%s2) %s3 = slice {start = [3],
+           limit = [4]} (%h) %i3 = reshape {dims = []} (%s3) %s4 = slice {start = [4], limit = [5]} (%h) %i4 = reshape {dims = []} (%s4) %s5
+           = slice {start = [5], limit = [6]} (%h) %i5 = reshape {dims = []} (%s5) %s6 = slice {start = [6], limit = [7]} (%h) %i6 = reshape
+           {dims = []} (%s6) %s7 = slice {start = [7], limit = [8]} (%h) %i7 = reshape {dims = []} (%s7) %f0, %f1, %f2, %f3, %f4, %f5, %f6,
+           %f7 = scan {length = 5} carry(%c0 = %i0, %c1 = %i1, %c2 = %i2, %c3 = %i3, %c4 = %i4, %c5 = %i5, %c6 = %i6, %c7 = %i7) { %a0 =
+           add(%c0, %c2) %a1 = add(%c3, %c7) %a2 = add(%c6, %c4) %a3 = add(%c1, %c1) %a4 = add(%c4, %c6) %a5 = add(%c7, %c3) %a6 = add(%c2,
+           %c0) %a7 = add(%c5, %c5) next(%a0, %a1, %a2, %a3, %a4, %a5, %a6, %a7) } %r0 = reshape {dims = [1]} (%f0) %r1 = reshape {dims =
+           [1]} (%f1) %r2 = reshape {dims = [1]} (%f2) %r3 = reshape {dims = [1]} (%f3) %r4 = reshape {dims = [1]} (%f4) %r5 = reshape {dims
+           = [1]} (%f5) %r6 = reshape {dims = [1]} (%f6) %r7 = reshape {dims = [1]} (%f7) %r = concat {dim = 0} (%r0, %r1, %r2, %r3, %r4,
+           %r5, %r6, %r7) return %r }) },
+{ "for much work it is gathered", "", "pack fold dce", ">mul=1 >tanh=1 >gather=1",
+  TEXT(fn @main(%h: f32[12], %w: f32[]) -> (f32[12]) {
+           %s0 = slice {start = [0], limit = [1]} (%h) %i0 = reshape {dims = []} (%s0) %s1 = slice {start = [1], limit = [2]} (%h) %i1 =
+           reshape {dims = []} (%s1) %s2 = slice {start = [2], limit = [3]} (%h) %i2 = reshape {dims = []} (%s2) %s3 = slice {start = [3],
+           limit = [4]} (%h) %i3 = reshape {dims = []} (%s3) %s4 = slice {start = [4], limit = [5]} (%h) %i4 = reshape {dims = []} (%s4) %s5
+           = slice {start = [5], limit = [6]} (%h) %i5 = reshape {dims = []} (%s5) %s6 = slice {start = [6], limit = [7]} (%h) %i6 = reshape
+           {dims = []} (%s6) %s7 = slice {start = [7], limit = [8]} (%h) %i7 = reshape {dims = []} (%s7) %s8 = slice {start = [8], limit =
+           [9]} (%h) %i8 = reshape {dims = []} (%s8) %s9 = slice {start = [9], limit = [10]} (%h) %i9 = reshape {dims = []} (%s9) %s10 =
+           slice {start = [10], limit = [11]} (%h) %i10 = reshape {dims = []} (%s10) %s11 = slice {start = [11], limit = [12]} (%h) %i11 =
+           reshape {dims = []} (%s11) %f0, %f1, %f2, %f3, %f4, %f5, %f6, %f7, %f8, %f9, %f10, %f11 = scan {length = 5} carry(%c0 = %i0, %c1
+           = %i1, %c2 = %i2, %c3 = %i3, %c4 = %i4, %c5 = %i5, %c6 = %i6, %c7 = %i7, %c8 = %i8, %c9 = %i9, %c10 = %i10, %c11 = %i11) with(%v
+           = %w) { %a0 = mul(%c3, %v) %n0 = tanh(%a0) %a1 = mul(%c8, %v) %n1 = tanh(%a1) %a2 = mul(%c1, %v) %n2 = tanh(%a2) %a3 = mul(%c6,
+           %v) %n3 = tanh(%a3) %a4 = mul(%c11, %v) %n4 = tanh(%a4) %a5 = mul(%c4, %v) %n5 = tanh(%a5) %a6 = mul(%c9, %v) %n6 = tanh(%a6) %a7
+           = mul(%c2, %v) %n7 = tanh(%a7) %a8 = mul(%c7, %v) %n8 = tanh(%a8) %a9 = mul(%c0, %v) %n9 = tanh(%a9) %a10 = mul(%c5, %v) %n10 =
+           tanh(%a10) %a11 = mul(%c10, %v) %n11 = tanh(%a11) next(%n0, %n1, %n2, %n3, %n4, %n5, %n6, %n7, %n8, %n9, %n10, %n11) } %r0 =
+           reshape {dims = [1]} (%f0) %r1 = reshape {dims = [1]} (%f1) %r2 = reshape {dims = [1]} (%f2) %r3 = reshape {dims = [1]} (%f3) %r4
+           = reshape {dims = [1]} (%f4) %r5 = reshape {dims = [1]} (%f5) %r6 = reshape {dims = [1]} (%f6) %r7 = reshape {dims = [1]} (%f7)
+           %r8 = reshape {dims = [1]} (%f8) %r9 = reshape {dims = [1]} (%f9) %r10 = reshape {dims = [1]} (%f10) %r11 = reshape {dims = [1]}
+           (%f11) %r = concat {dim = 0} (%r0, %r1, %r2, %r3, %r4, %r5, %r6, %r7, %r8, %r9, %r10, %r11) return %r }) },
+{ "numbers that differ are a constant, another value at the end is put in front", "", "pack fold dce", ">mul=1 >tanh=1 >constant=1 >concat=1",
+  TEXT(fn @main(%h: f32[10], %w: f32[]) -> (f32[10]) {
+           %s0 = slice {start = [0], limit = [1]} (%h) %i0 = reshape {dims = []} (%s0) %s1 = slice {start = [1], limit = [2]} (%h) %i1 =
+           reshape {dims = []} (%s1) %s2 = slice {start = [2], limit = [3]} (%h) %i2 = reshape {dims = []} (%s2) %s3 = slice {start = [3],
+           limit = [4]} (%h) %i3 = reshape {dims = []} (%s3) %s4 = slice {start = [4], limit = [5]} (%h) %i4 = reshape {dims = []} (%s4) %s5
+           = slice {start = [5], limit = [6]} (%h) %i5 = reshape {dims = []} (%s5) %s6 = slice {start = [6], limit = [7]} (%h) %i6 = reshape
+           {dims = []} (%s6) %s7 = slice {start = [7], limit = [8]} (%h) %i7 = reshape {dims = []} (%s7) %s8 = slice {start = [8], limit =
+           [9]} (%h) %i8 = reshape {dims = []} (%s8) %s9 = slice {start = [9], limit = [10]} (%h) %i9 = reshape {dims = []} (%s9) %f0, %f1,
+           %f2, %f3, %f4, %f5, %f6, %f7, %f8, %f9 = scan {length = 5} carry(%c0 = %i0, %c1 = %i1, %c2 = %i2, %c3 = %i3, %c4 = %i4, %c5 =
+           %i5, %c6 = %i6, %c7 = %i7, %c8 = %i8, %c9 = %i9) with(%v = %w) { %k0 = full {value = 2, dims = []} %m0 = mul(%k0, %v) %n0 =
+           tanh(%m0) %k1 = full {value = 3, dims = []} %m1 = mul(%k1, %c0) %n1 = tanh(%m1) %k2 = full {value = 4, dims = []} %m2 = mul(%k2,
+           %c1) %n2 = tanh(%m2) %k3 = full {value = 5, dims = []} %m3 = mul(%k3, %c2) %n3 = tanh(%m3) %k4 = full {value = 6, dims = []} %m4
+           = mul(%k4, %c3) %n4 = tanh(%m4) %k5 = full {value = 7, dims = []} %m5 = mul(%k5, %c4) %n5 = tanh(%m5) %k6 = full {value = 8, dims
+           = []} %m6 = mul(%k6, %c5) %n6 = tanh(%m6) %k7 = full {value = 9, dims = []} %m7 = mul(%k7, %c6) %n7 = tanh(%m7) %k8 = full {value
+           = 10, dims = []} %m8 = mul(%k8, %c7) %n8 = tanh(%m8) %k9 = full {value = 11, dims = []} %m9 = mul(%k9, %c8) %n9 = tanh(%m9)
+           next(%n0, %n1, %n2, %n3, %n4, %n5, %n6, %n7, %n8, %n9) } %r0 = reshape {dims = [1]} (%f0) %r1 = reshape {dims = [1]} (%f1) %r2 =
+           reshape {dims = [1]} (%f2) %r3 = reshape {dims = [1]} (%f3) %r4 = reshape {dims = [1]} (%f4) %r5 = reshape {dims = [1]} (%f5) %r6
+           = reshape {dims = [1]} (%f6) %r7 = reshape {dims = [1]} (%f7) %r8 = reshape {dims = [1]} (%f8) %r9 = reshape {dims = [1]} (%f9)
+           %r = concat {dim = 0} (%r0, %r1, %r2, %r3, %r4, %r5, %r6, %r7, %r8, %r9) return %r }) },
+{ "the other way round", "", "pack fold dce", ">mul=1 >tanh=1 >reverse=1",
+  TEXT(fn @main(%h: f32[10]) -> (f32[10]) {
+           %s0 = slice {start = [0], limit = [1]} (%h) %i0 = reshape {dims = []} (%s0) %s1 = slice {start = [1], limit = [2]} (%h) %i1 =
+           reshape {dims = []} (%s1) %s2 = slice {start = [2], limit = [3]} (%h) %i2 = reshape {dims = []} (%s2) %s3 = slice {start = [3],
+           limit = [4]} (%h) %i3 = reshape {dims = []} (%s3) %s4 = slice {start = [4], limit = [5]} (%h) %i4 = reshape {dims = []} (%s4) %s5
+           = slice {start = [5], limit = [6]} (%h) %i5 = reshape {dims = []} (%s5) %s6 = slice {start = [6], limit = [7]} (%h) %i6 = reshape
+           {dims = []} (%s6) %s7 = slice {start = [7], limit = [8]} (%h) %i7 = reshape {dims = []} (%s7) %s8 = slice {start = [8], limit =
+           [9]} (%h) %i8 = reshape {dims = []} (%s8) %s9 = slice {start = [9], limit = [10]} (%h) %i9 = reshape {dims = []} (%s9) %f0, %f1,
+           %f2, %f3, %f4, %f5, %f6, %f7, %f8, %f9 = scan {length = 5} carry(%c0 = %i0, %c1 = %i1, %c2 = %i2, %c3 = %i3, %c4 = %i4, %c5 =
+           %i5, %c6 = %i6, %c7 = %i7, %c8 = %i8, %c9 = %i9) { %m0 = mul(%c0, %c0) %a0 = add(%m0, %c9) %n0 = tanh(%a0) %m1 = mul(%c1, %c1)
+           %a1 = add(%m1, %c8) %n1 = tanh(%a1) %m2 = mul(%c2, %c2) %a2 = add(%m2, %c7) %n2 = tanh(%a2) %m3 = mul(%c3, %c3) %a3 = add(%m3,
+           %c6) %n3 = tanh(%a3) %m4 = mul(%c4, %c4) %a4 = add(%m4, %c5) %n4 = tanh(%a4) %m5 = mul(%c5, %c5) %a5 = add(%m5, %c4) %n5 =
+           tanh(%a5) %m6 = mul(%c6, %c6) %a6 = add(%m6, %c3) %n6 = tanh(%a6) %m7 = mul(%c7, %c7) %a7 = add(%m7, %c2) %n7 = tanh(%a7) %m8 =
+           mul(%c8, %c8) %a8 = add(%m8, %c1) %n8 = tanh(%a8) %m9 = mul(%c9, %c9) %a9 = add(%m9, %c0) %n9 = tanh(%a9) next(%n0, %n1, %n2,
+           %n3, %n4, %n5, %n6, %n7, %n8, %n9) } %r0 = reshape {dims = [1]} (%f0) %r1 = reshape {dims = [1]} (%f1) %r2 = reshape {dims = [1]}
+           (%f2) %r3 = reshape {dims = [1]} (%f3) %r4 = reshape {dims = [1]} (%f4) %r5 = reshape {dims = [1]} (%f5) %r6 = reshape {dims =
+           [1]} (%f6) %r7 = reshape {dims = [1]} (%f7) %r8 = reshape {dims = [1]} (%f8) %r9 = reshape {dims = [1]} (%f9) %r = concat {dim =
+           0} (%r0, %r1, %r2, %r3, %r4, %r5, %r6, %r7, %r8, %r9) return %r }) },
+{ "values that move on by one every step", "", "pack fold dce", "scan=1 >concat=1",
+  TEXT(fn @main[T in 4..64](%h: f32[40], %xs: f32[T]) -> (f32[40]) {
+           %s0 = slice {start = [0], limit = [1]} (%h) %i0 = reshape {dims = []} (%s0) %s1 = slice {start = [1], limit = [2]} (%h) %i1 =
+           reshape {dims = []} (%s1) %s2 = slice {start = [2], limit = [3]} (%h) %i2 = reshape {dims = []} (%s2) %s3 = slice {start = [3],
+           limit = [4]} (%h) %i3 = reshape {dims = []} (%s3) %s4 = slice {start = [4], limit = [5]} (%h) %i4 = reshape {dims = []} (%s4) %s5
+           = slice {start = [5], limit = [6]} (%h) %i5 = reshape {dims = []} (%s5) %s6 = slice {start = [6], limit = [7]} (%h) %i6 = reshape
+           {dims = []} (%s6) %s7 = slice {start = [7], limit = [8]} (%h) %i7 = reshape {dims = []} (%s7) %s8 = slice {start = [8], limit =
+           [9]} (%h) %i8 = reshape {dims = []} (%s8) %s9 = slice {start = [9], limit = [10]} (%h) %i9 = reshape {dims = []} (%s9) %s10 =
+           slice {start = [10], limit = [11]} (%h) %i10 = reshape {dims = []} (%s10) %s11 = slice {start = [11], limit = [12]} (%h) %i11 =
+           reshape {dims = []} (%s11) %s12 = slice {start = [12], limit = [13]} (%h) %i12 = reshape {dims = []} (%s12) %s13 = slice {start =
+           [13], limit = [14]} (%h) %i13 = reshape {dims = []} (%s13) %s14 = slice {start = [14], limit = [15]} (%h) %i14 = reshape {dims =
+           []} (%s14) %s15 = slice {start = [15], limit = [16]} (%h) %i15 = reshape {dims = []} (%s15) %s16 = slice {start = [16], limit =
+           [17]} (%h) %i16 = reshape {dims = []} (%s16) %s17 = slice {start = [17], limit = [18]} (%h) %i17 = reshape {dims = []} (%s17)
+           %s18 = slice {start = [18], limit = [19]} (%h) %i18 = reshape {dims = []} (%s18) %s19 = slice {start = [19], limit = [20]} (%h)
+           %i19 = reshape {dims = []} (%s19) %s20 = slice {start = [20], limit = [21]} (%h) %i20 = reshape {dims = []} (%s20) %s21 = slice
+           {start = [21], limit = [22]} (%h) %i21 = reshape {dims = []} (%s21) %s22 = slice {start = [22], limit = [23]} (%h) %i22 = reshape
+           {dims = []} (%s22) %s23 = slice {start = [23], limit = [24]} (%h) %i23 = reshape {dims = []} (%s23) %s24 = slice {start = [24],
+           limit = [25]} (%h) %i24 = reshape {dims = []} (%s24) %s25 = slice {start = [25], limit = [26]} (%h) %i25 = reshape {dims = []}
+           (%s25) %s26 = slice {start = [26], limit = [27]} (%h) %i26 = reshape {dims = []} (%s26) %s27 = slice {start = [27], limit = [28]}
+           (%h) %i27 = reshape {dims = []} (%s27) %s28 = slice {start = [28], limit = [29]} (%h) %i28 = reshape {dims = []} (%s28) %s29 =
+           slice {start = [29], limit = [30]} (%h) %i29 = reshape {dims = []} (%s29) %s30 = slice {start = [30], limit = [31]} (%h) %i30 =
+           reshape {dims = []} (%s30) %s31 = slice {start = [31], limit = [32]} (%h) %i31 = reshape {dims = []} (%s31) %s32 = slice {start =
+           [32], limit = [33]} (%h) %i32 = reshape {dims = []} (%s32) %s33 = slice {start = [33], limit = [34]} (%h) %i33 = reshape {dims =
+           []} (%s33) %s34 = slice {start = [34], limit = [35]} (%h) %i34 = reshape {dims = []} (%s34) %s35 = slice {start = [35], limit =
+           [36]} (%h) %i35 = reshape {dims = []} (%s35) %s36 = slice {start = [36], limit = [37]} (%h) %i36 = reshape {dims = []} (%s36)
+           %s37 = slice {start = [37], limit = [38]} (%h) %i37 = reshape {dims = []} (%s37) %s38 = slice {start = [38], limit = [39]} (%h)
+           %i38 = reshape {dims = []} (%s38) %s39 = slice {start = [39], limit = [40]} (%h) %i39 = reshape {dims = []} (%s39) %f0, %f1, %f2,
+           %f3, %f4, %f5, %f6, %f7, %f8, %f9, %f10, %f11, %f12, %f13, %f14, %f15, %f16, %f17, %f18, %f19, %f20, %f21, %f22, %f23, %f24,
+           %f25, %f26, %f27, %f28, %f29, %f30, %f31, %f32, %f33, %f34, %f35, %f36, %f37, %f38, %f39 = scan carry(%c0 = %i0, %c1 = %i1, %c2 =
+           %i2, %c3 = %i3, %c4 = %i4, %c5 = %i5, %c6 = %i6, %c7 = %i7, %c8 = %i8, %c9 = %i9, %c10 = %i10, %c11 = %i11, %c12 = %i12, %c13 =
+           %i13, %c14 = %i14, %c15 = %i15, %c16 = %i16, %c17 = %i17, %c18 = %i18, %c19 = %i19, %c20 = %i20, %c21 = %i21, %c22 = %i22, %c23 =
+           %i23, %c24 = %i24, %c25 = %i25, %c26 = %i26, %c27 = %i27, %c28 = %i28, %c29 = %i29, %c30 = %i30, %c31 = %i31, %c32 = %i32, %c33 =
+           %i33, %c34 = %i34, %c35 = %i35, %c36 = %i36, %c37 = %i37, %c38 = %i38, %c39 = %i39) over(%x in %xs) { next(%x, %c0, %c1, %c2,
+           %c3, %c4, %c5, %c6, %c7, %c8, %c9, %c10, %c11, %c12, %c13, %c14, %c15, %c16, %c17, %c18, %c19, %c20, %c21, %c22, %c23, %c24,
+           %c25, %c26, %c27, %c28, %c29, %c30, %c31, %c32, %c33, %c34, %c35, %c36, %c37, %c38) } %r0 = reshape {dims = [1]} (%f0) %r1 =
+           reshape {dims = [1]} (%f1) %r2 = reshape {dims = [1]} (%f2) %r3 = reshape {dims = [1]} (%f3) %r4 = reshape {dims = [1]} (%f4) %r5
+           = reshape {dims = [1]} (%f5) %r6 = reshape {dims = [1]} (%f6) %r7 = reshape {dims = [1]} (%f7) %r8 = reshape {dims = [1]} (%f8)
+           %r9 = reshape {dims = [1]} (%f9) %r10 = reshape {dims = [1]} (%f10) %r11 = reshape {dims = [1]} (%f11) %r12 = reshape {dims =
+           [1]} (%f12) %r13 = reshape {dims = [1]} (%f13) %r14 = reshape {dims = [1]} (%f14) %r15 = reshape {dims = [1]} (%f15) %r16 =
+           reshape {dims = [1]} (%f16) %r17 = reshape {dims = [1]} (%f17) %r18 = reshape {dims = [1]} (%f18) %r19 = reshape {dims = [1]}
+           (%f19) %r20 = reshape {dims = [1]} (%f20) %r21 = reshape {dims = [1]} (%f21) %r22 = reshape {dims = [1]} (%f22) %r23 = reshape
+           {dims = [1]} (%f23) %r24 = reshape {dims = [1]} (%f24) %r25 = reshape {dims = [1]} (%f25) %r26 = reshape {dims = [1]} (%f26) %r27
+           = reshape {dims = [1]} (%f27) %r28 = reshape {dims = [1]} (%f28) %r29 = reshape {dims = [1]} (%f29) %r30 = reshape {dims = [1]}
+           (%f30) %r31 = reshape {dims = [1]} (%f31) %r32 = reshape {dims = [1]} (%f32) %r33 = reshape {dims = [1]} (%f33) %r34 = reshape
+           {dims = [1]} (%f34) %r35 = reshape {dims = [1]} (%f35) %r36 = reshape {dims = [1]} (%f36) %r37 = reshape {dims = [1]} (%f37) %r38
+           = reshape {dims = [1]} (%f38) %r39 = reshape {dims = [1]} (%f39) %r = concat {dim = 0} (%r0, %r1, %r2, %r3, %r4, %r5, %r6, %r7,
+           %r8, %r9, %r10, %r11, %r12, %r13, %r14, %r15, %r16, %r17, %r18, %r19, %r20, %r21, %r22, %r23, %r24, %r25, %r26, %r27, %r28, %r29,
+           %r30, %r31, %r32, %r33, %r34, %r35, %r36, %r37, %r38, %r39) return %r }) },
+{ "one that is different stays", "", "pack dce", ">mul=2 >add=2 >sin=1 >exp=1",
+  TEXT(fn @main(%h: f32[9]) -> (f32[9]) {
+           %s0 = slice {start = [0], limit = [1]} (%h) %i0 = reshape {dims = []} (%s0) %s1 = slice {start = [1], limit = [2]} (%h) %i1 =
+           reshape {dims = []} (%s1) %s2 = slice {start = [2], limit = [3]} (%h) %i2 = reshape {dims = []} (%s2) %s3 = slice {start = [3],
+           limit = [4]} (%h) %i3 = reshape {dims = []} (%s3) %s4 = slice {start = [4], limit = [5]} (%h) %i4 = reshape {dims = []} (%s4) %s5
+           = slice {start = [5], limit = [6]} (%h) %i5 = reshape {dims = []} (%s5) %s6 = slice {start = [6], limit = [7]} (%h) %i6 = reshape
+           {dims = []} (%s6) %s7 = slice {start = [7], limit = [8]} (%h) %i7 = reshape {dims = []} (%s7) %s8 = slice {start = [8], limit =
+           [9]} (%h) %i8 = reshape {dims = []} (%s8) %f0, %f1, %f2, %f3, %f4, %f5, %f6, %f7, %f8 = scan {length = 5} carry(%c0 = %i0, %c1 =
+           %i1, %c2 = %i2, %c3 = %i3, %c4 = %i4, %c5 = %i5, %c6 = %i6, %c7 = %i7, %c8 = %i8) { %p0 = mul(%c0, %c8) %a0 = add(%p0, %c1) %n0 =
+           sin(%a0) %p1 = mul(%c1, %c0) %a1 = add(%p1, %c2) %n1 = sin(%a1) %p2 = mul(%c2, %c1) %a2 = add(%p2, %c3) %n2 = sin(%a2) %p3 =
+           mul(%c3, %c2) %a3 = add(%p3, %c4) %n3 = sin(%a3) %p4 = mul(%c4, %c3) %a4 = add(%p4, %c5) %n4 = exp(%a4) %p5 = mul(%c5, %c4) %a5 =
+           add(%p5, %c6) %n5 = sin(%a5) %p6 = mul(%c6, %c5) %a6 = add(%p6, %c7) %n6 = sin(%a6) %p7 = mul(%c7, %c6) %a7 = add(%p7, %c8) %n7 =
+           sin(%a7) %p8 = mul(%c8, %c7) %a8 = add(%p8, %c0) %n8 = sin(%a8) next(%n0, %n1, %n2, %n3, %n4, %n5, %n6, %n7, %n8) } %r0 = reshape
+           {dims = [1]} (%f0) %r1 = reshape {dims = [1]} (%f1) %r2 = reshape {dims = [1]} (%f2) %r3 = reshape {dims = [1]} (%f3) %r4 =
+           reshape {dims = [1]} (%f4) %r5 = reshape {dims = [1]} (%f5) %r6 = reshape {dims = [1]} (%f6) %r7 = reshape {dims = [1]} (%f7) %r8
+           = reshape {dims = [1]} (%f8) %r = concat {dim = 0} (%r0, %r1, %r2, %r3, %r4, %r5, %r6, %r7, %r8) return %r }) },
+{ "a predicate takes out what it reads", "", "pack dce", "while_loop=1 >sin=1 >slice=1",
+  TEXT(fn @main(%h: f32[8], %w: f32[]) -> (f32[8]) {
+           %s0 = slice {start = [0], limit = [1]} (%h) %i0 = reshape {dims = []} (%s0) %s1 = slice {start = [1], limit = [2]} (%h) %i1 =
+           reshape {dims = []} (%s1) %s2 = slice {start = [2], limit = [3]} (%h) %i2 = reshape {dims = []} (%s2) %s3 = slice {start = [3],
+           limit = [4]} (%h) %i3 = reshape {dims = []} (%s3) %s4 = slice {start = [4], limit = [5]} (%h) %i4 = reshape {dims = []} (%s4) %s5
+           = slice {start = [5], limit = [6]} (%h) %i5 = reshape {dims = []} (%s5) %s6 = slice {start = [6], limit = [7]} (%h) %i6 = reshape
+           {dims = []} (%s6) %s7 = slice {start = [7], limit = [8]} (%h) %i7 = reshape {dims = []} (%s7) %z = full {value = 0, dims = [],
+           dtype = i32} %j, %f0, %f1, %f2, %f3, %f4, %f5, %f6, %f7 = while_loop carry(%k = %z, %c0 = %i0, %c1 = %i1, %c2 = %i2, %c3 = %i3,
+           %c4 = %i4, %c5 = %i5, %c6 = %i6, %c7 = %i7) cond { %l = full {value = 6, dims = [], dtype = i32} %p = lt(%k, %l) %e = full {value
+           = 2, dims = []} %q = lt(%c3, %e) %b = and(%p, %q) test(%b) } body with(%v = %w) { %o = full {value = 1, dims = [], dtype = i32}
+           %k1 = add(%k, %o) %m0 = mul(%c0, %v) %n0 = sin(%m0) %m1 = mul(%c1, %v) %n1 = sin(%m1) %m2 = mul(%c2, %v) %n2 = sin(%m2) %m3 =
+           mul(%c3, %v) %n3 = sin(%m3) %m4 = mul(%c4, %v) %n4 = sin(%m4) %m5 = mul(%c5, %v) %n5 = sin(%m5) %m6 = mul(%c6, %v) %n6 = sin(%m6)
+           %m7 = mul(%c7, %v) %n7 = sin(%m7) next(%k1, %n0, %n1, %n2, %n3, %n4, %n5, %n6, %n7) } %r0 = reshape {dims = [1]} (%f0) %r1 =
+           reshape {dims = [1]} (%f1) %r2 = reshape {dims = [1]} (%f2) %r3 = reshape {dims = [1]} (%f3) %r4 = reshape {dims = [1]} (%f4) %r5
+           = reshape {dims = [1]} (%f5) %r6 = reshape {dims = [1]} (%f6) %r7 = reshape {dims = [1]} (%f7) %r = concat {dim = 0} (%r0, %r1,
+           %r2, %r3, %r4, %r5, %r6, %r7) return %r }) },
+{ "what depends on the index is the same for all", "", "pack dce", "fori_loop=1 >sin=1 >cast=1",
+  TEXT(fn @main(%h: f32[8], %to: i64[]) -> (f32[8]) {
+           %s0 = slice {start = [0], limit = [1]} (%h) %i0 = reshape {dims = []} (%s0) %s1 = slice {start = [1], limit = [2]} (%h) %i1 =
+           reshape {dims = []} (%s1) %s2 = slice {start = [2], limit = [3]} (%h) %i2 = reshape {dims = []} (%s2) %s3 = slice {start = [3],
+           limit = [4]} (%h) %i3 = reshape {dims = []} (%s3) %s4 = slice {start = [4], limit = [5]} (%h) %i4 = reshape {dims = []} (%s4) %s5
+           = slice {start = [5], limit = [6]} (%h) %i5 = reshape {dims = []} (%s5) %s6 = slice {start = [6], limit = [7]} (%h) %i6 = reshape
+           {dims = []} (%s6) %s7 = slice {start = [7], limit = [8]} (%h) %i7 = reshape {dims = []} (%s7) %z = full {value = 0, dims = [],
+           dtype = i64} %f0, %f1, %f2, %f3, %f4, %f5, %f6, %f7 = fori_loop carry(%c0 = %i0, %c1 = %i1, %c2 = %i2, %c3 = %i3, %c4 = %i4, %c5
+           = %i5, %c6 = %i6, %c7 = %i7) from(%k = %z) to(%to) { %t = cast {dtype = f32} (%k) %m0 = mul(%c0, %t) %n0 = sin(%m0) %m1 =
+           mul(%c1, %t) %n1 = sin(%m1) %m2 = mul(%c2, %t) %n2 = sin(%m2) %m3 = mul(%c3, %t) %n3 = sin(%m3) %m4 = mul(%c4, %t) %n4 = sin(%m4)
+           %m5 = mul(%c5, %t) %n5 = sin(%m5) %m6 = mul(%c6, %t) %n6 = sin(%m6) %m7 = mul(%c7, %t) %n7 = sin(%m7) next(%n0, %n1, %n2, %n3,
+           %n4, %n5, %n6, %n7) } %r0 = reshape {dims = [1]} (%f0) %r1 = reshape {dims = [1]} (%f1) %r2 = reshape {dims = [1]} (%f2) %r3 =
+           reshape {dims = [1]} (%f3) %r4 = reshape {dims = [1]} (%f4) %r5 = reshape {dims = [1]} (%f5) %r6 = reshape {dims = [1]} (%f6) %r7
+           = reshape {dims = [1]} (%f7) %r = concat {dim = 0} (%r0, %r1, %r2, %r3, %r4, %r5, %r6, %r7) return %r }) },
+{ "columns of an array and stacked values are arrays", "", "pack fold dce", "scan=1 >mul=1 >sin=1",
+  TEXT(fn @main[T in 4..64](%h: f32[8], %xs: f32[T, 8]) -> (f32[8], f32[T]) {
+           %s0 = slice {start = [0], limit = [1]} (%h) %i0 = reshape {dims = []} (%s0) %s1 = slice {start = [1], limit = [2]} (%h) %i1 =
+           reshape {dims = []} (%s1) %s2 = slice {start = [2], limit = [3]} (%h) %i2 = reshape {dims = []} (%s2) %s3 = slice {start = [3],
+           limit = [4]} (%h) %i3 = reshape {dims = []} (%s3) %s4 = slice {start = [4], limit = [5]} (%h) %i4 = reshape {dims = []} (%s4) %s5
+           = slice {start = [5], limit = [6]} (%h) %i5 = reshape {dims = []} (%s5) %s6 = slice {start = [6], limit = [7]} (%h) %i6 = reshape
+           {dims = []} (%s6) %s7 = slice {start = [7], limit = [8]} (%h) %i7 = reshape {dims = []} (%s7) %u0 = slice {start = [0, 0], limit
+           = [T, 1]} (%xs) %x0 = reshape {dims = [T]} (%u0) %u1 = slice {start = [0, 1], limit = [T, 2]} (%xs) %x1 = reshape {dims = [T]}
+           (%u1) %u2 = slice {start = [0, 2], limit = [T, 3]} (%xs) %x2 = reshape {dims = [T]} (%u2) %u3 = slice {start = [0, 3], limit =
+           [T, 4]} (%xs) %x3 = reshape {dims = [T]} (%u3) %u4 = slice {start = [0, 4], limit = [T, 5]} (%xs) %x4 = reshape {dims = [T]}
+           (%u4) %u5 = slice {start = [0, 5], limit = [T, 6]} (%xs) %x5 = reshape {dims = [T]} (%u5) %u6 = slice {start = [0, 6], limit =
+           [T, 7]} (%xs) %x6 = reshape {dims = [T]} (%u6) %u7 = slice {start = [0, 7], limit = [T, 8]} (%xs) %x7 = reshape {dims = [T]}
+           (%u7) %f0, %f1, %f2, %f3, %f4, %f5, %f6, %f7, %g0, %g1, %g2, %g3, %g4, %g5, %g6, %g7 = scan carry(%c0 = %i0, %c1 = %i1, %c2 =
+           %i2, %c3 = %i3, %c4 = %i4, %c5 = %i5, %c6 = %i6, %c7 = %i7) over(%y0 in %x0, %y1 in %x1, %y2 in %x2, %y3 in %x3, %y4 in %x4, %y5
+           in %x5, %y6 in %x6, %y7 in %x7) { %m0 = mul(%c0, %y0) %n0 = sin(%m0) %m1 = mul(%c1, %y1) %n1 = sin(%m1) %m2 = mul(%c2, %y2) %n2 =
+           sin(%m2) %m3 = mul(%c3, %y3) %n3 = sin(%m3) %m4 = mul(%c4, %y4) %n4 = sin(%m4) %m5 = mul(%c5, %y5) %n5 = sin(%m5) %m6 = mul(%c6,
+           %y6) %n6 = sin(%m6) %m7 = mul(%c7, %y7) %n7 = sin(%m7) next(%n0, %n1, %n2, %n3, %n4, %n5, %n6, %n7) stack(%m0, %m1, %m2, %m3,
+           %m4, %m5, %m6, %m7) } %r0 = reshape {dims = [1]} (%f0) %r1 = reshape {dims = [1]} (%f1) %r2 = reshape {dims = [1]} (%f2) %r3 =
+           reshape {dims = [1]} (%f3) %r4 = reshape {dims = [1]} (%f4) %r5 = reshape {dims = [1]} (%f5) %r6 = reshape {dims = [1]} (%f6) %r7
+           = reshape {dims = [1]} (%f7) %r = concat {dim = 0} (%r0, %r1, %r2, %r3, %r4, %r5, %r6, %r7) %e0 = add(%g0, %g1) %e1 = add(%e0,
+           %g2) %e2 = add(%e1, %g3) %e3 = add(%e2, %g4) %e4 = add(%e3, %g5) %e5 = add(%e4, %g6) %e6 = add(%e5, %g7) return %r, %e6 }) },
+{ "groups of two dtypes that need each other", "", "pack fold dce", "scan=1 >gt=1 >cast=2 >add=1 >mul=1 >tanh=1",
+  TEXT(fn @main(%h: f32[8], %g: i32[8], %w: f32[]) -> (f32[8], i32[]) {
+           %s0 = slice {start = [0], limit = [1]} (%h) %i0 = reshape {dims = []} (%s0) %s1 = slice {start = [1], limit = [2]} (%h) %i1 =
+           reshape {dims = []} (%s1) %s2 = slice {start = [2], limit = [3]} (%h) %i2 = reshape {dims = []} (%s2) %s3 = slice {start = [3],
+           limit = [4]} (%h) %i3 = reshape {dims = []} (%s3) %s4 = slice {start = [4], limit = [5]} (%h) %i4 = reshape {dims = []} (%s4) %s5
+           = slice {start = [5], limit = [6]} (%h) %i5 = reshape {dims = []} (%s5) %s6 = slice {start = [6], limit = [7]} (%h) %i6 = reshape
+           {dims = []} (%s6) %s7 = slice {start = [7], limit = [8]} (%h) %i7 = reshape {dims = []} (%s7) %u0 = slice {start = [0], limit =
+           [1]} (%g) %j0 = reshape {dims = []} (%u0) %u1 = slice {start = [1], limit = [2]} (%g) %j1 = reshape {dims = []} (%u1) %u2 = slice
+           {start = [2], limit = [3]} (%g) %j2 = reshape {dims = []} (%u2) %u3 = slice {start = [3], limit = [4]} (%g) %j3 = reshape {dims =
+           []} (%u3) %u4 = slice {start = [4], limit = [5]} (%g) %j4 = reshape {dims = []} (%u4) %u5 = slice {start = [5], limit = [6]} (%g)
+           %j5 = reshape {dims = []} (%u5) %u6 = slice {start = [6], limit = [7]} (%g) %j6 = reshape {dims = []} (%u6) %u7 = slice {start =
+           [7], limit = [8]} (%g) %j7 = reshape {dims = []} (%u7) %f0, %f1, %f2, %f3, %f4, %f5, %f6, %f7, %e0, %e1, %e2, %e3, %e4, %e5, %e6,
+           %e7 = scan {length = 5} carry(%c0 = %i0, %c1 = %i1, %c2 = %i2, %c3 = %i3, %c4 = %i4, %c5 = %i5, %c6 = %i6, %c7 = %i7, %b0 = %j0,
+           %b1 = %j1, %b2 = %j2, %b3 = %j3, %b4 = %j4, %b5 = %j5, %b6 = %j6, %b7 = %j7) with(%v = %w) { %q0 = gt(%c0, %v) %k0 = cast {dtype
+           = i32} (%q0) %d0 = add(%b0, %k0) %t0 = cast {dtype = f32} (%d0) %m0 = mul(%c0, %t0) %n0 = tanh(%m0) %q1 = gt(%c1, %v) %k1 = cast
+           {dtype = i32} (%q1) %d1 = add(%b1, %k1) %t1 = cast {dtype = f32} (%d1) %m1 = mul(%c1, %t1) %n1 = tanh(%m1) %q2 = gt(%c2, %v) %k2
+           = cast {dtype = i32} (%q2) %d2 = add(%b2, %k2) %t2 = cast {dtype = f32} (%d2) %m2 = mul(%c2, %t2) %n2 = tanh(%m2) %q3 = gt(%c3,
+           %v) %k3 = cast {dtype = i32} (%q3) %d3 = add(%b3, %k3) %t3 = cast {dtype = f32} (%d3) %m3 = mul(%c3, %t3) %n3 = tanh(%m3) %q4 =
+           gt(%c4, %v) %k4 = cast {dtype = i32} (%q4) %d4 = add(%b4, %k4) %t4 = cast {dtype = f32} (%d4) %m4 = mul(%c4, %t4) %n4 = tanh(%m4)
+           %q5 = gt(%c5, %v) %k5 = cast {dtype = i32} (%q5) %d5 = add(%b5, %k5) %t5 = cast {dtype = f32} (%d5) %m5 = mul(%c5, %t5) %n5 =
+           tanh(%m5) %q6 = gt(%c6, %v) %k6 = cast {dtype = i32} (%q6) %d6 = add(%b6, %k6) %t6 = cast {dtype = f32} (%d6) %m6 = mul(%c6, %t6)
+           %n6 = tanh(%m6) %q7 = gt(%c7, %v) %k7 = cast {dtype = i32} (%q7) %d7 = add(%b7, %k7) %t7 = cast {dtype = f32} (%d7) %m7 =
+           mul(%c7, %t7) %n7 = tanh(%m7) next(%n0, %n1, %n2, %n3, %n4, %n5, %n6, %n7, %d0, %d1, %d2, %d3, %d4, %d5, %d6, %d7) } %r0 =
+           reshape {dims = [1]} (%f0) %r1 = reshape {dims = [1]} (%f1) %r2 = reshape {dims = [1]} (%f2) %r3 = reshape {dims = [1]} (%f3) %r4
+           = reshape {dims = [1]} (%f4) %r5 = reshape {dims = [1]} (%f5) %r6 = reshape {dims = [1]} (%f6) %r7 = reshape {dims = [1]} (%f7)
+           %r = concat {dim = 0} (%r0, %r1, %r2, %r3, %r4, %r5, %r6, %r7) %t = sub(%e0, %e7) return %r, %t }) },
+{ "small arrays stand side by side", "", "pack fold dce", "scan=1 >mul=1 >tanh=1 >concat=1 permute=1",
+  TEXT(fn @main(%h: f32[8, 2]) -> (f32[8, 2]) {
+           %s0 = slice {start = [0, 0], limit = [1, 2]} (%h) %i0 = reshape {dims = [2]} (%s0) %s1 = slice {start = [1, 0], limit = [2, 2]}
+           (%h) %i1 = reshape {dims = [2]} (%s1) %s2 = slice {start = [2, 0], limit = [3, 2]} (%h) %i2 = reshape {dims = [2]} (%s2) %s3 =
+           slice {start = [3, 0], limit = [4, 2]} (%h) %i3 = reshape {dims = [2]} (%s3) %s4 = slice {start = [4, 0], limit = [5, 2]} (%h)
+           %i4 = reshape {dims = [2]} (%s4) %s5 = slice {start = [5, 0], limit = [6, 2]} (%h) %i5 = reshape {dims = [2]} (%s5) %s6 = slice
+           {start = [6, 0], limit = [7, 2]} (%h) %i6 = reshape {dims = [2]} (%s6) %s7 = slice {start = [7, 0], limit = [8, 2]} (%h) %i7 =
+           reshape {dims = [2]} (%s7) %f0, %f1, %f2, %f3, %f4, %f5, %f6, %f7 = scan {length = 5} carry(%c0 = %i0, %c1 = %i1, %c2 = %i2, %c3
+           = %i3, %c4 = %i4, %c5 = %i5, %c6 = %i6, %c7 = %i7) { %m0 = mul(%c0, %c1) %n0 = tanh(%m0) %m1 = mul(%c1, %c2) %n1 = tanh(%m1) %m2
+           = mul(%c2, %c3) %n2 = tanh(%m2) %m3 = mul(%c3, %c4) %n3 = tanh(%m3) %m4 = mul(%c4, %c5) %n4 = tanh(%m4) %m5 = mul(%c5, %c6) %n5 =
+           tanh(%m5) %m6 = mul(%c6, %c7) %n6 = tanh(%m6) %m7 = mul(%c7, %c0) %n7 = tanh(%m7) next(%n0, %n1, %n2, %n3, %n4, %n5, %n6, %n7) }
+           %r0 = reshape {dims = [1, 2]} (%f0) %r1 = reshape {dims = [1, 2]} (%f1) %r2 = reshape {dims = [1, 2]} (%f2) %r3 = reshape {dims =
+           [1, 2]} (%f3) %r4 = reshape {dims = [1, 2]} (%f4) %r5 = reshape {dims = [1, 2]} (%f5) %r6 = reshape {dims = [1, 2]} (%f6) %r7 =
+           reshape {dims = [1, 2]} (%f7) %r = concat {dim = 0} (%r0, %r1, %r2, %r3, %r4, %r5, %r6, %r7) return %r }) },
+{ "values that are put together are computed together", "", "pack fold dce", "nodes=3 broadcast=1 mul=1 exp=1",
+  TEXT(fn @main(%h: f32[8], %w: f32[]) -> (f32[8]) {
+           %s0 = slice {start = [0], limit = [1]} (%h) %i0 = reshape {dims = []} (%s0) %s1 = slice {start = [1], limit = [2]} (%h) %i1 =
+           reshape {dims = []} (%s1) %s2 = slice {start = [2], limit = [3]} (%h) %i2 = reshape {dims = []} (%s2) %s3 = slice {start = [3],
+           limit = [4]} (%h) %i3 = reshape {dims = []} (%s3) %s4 = slice {start = [4], limit = [5]} (%h) %i4 = reshape {dims = []} (%s4) %s5
+           = slice {start = [5], limit = [6]} (%h) %i5 = reshape {dims = []} (%s5) %s6 = slice {start = [6], limit = [7]} (%h) %i6 = reshape
+           {dims = []} (%s6) %s7 = slice {start = [7], limit = [8]} (%h) %i7 = reshape {dims = []} (%s7) %m0 = mul(%i0, %w) %f0 = exp(%m0)
+           %m1 = mul(%i1, %w) %f1 = exp(%m1) %m2 = mul(%i2, %w) %f2 = exp(%m2) %m3 = mul(%i3, %w) %f3 = exp(%m3) %m4 = mul(%i4, %w) %f4 =
+           exp(%m4) %m5 = mul(%i5, %w) %f5 = exp(%m5) %m6 = mul(%i6, %w) %f6 = exp(%m6) %m7 = mul(%i7, %w) %f7 = exp(%m7) %r0 = reshape
+           {dims = [1]} (%f0) %r1 = reshape {dims = [1]} (%f1) %r2 = reshape {dims = [1]} (%f2) %r3 = reshape {dims = [1]} (%f3) %r4 =
+           reshape {dims = [1]} (%f4) %r5 = reshape {dims = [1]} (%f5) %r6 = reshape {dims = [1]} (%f6) %r7 = reshape {dims = [1]} (%f7) %r
+           = concat {dim = 0} (%r0, %r1, %r2, %r3, %r4, %r5, %r6, %r7) return %r }) },
+{ "a loop in a loop", "", "", ">scan=1 >tanh=2 >reshape=0",
+  TEXT(fn @main(%h: f32[8]) -> (f32[8]) {
+           %s0 = slice {start = [0], limit = [1]} (%h) %i0 = reshape {dims = []} (%s0) %s1 = slice {start = [1], limit = [2]} (%h) %i1 =
+           reshape {dims = []} (%s1) %s2 = slice {start = [2], limit = [3]} (%h) %i2 = reshape {dims = []} (%s2) %s3 = slice {start = [3],
+           limit = [4]} (%h) %i3 = reshape {dims = []} (%s3) %s4 = slice {start = [4], limit = [5]} (%h) %i4 = reshape {dims = []} (%s4) %s5
+           = slice {start = [5], limit = [6]} (%h) %i5 = reshape {dims = []} (%s5) %s6 = slice {start = [6], limit = [7]} (%h) %i6 = reshape
+           {dims = []} (%s6) %s7 = slice {start = [7], limit = [8]} (%h) %i7 = reshape {dims = []} (%s7) %f0, %f1, %f2, %f3, %f4, %f5, %f6,
+           %f7 = scan {length = 5} carry(%c0 = %i0, %c1 = %i1, %c2 = %i2, %c3 = %i3, %c4 = %i4, %c5 = %i5, %c6 = %i6, %c7 = %i7) { %m0 =
+           add(%c0, %c1) %n0 = tanh(%m0) %m1 = add(%c1, %c2) %n1 = tanh(%m1) %m2 = add(%c2, %c3) %n2 = tanh(%m2) %m3 = add(%c3, %c4) %n3 =
+           tanh(%m3) %m4 = add(%c4, %c5) %n4 = tanh(%m4) %m5 = add(%c5, %c6) %n5 = tanh(%m5) %m6 = add(%c6, %c7) %n6 = tanh(%m6) %m7 =
+           add(%c7, %c0) %n7 = tanh(%m7) %g0, %g1, %g2, %g3, %g4, %g5, %g6, %g7 = scan {length = 9} carry(%q0 = %n0, %q1 = %n1, %q2 = %n2,
+           %q3 = %n3, %q4 = %n4, %q5 = %n5, %q6 = %n6, %q7 = %n7) { %d0 = tanh(%q0) %d1 = tanh(%q1) %d2 = tanh(%q2) %d3 = tanh(%q3) %d4 =
+           tanh(%q4) %d5 = tanh(%q5) %d6 = tanh(%q6) %d7 = tanh(%q7) next(%d0, %d1, %d2, %d3, %d4, %d5, %d6, %d7) } next(%g0, %g1, %g2, %g3,
+           %g4, %g5, %g6, %g7) } %r0 = reshape {dims = [1]} (%f0) %r1 = reshape {dims = [1]} (%f1) %r2 = reshape {dims = [1]} (%f2) %r3 =
+           reshape {dims = [1]} (%f3) %r4 = reshape {dims = [1]} (%f4) %r5 = reshape {dims = [1]} (%f5) %r6 = reshape {dims = [1]} (%f6) %r7
+           = reshape {dims = [1]} (%f7) %r = concat {dim = 0} (%r0, %r1, %r2, %r3, %r4, %r5, %r6, %r7) return %r }) },
+{ "a branch in between, printing in order", "", "pack dce", ">switch=1 >sin=1 >print=2",
+  TEXT(fn @main[T in 4..64](%h: f32[8], %is: i32[T]) -> (f32[8]) {
+           %s0 = slice {start = [0], limit = [1]} (%h) %i0 = reshape {dims = []} (%s0) %s1 = slice {start = [1], limit = [2]} (%h) %i1 =
+           reshape {dims = []} (%s1) %s2 = slice {start = [2], limit = [3]} (%h) %i2 = reshape {dims = []} (%s2) %s3 = slice {start = [3],
+           limit = [4]} (%h) %i3 = reshape {dims = []} (%s3) %s4 = slice {start = [4], limit = [5]} (%h) %i4 = reshape {dims = []} (%s4) %s5
+           = slice {start = [5], limit = [6]} (%h) %i5 = reshape {dims = []} (%s5) %s6 = slice {start = [6], limit = [7]} (%h) %i6 = reshape
+           {dims = []} (%s6) %s7 = slice {start = [7], limit = [8]} (%h) %i7 = reshape {dims = []} (%s7) %f0, %f1, %f2, %f3, %f4, %f5, %f6,
+           %f7 = scan carry(%c0 = %i0, %c1 = %i1, %c2 = %i2, %c3 = %i3, %c4 = %i4, %c5 = %i5, %c6 = %i6, %c7 = %i7) over(%i in %is) { %s =
+           switch(%i) [(%a = %c2, %b = %c5) { %y = add(%a, %b) yield(%y) }, (%a = %c1) { %y = neg(%a) yield(%y) }] %m0 = mul(%c0, %s) %n0 =
+           sin(%m0) %m1 = mul(%c1, %s) %n1 = sin(%m1) %m2 = mul(%c2, %s) %n2 = sin(%m2) %m3 = mul(%c3, %s) %n3 = sin(%m3) %m4 = mul(%c4, %s)
+           %n4 = sin(%m4) %m5 = mul(%c5, %s) %n5 = sin(%m5) %m6 = mul(%c6, %s) %n6 = sin(%m6) %m7 = mul(%c7, %s) %n7 = sin(%m7) print
+           {format = "a {}"} (%n3) print {format = "b {}"} (%c0) next(%n0, %n1, %n2, %n3, %n4, %n5, %n6, %n7) } %r0 = reshape {dims = [1]}
+           (%f0) %r1 = reshape {dims = [1]} (%f1) %r2 = reshape {dims = [1]} (%f2) %r3 = reshape {dims = [1]} (%f3) %r4 = reshape {dims =
+           [1]} (%f4) %r5 = reshape {dims = [1]} (%f5) %r6 = reshape {dims = [1]} (%f6) %r7 = reshape {dims = [1]} (%f7) %r = concat {dim =
+           0} (%r0, %r1, %r2, %r3, %r4, %r5, %r6, %r7) return %r }) },
 
 /* ---- together ---- */
 { "the step of a recurrent network", "w u b xs h0", "", "scan=2 dot=4 >dot=1 >matmul=1 permute=1 >permute=0 >full=1",

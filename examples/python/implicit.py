@@ -4,6 +4,7 @@ linear equation at the solution, in memory that does not depend on how long the 
 import random
 
 import hop
+import plot
 
 D, N = 12, 64
 
@@ -61,13 +62,17 @@ def main():
 
     trips = hop.jit(lambda p: fixed_point(lambda z: layer(p, x, z), hop.zeros((N, D), dtype=hop.float64))[1])
     print("\n step       loss   steps of the solver")
-    state = descent.init(p)
+    state, losses, solved = descent.init(p), [], []
     for k in range(301):
         value, p, state = step(p, state)
+        losses.append(value.item())
+        solved.append(trips(p).item())
         if k % 60 == 0:
-            print(f"{k:5d} {value.item():10.6f} {trips(p).item():21d}")
-        first = value.item() if k == 0 else first
-    assert value.item() < 0.2 * first, (first, value)
+            print(f"{k:5d} {losses[-1]:10.6f} {solved[-1]:21d}")
+    assert losses[-1] < 0.2 * losses[0], losses
+    steps = list(range(len(losses)))
+    plot.save("implicit.svg", "Training a layer that is the solution of an equation", [("loss", steps, losses), ("steps of the solver", steps, solved)], x_label="step of training", log=True)
+    print("wrote implicit.svg")
 
 
 if __name__ == "__main__":

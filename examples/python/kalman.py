@@ -95,7 +95,7 @@ def main():
     mean, spread = m[:, 1], 2 * hop.sqrt(p[:, 1, 1])
     band = ("smoothed, two deviations", t[:-1], (mean - spread).tolist(), (mean + spread).tolist())
     curves = [("smoothed", t[:-1], mean.tolist()), ("filtered", t, rows[0][:, 1].tolist()), ("truth", t, speeds)]
-    plot.save("kalman.svg", "A speed that nobody observed, from noisy positions", curves, bands=[band], x_label="time", y_label="speed")
+    plot.save("kalman.svg", "A speed that nobody observed, from noisy positions", curves, bands=[band], x_label="time", y_label="speed", dashed=["truth"])
     print("wrote kalman.svg")
 
 

@@ -84,7 +84,7 @@ def main():
     fine = hop.linspace(0.05, 15, 300, dtype=hop.float64)
     before, after = solve(first, y0, fine)[0], solve(found, y0, fine)[0]
     curves = [("prey, fitted", fine.tolist(), after[:, 0].tolist()), ("hunters, fitted", fine.tolist(), after[:, 1].tolist()), ("prey, first guess", fine.tolist(), before[:, 0].tolist())]
-    plot.save("ode_fit.svg", "Predators and prey, fitted through an adaptive solver", curves, [("observed", times.tolist() * 2, data[:, 0].tolist() + data[:, 1].tolist())], x_label="time")
+    plot.save("ode_fit.svg", "Predators and prey, fitted through an adaptive solver", curves, [("observed", times.tolist() * 2, data[:, 0].tolist() + data[:, 1].tolist())], x_label="time", y_label="how many", dashed=["prey, first guess"])
     print("wrote ode_fit.svg")
 
 

@@ -5,6 +5,7 @@ import math
 import random
 
 import hop
+import plot
 
 N, WRONG = 300, 30
 
@@ -69,11 +70,16 @@ def main():
     found = {}
     for bound in (1e6, 0.2):
         q = hop.jit(fit)(p, xs, given, bound)
-        order = hop.argsort(norms(per_example(q, xs, given)), descending=True).tolist()
+        lengths = norms(per_example(q, xs, given)).tolist()
+        order = sorted(range(N), key=lambda i: -lengths[i])
         hits = len(wrong & set(order[:WRONG]))
         found[bound] = right(q), hits
         print(f"{'never' if bound > 1 else bound:>10} {right(q):14.1%} {hits:20d} of {WRONG}")
     assert found[0.2][0] >= found[1e6][0] and found[0.2][1] >= 0.8 * WRONG, found
+    groups = [(name, [i for i in range(N) if (i in wrong) == turned]) for name, turned in (("label as it was", False), ("label turned over", True))]
+    points = [(name, group, [lengths[i] for i in group]) for name, group in groups]
+    plot.save("per_example.svg", "Which labels are wrong? The length of each example's gradient", points=points, x_label="example", y_label="length of its gradient", log=True)
+    print("wrote per_example.svg")
 
 
 if __name__ == "__main__":

@@ -94,7 +94,7 @@ def main():
     final = sum(values[-50:]) / 50
     print(f"always answering 1 would cost {guess:.5f}")
     assert final < 0.1 * guess, final
-    plot.save("rnn.svg", "Learning to add two marked numbers", [("loss", list(range(STEPS)), values), ("answering 1", [0, STEPS], [guess, guess])], x_label="step")
+    plot.save("rnn.svg", "Learning to add two marked numbers", [("loss", list(range(STEPS)), values), ("answering 1", [0, STEPS], [guess, guess])], x_label="step", y_label="mean squared error", dashed=["answering 1"], log=True)
     print("wrote rnn.svg")
 
 

@@ -98,8 +98,8 @@ def main():
 
     impulse = hop.zeros(120, dtype=hop.float64).at[0].set(1.0)
     t = list(range(120))
-    curves = [("learned", t, by_scan(p, impulse).tolist()), ("before", t, by_scan(before, impulse).tolist()), ("target", t, [target(i) for i in t])]
-    plot.save("state_space.svg", "The impulse response of a state-space model", curves, x_label="time")
+    curves = [("learned", t, by_scan(p, impulse).tolist()), ("before", t, by_scan(before, impulse).tolist())]
+    plot.save("state_space.svg", "The impulse response of a state-space model", curves, [("target", t, [target(i) for i in t])], x_label="time", y_label="response", dashed=["before"])
     print("wrote state_space.svg")
 
 

@@ -508,6 +508,18 @@ int hop_print_at(hop_place at, const char *format, const hop_val *values, int n)
 /* The values as they are; no pass merges or moves anything across. */
 int hop_barrier_at(hop_place at, hop_val *out, const hop_val *in, int n);
 #define hop_barrier(...) hop_barrier_at(HOP_HERE, __VA_ARGS__)
+/* Calls the function that is registered under the name when the program runs, with the values: as often and in the order in which the program says, also in loops; a
+ * gradient calls it once, with the values themselves; under vmap it is called for each lane that runs, in ascending order. */
+int hop_callback_at(hop_place at, const char *name, const hop_val *values, int n);
+#define hop_callback(...) hop_callback_at(HOP_HERE, __VA_ARGS__)
+
+/* A function of the host's. args are views of the program's memory: valid during the call, to be read only; hop_tensor_copy keeps one. Returns 0; anything else ends
+ * the run, which returns it (hop_fail("…") gives a message). It is called on the thread that runs the program and may run programs itself. */
+typedef int (*hop_callback_fn)(void *user, hop_tensor *const *args, int n);
+/* Makes the function known to the whole process, in place of one that had the name; programs may be captured, read and compiled before. A run that meets a name without a
+ * function ends with HOP_INVALID. release (may be NULL) gets user when the function was replaced or removed and no call of it is at work any more. */
+hop_status hop_callback_register(const char *name, hop_callback_fn f, void *user, void (*release)(void *user));
+hop_status hop_callback_unregister(const char *name);
 #define hop_check(...) hop_check_at(HOP_HERE, __VA_ARGS__)
 #define hop_print(...) hop_print_at(HOP_HERE, __VA_ARGS__)
 
@@ -772,7 +784,7 @@ void hop_exe_free(hop_exe *exe);
 /* Runs; one executable may run on several threads at once. out[i] NULL: made; else written into, of the result's dtype and sizes. Arguments of parameters
  * that are `mut` are updated, in their own memory where the program allows. Results are as if everything had been read before anything is written: arguments
  * and given outputs may overlap, and what would be overwritten too early is copied; only two things written into the same memory are an error. When arguments
- * are wrong (HOP_INVALID) nothing is written. A run that starts and fails (HOP_CHECK, HOP_NOMEM, HOP_CANCELLED) leaves given outputs and updated
+ * are wrong (HOP_INVALID) nothing is written. A run that starts and fails (HOP_CHECK, HOP_NOMEM, HOP_CANCELLED, what a callback returned) leaves given outputs and updated
  * arguments with unspecified content, unless options.keep is set; outputs that are NULL stay NULL. */
 hop_status hop_run(hop_exe *exe, hop_tensor *const *in, int n_in, hop_tensor **out, int n_out);
 

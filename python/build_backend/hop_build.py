@@ -1,7 +1,7 @@
 """Builds the Python package: a PEP 517 backend that needs nothing but Python, make and a C compiler.
 
 `pip install .` calls build_wheel: the C library is built by make, the extension by the compiler, and the wheel is written here. From the command line:
-`hop_build.py tree DIR` puts the package as it would be installed into DIR, `hop_build.py wheel DIR` writes a wheel there.
+`hop_build.py tree DIR` puts the package as it would be installed into DIR, `hop_build.py wheel DIR` writes a wheel there, `hop_build.py sdist DIR` the sources.
 HOP_BUILD names the folder in which make builds (build when not set), CC the compiler.
 """
 
@@ -33,10 +33,21 @@ def _build_folder():
     return os.path.join(ROOT, os.environ.get("HOP_BUILD", "build"))
 
 
+def _environment():
+    """Without the parallelism of a make that may have called this: it lends its workers to its own children alone."""
+    out = dict(os.environ)
+    flags = [f for f in out.pop("MAKEFLAGS", "").split(" ") if not re.match(r"-j\d*$|--jobserver", f)]
+    if any(flags):
+        out["MAKEFLAGS"] = " ".join(flags)
+    return out
+
+
 def _run(command):
     """Runs it with its output on stderr: pip shows it when something fails."""
     print(" ".join(command), file=sys.stderr)
-    subprocess.run(command, cwd=ROOT, check=True, stdout=sys.stderr)
+    done = subprocess.run(command, cwd=ROOT, env=_environment(), check=False, stdout=sys.stderr)
+    if done.returncode:
+        raise SystemExit(f"hop could not be built: {command[0]} ended with code {done.returncode}; what it said stands above (docs/dependencies.md lists what building needs)")
 
 
 def _newer(target, sources):
@@ -113,7 +124,7 @@ def _metadata():
         text = readme.read()
     return (
         f"Metadata-Version: 2.1\nName: {NAME}\nVersion: {version()}\nSummary: Higher-order tensor programs: capture, transform, compile\n"
-        "Requires-Python: >=3.11\nProvides-Extra: numpy\nRequires-Dist: numpy; extra == 'numpy'\nDescription-Content-Type: text/markdown\n\n" + text
+        "License-File: LICENSE\nRequires-Python: >=3.11\nProvides-Extra: numpy\nRequires-Dist: numpy; extra == 'numpy'\nDescription-Content-Type: text/markdown\n\n" + text
     )
 
 
@@ -130,19 +141,23 @@ class _Wheel:
         os.makedirs(folder, exist_ok=True)
         self.zip = zipfile.ZipFile(os.path.join(folder, self.name), "w", zipfile.ZIP_DEFLATED)
         self.record = []
+        self.add(f"{self.info}/LICENSE", _read(os.path.join(ROOT, "LICENSE")))
 
     def add(self, path, data, mode=0o644):
-        entry = zipfile.ZipInfo(path, (2020, 1, 1, 0, 0, 0))
+        self._write(path, data, mode)
+        digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
+        self.record.append(f"{path},sha256={digest},{len(data)}")
+
+    def _write(self, path, data, mode=0o644):
+        entry = zipfile.ZipInfo(path, (2020, 1, 1, 0, 0, 0))  # one date, so that equal files make equal wheels
         entry.external_attr = (0o100000 | mode) << 16
         entry.compress_type = zipfile.ZIP_DEFLATED
         self.zip.writestr(entry, data)
-        digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
-        self.record.append(f"{path},sha256={digest},{len(data)}")
 
     def close(self):
         self.add(f"{self.info}/WHEEL", f"Wheel-Version: 1.0\nGenerator: hop_build\nRoot-Is-Purelib: false\nTag: {_tag()}\n".encode())
         self.add(f"{self.info}/METADATA", _metadata().encode())
-        self.zip.writestr(f"{self.info}/RECORD", "\n".join([*self.record, f"{self.info}/RECORD,,"]) + "\n")
+        self._write(f"{self.info}/RECORD", ("\n".join([*self.record, f"{self.info}/RECORD,,"]) + "\n").encode())
         self.zip.close()
         return self.name
 
@@ -174,10 +189,11 @@ def build_editable(wheel_directory, config_settings=None, metadata_directory=Non
 def build_sdist(sdist_directory, config_settings=None):
     base = f"{NAME}-{version()}"
     os.makedirs(sdist_directory, exist_ok=True)
-    kept = ["Makefile", "setup", "README.md", "LICENSE", "pyproject.toml", "include", "src", "python", "docs", "examples", "tests"]
+    kept = ["Makefile", "setup", "README.md", "CONTRIBUTING.md", "LICENSE", "pyproject.toml", "include", "src", "python", "docs", "examples", "tests"]
 
     def wanted(entry):
-        return None if os.path.basename(entry.name) == "__pycache__" or entry.name.endswith((".so", ".pyc")) else entry
+        name = os.path.basename(entry.name)
+        return None if name in ("__pycache__", COMMAND) or name.endswith((".so", ".o", ".pyc", ".egg-info")) else entry
 
     with tarfile.open(os.path.join(sdist_directory, base + ".tar.gz"), "w:gz", format=tarfile.PAX_FORMAT) as archive:
         for name in kept:
@@ -199,9 +215,9 @@ get_requires_for_build_sdist = get_requires_for_build_editable = get_requires_fo
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 3 or sys.argv[1] not in ("tree", "wheel"):
-        sys.exit("usage: hop_build.py tree|wheel FOLDER")
+    if len(sys.argv) != 3 or sys.argv[1] not in ("tree", "wheel", "sdist"):
+        sys.exit("usage: hop_build.py tree|wheel|sdist FOLDER")
     if sys.argv[1] == "tree":
         tree(sys.argv[2])
     else:
-        print(os.path.join(sys.argv[2], build_wheel(sys.argv[2])))
+        print(os.path.join(sys.argv[2], (build_wheel if sys.argv[1] == "wheel" else build_sdist)(sys.argv[2])))

@@ -1,4 +1,5 @@
-"""Writes python/hop/__init__.pyi: signatures of the public names, taken from the package itself (run it with the package on the path)."""
+"""Writes the stubs of the package and of its public modules into python/hop: signatures are taken from the package itself (run it with the package on the path),
+types from the names of parameters."""
 
 import inspect
 import os
@@ -13,6 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from os import PathLike
 from typing import Any, Final, TypeVar, overload
 
+from . import linalg as linalg
 from . import optim as optim
 from . import random as random
 from . import tree as tree
@@ -109,18 +111,102 @@ class At:
 SIGNS = "add sub mul truediv floordiv mod pow matmul and or xor lshift rshift".split()
 COMPARISONS = "eq ne lt le gt ge".split()
 TYPES = {
-    "shape": "Shape", "axis": "Axis", "axes": "Any", "dtype": "DType | None", "keepdims": "bool", "fun": "F", "f": "Callable[..., Any]", "fn": "Callable[..., Any]", "copy": "bool | None",
+    "shape": "Shape", "axis": "Axis", "axes": "Any", "dtype": "DType | None", "keepdims": "bool", "fun": "F", "f": "Callable[..., Any]", "fn": "Callable[..., Any]", "callback": "Callable[..., Any]", "copy": "bool | None",
     "device": "str | None", "path": "str | PathLike[str]", "reverse": "bool", "descending": "bool", "stable": "bool", "has_aux": "bool", "subscripts": "str", "format": "str", "message": "str",
     "schedule": "str | None", "max_trips": "int | None", "length": "int | None", "sequential": "bool", "k": "int", "side": "str", "argnums": "int | Sequence[int]", "cond_fun": "Callable[..., Any]", "body_fun": "Callable[..., Any]",
     "true_fun": "Callable[..., Any]", "false_fun": "Callable[..., Any]", "branches": "Sequence[Callable[..., Any]]", "in_axes": "Tree", "out_axes": "Tree", "axis_size": "int | None",
-    "init": "Tree", "init_val": "Tree", "xs": "Tree", "elems": "Tree", "operands": "Tree", "primals": "Tree", "tangents": "Tree", "include_initial": "bool", "endpoint": "bool",
+    "init": "Tree", "init_val": "Tree", "xs": "Tree", "elems": "Tree", "operands": "Tree", "primals": "Tree", "tangents": "Tree", "include_initial": "bool", "endpoint": "bool", "offset": "int", "size": "int | None",
 }  # fmt: skip
 RESULTS = {
     "isdtype": "bool", "can_cast": "bool", "result_type": "dtype", "promote_types": "dtype", "broadcast_shapes": "tuple[int, ...]", "broadcast_arrays": "list[Array]", "meshgrid": "list[Array]",
-    "split": "list[Array]", "unstack": "tuple[Array, ...]", "nonzero": "tuple[Array, ...]", "top_k": "tuple[Array, Array]", "print": "None", "check": "None", "save": "None", "load": "Any",
-    "stop_gradient": "Any", "show": "Shown", "__array_namespace_info__": "Any",
+    "split": "list[Array]", "unstack": "tuple[Array, ...]", "nonzero": "tuple[Array, ...]", "top_k": "tuple[Array, Array]", "print": "None", "check": "None", "debug_callback": "None", "save": "None", "load": "Any",
+    "stop_gradient": "Any", "unique_all": "tuple[Array, Array, Array, Array]", "unique_counts": "tuple[Array, Array]", "unique_inverse": "tuple[Array, Array]", "show": "Shown", "__array_namespace_info__": "Any",
 }  # fmt: skip
 FUNCTIONS = {"grad", "value_and_grad", "jacfwd", "jacrev", "hessian", "vmap"}
+
+
+# Of each public module: what its stub begins with, and what its functions give where it is no array. Classes stand in the heads.
+MODULES = {
+    "tree": ('''from collections.abc import Callable, Hashable, Sequence
+from typing import Any, TypeVar
+
+Tree = Any
+Path = tuple[Any, ...]
+C = TypeVar("C", bound=type)
+
+class TreeDef:
+    kind: type | None
+    children: tuple[TreeDef, ...]
+    num_leaves: int
+    def unflatten(self, leaves: Sequence[Any]) -> Tree: ...
+    def __hash__(self) -> int: ...
+    def __eq__(self, other: object) -> bool: ...
+
+def register(cls: C, flatten: Callable[[Any], tuple[Sequence[Any], Hashable]] | None = ..., unflatten: Callable[[Any, Sequence[Any]], Any] | None = ...) -> C: ...
+''', {"flatten": "tuple[list[Any], TreeDef]", "flatten_with_path": "tuple[list[tuple[Path, Any]], TreeDef]", "leaves": "list[Any]", "leaves_with_path": "list[tuple[Path, Any]]", "map": "Tree", "map_with_path": "Tree", "path_text": "str",
+          "structure": "TreeDef", "transpose": "Tree", "unflatten": "Tree"}),
+    "random": ('''from collections.abc import Sequence
+from typing import Any
+
+from . import Array, ArrayLike, Axis, DType, Shape
+''', {}),
+    "optim": ('''from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from . import Array, ArrayLike, Tree
+
+Schedule = Callable[[Any], Any]
+Rate = ArrayLike | Schedule
+
+class State(NamedTuple):
+    step: Any
+    moments: tuple[Any, ...]
+
+class Optimizer:
+    init: Callable[[Tree], State]
+    update: Callable[[Tree, State, Tree], tuple[Tree, State]]
+''', {"sgd": "Optimizer", "momentum": "Optimizer", "adam": "Optimizer", "adamw": "Optimizer", "constant": "Schedule", "linear": "Schedule", "cosine": "Schedule", "exponential": "Schedule", "clip_by_global_norm": "Tree"}),
+    "linalg": ('''from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from . import Array, ArrayLike, Axis, DType
+
+class QRResult(NamedTuple):
+    Q: Array
+    R: Array
+
+class SlogdetResult(NamedTuple):
+    sign: Array
+    logabsdet: Array
+
+class EighResult(NamedTuple):
+    eigenvalues: Array
+    eigenvectors: Array
+
+class SVDResult(NamedTuple):
+    U: Array
+    S: Array
+    Vh: Array
+''', {"qr": "QRResult", "slogdet": "SlogdetResult", "eigh": "EighResult", "svd": "SVDResult"}),
+}  # fmt: skip
+MODULE_TYPES = {
+    "seed": "int", "num": "int", "tree": "Tree", "rest": "Tree", "is_leaf": "Callable[[Any], bool] | None", "treedef": "TreeDef", "leaves": "Sequence[Any]", "path": "Path", "root": "str", "outer": "TreeDef", "inner": "TreeDef",
+    "learning_rate": "Rate", "grads": "Tree", "nesterov": "bool", "steps": "int", "warmup": "int", "replace": "bool", "upper": "bool", "mode": "str", "full_matrices": "bool", "n": "int", "ord": "Any", "offset": "int", "f": "Callable[..., Any]",
+}  # fmt: skip
+
+
+def module_stub(name):
+    head, results = MODULES[name]
+    module = getattr(hop, name)
+    before = dict(TYPES)
+    TYPES.update(MODULE_TYPES)
+    out = [f'"""Types of hop.{name}. Written by python/build_backend/make_stubs.py."""\n\n', head, "\n"]
+    for public in sorted(module.__all__):
+        if f"\nclass {public}" not in head and f"\ndef {public}" not in head:
+            out.append(f"def {public}({parameters(getattr(module, public))}) -> {results.get(public, 'Array')}: ...\n")
+    TYPES.clear()
+    TYPES.update(before)
+    return "".join(out)
 
 
 def parameters(function, method=False):
@@ -133,7 +219,8 @@ def parameters(function, method=False):
         text = ("*" if p.kind is p.VAR_POSITIONAL else "**" if p.kind is p.VAR_KEYWORD else "") + p.name
         star |= p.kind is p.VAR_POSITIONAL
         if not (method and i == 0):
-            text += ": " + TYPES.get(p.name, "Any" if p.kind is p.VAR_KEYWORD else "ArrayLike")
+            kind = TYPES.get(p.name, "Any" if p.kind is p.VAR_KEYWORD else "ArrayLike")
+            text += ": " + kind + (" | None" if p.default is None and kind not in ("Any", "ArrayLike", "Axis", "Tree") and "None" not in kind else "")
         if p.default is not p.empty:
             text += " = ..."
         parts.append(text)
@@ -144,14 +231,16 @@ def parameters(function, method=False):
 
 
 def array_class():
-    lines = ["class Array:", '    shape: tuple[int, ...]', "    dtype: _dtype", "    ndim: int", "    size: int", "    itemsize: int", "    nbytes: int", "    device: str", "    T: Array", "    mT: Array", "    at: At"]
+    lines = ["class Array:"]
+    for name, kind in {"shape": "tuple[int, ...]", "dtype": "_dtype", "ndim": "int", "size": "int", "itemsize": "int", "nbytes": "int", "device": "str", "T": "Array", "mT": "Array", "at": "At"}.items():
+        lines += ["    @property", f"    def {name}(self) -> {kind}: ..."]
     for sign in SIGNS:
         lines += [f"    def __{sign}__(self, other: ArrayLike, /) -> Array: ...", f"    def __r{sign}__(self, other: ArrayLike, /) -> Array: ..."]
     lines += [f"    def __{c}__(self, other: ArrayLike, /) -> Array: ...  # type: ignore[override]" if c in ("eq", "ne") else f"    def __{c}__(self, other: ArrayLike, /) -> Array: ..." for c in COMPARISONS]
     lines += [f"    def __{u}__(self) -> Array: ..." for u in ("neg", "pos", "abs", "invert")]
     lines += [f"    def __{name}__(self) -> {result}: ..." for name, result in {"bool": "bool", "int": "int", "float": "float", "index": "int", "len": "int", "iter": "Iterator[Array]"}.items()]
     lines += ["    def __getitem__(self, key: Any, /) -> Array: ...", "    def __setitem__(self, key: Any, value: ArrayLike, /) -> None: ...", "    def item(self) -> Any: ...", "    def tolist(self) -> Any: ..."]
-    lines += ["    def __array__(self, dtype: Any = ..., copy: bool | None = ...) -> Any: ...", "    def __dlpack__(self, **named: Any) -> Any: ...", "    def __dlpack_device__(self) -> tuple[int, int]: ..."]
+    lines += ["    def __array__(self, dtype: Any = ..., copy: bool | None = ...) -> Any: ...", "    def __dlpack__(self, *, stream: Any = ..., max_version: tuple[int, int] | None = ..., dl_device: tuple[int, int] | None = ..., copy: bool | None = ...) -> Any: ...", "    def __dlpack_device__(self) -> tuple[int, int]: ..."]
     lines += ["    def __array_namespace__(self, /, *, api_version: str | None = ...) -> Any: ...", "    def to_device(self, device: str, /, *, stream: Any = ...) -> Array: ..."]
     for name in [*hop._array._METHODS, "ravel"]:
         function = getattr(hop.Array, name)
@@ -162,11 +251,12 @@ def array_class():
     return "\n".join(lines) + "\n\nclass Tracer(Array): ...\n\n"
 
 
-def main():
+def stubs():
+    """The text of each stub."""
     out = [HEAD, array_class()]
     out += [f"{d.name}: Final[dtype]\n" for d in hop._dtypes.ALL]
     out += [f"{name}: Final[float]\n" for name in ("e", "inf", "nan", "pi")] + ["newaxis: None\n"]
-    done = {"e", "inf", "nan", "pi", "newaxis", "Array", "Tracer", "tree", "random", "optim", "dtype", "finfo", "iinfo", "Compiled", "jit", "checkpoint", *[d.name for d in hop._dtypes.ALL]}
+    done = {"e", "inf", "nan", "pi", "newaxis", "Array", "Tracer", "tree", "random", "optim", "linalg", "dtype", "finfo", "iinfo", "Compiled", "jit", "checkpoint", *[d.name for d in hop._dtypes.ALL]}
     done |= {"Error", "InvalidError", "CheckError", "TracerError", "UnavailableError", "FileError", "InternalError"}
     for name in hop.__all__:
         if name in done:
@@ -174,11 +264,18 @@ def main():
         function = getattr(hop, name)
         result = "Callable[..., Any]" if name in FUNCTIONS else RESULTS.get(name) or ("Any" if function.__module__ in ("hop._control", "hop._transforms") else "Array")
         out.append(f"def {name}({parameters(function)}) -> {result}: ...\n")
-    out.append("def checkpoint(fun: F) -> F: ...\n@overload\ndef jit(fun: Callable[..., Any], **options: Any) -> Compiled: ...\n@overload\ndef jit(fun: None = ..., **options: Any) -> Callable[[Callable[..., Any]], Compiled]: ...\n")
-    path = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "hop", "__init__.pyi")
+    options = "*, static_argnums: int | Sequence[int] = ..., static_argnames: str | Sequence[str] = ..., donate_argnums: int | Sequence[int] = ..., strict: bool = ..., threads: int = ..., portable: bool = ..."
+    out.append(f"def checkpoint(fun: F) -> F: ...\n@overload\ndef jit(fun: Callable[..., Any], {options}) -> Compiled: ...\n@overload\ndef jit(fun: None = ..., {options}) -> Callable[[Callable[..., Any]], Compiled]: ...\n")
     text = re.sub(r"(?<=[:>|] )bool\b", "builtins.bool", "".join(out))  # hop.bool is a dtype
-    with open(path, "w", encoding="utf-8") as stub:
-        stub.write(text)
+    return {"__init__": text, **{name: module_stub(name) for name in MODULES}}
 
 
-main()
+def main():
+    folder = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "hop")
+    for name, text in stubs().items():
+        with open(os.path.join(folder, name + ".pyi"), "w", encoding="utf-8") as file:
+            file.write(text)
+
+
+if __name__ == "__main__":
+    main()

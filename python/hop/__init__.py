@@ -14,24 +14,27 @@ from . import _core, _dtypes, _errors, tree
 from ._array import Array, Tracer
 
 _core.setup(Array, Tracer, _dtypes.ALL, _errors.ALL, _os.path.dirname(_os.path.abspath(__file__)) + _os.sep, _threading.main_thread().ident)
+_core.set_nodes(tree._NODES)
 
 from . import _ops  # noqa: E402
+from ._callback import *  # noqa: E402, F403
 from ._control import *  # noqa: E402, F403
 from ._dtypes import *  # noqa: E402, F403
 from ._errors import CheckError, Error, FileError, InternalError, InvalidError, TracerError, UnavailableError  # noqa: E402
 from ._info import __array_namespace_info__  # noqa: E402
 from ._jit import *  # noqa: E402, F403
+from ._sets import *  # noqa: E402, F403
 from ._show import *  # noqa: E402, F403
 from ._transforms import *  # noqa: E402, F403
-from . import optim, random  # noqa: E402
+from . import linalg, optim, random  # noqa: E402
 
 __version__ = _core.version
-__array_api_version__ = "2023.12"
+__array_api_version__ = "2024.12"
 
 _OPERATORS = (
     "e inf nan pi newaxis asarray array from_dlpack full zeros ones empty full_like zeros_like ones_like empty_like arange linspace eye tril triu meshgrid "
     "abs acos acosh add asin asinh atan atan2 atanh bitwise_and bitwise_invert bitwise_left_shift bitwise_or bitwise_right_shift bitwise_xor ceil clip conj copysign cos cosh divide "
-    "equal exp expm1 floor floor_divide greater greater_equal hypot isfinite isinf isnan less less_equal log log1p log2 log10 logaddexp logical_and logical_not logical_or "
+    "equal exp expm1 floor floor_divide greater greater_equal hypot imag isfinite isinf isnan less less_equal log log1p log2 log10 logaddexp logical_and logical_not logical_or "
     "logical_xor maximum minimum multiply negative not_equal positive pow real reciprocal remainder round sign signbit sin sinh square sqrt subtract tan tanh trunc "
     "exp2 cbrt rsqrt sigmoid erf erfc popcount count_leading_zeros fmod fma stop_gradient keep recompute where astype "
     "max min mean sum prod var std any all argmax argmin count_nonzero logsumexp softmax log_softmax cumulative_sum cumulative_prod cumulative_max cumulative_min "
@@ -44,7 +47,7 @@ for _name in _OPERATORS:
 del _name
 
 __all__ = [
-    "Array", "Tracer", "tree", "random", "optim", *_OPERATORS, *_dtypes.__all__, *_control.__all__, *_jit.__all__, *_show.__all__, *_transforms.__all__,  # noqa: F405
+    "Array", "Tracer", "tree", "random", "optim", "linalg", *_OPERATORS, *_dtypes.__all__, *_callback.__all__, *_control.__all__, *_jit.__all__, *_sets.__all__, *_show.__all__, *_transforms.__all__,  # noqa: F405
     "__array_namespace_info__",
     "Error", "InvalidError", "CheckError", "TracerError", "UnavailableError", "FileError", "InternalError",
 ]  # fmt: skip

@@ -12,7 +12,7 @@ class Array(_core.ArrayBase):
     gives a new one, and x[i] = y makes x hold that new one, whatever else refers to the old elements.
     """
 
-    __slots__ = ()
+    __slots__ = ("__weakref__",)
     __array_priority__ = 1000
 
     # -- about the array --
@@ -52,6 +52,8 @@ class Array(_core.ArrayBase):
         return self
 
     def __array_namespace__(self, /, *, api_version=None):
+        if api_version not in (None, "2021.12", "2022.12", "2023.12", "2024.12"):
+            raise ValueError(f"there is no version {api_version!r} of the array-API standard here")
         import hop
 
         return hop
@@ -78,10 +80,10 @@ class Array(_core.ArrayBase):
     __hash__ = None
 
     def __copy__(self):
-        return self
+        return self._alias()
 
     def __deepcopy__(self, memo):
-        return self if self._traced else self._copy()
+        return self._alias() if self._traced else self._copy()
 
     def __reduce__(self):
         if self._traced:
@@ -125,7 +127,7 @@ class Array(_core.ArrayBase):
             raise ValueError("arrays in the memory of the CPU have no stream")
         if dl_device is not None and tuple(dl_device) != (1, 0):
             raise BufferError(f"the array is in the memory of the CPU, not on device {dl_device}")
-        return (self._copy() if copy else self)._to_dlpack(max_version is not None and max_version[0] >= 1)
+        return (self._copy() if copy else self)._to_dlpack(max_version is not None and max_version[0] >= 1, bool(copy))
 
     def __dlpack_device__(self):
         return (1, 0)

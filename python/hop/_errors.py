@@ -29,4 +29,9 @@ class InternalError(Error, RuntimeError):
     """A bug in hop."""
 
 
+# They are known by the names that users write.
+for _class in (Error, InvalidError, CheckError, TracerError, UnavailableError, FileError, InternalError):
+    _class.__module__ = "hop"
+del _class
+
 ALL = (Error, InvalidError, CheckError, TracerError, UnavailableError, FileError, InternalError)

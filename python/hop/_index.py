@@ -39,11 +39,20 @@ def _item(k):
             pass
         from ._ops import asarray
 
-        k = asarray(k, dtype=_dtypes.int64) if isinstance(k, (list, tuple)) and not k else asarray(k)
+        try:
+            k = asarray(k, dtype=_dtypes.int64) if isinstance(k, (list, tuple)) and not k else asarray(k)
+        except TypeError:
+            raise IndexError(f"an index must be an integer, a slice, ..., None, or an array of integers or bools, found {type(k).__name__}") from None
     if k.dtype.kind == "f":
         raise IndexError(f"an index must be an integer or a bool, found {k.dtype}")
-    if k.ndim == 0 and k.dtype.kind in "iu" and not k._traced:
-        return k.item()
+    return k
+
+
+def _known(k, size):
+    """An array that is one integer as that integer, unless it is out of range: then it is treated as a traced one would be."""
+    if isinstance(k, _core.ArrayBase) and k.ndim == 0 and k.dtype.kind in "iu" and not k._traced:
+        i = k.item()
+        return i if size is None or -size <= i < size else k
     return k
 
 
@@ -62,7 +71,7 @@ def _expand(x, key):
     for k in items:
         if _is_bool(k):
             for d, n in enumerate(k.shape):
-                if n is not None and x.shape[axis + d] is not None and n != x.shape[axis + d]:
+                if n and x.shape[axis + d] is not None and n != x.shape[axis + d]:  # one without elements fits everywhere, and finds nothing
                     raise IndexError(f"a mask of shape {k.shape} does not fit axis {axis + d} of size {x.shape[axis + d]}")
             if k.ndim == 0:
                 out.append(_NewAxis(_call(_CODE["nonzero"], (_call(_CODE["expand"], (k,), None, 0),))))
@@ -71,7 +80,7 @@ def _expand(x, key):
                 out += found if isinstance(found, list) else [found]
             axis += k.ndim
             continue
-        out.append(k)
+        out.append(k if k is None else _known(k, x.shape[axis]))
         axis += k is not None
     return out
 
@@ -155,7 +164,7 @@ def getitem(x, key):
     if changed:
         x = _call(_CODE["slice"], (x,), text) if x._traced else x._view(text)
     if not gathered:
-        return x
+        return x if changed else +x
     axes = [a for a, _ in gathered]
     out = _call(_CODE["gather"], (x, *[_as_index(k) for _, k in gathered]), ", ".join(map(str, axes)))
     if not together:
@@ -163,6 +172,12 @@ def getitem(x, key):
         order = [*range(axes[0], axes[0] + rank), *range(axes[0]), *range(axes[0] + rank, out.ndim)]
         out = _call(_CODE["permute"], (out,), ", ".join(map(str, order)))
     return out
+
+
+def _as_array(values, dtype=None):
+    from ._ops import asarray
+
+    return asarray(values, dtype=dtype)
 
 
 def _as_index(k):
@@ -205,7 +220,9 @@ class IndexUpdate:
         return self._update("set", self.get() / values)
 
     def subtract(self, values):
-        return self._update("add", -values)
+        if self.array.dtype.kind == "u":  # the difference is taken modulo 2^n
+            return self._update("add", 0 - _as_array(values, self.array.dtype))
+        return self._update("add", -values if isinstance(values, (int, float)) else -_as_array(values))
 
     def apply(self, function):
         return self._update("set", function(self.get()))
@@ -239,11 +256,8 @@ def _masked(x, mask, mode, values):
 
 def _flat_update(x, key, mode, values):
     """Any key: the positions of the elements in row-major order are indexed the same way, and updated in the flat array."""
-    from ._ops import arange, broadcast_to
+    from ._ops import arange
 
-    n = x.size
-    positions = getitem(arange(n).reshape(x.shape), key)
-    if isinstance(values, _core.ArrayBase):
-        values = broadcast_to(values, positions.shape).reshape((-1,))
-    flat = _call(_CODE["scatter"], (x.reshape((-1,)), values, positions.reshape((-1,))), "0", 0, 0, mode)
+    positions = getitem(arange(x.size).reshape(x.shape), key)
+    flat = _call(_CODE["scatter"], (x.reshape((-1,)), values, positions), "0", 0, 0, mode)
     return flat.reshape(x.shape)

@@ -26,7 +26,8 @@ class Info:
 
     def dtypes(self, *, device=None, kind=None):
         _check(device)
-        return {d.name: d for d in _dtypes.ALL if kind is None or (kind != () and _dtypes.isdtype(d, kind))}
+        standard = [d for d in _dtypes.ALL if d not in (_dtypes.float16, _dtypes.bfloat16)]
+        return {d.name: d for d in standard if kind is None or (kind != () and _dtypes.isdtype(d, kind))}
 
 
 def _check(device):

@@ -11,7 +11,7 @@ import types
 from . import _core, tree
 from ._errors import InvalidError
 
-from ._trace import argument_names, arguments_of, arrays_of_results, capture, place
+from ._trace import STATIC, argument_names, arguments_of, arrays_of_results, capture, place
 
 _SHARED = {}  # code object -> programs: functions made anew from the same code share them, unless they close over more than numbers and texts
 _MOST_SHARED, _MOST_PROGRAMS = 512, 256
@@ -37,6 +37,13 @@ def _numbers(x):
     return (x,) if isinstance(x, int) else tuple(x)
 
 
+@functools.lru_cache(maxsize=512)
+def _global_names(code):
+    """The names that a function's code, and that of the functions it defines, may look up among the globals."""
+    inner = [c for c in code.co_consts if isinstance(c, types.CodeType)]
+    return frozenset(code.co_names).union(*[_global_names(c) for c in inner])
+
+
 def _logs(what):
     return what in os.environ.get("HOP_LOG", "").split(",")
 
@@ -49,7 +56,7 @@ def _compile(function, name, since, options):
     exe = function.compile(**options)
     after, ended = _core.cache_statistics(), time.perf_counter()
     source = "from memory" if after["memory_hits"] > before["memory_hits"] else "from disk" if after["disk_hits"] > before["disk_hits"] else "compiled"
-    nodes = sum(" = " in line or line.lstrip().startswith(("check", "print")) for line in function.text().splitlines())
+    nodes = sum(" = " in line or line.lstrip().startswith(("check", "print", "callback")) for line in function.text().splitlines())
     captured = "" if since is None else f"captured in {(begun - since) * 1e3:.1f} ms, "
     types = f"{name}({', '.join(function.params)}) -> ({', '.join(function.results)})"
     print(f"hop: {types}: {nodes} nodes, {captured}{source} in {(ended - begun) * 1e3:.1f} ms", file=sys.stderr, flush=True)
@@ -113,16 +120,21 @@ class Compiled(_core.JitBase):
         plain = isinstance(fun, types.FunctionType)
         cells = fun.__closure__ if plain else None
         self._cells = cells or ()
-        self._set_cells(self._cells)
+        self._set(self._cells, self._static, self._static_names)
         self._defaults = ((*(fun.__defaults__ or ()), *(fun.__kwdefaults__ or {}).values(), fun.__globals__)) if plain else ()
+        # A function made anew, as by running a notebook's cell again, sees globals as they are now; programs made under other ones are not for it.
+        if plain:
+            self._defaults += tuple(fun.__globals__[n] for n in sorted(_global_names(fun.__code__)) if n in fun.__globals__)
         if plain:
             if len(_SHARED) > _MOST_SHARED:
                 _SHARED.clear()
             shared = all(isinstance(x, _SIMPLE) for x in self._contents())
             self._programs = _SHARED.setdefault(fun.__code__, {}) if shared else {}
-            self._identity = (self._static, self._static_names, self._donate, tuple(options.items()), tuple(map(id, self._defaults)))
+            kept = tuple((type(x), x) if isinstance(x, _SIMPLE) else id(x) for x in self._defaults)
+            self._identity = (self._static, self._static_names, self._donate, tuple(options.items()), kept)
         else:
             self._programs, self._identity = {}, ()
+        self._own = {}
 
     def __get__(self, instance, owner=None):
         return self if instance is None else functools.partial(self, instance)
@@ -142,9 +154,7 @@ class Compiled(_core.JitBase):
         return tree.unflatten(program.traced.out_tree, out)
 
     def _note(self, args, named, program):
-        if named or self._static or self._static_names:
-            return
-        self._remember(args, program.exe, tuple(program.traced.hidden), program.alive, program.unflatten)
+        self._remember(args, named, program.exe, tuple(program.traced.hidden), program.alive, program.unflatten)
 
     def _split(self, args, named):
         n = len(args)
@@ -171,7 +181,7 @@ class Compiled(_core.JitBase):
     def _inline(self, dynamic, static, named, named_static, n):
         """Inside of another program: a call."""
         fun = self._whole(static, named_static, n)
-        leaves, treedef = arguments_of(self._fun, dynamic, named)
+        leaves, treedef = arguments_of(self._fun, dynamic, named, STATIC)
         seen = []
 
         def flat(*values):
@@ -193,19 +203,22 @@ class Compiled(_core.JitBase):
         return tuple(out)
 
     def _program(self, dynamic, static, named, named_static, n):
-        leaves, treedef = arguments_of(self._fun, dynamic, named)
+        leaves, treedef = arguments_of(self._fun, dynamic, named, STATIC)
         contents = self._contents()
         closure = tuple(x if isinstance(x, _SIMPLE) else id(x) for x in contents)
         closure_types = tuple(map(type, contents))
         try:
             key = (self._identity, treedef, tuple([x._type for x in leaves]), static, named_static, tuple(type(v) for _, v in (*static, *named_static)), closure, closure_types)
-            found = self._programs.get(key)
+            found = self._programs.get(key) or self._own.get(key)
         except TypeError as error:
             raise TypeError(f"{place()}jit: static arguments must be hashable: {error}") from None
         if found is None:
-            while len(self._programs) >= _MOST_PROGRAMS:
-                self._programs.pop(next(iter(self._programs)), None)
-            found = self._programs[key] = self._make(dynamic, static, named, named_static, n, leaves, contents)
+            for programs in (self._programs, self._own):
+                while len(programs) >= _MOST_PROGRAMS:
+                    programs.pop(next(iter(programs)), None)
+            found = self._make(dynamic, static, named, named_static, n, leaves, contents)
+            # What a program calls is kept alive by this function alone, not by others made from the same code.
+            (self._own if found.traced.function.callbacks else self._programs)[key] = found
         return found, leaves
 
     def _make(self, dynamic, static, named, named_static, n, leaves, contents):
@@ -244,7 +257,7 @@ class Compiled(_core.JitBase):
         dynamic, static, named_dynamic, named_static = self._split(args, named)
         p = _Program()
         p.name = getattr(self._fun, "__name__", type(self._fun).__name__)
-        leaves, _ = arguments_of(self._fun, dynamic, named_dynamic)
+        leaves, _ = arguments_of(self._fun, dynamic, named_dynamic, STATIC)
         p.traced = capture(self._whole(static, named_static, len(args)), dynamic, named_dynamic, leaves)
         return Lowered(p, self._options)
 
@@ -264,6 +277,7 @@ class Compiled(_core.JitBase):
         """Forgets the programs made so far."""
         self._forget()
         self._programs.clear()
+        self._own.clear()
 
 
 def _command(text, verb):

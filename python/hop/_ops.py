@@ -2,6 +2,7 @@
 
 import builtins
 import math
+import operator
 
 from . import _core, _dtypes, tree
 from ._dtypes import as_dtype, result_type
@@ -22,12 +23,18 @@ def _axes_text(axis):
 def _dims(shape):
     """A shape as a tuple of ints; an int is a shape of one axis."""
     if isinstance(shape, (tuple, list)):
-        return tuple([s if type(s) is int else s.__index__() for s in shape])
-    return (shape.__index__(),)
+        return tuple([s if type(s) is int else operator.index(s) for s in shape])
+    return (operator.index(shape),)
 
 
 def _text(dims):
     return ", ".join(map(str, dims))
+
+
+def _on(device):
+    """There is one device."""
+    if device not in (None, "cpu"):
+        raise ValueError(f"there is no device {device!r}")
 
 
 def _type(d, dims):
@@ -61,7 +68,8 @@ def _from_lists(x, dtype):
     _nested(x, shape, 0, numbers)
     if dtype is None:
         kinds = set(map(type, numbers))
-        dtype = _dtypes.float32 if float in kinds or not kinds else _dtypes.int64 if kinds != {bool_type} else _dtypes.bool
+        real = not kinds or builtins.any(issubclass(k, float) for k in kinds)  # numpy.float64 is a float, too
+        dtype = _dtypes.float32 if real else _dtypes.int64 if kinds != {bool_type} else _dtypes.bool
     return _core.from_numbers(dtype.code, shape, numbers)
 
 
@@ -72,11 +80,10 @@ def asarray(obj, /, *, dtype=None, device=None, copy=None):
     """An array of it: another array, a NumPy array or anything with a buffer or DLPack (in the same memory where that can be), a number, nested lists of numbers.
 
     Real numbers become float32, integers int64; NumPy arrays keep their dtype. copy=True copies, copy=False is an error where the memory cannot be shared."""
-    if device not in (None, "cpu"):
-        raise ValueError(f"there is no device {device!r}")
+    _on(device)
     dtype = None if dtype is None else as_dtype(dtype)
     if isinstance(obj, _core.ArrayBase):
-        made = obj._copy() if copy and not obj._traced else obj
+        made = obj if not copy else +obj if obj._traced else obj._copy()
     elif isinstance(obj, (bool_type, int, float)):
         if copy is False:
             raise ValueError("a Python number must be copied")
@@ -96,23 +103,14 @@ def asarray(obj, /, *, dtype=None, device=None, copy=None):
 
 
 def _from_memory(obj, copy):
-    name = getattr(getattr(obj, "dtype", None), "name", None)
-    if name == "bfloat16" and hasattr(obj, "view"):
-        return _core.from_buffer(obj.view("u2"), copy)._bitcast(_dtypes.bfloat16.code)
-    try:
-        return _core.from_buffer(obj, copy)
-    except TypeError as error:
-        try:
-            memoryview(obj).release()
-        except TypeError:
-            pass
-        else:
-            raise error from None  # it has memory, but of elements that no dtype fits
-        if hasattr(obj, "__dlpack__"):
-            return from_dlpack(obj, copy=None if copy < 0 else bool_type(copy))
-        if hasattr(obj, "__array__"):
-            return _core.from_buffer(obj.__array__(), copy)
-        raise
+    made = _core.from_buffer(obj, copy)
+    if made is not None:
+        return made
+    if hasattr(obj, "__dlpack__"):
+        return from_dlpack(obj, copy=None if copy < 0 else bool_type(copy))
+    if hasattr(obj, "__array__"):
+        return _core.from_buffer(obj.__array__(), copy)
+    raise TypeError(f"expected an array, a number or lists of numbers, found {type(obj).__name__}")
 
 
 def array(obj, dtype=None, copy=True):
@@ -122,18 +120,22 @@ def array(obj, dtype=None, copy=True):
 
 def from_dlpack(x, /, *, device=None, copy=None):
     """An array in the memory of another library's array."""
-    if device not in (None, "cpu"):
-        raise ValueError(f"there is no device {device!r}")
+    _on(device)
+    if not hasattr(x, "__dlpack__"):
+        raise TypeError(f"from_dlpack takes an array with __dlpack__, found {type(x).__name__}")
     try:
         capsule = x.__dlpack__(max_version=(1, 0), copy=copy) if copy is not None else x.__dlpack__(max_version=(1, 0))
-    except TypeError:
+    except TypeError:  # from before the keywords
         capsule = x.__dlpack__()
     made = _core.from_dlpack(capsule)
-    return made._copy() if copy and not hasattr(x, "_traced") else made
+    if copy is False and made._memory == 0 and made.size:
+        raise BufferError("the memory is read-only or badly aligned, so it had to be copied (copy=False was asked for)")
+    return made._copy() if copy and made._memory and not hasattr(x, "_traced") else made
 
 
 def full(shape, fill_value, *, dtype=None, device=None):
     """An array with one value everywhere."""
+    _on(device)
     if isinstance(fill_value, _core.ArrayBase):
         d = fill_value.dtype if dtype is None else as_dtype(dtype)
         return broadcast_to(astype(fill_value, d), _dims(shape))
@@ -146,12 +148,12 @@ def full(shape, fill_value, *, dtype=None, device=None):
 
 def zeros(shape, *, dtype=None, device=None):
     """An array of zeros."""
-    return full(shape, 0, dtype=_dtypes.float32 if dtype is None else dtype)
+    return full(shape, 0, dtype=_dtypes.float32 if dtype is None else dtype, device=device)
 
 
 def ones(shape, *, dtype=None, device=None):
     """An array of ones."""
-    return full(shape, 1, dtype=_dtypes.float32 if dtype is None else dtype)
+    return full(shape, 1, dtype=_dtypes.float32 if dtype is None else dtype, device=device)
 
 
 empty = zeros
@@ -160,17 +162,17 @@ empty = zeros
 def full_like(x, /, fill_value, *, dtype=None, device=None):
     """An array of the shape and dtype of x with one value everywhere."""
     x = asarray(x)
-    return full(x.shape, fill_value, dtype=x.dtype if dtype is None else dtype)
+    return full(x.shape, fill_value, dtype=x.dtype if dtype is None else dtype, device=device)
 
 
 def zeros_like(x, /, *, dtype=None, device=None):
     """Zeros of the shape and dtype of x."""
-    return full_like(x, 0, dtype=dtype)
+    return full_like(x, 0, dtype=dtype, device=device)
 
 
 def ones_like(x, /, *, dtype=None, device=None):
     """Ones of the shape and dtype of x."""
-    return full_like(x, 1, dtype=dtype)
+    return full_like(x, 1, dtype=dtype, device=device)
 
 
 empty_like = zeros_like
@@ -178,6 +180,7 @@ empty_like = zeros_like
 
 def arange(start, /, stop=None, step=1, *, dtype=None, device=None):
     """start, start + step, … below stop; from 0 when only stop is given."""
+    _on(device)
     if stop is None:
         start, stop = 0, start
     if builtins.any(isinstance(n, _core.ArrayBase) for n in (start, stop, step)):
@@ -189,16 +192,21 @@ def arange(start, /, stop=None, step=1, *, dtype=None, device=None):
     n = len(range(start, stop, step)) if whole else builtins.max(0, math.ceil((stop - start) / step))
     if d.kind != "f":
         start, step = int(start), int(step)
+        start -= (start >= 1 << 63) << 64  # only its bits matter
     return _core.progression(d.code, n, start, step)
 
 
 def linspace(start, stop, /, num, *, dtype=None, device=None, endpoint=True):
     """num numbers from start to stop, evenly."""
+    _on(device)
     d = _dtypes.float32 if dtype is None else as_dtype(dtype)
     start, stop = [float(n) for n in (start, stop)]
     parts = num - 1 if endpoint else num
     step = (stop - start) / parts if parts > 0 else 0.0
-    numbers = [start + i * step for i in range(num)]
+    if math.isinf(step):  # the difference is too large for a number, its parts are not
+        numbers = [start * (1 - i / parts) + stop * (i / parts) for i in range(num)]
+    else:
+        numbers = [start + i * step for i in range(num)]
     if endpoint and num > 1:
         numbers[-1] = stop
     return _core.from_numbers(d.code, (num,), numbers)
@@ -206,22 +214,33 @@ def linspace(start, stop, /, num, *, dtype=None, device=None, endpoint=True):
 
 def eye(n_rows, n_cols=None, /, *, k=0, dtype=None, device=None):
     """Ones on a diagonal, k above the main one, zeros elsewhere."""
+    _on(device)
     d = _dtypes.float32 if dtype is None else as_dtype(dtype)
-    return _call(_CODE["eye"], (), _type(d, (n_rows, n_rows if n_cols is None else n_cols)), k)
+    n_cols = n_rows if n_cols is None else n_cols
+    return _call(_CODE["eye"], (), _type(d, (n_rows, n_cols)), _within(k, n_rows, n_cols))
+
+
+def _within(k, n_rows, n_cols):
+    """The number of a diagonal; all that are outside of the matrix are alike."""
+    return builtins.max(-n_rows - 1, builtins.min(k, n_cols + 1)) if n_rows is not None and n_cols is not None else k
 
 
 def tril(x, /, *, k=0):
     """Zeros above the diagonal that is k above the main one."""
-    return _call(_CODE["tril"], (asarray(x),), None, k)
+    x = asarray(x)
+    return _call(_CODE["tril"], (x,), None, _within(k, *x.shape[-2:]) if x.ndim > 1 else k)
 
 
 def triu(x, /, *, k=0):
     """Zeros below the diagonal that is k above the main one."""
-    return _call(_CODE["triu"], (asarray(x),), None, k)
+    x = asarray(x)
+    return _call(_CODE["triu"], (x,), None, _within(k, *x.shape[-2:]) if x.ndim > 1 else k)
 
 
 def meshgrid(*arrays, indexing="xy"):
     """Coordinate arrays over the grid of these vectors."""
+    if indexing not in ("xy", "ij"):
+        raise ValueError(f'meshgrid: the indexing is "xy" or "ij", not {indexing!r}')
     arrays = [asarray(a) for a in arrays]
     n = len(arrays)
     swap = indexing == "xy" and n > 1
@@ -291,7 +310,7 @@ def _whole_stays(name, op, doc):
 
     def function(x, /):
         x = asarray(x)
-        return _op(code, x) if x.dtype.kind == "f" else x
+        return _op(code, x) if x.dtype.kind == "f" else +x
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = doc
@@ -302,7 +321,21 @@ ceil = _whole_stays("ceil", "ceil", "Rounded up.")
 floor = _whole_stays("floor", "floor", "Rounded down.")
 trunc = _whole_stays("trunc", "trunc", "Rounded towards 0.")
 round = _whole_stays("round", "round", "Rounded to the nearest integer, halves to the even one.")
-conj = real = lambda x, /: asarray(x)
+
+
+def conj(x, /):
+    """x: all numbers are real."""
+    return +asarray(x)
+
+
+def real(x, /):
+    """x: all numbers are real."""
+    return +asarray(x)
+
+
+def imag(x, /):
+    """Zeros: all numbers are real."""
+    return zeros_like(x)
 
 
 def pow(x1, x2, /):
@@ -343,13 +376,16 @@ def _integer_pow(x, n):
 
 def positive(x, /):
     """x."""
-    return asarray(x)
+    return +asarray(x)
 
 
 def sign(x, /):
     """-1, 0 or 1."""
     x = asarray(x)
-    return where(x != 0, 1, 0).astype(x.dtype) if x.dtype.kind in "ub" else _op(_CODE["sign"], x)
+    if x.dtype.kind in "ub":
+        return where(x != 0, 1, 0).astype(x.dtype)
+    found = _op(_CODE["sign"], x)
+    return found + 0.0 if x.dtype.kind == "f" else found  # 0 for -0
 
 
 def square(x, /):
@@ -431,7 +467,7 @@ def clip(x, /, min=None, max=None):
     x = asarray(x)
     if min is not None:
         x = maximum(x, min)
-    return x if max is None else minimum(x, max)
+    return minimum(x, max) if max is not None else +x if min is None else x
 
 
 def fma(x, y, z, /):
@@ -442,15 +478,16 @@ def fma(x, y, z, /):
 def stop_gradient(x, /):
     """x, but a constant for gradients. x may be a tree."""
     if isinstance(x, _core.ArrayBase):
-        return _op(_CODE["stop_gradient"], x) if x.dtype.kind == "f" else x
+        return _op(_CODE["stop_gradient"], x) if x.dtype.kind == "f" else +x
     return tree.map(lambda leaf: stop_gradient(asarray(leaf)), x)
 
 
 def astype(x, dtype, /, *, copy=True, device=None):
     """The elements as another dtype."""
+    _on(device)
     x, d = asarray(x), as_dtype(dtype)
     if x.dtype is d:
-        return x._copy() if copy and not x._traced and not _core.tracing() else x
+        return x if not copy else +x if x._traced or _core.tracing() else x._copy()
     return _call(_CODE["cast"], (x,), d.text)
 
 
@@ -611,7 +648,7 @@ def diff(x, /, *, axis=-1, n=1, prepend=None, append=None):
     """Differences of neighbours along an axis."""
     x = asarray(x)
     parts = [p for p in (prepend, x, append) if p is not None]
-    if len(parts) > 1:
+    if len(parts) > 1 and n:
         x = concat(parts, axis=axis)
     axis %= x.ndim
     for _ in range(n):
@@ -668,6 +705,8 @@ def reshape(x, /, shape, *, copy=None):
             raise ValueError(f"{x.size} elements cannot be arranged as {dims}")
         dims = tuple(x.size // known if n == -1 else n for n in dims)
     made = x._reshaped(dims)
+    if copy is False and x.size and made._pointer != x._pointer:
+        raise ValueError("the elements are not in memory in this order, so they must be copied (copy=False was asked for)")
     return made._copy() if copy else made
 
 
@@ -772,7 +811,7 @@ def flip(x, /, *, axis=None):
     """The order along axes reversed."""
     x = asarray(x)
     if x.ndim == 0:
-        return x
+        return +x
     return _call(_CODE["reverse"], (x,), _axes_text(axis) if axis is not None else _text(range(x.ndim)))
 
 
@@ -849,15 +888,29 @@ def take_along_axis(x, indices, /, *, axis=-1):
     return _call(_CODE["take_along"], (x, indices), None, axis)
 
 
+def _starts(x, positions):
+    """Negative positions counted from the end."""
+    out = []
+    for axis, i in enumerate(positions):
+        n = x.shape[axis] if axis < x.ndim else None
+        if n is not None and isinstance(i, int):
+            i = i + n if i < 0 else i
+        elif n is not None and asarray(i).dtype.kind != "u":
+            i = where(asarray(i) < 0, asarray(i) + n, asarray(i))
+        out.append(i)
+    return out
+
+
 def dynamic_slice(x, start_indices, slice_sizes, /):
-    """A part of known sizes at positions that may be traced, moved so that it fits."""
+    """A part of known sizes at positions that may be traced, moved so that it fits. Negative positions count from the end."""
     x = asarray(x)
-    return _call(_CODE["dynamic_slice"], (x, *start_indices), _text(_dims(slice_sizes)))
+    return _call(_CODE["dynamic_slice"], (x, *_starts(x, start_indices)), _text(_dims(slice_sizes)))
 
 
 def dynamic_update_slice(x, update, start_indices, /):
-    """x with a part replaced, at positions that may be traced, moved so that it fits."""
-    return _call(_CODE["dynamic_update"], (asarray(x), asarray(update), *start_indices))
+    """x with a part replaced, at positions that may be traced, moved so that it fits. Negative positions count from the end."""
+    x = asarray(x)
+    return _call(_CODE["dynamic_update"], (x, asarray(update), *_starts(x, start_indices)))
 
 
 def one_hot(x, num_classes, /, *, dtype=None):
@@ -887,6 +940,8 @@ def tensordot(x1, x2, /, *, axes=2):
 def vecdot(x1, x2, /, *, axis=-1):
     """Sums of products along an axis."""
     x1, x2 = asarray(x1), asarray(x2)
+    if x1.shape[axis] != x2.shape[axis]:
+        raise ValueError(f"vecdot: {x1.shape[axis]} and {x2.shape[axis]} elements along axis {axis}")
     return sum(x1 * x2, axis=axis, dtype=result_type(x1, x2))
 
 
@@ -900,14 +955,19 @@ def outer(x1, x2, /):
     return _op(_CODE["outer"], asarray(x1), asarray(x2))
 
 
-def diagonal(x, /):
-    """The diagonal of the last two axes."""
-    return _op(_CODE["diagonal"], asarray(x))
+def diagonal(x, /, *, offset=0):
+    """The diagonal of the last two axes, or the one that is so far above it (below it when negative)."""
+    x = asarray(x)
+    if offset:
+        x = x[..., :, offset:] if offset > 0 else x[..., -offset:, :]
+        if 0 in x.shape[-2:]:
+            return zeros((*x.shape[:-2], 0), dtype=x.dtype)
+    return _op(_CODE["diagonal"], x)
 
 
-def trace(x, /):
-    """The sum of the diagonal of the last two axes."""
-    return _op(_CODE["trace"], asarray(x))
+def trace(x, /, *, offset=0, dtype=None):
+    """The sum of a diagonal of the last two axes; of small integers an int64 or uint64."""
+    return sum(diagonal(x, offset=offset), axis=-1, dtype=dtype)
 
 
 # ---- effects ----
@@ -960,7 +1020,7 @@ def _method_reshape(x, *shape, copy=None):
 
 
 def _method_transpose(x, *axes):
-    if len(axes) == 1 and isinstance(axes[0], (tuple, list)):
+    if len(axes) == 1 and isinstance(axes[0], (tuple, list, type(None))):
         axes = axes[0]
     return permute_dims(x, axes or tuple(range(x.ndim))[::-1])
 
@@ -975,6 +1035,11 @@ def _method_dot(x, y):
 
 def _by_position(function):
     def method(x, axis=None, **named):
+        for name in ("dtype", "out"):  # numpy.mean(x) and the like call methods with these
+            if name in named and named[name] is None:
+                del named[name]
+        if "ddof" in named:
+            named["correction"] = named.pop("ddof")
         return function(x, axis=axis, **named)
 
     method.__name__ = function.__name__

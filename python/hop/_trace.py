@@ -15,14 +15,19 @@ def place():
     return f"{at[0]}:{at[1]}: " if at[0] else ""
 
 
-def array_leaf(x, path, root):
+# What to do with an argument that is no array: of jit, of the other transforms.
+STATIC = "mark the argument as static if it is no array: static_argnums, static_argnames"
+CLOSED = "what is no array must not be an argument here: close over it, as in hop.grad(lambda x: f(x, mode))"
+
+
+def array_leaf(x, path, root, advice=None):
     """A leaf as an array; the error names where it stands."""
     if isinstance(x, _core.ArrayBase):
         return x
     try:
         return asarray(x)
     except (TypeError, ValueError, OverflowError) as error:
-        hint = " (mark the argument as static if it is no array)" if isinstance(error, TypeError) else ""
+        hint = f" ({advice})" if isinstance(error, TypeError) and advice else ""
         raise TypeError(f"{place()}{tree.path_text(path, root)}: expected an array or a number, found {type(x).__name__}: {error}{hint}") from None
 
 
@@ -36,14 +41,14 @@ def arrays_of(x, root):
     return found, treedef
 
 
-def arguments_of(fun, args, named):
+def arguments_of(fun, args, named, advice=CLOSED):
     """(arrays, structure) of the arguments of a call; errors name the argument."""
     found, treedef = tree.flatten((args, named))
     for i, leaf in enumerate(found):
         if not isinstance(leaf, _core.ArrayBase):
             path = tree.leaves_with_path((args, named))[i][0]
             root = path[1] if path[0] else call_names(fun, len(args))[path[1]]
-            found[i] = array_leaf(leaf, path[2:], f"argument {root}")
+            found[i] = array_leaf(leaf, path[2:], f"argument {root}", advice)
     return found, treedef
 
 

@@ -268,7 +268,7 @@ def vmap(fun, in_axes=0, out_axes=0, axis_size=None):
         leaves, treedef = arguments_of(fun, args, named)
         axes_in = tuple(in_axes) if isinstance(in_axes, list) else in_axes
         if isinstance(axes_in, tuple) and len(axes_in) != len(args):
-            raise ValueError(f"vmap: in_axes has {len(axes_in)} entries, the function was called with {len(args)} arguments")
+            raise ValueError(f"{place()}vmap: in_axes has {len(axes_in)} entries, the function was called with {len(args)} arguments")
         args_tree = treedef.children[0]
         axes = tree.prefix_leaves(axes_in, args_tree, "in_axes") + [0] * treedef.children[1].num_leaves
         axes, types, size = _inner_types(leaves, axes, (args, named), axis_size)
@@ -279,7 +279,7 @@ def vmap(fun, in_axes=0, out_axes=0, axis_size=None):
         for a, r in zip(placed, t.function.results):
             rank = 0 if r.endswith("[]") else r.count(",") + 1
             if a is not None and not -rank - 1 <= a <= rank:
-                raise ValueError(f"vmap: out_axes has {a} for a result of type {r}")
+                raise ValueError(f"{place()}vmap: out_axes has {a} for a result of type {r}")
             texts.append("-" if a is None else str(a if a >= 0 else a + rank + 1))
         out = apply(t.function.transform("vmap", spec, ", ".join(texts)), t.operands())
         return tree.unflatten(t.out_tree, out)
@@ -298,7 +298,7 @@ def _inner_types(leaves, axes, args, axis_size):
             types.append(x._type)
             continue
         if not isinstance(a, int) or not -x.ndim <= a < x.ndim:
-            raise ValueError(f"vmap: in_axes has {a!r} for {what}, which is {x._type}")
+            raise ValueError(f"{place()}vmap: in_axes has {a!r} for {what}, which is {x._type}")
         a %= x.ndim
         shape = list(x.shape)
         n = shape.pop(a)

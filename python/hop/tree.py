@@ -7,7 +7,7 @@ __all__ = ["flatten", "flatten_with_path", "leaves", "leaves_with_path", "map", 
 
 import dataclasses
 
-_NODES: dict = {}  # class -> (flatten, unflatten, field names or None)
+_NODES: dict = {}  # class -> (flatten, unflatten, field names or None, names of static fields)
 
 
 class _Attribute(str):
@@ -23,7 +23,7 @@ def register(cls, flatten=None, unflatten=None):
         raise TypeError("register needs both functions, or none for a dataclass")
     if flatten is None and not dataclasses.is_dataclass(cls):
         raise TypeError(f"register: {cls.__name__} is no dataclass: give functions that take it apart and put it together")
-    _NODES[cls] = (flatten, unflatten, None) if flatten else _dataclass_node(cls)
+    _NODES[cls] = (flatten, unflatten, None, ()) if flatten else _dataclass_node(cls)
     return cls
 
 
@@ -40,7 +40,7 @@ def _dataclass_node(cls):
             object.__setattr__(node, name, value)
         return node
 
-    return apart, together, children
+    return apart, together, children, static
 
 
 def _node(cls):
@@ -171,28 +171,37 @@ def _unflatten(t, leaves):
         return values
     if kind is dict:
         return dict(zip(t.rest, values))
-    entry = _node(kind)
-    if entry is not None:
-        return entry[1](t.rest, values)
-    if _is_named_tuple(kind):
-        return kind(*values)
-    made = kind()
-    made.update(zip(t.rest, values))
-    return made
+    return _maker(t)(values)
 
 
 def plan(treedef):
-    """The structure as nested tuples from which the extension builds trees; None when it has nodes that only Python can make."""
+    """The structure as nested tuples from which the extension builds trees."""
     kind = treedef.kind
     if kind is None:
         return True
     if kind is type(None):
         return ()
-    head = "(" if kind is tuple else "[" if kind is list else treedef.rest if kind is dict else None
     parts = [plan(c) for c in treedef.children]
-    if head is None or any(p is None for p in parts):
-        return None
+    head = "(" if kind is tuple else "[" if kind is list else treedef.rest if kind is dict else _maker(treedef)
     return (head, *[None if p == () else p for p in parts])
+
+
+def _maker(treedef):
+    """A function that makes a node of the list of its children."""
+    kind, rest = treedef.kind, treedef.rest
+    entry = _node(kind)
+    if entry is not None:
+        together = entry[1]
+        return lambda values: together(rest, values)
+    if _is_named_tuple(kind):
+        return lambda values: kind(*values)
+
+    def mapping(values):
+        made = kind()
+        made.update(zip(rest, values))
+        return made
+
+    return mapping
 
 
 def leaves(tree, is_leaf=None):

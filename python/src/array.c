@@ -71,6 +71,15 @@ PyObject *array_of_tensor(hop_tensor *t)
     return (PyObject *)a;
 }
 
+PyObject *array_of_shared(hop_tensor *t, enum memory memory)
+{
+    PyObject *a = array_of_tensor(t);
+    if (a) as_array(a)->memory = (uint8_t)memory;
+    return a;
+}
+/* What a part of an array, or another look at it, is: no longer its alone. */
+static enum memory seen_twice(const array_object *a) { return a->memory == OWN ? SHARED : (enum memory)a->memory; }
+
 /* "f32[3, T]": sizes that are no plain number are -1. */
 static int read_type(const char *text, array_object *a)
 {
@@ -131,6 +140,13 @@ int array_dims(const array_object *a, int64_t *dims)
     return a->rank;
 }
 int array_dtype(const array_object *a) { return a->dtype; }
+
+void array_give_away(array_object *a)
+{
+    if (!a->dims) a->dims = PyMem_Malloc((size_t)(a->rank ? a->rank : 1) * sizeof *a->dims);
+    for (int i = 0; a->dims && a->tensor && i < a->rank; i++) a->dims[i] = hop_tensor_dim(a->tensor, i);
+    a->tensor = NULL;
+}
 
 int array_type_text(const array_object *a, char text[256])
 {
@@ -201,6 +217,7 @@ static PyObject *get_made(PyObject *self, void *unused)
     return Py_BuildValue("(si)", as_array(self)->made.file ? as_array(self)->made.file : "", as_array(self)->made.line);
 }
 static PyObject *get_deleted(PyObject *self, void *unused) { return (void)unused, PyBool_FromLong(!as_array(self)->capture && !as_array(self)->tensor); }
+static PyObject *get_memory(PyObject *self, void *unused) { return (void)unused, PyLong_FromLong(as_array(self)->memory); }
 static PyObject *get_contiguous(PyObject *self, void *unused) { return (void)unused, PyBool_FromLong(as_array(self)->tensor && hop_tensor_is_contiguous(as_array(self)->tensor)); }
 static PyObject *get_pointer(PyObject *self, void *unused)
 {
@@ -219,6 +236,7 @@ static PyGetSetDef getset[] = {
     { "_type", get_type_text, NULL, "the type as text", NULL },
     { "_made", get_made, NULL, "where a traced value was made", NULL },
     { "_donated", get_deleted, NULL, "whether a call took the memory", NULL },
+    { "_memory", get_memory, NULL, "0: its own, 1: others see it too, 2: read-only", NULL },
     { "_contiguous", get_contiguous, NULL, "whether the elements are in memory in row-major order", NULL },
     { "_pointer", get_pointer, NULL, "the address of the first element", NULL },
     { NULL, NULL, NULL, NULL, NULL },
@@ -307,7 +325,11 @@ static PyObject *method_tolist(PyObject *self, PyObject *unused)
 {
     (void)unused;
     hop_tensor *t = concrete_tensor(as_array(self));
-    return t ? list_of(t, hop_data(t), 0, as_array(self)->dtype) : NULL;
+    if (!t) return NULL;
+    hop_tensor_ref(t); /* making objects may run other code, which may give the array away */
+    PyObject *list = list_of(t, hop_data(t), 0, as_array(self)->dtype);
+    hop_tensor_free(t);
+    return list;
 }
 
 static PyObject *only_element(PyObject *self, const char *instead)
@@ -394,29 +416,70 @@ static int dtype_of_format(const char *format, Py_ssize_t size)
     return -1;
 }
 
+static void raise_format(const char *format)
+{
+    static const struct {
+        const char *begins, *what;
+    } kinds[] = {
+        { "T{", "they are records; take one field of them, a['name']" }, { "O", "they are Python objects; give the array a dtype of numbers, a.astype('float32')" },
+        { "Z", "they are complex numbers, which hop does not have" }, { "g", "they are long doubles; a.astype('float64') converts them" },
+        { ">", "their bytes stand in the order of other machines; a.astype(a.dtype.newbyteorder('=')) converts them" },
+    };
+    const char *what = "they are no numbers";
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        if (!strncmp(format, kinds[i].begins, strlen(kinds[i].begins))) what = kinds[i].what;
+    PyErr_Format(PyExc_TypeError, "there is no dtype for elements of the format '%s': %s", format, what);
+}
+
+static PyObject *method_bitcast(PyObject *self, PyObject *code);
+/* An array whose elements the buffer protocol cannot describe: bfloat16 is looked at as uint16, of others the error names the dtype. */
+static PyObject *array_beyond_buffers(PyObject *o, int copy)
+{
+    PyObject *type, *value, *trace, *made = NULL;
+    PyErr_Fetch(&type, &value, &trace);
+    PyObject *dtype = PyObject_GetAttrString(o, "dtype"), *name = dtype ? PyObject_GetAttrString(dtype, "name") : NULL;
+    PyErr_Clear();
+    if (!name || !PyUnicode_Check(name)) {
+        PyErr_Restore(type, value, trace);
+    } else {
+        Py_XDECREF(type), Py_XDECREF(value), Py_XDECREF(trace);
+        PyObject *bits = NULL, *raw = NULL, *code = NULL;
+        if (PyUnicode_CompareWithASCIIString(name, "bfloat16")) PyErr_Format(PyExc_TypeError, "there is no dtype for elements of %U", name);
+        else if ((bits = PyObject_CallMethod(o, "view", "s", "u2")) && (raw = array_from_buffer(bits, copy)) && (code = PyLong_FromLong(DT_BF16))) made = method_bitcast(raw, code);
+        Py_XDECREF(code);
+        Py_XDECREF(raw);
+        Py_XDECREF(bits);
+    }
+    Py_XDECREF(name);
+    Py_XDECREF(dtype);
+    return made;
+}
+
 PyObject *array_from_buffer(PyObject *o, int copy)
 {
+    if (!PyObject_CheckBuffer(o)) return NULL;
     struct buffer_keeper *k = PyMem_Calloc(1, sizeof *k);
     if (!k) return PyErr_NoMemory();
-    if (!PyObject_CheckBuffer(o) || PyObject_GetBuffer(o, &k->view, PyBUF_RECORDS_RO)) {
+    if (PyObject_GetBuffer(o, &k->view, PyBUF_RECORDS_RO)) {
         PyMem_Free(k);
-        return NULL;
+        return array_beyond_buffers(o, copy);
     }
     Py_buffer *v = &k->view;
     hop_tensor *t = NULL;
     int dtype = dtype_of_format(v->format, v->itemsize), status = HOP_OK;
-    if (dtype < 0 || v->ndim > MAX_RANK) {
-        if (dtype < 0) PyErr_Format(PyExc_TypeError, "there is no dtype for elements of the format '%s'", v->format ? v->format : "B");
+    if (dtype < 0 || v->ndim > MAX_RANK || v->itemsize != dtype_rows[dtype].size) {
+        if (dtype < 0 || v->itemsize != dtype_rows[dtype].size) raise_format(v->format ? v->format : "B");
         else PyErr_Format(PyExc_ValueError, "an array has at most %d axes, this one has %d", MAX_RANK, v->ndim);
         goto failed;
     }
     int64_t dims[MAX_RANK], strides[MAX_RANK], expected = v->itemsize;
-    bool usable = (uintptr_t)v->buf % (size_t)v->itemsize == 0 && !v->readonly, row_major = true;
+    bool usable = (uintptr_t)v->buf % (size_t)v->itemsize == 0, row_major = true;
     for (int i = v->ndim; i-- > 0;) {
-        dims[i] = v->shape[i];
-        usable &= v->strides[i] % v->itemsize == 0;
-        strides[i] = v->strides[i] / v->itemsize;
-        row_major &= dims[i] <= 1 || v->strides[i] == expected;
+        dims[i] = v->shape ? v->shape[i] : v->len / v->itemsize;
+        Py_ssize_t stride = v->strides ? v->strides[i] : expected; /* some leave them out where memory is row-major, though asked for them */
+        usable &= stride % v->itemsize == 0;
+        strides[i] = stride / v->itemsize;
+        row_major &= dims[i] <= 1 || stride == expected;
         expected *= dims[i];
     }
     const char *name = dtype_rows[dtype].name;
@@ -424,17 +487,17 @@ PyObject *array_from_buffer(PyObject *o, int copy)
         status = hop_tensor_new_dims(&t, name, dims, v->ndim);
         if (!status && v->len && PyBuffer_ToContiguous(hop_data(t), v, v->len, 'C')) goto failed;
     } else if (!usable) {
-        PyErr_SetString(PyExc_ValueError, v->readonly ? "the memory is read-only, so it must be copied (copy=False was asked for)" : "the memory is not aligned to its elements, so it must be copied");
+        PyErr_SetString(PyExc_ValueError, "the memory is not aligned to its elements, so it must be copied (copy=False was asked for)");
         goto failed;
     } else if (row_major) {
         status = hop_tensor_borrow_dims(&t, name, dims, v->ndim, v->buf, release_buffer, k);
-        if (!status) return array_of_tensor(t);
+        if (!status) return array_of_shared(t, v->readonly ? READ_ONLY : SHARED);
     } else {
         char type[256];
         array_object like = { .dtype = (int16_t)dtype, .rank = (int16_t)v->ndim, .dims = dims };
         array_type_text(&like, type);
         status = hop_tensor_strided(&t, type, v->buf, strides, release_buffer, k);
-        if (!status) return array_of_tensor(t);
+        if (!status) return array_of_shared(t, v->readonly ? READ_ONLY : SHARED);
     }
     PyBuffer_Release(v);
     PyMem_Free(k);
@@ -454,8 +517,7 @@ static PyObject *from_buffer(PyObject *self, PyObject *args)
     if (!PyArg_ParseTuple(args, "Oi", &o, &copy)) return NULL;
     PyObject *a = array_from_buffer(o, copy);
     if (a || PyErr_Occurred()) return a;
-    PyErr_Format(PyExc_TypeError, "expected an array, found %R", Py_TYPE(o));
-    return NULL;
+    Py_RETURN_NONE;
 }
 
 /* ---- making from numbers ---- */
@@ -574,7 +636,7 @@ static PyObject *method_view(PyObject *self, PyObject *slices)
     const char *text = t ? text_or_null(slices) : NULL;
     if (!text) return NULL;
     int status = hop_tensor_view(&v, t, text);
-    return status ? raise_status(status) : array_of_tensor(v);
+    return status ? raise_status(status) : array_of_shared(v, seen_twice(as_array(self)));
 }
 
 static void release_tensor(void *ctx) { hop_tensor_free(ctx); }
@@ -591,10 +653,11 @@ static PyObject *method_reshaped(PyObject *self, PyObject *sizes)
         PyErr_Format(PyExc_ValueError, "%lld elements cannot be arranged as %R", (long long)hop_tensor_count(t), sizes);
         return NULL;
     }
-    if (hop_tensor_is_contiguous(t)) whole = hop_tensor_ref(t);
+    bool own = !hop_tensor_is_contiguous(t); /* a copy */
+    if (!own) whole = hop_tensor_ref(t);
     else status = hop_tensor_copy(&whole, t);
     if (!status && (status = hop_tensor_borrow_dims(&v, hop_tensor_dtype(t), dims, rank, hop_data(whole), release_tensor, whole))) hop_tensor_free(whole);
-    return status ? raise_status(status) : array_of_tensor(v);
+    return status ? raise_status(status) : array_of_shared(v, own ? OWN : seen_twice(as_array(self)));
 }
 
 /* The same bits as elements of another dtype of the same size. */
@@ -608,10 +671,11 @@ static PyObject *method_bitcast(PyObject *self, PyObject *code)
     }
     int64_t dims[MAX_RANK];
     int rank = array_dims(as_array(self), dims), status = HOP_OK;
-    if (hop_tensor_is_contiguous(t)) whole = hop_tensor_ref(t);
+    bool own = !hop_tensor_is_contiguous(t); /* a copy */
+    if (!own) whole = hop_tensor_ref(t);
     else status = hop_tensor_copy(&whole, t);
     if (!status && (status = hop_tensor_borrow_dims(&v, dtype_rows[k].name, dims, rank, hop_data(whole), release_tensor, whole))) hop_tensor_free(whole);
-    return status ? raise_status(status) : array_of_tensor(v);
+    return status ? raise_status(status) : array_of_shared(v, own ? OWN : seen_twice(as_array(self)));
 }
 
 static PyObject *method_copy(PyObject *self, PyObject *unused)
@@ -623,12 +687,38 @@ static PyObject *method_copy(PyObject *self, PyObject *unused)
     return status ? raise_status(status) : array_of_tensor(v);
 }
 
+/* Another array with the same elements: x[i] = y on the one does not concern the other. */
+static PyObject *method_alias(PyObject *self, PyObject *unused)
+{
+    array_object *a = as_array(self);
+    (void)unused;
+    if (!a->capture) {
+        hop_tensor *t = concrete_tensor(a);
+        return t ? array_of_shared(hop_tensor_ref(t), seen_twice(a)) : NULL;
+    }
+    array_object *b = array_alloc(tracer_class);
+    if (!b) return NULL;
+    b->capture = a->capture, b->value = a->value, b->made = a->made, b->dtype = a->dtype, b->rank = a->rank;
+    b->dims = PyMem_Malloc((size_t)(a->rank ? a->rank : 1) * sizeof *b->dims);
+    if (!b->dims) {
+        Py_DECREF(b);
+        return PyErr_NoMemory();
+    }
+    memcpy(b->dims, a->dims, (size_t)a->rank * sizeof *b->dims);
+    return (PyObject *)b;
+}
+
 /* What x[i] = y does: this array holds what the other one holds. */
 static PyObject *method_become(PyObject *self, PyObject *other)
 {
     array_object *a = as_array(self), *b = is_array(other) ? as_array(other) : NULL;
-    if (!b || a->dtype != b->dtype || a->rank != b->rank || !a->capture != !b->capture || (a->capture && a->capture != b->capture)) {
-        PyErr_SetString(PyExc_ValueError, "an array can only become one of its own type, in the same capture");
+    if (b && a->capture != b->capture) {
+        hop_place at = user_place();
+        if (a->capture) return raise_tracer("%s:%d: x[i] = y: x was made at %s:%d, in another function that is being captured: give it to this one as an argument, and return x.at[i].set(y)", at.file, at.line, a->made.file, a->made.line);
+        return raise_tracer("%s:%d: x[i] = y: x is an array from outside of the function that is being captured, which cannot change it: give it as an argument, and return x.at[i].set(y)", at.file, at.line);
+    }
+    if (!b || a->dtype != b->dtype || a->rank != b->rank) {
+        PyErr_SetString(PyExc_ValueError, "an array can only become one of its own type");
         return NULL;
     }
     if (a->capture) {
@@ -637,6 +727,7 @@ static PyObject *method_become(PyObject *self, PyObject *other)
     } else {
         hop_tensor *old = a->tensor;
         a->tensor = hop_tensor_ref(b->tensor);
+        a->memory = b->memory = (uint8_t)seen_twice(b);
         hop_tensor_free(old);
     }
     Py_RETURN_NONE;
@@ -661,6 +752,10 @@ static int get_buffer(PyObject *self, Py_buffer *view, int flags)
         PyErr_SetString(PyExc_BufferError, "the buffer protocol has no format for bfloat16: use x.astype(hop.float32), or DLPack");
         return -1;
     }
+    if (a->memory == READ_ONLY && flags & PyBUF_WRITABLE) {
+        PyErr_SetString(PyExc_BufferError, "the memory of this array is read-only: a copy can be written (hop.asarray(x, copy=True))");
+        return -1;
+    }
     bool strided = !hop_tensor_is_contiguous(t);
     if (strided && (flags & PyBUF_STRIDES) != PyBUF_STRIDES) {
         PyErr_SetString(PyExc_BufferError, "the array is not row-major, and the reader asked for no strides");
@@ -677,7 +772,7 @@ static int get_buffer(PyObject *self, Py_buffer *view, int flags)
         e->numbers[MAX_RANK + i] = hop_tensor_stride(t, i) * row->size;
     }
     e->tensor = hop_tensor_ref(t); /* x[i] = y may replace the array's tensor meanwhile */
-    *view = (Py_buffer){ .buf = hop_data(t), .obj = Py_NewRef(self), .len = (Py_ssize_t)hop_tensor_count(t) * row->size, .itemsize = row->size, .readonly = 0, .ndim = a->rank,
+    *view = (Py_buffer){ .buf = hop_data(t), .obj = Py_NewRef(self), .len = (Py_ssize_t)hop_tensor_count(t) * row->size, .itemsize = row->size, .readonly = a->memory == READ_ONLY, .ndim = a->rank,
                          .format = flags & PyBUF_FORMAT ? e->format : NULL, .shape = flags & PyBUF_ND ? e->numbers : NULL,
                          .strides = (flags & PyBUF_STRIDES) == PyBUF_STRIDES ? e->numbers + MAX_RANK : NULL, .internal = e };
     return 0;
@@ -708,7 +803,10 @@ struct DLManagedTensorVersioned {
     uint32_t major, minor;
     void *manager;
     void (*deleter)(struct DLManagedTensorVersioned *);
+    uint64_t flags;
+    struct dl_tensor tensor;
 };
+enum dlpack_flags { DLPACK_READ_ONLY = 1, DLPACK_IS_COPIED = 2 };
 
 static void drop_capsule(PyObject *capsule)
 {
@@ -721,17 +819,24 @@ static void drop_versioned(PyObject *capsule)
     if (m && m->deleter) m->deleter(m);
 }
 
-static PyObject *to_dlpack(PyObject *self, PyObject *versioned)
+/* _to_dlpack(versioned, copied) */
+static PyObject *to_dlpack(PyObject *self, PyObject *args)
 {
     hop_tensor *t = concrete_tensor(as_array(self));
-    int status;
-    if (!t) return NULL;
-    if (PyObject_IsTrue(versioned)) {
+    int status, versioned, copied;
+    if (!t || !PyArg_ParseTuple(args, "pp", &versioned, &copied)) return NULL;
+    bool read_only = as_array(self)->memory == READ_ONLY;
+    if (versioned) {
         struct DLManagedTensorVersioned *m = NULL;
         if ((status = hop_tensor_to_dlpack_versioned(&m, t))) return raise_status(status);
+        m->flags |= (read_only ? DLPACK_READ_ONLY : 0) | (copied ? DLPACK_IS_COPIED : 0);
         PyObject *capsule = PyCapsule_New(m, "dltensor_versioned", drop_versioned);
         if (!capsule) m->deleter(m);
         return capsule;
+    }
+    if (read_only) {
+        PyErr_SetString(PyExc_BufferError, "the memory of this array is read-only, which DLPack can say from version 1.0 on: ask for max_version=(1, 0), or for a copy");
+        return NULL;
     }
     struct DLManagedTensor *m = NULL;
     if ((status = hop_tensor_to_dlpack(&m, t))) return raise_status(status);
@@ -743,19 +848,24 @@ static PyObject *to_dlpack(PyObject *self, PyObject *versioned)
 static PyObject *from_dlpack(PyObject *self, PyObject *capsule)
 {
     hop_tensor *t = NULL;
+    const char *there; /* where the elements are, if they are not copied */
     int status;
     (void)self;
     if (PyCapsule_IsValid(capsule, "dltensor_versioned")) {
-        if ((status = hop_tensor_from_dlpack_versioned(&t, PyCapsule_GetPointer(capsule, "dltensor_versioned")))) return raise_status(status);
+        struct DLManagedTensorVersioned *m = PyCapsule_GetPointer(capsule, "dltensor_versioned");
+        there = m->major == 1 ? (const char *)m->tensor.data + m->tensor.byte_offset : NULL;
+        if ((status = hop_tensor_from_dlpack_versioned(&t, m))) return raise_status(status);
         PyCapsule_SetName(capsule, "used_dltensor_versioned");
     } else if (PyCapsule_IsValid(capsule, "dltensor")) {
-        if ((status = hop_tensor_from_dlpack(&t, PyCapsule_GetPointer(capsule, "dltensor")))) return raise_status(status);
+        struct DLManagedTensor *m = PyCapsule_GetPointer(capsule, "dltensor");
+        there = (const char *)m->tensor.data + m->tensor.byte_offset;
+        if ((status = hop_tensor_from_dlpack(&t, m))) return raise_status(status);
         PyCapsule_SetName(capsule, "used_dltensor");
     } else {
         PyErr_SetString(PyExc_TypeError, "expected a DLPack capsule that nobody has used yet");
         return NULL;
     }
-    return array_of_tensor(t);
+    return array_of_shared(t, hop_data(t) == there ? SHARED : OWN);
 }
 
 /* ---- files ---- */
@@ -835,7 +945,7 @@ static PyObject *slot_power(PyObject *x, PyObject *y, PyObject *modulus)
 static PyObject *slot_negative(PyObject *x) { return unary_slot(OP_NEG, x); }
 static PyObject *slot_absolute(PyObject *x) { return unary_slot(OP_ABS, x); }
 static PyObject *slot_invert(PyObject *x) { return unary_slot(OP_NOT, x); }
-static PyObject *slot_positive(PyObject *x) { return Py_NewRef(x); }
+static PyObject *slot_positive(PyObject *x) { return method_alias(x, NULL); }
 static PyObject *slot_compare(PyObject *x, PyObject *y, int how)
 {
     static const int codes[] = { [Py_LT] = OP_LT, [Py_LE] = OP_LE, [Py_EQ] = OP_EQ, [Py_NE] = OP_NE, [Py_GT] = OP_GT, [Py_GE] = OP_GE };
@@ -862,8 +972,9 @@ static PyMethodDef array_methods[] = {
     { "_reshaped", method_reshaped, METH_O, "the same elements under other sizes" },
     { "_bitcast", method_bitcast, METH_O, "the same bits as elements of another dtype" },
     { "_copy", method_copy, METH_NOARGS, "an array of its own" },
+    { "_alias", method_alias, METH_NOARGS, "another array with the same elements, in the same memory" },
     { "_become", method_become, METH_O, "holds what the other array holds from now on" },
-    { "_to_dlpack", to_dlpack, METH_O, "a DLPack capsule" },
+    { "_to_dlpack", to_dlpack, METH_VARARGS, "_to_dlpack(versioned, copied): a DLPack capsule" },
     { NULL, NULL, 0, NULL },
 };
 
@@ -878,7 +989,7 @@ static PyType_Slot slots[] = {
 static PyType_Spec spec = { "hop._core.ArrayBase", sizeof(array_object), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_DISALLOW_INSTANTIATION, slots };
 
 static PyMethodDef functions[] = {
-    { "from_buffer", from_buffer, METH_VARARGS, "from_buffer(o, copy): an array over the memory of o; copy is 1, 0 or -1 (where needed)" },
+    { "from_buffer", from_buffer, METH_VARARGS, "from_buffer(o, copy): an array over the memory of o, None if it has none to show; copy is 1, 0 or -1 (where needed)" },
     { "full", make_full, METH_VARARGS, "full(code, dims, number)" },
     { "from_numbers", from_numbers, METH_VARARGS, "from_numbers(code, dims, list)" },
     { "progression", make_progression, METH_VARARGS, "progression(code, n, start, step)" },

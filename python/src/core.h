@@ -36,9 +36,13 @@ typedef struct array_object {
     uint64_t capture;    /* traced: the serial of its capture */
     hop_val value;       /* traced */
     hop_place made;      /* traced: where */
-    int64_t *dims;       /* traced: sizes, -1 for those that only a run knows */
+    int64_t *dims;       /* traced: sizes, -1 for those that only a run knows; donated: what they were */
     int16_t dtype, rank;
+    uint8_t memory;      /* concrete: enum memory */
 } array_object;
+
+/* Whose the elements are. Calls that are given an array for good write into OWN memory alone. */
+enum memory { OWN, SHARED, READ_ONLY };
 
 extern PyTypeObject *array_base;                     /* hop._core.ArrayBase */
 extern PyObject *array_class, *tracer_class, *dtype_objects, *error_classes; /* set by the package */
@@ -46,8 +50,10 @@ static inline bool is_array(PyObject *o) { return PyObject_TypeCheck(o, array_ba
 static inline array_object *as_array(PyObject *o) { return (array_object *)o; }
 PyObject *array_of_tensor(hop_tensor *t); /* takes the reference, also on failure */
 PyObject *array_of_value(hop_val v, hop_place at);
+PyObject *array_of_shared(hop_tensor *t, enum memory memory); /* the same, of memory that others see too */
 int array_dims(const array_object *a, int64_t *dims); /* its rank */
 int array_dtype(const array_object *a);
+void array_give_away(array_object *a); /* the tensor is somebody else's now; sizes can still be asked for */
 hop_tensor *concrete_tensor(array_object *a); /* borrowed; NULL and an exception for a traced or donated array */
 PyObject *array_from_buffer(PyObject *o, int copy); /* copy: 1 always, 0 never, -1 when needed; NULL without an exception: no buffer */
 int array_type_text(const array_object *a, char text[256]);
@@ -76,12 +82,17 @@ struct frame {
     PyObject *hidden;    /* list: arrays used from outside, further arguments */
     hop_val *values;     /* of each, here */
     Py_ssize_t room;
+    PyObject *callbacks; /* list: what the program calls; NULL: nothing */
 };
 struct frame *frame_top(void);
+struct frame *frame_set(struct frame *f);         /* which was it before */
+int frame_keep(struct frame *f, PyObject *callback); /* the captured function keeps it alive */
+int run_signals(void); /* in the middle of a run, with the GIL: handles what came; -1 and an exception when a handler raised */
 bool frame_alive(uint64_t serial);
 void set_main_thread(unsigned long ident);
 PyObject *function_capture(PyObject *self, PyObject *args);
 int function_init(PyObject *module);
+int callback_init(PyObject *module);
 
 /* ---- operators ---- */
 

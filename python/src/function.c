@@ -11,6 +11,19 @@ static _Thread_local struct frame *top;
 static uint64_t serials;
 
 struct frame *frame_top(void) { return top; }
+struct frame *frame_set(struct frame *f)
+{
+    struct frame *before = top;
+    top = f;
+    return before;
+}
+int frame_keep(struct frame *f, PyObject *callback)
+{
+    if (!f->callbacks && !(f->callbacks = PyList_New(0))) return -1;
+    for (Py_ssize_t i = PyList_Size(f->callbacks); i-- > 0;)
+        if (PyList_GetItem(f->callbacks, i) == callback) return 0;
+    return PyList_Append(f->callbacks, callback);
+}
 
 bool frame_alive(uint64_t serial)
 {
@@ -67,26 +80,43 @@ static int run_body(void *env, const hop_val *in, hop_val *out)
 typedef struct {
     PyObject_HEAD
     hop_fn *fn;
+    PyObject *callbacks; /* list: what the program calls; NULL: nothing */
 } function_object;
 typedef struct {
     PyObject_HEAD
     hop_exe *exe;
     int n_in, n_out;
     uint64_t donated; /* bit per parameter */
+    PyObject *callbacks; /* of the function */
 } exe_object;
 static PyTypeObject *function_type, *exe_type, *jit_type;
 
-static PyObject *function_of(hop_fn *fn)
+static PyObject *function_of(hop_fn *fn, PyObject *callbacks)
 {
     function_object *f = (function_object *)PyType_GenericAlloc(function_type, 0);
-    if (f) f->fn = fn;
+    if (f) f->fn = fn, f->callbacks = Py_XNewRef(callbacks);
     else hop_fn_free(fn);
     return (PyObject *)f;
+}
+static PyObject *callbacks_of(PyObject *self) { return ((function_object *)self)->callbacks; }
+static PyObject *function_callbacks(PyObject *self, void *unused) { return (void)unused, callbacks_of(self) ? PyList_AsTuple(callbacks_of(self)) : PyTuple_New(0); }
+static int function_traverse(PyObject *self, visitproc visit, void *arg)
+{
+    Py_VISIT(Py_TYPE(self));
+    Py_VISIT(((function_object *)self)->callbacks);
+    return 0;
+}
+static int function_clear(PyObject *self)
+{
+    Py_CLEAR(((function_object *)self)->callbacks);
+    return 0;
 }
 static void function_dealloc(PyObject *self)
 {
     PyTypeObject *type = Py_TYPE(self);
+    PyObject_GC_UnTrack(self);
     hop_fn_free(((function_object *)self)->fn);
+    function_clear(self);
     ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
     Py_DECREF(type);
 }
@@ -105,8 +135,9 @@ PyObject *function_capture(PyObject *self, PyObject *args)
     int status = hop_capture_at(f.at, &fn, params, HOP_UP_TO(MOST_RESULTS), run_body, &b);
     top = f.outer;
     PyMem_Free(f.values);
-    PyObject *made = status ? raise_status(status) : function_of(fn), *hidden = made ? PyList_AsTuple(f.hidden) : NULL;
+    PyObject *made = status ? raise_status(status) : function_of(fn, f.callbacks), *hidden = made ? PyList_AsTuple(f.hidden) : NULL;
     Py_DECREF(f.hidden);
+    Py_XDECREF(f.callbacks);
     PyObject *pair = hidden ? PyTuple_Pack(2, made, hidden) : NULL;
     Py_XDECREF(made);
     Py_XDECREF(hidden);
@@ -120,13 +151,17 @@ static PyObject *read_function(PyObject *self, PyObject *args)
     (void)self;
     if (!PyArg_ParseTuple(args, "s|z", &text, &name)) return NULL;
     int status = hop_fn_read(&fn, text, name);
-    return status ? raise_status(status) : function_of(fn);
+    return status ? raise_status(status) : function_of(fn, NULL);
 }
 
+/* What follows waits for a run of the same program where that has no native code, and the run may wait for the GIL to call a callback: so without the GIL. */
 static PyObject *function_text(PyObject *self, PyObject *unused)
 {
     (void)unused;
-    const char *text = hop_fn_text(((function_object *)self)->fn);
+    const char *text;
+    Py_BEGIN_ALLOW_THREADS
+    text = hop_fn_text(((function_object *)self)->fn);
+    Py_END_ALLOW_THREADS
     return text ? PyUnicode_FromString(text) : raise_status(HOP_INTERNAL);
 }
 static PyObject *function_remarks(PyObject *self, PyObject *unused) { return (void)unused, PyUnicode_FromString(hop_fn_remarks(((function_object *)self)->fn)); }
@@ -135,7 +170,10 @@ static PyObject *types_of(hop_fn *fn, int n, const char *(*type)(hop_fn *, int))
 {
     PyObject *t = PyTuple_New(n);
     for (int i = 0; t && i < n; i++) {
-        const char *text = type(fn, i);
+        const char *text;
+        Py_BEGIN_ALLOW_THREADS
+        text = type(fn, i);
+        Py_END_ALLOW_THREADS
         PyObject *o = text ? PyUnicode_FromString(text) : raise_status(HOP_INTERNAL);
         if (!o || PyTuple_SetItem(t, i, o)) Py_CLEAR(t);
     }
@@ -164,13 +202,17 @@ static PyObject *function_transform(PyObject *self, PyObject *args)
     int status = HOP_INVALID;
     if (!PyArg_ParseTuple(args, "s|zz", &name, &text, &text2)) return NULL;
     if (!strcmp(name, "vmap")) {
+        Py_BEGIN_ALLOW_THREADS
         status = hop_vmap(&made, fn, text, text2);
-        return status ? raise_status(status) : function_of(made);
+        Py_END_ALLOW_THREADS
+        return status ? raise_status(status) : function_of(made, callbacks_of(self));
     }
     for (size_t i = 0; i < sizeof transforms / sizeof *transforms; i++)
         if (!strcmp(name, transforms[i].name)) {
+            Py_BEGIN_ALLOW_THREADS
             status = transforms[i].make(&made, fn, text);
-            return status ? raise_status(status) : function_of(made);
+            Py_END_ALLOW_THREADS
+            return status ? raise_status(status) : function_of(made, callbacks_of(self));
         }
     PyErr_Format(PyExc_ValueError, "there is no transform '%s'", name);
     return NULL;
@@ -183,15 +225,31 @@ static PyObject *function_halves(PyObject *self, PyObject *args)
     hop_fn *first = NULL, *second = NULL;
     if (!PyArg_ParseTuple(args, "sz", &name, &wrt)) return NULL;
     hop_fn *fn = ((function_object *)self)->fn;
-    int status = !strcmp(name, "jvp") ? hop_jvp_halves(&first, &second, fn, wrt) : hop_vjp_halves(&first, &second, fn, wrt);
+    int status;
+    Py_BEGIN_ALLOW_THREADS
+    status = !strcmp(name, "jvp") ? hop_jvp_halves(&first, &second, fn, wrt) : hop_vjp_halves(&first, &second, fn, wrt);
+    Py_END_ALLOW_THREADS
     if (status) return raise_status(status);
-    PyObject *a = function_of(first), *b = function_of(second), *pair = a && b ? PyTuple_Pack(2, a, b) : NULL;
+    PyObject *a = function_of(first, callbacks_of(self)), *b = function_of(second, callbacks_of(self)), *pair = a && b ? PyTuple_Pack(2, a, b) : NULL;
     Py_XDECREF(a);
     Py_XDECREF(b);
     return pair;
 }
 
 /* ---- executables ---- */
+
+/* Says once that there is no compiler, and why. -1: the warning was made an error. */
+static int warn_of_interpretation(void)
+{
+    static bool warned;
+    if (warned) return 0;
+    warned = true;
+    char text[1300];
+    snprintf(text, sizeof text, "hop runs programs without compiling them, hundreds of times slower: %s", hop_message());
+    hop_forgive();
+    hop_place at = user_place();
+    return PyErr_WarnExplicit(PyExc_RuntimeWarning, text, at.file, at.line, "hop", NULL);
+}
 
 /* compile(strict=0, threads=0, without=None, portable=0, donate=None, mask=0) */
 static PyObject *function_compile(PyObject *self, PyObject *args, PyObject *named)
@@ -205,11 +263,14 @@ static PyObject *function_compile(PyObject *self, PyObject *args, PyObject *name
     if (!PyArg_ParseTupleAndKeywords(args, named, "|pizpzK", names, &o.strict, &o.threads, &o.without, &o.portable, &o.donate, &mask)) return NULL;
     Py_BEGIN_ALLOW_THREADS
     status = hop_compile(&exe, fn, &o);
-    if (status == HOP_UNAVAILABLE && !o.portable) {
-        o.portable = 1;
-        status = hop_compile(&exe, fn, &o);
-    }
     Py_END_ALLOW_THREADS
+    if (status == HOP_UNAVAILABLE && !o.portable) {
+        if (warn_of_interpretation()) return NULL;
+        o.portable = 1;
+        Py_BEGIN_ALLOW_THREADS
+        status = hop_compile(&exe, fn, &o);
+        Py_END_ALLOW_THREADS
+    }
     if (status) return raise_status(status);
     exe_object *e = (exe_object *)PyType_GenericAlloc(exe_type, 0);
     if (!e) {
@@ -220,13 +281,27 @@ static PyObject *function_compile(PyObject *self, PyObject *args, PyObject *name
     e->n_in = hop_fn_params(fn);
     e->n_out = hop_fn_results(fn);
     e->donated = mask;
+    e->callbacks = Py_XNewRef(callbacks_of(self));
     return (PyObject *)e;
 }
 
+static int exe_traverse(PyObject *self, visitproc visit, void *arg)
+{
+    Py_VISIT(Py_TYPE(self));
+    Py_VISIT(((exe_object *)self)->callbacks);
+    return 0;
+}
+static int exe_clear(PyObject *self)
+{
+    Py_CLEAR(((exe_object *)self)->callbacks);
+    return 0;
+}
 static void exe_dealloc(PyObject *self)
 {
     PyTypeObject *type = Py_TYPE(self);
+    PyObject_GC_UnTrack(self);
     hop_exe_free(((exe_object *)self)->exe);
+    exe_clear(self);
     ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
     Py_DECREF(type);
 }
@@ -256,6 +331,12 @@ static void watch_interrupts(void)
     sigaction(SIGINT, &now, NULL);
 }
 
+int run_signals(void)
+{
+    if (PyThread_get_thread_ident() == main_thread) interrupted = 0;
+    return PyErr_CheckSignals();
+}
+
 static void print_line(void *ctx, const char *line, size_t length)
 {
     (void)ctx;
@@ -270,7 +351,8 @@ static void print_line(void *ctx, const char *line, size_t length)
     PyGILState_Release(state);
 }
 
-static int run_once(hop_exe *exe, hop_tensor **in, int n_in, hop_tensor **out, int n_out)
+enum { NOT_BEGUN = 1002 };
+static int run_once(hop_exe *exe, hop_tensor **in, int n_in, hop_tensor **out, int n_out, bool cancels)
 {
     bool ours = PyThread_get_thread_ident() == main_thread;
     hop_run_options o = { .print = print_line };
@@ -278,8 +360,8 @@ static int run_once(hop_exe *exe, hop_tensor **in, int n_in, hop_tensor **out, i
     if (ours) {
         watch_interrupts();
         interrupted = 0;
-        if (PyErr_CheckSignals()) return BODY_RAISED; /* one that came before the flag was cleared */
-        o.cancel = &interrupted;
+        if (PyErr_CheckSignals()) return NOT_BEGUN; /* one that came before the flag was cleared */
+        if (cancels) o.cancel = &interrupted;
     }
     Py_BEGIN_ALLOW_THREADS
     status = hop_run_with(exe, in, n_in, out, n_out, &o);
@@ -287,25 +369,67 @@ static int run_once(hop_exe *exe, hop_tensor **in, int n_in, hop_tensor **out, i
     return status;
 }
 
+/* Whether an interrupt raises KeyboardInterrupt, as far as one can tell. */
+static bool interrupts_raise(void)
+{
+    PyObject *module = PyImport_ImportModule("signal"), *handler = module ? PyObject_CallMethod(module, "getsignal", "i", SIGINT) : NULL;
+    PyObject *raises = handler ? PyObject_GetAttrString(module, "default_int_handler") : NULL;
+    bool same = raises && handler == raises;
+    Py_XDECREF(raises);
+    Py_XDECREF(handler);
+    Py_XDECREF(module);
+    PyErr_Clear();
+    return same;
+}
+
 enum { FEW = 32 };
 
-/* A list of the results, or the only one. donors: arrays whose tensors a run that succeeds takes over, NULL elsewhere. */
+/* A run holds what it reads, because other threads may change or give away arrays meanwhile. Tensors of donors leave their arrays at once, so that nobody gives
+ * them away twice; memory that others see too gets a second reference, by which the library knows to copy it. The answer: which did, a bit each. */
+static uint64_t hold(hop_tensor **in, PyObject **donors, int n)
+{
+    uint64_t shared = 0;
+    for (int i = 0; i < n; i++) {
+        array_object *donor = donors && donors[i] ? as_array(donors[i]) : NULL;
+        if (donor && donor->memory != OWN) shared |= (uint64_t)1 << i;
+        if (!donor || donor->memory != OWN) hop_tensor_ref(in[i]);
+        if (donor) array_give_away(donor);
+    }
+    return shared;
+}
+
+/* After a run that failed, donors have their tensors again unless what they hold may have been overwritten. */
+static void let_go(hop_tensor **in, PyObject **donors, int n, uint64_t shared, int status)
+{
+    bool untouched = status == HOP_INVALID || status == NOT_BEGUN;
+    for (int i = 0; i < n; i++) {
+        array_object *donor = donors && donors[i] ? as_array(donors[i]) : NULL;
+        bool second = donor && shared >> i & 1;
+        if (!donor || second) hop_tensor_free(in[i]);
+        if (!donor || !status || donor->tensor == in[i]) continue; /* the last: it was given twice */
+        if ((untouched || second) && !donor->tensor) donor->tensor = in[i];
+        else hop_tensor_free(in[i]);
+    }
+}
+
+/* A list of the results, or the only one. donors: arrays whose tensors a run takes over, NULL elsewhere. */
 static PyObject *run_tensors(const exe_object *e, hop_tensor **in, PyObject **donors, bool always_list)
 {
     hop_tensor *few[FEW], **out = few;
     PyObject *answer = NULL;
     int status;
     if (e->n_out > FEW && !(out = PyMem_Calloc((size_t)e->n_out, sizeof *out))) return PyErr_NoMemory();
-    do { /* a handler that does not raise lets the run begin again */
+    bool repeatable = !donors && !e->callbacks;
+    uint64_t shared = hold(in, donors, e->n_in);
+    do { /* a handler that does not raise lets the run begin again, unless what it reads may have been overwritten or callbacks were called: then it is not ended in the first place */
         memset(out, 0, (size_t)e->n_out * sizeof *out);
-        status = run_once(e->exe, in, e->n_in, out, e->n_out);
-    } while (status == HOP_CANCELLED && !PyErr_CheckSignals());
+        status = run_once(e->exe, in, e->n_in, out, e->n_out, repeatable || interrupts_raise());
+    } while (status == HOP_CANCELLED && !PyErr_CheckSignals() && repeatable);
+    let_go(in, donors, e->n_in, shared, status);
     if (status) {
         raise_status(status);
         goto done;
     }
-    for (int i = 0; donors && i < e->n_in; i++)
-        if (donors[i]) as_array(donors[i])->tensor = NULL;
     answer = e->n_out == 1 && !always_list ? array_of_tensor(out[0]) : PyList_New(e->n_out);
     for (int i = 0; answer && (e->n_out != 1 || always_list) && i < e->n_out; i++) {
         PyObject *a = array_of_tensor(out[i]);
@@ -374,9 +498,11 @@ static PyObject *function_interpret(PyObject *self, PyObject *given)
         goto done;
     }
     hop_run_options o = { .print = print_line };
+    hold(in, NULL, n);
     Py_BEGIN_ALLOW_THREADS
     status = hop_interpret_with(fn, in, n, out, n_out, &o);
     Py_END_ALLOW_THREADS
+    let_go(in, NULL, n, 0, status);
     if (status) {
         raise_status(status);
         goto done;
@@ -640,37 +766,51 @@ static PyObject *function_call(PyObject *self, PyObject *in)
     struct operation o;
     PyObject *r = NULL;
     if (begin(&o)) return NULL;
-    int n = hop_fn_results(fn);
-    if (!read_values(in, o.at, &x) && n <= MOST_RESULTS && ready(&o)) r = end(&o, hop_call_fn_at(o.at, o.results, n, fn, x.data, x.n), n);
-    else PyMem_Free(o.results);
+    int n = hop_fn_results(fn), failed = 0;
+    for (Py_ssize_t i = 0; callbacks_of(self) && i < PyList_Size(callbacks_of(self)) && !failed; i++) failed = frame_keep(top, PyList_GetItem(callbacks_of(self), i));
+    if (!failed && !read_values(in, o.at, &x) && n <= MOST_RESULTS && ready(&o)) {
+        int status;
+        Py_BEGIN_ALLOW_THREADS
+        status = hop_call_fn_at(o.at, o.results, n, fn, x.data, x.n);
+        Py_END_ALLOW_THREADS
+        r = end(&o, status, n);
+    } else {
+        PyMem_Free(o.results);
+    }
     PyMem_Free(x.data);
     return r;
 }
 
 /* ---- jit: the quick way ---- */
 
-/* A call outside of captures whose arguments are arrays, or tuples, lists, dicts and None of them, and whose types were seen before, runs without any Python
- * code. Everything else goes to the method _slow, which calls _remember for the next time. */
+/* A call outside of captures whose arguments are trees of arrays and whose types were seen before runs without any Python code but what takes registered
+ * classes apart and puts them together. Everything else goes to the method _slow, which calls _remember for the next time. */
 struct entry {
     struct entry *next;
     uint64_t hash;
     size_t length;
     PyObject *exe, *hidden, *cells, *unflatten; /* strong; cells: contents of the closure's cells, by identity; unflatten None: one array,
                                                  * a tuple: a plan, else a function of the list of results */
+    PyObject *classes;                          /* a list of those whose addresses are in the key */
     char key[];
 };
-enum { JIT_BUCKETS = 64, MOST_LEAVES = 256 };
+enum { JIT_BUCKETS = 64, MOST_ENTRIES = 512, MOST_LEAVES = 1024, MOST_KEY = 32768 };
 typedef struct {
     PyObject_HEAD
     struct entry *entries[JIT_BUCKETS];
-    PyObject *cells; /* of the function's closure, a tuple, or NULL */
+    int n_entries;
+    PyObject *cells;                 /* of the function's closure, a tuple, or NULL */
+    PyObject *positions, *names;     /* of arguments that are part of the program, tuples, or NULL */
 } jit_object;
 
+static PyObject *nodes; /* class -> (flatten, unflatten, names of the fields or None, names of those that are part of the structure): hop.tree's */
+
 struct flat {
-    char key[2048];
+    char key[MOST_KEY];
     size_t n;
     PyObject *leaves[MOST_LEAVES]; /* strong */
     int n_leaves;
+    PyObject *classes; /* NULL: they need not be kept */
 };
 static bool flat_add(struct flat *f, const void *data, size_t n)
 {
@@ -713,6 +853,84 @@ static bool flatten_dict(struct flat *f, PyObject *o)
     return good;
 }
 
+/* A value that is part of the program, where its bytes say it all. */
+static bool flatten_static(struct flat *f, PyObject *o)
+{
+    if (o == Py_None) return flat_head(f, 'N', 0);
+    if (PyBool_Check(o)) return flat_head(f, 'B', o == Py_True);
+    if (PyUnicode_CheckExact(o)) {
+        Py_ssize_t n;
+        const char *text = PyUnicode_AsUTF8AndSize(o, &n);
+        return text && flat_head(f, 'S', n) && flat_add(f, text, (size_t)n);
+    }
+    if (PyLong_CheckExact(o)) {
+        long long whole = PyLong_AsLongLong(o);
+        return !PyErr_Occurred() && flat_head(f, 'I', 0) && flat_add(f, &whole, sizeof whole);
+    }
+    if (PyFloat_CheckExact(o)) {
+        double real = PyFloat_AsDouble(o);
+        return flat_head(f, 'R', 0) && flat_add(f, &real, sizeof real);
+    }
+    bool good = PyTuple_CheckExact(o) && flat_head(f, '(', PyTuple_Size(o));
+    for (Py_ssize_t i = 0; good && i < PyTuple_Size(o); i++) good = flatten_static(f, PyTuple_GetItem(o, i));
+    return good;
+}
+
+static bool flatten_class(struct flat *f, PyObject *cls, Py_ssize_t n)
+{
+    return flat_head(f, 'C', n) && flat_add(f, &cls, sizeof cls) && (!f->classes || !PyList_Append(f->classes, cls));
+}
+
+/* The fields of a dataclass. */
+static bool flatten_fields(struct flat *f, PyObject *o, PyObject *cls, PyObject *children, PyObject *fixed)
+{
+    bool good = flatten_class(f, cls, PyTuple_Size(children));
+    for (int part = 0; part < 2; part++) {
+        PyObject *names = part ? fixed : children;
+        for (Py_ssize_t i = 0; good && i < PyTuple_Size(names); i++) {
+            PyObject *x = PyObject_GetAttr(o, PyTuple_GetItem(names, i));
+            good = x && (part ? flatten_static(f, x) : flatten(f, x));
+            Py_XDECREF(x);
+        }
+    }
+    return good;
+}
+
+/* What a registered class's own function gives. */
+static bool flatten_custom(struct flat *f, PyObject *o, PyObject *cls, PyObject *apart)
+{
+    PyObject *pair = PyObject_CallFunctionObjArgs(apart, o, NULL);
+    bool good = pair && PyTuple_CheckExact(pair) && PyTuple_Size(pair) == 2;
+    PyObject *children = good ? PySequence_List(PyTuple_GetItem(pair, 0)) : NULL;
+    good = children && flatten_class(f, cls, PyList_Size(children)) && flatten_static(f, PyTuple_GetItem(pair, 1));
+    for (Py_ssize_t i = 0; good && i < PyList_Size(children); i++) good = flatten(f, PyList_GetItem(children, i));
+    Py_XDECREF(children);
+    Py_XDECREF(pair);
+    return good;
+}
+
+/* A node that is no plain tuple, list or dict; *leaf when it is none. */
+static bool flatten_node(struct flat *f, PyObject *o, bool *leaf)
+{
+    PyObject *cls = (PyObject *)Py_TYPE(o), *row = nodes ? PyDict_GetItemWithError(nodes, cls) : NULL;
+    *leaf = false;
+    if (row) {
+        Py_INCREF(row);
+        PyObject *names = PyTuple_GetItem(row, 2);
+        bool good = names == Py_None ? flatten_custom(f, o, cls, PyTuple_GetItem(row, 0)) : flatten_fields(f, o, cls, names, PyTuple_GetItem(row, 3));
+        Py_DECREF(row);
+        return good;
+    }
+    if (PyTuple_Check(o)) {
+        if (!PyObject_HasAttrString(cls, "_fields") || !flatten_class(f, cls, PyTuple_Size(o))) return false;
+        for (Py_ssize_t i = 0; i < PyTuple_Size(o); i++)
+            if (!flatten(f, PyTuple_GetItem(o, i))) return false;
+        return true;
+    }
+    *leaf = !PyDict_Check(o);
+    return false;
+}
+
 /* False: this is not for the quick way. */
 static bool flatten(struct flat *f, PyObject *o)
 {
@@ -726,6 +944,11 @@ static bool flatten(struct flat *f, PyObject *o)
         return true;
     }
     if (PyDict_CheckExact(o)) return flatten_dict(f, o);
+    bool leaf = is_array(o) || PyFloat_Check(o) || PyLong_Check(o);
+    if (!leaf) {
+        bool good = flatten_node(f, o, &leaf);
+        if (!leaf) return good;
+    }
     if (f->n_leaves == MOST_LEAVES) return false;
     PyObject *a = is_array(o) ? Py_NewRef(o) : PyFloat_Check(o) || PyLong_Check(o) ? number_array(o) : array_from_buffer(o, -1);
     if (!a) return false;
@@ -735,6 +958,37 @@ static bool flatten(struct flat *f, PyObject *o)
     int64_t dims[MAX_RANK];
     int rank = array_dims(array, dims);
     return flat_head(f, (char)('a' + array->dtype), rank) && flat_add(f, dims, (size_t)rank * sizeof *dims);
+}
+
+/* Whether the argument at a position, or with a name, is part of the program. */
+static bool static_position(const jit_object *j, Py_ssize_t i, Py_ssize_t n)
+{
+    for (Py_ssize_t k = 0; j->positions && k < PyTuple_Size(j->positions); k++) {
+        Py_ssize_t p = PyLong_AsSsize_t(PyTuple_GetItem(j->positions, k));
+        if (p == i || p + n == i) return true;
+    }
+    return false;
+}
+static bool static_name(const jit_object *j, PyObject *name) { return j->names && PyTuple_Size(j->names) && PySequence_Contains(j->names, name) == 1; }
+
+/* The arguments of a call, in the order in which the program takes them. */
+static bool flatten_call(const jit_object *j, struct flat *f, PyObject *args, PyObject *named)
+{
+    Py_ssize_t n = PyTuple_Size(args);
+    bool good = flat_head(f, '(', n);
+    for (Py_ssize_t i = 0; good && i < n; i++) {
+        PyObject *x = PyTuple_GetItem(args, i);
+        good = static_position(j, i, n) ? flatten_static(f, x) : flatten(f, x);
+    }
+    if (!good || !named || !PyDict_Size(named)) return good;
+    PyObject *keys = PyDict_Keys(named);
+    good = keys && !PyList_Sort(keys) && flat_head(f, 'K', PyList_Size(keys));
+    for (Py_ssize_t i = 0; good && i < PyList_Size(keys); i++) {
+        PyObject *k = PyList_GetItem(keys, i), *x = PyDict_GetItem(named, k);
+        good = flatten_static(f, k) && (static_name(j, k) ? flatten_static(f, x) : flatten(f, x));
+    }
+    Py_XDECREF(keys);
+    return good;
 }
 
 static void flat_drop(struct flat *f)
@@ -766,7 +1020,8 @@ static bool same_cells(const jit_object *j, const struct entry *e)
     return true;
 }
 
-/* A tree of results from its plan: True a leaf, None, or a tuple of what it is ("(", "[", or the keys of a dict) and the plans of its children. */
+/* A tree of results from its plan: True a leaf, None, or a tuple of what it is ("(", "[", the keys of a dict, or a function of the list of its children) and the
+ * plans of its children. */
 static PyObject *grow(PyObject *plan, PyObject *leaves, Py_ssize_t *next)
 {
     if (plan == Py_True) {
@@ -777,7 +1032,7 @@ static PyObject *grow(PyObject *plan, PyObject *leaves, Py_ssize_t *next)
     PyObject *kind = PyTuple_GetItem(plan, 0);
     if (!kind) return NULL;
     Py_ssize_t n = PyTuple_Size(plan) - 1;
-    bool dict = PyTuple_Check(kind), tuple = !dict && PyUnicode_CompareWithASCIIString(kind, "(") == 0;
+    bool dict = PyTuple_Check(kind), tuple = PyUnicode_Check(kind) && PyUnicode_CompareWithASCIIString(kind, "(") == 0;
     PyObject *made = dict ? PyDict_New() : tuple ? PyTuple_New(n) : PyList_New(n);
     for (Py_ssize_t i = 0; made && i < n; i++) {
         PyObject *child = grow(PyTuple_GetItem(plan, i + 1), leaves, next);
@@ -789,6 +1044,11 @@ static PyObject *grow(PyObject *plan, PyObject *leaves, Py_ssize_t *next)
             failed = tuple ? PyTuple_SetItem(made, i, child) : PyList_SetItem(made, i, child);
         }
         if (failed) Py_CLEAR(made);
+    }
+    if (made && !dict && !PyUnicode_Check(kind)) {
+        PyObject *node = PyObject_CallFunctionObjArgs(kind, made, NULL);
+        Py_DECREF(made);
+        return node;
     }
     return made;
 }
@@ -824,12 +1084,13 @@ static PyObject *jit_call(PyObject *self, PyObject *args, PyObject *named)
 {
     jit_object *j = (jit_object *)self;
     PyObject *r = NULL;
-    if (!top && (!named || !PyDict_Size(named))) {
+    if (!top) {
         struct flat f;
         f.n = 0;
         f.n_leaves = 0;
+        f.classes = NULL;
         const struct entry *e = NULL;
-        if (flatten(&f, args)) {
+        if (flatten_call(j, &f, args, named)) {
             uint64_t hash = flat_hash(&f);
             e = j->entries[hash % JIT_BUCKETS];
             while (e && (e->hash != hash || e->length != f.n || memcmp(e->key, f.key, f.n) || !same_cells(j, e))) e = e->next;
@@ -847,24 +1108,34 @@ static PyObject *jit_call(PyObject *self, PyObject *args, PyObject *named)
     return r;
 }
 
-/* _remember(args, exe, hidden, cell contents, unflatten) */
+static void jit_forget_all(jit_object *j);
+
+/* _remember(args, named, exe, hidden, cell contents, unflatten) */
 static PyObject *jit_remember(PyObject *self, PyObject *given)
 {
     jit_object *j = (jit_object *)self;
-    PyObject *args, *exe, *hidden, *cells, *unflatten;
-    if (!PyArg_ParseTuple(given, "OO!O!O!O", &args, exe_type, &exe, &PyTuple_Type, &hidden, &PyTuple_Type, &cells, &unflatten)) return NULL;
+    PyObject *args, *named, *exe, *hidden, *cells, *unflatten;
+    if (!PyArg_ParseTuple(given, "O!O!O!O!O!O", &PyTuple_Type, &args, &PyDict_Type, &named, exe_type, &exe, &PyTuple_Type, &hidden, &PyTuple_Type, &cells, &unflatten)) return NULL;
     struct flat f;
     f.n = 0;
     f.n_leaves = 0;
-    bool good = flatten(&f, args);
+    if (!(f.classes = PyList_New(0))) return NULL;
+    bool good = flatten_call(j, &f, args, named);
     flat_drop(&f);
     PyErr_Clear();
     for (Py_ssize_t i = 0; i < PyTuple_Size(hidden); i++) good &= is_array(PyTuple_GetItem(hidden, i)) && as_array(PyTuple_GetItem(hidden, i))->tensor;
-    if (!good) Py_RETURN_FALSE;
-    struct entry *e = PyMem_Malloc(sizeof *e + f.n);
-    if (!e) return PyErr_NoMemory();
+    struct entry *e = good ? PyMem_Malloc(sizeof *e + f.n) : NULL;
+    if (!e) {
+        Py_DECREF(f.classes);
+        if (good) return PyErr_NoMemory();
+        Py_RETURN_FALSE;
+    }
+    if (++j->n_entries > MOST_ENTRIES) {
+        jit_forget_all(j);
+        j->n_entries = 1;
+    }
     uint64_t hash = flat_hash(&f);
-    *e = (struct entry){ j->entries[hash % JIT_BUCKETS], hash, f.n, Py_NewRef(exe), Py_NewRef(hidden), Py_NewRef(cells), Py_NewRef(unflatten) };
+    *e = (struct entry){ j->entries[hash % JIT_BUCKETS], hash, f.n, Py_NewRef(exe), Py_NewRef(hidden), Py_NewRef(cells), Py_NewRef(unflatten), f.classes };
     memcpy(e->key, f.key, f.n);
     j->entries[hash % JIT_BUCKETS] = e;
     Py_RETURN_TRUE;
@@ -880,8 +1151,10 @@ static void jit_forget_all(jit_object *j)
             Py_DECREF(e->hidden);
             Py_DECREF(e->cells);
             Py_DECREF(e->unflatten);
+            Py_DECREF(e->classes);
             PyMem_Free(e);
         }
+    j->n_entries = 0;
 }
 static PyObject *jit_forget(PyObject *self, PyObject *unused)
 {
@@ -889,11 +1162,24 @@ static PyObject *jit_forget(PyObject *self, PyObject *unused)
     jit_forget_all((jit_object *)self);
     Py_RETURN_NONE;
 }
-static PyObject *jit_set_cells(PyObject *self, PyObject *cells)
+/* _set(closure, static positions, static names) */
+static PyObject *jit_set(PyObject *self, PyObject *given)
 {
     jit_object *j = (jit_object *)self;
-    Py_XDECREF(j->cells);
-    j->cells = PyTuple_Check(cells) ? Py_NewRef(cells) : NULL;
+    PyObject *new[3], **old[3] = { &j->cells, &j->positions, &j->names };
+    if (!PyArg_ParseTuple(given, "O!O!O!", &PyTuple_Type, &new[0], &PyTuple_Type, &new[1], &PyTuple_Type, &new[2])) return NULL;
+    for (int i = 0; i < 3; i++) {
+        PyObject *before = *old[i];
+        *old[i] = Py_NewRef(new[i]);
+        Py_XDECREF(before);
+    }
+    Py_RETURN_NONE;
+}
+static PyObject *set_nodes(PyObject *self, PyObject *dict)
+{
+    (void)self;
+    Py_XDECREF(nodes);
+    nodes = PyDict_Check(dict) ? Py_NewRef(dict) : NULL;
     Py_RETURN_NONE;
 }
 static int jit_traverse(PyObject *self, visitproc visit, void *arg)
@@ -901,11 +1187,15 @@ static int jit_traverse(PyObject *self, visitproc visit, void *arg)
     jit_object *j = (jit_object *)self;
     Py_VISIT(Py_TYPE(self));
     Py_VISIT(j->cells);
+    Py_VISIT(j->positions);
+    Py_VISIT(j->names);
     for (int b = 0; b < JIT_BUCKETS; b++)
         for (struct entry *e = j->entries[b]; e; e = e->next) {
+            Py_VISIT(e->exe);
             Py_VISIT(e->cells);
             Py_VISIT(e->hidden);
             Py_VISIT(e->unflatten);
+            Py_VISIT(e->classes);
         }
     return 0;
 }
@@ -913,6 +1203,8 @@ static int jit_clear(PyObject *self)
 {
     jit_forget_all((jit_object *)self);
     Py_CLEAR(((jit_object *)self)->cells);
+    Py_CLEAR(((jit_object *)self)->positions);
+    Py_CLEAR(((jit_object *)self)->names);
     return 0;
 }
 static void jit_dealloc(PyObject *self)
@@ -938,20 +1230,21 @@ static PyMethodDef function_methods[] = {
 };
 static PyGetSetDef function_getset[] = {
     { "params", function_params, NULL, "types of the parameters", NULL },
+    { "callbacks", function_callbacks, NULL, "what the program calls", NULL },
     { "results", function_results, NULL, "types of the results", NULL },
     { NULL, NULL, NULL, NULL, NULL },
 };
-static PyType_Slot function_slots[] = { { Py_tp_dealloc, function_dealloc }, { Py_tp_methods, function_methods }, { Py_tp_getset, function_getset }, { 0, NULL } };
-static PyType_Spec function_spec = { "hop._core.Function", sizeof(function_object), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, function_slots };
+static PyType_Slot function_slots[] = { { Py_tp_dealloc, function_dealloc }, { Py_tp_traverse, function_traverse }, { Py_tp_clear, function_clear }, { Py_tp_methods, function_methods }, { Py_tp_getset, function_getset }, { 0, NULL } };
+static PyType_Spec function_spec = { "hop._core.Function", sizeof(function_object), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION, function_slots };
 
 static PyMethodDef exe_methods[] = { { "run", exe_run, METH_O, "run(arrays) -> list" }, { NULL, NULL, 0, NULL } };
-static PyType_Slot exe_slots[] = { { Py_tp_dealloc, exe_dealloc }, { Py_tp_methods, exe_methods }, { 0, NULL } };
-static PyType_Spec exe_spec = { "hop._core.Executable", sizeof(exe_object), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, exe_slots };
+static PyType_Slot exe_slots[] = { { Py_tp_dealloc, exe_dealloc }, { Py_tp_traverse, exe_traverse }, { Py_tp_clear, exe_clear }, { Py_tp_methods, exe_methods }, { 0, NULL } };
+static PyType_Spec exe_spec = { "hop._core.Executable", sizeof(exe_object), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION, exe_slots };
 
 static PyMethodDef jit_methods[] = {
-    { "_remember", jit_remember, METH_VARARGS, "_remember(args, exe, hidden, cells, unflatten): whether such calls are quick from now on" },
+    { "_remember", jit_remember, METH_VARARGS, "_remember(args, named, exe, hidden, cells, unflatten): whether such calls are quick from now on" },
     { "_forget", jit_forget, METH_NOARGS, "forgets all programs" },
-    { "_set_cells", jit_set_cells, METH_O, "_set_cells(closure)" },
+    { "_set", jit_set, METH_VARARGS, "_set(closure, static positions, static names)" },
     { NULL, NULL, 0, NULL },
 };
 static PyType_Slot jit_slots[] = { { Py_tp_dealloc, jit_dealloc }, { Py_tp_traverse, jit_traverse }, { Py_tp_clear, jit_clear }, { Py_tp_call, jit_call }, { Py_tp_methods, jit_methods }, { 0, NULL } };
@@ -959,6 +1252,7 @@ static PyType_Spec jit_spec = { "hop._core.JitBase", sizeof(jit_object), 0, Py_T
 
 static PyMethodDef functions[] = {
     { "tracing", tracing, METH_NOARGS, "whether this thread is in a capture" },
+    { "set_nodes", set_nodes, METH_O, "set_nodes(dict): which classes are nodes of trees" },
     { "capture", function_capture, METH_VARARGS, "capture(fun, params, n) -> (Function, arrays used from outside)" },
     { "read", read_function, METH_VARARGS, "read(text, name=None) -> Function" },
     { "scan", scan, METH_VARARGS, "scan(step, carry, xs, length, reverse, schedule)" },

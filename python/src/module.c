@@ -135,10 +135,17 @@ static PyObject *place(PyObject *self, PyObject *unused)
 
 static PyObject *setup(PyObject *self, PyObject *args)
 {
+    static int64_t home = -1; /* the interpreter whose objects are kept here */
     PyObject *classes[4];
     const char *folder;
     (void)self;
     unsigned long ident;
+    int64_t here = PyInterpreterState_GetID(PyInterpreterState_Get());
+    if (home >= 0 && home != here) {
+        PyErr_SetString(PyExc_ImportError, "hop serves one interpreter of a process, and another one has imported it already");
+        return NULL;
+    }
+    home = here;
     if (!PyArg_ParseTuple(args, "OOOOsk", &classes[0], &classes[1], &classes[2], &classes[3], &folder, &ident)) return NULL;
     set_main_thread(ident);
     PyObject **kept[4] = { &array_class, &tracer_class, &dtype_objects, &error_classes };
@@ -191,7 +198,7 @@ PyMODINIT_FUNC PyInit__core(void)
 {
     PyObject *m = PyModule_Create(&definition);
     if (!m) return NULL;
-    if (array_init(m) || ops_init(m) || function_init(m) || PyModule_AddStringConstant(m, "version", hop_version())) {
+    if (array_init(m) || ops_init(m) || function_init(m) || callback_init(m) || PyModule_AddStringConstant(m, "version", hop_version())) {
         Py_DECREF(m);
         return NULL;
     }

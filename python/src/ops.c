@@ -10,6 +10,7 @@
 /* What a row's function takes besides the place. x…: operands; t, i: texts and integers of the call. */
 enum kind { X, XX, XXX, XT, XI, XTI, XII, XXI, XXII, LI, T, TI, TX, TXX, CUSTOM };
 enum { FLAT = 1 }; /* elementwise: arrays of one shape may be of any sizes, numbers may be operands */
+#define LEAST(n) ((n) << 1) /* of a custom row: it needs that many operands */
 
 struct call;
 struct op_row {
@@ -49,8 +50,23 @@ static int emit_scatter(hop_place at, const struct call *c, const hop_val *in, h
 {
     return one(hop_scatter_at(at, in[0], in + 2, (int)c->n - 2, c->text, in[1], c->text2), out);
 }
-static int emit_dynamic_slice(hop_place at, const struct call *c, const hop_val *in, hop_val *out) { return one(hop_dynamic_slice_at(at, in[0], in + 1, c->text), out); }
-static int emit_dynamic_update(hop_place at, const struct call *c, const hop_val *in, hop_val *out) { return (void)c, one(hop_dynamic_update_at(at, in[0], in[1], in + 2), out); }
+/* The library reads a start for each axis. */
+static int wrong_starts(hop_val x, Py_ssize_t n)
+{
+    if (n == hop_rank(x)) return 0;
+    PyErr_Format(PyExc_ValueError, "expected %d starts, one for each axis, found %zd", hop_rank(x), n);
+    return BODY_RAISED;
+}
+static int emit_dynamic_slice(hop_place at, const struct call *c, const hop_val *in, hop_val *out)
+{
+    int wrong = wrong_starts(in[0], c->n - 1);
+    return wrong ? wrong : one(hop_dynamic_slice_at(at, in[0], in + 1, c->text), out);
+}
+static int emit_dynamic_update(hop_place at, const struct call *c, const hop_val *in, hop_val *out)
+{
+    int wrong = wrong_starts(in[0], c->n - 2);
+    return wrong ? wrong : one(hop_dynamic_update_at(at, in[0], in[1], in + 2), out);
+}
 static int emit_nonzero(hop_place at, const struct call *c, const hop_val *in, hop_val *out) { return c->text ? hop_nonzero_sized_at(at, out, in[0], c->text, c->i) : hop_nonzero_at(at, out, in[0]); }
 static int emit_top_k(hop_place at, const struct call *c, const hop_val *in, hop_val *out) { return hop_top_k_at(at, out, in[0], c->text, (int)c->i); }
 static int emit_split(hop_place at, const struct call *c, const hop_val *in, hop_val *out)
@@ -113,12 +129,12 @@ static const struct op_row rows[] = {
     { "concat", LI, 0, (void *)hop_concat_at }, { "stack", LI, 0, (void *)hop_stack_at },
     { "iota", TI, 0, (void *)hop_iota_at }, { "eye", TI, 0, (void *)hop_eye_at }, { "full", TX, 0, (void *)hop_full_at }, { "arange", TXX, 0, (void *)hop_arange_at },
     { "linspace", TXX, 0, (void *)hop_linspace_at },
-    { "pad", CUSTOM, 0, (void *)emit_pad }, { "einsum", CUSTOM, 0, (void *)emit_einsum }, { "dot", CUSTOM, 0, (void *)emit_dot }, { "gather", CUSTOM, 0, (void *)emit_gather },
-    { "scatter", CUSTOM, 0, (void *)emit_scatter }, { "dynamic_slice", CUSTOM, 0, (void *)emit_dynamic_slice }, { "dynamic_update", CUSTOM, 0, (void *)emit_dynamic_update },
-    { "nonzero", CUSTOM, 0, (void *)emit_nonzero }, { "top_k", CUSTOM, 0, (void *)emit_top_k }, { "split", CUSTOM, 0, (void *)emit_split }, { "check", CUSTOM, 0, (void *)emit_check },
-    { "print", CUSTOM, 0, (void *)emit_print }, { "barrier", CUSTOM, 0, (void *)emit_barrier }, { "update_slice", CUSTOM, 0, (void *)emit_update_slice }, { "one_hot", CUSTOM, 0, (void *)emit_one_hot }, { "bind_dim", CUSTOM, 0, (void *)emit_bind_dim },
-    TEXT(random_bits) TEXT(random_normal) TEXT(random_split) { "permutation", XT, 0, (void *)hop_permutation_at }, { "random_uniform", CUSTOM, 0, (void *)emit_uniform }, { "randint", CUSTOM, 0, (void *)emit_randint },
-    { "bernoulli", CUSTOM, 0, (void *)emit_bernoulli },
+    { "pad", CUSTOM, LEAST(2), (void *)emit_pad }, { "einsum", CUSTOM, LEAST(1), (void *)emit_einsum }, { "dot", CUSTOM, LEAST(2), (void *)emit_dot }, { "gather", CUSTOM, LEAST(1), (void *)emit_gather },
+    { "scatter", CUSTOM, LEAST(2), (void *)emit_scatter }, { "dynamic_slice", CUSTOM, LEAST(1), (void *)emit_dynamic_slice }, { "dynamic_update", CUSTOM, LEAST(2), (void *)emit_dynamic_update },
+    { "nonzero", CUSTOM, LEAST(1), (void *)emit_nonzero }, { "top_k", CUSTOM, LEAST(1), (void *)emit_top_k }, { "split", CUSTOM, LEAST(1), (void *)emit_split }, { "check", CUSTOM, LEAST(1), (void *)emit_check },
+    { "print", CUSTOM, 0, (void *)emit_print }, { "barrier", CUSTOM, 0, (void *)emit_barrier }, { "update_slice", CUSTOM, LEAST(2), (void *)emit_update_slice }, { "one_hot", CUSTOM, LEAST(1), (void *)emit_one_hot }, { "bind_dim", CUSTOM, LEAST(1), (void *)emit_bind_dim },
+    TEXT(random_bits) TEXT(random_normal) TEXT(random_split) { "permutation", XT, 0, (void *)hop_permutation_at }, { "random_uniform", CUSTOM, LEAST(1), (void *)emit_uniform }, { "randint", CUSTOM, LEAST(3), (void *)emit_randint },
+    { "bernoulli", CUSTOM, LEAST(2), (void *)emit_bernoulli },
 };
 #define COUNT(a) (sizeof(a) / sizeof *(a))
 
@@ -160,6 +176,31 @@ static int results_of(const struct call *c, const struct operand *in)
 
 /* ---- operands ---- */
 
+/* An integer that only u64 holds: an array, and weak until it is known whether it meets floats. */
+static int read_large(PyObject *o, struct operand *out)
+{
+    uint64_t n = PyLong_AsUnsignedLongLong(o);
+    hop_tensor *t = NULL;
+    if (PyErr_Occurred()) return -1;
+    int status = hop_tensor_new_dims(&t, "u64", NULL, 0);
+    if (status) return raise_status(status), -1;
+    memcpy(hop_data(t), &n, sizeof n);
+    out->real = (double)n;
+    return (out->array = array_of_tensor(t)) ? 0 : -1;
+}
+
+/* Beside floats such an integer is one of them. */
+static void settle_large(struct operand *in, Py_ssize_t n)
+{
+    bool real = false;
+    for (Py_ssize_t i = 0; i < n; i++) real |= in[i].weak == WEAK_REAL || (in[i].array && !in[i].weak && dtype_rows[as_array(in[i].array)->dtype].kind == 'f');
+    for (Py_ssize_t i = 0; i < n; i++) {
+        if (!in[i].array || !in[i].weak) continue;
+        if (real) Py_CLEAR(in[i].array);
+        in[i].weak = real ? WEAK_REAL : NOT_WEAK;
+    }
+}
+
 int operand_read(PyObject *o, struct operand *out)
 {
     *out = (struct operand){ 0 };
@@ -172,9 +213,10 @@ int operand_read(PyObject *o, struct operand *out)
         out->weak = WEAK_BOOL;
         out->integer = o == Py_True;
     } else if (PyLong_Check(o)) {
+        int overflow;
         out->weak = WEAK_INT;
-        out->integer = PyLong_AsLongLong(o);
-        if (out->integer == -1 && PyErr_Occurred()) return -1;
+        out->integer = PyLong_AsLongLongAndOverflow(o, &overflow);
+        if (overflow) return read_large(o, out);
     } else {
         out->array = array_from_buffer(o, -1);
         if (!out->array && !PyErr_Occurred()) PyErr_Format(PyExc_TypeError, "expected an array or a number, found %R", Py_TYPE(o));
@@ -214,7 +256,7 @@ static int lifted(array_object *a, hop_place at, hop_val *out)
     hop_val v = hop_parameter_at(at, type);
     if (!v.scope) return raise_status(hop_failed()), -1;
     /* x[i] = y on the original must not change what the program was given */
-    PyObject *kept = a->capture ? Py_NewRef((PyObject *)a) : array_of_tensor(hop_tensor_ref(a->tensor));
+    PyObject *kept = a->capture ? Py_NewRef((PyObject *)a) : array_of_shared(hop_tensor_ref(a->tensor), a->memory == READ_ONLY ? READ_ONLY : SHARED);
     if (!kept || PyList_Append(f->hidden, kept)) {
         Py_XDECREF(kept);
         return -1;
@@ -385,9 +427,7 @@ static hop_tensor *number_tensor(const struct operand *o, int dtype)
 struct eager {
     const struct call *c;
     struct operand *in;
-    hop_tensor *tensors[FEW], **t; /* of the operands that are parameters; strong for numbers, borrowed for arrays */
-    bool *number;
-    bool few_numbers[FEW];
+    hop_tensor *tensors[FEW], **t; /* of the operands that are parameters, strong; NULL: a number that is part of the program */
     int n_params, n_out;
     bool flat; /* sizes do not matter, but for the number of axes */
     int64_t work;
@@ -420,8 +460,7 @@ static int bring_numbers(struct eager *e)
     }
     for (Py_ssize_t i = 0; i < e->c->n; i++) {
         const struct operand *o = &e->in[i];
-        e->number[i] = false;
-        e->t[i] = o->array ? as_array(o->array)->tensor : NULL;
+        e->t[i] = o->array ? hop_tensor_ref(as_array(o->array)->tensor) : NULL; /* another thread may give the array another one */
         if (o->array || mixed || !(e->c->row->flags & FLAT)) continue;
         int dtype = i < first ? DT_BOOL : weak_dtype(strong, o->weak);
         if (dtype_rows[dtype].kind == 'i' || dtype_rows[dtype].kind == 'u') {
@@ -430,7 +469,6 @@ static int bring_numbers(struct eager *e)
             if (!is_signed && o->integer < 0) continue;
         }
         if (!(e->t[i] = number_tensor(o, dtype))) return PyErr_NoMemory(), -1;
-        e->number[i] = true;
     }
     return 0;
 }
@@ -556,18 +594,14 @@ static PyObject *run_at_once(const struct call *c, struct operand *in)
     struct program *p = NULL;
     int n = 0, i;
     e.t = e.tensors;
-    e.number = e.few_numbers;
     if (c->n > FEW || e.n_out > FEW) {
         e.t = PyMem_Calloc((size_t)c->n + 1, sizeof *e.t);
-        e.number = PyMem_Calloc((size_t)c->n + 1, sizeof *e.number);
         args = PyMem_Calloc((size_t)(c->n + e.n_out) + 1, sizeof *args);
         made = PyMem_Calloc((size_t)e.n_out + 1, sizeof *made);
-        if (!e.t || !e.number || !args || !made) {
+        if (!e.t || !args || !made) {
             PyErr_NoMemory();
             goto done;
         }
-    } else {
-        memset(e.few_numbers, 0, sizeof e.few_numbers);
     }
     if (bring_numbers(&e) || !(p = find_program(&e))) goto done;
     for (Py_ssize_t k = 0; k < c->n; k++)
@@ -587,15 +621,13 @@ static PyObject *run_at_once(const struct call *c, struct operand *in)
         }
     answer = hand_out(made, e.n_out);
 done:
-    for (Py_ssize_t k = 0; e.number && k < c->n; k++)
-        if (e.number[k]) hop_tensor_free(e.t[k]);
+    for (Py_ssize_t k = 0; e.t && k < c->n; k++) hop_tensor_free(e.t[k]);
     if (p && !p->length) { /* not kept */
         hop_fn_free(p->fn);
         hop_exe_free(p->exe);
         free(p);
     }
     if (e.t != e.tensors) PyMem_Free(e.t);
-    if (e.number != e.few_numbers) PyMem_Free(e.number);
     if (args != few) PyMem_Free(args);
     if (made != few_made) PyMem_Free(made);
     return answer;
@@ -606,6 +638,7 @@ done:
 static PyObject *dispatch(const struct call *c, struct operand *in)
 {
     bool traced = frame_top() != NULL;
+    settle_large(in, c->n);
     for (Py_ssize_t i = 0; i < c->n && !traced; i++)
         if (in[i].array && as_array(in[i].array)->capture) {
             const array_object *a = as_array(in[i].array);
@@ -702,8 +735,10 @@ static PyObject *call(PyObject *self, PyObject *const *args, Py_ssize_t n)
     if (n > 4) c.j = PyLong_AsLongLong(args[4]);
     if (n > 5) c.text2 = text_or_null(args[5]);
     if (PyErr_Occurred()) return NULL;
-    if (c.row->kind != LI && c.row->kind != CUSTOM && c.n != operands_of_kind[c.row->kind]) {
-        PyErr_Format(PyExc_TypeError, "%s takes %d operands, given %zd", c.row->name, operands_of_kind[c.row->kind], c.n);
+    bool any = c.row->kind == LI || c.row->kind == CUSTOM;
+    int expected = c.row->kind == CUSTOM ? c.row->flags >> 1 : any ? 0 : operands_of_kind[c.row->kind];
+    if (any ? c.n < expected : c.n != expected) {
+        PyErr_Format(PyExc_TypeError, "%s takes %d operands%s, given %zd", c.row->name, expected, any ? " or more" : "", c.n);
         return NULL;
     }
     if (c.n > FEW && !(in = PyMem_Calloc((size_t)c.n, sizeof *in))) return PyErr_NoMemory();

@@ -128,12 +128,12 @@ class Memory(Case):
     def test_numpy_with_copies(self):
         a = numpy.arange(3.0)
         a.flags.writeable = False
-        x = hop.asarray(a)
-        self.assertNotEqual(x._pointer, a.ctypes.data)
-        with self.assertRaises(ValueError):
-            hop.asarray(a, copy=False)
+        self.assertEqual(hop.asarray(a)._pointer, a.ctypes.data)
         shifted = numpy.frombuffer(b"x" + a.tobytes(), dtype=numpy.uint8)[1:].view(numpy.float64)
         self.same(hop.asarray(shifted), a)
+        if shifted.ctypes.data % 8:
+            with self.assertRaises(ValueError):
+                hop.asarray(shifted, copy=False)
         self.same(hop.asarray(numpy.broadcast_to(a, (2, 3))), numpy.broadcast_to(a, (2, 3)))
         fields = numpy.zeros(3, dtype=[("a", "i1"), ("b", "f8")])["b"]
         self.same(hop.asarray(fields), fields)

@@ -1,14 +1,22 @@
-"""Every example in the pages of docs/python gives what the page says, and every program in examples/python runs and passes its own checks."""
+"""Every example in the pages of docs/python gives what the page says, and every program in examples/python, copied to an empty folder, runs there, passes its own
+checks and draws its picture."""
 
 import doctest
 import glob
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
 import unittest
+import xml.etree.ElementTree
+
+try:
+    import numpy
+except ImportError:
+    numpy = None
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
@@ -35,6 +43,8 @@ class Docs(unittest.TestCase):
         self.assertTrue(pages)
         for page in pages:
             with self.subTest(page=page.name):
+                if numpy is None and ">>> import numpy" in page.read_text(encoding="utf-8"):
+                    continue
                 failed, tried, said = run_page(page)
                 self.assertGreater(tried, 0)
                 self.assertEqual(failed, 0, said)
@@ -49,13 +59,17 @@ class Docs(unittest.TestCase):
         return [p for p in map(pathlib.Path, sorted(glob.glob(str(ROOT / "examples" / "python" / "*.py")))) if p.name != "plot.py"]
 
     def test_programs(self):
-        for path in self.programs():
-            with self.subTest(program=path.name), tempfile.TemporaryDirectory() as folder:
-                done = subprocess.run([sys.executable, "-B", str(path)], cwd=folder, capture_output=True, text=True, timeout=300)
-                self.assertEqual(done.returncode, 0, done.stderr)
-                self.assertTrue(done.stdout)
-                for picture in pathlib.Path(folder).iterdir():
-                    self.assertTrue(picture.read_text(encoding="utf-8").rstrip().endswith("</svg>"), picture.name)
+        with tempfile.TemporaryDirectory() as folder:
+            for path in (ROOT / "examples" / "python").glob("*.py"):
+                shutil.copy(path, folder)
+            for path in self.programs():
+                with self.subTest(program=path.name):
+                    done = subprocess.run([sys.executable, "-B", path.name], cwd=folder, capture_output=True, text=True, timeout=300)
+                    self.assertEqual((done.returncode, done.stderr), (0, ""))
+                    self.assertTrue(done.stdout)
+                    root = xml.etree.ElementTree.parse(pathlib.Path(folder, path.stem + ".svg")).getroot()
+                    self.assertEqual(root.tag, "{http://www.w3.org/2000/svg}svg")
+                    self.assertGreater(len(root), 10)
 
 
 if __name__ == "__main__":

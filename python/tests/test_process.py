@@ -1,13 +1,16 @@
 """Memory, threads, forks, interrupts: nothing is lost, nothing crashes."""
 
+import copy
 import gc
 import os
+import pickle
 import signal
 import subprocess
 import sys
 import threading
 import time
 import unittest
+import warnings
 
 import hop
 from support import Case, needs_numpy, numpy
@@ -35,6 +38,14 @@ def work():
             pass
     memoryview(x).release()
     hop.from_dlpack(x)
+
+
+POOL = hop.jit(lambda x: hop.sum(hop.sin(x @ x)))
+
+
+def pool_work(k):
+    """What processes and threads are given to do."""
+    return POOL(hop.ones((20 + k, 20 + k))).item() + hop.jit(lambda v: v * k)(1.0).item() + hop.grad(lambda v: hop.sum(v * v))(hop.ones(3)).shape[0]
 
 
 class Memory(Case):
@@ -111,7 +122,139 @@ class Memory(Case):
         self.assertLess(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before, 20_000)
 
 
+    def test_every_kind_of_call(self):
+        """Thousands of calls of everything, failures among them, leave the references of what they use as they were."""
+        x, m, text, tree = hop.asarray([1.0, 2.0, 3.0]), hop.asarray([True, False, True]), "name", {"a": (hop.ones(2), [hop.zeros(3)])}
+        f, g = hop.jit(lambda v: {"r": (v * 2, [v, None])}), hop.jit(lambda t, k: t["a"][0] * k, static_argnums=1)
+        d, bad = hop.jit(lambda v: v + 1, donate_argnums=0), hop.jit(lambda v: (hop.check(hop.all(v < 0), "no"), v)[1])
+        calls = [
+            lambda: f(x), lambda: g(tree, 2), lambda: d(x + 0), lambda: bad(x), lambda: f("text"), lambda: f(x, x), lambda: g(tree, []), lambda: x + m, lambda: x + hop.ones(5), lambda: x @ text, lambda: -x, lambda: x[1:],
+            lambda: x[m], lambda: x[::-1].tolist(), lambda: x[5], lambda: x.at[0].set(1.0), lambda: x.at[text], lambda: hop.asarray(x), lambda: hop.asarray([1.0, 2]), lambda: hop.asarray([1, text]), lambda: float(x),
+            lambda: bool(x), lambda: x.item(), lambda: hop.from_dlpack(x), lambda: x.__dlpack__(), lambda: memoryview(x), lambda: bytes(x), lambda: copy.copy(x), lambda: copy.deepcopy(x), lambda: pickle.loads(pickle.dumps(x)),
+            lambda: hop.stack([x, x]), lambda: hop.concat([x, text]), lambda: x.reshape((4,)), lambda: repr(x), lambda: x == text, lambda: hop.tree.map(lambda v: v, tree), lambda: hop.tree.flatten(tree), lambda: x.shape, lambda: x.dtype,
+            lambda: hop.zeros((2, 2)), lambda: hop.zeros((2, -2)), lambda: hop.sum(x, axis=7), lambda: hop.where(m, x, 0.0), lambda: hop.split(hop.ones(4), 2), lambda: hop.nonzero(m), lambda: iter(x), lambda: list(x), lambda: x.T,
+        ]  # fmt: skip
+        slow = [
+            lambda: hop.scan(lambda c, v: (c + v, c), 0.0, x), lambda: hop.scan(lambda c, v: 1 / 0, 0.0, x), lambda: hop.grad(lambda v: hop.sum(v * x))(x), lambda: hop.vmap(lambda v: v * x)(x), lambda: hop.jit(lambda v: v + tree["a"][0][0])(1.0),
+            lambda: hop.jit(lambda v: bool(v))(1.0), lambda: hop.cond(True, lambda v: v, lambda v: v, x), lambda: hop.jit(lambda p: hop.cond(p, lambda: x, lambda: m))(True), lambda: hop.vjp(lambda v: v * x, x)[1](x), lambda: f.text(x),
+        ]  # fmt: skip
+        watched = [x, m, text, tree, tree["a"], tree["a"][0], tree["a"][1], f, g, d, bad, hop.Array, hop.Tracer, hop.float32, hop.bool, hop._core.ArrayBase]
+
+        def run(many, times):
+            for call in many:
+                for _ in range(times):
+                    try:
+                        call()
+                    except Exception:
+                        pass
+
+        run(calls, 20)
+        run(slow, 2)
+        gc.collect()
+        before = [sys.getrefcount(w) for w in watched]
+        run(calls, 200)
+        run(slow, 3)
+        gc.collect()
+        after = [sys.getrefcount(w) for w in watched]
+        for w, a, b in zip(watched, before, after):
+            self.assertLess(abs(b - a), 20, f"references to {type(w).__name__}: {a} before, {b} after")
+
+    def test_python_memory(self):
+        import tracemalloc
+
+        x = hop.ones(100)
+        for _ in range(3):
+            work()
+        hop._core.clear_programs()
+        gc.collect()
+        tracemalloc.start()
+        try:
+            sizes = []
+            for _ in range(3):
+                for _ in range(5):
+                    work()
+                for _ in range(500):
+                    x + x, x[3], x.at[0].add(1.0)
+                hop._core.clear_programs()
+                gc.collect()
+                sizes.append(tracemalloc.get_traced_memory()[0])
+        finally:
+            tracemalloc.stop()
+        self.assertLess(sizes[2] - sizes[1], 20_000, sizes)
+
+
 class Threads(Case):
+    def run_all(self, *functions):
+        """Each on a thread of its own; what any of them raises is raised."""
+        errors = []
+
+        def guarded(f):
+            try:
+                f()
+            except BaseException as error:
+                errors.append(error)
+
+        threads = [threading.Thread(target=guarded, args=(f,)) for f in functions]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+        if errors:
+            raise errors[0]
+
+    def test_one_function_compiled_by_many_at_once(self):
+        f = hop.jit(lambda x: {"y": hop.sum(hop.cos(x) * 3), "shape": x * 1})
+        start = threading.Barrier(8)
+        found = []
+
+        def use():
+            start.wait()
+            for n in (3, 4, 5, 6):
+                found.append((n, f(hop.ones(n))["y"].item(), hop.grad(lambda v: f(v)["y"])(hop.ones(n)).shape))
+
+        self.run_all(*[use] * 8)
+        self.assertEqual(len(set(found)), 4)
+
+    def test_different_functions_compiled_at_once(self):
+        def use(k):
+            for i in range(6):
+                x = hop.ones(10 + k)
+                got = hop.jit(lambda v: hop.scan(lambda c, w: (c * 0.5 + w * (k + i), c), 0.0, v)[0])(x).item()
+                expected = 0.0
+                for _ in range(10 + k):
+                    expected = expected * 0.5 + (k + i)
+                self.assertAlmostEqual(got, expected, places=4)
+
+        self.run_all(*[lambda k=k: use(k) for k in range(6)])
+
+    def test_arrays_that_change_while_others_read_them(self):
+        """x[i] = y and donation on one thread, programs that read the array on others: no crash, and every result is of one state or another."""
+        n = 30_000  # enough for runs without the GIL
+        x, given = hop.zeros(n), [hop.ones(n) for _ in range(3)]
+        f, d = hop.jit(lambda a: hop.max(a) - hop.min(a)), hop.jit(lambda a: a * 1.0, donate_argnums=0)
+        until = time.monotonic() + 1.0
+
+        def write():
+            while time.monotonic() < until:
+                x[:] = float(int(time.monotonic() * 1000) % 7)
+                for i in range(3):
+                    given[i] = hop.ones(n)
+
+        def read():
+            while time.monotonic() < until:
+                self.assertEqual(f(x).item(), 0)
+                self.assertEqual(hop.max(x + x - 2 * (x + 0)).ndim, 0)
+
+        def give():
+            while time.monotonic() < until:
+                for i in range(3):
+                    try:
+                        self.assertEqual(d(given[i])[0].item(), 1)
+                    except RuntimeError as error:
+                        self.assertIn("donated", str(error))
+
+        self.run_all(write, read, read, give, give)
+
     def test_several(self):
         f = hop.jit(lambda x: hop.sum(hop.sin(x) * x))
         errors = []
@@ -155,6 +298,22 @@ class Threads(Case):
         hop.jit(f)(1.0)
         self.assertEqual(found, [False, "TracerError"])
 
+    def test_threads_at_the_end_of_the_process(self):
+        program = (
+            "import hop, threading\n"
+            "f = hop.jit(lambda x: hop.fori_loop(0, x, lambda i, c: hop.sin(c) + 1.0, 0.0))\n"
+            "f(3)\n"
+            "def forever():\n"
+            "    while True: f(100000), hop.ones(30000) + 1, hop.asarray(bytearray(10)) + 1\n"
+            "for _ in range(3): threading.Thread(target=forever, daemon=True).start()\n"
+            "f(100000)\n"
+            "print('end')\n"
+        )
+        for _ in range(3):
+            child = script(program)
+            out, err = child.communicate(timeout=60)
+            self.assertEqual((out, child.returncode), ("end\n", 0), err)
+
 
 def script(text, **options):
     return subprocess.Popen([sys.executable, "-c", text], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)
@@ -169,16 +328,77 @@ class Processes(Case):
         if pid == 0:
             good = f(x).item() == expected and hop.jit(lambda v: v * 3)(x)[0, 0].item() == 3 and (x + x)[0, 0].item() == 2
             os._exit(0 if good else 1)
+        self.assertEqual(self.ends(pid), 0)
+
+    def test_multiprocessing(self):
+        import multiprocessing
+
+        expected = [pool_work(k) for k in range(4)]
+        for method in ("fork", "spawn"):
+            with multiprocessing.get_context(method).Pool(2) as pool:
+                self.assertEqual(pool.map(pool_work, range(4)), expected)
+                self.assertEqual([r.tolist() for r in pool.map(hop.square, [hop.asarray([3.0])] * 2)], [[9], [9]])
+        self.assertEqual([pool_work(k) for k in range(4)], expected)
+
+    def test_fork_while_threads_work(self):
+        stop = threading.Event()
+
+        def busy():
+            k = 0
+            while not stop.is_set():
+                k += 1
+                hop.jit(lambda v: hop.sum(v * k))(hop.ones(10))
+                hop.ones((200, 200)) @ hop.ones((200, 200))
+
+        expected = [pool_work(k) for k in range(4)]
+        threads = [threading.Thread(target=busy) for _ in range(2)]
+        for t in threads:
+            t.start()
+        try:
+            for i in range(8):
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")  # that forking with threads is risky is the point
+                    pid = os.fork()
+                if pid == 0:
+                    os._exit(0 if pool_work(i % 4) == expected[i % 4] else 1)
+                self.assertEqual(self.ends(pid), 0)
+        finally:
+            stop.set()
+            for t in threads:
+                t.join()
+
+    def ends(self, pid):
+        """The status of a child, which must end."""
         deadline = time.monotonic() + 60
         while time.monotonic() < deadline:
             done, status = os.waitpid(pid, os.WNOHANG)
             if done:
-                self.assertEqual(status, 0)
-                return
+                return status
             time.sleep(0.01)
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
         self.fail("the child did not end")
+
+    def test_other_interpreters(self):
+        program = (
+            "import sys\n"
+            "try: import _interpreters as those\n"
+            "except ImportError: import _xxsubinterpreters as those\n"
+            "run = getattr(those, 'run_string', None) or those.exec\n"
+            "import hop\n"
+            "other = those.create()\n"
+            "run(other, 'try:\\n import hop\\nexcept ImportError: print(\"refused\", flush=True)')\n"
+            "those.destroy(other)\n"
+            "print(hop.jit(lambda x: x + 1)(hop.ones(2)).tolist(), type(hop.ones(1)) is hop.Array)\n"
+        )
+        child = script("import sys; sys.modules['numpy'] = None\n" + program)
+        out, err = child.communicate(timeout=60)
+        self.assertEqual(out.splitlines(), ["refused", "[2.0, 2.0] True"], err)
+
+    def test_imported_twice(self):
+        child = script("import hop, sys\nx = hop.ones(2)\nfor n in [n for n in sys.modules if n.split('.')[0] == 'hop' and n != 'hop._core']: del sys.modules[n]\nimport hop as again\nprint((again.ones(2) + 1).tolist(), x.tolist(), again is hop)\n")
+        out, err = child.communicate(timeout=60)
+        self.assertEqual(out.strip(), "[2.0, 2.0] [1.0, 1.0] False", err)
 
     def test_interrupt(self):
         program = (
@@ -205,6 +425,50 @@ class Processes(Case):
         self.assertEqual(out.split(), ["interrupted", "3.0"], err)
         self.assertLess(time.monotonic() - begun, 5)
 
+    def test_interrupts_everywhere(self):
+        """In loops, in large products, while Python code is captured; with arguments given away; many times in one process."""
+        program = (
+            "import hop, os, signal, threading, time\n"
+            "def interrupt(after): threading.Timer(after, lambda: os.kill(os.getpid(), signal.SIGINT)).start()\n"
+            "def forever(c): return hop.while_loop(lambda c: c[0] >= 0.0, lambda c: (hop.sin(c[0]) ** 2, c[1] + 1), (c, 0))\n"
+            "m = hop.ones((300, 300)) * 0.001\n"
+            "products = hop.jit(lambda x: hop.fori_loop(0, 100_000_000, lambda i, c: c @ m, x))\n"
+            "def slow_python(x):\n"
+            "    for i in range(100_000): x = x + 1\n"
+            "    return x\n"
+            "f, lanes = hop.jit(forever), hop.jit(hop.vmap(forever))\n"
+            "gives = hop.jit(lambda x: hop.fori_loop(0, 100_000_000_000, lambda i, c: hop.sin(c) + 1.0, x), donate_argnums=0)\n"
+            "x = hop.ones(3)\n"
+            "for name, run in dict(loop=lambda: f(0.5), lanes=lambda: lanes(hop.ones(5) * 0.5), products=lambda: products(hop.ones((300, 300))), capture=lambda: hop.jit(slow_python)(1.0), given=lambda: gives(x), again=lambda: f(0.5)).items():\n"
+            "    interrupt(0.3)\n"
+            "    begun = time.monotonic()\n"
+            "    try:\n"
+            "        run(); print(name, 'ended')\n"
+            "    except KeyboardInterrupt:\n"
+            "        print(name, 'late' if time.monotonic() - begun > 5 else 'ok')\n"
+            "    assert not hop._core.tracing()\n"
+            "    assert hop.jit(lambda v: v * 2)(hop.ones(3)).tolist() == [2, 2, 2]\n"
+            "print(x._donated)\n"
+        )
+        child = script(program)
+        out, err = child.communicate(timeout=120)
+        self.assertEqual(out.splitlines(), ["loop ok", "lanes ok", "products ok", "capture ok", "given ok", "again ok", "True"], err)
+
+    def test_handler_that_goes_on_with_given_arguments(self):
+        program = (
+            "import hop, signal, threading, os\n"
+            "seen = []\n"
+            "signal.signal(signal.SIGINT, lambda *_: seen.append(1))\n"
+            "f = hop.jit(lambda n, x: hop.fori_loop(0, n, lambda i, c: c + 1, x), donate_argnums=1, static_argnums=())\n"
+            "f(3, hop.zeros(1000, dtype=hop.int64))\n"
+            "threading.Timer(0.2, lambda: os.kill(os.getpid(), signal.SIGINT)).start()\n"
+            "r = f(3_000_000, hop.zeros(1000, dtype=hop.int64))\n"
+            "print(len(seen), r[0].item())\n"
+        )
+        child = script(program)
+        out, err = child.communicate(timeout=120)
+        self.assertEqual(out.split(), ["1", "3000000"], err)
+
     def test_handler_that_goes_on(self):
         program = (
             "import hop, signal, threading, os, time\n"
@@ -226,7 +490,10 @@ class Processes(Case):
         self.assertEqual(out.split(), ["6.0", hop.__version__], err)
 
     def test_debug_allocator(self):
-        child = script("import hop, sys; sys.path.insert(0, %r)\nimport test_process\nfor _ in range(3): test_process.work()\nprint('done')" % os.path.dirname(os.path.abspath(__file__)), env={**os.environ, "PYTHONMALLOC": "debug"})
+        """Under Python's debug allocator and in its development mode, with every warning an error."""
+        here = os.path.dirname(os.path.abspath(__file__))
+        program = f"import sys; sys.path.insert(0, {here!r})\nimport hop, test_process\nfor _ in range(3): test_process.work()\nprint('done')"
+        child = subprocess.Popen([sys.executable, "-X", "dev", "-W", "error", "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, "PYTHONMALLOC": "debug"})
         out, err = child.communicate(timeout=120)
         self.assertEqual((out.split(), child.returncode), (["done"], 0), err)
 

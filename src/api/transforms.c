@@ -104,34 +104,11 @@ hop_status hop_vjp(hop_fn **out, hop_fn *f, const char *wrt)
     return api_edge(do_transform, &a);
 }
 
-/* (x…, tangent…) -> (y…, tangent of each float y…): zeros are made where the engine finds none. */
-static uint32_t full_jvp(struct module *m, uint32_t fn, const bool *active, struct arena *arena)
-{
-    const struct fn *f = module_fn(m, fn);
-    bool *found = ARENA_ZNEW(arena, bool, f->n_results + 1);
-    uint32_t inner = jvp_function(m, fn, active, found);
-    bool complete = true;
-    for (uint32_t k = 0; k < f->n_results; k++) complete &= found[k] || !is_float(m, value_type(f, f->results[k]));
-    if (complete) return inner;
-    const struct fn *g = module_fn(m, inner);
-    struct builder b;
-    builder_begin(&b, m, g);
-    val *args = ARENA_NEW(arena, val, g->n_params), *results = ARENA_NEW(arena, val, g->n_results), *out = ARENA_NEW(arena, val, 2 * (size_t)f->n_results);
-    for (uint32_t p = 0; p < g->n_params; p++) args[p] = builder_param(&b, value_type(g, p), g->values[p].name);
-    inline_function(&b, inner, NULL, args, results);
-    uint32_t n = f->n_results, next = n;
-    for (uint32_t k = 0; k < f->n_results; k++) {
-        out[k] = results[k];
-        if (is_float(m, builder_type(&b, results[k]))) out[n++] = found[k] ? results[next++] : zeros_like(&b, results[k]);
-    }
-    return builder_finish(&b, out, n);
-}
-
 static void make_jvp(struct transform_args *a, struct hop_fn *f, struct arena *arena)
 {
     struct module *m = f->shared->m;
     uint32_t fn = visible_function(f->shared->m, f->fn);
-    *a->out = fn_new(f->shared, full_jvp(m, fn, wrt_mask(a, m, module_fn(m, fn), arena), arena));
+    *a->out = fn_new(f->shared, jvp_of(m, fn, wrt_mask(a, m, module_fn(m, fn), arena)));
 }
 hop_status hop_jvp(hop_fn **out, hop_fn *f, const char *wrt)
 {
@@ -184,7 +161,7 @@ static void make_linear(struct transform_args *a, struct hop_fn *f, struct arena
         views[p] = (struct shape_view){ t->dtype, t->rank, t->dims };
     }
     bind_symbols(m, g, views, NULL, sizes);
-    uint32_t jvp = full_jvp(m, fn, mask, arena), n_args = g->n_params, n = 0;
+    uint32_t jvp = jvp_of(m, fn, mask), n_args = g->n_params, n = 0;
     const struct fn *j = module_fn(m, jvp);
     dim *symbols = ARENA_NEW(arena, dim, j->n_outer_symbols + 1);
     for (uint32_t k = 0; k < g->n_outer_symbols; k++) symbols[k] = dim_const(m, sizes[k]);
@@ -279,7 +256,7 @@ static void make_jacfwd(struct transform_args *a, struct hop_fn *f, struct arena
         if (!mask[p]) continue;
         bool *active = ARENA_ZNEW(arena, bool, g->n_params);
         active[p] = true;
-        uint32_t jvp = full_jvp(m, j.fn, active, arena);
+        uint32_t jvp = jvp_of(m, j.fn, active);
         const struct fn *h = module_fn(m, jvp);
         struct type x = type_get(m, value_type(g, p));
         dim count = type_elements(m, value_type(g, p));

@@ -116,6 +116,7 @@ struct capture {
     struct scope *innermost;
     struct scope *spare; /* eager mode: scopes that have ended, for reuse */
     bool eager;
+    uint32_t running;      /* eager mode: calls being run, one inside of the other where a callback makes calls too */
     int status;            /* the first error */
     char message[2048];
     /* the call at work, for messages */

@@ -600,8 +600,11 @@ static val emit_fori(struct capture *c, const hop_fori_spec *spec, const val *op
     uint32_t groups[3] = { n_carry, 1, 1 }, every[8];
     struct attr attrs[MOST_ATTRS] = { 0 };
     read_schedule(spec->schedule, &attrs[FORI_SCHEDULE], every, HOP_COUNT(every));
-    return builder_node(&c->innermost->b, &(struct node_in){ .op = OP_fori_loop, .operands = operands, .n_operands = n_carry + 2, .groups = groups, .attrs = attrs,
-                                                             .regions = &region, .n_regions = 1 });
+    struct builder *b = &c->innermost->b;
+    struct node_in in = { .op = OP_fori_loop, .operands = operands, .n_operands = n_carry + 2, .groups = groups, .attrs = attrs, .regions = &region, .n_regions = 1 };
+    val first;
+    if (spec->n_stack && fori_as_scan(b, &in, &first)) return first; /* whose rows have a known number */
+    return builder_node(b, &in);
 }
 
 static void do_fori(struct capture *c, void *args)

@@ -36,7 +36,7 @@ struct tensor *eager_tensor(struct scope *s, hop_val v)
 
 static void renew_module(struct capture *c)
 {
-    if (c->m->arena.total < MODULE_BYTES) return;
+    if (c->m->arena.total < MODULE_BYTES || c->running) return; /* what is being run lies in it */
     struct module *fresh = module_new();
     module_free(c->m);
     c->m = fresh;
@@ -96,7 +96,9 @@ void eager_emit(struct capture *c, emit_rule rule, const void *args, const hop_v
     rule(&e);
     uint32_t fn = builder_finish(&b, e.out, n_out);
     struct interp interp = { .m = c->m, .print = c->print, .print_ctx = c->print_ctx };
+    c->running++;
     interp_run(&interp, fn, params, NULL, tensors->data + n);
+    c->running--;
     for (uint32_t i = 0; i < n_out; i++) {
         struct tensor *t = tensors->data[n + i];
         tensors->data[n + i] = NULL;

@@ -77,6 +77,7 @@ int capture_edge(hop_place at, const char *name, void (*body)(struct capture *c,
     if (c->status) return c->status;
     hop_place outer_at = c->at;
     const char *outer_name = c->name;
+    uint32_t running = c->running;
     c->at = at;
     c->name = name;
     mark_capture(c, &mark);
@@ -94,6 +95,7 @@ int capture_edge(hop_place at, const char *name, void (*body)(struct capture *c,
     }
     c->at = outer_at;
     c->name = outer_name;
+    c->running = running;
     return c->status;
 }
 

@@ -29,8 +29,13 @@ static enum dtype computing_dtype(enum op op, enum dtype t)
 static void rule_elementwise(struct emission *e)
 {
     enum op op = *(const enum op *)e->args;
+    enum dtype t = operands_dtype(e->b, e->in, e->n);
     val in[3];
-    promote_all(e->b, e->in, e->n, computing_dtype(op, operands_dtype(e->b, e->in, e->n)), in);
+    if (op == OP_abs && dtype_info[t].kind == KIND_UINT) { /* already what it will be */
+        e->out[0] = operand_value(e->b, &e->in[0]);
+        return;
+    }
+    promote_all(e->b, e->in, e->n, computing_dtype(op, t), in);
     e->out[0] = emit(e->b, op, in, e->n, NULL);
 }
 
@@ -363,6 +368,14 @@ static void rule_print(struct emission *e)
     emit(e->b, OP_print, in, e->n, a);
 }
 
+static void rule_callback(struct emission *e)
+{
+    struct attr a[3] = { A_STRING(module_string(e->b->m, e->args, strlen(e->args))), A_NONE, A_NONE };
+    val *in = ARENA_NEW(&e->b->arena, val, e->n);
+    for (uint32_t i = 0; i < e->n; i++) in[i] = operand_value(e->b, &e->in[i]);
+    emit(e->b, OP_callback, in, e->n, a);
+}
+
 enum { MOST_SHOWN = 32 };
 int hop_check_at(hop_place at, hop_val condition, const char *message, const hop_val *values, int n)
 {
@@ -375,6 +388,12 @@ int hop_print_at(hop_place at, const char *format, const hop_val *values, int n)
 {
     if (n < 0 || n > MOST_SHOWN) return hop_fail_at(at, "print: expected up to 32 values to show");
     return capture_emit(at, "print", rule_print, format ? format : "", values, (uint32_t)n, NULL, 0);
+}
+
+int hop_callback_at(hop_place at, const char *name, const hop_val *values, int n)
+{
+    if (n < 0) return hop_fail_at(at, "callback: a count is negative");
+    return capture_emit(at, "callback", rule_callback, name ? name : "", values, (uint32_t)n, NULL, 0);
 }
 
 static void rule_barrier(struct emission *e)

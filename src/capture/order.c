@@ -32,7 +32,7 @@ static void rule_recurrence(struct emission *e)
     const struct axis_args *a = e->args;
     val in[2];
     promote_all(e->b, e->in, 2, operands_dtype(e->b, e->in, 2), in);
-    struct attr attrs[2] = { A_INT(check_axis(a->axis, emit_type(e->b, in[0]).rank)), A_FLAG(a->flag) };
+    struct attr attrs[3] = { A_INT(check_axis(a->axis, emit_type(e->b, in[0]).rank)), A_FLAG(a->flag), A_NONE };
     e->out[0] = emit(e->b, OP_recurrence, in, 2, attrs);
 }
 hop_val hop_recurrence_at(hop_place at, hop_val a, hop_val b, int axis, int reverse)

@@ -180,6 +180,8 @@ static void stored_text(struct text *out, const struct explanation *e, const str
     }
     text_add(out, "copies: %u\n", p->n_copies);
     for (uint32_t i = 0; i < p->copy_notes.len; i++) text_add(out, "  %s\n", p->copy_notes.data[i]);
+    if (p->place_notes.len) text_add(out, "in the memory of another: %u\n", p->place_notes.len);
+    for (uint32_t i = 0; i < p->place_notes.len; i++) text_add(out, "  %s\n", p->place_notes.data[i]);
 }
 
 /* Where the new contents of parameters are computed. */
@@ -276,6 +278,11 @@ static void explain_json(struct text *out, const struct explanation *e)
     for (uint32_t i = 0; p && i < p->copy_notes.len; i++) {
         if (i) text_str(out, ", ");
         json_string(out, p->copy_notes.data[i]);
+    }
+    text_str(out, "], \"placed\": [");
+    for (uint32_t i = 0; p && i < p->place_notes.len; i++) {
+        if (i) text_str(out, ", ");
+        json_string(out, p->place_notes.data[i]);
     }
     updates_json(out, e, p);
     size_t arena = exe_arena_bytes(e->exe);

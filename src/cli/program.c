@@ -2,6 +2,7 @@
 #include "cli/cli.h"
 
 #include "io/io.h"
+#include "ops/callbacks.h"
 #include "transform/transform.h"
 
 #include <ctype.h>
@@ -141,7 +142,7 @@ uint32_t program_grad(struct options *o, struct module *m, uint32_t fn)
 uint32_t program_jvp(struct options *o, struct module *m, uint32_t fn)
 {
     const struct fn *f = module_fn(m, fn);
-    return named_after(m, fn, jvp_function(m, visible_function(m, fn), param_mask(&o->bag.arena, m, f, o->wrt), ARENA_ZNEW(&o->bag.arena, bool, f->n_results)), "jvp");
+    return named_after(m, fn, jvp_of(m, fn, param_mask(&o->bag.arena, m, f, o->wrt)), "jvp");
 }
 
 uint32_t program_vmap(struct options *o, struct module *m, uint32_t fn)
@@ -356,12 +357,19 @@ static void add_line(void *ctx, const char *line, size_t length)
     if (!length || line[length - 1] != '\n') text_str(ctx, "\n");
 }
 
+/* A callback is shown as the line "name(value, value)", among those of print. */
+static void add_call(void *ctx, const char *name, struct tensor *const *args, uint32_t n)
+{
+    callback_text(ctx, name, args, n);
+    text_str(ctx, "\n");
+}
+
 static void run_compiled(struct module *m, uint32_t fn, const struct backend *how, struct tensor *const *args, const int64_t *dims, struct outcome *out)
 {
     struct compile_options options = { .passes = how->passes, .threads = how->threads, .slow_executor = how->loops };
     struct exe *e = exe_compile(m, fn, &options, NULL);
     hop_cleanup_push(exe_free, e);
-    exe_run(e, args, dims, out->results, &(struct exe_call){ .print = add_line, .print_ctx = &out->printed });
+    exe_run(e, args, dims, out->results, &(struct exe_call){ .print = add_line, .print_ctx = &out->printed, .callback = add_call, .callback_ctx = &out->printed });
     hop_cleanup_pop(e);
     exe_free(e);
 }
@@ -409,7 +417,7 @@ static void run_in_place(struct module *m, uint32_t fn, const struct backend *ho
     struct compile_options options = { .passes = how->passes, .threads = how->threads, .slow_executor = how->loops, .over = p->over };
     struct exe *e = exe_compile(m, fn, &options, NULL);
     hop_cleanup_push(exe_free, e);
-    exe_run(e, p->args, dims, out->results, &(struct exe_call){ .print = add_line, .print_ctx = &out->printed });
+    exe_run(e, p->args, dims, out->results, &(struct exe_call){ .print = add_line, .print_ctx = &out->printed, .callback = add_call, .callback_ctx = &out->printed });
     uint32_t n;
     const struct lp_update *updates = exe_updates(e, &n);
     for (uint32_t i = 0; i < n; i++)
@@ -422,7 +430,7 @@ static void run_in_place(struct module *m, uint32_t fn, const struct backend *ho
 
 static void run_interpreted(struct module *m, uint32_t fn, const struct backend *how, struct tensor *const *args, const int64_t *dims, struct outcome *out)
 {
-    struct interp in = { .m = m, .print = add_line, .print_ctx = &out->printed };
+    struct interp in = { .m = m, .print = add_line, .print_ctx = &out->printed, .callback = add_call, .callback_ctx = &out->printed };
     interp_run(&in, how->simplify ? simplify(m, fn, &how->passes) : fn, args, dims, out->results);
 }
 

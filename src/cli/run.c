@@ -1,5 +1,6 @@
 /* hop run, check, show, grad, jvp, vmap: reading programs, transforming them, running them, printing them. */
 #include "cli/cli.h"
+#include "ops/callbacks.h"
 
 #include <time.h>
 #include <unistd.h>
@@ -22,6 +23,19 @@ static void print_line(void *ctx, const char *line, size_t length)
 
 static void skip_line(void *ctx, const char *line, size_t length) { (void)ctx, (void)line, (void)length; }
 
+/* There is no function behind the names of callbacks here: what each would get is shown. */
+static void print_call(void *ctx, const char *name, struct tensor *const *args, uint32_t n)
+{
+    struct arena arena = { 0 };
+    struct text line = { .arena = &arena };
+    hop_cleanup_push(arena_free, &arena);
+    callback_text(&line, name, args, n);
+    print_line(ctx, line.data, line.len);
+    hop_cleanup_pop(&arena);
+    arena_free(&arena);
+}
+static void skip_call(void *ctx, const char *name, struct tensor *const *args, uint32_t n) { (void)ctx, (void)name, (void)args, (void)n; }
+
 struct job {
     struct module *m;
     uint32_t fn;
@@ -34,9 +48,9 @@ struct job {
 static void job_once(const struct job *j, bool print)
 {
     if (j->exe) {
-        exe_run(j->exe, j->args, j->dims, j->results, &(struct exe_call){ .print = print ? print_line : skip_line });
+        exe_run(j->exe, j->args, j->dims, j->results, &(struct exe_call){ .print = print ? print_line : skip_line, .callback = print ? print_call : skip_call });
     } else {
-        struct interp in = { .m = j->m, .print = print ? print_line : skip_line };
+        struct interp in = { .m = j->m, .print = print ? print_line : skip_line, .callback = print ? print_call : skip_call };
         interp_run(&in, j->fn, j->args, j->dims, j->results);
     }
 }

@@ -22,7 +22,7 @@ static uint32_t apply_transform(struct arena *a, struct module *m, uint32_t fn, 
     for (uint32_t p = 0; !t->n && p < f->n_params; p++) mask[p] = t->kind == TRANSFORM_VMAP || dtype_is_float((enum dtype)type_get(m, value_type(f, p)).dtype);
     switch (t->kind) {
     case TRANSFORM_GRAD: return grad_of(m, fn, mask, false);
-    case TRANSFORM_JVP: return jvp_function(m, visible_function(m, fn), mask, ARENA_ZNEW(a, bool, f->n_results));
+    case TRANSFORM_JVP: return jvp_of(m, fn, mask);
     case TRANSFORM_VJP: return vjp_function(m, visible_function(m, fn), mask);
     default: break;
     }

@@ -3,6 +3,7 @@
 #include "cli/test_c.h"
 #include "cli/cc.h"
 #include "emit/c99.h"
+#include "ops/callbacks.h"
 #include "ops/misc.h"
 
 #include <dlfcn.h>
@@ -125,6 +126,14 @@ static void c_print(void *user, const char *format, int n, const struct c99_valu
     if (!line.len || line.data[line.len - 1] != '\n') text_str(&r->out->printed, "\n");
 }
 
+static int c_callback(void *user, const char *name, int n, const struct c99_value *values)
+{
+    struct c_run *r = user;
+    callback_text(&r->out->printed, name, shown(&r->bag->arena, n, values), (uint32_t)n);
+    text_str(&r->out->printed, "\n");
+    return 0;
+}
+
 static void c_failed(void *user, const char *place, const char *message, int n, const struct c99_value *values)
 {
     struct c_run *r = user;
@@ -183,7 +192,7 @@ static void run_program(const struct c_program *p, struct c_run *r, struct modul
         tensor_copy_elements(r->out->results[k], args[p->over[k]]); /* the argument of the run is the result's memory */
         data[p->over[k]] = memory[k];
     }
-    struct c99_context context = { .user = r, .resize = c_resize, .print = c_print, .failed = c_failed };
+    struct c99_context context = { .user = r, .resize = c_resize, .print = c_print, .failed = c_failed, .callback = c_callback };
     void *workspace = arena_alloc(a, p->bytes(symbols) + 1);
     int status = p->call(symbols, data, memory, workspace, &context);
     switch (status) {

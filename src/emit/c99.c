@@ -129,7 +129,7 @@ static void find_needs(struct c99 *e, const struct lp_block *block)
 {
     for (uint32_t i = 0; block && i < block->stmts.len; i++) {
         const struct lp_stmt *s = &block->stmts.data[i];
-        if (s->kind == LP_CALL && (s->call->kind == CALL_CHECK || s->call->kind == CALL_PRINT)) e->context = true;
+        if (s->kind == LP_CALL && call_is_told(s->call->kind)) e->context = true;
         find_needs(e, s->body);
         find_needs(e, s->other);
     }
@@ -563,11 +563,12 @@ static const char shared_types[] =
     "    HOP_C_NOMEM,     /* context->resize gave no memory, or there is none */\n"
     "    HOP_C_CAPACITY,  /* an array of data-dependent size outgrew the room it was given when this was made */\n"
     "    HOP_C_SIZE,      /* a size is out of the range that the program states */\n"
-    "    HOP_C_CANCELLED  /* *context->cancel became non-zero */\n"
+    "    HOP_C_CANCELLED, /* *context->cancel became non-zero */\n"
+    "    HOP_C_CALLBACK   /* context->callback returned something else than 0, or there is none */\n"
     "};\n"
     "/* A bool is one byte, 0 or 1; f16 and bf16 are the bits of their formats, in a uint16_t. */\n"
     "enum hop_c_dtype { HOP_C_BOOL, HOP_C_I8, HOP_C_I16, HOP_C_I32, HOP_C_I64, HOP_C_U8, HOP_C_U16, HOP_C_U32, HOP_C_U64, HOP_C_F16, HOP_C_BF16, HOP_C_F32, HOP_C_F64 };\n"
-    "struct hop_c_value { /* an array that a check or a print shows; valid during the callback */\n"
+    "struct hop_c_value { /* an array that a check or a print shows or a callback gets; valid during the callback */\n"
     "    const void *data;\n"
     "    int dtype, rank;\n"
     "    const int64_t *dims;\n"
@@ -578,8 +579,9 @@ static const char shared_types[] =
     "    void *(*resize)(void *user, void *block, size_t bytes); /* like realloc: block NULL is new; bytes 0 frees */\n"
     "    void (*print)(void *user, const char *format, int n, const struct hop_c_value *values); /* each {} stands for the next value */\n"
     "    void (*failed)(void *user, const char *place, const char *message, int n, const struct hop_c_value *values);\n"
+    "    int (*callback)(void *user, const char *name, int n, const struct hop_c_value *values); /* the program's callbacks; 0: go on */\n"
     "    const volatile int *cancel; /* looked at on the back edges of long loops */\n"
-    "    const char *place, *message; /* set when a check fails: \"file:line:col: \" and the check's text */\n"
+    "    const char *place, *message; /* set when a check or a callback fails: \"file:line:col: \" and the check's text or the callback's name */\n"
     "};\n"
     "#endif\n";
 

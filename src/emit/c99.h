@@ -28,10 +28,11 @@ struct c99_context {
     void *(*resize)(void *user, void *block, size_t bytes);
     void (*print)(void *user, const char *format, int n, const struct c99_value *values);
     void (*failed)(void *user, const char *place, const char *message, int n, const struct c99_value *values);
+    int (*callback)(void *user, const char *name, int n, const struct c99_value *values);
     const volatile int *cancel;
     const char *place, *message;
 };
-enum c99_status { C99_OK, C99_CHECK, C99_NOMEM, C99_CAPACITY, C99_SIZE, C99_CANCELLED };
+enum c99_status { C99_OK, C99_CHECK, C99_NOMEM, C99_CAPACITY, C99_SIZE, C99_CANCELLED, C99_CALLBACK };
 
 enum { C99_MOST_HELPERS = 192 };
 struct c99_unit { /* a translation unit under construction */

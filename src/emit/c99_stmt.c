@@ -53,7 +53,7 @@ static void put_gemm(struct c99 *e, const struct lp_call *c)
     text_add(e->out, ", %d);\n", c->gemm.accumulate);
 }
 
-/* The arrays of a check or a print as a table of struct hop_c_value. */
+/* The arrays of a check, a print or a callback as a table of struct hop_c_value. */
 static void put_shown(struct c99 *e, const struct lp_call *c, uint32_t indent)
 {
     for (uint32_t k = 0; k < c->n_operands; k++) {
@@ -93,6 +93,19 @@ static void put_shown(struct c99 *e, const struct lp_call *c, uint32_t indent)
     text_str(e->out, " };\n");
 }
 
+/* context->place and context->message. */
+static void put_told(struct c99 *e, const struct lp_call *c, uint32_t indent)
+{
+    put_indent(e, indent);
+    text_str(e->out, "context->place = ");
+    c99_put_string(e->out, place_text(e->p->m, c->place));
+    text_str(e->out, ";\n");
+    put_indent(e, indent);
+    text_str(e->out, "context->message = ");
+    c99_put_string(e->out, module_text(e->p->m, c->text));
+    text_str(e->out, ";\n");
+}
+
 static void put_check(struct c99 *e, const struct lp_call *c, uint32_t indent)
 {
     const char *shown = c->n_operands ? "shown" : "NULL";
@@ -101,14 +114,7 @@ static void put_check(struct c99 *e, const struct lp_call *c, uint32_t indent)
     text_str(e->out, ")) {\n");
     put_indent(e, indent + 1);
     text_str(e->out, "if (context) {\n");
-    put_indent(e, indent + 2);
-    text_str(e->out, "context->place = ");
-    c99_put_string(e->out, place_text(e->p->m, c->place));
-    text_str(e->out, ";\n");
-    put_indent(e, indent + 2);
-    text_str(e->out, "context->message = ");
-    c99_put_string(e->out, module_text(e->p->m, c->text));
-    text_str(e->out, ";\n");
+    put_told(e, c, indent + 2);
     put_indent(e, indent + 2);
     text_str(e->out, "if (context->failed) {\n");
     put_shown(e, c, indent + 3);
@@ -138,6 +144,33 @@ static void put_print(struct c99 *e, const struct lp_call *c, uint32_t indent)
     text_str(e->out, "context->print(context->user, ");
     c99_put_string(e->out, module_text(e->p->m, c->text));
     text_add(e->out, ", %u, %s);\n", c->n_operands, c->n_operands ? "shown" : "NULL");
+    put_indent(e, indent);
+    text_str(e->out, "}\n");
+}
+
+static void put_callback(struct c99 *e, const struct lp_call *c, uint32_t indent)
+{
+    if (c->mask != LPV_NONE) {
+        text_str(e->out, "if (");
+        c99_put(e, c->mask);
+        text_str(e->out, ") ");
+    }
+    text_str(e->out, "{\n");
+    put_shown(e, c, indent + 1);
+    put_indent(e, indent + 1);
+    text_str(e->out, "if (!context || !context->callback || context->callback(context->user, ");
+    c99_put_string(e->out, module_text(e->p->m, c->text));
+    text_add(e->out, ", %u, %s)) {\n", c->n_operands, c->n_operands ? "shown" : "NULL");
+    put_indent(e, indent + 2);
+    text_str(e->out, "if (context) {\n");
+    put_told(e, c, indent + 3);
+    put_indent(e, indent + 2);
+    text_str(e->out, "}\n");
+    put_indent(e, indent + 2);
+    c99_put_leave(e, "HOP_C_CALLBACK");
+    text_str(e->out, "\n");
+    put_indent(e, indent + 1);
+    text_str(e->out, "}\n");
     put_indent(e, indent);
     text_str(e->out, "}\n");
 }
@@ -183,6 +216,7 @@ static void put_call(struct c99 *e, const struct lp_call *c, uint32_t indent)
     case CALL_GEMM: put_gemm(e, c); return;
     case CALL_CHECK: put_check(e, c, indent); return;
     case CALL_PRINT: put_print(e, c, indent); return;
+    case CALL_CALLBACK: put_callback(e, c, indent); return;
     case CALL_RESERVE: put_reserve(e, c, indent); return;
     case CALL_SETDIM:
         text_add(e->out, "%s = ", e->symbol_name[c->target]);

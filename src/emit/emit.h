@@ -34,7 +34,7 @@ struct emit_backend {
     int (*compile)(const struct lp *p, const struct emit_options *o, struct native *out, char error[512]);
     const char *(*library)(void); /* path of the library that generates the code, "" when it is part of the plug-in */
 };
-/* Check and print sites are numbered in the order in which a walk of the statement tree (body before other) meets their calls. */
+/* Sites of checks, prints and callbacks are numbered in the order in which a walk of the statement tree (body before other) meets their calls. */
 
 /* The back end, loaded on first use; NULL when there is none, hop_message() says why. */
 const struct emit_backend *backend_get(void);

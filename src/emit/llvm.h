@@ -96,7 +96,7 @@ struct plan {
     bool *needed;             /* per instruction: is its value used? */
     bool *set_symbol;         /* per symbol: does a CALL_SETDIM change it? */
     uint32_t n_symbols;
-    const struct lp_call **sites; /* check and print calls in order */
+    const struct lp_call **sites; /* calls of checks, prints and callbacks in order */
     uint32_t n_sites;
     uint32_t *kinds, epoch;   /* scratch: per instruction uniform, affine or varying in the loop last looked at */
 };

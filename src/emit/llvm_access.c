@@ -265,12 +265,85 @@ static struct place_of locate(struct emitter *e, uint32_t buffer, lpv index, uin
     return at;
 }
 
+/* ---- loads at clamped places ---- */
+
+/* An index that runs along memory but for a clamp at one end or both, as arrays put together from pieces are read: the lanes between lie one after the other,
+ * all others read one element. */
+struct reach {
+    struct held along;    /* the index without the clamps */
+    uint32_t n;           /* clamps */
+    LLVMValueRef away[2]; /* lanes that a clamp holds back, */
+    LLVMValueRef to[2];   /* and the place they read; one clamp at most holds a lane */
+};
+
+static LLVMValueRef beyond(struct emitter *e, const struct lp_instr *i, const struct held *x, lpv inner, lpv bound, uint32_t part)
+{
+    uint32_t lanes = e->w->part_lanes[part];
+    LLVMTypeRef type = is_narrow(e, inner) && is_narrow(e, bound) && value_get(e, inner)->form == FORM_AFFINE ? e->i32 : e->i64;
+    LLVMValueRef limit = value_scalar(e, bound);
+    if (type == e->i32) limit = LLVMBuildTrunc(e->builder, limit, type, "");
+    return LLVMBuildICmp(e->builder, i->op == LP_MAX ? LLVMIntSLT : LLVMIntSGT, affine_part(e, x, part, type), build_splat(e, limit, lanes), "");
+}
+
+static bool reach_of(struct emitter *e, lpv v, uint32_t part, struct reach *out)
+{
+    const struct lp_instr *i = instr(e, v);
+    const struct held *x = value_get(e, v);
+    struct reach other;
+    if (x->form != FORM_WIDE) return *out = (struct reach){ .along = *x }, true;
+    bool sum = i->op == LP_ADD || i->op == LP_SUB, clamp = i->op == LP_MAX || i->op == LP_MIN;
+    if (i->dtype != DT_I64 || (!sum && !clamp)) return false;
+    lpv inner = i->a, bound = i->b;
+    if (i->op != LP_SUB && value_get(e, inner)->form == FORM_SCALAR) inner = i->b, bound = i->a;
+    if (value_get(e, bound)->form != FORM_SCALAR || !reach_of(e, inner, part, out) || out->along.form != FORM_AFFINE || !reach_of(e, bound, part, &other)) return false;
+    LLVMValueRef fixed = other.along.part[0];
+    if (clamp && out->n == HOP_COUNT(out->to)) return false;
+    for (uint32_t k = 0; k < out->n; k++) out->to[k] = op_binary(e, (enum lp_op)i->op, DT_I64, 0, out->to[k], fixed);
+    if (sum) {
+        struct held moved = value_new(e, FORM_AFFINE, 1);
+        moved.stride = out->along.stride;
+        moved.part[0] = op_binary(e, (enum lp_op)i->op, DT_I64, 0, out->along.part[0], fixed);
+        out->along = moved;
+        return true;
+    }
+    LLVMValueRef away = beyond(e, i, &out->along, inner, bound, part);
+    if (out->n) away = LLVMBuildAnd(e->builder, away, LLVMBuildNot(e->builder, out->away[0], ""), "");
+    out->away[out->n] = away;
+    out->to[out->n++] = fixed;
+    return true;
+}
+
+static LLVMValueRef both(struct emitter *e, LLVMValueRef x, LLVMValueRef mask) { return mask ? LLVMBuildAnd(e->builder, x, mask, "") : x; }
+
+/* NULL: the index is not of this kind. What no lane reads is not read. */
+static LLVMValueRef load_clamped(struct emitter *e, uint32_t buffer, lpv index, uint32_t part)
+{
+    enum dtype t = (enum dtype)e->p->buffers.data[buffer].dtype;
+    uint32_t lanes = e->w->part_lanes[part];
+    LLVMTypeRef type = type_memory(e, t, lanes), flags = type_value(e, DT_BOOL, lanes);
+    LLVMValueRef mask = e->w->mask[part], within = all_lanes(e, lanes), zero = LLVMConstInt(e->i32, 0, false);
+    struct reach at;
+    if (lanes < 2 || value_get(e, index)->form != FORM_WIDE || !reach_of(e, index, part, &at) || !at.n || at.along.stride != 1) return NULL;
+    for (uint32_t k = 0; k < at.n; k++) within = LLVMBuildAnd(e->builder, within, LLVMBuildNot(e->builder, at.away[k], ""), "");
+    LLVMValueRef args[3] = { buffer_address(e, buffer, affine_start(e, &at.along, part)), both(e, within, mask), LLVMConstNull(type) };
+    LLVMValueRef r = masked_call(e, "llvm.masked.load", type, e->ptr, args, 3, 1, size_of(t));
+    for (uint32_t k = 0; k < at.n; k++) {
+        LLVMValueRef away = both(e, at.away[k], mask), any = call_intrinsic(e, "llvm.vector.reduce.or", &flags, 1, &away, 1);
+        LLVMValueRef one[3] = { buffer_address(e, buffer, at.to[k]), LLVMBuildInsertElement(e->builder, LLVMConstNull(flags), any, zero, ""), LLVMConstNull(type) };
+        LLVMValueRef element = masked_call(e, "llvm.masked.load", type, e->ptr, one, 3, 1, size_of(t));
+        LLVMValueRef everywhere = LLVMConstNull(LLVMVectorType(e->i32, lanes));
+        r = LLVMBuildSelect(e->builder, at.away[k], LLVMBuildShuffleVector(e->builder, element, LLVMGetPoison(type), everywhere, ""), r, "");
+    }
+    return from_memory(e, t, r);
+}
+
 static LLVMValueRef load_part(struct emitter *e, uint32_t buffer, lpv index, uint32_t part)
 {
     enum dtype t = (enum dtype)e->p->buffers.data[buffer].dtype;
     uint32_t lanes = e->w->part_lanes[part];
     LLVMTypeRef scalar = type_memory(e, t, 0), type = type_memory(e, t, lanes);
-    LLVMValueRef mask = e->w->mask[part], r;
+    LLVMValueRef mask = e->w->mask[part], r = load_clamped(e, buffer, index, part);
+    if (r) return r;
     struct place_of at = locate(e, buffer, index, part);
     if (at.pointers) {
         LLVMValueRef args[3] = { at.pointers, mask ? mask : all_lanes(e, lanes), LLVMConstNull(type) };

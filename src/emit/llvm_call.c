@@ -1,4 +1,4 @@
-/* Calls of the LLVM back end: everything that leaves native code goes through the runtime's table (rt.h). Products, checks, prints, growing buffers, copies, and
+/* Calls of the LLVM back end: everything that leaves native code goes through the runtime's table (rt.h). Products, checks, prints, callbacks, growing buffers, copies, and
  * loops that become functions of their own, with an environment of the values they take from outside: parallel regions and repeated nests. */
 #include "emit/llvm.h"
 #include "runtime/rt.h"
@@ -48,7 +48,7 @@ static void emit_gemm(struct emitter *e, const struct lp_call *c)
     call_rt(e, offsetof(struct hop_rt, gemm), e->nothing, args, 14);
 }
 
-/* ---- checks and prints ---- */
+/* ---- checks, prints and callbacks ---- */
 
 static void fill_operand(struct emitter *e, const struct lp_operand *o, LLVMValueRef to)
 {
@@ -67,28 +67,36 @@ static void fill_operand(struct emitter *e, const struct lp_operand *o, LLVMValu
     LLVMBuildStore(e->builder, dims, field(e, to, offsetof(struct hop_rt_operand, dims)));
 }
 
-static void tell_site(struct emitter *e, const struct lp_call *c)
+static LLVMValueRef tell_site(struct emitter *e, const struct lp_call *c)
 {
+    static const size_t offsets[] = { [CALL_CHECK] = offsetof(struct hop_rt, check), [CALL_PRINT] = offsetof(struct hop_rt, print), [CALL_CALLBACK] = offsetof(struct hop_rt, callback) };
     uint32_t site = 0;
     while (e->plan.sites[site] != c) site++;
     LLVMValueRef operands = stack_slot(e, e->i8, c->n_operands * (uint32_t)sizeof(struct hop_rt_operand), 8);
     for (uint32_t k = 0; k < c->n_operands; k++) fill_operand(e, &c->operands[k], field(e, operands, k * sizeof(struct hop_rt_operand)));
     LLVMValueRef args[4] = { e->f->rt, int32(e, site), int32(e, c->n_operands), operands };
-    call_rt(e, c->kind == CALL_CHECK ? offsetof(struct hop_rt, check) : offsetof(struct hop_rt, print), e->nothing, args, 4);
+    return call_rt(e, offsets[c->kind], c->kind == CALL_CALLBACK ? e->i32 : e->nothing, args, 4);
+}
+
+/* A callback that failed ends the run. */
+static void tell_or_leave(struct emitter *e, const struct lp_call *c)
+{
+    LLVMValueRef failed = tell_site(e, c);
+    if (c->kind == CALL_CALLBACK) leave_unless(e, LLVMBuildIsNull(e->builder, failed, ""), HOP_INVALID);
 }
 
 static void emit_told(struct emitter *e, const struct lp_call *c)
 {
     bool check = c->kind == CALL_CHECK;
     if (!check && c->mask == LPV_NONE) {
-        tell_site(e, c);
+        tell_or_leave(e, c);
         return;
     }
     LLVMValueRef condition = value_scalar(e, check ? c->value : c->mask);
-    LLVMBasicBlockRef told = new_block(e, check ? "failed" : "print"), next = new_block(e, "on");
+    LLVMBasicBlockRef told = new_block(e, check ? "failed" : "told"), next = new_block(e, "on");
     LLVMBuildCondBr(e->builder, condition, check ? next : told, check ? told : next);
     LLVMPositionBuilderAtEnd(e->builder, told);
-    tell_site(e, c);
+    tell_or_leave(e, c);
     LLVMBuildBr(e->builder, check ? exit_block(e, HOP_CHECK) : next);
     LLVMPositionBuilderAtEnd(e->builder, next);
 }
@@ -162,7 +170,7 @@ static void emit_setdim(struct emitter *e, const struct lp_call *c)
 void emit_call(struct emitter *e, const struct lp_call *c)
 {
     static void (*const emit[])(struct emitter *, const struct lp_call *) = {
-        [CALL_GEMM] = emit_gemm, [CALL_CHECK] = emit_told, [CALL_PRINT] = emit_told, [CALL_RESERVE] = emit_reserve,
+        [CALL_GEMM] = emit_gemm, [CALL_CHECK] = emit_told, [CALL_PRINT] = emit_told, [CALL_CALLBACK] = emit_told, [CALL_RESERVE] = emit_reserve,
         [CALL_SETDIM] = emit_setdim, [CALL_COPY] = emit_copy, [CALL_ZERO] = emit_copy,
     };
     if (c->kind >= HOP_COUNT(emit)) emit_fail(e, "a call of unknown kind %d", c->kind);

@@ -50,9 +50,9 @@ static void walk_call(struct walk *w, const struct lp_call *c)
         for (uint32_t i = 0; i < HOP_COUNT(product); i++) need(w->e, product[i]);
         buffers[0] = c->gemm.a, buffers[1] = c->gemm.b, buffers[2] = c->gemm.c;
     } else {
-        bool told = c->kind == CALL_CHECK || c->kind == CALL_PRINT;
+        bool told = call_is_told(c->kind);
         bool used[] = { c->kind == CALL_CHECK || c->kind == CALL_SETDIM, c->kind == CALL_COPY || c->kind == CALL_ZERO, c->kind == CALL_COPY || c->kind == CALL_RESERVE,
-                        c->kind == CALL_COPY || c->kind == CALL_ZERO, c->kind == CALL_PRINT };
+                        c->kind == CALL_COPY || c->kind == CALL_ZERO, c->kind == CALL_PRINT || c->kind == CALL_CALLBACK };
         for (uint32_t i = 0; i < HOP_COUNT(plain); i++)
             if (used[i]) need(w->e, plain[i]);
         if (c->kind == CALL_COPY) buffers[0] = c->target, buffers[1] = c->source;

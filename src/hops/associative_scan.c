@@ -1,9 +1,10 @@
 /* The row of associative_scan: running totals along a dim of arrays under a combine function (left leaves…, right leaves…, own…) -> (leaves…). Row 0 of the
  * results is row 0 of the arrays, row t is combine(row t-1 of the results, row t of the arrays), in this order whatever the hardware: the order of the
  * reference is the order of compiled code. `reverse` starts with the last row. Length 0 and 1 never call the function. */
-#include "hops/hops.h"
+#include "hops/associative.h"
+#include "transform/simplify.h"
 
-static uint32_t scan_dim(const struct attr *attrs) { return attrs[ASSOCIATIVE_DIM].kind == ATTR_INT ? (uint32_t)attrs[ASSOCIATIVE_DIM].i : 0; }
+static uint32_t scan_dim(const struct attr *attrs) { return associative_dim(attrs); }
 
 static void associative_infer(struct infer *in)
 {
@@ -78,203 +79,10 @@ static void associative_eval(struct eval *e)
 
 /* ---- transforms ---- */
 
-static val emit_associative(struct builder *b, const val *xs, uint32_t n, uint32_t along, bool reverse, struct region_in region)
+val emit_associative(struct builder *b, const val *xs, uint32_t n, uint32_t along, bool reverse, struct region_in region)
 {
     struct attr attrs[ASSOCIATIVE_ATTRS] = { [ASSOCIATIVE_DIM] = along ? A_INT(along) : A_NONE, [ASSOCIATIVE_REVERSE] = A_FLAG(reverse) };
     return builder_node(b, &(struct node_in){ .op = OP_associative_scan, .operands = xs, .n_operands = n, .groups = &n, .attrs = attrs, .regions = &region, .n_regions = 1 });
-}
-
-static val rows_of(struct builder *b, val x, dim from, dim to)
-{
-    struct type t = emit_type(b, x);
-    dim start[MAX_RANK] = { from }, limit[MAX_RANK];
-    memcpy(limit, t.dims, t.rank * sizeof *limit);
-    limit[0] = to;
-    return emit_slice(b, x, start, limit);
-}
-
-/* ---- reverse ----
- * With y the results, y_t = combine(y_{t-1}, x_t): the pullback of the combine function goes from the last row to the first, over rows of x and y, which
- * are there anyway; nothing else is kept. Row 0 is passed through. */
-
-struct associative_saved {
-    const struct vjp_halves *halves;
-    bool *active;  /* per parameter of combine, left and right alike */
-    bool *travels; /* per leaf: a cotangent of the running total goes on */
-    val *results;
-};
-
-/* Both sides of an active leaf are active, and so is a leaf whose results are. */
-static void settle_leaves(struct module *m, uint32_t fn, uint32_t n, bool *active, bool *result_active)
-{
-    for (bool grown = true; grown;) {
-        grown = false;
-        vjp_active_results(m, fn, active, result_active);
-        for (uint32_t k = 0; k < n; k++) {
-            bool is = active[k] || active[n + k] || result_active[k];
-            grown |= is && !(active[k] && active[n + k]);
-            active[k] = active[n + k] = is;
-        }
-    }
-}
-
-static void associative_vjp_forward(struct vjp_forward *v)
-{
-    struct builder *b = v->copy->b;
-    struct module *m = b->m;
-    struct node_in in = copier_node_in(v->copy, v->n);
-    const struct region_in *r = &in.regions[0];
-    uint32_t n = in.groups[0];
-    struct associative_saved *saved = ARENA_NEW(&b->arena, struct associative_saved, 1);
-    saved->active = ARENA_NEW(&b->arena, bool, 2 * (size_t)n + r->n_operands);
-    saved->travels = ARENA_NEW(&b->arena, bool, n);
-    saved->results = ARENA_NEW(&b->arena, val, n);
-    bool *result_active = ARENA_ZNEW(&b->arena, bool, n);
-    for (uint32_t k = 0; k < n; k++) saved->active[k] = saved->active[n + k] = v->active[k];
-    for (uint32_t k = 0; k < r->n_operands; k++) saved->active[2 * n + k] = v->active[n + k];
-    settle_leaves(m, r->fn, n, saved->active, result_active);
-    for (uint32_t k = 0; k < n; k++) saved->travels[k] = v->result_wanted[k] && saved->active[k];
-    for (bool grown = true; grown;) {
-        grown = false;
-        saved->halves = vjp_split(m, r->fn, saved->active, saved->travels, 0, true);
-        for (uint32_t k = 0; k < n; k++)
-            if (saved->halves->ct_param[k] && !saved->travels[k]) saved->travels[k] = grown = true;
-    }
-    val first = copier_node(v->copy, v->n);
-    for (uint32_t k = 0; k < n; k++) v->results[k] = saved->results[k] = first + k, v->result_active[k] = saved->active[k];
-    v->saved = saved;
-}
-
-/* The operands of the loop that goes back, each once: rows of x (right), of y one row earlier (left), of y (results). */
-struct back_rows {
-    val *rows;        /* arrays of all rows but the first */
-    uint32_t n_rows;
-    uint32_t *at;     /* per residual: which rows, or which own operand */
-    uint32_t *own;    /* own operands that are residuals */
-    uint32_t n_own;
-};
-
-static uint32_t number_once(uint32_t *list, uint32_t *n, uint32_t what)
-{
-    for (uint32_t i = 0; i < *n; i++)
-        if (list[i] == what) return i;
-    list[*n] = what;
-    return (*n)++;
-}
-
-/* (cotangents of the running totals…, sums for own operands…; cotangents of results…, rows…; own…) -> (the same…; cotangents of x…). */
-static uint32_t back_step(struct module *m, uint32_t combine, const struct associative_saved *s, const bool *given, uint32_t n, const struct back_rows *rows)
-{
-    const struct vjp_halves *h = s->halves;
-    const struct fn *g = module_fn(m, combine), *back = module_fn(m, h->backward);
-    uint32_t n_own = g->n_params - 2 * n, n_results = 0;
-    struct builder b;
-    builder_begin(&b, m, back);
-    val *total = ARENA_NEW(&b.arena, val, n), *sum = ARENA_NEW(&b.arena, val, n_own), *ct = ARENA_NEW(&b.arena, val, n), *out = ARENA_NEW(&b.arena, val, 2 * (size_t)n + n_own);
-    val *row = ARENA_NEW(&b.arena, val, rows->n_rows), *own = ARENA_NEW(&b.arena, val, rows->n_own);
-    type_id *row_type = ARENA_NEW(&b.arena, type_id, rows->n_rows), *own_type = ARENA_NEW(&b.arena, type_id, rows->n_own);
-    for (uint32_t i = 0; i < h->n_residuals; i++) {
-        bool is_own = h->source_param[i] != HOP_NONE && h->source_param[i] >= 2 * n;
-        (is_own ? own_type : row_type)[rows->at[i]] = value_type(back, i);
-    }
-    for (uint32_t k = 0; k < n; k++) total[k] = s->travels[k] ? builder_param(&b, value_type(g, k), 0) : VAL_NONE;
-    for (uint32_t k = 0; k < n_own; k++) sum[k] = h->ct_param[2 * n + k] ? builder_param(&b, value_type(g, 2 * n + k), 0) : VAL_NONE;
-    for (uint32_t k = 0; k < n; k++) ct[k] = given[k] ? builder_param(&b, value_type(g, k), 0) : VAL_NONE;
-    for (uint32_t i = 0; i < rows->n_rows; i++) row[i] = builder_param(&b, row_type[i], 0);
-    for (uint32_t i = 0; i < rows->n_own; i++) own[i] = builder_param(&b, own_type[i], 0);
-    val *args = ARENA_NEW(&b.arena, val, back->n_params), *found = ARENA_NEW(&b.arena, val, back->n_results), *of_param = ARENA_NEW(&b.arena, val, g->n_params);
-    uint32_t n_args = 0, from = 0;
-    for (uint32_t i = 0; i < h->n_residuals; i++) {
-        bool is_own = h->source_param[i] != HOP_NONE && h->source_param[i] >= 2 * n;
-        args[n_args++] = (is_own ? own : row)[rows->at[i]];
-    }
-    for (uint32_t k = 0; k < n; k++)
-        if (h->ct_result[k]) args[n_args++] = given[k] ? emit2(&b, OP_add, total[k], ct[k]) : total[k];
-    inline_function(&b, h->backward, NULL, args, found);
-    for (uint32_t p = 0; p < g->n_params; p++) of_param[p] = h->ct_param[p] ? found[from++] : VAL_NONE;
-    for (uint32_t k = 0; k < n; k++)
-        if (s->travels[k]) out[n_results++] = of_param[k] != VAL_NONE ? of_param[k] : zeros_like(&b, total[k]);
-    for (uint32_t k = 0; k < n_own; k++)
-        if (sum[k] != VAL_NONE) out[n_results++] = emit2(&b, OP_add, sum[k], of_param[2 * n + k]);
-    for (uint32_t k = 0; k < n; k++)
-        if (of_param[n + k] != VAL_NONE) out[n_results++] = of_param[n + k];
-    return builder_finish(&b, out, n_results);
-}
-
-static struct back_rows gather_rows(struct builder *b, const struct vjp_halves *h, uint32_t n, const val *xs, const val *ys, dim from, dim to, dim shifted_from, dim shifted_to)
-{
-    uint32_t *which = ARENA_NEW(&b->arena, uint32_t, h->n_residuals);
-    struct back_rows r = { .at = ARENA_NEW(&b->arena, uint32_t, h->n_residuals), .own = ARENA_NEW(&b->arena, uint32_t, h->n_residuals) };
-    for (uint32_t i = 0; i < h->n_residuals; i++) {
-        uint32_t p = h->source_param[i];
-        if (p != HOP_NONE && p >= 2 * n) r.at[i] = number_once(r.own, &r.n_own, p - 2 * n);
-        else r.at[i] = number_once(which, &r.n_rows, p != HOP_NONE ? p : 2 * n + h->source_result[i]); /* left, right, results */
-    }
-    r.rows = ARENA_NEW(&b->arena, val, r.n_rows);
-    for (uint32_t i = 0; i < r.n_rows; i++)
-        r.rows[i] = which[i] < n ? rows_of(b, ys[which[i]], shifted_from, shifted_to) : rows_of(b, which[i] < 2 * n ? xs[which[i] - n] : ys[which[i] - 2 * n], from, to);
-    return r;
-}
-
-/* The cotangent of array k: of its first row what the running total and the result's own leave, of the others what the loop found. */
-static val join_rows(struct builder *b, val total, val ct, val rest, type_id type, dim one, dim from, dim to, bool reverse)
-{
-    struct attr along = A_INT(0);
-    val first = total != VAL_NONE ? emit_broadcast_front(b, total, one) : VAL_NONE;
-    if (ct != VAL_NONE) first = add_cotangents(b, first, rows_of(b, ct, from, to));
-    struct type t = type_get(b->m, type);
-    dim dims[MAX_RANK];
-    memcpy(dims, t.dims, t.rank * sizeof *dims);
-    if (first == VAL_NONE) dims[0] = one, first = emit_full(b, (enum dtype)t.dtype, 0, t.rank, dims);
-    if (rest == VAL_NONE) dims[0] = dim_sub(b->m, t.dims[0], one), rest = emit_full(b, (enum dtype)t.dtype, 0, t.rank, dims);
-    return emit(b, OP_concat, (val[]){ reverse ? rest : first, reverse ? first : rest }, 2, &along);
-}
-
-static void associative_vjp(struct vjp *v)
-{
-    struct builder *b = v->b;
-    struct module *m = b->m;
-    const struct associative_saved *s = v->saved;
-    const struct vjp_halves *h = s->halves;
-    const struct region *g = node_region(v->f, v->n, 0);
-    uint32_t n = node_group_size(v->f, v->n, 0), along = scan_dim(v->attrs), n_own = g->n_operands;
-    bool reverse = v->attrs[ASSOCIATIVE_REVERSE].kind != ATTR_ABSENT, *given = ARENA_ZNEW(&b->arena, bool, n);
-    val *xs = ARENA_NEW(&b->arena, val, n), *ys = ARENA_NEW(&b->arena, val, n), *cts = ARENA_NEW(&b->arena, val, n);
-    for (uint32_t k = 0; k < n; k++) {
-        xs[k] = emit_move_dim(b, v->operands[k], along, 0);
-        ys[k] = emit_move_dim(b, s->results[k], along, 0);
-        cts[k] = v->ct[k] == VAL_NONE ? VAL_NONE : emit_move_dim(b, v->ct[k], along, 0);
-        given[k] = cts[k] != VAL_NONE && s->travels[k];
-    }
-    dim length = emit_type(b, xs[0]).dims[0], one = dim_min(m, length, 1), rest = dim_sub(m, length, one);
-    dim from = reverse ? 0 : one, to = reverse ? rest : length, shifted_from = reverse ? one : 0, shifted_to = reverse ? length : rest;
-    struct back_rows rows = gather_rows(b, h, n, xs, ys, from, to, shifted_from, shifted_to);
-    uint32_t fn = back_step(m, g->fn, s, given, n, &rows), groups[2] = { 0, 0 }, at = 0;
-    val *operands = ARENA_NEW(&b->arena, val, 2 * (size_t)n + n_own + rows.n_rows), *own = ARENA_NEW(&b->arena, val, rows.n_own);
-    for (uint32_t k = 0; k < n; k++)
-        if (s->travels[k]) operands[at++] = zeros_of(b, type_drop_leading(m, builder_type(b, xs[k])));
-    for (uint32_t k = 0; k < n_own; k++)
-        if (h->ct_param[2 * n + k]) operands[at++] = zeros_like(b, v->operands[n + k]);
-    groups[0] = at;
-    for (uint32_t k = 0; k < n; k++)
-        if (given[k]) operands[at++] = rows_of(b, cts[k], from, to);
-    for (uint32_t i = 0; i < rows.n_rows; i++) operands[at++] = rows.rows[i];
-    groups[1] = at - groups[0];
-    for (uint32_t i = 0; i < rows.n_own; i++) own[i] = v->operands[n + rows.own[i]];
-    dim *dims = ARENA_NEW(&b->arena, dim, g->n_dims);
-    for (uint32_t k = 0; k < g->n_dims; k++) dims[k] = dim_substitute(m, g->dims[k], v->symbols);
-    struct attr attrs[SCAN_ATTRS] = { [SCAN_REVERSE] = A_FLAG(!reverse), [SCAN_LENGTH] = groups[1] ? A_NONE : A_DIM(rest) };
-    struct region_in region = { fn, own, rows.n_own, dims };
-    val next = builder_node(b, &(struct node_in){ .op = OP_scan, .operands = operands, .n_operands = at, .groups = groups, .attrs = attrs, .regions = &region, .n_regions = 1 });
-    val *total = ARENA_NEW(&b->arena, val, n);
-    for (uint32_t k = 0; k < n; k++) total[k] = s->travels[k] ? next++ : VAL_NONE;
-    for (uint32_t k = 0; k < n_own; k++)
-        if (h->ct_param[2 * n + k]) v->out[n + k] = next++;
-    for (uint32_t k = 0; k < n; k++) {
-        val found = h->ct_param[n + k] ? next++ : VAL_NONE;
-        if (!v->active[k] || (total[k] == VAL_NONE && found == VAL_NONE && cts[k] == VAL_NONE)) continue;
-        v->out[k] = emit_move_dim(b, join_rows(b, total[k], cts[k], found, builder_type(b, xs[k]), one, reverse ? rest : 0, reverse ? length : one, reverse), 0, along);
-    }
 }
 
 /* ---- tangents ---- */
@@ -338,21 +146,17 @@ static void associative_batch(struct batch *v)
 
 /* ---- simplification ---- */
 
-/* A combine function each element of whose results depends on that element alone: elementwise nodes over values of a slice's shape or over scalars, numbers
- * and scalars spread over a slice. Then a scan along a later dim is, for each index of the dims before it, one along the leading dim. */
 static bool is_slice(struct module *m, type_id t, struct type slice)
 {
     struct type x = type_get(m, t);
-    return x.rank == slice.rank && !memcmp(x.dims, slice.dims, x.rank * sizeof *x.dims);
+    return x.rank == slice.rank && (!x.rank || !memcmp(x.dims, slice.dims, x.rank * sizeof *x.dims));
 }
 
-static bool is_pointwise(struct module *m, const struct fn *g, uint32_t n)
+bool is_pointwise(struct module *m, const struct fn *g, struct type slice)
 {
-    struct type slice = type_get(m, value_type(g, 0));
     if (g->effects || g->n_symbols > g->n_outer_symbols) return false;
-    for (val v = 0; v < g->n_values; v++) {
-        if (!is_slice(m, value_type(g, v), slice) && (v < 2 * n || type_get(m, value_type(g, v)).rank)) return false;
-    }
+    for (val v = 0; v < g->n_values; v++)
+        if (!is_slice(m, value_type(g, v), slice) && type_get(m, value_type(g, v)).rank) return false;
     for (uint32_t i = 0; i < g->n_nodes; i++) {
         const struct node *x = fn_node(g, i);
         bool spread = x->op == OP_broadcast && !type_get(m, value_type(g, node_operands(g, x)[0])).rank;
@@ -361,32 +165,157 @@ static bool is_pointwise(struct module *m, const struct fn *g, uint32_t n)
     return true;
 }
 
-/* The function over the dims from `first` on of its slices. */
-static uint32_t narrowed(struct module *m, const struct fn *g, uint32_t first)
+bool combines_pointwise(struct module *m, const struct fn *g, uint32_t n)
+{
+    struct type slice = type_get(m, value_type(g, 0));
+    for (val v = 0; v < 2 * n; v++)
+        if (!is_slice(m, value_type(g, v), slice)) return false;
+    return is_pointwise(m, g, slice);
+}
+
+void emit_pointwise(struct builder *b, uint32_t fn, const dim *symbols, uint32_t slice_rank, uint32_t rank, const dim *dims, const val *args, val *results)
+{
+    const struct fn *f = module_fn(b->m, fn);
+    struct copier c;
+    copier_begin(&c, b, f);
+    for (uint32_t i = 0; symbols && i < f->n_outer_symbols; i++) c.symbols[i] = symbols[i];
+    for (uint32_t p = 0; p < f->n_params; p++) c.values[p] = args[p];
+    for (uint32_t i = 0; i < f->n_nodes; i++) {
+        const struct node *n = fn_node(f, i);
+        bool whole = type_get(b->m, value_type(f, n->results)).rank == slice_rank, same = n->op == OP_broadcast && !slice_rank;
+        struct node_in in = copier_node_in(&c, n);
+        struct attr *attrs = arena_copy(&b->arena, in.attrs, node_row(n)->sig.n_attrs * sizeof *attrs);
+        if (n->op == OP_full && whole) attrs[FULL_DIMS] = A_DIMS(dims, rank);
+        if (n->op == OP_broadcast && whole) attrs[BROADCAST_DIMS] = A_DIMS(dims, rank);
+        in.attrs = attrs;
+        c.values[n->results] = same ? in.operands[0] : builder_node(b, &in); /* same: where slices are scalars nothing is spread */
+    }
+    for (uint32_t k = 0; k < f->n_results; k++) results[k] = c.values[f->results[k]];
+}
+
+/* The function over dims first..first+count of its slices. */
+static uint32_t narrowed(struct module *m, const struct fn *g, uint32_t first, uint32_t count)
+{
+    struct builder b;
+    struct type slice = type_get(m, value_type(g, 0));
+    builder_begin(&b, m, g);
+    val *params = ARENA_NEW(&b.arena, val, g->n_params), *results = ARENA_NEW(&b.arena, val, g->n_results);
+    for (uint32_t p = 0; p < g->n_params; p++) {
+        struct type t = type_get(m, value_type(g, p));
+        params[p] = builder_param(&b, t.rank ? type_intern(m, t.dtype, count, t.dims + first) : value_type(g, p), g->values[p].name);
+    }
+    emit_pointwise(&b, g->id, NULL, slice.rank, count, slice.dims + first, params, results);
+    return builder_finish(&b, results, g->n_results);
+}
+
+/* Without the dims behind the scanned one, which are all of size 1. */
+static bool without_ones(struct copier *c, const struct node *n, const struct node_in *in, uint32_t along, val *results)
+{
+    struct builder *b = c->b;
+    const struct region_in *r = &in->regions[0];
+    uint32_t n_leaves = in->groups[0], n_own = r->n_operands;
+    val *xs = ARENA_NEW(&b->arena, val, n_leaves), *own = ARENA_NEW(&b->arena, val, n_own);
+    for (uint32_t k = 0; k < n_leaves; k++) xs[k] = emit_reshape(b, in->operands[k], along + 1, emit_type(b, in->operands[k]).dims);
+    for (uint32_t k = 0; k < n_own; k++) {
+        struct type t = emit_type(b, r->operands[k]);
+        own[k] = t.rank ? emit_reshape(b, r->operands[k], along, t.dims) : r->operands[k];
+    }
+    struct region_in region = { narrowed(b->m, module_fn(b->m, r->fn), 0, along), own, n_own, r->dims };
+    val first = emit_associative(b, xs, n_leaves, along, associative_reverse(in->attrs), region);
+    for (uint32_t k = 0; k < n_leaves; k++) {
+        struct type t = type_get(b->m, copier_type(c, value_type(c->f, n->results + k)));
+        results[k] = emit_reshape(b, first + k, t.rank, t.dims);
+    }
+    return true;
+}
+
+/* ---- linear functions ---- */
+
+/* What a leaf's result is of its own left side. */
+struct linear {
+    enum op op;    /* a running sum, product or extreme of the array; or OP_recurrence: left · factor + right */
+    val factor;    /* of the combine function; reads nothing on the left */
+};
+
+/* Is value v of g the left (right) side of leaf k? */
+static bool is_leaf(val v, uint32_t k, uint32_t n, bool right) { return v == (right ? n + k : k); }
+
+static bool linear_leaf(const struct fn *g, uint32_t n, uint32_t k, const bool *left, struct linear *out)
+{
+    static const struct { enum op combine, running; bool commutes; } running[] = {
+        { OP_add, OP_cumsum, true }, { OP_mul, OP_cumprod, true }, { OP_max, OP_cummax, false }, { OP_min, OP_cummin, false },
+    };
+    const struct value *v = &g->values[g->results[k]];
+    if (v->node == NODE_NONE) return false;
+    const struct node *x = fn_node(g, v->node);
+    const val *o = node_operands(g, x);
+    for (uint32_t i = 0; i < HOP_COUNT(running); i++)
+        for (uint32_t swap = 0; swap < (running[i].commutes ? 2u : 1u); swap++)
+            if (x->op == running[i].combine && is_leaf(o[swap], k, n, false) && is_leaf(o[!swap], k, n, true)) return *out = (struct linear){ running[i].running, VAL_NONE }, true;
+    for (uint32_t i = 0; x->op == OP_add && i < 2; i++) {
+        if (!is_leaf(o[i], k, n, true) || g->values[o[!i]].node == NODE_NONE) continue;
+        const struct node *y = fn_node(g, g->values[o[!i]].node);
+        const val *f = node_operands(g, y);
+        for (uint32_t j = 0; y->op == OP_mul && j < 2; j++)
+            if (is_leaf(f[j], k, n, false) && !left[f[!j]]) return *out = (struct linear){ OP_recurrence, f[!j] }, true;
+    }
+    return false;
+}
+
+/* (right leaves…, own…) -> (the factors), over all of g's parameters. */
+static uint32_t factor_function(struct module *m, const struct fn *g, const struct linear *leaves, uint32_t n)
 {
     struct builder b;
     struct copier c;
-    struct type slice = type_get(m, value_type(g, 0));
     builder_begin(&b, m, g);
     copier_begin(&c, &b, g);
-    for (uint32_t p = 0; p < g->n_params; p++) {
-        struct type t = type_get(m, value_type(g, p));
-        c.values[p] = builder_param(&b, type_intern(m, t.dtype, t.rank ? t.rank - first : 0u, t.dims + (t.rank ? first : 0)), g->values[p].name);
-    }
-    for (uint32_t i = 0; i < g->n_nodes; i++) {
-        const struct node *n = fn_node(g, i);
-        struct node_in in = copier_node_in(&c, n);
-        struct attr *attrs = arena_copy(&b.arena, in.attrs, node_row(n)->sig.n_attrs * sizeof *attrs);
-        bool whole = type_get(m, value_type(g, n->results)).rank;
-        if (n->op == OP_full && whole) attrs[FULL_DIMS] = A_DIMS(slice.dims + first, slice.rank - first);
-        if (n->op == OP_broadcast && whole) attrs[BROADCAST_DIMS] = A_DIMS(slice.dims + first, slice.rank - first);
-        in.attrs = attrs;
-        c.values[n->results] = builder_node(&b, &in);
-    }
-    val *results = ARENA_NEW(&b.arena, val, g->n_results);
-    for (uint32_t k = 0; k < g->n_results; k++) results[k] = c.values[g->results[k]];
-    return builder_finish(&b, results, g->n_results);
+    copier_params(&c);
+    val *all = ARENA_NEW(&b.arena, val, g->n_results), *out = ARENA_NEW(&b.arena, val, n);
+    uint32_t n_out = 0;
+    copier_body(&c, all);
+    for (uint32_t k = 0; k < n; k++)
+        if (leaves[k].op == OP_recurrence) out[n_out++] = c.values[leaves[k].factor];
+    return prune_function(m, builder_finish(&b, out, n_out), NULL);
 }
+
+/* Default numbers, one element a row: leaves that are linear in their own left side and read no other left side are recurrences, which need not be gone through
+ * one element after the other. What stood in the first row of the factors is not used. */
+static bool as_recurrences(struct copier *c, const struct node_in *in, uint32_t along, val *results)
+{
+    struct builder *b = c->b;
+    const struct region_in *r = &in->regions[0];
+    const struct fn *g = module_fn(b->m, r->fn);
+    uint32_t n = in->groups[0], next = 0;
+    struct linear *leaves = ARENA_NEW(&b->arena, struct linear, n);
+    bool *left = ARENA_ZNEW(&b->arena, bool, g->n_values);
+    for (uint32_t k = 0; k < n; k++) left[k] = true;
+    for (uint32_t i = 0; i < g->n_nodes; i++)
+        for (uint32_t k = 0; k < fn_node(g, i)->n_operands; k++) left[fn_node(g, i)->results] |= left[node_operands(g, fn_node(g, i))[k]];
+    for (uint32_t k = 0; k < n; k++) {
+        enum dtype t = (enum dtype)type_get(b->m, value_type(g, k)).dtype;
+        if (!dtype_is_float(t) || dtype_is_narrow(t) || !linear_leaf(g, n, k, left, &leaves[k])) return false;
+    }
+    const struct fn *f = module_fn(b->m, factor_function(b->m, g, leaves, n));
+    struct type whole = emit_type(b, in->operands[0]), slice = type_get(b->m, value_type(g, 0));
+    val *args = ARENA_NEW(&b->arena, val, f->n_params), *factors = ARENA_NEW(&b->arena, val, f->n_results);
+    for (uint32_t k = 0; k < n; k++) args[k] = args[n + k] = in->operands[k]; /* the left ones are not read */
+    for (uint32_t k = 0; k < r->n_operands; k++) {
+        uint32_t at[MAX_RANK], rank = emit_type(b, r->operands[k]).rank;
+        for (uint32_t d = 0; d < rank; d++) at[d] = d + (d >= along);
+        args[2 * n + k] = rank == slice.rank ? emit_broadcast(b, r->operands[k], whole.rank, whole.dims, at) : r->operands[k];
+    }
+    emit_pointwise(b, f->id, r->dims, slice.rank, whole.rank, whole.dims, args, factors);
+    for (uint32_t k = 0; k < n; k++) {
+        struct attr attrs[] = { [CUMULATIVE_DIM] = A_INT(along), [CUMULATIVE_REVERSE] = A_FLAG(associative_reverse(in->attrs)), [RECURRENCE_LATE] = A_NONE };
+        bool linear = leaves[k].op == OP_recurrence;
+        val operands[2] = { linear ? factors[next] : in->operands[k], in->operands[k] };
+        next += linear;
+        results[k] = emit(b, leaves[k].op, operands, linear ? 2 : 1, attrs);
+    }
+    return true;
+}
+
+/* ---- rows ---- */
 
 /* Dims before `along` become one. */
 static val flatten_front(struct builder *b, val x, uint32_t along)
@@ -405,7 +334,7 @@ static bool scan_rows(struct copier *c, const struct node *n, const struct node_
     struct module *m = b->m;
     const struct region_in *r = &in->regions[0];
     const struct fn *g = module_fn(m, r->fn);
-    uint32_t n_leaves = in->groups[0], n_own = r->n_operands, n_over = n_leaves, n_with = 0, fn = narrowed(m, g, along);
+    uint32_t n_leaves = in->groups[0], n_own = r->n_operands, n_over = n_leaves, n_with = 0, fn = narrowed(m, g, along, type_get(m, value_type(g, 0)).rank - along);
     val *over = ARENA_NEW(&b->arena, val, n_leaves + n_own), *with = ARENA_NEW(&b->arena, val, n_own), *params = ARENA_NEW(&b->arena, val, n_leaves + n_own);
     for (uint32_t k = 0; k < n_leaves; k++) over[k] = flatten_front(b, in->operands[k], along);
     for (uint32_t k = 0; k < n_own; k++) {
@@ -440,16 +369,21 @@ static bool scan_rows(struct copier *c, const struct node *n, const struct node_
 
 static bool associative_rewrite(struct copier *c, const struct node *n, val *results, const void *options)
 {
+    const struct pass_options *o = options;
     struct node_in in = copier_node_in(c, n);
     struct module *m = c->b->m;
     uint32_t along = scan_dim(in.attrs), n_leaves = in.groups[0];
-    dim length = emit_type(c->b, in.operands[0]).dims[along];
-    (void)options;
+    struct type t = emit_type(c->b, in.operands[0]);
+    dim length = t.dims[along], inner = 1;
     if (length == 0 || length == 1) { /* the function is never called */
         for (uint32_t k = 0; k < n_leaves; k++) results[k] = in.operands[k];
         return true;
     }
-    return along && is_pointwise(m, module_fn(m, in.regions[0].fn), n_leaves) && scan_rows(c, n, &in, along, results);
+    if (!combines_pointwise(m, module_fn(m, in.regions[0].fn), n_leaves)) return false;
+    for (uint32_t d = along + 1; d < t.rank; d++) inner = dim_mul(m, inner, t.dims[d]);
+    if (inner == 1 && !o->strict && !o->differentiable && as_recurrences(c, &in, along, results)) return true;
+    if (inner == 1 && t.rank > along + 1) return without_ones(c, n, &in, along, results);
+    return along && scan_rows(c, n, &in, along, results);
 }
 
 static const struct op_sample associative_samples[] = {

@@ -83,16 +83,23 @@ static bool *body_mask(struct arena *arena, const struct node *n, uint32_t n_car
 
 /* ---- bounds that are known ---- */
 
-static bool known_bound(const struct builder *b, val v, dim *out)
+enum { MOST_TERMS = 8 }; /* of a sum of sizes */
+
+static bool known_sum(const struct builder *b, val v, uint32_t depth, dim *out)
 {
     uint32_t made = b->values.data[v].node;
     if (made == NODE_NONE) return false;
     const struct node *n = &b->nodes.data[made];
     const struct attr *a = &b->attrs.data[n->attrs];
+    dim x, y;
     if (n->op == OP_full && a[FULL_VALUE].kind == ATTR_INT && a[FULL_VALUE].i > INT32_MIN && a[FULL_VALUE].i < INT32_MAX) return *out = dim_const(b->m, a[FULL_VALUE].i), true;
     if (n->op == OP_dim_value) return *out = (dim)a[DIM_VALUE_DIM].i, true;
-    return false;
+    if ((n->op != OP_add && n->op != OP_sub) || depth == MOST_TERMS) return false;
+    const val *operands = &b->pool.data[n->operands];
+    if (!known_sum(b, operands[0], depth + 1, &x) || !known_sum(b, operands[1], depth + 1, &y)) return false;
+    return *out = n->op == OP_add ? dim_add(b->m, x, y) : dim_sub(b->m, x, y), true;
 }
+static bool known_bound(const struct builder *b, val v, dim *out) { return known_sum(b, v, 0, out); }
 
 /* The number of trips as a dim, where both bounds are numbers or sizes. */
 static bool known_trips(const struct builder *b, const struct node_in *in, dim *out)
@@ -117,6 +124,19 @@ static val emit_as_scan(struct builder *b, const val *operands, uint32_t n_carry
     region.operands = operands + n_carry + BOUNDS;
     region.n_operands = n_own;
     return builder_node(b, &(struct node_in){ .op = OP_scan, .operands = given, .n_operands = n_carry + 1, .groups = groups, .attrs = scan, .regions = &region, .n_regions = 1 });
+}
+
+bool fori_as_scan(struct builder *b, const struct node_in *in, val *first)
+{
+    dim trips;
+    const struct region_in *r = &in->regions[0];
+    uint32_t n_carry = in->groups[GROUP_OF_CARRY];
+    if (!known_trips(b, in, &trips)) return false;
+    val *operands = ARENA_NEW(&b->arena, val, n_carry + BOUNDS + r->n_operands);
+    memcpy(operands, in->operands, (n_carry + BOUNDS) * sizeof *operands);
+    if (r->n_operands) memcpy(operands + n_carry + BOUNDS, r->operands, r->n_operands * sizeof *operands);
+    *first = emit_as_scan(b, operands, n_carry, r->n_operands, trips, in->attrs, *r);
+    return true;
 }
 
 /* The loop as a function of its operands that scans. */
@@ -429,14 +449,10 @@ static bool fori_rewrite(struct copier *c, const struct node *n, val *results, c
     uint32_t n_carry = node_group_size(c->f, n, GROUP_OF_CARRY), n_stack = body->n_results - n_carry, n_left = 0;
     struct node_in in = copier_node_in(c, n);
     struct region_in region = in.regions[0];
-    dim trips;
+    val first;
     (void)options;
-    if (!n_stack && known_trips(b, &in, &trips)) {
-        val *operands = ARENA_NEW(&b->arena, val, n->n_operands);
-        memcpy(operands, in.operands, (n_carry + BOUNDS) * sizeof *operands);
-        if (region.n_operands) memcpy(operands + n_carry + BOUNDS, region.operands, region.n_operands * sizeof *operands);
-        val first = emit_as_scan(b, operands, n_carry, region.n_operands, trips, in.attrs, region);
-        for (uint32_t k = 0; k < n_carry; k++) results[k] = first + k;
+    if (fori_as_scan(b, &in, &first)) {
+        for (uint32_t k = 0; k < n->n_results; k++) results[k] = first + k;
         return true;
     }
     bool *keep = ARENA_NEW(&b->arena, bool, body->n_results);
@@ -450,7 +466,7 @@ static bool fori_rewrite(struct copier *c, const struct node *n, val *results, c
     val next = emit_fori(b, in.operands, n_carry, in.attrs, region);
     for (uint32_t k = 0; k < n_carry; k++) results[k] = next + k;
     val rows = n_left ? next + n_carry : emit1(b, OP_bind_dim, emit_trips(b, in.operands[n_carry], in.operands[n_carry + 1]));
-    trips = emit_type(b, rows).dims[0];
+    dim trips = emit_type(b, rows).dims[0];
     for (uint32_t k = n_carry, from = next + n_carry; k < body->n_results; k++) {
         if (keep[k]) {
             results[k] = from++;

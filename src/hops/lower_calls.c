@@ -121,6 +121,8 @@ static void branch(struct lower *L, const struct fn *f, const struct node *n, ui
     for (uint32_t k = 0; k < n->n_results; k++) {
         const struct outcome *o = &outcomes[k];
         sinks[k] = (struct sink){ .scalar = o->scalar, .array = o->array, .overwrites = param_in_body(f, n, r, o->over), .instead = { HOP_NONE, LPV_NONE }, .unused = !o->used };
+        /* what may live in registers is always written */
+        if (o->used && !o->scalar && p->buffers.data[o->array.buffer].kind == BUF_TEMP && switch_result_unread(L, f, n, r, k)) sinks[k].unused = true;
     }
     feed_region(L, f, n, r, sinks);
     for (uint32_t k = 0; k < n->n_results; k++) {

@@ -257,12 +257,12 @@ static void while_block(struct lower *L, const struct fn *f, const struct node *
     uint32_t n_carry = node_group_size(f, n, 0), counted = n->n_results > n_carry, first = n_carry + counted, n_stack = n->n_results - first;
     const struct fn *cond = module_fn(m, node_region(f, n, REGION_COND)->fn), *body = module_fn(m, node_region(f, n, REGION_BODY)->fn);
     const struct attr *max = node_attr(f, n, WHILE_MAX_TRIPS);
-    bool limited = max->kind == ATTR_DIM;
+    bool limited = max->kind == ATTR_DIM, all_rows = limited && node_attr(f, n, WHILE_TAPE)->kind == ATTR_ABSENT;
     struct carry *carries = begin_carries(L, f, n, n_carry);
     uint32_t count = lp_local(p, DT_I64, LOCAL_SCALAR, "trips"), capacity = lp_local(p, DT_I64, LOCAL_SCALAR, "capacity");
     struct array *stacks = ARENA_NEW(&p->arena, struct array, n_stack);
     for (uint32_t i = 0; i < n_stack; i++)
-        stacks[i] = !lower_result_used(L, n, first + i) ? (struct array){ HOP_NONE, LPV_NONE } : limited ? lower_result(L, n, first + i) : lower_growing(L, n, first + i);
+        stacks[i] = !lower_result_used(L, n, first + i) ? (struct array){ HOP_NONE, LPV_NONE } : all_rows ? lower_result(L, n, first + i) : lower_growing(L, n, first + i);
     lp_set(p, count, lp_index(p, 0));
     lp_set(p, capacity, lp_index(p, 0));
     struct feed *feeds = ARENA_NEW(&p->arena, struct feed, HOP_MAX(cond->n_params, body->n_params));
@@ -277,7 +277,7 @@ static void while_block(struct lower *L, const struct fn *f, const struct node *
     lp_while_body(p, test.value);
     lpv trip = counted || limited ? lp_read(p, count) : LPV_NONE;
     if (limited) check_trips(L, n, trip, lower_dim(L, (dim)max->i));
-    else if (n_stack) grow_stacks(L, f, n, first, n_stack, stacks, trip, capacity);
+    if (n_stack && !all_rows) grow_stacks(L, f, n, first, n_stack, stacks, trip, capacity);
     feed_carries(L, carries, n_carry, feeds);
     feed_values(f, n, REGION_BODY, feeds + n_carry);
     sink_carries(carries, n_carry, sinks);
@@ -297,8 +297,8 @@ static void while_block(struct lower *L, const struct fn *f, const struct node *
     for (uint32_t i = 0; i < n_stack; i++) {
         type_id t = value_type(f, n->results + first + i);
         uint32_t symbol;
-        if (!limited && dim_is_symbol(m, type_get(m, t).dims[0], &symbol)) lower_bind_symbol(L, symbol, trips);
-        if (limited && stacks[i].buffer != HOP_NONE) pad_stack(L, stacks[i], t, trips);
+        if (!all_rows && dim_is_symbol(m, type_get(m, t).dims[0], &symbol)) lower_bind_symbol(L, symbol, trips);
+        if (all_rows && stacks[i].buffer != HOP_NONE) pad_stack(L, stacks[i], t, trips);
     }
 }
 

@@ -1,10 +1,17 @@
 /* The row of while_loop: a body is run on carries as long as a predicate of them holds. The predicate and the body have own operands beside the
  * carries; the body may stack further results, one row a trip. Results: last carries; the number of trips when asked for or when
- * anything is stacked; stacks, [?n, …], or [max_trips, …] with zeros behind the last trip. */
+ * anything is stacked; stacks, [?n, …], or [max_trips, …] with zeros behind the last trip (a gradient's tape has a row a trip in any case). */
 #include "hops/hops.h"
 #include "hops/lower_hops.h"
 
-enum { REGION_COND, REGION_BODY };
+enum {
+    REGION_COND,
+    REGION_BODY,
+    FEW_TRIPS = 16 /* a tape of up to this many rows has them all, so that it can leave a loop around; a longer one costs more in rows that nobody ran than it saves */
+};
+
+/* Do stacks have as many rows as the loop may make trips, rather than as it makes? */
+static bool has_all_rows(const struct attr *attrs) { return attrs[WHILE_MAX_TRIPS].kind != ATTR_ABSENT && attrs[WHILE_TAPE].kind == ATTR_ABSENT; }
 
 static void while_infer(struct infer *in)
 {
@@ -24,8 +31,7 @@ static void while_infer(struct infer *in)
     if (body->n_results == n_carry && in->attrs[WHILE_COUNT].kind == ATTR_ABSENT) return;
     infer_result(in, type_scalar(in->m, DT_I64));
     if (body->n_results == n_carry) return;
-    const struct attr *max = &in->attrs[WHILE_MAX_TRIPS];
-    dim trips = max->kind != ATTR_ABSENT ? (dim)max->i : infer_fresh(in, 0, INT64_MAX);
+    dim trips = has_all_rows(in->attrs) ? (dim)in->attrs[WHILE_MAX_TRIPS].i : infer_fresh(in, 0, INT64_MAX);
     for (uint32_t i = n_carry; i < body->n_results; i++) infer_result(in, type_prepend(in->m, infer_region_result(in, REGION_BODY, i), trips));
 }
 
@@ -112,7 +118,7 @@ static void while_eval(struct eval *e)
         *(int64_t *)e->results[n_carry]->data = trips;
     }
     for (uint32_t k = 0; k < n_stack; k++)
-        e->results[n_carry + 1 + k] = stack_result(e, n_carry + 1 + k, &stacks->stack[k], trips, limit < 0 ? trips : limit);
+        e->results[n_carry + 1 + k] = stack_result(e, n_carry + 1 + k, &stacks->stack[k], trips, has_all_rows(node_attr(e->f, e->n, 0)) ? limit : trips);
     hop_cleanup_pop(stacks);
     stacks_free(stacks);
     tensor_list_end(body_args);
@@ -263,6 +269,12 @@ struct while_saved {
     val *stacks, *hoisted;
 };
 
+static bool few_trips(const struct builder *b, const struct attr *attrs)
+{
+    const struct attr *max = &attrs[WHILE_MAX_TRIPS];
+    return max->kind != ATTR_ABSENT && dim_is_const(b->m, (dim)max->i) && dim_const_value(b->m, (dim)max->i) <= FEW_TRIPS;
+}
+
 static void while_vjp_forward(struct vjp_forward *v)
 {
     struct builder *b = v->copy->b;
@@ -271,7 +283,7 @@ static void while_vjp_forward(struct vjp_forward *v)
     uint32_t user_carry = in.groups[0], user_results = module_fn(b->m, in.regions[REGION_BODY].fn)->n_results;
     struct schedule schedule = schedule_of(&in.attrs[WHILE_SCHEDULE]);
     bool recompute = schedule.kind != SCHEDULE_NONE;
-    /* Stacks keep a row of every trip anyway, and a bound on the trips is one on the rows: there, blocks would save little. */
+    /* Stacks keep a row of every trip anyway, and blocks cannot tell that a trip is one too many. */
     bool blocks = (schedule.kind == SCHEDULE_EVERY || schedule.kind == SCHEDULE_SQRT) && user_results == user_carry && in.attrs[WHILE_MAX_TRIPS].kind == ATTR_ABSENT;
     bool *active = region_mask(&b->arena, v->f, v->n, REGION_BODY, v->active);
     if (blocks) {
@@ -296,7 +308,7 @@ static void while_vjp_forward(struct vjp_forward *v)
     struct attr attrs[WHILE_ATTRS];
     memcpy(attrs, in.attrs, sizeof attrs);
     if (saved->snapshots) attrs[WHILE_COUNT] = A_FLAG(1);
-    else if (user_results == user_carry) attrs[WHILE_TAPE] = A_FLAG(1); /* the pullback skips the rows of lanes that did not run */
+    else if (user_results == user_carry && !few_trips(b, attrs)) attrs[WHILE_TAPE] = A_FLAG(1); /* the pullback skips the rows of lanes that did not run */
     val first = emit_while(b, in.operands, n_carry, attrs, in.regions[REGION_COND], (struct region_in){ saved->snapshots ? body->fn : s->forward, body->operands, body->n_operands, body->dims });
     for (uint32_t k = 0; k < v->n->n_results; k++) v->results[k] = first + k, v->result_active[k] = false; /* blocks: their count of trips stands where the count is */
     for (uint32_t k = 0; k < user_results; k++) v->result_active[result_at(k, user_carry)] = k < user_carry ? s->active[k] : s->result_active[k];
@@ -539,7 +551,7 @@ static bool while_rewrite(struct copier *c, const struct node *n, val *results, 
     const struct fn *body = module_fn(b->m, g->fn);
     uint32_t n_carry = node_group_size(c->f, n, 0), n_stack = body->n_results - n_carry, n_left = 0;
     (void)options;
-    if (!n_stack || node_attr(c->f, n, WHILE_MAX_TRIPS)->kind != ATTR_ABSENT) return false;
+    if (!n_stack || has_all_rows(node_attr(c->f, n, 0))) return false;
     bool *keep = ARENA_NEW(&b->arena, bool, body->n_results);
     for (uint32_t k = 0; k < body->n_results; k++) {
         uint32_t made = body->values[body->results[k]].node;
@@ -549,7 +561,7 @@ static bool while_rewrite(struct copier *c, const struct node *n, val *results, 
     if (n_left == n_stack) return false;
     struct node_in in = copier_node_in(c, n);
     struct region_in region = in.regions[REGION_BODY];
-    struct attr attrs[WHILE_ATTRS] = { [WHILE_COUNT] = A_FLAG(1), [WHILE_TAPE] = in.attrs[WHILE_TAPE] };
+    struct attr attrs[WHILE_ATTRS] = { [WHILE_COUNT] = A_FLAG(1), [WHILE_TAPE] = in.attrs[WHILE_TAPE], [WHILE_MAX_TRIPS] = in.attrs[WHILE_MAX_TRIPS] };
     schedule_copy(&attrs[WHILE_SCHEDULE], &in.attrs[WHILE_SCHEDULE]);
     region.fn = prune_function(b->m, region.fn, keep);
     val next = emit_while(b, in.operands, n_carry, attrs, in.regions[REGION_COND], region);
@@ -650,7 +662,7 @@ static const struct attr_spec while_attrs[] = {
     [WHILE_MAX_TRIPS] = { "max_trips", ATTR_DIM, false, NULL },
     [WHILE_COUNT] = { "count", ATTR_FLAG, false, NULL },
     SCHEDULE_ATTRS(WHILE_SCHEDULE),
-    [WHILE_TAPE] = { "tape", ATTR_FLAG, false, NULL }, /* made by gradients: what is stacked is read only in rows that ran */
+    [WHILE_TAPE] = { "tape", ATTR_FLAG, false, NULL }, /* made by gradients: a row a trip, whatever max_trips says, and rows are read only where they ran */
 };
 
 const struct op_row row_while_loop = {

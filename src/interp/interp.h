@@ -8,6 +8,8 @@ struct interp {
     struct module *m;
     void (*print)(void *ctx, const char *line, size_t length); /* where print goes; NULL: nowhere */
     void *print_ctx;
+    void (*callback)(void *ctx, const char *name, struct tensor *const *args, uint32_t n); /* takes the calls of callbacks; NULL: the registered functions do */
+    void *callback_ctx;
     uint64_t steps; /* nodes evaluated so far */
     uint64_t max_steps; /* 0: no limit; else throws HOP_CANCELLED beyond it (fuzzing, random tests) */
 };

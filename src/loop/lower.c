@@ -6,6 +6,8 @@ enum { STACK_BYTES = 2048 /* static temporaries up to this size live on the stac
 
 struct lp *lower_lp(struct lower *L) { return lower_p(L); }
 struct module *lower_module(struct lower *L) { return L->S->m; }
+const struct fn *lower_fn(const struct lower *L) { return L->f; }
+bool lower_outer(const struct lower *L, struct lower **outer, const struct node **n) { return *outer = L->outer, *n = L->around, L->outer != NULL; }
 bool lower_in_loop(const struct lower *L) { return L->S->loop_depth > 0; }
 
 /* ---- dims ---- */
@@ -81,21 +83,35 @@ void lower_unflatten(struct lower *L, type_id t, lpv flat, lpv *idx)
 
 /* ---- memory ---- */
 
+/* Elements over the entry function's symbols, HOP_NONE when only known while running. */
+static dim entry_count(struct lower *L, type_id t)
+{
+    struct type type = type_get(L->S->m, t);
+    dim count = 1;
+    for (uint32_t i = 0; i < type.rank; i++) {
+        dim d = entry_dim(L, type.dims[i]);
+        count = d == HOP_NONE || count == HOP_NONE ? HOP_NONE : dim_mul(L->S->m, count, d);
+    }
+    return count;
+}
+
+bool lower_is_small(struct lower *L, type_id t)
+{
+    dim count = entry_count(L, t);
+    return count != HOP_NONE && dim_is_const(L->S->m, count) && dim_const_value(L->S->m, count) * dtype_info[type_get(L->S->m, t).dtype].size <= STACK_BYTES;
+}
+
 static uint32_t new_buffer(struct lower *L, type_id t, const char *why)
 {
     struct module *m = L->S->m;
     struct type type = type_get(m, t);
-    dim count = 1;
-    for (uint32_t i = 0; i < type.rank; i++) {
-        dim d = entry_dim(L, type.dims[i]);
-        count = d == HOP_NONE || count == HOP_NONE ? HOP_NONE : dim_mul(m, count, d);
-    }
+    dim count = entry_count(L, t);
     struct lp_buffer b = { .kind = BUF_TEMP, .dtype = type.dtype, .index = HOP_NONE, .count = count, .static_count = -1, .why = why };
     b.name = arena_printf(&L->S->p->arena, "t%u", L->S->p->buffers.len);
     if (count == HOP_NONE) b.kind = BUF_DYN, b.count = 0;
     else if (dim_is_const(m, count)) {
         b.static_count = dim_const_value(m, count);
-        if (b.static_count * dtype_info[type.dtype].size <= STACK_BYTES) b.kind = BUF_LOCAL;
+        if (lower_is_small(L, t)) b.kind = BUF_LOCAL;
     }
     return lp_buffer(L->S->p, b);
 }
@@ -283,17 +299,26 @@ static struct sink *direct_sink(struct lower *L, val v)
 
 bool lower_reads(struct lower *L, val operand, uint32_t param) { return nest_operand_reads(L, operand, param); }
 
-/* A result of the function that is this value and may be written over a parameter that nothing behind the step at work reads. */
-static struct sink *overwriting_sink(struct lower *L, val v)
+/* A result of the function that is this value and may be written over a parameter that nothing reads in step `from` or behind. */
+static struct sink *sink_over_param(struct lower *L, val v, uint32_t from)
 {
     if (!pass_on(&L->S->o->passes, PASS_inplace)) return NULL;
     for (uint32_t r = 0; r < L->f->n_results; r++) {
         struct sink *s = &L->sinks[r];
         if (L->f->results[r] == v && !s->unused && !s->scalar && s->overwrites != HOP_NONE && L->slots[s->overwrites].kind == SLOT_ARRAY &&
-            !nest_reads_from(L, s->overwrites, L->step + 1))
+            !nest_reads_from(L, s->overwrites, from))
             return s;
     }
     return NULL;
+}
+
+static struct sink *overwriting_sink(struct lower *L, val v) { return sink_over_param(L, v, L->step + 1); }
+
+struct array lower_sink_of(struct lower *L, val v, uint32_t from)
+{
+    const struct sink *s = direct_sink(L, v);
+    if (!s) s = sink_over_param(L, v, from);
+    return s ? s->array : (struct array){ HOP_NONE, LPV_NONE };
 }
 
 uint32_t lower_may_overwrite(struct lower *L, const struct node *n, uint32_t k)
@@ -323,7 +348,9 @@ struct array lower_result(struct lower *L, const struct node *n, uint32_t k)
     if (s->kind != SLOT_ARRAY) {
         struct sink *sink = direct_sink(L, v), *over = sink ? NULL : overwriting_sink(L, v);
         if (over && reads_none(L, n, over->overwrites)) sink = over;
-        s->array = sink && sink->array.buffer != HOP_NONE ? sink->array : lower_alloc(L, value_type(L->f, v), arena_printf(&L->S->p->arena, "result of %s", node_row(n)->name));
+        if (sink && sink->array.buffer != HOP_NONE) s->array = sink->array;
+        else if (L->info[v].within != HOP_NONE) s->array = place_of(L, v);
+        else s->array = lower_alloc(L, value_type(L->f, v), arena_printf(&L->S->p->arena, "result of %s", node_row(n)->name));
         s->kind = SLOT_ARRAY;
         lower_room(L, s->array, value_type(L->f, v));
     }
@@ -344,6 +371,7 @@ struct array lower_growing(struct lower *L, const struct node *n, uint32_t k)
 
 void lower_loop_enter(struct lower *L) { L->S->loop_depth++; }
 void lower_loop_leave(struct lower *L) { L->S->loop_depth--; }
+bool lower_may_thread(const struct lower *L) { return pass_on(&L->S->o->passes, PASS_parallel) && !L->S->loop_depth; }
 
 void lower_set_scalar(struct lower *L, const struct node *n, uint32_t k, lpv value)
 {
@@ -390,16 +418,25 @@ static void emit_scalar(struct lower *L, val v)
 
 static bool same_array(struct array a, struct array b) { return a.buffer == b.buffer && a.at == b.at; }
 
-static void put_result(struct lower *L, val v, struct array to)
+void lower_put(struct lower *L, val v, struct array to, const char *why)
 {
     struct slot *slot = &L->slots[v];
     type_id t = value_type(L->f, v);
     if (slot->kind == SLOT_ARRAY && same_array(slot->array, to)) return;
-    if (!type_get(L->S->m, t).rank) {
-        lower_room(L, to, t);
-        lp_store(L->S->p, to.buffer, to.at, lower_scalar(L, v));
-    } else if (slot->kind == SLOT_ARRAY) lower_copy(L, t, slot->array, to, "a result that lies elsewhere");
+    if (slot->kind == SLOT_ARRAY) lower_copy(L, t, slot->array, to, why);
     else lower_fill(L, v, to);
+}
+
+static void put_result(struct lower *L, val v, struct array to)
+{
+    type_id t = value_type(L->f, v);
+    if (type_get(L->S->m, t).rank) {
+        lower_put(L, v, to, "a result that lies elsewhere");
+        return;
+    }
+    if (L->slots[v].kind == SLOT_ARRAY && same_array(L->slots[v].array, to)) return;
+    lower_room(L, to, t);
+    lp_store(L->S->p, to.buffer, to.at, lower_scalar(L, v));
 }
 
 /* Results that no nest and no block has put in place yet. Carries that a block has made are copied last, straight over the old ones;
@@ -456,8 +493,10 @@ static void run_steps(struct lower *L)
         else {
             const struct node *n = fn_node(L->f, s.index);
             if (product_is_gemm(L, n)) product_gemm(L, n);
-            else if (node_row(n)->lower->part && L->info[n->results].part) write_part(L, n);
             else if (node_row(n)->lower->kind == LOWER_BLOCK) node_row(n)->lower->block(L, L->f, n);
+            else if (L->info[n->results].part) write_part(L, n);
+            else if (L->info[n->results].assembled) place_assemble(L, n);
+            else if (L->info[n->results].run) place_run(L, n);
             else bind_size(L, n);
         }
     }
@@ -489,6 +528,7 @@ void lower_body(struct lower *L, const struct fn *f, const struct node *n, uint3
     const struct region *region = node_region(f, n, r);
     const struct fn *g = module_fn(L->S->m, region->fn);
     struct lower *B = lower_new(L->S, L, g, results);
+    B->around = n;
     for (uint32_t i = 0; i < region->n_dims; i++) {
         B->symbols[i] = lower_dim(L, region->dims[i]);
         B->entry_dims[i] = entry_dim(L, region->dims[i]);

@@ -33,6 +33,10 @@ struct op_lower {
     lpv (*elem)(struct lower *L, const struct fn *f, const struct node *n, uint32_t result, const lpv *idx);
     /* POINTWISE, where the result is operand 0 but for a part: writes that part alone into `whole`, which holds operand 0. NULL: no such thing. */
     void (*part)(struct lower *L, const struct fn *f, const struct node *n, struct array whole);
+    /* POINTWISE: the result is a run of operand 0's elements, in row-major order, from element *at on. False: not these dims; NULL: never. */
+    bool (*run)(struct module *m, const struct fn *f, const struct node *n, dim *at);
+    /* POINTWISE: operand k is the result from index *from on of dim *along, and all operands together are the result. NULL: not so. */
+    void (*assembly)(struct module *m, const struct fn *f, const struct node *n, uint32_t k, uint32_t *along, dim *from);
     /* REDUCE: the extents folded over (dims of f, *rank of them), the fold, and the folded expression. */
     uint8_t fold; /* enum lp_fold */
     uint32_t (*reduced)(const struct module *m, const struct fn *f, const struct node *n, dim extents[MAX_RANK]);
@@ -46,6 +50,8 @@ struct op_lower {
     void (*block)(struct lower *L, const struct fn *f, const struct node *n);
     /* BLOCK: how it uses operand i (enum lower_use); NULL: USE_ARRAY for all. Operands of rank 0 are always ready as scalars. */
     uint8_t (*operand_use)(const struct fn *f, const struct node *n, uint32_t i);
+    /* BLOCK: are operands with USE_ONCE read one element after the other, not by vector code? NULL: no. */
+    bool (*one_by_one)(struct module *m, const struct fn *f, const struct node *n);
 };
 enum lower_use {
     USE_ARRAY, /* it must lie in a buffer */
@@ -57,6 +63,8 @@ enum lower_use {
 
 struct lp *lower_lp(struct lower *L);
 struct module *lower_module(struct lower *L);
+const struct fn *lower_fn(const struct lower *L);                                       /* the function being lowered */
+bool lower_outer(const struct lower *L, struct lower **outer, const struct node **n); /* the node whose body it is and what lowers that; false: the entry */
 /* The element of a value of the function being lowered: loaded if the value is stored, else expanded in place. */
 lpv lower_elem(struct lower *L, val v, const lpv *idx);
 lpv lower_dim(struct lower *L, dim d); /* a dim of the function being lowered as an i64 */
@@ -109,6 +117,7 @@ struct array lower_alloc(struct lower *L, type_id t, const char *why);
 struct array lower_growing(struct lower *L, const struct node *n, uint32_t k);
 void lower_loop_enter(struct lower *L); /* nests until leave stand in a sequential loop: no threads there */
 void lower_loop_leave(struct lower *L);
+bool lower_may_thread(const struct lower *L); /* a loop written here may be FOR_PARALLEL */
 void lower_copy(struct lower *L, type_id t, struct array from, struct array to, const char *why);
 /* Fills memory with a value of the function being lowered. */
 void lower_fill(struct lower *L, val v, struct array to);

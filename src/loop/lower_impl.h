@@ -1,4 +1,5 @@
-/* The state of lowering, shared by lower.c (values, bodies), nest.c (what is stored, which nests) and product.c (BLAS). */
+/* The state of lowering, shared by lower.c (values, bodies), nest.c (what is stored, which nests), place.c (what is made in another's memory) and
+ * product.c (BLAS). */
 #ifndef HOP_LOWER_IMPL_H
 #define HOP_LOWER_IMPL_H
 
@@ -31,6 +32,7 @@ enum item_class {
 struct target { /* where an item is stored besides staying at hand */
     struct array array;
     struct sink *sink; /* decided late: in place or instead */
+    bool strided;      /* a part of another value, which is `array` */
 };
 struct read { /* what an item reads */
     val v;
@@ -70,8 +72,18 @@ struct value_info {
     bool root;           /* gets an item of its own */
     bool many;           /* somebody reads its elements many times */
     bool again;          /* a loop or a branch reads it whole, perhaps on every trip */
+    bool singly;         /* a block reads its elements by code that is not vector code */
     uint32_t nest, item; /* when root; nest HOP_NONE before it is placed */
     bool part;           /* written over operand 0, in its memory: a block */
+    /* set by place.c */
+    bool wanted;         /* a run of its elements would be stored */
+    bool run;            /* read where operand 0 lies: a block */
+    bool assembled;      /* in memory that its operands are written into: a block */
+    dim before, after;   /* elements more in that memory, in front and behind */
+    val within;          /* the assembly in whose memory it is made, HOP_NONE … */
+    dim within_at, within_skip; /* … its element within_skip at that one's element within_at … */
+    bool strided;        /* … but in rows that stand apart, where nobody reads it */
+    bool placed;         /* it has been made there */
     const char *why;
 };
 
@@ -93,6 +105,7 @@ struct lower {
     struct shared *S;
     struct arena *arena;
     struct lower *outer;
+    const struct node *around; /* the node of outer->f whose body f is */
     const struct fn *f;
     lpv *symbols;    /* value of each symbol */
     dim *entry_dims; /* the same over the entry function's symbols, HOP_NONE when only known while running */
@@ -114,17 +127,29 @@ struct lower {
 void nest_analyse(struct lower *L);
 void nest_emit(struct lower *L, struct nest *nest);
 bool nest_is_block(struct lower *L, const struct node *n);
+bool nest_is_result(struct lower *L, val v); /* that somebody needs */
 bool nest_reads_from(struct lower *L, val v, uint32_t first_step); /* does any step from there on, or a result, read the parameter? */
 bool nest_operand_reads(struct lower *L, val operand, val v);      /* does the operand, expanded in place, read v? */
+/* place.c */
+void place_analyse(struct lower *L);
+struct array place_of(struct lower *L, val v); /* a value that is made within another: where */
+lpv place_position(struct lower *L, val v, const lpv *idx); /* of an element of a strided value in the memory that place_of gives for it */
+void place_assemble(struct lower *L, const struct node *n);
+void place_run(struct lower *L, const struct node *n);
 /* product.c */
 bool product_is_gemm(struct lower *L, const struct node *n);
 bool product_rows(struct lower *L, const struct node *n); /* default mode: fold along rows of its operands */
 void product_gemm(struct lower *L, const struct node *n);
+bool product_fits(struct lower *L, const struct node *n, uint32_t along); /* gemm can write it into an array that is longer along that dim of the result */
 bool product_operand_direct(struct lower *L, const struct node *n, uint32_t k); /* gemm can read operand k through a permute */
 
 /* lower.c */
 static inline struct lp *lower_p(struct lower *L) { return L->probe ? L->probe->scratch : L->S->p; }
 void lower_room(struct lower *L, struct array a, type_id t); /* a buffer sized while running has room for t */
 bool lower_in_loop(const struct lower *L);
+bool lower_is_small(struct lower *L, type_id t); /* memory for it lies on the stack */
+/* The memory of a result of the function that is v; HOP_NONE: none, or it holds a parameter that is read in step `from` or behind. */
+struct array lower_sink_of(struct lower *L, val v, uint32_t from);
+void lower_put(struct lower *L, val v, struct array to, const char *why); /* an array value into memory where it does not lie yet */
 
 #endif

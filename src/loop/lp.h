@@ -107,12 +107,15 @@ enum lp_call_kind {
     CALL_GEMM,    /* C = A B + beta C by BLAS; see lp_gemm */
     CALL_CHECK,   /* value false: the run ends with HOP_CHECK, the message, the place and the values */
     CALL_PRINT,   /* the format and the values to the print callback */
+    CALL_CALLBACK, /* the values to the host's function called `text`; one that fails ends the run */
     CALL_RESERVE, /* BUF_DYN target has room for index elements, contents kept (capacity doubles) */
     CALL_SETDIM,  /* symbol target of the entry function := value (data-dependent result sizes) */
     CALL_COPY,    /* count elements from buffer source at index to buffer target at lo */
     CALL_ZERO     /* count elements of buffer target from lo on become 0 */
 };
-struct lp_operand { /* an array shown by check and print */
+/* Calls with a place in the program and values to show: numbered sites. */
+static inline bool call_is_told(uint8_t kind) { return kind == CALL_CHECK || kind == CALL_PRINT || kind == CALL_CALLBACK; }
+struct lp_operand { /* an array shown by check and print, given to a callback */
     uint32_t buffer;  /* HOP_NONE: the scalar `value` */
     lpv value, index; /* index: of its first element */
     uint32_t rank;
@@ -124,11 +127,11 @@ struct lp_call {
     lpv value, lo, index, count;
     /* gemm: C[m,n] (+)= op(A)[m,k] op(B)[k,n], row-major, element offsets and leading dimensions */
     struct { uint32_t a, b, c; lpv a_at, b_at, c_at, m, n, k, lda, ldb, ldc; bool ta, tb, accumulate; uint8_t dtype; } gemm;
-    uint32_t text;   /* string id of the format or message */
+    uint32_t text;   /* string id of the format, message or name */
     struct place place;
     uint32_t n_operands;
     struct lp_operand *operands;
-    lpv mask;        /* print: bool, LPV_NONE: always */
+    lpv mask;        /* print, callback: bool, LPV_NONE: always */
 };
 
 struct lp_block;
@@ -172,6 +175,7 @@ struct lp {
     vec(struct lp_stmt) open; /* FOR, IF and WHILE statements under construction */
     uint32_t n_nests, n_copies;   /* for explain */
     vec(const char *) copy_notes; /* why each copy exists */
+    vec(const char *) place_notes; /* values that are made or read in the memory of another, for explain */
     vec(struct lp_update) updates;
     /* planner */
     bool own_places;              /* in: no two buffers share memory (pass `inplace` is off) */

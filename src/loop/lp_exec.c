@@ -279,7 +279,7 @@ static void number_sites(struct executor *e, const struct lp_block *block)
 {
     for (uint32_t i = 0; block && i < block->stmts.len; i++) {
         const struct lp_stmt *s = &block->stmts.data[i];
-        if (s->kind == LP_CALL && (s->call->kind == CALL_CHECK || s->call->kind == CALL_PRINT)) {
+        if (s->kind == LP_CALL && call_is_told(s->call->kind)) {
             if (e->sites) e->sites[e->n_sites] = s->call;
             e->n_sites++;
         }
@@ -288,7 +288,7 @@ static void number_sites(struct executor *e, const struct lp_block *block)
     }
 }
 
-static void tell_site(struct executor *e, const struct lp_call *c)
+static int32_t tell_site(struct executor *e, const struct lp_call *c)
 {
     int32_t site = 0;
     while (e->sites[site] != c) site++;
@@ -310,9 +310,12 @@ static void tell_site(struct executor *e, const struct lp_call *c)
             operands[k].dtype = e->p->buffers.data[o->buffer].dtype;
         }
     }
-    (c->kind == CALL_CHECK ? e->rt->check : e->rt->print)(e->rt, site, (int32_t)c->n_operands, operands);
+    int32_t status = HOP_OK;
+    if (c->kind == CALL_CALLBACK) status = e->rt->callback(e->rt, site, (int32_t)c->n_operands, operands) ? HOP_INVALID : HOP_OK;
+    else (c->kind == CALL_CHECK ? e->rt->check : e->rt->print)(e->rt, site, (int32_t)c->n_operands, operands);
     hop_cleanup_pop(&arena);
     arena_free(&arena);
+    return status;
 }
 
 static int32_t reserve(struct executor *e, const struct lp_call *c)
@@ -346,9 +349,7 @@ static int32_t run_call(struct executor *e, const struct lp_call *c)
         if (value_of(e, c->value).b) return HOP_OK;
         tell_site(e, c);
         return HOP_CHECK;
-    case CALL_PRINT:
-        if (c->mask == LPV_NONE || value_of(e, c->mask).b) tell_site(e, c);
-        return HOP_OK;
+    case CALL_PRINT: case CALL_CALLBACK: return c->mask == LPV_NONE || value_of(e, c->mask).b ? tell_site(e, c) : HOP_OK;
     case CALL_RESERVE: return reserve(e, c);
     case CALL_SETDIM: e->symbols[c->target] = value_of(e, c->value).i64; return HOP_OK;
     case CALL_COPY: {

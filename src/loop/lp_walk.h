@@ -38,14 +38,14 @@ static inline void lp_stmt_uses(const struct lp *p, const struct lp_stmt *s, voi
             break;
         }
         case CALL_CHECK: case CALL_SETDIM: list[n++] = c->value; break;
-        case CALL_PRINT:
+        case CALL_PRINT: case CALL_CALLBACK:
             if (c->mask != LPV_NONE) list[n++] = c->mask;
             break;
         case CALL_RESERVE: list[n++] = c->index; break;
         case CALL_COPY: list[n++] = c->lo; list[n++] = c->index; list[n++] = c->count; break;
         case CALL_ZERO: list[n++] = c->lo; list[n++] = c->count; break;
         }
-        if (c->kind != CALL_CHECK && c->kind != CALL_PRINT) break;
+        if (!call_is_told(c->kind)) break;
         for (uint32_t k = 0; k < c->n_operands; k++) {
             const struct lp_operand *o = &c->operands[k];
             if (o->buffer == HOP_NONE) use(ctx, o->value);
@@ -72,7 +72,7 @@ static inline void lp_stmt_buffers(const struct lp *p, const struct lp_stmt *s, 
         if (c->gemm.accumulate) touch(ctx, c->gemm.c, c->gemm.c_at, false);
         touch(ctx, c->gemm.c, c->gemm.c_at, true);
         break;
-    case CALL_CHECK: case CALL_PRINT:
+    case CALL_CHECK: case CALL_PRINT: case CALL_CALLBACK:
         for (uint32_t k = 0; k < c->n_operands; k++)
             if (c->operands[k].buffer != HOP_NONE) touch(ctx, c->operands[k].buffer, c->operands[k].index, false);
         break;

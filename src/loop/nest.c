@@ -9,6 +9,7 @@ enum {
     STORE_SHARED = 16,      /* several readers: stored from this cost on */
     STORE_MANY = 5,         /* read many times (operand of a product, broadcast): stored from this cost on */
     STORE_AGAIN = 2,        /* read on every trip of a loop: stored from this cost on, and when its layout changes */
+    STORE_SINGLY = 4,       /* read by scalar code: stored, by vector code, from this cost on */
     STORE_ALWAYS = 400,     /* bounds the size of one expression */
     NEST_ITEMS = 24,        /* stored values in one nest */
     PARALLEL_WORK = 200000, /* operations below which threads do not pay */
@@ -34,7 +35,10 @@ static bool binds_symbol(struct lower *L, uint32_t node)
 
 bool nest_is_block(struct lower *L, const struct node *n)
 {
-    return lower_of(n)->kind == LOWER_BLOCK || product_is_gemm(L, n) || (lower_of(n)->part && L->info[n->results].part);
+    const struct op_lower *row = lower_of(n);
+    if (row->kind == LOWER_BLOCK || product_is_gemm(L, n)) return true;
+    const struct value_info *info = &L->info[n->results];
+    return info->part || info->run || info->assembled;
 }
 
 /* ---- what is stored ---- */
@@ -73,6 +77,7 @@ static void count_uses(struct lower *L)
                 if (use == USE_ARRAY && !info->why) info->why = arena_printf(L->arena, "operand of %s", node_row(n)->name);
                 info->many |= use == USE_MANY;
                 info->again |= use == USE_MANY;
+                info->singly |= use == USE_ONCE && row->one_by_one && row->one_by_one(L->S->m, f, n);
             }
         }
     }
@@ -85,6 +90,7 @@ static const char *store_reason(const struct value_info *info, const struct op_l
     if (info->cost >= STORE_ALWAYS) return "a long expression";
     if (info->many && info->cost >= STORE_MANY) return "read many times";
     if (info->again && (row->access == ACCESS_VIEW || info->cost >= STORE_AGAIN)) return "read again on every trip";
+    if (info->singly && info->cost >= STORE_SINGLY) return "read one element after the other";
     if (info->uses > 1 && info->cost >= STORE_SHARED) return "expensive, several readers";
     return NULL;
 }
@@ -295,7 +301,8 @@ static void schedule(struct lower *L)
     for (uint32_t i = 0; i < f->n_nodes; i++) {
         const struct node *n = fn_node(f, i);
         if (nest_is_block(L, n) || binds_symbol(L, i)) {
-            close_nest(L);
+            bool apart = n->n_results == 1 && L->info[n->results].run && !needs_open(L, node_operands(f, n)[0]); /* the open nest has no part in it */
+            if (!apart) close_nest(L);
             vec_push(L->arena, &L->steps, (struct step){ STEP_BLOCK, i });
             for (uint32_t k = 0; k < n->n_operands; k++) mark_inline_reads(L, node_operands(f, n)[k]);
             if (nest_is_block(L, n)) continue;
@@ -345,7 +352,7 @@ bool nest_operand_reads(struct lower *L, val operand, val v)
     return false;
 }
 
-static bool is_result(struct lower *L, val v)
+bool nest_is_result(struct lower *L, val v)
 {
     for (uint32_t r = 0; r < L->f->n_results; r++)
         if (L->f->results[r] == v && !L->sinks[r].unused) return true;
@@ -354,7 +361,7 @@ static bool is_result(struct lower *L, val v)
 
 bool nest_reads_from(struct lower *L, val v, uint32_t first_step)
 {
-    if (is_result(L, v)) return true;
+    if (nest_is_result(L, v)) return true;
     for (uint32_t s = first_step; s < L->steps.len; s++) {
         struct step step = L->steps.data[s];
         if (step.kind == STEP_NEST) {
@@ -393,7 +400,7 @@ static bool may_overwrite(struct lower *L, uint32_t param, const struct value_in
 static bool read_only_before(struct lower *L, val u, uint32_t node)
 {
     const struct fn *f = L->f;
-    if (is_result(L, u)) return false;
+    if (nest_is_result(L, u)) return false;
     for (uint32_t i = f->values[u].node == NODE_NONE ? 0 : f->values[u].node + 1; i < f->n_nodes; i++) {
         const struct node *n = fn_node(f, i);
         bool reads = false, expanded = !nest_is_block(L, n) && lower_of(n)->kind == LOWER_POINTWISE;
@@ -457,6 +464,7 @@ void nest_analyse(struct lower *L)
     count_uses(L);
     choose_roots(L);
     choose_parts(L);
+    place_analyse(L);
     schedule(L);
     choose_memory(L);
     choose_targets(L);
@@ -556,7 +564,7 @@ static void store_item(struct lower *L, struct item *item, const lpv *idx)
     for (uint32_t k = 0; k < item->targets.len; k++) {
         struct array a = item->targets.data[k].array;
         if (!stored && a.buffer == slot->array.buffer && a.at == slot->array.at) continue;
-        lp_store(p, a.buffer, lp_bin(p, LP_ADD, a.at, flat), item->held);
+        lp_store(p, a.buffer, lp_bin(p, LP_ADD, a.at, item->targets.data[k].strided ? place_position(L, item->v, idx) : flat), item->held);
     }
 }
 
@@ -571,7 +579,7 @@ static const char *nest_note(struct lower *L, const struct nest *nest)
 static bool all_same_point(struct lower *L, const struct nest *nest)
 {
     for (uint32_t i = 0; i < nest->items.len; i++) {
-        if (nest->items.data[i].class != ITEM_POINT) return false;
+        if (nest->items.data[i].class != ITEM_POINT || L->info[nest->items.data[i].v].strided) return false;
         for (uint32_t r = 0; r < nest->items.data[i].reads.len; r++) {
             struct read read = nest->items.data[i].reads.data[r];
             if (read.relation != REL_SAME && type_of(L, read.v).rank) return false;
@@ -601,6 +609,8 @@ static void prepare_memory(struct lower *L, struct nest *nest, bool parallel)
     for (uint32_t i = 0; i < nest->items.len; i++) {
         struct item *item = &nest->items.data[i];
         type_id t = value_type(L->f, item->v);
+        if (L->info[item->v].within != HOP_NONE) vec_push(L->arena, &item->targets, (struct target){ .array = place_of(L, item->v), .strided = L->info[item->v].strided });
+        if (L->info[item->v].strided && L->info[item->v].uses == 1) continue; /* nobody reads it */
         for (uint32_t k = 0; k < item->targets.len; k++) {
             struct target *target = &item->targets.data[k];
             if (target->sink) {
@@ -613,7 +623,7 @@ static void prepare_memory(struct lower *L, struct nest *nest, bool parallel)
         if (scalar || (!item->memory && !item->row_temp && !item->targets.len)) continue;
         struct array where;
         struct type type = type_get(L->S->m, t);
-        if (item->targets.len) where = item->targets.data[0].array;
+        if (item->targets.len && !item->targets.data[0].strided) where = item->targets.data[0].array;
         else if (!item->memory && !parallel && !nest->flat && type.rank && dim_is_const(L->S->m, type.dims[type.rank - 1])) {
             where = lower_alloc(L, type_intern(L->S->m, (enum dtype)type.dtype, 1, &type.dims[type.rank - 1]), "a row for later phases");
             L->slots[item->v] = (struct slot){ .kind = SLOT_ARRAY, .row = true, .array = where };

@@ -149,6 +149,28 @@ static lpv extent(struct lower *L, val v, const uint32_t *dims, uint32_t n)
     return r;
 }
 
+bool product_fits(struct lower *L, const struct node *n, uint32_t along)
+{
+    struct dot_dims d;
+    return product_of(L, n, &d) && (along == d.n_batch || along == d.n_batch + d.n_lhs_free);
+}
+
+/* How far apart the rows of the result lie, and the matrices of a batch. */
+static void result_strides(struct lower *L, const struct node *n, const struct dot_dims *d, lpv m, lpv cols, lpv *row, lpv *matrix)
+{
+    struct lp *p = L->S->p;
+    const struct value_info *info = &L->info[n->results];
+    *row = cols;
+    *matrix = lp_bin(p, LP_MUL, m, cols);
+    if (!info->strided) return;
+    struct type t = type_get(L->S->m, value_type(L->f, info->within));
+    uint32_t rows = d->n_batch + d->n_lhs_free;
+    *row = lp_index(p, 1);
+    for (uint32_t i = rows; i < t.rank; i++) *row = lp_bin(p, LP_MUL, *row, lower_dim(L, t.dims[i]));
+    *matrix = *row;
+    for (uint32_t i = d->n_batch; i < rows; i++) *matrix = lp_bin(p, LP_MUL, *matrix, lower_dim(L, t.dims[i]));
+}
+
 void product_gemm(struct lower *L, const struct node *n)
 {
     struct lp *p = L->S->p;
@@ -161,14 +183,15 @@ void product_gemm(struct lower *L, const struct node *n)
     lpv batch = LPV_NONE, zero = lp_index(p, 0);
     if (d.n_batch) batch = lp_for_begin(p, zero, extent(L, o[0], d.batch_lhs, d.n_batch), lp_index(p, 1), FOR_SERIAL);
     struct lp_call call = { .kind = CALL_GEMM, .value = LPV_NONE, .mask = LPV_NONE };
-    lpv per_a = lp_bin(p, LP_MUL, m, k), per_b = lp_bin(p, LP_MUL, k, cols), per_c = lp_bin(p, LP_MUL, m, cols);
+    lpv per_a = lp_bin(p, LP_MUL, m, k), per_b = lp_bin(p, LP_MUL, k, cols), per_c, row_c;
+    result_strides(L, n, &d, m, cols, &row_c, &per_c);
 #define AT(array, per) (batch == LPV_NONE ? (array).at : lp_bin(p, LP_ADD, (array).at, lp_bin(p, LP_MUL, batch, per)))
     call.gemm.a = a.buffer, call.gemm.b = b.buffer, call.gemm.c = c.buffer;
     call.gemm.a_at = AT(a, per_a), call.gemm.b_at = AT(b, per_b), call.gemm.c_at = AT(c, per_c);
 #undef AT
     call.gemm.m = m, call.gemm.n = cols, call.gemm.k = k;
     call.gemm.ta = ta, call.gemm.tb = tb;
-    call.gemm.lda = ta ? m : k, call.gemm.ldb = tb ? k : cols, call.gemm.ldc = cols;
+    call.gemm.lda = ta ? m : k, call.gemm.ldb = tb ? k : cols, call.gemm.ldc = row_c;
     call.gemm.dtype = type_get(L->S->m, value_type(L->f, o[0])).dtype;
     lp_add_call(p, call);
     if (d.n_batch) lp_for_end(p);

@@ -39,6 +39,7 @@ enum { SCATTER_DIMS, SCATTER_MODE };                         /* x, index operand
 enum { NONZERO_SIZE, NONZERO_FILL };                         /* operand bool; one i64[?k] per dim, with size: i64[size], the first ones, then fill (absent: -1) */
 enum { SEARCH_RIGHT };                                       /* operands sorted [L…, n], values [L…, S…] */
 enum { CUMULATIVE_DIM, CUMULATIVE_REVERSE };                 /* cumsum cumprod cummax cummin recurrence logcumsumexp; dim absent: 0; reverse: from the last to the first */
+enum { RECURRENCE_LATE = CUMULATIVE_REVERSE + 1 };           /* recurrence: s_k = a_{k-1}·s_{k-1} + b_k, the last step's factor is not used */
 enum { SORT_DIM, SORT_DESCENDING };                          /* sort: values and i64 positions; argsort: positions; dim absent: 0 */
 enum { TOP_K_K, TOP_K_DIM };                                 /* values and i64 positions of the k largest along a dim, absent: 0 */
 enum { DOT_BATCH_LHS, DOT_BATCH_RHS, DOT_CONTRACT_LHS, DOT_CONTRACT_RHS }; /* result: batch dims, free dims of lhs, free dims of rhs */
@@ -49,10 +50,11 @@ enum { RANDOM_SPLIT_COUNT };                                 /* keys u32[…, 2]
 enum { PERMUTATION_SIZE };                                   /* i64[…, size] */
 enum { CHECK_MESSAGE };                                      /* operands pred (bool, any shape: all must hold), values… */
 enum { PRINT_FORMAT, PRINT_LANES, PRINT_MASKED };            /* lanes k: a line for each index of the k leading dims; masked: operand 0 is bool over them */
+enum { CALLBACK_NAME, CALLBACK_LANES, CALLBACK_MASKED };      /* as for print */
 enum { TAG_GRADIENT };                                       /* an enum tag */
 enum { DIM_VALUE_DIM };
 enum { BIND_DIM_LO, BIND_DIM_HI };                           /* operand n: i64[]; result i64[?k] = 0, 1, … n-1, which makes k = n; n < lo (default 0) or n > hi fails as a check */
-enum { WHILE_MAX_TRIPS, WHILE_COUNT, WHILE_SCHEDULE, WHILE_EVERY, WHILE_SNAPSHOTS, WHILE_TAPE, WHILE_ATTRS }; /* results: carries; trip count i64[] if `count` or anything is stacked; stacks [?n, …] or [max_trips, …] zero-padded */
+enum { WHILE_MAX_TRIPS, WHILE_COUNT, WHILE_SCHEDULE, WHILE_EVERY, WHILE_SNAPSHOTS, WHILE_TAPE, WHILE_ATTRS }; /* results: carries; trip count i64[] if `count` or anything is stacked; stacks [?n, …] or, without `tape`, [max_trips, …] zero-padded */
 enum { SCAN_REVERSE, SCAN_LENGTH, SCAN_SCHEDULE, SCAN_EVERY, SCAN_SNAPSHOTS, SCAN_ATTRS }; /* length: dim, needed when nothing is scanned over */
                                                              /* schedule, every, snapshots, in this order on every loop: what its gradient keeps; the rest is computed again. every = [k, …]: carries of every k-th step */
 enum { SCHEDULE_NONE, SCHEDULE_RECOMPUTE, SCHEDULE_SQRT, SCHEDULE_BINOMIAL, SCHEDULE_EVERY }; /* the last is no word: `every` says it */
@@ -141,6 +143,8 @@ static inline val emit_dot(struct builder *b, val x, val y, const uint32_t *bx, 
     struct attr a[4] = { A_INTS(bx, nb), A_INTS(by, nb), A_INTS(cx, nc), A_INTS(cy, nc) };
     return emit(b, OP_dot, (val[]){ x, y }, 2, a);
 }
+/* A fori_loop whose bounds are numbers or sizes (or sums of them) as a scan over its indices, whose rows have a known number; false: they are not (fori_loop.c). */
+bool fori_as_scan(struct builder *b, const struct node_in *in, val *first);
 static inline val emit_dim_value(struct builder *b, dim d)
 {
     struct attr a = A_DIM(d);

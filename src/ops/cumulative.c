@@ -6,6 +6,7 @@
 
 static enum op combine(enum op op) { return op == OP_cumsum ? OP_add : op == OP_cumprod ? OP_mul : op == OP_cummax ? OP_max : OP_min; }
 static bool is_reverse(const struct attr *a) { return a[CUMULATIVE_REVERSE].kind != ATTR_ABSENT && a[CUMULATIVE_REVERSE].i; }
+static bool is_late(const struct attr *a) { return a[RECURRENCE_LATE].kind != ATTR_ABSENT && a[RECURRENCE_LATE].i; }
 static uint32_t dim_of(const struct attr *a) { return attr_dim_or_zero(&a[CUMULATIVE_DIM]); }
 
 /* ---- infer ---- */
@@ -35,7 +36,7 @@ static void eval_steps(struct eval *e)
     const struct tensor *x = e->operands[0], *y = e->results[0];
     const struct attr *attrs = node_attr(e->f, e->n, 0);
     uint32_t along = dim_of(attrs), n_operands = e->n->n_operands;
-    bool reverse = is_reverse(attrs);
+    bool reverse = is_reverse(attrs), late = n_operands == 2 && is_late(attrs);
     enum dtype t = (enum dtype)x->dtype, wide = dtype_accumulator(t);
     int64_t outer = 1, inner = 1, n = x->dims[along];
     for (uint32_t d = 0; d < along; d++) outer *= x->dims[d];
@@ -54,7 +55,8 @@ static void eval_steps(struct eval *e)
             if (!k) memcpy(acc, row, bytes);
             else if (n_operands == 1) step(inner, acc, (const void *const[]){ acc, row });
             else {
-                widen(inner, other, (const void *const[]){ (const char *)x->data + at });
+                size_t before = (size_t)((o * n + (reverse ? n - k : k - 1)) * inner) * tensor_width(x);
+                widen(inner, other, (const void *const[]){ (const char *)x->data + (late ? before : at) });
                 step(inner, acc, (const void *const[]){ other, acc });
                 plus(inner, acc, (const void *const[]){ acc, row });
             }
@@ -84,9 +86,10 @@ static val emit_cumulative(struct builder *b, enum op op, const val *operands, u
     struct attr a[2] = { A_INT(along), A_FLAG(reverse) };
     return emit(b, op, operands, n, a);
 }
-static val emit_recurrence(struct builder *b, val factors, val terms, uint32_t along, bool reverse)
+static val emit_recurrence(struct builder *b, val factors, val terms, uint32_t along, bool reverse, bool late)
 {
-    return emit_cumulative(b, OP_recurrence, (val[]){ factors, terms }, 2, along, reverse);
+    struct attr a[3] = { A_INT(along), A_FLAG(reverse), A_FLAG(late) };
+    return emit(b, OP_recurrence, (val[]){ factors, terms }, 2, a);
 }
 
 static void vjp_cumsum(struct vjp *v) { v->out[0] = emit_cumulative(v->b, OP_cumsum, &v->ct[0], 1, dim_of(v->attrs), !is_reverse(v->attrs)); }
@@ -100,7 +103,7 @@ static void vjp_cumprod(struct vjp *v)
 {
     uint32_t along = dim_of(v->attrs);
     bool reverse = is_reverse(v->attrs);
-    val s = emit_recurrence(v->b, shifted(v->b, v->operands[0], along, !reverse, 0), v->ct[0], along, !reverse);
+    val s = emit_recurrence(v->b, v->operands[0], v->ct[0], along, !reverse, true);
     v->out[0] = emit2(v->b, OP_mul, shifted(v->b, v->results[0], along, reverse, 1), s);
 }
 static void jvp_cumprod(struct jvp *j)
@@ -109,7 +112,7 @@ static void jvp_cumprod(struct jvp *j)
     uint32_t along = dim_of(j->attrs);
     bool reverse = is_reverse(j->attrs);
     val term = emit2(j->b, OP_mul, j->tangents[0], shifted(j->b, j->results[0], along, reverse, 1));
-    j->out[0] = emit_recurrence(j->b, j->operands[0], term, along, reverse);
+    j->out[0] = emit_recurrence(j->b, j->operands[0], term, along, reverse, false);
 }
 
 /* i64 like x: where the extreme of the elements so far stands, the first of equals. A place is new when it beats what was there before it. */
@@ -136,33 +139,38 @@ static void jvp_extreme(struct jvp *j)
     j->out[0] = emit_take_along(j->b, j->tangents[0], winners(j->b, (enum op)j->n->op, j->operands[0], j->results[0], along, is_reverse(j->attrs)), along);
 }
 
-/* The first factor is not used: whatever is infinite, its derivative is 0. */
-static val without_first(struct builder *b, val v, uint32_t along, bool reverse)
+/* The factor of the first step (a late one: of the last) is not used: whatever is infinite, its derivative is 0. */
+static val without_end(struct builder *b, val v, uint32_t along, bool last)
 {
     struct type t = emit_type(b, v);
     val at = emit_iota(b, t.rank, t.dims, along);
-    val first = reverse ? emit_dim_full(b, dim_sub(b->m, t.dims[along], 1), t.rank, t.dims) : emit_dim_full(b, 0, t.rank, t.dims);
-    return emit_select(b, emit2(b, OP_eq, at, first), emit_full_like(b, v, 0), v);
+    val end = last ? emit_dim_full(b, dim_sub(b->m, t.dims[along], 1), t.rank, t.dims) : emit_dim_full(b, 0, t.rank, t.dims);
+    return emit_select(b, emit2(b, OP_eq, at, end), emit_full_like(b, v, 0), v);
 }
+/* With g the cotangents of all steps, g_k = ct_k + a·g_{k+1}: the same factors the other way, where what was late is not and what was not is. The derivative by
+ * a factor is g of its step times what was before that step. */
 static void vjp_recurrence(struct vjp *v)
 {
     uint32_t along = dim_of(v->attrs);
-    bool reverse = is_reverse(v->attrs);
-    val s = emit_recurrence(v->b, shifted(v->b, v->operands[0], along, !reverse, 0), v->ct[0], along, !reverse);
-    if (v->active[0])
-        v->out[0] = emit_as(v->b, without_first(v->b, emit2(v->b, OP_mul, s, shifted(v->b, v->results[0], along, reverse, 0)), along, reverse), builder_type(v->b, v->operands[0]));
-    if (v->active[1]) v->out[1] = s;
+    bool reverse = is_reverse(v->attrs), late = is_late(v->attrs);
+    val g = emit_recurrence(v->b, v->operands[0], v->ct[0], along, !reverse, !late);
+    if (v->active[0]) {
+        val of_step = late ? shifted(v->b, g, along, !reverse, 0) : g, before = late ? v->results[0] : shifted(v->b, v->results[0], along, reverse, 0);
+        v->out[0] = emit_as(v->b, without_end(v->b, emit2(v->b, OP_mul, of_step, before), along, reverse != late), builder_type(v->b, v->operands[0]));
+    }
+    if (v->active[1]) v->out[1] = g;
 }
 static void jvp_recurrence(struct jvp *j)
 {
     uint32_t along = dim_of(j->attrs);
-    bool reverse = is_reverse(j->attrs);
+    bool reverse = is_reverse(j->attrs), late = is_late(j->attrs);
     val term = j->tangents[1];
     if (j->tangents[0] != VAL_NONE) {
-        val moved = without_first(j->b, emit2(j->b, OP_mul, j->tangents[0], shifted(j->b, j->results[0], along, reverse, 0)), along, reverse);
+        val factor = late ? shifted(j->b, j->tangents[0], along, reverse, 0) : j->tangents[0];
+        val moved = without_end(j->b, emit2(j->b, OP_mul, factor, shifted(j->b, j->results[0], along, reverse, 0)), along, reverse);
         term = term == VAL_NONE ? moved : emit2(j->b, OP_add, moved, term);
     }
-    if (term != VAL_NONE) j->out[0] = emit_recurrence(j->b, j->operands[0], term, along, reverse);
+    if (term != VAL_NONE) j->out[0] = emit_recurrence(j->b, j->operands[0], term, along, reverse, late);
 }
 
 /* ---- batch ---- */
@@ -172,10 +180,20 @@ static void batch_steps(struct batch *v)
     if (batch_none(v)) return;
     val operands[2];
     for (uint32_t i = 0; i < v->n->n_operands; i++) operands[i] = batch_operand(v, i);
-    v->results[0] = emit_cumulative(v->b, (enum op)v->n->op, operands, v->n->n_operands, dim_of(v->attrs) + 1, is_reverse(v->attrs));
+    uint32_t along = dim_of(v->attrs) + 1;
+    bool reverse = is_reverse(v->attrs);
+    v->results[0] = v->n->n_operands == 2 ? emit_recurrence(v->b, operands[0], operands[1], along, reverse, is_late(v->attrs))
+                                          : emit_cumulative(v->b, (enum op)v->n->op, operands, 1, along, reverse);
 }
 
 /* ---- lower ---- */
+
+/* The numbers behind how steps are compiled. */
+enum {
+    GROUP_STEPS = 4,        /* steps taken together: three operations an element in place of two, and one operation's latency for four elements (65,536 f32: 71 to 32 µs) */
+    SMALL_ROW = 128,        /* elements up to which the running values of a row are kept in registers */
+    PARALLEL_ELEMENTS = 32768 /* elements below which threads do not pay: a step costs a nanosecond */
+};
 
 struct steps {
     struct lower *L;
@@ -185,73 +203,145 @@ struct steps {
     type_id type;
     uint32_t along;
     enum dtype wide;
-    bool reverse;
+    bool reverse, late;
     lpv size, idx[MAX_RANK];
+    struct array to;
 };
 
-/* The step's operands at s->idx put to what there was before (LPV_NONE: nothing). */
+static void put_step(struct steps *s, lpv k)
+{
+    struct lp *p = lower_lp(s->L);
+    s->idx[s->along] = s->reverse ? lp_bin(p, LP_SUB, lp_bin(p, LP_SUB, s->size, lp_index(p, 1)), k) : k;
+}
+static lpv operand_at(struct steps *s, uint32_t operand) { return lp_cast(lower_lp(s->L), s->wide, lower_elem(s->L, node_operands(s->f, s->n)[operand], s->idx)); }
+static lpv term_at(struct steps *s) { return operand_at(s, s->n->n_operands - 1u); }
+/* The factor of the step at s->idx; a late one stands a step before. */
+static lpv factor_at(struct steps *s)
+{
+    struct lp *p = lower_lp(s->L);
+    lpv here = s->idx[s->along];
+    if (s->late) s->idx[s->along] = lp_bin(p, s->reverse ? LP_ADD : LP_SUB, here, lp_index(p, 1));
+    lpv a = operand_at(s, 0);
+    s->idx[s->along] = here;
+    return a;
+}
+static lpv multiply_add(struct lp *p, lpv a, lpv x, lpv b) { return scalar_lp(p, OP_add, (lpv[]){ scalar_lp(p, OP_mul, (lpv[]){ a, x }), b }); }
+
+/* What `before` becomes at s->idx (LPV_NONE: there is none). */
 static lpv step_value(struct steps *s, lpv before)
 {
     struct lp *p = lower_lp(s->L);
-    const val *operands = node_operands(s->f, s->n);
-    lpv x = lp_cast(p, s->wide, lower_elem(s->L, operands[s->n->n_operands - 1], s->idx));
+    lpv x = term_at(s);
     if (before == LPV_NONE) return x;
-    if (s->n->n_operands == 1) return scalar_lp(p, combine((enum op)s->n->op), (lpv[]){ before, x });
-    lpv a = lp_cast(p, s->wide, lower_elem(s->L, operands[0], s->idx));
-    return scalar_lp(p, OP_add, (lpv[]){ scalar_lp(p, OP_mul, (lpv[]){ a, before }), x });
+    return s->n->n_operands == 1 ? scalar_lp(p, combine((enum op)s->n->op), (lpv[]){ before, x }) : multiply_add(p, factor_at(s), before, x);
 }
 
-/* A loop over steps lo to hi; s->idx gets the place of the step. */
-static void steps_begin(struct steps *s, lpv lo, lpv hi)
+static void store_step(struct steps *s, lpv y)
 {
     struct lp *p = lower_lp(s->L);
-    lpv k = lp_for_begin(p, lo, hi, lp_index(p, 1), FOR_SERIAL);
-    s->idx[s->along] = s->reverse ? lp_bin(p, LP_SUB, lp_bin(p, LP_SUB, s->size, lp_index(p, 1)), k) : k;
+    lp_store(p, s->to.buffer, lp_bin(p, LP_ADD, s->to.at, lower_flatten(s->L, s->type, s->idx)), lp_cast(p, (enum dtype)s->t.dtype, y));
 }
 
-/* The dim is the last one: a running value at hand. */
-static void steps_along_rows(struct steps *s, struct array to)
+/* Steps lo to hi one after the other; the first of all has nothing before it. */
+static void single_steps(struct steps *s, uint32_t acc, lpv lo, lpv hi, bool first)
 {
     struct lp *p = lower_lp(s->L);
-    lpv zero = lp_index(p, 0), one = lp_index(p, 1);
+    put_step(s, lp_for_begin(p, lo, hi, lp_index(p, 1), FOR_SERIAL));
+    lpv y = step_value(s, first ? LPV_NONE : lp_read(p, acc));
+    lp_set(p, acc, y);
+    store_step(s, y);
+    lp_for_end(p);
+}
+
+/* Are all of y finite? What is not shows in their sum; a sum that overflows by itself says no as well, which only costs a detour. */
+static lpv all_finite(struct lp *p, const lpv y[GROUP_STEPS])
+{
+    enum dtype t = lp_dtype(p, y[0]);
+    lpv sum[GROUP_STEPS];
+    memcpy(sum, y, sizeof sum);
+    for (uint32_t n = GROUP_STEPS / 2; n; n /= 2)
+        for (uint32_t k = 0; k < n; k++) sum[k] = lp_bin(p, LP_ADD, sum[2 * k], sum[2 * k + 1]);
+    return lp_bin(p, LP_LE, lp_un(p, LP_ABS, sum[0]), lp_real(p, t, t == DT_F64 ? 0x1.fffffffffffffp1023 : 0x1.fffffep127));
+}
+
+/* Default numbers: GROUP_STEPS steps at once. Their map y = A·c + B of the value c before them needs no c, so the maps of several groups are made at the same
+ * time and one group waits for the one before it for a single operation. A group with a result that is not finite goes step by step: products of factors that
+ * overflow are none of the definition's numbers, and its steps never lead back from infinity. Nothing that is not finite can hide: whatever is so in A, B or c
+ * shows in the last result. */
+static lpv grouped_steps(struct steps *s, uint32_t acc)
+{
+    struct lp *p = lower_lp(s->L);
+    bool linear = s->n->n_operands == 2;
+    enum op op = linear ? OP_add : combine((enum op)s->n->op);
+    bool exact = op == OP_max || op == OP_min;
+    lpv one = lp_index(p, 1), width = lp_index(p, GROUP_STEPS), groups = lp_bin(p, LP_MAX, lp_bin(p, LP_FLOORDIV, lp_bin(p, LP_SUB, s->size, one), width), lp_index(p, 0));
+    lpv factor[GROUP_STEPS], term[GROUP_STEPS], y[GROUP_STEPS], a = LPV_NONE, b = LPV_NONE;
+    lpv start = lp_bin(p, LP_ADD, lp_bin(p, LP_MUL, lp_for_begin(p, lp_index(p, 0), groups, one, FOR_SERIAL), width), one), c = lp_read(p, acc);
+    for (uint32_t j = 0; j < GROUP_STEPS; j++) {
+        put_step(s, lp_bin(p, LP_ADD, start, lp_index(p, j)));
+        term[j] = term_at(s);
+        if (linear) factor[j] = factor_at(s);
+        b = !j ? term[j] : linear ? multiply_add(p, factor[j], b, term[j]) : scalar_lp(p, op, (lpv[]){ b, term[j] });
+        if (linear) a = j ? scalar_lp(p, OP_mul, (lpv[]){ factor[j], a }) : factor[j];
+        y[j] = linear ? multiply_add(p, a, c, b) : scalar_lp(p, op, (lpv[]){ c, b });
+    }
+    lp_set(p, acc, y[GROUP_STEPS - 1]);
+    for (uint32_t j = 0; j < GROUP_STEPS; j++) {
+        put_step(s, lp_bin(p, LP_ADD, start, lp_index(p, j)));
+        store_step(s, y[j]);
+    }
+    if (!exact) {
+        lp_if_begin(p, all_finite(p, y));
+        lp_if_else(p);
+        lpv before = c;
+        for (uint32_t j = 0; j < GROUP_STEPS; j++) {
+            put_step(s, lp_bin(p, LP_ADD, start, lp_index(p, j)));
+            before = linear ? multiply_add(p, factor[j], before, term[j]) : scalar_lp(p, op, (lpv[]){ before, term[j] });
+            store_step(s, before);
+        }
+        lp_set(p, acc, before);
+        lp_if_end(p);
+    }
+    lp_for_end(p);
+    return lp_bin(p, LP_ADD, lp_bin(p, LP_MUL, groups, width), one);
+}
+
+/* One element a step: a running value at hand. */
+static void steps_along_rows(struct steps *s)
+{
+    struct lp *p = lower_lp(s->L);
+    lpv zero = lp_index(p, 0), one = lp_index(p, 1), from = one;
+    for (uint32_t d = s->along + 1; d < s->t.rank; d++) s->idx[d] = zero;
     uint32_t acc = lp_local(p, s->wide, LOCAL_SCALAR, "running");
     lp_set(p, acc, lp_const_bits(p, s->wide, 0)); /* replaced by the first element, if there is one */
-    for (int rest = 0; rest < 2; rest++) {
-        if (rest) steps_begin(s, one, s->size);
-        else steps_begin(s, zero, lp_bin(p, LP_MIN, one, s->size));
-        lpv y = step_value(s, rest ? lp_read(p, acc) : LPV_NONE);
-        lp_set(p, acc, y);
-        lp_store(p, to.buffer, lp_bin(p, LP_ADD, to.at, lower_flatten(s->L, s->type, s->idx)), lp_cast(p, (enum dtype)s->t.dtype, y));
-        lp_for_end(p);
-    }
+    single_steps(s, acc, zero, lp_bin(p, LP_MIN, one, s->size), true);
+    if (!p->strict && dtype_is_float(s->wide)) from = grouped_steps(s, acc);
+    single_steps(s, acc, from, s->size, false);
 }
 
-/* Dims stand behind it: whole rows side by side, what was before is the row before in the result, or in memory of its own where that is too narrow. */
-static void steps_of_rows(struct steps *s, struct array to)
+/* Rows of several elements: whole rows side by side. What was before is the row before in the result, or in memory of its own where that is too narrow, or so
+ * small that it is registers. */
+static void steps_of_rows(struct steps *s, bool held)
 {
     struct lp *p = lower_lp(s->L);
     lpv zero = lp_index(p, 0), one = lp_index(p, 1);
-    bool own = s->wide != s->t.dtype;
     type_id row_type = type_intern(lower_module(s->L), s->wide, s->t.rank - 1u - s->along, s->t.dims + s->along + 1);
-    struct array row = own ? lower_alloc(s->L, row_type, "running values in the accumulator's dtype") : (struct array){ HOP_NONE, LPV_NONE };
+    struct array row = held ? lower_alloc(s->L, row_type, "running values") : (struct array){ HOP_NONE, LPV_NONE };
     for (int rest = 0; rest < 2; rest++) {
-        if (rest) steps_begin(s, one, s->size);
-        else steps_begin(s, zero, lp_bin(p, LP_MIN, one, s->size));
-        for (uint32_t d = s->along + 1; d < s->t.rank; d++)
-            s->idx[d] = lp_for_begin(p, zero, lower_dim(s->L, s->t.dims[d]), one, d + 1u == s->t.rank ? FOR_VECTOR : FOR_SERIAL);
-        lpv place = lp_bin(p, LP_ADD, to.at, lower_flatten(s->L, s->type, s->idx)), before = LPV_NONE, here = LPV_NONE;
-        if (own) here = lp_bin(p, LP_ADD, row.at, lower_flatten(s->L, row_type, s->idx + s->along + 1));
-        if (rest && own) before = lp_load(p, row.buffer, here);
+        put_step(s, rest ? lp_for_begin(p, one, s->size, one, FOR_SERIAL) : lp_for_begin(p, zero, lp_bin(p, LP_MIN, one, s->size), one, FOR_SERIAL));
+        lpv i = lp_for_begin(p, zero, lower_dim(s->L, type_elements(lower_module(s->L), row_type)), one, FOR_VECTOR), before = LPV_NONE;
+        lower_unflatten(s->L, row_type, i, s->idx + s->along + 1);
+        if (rest && held) before = lp_load(p, row.buffer, lp_bin(p, LP_ADD, row.at, i));
         else if (rest) {
             lpv at = s->idx[s->along];
             s->idx[s->along] = lp_bin(p, s->reverse ? LP_ADD : LP_SUB, at, one);
-            before = lp_load(p, to.buffer, lp_bin(p, LP_ADD, to.at, lower_flatten(s->L, s->type, s->idx)));
+            before = lp_load(p, s->to.buffer, lp_bin(p, LP_ADD, s->to.at, lower_flatten(s->L, s->type, s->idx)));
             s->idx[s->along] = at;
         }
         lpv y = step_value(s, before);
-        if (own) lp_store(p, row.buffer, here, y);
-        lp_store(p, to.buffer, place, lp_cast(p, (enum dtype)s->t.dtype, y));
-        for (uint32_t d = s->along + 1; d < s->t.rank; d++) lp_for_end(p);
+        if (held) lp_store(p, row.buffer, lp_bin(p, LP_ADD, row.at, i), y);
+        store_step(s, y);
+        lp_for_end(p);
         lp_for_end(p);
     }
 }
@@ -259,17 +349,33 @@ static void steps_of_rows(struct steps *s, struct array to)
 static void block_steps(struct lower *L, const struct fn *f, const struct node *n)
 {
     struct lp *p = lower_lp(L);
-    struct steps s = { .L = L, .f = f, .n = n, .type = value_type(f, n->results), .along = dim_of(node_attr(f, n, 0)), .reverse = is_reverse(node_attr(f, n, 0)) };
-    s.t = type_get(lower_module(L), s.type);
+    struct module *m = lower_module(L);
+    const struct attr *attrs = node_attr(f, n, 0);
+    struct steps s = { .L = L, .f = f, .n = n, .type = value_type(f, n->results), .along = dim_of(attrs), .reverse = is_reverse(attrs), .late = n->n_operands == 2 && is_late(attrs) };
+    s.t = type_get(m, s.type);
     s.wide = dtype_accumulator((enum dtype)s.t.dtype);
     s.size = lower_dim(L, s.t.dims[s.along]);
-    struct array to = lower_result(L, n, 0);
-    for (uint32_t d = 0; d < s.along; d++) s.idx[d] = lp_for_begin(p, lp_index(p, 0), lower_dim(L, s.t.dims[d]), lp_index(p, 1), FOR_SERIAL);
-    if (s.along + 1u == s.t.rank) steps_along_rows(&s, to);
-    else steps_of_rows(&s, to);
+    s.to = lower_result(L, n, 0);
+    dim inner = 1;
+    int64_t least, most;
+    for (uint32_t d = s.along + 1; d < s.t.rank; d++) inner = dim_mul(m, inner, s.t.dims[d]);
+    dim_range(m, f->symbols, type_elements(m, s.type), &least, &most);
+    bool small = dim_is_const(m, inner) && dim_const_value(m, inner) <= SMALL_ROW, held = small || s.wide != s.t.dtype;
+    bool threads = most >= PARALLEL_ELEMENTS && lower_may_thread(L) && (small || !held); /* a row held in memory is one for all iterations */
+    for (uint32_t d = 0; d < s.along; d++) s.idx[d] = lp_for_begin(p, lp_index(p, 0), lower_dim(L, s.t.dims[d]), lp_index(p, 1), !d && threads ? FOR_PARALLEL : FOR_SERIAL);
+    if (inner == 1) steps_along_rows(&s);
+    else steps_of_rows(&s, held);
     for (uint32_t d = 0; d < s.along; d++) lp_for_end(p);
 }
 
+/* One element a step: not vector code. */
+static bool single_elements(struct module *m, const struct fn *f, const struct node *n)
+{
+    struct type t = type_get(m, value_type(f, n->results));
+    dim inner = 1;
+    for (uint32_t d = dim_of(node_attr(f, n, 0)) + 1; d < t.rank; d++) inner = dim_mul(m, inner, t.dims[d]);
+    return inner == 1;
+}
 static uint8_t use_steps(const struct fn *f, const struct node *n, uint32_t i) { return (void)f, (void)n, (void)i, USE_ONCE; }
 
 /* ---- logcumsumexp ---- */
@@ -294,7 +400,7 @@ static void expand_logcumsumexp(struct expand *e)
     val base = emit_select(b, emit2(b, OP_eq, emit1(b, OP_abs, m), emit_full_like(b, x, 1.0 / 0.0)), zero, m);
     val carried = emit1(b, OP_exp, emit2(b, OP_sub, shifted(b, base, along, reverse, 0), base));
     val factor = emit_select(b, emit2(b, OP_eq, shifted(b, m, along, reverse, -1.0 / 0.0), low), zero, carried);
-    val s = emit_recurrence(b, factor, emit1(b, OP_exp, emit2(b, OP_sub, x, base)), along, reverse);
+    val s = emit_recurrence(b, factor, emit1(b, OP_exp, emit2(b, OP_sub, x, base)), along, reverse, false);
     val none = emit2(b, OP_eq, s, zero);
     e->out[0] = emit_select(b, none, low, emit2(b, OP_add, emit1(b, OP_log, emit_select(b, none, emit_full_like(b, x, 1), s)), base));
 }
@@ -302,7 +408,12 @@ static void expand_logcumsumexp(struct expand *e)
 /* ---- rows ---- */
 
 static const struct attr_spec cumulative_attrs[] = { [CUMULATIVE_DIM] = { "dim", ATTR_INT, false, NULL }, [CUMULATIVE_REVERSE] = { "reverse", ATTR_FLAG, false, NULL } };
-static const struct op_lower lower_steps = { .kind = LOWER_BLOCK, .access = ACCESS_SAME, .cost = COST_EXPENSIVE, .block = block_steps, .operand_use = use_steps };
+static const struct attr_spec recurrence_attrs[] = {
+    [CUMULATIVE_DIM] = { "dim", ATTR_INT, false, NULL },
+    [CUMULATIVE_REVERSE] = { "reverse", ATTR_FLAG, false, NULL },
+    [RECURRENCE_LATE] = { "late", ATTR_FLAG, false, NULL },
+};
+static const struct op_lower lower_steps = { .kind = LOWER_BLOCK, .access = ACCESS_SAME, .cost = COST_EXPENSIVE, .block = block_steps, .operand_use = use_steps, .one_by_one = single_elements };
 
 #define SAMPLE(op, symbols, type, attrs) { "hop 1\nfn @sample" symbols "(%x: " type ") -> (" type ") {\n  %y = " op attrs " (%x)\n  return %y\n}\n", NULL }
 #define FLOAT_SAMPLES(op) \
@@ -324,11 +435,12 @@ CUMULATIVE_ROW(cummin, "the smallest so far along a dim (absent: 0), NaN from th
 #define SAMPLE2(symbols, type, attrs) { "hop 1\nfn @sample" symbols "(%a: " type ", %b: " type ") -> (" type ") {\n  %y = recurrence" attrs " (%a, %b)\n  return %y\n}\n", NULL }
 static const struct op_sample samples_recurrence[] = {
     SAMPLE2("", "f32[21]", ""), SAMPLE2("", "f64[7]", " {reverse}"), SAMPLE2("", "f32[3, 5]", " {dim = 1}"), SAMPLE2("", "f64[4, 3]", " {reverse}"),
+    SAMPLE2("", "f64[9]", " {late}"), SAMPLE2("[T]", "f64[2, T]", " {dim = 1, reverse, late}"), SAMPLE2("", "f32[6, 3]", " {late}"), SAMPLE2("", "f16[7]", " {reverse, late}"),
     SAMPLE2("[T]", "f32[2, T, 19]", " {dim = 1}"), SAMPLE2("", "f32[1]", ""), SAMPLE2("", "f32[0, 3]", ""), SAMPLE2("", "i32[5]", ""),
 };
 const struct op_row row_recurrence = {
-    .name = "recurrence", .meaning = "s = a·s + b along a dim (absent: 0), from its end with reverse; the first s is the first b",
-    .sig = { 2, 2, ROW_ATTRS(cumulative_attrs) }, .infer = infer_recurrence, .eval = eval_steps, .vjp = vjp_recurrence, .jvp = jvp_recurrence, .batch = batch_steps,
+    .name = "recurrence", .meaning = "s = a·s + b along a dim (absent: 0), from its end with reverse; the first s is the first b; late: with the a of the step before",
+    .sig = { 2, 2, ROW_ATTRS(recurrence_attrs) }, .infer = infer_recurrence, .eval = eval_steps, .vjp = vjp_recurrence, .jvp = jvp_recurrence, .batch = batch_steps,
     .lower = &lower_steps, ROW_SAMPLES(samples_recurrence),
 };
 

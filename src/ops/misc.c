@@ -1,10 +1,11 @@
 /* Rows of the operators that make arrays out of nothing (constant full iota dim_value), bind sizes (bind_dim), stop something (stop_gradient
- * barrier) or are run for their effect (check print). */
+ * barrier) or are run for their effect (check print callback). */
 #include "ops/misc.h"
 
 #include "interp/interp.h"
 #include "ir/number.h"
 #include "loop/lower.h"
+#include "ops/callbacks.h"
 #include "ops/rowkit.h"
 
 static val operand(const struct fn *f, const struct node *n, uint32_t i) { return node_operands(f, n)[i]; }
@@ -408,17 +409,19 @@ const struct op_row row_check = {
     .jvp = jvp_effect, .batch = batch_check, .lower = &lower_check, ROW_SAMPLES(check_samples),
 };
 
-/* ---- print ---- */
+/* ---- print and callback: told what the values are, once per index of the lanes' dims where the mask allows ---- */
 
-static uint32_t print_lanes(const struct attr *a) { return a[PRINT_LANES].kind == ATTR_ABSENT ? 0 : (uint32_t)a[PRINT_LANES].i; }
-static bool print_masked(const struct attr *a) { return a[PRINT_MASKED].kind != ATTR_ABSENT && a[PRINT_MASKED].i; }
+_Static_assert((int)CALLBACK_NAME == (int)PRINT_FORMAT && (int)CALLBACK_LANES == (int)PRINT_LANES && (int)CALLBACK_MASKED == (int)PRINT_MASKED, "both have the same attributes");
 
-static void infer_print(struct infer *in)
+static uint32_t told_lanes(const struct attr *a) { return a[PRINT_LANES].kind == ATTR_ABSENT ? 0 : (uint32_t)a[PRINT_LANES].i; }
+static bool told_masked(const struct attr *a) { return a[PRINT_MASKED].kind != ATTR_ABSENT && a[PRINT_MASKED].i; }
+
+static void infer_told(struct infer *in)
 {
     const struct attr *lanes = &in->attrs[PRINT_LANES];
     if (lanes->kind != ATTR_ABSENT && (lanes->i < 0 || lanes->i > MAX_RANK)) infer_error(in, "attribute 'lanes': expected 0..%d, found %lld", MAX_RANK, (long long)lanes->i);
-    uint32_t k = print_lanes(in->attrs);
-    bool masked = print_masked(in->attrs);
+    uint32_t k = told_lanes(in->attrs);
+    bool masked = told_masked(in->attrs);
     if (!in->n_operands && (k || masked)) infer_error(in, "attributes 'lanes' and 'masked' need an operand with the lanes' dims");
     for (uint32_t i = 0; i < in->n_operands; i++) {
         struct type t = infer_type(in, i), first = infer_type(in, 0);
@@ -431,11 +434,11 @@ static void infer_print(struct infer *in)
     }
 }
 
-static void eval_print(struct eval *e)
+/* tell(e, arena, values, n) for every lane that runs, in ascending order; the arena is emptied afterwards. */
+static void eval_lanes(struct eval *e, void (*tell)(struct eval *e, struct arena *arena, struct tensor *const *values, uint32_t n))
 {
     const struct attr *a = node_attr(e->f, e->n, 0);
-    uint32_t k = print_lanes(a), skip = print_masked(a), n = e->n->n_operands - skip;
-    if (!e->in->print) return;
+    uint32_t k = told_lanes(a), skip = told_masked(a), n = e->n->n_operands - skip;
     struct arena arena = { 0 };
     hop_cleanup_push(arena_free, &arena);
     struct tensor *parts = ARENA_ZNEW(&arena, struct tensor, n), **shown = ARENA_NEW(&arena, struct tensor *, n);
@@ -450,19 +453,40 @@ static void eval_print(struct eval *e)
             parts[i].data = (char *)x->data + lane * parts[i].count * (int64_t)tensor_width(x);
             shown[i] = &parts[i];
         }
-        struct text line = { .arena = &arena };
-        format_values(&line, module_text(e->m, (uint32_t)a[PRINT_FORMAT].i), shown, n);
-        e->in->print(e->in->print_ctx, line.data, line.len);
+        tell(e, &arena, shown, n);
     }
     hop_cleanup_pop(&arena);
     arena_free(&arena);
 }
 
-/* Every lane prints its own line, in the order of lanes; a print without operands gets a mask so that the lanes can be counted. */
-static void batch_print(struct batch *v)
+static const char *told_text(const struct eval *e) { return module_text(e->m, (uint32_t)node_attr(e->f, e->n, PRINT_FORMAT)->i); }
+
+static void print_lane(struct eval *e, struct arena *arena, struct tensor *const *values, uint32_t n)
+{
+    struct text line = { .arena = arena };
+    format_values(&line, told_text(e), values, n);
+    e->in->print(e->in->print_ctx, line.data, line.len);
+}
+
+static void eval_print(struct eval *e)
+{
+    if (e->in->print) eval_lanes(e, print_lane);
+}
+
+/* The place is the arena's: what is called may use the module, and its scratch. */
+static void call_lane(struct eval *e, struct arena *arena, struct tensor *const *values, uint32_t n)
+{
+    const char *place = place_text(e->m, e->n->place);
+    callback_call(e->in->callback, e->in->callback_ctx, arena_string(arena, place, strlen(place)), told_text(e), values, n);
+}
+
+static void eval_callback(struct eval *e) { eval_lanes(e, call_lane); }
+
+/* Every lane has its own line or call, in the order of lanes; one without operands gets a mask so that the lanes can be counted. */
+static void batch_told(struct batch *v)
 {
     struct builder *b = v->b;
-    uint32_t k = print_lanes(v->attrs), n = v->n->n_operands, skip = print_masked(v->attrs);
+    uint32_t k = told_lanes(v->attrs), n = v->n->n_operands, skip = told_masked(v->attrs);
     val *operands = ARENA_NEW(&b->arena, val, n + 1), mask = skip ? batch_operand(v, 0) : VAL_NONE;
     if (v->lanes != VAL_NONE) {
         if (skip) mask = emit2(b, OP_and, mask, spread_lanes(b, v->lanes, emit_type(b, mask)));
@@ -479,15 +503,15 @@ static void batch_print(struct batch *v)
     if (mask != VAL_NONE) operands[at++] = mask;
     for (uint32_t i = skip; i < n; i++) operands[at++] = batch_operand(v, i);
     struct attr a[3] = { v->attrs[PRINT_FORMAT], A_INT(k + 1), A_FLAG(mask != VAL_NONE) };
-    emit(b, OP_print, operands, at, a);
+    emit(b, (enum op)v->n->op, operands, at, a);
 }
 
-static void block_print(struct lower *L, const struct fn *f, const struct node *n)
+static void block_told(struct lower *L, const struct fn *f, const struct node *n)
 {
     struct lp *p = lower_lp(L);
     struct module *m = lower_module(L);
     const struct attr *a = node_attr(f, n, 0);
-    uint32_t k = print_lanes(a), skip = print_masked(a), count = n->n_operands - skip;
+    uint32_t k = told_lanes(a), skip = told_masked(a), count = n->n_operands - skip;
     struct lp_operand *shown = ARENA_ZNEW(&p->arena, struct lp_operand, count);
     lpv idx[MAX_RANK];
     for (uint32_t i = 0; i < count; i++) /* memory comes first: it must not be filled once per lane */
@@ -510,19 +534,19 @@ static void block_print(struct lower *L, const struct fn *f, const struct node *
         memmove(shown[i].dims, shown[i].dims + k, shown[i].rank * sizeof *shown[i].dims);
     }
     lpv mask = skip ? lower_elem(L, operand(f, n, 0), idx) : LPV_NONE;
-    lp_add_call(p, (struct lp_call){ .kind = CALL_PRINT, .text = (uint32_t)a[PRINT_FORMAT].i, .place = n->place, .n_operands = count, .operands = shown, .mask = mask });
+    lp_add_call(p, (struct lp_call){ .kind = n->op == OP_print ? CALL_PRINT : CALL_CALLBACK, .text = (uint32_t)a[PRINT_FORMAT].i, .place = n->place, .n_operands = count, .operands = shown, .mask = mask });
     for (uint32_t d = 0; d < k; d++) lp_for_end(p);
 }
 
-static uint8_t use_print(const struct fn *f, const struct node *n, uint32_t i)
+static uint8_t use_told(const struct fn *f, const struct node *n, uint32_t i)
 {
-    return i == 0 && print_masked(node_attr(f, n, 0)) ? USE_ONCE : USE_ARRAY;
+    return i == 0 && told_masked(node_attr(f, n, 0)) ? USE_ONCE : USE_ARRAY;
 }
 
 static const struct attr_spec print_attrs[] = { [PRINT_FORMAT] = { "format", ATTR_STRING, true, NULL },
                                                 [PRINT_LANES] = { "lanes", ATTR_INT, false, NULL },
                                                 [PRINT_MASKED] = { "masked", ATTR_FLAG, false, NULL } };
-static const struct op_lower lower_print = { .kind = LOWER_BLOCK, .access = ACCESS_SAME, .cost = COST_EXPENSIVE, .block = block_print, .operand_use = use_print };
+static const struct op_lower lower_told = { .kind = LOWER_BLOCK, .access = ACCESS_SAME, .cost = COST_EXPENSIVE, .block = block_told, .operand_use = use_told };
 static const struct op_sample print_samples[] = {
     { "hop 1\nfn @sample(%x: f32[2], %n: i64[]) -> (f32[2]) effects(io) {\n  print {format = \"x = {}, n = {}\"} (%x, %n)\n  return %x\n}\n", NULL },
     { "hop 1\nfn @sample[T](%x: f64[T, 2]) -> (f64[T, 2]) effects(io) {\n  print {format = \"row {}\", lanes = 1} (%x)\n  return %x\n}\n", NULL },
@@ -531,6 +555,27 @@ static const struct op_sample print_samples[] = {
 };
 const struct op_row row_print = {
     .name = "print", .meaning = "a line of text with the values in place of {}; with lanes one line per index of the leading dims, where the mask allows",
-    .sig = { 0, MANY, ROW_ATTRS(print_attrs) }, .effect = EFFECT_IO, .flags = OPF_NO_FOLD, .infer = infer_print, .eval = eval_print, .vjp = vjp_effect,
-    .jvp = jvp_effect, .batch = batch_print, .lower = &lower_print, ROW_SAMPLES(print_samples),
+    .sig = { 0, MANY, ROW_ATTRS(print_attrs) }, .effect = EFFECT_IO, .flags = OPF_NO_FOLD, .infer = infer_told, .eval = eval_print, .vjp = vjp_effect,
+    .jvp = jvp_effect, .batch = batch_told, .lower = &lower_told, ROW_SAMPLES(print_samples),
+};
+
+static void infer_callback(struct infer *in)
+{
+    if (!*module_text(in->m, (uint32_t)in->attrs[CALLBACK_NAME].i)) infer_error(in, "attribute 'name': expected the name of a callback, found \"\"");
+    infer_told(in);
+}
+
+static const struct attr_spec callback_attrs[] = { [CALLBACK_NAME] = { "name", ATTR_STRING, true, NULL },
+                                                   [CALLBACK_LANES] = { "lanes", ATTR_INT, false, NULL },
+                                                   [CALLBACK_MASKED] = { "masked", ATTR_FLAG, false, NULL } };
+static const struct op_sample callback_samples[] = {
+    { "hop 1\nfn @sample(%x: f32[2], %n: i64[]) -> (f32[2]) effects(io) {\n  callback {name = \"log\"} (%x, %n)\n  return %x\n}\n", NULL },
+    { "hop 1\nfn @sample[T](%x: f64[T, 2]) -> (f64[T, 2]) effects(io) {\n  callback {name = \"log\", lanes = 1} (%x)\n  return %x\n}\n", NULL },
+    { "hop 1\nfn @sample(%p: bool[3], %x: f32[3]) -> (f32[3]) effects(io) {\n  callback {name = \"log\", lanes = 1, masked} (%p, %x)\n  return %x\n}\n", NULL },
+    { "hop 1\nfn @sample() -> () effects(io) {\n  callback {name = \"log\"} ()\n  return\n}\n", NULL },
+};
+const struct op_row row_callback = {
+    .name = "callback", .meaning = "calls the host's function of that name with the values; with lanes once per index of the leading dims, where the mask allows",
+    .sig = { 0, MANY, ROW_ATTRS(callback_attrs) }, .effect = EFFECT_IO, .flags = OPF_NO_FOLD, .infer = infer_callback, .eval = eval_callback, .vjp = vjp_effect,
+    .jvp = jvp_effect, .batch = batch_told, .lower = &lower_told, ROW_SAMPLES(callback_samples),
 };

@@ -268,12 +268,13 @@ static inline F N(rsqrt)(CTX F x) { return DIV(K(1), SQRT(x)); }
 /* ---- sine and cosine ---- */
 
 #if WIDTH == 32
-/* x - n·pi/2 and n by products that are rounded once, together with their subtraction: exact up to n = 2^22, without leaving f32. */
+/* x - n·pi/2 and n by products that are rounded once, together with their subtraction: exact up to n = 2^22, without leaving f32. The parts of pi/2 are all
+ * positive, so that -0 stays -0. */
 static inline F N(reduce_fused)(CTX F x, U *quadrant)
 {
     F t = ADD(MUL(x, K(TWO_OVER_PI)), K(0x1.8p23)), n = SUB(t, K(0x1.8p23));
     *quadrant = BITS(t);
-    return SUB(SUB(SUB(x, MUL(n, K(0x1.921fb6p+0))), MUL(n, K(-0x1.777a5cp-25))), MUL(n, K(-0x1.ee59dap-50)));
+    return SUB(SUB(SUB(x, MUL(n, K(0x1.921fb4p+0))), MUL(n, K(0x1.4442d0p-24))), MUL(n, K(0x1.846988p-48)));
 }
 #endif
 
@@ -296,7 +297,8 @@ static inline F64 N(reduce_angle)(CTX F64 x, U *quadrant, F64 *lost)
 #endif
 }
 
-/* sin(x + quarter·pi/2). r is bounded so that the result is within -1..1 however large x is. */
+/* sin(x + quarter·pi/2). r is bounded so that the result is within -1..1 however large x is; the bound leaves room for an n that is not the nearest, which
+ * reduce_fused may find for large x. */
 static inline F N(sine)(CTX F x, unsigned quarter)
 {
     U q;
@@ -306,7 +308,7 @@ static inline F N(sine)(CTX F x, unsigned quarter)
     F r = N(reduce_angle)(PASS x, &q, NULL);
 #endif
     if (quarter) q = ADD(q, UK(quarter));
-    r = N(at_least)(PASS N(at_most)(PASS r, 0.8), -0.8);
+    r = N(at_least)(PASS N(at_most)(PASS r, 1.1), -1.1);
     F z = MUL(r, r);
     F sine = MUL(r, ADD(MUL(N(polynomial)(PASS z, N(sin_c), SIN_N), z), K(1)));
     F cosine = ADD(MUL(MUL(z, z), N(polynomial)(PASS z, N(cos_c), COS_N)), SUB(K(1), MUL(z, K(0.5))));

@@ -89,7 +89,8 @@ static lpv elem_reshape(struct lower *L, const struct fn *f, const struct node *
 }
 
 static const struct attr_spec reshape_attrs[] = { [RESHAPE_DIMS] = { "dims", ATTR_DIMS, true, NULL } };
-static const struct op_lower lower_reshape = { .kind = LOWER_POINTWISE, .access = ACCESS_VIEW, .cost = COST_CHEAP, .elem = elem_reshape };
+static bool run_reshape(struct module *m, const struct fn *f, const struct node *n, dim *at) { return (void)m, (void)f, (void)n, *at = 0, true; }
+static const struct op_lower lower_reshape = { .kind = LOWER_POINTWISE, .access = ACCESS_VIEW, .cost = COST_CHEAP, .elem = elem_reshape, .run = run_reshape };
 static const struct op_sample reshape_samples[] = {
     { "hop 1\nfn @sample(%x: f32[2, 6]) -> (f32[3, 4]) {\n  %y = reshape {dims = [3, 4]} (%x)\n  return %y\n}\n", NULL },
     { "hop 1\nfn @sample[T](%x: f64[T, 4]) -> (f64[2, T, 2]) {\n  %y = reshape {dims = [2, T, 2]} (%x)\n  return %y\n}\n", NULL },
@@ -221,7 +222,14 @@ static lpv elem_broadcast(struct lower *L, const struct fn *f, const struct node
 
 static const struct attr_spec broadcast_attrs[] = { [BROADCAST_DIMS] = { "dims", ATTR_DIMS, true, NULL },
                                                     [BROADCAST_AT] = { "at", ATTR_INTS, true, NULL } };
-static const struct op_lower lower_broadcast = { .kind = LOWER_POINTWISE, .access = ACCESS_REPEAT, .cost = COST_FREE, .elem = elem_broadcast };
+/* New dims of size 1 repeat nothing. */
+static bool run_broadcast(struct module *m, const struct fn *f, const struct node *n, dim *at)
+{
+    *at = 0;
+    return type_elements(m, value_type(f, n->results)) == type_elements(m, value_type(f, operand(f, n, 0)));
+}
+
+static const struct op_lower lower_broadcast = { .kind = LOWER_POINTWISE, .access = ACCESS_REPEAT, .cost = COST_FREE, .elem = elem_broadcast, .run = run_broadcast };
 static const struct op_sample broadcast_samples[] = {
     { "hop 1\nfn @sample(%x: f32[3]) -> (f32[2, 3]) {\n  %y = broadcast {dims = [2, 3], at = [1]} (%x)\n  return %y\n}\n", NULL },
     { "hop 1\nfn @sample[T](%x: f64[T, 2], %n: f32[T]) -> (f64[T, 3, 2]) {\n  %y = broadcast {dims = [T, 3, 2], at = [0, 2]} (%x)\n  return %y\n}\n", NULL },
@@ -237,6 +245,11 @@ const struct op_row row_broadcast = {
 /* ---- slice ---- */
 
 static int64_t slice_step(const struct attr *a, uint32_t i) { return a[SLICE_STEP].kind == ATTR_ABSENT ? 1 : (int32_t)a[SLICE_STEP].list[i]; }
+
+static bool slice_is_whole(const struct attr *a, const struct type *t, uint32_t i)
+{
+    return a[SLICE_START].list[i] == 0 && a[SLICE_LIMIT].list[i] == t->dims[i] && slice_step(a, i) == 1;
+}
 
 static type_id infer_slice_type(struct infer *in)
 {
@@ -336,7 +349,27 @@ static lpv elem_slice(struct lower *L, const struct fn *f, const struct node *n,
 static const struct attr_spec slice_attrs[] = { [SLICE_START] = { "start", ATTR_DIMS, true, NULL },
                                                 [SLICE_LIMIT] = { "limit", ATTR_DIMS, true, NULL },
                                                 [SLICE_STEP] = { "step", ATTR_INTS, false, NULL } };
-static const struct op_lower lower_slice = { .kind = LOWER_POINTWISE, .access = ACCESS_VIEW, .cost = COST_FREE, .elem = elem_slice };
+/* The dims in front of the one that is cut have one index, those behind are whole. */
+static bool run_slice(struct module *m, const struct fn *f, const struct node *n, dim *at)
+{
+    const struct attr *a = node_attr(f, n, 0);
+    struct type t = operand_type(m, f, n, 0), r = type_get(m, value_type(f, n->results));
+    dim stride = 1;
+    bool cut = false;
+    *at = 0;
+    for (uint32_t i = t.rank; i-- > 0;) {
+        if (cut && r.dims[i] != 1) return false;
+        if (!slice_is_whole(a, &t, i)) {
+            if (slice_step(a, i) != 1 && r.dims[i] != 1) return false;
+            cut = true;
+        }
+        *at = dim_add(m, *at, dim_mul(m, a[SLICE_START].list[i], stride));
+        stride = dim_mul(m, stride, t.dims[i]);
+    }
+    return true;
+}
+
+static const struct op_lower lower_slice = { .kind = LOWER_POINTWISE, .access = ACCESS_VIEW, .cost = COST_FREE, .elem = elem_slice, .run = run_slice };
 static const struct op_sample slice_samples[] = {
     { "hop 1\nfn @sample(%x: f32[5]) -> (f32[3]) {\n  %y = slice {start = [1], limit = [4]} (%x)\n  return %y\n}\n", NULL },
     { "hop 1\nfn @sample(%x: f32[7, 3]) -> (f32[3, 2]) {\n  %y = slice {start = [1, 0], limit = [6, 3], step = [2, 2]} (%x)\n  return %y\n}\n", NULL },
@@ -388,11 +421,6 @@ static void batch_slice_update(struct batch *v)
     if (batch_none(v)) return;
     batch_slice_attrs(v, a);
     v->results[0] = emit(v->b, OP_slice_update, (val[]){ batch_operand(v, 0), batch_operand(v, 1) }, 2, a);
-}
-
-static bool slice_is_whole(const struct attr *a, const struct type *t, uint32_t i)
-{
-    return a[SLICE_START].list[i] == 0 && a[SLICE_LIMIT].list[i] == t->dims[i] && slice_step(a, i) == 1;
 }
 
 static lpv elem_slice_update(struct lower *L, const struct fn *f, const struct node *n, uint32_t result, const lpv *idx)
@@ -673,7 +701,14 @@ static lpv elem_concat(struct lower *L, const struct fn *f, const struct node *n
 }
 
 static const struct attr_spec concat_attrs[] = { [CONCAT_DIM] = { "dim", ATTR_INT, true, NULL } };
-static const struct op_lower lower_concat = { .kind = LOWER_POINTWISE, .access = ACCESS_VIEW, .cost = COST_CHEAP, .elem = elem_concat };
+static void assembly_concat(struct module *m, const struct fn *f, const struct node *n, uint32_t k, uint32_t *along, dim *from)
+{
+    *along = (uint32_t)node_attr(f, n, CONCAT_DIM)->i;
+    *from = 0;
+    for (uint32_t i = 0; i < k; i++) *from = dim_add(m, *from, operand_type(m, f, n, i).dims[*along]);
+}
+
+static const struct op_lower lower_concat = { .kind = LOWER_POINTWISE, .access = ACCESS_VIEW, .cost = COST_CHEAP, .elem = elem_concat, .assembly = assembly_concat };
 static const struct op_sample concat_samples[] = {
     { "hop 1\nfn @sample(%x: f32[2], %y: f32[3]) -> (f32[5]) {\n  %z = concat {dim = 0} (%x, %y)\n  return %z\n}\n", NULL },
     { "hop 1\nfn @sample[T](%x: f64[2, T], %y: f64[2, 3], %z: f64[2, 1]) -> (f64[2, T + 4]) {\n  %r = concat {dim = 1} (%x, %y, %z)\n  return %r\n}\n", NULL },

@@ -5,6 +5,7 @@
 #include "runtime/exe_impl.h"
 #include "interp/interp.h"
 #include "loop/lower.h"
+#include "ops/callbacks.h"
 #include "ops/misc.h"
 #include "runtime/memory.h"
 #include "runtime/pool.h"
@@ -35,7 +36,9 @@ struct run {
     bool borrowed;         /* temporaries lie in a caller's workspace: their places must be found again */
     void (*print)(void *ctx, const char *line, size_t length);
     void *print_ctx;
-    int print_status;
+    callback_taker *callback;
+    void *callback_ctx;
+    int told_status; /* of a print or a callback that failed; `note` says why */
     atomic_bool noted;
     char note[NOTE_SIZE];
 };
@@ -116,7 +119,7 @@ static void number_sites(struct exe *e, const struct lp *p, const struct lp_bloc
 {
     for (uint32_t i = 0; block && i < block->stmts.len; i++) {
         const struct lp_stmt *s = &block->stmts.data[i];
-        if (s->kind == LP_CALL && (s->call->kind == CALL_CHECK || s->call->kind == CALL_PRINT)) {
+        if (s->kind == LP_CALL && call_is_told(s->call->kind)) {
             const char *text = module_text(p->m, s->call->text), *place = place_text(p->m, s->call->place);
             if (e->sites) e->sites[e->n_sites] = (struct site){ arena_string(&e->arena, text, strlen(text)), arena_string(&e->arena, place, strlen(place)), s->call->place };
             e->n_sites++;
@@ -386,7 +389,7 @@ static struct tensor **shown_tensors(struct arena *arena, const struct hop_rt_op
     return list;
 }
 
-/* Both run below native code, perhaps on a worker: nothing may be thrown from here. */
+/* These run below native code, a check perhaps on a worker: nothing may be thrown from here. */
 static void rt_check(struct hop_rt *rt, int32_t site, int32_t n, const struct hop_rt_operand *operands)
 {
     struct run *r = rt->state;
@@ -417,10 +420,29 @@ static void rt_print(struct hop_rt *rt, int32_t site, int32_t n, const struct ho
         r->print(r->print_ctx, out.data, out.len);
         hop_catch_end(&c);
     } else {
-        r->print_status = hop_caught();
+        r->told_status = hop_caught();
         snprintf(r->note, sizeof r->note, "%s", hop_message());
     }
     arena_free(&arena);
+}
+
+static int32_t rt_callback(struct hop_rt *rt, int32_t site, int32_t n, const struct hop_rt_operand *operands)
+{
+    struct run *r = rt->state;
+    const struct site *s = &r->e->sites[site];
+    struct arena arena = { 0 };
+    struct hop_catch c;
+    volatile bool failed = true;
+    if (HOP_TRY(c)) {
+        callback_call(r->callback, r->callback_ctx, s->place, s->text, shown_tensors(&arena, operands, n), (uint32_t)n);
+        hop_catch_end(&c);
+        failed = false;
+    } else {
+        r->told_status = hop_caught();
+        snprintf(r->note, sizeof r->note, "%s", hop_message());
+    }
+    arena_free(&arena);
+    return failed;
 }
 
 static int32_t rt_parallel(struct hop_rt *rt, int32_t (*body)(struct hop_rt *rt, void *env, int64_t lo, int64_t hi), void *env, int64_t n, int64_t grain)
@@ -460,7 +482,7 @@ static struct run *run_new(struct exe *e)
     r->result_views = r->views + f->n_params;
     int64_t *dims = (int64_t *)(r->result_views + f->n_results);
     for (uint32_t i = 0; i < f->n_params + f->n_results; i++, dims += MAX_RANK) r->views[i].dims = dims;
-    r->rt = (struct hop_rt){ .gemm = blas_gemm, .reserve = rt_reserve, .check = rt_check, .print = rt_print, .parallel = rt_parallel, .copy = rt_copy, .zero = rt_zero,
+    r->rt = (struct hop_rt){ .gemm = blas_gemm, .reserve = rt_reserve, .check = rt_check, .print = rt_print, .callback = rt_callback, .parallel = rt_parallel, .copy = rt_copy, .zero = rt_zero,
                              .fmod = fmod, .fmodf = fmodf, .buffers = r->buffers, .state = r };
     for (uint32_t b = 0; b < e->n_buffers; b++) r->buffers[b] = (void *)e->constants[b];
     return r;
@@ -628,6 +650,7 @@ static _Noreturn void run_failed(const struct run *r, int32_t status)
 {
     switch (status) {
     case HOP_CHECK: hop_throw(HOP_CHECK, "%s", r->note);
+    case HOP_INVALID: hop_throw((hop_status)r->told_status, "%s", r->note); /* a callback failed */
     case HOP_NOMEM: hop_throw(HOP_NOMEM, "out of memory while running");
     case HOP_CANCELLED: hop_throw(HOP_CANCELLED, "the run was cancelled");
     default: hop_throw(HOP_INTERNAL, "native code ended with status %d", status);
@@ -681,12 +704,14 @@ void exe_run(struct exe *e, struct tensor *const *args, const int64_t *dims, str
     r->rt.cancel = call && call->cancel ? call->cancel : &never_cancelled;
     r->print = call ? call->print : NULL;
     r->print_ctx = call ? call->print_ctx : NULL;
-    r->print_status = HOP_OK;
+    r->callback = call ? call->callback : NULL;
+    r->callback_ctx = call ? call->callback_ctx : NULL;
+    r->told_status = HOP_OK;
     atomic_store_explicit(&r->noted, false, memory_order_relaxed);
 
     int32_t status = e->entry ? e->entry(&r->rt, r->buffers, r->symbols) : lp_execute(e->kept, &r->rt, r->buffers, r->symbols);
     if (status) run_failed(r, status);
-    if (r->print_status) hop_throw((hop_status)r->print_status, "%s", r->note);
+    if (r->told_status) hop_throw((hop_status)r->told_status, "%s", r->note);
     take_grown(r, results);
     hand_out(r, results);
     hop_cleanup_pop(r);

@@ -33,13 +33,15 @@ const struct lp_update *exe_updates(const struct exe *e, uint32_t *n);
 const char *exe_name(const struct exe *e);
 const char *exe_param_name(const struct exe *e, uint32_t p);
 /* Runs on contiguous tensors: results[i] NULL is allocated, else written into (shape must fit). Throws with the run's status.
- * `print` receives print's lines. `cancel` (may be NULL) is polled. */
+ * `print` receives print's lines, `callback` (NULL: the registered functions) the calls of callbacks; it may throw. `cancel` (may be NULL) is polled. */
 struct exe_call {
     void (*print)(void *ctx, const char *line, size_t length);
     void *print_ctx;
     const volatile int *cancel;
     void *workspace; /* the caller's memory for temporaries, exe_workspace bytes; NULL: the executable's own */
     size_t workspace_bytes;
+    void (*callback)(void *ctx, const char *name, struct tensor *const *args, uint32_t n);
+    void *callback_ctx;
 };
 /* Bytes that temporaries need for arguments of these shapes; also makes the next run find all else it needs, so that it allocates nothing. */
 size_t exe_workspace(struct exe *e, struct tensor *const *args, const int64_t *dims);

@@ -10,7 +10,7 @@
 
 enum { ARENA_ALIGN = 64, SPARE_RUNS = 16 };
 
-struct site { /* of a check or a print */
+struct site { /* of a check, a print or a callback */
     const char *text, *place;
     struct place where; /* the same place, in the module that was compiled */
 };

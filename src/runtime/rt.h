@@ -17,9 +17,11 @@ struct hop_rt {
                  int64_t ldb, void *c, int64_t ldc, int32_t accumulate);
     /* Makes buffers[buffer] hold at least `bytes`, contents kept; returns the pointer or NULL: leave with HOP_NOMEM. */
     void *(*reserve)(struct hop_rt *rt, int32_t buffer, int64_t bytes);
-    /* Notes a failed check; native code then returns HOP_CHECK. `site` indexes the executable's table of check and print sites. */
+    /* Notes a failed check; native code then returns HOP_CHECK. `site` indexes the executable's table of sites. */
     void (*check)(struct hop_rt *rt, int32_t site, int32_t n, const struct hop_rt_operand *operands);
     void (*print)(struct hop_rt *rt, int32_t site, int32_t n, const struct hop_rt_operand *operands);
+    /* Calls the host's function that the site names. Non-zero: it failed, which is noted; native code leaves with HOP_INVALID. */
+    int32_t (*callback)(struct hop_rt *rt, int32_t site, int32_t n, const struct hop_rt_operand *operands);
     /* Runs body(rt, env, lo, hi) over pieces of 0..n on the pool; returns the first non-zero status. */
     int32_t (*parallel)(struct hop_rt *rt, int32_t (*body)(struct hop_rt *rt, void *env, int64_t lo, int64_t hi), void *env, int64_t n, int64_t grain);
     void *(*copy)(void *to, const void *from, uint64_t bytes); /* memmove */

@@ -31,6 +31,7 @@ uint32_t pass_forward(struct simplifier *s, uint32_t fn);
 uint32_t pass_ranges(struct simplifier *s, uint32_t fn);
 uint32_t pass_trips(struct simplifier *s, uint32_t fn);
 uint32_t pass_unroll(struct simplifier *s, uint32_t fn);
+uint32_t pass_pack(struct simplifier *s, uint32_t fn);
 uint32_t pass_join(struct simplifier *s, uint32_t fn);
 uint32_t pass_split(struct simplifier *s, uint32_t fn);
 uint32_t pass_accumulate(struct simplifier *s, uint32_t fn);

@@ -443,12 +443,33 @@ static val fold_reverse(const struct fold *w)
     return here == there ? built_operand(w->b, n, 0) : VAL_NONE;
 }
 
+/* Slices of one array that lie one behind the other are one slice, and all of it is the array. VAL_NONE: they are not. */
+static val joined_slices(const struct fold *w, val x, val y, uint32_t d)
+{
+    const struct node *a = made_by(w, x, OP_slice), *c = made_by(w, y, OP_slice);
+    if (!a || !c || built_operand(w->b, a, 0) != built_operand(w->b, c, 0) || !unit_steps(built_attr(w->b, a, SLICE_STEP)) || !unit_steps(built_attr(w->b, c, SLICE_STEP)))
+        return VAL_NONE;
+    const dim *from = built_attr(w->b, a, SLICE_START)->list, *middle = built_attr(w->b, a, SLICE_LIMIT)->list, *then = built_attr(w->b, c, SLICE_START)->list;
+    const dim *to = built_attr(w->b, c, SLICE_LIMIT)->list;
+    val whole = built_operand(w->b, a, 0);
+    struct type t = emit_type(w->b, whole);
+    bool all = true;
+    for (uint32_t i = 0; i < t.rank; i++) {
+        if (i == d ? middle[i] != then[i] : from[i] != then[i] || middle[i] != to[i]) return VAL_NONE;
+        all &= from[i] == 0 && to[i] == t.dims[i];
+    }
+    return all ? whole : emit_slice(w->b, whole, from, to);
+}
+
 static val fold_concat(const struct fold *w)
 {
     uint32_t d = (uint32_t)w->attrs[CONCAT_DIM].i, n = 0;
-    val *some = ARENA_NEW(&w->b->arena, val, w->n->n_operands);
-    for (uint32_t k = 0; k < w->n->n_operands; k++)
-        if (emit_type(w->b, w->x[k]).dims[d] != 0) some[n++] = w->x[k];
+    val *some = ARENA_NEW(&w->b->arena, val, w->n->n_operands), both;
+    for (uint32_t k = 0; k < w->n->n_operands; k++) {
+        if (emit_type(w->b, w->x[k]).dims[d] == 0) continue;
+        if (n && (both = joined_slices(w, some[n - 1], w->x[k], d)) != VAL_NONE) some[n - 1] = both;
+        else some[n++] = w->x[k];
+    }
     if (n == 1) return some[0];
     return n && n < w->n->n_operands ? emit(w->b, OP_concat, some, n, w->attrs) : VAL_NONE;
 }

@@ -1,6 +1,15 @@
 /* Joining loops: a scan over what another of the same length and direction stacks, row by row as it comes, becomes one loop with it, so that the rows are handed
- * over within a step and need no array between the two. */
+ * over within a step and need no array between the two. Two small ones that have nothing to do with each other become one as well: a step waits for the one before
+ * it, and the steps of two loops wait at the same time. */
+#include "loop/lower.h"
 #include "transform/pass.h"
+
+enum {
+    SMALL_STEP = 32,    /* elements that a step of both reads and writes, where nothing but waiting is saved */
+    SHARED_STEP = 1024, /* where they go over the same array, which is then read once */
+    MOST_NODES = 96,    /* in both bodies */
+    LOOK_BACK = 8       /* scans before it that are tried */
+};
 
 struct pair {
     uint32_t first, second; /* nodes */
@@ -32,6 +41,18 @@ static uint32_t handed_over(const struct fn *f, const struct pair *p, uint32_t p
     return k < p->a.n_stack ? k : HOP_NONE;
 }
 
+/* Which parameter of the first is a slice of the same array as the second's parameter `param`; HOP_NONE: none, or its type mentions symbols, which are each body's own. */
+static uint32_t same_slice(const struct module *m, const struct fn *f, const struct pair *p, uint32_t param)
+{
+    if (param < p->b.n_carry || param >= loop_first_with(&p->b)) return HOP_NONE;
+    struct type t = type_get(m, value_type(p->b.body, param));
+    for (uint32_t d = 0; d < t.rank; d++)
+        if (!dim_is_const(m, t.dims[d])) return HOP_NONE;
+    for (uint32_t k = p->a.n_carry; k < loop_first_with(&p->a); k++)
+        if (node_operands(f, p->a.n)[k] == node_operands(f, p->b.n)[param]) return k;
+    return HOP_NONE;
+}
+
 static bool has_schedule(const struct fn *f, const struct node *n) { return node_attr(f, n, SCAN_SCHEDULE)->kind != ATTR_ABSENT || node_attr(f, n, SCAN_EVERY)->kind != ATTR_ABSENT; }
 
 /* What the second's symbols are in the joined body: those of the first that mean the same, new ones otherwise. */
@@ -61,14 +82,18 @@ static bool rows_fit(struct arena *arena, struct module *m, const struct fn *f, 
     return true;
 }
 
-/* May the two be one, and does that save an array? */
-static bool joins(struct arena *arena, struct module *m, const struct fn *f, struct pair *p)
+static bool may_join(struct module *m, const struct fn *f, struct pair *p)
 {
     const struct node *a = fn_node(f, p->first), *b = fn_node(f, p->second);
-    if (a->op != OP_scan || b->op != OP_scan || !reads_any(f, b, a) || node_effects(m, f, a) || node_effects(m, f, b) || has_schedule(f, a) || has_schedule(f, b)) return false;
+    if (a->op != OP_scan || b->op != OP_scan || node_effects(m, f, a) || node_effects(m, f, b) || has_schedule(f, a) || has_schedule(f, b)) return false;
     loop_decode(m, f, a, &p->a);
     loop_decode(m, f, b, &p->b);
-    if (p->a.length != p->b.length || p->a.reverse != p->b.reverse) return false;
+    return p->a.length == p->b.length && p->a.reverse == p->b.reverse;
+}
+
+/* Finds what needs the first; false: something between the two that does cannot wait until after the second. */
+static bool find_dependent(struct arena *arena, struct module *m, const struct fn *f, struct pair *p)
+{
     p->depends = ARENA_ZNEW(arena, bool, f->n_nodes);
     p->depends[p->first] = true;
     for (uint32_t i = p->first + 1; i < p->second; i++) {
@@ -79,14 +104,73 @@ static bool joins(struct arena *arena, struct module *m, const struct fn *f, str
         }
         if (p->depends[i] && (node_effects(m, f, n) || node_binds_symbols(f, n))) return false;
     }
-    bool saves = false;
+    return true;
+}
+
+static int64_t elements_of(struct module *m, const struct fn *f, val v)
+{
+    struct type t = type_get(m, value_type(f, v));
+    int64_t n = 1;
+    for (uint32_t i = 0; i < t.rank && n <= SHARED_STEP; i++) n *= dim_is_const(m, t.dims[i]) ? HOP_MIN(dim_const_value(m, t.dims[i]), SHARED_STEP + 1) : SHARED_STEP + 1;
+    return n;
+}
+
+/* Elements that a step touches; more than SHARED_STEP: the body is not small, or holds what is better off in a loop of its own. */
+static int64_t small_step(struct module *m, const struct loop *l)
+{
+    const struct fn *g = l->body;
+    int64_t n = 0, room = 0;
+    if (!l->n_carry || g->n_nodes > MOST_NODES) return SHARED_STEP + 1; /* without a carry no step waits */
+    for (uint32_t i = 0; i < g->n_nodes; i++) {
+        const struct node *node = fn_node(g, i);
+        const struct op_lower *lower = node_row(node)->lower;
+        if (node->n_regions || !lower || lower->kind != LOWER_POINTWISE) return SHARED_STEP + 1;
+    }
+    for (uint32_t v = 0; v < g->n_values; v++)
+        if (v < loop_first_with(l) || v >= g->n_params) room = HOP_MAX(room, elements_of(m, g, v));
+    for (uint32_t i = 0; i < loop_first_with(l); i++) n += elements_of(m, g, i);
+    for (uint32_t k = l->n_carry; k < g->n_results; k++) n += elements_of(m, g, g->results[k]);
+    return HOP_MAX(n, room);
+}
+
+/* Is a stack of the first done with before the second begins? Joined, it would have to last longer. */
+static bool keeps_longer(const struct fn *f, const struct pair *p)
+{
+    for (uint32_t k = 0; k < p->a.n_stack; k++) {
+        val v = p->a.n->results + loop_stack_result(&p->a, k);
+        bool later = false;
+        for (uint32_t i = 0; i < f->n_results; i++) later |= f->results[i] == v;
+        for (uint32_t i = p->second + 1; i < f->n_nodes && !later; i++)
+            for (uint32_t j = 0; j < fn_node(f, i)->n_operands; j++) later |= node_operands(f, fn_node(f, i))[j] == v;
+        if (!later) return true;
+    }
+    return false;
+}
+
+/* Do the two gain by taking their steps together? */
+static bool small_together(struct module *m, const struct fn *f, const struct pair *p)
+{
+    int64_t shared = 0, n = small_step(m, &p->a);
+    if (p->a.body->n_nodes + p->b.body->n_nodes > MOST_NODES || n > SHARED_STEP || (n += small_step(m, &p->b)) > 2 * SHARED_STEP) return false;
+    for (uint32_t i = p->b.n_carry; i < loop_first_with(&p->b); i++)
+        if (same_slice(m, f, p, i) != HOP_NONE || handed_over(f, p, i) != HOP_NONE) shared += elements_of(m, p->b.body, i);
+    return n - shared <= (shared ? SHARED_STEP : SMALL_STEP);
+}
+
+/* May the two be one, and does that save an array or time? Either the second reads rows of the first, and nothing else that needs it, or nothing of it at all. */
+static bool joins(struct arena *arena, struct module *m, const struct fn *f, struct pair *p)
+{
+    const struct node *b = fn_node(f, p->second);
+    if (!may_join(m, f, p)) return false;
+    bool reads = reads_any(f, b, p->a.n), saves = false, small = small_together(m, f, p);
+    if ((!reads && !small) || !find_dependent(arena, m, f, p)) return false;
     for (uint32_t k = 0; k < b->n_operands; k++) {
         val v = node_operands(f, b)[k];
         uint32_t made = f->values[v].node, stack = handed_over(f, p, k);
         if (stack != HOP_NONE) saves |= readers(f, v) == 1;
         else if (made != NODE_NONE && p->depends[made]) return false;
     }
-    return saves && rows_fit(arena, m, f, p);
+    return reads ? (saves || small) && rows_fit(arena, m, f, p) : !keeps_longer(f, p);
 }
 
 /* (carries of both; slices of both; own operands of both) */
@@ -116,7 +200,12 @@ static struct region_in joined_body(struct copier *c, const struct pair *p)
             const struct loop *l = loops[w];
             uint32_t at[4] = { 0, l->n_carry, loop_first_with(l), l->body->n_params };
             for (uint32_t i = at[group]; i < at[group + 1]; i++) {
+                uint32_t same = w == 1 ? same_slice(m, c->f, p, i) : HOP_NONE;
                 if (w == 1 && handed_over(c->f, p, i) != HOP_NONE) continue;
+                if (same != HOP_NONE) {
+                    inner[1].values[i] = inner[0].values[same];
+                    continue;
+                }
                 inner[w].values[i] = builder_param(&b, copier_type(&inner[w], value_type(l->body, i)), l->body->values[i].name);
                 if (group == 2) own[n_own++] = c->values[node_region_operands(c->f, l->n, 0)[i - at[2]]];
             }
@@ -149,7 +238,7 @@ static void emit_joined(struct copier *c, const struct pair *p)
     groups[0] = n;
     for (uint32_t i = p->a.n_carry; i < loop_first_with(&p->a); i++) operands[n++] = c->values[node_operands(c->f, na)[i]];
     for (uint32_t i = p->b.n_carry; i < loop_first_with(&p->b); i++)
-        if (handed_over(c->f, p, i) == HOP_NONE) operands[n++] = c->values[node_operands(c->f, nb)[i]];
+        if (handed_over(c->f, p, i) == HOP_NONE && same_slice(b->m, c->f, p, i) == HOP_NONE) operands[n++] = c->values[node_operands(c->f, nb)[i]];
     groups[1] = n - groups[0];
     struct region_in region = joined_body(c, p);
     struct attr attrs[SCAN_ATTRS] = { [SCAN_REVERSE] = A_FLAG(p->a.reverse), [SCAN_LENGTH] = groups[1] ? A_NONE : A_DIM(copier_dim(c, p->a.length)) };
@@ -191,16 +280,20 @@ static uint32_t join_once(struct simplifier *s, uint32_t fn)
 {
     const struct fn *f = module_fn(s->m, fn);
     struct arena a = { 0 };
-    uint32_t out = fn, last = HOP_NONE; /* node before which no scan was seen */
+    uint32_t out = fn, before[LOOK_BACK], n_before = 0;
     hop_cleanup_push(arena_free, &a);
     for (uint32_t j = 0; j < f->n_nodes && out == fn; j++) {
-        if (fn_node(f, j)->op != OP_scan) continue;
-        for (uint32_t k = 0; k < fn_node(f, j)->n_operands && last != HOP_NONE && out == fn; k++) {
-            uint32_t made = f->values[node_operands(f, fn_node(f, j))[k]].node;
-            struct pair p = { .first = made, .second = j };
-            if (made != NODE_NONE && joins(&a, s->m, f, &p)) out = join_pair(s->m, f, &p);
+        const struct node *n = fn_node(f, j);
+        if (n->op != OP_scan) continue;
+        for (uint32_t k = 0; k < n->n_operands && n_before && out == fn; k++) {
+            struct pair p = { .first = f->values[node_operands(f, n)[k]].node, .second = j };
+            if (p.first != NODE_NONE && joins(&a, s->m, f, &p)) out = join_pair(s->m, f, &p);
         }
-        last = j;
+        for (uint32_t k = 0; k < HOP_MIN(n_before, (uint32_t)LOOK_BACK) && out == fn; k++) {
+            struct pair p = { .first = before[(n_before - 1 - k) % LOOK_BACK], .second = j };
+            if (joins(&a, s->m, f, &p)) out = join_pair(s->m, f, &p);
+        }
+        before[n_before++ % LOOK_BACK] = j;
     }
     hop_cleanup_pop(&a);
     arena_free(&a);

@@ -428,7 +428,8 @@ static bool within_limit(struct trips *w, const struct counted *k)
     const struct attr *max = node_attr(w->c->f, w->l.n, WHILE_MAX_TRIPS);
     dim from, to;
     if (max->kind == ATTR_ABSENT) return true;
-    if (w->l.n_stack || !known_size(b, k->from, &from) || !known_size(b, k->to, &to)) return false;
+    bool all_rows = w->l.n_stack && node_attr(w->c->f, w->l.n, WHILE_TAPE)->kind == ATTR_ABSENT; /* there may be more of them than trips */
+    if (all_rows || !known_size(b, k->from, &from) || !known_size(b, k->to, &to)) return false;
     dim limit = copier_dim(w->c, (dim)max->i);
     return dim_provably_le(b->m, b->symbols.data, dim_sub(b->m, to, from), limit) && dim_provably_le(b->m, b->symbols.data, 0, limit);
 }

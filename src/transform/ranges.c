@@ -374,8 +374,10 @@ static void through_loop(const struct ranger *r, const struct fn *f, const struc
     struct loop_ranges w;
     loop_through(r, f, l, values, depth, &w);
     for (uint32_t i = 0; i < l->n_carry; i++) values[l->n->results + i] = w.entered || l->cond ? w.final[i] : values[node_operands(f, l->n)[i]];
-    if (l->n_extra) values[l->n->results + l->n_carry] = (struct range){ 0, w.entered ? INT64_MAX : 0 };
     const struct attr *max = l->cond ? node_attr(f, l->n, WHILE_MAX_TRIPS) : NULL;
+    int64_t lo, most = INT64_MAX;
+    if (max && max->kind != ATTR_ABSENT) dim_range(r->m, f->symbols, (dim)max->i, &lo, &most);
+    if (l->n_extra) values[l->n->results + l->n_carry] = (struct range){ 0, w.entered ? HOP_MAX(most, 0) : 0 };
     bool padded = max && max->kind != ATTR_ABSENT;
     for (uint32_t k = 0; k < l->n_stack && w.entered; k++) {
         struct range row = w.body[l->body->results[l->n_carry + k]];

@@ -39,6 +39,7 @@ static const struct {
     { PASS_cse, pass_cse },
     { PASS_dce, pass_dce },
     { PASS_unroll, pass_unroll },
+    { PASS_pack, pass_pack },
     { PASS_split, pass_split },
     { PASS_accumulate, pass_accumulate },
     { PASS_hoist, pass_hoist },

@@ -15,6 +15,7 @@
     X(ranges, "integers that can be but one number, comparisons and clamps that cannot matter, loops never entered go away") \
     X(trips, "while_loops whose predicate watches a counter become counted loops") \
     X(unroll, "scans of a few light steps become their steps") \
+    X(pack, "many small values with the same computation become one array") \
     X(join, "a scan over what another stacks becomes one loop with it") \
     X(split, "products over xs alone leave the loop as one large product") \
     X(accumulate, "sums of outer products over time become one product after the loop") \

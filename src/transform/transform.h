@@ -83,6 +83,7 @@ uint32_t vmap_function(struct module *m, uint32_t fn, const int *in_axes, const 
  * content on entry, and do not update anything; a value with its gradient, and a batched function, update what the function did. */
 uint32_t visible_function(struct module *m, uint32_t fn); /* without the results that are new contents; what vjp_function and jvp_function are given */
 uint32_t grad_of(struct module *m, uint32_t fn, const bool *wrt, bool with_value); /* of the first result that is no new content; with the value these come after the others */
+uint32_t jvp_of(struct module *m, uint32_t fn, const bool *wrt); /* (x…, tangent of each wrt x…) -> (y…, tangent of each float y…), zeros where none came */
 /* out_axes of new contents are not looked at: they are the parameters'. */
 uint32_t vmap_of(struct module *m, uint32_t fn, const int *in_axes, const int *out_axes);
 uint32_t batch_of(struct module *m, uint32_t fn, const bool *batched, dim size); /* every result but the new content of an unbatched parameter gets the leading dim */
@@ -92,6 +93,9 @@ uint32_t batch_of(struct module *m, uint32_t fn, const bool *batched, dim size);
 /* The same function with its while_loops counted where their trips can be (pass_trips.c), its bodies as they are: gradients and lanes of a counted loop are cheaper.
  * stacked: also those that stack rows. */
 uint32_t count_loops(struct module *m, uint32_t fn, bool stacked);
+/* The same function with many carries of one kind as one array each (pass_pack.c), its bodies as they are: the gradient of one operator on an array is smaller
+ * than those of its elements. */
+uint32_t pack_loops(struct module *m, uint32_t fn);
 
 val zeros_like(struct builder *b, val v);
 val zeros_of(struct builder *b, type_id t);

@@ -63,6 +63,38 @@ uint32_t grad_of(struct module *m, uint32_t fn, const bool *wrt, bool with_value
     return update_likewise(m, fn, grad_function(m, fn, wrt, true));
 }
 
+/* `made` gives tangents of the results in found; the same with zeros for the other float ones. */
+static uint32_t with_zero_tangents(struct module *m, const struct fn *f, uint32_t made, const bool *found)
+{
+    const struct fn *g = module_fn(m, made);
+    struct builder b;
+    builder_begin(&b, m, g);
+    val *args = ARENA_NEW(&b.arena, val, g->n_params), *results = ARENA_NEW(&b.arena, val, g->n_results), *out = ARENA_NEW(&b.arena, val, 2 * (size_t)f->n_results);
+    for (uint32_t p = 0; p < g->n_params; p++) args[p] = builder_param(&b, value_type(g, p), g->values[p].name);
+    inline_function(&b, made, NULL, args, results);
+    uint32_t n = f->n_results, next = n;
+    for (uint32_t k = 0; k < f->n_results; k++) {
+        out[k] = results[k];
+        if (found[k]) out[n++] = results[next++];
+        else if (dtype_is_float((enum dtype)type_get(m, builder_type(&b, results[k])).dtype)) out[n++] = zeros_like(&b, results[k]);
+    }
+    return builder_finish(&b, out, n);
+}
+
+uint32_t jvp_of(struct module *m, uint32_t fn, const bool *wrt)
+{
+    const struct fn *f = module_fn(m, fn = visible_function(m, fn));
+    struct arena arena = { 0 };
+    hop_cleanup_push(arena_free, &arena);
+    bool *found = ARENA_ZNEW(&arena, bool, f->n_results + 1), complete = true;
+    uint32_t out = jvp_function(m, fn, wrt, found);
+    for (uint32_t k = 0; k < f->n_results; k++) complete &= found[k] || !dtype_is_float((enum dtype)type_get(m, value_type(f, f->results[k])).dtype);
+    if (!complete) out = with_zero_tangents(m, f, out, found);
+    hop_cleanup_pop(&arena);
+    arena_free(&arena);
+    return out;
+}
+
 /* An array that is updated must have the new dim if the update differs from lane to lane. */
 static void check_lanes(struct module *m, uint32_t fn, const bool *batched, struct arena *arena)
 {

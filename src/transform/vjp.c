@@ -394,7 +394,7 @@ uint32_t vjp_function(struct module *m, uint32_t fn, const bool *wrt)
         return joined;
     }
     struct reverse r;
-    f = module_fn(m, count_loops(m, fn, true));
+    f = module_fn(m, pack_loops(m, count_loops(m, fn, true)));
     reverse_begin(&r, m, f, wrt, NULL);
     add_ct_params(&r, NULL);
     forward_pass(&r);
@@ -429,7 +429,7 @@ uint32_t grad_function(struct module *m, uint32_t fn, const bool *wrt, bool valu
         transform_remember(m, MEMO_GRAD, fn, value, wrt, f->n_params, remembered_fn(m, joined));
         return joined;
     }
-    f = module_fn(m, count_loops(m, fn, true));
+    f = module_fn(m, pack_loops(m, count_loops(m, fn, true)));
     reverse_begin(&r, m, f, wrt, wanted);
     forward_pass(&r);
     tell_reads(&r);
@@ -452,7 +452,7 @@ void vjp_active_results(struct module *m, uint32_t fn, const bool *active, bool 
     const bool *known = transform_recall(m, MEMO_ACTIVE, fn, 0, active, f->n_params);
     if (!known) {
         struct reverse r; /* built and thrown away: rows decide what is active by building */
-        f = module_fn(m, count_loops(m, fn, true));
+        f = module_fn(m, pack_loops(m, count_loops(m, fn, true)));
         reverse_begin(&r, m, f, active, NULL);
         forward_pass(&r);
         bool *found = ARENA_ZNEW(&m->arena, bool, f->n_results);
@@ -476,7 +476,7 @@ static const struct vjp_halves *split(struct module *m, uint32_t fn, const bool 
     struct vjp_halves *known = transform_recall(m, MEMO_SPLIT, fn, word, mask, n_mask);
     if (known) return known;
     struct reverse r;
-    f = module_fn(m, count_loops(m, fn, true));
+    f = module_fn(m, pack_loops(m, count_loops(m, fn, true)));
     reverse_begin(&r, m, f, active, wanted);
     add_ct_params(&r, wanted);
     forward_pass(&r);

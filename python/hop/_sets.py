@@ -1,0 +1,94 @@
+"""What different elements an array has, under the names of the array-API standard; and the neighbours of floats. All of it is made of other operators.
+
+How many different elements there are depends on values. Such sizes work at once and in captured programs; under vmap, where every lane has its own, size= says
+how many there shall be.
+"""
+
+__all__ = ["unique_all", "unique_counts", "unique_inverse", "unique_values", "nextafter"]
+
+import collections
+import math
+
+from . import _dtypes
+from ._ops import (
+    abs, arange, argsort, asarray, astype, broadcast_arrays, concat, copysign, cumulative_min, cumulative_sum, exp2, floor, isinf, isnan, log2, maximum, minimum, nonzero, stop_gradient, sum, take, where, zeros_like,
+)  # fmt: skip
+
+UniqueAllResult = collections.namedtuple("UniqueAllResult", ["values", "indices", "inverse_indices", "counts"])
+UniqueCountsResult = collections.namedtuple("UniqueCountsResult", ["values", "counts"])
+UniqueInverseResult = collections.namedtuple("UniqueInverseResult", ["values", "inverse_indices"])
+
+
+class _Groups:
+    """The elements in order, in groups of equal ones. NaN equals nothing, -0 equals 0."""
+
+    def __init__(self, x, size):
+        self.x = asarray(x)
+        flat = self.x.reshape((-1,))
+        if size is not None and flat.size == 0 and size > 0:
+            raise ValueError("an array without elements has none to fill up with (size= was given)")
+        self.order = argsort(astype(flat, _dtypes.uint8) if flat.dtype is _dtypes.bool else flat)
+        self.sorted = take(flat, self.order)
+        first = self.sorted[:1]
+        self.begins = concat([(first == first) | True, self.sorted[1:] != self.sorted[:-1]])
+        self.starts = nonzero(self.begins, size=size)[0]
+        self.size = size
+
+    def values(self):
+        return take(self.sorted, self.starts)
+
+    def indices(self):
+        return take(self.order, self.starts)
+
+    def inverse(self):
+        group = cumulative_sum(self.begins) - 1
+        return zeros_like(self.order).at[self.order].set(group).reshape(self.x.shape)
+
+    def counts(self):
+        places = cumulative_sum(zeros_like(self.order) + 1) - 1
+        behind = zeros_like(places[:1]) + sum(zeros_like(places) + 1)
+        next_start = cumulative_min(concat([where(self.begins, places, behind)[1:], behind]), reverse=True)
+        counts = take(next_start, self.starts) - self.starts
+        return counts if self.size is None else where(arange(self.size) < sum(self.begins), counts, 0)
+
+
+def unique_values(x, /, *, size=None):
+    """The different elements of x, in ascending order; every NaN is one of its own. With size= exactly so many: the smallest fills up."""
+    return _Groups(x, size).values()
+
+
+def unique_counts(x, /, *, size=None):
+    """The different elements of x, in ascending order, and how often each is there: (values, counts). What fills up with size= is there 0 times."""
+    groups = _Groups(x, size)
+    return UniqueCountsResult(groups.values(), groups.counts())
+
+
+def unique_inverse(x, /, *, size=None):
+    """The different elements of x, in ascending order, and which of them stands where: values[inverse_indices] is x. (values, inverse_indices)"""
+    groups = _Groups(x, size)
+    return UniqueInverseResult(groups.values(), groups.inverse())
+
+
+def unique_all(x, /, *, size=None):
+    """The different elements of x, in ascending order; where each is first in x, counted without axes; which of them stands where; how often each is there:
+    (values, indices, inverse_indices, counts)."""
+    groups = _Groups(x, size)
+    return UniqueAllResult(groups.values(), groups.indices(), groups.inverse(), groups.counts())
+
+
+def nextafter(x1, x2, /):
+    """The next number that the dtype of x1 has on the way to x2."""
+    d = _dtypes.result_type(x1, x2)
+    x1, x2 = broadcast_arrays(astype(asarray(x1), d, copy=False), astype(asarray(x2), d, copy=False))
+    info = _dtypes.finfo(d)
+    size = abs(stop_gradient(x1))
+    smallest = info.smallest_normal * info.eps
+    power = exp2(minimum(floor(log2(size)), math.frexp(info.max)[1] - 1))  # the power of 2 below, give or take one
+    power = where(power > size, power / 2, where(2 * power <= size, 2 * power, power))
+    inward = (x2 < x1) == (x1 > 0)
+    step = maximum(where(inward & (size == power), power * (info.eps / 2), power * info.eps), smallest)
+    step = where(isinf(x1) | (size < info.smallest_normal), smallest, step)
+    moved = x1 + where(x2 < x1, -step, step)
+    moved = where(moved == 0, copysign(zeros_like(x1), x1), moved)
+    moved = where(isinf(x1), copysign(zeros_like(x1) + info.max, x1), moved)
+    return where(x1 == x2, x2, where(isnan(x2), x2, moved))

@@ -1,0 +1,104 @@
+"""Runs the public conformance suite of the array-API standard (array-api-tests) against an installed hop: make test-array-api.
+
+In: where the suite is (a folder, or a git address with @revision behind it), a wheel of hop, a folder to work in. Out: the suite's own report, and the share of all
+collected tests that pass. Exit status 0: every failure is one that array-api-xfails.txt lists, with its reason.
+"""
+
+import json
+import os
+import subprocess
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+XFAILS = os.path.join(HERE, "array-api-xfails.txt")
+
+
+def stop(message):
+    sys.exit("test-array-api: " + message)
+
+
+def suite_folder(source, work):
+    """The suite's files: a folder as it is; a git address is fetched once."""
+    if os.path.isdir(source):
+        folder = os.path.abspath(source)
+    else:
+        address, _, revision = source.removeprefix("git+").rpartition("@") if "@" in source.rpartition("/")[2] else (source.removeprefix("git+"), "", "")
+        folder = os.path.join(work, "array-api-tests")
+        if not os.path.isdir(os.path.join(folder, ".git")):
+            steps = [["git", "clone", "--quiet", address, folder]]
+        else:
+            steps = []
+        steps += [["git", "-C", folder, "checkout", "--quiet", revision]] if revision else []
+        steps += [["git", "-C", folder, "submodule", "--quiet", "update", "--init"]]
+        for step in steps:
+            if subprocess.run(step, check=False).returncode:
+                stop(
+                    f"the suite could not be fetched from {address}\n"
+                    "It is not on PyPI; its home is a git repository with a submodule. Where that can be reached:\n"
+                    "    git clone --recurse-submodules https://github.com/data-apis/array-api-tests\n"
+                    "and then: make test-array-api ARRAY_API_TESTS=path/to/array-api-tests"
+                )
+    if not os.path.isdir(os.path.join(folder, "array_api_tests")):
+        stop(f"{folder} has no folder array_api_tests: this is not the suite")
+    return folder
+
+
+def environment(work, wheel, folder):
+    """The Python of an environment with hop, the suite's requirements and nothing else."""
+    python = os.path.join(work, "venv", "bin", "python")
+    if not os.path.exists(python):
+        subprocess.run([sys.executable, "-m", "venv", os.path.join(work, "venv")], check=True)
+    pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    requirements = os.path.join(folder, "requirements.txt")
+    if subprocess.run([*pip, *(["-r", requirements] if os.path.exists(requirements) else []), "pytest", "pytest-json-report", "hypothesis", "ndindex"], check=False).returncode:
+        stop("the suite's requirements could not be installed with pip")
+    subprocess.run([*pip, "--force-reinstall", "--no-deps", wheel], check=True)
+    return python
+
+
+def check_reasons():
+    """Every test that is expected to fail stands under a comment that says why."""
+    reason = False
+    with open(XFAILS, encoding="utf-8") as file:
+        for number, line in enumerate(file, 1):
+            line = line.strip()
+            if line and not line.startswith("#") and not reason:
+                stop(f"{XFAILS}:{number}: no reason is given above this test")
+            reason = bool(line) and (line.startswith("#") or reason)
+
+
+def main(source, wheel, work, *arguments):
+    check_reasons()
+    os.makedirs(work, exist_ok=True)
+    work = os.path.abspath(work)
+    folder = suite_folder(source, work)
+    python = environment(work, os.path.abspath(wheel), folder)
+    report = os.path.join(work, "report.json")
+    settings = {
+        "ARRAY_API_TESTS_MODULE": "hop",
+        "ARRAY_API_TESTS_SKIP_DTYPES": "complex64,complex128",
+        "HYPOTHESIS_STORAGE_DIRECTORY": os.path.join(work, "hypothesis"),
+        "HOP_CACHE": "memory",
+    }
+    if os.path.exists(report):
+        os.remove(report)
+    pytest = [python, "-m", "pytest", "array_api_tests", "-q", "-p", "no:cacheprovider", "--json-report", "--json-report-file", report, "--json-report-omit", "log", "streams"]
+    pytest += ["--rootdir", folder, f"--xfails-file={XFAILS}"]  # names of tests begin at the suite's folder
+    subprocess.run([*pytest, *arguments], cwd=folder, env={**os.environ, **settings}, check=False)
+    if not os.path.exists(report):
+        stop("the suite did not run to its end")
+    with open(report, encoding="utf-8") as file:
+        found = json.load(file)
+    counts = found["summary"]
+    total = counts.get("total", 0)
+    passed = counts.get("passed", 0) + counts.get("xpassed", 0)
+    print(f"passed {passed}, expected to fail {counts.get('xfailed', 0)}, failed {counts.get('failed', 0)}, errors {counts.get('error', 0)}, skipped {counts.get('skipped', 0)}")
+    print(f"{passed} / {total} collected tests pass: {100 * passed / total if total else 0:.1f} %")
+    broken = [c for c in found.get("collectors", ()) if c["outcome"] == "failed"]
+    for c in broken:
+        print(f"not collected: {c['nodeid']}")
+    sys.exit(1 if broken or not total or counts.get("failed", 0) or counts.get("error", 0) else 0)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

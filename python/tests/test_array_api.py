@@ -1,0 +1,263 @@
+"""The array-API standard: its names, its signatures, its special values, its dtypes and its set functions. The public suite checks more: make test-array-api."""
+
+import inspect
+import itertools
+import math
+import unittest
+
+import hop
+from support import Case, needs_numpy, numpy
+
+# What each function must accept: names before / may be given by position alone, names behind * by name alone.
+SIGNATURES = """
+arange(start, /, stop, step, *, dtype, device) asarray(obj, /, *, dtype, device, copy) empty(shape, *, dtype, device) empty_like(x, /, *, dtype, device) eye(n_rows, n_cols, /, *, k, dtype, device)
+from_dlpack(x, /, *, device, copy) full(shape, fill_value, *, dtype, device) full_like(x, /, fill_value, *, dtype, device) linspace(start, stop, /, num, *, dtype, device, endpoint)
+meshgrid(*arrays, indexing) ones(shape, *, dtype, device) ones_like(x, /, *, dtype, device) tril(x, /, *, k) triu(x, /, *, k) zeros(shape, *, dtype, device) zeros_like(x, /, *, dtype, device)
+astype(x, dtype, /, *, copy, device) can_cast(from_, to, /) finfo(type, /) iinfo(type, /) isdtype(dtype, kind) result_type(*arrays_and_dtypes)
+broadcast_arrays(*arrays) broadcast_to(x, /, shape) concat(arrays, /, *, axis) expand_dims(x, /, *, axis) flip(x, /, *, axis) moveaxis(x, source, destination, /) permute_dims(x, /, axes)
+repeat(x, repeats, /, *, axis) reshape(x, /, shape, *, copy) roll(x, /, shift, *, axis) squeeze(x, /, axis) stack(arrays, /, *, axis) tile(x, repetitions, /) unstack(x, /, *, axis)
+argmax(x, /, *, axis, keepdims) argmin(x, /, *, axis, keepdims) count_nonzero(x, /, *, axis, keepdims) nonzero(x, /) searchsorted(x1, x2, /, *, side, sorter) where(condition, x1, x2, /)
+unique_all(x, /) unique_counts(x, /) unique_inverse(x, /) unique_values(x, /) argsort(x, /, *, axis, descending, stable) sort(x, /, *, axis, descending, stable)
+cumulative_sum(x, /, *, axis, dtype, include_initial) cumulative_prod(x, /, *, axis, dtype, include_initial) max(x, /, *, axis, keepdims) mean(x, /, *, axis, keepdims) min(x, /, *, axis, keepdims)
+prod(x, /, *, axis, dtype, keepdims) std(x, /, *, axis, correction, keepdims) sum(x, /, *, axis, dtype, keepdims) var(x, /, *, axis, correction, keepdims)
+all(x, /, *, axis, keepdims) any(x, /, *, axis, keepdims) diff(x, /, *, axis, n, prepend, append) take(x, indices, /, *, axis) take_along_axis(x, indices, /, *, axis) clip(x, /, min, max)
+matmul(x1, x2, /) matrix_transpose(x, /) tensordot(x1, x2, /, *, axes) vecdot(x1, x2, /, *, axis)
+linalg.cholesky(x, /, *, upper) linalg.cross(x1, x2, /, *, axis) linalg.det(x, /) linalg.diagonal(x, /, *, offset) linalg.eigh(x, /) linalg.eigvalsh(x, /) linalg.inv(x, /) linalg.matmul(x1, x2, /)
+linalg.matrix_norm(x, /, *, keepdims, ord) linalg.matrix_power(x, n, /) linalg.matrix_rank(x, /, *, rtol) linalg.matrix_transpose(x, /) linalg.outer(x1, x2, /) linalg.pinv(x, /, *, rtol)
+linalg.qr(x, /, *, mode) linalg.slogdet(x, /) linalg.solve(x1, x2, /) linalg.svd(x, /, *, full_matrices) linalg.svdvals(x, /) linalg.tensordot(x1, x2, /, *, axes)
+linalg.trace(x, /, *, offset, dtype) linalg.vecdot(x1, x2, /, *, axis) linalg.vector_norm(x, /, *, axis, keepdims, ord)
+"""
+UNARY = (
+    "abs acos acosh asin asinh atan atanh bitwise_invert ceil conj cos cosh exp expm1 floor imag isfinite isinf isnan log log1p log2 log10 logical_not negative positive real reciprocal round "
+    "sign signbit sin sinh square sqrt tan tanh trunc"
+).split()
+BINARY = (
+    "add atan2 bitwise_and bitwise_left_shift bitwise_or bitwise_right_shift bitwise_xor copysign divide equal floor_divide greater greater_equal hypot less less_equal logaddexp logical_and "
+    "logical_or logical_xor maximum minimum multiply nextafter not_equal pow remainder subtract"
+).split()
+METHODS = (
+    "__abs__ __add__ __and__ __array_namespace__ __bool__ __complex__ __dlpack__ __dlpack_device__ __eq__ __float__ __floordiv__ __ge__ __getitem__ __gt__ __index__ __int__ __invert__ __le__ "
+    "__lshift__ __lt__ __matmul__ __mod__ __mul__ __ne__ __neg__ __or__ __pos__ __pow__ __rshift__ __setitem__ __sub__ __truediv__ __xor__ to_device dtype device mT ndim shape size T"
+).split()
+FLOATS = ("float32", "float64")
+INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
+
+
+def found(name):
+    value = hop
+    for part in name.split("."):
+        value = getattr(value, part)
+    return value
+
+
+class Names(Case):
+    def test_names(self):
+        for name in [*UNARY, *BINARY, "e", "inf", "nan", "newaxis", "pi", "bool", *FLOATS, *INTEGERS, "__array_namespace_info__", "__array_api_version__"]:
+            self.assertTrue(hasattr(hop, name), name)
+        for name in METHODS:
+            self.assertTrue(hasattr(hop.ones((1, 1)), name), name)
+
+    def test_signatures(self):
+        for name in UNARY:
+            self.assertEqual(str(inspect.signature(getattr(hop, name))), "(x, /)", name)
+        for name in BINARY:
+            self.assertEqual(str(inspect.signature(getattr(hop, name))), "(x1, x2, /)", name)
+        for text in SIGNATURES.replace(")", ")\n").split("\n"):
+            if not text.strip():
+                continue
+            name, wanted = text.strip()[:-1].split("(")
+            parameters = inspect.signature(found(name)).parameters
+            wanted = wanted.split(", ")
+            by_name = False
+            positional = wanted.index("/") if "/" in wanted else 0
+            for i, word in enumerate(w for w in wanted if w != "/"):
+                if word.startswith("*"):
+                    by_name = True
+                    if word != "*":
+                        self.assertIs(parameters[word[1:]].kind, inspect.Parameter.VAR_POSITIONAL, text)
+                elif by_name:
+                    self.assertIn(parameters[word].kind, (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD), text)
+                elif i < positional:
+                    self.assertIn(list(parameters.values())[i].kind, (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD), text)
+                else:
+                    self.assertEqual((list(parameters)[i], parameters[word].kind), (word, inspect.Parameter.POSITIONAL_OR_KEYWORD), text)
+
+    def test_versions_and_devices(self):
+        x = hop.ones(2)
+        self.assertIs(x.__array_namespace__(api_version="2023.12"), hop)
+        self.assertIs(x.to_device(x.device), x)
+        for bad in (
+            lambda: x.__array_namespace__(api_version="1999.12"), lambda: hop.zeros(1, device="elsewhere"), lambda: hop.eye(2, device="elsewhere"), lambda: hop.astype(x, hop.int8, device="elsewhere"),
+            lambda: hop.arange(3, device="elsewhere"), lambda: hop.linspace(0, 1, 3, device="elsewhere"), lambda: hop.full_like(x, 1, device="elsewhere"), lambda: x.to_device("elsewhere"),
+        ):  # fmt: skip
+            with self.assertRaises(ValueError):
+                bad()
+
+
+@needs_numpy
+class SpecialValues(Case):
+    THEIRS = {
+        "acos": "arccos", "acosh": "arccosh", "asin": "arcsin", "asinh": "arcsinh", "atan": "arctan", "atan2": "arctan2", "atanh": "arctanh", "pow": "power",
+        "bitwise_left_shift": None, "bitwise_right_shift": None, "bitwise_and": None, "bitwise_or": None, "bitwise_xor": None, "bitwise_invert": None,
+    }  # fmt: skip
+
+    def agree(self, name, *arrays):
+        with numpy.errstate(all="ignore"):
+            expected = getattr(numpy, self.THEIRS.get(name, name))(*arrays)
+        tolerance = (3e-6 if arrays[0].dtype == "f4" else 1e-13) if name == "pow" else 6e-7 if arrays[0].dtype == "f4" else 4e-15
+        function = getattr(hop, name)
+        for how in (function, hop.jit(function)):
+            x = numpy.asarray(how(*map(hop.asarray, arrays)))
+            self.assertEqual((x.dtype, x.shape), (expected.dtype, expected.shape), name)
+            for i in range(x.size):
+                a, b, at = x[i], expected[i], f"{name}{tuple(v[i].item() for v in arrays)}"
+                if b != b:
+                    self.assertTrue(a != a, f"{at}: {a} is not NaN")
+                elif x.dtype == bool or b == 0 or math.isinf(b):
+                    self.assertEqual((float(a), math.copysign(1, a)), (float(b), math.copysign(1, b)), at)
+                else:
+                    self.assertTrue(abs(a - b) <= tolerance * abs(b) or abs(a - b) <= numpy.finfo(x.dtype).smallest_subnormal, f"{at}: {a} against {b}")
+
+    def test_against_numpy(self):
+        for dtype in ("f4", "f8"):
+            v = [math.nan, math.inf, 0.0, 1.0, 0.5, 2.0, 3.0, 1.5, 2.5, 7.0, 1e-3, 100.0, 1e-40, 65535.0]
+            v = numpy.array(v + [-x for x in v], dtype=dtype)
+            pairs = numpy.array(list(itertools.product(v, v)), dtype=dtype).T
+            for name in UNARY:
+                if self.THEIRS.get(name, name):
+                    self.agree(name, v)
+            for name in BINARY:
+                if self.THEIRS.get(name, name):
+                    self.agree(name, pairs[0].copy(), pairs[1].copy())
+
+    def test_neighbours(self):
+        for dtype in ("f2", "f4", "f8"):
+            info = numpy.finfo(dtype)
+            sizes = [0.0, info.smallest_subnormal, 2 * info.smallest_subnormal, info.tiny / 2, info.tiny, numpy.nextafter(info.tiny, info.dtype.type(0)), 1.0, 1 + info.eps, 1 - info.epsneg, 3.0, info.max / 2, info.max, math.inf]
+            v = numpy.array([s * x for x in sizes for s in (1, -1)], dtype=dtype)
+            a, b = numpy.array(list(itertools.product(v, [*v, math.nan])), dtype=dtype).T.copy()
+            with numpy.errstate(all="ignore"):
+                expected = numpy.nextafter(a, b)
+            for x in (hop.nextafter(a, b), hop.jit(hop.nextafter)(a, b)):
+                self.same(x, expected)
+                told = ~numpy.isnan(expected) & ((a != b) | (dtype != "f2"))  # NumPy's half precision gives a, not b, for zeros of different sign
+                self.assertTrue((numpy.signbit(numpy.asarray(x)) == numpy.signbit(expected))[told].all())
+        self.equal(hop.nextafter(hop.asarray([1.0, 1.0], dtype=hop.bfloat16), hop.asarray([2.0, 0.0], dtype=hop.bfloat16)), [1.0078125, 0.99609375])
+        self.equal(hop.grad(lambda x: hop.nextafter(x, 9.0))(3.0), 1.0)
+        self.equal(hop.vmap(lambda x: hop.nextafter(x, 2.0))(hop.asarray([2.0])), [2.0])
+
+    def test_large_angles(self):
+        x = numpy.array([2.0**k * s + 0.3 for k in range(23) for s in (1, -1)], dtype="f4")
+        for name in ("sin", "cos"):
+            for found_ in (getattr(hop, name)(x), hop.jit(getattr(hop, name))(x)):
+                self.close(found_, getattr(numpy, name)(x.astype("f8")), 2e-6)
+        self.assertEqual(math.copysign(1, hop.jit(hop.sin)(hop.asarray([-0.0]))[0].item()), -1)
+
+
+class Dtypes(Case):
+    def test_numbers_beside_arrays(self):
+        top = 2**64 - 1
+        x = hop.asarray([1, top], dtype=hop.uint64)
+        self.equal(x == top, [False, True])
+        self.equal(x - top, [2, 0], hop.uint64)
+        self.equal(top - x, [top - 1, 0], hop.uint64)
+        self.equal(hop.where(hop.asarray([True, False]), x, top), [1, top], hop.uint64)
+        self.equal(hop.jit(lambda v: v & (2**63 + 1))(x), [1, 2**63 + 1], hop.uint64)
+        self.equal(hop.ones(1) * 2**63, [2.0**63], hop.float32)
+        self.equal(hop.jit(lambda v: v * 2**63)(hop.ones(1)), [2.0**63], hop.float32)
+        self.equal(hop.arange(top - 2, top, dtype=hop.uint64), [top - 2, top - 1], hop.uint64)
+        for bad in (lambda: x + 2**64, lambda: hop.ones(1, dtype=hop.int64) + -(2**63) - 2**64):
+            with self.assertRaises(OverflowError):
+                bad()
+
+    def test_kept(self):
+        for d in ("uint8", "uint16", "uint32", "uint64"):
+            x = hop.asarray([0, 3], dtype=d)
+            self.equal(abs(x), [0, 3], d)
+            self.equal(hop.jit(hop.abs)(x), [0, 3], d)
+        self.equal(hop.sign(hop.asarray([-0.0, 2.0])), [0.0, 1.0])
+        self.equal(hop.imag(hop.asarray([1.0, 2.0])), [0.0, 0.0], hop.float32)
+
+    def test_sums(self):
+        for d in INTEGERS:
+            wide = hop.int64 if d[0] == "i" else hop.uint64
+            x = hop.ones((2, 2), dtype=d)
+            for value in (hop.sum(x), hop.prod(x), hop.cumulative_sum(x, axis=0), hop.cumulative_prod(x, axis=0), hop.trace(x)):
+                self.assertIs(value.dtype, wide)
+        for d in FLOATS:
+            x = hop.ones((2, 2), dtype=d)
+            for value in (hop.sum(x), hop.prod(x), hop.mean(x), hop.var(x), hop.cumulative_sum(x, axis=0), hop.trace(x)):
+                self.assertEqual(value.dtype, d)
+
+    def test_without_elements(self):
+        none = hop.zeros((0,))
+        self.assertEqual((hop.sum(none).item(), hop.prod(none).item(), hop.any(none).item(), hop.all(none).item()), (0.0, 1.0, False, True))
+        for function in (hop.mean, hop.var, hop.std):
+            self.assertTrue(math.isnan(function(none).item()))
+        self.assertEqual([x.shape for x in hop.unique_all(none)], [(0,)] * 4)
+
+    def test_shapes(self):
+        self.equal(hop.eye(2, k=2**40), [[0, 0], [0, 0]])
+        self.equal(hop.tril(hop.ones((2, 2)), k=2**40), [[1, 1], [1, 1]])
+        self.equal(hop.triu(hop.ones((2, 2)), k=2**40), [[0, 0], [0, 0]])
+        self.equal(hop.diff(hop.asarray([1, 4]), n=0, append=hop.asarray([9])), [1, 4])
+        self.close(hop.linspace(-1.5e308, 1.5e308, 3, dtype=hop.float64), [-1.5e308, 0.0, 1.5e308])
+        self.assertEqual(hop.ones((3, 2))[hop.zeros((0,), dtype=hop.bool)].shape, (0, 2))
+        for bad in (lambda: hop.meshgrid(hop.ones(2), indexing="yx"), lambda: hop.vecdot(hop.ones(1), hop.ones(3)), lambda: hop.ones((3, 2))[hop.zeros((2,), dtype=hop.bool)]):
+            with self.assertRaises((ValueError, IndexError)):
+                bad()
+        x = hop.asarray([[1.0, 2.0], [3.0, 4.0]])
+        self.assertEqual(hop.reshape(x, (4,), copy=False)._pointer, x._pointer)
+        with self.assertRaises(ValueError):
+            hop.reshape(x[:, ::-1], (4,), copy=False)
+
+
+class Sets(Case):
+    def test_values(self):
+        x = hop.asarray([[3, 1, 3], [2, 1, 3]], dtype=hop.int16)
+        for function in (hop.unique_all, hop.jit(hop.unique_all)):
+            values, indices, inverse, counts = function(x)
+            self.equal(values, [1, 2, 3], hop.int16)
+            self.equal(indices, [1, 3, 0], hop.int64)
+            self.equal(inverse, [[2, 0, 2], [1, 0, 2]], hop.int64)
+            self.equal(counts, [2, 1, 3], hop.int64)
+        self.equal(hop.unique_values(x), [1, 2, 3])
+        self.equal(hop.unique_counts(x).counts, [2, 1, 3])
+        self.equal(hop.unique_inverse(x).inverse_indices, [[2, 0, 2], [1, 0, 2]])
+        self.equal(hop.unique_values(hop.asarray([True, False, True])), [False, True], hop.bool)
+        self.equal(hop.unique_all(hop.asarray(5)).inverse_indices, 0)
+
+    def test_special_values(self):
+        x = hop.asarray([math.nan, 0.0, -0.0, math.inf, math.nan])
+        values, indices, inverse, counts = hop.unique_all(x)
+        self.close(values, [0.0, math.inf, math.nan, math.nan])
+        self.equal(counts, [2, 1, 1, 1])
+        self.equal(indices, [1, 3, 0, 4])
+        self.equal(inverse, [2, 0, 0, 1, 3])
+
+    def test_sizes_that_are_known(self):
+        x = hop.asarray([[1, 1, 2], [3, 3, 3]])
+        values, counts = hop.vmap(lambda v: tuple(hop.unique_counts(v, size=2)))(x)
+        self.equal(values, [[1, 2], [3, 3]])
+        self.equal(counts, [[2, 1], [3, 0]])
+        self.equal(hop.unique_values(x, size=2), [1, 2])
+        with self.assertRaises(ValueError):
+            hop.unique_values(hop.zeros(0), size=1)
+
+    def test_gradient(self):
+        f = lambda v: hop.sum(hop.unique_values(v) ** 2)  # noqa: E731
+        self.equal(hop.grad(f)(hop.asarray([3.0, 1.0, 3.0])), [6.0, 2.0, 0.0])
+        self.equal(hop.jit(hop.grad(f))(hop.asarray([3.0, 1.0, 3.0])), [6.0, 2.0, 0.0])
+
+    @needs_numpy
+    def test_against_numpy(self):
+        rng = numpy.random.default_rng(0)
+        for n in (1, 7, 300):
+            a = rng.integers(0, 20, n)
+            found_ = hop.unique_all(a)
+            for x, expected in zip(found_, numpy.unique(a, return_index=True, return_inverse=True, return_counts=True)):
+                self.same(x, expected)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,373 @@
+"""Mistakes: every one raises an exception of a fitting class, whose message says what was expected and found, where in a tree, and on which line of the program;
+and afterwards everything works as before."""
+
+import copy
+import inspect
+import pickle
+import traceback
+import unittest
+import warnings
+import weakref
+
+import hop
+from support import Case, needs_numpy, numpy
+
+
+def line():
+    """The line of the caller."""
+    return inspect.currentframe().f_back.f_lineno
+
+
+class Mistakes(Case):
+    def fails(self, kind, text, function, *args, **named):
+        """The call raises this kind of exception, and its message contains the text."""
+        with self.assertRaises(kind) as caught:
+            function(*args, **named)
+        self.assertIn(text, str(caught.exception))
+        return str(caught.exception)
+
+
+class Arguments(Mistakes):
+    def test_no_arrays(self):
+        f = hop.jit(lambda tree: tree)
+        for bad, what in ((object(), "object"), ("text", "str"), (1j, "complex"), ({1, 2}, "set"), (print, "builtin_function_or_method")):
+            said = self.fails(TypeError, what, f, {"a": [1.0, bad]})
+            self.assertIn("argument tree['a'][1]", said)
+            self.assertIn("static", said)
+            self.assertTrue(said.startswith(__file__), said)
+        self.fails(TypeError, "argument x1", hop.jit(lambda *rest: rest), 1.0, "a")
+        self.fails(TypeError, "argument named", hop.jit(lambda named: named), named="a")
+        said = self.fails(TypeError, "result['k'][1]", hop.jit(lambda x: {"k": (x, object())}), 1.0)
+        self.assertNotIn("static", said)
+        self.assertEqual(f({"a": [1.0]})["a"][0].item(), 1)
+
+    def test_static(self):
+        f = hop.jit(lambda x, n: x * len(n), static_argnums=1)
+        self.fails(TypeError, "static arguments must be hashable: unhashable type: 'list'", f, 1.0, [1])
+        self.fails(TypeError, "hashable", hop.jit(lambda x, n: x, static_argnames="n"), 1.0, n={})
+        self.assertEqual(f(2.0, (1, 2)).item(), 4)
+        self.fails(TypeError, "numbers of arguments", hop.jit, lambda x: x, static_argnums="x")
+
+    def test_calls(self):
+        self.fails(TypeError, "takes a function", hop.jit, 3)
+        self.fails(TypeError, "positional argument", hop.jit(lambda x: x), 1.0, 2.0)
+        self.fails(TypeError, "missing", hop.jit(lambda x: x))
+        self.fails(TypeError, "unexpected keyword", hop.jit(lambda x: x), 1.0, z=2.0)
+
+    def test_trees_without_end(self):
+        loop = []
+        loop.append(loop)
+        deep = 1.0
+        for _ in range(100_000):
+            deep = [deep]
+        for bad in (loop, deep):
+            for f in (hop.jit(lambda x: x), hop.tree.leaves, hop.asarray, hop.grad(lambda x: 1.0)):
+                with self.assertRaises(RecursionError):
+                    f(bad)
+        while isinstance(deep, list):  # taken apart by hand: freeing it at once is deep, too
+            deep = deep.pop()
+
+    def test_operands(self):
+        x = hop.ones(3)
+        for bad in ("text", object(), None, [1.0], 1j):
+            with self.assertRaises(TypeError):
+                x + bad
+            with self.assertRaises(TypeError):
+                bad @ x
+        with self.assertRaises(OverflowError):
+            x + 2**70
+        self.fails(hop.InvalidError, f"{__file__}:{line()}: add: shapes do not broadcast", lambda: x + hop.ones(4))
+        self.fails(hop.InvalidError, "matmul", lambda: hop.ones((2, 3)) @ hop.ones((2, 3)))
+        self.fails(hop.InvalidError, "sum: expected an axis", lambda: x.sum(axis=1))
+        self.assertFalse(x == None)  # noqa: E711
+        self.assertTrue(x != "text")
+
+    def test_sizes(self):
+        for shape in ((2**40, 2**40), (2**62, 2**62), (2**63 - 1,)):
+            with self.assertRaises((hop.InvalidError, MemoryError)):
+                hop.zeros(shape)
+        with self.assertRaises(MemoryError):
+            hop.zeros((2**44,), dtype=hop.int8)
+        with self.assertRaises((ValueError, OverflowError)):
+            hop.zeros((2**64,))
+        for shape in ("ab", 1.5, (1.5,), None, (-1,)):
+            with self.assertRaises((TypeError, ValueError)):
+                hop.zeros(shape)
+        with self.assertRaises(ValueError):
+            hop.ones(3).reshape((2, 2))
+
+    def test_classes(self):
+        for make in (hop.Array, hop.Tracer, lambda: object.__new__(hop.Array), lambda: hop.Array.__new__(hop.Tracer), hop._core.ArrayBase, hop._core.Function, hop._core.Executable):
+            with self.assertRaises(TypeError):
+                make()
+        with self.assertRaises(AttributeError):
+            hop.ones(1).other = 1
+        with self.assertRaises((AttributeError, TypeError)):
+            hop.ones(1).shape = (1, 1)
+
+    def test_inside(self):
+        """The C functions, called with nonsense."""
+        x = hop.ones(3)
+        for name, code in hop._core.codes.items():
+            for operands in ((), (x,), (x, x), (x, x, x), (1, 2)):
+                for more in ((), (None,), ("", 5, 5), ("a, b", -1, 2**40), ("9999999999999999999999", 0, -1, "set"), ("0", 0, 1, "nonsense")):
+                    try:
+                        hop._core.call(code, operands, *more)
+                    except Exception as error:
+                        self.assertNotIsInstance(error, (SystemError, hop.InternalError), f"{name} {operands} {more}")
+        for args in ((), (1,), ("a", x), (10**6, x), (0, x, x, x), (-1, x)):
+            with self.assertRaises((TypeError, ValueError)):
+                hop._core.op(*args)
+        for make in (hop._core.full, hop._core.from_numbers, hop._core.progression, hop._core.from_buffer, hop._core.load_file, hop._core.save_file, hop._core.capture, hop._core.read, hop._core.scan):
+            for args in ((), (99, (1,), 0), (1, 2, 3), ("a",), (None, None, None), (x, x, x), (0, (-5,), []), (0, (2,), [1]), (0, 5, 1, x)):
+                try:
+                    make(*args)
+                except Exception as error:
+                    self.assertNotIsInstance(error, SystemError, f"{make} {args}")
+
+
+class Structure(Mistakes):
+    def test_loops(self):
+        state = {"h": [hop.zeros(3), hop.zeros(2)], "n": 0}
+        self.fails(hop.InvalidError, f"{__file__}:{line()}: scan: carry['h'][0]: the function gives f32[4], the loop began with f32[3]", lambda: hop.scan(lambda c, x: ({**c, "h": [hop.zeros(4), c["h"][1]]}, x), state, hop.ones(5)))
+        self.fails(hop.InvalidError, "scan: carry['h']: the function has the structure (*, *), expected [*, *]", hop.scan, lambda c, x: ({**c, "h": tuple(c["h"])}, x), state, hop.ones(5))
+        self.fails(hop.InvalidError, "while_loop: carry['h'][1]", hop.while_loop, lambda c: c["n"] < 3, lambda c: {"h": [c["h"][0], c["h"][1][:1]], "n": c["n"] + 1}, state)
+        self.fails(hop.InvalidError, "fori_loop: carry", hop.fori_loop, 0, 3, lambda i, c: (c, c), hop.zeros(2))
+        self.fails(hop.InvalidError, "a pair (carry, y)", hop.scan, lambda c, x: c, 0.0, hop.ones(2))
+        self.fails(hop.InvalidError, "xs['b'] has length 4, xs['a'] has 3", hop.scan, lambda c, x: (c, None), 0.0, {"a": hop.ones(3), "b": hop.ones(4)})
+        self.fails(hop.InvalidError, "the condition must give bool[]", hop.while_loop, lambda c: c, lambda c: c, 1.0)
+
+    def test_branches(self):
+        f = hop.jit(lambda p: hop.cond(p, lambda: {"a": [hop.zeros(3)]}, lambda: {"a": [hop.zeros(4)]}))
+        self.fails(hop.InvalidError, "cond: result['a'][0]: false_fun gives f32[4], true_fun gives f32[3]", f, True)
+        g = hop.jit(lambda p: hop.cond(p, lambda: (1.0,), lambda: 1.0))
+        self.fails(hop.InvalidError, "cond: result", g, True)
+        self.fails(hop.InvalidError, "hop.any or hop.all", hop.cond, hop.ones(2), lambda: 1, lambda: 2)
+        self.fails(hop.InvalidError, "switch: the index must be an integer scalar", hop.switch, hop.ones(2), [lambda: 1])
+
+    def test_transforms(self):
+        self.fails(hop.InvalidError, "argument 0['w'] has dtype int64", hop.grad(lambda p: 1.0), {"w": 1})
+        self.fails(hop.InvalidError, "one float scalar, it gives f32[3]", hop.grad(lambda x: x), hop.ones(3))
+        self.fails(hop.InvalidError, "cotangent", hop.vjp(lambda x: {"a": x}, hop.ones(3))[1], {"a": hop.ones(4)})
+        self.fails(hop.InvalidError, "tangents", hop.jvp, lambda x: x, ({"a": 1.0},), ({"b": 1.0},))
+        self.fails(hop.InvalidError, "argument 1 has size 4 along axis 0, argument 0 has 3", hop.vmap(lambda a, b: a), hop.ones(3), hop.ones(4))
+        self.fails(ValueError, "in_axes", hop.vmap(lambda a, b: a, in_axes=(0, {"x": 0})), hop.ones(3), hop.ones(3))
+        self.fails(ValueError, "structure at ['a']", hop.tree.map, lambda a, b: a, {"a": [1]}, {"a": (1,)})
+
+
+class Traced(Mistakes):
+    def test_truth(self):
+        def f(x):
+            if x > 0:
+                return x
+            return -x
+
+        for transform in (hop.jit(f), hop.grad(f), hop.vmap(lambda x: f(x))):
+            said = self.fails(hop.TracerError, f"{__file__}:{f.__code__.co_firstlineno + 1}: ", transform, hop.ones(2) if transform is not hop.grad else 1.0)
+            for advice in ("hop.cond", "hop.where", "hop.while_loop", "&, |, ~", "static"):
+                self.assertIn(advice, said)
+
+    def test_numbers(self):
+        x = hop.asarray(2)
+        for use, advice in ((int, "astype"), (float, "astype"), (range, "hop.fori_loop"), (lambda v: [1, 2, 3][v], "x[i]"), (lambda v: v.item(), "known while"), (lambda v: v.tolist(), "hop.print"), (hop.zeros, "static"), (bytes, "")):
+            with self.assertRaises(TypeError) as caught:
+                hop.jit(lambda v: use(v))(x)
+            self.assertIn(advice, str(caught.exception))
+        for use in (pickle.dumps, memoryview, hop.from_dlpack, lambda v: hop.save("/nowhere/x.npy", v)):
+            with self.assertRaises((hop.TracerError, BufferError)):
+                hop.jit(lambda v: use(v))(x)
+        self.assertEqual(hop.jit(lambda v: (repr(v), f"{v:.2f}", str([v])) and v)(1.0).item(), 1)
+
+    @needs_numpy
+    def test_numpy_functions(self):
+        said = self.fails(hop.TracerError, f"{__file__}:{line()}: ", hop.jit(lambda x: numpy.sin(x)), 1.0)
+        self.assertIn("use hop's functions instead of NumPy's", said)
+        self.fails(hop.TracerError, "NumPy", hop.jit(lambda x: numpy.ones(3) + numpy.asarray(x)), 1.0)
+
+    def test_leaks(self):
+        kept = []
+        made = line() + 1
+        hop.jit(lambda x: kept.append(x * 2) or x)(1.0)
+        used = f"{__file__}:{line() + 1}: a traced value that was made at {__file__}:{made} is used after"
+        self.fails(hop.TracerError, used, lambda: kept[0] + 1)
+        for use in (lambda: hop.jit(lambda x: x + kept[0])(1.0), lambda: hop.jit(lambda: kept[0])(), lambda: hop.scan(lambda c, x: (c + kept[0], x), 0.0, hop.ones(2)), lambda: kept[0][None], lambda: hop.sum(kept[0])):
+            self.fails(hop.TracerError, f"made at {__file__}:{made}", use)
+        self.fails(hop.TracerError, f"{__file__}:{made}", lambda: kept[0].item())
+        self.assertEqual(repr(kept[0]), "Tracer<f32[]>")
+
+        def inner(c, x):
+            kept[0] = c * 3
+            return c, x
+
+        self.fails(hop.InvalidError, f"made at {__file__}:{inner.__code__.co_firstlineno + 1} inside the step of scan", hop.jit(lambda x: hop.scan(inner, x, hop.ones(3))[0] + kept[0]), 1.0)
+
+    def test_writing_to_arrays_from_outside(self):
+        x = hop.zeros(3)
+
+        def f(v):
+            x[0] = v
+            return v
+
+        said = self.fails(hop.TracerError, f"{__file__}:{f.__code__.co_firstlineno + 1}: x[i] = y", hop.jit(f), 1.0)
+        self.assertIn("x.at[i].set(y)", said)
+        self.equal(x, [0, 0, 0])
+
+        def g(v):
+            def step(c, _):
+                v[0] = c
+                return c, None
+
+            hop.scan(step, 0.0, hop.ones(2))
+            return v * 2
+
+        self.fails(hop.InvalidError, f"made at {__file__}:{g.__code__.co_firstlineno + 2} inside the step of scan", hop.jit(g), x)
+
+    def test_exceptions_of_bodies(self):
+        class Mine(Exception):
+            pass
+
+        def body(*_):
+            raise Mine("here")
+
+        x = hop.ones(3)
+        calls = [
+            lambda: hop.jit(body)(x), lambda: hop.grad(body)(x), lambda: hop.vmap(body)(x), lambda: hop.scan(body, 0.0, x), lambda: hop.while_loop(lambda c: c < 1.0, body, 0.0),
+            lambda: hop.while_loop(body, lambda c: c, 0.0), lambda: hop.fori_loop(0, 3, body, 0.0), lambda: hop.map(body, x), lambda: hop.associative_scan(body, x), lambda: hop.cond(True, body, body),
+            lambda: hop.jit(lambda p: hop.cond(p, body, body))(True), lambda: hop.jit(lambda i: hop.switch(i, [body, body]))(1), lambda: hop.vjp(body, x), lambda: hop.jvp(body, (x,), (x,)), lambda: hop.hessian(body)(x),
+            lambda: hop.grad(lambda v: hop.sum(hop.scan(lambda c, y: (hop.vmap(body)(v), y), 0.0, v)[0]))(x),
+        ]  # fmt: skip
+        for call in calls:
+            try:
+                call()
+                self.fail("nothing was raised")
+            except Mine as error:
+                self.assertEqual([f.name for f in traceback.extract_tb(error.__traceback__)][-1], "body")
+            self.assertFalse(hop._core.tracing())
+        self.equal(hop.jit(lambda v: hop.scan(lambda c, y: (c + y, c), 0.0, v)[1])(x), [0, 1, 2])
+
+    def test_a_body_that_catches(self):
+        """A failed operator, or a failed loop, leaves the capture around it as it was."""
+
+        def f(x):
+            for bad in (lambda: x + hop.ones(7), lambda: hop.scan(lambda c, v: 1 / 0, 0.0, x), lambda: bool(x), lambda: hop.vmap(lambda v: v.nothing)(x), lambda: x[99]):
+                try:
+                    bad()
+                except Exception:
+                    pass
+            return x * 2
+
+        self.equal(hop.jit(f)(hop.ones(2)), [2, 2])
+        self.equal(hop.grad(lambda x: hop.sum(f(x)))(hop.ones(2)), [2, 2])
+
+    def test_checks(self):
+        f = hop.jit(lambda x: (hop.check(hop.all(x > 0), "must be positive"), x)[1])
+        said = self.fails(hop.CheckError, "must be positive", f, hop.zeros(2))
+        self.assertIn(__file__, said)
+        self.equal(f(hop.ones(2)), [1, 1])
+
+
+class Values(Case):
+    """Arrays are values: what is done to one is not seen in another."""
+
+    SAME = {
+        "+x": lambda x: +x, "x[...]": lambda x: x[...], "x[()]": lambda x: x[()], "x[:]": lambda x: x[:], "astype": lambda x: x.astype(x.dtype), "reshape": lambda x: x.reshape(x.shape), "copy": copy.copy,
+        "deepcopy": copy.deepcopy, "positive": hop.positive, "real": hop.real, "get": lambda x: x.at[...].get(), "clip": hop.clip, "round": hop.round, "floor": hop.floor, "array": hop.array,
+        "asarray": lambda x: hop.asarray(x, copy=True), "stop": hop.stop_gradient, "squeeze": lambda x: hop.squeeze(x, axis=()), "broadcast": lambda x: hop.broadcast_to(x, x.shape), "flip": lambda x: hop.flip(hop.flip(x)),
+        "jit": hop.jit(lambda x: x), "sum": lambda x: hop.sum(x, axis=()), "view": lambda x: x[::-1][::-1], "where": lambda x: hop.where(True, x, x), "concat": lambda x: hop.concat([x]),
+    }  # fmt: skip
+
+    def test_another_array(self):
+        for name, f in self.SAME.items():
+            for dtype in (hop.float32, hop.int64):
+                x = hop.asarray([3, 1, 2], dtype=dtype)
+                y = f(x)
+                y[0] = 42
+                self.equal(x, [3, 1, 2])
+                self.equal(y, [42, 1, 2])
+                x[1] = 7
+                self.equal(y, [42, 1, 2])
+
+                def traced(v, f=f):
+                    w = f(v)
+                    w[0] = 42
+                    return v, w
+
+                self.assertEqual([r.tolist() for r in hop.jit(traced)(hop.asarray([3, 1, 2], dtype=dtype))], [[3, 1, 2], [42, 1, 2]], name)
+
+    def test_donation_concerns_one_array_alone(self):
+        f = hop.jit(lambda x: x * 2 + 1, donate_argnums=0)
+        for part in (lambda x: x[0:3], lambda x: x.reshape((2, 3)), lambda x: x[...], lambda x: x[::-1], copy.copy, lambda x: x[1]):
+            for _ in range(2):
+                x = hop.arange(0.0, 6.0, 1.0)
+                y = part(x)
+                expected = (y * 2 + 1).tolist()
+                self.assertEqual(f(y).tolist(), expected)
+                self.assertTrue(y._donated)
+                self.equal(x, [0, 1, 2, 3, 4, 5])
+                y = part(x)
+                before = y.tolist()
+                f(x)
+                self.assertEqual(y.tolist(), before)
+        x = hop.ones(3)
+        x[0] = 5.0
+        self.equal(f(x), [11, 3, 3])
+
+    @needs_numpy
+    def test_donation_spares_other_peoples_memory(self):
+        f = hop.jit(lambda x: x * 2 + 1, donate_argnums=0)
+        a = numpy.arange(4.0)
+        for give in (lambda: f(a), lambda: f(hop.asarray(a)), lambda: f(hop.from_dlpack(a)), lambda: f({"x": a}["x"])):
+            for _ in range(3):
+                self.equal(give(), [1, 3, 5, 7])
+                self.assertEqual(a.tolist(), [0, 1, 2, 3])
+        x = hop.ones(3)
+        view, b = memoryview(x), numpy.asarray(x)
+        f(x)
+        self.assertEqual((view.tolist(), b.tolist()), ([1, 1, 1], [1, 1, 1]))
+
+    def test_weak_references(self):
+        x = hop.ones(2)
+        r = weakref.ref(x)
+        self.assertIs(r(), x)
+        del x
+        self.assertIsNone(r())
+
+    def test_globals_of_functions_made_anew(self):
+        names = {"hop": hop, "scale": 2.0}
+        source = "def f(x):\n    return hop.vmap(lambda v: v * scale)(x)\n"
+        for scale in (2.0, 3.0, 2.0, True, 1.0):
+            names["scale"] = scale
+            exec(source, names)
+            self.equal(hop.jit(names["f"])(hop.ones(2)), [scale, scale])
+
+
+class Warned(Case):
+    def test_no_compiler(self):
+        import os
+        import shutil
+        import subprocess
+        import sys
+        import tempfile
+
+        package = os.path.dirname(hop.__file__)
+        program = "import hop\nf = hop.jit(lambda x: hop.sum(hop.sin(x) * x))\nprint(f(hop.ones(3)).item(), f(hop.ones(4)).item(), hop.grad(f)(hop.ones(2)).shape)\n"
+        with tempfile.TemporaryDirectory() as folder:
+            shutil.copytree(package, os.path.join(folder, "hop"), ignore=shutil.ignore_patterns("libhop_llvm.so", "__pycache__"))
+            for junk in (False, True):
+                if junk:
+                    with open(os.path.join(folder, "hop", "libhop_llvm.so"), "w", encoding="utf-8") as out:
+                        out.write("no library")
+                done = subprocess.run([sys.executable, "-c", program], env={**os.environ, "PYTHONPATH": folder, "HOP_CACHE": "off"}, capture_output=True, text=True, timeout=60)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                self.assertEqual(done.stderr.count("RuntimeWarning: hop runs programs without compiling them"), 1, done.stderr)
+                self.assertIn("libhop_llvm.so", done.stderr)
+                self.assertAlmostEqual(float(done.stdout.split()[0]), 3 * 0.8414709848, places=5)
+
+    def test_nothing_to_warn_of(self):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            hop.jit(lambda x: x + 1)(hop.ones(17))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,374 @@
+/* Building what pass_pack.c found: a function or a loop comes in with its packs, the same with arrays in their place goes out. Values are built when something
+ * needs them, so that what only stood between the lanes is gone. */
+#include "ir/number.h"
+#include "transform/pack.h"
+
+struct build {
+    struct packing *p;
+    struct copier c; /* from p->g */
+};
+
+static val build_value(struct build *w, val v);
+static val build_list(struct build *w, const val *list, uint32_t n);
+
+/* ---- arrays of lanes ---- */
+
+static uint32_t lane_rank(const struct module *m, type_id lane) { return type_get(m, lane).rank; }
+
+type_id pack_type(struct module *m, type_id lane, uint32_t n) { return type_insert_dim(m, lane, lane_rank(m, lane), dim_const(m, n)); }
+
+/* Lanes from..to of an array; all of them are the array. */
+static val some_lanes(struct builder *b, val x, uint32_t from, uint32_t to)
+{
+    struct type t = emit_type(b, x);
+    uint32_t last = t.rank - 1u;
+    dim start[MAX_RANK] = { 0 }, limit[MAX_RANK];
+    if (from == 0 && t.dims[last] == to) return x;
+    memcpy(limit, t.dims, t.rank * sizeof *limit);
+    start[last] = dim_const(b->m, from);
+    limit[last] = dim_const(b->m, to);
+    return emit_slice(b, x, start, limit);
+}
+
+/* The lane by itself; an array with further dims in front gives one with these. */
+static val one_lane(struct builder *b, val x, uint32_t lane)
+{
+    struct type t = emit_type(b, x);
+    return emit_reshape(b, some_lanes(b, x, lane, lane + 1), t.rank - 1u, t.dims);
+}
+
+static val reshaped(struct builder *b, val x, type_id type)
+{
+    struct type t = type_get(b->m, type);
+    return builder_type(b, x) == type ? x : emit_reshape(b, x, t.rank, t.dims);
+}
+
+/* The bytes of a number, given as a full or a constant. */
+static void number_bytes(const struct packing *p, val v, char *out, size_t bytes, enum dtype t)
+{
+    const struct node *n = fn_node(p->g, p->g->values[v].node);
+    const struct attr *a = node_attr(p->g, n, n->op == OP_full ? FULL_VALUE : CONSTANT_VALUE);
+    size_t width = dtype_info[t].size;
+    if (n->op == OP_constant) memcpy(out, p->m->constants.data[a->i].data, bytes);
+    else
+        for (size_t at = 0; at < bytes; at += width) {
+            if (a->kind == ATTR_INT) element_set_whole(t, out + at, a->i);
+            else element_set_real(t, out + at, a->r);
+        }
+}
+
+static val build_numbers(struct build *w, const val *list, uint32_t n)
+{
+    const struct packing *p = w->p;
+    struct builder *b = w->c.b;
+    type_id lane = value_type(p->g, list[0]), type = pack_type(p->m, lane, n);
+    struct type t = type_get(p->m, type);
+    size_t width = dtype_info[t.dtype].size, bytes = (size_t)static_elements(p->m, lane) * width;
+    const struct node *first = fn_node(p->g, p->g->values[list[0]].node);
+    char *data = arena_alloc(&b->arena, n * bytes), *one = arena_alloc(&b->arena, 2 * bytes);
+    bool same = true;
+    for (uint32_t k = 0; k < n; k++) {
+        number_bytes(p, list[k], one + (k ? bytes : 0), bytes, (enum dtype)t.dtype);
+        same &= !k || !memcmp(one, one + bytes, bytes);
+        for (size_t i = 0; i < bytes / width; i++) memcpy(data + (i * n + k) * width, one + (k ? bytes : 0) + i * width, width);
+    }
+    if (same && first->op == OP_full) {
+        struct attr attrs[3] = { *node_attr(p->g, first, FULL_VALUE), A_DIMS(t.dims, t.rank), A_DTYPE(t.dtype) };
+        return emit(b, OP_full, NULL, 0, attrs);
+    }
+    struct attr value = A_CONST(module_constant(p->m, type, data, n * bytes, 0));
+    return emit(b, OP_constant, NULL, 0, &value);
+}
+
+static val build_pack(struct build *w, uint32_t k)
+{
+    const struct packing *p = w->p;
+    struct pack *pack = &p->packs.data[k];
+    if (pack->made != VAL_NONE) return pack->made;
+    if (pack->kind == PACK_ARRAY) {
+        val x = build_value(w, pack->array);
+        if (pack->across) return pack->made = x;
+        x = reshaped(w->c.b, x, type_prepend(p->m, pack->lane, dim_const(p->m, pack->n)));
+        return pack->made = emit_move_dim(w->c.b, x, 0, lane_rank(p->m, pack->lane));
+    }
+    const struct node *n = fn_node(p->g, p->g->values[pack->lanes[0]].node);
+    val *operands = ARENA_NEW(&w->c.b->arena, val, n->n_operands);
+    for (uint32_t i = 0; i < n->n_operands; i++) operands[i] = build_list(w, pack->operands[i], pack->n);
+    struct node_in in = { .op = n->op, .operands = operands, .n_operands = n->n_operands, .attrs = p->g->attrs + n->attrs, .place = n->place };
+    return pack->made = builder_node(w->c.b, &in);
+}
+
+static val build_gather(struct build *w, const val *list, uint32_t n)
+{
+    const struct packing *p = w->p;
+    struct builder *b = w->c.b;
+    int64_t *index = ARENA_NEW(&b->arena, int64_t, n);
+    dim length = dim_const(p->m, n);
+    uint32_t along = lane_rank(p->m, value_type(p->g, list[0]));
+    for (uint32_t k = 0; k < n; k++) index[k] = p->home[list[k]].lane;
+    struct attr value = A_CONST(module_constant(p->m, type_intern(p->m, DT_I64, 1, &length), index, n * sizeof *index, 0)), dims = A_INTS(&along, 1);
+    val from = build_pack(w, p->home[list[0]].pack), at = emit(b, OP_constant, NULL, 0, &value);
+    return emit(b, OP_gather, (val[]){ from, at }, 2, &dims);
+}
+
+static val build_segment(struct build *w, const val *list, struct segment s)
+{
+    struct builder *b = w->c.b;
+    const val *part = list + s.first;
+    if (s.kind == SEGMENT_NUMBERS) return build_numbers(w, part, s.n);
+    if (s.kind == SEGMENT_SAME) {
+        val x = build_value(w, *part);
+        struct type t = type_get(b->m, pack_type(b->m, builder_type(b, x), s.n));
+        uint32_t at[MAX_RANK];
+        for (uint32_t i = 0; i + 1 < t.rank; i++) at[i] = i;
+        return s.n == 1 ? emit_reshape(b, x, t.rank, t.dims) : emit_broadcast(b, x, t.rank, t.dims, at);
+    }
+    struct home at = w->p->home[*part];
+    val x = build_pack(w, at.pack);
+    if (!s.down) return some_lanes(b, x, at.lane, at.lane + s.n);
+    uint32_t along = emit_type(b, x).rank - 1u;
+    struct attr dims = A_INTS(&along, 1);
+    x = some_lanes(b, x, at.lane + 1 - s.n, at.lane + 1);
+    return emit(b, OP_reverse, &x, 1, &dims);
+}
+
+static val build_list(struct build *w, const val *list, uint32_t n)
+{
+    if (list_is_gather(w->p, list, n)) return build_gather(w, list, n);
+    val *parts = ARENA_NEW(&w->c.b->arena, val, n);
+    uint32_t n_parts = 0;
+    for (uint32_t at = 0; at < n;) {
+        struct segment s = list_segment(w->p, list, n, at);
+        parts[n_parts++] = build_segment(w, list, s);
+        at += s.n;
+    }
+    struct attr along = A_INT(lane_rank(w->p->m, value_type(w->p->g, list[0])));
+    return n_parts == 1 ? parts[0] : emit(w->c.b, OP_concat, parts, n_parts, &along);
+}
+
+/* ---- values and nodes ---- */
+
+static void build_node(struct build *w, const struct node *n)
+{
+    for (uint32_t k = 0; k < n->n_operands; k++) build_value(w, node_operands(w->p->g, n)[k]);
+    copier_node(&w->c, n);
+}
+
+static val build_value(struct build *w, val v)
+{
+    const struct packing *p = w->p;
+    if (w->c.values[v] != VAL_NONE) return w->c.values[v];
+    struct home at = p->home[v];
+    if (at.pack != HOP_NONE && p->packs.data[at.pack].kind != PACK_ARRAY) {
+        val x = one_lane(w->c.b, build_pack(w, at.pack), at.lane);
+        builder_name(w->c.b, x, p->g->values[v].name);
+        return w->c.values[v] = x;
+    }
+    const struct node *n = fn_node(p->g, p->g->values[v].node);
+    uint32_t count;
+    const val *list = stacked_values(p, n, &count);
+    if (list) return w->c.values[v] = emit_move_dim(w->c.b, build_list(w, list, count), type_get(p->m, value_type(p->g, v)).rank - 1u, 0);
+    build_node(w, n);
+    return w->c.values[v];
+}
+
+static void build_effects(struct build *w)
+{
+    for (uint32_t i = 0; i < w->p->g->n_nodes; i++)
+        if (node_effects(w->p->m, w->p->g, fn_node(w->p->g, i))) build_node(w, fn_node(w->p->g, i));
+}
+
+uint32_t build_function(struct packing *p)
+{
+    struct builder b;
+    struct build w = { .p = p };
+    builder_begin(&b, p->m, p->g);
+    copier_begin(&w.c, &b, p->g);
+    copier_params(&w.c);
+    copy_requires(&w.c);
+    build_effects(&w);
+    val *results = ARENA_NEW(&b.arena, val, p->g->n_results);
+    for (uint32_t k = 0; k < p->g->n_results; k++) results[k] = build_value(&w, p->g->results[k]);
+    return builder_finish(&b, results, p->g->n_results);
+}
+
+/* ---- loops ---- */
+
+/* The packs of which parameters first..end of the body are lanes, and the parameters that are none, in the order in which the new loop has them. */
+struct slot {
+    uint32_t param, pack; /* pack HOP_NONE: the parameter itself */
+};
+struct slots {
+    struct slot *data;
+    uint32_t n;
+};
+
+static struct slots slots_of(const struct packing *p, uint32_t first, uint32_t end)
+{
+    struct slots s = { ARENA_NEW(p->a, struct slot, end - first), 0 };
+    bool *seen = ARENA_ZNEW(p->a, bool, p->packs.len);
+    for (uint32_t i = first; i < end; i++) {
+        uint32_t pack = p->home[i].pack;
+        if (pack == HOP_NONE || !seen[pack]) s.data[s.n++] = (struct slot){ i, pack };
+        if (pack != HOP_NONE) seen[pack] = true;
+    }
+    return s;
+}
+
+static void slot_params(struct copier *c, const struct packing *p, struct slots s)
+{
+    for (uint32_t k = 0; k < s.n; k++) {
+        const struct pack *pack = s.data[k].pack == HOP_NONE ? NULL : &p->packs.data[s.data[k].pack];
+        uint32_t i = s.data[k].param;
+        if (!pack) c->values[i] = builder_param(c->b, copier_type(c, value_type(c->f, i)), c->f->values[i].name);
+        else p->packs.data[s.data[k].pack].made = builder_param(c->b, pack_type(p->m, pack->lane, pack->n), 0);
+    }
+}
+
+static void own_params(struct copier *c, uint32_t first)
+{
+    for (uint32_t i = first; i < c->f->n_params; i++) c->values[i] = builder_param(c->b, copier_type(c, value_type(c->f, i)), c->f->values[i].name);
+}
+
+/* The predicate takes its carries out of the packs. */
+static uint32_t build_cond(struct packing *p, struct slots carries)
+{
+    const struct fn *cond = p->l->cond;
+    struct builder b;
+    struct copier c;
+    builder_begin(&b, p->m, cond);
+    copier_begin(&c, &b, cond);
+    slot_params(&c, p, carries);
+    own_params(&c, p->l->n_carry);
+    copy_requires(&c);
+    struct liveness live = live_values(&b.arena, p->m, cond, NULL, NULL, NULL);
+    for (uint32_t i = 0; i < p->l->n_carry; i++)
+        if (live.value[i] && c.values[i] == VAL_NONE) {
+            c.values[i] = one_lane(&b, p->packs.data[p->home[i].pack].made, p->home[i].lane);
+        }
+    for (uint32_t i = 0; i < cond->n_nodes; i++)
+        if (live.node[i]) copier_node(&c, fn_node(cond, i));
+    val *results = ARENA_NEW(&b.arena, val, cond->n_results);
+    for (uint32_t k = 0; k < cond->n_results; k++) results[k] = c.values[cond->results[k]];
+    return builder_finish(&b, results, cond->n_results);
+}
+
+static uint32_t build_body(struct packing *p, struct slots carries, struct slots overs)
+{
+    const struct loop *l = p->l;
+    const struct fn *g = p->g;
+    struct builder b;
+    struct build w = { .p = p };
+    builder_begin(&b, p->m, g);
+    copier_begin(&w.c, &b, g);
+    slot_params(&w.c, p, carries);
+    slot_params(&w.c, p, overs);
+    own_params(&w.c, loop_first_with(l));
+    copy_requires(&w.c);
+    build_effects(&w);
+    val *results = ARENA_NEW(&b.arena, val, g->n_results), *next = ARENA_NEW(&b.arena, val, l->n_carry);
+    bool *stacked = ARENA_ZNEW(&b.arena, bool, p->packs.len);
+    uint32_t n = 0;
+    for (uint32_t k = 0; k < carries.n; k++) {
+        struct slot s = carries.data[k];
+        const struct pack *pack = s.pack == HOP_NONE ? NULL : &p->packs.data[s.pack];
+        for (uint32_t i = 0; pack && i < pack->n; i++) next[i] = g->results[pack->lanes[i]];
+        results[n++] = pack ? build_list(&w, next, pack->n) : build_value(&w, g->results[s.param]);
+    }
+    for (uint32_t k = l->n_carry; k < g->n_results; k++) {
+        uint32_t pack = p->home[g->results[k]].pack;
+        if (pack == HOP_NONE || !p->packs.data[pack].stacked) results[n++] = build_value(&w, g->results[k]);
+        else if (!stacked[pack]) stacked[pack] = true, results[n++] = build_pack(&w, pack);
+    }
+    return builder_finish(&b, results, n);
+}
+
+/* First values outside as one array: rows of an array that is there, numbers, or whatever they are. */
+static val build_outside(struct builder *b, const struct packing *p, const val *list, uint32_t n)
+{
+    struct fn view = { .n_params = b->n_params, .n_values = b->values.len, .n_nodes = b->nodes.len, .values = b->values.data, .nodes = b->nodes.data,
+                       .pool = b->pool.data, .attrs = b->attrs.data, .regions = b->regions.data };
+    struct packing outside = { .m = p->m, .a = &b->arena, .g = &view, .home = ARENA_NEW(&b->arena, struct home, view.n_values) };
+    struct build w = { .p = &outside, .c = { .b = b, .f = &view, .values = ARENA_NEW(&b->arena, val, view.n_values) } };
+    for (val v = 0; v < view.n_values; v++) w.c.values[v] = v;
+    for (uint32_t k = 0; k < n; k++) {
+        struct pack pack;
+        int64_t lane;
+        uint32_t at = 0;
+        outside.home[list[k]].pack = HOP_NONE;
+        if (!array_with(p->m, &view, list[k], &pack, &lane)) continue;
+        while (at < outside.packs.len && (outside.packs.data[at].array != pack.array || outside.packs.data[at].across != pack.across)) at++;
+        if (at == outside.packs.len) vec_push(&b->arena, &outside.packs, pack);
+        outside.home[list[k]] = (struct home){ at, (uint32_t)lane };
+    }
+    return build_list(&w, list, n);
+}
+
+/* What the loop's node gave, taken out of what the new one gives. */
+static void take_results(struct packing *p, struct builder *b, val next, struct slots carries, const bool *used, val *results)
+{
+    const struct loop *l = p->l;
+    val *stack = ARENA_NEW(p->a, val, p->packs.len);
+    for (uint32_t i = 0; i < p->packs.len; i++) stack[i] = VAL_NONE;
+    for (uint32_t k = 0; k < carries.n; k++, next++) {
+        struct slot s = carries.data[k];
+        const struct pack *pack = s.pack == HOP_NONE ? NULL : &p->packs.data[s.pack];
+        if (!pack) results[s.param] = next;
+        for (uint32_t i = 0; pack && i < pack->n; i++) results[pack->lanes[i]] = used[pack->lanes[i]] ? one_lane(b, next, i) : VAL_NONE;
+    }
+    for (uint32_t k = 0; k < l->n_extra; k++) results[l->n_carry + k] = next++;
+    for (uint32_t k = 0; k < l->n_stack; k++) {
+        struct home at = p->home[p->g->results[l->n_carry + k]];
+        val *out = &results[loop_stack_result(l, k)];
+        if (at.pack == HOP_NONE || !p->packs.data[at.pack].stacked) *out = next++;
+        else {
+            if (stack[at.pack] == VAL_NONE) stack[at.pack] = next++;
+            *out = used[loop_stack_result(l, k)] ? one_lane(b, stack[at.pack], at.lane) : VAL_NONE;
+        }
+    }
+}
+
+/* What a scan goes over so that its slices are the pack. */
+static val all_columns(struct builder *b, const struct pack *pack, dim length)
+{
+    type_id rows = type_prepend(b->m, type_prepend(b->m, pack->lane, dim_const(b->m, pack->n)), length);
+    return emit_move_dim(b, reshaped(b, pack->array, rows), 1, lane_rank(b->m, pack->lane) + 1);
+}
+
+bool build_loop(struct packing *p, struct copier *c, const bool *used, val *results)
+{
+    const struct loop *l = p->l;
+    struct builder *b = c->b;
+    struct node_in in = copier_node_in(c, l->n);
+    struct slots carries = slots_of(p, 0, l->n_carry), overs = slots_of(p, l->n_carry, loop_first_with(l));
+    val *operands = ARENA_NEW(&b->arena, val, l->n->n_operands), *init = ARENA_NEW(&b->arena, val, l->n_carry + 1);
+    uint32_t n = 0;
+    for (uint32_t k = 0; k < carries.n; k++) {
+        struct slot s = carries.data[k];
+        const struct pack *pack = s.pack == HOP_NONE ? NULL : &p->packs.data[s.pack];
+        for (uint32_t i = 0; pack && i < pack->n; i++) init[i] = in.operands[pack->lanes[i]];
+        operands[n++] = pack ? build_outside(b, p, init, pack->n) : in.operands[s.param];
+    }
+    for (uint32_t k = 0; k < overs.n; k++) {
+        struct slot s = overs.data[k];
+        const struct pack *pack = s.pack == HOP_NONE ? NULL : &p->packs.data[s.pack];
+        operands[n++] = pack ? all_columns(b, pack, copier_dim(c, l->length)) : in.operands[s.param];
+    }
+    if (l->counted) operands[n++] = in.operands[l->n_carry + 1];
+    struct region_in *regions = ARENA_NEW(&b->arena, struct region_in, l->n->n_regions);
+    for (uint32_t r = 0; r < l->n->n_regions; r++) {
+        regions[r] = in.regions[r];
+        if (r == l->body_region) continue;
+        regions[r].fn = build_cond(p, carries);
+    }
+    for (uint32_t k = 0; k < p->packs.len; k++) p->packs.data[k].made = VAL_NONE;
+    regions[l->body_region].fn = build_body(p, carries, overs);
+    uint32_t groups[3] = { carries.n, overs.n, 1 };
+    in.operands = operands;
+    in.n_operands = n;
+    in.groups = groups;
+    in.regions = regions;
+    val next = builder_node(b, &in);
+    take_results(p, b, next, carries, used, results);
+    return true;
+}
