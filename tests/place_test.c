@@ -1,4 +1,4 @@
-/* Values written straight into their part of a concat, and runs of elements read where they lie: each program is lowered, the elements that one run writes
+/* Values written straight into their part of a concat, runs of elements read where they lie, results of branches that nobody reads: each program is lowered, the elements that one run writes
  * to memory are counted (loops that run a known number of times, copies, products), and the loop program, with every access checked, must give the
  * interpreter's bits. Programs have static sizes, beyond those that live on the stack. */
 #include "check.h"
@@ -50,7 +50,7 @@ static const struct program programs[] = {
       "fn @f(%h0: f32[64], %xs: f32[48, 64]) -> (f32[145, 64]) {\n" SUMS
       "  %row = reshape {dims = [1, 64]} (%h0)\n  %a = concat {dim = 0} (%row, %hs)\n  %neg = neg(%xs)\n"
       "  %all = concat {dim = 0} (%neg, %a, %hs)\n  return %all\n}\n" },
-    { "a product, a branch, an elementwise value and an argument", false, 4 * ROWS, 1, 3,
+    { "a product, a branch, an elementwise value and an argument", false, 5 * ROWS, 1, 3,
       "fn @f(%h0: f32[64], %xs: f32[48, 64], %w: f32[64, 64], %p: bool[]) -> (f32[192, 64]) {\n"
       "  %m = matmul(%xs, %w)\n"
       "  %s = switch(%p) [(%xs) {\n    %n = neg(%xs)\n    yield(%n)\n  }, (%xs) {\n    %n = exp(%xs)\n    yield(%n)\n  }]\n"
@@ -84,6 +84,12 @@ static const struct program programs[] = {
     { "a batch of products between other matrices", false, 6 * 12 * W, 0, 3,
       "fn @f(%x: f32[2, 12, 64], %w: f32[2, 64, 64], %v: f32[2, 64, 64]) -> (f32[2, 36, 64]) {\n"
       "  %m = matmul(%x, %w)\n  %n = matmul(%x, %v)\n  %e = exp(%x)\n  %all = concat {dim = 1} (%m, %e, %n)\n  return %all\n}\n" },
+    { "the gradient of steps that may be skipped: what the other branch saves is not written then", true, 2 * ROWS + W, 1, 0,
+      "fn @f(%ps: bool[48], %w: f32[64], %h0: f32[64]) -> (f32[]) {\n"
+      "  %last = scan carry(%h = %h0) over(%p in %ps) with(%w) {\n"
+      "    %y = switch(%p) [(%h) {\n      yield(%h)\n    }, (%h, %w) {\n"
+      "      %a = mul(%h, %w)\n      %b = tanh(%a)\n      %c = exp(%b)\n      %d = sin(%c)\n      yield(%d)\n    }]\n    next(%y)\n  }\n"
+      "  %s = sum(%last)\n  return %s\n}\n" },
     { "the gradient of a recurrent network: states, products with the input and with the weights, and their cotangents", true, W + 3 * ROWS + 2 * W * W, 0, 3,
       "fn @f(%h0: f32[64], %xs: f32[48, 64], %u: f32[64, 64], %w: f32[64, 64]) -> (f32[]) {\n"
       "  %last, %hs = scan carry(%h = %h0) over(%x in %xs) with(%w, %u) {\n"
@@ -102,7 +108,7 @@ static int64_t known(const struct lp *p, lpv v)
     hop_throw(HOP_INTERNAL, "a loop or a copy of unknown length");
 }
 
-/* Elements that a block writes to memory. Of two branches, the one that writes more counts. */
+/* Elements that a block writes to memory, in all of its branches. */
 static int64_t written(const struct lp *p, const struct lp_block *block)
 {
     int64_t sum = 0;
@@ -113,10 +119,8 @@ static int64_t written(const struct lp *p, const struct lp_block *block)
         else if (s->kind == LP_FOR) {
             int64_t inside = written(p, s->body);
             if (inside) sum += inside * (known(p, s->hi) - known(p, s->lo));
-        } else if (s->kind == LP_IF) {
-            int64_t one = written(p, s->body), other = written(p, s->other);
-            sum += HOP_MAX(one, other);
-        } else if (s->kind == LP_CALL && (c->kind == CALL_COPY || c->kind == CALL_ZERO)) sum += in_memory(p, c->target) ? known(p, c->count) : 0;
+        } else if (s->kind == LP_IF) sum += written(p, s->body) + written(p, s->other);
+        else if (s->kind == LP_CALL && (c->kind == CALL_COPY || c->kind == CALL_ZERO)) sum += in_memory(p, c->target) ? known(p, c->count) : 0;
         else if (s->kind == LP_CALL && c->kind == CALL_GEMM) sum += known(p, c->gemm.m) * known(p, c->gemm.n);
     }
     return sum;

@@ -1,6 +1,6 @@
 """hop.Array and hop.Tracer: arrays, and values of a program being captured. One class serves both; what an operator does is decided in C."""
 
-from . import _core, _dtypes
+from . import _core, _dtypes, _names
 from ._errors import TracerError
 from ._index import IndexUpdate, getitem, setitem
 
@@ -57,6 +57,9 @@ class Array(_core.ArrayBase):
         import hop
 
         return hop
+
+    def __dir__(self):
+        return [name for name in object.__dir__(self) if name not in _names._METHODS]
 
     def __repr__(self):
         return _show(self)
@@ -194,14 +197,17 @@ def _show(x):
 
 
 def _texts(x, edge):
+    if edge is None:
+        return _written(x.tolist())
     if x.ndim == 0:
         return _number(x.item())
     n = x.shape[0]
-    if edge is None or n <= 2 * edge:
-        picked = range(n)
-    else:
-        picked = [*range(edge), *range(n - edge, n)]
+    picked = range(n) if n <= 2 * edge else [*range(edge), *range(n - edge, n)]
     return [_texts(x[i], edge) for i in picked]
+
+
+def _written(numbers):
+    return [_written(n) for n in numbers] if isinstance(numbers, list) else _number(numbers)
 
 
 def _every(rows):
@@ -240,3 +246,5 @@ _METHODS = (
 for _name in _METHODS:
     setattr(Array, _name, getattr(_ops, "_method_" + _name, None) or getattr(_ops, _name))
 Array.ravel = Array.flatten
+for _name, _absent in _names.absent_methods().items():
+    setattr(Array, _name, _absent)

@@ -29,7 +29,7 @@ def _flat_body(fun, treedef, seen):
 
 def _branches(what, names, index, funs, operands):
     leaves, treedef = arrays_of(operands, "operand")
-    first = []
+    seen = []
 
     def body(k):
         inner = []
@@ -37,24 +37,29 @@ def _branches(what, names, index, funs, operands):
 
         def flat(*values):
             found = run(*values)
-            if not first:
-                first.append((k, *inner[-1]))
-            else:
-                _same_branches(what, names, first[0], (k, *inner[-1]))
+            for other in seen:
+                _same_branches(what, names, other, (k, *inner[-1]))
+            seen.append((k, *inner[-1]))
             return found
 
         return flat
 
     out = _core.switch(index, tuple([body(k) for k in range(len(funs))]), leaves)
-    return tree.unflatten(first[0][1], out)
+    return tree.unflatten(seen[0][1], out)
+
+
+def _number_beside(x, y):
+    """A Python number as an array of the dtype of y where that holds it."""
+    return x if not isinstance(x, _NUMBERS) else asarray(x, dtype=y.dtype) if _dtypes.result_type(y.dtype, x) is y.dtype else asarray(x)
 
 
 def _same_branches(what, names, a, b):
     check_same_structure(what, a[1], b[1], f"{names(b[0])}", "result")
     paths = tree.leaves_with_path(tree.unflatten(a[1], list(range(a[1].num_leaves))))
     for (path, _), x, y in zip(paths, a[2], b[2]):
-        if isinstance(x, _NUMBERS) or isinstance(y, _NUMBERS):
+        if isinstance(x, _NUMBERS) and isinstance(y, _NUMBERS):
             continue
+        x, y = _number_beside(x, y), _number_beside(y, x)
         if x.dtype is not y.dtype or x.ndim != y.ndim:
             raise InvalidError(f"{place()}{what}: {tree.path_text(path, 'result')}: {names(a[0])} gives {x._type}, {names(b[0])} gives {y._type}")
         for m, n in zip(x.shape, y.shape):
@@ -101,17 +106,26 @@ class _Widen(Exception):
         self.dtypes = dtypes
 
 
+def _why(x, y):
+    """How a wider dtype may have come in."""
+    if x.dtype.kind != "f" or y.dtype is not _dtypes.float64 or x.shape != y.shape:
+        return ""
+    return f"; integers with floats give float64, as in NumPy: convert the integers first (i.astype(hop.{x.dtype.name})), or the result"
+
+
 def _check_carry(what, treedef, before, out_tree, after, numbers, body):
     check_same_structure(what, treedef, out_tree, body, "carry")
     wider = {}
     for i, (x, y) in enumerate(zip(before, after)):
         if isinstance(y, _NUMBERS):
-            continue
+            y = _number_beside(y, x)
+            if x.ndim == 0 and x.dtype is y.dtype:
+                continue
         if x.dtype is not y.dtype and x.shape == y.shape and i in numbers:
             wider[i] = y.dtype
         elif x.dtype is not y.dtype or x.shape != y.shape:
             path = tree.leaves_with_path(tree.unflatten(treedef, list(range(treedef.num_leaves))))[i][0]
-            raise InvalidError(f"{place()}{what}: {tree.path_text(path, 'carry')}: {body} gives {type_text(y)}, the loop began with {x._type}")
+            raise InvalidError(f"{place()}{what}: {tree.path_text(path, 'carry')}: {body} gives {type_text(y)}, the loop began with {x._type}{_why(x, y)}")
     if wider:
         raise _Widen(wider)
 

@@ -1,8 +1,10 @@
 """The operators, under the names of the array-API standard. Each works on arrays and on traced values, on NumPy arrays and on Python numbers."""
 
 import builtins
+import itertools
 import math
 import operator
+import string
 
 from . import _core, _dtypes, tree
 from ._dtypes import as_dtype, result_type
@@ -61,6 +63,14 @@ def _nested(x, shape, depth, out):
 
 
 def _from_lists(x, dtype):
+    shape, level, kinds = [len(x)], list(x), set(map(type, x))
+    while kinds and kinds <= {list, tuple} and len(shape) <= 12 and len(lengths := set(map(len, level))) == 1:  # a list may hold itself
+        shape.append(lengths.pop())
+        level = list(itertools.chain.from_iterable(level))
+        kinds = set(map(type, level))
+    if kinds and kinds <= {float, int, bool_type}:  # as it is mostly
+        d = dtype or (_dtypes.float32 if float in kinds else _dtypes.int64 if int in kinds else _dtypes.bool)
+        return _core.from_numbers(d.code, shape, level)
     leaves = tree.leaves(x, is_leaf=lambda n: n is None or not isinstance(n, (list, tuple)))
     if builtins.any(not isinstance(n, (bool_type, int, float)) for n in leaves):
         return stack([asarray(n, dtype=dtype) for n in x])
@@ -470,6 +480,76 @@ def clip(x, /, min=None, max=None):
     return minimum(x, max) if max is not None else +x if min is None else x
 
 
+def relu(x, /):
+    """x where it is above 0, 0 elsewhere; its derivative at 0 is 0."""
+    x = asarray(x)
+    return where(x <= 0, 0, x)
+
+
+def gelu(x, /, *, approximate=True):
+    """x times the probability that a normal number is below x; approximate=True by a tanh that is off by 0.0005 at most."""
+    x = asarray(x)
+    if approximate:
+        return 0.5 * x * (1 + tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x * x * x)))
+    return 0.5 * x * erfc(-math.sqrt(0.5) * x)
+
+
+def silu(x, /):
+    """x * sigmoid(x)."""
+    return asarray(x) * sigmoid(x)
+
+
+def softplus(x, /):
+    """log(1 + exp(x)) without overflow."""
+    return maximum(x, 0) + log1p(exp(-abs(x)))
+
+
+def lgamma(x, /):
+    """The logarithm of the absolute value of the gamma function, which is (x - 1)! for integers. Its derivative is the digamma function."""
+    x = asarray(x) if getattr(x, "dtype", None) else asarray(x, dtype=_dtypes.float32)
+    x = x if x.dtype.kind == "f" else astype(x, _dtypes.float64)
+    mirrored = x < 0.5
+    y = where(mirrored, 1 - x, x)
+    small = y < 8  # where Stirling's series is not good enough: gamma(y) = gamma(y + 8) / (y (y + 1) … (y + 7))
+    low = where(small, y, 1)
+    product = low
+    for i in range(1, 8):
+        product = product * (low + i)
+    z = where(small, y + 8, y)
+    r = 1 / z
+    q = r * r
+    series = r * (1 / 12 - q * (1 / 360 - q * (1 / 1260 - q * (1 / 1680 - q * (1 / 1188 - q * (691 / 360360))))))
+    out = (z - 0.5) * log(z) - z + (0.5 * math.log(2 * math.pi) + series) - where(small, log(product), 0)
+    out = where(isinf(z), inf, out)
+    # gamma(x) gamma(1 - x) = pi / sin(pi x); the sine of the part behind the point, which is exact
+    part = where(mirrored, x - floor(x), 0.5)
+    return where(mirrored, math.log(math.pi) - log(sin(math.pi * part)) - out, out)
+
+
+def isclose(x1, x2, /, *, rtol=1e-5, atol=1e-8, equal_nan=False):
+    """Where abs(x1 - x2) <= atol + rtol * abs(x2); infinities are close to themselves alone, NaN to nothing unless equal_nan."""
+    x1, x2 = asarray(x1), asarray(x2)
+    near = (x1 == x2) | ((abs(x1 - x2) <= atol + rtol * abs(x2)) & isfinite(x2))
+    return near | (isnan(x1) & isnan(x2)) if equal_nan else near
+
+
+def allclose(x1, x2, /, *, rtol=1e-5, atol=1e-8, equal_nan=False):
+    """Whether isclose holds everywhere."""
+    return all(isclose(x1, x2, rtol=rtol, atol=atol, equal_nan=equal_nan))
+
+
+def interp(x, xp, fp, /):
+    """The line through the points (xp, fp), xp ascending, at x; beyond the ends it goes on level."""
+    x, xp, fp = [asarray(v) for v in (x, xp, fp)]
+    if xp.ndim != 1 or xp.shape != fp.shape or not xp.size:
+        raise ValueError(f"interp: expected two vectors of the same length, found {xp._type} and {fp._type}")
+    i = clip(searchsorted(xp, x, side="right") - 1, 0, builtins.max(xp.size - 2, 0))
+    j = minimum(i + 1, xp.size - 1)
+    width = xp[j] - xp[i]
+    part = clip((x - xp[i]) / where(width == 0, 1, width), 0, 1)
+    return fp[i] + part * (fp[j] - fp[i])
+
+
 def fma(x, y, z, /):
     """x*y + z, rounded once."""
     return _op(_CODE["fma"], x, y, z)
@@ -607,6 +687,27 @@ def softmax(x, /, axis=-1):
 def log_softmax(x, /, axis=-1):
     """The logarithm of softmax."""
     return _call(_CODE["log_softmax"], (asarray(x),), _axes_text(axis))
+
+
+def quantile(x, q, /, *, axis=None, keepdims=False):
+    """The number below which a part q (0 … 1) of the elements along an axis lies, between two elements by a straight line; of several q an axis in front. 0.5 gives the median."""
+    x, q = asarray(x), q if isinstance(q, (int, float)) else asarray(q)
+    if x.dtype.kind != "f":
+        x = astype(x, _dtypes.float64)
+    shape, gone = x.shape, [a % x.ndim for a in (range(x.ndim) if axis is None else axis if isinstance(axis, (tuple, list)) else (axis,))]
+    kept = [a for a in range(x.ndim) if a not in gone]
+    if 0 in [shape[a] for a in gone]:
+        raise ValueError(f"quantile: there are no elements along the axis in {x._type}")
+    x = permute_dims(x, (*gone, *kept)) if kept else x
+    x = sort(x.reshape((math.prod(shape[a] for a in gone), *[shape[a] for a in kept]) if kept else (-1,)), axis=0)
+    last = x.shape[0] - 1
+    at = asarray(q, dtype=x.dtype) * last
+    low = clip(floor(at), 0, last)
+    part = (at - low).reshape((*at.shape, *(1,) * (x.ndim - 1)))
+    below, above = take(x, astype(low, _dtypes.int64), axis=0), take(x, astype(minimum(low + 1, last), _dtypes.int64), axis=0)
+    out = below + where(part == 0, 0, part * (above - below))
+    out = where(isnan(x[-1]), nan, out)  # NaN is sorted to the end
+    return out.reshape((*at.shape, *(1 if i in gone else n for i, n in enumerate(shape)))) if keepdims else out
 
 
 def _running(op, doc):
@@ -973,15 +1074,32 @@ def trace(x, /, *, offset=0, dtype=None):
 # ---- effects ----
 
 
-def print(format, /, *values):
-    """Prints a line when the program runs, the values in place of {}."""
-    if _core.tracing():
-        _call(_CODE["print"], tuple([asarray(v) for v in values]), format)
+def print(format, /, *values, **named):
+    """Prints a line when the program runs, the values in place of {}, {0}, {name}; {:.3f} for values without axes."""
+    parts, given, plain, used = list(string.Formatter().parse(format)), [], True, 0
+    for text, field, spec, conversion in parts:
+        plain = plain and "{" not in text and "}" not in text and not spec and not conversion
+        if field is None:
+            continue
+        at = used if field == "" else int(field) if field.isdigit() else field
+        if at not in named if isinstance(at, str) else at >= len(values):
+            raise ValueError(f"print: there is no value for {{{field}}} in {format!r}")
+        given.append(named[at] if isinstance(at, str) else values[at])
+        used = used if isinstance(at, str) else builtins.max(used, at + 1)
+    if not plain:
+        from ._callback import debug_callback
+
+        debug_callback(lambda v, n: builtins.print(format.format(*v, **n)), values, named)
         return
-    text = format
-    for v in values:
-        text = text.replace("{}", str(asarray(v).tolist()), 1)
-    builtins.print(text)
+    given += values[used:]  # those without a place come last
+    line = "".join(text + ("{}" if field is not None else "") for text, field, _, _ in parts)
+    if _core.tracing():
+        _call(_CODE["print"], tuple([asarray(v) for v in given]), line)
+        return
+    for v in given:
+        text = str(asarray(v).tolist())
+        line = line.replace("{}", text, 1) if "{}" in line else f"{line} {text}"
+    builtins.print(line)
 
 
 def check(condition, message="", /, *values):
@@ -1001,6 +1119,9 @@ def check(condition, message="", /, *values):
 def save(path, arrays, /):
     """Writes an array (.npy), or a dict of arrays (.npz, .safetensors)."""
     if isinstance(arrays, dict):
+        for name, a in arrays.items():
+            if isinstance(a, (dict, list, tuple)) and not builtins.all(isinstance(n, (bool_type, int, float)) for n in tree.leaves(a)):
+                raise TypeError(f"save: {name!r} is a {type(a).__name__}: a file holds arrays by name; {{hop.tree.path_text(path): x for path, x in hop.tree.leaves_with_path(t)}} makes names for the leaves of a tree")
         _core.save_file(str(path), tuple(arrays), tuple([asarray(a) for a in arrays.values()]))
     else:
         _core.save_file(str(path), ("",), (asarray(arrays),))

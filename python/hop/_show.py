@@ -3,8 +3,6 @@
 __all__ = ["show"]
 
 import re
-import shutil
-import subprocess
 
 from ._jit import Compiled, Lowered, jit
 
@@ -39,6 +37,9 @@ class Shown:
 
     def svg(self):
         """The picture as SVG; None where Graphviz is not installed or fails."""
+        import shutil
+        import subprocess
+
         command = shutil.which("dot")
         if not command:
             return None

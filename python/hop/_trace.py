@@ -20,15 +20,15 @@ STATIC = "mark the argument as static if it is no array: static_argnums, static_
 CLOSED = "what is no array must not be an argument here: close over it, as in hop.grad(lambda x: f(x, mode))"
 
 
-def array_leaf(x, path, root, advice=None):
-    """A leaf as an array; the error names where it stands."""
+def array_leaf(x, where, advice=None):
+    """A leaf as an array; the error names where() it stands: a path and its root."""
     if isinstance(x, _core.ArrayBase):
         return x
     try:
         return asarray(x)
     except (TypeError, ValueError, OverflowError) as error:
         hint = f" ({advice})" if isinstance(error, TypeError) and advice else ""
-        raise TypeError(f"{place()}{tree.path_text(path, root)}: expected an array or a number, found {type(x).__name__}: {error}{hint}") from None
+        raise TypeError(f"{place()}{tree.path_text(*where())}: expected an array or a number, found {type(x).__name__}: {error}{hint}") from None
 
 
 def arrays_of(x, root):
@@ -36,19 +36,21 @@ def arrays_of(x, root):
     found, treedef = tree.flatten(x)
     for i, leaf in enumerate(found):
         if not isinstance(leaf, _core.ArrayBase):
-            path = tree.leaves_with_path(x)[i][0]
-            found[i] = array_leaf(leaf, path, root)
+            found[i] = array_leaf(leaf, lambda: (tree.leaves_with_path(x)[i][0], root))
     return found, treedef
 
 
 def arguments_of(fun, args, named, advice=CLOSED):
     """(arrays, structure) of the arguments of a call; errors name the argument."""
     found, treedef = tree.flatten((args, named))
+
+    def where():
+        path = tree.leaves_with_path((args, named))[i][0]
+        return path[2:], f"argument {path[1] if path[0] else call_names(fun, len(args))[path[1]]}"
+
     for i, leaf in enumerate(found):
         if not isinstance(leaf, _core.ArrayBase):
-            path = tree.leaves_with_path((args, named))[i][0]
-            root = path[1] if path[0] else call_names(fun, len(args))[path[1]]
-            found[i] = array_leaf(leaf, path[2:], f"argument {root}", advice)
+            found[i] = array_leaf(leaf, where, advice)
     return found, treedef
 
 
@@ -127,7 +129,7 @@ def arrays_of_results(x):
     found, treedef = tree.flatten(x)
     for i, leaf in enumerate(found):
         if not isinstance(leaf, (_core.ArrayBase, *_NUMBERS)):
-            found[i] = array_leaf(leaf, tree.leaves_with_path(x)[i][0], "result")
+            found[i] = array_leaf(leaf, lambda: (tree.leaves_with_path(x)[i][0], "result"))
     return found, treedef
 
 

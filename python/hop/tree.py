@@ -5,8 +5,6 @@ Dicts are taken in the order of their sorted keys. A path is a tuple of keys; pa
 
 __all__ = ["flatten", "flatten_with_path", "leaves", "leaves_with_path", "map", "map_with_path", "path_text", "register", "structure", "transpose", "unflatten", "TreeDef"]
 
-import dataclasses
-
 _NODES: dict = {}  # class -> (flatten, unflatten, field names or None, names of static fields)
 
 
@@ -21,13 +19,19 @@ def register(cls, flatten=None, unflatten=None):
     must be a dataclass; all fields are children then, but for those with metadata {"static": True}. Works as a decorator."""
     if (flatten is None) != (unflatten is None):
         raise TypeError("register needs both functions, or none for a dataclass")
-    if flatten is None and not dataclasses.is_dataclass(cls):
+    if flatten is None and not _is_dataclass(cls):
         raise TypeError(f"register: {cls.__name__} is no dataclass: give functions that take it apart and put it together")
     _NODES[cls] = (flatten, unflatten, None, ()) if flatten else _dataclass_node(cls)
     return cls
 
 
+def _is_dataclass(cls):
+    return hasattr(cls, "__dataclass_fields__")
+
+
 def _dataclass_node(cls):
+    import dataclasses  # here, because few programs need it, and it takes longer to import than all of this
+
     children = tuple(f.name for f in dataclasses.fields(cls) if not f.metadata.get("static"))
     static = tuple(f.name for f in dataclasses.fields(cls) if f.metadata.get("static"))
 
@@ -46,7 +50,7 @@ def _dataclass_node(cls):
 def _node(cls):
     """The entry of a class; dataclasses need not be registered."""
     found = _NODES.get(cls)
-    if found is None and dataclasses.is_dataclass(cls):
+    if found is None and _is_dataclass(cls):
         found = _NODES[cls] = _dataclass_node(cls)
     return found
 

@@ -839,6 +839,16 @@ static PyObject *number_array(PyObject *o)
 }
 
 static bool flatten(struct flat *f, PyObject *o);
+
+/* An element of a list or a dict, which the functions of registered classes might change meanwhile. */
+static bool flatten_held(struct flat *f, PyObject *o)
+{
+    if (!o) return false;
+    Py_INCREF(o);
+    bool good = flatten(f, o);
+    Py_DECREF(o);
+    return good;
+}
 static bool flatten_dict(struct flat *f, PyObject *o)
 {
     PyObject *keys = PyDict_Keys(o);
@@ -847,7 +857,7 @@ static bool flatten_dict(struct flat *f, PyObject *o)
         PyObject *k = PyList_GetItem(keys, i);
         Py_ssize_t n;
         const char *text = PyUnicode_Check(k) ? PyUnicode_AsUTF8AndSize(k, &n) : NULL;
-        good = text && flat_add(f, text, (size_t)n + 1) && flatten(f, PyDict_GetItem(o, k));
+        good = text && flat_add(f, text, (size_t)n + 1) && flatten_held(f, PyDict_GetItem(o, k));
     }
     Py_XDECREF(keys);
     return good;
@@ -940,7 +950,7 @@ static bool flatten(struct flat *f, PyObject *o)
         Py_ssize_t n = tuple ? PyTuple_Size(o) : PyList_Size(o);
         if (!flat_head(f, tuple ? '(' : '[', n)) return false;
         for (Py_ssize_t i = 0; i < n; i++)
-            if (!flatten(f, tuple ? PyTuple_GetItem(o, i) : PyList_GetItem(o, i))) return false;
+            if (!flatten_held(f, tuple ? PyTuple_GetItem(o, i) : PyList_GetItem(o, i))) return false;
         return true;
     }
     if (PyDict_CheckExact(o)) return flatten_dict(f, o);
@@ -985,7 +995,7 @@ static bool flatten_call(const jit_object *j, struct flat *f, PyObject *args, Py
     good = keys && !PyList_Sort(keys) && flat_head(f, 'K', PyList_Size(keys));
     for (Py_ssize_t i = 0; good && i < PyList_Size(keys); i++) {
         PyObject *k = PyList_GetItem(keys, i), *x = PyDict_GetItem(named, k);
-        good = flatten_static(f, k) && (static_name(j, k) ? flatten_static(f, x) : flatten(f, x));
+        good = x && flatten_static(f, k) && (static_name(j, k) ? flatten_static(f, x) : flatten_held(f, x));
     }
     Py_XDECREF(keys);
     return good;

@@ -123,6 +123,22 @@ class Loops(Case):
         expected = [(plain([v + step * (i == k) for i, v in enumerate(x)]) - plain([v - step * (i == k) for i, v in enumerate(x)])) / (2 * step) for k in range(3)]
         self.close(hop.grad(f)(vector(*x)), expected, 1e-5)
 
+    def test_python_numbers(self):
+        """A number takes the dtype of what it meets; where that cannot hold it, it is not cut off."""
+        for call, text in [
+            (lambda: hop.jit(lambda p: hop.cond(p, lambda: hop.asarray(2), lambda: 0.5))(False), r"cond: result: false_fun gives f32\[\], true_fun gives i64\[\]"),
+            (lambda: hop.jit(lambda p: hop.cond(p, lambda: hop.ones(4), lambda: 0.0))(True), r"cond: result: false_fun gives f32\[\], true_fun gives f32\[4\]"),
+            (lambda: hop.jit(lambda k: hop.switch(k, [lambda: 2, lambda: 3.5, lambda: hop.asarray(4)]))(1), r"switch: result: branch 1 gives f32\[\], branch 2 gives i64\[\]"),
+            (lambda: hop.scan(lambda c, x: (0.5, c), hop.asarray(2), hop.ones(2)), r"scan: carry: the function gives f32\[\], the loop began with i64\[\]"),
+            (lambda: hop.while_loop(lambda c: c, lambda c: 2, hop.asarray(True)), r"while_loop: carry: the body gives i64\[\], the loop began with bool\[\]"),
+            (lambda: hop.fori_loop(0, 3, lambda i, c: c + i, hop.asarray(0.0)), r"gives f64\[\], the loop began with f32\[\]; integers with floats give float64.*i\.astype\(hop\.float32\)"),
+        ]:  # fmt: skip
+            with self.assertRaisesRegex(hop.InvalidError, text):
+                call()
+        self.equal(hop.jit(lambda k: hop.switch(k, [lambda: 2, lambda: 3.5, lambda: hop.asarray(4.0)]))(1), 3.5)
+        self.equal(hop.fori_loop(0, 1, lambda i, c: 0.5, 2), 0.5, hop.float32)
+        self.equal(hop.scan(lambda c, x: (3, c), vector(2)[0], vector(0, 0))[1], [2, 3], hop.float64)
+
     def test_errors(self):
         cases = [
             (lambda: hop.scan(lambda c, x: ({"h": [c["h"][0][:2]]}, None), {"h": [vector(1, 2, 3)]}, vector(1)), r"scan: carry\['h'\]\[0\]: the function gives f64\[2\], the loop began with f64\[3\]"),

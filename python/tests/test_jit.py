@@ -1,5 +1,8 @@
 """jit: when programs are made anew, static arguments, donation, what a closure refers to, looking inside."""
 
+import collections
+import dataclasses
+import typing
 import unittest
 
 import hop
@@ -219,6 +222,59 @@ class Tracers(Case):
         for use in (float, int, lambda x: [1, 2][x], lambda x: x.item(), lambda x: x.tolist(), lambda x: range(x), lambda x: memoryview(x)):
             with self.assertRaises((hop.TracerError, TypeError)):
                 hop.jit(use)(hop.asarray(1))
+
+    def test_quick_calls(self):
+        """Trees of every kind, keywords and static values: the second call with the same types runs no Python code of the function."""
+
+        @dataclasses.dataclass
+        class Layer:
+            weight: object
+            kind: str = dataclasses.field(default="a", metadata={"static": True})
+
+        class Pair(typing.NamedTuple):
+            x: object
+            y: object
+
+        class Box:
+            def __init__(self, held, label):
+                self.held, self.label = held, label
+
+        hop.tree.register(Box, lambda b: ([b.held], b.label), lambda label, children: Box(children[0], label))
+        runs = []
+
+        def f(tree, factor, mode="a", **named):
+            runs.append(mode)
+            return hop.tree.map(lambda x: x * factor + (mode == "b"), (tree, named))
+
+        g = hop.jit(f, static_argnums=1, static_argnames="mode")
+        make = lambda v: [Layer(hop.full((2,), v)), Pair(v, Layer(v, "b")), Box({"k": (v, None)}, "label"), collections.OrderedDict(z=v, a=v)]  # noqa: E731
+        for quick in (make(1.0), make(1.0)[:3]):
+            runs.clear()
+            for v in (1.0, 2.0, 3.0):
+                tree, named = g(make(v)[: len(quick)], 2, mode="b", more=Pair(v, hop.ones(3)))
+                self.equal(tree[0].weight, [2 * v + 1] * 2)
+                self.assertEqual((tree[1].y.kind, tree[2].label), ("b", "label"))
+                self.equal(tree[2].held["k"][0], 2 * v + 1)
+                self.equal(named["more"].y, [3, 3, 3])
+                self.assertEqual([type(x) for x in tree], [type(x) for x in quick])
+            self.assertEqual(runs, ["b"])
+        runs.clear()
+        for factor, dtype in ((2, "int64"), (2.0, "float32"), (True, "int64"), (2, "int64"), (2.0, "float32")):
+            self.assertEqual(g(1 if dtype == "int64" else 1.0, factor)[0].dtype, dtype)
+        self.assertEqual(len(runs), 3)
+        for other in (Layer(1.0, "c"), Box(1.0, "other"), Box(1.0, frozenset([1])), Box(1.0, frozenset([1])), Pair(1.0, 2.0), (1.0, 2.0), [1.0, 2.0]):
+            made = g(other, 2)[0]
+            self.assertIs(type(made), type(other))
+            self.assertEqual(getattr(made, "label", None), getattr(other, "label", None))
+            self.assertEqual(getattr(made, "kind", None), getattr(other, "kind", None))
+
+    def test_many_leaves(self):
+        f = hop.jit(lambda tree: hop.tree.map(lambda x: x + 1, tree))
+        for n in (50, 300, 1200):
+            tree = {f"name of a leaf {i}": hop.full((1, 1), float(i)) for i in range(n)}
+            for _ in range(2):
+                out = f(tree)
+                self.assertEqual([out[k].item() for k in tree], [i + 1.0 for i in range(n)])
 
     def test_leaks(self):
         kept = []

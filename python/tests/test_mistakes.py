@@ -341,6 +341,12 @@ class Values(Case):
             self.equal(hop.jit(names["f"])(hop.ones(2)), [scale, scale])
 
 
+def without(path, library):
+    """A shared object that needs a library that nobody has."""
+    with open(path, "rb") as file:
+        return file.read().replace(library, library[:3] + b"XXX" + library[6:])
+
+
 class Warned(Case):
     def test_no_compiler(self):
         import os
@@ -353,15 +359,26 @@ class Warned(Case):
         program = "import hop\nf = hop.jit(lambda x: hop.sum(hop.sin(x) * x))\nprint(f(hop.ones(3)).item(), f(hop.ones(4)).item(), hop.grad(f)(hop.ones(2)).shape)\n"
         with tempfile.TemporaryDirectory() as folder:
             shutil.copytree(package, os.path.join(folder, "hop"), ignore=shutil.ignore_patterns("libhop_llvm.so", "__pycache__"))
-            for junk in (False, True):
-                if junk:
-                    with open(os.path.join(folder, "hop", "libhop_llvm.so"), "w", encoding="utf-8") as out:
-                        out.write("no library")
-                done = subprocess.run([sys.executable, "-c", program], env={**os.environ, "PYTHONPATH": folder, "HOP_CACHE": "off"}, capture_output=True, text=True, timeout=60)
+
+            def run():
+                return subprocess.run([sys.executable, "-c", program], env={**os.environ, "PYTHONPATH": folder, "HOP_CACHE": "off"}, capture_output=True, text=True, timeout=60)
+
+            back_end, extension = (os.path.join(folder, "hop", name) for name in ("libhop_llvm.so", "_core.abi3.so"))
+            for content, names in ((None, "libhop_llvm.so"), (b"no library", "libhop_llvm.so"), (without(os.path.join(package, "libhop_llvm.so"), b"libLLVM"), "libXXXM")):
+                if content:
+                    with open(back_end, "wb") as out:
+                        out.write(content)
+                done = run()
                 self.assertEqual(done.returncode, 0, done.stderr)
                 self.assertEqual(done.stderr.count("RuntimeWarning: hop runs programs without compiling them"), 1, done.stderr)
-                self.assertIn("libhop_llvm.so", done.stderr)
+                self.assertIn(names, done.stderr)
                 self.assertAlmostEqual(float(done.stdout.split()[0]), 3 * 0.8414709848, places=5)
+            changed = without(extension, b"libopenblas.so")
+            with open(extension, "wb") as out:
+                out.write(changed)
+            done = run()
+            self.assertEqual(done.returncode, 1)
+            self.assertRegex(done.stderr, r"ImportError: libXXXnblas\.so.*libopenblas0")
 
     def test_nothing_to_warn_of(self):
         with warnings.catch_warnings():

@@ -313,9 +313,15 @@ static bool reach_of(struct emitter *e, lpv v, uint32_t part, struct reach *out)
     return true;
 }
 
+/* It need not lie within the buffer: lanes that would read outside are masked. */
+static LLVMValueRef any_address(struct emitter *e, uint32_t buffer, LLVMValueRef index)
+{
+    return LLVMBuildGEP2(e->builder, type_memory(e, (enum dtype)e->p->buffers.data[buffer].dtype, 0), buffer_pointer(e, buffer), &index, 1, "");
+}
+
 static LLVMValueRef both(struct emitter *e, LLVMValueRef x, LLVMValueRef mask) { return mask ? LLVMBuildAnd(e->builder, x, mask, "") : x; }
 
-/* NULL: the index is not of this kind. What no lane reads is not read. */
+/* NULL: the index is not of this kind, or the machine has no masked loads of this size. What no lane reads is not read. */
 static LLVMValueRef load_clamped(struct emitter *e, uint32_t buffer, lpv index, uint32_t part)
 {
     enum dtype t = (enum dtype)e->p->buffers.data[buffer].dtype;
@@ -323,13 +329,14 @@ static LLVMValueRef load_clamped(struct emitter *e, uint32_t buffer, lpv index, 
     LLVMTypeRef type = type_memory(e, t, lanes), flags = type_value(e, DT_BOOL, lanes);
     LLVMValueRef mask = e->w->mask[part], within = all_lanes(e, lanes), zero = LLVMConstInt(e->i32, 0, false);
     struct reach at;
+    if (e->vector_bytes < 32 || (size_of(t) < 4 && e->vector_bytes < 64)) return NULL;
     if (lanes < 2 || value_get(e, index)->form != FORM_WIDE || !reach_of(e, index, part, &at) || !at.n || at.along.stride != 1) return NULL;
     for (uint32_t k = 0; k < at.n; k++) within = LLVMBuildAnd(e->builder, within, LLVMBuildNot(e->builder, at.away[k], ""), "");
-    LLVMValueRef args[3] = { buffer_address(e, buffer, affine_start(e, &at.along, part)), both(e, within, mask), LLVMConstNull(type) };
+    LLVMValueRef args[3] = { any_address(e, buffer, affine_start(e, &at.along, part)), both(e, within, mask), LLVMConstNull(type) };
     LLVMValueRef r = masked_call(e, "llvm.masked.load", type, e->ptr, args, 3, 1, size_of(t));
     for (uint32_t k = 0; k < at.n; k++) {
         LLVMValueRef away = both(e, at.away[k], mask), any = call_intrinsic(e, "llvm.vector.reduce.or", &flags, 1, &away, 1);
-        LLVMValueRef one[3] = { buffer_address(e, buffer, at.to[k]), LLVMBuildInsertElement(e->builder, LLVMConstNull(flags), any, zero, ""), LLVMConstNull(type) };
+        LLVMValueRef one[3] = { any_address(e, buffer, at.to[k]), LLVMBuildInsertElement(e->builder, LLVMConstNull(flags), any, zero, ""), LLVMConstNull(type) };
         LLVMValueRef element = masked_call(e, "llvm.masked.load", type, e->ptr, one, 3, 1, size_of(t));
         LLVMValueRef everywhere = LLVMConstNull(LLVMVectorType(e->i32, lanes));
         r = LLVMBuildSelect(e->builder, at.away[k], LLVMBuildShuffleVector(e->builder, element, LLVMGetPoison(type), everywhere, ""), r, "");

@@ -204,7 +204,7 @@ lpv lower_elem(struct lower *L, val v, const lpv *idx)
     struct slot *s = &L->slots[v];
     type_id t = value_type(L->f, v);
     if (L->probe) {
-        if (s->kind != SLOT_INLINE || L->info[v].root || L->f->values[v].node == NODE_NONE || nest_is_block(L, fn_node(L->f, L->f->values[v].node))) {
+        if (s->kind != SLOT_INLINE || L->info[v].root || L->f->values[v].node == NODE_NONE || nest_is_block(L, fn_node(L->f, L->f->values[v].node)) || nest_is_step(L, v)) {
             record_read(L, v, idx);
             /* a value nobody can fold away, different from index arithmetic */
             uint32_t local = lp_local(L->probe->scratch, (enum dtype)type_get(L->S->m, t).dtype, LOCAL_SCALAR, "probe");

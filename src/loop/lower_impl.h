@@ -128,6 +128,7 @@ void nest_analyse(struct lower *L);
 void nest_emit(struct lower *L, struct nest *nest);
 bool nest_is_block(struct lower *L, const struct node *n);
 bool nest_is_result(struct lower *L, val v); /* that somebody needs */
+bool nest_is_step(struct lower *L, val v);   /* a scalar that a step of its own computes: at hand for all that follow */
 bool nest_reads_from(struct lower *L, val v, uint32_t first_step); /* does any step from there on, or a result, read the parameter? */
 bool nest_operand_reads(struct lower *L, val operand, val v);      /* does the operand, expanded in place, read v? */
 /* place.c */

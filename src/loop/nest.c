@@ -41,6 +41,14 @@ bool nest_is_block(struct lower *L, const struct node *n)
     return info->part || info->run || info->assembled;
 }
 
+bool nest_is_step(struct lower *L, val v)
+{
+    const struct value_info *info = &L->info[v];
+    if (info->root || !info->uses || !info->cost || type_of(L, v).rank || L->f->values[v].node == NODE_NONE) return false;
+    const struct node *n = fn_node(L->f, L->f->values[v].node);
+    return !nest_is_block(L, n) && lower_of(n)->kind == LOWER_POINTWISE;
+}
+
 /* ---- what is stored ---- */
 
 static uint8_t operand_use(struct lower *L, const struct node *n, uint32_t i)
@@ -106,7 +114,7 @@ static void choose_roots(struct lower *L)
         uint32_t cost = own[row->cost];
         for (uint32_t k = 0; k < n->n_operands; k++) {
             val o = node_operands(f, n)[k];
-            cost += L->info[o].root || f->values[o].node == NODE_NONE || nest_is_block(L, fn_node(f, f->values[o].node)) ? 1 : L->info[o].cost;
+            cost += L->info[o].root || f->values[o].node == NODE_NONE || nest_is_block(L, fn_node(f, f->values[o].node)) || nest_is_step(L, o) ? 1 : L->info[o].cost;
         }
         for (uint32_t k = 0; k < n->n_results; k++) {
             struct value_info *info = &L->info[n->results + k];
@@ -160,7 +168,7 @@ static void probe_item(struct lower *L, struct item *item)
 /* Roots that expanding v in place reads must be in memory. */
 static void mark_inline_reads(struct lower *L, val v)
 {
-    if (L->f->values[v].node == NODE_NONE) return;
+    if (L->f->values[v].node == NODE_NONE || nest_is_step(L, v)) return;
     if (L->info[v].root) {
         if (L->info[v].nest != HOP_NONE) L->nest_list.data[L->info[v].nest]->items.data[L->info[v].item].memory = true;
         return;
@@ -288,6 +296,7 @@ static bool needs_open(struct lower *L, val v)
 {
     if (!L->open || L->f->values[v].node == NODE_NONE) return false;
     if (L->info[v].root) return L->info[v].nest == L->nest_list.len - 1;
+    if (nest_is_step(L, v)) return false; /* it closed the nest if it had to */
     const struct node *n = fn_node(L->f, L->f->values[v].node);
     if (nest_is_block(L, n) || lower_of(n)->kind != LOWER_POINTWISE || L->slots[v].kind != SLOT_INLINE) return false;
     for (uint32_t k = 0; k < n->n_operands; k++)
@@ -310,7 +319,7 @@ static void schedule(struct lower *L)
         for (uint32_t k = 0; k < n->n_results; k++) {
             val v = n->results + k;
             if (L->info[v].root) place_root(L, v);
-            else if (!type_of(L, v).rank && L->info[v].uses && L->info[v].cost) {
+            else if (nest_is_step(L, v)) {
                 for (uint32_t o = 0; o < n->n_operands; o++) {
                     if (needs_open(L, node_operands(f, n)[o])) close_nest(L);
                     mark_inline_reads(L, node_operands(f, n)[o]);

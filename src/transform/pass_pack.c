@@ -139,7 +139,8 @@ const val *stacked_values(const struct packing *p, const struct node *n, uint32_
         if (!part || (part->op != OP_reshape && (part->op != OP_broadcast || t.rank > 1))) return NULL;
         val v = node_operands(g, part)[0];
         int64_t times = dim_const_value(p->m, type_get(p->m, value_type(g, part->results)).dims[0]);
-        if (!is_small(p->m, value_type(g, v)) || type_get(p->m, value_type(g, v)).rank + 1u != t.rank || (part->op == OP_reshape && times != 1)) return NULL;
+        if (!is_small(p->m, value_type(g, v)) || type_prepend(p->m, value_type(g, v), dim_const(p->m, times)) != value_type(g, part->results)) return NULL;
+        if (part->op == OP_reshape && times != 1) return NULL;
         for (; times > 0; times--) list[(*count)++] = v;
     }
     return *count >= MIN_LANES ? list : NULL;
@@ -417,6 +418,9 @@ static void seed_carries(struct packing *p)
     for (uint32_t g = 0; g < s.n; g++) {
         if (s.size[g] < MIN_LANES || is_banned(p, s.keys[g])) continue;
         const val *lanes = members(p->a, &s, g);
+        bool same = true; /* unless hashes meet by chance */
+        for (uint32_t k = 0; k < s.size[g]; k++) same &= value_type(p->g, lanes[k]) == value_type(p->g, lanes[0]);
+        if (!same) continue;
         uint32_t seed = new_seed(p, s.keys[g]);
         move_in(p, new_pack(p, (struct pack){ .kind = PACK_CARRY, .n = s.size[g], .seed = seed, .lane = value_type(p->g, lanes[0]), .lanes = lanes }), lanes, s.size[g]);
     }
@@ -469,8 +473,7 @@ static int64_t width_of(struct packing *p, type_id lane) { return dtype_info[typ
 static int64_t vectors(struct packing *p, type_id lane, uint32_t n) { return static_elements(p->m, lane) * ((n + width_of(p, lane) - 1) / width_of(p, lane)); }
 static int64_t vectors_alone(struct packing *p, type_id lane) { return (static_elements(p->m, lane) + width_of(p, lane) - 1) / width_of(p, lane); }
 
-static void want_value(struct packing *p, val v, uint32_t seed);
-
+static void want_value(struct packing *p, val v);
 static void want_pack(struct packing *p, uint32_t k);
 
 static void pay(struct packing *p, uint32_t seed, int64_t cost)
@@ -485,7 +488,7 @@ static void want_list(struct packing *p, const val *list, uint32_t n, uint32_t s
     for (uint32_t at = 0; at < n; count++) {
         struct segment s = list_segment(p, list, n, at);
         if (s.kind == SEGMENT_ROWS) want_pack(p, p->home[list[at]].pack);
-        if (s.kind == SEGMENT_SAME) want_value(p, list[at], seed);
+        if (s.kind == SEGMENT_SAME) want_value(p, list[at]);
         if (s.kind == SEGMENT_ROWS && p->packs.data[p->home[list[at]].pack].kind == PACK_ARRAY && type_get(p->m, lane).rank && !p->packs.data[p->home[list[at]].pack].across)
             pay(p, seed, GATHERED * static_elements(p->m, lane) * s.n); /* rows become columns */
         at += s.n;
@@ -499,7 +502,7 @@ static void want_pack(struct packing *p, uint32_t k)
     struct pack *pack = &p->packs.data[k];
     if (pack->needed) return;
     pack->needed = true;
-    if (pack->kind == PACK_ARRAY) want_value(p, pack->array, pack->seed);
+    if (pack->kind == PACK_ARRAY) want_value(p, pack->array);
     if (pack->kind != PACK_NODES) return;
     const struct node *n = made_by(p->g, pack->lanes[0]);
     int64_t weight = node_row(n)->lower && node_row(n)->lower->cost == COST_EXPENSIVE ? EXPENSIVE : 1;
@@ -520,8 +523,7 @@ static void want_stacked(struct packing *p, const val *list, uint32_t n, uint32_
     want_list(p, list, n, HOP_NONE);
 }
 
-/* seed: who wants it. */
-static void want_value(struct packing *p, val v, uint32_t seed)
+static void want_value(struct packing *p, val v)
 {
     struct home at = p->home[v];
     const struct pack *pack = at.pack == HOP_NONE || p->packs.data[at.pack].kind == PACK_ARRAY ? NULL : &p->packs.data[at.pack];
@@ -539,7 +541,7 @@ static void want_value(struct packing *p, val v, uint32_t seed)
     const val *list = n ? stacked_values(p, n, &count) : NULL;
     if (list) want_stacked(p, list, count, n->n_operands);
     else if (n)
-        for (uint32_t k = 0; k < n->n_operands; k++) want_value(p, node_operands(p->g, n)[k], seed);
+        for (uint32_t k = 0; k < n->n_operands; k++) want_value(p, node_operands(p->g, n)[k]);
 }
 
 /* Stacked values of which enough are lanes of one pack. */
@@ -562,7 +564,7 @@ static void want_loop(struct packing *p)
     const struct loop *l = p->l;
     for (uint32_t i = 0; i < l->n_carry; i++) {
         struct home at = p->home[i];
-        if (at.pack == HOP_NONE) want_value(p, p->g->results[i], HOP_NONE);
+        if (at.pack == HOP_NONE) want_value(p, p->g->results[i]);
         if (at.pack == HOP_NONE || at.lane) continue;
         struct pack pack = p->packs.data[at.pack];
         val *next = ARENA_NEW(p->a, val, pack.n);
@@ -578,7 +580,7 @@ static void want_loop(struct packing *p)
         val v = p->g->results[l->n_carry + k];
         uint32_t pack = p->home[v].pack;
         if (pack != HOP_NONE && p->packs.data[pack].stacked) want_pack(p, pack);
-        else want_value(p, v, HOP_NONE);
+        else want_value(p, v);
     }
     if (!l->cond) return;
     struct liveness live = live_values(p->a, p->m, l->cond, NULL, NULL, NULL);
@@ -592,10 +594,10 @@ static void want_everything(struct packing *p)
         find_stacks(p);
         want_loop(p);
     } else
-        for (uint32_t k = 0; k < p->g->n_results; k++) want_value(p, p->g->results[k], HOP_NONE);
+        for (uint32_t k = 0; k < p->g->n_results; k++) want_value(p, p->g->results[k]);
     for (uint32_t i = 0; i < p->g->n_nodes; i++) {
         const struct node *n = fn_node(p->g, i);
-        for (uint32_t k = 0; node_effects(p->m, p->g, n) && k < n->n_operands; k++) want_value(p, node_operands(p->g, n)[k], HOP_NONE);
+        for (uint32_t k = 0; node_effects(p->m, p->g, n) && k < n->n_operands; k++) want_value(p, node_operands(p->g, n)[k]);
     }
 }
 

@@ -1,0 +1,126 @@
+"""Names: what an AttributeError of a well-known name says is itself right, and the functions that the array-API standard has no name for agree with their definitions."""
+
+import contextlib
+import io
+import math
+import re
+import unittest
+
+import hop
+from hop import _names
+from support import Case, differences, needs_numpy, numpy
+
+
+class Names(Case):
+    def test_messages(self):
+        for module, name, text in [
+            (hop, "concatenate", "hop has no 'concatenate': use hop.concat"), (hop, "segment_sum", r"\.at\[ids\]\.add"), (hop, "lax", "hop.scan"), (hop.linalg, "norm", "vector_norm"), (hop.random, "PRNGKey", "hop.random.key"),
+            (hop.tree, "tree_map", "hop.tree.map"), (hop.optim, "apply_updates", "new parameters"), (hop.ones(1), "copy", "copy=True"), (hop, "no_such_name", "^module 'hop' has no attribute 'no_such_name'$"),
+        ]:  # fmt: skip
+            with self.assertRaisesRegex(AttributeError, text):
+                getattr(module, name)
+            self.assertFalse(hasattr(module, name))
+        with self.assertRaisesRegex(AttributeError, "numpy.asarray"):
+            hop.jit(lambda x: x.numpy())(1.0)
+        self.assertNotIn("copy", dir(hop.ones(1)))
+
+    def test_advice_exists(self):
+        """Every name that a message recommends is there; no name that a message is about is."""
+        rows = [(hop, {n: "hop." + t for n, t in _names._RENAMED.items()}), (hop, _names._INSTEAD), (hop.linalg, _names._LINALG), (hop.random, _names._RANDOM), (hop.tree, _names._TREE), (hop.optim, _names._OPTIM), (hop.Array, _names._METHODS)]
+        for owner, table in rows:
+            for name, text in table.items():
+                self.assertFalse(hasattr(owner, name), name)
+                for path in re.findall(r"\bhop\.([\w.]*\w)", text):
+                    found = hop
+                    for part in path.split("."):
+                        self.assertTrue(hasattr(found, part), f"{name}: {text}")
+                        found = getattr(found, part)
+                for method in re.findall(r"\bx\.(\w+)", text):
+                    self.assertTrue(hasattr(hop.Array, method), f"{name}: {text}")
+
+    def test_print(self):
+        def lines(call):
+            with contextlib.redirect_stdout(io.StringIO()) as out:
+                call()
+            return out.getvalue()
+
+        x = hop.asarray([1.0, 2.0])
+        self.assertEqual(lines(lambda: hop.print("{y} {}, {}", x, 3, y=x[1])), "2.0 [1.0, 2.0], 3\n")
+        self.assertEqual(lines(lambda: hop.print("{1} {0}", 1, 2, 3)), "2 1 3\n")
+        for call in (lambda: hop.print("{:.3f} {{}}", x[0]), lambda: hop.jit(lambda v: hop.print("{:.3f} {{}}", v[0]))(x)):
+            self.assertEqual(lines(call), "1.000 {}\n")
+        self.assertEqual(lines(lambda: hop.vmap(lambda v: (hop.print("{v:.1f}", v=v), v)[1])(x)), "1.0\n2.0\n")
+        for bad in (lambda: hop.print("{} {}", 1), lambda: hop.print("{name}", 1)):
+            with self.assertRaisesRegex(ValueError, "there is no value for"):
+                bad()
+
+
+class Functions(Case):
+    def test_units(self):
+        points = [-30.0, -3.0, -0.5, 0.0, 0.5, 3.0, 30.0]
+        normal = lambda x: 0.5 * math.erfc(-x / math.sqrt(2))  # noqa: E731
+        for f, value in [
+            (hop.relu, lambda x: max(x, 0.0)), (hop.silu, lambda x: x / (1 + math.exp(-x))), (hop.softplus, lambda x: math.log1p(math.exp(x))), (lambda x: hop.gelu(x, approximate=False), lambda x: x * normal(x)),
+        ]:  # fmt: skip
+            x = hop.asarray(points, dtype=hop.float64)
+            self.close(f(x), [value(v) for v in points], 1e-12)
+            self.close(hop.jit(f)(x), [value(v) for v in points], 1e-12)
+            away = hop.asarray([v for v in points if v], dtype=hop.float64)
+            self.close(hop.vmap(hop.grad(f))(away), differences(lambda v: hop.sum(f(v)), away), 1e-5)
+        self.close(hop.gelu(hop.asarray(points)), [v * normal(v) for v in points], 5e-4)
+        self.equal(hop.grad(hop.relu)(0.0), 0)
+        self.equal(hop.grad(hop.softplus)(0.0), 0.5)
+        self.close(hop.softplus(hop.asarray([1e30, -1e30, math.inf, -math.inf])), [hop.asarray(1e30).item(), 0, math.inf, 0])
+        self.assertTrue(math.isnan(hop.relu(hop.asarray(math.nan)).item()))
+
+    def test_lgamma(self):
+        points = [1e-6, 0.1, 0.5, 0.999, 1.0, 1.5, 2.0, 2.5, 7.9, 8.0, 8.1, 20.5, 171.0, 1e6, 1e200, -0.5, -1.5, -2.25, -10.9, -100.1, 1e-300]
+        for call in (hop.lgamma, hop.jit(hop.lgamma)):
+            for x in points:
+                found, expected = call(hop.asarray(x, dtype=hop.float64)).item(), math.lgamma(x)
+                self.assertLessEqual(abs(found - expected), 4e-14 * max(1, abs(expected)), x)
+                found, near = call(hop.asarray(x)).item(), math.lgamma(hop.asarray(x).item()) if hop.asarray(x).item() not in (0.0, math.inf) else math.inf
+                self.assertTrue(found == near or abs(found - near) <= 2e-6 * max(1, abs(near)) * (10 if x < 0 else 1), (x, found, near))
+        self.close(hop.lgamma(hop.asarray([math.inf, -2.0, 0.0, math.nan])), [math.inf, math.inf, math.inf, math.nan])
+        euler = 0.5772156649015329
+        digamma = {1.0: -euler, 2.0: 1 - euler, 0.5: -euler - 2 * math.log(2), 10.0: sum(1 / k for k in range(1, 10)) - euler, -0.5: 2 - euler - 2 * math.log(2)}
+        for x, expected in digamma.items():
+            self.close(hop.grad(hop.lgamma)(hop.asarray(x, dtype=hop.float64)), expected, 1e-13)
+        self.close(hop.grad(hop.grad(hop.lgamma))(hop.asarray(1.0, dtype=hop.float64)), math.pi**2 / 6, 1e-12)
+
+    @needs_numpy
+    def test_close(self):
+        a, b = numpy.asarray([1.0, 1.0, numpy.nan, numpy.inf, numpy.inf, 0.0]), numpy.asarray([1 + 1e-6, 1.1, numpy.nan, numpy.inf, -numpy.inf, 1e-9])
+        for options in ({}, {"equal_nan": True}, {"rtol": 0.2}, {"atol": 1.0, "rtol": 0.0}):
+            self.equal(hop.isclose(a, b, **options), numpy.isclose(a, b, **options).tolist())
+            self.assertEqual(bool(hop.allclose(a[:2], b[:2], **options)), numpy.allclose(a[:2], b[:2], **options))
+        self.equal(hop.jit(hop.allclose)(a, a), False)
+
+    @needs_numpy
+    def test_quantile(self):
+        x = numpy.random.default_rng(0).normal(size=(5, 4, 3))
+        for q in (0, 0.0, 0.3, 0.5, 1.0, numpy.asarray([0.1, 0.9]), numpy.asarray([[0.1], [0.9]])):
+            for axis in (None, 0, 1, -1, (0, 2), (-1, 1), (0, 1, 2)):
+                for keepdims in (False, True):
+                    self.same(hop.quantile(x, q, axis=axis, keepdims=keepdims), numpy.asarray(numpy.quantile(x, q, axis=axis, keepdims=keepdims)), 1e-12)
+        self.close(hop.jit(hop.quantile)(x, 0.25), numpy.quantile(x, 0.25), 1e-12)
+        self.close(hop.vmap(lambda v: hop.quantile(v, 0.5))(x), numpy.median(x.reshape(5, -1), axis=1), 1e-12)
+        self.close(hop.grad(lambda v: hop.quantile(v, 0.5))(hop.asarray([3.0, 1.0, 2.0, 5.0])), [0.5, 0, 0.5, 0])
+        self.assertTrue(math.isnan(hop.quantile(hop.asarray([1.0, math.nan]), 0.0).item()))
+        with self.assertRaisesRegex(ValueError, "no elements"):
+            hop.quantile(hop.zeros(0), 0.5)
+
+    @needs_numpy
+    def test_interp(self):
+        xp, fp, x = numpy.asarray([0.0, 1.0, 1.0, 3.0]), numpy.asarray([1.0, 2.0, 5.0, 4.0]), numpy.linspace(-1, 4, 26)
+        self.close(hop.interp(x, xp, fp), numpy.interp(x, xp, fp), 1e-12)
+        self.close(hop.jit(hop.interp)(x.reshape(2, 13), xp, fp), numpy.interp(x.reshape(2, 13), xp, fp), 1e-12)
+        slope = hop.grad(lambda v: hop.interp(v, hop.asarray([0.0, 1.0, 3.0]), hop.asarray([1.0, 2.0, 0.0])))
+        self.equal(hop.vmap(slope)(hop.asarray([-1.0, 0.5, 2.0, 4.0])), [0, 1, -1, 0])
+        self.equal(hop.interp(2.0, hop.asarray([1.0]), hop.asarray([7.0])), 7)
+        with self.assertRaisesRegex(ValueError, "same length"):
+            hop.interp(1.0, xp, fp[:2])
+
+
+if __name__ == "__main__":
+    unittest.main()
