@@ -191,7 +191,7 @@ class SVDResult(NamedTuple):
 }  # fmt: skip
 MODULE_TYPES = {
     "seed": "int", "num": "int", "tree": "Tree", "rest": "Tree", "is_leaf": "Callable[[Any], bool] | None", "treedef": "TreeDef", "leaves": "Sequence[Any]", "path": "Path", "root": "str", "outer": "TreeDef", "inner": "TreeDef",
-    "learning_rate": "Rate", "grads": "Tree", "nesterov": "bool", "steps": "int", "warmup": "int", "replace": "bool", "upper": "bool", "mode": "str", "full_matrices": "bool", "n": "int", "ord": "Any", "offset": "int", "f": "Callable[..., Any]",
+    "learning_rate": "Rate", "grads": "Tree", "nesterov": "bool", "steps": "int", "warmup": "int", "replace": "bool", "upper": "bool", "lower": "bool", "mode": "str", "full_matrices": "bool", "n": "int", "ord": "Any", "offset": "int", "f": "Callable[..., Any]",
 }  # fmt: skip
 
 

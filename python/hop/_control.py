@@ -177,8 +177,8 @@ def while_loop(cond_fun, body_fun, init_val, *, max_trips=None, schedule=None):
     return tree.unflatten(treedef, _widened(attempt, init))
 
 
-def fori_loop(lower, upper, body_fun, init_val, *, schedule=None):
-    """carry = init_val; for i in range(lower, upper): carry = body_fun(i, carry). The bounds may be traced."""
+def fori_loop(lower, upper, body_fun, init_val, *, unroll=None, schedule=None):
+    """carry = init_val; for i in range(lower, upper): carry = body_fun(i, carry). The bounds may be traced; unroll as in scan."""
     init, treedef, numbers = _carry(init_val)
     bounds = [b if isinstance(b, int) else asarray(b) for b in (lower, upper)]
 
@@ -213,9 +213,10 @@ def _lengths(what, xs, leaves, length):
     return n
 
 
-def scan(f, init, xs=None, length=None, reverse=False, *, schedule=None):
+def scan(f, init, xs=None, length=None, reverse=False, unroll=1, *, schedule=None):
     """carry, y = f(carry, x) for each slice x of xs along its first axis: gives the last carry and the ys, stacked. Without xs there are `length` steps and x is
-    None. schedule says what a gradient keeps: None everything it needs, "recompute", "sqrt", "every 8", …"""
+    None. schedule says what a gradient keeps: None everything it needs, "recompute", "sqrt", "every 8", …; unroll changes nothing, the compiler decides: it is taken
+    because JAX's programs give it."""
     slices, xs_tree = arrays_of(xs, "xs")
     first, treedef, numbers = _carry(init, slices)
     n = _lengths("scan", xs, slices, length)

@@ -22,7 +22,7 @@ def jit(fun=None, *, static_argnums=(), static_argnames=(), donate_argnums=(), s
     """fun, compiled: the first call with arguments of new types captures it, later ones run machine code.
 
     static_argnums, static_argnames: arguments that are Python values, part of the program; they must be hashable. donate_argnums: arguments whose memory the call
-    may use for its results; they must not be used afterwards. strict: results are bit for bit those of the interpreter. The function is captured again when
+    may use for its results (the first 64 arrays that the function takes at most); they must not be used afterwards. strict: results are bit for bit those of the interpreter. The function is captured again when
     the types or the structure of its arguments, static arguments, or what its closure refers to have changed. HOP_LOG=compile in the environment asks for a line on stderr about each program made."""
     if fun is None:
         return functools.partial(

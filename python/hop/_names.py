@@ -35,7 +35,8 @@ _INSTEAD = {
 }  # fmt: skip
 _LINALG = {
     "cond": "use the quotient of the first and the last of hop.linalg.svdvals(x)", "eig": "hop.linalg.eigh is for symmetric matrices, others are not done", "eigvals": "hop.linalg.eigvalsh is for symmetric matrices, others are not done",
-    "lstsq": "use hop.linalg.pinv(a) @ b, or hop.linalg.qr", "lu": "use hop.linalg.solve", "multi_dot": "use @", "norm": "use hop.linalg.vector_norm or hop.linalg.matrix_norm", "solve_triangular": "use hop.linalg.solve",
+    "lstsq": "use hop.linalg.pinv(a) @ b, or hop.linalg.qr", "lu": "use hop.linalg.solve", "multi_dot": "use @", "norm": "use hop.linalg.vector_norm or hop.linalg.matrix_norm",
+    "cho_solve": "use hop.linalg.solve_triangular twice",
 }  # fmt: skip
 _RANDOM = {
     "PRNGKey": "use hop.random.key", "cauchy": "use hop.tan(hop.pi * (u - 0.5)) of a uniform u", "laplace": "use hop.sign(u) * hop.log1p(-hop.abs(u)) of a uniform u from -1 to 1", "logistic": "use hop.log(u) - hop.log1p(-u) of a uniform u",

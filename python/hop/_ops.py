@@ -269,10 +269,15 @@ def meshgrid(*arrays, indexing="xy"):
 
 def _unary(name, op, doc):
     code = _CODE[op]
+    whole = name in ("abs", "negative", "bitwise_invert", "popcount", "count_leading_zeros", "keep", "recompute")
 
     def function(x, /):
         return _op(code, x)
 
+    def real(x, /):
+        return _op(code, float(x) if type(x) is int else x)  # a Python number alone: float32, as 2.0 is
+
+    function = function if whole else real
     function.__name__ = function.__qualname__ = name
     function.__doc__ = doc
     return function
@@ -284,6 +289,10 @@ def _binary(name, op, doc):
     def function(x1, x2, /):
         return _op(code, x1, x2)
 
+    def real(x1, x2, /):
+        return _op(code, float(x1) if type(x1) is int is type(x2) else x1, x2)
+
+    function = real if name in ("divide", "atan2", "hypot") else function
     function.__name__ = function.__qualname__ = name
     function.__doc__ = doc
     return function
@@ -353,7 +362,7 @@ def pow(x1, x2, /):
     x1, x2 = [v if isinstance(v, (int, float, _core.ArrayBase)) else asarray(v) for v in (x1, x2)]
     if isinstance(x1, _core.ArrayBase) or isinstance(x2, _core.ArrayBase):
         return x1**x2
-    return asarray(x1) ** x2
+    return asarray(float(x1) if isinstance(x2, float) else x1) ** x2
 
 
 def _integer_pow(x, n):
@@ -410,7 +419,7 @@ def reciprocal(x, /):
 
 def log10(x, /):
     """The logarithm to base 10."""
-    return _op(_CODE["log"], x) * (1 / math.log(10.0))
+    return log(x) * (1 / math.log(10.0))
 
 
 def logaddexp(x1, x2, /):

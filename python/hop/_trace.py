@@ -28,7 +28,7 @@ def array_leaf(x, where, advice=None):
         return asarray(x)
     except (TypeError, ValueError, OverflowError) as error:
         hint = f" ({advice})" if isinstance(error, TypeError) and advice else ""
-        raise TypeError(f"{place()}{tree.path_text(*where())}: expected an array or a number, found {type(x).__name__}: {error}{hint}") from None
+        raise TypeError(f"{place()}{tree.path_text(*where())}: {error}{hint}") from None
 
 
 def arrays_of(x, root):

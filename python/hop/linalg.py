@@ -6,7 +6,7 @@ positive definite for cholesky) gives inf or NaN, not an error.
 """
 
 __all__ = [
-    "cholesky", "cross", "det", "diagonal", "eigh", "eigvalsh", "inv", "matmul", "matrix_norm", "matrix_power", "matrix_rank", "matrix_transpose", "outer", "pinv", "qr", "slogdet", "solve",
+    "cholesky", "cross", "det", "diagonal", "eigh", "eigvalsh", "inv", "matmul", "matrix_norm", "matrix_power", "matrix_rank", "matrix_transpose", "outer", "pinv", "qr", "slogdet", "solve", "solve_triangular",
     "svd", "svdvals", "tensordot", "trace", "vecdot", "vector_norm",
 ]  # fmt: skip
 
@@ -18,7 +18,7 @@ from . import _dtypes, _ops
 from ._control import fori_loop, while_loop
 from ._jit import jit
 from ._ops import (
-    abs, any, arange, argmax, argsort, asarray, astype, broadcast_to, concat, copysign, count_nonzero, diagonal, eye, full, isfinite, log, matmul, matrix_transpose, max, min, moveaxis,
+    abs, any, arange, argmax, argsort, asarray, astype, broadcast_to, concat, copysign, count_nonzero, diagonal, eye, flip, full, isfinite, log, matmul, matrix_transpose, max, min, moveaxis,
     ones, outer, prod, sign, sqrt, stack, sum, take, tensordot, trace, triu, vecdot, where, zeros, zeros_like,
 )  # fmt: skip
 from ._transforms import vmap
@@ -108,17 +108,36 @@ def inv(x, /):
 
 def solve(x1, x2, /):
     """The solutions y of x1 @ y = x2. A vector x2 is one right-hand side for all matrices; otherwise its last two axes are matrices."""
-    x1, x2 = _matrix(x1, "solve", square=True), _real(x2)
+    return _right_sides(x1, x2, "solve", _solved)
+
+
+@_compiled
+def _substituted(a, b):
+    a = _ops.tril(a)
+    return fori_loop(0, a.shape[0], lambda k, y: y.at[k].set((b[k] - a[k] @ y) / a[k, k]), zeros_like(b))
+
+
+def solve_triangular(x1, x2, /, *, lower=False):
+    """The solutions y of x1 @ y = x2, of which only the upper (with lower only the lower) triangle of x1 is read; n² of work for each column of x2."""
+    x1, x2 = asarray(x1), asarray(x2)
+    if lower:
+        return _right_sides(x1, x2, "solve_triangular", _substituted)
+    turned = _right_sides(flip(x1, axis=(-2, -1)) if x1.ndim > 1 else x1, flip(x2, axis=-1 if x2.ndim == 1 else -2) if x2.ndim else x2, "solve_triangular", _substituted)
+    return flip(turned, axis=-1 if x2.ndim == 1 else -2)
+
+
+def _right_sides(x1, x2, name, method):
+    x1, x2 = _matrix(x1, name, square=True), _real(x2)
     d = _dtypes.result_type(x1, x2)
     x1, x2 = astype(x1, d, copy=False), astype(x2, d, copy=False)
     vector = x2.ndim == 1
     right = x2[:, None] if vector else x2
     if right.shape[-2] != x1.shape[-1]:
-        raise ValueError(f"solve: matrices of {x1.shape[-1]} rows, and {right.shape[-2]} rows on the right")
+        raise ValueError(f"{name}: matrices of {x1.shape[-1]} rows, and {right.shape[-2]} rows on the right")
     if _no_elements(x1, right):
         out = zeros((*_ops.broadcast_shapes(x1.shape[:-2], right.shape[:-2]), *right.shape[-2:]), dtype=d)
     else:
-        out = _solved(x1, right)
+        out = method(x1, right)
     return out[..., 0] if vector else out
 
 

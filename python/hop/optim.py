@@ -69,6 +69,9 @@ def _optimizer(text, moments, rate, rule):
         return State(asarray(0, dtype=int32), tuple(_zeros(params) for _ in range(moments)))
 
     def update(grads, state, params):
+        where = tree.difference(tree.structure(params), tree.structure(grads))
+        if where:
+            raise ValueError(f"{tree.path_text(where[0], 'grads')} has the structure {where[2]}, the parameters have {where[1]}")
         step = asarray(state.step)
         now, t = rate(step) if callable(rate) else rate, step + 1
 

@@ -374,7 +374,7 @@ static PyObject *convert(PyObject *self, PyObject *(*to)(PyObject *), const char
     return r;
 }
 static PyObject *slot_int(PyObject *self) { return convert(self, PyNumber_Long, "is no Python int while the program is captured: use x.astype(hop.int64)"); }
-static PyObject *slot_float(PyObject *self) { return convert(self, PyNumber_Float, "is no Python float while the program is captured: use x.astype(hop.float32)"); }
+static PyObject *slot_float(PyObject *self) { return convert(self, PyNumber_Float, "is no Python float while the program is captured: use x.astype(hop.float32), and hop's functions instead of math's"); }
 static PyObject *slot_index(PyObject *self)
 {
     char kind = dtype_rows[as_array(self)->dtype].kind;
@@ -382,7 +382,7 @@ static PyObject *slot_index(PyObject *self)
         PyErr_SetString(PyExc_TypeError, "only an array of integers can be an index");
         return NULL;
     }
-    return convert(self, PyNumber_Index, "cannot be a Python index or a size while the program is captured: index with it (x[i], hop.take), loop with hop.fori_loop, or make it static");
+    return convert(self, PyNumber_Index, "cannot be a Python index or a size while the program is captured: index with it (x[i], hop.take), slice with hop.dynamic_slice, loop with hop.fori_loop, or make it static");
 }
 
 /* ---- memory in ---- */

@@ -458,6 +458,8 @@ static int bring_numbers(struct eager *e)
             shaped = a;
         }
     }
+    for (Py_ssize_t i = first; strong < 0 && i < e->c->n; i++)
+        if (e->in[i].weak == WEAK_REAL) strong = DT_F32; /* numbers alone: whole ones beside real ones are real */
     for (Py_ssize_t i = 0; i < e->c->n; i++) {
         const struct operand *o = &e->in[i];
         e->t[i] = o->array ? hop_tensor_ref(as_array(o->array)->tensor) : NULL; /* another thread may give the array another one */

@@ -291,5 +291,21 @@ class Files(Case):
                 hop.load(os.path.join(folder, "missing.npy"))
 
 
+class Numbers(Case):
+    def test_alone(self):
+        """A Python number alone is float32 where a real number comes out, whole or not: x / hop.sqrt(d) stays what x is."""
+        for f in (hop.sqrt, hop.exp, hop.log, hop.log10, hop.tanh, hop.sigmoid, hop.rsqrt, lambda x: hop.divide(x, 3), lambda x: hop.hypot(x, 3), lambda x: hop.atan2(x, 3)):
+            for g in (f, lambda x, f=f: hop.jit(lambda: f(x))()):
+                self.assertEqual(g(2).dtype, hop.float32)
+                self.equal(g(2), f(2.0).item())
+        self.assertEqual((hop.ones(2) / hop.sqrt(64)).dtype, hop.float32)
+        yes = hop.asarray(True)
+        for f in (lambda: hop.maximum(0.5, 2), lambda: hop.add(1, 0.5), lambda: hop.where(yes, 0.5, 1), lambda: hop.where(yes, 1, 0.5), lambda: hop.where(True, 1, 0.5), lambda: hop.fma(2, 0.5, 1), lambda: hop.pow(2, 0.5), lambda: hop.clip(0.5, 0, 1)):
+            self.assertEqual((f().dtype, hop.jit(f)().dtype), (hop.float32, hop.float32))
+            self.equal(hop.jit(f)(), f().item())
+        self.assertEqual(hop.sqrt(hop.asarray(64)).dtype, hop.float64)
+        self.equal(hop.abs(-2), 2, hop.int64)
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -76,6 +76,12 @@ class Loops(Case):
             self.equal(g(xs), [6, 3, 2])
             self.equal(hop.jit(g)(xs), [6, 3, 2])
 
+    def test_unroll_changes_nothing(self):
+        step, xs = lambda c, x: (c * x, c), vector(2, 3, 4)  # noqa: E731
+        for a, b in zip(hop.scan(step, 1.0, xs), hop.scan(step, 1.0, xs, None, False, 4)):
+            self.equal(a, b.tolist())
+        self.equal(hop.fori_loop(0, 3, lambda i, c: c + i, 1, unroll=True), 4)
+
     def test_scan_with_closure(self):
         w = hop.asarray([[0.5, 0.1], [0.0, 0.5]])
         rnn = lambda w, xs: hop.scan(lambda h, x: (hop.tanh(h @ w + x), None), hop.zeros(2), xs)[0]  # noqa: E731

@@ -212,5 +212,25 @@ class Products(Case):
             self.assertIs(getattr(hop.linalg, name), getattr(hop, name))
 
 
+@needs_numpy
+class Triangular(Case):
+    def test_solve_triangular(self):
+        rng = numpy.random.default_rng(5)
+        a = rng.normal(size=(2, 4, 4)) + 4 * numpy.eye(4)
+        for lower in (True, False):
+            t = numpy.tril(a) if lower else numpy.triu(a)
+            for b in (rng.normal(size=4), rng.normal(size=(4, 3)), rng.normal(size=(2, 4, 1))):
+                f = lambda m, v: hop.linalg.solve_triangular(m, v, lower=lower)  # noqa: E731
+                expected = numpy.linalg.solve(t, b[:, None])[..., 0] if b.ndim == 1 else numpy.linalg.solve(t, b)
+                self.close(f(a, b), expected, 1e-10)
+                self.close(hop.jit(f)(a, b), expected, 1e-10)
+            b = rng.normal(size=4)
+            found, expected = [hop.grad(lambda m, v: hop.sum(hop.sin(g(m, v))), (0, 1))(hop.asarray(t[0]), hop.asarray(b)) for g in (f, hop.linalg.solve)]
+            self.close(found[0], numpy.tril(expected[0]) if lower else numpy.triu(expected[0]), 1e-9)
+            self.close(found[1], expected[1], 1e-9)
+        with self.assertRaisesRegex(ValueError, "solve_triangular: matrices of 4 rows, and 3 rows"):
+            hop.linalg.solve_triangular(a, numpy.ones(3))
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -144,6 +144,11 @@ class Schedules(Case):
         with self.assertRaises(ValueError):
             optim.cosine(1.0, 3, warmup=3)
 
+    def test_another_structure(self):
+        opt, p = optim.adam(0.1), {"w": [hop.ones(2), hop.ones(3)]}
+        with self.assertRaisesRegex(ValueError, r"grads\['w'\] has the structure \[\*\], the parameters have \[\*, \*\]"):
+            opt.update({"w": [hop.ones(2)]}, opt.init(p), p)
+
     def test_in_an_optimizer(self):
         opt = optim.sgd(optim.linear(1.0, 0.0, 2))
         p = hop.asarray(0.0)
