@@ -94,6 +94,20 @@ PyObject *function_capture(PyObject *self, PyObject *args);
 int function_init(PyObject *module);
 int callback_init(PyObject *module);
 
+/* ---- executables ---- */
+
+typedef struct {
+    PyObject_HEAD
+    hop_exe *exe;
+    int n_in, n_out;
+    uint64_t donated;    /* bit per parameter */
+    PyObject *callbacks; /* of the function */
+} exe_object;
+extern PyTypeObject *exe_type;
+/* A list of the results, or the only one. donors: arrays whose tensors a run takes over, NULL elsewhere. */
+PyObject *run_tensors(const exe_object *e, hop_tensor **in, PyObject **donors, bool always_list);
+int jit_init(PyObject *module);
+
 /* ---- operators ---- */
 
 int ops_init(PyObject *module);

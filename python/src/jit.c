@@ -1,0 +1,468 @@
+/* The quick way of jit: a call outside of captures whose arguments are trees of arrays and whose types were seen before runs without any Python code but what takes registered
+ * classes apart and puts them together. Everything else goes to the method _slow, which calls _remember for the next time. */
+#include "core.h"
+
+struct entry {
+    struct entry *next;
+    uint64_t hash;
+    size_t length;
+    PyObject *exe, *hidden, *cells, *unflatten; /* strong; cells: contents of the closure's cells, by identity; unflatten None: one array,
+                                                 * a tuple: a plan, else a function of the list of results */
+    PyObject *classes;                          /* a list of those whose addresses are in the key */
+    char key[];
+};
+enum { JIT_BUCKETS = 64, MOST_ENTRIES = 512, MOST_LEAVES = 1024, MOST_KEY = 32768 };
+typedef struct {
+    PyObject_HEAD
+    struct entry *entries[JIT_BUCKETS];
+    int n_entries;
+    PyObject *cells;                 /* of the function's closure, a tuple, or NULL */
+    PyObject *positions, *names;     /* of arguments that are part of the program, tuples, or NULL */
+} jit_object;
+
+static PyObject *nodes; /* class -> (flatten, unflatten, names of the fields or None, names of those that are part of the structure): hop.tree's */
+
+struct flat {
+    char key[MOST_KEY];
+    size_t n;
+    PyObject *leaves[MOST_LEAVES]; /* strong */
+    int n_leaves;
+    PyObject *classes; /* NULL: they need not be kept */
+};
+static bool flat_add(struct flat *f, const void *data, size_t n)
+{
+    if (f->n + n > sizeof f->key) return false;
+    memcpy(f->key + f->n, data, n);
+    f->n += n;
+    return true;
+}
+static bool flat_head(struct flat *f, char kind, Py_ssize_t n)
+{
+    int32_t head[2] = { kind, (int32_t)n };
+    return flat_add(f, head, sizeof head);
+}
+
+/* A Python number as hop.asarray has it. */
+static PyObject *number_array(PyObject *o)
+{
+    hop_tensor *t = NULL;
+    bool real = PyFloat_Check(o), truth = PyBool_Check(o);
+    long long whole = real ? 0 : PyLong_AsLongLong(o);
+    if (PyErr_Occurred() || hop_tensor_new_dims(&t, real ? "f32" : truth ? "bool" : "i64", NULL, 0)) return NULL;
+    if (real) *(float *)hop_data(t) = (float)PyFloat_AsDouble(o);
+    else if (truth) *(uint8_t *)hop_data(t) = whole != 0;
+    else *(int64_t *)hop_data(t) = whole;
+    return array_of_tensor(t);
+}
+
+static bool flatten(struct flat *f, PyObject *o);
+
+/* An element of a list or a dict, which the functions of registered classes might change meanwhile. */
+static bool flatten_held(struct flat *f, PyObject *o)
+{
+    if (!o) return false;
+    Py_INCREF(o);
+    bool good = flatten(f, o);
+    Py_DECREF(o);
+    return good;
+}
+static bool flatten_dict(struct flat *f, PyObject *o)
+{
+    PyObject *keys = PyDict_Keys(o);
+    bool good = keys && !PyList_Sort(keys) && flat_head(f, '{', PyList_Size(keys));
+    for (Py_ssize_t i = 0; good && i < PyList_Size(keys); i++) {
+        PyObject *k = PyList_GetItem(keys, i);
+        Py_ssize_t n;
+        const char *text = PyUnicode_Check(k) ? PyUnicode_AsUTF8AndSize(k, &n) : NULL;
+        good = text && flat_add(f, text, (size_t)n + 1) && flatten_held(f, PyDict_GetItem(o, k));
+    }
+    Py_XDECREF(keys);
+    return good;
+}
+
+/* A value that is part of the program, where its bytes say it all. */
+static bool flatten_static(struct flat *f, PyObject *o)
+{
+    if (o == Py_None) return flat_head(f, 'N', 0);
+    if (PyBool_Check(o)) return flat_head(f, 'B', o == Py_True);
+    if (PyUnicode_CheckExact(o)) {
+        Py_ssize_t n;
+        const char *text = PyUnicode_AsUTF8AndSize(o, &n);
+        return text && flat_head(f, 'S', n) && flat_add(f, text, (size_t)n);
+    }
+    if (PyLong_CheckExact(o)) {
+        long long whole = PyLong_AsLongLong(o);
+        return !PyErr_Occurred() && flat_head(f, 'I', 0) && flat_add(f, &whole, sizeof whole);
+    }
+    if (PyFloat_CheckExact(o)) {
+        double real = PyFloat_AsDouble(o);
+        return flat_head(f, 'R', 0) && flat_add(f, &real, sizeof real);
+    }
+    bool good = PyTuple_CheckExact(o) && flat_head(f, '(', PyTuple_Size(o));
+    for (Py_ssize_t i = 0; good && i < PyTuple_Size(o); i++) good = flatten_static(f, PyTuple_GetItem(o, i));
+    return good;
+}
+
+static bool flatten_class(struct flat *f, PyObject *cls, Py_ssize_t n)
+{
+    return flat_head(f, 'C', n) && flat_add(f, &cls, sizeof cls) && (!f->classes || !PyList_Append(f->classes, cls));
+}
+
+/* The fields of a dataclass. */
+static bool flatten_fields(struct flat *f, PyObject *o, PyObject *cls, PyObject *children, PyObject *fixed)
+{
+    bool good = flatten_class(f, cls, PyTuple_Size(children));
+    for (int part = 0; part < 2; part++) {
+        PyObject *names = part ? fixed : children;
+        for (Py_ssize_t i = 0; good && i < PyTuple_Size(names); i++) {
+            PyObject *x = PyObject_GetAttr(o, PyTuple_GetItem(names, i));
+            good = x && (part ? flatten_static(f, x) : flatten(f, x));
+            Py_XDECREF(x);
+        }
+    }
+    return good;
+}
+
+/* What a registered class's own function gives. */
+static bool flatten_custom(struct flat *f, PyObject *o, PyObject *cls, PyObject *apart)
+{
+    PyObject *pair = PyObject_CallFunctionObjArgs(apart, o, NULL);
+    bool good = pair && PyTuple_CheckExact(pair) && PyTuple_Size(pair) == 2;
+    PyObject *children = good ? PySequence_List(PyTuple_GetItem(pair, 0)) : NULL;
+    good = children && flatten_class(f, cls, PyList_Size(children)) && flatten_static(f, PyTuple_GetItem(pair, 1));
+    for (Py_ssize_t i = 0; good && i < PyList_Size(children); i++) good = flatten(f, PyList_GetItem(children, i));
+    Py_XDECREF(children);
+    Py_XDECREF(pair);
+    return good;
+}
+
+/* A node that is no plain tuple, list or dict; *leaf when it is none. */
+static bool flatten_node(struct flat *f, PyObject *o, bool *leaf)
+{
+    PyObject *cls = (PyObject *)Py_TYPE(o), *row = nodes ? PyDict_GetItemWithError(nodes, cls) : NULL;
+    *leaf = false;
+    if (row) {
+        Py_INCREF(row);
+        PyObject *names = PyTuple_GetItem(row, 2);
+        bool good = names == Py_None ? flatten_custom(f, o, cls, PyTuple_GetItem(row, 0)) : flatten_fields(f, o, cls, names, PyTuple_GetItem(row, 3));
+        Py_DECREF(row);
+        return good;
+    }
+    if (PyTuple_Check(o)) {
+        if (!PyObject_HasAttrString(cls, "_fields") || !flatten_class(f, cls, PyTuple_Size(o))) return false;
+        for (Py_ssize_t i = 0; i < PyTuple_Size(o); i++)
+            if (!flatten(f, PyTuple_GetItem(o, i))) return false;
+        return true;
+    }
+    *leaf = !PyDict_Check(o);
+    return false;
+}
+
+/* False: this is not for the quick way. */
+static bool flatten(struct flat *f, PyObject *o)
+{
+    if (o == Py_None) return flat_head(f, 'N', 0);
+    if (PyTuple_CheckExact(o) || PyList_CheckExact(o)) {
+        bool tuple = PyTuple_CheckExact(o);
+        Py_ssize_t n = tuple ? PyTuple_Size(o) : PyList_Size(o);
+        if (!flat_head(f, tuple ? '(' : '[', n)) return false;
+        for (Py_ssize_t i = 0; i < n; i++)
+            if (!flatten_held(f, tuple ? PyTuple_GetItem(o, i) : PyList_GetItem(o, i))) return false;
+        return true;
+    }
+    if (PyDict_CheckExact(o)) return flatten_dict(f, o);
+    bool leaf = is_array(o) || PyFloat_Check(o) || PyLong_Check(o);
+    if (!leaf) {
+        bool good = flatten_node(f, o, &leaf);
+        if (!leaf) return good;
+    }
+    if (f->n_leaves == MOST_LEAVES) return false;
+    PyObject *a = is_array(o) ? Py_NewRef(o) : PyFloat_Check(o) || PyLong_Check(o) ? number_array(o) : array_from_buffer(o, -1);
+    if (!a) return false;
+    f->leaves[f->n_leaves++] = a;
+    const array_object *array = as_array(a);
+    if (!array->tensor) return false;
+    int64_t dims[MAX_RANK];
+    int rank = array_dims(array, dims);
+    return flat_head(f, (char)('a' + array->dtype), rank) && flat_add(f, dims, (size_t)rank * sizeof *dims);
+}
+
+/* Whether the argument at a position, or with a name, is part of the program. */
+static bool static_position(const jit_object *j, Py_ssize_t i, Py_ssize_t n)
+{
+    for (Py_ssize_t k = 0; j->positions && k < PyTuple_Size(j->positions); k++) {
+        Py_ssize_t p = PyLong_AsSsize_t(PyTuple_GetItem(j->positions, k));
+        if (p == i || p + n == i) return true;
+    }
+    return false;
+}
+static bool static_name(const jit_object *j, PyObject *name) { return j->names && PyTuple_Size(j->names) && PySequence_Contains(j->names, name) == 1; }
+
+/* The arguments of a call, in the order in which the program takes them. */
+static bool flatten_call(const jit_object *j, struct flat *f, PyObject *args, PyObject *named)
+{
+    Py_ssize_t n = PyTuple_Size(args);
+    bool good = flat_head(f, '(', n);
+    for (Py_ssize_t i = 0; good && i < n; i++) {
+        PyObject *x = PyTuple_GetItem(args, i);
+        good = static_position(j, i, n) ? flatten_static(f, x) : flatten(f, x);
+    }
+    if (!good || !named || !PyDict_Size(named)) return good;
+    PyObject *keys = PyDict_Keys(named);
+    good = keys && !PyList_Sort(keys) && flat_head(f, 'K', PyList_Size(keys));
+    for (Py_ssize_t i = 0; good && i < PyList_Size(keys); i++) {
+        PyObject *k = PyList_GetItem(keys, i), *x = PyDict_GetItem(named, k);
+        good = x && flatten_static(f, k) && (static_name(j, k) ? flatten_static(f, x) : flatten_held(f, x));
+    }
+    Py_XDECREF(keys);
+    return good;
+}
+
+static void flat_drop(struct flat *f)
+{
+    for (int i = 0; i < f->n_leaves; i++) Py_DECREF(f->leaves[i]);
+}
+
+static uint64_t flat_hash(const struct flat *f)
+{
+    uint64_t h = 1469598103934665603u;
+    for (size_t i = 0; i + 4 <= f->n; i += 4) {
+        uint32_t w;
+        memcpy(&w, f->key + i, 4);
+        h = (h ^ w) * 0x9E3779B97F4A7C15u;
+        h ^= h >> 31;
+    }
+    return h;
+}
+
+static bool same_cells(const jit_object *j, const struct entry *e)
+{
+    Py_ssize_t n = j->cells ? PyTuple_Size(j->cells) : 0;
+    for (Py_ssize_t i = 0; i < n; i++) {
+        PyObject *now = PyObject_GetAttrString(PyTuple_GetItem(j->cells, i), "cell_contents");
+        if (!now) PyErr_Clear();
+        Py_XDECREF(now);
+        if (now != PyTuple_GetItem(e->cells, i)) return false;
+    }
+    return true;
+}
+
+/* A tree of results from its plan: True a leaf, None, or a tuple of what it is ("(", "[", the keys of a dict, or a function of the list of its children) and the
+ * plans of its children. */
+static PyObject *grow(PyObject *plan, PyObject *leaves, Py_ssize_t *next)
+{
+    if (plan == Py_True) {
+        PyObject *leaf = PyList_GetItem(leaves, (*next)++);
+        return leaf ? Py_NewRef(leaf) : NULL;
+    }
+    if (plan == Py_None) return Py_NewRef(Py_None);
+    PyObject *kind = PyTuple_GetItem(plan, 0);
+    if (!kind) return NULL;
+    Py_ssize_t n = PyTuple_Size(plan) - 1;
+    bool dict = PyTuple_Check(kind), tuple = PyUnicode_Check(kind) && PyUnicode_CompareWithASCIIString(kind, "(") == 0;
+    PyObject *made = dict ? PyDict_New() : tuple ? PyTuple_New(n) : PyList_New(n);
+    for (Py_ssize_t i = 0; made && i < n; i++) {
+        PyObject *child = grow(PyTuple_GetItem(plan, i + 1), leaves, next);
+        int failed = !child;
+        if (child && dict) {
+            failed = PyDict_SetItem(made, PyTuple_GetItem(kind, i), child);
+            Py_DECREF(child);
+        } else if (child) {
+            failed = tuple ? PyTuple_SetItem(made, i, child) : PyList_SetItem(made, i, child);
+        }
+        if (failed) Py_CLEAR(made);
+    }
+    if (made && !dict && !PyUnicode_Check(kind)) {
+        PyObject *node = PyObject_CallFunctionObjArgs(kind, made, NULL);
+        Py_DECREF(made);
+        return node;
+    }
+    return made;
+}
+
+static PyObject *run_entry(const struct entry *e, struct flat *f)
+{
+    exe_object *exe = (exe_object *)e->exe;
+    hop_tensor *in[MOST_LEAVES];
+    PyObject *donors[MOST_LEAVES];
+    Py_ssize_t hidden = PyTuple_Size(e->hidden);
+    int n = 0;
+    for (; n < f->n_leaves; n++) {
+        in[n] = as_array(f->leaves[n])->tensor;
+        donors[n] = n < 64 && exe->donated >> n & 1 ? f->leaves[n] : NULL;
+    }
+    for (Py_ssize_t i = 0; i < hidden; i++) in[n] = as_array(PyTuple_GetItem(e->hidden, i))->tensor, donors[n++] = NULL;
+    if (n != exe->n_in) return PyErr_SetString(PyExc_RuntimeError, "a program was kept under the wrong types"), NULL;
+    PyObject *kept_exe = Py_NewRef(e->exe), *unflatten = Py_NewRef(e->unflatten), *kept_hidden = Py_NewRef(e->hidden);
+    PyObject *r = run_tensors(exe, in, exe->donated ? donors : NULL, unflatten != Py_None);
+    if (r && unflatten != Py_None) {
+        Py_ssize_t next = 0;
+        PyObject *tree = PyTuple_Check(unflatten) ? grow(unflatten, r, &next) : PyObject_CallFunctionObjArgs(unflatten, r, NULL);
+        Py_DECREF(r);
+        r = tree;
+    }
+    Py_DECREF(kept_exe);
+    Py_DECREF(kept_hidden);
+    Py_DECREF(unflatten);
+    return r;
+}
+
+static PyObject *jit_call(PyObject *self, PyObject *args, PyObject *named)
+{
+    jit_object *j = (jit_object *)self;
+    PyObject *r = NULL;
+    if (!frame_top()) {
+        struct flat f;
+        f.n = 0;
+        f.n_leaves = 0;
+        f.classes = NULL;
+        const struct entry *e = NULL;
+        if (flatten_call(j, &f, args, named)) {
+            uint64_t hash = flat_hash(&f);
+            e = j->entries[hash % JIT_BUCKETS];
+            while (e && (e->hash != hash || e->length != f.n || memcmp(e->key, f.key, f.n) || !same_cells(j, e))) e = e->next;
+            if (e && f.n_leaves + PyTuple_Size(e->hidden) <= MOST_LEAVES) r = run_entry(e, &f);
+            else e = NULL;
+        } else {
+            PyErr_Clear();
+        }
+        flat_drop(&f);
+        if (e) return r;
+    }
+    PyObject *slow = PyObject_GetAttrString(self, "_slow");
+    r = slow ? PyObject_Call(slow, args, named) : NULL;
+    Py_XDECREF(slow);
+    return r;
+}
+
+static void jit_forget_all(jit_object *j);
+
+/* _remember(args, named, exe, hidden, cell contents, unflatten) */
+static PyObject *jit_remember(PyObject *self, PyObject *given)
+{
+    jit_object *j = (jit_object *)self;
+    PyObject *args, *named, *exe, *hidden, *cells, *unflatten;
+    if (!PyArg_ParseTuple(given, "O!O!O!O!O!O", &PyTuple_Type, &args, &PyDict_Type, &named, exe_type, &exe, &PyTuple_Type, &hidden, &PyTuple_Type, &cells, &unflatten)) return NULL;
+    struct flat f;
+    f.n = 0;
+    f.n_leaves = 0;
+    if (!(f.classes = PyList_New(0))) return NULL;
+    bool good = flatten_call(j, &f, args, named);
+    flat_drop(&f);
+    PyErr_Clear();
+    for (Py_ssize_t i = 0; i < PyTuple_Size(hidden); i++) good &= is_array(PyTuple_GetItem(hidden, i)) && as_array(PyTuple_GetItem(hidden, i))->tensor;
+    struct entry *e = good ? PyMem_Malloc(sizeof *e + f.n) : NULL;
+    if (!e) {
+        Py_DECREF(f.classes);
+        if (good) return PyErr_NoMemory();
+        Py_RETURN_FALSE;
+    }
+    if (++j->n_entries > MOST_ENTRIES) {
+        jit_forget_all(j);
+        j->n_entries = 1;
+    }
+    uint64_t hash = flat_hash(&f);
+    *e = (struct entry){ j->entries[hash % JIT_BUCKETS], hash, f.n, Py_NewRef(exe), Py_NewRef(hidden), Py_NewRef(cells), Py_NewRef(unflatten), f.classes };
+    memcpy(e->key, f.key, f.n);
+    j->entries[hash % JIT_BUCKETS] = e;
+    Py_RETURN_TRUE;
+}
+
+static void jit_forget_all(jit_object *j)
+{
+    for (int b = 0; b < JIT_BUCKETS; b++)
+        while (j->entries[b]) {
+            struct entry *e = j->entries[b];
+            j->entries[b] = e->next;
+            Py_DECREF(e->exe);
+            Py_DECREF(e->hidden);
+            Py_DECREF(e->cells);
+            Py_DECREF(e->unflatten);
+            Py_DECREF(e->classes);
+            PyMem_Free(e);
+        }
+    j->n_entries = 0;
+}
+static PyObject *jit_forget(PyObject *self, PyObject *unused)
+{
+    (void)unused;
+    jit_forget_all((jit_object *)self);
+    Py_RETURN_NONE;
+}
+/* _set(closure, static positions, static names) */
+static PyObject *jit_set(PyObject *self, PyObject *given)
+{
+    jit_object *j = (jit_object *)self;
+    PyObject *new[3], **old[3] = { &j->cells, &j->positions, &j->names };
+    if (!PyArg_ParseTuple(given, "O!O!O!", &PyTuple_Type, &new[0], &PyTuple_Type, &new[1], &PyTuple_Type, &new[2])) return NULL;
+    for (int i = 0; i < 3; i++) {
+        PyObject *before = *old[i];
+        *old[i] = Py_NewRef(new[i]);
+        Py_XDECREF(before);
+    }
+    Py_RETURN_NONE;
+}
+static PyObject *set_nodes(PyObject *self, PyObject *dict)
+{
+    (void)self;
+    Py_XDECREF(nodes);
+    nodes = PyDict_Check(dict) ? Py_NewRef(dict) : NULL;
+    Py_RETURN_NONE;
+}
+static int jit_traverse(PyObject *self, visitproc visit, void *arg)
+{
+    jit_object *j = (jit_object *)self;
+    Py_VISIT(Py_TYPE(self));
+    Py_VISIT(j->cells);
+    Py_VISIT(j->positions);
+    Py_VISIT(j->names);
+    for (int b = 0; b < JIT_BUCKETS; b++)
+        for (struct entry *e = j->entries[b]; e; e = e->next) {
+            Py_VISIT(e->exe);
+            Py_VISIT(e->cells);
+            Py_VISIT(e->hidden);
+            Py_VISIT(e->unflatten);
+            Py_VISIT(e->classes);
+        }
+    return 0;
+}
+static int jit_clear(PyObject *self)
+{
+    jit_forget_all((jit_object *)self);
+    Py_CLEAR(((jit_object *)self)->cells);
+    Py_CLEAR(((jit_object *)self)->positions);
+    Py_CLEAR(((jit_object *)self)->names);
+    return 0;
+}
+static void jit_dealloc(PyObject *self)
+{
+    PyTypeObject *type = Py_TYPE(self);
+    PyObject_GC_UnTrack(self);
+    jit_clear(self);
+    ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
+    Py_DECREF(type);
+}
+
+/* ---- the type ---- */
+
+static PyMethodDef jit_methods[] = {
+    { "_remember", jit_remember, METH_VARARGS, "_remember(args, named, exe, hidden, cells, unflatten): whether such calls are quick from now on" },
+    { "_forget", jit_forget, METH_NOARGS, "forgets all programs" },
+    { "_set", jit_set, METH_VARARGS, "_set(closure, static positions, static names)" },
+    { NULL, NULL, 0, NULL },
+};
+static PyType_Slot jit_slots[] = { { Py_tp_dealloc, jit_dealloc }, { Py_tp_traverse, jit_traverse }, { Py_tp_clear, jit_clear }, { Py_tp_call, jit_call }, { Py_tp_methods, jit_methods }, { 0, NULL } };
+static PyType_Spec jit_spec = { "hop._core.JitBase", sizeof(jit_object), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC, jit_slots };
+
+static PyMethodDef functions[] = {
+    { "set_nodes", set_nodes, METH_O, "set_nodes(dict): which classes are nodes of trees" },
+    { NULL, NULL, 0, NULL },
+};
+
+int jit_init(PyObject *module)
+{
+    PyObject *type = PyType_FromSpec(&jit_spec);
+    int failed = !type || PyModule_AddObjectRef(module, "JitBase", type) || PyModule_AddFunctions(module, functions);
+    Py_XDECREF(type);
+    return failed ? -1 : 0;
+}
