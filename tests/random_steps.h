@@ -502,7 +502,7 @@ static void step_along(struct scope *s)
     uint32_t at = below(g, t.rank);
     dim dims[MAX_RANK];
     memcpy(dims, t.dims, t.rank * sizeof *dims);
-    struct attr a[2] = { A_INT(at), A_FLAG(chance(g, 0.5)) };
+    struct attr a[3] = { A_INT(at), A_FLAG(chance(g, 0.5)), A_FLAG(op == OP_recurrence && chance(g, 0.3)) };
     if (!g->wild && dtype_is_float((enum dtype)t.dtype) && (op == OP_cumprod || op == OP_recurrence)) x = unary(s, OP_tanh, x);
     if (op == OP_recurrence) maybe_squash(s, node(s, op, (val[]){ x, want(s, (enum dtype)t.dtype, t.rank, dims) }, 2, a));
     else if (op == OP_take_along) {
