@@ -316,13 +316,14 @@ static void map_insert(struct map *m, uint64_t hash, uint32_t value)
 void map_put(struct map *m, uint64_t hash, uint32_t value)
 {
     if (m->len * 4ull >= m->cap * 3ull) {
-        struct map old = *m;
-        m->cap = old.cap ? old.cap * 2 : 16;
-        m->hashes = ARENA_NEW(m->arena, uint64_t, m->cap);
-        m->values = ARENA_NEW(m->arena, uint32_t, m->cap);
-        memset(m->values, 0xff, m->cap * sizeof *m->values);
-        for (uint32_t i = 0; i < old.cap; i++)
-            if (old.values[i] != HOP_NONE) map_insert(m, old.hashes[i], old.values[i]);
+        struct map more = *m; /* m stays whole when there is no memory */
+        more.cap = m->cap ? m->cap * 2 : 16;
+        more.hashes = ARENA_NEW(m->arena, uint64_t, more.cap);
+        more.values = ARENA_NEW(m->arena, uint32_t, more.cap);
+        memset(more.values, 0xff, more.cap * sizeof *more.values);
+        for (uint32_t i = 0; i < m->cap; i++)
+            if (m->values[i] != HOP_NONE) map_insert(&more, m->hashes[i], m->values[i]);
+        *m = more;
     }
     map_insert(m, hash, value);
     m->len++;
