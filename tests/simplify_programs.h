@@ -204,6 +204,14 @@
            %a = scan carry(%c = %h) over(%x in %xs) with(%v = %w, %t = %s) {
                %b = broadcast {dims = [3, 4], at = [1]} (%v) %k = full {value = 2, dims = []} %u = mul(%t, %k) %y = broadcast {dims = [3, 4], at = []} (%u)
                %g = add(%c, %x) %f = mul(%g, %b) %i = mul(%f, %y) next(%i) } return %a }) },
+{ "what might not end stays in the loop, however deep", "", "hoist dce", "nodes=1 >scan=1 >while_loop=1",
+  TEXT(fn @main(%x: f32[], %xs: f32[4]) -> (f32[]) {
+           %y = scan carry(%c = %x) over(%t in %xs) with(%w = %x) {
+               %r = scan {length = 2} carry(%a = %w) {
+                   %q = while_loop carry(%k = %a) cond { %l = full {value = 2, dims = []} %p = lt(%k, %l) test(%p) } body { %z = full {value = 1, dims = []} %n = add(%k, %z) next(%n) }
+                   next(%q) }
+               %s = add(%c, %r) %u = add(%s, %t) next(%u) }
+           return %y }) },
 { "predicates are hoisted from", "", "hoist dce", "sqrt=1 exp=1 >sqrt=0 >exp=0",
   TEXT(fn @main(%x: f32[], %l: f32[]) -> (f32[]) {
            %a = while_loop carry(%k = %x) cond with(%m = %l) { %e = abs(%m) %s = sqrt(%e) %p = lt(%k, %s) test(%p) }
