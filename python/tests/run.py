@@ -9,6 +9,7 @@ import concurrent.futures
 import json
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 import time
@@ -108,4 +109,5 @@ def main():
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a run in the background ignores it, and its children would, too
     sys.exit(main())
