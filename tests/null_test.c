@@ -53,12 +53,13 @@ static uint32_t choose(uint32_t n)
 #define CHOOSE(...) ((__VA_ARGS__)[choose((uint32_t)(sizeof(__VA_ARGS__) / sizeof *(__VA_ARGS__)))])
 
 static char long_name[3000], deep[3000];
+static char folder[] = "/tmp/hop_null_XXXXXX", file[sizeof folder + 8]; /* calls that save something may save it there */
 static const char *texts(void)
 {
     return CHOOSE((const char *const[]){ NULL, "", "all", "0", "-1", "0, 1", "0, 0", "f32", "f32[3]", "i64[2, 2]", "bool[]", "f32[T]", "T", "x", "2*T + 1", "1:2, :", "::-1", "::0", "...", "new",
         "9223372036854775807", "-9223372036854775808", "99999999999999999999", "f32[9223372036854775807]", "f64[4611686018427387904, 2]", "f32[-1]", "f32[1,1,1,1,1,1,1,1,1,1,1,1,1]",
         "f99[2]", "%s%n%p", "\xff\xfe", "\"", "{", "f32[T / 0]", "f32[T mod 0]", "1e999", "recompute", "every 0", "every 99999999999999999999", "sqrt", "2", "3", "0:0", "9223372036854775807:1", "add",
-        "ij,jk->ik", "x: f32[3]", ",", "mut", "x.npy", "/", "f32[3", "0,", long_name, deep });
+        "ij,jk->ik", "x: f32[3]", ",", "mut", file, "/", "f32[3", "0,", long_name, deep });
 }
 /* No endless loops: eager mode would do all the steps. */
 static const char *lengths(void) { return CHOOSE((const char *const[]){ NULL, "", "3", "0", "-1", "T", "x", "99999999999999999999", deep, "2, 2" }); }
@@ -667,6 +668,8 @@ int main(int argc, char **argv)
     setvbuf(stdout, NULL, _IOLBF, 0); /* what a child says before it crashes is not lost */
     memset(long_name, 'n', sizeof long_name - 1);
     memset(deep, '(', sizeof deep - 1);
+    if (!mkdtemp(folder)) return 2;
+    snprintf(file, sizeof file, "%s/x.npy", folder);
     shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (shared == MAP_FAILED) return 2;
     check_list(argv[0]);
@@ -675,11 +678,13 @@ int main(int argc, char **argv)
         uint32_t round = (uint32_t)strtoul(argv[3], NULL, 0);
         for (now.context = OUTSIDE; strcmp(argv[2], context_names[now.context]) && now.context < CONTEXTS - 1;) now.context++;
         one_round(round_seed(round), 0);
-        return 0;
+        return unlink(file), rmdir(folder), 0;
     }
     for (now.context = OUTSIDE; now.context < CONTEXTS; now.context++)
         if (argc <= 2 || !strcmp(argv[2], context_names[now.context])) run_context(rounds);
     tests_passed += shared->passed;
     tests_failed += shared->failed;
+    unlink(file);
+    CLAIM(!rmdir(folder), "more files than one were made in %s", folder);
     return tests_end();
 }
