@@ -11,7 +11,7 @@ static void associative_infer(struct infer *in)
     uint32_t n = in->groups[0], along = scan_dim(in->attrs);
     const struct fn *g = module_fn(in->m, in->regions[0].fn);
     if (!n) infer_error(in, "there is nothing to scan: expected one array at least");
-    if (g->effects & ~EFFECT_CHECK) infer_error(in, "the combine function has effects beyond check (it prints): it may be called in any order");
+    if (g->effects & ~EFFECT_CHECK) infer_error(in, "the combine function has effects beyond check (it prints or calls the host): it may be called in any order");
     if (g->n_results != n) infer_error(in, "the combine function gives %u results for %u arrays", g->n_results, n);
     for (uint32_t k = 0; k < n; k++) {
         infer_equal(in, infer_type(in, 0).dims[along], infer_type(in, k).dims[along],
