@@ -14,7 +14,7 @@ WARN = -std=c11 -D_GNU_SOURCE -Wall -Wextra -Werror -Wno-missing-field-initializ
 # Results are defined bit for bit: no contraction, no reassociation, in any translation unit.
 NUMBERS = -ffp-contract=off
 CPPFLAGS += -Iinclude -Isrc
-LIBS = -lopenblas -lz -lm -lpthread -ldl
+LIBS = -lz -lm -lpthread -ldl
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 
 ifdef SAN # the plain build gives these two warnings; with sanitizers they come from the instrumentation

@@ -144,7 +144,7 @@ if command -v pkg-config >/dev/null; then
     claim 'a program with the static library' cc -Wall -Wextra -Werror prog.c $(pkg-config --cflags --libs hop-static) -o static
     claim 'it runs compiled code from anywhere' says '^9$' ./static
     claim 'it needs no libhop.so' [ "$(ldd ./static | grep -c libhop)" = 0 ]
-    claim 'what the static library needs' says '-lopenblas.*-lz' pkg-config --static --libs hop
+    claim 'what the static library needs' says '-lz' pkg-config --static --libs hop
     if command -v g++ >/dev/null; then
         claim 'a program in C++' g++ -std=c++17 $strict prog.cpp $(pkg-config --cflags --libs hop) -o cpp
         claim 'it runs compiled code' says '^9$' ./cpp

@@ -5,6 +5,7 @@
 #include "interp/interp.h"
 #include "ir/text.h"
 #include "runtime/exe.h"
+#include "runtime/blas.h"
 #include "runtime/pool.h"
 #include "runtime/rt.h"
 

@@ -809,6 +809,11 @@ char *hop_explain_run(hop_exe *exe, hop_tensor *const *in, int n_in, hop_tensor 
  * (unless it has sizes that only the run knows). */
 hop_status hop_workspace(size_t *bytes, hop_exe *exe, hop_tensor *const *in, int n_in, const int64_t *dims);
 
+/* What multiplies large matrices (default numbers only): "OpenBLAS 0.3.21, kernel Zen", or hop's own loops and why. OpenBLAS is loaded by the first product or by
+ * this call, with the kernel that fits the processor; it then uses one thread, since hop cuts products into pieces for its own. HOP_BLAS=FILE|off in the
+ * environment names another library, or none. */
+const char *hop_blas(void);
+
 /* ---- the cache of compiled code ----
  *
  * hop_compile keeps what it makes: programs that are equal share their code in the process, and files in $XDG_CACHE_HOME/hop (else ~/.cache/hop) spare the

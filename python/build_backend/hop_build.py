@@ -80,7 +80,7 @@ def build_extension():
         exports = os.path.join(folder, "exports.map")
         with open(exports, "w", encoding="utf-8") as out:
             out.write("{ global: PyInit__core; local: *; };\n")
-        libraries = ["-lopenblas", "-lz", "-lm", "-lpthread", "-ldl"]
+        libraries = ["-lz", "-lm", "-lpthread", "-ldl"]
         whole = os.path.join(folder, "libhop.o")  # the library as one object, whose private names meet nobody's
         _run(["ld", "-r", "-o", whole, "--whole-archive", library])
         _run(["objcopy", "--keep-global-symbols=" + os.path.join(build, "exports"), whole])

@@ -15,7 +15,7 @@ try:
 except ImportError as _error:
     if "shared object" not in str(_error):
         raise
-    raise ImportError(f"{_error}; hop needs the shared libraries of OpenBLAS and zlib (Debian: libopenblas0, zlib1g)") from None
+    raise ImportError(f"{_error}; hop needs the shared library of zlib (Debian: zlib1g)") from None
 from . import _dtypes, _errors, tree
 from ._array import Array, Tracer
 

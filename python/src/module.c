@@ -183,10 +183,13 @@ static PyObject *cache_statistics(PyObject *self, PyObject *unused)
                          "entries", (unsigned long long)s.entries, "bytes", (unsigned long long)s.bytes, "limit", (unsigned long long)s.limit);
 }
 
+static PyObject *blas(PyObject *self, PyObject *unused) { return (void)self, (void)unused, PyUnicode_FromString(hop_blas()); }
+
 static PyMethodDef methods[] = {
     { "setup", setup, METH_VARARGS, "setup(Array, Tracer, dtypes, errors, folder, main thread): what the package defines" },
     { "place", place, METH_NOARGS, "the innermost line of the program that is not hop's own" },
     { "cache_statistics", cache_statistics, METH_NOARGS, "what compilations found in the cache, and what it holds" },
+    { "blas", blas, METH_NOARGS, "what multiplies large matrices, and by which kernel" },
     { "debug_track", track, METH_O, "debug_track(on): notes every handle of the library from now on" },
     { "debug_leaks", leaks, METH_NOARGS, "the noted handles that are not freed" },
     { NULL, NULL, 0, NULL },

@@ -373,12 +373,12 @@ class Warned(Case):
                 self.assertEqual(done.stderr.count("RuntimeWarning: hop runs programs without compiling them"), 1, done.stderr)
                 self.assertIn(names, done.stderr)
                 self.assertAlmostEqual(float(done.stdout.split()[0]), 3 * 0.8414709848, places=5)
-            changed = without(extension, b"libopenblas.so")
+            changed = without(extension, b"libz.so")
             with open(extension, "wb") as out:
                 out.write(changed)
             done = run()
             self.assertEqual(done.returncode, 1)
-            self.assertRegex(done.stderr, r"ImportError: libXXXnblas\.so.*libopenblas0")
+            self.assertRegex(done.stderr, r"ImportError: .*XXX.*zlib1g")
 
     def test_nothing_to_warn_of(self):
         with warnings.catch_warnings():

@@ -118,6 +118,10 @@ class Log(Case):
         lowered = self.lines(lambda: f.lower(x, x).compile(), HOP_LOG="other,compile")
         self.assertRegex(lowered[0], r"hop: wave\(.*nodes, (compiled|from)")
 
+    def test_products(self):
+        lines = self.lines(lambda: hop.jit(lambda x: x @ x)(hop.ones((64, 64))), HOP_LOG="compile")
+        self.assertRegex(lines[0], r" ms; products by (OpenBLAS \S+, kernel \w+|hop's own loops)")
+
     def test_silence(self):
         for value in ("", "other"):
             self.assertEqual(self.lines(lambda: hop.jit(lambda x: x + 0.375)(hop.ones(5)), HOP_LOG=value), [])

@@ -1,6 +1,7 @@
 /* Running functions: by the interpreter, compiled, eagerly. Compiling, what an executable must keep, and what it says about the arguments it writes. */
 #include "api/arguments.h"
 #include "interp/interp.h"
+#include "runtime/blas.h"
 
 /* ---- the interpreter ---- */
 
@@ -325,6 +326,8 @@ char *hop_explain_run(hop_exe *exe, hop_tensor *const *in, int n_in, hop_tensor 
     struct explain_args a = { .run = { .e = exe, .in = in, .n_in = n_in, .out = (hop_tensor **)out, .n_out = n_out } };
     return api_edge(do_explain, &a) ? NULL : a.text;
 }
+
+const char *hop_blas(void) { return blas_description(); }
 
 /* ---- eager mode ---- */
 

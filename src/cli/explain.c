@@ -1,5 +1,6 @@
 /* hop explain: compiles a function and says what happened: passes, nests, stored values and copies with their reasons, memory, code, times. */
 #include "cli/cli.h"
+#include "runtime/blas.h"
 #include "runtime/cache.h"
 #include "transform/transform.h"
 
@@ -209,6 +210,16 @@ static void updates_json(struct text *out, const struct explanation *e, const st
     }
 }
 
+static bool multiplies(const struct lp_block *block)
+{
+    bool found = false;
+    for (uint32_t i = 0; block && i < block->stmts.len && !found; i++) {
+        const struct lp_stmt *s = &block->stmts.data[i];
+        found = (s->kind == LP_CALL && s->call->kind == CALL_GEMM) || multiplies(s->body) || multiplies(s->other);
+    }
+    return found;
+}
+
 static void explain_text(struct text *out, const struct explanation *e)
 {
     const struct fn *f = module_fn(e->m, e->fn);
@@ -225,6 +236,7 @@ static void explain_text(struct text *out, const struct explanation *e)
         nests_text(out, p->root, 0);
         stored_text(out, e, p);
         updates_text(out, e, p);
+        if (multiplies(p->root)) text_add(out, "products: %s\n", blas_description());
     }
     size_t arena = exe_arena_bytes(e->exe);
     if (arena == (size_t)-1) text_str(out, "memory: depends on sizes\n");
@@ -285,6 +297,10 @@ static void explain_json(struct text *out, const struct explanation *e)
         json_string(out, p->place_notes.data[i]);
     }
     updates_json(out, e, p);
+    if (p && multiplies(p->root)) {
+        text_str(out, "], \"products\": [");
+        json_string(out, blas_description());
+    }
     size_t arena = exe_arena_bytes(e->exe);
     if (arena == (size_t)-1) text_str(out, "], \"memory_bytes\": null");
     else text_add(out, "], \"memory_bytes\": %zu", arena);

@@ -7,6 +7,7 @@
 #include "loop/lower.h"
 #include "ops/callbacks.h"
 #include "ops/misc.h"
+#include "runtime/blas.h"
 #include "runtime/memory.h"
 #include "runtime/pool.h"
 #include "runtime/rt.h"

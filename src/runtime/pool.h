@@ -11,8 +11,4 @@ uint32_t pool_cores(void); /* processors this process may use */
  * another thread uses the pool, it runs everything itself. */
 int32_t pool_run(uint32_t threads, struct hop_rt *rt, int32_t (*body)(struct hop_rt *rt, void *env, int64_t lo, int64_t hi), void *env, int64_t n, int64_t grain);
 
-/* runtime/blas.c */
-void blas_gemm(struct hop_rt *rt, int32_t dtype, int32_t ta, int32_t tb, int64_t m, int64_t n, int64_t k, const void *a, int64_t lda, const void *b, int64_t ldb,
-               void *c, int64_t ldc, int32_t accumulate);
-
 #endif
