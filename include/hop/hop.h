@@ -26,7 +26,7 @@ typedef enum hop_status {
     HOP_NOMEM,       /* an allocation failed */
     HOP_IO,          /* a file could not be read or written */
     HOP_UNAVAILABLE, /* this build or machine cannot do it (compilation without LLVM) */
-    HOP_CANCELLED,   /* another thread asked the run to end */
+    HOP_CANCELLED,   /* somebody asked the call to end */
     HOP_INTERNAL     /* a bug in hop */
 } hop_status;
 
@@ -761,6 +761,9 @@ hop_status hop_hessian(hop_fn **out, hop_fn *f, const char *wrt); /* of the firs
 /* Over one more dim. in: "xs, h: 1": which parameters get it, and where (0 when not said); NULL: all in front. out_axes: per result, "0, -, 1",
  * - for a result without it; NULL: all in front. */
 hop_status hop_vmap(hop_fn **out, hop_fn *f, const char *in, const char *out_axes);
+/* Until it is called again, calls of this thread that take no options (these, captures, hop_fn_read) end with HOP_CANCELLED when *cancel is not zero, as
+ * hop_compile does with its options: cancel and confirm mean the same. NULL: they do not. From confirm the functions at work cannot be used. */
+void hop_cancel_by(const volatile int *cancel, int (*confirm)(void *ctx), void *ctx);
 
 /* ---- running ---- */
 
@@ -775,9 +778,15 @@ typedef struct hop_compile_options {
      * a result of the same type (out[k] is then the very tensor that was donated), or it is freed. Do not use or free it afterwards. A run that fails
      * leaves the reference with the caller, but the content may have changed. */
     const char *donate;
-    void *reserved[3];
+    /* Not zero, set by another thread or a signal handler, ends the call with HOP_CANCELLED within a few milliseconds, also where LLVM needs much longer: machine
+     * code is then generated on a thread of its own, which the call leaves behind. That thread finishes, and what it made is found in the cache. A process
+     * that ends meanwhile does not wait for it. */
+    const volatile int *cancel;
+    int (*confirm)(void *ctx); /* NULL, or asked on the calling thread when *cancel is not zero. 0: go on; it has set *cancel back to 0 */
+    void *confirm_ctx;
 } hop_compile_options;
-/* options NULL: defaults. The executable owns all it needs; f may be freed. */
+/* options NULL: defaults. The executable owns all it needs; f may be freed. A program for which LLVM would need more memory than there is fails with HOP_NOMEM;
+ * HOP_COMPILE_MEMORY in the environment, "500M", says how much it may take. */
 hop_status hop_compile(hop_exe **out, hop_fn *f, const hop_compile_options *options);
 void hop_exe_free(hop_exe *exe);
 
@@ -789,17 +798,21 @@ void hop_exe_free(hop_exe *exe);
 hop_status hop_run(hop_exe *exe, hop_tensor *const *in, int n_in, hop_tensor **out, int n_out);
 
 typedef struct hop_run_options {
-    const volatile int *cancel;  /* non-zero, set by another thread, ends the run with HOP_CANCELLED */
+    const volatile int *cancel;  /* non-zero, set by another thread or a signal handler, ends the run with HOP_CANCELLED */
     void (*print)(void *ctx, const char *line, size_t length); /* gets the lines of hop_print; NULL: dropped */
     void *print_ctx;
     const int64_t *dims;         /* values of declared sizes (`dim N`), in order */
     void *workspace;             /* memory for temporaries, hop_workspace() bytes; NULL: the library's */
     size_t workspace_bytes;
     size_t keep;                 /* not 0: a failed run leaves outputs and arguments as they were, donated arguments stay the caller's; costs copies */
-    void *reserved[3];
+    /* NULL, or asked on the thread of the call when *cancel is not zero: 0 lets the run go on where it is, having set *cancel back to 0; else it ends, and *cancel
+     * must stay as it is until the call has returned. */
+    int (*confirm)(void *ctx);
+    void *confirm_ctx;
+    void *reserved[1];
 } hop_run_options;
 hop_status hop_run_with(hop_exe *exe, hop_tensor *const *in, int n_in, hop_tensor **out, int n_out, const hop_run_options *options);
-/* The reference interpreter: strict numbers, slow. Of the options it looks at print and dims. */
+/* The reference interpreter: strict numbers, slow. Of the options it looks at print, dims, cancel and confirm. */
 hop_status hop_interpret(hop_fn *f, hop_tensor *const *in, int n_in, hop_tensor **out, int n_out);
 hop_status hop_interpret_with(hop_fn *f, hop_tensor *const *in, int n_in, hop_tensor **out, int n_out, const hop_run_options *options);
 /* What becomes of the arguments that a run with these tensors would write, a line each: computed in place, or copied and why. Nothing is run. out may be NULL:

@@ -30,6 +30,30 @@ static void set_call(struct call *c, const struct result_map *map, const struct 
 
 static void unlock_module(void *shared) { pthread_mutex_unlock(&((struct shared_module *)shared)->lock); }
 
+/* ---- what may end a call ---- */
+
+static void watch_restore(void *before) { hop_watch_set(before); }
+
+static const struct hop_watch *watch_begin(const struct hop_watch *w)
+{
+    const struct hop_watch *before = w->cancel ? hop_watch_set(w) : hop_watch_get();
+    hop_cleanup_push(watch_restore, (void *)before);
+    return before;
+}
+
+static void watch_end(const struct hop_watch *before)
+{
+    hop_cleanup_pop((void *)before);
+    hop_watch_set(before);
+}
+
+void hop_cancel_by(const volatile int *cancel, int (*confirm)(void *ctx), void *ctx)
+{
+    static _Thread_local struct hop_watch mine;
+    mine = (struct hop_watch){ cancel, confirm, ctx };
+    hop_watch_set(cancel ? &mine : NULL);
+}
+
 static struct tensor *copy_of(const struct tensor *t)
 {
     struct tensor *copy = tensor_new((enum dtype)t->dtype, t->rank, t->dims);
@@ -61,10 +85,15 @@ static void do_interpret(void *args)
     begin_call(&c, a->n_in, a->n_out);
     const hop_run_options *o = a->options;
     struct interp interp = { .m = f->shared->m, .print = o ? o->print : NULL, .print_ctx = o ? o->print_ctx : NULL };
+    struct hop_watch watch = { 0 };
+    if (o) watch = (struct hop_watch){ o->cancel, o->confirm, o->confirm_ctx };
     pthread_mutex_lock(&f->shared->lock);
     hop_cleanup_push(unlock_module, f->shared);
+    if (f->shared->changing) hop_throw(HOP_INVALID, "the function is being transformed or compiled on this thread, by the call that asks whether to end");
+    const struct hop_watch *before = watch_begin(&watch);
     interp_run(&interp, f->fn, c.args, o ? o->dims : NULL, c.results);
     own_results(&c);
+    watch_end(before);
     hop_cleanup_pop(f->shared);
     unlock_module(f->shared);
     end_call(&c);
@@ -184,14 +213,17 @@ static void do_compile(void *args)
     hop_cleanup_push(exe_drop, e);
     copy_map(&e->arena, &f->map, &e->map);
     if (options.slow_executor) e->shared = shared_ref(f->shared);
-    pthread_mutex_lock(&f->shared->lock);
-    hop_cleanup_push(unlock_module, f->shared);
+    struct hop_watch watch = { o->cancel, o->confirm, o->confirm_ctx };
+    module_change(f->shared);
+    hop_cleanup_push(module_changed, f->shared);
+    const struct hop_watch *before = watch_begin(&watch);
     if (o->donate) e->donated = donated_params(e, f, o->donate);
     options.over = wanted_memory(e, f);
     e->e = exe_compile(f->shared->m, f->fn, &options, NULL);
     note_memory(e);
+    watch_end(before);
     hop_cleanup_pop(f->shared);
-    unlock_module(f->shared);
+    module_changed(f->shared);
     hop_cleanup_pop(e);
     if (__atomic_load_n(&handles_noted, __ATOMIC_RELAXED)) handle_note(e, "executable of '%s'", exe_name(e->e));
     *a->out = e;
@@ -223,7 +255,8 @@ static void do_run(void *args)
     struct hop_exe *e = check_exe(a->e);
     const hop_run_options *o = a->options;
     struct exe_call how = { 0 };
-    if (o) how = (struct exe_call){ .print = o->print, .print_ctx = o->print_ctx, .cancel = o->cancel, .workspace = o->workspace, .workspace_bytes = o->workspace_bytes };
+    if (o) how = (struct exe_call){ .print = o->print, .print_ctx = o->print_ctx, .cancel = o->cancel, .workspace = o->workspace, .workspace_bytes = o->workspace_bytes,
+                                    .confirm = o->confirm, .confirm_ctx = o->confirm_ctx };
     struct call c;
     set_call(&c, &e->map, a);
     set_memory(&c, e, o);

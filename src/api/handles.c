@@ -14,6 +14,23 @@ hop_status api_edge(void (*body)(void *args), void *args)
 
 /* ---- modules ---- */
 
+void module_change(struct shared_module *s)
+{
+    pthread_mutex_lock(&s->lock);
+    if (s->changing) {
+        pthread_mutex_unlock(&s->lock);
+        hop_throw(HOP_INVALID, "the function is being transformed or compiled on this thread, by the call that asks whether to end");
+    }
+    s->changing = true;
+}
+
+void module_changed(void *shared)
+{
+    struct shared_module *s = shared;
+    s->changing = false;
+    pthread_mutex_unlock(&s->lock);
+}
+
 struct shared_module *shared_new(struct module *m)
 {
     hop_cleanup_push(module_free, m);

@@ -13,22 +13,20 @@ struct transform_args {
     void (*make)(struct transform_args *a, struct hop_fn *f, struct arena *arena);
 };
 
-static void unlock_module(void *shared) { pthread_mutex_unlock(&((struct shared_module *)shared)->lock); }
-
 static void do_transform(void *args)
 {
     struct transform_args *a = args;
     struct hop_fn *f = check_fn(a->f, a->name);
     check_place(a->out, a->name);
     struct arena arena = { 0 };
-    pthread_mutex_lock(&f->shared->lock);
-    hop_cleanup_push(unlock_module, f->shared);
+    module_change(f->shared);
+    hop_cleanup_push(module_changed, f->shared);
     hop_cleanup_push(arena_free, &arena);
     a->make(a, f, &arena);
     hop_cleanup_pop(&arena);
     arena_free(&arena);
     hop_cleanup_pop(f->shared);
-    unlock_module(f->shared);
+    module_changed(f->shared);
 }
 
 /* ---- parameters by name ---- */

@@ -19,6 +19,7 @@ static _Thread_local struct cleanup cleanups[CLEANUP_DEPTH];
 static _Thread_local uint32_t n_cleanups;
 static _Thread_local uint64_t allocations, fail_at;
 static _Thread_local bool fail_one, tiny_chunks;
+static _Thread_local const struct hop_watch *watch;
 static atomic_int_fast64_t live;
 
 const char *hop_version(void) { return HOP_VERSION; }
@@ -85,6 +86,31 @@ void hop_cleanup_pop(void *what)
     n_cleanups--;
 }
 
+/* ---- ending long calls ---- */
+
+const struct hop_watch *hop_watch_set(const struct hop_watch *w)
+{
+    const struct hop_watch *before = watch;
+    watch = w;
+    return before;
+}
+const struct hop_watch *hop_watch_get(void) { return watch; }
+
+bool hop_watch_ends(const struct hop_watch *w)
+{
+    if (!w || !w->cancel || !*w->cancel) return false;
+    if (!w->confirm) return true;
+    const struct hop_watch *before = hop_watch_set(NULL); /* what confirm calls is not to be ended */
+    int ends = w->confirm(w->ctx);
+    watch = before;
+    return ends != 0;
+}
+
+void hop_look(void)
+{
+    if (watch && hop_watch_ends(watch)) hop_throw(HOP_CANCELLED, "the call was cancelled");
+}
+
 /* ---- memory ---- */
 
 void hop_fail_allocation(uint64_t n)
@@ -120,6 +146,7 @@ void *hop_try_malloc(size_t size) { return must_fail() ? NULL : counted(malloc(s
 
 void *hop_malloc(size_t size)
 {
+    if (watch) hop_look();
     void *p = hop_try_malloc(size);
     if (!p) out_of_memory(size);
     return p;
@@ -127,6 +154,7 @@ void *hop_malloc(size_t size)
 
 void *hop_calloc(size_t count, size_t size)
 {
+    if (watch) hop_look();
     void *p = must_fail() ? NULL : counted(calloc(count ? count : 1, size ? size : 1));
     if (!p) out_of_memory(count * size);
     return p;
@@ -134,6 +162,7 @@ void *hop_calloc(size_t count, size_t size)
 
 void *hop_realloc(void *old, size_t size)
 {
+    if (watch) hop_look();
     void *p = must_fail() ? NULL : realloc(old, size ? size : 1);
     if (!p) out_of_memory(size);
     if (!old) counted(p);
@@ -170,6 +199,7 @@ struct arena_chunk {
 
 void *arena_alloc(struct arena *a, size_t size)
 {
+    if (watch) hop_look();
     if (size > SIZE_MAX / 2) out_of_memory(size);
     size = (size + ALIGN - 1) & ~(size_t)(ALIGN - 1);
     if (!a->chunks || size > a->size - a->used) {

@@ -3,6 +3,7 @@
 
 #include <dlfcn.h>
 #include <limits.h>
+#include <link.h>
 #include <pthread.h>
 #include <unistd.h>
 
@@ -68,6 +69,32 @@ const struct emit_backend *backend_get(void)
     pthread_once(&loading, load);
     if (!loaded) hop_set_message("compiling needs the LLVM back end: %s", why_not);
     return loaded;
+}
+
+/* The executable segment around ask[0], to ask[0] and ask[1]. */
+static int find_code(struct dl_phdr_info *info, size_t size, void *ask)
+{
+    uintptr_t *range = ask;
+    (void)size;
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *p = &info->dlpi_phdr[i];
+        uintptr_t from = info->dlpi_addr + p->p_vaddr, to = from + p->p_memsz;
+        if (p->p_type != PT_LOAD || !(p->p_flags & PF_X) || range[0] < from || range[0] >= to) continue;
+        range[0] = from;
+        range[1] = to;
+        return 1;
+    }
+    return 0;
+}
+
+bool backend_code(uintptr_t *first, uintptr_t *end)
+{
+    if (!loaded || !loaded->code) return false;
+    uintptr_t range[2] = { (uintptr_t)loaded->code };
+    if (!dl_iterate_phdr(find_code, range)) return false;
+    *first = range[0];
+    *end = range[1];
+    return true;
 }
 
 int native_compile(const struct emit_backend *b, const struct lp *p, const struct emit_options *o, struct native *out, char error[512])

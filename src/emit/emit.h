@@ -33,11 +33,14 @@ struct emit_backend {
     const char *version;
     int (*compile)(const struct lp *p, const struct emit_options *o, struct native *out, char error[512]);
     const char *(*library)(void); /* path of the library that generates the code, "" when it is part of the plug-in */
+    const void *code;             /* some place in that library's code */
 };
 /* Sites of checks, prints and callbacks are numbered in the order in which a walk of the statement tree (body before other) meets their calls. */
 
 /* The back end, loaded on first use; NULL when there is none, hop_message() says why. */
 const struct emit_backend *backend_get(void);
+/* Where the code of the library lies that generates code; false: nowhere yet. */
+bool backend_code(uintptr_t *first, uintptr_t *end);
 /* The file that backend_get loads, found without loading it; NULL when there is none. */
 const char *backend_path(void);
 

@@ -269,4 +269,4 @@ static int compile(const struct lp *p, const struct emit_options *o, struct nati
     return status && e.no_memory ? EMIT_NOMEM : status;
 }
 
-const struct emit_backend hop_llvm_backend = { .version = "LLVM " LLVM_VERSION_STRING, .compile = compile, .library = library };
+const struct emit_backend hop_llvm_backend = { .version = "LLVM " LLVM_VERSION_STRING, .compile = compile, .library = library, .code = (const void *)LLVMContextCreate };

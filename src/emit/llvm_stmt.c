@@ -101,6 +101,14 @@ LLVMBasicBlockRef exit_block(struct emitter *e, hop_status status)
     return *exit;
 }
 
+/* The branch goes its first way all but always: what its other way needs stays out of the registers of the loop. */
+static void unlikely(struct emitter *e, LLVMValueRef branch)
+{
+    LLVMMetadataRef parts[3] = { LLVMMDStringInContext2(e->context, "branch_weights", 14), LLVMValueAsMetadata(LLVMConstInt(e->i32, 1u << 20, false)),
+                                 LLVMValueAsMetadata(LLVMConstInt(e->i32, 1, false)) };
+    LLVMSetMetadata(branch, LLVMGetMDKindIDInContext(e->context, "prof", 4), LLVMMetadataAsValue(e->context, LLVMMDNodeInContext2(e->context, parts, 3)));
+}
+
 /* Leaves when another thread asked for it. The pointer may be NULL; then a zero on the stack is looked at. */
 static void poll_cancel(struct emitter *e)
 {
@@ -117,7 +125,14 @@ static void poll_cancel(struct emitter *e)
     LLVMValueRef flag = LLVMBuildLoad2(e->builder, e->i32, f->cancel, "");
     LLVMSetVolatile(flag, true);
     next = new_block(e, "on");
-    LLVMBuildCondBr(e->builder, LLVMBuildIsNull(e->builder, flag, ""), next, exit_block(e, HOP_CANCELLED));
+    LLVMBasicBlockRef asked = new_block(e, "asked"), call = new_block(e, "ask");
+    unlikely(e, LLVMBuildCondBr(e->builder, LLVMBuildIsNull(e->builder, flag, ""), next, asked));
+    go_on_in(e, asked);
+    LLVMValueRef ask = rt_function(e, offsetof(struct hop_rt, asked));
+    LLVMBuildCondBr(e->builder, LLVMBuildIsNull(e->builder, ask, ""), exit_block(e, HOP_CANCELLED), call);
+    go_on_in(e, call);
+    LLVMValueRef ends = LLVMBuildCall2(e->builder, LLVMFunctionType(e->i32, &e->ptr, 1, false), ask, &f->rt, 1, "");
+    LLVMBuildCondBr(e->builder, LLVMBuildIsNull(e->builder, ends, ""), next, exit_block(e, HOP_CANCELLED));
     go_on_in(e, next);
 }
 

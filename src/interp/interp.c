@@ -222,6 +222,7 @@ static void eval_node(struct interp *in, struct frame *fr, uint32_t node)
     const struct op_row *row = node_row(n);
     if (in->max_steps && in->steps >= in->max_steps) hop_throw(HOP_CANCELLED, "stopped after %llu steps", (unsigned long long)in->steps);
     in->steps++;
+    hop_look();
     if (!row || !row->eval) hop_throw(HOP_INTERNAL, "operator %u has no eval rule", n->op);
     for (uint32_t k = 0; k < n->n_operands; k++) fr->operands[k] = fr->values[node_operands(f, n)[k]];
     /* Results are consecutive values, so a rule writes straight into the frame, which owns them if it throws. */

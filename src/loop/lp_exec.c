@@ -372,7 +372,11 @@ static int32_t run_call(struct executor *e, const struct lp_call *c)
 
 static int32_t run_block(struct executor *e, const struct lp_block *block);
 
-static bool cancelled(const struct executor *e, const struct lp_stmt *s) { return s->poll && e->rt->cancel && __atomic_load_n(e->rt->cancel, __ATOMIC_RELAXED); }
+static bool cancelled(const struct executor *e, const struct lp_stmt *s)
+{
+    if (!s->poll || !e->rt->cancel || !__atomic_load_n(e->rt->cancel, __ATOMIC_RELAXED)) return false;
+    return !e->rt->asked || e->rt->asked(e->rt);
+}
 
 static int32_t run_for(struct executor *e, const struct lp_stmt *s)
 {

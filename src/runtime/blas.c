@@ -8,7 +8,7 @@
 #include "runtime/rt.h"
 
 /* Measured: below 6 MFLOP two threads lose, and each piece packs the other operand again, which wants a few hundred rows once products are large. */
-static const double ONE_PIECE = 6e6, TWO_PIECES = 64e6, FOUR_PIECES = 512e6; /* floating point operations */
+static const double ONE_PIECE = 6e6, TWO_PIECES = 64e6, FOUR_PIECES = 512e6, ONE_PART = 1e9; /* floating point operations */
 enum { LARGE_PIECE = 256, PIECE_STEP = 16, SMALLEST_CUT = 64 };
 
 struct product {
@@ -96,9 +96,28 @@ static void multiply(const struct product *p)
     else (p->dtype == DT_F32 ? own_float : own_double)(p);
 }
 
+static bool ended(struct hop_rt *rt) { return rt->cancel && *rt->cancel && (!rt->asked || rt->asked(rt)); }
+
+/* In parts that take some ten milliseconds each, columns of C, so that a run can be ended between them. What is not done then is never seen. */
+static int32_t multiply_in_parts(struct hop_rt *rt, const struct product *whole)
+{
+    int64_t size = dtype_info[whole->dtype].size;
+    double column = 2.0 * (double)whole->m * (double)whole->k;
+    int64_t part = column * (double)whole->n <= ONE_PART ? whole->n : (int64_t)(ONE_PART / column);
+    part = HOP_MAX(part / PIECE_STEP * PIECE_STEP, HOP_MIN(whole->n, PIECE_STEP));
+    for (int64_t at = 0; at < whole->n; at += part) {
+        struct product p = *whole;
+        if (at && ended(rt)) return HOP_CANCELLED;
+        p.n = HOP_MIN(part, whole->n - at);
+        p.b += (p.tb ? at * p.ldb : at) * size;
+        p.c += at * size;
+        multiply(&p);
+    }
+    return 0;
+}
+
 static int32_t multiply_pieces(struct hop_rt *rt, void *env, int64_t lo, int64_t hi)
 {
-    (void)rt;
     const struct product *whole = env;
     int64_t size = dtype_info[whole->dtype].size, total = whole->by_rows ? whole->m : whole->n;
     for (int64_t i = lo; i < hi; i++) {
@@ -113,7 +132,7 @@ static int32_t multiply_pieces(struct hop_rt *rt, void *env, int64_t lo, int64_t
             p.b += (p.tb ? at * p.ldb : at) * size;
             p.c += at * size;
         }
-        multiply(&p);
+        if ((i > lo && ended(rt)) || multiply_in_parts(rt, &p)) return HOP_CANCELLED;
     }
     return 0;
 }
@@ -132,7 +151,7 @@ void blas_gemm(struct hop_rt *rt, int32_t dtype, int32_t ta, int32_t tb, int64_t
     int64_t length = p.by_rows ? m : n;
     int64_t count = work < ONE_PIECE || length < SMALLEST_CUT ? 1 : work < TWO_PIECES ? 2 : work < FOUR_PIECES ? 4 : HOP_MAX(4, length / LARGE_PIECE);
     if (count == 1) {
-        multiply(&p);
+        multiply_in_parts(rt, &p);
         return;
     }
     p.piece = (length + count - 1) / count;

@@ -11,6 +11,7 @@
 #include "runtime/memory.h"
 #include "runtime/pool.h"
 #include "runtime/rt.h"
+#include "runtime/worker.h"
 
 #include <math.h>
 #include <time.h>
@@ -39,6 +40,10 @@ struct run {
     void *print_ctx;
     callback_taker *callback;
     void *callback_ctx;
+    int (*confirm)(void *ctx);
+    void *confirm_ctx;
+    const void *thread; /* whose run it is, the one that confirm is called on */
+    atomic_bool ended;  /* it is to end with HOP_CANCELLED */
     int told_status; /* of a print or a callback that failed; `note` says why */
     atomic_bool noted;
     char note[NOTE_SIZE];
@@ -224,43 +229,102 @@ static void end_stage(struct compile_report *report, const char *name, double *s
 
 /* ---- the stages ---- */
 
-static void free_native(void *native) { native_free(native); }
+/* Everything from the plan on, which needs nothing of the module: it may go on when the call has ended. */
+struct emission {
+    struct lp *p;
+    struct emit_options options;
+    struct cache_key key; /* taken over from the caller */
+    struct arena arena;   /* of the image */
+    struct text image;
+    bool lasting;         /* the image may be kept */
+    struct native native;
+    struct code *code;    /* what is made */
+    int status;           /* hop_status */
+    char error[1024];
+};
 
-static void make_object(struct native *native, const struct lp *p, const struct compile_options *o, bool serial, struct compile_report *report)
+static void emission_free(void *emission)
 {
-    struct emit_options emit = { .keep_llvm = o->keep_llvm, .keep_asm = o->keep_asm, .scalar = !pass_on(&o->passes, PASS_vector), .serial = serial };
+    struct emission *w = emission;
+    lp_free(w->p);
+    native_free(&w->native);
+    code_free(w->code);
+    cache_key_free(&w->key);
+    arena_free(&w->arena);
+    hop_free(w);
+}
+
+static void make_code(struct emission *w)
+{
     const struct emit_backend *backend = backend_get();
     char error[512] = "";
-    if (!backend) hop_throw(HOP_UNAVAILABLE, "%s", hop_message());
-    int status = backend->compile(p, &emit, native, error);
-    if (status) hop_throw(status == EMIT_NOMEM ? HOP_NOMEM : HOP_INTERNAL, "the back end failed: %s", error);
-    if (!report) return;
-    report->llvm = native->llvm;
-    report->assembly = native->assembly;
-    native->llvm = native->assembly = NULL;
-    note_stage(report, "  write IR", native->ir_ms);
-    note_stage(report, "  generate code", native->codegen_ms);
+    int status = backend->compile(w->p, &w->options, &w->native, error);
+    if (status == EMIT_NOMEM) hop_throw(HOP_NOMEM, "compiling: %s", error);
+    if (status) hop_throw(HOP_INTERNAL, "the back end failed: %s", error);
+    w->code = code_new(&w->key, w->image.data, w->image.len, w->native.object, w->native.object_bytes, backend->library());
+    if (w->lasting) cache_keep(&w->key, w->code, true);
 }
 
-/* Loads the object and keeps it with all that a run needs, where that is wanted. */
-static void adopt_object(struct exe *e, struct module *m, const struct cache_key *key, const struct native *native, struct compile_report *report)
+static void emission_work(void *emission)
 {
-    struct arena arena = { 0 };
-    struct text image = { .arena = &arena };
-    hop_cleanup_push(arena_free, &arena);
-    bool lasting = image_write(e, m, &key->canon, &image);
-    e->code = code_new(key, image.data, image.len, native->object, native->object_bytes, backend_get()->library());
-    e->entry = e->code->loaded.entry;
-    if (report) report->code_bytes = e->code->loaded.code_bytes;
-    if (lasting) cache_keep(key, e->code, true);
-    hop_cleanup_pop(&arena);
-    arena_free(&arena);
+    struct emission *w = emission;
+    struct hop_catch c;
+    if (HOP_TRY(c)) {
+        make_code(w);
+        hop_catch_end(&c);
+        return;
+    }
+    w->status = hop_caught();
+    snprintf(w->error, sizeof w->error, "%s", hop_message());
 }
 
-static struct exe *compile(struct module *m, uint32_t fn, const struct compile_options *o, uint32_t threads, const struct cache_key *key, struct compile_report *report)
+/* The loop program to machine code, loaded and kept with all that a run needs where that is wanted. Takes over the program, the newest cleanup. */
+static void emit_code(struct exe *e, struct module *m, struct lp *p, const struct compile_options *o, bool serial, struct cache_key *key, struct compile_report *report)
+{
+    if (!backend_get()) hop_throw(HOP_UNAVAILABLE, "%s", hop_message());
+    struct emission *w = hop_calloc(1, sizeof *w);
+    hop_cleanup_pop(p);
+    w->p = p;
+    w->key = *key;
+    w->image.arena = &w->arena;
+    *key = (struct cache_key){ 0 };
+    hop_cleanup_push(emission_free, w);
+    w->options = (struct emit_options){ .keep_llvm = o->keep_llvm, .keep_asm = o->keep_asm, .scalar = !pass_on(&o->passes, PASS_vector), .serial = serial };
+    w->lasting = image_write(e, m, &w->key.canon, &w->image);
+    const struct hop_watch *watch = o->keep_lp ? NULL : hop_watch_get();
+    if (watch) { /* the worker may outlive the module */
+        p->m = NULL;
+        p->entry = arena_copy(&p->arena, p->entry, sizeof *p->entry);
+    }
+    bool done = worker_run(emission_work, emission_free, w, watch);
+    if (!done) {
+        hop_cleanup_pop(w);
+        hop_throw(HOP_CANCELLED, "the compilation was cancelled");
+    }
+    if (o->keep_lp) w->p = NULL, e->kept = p;
+    if (w->status) {
+        char error[sizeof w->error];
+        memcpy(error, w->error, sizeof error);
+        hop_throw((hop_status)w->status, "%s", error);
+    }
+    e->code = w->code;
+    w->code = NULL;
+    e->entry = e->code->loaded.entry;
+    if (report) {
+        report->llvm = w->native.llvm;
+        report->assembly = w->native.assembly;
+        w->native.llvm = w->native.assembly = NULL;
+        report->code_bytes = e->code->loaded.code_bytes;
+        note_stage(report, "  write IR", w->native.ir_ms);
+        note_stage(report, "  generate code", w->native.codegen_ms);
+    }
+    hop_cleanup_pop(w);
+    emission_free(w);
+}
+
+static struct exe *compile(struct module *m, uint32_t fn, const struct compile_options *o, uint32_t threads, struct cache_key *key, struct compile_report *report)
 {
     double clock = now_ms();
-    struct native native = { 0 };
     fn = simplify(m, fn, &o->passes);
     end_stage(report, "simplify", &clock);
 
@@ -277,19 +341,13 @@ static struct exe *compile(struct module *m, uint32_t fn, const struct compile_o
     lp_plan(p);
     end_stage(report, "plan", &clock);
 
-    hop_cleanup_push(free_native, &native);
-    if (!o->slow_executor) make_object(&native, p, o, threads == 1, report);
-    end_stage(report, "emit", &clock);
-
     e->header = copy_header(e, m, module_fn(m, fn));
     copy_layout(e, p);
-    if (!o->slow_executor) adopt_object(e, m, key, &native, report);
-    hop_cleanup_pop(&native);
-    native_free(&native);
-    hop_cleanup_pop(p);
-    if (o->keep_lp || o->slow_executor) e->kept = p;
-    else lp_free(p);
-    end_stage(report, "finish", &clock);
+    end_stage(report, "layout", &clock);
+
+    if (o->slow_executor) hop_cleanup_pop(p), e->kept = p;
+    else emit_code(e, m, p, o, threads == 1, key, report);
+    end_stage(report, "emit", &clock);
     hop_cleanup_pop(e);
     return e;
 }
@@ -334,8 +392,9 @@ struct exe *exe_compile(struct module *m, uint32_t fn, const struct compile_opti
     if (report) report->origin = (uint8_t)origin;
     end_stage(report, "look in the cache", &clock);
 
+    bool counted = key.usable;
     if (!e) e = compile(m, fn, o, threads, &key, report);
-    if (origin == CODE_COMPILED && key.usable) cache_missed();
+    if (origin == CODE_COMPILED && counted) cache_missed();
     hop_cleanup_pop(&key);
     cache_key_free(&key);
     return e;
@@ -415,7 +474,7 @@ static void rt_print(struct hop_rt *rt, int32_t site, int32_t n, const struct ho
     struct arena arena = { 0 };
     struct text out = { .arena = &arena };
     struct hop_catch c;
-    if (!r->print) return;
+    if (!r->print || atomic_load_explicit(&r->ended, memory_order_relaxed)) return;
     if (HOP_TRY(c)) {
         format_values(&out, r->e->sites[site].text, shown_tensors(&arena, operands, n), (uint32_t)n);
         r->print(r->print_ctx, out.data, out.len);
@@ -434,6 +493,7 @@ static int32_t rt_callback(struct hop_rt *rt, int32_t site, int32_t n, const str
     struct arena arena = { 0 };
     struct hop_catch c;
     volatile bool failed = true;
+    if (atomic_load_explicit(&r->ended, memory_order_relaxed)) return r->told_status = HOP_CANCELLED, snprintf(r->note, sizeof r->note, "the run was cancelled"), 1;
     if (HOP_TRY(c)) {
         callback_call(r->callback, r->callback_ctx, s->place, s->text, shown_tensors(&arena, operands, n), (uint32_t)n);
         hop_catch_end(&c);
@@ -449,6 +509,16 @@ static int32_t rt_callback(struct hop_rt *rt, int32_t site, int32_t n, const str
 static int32_t rt_parallel(struct hop_rt *rt, int32_t (*body)(struct hop_rt *rt, void *env, int64_t lo, int64_t hi), void *env, int64_t n, int64_t grain)
 {
     return pool_run(((struct run *)rt->state)->e->threads, rt, body, env, n, grain);
+}
+
+static _Thread_local char this_thread;
+
+/* Other threads of the run leave when its own has been told to. */
+static int32_t rt_asked(struct hop_rt *rt)
+{
+    struct run *r = rt->state;
+    if (!r->confirm || (r->thread == &this_thread && !atomic_load(&r->ended) && r->confirm(r->confirm_ctx))) atomic_store(&r->ended, true);
+    return atomic_load(&r->ended) ? HOP_CANCELLED : HOP_OK;
 }
 
 static void *rt_copy(void *to, const void *from, uint64_t bytes) { return memmove(to, from, bytes); }
@@ -483,7 +553,7 @@ static struct run *run_new(struct exe *e)
     r->result_views = r->views + f->n_params;
     int64_t *dims = (int64_t *)(r->result_views + f->n_results);
     for (uint32_t i = 0; i < f->n_params + f->n_results; i++, dims += MAX_RANK) r->views[i].dims = dims;
-    r->rt = (struct hop_rt){ .gemm = blas_gemm, .reserve = rt_reserve, .check = rt_check, .print = rt_print, .callback = rt_callback, .parallel = rt_parallel, .copy = rt_copy, .zero = rt_zero,
+    r->rt = (struct hop_rt){ .asked = rt_asked, .gemm = blas_gemm, .reserve = rt_reserve, .check = rt_check, .print = rt_print, .callback = rt_callback, .parallel = rt_parallel, .copy = rt_copy, .zero = rt_zero,
                              .fmod = fmod, .fmodf = fmodf, .buffers = r->buffers, .state = r };
     for (uint32_t b = 0; b < e->n_buffers; b++) r->buffers[b] = (void *)e->constants[b];
     return r;
@@ -707,10 +777,15 @@ void exe_run(struct exe *e, struct tensor *const *args, const int64_t *dims, str
     r->print_ctx = call ? call->print_ctx : NULL;
     r->callback = call ? call->callback : NULL;
     r->callback_ctx = call ? call->callback_ctx : NULL;
+    r->confirm = call ? call->confirm : NULL;
+    r->confirm_ctx = call ? call->confirm_ctx : NULL;
+    r->thread = &this_thread;
     r->told_status = HOP_OK;
     atomic_store_explicit(&r->noted, false, memory_order_relaxed);
+    atomic_store_explicit(&r->ended, false, memory_order_relaxed);
 
     int32_t status = e->entry ? e->entry(&r->rt, r->buffers, r->symbols) : lp_execute(e->kept, &r->rt, r->buffers, r->symbols);
+    if (!status && atomic_load_explicit(&r->ended, memory_order_relaxed)) status = HOP_CANCELLED; /* a product was left unfinished */
     if (status) run_failed(r, status);
     if (r->told_status) hop_throw((hop_status)r->told_status, "%s", r->note);
     take_grown(r, results);

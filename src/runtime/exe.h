@@ -24,7 +24,8 @@ struct compile_report {
     char *llvm, *assembly; /* malloc'ed when asked for */
 };
 struct exe;
-/* Takes nothing from the module after it returns: the executable owns its copies of constants and types. */
+/* Takes nothing from the module after it returns: the executable owns its copies of constants and types. Where the thread has a watch (hop_watch_set), code is
+ * generated on a thread of its own, which a cancelled call leaves behind. */
 struct exe *exe_compile(struct module *m, uint32_t fn, const struct compile_options *o, struct compile_report *report);
 const struct lp *exe_lp(const struct exe *e); /* with keep_lp; valid while the module is */
 void exe_free(void *e);
@@ -38,6 +39,8 @@ struct exe_call {
     void (*print)(void *ctx, const char *line, size_t length);
     void *print_ctx;
     const volatile int *cancel;
+    int (*confirm)(void *ctx); /* NULL, or asked on this thread whether *cancel means it; 0: the run goes on */
+    void *confirm_ctx;
     void *workspace; /* the caller's memory for temporaries, exe_workspace bytes; NULL: the executable's own */
     size_t workspace_bytes;
     void (*callback)(void *ctx, const char *name, struct tensor *const *args, uint32_t n);

@@ -3,6 +3,7 @@
  * the library is unloaded, whose code they run. */
 #include "runtime/pool.h"
 #include "base/base.h"
+#include "runtime/rt.h"
 
 #include <pthread.h>
 #include <sched.h>
@@ -144,10 +145,13 @@ static void publish(void)
     pthread_mutex_unlock(&pool.sleep);
 }
 
-static void retire(void)
+/* Waits for the workers, and is there to be asked whether the run shall end: it may be one of them that does not. */
+static void retire(struct hop_rt *rt)
 {
+    bool asks = rt && rt->cancel && rt->asked;
     atomic_fetch_and(&pool.state, ~(uint64_t)OPEN);
     for (uint32_t spins = 0; atomic_load_explicit(&pool.state, memory_order_acquire) & (OPEN - 1); spins++) {
+        if (asks && *rt->cancel) rt->asked(rt);
         if (spins < SPINS_BEFORE_YIELD) PAUSE();
         else sched_yield();
     }
@@ -173,7 +177,7 @@ int32_t pool_run(uint32_t threads, struct hop_rt *rt, int32_t (*body)(struct hop
     inside = true;
     work();
     inside = false;
-    retire();
+    retire(rt);
     int32_t status = atomic_load(&pool.status);
     pthread_mutex_unlock(&pool.use);
     return status;

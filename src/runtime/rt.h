@@ -11,7 +11,8 @@ struct hop_rt_operand {
     const int64_t *dims;
 };
 struct hop_rt {
-    const volatile int32_t *cancel; /* polled on back edges; non-zero: leave with HOP_CANCELLED */
+    const volatile int32_t *cancel; /* polled on back edges; non-zero: leave with HOP_CANCELLED, unless asked() says otherwise */
+    int32_t (*asked)(struct hop_rt *rt); /* NULL: leave */
     /* C = op(A) op(B) + (accumulate ? C : 0), row-major */
     void (*gemm)(struct hop_rt *rt, int32_t dtype, int32_t ta, int32_t tb, int64_t m, int64_t n, int64_t k, const void *a, int64_t lda, const void *b,
                  int64_t ldb, void *c, int64_t ldc, int32_t accumulate);
