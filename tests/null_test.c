@@ -234,6 +234,7 @@ SPEC(hop_run_options, .dims = number_list(), .keep = (size_t)(integers() & 1))
 #define CALL_SPEC hop_call_spec_choice()
 #define COMPILE_OPTIONS hop_compile_options_choice()
 #define RUN_OPTIONS hop_run_options_choice()
+static const volatile int never; /* a flag that nobody sets */
 #define ANOTHER(ref, handle) ref(handle)
 
 /* ---- the calls ---- */
@@ -433,6 +434,7 @@ static void keep_value(hop_val v)
     CALL(STATUS, hop_compile, (EXE_OUT, FN, COMPILE_OPTIONS)) \
     CALL(NOTHING, hop_exe_free, (NULL)) \
     CALL(STATUS, hop_run, (EXE, TENSORS, COUNT, TENSOR_OUT, COUNT)) \
+    CALL(NOTHING, hop_cancel_by, (CHOOSE((const volatile int *const[]){ NULL, &never }), NULL, NULL)) \
     CALL(STATUS, hop_run_with, (EXE, TENSORS, COUNT, TENSOR_OUT, COUNT, RUN_OPTIONS)) \
     CALL(STATUS, hop_interpret, (FN, TENSORS, COUNT, TENSOR_OUT, COUNT)) \
     CALL(STATUS, hop_interpret_with, (FN, TENSORS, COUNT, TENSOR_OUT, COUNT, RUN_OPTIONS)) \

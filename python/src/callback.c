@@ -27,7 +27,7 @@ static int call_owner(PyObject *owner, hop_tensor *const *args, int n)
     PyObject *result = given ? PyObject_CallMethod(owner, "_call", "(O)", given) : NULL;
     Py_XDECREF(given);
     Py_XDECREF(result);
-    return result ? run_signals() : -1;
+    return result && !PyErr_CheckSignals() ? 0 : -1;
 }
 
 /* On the thread that runs the program, which has given the GIL away. An exception stays set for whoever started the run. */

@@ -87,9 +87,7 @@ struct frame {
 struct frame *frame_top(void);
 struct frame *frame_set(struct frame *f);         /* which was it before */
 int frame_keep(struct frame *f, PyObject *callback); /* the captured function keeps it alive */
-int run_signals(void); /* in the middle of a run, with the GIL: handles what came; -1 and an exception when a handler raised */
 bool frame_alive(uint64_t serial);
-void set_main_thread(unsigned long ident);
 PyObject *function_capture(PyObject *self, PyObject *args);
 int function_init(PyObject *module);
 int callback_init(PyObject *module);
@@ -105,8 +103,17 @@ typedef struct {
 } exe_object;
 extern PyTypeObject *exe_type;
 /* A list of the results, or the only one. donors: arrays whose tensors a run takes over, NULL elsewhere. */
+int compile_once(hop_exe **exe, hop_fn *fn, hop_compile_options *o); /* a status */
 PyObject *run_tensors(const exe_object *e, hop_tensor **in, PyObject **donors, bool always_list);
 int jit_init(PyObject *module);
+
+/* ---- signals ---- */
+
+void set_main_thread(unsigned long ident);
+/* Around a call of the library that gives the GIL away: on the main thread, what it is cancelled by. A handler that raises ends it with HOP_CANCELLED and its
+ * exception set. */
+bool signals_begin(const volatile int **cancel, int (**confirm)(void *ctx));
+void signals_end(bool begun);
 
 /* ---- operators ---- */
 

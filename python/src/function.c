@@ -2,7 +2,6 @@
  * sequence of values; one that raises abandons its capture, and the exception goes on to the caller as it is. */
 #include "core.h"
 
-#include <signal.h>
 #include <stdio.h>
 
 /* ---- the stack of captures of a thread ---- */
@@ -184,6 +183,27 @@ static PyObject *function_results(PyObject *self, void *unused)
     return (void)unused, types_of(fn, hop_fn_results(fn), hop_fn_result_type);
 }
 
+/* A transform begins and ends: without the GIL, and ended by a handler that raises. */
+struct transform {
+    PyThreadState *state;
+    bool ours;
+};
+static struct transform transform_begin(void)
+{
+    const volatile int *cancel;
+    int (*confirm)(void *ctx);
+    struct transform t = { .ours = signals_begin(&cancel, &confirm) };
+    if (t.ours) hop_cancel_by(cancel, confirm, NULL);
+    t.state = PyEval_SaveThread();
+    return t;
+}
+static void transform_end(struct transform t)
+{
+    PyEval_RestoreThread(t.state);
+    if (t.ours) hop_cancel_by(NULL, NULL, NULL);
+    signals_end(t.ours);
+}
+
 /* transform(name, text=None, text2=None) */
 static PyObject *function_transform(PyObject *self, PyObject *args)
 {
@@ -196,16 +216,16 @@ static PyObject *function_transform(PyObject *self, PyObject *args)
     int status = HOP_INVALID;
     if (!PyArg_ParseTuple(args, "s|zz", &name, &text, &text2)) return NULL;
     if (!strcmp(name, "vmap")) {
-        Py_BEGIN_ALLOW_THREADS
+        struct transform t = transform_begin();
         status = hop_vmap(&made, fn, text, text2);
-        Py_END_ALLOW_THREADS
+        transform_end(t);
         return status ? raise_status(status) : function_of(made, callbacks_of(self));
     }
     for (size_t i = 0; i < sizeof transforms / sizeof *transforms; i++)
         if (!strcmp(name, transforms[i].name)) {
-            Py_BEGIN_ALLOW_THREADS
+            struct transform t = transform_begin();
             status = transforms[i].make(&made, fn, text);
-            Py_END_ALLOW_THREADS
+            transform_end(t);
             return status ? raise_status(status) : function_of(made, callbacks_of(self));
         }
     PyErr_Format(PyExc_ValueError, "there is no transform '%s'", name);
@@ -220,9 +240,9 @@ static PyObject *function_halves(PyObject *self, PyObject *args)
     if (!PyArg_ParseTuple(args, "sz", &name, &wrt)) return NULL;
     hop_fn *fn = ((function_object *)self)->fn;
     int status;
-    Py_BEGIN_ALLOW_THREADS
+    struct transform t = transform_begin();
     status = !strcmp(name, "jvp") ? hop_jvp_halves(&first, &second, fn, wrt) : hop_vjp_halves(&first, &second, fn, wrt);
-    Py_END_ALLOW_THREADS
+    transform_end(t);
     if (status) return raise_status(status);
     PyObject *a = function_of(first, callbacks_of(self)), *b = function_of(second, callbacks_of(self)), *pair = a && b ? PyTuple_Pack(2, a, b) : NULL;
     Py_XDECREF(a);
@@ -245,6 +265,17 @@ static int warn_of_interpretation(void)
     return PyErr_WarnExplicit(PyExc_RuntimeWarning, text, at.file, at.line, "hop", NULL);
 }
 
+int compile_once(hop_exe **exe, hop_fn *fn, hop_compile_options *o)
+{
+    int status;
+    bool ours = signals_begin(&o->cancel, &o->confirm);
+    Py_BEGIN_ALLOW_THREADS
+    status = hop_compile(exe, fn, o);
+    Py_END_ALLOW_THREADS
+    signals_end(ours);
+    return status;
+}
+
 /* compile(strict=0, threads=0, without=None, portable=0, donate=None, mask=0) */
 static PyObject *function_compile(PyObject *self, PyObject *args, PyObject *named)
 {
@@ -255,15 +286,11 @@ static PyObject *function_compile(PyObject *self, PyObject *args, PyObject *name
     unsigned long long mask = 0;
     int status;
     if (!PyArg_ParseTupleAndKeywords(args, named, "|pizpzK", names, &o.strict, &o.threads, &o.without, &o.portable, &o.donate, &mask)) return NULL;
-    Py_BEGIN_ALLOW_THREADS
-    status = hop_compile(&exe, fn, &o);
-    Py_END_ALLOW_THREADS
+    status = compile_once(&exe, fn, &o);
     if (status == HOP_UNAVAILABLE && !o.portable) {
         if (warn_of_interpretation()) return NULL;
         o.portable = 1;
-        Py_BEGIN_ALLOW_THREADS
-        status = hop_compile(&exe, fn, &o);
-        Py_END_ALLOW_THREADS
+        status = compile_once(&exe, fn, &o);
     }
     if (status) return raise_status(status);
     exe_object *e = (exe_object *)PyType_GenericAlloc(exe_type, 0);
@@ -302,35 +329,6 @@ static void exe_dealloc(PyObject *self)
 
 /* ---- running ---- */
 
-/* An interrupt from the keyboard ends the main thread's run: Python's own handler only notes it until the run has ended. The flag is the main thread's. */
-static volatile int interrupted;
-static void (*python_handler)(int);
-static unsigned long main_thread;
-
-static void on_interrupt(int number)
-{
-    interrupted = 1;
-    if (python_handler) python_handler(number);
-}
-
-void set_main_thread(unsigned long ident) { main_thread = ident; }
-
-/* Stands in front of Python's handler, also when the program has set another one meanwhile. */
-static void watch_interrupts(void)
-{
-    struct sigaction now;
-    if (sigaction(SIGINT, NULL, &now) || now.sa_handler == on_interrupt || now.sa_handler == SIG_DFL || now.sa_handler == SIG_IGN || now.sa_flags & SA_SIGINFO) return;
-    python_handler = now.sa_handler;
-    now.sa_handler = on_interrupt;
-    sigaction(SIGINT, &now, NULL);
-}
-
-int run_signals(void)
-{
-    if (PyThread_get_thread_ident() == main_thread) interrupted = 0;
-    return PyErr_CheckSignals();
-}
-
 static void print_line(void *ctx, const char *line, size_t length)
 {
     (void)ctx;
@@ -345,35 +343,16 @@ static void print_line(void *ctx, const char *line, size_t length)
     PyGILState_Release(state);
 }
 
-enum { NOT_BEGUN = 1002 };
-static int run_once(hop_exe *exe, hop_tensor **in, int n_in, hop_tensor **out, int n_out, bool cancels)
+static int run_once(hop_exe *exe, hop_tensor **in, int n_in, hop_tensor **out, int n_out)
 {
-    bool ours = PyThread_get_thread_ident() == main_thread;
     hop_run_options o = { .print = print_line };
+    bool ours = signals_begin(&o.cancel, &o.confirm);
     int status;
-    if (ours) {
-        watch_interrupts();
-        interrupted = 0;
-        if (PyErr_CheckSignals()) return NOT_BEGUN; /* one that came before the flag was cleared */
-        if (cancels) o.cancel = &interrupted;
-    }
     Py_BEGIN_ALLOW_THREADS
     status = hop_run_with(exe, in, n_in, out, n_out, &o);
     Py_END_ALLOW_THREADS
+    signals_end(ours);
     return status;
-}
-
-/* Whether an interrupt raises KeyboardInterrupt, as far as one can tell. */
-static bool interrupts_raise(void)
-{
-    PyObject *module = PyImport_ImportModule("signal"), *handler = module ? PyObject_CallMethod(module, "getsignal", "i", SIGINT) : NULL;
-    PyObject *raises = handler ? PyObject_GetAttrString(module, "default_int_handler") : NULL;
-    bool same = raises && handler == raises;
-    Py_XDECREF(raises);
-    Py_XDECREF(handler);
-    Py_XDECREF(module);
-    PyErr_Clear();
-    return same;
 }
 
 enum { FEW = 32 };
@@ -395,7 +374,7 @@ static uint64_t hold(hop_tensor **in, PyObject **donors, int n)
 /* After a run that failed, donors have their tensors again unless what they hold may have been overwritten. */
 static void let_go(hop_tensor **in, PyObject **donors, int n, uint64_t shared, int status)
 {
-    bool untouched = status == HOP_INVALID || status == NOT_BEGUN;
+    bool untouched = status == HOP_INVALID;
     for (int i = 0; i < n; i++) {
         array_object *donor = donors && donors[i] ? as_array(donors[i]) : NULL;
         bool second = donor && shared >> i & 1;
@@ -412,12 +391,9 @@ PyObject *run_tensors(const exe_object *e, hop_tensor **in, PyObject **donors, b
     PyObject *answer = NULL;
     int status;
     if (e->n_out > FEW && !(out = PyMem_Calloc((size_t)e->n_out, sizeof *out))) return PyErr_NoMemory();
-    bool repeatable = !donors && !e->callbacks;
     uint64_t shared = hold(in, donors, e->n_in);
-    do { /* a handler that does not raise lets the run begin again, unless what it reads may have been overwritten or callbacks were called: then it is not ended in the first place */
-        memset(out, 0, (size_t)e->n_out * sizeof *out);
-        status = run_once(e->exe, in, e->n_in, out, e->n_out, repeatable || interrupts_raise());
-    } while (status == HOP_CANCELLED && !PyErr_CheckSignals() && repeatable);
+    memset(out, 0, (size_t)e->n_out * sizeof *out);
+    status = run_once(e->exe, in, e->n_in, out, e->n_out);
     let_go(in, donors, e->n_in, shared, status);
     if (status) {
         raise_status(status);
@@ -492,9 +468,11 @@ static PyObject *function_interpret(PyObject *self, PyObject *given)
     }
     hop_run_options o = { .print = print_line };
     hold(in, NULL, n);
+    bool ours = signals_begin(&o.cancel, &o.confirm);
     Py_BEGIN_ALLOW_THREADS
     status = hop_interpret_with(fn, in, n, out, n_out, &o);
     Py_END_ALLOW_THREADS
+    signals_end(ours);
     let_go(in, NULL, n, 0, status);
     if (status) {
         raise_status(status);

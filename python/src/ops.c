@@ -566,21 +566,22 @@ static int run_program(struct program *p, hop_tensor **in, int n_in, hop_tensor 
     int status;
     p->users++;
     if (!p->exe && !p->interpreted && (p->uses >= OFTEN || work >= MUCH)) {
-        Py_BEGIN_ALLOW_THREADS
         hop_exe *exe = NULL;
-        status = hop_compile(&exe, p->fn, NULL);
-        Py_BLOCK_THREADS
+        hop_compile_options o = { 0 };
+        status = compile_once(&exe, p->fn, &o);
         if (p->exe) hop_exe_free(exe); /* another thread was quicker */
         else p->exe = exe;
+        if (status == HOP_CANCELLED) return p->users--, status;
         if (status) p->interpreted = true;
-        Py_UNBLOCK_THREADS
-        Py_END_ALLOW_THREADS
     }
     p->uses++;
     if (work >= MUCH) {
+        hop_run_options o = { 0 };
+        bool ours = signals_begin(&o.cancel, &o.confirm);
         Py_BEGIN_ALLOW_THREADS
-        status = p->exe ? hop_run(p->exe, in, n_in, out, p->n_out) : hop_interpret(p->fn, in, n_in, out, p->n_out);
+        status = p->exe ? hop_run_with(p->exe, in, n_in, out, p->n_out, &o) : hop_interpret_with(p->fn, in, n_in, out, p->n_out, &o);
         Py_END_ALLOW_THREADS
+        signals_end(ours);
     } else {
         status = p->exe ? hop_run(p->exe, in, n_in, out, p->n_out) : hop_interpret(p->fn, in, n_in, out, p->n_out);
     }

@@ -16,7 +16,8 @@
 #define PAUSE() ((void)0)
 #endif
 
-enum { MAX_WORKERS = 255, PIECES_PER_THREAD = 4, SPINS_BEFORE_SLEEP = 2000, SPINS_BEFORE_YIELD = 4000 };
+/* SHORT_PIECES: a long job that may be cancelled is cut into as many. */
+enum { MAX_WORKERS = 255, PIECES_PER_THREAD = 4, SPINS_BEFORE_SLEEP = 2000, SPINS_BEFORE_YIELD = 4000, SHORT_PIECES = 256 };
 
 /* `state`: serial number of the job in the upper half, OPEN while it may be joined, and how many workers are inside. */
 #define OPEN 0x80000000u
@@ -81,12 +82,14 @@ uint32_t pool_cores(void)
     return n < 1 ? 1 : (uint32_t)n;
 }
 
+static bool cancelled(struct hop_rt *rt) { return rt && rt->cancel && *rt->cancel && rt->asked && rt->asked(rt); }
+
 static void work(void)
 {
     int64_t lo;
     while (!atomic_load_explicit(&pool.status, memory_order_relaxed) &&
            (lo = atomic_fetch_add_explicit(&pool.next, pool.piece, memory_order_relaxed)) < pool.n) {
-        int expected = 0, status = pool.body(pool.rt, pool.env, lo, pool.n - lo < pool.piece ? pool.n : lo + pool.piece);
+        int expected = 0, status = lo && cancelled(pool.rt) ? HOP_CANCELLED : pool.body(pool.rt, pool.env, lo, pool.n - lo < pool.piece ? pool.n : lo + pool.piece);
         if (status) atomic_compare_exchange_strong(&pool.status, &expected, status);
     }
 }
@@ -157,14 +160,24 @@ static void retire(struct hop_rt *rt)
     }
 }
 
+/* Everything on this thread, in pieces so that it can be ended. */
+static int32_t run_alone(struct hop_rt *rt, int32_t (*body)(struct hop_rt *rt, void *env, int64_t lo, int64_t hi), void *env, int64_t n, int64_t grain)
+{
+    int64_t piece = !rt || !rt->cancel ? n : n / SHORT_PIECES > grain ? n / SHORT_PIECES : grain;
+    int32_t status = 0;
+    for (int64_t lo = 0; lo < n && !status; lo += piece) status = lo && cancelled(rt) ? HOP_CANCELLED : body(rt, env, lo, n - lo < piece ? n : lo + piece);
+    return status;
+}
+
 int32_t pool_run(uint32_t threads, struct hop_rt *rt, int32_t (*body)(struct hop_rt *rt, void *env, int64_t lo, int64_t hi), void *env, int64_t n, int64_t grain)
 {
     if (n <= 0) return 0;
     if (grain < 1) grain = 1;
     if (threads > MAX_WORKERS) threads = MAX_WORKERS;
-    if (threads < 2 || n <= grain || inside || pthread_mutex_trylock(&pool.use)) return body(rt, env, 0, n);
+    if (threads < 2 || n <= grain || inside || pthread_mutex_trylock(&pool.use)) return run_alone(rt, body, env, n, grain);
     start_workers(threads - 1);
     int64_t piece = (n + threads * PIECES_PER_THREAD - 1) / (threads * PIECES_PER_THREAD);
+    if (rt && rt->cancel && piece > n / SHORT_PIECES && n / SHORT_PIECES > 4 * grain) piece = n / SHORT_PIECES;
     pool.rt = rt;
     pool.body = body;
     pool.env = env;
