@@ -25,6 +25,7 @@ struct emit_options {
     bool keep_llvm, keep_asm;
     bool scalar;   /* no vector code */
     bool serial;   /* no parallel loops */
+    uint64_t memory; /* bytes that may be taken; 0: as many as it needs. More is EMIT_NOMEM, before it is asked for */
     bool plain_f16; /* f16 by integer arithmetic even where the machine has instructions for it; for tests */
 };
 /* The plug-in's interface: `hop_llvm_backend` is looked up in it. Functions return 0, or non-zero with a message in `error`; EMIT_NOMEM: memory was out. */

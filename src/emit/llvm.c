@@ -37,9 +37,12 @@ static bool has_feature(const char *feature)
     return false;
 }
 
+static void install_handlers(void);
+
 static void host_start(void)
 {
     char *message = NULL;
+    install_handlers();
     LLVMInitializeNativeTarget();
     LLVMInitializeNativeAsmPrinter();
     host.triple = LLVMGetDefaultTargetTriple();
@@ -81,6 +84,10 @@ static void machine_give(struct machine *m)
 
 /* ---- the emitter's own memory and errors ---- */
 
+/* What LLVM takes, measured: to begin with, for each instruction of the loop program while IR is written, for each instruction of IR, and while code is
+ * generated for each instruction of the largest function; with a third on top. */
+enum { MEMORY_TO_BEGIN = 16 << 20, MEMORY_WRITING = 700, MEMORY_KEPT = 400, MEMORY_GENERATING = 2200 };
+
 void emit_fail(struct emitter *e, const char *format, ...)
 {
     va_list args;
@@ -94,6 +101,63 @@ static void emit_out_of_memory(struct emitter *e)
 {
     e->no_memory = true;
     emit_fail(e, "out of memory");
+}
+
+static void need_memory(struct emitter *e, uint64_t bytes)
+{
+    if (!e->options->memory || bytes <= e->options->memory) return;
+    e->no_memory = true;
+    emit_fail(e, "code for this program (%u instructions before LLVM) needs about %llu MB of memory, and %llu MB are left; HOP_COMPILE_MEMORY=%lluM would allow it",
+              e->p->instrs.len, (unsigned long long)(bytes >> 20), (unsigned long long)(e->options->memory >> 20), (unsigned long long)(bytes >> 20) + 1);
+}
+
+/* LLVM, and the C++ library below it, know no error: they say what is wrong and end the process. Instead, where it was a compilation of ours, that is left by
+ * a jump, and LLVM's part of it is given up: it may have stopped anywhere. On other threads all goes on as it would have without us. */
+static _Thread_local struct emitter *at_work;
+
+static void give_up(bool no_memory, const char *reason)
+{
+    struct emitter *e = at_work;
+    at_work = NULL;
+    e->broken = true;
+    e->no_memory = no_memory;
+    snprintf(e->error, 512, no_memory ? "out of memory in LLVM: %.400s" : "LLVM: %.400s", reason ? reason : "");
+    longjmp(e->failed, 1);
+}
+
+static void on_fatal_error(const char *reason)
+{
+    if (at_work) give_up(reason && strstr(reason, "out of memory"), reason);
+}
+
+static void on_bad_alloc(void *unused, const char *reason, bool crash)
+{
+    (void)unused, (void)crash;
+    if (at_work) give_up(true, reason);
+}
+
+/* C++ without C++: by the names that its compilers give these. Weak: LLVM may have been built with another C++ library. */
+typedef void new_handler(void);
+extern new_handler *set_new_handler(new_handler *) __asm__("_ZSt15set_new_handlerPFvvE") __attribute__((weak));
+extern void throw_bad_alloc(void) __asm__("_ZSt17__throw_bad_allocv") __attribute__((weak));
+extern void install_bad_alloc_handler(void (*)(void *, const char *, bool), void *)
+    __asm__("_ZN4llvm31install_bad_alloc_error_handlerEPFvPvPKcbES0_") __attribute__((weak));
+
+static new_handler *handler_before;
+
+static void on_no_memory(void)
+{
+    if (at_work) give_up(true, "operator new");
+    if (handler_before) handler_before();
+    else if (throw_bad_alloc) throw_bad_alloc();
+    else abort();
+}
+
+static void install_handlers(void)
+{
+    LLVMInstallFatalErrorHandler(on_fatal_error);
+    if (install_bad_alloc_handler) install_bad_alloc_handler(on_bad_alloc, NULL);
+    if (set_new_handler) handler_before = set_new_handler(on_no_memory);
 }
 
 struct chunk { struct chunk *older; _Alignas(16) char bytes[]; };
@@ -119,9 +183,9 @@ void *emit_alloc(struct emitter *e, size_t bytes)
 
 static void emitter_end(struct emitter *e)
 {
-    if (e->builder) LLVMDisposeBuilder(e->builder);
-    if (e->module) LLVMDisposeModule(e->module);
-    if (e->context) LLVMContextDispose(e->context);
+    if (e->builder && !e->broken) LLVMDisposeBuilder(e->builder);
+    if (e->module && !e->broken) LLVMDisposeModule(e->module);
+    if (e->context && !e->broken) LLVMContextDispose(e->context);
     for (struct chunk *c = e->memory, *older; c; c = older) older = c->older, free(c);
     e->memory = NULL;
 }
@@ -207,12 +271,30 @@ static void keep_texts(struct emitter *e, const struct machine *m, struct native
     if (e->options->keep_asm) out->assembly = assembly_text(e, m);
 }
 
+/* Instructions of the module, and of its largest function. */
+static uint64_t count_instructions(LLVMModuleRef module, uint64_t *largest)
+{
+    uint64_t all = 0;
+    *largest = 0;
+    for (LLVMValueRef f = LLVMGetFirstFunction(module); f; f = LLVMGetNextFunction(f)) {
+        uint64_t n = 0;
+        for (LLVMBasicBlockRef b = LLVMGetFirstBasicBlock(f); b; b = LLVMGetNextBasicBlock(b))
+            for (LLVMValueRef i = LLVMGetFirstInstruction(b); i; i = LLVMGetNextInstruction(i)) n++;
+        all += n;
+        *largest = HOP_MAX(*largest, n);
+    }
+    return all;
+}
+
 static void compile_module(struct emitter *e, const struct machine *m, struct native *out)
 {
     char *message = NULL;
     double t0 = now_ms(), t1, t2;
+    uint64_t largest;
     plan_make(e);
     emit_entry(e);
+    uint64_t all = count_instructions(e->module, &largest);
+    need_memory(e, MEMORY_TO_BEGIN + all * MEMORY_KEPT + largest * MEMORY_GENERATING);
     if (LLVMVerifyModule(e->module, LLVMReturnStatusAction, &message)) {
         snprintf(e->error, 512, "the emitted module is not valid: %s", message);
         LLVMDisposeMessage(message);
@@ -247,19 +329,23 @@ static int compile(const struct lp *p, const struct emit_options *o, struct nati
 {
     static const struct emit_options defaults = { 0 };
     *out = (struct native){ 0 };
-    pthread_once(&host.once, host_start);
-    if (host.error[0]) return snprintf(error, 512, "%s", host.error), 1;
-    struct machine *m = machine_take();
-    if (!m) return snprintf(error, 512, "LLVM made no target machine for %s", host.cpu), 1;
     struct emitter e = { .p = p, .options = o ? o : &defaults, .name = ENTRY_NAME, .error = error };
+    struct machine *volatile m = NULL;
     volatile int status = EMIT_FAILED;
     if (!setjmp(e.failed)) {
+        need_memory(&e, MEMORY_TO_BEGIN + (uint64_t)p->instrs.len * MEMORY_WRITING);
+        pthread_once(&host.once, host_start);
+        if (host.error[0]) emit_fail(&e, "%s", host.error);
+        at_work = &e;
+        m = machine_take();
+        if (!m) emit_fail(&e, "LLVM made no target machine for %s", host.cpu);
         emitter_begin(&e, m);
         compile_module(&e, m, out);
         status = EMIT_OK;
     }
+    at_work = NULL;
     emitter_end(&e);
-    machine_give(m);
+    if (m && !e.broken) machine_give(m);
     if (status) {
         free(out->object);
         free(out->llvm);

@@ -156,6 +156,7 @@ struct emitter {
     size_t left;
     char *error;
     bool no_memory; /* that is why it failed */
+    bool broken;    /* LLVM was left in the middle of something: what it holds is lost */
     jmp_buf failed;
 };
 

@@ -2,6 +2,7 @@
  * table, else from the user's files, else nowhere. Entries are found by a 128-bit hash and compared in full; an entry from a file is checked as a whole
  * before any of it is used. */
 #include "runtime/cache.h"
+#include "runtime/memory.h"
 
 #include <limits.h>
 #include <pthread.h>
@@ -216,15 +217,6 @@ static struct {
     hop_cache_stats counts;       /* hits and misses */
 } cache = { .lock = PTHREAD_MUTEX_INITIALIZER, .memory_limit = (uint64_t)64 << 20, .disk_limit = (uint64_t)256 << 20 };
 
-static uint64_t size_from_text(const char *text, uint64_t otherwise)
-{
-    char *end;
-    unsigned long long n = text && *text >= '0' && *text <= '9' ? strtoull(text, &end, 10) : (end = "?", 0);
-    int shift = *end == 'K' ? 10 : *end == 'M' ? 20 : *end == 'G' ? 30 : 0;
-    if ((shift && end[1]) || (!shift && *end) || n > UINT64_MAX >> 31) return otherwise;
-    return (uint64_t)n << shift;
-}
-
 static void default_directory(char out[PATH_MAX])
 {
     const char *base = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
@@ -252,7 +244,7 @@ static void lock(void)
     pthread_mutex_lock(&cache.lock);
     if (cache.known) return;
     settings_from(NULL);
-    cache.disk_limit = size_from_text(getenv("HOP_CACHE_SIZE"), cache.disk_limit);
+    cache.disk_limit = memory_size_of(getenv("HOP_CACHE_SIZE"), cache.disk_limit);
     cache.known = true;
 }
 static void unlock(void) { pthread_mutex_unlock(&cache.lock); }

@@ -14,6 +14,7 @@
 #include "runtime/worker.h"
 
 #include <math.h>
+#include <sys/auxv.h>
 #include <time.h>
 
 enum { KEPT_BYTES = 1 << 28, NOTE_SIZE = 3072 };
@@ -278,6 +279,15 @@ static void emission_work(void *emission)
     snprintf(w->error, sizeof w->error, "%s", hop_message());
 }
 
+/* What generating code may take. Small programs are not worth looking through files for. */
+static uint64_t memory_for_code(const struct lp *p)
+{
+    enum { LARGE = 2000 };
+    const char *wish = getauxval(AT_SECURE) ? NULL : getenv("HOP_COMPILE_MEMORY");
+    uint64_t set = memory_size_of(wish, UINT64_MAX), left = set != UINT64_MAX ? set : memory_left(p->instrs.len > LARGE);
+    return left == UINT64_MAX ? 0 : HOP_MAX(left, 1);
+}
+
 /* The loop program to machine code, loaded and kept with all that a run needs where that is wanted. Takes over the program, the newest cleanup. */
 static void emit_code(struct exe *e, struct module *m, struct lp *p, const struct compile_options *o, bool serial, struct cache_key *key, struct compile_report *report)
 {
@@ -289,7 +299,7 @@ static void emit_code(struct exe *e, struct module *m, struct lp *p, const struc
     w->image.arena = &w->arena;
     *key = (struct cache_key){ 0 };
     hop_cleanup_push(emission_free, w);
-    w->options = (struct emit_options){ .keep_llvm = o->keep_llvm, .keep_asm = o->keep_asm, .scalar = !pass_on(&o->passes, PASS_vector), .serial = serial };
+    w->options = (struct emit_options){ .keep_llvm = o->keep_llvm, .keep_asm = o->keep_asm, .scalar = !pass_on(&o->passes, PASS_vector), .serial = serial, .memory = memory_for_code(p) };
     w->lasting = image_write(e, m, &w->key.canon, &w->image);
     const struct hop_watch *watch = o->keep_lp ? NULL : hop_watch_get();
     if (watch) { /* the worker may outlive the module */

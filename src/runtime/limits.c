@@ -1,0 +1,109 @@
+/* How much memory this process can still get, as far as the system says: its own limits (ulimit), those of its control groups, and what the machine has. */
+#include "runtime/memory.h"
+
+#include <limits.h>
+#include <sys/auxv.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+uint64_t memory_size_of(const char *text, uint64_t otherwise)
+{
+    char *end;
+    unsigned long long n = text && *text >= '0' && *text <= '9' ? strtoull(text, &end, 10) : (end = "?", 0);
+    int shift = *end == 'K' ? 10 : *end == 'M' ? 20 : *end == 'G' ? 30 : 0;
+    if ((shift && end[1]) || (!shift && *end) || n > UINT64_MAX >> 31) return otherwise;
+    return (uint64_t)n << shift;
+}
+
+/* The start of a small file; false: there is none. */
+static bool read_file(const char *path, char *out, size_t size)
+{
+    FILE *f = fopen(path, "re");
+    size_t n = f ? fread(out, 1, size - 1, f) : 0;
+    if (f) fclose(f);
+    out[n] = 0;
+    return n > 0;
+}
+
+/* A number in a file, after a word or at its start; UINT64_MAX: none, or "max". */
+static uint64_t number_in(const char *path, const char *word)
+{
+    char text[4096];
+    if (!read_file(path, text, sizeof text)) return UINT64_MAX;
+    const char *at = *word ? strstr(text, word) : text;
+    if (!at) return UINT64_MAX;
+    at += strlen(word) + strspn(at + strlen(word), " \t");
+    return *at >= '0' && *at <= '9' ? strtoull(at, NULL, 10) : UINT64_MAX;
+}
+
+static uint64_t left_of(uint64_t limit, uint64_t used) { return used >= limit ? 0 : limit - used; }
+
+static uint64_t left_by_rlimits(void)
+{
+    struct rlimit space = { RLIM_INFINITY, 0 }, data = { RLIM_INFINITY, 0 };
+    char text[256];
+    unsigned long long size = 0, segment = 0;
+    getrlimit(RLIMIT_AS, &space);
+    getrlimit(RLIMIT_DATA, &data);
+    if (space.rlim_cur == RLIM_INFINITY && data.rlim_cur == RLIM_INFINITY) return UINT64_MAX;
+    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), left = UINT64_MAX;
+    if (!read_file("/proc/self/statm", text, sizeof text) || sscanf(text, "%llu %*u %*u %*u %*u %llu", &size, &segment) != 2) return UINT64_MAX;
+    if (space.rlim_cur != RLIM_INFINITY) left = left_of(space.rlim_cur, size * page);
+    if (data.rlim_cur != RLIM_INFINITY) left = HOP_MIN(left, left_of(data.rlim_cur, segment * page));
+    return left;
+}
+
+/* Of one control group, whose files of the cache can be taken away. */
+static uint64_t left_in_group(const char *folder, const char *limit, const char *used, const char *reclaimable)
+{
+    char path[PATH_MAX + 64];
+    snprintf(path, sizeof path, "%s/%s", folder, limit);
+    uint64_t most = number_in(path, "");
+    if (most == UINT64_MAX) return UINT64_MAX;
+    snprintf(path, sizeof path, "%s/%s", folder, used);
+    uint64_t now = number_in(path, "");
+    snprintf(path, sizeof path, "%s/memory.stat", folder);
+    uint64_t files = number_in(path, reclaimable);
+    if (now == UINT64_MAX) return UINT64_MAX;
+    return left_of(most, files == UINT64_MAX ? now : left_of(now, files));
+}
+
+/* This process's groups, the innermost and all around it. */
+static uint64_t left_by_groups(void)
+{
+    char text[4096], folder[PATH_MAX];
+    uint64_t left = UINT64_MAX;
+    if (!read_file("/proc/self/cgroup", text, sizeof text)) return left;
+    for (char *line = text, *next; line && *line; line = next) {
+        if ((next = strchr(line, '\n'))) *next++ = 0;
+        char *names = strchr(line, ':'), *path = names ? strchr(names + 1, ':') : NULL;
+        if (!path) continue;
+        bool unified = path == names + 1, first = !unified && !strncmp(names + 1, "memory:", 7);
+        if (!unified && !first) continue;
+        snprintf(folder, sizeof folder, "/sys/fs/cgroup%s%s", first ? "/memory" : "", path + 1);
+        size_t root = strlen(first ? "/sys/fs/cgroup/memory" : "/sys/fs/cgroup");
+        for (;;) {
+            uint64_t here = first ? left_in_group(folder, "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
+                                  : left_in_group(folder, "memory.max", "memory.current", "inactive_file");
+            left = HOP_MIN(left, here);
+            char *slash = strrchr(folder, '/');
+            if (strlen(folder) <= root || !slash) break;
+            *slash = 0;
+        }
+    }
+    return left;
+}
+
+static uint64_t left_in_machine(void)
+{
+    uint64_t memory = number_in("/proc/meminfo", "MemAvailable:"), swap = number_in("/proc/meminfo", "SwapFree:");
+    if (memory == UINT64_MAX) return UINT64_MAX;
+    return (memory + (swap == UINT64_MAX ? 0 : swap)) << 10;
+}
+
+uint64_t memory_left(bool thoroughly)
+{
+    uint64_t left = left_by_rlimits();
+    if (thoroughly) left = HOP_MIN(left, HOP_MIN(left_by_groups(), left_in_machine()));
+    return left;
+}
