@@ -103,7 +103,7 @@ static uint32_t expression_depth(const struct c99 *e, lpv v)
 static void keep_choices_apart(struct c99 *e, lpv v)
 {
     const struct lp_instr *i = &e->p->instrs.data[v];
-    if (i->op != LP_SELECT || !dtype_is_float((enum dtype)i->dtype)) return;
+    if ((i->op != LP_SELECT && i->op != LP_FAR) || !dtype_is_float((enum dtype)i->dtype)) return;
     e->in_place[i->b] = e->in_place[i->c] = false;
 }
 
@@ -427,6 +427,17 @@ static void put_select(struct c99 *e, const struct lp_instr *i)
     text_str(e->out, ")");
 }
 
+static void put_far(struct c99 *e, const struct lp_instr *i)
+{
+    text_str(e->out, "(");
+    c99_put(e, i->a);
+    text_add(e->out, " ? %s%s(%d, ", i->dtype == DT_F32 ? "(float)" : "", c99_helper(e->unit, "far"), (int)i->imm);
+    c99_put(e, i->b);
+    text_str(e->out, ") : ");
+    c99_put(e, i->c);
+    text_str(e->out, ")");
+}
+
 static const char *const fold_name[] = { [FOLD_SUM] = "sum", [FOLD_MAX] = "max", [FOLD_MIN] = "min", [FOLD_AND] = "and", [FOLD_OR] = "or", [FOLD_PROD] = "prod" };
 
 void c99_put_definition(struct c99 *e, lpv v)
@@ -467,6 +478,7 @@ void c99_put_definition(struct c99 *e, lpv v)
     case LP_FMA: put_call(e, helper_of(e, "fma", t), i, 3); return;
     case LP_FUSED: put_call(e, narrow ? "fmaf" : "fma", i, 3); return;
     case LP_SELECT: put_select(e, i); return;
+    case LP_FAR: put_far(e, i); return;
     case LP_OP_COUNT: break;
     }
     hop_throw(HOP_INTERNAL, "C99: an operation %d", i->op);

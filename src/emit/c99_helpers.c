@@ -1,9 +1,10 @@
 /* The small functions that emitted C calls, as text. A unit contains those that it uses and no others, so that no compiler warns of the rest. */
 #include "emit/c99_impl.h"
+#include "ir/angle.h"
 
 struct helper {
     const char *name, *needs; /* needs: other helpers, with spaces between, which stand before it */
-    const char *text;
+    const char *text; /* NULL: angle_far_text */
 };
 
 #define LESS_MORE(T, C) \
@@ -101,6 +102,7 @@ static const struct helper helpers[] = {
     SATURATED(u8, "uint8_t", "256.0", "0", "UINT8_MAX", "0"), SATURATED(u16, "uint16_t", "65536.0", "0", "UINT16_MAX", "0"),
     SATURATED(u32, "uint32_t", "4294967296.0", "0", "UINT32_MAX", "0"), SATURATED(u64, "uint64_t", "18446744073709551616.0", "0", "UINT64_MAX", "0"),
     BITS(f32, "float", "uint32_t"), BITS(f64, "double", "uint64_t"),
+    { "far", "bits_of_f64 f64_of_bits", NULL }, /* angle_far_text */
     /* f16: below 2^-14 an f32 whose last bit stands for 2^-24 does the rounding. */
     { "f16_to_f32", "bits_of_f32 f32_of_bits",
       "static inline float hop_f16_to_f32(uint16_t h)\n"
@@ -158,8 +160,33 @@ const char *c99_helper(struct c99_unit *unit, const char *name)
     hop_throw(HOP_INTERNAL, "C99: there is no helper '%s'", name);
 }
 
+/* A definition that was written on one line, with lines: blocks are those behind a parenthesis or `else`, other braces are values. */
+static void put_lines(struct text *out, const char *s)
+{
+    enum { DEEPEST = 16 };
+    bool block[DEEPEST] = { false };
+    int depth = 0, inside = 0, blocks = 0;
+    char last = ')';
+    for (; *s; s++) {
+        bool ends = false;
+        if (*s == '(') inside++;
+        if (*s == ')') inside--;
+        if (*s == '{' && depth < DEEPEST) blocks += block[depth++] = ends = last == ')' || last == 'e';
+        if (*s == '}' && depth) {
+            blocks -= ends = block[--depth];
+            if (ends && s[1] == ' ' && s[2] == 'e') ends = false; /* else */
+        }
+        text_bytes(out, s, 1);
+        if (*s != ' ') last = *s;
+        if (!ends && !(*s == ';' && !inside)) continue;
+        while (s[1] == ' ') s++;
+        text_add(out, "\n%*s", 4 * (s[1] == '}' ? blocks - 1 : blocks), "");
+    }
+}
+
 void c99_helpers_text(const struct c99_unit *unit, struct text *out)
 {
     for (size_t i = 0; i < HOP_COUNT(helpers); i++)
-        if (unit->helpers[i]) text_str(out, helpers[i].text);
+        if (unit->helpers[i] && helpers[i].text) text_str(out, helpers[i].text);
+        else if (unit->helpers[i]) put_lines(out, angle_far_text);
 }

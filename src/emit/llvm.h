@@ -130,6 +130,7 @@ struct func {
         LLVMValueRef of, wide;
         uint32_t instance;           /* the vector loop it was made for */
     } *splats, *growing;             /* per instruction; per growing buffer its pointer */
+    LLVMValueRef far_slots;          /* where arguments and results of op_far's calls lie, NULL: not needed yet */
     LLVMValueRef lane_index;         /* lane of the innermost scalar loop marked for vectors, for lanes kept in memory */
     struct capture *captures;
     uint32_t n_captures, cap_captures;
@@ -205,6 +206,7 @@ LLVMValueRef op_unary(struct emitter *e, enum lp_op op, enum dtype t, uint32_t l
 LLVMValueRef op_binary(struct emitter *e, enum lp_op op, enum dtype t, uint32_t lanes, LLVMValueRef a, LLVMValueRef b); /* t: of the operands */
 LLVMValueRef op_cast(struct emitter *e, enum dtype to, enum dtype from, uint32_t lanes, LLVMValueRef a);
 LLVMValueRef op_index_division(struct emitter *e, enum lp_op op, uint32_t lanes, LLVMValueRef a, LLVMValueRef b, lpv a_value, lpv b_value);
+LLVMValueRef op_far(struct emitter *e, const struct lp_instr *i, uint32_t lanes, LLVMValueRef far, LLVMValueRef x, LLVMValueRef near);
 LLVMValueRef op_fold(struct emitter *e, enum lp_fold fold, enum dtype t, uint32_t lanes, LLVMValueRef a, LLVMValueRef b);
 
 /* llvm_access.c: values, loads, stores, lanes */

@@ -564,6 +564,7 @@ static LLVMValueRef compute(struct emitter *e, const struct lp_instr *i, uint32_
     case LP_BITCAST: return LLVMBuildBitCast(e->builder, a, type_value(e, t, lanes), "");
     case LP_FLOORDIV: case LP_MOD: return op_index_division(e, op, lanes, a, b, i->a, i->b);
     case LP_SELECT: return LLVMBuildSelect(e->builder, a, b, c, "");
+    case LP_FAR: return op_far(e, i, lanes, a, b, c);
     case LP_FMA: case LP_FUSED: {
         if (!e->has_fma && op == LP_FMA) return LLVMBuildFAdd(e->builder, LLVMBuildFMul(e->builder, a, b, ""), c, "");
         LLVMTypeRef type = LLVMTypeOf(a);

@@ -334,6 +334,56 @@ LLVMValueRef op_binary(struct emitter *e, enum lp_op op, enum dtype t, uint32_t 
     }
 }
 
+/* ---- what is seldom computed ---- */
+
+static void call_attribute(struct emitter *e, LLVMValueRef call, const char *name, uint64_t value)
+{
+    unsigned kind = LLVMGetEnumAttributeKindForName(name, strlen(name));
+    LLVMAddCallSiteAttribute(call, (LLVMAttributeIndex)LLVMAttributeFunctionIndex, LLVMCreateEnumAttribute(e->context, kind, value));
+}
+
+/* A branch to `seldom` that is hardly ever taken. */
+static void build_seldom(struct emitter *e, LLVMValueRef condition, LLVMBasicBlockRef seldom, LLVMBasicBlockRef mostly)
+{
+    LLVMMetadataRef weights[3] = { LLVMMDStringInContext2(e->context, "branch_weights", 14),
+                                   LLVMValueAsMetadata(LLVMConstInt(e->i32, 1, false)),
+                                   LLVMValueAsMetadata(LLVMConstInt(e->i32, 1 << 20, false)) };
+    LLVMValueRef branch = LLVMBuildCondBr(e->builder, condition, seldom, mostly);
+    LLVMSetMetadata(branch, LLVMGetMDKindIDInContext(e->context, "prof", 4),
+                    LLVMMetadataAsValue(e->context, LLVMMDNodeInContext2(e->context, weights, 3)));
+}
+
+/* Arguments and results go through the stack, so that the call is the same for every width. It touches nothing else: what a loop keeps in registers stays
+ * there. Lanes that do not run may hold anything, hence the freeze. */
+LLVMValueRef op_far(struct emitter *e, const struct lp_instr *i, uint32_t lanes, LLVMValueRef far, LLVMValueRef x, LLVMValueRef near)
+{
+    enum { SLOT = 8 * STRICT_LANES, TOUCHES_ARGUMENTS_ONLY = 3 };
+    enum dtype t = (enum dtype)i->dtype;
+    LLVMTypeRef type = type_value(e, t, lanes), params[5] = { e->i32, e->i32, e->i32, e->ptr, e->ptr };
+    LLVMValueRef bits = LLVMBuildFreeze(e->builder, far, ""), at = const_index(e, SLOT);
+    if (lanes) bits = LLVMBuildBitCast(e->builder, bits, LLVMIntTypeInContext(e->context, lanes), "");
+    if (!e->f->far_slots) e->f->far_slots = stack_slot(e, e->i8, 2 * SLOT, 64);
+    LLVMBasicBlockRef before = LLVMGetInsertBlock(e->builder), call = new_block(e, "far"), join = new_block(e, "near");
+    build_seldom(e, LLVMBuildICmp(e->builder, LLVMIntNE, bits, LLVMConstNull(LLVMTypeOf(bits)), ""), call, join);
+    LLVMPositionBuilderAtEnd(e->builder, call);
+    LLVMValueRef given = e->f->far_slots, results = LLVMBuildInBoundsGEP2(e->builder, e->i8, given, &at, 1, "");
+    LLVMBuildStore(e->builder, x, given);
+    LLVMBuildStore(e->builder, near, results);
+    LLVMValueRef args[5] = { LLVMConstInt(e->i32, (uint64_t)i->imm, false), LLVMConstInt(e->i32, t == DT_F64, false),
+                             LLVMBuildZExt(e->builder, bits, e->i32, ""), given, results };
+    LLVMValueRef made = LLVMBuildCall2(e->builder, LLVMFunctionType(e->nothing, params, 5, false), rt_function(e, offsetof(struct hop_rt, far)), args, 5, "");
+    call_attribute(e, made, "memory", TOUCHES_ARGUMENTS_ONLY);
+    call_attribute(e, made, "nounwind", 0);
+    call_attribute(e, made, "willreturn", 0);
+    call_attribute(e, made, "cold", 0);
+    LLVMValueRef result = LLVMBuildLoad2(e->builder, type, results, "");
+    LLVMBuildBr(e->builder, join);
+    LLVMPositionBuilderAtEnd(e->builder, join);
+    LLVMValueRef phi = LLVMBuildPhi(e->builder, type, "");
+    LLVMAddIncoming(phi, (LLVMValueRef[]){ near, result }, (LLVMBasicBlockRef[]){ before, call }, 2);
+    return phi;
+}
+
 LLVMValueRef op_fold(struct emitter *e, enum lp_fold fold, enum dtype t, uint32_t lanes, LLVMValueRef a, LLVMValueRef b)
 {
     static const uint8_t ops[] = { [FOLD_SUM] = LP_ADD, [FOLD_MAX] = LP_MAX, [FOLD_MIN] = LP_MIN, [FOLD_AND] = LP_AND, [FOLD_OR] = LP_OR, [FOLD_PROD] = LP_MUL };

@@ -552,6 +552,13 @@ lpv lp_fused(struct lp *p, lpv a, lpv b, lpv c)
     return pure(p, LP_FUSED, t, a, b, c, 0, INT64_MIN, INT64_MAX);
 }
 
+lpv lp_far(struct lp *p, uint32_t which, lpv far, lpv x, lpv near)
+{
+    const struct lp_instr *i = &p->instrs.data[x];
+    if (i->op == LP_CAST && lp_dtype(p, i->a) == DT_F16) return near; /* no f16 is far */
+    return pure(p, LP_FAR, lp_dtype(p, x), far, x, near, which, INT64_MIN, INT64_MAX);
+}
+
 /* The f32 beside x that makes a second rounding harmless: see f32_to_odd. */
 static lpv cast_to_odd(struct lp *p, lpv x)
 {

@@ -37,6 +37,7 @@ enum lp_op {
     LP_FMA,    /* a * b + c rounded once where the machine can; made by contraction in default mode only */
     LP_FUSED,  /* a * b + c rounded once everywhere */
     LP_SELECT, /* a ? b : c */
+    LP_FAR,    /* a ? enum angle's function imm of b : c. The function is a call, made only where some a holds, which is seldom */
     LP_OP_COUNT
 };
 
@@ -223,6 +224,7 @@ lpv lp_un(struct lp *p, enum lp_op op, lpv a);
 lpv lp_bin(struct lp *p, enum lp_op op, lpv a, lpv b);
 lpv lp_select(struct lp *p, lpv c, lpv a, lpv b);
 lpv lp_fused(struct lp *p, lpv a, lpv b, lpv c);
+lpv lp_far(struct lp *p, uint32_t which, lpv far, lpv x, lpv near); /* which: an enum angle */
 lpv lp_cast(struct lp *p, enum dtype t, lpv a);
 lpv lp_bitcast(struct lp *p, enum dtype t, lpv a);
 static inline enum dtype lp_dtype(const struct lp *p, lpv v) { return (enum dtype)p->instrs.data[v].dtype; }

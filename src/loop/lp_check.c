@@ -129,6 +129,9 @@ static void check_instr(const struct checker *c, lpv v)
         want(c, i->b, t, "its second operand");
         want(c, i->c, t, "its third operand");
         return;
+    case LP_FAR:
+        if (!real) fail(c, "works on %s", dtype_info[t].name);
+        /* fall through */
     case LP_SELECT:
         want(c, i->a, DT_BOOL, "its condition");
         want(c, i->b, t, "its second operand");

@@ -1,6 +1,7 @@
 /* A reference executor for loop programs: scalar, one iteration after the other, every access held against its buffer's size. A program, the
  * runtime's table and the buffers come in, the status of the run goes out. It says what a loop program means; tests hold lowering and emitters
  * against it. */
+#include "ir/angle.h"
 #include "ir/number.h"
 #include "loop/lp.h"
 #include "runtime/rt.h"
@@ -269,6 +270,12 @@ static union cell compute(struct executor *e, lpv v)
         return r;
     }
     case LP_SELECT: return value_of(e, i->a).b ? value_of(e, i->b) : value_of(e, i->c);
+    case LP_FAR: {
+        union cell x = value_of(e, i->b), r = { 0 };
+        if (!value_of(e, i->a).b) return value_of(e, i->c);
+        angle_far_lanes((int32_t)i->imm, t == DT_F64, 1, &x, &r);
+        return r;
+    }
     default: return binary[lp_dtype(e->p, i->a)]((enum lp_op)i->op, value_of(e, i->a), value_of(e, i->b));
     }
 }

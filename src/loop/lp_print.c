@@ -1,5 +1,6 @@
 /* Loop programs as pseudo-C, for people: buffers with their kinds and why they exist, then the statements. A pure value that is used once in its own
  * block is written where it is used, one that nobody uses is left out; everything else has a name. */
+#include "ir/angle.h"
 #include "ir/number.h"
 #include "loop/lp_walk.h"
 
@@ -113,6 +114,10 @@ static void put_instr(struct printer *w, lpv v)
         text_str(w->out, " : ");
         put_value(w, i->c);
         text_str(w->out, ")");
+        return;
+    case LP_FAR:
+        text_add(w->out, "far_%s", i->imm == ANGLE_SIN ? "sin" : i->imm == ANGLE_COS ? "cos" : "tan");
+        put_operands(w, i, 3);
         return;
     default: break;
     }

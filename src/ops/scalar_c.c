@@ -1,6 +1,7 @@
 /* The C instantiation of the scalar vocabulary, and kernels over arrays for every elementwise operator, cast and fold. Loop programs define the same
  * operations in loop/lp.h; the two must agree bit for bit. */
 #include "ops/scalar_c.h"
+#include "ir/angle.h"
 #include "ir/number.h"
 #include "loop/lp.h"
 
@@ -47,6 +48,7 @@ typedef bool BOOL;
 #define LOW32(x) ((uint32_t)(x))
 #define F32_INT(x) ((float)(int32_t)(x))
 #define F64_INT(x) ((double)(int32_t)(x))
+#define FAR(which, far, x, y) ((far) ? angle_far((which), (x)) : (y))
 
 static inline uint32_t BITS32(float x) { uint32_t u; return memcpy(&u, &x, sizeof u), u; }
 static inline float FLOAT32(uint32_t u) { float x; return memcpy(&x, &u, sizeof x), x; }

@@ -1,5 +1,6 @@
 /* The loop program instantiation of the scalar vocabulary: every function of scalar_math.h builds the expression that its C twin computes. */
 #include "ops/scalar_lp.h"
+#include "ir/angle.h"
 #include "ops/scalar_c.h"
 
 #include <math.h>
@@ -46,6 +47,7 @@ typedef lpv BOOL;
 #define FLOAT32(x) lp_bitcast(lp, DT_F32, (x))
 #define BITS64(x) lp_bitcast(lp, DT_I64, (x))
 #define FLOAT64(x) lp_bitcast(lp, DT_F64, (x))
+#define FAR(which, far, x, y) lp_far(lp, (which), (far), (x), (y))
 
 static inline lpv shift(struct lp *lp, enum lp_op op, lpv a, int n) { return lp_bin(lp, op, a, lp_int(lp, lp_dtype(lp, a), n)); }
 

@@ -13,6 +13,7 @@
  *   BITS32 FLOAT32 BITS64 FLOAT64        the same bits seen as U32 or I64, and back
  *   TO_F64 TO_F32                        from the other float type
  *   LOW32(i64), F32_INT(u32), F64_INT(u32) truncation; the value of a U32 below 2^31 as a float
+ *   FAR(which, far, x, y)                y, but where `far` holds enum angle's function `which` of x (ir/angle.h), by a call that is seldom made
  *
  * Rules for what is written here. No branches: everything becomes vector code, so choices are SELECTs of values already computed. Limits are
  * set as SELECT(x > c, c, x), which lets NaN through. Default mode contracts a product and a sum to one rounding, so nothing may depend on a
@@ -77,8 +78,8 @@
 #define EXP_N 10
 #define EXPM1_N 11
 #define LOG_N 7
-#define SIN_N 6
-#define COS_N 6
+#define SIN_N ANGLE_SIN_N
+#define COS_N ANGLE_COS_N
 #define ARC_N 8
 #endif
 
@@ -92,6 +93,10 @@
 #define HALF_PI_REST 0x1.10b4611a62633p-30
 #define INTEGER_SHIFTER 0x1.8p52
 #define MULTIPLE_SHIFTER 0x1.8p74 /* rounds to a multiple of 2^22 */
+/* Up to where the reductions below are exact enough. */
+#define FUSED_LIMIT 0x1p20
+#define F32_LIMIT 0x1p26
+#define F64_LIMIT 0x1p44
 
 /* Minimax polynomials, lowest coefficient first. With |r| <= ln2/2 and s = f/(2+f), |s| <= 0.1716, |a| <= pi/4, |b| <= pi/2:
  *   exp, expm1: (e^r - 1 - r)/r²      log: (log((1+s)/(1-s)) - 2s)/s³ in s²
@@ -111,10 +116,8 @@ static const double N(expm1_c)[EXPM1_N] = { 0.5,                   0x1.555555555
                                             0x1.27e4c58b03a04p-22, 0x1.af5ef2611d1cdp-26, 0x1.1f958161582dbp-29 };
 static const double N(log_c)[LOG_N] = { 0x1.5555555555593p-1, 0x1.999999997fb35p-2, 0x1.24924942177a6p-2, 0x1.c71c51e80d016p-3,
                                         0x1.74664629f553ep-3, 0x1.39a0f51985883p-3, 0x1.2f0d8f3f87c0bp-3 };
-static const double N(sin_c)[SIN_N] = { -0x1.5555555555549p-3, 0x1.111111110f861p-7,   -0x1.a01a019c0e475p-13,
-                                        0x1.71de3574b2a6ap-19, -0x1.ae5e63c6026c2p-26, 0x1.5d92445fca460p-33 };
-static const double N(cos_c)[COS_N] = { 0x1.555555555554cp-5,   -0x1.6c16c16c15162p-10, 0x1.a01a019caef52p-16,
-                                        -0x1.27e4f807d708fp-22, 0x1.1ee9ea6d23553p-29,  -0x1.8fadd085d8478p-37 };
+static const double N(sin_c)[SIN_N] = { ANGLE_SIN_C };
+static const double N(cos_c)[COS_N] = { ANGLE_COS_C };
 static const double N(arc_c)[ARC_N] = { -0x1.5555555555555p-3,  0x1.11111111110c0p-7,  -0x1.a01a01a014832p-13, 0x1.71de3a5283f9cp-19,
                                         -0x1.ae6454c98f2a5p-26, 0x1.6123cab3d50aep-33, -0x1.ae42fe760a99dp-41, 0x1.88264b0b92f1ep-49 };
 #endif
@@ -268,8 +271,8 @@ static inline F N(rsqrt)(CTX F x) { return DIV(K(1), SQRT(x)); }
 /* ---- sine and cosine ---- */
 
 #if WIDTH == 32
-/* x - n·pi/2 and n by products that are rounded once, together with their subtraction: exact up to n = 2^22, without leaving f32. The parts of pi/2 are all
- * positive, so that -0 stays -0. */
+/* x - n·pi/2 and n by products that are rounded once, together with their subtraction: exact up to n = 2^22, without leaving f32. n is the nearest, or so
+ * little beyond that the polynomials still hold, up to FUSED_LIMIT. The parts of pi/2 are all positive, so that -0 stays -0. */
 static inline F N(reduce_fused)(CTX F x, U *quadrant)
 {
     F t = ADD(MUL(x, K(TWO_OVER_PI)), K(0x1.8p23)), n = SUB(t, K(0x1.8p23));
@@ -279,7 +282,7 @@ static inline F N(reduce_fused)(CTX F x, U *quadrant)
 #endif
 
 /* r of x = n·pi/2 + r, computed in f64; *quadrant's low bits are n's, *lost (f64 only, may be NULL) is what rounding took from r. Products are exact up
- * to n = 2^26 for f32 and, n being split into multiples of 2^22 and the rest, up to n = 2^44 for f64. Beyond, the error grows with |x|. */
+ * to n = 2^26 for f32 and, n being split into multiples of 2^22 and the rest, up to n = 2^44 for f64. */
 static inline F64 N(reduce_angle)(CTX F64 x, U *quadrant, F64 *lost)
 {
     F64 t = ADD(MUL(x, F64_K(TWO_OVER_PI)), F64_K(INTEGER_SHIFTER)), n = SUB(t, F64_K(INTEGER_SHIFTER));
@@ -297,23 +300,24 @@ static inline F64 N(reduce_angle)(CTX F64 x, U *quadrant, F64 *lost)
 #endif
 }
 
-/* sin(x + quarter·pi/2). r is bounded so that the result is within -1..1 however large x is; the bound leaves room for an n that is not the nearest, which
- * reduce_fused may find for large x. */
+/* sin(x + quarter·pi/2). */
 static inline F N(sine)(CTX F x, unsigned quarter)
 {
     U q;
 #if WIDTH == 32
     F r = CONTRACTS ? N(reduce_fused)(PASS x, &q) : TO_F32(N(reduce_angle)(PASS TO_F64(x), &q, NULL));
+    double limit = CONTRACTS ? FUSED_LIMIT : F32_LIMIT;
 #else
     F r = N(reduce_angle)(PASS x, &q, NULL);
+    double limit = F64_LIMIT;
 #endif
     if (quarter) q = ADD(q, UK(quarter));
-    r = N(at_least)(PASS N(at_most)(PASS r, 1.1), -1.1);
     F z = MUL(r, r);
     F sine = MUL(r, ADD(MUL(N(polynomial)(PASS z, N(sin_c), SIN_N), z), K(1)));
     F cosine = ADD(MUL(MUL(z, z), N(polynomial)(PASS z, N(cos_c), COS_N)), SUB(K(1), MUL(z, K(0.5))));
     F y = SELECT(EQ(AND(q, UK(1)), UK(0)), sine, cosine);
-    return FLOAT(XOR(BITS(y), SHL(SHR(q, 1), MANTISSA == 23 ? 31 : 63)));
+    F near = FLOAT(XOR(BITS(y), SHL(SHR(q, 1), MANTISSA == 23 ? 31 : 63)));
+    return FAR(quarter ? ANGLE_COS : ANGLE_SIN, GT(ABS(x), K(limit)), x, near);
 }
 
 static inline F N(sin)(CTX F x) { return N(sine)(PASS x, 0); }
@@ -493,4 +497,7 @@ static inline F64 N(fused_to_odd)(CTX F64 x, F64 y, F64 z)
 #undef HALF_PI_REST
 #undef INTEGER_SHIFTER
 #undef MULTIPLE_SHIFTER
+#undef FUSED_LIMIT
+#undef F32_LIMIT
+#undef F64_LIMIT
 #undef WIDTH

@@ -48,9 +48,7 @@ static const double N(exp2_c)[] = { 0x1.62e42fefa39f3p-1,  0x1.ebfbdff82c599p-3,
                                     0x1.5d87fe7c08c3cp-10, 0x1.4309130a554e2p-13, 0x1.ffcbecf0626b4p-17, 0x1.62bfd1afb980fp-20,
                                     0x1.b543c5f9895d0p-24, 0x1.e60bde330dc9ap-28, 0x1.bd4af267b376dp-32 };
 static const double N(cbrt_c)[] = { 0x1.dfdf8286262dbp+0, -0x1.dc9e0db9be67dp+0, 0x1.8faedef7ea957p+0, -0x1.679d4946fd1a6p-1, 0x1.06e62b0344eb2p-3 };
-static const double N(tan_c)[] = { 0x1.555555555555dp-2,  0x1.11111111106dap-3,   0x1.ba1ba1bab279cp-5,  0x1.664f485fb435ap-6,  0x1.226e3a320954dp-7,
-                                   0x1.d6d2f45f69b71p-9,  0x1.7db0da38ff8d4p-10,  0x1.34c34d83ae637p-11, 0x1.fec439e872e1fp-13, 0x1.60b0d23bc52b3p-14,
-                                   0x1.15ba09a6baf2dp-14, -0x1.97be1bd1cfbbap-16, 0x1.8e4704b78903dp-15, -0x1.8d440531c139cp-16, 0x1.4436fe8396c4ap-17 };
+static const double N(tan_c)[ANGLE_TAN_N] = { ANGLE_TAN_C };
 static const double N(asin_c)[] = { 0x1.5555555555577p-3, 0x1.333333332e10ap-4, 0x1.6db6db7215dcbp-5, 0x1.f1c71a930ca34p-6, 0x1.6e8bdf26ac6b7p-6,
                                     0x1.1c49ea5853f54p-6, 0x1.ca20334d169c4p-7, 0x1.757fb168cd03fp-7, 0x1.615f9af643d59p-7, 0x1.e3caa77a77c03p-9,
                                     0x1.644a8781fd85ap-6, -0x1.58f8b25e182ddp-6, 0x1.0b961e480bbd3p-5 };
@@ -83,14 +81,15 @@ static inline F N(mod)(CTX F x, F y)
     return SELECT(EQ(rest, K(0)), N(copysign)(PASS rest, y), moved);
 }
 
-/* The whole number of times that mod takes y away; x/y where y is 0. */
+/* The whole number of times that mod takes y away. Where y is 0 or either is infinite it is x/y, rounded down: that quotient is a zero, infinite or NaN. */
 static inline F N(floor_div)(CTX F x, F y)
 {
     F rest = REM(x, y), ratio = DIV(x, y), q = DIV(SUB(x, rest), y);
     q = SELECT(AND(NE(rest, K(0)), XOR(LT(rest, K(0)), LT(y, K(0)))), SUB(q, K(1)), q);
     F whole = FLOOR(q);
     whole = SELECT(GT(SUB(q, whole), K(0.5)), ADD(whole, K(1)), whole);
-    return SELECT(EQ(y, K(0)), ratio, SELECT(EQ(q, K(0)), N(signed_as)(PASS K(0), ratio), whole));
+    BOOL plain = OR(EQ(y, K(0)), OR(EQ(ABS(x), K(INFINITY)), EQ(ABS(y), K(INFINITY))));
+    return SELECT(plain, ratio, SELECT(EQ(q, K(0)), N(signed_as)(PASS K(0), ratio), whole));
 }
 
 /* ---- base 2 ---- */
@@ -153,17 +152,17 @@ static inline F N(hypot)(CTX F x, F y)
 /* ---- tangent ---- */
 
 #if WIDTH == 32
-/* In f64; where q is odd the cotangent's negative. r is bounded so that the result is finite however large x is. */
+/* In f64; where q is odd the cotangent's negative. */
 static inline F N(tan)(CTX F x)
 {
     U q;
     F64 r = N(reduce_angle)(PASS TO_F64(x), &q, NULL);
-    r = SELECT(GT(r, F64_K(0.8)), F64_K(0.8), SELECT(LT(r, F64_K(-0.8)), F64_K(-0.8), r));
     F64 z = MUL(r, r), p = F64_K(N(tan_c)[TAN_N - 1]);
     for (int i = TAN_N - 2; i >= 0; i--) p = ADD(MUL(p, z), F64_K(N(tan_c)[i]));
     F64 t = ADD(MUL(MUL(r, z), p), r);
     BOOL odd = NE(AND(q, UK(1)), UK(0));
-    return TO_F32(DIV(SELECT(odd, F64_K(-1), t), SELECT(odd, t, F64_K(1))));
+    F near = TO_F32(DIV(SELECT(odd, F64_K(-1), t), SELECT(odd, t, F64_K(1))));
+    return FAR(ANGLE_TAN, GT(ABS(x), K(F32_LIMIT)), x, near);
 }
 #else
 /* r + rest in two parts; where q is odd the cotangent's negative, one step from the quotient's first half. */
@@ -171,13 +170,12 @@ static inline F N(tan)(CTX F x)
 {
     U q;
     F lost, r = N(reduce_angle)(PASS x, &q, &lost);
-    lost = SELECT(LT(ABS(r), K(0.8)), lost, K(0));
-    r = N(at_least)(PASS N(at_most)(PASS r, 0.8), -0.8);
     F z = MUL(r, r), rest = ADD(MUL(MUL(r, z), POLYNOMIAL(z, tan_c)), MUL(lost, ADD(z, K(1))));
     F t = SELECT(EQ(r, K(0)), r, ADD(r, rest)); /* -0 stays */
     F t_hi = N(head)(PASS t), t_lo = SUB(rest, SUB(t_hi, r)), inverse = DIV(K(-1), t), i_hi = N(head)(PASS inverse);
     F cotangent = ADD(i_hi, MUL(inverse, ADD(ADD(MUL(i_hi, t_hi), K(1)), MUL(i_hi, t_lo))));
-    return SELECT(EQ(AND(q, UK(1)), UK(0)), t, cotangent);
+    F near = SELECT(EQ(AND(q, UK(1)), UK(0)), t, cotangent);
+    return FAR(ANGLE_TAN, GT(ABS(x), K(F64_LIMIT)), x, near);
 }
 #endif
 

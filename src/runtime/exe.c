@@ -4,6 +4,7 @@
 #include "runtime/cache.h"
 #include "runtime/exe_impl.h"
 #include "interp/interp.h"
+#include "ir/angle.h"
 #include "loop/lower.h"
 #include "ops/callbacks.h"
 #include "ops/misc.h"
@@ -563,8 +564,11 @@ static struct run *run_new(struct exe *e)
     r->result_views = r->views + f->n_params;
     int64_t *dims = (int64_t *)(r->result_views + f->n_results);
     for (uint32_t i = 0; i < f->n_params + f->n_results; i++, dims += MAX_RANK) r->views[i].dims = dims;
-    r->rt = (struct hop_rt){ .asked = rt_asked, .gemm = blas_gemm, .reserve = rt_reserve, .check = rt_check, .print = rt_print, .callback = rt_callback, .parallel = rt_parallel, .copy = rt_copy, .zero = rt_zero,
-                             .fmod = fmod, .fmodf = fmodf, .buffers = r->buffers, .state = r };
+    r->rt = (struct hop_rt){
+        .asked = rt_asked, .gemm = blas_gemm, .reserve = rt_reserve, .check = rt_check, .print = rt_print,
+        .callback = rt_callback, .parallel = rt_parallel, .copy = rt_copy, .zero = rt_zero, .fmod = fmod, .fmodf = fmodf,
+        .far = angle_far_lanes, .buffers = r->buffers, .state = r,
+    };
     for (uint32_t b = 0; b < e->n_buffers; b++) r->buffers[b] = (void *)e->constants[b];
     return r;
 }

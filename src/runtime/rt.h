@@ -29,6 +29,7 @@ struct hop_rt {
     void *(*zero)(void *to, int value, uint64_t bytes);        /* memset */
     double (*fmod)(double, double);
     float (*fmodf)(float, float);
+    void (*far)(int32_t which, int32_t wide, uint32_t lanes, const void *x, void *out); /* angle_far_lanes */
     /* private to the runtime from here on */
     void **buffers;
     void *state;
