@@ -6,6 +6,8 @@
 #include "ir/number.h"
 #include "ir/text.h"
 #include "ops/scalar_c.h"
+#include "runtime/exe.h"
+#include "transform/transform.h"
 #include "check.h"
 
 #include <float.h>
@@ -350,6 +352,80 @@ static void test_wrong_literals(void)
     for (size_t i = 0; i < HOP_COUNT(wrong); i++) CLAIM(attempt(parse_wrong, (void *)(uintptr_t)wrong[i]) == HOP_INVALID && strstr(hop_message(), "that fits"), "%s is refused: %s", wrong[i], hop_message());
 }
 
+/* ---- running sums ---- */
+
+enum { RUNNING_STEPS = 70, RUNNING_ROW = 5, MOST_NAMES = 16 };
+
+/* A scan whose carry is a sum, over elements or rows: carry ± what up to four exact operations make of the element and an invariant. None of them has a
+ * freedom that default numbers could use, so every way of running it gives the same bits. */
+static void running_program(struct text *out, const char *dtype, bool rows)
+{
+    static const char *const ops[] = { "add", "sub", "mul", "max", "min" };
+    const char *shape = rows ? "5" : "";
+    char names[MOST_NAMES][8] = { "v", "w" };
+    uint32_t n = 2, made = (uint32_t)(random_bits() >> 20) % 4;
+    text_add(out, "hop 1\nfn @f(%%start: %s[%s], %%w: %s[%s], %%x: %s[%d%s%s]) -> (%s[%s]) {\n", dtype, shape, dtype, shape, dtype, RUNNING_STEPS, rows ? ", " : "", shape,
+             dtype, shape);
+    text_str(out, "  %last = scan carry(%c = %start) over(%v in %x) with(%w) {\n");
+    for (uint32_t i = 0; i < made; i++, n++) {
+        uint64_t r = random_bits() >> 20;
+        snprintf(names[n], sizeof names[n], "t%u", i);
+        text_add(out, "    %%%s = %s(%%%s, %%%s)\n", names[n], ops[r % HOP_COUNT(ops)], names[r / 8 % n], names[r / 512 % n]);
+    }
+    uint64_t r = random_bits() >> 20;
+    text_add(out, "    %%once = %s(%%c, %%%s)\n    %%n = %s(%%%s, %%%s)\n    next(%%n)\n  }\n  return %%last\n}\n", r & 1 ? "add" : "sub", names[n - 1], r & 6 ? "add" : "max",
+             r & 8 ? "once" : names[r / 16 % n], r & 8 ? names[r / 16 % n] : "once");
+}
+
+static struct tensor *running_values(enum dtype t, uint32_t rank, const int64_t *dims, double lo, double hi)
+{
+    struct tensor *x = tensor_new(t, rank, dims);
+    for (int64_t i = 0; i < x->count; i++) ((uint16_t *)x->data)[i] = narrowed_f64(t, lo + (hi - lo) * (double)(random_bits() >> 11) * 0x1p-53);
+    return x;
+}
+
+/* The interpreter's bits from compiled default and strict code and from the executor, with `fn`'s results in `n`. */
+static void running_agrees(struct module *m, uint32_t fn, struct tensor **args, uint32_t n, const char *program)
+{
+    static const struct { bool strict, slow; const char *name; } ways[] = { { false, false, "default" }, { true, false, "strict" }, { false, true, "the executor" } };
+    struct tensor *want[3] = { NULL };
+    interp_run(&(struct interp){ .m = m }, fn, args, NULL, want);
+    for (size_t k = 0; k < HOP_COUNT(ways); k++) {
+        struct exe *e = exe_compile(m, fn, &(struct compile_options){ .passes = { .strict = ways[k].strict }, .threads = 1, .slow_executor = ways[k].slow }, NULL);
+        struct tensor *found[3] = { NULL };
+        exe_run(e, args, NULL, found, NULL);
+        for (uint32_t i = 0; i < n; i++) {
+            bool same = !memcmp(want[i]->data, found[i]->data, (size_t)want[i]->count * 2);
+            CLAIM(same, "%s rounds a running sum otherwise (result %u):\n%s", ways[k].name, i, program);
+            tensor_free(found[i]);
+        }
+        exe_free(e);
+    }
+    for (uint32_t i = 0; i < n; i++) tensor_free(want[i]);
+}
+
+static void test_running_sums(void *unused)
+{
+    (void)unused;
+    for (int i = 0; i < 60; i++) {
+        enum dtype t = i % 2 ? DT_F16 : DT_BF16;
+        bool rows = i % 3 == 0;
+        int64_t dims[] = { RUNNING_STEPS, RUNNING_ROW };
+        struct arena arena = { 0 };
+        struct text text = { .arena = &arena };
+        running_program(&text, dtype_info[t].name, rows);
+        struct module *m = text_read("running", text.data, text.len);
+        struct tensor *args[3] = { running_values(t, rows, dims + 1, 1, t == DT_F16 ? 3000 : 300), running_values(t, rows, dims + 1, 0.5, 2),
+                                   running_values(t, 1 + rows, dims, 0.5, 2) };
+        uint32_t f = module_find(m, "f");
+        running_agrees(m, f, args, 1, text.data);
+        if (!rows) running_agrees(m, grad_function(m, f, (const bool[]){ true, true, true }, false), args, 3, text.data);
+        for (int k = 0; k < 3; k++) tensor_free(args[k]);
+        module_free(m);
+        arena_free(&arena);
+    }
+}
+
 int main(void)
 {
     static const enum dtype narrow[] = { DT_F16, DT_BF16 };
@@ -364,6 +440,7 @@ int main(void)
     test_short_integers();
     test_promotion();
     attempt(test_large_integers, NULL);
+    CLAIM(attempt(test_running_sums, NULL) == HOP_OK, "running sums: %s", hop_message());
     test_wrong_literals();
     return tests_end();
 }

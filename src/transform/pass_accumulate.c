@@ -1,6 +1,6 @@
 /* Accumulating: a scan that adds a product to a carry in every step (a weight gradient) stacks the factors instead, and one product that
  * also contracts time follows the loop; sums of what is stacked anyway (a bias gradient) become one sum over time. Changes the order in
- * which numbers are added, so it is not for strict mode. */
+ * which numbers are added, so it is not for strict mode, nor for carries of f16 and bf16. */
 #include "ops/dot.h"
 #include "transform/pass.h"
 
@@ -174,8 +174,10 @@ static void find_addends(struct accumulation *w, const bool *used)
         uint32_t found = 0, before = w->addends.len;
         val next = g->results[i];
         const struct node *n = body_node(w, next);
-        if (n && (n->op == OP_add || n->op == OP_sub) && w->uses[next] == 1 && w->uses[i] == 1 && used[i] && dtype_is_float((enum dtype)type_get(w->c->b->m, value_type(g, i)).dtype))
-            collect(w, i, next, &found);
+        enum dtype t = (enum dtype)type_get(w->c->b->m, value_type(g, i)).dtype;
+        bool adds = n && (n->op == OP_add || n->op == OP_sub) && w->uses[next] == 1 && w->uses[i] == 1;
+        /* f16 and bf16 are rounded at every step, which a sum over time would not do */
+        if (adds && used[i] && dtype_is_float(t) && !dtype_is_narrow(t)) collect(w, i, next, &found);
         if (found != 1) w->addends.len = before;
         w->first[i] = before;
         w->last[i] = w->addends.len;
