@@ -304,6 +304,13 @@ static void pair_corners(void)
     claim(apply(OP_mod, DT_F64, -1, 3) == 2 && apply(OP_mod, DT_F64, 1, -3) == -2 && apply(OP_floor_div, DT_F32, -1, 3) == -1 && apply(OP_floor_div, DT_F32, 7, -2) == -4,
           "mod has the sign of the divisor, floor_div rounds down");
     claim(apply(OP_mod, DT_F64, -1, INFINITY) == INFINITY && same_number(apply(OP_floor_div, DT_F64, -1, INFINITY), -0.0), "mod and floor_div by infinity");
+    for (int i = 0; i < 20000; i++) { /* an f64 holds the floor of two f32 whose quotient an f32 holds */
+        float x = float_of((uint32_t)draw()), y = float_of((uint32_t)draw());
+        double ratio = (double)x / (double)y;
+        if (!(fabs(ratio) < 0x1p24) || !isfinite(y)) continue;
+        double whole = floor(ratio);
+        claim(apply(OP_floor_div, DT_F32, x, y) == whole, "floor_div f32 %a %a: expected %.0f, found %.0f", x, y, whole, apply(OP_floor_div, DT_F32, x, y));
+    }
     for (int e = -1074; e <= 1023; e++) { /* exact where the result is */
         double x = ldexp(1, e);
         if (apply(OP_exp2, DT_F64, e, 0) != x || apply(OP_log2, DT_F64, x, 0) != e) claim(false, "exp2 and log2 of 2^%d", e);

@@ -530,9 +530,9 @@ def lgamma(x, /):
     series = r * (1 / 12 - q * (1 / 360 - q * (1 / 1260 - q * (1 / 1680 - q * (1 / 1188 - q * (691 / 360360))))))
     out = (z - 0.5) * log(z) - z + (0.5 * math.log(2 * math.pi) + series) - where(small, log(product), 0)
     out = where(isinf(z), inf, out)
-    # gamma(x) gamma(1 - x) = pi / sin(pi x); the sine of the part behind the point, which is exact
-    part = where(mirrored, x - floor(x), 0.5)
-    return where(mirrored, math.log(math.pi) - log(sin(math.pi * part)) - out, out)
+    # gamma(x) gamma(1 - x) = pi / sin(pi x); the sine of the distance to the nearest integer, which is exact. At integers and -inf there is a pole.
+    part = where(mirrored, abs(x - round(x)), 0.5)
+    return where(mirrored, where(part > 0, math.log(math.pi) - log(sin(math.pi * part)) - out, inf), out)
 
 
 def isclose(x1, x2, /, *, rtol=1e-5, atol=1e-8, equal_nan=False):
@@ -699,7 +699,8 @@ def log_softmax(x, /, axis=-1):
 
 
 def quantile(x, q, /, *, axis=None, keepdims=False):
-    """The number below which a part q (0 … 1) of the elements along an axis lies, between two elements by a straight line; of several q an axis in front. 0.5 gives the median."""
+    """The number below which a part q (0 … 1) of the elements along an axis lies, between two elements by a straight line; of several q an axis in front. 0.5 gives the median.
+    Between a number and an infinity it is the infinity, between both infinities NaN."""
     x, q = asarray(x), q if isinstance(q, (int, float)) else asarray(q)
     if x.dtype.kind != "f":
         x = astype(x, _dtypes.float64)
@@ -710,29 +711,40 @@ def quantile(x, q, /, *, axis=None, keepdims=False):
     x = permute_dims(x, (*gone, *kept)) if kept else x
     x = sort(x.reshape((math.prod(shape[a] for a in gone), *[shape[a] for a in kept]) if kept else (-1,)), axis=0)
     last = x.shape[0] - 1
-    at = asarray(q, dtype=x.dtype) * last
+    at = asarray(q, dtype=_dtypes.float64) * last  # a position, which short floats cannot count to
     low = clip(floor(at), 0, last)
-    part = (at - low).reshape((*at.shape, *(1,) * (x.ndim - 1)))
+    part = astype(at - low, x.dtype).reshape((*at.shape, *(1,) * (x.ndim - 1)))
     below, above = take(x, astype(low, _dtypes.int64), axis=0), take(x, astype(minimum(low + 1, last), _dtypes.int64), axis=0)
-    out = below + where(part == 0, 0, part * (above - below))
+    span = above - below
+    mixed = where(part == 0, below, below * (1 - part) + above * part)  # where the difference is infinite or NaN
+    out = where(isfinite(span), below + part * span, mixed)
     out = where(isnan(x[-1]), nan, out)  # NaN is sorted to the end
     return out.reshape((*at.shape, *(1 if i in gone else n for i, n in enumerate(shape)))) if keepdims else out
+
+
+def _first_running(op, dtype):
+    """What a running value of nothing is."""
+    if op in ("cumsum", "cumprod"):
+        return int(op == "cumprod")
+    if dtype.kind == "f":
+        return inf if op == "cummin" else -inf
+    return _dtypes.iinfo(dtype).max if op == "cummin" else _dtypes.iinfo(dtype).min
 
 
 def _running(op, doc):
     code = _CODE[op]
 
     def function(x, /, *, axis=None, dtype=None, include_initial=False, reverse=False):
-        x = _wide(x, dtype) if op in ("cumsum", "cumprod") else asarray(x)
+        x = _wide(x, dtype) if dtype is not None or op in ("cumsum", "cumprod") else asarray(x)
         if axis is None:
-            if x.ndim > 1:
-                raise ValueError("which axis? An array with several axes needs axis=")
+            if x.ndim != 1:
+                raise ValueError("which axis? An array with several axes needs axis=" if x.ndim else f"{function.__name__}: expected an array with an axis, found {x._type}")
             axis = 0
         out = _call(code, (x,), None, axis, int(reverse))
         if include_initial:
             shape = list(x.shape)
             shape[axis] = 1
-            first = full(tuple(shape), 0 if op == "cumsum" else 1, dtype=x.dtype)
+            first = full(tuple(shape), _first_running(op, out.dtype), dtype=out.dtype)
             out = concat([out, first] if reverse else [first, out], axis=axis)
         return out
 

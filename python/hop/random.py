@@ -118,10 +118,13 @@ def uniform(key, shape=(), dtype=float32, minval=0.0, maxval=1.0):
     """Real numbers from minval up to, but not including, maxval, all equally likely. The bounds may be arrays that broadcast to the shape."""
     key, dims, d = _key(key, "uniform"), _ops._dims(shape), _float(dtype, "uniform")
     unit = _unit(key, dims, d)
-    if isinstance(minval, (builtins.int, builtins.float)) and isinstance(maxval, (builtins.int, builtins.float)) and minval == 0 and maxval == 1:
+    numbers = isinstance(minval, (builtins.int, builtins.float)) and isinstance(maxval, (builtins.int, builtins.float))
+    if numbers and minval == 0 and maxval == 1:
         return unit
     lo, hi = [_ops.broadcast_to(asarray(b, dtype=d), dims) for b in (minval, maxval)]
     x = _ops.fma(unit, hi - lo, lo)  # one rounding, wherever it is computed
+    if not numbers or maxval - minval > _dtypes.finfo(d).max:  # perhaps a range that is wider than any number
+        x = _ops.where(_ops.isfinite(hi - lo), x, 2 * _ops.fma(unit, hi / 2 - lo / 2, lo / 2))
     return _ops.where(x < hi, x, lo)
 
 

@@ -82,6 +82,10 @@ class Functions(Case):
                 found, near = call(hop.asarray(x)).item(), math.lgamma(hop.asarray(x).item()) if hop.asarray(x).item() not in (0.0, math.inf) else math.inf
                 self.assertTrue(found == near or abs(found - near) <= 2e-6 * max(1, abs(near)) * (10 if x < 0 else 1), (x, found, near))
         self.close(hop.lgamma(hop.asarray([math.inf, -2.0, 0.0, math.nan])), [math.inf, math.inf, math.inf, math.nan])
+        for dtype in (hop.float32, hop.float64):  # poles, and next to the one at 0
+            poles = hop.asarray([-math.inf, -1e30, -(2.0**24), -3.0, -0.0], dtype=dtype)
+            self.equal(hop.lgamma(poles), [math.inf] * 5)
+            self.close(hop.lgamma(hop.asarray([-1e-38, 1e-38, -1e-10], dtype=dtype)), [87.498233534, 87.498233534, 23.025850930], 1e-6)
         euler = 0.5772156649015329
         digamma = {1.0: -euler, 2.0: 1 - euler, 0.5: -euler - 2 * math.log(2), 10.0: sum(1 / k for k in range(1, 10)) - euler, -0.5: 2 - euler - 2 * math.log(2)}
         for x, expected in digamma.items():
@@ -109,6 +113,26 @@ class Functions(Case):
         self.assertTrue(math.isnan(hop.quantile(hop.asarray([1.0, math.nan]), 0.0).item()))
         with self.assertRaisesRegex(ValueError, "no elements"):
             hop.quantile(hop.zeros(0), 0.5)
+
+    def test_quantile_beside_infinities(self):
+        inf, nan = math.inf, math.nan
+        rows = (
+            ([inf, inf], [inf, inf, inf, inf]),
+            ([-inf, -inf], [-inf, -inf, -inf, -inf]),
+            ([1.0, inf], [1.0, inf, inf, inf]),
+            ([-inf, 1.0], [-inf, -inf, -inf, 1.0]),
+            ([-inf, inf], [-inf, nan, nan, inf]),
+            ([-1.5e308, 1.5e308], [-1.5e308, -0.75e308, 0.75e308, 1.5e308]),
+        )
+        for values, expected in rows:
+            for function in (hop.quantile, hop.jit(hop.quantile)):
+                found = function(hop.asarray(values, dtype=hop.float64), hop.asarray([0.0, 0.25, 0.75, 1.0])).tolist()
+                self.assertTrue(all((a == b) or (a != a and b != b) or abs(a - b) < 1e295 for a, b in zip(found, expected)), (values, found))
+        self.equal(hop.quantile(hop.asarray([inf, 2.0, -inf, 1.0]), 0.5), 1.5)
+        x = hop.astype(hop.arange(0, 4001, dtype=hop.float32) / 4, hop.float16)  # more elements than an f16 can count
+        self.equal(hop.quantile(x, 0.999), 999.0)
+        self.assertEqual(hop.quantile(x, 0.5).dtype, hop.float16)
+        self.equal(hop.grad(lambda q: hop.quantile(hop.asarray([1.0, 3.0, 7.0]), q))(0.25), 4.0)
 
     @needs_numpy
     def test_interp(self):

@@ -1,5 +1,6 @@
 """Every operator against NumPy, at once and captured."""
 
+import math
 import unittest
 
 import hop
@@ -128,6 +129,41 @@ class Axes(Case):
         self.both(lambda x: hop.diff(x, axis=1), numpy.diff(self.A, axis=1))
         self.equal(hop.cumulative_sum(hop.asarray([1, 2]), include_initial=True), [0, 1, 3])
         self.equal(hop.linear_recurrence(hop.asarray([0.5, 0.5]), hop.asarray([1.0, 1.0])), [1, 1.5])
+
+    def test_running_from_nothing(self):
+        inf = math.inf
+        firsts = (
+            (hop.cumulative_sum, 0, 0), (hop.cumulative_prod, 1, 1), (hop.cumulative_max, -inf, -128), (hop.cumulative_min, inf, 127), (hop.cumulative_logsumexp, -inf, -inf),
+        )
+        for function, real, whole in firsts:
+            name = function.__name__
+            for dtype in (hop.float16, hop.bfloat16, hop.float32, hop.float64):
+                x = hop.asarray([[2.0, 1.0], [3.0, 0.5]], dtype=dtype)
+                plain = function(x, axis=1)
+                for axis in (1, -1):
+                    out = function(x, axis=axis, include_initial=True)
+                    self.assertEqual((out.shape, out.dtype), ((2, 3), dtype), name)
+                    self.equal(out[:, 0], [real, real])
+                    self.equal(out[:, 1:], plain.tolist())
+                out = function(x, axis=0, include_initial=True, reverse=True)
+                self.equal(out[-1], [real, real])
+                self.equal(out[:-1], function(x, axis=0, reverse=True).tolist())
+                self.equal(function(x[:, :0], axis=1, include_initial=True), [[real], [real]])
+                self.equal(hop.jit(lambda v: function(v, axis=1, include_initial=True))(x), function(x, axis=1, include_initial=True).tolist())
+            x = hop.asarray([2, 1], dtype=hop.int8)
+            out = function(x, include_initial=True)
+            self.assertEqual(out.dtype, {"cumulative_sum": hop.int64, "cumulative_prod": hop.int64, "cumulative_logsumexp": hop.float64}.get(name, hop.int8))
+            self.equal(out[0], whole)
+            self.equal(function(x[:0], include_initial=True), [whole])
+            self.assertEqual(function(x, dtype=hop.float32, include_initial=True).dtype, hop.float32, name)
+            self.equal(function(x, dtype=hop.float32, include_initial=True)[0], real)
+            with self.assertRaisesRegex(ValueError, rf"{name}: expected an array with an axis, found f64\[\]"):
+                function(hop.asarray(1.0, dtype=hop.float64))
+        self.equal(hop.cumulative_max(hop.asarray([7], dtype=hop.uint64), include_initial=True), [0, 7])
+        self.equal(hop.cumulative_min(hop.asarray([7], dtype=hop.uint64), include_initial=True), [2**64 - 1, 7])
+        self.equal(hop.cumulative_max(hop.asarray([-5]), include_initial=True), [-(2**63), -5])
+        g = hop.grad(lambda v: hop.sum(hop.cumulative_max(v, include_initial=True)[1:]))(hop.asarray([1.0, 3.0, 2.0]))
+        self.equal(g, [1, 2, 0])
 
     def test_order(self):
         self.both(lambda x: hop.sort(x, axis=1), numpy.sort(self.A, axis=1))

@@ -140,6 +140,9 @@ class Distributions(Case):
         x = random.uniform(k, (N,), minval=1e8, maxval=1e8 + 16)  # a float32 in three is the upper bound before it is put right
         self.assertTrue(bool(hop.all((x >= 1e8) & (x < 1e8 + 16))))
         self.equal(random.uniform(k, (3,), minval=2.0, maxval=2.0), [2, 2, 2])
+        for bounds in ((-3e38, 3e38), (hop.asarray(-3e38), hop.asarray(3e38))):  # a range that is wider than any float32
+            x = random.uniform(k, (N,), minval=bounds[0], maxval=bounds[1])
+            self.assertTrue(-3e38 <= float(x.min()) < -2e38 and 2e38 < float(x.max()) < 3e38)
         self.assertEqual(set(random.randint(k, (N,), -2, 2).tolist()), {-2, -1, 0, 1})
         self.assertTrue(bool(hop.all(hop.isfinite(random.gumbel(k, (N,))))))
         lo = hop.asarray([[0.0], [10.0]])

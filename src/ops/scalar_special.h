@@ -81,6 +81,7 @@ static inline F N(mod)(CTX F x, F y)
     return SELECT(EQ(rest, K(0)), N(copysign)(PASS rest, y), moved);
 }
 
+#if WIDTH == 64
 /* The whole number of times that mod takes y away. Where y is 0 or either is infinite it is x/y, rounded down: that quotient is a zero, infinite or NaN. */
 static inline F N(floor_div)(CTX F x, F y)
 {
@@ -91,6 +92,9 @@ static inline F N(floor_div)(CTX F x, F y)
     BOOL plain = OR(EQ(y, K(0)), OR(EQ(ABS(x), K(INFINITY)), EQ(ABS(y), K(INFINITY))));
     return SELECT(plain, ratio, SELECT(EQ(q, K(0)), N(signed_as)(PASS K(0), ratio), whole));
 }
+/* In f64, where x - rest, a whole number of times y, is exact as long as f32 holds that number. */
+static inline F32 NAME(floor_div_f32)(CTX F32 x, F32 y) { return TO_F32(N(floor_div)(PASS TO_F64(x), TO_F64(y))); }
+#endif
 
 /* ---- base 2 ---- */
 
