@@ -637,17 +637,45 @@ static void test_allocations(void)
 
 struct image_try {
     struct module *m;
+    const struct fn *f;
     struct canon *canon;
     const unsigned char *bytes;
     size_t n;
 };
+
+/* In place of the code: what a run does before and after it is what the image says. */
+static int32_t no_code(void *rt, void **buffers, int64_t *symbols) { return (void)rt, (void)buffers, (void)symbols, HOP_OK; }
+
+struct bare_run {
+    struct exe *e;
+    int64_t x, y; /* sizes of the arguments */
+    struct tensor *args[2], *results[3];
+};
+static void run_bare(void *ctx)
+{
+    struct bare_run *r = ctx;
+    r->args[0] = tensor_new(DT_F32, 1, &r->x);
+    r->args[1] = tensor_new(DT_F32, 1, &r->y);
+    exe_run(r->e, r->args, NULL, r->results, NULL);
+}
+
 static void read_image(void *ctx)
 {
+    static const int64_t sizes[][2] = { { 2, 4 }, { 2, 5 }, { 500, 1000 } }; /* that fit, that do not, out of range */
     struct image_try *t = ctx;
     struct exe *e = hop_calloc(1, sizeof *e);
     hop_cleanup_push(exe_free, e);
     e->m = module_new();
-    image_read(e, t->m, t->canon, t->bytes, t->n);
+    image_read(e, t->m, t->f, t->canon, t->bytes, t->n);
+    e->entry = no_code;
+    for (size_t i = 0; i < HOP_COUNT(sizes); i++) {
+        struct bare_run r = { .e = e, .x = sizes[i][0], .y = sizes[i][1] };
+        hop_status status = attempt(run_bare, &r);
+        CLAIM(status == HOP_OK || status == HOP_INVALID || status == HOP_NOMEM, "a run: %d %s", status, hop_message());
+        for (int k = 0; k < 3; k++) CLAIM(status || r.results[k], "result %d is there", k);
+        for (int k = 0; k < 2; k++) tensor_free(r.args[k]);
+        for (int k = 0; k < 3; k++) tensor_free(r.results[k]);
+    }
     hop_cleanup_pop(e);
     exe_free(e);
 }
@@ -674,7 +702,7 @@ static void test_images(void)
     struct code *c = cache_find(&key, &origin);
     CLAIM(c, "it is there");
     if (c && bytes) {
-        struct image_try t = { m, &key.canon, c->image, c->image_bytes };
+        struct image_try t = { m, module_fn(m, fn), &key.canon, c->image, c->image_bytes };
         CLAIM(!attempt(read_image, &t), "the image reads back: %s", hop_message());
         unsigned char *copy = malloc(c->image_bytes + 64), *aligned = (unsigned char *)(((uintptr_t)copy + 63) & ~(uintptr_t)63);
         arena_free(&m->scratch); /* texts of places are made there */

@@ -101,6 +101,14 @@ claim 'and says so' has 'others may write to it' "$HOP" explain square.hop
 claim 'and programs run' has '= 14' "${run[@]}"
 claim 'and it is not cleared' fails "$HOP" cache clear
 chmod 700 bad
+ln -s bad link
+for link in link link/ link/. link//./; do
+    claim "a link is not followed: $link" has 'is a symbolic link' env HOP_CACHE="$dir/$link" "$HOP" cache
+done
+rm link
+for relative in bad ./bad ../bad 'bad/'; do
+    claim "a path from the working directory does not count: $relative" has 'directory: none (in memory only)' env HOP_CACHE="$relative" "$HOP" cache
+done
 HOP_CACHE=/dev/null claim 'no directory at all' has '= 14' "${run[@]}"
 HOP_CACHE=/proc/none claim 'a directory that cannot be made' has '= 14' "${run[@]}"
 

@@ -74,7 +74,7 @@ class _Scope:
 class _Graph:
     def __init__(self, text):
         self.boxes, self.edges, self.count, self.scope = [], [], 0, None
-        for line in text.splitlines():
+        for line in text.split("\n"):  # other ends of lines may stand in names
             self.line(line.strip())
 
     def dot(self):

@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <spawn.h>
+#include <sys/auxv.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -16,9 +17,11 @@ extern char **environ;
 
 const char *cc_name(void)
 {
-    const char *name = getenv("CC");
+    const char *name = secure_getenv("CC");
     return name && *name ? name : "cc";
 }
+
+const char *cc_path(struct arena *a, const char *path) { return *path == '/' ? path : arena_printf(a, "./%s", path); }
 
 void cc_run(const char *const *args)
 {
@@ -28,6 +31,7 @@ void cc_run(const char *const *args)
         if (i == MOST) hop_throw(HOP_INTERNAL, "too many arguments for %s", cc_name());
         argv[i + 1] = args[i];
     }
+    if (getauxval(AT_SECURE)) hop_throw(HOP_UNAVAILABLE, "no C compiler is run with rights that the caller does not have");
     pid_t pid;
     int status = 0, error = posix_spawnp(&pid, argv[0], NULL, NULL, (char *const *)argv, environ);
     if (error) hop_throw(HOP_UNAVAILABLE, "the C compiler '%s' cannot be run: %s; install one, or name one in CC", argv[0], strerror(error));
@@ -112,10 +116,14 @@ static void emit_texts(struct options *o, const char *stem, const char *header_n
 
 static void unlink_path(void *path) { unlink(path); }
 
-/* Compiles a source to `out`; it stands in a file of its own beside it meanwhile. */
-static void compile_to(struct options *o, const char *out, const struct text *source, bool shared)
+/* Compiles a source to `out`; it stands in a new file beside it meanwhile. */
+static void compile_to(struct options *o, const char *name, const struct text *source, bool shared)
 {
-    char *path = arena_printf(&o->bag.arena, "%s.%ld.c", out, (long)getpid());
+    const char *out = cc_path(&o->bag.arena, name);
+    char *path = arena_printf(&o->bag.arena, "%s.XXXXXX.c", out);
+    int fd = mkstemps(path, 2);
+    if (fd < 0) hop_throw(HOP_IO, "%s cannot be written: %s", path, strerror(errno));
+    close(fd);
     hop_cleanup_push(unlink_path, path);
     file_write(path, source);
     const char *const object[] = { "-std=c99", "-O3", "-ffp-contract=off", "-fPIC", "-c", path, "-o", out, NULL };

@@ -68,9 +68,9 @@ uint32_t c_programs_add(struct c_programs *c, struct module *m, uint32_t fn, con
 void c_programs_build(struct c_programs *c)
 {
     struct text source = { .arena = &c->arena };
-    const char *level = getenv("HOP_TEST_CFLAGS"), *folder = getenv("TMPDIR");
+    const char *level = getenv("HOP_TEST_CFLAGS"), *folder = secure_getenv("TMPDIR");
     if (!c->list.len) return;
-    snprintf(c->folder, sizeof c->folder, "%.40s/hop_c_XXXXXX", folder && *folder ? folder : "/tmp");
+    snprintf(c->folder, sizeof c->folder, "%.40s/hop_c_XXXXXX", folder && *folder == '/' ? folder : "/tmp");
     if (!mkdtemp(c->folder)) {
         c->folder[0] = 0;
         hop_throw(HOP_IO, "no folder for emitted C could be made: %s", strerror(errno));

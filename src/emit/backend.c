@@ -5,6 +5,8 @@
 #include <limits.h>
 #include <link.h>
 #include <pthread.h>
+#include <sys/auxv.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #ifndef HOP_PLUGIN_DIR /* where the plug-in is installed, "/usr/local/lib/hop/": the static library of an installation knows it */
@@ -16,38 +18,82 @@ static pthread_once_t finding = PTHREAD_ONCE_INIT, loading = PTHREAD_ONCE_INIT;
 static const struct emit_backend *loaded;
 static char found[PATH_MAX + 64], why_not[1100];
 
+/* May this file be loaded? A process with rights that its caller does not have loads only what nobody but root or the owner of those rights can change:
+ * its own file may have been linked into any directory. */
+static bool is_trusted(const char *path)
+{
+    struct stat st;
+    char parent[PATH_MAX + 64];
+    if (!getauxval(AT_SECURE)) return true;
+    snprintf(parent, sizeof parent, "%s", path);
+    for (char *end = parent + strlen(parent); end; end = strrchr(parent, '/')) {
+        *end = 0;
+        if (stat(*parent ? parent : "/", &st) || (st.st_uid && st.st_uid != geteuid())) return false;
+        bool others_write = st.st_mode & (S_IWGRP | S_IWOTH), only_their_own = S_ISDIR(st.st_mode) && st.st_mode & S_ISVTX;
+        if (others_write && !only_their_own) return false;
+    }
+    return true;
+}
+
 static bool try_path(const char *path)
 {
-    if (access(path, R_OK)) return false;
+    if (*path != '/' || access(path, R_OK) || !is_trusted(path)) return false;
     snprintf(found, sizeof found, "%s", path);
     return true;
 }
 
-/* The file that this code is in: the library, or the program it was linked into. */
+/* The file that is mapped at an address, as the kernel names it. */
+static bool mapped_path(uintptr_t address, char path[PATH_MAX])
+{
+    FILE *maps = fopen("/proc/self/maps", "re");
+    char *line = NULL;
+    size_t room = 0;
+    bool here = false;
+    while (maps && !here && getline(&line, &room, maps) > 0) {
+        unsigned long from, to;
+        char *name = strchr(line, '/');
+        here = sscanf(line, "%lx-%lx", &from, &to) == 2 && from <= address && address < to && name;
+        if (!here) continue;
+        name[strcspn(name, "\n")] = 0;
+        if (!realpath(name, path)) here = false, path[0] = 0;
+    }
+    free(line);
+    if (maps) fclose(maps);
+    return here;
+}
+
+/* The file that this code is in: the library, or the program it was linked into. Neither the way the program was called nor the working directory says where
+ * that is. */
 static bool own_path(char path[PATH_MAX])
 {
     Dl_info info;
-    if (dladdr((void *)own_path, &info) && info.dli_fname && strchr(info.dli_fname, '/') && realpath(info.dli_fname, path)) return true;
-    ssize_t n = readlink("/proc/self/exe", path, PATH_MAX - 1);
-    if (n > 0) path[n] = 0;
-    return n > 0;
+    struct link_map *map = NULL;
+    if (!dladdr1((void *)own_path, &info, (void **)&map, RTLD_DL_LINKMAP) || !map || !map->l_name[0]) { /* the program */
+        ssize_t n = readlink("/proc/self/exe", path, PATH_MAX - 1);
+        if (n > 0) path[n] = 0;
+        return n > 0 && path[0] == '/';
+    }
+    if (map->l_name[0] == '/') return realpath(map->l_name, path);
+    return mapped_path((uintptr_t)own_path, path); /* loaded by a path that began at what was the working directory then */
 }
 
 static void find(void)
 {
     static const char *const places[] = { "", "hop/", "../", "../lib/hop/", "../lib/" }; /* beside the program, beside the library, from tests/, from bin/ */
-    char own[PATH_MAX], path[PATH_MAX + 64];
-    const char *named = getenv("HOP_BACKEND");
+    char own[PATH_MAX], path[PATH_MAX + 64], whole[PATH_MAX];
+    const char *named = secure_getenv("HOP_BACKEND"); /* NULL in a process with rights that its caller does not have */
     if (named && try_path(named)) return;
     if (!own_path(own)) own[0] = 0;
     char *slash = strrchr(own, '/');
     if (slash) slash[1] = 0;
     for (size_t i = 0; slash && i < HOP_COUNT(places); i++) {
         snprintf(path, sizeof path, "%s%s%s", own, places[i], plug_in);
-        if (try_path(path)) return;
+        if (realpath(path, whole) && try_path(whole)) return;
     }
     if (*HOP_PLUGIN_DIR && try_path(HOP_PLUGIN_DIR "libhop_llvm.so")) return;
-    snprintf(why_not, sizeof why_not, "%s was not found beside %.900s, nor in hop/ or ../lib/hop/ there, nor in $HOP_BACKEND", plug_in, slash ? own : "the program");
+    const char *relative = named && *named && *named != '/' ? "; $HOP_BACKEND must be a path from the root" : "";
+    snprintf(why_not, sizeof why_not, "%s was not found beside %.900s, nor in hop/ or ../lib/hop/ there, nor in $HOP_BACKEND%s", plug_in,
+             slash ? own : "the program", relative);
 }
 
 const char *backend_path(void)

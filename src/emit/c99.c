@@ -3,28 +3,37 @@
 #include "emit/c99_impl.h"
 #include "ir/number.h"
 
-#include <ctype.h>
-
 enum { STACK_ARENA = 4096, ARENA_STEP = 16, WORKSPACE_ALIGN = 64, LINE_ELEMENTS = 8, SMALL_LOCAL = 16 }; /* bytes, elements, bytes, elements, elements */
 
 /* ---- names ---- */
 
-/* Words that a name of the program must not become: keywords, and what the text itself uses. */
-static const char *const reserved[] = {
-    "auto", "break", "case", "char", "const", "continue", "default", "do", "double", "else", "enum", "extern", "float", "for", "goto", "if", "inline", "int", "long",
-    "register", "restrict", "return", "short", "signed", "sizeof", "static", "struct", "switch", "typedef", "union", "unsigned", "void", "volatile", "while", "bool",
-    "true", "false", "class", "new", "delete", "this", "private", "public", "protected", "template", "typename", "operator", "namespace", "using", "virtual", "friend",
-    "try", "catch", "throw", "explicit", "export", "mutable", "and", "or", "not", "xor", "asm", "alignas", "alignof", "nullptr", "signed", "wchar_t",
-    "fma", "fmaf", "fmod", "fmodf", "sqrt", "sqrtf", "floor", "floorf", "ceil", "ceilf", "trunc", "truncf", "rint", "rintf", "fabs", "fabsf", "memcpy", "memmove", "memset", "main", "NULL", "NAN", "INFINITY", "context",
-    "workspace", "status", "leave", "shown", "grown", "at", "linux", "unix", "errno", "signbit",
-};
+enum { LONGEST_NAME = 200 }; /* bytes of the program's name that an identifier shows */
+
+static bool has(const char *const *names, uint32_t n, const char *name)
+{
+    for (uint32_t i = 0; i < n; i++)
+        if (!strcmp(name, names[i])) return true;
+    return false;
+}
+
+/* What the text gives a function besides its own name. */
+static bool takes_derived(const struct c99_unit *unit, const char *name)
+{
+    static const char *const endings[] = { "_workspace", "_call", "_bytes" };
+    size_t n = strlen(name);
+    for (uint32_t i = 0; i < unit->names.len; i++)
+        for (size_t k = 0; k < HOP_COUNT(endings); k++) {
+            const char *other = unit->names.data[i];
+            size_t length = strlen(other);
+            if (!strncmp(name, other, length) && !strcmp(name + length, endings[k])) return true;
+            if (!strncmp(name, other, n) && !strcmp(other + n, endings[k])) return true;
+        }
+    return false;
+}
 
 static bool is_taken(const struct c99 *e, const char *name)
 {
-    for (size_t i = 0; i < HOP_COUNT(reserved); i++)
-        if (!strcmp(name, reserved[i])) return true;
-    for (uint32_t i = 0; i < e->names.len; i++)
-        if (!strcmp(name, e->names.data[i])) return true;
+    if (c99_is_word(name) || has(e->names.data, e->names.len, name) || has(e->unit->names.data, e->unit->names.len, name)) return true;
     /* v_3, i_0, … are the text's own */
     size_t under = strcspn(name, "_");
     if (name[under] && name[under + 1] && strspn(name + under + 1, "0123456789") == strlen(name + under + 1)) return true;
@@ -34,18 +43,22 @@ static bool is_taken(const struct c99 *e, const char *name)
 /* Beginnings that belong to the text itself, to the standard headers, or to the compiler. */
 static bool begins_reserved(const char *name)
 {
-    static const char *const beginnings[] = { "hop_", "HOP_", "INT", "UINT", "SIZE_", "FP_", "arena_", "_" };
+    static const char *const beginnings[] = { "hop_", "HOP_", "INT", "UINT", "SIZE_", "FP_", "M_", "HUGE_VAL", "SNAN", "PTRDIFF_", "SIG_ATOMIC_", "WCHAR_", "WINT_",
+                                              "MATH_ERR", "arena_", "_" };
     for (size_t i = 0; i < HOP_COUNT(beginnings); i++)
         if (!strncmp(name, beginnings[i], strlen(beginnings[i]))) return true;
     return false;
 }
 
+static bool is_digit(char c) { return c >= '0' && c <= '9'; }
+static bool is_of_identifier(char c) { return is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; } /* in any locale */
+
 static const char *identifier(struct arena *a, const char *wanted, const char *otherwise)
 {
     struct text t = { .arena = a };
-    while (*wanted && !isalnum((unsigned char)*wanted) && *wanted != '_') wanted++;
-    if (isdigit((unsigned char)*wanted)) text_str(&t, otherwise);
-    for (; *wanted; wanted++) text_add(&t, "%c", isalnum((unsigned char)*wanted) && (unsigned char)*wanted < 128 ? *wanted : '_');
+    while (*wanted && !is_of_identifier(*wanted)) wanted++;
+    if (is_digit(*wanted)) text_str(&t, otherwise);
+    for (; *wanted && t.len < LONGEST_NAME; wanted++) text_bytes(&t, is_of_identifier(*wanted) ? wanted : "_", 1);
     return t.len ? t.data : otherwise;
 }
 
@@ -58,6 +71,17 @@ static const char *unique(struct c99 *e, const char *wanted, const char *otherwi
     if (is_taken(e, name)) name = arena_printf(e->arena, "x_%s", base); /* away from reserved beginnings */
     for (uint32_t k = 2; is_taken(e, name); k++) name = arena_printf(e->arena, "x_%s_n%u", base, k);
     vec_push(e->arena, &e->names, name);
+    return name;
+}
+
+/* The same for the function itself: its name must not be one of the C library, nor one that another function of the unit comes with. */
+static const char *function_name(struct c99 *e, const char *wanted)
+{
+    const char *base = identifier(e->arena, wanted, "function");
+    if (begins_reserved(base) || c99_is_library_name(base)) base = arena_printf(e->arena, "x_%s", base);
+    const char *name = unique(e, base, "function");
+    for (uint32_t k = 2; takes_derived(e->unit, name); k++) name = unique(e, arena_printf(e->arena, "%s_n%u", base, k), "function");
+    vec_push(e->unit->arena, &e->unit->names, name);
     return name;
 }
 
@@ -201,13 +225,22 @@ static void put_workspace_signature(struct c99 *e, struct text *out)
     text_str(out, ")");
 }
 
-static void put_type_note(struct c99 *e, struct text *out, const char *name, type_id t) { text_add(out, " *   %-12s %s", name, type_text(e->p->m, e->f->symbols, t)); }
+static void put_type_note(struct c99 *e, struct text *out, const char *name, type_id t)
+{
+    text_add(out, " *   %-12s ", name);
+    for (const char *s = type_text(e->p->m, e->f->symbols, t); *s; s++) /* sizes are sums, products and quotients of names */
+        if (s[0] == '/' && s[1] == '/') text_str(out, "//"), s++;
+        else if (s[0] == ' ' && s[1] == '*' && s[2] == ' ') text_str(out, " * "), s += 2;
+        else c99_put_comment(out, (const char[]){ *s, 0 });
+}
 
 static void put_prototype(struct c99 *e)
 {
     struct text *out = &e->unit->prototypes;
     const struct fn *f = e->f;
-    text_add(out, "\n/* @%s%s\n", module_text(e->p->m, (e->o->original ? e->o->original : f)->name), e->p->strict ? ", strict numbers" : "");
+    text_str(out, "\n/* @");
+    c99_put_comment(out, module_text(e->p->m, (e->o->original ? e->o->original : f)->name));
+    text_add(out, "%s\n", e->p->strict ? ", strict numbers" : "");
     for (uint32_t p = 0; p < f->n_params; p++) {
         put_type_note(e, out, e->param_name[p], value_type(f, p));
         text_str(out, is_updated(e, p) ? ", updated: read, then written\n" : "\n");
@@ -522,7 +555,7 @@ const char *c99_add(struct c99_unit *unit, const struct lp *p, const struct c99_
     e.param_name = ARENA_ZNEW(a, const char *, f->n_params);
     e.result_name = ARENA_ZNEW(a, const char *, f->n_results);
     const char *name = module_text(p->m, (o->original ? o->original : f)->name);
-    e.name = unique(&e, o->name ? o->name : name, "function");
+    e.name = function_name(&e, o->name ? o->name : name);
     name_everything(&e);
     find_needs(&e, p->root);
     name_buffers(&e);
@@ -595,7 +628,7 @@ static const char strict_comment[] = " Then results are equal bit for bit to tho
 void c99_finish(struct c99_unit *unit, const char *header_name, struct text *source, struct text *header)
 {
     text_add(source, head_comment, unit->strict ? strict_comment : "");
-    if (header_name) text_add(source, "#include \"%s\"\n\n", header_name);
+    if (header_name && !header_name[strcspn(header_name, "\"\\?\n\r")]) text_add(source, "#include \"%s\"\n\n", header_name);
     else text_add(source, "%s%s\n", shared_types, unit->prototypes.data ? unit->prototypes.data : "");
     text_str(source, "#include <math.h>\n#include <string.h>\n\n#if !defined(__GNUC__) || defined(__clang__)\n#pragma STDC FP_CONTRACT OFF\n#endif\n");
     if (unit->strict) text_str(source, "#ifdef __FAST_MATH__\n#error \"strict numbers: compile without -ffast-math\"\n#endif\n");

@@ -40,6 +40,7 @@ struct c99_unit { /* a translation unit under construction */
     struct text functions, prototypes;
     bool helpers[C99_MOST_HELPERS]; /* that the functions call */
     bool strict, adapters;
+    vec(const char *) names;        /* of its functions */
 };
 void c99_begin(struct c99_unit *unit, struct arena *arena);
 /* Adds a planned program (lp_plan). Gives the C function's name. */

@@ -180,6 +180,14 @@ void c99_put_string(struct text *out, const char *s)
     text_str(out, "\"");
 }
 
+void c99_put_comment(struct text *out, const char *s)
+{
+    for (; *s; s++) { /* no end of the comment, no line that goes on, none of the trigraphs that stand for either */
+        bool plain = *s >= 32 && *s < 127 && !strchr("*/\\?", *s);
+        text_bytes(out, plain ? s : "_", 1);
+    }
+}
+
 void c99_put_lane(struct c99 *e, uint32_t local)
 {
     text_add(e->out, "s_%u", local);

@@ -40,6 +40,10 @@ struct c99 {
 extern const char *const c99_type[DT_COUNT];  /* in memory */
 extern const char *const c99_value[DT_COUNT]; /* as a variable: bool is int */
 
+/* c99_library.c */
+bool c99_is_word(const char *name);         /* no name of the program may become this */
+bool c99_is_library_name(const char *name); /* no function may be called this */
+
 /* c99_helpers.c */
 const char *c99_helper(struct c99_unit *unit, const char *name); /* "max_f32" -> "hop_max_f32", and the unit will have it */
 void c99_helpers_text(const struct c99_unit *unit, struct text *out);
@@ -55,6 +59,7 @@ void c99_put_lane(struct c99 *e, uint32_t local); /* a local where it is used: i
 void c99_put_fold(struct c99 *e, enum lp_fold fold, enum dtype t, void (*left)(struct c99 *, uint32_t), uint32_t local, lpv right);
 void c99_put_dim(struct c99 *e, dim d);
 void c99_put_string(struct text *out, const char *s);
+void c99_put_comment(struct text *out, const char *s); /* what stands in a comment: no text of the program ends it or goes to another line */
 void c99_put_bits(struct c99 *e, enum dtype t, uint64_t bits, bool constant); /* a literal; constant: for an initializer */
 
 /* c99_stmt.c */

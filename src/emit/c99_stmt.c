@@ -409,8 +409,7 @@ static void put_note(struct c99 *e, const char *note, uint32_t indent)
 {
     put_indent(e, indent);
     text_str(e->out, "/* ");
-    for (; *note; note++) /* a note must not end the comment */
-        if (!(note[0] == '*' && note[1] == '/') && !(note[0] == '/' && note[1] == '*')) text_bytes(e->out, note, 1);
+    c99_put_comment(e->out, note);
     text_str(e->out, " */\n");
 }
 

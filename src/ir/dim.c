@@ -46,7 +46,13 @@ static int64_t floordiv64(int64_t a, int64_t b)
     int64_t q = a / b;
     return q - (a % b != 0 && (a < 0) != (b < 0));
 }
-static int64_t mod64(int64_t a, int64_t b) { return b == -1 ? 0 : a - floordiv64(a, b) * b; }
+static int64_t mod64(int64_t a, int64_t b)
+{
+    if (b == 0) hop_throw(HOP_INVALID, "a size is divided by zero");
+    if (b == -1) return 0; /* C leaves the smallest number % -1 undefined */
+    int64_t rest = a % b;
+    return rest && (rest < 0) != (b < 0) ? rest + b : rest;
+}
 
 dim dim_const(struct module *m, int64_t value)
 {

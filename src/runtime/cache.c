@@ -219,7 +219,7 @@ static struct {
 
 static void default_directory(char out[PATH_MAX])
 {
-    const char *base = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    const char *base = secure_getenv("XDG_CACHE_HOME"), *home = secure_getenv("HOME");
     int n = 0;
     if (base && base[0] == '/') n = snprintf(out, PATH_MAX, "%s/hop", base);
     else if (home && home[0] == '/') n = snprintf(out, PATH_MAX, "%s/.cache/hop", home);
@@ -229,14 +229,27 @@ static void default_directory(char out[PATH_MAX])
 /* A process that runs with rights of others than its caller's takes no directions from the environment and leaves no files. */
 static bool may_use_files(void) { return *HOP_IDENTITY && !getauxval(AT_SECURE); }
 
+/* A path from the root, without a slash or /. at its end: with one, the system follows a link that stands there. A path that begins elsewhere is completed when
+ * the program names it, and not taken from the environment. */
+static void set_directory(const char *text, bool from_environment)
+{
+    char here[PATH_MAX];
+    int n = 0;
+    if (*text == '/') n = snprintf(cache.directory, PATH_MAX, "%s", text);
+    else if (!from_environment && getcwd(here, sizeof here) && *here == '/') n = snprintf(cache.directory, PATH_MAX, "%s/%s", here, text);
+    if (n <= 0 || n >= PATH_MAX) n = 0;
+    for (const char *d = cache.directory; n > 1 && (d[n - 1] == '/' || (d[n - 1] == '.' && d[n - 2] == '/'));) n--;
+    cache.directory[n] = 0;
+}
+
 static void settings_from(const char *directory)
 {
-    const char *text = directory ? directory : getenv("HOP_CACHE");
+    const char *text = directory ? directory : secure_getenv("HOP_CACHE");
     cache.off = text && !strcmp(text, "off");
     cache.directory[0] = 0;
     if (cache.off || !may_use_files() || (text && !strcmp(text, "memory"))) return;
     if (!text || !*text) default_directory(cache.directory);
-    else if (strlen(text) < PATH_MAX) memcpy(cache.directory, text, strlen(text) + 1);
+    else set_directory(text, !directory);
 }
 
 static void lock(void)
@@ -244,7 +257,7 @@ static void lock(void)
     pthread_mutex_lock(&cache.lock);
     if (cache.known) return;
     settings_from(NULL);
-    cache.disk_limit = memory_size_of(getenv("HOP_CACHE_SIZE"), cache.disk_limit);
+    cache.disk_limit = memory_size_of(secure_getenv("HOP_CACHE_SIZE"), cache.disk_limit);
     cache.known = true;
 }
 static void unlock(void) { pthread_mutex_unlock(&cache.lock); }

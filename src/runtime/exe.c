@@ -364,7 +364,7 @@ static struct exe *compile(struct module *m, uint32_t fn, const struct compile_o
 }
 
 /* An executable of code that was kept; NULL when it does not make one after all. */
-static struct exe *from_code(struct code *code, struct module *m, const struct cache_key *key, uint32_t threads)
+static struct exe *from_code(struct code *code, struct module *m, uint32_t fn, const struct cache_key *key, uint32_t threads)
 {
     struct hop_catch caught;
     struct exe *volatile made = NULL;
@@ -373,7 +373,7 @@ static struct exe *from_code(struct code *code, struct module *m, const struct c
         e->code = code_ref(code);
         e->entry = code->loaded.entry;
         e->threads = threads;
-        image_read(e, m, &key->canon, code->image, code->image_bytes);
+        image_read(e, m, module_fn(m, fn), &key->canon, code->image, code->image_bytes);
         hop_cleanup_pop(e);
         made = e;
         hop_catch_end(&caught);
@@ -396,7 +396,7 @@ struct exe *exe_compile(struct module *m, uint32_t fn, const struct compile_opti
     cache_key_make(&key, m, fn, o, threads == 1);
     struct code *code = cache_find(&key, &origin);
     bool wants_more = o->keep_lp || o->keep_llvm || o->keep_asm || o->passes.report;
-    if (code && !wants_more) e = from_code(code, m, &key, threads);
+    if (code && !wants_more) e = from_code(code, m, fn, &key, threads);
     code_free(code);
     if (code && wants_more) key.usable = false; /* it is kept already */
     if (!code || (!e && !wants_more)) origin = CODE_COMPILED;

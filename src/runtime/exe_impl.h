@@ -45,7 +45,7 @@ struct exe {
 /* What a run needs to know besides the code, as bytes. Writing takes an executable that was made from module m; what the program itself holds (places,
  * constants) is referred to by its number in `c`. False: something in it belongs to no program that could be found again, so that the bytes must not be kept. */
 bool image_write(const struct exe *e, struct module *m, const struct canon *c, struct text *out);
-/* Fills an empty executable. m and c are the program that is asked for; the bytes must stay as long as e. Throws when they make no sense. */
-void image_read(struct exe *e, struct module *m, const struct canon *c, const void *bytes, size_t n);
+/* Fills an empty executable. m, f and c are the program that is asked for; the bytes must stay as long as e. Throws when they make no sense. */
+void image_read(struct exe *e, struct module *m, const struct fn *f, const struct canon *c, const void *bytes, size_t n);
 
 #endif

@@ -1,6 +1,6 @@
 /* The image of an executable: header, buffers, memory plan and sites as bytes. One description serves both directions: each function below writes what it
  * is given or reads it back, so that the two cannot differ. Bytes come from this user's own cache and were checked as a whole; still every count is held
- * against the bytes that are left, and what is out of range throws. */
+ * against the bytes that are left, every number against what it counts, and the whole against the function that is asked for: what does not fit throws. */
 #include "runtime/exe_impl.h"
 
 struct stream {
@@ -37,12 +37,13 @@ static void flag(struct stream *s, bool *v)
     *v = b != 0;
 }
 
-/* The length of a list whose elements take at least one byte each. */
-static void count(struct stream *s, uint32_t *n)
+/* The length of a list whose elements take at least `least` bytes each. */
+static void count(struct stream *s, uint32_t *n, size_t least)
 {
     u32(s, n);
-    if (s->reading && *n > (size_t)(s->end - s->at)) damaged();
+    if (s->reading && *n > (size_t)(s->end - s->at) / least) damaged();
 }
+enum { LEAST_TEXT = 4, LEAST_DIM = 5, LEAST_TYPE = 2, LEAST_PLACE = 4 }; /* bytes */
 
 static void *list(struct stream *s, void *old, uint32_t n, size_t size) { return s->reading ? arena_zalloc(&s->e->arena, n * size) : old; }
 #define LIST(s, p, n) ((p) = list((s), (void *)(p), (n), sizeof *(p)))
@@ -50,7 +51,7 @@ static void *list(struct stream *s, void *old, uint32_t n, size_t size) { return
 static void text(struct stream *s, const char **t)
 {
     uint32_t n = s->reading ? 0 : (uint32_t)strlen(*t);
-    count(s, &n);
+    count(s, &n, 1);
     if (!s->reading) raw(s, (char *)*t, n);
     else *t = arena_string(&s->e->arena, (const char *)s->at, n), s->at += n;
 }
@@ -78,7 +79,7 @@ static void dimension(struct stream *s, dim *d)
         break;
     case DIM_SUM:
     case DIM_PRODUCT:
-        count(s, &n.n);
+        count(s, &n.n, LEAST_DIM);
         if (s->reading) r = dim_const(m, n.kind == DIM_SUM ? n.value : 1);
         for (uint32_t i = 0; i < n.n; i++) {
             int64_t factor = n.kind == DIM_SUM && !s->reading ? n.coefs[i] : 1;
@@ -141,11 +142,11 @@ static void header(struct stream *s)
     struct fn *h = s->reading ? arena_zalloc(&e->arena, sizeof *h) : (struct fn *)e->header;
     e->header = h;
     string(s, &h->name);
-    count(s, &h->n_params);
-    count(s, &h->n_results);
-    count(s, &h->n_symbols);
+    count(s, &h->n_params, LEAST_TYPE + LEAST_TEXT);
+    count(s, &h->n_results, LEAST_TYPE + LEAST_TEXT + sizeof *h->results);
+    count(s, &h->n_symbols, LEAST_TEXT + 1 + sizeof(uint32_t) + 2 * sizeof(int64_t));
     u32(s, &h->n_outer_symbols);
-    count(s, &h->n_requires);
+    count(s, &h->n_requires, 2 * LEAST_DIM + LEAST_PLACE);
     byte(s, &h->effects);
     if (h->n_outer_symbols > h->n_symbols) damaged();
     h->n_values = h->n_params + h->n_results;
@@ -160,7 +161,7 @@ static void header(struct stream *s)
     }
     for (uint32_t i = 0; i < h->n_results; i++) {
         u32(s, &h->results[i]);
-        if (h->results[i] >= h->n_values) damaged();
+        if (h->results[i] != h->n_params + i) damaged();
     }
     for (uint32_t i = 0; i < h->n_symbols; i++) {
         struct symbol *y = &h->symbols[i];
@@ -169,6 +170,7 @@ static void header(struct stream *s)
         u32(s, &y->index);
         i64(s, &y->lo);
         i64(s, &y->hi);
+        if (y->origin > SYMBOL_NODE || (y->origin == SYMBOL_PARAM && y->index >= h->n_params) || (y->origin == SYMBOL_NODE) != (i >= h->n_outer_symbols)) damaged();
     }
     for (uint32_t i = 0; i < h->n_requires; i++) {
         dimension(s, &h->requires[i].a);
@@ -178,6 +180,8 @@ static void header(struct stream *s)
 }
 
 /* ---- constants: the program's by number, those that the passes made by content ---- */
+
+static const int64_t MOST_ELEMENTS = INT64_MAX / 64; /* their bytes can be added up */
 
 enum constant_kind { CONSTANT_OF_PROGRAM, CONSTANT_HERE, CONSTANT_AS_BEFORE };
 
@@ -198,6 +202,7 @@ static void constant(struct stream *s, uint32_t b)
         if (e->buffers[i].kind == BUF_CONST && e->buffers[i].index == e->buffers[b].index) kind = CONSTANT_AS_BEFORE, number = i;
     u32(s, &kind);
     if (kind != CONSTANT_HERE) u32(s, &number);
+    if (e->buffers[b].static_count < 0 || e->buffers[b].static_count > MOST_ELEMENTS) damaged();
     size_t n = (size_t)e->buffers[b].static_count * dtype_info[e->buffers[b].dtype].size;
     static const char zeros[ARENA_ALIGN];
     switch (kind) {
@@ -210,7 +215,7 @@ static void constant(struct stream *s, uint32_t b)
         return;
     }
     case CONSTANT_AS_BEFORE:
-        if (number >= b || !e->constants[number]) damaged();
+        if (number >= b || !e->constants[number] || e->buffers[number].dtype != e->buffers[b].dtype || e->buffers[number].static_count != e->buffers[b].static_count) damaged();
         e->constants[b] = e->constants[number];
         return;
     case CONSTANT_HERE: { /* aligned, and used where it lies */
@@ -230,33 +235,61 @@ static void constant(struct stream *s, uint32_t b)
     }
 }
 
-static void bound(struct stream *s, struct bound_buffer **of, uint32_t *n)
+/* Which buffers the arguments, the results and what grows lie in: the buffers say it. */
+static void bind_buffers(struct exe *e)
 {
-    count(s, n);
-    LIST(s, *of, *n);
-    for (uint32_t i = 0; i < *n; i++) {
-        u32(s, &(*of)[i].buffer);
-        u32(s, &(*of)[i].index);
-        if ((*of)[i].buffer >= s->e->n_buffers) damaged();
+    e->args = arena_zalloc(&e->arena, e->n_buffers * sizeof *e->args);
+    e->results = arena_zalloc(&e->arena, e->n_buffers * sizeof *e->results);
+    e->dyn = arena_zalloc(&e->arena, e->n_buffers * sizeof *e->dyn);
+    for (uint32_t b = 0; b < e->n_buffers; b++) {
+        struct bound_buffer here = { b, e->buffers[b].index };
+        if (e->buffers[b].kind == BUF_ARG) e->args[e->n_args++] = here;
+        if (e->buffers[b].kind == BUF_RESULT) e->results[e->n_results++] = here;
+        if (e->buffers[b].kind == BUF_DYN) e->dyn[e->n_dyn++] = here;
     }
 }
 
-static void bound_below(const struct bound_buffer *of, uint32_t n, uint32_t limit, bool none)
+/* A temporary lies within the memory that is there for all of them. */
+static void check_temporary(const struct exe *e, const struct lp_buffer *f)
 {
-    for (uint32_t i = 0; i < n; i++)
-        if (of[i].index >= limit && !(none && of[i].index == HOP_NONE)) damaged();
+    if (!e->arena_static) {
+        if (f->slot >= e->n_slots) damaged();
+        return;
+    }
+    if (f->static_count < 0 || f->static_count > MOST_ELEMENTS || f->offset < 0 || f->offset > e->arena_size) damaged();
+    if (f->static_count * dtype_info[f->dtype].size > e->arena_size - f->offset) damaged();
+}
+
+static void check_buffer(const struct exe *e, uint32_t b)
+{
+    const struct lp_buffer *f = &e->buffers[b];
+    const struct fn *h = e->header;
+    switch (f->kind) {
+    case BUF_ARG: /* arguments come first, in order */
+        if (b >= h->n_params || f->index != b || f->dtype != type_get(e->m, value_type(h, b)).dtype) damaged();
+        return;
+    case BUF_DYN:
+        if (f->index == HOP_NONE) return; /* fall through */
+    case BUF_RESULT:
+        if (f->index >= h->n_results || f->dtype != type_get(e->m, value_type(h, h->results[f->index])).dtype) damaged();
+        return;
+    case BUF_TEMP: check_temporary(e, f); return;
+    default: return;
+    }
 }
 
 static void buffers(struct stream *s)
 {
+    enum { LEAST_BUFFER = 1 + 1 + 4 + LEAST_DIM + 8 + 8 + 4 + 1 };
     struct exe *e = s->e;
-    count(s, &e->n_buffers);
+    count(s, &e->n_buffers, LEAST_BUFFER);
     LIST(s, e->buffers, e->n_buffers);
     LIST(s, e->constants, e->n_buffers);
     flag(s, &e->arena_static);
     i64(s, &e->arena_size);
-    count(s, &e->n_slots);
+    count(s, &e->n_slots, LEAST_DIM);
     LIST(s, e->slots, e->n_slots);
+    if (e->arena_size < 0 || e->arena_size > INT64_MAX / 4 || e->n_buffers < e->header->n_params) damaged();
     for (uint32_t i = 0; i < e->n_slots; i++) dimension(s, &e->slots[i]);
     for (uint32_t b = 0; b < e->n_buffers; b++) {
         struct lp_buffer *f = &e->buffers[b];
@@ -268,21 +301,17 @@ static void buffers(struct stream *s)
         i64(s, &f->offset);
         u32(s, &f->slot);
         flag(s, &f->updated);
-        if (f->kind > BUF_DYN || f->dtype >= DT_COUNT || (f->kind == BUF_TEMP && !e->arena_static && f->slot >= e->n_slots)) damaged();
+        if (f->kind > BUF_DYN || f->dtype >= DT_COUNT || (b < e->header->n_params) != (f->kind == BUF_ARG)) damaged();
+        check_buffer(e, b);
         if (f->kind == BUF_CONST) constant(s, b);
     }
-    bound(s, &e->args, &e->n_args);
-    bound(s, &e->results, &e->n_results);
-    bound(s, &e->dyn, &e->n_dyn);
-    bound_below(e->args, e->n_args, e->header->n_params, false);
-    bound_below(e->results, e->n_results, e->header->n_results, false);
-    bound_below(e->dyn, e->n_dyn, e->header->n_results, true);
+    if (s->reading) bind_buffers(e);
 }
 
 static void sites(struct stream *s)
 {
     struct exe *e = s->e;
-    count(s, &e->n_sites);
+    count(s, &e->n_sites, LEAST_TEXT + LEAST_PLACE);
     LIST(s, e->sites, e->n_sites);
     for (uint32_t i = 0; i < e->n_sites; i++) {
         text(s, &e->sites[i].text);
@@ -296,7 +325,7 @@ static void sites(struct stream *s)
 static void updates(struct stream *s)
 {
     struct exe *e = s->e;
-    count(s, &e->n_updates);
+    count(s, &e->n_updates, 2 * sizeof(uint32_t) + 3);
     LIST(s, e->updates, e->n_updates);
     for (uint32_t i = 0; i < e->n_updates; i++) {
         struct lp_update *u = &e->updates[i];
@@ -308,7 +337,37 @@ static void updates(struct stream *s)
         flag(s, &reason);
         if (reason) text(s, &u->why);
         if (u->result >= e->header->n_results || u->param >= e->header->n_params) damaged();
+        if (!u->elsewhere && value_type(e->header, e->header->results[u->result]) != value_type(e->header, u->param)) damaged();
+        if (!u->elsewhere && !e->buffers[u->param].updated) damaged();
     }
+}
+
+/* Each result is made in one place. */
+static void check_results(const struct exe *e)
+{
+    uint8_t *made = arena_zalloc((struct arena *)&e->arena, e->header->n_results);
+    for (uint32_t i = 0; i < e->n_results; i++)
+        if (made[e->results[i].index]++) damaged();
+    for (uint32_t i = 0; i < e->n_dyn; i++)
+        if (e->dyn[i].index != HOP_NONE && made[e->dyn[i].index]++) damaged();
+    for (uint32_t i = 0; i < e->n_updates; i++)
+        if (!e->updates[i].elsewhere && made[e->updates[i].result]++) damaged();
+    for (uint32_t k = 0; k < e->header->n_results; k++)
+        if (!made[k]) damaged();
+}
+
+/* It is the header of this function: callers give arguments and take results by the function's types. */
+static void check_header(const struct exe *e, const struct module *m, const struct fn *f)
+{
+    const struct fn *h = e->header;
+    if (h->n_params != f->n_params || h->n_results != f->n_results || h->n_outer_symbols != f->n_outer_symbols) damaged();
+    for (uint32_t i = 0; i < h->n_values; i++) {
+        val v = i < f->n_params ? i : f->results[i - f->n_params];
+        struct type here = type_get(e->m, value_type(h, i)), there = type_get(m, value_type(f, v));
+        if (here.dtype != there.dtype || here.rank != there.rank) damaged();
+    }
+    for (uint32_t i = 0; i < h->n_outer_symbols; i++)
+        if ((h->symbols[i].origin == SYMBOL_DIM) != (f->symbols[i].origin == SYMBOL_DIM)) damaged();
 }
 
 static void everything(struct stream *s)
@@ -326,9 +385,11 @@ bool image_write(const struct exe *e, struct module *m, const struct canon *c, s
     return !s.foreign;
 }
 
-void image_read(struct exe *e, struct module *m, const struct canon *c, const void *bytes, size_t n)
+void image_read(struct exe *e, struct module *m, const struct fn *f, const struct canon *c, const void *bytes, size_t n)
 {
     struct stream s = { .reading = true, .start = bytes, .at = bytes, .end = (const unsigned char *)bytes + n, .e = e, .m = m, .c = c };
     everything(&s);
     if (s.at != s.end) damaged();
+    check_header(e, m, f);
+    check_results(e);
 }
