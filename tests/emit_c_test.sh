@@ -47,6 +47,8 @@ says() {
     cat said
     return 1
 }
+is_one() { [ "$(nm "$1" | grep -c ' T ')" -eq 1 ] || { nm "$1"; return 1; }; } # one name is defined
+is_none() { [ -z "$1" ] || { echo "$1"; return 1; }; }
 strict_c() { "${CC:-cc}" -std=c99 -pedantic -Wall -Wextra -Werror -ffp-contract=off -O2 -I. "$@"; }
 
 # ---- parameters that are updated ----
@@ -303,6 +305,65 @@ fn @double[int, v_1 in 2..9](%float: f32[int], %v_3: f32[v_1], %hop_max_f32: f32
 END
 claim 'strange names are emitted' "$HOP" emit c names.hop -o names.c
 claim 'strange names compile' strict_c -c names.c -o names.o
+
+# Whatever a function, its parameters, results, messages and prints are called, the text has no C of theirs: `evil` is no word of the program, and all compiles.
+hostile=('*/ int evil = 1; /*' '\n*/ int evil = 1; /*' '*\\\n/ int evil; /*' '??/\n*/ int evil; /*' '*??/\n/int evil;/*' '*/x evil/*' '\\' 'a\\' '??/' '"; int evil; "'
+    "'; int evil; '" '#include <evil>' '\n#define double evil\n' '%s%n%s' '\x01\x02\xff\xfe' '/*' '*/' '//' '/' '*' 'é ü 漢字' ' ' '' '0' '9lives' '_' '__x' '_X' 'a b' 'a.b' 'a-b'
+    '$(x evil)' '`x evil`' 'x; evil' '|x evil' '&&x evil' '-x evil' '@x evil' 'sin' 'main' 'int' 'malloc' 'free' 'printf' 'read' 'write' 'exit' 'abort' 'errno' 'environ' 'stdin' 'y0' 'j1'
+    'memcpy' 'sqrt' 'fma' 'NULL' 'NAN' 'INFINITY' 'HUGE_VAL' 'M_PI' 'isnan' 'signbit' 'offsetof' 'linux' 'unix' 'restrict' 'inline' '_Bool' 'bool' 'true' 'class' 'template'
+    'constexpr' 'typeof' 'thread_local' 'nullptr' 'size_t' 'int64_t' 'context' 'workspace' 'status' 'leave' 'v_1' 't_0' 'c_0' 'arena_f32' 'hop_max_f32' 'HOP_C_OK' 'hop_c_context'
+    'enum hop_c_status' 'x_sin' 'f_workspace' 'f_call' 'INT64_C' 'UINT8_MAX' '__FILE__' '__GNUC__' 'defined' 'pragma' 'f(void);int evil')
+hostile+=("$(printf 'n%.0s' {1..4000})")
+clean_c() { ! { "${CC:-cc}" -std=c99 -E -P "$1" | sed 's/"\(\\.\|[^"\\]\)*"/""/g' | grep -w 'evil'; }; } # the compiler takes the comments away, sed the strings
+number=0
+for name in "${hostile[@]}"; do
+    number=$((number + 1))
+    quoted=$name
+    case $name in *'"'*) quoted=${name//\"/\\\"} ;; esac
+    cat >hostile.hop <<END
+hop 1
+fn @"$quoted"(%"$quoted": f32[T], %"${quoted}2": f64[], %k: i32[]) -> (f32[T], f64[]) effects(check, io) {
+  %"${quoted}3" = neg(%"$quoted")
+  %z = full {value = 0, dims = [], dtype = i32}
+  %c = ge(%k, %z)
+  check {message = "$quoted"} (%c, %k)
+  print {format = "$quoted"} (%k)
+  callback {name = "$quoted"} (%k)
+  %"${quoted}4" = exp(%"${quoted}2")
+  return %"${quoted}3", %"${quoted}4"
+}
+END
+    [ -n "$quoted" ] || sed -i 's/@""/@f/; s/%""/%e/g; s/name = ""/name = "n"/' hostile.hop
+    claim "the name '$name' is read and printed back" "$HOP" check hostile.hop
+    claim "the name '$name' is emitted" "$HOP" emit c hostile.hop -o hostile.c
+    claim "the name '$name' compiles" strict_c -O0 -c hostile.c -o hostile.o
+    claim "the name '$name' adds nothing" clean_c hostile.c
+    claim 'nor to the header' clean_c hostile.h
+    claim "the name '$name' defines one function" is_one hostile.o
+    # one call of the compiler for each is enough; libraries now and then
+    [ $((number % 8)) -eq 0 ] || continue
+    claim "a library with the name '$name'" "$HOP" emit so hostile.hop -o hostile.so
+done
+for name in sin main int malloc; do
+    printf 'hop 1\nfn @%s(%%x: f32[]) -> (f32[]) {\n  %%y = neg(%%x)\n  return %%y\n}\n' "$name" >called.hop
+    claim "a library of @$name" "$HOP" emit so called.hop --fn "$name" -o called.so
+    claim "its function" says 0 ' T (x_|called)' nm called.so
+done
+
+# ---- files with names that shells and compilers have other plans for ----
+printf 'hop 1\nfn @main(%%x: f32[]) -> (f32[]) {\n  %%y = neg(%%x)\n  return %%y\n}\n' >plain.hop
+mkdir -p 'a folder'
+for out in 'a b' '-o' '-shared' '@args' 'semi;colon' '$HOME' '`id`' 'quo"te' "quo'te" 'back\slash' 'what??' 'new
+line' 'a folder/x y' './-c' 'int' '9' 'é'; do
+    claim "emit c -o '$out.c'" "$HOP" emit c plain.hop -o "$out.c"
+    case $out in -* | @*) path=./$out ;; *) path=$out ;; esac
+    claim "'$out.c' compiles" strict_c -I"$(dirname "$path")" -c "$path.c" -o out.o
+    claim "emit so -o '$out.so'" "$HOP" emit so plain.hop -o "$out.so"
+    claim "emit obj -o '$out.o'" "$HOP" emit obj plain.hop -o "$out.o"
+    claim "'$out.so' is there" test -s "./$out.so"
+    claim "its header compiles" strict_c -fsyntax-only -include "$path.h" -x c /dev/null
+done
+claim 'no source is left behind' is_none "$(find . -name '*.so.*' -o -name '*.o.*')"
 
 # ---- objects, libraries, mistakes ----
 claim 'an object' "$HOP" emit obj told.hop -o object.o
