@@ -1,6 +1,7 @@
 /* Implementation of base.h: throwing, allocation with a failure hook, arenas, text, hash tables. */
 #include "base/base.h"
 
+#include <pthread.h>
 #include <stdatomic.h>
 #define XXH_INLINE_ALL
 #include <xxhash.h>
@@ -15,7 +16,8 @@ struct cleanup {
 static _Thread_local char message[MESSAGE_SIZE];
 static _Thread_local struct hop_catch *innermost;
 static _Thread_local hop_status thrown;
-static _Thread_local struct cleanup cleanups[CLEANUP_DEPTH];
+static _Thread_local struct cleanup cleanups[CLEANUP_DEPTH], *more_cleanups; /* the first ones; those above them, while there are any */
+static _Thread_local uint32_t more_room;
 static _Thread_local uint32_t n_cleanups;
 static _Thread_local uint64_t allocations, fail_at;
 static _Thread_local bool fail_one, tiny_chunks;
@@ -44,6 +46,16 @@ void hop_catch_end(struct hop_catch *c) { innermost = c->outer; }
 
 hop_status hop_caught(void) { return thrown; }
 
+static struct cleanup *cleanup_at(uint32_t i) { return i < CLEANUP_DEPTH ? &cleanups[i] : &more_cleanups[i - CLEANUP_DEPTH]; }
+
+static void drop_more_cleanups(void)
+{
+    if (!more_cleanups) return;
+    free(more_cleanups);
+    more_cleanups = NULL;
+    more_room = 0;
+}
+
 _Noreturn void hop_rethrow(hop_status status)
 {
     struct hop_catch *c = innermost;
@@ -52,9 +64,10 @@ _Noreturn void hop_rethrow(hop_status status)
         abort();
     }
     while (n_cleanups > c->cleanups) {
-        struct cleanup last = cleanups[--n_cleanups];
+        struct cleanup last = *cleanup_at(--n_cleanups);
         last.clean(last.what);
     }
+    if (!n_cleanups) drop_more_cleanups();
     thrown = status;
     innermost = c->outer;
     longjmp(c->env, 1);
@@ -73,17 +86,61 @@ _Noreturn void hop_throw(hop_status status, const char *format, ...)
 
 void hop_cleanup_push(void (*clean)(void *), void *what)
 {
-    if (n_cleanups == CLEANUP_DEPTH) {
-        clean(what);
-        hop_throw(HOP_INVALID, "too deeply nested: more than %d open scopes", CLEANUP_DEPTH);
+    if (n_cleanups >= CLEANUP_DEPTH + more_room) {
+        uint32_t room = HOP_MAX(2 * more_room, (uint32_t)CLEANUP_DEPTH);
+        struct cleanup *grown = realloc(more_cleanups, room * sizeof *grown);
+        if (!grown) {
+            clean(what);
+            hop_throw(HOP_NOMEM, "out of memory: no room for what is to be freed");
+        }
+        more_cleanups = grown;
+        more_room = room;
     }
-    cleanups[n_cleanups++] = (struct cleanup){ clean, what };
+    *cleanup_at(n_cleanups++) = (struct cleanup){ clean, what };
 }
 
 void hop_cleanup_pop(void *what)
 {
-    if (!n_cleanups || cleanups[n_cleanups - 1].what != what) hop_throw(HOP_INTERNAL, "cleanups popped out of order");
-    n_cleanups--;
+    if (!n_cleanups || cleanup_at(n_cleanups - 1)->what != what) hop_throw(HOP_INTERNAL, "cleanups popped out of order");
+    if (!--n_cleanups) drop_more_cleanups();
+}
+
+/* ---- the stack ---- */
+
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define LARGE_FRAMES 1
+#endif
+#endif
+#if defined(__SANITIZE_ADDRESS__) || defined(LARGE_FRAMES)
+enum { STACK_RESERVE = 2 << 20 }; /* instrumented frames are several times as large */
+#else
+enum { STACK_RESERVE = 512 << 10 }; /* bytes: for the deepest that is called without asking again */
+#endif
+
+static _Thread_local uintptr_t stack_lowest, stack_floor, stack_top; /* all 0: not looked at yet; floor: below it little is left */
+
+static void find_stack(void)
+{
+    pthread_attr_t attributes;
+    void *lowest = NULL;
+    size_t size = 0;
+    stack_top = 1; /* nothing is on this stack, should it not be found */
+    if (pthread_getattr_np(pthread_self(), &attributes)) return;
+    if (!pthread_attr_getstack(&attributes, &lowest, &size)) {
+        stack_lowest = (uintptr_t)lowest;
+        stack_top = stack_lowest + size;
+        stack_floor = stack_lowest + HOP_MIN((size_t)STACK_RESERVE, size / 2);
+    }
+    pthread_attr_destroy(&attributes);
+}
+
+void hop_check_stack(void)
+{
+    uintptr_t here = (uintptr_t)__builtin_frame_address(0);
+    if (!stack_top) find_stack();
+    if (here >= stack_floor || here < stack_lowest) return; /* below the lowest: on a stack that the program has made itself */
+    hop_throw(HOP_INVALID, "calls and bodies are nested too deeply for the stack of this thread, which has %zu KiB", (size_t)(stack_top - stack_lowest) >> 10);
 }
 
 /* ---- ending long calls ---- */

@@ -58,6 +58,9 @@ void hop_set_message(const char *format, ...) HOP_PRINTF(1, 2);
 void hop_cleanup_push(void (*clean)(void *), void *what);
 void hop_cleanup_pop(void *what);
 
+/* Throws HOP_INVALID when little is left of this thread's stack. Whatever follows a program by recursion, as deep as the program says, calls it on every level. */
+void hop_check_stack(void);
+
 /* ---- ending long calls ---- */
 
 /* While a watch is set on a thread, whatever asks for memory there looks at it, and throws HOP_CANCELLED when *cancel is not zero and `confirm`, if there is

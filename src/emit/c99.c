@@ -311,8 +311,9 @@ static void put_static_arena(struct c99 *e)
             size[t] = HOP_MAX(size[t], end);
         }
     for (int t = 0; t < DT_COUNT; t++) bytes += size[t] * dtype_info[t].size;
+    bool fixed = bytes > STACK_ARENA || e->p->level; /* procedures may stand above each other on the stack */
     for (int t = 0; t < DT_COUNT; t++)
-        if (size[t]) text_add(e->out, "    %s%s arena_%s[%lld];\n", bytes > STACK_ARENA ? "HOP_C_STORAGE " : "", c99_type[t], dtype_info[t].name, (long long)size[t]);
+        if (size[t]) text_add(e->out, "    %s%s arena_%s[%lld];\n", fixed ? "HOP_C_STORAGE " : "", c99_type[t], dtype_info[t].name, (long long)size[t]);
     for (uint32_t b = 0; b < e->p->buffers.len; b++)
         if (in_arena(e, b)) {
             const struct lp_buffer *buffer = &e->p->buffers.data[b];
@@ -340,9 +341,21 @@ static void put_piece_bytes(struct c99 *e, uint32_t b)
     text_add(e->out, " + %d) / %d * %d", WORKSPACE_ALIGN - 1, WORKSPACE_ALIGN, WORKSPACE_ALIGN);
 }
 
+/* Adds up the pieces of one program or procedure. */
+static void put_pieces(struct c99 *e, const char *to)
+{
+    for (uint32_t b = 0; b < e->p->buffers.len; b++) {
+        if (!in_arena(e, b) || !first_of_piece(e, b)) continue;
+        text_add(e->out, "    %s += ", to);
+        put_piece_bytes(e, b);
+        text_str(e->out, ";\n");
+    }
+}
+
 static void put_workspace(struct c99 *e)
 {
-    text_str(e->out, "    char *at = workspace;\n");
+    if (e->p->level) text_add(e->out, "    char *at = %s_at;\n", e->name);
+    else text_str(e->out, "    char *at = workspace;\n");
     for (uint32_t b = 0; b < e->p->buffers.len; b++) {
         if (!in_arena(e, b) || !first_of_piece(e, b)) continue;
         const struct lp_buffer *x = &e->p->buffers.data[b];
@@ -355,6 +368,10 @@ static void put_workspace(struct c99 *e)
         put_piece_bytes(e, b);
         text_str(e->out, ";\n");
     }
+    for (uint32_t i = 0; i < e->n_parts && !e->p->level; i++) {
+        text_add(e->out, "    %s_at = at;\n", e->parts[i].name);
+        put_pieces(&e->parts[i], "at");
+    }
     text_str(e->out, "    (void)at;\n");
 }
 
@@ -364,12 +381,8 @@ static void put_workspace_function(struct c99 *e)
     text_str(e->out, "\n{\n");
     for (uint32_t s = 0; s < e->f->n_outer_symbols; s++) text_add(e->out, "    (void)%s;\n", e->symbol_name[s]);
     text_str(e->out, "    size_t bytes = 0;\n");
-    for (uint32_t b = 0; b < e->p->buffers.len; b++) {
-        if (!in_arena(e, b) || !first_of_piece(e, b)) continue;
-        text_str(e->out, "    bytes += ");
-        put_piece_bytes(e, b);
-        text_str(e->out, ";\n");
-    }
+    put_pieces(e, "bytes");
+    for (uint32_t i = 0; i < e->n_parts; i++) put_pieces(&e->parts[i], "bytes");
     text_str(e->out, "    return bytes;\n}\n\n");
 }
 
@@ -449,7 +462,7 @@ static void put_memory(struct c99 *e)
         const struct lp_local *local = &e->p->locals.data[l];
         if (e->local_read[l]) text_add(e->out, local->kind == LOCAL_LANES ? "    %s s_%u[16] = { 0 };\n" : "    %s s_%u = 0;\n", c99_value[local->dtype], l);
     }
-    for (uint32_t s = e->f->n_outer_symbols; s < e->f->n_symbols; s++) text_add(e->out, "    int64_t %s = 0;\n", e->symbol_name[s]);
+    for (uint32_t s = e->f->n_outer_symbols; s < e->f->n_symbols && !e->p->level; s++) text_add(e->out, "    int64_t %s = 0;\n", e->symbol_name[s]);
     if (e->growing) text_str(e->out, "    int status = HOP_C_OK;\n");
 }
 
@@ -531,7 +544,7 @@ static void put_adapter(struct c99 *e)
     text_str(out, "    return status;\n}\n");
 }
 
-const char *c99_add(struct c99_unit *unit, const struct lp *p, const struct c99_options *o)
+static struct c99 c99_of(struct c99_unit *unit, const struct lp *p, const struct c99_options *o)
 {
     const struct fn *f = p->entry;
     struct arena *a = unit->arena;
@@ -550,6 +563,52 @@ const char *c99_add(struct c99_unit *unit, const struct lp *p, const struct c99_
     e.by_value = ARENA_ZNEW(a, bool, n_buffers);
     e.place = ARENA_ZNEW(a, int64_t, n_buffers);
     e.returned = ARENA_ZNEW(a, bool, n_buffers);
+    return e;
+}
+
+/* A procedure as a function of this file: the program's sizes, its own arrays, the program's context. */
+static void put_part(struct c99 *e)
+{
+    const char *comma = "";
+    if (e->workspace) text_add(e->out, "HOP_C_STORAGE char *%s_at;\n", e->name);
+    text_add(e->out, "static int %s(", e->name);
+    for (uint32_t s = 0; s < e->f->n_outer_symbols; s++, comma = ", ") text_add(e->out, "%sint64_t %s", comma, e->symbol_name[s]);
+    for (uint32_t b = 0; b < e->p->buffers.len && e->p->buffers.data[b].kind == BUF_PARAM; b++, comma = ", ")
+        text_add(e->out, "%s%s%s *restrict t_%u", comma, b < e->p->n_inputs ? "const " : "", c99_type[e->p->buffers.data[b].dtype], b);
+    if (e->context) text_add(e->out, "%sstruct hop_c_context *context", comma), comma = ", ";
+    text_str(e->out, *comma ? ")\n{\n" : "void)\n{\n");
+    put_memory(e);
+    for (uint32_t s = 0; s < e->f->n_outer_symbols; s++) text_add(e->out, "    (void)%s;\n", e->symbol_name[s]);
+    for (uint32_t b = 0; b < e->p->buffers.len; b++)
+        if (e->p->buffers.data[b].kind == BUF_PARAM && !e->buffer_used[b]) text_add(e->out, "    (void)t_%u;\n", b);
+    if (e->context) text_str(e->out, "    (void)context;\n");
+    c99_put_block(e, e->p->root, 1);
+    text_str(e->out, "    return HOP_C_OK;\n}\n\n");
+}
+
+static void put_parts(struct c99 *e)
+{
+    e->n_parts = e->p->procedures.len;
+    e->parts = ARENA_ZNEW(e->arena, struct c99, e->n_parts);
+    for (uint32_t i = 0; i < e->n_parts; i++) {
+        struct c99 *part = &e->parts[i];
+        *part = c99_of(e->unit, e->p->procedures.data[i], e->o);
+        part->name = arena_printf(e->arena, "hop_part%u_of_%s", i, e->name);
+        part->symbol_name = e->symbol_name;
+        part->size_name = e->size_name;
+        part->parts = e->parts;
+        part->context = e->context;
+        name_buffers(part);
+        c99_count(part);
+        put_part(part);
+    }
+}
+
+const char *c99_add(struct c99_unit *unit, const struct lp *p, const struct c99_options *o)
+{
+    const struct fn *f = p->entry;
+    struct arena *a = unit->arena;
+    struct c99 e = c99_of(unit, p, o);
     e.symbol_name = ARENA_ZNEW(a, const char *, f->n_symbols);
     e.size_name = ARENA_ZNEW(a, const char *, f->n_symbols);
     e.param_name = ARENA_ZNEW(a, const char *, f->n_params);
@@ -564,6 +623,7 @@ const char *c99_add(struct c99_unit *unit, const struct lp *p, const struct c99_
     unit->adapters |= o->adapter;
     put_prototype(&e);
     text_str(e.out, "\n");
+    put_parts(&e);
     if (e.workspace) put_workspace_function(&e);
     put_signature(&e, e.out, true);
     text_str(e.out, "\n{\n");

@@ -35,6 +35,8 @@ struct c99 {
     uint32_t lane_loop;  /* the innermost vector loop that keeps lanes, HOP_NONE: none */
     bool context, growing, workspace; /* it takes a context; it owns memory that must be given back; it takes a workspace */
     bool left;           /* a goto was written */
+    struct c99 *parts;   /* the program's procedures: functions of their own */
+    uint32_t n_parts;
 };
 
 extern const char *const c99_type[DT_COUNT];  /* in memory */

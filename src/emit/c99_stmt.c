@@ -210,6 +210,26 @@ static void put_copy(struct c99 *e, const struct lp_call *c, uint32_t indent)
     text_add(e->out, " * sizeof(%s));\n", c99_type[e->p->buffers.data[c->target].dtype]);
 }
 
+static void put_procedure(struct c99 *e, const struct lp_call *c, uint32_t indent)
+{
+    const char *comma = "";
+    text_str(e->out, "{\n");
+    put_indent(e, indent + 1);
+    text_add(e->out, "const int hop_part_status = %s(", e->parts[c->target].name);
+    for (uint32_t s = 0; s < e->f->n_outer_symbols; s++, comma = ", ") text_add(e->out, "%s%s", comma, e->symbol_name[s]);
+    for (uint32_t k = 0; k < c->n_operands; k++, comma = ", ") {
+        text_str(e->out, comma);
+        c99_put_pointer(e, c->operands[k].buffer, c->operands[k].index);
+    }
+    text_add(e->out, e->context ? "%scontext);\n" : "%s);\n", e->context ? comma : "");
+    put_indent(e, indent + 1);
+    text_str(e->out, "if (hop_part_status != HOP_C_OK) ");
+    c99_put_leave(e, "hop_part_status");
+    text_str(e->out, "\n");
+    put_indent(e, indent);
+    text_str(e->out, "}\n");
+}
+
 static void put_call(struct c99 *e, const struct lp_call *c, uint32_t indent)
 {
     switch ((enum lp_call_kind)c->kind) {
@@ -218,6 +238,7 @@ static void put_call(struct c99 *e, const struct lp_call *c, uint32_t indent)
     case CALL_PRINT: put_print(e, c, indent); return;
     case CALL_CALLBACK: put_callback(e, c, indent); return;
     case CALL_RESERVE: put_reserve(e, c, indent); return;
+    case CALL_PROCEDURE: put_procedure(e, c, indent); return;
     case CALL_SETDIM:
         text_add(e->out, "%s = ", e->symbol_name[c->target]);
         c99_put(e, c->value);

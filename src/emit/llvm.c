@@ -107,8 +107,9 @@ static void need_memory(struct emitter *e, uint64_t bytes)
 {
     if (!e->options->memory || bytes <= e->options->memory) return;
     e->no_memory = true;
-    emit_fail(e, "code for this program (%u instructions before LLVM) needs about %llu MB of memory, and %llu MB are left; HOP_COMPILE_MEMORY=%lluM would allow it",
-              e->p->instrs.len, (unsigned long long)(bytes >> 20), (unsigned long long)(e->options->memory >> 20), (unsigned long long)(bytes >> 20) + 1);
+    unsigned long long size = lp_size(e->p), needed = bytes >> 20, left = e->options->memory >> 20;
+    emit_fail(e, "code for this program (%llu instructions before LLVM) needs about %llu MB of memory, and %llu MB are left; "
+                 "HOP_COMPILE_MEMORY=%lluM would allow it", size, needed, left, needed + 1);
 }
 
 /* LLVM, and the C++ library below it, know no error: they say what is wrong and end the process. Instead, where it was a compilation of ours, that is left by
@@ -286,13 +287,37 @@ static uint64_t count_instructions(LLVMModuleRef module, uint64_t *largest)
     return all;
 }
 
+/* Procedures come before those that call them, the program last. */
+static void emit_program(struct emitter *e)
+{
+    const char *name = e->name;
+    char own[32];
+    e->program = e->p;
+    e->procedures = EMIT_NEW(e, LLVMValueRef, e->program->procedures.len + 1);
+    for (uint32_t i = 0; i < e->program->procedures.len; i++) {
+        snprintf(own, sizeof own, "procedure%u", i);
+        e->name = own;
+        e->p = e->program->procedures.data[i];
+        e->plan = (struct plan){ 0 };
+        e->environment = NULL;
+        plan_make(e);
+        e->procedures[i] = emit_entry(e);
+        LLVMSetLinkage(e->procedures[i], LLVMInternalLinkage);
+    }
+    e->name = name;
+    e->p = e->program;
+    e->plan = (struct plan){ 0 };
+    e->environment = NULL;
+    plan_make(e);
+    emit_entry(e);
+}
+
 static void compile_module(struct emitter *e, const struct machine *m, struct native *out)
 {
     char *message = NULL;
     double t0 = now_ms(), t1, t2;
     uint64_t largest;
-    plan_make(e);
-    emit_entry(e);
+    emit_program(e);
     uint64_t all = count_instructions(e->module, &largest);
     need_memory(e, MEMORY_TO_BEGIN + all * MEMORY_KEPT + largest * MEMORY_GENERATING);
     if (LLVMVerifyModule(e->module, LLVMReturnStatusAction, &message)) {
@@ -333,7 +358,7 @@ static int compile(const struct lp *p, const struct emit_options *o, struct nati
     struct machine *volatile m = NULL;
     volatile int status = EMIT_FAILED;
     if (!setjmp(e.failed)) {
-        need_memory(&e, MEMORY_TO_BEGIN + (uint64_t)p->instrs.len * MEMORY_WRITING);
+        need_memory(&e, MEMORY_TO_BEGIN + lp_size(p) * MEMORY_WRITING);
         pthread_once(&host.once, host_start);
         if (host.error[0]) emit_fail(&e, "%s", host.error);
         at_work = &e;

@@ -151,7 +151,9 @@ struct emitter {
     uint32_t instances; /* vector loops begun so far */
     uint32_t bodies;    /* outlined functions made so far */
     LLVMValueRef environment; /* of the entry: where captures are put for the next call */
-    const char *name;   /* of the entry function */
+    const char *name;   /* of the entry function, or of the procedure */
+    LLVMValueRef *procedures; /* of the program: those emitted so far */
+    const struct lp *program; /* p, or the program whose procedure p is */
     void *memory;       /* chunks of emit_alloc, newest first */
     char *next;
     size_t left;
@@ -226,6 +228,7 @@ void emit_set(struct emitter *e, const struct lp_stmt *s, uint32_t part);
 void emit_accumulate(struct emitter *e, const struct lp_stmt *s, uint32_t part);
 LLVMValueRef captured(struct emitter *e, struct capture c); /* what the function being emitted has to give for it */
 LLVMValueRef symbols_pointer(struct emitter *e);
+LLVMValueRef buffers_table(struct emitter *e);
 
 /* llvm_stmt.c */
 LLVMBasicBlockRef new_block(struct emitter *e, const char *name);
@@ -236,7 +239,7 @@ void emit_block(struct emitter *e, const struct lp_block *block);
 void emit_loop(struct emitter *e, const struct lp_stmt *s); /* in the current function, serial or widened */
 void func_begin(struct emitter *e, struct func *f, uint32_t loop, LLVMValueRef fn);
 void func_end(struct emitter *e);
-void emit_entry(struct emitter *e);
+LLVMValueRef emit_entry(struct emitter *e); /* e->p as a function called e->name */
 
 /* llvm.c */
 void func_attributes(struct emitter *e, LLVMValueRef fn);

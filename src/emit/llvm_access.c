@@ -60,7 +60,7 @@ LLVMValueRef symbols_pointer(struct emitter *e)
     return f->symbols_arg;
 }
 
-static LLVMValueRef buffers_pointer(struct emitter *e)
+LLVMValueRef buffers_table(struct emitter *e)
 {
     struct func *f = e->f;
     if (!f->buffers_arg) f->buffers_arg = capture(e, CAPTURE_BUFFERS, 0, e->ptr);
@@ -174,7 +174,7 @@ static LLVMValueRef affine_start(struct emitter *e, const struct held *x, uint32
 
 /* ---- memory ---- */
 
-static LLVMValueRef load_pointer(struct emitter *e, uint32_t buffer) { return LLVMBuildLoad2(e->builder, e->ptr, pointer_at(e, e->ptr, buffers_pointer(e), buffer), ""); }
+static LLVMValueRef load_pointer(struct emitter *e, uint32_t buffer) { return LLVMBuildLoad2(e->builder, e->ptr, pointer_at(e, e->ptr, buffers_table(e), buffer), ""); }
 
 /* A growing buffer moves when room is reserved, which no vector loop does. */
 static LLVMValueRef growing_pointer(struct emitter *e, uint32_t buffer)
@@ -183,7 +183,7 @@ static LLVMValueRef growing_pointer(struct emitter *e, uint32_t buffer)
     if (!e->w) return load_pointer(e, buffer);
     if (known->instance == e->w->instance) return known->wide;
     LLVMBasicBlockRef at = LLVMGetInsertBlock(e->builder);
-    buffers_pointer(e); /* known before the builder leaves the end of a block */
+    buffers_table(e); /* known before the builder leaves the end of a block */
     LLVMPositionBuilderBefore(e->builder, LLVMGetBasicBlockTerminator(e->w->before));
     *known = (struct splat){ .wide = load_pointer(e, buffer), .instance = e->w->instance };
     LLVMPositionBuilderAtEnd(e->builder, at);
@@ -466,7 +466,7 @@ LLVMValueRef captured(struct emitter *e, struct capture c)
     case CAPTURE_SLOT: return slot_value(e, c.id)->part[0];
     case CAPTURE_BUFFER: return e->f->pointers[c.id] || e->p->buffers.data[c.id].kind == BUF_LOCAL ? buffer_pointer(e, c.id) : load_pointer(e, c.id);
     case CAPTURE_LANES: return lane_address(e, c.id, NULL);
-    case CAPTURE_BUFFERS: return buffers_pointer(e);
+    case CAPTURE_BUFFERS: return buffers_table(e);
     case CAPTURE_SYMBOLS: return symbols_pointer(e);
     }
     emit_fail(e, "an unknown capture");

@@ -34,6 +34,16 @@ static void leave_unless(struct emitter *e, LLVMValueRef condition, hop_status s
     LLVMPositionBuilderAtEnd(e->builder, next);
 }
 
+/* Leaves with a status that is not 0. */
+static void leave_on(struct emitter *e, LLVMValueRef status)
+{
+    LLVMBasicBlockRef failed = new_block(e, "failed"), next = new_block(e, "on");
+    LLVMBuildCondBr(e->builder, LLVMBuildIsNull(e->builder, status, ""), next, failed);
+    LLVMPositionBuilderAtEnd(e->builder, failed);
+    LLVMBuildRet(e->builder, status);
+    LLVMPositionBuilderAtEnd(e->builder, next);
+}
+
 /* ---- products ---- */
 
 static void emit_gemm(struct emitter *e, const struct lp_call *c)
@@ -167,11 +177,24 @@ static void emit_setdim(struct emitter *e, const struct lp_call *c)
     LLVMBuildStore(e->builder, value_scalar(e, c->value), field(e, symbols_pointer(e), c->target * sizeof(int64_t)));
 }
 
+/* A procedure finds its arrays in its part of the table of buffers; what is given to it is written there. */
+static void emit_procedure(struct emitter *e, const struct lp_call *c)
+{
+    const struct lp *q = e->program->procedures.data[c->target];
+    int64_t first = (int64_t)q->first_buffer - (int64_t)e->p->first_buffer;
+    LLVMValueRef at = const_index(e, first * (int64_t)sizeof(void *));
+    LLVMValueRef table = LLVMBuildGEP2(e->builder, e->i8, buffers_table(e), &at, 1, ""), fn = e->procedures[c->target];
+    for (uint32_t k = 0; k < c->n_operands; k++)
+        LLVMBuildStore(e->builder, buffer_address(e, c->operands[k].buffer, index_or_zero(e, c->operands[k].index)), field(e, table, k * sizeof(void *)));
+    LLVMValueRef args[3] = { e->f->rt, table, symbols_pointer(e) };
+    leave_on(e, LLVMBuildCall2(e->builder, LLVMGlobalGetValueType(fn), fn, args, 3, ""));
+}
+
 void emit_call(struct emitter *e, const struct lp_call *c)
 {
     static void (*const emit[])(struct emitter *, const struct lp_call *) = {
         [CALL_GEMM] = emit_gemm, [CALL_CHECK] = emit_told, [CALL_PRINT] = emit_told, [CALL_CALLBACK] = emit_told, [CALL_RESERVE] = emit_reserve,
-        [CALL_SETDIM] = emit_setdim, [CALL_COPY] = emit_copy, [CALL_ZERO] = emit_copy,
+        [CALL_SETDIM] = emit_setdim, [CALL_COPY] = emit_copy, [CALL_ZERO] = emit_copy, [CALL_PROCEDURE] = emit_procedure,
     };
     if (c->kind >= HOP_COUNT(emit)) emit_fail(e, "a call of unknown kind %d", c->kind);
     emit[c->kind](e, c);
@@ -260,15 +283,6 @@ static LLVMValueRef fill_environment(struct emitter *e, const struct lp_stmt *s)
         LLVMBuildStore(e->builder, x, field(e, env, k * sizeof(int64_t)));
     }
     return env;
-}
-
-static void leave_on(struct emitter *e, LLVMValueRef status)
-{
-    LLVMBasicBlockRef failed = new_block(e, "failed"), next = new_block(e, "on");
-    LLVMBuildCondBr(e->builder, LLVMBuildIsNull(e->builder, status, ""), next, failed);
-    LLVMPositionBuilderAtEnd(e->builder, failed);
-    LLVMBuildRet(e->builder, status);
-    LLVMPositionBuilderAtEnd(e->builder, next);
 }
 
 void emit_shared(struct emitter *e, const struct lp_stmt *s)

@@ -472,7 +472,7 @@ void func_end(struct emitter *e)
     e->f = f->parent;
 }
 
-void emit_entry(struct emitter *e)
+LLVMValueRef emit_entry(struct emitter *e)
 {
     LLVMTypeRef params[3] = { e->ptr, e->ptr, e->ptr };
     LLVMValueRef fn = LLVMAddFunction(e->module, e->name, LLVMFunctionType(e->i32, params, 3, false));
@@ -481,4 +481,5 @@ void emit_entry(struct emitter *e)
     func_begin(e, &f, HOP_NONE, fn);
     emit_block(e, e->p->root);
     func_end(e);
+    return fn;
 }

@@ -1,4 +1,4 @@
-/* How calls and branches are compiled: a call's body is written in place; a switch runs one branch, and all branches write the same memory. */
+/* How calls and branches are compiled: a call's body is written in place, unless there would be too much of it; a switch runs one branch, and all branches write the same memory. */
 #include "hops/lower_hops.h"
 
 /* The parameter in whose memory result k may be computed although bodies read it: each body gets it as one operand, and no other operand reads it. */
@@ -52,6 +52,7 @@ static uint32_t result_rank(struct lower *L, const struct fn *f, const struct no
 
 static void invoke_block(struct lower *L, const struct fn *f, const struct node *n)
 {
+    if (lower_as_procedure(L, f, n)) return;
     struct sink *sinks = ARENA_ZNEW(&lower_lp(L)->arena, struct sink, n->n_results);
     for (uint32_t k = 0; k < n->n_results; k++) {
         sinks[k] = (struct sink){ .scalar = is_scalar(L, f, n->results + k), .overwrites = HOP_NONE, .instead = { HOP_NONE, LPV_NONE }, .unused = !lower_result_used(L, n, k) };

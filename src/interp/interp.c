@@ -241,6 +241,7 @@ static void eval_node(struct interp *in, struct frame *fr, uint32_t node)
 void interp_call(struct interp *in, uint32_t fn, const int64_t *outer_symbols, struct tensor *const *args, struct tensor **results)
 {
     const struct fn *f = module_fn(in->m, fn);
+    hop_check_stack();
     struct frame *fr = frame_new(f);
     if (f->n_outer_symbols) memcpy(fr->symbols, outer_symbols, f->n_outer_symbols * sizeof *outer_symbols);
     for (uint32_t p = 0; p < f->n_params; p++) fr->values[p] = tensor_ref(args[p]);

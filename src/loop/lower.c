@@ -47,7 +47,7 @@ lpv lower_dim(struct lower *L, dim d)
 static bool unknown_symbol(void *ctx, uint32_t s) { return ((const dim *)ctx)[s] == HOP_NONE; }
 
 /* The dim over the entry function's symbols, HOP_NONE when it is only known while running. */
-static dim entry_dim(struct lower *L, dim d)
+dim lower_entry_dim(struct lower *L, dim d)
 {
     if (!(d & DIM_TABLE)) return d;
     if (dim_mentions(L->S->m, d, unknown_symbol, L->entry_dims)) return HOP_NONE;
@@ -89,7 +89,7 @@ static dim entry_count(struct lower *L, type_id t)
     struct type type = type_get(L->S->m, t);
     dim count = 1;
     for (uint32_t i = 0; i < type.rank; i++) {
-        dim d = entry_dim(L, type.dims[i]);
+        dim d = lower_entry_dim(L, type.dims[i]);
         count = d == HOP_NONE || count == HOP_NONE ? HOP_NONE : dim_mul(L->S->m, count, d);
     }
     return count;
@@ -101,7 +101,7 @@ bool lower_is_small(struct lower *L, type_id t)
     return count != HOP_NONE && dim_is_const(L->S->m, count) && dim_const_value(L->S->m, count) * dtype_info[type_get(L->S->m, t).dtype].size <= STACK_BYTES;
 }
 
-static uint32_t new_buffer(struct lower *L, type_id t, const char *why)
+uint32_t lower_new_buffer(struct lower *L, type_id t, const char *why)
 {
     struct module *m = L->S->m;
     struct type type = type_get(m, t);
@@ -111,7 +111,7 @@ static uint32_t new_buffer(struct lower *L, type_id t, const char *why)
     if (count == HOP_NONE) b.kind = BUF_DYN, b.count = 0;
     else if (dim_is_const(m, count)) {
         b.static_count = dim_const_value(m, count);
-        if (lower_is_small(L, t)) b.kind = BUF_LOCAL;
+        if (lower_is_small(L, t) && !L->S->p->level) b.kind = BUF_LOCAL; /* procedures may stand above each other on one stack */
     }
     return lp_buffer(L->S->p, b);
 }
@@ -121,7 +121,7 @@ static lpv elements(struct lower *L, type_id t) { return lower_dim(L, type_eleme
 struct array lower_alloc(struct lower *L, type_id t, const char *why)
 {
     struct lp *p = L->S->p;
-    uint32_t buffer = new_buffer(L, t, why);
+    uint32_t buffer = lower_new_buffer(L, t, why);
     if (p->buffers.data[buffer].kind == BUF_DYN) lp_add_call(p, (struct lp_call){ .kind = CALL_RESERVE, .target = buffer, .index = elements(L, t) });
     return (struct array){ buffer, lp_index(p, 0) };
 }
@@ -364,14 +364,17 @@ struct array lower_growing(struct lower *L, const struct node *n, uint32_t k)
     struct sink *sink = direct_sink(L, v);
     struct slot s = { .kind = SLOT_ARRAY, .array = { HOP_NONE, lp_index(p, 0) } };
     if (sink && p->buffers.data[sink->array.buffer].kind == BUF_DYN) s.array = sink->array;
-    else s.array.buffer = new_buffer(L, value_type(L->f, v), arena_printf(&p->arena, "result of %s", node_row(n)->name));
+    else s.array.buffer = lower_new_buffer(L, value_type(L->f, v), arena_printf(&p->arena, "result of %s", node_row(n)->name));
     L->slots[v] = s;
     return s.array;
 }
 
 void lower_loop_enter(struct lower *L) { L->S->loop_depth++; }
 void lower_loop_leave(struct lower *L) { L->S->loop_depth--; }
-bool lower_may_thread(const struct lower *L) { return pass_on(&L->S->o->passes, PASS_parallel) && !L->S->loop_depth; }
+bool lower_may_thread(const struct lower *L)
+{
+    return pass_on(&L->S->o->passes, PASS_parallel) && !L->S->loop_depth && !L->S->large; /* a procedure runs once at a time */
+}
 
 void lower_set_scalar(struct lower *L, const struct node *n, uint32_t k, lpv value)
 {
@@ -482,7 +485,7 @@ static void write_part(struct lower *L, const struct node *n)
     L->slots[n->results] = (struct slot){ .kind = SLOT_ARRAY, .array = whole };
 }
 
-static void run_steps(struct lower *L)
+void lower_steps(struct lower *L)
 {
     nest_analyse(L);
     for (uint32_t i = 0; i < L->steps.len; i++) {
@@ -503,7 +506,7 @@ static void run_steps(struct lower *L)
     finish_results(L);
 }
 
-static struct lower *lower_new(struct shared *S, struct lower *outer, const struct fn *f, struct sink *sinks)
+struct lower *lower_new(struct shared *S, struct lower *outer, const struct fn *f, struct sink *sinks)
 {
     struct arena *arena = &S->p->arena;
     struct lower *L = ARENA_ZNEW(arena, struct lower, 1);
@@ -526,12 +529,12 @@ static void param_slot(struct lower *L, uint32_t i, struct slot s)
 void lower_body(struct lower *L, const struct fn *f, const struct node *n, uint32_t r, const struct feed *params, struct sink *results)
 {
     const struct region *region = node_region(f, n, r);
-    const struct fn *g = module_fn(L->S->m, region->fn);
+    const struct fn *g = procedure_body(L, n, module_fn(L->S->m, region->fn));
     struct lower *B = lower_new(L->S, L, g, results);
     B->around = n;
     for (uint32_t i = 0; i < region->n_dims; i++) {
         B->symbols[i] = lower_dim(L, region->dims[i]);
-        B->entry_dims[i] = entry_dim(L, region->dims[i]);
+        B->entry_dims[i] = lower_entry_dim(L, region->dims[i]);
     }
     for (uint32_t i = 0; i < g->n_params; i++) {
         const struct feed *in = &params[i];
@@ -550,7 +553,9 @@ void lower_body(struct lower *L, const struct fn *f, const struct node *n, uint3
                 B->slots[i] = (struct slot){ .kind = SLOT_OUTER, .outer = L, .outer_value = in->value, .lead = in->lead };
         }
     }
-    run_steps(B);
+    L->S->depth++;
+    lower_steps(B);
+    L->S->depth--;
 }
 
 /* ---- results that take an argument's memory ---- */
@@ -605,9 +610,10 @@ struct lp *lower_function(struct module *m, uint32_t fn, const struct compile_op
     const struct fn *f = module_fn(m, fn);
     struct lp *p = lp_new(m, f, o->passes.strict);
     hop_cleanup_push(lp_free, p);
-    struct shared S = { .p = p, .m = m, .o = o };
+    struct shared S = { .p = p, .program = p, .m = m, .o = o };
     struct sink *sinks = ARENA_ZNEW(&p->arena, struct sink, f->n_results);
     struct lower *L = lower_new(&S, NULL, f, sinks);
+    procedure_survey(&S, fn);
     for (uint32_t i = 0; i < f->n_outer_symbols; i++) {
         L->symbols[i] = lp_symbol(p, i);
         L->entry_dims[i] = dim_symbol(m, i);
@@ -622,7 +628,7 @@ struct lp *lower_function(struct module *m, uint32_t fn, const struct compile_op
         type_id t = value_type(f, f->results[r]);
         struct type type = type_get(m, t);
         bool known = true;
-        for (uint32_t i = 0; i < type.rank; i++) known &= entry_dim(L, type.dims[i]) != HOP_NONE;
+        for (uint32_t i = 0; i < type.rank; i++) known &= lower_entry_dim(L, type.dims[i]) != HOP_NONE;
         struct lp_buffer b = { .kind = known ? BUF_RESULT : BUF_DYN, .dtype = type.dtype, .index = r, .static_count = -1, .name = arena_printf(&p->arena, "res%u", r), .why = "result" };
         if (known) {
             b.count = type_elements(m, t);
@@ -631,7 +637,7 @@ struct lp *lower_function(struct module *m, uint32_t fn, const struct compile_op
         sinks[r] = (struct sink){ .overwrites = HOP_NONE, .instead = { HOP_NONE, LPV_NONE } };
         if (!over_argument(L, r, &sinks[r])) sinks[r].array = (struct array){ lp_buffer(p, b), lp_index(p, 0) };
     }
-    run_steps(L);
+    lower_steps(L);
     end_updates(L);
     for (uint32_t s = f->n_outer_symbols; s < f->n_symbols; s++)
         if (L->symbols[s] != LPV_NONE) lp_add_call(p, (struct lp_call){ .kind = CALL_SETDIM, .target = s, .value = L->symbols[s] });

@@ -110,6 +110,8 @@ struct sink {
     bool unused;         /* nobody needs it */
     lpv dims[MAX_RANK];  /* left here: the result's sizes */
 };
+/* A call that becomes a call of a procedure: it is written, and all is done. False: the body is put in place. */
+bool lower_as_procedure(struct lower *L, const struct fn *f, const struct node *n);
 void lower_body(struct lower *L, const struct fn *f, const struct node *n, uint32_t region, const struct feed *params, struct sink *results);
 /* Memory for a value of a type of the function being lowered; `why` is for explain. */
 struct array lower_alloc(struct lower *L, type_id t, const char *why);
@@ -123,8 +125,11 @@ void lower_copy(struct lower *L, type_id t, struct array from, struct array to, 
 void lower_fill(struct lower *L, val v, struct array to);
 lpv lower_offset(struct lower *L, struct array a, lpv row, type_id row_type); /* a.at + row * elements of row_type */
 
+/* Test hook: every body that can be a procedure is one, however small and rare. Per thread. */
+void lower_procedures_everywhere(bool on);
+
 struct compile_options;
-/* The loop program of a function (all its calls inlined). The caller frees it with lp_free. */
+/* The loop program of a function (its calls in place, unless that would be too much). The caller frees it with lp_free. */
 struct lp *lower_function(struct module *m, uint32_t fn, const struct compile_options *o);
 
 #endif

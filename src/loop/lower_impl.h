@@ -92,6 +92,15 @@ struct shared {
     struct module *m;
     const struct compile_options *o;
     uint32_t loop_depth; /* sequential loops around */
+    struct lp *program;  /* p, or the one whose procedure p is */
+    /* procedure.c */
+    struct unfolding *unfolding; /* per function: what it would be, all bodies in place */
+    bool large;                  /* bodies are not all put in place */
+    struct map procedure_map;
+    vec(struct procedure) procedures;
+    uint64_t lowered;            /* nodes so far */
+    uint32_t depth;              /* of bodies in bodies */
+    uint32_t level;              /* of the procedures called so far by what is being lowered */
 };
 
 struct probe { /* a dry run that records reads instead of emitting */
@@ -144,7 +153,16 @@ void product_gemm(struct lower *L, const struct node *n);
 bool product_fits(struct lower *L, const struct node *n, uint32_t along); /* gemm can write it into an array that is longer along that dim of the result */
 bool product_operand_direct(struct lower *L, const struct node *n, uint32_t k); /* gemm can read operand k through a permute */
 
+/* procedure.c */
+void procedure_survey(struct shared *S, uint32_t fn);
+/* Before the body of a region is put in place: what is put there instead of g (a call of it, or g itself). Throws where there would be too much of everything. */
+const struct fn *procedure_body(struct lower *L, const struct node *n, const struct fn *g);
+
 /* lower.c */
+struct lower *lower_new(struct shared *S, struct lower *outer, const struct fn *f, struct sink *sinks);
+void lower_steps(struct lower *L);
+dim lower_entry_dim(struct lower *L, dim d); /* over the entry function's symbols, HOP_NONE when it is only known while running */
+uint32_t lower_new_buffer(struct lower *L, type_id t, const char *why);
 static inline struct lp *lower_p(struct lower *L) { return L->probe ? L->probe->scratch : L->S->p; }
 void lower_room(struct lower *L, struct array a, type_id t); /* a buffer sized while running has room for t */
 bool lower_in_loop(const struct lower *L);

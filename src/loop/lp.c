@@ -22,8 +22,19 @@ void lp_free(void *lp)
 {
     struct lp *p = lp;
     if (!p) return;
+    for (uint32_t i = 0; i < p->procedures.len; i++) lp_free(p->procedures.data[i]);
     arena_free(&p->arena);
     hop_free(p);
+}
+
+void lp_detach(struct lp *p)
+{
+    p->m = NULL;
+    p->entry = arena_copy(&p->arena, p->entry, sizeof *p->entry);
+    for (uint32_t i = 0; i < p->procedures.len; i++) {
+        p->procedures.data[i]->m = NULL;
+        p->procedures.data[i]->entry = p->entry;
+    }
 }
 
 uint32_t lp_buffer(struct lp *p, struct lp_buffer b)

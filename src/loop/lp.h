@@ -57,7 +57,8 @@ enum lp_buffer_kind {
     BUF_CONST,  /* module constant `index` */
     BUF_TEMP,   /* in the arena, placed by the planner */
     BUF_LOCAL,  /* static and small: on the stack, or in vector registers when every access allows it */
-    BUF_DYN     /* sized while running by CALL_RESERVE; freed by the runtime when the call ends (or handed out as result `index`) */
+    BUF_DYN,    /* sized while running by CALL_RESERVE; freed by the runtime when the call ends (or handed out as result `index`) */
+    BUF_PARAM   /* of a procedure: array `index` that its caller gives, arguments before results */
 };
 struct lp_buffer {
     uint8_t kind, dtype;
@@ -112,7 +113,8 @@ enum lp_call_kind {
     CALL_RESERVE, /* BUF_DYN target has room for index elements, contents kept (capacity doubles) */
     CALL_SETDIM,  /* symbol target of the entry function := value (data-dependent result sizes) */
     CALL_COPY,    /* count elements from buffer source at index to buffer target at lo */
-    CALL_ZERO     /* count elements of buffer target from lo on become 0 */
+    CALL_ZERO,    /* count elements of buffer target from lo on become 0 */
+    CALL_PROCEDURE /* procedure target with the operands as its parameters; `source` of them are read, the others written */
 };
 /* Calls with a place in the program and values to show: numbered sites. */
 static inline bool call_is_told(uint8_t kind) { return kind == CALL_CHECK || kind == CALL_PRINT || kind == CALL_CALLBACK; }
@@ -178,17 +180,36 @@ struct lp {
     vec(const char *) copy_notes; /* why each copy exists */
     vec(const char *) place_notes; /* values that are made or read in the memory of another, for explain */
     vec(struct lp_update) updates;
+    /* Procedures are loop programs of their own, called by address (CALL_PROCEDURE). Each comes after those that it calls. They are made of bodies that would
+     * be written too often in place, take symbols from the entry, have no effects, and none runs twice at a time: its temporaries have places like all others. */
+    vec(struct lp *) procedures;
+    uint32_t n_inputs;            /* of a procedure: parameters that it reads; it writes the others */
+    uint32_t level;               /* of a procedure: how many calls stand above each other at most, its own included */
     /* planner */
     bool own_places;              /* in: no two buffers share memory (pass `inplace` is off) */
     bool arena_static;
     int64_t arena_size;           /* when static */
+    int64_t arena_total;          /* with the procedures' */
     vec(dim) slot_size;           /* bytes of each slot as dims over the entry's symbols, when not */
+    uint32_t first_buffer;        /* of a procedure: its buffers, places and slots come after those of the program and of earlier procedures */
+    uint32_t first_slot;
+    int64_t first_place;
 };
 
 /* ---- building ---- */
 
 struct lp *lp_new(struct module *m, const struct fn *entry, bool strict);
 void lp_free(void *lp);
+/* Instructions, those of its procedures included. Here because the back end, a library of its own, asks as well. */
+static inline uint64_t lp_size(const struct lp *p)
+{
+    uint64_t n = p->instrs.len;
+    for (uint32_t i = 0; i < p->procedures.len; i++) n += p->procedures.data[i]->instrs.len;
+    return n;
+}
+/* Cuts a finished program off from its module, which may end before it. Machine code can still be made: all that asks of
+ * the entry is how many symbols it has. */
+void lp_detach(struct lp *p);
 uint32_t lp_buffer(struct lp *p, struct lp_buffer b);
 uint32_t lp_local(struct lp *p, enum dtype dtype, enum lp_local_kind kind, const char *name);
 /* Opens a nested block; statements go there until lp_close. */

@@ -4,7 +4,8 @@
 #include "loop/lp_walk.h"
 
 struct checker {
-    const struct lp *p;
+    const struct lp *p, *program; /* what is checked; whose procedures it calls */
+    uint32_t level;               /* of p, when it is a procedure */
     struct arena arena;
     bool *known;                  /* per value: visible here */
     const struct lp_stmt **loops; /* per loop: its statement, while inside or after it */
@@ -166,6 +167,16 @@ static void check_call(const struct checker *c, const struct lp_call *call)
     case CALL_GEMM:
         if (call->gemm.dtype != DT_F32 && call->gemm.dtype != DT_F64) fail(c, "is a product of %s", dtype_info[call->gemm.dtype].name);
         break;
+    case CALL_PROCEDURE: {
+        if (call->target >= c->program->procedures.len) fail(c, "calls procedure %u, which does not exist", call->target);
+        const struct lp *q = c->program->procedures.data[call->target];
+        if (c->parallel) fail(c, "is inside a parallel loop");
+        if (q->level >= c->level) fail(c, "calls procedure %u, which may be running", call->target);
+        for (uint32_t k = 0; k < call->n_operands; k++)
+            if (k >= q->buffers.len || q->buffers.data[k].kind != BUF_PARAM || q->buffers.data[k].dtype != c->p->buffers.data[call->operands[k].buffer].dtype)
+                fail(c, "gives procedure %u another array than it takes, number %u", call->target, k);
+        break;
+    }
     case CALL_RESERVE:
         if (c->p->buffers.data[call->target].kind != BUF_DYN) fail(c, "reserves room in a buffer that does not grow");
         break;
@@ -263,9 +274,9 @@ static void check_block(struct checker *c, const struct lp_block *block, const s
     if (var != LPV_NONE) c->known[var] = false;
 }
 
-void lp_check(const struct lp *p)
+static void check_one(const struct lp *program, const struct lp *p, uint32_t level)
 {
-    struct checker c = { .p = p };
+    struct checker c = { .p = p, .program = program, .level = level };
     hop_cleanup_push(arena_free, &c.arena);
     c.known = ARENA_ZNEW(&c.arena, bool, p->instrs.len);
     c.loops = ARENA_ZNEW(&c.arena, const struct lp_stmt *, p->loops.len);
@@ -278,8 +289,14 @@ void lp_check(const struct lp *p)
     c.read = ARENA_ZNEW(&c.arena, const struct lp_stmt *, p->buffers.len);
     check_block(&c, p->root, NULL);
     for (uint32_t b = 0; b < p->buffers.len; b++)
-        if ((c.now = c.read[b]) && !c.written[b] && p->buffers.data[b].kind != BUF_ARG && p->buffers.data[b].kind != BUF_CONST)
+        if ((c.now = c.read[b]) && !c.written[b] && p->buffers.data[b].kind != BUF_ARG && p->buffers.data[b].kind != BUF_CONST && p->buffers.data[b].kind != BUF_PARAM)
             fail(&c, "reads %s, which nothing writes", p->buffers.data[b].name ? p->buffers.data[b].name : "a buffer");
     hop_cleanup_pop(&c.arena);
     arena_free(&c.arena);
+}
+
+void lp_check(const struct lp *p)
+{
+    for (uint32_t i = 0; i < p->procedures.len; i++) check_one(p, p->procedures.data[i], p->procedures.data[i]->level);
+    check_one(p, p, UINT32_MAX);
 }

@@ -24,11 +24,12 @@ union cell {
 };
 
 struct executor {
-    const struct lp *p;
+    const struct lp *p, *program; /* what it runs; whose procedures that calls */
+    struct executor **procedures; /* of the program, made when they are called first; all share this list */
+    struct arena *memory;
     struct hop_rt *rt;
     void **buffers;
     int64_t *symbols;
-    struct arena arena;
     union cell *values;  /* per instruction */
     int64_t *vars;       /* per loop */
     union cell *locals;  /* LP_STRICT_LANES per local; a scalar uses the first */
@@ -347,6 +348,18 @@ static void gemm(struct executor *e, const struct lp_call *c)
     e->rt->gemm(e->rt, c->gemm.dtype, c->gemm.ta, c->gemm.tb, m, n, k, a, lda, b, ldb, to, ldc, c->gemm.accumulate);
 }
 
+static int32_t run_block(struct executor *e, const struct lp_block *block);
+static struct executor *executor_new(const struct executor *from, const struct lp *p);
+
+static int32_t run_procedure(struct executor *e, const struct lp_call *c)
+{
+    struct executor **q = &e->procedures[c->target];
+    if (!*q) *q = executor_new(e, e->program->procedures.data[c->target]);
+    for (uint32_t k = 0; k < c->n_operands; k++)
+        (*q)->buffers[k] = address(e, c->operands[k].buffer, index_of(e, c->operands[k].index, 0), (*q)->counts[k], "an array for a procedure");
+    return run_block(*q, (*q)->p->root);
+}
+
 static int32_t run_call(struct executor *e, const struct lp_call *c)
 {
     const struct lp_buffer *buffers = e->p->buffers.data;
@@ -371,13 +384,12 @@ static int32_t run_call(struct executor *e, const struct lp_call *c)
         if (count) memset(to, 0, (size_t)count * dtype_info[buffers[c->target].dtype].size);
         return HOP_OK;
     }
+    case CALL_PROCEDURE: return run_procedure(e, c);
     }
     hop_throw(HOP_INTERNAL, "loop program: call of unknown kind %d", c->kind);
 }
 
 /* ---- statements ---- */
-
-static int32_t run_block(struct executor *e, const struct lp_block *block);
 
 static bool cancelled(const struct executor *e, const struct lp_stmt *s)
 {
@@ -449,29 +461,43 @@ static int32_t run_block(struct executor *e, const struct lp_block *block)
     return HOP_OK;
 }
 
-int32_t lp_execute(const struct lp *p, struct hop_rt *rt, void **buffers, int64_t *symbols)
+/* For a program, or for a procedure that is called from one. */
+static struct executor *executor_new(const struct executor *from, const struct lp *p)
 {
-    struct executor e = { .p = p, .rt = rt, .buffers = buffers, .symbols = symbols };
-    hop_cleanup_push(arena_free, &e.arena);
-    e.values = ARENA_ZNEW(&e.arena, union cell, p->instrs.len);
-    e.vars = ARENA_ZNEW(&e.arena, int64_t, p->loops.len);
-    e.locals = ARENA_ZNEW(&e.arena, union cell, p->locals.len * (size_t)LP_STRICT_LANES);
-    e.stack = ARENA_ZNEW(&e.arena, void *, p->buffers.len);
-    e.counts = ARENA_ZNEW(&e.arena, int64_t, p->buffers.len);
+    struct arena *a = from->memory;
+    struct executor *e = arena_copy(a, from, sizeof *from);
+    e->p = p;
+    e->buffers = from->rt->buffers + p->first_buffer;
+    e->lane = 0;
+    e->values = ARENA_ZNEW(a, union cell, p->instrs.len);
+    e->vars = ARENA_ZNEW(a, int64_t, p->loops.len);
+    e->locals = ARENA_ZNEW(a, union cell, p->locals.len * (size_t)LP_STRICT_LANES);
+    e->stack = ARENA_ZNEW(a, void *, p->buffers.len);
+    e->counts = ARENA_ZNEW(a, int64_t, p->buffers.len);
     for (uint32_t b = 0; b < p->buffers.len; b++) {
         const struct lp_buffer *buffer = &p->buffers.data[b];
         if (buffer->kind == BUF_DYN) continue;
-        e.counts[b] = buffer->static_count >= 0 ? buffer->static_count : dim_eval(p->m, buffer->count, symbols);
+        e->counts[b] = buffer->static_count >= 0 ? buffer->static_count : dim_eval(p->m, buffer->count, e->symbols);
         if (buffer->kind != BUF_LOCAL) continue;
-        size_t bytes = (size_t)e.counts[b] * dtype_info[buffer->dtype].size;
-        e.stack[b] = memset(arena_alloc(&e.arena, bytes), 0xa5, bytes); /* nobody may count on what is there */
+        size_t bytes = (size_t)e->counts[b] * dtype_info[buffer->dtype].size;
+        e->stack[b] = memset(arena_alloc(a, bytes), 0xa5, bytes); /* nobody may count on what is there */
     }
-    number_sites(&e, p->root);
-    e.sites = ARENA_NEW(&e.arena, struct lp_call *, e.n_sites);
-    e.n_sites = 0;
-    number_sites(&e, p->root);
-    int32_t status = run_block(&e, p->root);
-    hop_cleanup_pop(&e.arena);
-    arena_free(&e.arena);
+    return e;
+}
+
+int32_t lp_execute(const struct lp *p, struct hop_rt *rt, void **buffers, int64_t *symbols)
+{
+    struct arena arena = { 0 };
+    hop_cleanup_push(arena_free, &arena);
+    struct executor first = { .program = p, .rt = rt, .symbols = symbols, .memory = &arena, .procedures = ARENA_ZNEW(&arena, struct executor *, p->procedures.len) };
+    struct executor *e = executor_new(&first, p);
+    e->buffers = buffers;
+    number_sites(e, p->root);
+    e->sites = ARENA_NEW(&arena, struct lp_call *, e->n_sites);
+    e->n_sites = 0;
+    number_sites(e, p->root);
+    int32_t status = run_block(e, p->root);
+    hop_cleanup_pop(&arena);
+    arena_free(&arena);
     return status;
 }

@@ -199,6 +199,13 @@ static void put_call(struct printer *w, const struct lp_call *c)
         text_add(out, "%s(\"%s\"", c->kind == CALL_PRINT ? "print" : "callback", module_text(w->p->m, c->text));
         put_shown(w, c);
         break;
+    case CALL_PROCEDURE:
+        text_add(out, "procedure_%u(", c->target);
+        for (uint32_t k = 0; k < c->n_operands; k++) {
+            if (k) text_str(out, k == c->source ? "; " : ", ");
+            put_element(w, c->operands[k].buffer, c->operands[k].index);
+        }
+        break;
     case CALL_RESERVE:
         text_str(out, "reserve(");
         put_element(w, c->target, c->index);
@@ -393,7 +400,7 @@ static void put_buffers(struct printer *w)
     }
 }
 
-void lp_print(const struct lp *p, struct text *out)
+static void print_one(const struct lp *p, struct text *out)
 {
     struct printer w = { .p = p, .out = out };
     hop_cleanup_push(arena_free, &w.arena);
@@ -410,4 +417,13 @@ void lp_print(const struct lp *p, struct text *out)
     text_str(out, "}\n");
     hop_cleanup_pop(&w.arena);
     arena_free(&w.arena);
+}
+
+void lp_print(const struct lp *p, struct text *out)
+{
+    print_one(p, out);
+    for (uint32_t i = 0; i < p->procedures.len; i++) {
+        text_add(out, "procedure_%u:\n", i);
+        print_one(p->procedures.data[i], out);
+    }
 }

@@ -44,8 +44,9 @@ static inline void lp_stmt_uses(const struct lp *p, const struct lp_stmt *s, voi
         case CALL_RESERVE: list[n++] = c->index; break;
         case CALL_COPY: list[n++] = c->lo; list[n++] = c->index; list[n++] = c->count; break;
         case CALL_ZERO: list[n++] = c->lo; list[n++] = c->count; break;
+        case CALL_PROCEDURE: break;
         }
-        if (!call_is_told(c->kind)) break;
+        if (!call_is_told(c->kind) && c->kind != CALL_PROCEDURE) break;
         for (uint32_t k = 0; k < c->n_operands; k++) {
             const struct lp_operand *o = &c->operands[k];
             if (o->buffer == HOP_NONE) use(ctx, o->value);
@@ -82,6 +83,9 @@ static inline void lp_stmt_buffers(const struct lp *p, const struct lp_stmt *s, 
         touch(ctx, c->target, c->lo, true);
         break;
     case CALL_ZERO: touch(ctx, c->target, c->lo, true); break;
+    case CALL_PROCEDURE:
+        for (uint32_t k = 0; k < c->n_operands; k++) touch(ctx, c->operands[k].buffer, c->operands[k].index, k >= c->source);
+        break;
     case CALL_SETDIM: break;
     }
 }

@@ -198,7 +198,7 @@ static void place_in_slots(struct planner *k, const uint32_t *temps, uint32_t n)
     }
 }
 
-void lp_plan(struct lp *p)
+static void plan_one(struct lp *p, bool in_arena)
 {
     struct planner k = { .p = p };
     hop_cleanup_push(arena_free, &k.arena);
@@ -206,17 +206,44 @@ void lp_plan(struct lp *p)
     k.tail = ARENA_ZNEW(&k.arena, struct access *, p->buffers.len);
     collect(&k, p->root);
     uint32_t *temps = ARENA_NEW(&k.arena, uint32_t, p->buffers.len), n = 0;
-    p->arena_static = true;
+    p->arena_static = in_arena;
     p->arena_size = 0;
     p->slot_size.len = 0;
     for (uint32_t b = 0; b < p->buffers.len; b++) {
         if (p->buffers.data[b].kind != BUF_TEMP) continue;
         set_interval(&k, b);
         temps[n++] = b;
-        p->arena_static &= p->buffers.data[b].static_count >= 0;
     }
     if (p->arena_static) place_static(&k, temps, n);
     else place_in_slots(&k, temps, n);
     hop_cleanup_pop(&k.arena);
     arena_free(&k.arena);
+}
+
+static bool is_static(const struct lp *p)
+{
+    for (uint32_t b = 0; b < p->buffers.len; b++)
+        if (p->buffers.data[b].kind == BUF_TEMP && p->buffers.data[b].static_count < 0) return false;
+    return true;
+}
+
+void lp_plan(struct lp *p)
+{
+    bool in_arena = is_static(p);
+    for (uint32_t i = 0; i < p->procedures.len; i++) in_arena &= is_static(p->procedures.data[i]);
+    plan_one(p, in_arena);
+    uint32_t buffers = p->buffers.len, slots = p->slot_size.len;
+    int64_t place = p->arena_size;
+    for (uint32_t i = 0; i < p->procedures.len; i++) {
+        struct lp *q = p->procedures.data[i];
+        q->own_places = p->own_places;
+        plan_one(q, in_arena);
+        q->first_buffer = buffers;
+        q->first_slot = slots;
+        q->first_place = place;
+        buffers += q->buffers.len;
+        slots += q->slot_size.len;
+        if (__builtin_add_overflow(place, q->arena_size, &place)) hop_throw(HOP_INVALID, "the temporaries of this program need more than 2^63 bytes");
+    }
+    p->arena_total = place;
 }

@@ -137,12 +137,15 @@ static void number_sites(struct exe *e, const struct lp *p, const struct lp_bloc
     }
 }
 
-static void place_buffer(struct exe *e, const struct lp *p, uint32_t b)
+/* Buffer `from` of the program or of a procedure of it. */
+static void place_buffer(struct exe *e, const struct lp *p, uint32_t from)
 {
+    uint32_t b = p->first_buffer + from;
     struct lp_buffer *to = &e->buffers[b];
+    *to = p->buffers.data[from];
+    to->offset += p->first_place;
+    to->slot += p->first_slot;
     struct bound_buffer bound = { b, to->index };
-    *to = p->buffers.data[b];
-    bound.index = to->index;
     to->why = to->name = NULL;
     to->count = to->static_count >= 0 ? dim_const(e->m, to->static_count) : to->kind == BUF_DYN ? 0 : copy_dim(e->m, p->m, to->count);
     if (to->kind == BUF_ARG) e->args[e->n_args++] = bound;
@@ -161,18 +164,22 @@ static void place_buffer(struct exe *e, const struct lp *p, uint32_t b)
 
 static void copy_layout(struct exe *e, const struct lp *p)
 {
-    uint32_t n = e->n_buffers = p->buffers.len;
+    const struct lp *last = p->procedures.len ? p->procedures.data[p->procedures.len - 1] : p;
+    uint32_t n = e->n_buffers = last->first_buffer + last->buffers.len;
     e->buffers = ARENA_ZNEW(&e->arena, struct lp_buffer, n);
     e->constants = ARENA_ZNEW(&e->arena, const void *, n);
     e->args = ARENA_NEW(&e->arena, struct bound_buffer, n);
     e->results = ARENA_NEW(&e->arena, struct bound_buffer, n);
     e->dyn = ARENA_NEW(&e->arena, struct bound_buffer, n);
-    for (uint32_t b = 0; b < n; b++) place_buffer(e, p, b);
     e->arena_static = p->arena_static;
-    e->arena_size = p->arena_size;
-    e->n_slots = p->slot_size.len;
+    e->arena_size = p->arena_total;
+    e->n_slots = last->first_slot + last->slot_size.len;
     e->slots = ARENA_NEW(&e->arena, dim, e->n_slots);
-    for (uint32_t i = 0; i < e->n_slots; i++) e->slots[i] = copy_dim(e->m, p->m, p->slot_size.data[i]);
+    for (uint32_t k = 0; k <= p->procedures.len; k++) {
+        const struct lp *q = k ? p->procedures.data[k - 1] : p;
+        for (uint32_t b = 0; b < q->buffers.len; b++) place_buffer(e, q, b);
+        for (uint32_t i = 0; i < q->slot_size.len; i++) e->slots[q->first_slot + i] = copy_dim(e->m, p->m, q->slot_size.data[i]);
+    }
     e->n_updates = p->updates.len;
     e->updates = arena_copy(&e->arena, p->updates.data, e->n_updates * sizeof *e->updates);
     for (uint32_t i = 0; i < e->n_updates; i++)
@@ -285,7 +292,7 @@ static uint64_t memory_for_code(const struct lp *p)
 {
     enum { LARGE = 2000 };
     const char *wish = getauxval(AT_SECURE) ? NULL : getenv("HOP_COMPILE_MEMORY");
-    uint64_t set = memory_size_of(wish, UINT64_MAX), left = set != UINT64_MAX ? set : memory_left(p->instrs.len > LARGE);
+    uint64_t set = memory_size_of(wish, UINT64_MAX), left = set != UINT64_MAX ? set : memory_left(lp_size(p) > LARGE);
     return left == UINT64_MAX ? 0 : HOP_MAX(left, 1);
 }
 
@@ -303,10 +310,7 @@ static void emit_code(struct exe *e, struct module *m, struct lp *p, const struc
     w->options = (struct emit_options){ .keep_llvm = o->keep_llvm, .keep_asm = o->keep_asm, .scalar = !pass_on(&o->passes, PASS_vector), .serial = serial, .memory = memory_for_code(p) };
     w->lasting = image_write(e, m, &w->key.canon, &w->image);
     const struct hop_watch *watch = o->keep_lp ? NULL : hop_watch_get();
-    if (watch) { /* the worker may outlive the module */
-        p->m = NULL;
-        p->entry = arena_copy(&p->arena, p->entry, sizeof *p->entry);
-    }
+    if (watch) lp_detach(p); /* the worker may outlive the module */
     bool done = worker_run(emission_work, emission_free, w, watch);
     if (!done) {
         hop_cleanup_pop(w);

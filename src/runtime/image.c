@@ -301,7 +301,7 @@ static void buffers(struct stream *s)
         i64(s, &f->offset);
         u32(s, &f->slot);
         flag(s, &f->updated);
-        if (f->kind > BUF_DYN || f->dtype >= DT_COUNT || (b < e->header->n_params) != (f->kind == BUF_ARG)) damaged();
+        if (f->kind > BUF_PARAM || f->dtype >= DT_COUNT || (b < e->header->n_params) != (f->kind == BUF_ARG)) damaged();
         check_buffer(e, b);
         if (f->kind == BUF_CONST) constant(s, b);
     }

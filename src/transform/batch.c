@@ -84,6 +84,7 @@ uint32_t batch_function(struct module *m, uint32_t fn, const bool *batched, dim 
     uint64_t word = (uint64_t)size << 1 | lanes;
     struct batch_record *known = transform_recall(m, MEMO_BATCH, fn, word, mask, n_mask);
     if (!known) {
+        hop_check_stack();
         bool *out = ARENA_ZNEW(&m->arena, bool, f->n_results);
         uint32_t made = build_batched(m, module_fn(m, count_loops(m, fn, false)), batched, size, force, lanes, out);
         known = ARENA_NEW(&m->arena, struct batch_record, 1);

@@ -43,6 +43,7 @@ uint32_t jvp_function(struct module *m, uint32_t fn, const bool *active, bool *r
     if (!known) {
         struct builder b;
         struct copier copy;
+        hop_check_stack();
         builder_begin(&b, m, f);
         copier_begin(&copy, &b, f);
         copier_params(&copy);

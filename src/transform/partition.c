@@ -224,6 +224,7 @@ static uint32_t rebuild(struct liveness *l, const bool *results, const bool *par
 /* Own operands (parameters from n_fed on) that nothing reads go too. Made once for each (function, results). */
 static const struct pruned *prune_body(struct module *m, uint32_t fn, const bool *results, uint32_t n_fed, bool strip)
 {
+    hop_check_stack();
     const struct fn *f = module_fn(m, fn);
     bool *mask = ARENA_NEW(&m->arena, bool, f->n_results);
     for (uint32_t k = 0; k < f->n_results; k++) mask[k] = !results || results[k];

@@ -16,10 +16,15 @@ struct simplifier {
     uint32_t *done;               /* per function: what it became, HOP_NONE: not looked at */
     uint32_t *uses;               /* per function: how many regions of the program refer to it */
     uint32_t cap;                 /* of both */
+    uint64_t inline_left;         /* nodes that may still be inlined, whatever else speaks for it */
     double ms[PASS_COUNT];
     uint32_t runs[PASS_COUNT], nodes[PASS_COUNT]; /* nodes: summed over the functions a pass gave back */
 };
 uint32_t simplifier_uses(const struct simplifier *s, uint32_t fn);
+
+/* Is the callee's only use this call, so that inline_absorb puts it in place? */
+bool inline_absorbs(const struct simplifier *s, const struct node *n, uint32_t callee);
+uint32_t inline_absorb(struct simplifier *s, uint32_t fn); /* with all such bodies in place */
 
 /* The passes, in pass_*.c. Each simplifies one function (bodies only where a node's signature changes with them). */
 uint32_t pass_inline(struct simplifier *s, uint32_t fn);

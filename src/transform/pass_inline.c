@@ -1,17 +1,91 @@
 /* Inlining: a call becomes the nodes of its body when the body is small or when nobody else calls it. Large bodies with several callers
- * stay calls, so that they are compiled once. A switch with one branch is a call, too. */
+ * stay calls, so that they are compiled once. A switch with one branch is a call, too. All of it together is bounded: what would make the program several times
+ * as large stays a call. */
 #include "transform/pass.h"
 
-enum { SMALL_BODY = 12 }; /* nodes, those of nested bodies included */
+enum {
+    SMALL_BODY = 12,     /* nodes, those of nested bodies included */
+    DEEPEST_BODY = 64,   /* bodies in bodies below which a body is not small */
+    AFTER_REFUSAL = 1000 /* nodes that may still be inlined when a body was too large for what was left */
+};
 
-static uint32_t body_size(const struct module *m, const struct fn *f)
+/* Up to `limit` and a little more. */
+static uint64_t body_size(const struct module *m, const struct fn *f, uint64_t limit, uint32_t depth)
 {
-    uint32_t size = f->n_nodes;
-    for (uint32_t r = 0; r < f->n_regions && size <= SMALL_BODY; r++) size += body_size(m, module_fn(m, f->regions[r].fn));
+    uint64_t size = f->n_nodes;
+    if (depth > DEEPEST_BODY) return limit + 1;
+    for (uint32_t r = 0; r < f->n_regions && size <= limit; r++) size += body_size(m, module_fn(m, f->regions[r].fn), limit, depth + 1);
     return size;
 }
 
 static bool wants_call(const struct node *n) { return n->op == OP_invoke_subgraph || (n->op == OP_switch && n->n_regions == 1); }
+
+/* ---- bodies with one caller, all at once ---- */
+
+bool inline_absorbs(const struct simplifier *s, const struct node *n, uint32_t callee) { return wants_call(n) && simplifier_uses(s, callee) == 1; }
+
+struct open_call {
+    struct copier c;
+    const struct node *call; /* of the function around */
+    uint32_t next;           /* node to be copied */
+};
+
+static void open_body(struct open_call *around, const struct node *n, struct open_call *out)
+{
+    struct copier *c = &around->c;
+    *out = (struct open_call){ .c = region_copier(c, n, 0), .call = n };
+    for (uint32_t p = 0; p < out->c.f->n_params; p++) out->c.values[p] = c->values[node_region_operands(c->f, n, 0)[p]];
+    copy_requires(&out->c);
+}
+
+/* Results of the innermost body become those of its call. */
+static void close_body(struct builder *b, struct open_call *around, const struct open_call *body)
+{
+    const struct fn *g = body->c.f;
+    val *results = ARENA_NEW(&b->arena, val, g->n_results);
+    for (uint32_t k = 0; k < g->n_results; k++) results[k] = body->c.values[g->results[k]];
+    copier_bind(&around->c, body->call, results);
+}
+
+/* One copy of each body, however long the chain of callers: not one copy for each caller on the way. */
+uint32_t inline_absorb(struct simplifier *s, uint32_t fn)
+{
+    const struct fn *f = module_fn(s->m, fn);
+    bool any = false;
+    for (uint32_t i = 0; i < f->n_nodes && !any; i++) any = wants_call(fn_node(f, i)) && inline_absorbs(s, fn_node(f, i), node_region(f, fn_node(f, i), 0)->fn);
+    if (!any) return fn;
+    struct builder b;
+    vec(struct open_call) open = { 0 };
+    builder_begin(&b, s->m, f);
+    vec_push(&b.arena, &open, (struct open_call){ 0 });
+    copier_begin(&open.data[0].c, &b, f);
+    copier_params(&open.data[0].c);
+    copy_requires(&open.data[0].c);
+    for (;;) {
+        struct open_call *top = &open.data[open.len - 1];
+        const struct fn *g = top->c.f;
+        if (top->next == g->n_nodes) {
+            if (open.len == 1) break;
+            close_body(&b, top - 1, top);
+            open.len--;
+            continue;
+        }
+        const struct node *n = fn_node(g, top->next++);
+        b.place = n->place;
+        if (!wants_call(n) || !inline_absorbs(s, n, node_region(g, n, 0)->fn)) {
+            copier_node(&top->c, n);
+            continue;
+        }
+        struct open_call body;
+        open_body(top, n, &body);
+        vec_push(&b.arena, &open, body);
+    }
+    val *results = ARENA_NEW(&b.arena, val, f->n_results);
+    for (uint32_t k = 0; k < f->n_results; k++) results[k] = open.data[0].c.values[f->results[k]];
+    return builder_finish(&b, results, f->n_results);
+}
+
+/* ---- call by call ---- */
 
 static bool inline_rule(struct simplifier *s, struct copier *c, const struct node *n, val *results, void *ctx)
 {
@@ -19,8 +93,14 @@ static bool inline_rule(struct simplifier *s, struct copier *c, const struct nod
     const struct region *region = node_region(c->f, n, 0);
     const struct fn *g = module_fn(s->m, region->fn);
     uint32_t here = 0;
-    for (uint32_t r = 0; r < c->f->n_regions; r++) here += c->f->regions[r].fn == region->fn;
-    if (body_size(s->m, g) > SMALL_BODY && HOP_MAX(here, simplifier_uses(s, region->fn)) > 1) return false;
+    for (uint32_t r = 0; r < c->f->n_regions && here < 2; r++) here += c->f->regions[r].fn == region->fn;
+    bool shared = HOP_MAX(here, simplifier_uses(s, region->fn)) > 1;
+    uint64_t limit = shared ? HOP_MIN((uint64_t)SMALL_BODY, s->inline_left) : s->inline_left, size = body_size(s->m, g, limit, 0);
+    if (size > limit) {
+        if (!shared) s->inline_left = HOP_MIN(s->inline_left, (uint64_t)AFTER_REFUSAL); /* or every call would be measured so far */
+        return false;
+    }
+    s->inline_left -= size;
     val *arguments = ARENA_NEW(&c->b->arena, val, g->n_params);
     for (uint32_t p = 0; p < g->n_params; p++) arguments[p] = c->values[node_region_operands(c->f, n, 0)[p]];
     inline_region(c, n, 0, arguments, results);

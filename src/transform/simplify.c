@@ -4,6 +4,7 @@
 
 #include <time.h>
 
+enum { INLINED_ALWAYS = 50000, INLINED_PER_NODE = 8 }; /* nodes that inlining may add, and how many times the program's own */
 enum { MAX_ROUNDS = 12 }; /* nested loops need about one round per level; the bound only guards against passes that undo each other */
 static const uint64_t MEMO_TAG = 0x73696d70;
 
@@ -62,11 +63,32 @@ static void grow_tables(struct simplifier *s)
 
 uint32_t simplifier_uses(const struct simplifier *s, uint32_t fn) { return fn < s->cap ? s->uses[fn] : 0; }
 
+/* How often each function below fn is mentioned. A function comes after those that it mentions. */
 static void count_uses(struct simplifier *s, uint32_t fn)
 {
-    const struct fn *f = module_fn(s->m, fn);
-    for (uint32_t r = 0; r < f->n_regions; r++)
-        if (!s->uses[f->regions[r].fn]++) count_uses(s, f->regions[r].fn);
+    uint64_t nodes = 0;
+    for (uint32_t i = fn + 1; i-- > 0;) {
+        const struct fn *f = module_fn(s->m, i);
+        if (i != fn && !s->uses[i]) continue;
+        for (uint32_t r = 0; r < f->n_regions; r++) s->uses[f->regions[r].fn]++;
+        nodes += f->n_nodes;
+    }
+    s->inline_left = INLINED_ALWAYS + INLINED_PER_NODE * nodes;
+}
+
+/* Functions that the simplified ones will mention: all below fn but those that inlining puts into their only caller. */
+static bool *mentioned(struct simplifier *s, uint32_t fn)
+{
+    bool *out = ARENA_ZNEW(&s->arena, bool, fn + 1), absorbs = pass_on(s->o, PASS_inline);
+    for (uint32_t i = 0; i <= fn; i++) out[i] = s->uses[i] > 0;
+    for (uint32_t i = 0; i <= fn && absorbs; i++) {
+        const struct fn *f = module_fn(s->m, i);
+        for (uint32_t k = 0; k < f->n_nodes && (s->uses[i] || i == fn); k++) {
+            const struct node *n = fn_node(f, k);
+            if (n->n_regions && inline_absorbs(s, n, node_region(f, n, 0)->fn)) out[node_region(f, n, 0)->fn] = false;
+        }
+    }
+    return out;
 }
 
 static double milliseconds(void)
@@ -111,7 +133,8 @@ static uint32_t simplify_fn(struct simplifier *s, uint32_t fn)
 {
     grow_tables(s);
     if (s->done[fn] != HOP_NONE) return s->done[fn];
-    uint32_t now = fn;
+    hop_check_stack();
+    uint32_t now = pass_on(s->o, PASS_inline) ? inline_absorb(s, fn) : fn;
     for (uint32_t round = 0; round < MAX_ROUNDS; round++) {
         uint32_t before = now;
         now = simplify_bodies(s, now);
@@ -143,6 +166,9 @@ uint32_t simplify(struct module *m, uint32_t fn, const struct pass_options *o)
     hop_cleanup_push(arena_free, &s.arena);
     grow_tables(&s);
     count_uses(&s, fn);
+    const bool *needed = mentioned(&s, fn);
+    for (uint32_t i = 0; i < fn; i++) /* from the innermost, so that no chain of functions is followed by recursion */
+        if (needed[i]) simplify_fn(&s, i);
     uint32_t out = simplify_fn(&s, fn);
     if (s.o->report)
         for (uint32_t i = 0; i < HOP_COUNT(passes); i++) {

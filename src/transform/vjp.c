@@ -185,6 +185,7 @@ static type_id cotangent_type(struct reverse *r, struct ct_sizes *sizes, type_id
 
 static void reverse_begin(struct reverse *r, struct module *m, const struct fn *f, const bool *active, const bool *wanted)
 {
+    hop_check_stack();
     memset(r, 0, sizeof *r);
     r->m = m;
     r->f = f;
@@ -465,6 +466,13 @@ void vjp_active_results(struct module *m, uint32_t fn, const bool *active, bool 
     if (f->n_results) memcpy(results, known, f->n_results);
 }
 
+/* A function that calls others several times keeps what each of these calls keeps, and so on inwards: far more than it has nodes. Then it is run again. */
+static bool keeps_too_much(const struct fn *f, const struct vjp_halves *h)
+{
+    enum { MANY = 256, PER_NODE = 16 };
+    return h->n_residuals > MANY && h->n_residuals / PER_NODE > f->n_nodes;
+}
+
 static const struct vjp_halves *split(struct module *m, uint32_t fn, const bool *active, const bool *wanted, uint32_t n_costly, bool recompute, bool whole)
 {
     uint64_t word = (uint64_t)n_costly << 2 | (uint64_t)whole << 1 | recompute;
@@ -499,6 +507,10 @@ static const struct vjp_halves *split(struct module *m, uint32_t fn, const bool 
     out->saved = r.list;
     struct joint joint = { builder_finish(&r.b, results, n_results), n_forward, f->n_params, f->n_results, ct_of, f->n_outer_symbols, n_costly, recompute, whole };
     partition_joint(m, f, &joint, out);
+    if (!recompute && !whole && keeps_too_much(f, out)) {
+        *out = *split(m, fn, active, wanted, n_costly, true, false);
+        out->guarded = true;
+    }
     transform_remember(m, MEMO_SPLIT, fn, word, mask, n_mask, out);
     return out;
 }
