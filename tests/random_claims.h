@@ -8,13 +8,14 @@
 #include "transform/transform.h"
 
 /* What the histogram counts by. Those before UNDER_OTHER must meet every pair of higher-order rows. */
-enum under { UNDER_VJP, UNDER_JVP, UNDER_BATCH, UNDER_VJP_VJP, UNDER_BATCH_VJP, UNDER_VJP_BATCH, UNDER_OTHER, UNDER_VJP_JVP = UNDER_OTHER, UNDER_BATCH_BATCH, UNDER_NOTHING, UNDER };
+enum under { UNDER_VJP, UNDER_JVP, UNDER_BATCH, UNDER_VJP_VJP, UNDER_BATCH_VJP, UNDER_VJP_BATCH, UNDER_OTHER, UNDER_VJP_JVP = UNDER_OTHER, UNDER_BATCH_BATCH, UNDER_THREE, UNDER_NOTHING, UNDER };
 enum { LANES = 3 };
 
 /* Shared between the processes of a run. */
 struct tally {
     uint64_t rows[OP_COUNT];                  /* programs that use the row */
     uint64_t dtypes[DT_COUNT];                /* programs that use the dtype */
+    uint64_t bare[OP_COUNT];                  /* programs with a node of the higher-order row that gives no results */
     uint64_t nested[UNDER][PAIRS];            /* claims held under the transform over programs in which the one row stands in a body of the other and is not dead */
     uint64_t made, rejected, programs;
     uint64_t compared, kinks;                 /* tangents to be held against differences; those that were not, because the program is not smooth there */
@@ -66,7 +67,8 @@ static const char *run_checked(struct check *c, const struct target *t, uint32_t
 {
     struct arena *a = &c->bag->arena;
     if (!run_target(c, t, &interpreter, NULL, out) && out->status != HOP_CHECK) return arena_printf(a, "%s: %s", t->name, out->message);
-    struct backend how = (turn & 3) == 1 ? strict_native : strict_loops; /* compiling costs most */
+    bool native = (turn & 3) == 1 || (c->p->large && c->compiled); /* compiling costs most, unless one scalar after the other does */
+    struct backend how = native ? strict_native : strict_loops;
     if (turn & 4) how.passes.without = (1u << PASS_COUNT) - 1;
     if (how.compiled && !c->compiled) return NULL;
     struct outcome other;
@@ -588,6 +590,43 @@ static const char *claim_batched_twice(struct check *c)
     return wrong;
 }
 
+/* Three transforms of one program. */
+static const char *claim_third(struct check *c)
+{
+    struct target t = program_target(c), first, second;
+    if (!pullback_of(c, &t, c->p->seed, &first) || !pullback_of(c, &first, c->p->seed | 1, &second)) return NULL;
+    return gradient_of(c, &second, c->p->seed >> 1 | 1, (uint32_t)(c->p->seed >> 2), NULL);
+}
+
+static const char *claim_batched_second(struct check *c)
+{
+    struct target t = program_target(c), first, second;
+    if (has_ragged_result(c, t.fn)) return NULL;
+    if (!pullback_of(c, &t, ~0ull, &first) || !pullback_of(c, &first, c->p->seed, &second)) return NULL;
+    return batch_agrees(c, &second, false);
+}
+
+static const char *claim_vjp_of_batched_vjp(struct check *c)
+{
+    struct target t = program_target(c), first, wide;
+    struct lanes lanes;
+    if (has_ragged_result(c, t.fn)) return NULL;
+    if (!pullback_of(c, &t, c->p->seed, &first) || !batched_target(c, &first, &wide, &lanes)) return NULL;
+    return gradient_of(c, &wide, c->p->seed | 1, (uint32_t)(c->p->seed >> 3), NULL);
+}
+
+static const char *claim_batched_vjp_of_batched(struct check *c)
+{
+    struct target t = program_target(c), wide, first;
+    struct lanes lanes;
+    if (has_ragged_result(c, t.fn)) return NULL;
+    if (!batched_target(c, &t, &wide, &lanes) || !pullback_of(c, &wide, ~0ull, &first)) return NULL;
+    c->p->seed ^= 0x5555; /* other lanes */
+    const char *wrong = batch_agrees(c, &first, false);
+    c->p->seed ^= 0x5555;
+    return wrong;
+}
+
 /* Reverse over forward: the tangents too are differentiated. */
 static const char *claim_gradient_of_jvp(struct check *c)
 {
@@ -626,6 +665,10 @@ static const struct random_claim {
     { "batch on other back ends", claim_batched_elsewhere, UNDER_NOTHING, 3 },
     { "gradients of jvp", claim_gradient_of_jvp, UNDER_VJP_JVP, 4 },
     { "batch of batch", claim_batched_twice, UNDER_BATCH_BATCH, 4 },
+    { "gradients of vjp of vjp", claim_third, UNDER_THREE, 9 },
+    { "batch of vjp of vjp", claim_batched_second, UNDER_THREE, 9 },
+    { "gradients of batch of vjp", claim_vjp_of_batched_vjp, UNDER_THREE, 9 },
+    { "batch of vjp of batch", claim_batched_vjp_of_batched, UNDER_THREE, 9 },
 };
 
 #endif

@@ -1,5 +1,5 @@
 /* Random programs: each seed gives a program with nested control flow, which is held to the claims of random_claims.h. What fails is made small and written as
- * a .hop file. `random_fuzz [--soak] [--claim NAME] [--folder DIR] [--no-shrink] [FIRST [COUNT]]`; without arguments a fixed range of seeds that takes about a
+ * a .hop file. `random_fuzz [--soak] [--claim NAME] [--folder DIR] [--no-shrink] [--show] [FIRST [COUNT]]`; without arguments a fixed range of seeds that takes about a
  * minute, and then as many more as it takes until every pair of nested higher-order rows was met often enough under every transform. */
 #include "random_shrink.h"
 
@@ -10,12 +10,12 @@
 #include <sys/stat.h>
 
 enum { ENOUGH = 5, MORE = 40 }; /* claims of each pair under each transform; seeds more for a pair that has fewer */
-static const char *const under_names[UNDER] = { "vjp", "jvp", "batch", "vjp∘vjp", "batch∘vjp", "vjp∘batch", "vjp∘jvp", "batch∘batch", "itself" };
+static const char *const under_names[UNDER] = { "vjp", "jvp", "batch", "vjp∘vjp", "batch∘vjp", "vjp∘batch", "vjp∘jvp", "batch∘batch", "three", "itself" };
 
 struct run {
     struct tally *tally;
     const char *folder, *claim;
-    bool compiled;
+    bool compiled, show; /* show: print each program first */
 };
 
 /* Which rows stand in bodies of which, counting what results depend on alone. */
@@ -46,15 +46,21 @@ static void note_held(struct run *run, const bool pairs[PAIRS], enum under under
 
 static void note_rows(struct run *run, const struct gen *g, const struct program *p)
 {
-    bool used[OP_COUNT], dtypes[DT_COUNT] = { 0 };
+    bool used[OP_COUNT], bare[OP_COUNT] = { 0 }, dtypes[DT_COUNT] = { 0 };
     memcpy(used, g->asked, sizeof used);
     for (uint32_t i = 0; i < p->m->fns.len; i++) {
         if (!reaches(p->m, p->fn, i)) continue;
         const struct fn *f = module_fn(p->m, i);
-        for (uint32_t n = 0; n < f->n_nodes; n++) used[f->nodes[n].op] = true;
+        for (uint32_t n = 0; n < f->n_nodes; n++) {
+            used[f->nodes[n].op] = true;
+            bare[f->nodes[n].op] |= f->nodes[n].n_regions && !f->nodes[n].n_results;
+        }
         for (uint32_t v = 0; v < f->n_values; v++) dtypes[type_get(p->m, value_type(f, v)).dtype] = true;
     }
-    for (int op = 0; op < OP_COUNT; op++) run->tally->rows[op] += used[op];
+    for (int op = 0; op < OP_COUNT; op++) {
+        run->tally->rows[op] += used[op];
+        run->tally->bare[op] += bare[op];
+    }
     for (int t = 0; t < DT_COUNT; t++) run->tally->dtypes[t] += dtypes[t];
 }
 
@@ -88,6 +94,12 @@ static void seed_process(struct run *run, uint64_t seed, bool shrinking, bool cr
             tally->rejected += g.rejected;
             note_rows(run, &g, &p);
             nesting(&p, pairs);
+            if (run->show) {
+                struct text out = { .arena = &bag.arena };
+                text_print(m, p.fn, 0, &out);
+                printf("# seed %llu\n%s\n", (unsigned long long)seed, out.data);
+                fflush(stdout);
+            }
         }
         hop_catch_end(&caught);
     } else {
@@ -158,6 +170,9 @@ static uint64_t least(const struct tally *t, enum under under)
     return n;
 }
 
+/* Others have a carry that counts, or an array to go over. */
+static bool can_be_bare(enum op op) { return op != OP_while_loop && op != OP_associative_scan; }
+
 static void print_histogram(const struct tally *t)
 {
     int unused = 0;
@@ -174,6 +189,9 @@ static void print_histogram(const struct tally *t)
     printf("\n%d of %d rows used (%.1f %%); not:", OP_COUNT - unused, OP_COUNT, 100.0 * (OP_COUNT - unused) / OP_COUNT);
     for (int op = 0; op < OP_COUNT; op++)
         if (!t->rows[op]) printf(" %s", op_table[op]->name);
+    printf("\nwithout results:");
+    for (int k = 0; k < HIGHER; k++)
+        if (can_be_bare(higher_ops[k])) printf(" %s %llu", op_table[higher_ops[k]]->name, (unsigned long long)t->bare[higher_ops[k]]);
     printf("\n%-16s %-16s", "a body of", "holds");
     for (int u = 0; u < UNDER; u++) printf(" %*s", 10 + (strstr(under_names[u], "∘") ? 2 : 0), under_names[u]);
     for (int k = 0; k < PAIRS; k++) {
@@ -209,6 +227,9 @@ static uint64_t coverage_lacks(const struct tally *t)
     if (rows * 100 <= OP_COUNT * 95) lacks++, printf("not more than 95 %% of the rows are used\n");
     for (int d = 0; d < DT_COUNT; d++)
         if (!t->dtypes[d]) lacks++, printf("no program uses %s\n", dtype_info[d].name);
+    for (int k = 0; k < HIGHER; k++)
+        if (can_be_bare(higher_ops[k]) && t->bare[higher_ops[k]] < ENOUGH)
+            lacks++, printf("%s without results was met %llu times, fewer than %d\n", op_table[higher_ops[k]]->name, (unsigned long long)t->bare[higher_ops[k]], ENOUGH);
     for (int u = 0; u < UNDER_OTHER; u++)
         for (int k = 0; k < PAIRS; k++)
             if (t->nested[u][k] < ENOUGH)
@@ -236,6 +257,7 @@ int main(int argc, char **argv)
         else if (!strcmp(argv[i], "--folder") && i + 1 < argc) run.folder = argv[++i];
         else if (!strcmp(argv[i], "--claim") && i + 1 < argc) run.claim = argv[++i], whole = false;
         else if (!strcmp(argv[i], "--no-shrink")) run.folder = NULL;
+        else if (!strcmp(argv[i], "--show")) run.show = true;
         else if (!n_numbers++) first = strtoull(argv[i], NULL, 0), count = 1, whole = false;
         else count = strtoull(argv[i], NULL, 0);
     }

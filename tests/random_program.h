@@ -36,6 +36,7 @@ static bool types_mention(struct module *m, const type_id *types, uint32_t n, ui
 }
 
 static const struct step *hop_step(enum op op);
+static const struct step *any_higher_step(struct gen *g);
 static void one_step(struct scope *s, const struct step *step);
 static void make_steps(struct scope *s, uint32_t n);
 
@@ -108,6 +109,8 @@ static void fill_body(struct scope *s, uint32_t n)
         g->wish_depth = 0;
         make_steps(s, n / 2);
         g->depth = HOP_MAX(depth, s->depth + 1);
+        if (chance(g, 0.2)) g->bare = true, g->steps += 4, one_step(s, g->inner);
+        g->bare = false;
         make_wished(s, g->inner);
         g->depth = depth;
         g->wish_depth = s->depth;
@@ -177,6 +180,20 @@ static val next_carry(struct scope *s, val carry)
     return s->g->wild && chance(s->g, 0.5) ? v : v < s->b.n_params && chance(s->g, 0.3) ? v : squash(s, v);
 }
 
+/* Shall this higher-order step have as little as its row allows? Where results must depend on it, it may not. */
+static bool is_bare(struct gen *g, double how_often)
+{
+    bool bare = g->bare || chance(g, how_often);
+    g->bare = false;
+    return bare && !g->wish_depth;
+}
+
+/* What a bare body is for, if anything. */
+static void bare_body(struct scope *s)
+{
+    if (s->g->effects || chance(s->g, 0.3)) step_effect(s);
+}
+
 /* Values of a scope that bodies get. */
 static uint32_t pick_some(struct scope *s, uint32_t most, val *out, type_id *types)
 {
@@ -224,7 +241,9 @@ static void scan_over(struct scope *s, const val *over, uint32_t n_over, dim len
     struct gen *g = s->g;
     val operands[8], own[4], results[8];
     type_id types[12];
-    uint32_t n_carry = pick_some(s, 3, operands, types), n_results = 0;
+    bool bare = is_bare(g, 0.07);
+    if (bare && chance(g, 0.5)) n_over = 0;
+    uint32_t n_carry = bare ? 0 : pick_some(s, 3, operands, types), n_results = 0;
     for (uint32_t k = 0; k < n_over; k++) {
         operands[n_carry + k] = over[k];
         types[n_carry + k] = type_drop_leading(g->m, builder_type(&s->b, over[k]));
@@ -232,13 +251,14 @@ static void scan_over(struct scope *s, const val *over, uint32_t n_over, dim len
     uint32_t n = n_carry + n_over, n_own = pick_some(s, 3, own, types + n);
     struct body *body = arena_alloc(&s->b.arena, sizeof *body);
     body_begin(body, s, types, n + n_own, n + n_own);
-    fill_body(&body->s, 1 + below(g, 5));
+    fill_body(&body->s, bare ? below(g, 3) : 1 + below(g, 5));
+    if (bare) bare_body(&body->s);
     for (; n_results < n_carry; n_results++) results[n_results] = next_carry(&body->s, n_results);
-    for (uint32_t k = below(g, 3) + !n_carry; k; k--) {
+    for (uint32_t k = bare ? 0 : below(g, 3) + !n_carry; k; k--) {
         val v = stackable(&body->s);
         if (v != VAL_NONE) results[n_results++] = v;
     }
-    n_results = link_results(&body->s, results, n_results, true);
+    n_results = link_results(&body->s, results, n_results, !bare);
     uint32_t groups[2] = { n_carry, n_over };
     struct attr attrs[SCAN_ATTRS] = { [SCAN_REVERSE] = A_FLAG(reverse), [SCAN_LENGTH] = !n_over || chance(g, 0.2) ? A_DIM(length) : A_NONE };
     pick_schedule(s, OP_scan, attrs);
@@ -302,8 +322,10 @@ static void step_while(struct scope *s)
     struct gen *g = s->g;
     val carries[8], own[8], results[8], cond_own[4];
     type_id types[12];
-    enum dtype count_type = chance(g, 0.7) ? DT_I64 : DT_I32;
-    uint32_t n_carry = pick_some(s, 3, carries, types), counter = below(g, n_carry + 1), n_cond = 0;
+    static const enum dtype narrow[] = { DT_I8, DT_I16, DT_U8, DT_U16, DT_U32, DT_U64 };
+    enum dtype count_type = chance(g, 0.5) ? DT_I64 : chance(g, 0.5) ? DT_I32 : narrow[below(g, HOP_COUNT(narrow))];
+    bool bare = is_bare(g, 0.07), is_signed = dtype_info[count_type].kind != KIND_UINT;
+    uint32_t n_carry = bare ? 0 : pick_some(s, 3, carries, types), counter = below(g, n_carry + 1), n_cond = 0;
     val start = chance(g, 0.7) ? emit_full(&s->b, count_type, 0, 0, NULL) : VAL_NONE, limit = VAL_NONE;
     if (start == VAL_NONE) {
         val v = want_scalar(s, count_type);
@@ -312,7 +334,8 @@ static void step_while(struct scope *s)
     limit = chance(g, 0.5) ? emit_full(&s->b, count_type, below(g, 5), 0, NULL) : want_scalar(s, count_type);
     limit = binary(s, OP_min, limit, number_like(s, limit, 4));
     bool down = chance(g, 0.3), meets = chance(g, 0.15); /* meets: it stops where it is exactly the bound */
-    enum op relation = meets ? OP_ne : chance(g, 0.8) ? (down ? OP_gt : OP_lt) : down ? OP_ge : OP_le;
+    bool strictly = chance(g, 0.8) || (down && !is_signed), by_two = !meets && chance(g, 0.2) && !(down && !is_signed); /* no unsigned number is below 0 */
+    enum op relation = meets ? OP_ne : strictly ? (down ? OP_gt : OP_lt) : down ? OP_ge : OP_le;
     if (meets) limit = binary(s, OP_max, limit, start);
     if (down) {
         val end = start;
@@ -327,18 +350,19 @@ static void step_while(struct scope *s)
     regions[0].operands = cond_own, regions[0].n_operands = n_cond, regions[0].dims = cond->dims;
     uint32_t n_own = pick_some(s, 3, own, types + n_carry), n_results = n_carry;
     body_begin(body, s, types, n_carry + n_own, n_carry + n_own);
-    fill_body(&body->s, 1 + below(g, 5));
-    for (uint32_t i = 0; i < n_carry; i++) results[i] = i == counter ? binary(&body->s, down ? OP_sub : OP_add, i, number_like(&body->s, i, 1 + (!meets && chance(g, 0.2)))) : next_carry(&body->s, i);
-    for (uint32_t k = chance(g, 0.5) ? 1 + below(g, 2) : 0; k; k--) {
+    fill_body(&body->s, bare ? below(g, 3) : 1 + below(g, 5));
+    if (bare) bare_body(&body->s);
+    for (uint32_t i = 0; i < n_carry; i++) results[i] = i == counter ? binary(&body->s, down ? OP_sub : OP_add, i, number_like(&body->s, i, 1 + by_two)) : next_carry(&body->s, i);
+    for (uint32_t k = !bare && chance(g, 0.5) ? 1 + below(g, 2) : 0; k; k--) {
         val v = stackable(&body->s);
         if (v != VAL_NONE) results[n_results++] = v;
     }
-    n_results = link_results(&body->s, results, n_results, true);
+    n_results = link_results(&body->s, results, n_results, !bare);
     regions[1] = (struct region_in){ .operands = own, .n_operands = n_own, .dims = body->dims };
     regions[1].fn = body_end(body, results, n_results);
     struct attr attrs[WHILE_ATTRS] = { [WHILE_COUNT] = A_FLAG(chance(g, 0.3)) };
     if (chance(g, 0.4)) { /* a few rows, more than a tape has all of, or a size */
-        dim most = dim_const(g->m, (int64_t[]){ 6, 6, 6, 20, 20, 2 }[below(g, 6)]);
+        dim most = dim_const(g->m, (int64_t[]){ 6, 6, 6, 6, 6, 20, 20, 20, 2, 2, 1, 0 }[below(g, 12)]);
         if (s->b.symbols.len && chance(g, 0.15)) most = dim_add(g->m, dim_symbol(g->m, below(g, s->b.symbols.len)), dim_const(g->m, 4));
         attrs[WHILE_MAX_TRIPS] = A_DIM(most);
     }
@@ -352,8 +376,9 @@ static void step_map(struct scope *s)
     val over[2], own[4], results[4];
     type_id types[8];
     uint32_t n_over = 0, n_results = 0;
+    bool bare = is_bare(g, 0.07);
     dim length = pick_dim(s);
-    for (uint32_t n = chance(g, 0.1) ? 0 : 1 + below(g, 2); n_over < n; n_over++) {
+    for (uint32_t n = chance(g, bare ? 0.5 : 0.1) ? 0 : 1 + below(g, 2); n_over < n; n_over++) {
         val v = pick(s, &(struct filter){ .min_rank = 1, .most_rank = 3, .lead = n_over, .dims = &length });
         if (v == VAL_NONE) break;
         length = scope_type(s, v).dims[0];
@@ -363,12 +388,13 @@ static void step_map(struct scope *s)
     uint32_t n_own = pick_some(s, 3, own, types + n_over);
     struct body *body = arena_alloc(&s->b.arena, sizeof *body);
     body_begin(body, s, types, n_over + n_own, n_over + n_own);
-    fill_body(&body->s, 1 + below(g, 5));
-    for (uint32_t k = 1 + below(g, 3); k; k--) {
+    fill_body(&body->s, bare ? below(g, 3) : 1 + below(g, 5));
+    if (bare) bare_body(&body->s);
+    for (uint32_t k = bare ? 0 : 1 + below(g, 3); k; k--) {
         val v = stackable(&body->s);
         if (v != VAL_NONE) results[n_results++] = v;
     }
-    n_results = link_results(&body->s, results, n_results, true);
+    n_results = link_results(&body->s, results, n_results, !bare);
     struct attr attrs[MAP_ATTRS] = { [MAP_LENGTH] = !n_over || chance(g, 0.1) ? A_DIM(length) : A_NONE, [MAP_SEQUENTIAL] = A_FLAG(chance(g, 0.2)) };
     struct region_in region = { .operands = own, .n_operands = n_own, .dims = body->dims };
     region.fn = body_end(body, results, n_results);
@@ -393,7 +419,8 @@ static void step_fori(struct scope *s)
     struct gen *g = s->g;
     val operands[8], own[4], results[8];
     type_id types[12];
-    uint32_t n_carry = pick_some(s, 3, operands, types), n_results = 0, groups[3] = { n_carry, 1, 1 };
+    bool bare = is_bare(g, 0.07);
+    uint32_t n_carry = bare ? 0 : pick_some(s, 3, operands, types), n_results = 0, groups[3] = { n_carry, 1, 1 };
     bool whole = s->b.symbols.len && chance(g, 0.15); /* from 0 to a size: rows of a known number */
     operands[n_carry] = whole ? emit_full(&s->b, DT_I64, 0, 0, NULL) : loop_bound(s);
     operands[n_carry + 1] = whole ? emit_dim_value(&s->b, dim_symbol(g->m, below(g, s->b.symbols.len))) : loop_bound(s);
@@ -401,13 +428,14 @@ static void step_fori(struct scope *s)
     uint32_t n_own = pick_some(s, 3, own, types + n_carry + 1);
     struct body *body = arena_alloc(&s->b.arena, sizeof *body);
     body_begin(body, s, types, n_carry + 1 + n_own, n_carry + 1 + n_own);
-    fill_body(&body->s, 1 + below(g, 5));
+    fill_body(&body->s, bare ? below(g, 3) : 1 + below(g, 5));
+    if (bare) bare_body(&body->s);
     for (; n_results < n_carry; n_results++) results[n_results] = next_carry(&body->s, n_results);
-    if (chance(g, 0.25) || !n_carry) {
+    if (!bare && (chance(g, 0.25) || !n_carry)) {
         val v = stackable(&body->s);
         if (v != VAL_NONE) results[n_results++] = v;
     }
-    n_results = link_results(&body->s, results, n_results, true);
+    n_results = link_results(&body->s, results, n_results, !bare);
     struct attr attrs[FORI_ATTRS] = { 0 };
     pick_schedule(s, OP_fori_loop, attrs);
     struct region_in region = { .operands = own, .n_operands = n_own, .dims = body->dims };
@@ -422,7 +450,8 @@ static void step_associative(struct scope *s)
     val xs[3], own[4], results[3];
     type_id types[12];
     uint32_t n = 0, along = 0;
-    for (uint32_t most = 1 + below(g, 3); n < most; n++) {
+    bool bare = is_bare(g, 0.3);
+    for (uint32_t most = bare ? 1 : 1 + below(g, 3); n < most; n++) {
         val v = pick(s, &(struct filter){ .min_rank = 1, .most_rank = 3, .dtypes = chance(g, 0.8) || (!n && g->wish_depth) ? FLOATS : 0 });
         if (v == VAL_NONE && !n && g->wish_depth) v = fill(s, pick_float(g), 1, (dim[]){ pick_dim(s) });
         if (v == VAL_NONE) break;
@@ -437,7 +466,9 @@ static void step_associative(struct scope *s)
     struct body *body = arena_alloc(&s->b.arena, sizeof *body);
     body_begin(body, s, types, 2 * n + n_own, 2 * n + n_own);
     body->s.predicate = true;
-    fill_body(&body->s, below(g, 5));
+    if (!bare) fill_body(&body->s, below(g, 5));
+    else if (chance(g, 0.7)) g->bare = true, one_step(&body->s, any_higher_step(g)); /* beside little else */
+    g->bare = false;
     for (uint32_t k = 0; k < n; k++) results[k] = next_carry(&body->s, k);
     link_results(&body->s, results, n, false);
     struct attr attrs[ASSOCIATIVE_ATTRS] = { [ASSOCIATIVE_DIM] = along ? A_INT(along) : A_NONE, [ASSOCIATIVE_REVERSE] = A_FLAG(chance(g, 0.4)) };
@@ -450,7 +481,7 @@ static void step_switch(struct scope *s)
 {
     struct gen *g = s->g;
     enum dtype index_type = chance(g, 0.5) ? DT_BOOL : (enum dtype[]){ DT_I32, DT_I64, DT_U32, DT_U8, DT_I16, DT_U64 }[below(g, 6)];
-    uint32_t n = index_type == DT_BOOL ? 2 : 1 + below(g, 4), one = 1, n_results = 1 + below(g, 3);
+    uint32_t n = index_type == DT_BOOL ? 2 : 1 + below(g, 4), one = 1, n_results = is_bare(g, 0.07) ? 0 : 1 + below(g, 3);
     val index = want_scalar(s, index_type), own[4][4];
     struct region_in regions[4];
     type_id types[12], result_types[4];
@@ -470,6 +501,7 @@ static void step_switch(struct scope *s)
         memcpy(types + n_own, result_types, n_results * sizeof *types);
         body_begin(body, s, types, n_own, n_own + n_results);
         fill_body(&body->s, below(g, 5));
+        if (!n_results) bare_body(&body->s);
         val results[4];
         for (uint32_t k = 0; k < n_results; k++) results[k] = maybe_squash(&body->s, result_of_type(&body->s, type_get(g->m, type_through(g->m, result_types[k], body->inside))));
         link_results(&body->s, results, n_results, false);
@@ -485,16 +517,18 @@ static void step_call(struct scope *s)
 {
     struct gen *g = s->g;
     val own[4], results[4];
-    type_id types[4];
-    uint32_t n_own = pick_some(s, 4, own, types), n = 0;
+    type_id types[4] = { 0 };
+    bool bare = is_bare(g, 0.07);
+    uint32_t n_own = bare && chance(g, 0.5) ? 0 : pick_some(s, 4, own, types), n = 0;
     struct body *body = arena_alloc(&s->b.arena, sizeof *body);
     body_begin(body, s, types, n_own, n_own);
-    fill_body(&body->s, 1 + below(g, 4));
-    for (uint32_t k = 1 + below(g, 3); k; k--) {
+    fill_body(&body->s, bare ? below(g, 3) : 1 + below(g, 4));
+    if (bare) bare_body(&body->s);
+    for (uint32_t k = bare ? 0 : 1 + below(g, 3); k; k--) {
         val v = stackable(&body->s);
         if (v != VAL_NONE) results[n++] = v;
     }
-    n = link_results(&body->s, results, n, true);
+    n = link_results(&body->s, results, n, !bare);
     struct region_in region = { .operands = own, .n_operands = n_own, .dims = body->dims };
     region.fn = body_end(body, results, n);
     struct attr attrs[16] = { 0 };
@@ -524,6 +558,14 @@ static const struct step *hop_step(enum op op)
     for (size_t i = 0; i < HOP_COUNT(step_kinds); i++)
         if (step_kinds[i].op == op) return &step_kinds[i];
     return NULL;
+}
+
+static const struct step *any_higher_step(struct gen *g)
+{
+    const struct step *step;
+    do step = &step_kinds[below(g, HOP_COUNT(step_kinds))];
+    while (step->op == OP_COUNT);
+    return step;
 }
 
 static const struct step *pick_step(struct scope *s)
@@ -582,9 +624,7 @@ static void draw_args(struct bag *bag, struct program *p, uint64_t seed, struct 
         for (uint32_t d = 0; d < t.rank; d++) dims[d] = dim_eval(p->m, t.dims[d], p->symbols);
         args[i] = bag_new(bag, (enum dtype)t.dtype, t.rank, dims);
         tensor_random(args[i], &r, dtype_info[t.dtype].kind == KIND_UINT ? 0 : dtype_is_float((enum dtype)t.dtype) ? -1.5 : -2, dtype_is_float((enum dtype)t.dtype) ? 1.5 : 5);
-        if (!p->wild || !dtype_is_float((enum dtype)t.dtype)) continue;
-        for (int64_t k = 0; k < args[i]->count; k++)
-            if (random_unit(&r) < 0.1) tensor_set(args[i], k, (double[]){ INFINITY, NAN, -0.0, 0, 1e-40, -1e30, -INFINITY, 1 }[random_next(&r) % 8]);
+        if (p->wild) put_specials(args[i], 0.1, &r);
     }
 }
 
@@ -603,7 +643,7 @@ static void random_program(struct bag *bag, struct gen *g, struct program *p)
     *s = (struct scope){ .g = g, .link = VAL_NONE };
     if (wish < PAIRS && chance(g, 0.8)) kind = below(g, 8);
     g->wild = p->wild = kind >= 8;
-    g->effects = chance(g, 0.2);
+    g->effects = chance(g, 0.25);
     p->wide = g->smooth = kind < 4;
     g->floats[0] = kind < 4 ? DT_F64 : DT_F32, g->floats[1] = kind < 4 || kind == 9 || kind == 6 ? DT_F64 : DT_F32;
     if (!p->wide && chance(g, g->wild ? 0.5 : 0.25)) g->floats[below(g, 2)] = chance(g, 0.5) ? DT_F16 : DT_BF16;

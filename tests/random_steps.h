@@ -24,6 +24,7 @@ struct gen {
     bool asked[OP_COUNT];          /* rows that the program asked for: nothing else tells of composites, which are gone once they are made */
     const struct step *outer, *inner; /* the wish: inner in a body of outer; NULL: none */
     uint32_t wish_depth;           /* of the bodies that hold inner; 0: none now */
+    bool bare;                     /* the next higher-order step has no carries, operands or results, as far as its row allows that */
 };
 
 struct scope {
@@ -163,11 +164,42 @@ static bool static_count(struct scope *s, uint32_t rank, const dim *dims, int64_
     return true;
 }
 
+/* Numbers at the edges of a dtype: zeros of both signs, the smallest and the largest, infinities, NaN of both signs, quiet, signalling and with a payload. */
+static void put_special(struct tensor *t, int64_t at, struct random *r)
+{
+    enum dtype dtype = (enum dtype)t->dtype;
+    uint64_t which = random_next(r);
+    static const double floats[] = { INFINITY, -INFINITY, -0.0, 0, 1e-40, -1e30, 1, 65504 };
+    static const uint64_t nans[][3] = { /* f16, bf16, f32 and f64: quiet, negative with a payload, signalling */
+        [0] = { 0x7e00, 0xfe41, 0x7d01 }, [1] = { 0x7fc0, 0xffc3, 0x7f81 },
+        [2] = { 0x7fc00000, 0xffc00123, 0x7f800001 }, [3] = { 0x7ff8000000000000, 0xfff8000000000123, 0x7ff0000000000001 },
+    };
+    size_t size = dtype_info[dtype].size;
+    if (dtype == DT_BOOL) {
+        tensor_set(t, at, (double)(which & 1));
+    } else if (dtype_is_integer(dtype)) { /* 0, all bits, the lowest and the highest of signed ones */
+        uint64_t top = (uint64_t)1 << (8 * size - 1), bits = (uint64_t[]){ 0, UINT64_MAX, top, top - 1 }[which % 4];
+        memcpy((char *)t->data + (size_t)at * size, &bits, size);
+    } else if (which % 3) {
+        tensor_set(t, at, floats[which / 3 % HOP_COUNT(floats)]);
+    } else {
+        uint32_t row = dtype == DT_F16 ? 0 : dtype == DT_BF16 ? 1 : dtype == DT_F32 ? 2 : 3;
+        memcpy((char *)t->data + (size_t)at * size, &nans[row][which / 3 % 3], size);
+    }
+}
+
+static void put_specials(struct tensor *t, double share, struct random *r)
+{
+    for (int64_t k = 0; k < t->count; k++)
+        if (random_unit(r) < share) put_special(t, k, r);
+}
+
 static val constant_array(struct scope *s, enum dtype t, uint32_t rank, const dim *dims, int64_t count)
 {
     double data[64];
     struct tensor of = { .dtype = (uint8_t)t, .count = count, .data = data };
     tensor_random(&of, &s->g->r, dtype_info[t].kind == KIND_UINT ? 0 : -2, 2);
+    if (s->g->wild) put_specials(&of, 0.1, &s->g->r);
     struct attr a = A_CONST(module_constant(s->g->m, make_type(s, t, rank, dims), data, (size_t)count * dtype_info[t].size, 0));
     return node(s, OP_constant, NULL, 0, &a);
 }
@@ -419,6 +451,16 @@ static void step_shape(struct scope *s)
     }
 }
 
+/* Indices, now and then by way of a narrow dtype. */
+static val want_indices(struct scope *s, uint32_t rank, const dim *dims)
+{
+    struct gen *g = s->g;
+    static const enum dtype narrow[] = { DT_I8, DT_I16, DT_U8, DT_U16, DT_U32, DT_U64 };
+    enum dtype t = chance(g, 0.5) ? DT_I32 : DT_I64;
+    if (!chance(g, 0.2)) return want(s, t, rank, dims);
+    return emit_cast(&s->b, want(s, narrow[below(g, HOP_COUNT(narrow))], rank, dims), t);
+}
+
 static void step_index(struct scope *s)
 {
     struct gen *g = s->g;
@@ -431,7 +473,7 @@ static void step_index(struct scope *s)
     if (how < 2) { /* take, scatter: indices of rank 0..2 */
         dim index_dims[2] = { pick_dim(s), pick_dim(s) };
         uint32_t index_rank = below(g, t.rank > 2 ? 2 : 3);
-        operands[1] = want(s, chance(g, 0.5) ? DT_I32 : DT_I64, index_rank, index_dims);
+        operands[1] = want_indices(s, index_rank, index_dims);
         for (uint32_t i = 0; i < t.rank; i++) {
             if (i != at) dims[n++] = t.dims[i];
             else
@@ -463,7 +505,7 @@ static void step_gather(struct scope *s)
     for (uint32_t i = 0; i < t.rank; i++)
         if (!n || chance(g, 0.5)) list[n++] = (start + i) % t.rank;
     for (uint32_t i = 0; i < n; i++) {
-        operands[1 + i] = want(s, chance(g, 0.5) ? DT_I32 : DT_I64, index_rank, index_dims);
+        operands[1 + i] = want_indices(s, index_rank, index_dims);
         first = HOP_MIN(first, list[i]);
     }
     struct attr a[2] = { A_INTS(list, n), A_WORD(t.dtype == DT_BOOL ? 1 : below(g, 5)) };
@@ -662,8 +704,10 @@ static void step_effect(struct scope *s)
         return;
     }
     if (chance(g, 0.5) && !s->predicate) {
-        struct attr a[3] = { A_STRING(module_string(g->m, "x {}", 4)), A_NONE, A_NONE };
-        node(s, OP_print, &x, 1, a);
+        struct attr print[3] = { A_STRING(module_string(g->m, "x {}", 4)), A_NONE, A_NONE };
+        struct attr call[3] = { A_STRING(module_string(g->m, "log", 3)), A_NONE, A_NONE };
+        if (chance(g, 0.5)) node(s, OP_print, &x, 1, print);
+        else node(s, OP_callback, (val[]){ x, pick(s, &(struct filter){ 0 }) }, below(g, 3), call);
     } else if (chance(g, 0.15) && scope_type(s, x).dtype != DT_BOOL) { /* holds mostly */
         val p = binary(s, OP_le, x, number_like(s, x, 3));
         struct attr a = A_STRING(module_string(g->m, "at most three", 13));

@@ -70,11 +70,13 @@ static void settle_leaves(struct module *m, uint32_t fn, uint32_t n, bool *activ
 /* What a value of the combine function is made of. */
 enum { OF_NUMBERS, OF_OWN, OF_ROWS };
 
-/* Copies the nodes of one kind, and those of numbers alone, which both sides of the cut may need. */
+/* Copies the nodes of one kind, and those of numbers alone, which both sides of the cut may need. One without results has no kind, and in a function without
+ * effects nothing to do. */
 static void copy_kind(struct copier *c, const uint8_t *kind, uint8_t wanted)
 {
     for (uint32_t i = 0; i < c->f->n_nodes; i++) {
         const struct node *n = fn_node(c->f, i);
+        if (!n->n_results) continue;
         if (kind[n->results] == wanted || kind[n->results] == OF_NUMBERS) copier_node(c, n);
     }
 }
