@@ -112,7 +112,7 @@ def make_case(program, exact_rng):
     # x alone; all; x along any axis and p leaf by leaf; integers alone; p and one of the integers
     ax = (some(x), None, some(x), None, None)[pattern] if pattern != 1 else 0
     ap = 0 if pattern in (1, 4) else _map(lambda a: some(a) if rng.random() < 0.6 else -1, p) if pattern == 2 else None
-    ak = (None, 0, None, {"n": 0, "i": 0, "m": None}, {"n": 0, "i": None, "m": -1})[pattern]
+    ak = (None, 0, None, {"n": 0, "i": 0, "m": None, "t": -1}, {"n": 0, "i": None, "m": -1, "t": None})[pattern]
     if pattern == 2:
         keep = ap
         case["bp"] = _map(lambda a, i: a if i == -1 else lane(a, i), p, keep)

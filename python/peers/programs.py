@@ -4,7 +4,8 @@ make(seed) gives a Program: a description in one vocabulary (`o.scan`, `o.cond`,
 that library, functions(library) runs that source. Nothing here needs JAX; the arguments are nested lists, so nothing needs NumPy either.
 
 A program is a function of (x, p, k): x a float array, p a tree of float arrays, k a dict of integers and bools. Each value in it has a known dtype, shape and bound, and
-bodies see the values around them, so programs are well typed and moderate by construction. Floats are F, and in some programs H besides, which is shorter.
+bodies see the values around them, so programs are well typed and moderate by construction. Floats are F, and in some programs H besides, which is shorter. Integers are I
+(int32) and N, another integer dtype, which each program draws.
 """
 
 import dataclasses
@@ -40,6 +41,7 @@ HIGHER = ("cond", "switch", "while_loop", "fori_loop", "fori_loop_traced", "scan
 UNREVERSIBLE = ("while_loop", "fori_loop_traced")  # JAX has no reverse mode for them
 PAIRS = [(outer, inner) for outer in HIGHER for inner in HIGHER if outer != "grad" or inner not in UNREVERSIBLE]
 SCHEDULES = (None, None, "recompute", "sqrt", "every 2")
+NARROW = ("int8", "int16", "uint8", "uint16", "uint32", "int64")
 
 
 def write(text, library, floats):
@@ -62,6 +64,7 @@ class Program:
     seed: int
     text: str  # in the common vocabulary
     kind: str  # "f64", "f32" or "mixed"
+    narrow: str  # what N is
     reversible: bool  # JAX has a gradient for it
     x: tuple  # (dtype, shape, nested numbers)
     p: object  # a tree of such
@@ -70,8 +73,8 @@ class Program:
     pairs: set  # (outer, inner): the one stands in a body of the other
 
     def floats(self, exact=False):
-        """What F and H are; exact: float64 both."""
-        return {"F": "float32" if self.kind == "f32" and not exact else "float64", "H": "float64" if exact else "float32"}
+        """What F, H and N are; exact: F and H are float64 both."""
+        return {"F": "float32" if self.kind == "f32" and not exact else "float64", "H": "float64" if exact else "float32", "N": self.narrow}
 
     def source(self, library, exact=False):
         return _PRELUDE[library] + "\n" + write(self.text, library, self.floats(exact))
@@ -187,6 +190,7 @@ class Maker:
         self.used, self.pairs = set(), set()
         self.only_reversible = self.rng.random() < 0.55
         self.kind = self.rng.choices(["f64", "f32", "mixed"], [6, 3, 1])[0]
+        self.narrow_dtype = self.rng.choice(NARROW)
         self.unreversible = False
         self.room = 60  # statements left
         self.wish = PAIRS[seed % len(PAIRS)] if seed % 4 else None  # operators of which one shall stand in a body of the other
@@ -258,6 +262,8 @@ class Maker:
             return self.take(exact)
         if dtype == "I":
             return self.integers(shape)
+        if dtype == "N":
+            return self.narrow(shape)
         other = self.find(dtype, None, lambda v: size_of(v.shape) > 0)
         if other is None:
             source = self.find("F" if dtype == "H" else "H")
@@ -293,10 +299,25 @@ class Maker:
             return f"o.astype(o.floor(2.0 * {self.want('F', shape)}), o.I)"
         return f"o.full({shape}, {self.rng.randrange(-3, 4)}, dtype=o.I)"
 
+    def narrow(self, shape):
+        """Integers of the drawn dtype."""
+        exact = self.find("N", shape)
+        if exact is not None and self.chance(0.7):
+            return self.take(exact)
+        if self.chance(0.3):
+            return f"o.full({shape}, {self.rng.randrange(5)}, dtype=o.N)"
+        return f"o.astype({self.integers(shape)} % 7, o.N)"
+
+    def positions(self, shape, n):
+        """Indices in 0 … n-1 of one dtype or the other."""
+        return f"{self.narrow(shape) if self.chance(0.35) else self.integers(shape)} % {n}"
+
     def truth(self, shape):
         exact = self.find("B", shape)
         if exact is not None and self.chance(0.4):
             return self.take(exact)
+        if self.chance(0.1):
+            return f"({self.narrow(shape)} {self.rng.choice(['<', '>=', '==', '!='])} {self.rng.randrange(4)})"
         kind = self.rng.randrange(4)
         if kind == 0:
             return f"({self.integers(shape)} {self.rng.choice(['<', '>=', '==', '!='])} {self.rng.randrange(-1, 3)})"
@@ -309,7 +330,7 @@ class Maker:
 
     def index(self, n):
         """A traced integer scalar in 0 … n-1."""
-        return f"{self.integers(())} % {n}"
+        return self.positions((), n)
 
     def dtype(self):
         return "H" if self.kind == "mixed" and self.chance(0.3) else "F"
@@ -434,12 +455,12 @@ class Maker:
         v, shape, m = self.take(value), value.shape, value.most
         n = shape[0]
         rows = [
-            (f"{v}[{self.index(n)}]", shape[1:]), (f"{v}[{self.integers(())}]", shape[1:]), (f"o.take({v}, {self.integers((3,))} % {n}, axis=0)", (3,) + shape[1:]),
-            (f"{v}[{self.integers((2,))} % {n}]", (2,) + shape[1:]), (f"o.dynamic_slice({v}, {_tuple([self.integers(())] + ['o.full((), 0, dtype=o.I)'] * (len(shape) - 1))}, {_tuple(map(str, (1,) + shape[1:]))})[0]", shape[1:]),
+            (f"{v}[{self.index(n)}]", shape[1:]), (f"{v}[{self.integers(())}]", shape[1:]), (f"o.take({v}, {self.positions((3,), n)}, axis=0)", (3,) + shape[1:]),
+            (f"{v}[{self.positions((2,), n)}]", (2,) + shape[1:]), (f"o.dynamic_slice({v}, {_tuple([self.integers(())] + ['o.full((), 0, dtype=o.I)'] * (len(shape) - 1))}, {_tuple(map(str, (1,) + shape[1:]))})[0]", shape[1:]),
             (f"{v}[..., o.asarray([{shape[-1] - 1}, 0])]", shape[:-1] + (2,)),
         ]  # fmt: skip
         if len(shape) == 2:
-            rows += [(f"{v}[{self.index(n)}, {self.index(shape[1])}]", ()), (f"{v}[:, {self.index(shape[1])}]", shape[:1]), (f"{v}[{self.integers((2,))} % {n}, {self.integers((2,))} % {shape[1]}]", (2,))]
+            rows += [(f"{v}[{self.index(n)}, {self.index(shape[1])}]", ()), (f"{v}[:, {self.index(shape[1])}]", shape[:1]), (f"{v}[{self.positions((2,), n)}, {self.positions((2,), shape[1])}]", (2,))]
         text, made = self.rng.choice(rows)
         return self.let(text, "F", made, m)
 
@@ -449,7 +470,7 @@ class Maker:
         n, rest = shape[0], shape[1:]
         rows = [
             (f"{v}.at[{self.integers(())}].set({self.want('F', rest)})", _LIMIT), (f"{v}.at[{self.index(n)}].add({self.want('F', rest)})", 2 * _LIMIT), (f"{v}.at[1:].set(0.5)", m),
-            (f"{v}.at[:{n - 1}].multiply({self.number()})", m), (f"{v}.at[{self.integers((3,))} % {n}].add({self.want('F', (3,) + rest)})", 4 * _LIMIT), (f"{v}.at[..., 0].add({self.want('F', shape[:-1])})", 2 * _LIMIT),
+            (f"{v}.at[:{n - 1}].multiply({self.number()})", m), (f"{v}.at[{self.positions((3,), n)}].add({self.want('F', (3,) + rest)})", 4 * _LIMIT), (f"{v}.at[..., 0].add({self.want('F', shape[:-1])})", 2 * _LIMIT),
             (f"o.dynamic_update_slice({v}, {self.want('F', (1,) + rest)}, {_tuple([self.integers(())] + ['o.full((), 0, dtype=o.I)'] * len(rest))})", _LIMIT), (f"{v}.at[::2].set({self.want('F', rest)})", _LIMIT),
         ]  # fmt: skip
         text, most = self.rng.choice(rows)
@@ -489,9 +510,52 @@ class Maker:
             shape = self.rng.choice([(), (3,)])
             return self.let(f"0.3 * o.astype({self.integers(shape)}, o.F)", "F", shape, 100)
         shape = self.rng.choice([(), (3,)])
-        return self.let(f"o.one_hot({self.integers(shape)} % 3, 3, dtype=o.F) * {self.want('F', (3,))}", "F", shape + (3,), _LIMIT)
+        return self.let(f"o.one_hot({self.positions(shape, 3)}, 3, dtype=o.F) * {self.want('F', (3,))}", "F", shape + (3,), _LIMIT)
 
-    FIRST = [("unary", 8), ("binary", 8), ("select", 3), ("reduction", 4), ("along", 4), ("product", 4), ("shaping", 3), ("indexing", 3), ("update", 3), ("integer", 2), ("mask", 1), ("conversion", 2)]
+    def narrow_integer(self):
+        shape = self.rng.choice([(), (), (3,), (2,)])
+        a, b = self.narrow(shape), self.narrow(self.rng.choice([shape, ()]))
+        choices = [
+            f"({a} + {b}) % 5", f"{a} * {b} + 1", f"o.maximum({a}, {b})", f"{a} // 2", f"{a} ^ {b}", f"o.minimum({a}, 3)", f"o.where({self.truth(shape)}, {a}, {b})", f"o.clip({a}, 1, 4)",
+            f"o.astype(o.sum({self.narrow((3,))}) + {a}, o.N)", f"o.astype({a} > {b}, o.N)", f"{a} << 1", f"~{a} & 7",
+        ]  # fmt: skip
+        if self.chance(0.3):
+            return self.let(f"o.astype({a}, o.I) - 2", "I", shape)
+        if self.chance(0.3):  # an integer array beside floats takes their dtype
+            d = self.dtype()
+            return self.let(f"{self.want(d, shape)} * ({a} % 4)", d, shape, 9)
+        return self.let(self.rng.choice(choices), "N", shape)
+
+    def unbounded(self):
+        """By way of infinities, and of angles far from zero."""
+        value = self.wide()
+        v, shape, m = self.take(value), value.shape, value.most
+        n = shape[-1]
+        some = f"o.arange({n}) < {max(1, n - 1)}"  # not all, unless there is one
+        masked = f"o.where({some}, {v}, -o.inf)"
+        rows = [
+            (f"o.softmax({masked}, axis=-1)", shape, 1), (f"o.logsumexp({masked}, axis=-1)", shape[:-1], m + 2), (f"o.max({masked}, axis=-1)", shape[:-1], m), (f"o.exp({masked})", shape, 21),
+            (f"o.cumlogsumexp(o.where({some}, {v}, -o.inf), axis={len(shape) - 1})", shape, m + 2), (f"o.maximum({v}, -o.inf)", shape, m), (f"o.clip({v}, -o.inf, 0.5)", shape, m),
+            (f"o.where(o.isfinite({masked}), {v}, 0.25)", shape, m), (f"o.min(o.where({some}, {v}, o.inf), axis=-1)", shape[:-1], m), (f"o.minimum({masked}, o.inf)[..., :{max(1, n - 1)}]", shape[:-1] + (max(1, n - 1),), m),
+            (f"o.sort(o.where({some}, {v}, o.inf), axis=-1)[..., :{max(1, n - 1)}]", shape[:-1] + (max(1, n - 1),), m), (f"{v} + o.atan(o.full((), o.inf, dtype=o.F))", shape, m + 1.6),
+        ]  # fmt: skip
+        if self.chance(0.3):  # powers of 2 times a small integer are exact in every float dtype
+            far = f"{float(2 ** self.rng.choice([10, 22, 40, 60, 100]))} * o.astype({self.integers(shape)} % 5, o.F)"
+            rows = [(f"{v} * o.{self.rng.choice(['sin', 'cos'])}({far})", shape, m)]
+        text, made, most = self.rng.choice(rows)
+        return self.let(text, "F", made, most)
+
+    def idle(self):
+        """Operators that carry and give nothing."""
+        v = self.take(self.find("F"))
+        rows = [
+            "o.fori_loop(0, 3, lambda i, s: s, ())", f"o.fori_loop(0, {self.index(3)}, lambda i, s: s, ())" if not self.only_reversible else "o.fori_loop(1, 1, lambda i, s: s, {})", f"o.scan(lambda s, u: (s, None), (), o.zeros(2) + o.sum({v}))",
+            f"o.scan(lambda s, u: (s, ()), None, None, length={self.rng.randrange(3)})", f"o.cond({self.truth(())}, lambda: (), lambda: ())", f"o.switch({self.integers(())}, (lambda a: None, lambda a: None), {v})",
+            f"o.map(lambda u: (), o.zeros((3, 2)) + o.sum({v}))", f"o.jit(lambda a: ())({v})", f"o.checkpoint(lambda a: [])({v})",
+        ]  # fmt: skip
+        self.emit(f"{self.fresh('z')} = {self.rng.choice(rows)}")
+
+    FIRST = [("narrow_integer", 2), ("unbounded", 2), ("idle", 1), ("unary", 8), ("binary", 8), ("select", 3), ("reduction", 4), ("along", 4), ("product", 4), ("shaping", 3), ("indexing", 3), ("update", 3), ("integer", 2), ("mask", 1), ("conversion", 2)]
 
     # -- bodies --
 
@@ -604,7 +668,7 @@ class Maker:
             branches.append(self.fresh("branch"))
             self.body("switch", branches[-1], self.renamed(params), types, depth, lambda t: pack(tree, t), 1)
         name = self.fresh("r")
-        self.emit(f"{name} = o.switch({', '.join([self.integers(()), _tuple(branches), *texts])})")
+        self.emit(f"{name} = o.switch({', '.join([self.narrow(()) if self.chance(0.3) else self.integers(()), _tuple(branches), *texts])})")
         self.results(name, tree, types)
 
     def make_jit(self, depth, operator="jit"):
@@ -623,19 +687,19 @@ class Maker:
         """(types, initial texts, structure) of a carry."""
         types = [(self.dtype(), self.rng.choice([(), (3,), (3,), (2, 3)])) for _ in range(self.rng.choice([1, 1, 2, 3]))]
         if self.chance(0.25):
-            types.append(self.rng.choice([("I", ()), ("I", (3,)), ("B", ())]))
-        texts = [self.want(d, s) for d, s in types]
+            types.append(self.rng.choice([("I", ()), ("I", (3,)), ("B", ()), ("N", ()), ("N", (3,))]))
+        texts = [self.number() if d in "FH" and s == () and self.chance(0.15) else self.want(d, s) for d, s in types]  # a Python number takes the dtype that the body gives
         if counter:
-            types.append(("I", ()))
-            texts.append(f"o.full((), {self.rng.randrange(2)}, dtype=o.I)")
+            types.append((self.rng.choice("IIN"), ()))
+            texts.append(f"o.full((), {self.rng.randrange(2)}, dtype=o.{types[-1][0]})")
         return types, texts, structure(self.rng, len(types))
 
     def make_while_loop(self, depth):
         types, texts, tree = self.carried(counter=True)
         count = len(types) - 1
         test, body, name, c = self.fresh("test"), self.fresh("body"), self.fresh("r"), self.fresh("s")
-        limit = self.rng.choice([str(self.rng.randrange(6)), f"{self.index(4)} + 1"])
-        limit_name = self.let(limit if not limit.isdigit() else f"o.full((), {limit}, dtype=o.I)", "I", ()).name
+        limit = self.rng.choice([f"o.full((), {self.rng.randrange(6)}, dtype=o.I)", f"o.astype({self.index(4)} + 1, o.I)"])
+        limit_name = self.let(limit, "I", ()).name
         leaves = unpack(tree, c)
         self.emit(f"def {test}({c}):")
         condition = f"{leaves[count]} < {limit_name}"
@@ -661,9 +725,11 @@ class Maker:
         low = self.rng.choice(["0", "0", "1", "-1"])
         high = str(self.rng.choice([0, 1, 2, 3, 4]))
         if operator == "fori_loop_traced":
-            high = self.let(f"{self.index(4)} + {self.rng.randrange(2)}", "I", ()).name
+            bounds = self.rng.choice("IIN")  # JAX wants one dtype for both
+            high = self.let(f"o.astype({self.index(4)} + {self.rng.randrange(2)}, o.{bounds})", bounds, ()).name
+            low = self.rng.choice("01") if bounds == "N" else low
             if self.chance(0.3):
-                low = self.let(f"{self.index(2)}", "I", ()).name
+                low = self.let(f"o.astype({self.index(2)}, o.{bounds})", bounds, ()).name
         params = [(i, {f"o.astype({i}, o.I)": ("I", ())}), (c, {text: types[k] for k, text in unpack(tree, c).items()})]
         self.body(operator, body, params, types, depth, lambda t: pack(tree, t))
         self.emit(f"{name} = o.fori_loop({low}, {high}, {body}, {pack(tree, texts)}{self.schedule() if operator == 'fori_loop' else ''})")
@@ -682,9 +748,9 @@ class Maker:
             length = self.rng.choice([0, 1, 1, 2, 3, 4, 5]) if length is None else length
             texts, types = [f"o.sin(o.arange({length}, dtype=o.F)[:, None] + {self.want('F', (3,))})"], [("F", (3,))]
         if self.chance(0.4):
-            kind = self.rng.randrange(3)
-            texts.append([f"o.arange({length}, dtype=o.I)", f"o.arange({length}, dtype=o.F) * {self.want('F', ())}", f"o.arange({length}) % 2 == 0"][kind])
-            types.append([("I", ()), ("F", ()), ("B", ())][kind])
+            kind = self.rng.randrange(4)
+            texts.append([f"o.arange({length}, dtype=o.I)", f"o.arange({length}, dtype=o.F) * {self.want('F', ())}", f"o.arange({length}) % 2 == 0", f"o.arange({length}, dtype=o.N)"][kind])
+            types.append([("I", ()), ("F", ()), ("B", ()), ("N", ())][kind])
         return length, texts, types
 
     def make_scan(self, depth):
@@ -828,6 +894,8 @@ class Maker:
             return [self.numbers(dtype, shape[1:]) for _ in range(shape[0])]
         if dtype == "I":
             return self.rng.randrange(-2, 5)
+        if dtype == "N":
+            return self.rng.randrange(0, 6)
         if dtype == "B":
             return self.chance(0.5)
         return self.rng.randrange(-1 << 20, 1 << 20) / (1 << 20)  # the same number in float32
@@ -839,7 +907,7 @@ class Maker:
         x_shape = self.rng.choice([(3,), (3,), (2, 3), (3, 3), ()])
         p_shapes = [self.rng.choice([(), (3,), (3, 3), (2, 3)]) for _ in range(self.rng.choice([1, 2, 3]))]
         p_tree = structure(self.rng, len(p_shapes))
-        k = {"n": self.leaf("I", ()), "i": self.leaf("I", (3,)), "m": self.leaf("B", (3,))}
+        k = {"n": self.leaf("I", ()), "i": self.leaf("I", (3,)), "m": self.leaf("B", (3,)), "t": self.leaf("N", (3,))}
         self.emit("def program(x, p, k):")
         self.indent = 1
         self.bind("x", "F", x_shape, 1.0)
@@ -848,6 +916,7 @@ class Maker:
         self.let('k["n"]', "I", ())
         self.let('k["i"]', "I", (3,))
         self.let('k["m"]', "B", (3,))
+        self.let('k["t"]', "N", (3,))
         depth = self.rng.choice([2, 3] if self.wish else [1, 2, 2, 3])
         self.statements(self.rng.choice([0, 1, 2]), 0)
         self.higher(depth, self.wish and self.wish[0])
@@ -855,7 +924,7 @@ class Maker:
         for v in self.scope[:2]:
             v.used = v.used and self.chance(0.5)
         y = self.want("F", self.rng.choice([(3,), (2, 3), ()]))
-        whole = self.find("I") or self.find("B")
+        whole = self.find(self.rng.choice("IIN")) or self.find("I")
         unused = [v for v in self.scope if not v.used and v.dtype in "FH"]
         s = " + ".join(self.folded(v, "F") for v in unused) or self.want("F", ())
         self.emit(f'return {{"y": {y}, "s": (o.sin({s}), {self.take(whole)}), "b": {self.truth(())}}}')
@@ -878,7 +947,7 @@ class Maker:
             return type(node)(fill(child) for child in node)
 
         reversible = not self.unreversible
-        return Program(seed, "\n".join(self.lines) + "\n", self.kind, reversible, self.leaf("F", x_shape), fill(p_tree), k, self.used, self.pairs)
+        return Program(seed, "\n".join(self.lines) + "\n", self.kind, self.narrow_dtype, reversible, self.leaf("F", x_shape), fill(p_tree), k, self.used, self.pairs)
 
 
 def make(seed):
