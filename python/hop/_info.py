@@ -2,7 +2,7 @@
 
 from . import _dtypes
 
-_MOST_AXES = 12
+_MOST_AXES = 32
 
 
 class Info:

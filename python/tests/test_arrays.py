@@ -141,7 +141,7 @@ class Memory(Case):
             with self.assertRaises(TypeError):
                 hop.asarray(bad)
         with self.assertRaises(ValueError):
-            hop.asarray(numpy.zeros((1,) * 13))
+            hop.asarray(numpy.zeros((1,) * 33))
 
     @needs_numpy
     def test_every_dtype(self):

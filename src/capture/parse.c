@@ -213,8 +213,8 @@ uint32_t parse_axes(const char *text, uint32_t rank, bool all_allowed)
     uint32_t list[MAX_RANK], mask = 0;
     if (all_allowed) {
         struct cursor c = { .text = text, .p = text ? text : "" };
-        if (!text) return (1u << rank) - 1;
-        if (cursor_accept(&c, "all") && !*c.p) return (1u << rank) - 1;
+        if (!text) return all_dims(rank);
+        if (cursor_accept(&c, "all") && !*c.p) return all_dims(rank);
     }
     uint32_t n = parse_axis_list(text, rank, list);
     for (uint32_t i = 0; i < n; i++) mask |= 1u << list[i];

@@ -78,7 +78,7 @@ static inline uint32_t attr_dim_or_zero(const struct attr *a) { return a->kind =
 static inline uint32_t folded_mask(const struct attr *dims, uint32_t rank)
 {
     uint32_t mask = 0;
-    if (dims->kind == ATTR_ABSENT) return (1u << rank) - 1;
+    if (dims->kind == ATTR_ABSENT) return all_dims(rank);
     for (uint32_t i = 0; i < dims->n; i++) mask |= 1u << dims->list[i];
     return mask;
 }
