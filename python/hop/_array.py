@@ -98,10 +98,10 @@ class Array(_core.ArrayBase):
 
     # -- elements --
 
-    def __getitem__(self, key):
+    def __getitem__(self, key, /):
         return getitem(self, key)
 
-    def __setitem__(self, key, value):
+    def __setitem__(self, key, value, /):
         setitem(self, key, value)
 
     # -- exchange --

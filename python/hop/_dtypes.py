@@ -110,7 +110,7 @@ def result_type(*arrays_and_dtypes):
     return strong
 
 
-def can_cast(from_, to):
+def can_cast(from_, to, /):
     """Whether every value of the one dtype can be had in the other, by the rules of promotion."""
     from_ = from_.dtype if hasattr(from_, "dtype") else as_dtype(from_)
     return promote_types(from_, to) is as_dtype(to)
@@ -136,7 +136,7 @@ def isdtype(dtype, kind):
 class finfo:
     """What a float dtype can hold: bits, eps, max, min, smallest_normal, dtype."""
 
-    def __init__(self, type):
+    def __init__(self, type, /):
         d = as_dtype(type.dtype if hasattr(type, "dtype") and not isinstance(type, dtype) else type)
         digits, top = {"float16": (10, 15), "bfloat16": (7, 127), "float32": (23, 127), "float64": (52, 1023)}[d.name] if d.kind == "f" else (None, None)
         if digits is None:
@@ -154,7 +154,7 @@ class finfo:
 class iinfo:
     """What an integer dtype can hold: bits, max, min, dtype."""
 
-    def __init__(self, type):
+    def __init__(self, type, /):
         d = as_dtype(type.dtype if hasattr(type, "dtype") and not isinstance(type, dtype) else type)
         if d.kind not in "iu":
             raise TypeError(f"iinfo is about integers, not {d}")

@@ -861,7 +861,7 @@ def swapaxes(x, axis1, axis2, /):
     return _call(_CODE["swap_axes"], (asarray(x),), None, axis1, axis2)
 
 
-def expand_dims(x, /, *, axis=0):
+def expand_dims(x, /, axis=0):
     """A new axis of size 1."""
     x = asarray(x)
     if not -x.ndim - 1 <= axis <= x.ndim:

@@ -1,7 +1,7 @@
 """Runs the public conformance suite of the array-API standard (array-api-tests) against an installed hop: make test-array-api.
 
 In: where the suite is (a folder, or a git address with @revision behind it), a wheel of hop, a folder to work in. Out: the suite's own report, and the share of all
-collected tests that pass. Exit status 0: every failure is one that array-api-xfails.txt lists, with its reason.
+collected tests that pass. Exit status 0: every failure is one that array-api-xfails.txt lists, with its reason, and every test listed there is there and fails.
 """
 
 import json
@@ -40,6 +40,8 @@ def suite_folder(source, work):
                 )
     if not os.path.isdir(os.path.join(folder, "array_api_tests")):
         stop(f"{folder} has no folder array_api_tests: this is not the suite")
+    if not os.path.isdir(os.path.join(folder, "array-api", "src")):
+        stop(f"{folder}/array-api is empty: the suite's submodule is missing (git submodule update --init)")
     return folder
 
 
@@ -56,19 +58,21 @@ def environment(work, wheel, folder):
     return python
 
 
-def check_reasons():
-    """Every test that is expected to fail stands under a comment that says why."""
-    reason = False
+def expected_failures():
+    """The names of the tests that are expected to fail. Each stands under a comment that says why."""
+    names, reason = [], False
     with open(XFAILS, encoding="utf-8") as file:
         for number, line in enumerate(file, 1):
             line = line.strip()
             if line and not line.startswith("#") and not reason:
                 stop(f"{XFAILS}:{number}: no reason is given above this test")
+            names += [line] if line and not line.startswith("#") else []
             reason = bool(line) and (line.startswith("#") or reason)
+    return names
 
 
 def main(source, wheel, work, *arguments):
-    check_reasons()
+    expected = expected_failures()
     os.makedirs(work, exist_ok=True)
     work = os.path.abspath(work)
     folder = suite_folder(source, work)
@@ -79,25 +83,29 @@ def main(source, wheel, work, *arguments):
         "ARRAY_API_TESTS_SKIP_DTYPES": "complex64,complex128",
         "HYPOTHESIS_STORAGE_DIRECTORY": os.path.join(work, "hypothesis"),
         "HOP_CACHE": "memory",
+        "PYTHONPATH": os.pathsep.join((HERE, folder)),  # the plugin, and the suite for it
     }
     if os.path.exists(report):
         os.remove(report)
-    pytest = [python, "-m", "pytest", "array_api_tests", "-q", "-p", "no:cacheprovider", "--json-report", "--json-report-file", report, "--json-report-omit", "log", "streams"]
-    pytest += ["--rootdir", folder, f"--xfails-file={XFAILS}"]  # names of tests begin at the suite's folder
+    pytest = [python, "-m", "pytest", "array_api_tests", "-q", "-p", "array_api_plugin", "-p", "no:cacheprovider", "-o", "xfail_strict=true", f"--xfails-file={XFAILS}"]
+    pytest += ["--json-report", "--json-report-file", report, "--json-report-omit", "log", "streams", "--rootdir", folder]  # names of tests begin at the suite's folder
     subprocess.run([*pytest, *arguments], cwd=folder, env={**os.environ, **settings}, check=False)
     if not os.path.exists(report):
         stop("the suite did not run to its end")
     with open(report, encoding="utf-8") as file:
         found = json.load(file)
     counts = found["summary"]
-    total = counts.get("total", 0)
-    passed = counts.get("passed", 0) + counts.get("xpassed", 0)
-    print(f"passed {passed}, expected to fail {counts.get('xfailed', 0)}, failed {counts.get('failed', 0)}, errors {counts.get('error', 0)}, skipped {counts.get('skipped', 0)}")
-    print(f"{passed} / {total} collected tests pass: {100 * passed / total if total else 0:.1f} %")
+    total, passed, skipped = (counts.get(key, 0) for key in ("total", "passed", "skipped"))
+    print(f"passed {passed}, expected to fail {counts.get('xfailed', 0)}, failed {counts.get('failed', 0)}, errors {counts.get('error', 0)}, skipped {skipped}")
+    print(f"{passed} / {total} collected tests pass: {100 * passed / total if total else 0:.1f} %; of those not skipped: {100 * passed / (total - skipped) if total > skipped else 0:.1f} %")
+    there = {item["nodeid"] for collector in found.get("collectors", ()) for item in collector["result"]}
+    stale = [name for name in expected if name not in there]
+    for name in stale:
+        print(f"array-api-xfails.txt: there is no test {name}")
     broken = [c for c in found.get("collectors", ()) if c["outcome"] == "failed"]
     for c in broken:
         print(f"not collected: {c['nodeid']}")
-    sys.exit(1 if broken or not total or counts.get("failed", 0) or counts.get("error", 0) else 0)
+    sys.exit(1 if broken or stale or not total or counts.get("failed", 0) or counts.get("error", 0) else 0)
 
 
 if __name__ == "__main__":

@@ -8,24 +8,43 @@ import unittest
 import hop
 from support import Case, needs_numpy, numpy
 
-# What each function must accept: names before / may be given by position alone, names behind * by name alone.
+# The parameters that the standard (2024.12) gives to functions, to methods of arrays and to what __array_namespace_info__ returns. A unary function of elements
+# is name(x, /), a binary one name(x1, x2, /).
 SIGNATURES = """
-arange(start, /, stop, step, *, dtype, device) asarray(obj, /, *, dtype, device, copy) empty(shape, *, dtype, device) empty_like(x, /, *, dtype, device) eye(n_rows, n_cols, /, *, k, dtype, device)
-from_dlpack(x, /, *, device, copy) full(shape, fill_value, *, dtype, device) full_like(x, /, fill_value, *, dtype, device) linspace(start, stop, /, num, *, dtype, device, endpoint)
-meshgrid(*arrays, indexing) ones(shape, *, dtype, device) ones_like(x, /, *, dtype, device) tril(x, /, *, k) triu(x, /, *, k) zeros(shape, *, dtype, device) zeros_like(x, /, *, dtype, device)
-astype(x, dtype, /, *, copy, device) can_cast(from_, to, /) finfo(type, /) iinfo(type, /) isdtype(dtype, kind) result_type(*arrays_and_dtypes)
-broadcast_arrays(*arrays) broadcast_to(x, /, shape) concat(arrays, /, *, axis) expand_dims(x, /, *, axis) flip(x, /, *, axis) moveaxis(x, source, destination, /) permute_dims(x, /, axes)
-repeat(x, repeats, /, *, axis) reshape(x, /, shape, *, copy) roll(x, /, shift, *, axis) squeeze(x, /, axis) stack(arrays, /, *, axis) tile(x, repetitions, /) unstack(x, /, *, axis)
-argmax(x, /, *, axis, keepdims) argmin(x, /, *, axis, keepdims) count_nonzero(x, /, *, axis, keepdims) nonzero(x, /) searchsorted(x1, x2, /, *, side, sorter) where(condition, x1, x2, /)
-unique_all(x, /) unique_counts(x, /) unique_inverse(x, /) unique_values(x, /) argsort(x, /, *, axis, descending, stable) sort(x, /, *, axis, descending, stable)
-cumulative_sum(x, /, *, axis, dtype, include_initial) cumulative_prod(x, /, *, axis, dtype, include_initial) max(x, /, *, axis, keepdims) mean(x, /, *, axis, keepdims) min(x, /, *, axis, keepdims)
-prod(x, /, *, axis, dtype, keepdims) std(x, /, *, axis, correction, keepdims) sum(x, /, *, axis, dtype, keepdims) var(x, /, *, axis, correction, keepdims)
-all(x, /, *, axis, keepdims) any(x, /, *, axis, keepdims) diff(x, /, *, axis, n, prepend, append) take(x, indices, /, *, axis) take_along_axis(x, indices, /, *, axis) clip(x, /, min, max)
-matmul(x1, x2, /) matrix_transpose(x, /) tensordot(x1, x2, /, *, axes) vecdot(x1, x2, /, *, axis)
-linalg.cholesky(x, /, *, upper) linalg.cross(x1, x2, /, *, axis) linalg.det(x, /) linalg.diagonal(x, /, *, offset) linalg.eigh(x, /) linalg.eigvalsh(x, /) linalg.inv(x, /) linalg.matmul(x1, x2, /)
-linalg.matrix_norm(x, /, *, keepdims, ord) linalg.matrix_power(x, n, /) linalg.matrix_rank(x, /, *, rtol) linalg.matrix_transpose(x, /) linalg.outer(x1, x2, /) linalg.pinv(x, /, *, rtol)
-linalg.qr(x, /, *, mode) linalg.slogdet(x, /) linalg.solve(x1, x2, /) linalg.svd(x, /, *, full_matrices) linalg.svdvals(x, /) linalg.tensordot(x1, x2, /, *, axes)
-linalg.trace(x, /, *, offset, dtype) linalg.vecdot(x1, x2, /, *, axis) linalg.vector_norm(x, /, *, axis, keepdims, ord)
+arange(start, /, stop=None, step=1, *, dtype=None, device=None); asarray(obj, /, *, dtype=None, device=None, copy=None)
+empty(shape, *, dtype=None, device=None); empty_like(x, /, *, dtype=None, device=None); eye(n_rows, n_cols=None, /, *, k=0, dtype=None, device=None)
+from_dlpack(x, /, *, device=None, copy=None); full(shape, fill_value, *, dtype=None, device=None)
+full_like(x, /, fill_value, *, dtype=None, device=None); linspace(start, stop, /, num, *, dtype=None, device=None, endpoint=True)
+meshgrid(*arrays, indexing="xy"); ones(shape, *, dtype=None, device=None); ones_like(x, /, *, dtype=None, device=None); tril(x, /, *, k=0)
+triu(x, /, *, k=0); zeros(shape, *, dtype=None, device=None); zeros_like(x, /, *, dtype=None, device=None)
+astype(x, dtype, /, *, copy=True, device=None); can_cast(from_, to, /); finfo(type, /); iinfo(type, /); isdtype(dtype, kind)
+result_type(*arrays_and_dtypes); clip(x, /, min=None, max=None); take(x, indices, /, *, axis=None); take_along_axis(x, indices, /, *, axis=-1)
+tensordot(x1, x2, /, *, axes=2); vecdot(x1, x2, /, *, axis=-1); broadcast_arrays(*arrays); broadcast_to(x, /, shape); concat(arrays, /, *, axis=0)
+expand_dims(x, /, axis); flip(x, /, *, axis=None); moveaxis(x, source, destination, /); permute_dims(x, /, axes); repeat(x, repeats, /, *, axis=None)
+reshape(x, /, shape, *, copy=None); roll(x, /, shift, *, axis=None); squeeze(x, /, axis); stack(arrays, /, *, axis=0); tile(x, repetitions, /)
+unstack(x, /, *, axis=0); argmax(x, /, *, axis=None, keepdims=False); argmin(x, /, *, axis=None, keepdims=False)
+count_nonzero(x, /, *, axis=None, keepdims=False); searchsorted(x1, x2, /, *, side="left", sorter=None); where(condition, x1, x2, /)
+argsort(x, /, *, axis=-1, descending=False, stable=True); sort(x, /, *, axis=-1, descending=False, stable=True)
+cumulative_sum(x, /, *, axis=None, dtype=None, include_initial=False); cumulative_prod(x, /, *, axis=None, dtype=None, include_initial=False)
+max(x, /, *, axis=None, keepdims=False); mean(x, /, *, axis=None, keepdims=False); min(x, /, *, axis=None, keepdims=False)
+prod(x, /, *, axis=None, dtype=None, keepdims=False); std(x, /, *, axis=None, correction=0.0, keepdims=False)
+sum(x, /, *, axis=None, dtype=None, keepdims=False); var(x, /, *, axis=None, correction=0.0, keepdims=False); all(x, /, *, axis=None, keepdims=False)
+any(x, /, *, axis=None, keepdims=False); diff(x, /, *, axis=-1, n=1, prepend=None, append=None); matmul(x1, x2, /); matrix_transpose(x, /)
+nonzero(x, /); unique_all(x, /); unique_counts(x, /); unique_inverse(x, /); unique_values(x, /)
+linalg.cholesky(x, /, *, upper=False); linalg.cross(x1, x2, /, *, axis=-1); linalg.det(x, /); linalg.diagonal(x, /, *, offset=0); linalg.eigh(x, /)
+linalg.eigvalsh(x, /); linalg.inv(x, /); linalg.matmul(x1, x2, /); linalg.matrix_norm(x, /, *, keepdims=False, ord="fro")
+linalg.matrix_power(x, n, /); linalg.matrix_rank(x, /, *, rtol=None); linalg.matrix_transpose(x, /); linalg.outer(x1, x2, /)
+linalg.pinv(x, /, *, rtol=None); linalg.qr(x, /, *, mode="reduced"); linalg.slogdet(x, /); linalg.solve(x1, x2, /)
+linalg.svd(x, /, *, full_matrices=True); linalg.svdvals(x, /); linalg.tensordot(x1, x2, /, *, axes=2); linalg.trace(x, /, *, offset=0, dtype=None)
+linalg.vecdot(x1, x2, /, *, axis=-1); linalg.vector_norm(x, /, *, axis=None, keepdims=False, ord=2)
+info.capabilities(); info.default_device(); info.default_dtypes(*, device=None); info.devices(); info.dtypes(*, device=None, kind=None)
+array.__abs__(); array.__add__(other, /); array.__and__(other, /); array.__array_namespace__(*, api_version=None); array.__bool__()
+array.__complex__(); array.__dlpack__(*, stream=None, max_version=None, dl_device=None, copy=None); array.__dlpack_device__(); array.__eq__(other, /)
+array.__float__(); array.__floordiv__(other, /); array.__ge__(other, /); array.__getitem__(key, /); array.__gt__(other, /); array.__index__()
+array.__int__(); array.__invert__(); array.__le__(other, /); array.__lshift__(other, /); array.__lt__(other, /); array.__matmul__(other, /)
+array.__mod__(other, /); array.__mul__(other, /); array.__ne__(other, /); array.__neg__(); array.__or__(other, /); array.__pos__()
+array.__pow__(other, /); array.__rshift__(other, /); array.__setitem__(key, value, /); array.__sub__(other, /); array.__truediv__(other, /)
+array.__xor__(other, /); array.to_device(device, /, *, stream=None)
 """
 UNARY = (
     "abs acos acosh asin asinh atan atanh bitwise_invert ceil conj cos cosh exp expm1 floor imag isfinite isinf isnan log log1p log2 log10 logical_not negative positive real reciprocal round "
@@ -44,10 +63,8 @@ INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uin
 
 
 def found(name):
-    value = hop
-    for part in name.split("."):
-        value = getattr(value, part)
-    return value
+    start, _, last = name.rpartition(".")
+    return getattr({"": hop, "linalg": hop.linalg, "array": hop.ones((1, 1)), "info": hop.__array_namespace_info__()}[start], last)
 
 
 class Names(Case):
@@ -58,29 +75,47 @@ class Names(Case):
             self.assertTrue(hasattr(hop.ones((1, 1)), name), name)
 
     def test_signatures(self):
-        for name in UNARY:
-            self.assertEqual(str(inspect.signature(getattr(hop, name))), "(x, /)", name)
-        for name in BINARY:
-            self.assertEqual(str(inspect.signature(getattr(hop, name))), "(x1, x2, /)", name)
-        for text in SIGNATURES.replace(")", ")\n").split("\n"):
-            if not text.strip():
-                continue
-            name, wanted = text.strip()[:-1].split("(")
-            parameters = inspect.signature(found(name)).parameters
-            wanted = wanted.split(", ")
-            by_name = False
-            positional = wanted.index("/") if "/" in wanted else 0
-            for i, word in enumerate(w for w in wanted if w != "/"):
-                if word.startswith("*"):
-                    by_name = True
-                    if word != "*":
-                        self.assertIs(parameters[word[1:]].kind, inspect.Parameter.VAR_POSITIONAL, text)
-                elif by_name:
-                    self.assertIn(parameters[word].kind, (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD), text)
-                elif i < positional:
-                    self.assertIn(list(parameters.values())[i].kind, (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD), text)
-                else:
-                    self.assertEqual((list(parameters)[i], parameters[word].kind), (word, inspect.Parameter.POSITIONAL_OR_KEYWORD), text)
+        rows = [row.strip() for row in SIGNATURES.replace("\n", ";").split(";") if row.strip()] + [name + "(x, /)" for name in UNARY] + [name + "(x1, x2, /)" for name in BINARY]
+        self.assertEqual(len(rows), 195)
+        for row in rows:
+            name = row.partition("(")[0]
+            with self.subTest(row):
+                self.accepts(inspect.signature(found(name)), inspect.signature(eval(f"lambda {row[len(name) + 1 : -1]}: None")), name.startswith("array.__"))
+
+    def accepts(self, ours, standard, special):
+        """The standard's parameters are there, of the same kinds, with the same defaults; parameters besides have defaults and are given by name."""
+        given, wanted = dict(ours.parameters), standard.parameters
+        for place, (name, parameter) in enumerate(wanted.items()):
+            if special and parameter.kind is inspect.Parameter.POSITIONAL_ONLY:  # Python's own methods name them differently
+                name = list(ours.parameters)[place]
+            self.assertIn(name, given)
+            found_ = given.pop(name)
+            self.assertEqual(found_.kind, parameter.kind)
+            if parameter.kind not in (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.VAR_POSITIONAL):
+                self.assertEqual(list(ours.parameters).index(name), place)
+            if parameter.default is not inspect.Parameter.empty:
+                self.assertEqual((found_.default, type(found_.default)), (parameter.default, type(parameter.default)))
+        for name, parameter in given.items():
+            self.assertIsNot(parameter.default, inspect.Parameter.empty, name)
+            self.assertTrue(special or parameter.kind is inspect.Parameter.KEYWORD_ONLY, name)
+
+    def test_as_many_axes_as_there_can_be(self):
+        most = hop.__array_namespace_info__().capabilities()["max dimensions"]
+        shape = (2, *(1,) * (most - 3), 3, 2)
+        x = hop.arange(12.0)
+        for f in (lambda v: hop.reshape(v, shape), lambda v: hop.jit(lambda u: hop.reshape(u, shape))(v)):
+            y = f(x)
+            self.assertEqual(y.shape, shape)
+            self.equal(hop.permute_dims(y, tuple(reversed(range(most)))).reshape((-1,)), hop.permute_dims(x.reshape((2, 3, 2)), (2, 1, 0)).reshape((-1,)).tolist())
+            self.equal(hop.sum(y), 66.0)
+            self.equal(hop.sum(y, axis=tuple(range(most - 1))), [30.0, 36.0])
+            self.equal(hop.max(y * 2 + y, axis=0, keepdims=True).reshape((-1,)), [18.0, 21.0, 24.0, 27.0, 30.0, 33.0])
+            self.equal(hop.flip(y, axis=most - 1)[(1,) + (0,) * (most - 3)], [[7.0, 6.0], [9.0, 8.0], [11.0, 10.0]])
+        self.equal(hop.grad(lambda v: hop.sum(hop.reshape(v, shape) ** 2))(x), [2.0 * i for i in range(12)])
+        nested = x.reshape((*shape[:-1], 2)).tolist()
+        self.assertEqual(hop.asarray(nested).shape, shape)
+        with self.assertRaisesRegex(ValueError, "32"):
+            hop.reshape(x, (1, *shape))
 
     def test_versions_and_devices(self):
         x = hop.ones(2)
