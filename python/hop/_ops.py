@@ -8,6 +8,7 @@ import string
 
 from . import _core, _dtypes, tree
 from ._dtypes import as_dtype, result_type
+from ._errors import InvalidError
 
 _CODE = _core.codes
 _op, _call = _core.op, _core.call
@@ -20,6 +21,14 @@ def _axes_text(axis):
     if axis is None:
         return "all"
     return ", ".join(str(int(a)) for a in axis) if isinstance(axis, (tuple, list)) else str(int(axis))
+
+
+def _axis(name, x, axis):
+    """An axis counted from the front."""
+    axis = operator.index(axis)
+    if not -x.ndim <= axis < x.ndim:
+        raise InvalidError(f"{name}: expected an axis in {-x.ndim}..{x.ndim - 1}, found {axis}" if x.ndim else f"{name}: expected an array with axes, found {x._type}")
+    return axis % x.ndim
 
 
 def _dims(shape):
@@ -146,6 +155,8 @@ def from_dlpack(x, /, *, device=None, copy=None):
 def full(shape, fill_value, *, dtype=None, device=None):
     """An array with one value everywhere."""
     _on(device)
+    if isinstance(fill_value, complex):
+        raise TypeError(f"full: there are no complex numbers, found {fill_value!r}")
     if isinstance(fill_value, _core.ArrayBase):
         d = fill_value.dtype if dtype is None else as_dtype(dtype)
         return broadcast_to(astype(fill_value, d), _dims(shape))
@@ -198,6 +209,8 @@ def arange(start, /, stop=None, step=1, *, dtype=None, device=None):
     if step == 0:
         raise ValueError("arange: the step is 0")
     whole = builtins.all(isinstance(n, int) for n in (start, stop, step))
+    if not whole and not builtins.all(map(math.isfinite, (start, stop, step))):
+        raise ValueError(f"arange: expected finite numbers, found {start}, {stop}, {step}")
     d = (_dtypes.int64 if whole else _dtypes.float32) if dtype is None else as_dtype(dtype)
     n = len(range(start, stop, step)) if whole else builtins.max(0, math.ceil((stop - start) / step))
     if d.kind != "f":
@@ -368,6 +381,7 @@ def pow(x1, x2, /):
 def _integer_pow(x, n):
     """Integers to the power of integers, by squaring; a negative power of anything but 1 and -1 is 0."""
     d = result_type(x, n)
+    d = _dtypes.int64 if d is _dtypes.bool else d  # as their product has it
     if isinstance(n, int):
         if n < 0:
             raise ValueError("integers to a negative power are no integers: convert them to floats first")
@@ -597,6 +611,8 @@ def _reduction(name, op, doc):
 
     def function(x, /, *, axis=None, keepdims=False):
         x = asarray(x)
+        if x.dtype is _dtypes.bool and op in _OF_BOOLS:
+            return _OF_BOOLS[op](x, axis=axis, keepdims=keepdims)
         if axis == () or (axis is None and x.ndim == 0 and op not in ("sum", "prod", "any", "all")):
             return _call(code, (x.reshape((*x.shape, 1)),), str(x.ndim))
         return _keep(x, _call(code, (x,), _axes_text(axis)), axis, keepdims)
@@ -614,6 +630,7 @@ _any = _reduction("any", "any", "Whether one element holds, along axes (all when
 _all = _reduction("all", "all", "Whether all elements hold, along axes (all when not said).")
 _sum = _reduction("sum", "sum", "The sum along axes (all when not said).")
 _prod = _reduction("prod", "prod", "The product along axes (all when not said).")
+_OF_BOOLS = {"reduce_max": _any, "reduce_min": _all}  # of no elements there is False, and True: the least and the greatest
 
 
 def any(x, /, *, axis=None, keepdims=False):
@@ -665,11 +682,19 @@ def _spread(op):
 var, std = _spread("var"), _spread("std")
 
 
+def _ordered(x):
+    """Truth values as numbers, which have an order."""
+    x = asarray(x)
+    return astype(x, _dtypes.uint8) if x.dtype is _dtypes.bool else x
+
+
 def _arg(op):
     code = _CODE[op]
 
     def function(x, /, *, axis=None, keepdims=False):
-        x = asarray(x)
+        x = _ordered(x)
+        if (x.size if axis is None else x.shape[_axis(op, x, axis)]) == 0:
+            raise InvalidError(f"{op}: there are no elements along {'all axes' if axis is None else f'axis {axis}'} of {x._type}")
         if axis is None:
             out = _call(code, (x.reshape((-1,)),), None, 0)
             return out.reshape((1,) * x.ndim) if keepdims else out
@@ -767,12 +792,14 @@ def linear_recurrence(a, b, /, *, axis=0, reverse=False):
 
 
 def diff(x, /, *, axis=-1, n=1, prepend=None, append=None):
-    """Differences of neighbours along an axis."""
+    """Differences of neighbours along an axis, taken n times; prepend and append come before and behind x."""
     x = asarray(x)
+    axis = _axis("diff", x, axis)
+    if n < 0:
+        raise InvalidError(f"diff: expected n of at least 0, found {n}")
     parts = [p for p in (prepend, x, append) if p is not None]
     if len(parts) > 1 and n:
         x = concat(parts, axis=axis)
-    axis %= x.ndim
     for _ in range(n):
         front, back = [slice(None)] * axis + [slice(1, None)], [slice(None)] * axis + [slice(None, -1)]
         x = x[tuple(front)] - x[tuple(back)]
@@ -796,6 +823,8 @@ def top_k(x, /, k, *, axis=-1):
 
 def searchsorted(x1, x2, /, *, side="left", sorter=None):
     """Where x2 belongs in the sorted x1: before its equals, or behind them (side="right")."""
+    if side not in ("left", "right"):
+        raise InvalidError(f'searchsorted: the side is "left" or "right", not {side!r}')
     x1 = asarray(x1)
     if sorter is not None:
         x1 = take(x1, sorter, axis=0)
@@ -848,8 +877,12 @@ def matrix_transpose(x, /):
 def moveaxis(x, source, destination, /):
     """Axes moved to other places; the others keep their order."""
     x = asarray(x)
-    one = isinstance(source, int)
-    source, destination = [[a % x.ndim for a in ((v,) if one else v)] for v in (source, destination)]
+    source, destination = [[_axis("moveaxis", x, a) for a in (v if isinstance(v, (tuple, list)) else (v,))] for v in (source, destination)]
+    if len(source) != len(destination):
+        raise InvalidError(f"moveaxis: {len(source)} axes, and {len(destination)} places for them")
+    for axes in (source, destination):
+        if len(set(axes)) < len(axes):
+            raise InvalidError(f"moveaxis: an axis is named twice: {axes}")
     order = [a for a in range(x.ndim) if a not in source]
     for to, a in sorted(zip(destination, source)):
         order.insert(to, a)
@@ -862,11 +895,20 @@ def swapaxes(x, axis1, axis2, /):
 
 
 def expand_dims(x, /, axis=0):
-    """A new axis of size 1."""
+    """A new axis of size 1; of several axes each is a place in the result."""
     x = asarray(x)
-    if not -x.ndim - 1 <= axis <= x.ndim:
-        raise IndexError(f"there is no place {axis} for a new axis of an array with {x.ndim} axes")
-    return _call(_CODE["expand"], (x,), None, axis)
+    several = isinstance(axis, (tuple, list))
+    axes = [operator.index(a) for a in axis] if several else [operator.index(axis)]
+    rank = x.ndim + len(axes)
+    for a in axes:
+        if not -rank <= a < rank:
+            raise IndexError(f"expand_dims: there is no place {a} for a new axis of an array with {x.ndim} axes")
+    places = sorted(a % rank for a in axes)
+    if len(set(places)) < len(places):
+        raise InvalidError(f"expand_dims: a place is named twice: {axes}")
+    for a in places:
+        x = _call(_CODE["expand"], (x,), None, a)
+    return x if places else +x
 
 
 def squeeze(x, /, axis=None):
@@ -913,7 +955,7 @@ def stack(arrays, /, *, axis=0):
 def unstack(x, /, *, axis=0):
     """The slices along an axis, as a tuple."""
     x = asarray(x)
-    axis %= x.ndim
+    axis = _axis("unstack", x, axis)
     return tuple(x[(slice(None),) * axis + (i,)] for i in range(x.shape[axis]))
 
 
@@ -940,13 +982,17 @@ def flip(x, /, *, axis=None):
 def roll(x, /, shift, *, axis=None):
     """Moved along an axis, from its end to its beginning."""
     x = asarray(x)
-    if axis is None:
+    if axis is None and not isinstance(shift, (tuple, list)):
         return roll(x.reshape((-1,)), shift, axis=0).reshape(x.shape)
     if isinstance(axis, (tuple, list)):
         shifts = shift if isinstance(shift, (tuple, list)) else [shift] * len(axis)
+        if len(shifts) != len(axis):
+            raise InvalidError(f"roll: {len(shifts)} shifts for {len(axis)} axes")
         for s, a in zip(shifts, axis):
             x = roll(x, s, axis=a)
-        return x
+        return x if axis else +x
+    if isinstance(shift, (tuple, list)):
+        raise InvalidError(f"roll: {len(shift)} shifts need as many axes: axis=({axis},) or more")
     return _call(_CODE["roll"], (x, shift), None, axis)
 
 
@@ -965,14 +1011,17 @@ def repeat(x, repeats, /, *, axis=None):
     x = asarray(x)
     if axis is None:
         x, axis = x.reshape((-1,)), 0
-    axis %= x.ndim
+    axis = _axis("repeat", x, axis)
     if isinstance(repeats, int):
         wide = expand_dims(x, axis=axis + 1)
         wide = broadcast_to(wide, (*x.shape[: axis + 1], repeats, *x.shape[axis + 1 :]))
         return wide.reshape((*x.shape[:axis], x.shape[axis] * repeats, *x.shape[axis + 1 :]))
-    counts = asarray(repeats).tolist()
-    if not isinstance(counts, list) or len(counts) != x.shape[axis]:
-        counts = [counts[0] if isinstance(counts, list) else counts] * x.shape[axis]
+    counts = asarray(repeats).reshape((-1,)).tolist()
+    counts = counts * x.shape[axis] if len(counts) == 1 else counts
+    if len(counts) != x.shape[axis]:
+        raise InvalidError(f"repeat: {len(counts)} counts for {x.shape[axis]} elements along axis {axis}")
+    if builtins.any(n < 0 for n in counts):
+        raise InvalidError(f"repeat: expected counts of at least 0, found {builtins.min(counts)}")
     positions = [i for i, n in enumerate(counts) for _ in range(n)]
     return take(x, asarray(positions, dtype=_dtypes.int64), axis=axis)
 
@@ -997,6 +1046,7 @@ def take(x, indices, /, *, axis=None):
         if x.ndim != 1:
             raise ValueError("which axis? An array with several axes needs axis=")
         axis = 0
+    axis = _axis("take", x, axis)
     if indices.dtype.kind != "u":
         indices = where(indices < 0, indices + x.shape[axis], indices)
     return _call(_CODE["take"], (x, indices), None, axis)
@@ -1005,6 +1055,7 @@ def take(x, indices, /, *, axis=None):
 def take_along_axis(x, indices, /, *, axis=-1):
     """For every place an element of x at a position along the axis."""
     x, indices = asarray(x), asarray(indices)
+    axis = _axis("take_along_axis", x, axis)
     if indices.dtype.kind != "u":
         indices = where(indices < 0, indices + x.shape[axis], indices)
     return _call(_CODE["take_along"], (x, indices), None, axis)
@@ -1052,6 +1103,8 @@ def tensordot(x1, x2, /, *, axes=2):
     """Sums of products over several axes."""
     x1, x2 = asarray(x1), asarray(x2)
     if isinstance(axes, int):
+        if not 0 <= axes <= builtins.min(x1.ndim, x2.ndim):
+            raise InvalidError(f"tensordot: expected axes in 0..{builtins.min(x1.ndim, x2.ndim)}, found {axes}")
         left, right = list(range(x1.ndim - axes, x1.ndim)), list(range(axes))
     else:
         left, right = [list(a) if isinstance(a, (tuple, list)) else [a] for a in axes]
@@ -1062,6 +1115,8 @@ def tensordot(x1, x2, /, *, axes=2):
 def vecdot(x1, x2, /, *, axis=-1):
     """Sums of products along an axis."""
     x1, x2 = asarray(x1), asarray(x2)
+    for x in (x1, x2):
+        _axis("vecdot", x, axis)
     if x1.shape[axis] != x2.shape[axis]:
         raise ValueError(f"vecdot: {x1.shape[axis]} and {x2.shape[axis]} elements along axis {axis}")
     return sum(x1 * x2, axis=axis, dtype=result_type(x1, x2))

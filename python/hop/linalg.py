@@ -435,6 +435,8 @@ def matrix_norm(x, /, *, keepdims=False, ord="fro"):
 def cross(x1, x2, /, *, axis=-1):
     """The cross products of vectors of three elements along an axis."""
     x1, x2 = asarray(x1), asarray(x2)
+    for x in (x1, x2):
+        _ops._axis("cross", x, axis)
     if x1.shape[axis] != 3 or x2.shape[axis] != 3:
         raise ValueError(f"cross: expected 3 elements along axis {axis}, found {x1.shape[axis]} and {x2.shape[axis]}")
     a, b = [[moveaxis(x, axis, -1)[..., i] for i in range(3)] for x in (x1, x2)]
