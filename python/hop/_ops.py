@@ -138,12 +138,15 @@ def array(obj, dtype=None, copy=True):
 
 
 def from_dlpack(x, /, *, device=None, copy=None):
-    """An array in the memory of another library's array."""
+    """An array in the memory of another library's array. With device="cpu" one that is elsewhere is copied here, by its own library; copy=True always copies, copy=False never."""
     _on(device)
     if not hasattr(x, "__dlpack__"):
         raise TypeError(f"from_dlpack takes an array with __dlpack__, found {type(x).__name__}")
+    asked = {} if device is None else {"dl_device": (1, 0)}
+    if copy is not None:
+        asked["copy"] = copy
     try:
-        capsule = x.__dlpack__(max_version=(1, 0), copy=copy) if copy is not None else x.__dlpack__(max_version=(1, 0))
+        capsule = x.__dlpack__(max_version=(1, 0), **asked)
     except TypeError:  # from before the keywords
         capsule = x.__dlpack__()
     made = _core.from_dlpack(capsule)

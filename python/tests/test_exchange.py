@@ -183,6 +183,29 @@ class DLPack(Case):
             hop.from_dlpack(read_only, copy=False)
         self.equal(hop.from_dlpack(read_only, copy=True), [1, 2, 3])
 
+    def test_arrays_that_are_elsewhere(self):
+        here, asked = hop.ones(3), []
+
+        class Elsewhere:
+            """An array on a device, whose library copies it when it is asked for one in the memory of the CPU."""
+
+            def __dlpack__(self, *, stream=None, max_version=None, dl_device=None, copy=None):
+                asked.append((dl_device, copy))
+                if dl_device != (1, 0) or copy is False:
+                    raise BufferError("it is elsewhere")
+                return here.__dlpack__(max_version=max_version)
+
+            def __dlpack_device__(self):
+                return (2, 0)
+
+        self.equal(hop.from_dlpack(Elsewhere(), device="cpu"), [1, 1, 1])
+        for options in ({}, {"device": "cpu", "copy": False}):
+            with self.assertRaises(BufferError):
+                hop.from_dlpack(Elsewhere(), **options)
+        self.assertEqual(asked, [((1, 0), None), (None, None), ((1, 0), False)])
+        self.assertEqual(hop.from_dlpack(here, device="cpu")._pointer, here._pointer)
+        self.assertEqual(hop.from_dlpack(Old(here), device="cpu")._pointer, here._pointer)
+
     def test_what_is_refused(self):
         x = hop.ones(2)
         for bad in (object(), 1, "text", x.__dlpack__()):

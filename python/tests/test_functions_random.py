@@ -292,6 +292,45 @@ def nonzero(m):
     return Call([m.array(m.dtype(), m.shape(least=1), low=-1, high=1, special=True)], hop.nonzero, np.nonzero)
 
 
+@row
+def top_k(m):
+    a = m.array(m.dtype(NUMBERS), shape := m.shape(least=1, zeros=False), high=m.rng.choice([3, 99]))
+    axis = m.axis(len(shape))
+    k = m.rng.randint(0, shape[axis])
+
+    def theirs(x):
+        last = x.shape[axis] - 1
+        at = last - np.flip(np.argsort(np.flip(x, axis=axis), axis=axis, kind="stable"), axis=axis)  # of equals the first comes first
+        at = np.take(at, range(k), axis=axis)
+        return np.take_along_axis(x, at, axis=axis), at
+
+    return Call([a], lambda x: hop.top_k(x, k, axis=axis), theirs, said=f"{k} axis={axis}")
+
+
+@row
+def interp(m):
+    xp = np.sort(m.array(d := m.dtype(("f4", "f8")), (m.rng.randint(2, 9),)))
+    xp = (xp + np.arange(xp.size)).astype(d)
+    x, fp = m.array(d, m.shape(), low=-15, high=25), m.array(d, xp.shape)
+    return Call([x, xp, fp], hop.interp, lambda *v: np.asarray(np.interp(*v)).astype(d), 40 * rounding(x))
+
+
+@row
+def logsumexp(m):
+    a = m.array(m.dtype(("f4", "f8")), m.shape(zeros=False), low=-50, high=50)
+    axis, keepdims = m.axes(a.ndim), m.flag()
+    options = {"axis": axis, "keepdims": keepdims}
+    return Call([a], lambda x: hop.logsumexp(x, **options), lambda x: np.asarray(np.logaddexp.reduce(x, **options)) if axis != () else x, 9 * rounding(a), str(options))
+
+
+@row
+def bits(m):
+    a = m.array(d := m.dtype(UNSIGNED), m.shape(), low=0, high=2**64 - 1)
+    width = 8 * a.dtype.itemsize
+    count = lambda f, x: np.array([f(int(v)) for v in x.ravel()], dtype=d).reshape(x.shape)  # noqa: E731
+    return Call([a], lambda x: (hop.popcount(x), hop.count_leading_zeros(x)), lambda x: (count(lambda v: bin(v).count("1"), x), count(lambda v: width - v.bit_length(), x)))
+
+
 # ---- shapes ----
 
 
@@ -555,6 +594,18 @@ def vector_norm(m):
         return np.asarray((np.sum(size.astype("f8") ** order, axis=axis, keepdims=keepdims) ** (1 / order)).astype(x.dtype))
 
     return Call([a], lambda x: hop.linalg.vector_norm(x, axis=axis, keepdims=keepdims, ord=order), theirs, 40 * rounding(a), f"axis={axis}, ord={order}")
+
+
+@row
+def many_axes(m):
+    """Up to 32 axes, most of size 1."""
+    shape = [1] * m.rng.randint(13, 32)
+    for n in m.rng.choices((0, 2, 3), (1, 9, 9), k=4):
+        shape[m.rng.randrange(len(shape))] = n
+    a = m.array(m.dtype(INTEGERS), tuple(shape))
+    order, axes = m.rng.sample(range(a.ndim), a.ndim), tuple(m.rng.sample(range(a.ndim), 5))
+    ours = lambda x: (hop.permute_dims(x, order) + hop.permute_dims(x, order), hop.sum(x, axis=axes), hop.flip(x, axis=axes), hop.concat([x, x], axis=axes[0]))  # noqa: E731
+    return Call([a], ours, lambda x: (np.transpose(x, order) * a.dtype.type(2), np.asarray(np.sum(x, axis=axes)), np.flip(x, axis=axes), np.concatenate([x, x], axis=axes[0])), said=f"{order} {axes}")
 
 
 # ---- making arrays ----
