@@ -434,9 +434,17 @@ def reciprocal(x, /):
     return 1 / asarray(x)
 
 
+# 1 / log(10) as a number of the dtype, not above it, and what that leaves out.
+_PER_DECADE = {_dtypes.float32: (0.4342944622039795, 1.9699272335463627e-08), _dtypes.float64: (0.4342944819032518, 1.098319650216765e-17)}
+
+
 def log10(x, /):
-    """The logarithm to base 10."""
-    return log(x) * (1 / math.log(10.0))
+    """The logarithm to base 10; of 1, 10, … 1e22 exactly 0, 1, … 22."""
+    y = log(x)
+    if y.dtype not in _PER_DECADE:
+        return y * (1 / math.log(10.0))
+    factor, rest = _PER_DECADE[y.dtype]
+    return fma(y, factor, y * rest)
 
 
 def logaddexp(x1, x2, /):

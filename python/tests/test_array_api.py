@@ -201,6 +201,19 @@ class SpecialValues(Case):
         self.close(hop.grad(hop.sin)(hop.asarray(1e22, dtype=hop.float64)), 0.5232147853951389, 1e-15)
 
 
+class Logarithms(Case):
+    def test_powers_of_ten(self):
+        for d, most in ((hop.float32, 11), (hop.float64, 23)):
+            x = hop.asarray([10.0**k for k in range(most)], dtype=d)
+            for f in (hop.log10, hop.jit(hop.log10)):
+                self.equal(f(x), [float(k) for k in range(most)], d)
+            ends = hop.jit(hop.log10)(hop.asarray([0.0, math.inf, -1.0, math.nan], dtype=d)).tolist()
+            self.assertEqual((str(ends), hop.grad(hop.log10)(hop.asarray(0.0, dtype=d)).item()), ("[-inf, inf, nan, nan]", math.inf))
+            self.close(hop.grad(hop.log10)(hop.asarray(4.0, dtype=d)), 0.25 / math.log(10), 1e-6)
+        self.close(hop.log10(hop.asarray([100.0], dtype=hop.float16)), [2.0], 2e-3)
+        self.close(hop.log10(1000), 3.0)
+
+
 class Dtypes(Case):
     def test_numbers_beside_arrays(self):
         top = 2**64 - 1
