@@ -14,20 +14,19 @@ MODULE = "array_api_tests.dtype_helpers"
 
 
 def widest(dtypes, *, key):
-    """The maximum of (dtype, bits); of none it is the name of no complex dtype, but of one that the suite's tables know."""
-    import hop
-
-    return builtins.max(dtypes, key=key, default=(hop.float64, 64))
+    """The maximum of pairs (dtype, bits), if there are any."""
+    return builtins.max(dtypes, key=key, default=(None, 0))
 
 
 def load():
-    """The suite's module of dtypes, in which max is the function above."""
+    """Imports the suite's module of dtypes, in which max is the function above."""
     spec = importlib.util.find_spec(MODULE)
     module = importlib.util.module_from_spec(spec)
     module.max = widest
     sys.modules[MODULE] = module
     spec.loader.exec_module(module)
-    module.widest_complex_dtype = module.widest_complex_dtype if module.complex_dtypes else module.widest_real_dtype
+    if not module.complex_dtypes:
+        module.widest_complex_dtype = module.widest_real_dtype  # a dtype that the suite's tables know, for what reads it all the same
     import array_api_tests
 
     array_api_tests.dtype_helpers = module
