@@ -85,7 +85,7 @@ def debug_callback(callback, *args, **kwargs):
         args, kwargs = tree.unflatten(treedef, leaves)
         callback(*args, **kwargs)
         return
-    key = (id(callback), treedef, tuple(id(x) if is_static else None for is_static, x in static))
+    key = (id(callback), treedef.key, tuple(id(x) if is_static else None for is_static, x in static))
     found = _known.get(key)
     if found is None:
         found = _known[key] = Callback(callback, treedef, static)

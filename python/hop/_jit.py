@@ -10,7 +10,7 @@ import types
 
 from . import _core, tree
 from ._errors import InvalidError
-
+from ._keys import value_key
 from ._trace import STATIC, argument_names, arguments_of, arrays_of_results, capture, place
 
 _SHARED = {}  # code object -> programs: functions made anew from the same code share them, unless they close over more than numbers and texts
@@ -21,8 +21,8 @@ _SIMPLE = (bool, int, float, str, bytes, type(None))
 def jit(fun=None, *, static_argnums=(), static_argnames=(), donate_argnums=(), strict=False, threads=0, portable=False):
     """fun, compiled: the first call with arguments of new types captures it, later ones run machine code.
 
-    static_argnums, static_argnames: arguments that are Python values, part of the program; they must be hashable. donate_argnums: arguments whose memory the call
-    may use for its results (the first 64 arrays that the function takes at most); they must not be used afterwards. strict: results are bit for bit those of the interpreter. The function is captured again when
+    static_argnums, static_argnames: arguments that are Python values, part of the program; they must be hashable. 1, 1.0 and True are different ones, as are 0.0 and -0.0. donate_argnums: arguments whose memory the call
+    may use for its results; they must not be used afterwards. strict: results are bit for bit those of the interpreter. The function is captured again when
     the types or the structure of its arguments, static arguments, or what its closure refers to have changed. HOP_LOG=compile in the environment asks for a line on stderr about each program made."""
     if fun is None:
         return functools.partial(
@@ -42,6 +42,11 @@ def _global_names(code):
     """The names that a function's code, and that of the functions it defines, may look up among the globals."""
     inner = [c for c in code.co_consts if isinstance(c, types.CodeType)]
     return frozenset(code.co_names).union(*[_global_names(c) for c in inner])
+
+
+def _held(values):
+    """The key of what a function holds: of numbers and texts the values, of others which they are."""
+    return tuple([value_key(x) if isinstance(x, _SIMPLE) else id(x) for x in values])
 
 
 def _logs(what):
@@ -131,8 +136,7 @@ class Compiled(_core.JitBase):
                 _SHARED.clear()
             shared = all(isinstance(x, _SIMPLE) for x in self._contents())
             self._programs = _SHARED.setdefault(fun.__code__, {}) if shared else {}
-            kept = tuple((type(x), x) if isinstance(x, _SIMPLE) else id(x) for x in self._defaults)
-            self._identity = (self._static, self._static_names, self._donate, tuple(options.items()), kept)
+            self._identity = (self._static, self._static_names, self._donate, tuple(options.items()), _held(self._defaults))
         else:
             self._programs, self._identity = {}, ()
         self._own = {}
@@ -149,13 +153,11 @@ class Compiled(_core.JitBase):
         dynamic, static, named_dynamic, named_static = self._split(args, named)
         if _core.tracing():
             return self._inline(dynamic, static, named_dynamic, named_static, len(args))
-        program, leaves = self._program(dynamic, static, named_dynamic, named_static, len(args))
+        contents = self._contents()
+        program, leaves = self._program(dynamic, static, named_dynamic, named_static, len(args), contents)
         out = program.exe.run([*leaves, *program.traced.hidden])
-        self._note(args, named, program)
+        self._remember(args, named, program.exe, tuple(program.traced.hidden), contents, program.unflatten)
         return tree.unflatten(program.traced.out_tree, out)
-
-    def _note(self, args, named, program):
-        self._remember(args, named, program.exe, tuple(program.traced.hidden), program.alive, program.unflatten)
 
     def _split(self, args, named):
         n = len(args)
@@ -203,13 +205,10 @@ class Compiled(_core.JitBase):
                 out.append(None)
         return tuple(out)
 
-    def _program(self, dynamic, static, named, named_static, n):
+    def _program(self, dynamic, static, named, named_static, n, contents):
         leaves, treedef = arguments_of(self._fun, dynamic, named, STATIC)
-        contents = self._contents()
-        closure = tuple(x if isinstance(x, _SIMPLE) else id(x) for x in contents)
-        closure_types = tuple(map(type, contents))
         try:
-            key = (self._identity, treedef, tuple([x._type for x in leaves]), static, named_static, tuple(type(v) for _, v in (*static, *named_static)), closure, closure_types)
+            key = (self._identity, treedef.key, tuple([x._type for x in leaves]), value_key(static), value_key(named_static), _held(contents))
             found = self._programs.get(key) or self._own.get(key)
         except TypeError as error:
             raise TypeError(f"{place()}jit: static arguments must be hashable: {error}") from None
@@ -228,28 +227,24 @@ class Compiled(_core.JitBase):
         fun = self._whole(static, named_static, n)
         p.traced = capture(fun, dynamic, named, leaves)
         p.traced.leaves = None
-        donate, mask = self._donated(dynamic, static, p.traced.names)
-        p.exe = _compile(p.traced.function, p.name, since, {"donate": ", ".join(donate) or None, "mask": mask, **self._options})
+        p.exe = _compile(p.traced.function, p.name, since, {"donate": self._donated(dynamic, static), **self._options})
         p.alive = contents + self._defaults  # their ids are in the key
         out_tree = p.traced.out_tree
         p.unflatten = None if out_tree.kind is None else tree.plan(out_tree) or functools.partial(tree.unflatten, out_tree)
         return p
 
-    def _donated(self, dynamic, static, names):
+    def _donated(self, dynamic, static):
+        """Which of the program's arguments are donated."""
         if not self._donate:
-            return [], 0
-        positions, fixed = [], {i for i, _ in static}
-        for i in range(len(dynamic) + len(fixed)):
-            if i not in fixed:
-                positions.append(i)
-        given, mask, at = [], 0, 0
-        for position, x in zip(positions, dynamic):
-            for _ in range(tree.structure(x).num_leaves):
-                if position in self._donate and at < 64:
-                    given.append(names[at])
-                    mask |= 1 << at
-                at += 1
-        return given, mask
+            return []
+        total, fixed, given, at = len(dynamic) + len(static), {i for i, _ in static}, [], 0
+        donated = {p % total for p in self._donate if -total <= p < total}
+        for position, x in zip([i for i in range(total) if i not in fixed], dynamic):
+            n = tree.structure(x).num_leaves
+            if position in donated:
+                given.extend(range(at, at + n))
+            at += n
+        return given
 
     # -- looking inside --
 

@@ -5,6 +5,8 @@ Dicts are taken in the order of their sorted keys. A path is a tuple of keys; pa
 
 __all__ = ["flatten", "flatten_with_path", "leaves", "leaves_with_path", "map", "map_with_path", "path_text", "register", "structure", "transpose", "unflatten", "TreeDef"]
 
+from ._keys import value_key
+
 _NODES: dict = {}  # class -> (flatten, unflatten, field names or None, names of static fields)
 
 
@@ -58,25 +60,30 @@ def _node(cls):
 class TreeDef:
     """The structure of a tree: which node has which children. Hashable; equal for equal structures."""
 
-    __slots__ = ("kind", "rest", "children", "num_leaves", "_hash")
+    __slots__ = ("kind", "rest", "children", "num_leaves", "_key")
 
     def __init__(self, kind, rest, children):
         self.kind, self.rest, self.children = kind, rest, children
         self.num_leaves = 1 if kind is None else sum([c.num_leaves for c in children])
-        self._hash = None
+        self._key = None
 
     def __eq__(self, other):
         if self is other:
             return True
-        return isinstance(other, TreeDef) and self.kind is other.kind and self.rest == other.rest and self.children == other.children
+        return isinstance(other, TreeDef) and self.kind is other.kind and _same_rest(self.kind, self.rest, other.rest) and self.children == other.children
 
     def __hash__(self):
-        if self._hash is None:
+        return hash((self.kind, self.num_leaves, *[c.kind for c in self.children]))
+
+    @property
+    def key(self):
+        """What programs for arguments of this structure are kept under: also tells dicts with the keys 1, 1.0 and True apart, which compare as equal."""
+        if self._key is None:
             try:
-                self._hash = hash((self.kind, self.rest, self.children))
+                self._key = (self.kind, value_key(self.rest), *[c.key for c in self.children])
             except TypeError:
                 raise TypeError(f"what a {self.kind.__name__} keeps besides its children must be hashable: {self.rest!r}") from None
-        return self._hash
+        return self._key
 
     def __repr__(self):
         return f"TreeDef({self._text()})"
@@ -97,6 +104,18 @@ class TreeDef:
 
     def unflatten(self, leaves):
         return unflatten(self, leaves)
+
+
+def _same_rest(kind, a, b):
+    """Whether nodes keep the same besides their children. Keys of dicts are the same when dicts say so; other things when no program can tell them apart."""
+    if a is b:
+        return True
+    if isinstance(kind, type) and issubclass(kind, dict):
+        return a == b
+    try:
+        return value_key(a) == value_key(b)
+    except TypeError:
+        return a == b
 
 
 _LEAF = TreeDef(None, None, ())
@@ -251,7 +270,7 @@ def difference(a, b, path=()):
     """Where two structures differ, as (path, what a has there, what b has there); None when they are equal."""
     if a == b:
         return None
-    if a.kind is not b.kind or a.rest != b.rest or len(a.children) != len(b.children):
+    if a.kind is not b.kind or not _same_rest(a.kind, a.rest, b.rest) or len(a.children) != len(b.children):
         return path, a._text(), b._text()
     keys = a.rest if a.kind is dict else _node_keys(a)
     for key, x, y in zip(keys, a.children, b.children):
@@ -296,7 +315,7 @@ def _leaves_up_to(treedef, tree, number):
             out.append(x)
             return
         node = (type(None), None, (), ()) if x is None else _apart(x)
-        if node is None or node[0] is not t.kind or node[1] != t.rest or len(node[2]) != len(t.children):
+        if node is None or node[0] is not t.kind or not _same_rest(t.kind, node[1], t.rest) or len(node[2]) != len(t.children):
             raise ValueError(f"tree {number} has another structure at {path_text(path) or 'its root'}: expected {t._text()}, found {structure(x)._text()}")
         for key, c, child in zip(node[3], t.children, node[2]):
             walk(c, child, (*path, key))

@@ -98,13 +98,13 @@ typedef struct {
     PyObject_HEAD
     hop_exe *exe;
     int n_in, n_out;
-    uint64_t donated;    /* bit per parameter */
+    uint8_t *donated;    /* per parameter: a run takes its memory over; NULL: none */
     PyObject *callbacks; /* of the function */
 } exe_object;
 extern PyTypeObject *exe_type;
-/* A list of the results, or the only one. donors: arrays whose tensors a run takes over, NULL elsewhere. */
 int compile_once(hop_exe **exe, hop_fn *fn, hop_compile_options *o); /* a status */
-PyObject *run_tensors(const exe_object *e, hop_tensor **in, PyObject **donors, bool always_list);
+/* A list of the results, or the only one. arrays: those of the first parameters, of which donated ones are among. */
+PyObject *run_tensors(const exe_object *e, hop_tensor **in, PyObject **arrays, bool always_list);
 int jit_init(PyObject *module);
 
 /* ---- signals ---- */

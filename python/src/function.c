@@ -276,34 +276,77 @@ int compile_once(hop_exe **exe, hop_fn *fn, hop_compile_options *o)
     return status;
 }
 
-/* compile(strict=0, threads=0, without=None, portable=0, donate=None, mask=0) */
+/* Which parameters are given away: numbers as a list. -1 and an exception when something is wrong with them. */
+static int read_donated(PyObject *numbers, int n_in, uint8_t **out)
+{
+    PyObject *list = numbers && numbers != Py_None ? PySequence_List(numbers) : NULL;
+    Py_ssize_t n = list ? PyList_Size(list) : 0;
+    int failed = list || !PyErr_Occurred() ? 0 : -1;
+    *out = n ? PyMem_Calloc((size_t)n_in + 1, 1) : NULL;
+    if (n && !*out) PyErr_NoMemory(), failed = -1;
+    for (Py_ssize_t i = 0; i < n && !failed; i++) {
+        Py_ssize_t p = PyLong_AsSsize_t(PyList_GetItem(list, i));
+        if (p < 0 || p >= n_in) {
+            if (!PyErr_Occurred()) PyErr_Format(PyExc_ValueError, "there is no parameter %zd to be donated, the program has %d", p, n_in);
+            failed = -1;
+        } else {
+            (*out)[p] = 1;
+        }
+    }
+    Py_XDECREF(list);
+    return failed;
+}
+
+/* The names of these parameters, as the library takes them; the caller frees it. */
+static char *donated_names(const hop_fn *fn, const uint8_t *donated, int n)
+{
+    size_t room = 1, at = 0;
+    for (int i = 0; i < n; i++) room += donated[i] ? strlen(hop_fn_param_name(fn, i)) + 2 : 0;
+    char *text = PyMem_Calloc(room, 1);
+    for (int i = 0; text && i < n; i++) at += donated[i] ? (size_t)snprintf(text + at, room - at, "%s%s", at ? ", " : "", hop_fn_param_name(fn, i)) : 0;
+    return text;
+}
+
+/* compile(strict=0, threads=0, without=None, portable=0, donate=None); donate: numbers of parameters */
 static PyObject *function_compile(PyObject *self, PyObject *args, PyObject *named)
 {
-    static char *names[] = { "strict", "threads", "without", "portable", "donate", "mask", NULL };
+    static char *names[] = { "strict", "threads", "without", "portable", "donate", NULL };
     hop_compile_options o = { 0 };
     hop_fn *fn = ((function_object *)self)->fn;
     hop_exe *exe = NULL;
-    unsigned long long mask = 0;
-    int status;
-    if (!PyArg_ParseTupleAndKeywords(args, named, "|pizpzK", names, &o.strict, &o.threads, &o.without, &o.portable, &o.donate, &mask)) return NULL;
+    PyObject *donate = NULL;
+    exe_object *e = NULL;
+    uint8_t *donated = NULL;
+    char *text = NULL;
+    int status, n_in = hop_fn_params(fn);
+    if (!PyArg_ParseTupleAndKeywords(args, named, "|pizpO", names, &o.strict, &o.threads, &o.without, &o.portable, &donate)) return NULL;
+    if (read_donated(donate, n_in, &donated)) goto failed;
+    if (donated && !(text = donated_names(fn, donated, n_in))) {
+        PyErr_NoMemory();
+        goto failed;
+    }
+    o.donate = text;
     status = compile_once(&exe, fn, &o);
     if (status == HOP_UNAVAILABLE && !o.portable) {
-        if (warn_of_interpretation()) return NULL;
+        if (warn_of_interpretation()) goto failed;
         o.portable = 1;
         status = compile_once(&exe, fn, &o);
     }
-    if (status) return raise_status(status);
-    exe_object *e = (exe_object *)PyType_GenericAlloc(exe_type, 0);
-    if (!e) {
-        hop_exe_free(exe);
-        return NULL;
-    }
+    if (status) raise_status(status);
+    else e = (exe_object *)PyType_GenericAlloc(exe_type, 0);
+    if (!e) goto failed;
     e->exe = exe;
-    e->n_in = hop_fn_params(fn);
+    e->n_in = n_in;
     e->n_out = hop_fn_results(fn);
-    e->donated = mask;
+    e->donated = donated;
     e->callbacks = Py_XNewRef(callbacks_of(self));
+    PyMem_Free(text);
     return (PyObject *)e;
+failed:
+    hop_exe_free(exe);
+    PyMem_Free(text);
+    PyMem_Free(donated);
+    return NULL;
 }
 
 static int exe_traverse(PyObject *self, visitproc visit, void *arg)
@@ -322,6 +365,7 @@ static void exe_dealloc(PyObject *self)
     PyTypeObject *type = Py_TYPE(self);
     PyObject_GC_UnTrack(self);
     hop_exe_free(((exe_object *)self)->exe);
+    PyMem_Free(((exe_object *)self)->donated);
     exe_clear(self);
     ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
     Py_DECREF(type);
@@ -358,26 +402,24 @@ static int run_once(hop_exe *exe, hop_tensor **in, int n_in, hop_tensor **out, i
 enum { FEW = 32 };
 
 /* A run holds what it reads, because other threads may change or give away arrays meanwhile. Tensors of donors leave their arrays at once, so that nobody gives
- * them away twice; memory that others see too gets a second reference, by which the library knows to copy it. The answer: which did, a bit each. */
-static uint64_t hold(hop_tensor **in, PyObject **donors, int n)
+ * them away twice; memory that others see too gets a second reference, by which the library knows to copy it: `shared` says which. Without donated parameters it is NULL. */
+static void hold(hop_tensor **in, PyObject **arrays, const uint8_t *donated, bool *shared, int n)
 {
-    uint64_t shared = 0;
     for (int i = 0; i < n; i++) {
-        array_object *donor = donors && donors[i] ? as_array(donors[i]) : NULL;
-        if (donor && donor->memory != OWN) shared |= (uint64_t)1 << i;
-        if (!donor || donor->memory != OWN) hop_tensor_ref(in[i]);
+        array_object *donor = donated && donated[i] ? as_array(arrays[i]) : NULL;
+        if (donated) shared[i] = donor && donor->memory != OWN;
+        if (!donor || shared[i]) hop_tensor_ref(in[i]);
         if (donor) array_give_away(donor);
     }
-    return shared;
 }
 
 /* After a run that failed, donors have their tensors again unless what they hold may have been overwritten. */
-static void let_go(hop_tensor **in, PyObject **donors, int n, uint64_t shared, int status)
+static void let_go(hop_tensor **in, PyObject **arrays, const uint8_t *donated, const bool *shared, int n, int status)
 {
     bool untouched = status == HOP_INVALID;
     for (int i = 0; i < n; i++) {
-        array_object *donor = donors && donors[i] ? as_array(donors[i]) : NULL;
-        bool second = donor && shared >> i & 1;
+        array_object *donor = donated && donated[i] ? as_array(arrays[i]) : NULL;
+        bool second = donor && shared[i];
         if (!donor || second) hop_tensor_free(in[i]);
         if (!donor || !status || donor->tensor == in[i]) continue; /* the last: it was given twice */
         if ((untouched || second) && !donor->tensor) donor->tensor = in[i];
@@ -385,16 +427,22 @@ static void let_go(hop_tensor **in, PyObject **donors, int n, uint64_t shared, i
     }
 }
 
-PyObject *run_tensors(const exe_object *e, hop_tensor **in, PyObject **donors, bool always_list)
+PyObject *run_tensors(const exe_object *e, hop_tensor **in, PyObject **arrays, bool always_list)
 {
     hop_tensor *few[FEW], **out = few;
+    bool few_shared[FEW], *shared = few_shared;
     PyObject *answer = NULL;
     int status;
-    if (e->n_out > FEW && !(out = PyMem_Calloc((size_t)e->n_out, sizeof *out))) return PyErr_NoMemory();
-    uint64_t shared = hold(in, donors, e->n_in);
+    if (e->n_out > FEW) out = PyMem_Calloc((size_t)e->n_out, sizeof *out);
+    if (e->donated && e->n_in > FEW) shared = PyMem_Calloc((size_t)e->n_in, sizeof *shared);
+    if (!out || !shared) {
+        PyErr_NoMemory();
+        goto done;
+    }
+    hold(in, arrays, e->donated, shared, e->n_in);
     memset(out, 0, (size_t)e->n_out * sizeof *out);
     status = run_once(e->exe, in, e->n_in, out, e->n_out);
-    let_go(in, donors, e->n_in, shared, status);
+    let_go(in, arrays, e->donated, shared, e->n_in, status);
     if (status) {
         raise_status(status);
         goto done;
@@ -408,6 +456,7 @@ PyObject *run_tensors(const exe_object *e, hop_tensor **in, PyObject **donors, b
     }
 done:
     if (out != few) PyMem_Free(out);
+    if (shared != few_shared) PyMem_Free(shared);
     return answer;
 }
 
@@ -415,7 +464,7 @@ done:
 static PyObject *exe_run(PyObject *self, PyObject *given)
 {
     exe_object *e = (exe_object *)self;
-    PyObject *list = PySequence_List(given), *answer = NULL, *few_donors[FEW], **donors = few_donors;
+    PyObject *list = PySequence_List(given), *answer = NULL, *few_arrays[FEW], **arrays = few_arrays;
     hop_tensor *few[FEW], **in = few;
     Py_ssize_t n = list ? PyList_Size(list) : 0;
     if (!list) return NULL;
@@ -425,25 +474,24 @@ static PyObject *exe_run(PyObject *self, PyObject *given)
     }
     if (n > FEW) {
         in = PyMem_Calloc((size_t)n, sizeof *in);
-        donors = PyMem_Calloc((size_t)n, sizeof *donors);
-        if (!in || !donors) {
+        arrays = PyMem_Calloc((size_t)n, sizeof *arrays);
+        if (!in || !arrays) {
             PyErr_NoMemory();
             goto done;
         }
     }
     for (Py_ssize_t i = 0; i < n; i++) {
-        PyObject *a = PyList_GetItem(list, i);
-        if (!is_array(a)) {
-            PyErr_Format(PyExc_TypeError, "expected an array, found %R", Py_TYPE(a));
+        arrays[i] = PyList_GetItem(list, i);
+        if (!is_array(arrays[i])) {
+            PyErr_Format(PyExc_TypeError, "expected an array, found %R", Py_TYPE(arrays[i]));
             goto done;
         }
-        donors[i] = i < 64 && e->donated >> i & 1 ? a : NULL;
-        if (!(in[i] = concrete_tensor(as_array(a)))) goto done;
+        if (!(in[i] = concrete_tensor(as_array(arrays[i])))) goto done;
     }
-    answer = run_tensors(e, in, e->donated ? donors : NULL, true);
+    answer = run_tensors(e, in, arrays, true);
 done:
     if (in != few) PyMem_Free(in);
-    if (donors != few_donors) PyMem_Free(donors);
+    if (arrays != few_arrays) PyMem_Free(arrays);
     Py_DECREF(list);
     return answer;
 }
@@ -467,13 +515,13 @@ static PyObject *function_interpret(PyObject *self, PyObject *given)
         goto done;
     }
     hop_run_options o = { .print = print_line };
-    hold(in, NULL, n);
+    hold(in, NULL, NULL, NULL, n);
     bool ours = signals_begin(&o.cancel, &o.confirm);
     Py_BEGIN_ALLOW_THREADS
     status = hop_interpret_with(fn, in, n, out, n_out, &o);
     Py_END_ALLOW_THREADS
     signals_end(ours);
-    let_go(in, NULL, n, 0, status);
+    let_go(in, NULL, NULL, NULL, n, status);
     if (status) {
         raise_status(status);
         goto done;
@@ -759,7 +807,7 @@ static PyMethodDef function_methods[] = {
     { "remarks", function_remarks, METH_NOARGS, "what its capture did that may surprise" },
     { "transform", function_transform, METH_VARARGS, "transform(name, text=None, text2=None) -> Function" },
     { "halves", function_halves, METH_VARARGS, "halves(name, wrt) -> (Function, Function)" },
-    { "compile", (PyCFunction)(void (*)(void))function_compile, METH_VARARGS | METH_KEYWORDS, "compile(strict, threads, without, portable, donate, mask) -> Executable" },
+    { "compile", (PyCFunction)(void (*)(void))function_compile, METH_VARARGS | METH_KEYWORDS, "compile(strict, threads, without, portable, donate) -> Executable" },
     { "interpret", function_interpret, METH_O, "interpret(arrays) -> list" },
     { "call", function_call, METH_O, "call(values) -> list of traced values" },
     { NULL, NULL, 0, NULL },

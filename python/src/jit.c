@@ -11,7 +11,7 @@ struct entry {
     PyObject *classes;                          /* a list of those whose addresses are in the key */
     char key[];
 };
-enum { JIT_BUCKETS = 64, MOST_ENTRIES = 512, MOST_LEAVES = 1024, MOST_KEY = 32768 };
+enum { JIT_BUCKETS = 64, MOST_ENTRIES = 512 };
 typedef struct {
     PyObject_HEAD
     struct entry *entries[JIT_BUCKETS];
@@ -22,19 +22,66 @@ typedef struct {
 
 static PyObject *nodes; /* class -> (flatten, unflatten, names of the fields or None, names of those that are part of the structure): hop.tree's */
 
+/* What a call's arguments are taken apart into: leaves, and bytes that are equal for calls that the same program serves. Both begin in the struct itself and move when there are more. */
+enum { FEW_BYTES = 2048, FEW_LEAVES = 64, DEEP = 200 }; /* what is nested deeper is not for the quick way: Python itself says when that is too deep */
 struct flat {
-    char key[MOST_KEY];
-    size_t n;
-    PyObject *leaves[MOST_LEAVES]; /* strong */
-    int n_leaves;
+    char *key;
+    size_t n, room;
+    PyObject **leaves; /* strong */
+    int n_leaves, leaf_room, depth;
     PyObject *classes; /* NULL: they need not be kept */
+    char few_bytes[FEW_BYTES];
+    PyObject *few_leaves[FEW_LEAVES];
 };
+static void flat_begin(struct flat *f, PyObject *classes)
+{
+    f->key = f->few_bytes;
+    f->n = 0;
+    f->room = FEW_BYTES;
+    f->leaves = f->few_leaves;
+    f->n_leaves = f->depth = 0;
+    f->leaf_room = FEW_LEAVES;
+    f->classes = classes;
+}
+/* Room for twice as many as `used` bytes, in place of memory that may be `few`, part of a struct. NULL: there is none. */
+static void *grown(void *now, const void *few, size_t used)
+{
+    void *more = PyMem_Realloc(now == few ? NULL : now, 2 * used);
+    if (more && now == few) memcpy(more, few, used);
+    return more;
+}
 static bool flat_add(struct flat *f, const void *data, size_t n)
 {
-    if (f->n + n > sizeof f->key) return false;
+    while (f->n + n > f->room) {
+        char *more = grown(f->key, f->few_bytes, f->room);
+        if (!more) return false;
+        f->key = more;
+        f->room *= 2;
+    }
     memcpy(f->key + f->n, data, n);
     f->n += n;
     return true;
+}
+/* Takes the reference, also on failure. */
+static bool flat_leaf(struct flat *f, PyObject *leaf)
+{
+    if (f->n_leaves == f->leaf_room) {
+        PyObject **more = grown(f->leaves, f->few_leaves, (size_t)f->leaf_room * sizeof *more);
+        if (!more) {
+            Py_DECREF(leaf);
+            return false;
+        }
+        f->leaves = more;
+        f->leaf_room *= 2;
+    }
+    f->leaves[f->n_leaves++] = leaf;
+    return true;
+}
+static void flat_end(struct flat *f)
+{
+    for (int i = 0; i < f->n_leaves; i++) Py_DECREF(f->leaves[i]);
+    if (f->leaves != f->few_leaves) PyMem_Free(f->leaves);
+    if (f->key != f->few_bytes) PyMem_Free(f->key);
 }
 static bool flat_head(struct flat *f, char kind, Py_ssize_t n)
 {
@@ -57,30 +104,7 @@ static PyObject *number_array(PyObject *o)
 
 static bool flatten(struct flat *f, PyObject *o);
 
-/* An element of a list or a dict, which the functions of registered classes might change meanwhile. */
-static bool flatten_held(struct flat *f, PyObject *o)
-{
-    if (!o) return false;
-    Py_INCREF(o);
-    bool good = flatten(f, o);
-    Py_DECREF(o);
-    return good;
-}
-static bool flatten_dict(struct flat *f, PyObject *o)
-{
-    PyObject *keys = PyDict_Keys(o);
-    bool good = keys && !PyList_Sort(keys) && flat_head(f, '{', PyList_Size(keys));
-    for (Py_ssize_t i = 0; good && i < PyList_Size(keys); i++) {
-        PyObject *k = PyList_GetItem(keys, i);
-        Py_ssize_t n;
-        const char *text = PyUnicode_Check(k) ? PyUnicode_AsUTF8AndSize(k, &n) : NULL;
-        good = text && flat_add(f, text, (size_t)n + 1) && flatten_held(f, PyDict_GetItem(o, k));
-    }
-    Py_XDECREF(keys);
-    return good;
-}
-
-/* A value that is part of the program, where its bytes say it all. */
+/* A value that is part of the program, where its type and its bytes say it all. */
 static bool flatten_static(struct flat *f, PyObject *o)
 {
     if (o == Py_None) return flat_head(f, 'N', 0);
@@ -98,8 +122,31 @@ static bool flatten_static(struct flat *f, PyObject *o)
         double real = PyFloat_AsDouble(o);
         return flat_head(f, 'R', 0) && flat_add(f, &real, sizeof real);
     }
-    bool good = PyTuple_CheckExact(o) && flat_head(f, '(', PyTuple_Size(o));
+    if (!PyTuple_CheckExact(o) || !flat_head(f, '(', PyTuple_Size(o))) return false;
+    bool good = ++f->depth < DEEP;
     for (Py_ssize_t i = 0; good && i < PyTuple_Size(o); i++) good = flatten_static(f, PyTuple_GetItem(o, i));
+    f->depth--;
+    return good;
+}
+
+/* An element of a list or a dict, which the functions of registered classes might change meanwhile. */
+static bool flatten_held(struct flat *f, PyObject *o)
+{
+    if (!o) return false;
+    Py_INCREF(o);
+    bool good = flatten(f, o);
+    Py_DECREF(o);
+    return good;
+}
+static bool flatten_dict(struct flat *f, PyObject *o)
+{
+    PyObject *keys = PyDict_Keys(o);
+    bool good = keys && !PyList_Sort(keys) && flat_head(f, '{', PyList_Size(keys));
+    for (Py_ssize_t i = 0; good && i < PyList_Size(keys); i++) {
+        PyObject *k = PyList_GetItem(keys, i);
+        good = flatten_static(f, k) && flatten_held(f, PyDict_GetItem(o, k));
+    }
+    Py_XDECREF(keys);
     return good;
 }
 
@@ -158,33 +205,39 @@ static bool flatten_node(struct flat *f, PyObject *o, bool *leaf)
     return false;
 }
 
-/* False: this is not for the quick way. */
-static bool flatten(struct flat *f, PyObject *o)
+static bool flatten_items(struct flat *f, PyObject *o)
 {
-    if (o == Py_None) return flat_head(f, 'N', 0);
-    if (PyTuple_CheckExact(o) || PyList_CheckExact(o)) {
-        bool tuple = PyTuple_CheckExact(o);
-        Py_ssize_t n = tuple ? PyTuple_Size(o) : PyList_Size(o);
-        if (!flat_head(f, tuple ? '(' : '[', n)) return false;
-        for (Py_ssize_t i = 0; i < n; i++)
-            if (!flatten_held(f, tuple ? PyTuple_GetItem(o, i) : PyList_GetItem(o, i))) return false;
-        return true;
-    }
-    if (PyDict_CheckExact(o)) return flatten_dict(f, o);
-    bool leaf = is_array(o) || PyFloat_Check(o) || PyLong_Check(o);
-    if (!leaf) {
-        bool good = flatten_node(f, o, &leaf);
-        if (!leaf) return good;
-    }
-    if (f->n_leaves == MOST_LEAVES) return false;
+    bool tuple = PyTuple_CheckExact(o);
+    Py_ssize_t n = tuple ? PyTuple_Size(o) : PyList_Size(o);
+    if (!flat_head(f, tuple ? '(' : '[', n)) return false;
+    for (Py_ssize_t i = 0; i < n; i++)
+        if (!flatten_held(f, tuple ? PyTuple_GetItem(o, i) : PyList_GetItem(o, i))) return false;
+    return true;
+}
+
+static bool flatten_leaf(struct flat *f, PyObject *o)
+{
     PyObject *a = is_array(o) ? Py_NewRef(o) : PyFloat_Check(o) || PyLong_Check(o) ? number_array(o) : array_from_buffer(o, -1);
-    if (!a) return false;
-    f->leaves[f->n_leaves++] = a;
+    if (!a || !flat_leaf(f, a)) return false;
     const array_object *array = as_array(a);
     if (!array->tensor) return false;
     int64_t dims[MAX_RANK];
     int rank = array_dims(array, dims);
     return flat_head(f, (char)('a' + array->dtype), rank) && flat_add(f, dims, (size_t)rank * sizeof *dims);
+}
+
+/* False: this is not for the quick way. */
+static bool flatten(struct flat *f, PyObject *o)
+{
+    if (o == Py_None) return flat_head(f, 'N', 0);
+    bool leaf = is_array(o) || PyFloat_Check(o) || PyLong_Check(o), good = false;
+    if (leaf) return flatten_leaf(f, o);
+    if (++f->depth >= DEEP) return false;
+    if (PyTuple_CheckExact(o) || PyList_CheckExact(o)) good = flatten_items(f, o);
+    else if (PyDict_CheckExact(o)) good = flatten_dict(f, o);
+    else good = flatten_node(f, o, &leaf);
+    f->depth--;
+    return leaf ? flatten_leaf(f, o) : good;
 }
 
 /* Whether the argument at a position, or with a name, is part of the program. */
@@ -218,11 +271,6 @@ static bool flatten_call(const jit_object *j, struct flat *f, PyObject *args, Py
     return good;
 }
 
-static void flat_drop(struct flat *f)
-{
-    for (int i = 0; i < f->n_leaves; i++) Py_DECREF(f->leaves[i]);
-}
-
 static uint64_t flat_hash(const struct flat *f)
 {
     uint64_t h = 1469598103934665603u;
@@ -249,13 +297,9 @@ static bool same_cells(const jit_object *j, const struct entry *e)
 
 /* A tree of results from its plan: True a leaf, None, or a tuple of what it is ("(", "[", the keys of a dict, or a function of the list of its children) and the
  * plans of its children. */
-static PyObject *grow(PyObject *plan, PyObject *leaves, Py_ssize_t *next)
+static PyObject *grow(PyObject *plan, PyObject *leaves, Py_ssize_t *next);
+static PyObject *grow_node(PyObject *plan, PyObject *leaves, Py_ssize_t *next)
 {
-    if (plan == Py_True) {
-        PyObject *leaf = PyList_GetItem(leaves, (*next)++);
-        return leaf ? Py_NewRef(leaf) : NULL;
-    }
-    if (plan == Py_None) return Py_NewRef(Py_None);
     PyObject *kind = PyTuple_GetItem(plan, 0);
     if (!kind) return NULL;
     Py_ssize_t n = PyTuple_Size(plan) - 1;
@@ -279,22 +323,30 @@ static PyObject *grow(PyObject *plan, PyObject *leaves, Py_ssize_t *next)
     }
     return made;
 }
+static PyObject *grow(PyObject *plan, PyObject *leaves, Py_ssize_t *next)
+{
+    if (plan == Py_True) {
+        PyObject *leaf = PyList_GetItem(leaves, (*next)++);
+        return leaf ? Py_NewRef(leaf) : NULL;
+    }
+    if (plan == Py_None) return Py_NewRef(Py_None);
+    if (Py_EnterRecursiveCall(" in a tree of results")) return NULL;
+    PyObject *node = grow_node(plan, leaves, next);
+    Py_LeaveRecursiveCall();
+    return node;
+}
 
 static PyObject *run_entry(const struct entry *e, struct flat *f)
 {
     exe_object *exe = (exe_object *)e->exe;
-    hop_tensor *in[MOST_LEAVES];
-    PyObject *donors[MOST_LEAVES];
     Py_ssize_t hidden = PyTuple_Size(e->hidden);
-    int n = 0;
-    for (; n < f->n_leaves; n++) {
-        in[n] = as_array(f->leaves[n])->tensor;
-        donors[n] = n < 64 && exe->donated >> n & 1 ? f->leaves[n] : NULL;
-    }
-    for (Py_ssize_t i = 0; i < hidden; i++) in[n] = as_array(PyTuple_GetItem(e->hidden, i))->tensor, donors[n++] = NULL;
-    if (n != exe->n_in) return PyErr_SetString(PyExc_RuntimeError, "a program was kept under the wrong types"), NULL;
+    if (f->n_leaves + hidden != exe->n_in) return PyErr_SetString(PyExc_RuntimeError, "a program was kept under the wrong types"), NULL;
+    hop_tensor *few_in[FEW_LEAVES], **in = few_in;
+    if (exe->n_in > FEW_LEAVES && !(in = PyMem_Malloc((size_t)exe->n_in * sizeof *in))) return PyErr_NoMemory();
+    for (int i = 0; i < f->n_leaves; i++) in[i] = as_array(f->leaves[i])->tensor;
+    for (Py_ssize_t i = 0; i < hidden; i++) in[f->n_leaves + i] = as_array(PyTuple_GetItem(e->hidden, i))->tensor;
     PyObject *kept_exe = Py_NewRef(e->exe), *unflatten = Py_NewRef(e->unflatten), *kept_hidden = Py_NewRef(e->hidden);
-    PyObject *r = run_tensors(exe, in, exe->donated ? donors : NULL, unflatten != Py_None);
+    PyObject *r = run_tensors(exe, in, f->leaves, unflatten != Py_None);
     if (r && unflatten != Py_None) {
         Py_ssize_t next = 0;
         PyObject *tree = PyTuple_Check(unflatten) ? grow(unflatten, r, &next) : PyObject_CallFunctionObjArgs(unflatten, r, NULL);
@@ -304,6 +356,7 @@ static PyObject *run_entry(const struct entry *e, struct flat *f)
     Py_DECREF(kept_exe);
     Py_DECREF(kept_hidden);
     Py_DECREF(unflatten);
+    if (in != few_in) PyMem_Free(in);
     return r;
 }
 
@@ -313,20 +366,17 @@ static PyObject *jit_call(PyObject *self, PyObject *args, PyObject *named)
     PyObject *r = NULL;
     if (!frame_top()) {
         struct flat f;
-        f.n = 0;
-        f.n_leaves = 0;
-        f.classes = NULL;
+        flat_begin(&f, NULL);
         const struct entry *e = NULL;
         if (flatten_call(j, &f, args, named)) {
             uint64_t hash = flat_hash(&f);
             e = j->entries[hash % JIT_BUCKETS];
             while (e && (e->hash != hash || e->length != f.n || memcmp(e->key, f.key, f.n) || !same_cells(j, e))) e = e->next;
-            if (e && f.n_leaves + PyTuple_Size(e->hidden) <= MOST_LEAVES) r = run_entry(e, &f);
-            else e = NULL;
+            if (e) r = run_entry(e, &f);
         } else {
             PyErr_Clear();
         }
-        flat_drop(&f);
+        flat_end(&f);
         if (e) return r;
     }
     PyObject *slow = PyObject_GetAttrString(self, "_slow");
@@ -343,29 +393,27 @@ static PyObject *jit_remember(PyObject *self, PyObject *given)
     jit_object *j = (jit_object *)self;
     PyObject *args, *named, *exe, *hidden, *cells, *unflatten;
     if (!PyArg_ParseTuple(given, "O!O!O!O!O!O", &PyTuple_Type, &args, &PyDict_Type, &named, exe_type, &exe, &PyTuple_Type, &hidden, &PyTuple_Type, &cells, &unflatten)) return NULL;
+    PyObject *classes = PyList_New(0);
+    if (!classes) return NULL;
     struct flat f;
-    f.n = 0;
-    f.n_leaves = 0;
-    if (!(f.classes = PyList_New(0))) return NULL;
+    flat_begin(&f, classes);
     bool good = flatten_call(j, &f, args, named);
-    flat_drop(&f);
     PyErr_Clear();
     for (Py_ssize_t i = 0; i < PyTuple_Size(hidden); i++) good &= is_array(PyTuple_GetItem(hidden, i)) && as_array(PyTuple_GetItem(hidden, i))->tensor;
     struct entry *e = good ? PyMem_Malloc(sizeof *e + f.n) : NULL;
-    if (!e) {
-        Py_DECREF(f.classes);
-        if (good) return PyErr_NoMemory();
-        Py_RETURN_FALSE;
-    }
-    if (++j->n_entries > MOST_ENTRIES) {
+    if (e && ++j->n_entries > MOST_ENTRIES) {
         jit_forget_all(j);
         j->n_entries = 1;
     }
-    uint64_t hash = flat_hash(&f);
-    *e = (struct entry){ j->entries[hash % JIT_BUCKETS], hash, f.n, Py_NewRef(exe), Py_NewRef(hidden), Py_NewRef(cells), Py_NewRef(unflatten), f.classes };
-    memcpy(e->key, f.key, f.n);
-    j->entries[hash % JIT_BUCKETS] = e;
-    Py_RETURN_TRUE;
+    if (e) {
+        uint64_t hash = flat_hash(&f);
+        *e = (struct entry){ j->entries[hash % JIT_BUCKETS], hash, f.n, Py_NewRef(exe), Py_NewRef(hidden), Py_NewRef(cells), Py_NewRef(unflatten), Py_NewRef(classes) };
+        memcpy(e->key, f.key, f.n);
+        j->entries[hash % JIT_BUCKETS] = e;
+    }
+    flat_end(&f);
+    Py_DECREF(classes);
+    return good && !e ? PyErr_NoMemory() : PyBool_FromLong(good);
 }
 
 static void jit_forget_all(jit_object *j)
