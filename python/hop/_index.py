@@ -146,12 +146,16 @@ def _plan(x, key):
     return ", ".join(text), gathered, changed, together
 
 
-def _wrapped(k, size, x, axis):
-    """Negative positions counted from the end."""
-    if k.dtype.kind == "u":
+def wrapped(k, size):
+    """Positions with the negative ones counted from the end. In int64: the sum need not be a number of a narrower dtype."""
+    if k.dtype.kind != "i":
         return k
-    n = size if size is not None else _call(_CODE["size"], (x,), None, axis)
-    return _core.op(_CODE["select"], k < 0, k + n, k)
+    k = k if k.dtype is _dtypes.int64 else _call(_CODE["cast"], (k,), "i64")
+    return _core.op(_CODE["select"], k < 0, k + size, k)
+
+
+def _wrapped(k, size, x, axis):
+    return wrapped(k, size if size is not None else _call(_CODE["size"], (x,), None, axis))
 
 
 def getitem(x, key):

@@ -9,6 +9,7 @@ import string
 from . import _core, _dtypes, tree
 from ._dtypes import as_dtype, result_type
 from ._errors import InvalidError
+from ._index import wrapped
 
 _CODE = _core.codes
 _op, _call = _core.op, _core.call
@@ -1058,18 +1059,20 @@ def take(x, indices, /, *, axis=None):
             raise ValueError("which axis? An array with several axes needs axis=")
         axis = 0
     axis = _axis("take", x, axis)
-    if indices.dtype.kind != "u":
-        indices = where(indices < 0, indices + x.shape[axis], indices)
-    return _call(_CODE["take"], (x, indices), None, axis)
+    return _call(_CODE["take"], (x, wrapped(indices, _size(x, axis))), None, axis)
 
 
 def take_along_axis(x, indices, /, *, axis=-1):
     """For every place an element of x at a position along the axis."""
     x, indices = asarray(x), asarray(indices)
     axis = _axis("take_along_axis", x, axis)
-    if indices.dtype.kind != "u":
-        indices = where(indices < 0, indices + x.shape[axis], indices)
-    return _call(_CODE["take_along"], (x, indices), None, axis)
+    return _call(_CODE["take_along"], (x, wrapped(indices, _size(x, axis))), None, axis)
+
+
+def _size(x, axis):
+    """Of an axis, also where only a run knows it."""
+    n = x.shape[axis]
+    return n if n is not None else _call(_CODE["size"], (x,), None, axis)
 
 
 def _starts(x, positions):
@@ -1079,8 +1082,8 @@ def _starts(x, positions):
         n = x.shape[axis] if axis < x.ndim else None
         if n is not None and isinstance(i, int):
             i = i + n if i < 0 else i
-        elif n is not None and asarray(i).dtype.kind != "u":
-            i = where(asarray(i) < 0, asarray(i) + n, asarray(i))
+        elif axis < x.ndim:
+            i = wrapped(asarray(i), _size(x, axis))
         out.append(i)
     return out
 

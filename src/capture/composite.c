@@ -202,8 +202,6 @@ static void rule_one_hot(struct emission *e)
     struct attr attrs[2] = { A_DIM(parse_dim(&c)), A_DTYPE(text_dtype(a->dtype)) };
     cursor_end(&c);
     val v = operand_value(e->b, &e->in[0]);
-    enum dtype t = (enum dtype)emit_type(e->b, v).dtype;
-    if (dtype_is_integer(t) && t != DT_I32) v = emit_cast(e->b, v, DT_I64);
     e->out[0] = emit(e->b, OP_one_hot, &v, 1, attrs);
 }
 hop_val hop_one_hot_at(hop_place at, hop_val indices, const char *depth, const char *dtype)

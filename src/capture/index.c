@@ -140,7 +140,7 @@ static val index_scalar(struct builder *b, val index)
     struct type t = emit_type(b, index);
     if (t.rank || !dtype_is_integer((enum dtype)t.dtype))
         capture_throw("the index: expected an integer scalar, found %s", type_text(b->m, b->symbols.data, builder_type(b, index)));
-    return emit_cast(b, index, DT_I64);
+    return emit_as_index(b, index);
 }
 
 val emit_index(struct builder *b, val v, val index, uint32_t axis)
@@ -233,11 +233,12 @@ hop_val hop_dynamic_update_at(hop_place at, hop_val x, hop_val update, const hop
     return rank < 0 ? (hop_val){ 0, 0 } : capture_emit1(at, "dynamic_update", rule_dynamic_update, NULL, in, (uint32_t)rank + 2);
 }
 
+/* What is no array of integers is for the row to refuse. */
 static val index_array(struct builder *b, const struct operand *o)
 {
     val v = operand_value(b, o);
     enum dtype t = (enum dtype)emit_type(b, v).dtype;
-    return t == DT_I32 || !dtype_is_integer(t) ? v : emit_cast(b, v, DT_I64);
+    return t == DT_I32 || !dtype_is_integer(t) ? v : emit_as_index(b, v);
 }
 
 static void rule_take(struct emission *e)

@@ -30,8 +30,8 @@ enum { ROLL_DIMS, ROLL_SHIFTS };                             /* shifts: one per 
 enum { STACK_DIM };
 enum { TRIANGLE_DIAGONAL };                                  /* tril triu: element (i, j) of the last two dims stays if j - i <= diagonal, triu: >= */
 enum { EYE_ROWS, EYE_COLUMNS, EYE_DIAGONAL, EYE_DTYPE };     /* columns absent: rows; dtype absent: f32 */
-enum { ONE_HOT_DEPTH, ONE_HOT_DTYPE };                       /* indices i32 or i64, any shape S: S + [depth]; nothing is hot for an index out of range; dtype absent: f32 */
-enum { GATHER_DIMS };                                        /* x, one index operand (i32 or i64, all of one shape S) per dim listed; absent: the first dims; indices clamped */
+enum { ONE_HOT_DEPTH, ONE_HOT_DTYPE };                       /* indices of any integer dtype and shape S: S + [depth]; nothing is hot for an index out of range; dtype absent: f32 */
+enum { GATHER_DIMS };                                        /* x, one index operand (any integer dtype, all of one shape S) per dim listed; absent: the first dims; indices clamped */
 enum { TAKE_DIM };                                           /* x, indices S: gather over one dim: x.dims[:d] + S + x.dims[d+1:]; absent: 0 */
 enum { TAKE_ALONG_DIM };                                     /* x, positions with the dims of x but for this one; absent: 0 */
 enum { SCATTER_DIMS, SCATTER_MODE };                         /* x, index operands as for gather, updates of gather's type; out-of-range indices are dropped; mode absent: add */
@@ -89,6 +89,16 @@ static inline val emit_cast(struct builder *b, val v, enum dtype t)
     if (emit_type(b, v).dtype == t) return v;
     struct attr a = A_DTYPE(t);
     return emit(b, OP_cast, &v, 1, &a);
+}
+/* Indices of any integer dtype as i64; u64 beyond its range becomes the largest, which lies outside of every array. */
+static inline val emit_as_index(struct builder *b, val v)
+{
+    struct type t = emit_type(b, v);
+    if (t.dtype == DT_U64) {
+        struct attr most[3] = { A_INT(INT64_MAX), A_DIMS(t.dims, t.rank), A_DTYPE(DT_U64) };
+        v = emit2(b, OP_min, v, emit(b, OP_full, NULL, 0, most));
+    }
+    return emit_cast(b, v, DT_I64);
 }
 static inline val emit_broadcast(struct builder *b, val v, uint32_t rank, const dim *dims, const uint32_t *at)
 {

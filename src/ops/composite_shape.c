@@ -287,7 +287,7 @@ static void infer_one_hot(struct infer *in)
 {
     struct type t = infer_type(in, 0);
     dim depth = (dim)in->attrs[ONE_HOT_DEPTH].i, dims[MAX_RANK];
-    if (t.dtype != DT_I32 && t.dtype != DT_I64) infer_error(in, "the indices: expected i32 or i64, found %s", infer_text(in, in->operands[0]));
+    if (!dtype_is_integer((enum dtype)t.dtype)) infer_error(in, "the indices: expected integers, found %s", infer_text(in, in->operands[0]));
     if (t.rank == MAX_RANK) infer_error(in, "the result would have %d dims, a type has at most %d", MAX_RANK + 1, MAX_RANK);
     infer_not_negative(in, depth, "attribute 'depth'");
     for (uint32_t i = 0; i < t.rank; i++) dims[i] = t.dims[i];
@@ -299,7 +299,7 @@ static void expand_one_hot(struct expand *e)
 {
     struct builder *b = e->b;
     struct type t = type_get(b->m, e->types[0]);
-    val index = emit_cast(b, e->operands[0], DT_I64), class = emit_iota(b, t.rank, t.dims, t.rank - 1u);
+    val index = emit_as_index(b, e->operands[0]), class = emit_iota(b, t.rank, t.dims, t.rank - 1u);
     uint32_t at[MAX_RANK];
     for (uint32_t i = 0; i < t.rank; i++) at[i] = i;
     e->out[0] = emit_cast(b, emit2(b, OP_eq, emit_broadcast(b, index, t.rank, t.dims, at), class), (enum dtype)t.dtype);

@@ -108,7 +108,7 @@ static lpv elem_gather(struct lower *L, const struct fn *f, const struct node *n
     for (uint32_t i = 0; i < s.n; i++) {
         dim size = x.dims[s.dims[i]];
         if (!size) return zero;
-        at[s.dims[i]] = lower_clamp(p, lp_cast(p, DT_I64, lower_elem(L, operand(f, n, 1 + i), idx + s.first)), lower_dim(L, size));
+        at[s.dims[i]] = lower_clamp(p, lower_index(p, lower_elem(L, operand(f, n, 1 + i), idx + s.first)), lower_dim(L, size));
         some = lower_not_empty(L, f, size, some);
     }
     return lower_elem_if(L, some, operand(f, n, 0), at, zero);
@@ -122,6 +122,8 @@ static const struct op_sample gather_samples[] = {
     { "hop 1\nfn @sample[T](%x: f64[2, 3, 2], %i: i32[T, 2]) -> (f64[2, T, 2, 2]) {\n  %y = gather {dims = [1]} (%x, %i)\n  return %y\n}\n", NULL },
     { "hop 1\nfn @sample[T](%x: f32[2, T, 3, 2], %i: i64[2], %j: i64[2]) -> (f32[2, 2, 3]) {\n  %y = gather {dims = [3, 1]} (%x, %i, %j)\n  return %y\n}\n", NULL },
     { "hop 1\nfn @sample[T](%x: f32[T, 2], %i: i64[], %j: i64[]) -> (f32[]) {\n  %y = gather(%x, %i, %j)\n  return %y\n}\n", NULL },
+    { "hop 1\nfn @sample(%x: f64[200], %i: i8[5]) -> (f64[5]) {\n  %y = gather(%x, %i)\n  return %y\n}\n", "i = -3..127" },
+    { "hop 1\nfn @sample(%x: f32[3, 4], %i: u8[5], %j: u64[5]) -> (f32[5]) {\n  %y = gather(%x, %i, %j)\n  return %y\n}\n", "i = 0..4, j = 0..5" },
     { "hop 1\nfn @sample(%x: bool[3, 2], %i: i32[0], %j: i32[0]) -> (bool[0]) {\n  %y = gather {dims = [1, 0]} (%x, %i, %j)\n  return %y\n}\n", NULL },
     { "hop 1\nfn @sample(%x: i32[2, 0, 2], %i: i64[3], %j: i64[3]) -> (i32[3, 2]) {\n  %y = gather(%x, %i, %j)\n  return %y\n}\n", NULL },
 };
@@ -168,7 +170,7 @@ static void infer_take_along(struct infer *in)
 {
     struct type x = infer_type(in, 0), at = infer_type(in, 1);
     uint32_t along = infer_one_dim(in, &in->attrs[TAKE_ALONG_DIM], x.rank, "dim");
-    if (at.dtype != DT_I32 && at.dtype != DT_I64) infer_error(in, "operand 1 (indices): expected i32 or i64, found %s", infer_text(in, in->operands[1]));
+    if (!dtype_is_integer((enum dtype)at.dtype)) infer_error(in, "operand 1 (indices): expected integers, found %s", infer_text(in, in->operands[1]));
     if (at.rank != x.rank)
         infer_error(in, "operand 1 (indices): expected the dims of %s but for dim %u, found %s", infer_text(in, in->operands[0]), along, infer_text(in, in->operands[1]));
     for (uint32_t d = 0; d < x.rank; d++)

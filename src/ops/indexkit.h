@@ -44,7 +44,7 @@ static inline struct indexed infer_indexed(struct infer *in, const struct attr *
         infer_error(in, "expected at most one index operand per dim of %s, found %u", infer_text(in, in->operands[0]), n);
     for (uint32_t i = at; i < at + n; i++) {
         struct type t = infer_type(in, i), first = infer_type(in, at);
-        if (t.dtype != DT_I32 && t.dtype != DT_I64) infer_error(in, "operand %u (indices): expected i32 or i64, found %s", i, infer_text(in, in->operands[i]));
+        if (!dtype_is_integer((enum dtype)t.dtype)) infer_error(in, "operand %u (indices): expected integers, found %s", i, infer_text(in, in->operands[i]));
         if (t.rank != first.rank)
             infer_error(in, "operand %u (indices): expected the dims of %s, found %s", i, infer_text(in, in->operands[at]), infer_text(in, in->operands[i]));
         for (uint32_t d = 0; d < t.rank; d++) infer_equal(in, first.dims[d], t.dims[d], arena_printf(&in->m->scratch, "operand %u (indices): dim %u", i, d));
@@ -73,7 +73,7 @@ static inline type_id infer_indexed_type(struct infer *in, const struct indexed 
 /* Indices as i64 brought into 0..size-1 (0 when size is 0). */
 static inline val clamped_indices(struct builder *b, val indices, dim size)
 {
-    indices = emit_cast(b, indices, DT_I64);
+    indices = emit_as_index(b, indices);
     struct type t = emit_type(b, indices);
     val below = emit2(b, OP_min, indices, emit_dim_full(b, dim_sub(b->m, size, 1), t.rank, t.dims));
     return emit2(b, OP_max, below, emit_dim_full(b, 0, t.rank, t.dims));
@@ -85,7 +85,7 @@ static inline val indices_in_range(struct builder *b, const struct indexed *s, v
     struct type t = emit_type(b, x);
     val all = VAL_NONE;
     for (uint32_t i = 0; i < s->n; i++) {
-        val at = emit_cast(b, indices[i], DT_I64);
+        val at = emit_as_index(b, indices[i]);
         struct type shape = emit_type(b, at);
         val low = emit2(b, OP_ge, at, emit_dim_full(b, 0, shape.rank, shape.dims));
         val here = emit2(b, OP_and, low, emit2(b, OP_lt, at, emit_dim_full(b, t.dims[s->dims[i]], shape.rank, shape.dims)));

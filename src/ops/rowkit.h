@@ -3,6 +3,7 @@
 #ifndef HOP_OPS_ROWKIT_H
 #define HOP_OPS_ROWKIT_H
 
+#include "ir/number.h"
 #include "loop/lower.h"
 #include "ops/build.h"
 
@@ -127,11 +128,21 @@ static inline void copy_strided(size_t width, uint32_t rank, const int64_t *dims
     } while (next_index(rank, dims, idx));
 }
 
-/* An i32 or i64 element. */
-static inline int64_t index_at(const struct tensor *t, int64_t i) { return t->dtype == DT_I32 ? ((const int32_t *)t->data)[i] : ((const int64_t *)t->data)[i]; }
+/* An element of an array of indices, of any integer dtype; beyond int64_t it is the largest of it, which lies outside of every array. */
+static inline int64_t index_at(const struct tensor *t, int64_t i)
+{
+    if (t->dtype == DT_I64) return ((const int64_t *)t->data)[i];
+    return element_index((enum dtype)t->dtype, (const char *)t->data + i * (int64_t)tensor_width(t));
+}
 
 /* ---- lower ---- */
 
+/* An index of any integer dtype as i64; u64 beyond its range is the largest, as index_at has it. */
+static inline lpv lower_index(struct lp *p, lpv i)
+{
+    if (lp_dtype(p, i) == DT_U64) i = lp_bin(p, LP_MIN, i, lp_const_bits(p, DT_U64, INT64_MAX));
+    return lp_cast(p, DT_I64, i);
+}
 /* i brought into 0..size-1 (0 when size is 0). */
 static inline lpv lower_clamp(struct lp *p, lpv i, lpv size)
 {

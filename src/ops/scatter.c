@@ -157,7 +157,7 @@ static struct update_loops updates_begin(struct lower *L, const struct fn *f, co
     lpv zero = lp_index(p, 0), one = lp_index(p, 1), inside = LPV_NONE;
     for (uint32_t i = 0; i < w.head; i++) w.from[i] = lp_for_begin(p, zero, lower_dim(L, w.u.dims[i]), one, FOR_SERIAL);
     for (uint32_t i = 0; i < n_index; i++) {
-        lpv at = lp_cast(p, DT_I64, lower_elem(L, operand(f, n, 1 + i), w.from + w.s.first));
+        lpv at = lower_index(p, lower_elem(L, operand(f, n, 1 + i), w.from + w.s.first));
         lpv here = lp_bin(p, LP_AND, lp_bin(p, LP_GE, at, zero), lp_bin(p, LP_LT, at, lower_dim(L, w.x.dims[w.s.dims[i]])));
         inside = inside == LPV_NONE ? here : lp_bin(p, LP_AND, inside, here);
         w.index[i] = at;
