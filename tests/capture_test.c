@@ -7,19 +7,48 @@
 BODY(promote)
 {
     UNUSED;
-    out[0] = hop_add(in[0], in[1]);                              /* i32 + f32 -> f64 */
+    out[0] = hop_add(in[0], in[1]);                              /* i32 + f32 -> f32 */
     out[1] = hop_mul(in[1], hop_scalar(2.5));                    /* a number takes f32 */
     out[2] = hop_add(in[0], hop_int(1));                         /* and i32 */
-    out[3] = hop_add(in[0], hop_scalar(0.5));                    /* a real number makes integers f64 */
-    out[4] = hop_sqrt(in[2]);                                    /* f64 of i64 */
+    out[3] = hop_add(in[0], hop_scalar(0.5));                    /* a real number makes integers f32 */
+    out[4] = hop_sqrt(in[2]);                                    /* f32 of i64 */
     out[5] = hop_select(hop_gt(in[1], hop_int(1)), in[0], hop_int(-1));
+    return 0;
+}
+BODY(promote_mixed)
+{
+    UNUSED;
+    out[0] = hop_mul(in[0], in[2]);                              /* i64 and f16 -> f16 */
+    out[1] = hop_add(in[1], in[2]);                              /* u64 and f16 -> f16 */
+    out[2] = hop_mean(in[0], NULL);                              /* of integers, f32 */
+    out[3] = hop_exp(hop_sub(in[1], in[1]));
+    out[4] = hop_sub(hop_gt(in[0], hop_int(1)), hop_scalar(0.5)); /* bool with a real number */
+    out[5] = hop_softmax(in[1], NULL);
+    return 0;
+}
+/* A number beyond the dtype compares as what it is; each result counts where it holds, in base 4. */
+static hop_val held(hop_val x, hop_val y)
+{
+    hop_val all[6] = { hop_lt(x, y), hop_le(x, y), hop_gt(x, y), hop_ge(x, y), hop_eq(x, y), hop_ne(x, y) }, sum = hop_int(0);
+    for (int i = 0; i < 6; i++) sum = hop_add(hop_mul(sum, hop_int(4)), hop_sum(hop_cast(all[i], "i64"), "all"));
+    return sum;
+}
+BODY(compare_beside)
+{
+    UNUSED;
+    out[0] = held(in[0], hop_int(300));
+    out[1] = held(in[0], hop_int(-129));
+    out[2] = held(hop_int(-1), in[1]);
+    out[3] = held(in[1], hop_int(256));
+    out[4] = held(in[2], hop_int(-1));
+    out[5] = held(in[0], hop_int(-128));
     return 0;
 }
 BODY(promote_short)
 {
     UNUSED;
     out[0] = hop_add(in[0], in[1]);                              /* i8 + u8 -> i16 */
-    out[1] = hop_mul(in[0], in[2]);                              /* f16 holds every i8 */
+    out[1] = hop_mul(in[0], in[2]);                              /* the float, whatever its size */
     out[2] = hop_add(in[2], hop_scalar(2.25));                   /* a number takes f16 */
     out[3] = hop_mul(in[1], hop_int(200));                       /* and u8, which wraps */
     out[4] = hop_mean(in[2], "all");
@@ -31,10 +60,10 @@ BODY(functions)
     UNUSED;
     hop_val odd = hop_eq(hop_mod(in[0], hop_int(2)), hop_int(1)); /* mod has the sign of 2 */
     out[0] = hop_floor_div(in[0], hop_int(2));                   /* stays i32 */
-    out[1] = hop_hypot(in[0], hop_int(4));                       /* integers as f64 */
+    out[1] = hop_hypot(in[0], hop_int(4));                       /* integers as f32 */
     out[2] = hop_isfinite(in[0]);
     out[3] = hop_popcount(hop_xor(odd, hop_bool(1)));            /* bool is counted as i64 */
-    out[4] = hop_fma(in[1], hop_scalar(2), in[0]);               /* f64 of f32 and i32 */
+    out[4] = hop_fma(in[1], hop_scalar(2), in[0]);               /* f32 of f32 and i32 */
     out[5] = hop_add(hop_shift_left(hop_int(1), hop_abs(in[0])), hop_round(in[1]));
     return 0;
 }
@@ -414,10 +443,14 @@ static const struct program programs[] = {
     { "loops without steps", "xs: f32[T], w: f32[2]", 2, 6, no_steps, { "f32[0]", "f32[2]" }, { { 0 }, { 1, 2 } }, { "f32[]", "f64[0, 2, 2]", "i64[]", "f64[0, 2, 2]", "f64[2, 2, 2]", "f32[2]" },
       { { 0 }, { 0 }, { 0 }, { 0 }, { 0 }, { 1, 2 } } },
     { "promotion", "a: i32[2], b: f32[2], c: i64[2]", 3, 6, promote, { "i32[2]", "f32[2]", "i64[2]" }, { { 1, 2 }, { 0.5, 1.5 }, { 4, 9 } },
-      { "f64[2]", "f32[2]", "i32[2]", "f64[2]", "f64[2]", "i32[2]" }, { { 1.5, 3.5 }, { 1.25, 3.75 }, { 2, 3 }, { 1.5, 2.5 }, { 2, 3 }, { -1, 2 } } },
+      { "f32[2]", "f32[2]", "i32[2]", "f32[2]", "f32[2]", "i32[2]" }, { { 1.5, 3.5 }, { 1.25, 3.75 }, { 2, 3 }, { 1.5, 2.5 }, { 2, 3 }, { -1, 2 } } },
+    { "promotion of mixed kinds", "a: i64[2], b: u64[2], c: f16[2]", 3, 6, promote_mixed, { "i64[2]", "u64[2]", "f16[2]" }, { { 1, 2 }, { 3, 3 }, { 0.5, 1.5 } },
+      { "f16[2]", "f16[2]", "f32[]", "f32[2]", "f32[2]", "f32[2]" }, { { 0.5, 3 }, { 3.5, 4.5 }, { 1.5 }, { 1, 1 }, { -0.5, 0.5 }, { 0.5, 0.5 } } },
+    { "numbers beyond a dtype compare", "a: i8[2], b: u8[2], c: u64[2]", 3, 6, compare_beside, { "i8[2]", "u8[2]", "u64[2]" }, { { -128, 127 }, { 0, 255 }, { 0, 7 } },
+      { "i64[]", "i64[]", "i64[]", "i64[]", "i64[]", "i64[]" }, { { 2562 }, { 162 }, { 2562 }, { 2562 }, { 162 }, { 357 } } },
     { "promotion of short dtypes", "a: i8[2], b: u8[2], c: f16[2]", 3, 6, promote_short, { "i8[2]", "u8[2]", "f16[2]" }, { { -100, 7 }, { 250, 3 }, { 0.5, 1.501953125 } },
       { "i16[2]", "f16[2]", "f16[2]", "u8[2]", "f16[]", "f32[2]" }, { { 150, 10 }, { -50, 10.515625 }, { 2.75, 3.751953125 }, { 80, 88 }, { 1.0009765625 }, { 0, 0.001953125 } } },
-    { "functions", "a: i32[2], b: f32[2]", 2, 6, functions, { "i32[2]", "f32[2]" }, { { -3, 3 }, { 0.5, 1.5 } }, { "i32[2]", "f64[2]", "bool[2]", "i64[2]", "f64[2]", "f64[2]" },
+    { "functions", "a: i32[2], b: f32[2]", 2, 6, functions, { "i32[2]", "f32[2]" }, { { -3, 3 }, { 0.5, 1.5 } }, { "i32[2]", "f32[2]", "bool[2]", "i64[2]", "f32[2]", "f32[2]" },
       { { -2, 1 }, { 5, 5 }, { 1, 1 }, { 0, 0 }, { -2, 6 }, { 8, 10 } } },
     { "broadcasting", "a: f32[3], b: f32[2, 1]", 2, 4, broadcast, { "f32[3]", "f32[2, 1]" }, { { 1, 2, 3 }, { 10, 20 } },
       { "f32[2, 3]", "f32[3, 3]", "f32[2, 3]", "f32[3]" },
@@ -643,6 +676,15 @@ BODY(other_capture)
 }
 BODY(tensor_while_capturing) { UNUSED; hop_tensor *t = hop_value_tensor(in[0]); hop_tensor_free(t); out[0] = in[0]; return 0; }
 BODY(unset_branch) { UNUSED; (void)out; return 0; }
+BODY(unsigned_signed) { UNUSED; out[0] = hop_add(hop_cast(in[0], "u64"), hop_cast(in[0], "i8")); return 0; }
+BODY(number_beyond) { UNUSED; out[0] = hop_add(hop_cast(in[0], "u8"), hop_int(300)); return 0; }
+BODY(real_step) { UNUSED; out[0] = hop_scalar(0.5); return 0; }
+BODY(real_carry)
+{
+    UNUSED;
+    hop_scan(out, 1, &(hop_scan_spec){ .step = real_step, .carry = (hop_val[]){ hop_number("i64", 1) }, .n_carry = 1, .length = "2" });
+    return 0;
+}
 BODY(different_branches) { UNUSED; hop_cond(out, 1, &(hop_cond_spec){ .pred = hop_bool(1), .then = bad_carry, .otherwise = escape_step, .in = in, .n_in = 1 }); return 0; }
 BODY(unset_in_branch) { UNUSED; hop_cond(out, 1, &(hop_cond_spec){ .pred = hop_bool(1), .then = unset_branch, .otherwise = unset_branch }); return 0; }
 
@@ -673,6 +715,9 @@ static void test_errors(void)
         { "x: f32[3]", other_capture, HOP_OK, { 0 } },
         { "x: f32[3]", tensor_while_capturing, HOP_INVALID, { "no tensor while it is captured" } },
         { "x: f32[3]", different_branches, HOP_INVALID, { "branch 0 gives f32[3], branch 1 gives f64[3]" } },
+        { "x: f32[3]", unsigned_signed, HOP_INVALID, { "add: no integer dtype holds both u64 and i8", "hop_cast(x, \"i64\")" } },
+        { "x: f32[3]", number_beyond, HOP_INVALID, { "add: ", "300", "u8" } },
+        { "x: f32[3]", real_carry, HOP_INVALID, { "a result is the number 0.5, where i64 is expected" } },
         { "x: f32[3]", unset_in_branch, HOP_INVALID, { "result 0 was not set" } },
         { "x: f32[3], x: f32[3]", empty, HOP_INVALID, { "the name 'x' stands twice" } },
         { "x: f32[3", empty, HOP_INVALID, { "expected ']' at the end" } },

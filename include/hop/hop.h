@@ -217,9 +217,13 @@ HOP_DIM_OPERATORS(HOP_DECLARE)
 #define hop_dim_min(...) hop_dim_min_at(HOP_HERE, __VA_ARGS__)
 #define hop_dim_max(...) hop_dim_max_at(HOP_HERE, __VA_ARGS__)
 
-/* ---- elementwise: operands are promoted and broadcast as in NumPy ---- */
+/* ---- elementwise: operands are promoted and broadcast ---- */
 
-/* One operand. The float functions take integers as f64; round takes halves to the even number; isnan, isinf and isfinite give bool; not, popcount
+/* An integer with a float becomes that float, whatever its size; two floats give the larger (f16 and bf16 give f32), two integers the smallest that holds
+ * both; u64 with a signed integer is an error, and a cast says what is meant. An integer with a real number that has no dtype, and the float functions of
+ * integers, give f32. Integers compare as they are with a number beyond their range; in arithmetic it is an error. */
+
+/* One operand. The float functions take integers as f32; round takes halves to the even number; isnan, isinf and isfinite give bool; not, popcount
  * and count_leading_zeros work on bits. */
 #define HOP_UNARY_OPERATORS(X) \
     X(neg) X(abs) X(sign) X(floor) X(exp) X(expm1) X(log) X(log1p) X(sqrt) X(rsqrt) X(sin) X(cos) X(tanh) X(sigmoid) X(not) X(stop_gradient) \
@@ -312,7 +316,7 @@ hop_val hop_cast_at(hop_place at, hop_val x, const char *dtype);
 
 /* ---- reductions: axes are text, "all" (or NULL), "0, -1" ---- */
 
-/* bool is summed and multiplied as i64; the mean of integers is f64. logsumexp overflows nowhere. */
+/* bool is summed and multiplied as i64; the mean of integers is f32. logsumexp overflows nowhere. */
 #define HOP_REDUCTIONS(X) X(sum) X(prod) X(mean) X(logsumexp) X(reduce_max) X(reduce_min) X(any) X(all)
 #define HOP_DECLARE(name) hop_val hop_##name##_at(hop_place at, hop_val x, const char *axes);
 HOP_REDUCTIONS(HOP_DECLARE)
@@ -455,7 +459,7 @@ int hop_nonzero_sized_at(hop_place at, hop_val *out, hop_val x, const char *size
 
 /* ---- along an axis: running values, order ---- */
 
-/* Running values along an axis; reverse: from its end. bool is summed and multiplied as i64, logcumsumexp takes integers as f64. */
+/* Running values along an axis; reverse: from its end. bool is summed and multiplied as i64, logcumsumexp takes integers as f32. */
 #define HOP_CUMULATIVE_OPERATORS(X) X(cumsum) X(cumprod) X(cummax) X(cummin) X(logcumsumexp)
 #define HOP_DECLARE(name) hop_val hop_##name##_at(hop_place at, hop_val x, int axis, int reverse);
 HOP_CUMULATIVE_OPERATORS(HOP_DECLARE)

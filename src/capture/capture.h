@@ -243,11 +243,14 @@ void eager_call(struct capture *c, hop_val *results, int n_results, const hop_ca
 
 /* ---- promotion and broadcasting (promote.c) ---- */
 
-enum dtype promote_dtypes(enum dtype a, enum dtype b);
+enum dtype promote_dtypes(enum dtype a, enum dtype b); /* DT_COUNT: u64 and a signed one, there is none */
 enum dtype operands_dtype(struct builder *b, const struct operand *in, uint32_t n); /* of all together, weak ones included */
 val operand_value(struct builder *b, const struct operand *o);                      /* alone */
 val operand_as(struct builder *b, const struct operand *o, enum dtype t);           /* scalar or value, cast */
 val weak_full(struct builder *b, const struct operand *o, enum dtype t, uint32_t rank, const dim *dims);
+int beside_range(enum dtype t, int64_t n); /* where a whole number stands: -1 below what an integer dtype holds, 1 above it, 0 within */
+/* A number as a value of this type; an error where it would be of another kind (a real number among integers). */
+val weak_like(struct builder *b, const struct operand *o, struct type t);
 /* The common shape of operands; returns its rank. */
 uint32_t broadcast_dims(struct builder *b, const struct operand *in, uint32_t n, dim *dims);
 val bring_to(struct builder *b, val v, uint32_t rank, const dim *dims); /* broadcasts; v's rank is not larger */

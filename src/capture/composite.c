@@ -25,11 +25,11 @@ static enum dtype type_of(const struct emission *e, const char *text, uint32_t *
 
 static const char *value_text(struct builder *b, val v) { return type_text(b->m, b->symbols.data, builder_type(b, v)); }
 
-/* The operand as floats: whole numbers become f64. */
+/* The operand as floats: whole numbers become f32. */
 static val float_operand(struct emission *e, uint32_t i)
 {
     val v = operand_value(e->b, &e->in[i]);
-    return dtype_is_float((enum dtype)emit_type(e->b, v).dtype) ? v : emit_cast(e->b, v, DT_F64);
+    return dtype_is_float((enum dtype)emit_type(e->b, v).dtype) ? v : emit_cast(e->b, v, DT_F32);
 }
 
 /* ---- statistics ---- */

@@ -43,8 +43,7 @@ static val body_result(struct scope *s, hop_val v, val like)
     struct operand o = resolve(s, v);
     if (!o.weak) return o.v;
     if (like == VAL_NONE) return operand_value(&s->b, &o);
-    struct type t = emit_type(&s->b, like);
-    return weak_full(&s->b, &o, (enum dtype)t.dtype, t.rank, t.dims);
+    return weak_like(&s->b, &o, emit_type(&s->b, like));
 }
 
 /* n_like: so many results are like the inputs of the same number (carries). weak, when not NULL, keeps results that are numbers for later. */
@@ -269,7 +268,7 @@ static void settle_weak(struct capture *c, struct body *bodies, uint32_t n, stru
         }
         enum dtype t = strong >= 0 ? (enum dtype)strong : operands_dtype(NULL, all, n);
         for (uint32_t r = 0; r < n; r++)
-            if (all[r].weak) bodies[r].results[k] = weak_full(&bodies[r].s->b, &all[r], t, 0, NULL);
+            if (all[r].weak) bodies[r].results[k] = weak_like(&bodies[r].s->b, &all[r], (struct type){ .dtype = t });
     }
 }
 

@@ -134,8 +134,7 @@ void eager_prune(struct scope *s, uint32_t mark, hop_val *kept, uint32_t n)
 
 static void rule_like(struct emission *e)
 {
-    struct type t = emit_type(e->b, e->in[0].v);
-    e->out[0] = weak_full(e->b, &e->in[1], (enum dtype)t.dtype, t.rank, t.dims);
+    e->out[0] = weak_like(e->b, &e->in[1], emit_type(e->b, e->in[0].v));
 }
 
 /* Runs a body in a scope of its own; its results become values of the scope around. Of the first n_like results a number takes the type of the value in

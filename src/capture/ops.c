@@ -17,13 +17,31 @@ hop_dim hop_dim_const(int64_t n) { return (hop_dim){ HANDLE_NUMBER_DIM, (uint64_
 
 /* ---- elementwise ---- */
 
-/* The dtype an elementwise operator computes in: as it is, or the next wider one on which it is defined. */
+/* The dtype an elementwise operator computes in: as it is, or the one that integers take where it is defined for others alone. */
 static enum dtype computing_dtype(enum op op, enum dtype t)
 {
     if (scalar_c_defined(op, t)) return t;
     if (t == DT_BOOL && scalar_c_defined(op, DT_I64)) return DT_I64;
-    if (!dtype_is_float(t) && scalar_c_defined(op, DT_F64)) return DT_F64;
+    if (!dtype_is_float(t) && scalar_c_defined(op, DT_F32)) return DT_F32;
     return t; /* infer says what is wrong */
+}
+
+static bool is_comparison(enum op op) { return op == OP_eq || op == OP_ne || op == OP_lt || op == OP_le || op == OP_gt || op == OP_ge; }
+
+/* Integers compared with a number that their dtype does not hold: the answer is the same for all of them. False: this is no such call. */
+static bool compare_beside(struct emission *e, enum op op, enum dtype t)
+{
+    if (!is_comparison(op) || !dtype_is_integer(t)) return false;
+    uint32_t number = e->in[0].weak ? 0 : 1;
+    int side = e->in[number].weak == HANDLE_INT ? beside_range(t, e->in[number].integer) : 0;
+    if (!side) return false;
+    bool first_is_less = (side > 0) == (number == 1); /* in the order of the operands: the first is below the second */
+    bool answer = op == OP_ne || (first_is_less ? op == OP_lt || op == OP_le : op == OP_gt || op == OP_ge);
+    dim dims[MAX_RANK];
+    uint32_t rank = broadcast_dims(e->b, e->in, e->n, dims);
+    struct attr a[3] = { A_INT(answer), A_DIMS(dims, rank), A_DTYPE(DT_BOOL) };
+    e->out[0] = emit(e->b, OP_full, NULL, 0, a);
+    return true;
 }
 
 static void rule_elementwise(struct emission *e)
@@ -31,6 +49,7 @@ static void rule_elementwise(struct emission *e)
     enum op op = *(const enum op *)e->args;
     enum dtype t = operands_dtype(e->b, e->in, e->n);
     val in[3];
+    if (compare_beside(e, op, t)) return;
     if (op == OP_abs && dtype_info[t].kind == KIND_UINT) { /* already what it will be */
         e->out[0] = operand_value(e->b, &e->in[0]);
         return;

@@ -16,7 +16,7 @@ static void rule_cumulative(struct emission *e)
     struct type t = emit_type(e->b, v);
     struct attr attrs[2] = { A_INT(check_axis(a->axis, t.rank)), A_FLAG(a->flag) };
     if (t.dtype == DT_BOOL && (a->op == OP_cumsum || a->op == OP_cumprod)) v = emit_cast(e->b, v, DT_I64);
-    if (a->op == OP_logcumsumexp && !dtype_is_float((enum dtype)t.dtype)) v = emit_cast(e->b, v, DT_F64);
+    if (a->op == OP_logcumsumexp && !dtype_is_float((enum dtype)t.dtype)) v = emit_cast(e->b, v, DT_F32);
     e->out[0] = emit(e->b, a->op, &v, 1, attrs);
 }
 #define DEFINE(name) \

@@ -1,25 +1,17 @@
-/* Promotion and broadcasting as in NumPy, made explicit: operands of any dtypes and shapes come in, nodes that cast and broadcast are emitted, values of
+/* Promotion as in JAX, broadcasting as in NumPy, made explicit: operands of any dtypes and shapes come in, nodes that cast and broadcast are emitted, values of
  * one type go out. Numbers without a dtype take that of the others. A symbolic size never broadcasts: it is required to be equal. */
 #include "capture/capture.h"
 
-/* The smallest float of at least so many bytes. */
-static enum dtype float_of(uint32_t bytes)
-{
-    enum dtype best = DT_F64;
-    for (int t = 0; t < DT_COUNT; t++)
-        if (dtype_is_float((enum dtype)t) && dtype_info[t].size >= bytes && dtype_info[t].size < dtype_info[best].size) best = (enum dtype)t;
-    return best;
-}
-
+/* A signed one that is larger than both where only one is signed; beyond u64 there is none. */
 static enum dtype join_integers(enum dtype a, enum dtype b)
 {
     if (dtype_info[a].kind == dtype_info[b].kind) return dtype_info[a].size >= dtype_info[b].size ? a : b;
-    uint32_t u = dtype_info[dtype_info[a].kind == KIND_UINT ? a : b].size, s = dtype_info[dtype_info[a].kind == KIND_UINT ? b : a].size;
-    if (s > u) return dtype_info[a].kind == KIND_UINT ? b : a;
-    enum dtype best = DT_COUNT;
-    for (int t = 0; t < DT_COUNT; t++)
-        if (dtype_info[t].kind == KIND_INT && dtype_info[t].size > u && (best == DT_COUNT || dtype_info[t].size < dtype_info[best].size)) best = (enum dtype)t;
-    return best == DT_COUNT ? DT_F64 : best;
+    enum dtype u = dtype_info[a].kind == KIND_UINT ? a : b, best = DT_COUNT, s = u == a ? b : a;
+    for (int t = 0; t < DT_COUNT; t++) {
+        bool holds = dtype_info[t].kind == KIND_INT && dtype_info[t].size > dtype_info[u].size && dtype_info[t].size >= dtype_info[s].size;
+        if (holds && (best == DT_COUNT || dtype_info[t].size < dtype_info[best].size)) best = (enum dtype)t;
+    }
+    return best;
 }
 
 enum dtype promote_dtypes(enum dtype a, enum dtype b)
@@ -28,17 +20,26 @@ enum dtype promote_dtypes(enum dtype a, enum dtype b)
     if (dtype_info[a].kind == KIND_BOOL) return b;
     if (dtype_info[b].kind == KIND_BOOL) return a;
     bool fa = dtype_is_float(a), fb = dtype_is_float(b);
-    if (!fa && !fb) return join_integers(a, b);
-    if (fa && fb) return dtype_info[a].size != dtype_info[b].size ? dtype_info[a].size > dtype_info[b].size ? a : b : float_of(dtype_info[a].size + 1u);
-    enum dtype f = fa ? a : b, i = fa ? b : a;
-    return dtype_info[f].size >= 2 * dtype_info[i].size ? f : float_of(HOP_MIN(8u, 2u * dtype_info[i].size));
+    if (fa != fb) return fa ? a : b;
+    if (!fa) return join_integers(a, b);
+    if (dtype_info[a].size == dtype_info[b].size) return DT_F32; /* f16 and bf16 */
+    return dtype_info[a].size > dtype_info[b].size ? a : b;
+}
+
+static enum dtype common_dtype(enum dtype a, enum dtype b)
+{
+    enum dtype t = promote_dtypes(a, b);
+    if (t != DT_COUNT) return t;
+    const char *name = dtype_info[dtype_info[a].kind == KIND_INT ? a : b].name;
+    capture_throw("no integer dtype holds both u64 and %s: cast one of them, hop_cast(x, \"i64\") where all values are below 2^63, "
+                  "hop_cast(x, \"u64\") where none is negative", name);
 }
 
 static enum dtype with_weak(int strong, uint8_t weak)
 {
     uint8_t kind = strong < 0 ? KIND_BOOL : dtype_info[strong].kind;
-    if (weak == HANDLE_REAL) return strong < 0 ? DT_F32 : kind == KIND_FLOAT ? (enum dtype)strong : DT_F64;
-    if (weak == HANDLE_INT) return strong < 0 || kind == KIND_BOOL ? DT_I64 : (enum dtype)strong;
+    if (weak == HANDLE_REAL) return kind == KIND_FLOAT ? (enum dtype)strong : DT_F32;
+    if (weak == HANDLE_INT) return kind == KIND_BOOL ? DT_I64 : (enum dtype)strong;
     return strong < 0 ? DT_BOOL : (enum dtype)strong;
 }
 
@@ -52,9 +53,17 @@ enum dtype operands_dtype(struct builder *b, const struct operand *in, uint32_t 
             continue;
         }
         enum dtype t = (enum dtype)emit_type(b, in[i].v).dtype;
-        strong = (int)(strong < 0 ? t : promote_dtypes((enum dtype)strong, t));
+        strong = (int)(strong < 0 ? t : common_dtype((enum dtype)strong, t));
     }
     return weak ? with_weak(strong, weak) : strong < 0 ? DT_F32 : (enum dtype)strong;
+}
+
+int beside_range(enum dtype t, int64_t n)
+{
+    bool is_signed = dtype_info[t].kind == KIND_INT;
+    uint32_t bits = 8u * dtype_info[t].size - is_signed;
+    if (n < 0) return !is_signed || (bits < 63 && n < -((int64_t)1 << bits)) ? -1 : 0;
+    return bits < 63 && n >> bits ? 1 : 0;
 }
 
 val weak_full(struct builder *b, const struct operand *o, enum dtype t, uint32_t rank, const dim *dims)
@@ -65,9 +74,25 @@ val weak_full(struct builder *b, const struct operand *o, enum dtype t, uint32_t
         struct attr a[3] = { A_REAL(o->real), A_DIMS(dims, rank), A_DTYPE(DT_F64) };
         return emit_cast(b, emit(b, OP_full, NULL, 0, a), t);
     }
+    if (dtype_is_integer(t) && beside_range(t, integer)) {
+        uint32_t bits = 8u * dtype_info[t].size;
+        bool is_signed = dtype_info[t].kind == KIND_INT;
+        int64_t least = is_signed ? -((int64_t)1 << (bits - 1)) : 0;
+        uint64_t most = UINT64_MAX >> (64 - bits + is_signed);
+        capture_throw("%s holds %lld..%llu, which %lld is not within: cast the array to a larger dtype", dtype_info[t].name,
+                      (long long)least, (unsigned long long)most, (long long)integer);
+    }
     if (t == DT_BOOL) integer = integer != 0;
     struct attr a[3] = { dtype_is_float(t) ? A_REAL(real) : A_INT(integer), A_DIMS(dims, rank), A_DTYPE(t) };
     return emit(b, OP_full, NULL, 0, a);
+}
+
+val weak_like(struct builder *b, const struct operand *o, struct type t)
+{
+    enum dtype found = with_weak((int)t.dtype, o->weak);
+    if (found != (enum dtype)t.dtype)
+        capture_throw("a result is the number %.17g, where %s is expected: cast it, or give a number of that kind", o->weak == HANDLE_REAL ? o->real : (double)o->integer, dtype_info[t.dtype].name);
+    return weak_full(b, o, (enum dtype)t.dtype, t.rank, t.dims);
 }
 
 val operand_value(struct builder *b, const struct operand *o) { return o->weak ? weak_full(b, o, with_weak(-1, o->weak), 0, NULL) : o->v; }
