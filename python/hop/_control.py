@@ -3,82 +3,173 @@
 __all__ = ["cond", "switch", "while_loop", "fori_loop", "scan", "associative_scan", "map"]
 
 import builtins
-import functools
 
 from . import _core, _dtypes, tree
-from ._errors import InvalidError
+from ._errors import InvalidError, TracerError
 from ._ops import asarray, astype
-from ._trace import arrays_of, arrays_of_results, check_same_structure, place, run_or_record, type_text
+from ._trace import (
+    arrays_of, arrays_of_results, body_leaves, check_same_structure, given_leaves, is_weak, marked, place, raw_leaves, raw_result, run_or_record, type_text,
+)  # fmt: skip
 
-_NUMBERS = (bool, int, float)
+
+# ---- dtypes of leaves that come from several places: branches, a loop's beginning and its body ----
 
 
-def _flat_body(fun, treedef, seen):
-    """fun on trees as a function of leaves; the structure of what it gives goes to seen."""
+def _kind(x):
+    """(dtype inside, whether weak) of a leaf that a body gives or gets."""
+    if isinstance(x, _core.ArrayBase):
+        return (_dtypes.float64 if x._number and x.dtype is _dtypes.float32 else x.dtype), x._weak
+    d = _dtypes.weak_dtype(x)
+    return (_dtypes.float64 if d is _dtypes.float32 else d), d is not _dtypes.bool
 
-    def flat(*values):
-        found, out_tree = arrays_of_results(fun(*tree.unflatten(treedef, values)))
-        seen.append((out_tree, found))
-        return found
 
-    return flat
+def _sample(kind):
+    """A number or a dtype that promotes as leaves of this kind do."""
+    dtype, weak = kind
+    return dtype if not weak else 0.0 if dtype.kind == "f" else 0
+
+
+def _join(a, b):
+    """The kind of a leaf that is sometimes of the one kind, sometimes of the other."""
+    if a == b:
+        return a
+    if a[1] and b[1]:
+        real = [d for d, _ in (a, b) if d.kind == "f"]
+        return (_dtypes.float32 if _dtypes.float32 in real else real[0] if real else _dtypes.int64), True
+    dtype = _dtypes.result_type(_sample(a), _sample(b))
+    return dtype, dtype not in (a[0] if not a[1] else None, b[0] if not b[1] else None)
+
+
+def _brought(x, kind):
+    """A leaf as one of this kind, raw."""
+    x = raw_result(x)
+    return x if isinstance(x, _core.ArrayBase) and x.dtype is kind[0] else astype(x, kind[0])
+
+
+class _Again(Exception):
+    """Leaves that are weak meet other dtypes: the bodies are captured again with these kinds."""
+
+    def __init__(self, kinds):
+        super().__init__()
+        self.kinds = kinds
+
+
+def _until_settled(attempt, kinds):
+    """attempt(kinds), again with wider kinds until nothing widens them. Each time one at least goes up, and there are few above each."""
+    while True:
+        try:
+            return attempt(kinds)
+        except _Again as again:
+            kinds = again.kinds
 
 
 # ---- branches ----
 
 
 def _branches(what, names, index, funs, operands):
-    leaves, treedef = arrays_of(operands, "operand")
-    seen = []
+    leaves, weak, treedef = raw_leaves(operands, "operand")
+    out_tree = None
 
-    def body(k):
-        inner = []
-        run = _flat_body(funs[k], treedef, inner)
+    def attempt(kinds):
+        seen = []
 
+        def body(k):
+            def flat(*values):
+                nonlocal out_tree
+                found, found_tree = arrays_of_results(funs[k](*tree.unflatten(treedef, marked(values, weak))))
+                seen.append((k, found_tree, found))
+                if len(seen) > 1:
+                    check_same_structure(what, seen[0][1], found_tree, names(k), "result")
+                out_tree = found_tree
+                if kinds is not None:
+                    return [_brought(x, kind) for x, kind in zip(found, kinds)]
+                if len(seen) == len(funs):
+                    joined = _joined_results(what, names, seen)
+                    if builtins.any(_kind(x) != kind for _, _, results in seen for x, kind in zip(results, joined)):
+                        raise _Again(joined)
+                return body_leaves(found)[0]
+
+            return flat
+
+        out = _core.switch(index, tuple([body(k) for k in range(len(funs))]), leaves)
+        return out, [is_weak(x) for x in seen[0][2]] if kinds is None else [w for _, w in kinds]
+
+    out, weak_out = _until_settled(attempt, None)
+    return tree.unflatten(out_tree, marked(out, weak_out))
+
+
+def _joined_results(what, names, seen):
+    """The kinds that the results of all branches have in common."""
+    out_tree = seen[0][1]
+    kinds = []
+    for i in range(out_tree.num_leaves):
+        (first, x), kind = (seen[0][0], seen[0][2][i]), _kind(seen[0][2][i])  # the branch that the kind comes from
+        for k, _, found in seen[1:]:
+            y = found[i]
+            wrong = not kind[1] and not is_weak(y) and kind[0] is not _kind(y)[0] or _shape(x) != _shape(y)
+            if not wrong:
+                joined = _join(kind, _kind(y))
+                wrong = not builtins.all(w or d is joined[0] for d, w in (kind, _kind(y)))
+            if wrong:
+                path = tree.leaves_with_path(tree.unflatten(out_tree, list(range(out_tree.num_leaves))))[i][0]
+                raise InvalidError(f"{place()}{what}: {tree.path_text(path, 'result')}: {names(first)} gives {type_text(x)}, {names(k)} gives {type_text(y)}")
+            first, x, kind = (first, x, kind) if joined == kind else (k, y, joined)
+        kinds.append(kind)
+    return kinds
+
+
+def _shape(x):
+    return x.shape if isinstance(x, _core.ArrayBase) else ()
+
+
+def _chosen(what, names, k, funs, operands):
+    """Branch k, at once. Where it gives weak leaves the others are captured for their types alone: what they give decides the dtype, as in a captured program."""
+    given = funs[k](*operands)
+    found, out_tree = arrays_of_results(given)
+    if not builtins.any(is_weak(x) for x in found):
+        return given
+    leaves, weak, treedef = raw_leaves(operands, "operand")
+    seen = [(k, out_tree, found)]
+
+    def types(other):
         def flat(*values):
-            found = run(*values)
-            for other in seen:
-                _same_branches(what, names, other, (k, *inner[-1]))
-            seen.append((k, *inner[-1]))
-            return found
+            results, other_tree = arrays_of_results(funs[other](*tree.unflatten(treedef, marked(values, weak))))
+            check_same_structure(what, out_tree, other_tree, names(other), "result")
+            seen.append((other, other_tree, results))
+            return []
 
         return flat
 
-    out = _core.switch(index, tuple([body(k) for k in range(len(funs))]), leaves)
-    return tree.unflatten(seen[0][1], out)
+    try:
+        for other in builtins.range(len(funs)):
+            if other != k:
+                _core.capture(types(other), "branch(" + ", ".join(f"x{i}: {x._type}" for i, x in enumerate(leaves)) + ")", len(leaves))
+    except TracerError:  # a branch that looks at numbers cannot be captured
+        return given
+    kinds = _joined_results(what, names, seen)
+    return tree.unflatten(out_tree, [x if _kind(x) == kind else _settled(x, kind) for x, kind in zip(found, kinds)])
 
 
-def _number_beside(x, y):
-    """A Python number as an array of the dtype of y where that holds it."""
-    return x if not isinstance(x, _NUMBERS) else asarray(x, dtype=y.dtype) if _dtypes.result_type(y.dtype, x) is y.dtype else asarray(x)
-
-
-def _same_branches(what, names, a, b):
-    check_same_structure(what, a[1], b[1], f"{names(b[0])}", "result")
-    paths = tree.leaves_with_path(tree.unflatten(a[1], list(range(a[1].num_leaves))))
-    for (path, _), x, y in zip(paths, a[2], b[2]):
-        if isinstance(x, _NUMBERS) and isinstance(y, _NUMBERS):
-            continue
-        x, y = _number_beside(x, y), _number_beside(y, x)
-        if x.dtype is not y.dtype or x.ndim != y.ndim:
-            raise InvalidError(f"{place()}{what}: {tree.path_text(path, 'result')}: {names(a[0])} gives {x._type}, {names(b[0])} gives {y._type}")
-        for m, n in zip(x.shape, y.shape):
-            if m != n:
-                raise InvalidError(f"{place()}{what}: {tree.path_text(path, 'result')}: {names(a[0])} gives {x._type}, {names(b[0])} gives {y._type}")
+def _settled(x, kind):
+    """A weak leaf outside of programs as one of this kind."""
+    if kind[1] and not isinstance(x, _core.ArrayBase):
+        return float(x) if kind[0] is _dtypes.float64 else asarray(x, dtype=kind[0])._marked(False)
+    return astype(x, kind[0]) if not kind[1] else astype(x, _dtypes.float32 if kind[0].kind == "f" else kind[0])._marked(False)
 
 
 def cond(pred, true_fun, false_fun, *operands):
     """true_fun(*operands) if pred holds, else false_fun(*operands). Both give trees of one structure and type."""
     if not callable(true_fun) or not callable(false_fun):
         raise TypeError("cond takes (pred, true_fun, false_fun, *operands)")
-    if isinstance(pred, _NUMBERS) or not isinstance(pred, _core.ArrayBase):
+    if not isinstance(pred, _core.ArrayBase):
         return (true_fun if pred else false_fun)(*operands)
     if pred.ndim:
         raise InvalidError(f"{place()}cond: the predicate must be a scalar, found {pred._type}: reduce it with hop.any or hop.all, or use hop.where")
+    names, funs = lambda k: ("false_fun", "true_fun")[k], (false_fun, true_fun)
     if not _core.tracing():
-        return (true_fun if pred.item() else false_fun)(*operands)
+        return _chosen("cond", names, builtins.bool(pred.item()), funs, operands)
     pred = pred if pred.dtype is _dtypes.bool else pred != 0
-    return _branches("cond", lambda k: ("false_fun", "true_fun")[k], pred, (false_fun, true_fun), operands)
+    return _branches("cond", names, pred, funs, operands)
 
 
 def switch(index, branches, *operands):
@@ -86,80 +177,71 @@ def switch(index, branches, *operands):
     branches = tuple(branches)
     if not branches:
         raise ValueError("switch needs a branch at least")
-    concrete = not isinstance(index, _core.ArrayBase) or not _core.tracing()
     if isinstance(index, _core.ArrayBase) and (index.ndim or index.dtype.kind not in "iu"):
         raise InvalidError(f"{place()}switch: the index must be an integer scalar, found {index._type}")
-    if concrete:
-        k = int(index)
-        return branches[builtins.max(0, builtins.min(k, len(branches) - 1))](*operands)
+    if not isinstance(index, _core.ArrayBase) or not _core.tracing():
+        k = builtins.max(0, builtins.min(int(index), len(branches) - 1))
+        chosen = isinstance(index, _core.ArrayBase)
+        return _chosen("switch", lambda k: f"branch {k}", k, branches, operands) if chosen else branches[k](*operands)
     return _branches("switch", lambda k: f"branch {k}", index, branches, operands)
 
 
 # ---- loops ----
 
 
-class _Widen(Exception):
-    """A carry that began as a Python number meets another dtype: the loop begins again with it."""
-
-    def __init__(self, dtypes):
-        super().__init__()
-        self.dtypes = dtypes
-
-
 def _why(x, y):
-    """How a wider dtype may have come in."""
-    if x.dtype.kind != "f" or y.dtype is not _dtypes.float64 or x.shape != y.shape:
+    """How a float may have come in where integers were."""
+    if x.dtype.kind not in "iu" or not (isinstance(y, float) or isinstance(y, _core.ArrayBase) and y.dtype.kind == "f"):
         return ""
-    return f"; integers with floats give float64, as in NumPy: convert the integers first (i.astype(hop.{x.dtype.name})), or the result"
+    return f"; integers divided by integers, or with real numbers, are floats: begin with a float, or convert the result (.astype(hop.{x.dtype.name}))"
 
 
-def _check_carry(what, treedef, before, out_tree, after, numbers, body):
-    check_same_structure(what, treedef, out_tree, body, "carry")
-    wider = {}
-    for i, (x, y) in enumerate(zip(before, after)):
-        if isinstance(y, _NUMBERS):
-            y = _number_beside(y, x)
-            if x.ndim == 0 and x.dtype is y.dtype:
-                continue
-        if x.dtype is not y.dtype and x.shape == y.shape and i in numbers:
-            wider[i] = y.dtype
-        elif x.dtype is not y.dtype or x.shape != y.shape:
-            path = tree.leaves_with_path(tree.unflatten(treedef, list(range(treedef.num_leaves))))[i][0]
-            raise InvalidError(f"{place()}{what}: {tree.path_text(path, 'carry')}: {body} gives {type_text(y)}, the loop began with {x._type}{_why(x, y)}")
-    if wider:
-        raise _Widen(wider)
+class _Carry:
+    """What a loop carries: raw arrays, their structure, and for each its kind, which goes up while it is weak."""
 
+    def __init__(self, what, init, body):
+        self.what, self.body = what, body
+        self.first = tree.leaves(init)
+        self.leaves, self.weak, self.treedef = raw_leaves(init, "carry")
+        self.kinds = [(x.dtype, w) for x, w in zip(self.leaves, self.weak)]
 
-def _carry(init, others=()):
-    """(arrays, structure, which of them were Python numbers). A real number begins with the dtype of the floats around it."""
-    raw = tree.leaves(init)
-    leaves, treedef = arrays_of(init, "carry")
-    numbers = {i for i, x in enumerate(raw) if isinstance(x, _NUMBERS)}
-    floats = [x.dtype for i, x in enumerate([*leaves, *others]) if i not in numbers and x.dtype.kind == "f"]
-    if floats:
-        dtype = functools.reduce(_dtypes.promote_types, floats)
-        leaves = [asarray(raw[i], dtype=dtype) if i in numbers and isinstance(raw[i], float) else x for i, x in enumerate(leaves)]
-    return leaves, treedef, numbers
+    def begin(self, kinds):
+        return [x if x.dtype is d else astype(x, d) for x, (d, _) in zip(self.leaves, kinds)]
 
+    def tree(self, values, kinds):
+        return tree.unflatten(self.treedef, marked(values, [w for _, w in kinds]))
 
-def _widened(attempt, leaves):
-    """attempt(leaves), again with other dtypes where carries that were Python numbers need them."""
-    for _ in range(4):
-        try:
-            return attempt(leaves)
-        except _Widen as w:
-            leaves = [astype(x, w.dtypes[i]) if i in w.dtypes else x for i, x in enumerate(leaves)]
-    return attempt(leaves)
+    def next(self, given, kinds):
+        """What the body gives, as the loop goes on with it."""
+        after, out_tree = arrays_of_results(given)
+        check_same_structure(self.what, self.treedef, out_tree, self.body, "carry")
+        wider = []
+        for i, (x, y, kind) in enumerate(zip(self.leaves, after, kinds)):
+            found = _kind(y)
+            fits = x.shape == _shape(y) and (kind[1] or found[0] is kind[0] or found[1] and _dtypes.result_type(kind[0], _sample(found)) is kind[0])
+            if not fits:
+                path = tree.leaves_with_path(tree.unflatten(self.treedef, list(range(len(self.leaves)))))[i][0]
+                began = type_text(self.first[i]) if self.weak[i] else x._type
+                raise InvalidError(f"{place()}{self.what}: {tree.path_text(path, 'carry')}: {self.body} gives {type_text(y)}, the loop began with {began}{_why(x, y)}")
+            wider.append(_join(kind, found) if kind[1] else kind)
+        if wider != kinds:
+            raise _Again(wider)
+        return [_brought(y, kind) for y, kind in zip(after, kinds)]
+
+    def end(self, out, kinds):
+        """The last carry as a tree. Outside of programs there are no values that stand for numbers."""
+        out = out if _core.tracing() else [astype(x, _dtypes.float32) if w and x.dtype is _dtypes.float64 else x for x, (_, w) in zip(out, kinds)]
+        return self.tree(out, kinds)
 
 
 def while_loop(cond_fun, body_fun, init_val, *, max_trips=None, schedule=None):
     """carry = init_val; while cond_fun(carry): carry = body_fun(carry). With max_trips more trips are an error. Can be differentiated in both modes;
     schedule says what a gradient keeps ("every 8")."""
-    init, treedef, numbers = _carry(init_val)
+    carry = _Carry("while_loop", init_val, "the body")
 
-    def attempt(leaves):
+    def attempt(kinds):
         def test(*values):
-            held = arrays_of_results(cond_fun(tree.unflatten(treedef, values)))[0]
+            held = arrays_of_results(cond_fun(carry.tree(values, kinds)))[0]
             if len(held) != 1:
                 raise InvalidError(f"{place()}while_loop: the condition must give one bool, it gives {len(held)} values")
             p = held[0]
@@ -168,25 +250,23 @@ def while_loop(cond_fun, body_fun, init_val, *, max_trips=None, schedule=None):
             return held
 
         def step(*values):
-            found, out_tree = arrays_of_results(body_fun(tree.unflatten(treedef, values)))
-            _check_carry("while_loop", treedef, leaves, out_tree, found, numbers, "the body")
-            return found
+            return carry.next(body_fun(carry.tree(values, kinds)), kinds)
 
-        return run_or_record(lambda *v: _core.while_loop(test, step, v, None if max_trips is None else str(max_trips), schedule), leaves, "while_loop")
+        trips = None if max_trips is None else str(max_trips)
+        return run_or_record(lambda *v: _core.while_loop(test, step, v, trips, schedule), carry.begin(kinds), "while_loop"), kinds
 
-    return tree.unflatten(treedef, _widened(attempt, init))
+    return carry.end(*_until_settled(attempt, carry.kinds))
 
 
 def fori_loop(lower, upper, body_fun, init_val, *, unroll=None, schedule=None):
     """carry = init_val; for i in range(lower, upper): carry = body_fun(i, carry). The bounds may be traced; unroll as in scan."""
-    init, treedef, numbers = _carry(init_val)
+    carry = _Carry("fori_loop", init_val, "the body")
+    counts = is_weak(lower) and is_weak(upper)  # as range counts: in numbers that take the dtype of what they meet
     bounds = [b if isinstance(b, int) else asarray(b) for b in (lower, upper)]
 
-    def attempt(leaves):
+    def attempt(kinds):
         def step(i, *values):
-            found, out_tree = arrays_of_results(body_fun(i, tree.unflatten(treedef, values)))
-            _check_carry("fori_loop", treedef, leaves, out_tree, found, numbers, "the body")
-            return found
+            return carry.next(body_fun(i._marked(True) if counts else i, carry.tree(values, kinds)), kinds)
 
         arrays = [b for b in bounds if not isinstance(b, int)]
 
@@ -195,9 +275,9 @@ def fori_loop(lower, upper, body_fun, init_val, *, unroll=None, schedule=None):
             ends = [b if isinstance(b, int) else given.pop(0) for b in bounds]
             return _core.fori(step, ends[0], ends[1], v[len(arrays) :], schedule)
 
-        return run_or_record(build, [*arrays, *leaves], "fori_loop")
+        return run_or_record(build, [*arrays, *carry.begin(kinds)], "fori_loop"), kinds
 
-    return tree.unflatten(treedef, _widened(attempt, init))
+    return carry.end(*_until_settled(attempt, carry.kinds))
 
 
 def _lengths(what, xs, leaves, length):
@@ -217,31 +297,33 @@ def scan(f, init, xs=None, length=None, reverse=False, unroll=1, *, schedule=Non
     """carry, y = f(carry, x) for each slice x of xs along its first axis: gives the last carry and the ys, stacked. Without xs there are `length` steps and x is
     None. schedule says what a gradient keeps: None everything it needs, "recompute", "sqrt", "every 8", …; unroll changes nothing, the compiler decides: it is taken
     because JAX's programs give it."""
-    slices, xs_tree = arrays_of(xs, "xs")
-    first, treedef, numbers = _carry(init, slices)
+    slices, weak, xs_tree = raw_leaves(xs, "xs")
+    carry = _Carry("scan", init, "the function")
     n = _lengths("scan", xs, slices, length)
     if not slices and n is None:
         raise ValueError("scan: there are no xs: length must say how many steps there are")
-    k = len(first)
+    k = len(carry.leaves)
     seen = []
 
-    def attempt(leaves):
+    def attempt(kinds):
         seen.clear()
 
         def step(*values):
-            out = f(tree.unflatten(treedef, values[:k]), tree.unflatten(xs_tree, values[k:]))
+            out = f(carry.tree(values[:k], kinds), tree.unflatten(xs_tree, marked(values[k:], weak, False)))
             if not isinstance(out, tuple) or len(out) != 2:
                 raise InvalidError(f"{place()}scan: the function must give a pair (carry, y), it gives {type(out).__name__}")
-            carry, carry_tree = arrays_of_results(out[0])
-            _check_carry("scan", treedef, leaves, carry_tree, carry, numbers, "the function")
+            after = carry.next(out[0], kinds)
             ys, ys_tree = arrays_of_results(out[1])
-            seen.append(ys_tree)
-            return [*carry, *ys]
+            ys, weak_ys = given_leaves(ys)
+            seen.append((ys_tree, weak_ys))
+            return [*after, *ys]
 
-        return run_or_record(lambda *v: _core.scan(step, v[:k], v[k:], None if slices else str(n), builtins.bool(reverse), schedule), [*leaves, *slices], "scan")
+        length = None if slices else str(n)
+        return run_or_record(lambda *v: _core.scan(step, v[:k], v[k:], length, builtins.bool(reverse), schedule), [*carry.begin(kinds), *slices], "scan"), kinds
 
-    out = _widened(attempt, first)
-    return tree.unflatten(treedef, out[:k]), tree.unflatten(seen[0], out[k:])
+    out, kinds = _until_settled(attempt, carry.kinds)
+    ys_tree, weak_ys = seen[0]
+    return carry.end(out[:k], kinds), tree.unflatten(ys_tree, marked(out[k:], weak_ys, False))
 
 
 def associative_scan(fn, elems, reverse=False, axis=0):
@@ -263,15 +345,17 @@ def associative_scan(fn, elems, reverse=False, axis=0):
 
 def map(f, xs, *, sequential=False):
     """f on each slice of xs along its first axis, the results stacked. Slices may be done all at once; sequential=True asks for one after the other."""
-    leaves, treedef = arrays_of(xs, "xs")
+    leaves, weak, treedef = raw_leaves(xs, "xs")
     if _lengths("map", xs, leaves, None) is None:
         raise ValueError("map: there are no xs")
     seen = []
 
     def body(*values):
-        found, out_tree = arrays_of_results(f(tree.unflatten(treedef, values)))
-        seen.append(out_tree)
+        found, out_tree = arrays_of_results(f(tree.unflatten(treedef, marked(values, weak, False))))
+        found, weak_out = given_leaves(found)
+        seen.append((out_tree, weak_out))
         return found
 
     out = run_or_record(lambda *v: _core.map(body, v, None, builtins.bool(sequential)), leaves, "map")
-    return tree.unflatten(seen[0], out)
+    out_tree, weak_out = seen[0]
+    return tree.unflatten(out_tree, marked(out, weak_out, False))

@@ -8,6 +8,8 @@ __all__ = [
 import builtins
 import math
 
+from ._errors import InvalidError
+
 
 class dtype:
     """A kind of element. There is one object for each: compare with `is` or `==`; names ("float32") and NumPy's dtypes compare too."""
@@ -63,43 +65,52 @@ def as_dtype(x):
     return found
 
 
+def is_number(x):
+    """Whether x is a number of Python's own, which takes the dtype of arrays that it meets. numpy.float64 is a float too, but has a dtype."""
+    return isinstance(x, (builtins.bool, builtins.int, builtins.float)) and not hasattr(x, "dtype")
+
+
 def promote_types(a, b):
-    """The smallest dtype that holds both, as NumPy has it; a float is taken to hold integers of half its size."""
+    """The dtype of an operator on arrays of these two: an integer with a float gives that float, two floats the larger (float16 with bfloat16 float32), two
+    integers the smallest that holds both; uint64 with a signed integer, which none holds, is an error."""
     a, b = as_dtype(a), as_dtype(b)
-    if a is b:
+    if a is b or b.kind == "b":
         return a
-    if a.kind == "b" or b.kind == "b":
-        return b if a.kind == "b" else a
+    if a.kind == "b":
+        return b
+    if (a.kind == "f") != (b.kind == "f"):
+        return a if a.kind == "f" else b
     if a.kind == b.kind:
-        if a.itemsize == b.itemsize:  # float16 and bfloat16
-            return float32
-        return a if a.itemsize > b.itemsize else b
-    if "f" in (a.kind, b.kind):
-        real, whole = (a, b) if a.kind == "f" else (b, a)
-        need = 2 * whole.itemsize
-        return real if real.itemsize >= need else float32 if need <= 4 else float64
+        return float32 if a.itemsize == b.itemsize else a if a.itemsize > b.itemsize else b
     signed, unsigned = (a, b) if a.kind == "i" else (b, a)
-    if signed.itemsize > unsigned.itemsize:
-        return signed
-    return {1: int16, 2: int32, 4: int64}.get(unsigned.itemsize, float64)
+    if unsigned is uint64:
+        from ._trace import place
+
+        raise InvalidError(
+            f"{place()}no integer dtype holds both uint64 and {signed}: convert one of them, x.astype(hop.int64) where all elements are below 2**63, "
+            "x.astype(hop.uint64) where none is negative"
+        )
+    wider = {1: int16, 2: int32, 4: int64}[unsigned.itemsize]
+    return signed if signed.itemsize > wider.itemsize else wider
 
 
 def weak_dtype(number, strong=None):
     """The dtype of a Python number, beside arrays of a dtype or alone."""
-    real = isinstance(number, float)
-    if strong is None:
-        return float32 if real else bool if isinstance(number, builtins.bool) else int64
-    if real:
-        return strong if strong.kind == "f" else float64
-    return int64 if strong is bool and not isinstance(number, builtins.bool) else strong
+    if isinstance(number, builtins.float):
+        return strong if strong is not None and strong.kind == "f" else float32
+    if isinstance(number, builtins.bool):
+        return bool if strong is None else strong
+    return int64 if strong is None or strong is bool else strong
 
 
 def result_type(*arrays_and_dtypes):
     """The dtype of an operator on these arrays, dtypes and Python numbers."""
     strong, numbers = None, []
     for x in arrays_and_dtypes:
-        if isinstance(x, (builtins.bool, builtins.int, builtins.float)):
+        if is_number(x):
             numbers.append(x)
+        elif getattr(x, "_weak", False):  # made of numbers alone
+            numbers.append(0.0 if x.dtype is float32 else 0)
         else:
             d = x.dtype if hasattr(x, "dtype") and not isinstance(x, (dtype, type)) else x
             strong = as_dtype(d) if strong is None else promote_types(strong, d)
@@ -111,9 +122,11 @@ def result_type(*arrays_and_dtypes):
 
 
 def can_cast(from_, to, /):
-    """Whether every value of the one dtype can be had in the other, by the rules of promotion."""
-    from_ = from_.dtype if hasattr(from_, "dtype") else as_dtype(from_)
-    return promote_types(from_, to) is as_dtype(to)
+    """Whether promotion takes the one dtype to the other: operators on arrays of both give the second."""
+    from_, to = from_.dtype if hasattr(from_, "dtype") else as_dtype(from_), as_dtype(to)
+    if from_.kind == "u" and to.kind == "i":
+        return from_.itemsize < to.itemsize
+    return (from_.kind, to.kind) != ("i", "u") and promote_types(from_, to) is to
 
 
 _KINDS = {

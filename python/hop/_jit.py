@@ -11,7 +11,7 @@ import types
 from . import _core, tree
 from ._errors import InvalidError
 from ._keys import value_key
-from ._trace import STATIC, argument_names, arguments_of, arrays_of_results, capture, place
+from ._trace import STATIC, argument_names, arguments_of, arrays_of_results, capture, given_leaves, marked, place
 
 _SHARED = {}  # code object -> programs: functions made anew from the same code share them, unless they close over more than numbers and texts
 _MOST_SHARED, _MOST_PROGRAMS = 512, 256
@@ -184,17 +184,19 @@ class Compiled(_core.JitBase):
     def _inline(self, dynamic, static, named, named_static, n):
         """Inside of another program: a call."""
         fun = self._whole(static, named_static, n)
-        leaves, treedef = arguments_of(self._fun, dynamic, named, STATIC)
+        leaves, weak, treedef = arguments_of(self._fun, dynamic, named, STATIC)
         seen = []
 
         def flat(*values):
-            a, k = tree.unflatten(treedef, values)
+            a, k = tree.unflatten(treedef, marked(values, weak))
             found, out_tree = arrays_of_results(fun(*a, **k))
-            seen.append(out_tree)
+            found, weak_out = given_leaves(found)
+            seen.append((out_tree, weak_out))
             return found
 
         out = _core.invoke(flat, leaves, False)
-        return tree.unflatten(seen[0], out)
+        out_tree, weak_out = seen[0]
+        return tree.unflatten(out_tree, marked(out, weak_out, False))
 
     def _contents(self):
         out = []
@@ -206,9 +208,10 @@ class Compiled(_core.JitBase):
         return tuple(out)
 
     def _program(self, dynamic, static, named, named_static, n, contents):
-        leaves, treedef = arguments_of(self._fun, dynamic, named, STATIC)
+        leaves, weak, treedef = arguments_of(self._fun, dynamic, named, STATIC)
         try:
-            key = (self._identity, treedef.key, tuple([x._type for x in leaves]), value_key(static), value_key(named_static), _held(contents))
+            types = tuple([x._type for x in leaves])
+            key = (self._identity, treedef.key, types, tuple(weak), value_key(static), value_key(named_static), _held(contents))
             found = self._programs.get(key) or self._own.get(key)
         except TypeError as error:
             raise TypeError(f"{place()}jit: static arguments must be hashable: {error}") from None
@@ -216,18 +219,21 @@ class Compiled(_core.JitBase):
             for programs in (self._programs, self._own):
                 while len(programs) >= _MOST_PROGRAMS:
                     programs.pop(next(iter(programs)), None)
-            found = self._make(dynamic, static, named, named_static, n, leaves, contents)
+            found = self._make(dynamic, static, named, named_static, n, leaves, weak, contents)
             # What a program calls is kept alive by this function alone, not by others made from the same code.
             (self._own if found.traced.function.callbacks else self._programs)[key] = found
         return found, leaves
 
-    def _make(self, dynamic, static, named, named_static, n, leaves, contents):
+    def _make(self, dynamic, static, named, named_static, n, leaves, weak, contents):
         p, since = _Program(), time.perf_counter()
         p.name = getattr(self._fun, "__name__", type(self._fun).__name__)
         fun = self._whole(static, named_static, n)
-        p.traced = capture(fun, dynamic, named, leaves)
+        p.traced = capture(fun, dynamic, named, leaves, weak=weak)
         p.traced.leaves = None
-        p.exe = _compile(p.traced.function, p.name, since, {"donate": self._donated(dynamic, static), **self._options})
+        options = {"donate": self._donated(dynamic, static), **self._options}
+        if any(p.traced.weak_out):
+            options["weak"] = bytes(p.traced.weak_out)
+        p.exe = _compile(p.traced.function, p.name, since, options)
         p.alive = contents + self._defaults  # their ids are in the key
         out_tree = p.traced.out_tree
         p.unflatten = None if out_tree.kind is None else tree.plan(out_tree) or functools.partial(tree.unflatten, out_tree)
@@ -253,8 +259,8 @@ class Compiled(_core.JitBase):
         dynamic, static, named_dynamic, named_static = self._split(args, named)
         p = _Program()
         p.name = getattr(self._fun, "__name__", type(self._fun).__name__)
-        leaves, _ = arguments_of(self._fun, dynamic, named_dynamic, STATIC)
-        p.traced = capture(self._whole(static, named_static, len(args)), dynamic, named_dynamic, leaves)
+        leaves, weak, _ = arguments_of(self._fun, dynamic, named_dynamic, STATIC)
+        p.traced = capture(self._whole(static, named_static, len(args)), dynamic, named_dynamic, leaves, weak=weak)
         return Lowered(p, self._options)
 
     def text(self, *args, **named):

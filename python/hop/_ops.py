@@ -82,13 +82,13 @@ def _from_lists(x, dtype):
         d = dtype or (_dtypes.float32 if float in kinds else _dtypes.int64 if int in kinds else _dtypes.bool)
         return _core.from_numbers(d.code, shape, level)
     leaves = tree.leaves(x, is_leaf=lambda n: n is None or not isinstance(n, (list, tuple)))
-    if builtins.any(not isinstance(n, (bool_type, int, float)) for n in leaves):
-        return stack([asarray(n, dtype=dtype) for n in x])
+    if not builtins.all(map(_dtypes.is_number, leaves)):
+        return _strong(stack([_array(n) if dtype is None else asarray(n, dtype=dtype) for n in x]))
     shape, numbers = [], []
     _nested(x, shape, 0, numbers)
     if dtype is None:
         kinds = set(map(type, numbers))
-        real = not kinds or builtins.any(issubclass(k, float) for k in kinds)  # numpy.float64 is a float, too
+        real = not kinds or builtins.any(issubclass(k, float) for k in kinds)
         dtype = _dtypes.float32 if real else _dtypes.int64 if kinds != {bool_type} else _dtypes.bool
     return _core.from_numbers(dtype.code, shape, numbers)
 
@@ -103,8 +103,9 @@ def asarray(obj, /, *, dtype=None, device=None, copy=None):
     _on(device)
     dtype = None if dtype is None else as_dtype(dtype)
     if isinstance(obj, _core.ArrayBase):
-        made = obj if not copy else +obj if obj._traced else obj._copy()
-    elif isinstance(obj, (bool_type, int, float)):
+        made = _strong(obj) if dtype in (None, obj.dtype) else obj
+        made = made if not copy or made is not obj and obj._traced else +made if made._traced else made._copy()
+    elif _dtypes.is_number(obj):
         if copy is False:
             raise ValueError("a Python number must be copied")
         d = dtype or _dtypes.weak_dtype(obj)
@@ -120,6 +121,23 @@ def asarray(obj, /, *, dtype=None, device=None, copy=None):
             raise ValueError(f"elements of {made.dtype} must be copied to become {dtype}")
         made = astype(made, dtype)
     return made
+
+
+def _strong(x):
+    """x with a dtype of its own, the one that it shows."""
+    if not x._weak:
+        return x
+    raw = x._raw()
+    return raw if raw.dtype is x.dtype else _call(_CODE["cast"], (raw,), x.dtype.text)
+
+
+def _array(x):
+    """x as an array; Python numbers, and what stands for one, become weak arrays."""
+    if isinstance(x, _core.ArrayBase):
+        return _strong(x)._marked(False) if x._number else x
+    if isinstance(x, (list, tuple)) or not _dtypes.is_number(x):
+        return asarray(x)
+    return asarray(x)._marked(False)
 
 
 def _from_memory(obj, copy):
@@ -186,7 +204,7 @@ empty = zeros
 
 def full_like(x, /, fill_value, *, dtype=None, device=None):
     """An array of the shape and dtype of x with one value everywhere."""
-    x = asarray(x)
+    x = _array(x)
     return full(x.shape, fill_value, dtype=x.dtype if dtype is None else dtype, device=device)
 
 
@@ -212,6 +230,7 @@ def arange(start, /, stop=None, step=1, *, dtype=None, device=None):
         start, stop, step = [n.item() if isinstance(n, _core.ArrayBase) else n for n in (start, stop, step)]
     if step == 0:
         raise ValueError("arange: the step is 0")
+    start, stop, step = [operator.index(n) if hasattr(n, "__index__") else n for n in (start, stop, step)]
     whole = builtins.all(isinstance(n, int) for n in (start, stop, step))
     if not whole and not builtins.all(map(math.isfinite, (start, stop, step))):
         raise ValueError(f"arange: expected finite numbers, found {start}, {stop}, {step}")
@@ -254,13 +273,13 @@ def _within(k, n_rows, n_cols):
 
 def tril(x, /, *, k=0):
     """Zeros above the diagonal that is k above the main one."""
-    x = asarray(x)
+    x = _array(x)
     return _call(_CODE["tril"], (x,), None, _within(k, *x.shape[-2:]) if x.ndim > 1 else k)
 
 
 def triu(x, /, *, k=0):
     """Zeros below the diagonal that is k above the main one."""
-    x = asarray(x)
+    x = _array(x)
     return _call(_CODE["triu"], (x,), None, _within(k, *x.shape[-2:]) if x.ndim > 1 else k)
 
 
@@ -268,7 +287,7 @@ def meshgrid(*arrays, indexing="xy"):
     """Coordinate arrays over the grid of these vectors."""
     if indexing not in ("xy", "ij"):
         raise ValueError(f'meshgrid: the indexing is "xy" or "ij", not {indexing!r}')
-    arrays = [asarray(a) for a in arrays]
+    arrays = [_array(a) for a in arrays]
     n = len(arrays)
     swap = indexing == "xy" and n > 1
     order = [1, 0, *range(2, n)] if swap else list(range(n))
@@ -307,7 +326,7 @@ def _binary(name, op, doc):
         return _op(code, x1, x2)
 
     def real(x1, x2, /):
-        return _op(code, float(x1) if type(x1) is int is type(x2) else x1, x2)
+        return _op(code, float(x1) if isinstance(x1, int) and isinstance(x2, int) else x1, x2)
 
     function = real if name in ("divide", "atan2", "hypot") else function
     function.__name__ = function.__qualname__ = name
@@ -345,7 +364,7 @@ def _whole_stays(name, op, doc):
     code = _CODE[op]
 
     def function(x, /):
-        x = asarray(x)
+        x = _array(x)
         return _op(code, x) if x.dtype.kind == "f" else +x
 
     function.__name__ = function.__qualname__ = name
@@ -361,12 +380,12 @@ round = _whole_stays("round", "round", "Rounded to the nearest integer, halves t
 
 def conj(x, /):
     """x: all numbers are real."""
-    return +asarray(x)
+    return +_array(x)
 
 
 def real(x, /):
     """x: all numbers are real."""
-    return +asarray(x)
+    return +_array(x)
 
 
 def imag(x, /):
@@ -376,16 +395,22 @@ def imag(x, /):
 
 def pow(x1, x2, /):
     """x1 ** x2; of integers an integer."""
-    x1, x2 = [v if isinstance(v, (int, float, _core.ArrayBase)) else asarray(v) for v in (x1, x2)]
+    x1, x2 = [v if _dtypes.is_number(v) else _array(v) for v in (x1, x2)]
     if isinstance(x1, _core.ArrayBase) or isinstance(x2, _core.ArrayBase):
         return x1**x2
-    return asarray(float(x1) if isinstance(x2, float) else x1) ** x2
+    return _array(float(x1) if isinstance(x2, float) else x1) ** x2
 
 
 def _integer_pow(x, n):
     """Integers to the power of integers, by squaring; a negative power of anything but 1 and -1 is 0."""
+    x, n = [v if _dtypes.is_number(v) or isinstance(v, _core.ArrayBase) else asarray(v) for v in (x, n)]
+    arrays = [v for v in (x, n) if isinstance(v, _core.ArrayBase)]
     d = result_type(x, n)
-    d = _dtypes.int64 if d is _dtypes.bool else d  # as their product has it
+    out = _power_by_squaring(x, n, _dtypes.int64 if d is _dtypes.bool else d)  # of bools as their product has it
+    return out._marked(builtins.all(v._number for v in arrays)) if builtins.all(v._weak for v in arrays) else out
+
+
+def _power_by_squaring(x, n, d):
     if isinstance(n, int):
         if n < 0:
             raise ValueError("integers to a negative power are no integers: convert them to floats first")
@@ -398,7 +423,7 @@ def _integer_pow(x, n):
         return ones_like(x) if out is None else out
     from ._control import while_loop
 
-    base, power = broadcast_arrays(astype(asarray(x), d), astype(n, d))
+    base, power = broadcast_arrays(astype(_array(x), d), astype(n, d))
     negative_power = power < 0 if d.kind == "i" else full(power.shape, False)
     sign_of_odd = where(power % 2 == 0, 1, base)
     start = (ones_like(base), base, where(negative_power, 0, power))
@@ -413,12 +438,12 @@ def _integer_pow(x, n):
 
 def positive(x, /):
     """x."""
-    return +asarray(x)
+    return +_array(x)
 
 
 def sign(x, /):
     """-1, 0 or 1."""
-    x = asarray(x)
+    x = _array(x)
     if x.dtype.kind in "ub":
         return where(x != 0, 1, 0).astype(x.dtype)
     found = _op(_CODE["sign"], x)
@@ -432,7 +457,7 @@ def square(x, /):
 
 def reciprocal(x, /):
     """1 / x."""
-    return 1 / asarray(x)
+    return 1 / _array(x)
 
 
 # 1 / log(10) as a number of the dtype, not above it, and what that leaves out.
@@ -456,7 +481,7 @@ def logaddexp(x1, x2, /):
 
 def signbit(x, /):
     """Whether the sign bit is set, also of -0 and NaN."""
-    x = asarray(x)
+    x = _array(x)
     return _op(_CODE["copysign"], ones_like(x), x) < 0
 
 
@@ -464,7 +489,7 @@ def _question(name, op, otherwise):
     code = _CODE[op]
 
     def function(x, /):
-        x = asarray(x)
+        x = _array(x)
         return _op(code, x) if x.dtype.kind == "f" else full(x.shape, otherwise, dtype=_dtypes.bool)
 
     function.__name__ = function.__qualname__ = name
@@ -478,7 +503,7 @@ isfinite = _question("isfinite", "isfinite", True)
 
 
 def _truth(x):
-    x = asarray(x)
+    x = _array(x)
     return x if x.dtype is _dtypes.bool else x != 0
 
 
@@ -509,7 +534,7 @@ def where(condition, x1, x2, /):
 
 def clip(x, /, min=None, max=None):
     """Brought between min and max."""
-    x = asarray(x)
+    x = _array(x)
     if min is not None:
         x = maximum(x, min)
     return minimum(x, max) if max is not None else +x if min is None else x
@@ -517,13 +542,13 @@ def clip(x, /, min=None, max=None):
 
 def relu(x, /):
     """x where it is above 0, 0 elsewhere; its derivative at 0 is 0."""
-    x = asarray(x)
+    x = _array(x)
     return where(x <= 0, 0, x)
 
 
 def gelu(x, /, *, approximate=True):
     """x times the probability that a normal number is below x; approximate=True by a tanh that is off by 0.0005 at most."""
-    x = asarray(x)
+    x = _array(x)
     if approximate:
         return 0.5 * x * (1 + tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x * x * x)))
     return 0.5 * x * erfc(-math.sqrt(0.5) * x)
@@ -531,7 +556,7 @@ def gelu(x, /, *, approximate=True):
 
 def silu(x, /):
     """x * sigmoid(x)."""
-    return asarray(x) * sigmoid(x)
+    return _array(x) * sigmoid(x)
 
 
 def softplus(x, /):
@@ -541,8 +566,8 @@ def softplus(x, /):
 
 def lgamma(x, /):
     """The logarithm of the absolute value of the gamma function, which is (x - 1)! for integers. Its derivative is the digamma function."""
-    x = asarray(x) if getattr(x, "dtype", None) else asarray(x, dtype=_dtypes.float32)
-    x = x if x.dtype.kind == "f" else astype(x, _dtypes.float64)
+    x = _array(x)
+    x = x if x.dtype.kind == "f" else astype(x, _dtypes.float32)
     mirrored = x < 0.5
     y = where(mirrored, 1 - x, x)
     small = y < 8  # where Stirling's series is not good enough: gamma(y) = gamma(y + 8) / (y (y + 1) … (y + 7))
@@ -563,7 +588,7 @@ def lgamma(x, /):
 
 def isclose(x1, x2, /, *, rtol=1e-5, atol=1e-8, equal_nan=False):
     """Where abs(x1 - x2) <= atol + rtol * abs(x2); infinities are close to themselves alone, NaN to nothing unless equal_nan."""
-    x1, x2 = asarray(x1), asarray(x2)
+    x1, x2 = _array(x1), _array(x2)
     near = (x1 == x2) | ((abs(x1 - x2) <= atol + rtol * abs(x2)) & isfinite(x2))
     return near | (isnan(x1) & isnan(x2)) if equal_nan else near
 
@@ -575,7 +600,7 @@ def allclose(x1, x2, /, *, rtol=1e-5, atol=1e-8, equal_nan=False):
 
 def interp(x, xp, fp, /):
     """The line through the points (xp, fp), xp ascending, at x; beyond the ends it goes on level."""
-    x, xp, fp = [asarray(v) for v in (x, xp, fp)]
+    x, xp, fp = [_array(v) for v in (x, xp, fp)]
     if xp.ndim != 1 or xp.shape != fp.shape or not xp.size:
         raise ValueError(f"interp: expected two vectors of the same length, found {xp._type} and {fp._type}")
     i = clip(searchsorted(xp, x, side="right") - 1, 0, builtins.max(xp.size - 2, 0))
@@ -594,15 +619,19 @@ def stop_gradient(x, /):
     """x, but a constant for gradients. x may be a tree."""
     if isinstance(x, _core.ArrayBase):
         return _op(_CODE["stop_gradient"], x) if x.dtype.kind == "f" else +x
-    return tree.map(lambda leaf: stop_gradient(asarray(leaf)), x)
+    return tree.map(lambda leaf: stop_gradient(_array(leaf)), x)
 
 
 def astype(x, dtype, /, *, copy=True, device=None):
     """The elements as another dtype."""
     _on(device)
-    x, d = asarray(x), as_dtype(dtype)
+    d = as_dtype(dtype)
+    if _dtypes.is_number(x):
+        return asarray(x, dtype=d)
+    x = x if isinstance(x, _core.ArrayBase) else asarray(x)
     if x.dtype is d:
-        return x if not copy else +x if x._traced or _core.tracing() else x._copy()
+        x, weak = _strong(x), x._weak
+        return x if not copy or weak and x._traced else +x if x._traced or _core.tracing() else x._copy()
     return _call(_CODE["cast"], (x,), d.text)
 
 
@@ -622,7 +651,7 @@ def _reduction(name, op, doc):
     code = _CODE[op]
 
     def function(x, /, *, axis=None, keepdims=False):
-        x = asarray(x)
+        x = _array(x)
         if x.dtype is _dtypes.bool and op in _OF_BOOLS:
             return _OF_BOOLS[op](x, axis=axis, keepdims=keepdims)
         if axis == () or (axis is None and x.ndim == 0 and op not in ("sum", "prod", "any", "all")):
@@ -657,7 +686,7 @@ def all(x, /, *, axis=None, keepdims=False):
 
 def _wide(x, dtype):
     """Sums of small integers are taken as int64, those of small unsigned ones as uint64, as in NumPy."""
-    x = asarray(x)
+    x = _array(x)
     if dtype is not None:
         return astype(x, dtype, copy=False)
     wide = {"i": _dtypes.int64, "b": _dtypes.int64, "u": _dtypes.uint64}.get(x.dtype.kind)
@@ -678,7 +707,7 @@ def _spread(op):
     code = _CODE[op]
 
     def function(x, /, *, axis=None, correction=0.0, keepdims=False):
-        x = asarray(x)
+        x = _array(x)
         if correction == int(correction):
             return _keep(x, _call(code, (x,), _axes_text(axis), int(correction)), axis, keepdims)
         d = x - mean(x, axis=axis, keepdims=True)
@@ -727,20 +756,20 @@ def count_nonzero(x, /, *, axis=None, keepdims=False):
 
 def softmax(x, /, axis=-1):
     """exp(x) divided by its sum along axes."""
-    return _call(_CODE["softmax"], (asarray(x),), _axes_text(axis))
+    return _call(_CODE["softmax"], (_array(x),), _axes_text(axis))
 
 
 def log_softmax(x, /, axis=-1):
     """The logarithm of softmax."""
-    return _call(_CODE["log_softmax"], (asarray(x),), _axes_text(axis))
+    return _call(_CODE["log_softmax"], (_array(x),), _axes_text(axis))
 
 
 def quantile(x, q, /, *, axis=None, keepdims=False):
     """The number below which a part q (0 … 1) of the elements along an axis lies, between two elements by a straight line; of several q an axis in front. 0.5 gives the median.
     Between a number and an infinity it is the infinity, between both infinities NaN."""
-    x, q = asarray(x), q if isinstance(q, (int, float)) else asarray(q)
+    x, q = _array(x), q if _dtypes.is_number(q) else _array(q)
     if x.dtype.kind != "f":
-        x = astype(x, _dtypes.float64)
+        x = astype(x, _dtypes.float32)
     shape, gone = x.shape, [a % x.ndim for a in (range(x.ndim) if axis is None else axis if isinstance(axis, (tuple, list)) else (axis,))]
     kept = [a for a in range(x.ndim) if a not in gone]
     if 0 in [shape[a] for a in gone]:
@@ -772,7 +801,7 @@ def _running(op, doc):
     code = _CODE[op]
 
     def function(x, /, *, axis=None, dtype=None, include_initial=False, reverse=False):
-        x = _wide(x, dtype) if dtype is not None or op in ("cumsum", "cumprod") else asarray(x)
+        x = _wide(x, dtype) if dtype is not None or op in ("cumsum", "cumprod") else _array(x)
         if axis is None:
             if x.ndim != 1:
                 raise ValueError("which axis? An array with several axes needs axis=" if x.ndim else f"{function.__name__}: expected an array with an axis, found {x._type}")
@@ -800,12 +829,12 @@ for _name in ("cumulative_sum", "cumulative_prod", "cumulative_max", "cumulative
 
 def linear_recurrence(a, b, /, *, axis=0, reverse=False):
     """s = a*s + b along an axis; the first s is the first b."""
-    return _call(_CODE["recurrence"], (asarray(a), asarray(b)), None, axis, int(reverse))
+    return _call(_CODE["recurrence"], (_array(a), _array(b)), None, axis, int(reverse))
 
 
 def diff(x, /, *, axis=-1, n=1, prepend=None, append=None):
     """Differences of neighbours along an axis, taken n times; prepend and append come before and behind x."""
-    x = asarray(x)
+    x = _array(x)
     axis = _axis("diff", x, axis)
     if n < 0:
         raise InvalidError(f"diff: expected n of at least 0, found {n}")
@@ -820,27 +849,27 @@ def diff(x, /, *, axis=-1, n=1, prepend=None, append=None):
 
 def sort(x, /, *, axis=-1, descending=False, stable=True):
     """Sorted along an axis; equals keep their order, NaN comes last."""
-    return _call(_CODE["sort"], (asarray(x),), None, axis, int(descending))
+    return _call(_CODE["sort"], (_array(x),), None, axis, int(descending))
 
 
 def argsort(x, /, *, axis=-1, descending=False, stable=True):
     """Where the sorted elements stand."""
-    return _call(_CODE["argsort"], (asarray(x),), None, axis, int(descending))
+    return _call(_CODE["argsort"], (_array(x),), None, axis, int(descending))
 
 
 def top_k(x, /, k, *, axis=-1):
     """The k largest along an axis, largest first, and where they stand."""
-    return tuple(_call(_CODE["top_k"], (asarray(x),), str(k), axis))
+    return tuple(_call(_CODE["top_k"], (_array(x),), str(k), axis))
 
 
 def searchsorted(x1, x2, /, *, side="left", sorter=None):
     """Where x2 belongs in the sorted x1: before its equals, or behind them (side="right")."""
     if side not in ("left", "right"):
         raise InvalidError(f'searchsorted: the side is "left" or "right", not {side!r}')
-    x1 = asarray(x1)
+    x1 = _array(x1)
     if sorter is not None:
         x1 = take(x1, sorter, axis=0)
-    x2 = asarray(x2)
+    x2 = _array(x2)
     d = result_type(x1, x2)
     return _call(_CODE["searchsorted"], (astype(x1, d, copy=False), astype(x2, d, copy=False)), None, int(side == "right"))
 
@@ -859,7 +888,7 @@ def nonzero(x, /, *, size=None, fill_value=0):
 
 def reshape(x, /, shape, *, copy=None):
     """The same elements, in the same order, in another shape; one size may be -1."""
-    x, dims = asarray(x), _dims(shape)
+    x, dims = _array(x), _dims(shape)
     if x._traced:
         return _call(_CODE["reshape"], (x,), _text(dims))
     if dims.count(-1) == 1:
@@ -875,12 +904,12 @@ def reshape(x, /, shape, *, copy=None):
 
 def permute_dims(x, /, axes):
     """The axes in another order: axis i of the result is axis axes[i] of x."""
-    return _call(_CODE["permute"], (asarray(x),), _text(_dims(axes)))
+    return _call(_CODE["permute"], (_array(x),), _text(_dims(axes)))
 
 
 def matrix_transpose(x, /):
     """The last two axes exchanged."""
-    x = asarray(x)
+    x = _array(x)
     if x.ndim < 2:
         raise ValueError(f"a matrix has two axes at least, this array has {x.ndim}")
     return _call(_CODE["transpose"], (x,))
@@ -888,7 +917,7 @@ def matrix_transpose(x, /):
 
 def moveaxis(x, source, destination, /):
     """Axes moved to other places; the others keep their order."""
-    x = asarray(x)
+    x = _array(x)
     source, destination = [[_axis("moveaxis", x, a) for a in (v if isinstance(v, (tuple, list)) else (v,))] for v in (source, destination)]
     if len(source) != len(destination):
         raise InvalidError(f"moveaxis: {len(source)} axes, and {len(destination)} places for them")
@@ -903,12 +932,12 @@ def moveaxis(x, source, destination, /):
 
 def swapaxes(x, axis1, axis2, /):
     """Two axes exchanged."""
-    return _call(_CODE["swap_axes"], (asarray(x),), None, axis1, axis2)
+    return _call(_CODE["swap_axes"], (_array(x),), None, axis1, axis2)
 
 
 def expand_dims(x, /, axis=0):
     """A new axis of size 1; of several axes each is a place in the result."""
-    x = asarray(x)
+    x = _array(x)
     several = isinstance(axis, (tuple, list))
     axes = [operator.index(a) for a in axis] if several else [operator.index(axis)]
     rank = x.ndim + len(axes)
@@ -925,12 +954,12 @@ def expand_dims(x, /, axis=0):
 
 def squeeze(x, /, axis=None):
     """Without axes of size 1."""
-    return _call(_CODE["squeeze"], (asarray(x),), None if axis is None else _axes_text(axis))
+    return _call(_CODE["squeeze"], (_array(x),), None if axis is None else _axes_text(axis))
 
 
 def broadcast_to(x, /, shape):
     """Repeated along axes to this shape, as NumPy does."""
-    return _call(_CODE["broadcast"], (asarray(x),), _text(_dims(shape)))
+    return _call(_CODE["broadcast"], (_array(x),), _text(_dims(shape)))
 
 
 def broadcast_shapes(*shapes):
@@ -946,14 +975,14 @@ def broadcast_shapes(*shapes):
 
 def broadcast_arrays(*arrays):
     """All brought to their common shape."""
-    arrays = [asarray(a) for a in arrays]
+    arrays = [_array(a) for a in arrays]
     shape = broadcast_shapes(*[a.shape for a in arrays])
     return [broadcast_to(a, shape) for a in arrays]
 
 
 def concat(arrays, /, *, axis=0):
     """One behind the other along an axis."""
-    arrays = [asarray(a) for a in arrays]
+    arrays = [_array(a) for a in arrays]
     if axis is None:
         arrays, axis = [a.reshape((-1,)) for a in arrays], 0
     return _call(_CODE["concat"], tuple(arrays), None, axis)
@@ -961,19 +990,19 @@ def concat(arrays, /, *, axis=0):
 
 def stack(arrays, /, *, axis=0):
     """Side by side along a new axis."""
-    return _call(_CODE["stack"], tuple([asarray(a) for a in arrays]), None, axis)
+    return _call(_CODE["stack"], tuple([_array(a) for a in arrays]), None, axis)
 
 
 def unstack(x, /, *, axis=0):
     """The slices along an axis, as a tuple."""
-    x = asarray(x)
+    x = _array(x)
     axis = _axis("unstack", x, axis)
     return tuple(x[(slice(None),) * axis + (i,)] for i in range(x.shape[axis]))
 
 
 def split(x, parts, /, *, axis=0):
     """Parts along an axis: so many equal ones, or at these positions."""
-    x = asarray(x)
+    x = _array(x)
     if isinstance(parts, int):
         out = _call(_CODE["split"], (x,), None, axis, parts)
     else:
@@ -985,7 +1014,7 @@ def split(x, parts, /, *, axis=0):
 
 def flip(x, /, *, axis=None):
     """The order along axes reversed."""
-    x = asarray(x)
+    x = _array(x)
     if x.ndim == 0:
         return +x
     return _call(_CODE["reverse"], (x,), _axes_text(axis) if axis is not None else _text(range(x.ndim)))
@@ -993,7 +1022,7 @@ def flip(x, /, *, axis=None):
 
 def roll(x, /, shift, *, axis=None):
     """Moved along an axis, from its end to its beginning."""
-    x = asarray(x)
+    x = _array(x)
     if axis is None and not isinstance(shift, (tuple, list)):
         return roll(x.reshape((-1,)), shift, axis=0).reshape(x.shape)
     if isinstance(axis, (tuple, list)):
@@ -1010,7 +1039,7 @@ def roll(x, /, shift, *, axis=None):
 
 def tile(x, repetitions, /):
     """The whole array so many times along each axis."""
-    x, reps = asarray(x), _dims(repetitions)
+    x, reps = _array(x), _dims(repetitions)
     if len(reps) < x.ndim:
         reps = (1,) * (x.ndim - len(reps)) + reps
     if len(reps) > x.ndim:
@@ -1020,7 +1049,7 @@ def tile(x, repetitions, /):
 
 def repeat(x, repeats, /, *, axis=None):
     """Each element so many times along an axis."""
-    x = asarray(x)
+    x = _array(x)
     if axis is None:
         x, axis = x.reshape((-1,)), 0
     axis = _axis("repeat", x, axis)
@@ -1028,7 +1057,7 @@ def repeat(x, repeats, /, *, axis=None):
         wide = expand_dims(x, axis=axis + 1)
         wide = broadcast_to(wide, (*x.shape[: axis + 1], repeats, *x.shape[axis + 1 :]))
         return wide.reshape((*x.shape[:axis], x.shape[axis] * repeats, *x.shape[axis + 1 :]))
-    counts = asarray(repeats).reshape((-1,)).tolist()
+    counts = _array(repeats).reshape((-1,)).tolist()
     counts = counts * x.shape[axis] if len(counts) == 1 else counts
     if len(counts) != x.shape[axis]:
         raise InvalidError(f"repeat: {len(counts)} counts for {x.shape[axis]} elements along axis {axis}")
@@ -1040,7 +1069,7 @@ def repeat(x, repeats, /, *, axis=None):
 
 def pad(x, pad_width, /, *, value=0):
     """More elements in front of and behind each axis: one number, (before, after), or one pair per axis."""
-    x = asarray(x)
+    x = _array(x)
     if isinstance(pad_width, int):
         pad_width = [(pad_width, pad_width)] * x.ndim
     elif len(pad_width) == 2 and isinstance(pad_width[0], int):
@@ -1053,7 +1082,7 @@ def pad(x, pad_width, /, *, value=0):
 
 def take(x, indices, /, *, axis=None):
     """Slices of x at the indices along an axis. Indices beyond the ends are brought into range; negative ones count from the end."""
-    x, indices = asarray(x), asarray(indices)
+    x, indices = _array(x), _array(indices)
     if axis is None:
         if x.ndim != 1:
             raise ValueError("which axis? An array with several axes needs axis=")
@@ -1064,7 +1093,7 @@ def take(x, indices, /, *, axis=None):
 
 def take_along_axis(x, indices, /, *, axis=-1):
     """For every place an element of x at a position along the axis."""
-    x, indices = asarray(x), asarray(indices)
+    x, indices = _array(x), _array(indices)
     axis = _axis("take_along_axis", x, axis)
     return _call(_CODE["take_along"], (x, wrapped(indices, _size(x, axis))), None, axis)
 
@@ -1083,26 +1112,26 @@ def _starts(x, positions):
         if n is not None and isinstance(i, int):
             i = i + n if i < 0 else i
         elif axis < x.ndim:
-            i = wrapped(asarray(i), _size(x, axis))
+            i = wrapped(_array(i), _size(x, axis))
         out.append(i)
     return out
 
 
 def dynamic_slice(x, start_indices, slice_sizes, /):
     """A part of known sizes at positions that may be traced, moved so that it fits. Negative positions count from the end."""
-    x = asarray(x)
+    x = _array(x)
     return _call(_CODE["dynamic_slice"], (x, *_starts(x, start_indices)), _text(_dims(slice_sizes)))
 
 
 def dynamic_update_slice(x, update, start_indices, /):
     """x with a part replaced, at positions that may be traced, moved so that it fits. Negative positions count from the end."""
-    x = asarray(x)
-    return _call(_CODE["dynamic_update"], (x, asarray(update), *_starts(x, start_indices)))
+    x = _array(x)
+    return _call(_CODE["dynamic_update"], (x, _array(update), *_starts(x, start_indices)))
 
 
 def one_hot(x, num_classes, /, *, dtype=None):
     """1 at the index, 0 elsewhere, along a new last axis."""
-    return _call(_CODE["one_hot"], (asarray(x),), str(num_classes), 0, 0, (_dtypes.float32 if dtype is None else as_dtype(dtype)).text)
+    return _call(_CODE["one_hot"], (_array(x),), str(num_classes), 0, 0, (_dtypes.float32 if dtype is None else as_dtype(dtype)).text)
 
 
 # ---- products ----
@@ -1115,7 +1144,7 @@ def matmul(x1, x2, /):
 
 def tensordot(x1, x2, /, *, axes=2):
     """Sums of products over several axes."""
-    x1, x2 = asarray(x1), asarray(x2)
+    x1, x2 = _array(x1), _array(x2)
     if isinstance(axes, int):
         if not 0 <= axes <= builtins.min(x1.ndim, x2.ndim):
             raise InvalidError(f"tensordot: expected axes in 0..{builtins.min(x1.ndim, x2.ndim)}, found {axes}")
@@ -1128,7 +1157,7 @@ def tensordot(x1, x2, /, *, axes=2):
 
 def vecdot(x1, x2, /, *, axis=-1):
     """Sums of products along an axis."""
-    x1, x2 = asarray(x1), asarray(x2)
+    x1, x2 = _array(x1), _array(x2)
     for x in (x1, x2):
         _axis("vecdot", x, axis)
     if x1.shape[axis] != x2.shape[axis]:
@@ -1138,17 +1167,17 @@ def vecdot(x1, x2, /, *, axis=-1):
 
 def einsum(subscripts, /, *operands):
     """Sums of products, one letter per axis: einsum("bij,bjk->bik", x, y)."""
-    return _call(_CODE["einsum"], tuple([asarray(x) for x in operands]), subscripts)
+    return _call(_CODE["einsum"], tuple([_array(x) for x in operands]), subscripts)
 
 
 def outer(x1, x2, /):
     """All products of elements of two vectors."""
-    return _op(_CODE["outer"], asarray(x1), asarray(x2))
+    return _op(_CODE["outer"], _array(x1), _array(x2))
 
 
 def diagonal(x, /, *, offset=0):
     """The diagonal of the last two axes, or the one that is so far above it (below it when negative)."""
-    x = asarray(x)
+    x = _array(x)
     if offset:
         x = x[..., :, offset:] if offset > 0 else x[..., -offset:, :]
         if 0 in x.shape[-2:]:
@@ -1184,10 +1213,10 @@ def print(format, /, *values, **named):
     given += values[used:]  # those without a place come last
     line = "".join(text + ("{}" if field is not None else "") for text, field, _, _ in parts)
     if _core.tracing():
-        _call(_CODE["print"], tuple([asarray(v) for v in given]), line)
+        _call(_CODE["print"], tuple([_array(v) for v in given]), line)
         return
     for v in given:
-        text = str(asarray(v).tolist())
+        text = str(_array(v).tolist())
         line = line.replace("{}", text, 1) if "{}" in line else f"{line} {text}"
     builtins.print(line)
 
@@ -1196,11 +1225,11 @@ def check(condition, message="", /, *values):
     """Ends the run with hop.CheckError, the message and the values unless the condition holds everywhere."""
     condition = _truth(condition)
     if _core.tracing():
-        _call(_CODE["check"], (condition, *[asarray(v) for v in values]), message)
+        _call(_CODE["check"], (condition, *[_array(v) for v in values]), message)
     elif not all(condition).item():
         from ._errors import CheckError
 
-        raise CheckError(message + "".join(f" {asarray(v).tolist()}" for v in values))
+        raise CheckError(message + "".join(f" {_array(v).tolist()}" for v in values))
 
 
 # ---- files ----
@@ -1212,9 +1241,9 @@ def save(path, arrays, /):
         for name, a in arrays.items():
             if isinstance(a, (dict, list, tuple)) and not builtins.all(isinstance(n, (bool_type, int, float)) for n in tree.leaves(a)):
                 raise TypeError(f"save: {name!r} is a {type(a).__name__}: a file holds arrays by name; {{hop.tree.path_text(path): x for path, x in hop.tree.leaves_with_path(t)}} makes names for the leaves of a tree")
-        _core.save_file(str(path), tuple(arrays), tuple([asarray(a) for a in arrays.values()]))
+        _core.save_file(str(path), tuple(arrays), tuple([_array(a) for a in arrays.values()]))
     else:
-        _core.save_file(str(path), ("",), (asarray(arrays),))
+        _core.save_file(str(path), ("",), (_array(arrays),))
 
 
 def load(path, /):

@@ -3,11 +3,10 @@
 import keyword
 import re
 
-from . import _core, tree
+from . import _core, _dtypes, tree
+from ._dtypes import is_number
 from ._errors import InvalidError
-from ._ops import asarray
-
-_NUMBERS = (bool, int, float)
+from ._ops import _strong, asarray
 
 
 def place():
@@ -21,9 +20,9 @@ CLOSED = "what is no array must not be an argument here: close over it, as in ho
 
 
 def array_leaf(x, where, advice=None):
-    """A leaf as an array; the error names where() it stands: a path and its root."""
+    """A leaf as an array with a dtype of its own; the error names where() it stands: a path and its root."""
     if isinstance(x, _core.ArrayBase):
-        return x
+        return _strong(x)
     try:
         return asarray(x)
     except (TypeError, ValueError, OverflowError) as error:
@@ -31,27 +30,75 @@ def array_leaf(x, where, advice=None):
         raise TypeError(f"{place()}{tree.path_text(*where())}: {error}{hint}") from None
 
 
+# ---- weak leaves: Python numbers, and arrays made of them alone ----
+#
+# Programs and bodies take and give plain arrays. A leaf that is weak is carried raw (a real Python number as float64, so that nothing is lost before it is known
+# what it meets), and marked again on the other side.
+
+
+def is_weak(x):
+    """Whether a leaf takes the dtype of arrays that it meets."""
+    return x._weak if isinstance(x, _core.ArrayBase) else is_number(x) and not isinstance(x, bool)
+
+
+def raw_leaf(x, where, advice=None):
+    """What a program is given for a leaf."""
+    if isinstance(x, _core.ArrayBase):
+        return x._raw() if x._weak else x
+    return asarray(x, dtype=_dtypes.float64) if isinstance(x, float) and is_number(x) else array_leaf(x, where, advice)
+
+
+def raw_leaves(x, root):
+    """(arrays that a program or a body is given for the leaves of a tree, which of them are weak, structure)"""
+    found, treedef = tree.flatten(x)
+    weak = [is_weak(leaf) for leaf in found]
+    for i, leaf in enumerate(found):
+        found[i] = raw_leaf(leaf, lambda: (tree.leaves_with_path(x)[i][0], root))
+    return found, weak, treedef
+
+
+def marked(values, weak, number=True):
+    """Values with the marks that the leaves had; those that came from outside of every program stand for numbers where they can."""
+    return [v._marked(number) if w else v for v, w in zip(values, weak)] if any(weak) else values
+
+
+def given_leaves(found):
+    """(leaves with dtypes of their own, which of them were weak) for the results of a program."""
+    return [_strong(x) if isinstance(x, _core.ArrayBase) else x for x in found], [is_weak(x) for x in found]
+
+
+def body_leaves(found):
+    """(raw leaves, which of them are weak) for the results of a body inside of a program."""
+    return [raw_result(x) for x in found], [is_weak(x) for x in found]
+
+
+def raw_result(x):
+    if isinstance(x, _core.ArrayBase):
+        return x._raw() if x._weak else x
+    return _core.call(_core.codes["full"], (x,), "f64[]") if isinstance(x, float) else x
+
+
 def arrays_of(x, root):
     """(arrays, structure) of a tree of arrays and numbers."""
     found, treedef = tree.flatten(x)
     for i, leaf in enumerate(found):
-        if not isinstance(leaf, _core.ArrayBase):
-            found[i] = array_leaf(leaf, lambda: (tree.leaves_with_path(x)[i][0], root))
+        found[i] = array_leaf(leaf, lambda: (tree.leaves_with_path(x)[i][0], root))
     return found, treedef
 
 
 def arguments_of(fun, args, named, advice=CLOSED):
-    """(arrays, structure) of the arguments of a call; errors name the argument."""
+    """(arrays that a program is given, which of the arguments are weak, structure) of the arguments of a call; errors name the argument."""
     found, treedef = tree.flatten((args, named))
+    weak = [is_weak(leaf) for leaf in found]
 
     def where():
         path = tree.leaves_with_path((args, named))[i][0]
         return path[2:], f"argument {path[1] if path[0] else call_names(fun, len(args))[path[1]]}"
 
     for i, leaf in enumerate(found):
-        if not isinstance(leaf, _core.ArrayBase):
-            found[i] = array_leaf(leaf, where, advice)
-    return found, treedef
+        if weak[i] or not isinstance(leaf, _core.ArrayBase):
+            found[i] = raw_leaf(leaf, where, advice)
+    return found, weak, treedef
 
 
 def function_name(fun):
@@ -90,37 +137,38 @@ def parameter_names(args, named, roots):
 
 
 class Traced:
-    """A captured function: its program, what it uses from outside, and the structure of its results."""
+    """A captured function: its program, what it uses from outside, the structure of its results, and which leaves of arguments and results are weak."""
 
-    __slots__ = ("function", "hidden", "out_tree", "names", "leaves", "in_tree")
+    __slots__ = ("function", "hidden", "out_tree", "names", "leaves", "in_tree", "weak", "weak_out")
 
     def operands(self):
         return [*self.leaves, *self.hidden]
 
 
-def capture(fun, args, named=None, leaves=None, types=None):
-    """fun on traced values with the types of these arguments (or the types given, one per leaf)."""
+def capture(fun, args, named=None, leaves=None, types=None, weak=None):
+    """fun on traced values with the types of these arguments (or the types given, one per leaf). leaves and weak: what arguments_of gave."""
     named = named or {}
     roots = call_names(fun, len(args))
     t = Traced()
     if leaves is None:
-        leaves, t.in_tree = arguments_of(fun, args, named)
+        leaves, weak, t.in_tree = arguments_of(fun, args, named)
     else:
         t.in_tree = tree.structure((args, named))
-    t.leaves = leaves
+    t.leaves, t.weak = leaves, weak
     t.names = parameter_names(args, named, roots)
     types = [x._type for x in leaves] if types is None else types
     in_tree, seen = t.in_tree, []
 
     def flat(*values):
-        a, k = tree.unflatten(in_tree, values)
+        a, k = tree.unflatten(in_tree, marked(values, weak))
         found, out_tree = arrays_of_results(fun(*a, **k))
-        seen.append(out_tree)
+        found, weak_out = given_leaves(found)
+        seen.append((out_tree, weak_out))
         return found
 
     params = function_name(fun) + "(" + ", ".join(f"{n}: {x}" for n, x in zip(t.names, types)) + ")"
     t.function, t.hidden = _core.capture(flat, params, len(types))
-    t.out_tree = seen[0]
+    t.out_tree, t.weak_out = seen[0]
     return t
 
 
@@ -128,7 +176,7 @@ def arrays_of_results(x):
     """(leaves, structure) of what a function gives; Python numbers stay as they are."""
     found, treedef = tree.flatten(x)
     for i, leaf in enumerate(found):
-        if not isinstance(leaf, (_core.ArrayBase, *_NUMBERS)):
+        if not isinstance(leaf, _core.ArrayBase) and not is_number(leaf):
             found[i] = array_leaf(leaf, lambda: (tree.leaves_with_path(x)[i][0], "result"))
     return found, treedef
 

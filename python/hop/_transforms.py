@@ -7,8 +7,9 @@ import functools
 
 from . import _core, tree
 from ._errors import InvalidError
-from ._ops import zeros_like
-from ._trace import apply, arguments_of, arrays_of, arrays_of_results, capture, place
+from ._dtypes import float32
+from ._ops import astype, zeros_like
+from ._trace import apply, arguments_of, arrays_of, arrays_of_results, body_leaves, capture, marked, place
 
 
 def _wrapper(fun, name):
@@ -41,8 +42,8 @@ def _positions(argnums, n, name):
 
 
 def _wrt(t, args, positions, name, fun):
-    """The names of the leaves of these arguments, which must be floats."""
-    names, at = [], 0
+    """The names of the leaves of these arguments, which must be floats, and which leaves they are."""
+    names, numbers, at = [], [], 0
     for i, x in enumerate(args):
         for path, _ in tree.leaves_with_path(x):
             if i in positions:
@@ -52,8 +53,16 @@ def _wrt(t, args, positions, name, fun):
                         f"{place()}{name}: {tree.path_text(path, f'argument {i}')} has dtype {leaf.dtype}: derivatives need floats; convert it (x.astype(hop.float32), or 1.0 for 1), or leave it out of argnums"
                     )
                 names.append(t.names[at])
+                numbers.append(at)
             at += 1
-    return names
+    return names, numbers
+
+
+def _for_leaf(t, i, x):
+    """What belongs to a leaf of the arguments, as that is: weak, and of the dtype of real numbers, where it was a Python number."""
+    if not t.weak[i]:
+        return x
+    return (x if x.dtype.kind != "f" else astype(x, float32, copy=False))._marked(False)
 
 
 def _by_argument(args, positions, leaves, argnums):
@@ -97,14 +106,15 @@ def _value_and_grad(fun, argnums, has_aux, args, named, name):
     if has_aux and (t.out_tree.kind is not tuple or len(t.out_tree.children) != 2):
         raise InvalidError(f"{place()}{name}: with has_aux the function must give a pair (value, more), it gives {t.out_tree._text()}")
     value_tree = t.out_tree.children[0] if has_aux else t.out_tree
-    wrt = _wrt(t, args, positions, name, fun)
+    wrt, which = _wrt(t, args, positions, name, fun)
     first = t.function.results[0] if t.function.results else "nothing"
     if value_tree.num_leaves != 1 or value_tree.kind is not None or not first.endswith("[]") or first[0] not in "fb" or first == "bool[]":
         found = first if value_tree.kind is None else value_tree._text()
         raise InvalidError(f"{place()}{name}: the function must give one float scalar, it gives {found}" + ("" if has_aux else "; use has_aux=True to give more besides, hop.jacrev for arrays"))
     out = apply(t.function.transform("value_and_grad", ", ".join(wrt)), t.operands())
     n = t.out_tree.num_leaves
-    return tree.unflatten(t.out_tree, out[:n]), _by_argument(args, positions, out[n:], argnums)
+    gradients = [_for_leaf(t, i, g) for i, g in zip(which, out[n:])]
+    return tree.unflatten(t.out_tree, marked(out[:n], t.weak_out, False)), _by_argument(args, positions, gradients, argnums)
 
 
 def _float_leaves(t):
@@ -142,10 +152,10 @@ def vjp(fun, *primals, has_aux=False):
                 raise InvalidError(f"{place()}vjp: {tree.path_text(path, 'cotangent')} is {c._type}, the result is {v._type}")
             wanted.append(c.astype(v.dtype) if c.dtype is not v.dtype else c)
         found = dict(zip(active, apply(second, [*operands, *saved, *wanted])[skip:])) if second else {}
-        leaves = [found[i] if i in found else zeros_like(x) for i, x in enumerate(t.leaves)]
+        leaves = [_for_leaf(t, i, found[i] if i in found else zeros_like(x)) for i, x in enumerate(t.leaves)]
         return tree.unflatten(tree.structure(primals), leaves)
 
-    result = tree.unflatten(t.out_tree, values)
+    result = tree.unflatten(t.out_tree, marked(values, t.weak_out, False))
     return (result[0], pullback, result[1]) if has_aux else (result, pullback)
 
 
@@ -206,7 +216,7 @@ def jvp(fun, primals, tangents):
     primals, tangents = tuple(primals), tuple(tangents)
     t, active, pushed = _jvp_function(fun, primals)
     values, moved = _push(t, active, pushed, primals, tangents)
-    return tree.unflatten(t.out_tree, values), tree.unflatten(t.out_tree, moved)
+    return tree.unflatten(t.out_tree, marked(values, t.weak_out, False)), tree.unflatten(t.out_tree, marked(moved, t.weak_out, False))
 
 
 def linearize(fun, *primals):
@@ -219,9 +229,10 @@ def linearize(fun, *primals):
     def derivative(*tangents):
         given = _tangents(t, primals, tangents, active)
         rest = iter(apply(second, [*operands, *saved, *given])[skip:] if second else ())
-        return tree.unflatten(t.out_tree, [next(rest) if f and second else zeros_like(v) for v, f in zip(values, floats)])
+        moved = [next(rest) if f and second else zeros_like(v) for v, f in zip(values, floats)]
+        return tree.unflatten(t.out_tree, marked(moved, t.weak_out, False))
 
-    return tree.unflatten(t.out_tree, values), derivative
+    return tree.unflatten(t.out_tree, marked(values, t.weak_out, False)), derivative
 
 
 def _jacobian(fun, argnums, how):
@@ -233,8 +244,9 @@ def _jacobian(fun, argnums, how):
         t = capture(fun, args, named)
         if not all(_float_leaves(t)):
             raise InvalidError(f"{place()}{how}: every result must be a float, found {', '.join(t.function.results)}")
-        wrt = _wrt(t, args, positions, how, fun)
+        wrt, which = _wrt(t, args, positions, how, fun)
         out = apply(t.function.transform(how, ", ".join(wrt)), t.operands())
+        out = [_for_leaf(t, which[i % len(wrt)], x) for i, x in enumerate(out)]
         rows = [_by_argument(args, positions, out[i * len(wrt) : (i + 1) * len(wrt)], argnums) for i in range(t.out_tree.num_leaves)]
         return tree.unflatten(t.out_tree, rows)
 
@@ -265,14 +277,14 @@ def vmap(fun, in_axes=0, out_axes=0, axis_size=None):
 
     @_wrapper(fun, "vmap")
     def batched(*args, **named):
-        leaves, treedef = arguments_of(fun, args, named)
+        leaves, weak, treedef = arguments_of(fun, args, named)
         axes_in = tuple(in_axes) if isinstance(in_axes, list) else in_axes
         if isinstance(axes_in, tuple) and len(axes_in) != len(args):
             raise ValueError(f"{place()}vmap: in_axes has {len(axes_in)} entries, the function was called with {len(args)} arguments")
         args_tree = treedef.children[0]
         axes = tree.prefix_leaves(axes_in, args_tree, "in_axes") + [0] * treedef.children[1].num_leaves
         axes, types, size = _inner_types(leaves, axes, (args, named), axis_size)
-        t = capture(fun, args, named, leaves, types)
+        t = capture(fun, args, named, leaves, types, weak)
         spec = ", ".join(f"{n}: {a}" for n, a in zip(t.names, axes) if a is not None)
         placed = tree.prefix_leaves(out_axes, t.out_tree, "out_axes")
         texts = []
@@ -282,7 +294,7 @@ def vmap(fun, in_axes=0, out_axes=0, axis_size=None):
                 raise ValueError(f"{place()}vmap: out_axes has {a} for a result of type {r}")
             texts.append("-" if a is None else str(a if a >= 0 else a + rank + 1))
         out = apply(t.function.transform("vmap", spec, ", ".join(texts)), t.operands())
-        return tree.unflatten(t.out_tree, out)
+        return tree.unflatten(t.out_tree, marked(out, t.weak_out, False))
 
     return batched
 
@@ -320,16 +332,18 @@ def checkpoint(fun):
     def checkpointed(*args, **named):
         if not _core.tracing():
             return fun(*args, **named)
-        leaves, treedef = arguments_of(fun, args, named)
+        leaves, weak, treedef = arguments_of(fun, args, named)
         seen = []
 
         def flat(*values):
-            a, k = tree.unflatten(treedef, values)
+            a, k = tree.unflatten(treedef, marked(values, weak))
             found, out_tree = arrays_of_results(fun(*a, **k))
-            seen.append(out_tree)
+            found, weak_out = body_leaves(found)
+            seen.append((out_tree, weak_out))
             return found
 
         out = _core.invoke(flat, leaves, True)
-        return tree.unflatten(seen[0], out)
+        out_tree, weak_out = seen[0]
+        return tree.unflatten(out_tree, marked(out, weak_out))
 
     return checkpointed

@@ -79,6 +79,11 @@ PyObject *array_of_shared(hop_tensor *t, enum memory memory)
 }
 /* What a part of an array, or another look at it, is: no longer its alone. */
 static enum memory seen_twice(const array_object *a) { return a->memory == OWN ? SHARED : (enum memory)a->memory; }
+static PyObject *weak_as(PyObject *made, PyObject *self)
+{
+    if (made) as_array(made)->weak = as_array(self)->weak;
+    return made;
+}
 
 /* "f32[3, T]": sizes that are no plain number are -1. */
 static int read_type(const char *text, array_object *a)
@@ -139,7 +144,15 @@ int array_dims(const array_object *a, int64_t *dims)
     for (int i = 0; i < a->rank; i++) dims[i] = a->tensor ? hop_tensor_dim(a->tensor, i) : a->dims ? a->dims[i] : 0;
     return a->rank;
 }
-int array_dtype(const array_object *a) { return a->dtype; }
+int array_raw_dtype(const array_object *a) { return a->number && a->weak == WEAK_REAL ? DT_F64 : a->dtype; }
+
+void array_mark(array_object *a, bool number)
+{
+    bool wide = number && a->dtype == DT_F64; /* as Python's are */
+    a->weak = a->dtype == DT_F32 || wide ? WEAK_REAL : a->dtype == DT_I64 ? WEAK_INT : NOT_WEAK;
+    a->number = number && a->weak && (wide || a->weak == WEAK_INT);
+    if (wide) a->dtype = DT_F32;
+}
 
 void array_give_away(array_object *a)
 {
@@ -204,6 +217,8 @@ static PyObject *get_size(PyObject *self, void *unused)
 }
 static PyObject *get_code(PyObject *self, void *unused) { return (void)unused, PyLong_FromLong(as_array(self)->dtype); }
 static PyObject *get_traced(PyObject *self, void *unused) { return (void)unused, PyBool_FromLong(as_array(self)->capture != 0); }
+static PyObject *get_weak(PyObject *self, void *unused) { return (void)unused, PyBool_FromLong(as_array(self)->weak); }
+static PyObject *get_number(PyObject *self, void *unused) { return (void)unused, PyBool_FromLong(as_array(self)->number); }
 static PyObject *get_type_text(PyObject *self, void *unused)
 {
     char text[256];
@@ -233,6 +248,8 @@ static PyGetSetDef getset[] = {
     { "size", get_size, NULL, "how many elements there are", NULL },
     { "_code", get_code, NULL, "the number of the dtype", NULL },
     { "_traced", get_traced, NULL, "whether this is a value of a capture", NULL },
+    { "_weak", get_weak, NULL, "whether it was made of Python numbers alone and takes the dtype of arrays that it meets", NULL },
+    { "_number", get_number, NULL, "whether it stands for a Python number", NULL },
     { "_type", get_type_text, NULL, "the type as text", NULL },
     { "_made", get_made, NULL, "where a traced value was made", NULL },
     { "_donated", get_deleted, NULL, "whether a call took the memory", NULL },
@@ -636,7 +653,7 @@ static PyObject *method_view(PyObject *self, PyObject *slices)
     const char *text = t ? text_or_null(slices) : NULL;
     if (!text) return NULL;
     int status = hop_tensor_view(&v, t, text);
-    return status ? raise_status(status) : array_of_shared(v, seen_twice(as_array(self)));
+    return status ? raise_status(status) : weak_as(array_of_shared(v, seen_twice(as_array(self))), self);
 }
 
 static void release_tensor(void *ctx) { hop_tensor_free(ctx); }
@@ -657,7 +674,7 @@ static PyObject *method_reshaped(PyObject *self, PyObject *sizes)
     if (!own) whole = hop_tensor_ref(t);
     else status = hop_tensor_copy(&whole, t);
     if (!status && (status = hop_tensor_borrow_dims(&v, hop_tensor_dtype(t), dims, rank, hop_data(whole), release_tensor, whole))) hop_tensor_free(whole);
-    return status ? raise_status(status) : array_of_shared(v, own ? OWN : seen_twice(as_array(self)));
+    return status ? raise_status(status) : weak_as(array_of_shared(v, own ? OWN : seen_twice(as_array(self))), self);
 }
 
 /* The same bits as elements of another dtype of the same size. */
@@ -684,7 +701,7 @@ static PyObject *method_copy(PyObject *self, PyObject *unused)
     (void)unused;
     if (!t) return NULL;
     int status = hop_tensor_copy(&v, t);
-    return status ? raise_status(status) : array_of_tensor(v);
+    return status ? raise_status(status) : weak_as(array_of_tensor(v), self);
 }
 
 /* Another array with the same elements: x[i] = y on the one does not concern the other. */
@@ -694,11 +711,11 @@ static PyObject *method_alias(PyObject *self, PyObject *unused)
     (void)unused;
     if (!a->capture) {
         hop_tensor *t = concrete_tensor(a);
-        return t ? array_of_shared(hop_tensor_ref(t), seen_twice(a)) : NULL;
+        return t ? weak_as(array_of_shared(hop_tensor_ref(t), seen_twice(a)), self) : NULL;
     }
     array_object *b = array_alloc(tracer_class);
     if (!b) return NULL;
-    b->capture = a->capture, b->value = a->value, b->made = a->made, b->dtype = a->dtype, b->rank = a->rank;
+    b->capture = a->capture, b->value = a->value, b->made = a->made, b->dtype = a->dtype, b->rank = a->rank, b->weak = a->weak, b->number = a->number;
     b->dims = PyMem_Malloc((size_t)(a->rank ? a->rank : 1) * sizeof *b->dims);
     if (!b->dims) {
         Py_DECREF(b);
@@ -706,6 +723,25 @@ static PyObject *method_alias(PyObject *self, PyObject *unused)
     }
     memcpy(b->dims, a->dims, (size_t)a->rank * sizeof *b->dims);
     return (PyObject *)b;
+}
+
+PyObject *array_raw(array_object *a)
+{
+    PyObject *b = method_alias((PyObject *)a, NULL);
+    if (!b) return NULL;
+    as_array(b)->dtype = (int16_t)array_raw_dtype(a);
+    as_array(b)->weak = NOT_WEAK;
+    as_array(b)->number = false;
+    return b;
+}
+static PyObject *method_raw(PyObject *self, PyObject *unused) { return (void)unused, array_raw(as_array(self)); }
+
+/* _marked(number): the same value, weak. */
+static PyObject *method_marked(PyObject *self, PyObject *number)
+{
+    PyObject *b = array_raw(as_array(self));
+    if (b) array_mark(as_array(b), number == Py_True && as_array(b)->capture);
+    return b;
 }
 
 /* What x[i] = y does: this array holds what the other one holds. */
@@ -721,9 +757,11 @@ static PyObject *method_become(PyObject *self, PyObject *other)
         PyErr_SetString(PyExc_ValueError, "an array can only become one of its own type");
         return NULL;
     }
+    a->weak = b->weak;
     if (a->capture) {
         a->value = b->value;
         a->made = b->made;
+        a->number = b->number;
     } else {
         hop_tensor *old = a->tensor;
         a->tensor = hop_tensor_ref(b->tensor);
@@ -972,6 +1010,8 @@ static PyMethodDef array_methods[] = {
     { "_reshaped", method_reshaped, METH_O, "the same elements under other sizes" },
     { "_bitcast", method_bitcast, METH_O, "the same bits as elements of another dtype" },
     { "_copy", method_copy, METH_NOARGS, "an array of its own" },
+    { "_raw", method_raw, METH_NOARGS, "the same value, not weak, with the dtype that it has inside" },
+    { "_marked", method_marked, METH_O, "_marked(number): the same value, weak; one that stands for a Python number" },
     { "_alias", method_alias, METH_NOARGS, "another array with the same elements, in the same memory" },
     { "_become", method_become, METH_O, "holds what the other array holds from now on" },
     { "_to_dlpack", to_dlpack, METH_VARARGS, "_to_dlpack(versioned, copied): a DLPack capsule" },

@@ -39,6 +39,8 @@ typedef struct array_object {
     int64_t *dims;       /* traced: sizes, -1 for those that only a run knows; donated: what they were */
     int16_t dtype, rank;
     uint8_t memory;      /* concrete: enum memory */
+    uint8_t weak;        /* made of Python numbers alone: WEAK_REAL (shown as f32) or WEAK_INT (i64); else NOT_WEAK */
+    bool number;         /* weak and traced: stands for a Python number; a real one is a value of f64 */
 } array_object;
 
 /* Whose the elements are. Calls that are given an array for good write into OWN memory alone. */
@@ -52,11 +54,13 @@ PyObject *array_of_tensor(hop_tensor *t); /* takes the reference, also on failur
 PyObject *array_of_value(hop_val v, hop_place at);
 PyObject *array_of_shared(hop_tensor *t, enum memory memory); /* the same, of memory that others see too */
 int array_dims(const array_object *a, int64_t *dims); /* its rank */
-int array_dtype(const array_object *a);
+int array_raw_dtype(const array_object *a); /* of the value: f64 where it stands for a real Python number */
+void array_mark(array_object *a, bool number); /* as weak, unless its dtype is none that Python numbers have */
 void array_give_away(array_object *a); /* the tensor is somebody else's now; sizes can still be asked for */
 hop_tensor *concrete_tensor(array_object *a); /* borrowed; NULL and an exception for a traced or donated array */
 PyObject *array_from_buffer(PyObject *o, int copy); /* copy: 1 always, 0 never, -1 when needed; NULL without an exception: no buffer */
 int array_type_text(const array_object *a, char text[256]);
+PyObject *array_raw(array_object *a); /* the same value, not weak, with its raw dtype */
 int array_init(PyObject *module);
 
 /* ---- operands ---- */
@@ -64,14 +68,16 @@ int array_init(PyObject *module);
 enum weak { NOT_WEAK, WEAK_REAL, WEAK_INT, WEAK_BOOL };
 struct operand {
     PyObject *array; /* strong; NULL: a number */
-    uint8_t weak;
+    uint8_t weak;    /* of a number */
+    int8_t large;    /* a whole number that int64 does not hold: its sign; array is one of uint64 where that holds it */
     double real;
     int64_t integer;
 };
+bool is_number(PyObject *o); /* a number of Python's own, not one of NumPy's that happens to be a float too */
 int operand_read(PyObject *o, struct operand *out); /* -1 and an exception */
 void operands_drop(struct operand *in, Py_ssize_t n);
-int operand_value(const struct operand *o, hop_place at, hop_val *out); /* in the thread's capture */
-int value_of(PyObject *o, hop_place at, hop_val *out);
+int operand_value(const struct operand *o, hop_place at, hop_val *out); /* in the thread's capture, with its raw dtype */
+int value_of(PyObject *o, hop_place at, hop_val *out); /* with the dtype that it shows */
 
 /* ---- captures: a stack per thread ---- */
 
@@ -100,6 +106,7 @@ typedef struct {
     int n_in, n_out;
     uint8_t *donated;    /* per parameter: a run takes its memory over; NULL: none */
     PyObject *callbacks; /* of the function */
+    uint8_t *weak;       /* per result, whether it is; NULL: none is */
 } exe_object;
 extern PyTypeObject *exe_type;
 int compile_once(hop_exe **exe, hop_fn *fn, hop_compile_options *o); /* a status */
@@ -127,6 +134,7 @@ enum slot_op { OP_ADD, OP_SUB, OP_MUL, OP_DIV, OP_FLOOR_DIV, OP_MOD, OP_POW, OP_
 
 PyObject *raise_status(int status); /* the last message of hop; NULL. Forgives the capture */
 PyObject *raise_tracer(const char *format, ...);
+PyObject *raise_invalid(const char *format, ...);
 hop_place user_place(void); /* the innermost line that is not hop's own */
 const char *text_or_null(PyObject *o); /* None: NULL; the text lives as long as o. Sets an exception when it is no text */
 

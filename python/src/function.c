@@ -307,10 +307,11 @@ static char *donated_names(const hop_fn *fn, const uint8_t *donated, int n)
     return text;
 }
 
-/* compile(strict=0, threads=0, without=None, portable=0, donate=None); donate: numbers of parameters */
+/* compile(strict=0, threads=0, without=None, portable=0, donate=None, weak=None); donate: numbers of parameters; weak: a byte
+ * per result, 1 where that is weak */
 static PyObject *function_compile(PyObject *self, PyObject *args, PyObject *named)
 {
-    static char *names[] = { "strict", "threads", "without", "portable", "donate", NULL };
+    static char *names[] = { "strict", "threads", "without", "portable", "donate", "weak", NULL };
     hop_compile_options o = { 0 };
     hop_fn *fn = ((function_object *)self)->fn;
     hop_exe *exe = NULL;
@@ -318,8 +319,11 @@ static PyObject *function_compile(PyObject *self, PyObject *args, PyObject *name
     exe_object *e = NULL;
     uint8_t *donated = NULL;
     char *text = NULL;
+    const char *weak = NULL;
+    Py_ssize_t n_weak = 0;
     int status, n_in = hop_fn_params(fn);
-    if (!PyArg_ParseTupleAndKeywords(args, named, "|pizpO", names, &o.strict, &o.threads, &o.without, &o.portable, &donate)) return NULL;
+    if (!PyArg_ParseTupleAndKeywords(args, named, "|pizpOy#", names, &o.strict, &o.threads, &o.without, &o.portable, &donate, &weak, &n_weak)) return NULL;
+    if (weak && n_weak != hop_fn_results(fn)) return PyErr_SetString(PyExc_ValueError, "weak has a byte per result"), NULL;
     if (read_donated(donate, n_in, &donated)) goto failed;
     if (donated && !(text = donated_names(fn, donated, n_in))) {
         PyErr_NoMemory();
@@ -340,6 +344,14 @@ static PyObject *function_compile(PyObject *self, PyObject *args, PyObject *name
     e->n_out = hop_fn_results(fn);
     e->donated = donated;
     e->callbacks = Py_XNewRef(callbacks_of(self));
+    exe = NULL; /* it is e's from here on, and so is what is donated */
+    donated = NULL;
+    if (weak && !(e->weak = PyMem_Malloc((size_t)n_weak + 1))) {
+        PyErr_NoMemory();
+        Py_DECREF(e);
+        goto failed;
+    }
+    if (weak) memcpy(e->weak, weak, (size_t)n_weak);
     PyMem_Free(text);
     return (PyObject *)e;
 failed:
@@ -366,6 +378,7 @@ static void exe_dealloc(PyObject *self)
     PyObject_GC_UnTrack(self);
     hop_exe_free(((exe_object *)self)->exe);
     PyMem_Free(((exe_object *)self)->donated);
+    PyMem_Free(((exe_object *)self)->weak);
     exe_clear(self);
     ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
     Py_DECREF(type);
@@ -427,6 +440,13 @@ static void let_go(hop_tensor **in, PyObject **arrays, const uint8_t *donated, c
     }
 }
 
+static PyObject *result_array(const exe_object *e, hop_tensor *t, int i)
+{
+    PyObject *a = array_of_tensor(t);
+    if (a && e->weak && e->weak[i]) array_mark(as_array(a), false);
+    return a;
+}
+
 PyObject *run_tensors(const exe_object *e, hop_tensor **in, PyObject **arrays, bool always_list)
 {
     hop_tensor *few[FEW], **out = few;
@@ -447,9 +467,9 @@ PyObject *run_tensors(const exe_object *e, hop_tensor **in, PyObject **arrays, b
         raise_status(status);
         goto done;
     }
-    answer = e->n_out == 1 && !always_list ? array_of_tensor(out[0]) : PyList_New(e->n_out);
+    answer = e->n_out == 1 && !always_list ? result_array(e, out[0], 0) : PyList_New(e->n_out);
     for (int i = 0; answer && (e->n_out != 1 || always_list) && i < e->n_out; i++) {
-        PyObject *a = array_of_tensor(out[i]);
+        PyObject *a = result_array(e, out[i], i);
         if (a && !PyList_SetItem(answer, i, a)) continue;
         for (int k = i + 1; k < e->n_out; k++) hop_tensor_free(out[k]);
         Py_CLEAR(answer);
@@ -807,7 +827,7 @@ static PyMethodDef function_methods[] = {
     { "remarks", function_remarks, METH_NOARGS, "what its capture did that may surprise" },
     { "transform", function_transform, METH_VARARGS, "transform(name, text=None, text2=None) -> Function" },
     { "halves", function_halves, METH_VARARGS, "halves(name, wrt) -> (Function, Function)" },
-    { "compile", (PyCFunction)(void (*)(void))function_compile, METH_VARARGS | METH_KEYWORDS, "compile(strict, threads, without, portable, donate) -> Executable" },
+    { "compile", (PyCFunction)(void (*)(void))function_compile, METH_VARARGS | METH_KEYWORDS, "compile(strict, threads, without, portable, donate, weak) -> Executable" },
     { "interpret", function_interpret, METH_O, "interpret(arrays) -> list" },
     { "call", function_call, METH_O, "call(values) -> list of traced values" },
     { NULL, NULL, 0, NULL },

@@ -89,14 +89,14 @@ static bool flat_head(struct flat *f, char kind, Py_ssize_t n)
     return flat_add(f, head, sizeof head);
 }
 
-/* A Python number as hop.asarray has it. */
+/* A Python number as a program takes it: real ones as f64, so that nothing is lost before it is known what they meet. */
 static PyObject *number_array(PyObject *o)
 {
     hop_tensor *t = NULL;
     bool real = PyFloat_Check(o), truth = PyBool_Check(o);
     long long whole = real ? 0 : PyLong_AsLongLong(o);
-    if (PyErr_Occurred() || hop_tensor_new_dims(&t, real ? "f32" : truth ? "bool" : "i64", NULL, 0)) return NULL;
-    if (real) *(float *)hop_data(t) = (float)PyFloat_AsDouble(o);
+    if (PyErr_Occurred() || hop_tensor_new_dims(&t, real ? "f64" : truth ? "bool" : "i64", NULL, 0)) return NULL;
+    if (real) *(double *)hop_data(t) = PyFloat_AsDouble(o);
     else if (truth) *(uint8_t *)hop_data(t) = whole != 0;
     else *(int64_t *)hop_data(t) = whole;
     return array_of_tensor(t);
@@ -217,20 +217,22 @@ static bool flatten_items(struct flat *f, PyObject *o)
 
 static bool flatten_leaf(struct flat *f, PyObject *o)
 {
-    PyObject *a = is_array(o) ? Py_NewRef(o) : PyFloat_Check(o) || PyLong_Check(o) ? number_array(o) : array_from_buffer(o, -1);
+    bool number = !is_array(o) && is_number(o);
+    PyObject *a = is_array(o) ? Py_NewRef(o) : number ? number_array(o) : array_from_buffer(o, -1);
     if (!a || !flat_leaf(f, a)) return false;
     const array_object *array = as_array(a);
     if (!array->tensor) return false;
     int64_t dims[MAX_RANK];
     int rank = array_dims(array, dims);
-    return flat_head(f, (char)('a' + array->dtype), rank) && flat_add(f, dims, (size_t)rank * sizeof *dims);
+    int kind = array->dtype + (number || array->weak ? N_DTYPES : 0); /* weak ones make other programs */
+    return flat_head(f, (char)('a' + kind), rank) && flat_add(f, dims, (size_t)rank * sizeof *dims);
 }
 
 /* False: this is not for the quick way. */
 static bool flatten(struct flat *f, PyObject *o)
 {
     if (o == Py_None) return flat_head(f, 'N', 0);
-    bool leaf = is_array(o) || PyFloat_Check(o) || PyLong_Check(o), good = false;
+    bool leaf = is_array(o) || is_number(o), good = false;
     if (leaf) return flatten_leaf(f, o);
     if (++f->depth >= DEEP) return false;
     if (PyTuple_CheckExact(o) || PyList_CheckExact(o)) good = flatten_items(f, o);

@@ -42,6 +42,15 @@ PyObject *raise_tracer(const char *format, ...)
     return NULL;
 }
 
+PyObject *raise_invalid(const char *format, ...)
+{
+    va_list list;
+    va_start(list, format);
+    PyErr_FormatV(error_class(ERROR_INVALID), format, list);
+    va_end(list);
+    return NULL;
+}
+
 const char *text_or_null(PyObject *o)
 {
     if (!o || o == Py_None) return NULL;

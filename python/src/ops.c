@@ -1,7 +1,8 @@
 /* Operators: one table, one dispatch. A call inside of a capture is recorded there; a call on concrete arrays runs a program of that one operator, captured
  * from the same row and kept under the types of its operands: interpreted at first, compiled once it is used often or on much data. */
-#include "core.h"
+#include "ops.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -9,22 +10,6 @@
 
 /* What a row's function takes besides the place. x…: operands; t, i: texts and integers of the call. */
 enum kind { X, XX, XXX, XT, XI, XTI, XII, XXI, XXII, LI, T, TI, TX, TXX, CUSTOM };
-enum { FLAT = 1 }; /* elementwise: arrays of one shape may be of any sizes, numbers may be operands */
-#define LEAST(n) ((n) << 1) /* of a custom row: it needs that many operands */
-
-struct call;
-struct op_row {
-    const char *name;
-    uint8_t kind, flags;
-    void *function;
-};
-struct call {
-    const struct op_row *row;
-    const char *text, *text2, *text3;
-    int64_t i, j;
-    Py_ssize_t n; /* operands */
-};
-
 typedef hop_val (*fn_x)(hop_place, hop_val);
 typedef hop_val (*fn_xx)(hop_place, hop_val, hop_val);
 typedef hop_val (*fn_xxx)(hop_place, hop_val, hop_val, hop_val);
@@ -100,40 +85,40 @@ static int emit_update_slice(hop_place at, const struct call *c, const hop_val *
     return one(hop_current_at(at, variable), out);
 }
 
-#define UNARY(name) { #name, X, FLAT, (void *)hop_##name##_at },
-#define PAIR(name) { #name, XX, FLAT, (void *)hop_##name##_at },
-#define TEXT(name) { #name, XT, 0, (void *)hop_##name##_at },
-#define RUNNING(name) { #name, XII, 0, (void *)hop_##name##_at },
-static const struct op_row rows[] = {
+#define UNARY(name) { #name, X, FLAT | JOIN, (void *)hop_##name##_at },
+#define PAIR(name) { #name, XX, FLAT | JOIN, (void *)hop_##name##_at },
+#define TEXT(name) { #name, XT, FIRST, (void *)hop_##name##_at },
+#define RUNNING(name) { #name, XII, FIRST, (void *)hop_##name##_at },
+const struct op_row op_rows[] = {
     /* in the order of enum slot_op */
-    { "add", XX, FLAT, (void *)hop_add_at }, { "sub", XX, FLAT, (void *)hop_sub_at }, { "mul", XX, FLAT, (void *)hop_mul_at }, { "div", XX, FLAT, (void *)hop_div_at },
-    { "floor_div", XX, FLAT, (void *)hop_floor_div_at }, { "mod", XX, FLAT, (void *)hop_mod_at }, { "pow", XX, FLAT, (void *)hop_pow_at }, { "and", XX, FLAT, (void *)hop_and_at },
-    { "or", XX, FLAT, (void *)hop_or_at }, { "xor", XX, FLAT, (void *)hop_xor_at }, { "shift_left", XX, FLAT, (void *)hop_shift_left_at }, { "shift_right", XX, FLAT, (void *)hop_shift_right_at },
-    { "eq", XX, FLAT, (void *)hop_eq_at }, { "ne", XX, FLAT, (void *)hop_ne_at }, { "lt", XX, FLAT, (void *)hop_lt_at }, { "le", XX, FLAT, (void *)hop_le_at }, { "gt", XX, FLAT, (void *)hop_gt_at },
-    { "ge", XX, FLAT, (void *)hop_ge_at }, { "matmul", XX, 0, (void *)hop_matmul_at }, { "neg", X, FLAT, (void *)hop_neg_at }, { "abs", X, FLAT, (void *)hop_abs_at },
-    { "not", X, FLAT, (void *)hop_not_at },
+    { "add", XX, FLAT | JOIN, (void *)hop_add_at }, { "sub", XX, FLAT | JOIN, (void *)hop_sub_at }, { "mul", XX, FLAT | JOIN, (void *)hop_mul_at }, { "div", XX, FLAT | JOIN, (void *)hop_div_at },
+    { "floor_div", XX, FLAT | JOIN, (void *)hop_floor_div_at }, { "mod", XX, FLAT | JOIN, (void *)hop_mod_at }, { "pow", XX, FLAT | JOIN, (void *)hop_pow_at }, { "and", XX, FLAT | JOIN, (void *)hop_and_at },
+    { "or", XX, FLAT | JOIN, (void *)hop_or_at }, { "xor", XX, FLAT | JOIN, (void *)hop_xor_at }, { "shift_left", XX, FLAT | JOIN, (void *)hop_shift_left_at }, { "shift_right", XX, FLAT | JOIN, (void *)hop_shift_right_at },
+    { "eq", XX, FLAT | JOIN, (void *)hop_eq_at }, { "ne", XX, FLAT | JOIN, (void *)hop_ne_at }, { "lt", XX, FLAT | JOIN, (void *)hop_lt_at }, { "le", XX, FLAT | JOIN, (void *)hop_le_at }, { "gt", XX, FLAT | JOIN, (void *)hop_gt_at },
+    { "ge", XX, FLAT | JOIN, (void *)hop_ge_at }, { "matmul", XX, JOIN, (void *)hop_matmul_at }, { "neg", X, FLAT | JOIN, (void *)hop_neg_at }, { "abs", X, FLAT | JOIN, (void *)hop_abs_at },
+    { "not", X, FLAT | JOIN, (void *)hop_not_at },
     UNARY(sign) UNARY(floor) UNARY(ceil) UNARY(trunc) UNARY(round) UNARY(exp) UNARY(expm1) UNARY(log) UNARY(log1p) UNARY(exp2) UNARY(log2) UNARY(sqrt) UNARY(rsqrt) UNARY(cbrt)
     UNARY(sin) UNARY(cos) UNARY(tan) UNARY(asin) UNARY(acos) UNARY(atan) UNARY(sinh) UNARY(cosh) UNARY(tanh) UNARY(asinh) UNARY(acosh) UNARY(atanh) UNARY(sigmoid) UNARY(erf)
     UNARY(erfc) UNARY(isnan) UNARY(isinf) UNARY(isfinite) UNARY(popcount) UNARY(count_leading_zeros) UNARY(stop_gradient) UNARY(keep) UNARY(recompute)
     PAIR(rem) PAIR(max) PAIR(min) PAIR(atan2) PAIR(hypot) PAIR(copysign)
-    { "select", XXX, FLAT, (void *)hop_select_at }, { "clamp", XXX, FLAT, (void *)hop_clamp_at }, { "fma", XXX, FLAT, (void *)hop_fma_at }, { "cast", XT, FLAT, (void *)hop_cast_at },
+    { "select", XXX, FLAT | JOIN, (void *)hop_select_at }, { "clamp", XXX, FLAT | JOIN, (void *)hop_clamp_at }, { "fma", XXX, FLAT | JOIN, (void *)hop_fma_at }, { "cast", XT, FLAT, (void *)hop_cast_at },
     TEXT(sum) TEXT(prod) TEXT(mean) TEXT(logsumexp) TEXT(reduce_max) TEXT(reduce_min) TEXT(any) TEXT(all) TEXT(softmax) TEXT(log_softmax)
     TEXT(reshape) TEXT(broadcast) TEXT(permute) TEXT(squeeze) TEXT(reverse) TEXT(tile) TEXT(slice)
-    { "argmax", XI, 0, (void *)hop_argmax_at }, { "argmin", XI, 0, (void *)hop_argmin_at }, { "expand", XI, 0, (void *)hop_expand_at }, { "tril", XI, 0, (void *)hop_tril_at },
-    { "triu", XI, 0, (void *)hop_triu_at }, { "size", XI, 0, (void *)hop_size_at }, { "var", XTI, 0, (void *)hop_var_at }, { "std", XTI, 0, (void *)hop_std_at },
-    RUNNING(cumsum) RUNNING(cumprod) RUNNING(cummax) RUNNING(cummin) RUNNING(logcumsumexp) RUNNING(sort) RUNNING(argsort) RUNNING(move_axis) RUNNING(swap_axes)
-    { "transpose", X, 0, (void *)hop_transpose_at }, { "flatten", X, 0, (void *)hop_flatten_at }, { "diagonal", X, 0, (void *)hop_diagonal_at }, { "trace", X, 0, (void *)hop_trace_at },
-    { "outer", XX, 0, (void *)hop_outer_at },
-    { "take", XXI, 0, (void *)hop_take_at }, { "take_along", XXI, 0, (void *)hop_take_along_at }, { "index", XXI, 0, (void *)hop_index_at }, { "roll", XXI, 0, (void *)hop_roll_at },
-    { "searchsorted", XXI, 0, (void *)hop_searchsorted_at }, { "shuffle", XXI, 0, (void *)hop_shuffle_at }, { "recurrence", XXII, 0, (void *)hop_recurrence_at },
-    { "concat", LI, 0, (void *)hop_concat_at }, { "stack", LI, 0, (void *)hop_stack_at },
+    { "argmax", XI, 0, (void *)hop_argmax_at }, { "argmin", XI, 0, (void *)hop_argmin_at }, { "expand", XI, FIRST, (void *)hop_expand_at }, { "tril", XI, FIRST, (void *)hop_tril_at },
+    { "triu", XI, FIRST, (void *)hop_triu_at }, { "size", XI, 0, (void *)hop_size_at }, { "var", XTI, FIRST, (void *)hop_var_at }, { "std", XTI, FIRST, (void *)hop_std_at },
+    RUNNING(cumsum) RUNNING(cumprod) RUNNING(cummax) RUNNING(cummin) RUNNING(logcumsumexp) RUNNING(sort) { "argsort", XII, 0, (void *)hop_argsort_at }, RUNNING(move_axis) RUNNING(swap_axes)
+    { "transpose", X, FIRST, (void *)hop_transpose_at }, { "flatten", X, FIRST, (void *)hop_flatten_at }, { "diagonal", X, FIRST, (void *)hop_diagonal_at }, { "trace", X, FIRST, (void *)hop_trace_at },
+    { "outer", XX, JOIN, (void *)hop_outer_at },
+    { "take", XXI, FIRST, (void *)hop_take_at }, { "take_along", XXI, FIRST, (void *)hop_take_along_at }, { "index", XXI, FIRST, (void *)hop_index_at }, { "roll", XXI, FIRST, (void *)hop_roll_at },
+    { "searchsorted", XXI, 0, (void *)hop_searchsorted_at }, { "shuffle", XXI, 0, (void *)hop_shuffle_at }, { "recurrence", XXII, JOIN, (void *)hop_recurrence_at },
+    { "concat", LI, JOIN, (void *)hop_concat_at }, { "stack", LI, JOIN, (void *)hop_stack_at },
     { "iota", TI, 0, (void *)hop_iota_at }, { "eye", TI, 0, (void *)hop_eye_at }, { "full", TX, 0, (void *)hop_full_at }, { "arange", TXX, 0, (void *)hop_arange_at },
     { "linspace", TXX, 0, (void *)hop_linspace_at },
-    { "pad", CUSTOM, LEAST(2), (void *)emit_pad }, { "einsum", CUSTOM, LEAST(1), (void *)emit_einsum }, { "dot", CUSTOM, LEAST(2), (void *)emit_dot }, { "gather", CUSTOM, LEAST(1), (void *)emit_gather },
-    { "scatter", CUSTOM, LEAST(2), (void *)emit_scatter }, { "dynamic_slice", CUSTOM, LEAST(1), (void *)emit_dynamic_slice }, { "dynamic_update", CUSTOM, LEAST(2), (void *)emit_dynamic_update },
-    { "nonzero", CUSTOM, LEAST(1), (void *)emit_nonzero }, { "top_k", CUSTOM, LEAST(1), (void *)emit_top_k }, { "split", CUSTOM, LEAST(1), (void *)emit_split }, { "check", CUSTOM, LEAST(1), (void *)emit_check },
-    { "print", CUSTOM, 0, (void *)emit_print }, { "barrier", CUSTOM, 0, (void *)emit_barrier }, { "update_slice", CUSTOM, LEAST(2), (void *)emit_update_slice }, { "one_hot", CUSTOM, LEAST(1), (void *)emit_one_hot }, { "bind_dim", CUSTOM, LEAST(1), (void *)emit_bind_dim },
-    TEXT(random_bits) TEXT(random_normal) TEXT(random_split) { "permutation", XT, 0, (void *)hop_permutation_at }, { "random_uniform", CUSTOM, LEAST(1), (void *)emit_uniform }, { "randint", CUSTOM, LEAST(3), (void *)emit_randint },
+    { "pad", CUSTOM, LEAST(2) | FIRST, (void *)emit_pad }, { "einsum", CUSTOM, LEAST(1) | JOIN, (void *)emit_einsum }, { "dot", CUSTOM, LEAST(2) | JOIN, (void *)emit_dot }, { "gather", CUSTOM, LEAST(1) | FIRST, (void *)emit_gather },
+    { "scatter", CUSTOM, LEAST(2) | FIRST, (void *)emit_scatter }, { "dynamic_slice", CUSTOM, LEAST(1) | FIRST, (void *)emit_dynamic_slice }, { "dynamic_update", CUSTOM, LEAST(2) | FIRST, (void *)emit_dynamic_update },
+    { "nonzero", CUSTOM, LEAST(1), (void *)emit_nonzero }, { "top_k", CUSTOM, LEAST(1), (void *)emit_top_k }, { "split", CUSTOM, LEAST(1) | FIRST, (void *)emit_split }, { "check", CUSTOM, LEAST(1), (void *)emit_check },
+    { "print", CUSTOM, 0, (void *)emit_print }, { "barrier", CUSTOM, 0, (void *)emit_barrier }, { "update_slice", CUSTOM, LEAST(2) | FIRST, (void *)emit_update_slice }, { "one_hot", CUSTOM, LEAST(1), (void *)emit_one_hot }, { "bind_dim", CUSTOM, LEAST(1), (void *)emit_bind_dim },
+    { "random_bits", XT, 0, (void *)hop_random_bits_at }, { "random_normal", XT, 0, (void *)hop_random_normal_at }, { "random_split", XT, 0, (void *)hop_random_split_at }, { "permutation", XT, 0, (void *)hop_permutation_at }, { "random_uniform", CUSTOM, LEAST(1), (void *)emit_uniform }, { "randint", CUSTOM, LEAST(3), (void *)emit_randint },
     { "bernoulli", CUSTOM, LEAST(2), (void *)emit_bernoulli },
 };
 #define COUNT(a) (sizeof(a) / sizeof *(a))
@@ -176,29 +161,42 @@ static int results_of(const struct call *c, const struct operand *in)
 
 /* ---- operands ---- */
 
-/* An integer that only u64 holds: an array, and weak until it is known whether it meets floats. */
-static int read_large(PyObject *o, struct operand *out)
+/* An integer that int64 does not hold: an array where uint64 does. */
+static int read_large(PyObject *o, int sign, struct operand *out)
 {
-    uint64_t n = PyLong_AsUnsignedLongLong(o);
+    out->large = (int8_t)sign;
+    out->real = PyLong_AsDouble(o);
+    if (PyErr_Occurred()) PyErr_Clear(), out->real = sign * HUGE_VAL;
+    uint64_t n = sign > 0 ? PyLong_AsUnsignedLongLong(o) : 0;
+    if (sign < 0 || PyErr_Occurred()) return PyErr_Clear(), 0;
     hop_tensor *t = NULL;
-    if (PyErr_Occurred()) return -1;
     int status = hop_tensor_new_dims(&t, "u64", NULL, 0);
     if (status) return raise_status(status), -1;
     memcpy(hop_data(t), &n, sizeof n);
-    out->real = (double)n;
     return (out->array = array_of_tensor(t)) ? 0 : -1;
 }
 
-/* Beside floats such an integer is one of them. */
-static void settle_large(struct operand *in, Py_ssize_t n)
+/* Beside floats such an integer is one of them; beside integers it must be one of uint64. */
+static int settle_large(struct operand *in, Py_ssize_t n)
 {
-    bool real = false;
-    for (Py_ssize_t i = 0; i < n; i++) real |= in[i].weak == WEAK_REAL || (in[i].array && !in[i].weak && dtype_rows[as_array(in[i].array)->dtype].kind == 'f');
+    bool real = false, any = false;
     for (Py_ssize_t i = 0; i < n; i++) {
-        if (!in[i].array || !in[i].weak) continue;
-        if (real) Py_CLEAR(in[i].array);
-        in[i].weak = real ? WEAK_REAL : NOT_WEAK;
+        any |= in[i].large != 0;
+        real |= (in[i].weak == WEAK_REAL && !in[i].large) || (in[i].array && !in[i].large && dtype_rows[as_array(in[i].array)->dtype].kind == 'f');
     }
+    for (Py_ssize_t i = 0; any && i < n; i++) {
+        if (!in[i].large) continue;
+        in[i].weak = real ? WEAK_REAL : NOT_WEAK;
+        if (real) Py_CLEAR(in[i].array);
+        else if (!in[i].array) return PyErr_SetString(PyExc_OverflowError, "a Python int is too large for every integer dtype"), -1;
+    }
+    return 0;
+}
+
+bool is_number(PyObject *o)
+{
+    if (PyFloat_CheckExact(o) || PyLong_CheckExact(o) || PyBool_Check(o)) return true;
+    return (PyFloat_Check(o) || PyLong_Check(o)) && !PyObject_CheckBuffer(o);
 }
 
 int operand_read(PyObject *o, struct operand *out)
@@ -206,21 +204,21 @@ int operand_read(PyObject *o, struct operand *out)
     *out = (struct operand){ 0 };
     if (is_array(o)) {
         out->array = Py_NewRef(o);
+    } else if (!is_number(o)) {
+        out->array = array_from_buffer(o, -1);
+        if (!out->array && !PyErr_Occurred()) PyErr_Format(PyExc_TypeError, "expected an array or a number, found %R", Py_TYPE(o));
+        return out->array ? 0 : -1;
     } else if (PyFloat_Check(o)) {
         out->weak = WEAK_REAL;
         out->real = PyFloat_AsDouble(o);
     } else if (PyBool_Check(o)) {
         out->weak = WEAK_BOOL;
         out->integer = o == Py_True;
-    } else if (PyLong_Check(o)) {
+    } else {
         int overflow;
         out->weak = WEAK_INT;
         out->integer = PyLong_AsLongLongAndOverflow(o, &overflow);
-        if (overflow) return read_large(o, out);
-    } else {
-        out->array = array_from_buffer(o, -1);
-        if (!out->array && !PyErr_Occurred()) PyErr_Format(PyExc_TypeError, "expected an array or a number, found %R", Py_TYPE(o));
-        return out->array ? 0 : -1;
+        if (overflow) return read_large(o, overflow, out);
     }
     return 0;
 }
@@ -236,6 +234,8 @@ static int lifted(array_object *a, hop_place at, hop_val *out)
     struct frame *f = frame_top();
     char type[256];
     Py_ssize_t n = PyList_Size(f->hidden);
+    array_object raw = *a; /* for its type alone */
+    raw.dtype = (int16_t)array_raw_dtype(a);
     for (Py_ssize_t i = 0; i < n; i++) {
         array_object *seen = as_array(PyList_GetItem(f->hidden, i));
         bool same = a->capture ? seen->capture == a->capture && seen->value.scope == a->value.scope && seen->value.id == a->value.id : !seen->capture && seen->tensor == a->tensor;
@@ -248,7 +248,7 @@ static int lifted(array_object *a, hop_place at, hop_val *out)
         f->values = more;
         f->room = room;
     }
-    if (array_type_text(a, type)) {
+    if (array_type_text(&raw, type)) {
         raise_tracer("%s:%d: a value of type %s, made at %s:%d, has a size that only a run knows and cannot be used inside of a transformed function; pass it as an argument", at.file, at.line,
                      type, a->made.file, a->made.line);
         return -1;
@@ -256,7 +256,7 @@ static int lifted(array_object *a, hop_place at, hop_val *out)
     hop_val v = hop_parameter_at(at, type);
     if (!v.scope) return raise_status(hop_failed()), -1;
     /* x[i] = y on the original must not change what the program was given */
-    PyObject *kept = a->capture ? Py_NewRef((PyObject *)a) : array_of_shared(hop_tensor_ref(a->tensor), a->memory == READ_ONLY ? READ_ONLY : SHARED);
+    PyObject *kept = a->capture ? array_raw(a) : array_of_shared(hop_tensor_ref(a->tensor), a->memory == READ_ONLY ? READ_ONLY : SHARED);
     if (!kept || PyList_Append(f->hidden, kept)) {
         Py_XDECREF(kept);
         return -1;
@@ -288,7 +288,9 @@ int value_of(PyObject *o, hop_place at, hop_val *out)
 {
     struct operand in;
     if (operand_read(o, &in)) return -1;
-    int failed = operand_value(&in, at, out);
+    int failed = settle_large(&in, 1) || operand_value(&in, at, out) ? -1 : 0;
+    const array_object *a = in.array ? as_array(in.array) : NULL;
+    if (!failed && a && array_raw_dtype(a) != a->dtype) *out = hop_cast_at(at, *out, dtype_rows[a->dtype].name);
     operands_drop(&in, 1);
     return failed;
 }
@@ -308,7 +310,25 @@ static PyObject *hand_out(PyObject **results, int n)
 
 enum { FEW = 8 };
 
-static PyObject *record(const struct call *c, struct operand *in)
+/* x < n of uint64 and an int64 that may be negative, which is then below all of them. */
+static int compare_unsigned(hop_place at, const struct call *c, int unsigned_at, const hop_val *in, hop_val *out)
+{
+    Py_ssize_t code = c->row - op_rows;
+    bool first_is_less = unsigned_at == 1;
+    bool answer = code == OP_NE || (first_is_less ? code == OP_LT || code == OP_LE : code == OP_GT || code == OP_GE);
+    hop_val both[2] = { in[0], in[1] }, *whole = &both[!unsigned_at], negative = hop_lt_at(at, *whole, hop_int(0));
+    *whole = hop_cast_at(at, *whole, "u64");
+    return one(hop_select_at(at, negative, hop_bool(answer), ((fn_xx)c->row->function)(at, both[0], both[1])), out);
+}
+
+/* The call with its operands brought to the dtypes that were found. */
+static int emit_joined(hop_place at, const struct call *c, const struct operand *in, const struct joined *j, hop_val *values, hop_val *out)
+{
+    cast_operands(at, c, in, j, values);
+    return j->unsigned_at < 0 ? emit_call(at, c, values, out) : compare_unsigned(at, c, j->unsigned_at, values, out);
+}
+
+static PyObject *record(const struct call *c, struct operand *in, const struct joined *j)
 {
     int n_out = results_of(c, in);
     hop_place at = user_place();
@@ -322,16 +342,18 @@ static PyObject *record(const struct call *c, struct operand *in)
     }
     for (Py_ssize_t i = 0; i < c->n; i++)
         if (operand_value(&in[i], at, &values[i])) goto done;
-    int status = emit_call(at, c, values, values + c->n);
+    int status = emit_joined(at, c, in, j, values, values + c->n);
     if (status) {
         raise_status(status);
         goto done;
     }
-    for (int i = 0; i < n_out; i++)
+    for (int i = 0; i < n_out; i++) {
         if (!(made[i] = array_of_value(values[c->n + i], at))) {
             while (i-- > 0) Py_DECREF(made[i]);
             goto done;
         }
+        mark_result(as_array(made[i]), j);
+    }
     answer = hand_out(made, n_out);
 done:
     if (values != few) PyMem_Free(values);
@@ -401,15 +423,6 @@ static uint64_t key_hash(const struct key *k)
     return h ^ h >> 32;
 }
 
-/* The dtype that a number takes beside operands of this one, -1: none. */
-static int weak_dtype(int strong, int weak)
-{
-    static const uint8_t alone[] = { [WEAK_REAL] = DT_F32, [WEAK_INT] = DT_I64, [WEAK_BOOL] = DT_BOOL };
-    if (strong < 0) return alone[weak];
-    if (weak == WEAK_REAL) return dtype_rows[strong].kind == 'f' ? strong : DT_F64;
-    return weak == WEAK_INT && strong == DT_BOOL ? DT_I64 : strong;
-}
-
 static hop_tensor *number_tensor(const struct operand *o, int dtype)
 {
     hop_tensor *t = NULL;
@@ -427,30 +440,24 @@ static hop_tensor *number_tensor(const struct operand *o, int dtype)
 struct eager {
     const struct call *c;
     struct operand *in;
+    const struct joined *joined;
     hop_tensor *tensors[FEW], **t; /* of the operands that are parameters, strong; NULL: a number that is part of the program */
     int n_params, n_out;
     bool flat; /* sizes do not matter, but for the number of axes */
     int64_t work;
 };
 
-/* Numbers beside arrays are arguments of the program, so that it serves all of them. A comparison of -1 with unsigned integers must not wrap: then the number stays
- * part of the program, as wherever an operator is not elementwise. */
+/* Numbers beside arrays are arguments of the program, so that it serves all of them. One that the dtype does not hold stays part of the program, as
+ * wherever an operator is not elementwise: the library says what is wrong with it. */
 static int bring_numbers(struct eager *e)
 {
-    bool mixed = false;
-    int strong = -1, first = e->c->row->kind == XXX && !strcmp(e->c->row->name, "select");
     e->flat = e->c->row->flags & FLAT;
     const array_object *shaped = NULL;
     for (Py_ssize_t i = 0; i < e->c->n; i++) {
         array_object *a = e->in[i].array ? as_array(e->in[i].array) : NULL;
         if (!a) continue;
         if (!concrete_tensor(a)) return -1;
-        int64_t n = hop_tensor_count(a->tensor);
-        e->work += n;
-        if (i >= first) {
-            mixed |= strong >= 0 && strong != a->dtype;
-            strong = a->dtype;
-        }
+        e->work += hop_tensor_count(a->tensor);
         if (a->rank && shaped) {
             if (a->rank != shaped->rank) e->flat = false;
             for (int d = 0; e->flat && d < a->rank; d++) e->flat = hop_tensor_dim(a->tensor, d) == hop_tensor_dim(shaped->tensor, d);
@@ -458,18 +465,13 @@ static int bring_numbers(struct eager *e)
             shaped = a;
         }
     }
-    for (Py_ssize_t i = first; strong < 0 && i < e->c->n; i++)
-        if (e->in[i].weak == WEAK_REAL) strong = DT_F32; /* numbers alone: whole ones beside real ones are real */
     for (Py_ssize_t i = 0; i < e->c->n; i++) {
         const struct operand *o = &e->in[i];
         e->t[i] = o->array ? hop_tensor_ref(as_array(o->array)->tensor) : NULL; /* another thread may give the array another one */
-        if (o->array || mixed || !(e->c->row->flags & FLAT)) continue;
-        int dtype = i < first ? DT_BOOL : weak_dtype(strong, o->weak);
-        if (dtype_rows[dtype].kind == 'i' || dtype_rows[dtype].kind == 'u') {
-            int bits = 8 * dtype_rows[dtype].size, is_signed = dtype_rows[dtype].kind == 'i';
-            if (bits < 64 && (is_signed ? o->integer >= (int64_t)1 << (bits - 1) || o->integer < -((int64_t)1 << (bits - 1)) : o->integer < 0 || o->integer >> bits)) continue;
-            if (!is_signed && o->integer < 0) continue;
-        }
+        if (o->array || !(e->c->row->flags & FLAT)) continue;
+        int dtype = i < e->joined->first ? DT_BOOL : e->joined->weak_to >= 0 ? e->joined->weak_to : dtype_with_number(NO_DTYPE, o->weak);
+        bool whole = dtype_rows[dtype].kind == 'i' || dtype_rows[dtype].kind == 'u';
+        if (whole && number_beside(dtype, o)) continue;
         if (!(e->t[i] = number_tensor(o, dtype))) return PyErr_NoMemory(), -1;
     }
     return 0;
@@ -485,7 +487,7 @@ static void eager_key(struct eager *e, struct key *k)
     for (Py_ssize_t i = 0; i < c->n; i++) {
         const hop_tensor *t = e->t[i];
         char what[4] = { (char)(t ? 'a' : 'w'), (char)(e->in[i].array ? as_array(e->in[i].array)->dtype : t ? dtype_named(hop_tensor_dtype(t)) : e->in[i].weak), (char)(t ? hop_tensor_rank(t) : 0),
-                         (char)e->flat };
+                         (char)(e->flat | (e->in[i].array && as_array(e->in[i].array)->weak ? 2 : 0)) };
         key_add(k, what, sizeof what);
         if (!t) {
             uint64_t bits[2] = { (uint64_t)e->in[i].integer, 0 };
@@ -505,7 +507,7 @@ static int eager_body(void *env, const hop_val *in, hop_val *out)
         const struct operand *o = &e->in[i];
         values[i] = e->t[i] ? in[p++] : o->weak == WEAK_REAL ? hop_scalar(o->real) : o->weak == WEAK_INT ? hop_int(o->integer) : hop_bool((int)o->integer);
     }
-    int status = emit_call(user_place(), e->c, values, out);
+    int status = emit_joined(user_place(), e->c, e->in, e->joined, values, out);
     if (values != few) PyMem_Free(values);
     return status;
 }
@@ -589,9 +591,9 @@ static int run_program(struct program *p, hop_tensor **in, int n_in, hop_tensor 
     return status;
 }
 
-static PyObject *run_at_once(const struct call *c, struct operand *in)
+static PyObject *run_at_once(const struct call *c, struct operand *in, const struct joined *j)
 {
-    struct eager e = { .c = c, .in = in, .n_out = results_of(c, in) };
+    struct eager e = { .c = c, .in = in, .joined = j, .n_out = results_of(c, in) };
     hop_tensor *few[2 * FEW], **args = few;
     PyObject *few_made[FEW], **made = few_made, *answer = NULL;
     struct program *p = NULL;
@@ -616,12 +618,14 @@ static PyObject *run_at_once(const struct call *c, struct operand *in)
         raise_status(status);
         goto done;
     }
-    for (i = 0; i < e.n_out; i++)
+    for (i = 0; i < e.n_out; i++) {
         if (!(made[i] = array_of_tensor(out[i]))) {
             for (int k = 0; k < i; k++) Py_DECREF(made[k]);
             for (int k = i + 1; k < e.n_out; k++) hop_tensor_free(out[k]);
             goto done;
         }
+        mark_result(as_array(made[i]), j);
+    }
     answer = hand_out(made, e.n_out);
 done:
     for (Py_ssize_t k = 0; e.t && k < c->n; k++) hop_tensor_free(e.t[k]);
@@ -638,10 +642,32 @@ done:
 
 /* ---- dispatch ---- */
 
-static PyObject *dispatch(const struct call *c, struct operand *in)
+/* Integers compared with a Python int that their dtype does not hold: the answer is the same for all of them, as that of x == x or of x != x. */
+static void compare_beside(struct call *c, struct operand *in)
+{
+    if (!is_comparison(c->row, op_rows)) return;
+    for (int i = 0; i < 2; i++) {
+        struct operand *number = &in[i], *other = &in[!i];
+        if (number->weak != WEAK_INT || (number->array && !number->large) || !other->array || other->large) continue;
+        int dtype = as_array(other->array)->dtype;
+        if (dtype_rows[dtype].kind != 'i' && dtype_rows[dtype].kind != 'u') continue;
+        int side = number_beside(dtype, number);
+        if (!side) continue;
+        Py_ssize_t code = c->row - op_rows;
+        bool first_is_less = (side > 0) == (i == 1);
+        bool answer = code == OP_NE || (first_is_less ? code == OP_LT || code == OP_LE : code == OP_GT || code == OP_GE);
+        Py_XDECREF(number->array);
+        *number = (struct operand){ .array = Py_NewRef(other->array) };
+        c->row = &op_rows[answer ? OP_EQ : OP_NE];
+    }
+}
+
+static PyObject *dispatch(struct call *c, struct operand *in)
 {
     bool traced = frame_top() != NULL;
-    settle_large(in, c->n);
+    struct joined j;
+    compare_beside(c, in);
+    if (settle_large(in, c->n)) return NULL;
     for (Py_ssize_t i = 0; i < c->n && !traced; i++)
         if (in[i].array && as_array(in[i].array)->capture) {
             const array_object *a = as_array(in[i].array);
@@ -650,42 +676,26 @@ static PyObject *dispatch(const struct call *c, struct operand *in)
                                 "variable from outside",
                                 at.file, at.line, a->made.file, a->made.line);
         }
-    return traced ? record(c, in) : run_at_once(c, in);
+    if (join_operands(c, in, &j)) return NULL;
+    return traced ? record(c, in, &j) : run_at_once(c, in, &j);
 }
 
-/* Python's / of integers is a real number. */
-static PyObject *divide(struct operand *in)
-{
-    struct call c = { .row = &rows[OP_DIV], .n = 2 }, cast = { .text = "f64", .n = 1 };
-    bool real = false;
-    for (int i = 0; i < 2; i++) real |= in[i].array ? dtype_rows[as_array(in[i].array)->dtype].kind == 'f' : in[i].weak == WEAK_REAL;
-    for (int i = 0; i < 2 && !real; i++) {
-        if (!in[i].array) continue;
-        for (cast.row = rows; strcmp(cast.row->name, "cast");) cast.row++;
-        PyObject *wide = dispatch(&cast, &in[i]);
-        if (!wide) return NULL;
-        Py_DECREF(in[i].array);
-        in[i].array = wide;
-    }
-    return dispatch(&c, in);
-}
-
-static bool convertible(PyObject *o) { return is_array(o) || PyFloat_Check(o) || PyLong_Check(o) || PyObject_CheckBuffer(o); }
+static bool convertible(PyObject *o) { return is_array(o) || is_number(o) || PyObject_CheckBuffer(o); }
 
 PyObject *binary_slot(int code, PyObject *x, PyObject *y)
 {
-    struct call c = { .row = &rows[code], .n = 2 };
+    struct call c = { .row = &op_rows[code], .n = 2, .sign = true };
     struct operand in[2] = { { 0 }, { 0 } };
     PyObject *r = NULL;
     if (!convertible(x) || !convertible(y)) Py_RETURN_NOTIMPLEMENTED;
-    if (!operand_read(x, &in[0]) && !operand_read(y, &in[1])) r = code == OP_DIV ? divide(in) : dispatch(&c, in);
+    if (!operand_read(x, &in[0]) && !operand_read(y, &in[1])) r = dispatch(&c, in);
     operands_drop(in, 2);
     return r;
 }
 
 PyObject *unary_slot(int code, PyObject *x)
 {
-    struct call c = { .row = &rows[code], .n = 1 };
+    struct call c = { .row = &op_rows[code], .n = 1, .sign = true };
     struct operand in[1] = { { 0 } };
     PyObject *r = operand_read(x, in) ? NULL : dispatch(&c, in);
     operands_drop(in, 1);
@@ -695,11 +705,11 @@ PyObject *unary_slot(int code, PyObject *x)
 static const struct op_row *row_of(PyObject *code)
 {
     long k = PyLong_AsLong(code);
-    if (k < 0 || k >= (long)COUNT(rows)) {
+    if (k < 0 || k >= (long)COUNT(op_rows)) {
         if (!PyErr_Occurred()) PyErr_SetString(PyExc_ValueError, "there is no such operator");
         return NULL;
     }
-    return &rows[k];
+    return &op_rows[k];
 }
 
 /* op(code, operand, …): for rows that take operands alone */
@@ -715,7 +725,7 @@ static PyObject *op(PyObject *self, PyObject *const *args, Py_ssize_t n)
     }
     Py_ssize_t i = 0;
     while (i < n - 1 && !operand_read(args[i + 1], &in[i])) i++;
-    if (i == n - 1) r = c.row == &rows[OP_DIV] ? divide(in) : dispatch(&c, in);
+    if (i == n - 1) r = dispatch(&c, in);
     operands_drop(in, 3);
     return r;
 }
@@ -739,7 +749,7 @@ static PyObject *call(PyObject *self, PyObject *const *args, Py_ssize_t n)
     if (n > 5) c.text2 = text_or_null(args[5]);
     if (PyErr_Occurred()) return NULL;
     bool any = c.row->kind == LI || c.row->kind == CUSTOM;
-    int expected = c.row->kind == CUSTOM ? c.row->flags >> 1 : any ? 0 : operands_of_kind[c.row->kind];
+    int expected = c.row->kind == CUSTOM ? c.row->flags >> 3 : any ? 0 : operands_of_kind[c.row->kind];
     if (any ? c.n < expected : c.n != expected) {
         PyErr_Format(PyExc_TypeError, "%s takes %d operands%s, given %zd", c.row->name, expected, any ? " or more" : "", c.n);
         return NULL;
@@ -771,9 +781,9 @@ static PyMethodDef functions[] = {
 int ops_init(PyObject *module)
 {
     PyObject *codes = PyDict_New();
-    for (size_t i = 0; codes && i < COUNT(rows); i++) {
+    for (size_t i = 0; codes && i < COUNT(op_rows); i++) {
         PyObject *n = PyLong_FromSize_t(i);
-        if (!n || PyDict_SetItemString(codes, rows[i].name, n)) Py_CLEAR(codes);
+        if (!n || PyDict_SetItemString(codes, op_rows[i].name, n)) Py_CLEAR(codes);
         Py_XDECREF(n);
     }
     int failed = !codes || PyModule_AddObjectRef(module, "codes", codes) || PyModule_AddFunctions(module, functions);

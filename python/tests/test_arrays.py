@@ -89,7 +89,7 @@ class Making(Case):
         self.assertIs(pickle.loads(pickle.dumps(hop.float32)), hop.float32)
 
     def test_dtypes(self):
-        self.assertEqual(hop.result_type(hop.int32, hop.float32), hop.float64)
+        self.assertEqual(hop.result_type(hop.int32, hop.float32), hop.float32)
         self.assertEqual(hop.result_type(hop.ones(1, dtype=hop.float16), 2.0), hop.float16)
         self.assertEqual(hop.result_type(hop.int8, hop.uint8), hop.int16)
         self.assertEqual(hop.result_type(hop.bfloat16, hop.float16), hop.float32)
@@ -97,12 +97,16 @@ class Making(Case):
         self.assertEqual(hop.float32, "float32")
         self.assertNotEqual(hop.float32, "no dtype")
         self.assertEqual((hop.iinfo(hop.int8).min, hop.iinfo(hop.uint16).max, hop.finfo(hop.float32).bits), (-128, 65535, 32))
-        self.assertTrue(hop.can_cast(hop.int8, hop.int16) and not hop.can_cast(hop.int64, hop.float32))
+        self.assertTrue(hop.can_cast(hop.int8, hop.int16) and hop.can_cast(hop.int64, hop.float32))
+        self.assertFalse(hop.can_cast(hop.float32, hop.int64) or hop.can_cast(hop.uint64, hop.int64) or hop.can_cast(hop.int8, hop.uint64) or hop.can_cast(hop.float16, hop.bfloat16))
         with self.assertRaises(TypeError):
             hop.zeros(1, dtype="complex64")
         for a in hop._dtypes.ALL:  # the table is the library's own
             for b in hop._dtypes.ALL:
-                if a is not hop.bool or b is not hop.bool:
+                if {a, b} & {hop.uint64} and {a, b} & {hop.int8, hop.int16, hop.int32, hop.int64}:
+                    with self.assertRaisesRegex(hop.InvalidError, r"uint64 and int\d+: .*x\.astype\(hop\.int64\)"):
+                        hop.promote_types(a, b)
+                elif a is not hop.bool or b is not hop.bool:
                     found = hop.where(hop.asarray([True]), hop.ones(1, dtype=a), hop.ones(1, dtype=b)).dtype
                     self.assertIs(hop.promote_types(a, b), found, f"{a} and {b}")
 
@@ -303,7 +307,7 @@ class Numbers(Case):
         for f in (lambda: hop.maximum(0.5, 2), lambda: hop.add(1, 0.5), lambda: hop.where(yes, 0.5, 1), lambda: hop.where(yes, 1, 0.5), lambda: hop.where(True, 1, 0.5), lambda: hop.fma(2, 0.5, 1), lambda: hop.pow(2, 0.5), lambda: hop.clip(0.5, 0, 1)):
             self.assertEqual((f().dtype, hop.jit(f)().dtype), (hop.float32, hop.float32))
             self.equal(hop.jit(f)(), f().item())
-        self.assertEqual(hop.sqrt(hop.asarray(64)).dtype, hop.float64)
+        self.assertEqual(hop.sqrt(hop.asarray(64)).dtype, hop.float32)
         self.equal(hop.abs(-2), 2, hop.int64)
 
 

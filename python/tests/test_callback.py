@@ -44,7 +44,7 @@ class Calls(unittest.TestCase):
         hop.jit(f, portable=True)(hop.asarray([1.0, 2.0]))
         self.assertEqual(self.seen, [([1.0, 2.0],)])
         g = hop.jit(f)
-        g.lower(1.0).function.interpret([hop.asarray(1.0)])
+        g.lower(hop.asarray(1.0)).function.interpret([hop.asarray(1.0)])
         self.assertEqual(self.seen[1:], [(1.0,)])
 
     def test_unused_values_are_computed(self):
@@ -432,7 +432,7 @@ class Lifetimes(unittest.TestCase):
             pass
 
         g = hop.jit(lambda x: (hop.debug_callback(back, x), hop.debug_callback(back, x + 1), x)[2])
-        self.assertEqual(len(g.lower(1.0).function.callbacks), 1)
+        self.assertEqual(len(g.lower(hop.asarray(1.0)).function.callbacks), 1)
 
     def test_inner_programs_hand_theirs_on(self):
         seen = []

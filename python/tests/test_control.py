@@ -137,7 +137,8 @@ class Loops(Case):
             (lambda: hop.jit(lambda k: hop.switch(k, [lambda: 2, lambda: 3.5, lambda: hop.asarray(4)]))(1), r"switch: result: branch 1 gives f32\[\], branch 2 gives i64\[\]"),
             (lambda: hop.scan(lambda c, x: (0.5, c), hop.asarray(2), hop.ones(2)), r"scan: carry: the function gives f32\[\], the loop began with i64\[\]"),
             (lambda: hop.while_loop(lambda c: c, lambda c: 2, hop.asarray(True)), r"while_loop: carry: the body gives i64\[\], the loop began with bool\[\]"),
-            (lambda: hop.fori_loop(0, 3, lambda i, c: c + i, hop.asarray(0.0)), r"gives f64\[\], the loop began with f32\[\]; integers with floats give float64.*i\.astype\(hop\.float32\)"),
+            (lambda: hop.fori_loop(0, 3, lambda i, c: c / 2, hop.asarray(8)), r"gives f32\[\], the loop began with i64\[\]; integers divided by integers.*\.astype\(hop\.int64\)"),
+            (lambda: hop.fori_loop(0, 3, lambda i, c: c * vector(2)[0], hop.asarray(8.0)), r"gives f64\[\], the loop began with f32\[\]$"),
         ]:  # fmt: skip
             with self.assertRaisesRegex(hop.InvalidError, text):
                 call()

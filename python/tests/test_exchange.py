@@ -86,10 +86,10 @@ class NumPy(Case):
 
     def test_scalars_and_lists(self):
         self.equal(hop.asarray(numpy.float32(1.5)), 1.5, hop.float32)
-        self.equal(hop.asarray(numpy.float64(1.5)), 1.5, hop.float32)  # a Python float, as numpy.float64 is one
-        self.equal(hop.asarray([numpy.float64(1.5), 2]), [1.5, 2], hop.float32)
+        self.equal(hop.asarray(numpy.float64(1.5)), 1.5, hop.float64)  # though it is a Python float too
+        self.equal(hop.asarray([numpy.float64(1.5), 2]), [1.5, 2], hop.float64)
         self.equal(hop.asarray([numpy.int32(1), numpy.int32(2)]), [1, 2], hop.int32)
-        self.equal(hop.ones(2) * numpy.float64(2), [2, 2], hop.float32)
+        self.equal(hop.ones(2) * numpy.float64(2), [2, 2], hop.float64)
         self.equal(hop.ones(2) * numpy.asarray(2.0), [2, 2], hop.float64)
         self.equal(hop.asarray([[numpy.arange(2), [5, 6]]]), [[[0, 1], [5, 6]]], hop.int64)
         self.equal(hop.asarray(numpy.bool_(True)), True, hop.bool)

@@ -75,7 +75,9 @@ class Arguments(Mistakes):
             with self.assertRaises(TypeError):
                 bad @ x
         with self.assertRaises(OverflowError):
-            x + 2**70
+            hop.arange(3) + 2**70
+        with self.assertRaises(OverflowError):
+            hop.arange(3) + -(2**70)
         self.fails(hop.InvalidError, f"{__file__}:{line()}: add: shapes do not broadcast", lambda: x + hop.ones(4))
         self.fails(hop.InvalidError, "matmul", lambda: hop.ones((2, 3)) @ hop.ones((2, 3)))
         self.fails(hop.InvalidError, "sum: expected an axis", lambda: x.sum(axis=1))

@@ -41,6 +41,8 @@ class Elements(Case):
                     continue
                 with numpy.errstate(all="ignore"):
                     expected = getattr(numpy, theirs)(a, b)
+                if dtype[0] == "i" and expected.dtype == "float64":
+                    expected = expected.astype("float32")
                 for x in (getattr(hop, name)(hop.asarray(a), b), hop.jit(getattr(hop, name))(a, b)):
                     self.assertEqual((x.shape, x.dtype.name), (expected.shape, expected.dtype.name), f"{name} {dtype}")
                     self.close(x, expected, 3e-6)
@@ -79,7 +81,7 @@ class Elements(Case):
     def test_numbers_take_the_arrays_dtype(self):
         for d in ("float16", "float32", "float64", "int8", "uint8", "int64"):
             self.assertEqual((hop.ones(2, dtype=d) + 1).dtype, d)
-            self.assertEqual((hop.ones(2, dtype=d) * 1.5).dtype, d if d[0] == "f" else "float64")
+            self.assertEqual((hop.ones(2, dtype=d) * 1.5).dtype, d if d[0] == "f" else "float32")
         self.assertEqual((hop.ones(2, dtype="bool") + 1).dtype, "int64")
         self.equal(hop.asarray([1, 255], dtype="uint8") == 255, [False, True])
         self.equal(hop.asarray([1, 255], dtype="uint8") + 1, [2, 0])

@@ -27,7 +27,7 @@ class Steps:
     @staticmethod
     def fori_loop(lo, hi, body, carry):
         for i in range(lo, hi):
-            carry = body(hop.asarray(i), carry)
+            carry = body(i, carry)
         return carry
 
     @staticmethod
