@@ -420,7 +420,7 @@ BODY(write_outer_views_of_none) /* never run for its results: an endless loop in
 {
     const struct writer *w = env;
     hop_mul_to(hop_view(w->a, "0"), hop_int(2));
-    hop_while(out, 1, &(hop_while_spec){ .cond = endless, .body = inner_trip, .env = env, .carry = in, .n_carry = 1 });
+    hop_while(out, 1, &(hop_while_spec){ .cond = endless, .body = inner_trip, .env = env, .carry = in, .n_carry = 1, .max_trips = "3" });
     out[1] = hop_cast(hop_mul(hop_expand(w->a, 1), hop_add(w->b, hop_sum(w->a, "all"))), "f64");
     return 0;
 }
@@ -651,6 +651,17 @@ BODY(bad_index) { UNUSED; out[0] = hop_slice(in[0], "7"); return 0; }
 BODY(empty) { UNUSED; hop_val none = { 0, 0 }; out[0] = hop_neg(none); return 0; }
 BODY(bad_carry) { (void)env; out[0] = hop_cast(in[0], "f64"); return 0; }
 BODY(bad_scan) { UNUSED; hop_scan(out, 1, &(hop_scan_spec){ .step = bad_carry, .carry = in, .n_carry = 1, .length = "2" }); return 0; }
+BODY(bad_carries) { (void)env; out[0] = hop_cast(in[0], "f64"), out[1] = in[1], out[2] = hop_sum(in[2], "all"); return 0; }
+BODY(bad_scan_of_three)
+{
+    UNUSED;
+    hop_val carry[3] = { in[0], in[0], in[0] }, last[3];
+    hop_scan(last, 3, &(hop_scan_spec){ .step = bad_carries, .carry = carry, .n_carry = 3, .length = "2" });
+    out[0] = last[0];
+    return 0;
+}
+BODY(same_carry) { (void)env; out[0] = in[0]; return 0; }
+BODY(always_loops) { UNUSED; hop_while(out, 1, &(hop_while_spec){ .cond = endless, .body = same_carry, .carry = in, .n_carry = 1 }); return 0; }
 BODY(writing_predicate) { hop_add_to(*(const hop_val *)env, hop_int(1)); out[0] = hop_lt(hop_sum(in[0], "all"), hop_int(3)); return 0; }
 BODY(predicate_writes)
 {
@@ -706,6 +717,8 @@ static void test_errors(void)
         { "x: f32[3]", bad_index, HOP_INVALID, { "index 7 is outside of axis 0 of size 3" } },
         { "x: f32[3]", empty, HOP_INVALID, { "an empty handle" } },
         { "x: f32[3]", bad_scan, HOP_INVALID, { "scan: ", "carry 0 and what the step makes of it" } },
+        { "x: f32[3]", bad_scan_of_three, HOP_INVALID, { "scan: carry 0 and what the step makes of it: expected f32[3], found f64[3]; carry 2 and what the step makes of it: expected f32[3], found f32[]" } },
+        { "x: f32[3]", always_loops, HOP_INVALID, { "capture_test.c:", "the predicate is always true, so the loop can never end" } },
         { "x: f32[3]", predicate_writes, HOP_INVALID, { "the predicate of while", "may not assign" } },
         { "x: f32[3]", assign_plain, HOP_INVALID, { "assign: expected an assignable array" } },
         { "x: f32[3]", assign_wrong, HOP_INVALID, { "assign: ", "expected f32[3] or fewer dims, found f32[2, 3]" } },

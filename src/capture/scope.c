@@ -128,6 +128,7 @@ struct scope *scope_open(struct capture *c, enum scope_kind kind, const char *wh
     s->lifted.arena = &c->arena;
     if (kind != SCOPE_EAGER) {
         builder_begin(&s->b, c->m, NULL);
+        s->b.written = true;
         s->b.fn_place = s->b.place = capture_place(c, c->at);
     }
     s->outer = c->innermost;

@@ -13,13 +13,14 @@ static void associative_infer(struct infer *in)
     if (!n) infer_error(in, "there is nothing to scan: expected one array at least");
     if (g->effects & ~EFFECT_CHECK) infer_error(in, "the combine function has effects beyond check (it prints or calls the host): it may be called in any order");
     if (g->n_results != n) infer_error(in, "the combine function gives %u results for %u arrays", g->n_results, n);
+    type_id *slices = ARENA_NEW(in->arena, type_id, n);
     for (uint32_t k = 0; k < n; k++) {
         infer_equal(in, infer_type(in, 0).dims[along], infer_type(in, k).dims[along],
                     arena_printf(&in->m->scratch, "the lengths of arrays 0 and %u (%s and %s) along dim %u", k, infer_text(in, in->operands[0]), infer_text(in, in->operands[k]), along));
-        type_id slice = type_drop_dim(in->m, in->operands[k], along);
-        infer_same_type(in, slice, infer_region_result(in, 0, k), arena_printf(&in->m->scratch, "a slice of array %u and what the combine function makes of two", k));
+        slices[k] = type_drop_dim(in->m, in->operands[k], along);
         infer_result(in, in->operands[k]);
     }
+    infer_results_like(in, 0, slices, n, "a slice of array", "what the combine function makes of two");
 }
 
 /* ---- eval ---- */

@@ -18,10 +18,8 @@ static void fori_infer(struct infer *in)
     }
     infer_schedule(in, &in->attrs[FORI_SCHEDULE]);
     if (body->n_results < n_carry) infer_error(in, "the body gives %u results, fewer than the %u carries", body->n_results, n_carry);
-    for (uint32_t i = 0; i < n_carry; i++) {
-        infer_same_type(in, in->operands[i], infer_region_result(in, 0, i), arena_printf(&in->m->scratch, "carry %u and what the body makes of it", i));
-        infer_result(in, in->operands[i]);
-    }
+    infer_results_like(in, 0, in->operands, n_carry, "carry", "what the body makes of it");
+    for (uint32_t i = 0; i < n_carry; i++) infer_result(in, in->operands[i]);
     if (body->n_results == n_carry) return;
     dim trips = infer_fresh(in, 0, INT64_MAX);
     for (uint32_t i = n_carry; i < body->n_results; i++) infer_result(in, type_prepend(in->m, infer_region_result(in, 0, i), trips));

@@ -16,10 +16,8 @@ static void scan_infer(struct infer *in)
     for (uint32_t i = 0; i < n_over; i++)
         infer_equal(in, steps, infer_type(in, n_carry + i).dims[0], arena_printf(&in->m->scratch, "the leading dim of 'over' operand %u", i));
     if (g->n_results < n_carry) infer_error(in, "the step gives %u results, fewer than the %u carries", g->n_results, n_carry);
-    for (uint32_t i = 0; i < n_carry; i++) {
-        infer_same_type(in, in->operands[i], infer_region_result(in, 0, i), arena_printf(&in->m->scratch, "carry %u and what the step makes of it", i));
-        infer_result(in, in->operands[i]);
-    }
+    infer_results_like(in, 0, in->operands, n_carry, "carry", "what the step makes of it");
+    for (uint32_t i = 0; i < n_carry; i++) infer_result(in, in->operands[i]);
     for (uint32_t i = n_carry; i < g->n_results; i++) infer_result(in, type_prepend(in->m, infer_region_result(in, 0, i), steps));
 }
 

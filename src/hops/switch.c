@@ -31,6 +31,24 @@ static dim merge_dim(struct infer *in, struct merged *merged, const dim *inner, 
     return merged->fresh[s] = d;
 }
 
+/* Branches agree in dtypes and ranks; sizes may differ. */
+static void check_branches(const struct infer *in, uint32_t n_results)
+{
+    const struct fn *first = module_fn(in->m, in->regions[0].fn);
+    struct mismatches wrong = { .text = { .arena = &in->m->scratch } };
+    for (uint32_t k = 0; k < n_results; k++) {
+        struct type t = type_get(in->m, value_type(first, first->results[k]));
+        for (uint32_t r = 1; r < in->n_regions; r++) {
+            const struct fn *g = module_fn(in->m, in->regions[r].fn);
+            struct type other = type_get(in->m, value_type(g, g->results[k]));
+            if (other.dtype == t.dtype && other.rank == t.rank) continue;
+            mismatches_add(&wrong, "result %u: branch 0 gives %s, branch %u gives %s", k, type_text(in->m, first->symbols, value_type(first, first->results[k])), r,
+                           type_text(in->m, g->symbols, value_type(g, g->results[k])));
+        }
+    }
+    infer_no_mismatches(in, &wrong);
+}
+
 static void switch_infer(struct infer *in)
 {
     struct type index = infer_type(in, 0);
@@ -46,16 +64,10 @@ static void switch_infer(struct infer *in)
     struct merged merged = { .tuples = ARENA_NEW(in->arena, dim, (size_t)n * HOP_COUNT(merged.fresh)) };
     dim *inner = ARENA_NEW(in->arena, dim, n), *outer = ARENA_NEW(in->arena, dim, n);
     bool *escapes = ARENA_NEW(in->arena, bool, n);
+    check_branches(in, n_results);
     for (uint32_t k = 0; k < n_results; k++) {
         const struct fn *first = module_fn(in->m, in->regions[0].fn);
         struct type t = type_get(in->m, value_type(first, first->results[k]));
-        for (uint32_t r = 1; r < n; r++) {
-            const struct fn *g = module_fn(in->m, in->regions[r].fn);
-            struct type other = type_get(in->m, value_type(g, g->results[k]));
-            if (other.dtype != t.dtype || other.rank != t.rank)
-                infer_error(in, "result %u: branch 0 gives %s, branch %u gives %s", k, type_text(in->m, first->symbols, value_type(first, first->results[k])), r,
-                            type_text(in->m, g->symbols, value_type(g, g->results[k])));
-        }
         dim dims[MAX_RANK];
         for (uint32_t i = 0; i < t.rank; i++) {
             for (uint32_t r = 0; r < n; r++) {

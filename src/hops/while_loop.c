@@ -13,6 +13,67 @@ enum {
 /* Do stacks have as many rows as the loop may make trips, rather than as it makes? */
 static bool has_all_rows(const struct attr *attrs) { return attrs[WHILE_MAX_TRIPS].kind != ATTR_ABSENT && attrs[WHILE_TAPE].kind == ATTR_ABSENT; }
 
+/* ---- a predicate that is always true ---- */
+
+enum { KNOWN_LIMIT = 64 }; /* elements of a value that is computed to find out */
+
+static bool static_type(struct module *m, type_id type)
+{
+    struct type t = type_get(m, type);
+    int64_t count = 1;
+    for (uint32_t d = 0; d < t.rank; d++) {
+        if (!dim_is_const(m, t.dims[d])) return false;
+        count *= dim_const_value(m, t.dims[d]);
+        if (count > KNOWN_LIMIT) return false;
+    }
+    return true;
+}
+
+/* Can its result be computed from its operands alone, now? */
+static bool computable(struct module *m, const struct fn *f, const struct node *n)
+{
+    const struct op_row *row = node_row(n);
+    if (!row->eval || row->effect || n->n_results != 1 || row->flags & (OPF_NO_FOLD | OPF_NO_MERGE | OPF_HIGHER)) return false;
+    for (uint32_t k = 0; k < row->sig.n_attrs; k++) {
+        const struct attr *a = node_attr(f, n, k);
+        if (a->kind == ATTR_DIM && !dim_is_const(m, (dim)a->i)) return false;
+    }
+    return static_type(m, value_type(f, n->results));
+}
+
+/* Does the predicate give true whatever the carries are? Only one that reads nothing is looked at. */
+static bool always_true(struct infer *in, const struct fn *cond)
+{
+    struct module *m = in->m;
+    bool *needed = ARENA_ZNEW(in->arena, bool, cond->n_values);
+    needed[cond->results[0]] = true;
+    for (uint32_t i = cond->n_nodes; i-- > 0;) {
+        const struct node *n = fn_node(cond, i);
+        bool live = false;
+        for (uint32_t k = 0; k < n->n_results; k++) live |= needed[n->results + k];
+        if (live && !computable(m, cond, n)) return false;
+        for (uint32_t k = 0; live && k < n->n_operands; k++) needed[node_operands(cond, n)[k]] = true;
+    }
+    for (uint32_t i = 0; i < cond->n_params; i++)
+        if (needed[i]) return false;
+    struct tensor_list *values = tensor_list_begin(cond->n_values);
+    struct interp interp = { .m = m };
+    for (uint32_t i = 0; i < cond->n_nodes; i++) {
+        const struct node *n = fn_node(cond, i);
+        if (!n->n_results || !needed[n->results]) continue;
+        struct type t = type_get(m, value_type(cond, n->results));
+        struct tensor **operands = ARENA_NEW(in->arena, struct tensor *, n->n_operands + 1);
+        int64_t dims[MAX_RANK];
+        for (uint32_t d = 0; d < t.rank; d++) dims[d] = dim_const_value(m, t.dims[d]);
+        for (uint32_t k = 0; k < n->n_operands; k++) operands[k] = values->data[node_operands(cond, n)[k]];
+        tensor_list_set(values, n->results, tensor_new((enum dtype)t.dtype, t.rank, dims));
+        node_row(n)->eval(&(struct eval){ .in = &interp, .m = m, .f = cond, .n = n, .operands = operands, .results = &values->data[n->results] });
+    }
+    bool holds = *(const uint8_t *)values->data[cond->results[0]]->data;
+    tensor_list_end(values);
+    return holds;
+}
+
 static void while_infer(struct infer *in)
 {
     uint32_t n_carry = in->groups[0];
@@ -24,10 +85,11 @@ static void while_infer(struct infer *in)
     if (cond->effects & ~EFFECT_CHECK) infer_error(in, "the predicate has effects beyond check");
     if (body->n_results < n_carry) infer_error(in, "the body gives %u results, fewer than the %u carries", body->n_results, n_carry);
     if (!n_carry && !body->effects) infer_error(in, "a loop without carries can never end");
-    for (uint32_t i = 0; i < n_carry; i++) {
-        infer_same_type(in, in->operands[i], infer_region_result(in, REGION_BODY, i), arena_printf(&in->m->scratch, "carry %u and what the body makes of it", i));
-        infer_result(in, in->operands[i]);
-    }
+    bool quiet = !(cond->effects | body->effects) && in->attrs[WHILE_MAX_TRIPS].kind == ATTR_ABSENT; /* nothing else could end it, or be the point of it */
+    if (in->written && quiet && always_true(in, cond))
+        infer_error(in, "the predicate is always true, so the loop can never end: expected one that depends on the carries, or max_trips");
+    infer_results_like(in, REGION_BODY, in->operands, n_carry, "carry", "what the body makes of it");
+    for (uint32_t i = 0; i < n_carry; i++) infer_result(in, in->operands[i]);
     if (body->n_results == n_carry && in->attrs[WHILE_COUNT].kind == ATTR_ABSENT) return;
     infer_result(in, type_scalar(in->m, DT_I64));
     if (body->n_results == n_carry) return;

@@ -104,6 +104,48 @@ void (infer_same_type)(struct infer *in, type_id a, type_id b, const char *what)
         infer_equal(in, x.dims[i], y.dims[i], arena_printf(&in->m->scratch, "%s: dim %u of %s and %s", what, i, infer_text(in, a), infer_text(in, b)));
 }
 
+void mismatches_add(struct mismatches *l, const char *format, ...)
+{
+    if (l->n++ >= MISMATCHES_SHOWN) return;
+    char line[512];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(line, sizeof line, format, args);
+    va_end(args);
+    text_add(&l->text, "%s%s", l->n > 1 ? "; " : "", line);
+}
+
+void infer_no_mismatches(const struct infer *in, const struct mismatches *l)
+{
+    if (l->n > MISMATCHES_SHOWN) infer_error(in, "%s; and %u more", l->text.data, l->n - MISMATCHES_SHOWN);
+    if (l->n) infer_error(in, "%s", l->text.data);
+}
+
+/* Can no sizes make them equal? */
+static bool types_differ(const struct infer *in, type_id a, type_id b)
+{
+    struct type x = type_get(in->m, a), y = type_get(in->m, b);
+    bool differ = x.dtype != y.dtype || x.rank != y.rank;
+    for (uint32_t i = 0; i < x.rank && !differ; i++) {
+        int64_t lo, hi;
+        dim_range(in->m, in->symbols, dim_sub(in->m, x.dims[i], y.dims[i]), &lo, &hi);
+        differ = lo > 0 || hi < 0;
+    }
+    return differ;
+}
+
+void infer_results_like(struct infer *in, uint32_t r, const type_id *expected, uint32_t n, const char *each, const char *and)
+{
+    struct mismatches wrong = { .text = { .arena = &in->m->scratch } };
+    for (uint32_t i = 0; i < n; i++) {
+        type_id found = infer_region_result(in, r, i);
+        if (found != expected[i] && types_differ(in, expected[i], found))
+            mismatches_add(&wrong, "%s %u and %s: expected %s, found %s", each, i, and, infer_text(in, expected[i]), infer_text(in, found));
+    }
+    infer_no_mismatches(in, &wrong);
+    for (uint32_t i = 0; i < n; i++) infer_same_type(in, expected[i], infer_region_result(in, r, i), arena_printf(&in->m->scratch, "%s %u and %s", each, i, and));
+}
+
 dim infer_fresh(struct infer *in, int64_t lo, int64_t hi)
 {
     if (in->fresh == HOP_COUNT(in->fresh_range)) infer_error(in, "more than %zu data-dependent dims", HOP_COUNT(in->fresh_range));
@@ -138,8 +180,8 @@ type_id infer_region_result(struct infer *in, uint32_t r, uint32_t k)
 
 static struct infer infer_for(struct builder *b, const struct node_in *in, struct place place)
 {
-    return (struct infer){ .m = b->m, .symbols = b->symbols.data, .n_symbols = b->symbols.len, .op = in->op, .within = b->composite, .place = place, .groups = in->groups,
-                            .arena = &b->arena };
+    return (struct infer){ .m = b->m, .symbols = b->symbols.data, .n_symbols = b->symbols.len, .op = in->op, .within = b->composite, .place = place, .written = b->written,
+                            .groups = in->groups, .arena = &b->arena };
 }
 
 static void check_attrs(struct infer *in, const struct op_row *row)

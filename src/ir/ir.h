@@ -282,6 +282,7 @@ struct builder {
     uint32_t n_outer_symbols;
     uint32_t *news; /* as in struct fn, once a parameter was called `mut` */
     uint8_t effects;
+    bool written; /* what is built was written by somebody, not made by a transform: what cannot be meant is refused */
     uint32_t n_last_results; /* how many results the last builder_node gave */
     uint16_t composite;      /* number + 1 of the outermost composite operator being expanded, 0: none */
     uint32_t name; /* of the function being made, 0: anonymous */

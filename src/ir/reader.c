@@ -160,6 +160,7 @@ static void read_fn(struct reader *r)
     struct frame f = { .outer = NULL };
     reader_deeper(r);
     builder_begin(&f.b, r->m, NULL);
+    f.b.written = true;
     f.b.name = name;
     f.b.fn_place = token_place(lx, at);
     uint32_t saved_base = r->base, base = r->vals.len, mark = reader_scope_enter(r);

@@ -661,6 +661,7 @@ static struct region_in read_body(struct reader *r, struct frame *around, const 
     struct frame f = { .outer = around };
     reader_deeper(r);
     builder_begin(&f.b, r->m, NULL);
+    f.b.written = true;
     uint32_t mark = reader_scope_enter(r), n_own = r->items.len - own, base = r->vals.len;
     read_body_symbols(r, &f);
     uint32_t at = node->items;

@@ -58,6 +58,7 @@ struct infer {
     uint16_t op;
     uint16_t within; /* number + 1 of the composite whose expansion the node belongs to, for messages; 0: none */
     struct place place;
+    bool written; /* the builder's */
     uint32_t n_operands; /* all, the regions' own included */
     const type_id *operands;
     const uint32_t *groups;
@@ -82,6 +83,16 @@ void infer_same_type(struct infer *in, type_id a, type_id b, const char *what); 
     __extension__({ dim equal_a_ = (a), equal_b_ = (b); if (equal_a_ != equal_b_) (infer_equal)((in), equal_a_, equal_b_, (what)); })
 #define infer_same_type(in, a, b, what) \
     __extension__({ type_id same_a_ = (a), same_b_ = (b); if (same_a_ != same_b_) (infer_same_type)((in), same_a_, same_b_, (what)); })
+/* Results 0 … n of region r have the types of these, as infer_same_type; what cannot be is reported all at once: "carry 2 and what the body makes of it: …; carry 3 …". */
+void infer_results_like(struct infer *in, uint32_t r, const type_id *expected, uint32_t n, const char *each, const char *and);
+/* One entry of a list of mismatches, which an error shows as far as there is room. */
+enum { MISMATCHES_SHOWN = 12 };
+struct mismatches {
+    struct text text;
+    uint32_t n;
+};
+void mismatches_add(struct mismatches *l, const char *format, ...) HOP_PRINTF(2, 3);
+void infer_no_mismatches(const struct infer *in, const struct mismatches *l); /* throws if there are any */
 dim infer_fresh(struct infer *in, int64_t lo, int64_t hi);          /* a dim that this node binds */
 static inline struct type infer_type(const struct infer *in, uint32_t i) { return type_get(in->m, in->operands[i]); }
 const char *infer_text(const struct infer *in, type_id t);
