@@ -111,8 +111,8 @@ class Array(_core.ArrayBase):
 
         if self._traced:
             at, made = _core.place(), self._made
-            raise TracerError(
-                f"{at[0]}:{at[1]}: a traced value (made at {made[0]}:{made[1]}) cannot become a NumPy array while the program is captured: use hop's functions instead of NumPy's"
+            raise _core.unknown(
+                TracerError(f"{at[0]}:{at[1]}: a traced value (made at {made[0]}:{made[1]}) cannot become a NumPy array while the program is captured: use hop's functions instead of NumPy's")
             )
         if self.dtype is _dtypes.bfloat16:
             try:

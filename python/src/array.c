@@ -177,8 +177,8 @@ hop_tensor *concrete_tensor(array_object *a)
     if (a->tensor) return a->tensor;
     if (!a->capture) PyErr_SetString(PyExc_RuntimeError, "this array was donated to a call: its memory belongs to the call's result");
     else
-        raise_tracer("%s:%d: the elements of a traced value are known only when the program runs (it was made at %s:%d); return it from the function, or print it with hop.print",
-                     user_place().file, user_place().line, a->made.file, a->made.line);
+        raise_unknown("%s:%d: the elements of a traced value are known only when the program runs (it was made at %s:%d); return it from the function, or print it with hop.print",
+                      user_place().file, user_place().line, a->made.file, a->made.line);
     return NULL;
 }
 
@@ -237,6 +237,7 @@ static PyObject *get_contiguous(PyObject *self, void *unused) { return (void)unu
 static PyObject *get_pointer(PyObject *self, void *unused)
 {
     (void)unused;
+    if (as_array(self)->capture) return raise_tracer("a traced value has no address"); /* debuggers ask for every attribute: nothing depends on it */
     hop_tensor *t = concrete_tensor(as_array(self));
     return t ? PyLong_FromVoidPtr(hop_data(t)) : NULL;
 }
@@ -354,7 +355,7 @@ static PyObject *only_element(PyObject *self, const char *instead)
     array_object *a = as_array(self);
     if (a->capture) {
         hop_place at = user_place();
-        return raise_tracer("%s:%d: a traced value %s; it was made at %s:%d", at.file, at.line, instead, a->made.file, a->made.line);
+        return raise_unknown("%s:%d: a traced value %s; it was made at %s:%d", at.file, at.line, instead, a->made.file, a->made.line);
     }
     hop_tensor *t = concrete_tensor(a);
     if (!t) return NULL;
@@ -997,7 +998,8 @@ static Py_ssize_t slot_length(PyObject *self)
         return -1;
     }
     if (dims[0] < 0) {
-        raise_tracer("the length of this axis is known only when the program runs: use hop.size");
+        hop_place at = user_place();
+        raise_unknown("%s:%d: len() and iteration need a length that is known while the program is captured; that of this axis is known only when the program runs", at.file, at.line);
         return -1;
     }
     return dims[0];

@@ -89,6 +89,7 @@ struct frame {
     hop_val *values;     /* of each, here */
     Py_ssize_t room;
     PyObject *callbacks; /* list: what the program calls; NULL: nothing */
+    PyObject *unknown;   /* the first exception about a value that only a run knows: the capture cannot end well, also when somebody caught it; NULL: none */
 };
 struct frame *frame_top(void);
 struct frame *frame_set(struct frame *f);         /* which was it before */
@@ -135,6 +136,7 @@ enum slot_op { OP_ADD, OP_SUB, OP_MUL, OP_DIV, OP_FLOOR_DIV, OP_MOD, OP_POW, OP_
 PyObject *raise_status(int status); /* the last message of hop; NULL. Forgives the capture */
 PyObject *raise_tracer(const char *format, ...);
 PyObject *raise_invalid(const char *format, ...);
+PyObject *raise_unknown(const char *format, ...); /* a traced value was asked for what only a run knows: every capture of the thread keeps the exception */
 hop_place user_place(void); /* the innermost line that is not hop's own */
 const char *text_or_null(PyObject *o); /* None: NULL; the text lives as long as o. Sets an exception when it is no text */
 

@@ -128,7 +128,13 @@ PyObject *function_capture(PyObject *self, PyObject *args)
     int status = hop_capture_at(f.at, &fn, params, HOP_UP_TO(MOST_RESULTS), run_body, &b);
     top = f.outer;
     PyMem_Free(f.values);
+    if (!status && f.unknown) {
+        PyErr_SetObject((PyObject *)Py_TYPE(f.unknown), f.unknown);
+        hop_fn_free(fn);
+        status = BODY_RAISED;
+    }
     PyObject *made = status ? raise_status(status) : function_of(fn, f.callbacks), *hidden = made ? PyList_AsTuple(f.hidden) : NULL;
+    Py_XDECREF(f.unknown);
     Py_DECREF(f.hidden);
     Py_XDECREF(f.callbacks);
     PyObject *pair = hidden ? PyTuple_Pack(2, made, hidden) : NULL;

@@ -51,6 +51,35 @@ PyObject *raise_invalid(const char *format, ...)
     return NULL;
 }
 
+/* A program that goes on after such an exception was caught would have taken a way that has nothing to do with the values. */
+static void keep_unknown(PyObject *exception)
+{
+    for (struct frame *f = frame_top(); f; f = f->outer)
+        if (!f->unknown) f->unknown = Py_NewRef(exception);
+}
+
+PyObject *raise_unknown(const char *format, ...)
+{
+    PyObject *type, *value, *trace;
+    va_list list;
+    va_start(list, format);
+    PyErr_FormatV(error_class(ERROR_TRACER), format, list);
+    va_end(list);
+    PyErr_Fetch(&type, &value, &trace);
+    PyErr_NormalizeException(&type, &value, &trace);
+    if (value) keep_unknown(value);
+    PyErr_Restore(type, value, trace);
+    return NULL;
+}
+
+/* unknown(exception): the exception, kept as by raise_unknown */
+static PyObject *unknown(PyObject *self, PyObject *exception)
+{
+    (void)self;
+    keep_unknown(exception);
+    return Py_NewRef(exception);
+}
+
 const char *text_or_null(PyObject *o)
 {
     if (!o || o == Py_None) return NULL;
@@ -197,6 +226,7 @@ static PyObject *blas(PyObject *self, PyObject *unused) { return (void)self, (vo
 static PyMethodDef methods[] = {
     { "setup", setup, METH_VARARGS, "setup(Array, Tracer, dtypes, errors, folder, main thread): what the package defines" },
     { "place", place, METH_NOARGS, "the innermost line of the program that is not hop's own" },
+    { "unknown", unknown, METH_O, "unknown(exception): the exception, which the captures at work will raise at their end" },
     { "cache_statistics", cache_statistics, METH_NOARGS, "what compilations found in the cache, and what it holds" },
     { "blas", blas, METH_NOARGS, "what multiplies large matrices, and by which kernel" },
     { "debug_track", track, METH_O, "debug_track(on): notes every handle of the library from now on" },

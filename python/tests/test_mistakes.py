@@ -251,7 +251,7 @@ class Traced(Mistakes):
         """A failed operator, or a failed loop, leaves the capture around it as it was."""
 
         def f(x):
-            for bad in (lambda: x + hop.ones(7), lambda: hop.scan(lambda c, v: 1 / 0, 0.0, x), lambda: bool(x), lambda: hop.vmap(lambda v: v.nothing)(x), lambda: x[99]):
+            for bad in (lambda: x + hop.ones(7), lambda: hop.scan(lambda c, v: 1 / 0, 0.0, x), lambda: hop.vmap(lambda v: v.nothing)(x), lambda: x[99], lambda: x.reshape((5,)), lambda: x.nothing):
                 try:
                     bad()
                 except Exception:
@@ -260,6 +260,87 @@ class Traced(Mistakes):
 
         self.equal(hop.jit(f)(hop.ones(2)), [2, 2])
         self.equal(hop.grad(lambda x: hop.sum(f(x)))(hop.ones(2)), [2, 2])
+
+    def test_a_body_that_catches_what_only_a_run_knows(self):
+        """Code that asked a traced value for its elements and went on without them would be captured with a way that nobody chose: the capture ends with that exception."""
+        uses = [
+            bool, int, float, complex, lambda v: v.item(), lambda v: v.tolist(), lambda v: [1, 2, 3][v.astype(hop.int64)], lambda v: 1 in v.reshape((1,)), memoryview,
+            lambda v: list(hop.nonzero(v.reshape((1,)))[0]), lambda v: len(hop.nonzero(v.reshape((1,)))[0]), lambda v: hop.arange(v), lambda v: v and 1, lambda v: hop.zeros(v.astype(hop.int64)),
+        ]  # fmt: skip
+        if numpy is not None:
+            uses += [numpy.asarray, numpy.sin]
+        for use in uses:
+
+            def f(x):
+                try:
+                    return x * 2 if use(x) else x
+                except Exception:
+                    return x * 3
+
+            asked = f"{__file__}:"
+            for transform in (hop.jit(f), hop.grad(f), hop.jit(hop.grad(f)), lambda v: hop.scan(lambda c, x: (f(c), x), v, hop.ones(2))):
+                said = self.fails(hop.TracerError, asked, transform, hop.asarray(1.0))
+                self.assertNotIn("hop/_", said)
+            self.assertFalse(hop._core.tracing())
+
+        def first(x):
+            for use in (bool, int):
+                try:
+                    use(x)
+                except TypeError:
+                    pass
+            return x
+
+        at = first.__code__.co_firstlineno + 3
+        try:
+            hop.jit(first)(1.0)
+            self.fail("nothing was raised")
+        except hop.TracerError as error:
+            self.assertTrue(str(error).startswith(f"{__file__}:{at}: a traced value has no truth"), error)
+            self.assertIn("first", [f.name for f in traceback.extract_tb(error.__traceback__)])
+
+        def outer(x):  # caught around another capture: the one around it knows as much
+            try:
+                return hop.vmap(lambda v: v if v > 0 else -v)(x)
+            except hop.TracerError:
+                return x
+
+        self.fails(hop.TracerError, "has no truth", hop.jit(outer), hop.ones(2))
+        self.equal(outer(hop.ones(2)), [1, 1])  # nothing is captured around it
+
+        def other(x):  # an exception of the user's that comes later goes first
+            try:
+                bool(x)
+            except TypeError:
+                raise KeyError("mine") from None
+
+        self.fails(KeyError, "mine", hop.jit(other), 1.0)
+        self.equal(hop.jit(lambda v: v * 2)(hop.ones(2)), [2, 2])
+
+    def test_asking_around(self):
+        """What libraries, debuggers and printing ask of any object does no harm."""
+
+        def f(x):
+            for name in dir(x):
+                try:
+                    getattr(x, name)
+                except Exception:
+                    pass
+            probes = [
+                repr, str, lambda v: f"{v} {v:.3f} {v!r}", lambda v: v == None, lambda v: v != "text", lambda v: isinstance(v, hop.Tracer), lambda v: hasattr(v, "__array_interface__"), copy.copy,  # noqa: E711
+                copy.deepcopy, pickle.dumps, lambda v: v is None, hash, callable, lambda v: len(v), lambda v: v.shape, lambda v: v.no_such_name, lambda v: iter(v), lambda v: [v] + [1], id, type, vars,
+                lambda v: inspect.getmembers(v), weakref.ref, lambda v: v @ hop.ones((9, 9)), lambda v: getattr(v, "__cuda_array_interface__", None), lambda v: traceback.format_exc(),
+            ]  # fmt: skip
+            for probe in probes:
+                try:
+                    probe(x)
+                except Exception:
+                    pass
+            if numpy is not None:
+                numpy.shape(x), numpy.ndim(x), numpy.isscalar(x), numpy.ones(2) + x
+            return x * 2
+
+        self.equal(hop.jit(f)(hop.ones(2)), [2, 2])
 
     def test_checks(self):
         f = hop.jit(lambda x: (hop.check(hop.all(x > 0), "must be positive"), x)[1])
