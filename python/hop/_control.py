@@ -4,12 +4,29 @@ __all__ = ["cond", "switch", "while_loop", "fori_loop", "scan", "associative_sca
 
 import builtins
 
-from . import _core, _dtypes, tree
+from . import _arguments, _core, _dtypes, tree
+from ._arguments import place
 from ._errors import InvalidError, TracerError
 from ._ops import asarray, astype
 from ._trace import (
-    arrays_of, arrays_of_results, body_leaves, check_same_structure, given_leaves, is_weak, marked, place, raw_leaves, raw_result, run_or_record, type_text,
+    arrays_of, arrays_of_results, body_leaves, check_same_tree, given_leaves, is_weak, marked, raise_differences, raw_leaves, raw_result, run_or_record, type_text,
 )  # fmt: skip
+
+
+def _scalar(what, expected, x):
+    """A Python number as it is, anything else as an array without axes. Lists, texts, None, functions and the like are no numbers, whatever Python's truth of them is."""
+    if _dtypes.is_number(x):
+        return x
+    if not isinstance(x, _core.ArrayBase):
+        if x is None or callable(x) or isinstance(x, (list, tuple, dict, set, str, bytes)):
+            raise _arguments.wrong(what, expected, x)
+        try:
+            x = asarray(x)
+        except (TypeError, ValueError):
+            raise _arguments.wrong(what, expected, x) from None
+    if x.ndim:
+        raise _arguments.wrong(what, expected, x)
+    return x
 
 
 # ---- dtypes of leaves that come from several places: branches, a loop's beginning and its body ----
@@ -79,7 +96,7 @@ def _branches(what, names, index, funs, operands):
                 found, found_tree = arrays_of_results(funs[k](*tree.unflatten(treedef, marked(values, weak))))
                 seen.append((k, found_tree, found))
                 if len(seen) > 1:
-                    check_same_structure(what, seen[0][1], found_tree, names(k), "result")
+                    _check_branches(what, names, seen[0], seen[-1])
                 out_tree = found_tree
                 if kinds is not None:
                     return [_brought(x, kind) for x, kind in zip(found, kinds)]
@@ -98,28 +115,51 @@ def _branches(what, names, index, funs, operands):
     return tree.unflatten(out_tree, marked(out, weak_out))
 
 
-def _joined_results(what, names, seen):
-    """The kinds that the results of all branches have in common."""
-    out_tree = seen[0][1]
-    kinds = []
-    for i in range(out_tree.num_leaves):
-        (first, x), kind = (seen[0][0], seen[0][2][i]), _kind(seen[0][2][i])  # the branch that the kind comes from
-        for k, _, found in seen[1:]:
-            y = found[i]
-            wrong = not kind[1] and not is_weak(y) and kind[0] is not _kind(y)[0] or _shape(x) != _shape(y)
-            if not wrong:
-                joined = _join(kind, _kind(y))
-                wrong = not builtins.all(w or d is joined[0] for d, w in (kind, _kind(y)))
-            if wrong:
-                path = tree.leaves_with_path(tree.unflatten(out_tree, list(range(out_tree.num_leaves))))[i][0]
-                raise InvalidError(f"{place()}{what}: {tree.path_text(path, 'result')}: {names(first)} gives {type_text(x)}, {names(k)} gives {type_text(y)}")
-            first, x, kind = (first, x, kind) if joined == kind else (k, y, joined)
-        kinds.append(kind)
-    return kinds
-
-
 def _shape(x):
     return x.shape if isinstance(x, _core.ArrayBase) else ()
+
+
+def _fits(kind, other):
+    """Whether a leaf of the second kind can be one of the first, which stays as it is unless it is weak. Truth is no number."""
+    if (kind[0] is _dtypes.bool) != (other[0] is _dtypes.bool):
+        return False
+    return kind[1] or other[0] is kind[0] or (other[1] and _dtypes.result_type(kind[0], _sample(other)) is kind[0])
+
+
+def _meet(x, kind, y):
+    """Whether the leaf y can stand beside the leaf x of some kind, in another branch."""
+    return _shape(x) == _shape(y) and (_fits(kind, _kind(y)) if not kind[1] else _fits(_kind(y), kind))
+
+
+def _check_branches(what, names, a, b):
+    """Two branches (number, structure, leaves) must give the same."""
+
+    def differ(i, j):
+        x, y = a[2][i], b[2][j]
+        return not _meet(x, _kind(x), y) and f"{names(a[0])} gives {type_text(x)}, {names(b[0])} gives {type_text(y)}"
+
+    check_same_tree(what, a[1], b[1], names(b[0]), "result", differ)
+
+
+def _joined_results(what, names, seen):
+    """The kinds that the results of all branches have in common. Each fits the first branch; of two others the one may not fit the other."""
+    out_tree = seen[0][1]
+    kinds, wrong = [], []
+    for i in range(out_tree.num_leaves):
+        first, x = seen[0][0], seen[0][2][i]  # the branch that the kind comes from
+        kind = _kind(x)
+        for k, _, found in seen[1:]:
+            y = found[i]
+            if not _meet(x, kind, y):
+                path = tree.leaves_with_path(tree.unflatten(out_tree, list(range(out_tree.num_leaves))))[i][0]
+                wrong.append(f"{tree.path_text(path, 'result')}: {names(first)} gives {type_text(x)}, {names(k)} gives {type_text(y)}")
+                break
+            joined = _join(kind, _kind(y))
+            first, x, kind = (first, x, kind) if joined == kind else (k, y, joined)
+        kinds.append(kind)
+    if wrong:
+        raise_differences(what, wrong)
+    return kinds
 
 
 def _chosen(what, names, k, funs, operands):
@@ -134,8 +174,8 @@ def _chosen(what, names, k, funs, operands):
     def types(other):
         def flat(*values):
             results, other_tree = arrays_of_results(funs[other](*tree.unflatten(treedef, marked(values, weak))))
-            check_same_structure(what, out_tree, other_tree, names(other), "result")
             seen.append((other, other_tree, results))
+            _check_branches(what, names, seen[0], seen[-1])
             return []
 
         return flat
@@ -158,14 +198,15 @@ def _settled(x, kind):
 
 
 def cond(pred, true_fun, false_fun, *operands):
-    """true_fun(*operands) if pred holds, else false_fun(*operands). Both give trees of one structure and type."""
-    if not callable(true_fun) or not callable(false_fun):
-        raise TypeError("cond takes (pred, true_fun, false_fun, *operands)")
+    """true_fun(*operands) if pred holds, else false_fun(*operands). Both give trees of one structure and type.
+
+    pred is a bool without axes, or a number, which holds unless it is 0."""
+    _arguments.function("cond: true_fun", true_fun)
+    _arguments.function("cond: false_fun", false_fun)
+    pred = _scalar("cond: the predicate", "a bool scalar" if getattr(pred, "ndim", 0) == 0 else "a bool scalar (hop.any or hop.all makes one, hop.where chooses by element)", pred)
+    names, funs = lambda k: ("false_fun", "true_fun")[k], (false_fun, true_fun)
     if not isinstance(pred, _core.ArrayBase):
         return (true_fun if pred else false_fun)(*operands)
-    if pred.ndim:
-        raise InvalidError(f"{place()}cond: the predicate must be a scalar, found {pred._type}: reduce it with hop.any or hop.all, or use hop.where")
-    names, funs = lambda k: ("false_fun", "true_fun")[k], (false_fun, true_fun)
     if not _core.tracing():
         return _chosen("cond", names, builtins.bool(pred.item()), funs, operands)
     pred = pred if pred.dtype is _dtypes.bool else pred != 0
@@ -174,15 +215,20 @@ def cond(pred, true_fun, false_fun, *operands):
 
 def switch(index, branches, *operands):
     """branches[index](*operands), the index brought into range."""
+    if not isinstance(branches, (list, tuple)):
+        raise _arguments.wrong("switch: branches", "a list of functions", branches)
     branches = tuple(branches)
     if not branches:
         raise ValueError("switch needs a branch at least")
-    if isinstance(index, _core.ArrayBase) and (index.ndim or index.dtype.kind not in "iu"):
-        raise InvalidError(f"{place()}switch: the index must be an integer scalar, found {index._type}")
-    if not isinstance(index, _core.ArrayBase) or not _core.tracing():
+    for k, branch in enumerate(branches):
+        _arguments.function(f"switch: branches[{k}]", branch)
+    index = _scalar("switch: the index", "an integer scalar", index)
+    array = isinstance(index, _core.ArrayBase)
+    if index.dtype.kind not in "iu" if array else not isinstance(index, int) or isinstance(index, bool):
+        raise _arguments.wrong("switch: the index", "an integer scalar", index)
+    if not array or not _core.tracing():
         k = builtins.max(0, builtins.min(int(index), len(branches) - 1))
-        chosen = isinstance(index, _core.ArrayBase)
-        return _chosen("switch", lambda k: f"branch {k}", k, branches, operands) if chosen else branches[k](*operands)
+        return _chosen("switch", lambda k: f"branch {k}", k, branches, operands) if array else branches[k](*operands)
     return _branches("switch", lambda k: f"branch {k}", index, branches, operands)
 
 
@@ -214,16 +260,16 @@ class _Carry:
     def next(self, given, kinds):
         """What the body gives, as the loop goes on with it."""
         after, out_tree = arrays_of_results(given)
-        check_same_structure(self.what, self.treedef, out_tree, self.body, "carry")
-        wider = []
-        for i, (x, y, kind) in enumerate(zip(self.leaves, after, kinds)):
-            found = _kind(y)
-            fits = x.shape == _shape(y) and (kind[1] or found[0] is kind[0] or found[1] and _dtypes.result_type(kind[0], _sample(found)) is kind[0])
-            if not fits:
-                path = tree.leaves_with_path(tree.unflatten(self.treedef, list(range(len(self.leaves)))))[i][0]
-                began = type_text(self.first[i]) if self.weak[i] else x._type
-                raise InvalidError(f"{place()}{self.what}: {tree.path_text(path, 'carry')}: {self.body} gives {type_text(y)}, the loop began with {began}{_why(x, y)}")
-            wider.append(_join(kind, found) if kind[1] else kind)
+
+        def differ(i, j):
+            x, y = self.leaves[i], after[j]
+            if x.shape == _shape(y) and _fits(kinds[i], _kind(y)):
+                return None
+            began = type_text(self.first[i]) if self.weak[i] else x._type
+            return f"{self.body} gives {type_text(y)}, the loop began with {began}{_why(x, y)}"
+
+        check_same_tree(self.what, self.treedef, out_tree, self.body, "carry", differ)
+        wider = [_join(kind, _kind(y)) if kind[1] else kind for y, kind in zip(after, kinds)]
         if wider != kinds:
             raise _Again(wider)
         return [_brought(y, kind) for y, kind in zip(after, kinds)]
@@ -236,33 +282,44 @@ class _Carry:
 
 def while_loop(cond_fun, body_fun, init_val, *, max_trips=None, schedule=None):
     """carry = init_val; while cond_fun(carry): carry = body_fun(carry). With max_trips more trips are an error. Can be differentiated in both modes;
-    schedule says what a gradient keeps ("every 8")."""
+    schedule says what a gradient keeps ("every 8"). A condition that is always true is an error unless max_trips, a hop.check, a print or a callback is there."""
+    _arguments.function("while_loop: cond_fun", cond_fun)
+    _arguments.function("while_loop: body_fun", body_fun)
+    _arguments.text("while_loop: schedule", schedule)
+    limit = None if max_trips is None else str(_arguments.size("while_loop: max_trips", max_trips))
     carry = _Carry("while_loop", init_val, "the body")
 
     def attempt(kinds):
         def test(*values):
-            held = arrays_of_results(cond_fun(carry.tree(values, kinds)))[0]
-            if len(held) != 1:
-                raise InvalidError(f"{place()}while_loop: the condition must give one bool, it gives {len(held)} values")
-            p = held[0]
-            if isinstance(p, _core.ArrayBase) and (p.ndim or p.dtype is not _dtypes.bool):
-                raise InvalidError(f"{place()}while_loop: the condition must give bool[], it gives {p._type}")
-            return held
+            given = cond_fun(carry.tree(values, kinds))
+            p = _scalar("while_loop: what the condition gives", "bool[]", given)
+            if p.dtype is not _dtypes.bool if isinstance(p, _core.ArrayBase) else not isinstance(p, bool):
+                raise _arguments.wrong("while_loop: what the condition gives", "bool[]", p)
+            return [p.item() if isinstance(p, _core.ArrayBase) and not p._traced else p]  # what is known now is part of the program
 
         def step(*values):
             return carry.next(body_fun(carry.tree(values, kinds)), kinds)
 
-        trips = None if max_trips is None else str(max_trips)
-        return run_or_record(lambda *v: _core.while_loop(test, step, v, trips, schedule), carry.begin(kinds), "while_loop"), kinds
+        return run_or_record(lambda *v: _core.while_loop(test, step, v, limit, schedule), carry.begin(kinds), "while_loop"), kinds
 
     return carry.end(*_until_settled(attempt, carry.kinds))
 
 
+def _bound(what, x):
+    """A Python integer, or an array that is one integer."""
+    x = _scalar(what, "an integer scalar", x)
+    if isinstance(x, _core.ArrayBase) and x.dtype.kind in "iu":
+        return x
+    return _arguments.integer(what, x, expected="an integer scalar")
+
+
 def fori_loop(lower, upper, body_fun, init_val, *, unroll=None, schedule=None):
     """carry = init_val; for i in range(lower, upper): carry = body_fun(i, carry). The bounds may be traced; unroll as in scan."""
+    _arguments.function("fori_loop: body_fun", body_fun)
+    _arguments.text("fori_loop: schedule", schedule)
+    bounds = [_bound(f"fori_loop: {name}", b) for name, b in (("lower", lower), ("upper", upper))]
     carry = _Carry("fori_loop", init_val, "the body")
     counts = is_weak(lower) and is_weak(upper)  # as range counts: in numbers that take the dtype of what they meet
-    bounds = [b if isinstance(b, int) else asarray(b) for b in (lower, upper)]
 
     def attempt(kinds):
         def step(i, *values):
@@ -297,7 +354,11 @@ def scan(f, init, xs=None, length=None, reverse=False, unroll=1, *, schedule=Non
     """carry, y = f(carry, x) for each slice x of xs along its first axis: gives the last carry and the ys, stacked. Without xs there are `length` steps and x is
     None. schedule says what a gradient keeps: None everything it needs, "recompute", "sqrt", "every 8", …; unroll changes nothing, the compiler decides: it is taken
     because JAX's programs give it."""
-    slices, weak, xs_tree = raw_leaves(xs, "xs")
+    _arguments.function("scan: f", f)
+    _arguments.text("scan: schedule", schedule)
+    reverse = _arguments.flag("scan: reverse", reverse)
+    length = None if length is None else _arguments.integer("scan: length", length, 0, expected="a number of steps")
+    slices, weak, xs_tree = raw_leaves(xs, "scan: xs")
     carry = _Carry("scan", init, "the function")
     n = _lengths("scan", xs, slices, length)
     if not slices and n is None:
@@ -311,15 +372,15 @@ def scan(f, init, xs=None, length=None, reverse=False, unroll=1, *, schedule=Non
         def step(*values):
             out = f(carry.tree(values[:k], kinds), tree.unflatten(xs_tree, marked(values[k:], weak, False)))
             if not isinstance(out, tuple) or len(out) != 2:
-                raise InvalidError(f"{place()}scan: the function must give a pair (carry, y), it gives {type(out).__name__}")
+                raise InvalidError(f"{place()}scan: the function must give a pair (carry, y), it gives {_arguments.found(out) if not isinstance(out, tuple) else f'a tuple of {len(out)}'}")
             after = carry.next(out[0], kinds)
             ys, ys_tree = arrays_of_results(out[1])
             ys, weak_ys = given_leaves(ys)
             seen.append((ys_tree, weak_ys))
             return [*after, *ys]
 
-        length = None if slices else str(n)
-        return run_or_record(lambda *v: _core.scan(step, v[:k], v[k:], length, builtins.bool(reverse), schedule), [*carry.begin(kinds), *slices], "scan"), kinds
+        steps = None if slices else str(n)
+        return run_or_record(lambda *v: _core.scan(step, v[:k], v[k:], steps, reverse, schedule), [*carry.begin(kinds), *slices], "scan"), kinds
 
     out, kinds = _until_settled(attempt, carry.kinds)
     ys_tree, weak_ys = seen[0]
@@ -328,24 +389,38 @@ def scan(f, init, xs=None, length=None, reverse=False, unroll=1, *, schedule=Non
 
 def associative_scan(fn, elems, reverse=False, axis=0):
     """Running totals along an axis: fn(a, b) combines two slices (trees like elems, without the axis) and should be associative."""
-    leaves, treedef = arrays_of(elems, "elems")
+    _arguments.function("associative_scan: fn", fn)
+    reverse = _arguments.flag("associative_scan: reverse", reverse)
+    leaves, treedef = arrays_of(elems, "associative_scan: elems")
     if not leaves:
         raise ValueError("associative_scan: there are no arrays")
-    axis = axis % leaves[0].ndim if leaves[0].ndim else 0
+    for (path, _), x in zip(tree.leaves_with_path(elems), leaves):
+        if not x.ndim:
+            raise InvalidError(f"{place()}associative_scan: {tree.path_text(path, 'elems')} is a scalar, there is nothing to go over")
+    rank = leaves[0].ndim
+    axis = _arguments.integer("associative_scan: axis", axis, -rank, rank - 1, f"an axis of {leaves[0]._type}") % rank
     n = len(leaves)
 
     def combine(*values):
         found, out_tree = arrays_of_results(fn(tree.unflatten(treedef, values[:n]), tree.unflatten(treedef, values[n:])))
-        check_same_structure("associative_scan", treedef, out_tree, "what the function gives", "elems")
-        return found
 
-    out = run_or_record(lambda *v: _core.associative_scan(combine, v, axis, builtins.bool(reverse)), leaves, "associative_scan")
+        def differ(i, j):
+            x, y = values[i], found[j]
+            fits = x.shape == _shape(y) and _fits(_kind(x), _kind(y))
+            return not fits and f"the function gives {type_text(y)} for two slices {x._type}"
+
+        check_same_tree("associative_scan", treedef, out_tree, "what the function gives", "elems", differ)
+        return [_brought(y, _kind(x)) for x, y in zip(values, found)]
+
+    out = run_or_record(lambda *v: _core.associative_scan(combine, v, axis, reverse), leaves, "associative_scan")
     return tree.unflatten(treedef, out)
 
 
 def map(f, xs, *, sequential=False):
     """f on each slice of xs along its first axis, the results stacked. Slices may be done all at once; sequential=True asks for one after the other."""
-    leaves, weak, treedef = raw_leaves(xs, "xs")
+    _arguments.function("map: f", f)
+    sequential = _arguments.flag("map: sequential", sequential)
+    leaves, weak, treedef = raw_leaves(xs, "map: xs")
     if _lengths("map", xs, leaves, None) is None:
         raise ValueError("map: there are no xs")
     seen = []
@@ -356,6 +431,6 @@ def map(f, xs, *, sequential=False):
         seen.append((out_tree, weak_out))
         return found
 
-    out = run_or_record(lambda *v: _core.map(body, v, None, builtins.bool(sequential)), leaves, "map")
+    out = run_or_record(lambda *v: _core.map(body, v, None, sequential), leaves, "map")
     out_tree, weak_out = seen[0]
     return tree.unflatten(out_tree, marked(out, weak_out, False))

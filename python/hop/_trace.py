@@ -4,14 +4,13 @@ import keyword
 import re
 
 from . import _core, _dtypes, tree
+from ._arguments import place
 from ._dtypes import is_number
 from ._errors import InvalidError
 from ._ops import _strong, asarray
 
 
-def place():
-    at = _core.place()
-    return f"{at[0]}:{at[1]}: " if at[0] else ""
+_MOST_LISTED = 20
 
 
 # What to do with an argument that is no array: of jit, of the other transforms.
@@ -197,11 +196,31 @@ def run_or_record(build, leaves, name):
     return function.compile().run([*leaves, *hidden])
 
 
-def check_same_structure(what, expected, found, whose, other):
-    """An error that names the place where two structures differ."""
-    where = tree.difference(expected, found)
-    if where:
-        raise InvalidError(f"{place()}{what}: {tree.path_text(where[0], other)}: {whose} has the structure {where[2]}, expected {where[1]}")
+def raise_differences(what, lines):
+    """One error about everything that does not fit."""
+    if len(lines) == 1:
+        raise InvalidError(f"{place()}{what}: {lines[0]}")
+    shown = lines[:_MOST_LISTED] + ([f"and {len(lines) - _MOST_LISTED} more"] if len(lines) > _MOST_LISTED else [])
+    raise InvalidError(f"{place()}{what}: {len(lines)} things do not fit:\n  " + "\n  ".join(shown))
+
+
+def check_same_tree(what, expected, found, whose, root, leaf=None):
+    """An error that names every place where a tree differs from what is expected: its structure, and leaves of which leaf(i, j) has something to say."""
+    apart, together = ([], None) if expected == found else tree.compare(expected, found)
+    lines = []
+    for path, a, b in apart:
+        there = f"has the structure {b}" if b is not None else "has nothing there"
+        lines.append(f"{tree.path_text(path, root)}: {whose} {there}, expected {a if a is not None else 'nothing'}")
+    if leaf is not None:
+        numbers = together if together is not None else ((None, i, i) for i in range(expected.num_leaves))
+        for path, i, j in numbers:
+            said = leaf(i, j)
+            if said and path is None:
+                path = tree.compare(expected, expected)[1][i][0]
+            if said:
+                lines.append(f"{tree.path_text(path, root)}: {said}")
+    if lines:
+        raise_differences(what, lines)
 
 
 def type_text(x):

@@ -280,6 +280,47 @@ def difference(a, b, path=()):
     return path, a._text(), b._text()
 
 
+def compare(a, b):
+    """([(path, what a has there, what b has there) where the structures differ], [(path, leaf number in a, in b) where both have a leaf]). None: nothing is there."""
+    apart, together = [], []
+
+    def children(x, first):
+        """{key: (structure, its first leaf)}"""
+        out = {}
+        for key, child in zip(x.rest if _is_mapping(x) else _node_keys(x), x.children):
+            out[key] = child, first
+            first += child.num_leaves
+        return out
+
+    def walk(x, y, path, i, j):
+        if x.kind is None and y.kind is None:
+            together.append((path, i, j))
+            return
+        keyed = _is_mapping(x)
+        fits = x.kind is y.kind and (keyed or len(x.children) == len(y.children))
+        if not fits:
+            apart.append((path, x._text(), y._text()))
+            return
+        if not keyed and x.rest != y.rest:
+            apart.append((path, f"{x._text()} with {x.rest!r}", f"{y._text()} with {y.rest!r}"))
+        left, right = children(x, i), children(y, j)
+        for key in [*left, *(k for k in right if k not in left)]:
+            here = (*path, key)
+            if key in left and key in right:
+                walk(left[key][0], right[key][0], here, left[key][1], right[key][1])
+            else:
+                apart.append((here, left[key][0]._text() if key in left else None, right[key][0]._text() if key in right else None))
+        if keyed and x.rest != y.rest and set(x.rest) == set(y.rest):  # an OrderedDict
+            apart.append((path, f"the keys {list(x.rest)}", f"the keys {list(y.rest)}"))
+
+    walk(a, b, (), 0, 0)
+    return apart, together
+
+
+def _is_mapping(t):
+    return isinstance(t.kind, type) and issubclass(t.kind, dict) and _node(t.kind) is None
+
+
 def _node_keys(t):
     entry = _node(t.kind) if t.kind not in (tuple, list, None) else None
     if entry is not None and entry[2]:

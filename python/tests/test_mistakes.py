@@ -1,7 +1,9 @@
 """Mistakes: every one raises an exception of a fitting class, whose message says what was expected and found, where in a tree, and on which line of the program;
 and afterwards everything works as before."""
 
+import collections
 import copy
+import dataclasses
 import inspect
 import pickle
 import traceback
@@ -137,7 +139,7 @@ class Structure(Mistakes):
         self.fails(hop.InvalidError, "fori_loop: carry", hop.fori_loop, 0, 3, lambda i, c: (c, c), hop.zeros(2))
         self.fails(hop.InvalidError, "a pair (carry, y)", hop.scan, lambda c, x: c, 0.0, hop.ones(2))
         self.fails(hop.InvalidError, "xs['b'] has length 4, xs['a'] has 3", hop.scan, lambda c, x: (c, None), 0.0, {"a": hop.ones(3), "b": hop.ones(4)})
-        self.fails(hop.InvalidError, "the condition must give bool[]", hop.while_loop, lambda c: c, lambda c: c, 1.0)
+        self.fails(hop.InvalidError, "while_loop: what the condition gives: expected bool[], found a traced value of type f32[]", hop.while_loop, lambda c: c, lambda c: c, 1.0)
 
     def test_branches(self):
         f = hop.jit(lambda p: hop.cond(p, lambda: {"a": [hop.zeros(3)]}, lambda: {"a": [hop.zeros(4)]}))
@@ -145,7 +147,65 @@ class Structure(Mistakes):
         g = hop.jit(lambda p: hop.cond(p, lambda: (1.0,), lambda: 1.0))
         self.fails(hop.InvalidError, "cond: result", g, True)
         self.fails(hop.InvalidError, "hop.any or hop.all", hop.cond, hop.ones(2), lambda: 1, lambda: 2)
-        self.fails(hop.InvalidError, "switch: the index must be an integer scalar", hop.switch, hop.ones(2), [lambda: 1])
+        self.fails(hop.InvalidError, "switch: the index: expected an integer scalar", hop.switch, hop.ones(2), [lambda: 1])
+
+    def test_everything_that_does_not_fit(self):
+        """Every leaf and every part of the structure is named, by its path, in one message."""
+        state = {"a": hop.zeros(3), "b": (hop.zeros(2), None), "c": hop.asarray(1), "d": hop.zeros(1), "gone": hop.zeros(1)}
+
+        def body(c):
+            return {"a": hop.zeros(4), "b": (None, hop.zeros(2)), "c": 1.5, "d": c["d"], "new": c["d"]}
+
+        lines = [
+            "carry['b'][0]: {0} has the structure None, expected *", "carry['b'][1]: {0} has the structure *, expected None", "carry['gone']: {0} has nothing there, expected *",
+            "carry['new']: {0} has the structure *, expected nothing", "carry['a']: {0} gives f32[4], the loop began with f32[3]", "carry['c']: {0} gives f32[], the loop began with i64[]",
+        ]  # fmt: skip
+        loops = {
+            "scan": (lambda: hop.scan(lambda c, x: (body(c), x), state, hop.ones(2)), "the function"), "while_loop": (lambda: hop.while_loop(lambda c: c["c"] < 3, body, state), "the body"),
+            "fori_loop": (lambda: hop.fori_loop(0, 2, lambda i, c: body(c), state), "the body"),
+        }  # fmt: skip
+        for name, (call, whose) in loops.items():
+            for run in (call, lambda: hop.jit(lambda: call())()):
+                said = self.fails(hop.InvalidError, f"{name}: 6 things do not fit:\n  " + "\n  ".join(lines).format(whose), run)
+                self.assertNotIn("['d']", said)
+
+        def branch(p):
+            return hop.cond(p, lambda: body(state), lambda: state)
+
+        said = self.fails(hop.InvalidError, "cond: 6 things do not fit", hop.jit(branch), True)
+        self.assertIn("result['a']: false_fun gives f32[3], true_fun gives f32[4]", said)
+        self.assertIn("result['gone']: true_fun has nothing there, expected *", said)
+        self.fails(hop.InvalidError, "switch: 2 things do not fit:\n  result[0]: branch 0 gives f32[], branch 1 gives i64[]\n  result[1]: branch 0 gives True, branch 1 gives 1.0",
+                   hop.jit(lambda i: hop.switch(i, [lambda: (hop.asarray(1.0), True), lambda: (hop.asarray(1), 1.0)])), 1)  # fmt: skip
+        self.fails(hop.InvalidError, "associative_scan: 2 things do not fit:\n  elems[0]: the function gives f64[] for two slices f32[]\n  elems[1]: the function gives f32[2] for two slices f32[]",
+                   hop.associative_scan, lambda a, b: (a[0].astype(hop.float64), hop.ones(2)), (hop.ones(3), hop.ones(3)))  # fmt: skip
+        many = [hop.zeros(1)] * 30
+        said = self.fails(hop.InvalidError, "scan: 30 things do not fit", hop.scan, lambda c, x: ([v[0] for v in c], x), many, hop.ones(2))
+        self.assertIn("carry[19]: ", said)
+        self.assertNotIn("carry[20]", said)
+        self.assertTrue(said.endswith("\n  and 10 more"), said)
+
+    def test_static_parts(self):
+        @hop.tree.register
+        @dataclasses.dataclass
+        class State:
+            h: hop.Array
+            mode: str = dataclasses.field(default="a", metadata={"static": True})
+
+        said = self.fails(hop.InvalidError, "scan: 2 things do not fit", hop.scan, lambda c, x: (State(c.h.astype(hop.float64), "b"), x), State(hop.zeros(2)), hop.ones(2))
+        self.assertIn("carry: the function has the structure State(*) with ('b',), expected State(*) with ('a',)", said)
+        self.assertIn("carry.h: the function gives f64[2], the loop began with f32[2]", said)
+        self.fails(hop.InvalidError, "carry: the function has the structure OrderedDict(*, *), expected {'a': *, 'b': *}", hop.scan, lambda c, x: (collections.OrderedDict(c), x), {"a": 1.0, "b": 2.0}, hop.ones(2))
+
+    def test_truth_is_no_number(self):
+        for call in (
+            lambda: hop.scan(lambda c, x: (True, x), hop.asarray(1.0), hop.ones(2)), lambda: hop.while_loop(lambda c: c < 3, lambda c: True, hop.asarray(1.0)), lambda: hop.fori_loop(0, 2, lambda i, c: False, 1.0),
+            lambda: hop.fori_loop(0, 2, lambda i, c: c + 1, True), lambda: hop.scan(lambda c, x: (1.5, x), False, hop.ones(2)), lambda: hop.scan(lambda c, x: (True, x), 3, hop.ones(2)),
+        ):  # fmt: skip
+            said = self.fails(hop.InvalidError, "carry: ", call)
+            self.assertIn("bool[]", said)
+        self.fails(hop.InvalidError, "cond: result: false_fun gives f32[], true_fun gives bool[]", hop.jit(lambda p: hop.cond(p, lambda: True, lambda: hop.asarray(1.0))), True)
+        self.equal(hop.scan(lambda c, x: (True, x), False, hop.ones(2))[0], True, hop.bool)
 
     def test_transforms(self):
         self.fails(hop.InvalidError, "argument 0['w'] has dtype int64", hop.grad(lambda p: 1.0), {"w": 1})
@@ -155,6 +215,94 @@ class Structure(Mistakes):
         self.fails(hop.InvalidError, "argument 1 has size 4 along axis 0, argument 0 has 3", hop.vmap(lambda a, b: a), hop.ones(3), hop.ones(4))
         self.fails(ValueError, "in_axes", hop.vmap(lambda a, b: a, in_axes=(0, {"x": 0})), hop.ones(3), hop.ones(3))
         self.fails(ValueError, "structure at ['a']", hop.tree.map, lambda a, b: a, {"a": [1]}, {"a": (1,)})
+
+
+class Predicates(Mistakes):
+    """What decides must be a number: Python's truth of anything else says nothing."""
+
+    BAD = ([], [True], (), (1,), None, {}, {"a": 1}, "", "True", b"x", print, lambda c: True, object(), {1}, bool, 1j)
+
+    def test_cond(self):
+        for bad in (*self.BAD, hop.ones(1), hop.ones(2) > 0):
+            for run in (lambda: hop.cond(bad, lambda: 1, lambda: 2), lambda: hop.jit(lambda: hop.cond(bad, lambda: 1, lambda: 2))()):
+                said = self.fails(hop.InvalidError, "cond: the predicate: expected a bool scalar", run)
+                self.assertIn("found ", said)
+                self.assertTrue(said.startswith(__file__), said)
+        for good, chosen in ((True, 1), (False, 2), (3, 1), (0, 2), (0.5, 1), (0.0, 2), (float("nan"), 1), (hop.asarray(2), 1), (hop.asarray(0.0), 2)):
+            self.assertEqual(hop.cond(good, lambda: 1, lambda: 2), chosen)
+            self.equal(hop.jit(lambda p: hop.cond(p, lambda: 1, lambda: 2))(good), chosen)
+        if numpy is not None:
+            self.assertEqual(hop.cond(numpy.bool_(False), lambda: 1, lambda: 2), 2)
+            self.assertEqual(hop.cond(numpy.array(3), lambda: 1, lambda: 2), 1)
+            self.fails(hop.InvalidError, "found an array of type bool[2]", hop.cond, numpy.array([True, False]), lambda: 1, lambda: 2)
+        for bad in (None, 3, "f", [print]):
+            self.fails(hop.InvalidError, "cond: true_fun: expected a function", hop.cond, True, bad, print)
+
+    def test_while(self):
+        for bad in (*self.BAD, 1, 0, 1.5, [True, False]):
+            self.fails(hop.InvalidError, "while_loop: what the condition gives: expected bool[], found ", hop.while_loop, lambda c: bad, lambda c: c, 1.0)
+        self.equal(hop.while_loop(lambda c: False, lambda c: c + 1, 1.0), 1.0)
+        self.equal(hop.while_loop(lambda c: hop.asarray(False), lambda c: c + 1, 1.0), 1.0)
+        for bad in (-1, 1.5, "3", [3], None, 2**70, True):
+            if bad is not None:
+                self.fails(hop.InvalidError, "while_loop: max_trips: expected a size", hop.while_loop, lambda c: c < 2, lambda c: c + 1, 1.0, max_trips=bad)
+        self.fails(hop.InvalidError, "known while the program is captured, found a traced value of type i64[]", hop.jit(lambda n: hop.while_loop(lambda c: c < 2, lambda c: c + 1, 1.0, max_trips=n)), 3)
+
+    def test_endless(self):
+        """A condition that is always true is refused, unless something may end the loop."""
+        for always in (lambda c: True, lambda c: hop.asarray(True), lambda c: hop.full((), True), lambda c: hop.all(hop.ones(3) > 0), lambda c: ~hop.full((), False)):
+            for run in (lambda: hop.while_loop(always, lambda c: c * 2, 1.0), lambda: hop.jit(lambda x: hop.while_loop(always, lambda c: c * 2, x))(1.0), lambda: hop.grad(lambda x: hop.while_loop(always, lambda c: c * 2, x))(1.0)):
+                said = self.fails(hop.InvalidError, "while_loop: the predicate is always true", run)
+                self.assertIn(f"{__file__}:", said)
+            with self.assertRaises(hop.CheckError):
+                hop.while_loop(always, lambda c: c * 2, 1.0, max_trips=5)
+
+        def checked(c):
+            hop.check(c < 10.0, "far enough")
+            return c * 2
+
+        self.fails(hop.CheckError, "far enough", hop.while_loop, lambda c: True, checked, 1.0)
+        seen = []
+
+        def watched(c):
+            def stop(v):
+                seen.append(v.item())
+                if len(seen) == 3:
+                    raise KeyError("enough")
+
+            hop.debug_callback(stop, c)
+            return c + 1
+
+        self.fails(KeyError, "enough", hop.while_loop, lambda c: True, watched, 1.0)
+        self.assertEqual(seen, [1.0, 2.0, 3.0])
+        # a loop that is not entered, whose condition only the passes know to be true
+        f = hop.jit(lambda p, x: hop.cond(p, lambda: hop.while_loop(lambda c: (c[1] < 5) | True, lambda c: (c[0] + 1, c[1]), (x, 1))[0], lambda: x))
+        self.equal(f(False, 2.0), 2.0)
+        self.equal(hop.vmap(f)(hop.asarray([False, False]), hop.asarray([2.0, 3.0])), [2, 3])
+
+    def test_switch(self):
+        for bad in (*self.BAD, 1.5, 0.0, True, hop.ones(()), hop.asarray(True), hop.ones(2), hop.arange(2)):
+            for run in (lambda: hop.switch(bad, [lambda: 1, lambda: 2]), lambda: hop.jit(lambda: hop.switch(bad, [lambda: 1, lambda: 2]))()):
+                self.fails(hop.InvalidError, "switch: the index: expected an integer scalar, found ", run)
+        self.assertEqual(hop.switch(2**70, [lambda: 1, lambda: 2]), 2)
+        for bad in (None, 3, print, "ab", {}):
+            self.fails(hop.InvalidError, "switch: branches: expected a list of functions", hop.switch, 0, bad)
+        self.fails(hop.InvalidError, "switch: branches[1]: expected a function, found 3", hop.switch, 0, [print, 3])
+
+    def test_numbers_of_steps(self):
+        for bad in (*self.BAD, 1.5, True, hop.ones(()), hop.arange(2), 2**70):
+            self.fails(hop.InvalidError, "fori_loop: upper: expected an integer scalar, found ", hop.fori_loop, 0, bad, lambda i, c: c, 1.0)
+            self.fails(hop.InvalidError, "fori_loop: lower: expected an integer scalar, found ", hop.fori_loop, bad, 3, lambda i, c: c, 1.0)
+        for bad in ([], "3", 1.5, -1, {}, print, hop.ones(2), 2**70, True):
+            self.fails(hop.InvalidError, "scan: length: expected a number of steps, found ", hop.scan, lambda c, x: (c, x), 1.0, None, bad)
+        said = self.fails(hop.InvalidError, "scan: length: expected a number of steps that is known while the program is captured, found a traced value of type i64[]", hop.jit(lambda n: hop.scan(lambda c, x: (c, x), 1.0, length=n)), 3)
+        self.assertIn(__file__, said)
+        self.equal(hop.scan(lambda c, x: (c + 1, x), 1.0, length=hop.asarray(3))[0], 4.0)
+        for bad in (1, -2, 5, 1.5, None, "0", 2**70):
+            self.fails(hop.InvalidError, "associative_scan: axis: expected an axis of f32[3], found", hop.associative_scan, lambda a, b: a, hop.ones(3), axis=bad)
+        for call, what in ((lambda b: hop.scan(lambda c, x: (c, x), 1.0, hop.ones(2), reverse=b), "scan: reverse"), (lambda b: hop.map(lambda x: x, hop.ones(2), sequential=b), "map: sequential")):
+            for bad in (None, "yes", [], 2, hop.ones(2)):
+                self.fails(hop.InvalidError, f"{what}: expected True or False", call, bad)
 
 
 class Traced(Mistakes):
