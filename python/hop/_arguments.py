@@ -79,3 +79,67 @@ def integer(what, x, least=-_LARGEST - 1, most=_LARGEST, expected=None):
 
 def size(what, x):
     return integer(what, x, 0)
+
+
+# ---- arguments of functions, by number and by name ----
+
+
+class Signature:
+    """What a function can be called with, as far as its code says. positional: names of those that can be given by position; more: whether there is *args; names: all that can
+    be given by name; any_name: whether there is **kwargs."""
+
+    __slots__ = ("positional", "more", "names", "any_name")
+
+
+def signature(fun):
+    """The signature of a Python function, a bound method or an object with __call__; None when it is not known."""
+    bound = hasattr(fun, "__self__")
+    code = getattr(fun, "__code__", None)
+    if code is None and not isinstance(fun, type) and hasattr(type(fun), "__call__"):
+        code, bound = getattr(type(fun).__call__, "__code__", None), True
+    if code is None:
+        return None
+    s, n = Signature(), code.co_argcount
+    s.positional, s.more, s.any_name = code.co_varnames[int(bound) : n], builtins.bool(code.co_flags & 4), builtins.bool(code.co_flags & 8)
+    s.names = s.positional + code.co_varnames[n : n + code.co_kwonlyargcount]
+    return s
+
+
+def argument_numbers(what, x, fun):
+    """Numbers of positional arguments: an int, or several; those that the function cannot have are errors."""
+    if isinstance(x, str) or not (isinstance(x, (tuple, list, set, frozenset, range)) or hasattr(x, "__index__")):
+        raise wrong(what, "numbers of arguments", x)
+    many = (x,) if hasattr(x, "__index__") else tuple(x)
+    known = signature(fun)
+    for a in many:
+        n = integer(what, a, expected="numbers of arguments")
+        if known and not known.more and not -len(known.positional) <= n < len(known.positional):
+            raise InvalidError(f"{place()}{what}: there is no argument {n}: {_called(fun)} has {len(known.positional)} that can be given by position{_listed(known.positional)}")
+    return tuple(operator.index(a) for a in many)
+
+
+def argument_names(what, x, fun):
+    """Names of arguments: a text, or several; those that the function cannot have are errors."""
+    if not isinstance(x, (str, tuple, list, set, frozenset)) or not all(isinstance(n, str) for n in x):
+        raise wrong(what, "names of arguments", x)
+    many = (x,) if isinstance(x, str) else tuple(x)
+    known = signature(fun)
+    for name in many:
+        if known and not known.any_name and name not in known.names:
+            raise InvalidError(f"{place()}{what}: there is no argument {name!r}: {_called(fun)} has {', '.join(known.names) or 'none'}{_meant(name, known.names)}")
+    return many
+
+
+def _called(fun):
+    return getattr(fun, "__name__", type(fun).__name__)
+
+
+def _listed(names):
+    return f" ({', '.join(names)})" if names else ""
+
+
+def _meant(name, names):
+    import difflib  # here, because only a mistake needs it
+
+    near = difflib.get_close_matches(name, names, 1)
+    return f"; did you mean {near[0]!r}?" if near else ""

@@ -8,7 +8,7 @@ import sys
 import time
 import types
 
-from . import _core, tree
+from . import _arguments, _core, tree
 from ._errors import InvalidError
 from ._keys import value_key
 from ._trace import STATIC, argument_names, arguments_of, arrays_of_results, capture, given_leaves, marked, place
@@ -30,11 +30,9 @@ def jit(fun=None, *, static_argnums=(), static_argnames=(), donate_argnums=(), s
         )
     if not callable(fun):
         raise TypeError(f"jit takes a function, found {type(fun).__name__}")
+    strict, portable = _arguments.flag("jit: strict", strict), _arguments.flag("jit: portable", portable)
+    threads = _arguments.integer("jit: threads", threads, 0, (1 << 31) - 1, "a number of threads")
     return Compiled(fun, static_argnums, static_argnames, donate_argnums, {"strict": strict, "threads": threads, "portable": portable})
-
-
-def _numbers(x):
-    return (x,) if isinstance(x, int) else tuple(x)
 
 
 @functools.lru_cache(maxsize=512)
@@ -113,15 +111,17 @@ class Compiled(_core.JitBase):
 
     def __init__(self, fun, static_argnums, static_argnames, donate_argnums, options):
         self._fun = fun
-        self._static, self._static_names = _numbers(static_argnums), (static_argnames,) if isinstance(static_argnames, str) else tuple(static_argnames)
+        self._static = _arguments.argument_numbers("jit: static_argnums", static_argnums, fun)
+        self._static_names = _arguments.argument_names("jit: static_argnames", static_argnames, fun)
+        self._donate, self._options = _arguments.argument_numbers("jit: donate_argnums", donate_argnums, fun), options
         names = argument_names(fun, 1 << 16 if hasattr(fun, "__code__") else 0)
-        for given in (static_argnums, donate_argnums):
-            if not all(isinstance(p, int) for p in _numbers(given)):
-                raise TypeError(f"jit: expected numbers of arguments, found {given!r}")
         named = [i for i, name in enumerate(names) if name in self._static_names and i not in self._static]
         self._static_names += tuple(names[p] for p in self._static if 0 <= p < len(names) and names[p] not in self._static_names)
         self._static += tuple(named)  # an argument can be given either way
-        self._donate, self._options = _numbers(donate_argnums), options
+        both = set(self._static) & set(self._donate)
+        if both:
+            raise InvalidError(f"{place()}jit: argument {min(both)} is static, so there is no memory to donate (donate_argnums)")
+        self._signature = _arguments.signature(fun)
         functools.update_wrapper(self, fun, updated=())
         plain = isinstance(fun, types.FunctionType)
         cells = fun.__closure__ if plain else None
@@ -165,7 +165,22 @@ class Compiled(_core.JitBase):
         dynamic = tuple(x for i, x in enumerate(args) if i not in positions)
         static = tuple((i, args[i]) for i in sorted(positions))
         named_static = tuple(sorted((k, v) for k, v in named.items() if k in self._static_names))
+        self._check_static(static, named_static, n)
         return dynamic, static, {k: v for k, v in named.items() if k not in self._static_names}, named_static
+
+    def _check_static(self, static, named_static, n):
+        known = self._signature
+        for which, numbers in (("static_argnums", self._static), ("donate_argnums", self._donate)):
+            for p in numbers:
+                if not -n <= p < n and (p < 0 or (known is not None and p >= len(known.positional))):  # others have their default or are given by name
+                    raise InvalidError(f"{place()}jit: {which} has {p}, but the function was called with {n} positional arguments")
+        for which, value in (*static, *named_static):
+            try:
+                hash(value)
+            except TypeError:
+                name = repr(which) if isinstance(which, str) else repr(known.positional[which]) if known and which < len(known.positional) else str(which)
+                advice = "; an array is an ordinary argument" if isinstance(value, _core.ArrayBase) or hasattr(value, "dtype") else "; a tuple is, for example"
+                raise TypeError(f"{place()}jit: static arguments must be hashable: argument {name} is {_arguments.found(value)}{advice}") from None
 
     def _whole(self, static, named_static, n):
         """The function of the dynamic arguments alone."""

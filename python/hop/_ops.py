@@ -146,9 +146,12 @@ def _from_memory(obj, copy):
         return made
     if hasattr(obj, "__dlpack__"):
         return from_dlpack(obj, copy=None if copy < 0 else bool_type(copy))
-    if hasattr(obj, "__array__"):
-        return _core.from_buffer(obj.__array__(), copy)
-    raise TypeError(f"expected an array, a number or lists of numbers, found {type(obj).__name__}")
+    if hasattr(obj, "__array__") and not isinstance(obj, type):
+        made = _core.from_buffer(obj.__array__(), copy)
+        if made is not None:
+            return made
+    advice = ": x.toarray() makes an array of a sparse one" if hasattr(obj, "toarray") else ""
+    raise TypeError(f"expected an array, a number or lists of numbers, found {type(obj).__name__}{advice}")
 
 
 def array(obj, dtype=None, copy=True):
@@ -159,6 +162,7 @@ def array(obj, dtype=None, copy=True):
 def from_dlpack(x, /, *, device=None, copy=None):
     """An array in the memory of another library's array. With device="cpu" one that is elsewhere is copied here, by its own library; copy=True always copies, copy=False never."""
     _on(device)
+    _core.unmasked(x)
     if not hasattr(x, "__dlpack__"):
         raise TypeError(f"from_dlpack takes an array with __dlpack__, found {type(x).__name__}")
     asked = {} if device is None else {"dl_device": (1, 0)}

@@ -5,11 +5,12 @@ __all__ = ["grad", "value_and_grad", "vjp", "jvp", "linearize", "jacfwd", "jacre
 
 import functools
 
-from . import _core, tree
-from ._errors import InvalidError
+from . import _arguments, _core, tree
+from ._arguments import place
 from ._dtypes import float32
+from ._errors import InvalidError
 from ._ops import astype, zeros_like
-from ._trace import apply, arguments_of, arrays_of, arrays_of_results, body_leaves, capture, marked, place
+from ._trace import apply, arguments_of, arrays_of, arrays_of_results, body_leaves, capture, marked
 
 
 def _wrapper(fun, name):
@@ -26,18 +27,25 @@ def _wrapper(fun, name):
 
 def _callable(fun, name):
     if not callable(fun):
-        raise TypeError(f"{name} takes a function, found {type(fun).__name__}")
+        raise TypeError(f"{place()}{name} takes a function, found {_arguments.found(fun)}")
     return fun
+
+
+def _argnums(argnums, fun, name):
+    """argnums as it is given, of a function that has such arguments."""
+    numbers = _arguments.argument_numbers(f"{name}: argnums", argnums, fun)
+    return numbers if isinstance(argnums, (tuple, list, set, frozenset, range)) else numbers[0]
 
 
 def _positions(argnums, n, name):
     """argnums as a tuple of positions."""
-    many = isinstance(argnums, (tuple, list))
     out = []
-    for a in argnums if many else (argnums,):
-        if not isinstance(a, int) or not -n <= a < n:
-            raise ValueError(f"{name}: argnums={argnums!r}, but the function was called with {n} positional arguments")
+    for a in argnums if isinstance(argnums, tuple) else (argnums,):
+        if not -n <= a < n:
+            raise InvalidError(f"{place()}{name}: argnums={argnums!r}, but the function was called with {n} positional arguments")
         out.append(a % n)
+    if len(set(out)) != len(out):
+        raise InvalidError(f"{place()}{name}: argnums={argnums!r} names an argument twice")
     return tuple(out)
 
 
@@ -79,6 +87,7 @@ def value_and_grad(fun, argnums=0, has_aux=False):
     """A function that gives the value of fun, a float scalar, and its gradient for the arguments at argnums. With has_aux fun gives (value, more), and the
     result is ((value, more), gradient)."""
     _callable(fun, "value_and_grad")
+    argnums, has_aux = _argnums(argnums, fun, "value_and_grad"), _arguments.flag("value_and_grad: has_aux", has_aux)
 
     @_wrapper(fun, "Value and gradient")
     def value_and_gradient(*args, **named):
@@ -91,6 +100,7 @@ def grad(fun, argnums=0, has_aux=False):
     """A function that gives the gradient of fun, a float scalar, for the arguments at argnums (a number, or a tuple for several). With has_aux fun gives
     (value, more), and the result is (gradient, more)."""
     _callable(fun, "grad")
+    argnums, has_aux = _argnums(argnums, fun, "grad"), _arguments.flag("grad: has_aux", has_aux)
 
     @_wrapper(fun, "Gradient")
     def gradient(*args, **named):
@@ -129,6 +139,7 @@ def _active(leaves):
 def vjp(fun, *primals, has_aux=False):
     """(fun(*primals), pullback): the pullback takes a cotangent for the result and gives a tuple of cotangents, one per argument. Leaves that are no floats get zeros."""
     _callable(fun, "vjp")
+    has_aux = _arguments.flag("vjp: has_aux", has_aux)
     t = capture(fun, primals)
     if has_aux and (t.out_tree.kind is not tuple or len(t.out_tree.children) != 2):
         raise InvalidError(f"{place()}vjp: with has_aux the function must give a pair (value, more), it gives {t.out_tree._text()}")
@@ -212,7 +223,7 @@ def jvp(fun, primals, tangents):
     """(fun(*primals), its derivative there in the direction of the tangents)."""
     _callable(fun, "jvp")
     if not isinstance(primals, (tuple, list)) or not isinstance(tangents, (tuple, list)):
-        raise TypeError("jvp: primals and tangents are tuples, with an entry per argument")
+        raise TypeError(f"{place()}jvp: primals and tangents are tuples, with an entry per argument")
     primals, tangents = tuple(primals), tuple(tangents)
     t, active, pushed = _jvp_function(fun, primals)
     values, moved = _push(t, active, pushed, primals, tangents)
@@ -237,6 +248,7 @@ def linearize(fun, *primals):
 
 def _jacobian(fun, argnums, how):
     _callable(fun, how)
+    argnums = _argnums(argnums, fun, how)
 
     @_wrapper(fun, "Jacobian")
     def jacobian(*args, **named):
@@ -265,6 +277,8 @@ def jacrev(fun, argnums=0):
 
 def hessian(fun, argnums=0):
     """A function that gives all second derivatives."""
+    _callable(fun, "hessian")
+    argnums = _argnums(argnums, fun, "hessian")
     return jacfwd(jacrev(fun, argnums), argnums)
 
 
@@ -274,6 +288,10 @@ def hessian(fun, argnums=0):
 def vmap(fun, in_axes=0, out_axes=0, axis_size=None):
     """fun over one more axis. in_axes says for each argument (or each part of one) which axis that is, None for what all share; out_axes where it is in the results."""
     _callable(fun, "vmap")
+    for what, axes in (("in_axes", in_axes), ("out_axes", out_axes)):
+        for path, a in tree.leaves_with_path(axes):
+            _arguments.integer(f"vmap: {tree.path_text(path, what)}", a, expected="the number of an axis, or None")
+    axis_size = None if axis_size is None else _arguments.size("vmap: axis_size", axis_size)
 
     @_wrapper(fun, "vmap")
     def batched(*args, **named):
@@ -282,11 +300,11 @@ def vmap(fun, in_axes=0, out_axes=0, axis_size=None):
         if isinstance(axes_in, tuple) and len(axes_in) != len(args):
             raise ValueError(f"{place()}vmap: in_axes has {len(axes_in)} entries, the function was called with {len(args)} arguments")
         args_tree = treedef.children[0]
-        axes = tree.prefix_leaves(axes_in, args_tree, "in_axes") + [0] * treedef.children[1].num_leaves
+        axes = tree.prefix_leaves(axes_in, args_tree, f"{place()}vmap: in_axes") + [0] * treedef.children[1].num_leaves
         axes, types, size = _inner_types(leaves, axes, (args, named), axis_size)
         t = capture(fun, args, named, leaves, types, weak)
         spec = ", ".join(f"{n}: {a}" for n, a in zip(t.names, axes) if a is not None)
-        placed = tree.prefix_leaves(out_axes, t.out_tree, "out_axes")
+        placed = tree.prefix_leaves(out_axes, t.out_tree, f"{place()}vmap: out_axes")
         texts = []
         for a, r in zip(placed, t.function.results):
             rank = 0 if r.endswith("[]") else r.count(",") + 1
@@ -320,7 +338,7 @@ def _inner_types(leaves, axes, args, axis_size):
         out.append(a)
         types.append(f"{x.dtype.text}[{', '.join(map(str, shape))}]")
     if size is None or all(a is None for a in out):
-        raise ValueError("vmap: no argument has an axis to map over: in_axes is None for all of them")
+        raise ValueError(f"{place()}vmap: no argument has an axis to map over: in_axes is None for all of them")
     return out, types, size
 
 

@@ -370,12 +370,12 @@ def prefix_leaves(prefix, tree, what):
     out = []
 
     def walk(p, t, path):
-        if t.kind is None or p is None or not isinstance(p, (tuple, list, dict)):
+        if p is None or not isinstance(p, (tuple, list, dict)):
             out.extend([p] * t.num_leaves)
             return
         node = _apart(p)
-        if len(node[2]) != len(t.children) or (t.kind is dict) != (node[0] is dict) or (t.kind is dict and node[1] != t.rest):
-            raise ValueError(f"{what}{path_text(path)}: expected something for {t._text()}, found {p!r}")
+        if t.kind is None or len(node[2]) != len(t.children) or (t.kind is dict) != (node[0] is dict) or (t.kind is dict and node[1] != t.rest):
+            raise ValueError(f"{what}{path_text(path)}: expected {'one number or None for an array' if t.kind is None else f'something for {t._text()}'}, found {p!r}")
         for key, child, c in zip(node[3], node[2], t.children):
             walk(child, c, (*path, key))
 

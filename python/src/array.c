@@ -287,6 +287,10 @@ static PyObject *element(const char *p, int dtype)
 static int set_element(char *p, int dtype, PyObject *o)
 {
     char kind = dtype_rows[dtype].kind;
+    if (!PyNumber_Check(o)) {
+        raise_invalid("expected a number, found %R", (PyObject *)Py_TYPE(o));
+        return -1;
+    }
     if (kind == 'f') {
         double x = PyFloat_AsDouble(o);
         if (x == -1 && PyErr_Occurred()) return -1;
@@ -300,6 +304,10 @@ static int set_element(char *p, int dtype, PyObject *o)
         if (truth < 0) return -1;
         *p = (char)truth;
         return 0;
+    }
+    if (PyFloat_Check(o) && !isfinite(PyFloat_AsDouble(o))) {
+        raise_invalid("%R is no integer, so there is none for it in %s", o, dtype_rows[dtype].name);
+        return -1;
     }
     PyObject *whole = PyFloat_Check(o) ? PyNumber_Long(o) : PyNumber_Index(o);
     if (!whole) return -1;
@@ -316,8 +324,9 @@ static int set_element(char *p, int dtype, PyObject *o)
     }
     Py_DECREF(whole);
     if (!fits) {
+        char call[CALLED_SIZE];
         PyErr_Clear();
-        PyErr_Format(PyExc_OverflowError, "%R does not fit into %s", o, dtype_rows[dtype].name);
+        PyErr_Format(PyExc_OverflowError, "%s%R does not fit into %s", user_call(call), o, dtype_rows[dtype].name);
         return -1;
     }
     memcpy(p, &wide, dtype_rows[dtype].size); /* little-endian: the low bytes come first */
@@ -473,9 +482,29 @@ static PyObject *array_beyond_buffers(PyObject *o, int copy)
     return made;
 }
 
+/* A masked array of NumPy's shows its elements as if there were no mask. */
+static int refuse_masked(PyObject *o)
+{
+    static PyObject *plain; /* the last class without a mask, strong */
+    PyObject *class = (PyObject *)Py_TYPE(o);
+    if (class == plain) return 0;
+    if (!PyObject_HasAttrString(class, "mask") || !PyObject_HasAttrString(class, "filled")) {
+        PyObject *old = plain;
+        plain = Py_NewRef(class);
+        Py_XDECREF(old);
+        return 0;
+    }
+    PyObject *mask = PyObject_GetAttrString(o, "mask"), *any = mask ? PyObject_CallMethod(mask, "any", NULL) : NULL;
+    int masked = any ? PyObject_IsTrue(any) : -1;
+    Py_XDECREF(any);
+    Py_XDECREF(mask);
+    if (masked > 0) PyErr_SetString(PyExc_TypeError, "some elements are masked, and hop has no masks: a.filled(value) gives a plain array, hop.where(a.mask, …, a.data) chooses");
+    return masked ? -1 : 0;
+}
+
 PyObject *array_from_buffer(PyObject *o, int copy)
 {
-    if (!PyObject_CheckBuffer(o)) return NULL;
+    if (!PyObject_CheckBuffer(o) || refuse_masked(o)) return NULL;
     struct buffer_keeper *k = PyMem_Calloc(1, sizeof *k);
     if (!k) return PyErr_NoMemory();
     if (PyObject_GetBuffer(o, &k->view, PyBUF_RECORDS_RO)) {
@@ -525,6 +554,12 @@ failed:
     PyBuffer_Release(v);
     PyMem_Free(k);
     return NULL;
+}
+
+static PyObject *unmasked(PyObject *self, PyObject *o)
+{
+    (void)self;
+    return refuse_masked(o) ? NULL : Py_NewRef(o);
 }
 
 static PyObject *from_buffer(PyObject *self, PyObject *args)
@@ -1032,6 +1067,7 @@ static PyType_Spec spec = { "hop._core.ArrayBase", sizeof(array_object), 0, Py_T
 
 static PyMethodDef functions[] = {
     { "from_buffer", from_buffer, METH_VARARGS, "from_buffer(o, copy): an array over the memory of o, None if it has none to show; copy is 1, 0 or -1 (where needed)" },
+    { "unmasked", unmasked, METH_O, "unmasked(o): o, which must not be an array with masked elements" },
     { "full", make_full, METH_VARARGS, "full(code, dims, number)" },
     { "from_numbers", from_numbers, METH_VARARGS, "from_numbers(code, dims, list)" },
     { "progression", make_progression, METH_VARARGS, "progression(code, n, start, step)" },

@@ -135,9 +135,11 @@ enum slot_op { OP_ADD, OP_SUB, OP_MUL, OP_DIV, OP_FLOOR_DIV, OP_MOD, OP_POW, OP_
 
 PyObject *raise_status(int status); /* the last message of hop; NULL. Forgives the capture */
 PyObject *raise_tracer(const char *format, ...);
-PyObject *raise_invalid(const char *format, ...);
 PyObject *raise_unknown(const char *format, ...); /* a traced value was asked for what only a run knows: every capture of the thread keeps the exception */
 hop_place user_place(void); /* the innermost line that is not hop's own */
+enum { CALLED_SIZE = 320 };
+const char *user_call(char text[CALLED_SIZE]); /* "file:line: name: " of the function of the package that the user called; for messages */
+PyObject *raise_invalid(const char *format, ...); /* hop.InvalidError, with user_call in front */
 const char *text_or_null(PyObject *o); /* None: NULL; the text lives as long as o. Sets an exception when it is no text */
 
 #endif

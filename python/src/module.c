@@ -42,15 +42,6 @@ PyObject *raise_tracer(const char *format, ...)
     return NULL;
 }
 
-PyObject *raise_invalid(const char *format, ...)
-{
-    va_list list;
-    va_start(list, format);
-    PyErr_FormatV(error_class(ERROR_INVALID), format, list);
-    va_end(list);
-    return NULL;
-}
-
 /* A program that goes on after such an exception was caught would have taken a way that has nothing to do with the values. */
 static void keep_unknown(PyObject *exception)
 {
@@ -138,7 +129,8 @@ static const char *file_of(PyObject *code)
     return file;
 }
 
-hop_place user_place(void)
+/* Where the user is; *called, unless NULL, becomes the code object of the package's function that he called, strong, or NULL. */
+static hop_place user_frame(PyObject **called)
 {
     PyObject *type, *value, *trace;
     hop_place at = { "", 0 };
@@ -148,6 +140,10 @@ hop_place user_place(void)
     while (frame && frame != Py_None) {
         PyObject *code = (PyObject *)PyFrame_GetCode((PyFrameObject *)frame);
         const char *file = file_of(code);
+        if (!file && called) {
+            Py_XDECREF(*called);
+            *called = Py_NewRef(code);
+        }
         Py_DECREF(code);
         if (file) {
             at = hop_here(file, PyFrame_GetLineNumber((PyFrameObject *)frame));
@@ -162,11 +158,47 @@ hop_place user_place(void)
     return at;
 }
 
+hop_place user_place(void) { return user_frame(NULL); }
+
+const char *user_call(char text[CALLED_SIZE])
+{
+    PyObject *type, *value, *trace, *code = NULL;
+    hop_place at = user_frame(&code);
+    PyErr_Fetch(&type, &value, &trace);
+    PyObject *name = code ? PyObject_GetAttrString(code, "co_name") : NULL;
+    const char *called = name ? PyUnicode_AsUTF8AndSize(name, NULL) : NULL;
+    bool named = called && *called != '_' && *called != '<';
+    snprintf(text, CALLED_SIZE, "%.200s:%d: %.60s%s", at.file, at.line, named ? called : "", named ? ": " : "");
+    Py_XDECREF(name);
+    Py_XDECREF(code);
+    PyErr_Clear();
+    PyErr_Restore(type, value, trace);
+    return text;
+}
+
+PyObject *raise_invalid(const char *format, ...)
+{
+    char call[CALLED_SIZE];
+    va_list list;
+    va_start(list, format);
+    PyObject *said = PyUnicode_FromFormatV(format, list);
+    va_end(list);
+    if (said) PyErr_Format(error_class(ERROR_INVALID), "%s%U", user_call(call), said);
+    Py_XDECREF(said);
+    return NULL;
+}
+
 static PyObject *place(PyObject *self, PyObject *unused)
 {
     (void)self, (void)unused;
     hop_place at = user_place();
     return Py_BuildValue("(si)", at.file, at.line);
+}
+static PyObject *call_place(PyObject *self, PyObject *unused)
+{
+    char text[CALLED_SIZE];
+    (void)self, (void)unused;
+    return PyUnicode_FromString(user_call(text));
 }
 
 /* ---- what the package registers ---- */
@@ -226,6 +258,7 @@ static PyObject *blas(PyObject *self, PyObject *unused) { return (void)self, (vo
 static PyMethodDef methods[] = {
     { "setup", setup, METH_VARARGS, "setup(Array, Tracer, dtypes, errors, folder, main thread): what the package defines" },
     { "place", place, METH_NOARGS, "the innermost line of the program that is not hop's own" },
+    { "call_place", call_place, METH_NOARGS, "that line and the function of the package that was called there, as messages begin" },
     { "unknown", unknown, METH_O, "unknown(exception): the exception, which the captures at work will raise at their end" },
     { "cache_statistics", cache_statistics, METH_NOARGS, "what compilations found in the cache, and what it holds" },
     { "blas", blas, METH_NOARGS, "what multiplies large matrices, and by which kernel" },

@@ -188,7 +188,11 @@ static int settle_large(struct operand *in, Py_ssize_t n)
         if (!in[i].large) continue;
         in[i].weak = real ? WEAK_REAL : NOT_WEAK;
         if (real) Py_CLEAR(in[i].array);
-        else if (!in[i].array) return PyErr_SetString(PyExc_OverflowError, "a Python int is too large for every integer dtype"), -1;
+        else if (!in[i].array) {
+            char call[CALLED_SIZE];
+            PyErr_Format(PyExc_OverflowError, "%sa Python int is too large for every integer dtype", user_call(call));
+            return -1;
+        }
     }
     return 0;
 }
@@ -206,7 +210,7 @@ int operand_read(PyObject *o, struct operand *out)
         out->array = Py_NewRef(o);
     } else if (!is_number(o)) {
         out->array = array_from_buffer(o, -1);
-        if (!out->array && !PyErr_Occurred()) PyErr_Format(PyExc_TypeError, "expected an array or a number, found %R", Py_TYPE(o));
+        if (!out->array && !PyErr_Occurred()) raise_invalid("expected an array or a number, found %R", (PyObject *)Py_TYPE(o));
         return out->array ? 0 : -1;
     } else if (PyFloat_Check(o)) {
         out->weak = WEAK_REAL;
@@ -730,6 +734,20 @@ static PyObject *op(PyObject *self, PyObject *const *args, Py_ssize_t n)
     return r;
 }
 
+/* An integer of a call. Those beyond int are no axis, no number of parts and no correction of anything. */
+static int call_integer(PyObject *o, const struct op_row *row, int64_t *out)
+{
+    int overflow = 0;
+    if (!PyLong_Check(o) && !PyIndex_Check(o)) return raise_invalid("expected an integer, found %R", (PyObject *)Py_TYPE(o)), -1;
+    PyObject *whole = PyNumber_Index(o);
+    if (!whole) return -1;
+    *out = PyLong_AsLongLongAndOverflow(whole, &overflow);
+    Py_DECREF(whole);
+    bool wide = row->function == (void *)emit_nonzero; /* a value, not a position */
+    if (overflow || (!wide && (*out < INT32_MIN || *out > INT32_MAX))) return raise_invalid("expected an integer of moderate size, found %R", o), -1;
+    return 0;
+}
+
 /* call(code, operands, text, i, j, text2): any row */
 static PyObject *call(PyObject *self, PyObject *const *args, Py_ssize_t n)
 {
@@ -744,8 +762,7 @@ static PyObject *call(PyObject *self, PyObject *const *args, Py_ssize_t n)
     }
     c.n = PyTuple_Size(args[1]);
     if (n > 2) c.text = text_or_null(args[2]);
-    if (n > 3) c.i = PyLong_AsLongLong(args[3]);
-    if (n > 4) c.j = PyLong_AsLongLong(args[4]);
+    if (PyErr_Occurred() || (n > 3 && call_integer(args[3], c.row, &c.i)) || (n > 4 && call_integer(args[4], c.row, &c.j))) return NULL;
     if (n > 5) c.text2 = text_or_null(args[5]);
     if (PyErr_Occurred()) return NULL;
     bool any = c.row->kind == LI || c.row->kind == CUSTOM;

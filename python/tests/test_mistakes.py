@@ -45,10 +45,111 @@ class Arguments(Mistakes):
 
     def test_static(self):
         f = hop.jit(lambda x, n: x * len(n), static_argnums=1)
-        self.fails(TypeError, "static arguments must be hashable: unhashable type: 'list'", f, 1.0, [1])
+        self.fails(TypeError, "static arguments must be hashable: argument 'n' is a list", f, 1.0, [1])
         self.fails(TypeError, "hashable", hop.jit(lambda x, n: x, static_argnames="n"), 1.0, n={})
         self.assertEqual(f(2.0, (1, 2)).item(), 4)
         self.fails(TypeError, "numbers of arguments", hop.jit, lambda x: x, static_argnums="x")
+        self.fails(TypeError, "hashable: argument 'n' is an array of type f32[2]; an array is an ordinary argument", f, 1.0, hop.ones(2))
+        self.fails(TypeError, "hashable: argument 'n' is a list", hop.jit(lambda x: f(x, [1])), 1.0)  # inside of another program, too
+
+    def test_arguments_that_are_not_there(self):
+        def f(x, mode="a", *, flag=False):
+            return x
+
+        class Model:
+            def method(self, x, depth):
+                return x
+
+            def __call__(self, x, width):
+                return x
+
+        for given, text in (
+            ({"static_argnames": "mod"}, "jit: static_argnames: there is no argument 'mod': f has x, mode, flag; did you mean 'mode'?"), ({"static_argnames": ("mode", "flags")}, "no argument 'flags'"),
+            ({"static_argnames": ["zzz"]}, "no argument 'zzz': f has x, mode, flag"), ({"static_argnums": 2}, "jit: static_argnums: there is no argument 2: f has 2 that can be given by position (x, mode)"),
+            ({"static_argnums": (0, -3)}, "no argument -3"), ({"donate_argnums": 5}, "jit: donate_argnums: there is no argument 5"), ({"static_argnums": 0, "donate_argnums": 0}, "argument 0 is static"),
+            ({"static_argnums": 1.0}, "numbers of arguments, found 1.0"), ({"static_argnums": True}, "numbers of arguments, found True"), ({"static_argnums": None}, "found None"), ({"donate_argnums": "x"}, "found 'x'"),
+            ({"static_argnames": 3}, "names of arguments, found 3"), ({"static_argnames": [3]}, "names of arguments"), ({"static_argnames": None}, "names of arguments, found None"), ({"static_argnums": 2**70}, "static_argnums"),
+            ({"strict": "yes"}, "jit: strict: expected True or False"), ({"threads": -1}, "jit: threads: expected a number of threads"), ({"threads": 1.5}, "jit: threads"), ({"portable": None}, "jit: portable"),
+        ):  # fmt: skip
+            said = self.fails(hop.InvalidError, text, hop.jit, f, **given)
+            self.assertTrue(said.startswith(__file__), said)
+        model = Model()
+        for fun, names in ((model.method, "x, depth"), (model, "x, width")):
+            self.fails(hop.InvalidError, f"has {names}", hop.jit, fun, static_argnames="self")
+            self.fails(hop.InvalidError, "there is no argument 2", hop.jit, fun, static_argnums=2)
+            self.equal(hop.jit(fun, static_argnums=1)(1.0, "a"), 1.0)
+        several = hop.jit(lambda *xs, **named: xs[0], static_argnums=(1, 3), static_argnames="whatever")
+        self.equal(several(1.0, "a", 2.0, "b", whatever="c"), 1.0)
+        self.fails(hop.InvalidError, "static_argnums has 3, but the function was called with 2 positional arguments", several, 1.0, "a")
+        self.equal(hop.jit(f, static_argnums=1, static_argnames="flag")(1.0), 1.0)  # it has its default
+        for make in (hop.grad, hop.value_and_grad, hop.jacfwd, hop.jacrev, hop.hessian):
+            for bad in (2, -3, (0, 2), 2**70):
+                self.fails(hop.InvalidError, f"{make.__name__}: argnums: ", make, f, bad)
+            for bad in (None, "x", 1.5, True, (0, "x"), [None], {}, print):
+                self.fails(hop.InvalidError, f"{make.__name__}: argnums: expected numbers of arguments", make, f, bad)
+            self.fails(hop.InvalidError, "called with 1 positional arguments", make(lambda *x: x[0], 1), 1.0)
+            self.fails(hop.InvalidError, "twice", make(lambda x, y: x * y, (0, -2)), 1.0, 2.0)
+
+    def test_axes_of_vmap(self):
+        f = hop.vmap
+        for bad in ("0", 1.5, (0, "x"), {"a": 1.5}, True, hop.ones(2), print):
+            self.fails(hop.InvalidError, "vmap: in_axes", f, lambda x, y: x, bad)
+            self.fails(hop.InvalidError, "vmap: out_axes", f, lambda x, y: x, 0, bad)
+        x = hop.ones((3, 2))
+        self.fails(ValueError, "vmap: out_axes: expected one number or None for an array, found (2, 3)", f(lambda v: v, out_axes=(2, 3)), x)
+        self.fails(ValueError, "vmap: out_axes: expected something for (*, *), found (0, 0, 0)", f(lambda v: (v, v), out_axes=(0, 0, 0)), x)
+        self.fails(ValueError, "vmap: in_axes[0]: expected one number or None for an array, found (0, 1)", f(lambda v: v, in_axes=((0, 1),)), x)
+        self.fails(ValueError, "vmap: out_axes has 3 for a result of type f32[2]", f(lambda v: v, out_axes=3), x)
+        self.fails(ValueError, "vmap: out_axes", f, lambda v: v, 0, 2**70)
+        for bad in (-1, "3", 1.5, [3]):
+            self.fails(hop.InvalidError, "vmap: axis_size: expected a size", f, lambda v: v, 0, 0, bad)
+        self.equal(f(lambda v: (v, v[0]), out_axes=(1, 0))(x)[0], [[1, 1, 1], [1, 1, 1]])
+
+    @needs_numpy
+    def test_arrays_that_are_none(self):
+        """What an array of another library says beside its elements is not dropped silently."""
+        masked = numpy.ma.masked_array([1.0, 2.0], mask=[False, True])
+        x = hop.ones(2)
+        for use in (hop.asarray, hop.from_dlpack, hop.sum, hop.jit(lambda v: v), lambda m: x + m, lambda m: m + x, hop.sin, hop.grad(hop.sum), lambda m: hop.asarray([m, m]), lambda m: hop.scan(lambda c, v: (c + v, None), 0.0, m), lambda m: x.at[:].set(m)):
+            with self.assertRaises((TypeError, ValueError)) as caught:
+                use(masked)
+            self.assertIn("filled", str(caught.exception))
+        self.fails(TypeError, "argument v", hop.jit(lambda v: v), masked)
+        f = hop.jit(lambda v: v * 2)
+        self.equal(f(numpy.array([1.0, 2.0])), [2, 4])
+        self.fails(TypeError, "filled", f, masked)  # the quick way looks, too
+        self.equal(hop.asarray(numpy.ma.masked_array([1.0, 2.0])), [1, 2])
+        self.equal(hop.asarray(masked.filled(0.0)), [1, 0])
+        self.fails(TypeError, "filled", hop.asarray, [1.0, numpy.ma.masked])
+        for bad, text in (
+            (numpy.array([1, None]), "Python objects"), (numpy.zeros(2, dtype=[("a", "f4")]), "records"), (numpy.array(["2020-01-01"], dtype="datetime64[D]"), "datetime64"), (numpy.array([1], dtype="timedelta64[s]"), "timedelta64"),
+            (numpy.array(["a"]), "no numbers"), (numpy.zeros(2, dtype=complex), "complex"), (numpy.zeros(2, dtype=numpy.longdouble), "long doubles"), (numpy.zeros(2, dtype=">f4"), "order of other machines"),
+        ):  # fmt: skip
+            for use in (hop.asarray, hop.sum, lambda a: x + a, hop.jit(lambda v: v)):
+                with self.assertRaises(TypeError) as caught:
+                    use(bad)
+                self.assertIn(text, str(caught.exception))
+
+        class Frame:  # of a library with its own idea of arrays
+            def __array__(self, dtype=None, copy=None):
+                return masked
+
+        class Nothing:
+            def __array__(self, dtype=None, copy=None):
+                return None
+
+        class Sparse:
+            def toarray(self):
+                return numpy.ones(2)
+
+        self.fails(TypeError, "filled", hop.asarray, Frame())
+        self.fails(TypeError, "found Nothing", hop.asarray, Nothing())
+        self.fails(TypeError, "x.toarray()", hop.asarray, Sparse())
+        for ragged in ([[1, 2], [3]], [1, [2]], [[1], 2], [[[1]], [[1, 2]]], [[], [1]]):
+            with self.assertRaises(ValueError):
+                hop.asarray(ragged)
+        for bad in (None, [1], "no", {}, print):
+            self.fails(hop.InvalidError, "full: ", hop.full, 3, bad, dtype=hop.bool)
 
     def test_calls(self):
         self.fails(TypeError, "takes a function", hop.jit, 3)
