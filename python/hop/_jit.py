@@ -62,7 +62,8 @@ def _compile(function, name, since, options):
     nodes = sum(" = " in line or line.lstrip().startswith(("check", "print", "callback")) for line in function.text().splitlines())
     captured = "" if since is None else f"captured in {(begun - since) * 1e3:.1f} ms, "
     types = f"{name}({', '.join(function.params)}) -> ({', '.join(function.results)})"
-    products = f"; products by {_core.blas()}" if " = dot(" in function.text() else ""
+    multiplies = any(operator in function.text() for operator in (" = dot(", " = matmul("))
+    products = f"; products by {_core.blas()}" if multiplies else ""
     print(f"hop: {types}: {nodes} nodes, {captured}{source} in {(ended - begun) * 1e3:.1f} ms{products}", file=sys.stderr, flush=True)
     return exe
 

@@ -458,6 +458,132 @@ class Processes(Case):
         out, err = child.communicate(timeout=120)
         self.assertEqual(out.splitlines(), ["loop ok", "lanes ok", "products ok", "capture ok", "given ok", "again ok", "True"], err)
 
+    LARGE = (  # a program that LLVM needs seconds for
+        "def large(seed, n=3000):\n"
+        "    def f(x, y):\n"
+        "        v = [x, y]\n"
+        "        for i in range(n):\n"
+        "            v.append(hop.sin(v[-1 - i * 7 % min(len(v), 9)]) + v[-1 - i * 5 % min(len(v), 9)] * (seed + i))\n"
+        "        return hop.sum(v[-1])\n"
+        "    return f\n"
+    )
+
+    def test_interrupted_compilation(self):
+        """It ends before its time: the same program is not in the cache yet, and is once the worker is done. Afterwards everything works, also the end of the process."""
+        program = (
+            "import hop, os, signal, threading, time\n" + self.LARGE + "x = hop.ones(7)\n"
+            "lowered = hop.jit(large(1.0)).lower(x, x)\n"
+            "hop.jit(lambda v: v * 3)(x)\n"  # the compiler is there
+            "threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT)).start()\n"
+            "try:\n"
+            "    lowered.compile(); print('compiled')\n"
+            "except KeyboardInterrupt:\n"
+            "    print('interrupted')\n"
+            "print(hop.jit(lambda v: v * 2)(x)[0].item(), hop._core.tracing())\n"
+            "lowered.compile()\n"
+            "for _ in range(3):\n"
+            "    threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT)).start()\n"
+            "    try: hop.jit(large(2.0 + _, 9000))(x, x); print('compiled')\n"
+            "    except KeyboardInterrupt: print('interrupted')\n"
+            "print('end', flush=True)\n"
+        )
+        child = script(program, env={**os.environ, "HOP_CACHE": "memory"})
+        out, err = child.communicate(timeout=120)
+        self.assertEqual((out.splitlines(), child.returncode), (["interrupted", "2.0 False", *["interrupted"] * 3, "end"], 0), err)
+
+    def test_other_handlers(self):
+        """Handlers of other signals run in the middle of a run, which goes on where it was, with given arguments and callbacks too; one that raises ends it."""
+        program = (
+            "import hop, os, signal, threading\n"
+            "seen, told = [], []\n"
+            "def note(number, frame): seen.append(hop.jit(lambda v: v * 2)(hop.ones(2)).tolist())\n"  # runs a program of its own
+            "signal.signal(signal.SIGALRM, note)\n"
+            "def goes_on(x):\n"
+            "    hop.debug_callback(lambda v: told.append(v.item()), x[0])\n"
+            "    return hop.while_loop(lambda c: c[1] < 1, lambda c: (c[0] + 1, c[1] + 0), (x, 0))\n"
+            "n = hop.jit(lambda n, x: hop.fori_loop(0, n, lambda i, c: c + 1, x), donate_argnums=1)\n"
+            "n(3, hop.zeros(1000, dtype=hop.int64))\n"
+            "signal.setitimer(signal.ITIMER_REAL, 0.05, 0.05)\n"
+            "trips, r = 1_000_000, None\n"
+            "while len(seen) < 3:\n"  # until it took long enough
+            "    seen.clear(); r = n(trips, hop.zeros(1000, dtype=hop.int64)); at = len(seen); trips *= 2\n"
+            "signal.setitimer(signal.ITIMER_REAL, 0)\n"
+            "print(r[0].item() == trips // 2, set(map(tuple, seen)))\n"
+            "class Stop(Exception): pass\n"
+            "def stop(*_): raise Stop\n"
+            "for number in (signal.SIGUSR1, signal.SIGTERM):\n"
+            "    signal.signal(number, stop)\n"
+            "    threading.Timer(0.2, lambda: os.kill(os.getpid(), number)).start()\n"
+            "    try: hop.jit(goes_on)(hop.zeros(3)); print('ended')\n"
+            "    except Stop: print('stopped', len(told))\n"
+            "print(hop.sum(hop.ones(3)).item())\n"
+        )
+        child = script(program)
+        out, err = child.communicate(timeout=120)
+        self.assertEqual(out.splitlines(), ["True {(2.0, 2.0)}", "stopped 1", "stopped 2", "3.0"], err)
+
+    def test_interrupts_of_nested_runs(self):
+        """In a run that a callback of another run has begun, and in callbacks themselves; a thread's run goes on while the main thread is interrupted."""
+        program = (
+            "import hop, os, signal, threading, time\n"
+            "def forever(c): return hop.while_loop(lambda c: c[0] >= 0.0, lambda c: (hop.sin(c[0]) ** 2, c[1] + 1), (c, 0))\n"
+            "inner = hop.jit(forever)\n"
+            "def outer(x):\n"
+            "    hop.debug_callback(lambda v: inner(0.5), x)\n"
+            "    return x + 1\n"
+            "def sleeps(x):\n"
+            "    hop.debug_callback(lambda v: time.sleep(100), x)\n"
+            "    return x + 1\n"
+            "for f in (outer, sleeps):\n"
+            "    threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT)).start()\n"
+            "    try: hop.jit(f)(1.0); print('ended')\n"
+            "    except KeyboardInterrupt: print('interrupted')\n"
+            "count = hop.jit(lambda n: hop.fori_loop(0, n, lambda i, c: hop.sin(c) + 1.0, 0.0))\n"
+            "results = []\n"
+            "t = threading.Thread(target=lambda: results.append(count(20_000_000).item() > 0))\n"
+            "t.start()\n"
+            "threading.Timer(0.1, lambda: os.kill(os.getpid(), signal.SIGINT)).start()\n"
+            "try: inner(0.5)\n"
+            "except KeyboardInterrupt: print('interrupted')\n"
+            "t.join()\n"
+            "print(results)\n"
+        )
+        child = script(program)
+        out, err = child.communicate(timeout=120)
+        self.assertEqual(out.splitlines(), ["interrupted"] * 3 + ["[True]"], err)
+
+    def test_interrupted_interpreter_and_products(self):
+        program = (
+            "import hop, os, signal, threading\n"
+            "def forever(c): return hop.while_loop(lambda c: c[0] >= 0.0, lambda c: (hop.sin(c[0]) ** 2, c[1] + 1), (c, 0))\n"
+            "fn, hidden = hop._core.capture(lambda x: forever(x), 'x: f32[]', 1)\n"
+            "given = [hop.asarray(0.5), *hidden]\n"
+            "m = hop.ones((3000, 3000), dtype=hop.float64)\n"
+            "def products():\n"
+            "    while True: m @ m\n"
+            "def eager():\n"
+            "    x = hop.ones(10_000_000)\n"
+            "    while True: hop.sin(x)\n"
+            "for run in (lambda: fn.interpret(given), lambda: fn.compile(portable=True).run(given), products, eager):\n"
+            "    threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT)).start()\n"
+            "    try: run(); print('ended')\n"
+            "    except KeyboardInterrupt: print('interrupted')\n"
+        )
+        child = script(program)
+        out, err = child.communicate(timeout=120)
+        self.assertEqual(out.splitlines(), ["interrupted"] * 4, err)
+
+    def test_out_of_memory(self):
+        program = (
+            "import hop\n" + self.LARGE + "x = hop.ones(7)\n"
+            "try: hop.jit(large(1.0))(x, x)\n"
+            "except MemoryError as error: print('HOP_COMPILE_MEMORY' in str(error))\n"
+            "print(hop.jit(lambda v: v * 2)(x)[0].item())\n"
+        )
+        child = script(program, env={**os.environ, "HOP_COMPILE_MEMORY": "17M", "HOP_CACHE": "off"})
+        out, err = child.communicate(timeout=120)
+        self.assertEqual(out.split(), ["True", "2.0"], err)
+
     def test_handler_that_goes_on_with_given_arguments(self):
         program = (
             "import hop, signal, threading, os\n"
