@@ -1,4 +1,4 @@
-# hop: make all | demo | test | soak | mutants | bench | check | docs | python | wheel | stubs | test-python | test-array-api | test-peers | install | uninstall | clean
+# hop: make all | demo | test | soak | fuzzers | mutants | bench | check | docs | python | wheel | stubs | test-python | test-array-api | test-peers | install | uninstall | clean
 #
 # BUILD=DIR  where everything is built      SAN=1     with the address and undefined-behaviour sanitizers
 # PREFIX=DIR where install puts things      BENCH="…" which benchmarks to run
@@ -19,6 +19,13 @@ JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 
 ifdef SAN # the plain build gives these two warnings; with sanitizers they come from the instrumentation
 CFLAGS = -Wno-clobbered -Wno-maybe-uninitialized -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
+endif
+
+# Coverage-guided fuzzing: everything but LLVM's part compiled by clang, with its sanitizers and the counters that libFuzzer reads.
+CLANG := $(firstword $(foreach v,-22 -21 -20 -19 -18 -17 -16 -15 -14,$(shell command -v clang$(v) 2>/dev/null)) $(shell command -v clang 2>/dev/null))
+ifdef FUZZ
+CFLAGS = -O1 -g -fsanitize=address,undefined,fuzzer-no-link -fno-sanitize=function -fno-sanitize-recover=all -fno-omit-frame-pointer
+WARN += -Wno-unknown-warning-option
 endif
 
 # What is missing is installed before anything below looks for it; once per make, and not to clean up.
@@ -108,6 +115,18 @@ $(BUILD)/tests/%: tests/%.c $(filter-out $(BUILD)/cli/main.o,$(CLI)) $(BUILD)/li
 
 tests: all $(TESTS)
 
+FUZZERS = $(patsubst tests/fuzz/%.c,$(BUILD)/%,$(wildcard tests/fuzz/*_fuzzer.c))
+$(BUILD)/%_fuzzer: tests/fuzz/%_fuzzer.c tests/fuzz/fuzz.h $(filter-out $(BUILD)/cli/main.o,$(CLI)) $(BUILD)/libhop.a
+	$(COMPILE) -Itests/fuzz -include tests/isolated.h -fsanitize=fuzzer $< $(filter-out $(BUILD)/cli/main.o,$(CLI)) -o $@ $(LINK_HOP)
+fuzz-programs: $(FUZZERS)
+
+# Into $(BUILD)/fuzz; nothing where clang or its libFuzzer is missing (tests/coverage_test.sh says so).
+fuzzers:
+ifneq ($(CLANG),)
+	@if echo 'int LLVMFuzzerTestOneInput(const char *d, unsigned long n) { return d && n > 9; }' | $(CLANG) -fsanitize=fuzzer,address -x c - -o /dev/null 2>/dev/null; then \
+	    $(MAKE) --no-print-directory -j$(JOBS) FUZZ=1 BUILD=$(BUILD)/fuzz CC='$(FUZZ_WRAPPER) $(CLANG)' fuzz-programs; fi
+endif
+
 demo: all
 	HOP=$(BUILD)/hop BUILD=$(BUILD) examples/demo.sh
 
@@ -118,12 +137,14 @@ ifdef SAN
 	@PYTHON='$(PYTHON)' tests/run_all --san $(BUILD)
 else
 	@+$(MAKE) --no-print-directory -j$(JOBS) tests SAN=1 BUILD=$(BUILD)/san
+	@+$(MAKE) --no-print-directory fuzzers
 	@PYTHON='$(PYTHON)' tests/run_all $(BUILD) --san $(BUILD)/san
 endif
 
 soak:
 	@+$(MAKE) --no-print-directory -j$(JOBS) tests
 	@+$(MAKE) --no-print-directory -j$(JOBS) tests SAN=1 BUILD=$(BUILD)/san
+	@+$(MAKE) --no-print-directory fuzzers
 	@PYTHON='$(PYTHON)' tests/run_all --soak $(BUILD) --san $(BUILD)/san
 
 # Small wrong changes in the rules, one at a time: MUTANTS of them, drawn from SEED. The tests must notice at least 95 in 100.
