@@ -545,6 +545,17 @@ class Maker:
         text, made, most = self.rng.choice(rows)
         return self.let(text, "F", made, most)
 
+    def number_carried(self):
+        """Loops that begin with Python numbers, which take the dtype that the body gives."""
+        d = self.dtype()
+        v, start = self.want(d, ()), self.number()
+        rows = [("fori_loop", f"o.fori_loop(0, {self.rng.randrange(1, 4)}, lambda i, s: o.sin(s + {v}), {start})"), ("scan", f"o.scan(lambda s, u: (s * u, s + u), {start}, o.stack([{v}, o.cos({v})]))[0]")]
+        if not self.only_reversible:
+            rows.append(("while_loop", f"o.while_loop(lambda s: s[1] < 3, lambda s: (o.cos(s[0] * {v}), s[1] + 1), ({start}, {self.rng.randrange(3)}))[0]"))
+        operator, text = self.rng.choice(rows)
+        self.note(operator, self.outer)
+        return self.let(text, d, (), 10)
+
     def idle(self):
         """Operators that carry and give nothing."""
         v = self.take(self.find("F"))
@@ -555,7 +566,7 @@ class Maker:
         ]  # fmt: skip
         self.emit(f"{self.fresh('z')} = {self.rng.choice(rows)}")
 
-    FIRST = [("narrow_integer", 2), ("unbounded", 2), ("idle", 1), ("unary", 8), ("binary", 8), ("select", 3), ("reduction", 4), ("along", 4), ("product", 4), ("shaping", 3), ("indexing", 3), ("update", 3), ("integer", 2), ("mask", 1), ("conversion", 2)]
+    FIRST = [("narrow_integer", 2), ("unbounded", 2), ("number_carried", 1), ("idle", 1), ("unary", 8), ("binary", 8), ("select", 3), ("reduction", 4), ("along", 4), ("product", 4), ("shaping", 3), ("indexing", 3), ("update", 3), ("integer", 2), ("mask", 1), ("conversion", 2)]
 
     # -- bodies --
 
@@ -688,7 +699,7 @@ class Maker:
         types = [(self.dtype(), self.rng.choice([(), (3,), (3,), (2, 3)])) for _ in range(self.rng.choice([1, 1, 2, 3]))]
         if self.chance(0.25):
             types.append(self.rng.choice([("I", ()), ("I", (3,)), ("B", ()), ("N", ()), ("N", (3,))]))
-        texts = [self.number() if d in "FH" and s == () and self.chance(0.15) else self.want(d, s) for d, s in types]  # a Python number takes the dtype that the body gives
+        texts = [self.want(d, s) for d, s in types]
         if counter:
             types.append((self.rng.choice("IIN"), ()))
             texts.append(f"o.full((), {self.rng.randrange(2)}, dtype=o.{types[-1][0]})")
@@ -727,7 +738,7 @@ class Maker:
         if operator == "fori_loop_traced":
             bounds = self.rng.choice("IIN")  # JAX wants one dtype for both
             high = self.let(f"o.astype({self.index(4)} + {self.rng.randrange(2)}, o.{bounds})", bounds, ()).name
-            low = self.rng.choice("01") if bounds == "N" else low
+            low = f"o.full((), {self.rng.randrange(2)}, dtype=o.N)" if bounds == "N" else low
             if self.chance(0.3):
                 low = self.let(f"o.astype({self.index(2)}, o.{bounds})", bounds, ()).name
         params = [(i, {f"o.astype({i}, o.I)": ("I", ())}), (c, {text: types[k] for k, text in unpack(tree, c).items()})]
