@@ -502,6 +502,26 @@ static lpv contract(struct lp *p, enum lp_op op, lpv a, lpv b)
     return LPV_NONE;
 }
 
+/* Is v the lowest (highest) number that its integer dtype has? */
+static bool is_end(const struct lp *p, lpv v, bool highest)
+{
+    const struct lp_instr *i = &p->instrs.data[v];
+    enum dtype t = (enum dtype)i->dtype;
+    if (i->op != LP_CONST || !dtype_is_integer(t)) return false;
+    uint64_t top = (uint64_t)1 << (8 * dtype_info[t].size - 1), all = top | (top - 1);
+    bool has_sign = dtype_info[t].kind == KIND_INT;
+    return (i->bits & all) == (has_sign ? (highest ? top - 1 : top) : highest ? all : 0);
+}
+
+/* Nothing is below the lowest number of a dtype or above its highest: what a comparison with one of them gives, or LPV_NONE where it depends. C compilers warn of a
+ * comparison that is always the same. */
+static lpv compare_with_end(struct lp *p, enum lp_op op, lpv a, lpv b)
+{
+    bool never = (op == LP_LT && (is_end(p, b, false) || is_end(p, a, true))) || (op == LP_GT && (is_end(p, b, true) || is_end(p, a, false)));
+    bool always = (op == LP_GE && (is_end(p, b, false) || is_end(p, a, true))) || (op == LP_LE && (is_end(p, b, true) || is_end(p, a, false)));
+    return never || always ? lp_int(p, DT_BOOL, always) : LPV_NONE;
+}
+
 lpv lp_bin(struct lp *p, enum lp_op op, lpv a, lpv b)
 {
     enum dtype t = lp_dtype(p, a);
@@ -518,6 +538,7 @@ lpv lp_bin(struct lp *p, enum lp_op op, lpv a, lpv b)
         if (r != LPV_NONE) return r;
         if (!is_compare(op)) range_of(p, op, a, b, &lo, &hi);
     }
+    if (dtype_is_integer(t) && is_compare(op) && (r = compare_with_end(p, op, a, b)) != LPV_NONE) return r;
     if (dtype_is_float(t) && !p->strict && !p->no_contract && (op == LP_ADD || op == LP_SUB) && (r = contract(p, op, a, b)) != LPV_NONE) return r;
     double u, v;
     if (dtype_is_float(t) && is_real_const(p, a, &u) && is_real_const(p, b, &v) && (op == LP_MUL || op == LP_ADD || op == LP_SUB)) {
