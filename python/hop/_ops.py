@@ -28,7 +28,9 @@ def _axis(name, x, axis):
     """An axis counted from the front."""
     axis = operator.index(axis)
     if not -x.ndim <= axis < x.ndim:
-        raise InvalidError(f"{name}: expected an axis in {-x.ndim}..{x.ndim - 1}, found {axis}" if x.ndim else f"{name}: expected an array with axes, found {x._type}")
+        if not x.ndim:
+            raise InvalidError(f"{name}: expected an array with axes, found {x._type}")
+        raise InvalidError(f"{name}: expected an axis in {-x.ndim}..{x.ndim - 1}, found {axis}")
     return axis % x.ndim
 
 
@@ -160,7 +162,9 @@ def array(obj, dtype=None, copy=True):
 
 
 def from_dlpack(x, /, *, device=None, copy=None):
-    """An array in the memory of another library's array. With device="cpu" one that is elsewhere is copied here, by its own library; copy=True always copies, copy=False never."""
+    """An array in the memory of another library's array; with device="cpu" that library copies one that is elsewhere.
+
+    copy=True always copies, copy=False never."""
     _on(device)
     _core.unmasked(x)
     if not hasattr(x, "__dlpack__"):
@@ -465,7 +469,10 @@ def reciprocal(x, /):
 
 
 # 1 / log(10) as a number of the dtype, not above it, and what that leaves out.
-_PER_DECADE = {_dtypes.float32: (0.4342944622039795, 1.9699272335463627e-08), _dtypes.float64: (0.4342944819032518, 1.098319650216765e-17)}
+_PER_DECADE = {
+    _dtypes.float32: (0.4342944622039795, 1.9699272335463627e-08),
+    _dtypes.float64: (0.4342944819032518, 1.098319650216765e-17),
+}
 
 
 def log10(x, /):
@@ -675,7 +682,7 @@ _any = _reduction("any", "any", "Whether one element holds, along axes (all when
 _all = _reduction("all", "all", "Whether all elements hold, along axes (all when not said).")
 _sum = _reduction("sum", "sum", "The sum along axes (all when not said).")
 _prod = _reduction("prod", "prod", "The product along axes (all when not said).")
-_OF_BOOLS = {"reduce_max": _any, "reduce_min": _all}  # of no elements there is False, and True: the least and the greatest
+_OF_BOOLS = {"reduce_max": _any, "reduce_min": _all}
 
 
 def any(x, /, *, axis=None, keepdims=False):
@@ -739,7 +746,8 @@ def _arg(op):
     def function(x, /, *, axis=None, keepdims=False):
         x = _ordered(x)
         if (x.size if axis is None else x.shape[_axis(op, x, axis)]) == 0:
-            raise InvalidError(f"{op}: there are no elements along {'all axes' if axis is None else f'axis {axis}'} of {x._type}")
+            where_ = "all axes" if axis is None else f"axis {axis}"
+            raise InvalidError(f"{op}: there are no elements along {where_} of {x._type}")
         if axis is None:
             out = _call(code, (x.reshape((-1,)),), None, 0)
             return out.reshape((1,) * x.ndim) if keepdims else out
@@ -922,7 +930,8 @@ def matrix_transpose(x, /):
 def moveaxis(x, source, destination, /):
     """Axes moved to other places; the others keep their order."""
     x = _array(x)
-    source, destination = [[_axis("moveaxis", x, a) for a in (v if isinstance(v, (tuple, list)) else (v,))] for v in (source, destination)]
+    source, destination = [v if isinstance(v, (tuple, list)) else (v,) for v in (source, destination)]
+    source, destination = [[_axis("moveaxis", x, a) for a in axes] for axes in (source, destination)]
     if len(source) != len(destination):
         raise InvalidError(f"moveaxis: {len(source)} axes, and {len(destination)} places for them")
     for axes in (source, destination):
@@ -947,7 +956,7 @@ def expand_dims(x, /, axis=0):
     rank = x.ndim + len(axes)
     for a in axes:
         if not -rank <= a < rank:
-            raise IndexError(f"expand_dims: there is no place {a} for a new axis of an array with {x.ndim} axes")
+            raise IndexError(f"expand_dims: there is no place {a} for an axis of an array with {x.ndim} axes")
     places = sorted(a % rank for a in axes)
     if len(set(places)) < len(places):
         raise InvalidError(f"expand_dims: a place is named twice: {axes}")
@@ -1150,8 +1159,9 @@ def tensordot(x1, x2, /, *, axes=2):
     """Sums of products over several axes."""
     x1, x2 = _array(x1), _array(x2)
     if isinstance(axes, int):
-        if not 0 <= axes <= builtins.min(x1.ndim, x2.ndim):
-            raise InvalidError(f"tensordot: expected axes in 0..{builtins.min(x1.ndim, x2.ndim)}, found {axes}")
+        most = builtins.min(x1.ndim, x2.ndim)
+        if not 0 <= axes <= most:
+            raise InvalidError(f"tensordot: expected axes in 0..{most}, found {axes}")
         left, right = list(range(x1.ndim - axes, x1.ndim)), list(range(axes))
     else:
         left, right = [list(a) if isinstance(a, (tuple, list)) else [a] for a in axes]

@@ -1,7 +1,8 @@
-"""A pytest plugin with which the public array-API suite runs for a namespace without complex numbers. run_array_api.py loads it.
+"""A pytest plugin with which the public array-API suite runs for a namespace without complex numbers.
 
-The suite skips the dtypes that ARRAY_API_TESTS_SKIP_DTYPES names, but takes the widest complex one when it is imported, and stops where there is none. Here its module
-of dtypes is imported with a maximum that has an answer for nothing; the special values of complex numbers, which need that dtype, are skipped.
+run_array_api.py loads it. The suite skips the dtypes that ARRAY_API_TESTS_SKIP_DTYPES names, but takes the widest
+complex one when it is imported, and stops where there is none. Here its module of dtypes is imported with a maximum
+that has an answer for nothing; the special values of complex numbers, which need that dtype, are skipped.
 """
 
 import builtins
@@ -26,7 +27,9 @@ def load():
     sys.modules[MODULE] = module
     spec.loader.exec_module(module)
     if not module.complex_dtypes:
-        module.widest_complex_dtype = module.widest_real_dtype  # a dtype that the suite's tables know, for what reads it all the same
+        module.widest_complex_dtype = (
+            module.widest_real_dtype
+        )  # a dtype that the suite's tables know, for what reads it all the same
     import array_api_tests
 
     array_api_tests.dtype_helpers = module

@@ -1,7 +1,8 @@
 """Runs the public conformance suite of the array-API standard (array-api-tests) against an installed hop: make test-array-api.
 
 In: where the suite is (a folder, or a git address with @revision behind it), a wheel of hop, a folder to work in. Out: the suite's own report, and the share of all
-collected tests that pass. Exit status 0: every failure is one that array-api-xfails.txt lists, with its reason, and every test listed there is there and fails.
+collected tests that pass. Exit status 0: every failure is one that array-api-xfails.txt lists, with its reason, and every
+test listed there is there and fails.
 """
 
 import json
@@ -87,17 +88,21 @@ def main(source, wheel, work, *arguments):
     }
     if os.path.exists(report):
         os.remove(report)
-    pytest = [python, "-m", "pytest", "array_api_tests", "-q", "-p", "array_api_plugin", "-p", "no:cacheprovider", "-o", "xfail_strict=true", f"--xfails-file={XFAILS}"]
-    pytest += ["--json-report", "--json-report-file", report, "--json-report-omit", "log", "streams", "--rootdir", folder]  # names of tests begin at the suite's folder
+    pytest = [python, "-m", "pytest", "array_api_tests", "-q", "-p", "array_api_plugin", "-p", "no:cacheprovider"]
+    pytest += ["-o", "xfail_strict=true", f"--xfails-file={XFAILS}"]
+    pytest += ["--json-report", "--json-report-file", report, "--json-report-omit", "log", "streams"]
+    pytest += ["--rootdir", folder]  # names of tests begin at the suite's folder
     subprocess.run([*pytest, *arguments], cwd=folder, env={**os.environ, **settings}, check=False)
     if not os.path.exists(report):
         stop("the suite did not run to its end")
     with open(report, encoding="utf-8") as file:
         found = json.load(file)
     counts = found["summary"]
-    total, passed, skipped = (counts.get(key, 0) for key in ("total", "passed", "skipped"))
-    print(f"passed {passed}, expected to fail {counts.get('xfailed', 0)}, failed {counts.get('failed', 0)}, errors {counts.get('error', 0)}, skipped {skipped}")
-    print(f"{passed} / {total} collected tests pass: {100 * passed / total if total else 0:.1f} %; of those not skipped: {100 * passed / (total - skipped) if total > skipped else 0:.1f} %")
+    names = ("total", "passed", "skipped", "xfailed", "failed", "error")
+    total, passed, skipped, expected_to, failed, errors = (counts.get(name, 0) for name in names)
+    print(f"passed {passed}, expected to fail {expected_to}, failed {failed}, errors {errors}, skipped {skipped}")
+    for what, n in (("collected tests", total), ("those not skipped", total - skipped)):
+        print(f"{passed} / {n} of {what} pass: {100 * passed / n if n else 0:.1f} %")
     there = {item["nodeid"] for collector in found.get("collectors", ()) for item in collector["result"]}
     stale = [name for name in expected if name not in there]
     for name in stale:
@@ -105,7 +110,7 @@ def main(source, wheel, work, *arguments):
     broken = [c for c in found.get("collectors", ()) if c["outcome"] == "failed"]
     for c in broken:
         print(f"not collected: {c['nodeid']}")
-    sys.exit(1 if broken or stale or not total or counts.get("failed", 0) or counts.get("error", 0) else 0)
+    sys.exit(1 if broken or stale or not total or failed or errors else 0)
 
 
 if __name__ == "__main__":

@@ -73,7 +73,8 @@ struct type {
     const dim *dims;
 };
 enum { MAX_RANK = 32 }; /* so that a set of dims fits into a word */
-static inline uint32_t all_dims(uint32_t rank) { return rank < 32 ? (1u << rank) - 1 : UINT32_MAX; } /* bit d: dim d */
+/* The set of all dims: bit d is dim d. */
+static inline uint32_t all_dims(uint32_t rank) { return rank < 32 ? (1u << rank) - 1 : UINT32_MAX; }
 type_id type_intern(struct module *m, enum dtype dtype, uint32_t rank, const dim *dims);
 struct type type_get(const struct module *m, type_id t);
 type_id type_substitute(struct module *m, type_id t, const dim *symbols);
