@@ -292,6 +292,8 @@ static void keep_value(hop_val v)
     CALL(CHARS, hop_type_text, (VALUE)) \
     CALL(INTEGER, hop_rank, (VALUE)) \
     CALL(MADE, hop_parameter_at, (AT, TEXT)) \
+    CALL(STATUS, hop_give_at, (AT, VALUES, COUNT)) \
+    CALL(NOTHING, hop_given, (NULL)) \
     CALL(MADE, hop_scalar, (REAL)) \
     CALL(MADE, hop_int, (LONG)) \
     CALL(MADE, hop_bool, (INT)) \
@@ -519,7 +521,7 @@ static void drop_outputs(bool failed)
 /* These are right with nothing. */
 static bool allowed_empty(const char *name)
 {
-    static const char *const names[] = { "hop_cache_directory", "hop_barrier_at", "hop_print_at" };
+    static const char *const names[] = { "hop_cache_directory", "hop_barrier_at", "hop_print_at", "hop_give_at" };
     for (size_t i = 0; i < HOP_COUNT(names); i++)
         if (!strcmp(names[i], name)) return true;
     return false;

@@ -120,6 +120,13 @@ typedef struct hop_fn hop_fn;
 /* As a number of results, of hop_capture and of operators whose number of results is for their bodies to say (call, cond, switch, map, scan): the bodies set as
  * many as they have, at most n, from the first one on. What is behind them in `results` is no value then. Not in eager mode. */
 #define HOP_UP_TO(n) (-2147483647 - 1 + (n))
+/* The same without a bound, for bindings: bodies hand their outputs over with hop_give, and `results` is not looked at: hop_given says what the operator gave. */
+#define HOP_ANY HOP_UP_TO(0)
+/* Inside of a body, its outputs, as many as it has; of several calls in one body the last counts. The values are copied. */
+int hop_give_at(hop_place at, const hop_val *values, int n);
+#define hop_give(...) hop_give_at(HOP_HERE, __VA_ARGS__)
+/* The results of the last operator of this capture that was asked for HOP_ANY of them, *n of them; theirs until the next such operator. NULL: there is none. */
+const hop_val *hop_given(int *n);
 /* Inside of a body: one more parameter of the function being captured, behind those it has, "f32[3, 4]" with constant sizes. For bindings, which find out
  * while a body runs what it uses from outside. */
 hop_val hop_parameter_at(hop_place at, const char *type);
@@ -640,7 +647,8 @@ typedef struct hop_cond_spec {
 #define hop_cond(...) hop_cond_at(HOP_HERE, __VA_ARGS__)
 int hop_cond_at(hop_place at, hop_val *results, int n_results, const hop_cond_spec *spec);
 
-/* One of several bodies on the inputs, chosen by an integer that is clamped to the branches there are. */
+/* One of several bodies on the inputs, chosen by an integer that is clamped to the branches there are, at most HOP_MOST_BRANCHES. */
+enum { HOP_MOST_BRANCHES = 256 };
 typedef struct hop_switch_spec {
     hop_val index;
     const hop_body *branches;

@@ -12,7 +12,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-enum { MAX_RANK = 32, MOST_RESULTS = 2048, BODY_RAISED = 1001 };
+enum { MAX_RANK = 32, BODY_RAISED = 1001 };
 
 /* ---- dtypes ---- */
 

@@ -40,21 +40,26 @@ struct body {
     int n_in, n_out; /* n_out < 0: as many as it gives */
 };
 
+/* What a body returned, to the library: into `out` where the number is known, else it is given. */
 static int set_results(const struct body *b, PyObject *given, hop_val *out)
 {
     PyObject *list = PySequence_List(given);
     Py_ssize_t n = list ? PyList_Size(list) : 0;
-    if (!list) return BODY_RAISED;
-    if (n > MOST_RESULTS || (b->n_out >= 0 && n != b->n_out)) {
-        if (b->n_out >= 0) PyErr_Format(PyExc_TypeError, "a body gives %zd results, expected %d", n, b->n_out);
-        else PyErr_Format(PyExc_ValueError, "a body gives %zd results, at most %d are possible", n, MOST_RESULTS);
-        Py_DECREF(list);
-        return BODY_RAISED;
-    }
+    int failed = list ? 0 : BODY_RAISED;
+    hop_val *values = out;
     hop_place at = user_place();
-    int failed = 0;
-    for (Py_ssize_t i = 0; i < n && !failed; i++) failed = value_of(PyList_GetItem(list, i), at, &out[i]) ? BODY_RAISED : 0;
-    Py_DECREF(list);
+    if (list && b->n_out >= 0 && n != b->n_out) {
+        PyErr_Format(PyExc_TypeError, "a body gives %zd results, expected %d", n, b->n_out);
+        failed = BODY_RAISED;
+    }
+    if (!failed && b->n_out < 0 && !(values = PyMem_Calloc((size_t)n + 1, sizeof *values))) {
+        PyErr_NoMemory();
+        failed = BODY_RAISED;
+    }
+    for (Py_ssize_t i = 0; i < n && !failed; i++) failed = value_of(PyList_GetItem(list, i), at, &values[i]) ? BODY_RAISED : 0;
+    if (!failed && values != out) failed = hop_give_at(at, values, (int)n);
+    if (values != out) PyMem_Free(values);
+    Py_XDECREF(list);
     return failed;
 }
 
@@ -125,7 +130,7 @@ PyObject *function_capture(PyObject *self, PyObject *args)
     hop_fn *fn = NULL;
     if (!f.hidden) return NULL;
     top = &f;
-    int status = hop_capture_at(f.at, &fn, params, HOP_UP_TO(MOST_RESULTS), run_body, &b);
+    int status = hop_capture_at(f.at, &fn, params, HOP_ANY, run_body, &b);
     top = f.outer;
     PyMem_Free(f.values);
     if (!status && f.unknown) {
@@ -584,26 +589,29 @@ static int read_values(PyObject *o, hop_place at, struct values *out)
     return failed;
 }
 
-/* What every one of them needs: a capture, a place, room for results, and to forget what a failed body took in from outside. */
+/* What every one of them needs: a capture, a place, room for results where their number is known, and to forget what a failed body took in from outside. */
 struct operation {
     hop_place at;
     Py_ssize_t hidden;
-    hop_val *results;
+    hop_val *results; /* NULL: hop_given says what there is */
+    int n;
 };
 static int begin(struct operation *o)
 {
     *o = (struct operation){ .at = user_place() };
-    if (!top) {
-        PyErr_SetString(PyExc_RuntimeError, "called outside of a capture");
-        return -1;
-    }
-    o->results = PyMem_Calloc(MOST_RESULTS, sizeof *o->results);
-    if (!o->results) PyErr_NoMemory();
-    return o->results ? 0 : -1;
+    if (top) return 0;
+    PyErr_SetString(PyExc_RuntimeError, "called outside of a capture");
+    return -1;
 }
-/* Right before the call: arrays that its operands were lifted from stay when a body fails. */
-static bool ready(struct operation *o) { return o->hidden = PyList_Size(top->hidden), true; }
-static PyObject *end(struct operation *o, int status, int n)
+/* Right before the call: arrays that its operands were lifted from stay when a body fails. n results, HOP_ANY: as many as there are. */
+static bool ready(struct operation *o, int n)
+{
+    o->hidden = PyList_Size(top->hidden);
+    o->n = n;
+    if (n != HOP_ANY && !(o->results = PyMem_Calloc((size_t)n + 1, sizeof *o->results))) return PyErr_NoMemory(), false;
+    return true;
+}
+static PyObject *end(struct operation *o, int status)
 {
     PyObject *list = NULL;
     if (status) {
@@ -613,11 +621,11 @@ static PyObject *end(struct operation *o, int status, int n)
         PyList_SetSlice(top->hidden, o->hidden, PyList_Size(top->hidden), NULL);
         PyErr_Restore(type, value, trace);
     } else {
-        if (n < 0)
-            for (n = 0; n < MOST_RESULTS && o->results[n].scope; n++) {}
+        int n = o->n;
+        const hop_val *results = o->results ? o->results : hop_given(&n);
         list = PyList_New(n);
         for (int i = 0; list && i < n; i++) {
-            PyObject *a = array_of_value(o->results[i], o->at);
+            PyObject *a = array_of_value(results[i], o->at);
             if (!a || PyList_SetItem(list, i, a)) Py_CLEAR(list);
         }
     }
@@ -636,12 +644,10 @@ static PyObject *scan(PyObject *self, PyObject *args)
     PyObject *r = NULL;
     (void)self;
     if (!PyArg_ParseTuple(args, "OOOzpz", &b.fun, &carry, &xs, &s.length, &s.reverse, &s.schedule) || begin(&o)) return NULL;
-    if (!read_values(carry, o.at, &c) && !read_values(xs, o.at, &x) && ready(&o)) {
+    if (!read_values(carry, o.at, &c) && !read_values(xs, o.at, &x) && ready(&o, HOP_ANY)) {
         b.n_in = c.n + x.n;
         s.carry = c.data, s.n_carry = c.n, s.xs = x.data, s.n_xs = x.n;
-        r = end(&o, hop_scan_at(o.at, o.results, HOP_UP_TO(MOST_RESULTS), &s), -1);
-    } else {
-        PyMem_Free(o.results);
+        r = end(&o, hop_scan_at(o.at, NULL, HOP_ANY, &s));
     }
     PyMem_Free(c.data);
     PyMem_Free(x.data);
@@ -659,12 +665,10 @@ static PyObject *map(PyObject *self, PyObject *args)
     PyObject *r = NULL;
     (void)self;
     if (!PyArg_ParseTuple(args, "OOzp", &b.fun, &xs, &s.length, &s.sequential) || begin(&o)) return NULL;
-    if (!read_values(xs, o.at, &x) && ready(&o)) {
+    if (!read_values(xs, o.at, &x) && ready(&o, HOP_ANY)) {
         b.n_in = x.n;
         s.xs = x.data, s.n_xs = x.n;
-        r = end(&o, hop_map_at(o.at, o.results, HOP_UP_TO(MOST_RESULTS), &s), -1);
-    } else {
-        PyMem_Free(o.results);
+        r = end(&o, hop_map_at(o.at, NULL, HOP_ANY, &s));
     }
     PyMem_Free(x.data);
     return r;
@@ -681,13 +685,11 @@ static PyObject *fori(PyObject *self, PyObject *args)
     PyObject *r = NULL;
     (void)self;
     if (!PyArg_ParseTuple(args, "OOOOz", &b.fun, &from, &to, &carry, &s.schedule) || begin(&o)) return NULL;
-    if (!read_values(carry, o.at, &c) && !value_of(from, o.at, &s.from) && !value_of(to, o.at, &s.to) && ready(&o)) {
+    if (!read_values(carry, o.at, &c) && !value_of(from, o.at, &s.from) && !value_of(to, o.at, &s.to) && ready(&o, c.n)) {
         b.n_in = c.n + 1;
         b.n_out = s.n_carry = c.n;
         s.carry = c.data;
-        r = end(&o, hop_fori_at(o.at, o.results, c.n, &s), c.n);
-    } else {
-        PyMem_Free(o.results);
+        r = end(&o, hop_fori_at(o.at, o.results, c.n, &s));
     }
     PyMem_Free(c.data);
     return r;
@@ -711,13 +713,11 @@ static PyObject *while_loop(PyObject *self, PyObject *args)
     PyObject *r = NULL;
     (void)self;
     if (!PyArg_ParseTuple(args, "OOOzz", &l.test.fun, &l.step.fun, &carry, &s.max_trips, &s.schedule) || begin(&o)) return NULL;
-    if (!read_values(carry, o.at, &c) && ready(&o)) {
+    if (!read_values(carry, o.at, &c) && ready(&o, c.n)) {
         l.test.n_in = l.step.n_in = l.step.n_out = s.n_carry = c.n;
         l.test.n_out = 1;
         s.carry = c.data;
-        r = end(&o, hop_while_at(o.at, o.results, c.n, &s), c.n);
-    } else {
-        PyMem_Free(o.results);
+        r = end(&o, hop_while_at(o.at, o.results, c.n, &s));
     }
     PyMem_Free(c.data);
     return r;
@@ -734,49 +734,58 @@ static PyObject *associative_scan(PyObject *self, PyObject *args)
     PyObject *r = NULL;
     (void)self;
     if (!PyArg_ParseTuple(args, "OOip", &b.fun, &xs, &s.axis, &s.reverse) || begin(&o)) return NULL;
-    if (!read_values(xs, o.at, &x) && ready(&o)) {
+    if (!read_values(xs, o.at, &x) && ready(&o, x.n)) {
         b.n_in = 2 * x.n;
         b.n_out = s.n_xs = x.n;
         s.xs = x.data;
-        r = end(&o, hop_associative_scan_at(o.at, o.results, x.n, &s), x.n);
-    } else {
-        PyMem_Free(o.results);
+        r = end(&o, hop_associative_scan_at(o.at, o.results, x.n, &s));
     }
     PyMem_Free(x.data);
     return r;
 }
 
+/* What a switch takes of each branch. */
+struct branch_lists {
+    struct body *bodies;
+    hop_body *calls;
+    void **envs;
+};
+static void branch_lists_free(struct branch_lists *l)
+{
+    PyMem_Free(l->bodies);
+    PyMem_Free(l->calls);
+    PyMem_Free(l->envs);
+}
+static int branch_lists_new(struct branch_lists *l, PyObject *funs, int n_in)
+{
+    size_t n = (size_t)PyTuple_Size(funs);
+    *l = (struct branch_lists){ PyMem_Calloc(n + 1, sizeof *l->bodies), PyMem_Calloc(n + 1, sizeof *l->calls), PyMem_Calloc(n + 1, sizeof *l->envs) };
+    if (!l->bodies || !l->calls || !l->envs) return PyErr_NoMemory(), -1;
+    for (size_t i = 0; i < n; i++) {
+        l->bodies[i] = (struct body){ PyTuple_GetItem(funs, (Py_ssize_t)i), n_in, -1 };
+        l->calls[i] = run_body;
+        l->envs[i] = &l->bodies[i];
+    }
+    return 0;
+}
+
 /* switch(index, bodies, in): index an integer or bool */
 static PyObject *switch_branches(PyObject *self, PyObject *args)
 {
-    enum { MOST = 256 };
     PyObject *index, *funs, *in;
-    struct body bodies[MOST];
-    hop_body branches[MOST];
-    void *envs[MOST];
-    hop_switch_spec s = { .branches = branches, .envs = envs };
+    struct branch_lists branches = { 0 };
+    hop_switch_spec s = { 0 };
     struct values x = { 0 };
     struct operation o;
     PyObject *r = NULL;
     (void)self;
-    if (!PyArg_ParseTuple(args, "OO!O", &index, &PyTuple_Type, &funs, &in)) return NULL;
-    s.n_branches = (int)PyTuple_Size(funs);
-    if (s.n_branches > MOST) {
-        PyErr_Format(PyExc_ValueError, "a switch has at most %d branches", MOST);
-        return NULL;
-    }
-    if (begin(&o)) return NULL;
-    if (!read_values(in, o.at, &x) && !value_of(index, o.at, &s.index) && ready(&o)) {
-        for (int i = 0; i < s.n_branches; i++) {
-            bodies[i] = (struct body){ PyTuple_GetItem(funs, i), x.n, -1 };
-            branches[i] = run_body;
-            envs[i] = &bodies[i];
-        }
+    if (!PyArg_ParseTuple(args, "OO!O", &index, &PyTuple_Type, &funs, &in) || begin(&o)) return NULL;
+    if (!read_values(in, o.at, &x) && !value_of(index, o.at, &s.index) && !branch_lists_new(&branches, funs, x.n) && ready(&o, HOP_ANY)) {
+        s.branches = branches.calls, s.envs = branches.envs, s.n_branches = (int)PyTuple_Size(funs);
         s.in = x.data, s.n_in = x.n;
-        r = end(&o, hop_switch_at(o.at, o.results, HOP_UP_TO(MOST_RESULTS), &s), -1);
-    } else {
-        PyMem_Free(o.results);
+        r = end(&o, hop_switch_at(o.at, NULL, HOP_ANY, &s));
     }
+    branch_lists_free(&branches);
     PyMem_Free(x.data);
     return r;
 }
@@ -792,12 +801,10 @@ static PyObject *invoke(PyObject *self, PyObject *args)
     PyObject *r = NULL;
     (void)self;
     if (!PyArg_ParseTuple(args, "OOp", &b.fun, &in, &s.recompute) || begin(&o)) return NULL;
-    if (!read_values(in, o.at, &x) && ready(&o)) {
+    if (!read_values(in, o.at, &x) && ready(&o, HOP_ANY)) {
         b.n_in = x.n;
         s.in = x.data, s.n_in = x.n;
-        r = end(&o, hop_call_at(o.at, o.results, HOP_UP_TO(MOST_RESULTS), &s), -1);
-    } else {
-        PyMem_Free(o.results);
+        r = end(&o, hop_call_at(o.at, NULL, HOP_ANY, &s));
     }
     PyMem_Free(x.data);
     return r;
@@ -813,14 +820,12 @@ static PyObject *function_call(PyObject *self, PyObject *in)
     if (begin(&o)) return NULL;
     int n = hop_fn_results(fn), failed = 0;
     for (Py_ssize_t i = 0; callbacks_of(self) && i < PyList_Size(callbacks_of(self)) && !failed; i++) failed = frame_keep(top, PyList_GetItem(callbacks_of(self), i));
-    if (!failed && !read_values(in, o.at, &x) && n <= MOST_RESULTS && ready(&o)) {
+    if (!failed && !read_values(in, o.at, &x) && ready(&o, n)) {
         int status;
         Py_BEGIN_ALLOW_THREADS
         status = hop_call_fn_at(o.at, o.results, n, fn, x.data, x.n);
         Py_END_ALLOW_THREADS
-        r = end(&o, status, n);
-    } else {
-        PyMem_Free(o.results);
+        r = end(&o, status);
     }
     PyMem_Free(x.data);
     return r;

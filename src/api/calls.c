@@ -154,15 +154,16 @@ static uint8_t *donated_params(struct hop_exe *e, struct hop_fn *f, const char *
     const char *word;
     size_t length;
     cursor_space(&c);
+    uint32_t p = 0;
     for (bool first = true; *c.p; first = false) {
-        uint32_t p = 0;
         if (!first) cursor_expect(&c, ",");
         if (!cursor_word(&c, &word, &length)) cursor_error(&c, "the name of a parameter");
-        for (; p < g->n_params; p++) {
+        uint32_t tried = 0;
+        for (; tried < g->n_params; tried++, p = (p + 1) % g->n_params) { /* names most often come in order: the next one is near */
             const char *name = module_text(f->shared->m, g->values[p].name);
             if (strlen(name) == length && !memcmp(name, word, length)) break;
         }
-        if (p == g->n_params) hop_throw(HOP_INVALID, "donate: there is no parameter '%.*s'", (int)HOP_MIN(length, 100u), word);
+        if (tried == g->n_params) hop_throw(HOP_INVALID, "donate: there is no parameter '%.*s'", (int)HOP_MIN(length, 100u), word);
         for (uint32_t k = 0; k < f->map.n_results; k++)
             if (f->map.updates[k] == p) hop_throw(HOP_INVALID, "donate: the parameter '%.*s' is updated: it stays the caller's", (int)HOP_MIN(length, 100u), word);
         donated[p] = 1;

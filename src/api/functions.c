@@ -164,23 +164,23 @@ static void rule_call(struct emission *e)
 
 int hop_call_fn_at(hop_place at, hop_val *results, int n_results, const hop_fn *f, const hop_val *in, int n_in)
 {
-    enum { MOST = 256 };
     struct call_fn_args a = { (struct hop_fn *)f, in, n_in, results, n_results };
-    hop_val all[MOST];
+    hop_val *all = results;
     bool live = f && f->magic == FN_MAGIC;
     const struct result_map *map = live ? &f->map : NULL;
     if (n_results < 0 || n_in < 0 || (n_results && !results) || (n_in && !in)) return hop_fail_at(at, "call: expected arguments and a place for each result, found NULL");
     for (int i = 0; i < n_results; i++) results[i] = (hop_val){ 0, 0 };
     if (live && n_results != (int)map->n_visible) return hop_fail_at(at, "call: the number of results is not the function's");
-    if (live && map->n_results > MOST) return hop_fail_at(at, "call: the function has more than 256 results");
     for (uint32_t k = 0; live && k < map->n_results && n_in == (int)map->n_params; k++)
         if (map->updates[k] != HOP_NONE && !is_variable(in[map->updates[k]])) {
             char text[128];
             snprintf(text, sizeof text, "call: argument %u is updated by the function: expected an assignable array, found a plain value", map->updates[k]);
             return hop_fail_at(at, text);
         }
+    bool updates = live && map->n_results > map->n_visible; /* results that nobody sees stand among the others */
+    if (updates && !(all = capture_room(at, "call", map->n_results))) return hop_failed();
     int status = capture_emit(at, "call", rule_call, &a, in, n_in > 0 ? (uint32_t)n_in : 0, all, live ? map->n_results : 0);
-    for (uint32_t k = 0, visible = 0; k < (live && !status ? map->n_results : 0); k++) {
+    for (uint32_t k = 0, visible = 0; k < (updates && !status ? map->n_results : 0); k++) {
         if (map->updates[k] == HOP_NONE) results[visible++] = all[k];
         else status = hop_assign_at(at, in[map->updates[k]], all[k]);
     }

@@ -53,6 +53,8 @@ struct scope {
     vec(struct variable_binding) bindings;
     vec(dim) binds;     /* per symbol: what it is around; HOP_NONE for symbols of nodes */
     bool late_symbols;  /* an outer symbol came after one bound by a node */
+    hop_val *given;     /* what the body gave by hop_give */
+    uint32_t n_given;
     /* eager mode */
     struct tensor **tensors;
     uint32_t n_tensors, cap_tensors;
@@ -130,6 +132,8 @@ struct capture {
     vec(struct named_dim) names;
     void (*print)(void *ctx, const char *line, size_t length);
     void *print_ctx;
+    hop_val *given;      /* results of the last operator that was asked for HOP_ANY of them */
+    uint32_t n_given;
     struct text remarks; /* what the capture did that the user may want to know, a line each */
 };
 
@@ -187,15 +191,17 @@ struct late_param variable_entry(struct scope *s, uint32_t variable);
 
 /* ---- how many results ---- */
 
-/* HOP_UP_TO(n): so many at most, as many as the body sets. */
+/* HOP_UP_TO(n): so many at most, as many as the body sets. HOP_ANY: as many as it gives. */
 enum { MOST_RESULTS = 1 << 20 };
 static inline bool results_open(int n) { return n < HOP_UP_TO(MOST_RESULTS); }
 static inline uint32_t results_room(int n) { return results_open(n) ? (uint32_t)(n - HOP_UP_TO(0)) : (uint32_t)n; }
-static inline uint32_t results_set(int n, const hop_val *out)
+/* How many a body has set of *out, which becomes what it gave where that counts. */
+static inline uint32_t results_set(const struct scope *s, int n, hop_val **out)
 {
     uint32_t room = results_room(n), set = 0;
+    if (n == HOP_ANY) return *out = s->given, s->n_given;
     if (!results_open(n)) return room;
-    while (set < room && out[set].scope != HANDLE_NONE) set++;
+    while (set < room && (*out)[set].scope != HANDLE_NONE) set++;
     return set;
 }
 
@@ -215,6 +221,8 @@ typedef void (*emit_rule)(struct emission *e);
 /* One public call: brings the operands in, runs the rule, hands the results out. Returns the status; on failure out is empty handles, and the graph is as
  * it was. */
 int capture_emit(hop_place at, const char *name, emit_rule rule, const void *args, const hop_val *in, uint32_t n, hop_val *out, uint32_t n_out);
+/* Room for handles, which lives as long as the capture: for calls of which nobody knows how many operands they have. NULL: the capture has failed. */
+hop_val *capture_room(hop_place at, const char *name, uint32_t n);
 static inline hop_val capture_emit1(hop_place at, const char *name, emit_rule rule, const void *args, const hop_val *in, uint32_t n)
 {
     hop_val out = { 0, 0 };

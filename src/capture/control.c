@@ -9,6 +9,7 @@ struct body {
     struct scope *s;
     val *results;
     uint32_t n_results;
+    struct operand *weak; /* per result, where numbers are kept for later */
 };
 
 struct inputs { /* of all bodies of an operator: operands around, and which of them are taken apart along their leading dim */
@@ -46,9 +47,9 @@ static val body_result(struct scope *s, hop_val v, val like)
     return weak_like(&s->b, &o, emit_type(&s->b, like));
 }
 
-/* n_like: so many results are like the inputs of the same number (carries). weak, when not NULL, keeps results that are numbers for later. */
+/* n_like: so many results are like the inputs of the same number (carries). keep_weak: results that are numbers are kept for later. */
 static struct body run_body(struct capture *c, enum scope_kind kind, const char *what, hop_body body, void *env, const struct inputs *in, int n_results, uint32_t n_like,
-                            struct operand *weak)
+                            bool keep_weak)
 {
     struct scope *around = c->innermost, *s = open_body(c, kind, what, in);
     hop_place at = c->at;
@@ -63,8 +64,9 @@ static struct body run_body(struct capture *c, enum scope_kind kind, const char 
     if (status) hop_throw((hop_status)status, "%s:%d: %s: %s returned %d", at.file ? at.file : "", at.line, name, what, status);
     if (c->innermost != s) hop_throw(HOP_INTERNAL, "%s left a scope open", what);
     s->b.place = capture_place(c, at);
-    uint32_t n_out = results_set(n_results, out);
-    struct body done = { s, ARENA_NEW(&c->arena, val, n_out), n_out };
+    uint32_t n_out = results_set(s, n_results, &out);
+    struct operand *weak = keep_weak ? ARENA_ZNEW(&c->arena, struct operand, n_out) : NULL;
+    struct body done = { s, ARENA_NEW(&c->arena, val, n_out), n_out, weak };
     for (uint32_t i = 0; i < n_out; i++) {
         if (out[i].scope == HANDLE_NONE) capture_throw("%s: result %u was not set", what, i);
         if (weak) weak[i] = is_weak(out[i]) ? resolve(s, out[i]) : (struct operand){ 0 };
@@ -242,6 +244,15 @@ static void check_list(const hop_val *list, int n, const char *what)
 
 /* ---- switch, cond, call ---- */
 
+/* Where an operator's results go. */
+static hop_val *results_at(struct capture *c, hop_val *results, int n_results, uint32_t n)
+{
+    if (n_results != HOP_ANY) return results;
+    c->given = ARENA_NEW(&c->arena, hop_val, n + 1); /* also of no results there is a place */
+    c->n_given = n;
+    return c->given;
+}
+
 struct branches {
     enum op op;
     const char *what;
@@ -257,13 +268,13 @@ struct branches {
 };
 
 /* Numbers as results of branches take the dtype that the other branches give, as scalars. */
-static void settle_weak(struct capture *c, struct body *bodies, uint32_t n, struct operand *weak, uint32_t room, uint32_t n_out)
+static void settle_weak(struct capture *c, struct body *bodies, uint32_t n, uint32_t n_out)
 {
+    struct operand *all = ARENA_NEW(&c->arena, struct operand, n);
     for (uint32_t k = 0; k < n_out; k++) {
         int strong = -1;
-        struct operand *all = ARENA_NEW(&c->arena, struct operand, n);
         for (uint32_t r = 0; r < n; r++) {
-            all[r] = weak[r * room + k];
+            all[r] = bodies[r].weak[k];
             if (!all[r].weak) strong = (int)emit_type(&bodies[r].s->b, bodies[r].results[k]).dtype;
         }
         enum dtype t = strong >= 0 ? (enum dtype)strong : operands_dtype(NULL, all, n);
@@ -274,17 +285,16 @@ static void settle_weak(struct capture *c, struct body *bodies, uint32_t n, stru
 
 static struct written capture_branches(struct capture *c, const struct branches *b, int n_results, const struct inputs *in, struct region_in *regions)
 {
-    uint32_t room = results_room(n_results), n_out = 0;
+    uint32_t n_out = 0;
     struct body *bodies = ARENA_NEW(&c->arena, struct body, b->n);
-    struct operand *weak = ARENA_ZNEW(&c->arena, struct operand, b->n * (size_t)room);
     struct written w = { 0 };
     for (uint32_t r = 0; r < b->n; r++) {
-        bodies[r] = run_body(c, SCOPE_BODY, b->what, b->bodies[r], b->envs ? b->envs[r] : b->env, in, n_results, 0, weak + (size_t)r * room);
+        bodies[r] = run_body(c, SCOPE_BODY, b->what, b->bodies[r], b->envs ? b->envs[r] : b->env, in, n_results, 0, true);
         if (r && bodies[r].n_results != n_out) capture_throw("%s: one gives %u results, another one %u", b->what, n_out, bodies[r].n_results);
         n_out = bodies[r].n_results;
         add_written(c, bodies[r].s, &w);
     }
-    settle_weak(c, bodies, b->n, weak, room, n_out);
+    settle_weak(c, bodies, b->n, n_out);
     for (uint32_t r = b->n; r-- > 0;) { /* the newest builder ends first */
         val *results = ARENA_NEW(&c->arena, val, n_out + w.n), *params = ARENA_NEW(&c->arena, val, in->n);
         if (n_out) memcpy(results, bodies[r].results, n_out * sizeof *results);
@@ -336,7 +346,7 @@ static uint32_t emit_branches(struct capture *c, hop_val *results, int n_results
     if (b->recompute) attrs[INVOKE_RECOMPUTE] = A_FLAG(true);
     val first = builder_node(&s->b, &(struct node_in){ .op = (uint16_t)b->op, .operands = &index, .n_operands = groups[0], .groups = groups, .attrs = attrs,
                                                        .regions = regions, .n_regions = b->n });
-    hand_out(c, results, n_out, first);
+    hand_out(c, results_at(c, results, n_results, n_out), n_out, first);
     for (uint32_t k = 0; k < w.n; k++) variable_set(s, w.variables[k], first + n_out + k);
     return n_out;
 }
@@ -371,6 +381,7 @@ static void do_switch(struct capture *c, void *args)
     check_counts(s->n_branches, s->n_in);
     check_list(s->in, s->n_in, "in");
     if (s->n_branches < 1 || !s->branches) capture_throw("expected at least one branch");
+    if (s->n_branches > HOP_MOST_BRANCHES) capture_throw("expected at most %d branches, found %d: a switch may stand in a branch of another", HOP_MOST_BRANCHES, s->n_branches);
     if (c->eager) {
         closed_count(a);
         eager_switch(c, a->results, a->n_results, s, "a branch of switch");
@@ -529,7 +540,7 @@ static void capture_steps(struct capture *c, struct control_args *a, const struc
         hand_out(c, a->results, n_out, emit_steps(c, how, operands, n_carry, n_xs, region));
         return;
     }
-    struct body body = run_body(c, SCOPE_BODY, how->what, spec->step, spec->env, &in, a->n_results, n_carry, NULL);
+    struct body body = run_body(c, SCOPE_BODY, how->what, spec->step, spec->env, &in, a->n_results, n_carry, false);
     if (open && (n_out = body.n_results) < n_carry) capture_throw("expected the %u carries at least, found %u results", n_carry, n_out);
     a->n_given = n_out;
     struct written w = { 0 };
@@ -552,7 +563,8 @@ static void capture_steps(struct capture *c, struct control_args *a, const struc
     if (!w.n && !n_slices && !open) remember_keyed(c, spec->key, op, n_out, &in, &region, 1);
     if (how->map && w.n) capture_remark(c, "its body assigns to %u array%s from outside: it became a scan, one slice after the other", w.n, w.n == 1 ? "" : "s");
     val first = emit_steps(c, how, fed, n_carry + w.n, n_xs, region);
-    for (uint32_t i = 0; i < n_out; i++) a->results[i] = value_handle(s, first + i + (i < n_carry ? 0 : w.n));
+    hop_val *handles = results_at(c, a->results, a->n_results, n_out);
+    for (uint32_t i = 0; i < n_out; i++) handles[i] = value_handle(s, first + i + (i < n_carry ? 0 : w.n));
     for (uint32_t k = 0; k < w.n; k++) variable_set(s, w.variables[k], first + n_carry + k);
     for (uint32_t i = 0; i < n_slices; i++) variable_write(s, variable_index(c, spec->xs[slices[i]]), first + w.n + n_out + i);
 }
@@ -563,7 +575,8 @@ static void do_scan(struct capture *c, void *args)
     const hop_scan_spec *spec = a->spec;
     check_list(spec->carry, spec->n_carry, "carry");
     check_list(spec->xs, spec->n_xs, "xs");
-    if (results_room(a->n_results) < (uint32_t)spec->n_carry) capture_throw("expected room for the %d carries at least, found %d results", spec->n_carry, a->n_results);
+    if (a->n_results != HOP_ANY && results_room(a->n_results) < (uint32_t)spec->n_carry)
+        capture_throw("expected room for the %d carries at least, found %d results", spec->n_carry, a->n_results);
     if (!spec->n_xs && !spec->length) capture_throw("nothing is scanned over: 'length' must say how many steps there are");
     if (c->eager) closed_count(a), eager_scan(c, a->results, a->n_results, spec);
     else capture_steps(c, a, &(struct stepping){ .spec = spec, .what = "the step of scan" });
@@ -590,7 +603,7 @@ static val bring_bound(struct capture *c, hop_val v, const char *what)
     struct operand o = resolve(s, v);
     if (o.weak ? o.weak != HANDLE_INT : !dtype_is_integer((enum dtype)emit_type(&s->b, o.v).dtype) || emit_type(&s->b, o.v).rank)
         capture_throw("'%s': expected an integer, found %s", what, o.weak ? "another number" : type_text(c->m, s->b.symbols.data, builder_type(&s->b, o.v)));
-    return operand_as(&s->b, &o, DT_I64);
+    return o.weak ? operand_as(&s->b, &o, DT_I64) : emit_as_index(&s->b, o.v);
 }
 
 /* operands: carries, from, to. */
@@ -628,7 +641,7 @@ static void do_fori(struct capture *c, void *args)
     bool known = find_keyed(c, spec->key, OP_fori_loop, n_out, &in, &region, 1);
     struct body body = { 0 };
     if (!known) {
-        body = run_body(c, SCOPE_BODY, "the body of fori", spec->body, spec->env, &in, (int)n_out, n_carry, NULL);
+        body = run_body(c, SCOPE_BODY, "the body of fori", spec->body, spec->env, &in, (int)n_out, n_carry, false);
         add_written(c, body.s, &w);
     }
     uint32_t total = n_carry + w.n;
@@ -677,7 +690,7 @@ static void do_associative_scan(struct capture *c, void *args)
     struct inputs in = { operands, 2 * n, 0, NULL, 0, axis };
     struct region_in region;
     if (!find_keyed(c, spec->key, OP_associative_scan, n, &in, &region, 1)) {
-        struct body body = run_body(c, SCOPE_PREDICATE, "the combine function of associative_scan", spec->combine, spec->env, &in, (int)n, n, NULL);
+        struct body body = run_body(c, SCOPE_PREDICATE, "the combine function of associative_scan", spec->combine, spec->env, &in, (int)n, n, false);
         for (uint32_t i = 0; i < 2 * n; i++) params[i] = i;
         region = finish_body(c, &body, params, 2 * n, body.results, n);
         remember_keyed(c, spec->key, OP_associative_scan, n, &in, &region, 1);
@@ -723,8 +736,8 @@ static void do_while(struct capture *c, void *args)
         hand_out(c, a->results, n_out, emit_while(c, spec, in.operands, n_carry, regions));
         return;
     }
-    struct body cond = run_body(c, SCOPE_PREDICATE, "the predicate of while", spec->cond, spec->env, &in, 1, 0, NULL);
-    struct body body = run_body(c, SCOPE_BODY, "the body of while", spec->body, spec->env, &in, (int)(n_carry + n_stack), n_carry, NULL);
+    struct body cond = run_body(c, SCOPE_PREDICATE, "the predicate of while", spec->cond, spec->env, &in, 1, 0, false);
+    struct body body = run_body(c, SCOPE_BODY, "the body of while", spec->body, spec->env, &in, (int)(n_carry + n_stack), n_carry, false);
     struct written w = { 0 };
     add_written(c, body.s, &w);
     uint32_t total = n_carry + w.n;

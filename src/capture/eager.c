@@ -118,18 +118,39 @@ struct tensor *eager_materialise(struct capture *c, hop_val v)
 
 /* ---- bodies ---- */
 
-enum { MOST_VALUES = 256 };
+/* Handles or tensors of a body's values: few of them lie in the struct itself. */
+enum { FEW_VALUES = 16 };
+struct values {
+    hop_val *data;
+    hop_val few[FEW_VALUES];
+};
+static hop_val *values_begin(struct values *v, uint32_t n)
+{
+    v->data = v->few;
+    memset(v->few, 0, sizeof v->few);
+    if (n > FEW_VALUES) {
+        v->data = hop_calloc(n, sizeof *v->data);
+        hop_cleanup_push(hop_free, v->data);
+    }
+    return v->data;
+}
+static void values_end(struct values *v)
+{
+    if (v->data == v->few) return;
+    hop_cleanup_pop(v->data);
+    hop_free(v->data);
+}
 
 void eager_prune(struct scope *s, uint32_t mark, hop_val *kept, uint32_t n)
 {
-    for (uint32_t i = 0; i < n; i++) tensor_ref(s->tensors[kept[i].id]);
-    struct tensor *now[MOST_VALUES];
-    for (uint32_t i = 0; i < n; i++) now[i] = s->tensors[kept[i].id];
+    struct tensor *few[FEW_VALUES], **now = n > FEW_VALUES ? hop_calloc(n, sizeof *now) : few;
+    for (uint32_t i = 0; i < n; i++) now[i] = tensor_ref(s->tensors[kept[i].id]);
     while (s->n_tensors > mark) tensor_free(s->tensors[--s->n_tensors]);
     for (uint32_t i = 0; i < n; i++) { /* there is room: it held at least as many */
         s->tensors[s->n_tensors] = now[i];
         kept[i].id = s->n_tensors++;
     }
+    if (now != few) hop_free(now);
 }
 
 static void rule_like(struct emission *e)
@@ -142,8 +163,8 @@ static void rule_like(struct emission *e)
 static void run_body_like(struct capture *c, enum scope_kind kind, const char *what, hop_body body, void *env, const hop_val *in, hop_val *results, uint32_t n_out, const hop_val *like,
                           uint32_t n_like)
 {
-    hop_val out[MOST_VALUES] = { { 0, 0 } }; /* results may be the array of inputs */
-    if (n_out > MOST_VALUES) capture_throw("more than %d results", MOST_VALUES);
+    struct values given;
+    hop_val *out = values_begin(&given, n_out); /* not `results`, which may be the array of inputs */
     struct scope *s = scope_open(c, SCOPE_EAGER, what);
     hop_place at = c->at;
     const char *name = c->name;
@@ -166,6 +187,7 @@ static void run_body_like(struct capture *c, enum scope_kind kind, const char *w
         results[i] = eager_value(c->innermost, t);
     }
     owned_end(kept);
+    values_end(&given);
 }
 
 static void run_body(struct capture *c, enum scope_kind kind, const char *what, hop_body body, void *env, const hop_val *in, hop_val *results, uint32_t n_out)
@@ -240,8 +262,9 @@ static int turned_call(void *env, const hop_val *in, hop_val *out)
 {
     const struct turned_body *t = env;
     if (!t->body) capture_throw("the body is NULL");
-    hop_val turned[MOST_VALUES] = { in[t->n] };
-    memcpy(turned + 1, in, t->n * sizeof *turned);
+    hop_val *turned = ARENA_NEW(&capture_current()->arena, hop_val, t->n + 1);
+    turned[0] = in[t->n];
+    if (t->n) memcpy(turned + 1, in, t->n * sizeof *turned);
     return t->body(t->env, turned, out + 1);
 }
 
@@ -323,8 +346,8 @@ static int64_t scan_length(struct capture *c, const hop_scan_spec *spec)
 void eager_scan(struct capture *c, hop_val *results, int n_results, const hop_scan_spec *spec)
 {
     uint32_t n_carry = (uint32_t)spec->n_carry, n_xs = (uint32_t)spec->n_xs, n_out = (uint32_t)n_results;
-    hop_val in[MOST_VALUES], out[MOST_VALUES];
-    if (n_carry + n_xs > MOST_VALUES || n_out > MOST_VALUES) capture_throw("more than %d values", MOST_VALUES);
+    struct values inputs, outputs;
+    hop_val *in = values_begin(&inputs, n_carry + n_xs), *out = values_begin(&outputs, n_out);
     int64_t steps = scan_length(c, spec);
     struct owned_tensors *xs = owned_new(n_xs);
     for (uint32_t i = 0; i < n_xs; i++) {
@@ -350,7 +373,7 @@ void eager_scan(struct capture *c, hop_val *results, int n_results, const hop_sc
         eager_prune(c->innermost, mark, in, n_carry);
     }
     if (!steps && n_out > n_carry) {
-        const struct tensor *types[MOST_VALUES];
+        const struct tensor **types = ARENA_NEW(&c->arena, const struct tensor *, n_carry + n_xs);
         for (uint32_t i = 0; i < n_carry; i++) types[i] = eager_tensor(c->innermost, in[i]);
         for (uint32_t i = 0; i < n_xs; i++) types[n_carry + i] = xs->data[i];
         dry_stacks(c, &(struct dry_run){ "the step of scan", spec->step, spec->env, types, n_carry, n_carry + n_xs, spec->xs, n_out }, stacks->data);
@@ -362,6 +385,8 @@ void eager_scan(struct capture *c, hop_val *results, int n_results, const hop_sc
     hop_cleanup_pop(stacks);
     stacks_free(stacks);
     owned_end(xs);
+    values_end(&outputs);
+    values_end(&inputs);
 }
 
 static bool holds(struct capture *c, hop_val v)
@@ -376,8 +401,8 @@ static bool holds(struct capture *c, hop_val v)
 void eager_while(struct capture *c, hop_val *results, int n_results, const hop_while_spec *spec)
 {
     uint32_t n_carry = (uint32_t)spec->n_carry, n_stack = (uint32_t)spec->n_stack;
-    hop_val in[MOST_VALUES], out[MOST_VALUES], again;
-    if (n_carry + n_stack > MOST_VALUES) capture_throw("more than %d values", MOST_VALUES);
+    struct values inputs, outputs;
+    hop_val *in = values_begin(&inputs, n_carry), *out = values_begin(&outputs, n_carry + n_stack), again;
     int64_t most = -1, trips = 0, room = 16;
     if (spec->max_trips) {
         struct cursor k = { .text = spec->max_trips, .p = spec->max_trips, .what = "max_trips", .s = c->innermost, .m = c->m };
@@ -418,7 +443,7 @@ void eager_while(struct capture *c, hop_val *results, int n_results, const hop_w
         results[n_carry] = eager_value(c->innermost, count);
     }
     if (!trips && n_stack) {
-        const struct tensor *types[MOST_VALUES];
+        const struct tensor **types = ARENA_NEW(&c->arena, const struct tensor *, n_carry);
         for (uint32_t i = 0; i < n_carry; i++) types[i] = eager_tensor(c->innermost, in[i]);
         dry_stacks(c, &(struct dry_run){ "the body of while", spec->body, spec->env, types, n_carry, n_carry, NULL, n_carry + n_stack }, stacks->data);
     }
@@ -437,6 +462,8 @@ void eager_while(struct capture *c, hop_val *results, int n_results, const hop_w
     }
     hop_cleanup_pop(stacks);
     stacks_free(stacks);
+    values_end(&outputs);
+    values_end(&inputs);
 }
 
 static int64_t eager_bound(struct capture *c, hop_val v, const char *what)
@@ -452,8 +479,8 @@ static int64_t eager_bound(struct capture *c, hop_val v, const char *what)
 void eager_fori(struct capture *c, hop_val *results, const hop_fori_spec *spec)
 {
     uint32_t n_carry = (uint32_t)spec->n_carry, n_stack = (uint32_t)spec->n_stack, n_out = n_carry + n_stack;
-    hop_val in[MOST_VALUES], out[MOST_VALUES];
-    if (n_out + 1 > MOST_VALUES) capture_throw("more than %d values", MOST_VALUES);
+    struct values inputs, outputs;
+    hop_val *in = values_begin(&inputs, n_carry + 1), *out = values_begin(&outputs, n_out);
     int64_t from = eager_bound(c, spec->from, "from"), to = eager_bound(c, spec->to, "to");
     struct stacks *stacks = stacks_new(n_stack, to > from ? to - from : 0);
     own_carries(c, spec->carry, n_carry, in + 1);
@@ -470,7 +497,7 @@ void eager_fori(struct capture *c, hop_val *results, const hop_fori_spec *spec)
     }
     if (to <= from && n_stack) { /* the index stands behind the carries there, so the body is called through one that turns it round */
         struct turned_body turned = { spec->body, spec->env, n_carry };
-        const struct tensor *types[MOST_VALUES];
+        const struct tensor **types = ARENA_NEW(&c->arena, const struct tensor *, n_carry + 1);
         struct tensor *index = tensor_new(DT_I64, 0, NULL);
         hop_cleanup_push(tensor_free, index);
         for (uint32_t i = 0; i < n_carry; i++) types[i] = eager_tensor(c->innermost, in[i + 1]);
@@ -483,13 +510,15 @@ void eager_fori(struct capture *c, hop_val *results, const hop_fori_spec *spec)
     for (uint32_t k = 0; k < n_stack; k++) results[n_carry + k] = stack_value(c, &stacks->data[k]);
     hop_cleanup_pop(stacks);
     stacks_free(stacks);
+    values_end(&outputs);
+    values_end(&inputs);
 }
 
 void eager_associative_scan(struct capture *c, hop_val *results, const hop_associative_scan_spec *spec)
 {
     uint32_t n = (uint32_t)spec->n_xs;
-    hop_val in[MOST_VALUES], out[MOST_VALUES];
-    if (2 * n > MOST_VALUES) capture_throw("more than %d values", MOST_VALUES);
+    struct values inputs, outputs;
+    hop_val *in = values_begin(&inputs, 2 * n), *out = values_begin(&outputs, n);
     struct owned_tensors *xs = owned_new(n);
     uint32_t axis = 0;
     for (uint32_t i = 0; i < n; i++) {
@@ -520,6 +549,8 @@ void eager_associative_scan(struct capture *c, hop_val *results, const hop_assoc
     hop_cleanup_pop(stacks);
     stacks_free(stacks);
     owned_end(xs);
+    values_end(&outputs);
+    values_end(&inputs);
 }
 
 void eager_switch(struct capture *c, hop_val *results, int n_results, const hop_switch_spec *spec, const char *what)

@@ -154,3 +154,18 @@ int capture_emit(hop_place at, const char *name, emit_rule rule, const void *arg
         for (uint32_t i = 0; i < n_out; i++) out[i] = (hop_val){ 0, 0 };
     return status;
 }
+
+struct room_args {
+    uint32_t n;
+    hop_val *room;
+};
+static void make_room(struct capture *c, void *args)
+{
+    struct room_args *a = args;
+    a->room = ARENA_ZNEW(&c->arena, hop_val, a->n);
+}
+hop_val *capture_room(hop_place at, const char *name, uint32_t n)
+{
+    struct room_args a = { n, NULL };
+    return capture_edge(at, name, make_room, &a) ? NULL : a.room;
+}

@@ -155,7 +155,7 @@ static void capture_body(struct capture *c, const char *params, int n_results, h
     if (c->status) hop_throw((hop_status)c->status, "%s", c->message);
     if (status) hop_throw((hop_status)status, "%s:%d: capture: the function returned %d", at.file ? at.file : "", at.line, status);
     if (c->innermost != s) hop_throw(HOP_INTERNAL, "the function left a scope open");
-    n_results = (int)results_set(n_results, results);
+    n_results = (int)results_set(s, n_results, &results);
     uint32_t n_updates, n_params = h.params.len + s->late.len;
     const struct update *updates = find_updates(s, &h, in, &n_updates);
     val *ends = ARENA_NEW(&c->arena, val, (uint32_t)n_results + n_updates), *order = ARENA_NEW(&c->arena, val, n_params);
@@ -213,6 +213,30 @@ hop_val hop_parameter_at(hop_place at, const char *type)
     hop_val v = { 0, 0 };
     capture_edge(at, "parameter", add_parameter, (void *[]){ (void *)type, &v });
     return v;
+}
+
+/* ---- as many results as there are ---- */
+
+struct give_args {
+    const hop_val *values;
+    int n;
+};
+static void give(struct capture *c, void *args)
+{
+    const struct give_args *a = args;
+    if (c->eager) capture_throw("eager mode needs to know the number of results");
+    if (a->n < 0 || (a->n && !a->values)) capture_throw("expected %d values, found NULL", a->n);
+    struct scope *s = c->innermost;
+    s->given = a->n ? arena_copy(&c->arena, a->values, (size_t)a->n * sizeof *a->values) : NULL;
+    s->n_given = (uint32_t)a->n;
+}
+int hop_give_at(hop_place at, const hop_val *values, int n) { return capture_edge(at, "give", give, &(struct give_args){ values, n }); }
+
+const hop_val *hop_given(int *n)
+{
+    const struct capture *c = capture_current();
+    if (n) *n = c && c->given ? (int)c->n_given : 0;
+    return c ? c->given : NULL;
 }
 
 /* ---- eager mode ---- */

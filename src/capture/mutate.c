@@ -268,9 +268,11 @@ int hop_assign_where_at(hop_place at, hop_val variable, hop_val mask, hop_val va
 
 int hop_update_at(hop_place at, hop_val variable, const char *op, const hop_val *rest, int n)
 {
-    enum { MOST = 16 };
-    hop_val in[MOST] = { variable }, out = { 0, 0 };
-    if (n < 0 || n >= MOST || (n && !rest)) return hop_fail_at(at, "update: expected up to 15 further operands");
+    enum { FEW = 8 };
+    hop_val few[FEW + 1], *in = few, out = { 0, 0 };
+    if (n < 0 || (n && !rest)) return hop_fail_at(at, "update: expected further operands, found NULL or a negative count");
+    if (n > FEW && !(in = capture_room(at, "update", (uint32_t)n + 1))) return hop_failed();
+    in[0] = variable;
     if (n) memcpy(in + 1, rest, (size_t)n * sizeof *in);
     int status = hop_apply_at(at, &out, 1, op, in, n + 1);
     return status ? status : hop_assign_at(at, variable, out);

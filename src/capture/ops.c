@@ -395,17 +395,19 @@ static void rule_callback(struct emission *e)
     emit(e->b, OP_callback, in, e->n, a);
 }
 
-enum { MOST_SHOWN = 32 };
 int hop_check_at(hop_place at, hop_val condition, const char *message, const hop_val *values, int n)
 {
-    hop_val in[MOST_SHOWN + 1] = { condition };
-    if (n < 0 || n > MOST_SHOWN || (n && !values)) return hop_fail_at(at, "check: expected up to 32 values to show");
+    enum { FEW = 8 };
+    hop_val few[FEW + 1], *in = few;
+    if (n < 0 || (n && !values)) return hop_fail_at(at, "check: expected values to show, found NULL or a negative count");
+    if (n > FEW && !(in = capture_room(at, "check", (uint32_t)n + 1))) return hop_failed();
+    in[0] = condition;
     if (n) memcpy(in + 1, values, (size_t)n * sizeof *in);
     return capture_emit(at, "check", rule_check, message ? message : "", in, (uint32_t)n + 1, NULL, 0);
 }
 int hop_print_at(hop_place at, const char *format, const hop_val *values, int n)
 {
-    if (n < 0 || n > MOST_SHOWN) return hop_fail_at(at, "print: expected up to 32 values to show");
+    if (n < 0) return hop_fail_at(at, "print: a count is negative");
     return capture_emit(at, "print", rule_print, format ? format : "", values, (uint32_t)n, NULL, 0);
 }
 

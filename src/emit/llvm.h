@@ -123,6 +123,9 @@ struct func {
     struct held *vars;              /* per loop */
     struct held *slots;             /* per local, then per buffer kept in registers */
     LLVMValueRef *pointers;          /* per buffer */
+    uint32_t *pointer_loops;         /* per buffer, of a function with many: the outermost loop whose `before` holds the pointer */
+    uint32_t loops, outermost;       /* that the builder stands in; the number of the outermost of them, or of the last one */
+    LLVMBasicBlockRef before;        /* of the outermost loop */
     LLVMValueRef *symbols;           /* per symbol */
     LLVMValueRef *lane_memory;       /* per local: lanes kept in memory */
     LLVMValueRef *reserved;          /* per buffer: stack slot with the bytes known to be there */

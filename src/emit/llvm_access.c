@@ -190,14 +190,35 @@ static LLVMValueRef growing_pointer(struct emitter *e, uint32_t buffer)
     return known->wide;
 }
 
+/* Of many buffers pointers are loaded near where they are used, outside of loops: all of them at the entry would be spilled, and LLVM's time grows with the square of
+ * the loads in one block. */
+enum { MANY_BUFFERS = 192 };
+static LLVMValueRef near_pointer(struct emitter *e, uint32_t buffer)
+{
+    struct func *f = e->f;
+    if (!f->loops) return load_pointer(e, buffer);
+    if (f->pointer_loops[buffer] == f->outermost) return f->pointers[buffer];
+    LLVMBasicBlockRef at = LLVMGetInsertBlock(e->builder);
+    LLVMValueRef end = LLVMGetBasicBlockTerminator(f->before);
+    buffers_pointer(e); /* known before the builder leaves the end of a block */
+    if (end) LLVMPositionBuilderBefore(e->builder, end);
+    else LLVMPositionBuilderAtEnd(e->builder, f->before);
+    f->pointers[buffer] = load_pointer(e, buffer);
+    f->pointer_loops[buffer] = f->outermost;
+    LLVMPositionBuilderAtEnd(e->builder, at);
+    return f->pointers[buffer];
+}
+
 LLVMValueRef buffer_pointer(struct emitter *e, uint32_t buffer)
 {
     struct func *f = e->f;
     const struct lp_buffer *b = &e->p->buffers.data[buffer];
     LLVMValueRef x;
     if (b->kind == BUF_DYN) return growing_pointer(e, buffer);
+    bool here = b->kind == BUF_LOCAL && f->loop == e->plan.buffers[buffer].home;
+    if (!f->parent && !here && e->p->buffers.len > MANY_BUFFERS) return near_pointer(e, buffer);
     if (f->pointers[buffer]) return f->pointers[buffer];
-    if (b->kind == BUF_LOCAL && f->loop == e->plan.buffers[buffer].home) x = stack_slot(e, type_memory(e, (enum dtype)b->dtype, 0), (uint32_t)b->static_count, 64);
+    if (here) x = stack_slot(e, type_memory(e, (enum dtype)b->dtype, 0), (uint32_t)b->static_count, 64);
     else if (f->parent) x = capture(e, CAPTURE_BUFFER, buffer, e->ptr);
     else AT_ENTRY(e, x = load_pointer(e, buffer));
     return f->pointers[buffer] = x;

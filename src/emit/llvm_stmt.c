@@ -411,11 +411,24 @@ static void emit_simple(struct emitter *e, const struct lp_stmt *s, uint32_t par
     else emit_accumulate(e, s, part);
 }
 
+static void loop_enter(struct emitter *e)
+{
+    if (e->f->loops++) return;
+    e->f->outermost++;
+    e->f->before = here(e);
+}
+
 void emit_loop(struct emitter *e, const struct lp_stmt *s)
 {
+    loop_enter(e);
     if (e->plan.loops[s->target].mode == LOOP_VECTOR) emit_vector(e, s);
     else emit_serial(e, s);
+    e->f->loops--;
 }
+
+/* Selecting and ordering the instructions of one block takes LLVM time that grows with the square of those that touch memory. Long runs of statements are cut into
+ * several blocks; what cuts them, a look at the caller's wish to stop, is of use there as well. */
+enum { LONG_RUN = 384, CUT_RUN = 96 };
 
 /* In a vector loop a run of simple statements is emitted part after part: fewer values are alive at a time than statement after statement. */
 void emit_block(struct emitter *e, const struct lp_block *block)
@@ -425,13 +438,17 @@ void emit_block(struct emitter *e, const struct lp_block *block)
         if (is_simple(s)) {
             uint32_t end = i, parts = e->w ? e->w->n : 1;
             while (end < block->stmts.len && is_simple(&block->stmts.data[end])) end++;
+            bool cut = !e->w && end - i > LONG_RUN;
             for (uint32_t p = 0; p < parts; p++)
-                for (uint32_t k = i; k < end; k++) emit_simple(e, &block->stmts.data[k], p);
+                for (uint32_t k = i; k < end; k++) {
+                    if (cut && (k - i) % CUT_RUN == CUT_RUN - 1) poll_cancel(e);
+                    emit_simple(e, &block->stmts.data[k], p);
+                }
             i = end;
             continue;
         }
         i++;
-        if (s->kind == LP_WHILE) emit_while(e, s);
+        if (s->kind == LP_WHILE) loop_enter(e), emit_while(e, s), e->f->loops--;
         else if (s->kind == LP_IF) emit_if(e, s);
         else if (s->kind == LP_CALL) emit_call(e, s->call);
         else if (e->plan.loops[s->target].mode == LOOP_OUTLINED) emit_parallel(e, s);
@@ -450,6 +467,7 @@ void func_begin(struct emitter *e, struct func *f, uint32_t loop, LLVMValueRef f
     f->vars = EMIT_NEW(e, struct held, p->loops.len + 1);
     f->slots = EMIT_NEW(e, struct held, p->locals.len + p->buffers.len + 1);
     f->pointers = EMIT_NEW(e, LLVMValueRef, p->buffers.len + 1);
+    f->pointer_loops = EMIT_NEW(e, uint32_t, p->buffers.len + 1);
     f->reserved = EMIT_NEW(e, LLVMValueRef, p->buffers.len + 1);
     f->symbols = EMIT_NEW(e, LLVMValueRef, e->plan.n_symbols + 1);
     f->lane_memory = EMIT_NEW(e, LLVMValueRef, p->locals.len + 1);
