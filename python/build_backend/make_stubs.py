@@ -32,6 +32,12 @@ F = TypeVar("F", bound=Callable[..., Any])
 class Error(Exception): ...
 class InvalidError(Error, ValueError, TypeError): ...
 class CheckError(Error, AssertionError): ...
+class GradientError(Error, AssertionError):
+    mode: str
+    order: int
+    path: str
+    found: float
+    expected: float
 class TracerError(Error, TypeError): ...
 class UnavailableError(Error, NotImplementedError): ...
 class FileError(Error, OSError): ...
@@ -256,8 +262,8 @@ def stubs():
     out = [HEAD, array_class()]
     out += [f"{d.name}: Final[dtype]\n" for d in hop._dtypes.ALL]
     out += [f"{name}: Final[float]\n" for name in ("e", "inf", "nan", "pi")] + ["newaxis: None\n"]
-    done = {"e", "inf", "nan", "pi", "newaxis", "Array", "Tracer", "tree", "random", "optim", "linalg", "dtype", "finfo", "iinfo", "Compiled", "jit", "checkpoint", *[d.name for d in hop._dtypes.ALL]}
-    done |= {"Error", "InvalidError", "CheckError", "TracerError", "UnavailableError", "FileError", "InternalError"}
+    done = {"e", "inf", "nan", "pi", "newaxis", "Array", "Tracer", "tree", "random", "optim", "linalg", "dtype", "finfo", "iinfo", "Compiled", "jit", "checkpoint", "check_grads", *[d.name for d in hop._dtypes.ALL]}
+    done |= {"Error", "InvalidError", "CheckError", "GradientError", "TracerError", "UnavailableError", "FileError", "InternalError"}
     for name in hop.__all__:
         if name in done:
             continue
@@ -265,6 +271,8 @@ def stubs():
         result = "Callable[..., Any]" if name in FUNCTIONS else RESULTS.get(name) or ("Any" if function.__module__ in ("hop._control", "hop._transforms") else "Array")
         out.append(f"def {name}({parameters(function)}) -> {result}: ...\n")
     options = "*, static_argnums: int | Sequence[int] = ..., static_argnames: str | Sequence[str] = ..., donate_argnums: int | Sequence[int] = ..., strict: bool = ..., threads: int = ..., portable: bool = ..."
+    check = "args: Sequence[Any], order: int = ..., modes: str | Sequence[str] = ..., atol: float | None = ..., rtol: float | None = ..., eps: float | None = ..."
+    out.append(f"def check_grads(f: Callable[..., Any], {check}) -> None: ...\n")
     out.append(f"def checkpoint(fun: F) -> F: ...\n@overload\ndef jit(fun: Callable[..., Any], {options}) -> Compiled: ...\n@overload\ndef jit(fun: None = ..., {options}) -> Callable[[Callable[..., Any]], Compiled]: ...\n")
     text = re.sub(r"(?<=[:>|] )bool\b", "builtins.bool", "".join(out))  # hop.bool is a dtype
     return {"__init__": text, **{name: module_stub(name) for name in MODULES}}

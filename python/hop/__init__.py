@@ -26,7 +26,7 @@ from . import _ops  # noqa: E402
 from ._callback import *  # noqa: E402, F403
 from ._control import *  # noqa: E402, F403
 from ._dtypes import *  # noqa: E402, F403
-from ._errors import CheckError, Error, FileError, InternalError, InvalidError, TracerError, UnavailableError  # noqa: E402
+from ._errors import CheckError, Error, FileError, GradientError, InternalError, InvalidError, TracerError, UnavailableError  # noqa: E402
 from ._info import __array_namespace_info__  # noqa: E402
 from ._names import lookup as _lookup  # noqa: E402
 from ._jit import *  # noqa: E402, F403
@@ -34,6 +34,7 @@ from ._sets import *  # noqa: E402, F403
 from ._show import *  # noqa: E402, F403
 from ._transforms import *  # noqa: E402, F403
 from . import linalg, optim, random  # noqa: E402
+from ._check import *  # noqa: E402, F403
 
 __getattr__ = _lookup("hop")
 for _module in (linalg, optim, random, tree):
@@ -57,7 +58,7 @@ for _name in _OPERATORS:
 del _name, _module
 
 __all__ = [
-    "Array", "Tracer", "tree", "random", "optim", "linalg", *_OPERATORS, *_dtypes.__all__, *_callback.__all__, *_control.__all__, *_jit.__all__, *_sets.__all__, *_show.__all__, *_transforms.__all__,  # noqa: F405
+    "Array", "Tracer", "tree", "random", "optim", "linalg", *_OPERATORS, *_dtypes.__all__, *_callback.__all__, *_check.__all__, *_control.__all__, *_jit.__all__, *_sets.__all__, *_show.__all__, *_transforms.__all__,  # noqa: F405
     "__array_namespace_info__",
-    "Error", "InvalidError", "CheckError", "TracerError", "UnavailableError", "FileError", "InternalError",
+    "Error", "InvalidError", "CheckError", "GradientError", "TracerError", "UnavailableError", "FileError", "InternalError",
 ]  # fmt: skip

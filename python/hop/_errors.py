@@ -13,6 +13,14 @@ class CheckError(Error, AssertionError):
     """A hop.check failed while the program ran."""
 
 
+class GradientError(Error, AssertionError):
+    """hop.check_grads found a derivative that differs from differences: in which mode and order, where, what was found and what was expected."""
+
+    def __init__(self, message, mode=None, order=None, path=None, found=None, expected=None):
+        super().__init__(message)
+        self.mode, self.order, self.path, self.found, self.expected = mode, order, path, found, expected
+
+
 class TracerError(Error, TypeError):
     """A traced value was used where only a number known now will do, or after its function had ended."""
 
@@ -30,7 +38,7 @@ class InternalError(Error, RuntimeError):
 
 
 # They are known by the names that users write.
-for _class in (Error, InvalidError, CheckError, TracerError, UnavailableError, FileError, InternalError):
+for _class in (Error, InvalidError, CheckError, GradientError, TracerError, UnavailableError, FileError, InternalError):
     _class.__module__ = "hop"
 del _class
 
