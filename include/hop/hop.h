@@ -228,7 +228,8 @@ HOP_DIM_OPERATORS(HOP_DECLARE)
 
 /* An integer with a float becomes that float, whatever its size; two floats give the larger (f16 and bf16 give f32), two integers the smallest that holds
  * both; u64 with a signed integer is an error, and a cast says what is meant. An integer with a real number that has no dtype, and the float functions of
- * integers, give f32. Integers compare as they are with a number beyond their range; in arithmetic it is an error. */
+ * integers, give f32. Integers compare as they are with a number beyond their range; in arithmetic it is an error. Of bools
+ * alone add and max are or, mul and min are and; sub and neg are errors. */
 
 /* One operand. The float functions take integers as f32; round takes halves to the even number; isnan, isinf and isfinite give bool; not, popcount
  * and count_leading_zeros work on bits. */

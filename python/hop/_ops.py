@@ -414,7 +414,7 @@ def _integer_pow(x, n):
     x, n = [v if _dtypes.is_number(v) or isinstance(v, _core.ArrayBase) else asarray(v) for v in (x, n)]
     arrays = [v for v in (x, n) if isinstance(v, _core.ArrayBase)]
     d = result_type(x, n)
-    out = _power_by_squaring(x, n, _dtypes.int64 if d is _dtypes.bool else d)  # of bools as their product has it
+    out = _power_by_squaring(x, n, _dtypes.int64 if d is _dtypes.bool else d)
     return out._marked(builtins.all(v._number for v in arrays)) if builtins.all(v._weak for v in arrays) else out
 
 
@@ -442,6 +442,15 @@ def _power_by_squaring(x, n, d):
 
     out = while_loop(lambda carry: any(carry[2] > 0), step, start)[0]
     return where(negative_power, where(base == 1, 1, where(base == -1, sign_of_odd, 0)).astype(d), out) if d.kind == "i" else out
+
+
+def _real(x):
+    """x as floats: integers as float32."""
+    x = _array(x)
+    if x.dtype.kind == "f":
+        return x
+    real = astype(x, _dtypes.float32)
+    return real._marked(False) if x._weak else real
 
 
 def positive(x, /):
@@ -486,6 +495,9 @@ def log10(x, /):
 
 def logaddexp(x1, x2, /):
     """log(exp(x1) + exp(x2)) without overflow."""
+    x1, x2 = _array(x1), _array(x2)
+    if x1.dtype.kind != "f" and x2.dtype.kind != "f":  # differences of integers may wrap
+        x1, x2 = _real(x1), _real(x2)
     hi, lo = maximum(x1, x2), minimum(x1, x2)
     return where(hi == lo, hi + math.log(2.0), hi + log1p(exp(lo - hi)))
 
@@ -572,13 +584,13 @@ def silu(x, /):
 
 def softplus(x, /):
     """log(1 + exp(x)) without overflow."""
+    x = _real(x)
     return maximum(x, 0) + log1p(exp(-abs(x)))
 
 
 def lgamma(x, /):
     """The logarithm of the absolute value of the gamma function, which is (x - 1)! for integers. Its derivative is the digamma function."""
-    x = _array(x)
-    x = x if x.dtype.kind == "f" else astype(x, _dtypes.float32)
+    x = _real(x)
     mirrored = x < 0.5
     y = where(mirrored, 1 - x, x)
     small = y < 8  # where Stirling's series is not good enough: gamma(y) = gamma(y + 8) / (y (y + 1) … (y + 7))
@@ -600,6 +612,8 @@ def lgamma(x, /):
 def isclose(x1, x2, /, *, rtol=1e-5, atol=1e-8, equal_nan=False):
     """Where abs(x1 - x2) <= atol + rtol * abs(x2); infinities are close to themselves alone, NaN to nothing unless equal_nan."""
     x1, x2 = _array(x1), _array(x2)
+    if x1.dtype is x2.dtype is _dtypes.bool:
+        return x1 == x2
     near = (x1 == x2) | ((abs(x1 - x2) <= atol + rtol * abs(x2)) & isfinite(x2))
     return near | (isnan(x1) & isnan(x2)) if equal_nan else near
 
@@ -855,7 +869,7 @@ def diff(x, /, *, axis=-1, n=1, prepend=None, append=None):
         x = concat(parts, axis=axis)
     for _ in range(n):
         front, back = [slice(None)] * axis + [slice(1, None)], [slice(None)] * axis + [slice(None, -1)]
-        x = x[tuple(front)] - x[tuple(back)]
+        x = x[tuple(front)] != x[tuple(back)] if x.dtype is _dtypes.bool else x[tuple(front)] - x[tuple(back)]
     return x
 
 

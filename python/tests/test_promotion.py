@@ -98,10 +98,27 @@ class Table(Case):
                       lambda v: hop.cumulative_logsumexp(v, axis=0), hop.linalg.vector_norm, hop.log10, lambda v: hop.interp(v, hop.arange(3.0), hop.arange(3))):  # fmt: skip
                 self.assertIs(f(x).dtype, hop.float32, i)
                 self.assertIs(hop.jit(f, portable=True)(x).dtype, hop.float32, i)
+            self.close(hop.softplus(x), [[1.3132617, 1.3132617]] * 2)
+            self.close(hop.logaddexp(x, hop.zeros((2, 2), dtype=i)), [[1.3132617, 1.3132617]] * 2)
         y = hop.asarray([1, 2], dtype=hop.int8)
         y += 1.5
         self.equal(y, [2.5, 3.5], hop.float32)
         self.equal(hop.asarray([1, 2], dtype=hop.int8).at[0].add(1.75), [2, 2], hop.int8)
+
+    def test_bools(self):
+        """Bools alone stay bools where NumPy's do."""
+        x, y = hop.asarray([True, True, False]), hop.asarray([True, False, False])
+        for f, expected in ((operator.add, [1, 1, 0]), (operator.mul, [1, 0, 0]), (hop.maximum, [1, 1, 0]), (hop.minimum, [1, 0, 0]), (lambda x, y: abs(x), [1, 1, 0]), (lambda x, y: x + True, [1, 1, 1])):
+            self.equal(f(x, y), [bool(e) for e in expected], hop.bool)
+            self.equal(hop.jit(f)(x, y), [bool(e) for e in expected], hop.bool)
+        for f, expected in ((lambda x, y: x + 1, [2, 2, 1]), (operator.floordiv, [1, 0, 0]), (operator.pow, [1, 1, 1]), (lambda x, y: hop.cumulative_sum(x), [1, 2, 2])):
+            self.equal(f(x, y), expected, hop.int64)
+        self.equal(hop.diff(x), [False, True], hop.bool)
+        self.equal(hop.isclose(x, y), [True, False, True], hop.bool)
+        with self.assertRaisesRegex(hop.InvalidError, "sub: bools have no difference: use xor"):
+            x - y
+        with self.assertRaisesRegex(hop.InvalidError, "neg: bools have no negative: use not"):
+            hop.jit(lambda x: -x)(x)
 
     def test_unsigned_and_signed(self):
         x, y = hop.asarray([1], dtype=hop.uint64), hop.arange(1)

@@ -44,13 +44,23 @@ static bool compare_beside(struct emission *e, enum op op, enum dtype t)
     return true;
 }
 
+/* What an operator on bools alone is: a sum and a maximum hold where one does, a product and a minimum where both do, as in NumPy. */
+static enum op op_of_bools(enum op op)
+{
+    if (op == OP_sub) capture_throw("bools have no difference: use xor, or cast them to integers first");
+    if (op == OP_neg) capture_throw("bools have no negative: use not, or cast them to integers first");
+    if (op == OP_add || op == OP_max) return OP_or;
+    return op == OP_mul || op == OP_min ? OP_and : op;
+}
+
 static void rule_elementwise(struct emission *e)
 {
     enum op op = *(const enum op *)e->args;
     enum dtype t = operands_dtype(e->b, e->in, e->n);
     val in[3];
+    if (t == DT_BOOL) op = op_of_bools(op);
     if (compare_beside(e, op, t)) return;
-    if (op == OP_abs && dtype_info[t].kind == KIND_UINT) { /* already what it will be */
+    if (op == OP_abs && (t == DT_BOOL || dtype_info[t].kind == KIND_UINT)) { /* already what it will be */
         e->out[0] = operand_value(e->b, &e->in[0]);
         return;
     }
