@@ -127,9 +127,9 @@ def solve_triangular(x1, x2, /, *, lower=False):
 
 
 def _right_sides(x1, x2, name, method):
-    x1, x2 = _matrix(x1, name, square=True), _real(x2)
-    d = _dtypes.result_type(x1, x2)
-    x1, x2 = astype(x1, d, copy=False), astype(x2, d, copy=False)
+    x1, x2 = asarray(x1), asarray(x2)
+    d = _dtypes.result_type(x1, x2, 1.0)
+    x1, x2 = _matrix(astype(x1, d, copy=False), name, square=True), astype(x2, d, copy=False)
     vector = x2.ndim == 1
     right = x2[:, None] if vector else x2
     if right.shape[-2] != x1.shape[-1]:

@@ -148,6 +148,7 @@ int array_raw_dtype(const array_object *a) { return a->number && a->weak == WEAK
 
 void array_mark(array_object *a, bool number)
 {
+    number &= !a->rank;
     bool wide = number && a->dtype == DT_F64; /* as Python's are */
     a->weak = a->dtype == DT_F32 || wide ? WEAK_REAL : a->dtype == DT_I64 ? WEAK_INT : NOT_WEAK;
     a->number = number && a->weak && (wide || a->weak == WEAK_INT);

@@ -105,6 +105,14 @@ class Table(Case):
         self.equal(y, [2.5, 3.5], hop.float32)
         self.equal(hop.asarray([1, 2], dtype=hop.int8).at[0].add(1.75), [2, 2], hop.int8)
 
+    def test_equations(self):
+        """The sides of linear equations are promoted together."""
+        whole = hop.asarray([[2, 0], [0, 4]])
+        for f in (hop.linalg.solve, hop.linalg.solve_triangular):
+            self.equal(f(whole, whole), [[1, 0], [0, 1]], hop.float32)
+            self.equal(f(whole.astype(hop.float64), whole), [[1, 0], [0, 1]], hop.float64)
+            self.equal(f(whole, whole.astype(hop.float16)), [[1, 0], [0, 1]], hop.float16)
+
     def test_bools(self):
         """Bools alone stay bools where NumPy's do."""
         x, y = hop.asarray([True, True, False]), hop.asarray([True, False, False])
