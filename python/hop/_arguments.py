@@ -4,7 +4,7 @@ import builtins
 import operator
 
 from . import _core
-from ._errors import InvalidError
+from ._errors import InvalidError, TracerError
 
 _LARGEST = (1 << 63) - 1
 
@@ -12,6 +12,25 @@ _LARGEST = (1 << 63) - 1
 def place():
     at = _core.place()
     return f"{at[0]}:{at[1]}: " if at[0] else ""
+
+
+def here(argument):
+    """An argument of the function of the package that the user called, as messages begin."""
+    return _Here(argument)
+
+
+class _Here:
+    """Made into text only when a message is."""
+
+    __slots__ = ("argument",)
+
+    def __init__(self, argument):
+        self.argument = argument
+
+    def __str__(self):
+        called = _core.call_place()
+        name = called[len(place()) :]
+        return name + self.argument
 
 
 def found(x):
@@ -34,6 +53,11 @@ def found(x):
 def wrong(what, expected, x):
     """The error that x is not what was expected."""
     return InvalidError(f"{place()}{what}: expected {expected}, found {found(x)}")
+
+
+def unknown(what, expected, x):
+    """The error that x is known only when the program runs; the capture cannot end well after it."""
+    return _core.unknown(TracerError(f"{place()}{what}: expected {expected}, known while the program is captured, found {found(x)}: make the argument static (static_argnums, static_argnames)"))
 
 
 def function(what, x):
@@ -65,7 +89,7 @@ def integer(what, x, least=-_LARGEST - 1, most=_LARGEST, expected=None):
         return x
     expected = expected or ("an integer" if least < 0 else "a size" if most == _LARGEST else f"an integer from {least} to {most}")
     if isinstance(x, _core.ArrayBase) and x._traced:
-        raise wrong(what, f"{expected} that is known while the program is captured", x)
+        raise unknown(what, expected, x)
     if isinstance(x, builtins.bool):
         raise wrong(what, expected, x)
     try:
@@ -75,6 +99,21 @@ def integer(what, x, least=-_LARGEST - 1, most=_LARGEST, expected=None):
     if not least <= n <= most:
         raise wrong(what, expected if expected != "a size" or n < 0 else "a size below 2**63", n)
     return n
+
+
+def real(what, x):
+    """A real number that is known now."""
+    if isinstance(x, (int, float)) and not isinstance(x, builtins.bool):
+        try:
+            return float(x)
+        except OverflowError:
+            raise wrong(what, "a number that a float holds", x) from None
+    if isinstance(x, _core.ArrayBase) and x._traced:
+        raise unknown(what, "a number", x)
+    try:
+        return float(x) if getattr(x, "ndim", 0) == 0 and not isinstance(x, (str, bytes)) else float(None)
+    except (TypeError, ValueError):
+        raise wrong(what, "a number", x) from None
 
 
 def size(what, x):

@@ -59,9 +59,11 @@ def as_dtype(x):
     found = _BY_TYPE.get(x) if isinstance(x, type) else None
     if found is None:
         name = x if isinstance(x, str) else getattr(x, "name", None) or getattr(x, "__name__", None)
-        found = _BY_NAME.get("bool" if name == "bool_" else name)
+        found = _BY_NAME.get("bool" if name == "bool_" else name) if isinstance(name, str) else None
     if found is None:
-        raise TypeError(f"expected a dtype, found {x!r}")
+        from . import _core
+
+        raise TypeError(f"{_core.call_place()}expected a dtype, found {x!r:.80}")
     return found
 
 

@@ -6,7 +6,8 @@ import math
 import operator
 import string
 
-from . import _core, _dtypes, tree
+from . import _arguments, _core, _dtypes, tree
+from ._arguments import here
 from ._dtypes import as_dtype, result_type
 from ._errors import InvalidError
 from ._index import wrapped
@@ -21,24 +22,29 @@ e, inf, nan, pi = math.e, math.inf, math.nan, math.pi
 def _axes_text(axis):
     if axis is None:
         return "all"
-    return ", ".join(str(int(a)) for a in axis) if isinstance(axis, (tuple, list)) else str(int(axis))
+    return ", ".join(str(_axis(a)) for a in axis) if isinstance(axis, (tuple, list)) else str(_axis(axis))
 
 
-def _axis(name, x, axis):
-    """An axis counted from the front."""
-    axis = operator.index(axis)
-    if not -x.ndim <= axis < x.ndim:
-        if not x.ndim:
-            raise InvalidError(f"{name}: expected an array with axes, found {x._type}")
-        raise InvalidError(f"{name}: expected an axis in {-x.ndim}..{x.ndim - 1}, found {axis}")
-    return axis % x.ndim
+def _axis(axis):
+    return axis if type(axis) is int and -64 <= axis < 64 else _arguments.integer(here("axis"), axis, -64, 64, "the number of an axis")
+
+
+def _along(x, axis, argument="axis"):
+    """The number of an axis of x, from the front."""
+    if type(axis) is int and -x.ndim <= axis < x.ndim:
+        return axis % x.ndim
+    return _arguments.integer(here(argument), axis, -x.ndim, x.ndim - 1, f"an axis of {x._type}") % x.ndim
 
 
 def _dims(shape):
     """A shape as a tuple of ints; an int is a shape of one axis."""
     if isinstance(shape, (tuple, list)):
-        return tuple([s if type(s) is int else operator.index(s) for s in shape])
-    return (operator.index(shape),)
+        return tuple([s if type(s) is int and -1 <= s < 1 << 62 else _size(s) for s in shape])
+    return (_size(shape),)
+
+
+def _size(s):
+    return _arguments.integer(here("shape"), s, -(1 << 62), 1 << 62, "sizes (an integer, or several)")
 
 
 def _text(dims):
@@ -48,7 +54,7 @@ def _text(dims):
 def _on(device):
     """There is one device."""
     if device not in (None, "cpu"):
-        raise ValueError(f"there is no device {device!r}")
+        raise ValueError(f"{_core.call_place()}there is no device {device!r}")
 
 
 def _type(d, dims):
@@ -62,15 +68,15 @@ def _nested(x, shape, depth, out):
     if isinstance(x, (list, tuple)):
         if len(shape) <= depth:
             if out:
-                raise ValueError("the lists are nested to different depths")
+                raise ValueError(f"{_core.call_place()}the lists are nested to different depths")
             shape.append(len(x))
         if len(x) != shape[depth]:
-            raise ValueError(f"the lists have different lengths: {shape[depth]} and {len(x)} at depth {depth}")
+            raise ValueError(f"{_core.call_place()}the lists have different lengths: {shape[depth]} and {len(x)} at depth {depth}")
         for item in x:
             _nested(item, shape, depth + 1, out)
     else:
         if len(shape) != depth:
-            raise ValueError("the lists are nested to different depths")
+            raise ValueError(f"{_core.call_place()}the lists are nested to different depths")
         out.append(x)
 
 
@@ -153,7 +159,7 @@ def _from_memory(obj, copy):
         if made is not None:
             return made
     advice = ": x.toarray() makes an array of a sparse one" if hasattr(obj, "toarray") else ""
-    raise TypeError(f"expected an array, a number or lists of numbers, found {type(obj).__name__}{advice}")
+    raise TypeError(f"{_core.call_place()}expected an array, a number or lists of numbers, found {type(obj).__name__}{advice}")
 
 
 def array(obj, dtype=None, copy=True):
@@ -236,14 +242,17 @@ def arange(start, /, stop=None, step=1, *, dtype=None, device=None):
         start, stop = 0, start
     if builtins.any(isinstance(n, _core.ArrayBase) for n in (start, stop, step)):
         start, stop, step = [n.item() if isinstance(n, _core.ArrayBase) else n for n in (start, stop, step)]
+    for name, n in (("start", start), ("stop", stop), ("step", step)):
+        if not isinstance(n, int) and not math.isfinite(_arguments.real(f"arange: {name}", n)):
+            raise _arguments.wrong(f"arange: {name}", "a finite number", n)
     if step == 0:
         raise ValueError("arange: the step is 0")
     start, stop, step = [operator.index(n) if hasattr(n, "__index__") else n for n in (start, stop, step)]
     whole = builtins.all(isinstance(n, int) for n in (start, stop, step))
-    if not whole and not builtins.all(map(math.isfinite, (start, stop, step))):
-        raise ValueError(f"arange: expected finite numbers, found {start}, {stop}, {step}")
     d = (_dtypes.int64 if whole else _dtypes.float32) if dtype is None else as_dtype(dtype)
-    n = len(range(start, stop, step)) if whole else builtins.max(0, math.ceil((stop - start) / step))
+    n = builtins.max(0, -((start - stop) // step) if whole else math.ceil((float(stop) - float(start)) / float(step)))
+    if n >= 1 << 62 or (d.kind != "f" and n and not -(1 << 63) <= builtins.min(start, start + (n - 1) * step) <= builtins.max(start, start + (n - 1) * step) < 1 << 64):
+        raise InvalidError(f"{_core.call_place()}the numbers from {start} to {stop} do not fit into {d}")
     if d.kind != "f":
         start, step = int(start), int(step)
         start -= (start >= 1 << 63) << 64  # only its bits matter
@@ -254,9 +263,13 @@ def linspace(start, stop, /, num, *, dtype=None, device=None, endpoint=True):
     """num numbers from start to stop, evenly."""
     _on(device)
     d = _dtypes.float32 if dtype is None else as_dtype(dtype)
-    start, stop = [float(n) for n in (start, stop)]
+    num, endpoint = _arguments.size("linspace: num", num), _arguments.flag("linspace: endpoint", endpoint)
+    start, stop = [_arguments.real(f"linspace: {name}", n) for name, n in (("start", start), ("stop", stop))]
     parts = num - 1 if endpoint else num
     step = (stop - start) / parts if parts > 0 else 0.0
+    if d.kind == "f" and math.isfinite(step):
+        made = _core.progression(d.code, num, start, step)
+        return made.at[num - 1].set(_core.full(d.code, (), stop)) if endpoint and num > 1 else made
     if math.isinf(step):  # the difference is too large for a number, its parts are not
         numbers = [start * (1 - i / parts) + stop * (i / parts) for i in range(num)]
     else:
@@ -270,7 +283,8 @@ def eye(n_rows, n_cols=None, /, *, k=0, dtype=None, device=None):
     """Ones on a diagonal, k above the main one, zeros elsewhere."""
     _on(device)
     d = _dtypes.float32 if dtype is None else as_dtype(dtype)
-    n_cols = n_rows if n_cols is None else n_cols
+    n_rows, n_cols = [_arguments.size("eye: a size", n) for n in (n_rows, n_rows if n_cols is None else n_cols)]
+    k = _arguments.integer("eye: k", k)
     return _call(_CODE["eye"], (), _type(d, (n_rows, n_cols)), _within(k, n_rows, n_cols))
 
 
@@ -668,7 +682,7 @@ def _keep(x, out, axis, keepdims):
     if not keepdims:
         return out
     axes = range(x.ndim) if axis is None else axis if isinstance(axis, (tuple, list)) else (axis,)
-    gone = {a % x.ndim for a in axes}
+    gone = {_along(x, a) for a in axes}
     return out.reshape(tuple(1 if i in gone else n for i, n in enumerate(x.shape)))
 
 
@@ -733,7 +747,8 @@ def _spread(op):
 
     def function(x, /, *, axis=None, correction=0.0, keepdims=False):
         x = _array(x)
-        if correction == int(correction):
+        correction = correction if type(correction) is int else _arguments.real(here("correction"), correction)
+        if correction == correction // 1:
             return _keep(x, _call(code, (x,), _axes_text(axis), int(correction)), axis, keepdims)
         d = x - mean(x, axis=axis, keepdims=True)
         n = x.size if axis is None else math.prod(x.shape[a] for a in (axis if isinstance(axis, (tuple, list)) else (axis,)))
@@ -759,7 +774,7 @@ def _arg(op):
 
     def function(x, /, *, axis=None, keepdims=False):
         x = _ordered(x)
-        if (x.size if axis is None else x.shape[_axis(op, x, axis)]) == 0:
+        if (x.size if axis is None else x.shape[_along(x, axis)]) == 0:
             where_ = "all axes" if axis is None else f"axis {axis}"
             raise InvalidError(f"{op}: there are no elements along {where_} of {x._type}")
         if axis is None:
@@ -796,7 +811,7 @@ def quantile(x, q, /, *, axis=None, keepdims=False):
     x, q = _array(x), q if _dtypes.is_number(q) else _array(q)
     if x.dtype.kind != "f":
         x = astype(x, _dtypes.float32)
-    shape, gone = x.shape, [a % x.ndim for a in (range(x.ndim) if axis is None else axis if isinstance(axis, (tuple, list)) else (axis,))]
+    shape, gone = x.shape, [_along(x, a) for a in (range(x.ndim) if axis is None else axis if isinstance(axis, (tuple, list)) else (axis,))]
     kept = [a for a in range(x.ndim) if a not in gone]
     if 0 in [shape[a] for a in gone]:
         raise ValueError(f"quantile: there are no elements along the axis in {x._type}")
@@ -829,10 +844,10 @@ def _running(op, doc):
     def function(x, /, *, axis=None, dtype=None, include_initial=False, reverse=False):
         x = _wide(x, dtype) if dtype is not None or op in ("cumsum", "cumprod") else _array(x)
         if axis is None:
-            if x.ndim != 1:
-                raise ValueError("which axis? An array with several axes needs axis=" if x.ndim else f"{function.__name__}: expected an array with an axis, found {x._type}")
-            axis = 0
-        out = _call(code, (x,), None, axis, int(reverse))
+            if x.ndim > 1:
+                raise ValueError(f"{_core.call_place()}which axis? An array with several axes needs axis=")
+            axis = _along(x, 0)
+        out = _call(code, (x,), None, axis, _arguments.flag(here("reverse"), reverse))
         if include_initial:
             shape = list(x.shape)
             shape[axis] = 1
@@ -855,19 +870,18 @@ for _name in ("cumulative_sum", "cumulative_prod", "cumulative_max", "cumulative
 
 def linear_recurrence(a, b, /, *, axis=0, reverse=False):
     """s = a*s + b along an axis; the first s is the first b."""
-    return _call(_CODE["recurrence"], (_array(a), _array(b)), None, axis, int(reverse))
+    return _call(_CODE["recurrence"], (_array(a), _array(b)), None, axis, _arguments.flag(here("reverse"), reverse))
 
 
 def diff(x, /, *, axis=-1, n=1, prepend=None, append=None):
     """Differences of neighbours along an axis, taken n times; prepend and append come before and behind x."""
     x = _array(x)
-    axis = _axis("diff", x, axis)
-    if n < 0:
-        raise InvalidError(f"diff: expected n of at least 0, found {n}")
+    axis = _along(x, axis)
+    n = _arguments.size("diff: n", n)
     parts = [p for p in (prepend, x, append) if p is not None]
     if len(parts) > 1 and n:
         x = concat(parts, axis=axis)
-    for _ in range(n):
+    for _ in range(builtins.min(n, x.shape[axis])):  # then nothing is left
         front, back = [slice(None)] * axis + [slice(1, None)], [slice(None)] * axis + [slice(None, -1)]
         x = x[tuple(front)] != x[tuple(back)] if x.dtype is _dtypes.bool else x[tuple(front)] - x[tuple(back)]
     return x
@@ -875,12 +889,12 @@ def diff(x, /, *, axis=-1, n=1, prepend=None, append=None):
 
 def sort(x, /, *, axis=-1, descending=False, stable=True):
     """Sorted along an axis; equals keep their order, NaN comes last."""
-    return _call(_CODE["sort"], (_array(x),), None, axis, int(descending))
+    return _call(_CODE["sort"], (_array(x),), None, axis, _arguments.flag(here("descending"), descending))
 
 
 def argsort(x, /, *, axis=-1, descending=False, stable=True):
     """Where the sorted elements stand."""
-    return _call(_CODE["argsort"], (_array(x),), None, axis, int(descending))
+    return _call(_CODE["argsort"], (_array(x),), None, axis, _arguments.flag(here("descending"), descending))
 
 
 def top_k(x, /, k, *, axis=-1):
@@ -890,8 +904,8 @@ def top_k(x, /, k, *, axis=-1):
 
 def searchsorted(x1, x2, /, *, side="left", sorter=None):
     """Where x2 belongs in the sorted x1: before its equals, or behind them (side="right")."""
-    if side not in ("left", "right"):
-        raise InvalidError(f'searchsorted: the side is "left" or "right", not {side!r}')
+    if not isinstance(side, str) or side not in ("left", "right"):
+        raise _arguments.wrong("searchsorted: side", "'left' or 'right'", side)
     x1 = _array(x1)
     if sorter is not None:
         x1 = take(x1, sorter, axis=0)
@@ -904,7 +918,7 @@ def nonzero(x, /, *, size=None, fill_value=0):
     """Where x is not 0: an array of positions for each axis. In a captured program with size= there are exactly so many."""
     x = _truth(x)
     if x.ndim == 0:
-        raise ValueError("nonzero needs an axis at least")
+        raise ValueError(f"{_core.call_place()}nonzero needs an axis at least")
     found = _call(_CODE["nonzero"], (x,), None if size is None else str(size), fill_value)
     return tuple(found) if isinstance(found, list) else (found,)
 
@@ -945,12 +959,13 @@ def moveaxis(x, source, destination, /):
     """Axes moved to other places; the others keep their order."""
     x = _array(x)
     source, destination = [v if isinstance(v, (tuple, list)) else (v,) for v in (source, destination)]
-    source, destination = [[_axis("moveaxis", x, a) for a in axes] for axes in (source, destination)]
     if len(source) != len(destination):
-        raise InvalidError(f"moveaxis: {len(source)} axes, and {len(destination)} places for them")
+        raise InvalidError(f"{_core.call_place()}expected as many places as axes, found {source!r:.60} and {destination!r:.60}")
+    source = [_along(x, a, "source") for a in source]
+    destination = [_along(x, a, "destination") for a in destination]
     for axes in (source, destination):
         if len(set(axes)) < len(axes):
-            raise InvalidError(f"moveaxis: an axis is named twice: {axes}")
+            raise InvalidError(f"{_core.call_place()}an axis is named twice: {axes}")
     order = [a for a in range(x.ndim) if a not in source]
     for to, a in sorted(zip(destination, source)):
         order.insert(to, a)
@@ -965,8 +980,7 @@ def swapaxes(x, axis1, axis2, /):
 def expand_dims(x, /, axis=0):
     """A new axis of size 1; of several axes each is a place in the result."""
     x = _array(x)
-    several = isinstance(axis, (tuple, list))
-    axes = [operator.index(a) for a in axis] if several else [operator.index(axis)]
+    axes = [_axis(a) for a in axis] if isinstance(axis, (tuple, list)) else [_axis(axis)]
     rank = x.ndim + len(axes)
     for a in axes:
         if not -rank <= a < rank:
@@ -992,6 +1006,7 @@ def broadcast_to(x, /, shape):
 def broadcast_shapes(*shapes):
     """The shape that operators on arrays of these shapes have."""
     out = []
+    shapes = [_dims(s) for s in shapes]
     for i in range(builtins.max(map(len, shapes), default=0)):
         sizes = {s[-1 - i] for s in shapes if i < len(s)} - {1}
         if len(sizes) > 1:
@@ -1023,7 +1038,7 @@ def stack(arrays, /, *, axis=0):
 def unstack(x, /, *, axis=0):
     """The slices along an axis, as a tuple."""
     x = _array(x)
-    axis = _axis("unstack", x, axis)
+    axis = _along(x, axis)
     return tuple(x[(slice(None),) * axis + (i,)] for i in range(x.shape[axis]))
 
 
@@ -1033,7 +1048,10 @@ def split(x, parts, /, *, axis=0):
     if isinstance(parts, int):
         out = _call(_CODE["split"], (x,), None, axis, parts)
     else:
-        edges = [0, *parts, x.shape[axis]]
+        axis = _along(x, axis)
+        if not isinstance(parts, (tuple, list)):
+            raise _arguments.wrong(here("parts"), "a number of parts, or positions", parts)
+        edges = [0, *[_arguments.integer(here("parts"), p) for p in parts], x.shape[axis]]
         sizes = [b - a for a, b in zip(edges, edges[1:])]
         out = _call(_CODE["split"], (x,), _text(sizes), axis, len(sizes))
     return out if isinstance(out, list) else [out]
@@ -1079,7 +1097,7 @@ def repeat(x, repeats, /, *, axis=None):
     x = _array(x)
     if axis is None:
         x, axis = x.reshape((-1,)), 0
-    axis = _axis("repeat", x, axis)
+    axis = _along(x, axis)
     if isinstance(repeats, int):
         wide = expand_dims(x, axis=axis + 1)
         wide = broadcast_to(wide, (*x.shape[: axis + 1], repeats, *x.shape[axis + 1 :]))
@@ -1112,16 +1130,16 @@ def take(x, indices, /, *, axis=None):
     x, indices = _array(x), _array(indices)
     if axis is None:
         if x.ndim != 1:
-            raise ValueError("which axis? An array with several axes needs axis=")
+            raise ValueError(f"{_core.call_place()}which axis? An array with several axes needs axis=")
         axis = 0
-    axis = _axis("take", x, axis)
+    axis = _along(x, axis)
     return _call(_CODE["take"], (x, wrapped(indices, _size(x, axis))), None, axis)
 
 
 def take_along_axis(x, indices, /, *, axis=-1):
     """For every place an element of x at a position along the axis."""
     x, indices = _array(x), _array(indices)
-    axis = _axis("take_along_axis", x, axis)
+    axis = _along(x, axis)
     return _call(_CODE["take_along"], (x, wrapped(indices, _size(x, axis))), None, axis)
 
 
@@ -1134,7 +1152,12 @@ def _size(x, axis):
 def _starts(x, positions):
     """Negative positions counted from the end."""
     out = []
+    if not isinstance(positions, (tuple, list)) and getattr(positions, "ndim", 0) != 1:
+        raise _arguments.wrong(here("start_indices"), "a position for each axis", positions)
     for axis, i in enumerate(positions):
+        whole = isinstance(i, int) and not isinstance(i, bool_type) and builtins.abs(i) < 1 << 62
+        if not whole and (isinstance(i, (bool_type, int, float)) or asarray(i).ndim or asarray(i).dtype.kind not in "iu"):
+            raise _arguments.wrong(here(f"start_indices[{axis}]"), "an integer", i)
         n = x.shape[axis] if axis < x.ndim else None
         if n is not None and isinstance(i, int):
             i = i + n if i < 0 else i
@@ -1173,9 +1196,7 @@ def tensordot(x1, x2, /, *, axes=2):
     """Sums of products over several axes."""
     x1, x2 = _array(x1), _array(x2)
     if isinstance(axes, int):
-        most = builtins.min(x1.ndim, x2.ndim)
-        if not 0 <= axes <= most:
-            raise InvalidError(f"tensordot: expected axes in 0..{most}, found {axes}")
+        axes = _arguments.integer("tensordot: axes", axes, 0, builtins.min(x1.ndim, x2.ndim), "as many axes as both have")
         left, right = list(range(x1.ndim - axes, x1.ndim)), list(range(axes))
     else:
         left, right = [list(a) if isinstance(a, (tuple, list)) else [a] for a in axes]
@@ -1187,7 +1208,7 @@ def vecdot(x1, x2, /, *, axis=-1):
     """Sums of products along an axis."""
     x1, x2 = _array(x1), _array(x2)
     for x in (x1, x2):
-        _axis("vecdot", x, axis)
+        _along(x, axis)
     if x1.shape[axis] != x2.shape[axis]:
         raise ValueError(f"vecdot: {x1.shape[axis]} and {x2.shape[axis]} elements along axis {axis}")
     return sum(x1 * x2, axis=axis, dtype=result_type(x1, x2))
@@ -1333,3 +1354,10 @@ def _method_take(x, indices, axis=None):
 
 def _method_repeat(x, repeats, axis=None):
     return repeat(x, repeats, axis=axis)
+
+
+# Functions made by others are known by their own names: in tracebacks, and in messages about them.
+for _function in [f for f in globals().values() if callable(f) and getattr(getattr(f, "__code__", None), "co_name", None) in ("function", "real", "method")]:
+    if _function.__name__ not in ("real",):
+        _function.__code__ = _function.__code__.replace(co_name=_function.__name__, co_qualname=_function.__name__)
+del _function

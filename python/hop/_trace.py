@@ -26,7 +26,7 @@ def array_leaf(x, where, advice=None):
         return asarray(x)
     except (TypeError, ValueError, OverflowError) as error:
         hint = f" ({advice})" if isinstance(error, TypeError) and advice else ""
-        raise TypeError(f"{place()}{tree.path_text(*where())}: {error}{hint}") from None
+        raise TypeError(f"{place()}{tree.path_text(*where())}: {str(error).removeprefix(_core.call_place())}{hint}") from None
 
 
 # ---- weak leaves: Python numbers, and arrays made of them alone ----

@@ -14,7 +14,7 @@ import builtins
 import collections
 import math
 
-from . import _dtypes, _ops
+from . import _arguments, _dtypes, _ops
 from ._control import fori_loop, while_loop
 from ._jit import jit
 from ._ops import (
@@ -161,6 +161,7 @@ def slogdet(x, /):
 
 def matrix_power(x, n, /):
     """Square matrices multiplied n times; n may be negative."""
+    n = _arguments.integer("matrix_power: n", n)
     x = asarray(x) if n >= 0 else inv(x)
     if x.ndim < 2 or x.shape[-1] != x.shape[-2]:
         raise ValueError(f"matrix_power: expected square matrices, found shape {x.shape}")
@@ -436,7 +437,7 @@ def cross(x1, x2, /, *, axis=-1):
     """The cross products of vectors of three elements along an axis."""
     x1, x2 = asarray(x1), asarray(x2)
     for x in (x1, x2):
-        _ops._axis("cross", x, axis)
+        _ops._along(x, axis)
     if x1.shape[axis] != 3 or x2.shape[axis] != 3:
         raise ValueError(f"cross: expected 3 elements along axis {axis}, found {x1.shape[axis]} and {x2.shape[axis]}")
     a, b = [[moveaxis(x, axis, -1)[..., i] for i in range(3)] for x in (x1, x2)]

@@ -175,6 +175,8 @@ def flatten(tree, is_leaf=None):
 
 def unflatten(treedef, leaves):
     """The tree with this structure and these leaves."""
+    if not isinstance(treedef, TreeDef):
+        raise TypeError(f"unflatten: expected a structure, found {type(treedef).__name__}")
     leaves = list(leaves)
     if len(leaves) != treedef.num_leaves:
         raise ValueError(f"unflatten: the structure has {treedef.num_leaves} leaves, given {len(leaves)}")

@@ -294,7 +294,12 @@ static int set_element(char *p, int dtype, PyObject *o)
     }
     if (kind == 'f') {
         double x = PyFloat_AsDouble(o);
-        if (x == -1 && PyErr_Occurred()) return -1;
+        if (x == -1 && PyErr_Occurred()) {
+            if (!PyErr_ExceptionMatches(PyExc_TypeError) || is_array(o)) return -1;
+            PyErr_Clear();
+            raise_invalid("expected a number, found %R", (PyObject *)Py_TYPE(o));
+            return -1;
+        }
         if (dtype == DT_F64) memcpy(p, &x, 8);
         else if (dtype == DT_F32) memcpy(p, &(float){ (float)x }, 4);
         else memcpy(p, &(uint16_t){ double_to_half(x, dtype == DT_BF16) }, 2);
@@ -456,7 +461,8 @@ static void raise_format(const char *format)
     const char *what = "they are no numbers";
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         if (!strncmp(format, kinds[i].begins, strlen(kinds[i].begins))) what = kinds[i].what;
-    PyErr_Format(PyExc_TypeError, "there is no dtype for elements of the format '%s': %s", format, what);
+    char call[CALLED_SIZE];
+    PyErr_Format(PyExc_TypeError, "%sthere is no dtype for elements of the format '%s': %s", user_call(call), format, what);
 }
 
 static PyObject *method_bitcast(PyObject *self, PyObject *code);
@@ -472,7 +478,7 @@ static PyObject *array_beyond_buffers(PyObject *o, int copy)
     } else {
         Py_XDECREF(type), Py_XDECREF(value), Py_XDECREF(trace);
         PyObject *bits = NULL, *raw = NULL, *code = NULL;
-        if (PyUnicode_CompareWithASCIIString(name, "bfloat16")) PyErr_Format(PyExc_TypeError, "there is no dtype for elements of %U", name);
+        if (PyUnicode_CompareWithASCIIString(name, "bfloat16")) raise_invalid("there is no dtype for elements of %U", name);
         else if ((bits = PyObject_CallMethod(o, "view", "s", "u2")) && (raw = array_from_buffer(bits, copy)) && (code = PyLong_FromLong(DT_BF16))) made = method_bitcast(raw, code);
         Py_XDECREF(code);
         Py_XDECREF(raw);
@@ -499,7 +505,7 @@ static int refuse_masked(PyObject *o)
     int masked = any ? PyObject_IsTrue(any) : -1;
     Py_XDECREF(any);
     Py_XDECREF(mask);
-    if (masked > 0) PyErr_SetString(PyExc_TypeError, "some elements are masked, and hop has no masks: a.filled(value) gives a plain array, hop.where(a.mask, …, a.data) chooses");
+    if (masked > 0) raise_invalid("some elements are masked, and hop has no masks: a.filled(value) gives a plain array, hop.where(a.mask, other, a.data) chooses");
     return masked ? -1 : 0;
 }
 

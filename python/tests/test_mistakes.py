@@ -347,7 +347,7 @@ class Predicates(Mistakes):
         for bad in (-1, 1.5, "3", [3], None, 2**70, True):
             if bad is not None:
                 self.fails(hop.InvalidError, "while_loop: max_trips: expected a size", hop.while_loop, lambda c: c < 2, lambda c: c + 1, 1.0, max_trips=bad)
-        self.fails(hop.InvalidError, "known while the program is captured, found a traced value of type i64[]", hop.jit(lambda n: hop.while_loop(lambda c: c < 2, lambda c: c + 1, 1.0, max_trips=n)), 3)
+        self.fails(hop.TracerError, "known while the program is captured, found a traced value of type i64[]", hop.jit(lambda n: hop.while_loop(lambda c: c < 2, lambda c: c + 1, 1.0, max_trips=n)), 3)
 
     def test_endless(self):
         """A condition that is always true is refused, unless something may end the loop."""
@@ -396,7 +396,7 @@ class Predicates(Mistakes):
             self.fails(hop.InvalidError, "fori_loop: lower: expected an integer scalar, found ", hop.fori_loop, bad, 3, lambda i, c: c, 1.0)
         for bad in ([], "3", 1.5, -1, {}, print, hop.ones(2), 2**70, True):
             self.fails(hop.InvalidError, "scan: length: expected a number of steps, found ", hop.scan, lambda c, x: (c, x), 1.0, None, bad)
-        said = self.fails(hop.InvalidError, "scan: length: expected a number of steps that is known while the program is captured, found a traced value of type i64[]", hop.jit(lambda n: hop.scan(lambda c, x: (c, x), 1.0, length=n)), 3)
+        said = self.fails(hop.TracerError, "scan: length: expected a number of steps, known while the program is captured, found a traced value of type i64[]", hop.jit(lambda n: hop.scan(lambda c, x: (c, x), 1.0, length=n)), 3)
         self.assertIn(__file__, said)
         self.equal(hop.scan(lambda c, x: (c + 1, x), 1.0, length=hop.asarray(3))[0], 4.0)
         for bad in (1, -2, 5, 1.5, None, "0", 2**70):
