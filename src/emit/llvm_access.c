@@ -200,7 +200,7 @@ static LLVMValueRef near_pointer(struct emitter *e, uint32_t buffer)
     if (f->pointer_loops[buffer] == f->outermost) return f->pointers[buffer];
     LLVMBasicBlockRef at = LLVMGetInsertBlock(e->builder);
     LLVMValueRef end = LLVMGetBasicBlockTerminator(f->before);
-    buffers_pointer(e); /* known before the builder leaves the end of a block */
+    buffers_table(e); /* known before the builder leaves the end of a block */
     if (end) LLVMPositionBuilderBefore(e->builder, end);
     else LLVMPositionBuilderAtEnd(e->builder, f->before);
     f->pointers[buffer] = load_pointer(e, buffer);
