@@ -27,19 +27,21 @@ static void say(struct writer *w, const char *format, ...)
     va_end(args);
 }
 
-/* How f mentions g twice. */
+/* How a function mentions the last one several times. */
 static const struct way {
-    const char *name, *body;
+    const char *name;
+    uint32_t levels; /* that are some ten thousand copies of the innermost function */
+    const char *body;
 } ways[] = {
-    { "calls", "  %%a = invoke_subgraph @%1$s(%%x, %%n)\n  %%b = invoke_subgraph @%1$s(%%a, %%n)\n" },
-    { "branches", "  %%z = full {value = 0, dims = [], dtype = f32}\n  %%p = gt(%%n, %%z)\n  %%q = not(%%p)\n"
+    { "calls", 12, "  %%a = invoke_subgraph @%1$s(%%x, %%n)\n  %%b = invoke_subgraph @%1$s(%%a, %%n)\n" },
+    { "branches", 6, "  %%z = full {value = 0, dims = [], dtype = f32}\n  %%p = gt(%%n, %%z)\n  %%q = not(%%p)\n"
                   "  %%a = switch(%%p) [@%1$s(%%x, %%n), @%1$s(%%x, %%n)]\n  %%b = switch(%%q) [@%1$s(%%a, %%n), @%1$s(%%a, %%n)]\n" },
-    { "loops", "  %%i = full {value = 0, dims = [], dtype = i64}\n  %%e = full {value = 1, dims = [], dtype = i64}\n"
+    { "loops", 12, "  %%i = full {value = 0, dims = [], dtype = i64}\n  %%e = full {value = 1, dims = [], dtype = i64}\n"
                "  %%a = fori_loop carry(%%c = %%x) from(%%k = %%i) to(%%e) with(%%v = %%n) {\n    %%r = invoke_subgraph @%1$s(%%c, %%v)\n    next(%%r)\n  }\n"
                "  %%b = invoke_subgraph @%1$s(%%a, %%n)\n" },
 };
 
-/* f0 … f<depth>, each with the last one twice; `rows` is the first dim of the array. The last one is @main and sums. */
+/* f0 … f<depth>, each with the last one several times; `rows` is the first dim of the array. The last one is @main and sums. */
 static char *doubling(const struct way *way, uint32_t depth, const char *rows)
 {
     struct writer w = { 0 };
@@ -161,7 +163,7 @@ static void doubled_programs(void)
     for (size_t w = 0; w < HOP_COUNT(ways); w++)
         for (enum shape shape = AS_IT_IS; shape < SHAPES; shape++) {
             char what[80];
-            struct doubled small = { &ways[w], 12, (w + shape) % 2 ? "T" : "5", shape, true };
+            struct doubled small = { &ways[w], ways[w].levels, (w + shape) % 2 ? "T" : "5", shape, true };
             snprintf(what, sizeof what, "%s, shape %d, %s", ways[w].name, shape, small.rows);
             within(what, 2000, run_doubled, &small);
         }
