@@ -267,9 +267,8 @@ def linspace(start, stop, /, num, *, dtype=None, device=None, endpoint=True):
     start, stop = [_arguments.real(f"linspace: {name}", n) for name, n in (("start", start), ("stop", stop))]
     parts = num - 1 if endpoint else num
     step = (stop - start) / parts if parts > 0 else 0.0
-    if d.kind == "f" and math.isfinite(step):
-        made = _core.progression(d.code, num, start, step)
-        return made.at[num - 1].set(_core.full(d.code, (), stop)) if endpoint and num > 1 else made
+    if num > 1 << 24:
+        _core.full(d.code, (num,), 0)  # what no memory can hold is refused before it is counted out
     if math.isinf(step):  # the difference is too large for a number, its parts are not
         numbers = [start * (1 - i / parts) + stop * (i / parts) for i in range(num)]
     else:

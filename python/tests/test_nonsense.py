@@ -78,7 +78,7 @@ def calls():
     add("abs acos asin asinh atan atanh ceil conj cos cosh exp expm1 floor imag isfinite isinf isnan log log1p log2 log10 negative positive real reciprocal round sign signbit sin sinh square sqrt tan tanh trunc "
         "exp2 cbrt rsqrt sigmoid relu silu softplus erf erfc lgamma stop_gradient keep recompute logical_not acosh", v)  # fmt: skip
     add("popcount count_leading_zeros bitwise_invert", i)
-    add("add atan2 copysign divide equal floor_divide greater greater_equal hypot less less_equal logaddexp logical_and logical_or logical_xor maximum minimum multiply not_equal pow remainder subtract fmod", v, v)
+    add("add atan2 copysign divide equal floor_divide greater greater_equal hypot less less_equal logaddexp logical_and logical_or logical_xor maximum minimum multiply nextafter not_equal pow remainder subtract fmod", v, v)
     add("bitwise_and bitwise_left_shift bitwise_or bitwise_right_shift bitwise_xor", i, i)
     add("clip", v, 0.1, 0.5)
     add("gelu", v, approximate=True)
@@ -197,7 +197,7 @@ def with_one(args, named, at, value):
 UNNAMED = set(
     "from_dlpack empty empty_like arange argmax argmin cumulative_sum cumulative_prod cumulative_max cumulative_min cumulative_logsumexp linear_recurrence sort argsort top_k nonzero reshape matrix_transpose swapaxes "
     "expand_dims concat stack split roll repeat pad dynamic_slice dynamic_update_slice tensordot vecdot einsum cond switch while_loop fori_loop scan associative_scan map jit grad value_and_grad jacfwd jacrev hessian vjp "
-    "linearize jvp vmap checkpoint isdtype finfo iinfo random.key random.fold_in linalg.eigvalsh linalg.svdvals".split()
+    "linearize jvp vmap checkpoint isdtype finfo iinfo random.key random.fold_in linalg.eigvalsh linalg.svdvals trace diagonal linalg.trace linalg.diagonal".split()
 )
 # Functions that take functions apart from the one they are given: what that raises, it raises; anything may go through trees.
 ANY_TREE = re.compile(r"tree\.|debug_callback|stop_gradient|print|check$")
@@ -244,7 +244,7 @@ class Nonsense(Case):
 
     def test_all_functions_are_here(self):
         """A new function gets a line above."""
-        public = {n for n in hop.__all__ if inspect.isfunction(getattr(hop, n, None)) and not n.startswith("__")} - {"save", "load"}
+        public = {n for n in hop.__all__ if inspect.isfunction(getattr(hop, n, None)) and not n.startswith("__")} - {"save", "load", "show"}
         self.assertEqual(sorted(public - set(self.calls)), [])
 
     def test_one_wrong_argument(self):
