@@ -1132,17 +1132,17 @@ def take(x, indices, /, *, axis=None):
             raise ValueError(f"{_core.call_place()}which axis? An array with several axes needs axis=")
         axis = 0
     axis = _along(x, axis)
-    return _call(_CODE["take"], (x, wrapped(indices, _size(x, axis))), None, axis)
+    return _call(_CODE["take"], (x, wrapped(indices, _length(x, axis))), None, axis)
 
 
 def take_along_axis(x, indices, /, *, axis=-1):
     """For every place an element of x at a position along the axis."""
     x, indices = _array(x), _array(indices)
     axis = _along(x, axis)
-    return _call(_CODE["take_along"], (x, wrapped(indices, _size(x, axis))), None, axis)
+    return _call(_CODE["take_along"], (x, wrapped(indices, _length(x, axis))), None, axis)
 
 
-def _size(x, axis):
+def _length(x, axis):
     """Of an axis, also where only a run knows it."""
     n = x.shape[axis]
     return n if n is not None else _call(_CODE["size"], (x,), None, axis)
@@ -1161,7 +1161,7 @@ def _starts(x, positions):
         if n is not None and isinstance(i, int):
             i = i + n if i < 0 else i
         elif axis < x.ndim:
-            i = wrapped(_array(i), _size(x, axis))
+            i = wrapped(_array(i), _length(x, axis))
         out.append(i)
     return out
 
