@@ -136,7 +136,8 @@ def _check_branches(what, names, a, b):
 
     def differ(i, j):
         x, y = a[2][i], b[2][j]
-        return not _meet(x, _kind(x), y) and f"{names(a[0])} gives {type_text(x)}, {names(b[0])} gives {type_text(y)}"
+        shown = repr if _dtypes.is_number(x) and _dtypes.is_number(y) else type_text
+        return not _meet(x, _kind(x), y) and f"{names(a[0])} gives {shown(x)}, {names(b[0])} gives {shown(y)}"
 
     check_same_tree(what, a[1], b[1], names(b[0]), "result", differ)
 

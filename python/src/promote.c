@@ -36,8 +36,8 @@ int number_beside(int dtype, const struct operand *o)
 static int no_common_dtype(const struct call *c, int a, int b)
 {
     const char *name = dtype_rows[dtype_rows[a].kind == 'i' ? a : b].name;
-    raise_invalid("no integer dtype holds both uint64 and int%s, the operands of %s: convert one of them, x.astype(hop.int64) where all elements are "
-                  "below 2**63, x.astype(hop.uint64) where none is negative", name + 1, c->row->name);
+    raise_invalid("no integer dtype holds both operands of %s, uint64 and int%s: convert one of them, x.astype(hop.int64) where all "
+                  "elements are below 2**63, x.astype(hop.uint64) where none is negative", c->row->name, name + 1);
     return -1;
 }
 
