@@ -41,6 +41,7 @@ static struct {
     pthread_cond_t changed; /* a job is done */
     pthread_once_t once;
     struct job *first;
+    bool ended; /* the process ends: no more */
     uintptr_t code, code_end; /* of LLVM, when they are to stop */
 } workers = { .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER, .once = PTHREAD_ONCE_INIT };
 
@@ -53,6 +54,7 @@ static void child_after_fork(void)
     workers.lock = mutex;
     workers.changed = cond;
     workers.first = NULL;
+    workers.ended = false;
 }
 
 /* ---- the end of the process ---- */
@@ -85,6 +87,7 @@ static struct job *somebody_at_work(void)
 static void end_workers(void)
 {
     pthread_mutex_lock(&workers.lock);
+    workers.ended = true;
     bool stops = STOP_SIGNAL && workers.first && backend_code(&workers.code, &workers.code_end);
     struct sigaction action = { .sa_sigaction = stop_here, .sa_flags = SA_SIGINFO | SA_RESTART };
     sigfillset(&action.sa_mask);
@@ -138,7 +141,7 @@ static void *worker(void *arg)
     return NULL;
 }
 
-static bool start(struct job *job)
+static bool start(struct job *job, bool *ended)
 {
     static const size_t stacks[] = { STACK, SMALL_STACK }; /* the second where memory is limited */
     pthread_attr_t attr;
@@ -150,7 +153,8 @@ static bool start(struct job *job)
     if (STOP_SIGNAL) sigdelset(&blocked, STOP_SIGNAL);
     pthread_sigmask(SIG_SETMASK, &blocked, &before);
     pthread_mutex_lock(&workers.lock);
-    for (size_t i = 0; i < HOP_COUNT(stacks) && !started; i++)
+    *ended = workers.ended;
+    for (size_t i = 0; i < HOP_COUNT(stacks) && !started && !*ended; i++)
         started = !pthread_attr_setstacksize(&attr, stacks[i]) && !pthread_create(&job->thread, &attr, worker, job);
     if (started) job->next = workers.first, workers.first = job;
     pthread_mutex_unlock(&workers.lock);
@@ -166,10 +170,11 @@ bool worker_run(void (*work)(void *env), void (*drop)(void *env), void *env, con
         *job = (struct job){ .work = work, .drop = drop, .env = env };
         pthread_once(&workers.once, register_ends);
     }
-    if (!job || !start(job)) {
+    bool ended = false;
+    if (!job || !start(job, &ended)) {
         free(job);
-        work(env);
-        return true;
+        (ended ? drop : work)(env);
+        return !ended;
     }
     pthread_mutex_lock(&workers.lock);
     for (bool ends = false; !job->done && !ends;) {
