@@ -10,6 +10,14 @@ void builder_begin(struct builder *b, struct module *m, const struct fn *like)
     memset(b, 0, sizeof *b);
     b->m = m;
     hop_cleanup_push(builder_drop, b);
+    /* parts of these are pointed to also where they are empty, and nothing may be added to NULL */
+    vec_reserve(&b->arena, &b->values, 4);
+    vec_reserve(&b->arena, &b->nodes, 4);
+    vec_reserve(&b->arena, &b->pool, 4);
+    vec_reserve(&b->arena, &b->attrs, 4);
+    vec_reserve(&b->arena, &b->regions, 1);
+    vec_reserve(&b->arena, &b->symbols, 1);
+    vec_reserve(&b->arena, &b->requires, 1);
     if (!like) return;
     for (uint32_t i = 0; i < like->n_outer_symbols; i++) vec_push(&b->arena, &b->symbols, like->symbols[i]);
     b->n_outer_symbols = like->n_outer_symbols;

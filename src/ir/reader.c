@@ -368,6 +368,7 @@ void text_read_into(struct module *m, const char *file_name, const char *text, s
     if (HOP_TRY(c)) {
         char *copy = arena_string(&r->arena, text, length);
         reader_know_operators(r);
+        vec_reserve(&r->arena, &r->vals, 16); /* parts of it are pointed to, empty ones, too */
         r->definition_map.arena = &r->arena;
         for (uint32_t i = 0; i < m->fns.len; i++) know(r, m->fns.data[i]->name, false, i);
         for (uint32_t i = 0; i < m->constants.len; i++) know(r, m->constants.data[i].name, true, i);

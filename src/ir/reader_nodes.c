@@ -929,7 +929,7 @@ static void read_node(struct reader *r, struct frame *f)
     if (node.row->flags & OPF_HIGHER) read_higher(r, f, &node, &in);
     else {
         if (lx->tok.kind == '(') read_operands(r);
-        in.operands = r->vals.len > base ? r->vals.data + base : NULL; /* the list itself may be nothing yet */
+        in.operands = r->vals.data + base;
         in.n_operands = r->vals.len - base;
     }
     uint32_t first_fresh = f->b.symbols.len, n_nodes = f->b.nodes.len;

@@ -234,7 +234,9 @@ lpv lower_elem(struct lower *L, val v, const lpv *idx)
     return row->elem(L, L->f, n, v - n->results, idx);
 }
 
-lpv lower_scalar(struct lower *L, val v) { return lower_elem(L, v, NULL); }
+static const lpv no_index[1] = { LPV_NONE }; /* of a scalar: rows may add to it */
+
+lpv lower_scalar(struct lower *L, val v) { return lower_elem(L, v, no_index); }
 
 struct array lower_array(struct lower *L, val v)
 {
@@ -415,7 +417,7 @@ static void bind_size(struct lower *L, const struct node *n)
 
 static void emit_scalar(struct lower *L, val v)
 {
-    lpv value = lower_elem(L, v, NULL);
+    lpv value = lower_elem(L, v, no_index);
     L->slots[v] = (struct slot){ .kind = SLOT_SCALAR, .scalar = value };
 }
 

@@ -467,7 +467,7 @@ static struct executor *executor_new(const struct executor *from, const struct l
     struct arena *a = from->memory;
     struct executor *e = arena_copy(a, from, sizeof *from);
     e->p = p;
-    e->buffers = from->rt->buffers + p->first_buffer;
+    if (p != from->program) e->buffers = from->rt->buffers + p->first_buffer;
     e->lane = 0;
     e->values = ARENA_ZNEW(a, union cell, p->instrs.len);
     e->vars = ARENA_ZNEW(a, int64_t, p->loops.len);
@@ -489,9 +489,8 @@ int32_t lp_execute(const struct lp *p, struct hop_rt *rt, void **buffers, int64_
 {
     struct arena arena = { 0 };
     hop_cleanup_push(arena_free, &arena);
-    struct executor first = { .program = p, .rt = rt, .symbols = symbols, .memory = &arena, .procedures = ARENA_ZNEW(&arena, struct executor *, p->procedures.len) };
+    struct executor first = { .program = p, .rt = rt, .buffers = buffers, .symbols = symbols, .memory = &arena, .procedures = ARENA_ZNEW(&arena, struct executor *, p->procedures.len) };
     struct executor *e = executor_new(&first, p);
-    e->buffers = buffers;
     number_sites(e, p->root);
     e->sites = ARENA_NEW(&arena, struct lp_call *, e->n_sites);
     e->n_sites = 0;

@@ -34,7 +34,7 @@ static lpv window_start(struct lower *L, val start, dim whole, dim window)
     struct lp *p = lower_lp(L);
     if (whole == window) return lp_index(p, 0);
     lpv last = lp_bin(p, LP_SUB, lower_dim(L, whole), lower_dim(L, window));
-    return lp_bin(p, LP_MAX, lp_bin(p, LP_MIN, lower_elem(L, start, NULL), last), lp_index(p, 0));
+    return lp_bin(p, LP_MAX, lp_bin(p, LP_MIN, lower_scalar(L, start), last), lp_index(p, 0));
 }
 
 /* ---- batching windows ---- */

@@ -572,7 +572,7 @@ static lpv elem_pad(struct lower *L, const struct fn *f, const struct node *n, u
     struct lp *p = lower_lp(L);
     struct type x = operand_type(lower_module(L), f, n, 0);
     const struct attr *a = node_attr(f, n, 0);
-    lpv zero = lp_index(p, 0), inside = LPV_NONE, some = LPV_NONE, at[MAX_RANK], value = lower_elem(L, operand(f, n, 1), NULL);
+    lpv zero = lp_index(p, 0), inside = LPV_NONE, some = LPV_NONE, at[MAX_RANK], value = lower_scalar(L, operand(f, n, 1));
     for (uint32_t i = 0; i < x.rank; i++) {
         int64_t gap = pad_interior(a, i) + 1;
         if (x.dims[i] == 0) return value;

@@ -24,8 +24,9 @@ struct program {
 
 static void put_program(struct program *p, const uint8_t *names[NAMES], const size_t lengths[NAMES])
 {
-    static const char *const parts[] = { "hop 1\nfn @", "(%", ": f32[T], %", ": f64[], %last: i32[]) -> (f32[T], f64[]) effects(check, io) {\n  %z = full {value = 0, dims = [], dtype = i32}\n"
-                                         "  %c = ge(%last, %z)\n  check {message = ", "} (%c, %last)\n  print {format = ", "} (%last)\n  callback {name = ", "} (%last)\n" };
+    static const char body[] = ": f64[], %last: i32[]) -> (f32[T], f64[]) effects(check, io) {\n  %z = full {value = 0, dims = [], dtype = i32}\n"
+                               "  %c = ge(%last, %z)\n  check {message = ";
+    static const char *const parts[] = { "hop 1\nfn @", "(%", ": f32[T], %", body, "} (%c, %last)\n  print {format = ", "} (%last)\n  callback {name = ", "} (%last)\n" };
     p->text.arena = p->source.arena = p->header.arena = &p->arena;
     for (int i = 0; i < NAMES; i++) text_str(&p->text, parts[i]), put_escaped(&p->text, names[i], lengths[i]);
     text_str(&p->text, parts[NAMES]);

@@ -68,14 +68,12 @@ static void interpret(void *ctx)
     if (f->n_params > HOP_COUNT(args) || !is_small(in->m, f)) return;
     int64_t symbols[64];
     for (uint32_t i = 0; i < f->n_symbols; i++) symbols[i] = HOP_MIN(HOP_MAX(f->symbols[i].lo, SIZE), f->symbols[i].hi);
-    struct arena arena = { 0 };
-    hop_cleanup_push(arena_free, &arena);
     for (uint32_t p = 0; p < f->n_params; p++) {
         struct type t = type_get(in->m, value_type(f, p));
-        struct tensor *x = args[p] = ARENA_ZNEW(&arena, struct tensor, 1);
-        *x = (struct tensor){ .refs = 1, .dtype = t.dtype, .rank = t.rank, .count = 1 };
-        for (uint32_t d = 0; d < t.rank; d++) x->count *= x->dims[d] = HOP_MAX(dim_eval(in->m, t.dims[d], symbols), 0);
-        x->data = arena_zalloc(&arena, (size_t)x->count * dtype_info[t.dtype].size + 64);
+        int64_t shape[MAX_RANK];
+        for (uint32_t d = 0; d < t.rank; d++) shape[d] = HOP_MAX(dim_eval(in->m, t.dims[d], symbols), 0);
+        struct tensor *x = args[p] = tensor_new((enum dtype)t.dtype, t.rank, shape);
+        hop_cleanup_push(tensor_free, x);
         for (int64_t i = 0; i < x->count; i++) {
             uint64_t bits = dtype_is_float((enum dtype)t.dtype) ? (t.dtype == DT_F64 ? 0x3fe0000000000000u : t.dtype == DT_F32 ? 0x3f000000u : t.dtype == DT_F16 ? 0x3800u : 0x3f00u) : (uint64_t)(i & 1);
             memcpy((char *)x->data + (size_t)i * dtype_info[t.dtype].size, &bits, dtype_info[t.dtype].size);
@@ -84,8 +82,10 @@ static void interpret(void *ctx)
     struct interp run = { .m = in->m, .callback = no_call, .max_steps = MOST_STEPS };
     interp_run(&run, in->fn, args, dims, in->results);
     in->ran = true;
-    hop_cleanup_pop(&arena);
-    arena_free(&arena);
+    for (uint32_t p = f->n_params; p-- > 0;) {
+        hop_cleanup_pop(args[p]);
+        tensor_free(args[p]);
+    }
 }
 
 static void drop_results(struct input *in)
