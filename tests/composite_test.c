@@ -151,7 +151,7 @@ static const struct {
     { bad_roll_shift, "roll: a shift: expected i64[], found f32[5]" },
     { bad_triangle, "tril: expected at least two dims, found f32[5]" },
     { bad_eye, "eye: the type \"f32[2]\": expected two dims, found 1" },
-    { bad_one_hot, "one_hot: the indices: expected i32 or i64, found f32[3, 4]" },
+    { bad_one_hot, "one_hot: the indices: expected integers, found f32[3, 4]" },
     { bad_randint, "randint: the key: expected u32[2], or keys u32[…, 2], found f32[3, 4]" },
     { bad_randint_type, "randint: the type \"f32[3]\": expected integers" },
     { bad_bernoulli, "bernoulli: the probability, a scalar or one per result: expected f32[3, 3], found f32[5]" },

@@ -50,7 +50,7 @@ static const struct refusal refusals[] = {
     { "%x: f32[3, 2], %i: i64[]", "dynamic_slice {sizes = [1, 1]} (%x, %i)", "dynamic_slice: expected one start per dim of f32[3, 2] (2), found 1" },
     { "%x: f32[3], %u: f32[4], %i: i64[]", "dynamic_update(%x, %u, %i)", "dynamic_update: operand 1 (update): dim 0 of f32[4]: expected at most 3, found 4" },
     { "%x: f32[3], %u: i32[1], %i: i64[]", "dynamic_update(%x, %u, %i)", "dynamic_update: operand 1 (update): expected dtype and rank of f32[3], found i32[1]" },
-    { "%x: f32[3], %i: f32[2]", "take(%x, %i)", "take: operand 1 (indices): expected i32 or i64, found f32[2]" },
+    { "%x: f32[3], %i: f32[2]", "take(%x, %i)", "take: operand 1 (indices): expected integers, found f32[2]" },
     { "%x: f32[], %i: i32[2]", "take(%x, %i)", "take: operand 0: expected at least one dim, found f32[]" },
     { "%x: f32[3], %i: i32[2]", "take {dim = 1} (%x, %i)", "take: attribute 'dim': expected a dim below the rank 1, found 1" },
     { "%x: f32[3], %i: i32[2], %u: f32[3]", "scatter(%x, %i, %u)", "scatter: operand 2 (updates): dim 0 of f32[2] and f32[3]: expected 2, found 3" },
