@@ -4,7 +4,7 @@ __all__ = ["check_grads"]
 
 import math
 
-from . import _dtypes, random, tree
+from . import _arguments, _dtypes, random, tree
 from ._errors import Error, GradientError, InvalidError
 from ._jit import jit
 from ._ops import abs, asarray, astype, max, sum
@@ -19,19 +19,20 @@ _MODES = {"fwd": "forward", "rev": "reverse"}
 def check_grads(f, args, order=2, modes=("fwd", "rev"), atol=None, rtol=None, eps=None):
     """Holds derivatives of f at args, a tuple of arguments, against differences, and raises GradientError where they disagree.
 
-    modes: "fwd" (jvp), "rev" (vjp), or both. order: how many derivatives: with 2, the derivatives of both modes are differentiated again in both modes. Arguments and
+    modes: "fwd" (jvp), "rev" (vjp), or both. order, 1 to 8: how many derivatives: with 2, the derivatives of both modes are differentiated again in both modes. Arguments and
     results are trees; derivatives are taken for floats, all else is passed on as it is. Everything is computed in float64 where f allows that, else in the dtypes that
     it is given. A difference may be atol + rtol * (the largest element) away; the step is eps. Left out, they are chosen by dtype. At a kink (of abs, max, where, …)
     differences and derivatives rightly disagree: choose a point beside it."""
-    if not callable(f):
-        raise TypeError(f"check_grads takes a function, found {type(f).__name__}")
+    _arguments.function("check_grads: f", f)
     if not isinstance(args, (tuple, list)):
-        raise TypeError(f"check_grads: expected a tuple of arguments, found {type(args).__name__}")
-    modes = (modes,) if isinstance(modes, str) else tuple(modes)
-    if not modes or any(m not in _MODES for m in modes):
-        raise ValueError(f'check_grads: expected modes "fwd" and "rev", found {modes!r}')
-    if not isinstance(order, int) or order < 1:
-        raise ValueError(f"check_grads: expected an order of 1 or more, found {order!r}")
+        raise _arguments.wrong("check_grads: args", "a tuple of arguments", args)
+    modes = (modes,) if isinstance(modes, str) else modes
+    if not isinstance(modes, (tuple, list)) or not modes or any(not isinstance(m, str) or m not in _MODES for m in modes):
+        raise _arguments.wrong("check_grads: modes", '"fwd", "rev" or both', modes)
+    _arguments.integer("check_grads: order", order, 1, 8, "an order from 1 to 8")
+    for name, x in (("atol", atol), ("rtol", rtol), ("eps", eps)):
+        if x is not None and not (_dtypes.is_number(x) and x > 0):
+            raise _arguments.wrong(f"check_grads: {name}", "a positive number", x)
     level = _first_level(f, tuple(args))
     least = min([x.dtype for x in level.xs] + level.dtypes, key=lambda d: -_STEPS[d.name])
     bound = _BOUNDS[least.name]

@@ -196,6 +196,7 @@ def full(shape, fill_value, *, dtype=None, device=None):
     if isinstance(fill_value, _core.ArrayBase):
         d = fill_value.dtype if dtype is None else as_dtype(dtype)
         return broadcast_to(astype(fill_value, d), _dims(shape))
+    _core.unmasked(fill_value)
     d = _dtypes.weak_dtype(fill_value) if dtype is None else as_dtype(dtype)
     dims = _dims(shape)
     if _core.tracing():

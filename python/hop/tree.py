@@ -303,7 +303,7 @@ def compare(a, b):
         if not fits:
             apart.append((path, x._text(), y._text()))
             return
-        if not keyed and x.rest != y.rest:
+        if not keyed and not _same_rest(x.kind, x.rest, y.rest):
             apart.append((path, f"{x._text()} with {x.rest!r}", f"{y._text()} with {y.rest!r}"))
         left, right = children(x, i), children(y, j)
         for key in [*left, *(k for k in right if k not in left)]:

@@ -190,7 +190,7 @@ static int settle_large(struct operand *in, Py_ssize_t n)
         if (real) Py_CLEAR(in[i].array);
         else if (!in[i].array) {
             char call[CALLED_SIZE];
-            PyErr_Format(PyExc_OverflowError, "%sa Python int is too large for every integer dtype", user_call(call));
+            PyErr_Format(PyExc_OverflowError, "%sa Python int does not fit into any integer dtype", user_call(call));
             return -1;
         }
     }

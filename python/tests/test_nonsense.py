@@ -64,6 +64,7 @@ def calls():
         for name in names.split():
             out.setdefault(name, []).append((args, named))
 
+    add("check_grads", hop.sin, (1.0,), order=1, modes=("fwd",))
     add("asarray array", [1.0, 2.0], dtype=hop.float32)
     add("from_dlpack", v)
     add("full", (2, 3), 1.5, dtype=hop.float32)
@@ -196,7 +197,7 @@ def with_one(args, named, at, value):
 # What these say comes from Python itself, or from the function that they were given, and need not say their name.
 UNNAMED = set(
     "from_dlpack empty empty_like arange argmax argmin cumulative_sum cumulative_prod cumulative_max cumulative_min cumulative_logsumexp linear_recurrence sort argsort top_k nonzero reshape matrix_transpose swapaxes "
-    "expand_dims concat stack split roll repeat pad dynamic_slice dynamic_update_slice tensordot vecdot einsum cond switch while_loop fori_loop scan associative_scan map jit grad value_and_grad jacfwd jacrev hessian vjp "
+    "check_grads expand_dims concat stack split roll repeat pad dynamic_slice dynamic_update_slice tensordot vecdot einsum cond switch while_loop fori_loop scan associative_scan map jit grad value_and_grad jacfwd jacrev hessian vjp "
     "linearize jvp vmap checkpoint isdtype finfo iinfo random.key random.fold_in linalg.eigvalsh linalg.svdvals trace diagonal linalg.trace linalg.diagonal".split()
 )
 # Functions that take functions apart from the one they are given: what that raises, it raises; anything may go through trees.
