@@ -12,12 +12,22 @@ void new_body_begin(struct new_body *body, struct builder *around, const struct 
     for (uint32_t i = 0; i < n; i++) body->dims[i] = i < n_dims ? dims[i] : HOP_NONE;
 }
 
+static bool is_symbol(void *ctx, uint32_t symbol) { return symbol == *(const uint32_t *)ctx; }
+
 dim new_body_dim(struct new_body *body, dim d)
 {
     struct module *m = body->b.m;
+    uint32_t alone;
     if (dim_is_const(m, d)) return d;
     for (uint32_t i = 0; i < body->b.n_outer_symbols; i++)
         if (body->dims[i] == d) return dim_symbol(m, i);
+    if (!dim_is_symbol(m, d, &alone)) { /* T + 1 and T stay related: a symbol of its own for each would leave two sizes that nothing knows to be equal */
+        uint32_t n = body->around->symbols.len;
+        dim *inside = ARENA_ZNEW(&body->around->arena, dim, n);
+        for (uint32_t k = 0; k < n; k++)
+            if (dim_mentions(m, d, is_symbol, &k)) inside[k] = new_body_dim(body, dim_symbol(m, k));
+        return dim_substitute(m, d, inside);
+    }
     char name[16];
     int length = snprintf(name, sizeof name, "d%u", body->b.n_outer_symbols);
     int64_t lo, hi;
