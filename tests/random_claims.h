@@ -283,7 +283,8 @@ static double largest_of(const struct tensor *x, double least)
 }
 
 /* Tangents against (f(x + h t) - f(x - h t)) / 2h. Where they differ, a step a tenth as long decides: the slopes of the two sides still differ as much (a kink,
- * counted), or the shorter step gives the tangent (the function is curved), or the tangent is wrong. */
+ * counted, as is a slope that would leave the function's own size within the step), or the shorter step gives the tangent (the function is curved), or the tangent
+ * is wrong. */
 static const char *differences(struct check *c, const struct target *t, struct tensor *const *tangents, const struct outcome *base, struct tensor *const *result_tangents)
 {
     static const double steps[] = { 1e-6, 1e-7 };
@@ -306,7 +307,8 @@ static const char *differences(struct check *c, const struct target *t, struct t
             if (!near) near = true, defined[1] = both_sides(c, t, tangents, steps[1], sides[1]);
             bool still = defined[1] && slopes_at(base, sides[1], r, i, steps[1], &close);
             if (still && fabs((close.above + close.below) / 2 - x) <= 1e-4 * scale) continue;
-            if (!still || (known && fabs(far.above - far.below) > 0.2 * off && fabs(close.above - close.below) > 0.3 * fabs(far.above - far.below))) {
+            bool steep = fabs(x) * steps[1] > largest_of(y, 1); /* no straight line over even the shorter step: differences say nothing */
+            if (!still || steep || (known && fabs(far.above - far.below) > 0.2 * off && fabs(close.above - close.below) > 0.3 * fabs(far.above - far.below))) {
                 c->tally->kinks++;
                 continue;
             }

@@ -177,7 +177,7 @@ static val next_carry(struct scope *s, val carry)
 {
     val v = result_of_type(s, scope_type(s, carry));
     if (v < s->b.n_params && v != carry && chance(s->g, 0.5)) v = carry;
-    return s->g->wild && chance(s->g, 0.5) ? v : v < s->b.n_params && chance(s->g, 0.3) ? v : squash(s, v);
+    return s->g->wild && chance(s->g, 0.5) ? v : v < s->b.n_params && chance(s->g, 0.3) ? v : bounded(s, v);
 }
 
 /* Shall this higher-order step have as little as its row allows? Where results must depend on it, it may not. */

@@ -272,12 +272,18 @@ static val want(struct scope *s, enum dtype t, uint32_t rank, const dim *dims)
 
 static val want_scalar(struct scope *s, enum dtype t) { return want(s, t, 0, NULL); }
 
-/* Floats back to a moderate size. */
-static val squash(struct scope *s, val v)
+/* Floats no larger than 1. */
+static val bounded(struct scope *s, val v)
 {
     static const enum op ops[] = { OP_tanh, OP_sin, OP_sigmoid };
+    return dtype_is_float((enum dtype)scope_type(s, v).dtype) ? unary(s, ops[below(s->g, 3)], v) : v;
+}
+
+/* Floats back to a moderate size, unless that is done again and again: what a loop squares at every step outgrows any factor. */
+static val squash(struct scope *s, val v)
+{
     if (!dtype_is_float((enum dtype)scope_type(s, v).dtype)) return v;
-    return chance(s->g, 0.25) ? binary(s, OP_mul, v, number_like(s, v, 0.375)) : unary(s, ops[below(s->g, 3)], v);
+    return chance(s->g, 0.25) ? binary(s, OP_mul, v, number_like(s, v, 0.375)) : bounded(s, v);
 }
 
 static val maybe_squash(struct scope *s, val v) { return !s->g->wild && chance(s->g, 0.4) ? squash(s, v) : v; }
