@@ -60,6 +60,7 @@ static bool growth(const struct trips *w, val v, int64_t *step)
     const struct node *n = fn_node(cond, cond->values[v].node);
     const val *x = node_operands(cond, n);
     if (!node_is_pure(w->c->b->m, cond, n) || may_not_end(w->c->b->m, cond, n)) return false;
+    if (node_mentions_inner(w->c->b->m, cond, n)) return false; /* a size that may be another at every trip */
     bool linear = (n->op == OP_add || n->op == OP_sub || n->op == OP_neg) && !t.rank && dtype_is_integer((enum dtype)t.dtype);
     uint64_t sum = 0;
     for (uint32_t k = 0; k < n->n_operands; k++) {
