@@ -11,7 +11,21 @@ struct dce {
 
 /* ---- loops ---- */
 
-/* Follows what live carries and stacks read until no further carry becomes live; fills the plan's fates. */
+/* Follows what wanted carries and stacks read until no further carry becomes wanted; is any? */
+static bool close_carries(struct arena *a, const struct module *m, const struct loop *l, bool *wanted, struct liveness *live)
+{
+    bool any = false;
+    for (bool more = true; more;) {
+        more = false;
+        *live = live_values(a, m, l->body, wanted, NULL, NULL);
+        for (uint32_t i = 0; i < l->n_carry; i++)
+            if (live->value[i] && !wanted[i]) wanted[i] = more = true;
+    }
+    for (uint32_t i = 0; i < l->n_carry; i++) any |= wanted[i];
+    return any;
+}
+
+/* Which carries, stacks and operands somebody needs; fills the plan's fates. */
 static void live_carries(struct arena *a, const struct module *m, const struct loop *l, const struct dce *d, struct loop_plan *p)
 {
     const struct fn *body = l->body;
@@ -21,26 +35,16 @@ static void live_carries(struct arena *a, const struct module *m, const struct l
     for (uint32_t k = 0; k < l->n_stack; k++) wanted[l->n_carry + k] = p->keep_stack[k] = d->used[l->n->results + loop_stack_result(l, k)];
     if (l->cond) cond = live_values(a, m, l->cond, NULL, NULL, NULL);
     for (uint32_t i = 0; l->cond && i < l->n_carry; i++) wanted[i] |= cond.value[i];
-    for (bool more = true; more;) {
-        more = false;
-        live = live_values(a, m, body, wanted, NULL, NULL);
-        for (uint32_t i = 0; i < l->n_carry; i++)
-            if (live.value[i] && !wanted[i]) wanted[i] = more = true;
+    if (!close_carries(a, m, l, wanted, &live) && l->cond && l->n_carry) {
+        wanted[0] = true; /* a while_loop has a carry, and what its next value reads */
+        close_carries(a, m, l, wanted, &live);
     }
-    bool any = false;
-    for (uint32_t i = 0; i < l->n_carry; i++) any |= wanted[i];
-    if (l->cond && !any) wanted[0] = true; /* a while_loop has a carry */
     for (uint32_t i = 0; i < body->n_params; i++) {
         bool keep = i < l->n_carry ? wanted[i] : live.value[i] || (l->counted && i == l->n_carry); /* an index is there anyway */
         if (!keep) p->body[i].fate = PARAM_DROP;
     }
     for (uint32_t i = l->n_carry; l->cond && i < l->cond->n_params; i++)
         if (!cond.value[i]) p->cond[i].fate = PARAM_DROP;
-    if (l->cond && !any) { /* the carry kept for form needs what its next value reads */
-        live = live_values(a, m, body, wanted, NULL, NULL);
-        for (uint32_t i = 0; i < body->n_params; i++)
-            if (live.value[i]) p->body[i].fate = PARAM_KEEP;
-    }
     p->count_used = l->n_extra && d->used[l->n->results + l->n_carry];
 }
 
