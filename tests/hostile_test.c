@@ -104,6 +104,30 @@ static void too_many_elements(void)
 
 #define SEVEN "1,1,1,1,1,1,1"
 #define MOST SEVEN "," SEVEN "," SEVEN "," SEVEN ",1,1,1,1" /* as many sizes as a type can have */
+/* Quotients and remainders of the smallest number are what floor division says, or an overflow. */
+static void smallest_number(void *ctx)
+{
+    static const struct { int64_t a, b, quotient, rest; bool overflows; } cases[] = {
+        { INT64_MIN, -1, 0, 0, true },           { INT64_MIN, 3, -3074457345618258603, 1, false }, { INT64_MIN, -3, 3074457345618258602, -2, false }, { INT64_MIN, INT64_MAX, -2, INT64_MAX - 1, false },
+        { INT64_MAX, INT64_MIN, -1, -1, false }, { INT64_MIN, INT64_MIN, 1, 0, false },            { -7, 2, -4, 1, false },                           { 7, -2, -4, -1, false },
+    };
+    struct module *m = ctx;
+    for (size_t i = 0; i < HOP_COUNT(cases); i++) {
+        dim a = dim_const(m, cases[i].a), b = dim_const(m, cases[i].b);
+        CLAIM(dim_const_value(m, dim_mod(m, a, b)) == cases[i].rest, "the rest of case %zu", i);
+        if (!cases[i].overflows) CLAIM(dim_const_value(m, dim_floordiv(m, a, b)) == cases[i].quotient, "the quotient of case %zu", i);
+    }
+    dim_floordiv(m, dim_const(m, INT64_MIN), dim_const(m, -1));
+    CLAIM(false, "an overflow is an error");
+}
+
+static void sizes_at_the_edge(void)
+{
+    struct module *m = module_new();
+    TOLD(attempt(smallest_number, m), "overflows");
+    module_free(m);
+}
+
 static int one_more_axis(void *env, const hop_val *in, hop_val *out) { return (void)env, out[0] = hop_expand(in[0], 0), hop_failed(); }
 static int stacked(void *env, const hop_val *in, hop_val *out) { return (void)env, out[0] = hop_stack(in, 1, 0), hop_failed(); }
 static int outer_product(void *env, const hop_val *in, hop_val *out) { return (void)env, out[0] = hop_dot(in[0], in[0], NULL), hop_failed(); }
@@ -331,6 +355,7 @@ int main(void)
     setrlimit(RLIMIT_CORE, &core);
     wrong_arguments();
     too_many_elements();
+    sizes_at_the_edge();
     too_many_dims();
     depth();
     long_names();

@@ -216,14 +216,20 @@ static void chain(const void *ctx)
     free(w.text);
 }
 
+#if defined(__SANITIZE_ADDRESS__)
+enum { LONG_CHAIN = 3000, DEEP_CHAIN = 1000, MANY_NODES = 50000 }; /* several times as slow, and frames several times as large */
+#else
+enum { LONG_CHAIN = 20000, DEEP_CHAIN = 3000, MANY_NODES = 1000000 };
+#endif
+
 static void long_chains(void)
 {
-    struct { enum chain kind; uint32_t n; } c = { ONE_CALL, 20000 };
-    within("20,000 functions, each with a call of the last", 4000, chain, &c);
-    c.kind = CALL_IN_LOOP, c.n = 3000;
-    within("3,000 loops in loops by way of calls", 6000, chain, &c);
-    c.kind = TWO_CALLS_IN_ALL, c.n = 3000;
-    within("3,000 functions, each called twice", 6000, chain, &c);
+    struct { enum chain kind; uint32_t n; } c = { ONE_CALL, LONG_CHAIN };
+    within("functions, each with a call of the last", 4000, chain, &c);
+    c.kind = CALL_IN_LOOP, c.n = DEEP_CHAIN;
+    within("loops in loops by way of calls", 6000, chain, &c);
+    c.kind = TWO_CALLS_IN_ALL, c.n = DEEP_CHAIN;
+    within("functions, each called twice", 6000, chain, &c);
 }
 
 /* A million nodes, each with the last as operand, are read, printed, verified and interpreted. */
@@ -290,7 +296,7 @@ int main(void)
     setrlimit(RLIMIT_CORE, &core);
     doubled_programs();
     long_chains();
-    within("a million nodes", 6000, many_nodes, &(uint32_t){ 1000000 });
+    within("many nodes", 6000, many_nodes, &(uint32_t){ MANY_NODES });
     static const char *const folders[] = { "calls", "nested", "switch", "higher", "symbols" };
     char folder[80];
     for (size_t i = 0; i < HOP_COUNT(folders); i++) {
