@@ -291,6 +291,49 @@ claim 'they are products of the unit, not loops' grep -q 'hop_gemm_f32(' layer.c
 claim 'products compile' strict_c layer_main.c layer.c -lm -o layer_run
 claim 'products are right and sizes are checked' ./layer_run
 
+# ---- functions that call each other many times over: parts of the file, called, with fixed memory and with a workspace ----
+for rows in 8 T; do
+    {
+        printf 'hop 1\nfn @f0(%%x: f32[%s]) -> (f32[%s]) {\n  %%a = sin(%%x)\n  %%b = mul(%%a, %%x)\n  return %%b\n}\n' $rows $rows
+        for i in {1..13}; do
+            printf 'fn @f%d(%%x: f32[%s]) -> (f32[%s]) {\n  %%a = invoke_subgraph @f%d(%%x)\n  %%b = invoke_subgraph @f%d(%%a)\n  return %%b\n}\n' "$i" $rows $rows $((i - 1)) $((i - 1))
+        done
+    } >"twice_$rows.hop"
+    claim "parts are emitted, $rows rows" "$HOP" emit c "twice_$rows.hop" --fn f13 --strict -o "twice_$rows.c"
+    claim "they are functions, $rows rows" grep -q 'hop_part0_of_f13(' "twice_$rows.c"
+done
+cat >twice_main.c <<'END'
+#ifdef SIZED
+#include "twice_T.h"
+#else
+#include "twice_8.h"
+#endif
+#include <stdio.h>
+#include <stdlib.h>
+int main(void)
+{
+    const float x[8] = { 1, 2, 3, 4, 5, 6, 7, 8 };
+    float y[8];
+#ifdef SIZED
+    void *workspace = malloc(f13_workspace(8));
+    if (f13(8, x, y, workspace)) return 1;
+    free(workspace);
+#else
+    if (f13(x, y)) return 1;
+#endif
+    for (int i = 0; i < 8; i++) printf("%.9g\n", (double)y[i]);
+    return 0;
+}
+END
+claim 'parts compile' strict_c twice_main.c twice_8.c -lm -o twice_8
+claim 'parts with a workspace compile' strict_c -DSIZED twice_main.c twice_T.c -lm -o twice_T
+claim 'parts run' ./twice_8
+./twice_8 >twice_8.out
+./twice_T >twice_T.out
+claim 'both give the same bits' cmp twice_8.out twice_T.out
+"$HOP" run twice_8.hop --fn f13 --interpret --in 'x=[1, 2, 3, 4, 5, 6, 7, 8]' | sed 's/.*= \[//; s/\]//; s/, /\n/g' >twice.right
+claim 'which are those of the interpreter' awk 'NR == FNR { right[FNR] = $1; next } $1 - right[FNR] > 1e-6 || right[FNR] - $1 > 1e-6 { exit 1 }' twice.right twice_8.out
+
 # ---- names that C has other plans for ----
 cat >names.hop <<'END'
 hop 1
