@@ -456,6 +456,37 @@ static void choose_saved(struct cut *c)
     }
 }
 
+static void note_bound_again(void *ctx, uint32_t symbol)
+{
+    const struct cut **c = ctx; /* NULL: found */
+    if (*c && symbol >= (*c)->joint->n_outer_symbols && (*c)->needed[(*c)->joint->symbols[symbol].index]) *c = NULL;
+}
+
+/* Does a result that backward reads have a size that is bound in backward once more? */
+static bool has_size_bound_again(const struct cut *c, const struct node *n)
+{
+    const struct cut *left = c;
+    struct symbol_walk walk = { note_bound_again, &left };
+    for (uint32_t k = 0; k < n->n_results; k++)
+        if (c->used[n->results + k]) type_symbols(c->m, value_type(c->joint, n->results + k), &walk);
+    return !left;
+}
+
+/* A node that binds a size and is run again binds it anew: backward knows it from there on, and not before. So what has such a size is not kept
+ * but run again as well. Running a node again may do the same to another size. */
+static void run_again_with_sizes(struct cut *c)
+{
+    bool more = true;
+    while (more) {
+        more = false;
+        for (uint32_t i = c->j->n_forward; i-- > 0;) {
+            if (c->needed[i] || !has_size_bound_again(c, fn_node(c->joint, i))) continue;
+            need_node(c, i);
+            more = true;
+        }
+    }
+}
+
 /* A parameter like p of f; sizes of cotangents that the builder does not know yet become symbols. */
 static val param_like(struct module *m, struct copier *copy, val p)
 {
@@ -564,6 +595,7 @@ void partition_joint(struct module *m, const struct fn *f, const struct joint *j
     mark_backward(&c);
     if (j->recompute) save_nothing(&c);
     else choose_saved(&c);
+    if (j->whole) run_again_with_sizes(&c);
     uint32_t n_ct = joint->n_params - j->n_x, n = 0, n_extra = 0;
     val *residuals = ARENA_NEW(&arena, val, joint->n_values), *extra = ARENA_NEW(&arena, val, joint->n_values);
     bool *used = ARENA_NEW(&arena, bool, n_ct + joint->n_values);
