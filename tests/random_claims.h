@@ -282,15 +282,28 @@ static double largest_of(const struct tensor *x, double least)
     return least;
 }
 
-/* Tangents against (f(x + h t) - f(x - h t)) / 2h. Where they differ, a step a tenth as long decides: the slopes of the two sides still differ as much (a kink,
- * counted, as is a slope that would leave the function's own size within the step), or the shorter step gives the tangent (the function is curved), or the tangent
- * is wrong. */
-static const char *differences(struct check *c, const struct target *t, struct tensor *const *tangents, const struct outcome *base, struct tensor *const *result_tangents)
+/* Steps of differences: short enough that the results move by little of their size, and not so short that rounding shows. */
+static void choose_steps(const struct fn *f, const struct outcome *base, struct tensor *const *result_tangents, double steps[2])
 {
-    static const double steps[] = { 1e-6, 1e-7 };
+    double steepest = 1;
+    for (uint32_t r = 0; r < f->n_results; r++) {
+        if (is_float(base->results[r])) steepest = fmax(steepest, largest_of(result_tangents[r], 0) / largest_of(base->results[r], 1));
+    }
+    steps[0] = fmin(1e-6, fmax(1e-9, 1e-5 / steepest));
+    steps[1] = steps[0] / 10;
+}
+
+/* Tangents against (f(x + h t) - f(x - h t)) / 2h. Where they differ, a step a tenth as long decides: the slopes of the two sides still differ as
+ * much (a kink, counted, as is a slope that would leave the function's own size within the step), or the shorter step gives the tangent (the
+ * function is curved), or the tangent is wrong. */
+static const char *differences(struct check *c, const struct target *t, struct tensor *const *tangents, const struct outcome *base,
+                               struct tensor *const *result_tangents)
+{
+    double steps[2];
     struct arena *a = &c->bag->arena;
     const struct fn *f = module_fn(c->p->m, t->fn);
     struct outcome sides[2][2];
+    choose_steps(f, base, result_tangents, steps);
     bool defined[2] = { both_sides(c, t, tangents, steps[0], sides[0]) }, near = false;
     for (uint32_t r = 0; r < f->n_results; r++) {
         const struct tensor *y = base->results[r];
