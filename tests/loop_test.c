@@ -333,6 +333,27 @@ static void test_plan_symbolic(void *unused)
     lp_free(p);
 }
 
+/* An index made of sixty numbers, each of the one before it twice: whoever asks what it depends on looks at each once, or does not come back. */
+static void test_plan_many_paths(void *unused)
+{
+    (void)unused;
+    struct lp *p = lp_new(m, header(0), true);
+    hop_cleanup_push(lp_free, p);
+    uint32_t y = static_buffer(p, BUF_RESULT, DT_F64, 4, "y"), t = static_buffer(p, BUF_TEMP, DT_F64, 4, "t");
+    lpv x = lp_real(p, DT_F64, 0.25);
+    for (int k = 0; k < 60; k++) x = lp_bin(p, LP_ADD, lp_un(p, LP_SQRT, x), lp_un(p, LP_NEG, x));
+    lpv at = lp_bin(p, LP_MIN, lp_bin(p, LP_MAX, lp_cast(p, DT_I64, x), lp_index(p, 0)), lp_index(p, 3));
+    lpv i = lp_for_begin(p, lp_index(p, 0), lp_index(p, 4), lp_index(p, 1), FOR_SERIAL);
+    lp_store(p, t, at, lp_real(p, DT_F64, 7));
+    lp_store(p, y, i, lp_load(p, t, at));
+    lp_for_end(p);
+    lp_plan(p);
+    double out[4] = { 0 }, temp[4];
+    CLAIM(executes(p, (void *[]){ out, temp }, (int64_t[]){ 0 }, HOP_OK) && out[3] == 7, "the planner and the checker come back");
+    hop_cleanup_pop(p);
+    lp_free(p);
+}
+
 /* ---- the printer ---- */
 
 static void test_print(void *unused)
@@ -355,7 +376,7 @@ static void test_print(void *unused)
 
 int main(void)
 {
-    static void (*const tests[])(void *) = { test_elementwise, test_lanes, test_scalars, test_while, test_checker, test_plan_chain, test_plan_loop, test_plan_symbolic, test_print };
+    static void (*const tests[])(void *) = { test_elementwise, test_lanes, test_scalars, test_while, test_checker, test_plan_chain, test_plan_loop, test_plan_symbolic, test_plan_many_paths, test_print };
     int64_t live = hop_live_allocations();
     m = module_new();
     for (size_t i = 0; i < HOP_COUNT(tests); i++) {

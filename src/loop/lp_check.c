@@ -15,6 +15,7 @@ struct checker {
     const struct lp_stmt *now;
     bool *written, *set;          /* per buffer and per local: anywhere in the program */
     const struct lp_stmt **read;  /* per buffer: a statement that reads it */
+    uint32_t *asked, question;    /* per value: the last question of `follows` that met it */
     bool dead;                    /* under a condition that never holds: only the structure is checked */
 };
 
@@ -57,10 +58,12 @@ static void check_index(const struct checker *c, uint32_t buffer, lpv index)
         fail(c, "index %lld..%lld of %s, which has %lld elements", (long long)lo, (long long)hi, b->name ? b->name : "a buffer", (long long)b->static_count);
 }
 
-/* Does v change with the variable of loop `loop`, its own inner loops' bounds included? Unknown counts as yes. */
+/* Does v change with the variable of loop `loop`, its own inner loops' bounds included? Unknown counts as yes. Values that were looked at in this
+ * question do not: the first that does ends it. */
 static bool follows(const struct checker *c, lpv v, uint32_t loop)
 {
-    if (v == LPV_NONE) return false;
+    if (v == LPV_NONE || c->asked[v] == c->question) return false;
+    c->asked[v] = c->question;
     const struct lp_instr *i = &c->p->instrs.data[v];
     if (i->op == LP_VAR) return (uint64_t)i->imm == loop || (c->loops[i->imm] && follows(c, c->loops[i->imm]->lo, loop));
     if (i->op == LP_CONST || i->op == LP_SYMBOL) return false;
@@ -73,8 +76,9 @@ static bool follows(const struct checker *c, lpv v, uint32_t loop)
 
 static void touch(void *ctx, uint32_t buffer, lpv index, bool writes)
 {
-    const struct checker *c = ctx;
+    struct checker *c = ctx;
     check_index(c, buffer, index);
+    c->question++;
     const struct lp_buffer *b = &c->p->buffers.data[buffer];
     if (!writes && !c->dead) c->read[buffer] = c->now;
     if (!writes) return;
@@ -284,6 +288,7 @@ static void check_one(const struct lp *program, const struct lp *p, uint32_t lev
     for (uint32_t i = 0; i < p->loops.len; i++) c.vars[i] = LPV_NONE;
     for (lpv v = 0; v < p->instrs.len; v++)
         if (p->instrs.data[v].op == LP_VAR) c.vars[p->instrs.data[v].imm] = v;
+    c.asked = ARENA_ZNEW(&c.arena, uint32_t, p->instrs.len);
     c.written = ARENA_ZNEW(&c.arena, bool, p->buffers.len);
     c.set = ARENA_ZNEW(&c.arena, bool, p->locals.len);
     c.read = ARENA_ZNEW(&c.arena, const struct lp_stmt *, p->buffers.len);

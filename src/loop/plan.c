@@ -24,6 +24,7 @@ struct planner {
     uint32_t now;
     struct scope *scope;
     struct access **head, **tail; /* per buffer */
+    uint32_t *asked, question;    /* per value: the last question of `follows` that met it */
 };
 
 /* ---- collecting ---- */
@@ -64,30 +65,33 @@ static struct scope *ancestor(struct scope *s, uint32_t depth)
     return s && s->depth == depth ? s : NULL;
 }
 
-/* Does the index change from one iteration of the loop to the next, other than through loops inside it? Unknown counts as yes. */
-static bool follows(const struct lp *p, lpv v, const struct scope *loop)
+/* Does the index change from one iteration of the loop to the next, other than through loops inside it? Unknown counts as yes. Values that were
+ * looked at in this question do not: the first that does ends it. */
+static bool follows(struct planner *k, lpv v, const struct scope *loop)
 {
-    if (v == LPV_NONE) return false;
-    const struct lp_instr *i = &p->instrs.data[v];
+    if (v == LPV_NONE || k->asked[v] == k->question) return false;
+    k->asked[v] = k->question;
+    const struct lp_instr *i = &k->p->instrs.data[v];
     if (i->op == LP_VAR) return loop->stmt->kind == LP_FOR && (uint64_t)i->imm == loop->stmt->target;
     if (i->op == LP_CONST || i->op == LP_SYMBOL) return false;
     if (i->op == LP_READ || i->op == LP_LOAD || i->op == LP_FOLD) return true;
     const lpv operands[3] = { i->a, i->b, i->c };
-    for (uint32_t k = 0; k < lp_arity((enum lp_op)i->op); k++)
-        if (follows(p, operands[k], loop)) return true;
+    for (uint32_t n = 0; n < lp_arity((enum lp_op)i->op); n++)
+        if (follows(k, operands[n], loop)) return true;
     return false;
 }
 
 /* All accesses are in `loop`. Is what one iteration leaves behind of no interest to the next? Then the buffer lives inside the body only.
  * So it is when the body writes first, for certain, and in the same places every time. Iterations of a parallel loop overlap in time. */
-static bool is_private(const struct lp *p, const struct access *first, const struct scope *loop)
+static bool is_private(struct planner *k, const struct access *first, const struct scope *loop)
 {
     if (loop->stmt->kind == LP_FOR && loop->stmt->mode == FOR_PARALLEL) return false;
     if (!first->writes) return false;
     for (const struct scope *s = first->scope; s != loop; s = s->outer)
         if (s->stmt->kind == LP_IF || s->stmt->kind == LP_WHILE) return false;
+    k->question++;
     for (const struct access *a = first; a; a = a->next)
-        if (follows(p, a->index, loop)) return false;
+        if (follows(k, a->index, loop)) return false;
     return true;
 }
 
@@ -103,7 +107,7 @@ static void set_interval(struct planner *k, uint32_t buffer)
         bool all = around != NULL;
         for (struct access *a = first->next; a && all; a = a->next) all = ancestor(a->scope, depth) == around;
         if (!all) break;
-        if (around->stmt->kind != LP_IF && !is_private(k->p, first, around)) {
+        if (around->stmt->kind != LP_IF && !is_private(k, first, around)) {
             b->first = around->first;
             b->last = around->last;
             return;
@@ -204,6 +208,7 @@ static void plan_one(struct lp *p, bool in_arena)
     hop_cleanup_push(arena_free, &k.arena);
     k.head = ARENA_ZNEW(&k.arena, struct access *, p->buffers.len);
     k.tail = ARENA_ZNEW(&k.arena, struct access *, p->buffers.len);
+    k.asked = ARENA_ZNEW(&k.arena, uint32_t, p->instrs.len);
     collect(&k, p->root);
     uint32_t *temps = ARENA_NEW(&k.arena, uint32_t, p->buffers.len), n = 0;
     p->arena_static = in_arena;
