@@ -95,7 +95,10 @@ static uint32_t expression_depth(const struct c99 *e, lpv v)
     if (i->op <= LP_FOLD || !e->in_place[v]) return 0;
     const lpv operands[3] = { i->a, i->b, i->c };
     uint32_t depth = 0;
-    for (uint32_t k = 0; k < lp_arity((enum lp_op)i->op); k++) depth = HOP_MAX(depth, expression_depth(e, operands[k]));
+    for (uint32_t k = 0; k < lp_arity((enum lp_op)i->op); k++) {
+        uint32_t below = expression_depth(e, operands[k]);
+        depth = HOP_MAX(depth, below);
+    }
     return depth + 1;
 }
 

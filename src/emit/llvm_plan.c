@@ -515,8 +515,8 @@ static uint32_t largest_setdim(const struct lp_block *block)
     for (uint32_t i = 0; block && i < block->stmts.len; i++) {
         const struct lp_stmt *s = &block->stmts.data[i];
         if (s->kind == LP_CALL && s->call->kind == CALL_SETDIM) n = HOP_MAX(n, s->call->target + 1);
-        n = HOP_MAX(n, largest_setdim(s->body));
-        n = HOP_MAX(n, largest_setdim(s->other));
+        uint32_t in_body = largest_setdim(s->body), in_other = largest_setdim(s->other);
+        n = HOP_MAX(n, HOP_MAX(in_body, in_other));
     }
     return n;
 }
