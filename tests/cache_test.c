@@ -16,6 +16,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#if defined(__SANITIZE_ADDRESS__)
+enum { FORGERIES = 3000 };
+#else
+enum { FORGERIES = 20000 };
+#endif
+
 static char root[PATH_MAX], dir[PATH_MAX + 32];
 static uint64_t noise_state = 88172645463325252u;
 static uint64_t noise(void) { return noise_state ^= noise_state << 13, noise_state ^= noise_state >> 7, noise_state ^= noise_state << 17; }
@@ -707,7 +713,7 @@ static void test_images(void)
         unsigned char *copy = malloc(c->image_bytes + 64), *aligned = (unsigned char *)(((uintptr_t)copy + 63) & ~(uintptr_t)63);
         arena_free(&m->scratch); /* texts of places are made there */
         int64_t live = hop_live_allocations();
-        for (int i = 0; i < 20000; i++) {
+        for (int i = 0; i < FORGERIES; i++) {
             memcpy(aligned, c->image, c->image_bytes);
             aligned[noise() % c->image_bytes] = (unsigned char)noise();
             if (i % 3 == 0) aligned[noise() % c->image_bytes] = 0xff;
@@ -741,7 +747,7 @@ static void test_objects(void)
     CLAIM(!object_load(object, n, &l, error) && l.entry && l.code_bytes > 10, "an object loads: %s", error);
     object_unload(&l);
     unsigned char *copy = malloc(n);
-    for (int i = 0; i < 20000; i++) { /* loaded, not run */
+    for (int i = 0; i < FORGERIES; i++) { /* loaded, not run */
         memcpy(copy, object, n);
         size_t wide = i % 2 ? n : HOP_MIN(n, (size_t)64);
         copy[noise() % wide] = (unsigned char)noise();

@@ -5,7 +5,11 @@
 
 #include <stdlib.h>
 
+#if defined(__SANITIZE_ADDRESS__)
+enum { NODES = 300, NEAR = 20 };
+#else
 enum { NODES = 700, NEAR = 20 }; /* operands are among the last NEAR values */
+#endif
 
 static uint64_t state = 1;
 static uint32_t below(uint32_t n)
