@@ -196,6 +196,7 @@ class Maker:
         self.wish = PAIRS[seed % len(PAIRS)] if seed % 4 else None  # operators of which one shall stand in a body of the other
         if self.wish and set(self.wish) & set(UNREVERSIBLE):
             self.only_reversible = False
+        self.differences = not self.only_reversible  # its gradients are held against differences, which do not see stop_gradient
         self.granted = False
 
     # -- text --
@@ -348,7 +349,7 @@ class Maker:
             (f"o.sin({v})", 1), (f"o.cos({v})", 1), (f"o.tanh({v})", 1), (f"o.sigmoid({v})", 1), (f"o.atan({v})", 1.6), (f"-{v}", m), (f"o.abs({v})", m), (f"o.square({v})", m * m),
             (f"o.sqrt(1.0 + {v} * {v})", 1 + m), (f"o.log1p({v} * {v})", 2.4), (f"o.exp(-{v} * {v})", 1), (f"o.expm1(0.3 * {v})", 1.5), (f"o.rsqrt(2.0 + {v})" if m < 1.5 else f"o.rsqrt(1.0 + {v} ** 2)", 2),
             (f"{v} ** 3", m**3), (f"o.erf({v})", 1), (f"o.sign({v})", 1), (f"o.floor({v}) + {v}", 2 * m), (f"o.log({v} * {v} + 0.5)", 2.5), (f"o.maximum({v}, 0.0)", m), (f"o.clip({v}, -0.5, 0.7)", 0.7),
-            (f"o.logaddexp({v}, o.zeros_like({v}))", m + 0.7), (f"o.sinh(0.4 * {v})", 1.6), (f"o.asin(0.3 * {v})" if m <= 3 else f"o.atan({v})", 1.6), (f"o.stop_gradient({v}) * {v}" if self.only_reversible else f"{v} * {v}", m * m),  # not where differences are taken
+            (f"o.logaddexp({v}, o.zeros_like({v}))", m + 0.7), (f"o.sinh(0.4 * {v})", 1.6), (f"o.asin(0.3 * {v})" if m <= 3 else f"o.atan({v})", 1.6), (f"{v} * {v}" if self.differences else f"o.stop_gradient({v}) * {v}", m * m),
             (f"o.round({v}) - {v}", 0.5), (f"o.exp2(0.5 * {v})", 2.9), (f"o.reciprocal(1.5 + o.sin({v}))", 2), (f"o.cosh(0.3 * {v})", 1.5), (f"o.asinh({v})", 2), (f"o.trunc({v}) * 0.5 + {v}", 2 * m),
         ]  # fmt: skip
         text, most = self.rng.choice(rows)
@@ -403,7 +404,7 @@ class Maker:
         n = shape[axis]
         a = f"axis={axis}"
         rows = [
-            (f"o.cumsum({v}, {a})", n * m), (f"o.cumprod({v}, {a})", max(1, m) ** n), (f"o.cummax({v}, {a}, reverse={self.chance(0.5)})", m), (f"o.cummin({v}, {a})", m),
+            (f"o.cumsum({v}, {a})", n * m), (f"o.cumprod({v}, {a})", max(1, m) ** n), (f"o.cummax({v} + o.cumsum(0.01 + 0.0 * {v}, {a}), {a}, reverse={self.chance(0.5)})", m + 0.01 * n), (f"o.cummin({v} + o.cumsum(0.01 + 0.0 * {v}, {a}), {a})", m + 0.01 * n),  # of equals the two take other ones
             (f"o.sort({v}, {a}, descending={self.chance(0.5)})", m), (f"o.flip({v}, {a})", m), (f"o.roll({v}, {self.rng.choice([1, -1, 2])}, {a})", m), (f"o.softmax({v}, {a})", 1),
             (f"o.log_softmax({v}, {a})", 2 * m + 2), (f"o.cumlogsumexp({v}, {a})", m + 2), (f"o.take_along_axis({v}, o.argsort({v}, {a}), {a})", m),
             (f"o.linear_recurrence(0.5 * o.tanh({v}), {v}, {a}, reverse={self.chance(0.5)})", 2 * m), (f"o.cumsum({v}[::-1], {a})[::-1]", n * m),
