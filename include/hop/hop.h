@@ -648,8 +648,7 @@ typedef struct hop_cond_spec {
 #define hop_cond(...) hop_cond_at(HOP_HERE, __VA_ARGS__)
 int hop_cond_at(hop_place at, hop_val *results, int n_results, const hop_cond_spec *spec);
 
-/* One of several bodies on the inputs, chosen by an integer that is clamped to the branches there are, at most HOP_MOST_BRANCHES. */
-enum { HOP_MOST_BRANCHES = 256 };
+/* One of several bodies on the inputs, chosen by an integer that is clamped to the branches there are. */
 typedef struct hop_switch_spec {
     hop_val index;
     const hop_body *branches;

@@ -215,7 +215,7 @@ def cond(pred, true_fun, false_fun, *operands):
 
 
 def switch(index, branches, *operands):
-    """branches[index](*operands), the index brought into range. In a program there are at most 256 branches; a switch may stand in a branch of another."""
+    """branches[index](*operands), the index brought into range."""
     if not isinstance(branches, (list, tuple)):
         raise _arguments.wrong("switch: branches", "a list of functions", branches)
     branches = tuple(branches)

@@ -381,7 +381,6 @@ static void do_switch(struct capture *c, void *args)
     check_counts(s->n_branches, s->n_in);
     check_list(s->in, s->n_in, "in");
     if (s->n_branches < 1 || !s->branches) capture_throw("expected at least one branch");
-    if (s->n_branches > HOP_MOST_BRANCHES) capture_throw("expected at most %d branches, found %d: a switch may stand in a branch of another", HOP_MOST_BRANCHES, s->n_branches);
     if (c->eager) {
         closed_count(a);
         eager_switch(c, a->results, a->n_results, s, "a branch of switch");
