@@ -116,7 +116,7 @@ $(BUILD)/tests/%: tests/%.c $(filter-out $(BUILD)/cli/main.o,$(CLI)) $(BUILD)/li
 tests: all $(TESTS)
 
 FUZZERS = $(patsubst tests/fuzz/%.c,$(BUILD)/%,$(wildcard tests/fuzz/*_fuzzer.c))
-$(BUILD)/%_fuzzer: tests/fuzz/%_fuzzer.c tests/fuzz/fuzz.h $(filter-out $(BUILD)/cli/main.o,$(CLI)) $(BUILD)/libhop.a
+$(BUILD)/%_fuzzer: tests/fuzz/%_fuzzer.c tests/fuzz/fuzz.h tests/attempt.h $(filter-out $(BUILD)/cli/main.o,$(CLI)) $(BUILD)/libhop.a
 	$(COMPILE) -Itests/fuzz -include tests/isolated.h -fsanitize=fuzzer $< $(filter-out $(BUILD)/cli/main.o,$(CLI)) -o $@ $(LINK_HOP)
 fuzz-programs: $(FUZZERS)
 

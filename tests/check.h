@@ -2,7 +2,7 @@
 #ifndef HOP_TEST_CHECK_H
 #define HOP_TEST_CHECK_H
 
-#include "base/base.h"
+#include "attempt.h"
 
 static int tests_passed, tests_failed;
 
@@ -16,18 +16,6 @@ static int tests_passed, tests_failed;
             printf("\n"); \
         } \
     } while (0)
-
-/* Runs body(); a throw is its status. */
-static inline hop_status attempt(void (*body)(void *), void *ctx)
-{
-    struct hop_catch c;
-    if (HOP_TRY(c)) {
-        body(ctx);
-        hop_catch_end(&c);
-        return HOP_OK;
-    }
-    return hop_caught();
-}
 
 static inline int tests_end(void)
 {

@@ -120,12 +120,15 @@ typedef struct hop_fn hop_fn;
 /* As a number of results, of hop_capture and of operators whose number of results is for their bodies to say (call, cond, switch, map, scan): the bodies set as
  * many as they have, at most n, from the first one on. What is behind them in `results` is no value then. Not in eager mode. */
 #define HOP_UP_TO(n) (-2147483647 - 1 + (n))
-/* The same without a bound, for bindings: bodies hand their outputs over with hop_give, and `results` is not looked at: hop_given says what the operator gave. */
+/* The same without a bound, for bindings: bodies hand their outputs over with hop_give, and `results` is not
+ * looked at: hop_given says what the operator gave. */
 #define HOP_ANY HOP_UP_TO(0)
-/* Inside of a body, its outputs, as many as it has; of several calls in one body the last counts. The values are copied. */
+/* Inside of a body, its outputs, as many as it has; of several calls in one body the last counts. The values are
+ * copied. */
 int hop_give_at(hop_place at, const hop_val *values, int n);
 #define hop_give(...) hop_give_at(HOP_HERE, __VA_ARGS__)
-/* The results of the last operator of this capture that was asked for HOP_ANY of them, *n of them; theirs until the next such operator. NULL: there is none. */
+/* The results of the last operator of this capture that was asked for HOP_ANY of them, *n of them; theirs until
+ * the next such operator. NULL: there is none. */
 const hop_val *hop_given(int *n);
 /* Inside of a body: one more parameter of the function being captured, behind those it has, "f32[3, 4]" with constant sizes. For bindings, which find out
  * while a body runs what it uses from outside. */
@@ -226,13 +229,14 @@ HOP_DIM_OPERATORS(HOP_DECLARE)
 
 /* ---- elementwise: operands are promoted and broadcast ---- */
 
-/* An integer with a float becomes that float, whatever its size; two floats give the larger (f16 and bf16 give f32), two integers the smallest that holds
- * both; u64 with a signed integer is an error, and a cast says what is meant. An integer with a real number that has no dtype, and the float functions of
- * integers, give f32. Integers compare as they are with a number beyond their range; in arithmetic it is an error. Of bools
- * alone add and max are or, mul and min are and; sub and neg are errors. */
+/* An integer with a float becomes that float, whatever its size; two floats give the larger (f16 and bf16 give
+ * f32), two integers the smallest that holds both; u64 with a signed integer is an error, and a cast says what is
+ * meant. An integer with a real number that has no dtype, and the float functions of integers, give f32. Integers
+ * compare as they are with a number beyond their range; in arithmetic it is an error. Of bools alone add and max
+ * are or, mul and min are and; sub and neg are errors. */
 
-/* One operand. The float functions take integers as f32; round takes halves to the even number; isnan, isinf and isfinite give bool; not, popcount
- * and count_leading_zeros work on bits. */
+/* One operand. The float functions take integers as f32; round takes halves to the even number; isnan, isinf and
+ * isfinite give bool; not, popcount and count_leading_zeros work on bits. */
 #define HOP_UNARY_OPERATORS(X) \
     X(neg) X(abs) X(sign) X(floor) X(exp) X(expm1) X(log) X(log1p) X(sqrt) X(rsqrt) X(sin) X(cos) X(tanh) X(sigmoid) X(not) X(stop_gradient) \
     X(ceil) X(trunc) X(round) X(exp2) X(log2) X(cbrt) X(tan) X(asin) X(acos) X(atan) X(sinh) X(cosh) X(asinh) X(acosh) X(atanh) X(erf) X(erfc) \
@@ -467,7 +471,8 @@ int hop_nonzero_sized_at(hop_place at, hop_val *out, hop_val x, const char *size
 
 /* ---- along an axis: running values, order ---- */
 
-/* Running values along an axis; reverse: from its end. bool is summed and multiplied as i64, logcumsumexp takes integers as f32. */
+/* Running values along an axis; reverse: from its end. bool is summed and multiplied as i64, logcumsumexp takes
+ * integers as f32. */
 #define HOP_CUMULATIVE_OPERATORS(X) X(cumsum) X(cumprod) X(cummax) X(cummin) X(logcumsumexp)
 #define HOP_DECLARE(name) hop_val hop_##name##_at(hop_place at, hop_val x, int axis, int reverse);
 HOP_CUMULATIVE_OPERATORS(HOP_DECLARE)
@@ -773,8 +778,9 @@ hop_status hop_hessian(hop_fn **out, hop_fn *f, const char *wrt); /* of the firs
 /* Over one more dim. in: "xs, h: 1": which parameters get it, and where (0 when not said); NULL: all in front. out_axes: per result, "0, -, 1",
  * - for a result without it; NULL: all in front. */
 hop_status hop_vmap(hop_fn **out, hop_fn *f, const char *in, const char *out_axes);
-/* Until it is called again, calls of this thread that take no options (these, captures, hop_fn_read) end with HOP_CANCELLED when *cancel is not zero, as
- * hop_compile does with its options: cancel and confirm mean the same. NULL: they do not. From confirm the functions at work cannot be used. */
+/* Until it is called again, calls of this thread that take no options (these, captures, hop_fn_read) end with
+ * HOP_CANCELLED when *cancel is not zero, as hop_compile does with its options: cancel and confirm mean the same.
+ * NULL: they do not. From confirm the functions at work cannot be used. */
 void hop_cancel_by(const volatile int *cancel, int (*confirm)(void *ctx), void *ctx);
 
 /* ---- running ---- */
@@ -790,15 +796,18 @@ typedef struct hop_compile_options {
      * a result of the same type (out[k] is then the very tensor that was donated), or it is freed. Do not use or free it afterwards. A run that fails
      * leaves the reference with the caller, but the content may have changed. */
     const char *donate;
-    /* Not zero, set by another thread or a signal handler, ends the call with HOP_CANCELLED within a few milliseconds, also where LLVM needs much longer: machine
-     * code is then generated on a thread of its own, which the call leaves behind. That thread finishes, and what it made is found in the cache. A process
-     * that ends meanwhile does not wait for it. */
+    /* Not zero, set by another thread or a signal handler, ends the call with HOP_CANCELLED within a few
+     * milliseconds, also where LLVM needs much longer: machine code is then generated on a thread of its own, which
+     * the call leaves behind. That thread finishes, and what it made is found in the cache. A process that ends
+     * meanwhile does not wait for it. */
     const volatile int *cancel;
-    int (*confirm)(void *ctx); /* NULL, or asked on the calling thread when *cancel is not zero. 0: go on; it has set *cancel back to 0 */
+    /* NULL, or asked on the calling thread when *cancel is not zero. 0: go on; it has set *cancel back to 0. */
+    int (*confirm)(void *ctx);
     void *confirm_ctx;
 } hop_compile_options;
-/* options NULL: defaults. The executable owns all it needs; f may be freed. A program for which LLVM would need more memory than there is fails with HOP_NOMEM;
- * HOP_COMPILE_MEMORY in the environment, "500M", says how much it may take. */
+/* options NULL: defaults. The executable owns all it needs; f may be freed. A program for which LLVM would need
+ * more memory than there is fails with HOP_NOMEM; HOP_COMPILE_MEMORY in the environment, "500M", says how much it
+ * may take. */
 hop_status hop_compile(hop_exe **out, hop_fn *f, const hop_compile_options *options);
 void hop_exe_free(hop_exe *exe);
 
@@ -810,21 +819,22 @@ void hop_exe_free(hop_exe *exe);
 hop_status hop_run(hop_exe *exe, hop_tensor *const *in, int n_in, hop_tensor **out, int n_out);
 
 typedef struct hop_run_options {
-    const volatile int *cancel;  /* non-zero, set by another thread or a signal handler, ends the run with HOP_CANCELLED */
+    const volatile int *cancel;  /* non-zero, set by another thread or a signal handler, ends it: HOP_CANCELLED */
     void (*print)(void *ctx, const char *line, size_t length); /* gets the lines of hop_print; NULL: dropped */
     void *print_ctx;
     const int64_t *dims;         /* values of declared sizes (`dim N`), in order */
     void *workspace;             /* memory for temporaries, hop_workspace() bytes; NULL: the library's */
     size_t workspace_bytes;
     size_t keep;                 /* not 0: a failed run leaves outputs and arguments as they were, donated arguments stay the caller's; costs copies */
-    /* NULL, or asked on the thread of the call when *cancel is not zero: 0 lets the run go on where it is, having set *cancel back to 0; else it ends, and *cancel
-     * must stay as it is until the call has returned. */
+    /* NULL, or asked on the thread of the call when *cancel is not zero: 0 lets the run go on where it is, having
+     * set *cancel back to 0; else it ends, and *cancel must stay as it is until the call has returned. */
     int (*confirm)(void *ctx);
     void *confirm_ctx;
     void *reserved[1];
 } hop_run_options;
 hop_status hop_run_with(hop_exe *exe, hop_tensor *const *in, int n_in, hop_tensor **out, int n_out, const hop_run_options *options);
-/* The reference interpreter: strict numbers, slow. Of the options it looks at print, dims, cancel and confirm. */
+/* The reference interpreter: strict numbers, slow. Of the options it looks at print, dims, cancel and
+ * confirm. */
 hop_status hop_interpret(hop_fn *f, hop_tensor *const *in, int n_in, hop_tensor **out, int n_out);
 hop_status hop_interpret_with(hop_fn *f, hop_tensor *const *in, int n_in, hop_tensor **out, int n_out, const hop_run_options *options);
 /* What becomes of the arguments that a run with these tensors would write, a line each: computed in place, or copied and why. Nothing is run. out may be NULL:
@@ -834,9 +844,10 @@ char *hop_explain_run(hop_exe *exe, hop_tensor *const *in, int n_in, hop_tensor 
  * (unless it has sizes that only the run knows). */
 hop_status hop_workspace(size_t *bytes, hop_exe *exe, hop_tensor *const *in, int n_in, const int64_t *dims);
 
-/* What multiplies large matrices (default numbers only): "OpenBLAS 0.3.21, kernel Zen", or hop's own loops and why. OpenBLAS is loaded by the first product or by
- * this call, with the kernel that fits the processor; it then uses one thread, since hop cuts products into pieces for its own. HOP_BLAS=FILE|off in the
- * environment names another library, or none. */
+/* What multiplies large matrices (default numbers only): "OpenBLAS 0.3.21, kernel Zen", or hop's own loops and why.
+ * OpenBLAS is loaded by the first product or by this call, with the kernel that fits the processor; it then uses one
+ * thread, since hop cuts products into pieces for its own. HOP_BLAS=FILE|off in the environment names another
+ * library, or none. */
 const char *hop_blas(void);
 
 /* ---- the cache of compiled code ----

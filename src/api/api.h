@@ -26,9 +26,13 @@ struct shared_module {
     struct module *m;
     pthread_mutex_t lock; /* recursive: a print callback may come back */
     int32_t refs;
-    bool changing; /* a transform or a compilation is at work: whoever comes back on the same thread must wait for its end */
+    /* A transform or a compilation is at work: whoever comes back on the same thread must wait for its end. */
+    bool changing;
 };
-/* Locks the module to change it, until module_changed (signature of a cleanup). Throws when called from within a change: by what is asked whether to end it. */
+/* Locks the module. Throws, without the lock, when called from within a change: by what is asked whether to
+ * end it. */
+void module_lock(struct shared_module *s);
+/* module_lock, to change the module until module_changed (signature of a cleanup). */
 void module_change(struct shared_module *s);
 void module_changed(void *shared);
 struct shared_module *shared_new(struct module *m); /* takes the module, also when it throws */

@@ -87,9 +87,8 @@ static void do_interpret(void *args)
     struct interp interp = { .m = f->shared->m, .print = o ? o->print : NULL, .print_ctx = o ? o->print_ctx : NULL };
     struct hop_watch watch = { 0 };
     if (o) watch = (struct hop_watch){ o->cancel, o->confirm, o->confirm_ctx };
-    pthread_mutex_lock(&f->shared->lock);
+    module_lock(f->shared);
     hop_cleanup_push(unlock_module, f->shared);
-    if (f->shared->changing) hop_throw(HOP_INVALID, "the function is being transformed or compiled on this thread, by the call that asks whether to end");
     const struct hop_watch *before = watch_begin(&watch);
     interp_run(&interp, f->fn, c.args, o ? o->dims : NULL, c.results);
     own_results(&c);
@@ -159,11 +158,13 @@ static uint8_t *donated_params(struct hop_exe *e, struct hop_fn *f, const char *
         if (!first) cursor_expect(&c, ",");
         if (!cursor_word(&c, &word, &length)) cursor_error(&c, "the name of a parameter");
         uint32_t tried = 0;
-        for (; tried < g->n_params; tried++, p = (p + 1) % g->n_params) { /* names most often come in order: the next one is near */
+        /* Names most often come in order: the next one is near. */
+        for (; tried < g->n_params; tried++, p = (p + 1) % g->n_params) {
             const char *name = module_text(f->shared->m, g->values[p].name);
             if (strlen(name) == length && !memcmp(name, word, length)) break;
         }
-        if (tried == g->n_params) hop_throw(HOP_INVALID, "donate: there is no parameter '%.*s'", (int)HOP_MIN(length, 100u), word);
+        int shown = (int)HOP_MIN(length, 100u);
+        if (tried == g->n_params) hop_throw(HOP_INVALID, "donate: there is no parameter '%.*s'", shown, word);
         for (uint32_t k = 0; k < f->map.n_results; k++)
             if (f->map.updates[k] == p) hop_throw(HOP_INVALID, "donate: the parameter '%.*s' is updated: it stays the caller's", (int)HOP_MIN(length, 100u), word);
         donated[p] = 1;
@@ -256,8 +257,15 @@ static void do_run(void *args)
     struct hop_exe *e = check_exe(a->e);
     const hop_run_options *o = a->options;
     struct exe_call how = { 0 };
-    if (o) how = (struct exe_call){ .print = o->print, .print_ctx = o->print_ctx, .cancel = o->cancel, .workspace = o->workspace, .workspace_bytes = o->workspace_bytes,
-                                    .confirm = o->confirm, .confirm_ctx = o->confirm_ctx };
+    if (o) {
+        how.print = o->print;
+        how.print_ctx = o->print_ctx;
+        how.cancel = o->cancel;
+        how.confirm = o->confirm;
+        how.confirm_ctx = o->confirm_ctx;
+        how.workspace = o->workspace;
+        how.workspace_bytes = o->workspace_bytes;
+    }
     struct call c;
     set_call(&c, &e->map, a);
     set_memory(&c, e, o);

@@ -14,13 +14,18 @@ hop_status api_edge(void (*body)(void *args), void *args)
 
 /* ---- modules ---- */
 
-void module_change(struct shared_module *s)
+void module_lock(struct shared_module *s)
 {
     pthread_mutex_lock(&s->lock);
-    if (s->changing) {
-        pthread_mutex_unlock(&s->lock);
-        hop_throw(HOP_INVALID, "the function is being transformed or compiled on this thread, by the call that asks whether to end");
-    }
+    if (!s->changing) return;
+    pthread_mutex_unlock(&s->lock);
+    hop_throw(HOP_INVALID, "the function is being transformed or compiled on this thread, "
+                           "by the call that asks whether to end");
+}
+
+void module_change(struct shared_module *s)
+{
+    module_lock(s);
     s->changing = true;
 }
 

@@ -16,7 +16,8 @@ struct cleanup {
 static _Thread_local char message[MESSAGE_SIZE];
 static _Thread_local struct hop_catch *innermost;
 static _Thread_local hop_status thrown;
-static _Thread_local struct cleanup cleanups[CLEANUP_DEPTH], *more_cleanups; /* the first ones; those above them, while there are any */
+static _Thread_local struct cleanup cleanups[CLEANUP_DEPTH]; /* the first ones */
+static _Thread_local struct cleanup *more_cleanups;          /* those above them, while there are any */
 static _Thread_local uint32_t more_room;
 static _Thread_local uint32_t n_cleanups;
 static _Thread_local uint64_t allocations, fail_at;
@@ -46,7 +47,10 @@ void hop_catch_end(struct hop_catch *c) { innermost = c->outer; }
 
 hop_status hop_caught(void) { return thrown; }
 
-static struct cleanup *cleanup_at(uint32_t i) { return i < CLEANUP_DEPTH ? &cleanups[i] : &more_cleanups[i - CLEANUP_DEPTH]; }
+static struct cleanup *cleanup_at(uint32_t i)
+{
+    return i < CLEANUP_DEPTH ? &cleanups[i] : &more_cleanups[i - CLEANUP_DEPTH];
+}
 
 static void drop_more_cleanups(void)
 {
@@ -101,7 +105,8 @@ void hop_cleanup_push(void (*clean)(void *), void *what)
 
 void hop_cleanup_pop(void *what)
 {
-    if (!n_cleanups || cleanup_at(n_cleanups - 1)->what != what) hop_throw(HOP_INTERNAL, "cleanups popped out of order");
+    bool newest = n_cleanups && cleanup_at(n_cleanups - 1)->what == what;
+    if (!newest) hop_throw(HOP_INTERNAL, "cleanups popped out of order");
     if (!--n_cleanups) drop_more_cleanups();
 }
 
@@ -118,7 +123,8 @@ enum { STACK_RESERVE = 2 << 20 }; /* instrumented frames are several times as la
 enum { STACK_RESERVE = 512 << 10 }; /* bytes: for the deepest that is called without asking again */
 #endif
 
-static _Thread_local uintptr_t stack_lowest, stack_floor, stack_top; /* all 0: not looked at yet; floor: below it little is left */
+/* All 0: not looked at yet; floor: below it little is left. */
+static _Thread_local uintptr_t stack_lowest, stack_floor, stack_top;
 
 static void find_stack(void)
 {
@@ -139,8 +145,11 @@ void hop_check_stack(void)
 {
     uintptr_t here = (uintptr_t)__builtin_frame_address(0);
     if (!stack_top) find_stack();
-    if (here >= stack_floor || here < stack_lowest) return; /* below the lowest: on a stack that the program has made itself */
-    hop_throw(HOP_INVALID, "calls and bodies are nested too deeply for the stack of this thread, which has %zu KiB", (size_t)(stack_top - stack_lowest) >> 10);
+    bool on_another = here < stack_lowest; /* a stack that the program has made itself */
+    if (here >= stack_floor || on_another) return;
+    size_t kib = (size_t)(stack_top - stack_lowest) >> 10;
+    hop_throw(HOP_INVALID, "calls and bodies are nested too deeply for the stack of this thread, which has %zu KiB",
+              kib);
 }
 
 /* ---- ending long calls ---- */

@@ -58,19 +58,21 @@ void hop_set_message(const char *format, ...) HOP_PRINTF(1, 2);
 void hop_cleanup_push(void (*clean)(void *), void *what);
 void hop_cleanup_pop(void *what);
 
-/* Throws HOP_INVALID when little is left of this thread's stack. Whatever follows a program by recursion, as deep as the program says, calls it on every level. */
+/* Throws HOP_INVALID when little is left of this thread's stack. Whatever follows a program by recursion, as deep
+ * as the program says, calls it on every level. */
 void hop_check_stack(void);
 
 /* ---- ending long calls ---- */
 
-/* While a watch is set on a thread, whatever asks for memory there looks at it, and throws HOP_CANCELLED when *cancel is not zero and `confirm`, if there is
- * one, says so: what may run out of memory may as well be ended. */
+/* While a watch is set on a thread, whatever asks for memory there looks at it, and throws HOP_CANCELLED when
+ * *cancel is not zero and `confirm`, if there is one, says so: what may run out of memory may as well be ended. */
 struct hop_watch {
     const volatile int *cancel;
     int (*confirm)(void *ctx); /* 0: go on; it has set *cancel back */
     void *ctx;
 };
-const struct hop_watch *hop_watch_set(const struct hop_watch *w); /* of this thread, NULL: none; which was it before */
+/* Of this thread, NULL: none; which was it before. */
+const struct hop_watch *hop_watch_set(const struct hop_watch *w);
 const struct hop_watch *hop_watch_get(void);
 bool hop_watch_ends(const struct hop_watch *w); /* has somebody asked for the end, and does confirm agree? */
 void hop_look(void);                            /* throws when it has */

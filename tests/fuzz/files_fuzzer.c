@@ -38,7 +38,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (!size) return 0;
     struct input in = { data + 1, size - 1, formats[data[0] % HOP_COUNT(formats)] };
     int64_t live = hop_live_allocations();
-    hop_status status = attempt(read_file, &in);
+    hop_status status = fuzz_attempt(read_file, &in);
     MUST(status == HOP_OK || status == HOP_INVALID || status == HOP_NOMEM, "status %d: %s", status, hop_message());
     MUST(hop_live_allocations() == live, "%lld allocations are left", (long long)(hop_live_allocations() - live));
     return 0;

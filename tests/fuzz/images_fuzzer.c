@@ -42,7 +42,7 @@ static void prepare(void *ctx)
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
     (void)argc, (void)argv;
-    MUST(!attempt(prepare, NULL), "%s", hop_message());
+    MUST(!fuzz_attempt(prepare, NULL), "%s", hop_message());
     return 0;
 }
 
@@ -74,7 +74,7 @@ static void read_image(void *ctx)
     e->entry = no_code;
     for (size_t i = 0; i < HOP_COUNT(sizes); i++) {
         struct run r = { .e = e, .x = sizes[i][0], .y = sizes[i][1] };
-        hop_status status = attempt(run_once, &r);
+        hop_status status = fuzz_attempt(run_once, &r);
         for (int k = 0; k < 3; k++) MUST(status || r.results[k], "result %d is missing", k);
         for (int k = 0; k < 2; k++) tensor_free(r.args[k]);
         for (int k = 0; k < 3; k++) tensor_free(r.results[k]);
@@ -106,9 +106,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         memcpy(aligned, good.image.data, good.image.len);
         for (size_t i = 1; i + 3 <= size; i += 3) aligned[(data[i] << 8 | data[i + 1]) % good.image.len] = data[i + 2];
         b.size = good.image.len;
-        attempt(read_image, &b);
+        fuzz_attempt(read_image, &b);
         break;
-    case 1: attempt(read_image, &b); break;
+    case 1: fuzz_attempt(read_image, &b); break;
     case 2: try_object(aligned, size - 1); break;
     default: cache_entry_valid(aligned, size - 1); break;
     }

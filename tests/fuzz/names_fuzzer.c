@@ -117,7 +117,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
     (void)argc, (void)argv;
     const uint8_t *names[NAMES] = { (const uint8_t *)"f", (const uint8_t *)"a", (const uint8_t *)"b", (const uint8_t *)"m", (const uint8_t *)"p", (const uint8_t *)"c" };
     put_program(&plain, names, (const size_t[NAMES]){ 1, 1, 1, 1, 1, 1 });
-    MUST(!attempt(emit_program, &plain), "%s", hop_message());
+    MUST(!fuzz_attempt(emit_program, &plain), "%s", hop_message());
     return 0;
 }
 
@@ -133,7 +133,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         at += at < size;
     }
     put_program(&p, names, lengths);
-    if (!attempt(emit_program, &p)) {
+    if (!fuzz_attempt(emit_program, &p)) {
         same_tokens(p.source.data, plain.source.data);
         same_tokens(p.header.data, plain.header.data);
     }

@@ -99,7 +99,7 @@ static void simplified(void *ctx)
     struct input *in = ctx, after = { .m = in->m };
     struct pass_options o = { .strict = true };
     after.fn = simplify(in->m, in->fn, &o);
-    if (!in->ran || attempt(interpret, &after) || !after.ran) {
+    if (!in->ran || fuzz_attempt(interpret, &after) || !after.ran) {
         drop_results(&after);
         return;
     }
@@ -164,10 +164,10 @@ static void everything_of(struct module *m, uint32_t fn)
     static void (*const transforms[])(void *) = { NULL, gradient, tangent, lanes };
     for (size_t t = 0; t < HOP_COUNT(transforms); t++) {
         struct input in = { .m = m, .fn = fn };
-        if (transforms[t] && (attempt(transforms[t], &in) || in.fn == fn)) continue;
-        attempt(interpret, &in);
-        attempt(simplified, &in);
-        attempt(lower_and_emit, &in);
+        if (transforms[t] && (fuzz_attempt(transforms[t], &in) || in.fn == fn)) continue;
+        fuzz_attempt(interpret, &in);
+        fuzz_attempt(simplified, &in);
+        fuzz_attempt(lower_and_emit, &in);
         drop_results(&in);
     }
 }
@@ -180,8 +180,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     text[size] = 0;
     struct input in = { .text = text, .size = size };
     int64_t live = hop_live_allocations();
-    if (!attempt(read_text, &in)) {
-        MUST(!attempt(print_and_read, &in), "a text that was read does not read back: %s", hop_message());
+    if (!fuzz_attempt(read_text, &in)) {
+        MUST(!fuzz_attempt(print_and_read, &in), "a text that was read does not read back: %s", hop_message());
         uint32_t named = 0, n = in.m->fns.len;
         for (uint32_t i = 0; i < n && named < MOST_FUNCTIONS; i++)
             if (module_fn(in.m, i)->name) everything_of(in.m, i), named++;
