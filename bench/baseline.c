@@ -1,5 +1,6 @@
-/* Hand-written C for the benchmark cases, with vector extensions at 512 bits (the compiler narrows them where the host is narrower),
- * polynomials of a few ULP, contraction on, and the products over all steps hoisted into one. */
+/* Hand-written C for the benchmark cases, with vector extensions at 512 bits (the compiler narrows them where
+ * the host is narrower), polynomials of a few ULP, contraction on, and the products over all steps hoisted
+ * into one. */
 #include "baseline.h"
 
 #include <cblas.h>
@@ -10,14 +11,23 @@ typedef int32_t ivec16 __attribute__((vector_size(64)));
 enum { LANES = 16 };
 
 static inline vec16 all(float x) { return x - (vec16){ 0 }; }
-static inline vec16 get(const float *p) { vec16 v; memcpy(&v, p, sizeof v); return v; }
+static inline vec16 get(const float *p)
+{
+    vec16 v;
+    memcpy(&v, p, sizeof v);
+    return v;
+}
 static inline void put(float *p, vec16 v) { memcpy(p, &v, sizeof v); }
-static inline vec16 choose(ivec16 mask, vec16 yes, vec16 no) { return (vec16)((mask & (ivec16)yes) | (~mask & (ivec16)no)); }
+static inline vec16 choose(ivec16 mask, vec16 yes, vec16 no)
+{
+    return (vec16)((mask & (ivec16)yes) | (~mask & (ivec16)no));
+}
 
 /* e^y - 1 for y in -87..88: y = n ln 2 + r, a polynomial in r, scaled by 2^n through the exponent bits. */
 static inline vec16 expm1_16(vec16 y)
 {
-    const float magic = 12582912.0f; /* 1.5 * 2^23: adding it rounds to an integer held in the low mantissa bits */
+    const float magic =
+        12582912.0f; /* 1.5 * 2^23: adding it rounds to an integer held in the low mantissa bits */
     vec16 t = y * all(1.44269504f) + all(magic), n = t - all(magic);
     vec16 r = y - n * all(0.693359375f) + n * all(2.12194440e-4f);
     vec16 q = all(1.9875691500e-4f);
@@ -53,8 +63,12 @@ static inline vec16 trig_16(vec16 x, int quarter)
     vec16 t = x * all(0.636619772f) + all(magic), n = t - all(magic);
     ivec16 q = (ivec16)t + quarter;
     vec16 r = x - n * all(1.5707963109016418f) - n * all(1.5893254712295857e-8f), s = r * r;
-    vec16 odd = ((all(-1.9515295891e-4f) * s + all(8.3321608736e-3f)) * s + all(-1.6666654611e-1f)) * s * r + r;
-    vec16 even = ((all(2.443315711809948e-5f) * s + all(-1.388731625493765e-3f)) * s + all(4.166664568298827e-2f)) * s * s - all(0.5f) * s + all(1.0f);
+    vec16 odd = ((all(-1.9515295891e-4f) * s + all(8.3321608736e-3f)) * s + all(-1.6666654611e-1f)) * s * r +
+                r;
+    vec16 even = ((all(2.443315711809948e-5f) * s + all(-1.388731625493765e-3f)) * s +
+                  all(4.166664568298827e-2f)) *
+                     s * s -
+                 all(0.5f) * s + all(1.0f);
     vec16 v = choose((q & 1) != 0, even, odd);
     return (vec16)((ivec16)v ^ ((q & 2) << 30));
 }
@@ -79,14 +93,18 @@ void baseline_scan(float *restrict ys, const float *restrict xs, size_t n)
     }
 }
 
-static float states[(RNN_STEPS + 1) * RNN_WIDTH] __attribute__((aligned(64))), projected[RNN_STEPS * RNN_WIDTH] __attribute__((aligned(64)));
-static float deltas[RNN_STEPS * RNN_WIDTH] __attribute__((aligned(64))), transposed[RNN_WIDTH * RNN_WIDTH] __attribute__((aligned(64)));
+static float states[(RNN_STEPS + 1) * RNN_WIDTH] __attribute__((aligned(64))),
+    projected[RNN_STEPS * RNN_WIDTH] __attribute__((aligned(64)));
+static float deltas[RNN_STEPS * RNN_WIDTH] __attribute__((aligned(64))),
+    transposed[RNN_WIDTH * RNN_WIDTH] __attribute__((aligned(64)));
 
 /* states[0] = h0, states[t + 1] = tanh(states[t] w + projected[t]) */
-static void rnn_states(const float *restrict h0, const float *restrict xs, const float *restrict w, const float *restrict u)
+static void rnn_states(const float *restrict h0, const float *restrict xs, const float *restrict w,
+                       const float *restrict u)
 {
     float h[RNN_WIDTH];
-    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, RNN_STEPS, RNN_WIDTH, RNN_WIDTH, 1, xs, RNN_WIDTH, u, RNN_WIDTH, 0, projected, RNN_WIDTH);
+    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, RNN_STEPS, RNN_WIDTH, RNN_WIDTH, 1, xs, RNN_WIDTH,
+                u, RNN_WIDTH, 0, projected, RNN_WIDTH);
     memcpy(h, h0, sizeof h);
     memcpy(states, h0, sizeof h);
     for (int t = 0; t < RNN_STEPS; t++) {
@@ -124,7 +142,8 @@ void baseline_rnn_grad(float *dw, const float *h0, const float *xs, const float 
     for (int t = RNN_STEPS - 1; t >= 0; t--) {
         float d[RNN_WIDTH];
         for (int j = 0; j < RNN_WIDTH; j += LANES) {
-            vec16 h = get(states + (t + 1) * RNN_WIDTH + j), v = (get(g + j) + all(1.0f)) * (all(1.0f) - h * h);
+            vec16 h = get(states + (t + 1) * RNN_WIDTH + j),
+                  v = (get(g + j) + all(1.0f)) * (all(1.0f) - h * h);
             put(d + j, v);
             put(deltas + t * RNN_WIDTH + j, v);
         }
@@ -136,10 +155,12 @@ void baseline_rnn_grad(float *dw, const float *h0, const float *xs, const float 
             }
         for (int j = 0; j < 4; j++) put(g + j * LANES, a[j] + b[j]);
     }
-    cblas_sgemm(CblasRowMajor, CblasTrans, CblasNoTrans, RNN_WIDTH, RNN_WIDTH, RNN_STEPS, 1, states, RNN_WIDTH, deltas, RNN_WIDTH, 0, dw, RNN_WIDTH);
+    cblas_sgemm(CblasRowMajor, CblasTrans, CblasNoTrans, RNN_WIDTH, RNN_WIDTH, RNN_STEPS, 1, states,
+                RNN_WIDTH, deltas, RNN_WIDTH, 0, dw, RNN_WIDTH);
 }
 
-void baseline_assoc(float *restrict p, float *restrict q, const float *restrict a, const float *restrict b, size_t rows)
+void baseline_assoc(float *restrict p, float *restrict q, const float *restrict a, const float *restrict b,
+                    size_t rows)
 {
     vec16 product = all(1.0f), state = { 0 };
     for (size_t t = 0; t < rows; t++) {
@@ -188,10 +209,12 @@ void baseline_cond(float *restrict y, const float *restrict x, size_t n, int pre
         for (size_t i = 0; i < n; i += LANES) put(y + i, trig_16(get(x + i), 1) + all(1.0f));
 }
 
-void baseline_elementwise(float *restrict out, const float *restrict a, const float *restrict b, const float *restrict c, const float *restrict d, size_t n)
+void baseline_elementwise(float *restrict out, const float *restrict a, const float *restrict b,
+                          const float *restrict c, const float *restrict d, size_t n)
 {
 #pragma omp parallel for schedule(static)
-    for (size_t i = 0; i < n; i += LANES) put(out + i, tanh_16(get(a + i) * get(b + i) + get(c + i)) * sigmoid_16(get(d + i)));
+    for (size_t i = 0; i < n; i += LANES)
+        put(out + i, tanh_16(get(a + i) * get(b + i) + get(c + i)) * sigmoid_16(get(d + i)));
 }
 
 /* Rows of 60 numbers in a ring, with one copied on each side: row[1 + i] is number i. */
@@ -200,7 +223,8 @@ static void close_ring(float *row) { row[0] = row[CARRY_LEAVES], row[CARRY_LEAVE
 
 static void carry_step(float *restrict next, const float *restrict row)
 {
-    for (int i = 0; i < 64; i += LANES) put(next + 1 + i, trig_16(get(row + 1 + i) * get(row + i) + get(row + 2 + i), 0));
+    for (int i = 0; i < 64; i += LANES)
+        put(next + 1 + i, trig_16(get(row + 1 + i) * get(row + i) + get(row + 2 + i), 0));
     close_ring(next);
 }
 
@@ -230,10 +254,14 @@ void baseline_carry_grad(float *dh, const float *h)
     for (int i = 0; i < CARRY_ROW + 2; i++) ct[i] = 1;
     for (int t = CARRY_STEPS - 1; t >= 0; t--) {
         const float *row = rows[t];
-        for (int i = 0; i < 64; i += LANES) put(slope + 1 + i, get(ct + 1 + i) * trig_16(get(row + 1 + i) * get(row + i) + get(row + 2 + i), 1));
+        for (int i = 0; i < 64; i += LANES)
+            put(slope + 1 + i,
+                get(ct + 1 + i) * trig_16(get(row + 1 + i) * get(row + i) + get(row + 2 + i), 1));
         close_ring(slope);
         /* number i is itself in step i, the left neighbour in step i + 1, the right one in step i - 1 */
-        for (int i = 0; i < 64; i += LANES) put(ct + 1 + i, get(slope + 1 + i) * get(row + i) + get(slope + 2 + i) * get(row + 2 + i) + get(slope + i));
+        for (int i = 0; i < 64; i += LANES)
+            put(ct + 1 + i,
+                get(slope + 1 + i) * get(row + i) + get(slope + 2 + i) * get(row + 2 + i) + get(slope + i));
     }
     memcpy(dh, ct + 1, CARRY_LEAVES * sizeof *dh);
 }

@@ -1,4 +1,5 @@
-/* Hand-written C for the benchmark cases: what a careful C programmer gets. Each function does the whole job of its case once. */
+/* Hand-written C for the benchmark cases: what a careful C programmer gets. Each function does the whole job
+ * of its case once. */
 #ifndef HOP_BENCH_BASELINE_H
 #define HOP_BENCH_BASELINE_H
 
@@ -14,10 +15,12 @@ float baseline_rnn(const float *h0, const float *xs, const float *w, const float
 void baseline_rnn_grad(float *dw, const float *h0, const float *xs, const float *w, const float *u);
 void baseline_assoc(float *p, float *q, const float *a, const float *b, size_t rows);
 void baseline_assoc_grad(float *da, const float *a, const float *b, size_t rows); /* of the sum of all q */
-void baseline_assoc1_grad(float *da, const float *a, const float *b, size_t n);   /* the same for rows of one number */
+void baseline_assoc1_grad(float *da, const float *a, const float *b,
+                          size_t n); /* the same for rows of one number */
 float baseline_carry(const float *h);
 void baseline_carry_grad(float *dh, const float *h);
 void baseline_cond(float *y, const float *x, size_t n, int predicate);
-void baseline_elementwise(float *out, const float *a, const float *b, const float *c, const float *d, size_t n);
+void baseline_elementwise(float *out, const float *a, const float *b, const float *c, const float *d,
+                          size_t n);
 
 #endif

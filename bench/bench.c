@@ -1,7 +1,9 @@
-/* The benchmark: each case runs as a compiled hop program and as hand-written C in the same process, interleaved, and prints one JSON
- * object: cold (process start to first result), first (reading, transforming, compiling and running with LLVM loaded), run (median of later
- * calls), the C time and the ratio C / hop. The case `warm` says for each program how long it takes from its text to the executable and to the first result when
- * the cache has it: in files (a process of its own) or in memory. `bench DIR CASE…`; DIR holds the .hop programs. */
+/* The benchmark: each case runs as a compiled hop program and as hand-written C in the same process,
+ * interleaved, and prints one JSON object: cold (process start to first result), first (reading,
+ * transforming, compiling and running with LLVM loaded), run (median of later calls), the C time and the
+ * ratio C / hop. The case `warm` says for each program how long it takes from its text to the executable and
+ * to the first result when the cache has it: in files (a process of its own) or in memory. `bench DIR CASE…`;
+ * DIR holds the .hop programs. */
 #include "baseline.h"
 #include "interp/interp.h"
 #include "ir/text.h"
@@ -68,7 +70,10 @@ static void scan_inputs(struct tensor **a)
     a[0] = floats(0, NULL, 0);
     a[1] = floats(1, (int64_t[]){ 10000000 }, 1);
 }
-static void scan_c(struct tensor *const *a, float *out) { baseline_scan(out, a[1]->data, (size_t)a[1]->count); }
+static void scan_c(struct tensor *const *a, float *out)
+{
+    baseline_scan(out, a[1]->data, (size_t)a[1]->count);
+}
 static void rnn_inputs(struct tensor **a)
 {
     a[0] = floats(1, (int64_t[]){ RNN_WIDTH }, 0);
@@ -76,8 +81,14 @@ static void rnn_inputs(struct tensor **a)
     a[2] = floats(2, (int64_t[]){ RNN_WIDTH, RNN_WIDTH }, 0.4f);
     a[3] = floats(2, (int64_t[]){ RNN_WIDTH, RNN_WIDTH }, 0.4f);
 }
-static void rnn_c(struct tensor *const *a, float *out) { out[0] = baseline_rnn(data(a[0]), data(a[1]), data(a[2]), data(a[3])); }
-static void rnn_grad_c(struct tensor *const *a, float *out) { baseline_rnn_grad(out, data(a[0]), data(a[1]), data(a[2]), data(a[3])); }
+static void rnn_c(struct tensor *const *a, float *out)
+{
+    out[0] = baseline_rnn(data(a[0]), data(a[1]), data(a[2]), data(a[3]));
+}
+static void rnn_grad_c(struct tensor *const *a, float *out)
+{
+    baseline_rnn_grad(out, data(a[0]), data(a[1]), data(a[2]), data(a[3]));
+}
 static void assoc_inputs(struct tensor **a)
 {
     a[0] = floats(2, (int64_t[]){ ASSOC_ROWS, ASSOC_WIDTH }, 1);
@@ -86,16 +97,23 @@ static void assoc_inputs(struct tensor **a)
 }
 static void assoc_c(struct tensor *const *a, float *out)
 {
-    baseline_assoc(out + ASSOC_ROWS * ASSOC_WIDTH, out, data(a[0]), data(a[1]), ASSOC_ROWS); /* what is compared comes first */
+    baseline_assoc(out + ASSOC_ROWS * ASSOC_WIDTH, out, data(a[0]), data(a[1]),
+                   ASSOC_ROWS); /* what is compared comes first */
 }
-static void assoc_grad_c(struct tensor *const *a, float *out) { baseline_assoc_grad(out, data(a[0]), data(a[1]), ASSOC_ROWS); }
+static void assoc_grad_c(struct tensor *const *a, float *out)
+{
+    baseline_assoc_grad(out, data(a[0]), data(a[1]), ASSOC_ROWS);
+}
 static void assoc1_inputs(struct tensor **a)
 {
     a[0] = floats(1, (int64_t[]){ ASSOC_ROWS }, 1);
     a[1] = floats(1, (int64_t[]){ ASSOC_ROWS }, 1);
     for (int64_t i = 0; i < a[0]->count; i++) ((float *)a[0]->data)[i] += 0.5f;
 }
-static void assoc1_grad_c(struct tensor *const *a, float *out) { baseline_assoc1_grad(out, data(a[0]), data(a[1]), ASSOC_ROWS); }
+static void assoc1_grad_c(struct tensor *const *a, float *out)
+{
+    baseline_assoc1_grad(out, data(a[0]), data(a[1]), ASSOC_ROWS);
+}
 static void carry_inputs(struct tensor **a) { a[0] = floats(1, (int64_t[]){ CARRY_LEAVES }, 0.5f); }
 static void carry_c(struct tensor *const *a, float *out) { out[0] = baseline_carry(data(a[0])); }
 static void carry_grad_c(struct tensor *const *a, float *out) { baseline_carry_grad(out, data(a[0])); }
@@ -114,18 +132,23 @@ static void elem_inputs(struct tensor **a)
 {
     for (int i = 0; i < 4; i++) a[i] = floats(1, (int64_t[]){ 1 << 24 }, 1);
 }
-static void elem_c(struct tensor *const *a, float *out) { baseline_elementwise(out, data(a[0]), data(a[1]), data(a[2]), data(a[3]), 1 << 24); }
+static void elem_c(struct tensor *const *a, float *out)
+{
+    baseline_elementwise(out, data(a[0]), data(a[1]), data(a[2]), data(a[3]), 1 << 24);
+}
 
 static const struct bench_case cases[] = {
     { "while100k", "while100k.hop", NULL, 2, 1, 101, 1, while_inputs, while_c, 16, 0 },
     { "scan1e7", "scan1e7.hop", NULL, 2, 2, 11, 1, scan_inputs, scan_c, 10000000, 1 },
     { "rnn", "rnn.hop", NULL, 4, 1, 101, 1, rnn_inputs, rnn_c, 1, 0 },
-    { "rnn_grad", "rnn.hop", "w", 4, 1, 101, 1, rnn_inputs, rnn_grad_c, RNN_WIDTH * RNN_WIDTH, 0 },
-    { "assoc_scan", "assoc_scan.hop", NULL, 2, 2, 101, 1, assoc_inputs, assoc_c, ASSOC_ROWS * ASSOC_WIDTH, 1 },
-    { "assoc_grad", "assoc_loss.hop", "a", 2, 1, 101, 1, assoc_inputs, assoc_grad_c, ASSOC_ROWS * ASSOC_WIDTH, 0 },
+    { "rnn_grad", "rnn.hop", "w", 4, 1, 101, 1, rnn_inputs, rnn_grad_c, RNN_WIDTH *RNN_WIDTH, 0 },
+    { "assoc_scan", "assoc_scan.hop", NULL, 2, 2, 101, 1, assoc_inputs, assoc_c, ASSOC_ROWS *ASSOC_WIDTH, 1 },
+    { "assoc_grad", "assoc_loss.hop", "a", 2, 1, 101, 1, assoc_inputs, assoc_grad_c, ASSOC_ROWS *ASSOC_WIDTH,
+      0 },
     { "assoc1_grad", "assoc1_loss.hop", "a", 2, 1, 101, 1, assoc1_inputs, assoc1_grad_c, ASSOC_ROWS, 0 },
     { "carry60", "carry60.hop", NULL, 1, 1, 101, 1, carry_inputs, carry_c, 1, 0, CARRY_STEPS },
-    { "carry60_grad", "carry60.hop", "h", 1, 1, 101, 1, carry_inputs, carry_grad_c, CARRY_LEAVES, 0, CARRY_STEPS },
+    { "carry60_grad", "carry60.hop", "h", 1, 1, 101, 1, carry_inputs, carry_grad_c, CARRY_LEAVES, 0,
+      CARRY_STEPS },
     { "cond", "cond.hop", NULL, 2, 1, 101, 1000, cond_inputs, cond_c, 1024, 0 },
     { "elem16M", "elem16M.hop", NULL, 4, 1, 15, 1, elem_inputs, elem_c, 1 << 24, 0 },
 };
@@ -139,14 +162,19 @@ static struct exe *build(const struct bench_case *c, const char *dir, struct mod
     if (c->wrt) {
         bool wrt[MAX_ARGS] = { false };
         const struct fn *f = module_fn(m, fn);
-        for (uint32_t p = 0; p < f->n_params; p++) wrt[p] = !strcmp(module_text(m, f->values[p].name), c->wrt);
+        for (uint32_t p = 0; p < f->n_params; p++)
+            wrt[p] = !strcmp(module_text(m, f->values[p].name), c->wrt);
         fn = grad_function(m, fn, wrt, false);
     }
     struct compile_options o = { .threads = 0 };
     return exe_compile(m, fn, &o, NULL);
 }
 
-static int by_value(const void *a, const void *b) { double x = *(const double *)a, y = *(const double *)b; return (x > y) - (x < y); }
+static int by_value(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
 static double median(double *t, uint32_t n)
 {
     qsort(t, n, sizeof *t, by_value);
@@ -167,7 +195,8 @@ static int cold_child(const struct bench_case *c, const char *dir)
     return 0;
 }
 
-/* Runs this program again with `mode`; what it prints is left in text. Returns the clock before it started. */
+/* Runs this program again with `mode`; what it prints is left in text. Returns the clock before it started.
+ */
 static double run_child(const char *mode, const char *dir, const char *name, const char *cache, char text[64])
 {
     char *argv[] = { "bench", (char *)mode, (char *)dir, (char *)name, (char *)cache, NULL };
@@ -251,8 +280,9 @@ static void run_warm(const struct bench_case *c, const char *dir)
     warm_once(c, dir, args);
     for (int i = 0; i < TIMES; i++) memory[i] = warm_once(c, dir, args).ready;
     cache_set_directory("off");
-    printf("{\"case\": \"warm\", \"program\": \"%s\", \"disk_ready_ms\": %.3f, \"disk_result_ms\": %.3f, \"memory_ready_ms\": %.3f, \"hits\": %d}\n", c->name, median(ready, TIMES),
-           median(result, TIMES), median(memory, TIMES), hits);
+    printf("{\"case\": \"warm\", \"program\": \"%s\", \"disk_ready_ms\": %.3f, \"disk_result_ms\": %.3f, "
+           "\"memory_ready_ms\": %.3f, \"hits\": %d}\n",
+           c->name, median(ready, TIMES), median(result, TIMES), median(memory, TIMES), hits);
     fflush(stdout);
     for (uint32_t k = 0; k < c->n_args; k++) tensor_free(args[k]);
 }
@@ -273,7 +303,8 @@ static void run_case(const struct bench_case *c, const char *dir)
     double hop[MAX_REPEATS], base[MAX_REPEATS], cold[3];
     for (int i = 0; i < 3; i++) cold[i] = cold_ms(c, dir);
     c->inputs(args);
-    float *out = hop_malloc((size_t)c->out_floats * c->n_results * sizeof *out); /* the baseline writes every result */
+    float *out = hop_malloc((size_t)c->out_floats * c->n_results *
+                            sizeof *out); /* the baseline writes every result */
     double firsts[5];
     struct module *m = NULL;
     struct exe *e = NULL;
@@ -297,9 +328,12 @@ static void run_case(const struct bench_case *c, const char *dir)
         base[r] = (now_ms() - t1) / c->inner;
     }
     double hop_ms = median(hop, c->repeats), c_ms = median(base, c->repeats);
-    printf("{\"case\": \"%s\", \"hop_cold_ms\": %.2f, \"hop_first_ms\": %.3f, \"hop_ms\": %.6f, \"c_ms\": %.6f, \"ratio_c\": %.3f, \"max_error\": %.1e", c->name,
-           median(cold, 3), median(firsts, 5), hop_ms, c_ms, c_ms / hop_ms, error);
-    if (c->steps) printf(", \"hop_ns_a_step\": %.2f, \"c_ns_a_step\": %.2f", hop_ms * 1e6 / c->steps, c_ms * 1e6 / c->steps);
+    printf("{\"case\": \"%s\", \"hop_cold_ms\": %.2f, \"hop_first_ms\": %.3f, \"hop_ms\": %.6f, \"c_ms\": "
+           "%.6f, \"ratio_c\": %.3f, \"max_error\": %.1e",
+           c->name, median(cold, 3), median(firsts, 5), hop_ms, c_ms, c_ms / hop_ms, error);
+    if (c->steps)
+        printf(", \"hop_ns_a_step\": %.2f, \"c_ns_a_step\": %.2f", hop_ms * 1e6 / c->steps,
+               c_ms * 1e6 / c->steps);
     printf("}\n");
     fflush(stdout);
     for (uint32_t k = 0; k < c->n_results; k++) tensor_free(results[k]);

@@ -1,5 +1,6 @@
-/* What the C surface costs: nodes captured a second through public calls, and the time of hop_run on a program that does next to nothing, with the
- * allocations it makes. Prints one JSON object a line: callbench [capture_rate] [call_overhead] [allocations]. */
+/* What the C surface costs: nodes captured a second through public calls, and the time of hop_run on a
+ * program that does next to nothing, with the allocations it makes. Prints one JSON object a line: callbench
+ * [capture_rate] [call_overhead] [allocations]. */
 #include "base/base.h"
 
 #include <time.h>
@@ -17,7 +18,9 @@ static uint64_t nodes; /* calls that make one; promotion and broadcasting make m
 
 /* ---- capture ---- */
 
-struct around { hop_val w, x; };
+struct around {
+    hop_val w, x;
+};
 
 static hop_val mixed(hop_val x, hop_val w, int n)
 {
@@ -41,7 +44,9 @@ static int outer_step(void *env, const hop_val *in, hop_val *out)
     const struct around *a = env;
     hop_val mid = mixed(in[0], a->x, OPERATORS);
     nodes++;
-    return hop_scan(out, 1, &(hop_scan_spec){ .step = inner_step, .env = env, .carry = &mid, .n_carry = 1, .length = "3" });
+    return hop_scan(out, 1,
+                    &(hop_scan_spec){
+                        .step = inner_step, .env = env, .carry = &mid, .n_carry = 1, .length = "3" });
 }
 static int program(void *env, const hop_val *in, hop_val *out)
 {
@@ -50,7 +55,8 @@ static int program(void *env, const hop_val *in, hop_val *out)
     for (int i = 0; i < BODIES; i++) {
         struct around a = { in[1], hop_mul(in[1], hop_scalar(i)) };
         x = mixed(x, in[1], OPERATORS);
-        hop_scan(&x, 1, &(hop_scan_spec){ .step = outer_step, .env = &a, .carry = &x, .n_carry = 1, .length = "2" });
+        hop_scan(&x, 1,
+                 &(hop_scan_spec){ .step = outer_step, .env = &a, .carry = &x, .n_carry = 1, .length = "2" });
         nodes += 2;
     }
     out[0] = x;
@@ -68,7 +74,8 @@ static int capture_rate(void)
         best = HOP_MIN(best, now() - start);
         hop_fn_free(f);
     }
-    printf("{\"case\": \"capture_rate\", \"nodes\": %llu, \"ms\": %.2f, \"nodes_per_s\": %.0f}\n", (unsigned long long)nodes, best * 1e3, (double)nodes / best);
+    printf("{\"case\": \"capture_rate\", \"nodes\": %llu, \"ms\": %.2f, \"nodes_per_s\": %.0f}\n",
+           (unsigned long long)nodes, best * 1e3, (double)nodes / best);
     return 0;
 }
 
@@ -87,8 +94,8 @@ static int small_calls(const char *what)
     hop_exe *exe = NULL;
     hop_tensor *in[2] = { 0 }, *out[1] = { 0 };
     double best = 1e9;
-    if (hop_capture(&f, "x: f32[16], y: f32[16]", 1, small_program, NULL) || hop_compile(&exe, f, NULL) || hop_tensor_new(&in[0], "f32[16]") || hop_tensor_new(&in[1], "f32[16]") ||
-        hop_run(exe, in, 2, out, 1))
+    if (hop_capture(&f, "x: f32[16], y: f32[16]", 1, small_program, NULL) || hop_compile(&exe, f, NULL) ||
+        hop_tensor_new(&in[0], "f32[16]") || hop_tensor_new(&in[1], "f32[16]") || hop_run(exe, in, 2, out, 1))
         return 1;
     uint64_t before = hop_allocation_count();
     for (int round = 0; round < ROUNDS; round++) {
@@ -97,8 +104,11 @@ static int small_calls(const char *what)
             if (hop_run(exe, in, 2, out, 1)) return 1;
         best = HOP_MIN(best, now() - start);
     }
-    if (!strcmp(what, "call_overhead")) printf("{\"case\": \"call_overhead\", \"elements\": 16, \"ns\": %.1f}\n", best / CALLS * 1e9);
-    else printf("{\"case\": \"allocations\", \"calls\": %d, \"allocations\": %llu}\n", ROUNDS * CALLS, (unsigned long long)(hop_allocation_count() - before));
+    if (!strcmp(what, "call_overhead"))
+        printf("{\"case\": \"call_overhead\", \"elements\": 16, \"ns\": %.1f}\n", best / CALLS * 1e9);
+    else
+        printf("{\"case\": \"allocations\", \"calls\": %d, \"allocations\": %llu}\n", ROUNDS * CALLS,
+               (unsigned long long)(hop_allocation_count() - before));
     hop_tensor_free(in[0]);
     hop_tensor_free(in[1]);
     hop_tensor_free(out[0]);

@@ -1,6 +1,6 @@
-/* How fast the representation is read, verified, printed and differentiated, and how large it is. Makes a module of about a million nodes (a
- * tenth of them with bodies, eight levels deep, about two hundred types with symbolic dims) and prints one JSON object a line:
- * irbench [NODES]. */
+/* How fast the representation is read, verified, printed and differentiated, and how large it is. Makes a
+ * module of about a million nodes (a tenth of them with bodies, eight levels deep, about two hundred types
+ * with symbolic dims) and prints one JSON object a line: irbench [NODES]. */
 #include "ir/text.h"
 #include "transform/transform.h"
 
@@ -24,10 +24,14 @@ static double now(void) /* of this process: other programs on the machine do not
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* Nodes over %a and %b of one type, from value number *next on; the number of the last. Bodies are distinct, so that none is shared. */
-static void generate_level(struct text *t, uint32_t level, uint32_t size, const char *a, const char *b, uint32_t *next, char *last)
+/* Nodes over %a and %b of one type, from value number *next on; the number of the last. Bodies are distinct,
+ * so that none is shared. */
+static void generate_level(struct text *t, uint32_t level, uint32_t size, const char *a, const char *b,
+                           uint32_t *next, char *last)
 {
-    static const char *const one[] = { "neg", "tanh", "sin", "cos", "exp", "sigmoid" }, *const two[] = { "add", "mul", "sub", "max" };
+    static const char *const one[] = { "neg", "tanh", "sin", "cos", "exp", "sigmoid" }, *const two[] = {
+        "add", "mul", "sub", "max"
+    };
     char x[16], y[16];
     snprintf(x, sizeof x, "%s", a);
     snprintf(y, sizeof y, "%s", b);
@@ -68,7 +72,10 @@ static void generate(struct text *t, uint32_t nodes)
             char x[16], y[16];
             snprintf(x, sizeof x, "%%%u", a);
             snprintf(y, sizeof y, "%%%u", b);
-            text_add(t, "%s = full {value = 1.0, dims = [T, %u]}\n%s = broadcast {dims = [T, %u], at = []} (%%1)\n", x, size, y, size);
+            text_add(
+                t,
+                "%s = full {value = 1.0, dims = [T, %u]}\n%s = broadcast {dims = [T, %u], at = []} (%%1)\n",
+                x, size, y, size);
             generate_level(t, 1, size, y, x, &next, last);
             s = next++;
             text_add(t, "%%%u = sum(%s)\n%%%u = add(%%%u, %s)\n", s, last, s + 1, s, sum);
@@ -88,8 +95,9 @@ static uint64_t count_nodes(const struct module *m)
 
 static void report(const char *what, uint64_t nodes, double seconds, double bytes)
 {
-    printf("{\"case\": \"%s\", \"nodes\": %llu, \"ms\": %.1f, \"nodes_per_s\": %.0f, \"bytes_per_node\": %.1f}\n", what, (unsigned long long)nodes, seconds * 1e3, (double)nodes / seconds,
-           bytes / (double)nodes);
+    printf("{\"case\": \"%s\", \"nodes\": %llu, \"ms\": %.1f, \"nodes_per_s\": %.0f, \"bytes_per_node\": "
+           "%.1f}\n",
+           what, (unsigned long long)nodes, seconds * 1e3, (double)nodes / seconds, bytes / (double)nodes);
     fflush(stdout);
 }
 
@@ -126,7 +134,8 @@ static void run(uint32_t wanted)
         start = now();
         text_print(m, HOP_NONE, TEXT_LOCATIONS, &out);
         best[2] = HOP_MIN(best[2], now() - start);
-        if (out.len != text.len || memcmp(out.data, text.data, out.len)) hop_throw(HOP_INTERNAL, "print after parse is not the identity");
+        if (out.len != text.len || memcmp(out.data, text.data, out.len))
+            hop_throw(HOP_INTERNAL, "print after parse is not the identity");
         arena_free(&scratch);
     }
     double bytes = (double)m->arena.total;

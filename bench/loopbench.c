@@ -1,6 +1,7 @@
-/* What loops cost beside their time: `kept` says how many bytes a step the gradient of rnn keeps; `schedules` the time and the memory for temporaries of the
- * gradient of a scan of 10,000 steps under each schedule; `stacked` the time a step takes when 10^5 and 10^7 results are stacked. One JSON object a
- * line. `loopbench DIR CASE…`; DIR holds the .hop programs. */
+/* What loops cost beside their time: `kept` says how many bytes a step the gradient of rnn keeps; `schedules`
+ * the time and the memory for temporaries of the gradient of a scan of 10,000 steps under each schedule;
+ * `stacked` the time a step takes when 10^5 and 10^7 results are stacked. One JSON object a line. `loopbench
+ * DIR CASE…`; DIR holds the .hop programs. */
 #include "baseline.h"
 #include "interp/interp.h"
 #include "ir/text.h"
@@ -17,7 +18,11 @@ static double now_ms(void)
     clock_gettime(CLOCK_MONOTONIC, &t);
     return t.tv_sec * 1e3 + t.tv_nsec * 1e-6;
 }
-static int by_value(const void *a, const void *b) { double x = *(const double *)a, y = *(const double *)b; return (x > y) - (x < y); }
+static int by_value(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
 
 static uint32_t gradient(struct module *m, const char *name)
 {
@@ -34,7 +39,9 @@ static int64_t bytes_a_step(struct module *m, const struct saved_list *l)
     int64_t bytes = 0;
     for (uint32_t i = 0; i < l->values.len; i++) {
         const struct saved_value *v = &l->values.data[i];
-        if (!v->there && v->rows != HOP_NONE) bytes += dim_const_value(m, type_elements(m, v->type)) * dtype_info[type_get(m, v->type).dtype].size;
+        if (!v->there && v->rows != HOP_NONE)
+            bytes += dim_const_value(m, type_elements(m, v->type)) *
+                     dtype_info[type_get(m, v->type).dtype].size;
     }
     return bytes;
 }
@@ -45,7 +52,8 @@ static void kept(const char *dir)
     snprintf(path, sizeof path, "%s/rnn.hop", dir);
     struct module *m = text_read_file(path);
     gradient(m, "w");
-    printf("{\"case\": \"kept\", \"program\": \"rnn_grad\", \"bytes_a_step_beside_results\": %lld}\n", (long long)bytes_a_step(m, saved_last(m)));
+    printf("{\"case\": \"kept\", \"program\": \"rnn_grad\", \"bytes_a_step_beside_results\": %lld}\n",
+           (long long)bytes_a_step(m, saved_last(m)));
     module_free(m);
 }
 
@@ -75,14 +83,18 @@ static void one_schedule(const char *schedule)
 {
     char text[1024];
     int n = snprintf(text, sizeof text,
-                     "hop 1\nfn @main(%%h: f32[%d], %%xs: f32[T]) -> (f32[]) {\n  %%c = scan %s carry(%%s = %%h) over(%%x in %%xs) {\n    %%p = broadcast {dims = [%d], at = []} (%%x)\n"
-                     "    %%a = mul(%%s, %%p)\n    %%n = sin(%%a)\n    next(%%n)\n  }\n  %%u = sum(%%c)\n  return %%u\n}\n", WIDTH, schedule, WIDTH);
+                     "hop 1\nfn @main(%%h: f32[%d], %%xs: f32[T]) -> (f32[]) {\n  %%c = scan %s carry(%%s = "
+                     "%%h) over(%%x in %%xs) {\n    %%p = broadcast {dims = [%d], at = []} (%%x)\n"
+                     "    %%a = mul(%%s, %%p)\n    %%n = sin(%%a)\n    next(%%n)\n  }\n  %%u = sum(%%c)\n  "
+                     "return %%u\n}\n",
+                     WIDTH, schedule, WIDTH);
     struct module *m = text_read("schedule", text, (size_t)n);
     struct exe *e = exe_compile(m, gradient(m, "h"), &(struct compile_options){ .threads = 0 }, NULL);
     struct tensor *args[2] = { ones(1, (int64_t[]){ WIDTH }, 0.5f), ones(1, (int64_t[]){ STEPS }, 1.01f) };
     size_t bytes = exe_workspace(e, args, NULL);
-    printf("{\"case\": \"schedules\", \"schedule\": \"%s\", \"steps\": %d, \"carry_bytes\": %d, \"hop_ms\": %.3f, \"workspace_bytes\": %zu}\n", schedule, STEPS, WIDTH * 4, run_ms(e, args, 1),
-           bytes);
+    printf("{\"case\": \"schedules\", \"schedule\": \"%s\", \"steps\": %d, \"carry_bytes\": %d, \"hop_ms\": "
+           "%.3f, \"workspace_bytes\": %zu}\n",
+           schedule, STEPS, WIDTH * 4, run_ms(e, args, 1), bytes);
     fflush(stdout);
     tensor_free(args[0]), tensor_free(args[1]);
     exe_free(e);
@@ -91,8 +103,14 @@ static void one_schedule(const char *schedule)
 
 static void schedules(const char *dir)
 {
-    static const char *const all[] = { "{schedule = none}", "{schedule = recompute}", "{every = [50]}", "{every = [500, 20]}", "{schedule = sqrt}",
-                                       "{schedule = binomial, snapshots = 5}", "{schedule = binomial, snapshots = 20}", "{schedule = binomial, snapshots = 100}" };
+    static const char *const all[] = { "{schedule = none}",
+                                       "{schedule = recompute}",
+                                       "{every = [50]}",
+                                       "{every = [500, 20]}",
+                                       "{schedule = sqrt}",
+                                       "{schedule = binomial, snapshots = 5}",
+                                       "{schedule = binomial, snapshots = 20}",
+                                       "{schedule = binomial, snapshots = 100}" };
     (void)dir;
     for (size_t i = 0; i < HOP_COUNT(all); i++) one_schedule(all[i]);
 }
@@ -120,15 +138,19 @@ static void stacked(const char *dir)
         c_ns[large] = times[REPEATS / 2] * 1e6 / (double)steps;
         tensor_free(args[0]), tensor_free(args[1]);
     }
-    printf("{\"case\": \"stacked\", \"ns_a_step_1e5\": %.3f, \"ns_a_step_1e7\": %.3f, \"ratio\": %.3f, \"c_ns_a_step_1e5\": %.3f, \"c_ns_a_step_1e7\": %.3f}\n", ns[0], ns[1], ns[1] / ns[0], c_ns[0],
-           c_ns[1]);
+    printf("{\"case\": \"stacked\", \"ns_a_step_1e5\": %.3f, \"ns_a_step_1e7\": %.3f, \"ratio\": %.3f, "
+           "\"c_ns_a_step_1e5\": %.3f, \"c_ns_a_step_1e7\": %.3f}\n",
+           ns[0], ns[1], ns[1] / ns[0], c_ns[0], c_ns[1]);
     exe_free(e);
     module_free(m);
 }
 
 int main(int argc, char **argv)
 {
-    static const struct { const char *name; void (*run)(const char *dir); } cases[] = { { "kept", kept }, { "schedules", schedules }, { "stacked", stacked } };
+    static const struct {
+        const char *name;
+        void (*run)(const char *dir);
+    } cases[] = { { "kept", kept }, { "schedules", schedules }, { "stacked", stacked } };
     if (argc < 2) return fprintf(stderr, "usage: loopbench DIR [CASE…]\n"), 2;
     struct hop_catch c;
     if (HOP_TRY(c)) {

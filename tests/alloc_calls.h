@@ -1,5 +1,6 @@
-/* Single calls of the public header while memory runs out. Each is made in a world of its own: functions, executables, tensors and files that were prepared with
- * enough memory. The call alone meets failing allocations; then it is made again, must succeed, and everything is freed. */
+/* Single calls of the public header while memory runs out. Each is made in a world of its own: functions,
+ * executables, tensors and files that were prepared with enough memory. The call alone meets failing
+ * allocations; then it is made again, must succeed, and everything is freed. */
 #ifndef HOP_TEST_ALLOC_CALLS_H
 #define HOP_TEST_ALLOC_CALLS_H
 
@@ -17,9 +18,10 @@ enum { FEW_POINTS = 50 };
 #endif
 enum { ARGUMENTS = 4, MOST_OUT = 4 };
 struct world {
-    hop_fn *f;              /* loops, branches, calls, assignments; (h, xs, w, log: mut) -> (loss) */
-    hop_fn *plain;          /* (x, y) -> (z, s) */
-    hop_exe *exe, *native, *kept; /* of f, the last with donated arguments; native: NULL where nothing is compiled */
+    hop_fn *f;     /* loops, branches, calls, assignments; (h, xs, w, log: mut) -> (loss) */
+    hop_fn *plain; /* (x, y) -> (z, s) */
+    hop_exe *exe, *native,
+        *kept; /* of f, the last with donated arguments; native: NULL where nothing is compiled */
     hop_tensor *in[ARGUMENTS], *two[2], *strided, *many[3];
     struct DLManagedTensor *given;
     struct DLManagedTensorVersioned *given_versioned;
@@ -46,7 +48,10 @@ static int step(void *env, const hop_val *in, hop_val *out)
     out[1] = hop_einsum("i,i->", (hop_val[]){ h, in[1] }, 2);
     return hop_failed();
 }
-static int larger(void *env, const hop_val *in, hop_val *out) { return (void)env, out[0] = hop_mul(in[0], hop_scalar(2)), 0; }
+static int larger(void *env, const hop_val *in, hop_val *out)
+{
+    return (void)env, out[0] = hop_mul(in[0], hop_scalar(2)), 0;
+}
 static int smaller(void *env, const hop_val *in, hop_val *out)
 {
     hop_val r[1];
@@ -55,18 +60,36 @@ static int smaller(void *env, const hop_val *in, hop_val *out)
     out[0] = hop_neg(r[0]);
     return 0;
 }
-static int below_ten(void *env, const hop_val *in, hop_val *out) { return (void)env, out[0] = hop_lt(in[0], hop_scalar(10)), 0; }
-static int once_more(void *env, const hop_val *in, hop_val *out) { return (void)env, out[0] = hop_add(hop_abs(in[0]), hop_scalar(4)), 0; }
-static int each(void *env, const hop_val *in, hop_val *out) { return (void)env, out[0] = hop_logsumexp(in[0], "all"), 0; }
+static int below_ten(void *env, const hop_val *in, hop_val *out)
+{
+    return (void)env, out[0] = hop_lt(in[0], hop_scalar(10)), 0;
+}
+static int once_more(void *env, const hop_val *in, hop_val *out)
+{
+    return (void)env, out[0] = hop_add(hop_abs(in[0]), hop_scalar(4)), 0;
+}
+static int each(void *env, const hop_val *in, hop_val *out)
+{
+    return (void)env, out[0] = hop_logsumexp(in[0], "all"), 0;
+}
 
 static int loss(void *env, const hop_val *in, hop_val *out)
 {
     hop_val r[2], chosen[1], grown[1], mapped[1], outer[2] = { in[2], in[3] };
     (void)env;
-    hop_scan(r, 2, &(hop_scan_spec){ .step = step, .env = outer, .carry = in, .n_carry = 1, .xs = &in[1], .n_xs = 1 });
-    hop_cond(chosen, 1, &(hop_cond_spec){ .pred = hop_gt(hop_sum(r[0], "all"), hop_scalar(0)), .then = larger, .otherwise = smaller, .in = r, .n_in = 1 });
+    hop_scan(r, 2,
+             &(hop_scan_spec){
+                 .step = step, .env = outer, .carry = in, .n_carry = 1, .xs = &in[1], .n_xs = 1 });
+    hop_cond(chosen, 1,
+             &(hop_cond_spec){ .pred = hop_gt(hop_sum(r[0], "all"), hop_scalar(0)),
+                               .then = larger,
+                               .otherwise = smaller,
+                               .in = r,
+                               .n_in = 1 });
     hop_val start = hop_sum(chosen[0], "all");
-    hop_while(grown, 1, &(hop_while_spec){ .cond = below_ten, .body = once_more, .carry = &start, .n_carry = 1, .max_trips = "5" });
+    hop_while(grown, 1,
+              &(hop_while_spec){
+                  .cond = below_ten, .body = once_more, .carry = &start, .n_carry = 1, .max_trips = "5" });
     hop_map(mapped, 1, &(hop_map_spec){ .body = each, .xs = &in[1], .n_xs = 1 });
     hop_check(hop_isfinite(start), "finite", &start, 1);
     hop_print("at {}", &start, 1);
@@ -74,7 +97,10 @@ static int loss(void *env, const hop_val *in, hop_val *out)
     return hop_failed();
 }
 static const char loss_params[] = "loss[T in 1..64](h: f32[3], xs: f32[T, 3], w: f32[3], log: mut f32[4])";
-static int both(void *env, const hop_val *in, hop_val *out) { return (void)env, out[0] = hop_sin(hop_mul(in[0], in[1])), out[1] = hop_sum(hop_exp(out[0]), "all"), 0; }
+static int both(void *env, const hop_val *in, hop_val *out)
+{
+    return (void)env, out[0] = hop_sin(hop_mul(in[0], in[1])), out[1] = hop_sum(hop_exp(out[0]), "all"), 0;
+}
 static const char plain_params[] = "x: f32[3], y: f32[3]";
 static int calls_plain(void *env, const hop_val *in, hop_val *out)
 {
@@ -112,13 +138,21 @@ static bool world_begin(struct world *w, bool native, bool files)
 {
     static const int64_t strides[] = { 1, 2 };
     static float memory[8];
-    hop_compile_options portable = { .strict = 1, .portable = 1, .threads = 1 }, compiled = { .strict = 1, .threads = 1 }, donated = { .strict = 1, .portable = 1, .threads = 1, .donate = "x" };
+    hop_compile_options portable = { .strict = 1, .portable = 1, .threads = 1 },
+                        compiled = { .strict = 1, .threads = 1 },
+                        donated = { .strict = 1, .portable = 1, .threads = 1, .donate = "x" };
     memset(w, 0, sizeof *w);
-    bool good = !hop_capture(&w->f, loss_params, 1, loss, NULL) && !hop_capture(&w->plain, plain_params, 2, both, NULL) && !hop_compile(&w->exe, w->f, &portable) &&
-                (!native || !hop_compile(&w->native, w->f, &compiled)) && !hop_compile(&w->kept, w->plain, &donated) && !hop_tensor_new(&w->in[0], "f32[3]") &&
-                !hop_tensor_new(&w->in[1], "f32[2, 3]") && !hop_tensor_new(&w->in[2], "f32[3]") && !hop_tensor_new(&w->in[3], "f32[4]") && !hop_tensor_new(&w->two[0], "f32[3]") &&
-                !hop_tensor_new(&w->two[1], "f32[3]") && !hop_tensor_strided(&w->strided, "f32[2, 3]", memory, strides, NULL, NULL) && !hop_tensor_new(&w->many[0], "f32[2, 3]") &&
-                !hop_tensor_new(&w->many[1], "i64[]") && !hop_tensor_new(&w->many[2], "bool[0, 3]") && !hop_tensor_to_dlpack(&w->given, w->two[0]) &&
+    bool good = !hop_capture(&w->f, loss_params, 1, loss, NULL) &&
+                !hop_capture(&w->plain, plain_params, 2, both, NULL) &&
+                !hop_compile(&w->exe, w->f, &portable) &&
+                (!native || !hop_compile(&w->native, w->f, &compiled)) &&
+                !hop_compile(&w->kept, w->plain, &donated) && !hop_tensor_new(&w->in[0], "f32[3]") &&
+                !hop_tensor_new(&w->in[1], "f32[2, 3]") && !hop_tensor_new(&w->in[2], "f32[3]") &&
+                !hop_tensor_new(&w->in[3], "f32[4]") && !hop_tensor_new(&w->two[0], "f32[3]") &&
+                !hop_tensor_new(&w->two[1], "f32[3]") &&
+                !hop_tensor_strided(&w->strided, "f32[2, 3]", memory, strides, NULL, NULL) &&
+                !hop_tensor_new(&w->many[0], "f32[2, 3]") && !hop_tensor_new(&w->many[1], "i64[]") &&
+                !hop_tensor_new(&w->many[2], "bool[0, 3]") && !hop_tensor_to_dlpack(&w->given, w->two[0]) &&
                 !hop_tensor_to_dlpack_versioned(&w->given_versioned, w->two[1]);
     for (int i = 0; good && i < ARGUMENTS; i++) fill_with(w->in[i], 0.5f);
     for (int i = 0; good && i < 2; i++) fill_with(w->two[i], 0.25f);
@@ -170,20 +204,27 @@ static void world_end(struct world *w)
 
 /* ---- calls ---- */
 
-static const char *in_folder(struct world *w, const char *name) { return snprintf(w->path, sizeof w->path, "%s/%s", w->folder, name), w->path; }
+static const char *in_folder(struct world *w, const char *name)
+{
+    return snprintf(w->path, sizeof w->path, "%s/%s", w->folder, name), w->path;
+}
 static int text_status(struct world *w, char *text) { return (w->text = text) ? HOP_OK : HOP_NOMEM; }
 
-#define CALL(name, expression) static int call_##name(struct world *w) { return (int)(expression); }
+#define CALL(name, expression) \
+    static int call_##name(struct world *w) { return (int)(expression); }
 CALL(tensor_new, hop_tensor_new(&w->out[0], "f32[3, 4]"))
-CALL(tensor_strided, hop_tensor_strided(&w->out[0], "f32[2, 3]", hop_data(w->strided), (const int64_t[]){ 1, 2 }, NULL, NULL))
+CALL(tensor_strided,
+     hop_tensor_strided(&w->out[0], "f32[2, 3]", hop_data(w->strided), (const int64_t[]){ 1, 2 }, NULL, NULL))
 CALL(tensor_view, hop_tensor_view(&w->out[0], w->in[1], "1, ::-1"))
 CALL(tensor_copy, hop_tensor_copy(&w->out[0], w->strided))
 CALL(tensor_fill, hop_tensor_fill(w->in[1], w->strided))
 CALL(tensor_text, text_status(w, hop_tensor_text(w->strided)))
 CALL(capture, hop_capture(&w->made_fn, loss_params, 1, loss, NULL))
 CALL(capture_call, hop_capture(&w->made_fn, plain_params, 1, calls_plain, w->plain))
-static const char program_text[] = "fn @g[T in 1..9](%h: f32[3], %xs: f32[T, 3]) -> (f32[]) {\n  %c, %ys = scan carry(%s = %h) over(%x in %xs) {\n    %b = add(%s, %x)\n"
-                                   "    %n = tanh(%b)\n    next(%n) stack(%n)\n  }\n  %t = sum(%ys)\n  return %t\n}\n";
+static const char program_text[] =
+    "fn @g[T in 1..9](%h: f32[3], %xs: f32[T, 3]) -> (f32[]) {\n  %c, %ys = scan carry(%s = %h) over(%x in "
+    "%xs) {\n    %b = add(%s, %x)\n"
+    "    %n = tanh(%b)\n    next(%n) stack(%n)\n  }\n  %t = sum(%ys)\n  return %t\n}\n";
 static int call_fn_read(struct world *w) { return hop_fn_read(&w->made_fn, program_text, NULL); }
 CALL(fn_text, hop_fn_text(w->f) ? HOP_OK : HOP_NOMEM)
 CALL(fn_type, hop_fn_param_type(w->f, 1) && hop_fn_result_type(w->f, 0) ? HOP_OK : HOP_NOMEM)
@@ -204,11 +245,14 @@ static int call_hessian(struct world *w)
     return second;
 }
 CALL(vmap, hop_vmap(&w->made_fn, w->f, "xs, h: 0, log: 1", "0"))
-CALL(compile_portable, hop_compile(&w->made_exe, w->f, &(hop_compile_options){ .portable = 1, .donate = "h" }))
+CALL(compile_portable,
+     hop_compile(&w->made_exe, w->f, &(hop_compile_options){ .portable = 1, .donate = "h" }))
 CALL(compile, hop_compile(&w->made_exe, w->plain, &(hop_compile_options){ .strict = 1, .threads = 1 }))
 static int call_compile_memory(struct world *w)
 {
-    return hop_cache_directory("memory") ? HOP_NOMEM : (int)hop_compile(&w->made_exe, w->plain, &(hop_compile_options){ .threads = 1 });
+    return hop_cache_directory("memory")
+               ? HOP_NOMEM
+               : (int)hop_compile(&w->made_exe, w->plain, &(hop_compile_options){ .threads = 1 });
 }
 static int call_compile_disk(struct world *w)
 {
@@ -235,7 +279,8 @@ CALL(load_npz, hop_load(&w->out[0], in_folder(w, "x.npz:a")))
 CALL(load_safetensors, hop_load(&w->out[0], in_folder(w, "x.safetensors:a")))
 CALL(save_npy, hop_save(w->strided, in_folder(w, "y.npy")))
 CALL(save_npz, hop_save_many(in_folder(w, "y.npz"), (const char *const[]){ "a", "b" }, w->many, 2))
-CALL(save_safetensors, hop_save_many(in_folder(w, "y.safetensors"), (const char *const[]){ "a", "b" }, w->many, 2))
+CALL(save_safetensors,
+     hop_save_many(in_folder(w, "y.safetensors"), (const char *const[]){ "a", "b" }, w->many, 2))
 CALL(file_open, hop_file_open(&w->made_file, in_folder(w, "x.npz")))
 CALL(file_load, hop_file_load(&w->out[0], w->archive, "a"))
 CALL(to_dlpack, hop_tensor_to_dlpack((struct DLManagedTensor **)&w->exchange, w->strided))
@@ -263,18 +308,61 @@ struct alloc_call {
 #define ENTRY(name) { #name, call_##name, false, false }
 #define FILES(name) { #name, call_##name, false, true }
 static const struct alloc_call alloc_calls[] = {
-    ENTRY(tensor_new), ENTRY(tensor_strided), ENTRY(tensor_view), ENTRY(tensor_copy), ENTRY(tensor_fill), ENTRY(tensor_text), ENTRY(capture), ENTRY(capture_call), ENTRY(fn_read), ENTRY(fn_text),
-    ENTRY(fn_type), ENTRY(grad), ENTRY(value_and_grad), ENTRY(vjp), ENTRY(jvp), ENTRY(vjp_halves), ENTRY(jvp_halves), ENTRY(linearize), ENTRY(jacfwd), ENTRY(jacrev), ENTRY(hessian), ENTRY(vmap), ENTRY(compile_portable), ENTRY(run),
-    ENTRY(run_keeping), ENTRY(run_donating), ENTRY(workspace), ENTRY(explain_run), ENTRY(interpret), ENTRY(eager), FILES(load_npy), FILES(load_npz), FILES(load_safetensors), FILES(save_npy), FILES(save_npz),
-    FILES(save_safetensors), FILES(file_open), FILES(file_load), ENTRY(to_dlpack), ENTRY(from_dlpack), ENTRY(from_dlpack_versioned), FILES(cache_directory), ENTRY(debug_leaks),
-    { "compile", call_compile, true, false }, { "compile_memory", call_compile_memory, true, false }, { "compile_disk", call_compile_disk, true, true }, { "run_native", call_run_native, true, false },
+    ENTRY(tensor_new),
+    ENTRY(tensor_strided),
+    ENTRY(tensor_view),
+    ENTRY(tensor_copy),
+    ENTRY(tensor_fill),
+    ENTRY(tensor_text),
+    ENTRY(capture),
+    ENTRY(capture_call),
+    ENTRY(fn_read),
+    ENTRY(fn_text),
+    ENTRY(fn_type),
+    ENTRY(grad),
+    ENTRY(value_and_grad),
+    ENTRY(vjp),
+    ENTRY(jvp),
+    ENTRY(vjp_halves),
+    ENTRY(jvp_halves),
+    ENTRY(linearize),
+    ENTRY(jacfwd),
+    ENTRY(jacrev),
+    ENTRY(hessian),
+    ENTRY(vmap),
+    ENTRY(compile_portable),
+    ENTRY(run),
+    ENTRY(run_keeping),
+    ENTRY(run_donating),
+    ENTRY(workspace),
+    ENTRY(explain_run),
+    ENTRY(interpret),
+    ENTRY(eager),
+    FILES(load_npy),
+    FILES(load_npz),
+    FILES(load_safetensors),
+    FILES(save_npy),
+    FILES(save_npz),
+    FILES(save_safetensors),
+    FILES(file_open),
+    FILES(file_load),
+    ENTRY(to_dlpack),
+    ENTRY(from_dlpack),
+    ENTRY(from_dlpack_versioned),
+    FILES(cache_directory),
+    ENTRY(debug_leaks),
+    { "compile", call_compile, true, false },
+    { "compile_memory", call_compile_memory, true, false },
+    { "compile_disk", call_compile_disk, true, true },
+    { "run_native", call_run_native, true, false },
 };
 #undef ENTRY
 #undef FILES
 
 static void call_wrong(const struct alloc_call *a, uint64_t n, bool one, const char *what)
 {
-    printf("%s, allocation %llu fails%s: %s: %s\n", a->name, (unsigned long long)n, one ? " alone" : "", what, hop_message());
+    printf("%s, allocation %llu fails%s: %s: %s\n", a->name, (unsigned long long)n, one ? " alone" : "", what,
+           hop_message());
     calls_failed++;
 }
 
@@ -295,7 +383,8 @@ static uint64_t attempt_call(const struct alloc_call *a, uint64_t n, bool one)
         hop_fail_allocation(0);
         made = hop_allocation_count() - start;
         if (status && status != HOP_NOMEM) call_wrong(a, n, one, "expected success or HOP_NOMEM");
-        else if (status && !strstr(hop_message(), "memory")) call_wrong(a, n, one, "it says nothing about memory");
+        else if (status && !strstr(hop_message(), "memory"))
+            call_wrong(a, n, one, "it says nothing about memory");
         else if (status && anything_made(&w)) call_wrong(a, n, one, "it failed and gave something");
         else if (!n && status) call_wrong(a, n, one, "it fails with enough memory");
         if (!status) drop_made(&w);
@@ -314,7 +403,10 @@ static uint64_t attempt_call(const struct alloc_call *a, uint64_t n, bool one)
 static void single_call(const struct alloc_call *a, bool soak)
 {
     attempt_call(a, 0, false); /* the first time something may stay, such as a compiler */
-    uint64_t wrong = calls_failed, total = attempt_call(a, 0, false), most = soak ? total : a->compiles ? FEW_POINTS / 5 : FEW_POINTS;
+    uint64_t wrong = calls_failed, total = attempt_call(a, 0, false),
+             most = soak          ? total
+                    : a->compiles ? FEW_POINTS / 5
+                                  : FEW_POINTS;
     uint64_t stride = total / (most ? most : 1) + 1;
     if (a->compiles && soak) stride = total / 200 + 1;
     for (uint64_t n = 1; n <= total && calls_failed - wrong < 5; n += stride) {
@@ -326,7 +418,8 @@ static void single_call(const struct alloc_call *a, bool soak)
 static void single_calls(bool soak, bool compiled, const char *only)
 {
     for (size_t i = 0; i < HOP_COUNT(alloc_calls); i++)
-        if ((!alloc_calls[i].compiles || compiled) && (!only || !strcmp(only, alloc_calls[i].name))) single_call(&alloc_calls[i], soak);
+        if ((!alloc_calls[i].compiles || compiled) && (!only || !strcmp(only, alloc_calls[i].name)))
+            single_call(&alloc_calls[i], soak);
 }
 
 #endif

@@ -1,8 +1,10 @@
-/* Memory runs out at every point. First whole lives of programs: the n-th allocation fails for n = 1, 2, … while they are read, printed, transformed,
- * simplified, interpreted, compiled and run; each attempt must end in success or in HOP_NOMEM with nothing left allocated. Then single calls of the public
- * header: a call that fails says HOP_NOMEM and what it wanted, leaves its outputs as they were, leaks nothing, and the same call succeeds afterwards. There every
- * piece of an arena is an allocation of its own, and the n-th fails alone or with all that follow. Without --soak native code is tried at a few n only, and long
- * calls at some hundred. `alloc_fuzz [--soak] [CALL]`. */
+/* Memory runs out at every point. First whole lives of programs: the n-th allocation fails for n = 1, 2, …
+ * while they are read, printed, transformed, simplified, interpreted, compiled and run; each attempt must end
+ * in success or in HOP_NOMEM with nothing left allocated. Then single calls of the public header: a call that
+ * fails says HOP_NOMEM and what it wanted, leaves its outputs as they were, leaks nothing, and the same call
+ * succeeds afterwards. There every piece of an arena is an allocation of its own, and the n-th fails alone or
+ * with all that follow. Without --soak native code is tried at a few n only, and long calls at some hundred.
+ * `alloc_fuzz [--soak] [CALL]`. */
 #include "alloc_calls.h"
 #include "cli/cli.h"
 
@@ -61,7 +63,10 @@ static const char *const programs[] = {
 
 static uint64_t passed, failed;
 
-static void hear(void *ctx, const char *name, struct tensor *const *args, uint32_t n) { (void)ctx, (void)name, (void)args, (void)n; }
+static void hear(void *ctx, const char *name, struct tensor *const *args, uint32_t n)
+{
+    (void)ctx, (void)name, (void)args, (void)n;
+}
 
 /* Everything hop does with a program, once. */
 static void whole_life(struct bag *bag, const char *text, bool compiled)
@@ -84,13 +89,18 @@ static void whole_life(struct bag *bag, const char *text, bool compiled)
         tensor_random(args[p], &random, -1, 1);
     }
     struct type first = f->n_results ? type_get(m, value_type(f, f->results[0])) : (struct type){ 0 };
-    uint32_t grad = f->n_results && !first.rank && dtype_is_float((enum dtype)first.dtype) ? grad_function(m, fn, wrt, true) : fn;
+    uint32_t grad = f->n_results && !first.rank && dtype_is_float((enum dtype)first.dtype)
+                        ? grad_function(m, fn, wrt, true)
+                        : fn;
     grad = simplify(m, grad, &(struct pass_options){ .strict = true });
     uint32_t n = module_fn(m, grad)->n_results;
     struct tensor **results = ARENA_ZNEW(&bag->arena, struct tensor *, n);
     interp_run(&(struct interp){ .m = m, .callback = hear }, grad, args, NULL, results);
     for (uint32_t i = 0; i < n; i++) tensor_free(results[i]), results[i] = NULL;
-    struct exe *e = exe_compile(m, grad, &(struct compile_options){ .passes = { .strict = true }, .threads = 1, .slow_executor = !compiled }, NULL);
+    struct exe *e = exe_compile(m, grad,
+                                &(struct compile_options){
+                                    .passes = { .strict = true }, .threads = 1, .slow_executor = !compiled },
+                                NULL);
     hop_cleanup_push(exe_free, e);
     exe_run(e, args, NULL, results, &(struct exe_call){ .callback = hear });
     for (uint32_t i = 0; i < n; i++) tensor_free(results[i]);
@@ -133,8 +143,9 @@ static void try_program(const char *name, const char *text, bool native, bool so
         hop_status status = attempt(text, native, n);
         bool good = (status == HOP_NOMEM || status == HOP_OK) && hop_live_allocations() == live;
         if (!good)
-            printf("%s, %s, allocation %llu of %llu fails: status %d (%s), %lld allocations left\n", name, native ? "compiled" : "loop program", (unsigned long long)n,
-                   (unsigned long long)total, status, status ? hop_message() : "", (long long)(hop_live_allocations() - live));
+            printf("%s, %s, allocation %llu of %llu fails: status %d (%s), %lld allocations left\n", name,
+                   native ? "compiled" : "loop program", (unsigned long long)n, (unsigned long long)total,
+                   status, status ? hop_message() : "", (long long)(hop_live_allocations() - live));
         good ? passed++ : failed++;
     }
 }
@@ -142,7 +153,8 @@ static void try_program(const char *name, const char *text, bool native, bool so
 /* Samples whose sizes are all written down. */
 static bool is_static(const char *text)
 {
-    return !strstr(text, "[M") && !strstr(text, "[N") && !strstr(text, "[T") && !strstr(text, "[n") && !strstr(text, "[B") && !strstr(text, "[K") && !strstr(text, "[dim") && !strstr(text, "[?");
+    return !strstr(text, "[M") && !strstr(text, "[N") && !strstr(text, "[T") && !strstr(text, "[n") &&
+           !strstr(text, "[B") && !strstr(text, "[K") && !strstr(text, "[dim") && !strstr(text, "[?");
 }
 
 /* Emitting C is not in the header: its loop is closed here. */
@@ -184,7 +196,9 @@ int main(int argc, char **argv)
         for (size_t i = 0; i < HOP_COUNT(programs); i++) try_program("program", programs[i], native, soak);
         for (int op = 0; soak && op < OP_COUNT; op++)
             for (uint32_t s = 0; op_table[op] && s < op_table[op]->n_samples; s++)
-                if (is_static(op_table[op]->samples[s].text)) try_program(op_table[op]->name, op_table[op]->samples[s].text, native, native ? false : soak);
+                if (is_static(op_table[op]->samples[s].text))
+                    try_program(op_table[op]->name, op_table[op]->samples[s].text, native,
+                                native ? false : soak);
     }
     printf("%llu passed, %llu failed\n", (unsigned long long)passed, (unsigned long long)failed);
     return failed != 0;

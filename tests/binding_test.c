@@ -1,4 +1,5 @@
-/* What only bindings need: bodies that say themselves how many results they have, and parameters that a body asks for while it runs. */
+/* What only bindings need: bodies that say themselves how many results they have, and parameters that a body
+ * asks for while it runs. */
 #include "check.h"
 
 #include <hop/hop.h>
@@ -34,11 +35,17 @@ BODY(operators)
     CLAIM(filled(r, 8) == 3, "call: %d results", filled(r, 8));
     hop_val some[2] = { r[0], r[1] };
     memset(r, 0xff, sizeof r);
-    hop_cond(r, HOP_UP_TO(8), &(hop_cond_spec){ .pred = hop_gt(hop_sum(in[0], "all"), hop_int(0)), .then = two, .otherwise = two, .in = in, .n_in = 1 });
+    hop_cond(r, HOP_UP_TO(8),
+             &(hop_cond_spec){ .pred = hop_gt(hop_sum(in[0], "all"), hop_int(0)),
+                               .then = two,
+                               .otherwise = two,
+                               .in = in,
+                               .n_in = 1 });
     CLAIM(filled(r, 8) == 2, "cond: %d results", filled(r, 8));
     hop_val zero = hop_number("f32", 0);
     memset(r, 0xff, sizeof r);
-    hop_scan(r, HOP_UP_TO(8), &(hop_scan_spec){ .step = step, .carry = &zero, .n_carry = 1, .xs = in, .n_xs = 1 });
+    hop_scan(r, HOP_UP_TO(8),
+             &(hop_scan_spec){ .step = step, .carry = &zero, .n_carry = 1, .xs = in, .n_xs = 1 });
     CLAIM(filled(r, 8) == 3, "scan: %d results", filled(r, 8));
     memset(r, 0xff, sizeof r);
     hop_map(r, HOP_UP_TO(8), &(hop_map_spec){ .body = two, .xs = in, .n_xs = 1 });
@@ -46,10 +53,18 @@ BODY(operators)
     memset(r, 0xff, sizeof r);
     hop_call(r, HOP_UP_TO(8), &(hop_call_spec){ .body = nothing, .in = in, .n_in = 1 });
     CLAIM(filled(r, 8) == 0 && !hop_failed(), "a call without results: %d results", filled(r, 8));
-    hop_switch(r, HOP_UP_TO(8), &(hop_switch_spec){ .index = hop_int(0), .branches = (hop_body[]){ two, three }, .n_branches = 2, .in = in, .n_in = 1 });
-    CLAIM(hop_forgive() == HOP_INVALID && strstr(hop_message(), "one gives 2 results, another one 3"), "branches that differ: '%s'", hop_message());
-    hop_scan(r, HOP_UP_TO(8), &(hop_scan_spec){ .step = no_carry, .carry = &zero, .n_carry = 1, .xs = in, .n_xs = 1 });
-    CLAIM(hop_forgive() == HOP_INVALID && strstr(hop_message(), "expected the 1 carries at least"), "a step without its carry: '%s'", hop_message());
+    hop_switch(r, HOP_UP_TO(8),
+               &(hop_switch_spec){ .index = hop_int(0),
+                                   .branches = (hop_body[]){ two, three },
+                                   .n_branches = 2,
+                                   .in = in,
+                                   .n_in = 1 });
+    CLAIM(hop_forgive() == HOP_INVALID && strstr(hop_message(), "one gives 2 results, another one 3"),
+          "branches that differ: '%s'", hop_message());
+    hop_scan(r, HOP_UP_TO(8),
+             &(hop_scan_spec){ .step = no_carry, .carry = &zero, .n_carry = 1, .xs = in, .n_xs = 1 });
+    CLAIM(hop_forgive() == HOP_INVALID && strstr(hop_message(), "expected the 1 carries at least"),
+          "a step without its carry: '%s'", hop_message());
     hop_call(r, -1, &(hop_call_spec){ .body = two, .in = in, .n_in = 1 });
     CLAIM(hop_forgive() == HOP_INVALID, "a negative number of results");
     out[0] = some[0];
@@ -60,7 +75,8 @@ BODY(operators)
 BODY(asks_inside) /* a parameter asked for inside of a body; one of a body that failed is gone again */
 {
     hop_val kept, r[2] = { in[0] };
-    hop_scan(r, HOP_UP_TO(2), &(hop_scan_spec){ .step = outside, .env = &kept, .carry = in, .n_carry = 1, .length = "2" });
+    hop_scan(r, HOP_UP_TO(2),
+             &(hop_scan_spec){ .step = outside, .env = &kept, .carry = in, .n_carry = 1, .length = "2" });
     (void)env;
     hop_val other = hop_parameter("i64[3]");
     CLAIM(!strcmp(hop_type_text(other), "i64[3]"), "its type is %s", hop_type_text(other));
@@ -78,15 +94,19 @@ static void check_parameters(void)
     int status = hop_capture(&f, "x: f32[]", HOP_UP_TO(100), asks_inside, NULL);
     CLAIM(!status && hop_fn_params(f) == 3 && hop_fn_results(f) == 2, "status %d: %s", status, hop_message());
     if (status) return;
-    CLAIM(!strcmp(hop_fn_param_type(f, 1), "f32[]") && !strcmp(hop_fn_param_type(f, 2), "i64[3]"), "further parameters: %s, %s", hop_fn_param_type(f, 1), hop_fn_param_type(f, 2));
-    status = hop_tensor_new(&in[0], "f32[]") || hop_tensor_new(&in[1], "f32[]") || hop_tensor_new(&in[2], "i64[3]");
+    CLAIM(!strcmp(hop_fn_param_type(f, 1), "f32[]") && !strcmp(hop_fn_param_type(f, 2), "i64[3]"),
+          "further parameters: %s, %s", hop_fn_param_type(f, 1), hop_fn_param_type(f, 2));
+    status = hop_tensor_new(&in[0], "f32[]") || hop_tensor_new(&in[1], "f32[]") ||
+             hop_tensor_new(&in[2], "i64[3]");
     *(float *)hop_data(in[0]) = 5;
     *(float *)hop_data(in[1]) = 3;
     ((int64_t *)hop_data(in[2]))[1] = 7;
     status = status || hop_interpret(f, in, 3, out, 2);
-    CLAIM(!status && *(float *)hop_data(out[0]) == 45 && *(int64_t *)hop_data(out[1]) == 7, "status %d: %s", status, hop_message());
+    CLAIM(!status && *(float *)hop_data(out[0]) == 45 && *(int64_t *)hop_data(out[1]) == 7, "status %d: %s",
+          status, hop_message());
     status = hop_grad(&g, f, "x");
-    CLAIM(!status && !hop_interpret(g, in, 3, &out[2], 1) && *(float *)hop_data(out[2]) == 9, "its gradient: %s", hop_message());
+    CLAIM(!status && !hop_interpret(g, in, 3, &out[2], 1) && *(float *)hop_data(out[2]) == 9,
+          "its gradient: %s", hop_message());
     for (int i = 0; i < 3; i++) hop_tensor_free(in[i]), hop_tensor_free(out[i]);
     hop_fn_free(f);
     hop_fn_free(g);
@@ -136,9 +156,14 @@ BODY(mixed_branches)
     int n;
     hop_val p = hop_gt(hop_sum(in[0], "all"), hop_int(0));
     (void)env;
-    hop_cond(NULL, HOP_ANY, &(hop_cond_spec){ .pred = p, .then = gives_many, .otherwise = nothing_given, .in = in, .n_in = MANY });
-    CLAIM(hop_forgive() == HOP_INVALID && strstr(hop_message(), "one gives 0 results, another one 3000"), "branches that differ: '%s'", hop_message());
-    hop_cond(NULL, HOP_ANY, &(hop_cond_spec){ .pred = p, .then = gives_many, .otherwise = gives_many, .in = in, .n_in = MANY });
+    hop_cond(NULL, HOP_ANY,
+             &(hop_cond_spec){
+                 .pred = p, .then = gives_many, .otherwise = nothing_given, .in = in, .n_in = MANY });
+    CLAIM(hop_forgive() == HOP_INVALID && strstr(hop_message(), "one gives 0 results, another one 3000"),
+          "branches that differ: '%s'", hop_message());
+    hop_cond(NULL, HOP_ANY,
+             &(hop_cond_spec){
+                 .pred = p, .then = gives_many, .otherwise = gives_many, .in = in, .n_in = MANY });
     const hop_val *got = hop_given(&n);
     CLAIM(n == MANY, "a cond gave %d results", n);
     hop_call(NULL, HOP_ANY, &(hop_call_spec){ .body = nothing_given, .in = in, .n_in = 1 });
@@ -163,13 +188,17 @@ static void check_many(void)
     char *params = many_params();
     hop_tensor **in = calloc(MANY, sizeof *in), **out = calloc(MANY, sizeof *out);
     bool right = true;
-    int failed = hop_capture(&f, params, HOP_ANY, calls_many, NULL) || hop_capture(&g, params, HOP_ANY, calls_function, f) || hop_capture(&h, params, 1, mixed_branches, NULL);
-    CLAIM(!failed && hop_fn_params(g) == MANY && hop_fn_results(g) == MANY && hop_fn_results(h) == 1, "functions of many values: %s", hop_message());
+    int failed = hop_capture(&f, params, HOP_ANY, calls_many, NULL) ||
+                 hop_capture(&g, params, HOP_ANY, calls_function, f) ||
+                 hop_capture(&h, params, 1, mixed_branches, NULL);
+    CLAIM(!failed && hop_fn_params(g) == MANY && hop_fn_results(g) == MANY && hop_fn_results(h) == 1,
+          "functions of many values: %s", hop_message());
     for (int i = 0; i < MANY && !failed; i++) {
         failed = hop_tensor_new(&in[i], "f32[]");
         *(float *)hop_data(in[i]) = 0.5F;
     }
-    failed = failed || hop_compile(&exe, g, &(hop_compile_options){ .portable = 1 }) || hop_run(exe, in, MANY, out, MANY);
+    failed = failed || hop_compile(&exe, g, &(hop_compile_options){ .portable = 1 }) ||
+             hop_run(exe, in, MANY, out, MANY);
     for (int i = 0; i < MANY && !failed; i++) right &= *(float *)hop_data(out[i]) == 0.5F + (float)(2 * i);
     CLAIM(!failed && right, "a run with %d arguments and results: %s", MANY, hop_message());
     for (int i = 0; i < MANY; i++) hop_tensor_free(in[i]), hop_tensor_free(out[i]);
@@ -209,14 +238,21 @@ static void check_many_at_once(void)
     hop_val c[CARRIES], r[CARRIES], xs[CARRIES];
     hop_eager_begin();
     for (int i = 0; i < CARRIES; i++) c[i] = hop_number("f64", i), xs[i] = hop_ones("f64[3]");
-    int failed = hop_scan(r, CARRIES, &(hop_scan_spec){ .step = doubles, .carry = c, .n_carry = CARRIES, .length = "3" });
+    int failed = hop_scan(r, CARRIES,
+                          &(hop_scan_spec){ .step = doubles, .carry = c, .n_carry = CARRIES, .length = "3" });
     CLAIM(!failed && last_of(r) == 8 * (CARRIES - 1), "scan: %s", hop_message());
     c[0] = hop_number("f64", 1);
-    failed = hop_while(r, CARRIES, &(hop_while_spec){ .cond = below, .body = doubles, .carry = c, .n_carry = CARRIES });
+    failed = hop_while(r, CARRIES,
+                       &(hop_while_spec){ .cond = below, .body = doubles, .carry = c, .n_carry = CARRIES });
     CLAIM(!failed && last_of(r) == 128 * (CARRIES - 1), "while: %s", hop_message());
-    failed = hop_fori(r, CARRIES, &(hop_fori_spec){ .body = counted, .from = hop_int(0), .to = hop_int(4), .carry = c, .n_carry = CARRIES });
+    failed =
+        hop_fori(r, CARRIES,
+                 &(hop_fori_spec){
+                     .body = counted, .from = hop_int(0), .to = hop_int(4), .carry = c, .n_carry = CARRIES });
     CLAIM(!failed && last_of(r) == CARRIES - 1 + 6, "fori: %s", hop_message());
-    failed = hop_associative_scan(r, CARRIES, &(hop_associative_scan_spec){ .combine = combined, .xs = xs, .n_xs = CARRIES });
+    failed = hop_associative_scan(r, CARRIES,
+                                  &(hop_associative_scan_spec){
+                                      .combine = combined, .xs = xs, .n_xs = CARRIES });
     hop_val total = hop_sum(r[CARRIES - 1], "all");
     r[CARRIES - 1] = total;
     CLAIM(!failed && last_of(r) == 6, "associative_scan: %s", hop_message());
@@ -237,7 +273,8 @@ int main(void)
     check_many_at_once();
     hop_eager_begin();
     hop_val r[2], x = hop_ones("f32[2]");
-    CLAIM(hop_call(r, HOP_UP_TO(2), &(hop_call_spec){ .body = two, .in = &x, .n_in = 1 }) == HOP_INVALID, "eager mode needs to know the number of results");
+    CLAIM(hop_call(r, HOP_UP_TO(2), &(hop_call_spec){ .body = two, .in = &x, .n_in = 1 }) == HOP_INVALID,
+          "eager mode needs to know the number of results");
     hop_forgive();
     hop_parameter("f32[]");
     CLAIM(hop_forgive() == HOP_INVALID, "eager mode has no parameters");

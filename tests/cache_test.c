@@ -1,5 +1,7 @@
-/* The cache of compiled code: what is shared and what is not, in memory and in files; entries that are damaged, forged, planted or out of reach are misses and
- * never wrong results; limits, races among threads and processes, failing allocations; and the loader of objects on objects that are not what they should be. */
+/* The cache of compiled code: what is shared and what is not, in memory and in files; entries that are
+ * damaged, forged, planted or out of reach are misses and never wrong results; limits, races among threads
+ * and processes, failing allocations; and the loader of objects on objects that are not what they should be.
+ */
 #include "check.h"
 #include "emit/emit.h"
 #include "ir/text.h"
@@ -24,7 +26,11 @@ enum { FORGERIES = 20000 };
 
 static char root[PATH_MAX], dir[PATH_MAX + 32];
 static uint64_t noise_state = 88172645463325252u;
-static uint64_t noise(void) { return noise_state ^= noise_state << 13, noise_state ^= noise_state >> 7, noise_state ^= noise_state << 17; }
+static uint64_t noise(void)
+{
+    return noise_state ^= noise_state << 13, noise_state ^= noise_state >> 7,
+           noise_state ^= noise_state << 17;
+}
 
 static void remove_tree(const char *path)
 {
@@ -105,7 +111,11 @@ static struct once once_of(const char *text, struct compile_options options)
 static const char *program(int factor)
 {
     static _Thread_local char text[400];
-    snprintf(text, sizeof text, "hop 1\nfn @main(%%x: f32[4]) -> (f32[4]) {\n  %%f = full {value = %d, dims = [4], dtype = f32}\n  %%o = full {value = 1, dims = [4], dtype = f32}\n  %%a = mul(%%x, %%f)\n  %%b = add(%%a, %%o)\n  return %%b\n}\n", factor);
+    snprintf(text, sizeof text,
+             "hop 1\nfn @main(%%x: f32[4]) -> (f32[4]) {\n  %%f = full {value = %d, dims = [4], dtype = "
+             "f32}\n  %%o = full {value = 1, dims = [4], dtype = f32}\n  %%a = mul(%%x, %%f)\n  %%b = "
+             "add(%%a, %%o)\n  return %%b\n}\n",
+             factor);
     return text;
 }
 static bool right(const struct once *o, int factor)
@@ -117,13 +127,15 @@ static bool right(const struct once *o, int factor)
 static void expect(int factor, enum source from, const char *what)
 {
     struct once o = once_of(program(factor), (struct compile_options){ .threads = 1 });
-    CLAIM(o.from == from, "%s: expected %s, found %s%s%s", what, source_names[from], source_names[o.from], o.from == BROKEN ? ": " : "", o.from == BROKEN ? hop_message() : "");
+    CLAIM(o.from == from, "%s: expected %s, found %s%s%s", what, source_names[from], source_names[o.from],
+          o.from == BROKEN ? ": " : "", o.from == BROKEN ? hop_message() : "");
     CLAIM(right(&o, factor), "%s: the result is right", what);
 }
 static void expect_text(const char *text, struct compile_options options, enum source from, const char *what)
 {
     struct once o = once_of(text, options);
-    CLAIM(o.from == from, "%s: expected %s, found %s%s%s", what, source_names[from], source_names[o.from], o.from == BROKEN ? ": " : "", o.from == BROKEN ? hop_message() : "");
+    CLAIM(o.from == from, "%s: expected %s, found %s%s%s", what, source_names[from], source_names[o.from],
+          o.from == BROKEN ? ": " : "", o.from == BROKEN ? hop_message() : "");
 }
 
 /* The only entry's path and content. */
@@ -168,25 +180,39 @@ static void test_sharing(void)
     expect_cold(2, DISK, "in another process");
     expect(2, MEMORY, "what came from a file is shared");
     expect(3, COMPILED, "another number");
-    expect_text("hop 1\n\n\n# a remark\nfn @main(%x: f32[4]) -> (f32[4]) {\n  %factor = full {value = 2, dims = [4], dtype = f32}\n  %one = full {value = 1, dims = [4], dtype = f32}\n"
-                "  %product = mul(%x, %factor)\n  %sum = add(%product, %one)\n  return %sum\n}\n", o, MEMORY, "names of inner values and lines do not count");
-    expect_text("hop 1\nfn @other(%x: f32[4]) -> (f32[4]) {\n  %y = neg(%x)\n  return %y\n}\nfn @main(%x: f32[4]) -> (f32[4]) {\n  %f = full {value = 2, dims = [4], dtype = f32}\n"
-                "  %o = full {value = 1, dims = [4], dtype = f32}\n  %a = mul(%x, %f)\n  %b = add(%a, %o)\n  return %b\n}\n", o, MEMORY, "other functions of the module do not count");
-    expect_text("hop 1\nfn @main(%z: f32[4]) -> (f32[4]) {\n  %f = full {value = 2, dims = [4], dtype = f32}\n  %o = full {value = 1, dims = [4], dtype = f32}\n  %a = mul(%z, %f)\n"
-                "  %b = add(%a, %o)\n  return %b\n}\n", o, COMPILED, "names of parameters stand in messages");
-    expect_text(program(2), (struct compile_options){ .threads = 1, .passes = { .strict = true } }, COMPILED, "strict numbers are other code");
-    expect_text(program(2), (struct compile_options){ .threads = 1, .passes = { .without = 1u << PASS_fuse } }, COMPILED, "a pass left out");
+    expect_text("hop 1\n\n\n# a remark\nfn @main(%x: f32[4]) -> (f32[4]) {\n  %factor = full {value = 2, "
+                "dims = [4], dtype = f32}\n  %one = full {value = 1, dims = [4], dtype = f32}\n"
+                "  %product = mul(%x, %factor)\n  %sum = add(%product, %one)\n  return %sum\n}\n",
+                o, MEMORY, "names of inner values and lines do not count");
+    expect_text("hop 1\nfn @other(%x: f32[4]) -> (f32[4]) {\n  %y = neg(%x)\n  return %y\n}\nfn @main(%x: "
+                "f32[4]) -> (f32[4]) {\n  %f = full {value = 2, dims = [4], dtype = f32}\n"
+                "  %o = full {value = 1, dims = [4], dtype = f32}\n  %a = mul(%x, %f)\n  %b = add(%a, %o)\n  "
+                "return %b\n}\n",
+                o, MEMORY, "other functions of the module do not count");
+    expect_text("hop 1\nfn @main(%z: f32[4]) -> (f32[4]) {\n  %f = full {value = 2, dims = [4], dtype = "
+                "f32}\n  %o = full {value = 1, dims = [4], dtype = f32}\n  %a = mul(%z, %f)\n"
+                "  %b = add(%a, %o)\n  return %b\n}\n",
+                o, COMPILED, "names of parameters stand in messages");
+    expect_text(program(2), (struct compile_options){ .threads = 1, .passes = { .strict = true } }, COMPILED,
+                "strict numbers are other code");
+    expect_text(program(2),
+                (struct compile_options){ .threads = 1, .passes = { .without = 1u << PASS_fuse } }, COMPILED,
+                "a pass left out");
     expect_text(program(2), (struct compile_options){ .threads = 2 }, COMPILED, "code for several threads");
     expect_text(program(2), (struct compile_options){ .threads = 3 }, MEMORY, "their number does not count");
     expect_text(program(2), (struct compile_options){ .threads = 1, .no_cache = true }, COMPILED, "no_cache");
     for (int i = 0; i < 3; i++) {
         if (i == 2) cache_clear_memory();
-        struct once over = once_of(program(2), (struct compile_options){ .threads = 1, .over = (uint32_t[]){ 0 } });
-        CLAIM(over.from == (enum source)i && right(&over, 2), "results in arguments are other code: %s", source_names[over.from]);
+        struct once over = once_of(program(2),
+                                   (struct compile_options){ .threads = 1, .over = (uint32_t[]){ 0 } });
+        CLAIM(over.from == (enum source)i && right(&over, 2), "results in arguments are other code: %s",
+              source_names[over.from]);
     }
     hop_cache_stats before = stats();
-    expect_text(program(77), (struct compile_options){ .threads = 1, .no_cache = true }, COMPILED, "no_cache");
-    expect_text(program(77), (struct compile_options){ .threads = 1, .no_cache = true }, COMPILED, "and keeps nothing");
+    expect_text(program(77), (struct compile_options){ .threads = 1, .no_cache = true }, COMPILED,
+                "no_cache");
+    expect_text(program(77), (struct compile_options){ .threads = 1, .no_cache = true }, COMPILED,
+                "and keeps nothing");
     CLAIM(stats().entries == before.entries && stats().misses == before.misses, "and counts nowhere");
 }
 
@@ -216,15 +242,18 @@ static void test_modes(void)
 static void check_message(const char *text, const char *place, enum source from)
 {
     struct once o = once_of(text, (struct compile_options){ .threads = 1 });
-    CLAIM(o.from == BROKEN && strstr(hop_message(), place), "the failed check stands at %s: %s", place, hop_message());
+    CLAIM(o.from == BROKEN && strstr(hop_message(), place), "the failed check stands at %s: %s", place,
+          hop_message());
     (void)from;
 }
 
 static void test_places(void)
 {
-    static const char one[] = "hop 1\nfn @main(%x: f32[4]) -> (f32[4]) {\n  %s = sum(%x)\n  %z = full {value = 100, dims = [], dtype = f32}\n  %p = gt(%s, %z)\n"
+    static const char one[] = "hop 1\nfn @main(%x: f32[4]) -> (f32[4]) {\n  %s = sum(%x)\n  %z = full {value "
+                              "= 100, dims = [], dtype = f32}\n  %p = gt(%s, %z)\n"
                               "  check {message = \"too small\"} (%p, %s)\n  return %x\n}\n";
-    static const char two[] = "hop 1\n\n\n\nfn @main(%x: f32[4]) -> (f32[4]) {\n  %s = sum(%x)\n  %z = full {value = 100, dims = [], dtype = f32}\n  %p = gt(%s, %z)\n"
+    static const char two[] = "hop 1\n\n\n\nfn @main(%x: f32[4]) -> (f32[4]) {\n  %s = sum(%x)\n  %z = full "
+                              "{value = 100, dims = [], dtype = f32}\n  %p = gt(%s, %z)\n"
                               "  check {message = \"too small\"} (%p, %s)\n  return %x\n}\n";
     fresh("places");
     uint64_t misses = stats().misses;
@@ -259,19 +288,26 @@ static void test_constants(void)
                 floats_text(&t, sizes[i], k ? sizes[i] / 2 : HOP_NONE);
                 text_str(&t, "\nfn @main(%x: f32[4]) -> (f32[4]) {\n  %k = constant {value = @k} ()\n");
                 if (folded) text_str(&t, "  %k2 = add(%k, %k)\n");
-                text_add(&t, "  %%s = sum(%%%s)\n  %%z = broadcast {dims = [4], at = []} (%%s)\n  %%i = full {value = 3, dims = [4], dtype = i64}\n  %%t = take {dim = 0} (%%%s, %%i)\n  %%u = mul(%%x, %%z)\n  %%y = add(%%u, %%t)\n  return %%y\n}\n", folded ? "k2" : "k", folded ? "k2" : "k");
+                text_add(&t,
+                         "  %%s = sum(%%%s)\n  %%z = broadcast {dims = [4], at = []} (%%s)\n  %%i = full "
+                         "{value = 3, dims = [4], dtype = i64}\n  %%t = take {dim = 0} (%%%s, %%i)\n  %%u = "
+                         "mul(%%x, %%z)\n  %%y = add(%%u, %%t)\n  return %%y\n}\n",
+                         folded ? "k2" : "k", folded ? "k2" : "k");
                 texts[k] = t.data;
-                for (uint32_t j = 0; j < sizes[i]; j++) want[k] += (float)(k && j == sizes[i] / 2 ? 1000 : j % 7) * (float)(1 + folded);
+                for (uint32_t j = 0; j < sizes[i]; j++)
+                    want[k] += (float)(k && j == sizes[i] / 2 ? 1000 : j % 7) * (float)(1 + folded);
             }
             for (int round = 0; round < 3; round++)
                 for (uint32_t k = 0; k < 2; k++) {
                     if (round == 2) cache_clear_memory();
                     struct once r = once_of(texts[k], o);
                     enum source from = round == 0 ? COMPILED : round == 1 ? MEMORY : DISK;
-                    CLAIM(r.from == from, "constant of %u, %s: expected %s, found %s %s", sizes[i], k ? "one element differs" : "as it is", source_names[from], source_names[r.from],
+                    CLAIM(r.from == from, "constant of %u, %s: expected %s, found %s %s", sizes[i],
+                          k ? "one element differs" : "as it is", source_names[from], source_names[r.from],
                           r.from == BROKEN ? hop_message() : "");
                     float third = (float)(3 % 7 * (1 + folded));
-                    CLAIM(r.y[0] == want[k] + third, "constant of %u, folded %d: %g, expected %g", sizes[i], folded, (double)r.y[0], (double)(want[k] + third));
+                    CLAIM(r.y[0] == want[k] + third, "constant of %u, folded %d: %g, expected %g", sizes[i],
+                          folded, (double)r.y[0], (double)(want[k] + third));
                 }
         }
     arena_free(&a);
@@ -316,7 +352,8 @@ static void test_flipped(void)
         memcpy(copy, bytes, n);
         copy[at] ^= (unsigned char)(1u << noise() % 8);
         for (size_t k = 1; k < count; k++) copy[noise() % n] ^= (unsigned char)noise();
-        CLAIM(!memcmp(copy, bytes, n) || !cache_entry_valid(copy, n), "flipped at %zu of %zu it is not valid", at, n);
+        CLAIM(!memcmp(copy, bytes, n) || !cache_entry_valid(copy, n), "flipped at %zu of %zu it is not valid",
+              at, n);
         if (i % 8 == 0 && memcmp(copy, bytes, n)) {
             entry_write(entry_path, copy, n);
             expect_cold(5, COMPILED, "bits flipped");
@@ -369,7 +406,8 @@ static void test_planted(void)
     unlink(entry_path);
     CLAIM(!symlink(elsewhere, entry_path), "a link is planted");
     expect_cold(5, COMPILED, "a symbolic link is not followed");
-    CLAIM(!lstat(entry_path, &st) && S_ISREG(st.st_mode) && !stat(elsewhere, &st) && (size_t)st.st_size == n, "the link is replaced, what it led to is not touched");
+    CLAIM(!lstat(entry_path, &st) && S_ISREG(st.st_mode) && !stat(elsewhere, &st) && (size_t)st.st_size == n,
+          "the link is replaced, what it led to is not touched");
     unlink(entry_path);
     CLAIM(!mkfifo(entry_path, 0600), "a pipe is planted");
     expect_cold(5, COMPILED, "a pipe is not waited for");
@@ -391,7 +429,8 @@ static void test_planted(void)
 static void expect_unused(const char *what, const char *why_not)
 {
     char why[256] = "";
-    CLAIM(!disk_usable(dir, true, why) && strstr(why, why_not), "%s: expected '%s', found '%s'", what, why_not, why);
+    CLAIM(!disk_usable(dir, true, why) && strstr(why, why_not), "%s: expected '%s', found '%s'", what,
+          why_not, why);
     cache_clear_memory();
     expect(5, COMPILED, what);
     expect(5, MEMORY, what);
@@ -500,7 +539,9 @@ static void test_eviction(void)
     cache_set_limits(UINT64_MAX, 10 * size + size / 2);
     for (int i = 1; i < 30; i++) {
         expect(i, COMPILED, "made");
-        CLAIM(disk_list(dir, &a, &files, why) && files.bytes <= 10 * size + size / 2, "%d programs: %llu bytes of %llu", i, (unsigned long long)files.bytes, (unsigned long long)(10 * size));
+        CLAIM(disk_list(dir, &a, &files, why) && files.bytes <= 10 * size + size / 2,
+              "%d programs: %llu bytes of %llu", i, (unsigned long long)files.bytes,
+              (unsigned long long)(10 * size));
         struct timespec old[2] = { { 1000 + i, 0 }, { 1000 + i, 0 } }; /* written in this order, long ago */
         for (uint32_t k = 0; k < files.list.len; k++) {
             if (files.list.data[k].used_ns < (int64_t)100000 * 1000000000) continue;
@@ -518,7 +559,8 @@ static void test_eviction(void)
     entry_write(path, "x", 1);
     snprintf(path, sizeof path, "%s/notes.txt", dir);
     entry_write(path, "mine", 4);
-    CLAIM(disk_clear(dir, &removed, why) && removed >= 8 && count_files() == 1, "clear removes %llu entries and nothing else", (unsigned long long)removed);
+    CLAIM(disk_clear(dir, &removed, why) && removed >= 8 && count_files() == 1,
+          "clear removes %llu entries and nothing else", (unsigned long long)removed);
     arena_free(&a);
 }
 
@@ -533,7 +575,8 @@ static void test_memory_limit(void)
     for (int i = 1; i < 20; i++) {
         struct once o = { .text = program(i), .options = { .threads = 1 }, .keep = &kept[i] };
         CLAIM(!attempt(do_once, &o), "%s", hop_message());
-        CLAIM(stats().bytes <= 5 * each + each / 2 && stats().entries <= 5, "%llu bytes in %llu entries", (unsigned long long)stats().bytes, (unsigned long long)stats().entries);
+        CLAIM(stats().bytes <= 5 * each + each / 2 && stats().entries <= 5, "%llu bytes in %llu entries",
+              (unsigned long long)stats().bytes, (unsigned long long)stats().entries);
         if (i > 2) expect(1, MEMORY, "used all the time");
     }
     expect(2, COMPILED, "an old one has gone");
@@ -560,7 +603,8 @@ static void race_once(void)
     for (int i = 0; i < 60; i++) {
         int k = (int)(noise() % 6);
         struct once o = once_of(program(k), (struct compile_options){ .threads = 1 });
-        CLAIM(o.from != BROKEN && right(&o, k), "in a race: %s", o.from == BROKEN ? hop_message() : "a wrong result");
+        CLAIM(o.from != BROKEN && right(&o, k), "in a race: %s",
+              o.from == BROKEN ? hop_message() : "a wrong result");
         if (noise() % 2) cache_clear_memory();
     }
 }
@@ -587,7 +631,8 @@ static void test_processes(void)
     }
     for (int i = 0; i < PROCESSES; i++) {
         int status = -1;
-        CLAIM(pids[i] > 0 && waitpid(pids[i], &status, 0) == pids[i] && !status, "process %d ended well: %d", i, status);
+        CLAIM(pids[i] > 0 && waitpid(pids[i], &status, 0) == pids[i] && !status, "process %d ended well: %d",
+              i, status);
     }
 }
 
@@ -611,7 +656,8 @@ static void test_threads(void)
     pthread_t threads[THREADS];
     fresh("threads");
     cache_set_limits((uint64_t)40 << 10, 40 << 10);
-    for (int i = 0; i < THREADS; i++) pthread_create(&threads[i], NULL, thread_body, (void *)(uintptr_t)(i + 1));
+    for (int i = 0; i < THREADS; i++)
+        pthread_create(&threads[i], NULL, thread_body, (void *)(uintptr_t)(i + 1));
     for (int i = 0; i < THREADS; i++) pthread_join(threads[i], NULL);
     CLAIM(!thread_failures, "%d failures", thread_failures);
 }
@@ -632,8 +678,10 @@ static void test_allocations(void)
             hop_status status = attempt(do_once, &o);
             hop_fail_allocation(0);
             bool far = hop_allocation_count() - before < n;
-            CLAIM((status == HOP_OK && right(&o, 5)) || status == HOP_NOMEM, "allocation %llu fails: %d, %s", (unsigned long long)n, status, hop_message());
-            CLAIM(hop_live_allocations() == live, "allocation %llu fails: %lld left", (unsigned long long)n, (long long)(hop_live_allocations() - live));
+            CLAIM((status == HOP_OK && right(&o, 5)) || status == HOP_NOMEM, "allocation %llu fails: %d, %s",
+                  (unsigned long long)n, status, hop_message());
+            CLAIM(hop_live_allocations() == live, "allocation %llu fails: %lld left", (unsigned long long)n,
+                  (long long)(hop_live_allocations() - live));
             if (far) break;
         }
     }
@@ -650,7 +698,10 @@ struct image_try {
 };
 
 /* In place of the code: what a run does before and after it is what the image says. */
-static int32_t no_code(void *rt, void **buffers, int64_t *symbols) { return (void)rt, (void)buffers, (void)symbols, HOP_OK; }
+static int32_t no_code(void *rt, void **buffers, int64_t *symbols)
+{
+    return (void)rt, (void)buffers, (void)symbols, HOP_OK;
+}
 
 struct bare_run {
     struct exe *e;
@@ -667,7 +718,9 @@ static void run_bare(void *ctx)
 
 static void read_image(void *ctx)
 {
-    static const int64_t sizes[][2] = { { 2, 4 }, { 2, 5 }, { 500, 1000 } }; /* that fit, that do not, out of range */
+    static const int64_t sizes[][2] = { { 2, 4 },
+                                        { 2, 5 },
+                                        { 500, 1000 } }; /* that fit, that do not, out of range */
     struct image_try *t = ctx;
     struct exe *e = hop_calloc(1, sizeof *e);
     hop_cleanup_push(exe_free, e);
@@ -677,7 +730,8 @@ static void read_image(void *ctx)
     for (size_t i = 0; i < HOP_COUNT(sizes); i++) {
         struct bare_run r = { .e = e, .x = sizes[i][0], .y = sizes[i][1] };
         hop_status status = attempt(run_bare, &r);
-        CLAIM(status == HOP_OK || status == HOP_INVALID || status == HOP_NOMEM, "a run: %d %s", status, hop_message());
+        CLAIM(status == HOP_OK || status == HOP_INVALID || status == HOP_NOMEM, "a run: %d %s", status,
+              hop_message());
         for (int k = 0; k < 3; k++) CLAIM(status || r.results[k], "result %d is there", k);
         for (int k = 0; k < 2; k++) tensor_free(r.args[k]);
         for (int k = 0; k < 3; k++) tensor_free(r.results[k]);
@@ -689,8 +743,10 @@ static void read_image(void *ctx)
 static const char rich[] =
     "hop 1\nconst @k: f32[3] = [1, 2, 3]\n"
     "fn @main[T in 1..100](%x: f32[T], %y: f32[2*T]) -> (f32[T], f32[T, 3], f32[]) effects(check, io) {\n"
-    "  %k = constant {value = @k} ()\n  %k2 = add(%k, %k)\n  %b = broadcast {dims = [T, 3], at = [1]} (%k2)\n  %s = sum(%x)\n  %z = full {value = 0, dims = [], dtype = f32}\n  %p = gt(%s, %z)\n"
-    "  check {message = \"positive\"} (%p, %s)\n  print {format = \"s={}\"} (%s)\n  %n = neg(%x)\n  %t = sum(%y)\n  return %n, %b, %t\n}\n";
+    "  %k = constant {value = @k} ()\n  %k2 = add(%k, %k)\n  %b = broadcast {dims = [T, 3], at = [1]} "
+    "(%k2)\n  %s = sum(%x)\n  %z = full {value = 0, dims = [], dtype = f32}\n  %p = gt(%s, %z)\n"
+    "  check {message = \"positive\"} (%p, %s)\n  print {format = \"s={}\"} (%s)\n  %n = neg(%x)\n  %t = "
+    "sum(%y)\n  return %n, %b, %t\n}\n";
 
 static void test_images(void)
 {
@@ -710,7 +766,8 @@ static void test_images(void)
     if (c && bytes) {
         struct image_try t = { m, module_fn(m, fn), &key.canon, c->image, c->image_bytes };
         CLAIM(!attempt(read_image, &t), "the image reads back: %s", hop_message());
-        unsigned char *copy = malloc(c->image_bytes + 64), *aligned = (unsigned char *)(((uintptr_t)copy + 63) & ~(uintptr_t)63);
+        unsigned char *copy = malloc(c->image_bytes + 64),
+                      *aligned = (unsigned char *)(((uintptr_t)copy + 63) & ~(uintptr_t)63);
         arena_free(&m->scratch); /* texts of places are made there */
         int64_t live = hop_live_allocations();
         for (int i = 0; i < FORGERIES; i++) {
@@ -721,10 +778,12 @@ static void test_images(void)
             t.n = i % 4 ? c->image_bytes : noise() % c->image_bytes;
             hop_status status = attempt(read_image, &t);
             refused += status != HOP_OK;
-            if (status && status != HOP_INVALID && status != HOP_NOMEM) CLAIM(false, "image %d: %d %s", i, status, hop_message());
+            if (status && status != HOP_INVALID && status != HOP_NOMEM)
+                CLAIM(false, "image %d: %d %s", i, status, hop_message());
         }
         arena_free(&m->scratch);
-        CLAIM(refused > FORGERIES / 4 && hop_live_allocations() == live, "%zu of %d wrong images are refused, nothing leaks", refused, FORGERIES);
+        CLAIM(refused > FORGERIES / 4 && hop_live_allocations() == live,
+              "%zu of %d wrong images are refused, nothing leaks", refused, FORGERIES);
         free(copy);
     }
     code_free(c);
@@ -751,18 +810,21 @@ static void test_objects(void)
         memcpy(copy, object, n);
         size_t wide = i % 2 ? n : HOP_MIN(n, (size_t)64);
         copy[noise() % wide] = (unsigned char)noise();
-        if (i % 3 == 0) copy[n - 1 - noise() % HOP_MIN(n, (size_t)1200)] = (unsigned char)noise(); /* the section table */
+        if (i % 3 == 0)
+            copy[n - 1 - noise() % HOP_MIN(n, (size_t)1200)] = (unsigned char)noise(); /* the section table */
         if (!object_load(copy, i % 5 ? n : noise() % n, &l, error)) loaded++;
         object_unload(&l);
     }
-    CLAIM(loaded < FORGERIES, "damaged objects are refused or laid out within bounds: %zu of %d loaded", loaded, FORGERIES);
+    CLAIM(loaded < FORGERIES, "damaged objects are refused or laid out within bounds: %zu of %d loaded",
+          loaded, FORGERIES);
     CLAIM(object_load(copy, 0, &l, error), "nothing is no object");
     free(copy);
     exe_free(e);
     module_free(m);
 }
 
-/* Relocations of a machine that this may not be: an object with four instructions and the words that they must become, from the instruction set's manual. */
+/* Relocations of a machine that this may not be: an object with four instructions and the words that they
+ * must become, from the instruction set's manual. */
 static void test_other_machine(void)
 {
     enum { TEXT = 1, DATA, RELOCATIONS, SYMBOLS, NAMES, SECTIONS };
@@ -783,7 +845,8 @@ static void test_other_machine(void)
     o.header.e_shoff = offsetof(__typeof__(o), sections);
     o.header.e_shentsize = sizeof o.sections[0];
     o.header.e_shnum = SECTIONS;
-    static const uint32_t code[4] = { 0x90000000, 0x91000000, 0x3dc00000, 0x94000000 }; /* adrp x0, add x0, ldr q0, bl */
+    static const uint32_t code[4] = { 0x90000000, 0x91000000, 0x3dc00000,
+                                      0x94000000 }; /* adrp x0, add x0, ldr q0, bl */
     memcpy(o.text, code, sizeof code);
     o.relocations[0] = (Elf64_Rela){ 0, ELF64_R_INFO(2ull, R_AARCH64_ADR_PREL_PG_HI21), 0 };
     o.relocations[1] = (Elf64_Rela){ 4, ELF64_R_INFO(2ull, R_AARCH64_ADD_ABS_LO12_NC), 8 };
@@ -792,19 +855,38 @@ static void test_other_machine(void)
     memcpy(o.names + 1, ENTRY_NAME, sizeof ENTRY_NAME);
     o.symbols[1] = (Elf64_Sym){ .st_name = 1, .st_shndx = TEXT };
     o.symbols[2] = (Elf64_Sym){ .st_name = 0, .st_shndx = DATA };
-    o.sections[TEXT] = (Elf64_Shdr){ .sh_type = SHT_PROGBITS, .sh_flags = SHF_ALLOC | SHF_EXECINSTR, .sh_offset = offsetof(__typeof__(o), text), .sh_size = sizeof o.text, .sh_addralign = 4 };
-    o.sections[DATA] = (Elf64_Shdr){ .sh_type = SHT_PROGBITS, .sh_flags = SHF_ALLOC, .sh_offset = offsetof(__typeof__(o), data), .sh_size = sizeof o.data, .sh_addralign = 16 };
-    o.sections[RELOCATIONS] = (Elf64_Shdr){ .sh_type = SHT_RELA, .sh_offset = offsetof(__typeof__(o), relocations), .sh_size = sizeof o.relocations, .sh_info = TEXT, .sh_link = SYMBOLS,
+    o.sections[TEXT] = (Elf64_Shdr){ .sh_type = SHT_PROGBITS,
+                                     .sh_flags = SHF_ALLOC | SHF_EXECINSTR,
+                                     .sh_offset = offsetof(__typeof__(o), text),
+                                     .sh_size = sizeof o.text,
+                                     .sh_addralign = 4 };
+    o.sections[DATA] = (Elf64_Shdr){ .sh_type = SHT_PROGBITS,
+                                     .sh_flags = SHF_ALLOC,
+                                     .sh_offset = offsetof(__typeof__(o), data),
+                                     .sh_size = sizeof o.data,
+                                     .sh_addralign = 16 };
+    o.sections[RELOCATIONS] = (Elf64_Shdr){ .sh_type = SHT_RELA,
+                                            .sh_offset = offsetof(__typeof__(o), relocations),
+                                            .sh_size = sizeof o.relocations,
+                                            .sh_info = TEXT,
+                                            .sh_link = SYMBOLS,
                                             .sh_entsize = sizeof(Elf64_Rela) };
-    o.sections[SYMBOLS] = (Elf64_Shdr){ .sh_type = SHT_SYMTAB, .sh_offset = offsetof(__typeof__(o), symbols), .sh_size = sizeof o.symbols, .sh_link = NAMES, .sh_entsize = sizeof(Elf64_Sym) };
-    o.sections[NAMES] = (Elf64_Shdr){ .sh_type = SHT_STRTAB, .sh_offset = offsetof(__typeof__(o), names), .sh_size = sizeof o.names };
+    o.sections[SYMBOLS] = (Elf64_Shdr){ .sh_type = SHT_SYMTAB,
+                                        .sh_offset = offsetof(__typeof__(o), symbols),
+                                        .sh_size = sizeof o.symbols,
+                                        .sh_link = NAMES,
+                                        .sh_entsize = sizeof(Elf64_Sym) };
+    o.sections[NAMES] = (Elf64_Shdr){ .sh_type = SHT_STRTAB,
+                                      .sh_offset = offsetof(__typeof__(o), names),
+                                      .sh_size = sizeof o.names };
     unsigned char image[256];
     uint32_t words[4];
     size_t used;
     struct loaded l;
     char error[512] = "";
     /* The code ends where a page ends, the data begins the next one. */
-    CLAIM(!object_place(&o, sizeof o, EM_AARCH64, image, sizeof image, 0x10000ff0, &used, &l, error), "%s", error);
+    CLAIM(!object_place(&o, sizeof o, EM_AARCH64, image, sizeof image, 0x10000ff0, &used, &l, error), "%s",
+          error);
     memcpy(words, image, sizeof words);
     CLAIM((uintptr_t)l.entry == 0x10000ff0 && used == 48, "the entry and the size: %zu", used);
     CLAIM(words[0] == 0xb0000000, "adrp of the next page: %08x", words[0]);
@@ -812,13 +894,19 @@ static void test_other_machine(void)
     CLAIM(words[2] == 0x3dc00400, "ldr of 16 bytes at 16: %08x", words[2]);
     CLAIM(words[3] == 0x97fffffd, "bl three instructions back: %08x", words[3]);
     o.relocations[3].r_info = ELF64_R_INFO(1ull, R_AARCH64_TLSDESC);
-    CLAIM(object_place(&o, sizeof o, EM_AARCH64, image, sizeof image, 0x10000ff0, &used, &l, error) && strstr(error, "relocation type"), "an unknown relocation: %s", error);
+    CLAIM(object_place(&o, sizeof o, EM_AARCH64, image, sizeof image, 0x10000ff0, &used, &l, error) &&
+              strstr(error, "relocation type"),
+          "an unknown relocation: %s", error);
     o.relocations[3].r_info = ELF64_R_INFO(1ull, R_AARCH64_CALL26);
     o.sections[DATA].sh_flags |= SHF_WRITE;
-    CLAIM(object_place(&o, sizeof o, EM_AARCH64, image, sizeof image, 0x10000ff0, &used, &l, error) && strstr(error, "no use for"), "data that can be written: %s", error);
+    CLAIM(object_place(&o, sizeof o, EM_AARCH64, image, sizeof image, 0x10000ff0, &used, &l, error) &&
+              strstr(error, "no use for"),
+          "data that can be written: %s", error);
     o.sections[DATA].sh_flags = SHF_ALLOC;
     o.symbols[2] = (Elf64_Sym){ .st_name = 2, .st_shndx = SHN_UNDEF };
-    CLAIM(object_place(&o, sizeof o, EM_AARCH64, image, sizeof image, 0x10000ff0, &used, &l, error) && strstr(error, "op_entry"), "a name from outside that it is not given: %s", error);
+    CLAIM(object_place(&o, sizeof o, EM_AARCH64, image, sizeof image, 0x10000ff0, &used, &l, error) &&
+              strstr(error, "op_entry"),
+          "a name from outside that it is not given: %s", error);
 }
 
 /* ---- a process that finds everything in the cache ---- */
@@ -830,7 +918,8 @@ static int warm_process(const char *directory)
     cache_set_directory(directory);
     expect(5, DISK, "a process of its own");
     FILE *maps = fopen("/proc/self/maps", "r");
-    while (maps && fgets(line, sizeof line, maps)) llvm |= strstr(line, "libLLVM") || strstr(line, "libhop_llvm");
+    while (maps && fgets(line, sizeof line, maps))
+        llvm |= strstr(line, "libLLVM") || strstr(line, "libhop_llvm");
     if (maps) fclose(maps);
     CLAIM(!llvm, "LLVM is not loaded");
     return tests_end();
@@ -849,7 +938,8 @@ static void test_warm_process(const char *self)
         _exit(127);
     }
     int status = -1;
-    CLAIM(waitpid(pid, &status, 0) == pid && !status, "a process that finds its program does not load LLVM: %d", status);
+    CLAIM(waitpid(pid, &status, 0) == pid && !status,
+          "a process that finds its program does not load LLVM: %d", status);
 }
 
 int main(int argc, char **argv)

@@ -1,5 +1,6 @@
-/* Capture from C: programs written against the public header are captured and then run by the interpreter, by the loop program's executor, by native
- * code and eagerly; all must give the expected numbers and, in strict mode, the same bits. Then what must fail, and how. */
+/* Capture from C: programs written against the public header are captured and then run by the interpreter, by
+ * the loop program's executor, by native code and eagerly; all must give the expected numbers and, in strict
+ * mode, the same bits. Then what must fail, and how. */
 #include "captured.h"
 
 /* ---- first-order programs ---- */
@@ -7,20 +8,20 @@
 BODY(promote)
 {
     UNUSED;
-    out[0] = hop_add(in[0], in[1]);                              /* i32 + f32 -> f32 */
-    out[1] = hop_mul(in[1], hop_scalar(2.5));                    /* a number takes f32 */
-    out[2] = hop_add(in[0], hop_int(1));                         /* and i32 */
-    out[3] = hop_add(in[0], hop_scalar(0.5));                    /* a real number makes integers f32 */
-    out[4] = hop_sqrt(in[2]);                                    /* f32 of i64 */
+    out[0] = hop_add(in[0], in[1]);           /* i32 + f32 -> f32 */
+    out[1] = hop_mul(in[1], hop_scalar(2.5)); /* a number takes f32 */
+    out[2] = hop_add(in[0], hop_int(1));      /* and i32 */
+    out[3] = hop_add(in[0], hop_scalar(0.5)); /* a real number makes integers f32 */
+    out[4] = hop_sqrt(in[2]);                 /* f32 of i64 */
     out[5] = hop_select(hop_gt(in[1], hop_int(1)), in[0], hop_int(-1));
     return 0;
 }
 BODY(promote_mixed)
 {
     UNUSED;
-    out[0] = hop_mul(in[0], in[2]);                              /* i64 and f16 -> f16 */
-    out[1] = hop_add(in[1], in[2]);                              /* u64 and f16 -> f16 */
-    out[2] = hop_mean(in[0], NULL);                              /* of integers, f32 */
+    out[0] = hop_mul(in[0], in[2]); /* i64 and f16 -> f16 */
+    out[1] = hop_add(in[1], in[2]); /* u64 and f16 -> f16 */
+    out[2] = hop_mean(in[0], NULL); /* of integers, f32 */
     out[3] = hop_exp(hop_sub(in[1], in[1]));
     out[4] = hop_sub(hop_gt(in[0], hop_int(1)), hop_scalar(0.5)); /* bool with a real number */
     out[5] = hop_softmax(in[1], NULL);
@@ -29,8 +30,10 @@ BODY(promote_mixed)
 /* A number beyond the dtype compares as what it is; each result counts where it holds, in base 4. */
 static hop_val held(hop_val x, hop_val y)
 {
-    hop_val all[6] = { hop_lt(x, y), hop_le(x, y), hop_gt(x, y), hop_ge(x, y), hop_eq(x, y), hop_ne(x, y) }, sum = hop_int(0);
-    for (int i = 0; i < 6; i++) sum = hop_add(hop_mul(sum, hop_int(4)), hop_sum(hop_cast(all[i], "i64"), "all"));
+    hop_val all[6] = { hop_lt(x, y), hop_le(x, y), hop_gt(x, y), hop_ge(x, y), hop_eq(x, y), hop_ne(x, y) },
+            sum = hop_int(0);
+    for (int i = 0; i < 6; i++)
+        sum = hop_add(hop_mul(sum, hop_int(4)), hop_sum(hop_cast(all[i], "i64"), "all"));
     return sum;
 }
 BODY(compare_beside)
@@ -47,31 +50,31 @@ BODY(compare_beside)
 BODY(promote_short)
 {
     UNUSED;
-    out[0] = hop_add(in[0], in[1]);                              /* i8 + u8 -> i16 */
-    out[1] = hop_mul(in[0], in[2]);                              /* the float, whatever its size */
-    out[2] = hop_add(in[2], hop_scalar(2.25));                   /* a number takes f16 */
-    out[3] = hop_mul(in[1], hop_int(200));                       /* and u8, which wraps */
+    out[0] = hop_add(in[0], in[1]);            /* i8 + u8 -> i16 */
+    out[1] = hop_mul(in[0], in[2]);            /* the float, whatever its size */
+    out[2] = hop_add(in[2], hop_scalar(2.25)); /* a number takes f16 */
+    out[3] = hop_mul(in[1], hop_int(200));     /* and u8, which wraps */
     out[4] = hop_mean(in[2], "all");
-    out[5] = hop_sub(in[2], hop_cast(in[2], "bf16"));            /* f16 - bf16 -> f32: what bf16 could not hold */
+    out[5] = hop_sub(in[2], hop_cast(in[2], "bf16")); /* f16 - bf16 -> f32: what bf16 could not hold */
     return 0;
 }
 BODY(functions)
 {
     UNUSED;
     hop_val odd = hop_eq(hop_mod(in[0], hop_int(2)), hop_int(1)); /* mod has the sign of 2 */
-    out[0] = hop_floor_div(in[0], hop_int(2));                   /* stays i32 */
-    out[1] = hop_hypot(in[0], hop_int(4));                       /* integers as f32 */
+    out[0] = hop_floor_div(in[0], hop_int(2));                    /* stays i32 */
+    out[1] = hop_hypot(in[0], hop_int(4));                        /* integers as f32 */
     out[2] = hop_isfinite(in[0]);
-    out[3] = hop_popcount(hop_xor(odd, hop_bool(1)));            /* bool is counted as i64 */
-    out[4] = hop_fma(in[1], hop_scalar(2), in[0]);               /* f32 of f32 and i32 */
+    out[3] = hop_popcount(hop_xor(odd, hop_bool(1))); /* bool is counted as i64 */
+    out[4] = hop_fma(in[1], hop_scalar(2), in[0]);    /* f32 of f32 and i32 */
     out[5] = hop_add(hop_shift_left(hop_int(1), hop_abs(in[0])), hop_round(in[1]));
     return 0;
 }
 BODY(broadcast)
 {
     UNUSED;
-    out[0] = hop_add(in[0], in[1]);                              /* [3] + [2, 1] */
-    out[1] = hop_sub(hop_expand(in[0], 1), in[0]);               /* [3, 1] - [3] */
+    out[0] = hop_add(in[0], in[1]);                /* [3] + [2, 1] */
+    out[1] = hop_sub(hop_expand(in[0], 1), in[0]); /* [3, 1] - [3] */
     out[2] = hop_broadcast(in[0], "2, 3");
     out[3] = hop_clamp(in[0], hop_scalar(1.5), hop_scalar(2.5));
     return 0;
@@ -116,7 +119,7 @@ BODY(products)
     out[0] = hop_matmul(in[0], in[1]);
     out[1] = hop_dot(in[0], in[0], &(hop_dot_spec){ .contract_x = "1", .contract_y = "1" });
     out[2] = hop_matmul(hop_slice(in[0], "0"), in[1]);
-    out[3] = hop_matmul(hop_stack(in, 1, 0), in[1]);             /* [1, 2, 2] times [2, 1] */
+    out[3] = hop_matmul(hop_stack(in, 1, 0), in[1]); /* [1, 2, 2] times [2, 1] */
     return 0;
 }
 BODY(indexing)
@@ -135,7 +138,8 @@ BODY(applied)
     hop_apply(&out[0], 1, "argmax {dim = 1}", in, 1);
     hop_apply(&out[1], 1, "full {value = 0.5, dims = [2, 1 + 1]}", NULL, 0);
     hop_apply(&out[2], 1, "slice {start = [0, 1], limit = [2, 3], step = [1, 1]}", in, 1);
-    hop_apply(&out[3], 1, "scatter {mode = add, dims = [0]}", (hop_val[]){ hop_zeros("f32[2]"), hop_iota("i64[2]", 0), hop_ones("f32[2]") }, 3);
+    hop_apply(&out[3], 1, "scatter {mode = add, dims = [0]}",
+              (hop_val[]){ hop_zeros("f32[2]"), hop_iota("i64[2]", 0), hop_ones("f32[2]") }, 3);
     return 0;
 }
 BODY(sizes)
@@ -172,14 +176,29 @@ BODY(scans)
     UNUSED;
     hop_val r[2], s[2];
     hop_val zero = hop_number("f32", 0);
-    hop_scan(r, 2, &(hop_scan_spec){ .step = add_step, .env = (void *)&in[1], .carry = &zero, .n_carry = 1, .xs = &in[0], .n_xs = 1 });
-    hop_scan(s, 2, &(hop_scan_spec){ .step = add_step, .env = (void *)&in[1], .carry = &zero, .n_carry = 1, .xs = &in[0], .n_xs = 1, .reverse = 1, .schedule = "sqrt" });
+    hop_scan(
+        r, 2,
+        &(hop_scan_spec){
+            .step = add_step, .env = (void *)&in[1], .carry = &zero, .n_carry = 1, .xs = &in[0], .n_xs = 1 });
+    hop_scan(s, 2,
+             &(hop_scan_spec){ .step = add_step,
+                               .env = (void *)&in[1],
+                               .carry = &zero,
+                               .n_carry = 1,
+                               .xs = &in[0],
+                               .n_xs = 1,
+                               .reverse = 1,
+                               .schedule = "sqrt" });
     out[0] = r[0];
     out[1] = r[1];
     out[2] = s[1];
     return 0;
 }
-BODY(below) { out[0] = hop_lt(in[0], *(const hop_val *)env); return 0; }
+BODY(below)
+{
+    out[0] = hop_lt(in[0], *(const hop_val *)env);
+    return 0;
+}
 BODY(twice)
 {
     (void)env;
@@ -192,34 +211,73 @@ BODY(whiles)
 {
     UNUSED;
     hop_val carry[2] = { in[0], hop_number("i64", 0) }, r[4];
-    hop_while(r, 4, &(hop_while_spec){ .cond = below, .body = twice, .env = (void *)&in[1], .carry = carry, .n_carry = 2, .n_stack = 1, .max_trips = "8" });
+    hop_while(r, 4,
+              &(hop_while_spec){ .cond = below,
+                                 .body = twice,
+                                 .env = (void *)&in[1],
+                                 .carry = carry,
+                                 .n_carry = 2,
+                                 .n_stack = 1,
+                                 .max_trips = "8" });
     memcpy(out, r, sizeof r);
     return 0;
 }
-BODY(plus_one) { (void)env; out[0] = hop_add(in[0], hop_int(1)); out[1] = hop_scalar(0.25); return 0; }
-BODY(times_outer) { out[0] = hop_mul(in[0], *(const hop_val *)env); out[1] = hop_sum(in[0], "all"); return 0; }
+BODY(plus_one)
+{
+    (void)env;
+    out[0] = hop_add(in[0], hop_int(1));
+    out[1] = hop_scalar(0.25);
+    return 0;
+}
+BODY(times_outer)
+{
+    out[0] = hop_mul(in[0], *(const hop_val *)env);
+    out[1] = hop_sum(in[0], "all");
+    return 0;
+}
 BODY(branches)
 {
     UNUSED;
     hop_val r[2], s[2], pred = hop_gt(hop_sum(in[0], "all"), hop_int(0));
-    hop_cond(r, 2, &(hop_cond_spec){ .pred = pred, .then = plus_one, .otherwise = times_outer, .env = (void *)&in[1], .in = in, .n_in = 1 });
+    hop_cond(r, 2,
+             &(hop_cond_spec){ .pred = pred,
+                               .then = plus_one,
+                               .otherwise = times_outer,
+                               .env = (void *)&in[1],
+                               .in = in,
+                               .n_in = 1 });
     hop_body list[3] = { plus_one, times_outer, plus_one };
-    hop_switch(s, 2, &(hop_switch_spec){ .index = hop_int(1), .branches = list, .n_branches = 3, .env = (void *)&in[1], .in = in, .n_in = 1, .recompute = 1 });
+    hop_switch(s, 2,
+               &(hop_switch_spec){ .index = hop_int(1),
+                                   .branches = list,
+                                   .n_branches = 3,
+                                   .env = (void *)&in[1],
+                                   .in = in,
+                                   .n_in = 1,
+                                   .recompute = 1 });
     out[0] = r[0], out[1] = r[1], out[2] = s[0], out[3] = s[1];
     return 0;
 }
-BODY(call_body) { out[0] = hop_sin(hop_add(in[0], *(const hop_val *)env)); return 0; }
+BODY(call_body)
+{
+    out[0] = hop_sin(hop_add(in[0], *(const hop_val *)env));
+    return 0;
+}
 BODY(calls)
 {
     UNUSED;
     hop_val mid;
     hop_call(&mid, 1, &(hop_call_spec){ .body = call_body, .env = (void *)&in[1], .in = in, .n_in = 1 });
-    hop_call(&out[0], 1, &(hop_call_spec){ .body = call_body, .env = (void *)&in[1], .in = &mid, .n_in = 1, .recompute = 1 });
+    hop_call(&out[0], 1,
+             &(hop_call_spec){
+                 .body = call_body, .env = (void *)&in[1], .in = &mid, .n_in = 1, .recompute = 1 });
     return 0;
 }
 
 /* Lifting through several levels, sizes of the function in inner bodies, sizes that a body binds. */
-struct deep { hop_val x, w; };
+struct deep {
+    hop_val x, w;
+};
 BODY(deep_inner)
 {
     const struct deep *d = env;
@@ -229,20 +287,29 @@ BODY(deep_inner)
 BODY(deep_outer)
 {
     const struct deep *d = env;
-    hop_val grown = hop_add(in[0], hop_zeros("f32[T]"));          /* T is a size of the function */
+    hop_val grown = hop_add(in[0], hop_zeros("f32[T]")); /* T is a size of the function */
     hop_val n = hop_sum(hop_cast(hop_iota("i64[T]", 0), "f32"), "all");
-    return hop_scan(out, 1, &(hop_scan_spec){ .step = deep_inner, .env = (void *)d, .carry = (hop_val[]){ hop_add(grown, n) }, .n_carry = 1, .xs = &d->x, .n_xs = 1 });
+    return hop_scan(out, 1,
+                    &(hop_scan_spec){ .step = deep_inner,
+                                      .env = (void *)d,
+                                      .carry = (hop_val[]){ hop_add(grown, n) },
+                                      .n_carry = 1,
+                                      .xs = &d->x,
+                                      .n_xs = 1 });
 }
 BODY(deep)
 {
     UNUSED;
     struct deep d = { in[0], in[1] };
-    return hop_scan(out, 1, &(hop_scan_spec){ .step = deep_outer, .env = &d, .carry = in, .n_carry = 1, .length = "2" });
+    return hop_scan(out, 1,
+                    &(hop_scan_spec){
+                        .step = deep_outer, .env = &d, .carry = in, .n_carry = 1, .length = "2" });
 }
 BODY(bound_inner)
 {
     const struct deep *d = env;
-    hop_val i = hop_bind_dim(in[0], 0, 10), s = hop_sum(hop_cast(i, "f32"), "all"); /* binds a size, then lifts one */
+    hop_val i = hop_bind_dim(in[0], 0, 10),
+            s = hop_sum(hop_cast(i, "f32"), "all"); /* binds a size, then lifts one */
     out[0] = hop_add(s, hop_sum(hop_mul(d->x, hop_full("f32[T]", hop_int(2))), "all"));
     return 0;
 }
@@ -258,7 +325,8 @@ BODY(bound)
 BODY(writes)
 {
     UNUSED;
-    hop_val a = hop_variable(in[0]), part = hop_view(a, "1:3"), item = hop_view_index(a, in[1], 0), odd = hop_view(hop_view(a, "::2"), "1:");
+    hop_val a = hop_variable(in[0]), part = hop_view(a, "1:3"), item = hop_view_index(a, in[1], 0),
+            odd = hop_view(hop_view(a, "::2"), "1:");
     hop_assign(part, hop_int(10));
     hop_add_to(item, hop_scalar(0.5));
     hop_val then = hop_current(a);
@@ -272,11 +340,13 @@ BODY(writes)
 BODY(shape_views)
 {
     UNUSED;
-    hop_val a = hop_variable(in[0]), flat = hop_view_reshape(a, "-1"), t = hop_view_transpose(a), row = hop_view(t, "1");   /* a: [2, 3] */
-    hop_assign(row, hop_scalar(10));                                     /* column 1 of a */
-    hop_add_to(hop_view(flat, "4:"), hop_int(100));                      /* the last two elements */
-    hop_mul_to(hop_view_squeeze(hop_view(a, "0:1"), "0"), hop_int(2));   /* row 0 */
-    hop_assign(hop_view_index(hop_view_permute(hop_view_expand(a, 0), "2, 0, 1"), in[1], 0), hop_slice(in[0], "new, :, 0")); /* column in[1] */
+    hop_val a = hop_variable(in[0]), flat = hop_view_reshape(a, "-1"), t = hop_view_transpose(a),
+            row = hop_view(t, "1");                                    /* a: [2, 3] */
+    hop_assign(row, hop_scalar(10));                                   /* column 1 of a */
+    hop_add_to(hop_view(flat, "4:"), hop_int(100));                    /* the last two elements */
+    hop_mul_to(hop_view_squeeze(hop_view(a, "0:1"), "0"), hop_int(2)); /* row 0 */
+    hop_assign(hop_view_index(hop_view_permute(hop_view_expand(a, 0), "2, 0, 1"), in[1], 0),
+               hop_slice(in[0], "new, :, 0")); /* column in[1] */
     out[0] = a;
     out[1] = hop_add(flat, hop_int(0));
     out[2] = hop_add(t, hop_int(0));
@@ -295,24 +365,52 @@ BODY(masked)
     out[0] = a;
     return 0;
 }
-BODY(reshaped_in_step) { const hop_val *a = env; hop_add_to(hop_view_reshape(hop_view_transpose(*a), "-1"), in[0]); out[0] = hop_add(in[0], hop_int(1)); return 0; }
+BODY(reshaped_in_step)
+{
+    const hop_val *a = env;
+    hop_add_to(hop_view_reshape(hop_view_transpose(*a), "-1"), in[0]);
+    out[0] = hop_add(in[0], hop_int(1));
+    return 0;
+}
 BODY(shape_views_in_loops)
 {
     UNUSED;
     hop_val a = hop_variable(in[0]), one = hop_number("f32", 1);
-    hop_scan(&out[0], 1, &(hop_scan_spec){ .step = reshaped_in_step, .env = &a, .carry = &one, .n_carry = 1, .length = "3" });
+    hop_scan(&out[0], 1,
+             &(hop_scan_spec){
+                 .step = reshaped_in_step, .env = &a, .carry = &one, .n_carry = 1, .length = "3" });
     out[1] = a;
     return 0;
 }
-struct writer { hop_val a, b; };
-BODY(write_a) { const struct writer *w = env; UNUSED; hop_add_to(w->a, hop_int(1)); out[0] = hop_sum(w->a, "all"); return 0; }
-BODY(write_b) { const struct writer *w = env; UNUSED; hop_assign(w->b, hop_mul(w->a, hop_int(2))); out[0] = hop_scalar(-1); return 0; }
+struct writer {
+    hop_val a, b;
+};
+BODY(write_a)
+{
+    const struct writer *w = env;
+    UNUSED;
+    hop_add_to(w->a, hop_int(1));
+    out[0] = hop_sum(w->a, "all");
+    return 0;
+}
+BODY(write_b)
+{
+    const struct writer *w = env;
+    UNUSED;
+    hop_assign(w->b, hop_mul(w->a, hop_int(2)));
+    out[0] = hop_scalar(-1);
+    return 0;
+}
 BODY(write_branches)
 {
     UNUSED;
     struct writer w = { hop_variable(in[0]), hop_variable(hop_zeros("f32[3]")) };
     hop_val r;
-    hop_cond(&r, 1, &(hop_cond_spec){ .pred = hop_gt(hop_slice(in[0], "0"), hop_int(0)), .then = write_a, .otherwise = write_b, .env = &w });
+    hop_cond(&r, 1,
+             &(hop_cond_spec){ .pred = hop_gt(hop_slice(in[0], "0"), hop_int(0)),
+                               .then = write_a,
+                               .otherwise = write_b,
+                               .env = &w });
     out[0] = r, out[1] = w.a, out[2] = w.b;
     return 0;
 }
@@ -330,27 +428,49 @@ BODY(write_loops)
     UNUSED;
     struct writer w = { hop_variable(in[0]), hop_variable(hop_zeros("f32[2]")) };
     hop_val zero = hop_number("i64", 0), r[2];
-    hop_scan(r, 2, &(hop_scan_spec){ .step = write_step, .env = &w, .carry = &zero, .n_carry = 1, .xs = &in[1], .n_xs = 1 });
+    hop_scan(r, 2,
+             &(hop_scan_spec){
+                 .step = write_step, .env = &w, .carry = &zero, .n_carry = 1, .xs = &in[1], .n_xs = 1 });
     out[0] = r[1], out[1] = w.a, out[2] = w.b;
     return 0;
 }
-BODY(small) { const struct writer *w = env; UNUSED; out[0] = hop_lt(hop_sum(w->a, "all"), hop_int(50)); return 0; }
-BODY(grow) { const struct writer *w = env; hop_mul_to(hop_view(w->a, "1:"), hop_int(2)); out[0] = hop_add(in[0], hop_int(1)); return 0; }
+BODY(small)
+{
+    const struct writer *w = env;
+    UNUSED;
+    out[0] = hop_lt(hop_sum(w->a, "all"), hop_int(50));
+    return 0;
+}
+BODY(grow)
+{
+    const struct writer *w = env;
+    hop_mul_to(hop_view(w->a, "1:"), hop_int(2));
+    out[0] = hop_add(in[0], hop_int(1));
+    return 0;
+}
 BODY(write_while)
 {
     UNUSED;
     struct writer w = { hop_variable(in[0]), in[0] };
     hop_val zero = hop_number("i32", 0);
-    hop_while(&out[0], 1, &(hop_while_spec){ .cond = small, .body = grow, .env = &w, .carry = &zero, .n_carry = 1 });
+    hop_while(&out[0], 1,
+              &(hop_while_spec){ .cond = small, .body = grow, .env = &w, .carry = &zero, .n_carry = 1 });
     out[1] = w.a;
     return 0;
 }
-BODY(write_slice) { (void)env; hop_mul_to(in[1], in[0]); out[0] = hop_add(in[0], hop_int(1)); return 0; }
+BODY(write_slice)
+{
+    (void)env;
+    hop_mul_to(in[1], in[0]);
+    out[0] = hop_add(in[0], hop_int(1));
+    return 0;
+}
 BODY(write_slices)
 {
     UNUSED;
     hop_val a = hop_variable(in[0]), one = hop_number("f32", 1);
-    hop_scan(&out[0], 1, &(hop_scan_spec){ .step = write_slice, .carry = &one, .n_carry = 1, .xs = &a, .n_xs = 1 });
+    hop_scan(&out[0], 1,
+             &(hop_scan_spec){ .step = write_slice, .carry = &one, .n_carry = 1, .xs = &a, .n_xs = 1 });
     out[1] = a;
     return 0;
 }
@@ -363,20 +483,42 @@ BODY(write_outer_views) /* views made outside, assigned to inside */
     out[1] = hop_add(w->b, hop_int(0));
     return 0;
 }
-BODY(few_trips) { (void)env; out[0] = hop_lt(in[0], hop_int(3)); return 0; }
+BODY(few_trips)
+{
+    (void)env;
+    out[0] = hop_lt(in[0], hop_int(3));
+    return 0;
+}
 BODY(views_in_loops)
 {
     UNUSED;
     hop_val a = hop_variable(in[0]), one = hop_number("f32", 1), r[3];
     struct writer w = { hop_view(a, "1:3"), hop_view_index(a, hop_int(0), 0) };
-    hop_while(r, 3, &(hop_while_spec){ .cond = few_trips, .body = write_outer_views, .env = &w, .carry = &one, .n_carry = 1, .n_stack = 1 });
+    hop_while(r, 3,
+              &(hop_while_spec){ .cond = few_trips,
+                                 .body = write_outer_views,
+                                 .env = &w,
+                                 .carry = &one,
+                                 .n_carry = 1,
+                                 .n_stack = 1 });
     out[0] = r[0], out[1] = r[1], out[2] = r[2], out[3] = a;
     return 0;
 }
-BODY(write_nested_inner) { const struct writer *w = env; (void)in; hop_add_to(w->a, hop_int(1)); (void)out; return 0; }
+BODY(write_nested_inner)
+{
+    const struct writer *w = env;
+    (void)in;
+    hop_add_to(w->a, hop_int(1));
+    (void)out;
+    return 0;
+}
 BODY(write_nested_step)
 {
-    hop_cond(NULL, 0, &(hop_cond_spec){ .pred = hop_gt(in[0], hop_int(1)), .then = write_nested_inner, .otherwise = write_nested_inner, .env = env });
+    hop_cond(NULL, 0,
+             &(hop_cond_spec){ .pred = hop_gt(in[0], hop_int(1)),
+                               .then = write_nested_inner,
+                               .otherwise = write_nested_inner,
+                               .env = env });
     hop_call(NULL, 0, &(hop_call_spec){ .body = write_nested_inner, .env = env });
     out[0] = hop_add(in[0], hop_int(1));
     return 0;
@@ -386,13 +528,27 @@ BODY(write_nested)
     UNUSED;
     struct writer w = { hop_variable(in[0]), in[0] };
     hop_val zero = hop_number("i64", 0);
-    hop_scan(&out[0], 1, &(hop_scan_spec){ .step = write_nested_step, .env = &w, .carry = &zero, .n_carry = 1, .length = "3" });
+    hop_scan(&out[0], 1,
+             &(hop_scan_spec){
+                 .step = write_nested_step, .env = &w, .carry = &zero, .n_carry = 1, .length = "3" });
     out[1] = w.a;
     return 0;
 }
 
-BODY(inner_exp) { UNUSED; out[0] = hop_exp(in[0]); return 0; }
-BODY(map_body) { const hop_val *total = env; hop_add_to(*total, in[0]); hop_mul_to(in[1], hop_int(2)); out[0] = hop_add(in[0], *total); return 0; }
+BODY(inner_exp)
+{
+    UNUSED;
+    out[0] = hop_exp(in[0]);
+    return 0;
+}
+BODY(map_body)
+{
+    const hop_val *total = env;
+    hop_add_to(*total, in[0]);
+    hop_mul_to(in[1], hop_int(2));
+    out[0] = hop_add(in[0], *total);
+    return 0;
+}
 BODY(map_writes)
 {
     UNUSED;
@@ -404,23 +560,47 @@ BODY(map_writes)
 static void test_remarks(void)
 {
     hop_fn *f = NULL, *g = NULL;
-    CLAIM(!hop_capture(&f, "x: f32[2], w: f32[2]", 4, branches, NULL) && strstr(hop_fn_text(f), "switch {recompute} ("), "a switch says that its branch is run again: %s", f ? hop_fn_text(f) : hop_message());
+    CLAIM(!hop_capture(&f, "x: f32[2], w: f32[2]", 4, branches, NULL) &&
+              strstr(hop_fn_text(f), "switch {recompute} ("),
+          "a switch says that its branch is run again: %s", f ? hop_fn_text(f) : hop_message());
     hop_fn_free(f);
     f = NULL;
-    CLAIM(!hop_capture(&f, "xs: f32[T], rows: f32[T]", 3, map_writes, NULL) && strstr(hop_fn_remarks(f), "capture_test.c:") && strstr(hop_fn_remarks(f), "map: its body assigns to 1 array from outside: it became a scan") &&
-              strstr(hop_fn_text(f), "scan"), "a map that writes says that it became a scan: %s", f ? hop_fn_remarks(f) : hop_message());
+    CLAIM(!hop_capture(&f, "xs: f32[T], rows: f32[T]", 3, map_writes, NULL) &&
+              strstr(hop_fn_remarks(f), "capture_test.c:") &&
+              strstr(hop_fn_remarks(f), "map: its body assigns to 1 array from outside: it became a scan") &&
+              strstr(hop_fn_text(f), "scan"),
+          "a map that writes says that it became a scan: %s", f ? hop_fn_remarks(f) : hop_message());
     CLAIM(!hop_capture(&g, "x: f32[T]", 1, inner_exp, NULL) && !*hop_fn_remarks(g), "and others say nothing");
     hop_fn_free(f);
     hop_fn_free(g);
 }
-BODY(never) { UNUSED; out[0] = hop_bool(0); return 0; }
-BODY(endless) { UNUSED; out[0] = hop_bool(1); return 0; }
-BODY(inner_trip) { const struct writer *w = env; hop_add_to(w->a, hop_int(1)); out[0] = in[0]; return 0; }
+BODY(never)
+{
+    UNUSED;
+    out[0] = hop_bool(0);
+    return 0;
+}
+BODY(endless)
+{
+    UNUSED;
+    out[0] = hop_bool(1);
+    return 0;
+}
+BODY(inner_trip)
+{
+    const struct writer *w = env;
+    hop_add_to(w->a, hop_int(1));
+    out[0] = in[0];
+    return 0;
+}
 BODY(write_outer_views_of_none) /* never run for its results: an endless loop inside does no harm */
 {
     const struct writer *w = env;
     hop_mul_to(hop_view(w->a, "0"), hop_int(2));
-    hop_while(out, 1, &(hop_while_spec){ .cond = endless, .body = inner_trip, .env = env, .carry = in, .n_carry = 1, .max_trips = "3" });
+    hop_while(
+        out, 1,
+        &(hop_while_spec){
+            .cond = endless, .body = inner_trip, .env = env, .carry = in, .n_carry = 1, .max_trips = "3" });
     out[1] = hop_cast(hop_mul(hop_expand(w->a, 1), hop_add(w->b, hop_sum(w->a, "all"))), "f64");
     return 0;
 }
@@ -429,79 +609,381 @@ BODY(no_steps)
     UNUSED;
     hop_val w = hop_variable(in[1]), zero = hop_number("f32", 0), r[3], carry[1] = { zero };
     struct writer e = { w, in[1] };
-    hop_scan(r, 2, &(hop_scan_spec){ .step = write_outer_views_of_none, .env = &e, .carry = &zero, .n_carry = 1, .xs = in, .n_xs = 1 });
+    hop_scan(r, 2,
+             &(hop_scan_spec){ .step = write_outer_views_of_none,
+                               .env = &e,
+                               .carry = &zero,
+                               .n_carry = 1,
+                               .xs = in,
+                               .n_xs = 1 });
     out[0] = r[0], out[1] = r[1];
-    hop_while(r, 3, &(hop_while_spec){ .cond = never, .body = write_outer_views_of_none, .env = &e, .carry = carry, .n_carry = 1, .n_stack = 1 });
+    hop_while(r, 3,
+              &(hop_while_spec){ .cond = never,
+                                 .body = write_outer_views_of_none,
+                                 .env = &e,
+                                 .carry = carry,
+                                 .n_carry = 1,
+                                 .n_stack = 1 });
     out[2] = r[1], out[3] = r[2];
-    hop_while(r, 3, &(hop_while_spec){ .cond = never, .body = write_outer_views_of_none, .env = &e, .carry = carry, .n_carry = 1, .n_stack = 1, .max_trips = "2" });
+    hop_while(r, 3,
+              &(hop_while_spec){ .cond = never,
+                                 .body = write_outer_views_of_none,
+                                 .env = &e,
+                                 .carry = carry,
+                                 .n_carry = 1,
+                                 .n_stack = 1,
+                                 .max_trips = "2" });
     out[4] = r[2], out[5] = w;
     return 0;
 }
 
 static const struct program programs[] = {
-    { "writes in a map", "xs: f32[T], rows: f32[T]", 2, 3, map_writes, { "f32[3]", "f32[3]" }, { { 1, 2, 3 }, { 1, 2, 3 } }, { "f32[3]", "f32[]", "f32[3]" }, { { 2, 5, 9 }, { 6 }, { 2, 4, 6 } } },
-    { "loops without steps", "xs: f32[T], w: f32[2]", 2, 6, no_steps, { "f32[0]", "f32[2]" }, { { 0 }, { 1, 2 } }, { "f32[]", "f64[0, 2, 2]", "i64[]", "f64[0, 2, 2]", "f64[2, 2, 2]", "f32[2]" },
+    { "writes in a map",
+      "xs: f32[T], rows: f32[T]",
+      2,
+      3,
+      map_writes,
+      { "f32[3]", "f32[3]" },
+      { { 1, 2, 3 }, { 1, 2, 3 } },
+      { "f32[3]", "f32[]", "f32[3]" },
+      { { 2, 5, 9 }, { 6 }, { 2, 4, 6 } } },
+    { "loops without steps",
+      "xs: f32[T], w: f32[2]",
+      2,
+      6,
+      no_steps,
+      { "f32[0]", "f32[2]" },
+      { { 0 }, { 1, 2 } },
+      { "f32[]", "f64[0, 2, 2]", "i64[]", "f64[0, 2, 2]", "f64[2, 2, 2]", "f32[2]" },
       { { 0 }, { 0 }, { 0 }, { 0 }, { 0 }, { 1, 2 } } },
-    { "promotion", "a: i32[2], b: f32[2], c: i64[2]", 3, 6, promote, { "i32[2]", "f32[2]", "i64[2]" }, { { 1, 2 }, { 0.5, 1.5 }, { 4, 9 } },
-      { "f32[2]", "f32[2]", "i32[2]", "f32[2]", "f32[2]", "i32[2]" }, { { 1.5, 3.5 }, { 1.25, 3.75 }, { 2, 3 }, { 1.5, 2.5 }, { 2, 3 }, { -1, 2 } } },
-    { "promotion of mixed kinds", "a: i64[2], b: u64[2], c: f16[2]", 3, 6, promote_mixed, { "i64[2]", "u64[2]", "f16[2]" }, { { 1, 2 }, { 3, 3 }, { 0.5, 1.5 } },
-      { "f16[2]", "f16[2]", "f32[]", "f32[2]", "f32[2]", "f32[2]" }, { { 0.5, 3 }, { 3.5, 4.5 }, { 1.5 }, { 1, 1 }, { -0.5, 0.5 }, { 0.5, 0.5 } } },
-    { "numbers beyond a dtype compare", "a: i8[2], b: u8[2], c: u64[2]", 3, 6, compare_beside, { "i8[2]", "u8[2]", "u64[2]" }, { { -128, 127 }, { 0, 255 }, { 0, 7 } },
-      { "i64[]", "i64[]", "i64[]", "i64[]", "i64[]", "i64[]" }, { { 2562 }, { 162 }, { 2562 }, { 2562 }, { 162 }, { 357 } } },
-    { "promotion of short dtypes", "a: i8[2], b: u8[2], c: f16[2]", 3, 6, promote_short, { "i8[2]", "u8[2]", "f16[2]" }, { { -100, 7 }, { 250, 3 }, { 0.5, 1.501953125 } },
-      { "i16[2]", "f16[2]", "f16[2]", "u8[2]", "f16[]", "f32[2]" }, { { 150, 10 }, { -50, 10.515625 }, { 2.75, 3.751953125 }, { 80, 88 }, { 1.0009765625 }, { 0, 0.001953125 } } },
-    { "functions", "a: i32[2], b: f32[2]", 2, 6, functions, { "i32[2]", "f32[2]" }, { { -3, 3 }, { 0.5, 1.5 } }, { "i32[2]", "f32[2]", "bool[2]", "i64[2]", "f32[2]", "f32[2]" },
+    { "promotion",
+      "a: i32[2], b: f32[2], c: i64[2]",
+      3,
+      6,
+      promote,
+      { "i32[2]", "f32[2]", "i64[2]" },
+      { { 1, 2 }, { 0.5, 1.5 }, { 4, 9 } },
+      { "f32[2]", "f32[2]", "i32[2]", "f32[2]", "f32[2]", "i32[2]" },
+      { { 1.5, 3.5 }, { 1.25, 3.75 }, { 2, 3 }, { 1.5, 2.5 }, { 2, 3 }, { -1, 2 } } },
+    { "promotion of mixed kinds",
+      "a: i64[2], b: u64[2], c: f16[2]",
+      3,
+      6,
+      promote_mixed,
+      { "i64[2]", "u64[2]", "f16[2]" },
+      { { 1, 2 }, { 3, 3 }, { 0.5, 1.5 } },
+      { "f16[2]", "f16[2]", "f32[]", "f32[2]", "f32[2]", "f32[2]" },
+      { { 0.5, 3 }, { 3.5, 4.5 }, { 1.5 }, { 1, 1 }, { -0.5, 0.5 }, { 0.5, 0.5 } } },
+    { "numbers beyond a dtype compare",
+      "a: i8[2], b: u8[2], c: u64[2]",
+      3,
+      6,
+      compare_beside,
+      { "i8[2]", "u8[2]", "u64[2]" },
+      { { -128, 127 }, { 0, 255 }, { 0, 7 } },
+      { "i64[]", "i64[]", "i64[]", "i64[]", "i64[]", "i64[]" },
+      { { 2562 }, { 162 }, { 2562 }, { 2562 }, { 162 }, { 357 } } },
+    { "promotion of short dtypes",
+      "a: i8[2], b: u8[2], c: f16[2]",
+      3,
+      6,
+      promote_short,
+      { "i8[2]", "u8[2]", "f16[2]" },
+      { { -100, 7 }, { 250, 3 }, { 0.5, 1.501953125 } },
+      { "i16[2]", "f16[2]", "f16[2]", "u8[2]", "f16[]", "f32[2]" },
+      { { 150, 10 },
+        { -50, 10.515625 },
+        { 2.75, 3.751953125 },
+        { 80, 88 },
+        { 1.0009765625 },
+        { 0, 0.001953125 } } },
+    { "functions",
+      "a: i32[2], b: f32[2]",
+      2,
+      6,
+      functions,
+      { "i32[2]", "f32[2]" },
+      { { -3, 3 }, { 0.5, 1.5 } },
+      { "i32[2]", "f32[2]", "bool[2]", "i64[2]", "f32[2]", "f32[2]" },
       { { -2, 1 }, { 5, 5 }, { 1, 1 }, { 0, 0 }, { -2, 6 }, { 8, 10 } } },
-    { "broadcasting", "a: f32[3], b: f32[2, 1]", 2, 4, broadcast, { "f32[3]", "f32[2, 1]" }, { { 1, 2, 3 }, { 10, 20 } },
+    { "broadcasting",
+      "a: f32[3], b: f32[2, 1]",
+      2,
+      4,
+      broadcast,
+      { "f32[3]", "f32[2, 1]" },
+      { { 1, 2, 3 }, { 10, 20 } },
       { "f32[2, 3]", "f32[3, 3]", "f32[2, 3]", "f32[3]" },
-      { { 11, 12, 13, 21, 22, 23 }, { 0, -1, -2, 1, 0, -1, 2, 1, 0 }, { 1, 2, 3, 1, 2, 3 }, { 1.5, 2, 2.5 } } },
-    { "slices", "a: f32[4, 3], i: i64[]", 2, 6, slices, { "f32[4, 3]", "i64[]" }, { { 0, 1, 2, 10, 11, 12, 20, 21, 22, 30, 31, 32 }, { 2 } },
+      { { 11, 12, 13, 21, 22, 23 },
+        { 0, -1, -2, 1, 0, -1, 2, 1, 0 },
+        { 1, 2, 3, 1, 2, 3 },
+        { 1.5, 2, 2.5 } } },
+    { "slices",
+      "a: f32[4, 3], i: i64[]",
+      2,
+      6,
+      slices,
+      { "f32[4, 3]", "i64[]" },
+      { { 0, 1, 2, 10, 11, 12, 20, 21, 22, 30, 31, 32 }, { 2 } },
       { "f32[2, 2]", "f32[3]", "f32[2, 2]", "f32[4, 1]", "f32[2]", "f32[3]" },
-      { { 10, 12, 20, 22 }, { 30, 31, 32 }, { 31, 32, 11, 12 }, { 1, 11, 21, 31 }, { 30, 20 }, { 20, 21, 22 } } },
-    { "slices of symbolic sizes", "a: f32[N, M], i: i64[]", 2, 6, slices, { "f32[4, 3]", "i64[]" }, { { 0, 1, 2, 10, 11, 12, 20, 21, 22, 30, 31, 32 }, { 2 } },
+      { { 10, 12, 20, 22 },
+        { 30, 31, 32 },
+        { 31, 32, 11, 12 },
+        { 1, 11, 21, 31 },
+        { 30, 20 },
+        { 20, 21, 22 } } },
+    { "slices of symbolic sizes",
+      "a: f32[N, M], i: i64[]",
+      2,
+      6,
+      slices,
+      { "f32[4, 3]", "i64[]" },
+      { { 0, 1, 2, 10, 11, 12, 20, 21, 22, 30, 31, 32 }, { 2 } },
       { "f32[2, 2]", "f32[3]", "f32[2, 2]", "f32[4, 1]", "f32[2]", "f32[3]" },
-      { { 10, 12, 20, 22 }, { 30, 31, 32 }, { 31, 32, 11, 12 }, { 1, 11, 21, 31 }, { 30, 20 }, { 20, 21, 22 } } },
-    { "reductions", "a: f32[2, N]", 1, 6, reductions, { "f32[2, 3]" }, { { 1, 5, 3, 4, 2, 6 } }, { "f32[]", "f32[2]", "f32[3]", "f32[]", "i64[]", "i64[2]" },
+      { { 10, 12, 20, 22 },
+        { 30, 31, 32 },
+        { 31, 32, 11, 12 },
+        { 1, 11, 21, 31 },
+        { 30, 20 },
+        { 20, 21, 22 } } },
+    { "reductions",
+      "a: f32[2, N]",
+      1,
+      6,
+      reductions,
+      { "f32[2, 3]" },
+      { { 1, 5, 3, 4, 2, 6 } },
+      { "f32[]", "f32[2]", "f32[3]", "f32[]", "i64[]", "i64[2]" },
       { { 21 }, { 9, 12 }, { 2.5, 3.5, 4.5 }, { 6 }, { 4 }, { 1, 2 } } },
-    { "shapes", "a: f32[2, 2]", 1, 6, shapes, { "f32[2, 2]" }, { { 1, 2, 3, 4 } }, { "f32[4]", "f32[2, 2]", "f32[4, 2]", "f32[2, 2, 2]", "f32[6]", "f32[2]" },
-      { { 1, 2, 3, 4 }, { 1, 3, 2, 4 }, { 1, 2, 3, 4, -1, -2, -3, -4 }, { 1, -1, 2, -2, 3, -3, 4, -4 }, { 9, 1, 9, 2, 9, 9 }, { 2, 1 } } },
-    { "products", "a: f32[2, 2], b: f32[2, 1]", 2, 4, products, { "f32[2, 2]", "f32[2, 1]" }, { { 1, 2, 3, 4 }, { 1, 10 } }, { "f32[2, 1]", "f32[2, 2]", "f32[1]", "f32[1, 2, 1]" },
+    { "shapes",
+      "a: f32[2, 2]",
+      1,
+      6,
+      shapes,
+      { "f32[2, 2]" },
+      { { 1, 2, 3, 4 } },
+      { "f32[4]", "f32[2, 2]", "f32[4, 2]", "f32[2, 2, 2]", "f32[6]", "f32[2]" },
+      { { 1, 2, 3, 4 },
+        { 1, 3, 2, 4 },
+        { 1, 2, 3, 4, -1, -2, -3, -4 },
+        { 1, -1, 2, -2, 3, -3, 4, -4 },
+        { 9, 1, 9, 2, 9, 9 },
+        { 2, 1 } } },
+    { "products",
+      "a: f32[2, 2], b: f32[2, 1]",
+      2,
+      4,
+      products,
+      { "f32[2, 2]", "f32[2, 1]" },
+      { { 1, 2, 3, 4 }, { 1, 10 } },
+      { "f32[2, 1]", "f32[2, 2]", "f32[1]", "f32[1, 2, 1]" },
       { { 21, 43 }, { 5, 11, 11, 25 }, { 21 }, { 21, 43 } } },
-    { "indexing", "a: f32[4], i: i32[3]", 2, 4, indexing, { "f32[4]", "i32[3]" }, { { 1, 2, 3, 4 }, { 3, 0, 3 } }, { "f32[3]", "f32[4]", "f32[2]", "f32[4]" },
+    { "indexing",
+      "a: f32[4], i: i32[3]",
+      2,
+      4,
+      indexing,
+      { "f32[4]", "i32[3]" },
+      { { 1, 2, 3, 4 }, { 3, 0, 3 } },
+      { "f32[3]", "f32[4]", "f32[2]", "f32[4]" },
       { { 4, 1, 4 }, { 11, 2, 3, 24 }, { 2, 3 }, { 1, 7, 7, 4 } } },
-    { "operators by name", "a: f32[2, 3]", 1, 4, applied, { "f32[2, 3]" }, { { 1, 5, 3, 4, 2, 6 } }, { "i64[2]", "f32[2, 2]", "f32[2, 2]", "f32[2]" },
+    { "operators by name",
+      "a: f32[2, 3]",
+      1,
+      4,
+      applied,
+      { "f32[2, 3]" },
+      { { 1, 5, 3, 4, 2, 6 } },
+      { "i64[2]", "f32[2, 2]", "f32[2, 2]", "f32[2]" },
       { { 1, 2 }, { 0.5, 0.5, 0.5, 0.5 }, { 5, 3, 2, 6 }, { 1, 1 } } },
-    { "sizes", "a: f32[T], b: f32[2*T]", 2, 4, sizes, { "f32[2]", "f32[4]" }, { { 1, 2 }, { 1, 2, 3, 4 } }, { "i64[]", "i32[4, 2]", "f32[2, 2]", "i64[]" },
+    { "sizes",
+      "a: f32[T], b: f32[2*T]",
+      2,
+      4,
+      sizes,
+      { "f32[2]", "f32[4]" },
+      { { 1, 2 }, { 1, 2, 3, 4 } },
+      { "i64[]", "i32[4, 2]", "f32[2, 2]", "i64[]" },
       { { 2 }, { 3, 3, 3, 3, 3, 3, 3, 3 }, { 1, 2, 3, 4 }, { 5 } } },
-    { "random numbers", "", 0, 3, random_numbers, { 0 }, { { 0 } }, { "bool[]", "bool[]", "bool[]" }, { { 1 }, { 1 }, { 1 } } },
-    { "scan", "xs: f32[T], k: f32[]", 2, 3, scans, { "f32[3]", "f32[]" }, { { 1, 2, 3 }, { 10 } }, { "f32[]", "f32[3]", "f32[3]" }, { { 60 }, { 20, 60, 120 }, { 120, 100, 60 } } },
-    { "while", "x: f32[], most: f32[]", 2, 4, whiles, { "f32[]", "f32[]" }, { { 1 }, { 10 } }, { "f32[]", "i64[]", "i64[]", "f32[8]" }, { { 16 }, { 4 }, { 4 }, { 1, 2, 4, 8, 0, 0, 0, 0 } } },
-    { "branches", "x: f32[2], w: f32[2]", 2, 4, branches, { "f32[2]", "f32[2]" }, { { 1, 2 }, { 3, 4 } }, { "f32[2]", "f32[]", "f32[2]", "f32[]" }, { { 2, 3 }, { 0.25 }, { 3, 8 }, { 3 } } },
-    { "the other branch", "x: f32[2], w: f32[2]", 2, 4, branches, { "f32[2]", "f32[2]" }, { { -1, -2 }, { 3, 4 } }, { "f32[2]", "f32[]", "f32[2]", "f32[]" }, { { -3, -8 }, { -3 }, { -3, -8 }, { -3 } } },
-    { "calls", "x: f64[2], k: f64[]", 2, 1, calls, { "f64[2]", "f64[]" }, { { 0, 1 }, { 0.5 } }, { "f64[2]" }, { { 0.830177245525354, 0.9973146594667816 } } },
-    { "lifting through levels", "x: f32[T], w: f32[T]", 2, 1, deep, { "f32[2]", "f32[2]" }, { { 1, 2 }, { 1, 1 } }, { "f32[2]" }, { { 21, 22 } } },
-    { "a size bound inside", "x: f32[T], n: i64[]", 2, 1, bound, { "f32[2]", "i64[]" }, { { 1, 2 }, { 4 } }, { "f32[]" }, { { 12 } } },
-    { "views", "a: f32[6], i: i64[], b: f32[2]", 3, 3, writes, { "f32[6]", "i64[]", "f32[2]" }, { { 0, 1, 2, 3, 4, 5 }, { 1 }, { 100, 200 } }, { "f32[6]", "f32[6]", "f32[2]" },
+    { "random numbers",
+      "",
+      0,
+      3,
+      random_numbers,
+      { 0 },
+      { { 0 } },
+      { "bool[]", "bool[]", "bool[]" },
+      { { 1 }, { 1 }, { 1 } } },
+    { "scan",
+      "xs: f32[T], k: f32[]",
+      2,
+      3,
+      scans,
+      { "f32[3]", "f32[]" },
+      { { 1, 2, 3 }, { 10 } },
+      { "f32[]", "f32[3]", "f32[3]" },
+      { { 60 }, { 20, 60, 120 }, { 120, 100, 60 } } },
+    { "while",
+      "x: f32[], most: f32[]",
+      2,
+      4,
+      whiles,
+      { "f32[]", "f32[]" },
+      { { 1 }, { 10 } },
+      { "f32[]", "i64[]", "i64[]", "f32[8]" },
+      { { 16 }, { 4 }, { 4 }, { 1, 2, 4, 8, 0, 0, 0, 0 } } },
+    { "branches",
+      "x: f32[2], w: f32[2]",
+      2,
+      4,
+      branches,
+      { "f32[2]", "f32[2]" },
+      { { 1, 2 }, { 3, 4 } },
+      { "f32[2]", "f32[]", "f32[2]", "f32[]" },
+      { { 2, 3 }, { 0.25 }, { 3, 8 }, { 3 } } },
+    { "the other branch",
+      "x: f32[2], w: f32[2]",
+      2,
+      4,
+      branches,
+      { "f32[2]", "f32[2]" },
+      { { -1, -2 }, { 3, 4 } },
+      { "f32[2]", "f32[]", "f32[2]", "f32[]" },
+      { { -3, -8 }, { -3 }, { -3, -8 }, { -3 } } },
+    { "calls",
+      "x: f64[2], k: f64[]",
+      2,
+      1,
+      calls,
+      { "f64[2]", "f64[]" },
+      { { 0, 1 }, { 0.5 } },
+      { "f64[2]" },
+      { { 0.830177245525354, 0.9973146594667816 } } },
+    { "lifting through levels",
+      "x: f32[T], w: f32[T]",
+      2,
+      1,
+      deep,
+      { "f32[2]", "f32[2]" },
+      { { 1, 2 }, { 1, 1 } },
+      { "f32[2]" },
+      { { 21, 22 } } },
+    { "a size bound inside",
+      "x: f32[T], n: i64[]",
+      2,
+      1,
+      bound,
+      { "f32[2]", "i64[]" },
+      { { 1, 2 }, { 4 } },
+      { "f32[]" },
+      { { 12 } } },
+    { "views",
+      "a: f32[6], i: i64[], b: f32[2]",
+      3,
+      3,
+      writes,
+      { "f32[6]", "i64[]", "f32[2]" },
+      { { 0, 1, 2, 3, 4, 5 }, { 1 }, { 100, 200 } },
+      { "f32[6]", "f32[6]", "f32[2]" },
       { { 0, 10.5, 10, 3, 4, 5 }, { 0, 10.5, 200, 3, 12, 100 }, { 10.5, 200 } } },
-    { "views of other shapes", "a: f32[N, M], i: i64[]", 2, 4, shape_views, { "f32[2, 3]", "i64[]" }, { { 0, 1, 2, 3, 4, 5 }, { 2 } }, { "f32[2, 3]", "f32[6]", "f32[3, 2]", "f32[2]" },
+    { "views of other shapes",
+      "a: f32[N, M], i: i64[]",
+      2,
+      4,
+      shape_views,
+      { "f32[2, 3]", "i64[]" },
+      { { 0, 1, 2, 3, 4, 5 }, { 2 } },
+      { "f32[2, 3]", "f32[6]", "f32[3, 2]", "f32[2]" },
       { { 0, 20, 0, 3, 110, 3 }, { 0, 20, 0, 3, 110, 3 }, { 0, 3, 20, 110, 0, 3 }, { 80, 440 } } },
-    { "masks and updates", "a: f32[5], b: f32[]", 2, 1, masked, { "f32[5]", "f32[]" }, { { 3, 1, 2, 5, 4 }, { 9 } }, { "f32[5]" }, { { 1.5, 1.5, 4, -9, -9 } } },
-    { "views of other shapes in a loop", "a: f32[2, N]", 1, 2, shape_views_in_loops, { "f32[2, 2]" }, { { 1, 2, 3, 4 } }, { "f32[]", "f32[2, 2]" }, { { 4 }, { 7, 8, 9, 10 } } },
-    { "writes in a branch", "a: f32[3]", 1, 3, write_branches, { "f32[3]" }, { { 1, 2, 3 } }, { "f32[]", "f32[3]", "f32[3]" }, { { 9 }, { 2, 3, 4 }, { 0, 0, 0 } } },
-    { "writes in the other branch", "a: f32[3]", 1, 3, write_branches, { "f32[3]" }, { { -1, 2, 3 } }, { "f32[]", "f32[3]", "f32[3]" }, { { -1 }, { -1, 2, 3 }, { -2, 4, 6 } } },
-    { "writes in a scan", "a: f32[2], xs: f32[T]", 2, 3, write_loops, { "f32[2]", "f32[2]" }, { { 1, 2 }, { 1, 2 } }, { "f32[2]", "f32[2]", "f32[2]" }, { { 6, 24 }, { 6, 12 }, { 6, 18 } } },
-    { "writes in a while", "a: f32[3]", 1, 2, write_while, { "f32[3]" }, { { 1, 2, 3 } }, { "i32[]", "f32[3]" }, { { 4 }, { 1, 32, 48 } } },
-    { "writes to slices of xs", "a: f32[3, 2]", 1, 2, write_slices, { "f32[3, 2]" }, { { 1, 1, 1, 1, 1, 1 } }, { "f32[]", "f32[3, 2]" }, { { 4 }, { 1, 1, 2, 2, 3, 3 } } },
-    { "views made outside of loops", "a: f32[4]", 1, 4, views_in_loops, { "f32[4]" }, { { 0, 1, 2, 3 } }, { "f32[]", "i64[]", "f32[2]", "f32[4]" },
+    { "masks and updates",
+      "a: f32[5], b: f32[]",
+      2,
+      1,
+      masked,
+      { "f32[5]", "f32[]" },
+      { { 3, 1, 2, 5, 4 }, { 9 } },
+      { "f32[5]" },
+      { { 1.5, 1.5, 4, -9, -9 } } },
+    { "views of other shapes in a loop",
+      "a: f32[2, N]",
+      1,
+      2,
+      shape_views_in_loops,
+      { "f32[2, 2]" },
+      { { 1, 2, 3, 4 } },
+      { "f32[]", "f32[2, 2]" },
+      { { 4 }, { 7, 8, 9, 10 } } },
+    { "writes in a branch",
+      "a: f32[3]",
+      1,
+      3,
+      write_branches,
+      { "f32[3]" },
+      { { 1, 2, 3 } },
+      { "f32[]", "f32[3]", "f32[3]" },
+      { { 9 }, { 2, 3, 4 }, { 0, 0, 0 } } },
+    { "writes in the other branch",
+      "a: f32[3]",
+      1,
+      3,
+      write_branches,
+      { "f32[3]" },
+      { { -1, 2, 3 } },
+      { "f32[]", "f32[3]", "f32[3]" },
+      { { -1 }, { -1, 2, 3 }, { -2, 4, 6 } } },
+    { "writes in a scan",
+      "a: f32[2], xs: f32[T]",
+      2,
+      3,
+      write_loops,
+      { "f32[2]", "f32[2]" },
+      { { 1, 2 }, { 1, 2 } },
+      { "f32[2]", "f32[2]", "f32[2]" },
+      { { 6, 24 }, { 6, 12 }, { 6, 18 } } },
+    { "writes in a while",
+      "a: f32[3]",
+      1,
+      2,
+      write_while,
+      { "f32[3]" },
+      { { 1, 2, 3 } },
+      { "i32[]", "f32[3]" },
+      { { 4 }, { 1, 32, 48 } } },
+    { "writes to slices of xs",
+      "a: f32[3, 2]",
+      1,
+      2,
+      write_slices,
+      { "f32[3, 2]" },
+      { { 1, 1, 1, 1, 1, 1 } },
+      { "f32[]", "f32[3, 2]" },
+      { { 4 }, { 1, 1, 2, 2, 3, 3 } } },
+    { "views made outside of loops",
+      "a: f32[4]",
+      1,
+      4,
+      views_in_loops,
+      { "f32[4]" },
+      { { 0, 1, 2, 3 } },
+      { "f32[]", "i64[]", "f32[2]", "f32[4]" },
       { { 3 }, { 2 }, { 5, 9 }, { 9, 4, 5, 3 } } },
-    { "writes from bodies in bodies", "a: f32[2]", 1, 2, write_nested, { "f32[2]" }, { { 1, 2 } }, { "i64[]", "f32[2]" }, { { 3 }, { 7, 8 } } },
+    { "writes from bodies in bodies",
+      "a: f32[2]",
+      1,
+      2,
+      write_nested,
+      { "f32[2]" },
+      { { 1, 2 } },
+      { "i64[]", "f32[2]" },
+      { { 3 }, { 7, 8 } } },
 };
 
 /* ---- every operator of the header, through its macro ---- */
 
 static int of_bits(const char *name)
 {
-    static const char *const names[] = { "not", "popcount", "count_leading_zeros", "and", "or", "xor", "shift_left", "shift_right" };
+    static const char *const names[] = { "not", "popcount", "count_leading_zeros", "and",
+                                         "or",  "xor",      "shift_left",          "shift_right" };
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (!strcmp(name, names[i])) return 1;
     return 0;
@@ -530,7 +1012,8 @@ BODY(all_binary)
 #define ONE(name) two = hop_dim_max(hop_dim_##name(two, two), hop_dim_const(2));
     HOP_DIM_OPERATORS(ONE)
 #undef ONE
-#define ONE(name) if (strcmp(#name, "any") && strcmp(#name, "all")) v = hop_add(hop_##name(in[0], "all"), v);
+#define ONE(name) \
+    if (strcmp(#name, "any") && strcmp(#name, "all")) v = hop_add(hop_##name(in[0], "all"), v);
     HOP_REDUCTIONS(ONE)
 #undef ONE
     return hop_failed();
@@ -548,19 +1031,29 @@ static void test_every_operator(void)
     CLAIM(!hop_capture(&f, "x: f32[3]", n, all_unary, NULL), "unary operators: %s", hop_message());
     hop_fn_free(f);
     f = NULL;
-    CLAIM(!hop_capture(&f, "x: f32[3], i: i32[3]", m, all_binary, NULL), "binary operators: %s", hop_message());
+    CLAIM(!hop_capture(&f, "x: f32[3], i: i32[3]", m, all_binary, NULL), "binary operators: %s",
+          hop_message());
     hop_fn_free(f);
 }
 
 /* ---- sharing, keys, names ---- */
 
 static int runs;
-BODY(counted) { (void)env; runs++; out[0] = hop_exp(in[0]); return 0; }
+BODY(counted)
+{
+    (void)env;
+    runs++;
+    out[0] = hop_exp(in[0]);
+    return 0;
+}
 BODY(layers)
 {
     const int *keyed = env;
     hop_val x = in[0];
-    for (int i = 0; i < 10; i++) hop_call(&x, 1, &(hop_call_spec){ .body = counted, .in = &x, .n_in = 1, .key = *keyed ? (const void *)keyed : NULL });
+    for (int i = 0; i < 10; i++)
+        hop_call(&x, 1,
+                 &(hop_call_spec){
+                     .body = counted, .in = &x, .n_in = 1, .key = *keyed ? (const void *)keyed : NULL });
     out[0] = hop_name(x, "top");
     return 0;
 }
@@ -570,7 +1063,8 @@ static void test_sharing(void)
         hop_fn *f = NULL;
         runs = 0;
         CLAIM(!hop_capture(&f, "layers(x: f32[T, 3])", 1, layers, &keyed), "%s", hop_message());
-        CLAIM(runs == (keyed ? 1 : 10), "a body %s was run %d times", keyed ? "under a key" : "without a key", runs);
+        CLAIM(runs == (keyed ? 1 : 10), "a body %s was run %d times", keyed ? "under a key" : "without a key",
+              runs);
         const char *text = hop_fn_text(f);
         int bodies = 0;
         for (const char *p = text; p && (p = strstr(p, "exp(")); p++) bodies++;
@@ -580,14 +1074,31 @@ static void test_sharing(void)
     }
 }
 
-struct keyed_env { hop_val w; const void *key; int lifted; };
-BODY(keyed_step) { struct keyed_env *k = env; runs++; out[0] = hop_add(hop_mul(in[0], k->w), hop_add(in[1], hop_full("f32[T]", hop_int(1)))); return 0; }
+struct keyed_env {
+    hop_val w;
+    const void *key;
+    int lifted;
+};
+BODY(keyed_step)
+{
+    struct keyed_env *k = env;
+    runs++;
+    out[0] = hop_add(hop_mul(in[0], k->w), hop_add(in[1], hop_full("f32[T]", hop_int(1))));
+    return 0;
+}
 BODY(keyed_outer)
 {
     struct keyed_env *k = env;
     hop_val r;
     for (int i = 0; i < 3; i++) {
-        hop_scan(&r, 1, &(hop_scan_spec){ .step = keyed_step, .env = k, .carry = in, .n_carry = 1, .xs = &in[1], .n_xs = 1, .key = k->key });
+        hop_scan(&r, 1,
+                 &(hop_scan_spec){ .step = keyed_step,
+                                   .env = k,
+                                   .carry = in,
+                                   .n_carry = 1,
+                                   .xs = &in[1],
+                                   .n_xs = 1,
+                                   .key = k->key });
         out[0] = i ? hop_add(out[0], r) : r;
     }
     return 0;
@@ -613,12 +1124,16 @@ static void test_keys(void)
         hop_fn *f = NULL;
         static const char key;
         runs = 0;
-        CLAIM(!hop_capture(&f, "h: f32[T], xs: f32[N, T], w: f32[]", 1, keyed_scans, keyed ? (void *)&key : NULL), "%s", hop_message());
+        CLAIM(!hop_capture(&f, "h: f32[T], xs: f32[N, T], w: f32[]", 1, keyed_scans,
+                           keyed ? (void *)&key : NULL),
+              "%s", hop_message());
         CLAIM(runs == (keyed ? 1 : 6), "keyed %d: the step ran %d times", keyed, runs);
         CLAIM(!hop_interpret(f, in, 3, out[keyed], 1), "%s", hop_message());
         hop_fn_free(f);
     }
-    CLAIM(out[0][0] && out[1][0] && get(out[0][0], 0) == get(out[1][0], 0) && get(out[0][0], 1) == get(out[1][0], 1), "keys do not change results");
+    CLAIM(out[0][0] && out[1][0] && get(out[0][0], 0) == get(out[1][0], 0) &&
+              get(out[0][0], 1) == get(out[1][0], 1),
+          "keys do not change results");
     free_all(out[0], 1);
     free_all(out[1], 1);
     free_all(in, 3);
@@ -627,7 +1142,13 @@ static void test_keys(void)
 /* ---- errors ---- */
 
 static hop_val escaped;
-BODY(escape_step) { (void)env; escaped = hop_exp(in[0]); out[0] = escaped; return 0; }
+BODY(escape_step)
+{
+    (void)env;
+    escaped = hop_exp(in[0]);
+    out[0] = escaped;
+    return 0;
+}
 BODY(escape)
 {
     UNUSED;
@@ -636,22 +1157,104 @@ BODY(escape)
     out[0] = hop_add(r, escaped);
     return 0;
 }
-BODY(stale) { UNUSED; out[0] = hop_add(in[0], escaped); return 0; }
-BODY(mismatch) { UNUSED; out[0] = hop_add(in[0], hop_zeros("f32[4]")); out[0] = hop_matmul(out[0], out[0]); return 0; }
-BODY(wrong_matmul) { UNUSED; out[0] = hop_matmul(in[0], hop_zeros("f32[5, 2]")); return 0; }
-BODY(unset) { UNUSED; (void)out; return 0; }
-BODY(own_status) { UNUSED; (void)out; return 77; }
-BODY(own_message) { UNUSED; (void)out; return hop_fail("the weights are missing"); }
-BODY(status_in_body) { UNUSED; return hop_scan(out, 1, &(hop_scan_spec){ .step = own_status, .carry = in, .n_carry = 1, .length = "2" }); }
-BODY(ignored_status) { UNUSED; hop_scan(out, 1, &(hop_scan_spec){ .step = own_status, .carry = in, .n_carry = 1, .length = "2" }); out[0] = hop_exp(out[0]); return 0; }
-BODY(bad_type) { UNUSED; out[0] = hop_zeros("f33[2]"); return 0; }
-BODY(bad_size) { UNUSED; out[0] = hop_zeros("f32[Q]"); return 0; }
-BODY(bad_axis) { UNUSED; out[0] = hop_sum(in[0], "0, 3"); return 0; }
-BODY(bad_index) { UNUSED; out[0] = hop_slice(in[0], "7"); return 0; }
-BODY(empty) { UNUSED; hop_val none = { 0, 0 }; out[0] = hop_neg(none); return 0; }
-BODY(bad_carry) { (void)env; out[0] = hop_cast(in[0], "f64"); return 0; }
-BODY(bad_scan) { UNUSED; hop_scan(out, 1, &(hop_scan_spec){ .step = bad_carry, .carry = in, .n_carry = 1, .length = "2" }); return 0; }
-BODY(bad_carries) { (void)env; out[0] = hop_cast(in[0], "f64"), out[1] = in[1], out[2] = hop_sum(in[2], "all"); return 0; }
+BODY(stale)
+{
+    UNUSED;
+    out[0] = hop_add(in[0], escaped);
+    return 0;
+}
+BODY(mismatch)
+{
+    UNUSED;
+    out[0] = hop_add(in[0], hop_zeros("f32[4]"));
+    out[0] = hop_matmul(out[0], out[0]);
+    return 0;
+}
+BODY(wrong_matmul)
+{
+    UNUSED;
+    out[0] = hop_matmul(in[0], hop_zeros("f32[5, 2]"));
+    return 0;
+}
+BODY(unset)
+{
+    UNUSED;
+    (void)out;
+    return 0;
+}
+BODY(own_status)
+{
+    UNUSED;
+    (void)out;
+    return 77;
+}
+BODY(own_message)
+{
+    UNUSED;
+    (void)out;
+    return hop_fail("the weights are missing");
+}
+BODY(status_in_body)
+{
+    UNUSED;
+    return hop_scan(out, 1, &(hop_scan_spec){ .step = own_status, .carry = in, .n_carry = 1, .length = "2" });
+}
+BODY(ignored_status)
+{
+    UNUSED;
+    hop_scan(out, 1, &(hop_scan_spec){ .step = own_status, .carry = in, .n_carry = 1, .length = "2" });
+    out[0] = hop_exp(out[0]);
+    return 0;
+}
+BODY(bad_type)
+{
+    UNUSED;
+    out[0] = hop_zeros("f33[2]");
+    return 0;
+}
+BODY(bad_size)
+{
+    UNUSED;
+    out[0] = hop_zeros("f32[Q]");
+    return 0;
+}
+BODY(bad_axis)
+{
+    UNUSED;
+    out[0] = hop_sum(in[0], "0, 3");
+    return 0;
+}
+BODY(bad_index)
+{
+    UNUSED;
+    out[0] = hop_slice(in[0], "7");
+    return 0;
+}
+BODY(empty)
+{
+    UNUSED;
+    hop_val none = { 0, 0 };
+    out[0] = hop_neg(none);
+    return 0;
+}
+BODY(bad_carry)
+{
+    (void)env;
+    out[0] = hop_cast(in[0], "f64");
+    return 0;
+}
+BODY(bad_scan)
+{
+    UNUSED;
+    hop_scan(out, 1, &(hop_scan_spec){ .step = bad_carry, .carry = in, .n_carry = 1, .length = "2" });
+    return 0;
+}
+BODY(bad_carries)
+{
+    (void)env;
+    out[0] = hop_cast(in[0], "f64"), out[1] = in[1], out[2] = hop_sum(in[2], "all");
+    return 0;
+}
 BODY(bad_scan_of_three)
 {
     UNUSED;
@@ -660,52 +1263,166 @@ BODY(bad_scan_of_three)
     out[0] = last[0];
     return 0;
 }
-BODY(same_carry) { (void)env; out[0] = in[0]; return 0; }
-BODY(always_loops) { UNUSED; hop_while(out, 1, &(hop_while_spec){ .cond = endless, .body = same_carry, .carry = in, .n_carry = 1 }); return 0; }
-BODY(writing_predicate) { hop_add_to(*(const hop_val *)env, hop_int(1)); out[0] = hop_lt(hop_sum(in[0], "all"), hop_int(3)); return 0; }
+BODY(same_carry)
+{
+    (void)env;
+    out[0] = in[0];
+    return 0;
+}
+BODY(always_loops)
+{
+    UNUSED;
+    hop_while(out, 1, &(hop_while_spec){ .cond = endless, .body = same_carry, .carry = in, .n_carry = 1 });
+    return 0;
+}
+BODY(writing_predicate)
+{
+    hop_add_to(*(const hop_val *)env, hop_int(1));
+    out[0] = hop_lt(hop_sum(in[0], "all"), hop_int(3));
+    return 0;
+}
 BODY(predicate_writes)
 {
     UNUSED;
     hop_val a = hop_variable(in[0]);
-    hop_while(out, 1, &(hop_while_spec){ .cond = writing_predicate, .body = bad_carry, .env = &a, .carry = in, .n_carry = 1 });
+    hop_while(out, 1,
+              &(hop_while_spec){
+                  .cond = writing_predicate, .body = bad_carry, .env = &a, .carry = in, .n_carry = 1 });
     return 0;
 }
-BODY(assign_plain) { UNUSED; hop_assign(in[0], hop_int(1)); out[0] = in[0]; return 0; }
-BODY(assign_wrong) { UNUSED; hop_val a = hop_variable(in[0]); hop_assign(a, hop_zeros("f32[2, 3]")); out[0] = a; return 0; }
-BODY(assign_broadcast) { UNUSED; hop_val a = hop_variable(in[0]); hop_assign(hop_view_broadcast(a, "2, 3"), hop_int(1)); out[0] = a; return 0; }
-BODY(bad_view) { UNUSED; hop_val a = hop_variable(in[0]); hop_view_reshape(a, "2, 2"); out[0] = a; return 0; }
-BODY(bad_permute) { UNUSED; hop_val a = hop_variable(in[0]); hop_view_permute(a, "0, 0"); out[0] = a; return 0; }
-BODY(other_capture_inner) { out[0] = hop_add(in[0], *(const hop_val *)env); return 0; }
+BODY(assign_plain)
+{
+    UNUSED;
+    hop_assign(in[0], hop_int(1));
+    out[0] = in[0];
+    return 0;
+}
+BODY(assign_wrong)
+{
+    UNUSED;
+    hop_val a = hop_variable(in[0]);
+    hop_assign(a, hop_zeros("f32[2, 3]"));
+    out[0] = a;
+    return 0;
+}
+BODY(assign_broadcast)
+{
+    UNUSED;
+    hop_val a = hop_variable(in[0]);
+    hop_assign(hop_view_broadcast(a, "2, 3"), hop_int(1));
+    out[0] = a;
+    return 0;
+}
+BODY(bad_view)
+{
+    UNUSED;
+    hop_val a = hop_variable(in[0]);
+    hop_view_reshape(a, "2, 2");
+    out[0] = a;
+    return 0;
+}
+BODY(bad_permute)
+{
+    UNUSED;
+    hop_val a = hop_variable(in[0]);
+    hop_view_permute(a, "0, 0");
+    out[0] = a;
+    return 0;
+}
+BODY(other_capture_inner)
+{
+    out[0] = hop_add(in[0], *(const hop_val *)env);
+    return 0;
+}
 BODY(other_capture)
 {
     UNUSED;
     hop_fn *g = NULL;
     int status = hop_capture(&g, "y: f32[3]", 1, other_capture_inner, (void *)&in[0]);
-    CLAIM(status == HOP_INVALID && strstr(hop_message(), "belongs to another capture"), "a value of another capture: %d, %s", status, hop_message());
+    CLAIM(status == HOP_INVALID && strstr(hop_message(), "belongs to another capture"),
+          "a value of another capture: %d, %s", status, hop_message());
     out[0] = in[0];
     return 0;
 }
-BODY(tensor_while_capturing) { UNUSED; hop_tensor *t = hop_value_tensor(in[0]); hop_tensor_free(t); out[0] = in[0]; return 0; }
-BODY(unset_branch) { UNUSED; (void)out; return 0; }
-BODY(unsigned_signed) { UNUSED; out[0] = hop_add(hop_cast(in[0], "u64"), hop_cast(in[0], "i8")); return 0; }
-BODY(number_beyond) { UNUSED; out[0] = hop_add(hop_cast(in[0], "u8"), hop_int(300)); return 0; }
-BODY(real_step) { UNUSED; out[0] = hop_scalar(0.5); return 0; }
+BODY(tensor_while_capturing)
+{
+    UNUSED;
+    hop_tensor *t = hop_value_tensor(in[0]);
+    hop_tensor_free(t);
+    out[0] = in[0];
+    return 0;
+}
+BODY(unset_branch)
+{
+    UNUSED;
+    (void)out;
+    return 0;
+}
+BODY(unsigned_signed)
+{
+    UNUSED;
+    out[0] = hop_add(hop_cast(in[0], "u64"), hop_cast(in[0], "i8"));
+    return 0;
+}
+BODY(number_beyond)
+{
+    UNUSED;
+    out[0] = hop_add(hop_cast(in[0], "u8"), hop_int(300));
+    return 0;
+}
+BODY(real_step)
+{
+    UNUSED;
+    out[0] = hop_scalar(0.5);
+    return 0;
+}
 BODY(real_carry)
 {
     UNUSED;
-    hop_scan(out, 1, &(hop_scan_spec){ .step = real_step, .carry = (hop_val[]){ hop_number("i64", 1) }, .n_carry = 1, .length = "2" });
+    hop_scan(out, 1,
+             &(hop_scan_spec){ .step = real_step,
+                               .carry = (hop_val[]){ hop_number("i64", 1) },
+                               .n_carry = 1,
+                               .length = "2" });
     return 0;
 }
-BODY(different_branches) { UNUSED; hop_cond(out, 1, &(hop_cond_spec){ .pred = hop_bool(1), .then = bad_carry, .otherwise = escape_step, .in = in, .n_in = 1 }); return 0; }
-BODY(unset_in_branch) { UNUSED; hop_cond(out, 1, &(hop_cond_spec){ .pred = hop_bool(1), .then = unset_branch, .otherwise = unset_branch }); return 0; }
+BODY(different_branches)
+{
+    UNUSED;
+    hop_cond(out, 1,
+             &(hop_cond_spec){
+                 .pred = hop_bool(1), .then = bad_carry, .otherwise = escape_step, .in = in, .n_in = 1 });
+    return 0;
+}
+BODY(unset_in_branch)
+{
+    UNUSED;
+    hop_cond(out, 1,
+             &(hop_cond_spec){ .pred = hop_bool(1), .then = unset_branch, .otherwise = unset_branch });
+    return 0;
+}
 
 static void test_errors(void)
 {
-    static const struct { const char *params; hop_body body; int status; const char *parts[3]; } cases[] = {
-        { "x: f32[3]", escape, HOP_INVALID, { "capture_test.c:", "is used after that has ended", "the step of scan" } },
+    static const struct {
+        const char *params;
+        hop_body body;
+        int status;
+        const char *parts[3];
+    } cases[] = {
+        { "x: f32[3]",
+          escape,
+          HOP_INVALID,
+          { "capture_test.c:", "is used after that has ended", "the step of scan" } },
         { "x: f32[3]", stale, HOP_INVALID, { "a value of another capture, of one that has ended" } },
-        { "x: f32[3]", mismatch, HOP_INVALID, { "capture_test.c:", "add: shapes do not broadcast", "must be 3 or 1" } },
-        { "x: f32[3, 4]", wrong_matmul, HOP_INVALID, { "capture_test.c:", "matmul: ", "expected 4, found 5" } },
+        { "x: f32[3]",
+          mismatch,
+          HOP_INVALID,
+          { "capture_test.c:", "add: shapes do not broadcast", "must be 3 or 1" } },
+        { "x: f32[3, 4]",
+          wrong_matmul,
+          HOP_INVALID,
+          { "capture_test.c:", "matmul: ", "expected 4, found 5" } },
         { "x: f32[3]", unset, HOP_INVALID, { "result 0 was not set" } },
         { "x: f32[3]", own_status, 77, { "returned 77" } },
         { "x: f32[3]", own_message, HOP_INVALID, { "capture_test.c:", "the weights are missing" } },
@@ -717,18 +1434,34 @@ static void test_errors(void)
         { "x: f32[3]", bad_index, HOP_INVALID, { "index 7 is outside of axis 0 of size 3" } },
         { "x: f32[3]", empty, HOP_INVALID, { "an empty handle" } },
         { "x: f32[3]", bad_scan, HOP_INVALID, { "scan: ", "carry 0 and what the step makes of it" } },
-        { "x: f32[3]", bad_scan_of_three, HOP_INVALID, { "scan: carry 0 and what the step makes of it: expected f32[3], found f64[3]; carry 2 and what the step makes of it: expected f32[3], found f32[]" } },
-        { "x: f32[3]", always_loops, HOP_INVALID, { "capture_test.c:", "the predicate is always true, so the loop can never end" } },
+        { "x: f32[3]",
+          bad_scan_of_three,
+          HOP_INVALID,
+          { "scan: carry 0 and what the step makes of it: expected f32[3], found f64[3]; carry 2 and what "
+            "the step makes of it: expected f32[3], found f32[]" } },
+        { "x: f32[3]",
+          always_loops,
+          HOP_INVALID,
+          { "capture_test.c:", "the predicate is always true, so the loop can never end" } },
         { "x: f32[3]", predicate_writes, HOP_INVALID, { "the predicate of while", "may not assign" } },
         { "x: f32[3]", assign_plain, HOP_INVALID, { "assign: expected an assignable array" } },
-        { "x: f32[3]", assign_wrong, HOP_INVALID, { "assign: ", "expected f32[3] or fewer dims, found f32[2, 3]" } },
-        { "x: f32[3]", assign_broadcast, HOP_INVALID, { "assign: the view is a broadcast of f32[3]", "read but not assigned to" } },
+        { "x: f32[3]",
+          assign_wrong,
+          HOP_INVALID,
+          { "assign: ", "expected f32[3] or fewer dims, found f32[2, 3]" } },
+        { "x: f32[3]",
+          assign_broadcast,
+          HOP_INVALID,
+          { "assign: the view is a broadcast of f32[3]", "read but not assigned to" } },
         { "x: f32[3]", bad_view, HOP_INVALID, { "capture_test.c:", "expected 3, found 4" } },
         { "x: f32[3]", bad_permute, HOP_INVALID, { "view_permute: the axes \"0, 0\" name axis 0 twice" } },
         { "x: f32[3]", other_capture, HOP_OK, { 0 } },
         { "x: f32[3]", tensor_while_capturing, HOP_INVALID, { "no tensor while it is captured" } },
         { "x: f32[3]", different_branches, HOP_INVALID, { "branch 0 gives f32[3], branch 1 gives f64[3]" } },
-        { "x: f32[3]", unsigned_signed, HOP_INVALID, { "add: no integer dtype holds both u64 and i8", "hop_cast(x, \"i64\")" } },
+        { "x: f32[3]",
+          unsigned_signed,
+          HOP_INVALID,
+          { "add: no integer dtype holds both u64 and i8", "hop_cast(x, \"i64\")" } },
         { "x: f32[3]", number_beyond, HOP_INVALID, { "add: ", "300", "u8" } },
         { "x: f32[3]", real_carry, HOP_INVALID, { "a result is the number 0.5, where i64 is expected" } },
         { "x: f32[3]", unset_in_branch, HOP_INVALID, { "result 0 was not set" } },
@@ -740,26 +1473,42 @@ static void test_errors(void)
     for (size_t i = 0; i < HOP_COUNT(cases); i++) {
         hop_fn *f = NULL;
         int status = hop_capture(&f, cases[i].params, 1, cases[i].body, NULL);
-        CLAIM(status == cases[i].status, "error %zu: status %d, expected %d: %s", i, status, cases[i].status, hop_message());
-        for (int k = 0; k < 3 && cases[i].parts[k]; k++) CLAIM(strstr(hop_message(), cases[i].parts[k]), "error %zu says \"%s\", expected \"%s\"", i, hop_message(), cases[i].parts[k]);
+        CLAIM(status == cases[i].status, "error %zu: status %d, expected %d: %s", i, status, cases[i].status,
+              hop_message());
+        for (int k = 0; k < 3 && cases[i].parts[k]; k++)
+            CLAIM(strstr(hop_message(), cases[i].parts[k]), "error %zu says \"%s\", expected \"%s\"", i,
+                  hop_message(), cases[i].parts[k]);
         CLAIM(!status == !!f, "error %zu: the output is untouched", i);
         hop_fn_free(f);
     }
     hop_val v = hop_add(hop_int(1), hop_int(2));
-    CLAIM(!v.scope && strstr(hop_message(), "outside of a capture"), "a call outside of a capture: %s", hop_message());
+    CLAIM(!v.scope && strstr(hop_message(), "outside of a capture"), "a call outside of a capture: %s",
+          hop_message());
 }
 
 /* A failed body leaves the function around as it was. */
-BODY(failing_inner) { hop_val *w = env; out[0] = hop_add(in[0], hop_mul(*w, hop_full("f32[T]", hop_int(2)))); hop_assign(w[1], out[0]); return hop_fail("no"); }
+BODY(failing_inner)
+{
+    hop_val *w = env;
+    out[0] = hop_add(in[0], hop_mul(*w, hop_full("f32[T]", hop_int(2))));
+    hop_assign(w[1], out[0]);
+    return hop_fail("no");
+}
 BODY(failing_outer)
 {
     hop_val *w = env;
     hop_call(out, 1, &(hop_call_spec){ .body = failing_inner, .env = w, .in = in, .n_in = 1 });
-    CLAIM(hop_failed() == HOP_INVALID && hop_forgive() == HOP_INVALID && !hop_failed(), "the error can be forgiven");
+    CLAIM(hop_failed() == HOP_INVALID && hop_forgive() == HOP_INVALID && !hop_failed(),
+          "the error can be forgiven");
     out[0] = hop_exp(in[0]);
     return 0;
 }
-BODY(plain_outer) { (void)env; out[0] = hop_exp(in[0]); return 0; }
+BODY(plain_outer)
+{
+    (void)env;
+    out[0] = hop_exp(in[0]);
+    return 0;
+}
 BODY(with_failure)
 {
     const hop_body *inner = env;
@@ -771,15 +1520,21 @@ static void test_failed_body(void)
 {
     hop_fn *f = NULL, *g = NULL;
     hop_body bodies[2] = { failing_outer, plain_outer };
-    CLAIM(!hop_capture(&f, "x: f32[T], w: f32[T]", 1, with_failure, &bodies[0]) && !hop_capture(&g, "x: f32[T], w: f32[T]", 1, with_failure, &bodies[1]), "%s", hop_message());
+    CLAIM(!hop_capture(&f, "x: f32[T], w: f32[T]", 1, with_failure, &bodies[0]) &&
+              !hop_capture(&g, "x: f32[T], w: f32[T]", 1, with_failure, &bodies[1]),
+          "%s", hop_message());
     const char *a = hop_fn_text(f), *b = hop_fn_text(g);
     CLAIM(a && b && !strcmp(a, b), "a failed body left something behind:\n%s\n%s", a, b);
     hop_fn_free(f);
     hop_fn_free(g);
 }
 
-/* A body that fails at any depth fails the whole capture with its own message, or, forgiven around it, leaves no trace. */
-struct depth { int now, last, fails, forgives; hop_val a, w; };
+/* A body that fails at any depth fails the whole capture with its own message, or, forgiven around it, leaves
+ * no trace. */
+struct depth {
+    int now, last, fails, forgives;
+    hop_val a, w;
+};
 BODY(deeper)
 {
     struct depth *d = env, inner = *d;
@@ -791,8 +1546,17 @@ BODY(deeper)
             hop_exp(d->w);
             return hop_fail("at the bottom");
         }
-    } else if (d->now % 3 == 0) hop_scan(&r, 1, &(hop_scan_spec){ .step = deeper, .env = &inner, .carry = &x, .n_carry = 1, .length = "2" });
-    else if (d->now % 3 == 1) hop_cond(&r, 1, &(hop_cond_spec){ .pred = hop_bool(1), .then = deeper, .otherwise = deeper, .env = &inner, .in = &x, .n_in = 1 });
+    } else if (d->now % 3 == 0)
+        hop_scan(&r, 1,
+                 &(hop_scan_spec){ .step = deeper, .env = &inner, .carry = &x, .n_carry = 1, .length = "2" });
+    else if (d->now % 3 == 1)
+        hop_cond(&r, 1,
+                 &(hop_cond_spec){ .pred = hop_bool(1),
+                                   .then = deeper,
+                                   .otherwise = deeper,
+                                   .env = &inner,
+                                   .in = &x,
+                                   .n_in = 1 });
     else hop_call(&r, 1, &(hop_call_spec){ .body = deeper, .env = &inner, .in = &x, .n_in = 1 });
     if (d->forgives && d->now == d->last - 1 && hop_forgive()) r = x;
     out[0] = r;
@@ -805,15 +1569,26 @@ BODY(from_the_top)
     d->a = hop_variable(in[0]);
     return deeper(d, in, out);
 }
-BODY(without_the_bottom) { struct depth *d = env; d->last--; return from_the_top(d, in, out); }
+BODY(without_the_bottom)
+{
+    struct depth *d = env;
+    d->last--;
+    return from_the_top(d, in, out);
+}
 static void test_failing_depths(void)
 {
     for (int last = 1; last < 9; last++) {
         hop_fn *f = NULL, *g = NULL, *h = NULL;
-        struct depth fails = { .last = last, .fails = 1 }, forgiven = { .last = last, .fails = 1, .forgives = 1 }, plain = { .last = last };
-        CLAIM(hop_capture(&f, "x: f32[T], w: f32[T]", 1, from_the_top, &fails) == HOP_INVALID && strstr(hop_message(), "at the bottom") && !f, "depth %d: %s", last, hop_message());
-        CLAIM(!hop_capture(&g, "x: f32[T], w: f32[T]", 1, from_the_top, &forgiven) && !hop_capture(&h, "x: f32[T], w: f32[T]", 1, without_the_bottom, &plain), "depth %d: %s", last, hop_message());
-        CLAIM(g && h && !strcmp(hop_fn_text(g), hop_fn_text(h)), "depth %d: a failed body left something behind", last);
+        struct depth fails = { .last = last, .fails = 1 },
+                     forgiven = { .last = last, .fails = 1, .forgives = 1 }, plain = { .last = last };
+        CLAIM(hop_capture(&f, "x: f32[T], w: f32[T]", 1, from_the_top, &fails) == HOP_INVALID &&
+                  strstr(hop_message(), "at the bottom") && !f,
+              "depth %d: %s", last, hop_message());
+        CLAIM(!hop_capture(&g, "x: f32[T], w: f32[T]", 1, from_the_top, &forgiven) &&
+                  !hop_capture(&h, "x: f32[T], w: f32[T]", 1, without_the_bottom, &plain),
+              "depth %d: %s", last, hop_message());
+        CLAIM(g && h && !strcmp(hop_fn_text(g), hop_fn_text(h)),
+              "depth %d: a failed body left something behind", last);
         hop_fn_free(g);
         hop_fn_free(h);
     }
@@ -837,16 +1612,22 @@ static void test_updates(void)
     float xs[3] = { 1, 2, 3 }, log[6] = { 10, -1, 20, -1, 30, -1 };
     int64_t stride = 2;
     CLAIM(!hop_capture(&f, "x: f32[T], log: mut f32[T]", 1, update_log, NULL), "%s", hop_message());
-    CLAIM(hop_fn_results(f) == 1 && hop_fn_param_is_mut(f, 1) && !hop_fn_param_is_mut(f, 0), "the function says what it updates");
-    CLAIM(!hop_tensor_borrow(&in[0], "f32[3]", xs, NULL, NULL) && !hop_tensor_strided(&in[1], "f32[3]", log, &stride, NULL, NULL), "%s", hop_message());
+    CLAIM(hop_fn_results(f) == 1 && hop_fn_param_is_mut(f, 1) && !hop_fn_param_is_mut(f, 0),
+          "the function says what it updates");
+    CLAIM(!hop_tensor_borrow(&in[0], "f32[3]", xs, NULL, NULL) &&
+              !hop_tensor_strided(&in[1], "f32[3]", log, &stride, NULL, NULL),
+          "%s", hop_message());
     CLAIM(!hop_interpret(f, in, 2, out, 1), "%s", hop_message());
-    CLAIM(log[0] == 7 && log[2] == 22 && log[4] == 33 && log[1] == -1 && log[3] == -1, "the strided argument is updated in place: %g %g %g", log[0], log[2], log[4]);
+    CLAIM(log[0] == 7 && log[2] == 22 && log[4] == 33 && log[1] == -1 && log[3] == -1,
+          "the strided argument is updated in place: %g %g %g", log[0], log[2], log[4]);
     CLAIM(get(out[0], 0) == 62, "and the result is the new sum");
     CLAIM(!hop_compile(&exe, f, &(hop_compile_options){ .portable = !exe_available() }), "%s", hop_message());
     hop_tensor_free(in[1]);
     float other[3] = { 1, 1, 1 };
-    CLAIM(!hop_tensor_borrow(&in[1], "f32[3]", other, NULL, NULL) && !hop_run(exe, in, 2, out, 1), "%s", hop_message());
-    CLAIM(other[0] == 7 && other[1] == 3 && other[2] == 4 && get(out[0], 0) == 14, "a compiled function updates its argument: %g %g %g", other[0], other[1], other[2]);
+    CLAIM(!hop_tensor_borrow(&in[1], "f32[3]", other, NULL, NULL) && !hop_run(exe, in, 2, out, 1), "%s",
+          hop_message());
+    CLAIM(other[0] == 7 && other[1] == 3 && other[2] == 4 && get(out[0], 0) == 14,
+          "a compiled function updates its argument: %g %g %g", other[0], other[1], other[2]);
     free_all(in, 2);
     free_all(out, 1);
     hop_exe_free(exe);
@@ -862,27 +1643,35 @@ static void test_eager(void)
     for (int i = 0; i < 3; i++) set(t, i, i);
     CLAIM(!hop_eager_begin(), "%s", hop_message());
     hop_val v = hop_from_tensor(t), w = hop_add(hop_mul(v, v), hop_int(1));
-    CLAIM(!strcmp(hop_type_text(w), "f32[3]") && hop_rank(w) == 1, "the type of a value: %s", hop_type_text(w));
+    CLAIM(!strcmp(hop_type_text(w), "f32[3]") && hop_rank(w) == 1, "the type of a value: %s",
+          hop_type_text(w));
     r = hop_value_tensor(w);
     CLAIM(r && get(r, 2) == 5, "eager values can be read back");
     hop_tensor_free(r);
     hop_add(w, hop_zeros("f32[7]"));
     CLAIM(hop_failed() && !hop_value_tensor(w), "after an error calls do nothing");
-    CLAIM(hop_eager_end() == HOP_INVALID && strstr(hop_message(), "do not broadcast"), "end gives the first error: %s", hop_message());
+    CLAIM(hop_eager_end() == HOP_INVALID && strstr(hop_message(), "do not broadcast"),
+          "end gives the first error: %s", hop_message());
     CLAIM(hop_eager_end() == HOP_INVALID, "end without begin");
     hop_tensor_free(t);
 }
 
 /* ---- captures within each other, and eager mode with names ---- */
 
-BODY(inner_square) { UNUSED; out[0] = hop_mul(in[0], in[0]); return 0; }
+BODY(inner_square)
+{
+    UNUSED;
+    out[0] = hop_mul(in[0], in[0]);
+    return 0;
+}
 BODY(captures_inside)
 {
     UNUSED;
     hop_fn *f = NULL, *g = NULL;
     CLAIM(!hop_capture(&f, "x: f32[N]", 1, inner_square, NULL), "a capture inside: %s", hop_message());
     hop_call_fn(out, 1, f, in, 1);
-    CLAIM(hop_capture(&g, "x: f32[N]", 1, empty, NULL) && !hop_failed(), "the failure of an inner capture is its own");
+    CLAIM(hop_capture(&g, "x: f32[N]", 1, empty, NULL) && !hop_failed(),
+          "the failure of an inner capture is its own");
     hop_fn_free(f);
     return 0;
 }
@@ -899,16 +1688,23 @@ static void test_nesting(void)
     hop_fn *f = NULL;
     CLAIM(!hop_tensor_new(&in[0], "f32[3]") && !hop_tensor_new(&in[1], "f32[3]"), "%s", hop_message());
     for (int i = 0; i < 3; i++) set(in[0], i, i + 1);
-    CLAIM(!hop_eager(NULL, captures_inside, NULL, in, 1, out, 1) && get(out[0], 2) == 9, "a capture inside of eager mode: %s", hop_message());
+    CLAIM(!hop_eager(NULL, captures_inside, NULL, in, 1, out, 1) && get(out[0], 2) == 9,
+          "a capture inside of eager mode: %s", hop_message());
     free_all(out, 1);
-    CLAIM(!hop_capture(&f, "x: f32[3]", 1, captures_inside, NULL) && !hop_interpret(f, in, 1, out, 1) && get(out[0], 1) == 4, "a capture inside of a capture: %s", hop_message());
+    CLAIM(!hop_capture(&f, "x: f32[3]", 1, captures_inside, NULL) && !hop_interpret(f, in, 1, out, 1) &&
+              get(out[0], 1) == 4,
+          "a capture inside of a capture: %s", hop_message());
     free_all(out, 1);
-    CLAIM(!hop_eager("x: f32[T], log: mut f32[T]", named_sizes, NULL, in, 2, out, 1) && get(in[1], 1) == 2 && get(out[0], 0) == 6, "names and updates in eager mode: %s", hop_message());
+    CLAIM(!hop_eager("x: f32[T], log: mut f32[T]", named_sizes, NULL, in, 2, out, 1) && get(in[1], 1) == 2 &&
+              get(out[0], 0) == 6,
+          "names and updates in eager mode: %s", hop_message());
     free_all(out, 1);
     hop_tensor_free(in[1]);
     in[1] = NULL;
     CLAIM(!hop_tensor_new(&in[1], "f32[4]"), "%s", hop_message());
-    CLAIM(hop_eager("x: f32[T], log: mut f32[T]", named_sizes, NULL, in, 2, out, 1) == HOP_INVALID && strstr(hop_message(), "(T) is 4") && strstr(hop_message(), "says 3"), "%s", hop_message());
+    CLAIM(hop_eager("x: f32[T], log: mut f32[T]", named_sizes, NULL, in, 2, out, 1) == HOP_INVALID &&
+              strstr(hop_message(), "(T) is 4") && strstr(hop_message(), "says 3"),
+          "%s", hop_message());
     hop_fn_free(f);
     free_all(in, 2);
 }
@@ -918,7 +1714,12 @@ static void test_nesting(void)
 static const char *random_text(uint64_t *state)
 {
     static char text[40];
-    static const char *const pieces[] = { "f32", "i64", "[", "]", ",", ":", "-", "3", "T", "9223372036854775807", "*", "//", "%", "(", ")", "new", "...", "min(", "max", " ", "{", "}", "=", "\"", "dim ", "in", "1..", "mut", "x", "argmax", "all", "every", "0" };
+    static const char *const pieces[] = {
+        "f32", "i64",   "[", "]",  ",",    ":",   "-",   "3",    "T",   "9223372036854775807",
+        "*",   "//",    "%", "(",  ")",    "new", "...", "min(", "max", " ",
+        "{",   "}",     "=", "\"", "dim ", "in",  "1..", "mut",  "x",   "argmax",
+        "all", "every", "0"
+    };
     text[0] = 0;
     *state = *state * 6364136223846793005u + 1442695040888963407u;
     for (uint64_t n = *state >> 60, i = 0; i < n + 1; i++) {
@@ -941,7 +1742,12 @@ BODY(nonsense)
         hop_pad(in[0], random_text(state), hop_int(0));
         hop_assign(hop_view(a, random_text(state)), hop_int(1));
         hop_apply(r, 1, random_text(state), in, 1);
-        hop_scan(r, 1, &(hop_scan_spec){ .step = escape_step, .carry = in, .n_carry = 1, .length = random_text(state), .schedule = random_text(state) });
+        hop_scan(r, 1,
+                 &(hop_scan_spec){ .step = escape_step,
+                                   .carry = in,
+                                   .n_carry = 1,
+                                   .length = random_text(state),
+                                   .schedule = random_text(state) });
         kept += hop_forgive() == HOP_OK;
     }
     (void)kept;
@@ -992,11 +1798,13 @@ static void test_out_of_memory(void)
         hop_fail_allocation(n);
         status = hop_capture(&f, "x: f32[T]", 1, everything, NULL);
         hop_fail_allocation(0);
-        if (status != HOP_NOMEM && status) CLAIM(0, "allocation %llu fails: status %d, %s", (unsigned long long)n, status, hop_message());
+        if (status != HOP_NOMEM && status)
+            CLAIM(0, "allocation %llu fails: status %d, %s", (unsigned long long)n, status, hop_message());
         if (status && f) CLAIM(0, "allocation %llu fails: the output is touched", (unsigned long long)n);
         hop_fn_free(f);
         if (hop_live_allocations() != live) {
-            CLAIM(0, "allocation %llu fails: %lld blocks leak", (unsigned long long)n, (long long)(hop_live_allocations() - live));
+            CLAIM(0, "allocation %llu fails: %lld blocks leak", (unsigned long long)n,
+                  (long long)(hop_live_allocations() - live));
             return;
         }
     }
@@ -1008,10 +1816,13 @@ static void test_out_of_memory(void)
         hop_fail_allocation(n);
         status = hop_eager(NULL, write_branches, NULL, in, 1, out, 3);
         hop_fail_allocation(0);
-        if (status != HOP_NOMEM && status) CLAIM(0, "eagerly, allocation %llu fails: status %d, %s", (unsigned long long)n, status, hop_message());
+        if (status != HOP_NOMEM && status)
+            CLAIM(0, "eagerly, allocation %llu fails: status %d, %s", (unsigned long long)n, status,
+                  hop_message());
         free_all(out, 3);
         if (hop_live_allocations() != live) {
-            CLAIM(0, "eagerly, allocation %llu fails: %lld blocks leak", (unsigned long long)n, (long long)(hop_live_allocations() - live));
+            CLAIM(0, "eagerly, allocation %llu fails: %lld blocks leak", (unsigned long long)n,
+                  (long long)(hop_live_allocations() - live));
             break;
         }
     }

@@ -1,5 +1,6 @@
-/* A program written against the public header, with inputs and expected numbers: captured, then run by the interpreter, by the loop program's executor, by
- * native code and eagerly; all must give the expected numbers and, in strict mode, the same bits. */
+/* A program written against the public header, with inputs and expected numbers: captured, then run by the
+ * interpreter, by the loop program's executor, by native code and eagerly; all must give the expected numbers
+ * and, in strict mode, the same bits. */
 #ifndef HOP_TEST_CAPTURED_H
 #define HOP_TEST_CAPTURED_H
 
@@ -26,14 +27,22 @@ static enum dtype dtype_of(const hop_tensor *t)
     dtype_from_name(hop_tensor_dtype(t), strlen(hop_tensor_dtype(t)), &dtype);
     return dtype;
 }
-static double get(const hop_tensor *t, int64_t i) { return element_real(dtype_of(t), (const char *)hop_data(t) + i * dtype_info[dtype_of(t)].size); }
-static void set(hop_tensor *t, int64_t i, double v) { element_set_real(dtype_of(t), (char *)hop_data(t) + i * dtype_info[dtype_of(t)].size, v); }
+static double get(const hop_tensor *t, int64_t i)
+{
+    return element_real(dtype_of(t), (const char *)hop_data(t) + i * dtype_info[dtype_of(t)].size);
+}
+static void set(hop_tensor *t, int64_t i, double v)
+{
+    element_set_real(dtype_of(t), (char *)hop_data(t) + i * dtype_info[dtype_of(t)].size, v);
+}
 
 static const char *type_of(const hop_tensor *t)
 {
     static char text[128];
     int n = snprintf(text, sizeof text, "%s[", hop_tensor_dtype(t));
-    for (int i = 0; i < hop_tensor_rank(t); i++) n += snprintf(text + n, sizeof text - (size_t)n, "%s%lld", i ? ", " : "", (long long)hop_tensor_dim(t, i));
+    for (int i = 0; i < hop_tensor_rank(t); i++)
+        n += snprintf(text + n, sizeof text - (size_t)n, "%s%lld", i ? ", " : "",
+                      (long long)hop_tensor_dim(t, i));
     snprintf(text + n, sizeof text - (size_t)n, "]");
     return text;
 }
@@ -41,13 +50,15 @@ static const char *type_of(const hop_tensor *t)
 static void expect(const struct program *p, const char *how, hop_tensor **out)
 {
     for (int k = 0; k < p->n_out; k++) {
-        CLAIM(!strcmp(type_of(out[k]), p->out_types[k]), "%s, %s: result %d is %s, expected %s", p->name, how, k, type_of(out[k]), p->out_types[k]);
+        CLAIM(!strcmp(type_of(out[k]), p->out_types[k]), "%s, %s: result %d is %s, expected %s", p->name, how,
+              k, type_of(out[k]), p->out_types[k]);
         int64_t n = hop_tensor_count(out[k]), bad = -1;
         for (int64_t i = 0; i < n && i < 32 && bad < 0; i++) {
             double e = p->expect[k][i], g = get(out[k], i);
             if (g != e && !(fabs(g - e) <= 2e-6 * fmax(1, fabs(e))) && !(isnan(g) && isnan(e))) bad = i;
         }
-        CLAIM(bad < 0, "%s, %s: element %lld of result %d is %.9g, expected %.9g", p->name, how, (long long)bad, k, get(out[k], bad < 0 ? 0 : bad), p->expect[k][bad < 0 ? 0 : bad]);
+        CLAIM(bad < 0, "%s, %s: element %lld of result %d is %.9g, expected %.9g", p->name, how,
+              (long long)bad, k, get(out[k], bad < 0 ? 0 : bad), p->expect[k][bad < 0 ? 0 : bad]);
     }
 }
 
@@ -56,7 +67,8 @@ static void same_bits(const struct program *p, const char *how, hop_tensor **a, 
     for (int k = 0; k < p->n_out; k++) {
         struct tensor *x = (struct tensor *)a[k], *y = (struct tensor *)b[k];
         size_t bytes = (size_t)x->count * dtype_info[x->dtype].size;
-        CLAIM(x->count == y->count && (!bytes || !memcmp(x->data, y->data, bytes)), "%s: result %d differs between the interpreter and %s", p->name, k, how);
+        CLAIM(x->count == y->count && (!bytes || !memcmp(x->data, y->data, bytes)),
+              "%s: result %d differs between the interpreter and %s", p->name, k, how);
     }
 }
 
@@ -77,13 +89,17 @@ static void check_program(const struct program *p)
         CLAIM(!hop_tensor_new(&in[i], p->types[i]), "%s: %s", p->name, hop_message());
         for (int64_t k = 0; k < hop_tensor_count(in[i]); k++) set(in[i], k, p->in[i][k]);
     }
-    CLAIM(!(status = hop_interpret(f, in, p->n_in, out, p->n_out)), "%s: the interpreter gives %d: %s", p->name, status, hop_message());
+    CLAIM(!(status = hop_interpret(f, in, p->n_in, out, p->n_out)), "%s: the interpreter gives %d: %s",
+          p->name, status, hop_message());
     if (!status) expect(p, "interpreted", out);
     const char *text = hop_fn_text(f);
-    CLAIM(text && !hop_fn_read(&again, text, NULL), "%s: its text does not read back: %s\n%s", p->name, hop_message(), text ? text : "");
+    CLAIM(text && !hop_fn_read(&again, text, NULL), "%s: its text does not read back: %s\n%s", p->name,
+          hop_message(), text ? text : "");
     for (int portable = 0; portable < 2 && !status; portable++) {
         if (!portable && !exe_available()) continue;
-        CLAIM(!hop_compile(&exe, f, &(hop_compile_options){ .strict = 1, .portable = portable, .threads = 1 }), "%s: compile: %s", p->name, hop_message());
+        CLAIM(!hop_compile(&exe, f,
+                           &(hop_compile_options){ .strict = 1, .portable = portable, .threads = 1 }),
+              "%s: compile: %s", p->name, hop_message());
         int ran = exe ? hop_run(exe, in, p->n_in, other, p->n_out) : 1;
         CLAIM(!ran, "%s: run: %s", p->name, hop_message());
         if (!ran) same_bits(p, portable ? "the loop program" : "native code", out, other);

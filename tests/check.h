@@ -1,4 +1,5 @@
-/* The few lines every test program needs: a claim that holds or is reported, a block that may throw, the closing count. */
+/* The few lines every test program needs: a claim that holds or is reported, a block that may throw, the
+ * closing count. */
 #ifndef HOP_TEST_CHECK_H
 #define HOP_TEST_CHECK_H
 

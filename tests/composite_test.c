@@ -1,5 +1,6 @@
-/* Composite operators and the calls that make them from C: what they give on every back end, what they refuse and how, where their nodes say they were made;
- * einsum against plain loops over random subscripts; random draws against what their distribution says. */
+/* Composite operators and the calls that make them from C: what they give on every back end, what they refuse
+ * and how, where their nodes say they were made; einsum against plain loops over random subscripts; random
+ * draws against what their distribution says. */
 #include "captured.h"
 #include "ir/text.h"
 #include "ops/scalar_c.h"
@@ -74,7 +75,13 @@ BODY(products)
     out[5] = hop_einsum("...j,j->...", (hop_val[]){ in[1], in[2] }, 2);
     return 0;
 }
-BODY(outer_vectors) { UNUSED; out[0] = hop_outer(in[0], in[1]); out[1] = hop_ones_like(in[0]); return 0; }
+BODY(outer_vectors)
+{
+    UNUSED;
+    out[0] = hop_outer(in[0], in[1]);
+    out[1] = hop_ones_like(in[0]);
+    return 0;
+}
 BODY(keys)
 {
     UNUSED;
@@ -88,42 +95,202 @@ BODY(keys)
 }
 
 static const struct program programs[] = {
-    { "statistics", "x: f32[2, T], i: i32[3], b: bool[2]", 3, 6, statistics, { "f32[2, 3]", "i32[3]", "bool[2]" }, { { 1, 2, 3, 4, 6, 8 }, { 1, 2, 4 }, { 1, 0 } },
-      { "f32[2]", "f32[2]", "f32[]", "f32[]", "f32[3]", "i64[]" }, { { 2, 6 }, { 1, 4 }, { 2.3804761428476167 }, { 7.0 / 3 }, { 4, 12, 24 }, { 0 } } },
-    { "soft", "x: f64[2, 2], z: f32[T]", 2, 5, soft, { "f64[2, 2]", "f32[2]" }, { { 0, 0, 1000, 999 }, { -INFINITY, -INFINITY } }, { "f64[2]", "f64[2, 2]", "f64[2, 2]", "i64[2]", "f32[]" },
-      { { 0.6931471805599453, 1000.3132616875182 }, { 0.5, 0.5, 0.7310585786300049, 0.2689414213699951 }, { -0.6931471805599453, -0.6931471805599453, -0.31326168751822286, -1.3132616875182228 },
-        { 0, 1 }, { -INFINITY } } },
-    { "shapes", "x: f32[2, T], y: i32[2]", 2, 6, shapes, { "f32[2, 3]", "i32[2]" }, { { 1, 2, 4, 8, 16, 32 }, { 3, 5 } }, { "f32[2, 1]", "f32[2, 2]", "i32[2, 4]", "i32[2]", "i32[2, 2]", "f32[6]" },
-      { { 3, 24 }, { 2, 4, 16, 32 }, { 3, 5, 3, 5, 3, 5, 3, 5 }, { 3, 5 }, { 3, 7, 5, 7 }, { 1, 8, 2, 16, 4, 32 } } },
-    { "rolls", "x: f32[T], i: i32[], y: f32[2, N]", 3, 6, rolls, { "f32[5]", "i32[]", "f32[2, 3]" }, { { 1, 2, 3, 4, 5 }, { 12 }, { 1, 2, 3, 4, 5, 6 } },
+    { "statistics",
+      "x: f32[2, T], i: i32[3], b: bool[2]",
+      3,
+      6,
+      statistics,
+      { "f32[2, 3]", "i32[3]", "bool[2]" },
+      { { 1, 2, 3, 4, 6, 8 }, { 1, 2, 4 }, { 1, 0 } },
+      { "f32[2]", "f32[2]", "f32[]", "f32[]", "f32[3]", "i64[]" },
+      { { 2, 6 }, { 1, 4 }, { 2.3804761428476167 }, { 7.0 / 3 }, { 4, 12, 24 }, { 0 } } },
+    { "soft",
+      "x: f64[2, 2], z: f32[T]",
+      2,
+      5,
+      soft,
+      { "f64[2, 2]", "f32[2]" },
+      { { 0, 0, 1000, 999 }, { -INFINITY, -INFINITY } },
+      { "f64[2]", "f64[2, 2]", "f64[2, 2]", "i64[2]", "f32[]" },
+      { { 0.6931471805599453, 1000.3132616875182 },
+        { 0.5, 0.5, 0.7310585786300049, 0.2689414213699951 },
+        { -0.6931471805599453, -0.6931471805599453, -0.31326168751822286, -1.3132616875182228 },
+        { 0, 1 },
+        { -INFINITY } } },
+    { "shapes",
+      "x: f32[2, T], y: i32[2]",
+      2,
+      6,
+      shapes,
+      { "f32[2, 3]", "i32[2]" },
+      { { 1, 2, 4, 8, 16, 32 }, { 3, 5 } },
+      { "f32[2, 1]", "f32[2, 2]", "i32[2, 4]", "i32[2]", "i32[2, 2]", "f32[6]" },
+      { { 3, 24 },
+        { 2, 4, 16, 32 },
+        { 3, 5, 3, 5, 3, 5, 3, 5 },
+        { 3, 5 },
+        { 3, 7, 5, 7 },
+        { 1, 8, 2, 16, 4, 32 } } },
+    { "rolls",
+      "x: f32[T], i: i32[], y: f32[2, N]",
+      3,
+      6,
+      rolls,
+      { "f32[5]", "i32[]", "f32[2, 3]" },
+      { { 1, 2, 3, 4, 5 }, { 12 }, { 1, 2, 3, 4, 5, 6 } },
       { "f32[5]", "f32[5]", "f32[5]", "f32[2, 3]", "f32[3, 2]", "f32[5]" },
-      { { 5, 1, 2, 3, 4 }, { 3, 4, 5, 1, 2 }, { 4, 5, 1, 2, 3 }, { 1, 2, 3, 4, 5, 6 }, { 1, 4, 2, 5, 3, 6 }, { 1, 2, 3, 4, 5 } } },
-    { "patterns", "x: f32[2, N], i: i64[2]", 2, 6, patterns, { "f32[2, 3]", "i64[2]" }, { { 1, 2, 3, 4, 5, 6 }, { 2, 5 } }, { "f32[2, 3]", "f32[2, 3]", "i32[2, 3]", "f32[2, 3]", "f32[4]", "f64[3]" },
-      { { 1, 0, 0, 4, 5, 0 }, { 0, 2, 3, 0, 0, 6 }, { 0, 0, 0, 1, 0, 0 }, { 0, 0, 1, 0, 0, 0 }, { 0.5, -1.5, -3.5, -5.5 }, { -1, 0.5, 2 } } },
-    { "products", "x: f32[2, 2], y: f64[2, 3], z: i32[T]", 3, 6, products, { "f32[2, 2]", "f64[2, 3]", "i32[3]" }, { { 1, 2, 3, 4 }, { 1, 0, 2, 0, 1, 3 }, { 1, 10, 100 } },
-      { "f64[2, 3]", "f32[]", "i32[3]", "f32[]", "f64[2]", "f64[2]" }, { { 1, 2, 8, 3, 4, 18 }, { 30 }, { 2, 20, 200 }, { 5 }, { 1, 1 }, { 201, 310 } } },
-    { "outer", "x: f32[2], y: f32[T]", 2, 2, outer_vectors, { "f32[2]", "f32[3]" }, { { 2, 3 }, { 1, 10, 100 } }, { "f32[2, 3]", "f32[2]" }, { { 2, 20, 200, 3, 30, 300 }, { 1, 1 } } },
+      { { 5, 1, 2, 3, 4 },
+        { 3, 4, 5, 1, 2 },
+        { 4, 5, 1, 2, 3 },
+        { 1, 2, 3, 4, 5, 6 },
+        { 1, 4, 2, 5, 3, 6 },
+        { 1, 2, 3, 4, 5 } } },
+    { "patterns",
+      "x: f32[2, N], i: i64[2]",
+      2,
+      6,
+      patterns,
+      { "f32[2, 3]", "i64[2]" },
+      { { 1, 2, 3, 4, 5, 6 }, { 2, 5 } },
+      { "f32[2, 3]", "f32[2, 3]", "i32[2, 3]", "f32[2, 3]", "f32[4]", "f64[3]" },
+      { { 1, 0, 0, 4, 5, 0 },
+        { 0, 2, 3, 0, 0, 6 },
+        { 0, 0, 0, 1, 0, 0 },
+        { 0, 0, 1, 0, 0, 0 },
+        { 0.5, -1.5, -3.5, -5.5 },
+        { -1, 0.5, 2 } } },
+    { "products",
+      "x: f32[2, 2], y: f64[2, 3], z: i32[T]",
+      3,
+      6,
+      products,
+      { "f32[2, 2]", "f64[2, 3]", "i32[3]" },
+      { { 1, 2, 3, 4 }, { 1, 0, 2, 0, 1, 3 }, { 1, 10, 100 } },
+      { "f64[2, 3]", "f32[]", "i32[3]", "f32[]", "f64[2]", "f64[2]" },
+      { { 1, 2, 8, 3, 4, 18 }, { 30 }, { 2, 20, 200 }, { 5 }, { 1, 1 }, { 201, 310 } } },
+    { "outer",
+      "x: f32[2], y: f32[T]",
+      2,
+      2,
+      outer_vectors,
+      { "f32[2]", "f32[3]" },
+      { { 2, 3 }, { 1, 10, 100 } },
+      { "f32[2, 3]", "f32[2]" },
+      { { 2, 20, 200, 3, 30, 300 }, { 1, 1 } } },
 };
 
 /* ---- refusals ---- */
 
-BODY(bad_mean) { UNUSED; out[0] = hop_mean(in[0], "2"); return 0; }
-BODY(bad_split) { UNUSED; hop_val part[2]; hop_split(part, 2, in[0], 0); out[0] = part[0]; return 0; }
-BODY(bad_split_sizes) { UNUSED; hop_val part[2]; hop_split_sizes(part, 2, in[0], 0, "1, 1"); out[0] = part[0]; return 0; }
-BODY(bad_split_count) { UNUSED; hop_val part[2]; hop_split_sizes(part, 2, in[0], 0, "1, 1, 1"); out[0] = part[0]; return 0; }
-BODY(no_parts) { UNUSED; out[0] = in[0]; hop_split(NULL, 0, in[0], 0); return 0; }
-BODY(bad_squeeze) { UNUSED; out[0] = hop_squeeze(in[0], "1"); return 0; }
-BODY(bad_tile) { UNUSED; out[0] = hop_tile(in[0], "-1, 1"); return 0; }
-BODY(bad_roll) { UNUSED; out[0] = hop_roll(in[0], hop_scalar(0.5), 0); return 0; }
-BODY(bad_roll_shift) { UNUSED; out[0] = hop_roll(in[0], in[1], 0); return 0; }
-BODY(bad_triangle) { UNUSED; out[0] = hop_tril(in[1], 0); return 0; }
-BODY(bad_eye) { UNUSED; out[0] = hop_eye("f32[2]", 0); return 0; }
-BODY(bad_one_hot) { UNUSED; out[0] = hop_one_hot(in[0], "3", "f32"); return 0; }
-BODY(bad_randint) { UNUSED; out[0] = hop_randint(in[0], "i32[3]", hop_int(0), hop_int(3)); return 0; }
-BODY(bad_randint_type) { UNUSED; out[0] = hop_randint(hop_key(1), "f32[3]", hop_int(0), hop_int(3)); return 0; }
-BODY(bad_bernoulli) { UNUSED; out[0] = hop_bernoulli(hop_key(1), in[1], "3, 3"); return 0; }
-BODY(bad_linspace) { UNUSED; out[0] = hop_linspace("i32[3]", hop_int(0), hop_int(3)); return 0; }
-#define SUM(name, text, n) BODY(name) { UNUSED; out[0] = hop_einsum(text, in, n); return 0; }
+BODY(bad_mean)
+{
+    UNUSED;
+    out[0] = hop_mean(in[0], "2");
+    return 0;
+}
+BODY(bad_split)
+{
+    UNUSED;
+    hop_val part[2];
+    hop_split(part, 2, in[0], 0);
+    out[0] = part[0];
+    return 0;
+}
+BODY(bad_split_sizes)
+{
+    UNUSED;
+    hop_val part[2];
+    hop_split_sizes(part, 2, in[0], 0, "1, 1");
+    out[0] = part[0];
+    return 0;
+}
+BODY(bad_split_count)
+{
+    UNUSED;
+    hop_val part[2];
+    hop_split_sizes(part, 2, in[0], 0, "1, 1, 1");
+    out[0] = part[0];
+    return 0;
+}
+BODY(no_parts)
+{
+    UNUSED;
+    out[0] = in[0];
+    hop_split(NULL, 0, in[0], 0);
+    return 0;
+}
+BODY(bad_squeeze)
+{
+    UNUSED;
+    out[0] = hop_squeeze(in[0], "1");
+    return 0;
+}
+BODY(bad_tile)
+{
+    UNUSED;
+    out[0] = hop_tile(in[0], "-1, 1");
+    return 0;
+}
+BODY(bad_roll)
+{
+    UNUSED;
+    out[0] = hop_roll(in[0], hop_scalar(0.5), 0);
+    return 0;
+}
+BODY(bad_roll_shift)
+{
+    UNUSED;
+    out[0] = hop_roll(in[0], in[1], 0);
+    return 0;
+}
+BODY(bad_triangle)
+{
+    UNUSED;
+    out[0] = hop_tril(in[1], 0);
+    return 0;
+}
+BODY(bad_eye)
+{
+    UNUSED;
+    out[0] = hop_eye("f32[2]", 0);
+    return 0;
+}
+BODY(bad_one_hot)
+{
+    UNUSED;
+    out[0] = hop_one_hot(in[0], "3", "f32");
+    return 0;
+}
+BODY(bad_randint)
+{
+    UNUSED;
+    out[0] = hop_randint(in[0], "i32[3]", hop_int(0), hop_int(3));
+    return 0;
+}
+BODY(bad_randint_type)
+{
+    UNUSED;
+    out[0] = hop_randint(hop_key(1), "f32[3]", hop_int(0), hop_int(3));
+    return 0;
+}
+BODY(bad_bernoulli)
+{
+    UNUSED;
+    out[0] = hop_bernoulli(hop_key(1), in[1], "3, 3");
+    return 0;
+}
+BODY(bad_linspace)
+{
+    UNUSED;
+    out[0] = hop_linspace("i32[3]", hop_int(0), hop_int(3));
+    return 0;
+}
+#define SUM(name, text, n) \
+    BODY(name) \
+    { \
+        UNUSED; \
+        out[0] = hop_einsum(text, in, n); \
+        return 0; \
+    }
 SUM(sum_sizes, "ij,i->j", 2)
 SUM(sum_letter, "i1,i->", 2)
 SUM(sum_axes, "ijk,i->", 2)
@@ -154,7 +321,8 @@ static const struct {
     { bad_one_hot, "one_hot: the indices: expected integers, found f32[3, 4]" },
     { bad_randint, "randint: the key: expected u32[2], or keys u32[…, 2], found f32[3, 4]" },
     { bad_randint_type, "randint: the type \"f32[3]\": expected integers" },
-    { bad_bernoulli, "bernoulli: the probability, a scalar or one per result: expected f32[3, 3], found f32[5]" },
+    { bad_bernoulli,
+      "bernoulli: the probability, a scalar or one per result: expected f32[3, 3], found f32[5]" },
     { bad_linspace, "linspace: expected a float type, found i32" },
     { sum_sizes, "einsum: the subscripts \"ij,i->j\": 'i' has the sizes 3 and 5" },
     { sum_letter, "einsum: the subscripts \"i1,i->\": expected a letter, '...', ',' or '->' at \"1,i->\"" },
@@ -174,8 +342,10 @@ static void test_refusals(void)
     for (size_t i = 0; i < HOP_COUNT(refusals); i++) {
         hop_fn *f = NULL;
         int status = hop_capture(&f, "x: f32[3, 4], v: f32[5]", 1, refusals[i].body, NULL);
-        CLAIM(status == HOP_INVALID && strstr(hop_message(), refusals[i].message), "expected '%s', found %d: %s", refusals[i].message, status, hop_message());
-        CLAIM(!status || strstr(hop_message(), "composite_test.c:"), "the message names the place: %s", hop_message());
+        CLAIM(status == HOP_INVALID && strstr(hop_message(), refusals[i].message),
+              "expected '%s', found %d: %s", refusals[i].message, status, hop_message());
+        CLAIM(!status || strstr(hop_message(), "composite_test.c:"), "the message names the place: %s",
+              hop_message());
         hop_fn_free(f);
     }
 }
@@ -194,7 +364,8 @@ static void test_forgiven(void)
 {
     hop_fn *f = NULL;
     CLAIM(!hop_capture(&f, "x: f32[3, 4]", 1, forgiven, NULL), "%s", hop_message());
-    CLAIM(f && !strstr(hop_fn_text(f), "slice"), "nothing of the split is left:\n%s", f ? hop_fn_text(f) : "");
+    CLAIM(f && !strstr(hop_fn_text(f), "slice"), "nothing of the split is left:\n%s",
+          f ? hop_fn_text(f) : "");
     hop_fn_free(f);
 }
 
@@ -202,7 +373,9 @@ static void test_forgiven(void)
 
 static void read_places(void *ctx)
 {
-    static const char text[] = "hop 1\nfn @f(%x: f32[4], %y: f32[2, 2]) -> (f32[], f32[1, 2], f32[1, 2]) {\n  %m = logsumexp(%x)\n  %a, %b = split {parts = 2} (%y) @\"model\":70:2\n  return %m, %a, %b\n}\n";
+    static const char text[] =
+        "hop 1\nfn @f(%x: f32[4], %y: f32[2, 2]) -> (f32[], f32[1, 2], f32[1, 2]) {\n  %m = logsumexp(%x)\n  "
+        "%a, %b = split {parts = 2} (%y) @\"model\":70:2\n  return %m, %a, %b\n}\n";
     struct module *m = text_read("composite", text, strlen(text));
     const struct fn *f = module_fn(m, module_find(m, "f"));
     uint32_t first = 0;
@@ -228,14 +401,20 @@ static void test_places(void)
     static const struct {
         const char *text, *message;
     } wrong[] = {
-        { "hop 1\nfn @f(%x: f32[4]) -> (f32[2]) {\n  %a = split {parts = 2} (%x)\n  return %a\n}\n", "split gives 2 results, 1 named here" },
-        { "hop 1\nfn @f(%x: i32[4]) -> (i32[]) {\n  %a = mean(%x)\n  return %a\n}\n", "composite:3:3: mean: expected floats, found i32[4]" },
-        { "hop 1\nfn @f(%x: f32[4]) -> (f32[]) {\n  %a = mean(%x, %x)\n  return %a\n}\n", "composite:3:3: mean: takes 1 operand, given 2" },
-        { "hop 1\nfn @f(%x: f32[4]) -> (f32[4]) {\n  %a = softmax(%x)\n  return %a\n}\n", "composite:3:3: softmax: attribute 'dims' is missing" },
+        { "hop 1\nfn @f(%x: f32[4]) -> (f32[2]) {\n  %a = split {parts = 2} (%x)\n  return %a\n}\n",
+          "split gives 2 results, 1 named here" },
+        { "hop 1\nfn @f(%x: i32[4]) -> (i32[]) {\n  %a = mean(%x)\n  return %a\n}\n",
+          "composite:3:3: mean: expected floats, found i32[4]" },
+        { "hop 1\nfn @f(%x: f32[4]) -> (f32[]) {\n  %a = mean(%x, %x)\n  return %a\n}\n",
+          "composite:3:3: mean: takes 1 operand, given 2" },
+        { "hop 1\nfn @f(%x: f32[4]) -> (f32[4]) {\n  %a = softmax(%x)\n  return %a\n}\n",
+          "composite:3:3: softmax: attribute 'dims' is missing" },
     };
     CLAIM(attempt(read_places, NULL) == HOP_OK, "%s", hop_message());
     for (size_t i = 0; i < HOP_COUNT(wrong); i++)
-        CLAIM(attempt(read_wrong, (void *)wrong[i].text) == HOP_INVALID && strstr(hop_message(), wrong[i].message), "expected '%s', found: %s", wrong[i].message, hop_message());
+        CLAIM(attempt(read_wrong, (void *)wrong[i].text) == HOP_INVALID &&
+                  strstr(hop_message(), wrong[i].message),
+              "expected '%s', found: %s", wrong[i].message, hop_message());
 }
 
 /* ---- einsum against loops ---- */
@@ -246,7 +425,11 @@ struct sum {
     char text[64], params[160];
 };
 static uint64_t seed = 12345;
-static int below(int n) { seed = seed * 6364136223846793005u + 1442695040888963407u; return (int)((seed >> 33) % (uint64_t)n); }
+static int below(int n)
+{
+    seed = seed * 6364136223846793005u + 1442695040888963407u;
+    return (int)((seed >> 33) % (uint64_t)n);
+}
 
 static void make_sum(struct sum *s)
 {
@@ -257,12 +440,14 @@ static void make_sum(struct sum *s)
     for (int i = 0; i < s->n; i++) {
         s->rank[i] = below(MOST_AXES + 1);
         at += snprintf(s->text + at, sizeof s->text - (size_t)at, "%s", i ? "," : "");
-        written += snprintf(s->params + written, sizeof s->params - (size_t)written, "%sp%d: f64[", i ? ", " : "", i);
+        written += snprintf(s->params + written, sizeof s->params - (size_t)written, "%sp%d: f64[",
+                            i ? ", " : "", i);
         for (int k = 0; k < s->rank[i]; k++) {
             int l = s->label[i][k] = below(POOL);
             used[l]++;
             at += snprintf(s->text + at, sizeof s->text - (size_t)at, "%c", 'a' + l);
-            written += snprintf(s->params + written, sizeof s->params - (size_t)written, "%s%d", k ? ", " : "", s->size[l]);
+            written += snprintf(s->params + written, sizeof s->params - (size_t)written, "%s%d",
+                                k ? ", " : "", s->size[l]);
         }
         written += snprintf(s->params + written, sizeof s->params - (size_t)written, "]");
     }
@@ -296,7 +481,8 @@ static void plain_sum(const struct sum *s, hop_tensor *const *in, double *out)
         if (used[l] && !s->size[l]) return;
     for (;;) {
         double product = 1;
-        for (int i = 0; i < s->n; i++) product *= ((const double *)hop_data(in[i]))[flat(s, index, s->label[i], s->rank[i])];
+        for (int i = 0; i < s->n; i++)
+            product *= ((const double *)hop_data(in[i]))[flat(s, index, s->label[i], s->rank[i])];
         out[flat(s, index, s->out, s->out_rank)] += product;
         int l = 0;
         while (l < POOL && (!used[l] || ++index[l] == s->size[l])) index[l++] = 0;
@@ -304,7 +490,12 @@ static void plain_sum(const struct sum *s, hop_tensor *const *in, double *out)
     }
 }
 
-BODY(sum_body) { const struct sum *s = env; out[0] = hop_einsum(s->text, in, s->n); return 0; }
+BODY(sum_body)
+{
+    const struct sum *s = env;
+    out[0] = hop_einsum(s->text, in, s->n);
+    return 0;
+}
 /* All of it times a weight that differs by element, for gradients. */
 BODY(loss_body)
 {
@@ -320,11 +511,15 @@ static void check_sum_gradient(struct sum *s, hop_tensor **in)
 {
     hop_fn *f = NULL, *g = NULL;
     hop_tensor *out[MOST_TERMS + 1] = { 0 };
-    CLAIM(!hop_capture(&f, s->params, 1, loss_body, s) && !hop_value_and_grad(&g, f, NULL) && !hop_interpret(g, in, s->n, out, s->n + 1), "%s: %s", s->text, hop_message());
+    CLAIM(!hop_capture(&f, s->params, 1, loss_body, s) && !hop_value_and_grad(&g, f, NULL) &&
+              !hop_interpret(g, in, s->n, out, s->n + 1),
+          "%s: %s", s->text, hop_message());
     for (int i = 0; i < s->n && out[i + 1]; i++) {
         double sum = 0, value = get(out[0], 0);
         for (int64_t k = 0; k < hop_tensor_count(in[i]); k++) sum += get(in[i], k) * get(out[i + 1], k);
-        CLAIM(fabs(sum - value) <= 1e-9 * fmax(1, fabs(value)), "%s of %s: the gradient of operand %d gives %.17g, the value is %.17g", s->text, s->params, i, sum, value);
+        CLAIM(fabs(sum - value) <= 1e-9 * fmax(1, fabs(value)),
+              "%s of %s: the gradient of operand %d gives %.17g, the value is %.17g", s->text, s->params, i,
+              sum, value);
     }
     free_all(out, MOST_TERMS + 1);
     hop_fn_free(g);
@@ -351,11 +546,13 @@ static void test_sums(void)
         int status = hop_capture(&f, s.params, 1, sum_body, &s);
         CLAIM(!status, "%s of %s: %s", s.text, s.params, hop_message());
         CLAIM(status || !hop_interpret(f, in, s.n, out, 1), "%s of %s: %s", s.text, s.params, hop_message());
-        CLAIM(status || !hop_eager(s.params, sum_body, &s, in, s.n, out + 1, 1), "%s of %s, eagerly: %s", s.text, s.params, hop_message());
+        CLAIM(status || !hop_eager(s.params, sum_body, &s, in, s.n, out + 1, 1), "%s of %s, eagerly: %s",
+              s.text, s.params, hop_message());
         for (int k = 0; k < 2 && out[k]; k++) {
             bool good = hop_tensor_rank(out[k]) == s.out_rank;
             for (int d = 0; good && d < s.out_rank; d++) good = hop_tensor_dim(out[k], d) == s.size[s.out[d]];
-            for (int64_t i = 0; good && i < hop_tensor_count(out[k]); i++) good = fabs(get(out[k], i) - expected[i]) <= 1e-10 * fmax(1, fabs(expected[i]));
+            for (int64_t i = 0; good && i < hop_tensor_count(out[k]); i++)
+                good = fabs(get(out[k], i) - expected[i]) <= 1e-10 * fmax(1, fabs(expected[i]));
             CLAIM(good, "%s of %s: it differs from plain loops", s.text, s.params);
         }
         if (!status && round % 4 == 0) check_sum_gradient(&s, in);
@@ -376,7 +573,11 @@ BODY(dots)
     return 0;
 }
 static const struct program dot_program = {
-    "dots", "x: f32[2, 1, T], y: f32[1, T, 2], s: f32[], d: f32[1, 2, 2, 3], q: f32[N, N]", 5, 4, dots,
+    "dots",
+    "x: f32[2, 1, T], y: f32[1, T, 2], s: f32[], d: f32[1, 2, 2, 3], q: f32[N, N]",
+    5,
+    4,
+    dots,
     { "f32[2, 1, 2]", "f32[1, 2, 2]", "f32[]", "f32[1, 2, 2, 3]", "f32[2, 2]" },
     { { 1, 2, 3, 4 }, { 1, 2, 3, 4 }, { 10 }, { 1, 2, 3, 0, 0, 0, 0, 0, 0, 4, 5, 6 }, { 1, 2, 3, 4 } },
     { "f32[2, 1, 2]", "f32[1, 2, 2]", "f32[1, 3]", "f32[2]" },
@@ -390,7 +591,8 @@ BODY(draws)
     UNUSED;
     out[0] = hop_randint(in[0], "i32[60000]", hop_int(-2), hop_int(4));
     out[1] = hop_bernoulli(in[0], hop_scalar(0.25), "40000");
-    out[2] = hop_randint(in[0], "i64[3]", hop_int(INT64_MIN / 4), hop_int(INT64_MAX / 2)); /* three quarters of 2^63: many draws are repeated */
+    out[2] = hop_randint(in[0], "i64[3]", hop_int(INT64_MIN / 4),
+                         hop_int(INT64_MAX / 2)); /* three quarters of 2^63: many draws are repeated */
     out[3] = hop_randint(in[0], "i64[3000]", hop_int(0), hop_int(INT64_C(3) << 61));
     return 0;
 }
@@ -416,11 +618,14 @@ static void check_randint(const hop_tensor *t, int64_t lo, int64_t hi, int64_t n
     int64_t wrong = -1;
     int most = 0, repeats;
     for (int64_t i = 0; i < n && wrong < 0; i++) {
-        int64_t want = plain_randint(key, (uint64_t)i, lo, hi, &repeats), found = strcmp(hop_tensor_dtype(t), "i32") ? ((const int64_t *)hop_data(t))[i] : ((const int32_t *)hop_data(t))[i];
+        int64_t want = plain_randint(key, (uint64_t)i, lo, hi, &repeats),
+                found = strcmp(hop_tensor_dtype(t), "i32") ? ((const int64_t *)hop_data(t))[i]
+                                                           : ((const int32_t *)hop_data(t))[i];
         most = repeats > most ? repeats : most;
         if (want != found) wrong = i;
     }
-    CLAIM(wrong < 0, "element %lld of integers from %lld to %lld is another than plain C draws", (long long)wrong, (long long)lo, (long long)hi);
+    CLAIM(wrong < 0, "element %lld of integers from %lld to %lld is another than plain C draws",
+          (long long)wrong, (long long)lo, (long long)hi);
     CLAIM(most > 2 || hi - lo < 1000, "some draws are repeated more than twice");
 }
 
@@ -429,7 +634,8 @@ static void test_draws(void)
     hop_fn *f = NULL;
     hop_exe *exe = NULL;
     hop_tensor *key = NULL, *out[4] = { 0 }, *native[4] = { 0 };
-    CLAIM(!hop_capture(&f, "key: u32[2]", 4, draws, NULL) && !hop_tensor_new(&key, "u32[2]"), "%s", hop_message());
+    CLAIM(!hop_capture(&f, "key: u32[2]", 4, draws, NULL) && !hop_tensor_new(&key, "u32[2]"), "%s",
+          hop_message());
     set(key, 0, 7);
     set(key, 1, 42);
     CLAIM(!hop_interpret(f, &key, 1, out, 4), "%s", hop_message());
@@ -440,23 +646,28 @@ static void test_draws(void)
         else count[(int)v + 2]++;
     }
     for (int k = 0; k < 6; k++) distance += (count[k] - 10000) * (count[k] - 10000) / 10000;
-    CLAIM(distance < 20.5, "chi squared with 5 degrees of freedom is %g: %g %g %g %g %g %g", distance, count[0], count[1], count[2], count[3], count[4], count[5]); /* 0.1 % lie above */
+    CLAIM(distance < 20.5, "chi squared with 5 degrees of freedom is %g: %g %g %g %g %g %g", distance,
+          count[0], count[1], count[2], count[3], count[4], count[5]); /* 0.1 % lie above */
     for (int64_t i = 0; out[1] && i < 40000; i++) hits += get(out[1], i);
-    CLAIM(fabs(hits - 10000) < 3.3 * sqrt(40000 * 0.25 * 0.75), "%g of 40000 hit with probability a quarter", hits);
+    CLAIM(fabs(hits - 10000) < 3.3 * sqrt(40000 * 0.25 * 0.75), "%g of 40000 hit with probability a quarter",
+          hits);
     for (int64_t i = 0; out[3] && i < 3000; i++) {
         double v = get(out[3], i) / (3.0 * 2305843009213693952.0);
         CLAIM(v >= 0 && v < 1, "element %lld is %g of the range", (long long)i, v);
         low += v < 1.0 / 3;
         mean += v / 3000;
     }
-    CLAIM(fabs(low - 1000) < 3.3 * sqrt(3000 * 2.0 / 9) && fabs(mean - 0.5) < 3.3 * sqrt(1 / 12.0 / 3000), "%g of 3000 lie in the first third, the mean is %g", low, mean);
+    CLAIM(fabs(low - 1000) < 3.3 * sqrt(3000 * 2.0 / 9) && fabs(mean - 0.5) < 3.3 * sqrt(1 / 12.0 / 3000),
+          "%g of 3000 lie in the first third, the mean is %g", low, mean);
     if (out[3]) {
         check_randint(out[0], -2, 4, 500);
         check_randint(out[3], 0, INT64_C(3) << 61, 1000);
     }
     for (int portable = 0; portable < 2; portable++) {
         if (!portable && !exe_available()) continue;
-        CLAIM(!hop_compile(&exe, f, &(hop_compile_options){ .portable = portable }) && !hop_run(exe, &key, 1, native, 4), "%s", hop_message());
+        CLAIM(!hop_compile(&exe, f, &(hop_compile_options){ .portable = portable }) &&
+                  !hop_run(exe, &key, 1, native, 4),
+              "%s", hop_message());
         struct program p = { .name = "draws", .n_out = 4 };
         if (native[3]) same_bits(&p, portable ? "the loop program" : "native code", out, native);
         free_all(native, 4);
@@ -484,8 +695,11 @@ static void test_orders(void)
     CLAIM(!hop_tensor_new(&key, "u32[2]"), "%s", hop_message());
     set(key, 1, 3);
     CLAIM(!hop_eager("key: u32[2]", orders, NULL, &key, 1, out, 2), "%s", hop_message());
-    for (int64_t i = 0; out[0] && i < 6000; i++) count[(int)(3 * get(out[0], 3 * i) + get(out[0], 3 * i + 1))]++;
-    for (int k = 0; k < 9; k++) distance += k % 4 ? (count[k] - 1000) * (count[k] - 1000) / 1000 : count[k]; /* k % 4 = 0: the first two would be equal */
+    for (int64_t i = 0; out[0] && i < 6000; i++)
+        count[(int)(3 * get(out[0], 3 * i) + get(out[0], 3 * i + 1))]++;
+    for (int k = 0; k < 9; k++)
+        distance += k % 4 ? (count[k] - 1000) * (count[k] - 1000) / 1000
+                          : count[k]; /* k % 4 = 0: the first two would be equal */
     CLAIM(distance < 20.5, "chi squared with 5 degrees of freedom is %g", distance);
     for (int64_t i = 0; out[1] && i < 8; i++) sum += (double)(1 << (int)get(out[1], i));
     CLAIM(sum == 255, "a shuffled array has every element once");
@@ -495,7 +709,14 @@ static void test_orders(void)
 
 static void test_keys(void)
 {
-    struct program p = { "keys", "key: u32[2], x: f32[T]", 2, 5, keys, { "u32[2]", "f32[3]" }, { { 1, 2 }, { 0 } }, { "u32[3, 2]", "bool[2, 3]", "bool[3, 2]", "i32[3]", "i64[]" },
+    struct program p = { "keys",
+                         "key: u32[2], x: f32[T]",
+                         2,
+                         5,
+                         keys,
+                         { "u32[2]", "f32[3]" },
+                         { { 1, 2 }, { 0 } },
+                         { "u32[3, 2]", "bool[2, 3]", "bool[3, 2]", "i32[3]", "i64[]" },
                          { { 0 }, { 1, 1, 1, 1, 1, 1 }, { 0 }, { 5, 5, 5 }, { 9 } } };
     const uint32_t key[2] = { 1, 2 };
     for (uint64_t i = 0; i < 6; i++) { /* keys are the bits that random_bits gives */

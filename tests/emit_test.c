@@ -1,6 +1,7 @@
-/* The LLVM back end on loop programs made by hand: each program runs in the reference executor and as native code (vector and scalar, parallel and serial), and every
- * buffer, status, check and print must agree; in strict mode bit for bit. Some results are held against plain C as well.
- * Usage: emit_test [libhop_llvm.so]; HOP_FUZZ=N draws N programs at random. */
+/* The LLVM back end on loop programs made by hand: each program runs in the reference executor and as native
+ * code (vector and scalar, parallel and serial), and every buffer, status, check and print must agree; in
+ * strict mode bit for bit. Some results are held against plain C as well. Usage: emit_test [libhop_llvm.so];
+ * HOP_FUZZ=N draws N programs at random. */
 #include "ir/number.h"
 #include "check.h"
 #include "emit/emit.h"
@@ -22,16 +23,25 @@ static const struct fn *header(uint32_t symbols)
     struct fn *f = ARENA_ZNEW(&m->arena, struct fn, 1);
     f->n_outer_symbols = f->n_symbols = symbols;
     f->symbols = ARENA_ZNEW(&m->arena, struct symbol, symbols + 1);
-    for (uint32_t i = 0; i < symbols; i++) f->symbols[i] = (struct symbol){ module_string(m, "T", 1), SYMBOL_DIM, 0, 0, 1 << 20 };
+    for (uint32_t i = 0; i < symbols; i++)
+        f->symbols[i] = (struct symbol){ module_string(m, "T", 1), SYMBOL_DIM, 0, 0, 1 << 20 };
     return f;
 }
 
 static uint32_t buffer(struct lp *p, enum lp_buffer_kind kind, enum dtype t, int64_t count, const char *name)
 {
-    return lp_buffer(p, (struct lp_buffer){ .kind = (uint8_t)kind, .dtype = (uint8_t)t, .index = kind == BUF_DYN ? HOP_NONE : 0, .count = dim_const(m, count), .static_count = count, .name = name });
+    return lp_buffer(p, (struct lp_buffer){ .kind = (uint8_t)kind,
+                                            .dtype = (uint8_t)t,
+                                            .index = kind == BUF_DYN ? HOP_NONE : 0,
+                                            .count = dim_const(m, count),
+                                            .static_count = count,
+                                            .name = name });
 }
 static lpv idx(struct lp *p, int64_t v) { return lp_index(p, v); }
-static lpv begin(struct lp *p, lpv lo, lpv hi, enum lp_for_kind kind) { return lp_for_begin(p, lo, hi, idx(p, 1), kind); }
+static lpv begin(struct lp *p, lpv lo, lpv hi, enum lp_for_kind kind)
+{
+    return lp_for_begin(p, lo, hi, idx(p, 1), kind);
+}
 static lpv f32(struct lp *p, double v) { return lp_real(p, DT_F32, v); }
 static lpv add(struct lp *p, lpv a, lpv b) { return lp_bin(p, LP_ADD, a, b); }
 static lpv mul(struct lp *p, lpv a, lpv b) { return lp_bin(p, LP_MUL, a, b); }
@@ -47,7 +57,8 @@ struct world {
     uint32_t pieces, reserves;
 };
 
-static void world_log(struct hop_rt *rt, const char *word, int32_t site, int32_t n, const struct hop_rt_operand *o)
+static void world_log(struct hop_rt *rt, const char *word, int32_t site, int32_t n,
+                      const struct hop_rt_operand *o)
 {
     struct world *w = (struct world *)rt;
     size_t at = strlen(w->log);
@@ -55,14 +66,23 @@ static void world_log(struct hop_rt *rt, const char *word, int32_t site, int32_t
     for (int32_t k = 0; k < n && at < sizeof w->log - 200; k++) {
         int64_t count = 1;
         at += (size_t)snprintf(w->log + at, sizeof w->log - at, " %s[", dtype_info[o[k].dtype].name);
-        for (int32_t d = 0; d < o[k].rank; d++) count *= o[k].dims[d], at += (size_t)snprintf(w->log + at, sizeof w->log - at, "%lld,", (long long)o[k].dims[d]);
+        for (int32_t d = 0; d < o[k].rank; d++)
+            count *= o[k].dims[d],
+                at += (size_t)snprintf(w->log + at, sizeof w->log - at, "%lld,", (long long)o[k].dims[d]);
         at += (size_t)snprintf(w->log + at, sizeof w->log - at, "]=");
-        for (int64_t i = 0; i < count * dtype_info[o[k].dtype].size && i < 32; i++) at += (size_t)snprintf(w->log + at, sizeof w->log - at, "%02x", ((const uint8_t *)o[k].data)[i]);
+        for (int64_t i = 0; i < count * dtype_info[o[k].dtype].size && i < 32; i++)
+            at += (size_t)snprintf(w->log + at, sizeof w->log - at, "%02x", ((const uint8_t *)o[k].data)[i]);
     }
     snprintf(w->log + at, sizeof w->log - at, "\n");
 }
-static void world_check(struct hop_rt *rt, int32_t site, int32_t n, const struct hop_rt_operand *o) { world_log(rt, "check", site, n, o); }
-static void world_print(struct hop_rt *rt, int32_t site, int32_t n, const struct hop_rt_operand *o) { world_log(rt, "print", site, n, o); }
+static void world_check(struct hop_rt *rt, int32_t site, int32_t n, const struct hop_rt_operand *o)
+{
+    world_log(rt, "check", site, n, o);
+}
+static void world_print(struct hop_rt *rt, int32_t site, int32_t n, const struct hop_rt_operand *o)
+{
+    world_log(rt, "print", site, n, o);
+}
 
 static void *world_reserve(struct hop_rt *rt, int32_t b, int64_t bytes)
 {
@@ -73,7 +93,8 @@ static void *world_reserve(struct hop_rt *rt, int32_t b, int64_t bytes)
     return w->buffers[b] = w->blocks[b];
 }
 
-static void world_gemm(struct hop_rt *rt, int32_t dtype, int32_t ta, int32_t tb, int64_t rows, int64_t cols, int64_t depth, const void *a, int64_t lda, const void *b, int64_t ldb, void *c,
+static void world_gemm(struct hop_rt *rt, int32_t dtype, int32_t ta, int32_t tb, int64_t rows, int64_t cols,
+                       int64_t depth, const void *a, int64_t lda, const void *b, int64_t ldb, void *c,
                        int64_t ldc, int32_t accumulate)
 {
     (void)rt;
@@ -83,17 +104,20 @@ static void world_gemm(struct hop_rt *rt, int32_t dtype, int32_t ta, int32_t tb,
     for (int64_t i = 0; i < rows; i++)
         for (int64_t j = 0; j < cols; j++) {
             float sum = accumulate ? z[i * ldc + j] : 0;
-            for (int64_t k = 0; k < depth; k++) sum += x[ta ? k * lda + i : i * lda + k] * y[tb ? j * ldb + k : k * ldb + j];
+            for (int64_t k = 0; k < depth; k++)
+                sum += x[ta ? k * lda + i : i * lda + k] * y[tb ? j * ldb + k : k * ldb + j];
             z[i * ldc + j] = sum;
         }
 }
 
 /* Pieces in descending order, so that a wrong claim of independence shows. */
-static int32_t world_parallel(struct hop_rt *rt, int32_t (*body)(struct hop_rt *, void *, int64_t, int64_t), void *env, int64_t n, int64_t grain)
+static int32_t world_parallel(struct hop_rt *rt, int32_t (*body)(struct hop_rt *, void *, int64_t, int64_t),
+                              void *env, int64_t n, int64_t grain)
 {
     struct world *w = (struct world *)rt;
     int64_t piece = (n + 2) / 3;
-    CLAIM(grain >= 1 && n > grain, "a parallel region is told a grain (%lld of %lld)", (long long)grain, (long long)n);
+    CLAIM(grain >= 1 && n > grain, "a parallel region is told a grain (%lld of %lld)", (long long)grain,
+          (long long)n);
     for (int64_t hi = n; hi > 0; hi -= piece) {
         int32_t status = body(rt, env, HOP_MAX(hi - piece, 0), hi);
         w->pieces++;
@@ -104,7 +128,11 @@ static int32_t world_parallel(struct hop_rt *rt, int32_t (*body)(struct hop_rt *
 
 enum { GUARD = 256 };
 static uint64_t random_state = 88172645463325252u;
-static uint64_t random_bits(void) { return random_state ^= random_state << 13, random_state ^= random_state >> 7, random_state ^= random_state << 17; }
+static uint64_t random_bits(void)
+{
+    return random_state ^= random_state << 13, random_state ^= random_state >> 7,
+           random_state ^= random_state << 17;
+}
 
 static bool tame; /* no huge numbers, infinities or NaN: sums in another order stay close */
 
@@ -119,15 +147,20 @@ static double near_tie(uint64_t r)
 
 static void fill(void *to, enum dtype t, int64_t count)
 {
-    static const double special[] = { 0, -0.0, 1, -1, 0.5, -2.5, INFINITY, -INFINITY, NAN, 1e30, -1e30, 3e9, -3e9, 1e19, -1e19, 2147483648.0, -2147483649.0, 7, 1e-40 };
-    static const int64_t whole[] = { 0, 1, -1, 2, 7, -7, INT32_MAX, INT32_MIN, INT64_MAX, INT64_MIN, 100, 31 };
+    static const double special[] = { 0,    -0.0,  1,   -1,   0.5,  -2.5,  INFINITY,     -INFINITY,     NAN,
+                                      1e30, -1e30, 3e9, -3e9, 1e19, -1e19, 2147483648.0, -2147483649.0, 7,
+                                      1e-40 };
+    static const int64_t whole[] = {
+        0, 1, -1, 2, 7, -7, INT32_MAX, INT32_MIN, INT64_MAX, INT64_MIN, 100, 31
+    };
     for (int64_t i = 0; i < count; i++) {
         uint64_t r = random_bits();
         if (!tame && (r & 0x30) == 0x30 && dtype_is_float(t)) {
             element_set_real(t, (char *)to + i * (int64_t)dtype_info[t].size, near_tie(r >> 8));
             continue;
         }
-        double x = r % 4 || tame ? (double)(int64_t)(r >> 20) / (double)(1ull << 42) * 8 - 4 : special[(r >> 8) % HOP_COUNT(special)];
+        double x = r % 4 || tame ? (double)(int64_t)(r >> 20) / (double)(1ull << 42) * 8 - 4
+                                 : special[(r >> 8) % HOP_COUNT(special)];
         int64_t k = r % 2 ? (int64_t)(r >> 30) % 41 - 20 : whole[(r >> 8) % HOP_COUNT(whole)];
         void *at = (char *)to + i * (int64_t)dtype_info[t].size;
         if (t == DT_BOOL) ((uint8_t *)to)[i] = r >> 9 & 1;
@@ -140,8 +173,15 @@ static void fill(void *to, enum dtype t, int64_t count)
 /* Arguments begin at an odd element, so nothing may count on more than the element's alignment. */
 static void world_make(struct world *w, const struct lp *p, const int64_t *symbols)
 {
-    *w = (struct world){ .rt = { .gemm = world_gemm, .reserve = world_reserve, .check = world_check, .print = world_print, .parallel = world_parallel, .copy = memmove, .zero = memset,
-                                 .fmod = fmod, .fmodf = fmodf } };
+    *w = (struct world){ .rt = { .gemm = world_gemm,
+                                 .reserve = world_reserve,
+                                 .check = world_check,
+                                 .print = world_print,
+                                 .parallel = world_parallel,
+                                 .copy = memmove,
+                                 .zero = memset,
+                                 .fmod = fmod,
+                                 .fmodf = fmodf } };
     w->rt.buffers = (void **)w->buffers;
     random_state = 88172645463325252u;
     for (int i = 0; symbols && i < 8; i++) w->symbols[i] = symbols[i];
@@ -153,7 +193,8 @@ static void world_make(struct world *w, const struct lp *p, const int64_t *symbo
         memset(block, 0x5a, (bytes + 64 + GUARD + 63) / 64 * 64);
         w->blocks[b] = block;
         w->buffers[b] = block + (x->kind == BUF_TEMP ? 0 : size);
-        if (x->kind == BUF_ARG || x->kind == BUF_CONST) fill(w->buffers[b], (enum dtype)x->dtype, x->static_count);
+        if (x->kind == BUF_ARG || x->kind == BUF_CONST)
+            fill(w->buffers[b], (enum dtype)x->dtype, x->static_count);
     }
 }
 static void world_free(struct world *w)
@@ -166,11 +207,13 @@ static bool close_enough(const void *x, const void *y, enum dtype t, int64_t i, 
 {
     size_t size = dtype_info[t].size;
     if (!memcmp((const char *)x + i * (int64_t)size, (const char *)y + i * (int64_t)size, size)) return true;
-    double a = element_real(t, (const char *)x + i * (int64_t)size), b = element_real(t, (const char *)y + i * (int64_t)size);
+    double a = element_real(t, (const char *)x + i * (int64_t)size),
+           b = element_real(t, (const char *)y + i * (int64_t)size);
     return dtype_is_float(t) && ((a != a && b != b) || fabs(a - b) <= within * (1 + fabs(a)));
 }
 
-static bool worlds_agree(const char *what, const char *how, const struct lp *p, const struct world *a, const struct world *b, double within)
+static bool worlds_agree(const char *what, const char *how, const struct lp *p, const struct world *a,
+                         const struct world *b, double within)
 {
     for (uint32_t k = 0; k < p->buffers.len; k++) {
         const struct lp_buffer *x = &p->buffers.data[k];
@@ -182,23 +225,36 @@ static bool worlds_agree(const char *what, const char *how, const struct lp *p, 
                 size_t size = dtype_info[x->dtype].size;
                 memcpy(&u, a->buffers[k] + i * (int64_t)size, size);
                 memcpy(&v, b->buffers[k] + i * (int64_t)size, size);
-                printf("%s, %s: %s[%lld] is %llx, expected %llx", what, how, x->name, (long long)i, (unsigned long long)v, (unsigned long long)u);
-                if (x->dtype == DT_F32) printf(" (%g, %g)", ((float *)b->buffers[k])[i], ((float *)a->buffers[k])[i]);
+                printf("%s, %s: %s[%lld] is %llx, expected %llx", what, how, x->name, (long long)i,
+                       (unsigned long long)v, (unsigned long long)u);
+                if (x->dtype == DT_F32)
+                    printf(" (%g, %g)", ((float *)b->buffers[k])[i], ((float *)a->buffers[k])[i]);
                 printf("\n");
                 return false;
             }
         if (x->kind == BUF_LOCAL || x->kind == BUF_DYN) continue;
         size_t bytes = (size_t)count * dtype_info[x->dtype].size;
         for (size_t g = bytes; g < bytes + GUARD; g++)
-            if (b->buffers[k][g] != 0x5a) return printf("%s, %s: wrote behind %s\n", what, how, x->name), false;
+            if (b->buffers[k][g] != 0x5a)
+                return printf("%s, %s: wrote behind %s\n", what, how, x->name), false;
     }
-    if (memcmp(a->symbols, b->symbols, sizeof a->symbols)) return printf("%s, %s: symbols differ\n", what, how), false;
-    if (strcmp(a->log, b->log)) return printf("%s, %s: told\n%sexpected\n%s", what, how, b->log, a->log), false;
+    if (memcmp(a->symbols, b->symbols, sizeof a->symbols))
+        return printf("%s, %s: symbols differ\n", what, how), false;
+    if (strcmp(a->log, b->log))
+        return printf("%s, %s: told\n%sexpected\n%s", what, how, b->log, a->log), false;
     return true;
 }
 
-static const struct { const char *name; struct emit_options o; } variants[] = {
-    { "vector", { 0 } }, { "vector, plain f16", { .plain_f16 = true } }, { "scalar", { .scalar = true } }, { "scalar, plain f16", { .scalar = true, .plain_f16 = true } }, { "serial", { .serial = true } }, { "scalar serial", { .scalar = true, .serial = true } },
+static const struct {
+    const char *name;
+    struct emit_options o;
+} variants[] = {
+    { "vector", { 0 } },
+    { "vector, plain f16", { .plain_f16 = true } },
+    { "scalar", { .scalar = true } },
+    { "scalar, plain f16", { .scalar = true, .plain_f16 = true } },
+    { "serial", { .serial = true } },
+    { "scalar serial", { .scalar = true, .serial = true } },
 };
 static uint32_t pieces_seen;
 
@@ -219,7 +275,8 @@ static void release_all(struct native native[HOP_COUNT(variants)])
     for (size_t v = 0; v < HOP_COUNT(variants); v++) native_free(&native[v]);
 }
 
-static void run_all(const char *what, const struct lp *p, const struct native *native, const int64_t *symbols, double within)
+static void run_all(const char *what, const struct lp *p, const struct native *native, const int64_t *symbols,
+                    double within)
 {
     struct world reference, world;
     tame = within > 0;
@@ -248,10 +305,12 @@ static void expect_same_within(const char *what, struct lp *p, const int64_t *sy
     }
     lp_free(p);
 }
-static void expect_same(const char *what, struct lp *p, const int64_t *symbols) { expect_same_within(what, p, symbols, 0); }
+static void expect_same(const char *what, struct lp *p, const int64_t *symbols)
+{
+    expect_same_within(what, p, symbols, 0);
+}
 
 /* ---- operations ---- */
-
 
 static bool op_exists(enum lp_op op, enum dtype t)
 {
@@ -276,29 +335,38 @@ static uint32_t result(struct lp *p, enum dtype t, int64_t n, const char *kind, 
 static struct lp *ops_program(enum dtype t, int64_t n, bool dynamic, enum lp_for_kind kind)
 {
     struct lp *p = lp_new(m, header(1), true);
-    uint32_t a = buffer(p, BUF_ARG, t, n, "a"), b = buffer(p, BUF_ARG, t, n, "b"), c = buffer(p, BUF_ARG, DT_BOOL, n, "c");
+    uint32_t a = buffer(p, BUF_ARG, t, n, "a"), b = buffer(p, BUF_ARG, t, n, "b"),
+             c = buffer(p, BUF_ARG, DT_BOOL, n, "c");
     lpv i = begin(p, idx(p, 0), dynamic ? lp_symbol(p, 0) : idx(p, n), kind);
     lpv x = lp_load(p, a, i), y = lp_load(p, b, i), yes = lp_load(p, c, i);
     for (enum lp_op op = LP_NEG; op <= LP_NOT; op++)
         if (op_exists(op, t)) lp_store(p, result(p, t, n, "unary", op), i, lp_un(p, op, x));
-    for (enum dtype to = 0; to < DT_COUNT; to++) lp_store(p, result(p, to, n, "cast to ", to), i, lp_cast(p, to, x));
-    static const uint8_t same_size[DT_COUNT] = { [DT_I8] = DT_U8,   [DT_U8] = DT_I8,   [DT_I16] = DT_F16, [DT_U16] = DT_BF16, [DT_F16] = DT_I16, [DT_BF16] = DT_U16,
-                                                 [DT_I32] = DT_F32, [DT_U32] = DT_F32, [DT_F32] = DT_I32, [DT_I64] = DT_F64,  [DT_U64] = DT_F64, [DT_F64] = DT_I64 };
+    for (enum dtype to = 0; to < DT_COUNT; to++)
+        lp_store(p, result(p, to, n, "cast to ", to), i, lp_cast(p, to, x));
+    static const uint8_t same_size[DT_COUNT] = {
+        [DT_I8] = DT_U8,   [DT_U8] = DT_I8,    [DT_I16] = DT_F16, [DT_U16] = DT_BF16,
+        [DT_F16] = DT_I16, [DT_BF16] = DT_U16, [DT_I32] = DT_F32, [DT_U32] = DT_F32,
+        [DT_F32] = DT_I32, [DT_I64] = DT_F64,  [DT_U64] = DT_F64, [DT_F64] = DT_I64
+    };
     enum dtype bits = (enum dtype)same_size[t];
     if (t != DT_BOOL) lp_store(p, result(p, bits, n, "bits of ", bits), i, lp_bitcast(p, bits, x));
     for (enum lp_op op = LP_ADD; op <= LP_GE; op++) {
         if (!op_exists(op, t) || op == LP_FLOORDIV || op == LP_MOD) continue;
         lpv by = y;
-        if (op >= LP_SHL && op <= LP_SAR) by = lp_bin(p, LP_AND, y, lp_int(p, t, HOP_MIN(31, 8 * dtype_info[t].size - 1)));
+        if (op >= LP_SHL && op <= LP_SAR)
+            by = lp_bin(p, LP_AND, y, lp_int(p, t, HOP_MIN(31, 8 * dtype_info[t].size - 1)));
         bool compare = op >= LP_EQ;
         lp_store(p, result(p, compare ? DT_BOOL : t, n, "binary", op), i, lp_bin(p, op, x, by));
         if (op == LP_MIN || op == LP_MAX || ((op == LP_DIV || op == LP_REM) && !dtype_is_float(t))) {
-            lp_store(p, result(p, t, n, "by constant ", op), i, lp_bin(p, op, x, lp_int(p, t, t == DT_BOOL ? 1 : 7)));
-            lp_store(p, result(p, t, n, "of constant ", op), i, lp_bin(p, op, lp_int(p, t, t == DT_BOOL ? 0 : -3), y));
+            lp_store(p, result(p, t, n, "by constant ", op), i,
+                     lp_bin(p, op, x, lp_int(p, t, t == DT_BOOL ? 1 : 7)));
+            lp_store(p, result(p, t, n, "of constant ", op), i,
+                     lp_bin(p, op, lp_int(p, t, t == DT_BOOL ? 0 : -3), y));
         }
     }
     lp_store(p, result(p, t, n, "select", 0), i, lp_select(p, yes, x, y));
-    if (dtype_is_float(t)) lp_store(p, result(p, t, n, "fused", 0), i, lp_fused(p, x, y, lp_real(p, t, -1.0 / 3)));
+    if (dtype_is_float(t))
+        lp_store(p, result(p, t, n, "fused", 0), i, lp_fused(p, x, y, lp_real(p, t, -1.0 / 3)));
     lp_for_end(p);
     return p;
 }
@@ -330,9 +398,12 @@ static void test_index_division(void)
         lp_store(p, result(p, DT_I64, N, "negative div", (int)k), i, lp_bin(p, LP_FLOORDIV, shifted, d));
         lp_store(p, result(p, DT_I64, N, "negative mod", (int)k), i, lp_bin(p, LP_MOD, shifted, d));
     }
-    lp_store(p, result(p, DT_I64, N, "symbol div", 0), i, lp_bin(p, LP_FLOORDIV, add(p, i, idx(p, 5)), lp_symbol(p, 0)));
-    lp_store(p, result(p, DT_I64, N, "symbol mod", 0), i, lp_bin(p, LP_MOD, add(p, i, idx(p, 5)), lp_symbol(p, 0)));
-    lp_store(p, result(p, DT_I64, N, "big mod", 0), i, lp_bin(p, LP_MOD, mul(p, i, idx(p, 1ll << 40)), lp_symbol(p, 0)));
+    lp_store(p, result(p, DT_I64, N, "symbol div", 0), i,
+             lp_bin(p, LP_FLOORDIV, add(p, i, idx(p, 5)), lp_symbol(p, 0)));
+    lp_store(p, result(p, DT_I64, N, "symbol mod", 0), i,
+             lp_bin(p, LP_MOD, add(p, i, idx(p, 5)), lp_symbol(p, 0)));
+    lp_store(p, result(p, DT_I64, N, "big mod", 0), i,
+             lp_bin(p, LP_MOD, mul(p, i, idx(p, 1ll << 40)), lp_symbol(p, 0)));
     lp_store(p, result(p, DT_F32, N, "iota", 0), i, lp_cast(p, DT_F32, i));
     lp_store(p, result(p, DT_I32, N, "down", 0), i, lp_cast(p, DT_I32, lp_bin(p, LP_SUB, idx(p, 10), i)));
     lp_store(p, result(p, DT_BOOL, N, "triangle", 0), i, lp_bin(p, LP_LT, i, lp_symbol(p, 0)));
@@ -346,10 +417,14 @@ static void test_index_division(void)
 static struct lp *sum_program(enum dtype t, int64_t n, bool dynamic, bool strict, enum lp_fold fold)
 {
     struct lp *p = lp_new(m, header(1), strict);
-    uint32_t a = buffer(p, BUF_ARG, t, n, "a"), r = buffer(p, BUF_RESULT, t, n, "r"), s = buffer(p, BUF_RESULT, t, 1, "s");
+    uint32_t a = buffer(p, BUF_ARG, t, n, "a"), r = buffer(p, BUF_RESULT, t, n, "r"),
+             s = buffer(p, BUF_RESULT, t, 1, "s");
     uint32_t acc = lp_local(p, t, LOCAL_LANES, "acc");
-    double most = fold == FOLD_MAX ? -INFINITY : 0; /* in default mode the number of lanes is free, so they begin with the identity */
-    lp_set(p, acc, dtype_is_float(t) && !strict ? lp_real(p, t, most) : lp_int(p, t, strict || fold == FOLD_AND));
+    double most = fold == FOLD_MAX
+                      ? -INFINITY
+                      : 0; /* in default mode the number of lanes is free, so they begin with the identity */
+    lp_set(p, acc,
+           dtype_is_float(t) && !strict ? lp_real(p, t, most) : lp_int(p, t, strict || fold == FOLD_AND));
     lpv i = begin(p, idx(p, 0), dynamic ? lp_symbol(p, 0) : idx(p, n), FOR_VECTOR);
     lpv x = lp_load(p, a, i);
     if (t != DT_BOOL) x = add(p, mul(p, x, lp_int(p, t, 2)), lp_int(p, t, 1));
@@ -362,7 +437,12 @@ static struct lp *sum_program(enum dtype t, int64_t n, bool dynamic, bool strict
 
 static void test_extents(void)
 {
-    static const struct { enum dtype t; enum lp_fold fold; } cases[] = { { DT_F32, FOLD_SUM }, { DT_F64, FOLD_SUM }, { DT_F32, FOLD_MAX }, { DT_I64, FOLD_SUM }, { DT_BOOL, FOLD_AND }, { DT_U32, FOLD_OR }, { DT_I8, FOLD_SUM }, { DT_U16, FOLD_MAX }, { DT_U64, FOLD_MIN } };
+    static const struct {
+        enum dtype t;
+        enum lp_fold fold;
+    } cases[] = { { DT_F32, FOLD_SUM }, { DT_F64, FOLD_SUM },  { DT_F32, FOLD_MAX },
+                  { DT_I64, FOLD_SUM }, { DT_BOOL, FOLD_AND }, { DT_U32, FOLD_OR },
+                  { DT_I8, FOLD_SUM },  { DT_U16, FOLD_MAX },  { DT_U64, FOLD_MIN } };
     for (uint32_t c = 0; c < HOP_COUNT(cases); c++)
         for (int strict = 0; strict < 2; strict++) {
             char what[96];
@@ -371,17 +451,22 @@ static void test_extents(void)
             struct native native[HOP_COUNT(variants)];
             if (compile_all("sum", p, native)) {
                 for (int64_t n = 0; n <= 40; n++) {
-                    snprintf(what, sizeof what, "%s %s fold %d of %lld", strict ? "strict" : "default", dtype_info[cases[c].t].name, cases[c].fold, (long long)n);
+                    snprintf(what, sizeof what, "%s %s fold %d of %lld", strict ? "strict" : "default",
+                             dtype_info[cases[c].t].name, cases[c].fold, (long long)n);
                     run_all(what, p, native, (int64_t[8]){ n }, within);
                 }
-                for (int64_t n = 63; n <= 200; n += 17) run_all("longer", p, native, (int64_t[8]){ n }, within);
+                for (int64_t n = 63; n <= 200; n += 17)
+                    run_all("longer", p, native, (int64_t[8]){ n }, within);
                 release_all(native);
             }
             lp_free(p);
-            static const int64_t fixed[] = { 0, 1, 2, 3, 5, 8, 13, 16, 17, 24, 31, 32, 33, 60, 64, 100, 127, 128, 129, 160, 200, 255, 256, 1000 };
+            static const int64_t fixed[] = { 0,  1,  2,  3,   5,   8,   13,  16,  17,  24,  31,  32,
+                                             33, 60, 64, 100, 127, 128, 129, 160, 200, 255, 256, 1000 };
             for (uint32_t k = c ? 12 : 0; k < HOP_COUNT(fixed); k += c ? 3 : 1) {
-                snprintf(what, sizeof what, "%s %s fold %d of static %lld", strict ? "strict" : "default", dtype_info[cases[c].t].name, cases[c].fold, (long long)fixed[k]);
-                expect_same_within(what, sum_program(cases[c].t, fixed[k], false, strict, cases[c].fold), NULL, within);
+                snprintf(what, sizeof what, "%s %s fold %d of static %lld", strict ? "strict" : "default",
+                         dtype_info[cases[c].t].name, cases[c].fold, (long long)fixed[k]);
+                expect_same_within(what, sum_program(cases[c].t, fixed[k], false, strict, cases[c].fold),
+                                   NULL, within);
             }
         }
 }
@@ -390,7 +475,8 @@ static void test_extents(void)
 static struct lp *access_program(enum dtype t, int64_t n, bool dynamic)
 {
     struct lp *p = lp_new(m, header(1), true);
-    uint32_t a = buffer(p, BUF_ARG, t, 4 * n + 8, "a"), where = buffer(p, BUF_TEMP, DT_I64, n, "where"), flags = buffer(p, BUF_ARG, DT_BOOL, 2 * n + 2, "flags");
+    uint32_t a = buffer(p, BUF_ARG, t, 4 * n + 8, "a"), where = buffer(p, BUF_TEMP, DT_I64, n, "where"),
+             flags = buffer(p, BUF_ARG, DT_BOOL, 2 * n + 2, "flags");
     uint32_t r[9];
     for (int k = 0; k < 9; k++) r[k] = buffer(p, BUF_RESULT, t, 4 * n + 8, arena_printf(&p->arena, "r%d", k));
     uint32_t flag = buffer(p, BUF_RESULT, DT_BOOL, 4 * n + 8, "flag");
@@ -423,7 +509,8 @@ static void test_accesses(void)
         if (compile_all("accesses", p, native)) {
             for (int64_t n = 1; n < 80; n += n < 20 ? 1 : 9) {
                 char what[64];
-                snprintf(what, sizeof what, "accesses to %lld of %s", (long long)n, dtype_info[types[k]].name);
+                snprintf(what, sizeof what, "accesses to %lld of %s", (long long)n,
+                         dtype_info[types[k]].name);
                 run_all(what, p, native, (int64_t[8]){ n }, 0);
             }
             release_all(native);
@@ -440,7 +527,8 @@ static void test_accesses(void)
 static struct lp *while_program(int64_t width, bool strict, bool poll)
 {
     struct lp *p = lp_new(m, header(1), strict);
-    uint32_t x0 = buffer(p, BUF_ARG, DT_F32, width, "x0"), x = buffer(p, BUF_LOCAL, DT_F32, width, "x"), r = buffer(p, BUF_RESULT, DT_F32, width, "r");
+    uint32_t x0 = buffer(p, BUF_ARG, DT_F32, width, "x0"), x = buffer(p, BUF_LOCAL, DT_F32, width, "x"),
+             r = buffer(p, BUF_RESULT, DT_F32, width, "r");
     uint32_t trip = lp_local(p, DT_I64, LOCAL_SCALAR, "trip");
     lp_set(p, trip, idx(p, 0));
     lpv i = begin(p, idx(p, 0), idx(p, width), FOR_VECTOR);
@@ -469,31 +557,38 @@ static void test_while(void)
     for (uint32_t k = 0; k < HOP_COUNT(widths); k++)
         for (int strict = 0; strict < 2; strict++) {
             char what[64];
-            snprintf(what, sizeof what, "%s while loop over %lld floats", strict ? "strict" : "default", (long long)widths[k]);
-            for (int64_t n = 0; n < 12; n += 5) expect_same_within(what, while_program(widths[k], strict, n == 5), (int64_t[8]){ n }, strict ? 0 : 1e-5); /* hosts without fma round twice */
+            snprintf(what, sizeof what, "%s while loop over %lld floats", strict ? "strict" : "default",
+                     (long long)widths[k]);
+            for (int64_t n = 0; n < 12; n += 5)
+                expect_same_within(what, while_program(widths[k], strict, n == 5), (int64_t[8]){ n },
+                                   strict ? 0 : 1e-5); /* hosts without fma round twice */
         }
     /* a loop without memory traffic */
     struct native native;
     char error[512] = "";
     struct lp *p = while_program(16, false, true);
-    if (!native_compile(backend, p, &(struct emit_options){ .keep_asm = true, .keep_llvm = true }, &native, error)) {
+    if (!native_compile(backend, p, &(struct emit_options){ .keep_asm = true, .keep_llvm = true }, &native,
+                        error)) {
         int loads = 0;
         const char *from = strstr(native.llvm, "\ndo:"), *to = from ? strstr(from + 1, "br ") : NULL;
         for (const char *at = from; at && to && (at = strstr(at, "load <")) && at < to; at++) loads++;
         CLAIM(from && to && !loads, "the carry of a while loop stays in registers");
         CLAIM(native.assembly && strstr(native.assembly, "hop_entry"), "assembly is kept");
-        CLAIM(native.code.code_bytes > 20 && native.code.code_bytes < 4000, "code size is told: %zu", native.code.code_bytes);
+        CLAIM(native.code.code_bytes > 20 && native.code.code_bytes < 4000, "code size is told: %zu",
+              native.code.code_bytes);
         native_free(&native);
     } else CLAIM(false, "%s", error);
     lp_free(p);
 }
 
-/* A local buffer that is swapped with another in an IF, inside a FOR; one element buffers; locals set in branches. */
+/* A local buffer that is swapped with another in an IF, inside a FOR; one element buffers; locals set in
+ * branches. */
 static void test_branches(void)
 {
     struct lp *p = lp_new(m, header(2), true);
     enum { N = 24 };
-    uint32_t a = buffer(p, BUF_ARG, DT_F32, N, "a"), x = buffer(p, BUF_LOCAL, DT_F32, N, "x"), one = buffer(p, BUF_LOCAL, DT_I64, 1, "one"), r = buffer(p, BUF_RESULT, DT_F32, N, "r"),
+    uint32_t a = buffer(p, BUF_ARG, DT_F32, N, "a"), x = buffer(p, BUF_LOCAL, DT_F32, N, "x"),
+             one = buffer(p, BUF_LOCAL, DT_I64, 1, "one"), r = buffer(p, BUF_RESULT, DT_F32, N, "r"),
              s = buffer(p, BUF_RESULT, DT_I64, 1, "s");
     uint32_t count = lp_local(p, DT_I64, LOCAL_SCALAR, "count");
     lpv i = begin(p, idx(p, 0), idx(p, N), FOR_VECTOR);
@@ -524,15 +619,18 @@ static void test_branches(void)
     lp_free(p);
 }
 
-/* r[j] = sum over k of h[k] * w[k, j] with the accumulator a local of the vector loop; unrolled, and with two accumulators. */
+/* r[j] = sum over k of h[k] * w[k, j] with the accumulator a local of the vector loop; unrolled, and with two
+ * accumulators. */
 static struct lp *product_program(enum dtype t, int64_t n, int64_t depth, uint8_t unroll, bool strict)
 {
     struct lp *p = lp_new(m, header(1), strict);
-    uint32_t h = buffer(p, BUF_ARG, t, depth, "h"), w = buffer(p, BUF_ARG, t, depth * n, "w"), r = buffer(p, BUF_RESULT, t, n, "r"), acc = lp_local(p, t, LOCAL_SCALAR, "acc");
+    uint32_t h = buffer(p, BUF_ARG, t, depth, "h"), w = buffer(p, BUF_ARG, t, depth * n, "w"),
+             r = buffer(p, BUF_RESULT, t, n, "r"), acc = lp_local(p, t, LOCAL_SCALAR, "acc");
     lpv j = begin(p, idx(p, 0), idx(p, n), FOR_VECTOR);
     lp_set(p, acc, lp_int(p, t, 0));
     lpv k = begin(p, idx(p, 0), idx(p, depth), FOR_SERIAL);
-    lp_set(p, acc, add(p, lp_read(p, acc), mul(p, lp_load(p, h, k), lp_load(p, w, add(p, mul(p, k, idx(p, n)), j)))));
+    lp_set(p, acc,
+           add(p, lp_read(p, acc), mul(p, lp_load(p, h, k), lp_load(p, w, add(p, mul(p, k, idx(p, n)), j)))));
     lp_for_end(p)->unroll = unroll;
     lp_store(p, r, j, lp_read(p, acc));
     lp_for_end(p);
@@ -558,9 +656,11 @@ static void test_unroll(void)
         for (int64_t n = 0; n < 11; n++)
             for (uint8_t unroll = 0; unroll <= 4; unroll += 2) {
                 struct lp *p = lp_new(m, header(1), true);
-                uint32_t a = buffer(p, BUF_ARG, DT_F32, 64, "a"), r = buffer(p, BUF_RESULT, DT_F32, 64, "r"), h = lp_local(p, DT_F32, LOCAL_SCALAR, "h");
+                uint32_t a = buffer(p, BUF_ARG, DT_F32, 64, "a"), r = buffer(p, BUF_RESULT, DT_F32, 64, "r"),
+                         h = lp_local(p, DT_F32, LOCAL_SCALAR, "h");
                 lp_set(p, h, f32(p, 0));
-                lpv t = lp_for_begin(p, idx(p, 2), dynamic ? lp_symbol(p, 0) : idx(p, n), idx(p, n % 2 ? 1 : 3), FOR_SERIAL);
+                lpv t = lp_for_begin(p, idx(p, 2), dynamic ? lp_symbol(p, 0) : idx(p, n),
+                                     idx(p, n % 2 ? 1 : 3), FOR_SERIAL);
                 lpv next = add(p, mul(p, lp_read(p, h), f32(p, 0.9)), lp_load(p, a, t));
                 lp_set(p, h, next);
                 lp_store(p, r, t, next);
@@ -579,9 +679,11 @@ static struct lp *rows_program(bool strict, bool heavy, uint32_t *reads)
 {
     struct lp *p = lp_new(m, header(2), strict);
     enum { MOST = 64 * 100 };
-    uint32_t a = buffer(p, BUF_ARG, DT_F32, MOST, "a"), r = buffer(p, BUF_RESULT, DT_F32, MOST, "r"), row = buffer(p, BUF_LOCAL, DT_F32, 128, "row");
+    uint32_t a = buffer(p, BUF_ARG, DT_F32, MOST, "a"), r = buffer(p, BUF_RESULT, DT_F32, MOST, "r"),
+             row = buffer(p, BUF_LOCAL, DT_F32, 128, "row");
     uint32_t top = lp_local(p, DT_F32, LOCAL_LANES, "top"), sum = lp_local(p, DT_F32, LOCAL_LANES, "sum");
-    lpv rows = lp_symbol(p, 0), cols = lp_symbol(p, 1), scale = mul(p, lp_cast(p, DT_F32, cols), f32(p, 0.25));
+    lpv rows = lp_symbol(p, 0), cols = lp_symbol(p, 1),
+        scale = mul(p, lp_cast(p, DT_F32, cols), f32(p, 0.25));
     lpv t = begin(p, idx(p, 0), rows, FOR_PARALLEL);
     lpv at = mul(p, t, cols);
     lp_set(p, top, f32(p, -INFINITY));
@@ -616,10 +718,12 @@ static void test_parallel(void)
             struct lp *p = rows_program(strict, heavy, &a);
             pieces_seen = 0;
             if (compile_all("rows", p, native)) {
-                static const int64_t sizes[][2] = { { 0, 10 }, { 1, 1 }, { 3, 100 }, { 64, 100 }, { 64, 33 }, { 5, 16 }, { 7, 64 } };
+                static const int64_t sizes[][2] = { { 0, 10 },  { 1, 1 },  { 3, 100 }, { 64, 100 },
+                                                    { 64, 33 }, { 5, 16 }, { 7, 64 } };
                 for (uint32_t k = 0; k < HOP_COUNT(sizes); k++) {
                     char what[64];
-                    snprintf(what, sizeof what, "%s rows %lld x %lld", strict ? "strict" : "default", (long long)sizes[k][0], (long long)sizes[k][1]);
+                    snprintf(what, sizeof what, "%s rows %lld x %lld", strict ? "strict" : "default",
+                             (long long)sizes[k][0], (long long)sizes[k][1]);
                     run_all(what, p, native, (int64_t[8]){ sizes[k][0], sizes[k][1] }, strict ? 0 : 1e-3);
                 }
                 CLAIM(!heavy || pieces_seen > 0, "enough work is given to the pool");
@@ -631,15 +735,18 @@ static void test_parallel(void)
 
 /* ---- fallbacks ---- */
 
-/* Vector loops that cannot be widened run one element after the other with the same results: branches and loops that differ from lane to lane, lanes that are read,
- * scalar accumulators, float remainders. */
+/* Vector loops that cannot be widened run one element after the other with the same results: branches and
+ * loops that differ from lane to lane, lanes that are read, scalar accumulators, float remainders. */
 static void test_fallbacks(void)
 {
     for (int which = 0; which < 6; which++) {
         struct lp *p = lp_new(m, header(2), true);
         enum { N = 37 };
-        uint32_t a = buffer(p, BUF_ARG, DT_F32, N, "a"), r = buffer(p, BUF_RESULT, DT_F32, N, "r"), s = buffer(p, BUF_RESULT, DT_F32, 1, "s");
-        uint32_t acc = lp_local(p, DT_F32, LOCAL_LANES, "acc"), one = lp_local(p, DT_F32, LOCAL_SCALAR, "one"), inner = lp_local(p, DT_F32, LOCAL_LANES, "inner");
+        uint32_t a = buffer(p, BUF_ARG, DT_F32, N, "a"), r = buffer(p, BUF_RESULT, DT_F32, N, "r"),
+                 s = buffer(p, BUF_RESULT, DT_F32, 1, "s");
+        uint32_t acc = lp_local(p, DT_F32, LOCAL_LANES, "acc"),
+                 one = lp_local(p, DT_F32, LOCAL_SCALAR, "one"),
+                 inner = lp_local(p, DT_F32, LOCAL_LANES, "inner");
         lp_set(p, acc, f32(p, 0.25));
         lp_set(p, inner, f32(p, 0.5));
         lp_set(p, one, f32(p, 0));
@@ -668,7 +775,9 @@ static void test_fallbacks(void)
         if (which) lp_store(p, r, i, y);
         lp_accum(p, acc, FOLD_SUM, y);
         lp_for_end(p);
-        lp_store(p, s, idx(p, 0), add(p, add(p, lp_fold_lanes(p, acc, FOLD_SUM), lp_fold_lanes(p, inner, FOLD_SUM)), lp_read(p, one)));
+        lp_store(p, s, idx(p, 0),
+                 add(p, add(p, lp_fold_lanes(p, acc, FOLD_SUM), lp_fold_lanes(p, inner, FOLD_SUM)),
+                     lp_read(p, one)));
         char what[64];
         snprintf(what, sizeof what, "fallback %d", which);
         expect_same(what, p, (int64_t[8]){ N });
@@ -680,7 +789,9 @@ static void test_uniform_control(void)
 {
     struct lp *p = lp_new(m, header(2), true);
     enum { N = 50 };
-    uint32_t a = buffer(p, BUF_ARG, DT_F32, N, "a"), r = buffer(p, BUF_RESULT, DT_F32, N, "r"), acc = lp_local(p, DT_F32, LOCAL_SCALAR, "acc"), lanes = lp_local(p, DT_F32, LOCAL_LANES, "lanes");
+    uint32_t a = buffer(p, BUF_ARG, DT_F32, N, "a"), r = buffer(p, BUF_RESULT, DT_F32, N, "r"),
+             acc = lp_local(p, DT_F32, LOCAL_SCALAR, "acc"),
+             lanes = lp_local(p, DT_F32, LOCAL_LANES, "lanes");
     uint32_t s = buffer(p, BUF_RESULT, DT_F32, 1, "s");
     lp_set(p, lanes, f32(p, 0));
     lpv flag = lp_bin(p, LP_GT, lp_symbol(p, 1), idx(p, 2));
@@ -720,18 +831,57 @@ static struct lp_operand *operands(struct lp *p, uint32_t b, lpv at, lpv n, lpv 
 static void test_calls(void)
 {
     struct lp *p = lp_new(m, header(3), true);
-    uint32_t a = buffer(p, BUF_ARG, DT_F32, 60, "a"), b = buffer(p, BUF_ARG, DT_F32, 60, "b"), c = buffer(p, BUF_RESULT, DT_F32, 100, "c"), r = buffer(p, BUF_RESULT, DT_F32, 400, "r");
+    uint32_t a = buffer(p, BUF_ARG, DT_F32, 60, "a"), b = buffer(p, BUF_ARG, DT_F32, 60, "b"),
+             c = buffer(p, BUF_RESULT, DT_F32, 100, "c"), r = buffer(p, BUF_RESULT, DT_F32, 400, "r");
     lpv n = lp_symbol(p, 0);
     lp_add_call(p, (struct lp_call){ .kind = CALL_ZERO, .target = c, .lo = idx(p, 0), .count = idx(p, 100) });
     lp_add_call(p, (struct lp_call){ .kind = CALL_ZERO, .target = r, .lo = idx(p, 1), .count = idx(p, 13) });
-    lp_add_call(p, (struct lp_call){ .kind = CALL_COPY, .target = r, .source = a, .lo = idx(p, 20), .index = idx(p, 3), .count = idx(p, 17) });
-    lp_add_call(p, (struct lp_call){ .kind = CALL_COPY, .target = r, .source = b, .lo = idx(p, 100), .index = n, .count = lp_bin(p, LP_SUB, idx(p, 60), n) });
-    lp_add_call(p, (struct lp_call){ .kind = CALL_COPY, .target = r, .source = r, .lo = idx(p, 22), .index = idx(p, 20), .count = idx(p, 9) });
-    lp_add_call(p, (struct lp_call){ .kind = CALL_GEMM, .gemm = { .a = a, .b = b, .c = c, .a_at = idx(p, 0), .b_at = idx(p, 1), .c_at = idx(p, 2), .m = n, .n = idx(p, 4), .k = idx(p, 5),
-                                      .lda = idx(p, 5), .ldb = idx(p, 4), .ldc = idx(p, 6), .accumulate = true, .dtype = DT_F32 } });
-    lp_add_call(p, (struct lp_call){ .kind = CALL_PRINT, .mask = LPV_NONE, .n_operands = 2, .operands = operands(p, a, idx(p, 2), n, lp_bin(p, LP_GT, n, idx(p, 2))) });
-    lp_add_call(p, (struct lp_call){ .kind = CALL_PRINT, .mask = lp_bin(p, LP_GT, n, idx(p, 5)), .n_operands = 1, .operands = operands(p, a, idx(p, 0), idx(p, 1), n) });
-    lp_add_call(p, (struct lp_call){ .kind = CALL_CHECK, .value = lp_bin(p, LP_LT, n, idx(p, 9)), .n_operands = 2, .operands = operands(p, b, idx(p, 1), idx(p, 3), n) });
+    lp_add_call(p, (struct lp_call){ .kind = CALL_COPY,
+                                     .target = r,
+                                     .source = a,
+                                     .lo = idx(p, 20),
+                                     .index = idx(p, 3),
+                                     .count = idx(p, 17) });
+    lp_add_call(p, (struct lp_call){ .kind = CALL_COPY,
+                                     .target = r,
+                                     .source = b,
+                                     .lo = idx(p, 100),
+                                     .index = n,
+                                     .count = lp_bin(p, LP_SUB, idx(p, 60), n) });
+    lp_add_call(p, (struct lp_call){ .kind = CALL_COPY,
+                                     .target = r,
+                                     .source = r,
+                                     .lo = idx(p, 22),
+                                     .index = idx(p, 20),
+                                     .count = idx(p, 9) });
+    lp_add_call(p, (struct lp_call){ .kind = CALL_GEMM,
+                                     .gemm = { .a = a,
+                                               .b = b,
+                                               .c = c,
+                                               .a_at = idx(p, 0),
+                                               .b_at = idx(p, 1),
+                                               .c_at = idx(p, 2),
+                                               .m = n,
+                                               .n = idx(p, 4),
+                                               .k = idx(p, 5),
+                                               .lda = idx(p, 5),
+                                               .ldb = idx(p, 4),
+                                               .ldc = idx(p, 6),
+                                               .accumulate = true,
+                                               .dtype = DT_F32 } });
+    lp_add_call(p,
+                (struct lp_call){ .kind = CALL_PRINT,
+                                  .mask = LPV_NONE,
+                                  .n_operands = 2,
+                                  .operands = operands(p, a, idx(p, 2), n, lp_bin(p, LP_GT, n, idx(p, 2))) });
+    lp_add_call(p, (struct lp_call){ .kind = CALL_PRINT,
+                                     .mask = lp_bin(p, LP_GT, n, idx(p, 5)),
+                                     .n_operands = 1,
+                                     .operands = operands(p, a, idx(p, 0), idx(p, 1), n) });
+    lp_add_call(p, (struct lp_call){ .kind = CALL_CHECK,
+                                     .value = lp_bin(p, LP_LT, n, idx(p, 9)),
+                                     .n_operands = 2,
+                                     .operands = operands(p, b, idx(p, 1), idx(p, 3), n) });
     lp_add_call(p, (struct lp_call){ .kind = CALL_SETDIM, .target = 2, .value = mul(p, n, idx(p, 2)) });
     lp_store(p, r, idx(p, 399), lp_cast(p, DT_F32, lp_symbol(p, 2)));
     struct native native[HOP_COUNT(variants)];
@@ -742,12 +892,14 @@ static void test_calls(void)
     lp_free(p);
 }
 
-/* A check that fails in a loop, in a parallel region, in a while loop; sites keep their numbers in unrolled bodies. */
+/* A check that fails in a loop, in a parallel region, in a while loop; sites keep their numbers in unrolled
+ * bodies. */
 static void test_exits(void)
 {
     for (int which = 0; which < 3; which++) {
         struct lp *p = lp_new(m, header(2), true);
-        uint32_t a = buffer(p, BUF_ARG, DT_I32, 4000, "a"), r = buffer(p, BUF_RESULT, DT_I32, 4000, "r"), k = lp_local(p, DT_I64, LOCAL_SCALAR, "k");
+        uint32_t a = buffer(p, BUF_ARG, DT_I32, 4000, "a"), r = buffer(p, BUF_RESULT, DT_I32, 4000, "r"),
+                 k = lp_local(p, DT_I64, LOCAL_SCALAR, "k");
         lpv limit = lp_symbol(p, 0), t;
         if (which == 2) {
             lp_set(p, k, idx(p, 0));
@@ -757,8 +909,14 @@ static void test_exits(void)
         } else t = begin(p, idx(p, 0), idx(p, 4000), which ? FOR_PARALLEL : FOR_SERIAL);
         struct lp_operand *o = ARENA_ZNEW(&p->arena, struct lp_operand, 1);
         *o = (struct lp_operand){ .buffer = HOP_NONE, .value = t };
-        lp_add_call(p, (struct lp_call){ .kind = CALL_PRINT, .mask = lp_bin(p, LP_GT, lp_bin(p, LP_SUB, t, limit), idx(p, -2)), .n_operands = 1, .operands = o });
-        lp_add_call(p, (struct lp_call){ .kind = CALL_CHECK, .value = lp_bin(p, LP_LT, t, limit), .n_operands = 1, .operands = o });
+        lp_add_call(p, (struct lp_call){ .kind = CALL_PRINT,
+                                         .mask = lp_bin(p, LP_GT, lp_bin(p, LP_SUB, t, limit), idx(p, -2)),
+                                         .n_operands = 1,
+                                         .operands = o });
+        lp_add_call(p, (struct lp_call){ .kind = CALL_CHECK,
+                                         .value = lp_bin(p, LP_LT, t, limit),
+                                         .n_operands = 1,
+                                         .operands = o });
         if (which != 1) lp_store(p, r, t, lp_load(p, a, t));
         if (which == 2) lp_set(p, k, add(p, t, idx(p, 1))), lp_while_end(p);
         else lp_for_end(p)->unroll = which ? 0 : 4;
@@ -769,7 +927,9 @@ static void test_exits(void)
             run_all("no exit", p, native, (int64_t[8]){ 4000 }, 0);
             struct world w;
             world_make(&w, p, (int64_t[8]){ 3000 });
-            CLAIM(native[0].code.entry(&w, (void **)w.buffers, w.symbols) == HOP_CHECK && strstr(w.log, "check 1: i64[]="), "a failed check ends the run, %d", which);
+            CLAIM(native[0].code.entry(&w, (void **)w.buffers, w.symbols) == HOP_CHECK &&
+                      strstr(w.log, "check 1: i64[]="),
+                  "a failed check ends the run, %d", which);
             world_free(&w);
             release_all(native);
         }
@@ -787,7 +947,8 @@ static void test_cancel(void)
         volatile int32_t cancel = 1;
         world_make(&w, p, (int64_t[8]){ INT64_MAX });
         w.rt.cancel = &cancel;
-        CLAIM(native.code.entry(&w, (void **)w.buffers, w.symbols) == HOP_CANCELLED, "an endless loop is cancelled");
+        CLAIM(native.code.entry(&w, (void **)w.buffers, w.symbols) == HOP_CANCELLED,
+              "an endless loop is cancelled");
         cancel = 0;
         w.symbols[0] = 10;
         CLAIM(native.code.entry(&w, (void **)w.buffers, w.symbols) == HOP_OK, "and runs when nobody asks");
@@ -801,7 +962,8 @@ static void test_cancel(void)
 static void test_growing(void)
 {
     struct lp *p = lp_new(m, header(2), true);
-    uint32_t tape = buffer(p, BUF_DYN, DT_F32, 0, "tape"), r = buffer(p, BUF_RESULT, DT_F32, 1000, "r"), k = lp_local(p, DT_I64, LOCAL_SCALAR, "k"), x = lp_local(p, DT_F32, LOCAL_SCALAR, "x");
+    uint32_t tape = buffer(p, BUF_DYN, DT_F32, 0, "tape"), r = buffer(p, BUF_RESULT, DT_F32, 1000, "r"),
+             k = lp_local(p, DT_I64, LOCAL_SCALAR, "k"), x = lp_local(p, DT_F32, LOCAL_SCALAR, "x");
     lp_set(p, k, idx(p, 0));
     lp_set(p, x, f32(p, 1));
     lp_while_begin(p);
@@ -818,7 +980,8 @@ static void test_growing(void)
     lp_for_end(p);
     struct native native[HOP_COUNT(variants)];
     if (compile_all("growing", p, native)) {
-        for (int64_t n = 0; n <= 1000; n = n * 3 + 1) run_all("a growing buffer", p, native, (int64_t[8]){ n }, 0);
+        for (int64_t n = 0; n <= 1000; n = n * 3 + 1)
+            run_all("a growing buffer", p, native, (int64_t[8]){ n }, 0);
         struct world w;
         world_make(&w, p, (int64_t[8]){ 1000 });
         native[0].code.entry(&w, (void **)w.buffers, w.symbols);
@@ -832,21 +995,26 @@ static void test_growing(void)
     lp_free(p);
 }
 
-/* Equal nests on other buffers, with other values from outside, are one function; a nest with state of its own is not. */
+/* Equal nests on other buffers, with other values from outside, are one function; a nest with state of its
+ * own is not. */
 static void test_sharing(void)
 {
     for (int kind = 0; kind < 2; kind++) {
         struct lp *p = lp_new(m, header(2), true);
         enum { ROWS = 5, COLS = 40, N = ROWS * COLS };
         uint32_t a[5], carry = lp_local(p, DT_F32, LOCAL_SCALAR, "carry");
-        for (int k = 0; k < 5; k++) a[k] = buffer(p, k ? BUF_RESULT : BUF_ARG, DT_F32, N, arena_printf(&p->arena, "a%d", k));
+        for (int k = 0; k < 5; k++)
+            a[k] = buffer(p, k ? BUF_RESULT : BUF_ARG, DT_F32, N, arena_printf(&p->arena, "a%d", k));
         lp_set(p, carry, f32(p, 0));
         for (int k = 0; k < 4; k++) {
-            uint32_t lanes = lp_local(p, DT_F32, LOCAL_LANES, "lanes"), row = buffer(p, BUF_LOCAL, DT_F32, COLS, "row");
+            uint32_t lanes = lp_local(p, DT_F32, LOCAL_LANES, "lanes"),
+                     row = buffer(p, BUF_LOCAL, DT_F32, COLS, "row");
             lpv outer = lp_cast(p, DT_F32, add(p, lp_symbol(p, 0), idx(p, k)));
-            lpv t = begin(p, idx(p, 0), idx(p, ROWS), kind ? FOR_PARALLEL : FOR_SERIAL), at = mul(p, t, idx(p, COLS));
+            lpv t = begin(p, idx(p, 0), idx(p, ROWS), kind ? FOR_PARALLEL : FOR_SERIAL),
+                at = mul(p, t, idx(p, COLS));
             lp_set(p, lanes, f32(p, 0));
-            lpv i = begin(p, idx(p, 0), idx(p, COLS), FOR_VECTOR), x = mul(p, lp_load(p, a[k], add(p, at, i)), outer);
+            lpv i = begin(p, idx(p, 0), idx(p, COLS), FOR_VECTOR),
+                x = mul(p, lp_load(p, a[k], add(p, at, i)), outer);
             lp_store(p, row, i, x);
             lp_accum(p, lanes, FOLD_MAX, x);
             lp_for_end(p);
@@ -872,8 +1040,9 @@ static void test_sharing(void)
 
 /* ---- programs at random ---- */
 
-/* Local buffers, locals and lanes that are set and read in nested loops, branches and vector loops. What is drawn is always a correct program: everything is set at
- * the beginning, and an iteration of a vector loop writes only elements of its own. */
+/* Local buffers, locals and lanes that are set and read in nested loops, branches and vector loops. What is
+ * drawn is always a correct program: everything is set at the beginning, and an iteration of a vector loop
+ * writes only elements of its own. */
 struct drawing {
     struct lp *p;
     uint64_t state;
@@ -891,14 +1060,20 @@ static uint32_t draw(struct drawing *d, uint32_t n)
     return (uint32_t)(d->state >> 33) % n;
 }
 
-static lpv draw_constant(struct drawing *d) { return dtype_is_float(d->t) ? lp_real(d->p, d->t, (double)draw(d, 64) / 16 - 2) : lp_int(d->p, d->t, (int64_t)draw(d, 9) - 4); }
+static lpv draw_constant(struct drawing *d)
+{
+    return dtype_is_float(d->t) ? lp_real(d->p, d->t, (double)draw(d, 64) / 16 - 2)
+                                : lp_int(d->p, d->t, (int64_t)draw(d, 9) - 4);
+}
 
 /* An index into the arguments that may depend on the vector variable. */
 static lpv draw_index(struct drawing *d, lpv i)
 {
     lpv at = i == LPV_NONE ? idx(d->p, draw(d, 40)) : i;
     static const int64_t factors[] = { 1, 1, 1, 2, -1, 3, 16 };
-    if (i != LPV_NONE) at = add(d->p, mul(d->p, at, idx(d->p, factors[draw(d, HOP_COUNT(factors))])), idx(d->p, 200 + draw(d, 30)));
+    if (i != LPV_NONE)
+        at = add(d->p, mul(d->p, at, idx(d->p, factors[draw(d, HOP_COUNT(factors))])),
+                 idx(d->p, 200 + draw(d, 30)));
     if (d->n_vars && draw(d, 2)) at = add(d->p, at, d->vars[draw(d, d->n_vars)]);
     if (draw(d, 8) == 0) at = lp_bin(d->p, draw(d, 2) ? LP_FLOORDIV : LP_MOD, at, idx(d->p, 1 + draw(d, 20)));
     return at;
@@ -908,21 +1083,23 @@ static lpv draw_value(struct drawing *d, lpv i, int64_t width, uint32_t depth)
 {
     static const enum lp_op ops[] = { LP_ADD, LP_SUB, LP_MUL, LP_MIN, LP_MAX };
     struct lp *p = d->p;
-    if (depth == 0 || draw(d, 5) == 0)
-        switch (draw(d, 6)) {
+    if (depth == 0 || draw(d, 5) == 0) switch (draw(d, 6)) {
         case 0: return draw_constant(d);
         case 1: return lp_load(p, d->args[draw(d, 2)], draw_index(d, draw(d, 4) ? i : LPV_NONE));
         case 2: return lp_read(p, d->scalars[draw(d, 2)]);
         case 3: {
             uint32_t k = draw(d, 4);
             if (i == LPV_NONE) return lp_load(p, d->locals[3], idx(p, 0));
-            return d->width[k] == width ? lp_load(p, d->locals[k], i) : lp_load(p, d->big, lp_bin(p, LP_MIN, i, idx(p, DRAWN_BIG - 1)));
+            return d->width[k] == width ? lp_load(p, d->locals[k], i)
+                                        : lp_load(p, d->big, lp_bin(p, LP_MIN, i, idx(p, DRAWN_BIG - 1)));
         }
         case 4: return lp_cast(p, d->t, i == LPV_NONE ? lp_symbol(p, 0) : i);
         default: return lp_load(p, d->big, idx(p, draw(d, DRAWN_BIG)));
         }
     lpv a = draw_value(d, i, width, depth - 1), b = draw_value(d, i, width, depth - 1);
-    if (draw(d, 6) == 0) return lp_select(p, lp_bin(p, draw(d, 2) ? LP_LT : LP_NE, a, b), b, draw_value(d, i, width, depth - 1));
+    if (draw(d, 6) == 0)
+        return lp_select(p, lp_bin(p, draw(d, 2) ? LP_LT : LP_NE, a, b), b,
+                         draw_value(d, i, width, depth - 1));
     return lp_bin(p, ops[draw(d, HOP_COUNT(ops))], a, b);
 }
 
@@ -959,7 +1136,8 @@ static void draw_vector(struct drawing *d)
     if (store) lp_store(p, d->locals[k], i, x);
     uint32_t q = draw(d, 4);
     if (q < 2) lp_accum(p, d->lanes[q], q || dtype_is_float(d->t) ? FOLD_MAX : FOLD_SUM, x);
-    if (draw(d, 2)) lp_store(p, d->results[draw(d, 2)], draw(d, 4) ? i : lp_bin(p, LP_SUB, idx(p, 900), i), x);
+    if (draw(d, 2))
+        lp_store(p, d->results[draw(d, 2)], draw(d, 4) ? i : lp_bin(p, LP_SUB, idx(p, 900), i), x);
     lp_for_end(p);
 }
 
@@ -970,7 +1148,9 @@ static void draw_statement(struct drawing *d, uint32_t depth)
     struct lp *p = d->p;
     d->statements++;
     switch (draw(d, depth && d->statements < 40 ? 8 : 5)) {
-    case 0: case 1: case 2: draw_vector(d); return;
+    case 0:
+    case 1:
+    case 2: draw_vector(d); return;
     case 3: lp_set(p, d->scalars[draw(d, 2)], draw_value(d, LPV_NONE, -1, 2)); return;
     case 4:
         if (draw(d, 2)) lp_store(p, d->locals[3], idx(p, 0), draw_value(d, LPV_NONE, -1, 2));
@@ -978,7 +1158,8 @@ static void draw_statement(struct drawing *d, uint32_t depth)
         return;
     case 5: {
         lpv hi = draw(d, 2) ? lp_symbol(p, 1) : idx(p, draw(d, 5));
-        lpv j = lp_for_begin(p, idx(p, 0), hi, idx(p, 1 + draw(d, 2)), draw(d, 6) == 0 ? FOR_PARALLEL : FOR_SERIAL);
+        lpv j = lp_for_begin(p, idx(p, 0), hi, idx(p, 1 + draw(d, 2)),
+                             draw(d, 6) == 0 ? FOR_PARALLEL : FOR_SERIAL);
         bool parallel = p->open.data[p->open.len - 1].mode == FOR_PARALLEL;
         d->vars[d->n_vars++] = j;
         if (parallel) { /* rows of a result of its own, with private state */
@@ -1024,7 +1205,8 @@ static void clear_buffer(struct drawing *d, uint32_t b, int64_t n, uint32_t sour
     lp_for_end(d->p);
 }
 
-/* Integers have one sum whatever the order, so in default mode they are exact as well; floats are drawn in strict mode. */
+/* Integers have one sum whatever the order, so in default mode they are exact as well; floats are drawn in
+ * strict mode. */
 static struct lp *draw_program(uint64_t seed, enum dtype t, bool strict)
 {
     static const int64_t widths[] = { 2, 3, 5, 8, 16, 17, 24, 32, 48, 64, 100, 128 };
@@ -1032,10 +1214,15 @@ static struct lp *draw_program(uint64_t seed, enum dtype t, bool strict)
     struct lp *p = d.p;
     for (int k = 0; k < 2; k++) d.args[k] = buffer(p, BUF_ARG, t, DRAWN_ELEMENTS, "arg");
     for (int k = 0; k < 3; k++) d.results[k] = buffer(p, BUF_RESULT, t, DRAWN_ELEMENTS, "result");
-    for (int k = 0; k < 4; k++) d.width[k] = k == 3 ? 1 : widths[draw(&d, HOP_COUNT(widths))], d.locals[k] = buffer(p, BUF_LOCAL, t, d.width[k], "local");
+    for (int k = 0; k < 4; k++)
+        d.width[k] = k == 3 ? 1 : widths[draw(&d, HOP_COUNT(widths))],
+        d.locals[k] = buffer(p, BUF_LOCAL, t, d.width[k], "local");
     d.big = buffer(p, BUF_LOCAL, t, DRAWN_BIG, "big");
-    for (int k = 0; k < 4; k++) d.scalars[k] = lp_local(p, t, LOCAL_SCALAR, "scalar"), lp_set(p, d.scalars[k], draw_constant(&d));
-    for (int k = 0; k < 2; k++) d.lanes[k] = lp_local(p, t, LOCAL_LANES, "lanes"), lp_set(p, d.lanes[k], lp_int(p, t, k && !dtype_is_float(t) ? -100000 : 0));
+    for (int k = 0; k < 4; k++)
+        d.scalars[k] = lp_local(p, t, LOCAL_SCALAR, "scalar"), lp_set(p, d.scalars[k], draw_constant(&d));
+    for (int k = 0; k < 2; k++)
+        d.lanes[k] = lp_local(p, t, LOCAL_LANES, "lanes"),
+        lp_set(p, d.lanes[k], lp_int(p, t, k && !dtype_is_float(t) ? -100000 : 0));
     for (int k = 0; k < 3; k++) clear_buffer(&d, d.locals[k], d.width[k], d.args[k & 1]);
     lp_store(p, d.locals[3], idx(p, 0), draw_constant(&d));
     clear_buffer(&d, d.big, DRAWN_BIG, d.args[1]);
@@ -1043,11 +1230,14 @@ static struct lp *draw_program(uint64_t seed, enum dtype t, bool strict)
     draw_block(&d, 3);
     for (int k = 0; k < 4; k++) {
         lpv i = begin(p, idx(p, 0), idx(p, d.width[k]), FOR_VECTOR);
-        lp_store(p, d.results[0], add(p, i, idx(p, 2000 + 200 * k)), lp_load(p, d.locals[k], k == 3 ? idx(p, 0) : i));
+        lp_store(p, d.results[0], add(p, i, idx(p, 2000 + 200 * k)),
+                 lp_load(p, d.locals[k], k == 3 ? idx(p, 0) : i));
         lp_for_end(p);
     }
     for (int k = 0; k < 2; k++) lp_store(p, d.results[1], idx(p, 3000 + k), lp_read(p, d.scalars[k]));
-    for (int k = 0; k < 2; k++) lp_store(p, d.results[1], idx(p, 3002 + k), lp_fold_lanes(p, d.lanes[k], k || dtype_is_float(t) ? FOLD_MAX : FOLD_SUM));
+    for (int k = 0; k < 2; k++)
+        lp_store(p, d.results[1], idx(p, 3002 + k),
+                 lp_fold_lanes(p, d.lanes[k], k || dtype_is_float(t) ? FOLD_MAX : FOLD_SUM));
     return p;
 }
 
@@ -1059,9 +1249,11 @@ static void test_random(uint64_t count)
         char what[64];
         struct native native[HOP_COUNT(variants)];
         struct lp *p = draw_program(seed, t, dtype_is_float(t) || seed % 2);
-        snprintf(what, sizeof what, "random program %llu of %s", (unsigned long long)seed, dtype_info[t].name);
+        snprintf(what, sizeof what, "random program %llu of %s", (unsigned long long)seed,
+                 dtype_info[t].name);
         if (compile_all(what, p, native)) {
-            for (int64_t k = 0; k < 3; k++) run_all(what, p, native, (int64_t[8]){ k * 37 + (int64_t)(seed % 11), k }, 0);
+            for (int64_t k = 0; k < 3; k++)
+                run_all(what, p, native, (int64_t[8]){ k * 37 + (int64_t)(seed % 11), k }, 0);
             release_all(native);
         }
         lp_free(p);
@@ -1097,12 +1289,15 @@ static void test_back_end(void)
     lpv x = lp_cast(p, DT_F32, lp_symbol(p, 0));
     lp_if_end(p);
     lp_store(p, r, idx(p, 0), x); /* out of its branch */
-    CLAIM(native_compile(backend, p, NULL, &n, error) && error[0], "a wrong program is an error, not a crash");
+    CLAIM(native_compile(backend, p, NULL, &n, error) && error[0],
+          "a wrong program is an error, not a crash");
     lp_free(p);
     CLAIM(strstr(backend->version, "LLVM"), "the back end has a version: %s", backend->version);
-    struct compiler compilers[2] = { { ops_program(DT_F32, 20, true, FOR_VECTOR), 0 }, { while_program(16, true, true), 0 } };
+    struct compiler compilers[2] = { { ops_program(DT_F32, 20, true, FOR_VECTOR), 0 },
+                                     { while_program(16, true, true), 0 } };
     pthread_t threads[2];
-    for (int k = 0; k < 2; k++) CLAIM(!pthread_create(&threads[k], NULL, compile_often, &compilers[k]), "a thread starts");
+    for (int k = 0; k < 2; k++)
+        CLAIM(!pthread_create(&threads[k], NULL, compile_often, &compilers[k]), "a thread starts");
     for (int k = 0; k < 2; k++) {
         pthread_join(threads[k], NULL);
         CLAIM(!compilers[k].failures, "two threads compile at the same time");

@@ -1,6 +1,7 @@
-/* Emitted C against the interpreter, bit for bit in strict mode: the samples of every row of the table (as they are, vjp, jvp, batched), and random programs with
- * their transforms. Many programs make one C file, which the system's compiler compiles once. A file that does not compile, or whose code crashes, is
- * halved until the program that does it is found. `emitted_fuzz [--soak] [--samples | FIRST [COUNT]]`. */
+/* Emitted C against the interpreter, bit for bit in strict mode: the samples of every row of the table (as
+ * they are, vjp, jvp, batched), and random programs with their transforms. Many programs make one C file,
+ * which the system's compiler compiles once. A file that does not compile, or whose code crashes, is halved
+ * until the program that does it is found. `emitted_fuzz [--soak] [--samples | FIRST [COUNT]]`. */
 #pragma GCC diagnostic ignored "-Wunused-function" /* not every claim about random programs is made here */
 #include "cli/test_c.h"
 #include "random_claims.h"
@@ -32,7 +33,7 @@ struct unit {
 
 static struct counts {
     uint64_t passed, failed, programs, left_out;
-    uint32_t running;     /* the item that runs, HOP_NONE: none */
+    uint32_t running; /* the item that runs, HOP_NONE: none */
     char name[200];
 } *counts;
 
@@ -43,10 +44,12 @@ static void wrong(const char *name, const char *what)
 }
 
 /* What the interpreter refuses is left out; a failed check is a result as well. */
-static void add_item(struct unit *b, struct module *m, uint32_t fn, struct tensor **args, const int64_t *dims, const char *name)
+static void add_item(struct unit *b, struct module *m, uint32_t fn, struct tensor **args, const int64_t *dims,
+                     const char *name)
 {
     struct item item = { .m = m, .fn = fn, .args = args, .dims = dims, .name = name, .bag = &b->bag };
-    if (!run_on(&b->bag, m, fn, &interpreter, args, dims, &item.expected) && item.expected.status != HOP_CHECK) {
+    if (!run_on(&b->bag, m, fn, &interpreter, args, dims, &item.expected) &&
+        item.expected.status != HOP_CHECK) {
         counts->left_out++;
         return;
     }
@@ -68,15 +71,21 @@ static void add_random(struct unit *b, uint64_t seed)
     random_program(&b->bag, &g, p);
     struct target t = program_target(&c), made;
     struct arena *a = &b->bag.arena;
-    add_item(b, m, t.fn, t.args, target_dims(&c, t.fn), arena_printf(a, "seed %llu", (unsigned long long)seed));
+    add_item(b, m, t.fn, t.args, target_dims(&c, t.fn),
+             arena_printf(a, "seed %llu", (unsigned long long)seed));
     if (p->large) return;
-    if (seed % 3 == 0 && pullback_of(&c, &t, ~0ull, &made)) add_item(b, m, made.fn, made.args, target_dims(&c, made.fn), arena_printf(a, "seed %llu, vjp", (unsigned long long)seed));
-    if (seed % 3 == 1 && batched_target(&c, &t, &made, &(struct lanes){ 0 })) add_item(b, m, made.fn, made.args, target_dims(&c, made.fn), arena_printf(a, "seed %llu, vmap", (unsigned long long)seed));
+    if (seed % 3 == 0 && pullback_of(&c, &t, ~0ull, &made))
+        add_item(b, m, made.fn, made.args, target_dims(&c, made.fn),
+                 arena_printf(a, "seed %llu, vjp", (unsigned long long)seed));
+    if (seed % 3 == 1 && batched_target(&c, &t, &made, &(struct lanes){ 0 }))
+        add_item(b, m, made.fn, made.args, target_dims(&c, made.fn),
+                 arena_printf(a, "seed %llu, vmap", (unsigned long long)seed));
 }
 
 /* ---- samples of the table ---- */
 
-static struct tensor **sample_runs(struct unit *b, struct module *m, uint32_t fn, const char *inputs, uint64_t seed, struct sample_sizes *sizes)
+static struct tensor **sample_runs(struct unit *b, struct module *m, uint32_t fn, const char *inputs,
+                                   uint64_t seed, struct sample_sizes *sizes)
 {
     struct outcome o;
     for (uint32_t attempt = 0; attempt < 2; attempt++) {
@@ -94,7 +103,8 @@ static struct tensor *drawn_like(struct unit *b, const struct tensor *t, uint64_
     return out;
 }
 
-static void add_derivatives(struct unit *b, struct module *m, uint32_t fn, struct tensor **args, const struct sample_sizes *sizes, const char *name)
+static void add_derivatives(struct unit *b, struct module *m, uint32_t fn, struct tensor **args,
+                            const struct sample_sizes *sizes, const char *name)
 {
     struct arena *a = &b->bag.arena;
     const struct fn *f = module_fn(m, fn);
@@ -103,18 +113,21 @@ static void add_derivatives(struct unit *b, struct module *m, uint32_t fn, struc
     uint32_t n = 0, reverse = f->n_params, forward = f->n_params;
     for (uint32_t p = 0; p < f->n_params; p++) n += wrt[p];
     if (!n || !run_on(&b->bag, m, fn, &interpreter, args, sizes->dims, &base)) return;
-    struct tensor **cotangents = ARENA_NEW(a, struct tensor *, f->n_params + f->n_results), **tangents = ARENA_NEW(a, struct tensor *, 2 * f->n_params);
+    struct tensor **cotangents = ARENA_NEW(a, struct tensor *, f->n_params + f->n_results),
+                  **tangents = ARENA_NEW(a, struct tensor *, 2 * f->n_params);
     memcpy(cotangents, args, f->n_params * sizeof *args);
     memcpy(tangents, args, f->n_params * sizeof *args);
     for (uint32_t p = 0; p < f->n_params; p++)
         if (wrt[p]) tangents[forward++] = drawn_like(b, args[p], 40 + p);
     for (uint32_t r = 0; r < f->n_results; r++)
-        if (dtype_is_float((enum dtype)base.results[r]->dtype)) cotangents[reverse++] = drawn_like(b, base.results[r], 80 + r);
+        if (dtype_is_float((enum dtype)base.results[r]->dtype))
+            cotangents[reverse++] = drawn_like(b, base.results[r], 80 + r);
     add_item(b, m, vjp_function(m, fn, wrt), cotangents, sizes->dims, arena_printf(a, "%s, vjp", name));
     add_item(b, m, jvp_function(m, fn, wrt, active), tangents, sizes->dims, arena_printf(a, "%s, jvp", name));
 }
 
-static void add_batched(struct unit *b, struct module *m, uint32_t fn, const char *inputs, const struct sample_sizes *sizes, const char *name)
+static void add_batched(struct unit *b, struct module *m, uint32_t fn, const char *inputs,
+                        const struct sample_sizes *sizes, const char *name)
 {
     enum { SAMPLE_LANES = 2 };
     struct arena *a = &b->bag.arena;
@@ -137,7 +150,8 @@ static void add_batched(struct unit *b, struct module *m, uint32_t fn, const cha
 }
 
 /* A transform that a row refuses (no gradient, lanes of different sizes) leaves that item out. */
-static void try_adding(struct unit *b, struct module *m, uint32_t fn, const struct op_sample *sample, const struct sample_sizes *sizes, struct tensor **args, const char *name)
+static void try_adding(struct unit *b, struct module *m, uint32_t fn, const struct op_sample *sample,
+                       const struct sample_sizes *sizes, struct tensor **args, const char *name)
 {
     struct hop_catch caught;
     if (HOP_TRY(caught)) {
@@ -213,7 +227,8 @@ static void batch_process(adder *add, uint64_t first, uint64_t n)
     counts->running = HOP_NONE;
     b->c = c_programs_new();
     for (volatile uint64_t i = first; i < first + n; i++) {
-        snprintf(counts->name, sizeof counts->name, "%s %llu", add == add_sample ? "sample number" : "seed", (unsigned long long)i);
+        snprintf(counts->name, sizeof counts->name, "%s %llu", add == add_sample ? "sample number" : "seed",
+                 (unsigned long long)i);
         if (HOP_TRY(caught)) {
             add(b, i);
             hop_catch_end(&caught);
@@ -279,7 +294,9 @@ int main(int argc, char **argv)
     }
     if (samples) run_all(add_sample, 0, sample_count(), 60);
     if (programs) run_all(add_random, first, count, 30);
-    printf("%llu programs, %llu left out\n", (unsigned long long)counts->programs, (unsigned long long)counts->left_out);
-    printf("%llu passed, %llu failed\n", (unsigned long long)counts->passed, (unsigned long long)counts->failed);
+    printf("%llu programs, %llu left out\n", (unsigned long long)counts->programs,
+           (unsigned long long)counts->left_out);
+    printf("%llu passed, %llu failed\n", (unsigned long long)counts->passed,
+           (unsigned long long)counts->failed);
     return counts->failed != 0;
 }

@@ -1,5 +1,6 @@
-/* Throws changed programs and random words at the reader: it must answer each with a program or an error, never crash, hang or leak. What it
- * accepts must verify, print and read back. Then every allocation of a reading is made to fail once. Deterministic: fuzz_test [SEED [ROUNDS]]. */
+/* Throws changed programs and random words at the reader: it must answer each with a program or an error,
+ * never crash, hang or leak. What it accepts must verify, print and read back. Then every allocation of a
+ * reading is made to fail once. Deterministic: fuzz_test [SEED [ROUNDS]]. */
 #include "check.h"
 #include "ir/text.h"
 
@@ -44,10 +45,100 @@ static void add_folder(const char *folder)
 }
 
 static const char *const words[] = {
-    "fn", "@f", "@g", "@sample", "const", "test", "hop", "1", "(", ")", "[", "]", "{", "}", ",", ":", "=", "==", "->", "..", "%x", "%y", "%z", "%0", "%c", "return", "yield", "next", "stack",
-    "carry", "over", "with", "in", "dim", "require", "mut", "new", "new %x", "effects", "io", "check", "f32", "i64", "bool", "f32[4]", "f32[N]", "f32[]", "i64[?k]", "N", "T", "?k", "2*N", "N // 2", "N % 3", "min(N, 4)",
-    "max(", "-", "+", "*", "//", "%", "?", "#0", "# comment\n", "\"text\"", "\"", "\\", "0x1.8p3", "nan", "inf", "-1", "99999999999999999999", "1e999", "true", "random", "expect", "within", "grad",
-    "vmap", "size", "fails", "prints", "@\"file\":1:2", "%\"odd\"", "body", "cond", "reverse", "length", "dims", "value", "dtype", "\n", " ", ";",
+    "fn",
+    "@f",
+    "@g",
+    "@sample",
+    "const",
+    "test",
+    "hop",
+    "1",
+    "(",
+    ")",
+    "[",
+    "]",
+    "{",
+    "}",
+    ",",
+    ":",
+    "=",
+    "==",
+    "->",
+    "..",
+    "%x",
+    "%y",
+    "%z",
+    "%0",
+    "%c",
+    "return",
+    "yield",
+    "next",
+    "stack",
+    "carry",
+    "over",
+    "with",
+    "in",
+    "dim",
+    "require",
+    "mut",
+    "new",
+    "new %x",
+    "effects",
+    "io",
+    "check",
+    "f32",
+    "i64",
+    "bool",
+    "f32[4]",
+    "f32[N]",
+    "f32[]",
+    "i64[?k]",
+    "N",
+    "T",
+    "?k",
+    "2*N",
+    "N // 2",
+    "N % 3",
+    "min(N, 4)",
+    "max(",
+    "-",
+    "+",
+    "*",
+    "//",
+    "%",
+    "?",
+    "#0",
+    "# comment\n",
+    "\"text\"",
+    "\"",
+    "\\",
+    "0x1.8p3",
+    "nan",
+    "inf",
+    "-1",
+    "99999999999999999999",
+    "1e999",
+    "true",
+    "random",
+    "expect",
+    "within",
+    "grad",
+    "vmap",
+    "size",
+    "fails",
+    "prints",
+    "@\"file\":1:2",
+    "%\"odd\"",
+    "body",
+    "cond",
+    "reverse",
+    "length",
+    "dims",
+    "value",
+    "dtype",
+    "\n",
+    " ",
+    ";",
 };
 
 static const char *random_word(void)
@@ -59,12 +150,18 @@ static const char *random_word(void)
 
 static size_t soup(char *out)
 {
-    size_t n = (size_t)snprintf(out, MAX_LENGTH, "%s", pick(2) ? "hop 1\nfn @f(%x: f32[4], %y: f32[N]) -> (f32[4]) {\n  " : "");
-    for (uint32_t i = pick(60); i > 0 && n < MAX_LENGTH - 64; i--) n += (size_t)snprintf(out + n, 64, "%s%s", random_word(), pick(3) ? " " : "");
+    size_t n = (size_t)snprintf(out, MAX_LENGTH, "%s",
+                                pick(2) ? "hop 1\nfn @f(%x: f32[4], %y: f32[N]) -> (f32[4]) {\n  " : "");
+    for (uint32_t i = pick(60); i > 0 && n < MAX_LENGTH - 64; i--)
+        n += (size_t)snprintf(out + n, 64, "%s%s", random_word(), pick(3) ? " " : "");
     return n;
 }
 
-static bool is_word_char(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '%' || c == '@' || c == '?'; }
+static bool is_word_char(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+           c == '%' || c == '@' || c == '?';
+}
 
 /* Start and length of the token-like piece at or after a random place. */
 static size_t random_piece(const char *text, size_t n, size_t *length)
@@ -94,7 +191,10 @@ static size_t mutate(char *text, size_t n)
         size_t from, some = pick(200);
         switch (pick(9)) {
         case 0: text[at] = (char)(1 + pick(255)); break;
-        case 1: text[at] ^= (char)(1 << pick(7)); if (!text[at]) text[at] = ' '; break;
+        case 1:
+            text[at] ^= (char)(1 << pick(7));
+            if (!text[at]) text[at] = ' ';
+            break;
         case 2: n = splice(text, n, at, length, "", 0); break;
         case 3: n = splice(text, n, at, length, word, strlen(word)); break;
         case 4: n = splice(text, n, at, 0, word, strlen(word)); break;
@@ -179,7 +279,9 @@ static void fuzz(uint32_t rounds)
     printf("%u texts, %u accepted, slowest %.3f s\n", rounds, accepted, slowest);
     CLAIM(!wrong, "%u texts went wrong", wrong);
     CLAIM(slowest < 5, "a text took %.3f s", slowest);
-    CLAIM(accepted > rounds / 50, "only %u of %u texts were programs: the mutations are too coarse to test anything", accepted, rounds);
+    CLAIM(accepted > rounds / 50,
+          "only %u of %u texts were programs: the mutations are too coarse to test anything", accepted,
+          rounds);
 }
 
 static void fail_allocations(void)
@@ -197,7 +299,8 @@ static void fail_allocations(void)
             hop_fail_allocation(0);
             kept = hop_live_allocations() == live;
         }
-        CLAIM(status == HOP_OK && kept, "text %u with allocation %llu failing: status %d (%s)%s", i, (unsigned long long)n, status, hop_message(), kept ? "" : ", leaks");
+        CLAIM(status == HOP_OK && kept, "text %u with allocation %llu failing: status %d (%s)%s", i,
+              (unsigned long long)n, status, hop_message(), kept ? "" : ", leaks");
     }
 }
 
@@ -217,7 +320,8 @@ int main(int argc, char **argv)
     }
     if (n >= 0) free(entries);
     for (uint32_t op = 0; op < OP_COUNT; op++)
-        for (uint32_t i = 0; op_table[op] && i < op_table[op]->n_samples; i++) add_text(op_table[op]->samples[i].text);
+        for (uint32_t i = 0; op_table[op] && i < op_table[op]->n_samples; i++)
+            add_text(op_table[op]->samples[i].text);
     n_programs = n_texts;
     add_folder("tests/corpus/errors");
     fuzz(rounds);

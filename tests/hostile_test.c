@@ -1,5 +1,6 @@
-/* Hostile requests: arguments that do not fit symbolic sizes, element counts beyond 2^63, more dims than there can be, bodies and calls nested very deep, names
- * very long, files of every dtype cut short. Each ends in a status and a message that says what was expected and what was found; nothing crashes. */
+/* Hostile requests: arguments that do not fit symbolic sizes, element counts beyond 2^63, more dims than
+ * there can be, bodies and calls nested very deep, names very long, files of every dtype cut short. Each ends
+ * in a status and a message that says what was expected and what was found; nothing crashes. */
 #include "check.h"
 #include "runtime/exe.h"
 
@@ -7,11 +8,16 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define TOLD(status, part) CLAIM((status) && strstr(hop_message(), part), "expected a message with '%s', found: %s", part, hop_message())
+#define TOLD(status, part) \
+    CLAIM((status) && strstr(hop_message(), part), "expected a message with '%s', found: %s", part, \
+          hop_message())
 
 /* ---- arguments against symbolic sizes ---- */
 
-static int product(void *env, const hop_val *in, hop_val *out) { return (void)env, out[0] = hop_mul(in[0], in[1]), 0; }
+static int product(void *env, const hop_val *in, hop_val *out)
+{
+    return (void)env, out[0] = hop_mul(in[0], in[1]), 0;
+}
 
 enum way { INTERPRETED, LOOPS, NATIVE, EAGERLY, WAYS };
 struct runner {
@@ -20,7 +26,8 @@ struct runner {
     const char *params;
 };
 
-static hop_status run_way(struct runner *r, enum way way, hop_tensor *const *in, int n_in, hop_tensor **out, int n_out)
+static hop_status run_way(struct runner *r, enum way way, hop_tensor *const *in, int n_in, hop_tensor **out,
+                          int n_out)
 {
     if (way == INTERPRETED) return hop_interpret(r->f, in, n_in, out, n_out);
     if (way == EAGERLY) return (hop_status)hop_eager(r->params, product, NULL, in, n_in, out, n_out);
@@ -29,21 +36,30 @@ static hop_status run_way(struct runner *r, enum way way, hop_tensor *const *in,
 
 static void wrong_arguments(void)
 {
-    static const struct { const char *x, *y; const char *parts[3]; } cases[] = {
-        { "f32[3]", "f32[4]", { "T", "3", "4" } },       { "f32[9]", "f32[9]", { "T", "9", "8" } },        { "f32[0]", "f32[0]", { "T", "0", "1" } }, { "f64[3]", "f32[3]", { "f32", "f64", "x" } },
-        { "f32[3, 1]", "f32[3]", { "x", "f32", "" } }, { "f32[]", "f32[3]", { "x", "f32", "" } },   { "bool[3]", "f32[3]", { "bool", "f32", "" } },
+    static const struct {
+        const char *x, *y;
+        const char *parts[3];
+    } cases[] = {
+        { "f32[3]", "f32[4]", { "T", "3", "4" } },      { "f32[9]", "f32[9]", { "T", "9", "8" } },
+        { "f32[0]", "f32[0]", { "T", "0", "1" } },      { "f64[3]", "f32[3]", { "f32", "f64", "x" } },
+        { "f32[3, 1]", "f32[3]", { "x", "f32", "" } },  { "f32[]", "f32[3]", { "x", "f32", "" } },
+        { "bool[3]", "f32[3]", { "bool", "f32", "" } },
     };
     struct runner r = { .params = "g[T in 1..8](x: f32[T], y: f32[T])" };
     CLAIM(!hop_capture(&r.f, r.params, 1, product, NULL), "%s", hop_message());
     for (enum way way = LOOPS; way <= NATIVE; way++)
-        if (way == LOOPS || exe_available()) CLAIM(!hop_compile(&r.exe[way], r.f, &(hop_compile_options){ .portable = way == LOOPS }), "%s", hop_message());
+        if (way == LOOPS || exe_available())
+            CLAIM(!hop_compile(&r.exe[way], r.f, &(hop_compile_options){ .portable = way == LOOPS }), "%s",
+                  hop_message());
     for (enum way way = INTERPRETED; way < WAYS; way++) {
         if (way == NATIVE && !r.exe[way]) continue;
         for (size_t i = 0; i < HOP_COUNT(cases); i++) {
             hop_tensor *in[2] = { 0 }, *out[1] = { 0 };
-            CLAIM(!hop_tensor_new(&in[0], cases[i].x) && !hop_tensor_new(&in[1], cases[i].y), "%s", hop_message());
+            CLAIM(!hop_tensor_new(&in[0], cases[i].x) && !hop_tensor_new(&in[1], cases[i].y), "%s",
+                  hop_message());
             hop_status status = run_way(&r, way, in, 2, out, 1);
-            CLAIM(status == HOP_INVALID && !out[0], "way %d, %s and %s: status %d", way, cases[i].x, cases[i].y, status);
+            CLAIM(status == HOP_INVALID && !out[0], "way %d, %s and %s: status %d", way, cases[i].x,
+                  cases[i].y, status);
             for (int k = 0; k < 3; k++) TOLD(status, cases[i].parts[k]);
             for (int k = 0; k < 2; k++) hop_tensor_free(in[k]);
         }
@@ -63,13 +79,22 @@ static void wrong_arguments(void)
 
 /* ---- sizes ---- */
 
-static int grows(void *env, const hop_val *in, hop_val *out) { return out[0] = hop_broadcast(in[0], env), hop_failed(); }
-static int grows_and_sums(void *env, const hop_val *in, hop_val *out) { return out[0] = hop_sum(hop_exp(hop_add(hop_broadcast(in[0], env), hop_iota("i64[3]", 0))), "0"), hop_failed(); }
+static int grows(void *env, const hop_val *in, hop_val *out)
+{
+    return out[0] = hop_broadcast(in[0], env), hop_failed();
+}
+static int grows_and_sums(void *env, const hop_val *in, hop_val *out)
+{
+    return out[0] = hop_sum(hop_exp(hop_add(hop_broadcast(in[0], env), hop_iota("i64[3]", 0))), "0"),
+           hop_failed();
+}
 
 /* Captured or not, nothing with so many elements runs. */
 static void too_many_elements(void)
 {
-    static const char *const sizes[] = { "9223372036854775807, 3", "4611686018427387904, 4, 3", "T * 4611686018427387904, 3", "T * T * 4611686018427387904, 3", "4294967296, 4294967296, 3", "9223372036854775807, T, 3",
+    static const char *const sizes[] = { "9223372036854775807, 3",      "4611686018427387904, 4, 3",
+                                         "T * 4611686018427387904, 3",  "T * T * 4611686018427387904, 3",
+                                         "4294967296, 4294967296, 3",   "9223372036854775807, T, 3",
                                          "99999999999, 99999999999, 3", "1099511627776, 3" };
     static const hop_body bodies[] = { grows, grows_and_sums };
     for (size_t i = 0; i < HOP_COUNT(sizes); i++)
@@ -79,10 +104,13 @@ static void too_many_elements(void)
             hop_tensor *in[2] = { 0 }, *out[1] = { 0 };
             int status = hop_capture(&f, "x: f32[3], t: f32[T]", 1, bodies[b], (void *)sizes[i]);
             CLAIM(!status || hop_message()[0], "%s", sizes[i]);
-            CLAIM(!hop_tensor_new(&in[0], "f32[3]") && !hop_tensor_new(&in[1], "f32[4]"), "%s", hop_message());
+            CLAIM(!hop_tensor_new(&in[0], "f32[3]") && !hop_tensor_new(&in[1], "f32[4]"), "%s",
+                  hop_message());
             for (int way = 0; f && way < 3; way++) {
-                if (b && (strchr(sizes[i], 'T') || strstr("1099511627776, 3", sizes[i]))) continue; /* what is summed without ever being there is a long run, no failure */
-                if (way && hop_compile(&exe, f, &(hop_compile_options){ .portable = way == 1, .threads = 1 })) {
+                if (b && (strchr(sizes[i], 'T') || strstr("1099511627776, 3", sizes[i])))
+                    continue; /* what is summed without ever being there is a long run, no failure */
+                if (way &&
+                    hop_compile(&exe, f, &(hop_compile_options){ .portable = way == 1, .threads = 1 })) {
                     CLAIM(hop_message()[0], "%s", sizes[i]);
                     continue;
                 }
@@ -99,7 +127,8 @@ static void too_many_elements(void)
     TOLD(hop_tensor_new_dims(&t, "f32", (const int64_t[]){ INT64_MAX, 2 }, 2), "overflows");
     TOLD(hop_tensor_new_dims(&t, "f64", (const int64_t[]){ (int64_t)1 << 61, 1 }, 2), "overflows");
     TOLD(hop_tensor_new_dims(&t, "f32", (const int64_t[]){ 0, INT64_MAX, INT64_MAX }, 3), "overflows");
-    CLAIM(hop_tensor_new_dims(&t, "f32", (const int64_t[]){ (int64_t)1 << 58 }, 1) == HOP_NOMEM, "so much memory is not there: %s", hop_message());
+    CLAIM(hop_tensor_new_dims(&t, "f32", (const int64_t[]){ (int64_t)1 << 58 }, 1) == HOP_NOMEM,
+          "so much memory is not there: %s", hop_message());
 }
 
 #define SEVEN "1,1,1,1,1,1,1"
@@ -107,15 +136,26 @@ static void too_many_elements(void)
 /* Quotients and remainders of the smallest number are what floor division says, or an overflow. */
 static void smallest_number(void *ctx)
 {
-    static const struct { int64_t a, b, quotient, rest; bool overflows; } cases[] = {
-        { INT64_MIN, -1, 0, 0, true },           { INT64_MIN, 3, -3074457345618258603, 1, false }, { INT64_MIN, -3, 3074457345618258602, -2, false }, { INT64_MIN, INT64_MAX, -2, INT64_MAX - 1, false },
-        { INT64_MAX, INT64_MIN, -1, -1, false }, { INT64_MIN, INT64_MIN, 1, 0, false },            { -7, 2, -4, 1, false },                           { 7, -2, -4, -1, false },
+    static const struct {
+        int64_t a, b, quotient, rest;
+        bool overflows;
+    } cases[] = {
+        { INT64_MIN, -1, 0, 0, true },
+        { INT64_MIN, 3, -3074457345618258603, 1, false },
+        { INT64_MIN, -3, 3074457345618258602, -2, false },
+        { INT64_MIN, INT64_MAX, -2, INT64_MAX - 1, false },
+        { INT64_MAX, INT64_MIN, -1, -1, false },
+        { INT64_MIN, INT64_MIN, 1, 0, false },
+        { -7, 2, -4, 1, false },
+        { 7, -2, -4, -1, false },
     };
     struct module *m = ctx;
     for (size_t i = 0; i < HOP_COUNT(cases); i++) {
         dim a = dim_const(m, cases[i].a), b = dim_const(m, cases[i].b);
         CLAIM(dim_const_value(m, dim_mod(m, a, b)) == cases[i].rest, "the rest of case %zu", i);
-        if (!cases[i].overflows) CLAIM(dim_const_value(m, dim_floordiv(m, a, b)) == cases[i].quotient, "the quotient of case %zu", i);
+        if (!cases[i].overflows)
+            CLAIM(dim_const_value(m, dim_floordiv(m, a, b)) == cases[i].quotient, "the quotient of case %zu",
+                  i);
     }
     dim_floordiv(m, dim_const(m, INT64_MIN), dim_const(m, -1));
     CLAIM(false, "an overflow is an error");
@@ -128,10 +168,23 @@ static void sizes_at_the_edge(void)
     module_free(m);
 }
 
-static int one_more_axis(void *env, const hop_val *in, hop_val *out) { return (void)env, out[0] = hop_expand(in[0], 0), hop_failed(); }
-static int stacked(void *env, const hop_val *in, hop_val *out) { return (void)env, out[0] = hop_stack(in, 1, 0), hop_failed(); }
-static int outer_product(void *env, const hop_val *in, hop_val *out) { return (void)env, out[0] = hop_dot(in[0], in[0], NULL), hop_failed(); }
-static int mapped_body(void *env, const hop_val *in, hop_val *out) { return (void)env, out[0] = hop_broadcast(in[0], SEVEN "," SEVEN "," SEVEN "," SEVEN ",1,1,1,2"), hop_failed(); }
+static int one_more_axis(void *env, const hop_val *in, hop_val *out)
+{
+    return (void)env, out[0] = hop_expand(in[0], 0), hop_failed();
+}
+static int stacked(void *env, const hop_val *in, hop_val *out)
+{
+    return (void)env, out[0] = hop_stack(in, 1, 0), hop_failed();
+}
+static int outer_product(void *env, const hop_val *in, hop_val *out)
+{
+    return (void)env, out[0] = hop_dot(in[0], in[0], NULL), hop_failed();
+}
+static int mapped_body(void *env, const hop_val *in, hop_val *out)
+{
+    return (void)env, out[0] = hop_broadcast(in[0], SEVEN "," SEVEN "," SEVEN "," SEVEN ",1,1,1,2"),
+                      hop_failed();
+}
 static int mapped(void *env, const hop_val *in, hop_val *out)
 {
     hop_val flat = hop_reshape(in[0], "1, 1");
@@ -142,7 +195,7 @@ static int same(void *env, const hop_val *in, hop_val *out) { return (void)env, 
 
 static void too_many_dims(void)
 {
-        static const char most[] = "x: f32[" MOST "]";
+    static const char most[] = "x: f32[" MOST "]";
     int64_t sizes[MAX_RANK + 1];
     static const hop_body bodies[] = { one_more_axis, stacked, outer_product, mapped };
     hop_fn *f = NULL, *g = NULL;
@@ -169,7 +222,8 @@ static int nested(void *env, const hop_val *in, hop_val *out)
     return hop_call(out, 1, &(hop_call_spec){ .body = nested, .env = env, .in = in, .n_in = 1 });
 }
 
-/* A stack of the usual size is enough for whatever text says, or there is an error. In a process of its own: a crash is a failure. */
+/* A stack of the usual size is enough for whatever text says, or there is an error. In a process of its own:
+ * a crash is a failure. */
 static void survives(const char *what, void (*body)(void))
 {
     int status = 0;
@@ -215,10 +269,12 @@ static void read_and_use(const char *text)
 static void deep_regions(void)
 {
     for (int depth = 20; depth <= 20000; depth *= 10) {
-        char *open = repeated("fn @f(%x: f32[2]) -> (f32[2]) {\n", "  %y = invoke_subgraph (%x = %x) {\n", depth, "  %z = neg(%x)\n  yield(%z)\n");
+        char *open = repeated("fn @f(%x: f32[2]) -> (f32[2]) {\n", "  %y = invoke_subgraph (%x = %x) {\n",
+                              depth, "  %z = neg(%x)\n  yield(%z)\n");
         char *text = repeated(open, "}\n  yield(%y)\n", depth, "");
         read_and_use(text);
-        char *branches = repeated("fn @f(%x: f32[2]) -> (f32[2]) {\n", "  %y = switch(%x) [(%x = %x) {\n", depth, "");
+        char *branches = repeated("fn @f(%x: f32[2]) -> (f32[2]) {\n", "  %y = switch(%x) [(%x = %x) {\n",
+                                  depth, "");
         read_and_use(branches);
         free(open), free(text), free(branches);
     }
@@ -233,7 +289,8 @@ static void deep_dims(void)
         hop_tensor *t = NULL;
         char *type = repeated("f32[", "(", depth, "]");
         if (!hop_tensor_new(&t, type)) _exit(1);
-        char *sum = repeated("fn @f[T](%x: f32[T], %y: f32[T", " + T * 2 - 1", depth, "]) -> () {\n  return\n}\n");
+        char *sum = repeated("fn @f[T](%x: f32[T], %y: f32[T", " + T * 2 - 1", depth,
+                             "]) -> () {\n  return\n}\n");
         read_and_use(sum);
         free(open), free(text), free(type), free(sum);
     }
@@ -246,8 +303,13 @@ static void long_chains(void)
         size_t room = (size_t)n * 140 + 200, at = 0;
         char *text = malloc(room);
         if (!text) exit(2);
-        at += (size_t)snprintf(text, room, "fn @f0(%%x: f32[2]) -> (f32[2]) {\n  %%y = neg(%%x)\n  return %%y\n}\n");
-        for (int i = 1; i <= n; i++) at += (size_t)snprintf(text + at, room - at, "fn @f%d(%%x: f32[2]) -> (f32[2]) {\n  %%y = invoke_subgraph @f%d(%%x)\n  return %%y\n}\n", i, i - 1);
+        at += (size_t)snprintf(text, room,
+                               "fn @f0(%%x: f32[2]) -> (f32[2]) {\n  %%y = neg(%%x)\n  return %%y\n}\n");
+        for (int i = 1; i <= n; i++)
+            at += (size_t)snprintf(
+                text + at, room - at,
+                "fn @f%d(%%x: f32[2]) -> (f32[2]) {\n  %%y = invoke_subgraph @f%d(%%x)\n  return %%y\n}\n", i,
+                i - 1);
         read_and_use(text);
         free(text);
     }
@@ -262,7 +324,8 @@ static void long_line(void)
         text = malloc(room);
         if (!text) exit(2);
         at += (size_t)snprintf(text, room, "fn @f(%%v0: f32[2]) -> (f32[2]) {\n");
-        for (int i = 1; i <= n; i++) at += (size_t)snprintf(text + at, room - at, "  %%v%d = sin(%%v%d)\n", i, i - 1);
+        for (int i = 1; i <= n; i++)
+            at += (size_t)snprintf(text + at, room - at, "  %%v%d = sin(%%v%d)\n", i, i - 1);
         snprintf(text + at, room - at, "  return %%v%d\n}\n", n);
         read_and_use(text);
         free(text);
@@ -297,9 +360,11 @@ static void long_names(void)
     enum { LENGTH = 1 << 20 };
     hop_fn *f = NULL, *g = NULL;
     hop_tensor *x = NULL, *out[1] = { 0 };
-    char *name = repeated("n", "n", LENGTH, ""), *params = repeated(name, "", 0, ": f32[T]"), *text = repeated("fn @", name, 1, "(");
+    char *name = repeated("n", "n", LENGTH, ""), *params = repeated(name, "", 0, ": f32[T]"),
+         *text = repeated("fn @", name, 1, "(");
     CLAIM(!hop_capture(&f, params, 1, named, name), "%s", hop_message());
-    CLAIM(f && hop_fn_text(f) && !hop_fn_read(&g, hop_fn_text(f), NULL), "a long name reads back: %s", hop_message());
+    CLAIM(f && hop_fn_text(f) && !hop_fn_read(&g, hop_fn_text(f), NULL), "a long name reads back: %s",
+          hop_message());
     CLAIM(f && strlen(hop_fn_param_name(f, 0)) == LENGTH + 1, "the name is there");
     hop_fn_free(g), g = NULL;
     CLAIM(!hop_grad(&g, f, NULL) || hop_message()[0], "an array has no gradient");
@@ -319,7 +384,8 @@ static void long_names(void)
 /* Every dtype through every format; then the file a byte shorter each time. */
 static void files(void)
 {
-    static const char *const dtypes[] = { "bool", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "f16", "bf16", "f32", "f64" };
+    static const char *const dtypes[] = { "bool", "i8",  "i16", "i32",  "i64", "u8", "u16",
+                                          "u32",  "u64", "f16", "bf16", "f32", "f64" };
     static const char *const endings[] = { "npy", "npz", "safetensors" };
     char path[128], type[32], folder[] = "/tmp/hop_hostile_XXXXXX";
     CLAIM(mkdtemp(folder), "a folder");
@@ -331,7 +397,8 @@ static void files(void)
         hop_status status = hop_save(t, path);
         CLAIM(!status || hop_message()[0], "%s: %s", path, hop_message());
         if (!status) {
-            CLAIM(!hop_load(&again, path) && !strcmp(hop_tensor_dtype(again), dtypes[i / 3]), "%s, %s: %s", path, type, hop_message());
+            CLAIM(!hop_load(&again, path) && !strcmp(hop_tensor_dtype(again), dtypes[i / 3]), "%s, %s: %s",
+                  path, type, hop_message());
             hop_tensor_free(again), again = NULL;
             FILE *f = fopen(path, "rb");
             fseek(f, 0, SEEK_END);
@@ -339,7 +406,8 @@ static void files(void)
             fclose(f);
             for (long cut = size - 1; cut >= 0; cut -= 1 + cut / 40) {
                 CLAIM(!truncate(path, cut), "truncate");
-                CLAIM(hop_load(&again, path) && !again && hop_message()[0], "%s of %s cut to %ld of %ld bytes loads", endings[i % 3], type, cut, size);
+                CLAIM(hop_load(&again, path) && !again && hop_message()[0],
+                      "%s of %s cut to %ld of %ld bytes loads", endings[i % 3], type, cut, size);
                 hop_tensor_free(again), again = NULL;
             }
         }

@@ -1,5 +1,6 @@
-/* The interpreter and what it shares with the runtime: tensors, values as text, binding of symbols and its messages, programs with loops and data-dependent
- * sizes, failures that must leak nothing, allocations that fail. */
+/* The interpreter and what it shares with the runtime: tensors, values as text, binding of symbols and its
+ * messages, programs with loops and data-dependent sizes, failures that must leak nothing, allocations that
+ * fail. */
 #include "check.h"
 #include "interp/interp.h"
 #include "ir/text.h"
@@ -7,44 +8,43 @@
 
 #include <math.h>
 
-static const char program[] =
-    "hop 1\n"
-    "fn @line[T in 1..9](%x: f32[T], %y: f32[T]) -> (f32[T]) {\n"
-    "  %a = mul(%x, %y)\n"
-    "  %b = add(%a, %x)\n"
-    "  return %b\n"
-    "}\n"
-    "fn @sums[T](%h0: f32[3], %xs: f32[T, 3]) -> (f32[3], f32[T, 3]) {\n"
-    "  %h, %ys = scan carry(%c = %h0) over(%x in %xs) {\n"
-    "    %n = add(%c, %x)\n"
-    "    next(%n) stack(%n)\n"
-    "  }\n"
-    "  return %h, %ys\n"
-    "}\n"
-    "fn @count(%n: i64[]) -> (i64[?k], i64[?k]) {\n"
-    "  %i: i64[?k] = bind_dim(%n)\n"
-    "  %j = add(%i, %i)\n"
-    "  return %i, %j\n"
-    "}\n"
-    "fn @twice(%x: f32[2]) -> (f32[2], f32[2], f32[2]) {\n"
-    "  %y = add(%x, %x)\n"
-    "  %unused = mul(%y, %y)\n"
-    "  return %y, %x, %y\n"
-    "}\n"
-    "fn @positive(%x: f32[2]) -> (f32[2]) {\n"
-    "  %z = full {value = 0, dims = [2]}\n"
-    "  %p = gt(%x, %z)\n"
-    "  %y = add(%x, %x)\n"
-    "  check {message = \"all positive\"} (%p, %x)\n"
-    "  print {format = \"x = {}\"} (%x)\n"
-    "  return %y\n"
-    "}\n"
-    "fn @pair[A, B](%x: f32[A], %y: f32[B], %z: f32[A + B]) -> (f32[A]) {\n"
-    "  return %x\n"
-    "}\n"
-    "fn @fixed(%x: f32[2, 3]) -> (f32[2, 3]) {\n"
-    "  return %x\n"
-    "}\n";
+static const char program[] = "hop 1\n"
+                              "fn @line[T in 1..9](%x: f32[T], %y: f32[T]) -> (f32[T]) {\n"
+                              "  %a = mul(%x, %y)\n"
+                              "  %b = add(%a, %x)\n"
+                              "  return %b\n"
+                              "}\n"
+                              "fn @sums[T](%h0: f32[3], %xs: f32[T, 3]) -> (f32[3], f32[T, 3]) {\n"
+                              "  %h, %ys = scan carry(%c = %h0) over(%x in %xs) {\n"
+                              "    %n = add(%c, %x)\n"
+                              "    next(%n) stack(%n)\n"
+                              "  }\n"
+                              "  return %h, %ys\n"
+                              "}\n"
+                              "fn @count(%n: i64[]) -> (i64[?k], i64[?k]) {\n"
+                              "  %i: i64[?k] = bind_dim(%n)\n"
+                              "  %j = add(%i, %i)\n"
+                              "  return %i, %j\n"
+                              "}\n"
+                              "fn @twice(%x: f32[2]) -> (f32[2], f32[2], f32[2]) {\n"
+                              "  %y = add(%x, %x)\n"
+                              "  %unused = mul(%y, %y)\n"
+                              "  return %y, %x, %y\n"
+                              "}\n"
+                              "fn @positive(%x: f32[2]) -> (f32[2]) {\n"
+                              "  %z = full {value = 0, dims = [2]}\n"
+                              "  %p = gt(%x, %z)\n"
+                              "  %y = add(%x, %x)\n"
+                              "  check {message = \"all positive\"} (%p, %x)\n"
+                              "  print {format = \"x = {}\"} (%x)\n"
+                              "  return %y\n"
+                              "}\n"
+                              "fn @pair[A, B](%x: f32[A], %y: f32[B], %z: f32[A + B]) -> (f32[A]) {\n"
+                              "  return %x\n"
+                              "}\n"
+                              "fn @fixed(%x: f32[2, 3]) -> (f32[2, 3]) {\n"
+                              "  return %x\n"
+                              "}\n";
 
 static struct module *m;
 
@@ -81,8 +81,10 @@ static void test_tensors(void)
     t = tensor_new(DT_F32, 3, (int64_t[]){ 2, 0, 3 });
     CLAIM(t->count == 0 && prints_as(t, "[[], []]"), "no elements");
     tensor_free(t);
-    CLAIM(attempt(make_large, (int64_t[]){ INT64_C(1) << 40, INT64_C(1) << 40 }) == HOP_INVALID, "a size that overflows: %s", hop_message());
-    CLAIM(attempt(make_large, (int64_t[]){ 0, INT64_MAX }) == HOP_INVALID, "a size that overflows beside a zero");
+    CLAIM(attempt(make_large, (int64_t[]){ INT64_C(1) << 40, INT64_C(1) << 40 }) == HOP_INVALID,
+          "a size that overflows: %s", hop_message());
+    CLAIM(attempt(make_large, (int64_t[]){ 0, INT64_MAX }) == HOP_INVALID,
+          "a size that overflows beside a zero");
     CLAIM(attempt(make_large, (int64_t[]){ 2, -1 }) == HOP_INVALID, "a negative size");
     float data[2] = { 1, 2 };
     int released = 0;
@@ -95,7 +97,8 @@ static void test_tensors(void)
     tensor_free(NULL);
     t = tensor_new(DT_F32, 1, (int64_t[]){ 1 << 20 });
     tensor_free(t);
-    struct tensor *again = tensor_new(DT_F32, 1, (int64_t[]){ (1 << 20) - 100 }), *other = tensor_new(DT_F32, 1, (int64_t[]){ 1 << 20 });
+    struct tensor *again = tensor_new(DT_F32, 1, (int64_t[]){ (1 << 20) - 100 }),
+                  *other = tensor_new(DT_F32, 1, (int64_t[]){ 1 << 20 });
     CLAIM(again == t && other != t, "a large block is used again, by one");
     memset(other->data, 0, (size_t)other->count * 4);
     tensor_free(again);
@@ -105,12 +108,18 @@ static void test_tensors(void)
 
 static struct tensor on_stack(enum dtype t, uint32_t rank, int64_t d0, int64_t d1, const void *data)
 {
-    return (struct tensor){ .refs = 1, .dtype = (uint8_t)t, .rank = (uint8_t)rank, .dims = { d0, d1 }, .count = (rank > 0 ? d0 : 1) * (rank > 1 ? d1 : 1), .data = (void *)data };
+    return (struct tensor){ .refs = 1,
+                            .dtype = (uint8_t)t,
+                            .rank = (uint8_t)rank,
+                            .dims = { d0, d1 },
+                            .count = (rank > 0 ? d0 : 1) * (rank > 1 ? d1 : 1),
+                            .data = (void *)data };
 }
 
 static void test_text(void)
 {
-    struct tensor t = on_stack(DT_F32, 1, 8, 0, (float[]){ 1, -0.0f, 0.1f, 16777216, 3.4028235e38f, 1e-45f, NAN, -INFINITY });
+    struct tensor t = on_stack(DT_F32, 1, 8, 0,
+                               (float[]){ 1, -0.0f, 0.1f, 16777216, 3.4028235e38f, 1e-45f, NAN, -INFINITY });
     CLAIM(prints_as(&t, "[1, -0, 0.1, 16777216, 3.4028235e+38, 1e-45, nan, -inf]"), "floats");
     t = on_stack(DT_F64, 0, 0, 0, (double[]){ 0.1 });
     CLAIM(prints_as(&t, "0.1"), "a double");
@@ -140,15 +149,27 @@ static void test_text(void)
 static void test_formats(void)
 {
     float one = 1, two = 2;
-    struct tensor a = on_stack(DT_F32, 0, 0, 0, &one), b = on_stack(DT_F32, 0, 0, 0, &two), *values[2] = { &a, &b };
-    static const struct { const char *format; uint32_t n; const char *want; } cases[] = {
-        { "x = {}, y = {}", 2, "x = 1, y = 2" }, { "x = {}", 2, "x = 1 2" }, { "{} and {}", 1, "1 and {}" }, { "", 0, "" }, { "", 2, "1 2" }, { "{}{}", 2, "12" }, { "plain", 0, "plain" },
+    struct tensor a = on_stack(DT_F32, 0, 0, 0, &one), b = on_stack(DT_F32, 0, 0, 0, &two),
+                  *values[2] = { &a, &b };
+    static const struct {
+        const char *format;
+        uint32_t n;
+        const char *want;
+    } cases[] = {
+        { "x = {}, y = {}", 2, "x = 1, y = 2" },
+        { "x = {}", 2, "x = 1 2" },
+        { "{} and {}", 1, "1 and {}" },
+        { "", 0, "" },
+        { "", 2, "1 2" },
+        { "{}{}", 2, "12" },
+        { "plain", 0, "plain" },
     };
     for (size_t i = 0; i < HOP_COUNT(cases); i++) {
         struct arena arena = { 0 };
         struct text out = { .arena = &arena };
         format_values(&out, cases[i].format, values, cases[i].n);
-        CLAIM(!strcmp(out.data, cases[i].want), "\"%s\" gives \"%s\", expected \"%s\"", cases[i].format, out.data, cases[i].want);
+        CLAIM(!strcmp(out.data, cases[i].want), "\"%s\" gives \"%s\", expected \"%s\"", cases[i].format,
+              out.data, cases[i].want);
         arena_free(&arena);
     }
 }
@@ -157,7 +178,10 @@ static void test_formats(void)
 
 struct bind_case {
     const char *fn;
-    struct { int rank; int64_t dims[2]; } args[3];
+    struct {
+        int rank;
+        int64_t dims[2];
+    } args[3];
     const char *want; /* in the message; NULL: no error */
 };
 static const struct bind_case bind_cases[] = {
@@ -167,7 +191,9 @@ static const struct bind_case bind_cases[] = {
     { "line", { { 1, { 0 } }, { 1, { 0 } } }, "must be in 1..9" },
     { "line", { { 2, { 4, 4 } }, { 1, { 4 } } }, "argument %x: expected f32[T], found f32[4, 4]" },
     { "pair", { { 1, { 2 } }, { 1, { 3 } }, { 1, { 5 } } }, NULL },
-    { "pair", { { 1, { 2 } }, { 1, { 3 } }, { 1, { 6 } } }, "argument %z: dim 0 (A + B) is 6, but must be 5" },
+    { "pair",
+      { { 1, { 2 } }, { 1, { 3 } }, { 1, { 6 } } },
+      "argument %z: dim 0 (A + B) is 6, but must be 5" },
     { "fixed", { { 2, { 2, 4 } } }, "argument %x: dim 1 is 4, but must be 3" },
 };
 
@@ -177,7 +203,8 @@ static void bind_case(void *which)
     const struct fn *f = module_fn(m, module_find(m, c->fn));
     struct shape_view views[3];
     int64_t symbols[4];
-    for (uint32_t p = 0; p < f->n_params; p++) views[p] = (struct shape_view){ DT_F32, (uint8_t)c->args[p].rank, c->args[p].dims };
+    for (uint32_t p = 0; p < f->n_params; p++)
+        views[p] = (struct shape_view){ DT_F32, (uint8_t)c->args[p].rank, c->args[p].dims };
     bind_symbols(m, f, views, NULL, symbols);
 }
 
@@ -186,7 +213,9 @@ static void test_binding(void)
     for (size_t i = 0; i < HOP_COUNT(bind_cases); i++) {
         const struct bind_case *c = &bind_cases[i];
         hop_status status = attempt(bind_case, (void *)c);
-        CLAIM(c->want ? status == HOP_INVALID && strstr(hop_message(), c->want) : !status, "%s: \"%s\", expected \"%s\"", c->fn, status ? hop_message() : "no error", c->want ? c->want : "no error");
+        CLAIM(c->want ? status == HOP_INVALID && strstr(hop_message(), c->want) : !status,
+              "%s: \"%s\", expected \"%s\"", c->fn, status ? hop_message() : "no error",
+              c->want ? c->want : "no error");
     }
 }
 
@@ -200,7 +229,10 @@ struct job {
     char printed[64];
 };
 
-static void catch_line(void *ctx, const char *line, size_t length) { snprintf(((struct job *)ctx)->printed, 64, "%.*s", (int)length, line); }
+static void catch_line(void *ctx, const char *line, size_t length)
+{
+    snprintf(((struct job *)ctx)->printed, 64, "%.*s", (int)length, line);
+}
 
 static void run_job(void *job)
 {
@@ -226,26 +258,38 @@ static void drop_job(struct job *j)
 
 static void test_runs(void)
 {
-    struct job j = { .fn = "line", .n_args = 2, .args = { floats(1, (int64_t[]){ 3 }, 1, 1), floats(1, (int64_t[]){ 3 }, 2, 0) } };
-    CLAIM(!attempt(run_job, &j) && prints_as(j.results[0], "[3, 6, 9]") && j.steps == 2, "x y + x: %s", hop_message());
+    struct job j = { .fn = "line",
+                     .n_args = 2,
+                     .args = { floats(1, (int64_t[]){ 3 }, 1, 1), floats(1, (int64_t[]){ 3 }, 2, 0) } };
+    CLAIM(!attempt(run_job, &j) && prints_as(j.results[0], "[3, 6, 9]") && j.steps == 2, "x y + x: %s",
+          hop_message());
     drop_job(&j);
 
-    j = (struct job){ .fn = "sums", .n_args = 2, .args = { floats(1, (int64_t[]){ 3 }, 0, 0), floats(2, (int64_t[]){ 3, 3 }, 1, 1) } };
-    CLAIM(!attempt(run_job, &j) && prints_as(j.results[0], "[12, 15, 18]") && prints_as(j.results[1], "[[1, 2, 3], [5, 7, 9], [12, 15, 18]]"), "a scan of sums: %s", hop_message());
+    j = (struct job){ .fn = "sums",
+                      .n_args = 2,
+                      .args = { floats(1, (int64_t[]){ 3 }, 0, 0), floats(2, (int64_t[]){ 3, 3 }, 1, 1) } };
+    CLAIM(!attempt(run_job, &j) && prints_as(j.results[0], "[12, 15, 18]") &&
+              prints_as(j.results[1], "[[1, 2, 3], [5, 7, 9], [12, 15, 18]]"),
+          "a scan of sums: %s", hop_message());
     drop_results(&j);
     j.max_steps = 2;
     CLAIM(attempt(run_job, &j) == HOP_CANCELLED, "a limit of steps ends the run");
     drop_job(&j);
 
-    j = (struct job){ .fn = "sums", .n_args = 2, .args = { floats(1, (int64_t[]){ 3 }, 4, 1), floats(2, (int64_t[]){ 0, 3 }, 0, 0) } };
-    CLAIM(!attempt(run_job, &j) && prints_as(j.results[0], "[4, 5, 6]") && prints_as(j.results[1], "[]"), "a scan over nothing: %s", hop_message());
+    j = (struct job){ .fn = "sums",
+                      .n_args = 2,
+                      .args = { floats(1, (int64_t[]){ 3 }, 4, 1), floats(2, (int64_t[]){ 0, 3 }, 0, 0) } };
+    CLAIM(!attempt(run_job, &j) && prints_as(j.results[0], "[4, 5, 6]") && prints_as(j.results[1], "[]"),
+          "a scan over nothing: %s", hop_message());
     drop_job(&j);
 
     int64_t *n;
     j = (struct job){ .fn = "count", .n_args = 1, .args = { tensor_new(DT_I64, 0, NULL) } };
     n = j.args[0]->data;
     for (*n = 0; *n < 5; *n += 4) {
-        CLAIM(!attempt(run_job, &j) && prints_as(j.results[0], *n ? "[0, 1, 2, 3]" : "[]") && prints_as(j.results[1], *n ? "[0, 2, 4, 6]" : "[]"), "a size bound by a node: %s", hop_message());
+        CLAIM(!attempt(run_job, &j) && prints_as(j.results[0], *n ? "[0, 1, 2, 3]" : "[]") &&
+                  prints_as(j.results[1], *n ? "[0, 2, 4, 6]" : "[]"),
+              "a size bound by a node: %s", hop_message());
         drop_results(&j);
     }
     *n = -1;
@@ -253,21 +297,26 @@ static void test_runs(void)
     drop_job(&j);
 
     j = (struct job){ .fn = "twice", .n_args = 1, .args = { floats(1, (int64_t[]){ 2 }, 1, 1) } };
-    CLAIM(!attempt(run_job, &j) && prints_as(j.results[0], "[2, 4]") && j.results[0] == j.results[2] && j.results[1] == j.args[0], "results may be one tensor: %s", hop_message());
+    CLAIM(!attempt(run_job, &j) && prints_as(j.results[0], "[2, 4]") && j.results[0] == j.results[2] &&
+              j.results[1] == j.args[0],
+          "results may be one tensor: %s", hop_message());
     drop_job(&j);
 
     j = (struct job){ .fn = "positive", .n_args = 1, .args = { floats(1, (int64_t[]){ 2 }, 1, 1) } };
     CLAIM(!attempt(run_job, &j) && !strcmp(j.printed, "x = [1, 2]"), "print: \"%s\"", j.printed);
     drop_results(&j);
     ((float *)j.args[0]->data)[1] = -1;
-    CLAIM(attempt(run_job, &j) == HOP_CHECK && strstr(hop_message(), "all positive"), "a failed check: %s", hop_message());
+    CLAIM(attempt(run_job, &j) == HOP_CHECK && strstr(hop_message(), "all positive"), "a failed check: %s",
+          hop_message());
     drop_job(&j);
 }
 
 /* Every allocation of a run fails once: the run ends with HOP_NOMEM and leaves nothing behind. */
 static void test_failing_allocations(void)
 {
-    struct job j = { .fn = "sums", .n_args = 2, .args = { floats(1, (int64_t[]){ 3 }, 0, 0), floats(2, (int64_t[]){ 3, 3 }, 1, 1) } };
+    struct job j = { .fn = "sums",
+                     .n_args = 2,
+                     .args = { floats(1, (int64_t[]){ 3 }, 0, 0), floats(2, (int64_t[]){ 3, 3 }, 1, 1) } };
     arena_free(&m->scratch);
     int64_t live = hop_live_allocations();
     hop_status status = HOP_NOMEM;
@@ -281,7 +330,8 @@ static void test_failing_allocations(void)
         arena_free(&m->scratch);
         clean &= hop_live_allocations() == live;
     }
-    CLAIM(status == HOP_OK && n > 10 && clean, "after %llu failing allocations: status %d, %s", (unsigned long long)n, status, clean ? "nothing leaked" : "leaks");
+    CLAIM(status == HOP_OK && n > 10 && clean, "after %llu failing allocations: status %d, %s",
+          (unsigned long long)n, status, clean ? "nothing leaked" : "leaks");
     drop_job(&j);
 }
 
@@ -305,6 +355,7 @@ int main(void)
         test_failing_allocations();
         module_free(m);
     }
-    CLAIM(hop_live_allocations() == live, "nothing leaks: %lld blocks", (long long)(hop_live_allocations() - live));
+    CLAIM(hop_live_allocations() == live, "nothing leaks: %lld blocks",
+          (long long)(hop_live_allocations() - live));
     return tests_end();
 }

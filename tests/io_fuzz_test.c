@@ -1,5 +1,6 @@
-/* Readers of tensor files against damaged bytes, and everything in src/io against memory that runs out. Deterministic: io_fuzz_test [SEED [ROUNDS]]. A file may be
- * refused (HOP_INVALID) or read; then its tensors are what a tensor must be, no larger than the file justifies, and nothing stays allocated. */
+/* Readers of tensor files against damaged bytes, and everything in src/io against memory that runs out.
+ * Deterministic: io_fuzz_test [SEED [ROUNDS]]. A file may be refused (HOP_INVALID) or read; then its tensors
+ * are what a tensor must be, no larger than the file justifies, and nothing stays allocated. */
 #include "check.h"
 #include "cli/cli.h"
 #include "io/dlpack.h"
@@ -25,7 +26,18 @@ static void add_seed(const struct io_format *format, const void *bytes, size_t s
 
 static void add_seeds(void)
 {
-    static const char *const golden[] = { "f4.npy", "f8_scalar.npy", "b1.npy", "i4_big_endian.npy", "f8_fortran.npy", "u4_version2.npy", "c8.npy", "plain.npz", "deflated.npz", "streamed.npz", "several.safetensors", "small_floats.safetensors" };
+    static const char *const golden[] = { "f4.npy",
+                                          "f8_scalar.npy",
+                                          "b1.npy",
+                                          "i4_big_endian.npy",
+                                          "f8_fortran.npy",
+                                          "u4_version2.npy",
+                                          "c8.npy",
+                                          "plain.npz",
+                                          "deflated.npz",
+                                          "streamed.npz",
+                                          "several.safetensors",
+                                          "small_floats.safetensors" };
     static const struct io_format *const formats[] = { &npy_format, &npz_format, &safetensors_format };
     for (size_t i = 0; i < HOP_COUNT(golden); i++) {
         size_t size;
@@ -33,20 +45,53 @@ static void add_seeds(void)
         for (size_t k = 0; k < HOP_COUNT(formats); k++)
             if (strstr(golden[i], formats[k]->extension)) add_seed(formats[k], bytes, size);
     }
-    struct text npy = npy_bytes(&arena, 2, "{'descr': '>f8', 'fortran_order': True, 'shape': (3, 1, 4), }", 96), zip;
-    zip = zip_bytes(&arena, &(struct zip){ .name = "x.npy", .data = npy.data, .size = npy.len, .zip64 = true });
+    struct text npy = npy_bytes(&arena, 2, "{'descr': '>f8', 'fortran_order': True, 'shape': (3, 1, 4), }",
+                                96),
+                zip;
+    zip = zip_bytes(&arena,
+                    &(struct zip){ .name = "x.npy", .data = npy.data, .size = npy.len, .zip64 = true });
     add_seed(&npz_format, zip.data, zip.len);
-    zip = zip_bytes(&arena, &(struct zip){ .name = "x.npy", .data = npy.data, .size = npy.len, .zip64 = true, .deflate = true });
+    zip = zip_bytes(&arena,
+                    &(struct zip){
+                        .name = "x.npy", .data = npy.data, .size = npy.len, .zip64 = true, .deflate = true });
     add_seed(&npz_format, zip.data, zip.len);
-    static const char header[] = "{\"a\\u00e9\\ud83d\\ude00\" : {\"dtype\": \"I32\", \"shape\":[2,1], \"data_offsets\":[0,8], \"x\":[{\"k\":[null,-1.5e3,true]}]}, \"__metadata__\":{\"a\":\"\\\\b\"}}   ";
+    static const char header[] =
+        "{\"a\\u00e9\\ud83d\\ude00\" : {\"dtype\": \"I32\", \"shape\":[2,1], \"data_offsets\":[0,8], "
+        "\"x\":[{\"k\":[null,-1.5e3,true]}]}, \"__metadata__\":{\"a\":\"\\\\b\"}}   ";
     struct text st = safetensors_bytes(&arena, header, sizeof header - 1, 8);
     add_seed(&safetensors_format, st.data, st.len);
 }
 
 /* ---- damage ---- */
 
-static const uint64_t interesting[] = { 0, 1, 2, 8, 0x7f, 0x80, 0xff, 0x100, 0x7fff, 0x8000, 0xffff, 0x7fffffff, 0x80000000, 0xffffffff, 0x100000000, INT64_MAX, 0x8000000000000000u, UINT64_MAX };
-static const char *const words[] = { "0", "1", "9999999999999999999", "4294967296", "-1", "'", "\"", "{", "}", "[", "]", "(", ")", ",", ":", "\\", "\\u0000", "\\ud800", "True", "F64", "BOOL", "b1", ">i8", "shape", "dtype", "PK\5\6", "PK\1\2", "PK\6\6", "__metadata__" };
+static const uint64_t interesting[] = { 0,
+                                        1,
+                                        2,
+                                        8,
+                                        0x7f,
+                                        0x80,
+                                        0xff,
+                                        0x100,
+                                        0x7fff,
+                                        0x8000,
+                                        0xffff,
+                                        0x7fffffff,
+                                        0x80000000,
+                                        0xffffffff,
+                                        0x100000000,
+                                        INT64_MAX,
+                                        0x8000000000000000u,
+                                        UINT64_MAX };
+static const char *const words[] = { "0",          "1",           "9999999999999999999",
+                                     "4294967296", "-1",          "'",
+                                     "\"",         "{",           "}",
+                                     "[",          "]",           "(",
+                                     ")",          ",",           ":",
+                                     "\\",         "\\u0000",     "\\ud800",
+                                     "True",       "F64",         "BOOL",
+                                     "b1",         ">i8",         "shape",
+                                     "dtype",      "PK\5\6",      "PK\1\2",
+                                     "PK\6\6",     "__metadata__" };
 
 static size_t mutate(struct random *r, uint8_t *b, size_t n)
 {
@@ -63,21 +108,21 @@ static size_t mutate(struct random *r, uint8_t *b, size_t n)
         length = (size_t)1 << random_next(r) % 4;
         if (n - at >= length) memcpy(b + at, &interesting[random_next(r) % HOP_COUNT(interesting)], length);
         break;
-    case 3: /* cut off */
-        n = at;
-        break;
+    case 3: /* cut off */ n = at; break;
     case 4: /* without a piece */
         length = random_next(r) % 16;
         if (n - at > length) memmove(b + at, b + at + length, n - at - length), n -= length;
         break;
     case 5: /* a piece twice */
         length = random_next(r) % 64;
-        if (n - at > length && n + length <= LARGEST_SEED) memmove(b + at + length, b + at, n - at), n += length;
+        if (n - at > length && n + length <= LARGEST_SEED)
+            memmove(b + at + length, b + at, n - at), n += length;
         break;
     case 6: /* a word written over, or put in */
         word = words[random_next(r) % HOP_COUNT(words)];
         length = strlen(word);
-        if (random_next(r) % 2 && n + length <= LARGEST_SEED) memmove(b + at + length, b + at, n - at), n += length;
+        if (random_next(r) % 2 && n + length <= LARGEST_SEED)
+            memmove(b + at + length, b + at, n - at), n += length;
         if (n - at >= length) memcpy(b + at, word, length);
         break;
     case 7: /* a piece of itself elsewhere */
@@ -108,7 +153,8 @@ static void look_at(struct reading *r, const struct tensor *t)
     int64_t count = 1;
     for (uint32_t i = 0; i < t->rank; i++) count *= t->dims[i];
     size_t bytes = (size_t)t->count * dtype_info[t->dtype].size;
-    if (count != t->count || t->rank > MAX_RANK || t->dtype >= DT_COUNT) r->wrong = "the tensor contradicts itself";
+    if (count != t->count || t->rank > MAX_RANK || t->dtype >= DT_COUNT)
+        r->wrong = "the tensor contradicts itself";
     if (bytes > r->bytes->size * LARGEST_RATIO) r->wrong = "the tensor is larger than the file can be";
     if ((uintptr_t)t->data % dtype_info[t->dtype].size) r->wrong = "the tensor is not aligned";
     for (size_t i = 0; i < bytes; i++) /* every byte is there */
@@ -118,7 +164,8 @@ static void look_at(struct reading *r, const struct tensor *t)
 static void read_all(void *ctx)
 {
     struct reading *r = ctx;
-    struct archive *a = archive_open_file(io_file_copy("bytes", r->bytes->bytes, r->bytes->size), r->bytes->format);
+    struct archive *a = archive_open_file(io_file_copy("bytes", r->bytes->bytes, r->bytes->size),
+                                          r->bytes->format);
     hop_cleanup_push(archive_free, a);
     for (uint32_t i = 0; i < a->entries.len; i++) {
         struct tensor *t = archive_read(a, i);
@@ -136,9 +183,13 @@ static void try_bytes(const struct seed *s, uint64_t round, uint64_t *good)
     struct reading r = { s, 0, NULL };
     hop_status status = attempt(read_all, &r);
     *good += !status;
-    bool fine = !r.wrong && (!status || (status == HOP_INVALID && !strncmp(hop_message(), "bytes: ", 7))) && hop_live_allocations() == live;
+    bool fine = !r.wrong && (!status || (status == HOP_INVALID && !strncmp(hop_message(), "bytes: ", 7))) &&
+                hop_live_allocations() == live;
     if (fine) tests_passed++;
-    else CLAIM(false, "round %llu, %s: status %d (%s), %s, %lld allocations left", (unsigned long long)round, s->format->extension, status, status ? hop_message() : "", r.wrong ? r.wrong : "", (long long)(hop_live_allocations() - live));
+    else
+        CLAIM(false, "round %llu, %s: status %d (%s), %s, %lld allocations left", (unsigned long long)round,
+              s->format->extension, status, status ? hop_message() : "", r.wrong ? r.wrong : "",
+              (long long)(hop_live_allocations() - live));
 }
 
 static void test_damage(uint64_t start, uint64_t rounds)
@@ -154,7 +205,10 @@ static void test_damage(uint64_t start, uint64_t rounds)
         for (uint64_t n = random_next(&r) % 4 + 1; n; n--) damaged.size = mutate(&r, buffer, damaged.size);
         /* damage inside of a member is only seen when the checksum is right */
         if (s->format == &npy_format && random_next(&r) % 2) {
-            struct text zip = zip_bytes(&scratch, &(struct zip){ .name = "m.npy", .data = buffer, .size = damaged.size, .deflate = random_next(&r) % 2 });
+            struct text zip = zip_bytes(&scratch, &(struct zip){ .name = "m.npy",
+                                                                 .data = buffer,
+                                                                 .size = damaged.size,
+                                                                 .deflate = random_next(&r) % 2 });
             damaged = (struct seed){ &npz_format, (uint8_t *)zip.data, zip.len };
         }
         int64_t live_scratch = hop_live_allocations();
@@ -162,7 +216,9 @@ static void test_damage(uint64_t start, uint64_t rounds)
         CLAIM(hop_live_allocations() == live_scratch, "round %llu leaks", (unsigned long long)round);
         arena_free(&scratch);
     }
-    CLAIM(good > rounds / 50, "only %llu of %llu damaged files can be read: the damage is too coarse to test much", (unsigned long long)good, (unsigned long long)rounds);
+    CLAIM(good > rounds / 50,
+          "only %llu of %llu damaged files can be read: the damage is too coarse to test much",
+          (unsigned long long)good, (unsigned long long)rounds);
 }
 
 /* ---- memory runs out ---- */
@@ -198,7 +254,8 @@ static void there_and_back(void *ctx)
     struct tensor *copied = dlpack_import(m);
     hop_cleanup_pop(m);
     hop_cleanup_push(tensor_free, copied);
-    struct tensor *t = dlpack_import_versioned(v); /* on success the deleter has run; on a throw the cleanup calls it */
+    struct tensor *t = dlpack_import_versioned(
+        v); /* on success the deleter has run; on a throw the cleanup calls it */
     hop_cleanup_pop(copied);
     hop_cleanup_pop(v);
     tensor_free(copied);
@@ -225,8 +282,11 @@ static void try_allocations(const char *name, void (*body)(void *), void *ctx)
         hop_fail_allocation(n);
         hop_status status = attempt(body, ctx);
         hop_fail_allocation(0);
-        CLAIM(status == HOP_NOMEM && hop_live_allocations() == live && tensors[0]->refs + tensors[1]->refs == refs && !count_files(), "%s, allocation %llu of %llu fails: status %d (%s), %lld allocations left", name,
-              (unsigned long long)n, (unsigned long long)total, status, status ? hop_message() : "", (long long)(hop_live_allocations() - live));
+        CLAIM(status == HOP_NOMEM && hop_live_allocations() == live &&
+                  tensors[0]->refs + tensors[1]->refs == refs && !count_files(),
+              "%s, allocation %llu of %llu fails: status %d (%s), %lld allocations left", name,
+              (unsigned long long)n, (unsigned long long)total, status, status ? hop_message() : "",
+              (long long)(hop_live_allocations() - live));
     }
 }
 
@@ -258,7 +318,8 @@ static void test_allocations(void)
 
 int main(int argc, char **argv)
 {
-    uint64_t seed = argc > 1 ? strtoull(argv[1], NULL, 0) : 1, rounds = argc > 2 ? strtoull(argv[2], NULL, 0) : 300000;
+    uint64_t seed = argc > 1 ? strtoull(argv[1], NULL, 0) : 1,
+             rounds = argc > 2 ? strtoull(argv[2], NULL, 0) : 300000;
     add_seeds();
     test_allocations();
     test_damage(seed * 1000000000, rounds);

@@ -1,4 +1,5 @@
-/* Tensor files and DLPack: golden files of other programs, round trips, files that lie, writing that fails half-way, who frees what. */
+/* Tensor files and DLPack: golden files of other programs, round trips, files that lie, writing that fails
+ * half-way, who frees what. */
 #include "check.h"
 #include "cli/cli.h"
 #include "io/dlpack.h"
@@ -46,7 +47,10 @@ static void do_save(void *ctx)
     struct saving *s = ctx;
     io_save(s->path, s->names, s->tensors, s->n);
 }
-static hop_status save(const char *path, const char *const *names, struct tensor *const *tensors, uint32_t n) { return attempt(do_save, &(struct saving){ path, names, tensors, n }); }
+static hop_status save(const char *path, const char *const *names, struct tensor *const *tensors, uint32_t n)
+{
+    return attempt(do_save, &(struct saving){ path, names, tensors, n });
+}
 
 struct reading { /* of bytes in memory: every entry of the file */
     const struct io_format *format;
@@ -65,13 +69,17 @@ static void do_read(void *ctx)
     archive_free(a);
 }
 
-static void expect_bad(int line, const struct io_format *format, const struct text *bytes, hop_status status, const char *message)
+static void expect_bad(int line, const struct io_format *format, const struct text *bytes, hop_status status,
+                       const char *message)
 {
     int64_t live = hop_live_allocations();
     struct reading r = { format, bytes->data, bytes->len, 0 };
     hop_status found = attempt(do_read, &r);
-    bool good = found == status && (!status || (!strncmp(hop_message(), "bytes: ", 7) && strstr(hop_message(), message))) && hop_live_allocations() == live;
-    CLAIM(good, "line %d: expected status %d and '%s', found %d and '%s', %lld allocations left", line, status, message, found, found ? hop_message() : "", (long long)(hop_live_allocations() - live));
+    bool good = found == status &&
+                (!status || (!strncmp(hop_message(), "bytes: ", 7) && strstr(hop_message(), message))) &&
+                hop_live_allocations() == live;
+    CLAIM(good, "line %d: expected status %d and '%s', found %d and '%s', %lld allocations left", line,
+          status, message, found, found ? hop_message() : "", (long long)(hop_live_allocations() - live));
 }
 #define BAD(format, bytes, message) expect_bad(__LINE__, &format, bytes, HOP_INVALID, message)
 #define GOOD(format, bytes) expect_bad(__LINE__, &format, bytes, HOP_OK, "")
@@ -81,7 +89,10 @@ static void expect_bad(int line, const struct io_format *format, const struct te
 static double formula(enum dtype dtype, int64_t i)
 {
     int kind = dtype_info[dtype].kind;
-    return kind == KIND_BOOL ? i % 3 == 0 : kind == KIND_UINT ? (double)i : kind == KIND_INT ? (double)i - 2 : (double)i - 2.5;
+    return kind == KIND_BOOL   ? i % 3 == 0
+           : kind == KIND_UINT ? (double)i
+           : kind == KIND_INT  ? (double)i - 2
+                               : (double)i - 2.5;
 }
 
 static void expect_formula(const char *spec, const char *type)
@@ -114,13 +125,32 @@ static struct text file_bytes(const char *path)
 
 static void test_golden(void)
 {
-    static const struct { const char *spec, *type; } files[] = {
-        { "f4.npy", "f32[2, 3]" }, { "f8_scalar.npy", "f64[]" }, { "b1.npy", "bool[7]" }, { "i8_empty.npy", "i64[0, 4]" }, { "i4_big_endian.npy", "i32[2, 3]" },
-        { "f8_fortran.npy", "f64[2, 3, 2]" }, { "f4_big_fortran.npy", "f32[3, 4]" }, { "u4_version2.npy", "u32[5]" }, { "plain.npz:a", "f32[2, 3]" },
-        { "plain.npz:b", "i64[4]" }, { "plain.npz:naïve", "bool[3]" }, { "deflated.npz:a", "f32[20, 30]" }, { "deflated.npz:b", "f64[2, 3]" },
-        { "deflated.npz:c", "i32[]" }, { "streamed.npz:x", "i32[3]" }, { "streamed.npz", "i32[3]" }, { "several.safetensors:w", "f32[2, 3]" },
-        { "several.safetensors:i", "i64[2]" }, { "several.safetensors:flags", "bool[3]" }, { "several.safetensors:empty", "f64[0, 2]" },
-        { "several.safetensors:scalar", "f64[]" }, { "several.safetensors:quo\"te\n", "i32[1]" }, { "small_floats.safetensors:w", "f32[2]" },
+    static const struct {
+        const char *spec, *type;
+    } files[] = {
+        { "f4.npy", "f32[2, 3]" },
+        { "f8_scalar.npy", "f64[]" },
+        { "b1.npy", "bool[7]" },
+        { "i8_empty.npy", "i64[0, 4]" },
+        { "i4_big_endian.npy", "i32[2, 3]" },
+        { "f8_fortran.npy", "f64[2, 3, 2]" },
+        { "f4_big_fortran.npy", "f32[3, 4]" },
+        { "u4_version2.npy", "u32[5]" },
+        { "plain.npz:a", "f32[2, 3]" },
+        { "plain.npz:b", "i64[4]" },
+        { "plain.npz:naïve", "bool[3]" },
+        { "deflated.npz:a", "f32[20, 30]" },
+        { "deflated.npz:b", "f64[2, 3]" },
+        { "deflated.npz:c", "i32[]" },
+        { "streamed.npz:x", "i32[3]" },
+        { "streamed.npz", "i32[3]" },
+        { "several.safetensors:w", "f32[2, 3]" },
+        { "several.safetensors:i", "i64[2]" },
+        { "several.safetensors:flags", "bool[3]" },
+        { "several.safetensors:empty", "f64[0, 2]" },
+        { "several.safetensors:scalar", "f64[]" },
+        { "several.safetensors:quo\"te\n", "i32[1]" },
+        { "small_floats.safetensors:w", "f32[2]" },
     };
     for (size_t i = 0; i < HOP_COUNT(files); i++) expect_formula(golden(files[i].spec), files[i].type);
     static const char *const again[] = { "f4.npy", "f8_scalar.npy", "b1.npy", "i8_empty.npy" };
@@ -133,13 +163,19 @@ static void test_golden(void)
     }
     /* dtypes that hop does not have are refused by name, whatever else is in the file */
     enum dtype dtype;
-    static const struct { const char *spec, *dtype, *type, *message; } optional[] = {
-        { "bf16.npy", "bf16", "bf16[3]", "'<V2'" }, { "small_floats.safetensors:half", "f16", "f16[3]", "'F16'" }, { "small_floats.safetensors:brain", "bf16", "bf16[3]", "'BF16'" }, { "c8.npy", "c64", "", "'<c8'" },
+    static const struct {
+        const char *spec, *dtype, *type, *message;
+    } optional[] = {
+        { "bf16.npy", "bf16", "bf16[3]", "'<V2'" },
+        { "small_floats.safetensors:half", "f16", "f16[3]", "'F16'" },
+        { "small_floats.safetensors:brain", "bf16", "bf16[3]", "'BF16'" },
+        { "c8.npy", "c64", "", "'<c8'" },
     };
     for (size_t i = 0; i < HOP_COUNT(optional); i++) {
         struct tensor *t = load(golden(optional[i].spec));
         bool have = dtype_from_name(optional[i].dtype, strlen(optional[i].dtype), &dtype);
-        CLAIM(have ? t != NULL : !t && strstr(hop_message(), optional[i].message), "%s: %s", optional[i].spec, t ? "read" : hop_message());
+        CLAIM(have ? t != NULL : !t && strstr(hop_message(), optional[i].message), "%s: %s", optional[i].spec,
+              t ? "read" : hop_message());
         tensor_free(t);
     }
 }
@@ -148,7 +184,16 @@ static void test_golden(void)
 
 static void test_round_trips(void)
 {
-    static const struct { uint32_t rank; int64_t dims[MAX_RANK]; } shapes[] = { { 0, { 0 } }, { 1, { 0 } }, { 1, { 5 } }, { 2, { 3, 4 } }, { 3, { 2, 0, 7 } }, { 4, { 2, 1, 3, 2 } }, { 12, { 1, 1, 1, 2, 1, 1, 1, 1, 1, 2, 1, 3 } } };
+    static const struct {
+        uint32_t rank;
+        int64_t dims[MAX_RANK];
+    } shapes[] = { { 0, { 0 } },
+                   { 1, { 0 } },
+                   { 1, { 5 } },
+                   { 2, { 3, 4 } },
+                   { 3, { 2, 0, 7 } },
+                   { 4, { 2, 1, 3, 2 } },
+                   { 12, { 1, 1, 1, 2, 1, 1, 1, 1, 1, 2, 1, 3 } } };
     static const char *const files[] = { "all.npz", "all.safetensors", "wide.npz" };
     enum { N = DT_COUNT * HOP_COUNT(shapes) };
     struct tensor *all[N];
@@ -160,7 +205,8 @@ static void test_round_trips(void)
             names[n] = arena_printf(&arena, "%s/%s.%zu \"ü\"", dtype_info[dtype].name, s % 2 ? "x" : "ñ", s);
             CLAIM(!save(in_folder("one.npy"), NULL, &all[n], 1), "%s", hop_message());
             struct tensor *back = load(in_folder("one.npy"));
-            const char *d = back ? tensor_difference(&arena, back, all[n], (struct bound){ BOUND_BITS }) : hop_message();
+            const char *d = back ? tensor_difference(&arena, back, all[n], (struct bound){ BOUND_BITS })
+                                 : hop_message();
             CLAIM(!d, "%s: %s", names[n], d);
             tensor_free(back);
         }
@@ -170,7 +216,8 @@ static void test_round_trips(void)
         npz_zip64_from = 0xffffffff;
         for (uint32_t i = 0; i < n; i++) {
             struct tensor *back = load(arena_printf(&arena, "%s:%s", in_folder(files[k]), names[i]));
-            const char *d = back ? tensor_difference(&arena, back, all[i], (struct bound){ BOUND_BITS }) : hop_message();
+            const char *d = back ? tensor_difference(&arena, back, all[i], (struct bound){ BOUND_BITS })
+                                 : hop_message();
             CLAIM(!d, "%s: %s: %s", files[k], names[i], d);
             if (back && k == 1) CLAIM(!back->count || back->release, "%s: %s is copied", files[k], names[i]);
             tensor_free(back);
@@ -186,18 +233,34 @@ static void test_round_trips(void)
 static void test_names(void)
 {
     struct tensor *t = formula_tensor(DT_F32, 1, (int64_t[]){ 2 }), *two[2] = { t, t };
-    static const struct { const char *file, *a, *b, *message; } bad[] = {
-        { "n.npz", "x", "x", "two tensors have the name 'x'" }, { "n.safetensors", "x", "x", "two tensors have the name 'x'" }, { "n.npz", "x", "", "expected a name" },
-        { "n.npz", "x", "../y", "stays inside" }, { "n.npz", "x", "a/../../y", "stays inside" }, { "n.npz", "x", "/y", "stays inside" }, { "n.npz", "x", "..", "stays inside" },
-        { "n.safetensors", "x", "__metadata__", "taken by the format" }, { "n.safetensors", "x", "\xff", "not UTF-8" }, { "n.npz", "\xc0\x80", "x", "tensor 0 is not UTF-8" },
-        { "n.npy", "x", "y", "one tensor, found 2" }, { "n.txt", "x", "y", "ends in .npy, .npz or .safetensors" }, { ".npz", "x", "y", NULL },
+    static const struct {
+        const char *file, *a, *b, *message;
+    } bad[] = {
+        { "n.npz", "x", "x", "two tensors have the name 'x'" },
+        { "n.safetensors", "x", "x", "two tensors have the name 'x'" },
+        { "n.npz", "x", "", "expected a name" },
+        { "n.npz", "x", "../y", "stays inside" },
+        { "n.npz", "x", "a/../../y", "stays inside" },
+        { "n.npz", "x", "/y", "stays inside" },
+        { "n.npz", "x", "..", "stays inside" },
+        { "n.safetensors", "x", "__metadata__", "taken by the format" },
+        { "n.safetensors", "x", "\xff", "not UTF-8" },
+        { "n.npz", "\xc0\x80", "x", "tensor 0 is not UTF-8" },
+        { "n.npy", "x", "y", "one tensor, found 2" },
+        { "n.txt", "x", "y", "ends in .npy, .npz or .safetensors" },
+        { ".npz", "x", "y", NULL },
     };
     for (size_t i = 0; i < HOP_COUNT(bad); i++) {
         const char *pair[] = { bad[i].a, bad[i].b };
         hop_status status = save(in_folder(bad[i].file), pair, two, 2);
-        CLAIM(bad[i].message ? status == HOP_INVALID && strstr(hop_message(), bad[i].message) && access(in_folder(bad[i].file), F_OK) : !status, "%zu: status %d, %s", i, status, hop_message());
+        CLAIM(bad[i].message ? status == HOP_INVALID && strstr(hop_message(), bad[i].message) &&
+                                   access(in_folder(bad[i].file), F_OK)
+                             : !status,
+              "%zu: status %d, %s", i, status, hop_message());
     }
-    CLAIM(save(in_folder("n.npz"), NULL, two, 2) == HOP_INVALID && strstr(hop_message(), "a name for each tensor"), "%s", hop_message());
+    CLAIM(save(in_folder("n.npz"), NULL, two, 2) == HOP_INVALID &&
+              strstr(hop_message(), "a name for each tensor"),
+          "%s", hop_message());
     const char *odd[] = { "a.npz:b.npy", "c:d" };
     CLAIM(!save(in_folder("odd:name.npz"), odd, two, 2), "%s", hop_message());
     for (int i = 0; i < 2; i++) {
@@ -205,13 +268,22 @@ static void test_names(void)
         CLAIM(back, "%s", hop_message());
         tensor_free(back);
     }
-    static const struct { const char *text; bool is_file; } specs[] = {
-        { "x.npy", true }, { "x.npz:a", true }, { "a/b.safetensors:x.y", true }, { "x.npy:", true }, { ".npy", false }, { "[1, 2]", false }, { "random:7", false }, { "npz", false }, { "x.npzz", false }, { "", false },
+    static const struct {
+        const char *text;
+        bool is_file;
+    } specs[] = {
+        { "x.npy", true },   { "x.npz:a", true }, { "a/b.safetensors:x.y", true }, { "x.npy:", true },
+        { ".npy", false },   { "[1, 2]", false }, { "random:7", false },           { "npz", false },
+        { "x.npzz", false }, { "", false },
     };
-    for (size_t i = 0; i < HOP_COUNT(specs); i++) CLAIM(io_names_file(specs[i].text) == specs[i].is_file, "'%s'", specs[i].text);
-    CLAIM(!load(arena_printf(&arena, "%s:x", golden("f4.npy"))) && strstr(hop_message(), "without a name"), "%s", hop_message());
-    CLAIM(!load(golden("plain.npz")) && strstr(hop_message(), "the names are: a, b, naïve"), "%s", hop_message());
-    CLAIM(!load(golden("plain.npz:q")) && strstr(hop_message(), "there is no tensor 'q'"), "%s", hop_message());
+    for (size_t i = 0; i < HOP_COUNT(specs); i++)
+        CLAIM(io_names_file(specs[i].text) == specs[i].is_file, "'%s'", specs[i].text);
+    CLAIM(!load(arena_printf(&arena, "%s:x", golden("f4.npy"))) && strstr(hop_message(), "without a name"),
+          "%s", hop_message());
+    CLAIM(!load(golden("plain.npz")) && strstr(hop_message(), "the names are: a, b, naïve"), "%s",
+          hop_message());
+    CLAIM(!load(golden("plain.npz:q")) && strstr(hop_message(), "there is no tensor 'q'"), "%s",
+          hop_message());
     CLAIM(!load("x.txt") && strstr(hop_message(), "ends in"), "%s", hop_message());
     tensor_free(t);
 }
@@ -220,41 +292,59 @@ static void test_names(void)
 
 static void test_bad_npy(void)
 {
-    static const struct { const char *header; size_t data; const char *message; } cases[] = {
+    static const struct {
+        const char *header;
+        size_t data;
+        const char *message;
+    } cases[] = {
         { "{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }", 8, NULL },
-        { "{\"shape\":(2L,),\"fortran_order\":True,\"descr\":\"=i4\"}", 8, NULL }, /* any order, any quotes, as Python 2 wrote it */
+        { "{\"shape\":(2L,),\"fortran_order\":True,\"descr\":\"=i4\"}", 8,
+          NULL }, /* any order, any quotes, as Python 2 wrote it */
         { "  { 'descr' : 'f4' , 'fortran_order' : False , 'shape' : ( ) } \n", 4, NULL },
-        { "{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }", 7, "data: expected 8 bytes for the dtype and the shape, found 7" },
-        { "{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }", 9, "data: expected 8 bytes for the dtype and the shape, found 9" },
+        { "{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }", 7,
+          "data: expected 8 bytes for the dtype and the shape, found 7" },
+        { "{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }", 9,
+          "data: expected 8 bytes for the dtype and the shape, found 9" },
         { "{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }", 0, "data: expected 8 bytes" },
-        { "{'descr': '<c8', 'fortran_order': False, 'shape': (1,), }", 8, "descr: expected a dtype that hop has (bool, integers, floats), found '<c8'" },
+        { "{'descr': '<c8', 'fortran_order': False, 'shape': (1,), }", 8,
+          "descr: expected a dtype that hop has (bool, integers, floats), found '<c8'" },
         { "{'descr': '<f3', 'fortran_order': False, 'shape': (1,), }", 3, "found '<f3'" },
         { "{'descr': '', 'fortran_order': False, 'shape': (1,), }", 4, "found ''" },
         { "{'descr': '|O', 'fortran_order': False, 'shape': (1,), }", 8, "found '|O'" },
         { "{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (1,), }", 4, "a structured one" },
         { "{'descr': 4, 'fortran_order': False, 'shape': (1,), }", 4, "a dtype such as '<f4', found '4'" },
         { "{'descr': '<f4', 'fortran_order': Maybe, 'shape': (1,), }", 4, "True or False, found 'M'" },
-        { "{'descr': '<f4', 'fortran_order': False, 'shape': (-1,), }", 4, "a size of 0 or more in the shape, found '-'" },
-        { "{'descr': '<f4', 'fortran_order': False, 'shape': (1.5,), }", 4, "',' or ')' in the shape, found '.'" },
+        { "{'descr': '<f4', 'fortran_order': False, 'shape': (-1,), }", 4,
+          "a size of 0 or more in the shape, found '-'" },
+        { "{'descr': '<f4', 'fortran_order': False, 'shape': (1.5,), }", 4,
+          "',' or ')' in the shape, found '.'" },
         { "{'descr': '<f4', 'fortran_order': False, 'shape': (1), }", 4, "expected a tuple" },
         { "{'descr': '<f4', 'fortran_order': False, 'shape': 1, }", 4, "'(' before the shape, found '1'" },
         { "{'descr': '<f4', 'fortran_order': False, 'shape': (,), }", 4, "a size of 0 or more" },
         { "{'descr': '<f4', 'fortran_order': False, 'shape': (1 1), }", 4, "',' or ')'" },
-        { "{'descr': '<f4', 'fortran_order': False, 'shape': (1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1), }", 4, "at most 32 dims" },
-        { "{'descr': '<f4', 'fortran_order': False, 'shape': (99999999999999999999,), }", 4, "sizes below 2^63" },
-        { "{'descr': '<f4', 'fortran_order': False, 'shape': (4294967296, 4294967296), }", 4, "a product of at most 2^61 bytes" },
-        { "{'descr': '<f4', 'fortran_order': False, 'shape': (0, 4294967296, 4294967296), }", 0, "a product of at most 2^61 bytes" },
-        { "{'descr': '<f4', 'fortran_order': False, 'shape': (1000000000000,), }", 4, "data: expected 4000000000000 bytes for the dtype and the shape, found 4" },
+        { "{'descr': '<f4', 'fortran_order': False, 'shape': "
+          "(1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1), }",
+          4, "at most 32 dims" },
+        { "{'descr': '<f4', 'fortran_order': False, 'shape': (99999999999999999999,), }", 4,
+          "sizes below 2^63" },
+        { "{'descr': '<f4', 'fortran_order': False, 'shape': (4294967296, 4294967296), }", 4,
+          "a product of at most 2^61 bytes" },
+        { "{'descr': '<f4', 'fortran_order': False, 'shape': (0, 4294967296, 4294967296), }", 0,
+          "a product of at most 2^61 bytes" },
+        { "{'descr': '<f4', 'fortran_order': False, 'shape': (1000000000000,), }", 4,
+          "data: expected 4000000000000 bytes for the dtype and the shape, found 4" },
         { "{'descr': '<f4', 'fortran_order': False, }", 4, "the key shape is missing" },
         { "{}", 4, "the key descr is missing" },
-        { "{'descr': '<f4', 'descr': '<f8', 'fortran_order': False, 'shape': (1,), }", 4, "the key descr stands there twice" },
+        { "{'descr': '<f4', 'descr': '<f8', 'fortran_order': False, 'shape': (1,), }", 4,
+          "the key descr stands there twice" },
         { "{'descr': '<f4', 'order': False, 'shape': (1,), }", 4, "found 'order'" },
         { "{'descr': '<f4' 'fortran_order': False, 'shape': (1,), }", 4, "',' or '}', found '''" },
         { "{'descr' '<f4', 'fortran_order': False, 'shape': (1,), }", 4, "':', found" },
         { "{'descr': '<f4', 'fortran_order': False, 'shape': (1,)", 4, "found the end" },
         { "{'descr': '<f4', 'fortran_order': False, 'shape': (1,", 4, "found the end" },
         { "{'descr': '<f", 4, "a string that ends" },
-        { "{'descr': '<f4', 'fortran_order': False, 'shape': (1,), } x", 4, "nothing but spaces after '}', found 'x'" },
+        { "{'descr': '<f4', 'fortran_order': False, 'shape': (1,), } x", 4,
+          "nothing but spaces after '}', found 'x'" },
         { "{'descr': '<f4', 'fortran_order': False, 'shape': (1,), }}", 4, "nothing but spaces after '}'" },
         { "__import__('os')", 4, "'{', found '_'" },
         { "", 4, "'{', found the end" },
@@ -263,7 +353,8 @@ static void test_bad_npy(void)
     for (size_t i = 0; i < HOP_COUNT(cases); i++)
         for (uint32_t version = 1; version <= 3; version++) {
             struct text bytes = npy_bytes(&arena, version, cases[i].header, cases[i].data);
-            expect_bad((int)i, &npy_format, &bytes, cases[i].message ? HOP_INVALID : HOP_OK, cases[i].message ? cases[i].message : "");
+            expect_bad((int)i, &npy_format, &bytes, cases[i].message ? HOP_INVALID : HOP_OK,
+                       cases[i].message ? cases[i].message : "");
         }
     const char *good = "{'descr': '|b1', 'fortran_order': False, 'shape': (19,), }";
     struct text bytes = npy_bytes(&arena, 1, good, 19);
@@ -296,39 +387,65 @@ static void test_bad_safetensors(void)
 {
 #define A "\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}"
 #define B "\"b\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[8,12]}"
-    static const struct { const char *header; size_t data; const char *message; } cases[] = {
+    static const struct {
+        const char *header;
+        size_t data;
+        const char *message;
+    } cases[] = {
         { "{" A "}", 8, NULL },
         { "{}", 0, NULL },
         { "{" A "," B "}  \n", 12, NULL },
-        { "{\n \"a\" : { \"shape\" : [ 2 ] , \"data_offsets\" : [ 0 , 8 ] , \"dtype\" : \"F32\" , \"more\" : [ { } , [ ] , -1.5e3 , true , null , \"\\u00e9\" ] } }", 8, NULL },
+        { "{\n \"a\" : { \"shape\" : [ 2 ] , \"data_offsets\" : [ 0 , 8 ] , \"dtype\" : \"F32\" , \"more\" : "
+          "[ { } , [ ] , -1.5e3 , true , null , \"\\u00e9\" ] } }",
+          8, NULL },
         { "{\"__metadata__\":{\"k\":\"v\"}," A "}", 8, NULL },
-        { "{\"\\u0061\\ud83d\\ude00\\n\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}", 8, NULL },
+        { "{\"\\u0061\\ud83d\\ude00\\n\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}", 8,
+          NULL },
         { "{" A "}", 9, "data: expected 8 bytes, found 9" },
         { "{" A "}", 7, "'a': data_offsets: expected a range inside the 7 bytes of data, found 0 to 8" },
         { "{" A "," A "}", 8, "the name 'a' stands there twice" },
-        { "{" A ",\"b\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,8]}}", 8, "the tensors 'a' and 'b' overlap" },
+        { "{" A ",\"b\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,8]}}", 8,
+          "the tensors 'a' and 'b' overlap" },
         { "{" A ",\"b\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}", 8, "overlap" },
-        { "{" A ",\"b\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[12,16]}}", 16, "expected 'b' to begin at byte 8, where the one before ends, found 12" },
+        { "{" A ",\"b\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[12,16]}}", 16,
+          "expected 'b' to begin at byte 8, where the one before ends, found 12" },
         { "{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[8,0]}}", 8, "found 8 to 0" },
-        { "{\"a\":{\"dtype\":\"F32\",\"shape\":[3],\"data_offsets\":[0,8]}}", 8, "'a': data_offsets: expected 12 bytes for dtype and shape, found 8 (0 to 8)" },
-        { "{\"a\":{\"dtype\":\"F32\",\"shape\":[4294967296,4294967296,4],\"data_offsets\":[0,8]}}", 8, "a product of at most 2^61 bytes" },
-        { "{\"a\":{\"dtype\":\"F32\",\"shape\":[0,4294967296,4294967296],\"data_offsets\":[0,0]}}", 0, "a product of at most 2^61 bytes" },
-        { "{\"a\":{\"dtype\":\"F32\",\"shape\":[18446744073709551616],\"data_offsets\":[0,8]}}", 8, "a number below 2^63" },
-        { "{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,9223372036854775808]}}", 8, "a number below 2^63" },
-        { "{\"a\":{\"dtype\":\"F32\",\"shape\":[-2],\"data_offsets\":[0,8]}}", 8, "a size of 0 or more in the shape, found '-'" },
-        { "{\"a\":{\"dtype\":\"F32\",\"shape\":[2.0],\"data_offsets\":[0,8]}}", 8, "a size of 0 or more in the shape, found '.'" },
-        { "{\"a\":{\"dtype\":\"F32\",\"shape\":[2e0],\"data_offsets\":[0,8]}}", 8, "a size of 0 or more in the shape, found 'e'" },
-        { "{\"a\":{\"dtype\":\"F32\",\"shape\":[02],\"data_offsets\":[0,8]}}", 8, "a size of 0 or more in the shape, found '0'" },
-        { "{\"a\":{\"dtype\":\"F32\",\"shape\":[2,],\"data_offsets\":[0,8]}}", 8, "a size of 0 or more in the shape, found ']'" },
-        { "{\"a\":{\"dtype\":\"F32\",\"shape\":2,\"data_offsets\":[0,8]}}", 8, "'[' before the shape, found '2'" },
-        { "{\"a\":{\"dtype\":\"F32\",\"shape\":[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,2],\"data_offsets\":[0,8]}}", 8, "at most 32 dims" },
-        { "{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0]}}", 8, "',' between the two offsets, found ']'" },
-        { "{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8,9]}}", 8, "']' after the two offsets, found ','" },
+        { "{\"a\":{\"dtype\":\"F32\",\"shape\":[3],\"data_offsets\":[0,8]}}", 8,
+          "'a': data_offsets: expected 12 bytes for dtype and shape, found 8 (0 to 8)" },
+        { "{\"a\":{\"dtype\":\"F32\",\"shape\":[4294967296,4294967296,4],\"data_offsets\":[0,8]}}", 8,
+          "a product of at most 2^61 bytes" },
+        { "{\"a\":{\"dtype\":\"F32\",\"shape\":[0,4294967296,4294967296],\"data_offsets\":[0,0]}}", 0,
+          "a product of at most 2^61 bytes" },
+        { "{\"a\":{\"dtype\":\"F32\",\"shape\":[18446744073709551616],\"data_offsets\":[0,8]}}", 8,
+          "a number below 2^63" },
+        { "{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,9223372036854775808]}}", 8,
+          "a number below 2^63" },
+        { "{\"a\":{\"dtype\":\"F32\",\"shape\":[-2],\"data_offsets\":[0,8]}}", 8,
+          "a size of 0 or more in the shape, found '-'" },
+        { "{\"a\":{\"dtype\":\"F32\",\"shape\":[2.0],\"data_offsets\":[0,8]}}", 8,
+          "a size of 0 or more in the shape, found '.'" },
+        { "{\"a\":{\"dtype\":\"F32\",\"shape\":[2e0],\"data_offsets\":[0,8]}}", 8,
+          "a size of 0 or more in the shape, found 'e'" },
+        { "{\"a\":{\"dtype\":\"F32\",\"shape\":[02],\"data_offsets\":[0,8]}}", 8,
+          "a size of 0 or more in the shape, found '0'" },
+        { "{\"a\":{\"dtype\":\"F32\",\"shape\":[2,],\"data_offsets\":[0,8]}}", 8,
+          "a size of 0 or more in the shape, found ']'" },
+        { "{\"a\":{\"dtype\":\"F32\",\"shape\":2,\"data_offsets\":[0,8]}}", 8,
+          "'[' before the shape, found '2'" },
+        { "{\"a\":{\"dtype\":\"F32\",\"shape\":[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,"
+          "1,1,2],\"data_offsets\":[0,8]}}",
+          8, "at most 32 dims" },
+        { "{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0]}}", 8,
+          "',' between the two offsets, found ']'" },
+        { "{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8,9]}}", 8,
+          "']' after the two offsets, found ','" },
         { "{\"a\":{\"dtype\":\"F32\",\"shape\":[2]}}", 8, "the key data_offsets is missing" },
         { "{\"a\":{}}", 8, "the key dtype is missing" },
-        { "{\"a\":{\"dtype\":\"F32\",\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}", 8, "the key dtype stands there twice" },
+        { "{\"a\":{\"dtype\":\"F32\",\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}", 8,
+          "the key dtype stands there twice" },
         { "{\"a\":{\"dtype\":4,\"shape\":[2],\"data_offsets\":[0,8]}}", 8, "the name of a dtype, found '4'" },
-        { "{\"a\":{\"dtype\":\"F8_E4M3\",\"shape\":[8],\"data_offsets\":[0,8]}}", 8, "'a': dtype: expected one that hop has (BOOL, integers, floats), found 'F8_E4M3'" },
+        { "{\"a\":{\"dtype\":\"F8_E4M3\",\"shape\":[8],\"data_offsets\":[0,8]}}", 8,
+          "'a': dtype: expected one that hop has (BOOL, integers, floats), found 'F8_E4M3'" },
         { "{\"a\":[]}", 8, "'{' after the name of a tensor" },
         { "{\"__metadata__\":{\"k\":1}," A "}", 8, "a string: metadata holds nothing else" },
         { "{\"__metadata__\":{},\"__metadata__\":{}," A "}", 8, "the key __metadata__ stands there twice" },
@@ -356,8 +473,10 @@ static void test_bad_safetensors(void)
         { "{\"a\":{\"dtype\":\"BOOL\",\"shape\":[8],\"data_offsets\":[0,8]}}", 8, NULL },
     };
     for (size_t i = 0; i < HOP_COUNT(cases); i++) {
-        struct text bytes = safetensors_bytes(&arena, cases[i].header, strlen(cases[i].header), cases[i].data);
-        expect_bad((int)i, &safetensors_format, &bytes, cases[i].message ? HOP_INVALID : HOP_OK, cases[i].message ? cases[i].message : "");
+        struct text bytes = safetensors_bytes(&arena, cases[i].header, strlen(cases[i].header),
+                                              cases[i].data);
+        expect_bad((int)i, &safetensors_format, &bytes, cases[i].message ? HOP_INVALID : HOP_OK,
+                   cases[i].message ? cases[i].message : "");
     }
     struct text deep = { .arena = &arena };
     text_str(&deep, "{\"a\":{\"x\":");
@@ -381,9 +500,15 @@ static void test_bad_safetensors(void)
 
 static void test_bad_npz(void)
 {
-    struct text member = npy_bytes(&arena, 1, "{'descr': '<f4', 'fortran_order': False, 'shape': (100, 2), }", 800), bytes;
-    const struct zip stored = { .name = "a.npy", .data = member.data, .size = member.len }, packed = { .name = "a.npy", .data = member.data, .size = member.len, .deflate = true };
-    static const struct { struct zip change; const char *message; } cases[] = {
+    struct text member = npy_bytes(&arena, 1, "{'descr': '<f4', 'fortran_order': False, 'shape': (100, 2), }",
+                                   800),
+                bytes;
+    const struct zip stored = { .name = "a.npy", .data = member.data, .size = member.len },
+                     packed = { .name = "a.npy", .data = member.data, .size = member.len, .deflate = true };
+    static const struct {
+        struct zip change;
+        const char *message;
+    } cases[] = {
         { { 0 }, NULL },
         { { .zip64 = true }, NULL },
         { { .size_error = 4 }, "expected 8" },
@@ -416,7 +541,8 @@ static void test_bad_npz(void)
             if (!c.name) c.name = "a.npy";
             if (c.zip64 && cases[i].change.count_error) continue;
             bytes = zip_bytes(&arena, &c);
-            expect_bad((int)i, &npz_format, &bytes, cases[i].message ? HOP_INVALID : HOP_OK, cases[i].message ? cases[i].message : "");
+            expect_bad((int)i, &npz_format, &bytes, cases[i].message ? HOP_INVALID : HOP_OK,
+                       cases[i].message ? cases[i].message : "");
         }
     struct zip c = packed;
     c.trailing = "xyz";
@@ -424,7 +550,8 @@ static void test_bad_npz(void)
     BAD(npz_format, &bytes, "expected the deflated data to end with the member, found bytes after its end");
     /* one member inside the other */
     struct text inner = { .arena = &arena };
-    put(&inner, 0x04034b50, 4), put(&inner, 45, 4), put(&inner, 0, 6), put(&inner, 0, 4), put(&inner, 4, 4), put(&inner, 4, 4), put(&inner, 5, 2), put(&inner, 0, 2);
+    put(&inner, 0x04034b50, 4), put(&inner, 45, 4), put(&inner, 0, 6), put(&inner, 0, 4), put(&inner, 4, 4),
+        put(&inner, 4, 4), put(&inner, 5, 2), put(&inner, 0, 2);
     text_str(&inner, "z.npyzzzzz");
     struct text outer = npy_bytes(&arena, 1, "{'descr': '<i4', 'fortran_order': False, 'shape': (10,), }", 0);
     c = stored, c.inner = outer.len, c.inner_size = 4;
@@ -442,7 +569,9 @@ static void test_bad_npz(void)
     bytes = zip_bytes(&arena, &c);
     BAD(npz_format, &bytes, "'a': expected at least 10 bytes of an .npy array, found 2");
     /* a bomb: little data, a shape that would take a terabyte */
-    struct text bomb = npy_bytes(&arena, 1, "{'descr': '<f4', 'fortran_order': False, 'shape': (1000000, 1000000), }", 1 << 20);
+    struct text bomb = npy_bytes(&arena, 1,
+                                 "{'descr': '<f4', 'fortran_order': False, 'shape': (1000000, 1000000), }",
+                                 1 << 20);
     c = packed, c.data = bomb.data, c.size = bomb.len;
     bytes = zip_bytes(&arena, &c);
     BAD(npz_format, &bytes, "data: expected 4000000000000 bytes for the dtype and the shape, found 1048576");
@@ -485,7 +614,8 @@ static void expect_io(int line, const char *spec, hop_status status, const char 
     int64_t live = hop_live_allocations();
     struct loading l = { spec, NULL };
     hop_status found = attempt(do_load, &l);
-    CLAIM(found == status && strstr(hop_message(), message) && hop_live_allocations() == live, "line %d: expected '%s', found status %d, %s", line, message, found, hop_message());
+    CLAIM(found == status && strstr(hop_message(), message) && hop_live_allocations() == live,
+          "line %d: expected '%s', found status %d, %s", line, message, found, hop_message());
     tensor_free(l.t);
 }
 
@@ -495,7 +625,8 @@ static void test_files(void)
     mkdir(in_folder("dir.npy"), 0777);
     expect_io(__LINE__, in_folder("dir.npy"), HOP_IO, "expected a regular file, found a directory");
     CLAIM(!mkfifo(in_folder("pipe.npz"), 0666), "mkfifo");
-    expect_io(__LINE__, in_folder("pipe.npz"), HOP_IO, "expected a regular file, found a pipe"); /* and does not wait for a writer */
+    expect_io(__LINE__, in_folder("pipe.npz"), HOP_IO,
+              "expected a regular file, found a pipe"); /* and does not wait for a writer */
     CLAIM(!symlink("/dev/zero", in_folder("device.safetensors")), "symlink");
     expect_io(__LINE__, in_folder("device.safetensors:x"), HOP_IO, "expected a regular file, found a device");
     fclose(fopen(in_folder("empty.npy"), "w"));
@@ -508,20 +639,25 @@ static void test_files(void)
 
 static void test_writing(void)
 {
-    struct tensor *t = formula_tensor(DT_F64, 2, (int64_t[]){ 300, 100 }), *small = formula_tensor(DT_F32, 1, (int64_t[]){ 3 });
+    struct tensor *t = formula_tensor(DT_F64, 2, (int64_t[]){ 300, 100 }),
+                  *small = formula_tensor(DT_F32, 1, (int64_t[]){ 3 });
     const char *path = in_folder("w.npy"), *name = "x";
     struct stat st;
     mode_t mask = umask(027);
-    CLAIM(!save(path, NULL, &small, 1) && !stat(path, &st) && (st.st_mode & 0777) == 0640, "a new file has the process's mode: %o", st.st_mode);
+    CLAIM(!save(path, NULL, &small, 1) && !stat(path, &st) && (st.st_mode & 0777) == 0640,
+          "a new file has the process's mode: %o", st.st_mode);
     umask(mask);
     chmod(path, 0604);
     uint32_t files = count_files();
-    CLAIM(!save(path, NULL, &t, 1) && !stat(path, &st) && (st.st_mode & 0777) == 0604, "a file that is replaced keeps its mode: %o", st.st_mode);
+    CLAIM(!save(path, NULL, &t, 1) && !stat(path, &st) && (st.st_mode & 0777) == 0604,
+          "a file that is replaced keeps its mode: %o", st.st_mode);
     CLAIM(count_files() == files, "something is left over");
 
     /* a link stays a link */
     CLAIM(!symlink("w.npy", in_folder("link.npy")), "symlink");
-    CLAIM(!save(in_folder("link.npy"), NULL, &small, 1) && !lstat(in_folder("link.npy"), &st) && S_ISLNK(st.st_mode), "a link is replaced");
+    CLAIM(!save(in_folder("link.npy"), NULL, &small, 1) && !lstat(in_folder("link.npy"), &st) &&
+              S_ISLNK(st.st_mode),
+          "a link is replaced");
     struct tensor *back = load(path);
     CLAIM(back && back->count == 3, "a link is not followed");
     tensor_free(back);
@@ -542,23 +678,33 @@ static void test_writing(void)
         snprintf(messages[i], sizeof messages[i], "%s", hop_message());
     }
     setrlimit(RLIMIT_FSIZE, &old);
-    for (int i = 0; i < 3; i++) CLAIM(status[i] == HOP_IO && strstr(messages[i], "cannot be written: File too large"), "%s: status %d, %s", paths[i], status[i], messages[i]);
+    for (int i = 0; i < 3; i++)
+        CLAIM(status[i] == HOP_IO && strstr(messages[i], "cannot be written: File too large"),
+              "%s: status %d, %s", paths[i], status[i], messages[i]);
     CLAIM(count_files() == files, "%u files before, %u after a failed write", files, count_files());
     back = load(path);
     CLAIM(back && back->count == 3, "a failed write changes the file");
     tensor_free(back);
     CLAIM(hop_live_allocations() <= live, "a failed write leaks");
 
-    CLAIM(save(in_folder("none/x.npy"), NULL, &small, 1) == HOP_IO && strstr(hop_message(), "no file can be made in '"), "%s", hop_message());
-    CLAIM(save(in_folder("dir.npy"), NULL, &small, 1) == HOP_IO && strstr(hop_message(), "found a directory"), "%s", hop_message());
-    CLAIM(save(in_folder("pipe.npz"), &name, &small, 1) == HOP_IO && strstr(hop_message(), "found a pipe"), "%s", hop_message());
-    CLAIM(save(in_folder("w.npy/x.npy"), NULL, &small, 1) == HOP_IO && strstr(hop_message(), "Not a directory"), "%s", hop_message());
+    CLAIM(save(in_folder("none/x.npy"), NULL, &small, 1) == HOP_IO &&
+              strstr(hop_message(), "no file can be made in '"),
+          "%s", hop_message());
+    CLAIM(save(in_folder("dir.npy"), NULL, &small, 1) == HOP_IO && strstr(hop_message(), "found a directory"),
+          "%s", hop_message());
+    CLAIM(save(in_folder("pipe.npz"), &name, &small, 1) == HOP_IO && strstr(hop_message(), "found a pipe"),
+          "%s", hop_message());
+    CLAIM(save(in_folder("w.npy/x.npy"), NULL, &small, 1) == HOP_IO &&
+              strstr(hop_message(), "Not a directory"),
+          "%s", hop_message());
     if (geteuid()) {
         chmod(path, 0444);
-        CLAIM(save(path, NULL, &small, 1) == HOP_IO && strstr(hop_message(), "Permission denied"), "%s", hop_message());
+        CLAIM(save(path, NULL, &small, 1) == HOP_IO && strstr(hop_message(), "Permission denied"), "%s",
+              hop_message());
     }
     int here = open(".", O_RDONLY); /* a path without a folder */
-    CLAIM(!chdir(folder) && !save("plain.npy", NULL, &small, 1) && !access("plain.npy", F_OK), "%s", hop_message());
+    CLAIM(!chdir(folder) && !save("plain.npy", NULL, &small, 1) && !access("plain.npy", F_OK), "%s",
+          hop_message());
     CLAIM(!fchdir(here), "fchdir");
     close(here);
     tensor_free(t);
@@ -591,7 +737,8 @@ static void test_mapping(void)
         d = tensor_difference(&arena, b, t, (struct bound){ BOUND_BITS });
         CLAIM(!d, "%s after the other was freed: %s", specs[i], d);
         tensor_free(b);
-        CLAIM(hop_live_allocations() <= live, "%s: %lld allocations are left", specs[i], (long long)(hop_live_allocations() - live));
+        CLAIM(hop_live_allocations() <= live, "%s: %lld allocations are left", specs[i],
+              (long long)(hop_live_allocations() - live));
     }
     tensor_free(t);
 }
@@ -622,7 +769,8 @@ static void test_gather(void)
         }
         struct arena a = { 0 };
         size_t bytes = (size_t)(high - low + 1) * size;
-        uint8_t *memory = hop_malloc(bytes), *to = hop_malloc((size_t)count * size), *first = memory - low * (int64_t)size; /* exact blocks: a sanitizer sees every step outside */
+        uint8_t *memory = hop_malloc(bytes), *to = hop_malloc((size_t)count * size),
+                *first = memory - low * (int64_t)size; /* exact blocks: a sanitizer sees every step outside */
         for (size_t i = 0; i < bytes; i++) memory[i] = (uint8_t)random_next(&r);
         io_gather(to, first, size, rank, dims, strides);
         int64_t wrong = 0;
@@ -664,7 +812,9 @@ static void test_export(void)
     const struct dlpack_tensor *both[] = { &m->tensor, &v->tensor };
     for (int i = 0; i < 2; i++) {
         const struct dlpack_tensor *d = both[i];
-        CLAIM(d->data == t->data && d->device.type == 1 && d->device.id == 0 && d->rank == 2 && d->dtype.code == 2 && d->dtype.bits == 32 && d->dtype.lanes == 1 && !d->byte_offset, "fields");
+        CLAIM(d->data == t->data && d->device.type == 1 && d->device.id == 0 && d->rank == 2 &&
+                  d->dtype.code == 2 && d->dtype.bits == 32 && d->dtype.lanes == 1 && !d->byte_offset,
+              "fields");
         CLAIM(d->dims[0] == 2 && d->dims[1] == 3 && d->strides[0] == 3 && d->strides[1] == 1, "shape");
     }
     CLAIM(v->version.major == 1 && v->version.minor == 0 && !v->flags, "version");
@@ -672,13 +822,17 @@ static void test_export(void)
     CLAIM(((float *)m->tensor.data)[5] == 2.5f, "content");
     m->deleter(m);
     struct importing back = { .versioned = v };
-    CLAIM(!attempt(do_import, &back) && back.t->data == t->data && back.t != t && t->refs == 1, "there and back");
+    CLAIM(!attempt(do_import, &back) && back.t->data == t->data && back.t != t && t->refs == 1,
+          "there and back");
     tensor_free(back.t); /* calls v's deleter, which frees t */
     static float memory[6] = { 0, 1, 2, 3, 4, 5 };
-    struct tensor *turned = tensor_strided(DT_F32, 2, (int64_t[]){ 2, 3 }, (int64_t[]){ 1, 2 }, memory, NULL, NULL);
+    struct tensor *turned = tensor_strided(DT_F32, 2, (int64_t[]){ 2, 3 }, (int64_t[]){ 1, 2 }, memory, NULL,
+                                           NULL);
     m = dlpack_export(turned);
     tensor_free(turned);
-    CLAIM(m->tensor.data == memory && m->tensor.strides[0] == 1 && m->tensor.strides[1] == 2 && m->tensor.dims[1] == 3, "a strided tensor keeps its strides");
+    CLAIM(m->tensor.data == memory && m->tensor.strides[0] == 1 && m->tensor.strides[1] == 2 &&
+              m->tensor.dims[1] == 3,
+          "a strided tensor keeps its strides");
     m->deleter(m);
     struct tensor *scalar = tensor_new(DT_BOOL, 0, NULL);
     m = dlpack_export(scalar);
@@ -690,11 +844,19 @@ static void test_export(void)
 static void test_import(void)
 {
     static float memory[24];
-    static int64_t dims[] = { 2, 3 }, row_major[] = { 3, 1 }, turned[] = { 1, 2 }, backwards[] = { -3, -1 }, spread[] = { 0, 4 }, huge[] = { INT64_MAX, 2 }, least[] = { INT64_MIN, 1 };
+    static int64_t dims[] = { 2, 3 }, row_major[] = { 3, 1 }, turned[] = { 1, 2 }, backwards[] = { -3, -1 },
+                   spread[] = { 0, 4 }, huge[] = { INT64_MAX, 2 }, least[] = { INT64_MIN, 1 };
     for (int i = 0; i < 24; i++) memory[i] = (float)i;
-    const struct DLManagedTensor good = { { memory, { 1, 0 }, 2, { 2, 32, 1 }, dims, NULL, 0 }, &deleted, count_plain };
-    struct { int64_t *strides; uint64_t offset; float values[6]; } cases[] = {
-        { NULL, 0, { 0, 1, 2, 3, 4, 5 } }, { row_major, 0, { 0, 1, 2, 3, 4, 5 } }, { row_major, 8, { 2, 3, 4, 5, 6, 7 } }, { turned, 0, { 0, 2, 4, 1, 3, 5 } },
+    const struct DLManagedTensor good = { { memory, { 1, 0 }, 2, { 2, 32, 1 }, dims, NULL, 0 },
+                                          &deleted,
+                                          count_plain };
+    struct {
+        int64_t *strides;
+        uint64_t offset;
+        float values[6];
+    } cases[] = {
+        { NULL, 0, { 0, 1, 2, 3, 4, 5 } },       { row_major, 0, { 0, 1, 2, 3, 4, 5 } },
+        { row_major, 8, { 2, 3, 4, 5, 6, 7 } },  { turned, 0, { 0, 2, 4, 1, 3, 5 } },
         { backwards, 20, { 5, 4, 3, 2, 1, 0 } }, { spread, 4, { 1, 5, 9, 1, 5, 9 } },
     };
     for (size_t i = 0; i < HOP_COUNT(cases); i++)
@@ -702,15 +864,21 @@ static void test_import(void)
             struct DLManagedTensor m = good;
             m.tensor.strides = cases[i].strides;
             m.tensor.byte_offset = cases[i].offset;
-            struct DLManagedTensorVersioned v = { { 1, 7 }, &deleted, count_versioned, flavour == 2 ? DLPACK_READ_ONLY : 0, m.tensor };
+            struct DLManagedTensorVersioned v = {
+                { 1, 7 }, &deleted, count_versioned, flavour == 2 ? DLPACK_READ_ONLY : 0, m.tensor
+            };
             struct importing in = { flavour ? NULL : &m, &v, NULL };
             deleted = 0;
             hop_status status = attempt(do_import, &in);
             bool shared = flavour < 2;
-            CLAIM(!status && in.t && (in.t->data == (char *)memory + cases[i].offset) == shared && deleted == !shared, "case %zu, flavour %d: %s, deleted %d times", i, flavour, status ? hop_message() : "", deleted);
+            CLAIM(!status && in.t && (in.t->data == (char *)memory + cases[i].offset) == shared &&
+                      deleted == !shared,
+                  "case %zu, flavour %d: %s, deleted %d times", i, flavour, status ? hop_message() : "",
+                  deleted);
             if (status) continue;
             struct tensor *rows = tensor_contiguous(in.t);
-            CLAIM(!memcmp(rows->data, cases[i].values, sizeof cases[i].values), "case %zu, flavour %d: values", i, flavour);
+            CLAIM(!memcmp(rows->data, cases[i].values, sizeof cases[i].values),
+                  "case %zu, flavour %d: values", i, flavour);
             CLAIM((i > 2 && shared) == (in.t->strides != NULL), "case %zu, flavour %d: strides", i, flavour);
             tensor_free(rows);
             tensor_free(tensor_ref(in.t));
@@ -730,34 +898,51 @@ static void test_import(void)
     tensor_free(in.t);
     static int64_t none[] = { 0, 3 };
     m = good, m.tensor.dims = none, m.tensor.data = NULL, m.tensor.strides = huge, deleted = 0;
-    CLAIM(!attempt(do_import, &in) && in.t->count == 0 && in.t->dims[1] == 3 && deleted == 1, "no elements need no memory");
+    CLAIM(!attempt(do_import, &in) && in.t->count == 0 && in.t->dims[1] == 3 && deleted == 1,
+          "no elements need no memory");
     tensor_free(in.t);
 
     static int64_t negative[] = { -1, 3 }, too_many[] = { 1ll << 40, 1ll << 40 };
-    struct { struct dlpack_tensor d; const char *message; } bad[] = {
-        { { memory, { 2, 0 }, 2, { 2, 32, 1 }, dims, NULL, 0 }, "device: expected CPU (1), found CUDA (2)" }, { { memory, { 99, 0 }, 2, { 2, 32, 1 }, dims, NULL, 0 }, "found another device (99)" },
-        { { memory, { 1, 0 }, 2, { 5, 64, 1 }, dims, NULL, 0 }, "dtype: expected one that hop has" }, { { memory, { 1, 0 }, 2, { 2, 32, 4 }, dims, NULL, 0 }, "found code 2, 32 bits, 4 lanes" },
-        { { memory, { 1, 0 }, 2, { 2, 24, 1 }, dims, NULL, 0 }, "24 bits" }, { { memory, { 1, 0 }, -1, { 2, 32, 1 }, dims, NULL, 0 }, "ndim: expected 0 to 32, found -1" },
-        { { memory, { 1, 0 }, 33, { 2, 32, 1 }, dims, NULL, 0 }, "ndim: expected 0 to 32, found 33" }, { { memory, { 1, 0 }, 2, { 2, 32, 1 }, NULL, NULL, 0 }, "shape: expected 2 sizes, found NULL" },
-        { { memory, { 1, 0 }, 2, { 2, 32, 1 }, negative, NULL, 0 }, "found -1" }, { { memory, { 1, 0 }, 2, { 2, 32, 1 }, too_many, NULL, 0 }, "a product of at most 2^61 bytes" },
-        { { NULL, { 1, 0 }, 2, { 2, 32, 1 }, dims, NULL, 0 }, "data: expected 6 elements, found NULL" }, { { memory, { 1, 0 }, 2, { 2, 32, 1 }, dims, huge, 0 }, "strides: expected elements within" },
-        { { memory, { 1, 0 }, 2, { 2, 32, 1 }, dims, least, 0 }, "strides: expected elements within" }, { { memory, { 1, 0 }, 2, { 6, 8, 1 }, dims, spread, 6 }, "expected 0 or 1 as a bool" },
+    struct {
+        struct dlpack_tensor d;
+        const char *message;
+    } bad[] = {
+        { { memory, { 2, 0 }, 2, { 2, 32, 1 }, dims, NULL, 0 }, "device: expected CPU (1), found CUDA (2)" },
+        { { memory, { 99, 0 }, 2, { 2, 32, 1 }, dims, NULL, 0 }, "found another device (99)" },
+        { { memory, { 1, 0 }, 2, { 5, 64, 1 }, dims, NULL, 0 }, "dtype: expected one that hop has" },
+        { { memory, { 1, 0 }, 2, { 2, 32, 4 }, dims, NULL, 0 }, "found code 2, 32 bits, 4 lanes" },
+        { { memory, { 1, 0 }, 2, { 2, 24, 1 }, dims, NULL, 0 }, "24 bits" },
+        { { memory, { 1, 0 }, -1, { 2, 32, 1 }, dims, NULL, 0 }, "ndim: expected 0 to 32, found -1" },
+        { { memory, { 1, 0 }, 33, { 2, 32, 1 }, dims, NULL, 0 }, "ndim: expected 0 to 32, found 33" },
+        { { memory, { 1, 0 }, 2, { 2, 32, 1 }, NULL, NULL, 0 }, "shape: expected 2 sizes, found NULL" },
+        { { memory, { 1, 0 }, 2, { 2, 32, 1 }, negative, NULL, 0 }, "found -1" },
+        { { memory, { 1, 0 }, 2, { 2, 32, 1 }, too_many, NULL, 0 }, "a product of at most 2^61 bytes" },
+        { { NULL, { 1, 0 }, 2, { 2, 32, 1 }, dims, NULL, 0 }, "data: expected 6 elements, found NULL" },
+        { { memory, { 1, 0 }, 2, { 2, 32, 1 }, dims, huge, 0 }, "strides: expected elements within" },
+        { { memory, { 1, 0 }, 2, { 2, 32, 1 }, dims, least, 0 }, "strides: expected elements within" },
+        { { memory, { 1, 0 }, 2, { 6, 8, 1 }, dims, spread, 6 }, "expected 0 or 1 as a bool" },
         { { memory, { 1, 0 }, 2, { 6, 8, 1 }, dims, NULL, 5 }, "expected 0 or 1 as a bool" },
     };
     deleted = 0;
     for (size_t i = 0; i < HOP_COUNT(bad); i++) {
         struct DLManagedTensor wrong = { bad[i].d, &deleted, count_plain };
-        struct DLManagedTensorVersioned wrong_versioned = { { 1, 0 }, &deleted, count_versioned, 0, bad[i].d };
+        struct DLManagedTensorVersioned wrong_versioned = {
+            { 1, 0 }, &deleted, count_versioned, 0, bad[i].d
+        };
         int64_t live = hop_live_allocations();
         for (int k = 0; k < 2; k++) {
             struct importing w = { k ? NULL : &wrong, &wrong_versioned, NULL };
-            CLAIM(attempt(do_import, &w) == HOP_INVALID && strstr(hop_message(), bad[i].message), "case %zu: %s", i, hop_message());
+            CLAIM(attempt(do_import, &w) == HOP_INVALID && strstr(hop_message(), bad[i].message),
+                  "case %zu: %s", i, hop_message());
         }
-        CLAIM(!deleted && hop_live_allocations() == live, "case %zu: what is refused still belongs to the caller", i);
+        CLAIM(!deleted && hop_live_allocations() == live,
+              "case %zu: what is refused still belongs to the caller", i);
     }
     struct DLManagedTensorVersioned later = { { 2, 0 }, &deleted, count_versioned, 0, good.tensor };
     struct importing w = { .versioned = &later };
-    CLAIM(attempt(do_import, &w) == HOP_INVALID && strstr(hop_message(), "version: expected 1.x, found 2.0") && !deleted, "%s", hop_message());
+    CLAIM(attempt(do_import, &w) == HOP_INVALID &&
+              strstr(hop_message(), "version: expected 1.x, found 2.0") && !deleted,
+          "%s", hop_message());
 }
 
 /* ---- the functions of hop.h ---- */
@@ -765,7 +950,9 @@ static void test_import(void)
 static void test_public(void)
 {
     hop_tensor *none = (hop_tensor *)&arena, *t = none, *u;
-    struct tensor *turned = tensor_strided(DT_I32, 2, (int64_t[]){ 2, 3 }, (int64_t[]){ 1, 2 }, (int32_t[]){ -2, 1, -1, 2, 0, 3 }, NULL, NULL); /* the formula's numbers */
+    struct tensor *turned = tensor_strided(DT_I32, 2, (int64_t[]){ 2, 3 }, (int64_t[]){ 1, 2 },
+                                           (int32_t[]){ -2, 1, -1, 2, 0, 3 }, NULL,
+                                           NULL); /* the formula's numbers */
     const hop_tensor *const given = (const hop_tensor *)turned;
     static const char *const specs[] = { "p.npy", "p.npz:x", "p.safetensors:x", "q.npz" };
     for (int i = 0; i < 3; i++) {
@@ -774,25 +961,44 @@ static void test_public(void)
         CLAIM(!hop_load(&t, in_folder(specs[i])), "%s", hop_message());
         tensor_free(t);
     }
-    CLAIM(hop_save(given, in_folder("p.npz")) == HOP_INVALID && strstr(hop_message(), "p.npz:NAME"), "%s", hop_message());
-    CLAIM(hop_save(given, in_folder("p.npy:x")) == HOP_INVALID && strstr(hop_message(), "without a name"), "%s", hop_message());
-    CLAIM(hop_save(given, "x.txt") == HOP_INVALID && hop_save(NULL, "x.npy") == HOP_INVALID && hop_save(given, NULL) == HOP_INVALID, "nothing to save, nowhere to save it");
+    CLAIM(hop_save(given, in_folder("p.npz")) == HOP_INVALID && strstr(hop_message(), "p.npz:NAME"), "%s",
+          hop_message());
+    CLAIM(hop_save(given, in_folder("p.npy:x")) == HOP_INVALID && strstr(hop_message(), "without a name"),
+          "%s", hop_message());
+    CLAIM(hop_save(given, "x.txt") == HOP_INVALID && hop_save(NULL, "x.npy") == HOP_INVALID &&
+              hop_save(given, NULL) == HOP_INVALID,
+          "nothing to save, nowhere to save it");
     t = none;
-    CLAIM(hop_load(&t, in_folder("absent.npy")) == HOP_IO && t == none, "a failed call leaves its output alone");
-    CLAIM(hop_load(NULL, "x.npy") == HOP_INVALID && hop_load(&t, NULL) == HOP_INVALID && strstr(hop_message(), "hop_load: expected a file name, found NULL"), "%s", hop_message());
+    CLAIM(hop_load(&t, in_folder("absent.npy")) == HOP_IO && t == none,
+          "a failed call leaves its output alone");
+    CLAIM(hop_load(NULL, "x.npy") == HOP_INVALID && hop_load(&t, NULL) == HOP_INVALID &&
+              strstr(hop_message(), "hop_load: expected a file name, found NULL"),
+          "%s", hop_message());
 
     hop_tensor *pair[] = { (hop_tensor *)turned, (hop_tensor *)turned };
     const char *names[] = { "b", "a" };
     hop_file *f = NULL;
-    CLAIM(!hop_save_many(in_folder("q.npz"), names, pair, 2) && !hop_file_open(&f, in_folder("q.npz")), "%s", hop_message());
-    CLAIM(hop_file_count(f) == 2 && !strcmp(hop_file_name(f, 0), "b") && !strcmp(hop_file_name(f, 1), "a") && !hop_file_name(f, 2) && !hop_file_name(f, -1), "names");
-    CLAIM(!hop_file_load(&t, f, "a") && hop_file_load(&u, f, "c") == HOP_INVALID && hop_file_load(&u, f, NULL) == HOP_INVALID && hop_file_load(&u, NULL, "a") == HOP_INVALID, "%s", hop_message());
+    CLAIM(!hop_save_many(in_folder("q.npz"), names, pair, 2) && !hop_file_open(&f, in_folder("q.npz")), "%s",
+          hop_message());
+    CLAIM(hop_file_count(f) == 2 && !strcmp(hop_file_name(f, 0), "b") && !strcmp(hop_file_name(f, 1), "a") &&
+              !hop_file_name(f, 2) && !hop_file_name(f, -1),
+          "names");
+    CLAIM(!hop_file_load(&t, f, "a") && hop_file_load(&u, f, "c") == HOP_INVALID &&
+              hop_file_load(&u, f, NULL) == HOP_INVALID && hop_file_load(&u, NULL, "a") == HOP_INVALID,
+          "%s", hop_message());
     hop_file_free(f);
     CLAIM(tensor_get((struct tensor *)t, 5) == 3, "the tensor outlives the file");
     hop_file_free(NULL);
-    CLAIM(!hop_file_count(NULL) && hop_file_open(NULL, "x.npz") == HOP_INVALID && hop_file_open(&f, "x") == HOP_INVALID, "%s", hop_message());
-    CLAIM(hop_save_many(in_folder("q.npz"), names, pair, -1) == HOP_INVALID && hop_save_many(in_folder("q.npz"), names, (hop_tensor *[]){ NULL, NULL }, 2) == HOP_INVALID, "%s", hop_message());
-    CLAIM(hop_save_many(in_folder("q.npz"), NULL, pair, 2) == HOP_INVALID && hop_save_many(NULL, names, pair, 2) == HOP_INVALID && hop_save_many(in_folder("q.npz"), names, NULL, 2) == HOP_INVALID, "%s", hop_message());
+    CLAIM(!hop_file_count(NULL) && hop_file_open(NULL, "x.npz") == HOP_INVALID &&
+              hop_file_open(&f, "x") == HOP_INVALID,
+          "%s", hop_message());
+    CLAIM(hop_save_many(in_folder("q.npz"), names, pair, -1) == HOP_INVALID &&
+              hop_save_many(in_folder("q.npz"), names, (hop_tensor *[]){ NULL, NULL }, 2) == HOP_INVALID,
+          "%s", hop_message());
+    CLAIM(hop_save_many(in_folder("q.npz"), NULL, pair, 2) == HOP_INVALID &&
+              hop_save_many(NULL, names, pair, 2) == HOP_INVALID &&
+              hop_save_many(in_folder("q.npz"), names, NULL, 2) == HOP_INVALID,
+          "%s", hop_message());
 
     struct DLManagedTensor *m = NULL;
     struct DLManagedTensorVersioned *v = NULL;
@@ -800,16 +1006,22 @@ static void test_public(void)
     void *data = ((struct tensor *)t)->data;
     tensor_free(t);
     CLAIM(!hop_tensor_from_dlpack(&t, m) && !hop_tensor_from_dlpack_versioned(&u, v), "%s", hop_message());
-    CLAIM(((struct tensor *)t)->data == data && ((struct tensor *)u)->data == data, "memory is shared all the way");
+    CLAIM(((struct tensor *)t)->data == data && ((struct tensor *)u)->data == data,
+          "memory is shared all the way");
     tensor_free(t);
     tensor_free(u);
-    CLAIM(hop_tensor_to_dlpack(&m, NULL) == HOP_INVALID && hop_tensor_from_dlpack(NULL, m) == HOP_INVALID && strstr(hop_message(), "hop_tensor_from_dlpack: expected a place"), "%s", hop_message());
+    CLAIM(hop_tensor_to_dlpack(&m, NULL) == HOP_INVALID && hop_tensor_from_dlpack(NULL, m) == HOP_INVALID &&
+              strstr(hop_message(), "hop_tensor_from_dlpack: expected a place"),
+          "%s", hop_message());
     tensor_free(turned);
 }
 
 int main(void)
 {
-    static void (*const tests[])(void) = { test_golden, test_round_trips, test_names, test_bad_npy, test_bad_safetensors, test_bad_npz, test_files, test_writing, test_mapping, test_gather, test_export, test_import, test_public };
+    static void (*const tests[])(void) = { test_golden,          test_round_trips, test_names,  test_bad_npy,
+                                           test_bad_safetensors, test_bad_npz,     test_files,  test_writing,
+                                           test_mapping,         test_gather,      test_export, test_import,
+                                           test_public };
     const char *root = getenv("TMPDIR");
     snprintf(folder, sizeof folder, "%.40s/hop-io-XXXXXX", root ? root : "/tmp");
     if (!mkdtemp(folder)) {
@@ -820,11 +1032,13 @@ int main(void)
         int64_t live = hop_live_allocations();
         tests[i]();
         arena_free(&arena);
-        CLAIM(hop_live_allocations() == live, "test %zu: %lld allocations are left", i, (long long)(hop_live_allocations() - live));
+        CLAIM(hop_live_allocations() == live, "test %zu: %lld allocations are left", i,
+              (long long)(hop_live_allocations() - live));
     }
     DIR *d = opendir(folder);
     for (struct dirent *e; (e = readdir(d));)
-        if (e->d_name[0] != '.' || strlen(e->d_name) > 2) unlinkat(dirfd(d), e->d_name, strcmp(e->d_name, "dir.npy") ? 0 : AT_REMOVEDIR);
+        if (e->d_name[0] != '.' || strlen(e->d_name) > 2)
+            unlinkat(dirfd(d), e->d_name, strcmp(e->d_name, "dir.npy") ? 0 : AT_REMOVEDIR);
     closedir(d);
     rmdir(folder);
     return tests_end();

@@ -1,4 +1,5 @@
-/* Included before every test program: tests compile what they test and leave the user's cache alone, unless HOP_CACHE says otherwise. */
+/* Included before every test program: tests compile what they test and leave the user's cache alone, unless
+ * HOP_CACHE says otherwise. */
 #include <stdlib.h>
 
 __attribute__((constructor)) static void isolate(void) { setenv("HOP_CACHE", "off", 0); }

@@ -1,5 +1,6 @@
-/* map, fori and associative_scan from C: what bodies close over, numbers as bounds and carries, axes, stacks, assignments to arrays outside, keys. Each program
- * is captured and run by every back end and eagerly (captured.h); then gradients, and what must fail. */
+/* map, fori and associative_scan from C: what bodies close over, numbers as bounds and carries, axes, stacks,
+ * assignments to arrays outside, keys. Each program is captured and run by every back end and eagerly
+ * (captured.h); then gradients, and what must fail. */
 #include "captured.h"
 
 /* ---- map ---- */
@@ -15,8 +16,11 @@ BODY(maps)
 {
     (void)env;
     hop_val w = in[1], some[2];
-    hop_map(out, 2, &(hop_map_spec){ .body = scaled, .env = &w, .xs = (hop_val[]){ in[0], in[0] }, .n_xs = 2 });
-    hop_map(some, 2, &(hop_map_spec){ .body = scaled, .env = &w, .xs = (hop_val[]){ in[0], in[0] }, .n_xs = 2, .sequential = 1 });
+    hop_map(out, 2,
+            &(hop_map_spec){ .body = scaled, .env = &w, .xs = (hop_val[]){ in[0], in[0] }, .n_xs = 2 });
+    hop_map(some, 2,
+            &(hop_map_spec){
+                .body = scaled, .env = &w, .xs = (hop_val[]){ in[0], in[0] }, .n_xs = 2, .sequential = 1 });
     out[2] = some[0];
     out[3] = some[1];
     return 0;
@@ -34,7 +38,11 @@ BODY(table)
     hop_val ys = in[1];
     return hop_map(out, 1, &(hop_map_spec){ .body = against_all, .env = &ys, .xs = in, .n_xs = 1 });
 }
-BODY(log_row) { return hop_assign(*(const hop_val *)env, hop_add(*(const hop_val *)env, in[0])), out[0] = hop_neg(in[0]), 0; }
+BODY(log_row)
+{
+    return hop_assign(*(const hop_val *)env, hop_add(*(const hop_val *)env, in[0])), out[0] = hop_neg(in[0]),
+                                                                                     0;
+}
 BODY(map_that_writes)
 {
     (void)env;
@@ -44,7 +52,11 @@ BODY(map_that_writes)
     return status;
 }
 BODY(repeated) { return (void)in, out[0] = hop_mul(*(const hop_val *)env, hop_int(2)), 0; }
-BODY(map_without_xs) { return (void)env, hop_map(out, 1, &(hop_map_spec){ .body = repeated, .env = (void *)&in[0], .length = "3" }); }
+BODY(map_without_xs)
+{
+    return (void)env,
+           hop_map(out, 1, &(hop_map_spec){ .body = repeated, .env = (void *)&in[0], .length = "3" });
+}
 
 /* ---- fori ---- */
 
@@ -61,37 +73,76 @@ BODY(counts)
 {
     (void)env;
     hop_val w = in[1], carry[3] = { in[0], hop_int(0), hop_number("i32", 1) };
-    return hop_fori(out, 4, &(hop_fori_spec){ .body = power_step, .env = &w, .from = hop_int(2), .to = in[2], .carry = carry, .n_carry = 3, .n_stack = 1, .schedule = NULL });
+    return hop_fori(out, 4,
+                    &(hop_fori_spec){ .body = power_step,
+                                      .env = &w,
+                                      .from = hop_int(2),
+                                      .to = in[2],
+                                      .carry = carry,
+                                      .n_carry = 3,
+                                      .n_stack = 1,
+                                      .schedule = NULL });
 }
 BODY(index_too) { return (void)env, out[0] = hop_add(in[1], in[0]), out[1] = in[1], 0; }
 BODY(up_to_size)
 {
     (void)env;
     hop_val some[2];
-    hop_fori(some, 2, &(hop_fori_spec){ .body = index_too, .from = hop_int(0), .to = hop_size(in[0], 0), .carry = (hop_val[]){ hop_number("i64", 0) }, .n_carry = 1, .n_stack = 1 });
-    hop_fori(out, 2, &(hop_fori_spec){ .body = index_too, .from = hop_int(1), .to = hop_sub(hop_size(in[0], 0), hop_int(1)), .carry = some, .n_carry = 1, .n_stack = 1 });
+    hop_fori(some, 2,
+             &(hop_fori_spec){ .body = index_too,
+                               .from = hop_int(0),
+                               .to = hop_size(in[0], 0),
+                               .carry = (hop_val[]){ hop_number("i64", 0) },
+                               .n_carry = 1,
+                               .n_stack = 1 });
+    hop_fori(out, 2,
+             &(hop_fori_spec){ .body = index_too,
+                               .from = hop_int(1),
+                               .to = hop_sub(hop_size(in[0], 0), hop_int(1)),
+                               .carry = some,
+                               .n_carry = 1,
+                               .n_stack = 1 });
     out[2] = hop_mul(in[0], hop_cast(some[1], "f32"));
     return 0;
 }
-BODY(add_index) { return (void)out, hop_assign(*(const hop_val *)env, hop_add(*(const hop_val *)env, in[0])), 0; }
+BODY(add_index)
+{
+    return (void)out, hop_assign(*(const hop_val *)env, hop_add(*(const hop_val *)env, in[0])), 0;
+}
 BODY(fori_that_writes)
 {
     (void)env;
     hop_val total = hop_variable(in[0]);
-    int status = hop_fori(NULL, 0, &(hop_fori_spec){ .body = add_index, .env = &total, .from = hop_int(0), .to = in[1] });
+    int status = hop_fori(NULL, 0,
+                          &(hop_fori_spec){
+                              .body = add_index, .env = &total, .from = hop_int(0), .to = in[1] });
     out[0] = total;
     return status;
 }
 BODY(inner_power) { return out[0] = hop_mul(in[1], *(const hop_val *)env), 0; }
 BODY(outer_power)
 {
-    return hop_fori(out, 1, &(hop_fori_spec){ .body = inner_power, .env = env, .from = hop_int(0), .to = in[0], .carry = &in[1], .n_carry = 1, .schedule = "sqrt" });
+    return hop_fori(out, 1,
+                    &(hop_fori_spec){ .body = inner_power,
+                                      .env = env,
+                                      .from = hop_int(0),
+                                      .to = in[0],
+                                      .carry = &in[1],
+                                      .n_carry = 1,
+                                      .schedule = "sqrt" });
 }
 BODY(triangle)
 {
     (void)env;
     hop_val w = in[1];
-    return hop_fori(out, 1, &(hop_fori_spec){ .body = outer_power, .env = &w, .from = hop_int(0), .to = in[2], .carry = &in[0], .n_carry = 1, .schedule = "every 2" });
+    return hop_fori(out, 1,
+                    &(hop_fori_spec){ .body = outer_power,
+                                      .env = &w,
+                                      .from = hop_int(0),
+                                      .to = in[2],
+                                      .carry = &in[0],
+                                      .n_carry = 1,
+                                      .schedule = "every 2" });
 }
 
 /* ---- associative_scan ---- */
@@ -106,40 +157,166 @@ BODY(affine)
 BODY(recurrence)
 {
     (void)env;
-    return hop_associative_scan(out, 2, &(hop_associative_scan_spec){ .combine = affine, .xs = in, .n_xs = 2, .key = affine });
+    return hop_associative_scan(out, 2,
+                                &(hop_associative_scan_spec){
+                                    .combine = affine, .xs = in, .n_xs = 2, .key = affine });
 }
 BODY(weighted) { return out[0] = hop_add(hop_mul(in[0], *(const hop_val *)env), in[1]), 0; }
 BODY(along_rows)
 {
     (void)env;
     hop_val w = in[1];
-    hop_associative_scan(&out[0], 1, &(hop_associative_scan_spec){ .combine = weighted, .env = &w, .xs = in, .n_xs = 1, .axis = -1, .reverse = 1 });
-    hop_associative_scan(&out[1], 1, &(hop_associative_scan_spec){ .combine = weighted, .env = &w, .xs = in, .n_xs = 1 });
+    hop_associative_scan(&out[0], 1,
+                         &(hop_associative_scan_spec){
+                             .combine = weighted, .env = &w, .xs = in, .n_xs = 1, .axis = -1, .reverse = 1 });
+    hop_associative_scan(&out[1], 1,
+                         &(hop_associative_scan_spec){ .combine = weighted, .env = &w, .xs = in, .n_xs = 1 });
     return 0;
 }
 BODY(product) { return (void)env, out[0] = hop_matmul(in[0], in[1]), 0; }
-BODY(matrices) { return (void)env, hop_associative_scan(out, 1, &(hop_associative_scan_spec){ .combine = product, .xs = in, .n_xs = 1 }); }
+BODY(matrices)
+{
+    return (void)env,
+           hop_associative_scan(out, 1,
+                                &(hop_associative_scan_spec){ .combine = product, .xs = in, .n_xs = 1 });
+}
 
 static const struct program programs[] = {
-    { "maps", "xs: f32[T, 2], w: f32[2]", 2, 4, maps, { "f32[3, 2]", "f32[2]" }, { { 1, 2, 3, 4, 5, 6 }, { 10, -1 } }, { "f32[3, 2]", "f32[3]", "f32[3, 2]", "f32[3]" },
+    { "maps",
+      "xs: f32[T, 2], w: f32[2]",
+      2,
+      4,
+      maps,
+      { "f32[3, 2]", "f32[2]" },
+      { { 1, 2, 3, 4, 5, 6 }, { 10, -1 } },
+      { "f32[3, 2]", "f32[3]", "f32[3, 2]", "f32[3]" },
       { { 10, -2, 30, -4, 50, -6 }, { 5, 25, 61 }, { 10, -2, 30, -4, 50, -6 }, { 5, 25, 61 } } },
-    { "a map over nothing", "xs: f32[T, 2], w: f32[2]", 2, 4, maps, { "f32[0, 2]", "f32[2]" }, { { 0 }, { 10, -1 } }, { "f32[0, 2]", "f32[0]", "f32[0, 2]", "f32[0]" }, { { 0 } } },
-    { "a map in a map", "x: f32[N], y: f32[M]", 2, 1, table, { "f32[2]", "f32[3]" }, { { 1, 5 }, { 1, 2, 3 } }, { "f32[2, 3]" }, { { 0, -1, -2, 4, 3, 2 } } },
-    { "a map that assigns", "xs: f32[T]", 1, 2, map_that_writes, { "f32[3]" }, { { 1, 2, 3 } }, { "f32[3]", "f32[]" }, { { -1, -2, -3 }, { 7 } } },
-    { "a map without arrays", "x: f32[2]", 1, 1, map_without_xs, { "f32[2]" }, { { 1, 2 } }, { "f32[3, 2]" }, { { 2, 4, 2, 4, 2, 4 } } },
-    { "a counted loop", "x: f32[2], w: f32[], n: i32[]", 3, 4, counts, { "f32[2]", "f32[]", "i32[]" }, { { 1, 3 }, { 2 }, { 5 } }, { "f32[2]", "i64[]", "i32[]", "f32[3, 2]" },
+    { "a map over nothing",
+      "xs: f32[T, 2], w: f32[2]",
+      2,
+      4,
+      maps,
+      { "f32[0, 2]", "f32[2]" },
+      { { 0 }, { 10, -1 } },
+      { "f32[0, 2]", "f32[0]", "f32[0, 2]", "f32[0]" },
+      { { 0 } } },
+    { "a map in a map",
+      "x: f32[N], y: f32[M]",
+      2,
+      1,
+      table,
+      { "f32[2]", "f32[3]" },
+      { { 1, 5 }, { 1, 2, 3 } },
+      { "f32[2, 3]" },
+      { { 0, -1, -2, 4, 3, 2 } } },
+    { "a map that assigns",
+      "xs: f32[T]",
+      1,
+      2,
+      map_that_writes,
+      { "f32[3]" },
+      { { 1, 2, 3 } },
+      { "f32[3]", "f32[]" },
+      { { -1, -2, -3 }, { 7 } } },
+    { "a map without arrays",
+      "x: f32[2]",
+      1,
+      1,
+      map_without_xs,
+      { "f32[2]" },
+      { { 1, 2 } },
+      { "f32[3, 2]" },
+      { { 2, 4, 2, 4, 2, 4 } } },
+    { "a counted loop",
+      "x: f32[2], w: f32[], n: i32[]",
+      3,
+      4,
+      counts,
+      { "f32[2]", "f32[]", "i32[]" },
+      { { 1, 3 }, { 2 }, { 5 } },
+      { "f32[2]", "i64[]", "i32[]", "f32[3, 2]" },
       { { 8, 24 }, { 9 }, { 7 }, { 1, 3, 2, 6, 4, 12 } } },
-    { "a counted loop without trips", "x: f32[2], w: f32[], n: i32[]", 3, 4, counts, { "f32[2]", "f32[]", "i32[]" }, { { 1, 3 }, { 2 }, { 1 } },
-      { "f32[2]", "i64[]", "i32[]", "f32[0, 2]" }, { { 1, 3 }, { 0 }, { 1 } } },
-    { "a counted loop to a size", "xs: f32[T]", 1, 3, up_to_size, { "f32[4]" }, { { 1, 2, 3, 4 } }, { "i64[]", "i64[2]", "f32[4]" }, { { 9 }, { 6, 7 }, { 0, 0, 3, 12 } } },
-    { "a counted loop to no size", "xs: f32[T]", 1, 3, up_to_size, { "f32[0]" }, { { 0 } }, { "i64[]", "i64[0]", "f32[0]" }, { { 0 } } },
-    { "a counted loop that assigns", "x: i64[], n: i64[]", 2, 1, fori_that_writes, { "i64[]", "i64[]" }, { { 100 }, { 5 } }, { "i64[]" }, { { 110 } } },
-    { "a counted loop in another", "x: f64[], w: f64[], n: i64[]", 3, 1, triangle, { "f64[]", "f64[]", "i64[]" }, { { 3 }, { 2 }, { 4 } }, { "f64[]" }, { { 192 } } },
-    { "a recurrence", "a: f32[T], b: f32[T]", 2, 2, recurrence, { "f32[4]", "f32[4]" }, { { 1, 2, 3, 0.5 }, { 1, 1, 1, 4 } }, { "f32[4]", "f32[4]" }, { { 1, 2, 6, 3 }, { 1, 3, 10, 9 } } },
-    { "a recurrence of no row", "a: f32[T], b: f32[T]", 2, 2, recurrence, { "f32[0]", "f32[0]" }, { { 0 } }, { "f32[0]", "f32[0]" }, { { 0 } } },
-    { "along other axes", "x: f32[2, 3], w: f32[]", 2, 2, along_rows, { "f32[2, 3]", "f32[]" }, { { 1, 2, 3, 4, 5, 6 }, { 10 } }, { "f32[2, 3]", "f32[2, 3]" },
+    { "a counted loop without trips",
+      "x: f32[2], w: f32[], n: i32[]",
+      3,
+      4,
+      counts,
+      { "f32[2]", "f32[]", "i32[]" },
+      { { 1, 3 }, { 2 }, { 1 } },
+      { "f32[2]", "i64[]", "i32[]", "f32[0, 2]" },
+      { { 1, 3 }, { 0 }, { 1 } } },
+    { "a counted loop to a size",
+      "xs: f32[T]",
+      1,
+      3,
+      up_to_size,
+      { "f32[4]" },
+      { { 1, 2, 3, 4 } },
+      { "i64[]", "i64[2]", "f32[4]" },
+      { { 9 }, { 6, 7 }, { 0, 0, 3, 12 } } },
+    { "a counted loop to no size",
+      "xs: f32[T]",
+      1,
+      3,
+      up_to_size,
+      { "f32[0]" },
+      { { 0 } },
+      { "i64[]", "i64[0]", "f32[0]" },
+      { { 0 } } },
+    { "a counted loop that assigns",
+      "x: i64[], n: i64[]",
+      2,
+      1,
+      fori_that_writes,
+      { "i64[]", "i64[]" },
+      { { 100 }, { 5 } },
+      { "i64[]" },
+      { { 110 } } },
+    { "a counted loop in another",
+      "x: f64[], w: f64[], n: i64[]",
+      3,
+      1,
+      triangle,
+      { "f64[]", "f64[]", "i64[]" },
+      { { 3 }, { 2 }, { 4 } },
+      { "f64[]" },
+      { { 192 } } },
+    { "a recurrence",
+      "a: f32[T], b: f32[T]",
+      2,
+      2,
+      recurrence,
+      { "f32[4]", "f32[4]" },
+      { { 1, 2, 3, 0.5 }, { 1, 1, 1, 4 } },
+      { "f32[4]", "f32[4]" },
+      { { 1, 2, 6, 3 }, { 1, 3, 10, 9 } } },
+    { "a recurrence of no row",
+      "a: f32[T], b: f32[T]",
+      2,
+      2,
+      recurrence,
+      { "f32[0]", "f32[0]" },
+      { { 0 } },
+      { "f32[0]", "f32[0]" },
+      { { 0 } } },
+    { "along other axes",
+      "x: f32[2, 3], w: f32[]",
+      2,
+      2,
+      along_rows,
+      { "f32[2, 3]", "f32[]" },
+      { { 1, 2, 3, 4, 5, 6 }, { 10 } },
+      { "f32[2, 3]", "f32[2, 3]" },
       { { 321, 32, 3, 654, 65, 6 }, { 1, 2, 3, 14, 25, 36 } } },
-    { "products of matrices", "m: f64[T, 2, 2]", 1, 1, matrices, { "f64[3, 2, 2]" }, { { 1, 1, 1, 0, 1, 1, 1, 0, 1, 1, 1, 0 } }, { "f64[3, 2, 2]" }, { { 1, 1, 1, 0, 2, 1, 1, 1, 3, 2, 2, 1 } } },
+    { "products of matrices",
+      "m: f64[T, 2, 2]",
+      1,
+      1,
+      matrices,
+      { "f64[3, 2, 2]" },
+      { { 1, 1, 1, 0, 1, 1, 1, 0, 1, 1, 1, 0 } },
+      { "f64[3, 2, 2]" },
+      { { 1, 1, 1, 0, 2, 1, 1, 1, 3, 2, 2, 1 } } },
 };
 
 /* x·w^(n(n-1)/2) by w, n known only when running, and for each of several n at once. */
@@ -147,16 +324,21 @@ static void check_gradient(void)
 {
     hop_fn *f = NULL, *g = NULL, *lanes = NULL;
     hop_tensor *in[3] = { 0 }, *out[1] = { 0 };
-    CLAIM(!hop_capture(&f, "x: f64[], w: f64[], n: i64[]", 1, triangle, NULL) && !hop_grad(&g, f, "w"), "%s", hop_message());
-    CLAIM(!hop_tensor_new(&in[0], "f64[]") && !hop_tensor_new(&in[1], "f64[]") && !hop_tensor_new(&in[2], "i64[]"), "%s", hop_message());
+    CLAIM(!hop_capture(&f, "x: f64[], w: f64[], n: i64[]", 1, triangle, NULL) && !hop_grad(&g, f, "w"), "%s",
+          hop_message());
+    CLAIM(!hop_tensor_new(&in[0], "f64[]") && !hop_tensor_new(&in[1], "f64[]") &&
+              !hop_tensor_new(&in[2], "i64[]"),
+          "%s", hop_message());
     set(in[0], 0, 3), set(in[1], 0, 2), set(in[2], 0, 4);
-    CLAIM(!hop_interpret(g, in, 3, out, 1) && get(out[0], 0) == 3 * 6 * 32, "the gradient of nested counted loops: %s", hop_message());
+    CLAIM(!hop_interpret(g, in, 3, out, 1) && get(out[0], 0) == 3 * 6 * 32,
+          "the gradient of nested counted loops: %s", hop_message());
     free_all(out, 1);
     hop_tensor_free(in[2]), in[2] = NULL;
     CLAIM(!hop_vmap(&lanes, g, "n", NULL) && !hop_tensor_new(&in[2], "i64[3]"), "%s", hop_message());
     set(in[2], 0, 0), set(in[2], 1, 4), set(in[2], 2, 3);
     bool ran = lanes && !hop_interpret(lanes, in, 3, out, 1);
-    CLAIM(ran && get(out[0], 0) == 0 && get(out[0], 1) == 576 && get(out[0], 2) == 36, "and of lanes: %s", hop_message());
+    CLAIM(ran && get(out[0], 0) == 0 && get(out[0], 1) == 576 && get(out[0], 2) == 36, "and of lanes: %s",
+          hop_message());
     free_all(out, 1);
     free_all(in, 3);
     hop_fn_free(lanes);
@@ -170,36 +352,87 @@ static void check_rows(void)
     static const char *const types[] = { "i64[]", "i64[max(0, T - 2)]", "f32[T]" };
     hop_fn *f = NULL;
     CLAIM(!hop_capture(&f, "xs: f32[T]", 3, up_to_size, NULL), "%s", hop_message());
-    for (int k = 0; f && k < 3; k++) CLAIM(!strcmp(hop_fn_result_type(f, k), types[k]), "result %d: expected %s, found %s", k, types[k], hop_fn_result_type(f, k));
+    for (int k = 0; f && k < 3; k++)
+        CLAIM(!strcmp(hop_fn_result_type(f, k), types[k]), "result %d: expected %s, found %s", k, types[k],
+              hop_fn_result_type(f, k));
     hop_fn_free(f);
 }
 
 /* ---- what must fail ---- */
 
 BODY(prints) { return (void)env, hop_print("{}", in, 1), out[0] = hop_add(in[0], in[1]), 0; }
-BODY(combine_prints) { return UNUSED, hop_associative_scan(out, 1, &(hop_associative_scan_spec){ .combine = prints, .xs = in, .n_xs = 1 }); }
+BODY(combine_prints)
+{
+    return UNUSED,
+           hop_associative_scan(out, 1,
+                                &(hop_associative_scan_spec){ .combine = prints, .xs = in, .n_xs = 1 });
+}
 BODY(writes) { return hop_assign(*(const hop_val *)env, in[0]), out[0] = in[1], 0; }
 BODY(combine_writes)
 {
     (void)env;
     hop_val total = hop_variable(hop_slice(in[0], "0"));
-    return hop_associative_scan(out, 1, &(hop_associative_scan_spec){ .combine = writes, .env = &total, .xs = in, .n_xs = 1 });
+    return hop_associative_scan(out, 1,
+                                &(hop_associative_scan_spec){
+                                    .combine = writes, .env = &total, .xs = in, .n_xs = 1 });
 }
 BODY(widens) { return (void)env, out[0] = hop_cast(in[0], "f64"), 0; }
-BODY(combine_widens) { return UNUSED, hop_associative_scan(out, 1, &(hop_associative_scan_spec){ .combine = widens, .xs = in, .n_xs = 1 }); }
-BODY(combine_axis) { return UNUSED, hop_associative_scan(out, 1, &(hop_associative_scan_spec){ .combine = product, .xs = in, .n_xs = 1, .axis = 2 }); }
-BODY(combine_nothing) { return UNUSED, hop_associative_scan(out, 0, &(hop_associative_scan_spec){ .combine = product }), out[0] = in[0], 0; }
-BODY(real_bound) { return UNUSED, hop_fori(out, 1, &(hop_fori_spec){ .body = inner_power, .from = hop_int(0), .to = hop_scalar(2.5), .carry = in, .n_carry = 1 }); }
-BODY(array_bound) { return UNUSED, hop_fori(out, 1, &(hop_fori_spec){ .body = inner_power, .from = hop_int(0), .to = in[1], .carry = in, .n_carry = 1 }); }
-BODY(room) { return UNUSED, hop_fori(out, 1, &(hop_fori_spec){ .body = inner_power, .from = hop_int(0), .to = hop_int(1), .carry = in, .n_carry = 1, .n_stack = 1 }); }
+BODY(combine_widens)
+{
+    return UNUSED,
+           hop_associative_scan(out, 1,
+                                &(hop_associative_scan_spec){ .combine = widens, .xs = in, .n_xs = 1 });
+}
+BODY(combine_axis)
+{
+    return UNUSED, hop_associative_scan(out, 1,
+                                        &(hop_associative_scan_spec){
+                                            .combine = product, .xs = in, .n_xs = 1, .axis = 2 });
+}
+BODY(combine_nothing)
+{
+    return UNUSED, hop_associative_scan(out, 0, &(hop_associative_scan_spec){ .combine = product }),
+           out[0] = in[0], 0;
+}
+BODY(real_bound)
+{
+    return UNUSED, hop_fori(out, 1,
+                            &(hop_fori_spec){ .body = inner_power,
+                                              .from = hop_int(0),
+                                              .to = hop_scalar(2.5),
+                                              .carry = in,
+                                              .n_carry = 1 });
+}
+BODY(array_bound)
+{
+    return UNUSED,
+           hop_fori(out, 1,
+                    &(hop_fori_spec){
+                        .body = inner_power, .from = hop_int(0), .to = in[1], .carry = in, .n_carry = 1 });
+}
+BODY(room)
+{
+    return UNUSED, hop_fori(out, 1,
+                            &(hop_fori_spec){ .body = inner_power,
+                                              .from = hop_int(0),
+                                              .to = hop_int(1),
+                                              .carry = in,
+                                              .n_carry = 1,
+                                              .n_stack = 1 });
+}
 BODY(no_arrays) { return UNUSED, hop_map(out, 1, &(hop_map_spec){ .body = repeated }); }
-BODY(map_of_scalar) { return UNUSED, hop_map(out, 1, &(hop_map_spec){ .body = repeated, .xs = (hop_val[]){ hop_int(1) }, .n_xs = 1 }); }
+BODY(map_of_scalar)
+{
+    return UNUSED,
+           hop_map(out, 1, &(hop_map_spec){ .body = repeated, .xs = (hop_val[]){ hop_int(1) }, .n_xs = 1 });
+}
 
 static void refuse(const char *name, hop_body body, const char *message)
 {
     hop_fn *f = NULL;
     int status = hop_capture(&f, "x: f32[2, 3], i: i64[2]", 1, body, NULL);
-    CLAIM(status == HOP_INVALID && strstr(hop_message(), message), "%s: status %d, expected '%s', found '%s'", name, status, message, hop_message());
+    CLAIM(status == HOP_INVALID && strstr(hop_message(), message), "%s: status %d, expected '%s', found '%s'",
+          name, status, message, hop_message());
     hop_fn_free(f);
 }
 

@@ -1,5 +1,6 @@
-/* Running out of memory while code is generated: before LLVM begins, by what it would need and what is left, and in the middle of it, wherever it is. The call
- * ends with HOP_NOMEM, and the process goes on: it interprets, and compiles again once there is memory. */
+/* Running out of memory while code is generated: before LLVM begins, by what it would need and what is left,
+ * and in the middle of it, wherever it is. The call ends with HOP_NOMEM, and the process goes on: it
+ * interprets, and compiles again once there is memory. */
 #include "check.h"
 #include "runtime/exe.h"
 #include "runtime/memory.h"
@@ -53,7 +54,9 @@ static void test_limit(hop_fn *small, hop_fn *large)
 {
     setenv("HOP_COMPILE_MEMORY", "40M", 1);
     hop_status status = compile(large, false);
-    CLAIM(status == HOP_NOMEM && strstr(hop_message(), "40 MB are left") && strstr(hop_message(), "HOP_COMPILE_MEMORY="), "%d: %s", status, hop_message());
+    CLAIM(status == HOP_NOMEM && strstr(hop_message(), "40 MB are left") &&
+              strstr(hop_message(), "HOP_COMPILE_MEMORY="),
+          "%d: %s", status, hop_message());
     CLAIM(!compile(small, false), "a small program fits: %s", hop_message());
     setenv("HOP_COMPILE_MEMORY", "1K", 1);
     CLAIM(compile(small, true) == HOP_NOMEM, "nothing fits into nothing");
@@ -79,7 +82,8 @@ static struct rlimit limit_to(uint64_t more)
 
 enum { FINE = 20, NO_MEMORY, WRONG };
 
-/* In a child: how a compilation with so much memory ends, when the library does not look at how much there is, or does. */
+/* In a child: how a compilation with so much memory ends, when the library does not look at how much there
+ * is, or does. */
 static int with_memory(uint64_t more, bool blindly, bool on_a_worker, hop_fn *small, hop_fn *large)
 {
     fflush(stdout);
@@ -91,7 +95,8 @@ static int with_memory(uint64_t more, bool blindly, bool on_a_worker, hop_fn *sm
         bool goes_on = !interpret(small);
         hop_status again = compile(small, on_a_worker);
         setrlimit(RLIMIT_AS, &before);
-        bool good = (!status || status == HOP_NOMEM) && goes_on && (!again || again == HOP_NOMEM) && !compile(small, false) && !interpret(small);
+        bool good = (!status || status == HOP_NOMEM) && goes_on && (!again || again == HOP_NOMEM) &&
+                    !compile(small, false) && !interpret(small);
         if (!good) printf("%d, then %d: %s\n", status, again, hop_message());
         fflush(stdout);
         _exit(!good ? WRONG : status ? NO_MEMORY : FINE);
@@ -108,7 +113,8 @@ static void test_exhaustion(hop_fn *small, hop_fn *large)
             int refused = 0;
             for (uint64_t mb = 2; mb <= 82; mb += blindly ? 7 : 20) {
                 int end = with_memory(mb << 20, blindly, on_a_worker, small, large);
-                CLAIM(end == FINE || end == NO_MEMORY, "%llu MB%s%s: ended with %d", (unsigned long long)mb, blindly ? ", not looked at" : "", on_a_worker ? ", on a worker" : "", end);
+                CLAIM(end == FINE || end == NO_MEMORY, "%llu MB%s%s: ended with %d", (unsigned long long)mb,
+                      blindly ? ", not looked at" : "", on_a_worker ? ", on a worker" : "", end);
                 refused += end == NO_MEMORY;
             }
             CLAIM(refused > 1, "some were refused");
@@ -118,8 +124,12 @@ static void test_exhaustion(hop_fn *small, hop_fn *large)
 
 static void test_sizes(void)
 {
-    CLAIM(memory_size_of("12", 7) == 12 && memory_size_of("3K", 7) == 3072 && memory_size_of("2M", 7) == 2 << 20 && memory_size_of("1G", 7) == 1 << 30, "sizes");
-    CLAIM(memory_size_of("", 7) == 7 && memory_size_of(NULL, 7) == 7 && memory_size_of("-1", 7) == 7 && memory_size_of("3MB", 7) == 7, "no sizes");
+    CLAIM(memory_size_of("12", 7) == 12 && memory_size_of("3K", 7) == 3072 &&
+              memory_size_of("2M", 7) == 2 << 20 && memory_size_of("1G", 7) == 1 << 30,
+          "sizes");
+    CLAIM(memory_size_of("", 7) == 7 && memory_size_of(NULL, 7) == 7 && memory_size_of("-1", 7) == 7 &&
+              memory_size_of("3MB", 7) == 7,
+          "no sizes");
     CLAIM(memory_left(true) > 1 << 20, "there is some");
     if (!LIMITS) return;
     struct rlimit before = limit_to(64 << 20);

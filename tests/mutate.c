@@ -1,5 +1,7 @@
-/* One small wrong change to a source file: `mutate FILE` says how many places there are, `mutate FILE N OUT` writes the file with change N to OUT and prints
- * `FILE:LINE: FUNCTION: what it is`. Changes stand inside functions: operators, comparisons, logic, numbers, operators of the table, operands of emitted nodes, dropped results. */
+/* One small wrong change to a source file: `mutate FILE` says how many places there are, `mutate FILE N OUT`
+ * writes the file with change N to OUT and prints `FILE:LINE: FUNCTION: what it is`. Changes stand inside
+ * functions: operators, comparisons, logic, numbers, operators of the table, operands of emitted nodes,
+ * dropped results. */
 #include <ctype.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -11,8 +13,8 @@ enum kind { WORD, NUMBER, MARK };
 struct token {
     enum kind kind;
     size_t at, length;
-    unsigned depth;  /* of braces inside a function; 0: not in one */
-    bool message;    /* inside the arguments of a call that makes an error */
+    unsigned depth; /* of braces inside a function; 0: not in one */
+    bool message;   /* inside the arguments of a call that makes an error */
 };
 
 struct file {
@@ -31,7 +33,8 @@ static void *grown(void *old, size_t size)
 
 static bool is(const struct file *f, size_t i, const char *word)
 {
-    return i < f->n_tokens && f->tokens[i].length == strlen(word) && !memcmp(f->text + f->tokens[i].at, word, f->tokens[i].length);
+    return i < f->n_tokens && f->tokens[i].length == strlen(word) &&
+           !memcmp(f->text + f->tokens[i].at, word, f->tokens[i].length);
 }
 
 /* ---- tokens ---- */
@@ -50,7 +53,8 @@ static size_t skip_line(const char *s, size_t at) /* of the preprocessor, with t
 
 static size_t mark_length(const char *s)
 {
-    static const char *const marks[] = { "<<=", ">>=", "...", "->", "++", "--", "<<", ">>", "<=", ">=", "==", "!=", "&&", "||", "+=", "-=", "*=", "/=", "|=", "&=", "^=" };
+    static const char *const marks[] = { "<<=", ">>=", "...", "->", "++", "--", "<<", ">>", "<=", ">=", "==",
+                                         "!=",  "&&",  "||",  "+=", "-=", "*=", "/=", "|=", "&=", "^=" };
     for (size_t i = 0; i < sizeof marks / sizeof *marks; i++)
         if (!strncmp(s, marks[i], strlen(marks[i]))) return strlen(marks[i]);
     return 1;
@@ -68,14 +72,17 @@ static void split(struct file *f)
             continue;
         }
         if (s[at] == '#' && fresh) at = skip_line(s, at);
-        else if (!strncmp(s + at, "/*", 2)) at = strstr(s + at, "*/") ? (size_t)(strstr(s + at, "*/") - s) + 2 : f->length;
+        else if (!strncmp(s + at, "/*", 2))
+            at = strstr(s + at, "*/") ? (size_t)(strstr(s + at, "*/") - s) + 2 : f->length;
         else if (!strncmp(s + at, "//", 2)) at = skip_line(s, at);
         else if (s[at] == '"' || s[at] == '\'') at = skip_quoted(s, at, s[at]);
         else {
             if (isalpha((unsigned char)s[at]) || s[at] == '_') t.kind = WORD;
             else if (isdigit((unsigned char)s[at])) t.kind = NUMBER;
             if (t.kind == MARK) t.length = mark_length(s + at);
-            while (t.kind != MARK && (isalnum((unsigned char)s[at + t.length]) || s[at + t.length] == '_' || (t.kind == NUMBER && s[at + t.length] == '.'))) t.length++;
+            while (t.kind != MARK && (isalnum((unsigned char)s[at + t.length]) || s[at + t.length] == '_' ||
+                                      (t.kind == NUMBER && s[at + t.length] == '.')))
+                t.length++;
             at += t.length;
             f->tokens = grown(f->tokens, (f->n_tokens + 1) * sizeof t);
             f->tokens[f->n_tokens++] = t;
@@ -87,7 +94,8 @@ static void split(struct file *f)
 /* Which tokens belong to functions, and which only to messages. */
 static void find_functions(struct file *f)
 {
-    static const char *const errors[] = { "infer_error", "hop_throw", "arena_printf", "_Static_assert", "sizeof" };
+    static const char *const errors[] = { "infer_error", "hop_throw", "arena_printf", "_Static_assert",
+                                          "sizeof" };
     unsigned depth = 0, parens = 0, message = 0;
     bool function = false;
     for (size_t i = 0; i < f->n_tokens; i++) {
@@ -119,24 +127,55 @@ struct change {
 };
 
 static const char *const pairs[][3] = {
-    { "<", "<=", "bound" }, { "<=", "<", "bound" }, { ">", ">=", "bound" }, { ">=", ">", "bound" }, { "==", "!=", "comparison" }, { "!=", "==", "comparison" },
-    { "&&", "||", "logic" }, { "||", "&&", "logic" }, { "true", "false", "truth" }, { "false", "true", "truth" },
-    { "OP_add", "OP_sub", "operator" }, { "OP_sub", "OP_add", "operator" }, { "OP_mul", "OP_add", "operator" }, { "OP_div", "OP_mul", "operator" },
-    { "OP_max", "OP_min", "operator" }, { "OP_min", "OP_max", "operator" }, { "OP_and", "OP_or", "operator" }, { "OP_or", "OP_and", "operator" },
-    { "OP_lt", "OP_le", "operator" }, { "OP_le", "OP_lt", "operator" }, { "OP_gt", "OP_ge", "operator" }, { "OP_ge", "OP_gt", "operator" },
-    { "OP_eq", "OP_ne", "operator" }, { "OP_ne", "OP_eq", "operator" }, { "OP_sum", "OP_reduce_max", "operator" }, { "OP_sin", "OP_cos", "operator" },
-    { "OP_cos", "OP_sin", "operator" }, { "OP_neg", "OP_abs", "operator" }, { "OP_not", "OP_isnan", "operator" }, { "OP_reduce_max", "OP_reduce_min", "operator" },
-    { "FOLD_SUM", "FOLD_MAX", "fold" }, { "FOLD_MAX", "FOLD_MIN", "fold" }, { "LP_ADD", "LP_SUB", "operator" }, { "LP_SUB", "LP_ADD", "operator" },
-    { "LP_MUL", "LP_ADD", "operator" }, { "LP_MAX", "LP_MIN", "operator" }, { "LP_LT", "LP_LE", "operator" }, { "LP_EQ", "LP_NE", "operator" },
+    { "<", "<=", "bound" },
+    { "<=", "<", "bound" },
+    { ">", ">=", "bound" },
+    { ">=", ">", "bound" },
+    { "==", "!=", "comparison" },
+    { "!=", "==", "comparison" },
+    { "&&", "||", "logic" },
+    { "||", "&&", "logic" },
+    { "true", "false", "truth" },
+    { "false", "true", "truth" },
+    { "OP_add", "OP_sub", "operator" },
+    { "OP_sub", "OP_add", "operator" },
+    { "OP_mul", "OP_add", "operator" },
+    { "OP_div", "OP_mul", "operator" },
+    { "OP_max", "OP_min", "operator" },
+    { "OP_min", "OP_max", "operator" },
+    { "OP_and", "OP_or", "operator" },
+    { "OP_or", "OP_and", "operator" },
+    { "OP_lt", "OP_le", "operator" },
+    { "OP_le", "OP_lt", "operator" },
+    { "OP_gt", "OP_ge", "operator" },
+    { "OP_ge", "OP_gt", "operator" },
+    { "OP_eq", "OP_ne", "operator" },
+    { "OP_ne", "OP_eq", "operator" },
+    { "OP_sum", "OP_reduce_max", "operator" },
+    { "OP_sin", "OP_cos", "operator" },
+    { "OP_cos", "OP_sin", "operator" },
+    { "OP_neg", "OP_abs", "operator" },
+    { "OP_not", "OP_isnan", "operator" },
+    { "OP_reduce_max", "OP_reduce_min", "operator" },
+    { "FOLD_SUM", "FOLD_MAX", "fold" },
+    { "FOLD_MAX", "FOLD_MIN", "fold" },
+    { "LP_ADD", "LP_SUB", "operator" },
+    { "LP_SUB", "LP_ADD", "operator" },
+    { "LP_MUL", "LP_ADD", "operator" },
+    { "LP_MAX", "LP_MIN", "operator" },
+    { "LP_LT", "LP_LE", "operator" },
+    { "LP_EQ", "LP_NE", "operator" },
 };
 
-static bool spaced(const struct file *f, size_t i) /* binary operators have a space on both sides, pointers have not */
+static bool spaced(const struct file *f,
+                   size_t i) /* binary operators have a space on both sides, pointers have not */
 {
     const struct token *t = &f->tokens[i];
     return t->at && f->text[t->at - 1] == ' ' && f->text[t->at + t->length] == ' ';
 }
 
-static size_t argument_end(const struct file *f, size_t i) /* the comma or parenthesis behind the argument that begins at token i */
+static size_t argument_end(const struct file *f,
+                           size_t i) /* the comma or parenthesis behind the argument that begins at token i */
 {
     for (int depth = 0; i < f->n_tokens; i++) {
         if (!depth && (is(f, i, ",") || is(f, i, ")"))) return i;
@@ -146,7 +185,8 @@ static size_t argument_end(const struct file *f, size_t i) /* the comma or paren
     return i;
 }
 
-static bool set(struct change *c, const struct file *f, size_t first, size_t end_at, const char *text, size_t length, const char *what)
+static bool set(struct change *c, const struct file *f, size_t first, size_t end_at, const char *text,
+                size_t length, const char *what)
 {
     c->from = f->tokens[first].at, c->to = end_at, c->what = what;
     return snprintf(c->text, sizeof c->text, "%.*s", (int)length, text) < (int)sizeof c->text;
@@ -156,7 +196,9 @@ static size_t end_of(const struct file *f, size_t i) { return f->tokens[i].at + 
 
 static bool swapped_operands(const struct file *f, size_t i, struct change *c)
 {
-    static const char *const symmetric[] = { "OP_add", "OP_mul", "OP_and", "OP_or", "OP_xor", "OP_eq", "OP_ne" };
+    static const char *const symmetric[] = {
+        "OP_add", "OP_mul", "OP_and", "OP_or", "OP_xor", "OP_eq", "OP_ne"
+    };
     if (!is(f, i, "emit2") || !is(f, i + 1, "(")) return false;
     size_t x = i + 2;
     for (int k = 0; k < 2; k++) {
@@ -166,9 +208,12 @@ static bool swapped_operands(const struct file *f, size_t i, struct change *c)
     }
     size_t middle = argument_end(f, x), y = middle + 1, end = argument_end(f, y);
     if (end >= f->n_tokens || !is(f, middle, ",")) return false;
-    size_t x_length = end_of(f, middle - 1) - f->tokens[x].at, y_length = end_of(f, end - 1) - f->tokens[y].at;
+    size_t x_length = end_of(f, middle - 1) - f->tokens[x].at,
+           y_length = end_of(f, end - 1) - f->tokens[y].at;
     char text[400];
-    if (snprintf(text, sizeof text, "%.*s, %.*s", (int)y_length, f->text + f->tokens[y].at, (int)x_length, f->text + f->tokens[x].at) >= (int)sizeof text) return false;
+    if (snprintf(text, sizeof text, "%.*s, %.*s", (int)y_length, f->text + f->tokens[y].at, (int)x_length,
+                 f->text + f->tokens[x].at) >= (int)sizeof text)
+        return false;
     return set(c, f, x, end_of(f, end - 1), text, strlen(text), "operands swapped");
 }
 
@@ -176,7 +221,9 @@ static bool dropped(const struct file *f, size_t i, struct change *c) /* v->out[
 {
     static const char *const results[] = { "out", "result_batched", "result_active" };
     bool one = false;
-    if (i + 3 >= f->n_tokens || !is(f, i + 1, "->") || !is(f, i + 3, "[") || (!is(f, i - 1, ";") && !is(f, i - 1, "{") && !is(f, i - 1, "}") && !is(f, i - 1, ")"))) return false;
+    if (i + 3 >= f->n_tokens || !is(f, i + 1, "->") || !is(f, i + 3, "[") ||
+        (!is(f, i - 1, ";") && !is(f, i - 1, "{") && !is(f, i - 1, "}") && !is(f, i - 1, ")")))
+        return false;
     for (size_t k = 0; k < sizeof results / sizeof *results; k++) one |= is(f, i + 2, results[k]);
     size_t end = i;
     while (one && end < f->n_tokens && !is(f, end, ";")) end++;
@@ -190,8 +237,11 @@ static bool sizes_an_array(const struct file *f, size_t i)
     if (i < 2 || !is(f, i, "[") || f->tokens[i - 1].kind != WORD || is(f, i - 2, "return")) return false;
     if (f->tokens[i - 2].kind == WORD || is(f, i - 2, "*")) return true;
     size_t start = i; /* `type a[2], b[3] = …` */
-    while (start && !is(f, start, ";") && !is(f, start, "{") && !is(f, start, "}") && !is(f, start, "(") && !is(f, start, "=")) start--;
-    return is(f, i - 2, ",") && !is(f, start, "(") && !is(f, start, "=") && f->tokens[start + 1].kind == WORD && (f->tokens[start + 2].kind == WORD || is(f, start + 2, "*"));
+    while (start && !is(f, start, ";") && !is(f, start, "{") && !is(f, start, "}") && !is(f, start, "(") &&
+           !is(f, start, "="))
+        start--;
+    return is(f, i - 2, ",") && !is(f, start, "(") && !is(f, start, "=") &&
+           f->tokens[start + 1].kind == WORD && (f->tokens[start + 2].kind == WORD || is(f, start + 2, "*"));
 }
 
 /* Change k of token i. */
@@ -210,10 +260,12 @@ static bool change_of(const struct file *f, size_t i, unsigned k, struct change 
         return set(c, f, i, end_of(f, i), text, strlen(text), "number");
     }
     if (is(f, i, "!") && i && !spaced(f, i)) return set(c, f, i, end_of(f, i), "", 0, "not dropped");
-    if ((is(f, i, "+") || is(f, i, "-")) && spaced(f, i)) return set(c, f, i, end_of(f, i), is(f, i, "+") ? "-" : "+", 1, "sign");
+    if ((is(f, i, "+") || is(f, i, "-")) && spaced(f, i))
+        return set(c, f, i, end_of(f, i), is(f, i, "+") ? "-" : "+", 1, "sign");
     if (is(f, i, "*") && spaced(f, i)) return set(c, f, i, end_of(f, i), "+", 1, "product");
     for (size_t p = 0; p < sizeof pairs / sizeof *pairs; p++)
-        if (is(f, i, pairs[p][0]) && (t->kind == WORD || spaced(f, i))) return set(c, f, i, end_of(f, i), pairs[p][1], strlen(pairs[p][1]), pairs[p][2]);
+        if (is(f, i, pairs[p][0]) && (t->kind == WORD || spaced(f, i)))
+            return set(c, f, i, end_of(f, i), pairs[p][1], strlen(pairs[p][1]), pairs[p][2]);
     return false;
 }
 
@@ -267,6 +319,8 @@ int main(int argc, char **argv)
     fputs(c.text, out);
     fwrite(f.text + c.to, 1, f.length - c.to, out);
     if (fclose(out)) return 2;
-    printf("%s:%zu: %.*s: %s: `%.*s` becomes `%s` in: %.*s\n", argv[1], line, name ? (int)name->length : 0, name ? f.text + name->at : "", c.what, (int)(c.to - c.from), f.text + c.from, c.text, (int)strcspn(f.text + start, "\n"), f.text + start);
+    printf("%s:%zu: %.*s: %s: `%.*s` becomes `%s` in: %.*s\n", argv[1], line, name ? (int)name->length : 0,
+           name ? f.text + name->at : "", c.what, (int)(c.to - c.from), f.text + c.from, c.text,
+           (int)strcspn(f.text + start, "\n"), f.text + start);
     return 0;
 }

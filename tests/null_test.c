@@ -1,7 +1,9 @@
-/* Every public function with arguments that are nothing or nonsense: NULL, zero, negative counts, handles that no call has made, texts that say nothing. First all
- * of them nothing, then chosen at random among nothing, nonsense and what is right; outside of captures, inside one, and in eager mode. No call may crash or
- * leak; one that fails has a message, is not a bug of hop's own, and leaves its outputs as they were; a capture that was forgiven goes on. The list of calls is
- * held against the functions that the library exports. `null_test [ROUNDS [CONTEXT [ROUND]]]`. */
+/* Every public function with arguments that are nothing or nonsense: NULL, zero, negative counts, handles
+ * that no call has made, texts that say nothing. First all of them nothing, then chosen at random among
+ * nothing, nonsense and what is right; outside of captures, inside one, and in eager mode. No call may crash
+ * or leak; one that fails has a message, is not a bug of hop's own, and leaves its outputs as they were; a
+ * capture that was forgiven goes on. The list of calls is held against the functions that the library
+ * exports. `null_test [ROUNDS [CONTEXT [ROUND]]]`. */
 #include "check.h"
 #include "io/dlpack.h"
 
@@ -19,7 +21,7 @@ static const char *const context_names[CONTEXTS] = { "outside", "capturing", "ea
 
 /* What one round chooses from. */
 static struct {
-    uint64_t random;   /* 0: always the first choice, which is nothing */
+    uint64_t random; /* 0: always the first choice, which is nothing */
     enum context context;
     hop_val made[VALUES_KEPT];
     uint32_t n_made;
@@ -28,7 +30,7 @@ static struct {
     hop_exe *exe;
     hop_file *file;
     hop_tensor *tensors[4];
-    int body_outs;     /* how many outputs the bodies of this call set */
+    int body_outs; /* how many outputs the bodies of this call set */
 } now;
 /* Outputs of a call: filled with these before it. */
 static hop_val out_values[LIST];
@@ -53,25 +55,107 @@ static uint32_t choose(uint32_t n)
 #define CHOOSE(...) ((__VA_ARGS__)[choose((uint32_t)(sizeof(__VA_ARGS__) / sizeof *(__VA_ARGS__)))])
 
 static char long_name[3000], deep[3000];
-static char folder[] = "/tmp/hop_null_XXXXXX", file[sizeof folder + 8]; /* calls that save something may save it there */
+static char folder[] = "/tmp/hop_null_XXXXXX",
+            file[sizeof folder + 8]; /* calls that save something may save it there */
 static const char *texts(void)
 {
-    return CHOOSE((const char *const[]){ NULL, "", "all", "0", "-1", "0, 1", "0, 0", "f32", "f32[3]", "i64[2, 2]", "bool[]", "f32[T]", "T", "x", "2*T + 1", "1:2, :", "::-1", "::0", "...", "new",
-        "9223372036854775807", "-9223372036854775808", "99999999999999999999", "f32[9223372036854775807]", "f64[4611686018427387904, 2]", "f32[-1]", "f32[1,1,1,1,1,1,1,1,1,1,1,1,1]",
-        "f99[2]", "%s%n%p", "\xff\xfe", "\"", "{", "f32[T / 0]", "f32[T mod 0]", "1e999", "recompute", "every 0", "every 99999999999999999999", "sqrt", "2", "3", "0:0", "9223372036854775807:1", "add",
-        "ij,jk->ik", "x: f32[3]", ",", "mut", file, "/", "f32[3", "0,", long_name, deep });
+    return CHOOSE((const char *const[]){ NULL,
+                                         "",
+                                         "all",
+                                         "0",
+                                         "-1",
+                                         "0, 1",
+                                         "0, 0",
+                                         "f32",
+                                         "f32[3]",
+                                         "i64[2, 2]",
+                                         "bool[]",
+                                         "f32[T]",
+                                         "T",
+                                         "x",
+                                         "2*T + 1",
+                                         "1:2, :",
+                                         "::-1",
+                                         "::0",
+                                         "...",
+                                         "new",
+                                         "9223372036854775807",
+                                         "-9223372036854775808",
+                                         "99999999999999999999",
+                                         "f32[9223372036854775807]",
+                                         "f64[4611686018427387904, 2]",
+                                         "f32[-1]",
+                                         "f32[1,1,1,1,1,1,1,1,1,1,1,1,1]",
+                                         "f99[2]",
+                                         "%s%n%p",
+                                         "\xff\xfe",
+                                         "\"",
+                                         "{",
+                                         "f32[T / 0]",
+                                         "f32[T mod 0]",
+                                         "1e999",
+                                         "recompute",
+                                         "every 0",
+                                         "every 99999999999999999999",
+                                         "sqrt",
+                                         "2",
+                                         "3",
+                                         "0:0",
+                                         "9223372036854775807:1",
+                                         "add",
+                                         "ij,jk->ik",
+                                         "x: f32[3]",
+                                         ",",
+                                         "mut",
+                                         file,
+                                         "/",
+                                         "f32[3",
+                                         "0,",
+                                         long_name,
+                                         deep });
 }
 /* No endless loops: eager mode would do all the steps. */
-static const char *lengths(void) { return CHOOSE((const char *const[]){ NULL, "", "3", "0", "-1", "T", "x", "99999999999999999999", deep, "2, 2" }); }
+static const char *lengths(void)
+{
+    return CHOOSE(
+        (const char *const[]){ NULL, "", "3", "0", "-1", "T", "x", "99999999999999999999", deep, "2, 2" });
+}
 static const char *params(void)
 {
-    return CHOOSE((const char *const[]){ NULL, "", "x: f32[3]", "x: f32[3], y: f32[3]", "x: mut f32[3]", "g[T in 0..3](x: f32[T])", "g[dim T](x: f32[T])", "x: f32[T]", "x: f32[T + 1]", "x: f32[9223372036854775807]",
-        "x", "x:", "x: mut", "f(", "f[", "f[T", "f[T in", "f[T in 5..1](x: f32[T])", "f[T in -1..](x: f32[T])", ",", "x: f32[3],", "x: f32[3] y", "x: f32[3], x: f32[3]", long_name, deep, "%n: f32[3]" });
+    return CHOOSE((const char *const[]){ NULL,
+                                         "",
+                                         "x: f32[3]",
+                                         "x: f32[3], y: f32[3]",
+                                         "x: mut f32[3]",
+                                         "g[T in 0..3](x: f32[T])",
+                                         "g[dim T](x: f32[T])",
+                                         "x: f32[T]",
+                                         "x: f32[T + 1]",
+                                         "x: f32[9223372036854775807]",
+                                         "x",
+                                         "x:",
+                                         "x: mut",
+                                         "f(",
+                                         "f[",
+                                         "f[T",
+                                         "f[T in",
+                                         "f[T in 5..1](x: f32[T])",
+                                         "f[T in -1..](x: f32[T])",
+                                         ",",
+                                         "x: f32[3],",
+                                         "x: f32[3] y",
+                                         "x: f32[3], x: f32[3]",
+                                         long_name,
+                                         deep,
+                                         "%n: f32[3]" });
 }
 static const char *programs(void)
 {
-    return CHOOSE((const char *const[]){ NULL, "", "fn", "fn @f", "fn @f(", "fn @f() -> () {\n  return\n}\n", "fn @f(%x: f32[3]) -> (f32[3]) {\n  return %x\n}\n", "fn @f(%x: f32[3]) -> (f32[3]) {\n  return %y\n}\n",
-        "fn @f() -> (f32[9223372036854775807, 2]) {\n}\n", long_name, deep, "\xff" });
+    return CHOOSE((const char *const[]){ NULL, "", "fn", "fn @f", "fn @f(", "fn @f() -> () {\n  return\n}\n",
+                                         "fn @f(%x: f32[3]) -> (f32[3]) {\n  return %x\n}\n",
+                                         "fn @f(%x: f32[3]) -> (f32[3]) {\n  return %y\n}\n",
+                                         "fn @f() -> (f32[9223372036854775807, 2]) {\n}\n", long_name, deep,
+                                         "\xff" });
 }
 static int heard(void *user, hop_tensor *const *args, int n) { return (void)user, (void)args, n > 3 ? 7 : 0; }
 /* Names that the round registers, so that it can end without any. */
@@ -84,16 +168,61 @@ static const char *registered(const char *name)
 }
 static const char *operators(void)
 {
-    return CHOOSE((const char *const[]){ NULL, "", "add", "mul {", "sum {dims = [0]}", "sum {dims = [99]}", "sum {dims = [99999999999999999999]}", "sum {dims = [0, 0]}", "iota {dims = [3], dim = 7, dtype = f32}", "reshape {dims = [-1]}",
-        "slice {start = [0]", "concat {dim = 0}", "scan", "nothing", "add {x = 1}", "print {format = \"{}\"}", "print {format = \"{", "dot", "gather", "scatter", "sort {dim = 0}", "sort {dim = -5}", "top_k {dim = 0, k = 9223372036854775807}",
-        "cumsum {dim = 9}", "constant", "full", "bind_dim", "check {message = \"m\"}", long_name, deep });
+    return CHOOSE((const char *const[]){ NULL,
+                                         "",
+                                         "add",
+                                         "mul {",
+                                         "sum {dims = [0]}",
+                                         "sum {dims = [99]}",
+                                         "sum {dims = [99999999999999999999]}",
+                                         "sum {dims = [0, 0]}",
+                                         "iota {dims = [3], dim = 7, dtype = f32}",
+                                         "reshape {dims = [-1]}",
+                                         "slice {start = [0]",
+                                         "concat {dim = 0}",
+                                         "scan",
+                                         "nothing",
+                                         "add {x = 1}",
+                                         "print {format = \"{}\"}",
+                                         "print {format = \"{",
+                                         "dot",
+                                         "gather",
+                                         "scatter",
+                                         "sort {dim = 0}",
+                                         "sort {dim = -5}",
+                                         "top_k {dim = 0, k = 9223372036854775807}",
+                                         "cumsum {dim = 9}",
+                                         "constant",
+                                         "full",
+                                         "bind_dim",
+                                         "check {message = \"m\"}",
+                                         long_name,
+                                         deep });
 }
 static const char *subscripts(void)
 {
-    return CHOOSE((const char *const[]){ NULL, "", "i", "i->", "i,i->", "ij,jk->ik", "ii->i", "...", "....", "i...,...i->...", "->", "->->", "i-", "1", "i,i,i,i", "ijklmnopqrstuvwxyz", "i->j", "i->ii", "I,i", ",", ",,,", " i , i ", long_name, deep });
+    return CHOOSE((const char *const[]){ NULL,      "",
+                                         "i",       "i->",
+                                         "i,i->",   "ij,jk->ik",
+                                         "ii->i",   "...",
+                                         "....",    "i...,...i->...",
+                                         "->",      "->->",
+                                         "i-",      "1",
+                                         "i,i,i,i", "ijklmnopqrstuvwxyz",
+                                         "i->j",    "i->ii",
+                                         "I,i",     ",",
+                                         ",,,",     " i , i ",
+                                         long_name, deep });
 }
-static int integers(void) { return CHOOSE((const int[]){ 0, 1, -1, 2, -2, 3, 11, 12, 13, INT_MAX, INT_MIN, INT_MAX - 1 }); }
-static int64_t longs(void) { return CHOOSE((const int64_t[]){ 0, 1, -1, 3, INT64_MAX, INT64_MIN, INT64_MAX / 2 + 1, (int64_t)1 << 32 }); }
+static int integers(void)
+{
+    return CHOOSE((const int[]){ 0, 1, -1, 2, -2, 3, 11, 12, 13, INT_MAX, INT_MIN, INT_MAX - 1 });
+}
+static int64_t longs(void)
+{
+    return CHOOSE(
+        (const int64_t[]){ 0, 1, -1, 3, INT64_MAX, INT64_MIN, INT64_MAX / 2 + 1, (int64_t)1 << 32 });
+}
 static double reals(void) { return CHOOSE((const double[]){ 0, 1, -1.5, 1e300, -1.0 / 0.0, 0.0 / 0.0 }); }
 static int counts(void)
 {
@@ -142,7 +271,11 @@ static const int64_t *number_list(void)
     for (int i = 0; i < LIST; i++) list[i] = choose(4) ? 2 : longs();
     return choose(6) ? list : NULL;
 }
-static hop_tensor *tensor(void) { return CHOOSE((hop_tensor *const[]){ NULL, now.tensors[0], now.tensors[1], now.tensors[2], now.tensors[3] }); }
+static hop_tensor *tensor(void)
+{
+    return CHOOSE(
+        (hop_tensor *const[]){ NULL, now.tensors[0], now.tensors[1], now.tensors[2], now.tensors[3] });
+}
 static hop_tensor *const *tensor_list(void)
 {
     static hop_tensor *list[LIST];
@@ -157,7 +290,10 @@ static const char *const *name_list(void)
 }
 
 /* Bodies: nothing set, a failure, outputs that are numbers, values from around and inputs. */
-static int sets_nothing(void *env, const hop_val *in, hop_val *out) { return (void)env, (void)in, (void)out, 0; }
+static int sets_nothing(void *env, const hop_val *in, hop_val *out)
+{
+    return (void)env, (void)in, (void)out, 0;
+}
 static int gives_up(void *env, const hop_val *in, hop_val *out) { return (void)env, (void)in, (void)out, 7; }
 static int sets_numbers(void *env, const hop_val *in, hop_val *out)
 {
@@ -171,22 +307,42 @@ static int sets_outer(void *env, const hop_val *in, hop_val *out)
     for (int i = 0; i < now.body_outs; i++) out[i] = now.n_made ? hop_neg(now.made[0]) : hop_int(1);
     return 0;
 }
-static int says_no(void *env, const hop_val *in, hop_val *out) { return (void)env, (void)in, out[0] = hop_bool(0), 0; }
-static hop_body bodies(void) { return CHOOSE((const hop_body[]){ NULL, sets_nothing, gives_up, sets_numbers, sets_outer }); }
+static int says_no(void *env, const hop_val *in, hop_val *out)
+{
+    return (void)env, (void)in, out[0] = hop_bool(0), 0;
+}
+static hop_body bodies(void)
+{
+    return CHOOSE((const hop_body[]){ NULL, sets_nothing, gives_up, sets_numbers, sets_outer });
+}
 
-#define SPEC(T, ...) static const T *T##_choice(void) { static T spec; spec = (T){ __VA_ARGS__ }; return choose(8) ? &spec : NULL; }
+#define SPEC(T, ...) \
+    static const T *T##_choice(void) \
+    { \
+        static T spec; \
+        spec = (T){ __VA_ARGS__ }; \
+        return choose(8) ? &spec : NULL; \
+    }
 SPEC(hop_dot_spec, texts(), texts(), texts(), texts())
-SPEC(hop_scan_spec, .step = bodies(), .carry = value_list(), .n_carry = integers() & 3, .xs = value_list(), .n_xs = counts(), .length = lengths(), .reverse = integers(), .schedule = texts())
-SPEC(hop_map_spec, .body = bodies(), .xs = value_list(), .n_xs = counts(), .length = lengths(), .sequential = integers())
-SPEC(hop_fori_spec, .body = bodies(), .from = values(), .to = values(), .carry = value_list(), .n_carry = counts(), .n_stack = counts(), .schedule = texts())
-SPEC(hop_associative_scan_spec, .combine = bodies(), .xs = value_list(), .n_xs = counts(), .axis = integers(), .reverse = integers())
-SPEC(hop_while_spec, .cond = CHOOSE((const hop_body[]){ NULL, says_no, says_no, gives_up }), .body = bodies(), .carry = value_list(), .n_carry = counts(), .n_stack = counts(), .count = integers(),
+SPEC(hop_scan_spec, .step = bodies(), .carry = value_list(), .n_carry = integers() & 3, .xs = value_list(),
+     .n_xs = counts(), .length = lengths(), .reverse = integers(), .schedule = texts())
+SPEC(hop_map_spec, .body = bodies(), .xs = value_list(), .n_xs = counts(), .length = lengths(),
+     .sequential = integers())
+SPEC(hop_fori_spec, .body = bodies(), .from = values(), .to = values(), .carry = value_list(),
+     .n_carry = counts(), .n_stack = counts(), .schedule = texts())
+SPEC(hop_associative_scan_spec, .combine = bodies(), .xs = value_list(), .n_xs = counts(), .axis = integers(),
+     .reverse = integers())
+SPEC(hop_while_spec, .cond = CHOOSE((const hop_body[]){ NULL, says_no, says_no, gives_up }), .body = bodies(),
+     .carry = value_list(), .n_carry = counts(), .n_stack = counts(), .count = integers(),
      .max_trips = texts(), .schedule = texts())
-SPEC(hop_cond_spec, .pred = values(), .then = bodies(), .otherwise = bodies(), .in = value_list(), .n_in = counts())
+SPEC(hop_cond_spec, .pred = values(), .then = bodies(), .otherwise = bodies(), .in = value_list(),
+     .n_in = counts())
 static const hop_body branch_list[] = { sets_numbers, sets_outer, sets_nothing, NULL };
-SPEC(hop_switch_spec, .index = values(), .branches = choose(4) ? branch_list : NULL, .n_branches = counts(), .in = value_list(), .n_in = counts())
+SPEC(hop_switch_spec, .index = values(), .branches = choose(4) ? branch_list : NULL, .n_branches = counts(),
+     .in = value_list(), .n_in = counts())
 SPEC(hop_call_spec, .body = bodies(), .in = value_list(), .n_in = counts(), .recompute = integers())
-SPEC(hop_compile_options, .strict = integers(), .threads = integers() & 1, .portable = 1, .without = texts(), .donate = choose(2) ? texts() : NULL)
+SPEC(hop_compile_options, .strict = integers(), .threads = integers() & 1, .portable = 1, .without = texts(),
+     .donate = choose(2) ? texts() : NULL)
 SPEC(hop_run_options, .dims = number_list(), .keep = (size_t)(integers() & 1))
 
 #define AT ((hop_place){ CHOOSE((const char *const[]){ NULL, __FILE__ }), integers() })
@@ -246,15 +402,38 @@ static void keep_value(hop_val v)
     if (v.scope && now.n_made < VALUES_KEPT) now.made[now.n_made++] = v;
 }
 #define RETURN_STATUS(call) return status_of((int64_t)(call))
-#define RETURN_INTEGER(call) (void)(call); return 0
-#define RETURN_NOTHING(call) call; return 0
-#define RETURN_CHARS(call) { const char *text = (call); return text && strlen(text) > 1u << 20 ? -1 : 0; }
-#define RETURN_OWN_CHARS(call) hop_text_free(call); return 0
-#define RETURN_POINTER(call) (void)(call); return 0
-#define RETURN_MADE(call) keep_value(call); return 0
-#define RETURN_SIZED(call) { hop_dim d = (call); if (d.scope) now.sized = d; return 0; }
-#define RETURN_MADE_TENSOR(call) hop_tensor_free(call); return 0
-#define RETURN_MADE_FN(call) hop_fn_free(call); return 0
+#define RETURN_INTEGER(call) \
+    (void)(call); \
+    return 0
+#define RETURN_NOTHING(call) \
+    call; \
+    return 0
+#define RETURN_CHARS(call) \
+    { \
+        const char *text = (call); \
+        return text && strlen(text) > 1u << 20 ? -1 : 0; \
+    }
+#define RETURN_OWN_CHARS(call) \
+    hop_text_free(call); \
+    return 0
+#define RETURN_POINTER(call) \
+    (void)(call); \
+    return 0
+#define RETURN_MADE(call) \
+    keep_value(call); \
+    return 0
+#define RETURN_SIZED(call) \
+    { \
+        hop_dim d = (call); \
+        if (d.scope) now.sized = d; \
+        return 0; \
+    }
+#define RETURN_MADE_TENSOR(call) \
+    hop_tensor_free(call); \
+    return 0
+#define RETURN_MADE_FN(call) \
+    hop_fn_free(call); \
+    return 0
 
 #define CALLS(CALL) \
     CALL(CHARS, hop_version, ()) \
@@ -383,7 +562,8 @@ static void keep_value(hop_val v)
     CALL(STATUS, hop_check_at, (AT, VALUE, TEXT, VALUES, COUNT)) \
     CALL(STATUS, hop_print_at, (AT, TEXT, VALUES, COUNT)) \
     CALL(STATUS, hop_callback_at, (AT, TEXT, VALUES, COUNT)) \
-    CALL(STATUS, hop_callback_register, (registered(TEXT), CHOOSE((const hop_callback_fn[]){ NULL, heard }), NULL, NULL)) \
+    CALL(STATUS, hop_callback_register, \
+         (registered(TEXT), CHOOSE((const hop_callback_fn[]){ NULL, heard }), NULL, NULL)) \
     CALL(STATUS, hop_callback_unregister, (TEXT)) \
     CALL(STATUS, hop_barrier_at, (AT, RESULTS, VALUES, COUNT)) \
     CALL(MADE, hop_keep_at, (AT, VALUE)) \
@@ -467,15 +647,22 @@ static void keep_value(hop_val v)
 #define CUMULATIVE(name) CALL(MADE, hop_##name##_at, (AT, VALUE, INT, INT))
 #define IN_PLACE(name) CALL(STATUS, hop_##name##_to_at, (AT, VALUE, VALUE))
 #define FAMILIES \
-    HOP_UNARY_OPERATORS(UNARY) HOP_BINARY_OPERATORS(BINARY) HOP_REDUCTIONS(REDUCTION) HOP_DIM_OPERATORS(OF_SIZES) HOP_SCATTERS(SCATTER) \
-    HOP_CUMULATIVE_OPERATORS(CUMULATIVE) HOP_IN_PLACE_OPERATORS(IN_PLACE)
+    HOP_UNARY_OPERATORS(UNARY) \
+    HOP_BINARY_OPERATORS(BINARY) \
+    HOP_REDUCTIONS(REDUCTION) \
+    HOP_DIM_OPERATORS(OF_SIZES) \
+    HOP_SCATTERS(SCATTER) HOP_CUMULATIVE_OPERATORS(CUMULATIVE) HOP_IN_PLACE_OPERATORS(IN_PLACE)
 
-#define CALL(kind, name, args) static int call_##name(void) { RETURN_##kind(name args); }
+#define CALL(kind, name, args) \
+    static int call_##name(void) { RETURN_##kind(name args); }
 CALLS(CALL)
 FAMILIES
 #undef CALL
 #define CALL(kind, name, args) { #name, #kind, call_##name },
-static const struct { const char *name, *kind; int (*call)(void); } calls[] = { CALLS(CALL) FAMILIES };
+static const struct {
+    const char *name, *kind;
+    int (*call)(void);
+} calls[] = { CALLS(CALL) FAMILIES };
 #undef CALL
 
 /* ---- one round ---- */
@@ -486,11 +673,15 @@ static struct shared {
     int passed, failed;
 } *shared;
 
-static const char *call_name(void) { return shared->call < HOP_COUNT(calls) ? calls[shared->call].name : "all calls"; }
+static const char *call_name(void)
+{
+    return shared->call < HOP_COUNT(calls) ? calls[shared->call].name : "all calls";
+}
 
 static void wrong(const char *what)
 {
-    printf("%s, %s, round %u: %s%s%s\n", context_names[now.context], call_name(), shared->round, what, hop_message()[0] ? ": " : "", hop_message());
+    printf("%s, %s, round %u: %s%s%s\n", context_names[now.context], call_name(), shared->round, what,
+           hop_message()[0] ? ": " : "", hop_message());
     shared->failed++;
 }
 
@@ -512,7 +703,8 @@ static void drop_outputs(bool failed)
     hop_exe_free(out_exe), out_exe = NULL;
     hop_file_free(out_file), out_file = NULL;
     if (out_dlpack) {
-        if (!strcmp(calls[shared->call].name, "hop_tensor_to_dlpack")) ((struct DLManagedTensor *)out_dlpack)->deleter(out_dlpack);
+        if (!strcmp(calls[shared->call].name, "hop_tensor_to_dlpack"))
+            ((struct DLManagedTensor *)out_dlpack)->deleter(out_dlpack);
         else ((struct DLManagedTensorVersioned *)out_dlpack)->deleter(out_dlpack);
         out_dlpack = NULL;
     }
@@ -521,7 +713,8 @@ static void drop_outputs(bool failed)
 /* These are right with nothing. */
 static bool allowed_empty(const char *name)
 {
-    static const char *const names[] = { "hop_cache_directory", "hop_barrier_at", "hop_print_at", "hop_give_at" };
+    static const char *const names[] = { "hop_cache_directory", "hop_barrier_at", "hop_print_at",
+                                         "hop_give_at" };
     for (size_t i = 0; i < HOP_COUNT(names); i++)
         if (!strcmp(names[i], name)) return true;
     return false;
@@ -537,16 +730,20 @@ static void all_calls(uint32_t from)
         const char *name = calls[shared->call].name;
         if (now.context != OUTSIDE && !status) status = capture;
         if (status && !hop_message()[0]) wrong("it failed without a message");
-        else if (status == HOP_INTERNAL && !strstr(hop_message(), "returned 7")) wrong("it says that hop is wrong");
+        else if (status == HOP_INTERNAL && !strstr(hop_message(), "returned 7"))
+            wrong("it says that hop is wrong");
         else if (status == -1) wrong("its text has no end");
-        else if (!now.random && !status && !strcmp(calls[shared->call].kind, "STATUS") && !allowed_empty(name)) wrong("nothing is enough for it");
+        else if (!now.random && !status && !strcmp(calls[shared->call].kind, "STATUS") &&
+                 !allowed_empty(name))
+            wrong("nothing is enough for it");
         else shared->passed++;
         drop_outputs(status != 0);
         shared->done++;
     }
 }
 
-static const char whole[] = "fn @f(%x: f32[3], %y: f32[3]) -> (f32[3], f32[]) {\n  %z = mul(%x, %y)\n  %s = sum {dims = [0]} (%z)\n  return %z, %s\n}\n";
+static const char whole[] = "fn @f(%x: f32[3], %y: f32[3]) -> (f32[3], f32[]) {\n  %z = mul(%x, %y)\n  %s = "
+                            "sum {dims = [0]} (%z)\n  return %z, %s\n}\n";
 
 static void begin_round(uint64_t seed)
 {
@@ -554,8 +751,11 @@ static void begin_round(uint64_t seed)
     now.random = seed;
     now.n_made = 0;
     now.sized = hop_dim_const(2);
-    bool good = !hop_fn_read(&now.f, whole, NULL) && !hop_compile(&now.exe, now.f, &(hop_compile_options){ .portable = 1 }) && !hop_tensor_new(&now.tensors[0], "f32[3]") &&
-                !hop_tensor_new(&now.tensors[1], "i64[2, 2]") && !hop_tensor_new(&now.tensors[2], "bool[0, 3]") && !hop_tensor_strided(&now.tensors[3], "f32[3]", memory + 64, strides, NULL, NULL);
+    bool good = !hop_fn_read(&now.f, whole, NULL) &&
+                !hop_compile(&now.exe, now.f, &(hop_compile_options){ .portable = 1 }) &&
+                !hop_tensor_new(&now.tensors[0], "f32[3]") && !hop_tensor_new(&now.tensors[1], "i64[2, 2]") &&
+                !hop_tensor_new(&now.tensors[2], "bool[0, 3]") &&
+                !hop_tensor_strided(&now.tensors[3], "f32[3]", memory + 64, strides, NULL, NULL);
     if (!good) wrong("the round cannot begin");
 }
 
@@ -589,7 +789,8 @@ static void one_round(uint64_t seed, uint32_t from)
     if (now.context == OUTSIDE) {
         all_calls(from);
     } else if (now.context == CAPTURING) {
-        int status = hop_capture(&f, "x: f32[3], y: f32[T, 2], i: i64[], v: mut f32[2, 2]", 1, capture_body, &from);
+        int status = hop_capture(&f, "x: f32[3], y: f32[T, 2], i: i64[], v: mut f32[2, 2]", 1, capture_body,
+                                 &from);
         if (status) shared->call = UINT32_MAX, wrong("the capture does not go on");
         if (f && !hop_fn_text(f)) wrong("what was captured cannot be printed");
         hop_fn_free(f);
@@ -631,7 +832,8 @@ static void run_context(uint32_t rounds)
         }
         waitpid(pid, &status, 0);
         if (!status) return;
-        printf("%s, %s, round %u: %s\n", context_names[now.context], call_name(), shared->round, WIFSIGNALED(status) ? strsignal(WTERMSIG(status)) : "ended the process");
+        printf("%s, %s, round %u: %s\n", context_names[now.context], call_name(), shared->round,
+               WIFSIGNALED(status) ? strsignal(WTERMSIG(status)) : "ended the process");
         shared->failed++;
         round = shared->round;
         from = shared->call + 1;
@@ -639,7 +841,8 @@ static void run_context(uint32_t rounds)
     }
 }
 
-/* Every function that the library exports is in the list: the build keeps their names in a file beside the test's folder. */
+/* Every function that the library exports is in the list: the build keeps their names in a file beside the
+ * test's folder. */
 static void check_list(const char *program)
 {
     char path[4096], name[256];
@@ -648,7 +851,8 @@ static void check_list(const char *program)
     FILE *f = fopen(path, "r");
     CLAIM(f, "%s: not there", path);
     while (f && fgets(name, sizeof name, f)) {
-        bool known = !strncmp(name, "hop_eager_begin_at", 18) || !strncmp(name, "hop_eager_end", 13); /* these are tested by themselves */
+        bool known = !strncmp(name, "hop_eager_begin_at", 18) ||
+                     !strncmp(name, "hop_eager_end", 13); /* these are tested by themselves */
         name[strcspn(name, "\n")] = 0;
         for (size_t i = 0; i < HOP_COUNT(calls) && !known; i++) known = !strcmp(calls[i].name, name);
         CLAIM(known, "%s is exported but not called here: add a line to CALLS", name);
@@ -681,7 +885,9 @@ int main(int argc, char **argv)
     check_eager_edges();
     if (argc > 3) { /* one round in this process, for a debugger */
         uint32_t round = (uint32_t)strtoul(argv[3], NULL, 0);
-        for (now.context = OUTSIDE; strcmp(argv[2], context_names[now.context]) && now.context < CONTEXTS - 1;) now.context++;
+        for (now.context = OUTSIDE;
+             strcmp(argv[2], context_names[now.context]) && now.context < CONTEXTS - 1;)
+            now.context++;
         one_round(round_seed(round), 0);
         return unlink(file), rmdir(folder), 0;
     }

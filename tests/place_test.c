@@ -1,6 +1,8 @@
-/* Values written straight into their part of a concat, runs of elements read where they lie, results of branches that nobody reads: each program is lowered, the elements that one run writes
- * to memory are counted (loops that run a known number of times, copies, products), and the loop program, with every access checked, must give the
- * interpreter's bits. Programs have static sizes, beyond those that live on the stack. */
+/* Values written straight into their part of a concat, runs of elements read where they lie, results of
+ * branches that nobody reads: each program is lowered, the elements that one run writes to memory are counted
+ * (loops that run a known number of times, copies, products), and the loop program, with every access
+ * checked, must give the interpreter's bits. Programs have static sizes, beyond those that live on the stack.
+ */
 #include "check.h"
 #include "interp/interp.h"
 #include "ir/text.h"
@@ -12,8 +14,8 @@ enum { T = 48, W = 64, ROWS = T * W };
 
 struct program {
     const char *name;
-    bool grad;          /* of the first result, by the last parameter */
-    int64_t written;    /* elements: results, and what has to be kept besides */
+    bool grad;       /* of the first result, by the last parameter */
+    int64_t written; /* elements: results, and what has to be kept besides */
     uint32_t copies, placed;
     const char *text;
 };
@@ -30,14 +32,17 @@ static const struct program programs[] = {
       "  %row = reshape {dims = [1, 64]} (%h0)\n  %all = concat {dim = 0} (%row, %hs)\n  return %all\n}\n" },
     { "the stack is read elsewhere, too", false, W + ROWS + ROWS, 0, 2,
       "fn @f(%h0: f32[64], %xs: f32[48, 64]) -> (f32[49, 64], f32[48, 64]) {\n" SUMS
-      "  %row = reshape {dims = [1, 64]} (%h0)\n  %all = concat {dim = 0} (%row, %hs)\n  %d = sub(%hs, %xs)\n  return %all, %d\n}\n" },
+      "  %row = reshape {dims = [1, 64]} (%h0)\n  %all = concat {dim = 0} (%row, %hs)\n  %d = sub(%hs, "
+      "%xs)\n  return %all, %d\n}\n" },
     { "the stack is a result, too, and written twice", false, W + 2 * ROWS, 0, 0,
       "fn @f(%h0: f32[64], %xs: f32[48, 64]) -> (f32[49, 64], f32[48, 64]) {\n" SUMS
-      "  %row = reshape {dims = [1, 64]} (%h0)\n  %all = concat {dim = 0} (%row, %hs)\n  return %all, %hs\n}\n" },
+      "  %row = reshape {dims = [1, 64]} (%h0)\n  %all = concat {dim = 0} (%row, %hs)\n  return %all, "
+      "%hs\n}\n" },
     { "a shifted stack, sliced behind the concat", false, W + ROWS + ROWS, 0, 3,
       "fn @f(%h0: f32[64], %xs: f32[48, 64]) -> (f32[48, 64]) {\n" SUMS
       "  %row = reshape {dims = [1, 64]} (%h0)\n  %all = concat {dim = 0} (%row, %hs)\n"
-      "  %before = slice {start = [0, 0], limit = [48, 64]} (%all)\n  %d = sub(%hs, %before)\n  return %d\n}\n" },
+      "  %before = slice {start = [0, 0], limit = [48, 64]} (%all)\n  %d = sub(%hs, %before)\n  return "
+      "%d\n}\n" },
     { "a shifted stack, sliced in front of it", false, W + ROWS + ROWS, 0, 3,
       "fn @f(%h0: f32[64], %xs: f32[48, 64]) -> (f32[48, 64]) {\n" SUMS
       "  %row = reshape {dims = [1, 64]} (%h0)\n  %most = slice {start = [0, 0], limit = [47, 64]} (%hs)\n"
@@ -53,53 +58,72 @@ static const struct program programs[] = {
     { "a product, a branch, an elementwise value and an argument", false, 5 * ROWS, 1, 3,
       "fn @f(%h0: f32[64], %xs: f32[48, 64], %w: f32[64, 64], %p: bool[]) -> (f32[192, 64]) {\n"
       "  %m = matmul(%xs, %w)\n"
-      "  %s = switch(%p) [(%xs) {\n    %n = neg(%xs)\n    yield(%n)\n  }, (%xs) {\n    %n = exp(%xs)\n    yield(%n)\n  }]\n"
+      "  %s = switch(%p) [(%xs) {\n    %n = neg(%xs)\n    yield(%n)\n  }, (%xs) {\n    %n = exp(%xs)\n    "
+      "yield(%n)\n  }]\n"
       "  %d = add(%xs, %xs)\n  %all = concat {dim = 0} (%m, %s, %xs, %d)\n  return %all\n}\n" },
     { "rows of a matrix, reshaped on their way", false, 2 * ROWS, 0, 4,
       "fn @f(%h0: f32[64], %xs: f32[48, 64], %w: f32[64, 64]) -> (f32[2, 3072]) {\n" SUMS
-      "  %m = matmul(%xs, %w)\n  %a = reshape {dims = [1, 3072]} (%hs)\n  %b = reshape {dims = [1, 3072]} (%m)\n"
+      "  %m = matmul(%xs, %w)\n  %a = reshape {dims = [1, 3072]} (%hs)\n  %b = reshape {dims = [1, 3072]} "
+      "(%m)\n"
       "  %all = concat {dim = 0} (%a, %b)\n  return %all\n}\n" },
-    { "a run of a stack, read by a product where it lies", false, ROWS + W * W, 0, 2,
+    { "a run of a stack, read by a product where it lies", false, ROWS + W *W, 0, 2,
       "fn @f(%h0: f32[64], %xs: f32[48, 64]) -> (f32[64, 64]) {\n" SUMS
-      "  %a = slice {start = [1, 0], limit = [48, 64]} (%hs)\n  %b = slice {start = [0, 0], limit = [47, 64]} (%hs)\n"
-      "  %g = dot {batch_lhs = [], batch_rhs = [], contract_lhs = [0], contract_rhs = [0]} (%a, %b)\n  return %g\n}\n" },
-    { "in a loop, as the next value of a carry that the parts do not read", false, ROWS + W + 3 * (ROWS + W), 0, 2,
+      "  %a = slice {start = [1, 0], limit = [48, 64]} (%hs)\n  %b = slice {start = [0, 0], limit = [47, "
+      "64]} (%hs)\n"
+      "  %g = dot {batch_lhs = [], batch_rhs = [], contract_lhs = [0], contract_rhs = [0]} (%a, %b)\n  "
+      "return %g\n}\n" },
+    { "in a loop, as the next value of a carry that the parts do not read", false, ROWS + W + 3 * (ROWS + W),
+      0, 2,
       "fn @f(%h0: f32[64], %xs: f32[48, 64], %c0: f32[49, 64]) -> (f32[49, 64]) {\n"
       "  %from = full {value = 0, dims = [], dtype = i64}\n  %to = full {value = 3, dims = [], dtype = i64}\n"
       "  %r = fori_loop carry(%c = %c0) from(%i = %from) to(%to) with(%h0, %xs) {\n"
-      "    %k = cast {dtype = f32} (%i)\n    %b = broadcast {dims = [64], at = []} (%k)\n    %init = add(%h0, %b)\n"
-      "    %last, %hs = scan carry(%h = %init) over(%x in %xs) {\n      %n = add(%h, %x)\n      next(%n) stack(%n)\n    }\n"
-      "    %row = reshape {dims = [1, 64]} (%init)\n    %all = concat {dim = 0} (%row, %hs)\n    next(%all)\n  }\n  return %r\n}\n" },
+      "    %k = cast {dtype = f32} (%i)\n    %b = broadcast {dims = [64], at = []} (%k)\n    %init = "
+      "add(%h0, %b)\n"
+      "    %last, %hs = scan carry(%h = %init) over(%x in %xs) {\n      %n = add(%h, %x)\n      next(%n) "
+      "stack(%n)\n    }\n"
+      "    %row = reshape {dims = [1, 64]} (%init)\n    %all = concat {dim = 0} (%row, %hs)\n    "
+      "next(%all)\n  }\n  return %r\n}\n" },
     { "columns of products, folds and elementwise values", false, 3 * ROWS, 0, 3,
       "fn @f(%h0: f32[64], %xs: f32[48, 64], %w: f32[64, 64]) -> (f32[48, 192]) {\n"
       "  %m = matmul(%xs, %w)\n  %e = exp(%xs)\n  %b = broadcast {dims = [48, 64, 64], at = [0, 1]} (%xs)\n"
-      "  %v = broadcast {dims = [48, 64, 64], at = [1, 2]} (%w)\n  %p = mul(%b, %v)\n  %s = sum {dims = [1]} (%p)\n"
+      "  %v = broadcast {dims = [48, 64, 64], at = [1, 2]} (%w)\n  %p = mul(%b, %v)\n  %s = sum {dims = [1]} "
+      "(%p)\n"
       "  %all = concat {dim = 1} (%m, %e, %s)\n  return %all\n}\n" },
     { "columns of which one is an argument: one nest for all", false, 3 * ROWS, 0, 0,
       "fn @f(%h0: f32[64], %xs: f32[48, 64], %w: f32[64, 64]) -> (f32[48, 128]) {\n"
       "  %m = matmul(%xs, %w)\n  %all = concat {dim = 1} (%xs, %m)\n  return %all\n}\n" },
     { "columns of a product that is read elsewhere, too", false, 4 * ROWS, 0, 2,
       "fn @f(%h0: f32[64], %xs: f32[48, 64], %w: f32[64, 64]) -> (f32[48, 128], f32[48, 64]) {\n"
-      "  %m = matmul(%xs, %w)\n  %e = add(%xs, %xs)\n  %all = concat {dim = 1} (%e, %m)\n  %d = sub(%m, %xs)\n  return %all, %d\n}\n" },
+      "  %m = matmul(%xs, %w)\n  %e = add(%xs, %xs)\n  %all = concat {dim = 1} (%e, %m)\n  %d = sub(%m, "
+      "%xs)\n  return %all, %d\n}\n" },
     { "a batch of products between other matrices", false, 6 * 12 * W, 0, 3,
       "fn @f(%x: f32[2, 12, 64], %w: f32[2, 64, 64], %v: f32[2, 64, 64]) -> (f32[2, 36, 64]) {\n"
-      "  %m = matmul(%x, %w)\n  %n = matmul(%x, %v)\n  %e = exp(%x)\n  %all = concat {dim = 1} (%m, %e, %n)\n  return %all\n}\n" },
-    { "the gradient of steps that may be skipped: what the other branch saves is not written then", true, 2 * ROWS + W, 1, 0,
+      "  %m = matmul(%x, %w)\n  %n = matmul(%x, %v)\n  %e = exp(%x)\n  %all = concat {dim = 1} (%m, %e, "
+      "%n)\n  return %all\n}\n" },
+    { "the gradient of steps that may be skipped: what the other branch saves is not written then", true,
+      2 * ROWS + W, 1, 0,
       "fn @f(%ps: bool[48], %w: f32[64], %h0: f32[64]) -> (f32[]) {\n"
       "  %last = scan carry(%h = %h0) over(%p in %ps) with(%w) {\n"
       "    %y = switch(%p) [(%h) {\n      yield(%h)\n    }, (%h, %w) {\n"
-      "      %a = mul(%h, %w)\n      %b = tanh(%a)\n      %c = exp(%b)\n      %d = sin(%c)\n      yield(%d)\n    }]\n    next(%y)\n  }\n"
+      "      %a = mul(%h, %w)\n      %b = tanh(%a)\n      %c = exp(%b)\n      %d = sin(%c)\n      "
+      "yield(%d)\n    }]\n    next(%y)\n  }\n"
       "  %s = sum(%last)\n  return %s\n}\n" },
-    { "the gradient of a recurrent network: states, products with the input and with the weights, and their cotangents", true, W + 3 * ROWS + 2 * W * W, 0, 3,
+    { "the gradient of a recurrent network: states, products with the input and with the weights, and their "
+      "cotangents",
+      true, W + 3 * ROWS + 2 * W *W, 0, 3,
       "fn @f(%h0: f32[64], %xs: f32[48, 64], %u: f32[64, 64], %w: f32[64, 64]) -> (f32[]) {\n"
       "  %last, %hs = scan carry(%h = %h0) over(%x in %xs) with(%w, %u) {\n"
-      "    %hw = matmul(%h, %w)\n    %xu = matmul(%x, %u)\n    %s = add(%hw, %xu)\n    %n = tanh(%s)\n    next(%n) stack(%n)\n  }\n"
+      "    %hw = matmul(%h, %w)\n    %xu = matmul(%x, %u)\n    %s = add(%hw, %xu)\n    %n = tanh(%s)\n    "
+      "next(%n) stack(%n)\n  }\n"
       "  %total = sum(%hs)\n  return %total\n}\n" },
 };
 
 /* ---- counting ---- */
 
-static bool in_memory(const struct lp *p, uint32_t buffer) { return p->buffers.data[buffer].kind != BUF_LOCAL; }
+static bool in_memory(const struct lp *p, uint32_t buffer)
+{
+    return p->buffers.data[buffer].kind != BUF_LOCAL;
+}
 
 static int64_t known(const struct lp *p, lpv v)
 {
@@ -120,7 +144,8 @@ static int64_t written(const struct lp *p, const struct lp_block *block)
             int64_t inside = written(p, s->body);
             if (inside) sum += inside * (known(p, s->hi) - known(p, s->lo));
         } else if (s->kind == LP_IF) sum += written(p, s->body) + written(p, s->other);
-        else if (s->kind == LP_CALL && (c->kind == CALL_COPY || c->kind == CALL_ZERO)) sum += in_memory(p, c->target) ? known(p, c->count) : 0;
+        else if (s->kind == LP_CALL && (c->kind == CALL_COPY || c->kind == CALL_ZERO))
+            sum += in_memory(p, c->target) ? known(p, c->count) : 0;
         else if (s->kind == LP_CALL && c->kind == CALL_GEMM) sum += known(p, c->gemm.m) * known(p, c->gemm.n);
     }
     return sum;
@@ -150,7 +175,9 @@ static void same_bits(const struct program *p, struct module *m, uint32_t fn, co
     interp_run(&in, fn, args, NULL, want);
     exe_run(e, args, NULL, have, NULL);
     for (uint32_t r = 0; r < f->n_results; r++) {
-        CLAIM(have[r]->count == want[r]->count && !memcmp(have[r]->data, want[r]->data, (size_t)want[r]->count * sizeof(float)), "%s: result %u is not the interpreter's", p->name, r);
+        CLAIM(have[r]->count == want[r]->count &&
+                  !memcmp(have[r]->data, want[r]->data, (size_t)want[r]->count * sizeof(float)),
+              "%s: result %u is not the interpreter's", p->name, r);
         tensor_free(have[r]);
         tensor_free(want[r]);
     }
@@ -182,10 +209,14 @@ static void check(void *ctx)
     hop_cleanup_push(lp_free, l);
     int64_t count = written(l, l->root);
     uint32_t copies = 0;
-    for (uint32_t i = 0; i < l->copy_notes.len; i++) copies += strstr(l->copy_notes.data[i], "carry") == NULL; /* those of small carries stay in registers */
-    CLAIM(count == p->written, "%s: expected %lld elements written, found %lld", p->name, (long long)p->written, (long long)count);
+    for (uint32_t i = 0; i < l->copy_notes.len; i++)
+        copies += strstr(l->copy_notes.data[i], "carry") ==
+                  NULL; /* those of small carries stay in registers */
+    CLAIM(count == p->written, "%s: expected %lld elements written, found %lld", p->name,
+          (long long)p->written, (long long)count);
     CLAIM(copies == p->copies, "%s: expected %u copies, found %u", p->name, p->copies, copies);
-    CLAIM(l->place_notes.len == p->placed, "%s: expected %u values in the memory of another, found %u", p->name, p->placed, l->place_notes.len);
+    CLAIM(l->place_notes.len == p->placed, "%s: expected %u values in the memory of another, found %u",
+          p->name, p->placed, l->place_notes.len);
     hop_cleanup_pop(l);
     lp_free(l);
     hop_cleanup_pop(m);

@@ -1,5 +1,6 @@
-/* Programs that would be too large with all their bodies in place. Chains of functions that call each other twice, by calls, branches and loops, as they are and
- * transformed, are compiled in little memory and give the interpreter's bits; long chains, deep chains and wide functions end in a result or a message. And every
+/* Programs that would be too large with all their bodies in place. Chains of functions that call each other
+ * twice, by calls, branches and loops, as they are and transformed, are compiled in little memory and give
+ * the interpreter's bits; long chains, deep chains and wide functions end in a result or a message. And every
  * program of the corpus is right when each body that can be a procedure is one. */
 #include "check.h"
 #include "cli/cli.h"
@@ -34,19 +35,27 @@ static const struct way {
     const char *body;
 } ways[] = {
     { "calls", 12, "  %%a = invoke_subgraph @%1$s(%%x, %%n)\n  %%b = invoke_subgraph @%1$s(%%a, %%n)\n" },
-    { "branches", 6, "  %%z = full {value = 0, dims = [], dtype = f32}\n  %%p = gt(%%n, %%z)\n  %%q = not(%%p)\n"
-                  "  %%a = switch(%%p) [@%1$s(%%x, %%n), @%1$s(%%x, %%n)]\n  %%b = switch(%%q) [@%1$s(%%a, %%n), @%1$s(%%a, %%n)]\n" },
-    { "loops", 12, "  %%i = full {value = 0, dims = [], dtype = i64}\n  %%e = full {value = 1, dims = [], dtype = i64}\n"
-               "  %%a = fori_loop carry(%%c = %%x) from(%%k = %%i) to(%%e) with(%%v = %%n) {\n    %%r = invoke_subgraph @%1$s(%%c, %%v)\n    next(%%r)\n  }\n"
-               "  %%b = invoke_subgraph @%1$s(%%a, %%n)\n" },
+    { "branches", 6,
+      "  %%z = full {value = 0, dims = [], dtype = f32}\n  %%p = gt(%%n, %%z)\n  %%q = not(%%p)\n"
+      "  %%a = switch(%%p) [@%1$s(%%x, %%n), @%1$s(%%x, %%n)]\n  %%b = switch(%%q) [@%1$s(%%a, %%n), "
+      "@%1$s(%%a, %%n)]\n" },
+    { "loops", 12,
+      "  %%i = full {value = 0, dims = [], dtype = i64}\n  %%e = full {value = 1, dims = [], dtype = i64}\n"
+      "  %%a = fori_loop carry(%%c = %%x) from(%%k = %%i) to(%%e) with(%%v = %%n) {\n    %%r = "
+      "invoke_subgraph @%1$s(%%c, %%v)\n    next(%%r)\n  }\n"
+      "  %%b = invoke_subgraph @%1$s(%%a, %%n)\n" },
 };
 
-/* f0 … f<depth>, each with the last one several times; `rows` is the first dim of the array. The last one is @main and sums. */
+/* f0 … f<depth>, each with the last one several times; `rows` is the first dim of the array. The last one is
+ * @main and sums. */
 static char *doubling(const struct way *way, uint32_t depth, const char *rows)
 {
     struct writer w = { 0 };
-    say(&w, "hop 1\nfn @f0(%%x: f32[%s], %%n: f32[]) -> (f32[%s]) {\n  %%h = full {value = 0.5, dims = [%s], dtype = f32}\n  %%s = sin(%%x)\n  %%t = mul(%%s, %%h)\n"
-            "  %%m = broadcast {dims = [%s], at = []} (%%n)\n  %%y = add(%%t, %%m)\n  return %%y\n}\n", rows, rows, rows, rows);
+    say(&w,
+        "hop 1\nfn @f0(%%x: f32[%s], %%n: f32[]) -> (f32[%s]) {\n  %%h = full {value = 0.5, dims = [%s], "
+        "dtype = f32}\n  %%s = sin(%%x)\n  %%t = mul(%%s, %%h)\n"
+        "  %%m = broadcast {dims = [%s], at = []} (%%n)\n  %%y = add(%%t, %%m)\n  return %%y\n}\n",
+        rows, rows, rows, rows);
     for (uint32_t i = 1; i <= depth; i++) {
         char before[16];
         snprintf(before, sizeof before, "f%u", i - 1);
@@ -88,10 +97,15 @@ static hop_tensor *filled(const char *type)
     return t;
 }
 
-/* Strict code, loop programs and the interpreter give the same bits; `interpreted`: it takes no too many steps. */
+/* Strict code, loop programs and the interpreter give the same bits; `interpreted`: it takes no too many
+ * steps. */
 static void same_everywhere(const char *what, hop_fn *f, enum shape shape, bool interpreted)
 {
-    static const char *const args[SHAPES][3] = { { "f32[5]", "f32[]" }, { "f32[5]", "f32[]" }, { "f32[5]", "f32[]", "f32[5]" }, { "f32[3, 5]", "f32[3]" }, { "f32[3, 5]", "f32[3]" } };
+    static const char *const args[SHAPES][3] = { { "f32[5]", "f32[]" },
+                                                 { "f32[5]", "f32[]" },
+                                                 { "f32[5]", "f32[]", "f32[5]" },
+                                                 { "f32[3, 5]", "f32[3]" },
+                                                 { "f32[3, 5]", "f32[3]" } };
     hop_tensor *in[3] = { 0 }, *out[4][2] = { { 0 } };
     int n_in = args[shape][2] ? 3 : 2, n_out = shape == TANGENT ? 2 : 1;
     for (int i = 0; i < n_in; i++) in[i] = filled(args[shape][i]);
@@ -107,7 +121,9 @@ static void same_everywhere(const char *what, hop_fn *f, enum shape shape, bool 
         const hop_tensor *right = out[interpreted ? 0 : 2][0];
         for (int k = 0; k < n_out && right; k++) {
             hop_tensor *x = out[interpreted ? 0 : 2][k], *y = out[way][k];
-            CLAIM(y && hop_tensor_count(x) == hop_tensor_count(y) && !memcmp(hop_data(x), hop_data(y), (size_t)hop_tensor_count(x) * sizeof(float)), "%s: way %d, result %d", what, way, k);
+            CLAIM(y && hop_tensor_count(x) == hop_tensor_count(y) &&
+                      !memcmp(hop_data(x), hop_data(y), (size_t)hop_tensor_count(x) * sizeof(float)),
+                  "%s: way %d, result %d", what, way, k);
         }
     }
     for (int way = 0; way < 4; way++)
@@ -115,7 +131,8 @@ static void same_everywhere(const char *what, hop_fn *f, enum shape shape, bool 
     for (int i = 0; i < 3; i++) hop_tensor_free(in[i]);
 }
 
-/* Runs `body` in a process of its own that gets at most so much memory; a crash, an endless run or too little memory is a failure. */
+/* Runs `body` in a process of its own that gets at most so much memory; a crash, an endless run or too little
+ * memory is a failure. */
 static void within(const char *what, size_t megabytes, void (*body)(const void *), const void *ctx)
 {
     int status = 0;
@@ -182,8 +199,11 @@ static void use(const char *text, const char *needs)
     hop_tensor *in[2] = { filled("f32[5]"), filled("f32[]") }, *out[2] = { 0 };
     CLAIM(!hop_fn_read(&f, text, "main"), "%s", hop_message());
     CLAIM(f && hop_fn_text(f), "it is printed: %s", hop_message());
-    CLAIM(!hop_interpret(f, in, 2, &out[0], 1) || strstr(hop_message(), "deep"), "interpreted: %s", hop_message());
-    CLAIM(!exe_available() || !hop_compile(&exe, f, &(hop_compile_options){ .threads = 1 }) || strstr(hop_message(), needs), "compiled: %s", hop_message());
+    CLAIM(!hop_interpret(f, in, 2, &out[0], 1) || strstr(hop_message(), "deep"), "interpreted: %s",
+          hop_message());
+    CLAIM(!exe_available() || !hop_compile(&exe, f, &(hop_compile_options){ .threads = 1 }) ||
+              strstr(hop_message(), needs),
+          "compiled: %s", hop_message());
     if (exe) CLAIM(!hop_run(exe, in, 2, &out[1], 1), "%s", hop_message());
     CLAIM(!hop_grad(&g[0], f, "x") || strstr(hop_message(), "deep"), "differentiated: %s", hop_message());
     CLAIM(!hop_jvp(&g[1], f, "x") || strstr(hop_message(), "deep"), "with tangents: %s", hop_message());
@@ -197,14 +217,21 @@ static void use(const char *text, const char *needs)
 enum chain { ONE_CALL, CALL_IN_LOOP, TWO_CALLS_IN_ALL };
 static void chain(const void *ctx)
 {
-    const struct { enum chain kind; uint32_t n; } *c = ctx;
+    const struct {
+        enum chain kind;
+        uint32_t n;
+    } *c = ctx;
     struct writer w = { 0 };
     say(&w, "hop 1\nfn @f0(%%x: f32[5], %%n: f32[]) -> (f32[5]) {\n  %%y = sin(%%x)\n  return %%y\n}\n");
     for (uint32_t i = 1; i <= c->n; i++) {
         say(&w, "fn @f%u(%%x: f32[5], %%n: f32[]) -> (f32[5]) {\n", i);
         if (c->kind == CALL_IN_LOOP)
-            say(&w, "  %%i = full {value = 0, dims = [], dtype = i64}\n  %%e = full {value = 1, dims = [], dtype = i64}\n"
-                    "  %%y = fori_loop carry(%%c = %%x) from(%%k = %%i) to(%%e) with(%%v = %%n) {\n    %%r = invoke_subgraph @f%u(%%c, %%v)\n    next(%%r)\n  }\n", i - 1);
+            say(&w,
+                "  %%i = full {value = 0, dims = [], dtype = i64}\n  %%e = full {value = 1, dims = [], dtype "
+                "= i64}\n"
+                "  %%y = fori_loop carry(%%c = %%x) from(%%k = %%i) to(%%e) with(%%v = %%n) {\n    %%r = "
+                "invoke_subgraph @f%u(%%c, %%v)\n    next(%%r)\n  }\n",
+                i - 1);
         else say(&w, "  %%a = invoke_subgraph @f%u(%%x, %%n)\n  %%y = neg(%%a)\n", i - 1);
         say(&w, "  return %%y\n}\n");
     }
@@ -217,14 +244,21 @@ static void chain(const void *ctx)
 }
 
 #if defined(__SANITIZE_ADDRESS__)
-enum { LONG_CHAIN = 3000, DEEP_CHAIN = 1000, MANY_NODES = 50000 }; /* several times as slow, and frames several times as large */
+enum {
+    LONG_CHAIN = 3000,
+    DEEP_CHAIN = 1000,
+    MANY_NODES = 50000
+}; /* several times as slow, and frames several times as large */
 #else
 enum { LONG_CHAIN = 20000, DEEP_CHAIN = 3000, MANY_NODES = 1000000 };
 #endif
 
 static void long_chains(void)
 {
-    struct { enum chain kind; uint32_t n; } c = { ONE_CALL, LONG_CHAIN };
+    struct {
+        enum chain kind;
+        uint32_t n;
+    } c = { ONE_CALL, LONG_CHAIN };
     within("functions, each with a call of the last", 4000, chain, &c);
     c.kind = CALL_IN_LOOP, c.n = DEEP_CHAIN;
     within("loops in loops by way of calls", 6000, chain, &c);
@@ -249,7 +283,8 @@ static void many_nodes(const void *ctx)
     CLAIM(!hop_vmap(&g, f, NULL, NULL), "%s", hop_message());
     hop_fn_free(g);
     hop_exe *exe = NULL;
-    CLAIM(!exe_available() || !hop_compile(&exe, f, &(hop_compile_options){ .threads = 1 }), "%s", hop_message());
+    CLAIM(!exe_available() || !hop_compile(&exe, f, &(hop_compile_options){ .threads = 1 }), "%s",
+          hop_message());
     hop_exe_free(exe);
     hop_tensor_free(in[0]);
     hop_tensor_free(out[0]);

@@ -1,6 +1,7 @@
-/* What must hold for any program: text reads back, passes change no bit, every back end gives the interpreter's bits, reverse mode agrees with forward
- * mode and both with differences, batching agrees with a loop over lanes, and the same of transformed programs. A program comes in; NULL goes out, or
- * what is wrong. */
+/* What must hold for any program: text reads back, passes change no bit, every back end gives the
+ * interpreter's bits, reverse mode agrees with forward mode and both with differences, batching agrees with a
+ * loop over lanes, and the same of transformed programs. A program comes in; NULL goes out, or what is wrong.
+ */
 #ifndef HOP_TEST_RANDOM_CLAIMS_H
 #define HOP_TEST_RANDOM_CLAIMS_H
 
@@ -8,20 +9,36 @@
 #include "transform/transform.h"
 
 /* What the histogram counts by. Those before UNDER_OTHER must meet every pair of higher-order rows. */
-enum under { UNDER_VJP, UNDER_JVP, UNDER_BATCH, UNDER_VJP_VJP, UNDER_BATCH_VJP, UNDER_VJP_BATCH, UNDER_OTHER, UNDER_VJP_JVP = UNDER_OTHER, UNDER_BATCH_BATCH, UNDER_THREE, UNDER_NOTHING, UNDER };
+enum under {
+    UNDER_VJP,
+    UNDER_JVP,
+    UNDER_BATCH,
+    UNDER_VJP_VJP,
+    UNDER_BATCH_VJP,
+    UNDER_VJP_BATCH,
+    UNDER_OTHER,
+    UNDER_VJP_JVP = UNDER_OTHER,
+    UNDER_BATCH_BATCH,
+    UNDER_THREE,
+    UNDER_NOTHING,
+    UNDER
+};
 enum { LANES = 3 };
 
 /* Shared between the processes of a run. */
 struct tally {
-    uint64_t rows[OP_COUNT];                  /* programs that use the row */
-    uint64_t dtypes[DT_COUNT];                /* programs that use the dtype */
-    uint64_t bare[OP_COUNT];                  /* programs with a node of the higher-order row that gives no results */
-    uint64_t nested[UNDER][PAIRS];            /* claims held under the transform over programs in which the one row stands in a body of the other and is not dead */
+    uint64_t rows[OP_COUNT];       /* programs that use the row */
+    uint64_t dtypes[DT_COUNT];     /* programs that use the dtype */
+    uint64_t bare[OP_COUNT];       /* programs with a node of the higher-order row that gives no results */
+    uint64_t nested[UNDER][PAIRS]; /* claims held under the transform over programs in which the one row
+                                      stands in a body of the other and is not dead */
     uint64_t made, rejected, programs;
-    uint64_t compared, kinks;                 /* tangents to be held against differences; those that were not, because the program is not smooth there */
-    uint64_t default_compared, sensitive;     /* compiled with default numbers; results that change by as much when arguments change in their last bits */
-    uint64_t ragged;                          /* batched programs whose lanes have results of different sizes */
-    uint64_t claims, infinite;                /* infinite: products that are not finite */
+    uint64_t compared, kinks; /* tangents to be held against differences; those that were not, because the
+                                 program is not smooth there */
+    uint64_t default_compared, sensitive; /* compiled with default numbers; results that change by as much
+                                             when arguments change in their last bits */
+    uint64_t ragged;                      /* batched programs whose lanes have results of different sizes */
+    uint64_t claims, infinite;            /* infinite: products that are not finite */
     /* of the program at hand */
     uint32_t claim;
     bool failed, held; /* held: the claim compared something, it was not skipped */
@@ -43,8 +60,12 @@ struct target {
 };
 
 static const struct bound bit_for_bit = { BOUND_BITS, 0 };
-static const struct backend strict_native = { .name = "compiled strict", .compiled = true, .threads = 1, .passes = { .strict = true } };
-static const struct backend strict_loops = { .name = "loop program", .loops = true, .threads = 1, .passes = { .strict = true } };
+static const struct backend strict_native = {
+    .name = "compiled strict", .compiled = true, .threads = 1, .passes = { .strict = true }
+};
+static const struct backend strict_loops = {
+    .name = "loop program", .loops = true, .threads = 1, .passes = { .strict = true }
+};
 
 static const int64_t *target_dims(struct check *c, uint32_t fn)
 {
@@ -55,26 +76,34 @@ static const int64_t *target_dims(struct check *c, uint32_t fn)
     return dims;
 }
 
-static bool run_target(struct check *c, const struct target *t, const struct backend *how, struct tensor **args, struct outcome *out)
+static bool run_target(struct check *c, const struct target *t, const struct backend *how,
+                       struct tensor **args, struct outcome *out)
 {
     return run_on(c->bag, c->p->m, t->fn, how, args ? args : t->args, target_dims(c, t->fn), out);
 }
 
-static struct target program_target(struct check *c) { return (struct target){ c->p->fn, c->p->args, "the program" }; }
+static struct target program_target(struct check *c)
+{
+    return (struct target){ c->p->fn, c->p->args, "the program" };
+}
 
 /* Runs on the interpreter and, in turn, on another back end, which must give the same bits. */
 static const char *run_checked(struct check *c, const struct target *t, uint32_t turn, struct outcome *out)
 {
     struct arena *a = &c->bag->arena;
-    if (!run_target(c, t, &interpreter, NULL, out) && out->status != HOP_CHECK) return arena_printf(a, "%s: %s", t->name, out->message);
-    bool native = (turn & 3) == 1 || (c->p->large && c->compiled); /* compiling costs most, unless one scalar after the other does */
+    if (!run_target(c, t, &interpreter, NULL, out) && out->status != HOP_CHECK)
+        return arena_printf(a, "%s: %s", t->name, out->message);
+    bool native = (turn & 3) == 1 ||
+                  (c->p->large &&
+                   c->compiled); /* compiling costs most, unless one scalar after the other does */
     struct backend how = native ? strict_native : strict_loops;
     if (turn & 4) how.passes.without = (1u << PASS_COUNT) - 1;
     if (how.compiled && !c->compiled) return NULL;
     struct outcome other;
     run_target(c, t, &how, NULL, &other);
     const char *d = outcome_difference(a, &other, out, bit_for_bit, bit_for_bit);
-    return d ? arena_printf(a, "%s, %s%s: %s", t->name, how.name, turn & 4 ? " without passes" : "", d) : NULL;
+    return d ? arena_printf(a, "%s, %s%s: %s", t->name, how.name, turn & 4 ? " without passes" : "", d)
+             : NULL;
 }
 
 static bool *float_params(struct check *c, uint32_t fn, uint64_t choice, uint32_t *n)
@@ -83,7 +112,9 @@ static bool *float_params(struct check *c, uint32_t fn, uint64_t choice, uint32_
     const struct fn *f = module_fn(m, fn);
     bool *mask = ARENA_ZNEW(&c->bag->arena, bool, f->n_params + 1);
     *n = 0;
-    for (uint32_t p = 0; p < f->n_params; p++) *n += mask[p] = dtype_is_float((enum dtype)type_get(m, value_type(f, p)).dtype) && (p == 0 || choice >> p & 1);
+    for (uint32_t p = 0; p < f->n_params; p++)
+        *n += mask[p] = dtype_is_float((enum dtype)type_get(m, value_type(f, p)).dtype) &&
+                        (p == 0 || choice >> p & 1);
     return mask;
 }
 
@@ -119,7 +150,11 @@ static const char *claim_text(struct check *c)
     uint32_t fn = module_find(again, "main");
     text_print(again, fn, 0, &twice);
     c->tally->held = true;
-    const char *wrong = strcmp(once.data, twice.data) ? arena_printf(a, "printed, read and printed again it is another text:\n%s\n---\n%s", once.data, twice.data) : NULL;
+    const char *wrong = strcmp(once.data, twice.data)
+                            ? arena_printf(a,
+                                           "printed, read and printed again it is another text:\n%s\n---\n%s",
+                                           once.data, twice.data)
+                            : NULL;
     struct outcome here, there;
     struct target t = program_target(c);
     run_target(c, &t, &interpreter, NULL, &here);
@@ -139,12 +174,15 @@ static const char *passes_of(struct check *c, const struct target *t, bool each)
     run_target(c, t, &interpreter, NULL, &base);
     c->tally->held = true;
     for (int pass = -1; pass < (each ? PASS_fuse : 0); pass++) {
-        struct backend how = { .simplify = true, .passes = { .strict = true, .without = pass < 0 ? 0 : ~(1u << pass) } };
+        struct backend how = { .simplify = true,
+                               .passes = { .strict = true, .without = pass < 0 ? 0 : ~(1u << pass) } };
         uint32_t simple = simplify(c->p->m, t->fn, &how.passes);
         verified(c, simple);
         run_target(c, &(struct target){ .fn = simple }, &interpreter, t->args, &o);
         const char *d = outcome_difference(a, &o, &base, bit_for_bit, bit_for_bit);
-        if (d) return arena_printf(a, "%s, %s%s: %s", t->name, pass < 0 ? "all passes" : "the pass ", pass < 0 ? "" : pass_names[pass], d);
+        if (d)
+            return arena_printf(a, "%s, %s%s: %s", t->name, pass < 0 ? "all passes" : "the pass ",
+                                pass < 0 ? "" : pass_names[pass], d);
     }
     return NULL;
 }
@@ -170,7 +208,12 @@ static const char *strict_on(struct check *c, const struct backend *back_end)
         how.passes.without = k == 0 ? 0 : k == 1 ? 1u << off : (1u << PASS_COUNT) - 1;
         run_target(c, &t, &how, NULL, &o);
         const char *d = outcome_difference(a, &o, &base, bit_for_bit, bit_for_bit);
-        if (d) return arena_printf(a, "%s%s%s: %s", how.name, k ? " without " : "", k == 1 ? pass_names[off] : k ? "passes" : "", d);
+        if (d)
+            return arena_printf(a, "%s%s%s: %s", how.name, k ? " without " : "",
+                                k == 1 ? pass_names[off]
+                                : k    ? "passes"
+                                       : "",
+                                d);
     }
     return NULL;
 }
@@ -186,8 +229,10 @@ static const char *claim_in_place(struct check *c)
     return strict_on(c, &how);
 }
 
-/* By how much a float result changes, relative to its size, when every float argument moves by a few of its last bits. */
-static bool sensitive(struct check *c, const struct target *t, const struct outcome *base, const struct outcome *found)
+/* By how much a float result changes, relative to its size, when every float argument moves by a few of its
+ * last bits. */
+static bool sensitive(struct check *c, const struct target *t, const struct outcome *base,
+                      const struct outcome *found)
 {
     const struct fn *f = module_fn(c->p->m, t->fn);
     double worst[64] = { 0 };
@@ -198,21 +243,32 @@ static bool sensitive(struct check *c, const struct target *t, const struct outc
             args[p] = t->args[p];
             if (!dtype_is_float((enum dtype)args[p]->dtype)) continue;
             args[p] = bag_new(c->bag, (enum dtype)t->args[p]->dtype, t->args[p]->rank, t->args[p]->dims);
-            double step = dtype_is_narrow((enum dtype)args[p]->dtype) ? args[p]->dtype == DT_F16 ? 0x1p-6 : 0x1p-3 : args[p]->dtype == DT_F32 ? 0x1p-19 : 0x1p-47;
-            for (int64_t i = 0; i < args[p]->count; i++) tensor_set(args[p], i, tensor_get(t->args[p], i) * (1 + (random_unit(&r) - 0.5) * step));
+            double step = dtype_is_narrow((enum dtype)args[p]->dtype)
+                              ? args[p]->dtype == DT_F16 ? 0x1p-6 : 0x1p-3
+                          : args[p]->dtype == DT_F32 ? 0x1p-19
+                                                     : 0x1p-47;
+            for (int64_t i = 0; i < args[p]->count; i++)
+                tensor_set(args[p], i, tensor_get(t->args[p], i) * (1 + (random_unit(&r) - 0.5) * step));
         }
         struct outcome o;
         if (!run_target(c, t, &interpreter, args, &o)) return true;
         for (uint32_t i = 0; i < o.n && i < HOP_COUNT(worst); i++) {
             if (o.results[i]->count != base->results[i]->count) return true;
-            for (int64_t e = 0; e < o.results[i]->count; e++) worst[i] = fmax(worst[i], fabs(tensor_get(o.results[i], e) - tensor_get(base->results[i], e)));
+            for (int64_t e = 0; e < o.results[i]->count; e++)
+                worst[i] = fmax(worst[i],
+                                fabs(tensor_get(o.results[i], e) - tensor_get(base->results[i], e)));
         }
     }
     for (uint32_t i = 0; i < found->n && i < HOP_COUNT(worst); i++) {
         if (found->results[i]->count != base->results[i]->count) return false;
-        if (!tensor_difference(&c->bag->arena, found->results[i], base->results[i], bound_of((enum dtype)base->results[i]->dtype, (struct bound){ BOUND_TENSOR, 1e-4 }, (struct bound){ BOUND_TENSOR, 1e-9 }))) continue;
+        if (!tensor_difference(&c->bag->arena, found->results[i], base->results[i],
+                               bound_of((enum dtype)base->results[i]->dtype,
+                                        (struct bound){ BOUND_TENSOR, 1e-4 },
+                                        (struct bound){ BOUND_TENSOR, 1e-9 })))
+            continue;
         double d = 0;
-        for (int64_t e = 0; e < found->results[i]->count; e++) d = fmax(d, fabs(tensor_get(found->results[i], e) - tensor_get(base->results[i], e)));
+        for (int64_t e = 0; e < found->results[i]->count; e++)
+            d = fmax(d, fabs(tensor_get(found->results[i], e) - tensor_get(base->results[i], e)));
         if (!(d <= 16 * worst[i])) return false;
     }
     return true;
@@ -240,14 +296,16 @@ static const char *claim_default(struct check *c)
 static struct tensor *random_like(struct check *c, const struct tensor *t, struct random *r)
 {
     struct tensor *out = bag_new(c->bag, (enum dtype)t->dtype, t->rank, t->dims);
-    tensor_random(out, r, dtype_info[t->dtype].kind == KIND_UINT ? 0 : -1, dtype_is_float((enum dtype)t->dtype) ? 1 : 4);
+    tensor_random(out, r, dtype_info[t->dtype].kind == KIND_UINT ? 0 : -1,
+                  dtype_is_float((enum dtype)t->dtype) ? 1 : 4);
     return out;
 }
 
 static bool is_float(const struct tensor *t) { return dtype_is_float((enum dtype)t->dtype); }
 
 /* f(x + h t) and f(x - h t); false where one of them is not defined. */
-static bool both_sides(struct check *c, const struct target *t, struct tensor *const *tangents, double h, struct outcome side[2])
+static bool both_sides(struct check *c, const struct target *t, struct tensor *const *tangents, double h,
+                       struct outcome side[2])
 {
     const struct fn *f = module_fn(c->p->m, t->fn);
     for (int s = 0; s < 2; s++) {
@@ -256,22 +314,26 @@ static bool both_sides(struct check *c, const struct target *t, struct tensor *c
             args[p] = t->args[p];
             if (!tangents[p]) continue;
             args[p] = bag_new(c->bag, (enum dtype)t->args[p]->dtype, t->args[p]->rank, t->args[p]->dims);
-            for (int64_t i = 0; i < args[p]->count; i++) tensor_set(args[p], i, tensor_get(t->args[p], i) + (s ? -h : h) * tensor_get(tangents[p], i));
+            for (int64_t i = 0; i < args[p]->count; i++)
+                tensor_set(args[p], i, tensor_get(t->args[p], i) + (s ? -h : h) * tensor_get(tangents[p], i));
         }
         if (!run_target(c, t, &interpreter, args, &side[s])) return false;
     }
     return true;
 }
 
-/* The one-sided differences of element i of result r; false where the sizes differ or one of them is not finite. */
+/* The one-sided differences of element i of result r; false where the sizes differ or one of them is not
+ * finite. */
 struct slopes {
     double above, below;
 };
-static bool slopes_at(const struct outcome *base, const struct outcome side[2], uint32_t r, int64_t i, double h, struct slopes *out)
+static bool slopes_at(const struct outcome *base, const struct outcome side[2], uint32_t r, int64_t i,
+                      double h, struct slopes *out)
 {
     const struct tensor *y = base->results[r], *up = side[0].results[r], *down = side[1].results[r];
     if (up->count != y->count || down->count != y->count) return false;
-    *out = (struct slopes){ (tensor_get(up, i) - tensor_get(y, i)) / h, (tensor_get(y, i) - tensor_get(down, i)) / h };
+    *out = (struct slopes){ (tensor_get(up, i) - tensor_get(y, i)) / h,
+                            (tensor_get(y, i) - tensor_get(down, i)) / h };
     return isfinite(out->above) && isfinite(out->below);
 }
 
@@ -282,22 +344,26 @@ static double largest_of(const struct tensor *x, double least)
     return least;
 }
 
-/* Steps of differences: short enough that the results move by little of their size, and not so short that rounding shows. */
-static void choose_steps(const struct fn *f, const struct outcome *base, struct tensor *const *result_tangents, double steps[2])
+/* Steps of differences: short enough that the results move by little of their size, and not so short that
+ * rounding shows. */
+static void choose_steps(const struct fn *f, const struct outcome *base,
+                         struct tensor *const *result_tangents, double steps[2])
 {
     double steepest = 1;
     for (uint32_t r = 0; r < f->n_results; r++) {
-        if (is_float(base->results[r])) steepest = fmax(steepest, largest_of(result_tangents[r], 0) / largest_of(base->results[r], 1));
+        if (is_float(base->results[r]))
+            steepest = fmax(steepest, largest_of(result_tangents[r], 0) / largest_of(base->results[r], 1));
     }
     steps[0] = fmin(1e-6, fmax(1e-9, 1e-5 / steepest));
     steps[1] = steps[0] / 10;
 }
 
-/* Tangents against (f(x + h t) - f(x - h t)) / 2h. Where they differ, a step a tenth as long decides: the slopes of the two sides still differ as
- * much (a kink, counted, as is a slope that would leave the function's own size within the step), or the shorter step gives the tangent (the
- * function is curved), or the tangent is wrong. */
-static const char *differences(struct check *c, const struct target *t, struct tensor *const *tangents, const struct outcome *base,
-                               struct tensor *const *result_tangents)
+/* Tangents against (f(x + h t) - f(x - h t)) / 2h. Where they differ, a step a tenth as long decides: the
+ * slopes of the two sides still differ as much (a kink, counted, as is a slope that would leave the
+ * function's own size within the step), or the shorter step gives the tangent (the function is curved), or
+ * the tangent is wrong. */
+static const char *differences(struct check *c, const struct target *t, struct tensor *const *tangents,
+                               const struct outcome *base, struct tensor *const *result_tangents)
 {
     double steps[2];
     struct arena *a = &c->bag->arena;
@@ -320,18 +386,26 @@ static const char *differences(struct check *c, const struct target *t, struct t
             if (!near) near = true, defined[1] = both_sides(c, t, tangents, steps[1], sides[1]);
             bool still = defined[1] && slopes_at(base, sides[1], r, i, steps[1], &close);
             if (still && fabs((close.above + close.below) / 2 - x) <= 1e-4 * scale) continue;
-            bool steep = fabs(x) * steps[1] > largest_of(y, 1); /* no straight line over even the shorter step: differences say nothing */
-            if (!still || steep || (known && fabs(far.above - far.below) > 0.2 * off && fabs(close.above - close.below) > 0.3 * fabs(far.above - far.below))) {
+            bool steep =
+                fabs(x) * steps[1] >
+                largest_of(y, 1); /* no straight line over even the shorter step: differences say nothing */
+            if (!still || steep ||
+                (known && fabs(far.above - far.below) > 0.2 * off &&
+                 fabs(close.above - close.below) > 0.3 * fabs(far.above - far.below))) {
                 c->tally->kinks++;
                 continue;
             }
-            return arena_printf(a, "%s: tangent of result %u, element %lld: one-sided differences give %.9g and %.9g, jvp gives %.9g", t->name, r, (long long)i, close.above, close.below, x);
+            return arena_printf(a,
+                                "%s: tangent of result %u, element %lld: one-sided differences give %.9g and "
+                                "%.9g, jvp gives %.9g",
+                                t->name, r, (long long)i, close.above, close.below, x);
         }
     }
     return NULL;
 }
 
-static const char *gradient_of(struct check *c, const struct target *t, uint64_t choice, uint32_t turn, struct target *reverse_out)
+static const char *gradient_of(struct check *c, const struct target *t, uint64_t choice, uint32_t turn,
+                               struct target *reverse_out)
 {
     struct arena *a = &c->bag->arena;
     struct module *m = c->p->m;
@@ -340,10 +414,13 @@ static const char *gradient_of(struct check *c, const struct target *t, uint64_t
     struct outcome base, reverse, forward;
     uint32_t n_wrt, at = 0;
     bool *wrt = float_params(c, t->fn, choice, &n_wrt), narrow = !c->p->wide;
-    if (!run_target(c, t, &interpreter, NULL, &base)) return base.status == HOP_CHECK ? NULL : arena_printf(a, "%s: %s", t->name, base.message);
+    if (!run_target(c, t, &interpreter, NULL, &base))
+        return base.status == HOP_CHECK ? NULL : arena_printf(a, "%s: %s", t->name, base.message);
     if (!n_wrt) return NULL;
-    struct tensor **args = ARENA_ZNEW(a, struct tensor *, f->n_params + HOP_MAX(f->n_params, f->n_results)), **tangents = ARENA_ZNEW(a, struct tensor *, f->n_params),
-                  **cotangents = ARENA_ZNEW(a, struct tensor *, f->n_results), **forward_args = ARENA_ZNEW(a, struct tensor *, 2 * f->n_params);
+    struct tensor **args = ARENA_ZNEW(a, struct tensor *, f->n_params + HOP_MAX(f->n_params, f->n_results)),
+                  **tangents = ARENA_ZNEW(a, struct tensor *, f->n_params),
+                  **cotangents = ARENA_ZNEW(a, struct tensor *, f->n_results),
+                  **forward_args = ARENA_ZNEW(a, struct tensor *, 2 * f->n_params);
     memcpy(args, t->args, f->n_params * sizeof *args);
     memcpy(forward_args, t->args, f->n_params * sizeof *args);
     for (uint32_t p = 0, k = f->n_params; p < f->n_params; p++)
@@ -355,20 +432,24 @@ static const char *gradient_of(struct check *c, const struct target *t, uint64_t
     struct target pullback = { vjp_function(m, t->fn, wrt), args, arena_printf(a, "vjp of %s", t->name) };
     verified(c, pullback.fn);
     const char *wrong = run_checked(c, &pullback, turn, &reverse);
-    if (wrong || reverse.status) return wrong ? wrong : arena_printf(a, "%s: %s", pullback.name, reverse.message);
+    if (wrong || reverse.status)
+        return wrong ? wrong : arena_printf(a, "%s: %s", pullback.name, reverse.message);
     if (reverse_out) *reverse_out = pullback;
     for (uint32_t r = 0; r < f->n_results; r++)
-        if ((wrong = tensor_difference(a, reverse.results[r], base.results[r], bit_for_bit))) return arena_printf(a, "%s changes result %u: %s", pullback.name, r, wrong);
+        if ((wrong = tensor_difference(a, reverse.results[r], base.results[r], bit_for_bit)))
+            return arena_printf(a, "%s changes result %u: %s", pullback.name, r, wrong);
 
     bool *active = ARENA_ZNEW(a, bool, f->n_results);
-    struct target push = { jvp_function(m, t->fn, wrt, active), forward_args, arena_printf(a, "jvp of %s", t->name) };
+    struct target push = { jvp_function(m, t->fn, wrt, active), forward_args,
+                           arena_printf(a, "jvp of %s", t->name) };
     verified(c, push.fn);
     wrong = run_checked(c, &push, turn ^ 3, &forward);
     if (wrong || forward.status) return wrong ? wrong : arena_printf(a, "%s: %s", push.name, forward.message);
     struct tensor **result_tangents = ARENA_ZNEW(a, struct tensor *, f->n_results);
     at = f->n_results;
     for (uint32_t r = 0; r < f->n_results; r++) {
-        if ((wrong = tensor_difference(a, forward.results[r], base.results[r], bit_for_bit))) return arena_printf(a, "%s changes result %u: %s", push.name, r, wrong);
+        if ((wrong = tensor_difference(a, forward.results[r], base.results[r], bit_for_bit)))
+            return arena_printf(a, "%s changes result %u: %s", push.name, r, wrong);
         if (active[r]) result_tangents[r] = forward.results[at++];
     }
     struct product left = { 0 }, right = { 0 };
@@ -377,12 +458,20 @@ static const char *gradient_of(struct check *c, const struct target *t, uint64_t
     at = f->n_results;
     for (uint32_t p = 0; p < f->n_params; p++)
         if (wrt[p]) {
-            if ((wrong = tensor_difference(a, reverse.results[at], t->args[p], (struct bound){ BOUND_TENSOR, INFINITY })) && strstr(wrong, "type")) return arena_printf(a, "%s: cotangent of parameter %u: %s", pullback.name, p, wrong);
+            if ((wrong = tensor_difference(a, reverse.results[at], t->args[p],
+                                           (struct bound){ BOUND_TENSOR, INFINITY })) &&
+                strstr(wrong, "type"))
+                return arena_printf(a, "%s: cotangent of parameter %u: %s", pullback.name, p, wrong);
             product_add(&right, reverse.results[at++], tangents[p]);
         }
     if (!isfinite(left.sum) || !isfinite(right.sum)) c->tally->infinite++;
-    else if (!(fabs(left.sum - right.sum) <= (c->p->coarse ? 0.25 : narrow ? 2e-3 : 1e-8) * fmax(1, fmax(left.size, right.size))) && !c->p->wild)
-        return arena_printf(a, "%s: <ct, J t> = %.12g by jvp, <J' ct, t> = %.12g by vjp", t->name, left.sum, right.sum);
+    else if (!(fabs(left.sum - right.sum) <= (c->p->coarse ? 0.25
+                                              : narrow     ? 2e-3
+                                                           : 1e-8) *
+                                                 fmax(1, fmax(left.size, right.size))) &&
+             !c->p->wild)
+        return arena_printf(a, "%s: <ct, J t> = %.12g by jvp, <J' ct, t> = %.12g by vjp", t->name, left.sum,
+                            right.sum);
     else c->tally->held = !c->p->wild && left.size > 0;
     if (narrow || c->p->wild) return NULL;
     return differences(c, t, tangents, &base, result_tangents);
@@ -413,14 +502,17 @@ static bool pullback_of(struct check *c, const struct target *t, uint64_t choice
     memcpy(args, t->args, f->n_params * sizeof *args);
     for (uint32_t r = 0; r < f->n_results; r++)
         if (is_float(base.results[r])) args[at++] = random_like(c, base.results[r], &random);
-    *out = (struct target){ vjp_function(c->p->m, t->fn, wrt), args, arena_printf(&c->bag->arena, "vjp of %s", t->name) };
+    *out = (struct target){ vjp_function(c->p->m, t->fn, wrt), args,
+                            arena_printf(&c->bag->arena, "vjp of %s", t->name) };
     return true;
 }
 
 static const char *claim_second(struct check *c)
 {
     struct target t = program_target(c), first;
-    return pullback_of(c, &t, c->p->seed, &first) ? gradient_of(c, &first, c->p->seed | 1, (uint32_t)(c->p->seed >> 2), NULL) : NULL;
+    return pullback_of(c, &t, c->p->seed, &first)
+               ? gradient_of(c, &first, c->p->seed | 1, (uint32_t)(c->p->seed >> 2), NULL)
+               : NULL;
 }
 
 static const char *claim_passes_of_vjp(struct check *c)
@@ -445,7 +537,8 @@ static bool has_ragged_result(struct check *c, uint32_t fn)
     return false;
 }
 
-/* Does the program stack rows in a loop whose trips are counted only when running? Batched, lanes with fewer trips have rows of zeros behind theirs. */
+/* Does the program stack rows in a loop whose trips are counted only when running? Batched, lanes with fewer
+ * trips have rows of zeros behind theirs. */
 static bool has_padded_rows(struct check *c)
 {
     struct module *m = c->p->m;
@@ -454,7 +547,9 @@ static bool has_padded_rows(struct check *c)
     for (uint32_t i = 0; i < m->fns.len; i++) {
         const struct fn *f = module_fn(m, i);
         for (uint32_t k = f->n_outer_symbols; seen[i] && k < f->n_symbols; k++)
-            if (f->nodes[f->symbols[k].index].op == OP_while_loop || f->nodes[f->symbols[k].index].op == OP_fori_loop) return true;
+            if (f->nodes[f->symbols[k].index].op == OP_while_loop ||
+                f->nodes[f->symbols[k].index].op == OP_fori_loop)
+                return true;
     }
     return false;
 }
@@ -474,7 +569,9 @@ static bool *make_lanes(struct check *c, const struct target *t, struct tensor *
         lanes[l] = ARENA_NEW(&c->bag->arena, struct tensor *, f->n_params);
         draw_args(c->bag, c->p, c->p->seed + 1000 * l, drawn);
         for (uint32_t p = 0; p < f->n_params; p++)
-            lanes[l][p] = l && !batched[p] ? lanes[0][p] : p < own && drawn[p]->rank == t->args[p]->rank ? drawn[p] : random_like(c, t->args[p], &r);
+            lanes[l][p] = l && !batched[p]                                ? lanes[0][p]
+                          : p < own && drawn[p]->rank == t->args[p]->rank ? drawn[p]
+                                                                          : random_like(c, t->args[p], &r);
     }
     return batched;
 }
@@ -483,9 +580,16 @@ static const char *batch_agrees(struct check *c, const struct target *t, bool co
 {
     struct tensor **lanes[LANES];
     bool *batched = make_lanes(c, t, lanes);
-    struct claim claim = { .bag = c->bag, .m = c->p->m, .fn = t->fn, .args = t->args, .dims = target_dims(c, t->fn), .seed = c->p->seed, .compiled = compiled && c->compiled };
+    struct claim claim = { .bag = c->bag,
+                           .m = c->p->m,
+                           .fn = t->fn,
+                           .args = t->args,
+                           .dims = target_dims(c, t->fn),
+                           .seed = c->p->seed,
+                           .compiled = compiled && c->compiled };
     const char *wrong = claim_batch(&claim, batched, LANES, (struct tensor *const *const *)lanes);
-    if (wrong && (strstr(wrong, "lane to lane") || strstr(wrong, "the lanes would differ") || has_ragged_result(c, t->fn) || has_padded_rows(c))) {
+    if (wrong && (strstr(wrong, "lane to lane") || strstr(wrong, "the lanes would differ") ||
+                  has_ragged_result(c, t->fn) || has_padded_rows(c))) {
         c->tally->ragged++;
         return NULL;
     }
@@ -531,7 +635,8 @@ static bool batched_target(struct check *c, const struct target *t, struct targe
     struct arena *a = &c->bag->arena;
     struct random axis = { c->p->seed ^ 0x4321 };
     bool *batched = make_lanes(c, t, lanes->args), leading = random_unit(&axis) < 0.3;
-    int *in_axes = ARENA_NEW(a, int, f->n_params), *out_axes = lanes->out_axes = ARENA_ZNEW(a, int, f->n_results);
+    int *in_axes = ARENA_NEW(a, int, f->n_params),
+        *out_axes = lanes->out_axes = ARENA_ZNEW(a, int, f->n_results);
     struct tensor **args = ARENA_NEW(a, struct tensor *, f->n_params);
     for (uint32_t p = 0; p < f->n_params; p++) {
         const struct tensor *one = lanes->args[0][p];
@@ -544,7 +649,10 @@ static bool batched_target(struct check *c, const struct target *t, struct targe
         args[p] = bag_new(c->bag, (enum dtype)one->dtype, one->rank + 1u, dims);
         for (uint32_t l = 0; l < LANES; l++) copy_lane(args[p], (int)at, l, lanes->args[l][p], false);
     }
-    for (uint32_t r = 0; r < f->n_results; r++) out_axes[r] = leading ? 0 : (int)(random_next(&axis) % (type_get(c->p->m, value_type(f, f->results[r])).rank + 1u));
+    for (uint32_t r = 0; r < f->n_results; r++)
+        out_axes[r] = leading ? 0
+                              : (int)(random_next(&axis) %
+                                      (type_get(c->p->m, value_type(f, f->results[r])).rank + 1u));
     *out = (struct target){ .args = args, .name = arena_printf(a, "vmap of %s", t->name) };
     if (HOP_TRY(caught)) {
         out->fn = vmap_function(c->p->m, t->fn, in_axes, out_axes);
@@ -552,25 +660,32 @@ static bool batched_target(struct check *c, const struct target *t, struct targe
         return true;
     }
     hop_status status = hop_caught();
-    if (!strstr(hop_message(), "lane to lane") && !strstr(hop_message(), "the lanes would differ")) hop_rethrow(status);
+    if (!strstr(hop_message(), "lane to lane") && !strstr(hop_message(), "the lanes would differ"))
+        hop_rethrow(status);
     c->tally->ragged++;
     return false;
 }
 
 /* What each lane gives alone is what stands at its axis. */
-static const char *lanes_agree(struct check *c, const struct target *t, const struct target *wide, struct lanes *lanes, const struct outcome *all)
+static const char *lanes_agree(struct check *c, const struct target *t, const struct target *wide,
+                               struct lanes *lanes, const struct outcome *all)
 {
     static const struct bound f32 = { BOUND_TENSOR, 1e-5 }, f64 = { BOUND_TENSOR, 1e-12 };
     struct arena *a = &c->bag->arena;
     if (has_ragged_result(c, t->fn) || has_padded_rows(c)) return NULL;
     for (uint32_t l = 0; l < LANES; l++) {
         struct outcome one;
-        if (!run_target(c, t, &interpreter, lanes->args[l], &one)) return arena_printf(a, "%s runs, lane %u alone does not: %s", wide->name, l, one.message);
+        if (!run_target(c, t, &interpreter, lanes->args[l], &one))
+            return arena_printf(a, "%s runs, lane %u alone does not: %s", wide->name, l, one.message);
         for (uint32_t r = 0; r < one.n; r++) {
-            struct tensor *found = bag_new(c->bag, (enum dtype)one.results[r]->dtype, one.results[r]->rank, one.results[r]->dims);
+            struct tensor *found = bag_new(c->bag, (enum dtype)one.results[r]->dtype, one.results[r]->rank,
+                                           one.results[r]->dims);
             copy_lane(all->results[r], lanes->out_axes[r], l, found, true);
-            const char *d = tensor_difference(a, found, one.results[r], bound_of((enum dtype)found->dtype, f32, f64));
-            if (d) return arena_printf(a, "%s: lane %u, result %u at axis %d: %s", wide->name, l, r, lanes->out_axes[r], d);
+            const char *d = tensor_difference(a, found, one.results[r],
+                                              bound_of((enum dtype)found->dtype, f32, f64));
+            if (d)
+                return arena_printf(a, "%s: lane %u, result %u at axis %d: %s", wide->name, l, r,
+                                    lanes->out_axes[r], d);
         }
     }
     return NULL;
@@ -580,7 +695,9 @@ static const char *claim_vjp_of_batched(struct check *c)
 {
     struct target t = program_target(c), wide;
     struct lanes lanes;
-    return batched_target(c, &t, &wide, &lanes) ? gradient_of(c, &wide, ~0ull, (uint32_t)(c->p->seed >> 3), NULL) : NULL;
+    return batched_target(c, &t, &wide, &lanes)
+               ? gradient_of(c, &wide, ~0ull, (uint32_t)(c->p->seed >> 3), NULL)
+               : NULL;
 }
 
 static const char *claim_batched_elsewhere(struct check *c)
@@ -620,7 +737,9 @@ static bool is_small(struct check *c, uint32_t fn)
 static const char *claim_third(struct check *c)
 {
     struct target t = program_target(c), first, second;
-    if (!pullback_of(c, &t, c->p->seed, &first) || !is_small(c, first.fn) || !pullback_of(c, &first, c->p->seed | 1, &second) || !is_small(c, second.fn)) return NULL;
+    if (!pullback_of(c, &t, c->p->seed, &first) || !is_small(c, first.fn) ||
+        !pullback_of(c, &first, c->p->seed | 1, &second) || !is_small(c, second.fn))
+        return NULL;
     return gradient_of(c, &second, c->p->seed >> 1 | 1, (uint32_t)(c->p->seed >> 2), NULL);
 }
 
@@ -637,7 +756,9 @@ static const char *claim_vjp_of_batched_vjp(struct check *c)
     struct target t = program_target(c), first, wide;
     struct lanes lanes;
     if (has_ragged_result(c, t.fn)) return NULL;
-    if (!pullback_of(c, &t, c->p->seed, &first) || !batched_target(c, &first, &wide, &lanes) || !is_small(c, wide.fn)) return NULL;
+    if (!pullback_of(c, &t, c->p->seed, &first) || !batched_target(c, &first, &wide, &lanes) ||
+        !is_small(c, wide.fn))
+        return NULL;
     return gradient_of(c, &wide, c->p->seed | 1, (uint32_t)(c->p->seed >> 3), NULL);
 }
 
@@ -660,7 +781,8 @@ static const char *claim_gradient_of_jvp(struct check *c)
     const struct fn *f = module_fn(c->p->m, t.fn);
     struct random r = { c->p->seed ^ 0xabc };
     uint32_t n, at = f->n_params;
-    bool *wrt = float_params(c, t.fn, c->p->seed | 1, &n), *active = ARENA_ZNEW(&c->bag->arena, bool, f->n_results);
+    bool *wrt = float_params(c, t.fn, c->p->seed | 1, &n),
+         *active = ARENA_ZNEW(&c->bag->arena, bool, f->n_results);
     struct tensor **args = ARENA_ZNEW(&c->bag->arena, struct tensor *, 2 * f->n_params);
     memcpy(args, t.args, f->n_params * sizeof *args);
     for (uint32_t p = 0; p < f->n_params; p++)

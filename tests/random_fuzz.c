@@ -1,6 +1,8 @@
-/* Random programs: each seed gives a program with nested control flow, which is held to the claims of random_claims.h. What fails is made small and written as
- * a .hop file. `random_fuzz [--soak] [--claim NAME] [--folder DIR] [--no-shrink] [--show] [FIRST [COUNT]]`; without arguments a fixed range of seeds that takes about a
- * minute, and then as many more as it takes until every pair of nested higher-order rows was met often enough under every transform. */
+/* Random programs: each seed gives a program with nested control flow, which is held to the claims of
+ * random_claims.h. What fails is made small and written as a .hop file. `random_fuzz [--soak] [--claim NAME]
+ * [--folder DIR] [--no-shrink] [--show] [FIRST [COUNT]]`; without arguments a fixed range of seeds that takes
+ * about a minute, and then as many more as it takes until every pair of nested higher-order rows was met
+ * often enough under every transform. */
 #include "random_shrink.h"
 
 #include <errno.h>
@@ -9,8 +11,12 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
-enum { ENOUGH = 5, MORE = 40 }; /* claims of each pair under each transform; seeds more for a pair that has fewer */
-static const char *const under_names[UNDER] = { "vjp", "jvp", "batch", "vjp∘vjp", "batch∘vjp", "vjp∘batch", "vjp∘jvp", "batch∘batch", "three", "itself" };
+enum {
+    ENOUGH = 5,
+    MORE = 40
+}; /* claims of each pair under each transform; seeds more for a pair that has fewer */
+static const char *const under_names[UNDER] = { "vjp",       "jvp",     "batch",       "vjp∘vjp", "batch∘vjp",
+                                                "vjp∘batch", "vjp∘jvp", "batch∘batch", "three",   "itself" };
 
 struct run {
     struct tally *tally;
@@ -31,7 +37,9 @@ static void nesting(const struct program *p, bool pairs[PAIRS])
                 const struct fn *body = module_fn(m, node_region(f, &f->nodes[n], r)->fn);
                 for (uint32_t k = 0; k < body->n_nodes; k++)
                     for (int x = 0; x < HIGHER; x++)
-                        for (int y = 0; y < HIGHER; y++) pairs[x * HIGHER + y] |= f->nodes[n].op == higher_ops[x] && body->nodes[k].op == higher_ops[y];
+                        for (int y = 0; y < HIGHER; y++)
+                            pairs[x * HIGHER + y] |= f->nodes[n].op == higher_ops[x] &&
+                                                     body->nodes[k].op == higher_ops[y];
             }
     }
 }
@@ -64,12 +72,15 @@ static void note_rows(struct run *run, const struct gen *g, const struct program
     for (int t = 0; t < DT_COUNT; t++) run->tally->dtypes[t] += dtypes[t];
 }
 
-/* Some claims are held in turn; one that the pair which the seed wishes for still lacks is held in any case. */
+/* Some claims are held in turn; one that the pair which the seed wishes for still lacks is held in any case.
+ */
 static bool wanted(const struct run *run, uint32_t claim, uint64_t seed)
 {
     const struct random_claim *c = &random_claims[claim];
     if (run->claim) return !strcmp(run->claim, c->name);
-    if (c->under < UNDER_OTHER && seed_wish(seed) < PAIRS && run->tally->nested[c->under][seed_wish(seed)] < ENOUGH) return true;
+    if (c->under < UNDER_OTHER && seed_wish(seed) < PAIRS &&
+        run->tally->nested[c->under][seed_wish(seed)] < ENOUGH)
+        return true;
     return (seed + claim) % c->every == 0;
 }
 
@@ -108,7 +119,9 @@ static void seed_process(struct run *run, uint64_t seed, bool shrinking, bool cr
         return;
     }
     for (uint32_t k = 0; !shrinking && k < HOP_COUNT(random_claims); k++) {
-        if (!wanted(run, k, seed) || (p.large && random_claims[k].under > UNDER_JVP && random_claims[k].under != UNDER_NOTHING)) continue;
+        if (!wanted(run, k, seed) ||
+            (p.large && random_claims[k].under > UNDER_JVP && random_claims[k].under != UNDER_NOTHING))
+            continue;
         tally->claim = k;
         tally->held = false;
         const char *wrong = hold(&c, k);
@@ -134,12 +147,15 @@ static int in_process(struct run *run, uint64_t seed, bool shrinking, bool crash
         exit(2);
     }
     if (!pid) {
-        rlim_t seconds = shrinking ? 120 : 60; /* of work, so that a busy machine fails nothing; and a limit for what waits */
+        rlim_t seconds =
+            shrinking ? 120
+                      : 60; /* of work, so that a busy machine fails nothing; and a limit for what waits */
         setrlimit(RLIMIT_CPU, &(struct rlimit){ seconds, seconds + 1 });
         alarm(10 * (unsigned)seconds);
         seed_process(run, seed, shrinking, crashed);
         fflush(NULL);
-        _exit(0); /* leaks are counted by the tests of one process each: a leak checker in a forked child of a threaded process is not reliable */
+        _exit(0); /* leaks are counted by the tests of one process each: a leak checker in a forked child of a
+                     threaded process is not reliable */
     }
     while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {}
     return status;
@@ -156,10 +172,16 @@ static bool run_seed(struct run *run, uint64_t seed)
     tally->programs++;
     if (!tally->failed && !crashed) return true;
     if (crashed)
-        snprintf(tally->message, sizeof tally->message, "%s", WIFSIGNALED(status) ? WTERMSIG(status) == SIGALRM || WTERMSIG(status) == SIGXCPU ? "took too long" : strsignal(WTERMSIG(status)) : "ended with a code");
+        snprintf(tally->message, sizeof tally->message, "%s",
+                 WIFSIGNALED(status) ? WTERMSIG(status) == SIGALRM || WTERMSIG(status) == SIGXCPU
+                                           ? "took too long"
+                                           : strsignal(WTERMSIG(status))
+                                     : "ended with a code");
     bool made = tally->claim < HOP_COUNT(random_claims);
-    printf("seed %llu: %s: %.1000s\n", (unsigned long long)seed, made ? random_claims[tally->claim].name : "generating", tally->message);
-    if (made && run->folder && (status = in_process(run, seed, true, crashed))) printf("  making it small ended with status %d\n", status);
+    printf("seed %llu: %s: %.1000s\n", (unsigned long long)seed,
+           made ? random_claims[tally->claim].name : "generating", tally->message);
+    if (made && run->folder && (status = in_process(run, seed, true, crashed)))
+        printf("  making it small ended with status %d\n", status);
     return false;
 }
 
@@ -176,26 +198,35 @@ static bool can_be_bare(enum op op) { return op != OP_while_loop && op != OP_ass
 static void print_histogram(const struct tally *t)
 {
     int unused = 0;
-    printf("%llu programs, %llu claims, %llu steps made, %llu rejected\n", (unsigned long long)t->programs, (unsigned long long)t->claims, (unsigned long long)t->made, (unsigned long long)t->rejected);
-    printf("differences: %llu compared, %llu at kinks; default numbers: %llu compared, %llu sensitive; lanes of different sizes: %llu; not finite: %llu\n", (unsigned long long)t->compared,
-           (unsigned long long)t->kinks, (unsigned long long)t->default_compared, (unsigned long long)t->sensitive, (unsigned long long)t->ragged, (unsigned long long)t->infinite);
+    printf("%llu programs, %llu claims, %llu steps made, %llu rejected\n", (unsigned long long)t->programs,
+           (unsigned long long)t->claims, (unsigned long long)t->made, (unsigned long long)t->rejected);
+    printf("differences: %llu compared, %llu at kinks; default numbers: %llu compared, %llu sensitive; lanes "
+           "of different sizes: %llu; not finite: %llu\n",
+           (unsigned long long)t->compared, (unsigned long long)t->kinks,
+           (unsigned long long)t->default_compared, (unsigned long long)t->sensitive,
+           (unsigned long long)t->ragged, (unsigned long long)t->infinite);
     printf("dtypes:");
-    for (int d = 0; d < DT_COUNT; d++) printf(" %s %llu", dtype_info[d].name, (unsigned long long)t->dtypes[d]);
+    for (int d = 0; d < DT_COUNT; d++)
+        printf(" %s %llu", dtype_info[d].name, (unsigned long long)t->dtypes[d]);
     printf("\nrows:");
     for (int op = 0; op < OP_COUNT; op++) {
         if (t->rows[op]) printf(" %s %llu", op_table[op]->name, (unsigned long long)t->rows[op]);
         unused += !t->rows[op];
     }
-    printf("\n%d of %d rows used (%.1f %%); not:", OP_COUNT - unused, OP_COUNT, 100.0 * (OP_COUNT - unused) / OP_COUNT);
+    printf("\n%d of %d rows used (%.1f %%); not:", OP_COUNT - unused, OP_COUNT,
+           100.0 * (OP_COUNT - unused) / OP_COUNT);
     for (int op = 0; op < OP_COUNT; op++)
         if (!t->rows[op]) printf(" %s", op_table[op]->name);
     printf("\nwithout results:");
     for (int k = 0; k < HIGHER; k++)
-        if (can_be_bare(higher_ops[k])) printf(" %s %llu", op_table[higher_ops[k]]->name, (unsigned long long)t->bare[higher_ops[k]]);
+        if (can_be_bare(higher_ops[k]))
+            printf(" %s %llu", op_table[higher_ops[k]]->name, (unsigned long long)t->bare[higher_ops[k]]);
     printf("\n%-16s %-16s", "a body of", "holds");
-    for (int u = 0; u < UNDER; u++) printf(" %*s", 10 + (strstr(under_names[u], "∘") ? 2 : 0), under_names[u]);
+    for (int u = 0; u < UNDER; u++)
+        printf(" %*s", 10 + (strstr(under_names[u], "∘") ? 2 : 0), under_names[u]);
     for (int k = 0; k < PAIRS; k++) {
-        printf("\n%-16s %-16s", op_table[higher_ops[k / HIGHER]]->name, op_table[higher_ops[k % HIGHER]]->name);
+        printf("\n%-16s %-16s", op_table[higher_ops[k / HIGHER]]->name,
+               op_table[higher_ops[k % HIGHER]]->name);
         for (int u = 0; u < UNDER; u++) printf(" %10llu", (unsigned long long)t->nested[u][k]);
     }
     printf("\n%-33s", "the least");
@@ -229,12 +260,16 @@ static uint64_t coverage_lacks(const struct tally *t)
         if (!t->dtypes[d]) lacks++, printf("no program uses %s\n", dtype_info[d].name);
     for (int k = 0; k < HIGHER; k++)
         if (can_be_bare(higher_ops[k]) && t->bare[higher_ops[k]] < ENOUGH)
-            lacks++, printf("%s without results was met %llu times, fewer than %d\n", op_table[higher_ops[k]]->name, (unsigned long long)t->bare[higher_ops[k]], ENOUGH);
+            lacks++,
+                printf("%s without results was met %llu times, fewer than %d\n",
+                       op_table[higher_ops[k]]->name, (unsigned long long)t->bare[higher_ops[k]], ENOUGH);
     for (int u = 0; u < UNDER_OTHER; u++)
         for (int k = 0; k < PAIRS; k++)
             if (t->nested[u][k] < ENOUGH)
-                lacks++, printf("%s in a body of %s was met %llu times under %s, fewer than %d\n", op_table[higher_ops[k % HIGHER]]->name, op_table[higher_ops[k / HIGHER]]->name,
-                                (unsigned long long)t->nested[u][k], under_names[u], ENOUGH);
+                lacks++,
+                    printf("%s in a body of %s was met %llu times under %s, fewer than %d\n",
+                           op_table[higher_ops[k % HIGHER]]->name, op_table[higher_ops[k / HIGHER]]->name,
+                           (unsigned long long)t->nested[u][k], under_names[u], ENOUGH);
     return lacks;
 }
 
@@ -249,7 +284,8 @@ int main(int argc, char **argv)
     char folder[4096];
     const char *slash = strrchr(argv[0], '/');
     int n_numbers = 0;
-    snprintf(folder, sizeof folder, "%.*s/../random-failures", slash ? (int)(slash - argv[0]) : 1, slash ? argv[0] : ".");
+    snprintf(folder, sizeof folder, "%.*s/../random-failures", slash ? (int)(slash - argv[0]) : 1,
+             slash ? argv[0] : ".");
     run.folder = folder;
     if (getenv("SOAK") && strcmp(getenv("SOAK"), "0")) count *= 25;
     for (int i = 1; i < argc; i++) {
@@ -270,8 +306,11 @@ int main(int argc, char **argv)
     if (whole) failed += run_more(&run, first + count);
     print_histogram(t);
     if (whole) failed += coverage_lacks(t);
-    if (t->kinks * 20 > t->compared) failed++, printf("more than a twentieth of the differences are at kinks\n");
-    if (t->sensitive * 10 > t->default_compared) failed++, printf("more than a tenth of the programs are too sensitive to compare with default numbers\n");
+    if (t->kinks * 20 > t->compared)
+        failed++, printf("more than a twentieth of the differences are at kinks\n");
+    if (t->sensitive * 10 > t->default_compared)
+        failed++,
+            printf("more than a tenth of the programs are too sensitive to compare with default numbers\n");
     printf("%llu passed, %llu failed\n", (unsigned long long)t->claims, (unsigned long long)failed);
     return failed ? 1 : 0;
 }

@@ -1,6 +1,7 @@
-/* Random well-typed programs: a generator draws from a seed and gives a module with one function and arguments for it. A step of a higher-order operator
- * opens a scope for each body and fills it with steps (random_steps.h) as the program itself is filled. A step that the builder rejects is dropped. Most seeds wish for
- * one higher-order operator in a body of another, so that every such pair is met. */
+/* Random well-typed programs: a generator draws from a seed and gives a module with one function and
+ * arguments for it. A step of a higher-order operator opens a scope for each body and fills it with steps
+ * (random_steps.h) as the program itself is filled. A step that the builder rejects is dropped. Most seeds
+ * wish for one higher-order operator in a body of another, so that every such pair is met. */
 #ifndef HOP_TEST_RANDOM_PROGRAM_H
 #define HOP_TEST_RANDOM_PROGRAM_H
 
@@ -8,7 +9,8 @@
 
 /* ---- bodies ---- */
 
-/* A body of the scope `outer`: its parameters have these types, its dims[k] is what its symbol k is outside, inside[k] what outer's symbol k is in it. */
+/* A body of the scope `outer`: its parameters have these types, its dims[k] is what its symbol k is outside,
+ * inside[k] what outer's symbol k is in it. */
 struct body {
     struct scope s;
     dim dims[64], inside[64];
@@ -46,7 +48,8 @@ static val scalar_from(struct scope *s, val v)
     struct type t = scope_type(s, v);
     if (!dtype_is_float((enum dtype)t.dtype)) v = convert(s, v, s->g->floats[0]), t = scope_type(s, v);
     if (t.rank) {
-        struct attr a[3] = { A_DIMS(t.dims, t.rank), A_INT(below(s->g, t.rank)), A_DTYPE((enum dtype)t.dtype) };
+        struct attr a[3] = { A_DIMS(t.dims, t.rank), A_INT(below(s->g, t.rank)),
+                             A_DTYPE((enum dtype)t.dtype) };
         v = binary(s, OP_mul, v, unary(s, OP_cos, node(s, OP_iota, NULL, 0, a)));
         v = node(s, OP_sum, &v, 1, &A_NONE);
     }
@@ -56,7 +59,9 @@ static val scalar_from(struct scope *s, val v)
 static void link_to(struct scope *s, val v)
 {
     val x = scalar_from(s, v);
-    s->link = s->link == VAL_NONE ? x : binary(s, OP_add, s->link, emit_cast(&s->b, x, (enum dtype)scope_type(s, s->link).dtype));
+    s->link = s->link == VAL_NONE
+                  ? x
+                  : binary(s, OP_add, s->link, emit_cast(&s->b, x, (enum dtype)scope_type(s, s->link).dtype));
 }
 
 /* Up to `most` of the values that nothing reads go into the link, so that little is dead. */
@@ -65,9 +70,12 @@ static void link_unread(struct scope *s, uint32_t most)
     uint32_t end = s->b.values.len;
     bool *read = ARENA_ZNEW(&s->b.arena, bool, end + 1);
     for (uint32_t i = 0; i < s->b.nodes.len; i++)
-        for (uint32_t k = 0; k < s->b.nodes.data[i].n_operands; k++) read[s->b.pool.data[s->b.nodes.data[i].operands + k]] = true;
+        for (uint32_t k = 0; k < s->b.nodes.data[i].n_operands; k++)
+            read[s->b.pool.data[s->b.nodes.data[i].operands + k]] = true;
     for (val v = end; v-- > s->b.n_params && most;) {
-        if (read[v] || s->hidden[v] || v == s->link || !(dtype_is_float((enum dtype)scope_type(s, v).dtype) || chance(s->g, 0.25))) continue;
+        if (read[v] || s->hidden[v] || v == s->link ||
+            !(dtype_is_float((enum dtype)scope_type(s, v).dtype) || chance(s->g, 0.25)))
+            continue;
         link_to(s, v);
         most--;
     }
@@ -90,7 +98,9 @@ static bool make_wished(struct scope *s, const struct step *step)
         uint32_t rejected = s->g->rejected;
         s->g->steps += 4;
         one_step(s, step);
-        if (s->g->rejected != rejected || s->b.values.len == first || s->b.nodes.data[s->b.nodes.len - 1].op != step->op) continue;
+        if (s->g->rejected != rejected || s->b.values.len == first ||
+            s->b.nodes.data[s->b.nodes.len - 1].op != step->op)
+            continue;
         uint32_t n = s->b.nodes.data[s->b.nodes.len - 1].n_results;
         for (val v = s->b.values.len - n, end = s->b.values.len; v < end; v++)
             if (dtype_is_float((enum dtype)scope_type(s, v).dtype)) link_to(s, v);
@@ -120,7 +130,8 @@ static void fill_body(struct scope *s, uint32_t n)
     if (chance(g, 0.5)) link_unread(s, 2);
 }
 
-/* A body's results are linked to its wished node; where the row takes any number of results, a result is added if none can be. */
+/* A body's results are linked to its wished node; where the row takes any number of results, a result is
+ * added if none can be. */
 static uint32_t link_results(struct scope *s, val *results, uint32_t n, bool more)
 {
     bool any = false;
@@ -136,10 +147,13 @@ static uint32_t link_results(struct scope *s, val *results, uint32_t n, bool mor
 }
 
 /* `types`: n_params of parameters, the others may appear inside as well. */
-static void body_begin(struct body *body, struct scope *outer, const type_id *types, uint32_t n_params, uint32_t n_types)
+static void body_begin(struct body *body, struct scope *outer, const type_id *types, uint32_t n_params,
+                       uint32_t n_types)
 {
     struct gen *g = outer->g;
-    body->s = (struct scope){ .g = g, .depth = outer->depth + 1, .predicate = outer->predicate, .link = VAL_NONE };
+    body->s = (struct scope){
+        .g = g, .depth = outer->depth + 1, .predicate = outer->predicate, .link = VAL_NONE
+    };
     builder_begin(&body->s.b, g->m, NULL);
     if (outer->b.symbols.len > HOP_COUNT(body->dims)) hop_throw(HOP_INVALID, "too many symbols");
     for (uint32_t k = 0; k < outer->b.symbols.len; k++) {
@@ -150,12 +164,14 @@ static void body_begin(struct body *body, struct scope *outer, const type_id *ty
         body->inside[k] = dim_symbol(g->m, inner);
         body->dims[inner] = dim_symbol(g->m, k);
     }
-    for (uint32_t i = 0; i < n_params; i++) builder_param(&body->s.b, type_through(g->m, types[i], body->inside), 0);
+    for (uint32_t i = 0; i < n_params; i++)
+        builder_param(&body->s.b, type_through(g->m, types[i], body->inside), 0);
 }
 
 static uint32_t body_end(struct body *body, const val *results, uint32_t n)
 {
-    if (body->s.depth == 1 && chance(body->s.g, 0.05)) body->s.b.name = module_string(body->s.g->m, "named", 5);
+    if (body->s.depth == 1 && chance(body->s.g, 0.05))
+        body->s.b.name = module_string(body->s.g->m, "named", 5);
     if (body->s.b.name && module_find(body->s.g->m, "named") != HOP_NONE) body->s.b.name = 0;
     return builder_finish(&body->s.b, results, n);
 }
@@ -180,7 +196,8 @@ static val next_carry(struct scope *s, val carry)
     return s->g->wild && chance(s->g, 0.5) ? v : v < s->b.n_params && chance(s->g, 0.3) ? v : bounded(s, v);
 }
 
-/* Shall this higher-order step have as little as its row allows? Where results must depend on it, it may not. */
+/* Shall this higher-order step have as little as its row allows? Where results must depend on it, it may not.
+ */
 static bool is_bare(struct gen *g, double how_often)
 {
     bool bare = g->bare || chance(g, how_often);
@@ -207,11 +224,16 @@ static uint32_t pick_some(struct scope *s, uint32_t most, val *out, type_id *typ
     return n;
 }
 
-static val stackable(struct scope *s) { return pick(s, &(struct filter){ .visible = true, .most_rank = 2, .dtypes = chance(s->g, 0.7) ? FLOATS : 0 }); }
+static val stackable(struct scope *s)
+{
+    return pick(s, &(struct filter){
+                       .visible = true, .most_rank = 2, .dtypes = chance(s->g, 0.7) ? FLOATS : 0 });
+}
 
 static bool named(const struct attr_spec *a, const char *name) { return a->name && !strcmp(a->name, name); }
 
-/* What reverse mode keeps, as the row's signature offers it: a word of `schedule` (with a number of `snapshots` where the word needs one), or `every`, or `recompute`. */
+/* What reverse mode keeps, as the row's signature offers it: a word of `schedule` (with a number of
+ * `snapshots` where the word needs one), or `every`, or `recompute`. */
 static void pick_schedule(struct scope *s, enum op op, struct attr *attrs)
 {
     struct gen *g = s->g;
@@ -260,11 +282,19 @@ static void scan_over(struct scope *s, const val *over, uint32_t n_over, dim len
     }
     n_results = link_results(&body->s, results, n_results, !bare);
     uint32_t groups[2] = { n_carry, n_over };
-    struct attr attrs[SCAN_ATTRS] = { [SCAN_REVERSE] = A_FLAG(reverse), [SCAN_LENGTH] = !n_over || chance(g, 0.2) ? A_DIM(length) : A_NONE };
+    struct attr attrs[SCAN_ATTRS] = {
+        [SCAN_REVERSE] = A_FLAG(reverse), [SCAN_LENGTH] = !n_over || chance(g, 0.2) ? A_DIM(length) : A_NONE
+    };
     pick_schedule(s, OP_scan, attrs);
     struct region_in region = { .operands = own, .n_operands = n_own, .dims = body->dims };
     region.fn = body_end(body, results, n_results);
-    builder_node(&s->b, &(struct node_in){ .op = OP_scan, .operands = operands, .n_operands = n, .groups = groups, .attrs = attrs, .regions = &region, .n_regions = 1 });
+    builder_node(&s->b, &(struct node_in){ .op = OP_scan,
+                                           .operands = operands,
+                                           .n_operands = n,
+                                           .groups = groups,
+                                           .attrs = attrs,
+                                           .regions = &region,
+                                           .n_regions = 1 });
 }
 
 /* Sometimes two that could be taken together. */
@@ -275,7 +305,8 @@ static void step_scan(struct scope *s)
     uint32_t n_over = 0;
     dim length = pick_dim(s);
     for (uint32_t n = below(g, 3); n_over < n; n_over++) {
-        over[n_over] = pick(s, &(struct filter){ .min_rank = 1, .most_rank = 3, .lead = n_over, .dims = &length });
+        over[n_over] = pick(s, &(struct filter){
+                                   .min_rank = 1, .most_rank = 3, .lead = n_over, .dims = &length });
         if (over[n_over] == VAL_NONE) break;
         length = scope_type(s, over[n_over]).dims[0];
     }
@@ -293,7 +324,8 @@ static val both(struct scope *s, val x, val y)
 }
 
 /* Counts from 0 or a little more up to a limit below 5; the predicate may end the loop earlier. */
-static uint32_t while_predicate(struct scope *s, struct body *body, const type_id *types, uint32_t n_carry, uint32_t counter, enum op relation, val limit, val *own, uint32_t *n_own)
+static uint32_t while_predicate(struct scope *s, struct body *body, const type_id *types, uint32_t n_carry,
+                                uint32_t counter, enum op relation, val limit, val *own, uint32_t *n_own)
 {
     struct gen *g = s->g;
     type_id all[12];
@@ -305,14 +337,24 @@ static uint32_t while_predicate(struct scope *s, struct body *body, const type_i
     body->s.predicate = true;
     struct scope *p = &body->s;
     bool holds_inner = chance(g, 0.2);
-    val test = chance(g, 0.2) && relation != OP_ne ? binary(p, relation == OP_lt ? OP_gt : relation == OP_le ? OP_ge : relation == OP_gt ? OP_lt : OP_le, n_carry, counter)
+    val test = chance(g, 0.2) && relation != OP_ne ? binary(p,
+                                                            relation == OP_lt   ? OP_gt
+                                                            : relation == OP_le ? OP_ge
+                                                            : relation == OP_gt ? OP_lt
+                                                                                : OP_le,
+                                                            n_carry, counter)
                                                    : binary(p, relation, counter, n_carry);
     if (chance(g, 0.5)) {
         if (holds_inner) fill_body(p, below(g, 3));
         else make_steps(p, below(g, 3));
-        val early = p->link == VAL_NONE ? want_scalar(p, DT_BOOL) : binary(p, OP_lt, p->link, number_like(p, p->link, 0.5));
+        val early = p->link == VAL_NONE ? want_scalar(p, DT_BOOL)
+                                        : binary(p, OP_lt, p->link, number_like(p, p->link, 0.5));
         test = both(p, test, early);
-        if (chance(g, 0.2)) test = both(p, test, binary(p, OP_ne, counter, number_like(p, counter, below(g, 4)))); /* a second thing that the counter ends */
+        if (chance(g, 0.2))
+            test = both(p, test,
+                        binary(p, OP_ne, counter,
+                               number_like(p, counter,
+                                           below(g, 4)))); /* a second thing that the counter ends */
     }
     return body_end(body, &test, 1);
 }
@@ -323,9 +365,12 @@ static void step_while(struct scope *s)
     val carries[8], own[8], results[8], cond_own[4];
     type_id types[12];
     static const enum dtype narrow[] = { DT_I8, DT_I16, DT_U8, DT_U16, DT_U32, DT_U64 };
-    enum dtype count_type = chance(g, 0.5) ? DT_I64 : chance(g, 0.5) ? DT_I32 : narrow[below(g, HOP_COUNT(narrow))];
+    enum dtype count_type = chance(g, 0.5)   ? DT_I64
+                            : chance(g, 0.5) ? DT_I32
+                                             : narrow[below(g, HOP_COUNT(narrow))];
     bool bare = is_bare(g, 0.07), is_signed = dtype_info[count_type].kind != KIND_UINT;
-    uint32_t n_carry = bare ? 0 : pick_some(s, 3, carries, types), counter = below(g, n_carry + 1), n_cond = 0;
+    uint32_t n_carry = bare ? 0 : pick_some(s, 3, carries, types), counter = below(g, n_carry + 1),
+             n_cond = 0;
     val start = chance(g, 0.7) ? emit_full(&s->b, count_type, 0, 0, NULL) : VAL_NONE, limit = VAL_NONE;
     if (start == VAL_NONE) {
         val v = want_scalar(s, count_type);
@@ -334,7 +379,8 @@ static void step_while(struct scope *s)
     limit = chance(g, 0.5) ? emit_full(&s->b, count_type, below(g, 5), 0, NULL) : want_scalar(s, count_type);
     limit = binary(s, OP_min, limit, number_like(s, limit, 4));
     bool down = chance(g, 0.3), meets = chance(g, 0.15); /* meets: it stops where it is exactly the bound */
-    bool strictly = chance(g, 0.8) || (down && !is_signed), by_two = !meets && chance(g, 0.2) && !(down && !is_signed); /* no unsigned number is below 0 */
+    bool strictly = chance(g, 0.8) || (down && !is_signed),
+         by_two = !meets && chance(g, 0.2) && !(down && !is_signed); /* no unsigned number is below 0 */
     enum op relation = meets ? OP_ne : strictly ? (down ? OP_gt : OP_lt) : down ? OP_ge : OP_le;
     if (meets) limit = binary(s, OP_max, limit, start);
     if (down) {
@@ -344,7 +390,8 @@ static void step_while(struct scope *s)
     for (uint32_t i = n_carry++; i > counter; i--) carries[i] = carries[i - 1], types[i] = types[i - 1];
     carries[counter] = start;
     types[counter] = builder_type(&s->b, start);
-    struct body *body = arena_alloc(&s->b.arena, sizeof *body), *cond = arena_alloc(&s->b.arena, sizeof *cond);
+    struct body *body = arena_alloc(&s->b.arena, sizeof *body),
+                *cond = arena_alloc(&s->b.arena, sizeof *cond);
     struct region_in regions[2];
     regions[0].fn = while_predicate(s, cond, types, n_carry, counter, relation, limit, cond_own, &n_cond);
     regions[0].operands = cond_own, regions[0].n_operands = n_cond, regions[0].dims = cond->dims;
@@ -352,7 +399,10 @@ static void step_while(struct scope *s)
     body_begin(body, s, types, n_carry + n_own, n_carry + n_own);
     fill_body(&body->s, bare ? below(g, 3) : 1 + below(g, 5));
     if (bare) bare_body(&body->s);
-    for (uint32_t i = 0; i < n_carry; i++) results[i] = i == counter ? binary(&body->s, down ? OP_sub : OP_add, i, number_like(&body->s, i, 1 + by_two)) : next_carry(&body->s, i);
+    for (uint32_t i = 0; i < n_carry; i++)
+        results[i] = i == counter
+                         ? binary(&body->s, down ? OP_sub : OP_add, i, number_like(&body->s, i, 1 + by_two))
+                         : next_carry(&body->s, i);
     for (uint32_t k = !bare && chance(g, 0.5) ? 1 + below(g, 2) : 0; k; k--) {
         val v = stackable(&body->s);
         if (v != VAL_NONE) results[n_results++] = v;
@@ -363,11 +413,18 @@ static void step_while(struct scope *s)
     struct attr attrs[WHILE_ATTRS] = { [WHILE_COUNT] = A_FLAG(chance(g, 0.3)) };
     if (chance(g, 0.4)) { /* a few rows, more than a tape has all of, or a size */
         dim most = dim_const(g->m, (int64_t[]){ 6, 6, 6, 6, 6, 20, 20, 20, 2, 2, 1, 0 }[below(g, 12)]);
-        if (s->b.symbols.len && chance(g, 0.15)) most = dim_add(g->m, dim_symbol(g->m, below(g, s->b.symbols.len)), dim_const(g->m, 4));
+        if (s->b.symbols.len && chance(g, 0.15))
+            most = dim_add(g->m, dim_symbol(g->m, below(g, s->b.symbols.len)), dim_const(g->m, 4));
         attrs[WHILE_MAX_TRIPS] = A_DIM(most);
     }
     pick_schedule(s, OP_while_loop, attrs);
-    builder_node(&s->b, &(struct node_in){ .op = OP_while_loop, .operands = carries, .n_operands = n_carry, .groups = &n_carry, .attrs = attrs, .regions = regions, .n_regions = 2 });
+    builder_node(&s->b, &(struct node_in){ .op = OP_while_loop,
+                                           .operands = carries,
+                                           .n_operands = n_carry,
+                                           .groups = &n_carry,
+                                           .attrs = attrs,
+                                           .regions = regions,
+                                           .n_regions = 2 });
 }
 
 static void step_map(struct scope *s)
@@ -395,10 +452,17 @@ static void step_map(struct scope *s)
         if (v != VAL_NONE) results[n_results++] = v;
     }
     n_results = link_results(&body->s, results, n_results, !bare);
-    struct attr attrs[MAP_ATTRS] = { [MAP_LENGTH] = !n_over || chance(g, 0.1) ? A_DIM(length) : A_NONE, [MAP_SEQUENTIAL] = A_FLAG(chance(g, 0.2)) };
+    struct attr attrs[MAP_ATTRS] = { [MAP_LENGTH] = !n_over || chance(g, 0.1) ? A_DIM(length) : A_NONE,
+                                     [MAP_SEQUENTIAL] = A_FLAG(chance(g, 0.2)) };
     struct region_in region = { .operands = own, .n_operands = n_own, .dims = body->dims };
     region.fn = body_end(body, results, n_results);
-    builder_node(&s->b, &(struct node_in){ .op = OP_map, .operands = over, .n_operands = n_over, .groups = &n_over, .attrs = attrs, .regions = &region, .n_regions = 1 });
+    builder_node(&s->b, &(struct node_in){ .op = OP_map,
+                                           .operands = over,
+                                           .n_operands = n_over,
+                                           .groups = &n_over,
+                                           .attrs = attrs,
+                                           .regions = &region,
+                                           .n_regions = 1 });
 }
 
 /* A bound between -2 and 4. */
@@ -420,10 +484,12 @@ static void step_fori(struct scope *s)
     val operands[8], own[4], results[8];
     type_id types[12];
     bool bare = is_bare(g, 0.07);
-    uint32_t n_carry = bare ? 0 : pick_some(s, 3, operands, types), n_results = 0, groups[3] = { n_carry, 1, 1 };
+    uint32_t n_carry = bare ? 0 : pick_some(s, 3, operands, types), n_results = 0,
+             groups[3] = { n_carry, 1, 1 };
     bool whole = s->b.symbols.len && chance(g, 0.15); /* from 0 to a size: rows of a known number */
     operands[n_carry] = whole ? emit_full(&s->b, DT_I64, 0, 0, NULL) : loop_bound(s);
-    operands[n_carry + 1] = whole ? emit_dim_value(&s->b, dim_symbol(g->m, below(g, s->b.symbols.len))) : loop_bound(s);
+    operands[n_carry + 1] = whole ? emit_dim_value(&s->b, dim_symbol(g->m, below(g, s->b.symbols.len)))
+                                  : loop_bound(s);
     types[n_carry] = builder_type(&s->b, operands[n_carry]);
     uint32_t n_own = pick_some(s, 3, own, types + n_carry + 1);
     struct body *body = arena_alloc(&s->b.arena, sizeof *body);
@@ -440,7 +506,13 @@ static void step_fori(struct scope *s)
     pick_schedule(s, OP_fori_loop, attrs);
     struct region_in region = { .operands = own, .n_operands = n_own, .dims = body->dims };
     region.fn = body_end(body, results, n_results);
-    builder_node(&s->b, &(struct node_in){ .op = OP_fori_loop, .operands = operands, .n_operands = n_carry + 2, .groups = groups, .attrs = attrs, .regions = &region, .n_regions = 1 });
+    builder_node(&s->b, &(struct node_in){ .op = OP_fori_loop,
+                                           .operands = operands,
+                                           .n_operands = n_carry + 2,
+                                           .groups = groups,
+                                           .attrs = attrs,
+                                           .regions = &region,
+                                           .n_regions = 1 });
 }
 
 /* Its function is seldom associative: the order of the reference is part of what it means. */
@@ -452,7 +524,9 @@ static void step_associative(struct scope *s)
     uint32_t n = 0, along = 0;
     bool bare = is_bare(g, 0.3);
     for (uint32_t most = bare ? 1 : 1 + below(g, 3); n < most; n++) {
-        val v = pick(s, &(struct filter){ .min_rank = 1, .most_rank = 3, .dtypes = chance(g, 0.8) || (!n && g->wish_depth) ? FLOATS : 0 });
+        val v = pick(s, &(struct filter){ .min_rank = 1,
+                                          .most_rank = 3,
+                                          .dtypes = chance(g, 0.8) || (!n && g->wish_depth) ? FLOATS : 0 });
         if (v == VAL_NONE && !n && g->wish_depth) v = fill(s, pick_float(g), 1, (dim[]){ pick_dim(s) });
         if (v == VAL_NONE) break;
         struct type t = scope_type(s, v);
@@ -461,7 +535,8 @@ static void step_associative(struct scope *s)
         xs[n] = v;
     }
     if (!n) return;
-    for (uint32_t k = 0; k < n; k++) types[k] = types[n + k] = type_drop_dim(g->m, builder_type(&s->b, xs[k]), along);
+    for (uint32_t k = 0; k < n; k++)
+        types[k] = types[n + k] = type_drop_dim(g->m, builder_type(&s->b, xs[k]), along);
     uint32_t n_own = pick_some(s, 2, own, types + 2 * n);
     struct body *body = arena_alloc(&s->b.arena, sizeof *body);
     body_begin(body, s, types, 2 * n + n_own, 2 * n + n_own);
@@ -471,23 +546,34 @@ static void step_associative(struct scope *s)
     g->bare = false;
     for (uint32_t k = 0; k < n; k++) results[k] = next_carry(&body->s, k);
     link_results(&body->s, results, n, false);
-    struct attr attrs[ASSOCIATIVE_ATTRS] = { [ASSOCIATIVE_DIM] = along ? A_INT(along) : A_NONE, [ASSOCIATIVE_REVERSE] = A_FLAG(chance(g, 0.4)) };
+    struct attr attrs[ASSOCIATIVE_ATTRS] = {
+        [ASSOCIATIVE_DIM] = along ? A_INT(along) : A_NONE, [ASSOCIATIVE_REVERSE] = A_FLAG(chance(g, 0.4))
+    };
     struct region_in region = { .operands = own, .n_operands = n_own, .dims = body->dims };
     region.fn = body_end(body, results, n);
-    builder_node(&s->b, &(struct node_in){ .op = OP_associative_scan, .operands = xs, .n_operands = n, .groups = &n, .attrs = attrs, .regions = &region, .n_regions = 1 });
+    builder_node(&s->b, &(struct node_in){ .op = OP_associative_scan,
+                                           .operands = xs,
+                                           .n_operands = n,
+                                           .groups = &n,
+                                           .attrs = attrs,
+                                           .regions = &region,
+                                           .n_regions = 1 });
 }
 
 static void step_switch(struct scope *s)
 {
     struct gen *g = s->g;
-    enum dtype index_type = chance(g, 0.5) ? DT_BOOL : (enum dtype[]){ DT_I32, DT_I64, DT_U32, DT_U8, DT_I16, DT_U64 }[below(g, 6)];
-    uint32_t n = index_type == DT_BOOL ? 2 : 1 + below(g, 4), one = 1, n_results = is_bare(g, 0.07) ? 0 : 1 + below(g, 3);
+    enum dtype index_type = chance(g, 0.5) ? DT_BOOL : (enum dtype[]){ DT_I32, DT_I64, DT_U32,
+                                                                       DT_U8,  DT_I16, DT_U64 }[below(g, 6)];
+    uint32_t n = index_type == DT_BOOL ? 2 : 1 + below(g, 4), one = 1,
+             n_results = is_bare(g, 0.07) ? 0 : 1 + below(g, 3);
     val index = want_scalar(s, index_type), own[4][4];
     struct region_in regions[4];
     type_id types[12], result_types[4];
     for (uint32_t k = 0; k < n_results; k++) {
         bool wished = !k && g->wish_depth;
-        val like = pick(s, &(struct filter){ .dtypes = wished || chance(g, 0.8) ? FLOATS : 0, .most_rank = 2 });
+        val like = pick(s,
+                        &(struct filter){ .dtypes = wished || chance(g, 0.8) ? FLOATS : 0, .most_rank = 2 });
         if (like == VAL_NONE) like = wished ? fill(s, pick_float(g), 0, NULL) : index;
         result_types[k] = builder_type(&s->b, like);
     }
@@ -503,14 +589,23 @@ static void step_switch(struct scope *s)
         fill_body(&body->s, below(g, 5));
         if (!n_results) bare_body(&body->s);
         val results[4];
-        for (uint32_t k = 0; k < n_results; k++) results[k] = maybe_squash(&body->s, result_of_type(&body->s, type_get(g->m, type_through(g->m, result_types[k], body->inside))));
+        for (uint32_t k = 0; k < n_results; k++)
+            results[k] = maybe_squash(
+                &body->s,
+                result_of_type(&body->s, type_get(g->m, type_through(g->m, result_types[k], body->inside))));
         link_results(&body->s, results, n_results, false);
         regions[r] = (struct region_in){ .operands = own[r], .n_operands = n_own, .dims = body->dims };
         regions[r].fn = body_end(body, results, n_results);
     }
     struct attr attrs[16] = { 0 };
     pick_schedule(s, OP_switch, attrs);
-    builder_node(&s->b, &(struct node_in){ .op = OP_switch, .operands = &index, .n_operands = 1, .groups = &one, .attrs = attrs, .regions = regions, .n_regions = n });
+    builder_node(&s->b, &(struct node_in){ .op = OP_switch,
+                                           .operands = &index,
+                                           .n_operands = 1,
+                                           .groups = &one,
+                                           .attrs = attrs,
+                                           .regions = regions,
+                                           .n_regions = n });
 }
 
 static void step_call(struct scope *s)
@@ -546,11 +641,27 @@ static void step_call(struct scope *s)
 /* ---- steps ---- */
 
 static const struct step step_kinds[] = {
-    { step_elementwise, 34, OP_COUNT }, { step_cast, 3, OP_COUNT }, { step_reduce, 9, OP_COUNT }, { step_shape, 12, OP_COUNT }, { step_index, 8, OP_COUNT },
-    { step_gather, 4, OP_COUNT }, { step_along, 7, OP_COUNT }, { step_dot, 7, OP_COUNT }, { step_statistic, 4, OP_COUNT }, { step_composite, 7, OP_COUNT },
-    { step_draw, 2, OP_COUNT }, { step_source, 3, OP_COUNT }, { step_effect, 3, OP_COUNT }, { step_bind, 1, OP_COUNT },
-    { step_scan, 14, OP_scan }, { step_while, 11, OP_while_loop }, { step_switch, 11, OP_switch }, { step_call, 6, OP_invoke_subgraph }, { step_map, 9, OP_map },
-    { step_fori, 9, OP_fori_loop }, { step_associative, 9, OP_associative_scan },
+    { step_elementwise, 34, OP_COUNT },
+    { step_cast, 3, OP_COUNT },
+    { step_reduce, 9, OP_COUNT },
+    { step_shape, 12, OP_COUNT },
+    { step_index, 8, OP_COUNT },
+    { step_gather, 4, OP_COUNT },
+    { step_along, 7, OP_COUNT },
+    { step_dot, 7, OP_COUNT },
+    { step_statistic, 4, OP_COUNT },
+    { step_composite, 7, OP_COUNT },
+    { step_draw, 2, OP_COUNT },
+    { step_source, 3, OP_COUNT },
+    { step_effect, 3, OP_COUNT },
+    { step_bind, 1, OP_COUNT },
+    { step_scan, 14, OP_scan },
+    { step_while, 11, OP_while_loop },
+    { step_switch, 11, OP_switch },
+    { step_call, 6, OP_invoke_subgraph },
+    { step_map, 9, OP_map },
+    { step_fori, 9, OP_fori_loop },
+    { step_associative, 9, OP_associative_scan },
 };
 
 static const struct step *hop_step(enum op op)
@@ -623,12 +734,17 @@ static void draw_args(struct bag *bag, struct program *p, uint64_t seed, struct 
         int64_t dims[MAX_RANK];
         for (uint32_t d = 0; d < t.rank; d++) dims[d] = dim_eval(p->m, t.dims[d], p->symbols);
         args[i] = bag_new(bag, (enum dtype)t.dtype, t.rank, dims);
-        tensor_random(args[i], &r, dtype_info[t.dtype].kind == KIND_UINT ? 0 : dtype_is_float((enum dtype)t.dtype) ? -1.5 : -2, dtype_is_float((enum dtype)t.dtype) ? 1.5 : 5);
+        tensor_random(args[i], &r,
+                      dtype_info[t.dtype].kind == KIND_UINT ? 0
+                      : dtype_is_float((enum dtype)t.dtype) ? -1.5
+                                                            : -2,
+                      dtype_is_float((enum dtype)t.dtype) ? 1.5 : 5);
         if (p->wild) put_specials(args[i], 0.1, &r);
     }
 }
 
-static const enum op higher_ops[] = { OP_invoke_subgraph, OP_switch, OP_while_loop, OP_scan, OP_map, OP_fori_loop, OP_associative_scan };
+static const enum op higher_ops[] = { OP_invoke_subgraph, OP_switch,          OP_while_loop, OP_scan, OP_map,
+                                      OP_fori_loop,       OP_associative_scan };
 enum { HIGHER = HOP_COUNT(higher_ops), PAIRS = HIGHER * HIGHER, WISHES = PAIRS + PAIRS / 3 };
 
 /* What a seed wishes for: pair x * HIGHER + y is row y in a body of row x; PAIRS and more: nothing. */
@@ -637,7 +753,8 @@ static uint32_t seed_wish(uint64_t seed) { return (uint32_t)(seed % WISHES); }
 static void random_program(struct bag *bag, struct gen *g, struct program *p)
 {
     struct scope *s = arena_alloc(&bag->arena, sizeof *s);
-    uint32_t kind = below(g, 10), n_symbols = below(g, 3), n_params = 2 + below(g, 4), n = 0, size_kinds = chance(g, 0.15) ? 9 : 6;
+    uint32_t kind = below(g, 10), n_symbols = below(g, 3), n_params = 2 + below(g, 4), n = 0,
+             size_kinds = chance(g, 0.15) ? 9 : 6;
     uint32_t wish = seed_wish(p->seed);
     val results[8];
     *s = (struct scope){ .g = g, .link = VAL_NONE };
@@ -645,14 +762,17 @@ static void random_program(struct bag *bag, struct gen *g, struct program *p)
     g->wild = p->wild = kind >= 8;
     g->effects = chance(g, 0.25);
     p->wide = g->smooth = kind < 4;
-    g->floats[0] = kind < 4 ? DT_F64 : DT_F32, g->floats[1] = kind < 4 || kind == 9 || kind == 6 ? DT_F64 : DT_F32;
-    if (!p->wide && chance(g, g->wild ? 0.5 : 0.25)) g->floats[below(g, 2)] = chance(g, 0.5) ? DT_F16 : DT_BF16;
+    g->floats[0] = kind < 4 ? DT_F64 : DT_F32,
+    g->floats[1] = kind < 4 || kind == 9 || kind == 6 ? DT_F64 : DT_F32;
+    if (!p->wide && chance(g, g->wild ? 0.5 : 0.25))
+        g->floats[below(g, 2)] = chance(g, 0.5) ? DT_F16 : DT_BF16;
     p->coarse = dtype_is_narrow(g->floats[0]) || dtype_is_narrow(g->floats[1]);
     g->steps = 6 + below(g, 25);
     g->depth = 2 + below(g, 3);
     p->large = chance(g, 0.03);
     if (p->large) g->depth = chance(g, 0.4), n_symbols = 1;
-    for (size_t i = 0; i < HOP_COUNT(g->consts); i++) g->consts[i] = (int64_t[]){ 2, 3, 4, 5, 1, 7 }[below(g, 6)];
+    for (size_t i = 0; i < HOP_COUNT(g->consts); i++)
+        g->consts[i] = (int64_t[]){ 2, 3, 4, 5, 1, 7 }[below(g, 6)];
     builder_begin(&s->b, g->m, NULL);
     for (uint32_t i = 0; i < n_symbols; i++) {
         builder_symbol(&s->b, module_string(g->m, i ? "S" : "T", 1), 0, INT64_MAX);
@@ -662,9 +782,17 @@ static void random_program(struct bag *bag, struct gen *g, struct program *p)
         dim dims[3] = { pick_dim(s), pick_dim(s), pick_dim(s) };
         enum dtype t = i ? pick_dtype(g) : pick_float(g);
         for (uint32_t d = 0; d < 3; d++) /* a size bound by a parameter is a plain symbol there */
-            if (!dim_is_const(g->m, dims[d]) && !dim_is_symbol(g->m, dims[d], &(uint32_t){ 0 })) dims[d] = dim_symbol(g->m, below(g, n_symbols));
+            if (!dim_is_const(g->m, dims[d]) && !dim_is_symbol(g->m, dims[d], &(uint32_t){ 0 }))
+                dims[d] = dim_symbol(g->m, below(g, n_symbols));
         char name[2] = { (char)('a' + i), 0 };
-        builder_param(&s->b, make_type(s, t, i == 0 ? 1 + below(g, p->large ? 1 : 2) : below(g, p->large ? 2 : size_kinds > 6 ? 3 : 4), dims), module_string(g->m, name, 1));
+        builder_param(&s->b,
+                      make_type(s, t,
+                                i == 0 ? 1 + below(g, p->large ? 1 : 2)
+                                       : below(g, p->large         ? 2
+                                                  : size_kinds > 6 ? 3
+                                                                   : 4),
+                                dims),
+                      module_string(g->m, name, 1));
     }
     if (wish < PAIRS && !p->large) {
         g->steps = 3 + below(g, 9), g->depth = 2 + chance(g, 0.2);
@@ -678,7 +806,8 @@ static void random_program(struct bag *bag, struct gen *g, struct program *p)
     make_steps(s, n ? below(g, 4) : 3 + below(g, 8));
     link_unread(s, 6);
     if (s->link != VAL_NONE) results[0] = s->link, n = 1;
-    for (uint32_t k = 1 + below(g, 4); k; k--) results[n++] = pick(s, &(struct filter){ .dtypes = k == 1 || chance(g, 0.7) ? FLOATS : 0 });
+    for (uint32_t k = 1 + below(g, 4); k; k--)
+        results[n++] = pick(s, &(struct filter){ .dtypes = k == 1 || chance(g, 0.7) ? FLOATS : 0 });
     s->b.name = module_string(g->m, "main", 4);
     p->m = g->m;
     p->fn = builder_finish(&s->b, results, n);

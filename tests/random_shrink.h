@@ -1,5 +1,6 @@
-/* Making a failing program small: nodes are replaced by values of the same type or by zeros, calls and branches by their bodies, results are dropped, as long
- * as the same claim fails in the same words. Each attempt runs in a process of its own, so that crashes and endless loops shrink too. */
+/* Making a failing program small: nodes are replaced by values of the same type or by zeros, calls and
+ * branches by their bodies, results are dropped, as long as the same claim fails in the same words. Each
+ * attempt runs in a process of its own, so that crashes and endless loops shrink too. */
 #ifndef HOP_TEST_RANDOM_SHRINK_H
 #define HOP_TEST_RANDOM_SHRINK_H
 
@@ -31,12 +32,14 @@ static void replace_node(struct copier *c, const struct fn *f, const struct node
         if (f->symbols[k].index == e->node) hop_throw(HOP_INVALID, "the node binds a size");
     if (e->how >= 2) {
         uint32_t r = e->how - 2;
-        if ((n->op != OP_invoke_subgraph && n->op != OP_switch) || r >= n->n_regions) hop_throw(HOP_INVALID, "nothing to put in place");
+        if ((n->op != OP_invoke_subgraph && n->op != OP_switch) || r >= n->n_regions)
+            hop_throw(HOP_INVALID, "nothing to put in place");
         const struct region *region = node_region(f, n, r);
         dim dims[64];
         val args[64];
         for (uint32_t i = 0; i < region->n_dims; i++) dims[i] = copier_dim(c, region->dims[i]);
-        for (uint32_t i = 0; i < region->n_operands; i++) args[i] = c->values[node_region_operands(f, n, r)[i]];
+        for (uint32_t i = 0; i < region->n_operands; i++)
+            args[i] = c->values[node_region_operands(f, n, r)[i]];
         inline_function(c->b, region->fn, dims, args, results);
     } else {
         for (uint32_t k = 0; k < n->n_results; k++) {
@@ -155,7 +158,8 @@ static uint32_t try_edit(struct shrink *s, const struct edit *e, const bool *kee
     return fn != HOP_NONE && still_fails(s, fn) ? fn : HOP_NONE;
 }
 
-/* Does the function hold something constant for derivatives alone? Edits around it would make a program whose differences are no longer its derivatives. */
+/* Does the function hold something constant for derivatives alone? Edits around it would make a program whose
+ * differences are no longer its derivatives. */
 static bool stops_gradients(const struct fn *f)
 {
     for (uint32_t n = 0; n < f->n_nodes; n++)
@@ -207,7 +211,8 @@ static void lane_type_text(struct text *out, const struct tensor *t)
     text_str(out, "]");
 }
 
-/* What transforms add to the parameters: cotangents of the float results, tangents of the float parameters. */
+/* What transforms add to the parameters: cotangents of the float results, tangents of the float parameters.
+ */
 static void write_added(struct text *out, struct check *c, bool cotangents)
 {
     struct outcome base;
@@ -229,13 +234,16 @@ static void write_test(struct text *out, struct check *c, enum under under)
 {
     struct program *p = c->p;
     const struct fn *f = module_fn(p->m, p->fn);
-    bool lanes = under == UNDER_VJP_BATCH || under == UNDER_BATCH_BATCH, vjp = under == UNDER_VJP_VJP || under == UNDER_BATCH_VJP, jvp = under == UNDER_VJP_JVP;
+    bool lanes = under == UNDER_VJP_BATCH || under == UNDER_BATCH_BATCH,
+         vjp = under == UNDER_VJP_VJP || under == UNDER_BATCH_VJP, jvp = under == UNDER_VJP_JVP;
     bool batch = under == UNDER_BATCH || under == UNDER_BATCH_VJP || under == UNDER_BATCH_BATCH;
     text_str(out, lanes ? "test vmap(" : vjp ? "test vjp(" : jvp ? "test jvp(" : "test ");
     if (lanes || vjp || jvp) names_of(out, p->m, f, !lanes), text_str(out, ") ");
     text_str(out, "@main {\n");
     for (uint32_t i = 0; i < f->n_outer_symbols; i++)
-        if (f->symbols[i].origin == SYMBOL_DIM) text_add(out, "  dim %s = %lld\n", module_text(p->m, f->symbols[i].name), (long long)p->symbols[i]);
+        if (f->symbols[i].origin == SYMBOL_DIM)
+            text_add(out, "  dim %s = %lld\n", module_text(p->m, f->symbols[i].name),
+                     (long long)p->symbols[i]);
     for (uint32_t i = 0; i < f->n_params; i++) {
         text_add(out, "  %s: ", module_text(p->m, f->values[i].name));
         if (lanes) lane_type_text(out, p->args[i]), text_add(out, " = random %u", i + 1);
@@ -257,7 +265,8 @@ static void write_program(struct check *c, uint32_t claim, const char *folder, c
     struct program *p = c->p;
     struct text out = { .arena = a };
     text_add(&out, "# seed %llu, claim: %s\n", (unsigned long long)p->seed, random_claims[claim].name);
-    for (const char *line = message; *line; line += strcspn(line, "\n"), line += *line == '\n') text_add(&out, "# %.*s\n", (int)strcspn(line, "\n"), line);
+    for (const char *line = message; *line; line += strcspn(line, "\n"), line += *line == '\n')
+        text_add(&out, "# %.*s\n", (int)strcspn(line, "\n"), line);
     text_print(p->m, p->fn, 0, &out);
     write_test(&out, c, random_claims[claim].under);
     const char *path = arena_printf(a, "%s/%llu.hop", folder, (unsigned long long)p->seed);
@@ -270,7 +279,8 @@ static void write_program(struct check *c, uint32_t claim, const char *folder, c
 }
 
 /* Shrinks and writes; runs in a process of its own. */
-static void shrink_and_write(struct check *c, uint32_t claim, bool crashed, const char *folder, uint32_t seconds)
+static void shrink_and_write(struct check *c, uint32_t claim, bool crashed, const char *folder,
+                             uint32_t seconds)
 {
     struct shrink s = { .c = c, .claim = claim, .crashed = crashed, .until = time(NULL) + seconds };
     char message[sizeof c->tally->message];
@@ -281,7 +291,8 @@ static void shrink_and_write(struct check *c, uint32_t claim, bool crashed, cons
     uint32_t nodes = 0;
     for (uint32_t i = 0; i < c->p->m->fns.len; i++)
         if (reaches(c->p->m, c->p->fn, i)) nodes += module_fn(c->p->m, i)->n_nodes;
-    printf("  shrunk to %u nodes in %u attempts: %.300s\n", nodes, s.attempts, crashed ? message : c->tally->message);
+    printf("  shrunk to %u nodes in %u attempts: %.300s\n", nodes, s.attempts,
+           crashed ? message : c->tally->message);
     write_program(c, claim, folder, crashed ? message : c->tally->message);
 }
 

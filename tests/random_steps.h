@@ -1,5 +1,6 @@
-/* The steps of random programs: values are made by steps; a step picks operands among the values that are there (those not used yet first) and emits an
- * operator. Programs of kind `wild` let infinities and NaN arise, the others keep floats moderate, so that derivatives can be held against differences. */
+/* The steps of random programs: values are made by steps; a step picks operands among the values that are
+ * there (those not used yet first) and emits an operator. Programs of kind `wild` let infinities and NaN
+ * arise, the others keep floats moderate, so that derivatives can be held against differences. */
 #ifndef HOP_TEST_RANDOM_STEPS_H
 #define HOP_TEST_RANDOM_STEPS_H
 
@@ -21,10 +22,12 @@ struct gen {
     uint32_t steps;       /* that may still be made */
     uint32_t depth;       /* of nesting */
     uint32_t made, rejected;
-    bool asked[OP_COUNT];          /* rows that the program asked for: nothing else tells of composites, which are gone once they are made */
+    bool asked[OP_COUNT]; /* rows that the program asked for: nothing else tells of composites, which are gone
+                             once they are made */
     const struct step *outer, *inner; /* the wish: inner in a body of outer; NULL: none */
-    uint32_t wish_depth;           /* of the bodies that hold inner; 0: none now */
-    bool bare;                     /* the next higher-order step has no carries, operands or results, as far as its row allows that */
+    uint32_t wish_depth;              /* of the bodies that hold inner; 0: none now */
+    bool bare; /* the next higher-order step has no carries, operands or results, as far as its row allows
+                  that */
 };
 
 struct scope {
@@ -32,9 +35,10 @@ struct scope {
     struct builder b;
     uint32_t depth;
     bool predicate; /* no effects but checks */
-    val link;       /* a float scalar that depends on the wished node of this scope; VAL_NONE: there is none */
+    val link; /* a float scalar that depends on the wished node of this scope; VAL_NONE: there is none */
     bool used[MAX_VALUES];
-    bool hidden[MAX_VALUES]; /* inside the expansion of a composite: what is constant there for derivatives is so for the whole alone */
+    bool hidden[MAX_VALUES]; /* inside the expansion of a composite: what is constant there for derivatives is
+                                so for the whole alone */
 };
 
 struct step {
@@ -48,14 +52,18 @@ struct program {
     uint32_t fn;
     struct tensor *args[MAX_PARAMS];
     int64_t symbols[MAX_OUTER], dims[MAX_OUTER]; /* sizes; those of explicit dim parameters */
-    bool wild, wide, large, coarse;              /* wide: every float is f64; large: sizes that are worth threads; coarse: with f16 or bf16 */
+    bool wild, wide, large,
+        coarse; /* wide: every float is f64; large: sizes that are worth threads; coarse: with f16 or bf16 */
     uint64_t seed;
 };
 
 static uint32_t below(struct gen *g, uint32_t n) { return n ? (uint32_t)(random_next(&g->r) % n) : 0; }
 static bool chance(struct gen *g, double p) { return random_unit(&g->r) < p; }
 static struct type scope_type(struct scope *s, val v) { return emit_type(&s->b, v); }
-static type_id make_type(struct scope *s, enum dtype t, uint32_t rank, const dim *dims) { return type_intern(s->g->m, t, rank, dims); }
+static type_id make_type(struct scope *s, enum dtype t, uint32_t rank, const dim *dims)
+{
+    return type_intern(s->g->m, t, rank, dims);
+}
 
 /* ---- picking ---- */
 
@@ -68,30 +76,37 @@ static dim pick_dim(struct scope *s)
         if (chance(g, 0.08)) d = dim_add(g->m, d, dim_const(g->m, 1));
         return d;
     }
-    return dim_const(g->m, chance(g, 0.04) ? 0 : chance(g, 0.2) ? 1 : g->consts[below(g, HOP_COUNT(g->consts))]);
+    return dim_const(g->m, chance(g, 0.04)  ? 0
+                           : chance(g, 0.2) ? 1
+                                            : g->consts[below(g, HOP_COUNT(g->consts))]);
 }
 
 static enum dtype pick_float(struct gen *g) { return g->floats[below(g, 2)]; }
 
 static enum dtype pick_dtype(struct gen *g)
 {
-    static const enum dtype others[] = { DT_I32, DT_I64, DT_U32, DT_BOOL, DT_I64 }, rare[] = { DT_I8, DT_I16, DT_U8, DT_U16, DT_U64 };
-    return chance(g, 0.7) ? pick_float(g) : chance(g, 0.25) ? rare[below(g, HOP_COUNT(rare))] : others[below(g, HOP_COUNT(others))];
+    static const enum dtype others[] = { DT_I32, DT_I64, DT_U32, DT_BOOL, DT_I64 },
+                            rare[] = { DT_I8, DT_I16, DT_U8, DT_U16, DT_U64 };
+    return chance(g, 0.7)    ? pick_float(g)
+           : chance(g, 0.25) ? rare[below(g, HOP_COUNT(rare))]
+                             : others[below(g, HOP_COUNT(others))];
 }
 
 struct filter {
-    uint32_t dtypes;         /* bit per dtype; 0: any */
+    uint32_t dtypes; /* bit per dtype; 0: any */
     uint32_t min_rank;
-    uint32_t most_rank;      /* 0: any */
-    bool same;               /* exactly `dims` (rank of them) */
+    uint32_t most_rank; /* 0: any */
+    bool same;          /* exactly `dims` (rank of them) */
     uint32_t rank;
     const dim *dims;
-    bool lead;               /* leading dim is `dims[0]` */
-    bool visible;            /* its dims mention no symbol that a node of this scope binds */
+    bool lead;    /* leading dim is `dims[0]` */
+    bool visible; /* its dims mention no symbol that a node of this scope binds */
     bool scalar;
 };
 #define FLOATS (1u << DT_F16 | 1u << DT_BF16 | 1u << DT_F32 | 1u << DT_F64)
-#define INTEGERS (1u << DT_I8 | 1u << DT_I16 | 1u << DT_I32 | 1u << DT_I64 | 1u << DT_U8 | 1u << DT_U16 | 1u << DT_U32 | 1u << DT_U64)
+#define INTEGERS \
+    (1u << DT_I8 | 1u << DT_I16 | 1u << DT_I32 | 1u << DT_I64 | 1u << DT_U8 | 1u << DT_U16 | 1u << DT_U32 | \
+     1u << DT_U64)
 
 static bool symbol_from(void *ctx, uint32_t symbol) { return symbol >= *(const uint32_t *)ctx; }
 
@@ -108,8 +123,10 @@ static bool fits(struct scope *s, val v, const struct filter *f)
     struct type t = scope_type(s, v);
     if (s->hidden[v]) return false;
     if (f->dtypes && !(f->dtypes >> t.dtype & 1)) return false;
-    if (t.rank < f->min_rank || (f->most_rank && t.rank > f->most_rank) || (f->scalar && t.rank)) return false;
-    if (f->same && (t.rank != f->rank || (t.rank && memcmp(t.dims, f->dims, t.rank * sizeof *t.dims)))) return false;
+    if (t.rank < f->min_rank || (f->most_rank && t.rank > f->most_rank) || (f->scalar && t.rank))
+        return false;
+    if (f->same && (t.rank != f->rank || (t.rank && memcmp(t.dims, f->dims, t.rank * sizeof *t.dims))))
+        return false;
     if (f->lead && (!t.rank || t.dims[0] != f->dims[0])) return false;
     return !f->visible || dims_visible(s, t);
 }
@@ -164,21 +181,26 @@ static bool static_count(struct scope *s, uint32_t rank, const dim *dims, int64_
     return true;
 }
 
-/* Numbers at the edges of a dtype: zeros of both signs, the smallest and the largest, infinities, NaN of both signs, quiet, signalling and with a payload. */
+/* Numbers at the edges of a dtype: zeros of both signs, the smallest and the largest, infinities, NaN of both
+ * signs, quiet, signalling and with a payload. */
 static void put_special(struct tensor *t, int64_t at, struct random *r)
 {
     enum dtype dtype = (enum dtype)t->dtype;
     uint64_t which = random_next(r);
     static const double floats[] = { INFINITY, -INFINITY, -0.0, 0, 1e-40, -1e30, 1, 65504 };
-    static const uint64_t nans[][3] = { /* f16, bf16, f32 and f64: quiet, negative with a payload, signalling */
-        [0] = { 0x7e00, 0xfe41, 0x7d01 }, [1] = { 0x7fc0, 0xffc3, 0x7f81 },
-        [2] = { 0x7fc00000, 0xffc00123, 0x7f800001 }, [3] = { 0x7ff8000000000000, 0xfff8000000000123, 0x7ff0000000000001 },
+    static const uint64_t nans[][3] = {
+        /* f16, bf16, f32 and f64: quiet, negative with a payload, signalling */
+        [0] = { 0x7e00, 0xfe41, 0x7d01 },
+        [1] = { 0x7fc0, 0xffc3, 0x7f81 },
+        [2] = { 0x7fc00000, 0xffc00123, 0x7f800001 },
+        [3] = { 0x7ff8000000000000, 0xfff8000000000123, 0x7ff0000000000001 },
     };
     size_t size = dtype_info[dtype].size;
     if (dtype == DT_BOOL) {
         tensor_set(t, at, (double)(which & 1));
     } else if (dtype_is_integer(dtype)) { /* 0, all bits, the lowest and the highest of signed ones */
-        uint64_t top = (uint64_t)1 << (8 * size - 1), bits = (uint64_t[]){ 0, UINT64_MAX, top, top - 1 }[which % 4];
+        uint64_t top = (uint64_t)1 << (8 * size - 1),
+                 bits = (uint64_t[]){ 0, UINT64_MAX, top, top - 1 }[which % 4];
         memcpy((char *)t->data + (size_t)at * size, &bits, size);
     } else if (which % 3) {
         tensor_set(t, at, floats[which / 3 % HOP_COUNT(floats)]);
@@ -200,7 +222,8 @@ static val constant_array(struct scope *s, enum dtype t, uint32_t rank, const di
     struct tensor of = { .dtype = (uint8_t)t, .count = count, .data = data };
     tensor_random(&of, &s->g->r, dtype_info[t].kind == KIND_UINT ? 0 : -2, 2);
     if (s->g->wild) put_specials(&of, 0.1, &s->g->r);
-    struct attr a = A_CONST(module_constant(s->g->m, make_type(s, t, rank, dims), data, (size_t)count * dtype_info[t].size, 0));
+    struct attr a = A_CONST(
+        module_constant(s->g->m, make_type(s, t, rank, dims), data, (size_t)count * dtype_info[t].size, 0));
     return node(s, OP_constant, NULL, 0, &a);
 }
 
@@ -217,16 +240,19 @@ static val fill(struct scope *s, enum dtype t, uint32_t rank, const dim *dims)
     }
     if (dtype_is_float(t) && chance(g, 0.2)) {
         struct attr a[2] = { A_DIMS(dims, rank), A_DTYPE(t) };
-        return emit(&s->b, chance(g, 0.5) ? OP_random_uniform : OP_random_normal, (val[]){ random_key(s) }, 1, a);
+        return emit(&s->b, chance(g, 0.5) ? OP_random_uniform : OP_random_normal, (val[]){ random_key(s) }, 1,
+                    a);
     }
     if (t == DT_U32 && chance(g, 0.3)) {
         struct attr a = A_DIMS(dims, rank);
         return emit(&s->b, OP_random_bits, (val[]){ random_key(s) }, 1, &a);
     }
-    if (static_count(s, rank, dims, &count) && count <= 64 && chance(g, 0.4)) return constant_array(s, t, rank, dims, count);
+    if (static_count(s, rank, dims, &count) && count <= 64 && chance(g, 0.4))
+        return constant_array(s, t, rank, dims, count);
     double v = random_unit(&g->r) * 2 * top - (dtype_info[t].kind == KIND_UINT || t == DT_BOOL ? 0 : top);
     if (t == DT_BOOL) v = chance(g, 0.5);
-    if (g->wild && dtype_is_float(t) && chance(g, 0.1)) v = (double[]){ INFINITY, -INFINITY, NAN, -0.0, 1e30 }[below(g, 5)];
+    if (g->wild && dtype_is_float(t) && chance(g, 0.1))
+        v = (double[]){ INFINITY, -INFINITY, NAN, -0.0, 1e30 }[below(g, 5)];
     if (chance(g, 0.2)) v = 0;
     if (chance(g, 0.1)) v = 1;
     return emit_full(&s->b, t, t == DT_F32 ? (double)(float)v : v, rank, dims);
@@ -238,9 +264,12 @@ static val convert(struct scope *s, val v, enum dtype t)
     struct gen *g = s->g;
     enum dtype from = (enum dtype)scope_type(s, v).dtype;
     if (from == t) return v;
-    if (t == DT_BOOL && from != DT_BOOL && chance(g, 0.7)) return binary(s, chance(g, 0.5) ? OP_gt : OP_le, v, number_like(s, v, dtype_is_float(from) ? 0.1 : 1));
+    if (t == DT_BOOL && from != DT_BOOL && chance(g, 0.7))
+        return binary(s, chance(g, 0.5) ? OP_gt : OP_le, v,
+                      number_like(s, v, dtype_is_float(from) ? 0.1 : 1));
     if (dtype_is_integer(t) && dtype_is_float(from)) v = binary(s, OP_mul, v, number_like(s, v, 2.3));
-    if (dtype_is_float(t) && dtype_is_integer(from) && !g->wild) v = binary(s, OP_rem, v, number_like(s, v, 7));
+    if (dtype_is_float(t) && dtype_is_integer(from) && !g->wild)
+        v = binary(s, OP_rem, v, number_like(s, v, 7));
     return emit_cast(&s->b, v, t);
 }
 
@@ -279,14 +308,18 @@ static val bounded(struct scope *s, val v)
     return dtype_is_float((enum dtype)scope_type(s, v).dtype) ? unary(s, ops[below(s->g, 3)], v) : v;
 }
 
-/* Floats back to a moderate size, unless that is done again and again: what a loop squares at every step outgrows any factor. */
+/* Floats back to a moderate size, unless that is done again and again: what a loop squares at every step
+ * outgrows any factor. */
 static val squash(struct scope *s, val v)
 {
     if (!dtype_is_float((enum dtype)scope_type(s, v).dtype)) return v;
     return chance(s->g, 0.25) ? binary(s, OP_mul, v, number_like(s, v, 0.375)) : bounded(s, v);
 }
 
-static val maybe_squash(struct scope *s, val v) { return !s->g->wild && chance(s->g, 0.4) ? squash(s, v) : v; }
+static val maybe_squash(struct scope *s, val v)
+{
+    return !s->g->wild && chance(s->g, 0.4) ? squash(s, v) : v;
+}
 
 /* ---- first-order steps ---- */
 
@@ -295,11 +328,17 @@ static void guard(struct scope *s, enum op op, val *x)
 {
     val tame = x[0];
     if (s->g->wild || !dtype_is_float((enum dtype)scope_type(s, x[0]).dtype)) return;
-    if (op == OP_exp || op == OP_expm1 || op == OP_exp2 || op == OP_sinh || op == OP_cosh || op == OP_tan) x[0] = unary(s, OP_tanh, tame);
-    if (op == OP_asin || op == OP_acos || op == OP_atanh) x[0] = binary(s, OP_mul, unary(s, OP_tanh, tame), number_like(s, tame, 0.75));
-    if (op == OP_log || op == OP_sqrt || op == OP_rsqrt || op == OP_pow || op == OP_log1p || op == OP_log2 || op == OP_cbrt || op == OP_acosh || op == OP_copysign)
-        x[0] = binary(s, OP_add, binary(s, OP_mul, tame, tame), number_like(s, tame, op == OP_acosh ? 1.5 : 0.5));
-    if (op == OP_div || op == OP_rem || op == OP_mod || op == OP_floor_div || op == OP_atan2 || op == OP_hypot || op == OP_copysign) x[1] = binary(s, OP_add, binary(s, OP_mul, x[1], x[1]), number_like(s, x[1], 0.5));
+    if (op == OP_exp || op == OP_expm1 || op == OP_exp2 || op == OP_sinh || op == OP_cosh || op == OP_tan)
+        x[0] = unary(s, OP_tanh, tame);
+    if (op == OP_asin || op == OP_acos || op == OP_atanh)
+        x[0] = binary(s, OP_mul, unary(s, OP_tanh, tame), number_like(s, tame, 0.75));
+    if (op == OP_log || op == OP_sqrt || op == OP_rsqrt || op == OP_pow || op == OP_log1p || op == OP_log2 ||
+        op == OP_cbrt || op == OP_acosh || op == OP_copysign)
+        x[0] = binary(s, OP_add, binary(s, OP_mul, tame, tame),
+                      number_like(s, tame, op == OP_acosh ? 1.5 : 0.5));
+    if (op == OP_div || op == OP_rem || op == OP_mod || op == OP_floor_div || op == OP_atan2 ||
+        op == OP_hypot || op == OP_copysign)
+        x[1] = binary(s, OP_add, binary(s, OP_mul, x[1], x[1]), number_like(s, x[1], 0.5));
     if (op == OP_pow) x[1] = unary(s, OP_tanh, x[1]);
 }
 
@@ -308,14 +347,18 @@ static void step_elementwise(struct scope *s)
     struct gen *g = s->g;
     enum op op;
     do op = (enum op)below(g, OP_COUNT);
-    while (!(op_table[op]->flags & OPF_ELEMENTWISE) || op == OP_cast || (op == OP_stop_gradient && g->smooth));
+    while (!(op_table[op]->flags & OPF_ELEMENTWISE) || op == OP_cast ||
+           (op == OP_stop_gradient && g->smooth));
     uint32_t n = op_table[op]->sig.min_operands;
     uint32_t bits = INTEGERS | (scalar_c_defined(op, DT_BOOL) ? 1u << DT_BOOL : 0);
-    val x[3] = { pick(s, &(struct filter){ .dtypes = !scalar_c_defined(op, DT_F32) ? bits : n == 1 || chance(g, 0.6) ? FLOATS : 0 }) };
+    val x[3] = { pick(s, &(struct filter){ .dtypes = !scalar_c_defined(op, DT_F32) ? bits
+                                                     : n == 1 || chance(g, 0.6)    ? FLOATS
+                                                                                   : 0 }) };
     if (x[0] == VAL_NONE) return;
     struct type t = scope_type(s, x[0]);
     for (uint32_t i = 1; i < n; i++) x[i] = want(s, (enum dtype)t.dtype, t.rank, t.dims);
-    if (op == OP_select) x[0] = want(s, DT_BOOL, t.rank, t.dims), x[1] = want(s, (enum dtype)t.dtype, t.rank, t.dims);
+    if (op == OP_select)
+        x[0] = want(s, DT_BOOL, t.rank, t.dims), x[1] = want(s, (enum dtype)t.dtype, t.rank, t.dims);
     guard(s, op, x + (op == OP_select));
     maybe_squash(s, node(s, op, x, n, NULL));
 }
@@ -347,16 +390,21 @@ static val not_empty(struct scope *s, val x)
 static void step_reduce(struct scope *s)
 {
     struct gen *g = s->g;
-    static const enum op ops[] = { OP_sum, OP_sum, OP_reduce_max, OP_reduce_min, OP_any, OP_all, OP_argmax, OP_argmin, OP_prod };
+    static const enum op ops[] = { OP_sum, OP_sum,    OP_reduce_max, OP_reduce_min, OP_any,
+                                   OP_all, OP_argmax, OP_argmin,     OP_prod };
     enum op op = ops[below(g, HOP_COUNT(ops))];
     bool arg = op == OP_argmax || op == OP_argmin;
     uint32_t dims[MAX_RANK];
-    val x = pick(s, &(struct filter){ .dtypes = op == OP_any || op == OP_all ? 1u << DT_BOOL : FLOATS | (chance(g, 0.3) ? INTEGERS : 0), .min_rank = arg || chance(g, 0.9) });
+    val x = pick(s, &(struct filter){ .dtypes = op == OP_any || op == OP_all
+                                                    ? 1u << DT_BOOL
+                                                    : FLOATS | (chance(g, 0.3) ? INTEGERS : 0),
+                                      .min_rank = arg || chance(g, 0.9) });
     if (x == VAL_NONE) return;
     uint32_t rank = scope_type(s, x).rank, n = subset(g, rank, dims);
     struct attr a = arg ? A_INT(below(g, rank)) : n ? A_INTS(dims, n) : A_NONE;
     if (!g->wild && (op == OP_reduce_max || op == OP_reduce_min)) x = not_empty(s, x);
-    if (!g->wild && op == OP_prod && dtype_is_float((enum dtype)scope_type(s, x).dtype)) x = unary(s, OP_tanh, x);
+    if (!g->wild && op == OP_prod && dtype_is_float((enum dtype)scope_type(s, x).dtype))
+        x = unary(s, OP_tanh, x);
     maybe_squash(s, node(s, op, &x, 1, &a));
 }
 
@@ -413,17 +461,21 @@ static void step_shape(struct scope *s)
             more[i] = chance(g, 0.5) ? size : dim_max(m, dims[i], dim_sub(m, size, one));
             list[i] = chance(g, 0.7) ? 1 : 2;
         }
-        struct attr a[3] = { A_DIMS(dims, rank), A_DIMS(more, rank), chance(g, 0.5) ? A_INTS(list, rank) : A_NONE };
+        struct attr a[3] = { A_DIMS(dims, rank), A_DIMS(more, rank),
+                             chance(g, 0.5) ? A_INTS(list, rank) : A_NONE };
         val part = node(s, OP_slice, &x, 1, a);
         if (!chance(g, 0.3)) return;
         struct type u = scope_type(s, part);
-        val whole = want(s, (enum dtype)t.dtype, t.rank, t.dims), update = want(s, (enum dtype)t.dtype, u.rank, u.dims);
+        val whole = want(s, (enum dtype)t.dtype, t.rank, t.dims),
+            update = want(s, (enum dtype)t.dtype, u.rank, u.dims);
         node(s, OP_slice_update, (val[]){ whole, update }, 2, a);
         return;
     }
     case 4: { /* pad */
-        for (uint32_t i = 0; i < rank; i++) dims[i] = dim_const(m, below(g, 3)), more[i] = dim_const(m, below(g, 2)), list[i] = below(g, 2);
-        struct attr a[3] = { A_DIMS(dims, rank), A_DIMS(more, rank), chance(g, 0.4) ? A_INTS(list, rank) : A_NONE };
+        for (uint32_t i = 0; i < rank; i++)
+            dims[i] = dim_const(m, below(g, 3)), more[i] = dim_const(m, below(g, 2)), list[i] = below(g, 2);
+        struct attr a[3] = { A_DIMS(dims, rank), A_DIMS(more, rank),
+                             chance(g, 0.4) ? A_INTS(list, rank) : A_NONE };
         node(s, OP_pad, (val[]){ x, want_scalar(s, (enum dtype)t.dtype) }, 2, a);
         return;
     }
@@ -486,12 +538,14 @@ static void step_index(struct scope *s)
                 for (uint32_t k = 0; k < index_rank; k++) dims[n++] = index_dims[k];
         }
         if (how) operands[2] = want(s, (enum dtype)t.dtype, n, dims);
-        struct attr a[2] = { how ? A_INTS(&at, 1) : A_INT(at), A_WORD(t.dtype == DT_BOOL ? 1 : below(g, 5)) }; /* bools can only be set */
+        struct attr a[2] = { how ? A_INTS(&at, 1) : A_INT(at),
+                             A_WORD(t.dtype == DT_BOOL ? 1 : below(g, 5)) }; /* bools can only be set */
         maybe_squash(s, node(s, how ? OP_scatter : OP_take, operands, how ? 3 : 2, a));
         return;
     }
     n = how == 2 ? 1 : 2;
-    for (uint32_t i = 0; i < t.rank; i++) dims[i] = chance(g, 0.4) ? t.dims[i] : dim_min(g->m, t.dims[i], dim_const(g->m, 1 + below(g, 2)));
+    for (uint32_t i = 0; i < t.rank; i++)
+        dims[i] = chance(g, 0.4) ? t.dims[i] : dim_min(g->m, t.dims[i], dim_const(g->m, 1 + below(g, 2)));
     if (how == 3) operands[1] = want(s, (enum dtype)t.dtype, t.rank, dims);
     for (uint32_t i = 0; i < t.rank; i++) operands[n + i] = want_scalar(s, DT_I64);
     struct attr a = A_DIMS(dims, t.rank);
@@ -505,7 +559,8 @@ static void step_gather(struct scope *s)
     val x = pick(s, &(struct filter){ .min_rank = 1, .dtypes = chance(g, 0.7) ? FLOATS : 0 });
     if (x == VAL_NONE) return;
     struct type t = scope_type(s, x);
-    uint32_t list[MAX_RANK], n = 0, first = t.rank, rank = 0, index_rank = below(g, t.rank > 2 ? 2 : 3), start = below(g, t.rank);
+    uint32_t list[MAX_RANK], n = 0, first = t.rank, rank = 0, index_rank = below(g, t.rank > 2 ? 2 : 3),
+                             start = below(g, t.rank);
     dim index_dims[2] = { pick_dim(s), pick_dim(s) }, dims[MAX_RANK];
     val operands[3 + MAX_RANK] = { x };
     for (uint32_t i = 0; i < t.rank; i++)
@@ -526,8 +581,10 @@ static void step_gather(struct scope *s)
         if (!indexed) dims[rank++] = t.dims[i];
     }
     operands[1 + n] = want(s, (enum dtype)t.dtype, rank, dims);
-    if (t.dtype != DT_BOOL && chance(g, 0.3)) { /* factors and terms: what stands there is multiplied and added to, one update after the other */
-        if (!g->wild && dtype_is_float((enum dtype)t.dtype)) operands[1 + n] = unary(s, OP_tanh, operands[1 + n]);
+    if (t.dtype != DT_BOOL && chance(g, 0.3)) { /* factors and terms: what stands there is multiplied and
+                                                   added to, one update after the other */
+        if (!g->wild && dtype_is_float((enum dtype)t.dtype))
+            operands[1 + n] = unary(s, OP_tanh, operands[1 + n]);
         operands[2 + n] = want(s, (enum dtype)t.dtype, rank, dims);
         maybe_squash(s, node(s, OP_scatter_affine, operands, n + 3, a));
         return;
@@ -539,20 +596,28 @@ static void step_gather(struct scope *s)
 static void step_along(struct scope *s)
 {
     struct gen *g = s->g;
-    static const enum op ops[] = { OP_cumsum, OP_cumprod, OP_cummax, OP_cummin, OP_recurrence, OP_logcumsumexp, OP_sort, OP_argsort, OP_take_along, OP_searchsorted, OP_nonzero, OP_top_k };
+    static const enum op ops[] = { OP_cumsum,     OP_cumprod,      OP_cummax,  OP_cummin,
+                                   OP_recurrence, OP_logcumsumexp, OP_sort,    OP_argsort,
+                                   OP_take_along, OP_searchsorted, OP_nonzero, OP_top_k };
     enum op op = ops[below(g, HOP_COUNT(ops))];
     bool ordered = op == OP_sort || op == OP_argsort || op == OP_searchsorted || op == OP_top_k;
-    uint32_t dtypes = op == OP_nonzero ? 1u << DT_BOOL : op == OP_logcumsumexp || chance(g, 0.6) ? FLOATS : ordered || op == OP_take_along ? 0 : FLOATS | INTEGERS;
+    uint32_t dtypes = op == OP_nonzero                          ? 1u << DT_BOOL
+                      : op == OP_logcumsumexp || chance(g, 0.6) ? FLOATS
+                      : ordered || op == OP_take_along          ? 0
+                                                                : FLOATS | INTEGERS;
     val x = pick(s, &(struct filter){ .min_rank = 1, .dtypes = dtypes });
-    if (x == VAL_NONE && op == OP_nonzero && (x = pick(s, &(struct filter){ .min_rank = 1 })) != VAL_NONE) x = convert(s, x, DT_BOOL);
+    if (x == VAL_NONE && op == OP_nonzero && (x = pick(s, &(struct filter){ .min_rank = 1 })) != VAL_NONE)
+        x = convert(s, x, DT_BOOL);
     if (x == VAL_NONE) return;
     struct type t = scope_type(s, x);
     uint32_t at = below(g, t.rank);
     dim dims[MAX_RANK];
     memcpy(dims, t.dims, t.rank * sizeof *dims);
     struct attr a[3] = { A_INT(at), A_FLAG(chance(g, 0.5)), A_FLAG(op == OP_recurrence && chance(g, 0.3)) };
-    if (!g->wild && dtype_is_float((enum dtype)t.dtype) && (op == OP_cumprod || op == OP_recurrence)) x = unary(s, OP_tanh, x);
-    if (op == OP_recurrence) maybe_squash(s, node(s, op, (val[]){ x, want(s, (enum dtype)t.dtype, t.rank, dims) }, 2, a));
+    if (!g->wild && dtype_is_float((enum dtype)t.dtype) && (op == OP_cumprod || op == OP_recurrence))
+        x = unary(s, OP_tanh, x);
+    if (op == OP_recurrence)
+        maybe_squash(s, node(s, op, (val[]){ x, want(s, (enum dtype)t.dtype, t.rank, dims) }, 2, a));
     else if (op == OP_take_along) {
         dims[at] = pick_dim(s);
         node(s, op, (val[]){ x, want(s, DT_I64, t.rank, dims) }, 2, a);
@@ -571,8 +636,7 @@ static void step_along(struct scope *s)
         a[TOP_K_K] = A_DIM(dim_min(g->m, t.dims[at], dim_const(g->m, below(g, 4))));
         a[TOP_K_DIM] = A_INT(at);
         node(s, op, &x, 1, a);
-    } else
-        maybe_squash(s, node(s, op, &x, 1, a));
+    } else maybe_squash(s, node(s, op, &x, 1, a));
 }
 
 /* Operators made of others, over all dims or some. */
@@ -585,7 +649,8 @@ static void step_statistic(struct scope *s)
     uint32_t dims[MAX_RANK];
     if (x == VAL_NONE) return;
     if (!g->wild) x = not_empty(s, x);
-    struct attr a[2] = { A_INTS(dims, subset(g, scope_type(s, x).rank, dims)), chance(g, 0.2) ? A_INT(-1) : A_NONE };
+    struct attr a[2] = { A_INTS(dims, subset(g, scope_type(s, x).rank, dims)),
+                         chance(g, 0.2) ? A_INT(-1) : A_NONE };
     if (chance(g, 0.2) && op != OP_softmax && op != OP_log_softmax) a[0] = A_NONE;
     maybe_squash(s, node(s, op, &x, 1, a));
 }
@@ -594,10 +659,16 @@ static void step_composite(struct scope *s)
 {
     struct gen *g = s->g;
     struct module *m = g->m;
-    static const enum op ops[] = { OP_split, OP_squeeze, OP_expand_dims, OP_broadcast_to, OP_tile, OP_roll, OP_stack, OP_tril, OP_triu, OP_one_hot, OP_eye };
+    static const enum op ops[] = { OP_split, OP_squeeze, OP_expand_dims, OP_broadcast_to, OP_tile, OP_roll,
+                                   OP_stack, OP_tril,    OP_triu,        OP_one_hot,      OP_eye };
     enum op op = ops[below(g, HOP_COUNT(ops))];
-    val x = pick(s, &(struct filter){ .min_rank = op == OP_tril || op == OP_triu ? 2 : op == OP_split || op == OP_roll || chance(g, 0.8), .most_rank = 3,
-                                      .dtypes = op == OP_one_hot ? 1u << DT_I32 | 1u << DT_I64 : chance(g, 0.6) ? FLOATS : 0 });
+    val x = pick(s, &(struct filter){ .min_rank = op == OP_tril || op == OP_triu
+                                                      ? 2
+                                                      : op == OP_split || op == OP_roll || chance(g, 0.8),
+                                      .most_rank = 3,
+                                      .dtypes = op == OP_one_hot ? 1u << DT_I32 | 1u << DT_I64
+                                                : chance(g, 0.6) ? FLOATS
+                                                                 : 0 });
     if (x == VAL_NONE) return;
     struct type t = scope_type(s, x);
     uint32_t list[MAX_RANK], more[MAX_RANK], n = 0, at = t.rank ? below(g, t.rank) : 0;
@@ -609,7 +680,9 @@ static void step_composite(struct scope *s)
         dims[0] = dim_min(m, t.dims[at], dim_const(m, 1)), dims[1] = dim_sub(m, t.dims[at], dims[0]);
         a[SPLIT_DIM] = A_INT(at);
         if (chance(g, 0.5)) a[SPLIT_SIZES] = A_DIMS(dims, 2);
-        else a[SPLIT_PARTS] = A_INT(1 + below(g, 3)), x = operands[0] = node(s, OP_concat, (val[]){ x, x, x, x, x, x }, 6, &A_INT(at));
+        else
+            a[SPLIT_PARTS] = A_INT(1 + below(g, 3)),
+            x = operands[0] = node(s, OP_concat, (val[]){ x, x, x, x, x, x }, 6, &A_INT(at));
         break;
     case OP_squeeze: break;
     case OP_expand_dims: list[0] = below(g, t.rank + 1u), a[0] = A_INTS(list, 1); break;
@@ -634,10 +707,18 @@ static void step_composite(struct scope *s)
         a[0] = A_INT(below(g, t.rank + 1u));
         break;
     case OP_one_hot: a[ONE_HOT_DEPTH] = A_DIM(pick_dim(s)), a[ONE_HOT_DTYPE] = A_DTYPE(pick_dtype(g)); break;
-    case OP_eye: a[EYE_ROWS] = A_DIM(pick_dim(s)), a[EYE_COLUMNS] = A_DIM(pick_dim(s)), a[EYE_DIAGONAL] = A_INT((int)below(g, 3) - 1), a[EYE_DTYPE] = A_DTYPE(pick_dtype(g)); break;
+    case OP_eye:
+        a[EYE_ROWS] = A_DIM(pick_dim(s)), a[EYE_COLUMNS] = A_DIM(pick_dim(s)),
+        a[EYE_DIAGONAL] = A_INT((int)below(g, 3) - 1), a[EYE_DTYPE] = A_DTYPE(pick_dtype(g));
+        break;
     default: a[0] = A_INT((int)below(g, 5) - 2); break;
     }
-    node(s, op, operands, op == OP_eye ? 0 : op == OP_stack ? 2 + below(g, 2) : op == OP_roll && a[ROLL_SHIFTS].kind == ATTR_ABSENT ? 2 : 1, a);
+    node(s, op, operands,
+         op == OP_eye                                          ? 0
+         : op == OP_stack                                      ? 2 + below(g, 2)
+         : op == OP_roll && a[ROLL_SHIFTS].kind == ATTR_ABSENT ? 2
+                                                               : 1,
+         a);
 }
 
 static void step_draw(struct scope *s)
@@ -650,14 +731,17 @@ static void step_draw(struct scope *s)
     case 0: a = A_DIM(dims[0]), node(s, OP_random_split, (val[]){ random_key(s) }, 1, &a); break;
     case 1: a = A_DIM(dims[0]), node(s, OP_permutation, (val[]){ random_key(s) }, 1, &a); break;
     case 2: node(s, OP_bernoulli, (val[]){ random_key(s), want_scalar(s, pick_float(g)) }, 2, &a); break;
-    default: node(s, OP_randint, (val[]){ random_key(s), want_scalar(s, t), want_scalar(s, t) }, 3, &a); break;
+    default:
+        node(s, OP_randint, (val[]){ random_key(s), want_scalar(s, t), want_scalar(s, t) }, 3, &a);
+        break;
     }
 }
 
 static void step_dot(struct scope *s)
 {
     struct gen *g = s->g;
-    val x = pick(s, &(struct filter){ .min_rank = 1, .most_rank = 3, .dtypes = FLOATS | (chance(g, 0.2) ? INTEGERS : 0) });
+    val x = pick(s, &(struct filter){
+                        .min_rank = 1, .most_rank = 3, .dtypes = FLOATS | (chance(g, 0.2) ? INTEGERS : 0) });
     if (x == VAL_NONE) return;
     struct type t = scope_type(s, x);
     dim dims[MAX_RANK];
@@ -669,7 +753,8 @@ static void step_dot(struct scope *s)
         maybe_squash(s, binary(s, OP_matmul, x, want(s, (enum dtype)t.dtype, n, dims)));
         return;
     }
-    uint32_t role[MAX_RANK], from[MAX_RANK], n = 0, bl[MAX_RANK], br[MAX_RANK], nb = 0, cl[MAX_RANK], cr[MAX_RANK], nc = 0;
+    uint32_t role[MAX_RANK], from[MAX_RANK], n = 0, bl[MAX_RANK], br[MAX_RANK], nb = 0, cl[MAX_RANK],
+                                             cr[MAX_RANK], nc = 0;
     for (uint32_t i = 0; i < t.rank; i++) role[i] = below(g, 3);
     for (uint32_t i = 0; i < t.rank; i++)
         if (role[i]) from[n++] = i;
@@ -720,7 +805,8 @@ static void step_effect(struct scope *s)
         node(s, OP_check, (val[]){ p, x }, 2, &a);
     } else { /* holds always */
         val p = binary(s, OP_le, binary(s, OP_min, x, x), x);
-        if (dtype_is_float((enum dtype)scope_type(s, x).dtype)) p = binary(s, OP_or, p, binary(s, OP_ne, x, x));
+        if (dtype_is_float((enum dtype)scope_type(s, x).dtype))
+            p = binary(s, OP_or, p, binary(s, OP_ne, x, x));
         struct attr a = A_STRING(module_string(g->m, "at most itself", 14));
         node(s, OP_check, (val[]){ p, x }, 2, &a);
     }
@@ -736,7 +822,8 @@ static void step_bind(struct scope *s)
     val k = node(s, OP_bind_dim, &n, 1, a);
     struct type t = scope_type(s, k);
     val spread_over = want(s, pick_float(g), t.rank, t.dims);
-    if (chance(g, 0.7)) binary(s, OP_mul, spread_over, convert(s, k, (enum dtype)scope_type(s, spread_over).dtype));
+    if (chance(g, 0.7))
+        binary(s, OP_mul, spread_over, convert(s, k, (enum dtype)scope_type(s, spread_over).dtype));
 }
 
 #endif

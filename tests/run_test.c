@@ -1,6 +1,7 @@
-/* Executables: compiled results against the interpreter, bit for bit in strict mode (loop programs executed slowly, and native where there is a back end),
- * results given and shared, sizes found while running, failed checks, printing, cancellation, many threads at once, failing allocations. The pool and
- * BLAS underneath are tested by themselves. */
+/* Executables: compiled results against the interpreter, bit for bit in strict mode (loop programs executed
+ * slowly, and native where there is a back end), results given and shared, sizes found while running, failed
+ * checks, printing, cancellation, many threads at once, failing allocations. The pool and BLAS underneath are
+ * tested by themselves. */
 #include "check.h"
 #include "interp/interp.h"
 #include "ir/text.h"
@@ -66,7 +67,9 @@ static void test_pool(void)
         for (uint32_t threads = 1; threads <= 4; threads++) right &= marks_once(threads, n, 1 + n % 7, false);
     CLAIM(right, "every index exactly once");
     CLAIM(marks_once(4, 1000, 1, true), "a parallel loop inside another");
-    CLAIM(pool_run(4, NULL, fail_at_37, NULL, 100, 1) == HOP_CHECK && pool_run(4, NULL, fail_at_37, NULL, 30, 1) == 0, "a status comes back");
+    CLAIM(pool_run(4, NULL, fail_at_37, NULL, 100, 1) == HOP_CHECK &&
+              pool_run(4, NULL, fail_at_37, NULL, 30, 1) == 0,
+          "a status comes back");
     pthread_t threads[4];
     for (int i = 0; i < 4; i++) pthread_create(&threads[i], NULL, use_pool, NULL);
     for (int i = 0; i < 4; i++) {
@@ -86,18 +89,22 @@ static void test_pool(void)
 
 /* ---- products ---- */
 
-static int32_t pool_parallel(struct hop_rt *rt, int32_t (*body)(struct hop_rt *rt, void *env, int64_t lo, int64_t hi), void *env, int64_t n, int64_t grain)
+static int32_t pool_parallel(struct hop_rt *rt,
+                             int32_t (*body)(struct hop_rt *rt, void *env, int64_t lo, int64_t hi), void *env,
+                             int64_t n, int64_t grain)
 {
     return pool_run(rt->state ? *(uint32_t *)rt->state : 1, rt, body, env, n, grain);
 }
 
-static double worst_error(int64_t m, int64_t n, int64_t k, bool ta, bool tb, bool accumulate, const double *a, const double *b, const double *before, const double *c)
+static double worst_error(int64_t m, int64_t n, int64_t k, bool ta, bool tb, bool accumulate, const double *a,
+                          const double *b, const double *before, const double *c)
 {
     double worst = 0;
     for (int64_t i = 0; i < m; i++)
         for (int64_t j = 0; j < n; j++) {
             double sum = accumulate ? before[i * n + j] : 0;
-            for (int64_t t = 0; t < k; t++) sum += a[ta ? t * m + i : i * k + t] * b[tb ? j * k + t : t * n + j];
+            for (int64_t t = 0; t < k; t++)
+                sum += a[ta ? t * m + i : i * k + t] * b[tb ? j * k + t : t * n + j];
             worst = fmax(worst, isfinite(c[i * n + j]) ? fabs(sum - c[i * n + j]) : INFINITY);
         }
     return worst;
@@ -110,9 +117,12 @@ static void fill(double *x, int64_t n, int seed)
 
 static void test_products(void)
 {
-    static const int64_t sizes[][3] = { { 1, 1, 1 }, { 3, 4, 5 }, { 1, 9, 7 }, { 9, 1, 7 }, { 4, 5, 0 }, { 65, 33, 17 }, { 200, 130, 160 }, { 5, 700, 900 }, { 0, 3, 3 } };
+    static const int64_t sizes[][3] = { { 1, 1, 1 },       { 3, 4, 5 },     { 1, 9, 7 },
+                                        { 9, 1, 7 },       { 4, 5, 0 },     { 65, 33, 17 },
+                                        { 200, 130, 160 }, { 5, 700, 900 }, { 0, 3, 3 } };
     enum { ROOM = 700 * 900 };
-    double *a = malloc(ROOM * 8), *b = malloc(ROOM * 8), *c = malloc(ROOM * 8), *d = malloc(ROOM * 8), *before = malloc(ROOM * 8);
+    double *a = malloc(ROOM * 8), *b = malloc(ROOM * 8), *c = malloc(ROOM * 8), *d = malloc(ROOM * 8),
+           *before = malloc(ROOM * 8);
     fill(a, ROOM, 1);
     fill(b, ROOM, 2);
     for (size_t s = 0; s < HOP_COUNT(sizes); s++)
@@ -120,14 +130,17 @@ static void test_products(void)
             int64_t m = sizes[s][0], n = sizes[s][1], k = sizes[s][2];
             bool ta = how & 1, tb = how & 2, accumulate = how & 4;
             uint32_t threads = 3;
-            struct hop_rt serial = { .parallel = pool_parallel }, parallel = { .parallel = pool_parallel, .state = &threads };
+            struct hop_rt serial = { .parallel = pool_parallel },
+                          parallel = { .parallel = pool_parallel, .state = &threads };
             for (int64_t i = 0; i < m * n; i++) before[i] = accumulate ? 1 : NAN;
             memcpy(c, before, (size_t)(m * n) * 8);
             memcpy(d, before, (size_t)(m * n) * 8);
             blas_gemm(&serial, DT_F64, ta, tb, m, n, k, a, ta ? m : k, b, tb ? k : n, c, n, accumulate);
             blas_gemm(&parallel, DT_F64, ta, tb, m, n, k, a, ta ? m : k, b, tb ? k : n, d, n, accumulate);
-            CLAIM(worst_error(m, n, k, ta, tb, accumulate, a, b, before, c) < 1e-11 * (double)(k + 1), "%lld x %lld x %lld, case %d", (long long)m, (long long)n, (long long)k, how);
-            CLAIM(!memcmp(c, d, (size_t)(m * n) * 8), "%lld x %lld x %lld does not depend on threads", (long long)m, (long long)n, (long long)k);
+            CLAIM(worst_error(m, n, k, ta, tb, accumulate, a, b, before, c) < 1e-11 * (double)(k + 1),
+                  "%lld x %lld x %lld, case %d", (long long)m, (long long)n, (long long)k, how);
+            CLAIM(!memcmp(c, d, (size_t)(m * n) * 8), "%lld x %lld x %lld does not depend on threads",
+                  (long long)m, (long long)n, (long long)k);
         }
     free(a), free(b), free(c), free(d), free(before);
 }
@@ -222,15 +235,34 @@ struct job {
     char printed[256];
     const volatile int *cancel;
 };
-struct shape { int rank; int64_t dims[3]; int64_t scalar; };
-struct run_case { const char *fn; struct shape args[MAX_ARGS]; };
+struct shape {
+    int rank;
+    int64_t dims[3];
+    int64_t scalar;
+};
+struct run_case {
+    const char *fn;
+    struct shape args[MAX_ARGS];
+};
 static const struct run_case cases[] = {
-    { "line", { { 1, { 1 }, 0 }, { 1, { 1 }, 0 } } },     { "line", { { 1, { 16 }, 0 }, { 1, { 16 }, 0 } } },  { "line", { { 1, { 4097 }, 0 }, { 1, { 4097 }, 0 } } },
-    { "sums", { { 1, { 3 }, 0 }, { 2, { 0, 3 }, 0 } } },  { "sums", { { 1, { 3 }, 0 }, { 2, { 50, 3 }, 0 } } }, { "rows", { { 2, { 9, 40 }, 0 } } },
-    { "rows", { { 2, { 1, 40 }, 0 } } },                  { "rows", { { 2, { 0, 40 }, 0 } } },                 { "product", { { 2, { 6, 5 }, 0 }, { 2, { 5, 7 }, 0 }, { 1, { 7 }, 0 } } },
-    { "constants", { { 1, { 4 }, 0 } } },                 { "count", { { -1, { 0 }, 0 } } },                   { "count", { { -1, { 0 }, 1 } } },
-    { "count", { { -1, { 0 }, 77 } } },                   { "halve", { { 1, { 5 }, 0 }, { -1, { 0 }, 0 } } },  { "halve", { { 1, { 5 }, 0 }, { -1, { 0 }, 9 } } },
-    { "positive", { { 1, { 2 }, 0 } } },                  { "same", { { 1, { 33 }, 0 } } },                    { "mixed", { { 2, { 3, 256 }, 0 }, { 2, { 256, 256 }, 0 } } },
+    { "line", { { 1, { 1 }, 0 }, { 1, { 1 }, 0 } } },
+    { "line", { { 1, { 16 }, 0 }, { 1, { 16 }, 0 } } },
+    { "line", { { 1, { 4097 }, 0 }, { 1, { 4097 }, 0 } } },
+    { "sums", { { 1, { 3 }, 0 }, { 2, { 0, 3 }, 0 } } },
+    { "sums", { { 1, { 3 }, 0 }, { 2, { 50, 3 }, 0 } } },
+    { "rows", { { 2, { 9, 40 }, 0 } } },
+    { "rows", { { 2, { 1, 40 }, 0 } } },
+    { "rows", { { 2, { 0, 40 }, 0 } } },
+    { "product", { { 2, { 6, 5 }, 0 }, { 2, { 5, 7 }, 0 }, { 1, { 7 }, 0 } } },
+    { "constants", { { 1, { 4 }, 0 } } },
+    { "count", { { -1, { 0 }, 0 } } },
+    { "count", { { -1, { 0 }, 1 } } },
+    { "count", { { -1, { 0 }, 77 } } },
+    { "halve", { { 1, { 5 }, 0 }, { -1, { 0 }, 0 } } },
+    { "halve", { { 1, { 5 }, 0 }, { -1, { 0 }, 9 } } },
+    { "positive", { { 1, { 2 }, 0 } } },
+    { "same", { { 1, { 33 }, 0 } } },
+    { "mixed", { { 2, { 3, 256 }, 0 }, { 2, { 256, 256 }, 0 } } },
 };
 
 static struct tensor *make(const struct shape *s, int seed)
@@ -241,7 +273,8 @@ static struct tensor *make(const struct shape *s, int seed)
         return t;
     }
     struct tensor *t = tensor_new(DT_F32, (uint32_t)s->rank, s->dims);
-    for (int64_t i = 0; i < t->count; i++) ((float *)t->data)[i] = (float)((i * 37 + seed * 11) % 101 + 1) / 97.0f;
+    for (int64_t i = 0; i < t->count; i++)
+        ((float *)t->data)[i] = (float)((i * 37 + seed * 11) % 101 + 1) / 97.0f;
     return t;
 }
 
@@ -283,7 +316,8 @@ static void interpret(void *job)
 
 static bool same_tensor(const struct tensor *a, const struct tensor *b)
 {
-    return a && b && a->dtype == b->dtype && a->rank == b->rank && (!a->rank || !memcmp(a->dims, b->dims, a->rank * sizeof *a->dims)) &&
+    return a && b && a->dtype == b->dtype && a->rank == b->rank &&
+           (!a->rank || !memcmp(a->dims, b->dims, a->rank * sizeof *a->dims)) &&
            (!a->count || !memcmp(a->data, b->data, (size_t)a->count * dtype_info[a->dtype].size));
 }
 
@@ -332,13 +366,17 @@ static void test_against_interpreter(struct compile_options options, const char 
         struct exe *e = compiled(cases[i].fn, options);
         if (!status && e) {
             uint32_t n = module_fn(m, module_find(m, cases[i].fn))->n_results;
-            for (int again = 0; again < 2; again++) { /* the second run uses what the first one left, and writes into its results */
+            for (int again = 0; again < 2;
+                 again++) { /* the second run uses what the first one left, and writes into its results */
                 status = run(e, &got);
                 CLAIM(status == HOP_OK, "@%s, %s: %s", cases[i].fn, how, hop_message());
                 for (uint32_t k = 0; k < n && !status; k++)
-                    CLAIM(same_tensor(want.results[k], got.results[k]), "@%s (case %zu), %s: result %u differs from the interpreter's", cases[i].fn, i, how, k);
+                    CLAIM(same_tensor(want.results[k], got.results[k]),
+                          "@%s (case %zu), %s: result %u differs from the interpreter's", cases[i].fn, i, how,
+                          k);
                 for (uint32_t k = 0; k < n && !status && got.results[k]; k++)
-                    if (got.results[k]->dtype == DT_F32) memset(got.results[k]->data, 0xff, (size_t)got.results[k]->count * 4);
+                    if (got.results[k]->dtype == DT_F32)
+                        memset(got.results[k]->data, 0xff, (size_t)got.results[k]->count * 4);
             }
         }
         exe_free(e);
@@ -352,14 +390,16 @@ static void test_effects(struct compile_options options)
     struct exe *e = compiled("positive", options);
     if (!e) return;
     struct job a = make_job(&cases[15]), b = make_job(&cases[15]);
-    CLAIM(!run(e, &a) && !attempt(interpret, &b) && !strcmp(a.printed, b.printed) && a.printed[0], "prints as the interpreter: \"%s\" and \"%s\"", a.printed, b.printed);
+    CLAIM(!run(e, &a) && !attempt(interpret, &b) && !strcmp(a.printed, b.printed) && a.printed[0],
+          "prints as the interpreter: \"%s\" and \"%s\"", a.printed, b.printed);
     drop_results(&a);
     drop_results(&b);
     ((float *)a.args[0]->data)[1] = ((float *)b.args[0]->data)[1] = -1;
     char text[512];
     CLAIM(attempt(interpret, &b) == HOP_CHECK, "the interpreter's check fails");
     snprintf(text, sizeof text, "%s", hop_message());
-    CLAIM(run(e, &a) == HOP_CHECK && !strcmp(text, hop_message()), "a failed check says the same: \"%s\" and \"%s\"", hop_message(), text);
+    CLAIM(run(e, &a) == HOP_CHECK && !strcmp(text, hop_message()),
+          "a failed check says the same: \"%s\" and \"%s\"", hop_message(), text);
     ((float *)a.args[0]->data)[1] = 1;
     CLAIM(!run(e, &a), "and the executable runs again");
     exe_free(e);
@@ -375,10 +415,13 @@ static void test_given_results(struct compile_options options)
     struct job j = make_job(&c), want = make_job(&c);
     attempt(interpret, &want);
     j.results[0] = tensor_new(DT_F32, 1, (int64_t[]){ 9 });
-    CLAIM(run(e, &j) == HOP_INVALID && strstr(hop_message(), "result 0"), "a result of another size is refused: %s", hop_message());
+    CLAIM(run(e, &j) == HOP_INVALID && strstr(hop_message(), "result 0"),
+          "a result of another size is refused: %s", hop_message());
     drop_results(&j);
     j.results[0] = tensor_ref(j.args[0]); /* x = x y + x, in place */
-    CLAIM(!run(e, &j) && same_tensor(j.args[0], want.results[0]) && same_tensor(j.results[1], want.results[1]), "a result may overwrite an argument: %s", hop_message());
+    CLAIM(!run(e, &j) && same_tensor(j.args[0], want.results[0]) &&
+              same_tensor(j.results[1], want.results[1]),
+          "a result may overwrite an argument: %s", hop_message());
     drop_results(&j);
     j.results[0] = tensor_new(DT_F32, 1, (int64_t[]){ 8 });
     j.results[1] = tensor_ref(j.results[0]);
@@ -391,7 +434,9 @@ static void test_given_results(struct compile_options options)
         before = hop_allocation_count();
         run(e, &j);
     }
-    CLAIM(options.slow_executor || hop_allocation_count() == before, "repeated runs allocate nothing: %llu blocks", (unsigned long long)(hop_allocation_count() - before));
+    CLAIM(options.slow_executor || hop_allocation_count() == before,
+          "repeated runs allocate nothing: %llu blocks",
+          (unsigned long long)(hop_allocation_count() - before));
     exe_free(e);
     drop_job(&j);
     drop_job(&want);
@@ -468,9 +513,11 @@ static void test_failing_allocations(struct compile_options options)
         status = run(e, &j);
         hop_fail_allocation(0);
         drop_results(&j);
-        clean &= hop_live_allocations() <= live + 2; /* the memory of the two growing results waits for the next run */
+        clean &= hop_live_allocations() <=
+                 live + 2; /* the memory of the two growing results waits for the next run */
     }
-    CLAIM(status == HOP_OK && clean, "after %llu failing allocations: status %d (%s), %s", (unsigned long long)n, status, hop_message(), clean ? "nothing leaked" : "leaks");
+    CLAIM(status == HOP_OK && clean, "after %llu failing allocations: status %d (%s), %s",
+          (unsigned long long)n, status, hop_message(), clean ? "nothing leaked" : "leaks");
     exe_free(e);
     drop_job(&j);
 }
@@ -492,15 +539,18 @@ static void test_dim_parameter(struct compile_options options)
 {
     struct dims_job j = { .exe = compiled("ones", options), .dims = { 19 }, .given = true };
     if (!j.exe) return;
-    CLAIM(!attempt(execute_ones, &j) && j.result->count == 19 && ((float *)j.result->data)[18] == 1, "an explicit size: %s", hop_message());
+    CLAIM(!attempt(execute_ones, &j) && j.result->count == 19 && ((float *)j.result->data)[18] == 1,
+          "an explicit size: %s", hop_message());
     tensor_free(j.result);
     j.result = NULL;
     j.given = false;
-    CLAIM(attempt(execute_ones, &j) == HOP_INVALID && strstr(hop_message(), "'N'"), "a missing size is named: %s", hop_message());
+    CLAIM(attempt(execute_ones, &j) == HOP_INVALID && strstr(hop_message(), "'N'"),
+          "a missing size is named: %s", hop_message());
     exe_free(j.exe);
 }
 
-/* Compiling with every allocation failing in turn (ever fewer as numbers grow). What leaks shows at the end of the program. */
+/* Compiling with every allocation failing in turn (ever fewer as numbers grow). What leaks shows at the end
+ * of the program. */
 static void test_failing_compilation(struct compile_options options)
 {
     struct compile_job j = { .fn = "line", .options = options };
@@ -520,10 +570,13 @@ static void test_thread_counts(bool strict)
     struct run_case c = { "mixed", { { 2, { 200, 256 }, 0 }, { 2, { 256, 256 }, 0 } } };
     struct job first = make_job(&c);
     for (uint32_t threads = 1; threads <= 3; threads++) {
-        struct exe *e = compiled("mixed", (struct compile_options){ .passes.strict = strict, .threads = threads });
+        struct exe *e = compiled("mixed",
+                                 (struct compile_options){ .passes.strict = strict, .threads = threads });
         struct job j = make_job(&c);
         CLAIM(e && !run(e, threads == 1 ? &first : &j), "runs on %u threads: %s", threads, hop_message());
-        for (int k = 0; k < 4 && threads > 1; k++) CLAIM(same_tensor(first.results[k], j.results[k]), "result %d is the same on %u threads%s", k, threads, strict ? ", strict" : "");
+        for (int k = 0; k < 4 && threads > 1; k++)
+            CLAIM(same_tensor(first.results[k], j.results[k]), "result %d is the same on %u threads%s", k,
+                  threads, strict ? ", strict" : "");
         exe_free(e);
         drop_job(&j);
     }
@@ -572,6 +625,7 @@ int main(void)
         }
         module_free(m);
     }
-    CLAIM(hop_live_allocations() == live, "nothing leaks: %lld blocks", (long long)(hop_live_allocations() - live));
+    CLAIM(hop_live_allocations() == live, "nothing leaks: %lld blocks",
+          (long long)(hop_live_allocations() - live));
     return tests_end();
 }

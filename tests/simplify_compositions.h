@@ -1,4 +1,7 @@
-/* Programs of simplify_test.c with control flow in control flow, to be transformed before they are simplified: { name, "", "", "", text }. */
+/* Programs of simplify_test.c with control flow in control flow, to be transformed before they are
+ * simplified: { name, "", "", "", text }. */
+/* Their text is not C. clang-format lays none of it out: */
+/* clang-format off */
 { "a recurrent step in f64", "", "", "",
   TEXT(fn @main[T](%h: f64[3], %xs: f64[T, 2], %w: f64[3, 3], %u: f64[2, 3]) -> (f64[3], f64[T, 3]) {
            %c, %ys = scan carry(%s = %h) over(%x in %xs) with(%v = %w, %q = %u) {

@@ -1,4 +1,6 @@
 /* The programs of simplify_test.c: { name, gradient parameters, passes, structure afterwards, text }. */
+/* Their text is not C. clang-format lays none of it out: */
+/* clang-format off */
 #define TEXT(...) "hop 1\n" #__VA_ARGS__ "\n"
 
 /* ---- inline ---- */

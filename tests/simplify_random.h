@@ -1,12 +1,28 @@
-/* Random programs for simplify_test.c: closed bodies, loops in branches in loops, values passed through, dropped, repeated and stacked, which
- * is what the passes live on. Everything is bounded, so that programs end and numbers stay numbers. */
+/* Random programs for simplify_test.c: closed bodies, loops in branches in loops, values passed through,
+ * dropped, repeated and stacked, which is what the passes live on. Everything is bounded, so that programs
+ * end and numbers stay numbers. */
 
-enum kind { SCALAR_F, VECTOR, MATRIX, INDEX, TRUTH, KINDS, OVER_SCALAR = KINDS, OVER_VECTOR, OVER_MATRIX, ALL_KINDS };
-static const char *const kind_types[] = { "f32[]", "f32[3]", "f32[3, 3]", "i32[]", "bool[]", "f32[4]", "f32[4, 3]", "f32[4, 3, 3]" };
+enum kind {
+    SCALAR_F,
+    VECTOR,
+    MATRIX,
+    INDEX,
+    TRUTH,
+    KINDS,
+    OVER_SCALAR = KINDS,
+    OVER_VECTOR,
+    OVER_MATRIX,
+    ALL_KINDS
+};
+static const char *const kind_types[] = { "f32[]",  "f32[3]", "f32[3, 3]", "i32[]",
+                                          "bool[]", "f32[4]", "f32[4, 3]", "f32[4, 3, 3]" };
 
 struct scope {
     uint32_t n;
-    struct { uint32_t name; uint8_t kind; } value[256];
+    struct {
+        uint32_t name;
+        uint8_t kind;
+    } value[256];
 };
 struct writer {
     struct text *out;
@@ -29,10 +45,18 @@ static uint32_t define(struct writer *w, struct scope *s, enum kind kind)
 
 static void write_constant(struct writer *w, struct scope *s, enum kind kind)
 {
-    static const char *const floats[] = { "0", "1", "-0.0", "0.5", "-1.5" }, *const dims[] = { "", "3", "3, 3", "", "", "4", "4, 3", "4, 3, 3" };
+    static const char *const floats[] = { "0", "1", "-0.0", "0.5", "-1.5" }, *const dims[] = {
+        "", "3", "3, 3", "", "", "4", "4, 3", "4, 3, 3"
+    };
     uint32_t value = below(4);
-    const char *number = kind == INDEX || kind == TRUTH ? (const char *[]){ "0", "1", "2", "3" }[kind == TRUTH ? value & 1 : value] : floats[below(5)];
-    text_add(w->out, "%%v%u = full {value = %s, dims = [%s], dtype = %s}\n", define(w, s, kind), number, dims[kind], kind == INDEX ? "i32" : kind == TRUTH ? "bool" : "f32");
+    const char *number = kind == INDEX || kind == TRUTH
+                             ? (const char *[]){ "0", "1", "2", "3" }[kind == TRUTH ? value & 1 : value]
+                             : floats[below(5)];
+    text_add(w->out, "%%v%u = full {value = %s, dims = [%s], dtype = %s}\n", define(w, s, kind), number,
+             dims[kind],
+             kind == INDEX   ? "i32"
+             : kind == TRUTH ? "bool"
+                             : "f32");
 }
 
 static uint32_t pick(struct writer *w, struct scope *s, enum kind kind)
@@ -47,24 +71,54 @@ static uint32_t pick(struct writer *w, struct scope *s, enum kind kind)
 
 static void write_plain(struct writer *w, struct scope *s)
 {
-    static const char *const unary[] = { "neg", "abs", "tanh", "sin" }, *const binary[] = { "add", "sub", "mul", "max", "min" };
+    static const char *const unary[] = { "neg", "abs", "tanh", "sin" }, *const binary[] = { "add", "sub",
+                                                                                            "mul", "max",
+                                                                                            "min" };
     static const char *const none = "batch_lhs = [], batch_rhs = [], contract_lhs = [], contract_rhs = []";
     enum kind kind = (enum kind)below(3);
     uint32_t x, y, c;
     switch (below(14)) {
     case 0: write_constant(w, s, (enum kind)below(KINDS)); break;
-    case 1: case 2: x = pick(w, s, kind); text_add(w->out, "%%v%u = %s(%%v%u)\n", define(w, s, kind), unary[below(4)], x); break;
-    case 3: case 4: case 5:
+    case 1:
+    case 2:
+        x = pick(w, s, kind);
+        text_add(w->out, "%%v%u = %s(%%v%u)\n", define(w, s, kind), unary[below(4)], x);
+        break;
+    case 3:
+    case 4:
+    case 5:
         x = pick(w, s, kind), y = pick(w, s, kind);
         text_add(w->out, "%%v%u = %s(%%v%u, %%v%u)\n", define(w, s, kind), binary[below(5)], x, y);
         break;
-    case 6: x = pick(w, s, VECTOR), y = pick(w, s, MATRIX); text_add(w->out, "%%v%u = matmul(%%v%u, %%v%u)\n", define(w, s, VECTOR), x, y); break;
-    case 7: x = pick(w, s, MATRIX), y = pick(w, s, VECTOR); text_add(w->out, "%%v%u = matmul(%%v%u, %%v%u)\n", define(w, s, VECTOR), x, y); break;
-    case 8: x = pick(w, s, VECTOR), y = pick(w, s, VECTOR); text_add(w->out, "%%v%u = dot {%s} (%%v%u, %%v%u)\n", define(w, s, MATRIX), none, x, y); break;
-    case 9: x = pick(w, s, MATRIX); text_add(w->out, "%%v%u = permute {order = [1, 0]} (%%v%u)\n", define(w, s, MATRIX), x); break;
-    case 10: x = pick(w, s, VECTOR); text_add(w->out, "%%v%u = broadcast {dims = [3, 3], at = [%u]} (%%v%u)\n", define(w, s, MATRIX), below(2), x); break;
-    case 11: x = pick(w, s, MATRIX); text_add(w->out, "%%v%u = sum {dims = [%u]} (%%v%u)\n", define(w, s, VECTOR), below(2), x); break;
-    case 12: x = pick(w, s, VECTOR); text_add(w->out, "%%v%u = sum(%%v%u)\n", define(w, s, SCALAR_F), x); break;
+    case 6:
+        x = pick(w, s, VECTOR), y = pick(w, s, MATRIX);
+        text_add(w->out, "%%v%u = matmul(%%v%u, %%v%u)\n", define(w, s, VECTOR), x, y);
+        break;
+    case 7:
+        x = pick(w, s, MATRIX), y = pick(w, s, VECTOR);
+        text_add(w->out, "%%v%u = matmul(%%v%u, %%v%u)\n", define(w, s, VECTOR), x, y);
+        break;
+    case 8:
+        x = pick(w, s, VECTOR), y = pick(w, s, VECTOR);
+        text_add(w->out, "%%v%u = dot {%s} (%%v%u, %%v%u)\n", define(w, s, MATRIX), none, x, y);
+        break;
+    case 9:
+        x = pick(w, s, MATRIX);
+        text_add(w->out, "%%v%u = permute {order = [1, 0]} (%%v%u)\n", define(w, s, MATRIX), x);
+        break;
+    case 10:
+        x = pick(w, s, VECTOR);
+        text_add(w->out, "%%v%u = broadcast {dims = [3, 3], at = [%u]} (%%v%u)\n", define(w, s, MATRIX),
+                 below(2), x);
+        break;
+    case 11:
+        x = pick(w, s, MATRIX);
+        text_add(w->out, "%%v%u = sum {dims = [%u]} (%%v%u)\n", define(w, s, VECTOR), below(2), x);
+        break;
+    case 12:
+        x = pick(w, s, VECTOR);
+        text_add(w->out, "%%v%u = sum(%%v%u)\n", define(w, s, SCALAR_F), x);
+        break;
     default:
         if (w->smooth) break;
         x = pick(w, s, SCALAR_F), y = pick(w, s, SCALAR_F), c = define(w, s, TRUTH);
@@ -77,7 +131,8 @@ static void write_plain(struct writer *w, struct scope *s)
 static void write_block(struct writer *w, struct scope *s, uint32_t depth, uint32_t size);
 
 /* "(%a = %x, …)": n values of the outer scope under new names of the inner one. */
-static void write_operands(struct writer *w, struct scope *outer, struct scope *inner, uint32_t n, const uint32_t *names, const uint8_t *kinds)
+static void write_operands(struct writer *w, struct scope *outer, struct scope *inner, uint32_t n,
+                           const uint32_t *names, const uint8_t *kinds)
 {
     text_add(w->out, "(");
     for (uint32_t i = 0; i < n; i++) {
@@ -89,7 +144,8 @@ static void write_operands(struct writer *w, struct scope *outer, struct scope *
 }
 
 /* Chooses up to `most` values; returns how many. Constants that had to be made are written before. */
-static uint32_t choose_values(struct writer *w, struct scope *s, uint32_t most, uint32_t *names, uint8_t *kinds)
+static uint32_t choose_values(struct writer *w, struct scope *s, uint32_t most, uint32_t *names,
+                              uint8_t *kinds)
 {
     uint32_t n = below(most + 1);
     for (uint32_t i = 0; i < n; i++) {
@@ -99,7 +155,8 @@ static uint32_t choose_values(struct writer *w, struct scope *s, uint32_t most, 
     return n;
 }
 
-static void write_results(struct writer *w, struct scope *inner, const char *word, uint32_t n, const uint8_t *kinds)
+static void write_results(struct writer *w, struct scope *inner, const char *word, uint32_t n,
+                          const uint8_t *kinds)
 {
     uint32_t names[8];
     for (uint32_t i = 0; i < n; i++) names[i] = pick(w, inner, (enum kind)kinds[i]);
@@ -110,7 +167,8 @@ static void write_results(struct writer *w, struct scope *inner, const char *wor
 
 static void write_names(struct writer *w, struct scope *s, uint32_t n, const uint8_t *kinds)
 {
-    for (uint32_t i = 0; i < n; i++) text_add(w->out, "%s%%v%u", i ? ", " : "", define(w, s, (enum kind)kinds[i]));
+    for (uint32_t i = 0; i < n; i++)
+        text_add(w->out, "%s%%v%u", i ? ", " : "", define(w, s, (enum kind)kinds[i]));
 }
 
 static void write_scan(struct writer *w, struct scope *s, uint32_t depth)
@@ -133,17 +191,23 @@ static void write_scan(struct writer *w, struct scope *s, uint32_t depth)
     text_add(w->out, "scan %s carry", below(2) ? "{reverse}" : "");
     write_operands(w, s, &inner, n_carry, carry, carry_kinds);
     text_add(w->out, " over(");
-    for (uint32_t i = 0; i < n_over; i++) text_add(w->out, "%s%%v%u in %%v%u", i ? ", " : "", define(w, &inner, (enum kind)slice[i]), over[i]);
+    for (uint32_t i = 0; i < n_over; i++)
+        text_add(w->out, "%s%%v%u in %%v%u", i ? ", " : "", define(w, &inner, (enum kind)slice[i]), over[i]);
     text_add(w->out, ") with");
     write_operands(w, s, &inner, n_with, with, with_kinds);
     text_add(w->out, " {\n");
     write_block(w, &inner, depth, 6);
     if (below(3) == 0 && n_carry && carry_kinds[0] < 3) { /* a sum over time */
         uint32_t g = pick(w, &inner, (enum kind)carry_kinds[0]);
-        text_add(w->out, "%%v%u = add(%%v%u, %%v%u)\n", define(w, &inner, (enum kind)carry_kinds[0]), inner.value[0].name, g);
+        text_add(w->out, "%%v%u = add(%%v%u, %%v%u)\n", define(w, &inner, (enum kind)carry_kinds[0]),
+                 inner.value[0].name, g);
     }
     uint32_t names[16];
-    for (uint32_t i = 0; i < n_carry; i++) names[i] = i == 0 && below(2) ? inner.value[inner.n - 1].kind == carry_kinds[0] ? inner.value[inner.n - 1].name : pick(w, &inner, (enum kind)carry_kinds[0]) : pick(w, &inner, (enum kind)carry_kinds[i]);
+    for (uint32_t i = 0; i < n_carry; i++)
+        names[i] = i == 0 && below(2) ? inner.value[inner.n - 1].kind == carry_kinds[0]
+                                            ? inner.value[inner.n - 1].name
+                                            : pick(w, &inner, (enum kind)carry_kinds[0])
+                                      : pick(w, &inner, (enum kind)carry_kinds[i]);
     for (uint32_t i = 0; i < n_stack; i++) names[n_carry + i] = pick(w, &inner, (enum kind)stack_kinds[i]);
     text_add(w->out, "next(");
     for (uint32_t i = 0; i < n_carry; i++) text_add(w->out, "%s%%v%u", i ? ", " : "", names[i]);
@@ -160,7 +224,8 @@ static void write_scan(struct writer *w, struct scope *s, uint32_t depth)
 
 static void write_while(struct writer *w, struct scope *s, uint32_t depth)
 {
-    uint32_t carry[8], with[8], bound[8], n_carry = choose_values(w, s, 3, carry + 1, (uint8_t[8]){ 0 }), n_with;
+    uint32_t carry[8], with[8], bound[8], n_carry = choose_values(w, s, 3, carry + 1, (uint8_t[8]){ 0 }),
+                                          n_with;
     uint8_t carry_kinds[8] = { INDEX }, with_kinds[8], bound_kinds[8];
     struct scope inner = { 0 }, test = { 0 };
     n_carry = choose_values(w, s, 3, carry + 1, carry_kinds + 1) + 1;
@@ -176,9 +241,13 @@ static void write_while(struct writer *w, struct scope *s, uint32_t depth)
     text_add(w->out, " cond with");
     write_operands(w, s, &test, n_bound, bound, bound_kinds);
     uint32_t last = w->names++, go = w->names++, one = w->names++, next = w->names++;
-    text_add(w->out, " { %%v%u = full {value = 3, dims = [], dtype = i32} %%v%u = lt(%%v%u, %%v%u) test(%%v%u) } body with", last, go, inner.value[0].name, last, go);
+    text_add(w->out,
+             " { %%v%u = full {value = 3, dims = [], dtype = i32} %%v%u = lt(%%v%u, %%v%u) test(%%v%u) } "
+             "body with",
+             last, go, inner.value[0].name, last, go);
     write_operands(w, s, &inner, n_with, with, with_kinds);
-    text_add(w->out, " {\n%%v%u = full {value = 1, dims = [], dtype = i32}\n%%v%u = add(%%v%u, %%v%u)\n", one, next, inner.value[0].name, one);
+    text_add(w->out, " {\n%%v%u = full {value = 1, dims = [], dtype = i32}\n%%v%u = add(%%v%u, %%v%u)\n", one,
+             next, inner.value[0].name, one);
     write_block(w, &inner, depth, 5);
     uint32_t names[8] = { next };
     for (uint32_t i = 1; i < n_carry; i++) names[i] = pick(w, &inner, (enum kind)carry_kinds[i]);
@@ -195,7 +264,8 @@ static void write_switch(struct writer *w, struct scope *s, uint32_t depth)
     uint32_t branches = 1 + below(3), n = 1 + below(3), index = pick(w, s, INDEX), names[3][8], n_operands[3];
     uint8_t kinds[8], operand_kinds[3][8];
     for (uint32_t i = 0; i < n; i++) kinds[i] = (uint8_t)below(KINDS);
-    for (uint32_t b = 0; b < branches; b++) n_operands[b] = choose_values(w, s, 4, names[b], operand_kinds[b]);
+    for (uint32_t b = 0; b < branches; b++)
+        n_operands[b] = choose_values(w, s, 4, names[b], operand_kinds[b]);
     struct text body = { .arena = w->out->arena }, *out = w->out;
     w->out = &body;
     text_add(w->out, "switch(%%v%u) [", index);
@@ -223,7 +293,8 @@ static void write_block(struct writer *w, struct scope *s, uint32_t depth, uint3
         else if (what == 2) write_while(w, s, depth - 1);
         else write_switch(w, s, depth - 1);
     }
-    if (!w->smooth && below(12) == 0) text_add(w->out, "print {format = \"{}\"} (%%v%u)\n", pick(w, s, INDEX));
+    if (!w->smooth && below(12) == 0)
+        text_add(w->out, "print {format = \"{}\"} (%%v%u)\n", pick(w, s, INDEX));
 }
 
 /* A program in `out`: @main of some arguments of each kind, giving some values of each kind. */
@@ -235,7 +306,8 @@ static void write_program(struct text *out, uint64_t seed, bool smooth)
     state = seed * 2654435761u + 99;
     text_add(out, "hop 1\nfn @main(");
     for (uint32_t k = 0; k < ALL_KINDS; k++)
-        for (uint32_t i = 0; i < 2; i++) text_add(out, "%s%%v%u: %s", k + i ? ", " : "", define(&w, &s, (enum kind)k), kind_types[k]);
+        for (uint32_t i = 0; i < 2; i++)
+            text_add(out, "%s%%v%u: %s", k + i ? ", " : "", define(&w, &s, (enum kind)k), kind_types[k]);
     w.out = &body;
     write_block(&w, &s, 3, 10);
     text_add(out, ") -> (");

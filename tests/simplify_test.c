@@ -1,6 +1,6 @@
-/* The simplifying passes: each program is simplified by one pass alone, by all but one, and by all together, in both modes, and must give the
- * interpreter's results of the program as it was, bit for bit (within a bound where sums may be reordered); and it must end with the
- * structure that the pass promises. */
+/* The simplifying passes: each program is simplified by one pass alone, by all but one, and by all together,
+ * in both modes, and must give the interpreter's results of the program as it was, bit for bit (within a
+ * bound where sums may be reordered); and it must end with the structure that the pass promises. */
 #include "check.h"
 #include "interp/interp.h"
 #include "ir/text.h"
@@ -13,9 +13,11 @@
 
 struct program {
     const char *name;
-    const char *grad;   /* parameters to differentiate by, "" for none: the function becomes value and gradient */
+    const char
+        *grad; /* parameters to differentiate by, "" for none: the function becomes value and gradient */
     const char *passes; /* the passes that run for `expect`, "" for all */
-    const char *expect; /* "dot=1 >dot=2": nodes of that operator in the function, with > in the bodies it reaches; "nodes=3": all nodes */
+    const char *expect; /* "dot=1 >dot=2": nodes of that operator in the function, with > in the bodies it
+                           reaches; "nodes=3": all nodes */
     const char *text;
 };
 
@@ -23,7 +25,8 @@ static const struct program programs[] = {
 #include "simplify_programs.h"
 };
 
-/* Programs with control flow in control flow, for the transforms below; their bodies come out of engines, not out of a writer's hands. */
+/* Programs with control flow in control flow, for the transforms below; their bodies come out of engines, not
+ * out of a writer's hands. */
 static const struct program compositions[] = {
 #include "simplify_compositions.h"
 };
@@ -55,8 +58,10 @@ static struct tensor *random_tensor(struct module *m, type_id type, const int64_
         int64_t k = (int64_t)(uniform() * 4);
         switch (t.dtype) {
         case DT_BOOL: ((uint8_t *)out->data)[i] = k & 1; break;
-        case DT_I8: case DT_U8: ((uint8_t *)out->data)[i] = (uint8_t)(k * 60); break;
-        case DT_I32: case DT_U32: ((uint32_t *)out->data)[i] = (uint32_t)k; break;
+        case DT_I8:
+        case DT_U8: ((uint8_t *)out->data)[i] = (uint8_t)(k * 60); break;
+        case DT_I32:
+        case DT_U32: ((uint32_t *)out->data)[i] = (uint32_t)k; break;
         case DT_I64: ((int64_t *)out->data)[i] = k; break;
         case DT_F32: ((float *)out->data)[i] = (float)x; break;
         default: ((double *)out->data)[i] = x;
@@ -80,7 +85,8 @@ static void keep_line(void *ctx, const char *line, size_t length)
 {
     struct run *r = ctx;
     size_t have = strlen(r->printed);
-    if (have + length + 2 < sizeof r->printed) snprintf(r->printed + have, sizeof r->printed - have, "%.*s\n", (int)length, line);
+    if (have + length + 2 < sizeof r->printed)
+        snprintf(r->printed + have, sizeof r->printed - have, "%.*s\n", (int)length, line);
 }
 
 static void run_body(void *ctx)
@@ -99,15 +105,19 @@ static void run_program(struct run *r)
 
 static double worst_difference(const struct tensor *a, const struct tensor *b)
 {
-    if (a->dtype != b->dtype || a->rank != b->rank || a->count != b->count || memcmp(a->dims, b->dims, a->rank * sizeof *a->dims)) return INFINITY;
+    if (a->dtype != b->dtype || a->rank != b->rank || a->count != b->count ||
+        memcmp(a->dims, b->dims, a->rank * sizeof *a->dims))
+        return INFINITY;
     double worst = 0;
-    if (a->dtype != DT_F32 && a->dtype != DT_F64) return memcmp(a->data, b->data, (size_t)a->count * dtype_info[a->dtype].size) ? INFINITY : 0;
+    if (a->dtype != DT_F32 && a->dtype != DT_F64)
+        return memcmp(a->data, b->data, (size_t)a->count * dtype_info[a->dtype].size) ? INFINITY : 0;
     for (int64_t i = 0; i < a->count; i++) {
         double x = a->dtype == DT_F32 ? (double)((float *)a->data)[i] : ((double *)a->data)[i];
         double y = b->dtype == DT_F32 ? (double)((float *)b->data)[i] : ((double *)b->data)[i];
         if (isnan(x) && isnan(y)) continue;
         if (x == y && signbit(x) == signbit(y)) continue;
-        double d = x == y ? 1e-300 : fabs(x - y) / fmax(1, fabs(x)); /* zeros of different sign differ, but hardly */
+        double d = x == y ? 1e-300
+                          : fabs(x - y) / fmax(1, fabs(x)); /* zeros of different sign differ, but hardly */
         if (isnan(d)) d = INFINITY;
         worst = fmax(worst, d);
     }
@@ -121,7 +131,8 @@ static uint32_t count_nodes(const struct module *m, uint32_t fn, int op, bool bo
     const struct fn *f = module_fn(m, fn);
     uint32_t n = 0;
     for (uint32_t i = 0; i < f->n_nodes; i++) n += here && (op < 0 || f->nodes[i].op == op);
-    for (uint32_t r = 0; bodies && r < f->n_regions; r++) n += count_nodes(m, f->regions[r].fn, op, true, true);
+    for (uint32_t r = 0; bodies && r < f->n_regions; r++)
+        n += count_nodes(m, f->regions[r].fn, op, true, true);
     return n;
 }
 
@@ -150,7 +161,8 @@ static void check_structure(const struct program *p, const struct module *m, uin
         int op = !strcmp(name, "nodes") ? -1 : (int)op_find(name, strlen(name));
         uint32_t found = count_nodes(m, fn, op, bodies, !bodies);
         if (op == OP_COUNT) printf("%s: '%s' is no operator\n", p->name, name);
-        if (op == OP_COUNT || found != want) good = false, printf("%s: expected %s=%u, found %u\n", p->name, word, want, found);
+        if (op == OP_COUNT || found != want)
+            good = false, printf("%s: expected %s=%u, found %u\n", p->name, word, want, found);
     }
     CLAIM(good, "%s has the promised structure:\n%s", p->name, function_text(m, fn));
 }
@@ -178,7 +190,8 @@ static void verify_all(struct module *m, uint32_t fn)
     for (uint32_t r = 0; r < f->n_regions; r++) verify_all(m, f->regions[r].fn);
 }
 
-static bool same_results(const struct program *p, struct run *want, uint32_t fn, uint32_t n_results, double bound, const char *what)
+static bool same_results(const struct program *p, struct run *want, uint32_t fn, uint32_t n_results,
+                         double bound, const char *what)
 {
     struct run got = *want;
     got.fn = fn;
@@ -193,7 +206,8 @@ static bool same_results(const struct program *p, struct run *want, uint32_t fn,
     return good;
 }
 
-static void compare(const struct program *p, struct module *m, uint32_t before, uint32_t after, bool exact, const char *what)
+static void compare(const struct program *p, struct module *m, uint32_t before, uint32_t after, bool exact,
+                    const char *what)
 {
     static const int64_t sizes[] = { 3, 1, 0, 5 };
     const struct fn *f = module_fn(m, before);
@@ -207,9 +221,11 @@ static void compare(const struct program *p, struct module *m, uint32_t before, 
             symbols[s] = HOP_MAX(f->symbols[s].lo, HOP_MIN(f->symbols[s].hi, sizes[round]));
             if (f->symbols[s].origin == SYMBOL_DIM) r.dims[n_dims++] = symbols[s];
         }
-        for (uint32_t i = 0; i < f->n_params; i++) r.args[i] = random_tensor(m, value_type(f, i), symbols, exact && round == 3);
+        for (uint32_t i = 0; i < f->n_params; i++)
+            r.args[i] = random_tensor(m, value_type(f, i), symbols, exact && round == 3);
         run_program(&r);
-        if (r.failed && strstr(hop_message(), "stopped after")) continue; /* a loop that does not end on these numbers */
+        if (r.failed && strstr(hop_message(), "stopped after"))
+            continue; /* a loop that does not end on these numbers */
         if (r.failed && !strstr(p->name, "fail")) printf("%s: %s\n", p->name, hop_message()), good = false;
         good &= same_results(p, &r, after, f->n_results, exact ? 0 : 2e-5, what);
         for (uint32_t i = 0; i < f->n_params; i++) tensor_free(r.args[i]);
@@ -218,7 +234,8 @@ static void compare(const struct program *p, struct module *m, uint32_t before, 
     CLAIM(good, "%s means the same after %s:\n%s", p->name, what, function_text(m, after));
 }
 
-static void one_option(const struct program *p, struct module *m, uint32_t fn, struct pass_options o, const char *what)
+static void one_option(const struct program *p, struct module *m, uint32_t fn, struct pass_options o,
+                       const char *what)
 {
     uint32_t out = simplify(m, fn, &o);
     verify_all(m, out);
@@ -238,7 +255,8 @@ static void one_program(void *ctx)
         bool wrt[32] = { false };
         for (uint32_t i = 0; i < f->n_params; i++) {
             const char *name = module_text(m, f->values[i].name), *found = strstr(p->grad, name);
-            wrt[i] = found && (found == p->grad || found[-1] == ' ') && (found[strlen(name)] == ' ' || !found[strlen(name)]);
+            wrt[i] = found && (found == p->grad || found[-1] == ' ') &&
+                     (found[strlen(name)] == ' ' || !found[strlen(name)]);
         }
         fn = grad_function(m, fn, wrt, true);
     }
@@ -257,7 +275,9 @@ static void one_program(void *ctx)
 /* ---- compositions ---- */
 
 enum { PLAIN, VJP, VJP_VJP, JVP, VMAP, VMAP_VJP, TRANSFORMS };
-static const char *const transform_names[] = { "", ", vjp", ", vjp of vjp", ", jvp", ", vmap", ", vmap of vjp" };
+static const char *const transform_names[] = {
+    "", ", vjp", ", vjp of vjp", ", jvp", ", vmap", ", vmap of vjp"
+};
 
 struct composition {
     const struct program *p;
@@ -269,7 +289,8 @@ struct composition {
 static const bool *float_params(struct module *m, uint32_t fn, bool *out)
 {
     const struct fn *f = module_fn(m, fn);
-    for (uint32_t i = 0; i < f->n_params; i++) out[i] = dtype_is_float((enum dtype)type_get(m, value_type(f, i)).dtype);
+    for (uint32_t i = 0; i < f->n_params; i++)
+        out[i] = dtype_is_float((enum dtype)type_get(m, value_type(f, i)).dtype);
     return out;
 }
 
@@ -278,10 +299,12 @@ static void transform_body(void *ctx)
     struct composition *c = ctx;
     bool mask[64], all[64], out[64];
     memset(all, true, sizeof all);
-    if (c->transform == VJP || c->transform == VJP_VJP || c->transform == VMAP_VJP) c->fn = vjp_function(c->m, c->fn, float_params(c->m, c->fn, mask));
+    if (c->transform == VJP || c->transform == VJP_VJP || c->transform == VMAP_VJP)
+        c->fn = vjp_function(c->m, c->fn, float_params(c->m, c->fn, mask));
     if (c->transform == VJP_VJP) c->fn = vjp_function(c->m, c->fn, float_params(c->m, c->fn, mask));
     if (c->transform == JVP) c->fn = jvp_function(c->m, c->fn, float_params(c->m, c->fn, mask), out);
-    if (c->transform == VMAP || c->transform == VMAP_VJP) c->fn = batch_function(c->m, c->fn, all, 2, NULL, false, out);
+    if (c->transform == VMAP || c->transform == VMAP_VJP)
+        c->fn = batch_function(c->m, c->fn, all, 2, NULL, false, out);
 }
 
 static void one_composition(void *ctx)
@@ -298,7 +321,9 @@ static void one_composition(void *ctx)
         one_option(&p, c->m, c->fn, (struct pass_options){ 0 }, "all passes");
         one_option(&p, c->m, c->fn, (struct pass_options){ .strict = true }, "all passes in strict mode");
         for (int i = 0; i < PASS_fuse && c->transform < VJP_VJP; i++) {
-            one_option(&p, c->m, c->fn, (struct pass_options){ .without = ((1u << PASS_fuse) - 1) & ~(1u << i) }, pass_names[i]);
+            one_option(&p, c->m, c->fn,
+                       (struct pass_options){ .without = ((1u << PASS_fuse) - 1) & ~(1u << i) },
+                       pass_names[i]);
             one_option(&p, c->m, c->fn, (struct pass_options){ .without = 1u << i }, "all passes but one");
         }
     }
@@ -325,7 +350,8 @@ static void random_body(void *ctx)
     write_program(&out, c->seed, c->smooth);
     c->text = out.data;
     char name[64];
-    snprintf(name, sizeof name, "random %s%s%llu", c->smooth ? "smooth " : "", c->grad ? "vjp " : "", (unsigned long long)c->seed);
+    snprintf(name, sizeof name, "random %s%s%llu", c->smooth ? "smooth " : "", c->grad ? "vjp " : "",
+             (unsigned long long)c->seed);
     struct program p = { name, "", "", "", out.data };
     struct module *m = text_read(name, out.data, out.len);
     hop_cleanup_push(module_free, m);
@@ -333,7 +359,9 @@ static void random_body(void *ctx)
     if (attempt(transform_body, &t) == HOP_OK) {
         one_option(&p, m, t.fn, (struct pass_options){ .strict = true }, "all passes in strict mode");
         if (c->smooth) one_option(&p, m, t.fn, (struct pass_options){ 0 }, "all passes");
-        one_option(&p, m, t.fn, (struct pass_options){ .strict = true, .without = 1u << (c->seed % PASS_fuse) }, "all passes but one");
+        one_option(&p, m, t.fn,
+                   (struct pass_options){ .strict = true, .without = 1u << (c->seed % PASS_fuse) },
+                   "all passes but one");
     }
     hop_cleanup_pop(m);
     module_free(m);
@@ -347,7 +375,8 @@ static void random_programs(uint64_t from, uint64_t to)
         for (int variant = 0; variant < 4; variant++) {
             struct random_case c = { .seed = seed, .smooth = variant & 1, .grad = variant > 1 };
             int failed = tests_failed;
-            CLAIM(attempt(random_body, &c) == HOP_OK, "random program %llu, variant %d: %s", (unsigned long long)seed, variant, hop_message());
+            CLAIM(attempt(random_body, &c) == HOP_OK, "random program %llu, variant %d: %s",
+                  (unsigned long long)seed, variant, hop_message());
             if (tests_failed > failed) printf("seed %llu, variant %d\n", (unsigned long long)seed, variant);
         }
 }
@@ -356,7 +385,8 @@ static void names_are_found(void)
 {
     for (int i = 0; i < PASS_COUNT; i++) {
         enum pass p = PASS_COUNT;
-        CLAIM(pass_from_name(pass_names[i], &p) && p == (enum pass)i && pass_meanings[i][0], "pass %s is found by its name", pass_names[i]);
+        CLAIM(pass_from_name(pass_names[i], &p) && p == (enum pass)i && pass_meanings[i][0],
+              "pass %s is found by its name", pass_names[i]);
     }
     enum pass p;
     CLAIM(!pass_from_name("polish", &p), "no pass is called polish");
@@ -431,11 +461,14 @@ int main(int argc, char **argv)
         for (int t = 0; t < TRANSFORMS; t++) {
             if (argc > 1 && strcmp(argv[1], compositions[i].name)) continue;
             struct composition c = { &compositions[i], t, NULL, 0 };
-            CLAIM(attempt(one_composition, &c) == HOP_OK, "%s%s: %s", compositions[i].name, transform_names[t], hop_message());
+            CLAIM(attempt(one_composition, &c) == HOP_OK, "%s%s: %s", compositions[i].name,
+                  transform_names[t], hop_message());
         }
     for (uint32_t i = 0; i < HOP_COUNT(compositions) && argc == 1; i++)
-        CLAIM(attempt(starve, (void *)&compositions[i]) == HOP_OK, "%s, without memory: %s", compositions[i].name, hop_message());
+        CLAIM(attempt(starve, (void *)&compositions[i]) == HOP_OK, "%s, without memory: %s",
+              compositions[i].name, hop_message());
     if (argc == 1) random_programs(0, 60);
-    if (argc == 4 && !strcmp(argv[1], "random")) random_programs(strtoull(argv[2], NULL, 10), strtoull(argv[3], NULL, 10));
+    if (argc == 4 && !strcmp(argv[1], "random"))
+        random_programs(strtoull(argv[2], NULL, 10), strtoull(argv[3], NULL, 10));
     return tests_end();
 }

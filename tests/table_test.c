@@ -1,6 +1,7 @@
-/* Walks the operator table and checks every cell of every row on the row's samples: text, infer and eval, vjp and jvp against each other and against
- * differences, batch against a loop over lanes, lower against eval. A cell that is claimed but that no sample exercises is a failure. A composite row claims
- * the cells of its expansion.
+/* Walks the operator table and checks every cell of every row on the row's samples: text, infer and eval, vjp
+ * and jvp against each other and against differences, batch against a loop over lanes, lower against eval. A
+ * cell that is claimed but that no sample exercises is a failure. A composite row claims the cells of its
+ * expansion.
  *
  * table_test [--seed N] [ROW…]; prints failures with the seed and closes with `N passed, M failed`. */
 #include "cli/cli.h"
@@ -33,7 +34,8 @@ static void claim(struct walk *w, const char *what, const char *wrong)
         return;
     }
     w->failed++;
-    printf("%s, sample %u, seed %llu: %s: %s\n", w->row->name, w->sample, (unsigned long long)w->seed, what, wrong);
+    printf("%s, sample %u, seed %llu: %s: %s\n", w->row->name, w->sample, (unsigned long long)w->seed, what,
+           wrong);
 }
 
 /* ---- cells ---- */
@@ -57,26 +59,35 @@ static bool text_uses(const char *text, const char *name)
 static bool symbol_is_inner(void *ctx, uint32_t symbol) { return symbol >= *(const uint32_t *)ctx; }
 
 /* The types that infer gave the results against the tensors that eval gave. */
-static const char *types_differ(struct arena *a, const struct module *m, const struct fn *f, const struct sample_sizes *s, const struct outcome *o)
+static const char *types_differ(struct arena *a, const struct module *m, const struct fn *f,
+                                const struct sample_sizes *s, const struct outcome *o)
 {
     uint32_t outer = f->n_outer_symbols;
     for (uint32_t r = 0; r < f->n_results; r++) {
         struct type t = type_get(m, value_type(f, f->results[r]));
         const struct tensor *got = o->results[r];
-        if (got->dtype != t.dtype || got->rank != t.rank) return arena_printf(a, "result %u has another dtype or rank than infer says", r);
+        if (got->dtype != t.dtype || got->rank != t.rank)
+            return arena_printf(a, "result %u has another dtype or rank than infer says", r);
         for (uint32_t d = 0; d < t.rank; d++) {
-            if (dim_mentions(m, t.dims[d], symbol_is_inner, &outer)) continue; /* a size that only running gives */
-            if (got->dims[d] != dim_eval(m, t.dims[d], s->symbols)) return arena_printf(a, "result %u, dim %u is %lld, which infer does not say", r, d, (long long)got->dims[d]);
+            if (dim_mentions(m, t.dims[d], symbol_is_inner, &outer))
+                continue; /* a size that only running gives */
+            if (got->dims[d] != dim_eval(m, t.dims[d], s->symbols))
+                return arena_printf(a, "result %u, dim %u is %lld, which infer does not say", r, d,
+                                    (long long)got->dims[d]);
         }
     }
     return NULL;
 }
 
-static void check_lower(struct walk *w, struct bag *bag, struct module *m, uint32_t fn, struct tensor *const *args, const int64_t *dims, const struct outcome *reference)
+static void check_lower(struct walk *w, struct bag *bag, struct module *m, uint32_t fn,
+                        struct tensor *const *args, const int64_t *dims, const struct outcome *reference)
 {
-    static const struct bound bits = { BOUND_BITS, 0 }, f32 = { BOUND_TENSOR, 1e-4 }, f64 = { BOUND_TENSOR, 1e-9 };
-    struct backend loops = { .loops = true, .passes = { .strict = true } }, strict = { .compiled = true, .passes = { .strict = true } }, plain = { .compiled = true };
-    struct backend bare = { .compiled = true, .passes = { .strict = true, .without = (1u << PASS_COUNT) - 1 } };
+    static const struct bound bits = { BOUND_BITS, 0 }, f32 = { BOUND_TENSOR, 1e-4 },
+                              f64 = { BOUND_TENSOR, 1e-9 };
+    struct backend loops = { .loops = true, .passes = { .strict = true } },
+                   strict = { .compiled = true, .passes = { .strict = true } }, plain = { .compiled = true };
+    struct backend bare = { .compiled = true,
+                            .passes = { .strict = true, .without = (1u << PASS_COUNT) - 1 } };
     struct outcome o;
     run_on(bag, m, fn, &loops, args, dims, &o);
     claim(w, "loop program", outcome_difference(&bag->arena, &o, reference, bits, bits));
@@ -104,20 +115,24 @@ static bool any_active(struct bag *bag, struct module *m, uint32_t fn, const boo
 }
 
 /* By all float parameters together and by each alone. */
-static void check_gradient(struct walk *w, struct bag *bag, struct module *m, uint32_t fn, struct tensor *const *args, const int64_t *dims)
+static void check_gradient(struct walk *w, struct bag *bag, struct module *m, uint32_t fn,
+                           struct tensor *const *args, const int64_t *dims)
 {
     const struct fn *f = module_fn(m, fn);
     bool *all = param_mask(&bag->arena, m, f, NULL), *one = ARENA_ZNEW(&bag->arena, bool, f->n_params);
     uint32_t n = 0;
     for (uint32_t p = 0; p < f->n_params; p++) n += all[p];
     if (!n) return;
-    struct claim c = { .bag = bag, .m = m, .fn = fn, .args = args, .dims = dims, .seed = w->seed, .compiled = w->compiled };
+    struct claim c = {
+        .bag = bag, .m = m, .fn = fn, .args = args, .dims = dims, .seed = w->seed, .compiled = w->compiled
+    };
     if (w->row->no_gradient && !strcmp(w->row->no_gradient, "opaque without a rule")) return;
     claim(w, "vjp and jvp", claim_gradient(&c, all));
     for (uint32_t p = 0; n > 1 && p < f->n_params; p++) {
         if (!all[p]) continue;
         one[p] = true;
-        claim(w, arena_printf(&bag->arena, "vjp and jvp by %s", param_name(m, f, p)), claim_gradient(&c, one));
+        claim(w, arena_printf(&bag->arena, "vjp and jvp by %s", param_name(m, f, p)),
+              claim_gradient(&c, one));
         one[p] = false;
     }
     bool active = any_active(bag, m, fn, all);
@@ -126,12 +141,15 @@ static void check_gradient(struct walk *w, struct bag *bag, struct module *m, ui
 }
 
 /* Every subset of up to three parameters batched. */
-static void check_batch(struct walk *w, struct bag *bag, struct module *m, uint32_t fn, const char *inputs, const struct sample_sizes *s)
+static void check_batch(struct walk *w, struct bag *bag, struct module *m, uint32_t fn, const char *inputs,
+                        const struct sample_sizes *s)
 {
     enum { LANES = 3, MOST = 8 };
     const struct fn *f = module_fn(m, fn);
     uint32_t n = HOP_MIN(f->n_params, (uint32_t)MOST);
-    struct claim c = { .bag = bag, .m = m, .fn = fn, .dims = s->dims, .seed = w->seed, .compiled = w->compiled };
+    struct claim c = {
+        .bag = bag, .m = m, .fn = fn, .dims = s->dims, .seed = w->seed, .compiled = w->compiled
+    };
     for (uint32_t subset = 1; subset < 1u << n; subset++) {
         if (__builtin_popcount(subset) > 3) continue;
         bool *batched = ARENA_ZNEW(&bag->arena, bool, f->n_params);
@@ -143,7 +161,8 @@ static void check_batch(struct walk *w, struct bag *bag, struct module *m, uint3
                 if (!batched[p]) lanes[l][p] = lanes[0][p];
         }
         c.args = lanes[0];
-        claim(w, arena_printf(&bag->arena, "batch over parameters %#x", subset), claim_batch(&c, batched, LANES, (struct tensor *const *const *)lanes));
+        claim(w, arena_printf(&bag->arena, "batch over parameters %#x", subset),
+              claim_batch(&c, batched, LANES, (struct tensor *const *const *)lanes));
         w->checked[CELL_BATCH]++;
     }
 }
@@ -151,7 +170,8 @@ static void check_batch(struct walk *w, struct bag *bag, struct module *m, uint3
 /* ---- samples ---- */
 
 /* Draws arguments on which the sample runs; NULL when there are none. */
-static struct tensor **runnable(struct walk *w, struct bag *bag, struct module *m, uint32_t fn, const char *inputs, struct sample_sizes *sizes, struct outcome *o)
+static struct tensor **runnable(struct walk *w, struct bag *bag, struct module *m, uint32_t fn,
+                                const char *inputs, struct sample_sizes *sizes, struct outcome *o)
 {
     for (uint32_t attempt = 0; attempt < 2; attempt++) {
         *sizes = sample_sizes(&bag->arena, module_fn(m, fn), attempt);
@@ -177,8 +197,12 @@ static void check_sample(struct walk *w, struct bag *bag, struct module *m, cons
     struct outcome first, second;
     claim(w, "text", claim_round_trip(m));
     w->checked[CELL_TEXT]++;
-    claim(w, "sample", (w->row->expand ? text_uses(sample->text, w->row->name) : uses(m, w->op)) ? NULL : "it does not use the operator");
-    claim(w, "expansion", w->row->expand && uses(m, w->op) ? "the composite itself is in the function" : NULL);
+    claim(w, "sample",
+          (w->row->expand ? text_uses(sample->text, w->row->name) : uses(m, w->op))
+              ? NULL
+              : "it does not use the operator");
+    claim(w, "expansion",
+          w->row->expand && uses(m, w->op) ? "the composite itself is in the function" : NULL);
     uint32_t fn = module_find(m, "sample");
     if (fn == HOP_NONE) {
         claim(w, "sample", "there is no function @sample");
@@ -193,7 +217,8 @@ static void check_sample(struct walk *w, struct bag *bag, struct module *m, cons
     w->checked[CELL_INFER]++;
     run_on(bag, m, fn, &interpreter, args, sizes.dims, &second);
     claim(w, "eval twice", outcome_difference(&bag->arena, &second, &first, bits, bits));
-    run_on(bag, m, fn, &(struct backend){ .simplify = true, .passes = { .strict = true } }, args, sizes.dims, &second);
+    run_on(bag, m, fn, &(struct backend){ .simplify = true, .passes = { .strict = true } }, args, sizes.dims,
+           &second);
     claim(w, "eval after the passes", outcome_difference(&bag->arena, &second, &first, bits, bits));
     w->checked[CELL_EVAL]++;
     check_lower(w, bag, m, fn, args, sizes.dims, &first);
@@ -235,11 +260,13 @@ static void walk_sample(struct walk *w, const struct op_sample *sample)
 static const char *reason_wrong(const struct op_row *row)
 {
     static const char *const reasons[] = { "integer-valued", "piecewise constant", "opaque without a rule" };
-    if (row->vjp && row->jvp) return row->no_gradient ? "it has vjp and jvp, and a reason for having none" : NULL;
+    if (row->vjp && row->jvp)
+        return row->no_gradient ? "it has vjp and jvp, and a reason for having none" : NULL;
     if (row->flags & OPF_HIGHER) return "a higher-order row has every rule";
     if (row->expand && !row->no_gradient) return NULL;
     for (size_t i = 0; i < HOP_COUNT(reasons); i++)
-        if (row->no_gradient && !strcmp(row->no_gradient, reasons[i])) return row->vjp || row->jvp ? "it has one of vjp and jvp" : NULL;
+        if (row->no_gradient && !strcmp(row->no_gradient, reasons[i]))
+            return row->vjp || row->jvp ? "it has one of vjp and jvp" : NULL;
     return "vjp or jvp is missing without a reason from the list";
 }
 
@@ -247,11 +274,21 @@ static void walk_row(struct walk *w)
 {
     const struct op_row *row = w->row;
     bool composite = row->expand, gradient = composite && !row->no_gradient;
-    const bool claimed[CELLS] = { true, row->infer, row->eval || composite, row->vjp || gradient, row->jvp || gradient, row->batch || composite, row->lower || composite };
-    claim(w, "rules", composite && (row->eval || row->vjp || row->vjp_forward || row->jvp || row->batch || row->lower || row->rewrite || row->effect) ?
-                          "a composite row has no rules but infer and expand" : NULL);
+    const bool claimed[CELLS] = { true,
+                                  row->infer,
+                                  row->eval || composite,
+                                  row->vjp || gradient,
+                                  row->jvp || gradient,
+                                  row->batch || composite,
+                                  row->lower || composite };
+    claim(w, "rules",
+          composite && (row->eval || row->vjp || row->vjp_forward || row->jvp || row->batch || row->lower ||
+                        row->rewrite || row->effect)
+              ? "a composite row has no rules but infer and expand"
+              : NULL);
     for (int c = 0; c < CELLS; c++)
-        if (c != CELL_VJP && c != CELL_JVP) claim(w, cell_names[c], claimed[c] ? NULL : "the cell is missing");
+        if (c != CELL_VJP && c != CELL_JVP)
+            claim(w, cell_names[c], claimed[c] ? NULL : "the cell is missing");
     claim(w, "gradient", reason_wrong(row));
     claim(w, "vjp_forward", row->flags & OPF_HIGHER && !row->vjp_forward ? "the cell is missing" : NULL);
     claim(w, "meaning", row->meaning && *row->meaning ? NULL : "the row does not say what it means");
@@ -260,8 +297,8 @@ static void walk_row(struct walk *w)
         if (claimed[c] && !w->checked[c]) claim(w, cell_names[c], "claimed, but no sample exercises it");
 }
 
-/* Rows are walked in processes of their own, a few at a time: a crash is a failure of that row. What a process prints comes back through a pipe, the
- * counts at its end, and is shown in the order of the table. */
+/* Rows are walked in processes of their own, a few at a time: a crash is a failure of that row. What a
+ * process prints comes back through a pipe, the counts at its end, and is shown in the order of the table. */
 struct child {
     const struct op_row *row;
     pid_t pid;
@@ -307,7 +344,8 @@ static void end_row(struct child *c, uint64_t *passed, uint64_t *failed)
     if (in) fclose(in);
     while (waitpid(c->pid, &status, 0) < 0 && errno == EINTR) {}
     if (!told || !WIFEXITED(status) || WEXITSTATUS(status)) {
-        printf("%s: %s\n", c->row->name, WIFSIGNALED(status) ? strsignal(WTERMSIG(status)) : "its process ended badly");
+        printf("%s: %s\n", c->row->name,
+               WIFSIGNALED(status) ? strsignal(WTERMSIG(status)) : "its process ended badly");
         f++;
     }
     *passed += p;

@@ -18,29 +18,34 @@
 
 #define COUNTED_WHILE COUNTED_WHILE_WITH("")
 #define COUNTED_WHILE_WITH(attrs) DOWN_TO_ZERO(attrs, "%t = gt(%i, %zero)")
-#define WATCHED_WHILE_WITH(attrs) DOWN_TO_ZERO(attrs, "%b = barrier(%i)\n    %t = gt(%b, %zero)") /* the same, but nobody sees that it counts */
+#define WATCHED_WHILE_WITH(attrs) \
+    DOWN_TO_ZERO(attrs, \
+                 "%b = barrier(%i)\n    %t = gt(%b, %zero)") /* the same, but nobody sees that it counts */
 #define DOWN_TO_ZERO(attrs, test) \
     "hop 1\n" \
     "fn @main(%n: i64[], %x: f64[2], %w: f64[2]) -> (i64[], f64[2]) {\n" \
-    "  %k, %y = while_loop " attrs " carry(%i = %n, %c = %x) cond {\n" SCALAR("zero", "0", "i64") \
-    "    " test "\n" \
-    "    test(%t)\n" \
-    "  } body with(%v = %w) {\n" SCALAR("one", "1", "i64") \
-    "    %j = sub(%i, %one)\n" \
-    "    %m = mul(%c, %v)\n" \
-    "    %d = sin(%m)\n" \
-    "    next(%j, %d)\n" \
-    "  }\n" \
-    "  return %k, %y\n" \
-    "}\n"
+    "  %k, %y = while_loop " attrs " carry(%i = %n, %c = %x) cond {\n" SCALAR( \
+        "zero", "0", "i64") "    " test "\n" \
+                            "    test(%t)\n" \
+                            "  } body with(%v = %w) {\n" SCALAR("one", "1", \
+                                                                "i64") "    %j = sub(%i, %one)\n" \
+                                                                       "    %m = mul(%c, %v)\n" \
+                                                                       "    %d = sin(%m)\n" \
+                                                                       "    next(%j, %d)\n" \
+                                                                       "  }\n" \
+                                                                       "  return %k, %y\n" \
+                                                                       "}\n"
 
-/* Carries: a float of each kind, an integer; slices of integers; an unused operand; a carry that never changes. */
+/* Carries: a float of each kind, an integer; slices of integers; an unused operand; a carry that never
+ * changes. */
 #define MIXED_SCAN MIXED_SCAN_WITH("reverse")
 #define MIXED_SCAN_WITH(attrs) \
     "hop 1\n" \
-    "fn @main[T](%h: f64[], %g: f64[2], %k: i64[], %xs: f64[T, 2], %w: f64[2], %z: f64[]) -> (f64[], f64[2], i64[], f64[T], f64[T, 2], i64[T]) {\n" \
+    "fn @main[T](%h: f64[], %g: f64[2], %k: i64[], %xs: f64[T, 2], %w: f64[2], %z: f64[]) -> (f64[], " \
+    "f64[2], i64[], f64[T], f64[T, 2], i64[T]) {\n" \
     "  %is = iota {dims = [T]}\n" \
-    "  %a, %b, %c, %d, %e, %f = scan {" attrs "} carry(%s = %h, %q = %g, %n = %k) over(%x in %xs, %i in %is) with(%v = %w, %y = %z) {\n" \
+    "  %a, %b, %c, %d, %e, %f = scan {" attrs \
+    "} carry(%s = %h, %q = %g, %n = %k) over(%x in %xs, %i in %is) with(%v = %w, %y = %z) {\n" \
     "    %j = add(%n, %i)\n" \
     "    %r = cast {dtype = f64} (%j)\n" \
     "    %p = mul(%s, %r)\n" \
@@ -71,32 +76,33 @@
 /* Newton's iteration for a square root: the number of trips depends on the data. */
 #define NEWTON_BODY(stack) \
     "    %q = div(%v, %c)\n" \
-    "    %t = add(%c, %q)\n" SCALAR("half", "0.5", "f64") \
-    "    %d = mul(%half, %t)\n" \
-    "    next(%d)" stack "\n"
+    "    %t = add(%c, %q)\n" SCALAR("half", "0.5", "f64") "    %d = mul(%half, %t)\n" \
+                                                          "    next(%d)" stack "\n"
 #define NEWTON_COND \
     "    %s = mul(%c, %c)\n" \
     "    %e = sub(%s, %v)\n" \
-    "    %f = abs(%e)\n" SCALAR("g", "0.3", "f64") \
-    "    %t = gt(%f, %g)\n" \
-    "    test(%t)\n"
+    "    %f = abs(%e)\n" SCALAR("g", "0.3", "f64") "    %t = gt(%f, %g)\n" \
+                                                   "    test(%t)\n"
 #define NEWTON NEWTON_WITH("")
 #define NEWTON_WITH(attrs) \
     "hop 1\n" \
     "fn @main(%x: f64[], %n: i64[]) -> (f64[], i64[]) {\n" \
     "  %k = cast {dtype = f64} (%n)\n" \
     "  %a = add(%x, %k)\n" \
-    "  %y, %trips = while_loop {count" attrs "} carry(%c = %a) cond with(%v = %a) {\n" NEWTON_COND "  } body with(%v = %a) {\n" NEWTON_BODY("") "  }\n" \
-    "  return %y, %trips\n" \
-    "}\n"
+    "  %y, %trips = while_loop {count" attrs "} carry(%c = %a) cond with(%v = %a) {\n" NEWTON_COND \
+    "  } body with(%v = %a) {\n" NEWTON_BODY("") "  }\n" \
+                                                 "  return %y, %trips\n" \
+                                                 "}\n"
 #define NEWTON_STACK(attrs, length) \
     "hop 1\n" \
     "fn @main(%x: f64[], %n: i64[]) -> (f64[], i64[], f64[" length "]) {\n" \
     "  %k = cast {dtype = f64} (%n)\n" \
     "  %a = add(%x, %k)\n" \
-    "  %y, %trips, %ys: f64[" length "] = while_loop " attrs " carry(%c = %a) cond with(%v = %a) {\n" NEWTON_COND "  } body with(%v = %a) {\n" NEWTON_BODY(" stack(%t)") "  }\n" \
-    "  return %y, %trips, %ys\n" \
-    "}\n"
+    "  %y, %trips, %ys: f64[" length "] = while_loop " attrs \
+    " carry(%c = %a) cond with(%v = %a) {\n" NEWTON_COND \
+    "  } body with(%v = %a) {\n" NEWTON_BODY(" stack(%t)") "  }\n" \
+                                                           "  return %y, %trips, %ys\n" \
+                                                           "}\n"
 
 #define SWITCH \
     "hop 1\n" \
@@ -135,23 +141,23 @@
     "  return %r\n" \
     "}\n"
 
-/* A branch that is only right for the lanes that take it: the square root of a negative number, a division by zero. */
+/* A branch that is only right for the lanes that take it: the square root of a negative number, a division by
+ * zero. */
 #define SWITCH_SAFE \
     "hop 1\n" \
     "fn @main(%n: i64[], %x: f64[], %w: f64[]) -> (f64[]) {\n" \
     "  %k = cast {dtype = f64} (%n)\n" \
-    "  %y = mul(%x, %k)\n" SCALAR("zero", "0", "f64") \
-    "  %p = gt(%y, %zero)\n" \
-    "  %r = switch(%p) [(%a = %y, %b = %w) {\n" \
-    "    %c = mul(%a, %b)\n" \
-    "    yield(%c)\n" \
-    "  }, (%a = %y, %b = %w) {\n" \
-    "    %c = sqrt(%a)\n" \
-    "    %d = div(%b, %c)\n" \
-    "    yield(%d)\n" \
-    "  }]\n" \
-    "  return %r\n" \
-    "}\n"
+    "  %y = mul(%x, %k)\n" SCALAR("zero", "0", "f64") "  %p = gt(%y, %zero)\n" \
+                                                      "  %r = switch(%p) [(%a = %y, %b = %w) {\n" \
+                                                      "    %c = mul(%a, %b)\n" \
+                                                      "    yield(%c)\n" \
+                                                      "  }, (%a = %y, %b = %w) {\n" \
+                                                      "    %c = sqrt(%a)\n" \
+                                                      "    %d = div(%b, %c)\n" \
+                                                      "    yield(%d)\n" \
+                                                      "  }]\n" \
+                                                      "  return %r\n" \
+                                                      "}\n"
 
 #define COUNTER(i) "cond {\n" SCALAR("zero", "0", "i64") "    %t = gt(" i ", %zero)\n    test(%t)\n  } body"
 
@@ -159,77 +165,79 @@
     "hop 1\n" \
     "fn @main[T](%n: i64[], %h: f64[2], %xs: f64[T, 2], %w: f64[2]) -> (f64[2], f64[T, 2]) {\n" \
     "  %c, %ys = scan carry(%s = %h) over(%x in %xs) with(%v = %w, %m = %n) {\n" \
-    "    %k, %y = while_loop " attrs " carry(%i = %m, %d = %s) " COUNTER("%i") " with(%u = %v, %z = %x) {\n" SCALAR("one", "1", "i64") \
-    "      %j = sub(%i, %one)\n" \
-    "      %e = mul(%d, %u)\n" \
-    "      %f = add(%e, %z)\n" \
-    "      %g = sin(%f)\n" \
-    "      next(%j, %g)\n" \
-    "    }\n" \
-    "    %o = mul(%y, %x)\n" \
-    "    next(%y) stack(%o)\n" \
-    "  }\n" \
-    "  return %c, %ys\n" \
-    "}\n"
+    "    %k, %y = while_loop " attrs " carry(%i = %m, %d = %s) " COUNTER( \
+        "%i") " with(%u = %v, %z = %x) {\n" SCALAR("one", "1", "i64") "      %j = sub(%i, %one)\n" \
+                                                                      "      %e = mul(%d, %u)\n" \
+                                                                      "      %f = add(%e, %z)\n" \
+                                                                      "      %g = sin(%f)\n" \
+                                                                      "      next(%j, %g)\n" \
+                                                                      "    }\n" \
+                                                                      "    %o = mul(%y, %x)\n" \
+                                                                      "    next(%y) stack(%o)\n" \
+                                                                      "  }\n" \
+                                                                      "  return %c, %ys\n" \
+                                                                      "}\n"
 
 #define SCAN_IN_WHILE \
     "hop 1\n" \
     "fn @main[T](%n: i64[], %h: f64[2], %xs: f64[T, 2], %w: f64[2]) -> (f64[2]) {\n" \
-    "  %k, %y = while_loop carry(%i = %n, %d = %h) " COUNTER("%i") " with(%zs = %xs, %u = %w) {\n" SCALAR("one", "1", "i64") \
-    "    %j = sub(%i, %one)\n" \
-    "    %c, %ys = scan carry(%s = %d) over(%x in %zs) with(%v = %u) {\n" \
-    "      %e = mul(%s, %v)\n" \
-    "      %f = add(%e, %x)\n" \
-    "      %g = tanh(%f)\n" \
-    "      %o = mul(%g, %s)\n" \
-    "      next(%g) stack(%o)\n" \
-    "    }\n" \
-    "    %q = sum {dims = [0]} (%ys)\n" \
-    "    %r = mul(%q, %c)\n" \
-    "    next(%j, %r)\n" \
-    "  }\n" \
-    "  return %y\n" \
-    "}\n"
+    "  %k, %y = while_loop carry(%i = %n, %d = %h) " COUNTER("%i") " with(%zs = %xs, %u = %w) {\n" SCALAR( \
+        "one", "1", "i64") "    %j = sub(%i, %one)\n" \
+                           "    %c, %ys = scan carry(%s = %d) over(%x in %zs) with(%v = %u) {\n" \
+                           "      %e = mul(%s, %v)\n" \
+                           "      %f = add(%e, %x)\n" \
+                           "      %g = tanh(%f)\n" \
+                           "      %o = mul(%g, %s)\n" \
+                           "      next(%g) stack(%o)\n" \
+                           "    }\n" \
+                           "    %q = sum {dims = [0]} (%ys)\n" \
+                           "    %r = mul(%q, %c)\n" \
+                           "    next(%j, %r)\n" \
+                           "  }\n" \
+                           "  return %y\n" \
+                           "}\n"
 
 #define WHILE_IN_WHILE \
     "hop 1\n" \
     "fn @main(%n: i64[], %h: f64[], %w: f64[]) -> (f64[]) {\n" \
-    "  %k, %y = while_loop carry(%i = %n, %d = %h) " COUNTER("%i") " with(%u = %w) {\n" SCALAR("one", "1", "i64") \
-    "    %j = sub(%i, %one)\n" \
-    "    %l, %z = while_loop carry(%p = %i, %q = %d) " COUNTER("%p") " with(%v = %u) {\n" SCALAR("uno", "1", "i64") \
-    "      %r = sub(%p, %uno)\n" \
-    "      %s = mul(%q, %v)\n" \
-    "      %a = sin(%s)\n" \
-    "      next(%r, %a)\n" \
-    "    }\n" \
-    "    %b = mul(%z, %d)\n" \
-    "    next(%j, %b)\n" \
-    "  }\n" \
-    "  return %y\n" \
-    "}\n"
+    "  %k, %y = while_loop carry(%i = %n, %d = %h) " COUNTER("%i") " with(%u = %w) {\n" SCALAR( \
+        "one", "1", "i64") "    %j = sub(%i, %one)\n" \
+                           "    %l, %z = while_loop carry(%p = %i, %q = %d) " COUNTER( \
+                               "%p") " with(%v = %u) {\n" SCALAR("uno", "1", \
+                                                                 "i64") "      %r = sub(%p, %uno)\n" \
+                                                                        "      %s = mul(%q, %v)\n" \
+                                                                        "      %a = sin(%s)\n" \
+                                                                        "      next(%r, %a)\n" \
+                                                                        "    }\n" \
+                                                                        "    %b = mul(%z, %d)\n" \
+                                                                        "    next(%j, %b)\n" \
+                                                                        "  }\n" \
+                                                                        "  return %y\n" \
+                                                                        "}\n"
 
 #define COND_IN_WHILE_IN_SCAN \
     "hop 1\n" \
     "fn @main[T](%n: i64[], %h: f64[], %xs: f64[T], %w: f64[]) -> (f64[], f64[T]) {\n" \
     "  %c, %ys = scan {reverse} carry(%s = %h) over(%x in %xs) with(%v = %w, %m = %n) {\n" \
-    "    %k, %y = while_loop carry(%i = %m, %d = %s) " COUNTER("%i") " with(%u = %v, %z = %x) {\n" SCALAR("one", "1", "i64") SCALAR("half", "0.5", "f64") \
-    "      %j = sub(%i, %one)\n" \
-    "      %p = gt(%z, %half)\n" \
-    "      %q = switch(%p) [(%a = %d, %b = %u) {\n" \
-    "        %e = mul(%a, %b)\n" \
-    "        yield(%e)\n" \
-    "      }, (%a = %d, %b = %z) {\n" \
-    "        %e = mul(%a, %b)\n" \
-    "        %f = sin(%e)\n" \
-    "        yield(%f)\n" \
-    "      }]\n" \
-    "      next(%j, %q)\n" \
-    "    }\n" \
-    "    %o = mul(%y, %s)\n" \
-    "    next(%y) stack(%o)\n" \
-    "  }\n" \
-    "  return %c, %ys\n" \
-    "}\n"
+    "    %k, %y = while_loop carry(%i = %m, %d = %s) " COUNTER( \
+        "%i") " with(%u = %v, %z = %x) {\n" SCALAR("one", "1", "i64") \
+        SCALAR("half", "0.5", "f64") "      %j = sub(%i, %one)\n" \
+                                     "      %p = gt(%z, %half)\n" \
+                                     "      %q = switch(%p) [(%a = %d, %b = %u) {\n" \
+                                     "        %e = mul(%a, %b)\n" \
+                                     "        yield(%e)\n" \
+                                     "      }, (%a = %d, %b = %z) {\n" \
+                                     "        %e = mul(%a, %b)\n" \
+                                     "        %f = sin(%e)\n" \
+                                     "        yield(%f)\n" \
+                                     "      }]\n" \
+                                     "      next(%j, %q)\n" \
+                                     "    }\n" \
+                                     "    %o = mul(%y, %s)\n" \
+                                     "    next(%y) stack(%o)\n" \
+                                     "  }\n" \
+                                     "  return %c, %ys\n" \
+                                     "}\n"
 
 #define SCAN_IN_SWITCH \
     "hop 1\n" \
@@ -341,10 +349,10 @@ static const struct program programs[] = {
     { "scan in scan in scan", SCAN_IN_SCAN_IN_SCAN, 2, NULL, 0, NO_SECOND },
 };
 
-
 /* ---- structure ---- */
 
-static uint32_t count_nodes(const struct module *m, uint32_t fn, enum op op, const struct fn **in, const struct node **last)
+static uint32_t count_nodes(const struct module *m, uint32_t fn, enum op op, const struct fn **in,
+                            const struct node **last)
 {
     const struct fn *f = module_fn(m, fn);
     uint32_t count = 0;
@@ -354,7 +362,8 @@ static uint32_t count_nodes(const struct module *m, uint32_t fn, enum op op, con
             if (last && !count) *last = n, *in = f;
             count++;
         }
-        for (uint32_t k = 0; k < n->n_regions; k++) count += count_nodes(m, node_region(f, n, k)->fn, op, in, NULL);
+        for (uint32_t k = 0; k < n->n_regions; k++)
+            count += count_nodes(m, node_region(f, n, k)->fn, op, in, NULL);
     }
     return count;
 }
@@ -369,7 +378,8 @@ static uint32_t gradient(struct run *r)
     return vjp_function(r->m, fn, wrt);
 }
 
-/* The first loop of the gradient is the forward one: it stacks what it did and as much more as is said here. */
+/* The first loop of the gradient is the forward one: it stacks what it did and as much more as is said here.
+ */
 static void claim_stacks(struct run *r, enum op op, uint32_t results)
 {
     const struct node *n = NULL;
@@ -378,7 +388,8 @@ static void claim_stacks(struct run *r, enum op op, uint32_t results)
     count_nodes(r->m, g, op, &in, &n);
     struct text text = { .arena = &r->m->arena };
     text_print(r->m, g, 0, &text);
-    CLAIM(n && n->n_results == results, "%s: the forward loop has %u results, not %u:\n%s", r->name, n ? n->n_results : 0, results, text.data);
+    CLAIM(n && n->n_results == results, "%s: the forward loop has %u results, not %u:\n%s", r->name,
+          n ? n->n_results : 0, results, text.data);
 }
 
 /* The next state is stacked by the program itself, slices and weights are there already: nothing more. */
@@ -430,19 +441,20 @@ static void claim_linear(struct run *r, const struct program *p)
     "fn @main[T](%n: i64[], %h: f64[], %xs: f64[T], %w: f64[]) -> (f64[], f64[T]) {\n" \
     "  %c, %ys = scan carry(%s = %h) over(%x in %xs) with(%v = %w, %m = %n) {\n" \
     "    print {format = \"outer {}\"} (%s)\n" \
-    "    %k, %y = while_loop carry(%i = %m, %d = %s) " COUNTER("%i") " with(%u = %v, %z = %x) {\n" SCALAR("one", "1", "i64") \
-    "      %j = sub(%i, %one)\n" \
-    "      print {format = \"inner {}\"} (%i)\n" \
-    "      %e = mul(%d, %u)\n" \
-    "      %g = sin(%e)\n" \
-    "      %f = add(%g, %z)\n" \
-    "      next(%j, %f)\n" \
-    "    }\n" \
-    "    %o = mul(%y, %x)\n" \
-    "    next(%y) stack(%o)\n" \
-    "  }\n" \
-    "  return %c, %ys\n" \
-    "}\n"
+    "    %k, %y = while_loop carry(%i = %m, %d = %s) " COUNTER( \
+        "%i") " with(%u = %v, %z = %x) {\n" SCALAR("one", "1", \
+                                                   "i64") "      %j = sub(%i, %one)\n" \
+                                                          "      print {format = \"inner {}\"} (%i)\n" \
+                                                          "      %e = mul(%d, %u)\n" \
+                                                          "      %g = sin(%e)\n" \
+                                                          "      %f = add(%g, %z)\n" \
+                                                          "      next(%j, %f)\n" \
+                                                          "    }\n" \
+                                                          "    %o = mul(%y, %x)\n" \
+                                                          "    next(%y) stack(%o)\n" \
+                                                          "  }\n" \
+                                                          "  return %c, %ys\n" \
+                                                          "}\n"
 
 static void claim_effects(struct run *r, const struct program *p)
 {
@@ -458,7 +470,8 @@ static void claim_effects(struct run *r, const struct program *p)
     struct tensor **second_args = vjp_arguments(r, g, vjp_args);
     r->lines = 0;
     call(r, second, second_args);
-    CLAIM(r->lines == once, "%s: the second gradient prints %u lines, the function %u", r->name, r->lines, once);
+    CLAIM(r->lines == once, "%s: the second gradient prints %u lines, the function %u", r->name, r->lines,
+          once);
 
     struct tensor **lanes[LANES]; /* lane i makes 2 + i inner trips in each step */
     bool all[4] = { true, true, true, true };
@@ -474,18 +487,21 @@ static void claim_effects(struct run *r, const struct program *p)
     "fn @main(%p: bool[], %x: f64[]) -> (f64[]) {\n" \
     "  %r = switch(%p) [(%a = %x) {\n" \
     "    yield(%a)\n" \
-    "  }, (%a = %x) {\n" SCALAR("zero", "0", "f64") \
-    "    %q = gt(%a, %zero)\n" \
-    "    check {message = \"positive\"} (%q, %a)\n" \
-    "    %s = sqrt(%a)\n" \
-    "    yield(%s)\n" \
-    "  }]\n" \
-    "  return %r\n" \
-    "}\n"
+    "  }, (%a = %x) {\n" SCALAR("zero", "0", "f64") "    %q = gt(%a, %zero)\n" \
+                                                    "    check {message = \"positive\"} (%q, %a)\n" \
+                                                    "    %s = sqrt(%a)\n" \
+                                                    "    yield(%s)\n" \
+                                                    "  }]\n" \
+                                                    "  return %r\n" \
+                                                    "}\n"
 
 static void run_checked(void *ctx)
 {
-    struct { struct run *r; uint32_t fn; struct tensor **args; } *c = ctx;
+    struct {
+        struct run *r;
+        uint32_t fn;
+        struct tensor **args;
+    } *c = ctx;
     call(c->r, c->fn, c->args);
 }
 
@@ -494,15 +510,21 @@ static void claim_checked(struct run *r, const struct program *p)
     (void)p;
     bool both[2] = { true, true };
     int64_t lanes = LANES;
-    struct tensor *args[2] = { keep(r, tensor_new(DT_BOOL, 1, &lanes)), keep(r, tensor_new(DT_F64, 1, &lanes)) };
-    struct { struct run *r; uint32_t fn; struct tensor **args; } c = { r, vmapped(r, module_find(r->m, "main"), both), args };
+    struct tensor *args[2] = { keep(r, tensor_new(DT_BOOL, 1, &lanes)),
+                               keep(r, tensor_new(DT_F64, 1, &lanes)) };
+    struct {
+        struct run *r;
+        uint32_t fn;
+        struct tensor **args;
+    } c = { r, vmapped(r, module_find(r->m, "main"), both), args };
     for (int bad = 0; bad < 3; bad++) {
         for (int i = 0; i < LANES; i++) {
             ((uint8_t *)args[0]->data)[i] = bad == 2 ? 0 : i != 1;
             reals(args[1])[i] = i == bad ? -1 : 4;
         }
         hop_status status = attempt(run_checked, &c);
-        CLAIM(status == (bad == 0 ? HOP_CHECK : HOP_OK), "%s: lane %d is bad: status %d (%s)", r->name, bad, status, hop_message());
+        CLAIM(status == (bad == 0 ? HOP_CHECK : HOP_OK), "%s: lane %d is bad: status %d (%s)", r->name, bad,
+              status, hop_message());
     }
 }
 
@@ -518,18 +540,19 @@ static void claim_max_trips(struct run *r, const struct program *p)
 {
     (void)p;
     hop_status status = attempt(run_long, r);
-    CLAIM(status == HOP_CHECK && strstr(hop_message(), "within max_trips (3)"), "%s: status %d: %s", r->name, status, hop_message());
+    CLAIM(status == HOP_CHECK && strstr(hop_message(), "within max_trips (3)"), "%s: status %d: %s", r->name,
+          status, hop_message());
 }
 
 #define SHORT_WHILE \
     "hop 1\n" \
     "fn @main(%n: i64[]) -> (i64[]) {\n" \
-    "  %y = while_loop {max_trips = 3} carry(%i = %n) " COUNTER("%i") " {\n" SCALAR("one", "1", "i64") \
-    "    %j = sub(%i, %one)\n" \
-    "    next(%j)\n" \
-    "  }\n" \
-    "  return %y\n" \
-    "}\n"
+    "  %y = while_loop {max_trips = 3} carry(%i = %n) " COUNTER( \
+        "%i") " {\n" SCALAR("one", "1", "i64") "    %j = sub(%i, %one)\n" \
+                                               "    next(%j)\n" \
+                                               "  }\n" \
+                                               "  return %y\n" \
+                                               "}\n"
 
 /* The same function is differentiated once: two calls share both halves. */
 static void claim_shared(struct run *r, const struct program *p)
@@ -546,13 +569,15 @@ static void claim_shared(struct run *r, const struct program *p)
 static void claim_blocks(struct run *r, const struct program *p)
 {
     (void)p;
-    claim_stacks(r, OP_while_loop, 4 + 1 + 2 + 1); /* carries, trips and number of blocks, rows, integer and float at their start, which rows ran */
+    claim_stacks(r, OP_while_loop, 4 + 1 + 2 + 1); /* carries, trips and number of blocks, rows, integer and
+                                                      float at their start, which rows ran */
 }
 
 static void claim_scan_blocks(struct run *r, const struct program *p)
 {
     (void)p;
-    claim_stacks(r, OP_scan, 1 + 1 + 1); /* the last state, all states, the state at the start of each block */
+    claim_stacks(r, OP_scan,
+                 1 + 1 + 1); /* the last state, all states, the state at the start of each block */
 }
 
 /* What is to be run again is run again after all passes. */
@@ -584,9 +609,14 @@ static void claim_recomputed(struct run *r, const struct program *p)
     claim_exps(r, 2);
 }
 
-static const struct { struct program program; void (*claim)(struct run *r, const struct program *p); } structure[] = {
-    { { "watched while in blocks: stacks", WATCHED_WHILE_WITH("{every = [2]}"), 0, NULL, 0, 0 }, claim_blocks },
-    { { "counted while in blocks: stacks", COUNTED_WHILE_WITH("{every = [2]}"), 0, NULL, 0, 0 }, claim_counted },
+static const struct {
+    struct program program;
+    void (*claim)(struct run *r, const struct program *p);
+} structure[] = {
+    { { "watched while in blocks: stacks", WATCHED_WHILE_WITH("{every = [2]}"), 0, NULL, 0, 0 },
+      claim_blocks },
+    { { "counted while in blocks: stacks", COUNTED_WHILE_WITH("{every = [2]}"), 0, NULL, 0, 0 },
+      claim_counted },
     { { "rnn in blocks: stacks", RNN_WITH("{every = [2]}"), 0, NULL, 0, 0 }, claim_scan_blocks },
     { { "call: kept", RECOMPUTED(""), 0, NULL, 0, 0 }, claim_kept },
     { { "call: recomputed", RECOMPUTED("{recompute}"), 0, NULL, 0, 0 }, claim_recomputed },

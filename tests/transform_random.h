@@ -1,5 +1,6 @@
-/* Random well-typed programs for transform_test.c: nested loops, branches and calls over scalars, small vectors and integers, built straight with the
- * builder. Everything is smooth and bounded, so that differences can be trusted. */
+/* Random well-typed programs for transform_test.c: nested loops, branches and calls over scalars, small
+ * vectors and integers, built straight with the builder. Everything is smooth and bounded, so that
+ * differences can be trusted. */
 
 enum { N_VECTOR = 2, N_TIME = 3 };
 static bool symbolic; /* the number of steps is symbol 0 of every function */
@@ -45,7 +46,8 @@ static val pick(struct random_body *g, enum shape s)
 {
     uint32_t n = g->values[s].len;
     struct type t = type_get(g->b->m, shape_type(g->b->m, s));
-    if (n && below(g->r, 12)) return g->values[s].data[below(g->r, 3) ? n - 1 - below(g->r, HOP_MIN(n, 3u)) : below(g->r, n)];
+    if (n && below(g->r, 12))
+        return g->values[s].data[below(g->r, 3) ? n - 1 - below(g->r, HOP_MIN(n, 3u)) : below(g->r, n)];
     if (s != SHAPE_INT && below(g->r, 8)) {
         for (enum shape other = SHAPE_SCALAR; other < SHAPE_INT; other++) {
             if (other == s || !g->values[other].len) continue;
@@ -63,7 +65,8 @@ static enum shape any_float(struct random_body *g) { return (enum shape)below(g-
 
 static void add_simple(struct random_body *g)
 {
-    static const enum op unary[] = { OP_sin, OP_tanh, OP_sigmoid, OP_neg, OP_cos }, binary[] = { OP_mul, OP_add, OP_sub, OP_mul };
+    static const enum op unary[] = { OP_sin, OP_tanh, OP_sigmoid, OP_neg, OP_cos },
+                         binary[] = { OP_mul, OP_add, OP_sub, OP_mul };
     enum shape s = any_float(g);
     switch (below(g->r, 6)) {
     case 0: in_scope(g, emit1(g->b, unary[below(g->r, HOP_COUNT(unary))], pick(g, s))); break;
@@ -87,10 +90,14 @@ static void add_simple(struct random_body *g)
     }
 }
 
-static uint32_t random_function(struct run *r, struct module *m, const type_id *params, uint32_t n_params, const enum shape *results, uint32_t n_results, uint32_t depth,
+static uint32_t random_function(struct run *r, struct module *m, const type_id *params, uint32_t n_params,
+                                const enum shape *results, uint32_t n_results, uint32_t depth,
                                 uint32_t counter);
 
-static val bounded(struct random_body *g, val v) { return emit_type(g->b, v).dtype == DT_F64 ? emit1(g->b, below(g->r, 2) ? OP_tanh : OP_sin, v) : v; }
+static val bounded(struct random_body *g, val v)
+{
+    return emit_type(g->b, v).dtype == DT_F64 ? emit1(g->b, below(g->r, 2) ? OP_tanh : OP_sin, v) : v;
+}
 
 static uint32_t pick_own(struct random_body *g, val *own, type_id *types)
 {
@@ -107,10 +114,13 @@ static void random_schedule(struct run *r, struct attr *attrs)
 {
     static const uint32_t sizes[2] = { 2, 2 };
     switch (below(r, 12)) {
-    case 0: case 1: case 2: attrs[1] = A_INTS(sizes, 1 + below(r, 2)); break;
+    case 0:
+    case 1:
+    case 2: attrs[1] = A_INTS(sizes, 1 + below(r, 2)); break;
     case 3: attrs[0] = A_WORD(SCHEDULE_SQRT); break;
     case 4: attrs[0] = A_WORD(SCHEDULE_RECOMPUTE); break;
-    case 5: case 6: attrs[0] = A_WORD(SCHEDULE_BINOMIAL), attrs[2] = A_INT(1 + below(r, 3)); break;
+    case 5:
+    case 6: attrs[0] = A_WORD(SCHEDULE_BINOMIAL), attrs[2] = A_INT(1 + below(r, 3)); break;
     default: break;
     }
 }
@@ -133,12 +143,19 @@ static void add_scan(struct random_body *g)
     }
     uint32_t n_own = pick_own(g, own, types + n), n_stack = groups[0] ? below(g->r, 3) : 1;
     for (uint32_t k = 0; k < n_stack; k++) results[groups[0] + k] = float_shape(g);
-    uint32_t fn = random_function(g->r, m, types, n + n_own, results, groups[0] + n_stack, g->depth - 1, HOP_NONE);
+    uint32_t fn = random_function(g->r, m, types, n + n_own, results, groups[0] + n_stack, g->depth - 1,
+                                  HOP_NONE);
     struct attr attrs[SCAN_ATTRS] = { A_FLAG(below(g->r, 2)), groups[1] ? A_NONE : A_DIM(time_dim(m)) };
     random_schedule(g->r, &attrs[SCAN_SCHEDULE]);
     const dim dims[] = { time_dim(m) };
     struct region_in region = { fn, own, n_own, dims };
-    val first = builder_node(g->b, &(struct node_in){ .op = OP_scan, .operands = operands, .n_operands = n, .groups = groups, .attrs = attrs, .regions = &region, .n_regions = 1 });
+    val first = builder_node(g->b, &(struct node_in){ .op = OP_scan,
+                                                      .operands = operands,
+                                                      .n_operands = n,
+                                                      .groups = groups,
+                                                      .attrs = attrs,
+                                                      .regions = &region,
+                                                      .n_regions = 1 });
     for (uint32_t k = 0; k < groups[0] + n_stack; k++) in_scope(g, first + k);
 }
 
@@ -150,7 +167,8 @@ static void add_while(struct random_body *g)
     type_id types[16];
     enum shape results[8];
     uint32_t n = 1 + below(g->r, 3), n_stack = below(g->r, 3) ? 0 : 1;
-    bool bound = below(g->r, 2) || n_stack; /* without a bound, stacks cannot be batched over the number of trips */
+    bool bound = below(g->r, 2) ||
+                 n_stack; /* without a bound, stacks cannot be batched over the number of trips */
     for (uint32_t k = 0; k < n; k++) {
         results[k] = k ? float_shape(g) : SHAPE_INT;
         operands[k] = pick(g, results[k]);
@@ -169,7 +187,13 @@ static void add_while(struct random_body *g)
     random_schedule(g->r, &attrs[WHILE_SCHEDULE]);
     const dim dims[] = { time_dim(m) };
     struct region_in regions[2] = { { cond_fn, NULL, 0, dims }, { body, own, n_own, dims } };
-    val first = builder_node(g->b, &(struct node_in){ .op = OP_while_loop, .operands = operands, .n_operands = n, .groups = &n, .attrs = attrs, .regions = regions, .n_regions = 2 });
+    val first = builder_node(g->b, &(struct node_in){ .op = OP_while_loop,
+                                                      .operands = operands,
+                                                      .n_operands = n,
+                                                      .groups = &n,
+                                                      .attrs = attrs,
+                                                      .regions = regions,
+                                                      .n_regions = 2 });
     uint32_t n_results = g->b->nodes.data[g->b->nodes.len - 1].n_results;
     for (uint32_t k = 0; k < n; k++) in_scope(g, first + k);
     if (n_results > n) in_scope(g, first + n);
@@ -189,10 +213,17 @@ static void add_switch(struct random_body *g)
     for (uint32_t k = 0; k < n; k++) {
         type_id types[4];
         uint32_t n_own = pick_own(g, own[k], types);
-        regions[k] = (struct region_in){ random_function(g->r, m, types, n_own, results, n_results, g->depth - 1, HOP_NONE), own[k], n_own, dims };
+        regions[k] = (struct region_in){ random_function(g->r, m, types, n_own, results, n_results,
+                                                         g->depth - 1, HOP_NONE),
+                                         own[k], n_own, dims };
     }
     if (n == 2) index = emit2(g->b, OP_gt, pick(g, SHAPE_SCALAR), emit_full(g->b, DT_F64, 0.31, 0, NULL));
-    val first = builder_node(g->b, &(struct node_in){ .op = OP_switch, .operands = &index, .n_operands = 1, .groups = (const uint32_t[1]){ 1 }, .regions = regions, .n_regions = n });
+    val first = builder_node(g->b, &(struct node_in){ .op = OP_switch,
+                                                      .operands = &index,
+                                                      .n_operands = 1,
+                                                      .groups = (const uint32_t[1]){ 1 },
+                                                      .regions = regions,
+                                                      .n_regions = n });
     for (uint32_t k = 0; k < n_results; k++) in_scope(g, first + k);
 }
 
@@ -204,14 +235,21 @@ static void add_call(struct random_body *g)
     uint32_t n_own = pick_own(g, own, types), n_results = 1 + below(g->r, 2);
     for (uint32_t k = 0; k < n_results; k++) results[k] = (enum shape)below(g->r, SHAPE_COUNT);
     const dim dims[] = { time_dim(g->b->m) };
-    struct region_in region = { random_function(g->r, g->b->m, types, n_own, results, n_results, g->depth - 1, HOP_NONE), own, n_own, dims };
+    struct region_in region = { random_function(g->r, g->b->m, types, n_own, results, n_results, g->depth - 1,
+                                                HOP_NONE),
+                                own, n_own, dims };
     struct attr recompute = A_FLAG(!below(g->r, 4));
-    val first = builder_node(g->b, &(struct node_in){ .op = OP_invoke_subgraph, .groups = (const uint32_t[1]){ 0 }, .attrs = &recompute, .regions = &region, .n_regions = 1 });
+    val first = builder_node(g->b, &(struct node_in){ .op = OP_invoke_subgraph,
+                                                      .groups = (const uint32_t[1]){ 0 },
+                                                      .attrs = &recompute,
+                                                      .regions = &region,
+                                                      .n_regions = 1 });
     for (uint32_t k = 0; k < n_results; k++) in_scope(g, first + k);
 }
 
 /* counter: the parameter whose next value, one less, is the first result. */
-static uint32_t random_function(struct run *r, struct module *m, const type_id *params, uint32_t n_params, const enum shape *results, uint32_t n_results, uint32_t depth,
+static uint32_t random_function(struct run *r, struct module *m, const type_id *params, uint32_t n_params,
+                                const enum shape *results, uint32_t n_results, uint32_t depth,
                                 uint32_t counter)
 {
     struct builder b;
@@ -229,20 +267,23 @@ static uint32_t random_function(struct run *r, struct module *m, const type_id *
     for (uint32_t k = 0; k < n_results; k++) {
         out[k] = pick(&g, results[k]);
         if (below(r, 4)) out[k] = bounded(&g, out[k]);
-        if (k == 0 && counter != HOP_NONE) out[k] = emit2(&b, OP_sub, counter, emit_full(&b, DT_I64, 1, 0, NULL));
+        if (k == 0 && counter != HOP_NONE)
+            out[k] = emit2(&b, OP_sub, counter, emit_full(&b, DT_I64, 1, 0, NULL));
     }
     return builder_finish(&b, out, n_results);
 }
 
 static void random_program(struct run *r, const struct program *p)
 {
-    static const enum shape params[] = { SHAPE_INT, SHAPE_SCALAR, SHAPE_VECTOR, SHAPE_TIMES, SHAPE_TIMES_VECTOR, SHAPE_SCALAR };
+    static const enum shape params[] = { SHAPE_INT,   SHAPE_SCALAR,       SHAPE_VECTOR,
+                                         SHAPE_TIMES, SHAPE_TIMES_VECTOR, SHAPE_SCALAR };
     static const enum shape results[] = { SHAPE_SCALAR, SHAPE_VECTOR, SHAPE_TIMES_VECTOR };
     type_id types[HOP_COUNT(params)];
     r->seed = p->seed;
     symbolic = p->seed & 1;
     for (uint32_t k = 0; k < HOP_COUNT(params); k++) types[k] = shape_type(r->m, params[k]);
-    uint32_t fn = random_function(r, r->m, types, HOP_COUNT(params), results, HOP_COUNT(results), 2 + (uint32_t)(p->seed % 3), HOP_NONE);
+    uint32_t fn = random_function(r, r->m, types, HOP_COUNT(params), results, HOP_COUNT(results),
+                                  2 + (uint32_t)(p->seed % 3), HOP_NONE);
     module_rename(r->m, fn, "main");
     int failed = tests_failed;
     claim_program(r, p);

@@ -1,6 +1,7 @@
-/* The transforms held against what they mean: jvp against differences, vjp against jvp, batch against a loop over lanes, and all of them on
- * each other's results, for programs with every higher-order operator in every other; then claims about structure: what loops stack, that
- * effects happen once, that nothing is poisoned by lanes that do not run. */
+/* The transforms held against what they mean: jvp against differences, vjp against jvp, batch against a loop
+ * over lanes, and all of them on each other's results, for programs with every higher-order operator in every
+ * other; then claims about structure: what loops stack, that effects happen once, that nothing is poisoned by
+ * lanes that do not run. */
 #include "check.h"
 #include "interp/interp.h"
 #include "ir/text.h"
@@ -38,7 +39,10 @@ static uint64_t next_random(struct run *r)
     z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
     return z ^ (z >> 31);
 }
-static double uniform(struct run *r, double lo, double hi) { return lo + (hi - lo) * (double)(next_random(r) >> 11) * 0x1p-53; }
+static double uniform(struct run *r, double lo, double hi)
+{
+    return lo + (hi - lo) * (double)(next_random(r) >> 11) * 0x1p-53;
+}
 
 static bool is_float(const struct tensor *t) { return t->dtype == DT_F64; }
 static double *reals(const struct tensor *t) { return t->data; }
@@ -69,14 +73,16 @@ static bool *float_params(struct run *r, const struct fn *f, struct tensor *cons
     return mask;
 }
 
-static struct tensor **moved(struct run *r, const struct fn *f, struct tensor *const *args, struct tensor *const *tangents, double step)
+static struct tensor **moved(struct run *r, const struct fn *f, struct tensor *const *args,
+                             struct tensor *const *tangents, double step)
 {
     struct tensor **out = ARENA_NEW(&r->m->arena, struct tensor *, f->n_params);
     for (uint32_t p = 0; p < f->n_params; p++) {
         out[p] = args[p];
         if (!tangents[p]) continue;
         out[p] = keep(r, tensor_new(DT_F64, args[p]->rank, args[p]->dims));
-        for (int64_t i = 0; i < args[p]->count; i++) reals(out[p])[i] = reals(args[p])[i] + step * reals(tangents[p])[i];
+        for (int64_t i = 0; i < args[p]->count; i++)
+            reals(out[p])[i] = reals(args[p])[i] + step * reals(tangents[p])[i];
     }
     return out;
 }
@@ -94,7 +100,8 @@ static void claim_derivatives(struct run *r, uint32_t fn, struct tensor *const *
     const struct fn *f = module_fn(r->m, fn);
     bool *active = float_params(r, f, args), *found = ARENA_ZNEW(&r->m->arena, bool, f->n_results);
     r->doing = what;
-    struct tensor **y = call(r, fn, args), **tangents = ARENA_ZNEW(&r->m->arena, struct tensor *, f->n_params);
+    struct tensor **y = call(r, fn, args),
+                  **tangents = ARENA_ZNEW(&r->m->arena, struct tensor *, f->n_params);
     struct tensor **jvp_args = ARENA_NEW(&r->m->arena, struct tensor *, 2 * (size_t)f->n_params);
     uint32_t n = f->n_params;
     for (uint32_t p = 0; p < f->n_params; p++) {
@@ -102,24 +109,28 @@ static void claim_derivatives(struct run *r, uint32_t fn, struct tensor *const *
         if (active[p]) jvp_args[n++] = tangents[p] = random_like(r, args[p]);
     }
     uint32_t jvp = jvp_function(r->m, fn, active, found);
-    struct tensor **dot = call(r, jvp, jvp_args), **tangent_of = ARENA_ZNEW(&r->m->arena, struct tensor *, f->n_results);
+    struct tensor **dot = call(r, jvp, jvp_args),
+                  **tangent_of = ARENA_ZNEW(&r->m->arena, struct tensor *, f->n_results);
     n = f->n_results;
     for (uint32_t k = 0; k < f->n_results; k++)
         if (found[k]) tangent_of[k] = dot[n++];
     const double h = 1e-6;
-    struct tensor **above = call(r, fn, moved(r, f, args, tangents, h)), **below = call(r, fn, moved(r, f, args, tangents, -h));
+    struct tensor **above = call(r, fn, moved(r, f, args, tangents, h)),
+                  **below = call(r, fn, moved(r, f, args, tangents, -h));
     double worst = 0, at_most = 1;
     for (uint32_t k = 0; k < f->n_results; k++) {
         if (!is_float(y[k])) continue;
         for (int64_t i = 0; i < y[k]->count; i++) {
-            double difference = (reals(above[k])[i] - reals(below[k])[i]) / (2 * h), given = tangent_of[k] ? reals(tangent_of[k])[i] : 0;
+            double difference = (reals(above[k])[i] - reals(below[k])[i]) / (2 * h),
+                   given = tangent_of[k] ? reals(tangent_of[k])[i] : 0;
             double error = fabs(difference - given);
             if (!(error <= worst)) worst = error;
             if (fabs(difference) > at_most) at_most = fabs(difference);
         }
     }
     /* Where the function is that steep, differences say nothing: vjp and jvp still have to agree. */
-    CLAIM(worst <= 2e-5 * at_most || at_most > 1e3, "%s: %s: jvp differs from differences by %g (of %g)", r->name, what, worst, at_most);
+    CLAIM(worst <= 2e-5 * at_most || at_most > 1e3, "%s: %s: jvp differs from differences by %g (of %g)",
+          r->name, what, worst, at_most);
 
     uint32_t vjp = vjp_function(r->m, fn, active);
     struct tensor **vjp_args = ARENA_NEW(&r->m->arena, struct tensor *, f->n_params + f->n_results);
@@ -139,10 +150,12 @@ static void claim_derivatives(struct run *r, uint32_t fn, struct tensor *const *
     n = f->n_results;
     for (uint32_t p = 0; p < f->n_params; p++)
         if (active[p]) right += inner(ct[n++], tangents[p]);
-    CLAIM(fabs(left - right) <= 1e-9 * size, "%s: %s: vjp gives %.15g where jvp gives %.15g", r->name, what, right, left);
+    CLAIM(fabs(left - right) <= 1e-9 * size, "%s: %s: vjp gives %.15g where jvp gives %.15g", r->name, what,
+          right, left);
     bool same = true;
     for (uint32_t k = 0; k < f->n_results; k++)
-        for (int64_t i = 0; is_float(y[k]) && i < y[k]->count; i++) same &= reals(y[k])[i] == reals(ct[k])[i] || (reals(y[k])[i] != reals(y[k])[i]);
+        for (int64_t i = 0; is_float(y[k]) && i < y[k]->count; i++)
+            same &= reals(y[k])[i] == reals(ct[k])[i] || (reals(y[k])[i] != reals(y[k])[i]);
     CLAIM(same, "%s: %s: vjp changes the results themselves", r->name, what);
 }
 
@@ -181,9 +194,11 @@ static double lane_error(const struct tensor *all, int lane, const struct tensor
         int64_t rest = i, at = 0;
         bool inside = true;
         for (uint32_t d = one->rank; d-- > 0;) index[d] = rest % all->dims[d + 1], rest /= all->dims[d + 1];
-        for (uint32_t d = 0; d < one->rank; d++) inside &= index[d] < one->dims[d], at = at * one->dims[d] + index[d];
+        for (uint32_t d = 0; d < one->rank; d++)
+            inside &= index[d] < one->dims[d], at = at * one->dims[d] + index[d];
         double want = inside ? number_at(one, at) : 0, have = number_at(all, lane * per_lane + i);
-        double error = want == have || (isnan(want) && isnan(have)) ? 0 : fabs(want - have) / fmax(1, fabs(want));
+        double error = want == have || (isnan(want) && isnan(have)) ? 0
+                                                                    : fabs(want - have) / fmax(1, fabs(want));
         if (!(error <= worst)) worst = error;
     }
     return worst;
@@ -192,12 +207,14 @@ static double lane_error(const struct tensor *all, int lane, const struct tensor
 static uint32_t vmapped(struct run *r, uint32_t fn, const bool *batched)
 {
     const struct fn *f = module_fn(r->m, fn);
-    int *in_axes = ARENA_NEW(&r->m->arena, int, f->n_params), *out_axes = ARENA_ZNEW(&r->m->arena, int, f->n_results);
+    int *in_axes = ARENA_NEW(&r->m->arena, int, f->n_params),
+        *out_axes = ARENA_ZNEW(&r->m->arena, int, f->n_results);
     for (uint32_t p = 0; p < f->n_params; p++) in_axes[p] = batched[p] ? 0 : -1;
     return vmap_function(r->m, fn, in_axes, out_axes);
 }
 
-static struct tensor **over_lanes(struct run *r, const struct fn *f, struct tensor **lanes[LANES], const bool *batched)
+static struct tensor **over_lanes(struct run *r, const struct fn *f, struct tensor **lanes[LANES],
+                                  const bool *batched)
 {
     struct tensor **out = ARENA_NEW(&r->m->arena, struct tensor *, f->n_params);
     for (uint32_t p = 0; p < f->n_params; p++) {
@@ -208,7 +225,8 @@ static struct tensor **over_lanes(struct run *r, const struct fn *f, struct tens
     return out;
 }
 
-static void claim_lanes(struct run *r, uint32_t fn, struct tensor **lanes[LANES], const bool *batched, const char *what)
+static void claim_lanes(struct run *r, uint32_t fn, struct tensor **lanes[LANES], const bool *batched,
+                        const char *what)
 {
     const struct fn *f = module_fn(r->m, fn);
     r->doing = what;
@@ -230,8 +248,8 @@ static void claim_lanes(struct run *r, uint32_t fn, struct tensor **lanes[LANES]
 
 struct program {
     const char *name, *text;
-    int64_t size;        /* of every symbol */
-    const char *ints;    /* values of integer and bool scalars, in order; a lane adds `spread` */
+    int64_t size;     /* of every symbol */
+    const char *ints; /* values of integer and bool scalars, in order; a lane adds `spread` */
     int64_t spread;
     unsigned flags;
     uint64_t seed; /* of a random program */
@@ -273,7 +291,8 @@ static struct tensor **arguments(struct run *r, const struct fn *f, const struct
 static struct tensor **vjp_arguments(struct run *r, uint32_t fn, struct tensor *const *args)
 {
     const struct fn *f = module_fn(r->m, fn);
-    struct tensor **y = call(r, fn, args), **out = ARENA_NEW(&r->m->arena, struct tensor *, f->n_params + f->n_results);
+    struct tensor **y = call(r, fn, args),
+                  **out = ARENA_NEW(&r->m->arena, struct tensor *, f->n_params + f->n_results);
     uint32_t n = 0;
     for (; n < f->n_params; n++) out[n] = args[n];
     for (uint32_t k = 0; k < f->n_results; k++)
@@ -287,7 +306,8 @@ static void claim_program(struct run *r, const struct program *p)
     const struct fn *f = module_fn(r->m, fn);
     struct tensor **lanes[LANES], **vjp_lanes[LANES];
     for (int i = 0; i < LANES; i++) lanes[i] = arguments(r, f, p, i);
-    bool *active = float_params(r, f, lanes[0]), *all = ARENA_NEW(&r->m->arena, bool, 2 * (size_t)f->n_params + 2 * (size_t)f->n_results);
+    bool *active = float_params(r, f, lanes[0]),
+         *all = ARENA_NEW(&r->m->arena, bool, 2 * (size_t)f->n_params + 2 * (size_t)f->n_results);
     memset(all, true, 2 * (size_t)f->n_params + 2 * (size_t)f->n_results);
     for (uint32_t k = 0; k < f->n_params; k++) all[k] = !(p->flags & SAME_INTS) || is_float(lanes[0][k]);
 
@@ -317,7 +337,8 @@ static void claim_program(struct run *r, const struct program *p)
     }
     if (p->flags & NO_SECOND) return;
     const struct fn *g = module_fn(r->m, vjp);
-    claim_derivatives(r, vmapped(r, vjp, all), over_lanes(r, g, vjp_lanes, all), "gradient of vmap of gradient");
+    claim_derivatives(r, vmapped(r, vjp, all), over_lanes(r, g, vjp_lanes, all),
+                      "gradient of vmap of gradient");
     bool *wrt = float_params(r, g, vjp_lanes[0]);
     uint32_t second = vjp_function(r->m, vjp, wrt);
     struct tensor **second_lanes[LANES];
@@ -400,8 +421,9 @@ static void claim_allocations(const char *name, const char *text)
         status = attempt(transform_everything, &c);
         hop_fail_allocation(0);
         module_free(c.m);
-        CLAIM((status == HOP_OK || status == HOP_NOMEM) && hop_live_allocations() == before, "%s: allocation %llu fails: status %d, %lld allocations stay (%s)", name,
-              (unsigned long long)n, status, (long long)(hop_live_allocations() - before), hop_message());
+        CLAIM((status == HOP_OK || status == HOP_NOMEM) && hop_live_allocations() == before,
+              "%s: allocation %llu fails: status %d, %lld allocations stay (%s)", name, (unsigned long long)n,
+              status, (long long)(hop_live_allocations() - before), hop_message());
     }
 }
 
@@ -413,7 +435,8 @@ int main(int argc, char **argv)
     for (uint32_t i = 0; !random && i < HOP_COUNT(programs); i++)
         if (argc < 2 || strstr(programs[i].name, argv[1])) with_program(&programs[i], claim_program);
     for (uint32_t i = 0; !random && i < HOP_COUNT(structure); i++)
-        if (argc < 2 || strstr(structure[i].program.name, argv[1])) with_program(&structure[i].program, structure[i].claim);
+        if (argc < 2 || strstr(structure[i].program.name, argv[1]))
+            with_program(&structure[i].program, structure[i].claim);
     if (argc < 2) {
         claim_allocations("rnn", RNN);
         claim_allocations("cond in while in scan", COND_IN_WHILE_IN_SCAN);
@@ -422,7 +445,13 @@ int main(int argc, char **argv)
     for (int64_t i = 0; (random || argc < 2) && i < count; i++) {
         char name[64];
         snprintf(name, sizeof name, "random program %lld", (long long)(seed + i));
-        with_program(&(struct program){ .name = name, .text = "hop 1\n", .size = 3, .seed = (uint64_t)(seed + i), .ints = "1", .spread = 1 }, random_program);
+        with_program(&(struct program){ .name = name,
+                                        .text = "hop 1\n",
+                                        .size = 3,
+                                        .seed = (uint64_t)(seed + i),
+                                        .ints = "1",
+                                        .spread = 1 },
+                     random_program);
     }
     return tests_end();
 }

@@ -1,6 +1,7 @@
-/* A Kalman filter whose parameters are fitted: a cart on a spring is pushed about by noise and its place is measured badly. Stiffness, damping and the sizes
- * of both noises are unknown; the filter, a scan, gives the likelihood of the measurements, and Newton's method with the gradient and the Hessian of that
- * finds the parameters, the inverse of the Hessian how well they are known.
+/* A Kalman filter whose parameters are fitted: a cart on a spring is pushed about by noise and its place is
+ * measured badly. Stiffness, damping and the sizes of both noises are unknown; the filter, a scan, gives the
+ * likelihood of the measurements, and Newton's method with the gradient and the Hessian of that finds the
+ * parameters, the inverse of the Hessian how well they are known.
  *
  *     cc kalman.c $(pkg-config --cflags --libs hop) -lm && ./a.out
  */
@@ -20,18 +21,21 @@ struct model {
     hop_val q, r; /* f64[2, 2], f64[]: variances of the push and of the measurement */
 };
 
-static int step(void *env, const hop_val *in, hop_val *out)     /* (mean, covariance, nll; y) -> (mean, covariance, nll; filtered mean) */
+static int step(void *env, const hop_val *in,
+                hop_val *out) /* (mean, covariance, nll; y) -> (mean, covariance, nll; filtered mean) */
 {
     const struct model *m = env;
-    hop_val mean = hop_matmul(m->f, in[0]);                     /* predict */
+    hop_val mean = hop_matmul(m->f, in[0]); /* predict */
     hop_val cov = hop_add(hop_matmul(hop_matmul(m->f, in[1]), hop_transpose(m->f)), m->q);
-    hop_val column = hop_slice(cov, ":, 0");                    /* of the covariance: what the place has to do with either */
+    hop_val column = hop_slice(cov, ":, 0"); /* of the covariance: what the place has to do with either */
     hop_val variance = hop_add(hop_slice(cov, "0, 0"), m->r);
     hop_val surprise = hop_sub(in[3], hop_slice(mean, "0"));
     hop_val gain = hop_div(column, variance);
-    out[0] = hop_add(mean, hop_mul(gain, surprise));            /* correct */
+    out[0] = hop_add(mean, hop_mul(gain, surprise)); /* correct */
     out[1] = hop_sub(cov, hop_mul(hop_expand(gain, 1), hop_expand(column, 0)));
-    out[2] = hop_add(in[2], hop_mul(hop_scalar(0.5), hop_add(hop_log(variance), hop_div(hop_mul(surprise, surprise), variance))));
+    out[2] = hop_add(in[2],
+                     hop_mul(hop_scalar(0.5),
+                             hop_add(hop_log(variance), hop_div(hop_mul(surprise, surprise), variance))));
     out[3] = out[0];
     return 0;
 }
@@ -42,9 +46,11 @@ static hop_val matrix(hop_val a, hop_val b, hop_val c, hop_val d)
     return hop_reshape(hop_stack(all, 4, 0), "2, 2");
 }
 
-static int filter(void *env, const hop_val *in, hop_val *out)   /* (log of the parameters, ys) -> (negative log likelihood, filtered means) */
+static int filter(void *env, const hop_val *in,
+                  hop_val *out) /* (log of the parameters, ys) -> (negative log likelihood, filtered means) */
 {
-    hop_val p = hop_exp(in[0]), h = hop_number("f64", dt), zero = hop_number("f64", 0), one = hop_number("f64", 1);
+    hop_val p = hop_exp(in[0]), h = hop_number("f64", dt), zero = hop_number("f64", 0),
+            one = hop_number("f64", 1);
     hop_val push = hop_mul(hop_slice(p, "2"), hop_slice(p, "2"));
     struct model m = {
         matrix(one, h, hop_neg(hop_mul(h, hop_slice(p, "0"))), hop_sub(one, hop_mul(h, hop_slice(p, "1")))),
@@ -53,7 +59,9 @@ static int filter(void *env, const hop_val *in, hop_val *out)   /* (log of the p
     };
     hop_val carry[3] = { hop_zeros("f64[2]"), matrix(one, zero, zero, one), zero }, r[4];
     (void)env;
-    hop_scan(r, 4, &(hop_scan_spec){ .step = step, .env = &m, .carry = carry, .n_carry = 3, .xs = &in[1], .n_xs = 1 });
+    hop_scan(r, 4,
+             &(hop_scan_spec){
+                 .step = step, .env = &m, .carry = carry, .n_carry = 3, .xs = &in[1], .n_xs = 1 });
     out[0] = r[2];
     out[1] = r[3];
     return 0;
@@ -127,18 +135,21 @@ static void plot(const double *place, const double *ys, const double *means, int
 int main(void)
 {
     static double place[T], ys[T];
-    double p[PARAMS], trial[PARAMS], inverse[PARAMS][PARAMS], damping = 1, first_error = 0, error = 0, worst = 0;
+    double p[PARAMS], trial[PARAMS], inverse[PARAMS][PARAMS], damping = 1, first_error = 0, error = 0,
+                                                              worst = 0;
     const double *nll, *gradient, *hessian;
     const int64_t samples = T;
     hop_fn *f = NULL, *g = NULL, *h = NULL;
     hop_exe *value_and_grad = NULL, *second = NULL, *value = NULL;
-    hop_tensor *in[2] = { NULL, NULL }, *out[3] = { NULL, NULL, NULL }, *curvature = NULL, *told[2] = { NULL, NULL };
+    hop_tensor *in[2] = { NULL, NULL }, *out[3] = { NULL, NULL, NULL }, *curvature = NULL,
+               *told[2] = { NULL, NULL };
     int failed = 1, trips = 0;
 
     simulate(place, ys);
     for (int i = 0; i < PARAMS; i++) p[i] = log(start[i]);
-    if (hop_capture(&f, "p: f64[4], ys: f64[T]", 2, filter, NULL) || hop_value_and_grad(&g, f, "p") || hop_hessian(&h, f, "p") || hop_compile(&value, f, NULL) ||
-        hop_compile(&value_and_grad, g, NULL) || hop_compile(&second, h, NULL) || hop_tensor_borrow_dims(&in[1], "f64", &samples, 1, ys, NULL, NULL) ||
+    if (hop_capture(&f, "p: f64[4], ys: f64[T]", 2, filter, NULL) || hop_value_and_grad(&g, f, "p") ||
+        hop_hessian(&h, f, "p") || hop_compile(&value, f, NULL) || hop_compile(&value_and_grad, g, NULL) ||
+        hop_compile(&second, h, NULL) || hop_tensor_borrow_dims(&in[1], "f64", &samples, 1, ys, NULL, NULL) ||
         hop_tensor_borrow(&in[0], "f64[4]", p, NULL, NULL) || hop_run(value_and_grad, in, 2, out, 3))
         goto done;
     first_error = distance(place, hop_data(out[1]), 2);
@@ -150,9 +161,11 @@ int main(void)
         for (int i = 0; i < PARAMS; i++) size += gradient[i] * gradient[i];
         printf("%4d  %15.6f  %10.2e  %7.0e\n", trips, *nll, sqrt(size), damping);
         if (sqrt(size) < 1e-6 || trips == 40) break;
-        for (int tries = 0; tries < 30; tries++) {              /* more damping until the step goes down */
+        for (int tries = 0; tries < 30; tries++) { /* more damping until the step goes down */
             for (int i = 0; i < PARAMS; i++)
-                for (int j = 0; j < PARAMS; j++) inverse[i][j] = hessian[i * PARAMS + j] + (i == j) * damping * (fabs(hessian[i * PARAMS + i]) + 1);
+                for (int j = 0; j < PARAMS; j++)
+                    inverse[i][j] = hessian[i * PARAMS + j] +
+                                    (i == j) * damping * (fabs(hessian[i * PARAMS + i]) + 1);
             int good = invert(inverse);
             for (int i = 0; i < PARAMS; i++) {
                 trial[i] = before[i] = p[i];
@@ -181,7 +194,9 @@ int main(void)
         worst = fmax(worst, fabs(found - truth[i]) / known);
     }
     error = distance(place, hop_data(out[1]), 2);
-    printf("error of the place: measured %.3f, filtered at the start %.3f, filtered with what was found %.3f\n", distance(place, ys, 1), first_error, error);
+    printf(
+        "error of the place: measured %.3f, filtered at the start %.3f, filtered with what was found %.3f\n",
+        distance(place, ys, 1), first_error, error);
     plot(place, ys, hop_data(out[1]), 1000);
     failed = trips == 40 || worst > 4 || error >= first_error || error > 0.75 * distance(place, ys, 1);
     if (failed) fprintf(stderr, "the fit is not as it should be\n");

@@ -1,4 +1,5 @@
-/* Trains the network of rnn.hop with code that hop emitted, and without hop: this file, rnn.c and rnn.h are all there is.
+/* Trains the network of rnn.hop with code that hop emitted, and without hop: this file, rnn.c and rnn.h are
+ * all there is.
  *
  *   hop emit c examples/emitted/rnn.hop --grad --value --wrt w,u -o rnn.c
  *   cc -std=c99 -O2 -ffp-contract=off -I. examples/emitted/main.c rnn.c -lm -o rnn
@@ -23,7 +24,8 @@ static void fill(float *x, int n, unsigned *state)
 
 int main(void)
 {
-    static float h0[STATE], xs[STEPS * INPUT], w[STATE * STATE], u[INPUT * STATE], goal[STATE], d_w[STATE * STATE], d_u[INPUT * STATE];
+    static float h0[STATE], xs[STEPS * INPUT], w[STATE * STATE], u[INPUT * STATE], goal[STATE],
+        d_w[STATE * STATE], d_u[INPUT * STATE];
     unsigned state = 1;
     float loss = 0, first = 0;
     void *workspace = malloc(loss_grad_workspace(STEPS) + 1);

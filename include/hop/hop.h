@@ -1,8 +1,10 @@
-/* hop: higher-order tensor programs. The public header: capture of programs from C, transforms, executables, tensors.
+/* hop: higher-order tensor programs. The public header: capture of programs from C, transforms, executables,
+ * tensors.
  *
- * A call that can fail returns 0 (HOP_OK) or a status, and hop_message() says what went wrong. Functions that make traced values return the value;
- * the first of them that fails marks the capture, later ones do nothing, and hop_capture returns the status. Text describes types ("f32[T, 64]"),
- * sizes ("T, 2*N"), axes ("0, -1", "all") and slices ("1:3, :, -1"). Every _free accepts NULL. */
+ * A call that can fail returns 0 (HOP_OK) or a status, and hop_message() says what went wrong. Functions that
+ * make traced values return the value; the first of them that fails marks the capture, later ones do nothing,
+ * and hop_capture returns the status. Text describes types ("f32[T, 64]"), sizes ("T, 2*N"), axes ("0, -1",
+ * "all") and slices ("1:3, :, -1"). Every _free accepts NULL. */
 #ifndef HOP_HOP_H
 #define HOP_HOP_H
 
@@ -40,15 +42,21 @@ const char *hop_message(void);
 
 typedef struct hop_tensor hop_tensor;
 
-/* Zeros of a type with constant sizes, "f32[3, 4]". Dtypes: bool (a byte, 0 or 1), i8 i16 i32 i64, u8 u16 u32 u64, f16 and bf16 (their bits, two bytes), f32, f64. */
+/* Zeros of a type with constant sizes, "f32[3, 4]". Dtypes: bool (a byte, 0 or 1), i8 i16 i32 i64, u8 u16 u32
+ * u64, f16 and bf16 (their bits, two bytes), f32, f64. */
 hop_status hop_tensor_new(hop_tensor **out, const char *type);
-/* The caller's memory, row-major. It must stay until release(ctx) is called (release may be NULL) with the last reference gone. */
-hop_status hop_tensor_borrow(hop_tensor **out, const char *type, void *data, void (*release)(void *ctx), void *ctx);
-/* The same with one stride per dim, counted in elements; strides may be zero or negative, data is the element with all indices 0. */
-hop_status hop_tensor_strided(hop_tensor **out, const char *type, void *data, const int64_t *strides, void (*release)(void *ctx), void *ctx);
+/* The caller's memory, row-major. It must stay until release(ctx) is called (release may be NULL) with the
+ * last reference gone. */
+hop_status hop_tensor_borrow(hop_tensor **out, const char *type, void *data, void (*release)(void *ctx),
+                             void *ctx);
+/* The same with one stride per dim, counted in elements; strides may be zero or negative, data is the element
+ * with all indices 0. */
+hop_status hop_tensor_strided(hop_tensor **out, const char *type, void *data, const int64_t *strides,
+                              void (*release)(void *ctx), void *ctx);
 /* Both, with sizes that only the program knows: a dtype, "f32", and `rank` sizes. */
 hop_status hop_tensor_new_dims(hop_tensor **out, const char *dtype, const int64_t *dims, int rank);
-hop_status hop_tensor_borrow_dims(hop_tensor **out, const char *dtype, const int64_t *dims, int rank, void *data, void (*release)(void *ctx), void *ctx);
+hop_status hop_tensor_borrow_dims(hop_tensor **out, const char *dtype, const int64_t *dims, int rank,
+                                  void *data, void (*release)(void *ctx), void *ctx);
 /* A part of a tensor that shares its memory: hop_tensor_view(&v, t, "1:3, ::2"). */
 hop_status hop_tensor_view(hop_tensor **out, hop_tensor *t, const char *slices);
 /* A row-major tensor of its own with the same elements. */
@@ -58,30 +66,36 @@ hop_status hop_tensor_fill(hop_tensor *to, const hop_tensor *from);
 hop_tensor *hop_tensor_ref(hop_tensor *t); /* one more reference; returns t */
 void hop_tensor_free(hop_tensor *t);       /* one reference less */
 
-void *hop_data(const hop_tensor *t); /* the element with all indices 0; NULL for NULL */
+void *hop_data(const hop_tensor *t);               /* the element with all indices 0; NULL for NULL */
 const char *hop_tensor_dtype(const hop_tensor *t); /* "f32" */
 int hop_tensor_rank(const hop_tensor *t);
-int64_t hop_tensor_dim(const hop_tensor *t, int axis); /* negative axes count from the end; -1 when there is no such axis */
+int64_t hop_tensor_dim(const hop_tensor *t,
+                       int axis); /* negative axes count from the end; -1 when there is no such axis */
 int64_t hop_tensor_stride(const hop_tensor *t, int axis); /* in elements */
 int64_t hop_tensor_count(const hop_tensor *t);
 int hop_tensor_is_contiguous(const hop_tensor *t);
-/* "[[1, 2], [3, 4]]" in decimals that read back to the same bits; released with hop_text_free. NULL when memory is out. */
+/* "[[1, 2], [3, 4]]" in decimals that read back to the same bits; released with hop_text_free. NULL when
+ * memory is out. */
 char *hop_tensor_text(const hop_tensor *t);
 void hop_text_free(char *text);
 
 /* ---- looking for leaks ----
  *
- * Handles that were freed and are used again are errors with a message in builds without NDEBUG, for a while. */
+ * Handles that were freed and are used again are errors with a message in builds without NDEBUG, for a while.
+ */
 
-/* Notes every function, executable and tensor that is handed out from now on (0: forgets all, notes no more). HOP_DEBUG=leaks in the environment does this
- * from the start and lists on stderr, when the process ends, what was not freed. */
+/* Notes every function, executable and tensor that is handed out from now on (0: forgets all, notes no more).
+ * HOP_DEBUG=leaks in the environment does this from the start and lists on stderr, when the process ends,
+ * what was not freed. */
 void hop_debug_track(int on);
-/* The noted handles that are not freed, a line each: "function 'loss', made at rnn.c:30". Released with hop_text_free; NULL when memory is out. */
+/* The noted handles that are not freed, a line each: "function 'loss', made at rnn.c:30". Released with
+ * hop_text_free; NULL when memory is out. */
 char *hop_debug_leaks(void);
 
 /* ---- places and values ---- */
 
-/* Where in the program a call stands. The macros below fill it in; bindings call the functions that end in _at. */
+/* Where in the program a call stands. The macros below fill it in; bindings call the functions that end in
+ * _at. */
 typedef struct hop_place {
     const char *file; /* must stay: string literals do */
     int line;
@@ -95,8 +109,8 @@ static inline hop_place hop_here(const char *file, int line)
 }
 #define HOP_HERE hop_here(__FILE__, __LINE__)
 
-/* A traced value, a number, or an assignable array. A small handle to copy; it means something inside the capture and the body that made it and inside
- * the bodies within. {0, 0} is no value. */
+/* A traced value, a number, or an assignable array. A small handle to copy; it means something inside the
+ * capture and the body that made it and inside the bodies within. {0, 0} is no value. */
 typedef struct hop_val {
     uint64_t scope, id;
 } hop_val;
@@ -106,52 +120,60 @@ typedef struct hop_dim {
     uint64_t scope, id;
 } hop_dim;
 
-/* A body: gets its inputs, sets its outputs. Returns 0; anything else abandons the capture and is its status. */
+/* A body: gets its inputs, sets its outputs. Returns 0; anything else abandons the capture and is its status.
+ */
 typedef int (*hop_body)(void *env, const hop_val *in, hop_val *out);
 
 /* ---- capture ---- */
 
 typedef struct hop_fn hop_fn;
 
-/* Captures body as a function. params names and types its parameters: "h0: f32[64], xs: f32[T, 64]"; `log: mut f32[T]` is an array that the
- * function assigns to and that running it updates. In front may stand a name and declared sizes: "loss[T in 1..4096, dim N](xs: f32[T, N])".
- * body gets one value per parameter and sets n_results outputs. Returns 0, a hop_status, or what a body returned. */
+/* Captures body as a function. params names and types its parameters: "h0: f32[64], xs: f32[T, 64]"; `log:
+ * mut f32[T]` is an array that the function assigns to and that running it updates. In front may stand a name
+ * and declared sizes: "loss[T in 1..4096, dim N](xs: f32[T, N])". body gets one value per parameter and sets
+ * n_results outputs. Returns 0, a hop_status, or what a body returned. */
 #define hop_capture(...) hop_capture_at(HOP_HERE, __VA_ARGS__)
-/* As a number of results, of hop_capture and of operators whose number of results is for their bodies to say (call, cond, switch, map, scan): the bodies set as
- * many as they have, at most n, from the first one on. What is behind them in `results` is no value then. Not in eager mode. */
+/* As a number of results, of hop_capture and of operators whose number of results is for their bodies to say
+ * (call, cond, switch, map, scan): the bodies set as many as they have, at most n, from the first one on.
+ * What is behind them in `results` is no value then. Not in eager mode. */
 #define HOP_UP_TO(n) (-2147483647 - 1 + (n))
 /* The same without a bound, for bindings: bodies hand their outputs over with hop_give, and `results` is not
  * looked at: hop_given says what the operator gave. */
 #define HOP_ANY HOP_UP_TO(0)
-/* Inside of a body, its outputs, as many as it has; of several calls in one body the last counts. The values are
- * copied. */
+/* Inside of a body, its outputs, as many as it has; of several calls in one body the last counts. The values
+ * are copied. */
 int hop_give_at(hop_place at, const hop_val *values, int n);
 #define hop_give(...) hop_give_at(HOP_HERE, __VA_ARGS__)
-/* The results of the last operator of this capture that was asked for HOP_ANY of them, *n of them; theirs until
- * the next such operator. NULL: there is none. */
+/* The results of the last operator of this capture that was asked for HOP_ANY of them, *n of them; theirs
+ * until the next such operator. NULL: there is none. */
 const hop_val *hop_given(int *n);
-/* Inside of a body: one more parameter of the function being captured, behind those it has, "f32[3, 4]" with constant sizes. For bindings, which find out
- * while a body runs what it uses from outside. */
+/* Inside of a body: one more parameter of the function being captured, behind those it has, "f32[3, 4]" with
+ * constant sizes. For bindings, which find out while a body runs what it uses from outside. */
 hop_val hop_parameter_at(hop_place at, const char *type);
 #define hop_parameter(...) hop_parameter_at(HOP_HERE, __VA_ARGS__)
 int hop_capture_at(hop_place at, hop_fn **out, const char *params, int n_results, hop_body body, void *env);
 
-/* The same body on real tensors, at once, operator by operator: for debugging. params as above; NULL: whatever the tensors are, without names for sizes.
- * out[i] NULL is made, else written into; arguments that are `mut` are updated. */
+/* The same body on real tensors, at once, operator by operator: for debugging. params as above; NULL:
+ * whatever the tensors are, without names for sizes. out[i] NULL is made, else written into; arguments that
+ * are `mut` are updated. */
 #define hop_eager(...) hop_eager_at(HOP_HERE, __VA_ARGS__)
-int hop_eager_at(hop_place at, const char *params, hop_body body, void *env, hop_tensor *const *in, int n_in, hop_tensor **out, int n_out);
-/* Eager mode without a body: between begin and end operators run at once on this thread. end returns the first error. */
+int hop_eager_at(hop_place at, const char *params, hop_body body, void *env, hop_tensor *const *in, int n_in,
+                 hop_tensor **out, int n_out);
+/* Eager mode without a body: between begin and end operators run at once on this thread. end returns the
+ * first error. */
 #define hop_eager_begin() hop_eager_begin_at(HOP_HERE)
 hop_status hop_eager_begin_at(hop_place at);
 int hop_eager_end(void);
-void hop_eager_print(void (*print)(void *ctx, const char *line, size_t length), void *ctx); /* where hop_print goes in this eager mode; at first nowhere */
+void hop_eager_print(void (*print)(void *ctx, const char *line, size_t length),
+                     void *ctx); /* where hop_print goes in this eager mode; at first nowhere */
 /* In eager mode, the tensor of a value (a new reference); NULL while capturing and on errors. */
 #define hop_value_tensor(...) hop_value_tensor_at(HOP_HERE, __VA_ARGS__)
 hop_tensor *hop_value_tensor_at(hop_place at, hop_val v);
 
 /* The first error of the capture that this thread is in, 0 if there is none. */
 int hop_failed(void);
-/* Makes the capture go on as if the failed call had not been made; returns the status it had. A failed body leaves nothing behind. */
+/* Makes the capture go on as if the failed call had not been made; returns the status it had. A failed body
+ * leaves nothing behind. */
 int hop_forgive(void);
 /* Fails the capture with a message of the caller's, for bodies: return hop_fail("…"). */
 #define hop_fail(...) hop_fail_at(HOP_HERE, __VA_ARGS__)
@@ -166,19 +188,25 @@ int hop_rank(hop_val v); /* -1 for no value */
 
 /* ---- numbers and arrays out of nothing ---- */
 
-/* Numbers without a dtype of their own: they take that of the operand they meet. Alone they are f32, i64 and bool. Outside of captures too. */
+/* Numbers without a dtype of their own: they take that of the operand they meet. Alone they are f32, i64 and
+ * bool. Outside of captures too. */
 hop_val hop_scalar(double value);
 hop_val hop_int(int64_t value);
 hop_val hop_bool(int value);
 
-#define hop_number(...) hop_number_at(HOP_HERE, __VA_ARGS__)     /* ("f64", value): a scalar of that dtype */
-#define hop_full(...) hop_full_at(HOP_HERE, __VA_ARGS__)         /* ("f32[T, 3]", value): a number or traced scalar everywhere */
-#define hop_zeros(...) hop_zeros_at(HOP_HERE, __VA_ARGS__)       /* ("f32[T]") */
+#define hop_number(...) hop_number_at(HOP_HERE, __VA_ARGS__) /* ("f64", value): a scalar of that dtype */
+#define hop_full(...) \
+    hop_full_at(HOP_HERE, __VA_ARGS__) /* ("f32[T, 3]", value): a number or traced scalar everywhere */
+#define hop_zeros(...) hop_zeros_at(HOP_HERE, __VA_ARGS__) /* ("f32[T]") */
 #define hop_ones(...) hop_ones_at(HOP_HERE, __VA_ARGS__)
 #define hop_zeros_like(...) hop_zeros_like_at(HOP_HERE, __VA_ARGS__)
-#define hop_iota(...) hop_iota_at(HOP_HERE, __VA_ARGS__)         /* ("i64[T, 3]", axis): 0, 1, 2, … along the axis */
-#define hop_constant(...) hop_constant_at(HOP_HERE, __VA_ARGS__) /* ("f32[2, 2]", data): copied into the program */
-#define hop_from_tensor(...) hop_from_tensor_at(HOP_HERE, __VA_ARGS__) /* captured: a constant; eager: the tensor */
+#define hop_iota(...) \
+    hop_iota_at(HOP_HERE, __VA_ARGS__) /* ("i64[T, 3]", axis): 0, 1, 2, … along the axis \
+                                        */
+#define hop_constant(...) \
+    hop_constant_at(HOP_HERE, __VA_ARGS__) /* ("f32[2, 2]", data): copied into the program */
+#define hop_from_tensor(...) \
+    hop_from_tensor_at(HOP_HERE, __VA_ARGS__) /* captured: a constant; eager: the tensor */
 hop_val hop_number_at(hop_place at, const char *dtype, double value);
 hop_val hop_full_at(hop_place at, const char *type, hop_val value);
 hop_val hop_zeros_at(hop_place at, const char *type);
@@ -186,10 +214,15 @@ hop_val hop_ones_at(hop_place at, const char *type);
 hop_val hop_zeros_like_at(hop_place at, hop_val v);
 hop_val hop_iota_at(hop_place at, const char *type, int axis);
 #define hop_ones_like(...) hop_ones_like_at(HOP_HERE, __VA_ARGS__)
-#define hop_eye(...) hop_eye_at(HOP_HERE, __VA_ARGS__)           /* ("f32[N, N]", diagonal): ones where column - row is diagonal */
-#define hop_one_hot(...) hop_one_hot_at(HOP_HERE, __VA_ARGS__)   /* (indices, "10", "f32"): one axis more, 1 at the index, 0 elsewhere */
-#define hop_arange(...) hop_arange_at(HOP_HERE, __VA_ARGS__)     /* ("f32[T]", start, step): start, start + step, … */
-#define hop_linspace(...) hop_linspace_at(HOP_HERE, __VA_ARGS__) /* ("f32[T]", lo, hi): evenly from lo up to and with hi */
+#define hop_eye(...) \
+    hop_eye_at(HOP_HERE, __VA_ARGS__) /* ("f32[N, N]", diagonal): ones where column - row is diagonal */
+#define hop_one_hot(...) \
+    hop_one_hot_at(HOP_HERE, \
+                   __VA_ARGS__) /* (indices, "10", "f32"): one axis more, 1 at the index, 0 elsewhere */
+#define hop_arange(...) \
+    hop_arange_at(HOP_HERE, __VA_ARGS__) /* ("f32[T]", start, step): start, start + step, … */
+#define hop_linspace(...) \
+    hop_linspace_at(HOP_HERE, __VA_ARGS__) /* ("f32[T]", lo, hi): evenly from lo up to and with hi */
 hop_val hop_ones_like_at(hop_place at, hop_val v);
 hop_val hop_eye_at(hop_place at, const char *type, int diagonal);
 hop_val hop_one_hot_at(hop_place at, hop_val indices, const char *depth, const char *dtype);
@@ -200,12 +233,14 @@ hop_val hop_from_tensor_at(hop_place at, hop_tensor *t);
 
 /* ---- sizes ---- */
 
-#define hop_size(...) hop_size_at(HOP_HERE, __VA_ARGS__)         /* (v, axis): the size as an i64 value */
-#define hop_dim_of(...) hop_dim_of_at(HOP_HERE, __VA_ARGS__)     /* (v, axis): the size as a size */
-#define hop_dim_text(...) hop_dim_text_at(HOP_HERE, __VA_ARGS__) /* ("2*T + 1") */
+#define hop_size(...) hop_size_at(HOP_HERE, __VA_ARGS__)           /* (v, axis): the size as an i64 value */
+#define hop_dim_of(...) hop_dim_of_at(HOP_HERE, __VA_ARGS__)       /* (v, axis): the size as a size */
+#define hop_dim_text(...) hop_dim_text_at(HOP_HERE, __VA_ARGS__)   /* ("2*T + 1") */
 #define hop_dim_value(...) hop_dim_value_at(HOP_HERE, __VA_ARGS__) /* a size as an i64 value */
-#define hop_bind_dim(...) hop_bind_dim_at(HOP_HERE, __VA_ARGS__) /* (n, lo, hi): 0, 1, … n-1 for an i64 value n, which becomes a size; hi < 0: no bound */
-#define hop_let(...) hop_let_at(HOP_HERE, __VA_ARGS__)           /* ("M", d): texts may say M from here on */
+#define hop_bind_dim(...) \
+    hop_bind_dim_at(HOP_HERE, __VA_ARGS__) /* (n, lo, hi): 0, 1, … n-1 for an i64 value n, which becomes a \
+                                              size; hi < 0: no bound */
+#define hop_let(...) hop_let_at(HOP_HERE, __VA_ARGS__) /* ("M", d): texts may say M from here on */
 hop_val hop_size_at(hop_place at, hop_val v, int axis);
 hop_dim hop_dim_of_at(hop_place at, hop_val v, int axis);
 hop_dim hop_dim_text_at(hop_place at, const char *text);
@@ -229,24 +264,33 @@ HOP_DIM_OPERATORS(HOP_DECLARE)
 
 /* ---- elementwise: operands are promoted and broadcast ---- */
 
-/* An integer with a float becomes that float, whatever its size; two floats give the larger (f16 and bf16 give
- * f32), two integers the smallest that holds both; u64 with a signed integer is an error, and a cast says what is
- * meant. An integer with a real number that has no dtype, and the float functions of integers, give f32. Integers
- * compare as they are with a number beyond their range; in arithmetic it is an error. Of bools alone add and max
- * are or, mul and min are and; sub and neg are errors. */
+/* An integer with a float becomes that float, whatever its size; two floats give the larger (f16 and bf16
+ * give f32), two integers the smallest that holds both; u64 with a signed integer is an error, and a cast
+ * says what is meant. An integer with a real number that has no dtype, and the float functions of integers,
+ * give f32. Integers compare as they are with a number beyond their range; in arithmetic it is an error. Of
+ * bools alone add and max are or, mul and min are and; sub and neg are errors. */
 
-/* One operand. The float functions take integers as f32; round takes halves to the even number; isnan, isinf and
- * isfinite give bool; not, popcount and count_leading_zeros work on bits. */
+/* One operand. The float functions take integers as f32; round takes halves to the even number; isnan, isinf
+ * and isfinite give bool; not, popcount and count_leading_zeros work on bits. */
 #define HOP_UNARY_OPERATORS(X) \
-    X(neg) X(abs) X(sign) X(floor) X(exp) X(expm1) X(log) X(log1p) X(sqrt) X(rsqrt) X(sin) X(cos) X(tanh) X(sigmoid) X(not) X(stop_gradient) \
-    X(ceil) X(trunc) X(round) X(exp2) X(log2) X(cbrt) X(tan) X(asin) X(acos) X(atan) X(sinh) X(cosh) X(asinh) X(acosh) X(atanh) X(erf) X(erfc) \
-    X(isnan) X(isinf) X(isfinite) X(popcount) X(count_leading_zeros)
-/* Two operands. Integers: div truncates and gives 0 for a division by 0, rem has the sign of x; floor_div rounds down, mod has the sign of y; and, or,
- * xor and shifts work on bits: shift_right copies the sign, a shift by the width or more, or by less than 0, leaves nothing else. atan2 takes the height
- * first. */
+    X(neg) \
+    X(abs) \
+    X(sign) \
+    X(floor) \
+    X(exp) X(expm1) X(log) X(log1p) X(sqrt) X(rsqrt) X(sin) X(cos) X(tanh) X(sigmoid) X(not) \
+        X(stop_gradient) X(ceil) X(trunc) X(round) X(exp2) X(log2) X(cbrt) X(tan) X(asin) X(acos) X(atan) \
+            X(sinh) X(cosh) X(asinh) X(acosh) X(atanh) X(erf) X(erfc) X(isnan) X(isinf) X(isfinite) \
+                X(popcount) X(count_leading_zeros)
+/* Two operands. Integers: div truncates and gives 0 for a division by 0, rem has the sign of x; floor_div
+ * rounds down, mod has the sign of y; and, or, xor and shifts work on bits: shift_right copies the sign, a
+ * shift by the width or more, or by less than 0, leaves nothing else. atan2 takes the height first. */
 #define HOP_BINARY_OPERATORS(X) \
-    X(add) X(sub) X(mul) X(div) X(rem) X(pow) X(max) X(min) X(eq) X(ne) X(lt) X(le) X(gt) X(ge) X(and) X(or) \
-    X(floor_div) X(mod) X(atan2) X(hypot) X(copysign) X(xor) X(shift_left) X(shift_right)
+    X(add) \
+    X(sub) \
+    X(mul) \
+    X(div) \
+    X(rem) X(pow) X(max) X(min) X(eq) X(ne) X(lt) X(le) X(gt) X(ge) X(and) X(or) X(floor_div) X(mod) \
+        X(atan2) X(hypot) X(copysign) X(xor) X(shift_left) X(shift_right)
 
 #define HOP_DECLARE(name) hop_val hop_##name##_at(hop_place at, hop_val x);
 HOP_UNARY_OPERATORS(HOP_DECLARE)
@@ -335,7 +379,8 @@ HOP_REDUCTIONS(HOP_DECLARE)
 #undef HOP_DECLARE
 hop_val hop_argmax_at(hop_place at, hop_val x, int axis); /* where the first of the largest stands */
 hop_val hop_argmin_at(hop_place at, hop_val x, int axis);
-/* The variance, and its root: squares of distances from the mean, summed and divided by their number less `correction` (0, or 1 for a sample). */
+/* The variance, and its root: squares of distances from the mean, summed and divided by their number less
+ * `correction` (0, or 1 for a sample). */
 hop_val hop_var_at(hop_place at, hop_val x, const char *axes, int correction);
 hop_val hop_std_at(hop_place at, hop_val x, const char *axes, int correction);
 /* exp divided by its sum over the axes, and the logarithm of that; they keep the axes. */
@@ -360,15 +405,17 @@ hop_val hop_log_softmax_at(hop_place at, hop_val x, const char *axes);
 
 /* matmul follows NumPy: ranks of one are vectors, leading dims are broadcast. */
 hop_val hop_matmul_at(hop_place at, hop_val x, hop_val y);
-/* Sums of products over contracted axes; result: batch dims, free dims of x, free dims of y. Axes are lists like "0, 1"; NULL: none. */
+/* Sums of products over contracted axes; result: batch dims, free dims of x, free dims of y. Axes are lists
+ * like "0, 1"; NULL: none. */
 typedef struct hop_dot_spec {
     const char *contract_x, *contract_y, *batch_x, *batch_y;
     void *reserved[4];
 } hop_dot_spec;
 hop_val hop_dot_at(hop_place at, hop_val x, hop_val y, const hop_dot_spec *spec);
-/* Sums of products of n operands, one letter per axis: hop_einsum("bij,bjk->bik", in, 2). A letter that the result does not have is summed over, one that stands
- * twice in an operand takes its diagonal, "..." stands for the axes that are left, which are broadcast. Without -> the result has the letters that stand
- * there once, in the order of the alphabet, after "...". */
+/* Sums of products of n operands, one letter per axis: hop_einsum("bij,bjk->bik", in, 2). A letter that the
+ * result does not have is summed over, one that stands twice in an operand takes its diagonal, "..." stands
+ * for the axes that are left, which are broadcast. Without -> the result has the letters that stand there
+ * once, in the order of the alphabet, after "...". */
 hop_val hop_einsum_at(hop_place at, const char *subscripts, const hop_val *operands, int n);
 hop_val hop_outer_at(hop_place at, hop_val x, hop_val y); /* all products of elements of two vectors */
 hop_val hop_diagonal_at(hop_place at, hop_val x);         /* of the last two axes */
@@ -382,7 +429,8 @@ hop_val hop_trace_at(hop_place at, hop_val x);            /* the sum of the diag
 
 /* ---- shapes ---- */
 
-hop_val hop_reshape_at(hop_place at, hop_val x, const char *dims); /* "T, -1": one size may be left to find out */
+hop_val hop_reshape_at(hop_place at, hop_val x,
+                       const char *dims); /* "T, -1": one size may be left to find out */
 hop_val hop_reshape_dims_at(hop_place at, hop_val x, const hop_dim *dims, int rank);
 hop_val hop_broadcast_at(hop_place at, hop_val x, const char *dims); /* to these sizes, as in NumPy */
 hop_val hop_broadcast_dims_at(hop_place at, hop_val x, const hop_dim *dims, int rank);
@@ -390,20 +438,28 @@ hop_val hop_full_dims_at(hop_place at, const char *dtype, const hop_dim *dims, i
 hop_val hop_permute_at(hop_place at, hop_val x, const char *order); /* result axis i is axis order[i] of x */
 hop_val hop_transpose_at(hop_place at, hop_val x);                  /* swaps the last two axes */
 hop_val hop_expand_at(hop_place at, hop_val x, int axis);           /* a new axis of size 1 */
-hop_val hop_squeeze_at(hop_place at, hop_val x, const char *axes);  /* without these axes of size 1; NULL: all that are known to have it */
+hop_val hop_squeeze_at(
+    hop_place at, hop_val x,
+    const char *axes); /* without these axes of size 1; NULL: all that are known to have it */
 hop_val hop_reverse_at(hop_place at, hop_val x, const char *axes);
 hop_val hop_concat_at(hop_place at, const hop_val *parts, int n, int axis);
 hop_val hop_stack_at(hop_place at, const hop_val *parts, int n, int axis);
 /* Per axis "low:high" or "low:high:between" further elements: "1:1, 0:2". */
 hop_val hop_pad_at(hop_place at, hop_val x, const char *pads, hop_val value);
 int hop_split_at(hop_place at, hop_val *parts, int n, hop_val x, int axis); /* n equal parts along the axis */
-int hop_split_sizes_at(hop_place at, hop_val *parts, int n, hop_val x, int axis, const char *sizes); /* parts of these sizes, "2, T - 2" */
-hop_val hop_tile_at(hop_place at, hop_val x, const char *repeats); /* the whole array so many times along each axis, "2, 3" */
-hop_val hop_roll_at(hop_place at, hop_val x, hop_val shift, int axis); /* towards the end of the axis, from there to its beginning; shift: a number or a traced integer */
+int hop_split_sizes_at(hop_place at, hop_val *parts, int n, hop_val x, int axis,
+                       const char *sizes); /* parts of these sizes, "2, T - 2" */
+hop_val hop_tile_at(hop_place at, hop_val x,
+                    const char *repeats); /* the whole array so many times along each axis, "2, 3" */
+hop_val hop_roll_at(hop_place at, hop_val x, hop_val shift,
+                    int axis); /* towards the end of the axis, from there to its beginning; shift: a number or
+                                  a traced integer */
 hop_val hop_flatten_at(hop_place at, hop_val x);
 hop_val hop_move_axis_at(hop_place at, hop_val x, int from, int to); /* the other axes keep their order */
 hop_val hop_swap_axes_at(hop_place at, hop_val x, int a, int b);
-hop_val hop_tril_at(hop_place at, hop_val x, int diagonal); /* of the last two axes: zeros above the diagonal, which is moved up by so many */
+hop_val hop_tril_at(
+    hop_place at, hop_val x,
+    int diagonal); /* of the last two axes: zeros above the diagonal, which is moved up by so many */
 hop_val hop_triu_at(hop_place at, hop_val x, int diagonal); /* zeros below it */
 #define hop_split(...) hop_split_at(HOP_HERE, __VA_ARGS__)
 #define hop_split_sizes(...) hop_split_sizes_at(HOP_HERE, __VA_ARGS__)
@@ -430,26 +486,34 @@ hop_val hop_triu_at(hop_place at, hop_val x, int diagonal); /* zeros below it */
 
 /* ---- parts of arrays ---- */
 
-/* Per axis a:b, a:b:step, a single index (which takes the axis away), or :; "..." stands for all axes that are left over, "new" for a new one.
- * Negative numbers count from the end, steps may be negative. */
+/* Per axis a:b, a:b:step, a single index (which takes the axis away), or :; "..." stands for all axes that
+ * are left over, "new" for a new one. Negative numbers count from the end, steps may be negative. */
 hop_val hop_slice_at(hop_place at, hop_val x, const char *slices);
-hop_val hop_index_at(hop_place at, hop_val x, hop_val i, int axis); /* x without the axis, at a traced integer, clamped */
-hop_val hop_dynamic_slice_at(hop_place at, hop_val x, const hop_val *starts, const char *sizes); /* one start per axis; clamped so that it fits */
+hop_val hop_index_at(hop_place at, hop_val x, hop_val i,
+                     int axis); /* x without the axis, at a traced integer, clamped */
+hop_val hop_dynamic_slice_at(hop_place at, hop_val x, const hop_val *starts,
+                             const char *sizes); /* one start per axis; clamped so that it fits */
 hop_val hop_dynamic_update_at(hop_place at, hop_val x, hop_val update, const hop_val *starts);
-/* At indices that are arrays, of any integer dtype. Reading brings indices into range (of an axis of size 0 it gives zeros); writing drops updates whose
- * indices lie outside. Negative indices lie outside. */
-hop_val hop_take_at(hop_place at, hop_val x, hop_val indices, int axis);       /* slices of x at the indices, whose dims replace the axis */
-hop_val hop_take_along_at(hop_place at, hop_val x, hop_val indices, int axis); /* a position along the axis for every place; other axes are broadcast */
-/* x[i, j, …]: one index array per axis listed (NULL: the first n), broadcast against each other; their dims stand where the first of the axes stood. */
+/* At indices that are arrays, of any integer dtype. Reading brings indices into range (of an axis of size 0
+ * it gives zeros); writing drops updates whose indices lie outside. Negative indices lie outside. */
+hop_val hop_take_at(hop_place at, hop_val x, hop_val indices,
+                    int axis); /* slices of x at the indices, whose dims replace the axis */
+hop_val hop_take_along_at(hop_place at, hop_val x, hop_val indices,
+                          int axis); /* a position along the axis for every place; other axes are broadcast */
+/* x[i, j, …]: one index array per axis listed (NULL: the first n), broadcast against each other; their dims
+ * stand where the first of the axes stood. */
 hop_val hop_gather_at(hop_place at, hop_val x, const hop_val *indices, int n, const char *axes);
-/* x with updates put where hop_gather would read, one after the other. mode: "add", "set" (the last one stays), "mul", "min", "max". Updates are cast to the
- * dtype of x and broadcast. */
-hop_val hop_scatter_at(hop_place at, hop_val x, const hop_val *indices, int n, const char *axes, hop_val updates, const char *mode);
+/* x with updates put where hop_gather would read, one after the other. mode: "add", "set" (the last one
+ * stays), "mul", "min", "max". Updates are cast to the dtype of x and broadcast. */
+hop_val hop_scatter_at(hop_place at, hop_val x, const hop_val *indices, int n, const char *axes,
+                       hop_val updates, const char *mode);
 #define HOP_SCATTERS(X) X(add) X(set) X(mul) X(min) X(max)
-#define HOP_DECLARE(mode) hop_val hop_scatter_##mode##_at(hop_place at, hop_val x, hop_val indices, hop_val updates, int axis);
+#define HOP_DECLARE(mode) \
+    hop_val hop_scatter_##mode##_at(hop_place at, hop_val x, hop_val indices, hop_val updates, int axis);
 HOP_SCATTERS(HOP_DECLARE)
 #undef HOP_DECLARE
-/* Where x is not zero, row by row: out gets one i64 array per axis of x (hop_gather takes them). How many there are is a new size. */
+/* Where x is not zero, row by row: out gets one i64 array per axis of x (hop_gather takes them). How many
+ * there are is a new size. */
 int hop_nonzero_at(hop_place at, hop_val *out, hop_val x);
 /* The first `size` (text) of them, then `fill`. Works under vmap. */
 int hop_nonzero_sized_at(hop_place at, hop_val *out, hop_val x, const char *size, int64_t fill);
@@ -471,18 +535,22 @@ int hop_nonzero_sized_at(hop_place at, hop_val *out, hop_val x, const char *size
 
 /* ---- along an axis: running values, order ---- */
 
-/* Running values along an axis; reverse: from its end. bool is summed and multiplied as i64, logcumsumexp takes
- * integers as f32. */
+/* Running values along an axis; reverse: from its end. bool is summed and multiplied as i64, logcumsumexp
+ * takes integers as f32. */
 #define HOP_CUMULATIVE_OPERATORS(X) X(cumsum) X(cumprod) X(cummax) X(cummin) X(logcumsumexp)
 #define HOP_DECLARE(name) hop_val hop_##name##_at(hop_place at, hop_val x, int axis, int reverse);
 HOP_CUMULATIVE_OPERATORS(HOP_DECLARE)
 #undef HOP_DECLARE
-hop_val hop_recurrence_at(hop_place at, hop_val a, hop_val b, int axis, int reverse); /* s = a*s + b, the first s is the first b */
+hop_val hop_recurrence_at(hop_place at, hop_val a, hop_val b, int axis,
+                          int reverse); /* s = a*s + b, the first s is the first b */
 /* Equals keep their order, -0 and 0 are equal, NaN is larger than every number. */
 hop_val hop_sort_at(hop_place at, hop_val x, int axis, int descending);
-hop_val hop_argsort_at(hop_place at, hop_val x, int axis, int descending); /* where the sorted elements stand in x, i64 */
-int hop_top_k_at(hop_place at, hop_val *out, hop_val x, const char *k, int axis); /* out: the k (text) largest, largest first, and where they stand */
-/* Where values belong in lines [L..., n] that are sorted, values [L..., S...]: before their equals, right: behind them. */
+hop_val hop_argsort_at(hop_place at, hop_val x, int axis,
+                       int descending); /* where the sorted elements stand in x, i64 */
+int hop_top_k_at(hop_place at, hop_val *out, hop_val x, const char *k,
+                 int axis); /* out: the k (text) largest, largest first, and where they stand */
+/* Where values belong in lines [L..., n] that are sorted, values [L..., S...]: before their equals, right:
+ * behind them. */
 hop_val hop_searchsorted_at(hop_place at, hop_val sorted, hop_val values, int right);
 #define hop_cumsum(...) hop_cumsum_at(HOP_HERE, __VA_ARGS__)
 #define hop_cumprod(...) hop_cumprod_at(HOP_HERE, __VA_ARGS__)
@@ -501,11 +569,15 @@ hop_val hop_key_at(hop_place at, uint64_t seed);
 hop_val hop_random_bits_at(hop_place at, hop_val key, const char *dims);
 hop_val hop_random_uniform_at(hop_place at, hop_val key, const char *type); /* in [0, 1) */
 hop_val hop_random_normal_at(hop_place at, hop_val key, const char *type);
-hop_val hop_random_split_at(hop_place at, hop_val key, const char *count); /* keys u32[count, 2], each of which gives other numbers */
-hop_val hop_randint_at(hop_place at, hop_val key, const char *type, hop_val lo, hop_val hi); /* lo, …, hi - 1, all equally likely */
-hop_val hop_bernoulli_at(hop_place at, hop_val key, hop_val p, const char *dims); /* true with probability p */
+hop_val hop_random_split_at(hop_place at, hop_val key,
+                            const char *count); /* keys u32[count, 2], each of which gives other numbers */
+hop_val hop_randint_at(hop_place at, hop_val key, const char *type, hop_val lo,
+                       hop_val hi); /* lo, …, hi - 1, all equally likely */
+hop_val hop_bernoulli_at(hop_place at, hop_val key, hop_val p,
+                         const char *dims);                              /* true with probability p */
 hop_val hop_permutation_at(hop_place at, hop_val key, const char *size); /* 0 to size - 1 in random order */
-hop_val hop_shuffle_at(hop_place at, hop_val key, hop_val x, int axis);  /* the slices along the axis in random order */
+hop_val hop_shuffle_at(hop_place at, hop_val key, hop_val x,
+                       int axis); /* the slices along the axis in random order */
 #define hop_permutation(...) hop_permutation_at(HOP_HERE, __VA_ARGS__)
 #define hop_shuffle(...) hop_shuffle_at(HOP_HERE, __VA_ARGS__)
 #define hop_random_split(...) hop_random_split_at(HOP_HERE, __VA_ARGS__)
@@ -525,38 +597,44 @@ int hop_print_at(hop_place at, const char *format, const hop_val *values, int n)
 /* The values as they are; no pass merges or moves anything across. */
 int hop_barrier_at(hop_place at, hop_val *out, const hop_val *in, int n);
 #define hop_barrier(...) hop_barrier_at(HOP_HERE, __VA_ARGS__)
-/* Calls the function that is registered under the name when the program runs, with the values: as often and in the order in which the program says, also in loops; a
- * gradient calls it once, with the values themselves; under vmap it is called for each lane that runs, in ascending order. */
+/* Calls the function that is registered under the name when the program runs, with the values: as often and
+ * in the order in which the program says, also in loops; a gradient calls it once, with the values
+ * themselves; under vmap it is called for each lane that runs, in ascending order. */
 int hop_callback_at(hop_place at, const char *name, const hop_val *values, int n);
 #define hop_callback(...) hop_callback_at(HOP_HERE, __VA_ARGS__)
 
-/* A function of the host's. args are views of the program's memory: valid during the call, to be read only; hop_tensor_copy keeps one. Returns 0; anything else ends
- * the run, which returns it (hop_fail("…") gives a message). It is called on the thread that runs the program and may run programs itself. */
+/* A function of the host's. args are views of the program's memory: valid during the call, to be read only;
+ * hop_tensor_copy keeps one. Returns 0; anything else ends the run, which returns it (hop_fail("…") gives a
+ * message). It is called on the thread that runs the program and may run programs itself. */
 typedef int (*hop_callback_fn)(void *user, hop_tensor *const *args, int n);
-/* Makes the function known to the whole process, in place of one that had the name; programs may be captured, read and compiled before. A run that meets a name without a
- * function ends with HOP_INVALID. release (may be NULL) gets user when the function was replaced or removed and no call of it is at work any more. */
-hop_status hop_callback_register(const char *name, hop_callback_fn f, void *user, void (*release)(void *user));
+/* Makes the function known to the whole process, in place of one that had the name; programs may be captured,
+ * read and compiled before. A run that meets a name without a function ends with HOP_INVALID. release (may be
+ * NULL) gets user when the function was replaced or removed and no call of it is at work any more. */
+hop_status hop_callback_register(const char *name, hop_callback_fn f, void *user,
+                                 void (*release)(void *user));
 hop_status hop_callback_unregister(const char *name);
 #define hop_check(...) hop_check_at(HOP_HERE, __VA_ARGS__)
 #define hop_print(...) hop_print_at(HOP_HERE, __VA_ARGS__)
 
 /* ---- what gradients keep ---- */
 
-/* The value as it is. A gradient that reads it keeps it (rather than computing it again), or computes it again from what is kept (rather than keeping it). */
+/* The value as it is. A gradient that reads it keeps it (rather than computing it again), or computes it
+ * again from what is kept (rather than keeping it). */
 hop_val hop_keep_at(hop_place at, hop_val x);
 hop_val hop_recompute_at(hop_place at, hop_val x);
 #define hop_keep(...) hop_keep_at(HOP_HERE, __VA_ARGS__)
 #define hop_recompute(...) hop_recompute_at(HOP_HERE, __VA_ARGS__)
 
-/* Any operator of the table (`hop ops` lists them) with attributes as in the text form: hop_apply(out, 1, "argmax {dim = 1}", in, 1). Operands are
- * taken as they are: no promotion, no broadcasting. */
+/* Any operator of the table (`hop ops` lists them) with attributes as in the text form: hop_apply(out, 1,
+ * "argmax {dim = 1}", in, 1). Operands are taken as they are: no promotion, no broadcasting. */
 int hop_apply_at(hop_place at, hop_val *out, int n_out, const char *op, const hop_val *in, int n_in);
 #define hop_apply(...) hop_apply_at(HOP_HERE, __VA_ARGS__)
 
 /* ---- operators that take functions ----
  *
- * Bodies may use any value of the bodies around them. A body is run when the operator is called, and equal bodies become one function. Under the
- * same `key` (NULL: none) and with inputs of the same types a body is not run again; whoever gives a key promises that it would do the same. */
+ * Bodies may use any value of the bodies around them. A body is run when the operator is called, and equal
+ * bodies become one function. Under the same `key` (NULL: none) and with inputs of the same types a body is
+ * not run again; whoever gives a key promises that it would do the same. */
 
 /* (carry…; x…) -> (carry…; y…) for each slice of xs. Results: the last carries, then the ys, stacked. */
 typedef struct hop_scan_spec {
@@ -568,8 +646,9 @@ typedef struct hop_scan_spec {
     int n_xs;
     const char *length; /* number of steps, when there are no xs */
     int reverse;        /* from the last slice to the first */
-    /* What a gradient keeps; the rest it computes again. NULL, "none": all it reads; "recompute": the carries; "every 8", "every 64, 8": carries of those steps;
-     * "sqrt": about sqrt(T) carries; "binomial 20": 20 carries, with as few steps run again as that many allow. */
+    /* What a gradient keeps; the rest it computes again. NULL, "none": all it reads; "recompute": the
+     * carries; "every 8", "every 64, 8": carries of those steps; "sqrt": about sqrt(T) carries; "binomial
+     * 20": 20 carries, with as few steps run again as that many allow. */
     const char *schedule;
     const void *key;
     void *reserved[4];
@@ -577,8 +656,8 @@ typedef struct hop_scan_spec {
 #define hop_scan(...) hop_scan_at(HOP_HERE, __VA_ARGS__)
 int hop_scan_at(hop_place at, hop_val *results, int n_results, const hop_scan_spec *spec);
 
-/* (x…) -> (y…) for each slice of xs, in any order unless it has effects. Results: the ys, stacked. A body that assigns to an array from outside is run as a
- * scan. */
+/* (x…) -> (y…) for each slice of xs, in any order unless it has effects. Results: the ys, stacked. A body
+ * that assigns to an array from outside is run as a scan. */
 typedef struct hop_map_spec {
     hop_body body;
     void *env;
@@ -592,7 +671,8 @@ typedef struct hop_map_spec {
 #define hop_map(...) hop_map_at(HOP_HERE, __VA_ARGS__)
 int hop_map_at(hop_place at, hop_val *results, int n_results, const hop_map_spec *spec);
 
-/* For each index i, an i64[], with from <= i < to: body (i; carry…) -> (carry…; y…). Results: the last carries, then the ys, stacked: one row a trip. */
+/* For each index i, an i64[], with from <= i < to: body (i; carry…) -> (carry…; y…). Results: the last
+ * carries, then the ys, stacked: one row a trip. */
 typedef struct hop_fori_spec {
     hop_body body;
     void *env;
@@ -607,8 +687,9 @@ typedef struct hop_fori_spec {
 #define hop_fori(...) hop_fori_at(HOP_HERE, __VA_ARGS__)
 int hop_fori_at(hop_place at, hop_val *results, int n_results, const hop_fori_spec *spec);
 
-/* Running totals along an axis: row 0 as it is, row t is combine(row t - 1 of the results…; row t of xs…) -> (row t of the results…). The function should be
- * associative, and may do nothing but compute. Results: as many as xs, of the same types. */
+/* Running totals along an axis: row 0 as it is, row t is combine(row t - 1 of the results…; row t of xs…) ->
+ * (row t of the results…). The function should be associative, and may do nothing but compute. Results: as
+ * many as xs, of the same types. */
 typedef struct hop_associative_scan_spec {
     hop_body combine;
     void *env;
@@ -620,10 +701,11 @@ typedef struct hop_associative_scan_spec {
     void *reserved[4];
 } hop_associative_scan_spec;
 #define hop_associative_scan(...) hop_associative_scan_at(HOP_HERE, __VA_ARGS__)
-int hop_associative_scan_at(hop_place at, hop_val *results, int n_results, const hop_associative_scan_spec *spec);
+int hop_associative_scan_at(hop_place at, hop_val *results, int n_results,
+                            const hop_associative_scan_spec *spec);
 
-/* While cond(carry…) -> (bool[]) holds: body (carry…) -> (carry…; y…). Results: the last carries, then with `count` or n_stack the number of trips,
- * then the ys, stacked. */
+/* While cond(carry…) -> (bool[]) holds: body (carry…) -> (carry…; y…). Results: the last carries, then with
+ * `count` or n_stack the number of trips, then the ys, stacked. */
 typedef struct hop_while_spec {
     hop_body cond, body;
     void *env;
@@ -646,7 +728,8 @@ typedef struct hop_cond_spec {
     void *env;
     const hop_val *in;
     int n_in;
-    int recompute; /* a gradient keeps the inputs only and runs the body that was taken again; 0: whichever is cheaper */
+    int recompute; /* a gradient keeps the inputs only and runs the body that was taken again; 0: whichever is
+                      cheaper */
     const void *key;
     void *reserved[4];
 } hop_cond_spec;
@@ -662,7 +745,8 @@ typedef struct hop_switch_spec {
     void *const *envs; /* per branch; NULL: env for all */
     const hop_val *in;
     int n_in;
-    int recompute; /* a gradient keeps the inputs only and runs the body that was taken again; 0: whichever is cheaper */
+    int recompute; /* a gradient keeps the inputs only and runs the body that was taken again; 0: whichever is
+                      cheaper */
     const void *key;
     void *reserved[4];
 } hop_switch_spec;
@@ -683,31 +767,40 @@ typedef struct hop_call_spec {
 int hop_call_at(hop_place at, hop_val *results, int n_results, const hop_call_spec *spec);
 /* A call of a function that was captured, read or transformed before. */
 #define hop_call_fn(...) hop_call_fn_at(HOP_HERE, __VA_ARGS__)
-int hop_call_fn_at(hop_place at, hop_val *results, int n_results, const hop_fn *f, const hop_val *in, int n_in);
+int hop_call_fn_at(hop_place at, hop_val *results, int n_results, const hop_fn *f, const hop_val *in,
+                   int n_in);
 
 /* ---- assignable arrays ----
  *
- * A variable is a value whose content changes: operators read what it holds at that moment. Bodies may assign to variables from outside of them:
- * branches then give one more result, loops one more carry. Predicates may not. */
+ * A variable is a value whose content changes: operators read what it holds at that moment. Bodies may assign
+ * to variables from outside of them: branches then give one more result, loops one more carry. Predicates may
+ * not. */
 
 hop_val hop_variable_at(hop_place at, hop_val initial);
-/* Views: other names for the array or a part of it. Reading one reads what the array holds then, assigning to one assigns to the array. Views of views
- * work. A broadcast view can be read only: several of its elements are one. */
+/* Views: other names for the array or a part of it. Reading one reads what the array holds then, assigning to
+ * one assigns to the array. Views of views work. A broadcast view can be read only: several of its elements
+ * are one. */
 hop_val hop_view_at(hop_place at, hop_val variable, const char *slices); /* a part, by slices */
-hop_val hop_view_index_at(hop_place at, hop_val variable, hop_val i, int axis); /* a part, at a traced index */
+hop_val hop_view_index_at(hop_place at, hop_val variable, hop_val i,
+                          int axis); /* a part, at a traced index */
 hop_val hop_view_reshape_at(hop_place at, hop_val variable, const char *dims);
 hop_val hop_view_permute_at(hop_place at, hop_val variable, const char *order);
 hop_val hop_view_transpose_at(hop_place at, hop_val variable); /* of the last two axes */
 hop_val hop_view_expand_at(hop_place at, hop_val variable, int axis);
 hop_val hop_view_squeeze_at(hop_place at, hop_val variable, const char *axes);
 hop_val hop_view_broadcast_at(hop_place at, hop_val variable, const char *dims);
-int hop_assign_at(hop_place at, hop_val variable, hop_val value); /* cast and broadcast to the variable's type */
+int hop_assign_at(hop_place at, hop_val variable,
+                  hop_val value);                       /* cast and broadcast to the variable's type */
 hop_val hop_current_at(hop_place at, hop_val variable); /* what it holds now, as a plain value */
-int hop_assign_where_at(hop_place at, hop_val variable, hop_val mask, hop_val value); /* where the mask holds; both broadcast */
+int hop_assign_where_at(hop_place at, hop_val variable, hop_val mask,
+                        hop_val value); /* where the mask holds; both broadcast */
 /* variable = op(variable, rest…): any operator of the table with one result, as in hop_apply. */
 int hop_update_at(hop_place at, hop_val variable, const char *op, const hop_val *rest, int n);
 #define HOP_IN_PLACE_OPERATORS(X) \
-    X(add) X(sub) X(mul) X(div) X(rem) X(pow) X(max) X(min) X(and) X(or) X(floor_div) X(mod) X(xor) X(shift_left) X(shift_right)
+    X(add) \
+    X(sub) \
+    X(mul) \
+    X(div) X(rem) X(pow) X(max) X(min) X(and) X(or) X(floor_div) X(mod) X(xor) X(shift_left) X(shift_right)
 #define HOP_DECLARE(name) int hop_##name##_to_at(hop_place at, hop_val variable, hop_val x);
 HOP_IN_PLACE_OPERATORS(HOP_DECLARE)
 #undef HOP_DECLARE
@@ -742,14 +835,16 @@ HOP_IN_PLACE_OPERATORS(HOP_DECLARE)
 
 /* ---- functions ----
  *
- * A function never changes. Transforms make new ones; a handle keeps what it needs, so they may be freed in any order. Different threads may use the same
- * function at once. wrt lists parameters by name, "w, u"; NULL: all that are floats. */
+ * A function never changes. Transforms make new ones; a handle keeps what it needs, so they may be freed in
+ * any order. Different threads may use the same function at once. wrt lists parameters by name, "w, u"; NULL:
+ * all that are floats. */
 
 hop_fn *hop_fn_ref(hop_fn *f);
 void hop_fn_free(hop_fn *f);
 /* The program in its text form; valid while f lives. NULL on failure. */
 const char *hop_fn_text(hop_fn *f);
-/* What its capture did that may surprise, a line each: "rnn.c:9: map: its body assigns to 1 array from outside: it became a scan, …". Valid while f lives. */
+/* What its capture did that may surprise, a line each: "rnn.c:9: map: its body assigns to 1 array from
+ * outside: it became a scan, …". Valid while f lives. */
 const char *hop_fn_remarks(const hop_fn *f);
 /* Reads a program and takes its function of that name (without @; NULL: the last one). */
 hop_status hop_fn_read(hop_fn **out, const char *text, const char *name);
@@ -758,29 +853,37 @@ int hop_fn_results(const hop_fn *f);
 const char *hop_fn_param_name(const hop_fn *f, int i); /* "" when it has none; valid while f lives */
 const char *hop_fn_param_type(hop_fn *f, int i);       /* "f32[T, 64]"; valid while f lives */
 const char *hop_fn_result_type(hop_fn *f, int i);
-int hop_fn_param_is_mut(const hop_fn *f, int i);       /* does running it update this argument? */
+int hop_fn_param_is_mut(const hop_fn *f, int i); /* does running it update this argument? */
 
-hop_status hop_grad(hop_fn **out, hop_fn *f, const char *wrt);           /* (x…) -> (gradient of the first result, a float scalar, for each wrt…) */
+hop_status hop_grad(
+    hop_fn **out, hop_fn *f,
+    const char *wrt); /* (x…) -> (gradient of the first result, a float scalar, for each wrt…) */
 hop_status hop_value_and_grad(hop_fn **out, hop_fn *f, const char *wrt); /* (x…) -> (y…, gradients…) */
-hop_status hop_vjp(hop_fn **out, hop_fn *f, const char *wrt);            /* (x…, cotangent of each float y…) -> (y…, cotangent of each wrt…) */
-hop_status hop_jvp(hop_fn **out, hop_fn *f, const char *wrt);            /* (x…, tangent of each wrt…) -> (y…, tangent of each float y…) */
-/* Differentiated in two halves: forward (x…) -> (y…, residual…) runs f and gives what else the second half reads (as little as a minimum cut finds; see hop_keep);
- * backward (x…, y…, residual…, cotangent of each float y…) -> (cotangent of each wrt…);
- * linear (x…, y…, residual…, tangent of each wrt…) -> (tangent of each float y…), in which no loop of f is run again. */
+hop_status hop_vjp(hop_fn **out, hop_fn *f,
+                   const char *wrt); /* (x…, cotangent of each float y…) -> (y…, cotangent of each wrt…) */
+hop_status hop_jvp(hop_fn **out, hop_fn *f,
+                   const char *wrt); /* (x…, tangent of each wrt…) -> (y…, tangent of each float y…) */
+/* Differentiated in two halves: forward (x…) -> (y…, residual…) runs f and gives what else the second half
+ * reads (as little as a minimum cut finds; see hop_keep); backward (x…, y…, residual…, cotangent of each
+ * float y…) -> (cotangent of each wrt…); linear (x…, y…, residual…, tangent of each wrt…) -> (tangent of each
+ * float y…), in which no loop of f is run again. */
 hop_status hop_vjp_halves(hop_fn **forward, hop_fn **backward, hop_fn *f, const char *wrt);
 hop_status hop_jvp_halves(hop_fn **forward, hop_fn **linear, hop_fn *f, const char *wrt);
 /* The derivative of f at a point: (tangent of each wrt…) -> (tangent of each float y…). */
 hop_status hop_linearize(hop_fn **out, hop_fn *f, const char *wrt, hop_tensor *const *in, int n_in);
-/* (x…) -> for each float y and each wrt x: dy/dx with the dims of y, then those of x. Forward: a column at a time; reverse: a row at a time. */
+/* (x…) -> for each float y and each wrt x: dy/dx with the dims of y, then those of x. Forward: a column at a
+ * time; reverse: a row at a time. */
 hop_status hop_jacfwd(hop_fn **out, hop_fn *f, const char *wrt);
 hop_status hop_jacrev(hop_fn **out, hop_fn *f, const char *wrt);
-hop_status hop_hessian(hop_fn **out, hop_fn *f, const char *wrt); /* of the first result: for each pair of wrt */
-/* Over one more dim. in: "xs, h: 1": which parameters get it, and where (0 when not said); NULL: all in front. out_axes: per result, "0, -, 1",
+hop_status hop_hessian(hop_fn **out, hop_fn *f,
+                       const char *wrt); /* of the first result: for each pair of wrt */
+/* Over one more dim. in: "xs, h: 1": which parameters get it, and where (0 when not said); NULL: all in
+ * front. out_axes: per result, "0, -, 1",
  * - for a result without it; NULL: all in front. */
 hop_status hop_vmap(hop_fn **out, hop_fn *f, const char *in, const char *out_axes);
 /* Until it is called again, calls of this thread that take no options (these, captures, hop_fn_read) end with
- * HOP_CANCELLED when *cancel is not zero, as hop_compile does with its options: cancel and confirm mean the same.
- * NULL: they do not. From confirm the functions at work cannot be used. */
+ * HOP_CANCELLED when *cancel is not zero, as hop_compile does with its options: cancel and confirm mean the
+ * same. NULL: they do not. From confirm the functions at work cannot be used. */
 void hop_cancel_by(const volatile int *cancel, int (*confirm)(void *ctx), void *ctx);
 
 /* ---- running ---- */
@@ -792,85 +895,101 @@ typedef struct hop_compile_options {
     const char *without; /* passes to leave out, "fuse, blas" */
     int portable;        /* no native code: run the loop program itself, slowly; needs no LLVM */
     int no_cache;        /* compile, whatever the cache holds, and keep nothing */
-    /* Parameters whose arguments the caller gives away, "h, xs". A run that succeeds takes over the caller's reference of each: its memory may become that of
-     * a result of the same type (out[k] is then the very tensor that was donated), or it is freed. Do not use or free it afterwards. A run that fails
-     * leaves the reference with the caller, but the content may have changed. */
+    /* Parameters whose arguments the caller gives away, "h, xs". A run that succeeds takes over the caller's
+     * reference of each: its memory may become that of a result of the same type (out[k] is then the very
+     * tensor that was donated), or it is freed. Do not use or free it afterwards. A run that fails leaves the
+     * reference with the caller, but the content may have changed. */
     const char *donate;
     /* Not zero, set by another thread or a signal handler, ends the call with HOP_CANCELLED within a few
-     * milliseconds, also where LLVM needs much longer: machine code is then generated on a thread of its own, which
-     * the call leaves behind. That thread finishes, and what it made is found in the cache. A process that ends
-     * meanwhile does not wait for it. */
+     * milliseconds, also where LLVM needs much longer: machine code is then generated on a thread of its own,
+     * which the call leaves behind. That thread finishes, and what it made is found in the cache. A process
+     * that ends meanwhile does not wait for it. */
     const volatile int *cancel;
-    /* NULL, or asked on the calling thread when *cancel is not zero. 0: go on; it has set *cancel back to 0. */
+    /* NULL, or asked on the calling thread when *cancel is not zero. 0: go on; it has set *cancel back to 0.
+     */
     int (*confirm)(void *ctx);
     void *confirm_ctx;
 } hop_compile_options;
-/* options NULL: defaults. The executable owns all it needs; f may be freed. A program for which LLVM would need
- * more memory than there is fails with HOP_NOMEM; HOP_COMPILE_MEMORY in the environment, "500M", says how much it
- * may take. */
+/* options NULL: defaults. The executable owns all it needs; f may be freed. A program for which LLVM would
+ * need more memory than there is fails with HOP_NOMEM; HOP_COMPILE_MEMORY in the environment, "500M", says
+ * how much it may take. */
 hop_status hop_compile(hop_exe **out, hop_fn *f, const hop_compile_options *options);
 void hop_exe_free(hop_exe *exe);
 
-/* Runs; one executable may run on several threads at once. out[i] NULL: made; else written into, of the result's dtype and sizes. Arguments of parameters
- * that are `mut` are updated, in their own memory where the program allows. Results are as if everything had been read before anything is written: arguments
- * and given outputs may overlap, and what would be overwritten too early is copied; only two things written into the same memory are an error. When arguments
- * are wrong (HOP_INVALID) nothing is written. A run that starts and fails (HOP_CHECK, HOP_NOMEM, HOP_CANCELLED, what a callback returned) leaves given outputs and updated
+/* Runs; one executable may run on several threads at once. out[i] NULL: made; else written into, of the
+ * result's dtype and sizes. Arguments of parameters that are `mut` are updated, in their own memory where the
+ * program allows. Results are as if everything had been read before anything is written: arguments and given
+ * outputs may overlap, and what would be overwritten too early is copied; only two things written into the
+ * same memory are an error. When arguments are wrong (HOP_INVALID) nothing is written. A run that starts and
+ * fails (HOP_CHECK, HOP_NOMEM, HOP_CANCELLED, what a callback returned) leaves given outputs and updated
  * arguments with unspecified content, unless options.keep is set; outputs that are NULL stay NULL. */
 hop_status hop_run(hop_exe *exe, hop_tensor *const *in, int n_in, hop_tensor **out, int n_out);
 
 typedef struct hop_run_options {
-    const volatile int *cancel;  /* non-zero, set by another thread or a signal handler, ends it: HOP_CANCELLED */
-    void (*print)(void *ctx, const char *line, size_t length); /* gets the lines of hop_print; NULL: dropped */
+    const volatile int
+        *cancel; /* non-zero, set by another thread or a signal handler, ends it: HOP_CANCELLED */
+    void (*print)(void *ctx, const char *line,
+                  size_t length); /* gets the lines of hop_print; NULL: dropped */
     void *print_ctx;
-    const int64_t *dims;         /* values of declared sizes (`dim N`), in order */
-    void *workspace;             /* memory for temporaries, hop_workspace() bytes; NULL: the library's */
+    const int64_t *dims; /* values of declared sizes (`dim N`), in order */
+    void *workspace;     /* memory for temporaries, hop_workspace() bytes; NULL: the library's */
     size_t workspace_bytes;
-    size_t keep;                 /* not 0: a failed run leaves outputs and arguments as they were, donated arguments stay the caller's; costs copies */
-    /* NULL, or asked on the thread of the call when *cancel is not zero: 0 lets the run go on where it is, having
-     * set *cancel back to 0; else it ends, and *cancel must stay as it is until the call has returned. */
+    size_t keep; /* not 0: a failed run leaves outputs and arguments as they were, donated arguments stay the
+                    caller's; costs copies */
+    /* NULL, or asked on the thread of the call when *cancel is not zero: 0 lets the run go on where it is,
+     * having set *cancel back to 0; else it ends, and *cancel must stay as it is until the call has returned.
+     */
     int (*confirm)(void *ctx);
     void *confirm_ctx;
     void *reserved[1];
 } hop_run_options;
-hop_status hop_run_with(hop_exe *exe, hop_tensor *const *in, int n_in, hop_tensor **out, int n_out, const hop_run_options *options);
+hop_status hop_run_with(hop_exe *exe, hop_tensor *const *in, int n_in, hop_tensor **out, int n_out,
+                        const hop_run_options *options);
 /* The reference interpreter: strict numbers, slow. Of the options it looks at print, dims, cancel and
  * confirm. */
 hop_status hop_interpret(hop_fn *f, hop_tensor *const *in, int n_in, hop_tensor **out, int n_out);
-hop_status hop_interpret_with(hop_fn *f, hop_tensor *const *in, int n_in, hop_tensor **out, int n_out, const hop_run_options *options);
-/* What becomes of the arguments that a run with these tensors would write, a line each: computed in place, or copied and why. Nothing is run. out may be NULL:
- * none given. Released with hop_text_free; NULL on failure. */
+hop_status hop_interpret_with(hop_fn *f, hop_tensor *const *in, int n_in, hop_tensor **out, int n_out,
+                              const hop_run_options *options);
+/* What becomes of the arguments that a run with these tensors would write, a line each: computed in place, or
+ * copied and why. Nothing is run. out may be NULL: none given. Released with hop_text_free; NULL on failure.
+ */
 char *hop_explain_run(hop_exe *exe, hop_tensor *const *in, int n_in, hop_tensor *const *out, int n_out);
-/* How much memory temporaries need for arguments of these shapes. With outputs given and a workspace of this size a run allocates nothing
- * (unless it has sizes that only the run knows). */
+/* How much memory temporaries need for arguments of these shapes. With outputs given and a workspace of this
+ * size a run allocates nothing (unless it has sizes that only the run knows). */
 hop_status hop_workspace(size_t *bytes, hop_exe *exe, hop_tensor *const *in, int n_in, const int64_t *dims);
 
-/* What multiplies large matrices (default numbers only): "OpenBLAS 0.3.21, kernel Zen", or hop's own loops and why.
- * OpenBLAS is loaded by the first product or by this call, with the kernel that fits the processor; it then uses one
- * thread, since hop cuts products into pieces for its own. HOP_BLAS=FILE|off in the environment names another
- * library, or none. */
+/* What multiplies large matrices (default numbers only): "OpenBLAS 0.3.21, kernel Zen", or hop's own loops
+ * and why. OpenBLAS is loaded by the first product or by this call, with the kernel that fits the processor;
+ * it then uses one thread, since hop cuts products into pieces for its own. HOP_BLAS=FILE|off in the
+ * environment names another library, or none. */
 const char *hop_blas(void);
 
 /* ---- the cache of compiled code ----
  *
- * hop_compile keeps what it makes: programs that are equal share their code in the process, and files in $XDG_CACHE_HOME/hop (else ~/.cache/hop) spare the
- * next process the compiler. HOP_CACHE=off|memory|DIR in the environment says otherwise. Nothing about the cache makes a compilation fail. */
+ * hop_compile keeps what it makes: programs that are equal share their code in the process, and files in
+ * $XDG_CACHE_HOME/hop (else ~/.cache/hop) spare the next process the compiler. HOP_CACHE=off|memory|DIR in
+ * the environment says otherwise. Nothing about the cache makes a compilation fail. */
 
 typedef struct hop_cache_stats {
     uint64_t memory_hits, disk_hits, misses; /* compilations of this process */
-    uint64_t entries, bytes, limit;          /* what memory holds and may hold; code in use by executables that was dropped does not count */
+    uint64_t entries, bytes, limit; /* what memory holds and may hold; code in use by executables that was
+                                       dropped does not count */
     uint64_t reserved[4];
 } hop_cache_stats;
 void hop_cache_statistics(hop_cache_stats *out);
 void hop_cache_clear(void); /* forgets what memory holds; executables and files stay */
-/* Where files are kept: a directory, "memory": nowhere, "off": nothing is kept at all, NULL: as the environment says. */
+/* Where files are kept: a directory, "memory": nowhere, "off": nothing is kept at all, NULL: as the
+ * environment says. */
 hop_status hop_cache_directory(const char *directory);
-/* How many bytes memory and files may take, UINT64_MAX: as many as before; what was used longest ago goes first. At first 64 MiB and 256 MiB. */
+/* How many bytes memory and files may take, UINT64_MAX: as many as before; what was used longest ago goes
+ * first. At first 64 MiB and 256 MiB. */
 void hop_cache_limits(uint64_t memory, uint64_t files);
 
 /* ---- files and exchange ----
  *
- * Files are .npy, .npz (NumPy) and .safetensors, chosen by the ending of the name. Large files are mapped, not read: a tensor keeps what it needs, writing to
- * it does not change the file. A file that is written appears whole or not at all. */
+ * Files are .npy, .npz (NumPy) and .safetensors, chosen by the ending of the name. Large files are mapped,
+ * not read: a tensor keeps what it needs, writing to it does not change the file. A file that is written
+ * appears whole or not at all. */
 
 /* "x.npy", "x.npz:name", "x.safetensors:name"; the name may be left out when the file holds one tensor. */
 hop_status hop_load(hop_tensor **out, const char *file);
@@ -879,18 +998,23 @@ hop_status hop_save(const hop_tensor *t, const char *file);
 /* A .npz or .safetensors file with n tensors, each under its name. */
 hop_status hop_save_many(const char *path, const char *const *names, hop_tensor *const *tensors, int n);
 
-/* A file that is open, for those who do not know the names or want many tensors. Different threads may use it at once; tensors outlive it. A tensor that is
- * loaded twice from one open file may be the same memory twice: who writes to it copies it, or loads it with hop_load. */
+/* A file that is open, for those who do not know the names or want many tensors. Different threads may use it
+ * at once; tensors outlive it. A tensor that is loaded twice from one open file may be the same memory twice:
+ * who writes to it copies it, or loads it with hop_load. */
 typedef struct hop_file hop_file;
 hop_status hop_file_open(hop_file **out, const char *path);
 void hop_file_free(hop_file *f);
 int hop_file_count(const hop_file *f);
-const char *hop_file_name(const hop_file *f, int i); /* "" in an .npy file; NULL when there is no such tensor; valid while f lives */
+const char *hop_file_name(
+    const hop_file *f,
+    int i); /* "" in an .npy file; NULL when there is no such tensor; valid while f lives */
 hop_status hop_file_load(hop_tensor **out, hop_file *f, const char *name);
 
-/* DLPack, by which array libraries of one process hand each other tensors. Memory is shared. What hop gives out is released by its deleter, from any
- * thread. What hop takes in is hop's when the call succeeds: its deleter is called once, when the last reference goes, or at once where the elements had to
- * be copied (read-only or badly aligned); when the call fails it is still the caller's. Devices other than the CPU are refused. */
+/* DLPack, by which array libraries of one process hand each other tensors. Memory is shared. What hop gives
+ * out is released by its deleter, from any thread. What hop takes in is hop's when the call succeeds: its
+ * deleter is called once, when the last reference goes, or at once where the elements had to be copied
+ * (read-only or badly aligned); when the call fails it is still the caller's. Devices other than the CPU are
+ * refused. */
 struct DLManagedTensor;
 struct DLManagedTensorVersioned;
 hop_status hop_tensor_to_dlpack(struct DLManagedTensor **out, hop_tensor *t);

@@ -1,5 +1,6 @@
-/* Arrays: the base class of hop.Array and hop.Tracer with what must be quick or needs C: memory in and out (buffer protocol, DLPack), elements as Python
- * numbers, Python's signs for operators. Everything else about arrays is Python. */
+/* Arrays: the base class of hop.Array and hop.Tracer with what must be quick or needs C: memory in and out
+ * (buffer protocol, DLPack), elements as Python numbers, Python's signs for operators. Everything else about
+ * arrays is Python. */
 #include "core.h"
 
 #include <math.h>
@@ -7,9 +8,11 @@
 #include <stdlib.h>
 
 const struct dtype_row dtype_rows[N_DTYPES] = {
-    [DT_BOOL] = { "bool", '?', 1, 'b' }, [DT_I8] = { "i8", 'b', 1, 'i' },   [DT_I16] = { "i16", 'h', 2, 'i' },   [DT_I32] = { "i32", 'i', 4, 'i' }, [DT_I64] = { "i64", 'q', 8, 'i' },
-    [DT_U8] = { "u8", 'B', 1, 'u' },     [DT_U16] = { "u16", 'H', 2, 'u' }, [DT_U32] = { "u32", 'I', 4, 'u' },   [DT_U64] = { "u64", 'Q', 8, 'u' }, [DT_F16] = { "f16", 'e', 2, 'f' },
-    [DT_BF16] = { "bf16", 0, 2, 'f' },   [DT_F32] = { "f32", 'f', 4, 'f' }, [DT_F64] = { "f64", 'd', 8, 'f' },
+    [DT_BOOL] = { "bool", '?', 1, 'b' }, [DT_I8] = { "i8", 'b', 1, 'i' },   [DT_I16] = { "i16", 'h', 2, 'i' },
+    [DT_I32] = { "i32", 'i', 4, 'i' },   [DT_I64] = { "i64", 'q', 8, 'i' }, [DT_U8] = { "u8", 'B', 1, 'u' },
+    [DT_U16] = { "u16", 'H', 2, 'u' },   [DT_U32] = { "u32", 'I', 4, 'u' }, [DT_U64] = { "u64", 'Q', 8, 'u' },
+    [DT_F16] = { "f16", 'e', 2, 'f' },   [DT_BF16] = { "bf16", 0, 2, 'f' }, [DT_F32] = { "f32", 'f', 4, 'f' },
+    [DT_F64] = { "f64", 'd', 8, 'f' },
 };
 
 PyTypeObject *array_base;
@@ -78,7 +81,10 @@ PyObject *array_of_shared(hop_tensor *t, enum memory memory)
     return a;
 }
 /* What a part of an array, or another look at it, is: no longer its alone. */
-static enum memory seen_twice(const array_object *a) { return a->memory == OWN ? SHARED : (enum memory)a->memory; }
+static enum memory seen_twice(const array_object *a)
+{
+    return a->memory == OWN ? SHARED : (enum memory)a->memory;
+}
 static PyObject *weak_as(PyObject *made, PyObject *self)
 {
     if (made) as_array(made)->weak = as_array(self)->weak;
@@ -141,7 +147,8 @@ static void array_dealloc(PyObject *self)
 
 int array_dims(const array_object *a, int64_t *dims)
 {
-    for (int i = 0; i < a->rank; i++) dims[i] = a->tensor ? hop_tensor_dim(a->tensor, i) : a->dims ? a->dims[i] : 0;
+    for (int i = 0; i < a->rank; i++)
+        dims[i] = a->tensor ? hop_tensor_dim(a->tensor, i) : a->dims ? a->dims[i] : 0;
     return a->rank;
 }
 int array_raw_dtype(const array_object *a) { return a->number && a->weak == WEAK_REAL ? DT_F64 : a->dtype; }
@@ -166,7 +173,9 @@ int array_type_text(const array_object *a, char text[256])
 {
     int64_t dims[MAX_RANK];
     int rank = array_dims(a, dims), n = snprintf(text, 256, "%s[", dtype_rows[a->dtype].name);
-    for (int i = 0; i < rank; i++) n += dims[i] < 0 ? snprintf(text + n, 256 - (size_t)n, "%s?", i ? ", " : "") : snprintf(text + n, 256 - (size_t)n, "%s%lld", i ? ", " : "", (long long)dims[i]);
+    for (int i = 0; i < rank; i++)
+        n += dims[i] < 0 ? snprintf(text + n, 256 - (size_t)n, "%s?", i ? ", " : "")
+                         : snprintf(text + n, 256 - (size_t)n, "%s%lld", i ? ", " : "", (long long)dims[i]);
     snprintf(text + n, 256 - (size_t)n, "]");
     for (int i = 0; i < rank; i++)
         if (dims[i] < 0) return -1;
@@ -176,9 +185,12 @@ int array_type_text(const array_object *a, char text[256])
 hop_tensor *concrete_tensor(array_object *a)
 {
     if (a->tensor) return a->tensor;
-    if (!a->capture) PyErr_SetString(PyExc_RuntimeError, "this array was donated to a call: its memory belongs to the call's result");
+    if (!a->capture)
+        PyErr_SetString(PyExc_RuntimeError,
+                        "this array was donated to a call: its memory belongs to the call's result");
     else
-        raise_unknown("%s:%d: the elements of a traced value are known only when the program runs (it was made at %s:%d); return it from the function, or print it with hop.print",
+        raise_unknown("%s:%d: the elements of a traced value are known only when the program runs (it was "
+                      "made at %s:%d); return it from the function, or print it with hop.print",
                       user_place().file, user_place().line, a->made.file, a->made.line);
     return NULL;
 }
@@ -204,7 +216,10 @@ static PyObject *get_dtype(PyObject *self, void *unused)
     PyObject *d = PyTuple_GetItem(dtype_objects, as_array(self)->dtype);
     return d ? Py_NewRef(d) : NULL;
 }
-static PyObject *get_ndim(PyObject *self, void *unused) { return (void)unused, PyLong_FromLong(as_array(self)->rank); }
+static PyObject *get_ndim(PyObject *self, void *unused)
+{
+    return (void)unused, PyLong_FromLong(as_array(self)->rank);
+}
 static PyObject *get_size(PyObject *self, void *unused)
 {
     int64_t dims[MAX_RANK], n = 1;
@@ -216,10 +231,22 @@ static PyObject *get_size(PyObject *self, void *unused)
     }
     return PyLong_FromLongLong(n);
 }
-static PyObject *get_code(PyObject *self, void *unused) { return (void)unused, PyLong_FromLong(as_array(self)->dtype); }
-static PyObject *get_traced(PyObject *self, void *unused) { return (void)unused, PyBool_FromLong(as_array(self)->capture != 0); }
-static PyObject *get_weak(PyObject *self, void *unused) { return (void)unused, PyBool_FromLong(as_array(self)->weak); }
-static PyObject *get_number(PyObject *self, void *unused) { return (void)unused, PyBool_FromLong(as_array(self)->number); }
+static PyObject *get_code(PyObject *self, void *unused)
+{
+    return (void)unused, PyLong_FromLong(as_array(self)->dtype);
+}
+static PyObject *get_traced(PyObject *self, void *unused)
+{
+    return (void)unused, PyBool_FromLong(as_array(self)->capture != 0);
+}
+static PyObject *get_weak(PyObject *self, void *unused)
+{
+    return (void)unused, PyBool_FromLong(as_array(self)->weak);
+}
+static PyObject *get_number(PyObject *self, void *unused)
+{
+    return (void)unused, PyBool_FromLong(as_array(self)->number);
+}
 static PyObject *get_type_text(PyObject *self, void *unused)
 {
     char text[256];
@@ -230,15 +257,28 @@ static PyObject *get_type_text(PyObject *self, void *unused)
 static PyObject *get_made(PyObject *self, void *unused)
 {
     (void)unused;
-    return Py_BuildValue("(si)", as_array(self)->made.file ? as_array(self)->made.file : "", as_array(self)->made.line);
+    return Py_BuildValue("(si)", as_array(self)->made.file ? as_array(self)->made.file : "",
+                         as_array(self)->made.line);
 }
-static PyObject *get_deleted(PyObject *self, void *unused) { return (void)unused, PyBool_FromLong(!as_array(self)->capture && !as_array(self)->tensor); }
-static PyObject *get_memory(PyObject *self, void *unused) { return (void)unused, PyLong_FromLong(as_array(self)->memory); }
-static PyObject *get_contiguous(PyObject *self, void *unused) { return (void)unused, PyBool_FromLong(as_array(self)->tensor && hop_tensor_is_contiguous(as_array(self)->tensor)); }
+static PyObject *get_deleted(PyObject *self, void *unused)
+{
+    return (void)unused, PyBool_FromLong(!as_array(self)->capture && !as_array(self)->tensor);
+}
+static PyObject *get_memory(PyObject *self, void *unused)
+{
+    return (void)unused, PyLong_FromLong(as_array(self)->memory);
+}
+static PyObject *get_contiguous(PyObject *self, void *unused)
+{
+    return (void)unused,
+           PyBool_FromLong(as_array(self)->tensor && hop_tensor_is_contiguous(as_array(self)->tensor));
+}
 static PyObject *get_pointer(PyObject *self, void *unused)
 {
     (void)unused;
-    if (as_array(self)->capture) return raise_tracer("a traced value has no address"); /* debuggers ask for every attribute: nothing depends on it */
+    if (as_array(self)->capture)
+        return raise_tracer(
+            "a traced value has no address"); /* debuggers ask for every attribute: nothing depends on it */
     hop_tensor *t = concrete_tensor(as_array(self));
     return t ? PyLong_FromVoidPtr(hop_data(t)) : NULL;
 }
@@ -250,7 +290,8 @@ static PyGetSetDef getset[] = {
     { "size", get_size, NULL, "how many elements there are", NULL },
     { "_code", get_code, NULL, "the number of the dtype", NULL },
     { "_traced", get_traced, NULL, "whether this is a value of a capture", NULL },
-    { "_weak", get_weak, NULL, "whether it was made of Python numbers alone and takes the dtype of arrays that it meets", NULL },
+    { "_weak", get_weak, NULL,
+      "whether it was made of Python numbers alone and takes the dtype of arrays that it meets", NULL },
     { "_number", get_number, NULL, "whether it stands for a Python number", NULL },
     { "_type", get_type_text, NULL, "the type as text", NULL },
     { "_made", get_made, NULL, "where a traced value was made", NULL },
@@ -265,7 +306,18 @@ static PyGetSetDef getset[] = {
 
 static PyObject *element(const char *p, int dtype)
 {
-    union { uint8_t u8; int8_t i8; int16_t i16; uint16_t u16; int32_t i32; uint32_t u32; int64_t i64; uint64_t u64; float f32; double f64; } v;
+    union {
+        uint8_t u8;
+        int8_t i8;
+        int16_t i16;
+        uint16_t u16;
+        int32_t i32;
+        uint32_t u32;
+        int64_t i64;
+        uint64_t u64;
+        float f32;
+        double f64;
+    } v;
     memcpy(&v, p, dtype_rows[dtype].size);
     switch ((enum dtype)dtype) {
     case DT_BOOL: return PyBool_FromLong(v.u8);
@@ -325,14 +377,16 @@ static int set_element(char *p, int dtype, PyObject *o)
         fits = !PyErr_Occurred() && (bits == 64 || wide >> bits == 0);
     } else {
         int64_t n = PyLong_AsLongLongAndOverflow(whole, &overflow);
-        fits = !overflow && (bits == 64 || (n >= -((int64_t)1 << (bits - 1)) && n < (int64_t)1 << (bits - 1)));
+        fits = !overflow &&
+               (bits == 64 || (n >= -((int64_t)1 << (bits - 1)) && n < (int64_t)1 << (bits - 1)));
         wide = (uint64_t)n;
     }
     Py_DECREF(whole);
     if (!fits) {
         char call[CALLED_SIZE];
         PyErr_Clear();
-        PyErr_Format(PyExc_OverflowError, "%s%R does not fit into %s", user_call(call), o, dtype_rows[dtype].name);
+        PyErr_Format(PyExc_OverflowError, "%s%R does not fit into %s", user_call(call), o,
+                     dtype_rows[dtype].name);
         return -1;
     }
     memcpy(p, &wide, dtype_rows[dtype].size); /* little-endian: the low bytes come first */
@@ -370,19 +424,27 @@ static PyObject *only_element(PyObject *self, const char *instead)
     array_object *a = as_array(self);
     if (a->capture) {
         hop_place at = user_place();
-        return raise_unknown("%s:%d: a traced value %s; it was made at %s:%d", at.file, at.line, instead, a->made.file, a->made.line);
+        return raise_unknown("%s:%d: a traced value %s; it was made at %s:%d", at.file, at.line, instead,
+                             a->made.file, a->made.line);
     }
     hop_tensor *t = concrete_tensor(a);
     if (!t) return NULL;
     if (hop_tensor_count(t) != 1) {
         char text[256];
         array_type_text(a, text);
-        PyErr_Format(PyExc_TypeError, "only an array with one element can become a Python number, this is %s", text);
+        PyErr_Format(PyExc_TypeError, "only an array with one element can become a Python number, this is %s",
+                     text);
         return NULL;
     }
     return element(hop_data(t), a->dtype);
 }
-static PyObject *method_item(PyObject *self, PyObject *unused) { return (void)unused, only_element(self, "has no elements yet: item() needs a number that is known while the program is captured"); }
+static PyObject *method_item(PyObject *self, PyObject *unused)
+{
+    return (void)unused,
+           only_element(
+               self,
+               "has no elements yet: item() needs a number that is known while the program is captured");
+}
 
 static int slot_bool(PyObject *self)
 {
@@ -390,11 +452,15 @@ static int slot_bool(PyObject *self)
     if (a->tensor && hop_tensor_count(a->tensor) != 1) {
         char text[256];
         array_type_text(a, text);
-        PyErr_Format(PyExc_ValueError, "the truth of an array with %s elements is ambiguous (%s): use hop.any or hop.all", hop_tensor_count(a->tensor) ? "several" : "no", text);
+        PyErr_Format(PyExc_ValueError,
+                     "the truth of an array with %s elements is ambiguous (%s): use hop.any or hop.all",
+                     hop_tensor_count(a->tensor) ? "several" : "no", text);
         return -1;
     }
-    PyObject *o = only_element(self, "has no truth while the program is captured: instead of if use hop.cond or hop.where, instead of while use hop.while_loop, "
-                                     "instead of and, or, not use &, |, ~, or make the argument static (static_argnums)");
+    PyObject *o = only_element(
+        self, "has no truth while the program is captured: instead of if use hop.cond or hop.where, instead "
+              "of while use hop.while_loop, "
+              "instead of and, or, not use &, |, ~, or make the argument static (static_argnums)");
     if (!o) return -1;
     int truth = PyObject_IsTrue(o);
     Py_DECREF(o);
@@ -406,8 +472,17 @@ static PyObject *convert(PyObject *self, PyObject *(*to)(PyObject *), const char
     Py_XDECREF(o);
     return r;
 }
-static PyObject *slot_int(PyObject *self) { return convert(self, PyNumber_Long, "is no Python int while the program is captured: use x.astype(hop.int64)"); }
-static PyObject *slot_float(PyObject *self) { return convert(self, PyNumber_Float, "is no Python float while the program is captured: use x.astype(hop.float32), and hop's functions instead of math's"); }
+static PyObject *slot_int(PyObject *self)
+{
+    return convert(self, PyNumber_Long,
+                   "is no Python int while the program is captured: use x.astype(hop.int64)");
+}
+static PyObject *slot_float(PyObject *self)
+{
+    return convert(self, PyNumber_Float,
+                   "is no Python float while the program is captured: use x.astype(hop.float32), and hop's "
+                   "functions instead of math's");
+}
 static PyObject *slot_index(PyObject *self)
 {
     char kind = dtype_rows[as_array(self)->dtype].kind;
@@ -415,7 +490,9 @@ static PyObject *slot_index(PyObject *self)
         PyErr_SetString(PyExc_TypeError, "only an array of integers can be an index");
         return NULL;
     }
-    return convert(self, PyNumber_Index, "cannot be a Python index or a size while the program is captured: index with it (x[i], hop.take), slice with hop.dynamic_slice, loop with hop.fori_loop, or make it static");
+    return convert(self, PyNumber_Index,
+                   "cannot be a Python index or a size while the program is captured: index with it (x[i], "
+                   "hop.take), slice with hop.dynamic_slice, loop with hop.fori_loop, or make it static");
 }
 
 /* ---- memory in ---- */
@@ -445,7 +522,9 @@ static int dtype_of_format(const char *format, Py_ssize_t size)
     if (c == 'f') return DT_F32;
     if (c == 'd') return DT_F64;
     for (int i = 0; i < N_DTYPES; i++)
-        if (dtype_rows[i].size == size && ((is_signed && dtype_rows[i].kind == 'i') || (is_unsigned && dtype_rows[i].kind == 'u'))) return i;
+        if (dtype_rows[i].size == size &&
+            ((is_signed && dtype_rows[i].kind == 'i') || (is_unsigned && dtype_rows[i].kind == 'u')))
+            return i;
     return -1;
 }
 
@@ -454,32 +533,41 @@ static void raise_format(const char *format)
     static const struct {
         const char *begins, *what;
     } kinds[] = {
-        { "T{", "they are records; take one field of them, a['name']" }, { "O", "they are Python objects; give the array a dtype of numbers, a.astype('float32')" },
-        { "Z", "they are complex numbers, which hop does not have" }, { "g", "they are long doubles; a.astype('float64') converts them" },
-        { ">", "their bytes stand in the order of other machines; a.astype(a.dtype.newbyteorder('=')) converts them" },
+        { "T{", "they are records; take one field of them, a['name']" },
+        { "O", "they are Python objects; give the array a dtype of numbers, a.astype('float32')" },
+        { "Z", "they are complex numbers, which hop does not have" },
+        { "g", "they are long doubles; a.astype('float64') converts them" },
+        { ">", "their bytes stand in the order of other machines; a.astype(a.dtype.newbyteorder('=')) "
+               "converts them" },
     };
     const char *what = "they are no numbers";
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         if (!strncmp(format, kinds[i].begins, strlen(kinds[i].begins))) what = kinds[i].what;
     char call[CALLED_SIZE];
-    PyErr_Format(PyExc_TypeError, "%sthere is no dtype for elements of the format '%s': %s", user_call(call), format, what);
+    PyErr_Format(PyExc_TypeError, "%sthere is no dtype for elements of the format '%s': %s", user_call(call),
+                 format, what);
 }
 
 static PyObject *method_bitcast(PyObject *self, PyObject *code);
-/* An array whose elements the buffer protocol cannot describe: bfloat16 is looked at as uint16, of others the error names the dtype. */
+/* An array whose elements the buffer protocol cannot describe: bfloat16 is looked at as uint16, of others the
+ * error names the dtype. */
 static PyObject *array_beyond_buffers(PyObject *o, int copy)
 {
     PyObject *type, *value, *trace, *made = NULL;
     PyErr_Fetch(&type, &value, &trace);
-    PyObject *dtype = PyObject_GetAttrString(o, "dtype"), *name = dtype ? PyObject_GetAttrString(dtype, "name") : NULL;
+    PyObject *dtype = PyObject_GetAttrString(o, "dtype"),
+             *name = dtype ? PyObject_GetAttrString(dtype, "name") : NULL;
     PyErr_Clear();
     if (!name || !PyUnicode_Check(name)) {
         PyErr_Restore(type, value, trace);
     } else {
         Py_XDECREF(type), Py_XDECREF(value), Py_XDECREF(trace);
         PyObject *bits = NULL, *raw = NULL, *code = NULL;
-        if (PyUnicode_CompareWithASCIIString(name, "bfloat16")) raise_invalid("there is no dtype for elements of %U", name);
-        else if ((bits = PyObject_CallMethod(o, "view", "s", "u2")) && (raw = array_from_buffer(bits, copy)) && (code = PyLong_FromLong(DT_BF16))) made = method_bitcast(raw, code);
+        if (PyUnicode_CompareWithASCIIString(name, "bfloat16"))
+            raise_invalid("there is no dtype for elements of %U", name);
+        else if ((bits = PyObject_CallMethod(o, "view", "s", "u2")) &&
+                 (raw = array_from_buffer(bits, copy)) && (code = PyLong_FromLong(DT_BF16)))
+            made = method_bitcast(raw, code);
         Py_XDECREF(code);
         Py_XDECREF(raw);
         Py_XDECREF(bits);
@@ -501,11 +589,14 @@ static int refuse_masked(PyObject *o)
         Py_XDECREF(old);
         return 0;
     }
-    PyObject *mask = PyObject_GetAttrString(o, "mask"), *any = mask ? PyObject_CallMethod(mask, "any", NULL) : NULL;
+    PyObject *mask = PyObject_GetAttrString(o, "mask"),
+             *any = mask ? PyObject_CallMethod(mask, "any", NULL) : NULL;
     int masked = any ? PyObject_IsTrue(any) : -1;
     Py_XDECREF(any);
     Py_XDECREF(mask);
-    if (masked > 0) raise_invalid("some elements are masked, and hop has no masks: a.filled(value) gives a plain array, hop.where(a.mask, other, a.data) chooses");
+    if (masked > 0)
+        raise_invalid("some elements are masked, and hop has no masks: a.filled(value) gives a plain array, "
+                      "hop.where(a.mask, other, a.data) chooses");
     return masked ? -1 : 0;
 }
 
@@ -523,14 +614,18 @@ PyObject *array_from_buffer(PyObject *o, int copy)
     int dtype = dtype_of_format(v->format, v->itemsize), status = HOP_OK;
     if (dtype < 0 || v->ndim > MAX_RANK || v->itemsize != dtype_rows[dtype].size) {
         if (dtype < 0 || v->itemsize != dtype_rows[dtype].size) raise_format(v->format ? v->format : "B");
-        else PyErr_Format(PyExc_ValueError, "an array has at most %d axes, this one has %d", MAX_RANK, v->ndim);
+        else
+            PyErr_Format(PyExc_ValueError, "an array has at most %d axes, this one has %d", MAX_RANK,
+                         v->ndim);
         goto failed;
     }
     int64_t dims[MAX_RANK], strides[MAX_RANK], expected = v->itemsize;
     bool usable = (uintptr_t)v->buf % (size_t)v->itemsize == 0, row_major = true;
     for (int i = v->ndim; i-- > 0;) {
         dims[i] = v->shape ? v->shape[i] : v->len / v->itemsize;
-        Py_ssize_t stride = v->strides ? v->strides[i] : expected; /* some leave them out where memory is row-major, though asked for them */
+        Py_ssize_t stride =
+            v->strides ? v->strides[i]
+                       : expected; /* some leave them out where memory is row-major, though asked for them */
         usable &= stride % v->itemsize == 0;
         strides[i] = stride / v->itemsize;
         row_major &= dims[i] <= 1 || stride == expected;
@@ -541,7 +636,9 @@ PyObject *array_from_buffer(PyObject *o, int copy)
         status = hop_tensor_new_dims(&t, name, dims, v->ndim);
         if (!status && v->len && PyBuffer_ToContiguous(hop_data(t), v, v->len, 'C')) goto failed;
     } else if (!usable) {
-        PyErr_SetString(PyExc_ValueError, "the memory is not aligned to its elements, so it must be copied (copy=False was asked for)");
+        PyErr_SetString(
+            PyExc_ValueError,
+            "the memory is not aligned to its elements, so it must be copied (copy=False was asked for)");
         goto failed;
     } else if (row_major) {
         status = hop_tensor_borrow_dims(&t, name, dims, v->ndim, v->buf, release_buffer, k);
@@ -619,7 +716,9 @@ static PyObject *make_full(PyObject *self, PyObject *args)
     hop_tensor *t = NULL;
     char one[8] = { 0 };
     (void)self;
-    if (!PyArg_ParseTuple(args, "iOO", &code, &sizes, &value) || check_code(code) || (rank = read_dims(sizes, dims)) < 0 || set_element(one, code, value)) return NULL;
+    if (!PyArg_ParseTuple(args, "iOO", &code, &sizes, &value) || check_code(code) ||
+        (rank = read_dims(sizes, dims)) < 0 || set_element(one, code, value))
+        return NULL;
     int status = hop_tensor_new_dims(&t, dtype_rows[code].name, dims, rank);
     if (status) return raise_status(status);
     int64_t n = hop_tensor_count(t);
@@ -639,21 +738,26 @@ static PyObject *from_numbers(PyObject *self, PyObject *args)
     int64_t dims[MAX_RANK];
     hop_tensor *t = NULL;
     (void)self;
-    if (!PyArg_ParseTuple(args, "iOO!", &code, &sizes, &PyList_Type, &numbers) || check_code(code) || (rank = read_dims(sizes, dims)) < 0) return NULL;
+    if (!PyArg_ParseTuple(args, "iOO!", &code, &sizes, &PyList_Type, &numbers) || check_code(code) ||
+        (rank = read_dims(sizes, dims)) < 0)
+        return NULL;
     int status = hop_tensor_new_dims(&t, dtype_rows[code].name, dims, rank);
     if (status) return raise_status(status);
     int64_t n = hop_tensor_count(t);
     char *data = hop_data(t);
     for (int64_t i = 0; i < n; i++)
-        if (n != PyList_Size(numbers) || set_element(data + (size_t)i * dtype_rows[code].size, code, PyList_GetItem(numbers, i))) {
+        if (n != PyList_Size(numbers) ||
+            set_element(data + (size_t)i * dtype_rows[code].size, code, PyList_GetItem(numbers, i))) {
             hop_tensor_free(t);
-            if (!PyErr_Occurred()) PyErr_SetString(PyExc_ValueError, "the number of elements does not agree with the sizes");
+            if (!PyErr_Occurred())
+                PyErr_SetString(PyExc_ValueError, "the number of elements does not agree with the sizes");
             return NULL;
         }
     return array_of_tensor(t);
 }
 
-static void fill_progression(hop_tensor *t, int code, double start, double step, int64_t whole, int64_t whole_step)
+static void fill_progression(hop_tensor *t, int code, double start, double step, int64_t whole,
+                             int64_t whole_step)
 {
     int64_t n = hop_tensor_count(t);
     char *data = hop_data(t);
@@ -663,7 +767,8 @@ static void fill_progression(hop_tensor *t, int code, double start, double step,
         uint64_t k = (uint64_t)whole + (uint64_t)i * (uint64_t)whole_step;
         if (code == DT_F64) memcpy(p, &x, 8);
         else if (code == DT_F32) memcpy(p, &(float){ (float)x }, 4);
-        else if (dtype_rows[code].kind == 'f') memcpy(p, &(uint16_t){ double_to_half(x, code == DT_BF16) }, 2);
+        else if (dtype_rows[code].kind == 'f')
+            memcpy(p, &(uint16_t){ double_to_half(x, code == DT_BF16) }, 2);
         else memcpy(p, &k, dtype_rows[code].size);
     }
 }
@@ -710,14 +815,18 @@ static PyObject *method_reshaped(PyObject *self, PyObject *sizes)
     if (rank < 0) return NULL;
     for (int i = 0; i < rank; i++) n *= dims[i];
     if (n != hop_tensor_count(t)) {
-        PyErr_Format(PyExc_ValueError, "%lld elements cannot be arranged as %R", (long long)hop_tensor_count(t), sizes);
+        PyErr_Format(PyExc_ValueError, "%lld elements cannot be arranged as %R",
+                     (long long)hop_tensor_count(t), sizes);
         return NULL;
     }
     bool own = !hop_tensor_is_contiguous(t); /* a copy */
     if (!own) whole = hop_tensor_ref(t);
     else status = hop_tensor_copy(&whole, t);
-    if (!status && (status = hop_tensor_borrow_dims(&v, hop_tensor_dtype(t), dims, rank, hop_data(whole), release_tensor, whole))) hop_tensor_free(whole);
-    return status ? raise_status(status) : weak_as(array_of_shared(v, own ? OWN : seen_twice(as_array(self))), self);
+    if (!status && (status = hop_tensor_borrow_dims(&v, hop_tensor_dtype(t), dims, rank, hop_data(whole),
+                                                    release_tensor, whole)))
+        hop_tensor_free(whole);
+    return status ? raise_status(status)
+                  : weak_as(array_of_shared(v, own ? OWN : seen_twice(as_array(self))), self);
 }
 
 /* The same bits as elements of another dtype of the same size. */
@@ -734,7 +843,9 @@ static PyObject *method_bitcast(PyObject *self, PyObject *code)
     bool own = !hop_tensor_is_contiguous(t); /* a copy */
     if (!own) whole = hop_tensor_ref(t);
     else status = hop_tensor_copy(&whole, t);
-    if (!status && (status = hop_tensor_borrow_dims(&v, dtype_rows[k].name, dims, rank, hop_data(whole), release_tensor, whole))) hop_tensor_free(whole);
+    if (!status && (status = hop_tensor_borrow_dims(&v, dtype_rows[k].name, dims, rank, hop_data(whole),
+                                                    release_tensor, whole)))
+        hop_tensor_free(whole);
     return status ? raise_status(status) : array_of_shared(v, own ? OWN : seen_twice(as_array(self)));
 }
 
@@ -758,7 +869,8 @@ static PyObject *method_alias(PyObject *self, PyObject *unused)
     }
     array_object *b = array_alloc(tracer_class);
     if (!b) return NULL;
-    b->capture = a->capture, b->value = a->value, b->made = a->made, b->dtype = a->dtype, b->rank = a->rank, b->weak = a->weak, b->number = a->number;
+    b->capture = a->capture, b->value = a->value, b->made = a->made, b->dtype = a->dtype, b->rank = a->rank,
+    b->weak = a->weak, b->number = a->number;
     b->dims = PyMem_Malloc((size_t)(a->rank ? a->rank : 1) * sizeof *b->dims);
     if (!b->dims) {
         Py_DECREF(b);
@@ -777,7 +889,10 @@ PyObject *array_raw(array_object *a)
     as_array(b)->number = false;
     return b;
 }
-static PyObject *method_raw(PyObject *self, PyObject *unused) { return (void)unused, array_raw(as_array(self)); }
+static PyObject *method_raw(PyObject *self, PyObject *unused)
+{
+    return (void)unused, array_raw(as_array(self));
+}
 
 /* _marked(number): the same value, weak. */
 static PyObject *method_marked(PyObject *self, PyObject *number)
@@ -793,8 +908,14 @@ static PyObject *method_become(PyObject *self, PyObject *other)
     array_object *a = as_array(self), *b = is_array(other) ? as_array(other) : NULL;
     if (b && a->capture != b->capture) {
         hop_place at = user_place();
-        if (a->capture) return raise_tracer("%s:%d: x[i] = y: x was made at %s:%d, in another function that is being captured: give it to this one as an argument, and return x.at[i].set(y)", at.file, at.line, a->made.file, a->made.line);
-        return raise_tracer("%s:%d: x[i] = y: x is an array from outside of the function that is being captured, which cannot change it: give it as an argument, and return x.at[i].set(y)", at.file, at.line);
+        if (a->capture)
+            return raise_tracer("%s:%d: x[i] = y: x was made at %s:%d, in another function that is being "
+                                "captured: give it to this one as an argument, and return x.at[i].set(y)",
+                                at.file, at.line, a->made.file, a->made.line);
+        return raise_tracer(
+            "%s:%d: x[i] = y: x is an array from outside of the function that is being captured, which "
+            "cannot change it: give it as an argument, and return x.at[i].set(y)",
+            at.file, at.line);
     }
     if (!b || a->dtype != b->dtype || a->rank != b->rank) {
         PyErr_SetString(PyExc_ValueError, "an array can only become one of its own type");
@@ -830,11 +951,15 @@ static int get_buffer(PyObject *self, Py_buffer *view, int flags)
     view->obj = NULL;
     if (!t) return -1;
     if (!row->format) {
-        PyErr_SetString(PyExc_BufferError, "the buffer protocol has no format for bfloat16: use x.astype(hop.float32), or DLPack");
+        PyErr_SetString(
+            PyExc_BufferError,
+            "the buffer protocol has no format for bfloat16: use x.astype(hop.float32), or DLPack");
         return -1;
     }
     if (a->memory == READ_ONLY && flags & PyBUF_WRITABLE) {
-        PyErr_SetString(PyExc_BufferError, "the memory of this array is read-only: a copy can be written (hop.asarray(x, copy=True))");
+        PyErr_SetString(
+            PyExc_BufferError,
+            "the memory of this array is read-only: a copy can be written (hop.asarray(x, copy=True))");
         return -1;
     }
     bool strided = !hop_tensor_is_contiguous(t);
@@ -853,9 +978,16 @@ static int get_buffer(PyObject *self, Py_buffer *view, int flags)
         e->numbers[MAX_RANK + i] = hop_tensor_stride(t, i) * row->size;
     }
     e->tensor = hop_tensor_ref(t); /* x[i] = y may replace the array's tensor meanwhile */
-    *view = (Py_buffer){ .buf = hop_data(t), .obj = Py_NewRef(self), .len = (Py_ssize_t)hop_tensor_count(t) * row->size, .itemsize = row->size, .readonly = a->memory == READ_ONLY, .ndim = a->rank,
-                         .format = flags & PyBUF_FORMAT ? e->format : NULL, .shape = flags & PyBUF_ND ? e->numbers : NULL,
-                         .strides = (flags & PyBUF_STRIDES) == PyBUF_STRIDES ? e->numbers + MAX_RANK : NULL, .internal = e };
+    *view = (Py_buffer){ .buf = hop_data(t),
+                         .obj = Py_NewRef(self),
+                         .len = (Py_ssize_t)hop_tensor_count(t) * row->size,
+                         .itemsize = row->size,
+                         .readonly = a->memory == READ_ONLY,
+                         .ndim = a->rank,
+                         .format = flags & PyBUF_FORMAT ? e->format : NULL,
+                         .shape = flags & PyBUF_ND ? e->numbers : NULL,
+                         .strides = (flags & PyBUF_STRIDES) == PyBUF_STRIDES ? e->numbers + MAX_RANK : NULL,
+                         .internal = e };
     return 0;
 }
 static void release_export(PyObject *self, Py_buffer *view)
@@ -891,12 +1023,16 @@ enum dlpack_flags { DLPACK_READ_ONLY = 1, DLPACK_IS_COPIED = 2 };
 
 static void drop_capsule(PyObject *capsule)
 {
-    struct DLManagedTensor *m = PyCapsule_IsValid(capsule, "dltensor") ? PyCapsule_GetPointer(capsule, "dltensor") : NULL;
+    struct DLManagedTensor *m = PyCapsule_IsValid(capsule, "dltensor")
+                                    ? PyCapsule_GetPointer(capsule, "dltensor")
+                                    : NULL;
     if (m && m->deleter) m->deleter(m);
 }
 static void drop_versioned(PyObject *capsule)
 {
-    struct DLManagedTensorVersioned *m = PyCapsule_IsValid(capsule, "dltensor_versioned") ? PyCapsule_GetPointer(capsule, "dltensor_versioned") : NULL;
+    struct DLManagedTensorVersioned *m = PyCapsule_IsValid(capsule, "dltensor_versioned")
+                                             ? PyCapsule_GetPointer(capsule, "dltensor_versioned")
+                                             : NULL;
     if (m && m->deleter) m->deleter(m);
 }
 
@@ -916,7 +1052,8 @@ static PyObject *to_dlpack(PyObject *self, PyObject *args)
         return capsule;
     }
     if (read_only) {
-        PyErr_SetString(PyExc_BufferError, "the memory of this array is read-only, which DLPack can say from version 1.0 on: ask for max_version=(1, 0), or for a copy");
+        PyErr_SetString(PyExc_BufferError, "the memory of this array is read-only, which DLPack can say from "
+                                           "version 1.0 on: ask for max_version=(1, 0), or for a copy");
         return NULL;
     }
     struct DLManagedTensor *m = NULL;
@@ -987,7 +1124,9 @@ static PyObject *save_file(PyObject *self, PyObject *args)
         good = texts[i] && is_array(a) && (tensors[i] = concrete_tensor(as_array(a)));
     }
     int status = HOP_OK;
-    if (good) status = n == 1 && !*texts[0] ? hop_save(tensors[0], path) : hop_save_many(path, texts, tensors, (int)n);
+    if (good)
+        status = n == 1 && !*texts[0] ? hop_save(tensors[0], path)
+                                      : hop_save_many(path, texts, tensors, (int)n);
     PyMem_Free(texts);
     PyMem_Free(tensors);
     if (status) return raise_status(status);
@@ -1012,12 +1151,16 @@ BINARY(xor, OP_XOR)
 BINARY(lshift, OP_SHL)
 BINARY(rshift, OP_SHR)
 BINARY(matrix_multiply, OP_MATMUL)
-static bool whole(PyObject *o) { return is_array(o) ? dtype_rows[as_array(o)->dtype].kind != 'f' : PyLong_Check(o); }
+static bool whole(PyObject *o)
+{
+    return is_array(o) ? dtype_rows[as_array(o)->dtype].kind != 'f' : PyLong_Check(o);
+}
 static PyObject *slot_power(PyObject *x, PyObject *y, PyObject *modulus)
 {
     if (modulus != Py_None) Py_RETURN_NOTIMPLEMENTED;
     if (whole(x) && whole(y)) { /* the library's power is one of real numbers */
-        PyObject *ops = PyImport_ImportModule("hop._ops"), *r = ops ? PyObject_CallMethod(ops, "_integer_pow", "OO", x, y) : NULL;
+        PyObject *ops = PyImport_ImportModule("hop._ops"),
+                 *r = ops ? PyObject_CallMethod(ops, "_integer_pow", "OO", x, y) : NULL;
         Py_XDECREF(ops);
         return r;
     }
@@ -1029,7 +1172,9 @@ static PyObject *slot_invert(PyObject *x) { return unary_slot(OP_NOT, x); }
 static PyObject *slot_positive(PyObject *x) { return method_alias(x, NULL); }
 static PyObject *slot_compare(PyObject *x, PyObject *y, int how)
 {
-    static const int codes[] = { [Py_LT] = OP_LT, [Py_LE] = OP_LE, [Py_EQ] = OP_EQ, [Py_NE] = OP_NE, [Py_GT] = OP_GT, [Py_GE] = OP_GE };
+    static const int codes[] = {
+        [Py_LT] = OP_LT, [Py_LE] = OP_LE, [Py_EQ] = OP_EQ, [Py_NE] = OP_NE, [Py_GT] = OP_GT, [Py_GE] = OP_GE
+    };
     return binary_slot(codes[how], x, y);
 }
 static Py_ssize_t slot_length(PyObject *self)
@@ -1041,7 +1186,9 @@ static Py_ssize_t slot_length(PyObject *self)
     }
     if (dims[0] < 0) {
         hop_place at = user_place();
-        raise_unknown("%s:%d: len() and iteration need a length that is known while the program is captured; that of this axis is known only when the program runs", at.file, at.line);
+        raise_unknown("%s:%d: len() and iteration need a length that is known while the program is captured; "
+                      "that of this axis is known only when the program runs",
+                      at.file, at.line);
         return -1;
     }
     return dims[0];
@@ -1055,7 +1202,8 @@ static PyMethodDef array_methods[] = {
     { "_bitcast", method_bitcast, METH_O, "the same bits as elements of another dtype" },
     { "_copy", method_copy, METH_NOARGS, "an array of its own" },
     { "_raw", method_raw, METH_NOARGS, "the same value, not weak, with the dtype that it has inside" },
-    { "_marked", method_marked, METH_O, "_marked(number): the same value, weak; one that stands for a Python number" },
+    { "_marked", method_marked, METH_O,
+      "_marked(number): the same value, weak; one that stands for a Python number" },
     { "_alias", method_alias, METH_NOARGS, "another array with the same elements, in the same memory" },
     { "_become", method_become, METH_O, "holds what the other array holds from now on" },
     { "_to_dlpack", to_dlpack, METH_VARARGS, "_to_dlpack(versioned, copied): a DLPack capsule" },
@@ -1063,17 +1211,45 @@ static PyMethodDef array_methods[] = {
 };
 
 static PyType_Slot slots[] = {
-    { Py_tp_dealloc, array_dealloc }, { Py_tp_getset, getset }, { Py_tp_methods, array_methods }, { Py_tp_hash, PyObject_HashNotImplemented }, { Py_tp_richcompare, slot_compare },
-    { Py_nb_add, slot_add }, { Py_nb_subtract, slot_subtract }, { Py_nb_multiply, slot_multiply }, { Py_nb_true_divide, slot_true_divide }, { Py_nb_floor_divide, slot_floor_divide },
-    { Py_nb_remainder, slot_remainder }, { Py_nb_power, slot_power }, { Py_nb_and, slot_and }, { Py_nb_or, slot_or }, { Py_nb_xor, slot_xor }, { Py_nb_lshift, slot_lshift },
-    { Py_nb_rshift, slot_rshift }, { Py_nb_matrix_multiply, slot_matrix_multiply }, { Py_nb_negative, slot_negative }, { Py_nb_absolute, slot_absolute }, { Py_nb_invert, slot_invert },
-    { Py_nb_positive, slot_positive }, { Py_nb_bool, slot_bool }, { Py_nb_int, slot_int }, { Py_nb_float, slot_float }, { Py_nb_index, slot_index }, { Py_mp_length, slot_length },
-    { Py_bf_getbuffer, get_buffer }, { Py_bf_releasebuffer, release_export }, { 0, NULL },
+    { Py_tp_dealloc, array_dealloc },
+    { Py_tp_getset, getset },
+    { Py_tp_methods, array_methods },
+    { Py_tp_hash, PyObject_HashNotImplemented },
+    { Py_tp_richcompare, slot_compare },
+    { Py_nb_add, slot_add },
+    { Py_nb_subtract, slot_subtract },
+    { Py_nb_multiply, slot_multiply },
+    { Py_nb_true_divide, slot_true_divide },
+    { Py_nb_floor_divide, slot_floor_divide },
+    { Py_nb_remainder, slot_remainder },
+    { Py_nb_power, slot_power },
+    { Py_nb_and, slot_and },
+    { Py_nb_or, slot_or },
+    { Py_nb_xor, slot_xor },
+    { Py_nb_lshift, slot_lshift },
+    { Py_nb_rshift, slot_rshift },
+    { Py_nb_matrix_multiply, slot_matrix_multiply },
+    { Py_nb_negative, slot_negative },
+    { Py_nb_absolute, slot_absolute },
+    { Py_nb_invert, slot_invert },
+    { Py_nb_positive, slot_positive },
+    { Py_nb_bool, slot_bool },
+    { Py_nb_int, slot_int },
+    { Py_nb_float, slot_float },
+    { Py_nb_index, slot_index },
+    { Py_mp_length, slot_length },
+    { Py_bf_getbuffer, get_buffer },
+    { Py_bf_releasebuffer, release_export },
+    { 0, NULL },
 };
-static PyType_Spec spec = { "hop._core.ArrayBase", sizeof(array_object), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_DISALLOW_INSTANTIATION, slots };
+static PyType_Spec spec = { "hop._core.ArrayBase", sizeof(array_object), 0,
+                            Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+                            slots };
 
 static PyMethodDef functions[] = {
-    { "from_buffer", from_buffer, METH_VARARGS, "from_buffer(o, copy): an array over the memory of o, None if it has none to show; copy is 1, 0 or -1 (where needed)" },
+    { "from_buffer", from_buffer, METH_VARARGS,
+      "from_buffer(o, copy): an array over the memory of o, None if it has none to show; copy is 1, 0 or -1 "
+      "(where needed)" },
     { "unmasked", unmasked, METH_O, "unmasked(o): o, which must not be an array with masked elements" },
     { "full", make_full, METH_VARARGS, "full(code, dims, number)" },
     { "from_numbers", from_numbers, METH_VARARGS, "from_numbers(code, dims, list)" },
@@ -1087,5 +1263,6 @@ static PyMethodDef functions[] = {
 int array_init(PyObject *module)
 {
     array_base = (PyTypeObject *)PyType_FromSpec(&spec);
-    return !array_base || PyModule_AddObjectRef(module, "ArrayBase", (PyObject *)array_base) || PyModule_AddFunctions(module, functions);
+    return !array_base || PyModule_AddObjectRef(module, "ArrayBase", (PyObject *)array_base) ||
+           PyModule_AddFunctions(module, functions);
 }

@@ -1,5 +1,6 @@
-/* Python functions that programs call: a CallbackBase is known to the library under its name for as long as it lives, and functions and executables keep those of
- * their programs alive. The library knows a small link, not the object: a call that comes too late finds the link empty. Links are guarded by the GIL. */
+/* Python functions that programs call: a CallbackBase is known to the library under its name for as long as
+ * it lives, and functions and executables keep those of their programs alive. The library knows a small link,
+ * not the object: a call that comes too late finds the link empty. Links are guarded by the GIL. */
 #include "core.h"
 
 #include <stdlib.h>
@@ -8,8 +9,7 @@ struct link {
     PyObject *owner; /* borrowed; NULL: gone */
 };
 typedef struct {
-    PyObject_HEAD
-    struct link *link; /* NULL: not registered */
+    PyObject_HEAD struct link *link; /* NULL: not registered */
     char *name;
 } callback_object;
 static PyTypeObject *callback_base;
@@ -30,7 +30,8 @@ static int call_owner(PyObject *owner, hop_tensor *const *args, int n)
     return result && !PyErr_CheckSignals() ? 0 : -1;
 }
 
-/* On the thread that runs the program, which has given the GIL away. An exception stays set for whoever started the run. */
+/* On the thread that runs the program, which has given the GIL away. An exception stays set for whoever
+ * started the run. */
 static int called(void *user, hop_tensor *const *args, int n)
 {
     const struct link *link = user;
@@ -132,13 +133,19 @@ static void callback_dealloc(PyObject *self)
 }
 
 static PyMethodDef callback_methods[] = {
-    { "_register", callback_register, METH_VARARGS, "_register(name): makes self._call known under the name" },
+    { "_register", callback_register, METH_VARARGS,
+      "_register(name): makes self._call known under the name" },
     { "_unregister", callback_unregister, METH_NOARGS, "_unregister()" },
     { "_record", callback_record, METH_O, "_record(values): a call in the program being captured" },
     { NULL, NULL, 0, NULL },
 };
-static PyType_Slot callback_slots[] = { { Py_tp_dealloc, callback_dealloc }, { Py_tp_traverse, callback_traverse }, { Py_tp_methods, callback_methods }, { 0, NULL } };
-static PyType_Spec callback_spec = { "hop._core.CallbackBase", sizeof(callback_object), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC, callback_slots };
+static PyType_Slot callback_slots[] = { { Py_tp_dealloc, callback_dealloc },
+                                        { Py_tp_traverse, callback_traverse },
+                                        { Py_tp_methods, callback_methods },
+                                        { 0, NULL } };
+static PyType_Spec callback_spec = { "hop._core.CallbackBase", sizeof(callback_object), 0,
+                                     Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
+                                     callback_slots };
 
 int callback_init(PyObject *module)
 {

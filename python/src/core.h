@@ -1,6 +1,7 @@
-/* The extension module hop._core: what its files share. Arrays are concrete (a tensor) or traced (a value of a capture); one table of operators
- * serves both: traced calls record, concrete ones run a small program that is kept under the operands' types. All state is guarded by the GIL, except
- * what is said to be a thread's own. */
+/* The extension module hop._core: what its files share. Arrays are concrete (a tensor) or traced (a value of
+ * a capture); one table of operators serves both: traced calls record, concrete ones run a small program that
+ * is kept under the operands' types. All state is guarded by the GIL, except what is said to be a thread's
+ * own. */
 #ifndef HOP_PYTHON_CORE_H
 #define HOP_PYTHON_CORE_H
 
@@ -16,12 +17,27 @@ enum { MAX_RANK = 32, BODY_RAISED = 1001 };
 
 /* ---- dtypes ---- */
 
-enum dtype { DT_BOOL, DT_I8, DT_I16, DT_I32, DT_I64, DT_U8, DT_U16, DT_U32, DT_U64, DT_F16, DT_BF16, DT_F32, DT_F64, N_DTYPES };
+enum dtype {
+    DT_BOOL,
+    DT_I8,
+    DT_I16,
+    DT_I32,
+    DT_I64,
+    DT_U8,
+    DT_U16,
+    DT_U32,
+    DT_U64,
+    DT_F16,
+    DT_BF16,
+    DT_F32,
+    DT_F64,
+    N_DTYPES
+};
 struct dtype_row {
     const char *name; /* hop's: "f32" */
     char format;      /* of the buffer protocol; 0: none */
     uint8_t size;
-    char kind;        /* b i u f */
+    char kind; /* b i u f */
 };
 extern const struct dtype_row dtype_rows[N_DTYPES];
 int dtype_named(const char *name); /* -1: there is none */
@@ -31,34 +47,38 @@ uint16_t double_to_half(double x, bool bfloat);
 /* ---- arrays ---- */
 
 typedef struct array_object {
-    PyObject_HEAD
-    hop_tensor *tensor;  /* concrete; NULL: traced, or donated when `capture` is 0 */
-    uint64_t capture;    /* traced: the serial of its capture */
-    hop_val value;       /* traced */
-    hop_place made;      /* traced: where */
-    int64_t *dims;       /* traced: sizes, -1 for those that only a run knows; donated: what they were */
+    PyObject_HEAD hop_tensor *tensor; /* concrete; NULL: traced, or donated when `capture` is 0 */
+    uint64_t capture;                 /* traced: the serial of its capture */
+    hop_val value;                    /* traced */
+    hop_place made;                   /* traced: where */
+    int64_t *dims; /* traced: sizes, -1 for those that only a run knows; donated: what they were */
     int16_t dtype, rank;
-    uint8_t memory;      /* concrete: enum memory */
-    uint8_t weak;        /* made of Python numbers alone: WEAK_REAL (shown as f32) or WEAK_INT (i64); else NOT_WEAK */
-    bool number;         /* weak and traced: stands for a Python number; a real one is a value of f64 */
+    uint8_t memory; /* concrete: enum memory */
+    uint8_t
+        weak;    /* made of Python numbers alone: WEAK_REAL (shown as f32) or WEAK_INT (i64); else NOT_WEAK */
+    bool number; /* weak and traced: stands for a Python number; a real one is a value of f64 */
 } array_object;
 
 /* Whose the elements are. Calls that are given an array for good write into OWN memory alone. */
 enum memory { OWN, SHARED, READ_ONLY };
 
-extern PyTypeObject *array_base;                     /* hop._core.ArrayBase */
+extern PyTypeObject *array_base;                                             /* hop._core.ArrayBase */
 extern PyObject *array_class, *tracer_class, *dtype_objects, *error_classes; /* set by the package */
 static inline bool is_array(PyObject *o) { return PyObject_TypeCheck(o, array_base); }
 static inline array_object *as_array(PyObject *o) { return (array_object *)o; }
 PyObject *array_of_tensor(hop_tensor *t); /* takes the reference, also on failure */
 PyObject *array_of_value(hop_val v, hop_place at);
 PyObject *array_of_shared(hop_tensor *t, enum memory memory); /* the same, of memory that others see too */
-int array_dims(const array_object *a, int64_t *dims); /* its rank */
+int array_dims(const array_object *a, int64_t *dims);         /* its rank */
 int array_raw_dtype(const array_object *a); /* of the value: f64 where it stands for a real Python number */
-void array_mark(array_object *a, bool number); /* as weak, unless its dtype is none that Python numbers have */
+void array_mark(array_object *a,
+                bool number);          /* as weak, unless its dtype is none that Python numbers have */
 void array_give_away(array_object *a); /* the tensor is somebody else's now; sizes can still be asked for */
-hop_tensor *concrete_tensor(array_object *a); /* borrowed; NULL and an exception for a traced or donated array */
-PyObject *array_from_buffer(PyObject *o, int copy); /* copy: 1 always, 0 never, -1 when needed; NULL without an exception: no buffer */
+hop_tensor *concrete_tensor(
+    array_object *a); /* borrowed; NULL and an exception for a traced or donated array */
+PyObject *array_from_buffer(
+    PyObject *o,
+    int copy); /* copy: 1 always, 0 never, -1 when needed; NULL without an exception: no buffer */
 int array_type_text(const array_object *a, char text[256]);
 PyObject *array_raw(array_object *a); /* the same value, not weak, with its raw dtype */
 int array_init(PyObject *module);
@@ -69,14 +89,16 @@ enum weak { NOT_WEAK, WEAK_REAL, WEAK_INT, WEAK_BOOL };
 struct operand {
     PyObject *array; /* strong; NULL: a number */
     uint8_t weak;    /* of a number */
-    int8_t large;    /* a whole number that int64 does not hold: its sign; array is one of uint64 where that holds it */
+    int8_t large;    /* a whole number that int64 does not hold: its sign; array is one of uint64 where that
+                        holds it */
     double real;
     int64_t integer;
 };
 bool is_number(PyObject *o); /* a number of Python's own, not one of NumPy's that happens to be a float too */
 int operand_read(PyObject *o, struct operand *out); /* -1 and an exception */
 void operands_drop(struct operand *in, Py_ssize_t n);
-int operand_value(const struct operand *o, hop_place at, hop_val *out); /* in the thread's capture, with its raw dtype */
+int operand_value(const struct operand *o, hop_place at,
+                  hop_val *out);                       /* in the thread's capture, with its raw dtype */
 int value_of(PyObject *o, hop_place at, hop_val *out); /* with the dtype that it shows */
 
 /* ---- captures: a stack per thread ---- */
@@ -85,14 +107,15 @@ struct frame {
     struct frame *outer;
     uint64_t serial;
     hop_place at;
-    PyObject *hidden;    /* list: arrays used from outside, further arguments */
-    hop_val *values;     /* of each, here */
+    PyObject *hidden; /* list: arrays used from outside, further arguments */
+    hop_val *values;  /* of each, here */
     Py_ssize_t room;
     PyObject *callbacks; /* list: what the program calls; NULL: nothing */
-    PyObject *unknown;   /* the first exception about a value that only a run knows: the capture cannot end well, also when somebody caught it; NULL: none */
+    PyObject *unknown;   /* the first exception about a value that only a run knows: the capture cannot end
+                            well, also when somebody caught it; NULL: none */
 };
 struct frame *frame_top(void);
-struct frame *frame_set(struct frame *f);         /* which was it before */
+struct frame *frame_set(struct frame *f);            /* which was it before */
 int frame_keep(struct frame *f, PyObject *callback); /* the captured function keeps it alive */
 bool frame_alive(uint64_t serial);
 PyObject *function_capture(PyObject *self, PyObject *args);
@@ -102,8 +125,7 @@ int callback_init(PyObject *module);
 /* ---- executables ---- */
 
 typedef struct {
-    PyObject_HEAD
-    hop_exe *exe;
+    PyObject_HEAD hop_exe *exe;
     int n_in, n_out;
     uint8_t *donated;    /* per parameter: a run takes its memory over; NULL: none */
     PyObject *callbacks; /* of the function */
@@ -111,15 +133,16 @@ typedef struct {
 } exe_object;
 extern PyTypeObject *exe_type;
 int compile_once(hop_exe **exe, hop_fn *fn, hop_compile_options *o); /* a status */
-/* A list of the results, or the only one. arrays: those of the first parameters, of which donated ones are among. */
+/* A list of the results, or the only one. arrays: those of the first parameters, of which donated ones are
+ * among. */
 PyObject *run_tensors(const exe_object *e, hop_tensor **in, PyObject **arrays, bool always_list);
 int jit_init(PyObject *module);
 
 /* ---- signals ---- */
 
 void set_main_thread(unsigned long ident);
-/* Around a call of the library that gives the GIL away: on the main thread, what it is cancelled by. A handler that raises ends it with HOP_CANCELLED and its
- * exception set. */
+/* Around a call of the library that gives the GIL away: on the main thread, what it is cancelled by. A
+ * handler that raises ends it with HOP_CANCELLED and its exception set. */
 bool signals_begin(const volatile int **cancel, int (**confirm)(void *ctx));
 void signals_end(bool begun);
 
@@ -129,17 +152,43 @@ int ops_init(PyObject *module);
 PyObject *binary_slot(int code, PyObject *x, PyObject *y);
 PyObject *unary_slot(int code, PyObject *x);
 /* Codes of the operators that Python has signs for. */
-enum slot_op { OP_ADD, OP_SUB, OP_MUL, OP_DIV, OP_FLOOR_DIV, OP_MOD, OP_POW, OP_AND, OP_OR, OP_XOR, OP_SHL, OP_SHR, OP_EQ, OP_NE, OP_LT, OP_LE, OP_GT, OP_GE, OP_MATMUL, OP_NEG, OP_ABS, OP_NOT };
+enum slot_op {
+    OP_ADD,
+    OP_SUB,
+    OP_MUL,
+    OP_DIV,
+    OP_FLOOR_DIV,
+    OP_MOD,
+    OP_POW,
+    OP_AND,
+    OP_OR,
+    OP_XOR,
+    OP_SHL,
+    OP_SHR,
+    OP_EQ,
+    OP_NE,
+    OP_LT,
+    OP_LE,
+    OP_GT,
+    OP_GE,
+    OP_MATMUL,
+    OP_NEG,
+    OP_ABS,
+    OP_NOT
+};
 
 /* ---- errors and places ---- */
 
 PyObject *raise_status(int status); /* the last message of hop; NULL. Forgives the capture */
 PyObject *raise_tracer(const char *format, ...);
-PyObject *raise_unknown(const char *format, ...); /* a traced value was asked for what only a run knows: every capture of the thread keeps the exception */
-hop_place user_place(void); /* the innermost line that is not hop's own */
+PyObject *raise_unknown(const char *format, ...); /* a traced value was asked for what only a run knows: every
+                                                     capture of the thread keeps the exception */
+hop_place user_place(void);                       /* the innermost line that is not hop's own */
 enum { CALLED_SIZE = 320 };
-const char *user_call(char text[CALLED_SIZE]); /* "file:line: name: " of the function of the package that the user called; for messages */
+const char *user_call(char text[CALLED_SIZE]); /* "file:line: name: " of the function of the package that the
+                                                  user called; for messages */
 PyObject *raise_invalid(const char *format, ...); /* hop.InvalidError, with user_call in front */
-const char *text_or_null(PyObject *o); /* None: NULL; the text lives as long as o. Sets an exception when it is no text */
+const char *text_or_null(
+    PyObject *o); /* None: NULL; the text lives as long as o. Sets an exception when it is no text */
 
 #endif

@@ -1,5 +1,6 @@
-/* Captures of Python functions, functions, executables, and operators that take functions. Bodies are Python callables that get traced values and return a
- * sequence of values; one that raises abandons its capture, and the exception goes on to the caller as it is. */
+/* Captures of Python functions, functions, executables, and operators that take functions. Bodies are Python
+ * callables that get traced values and return a sequence of values; one that raises abandons its capture, and
+ * the exception goes on to the caller as it is. */
 #include "core.h"
 
 #include <stdio.h>
@@ -31,7 +32,10 @@ bool frame_alive(uint64_t serial)
     return false;
 }
 
-static PyObject *tracing(PyObject *self, PyObject *unused) { return (void)self, (void)unused, PyBool_FromLong(top != NULL); }
+static PyObject *tracing(PyObject *self, PyObject *unused)
+{
+    return (void)self, (void)unused, PyBool_FromLong(top != NULL);
+}
 
 /* ---- bodies ---- */
 
@@ -56,7 +60,8 @@ static int set_results(const struct body *b, PyObject *given, hop_val *out)
         PyErr_NoMemory();
         failed = BODY_RAISED;
     }
-    for (Py_ssize_t i = 0; i < n && !failed; i++) failed = value_of(PyList_GetItem(list, i), at, &values[i]) ? BODY_RAISED : 0;
+    for (Py_ssize_t i = 0; i < n && !failed; i++)
+        failed = value_of(PyList_GetItem(list, i), at, &values[i]) ? BODY_RAISED : 0;
     if (!failed && values != out) failed = hop_give_at(at, values, (int)n);
     if (values != out) PyMem_Free(values);
     Py_XDECREF(list);
@@ -82,8 +87,7 @@ static int run_body(void *env, const hop_val *in, hop_val *out)
 /* ---- functions ---- */
 
 typedef struct {
-    PyObject_HEAD
-    hop_fn *fn;
+    PyObject_HEAD hop_fn *fn;
     PyObject *callbacks; /* list: what the program calls; NULL: nothing */
 } function_object;
 static PyTypeObject *function_type;
@@ -97,7 +101,10 @@ static PyObject *function_of(hop_fn *fn, PyObject *callbacks)
     return (PyObject *)f;
 }
 static PyObject *callbacks_of(PyObject *self) { return ((function_object *)self)->callbacks; }
-static PyObject *function_callbacks(PyObject *self, void *unused) { return (void)unused, callbacks_of(self) ? PyList_AsTuple(callbacks_of(self)) : PyTuple_New(0); }
+static PyObject *function_callbacks(PyObject *self, void *unused)
+{
+    return (void)unused, callbacks_of(self) ? PyList_AsTuple(callbacks_of(self)) : PyTuple_New(0);
+}
 static int function_traverse(PyObject *self, visitproc visit, void *arg)
 {
     Py_VISIT(Py_TYPE(self));
@@ -119,7 +126,8 @@ static void function_dealloc(PyObject *self)
     Py_DECREF(type);
 }
 
-/* capture(fun, params, n): fun on traced values of these types -> (Function, arrays it uses from outside, which are further arguments) */
+/* capture(fun, params, n): fun on traced values of these types -> (Function, arrays it uses from outside,
+ * which are further arguments) */
 PyObject *function_capture(PyObject *self, PyObject *args)
 {
     const char *params;
@@ -138,7 +146,8 @@ PyObject *function_capture(PyObject *self, PyObject *args)
         hop_fn_free(fn);
         status = BODY_RAISED;
     }
-    PyObject *made = status ? raise_status(status) : function_of(fn, f.callbacks), *hidden = made ? PyList_AsTuple(f.hidden) : NULL;
+    PyObject *made = status ? raise_status(status) : function_of(fn, f.callbacks),
+             *hidden = made ? PyList_AsTuple(f.hidden) : NULL;
     Py_XDECREF(f.unknown);
     Py_DECREF(f.hidden);
     Py_XDECREF(f.callbacks);
@@ -158,27 +167,27 @@ static PyObject *read_function(PyObject *self, PyObject *args)
     return status ? raise_status(status) : function_of(fn, NULL);
 }
 
-/* What follows waits for a run of the same program where that has no native code, and the run may wait for the GIL to call a callback: so without the GIL. */
+/* What follows waits for a run of the same program where that has no native code, and the run may wait for
+ * the GIL to call a callback: so without the GIL. */
 static PyObject *function_text(PyObject *self, PyObject *unused)
 {
     (void)unused;
     const char *text;
-    Py_BEGIN_ALLOW_THREADS
-    text = hop_fn_text(((function_object *)self)->fn);
-    Py_END_ALLOW_THREADS
-    return text ? PyUnicode_FromString(text) : raise_status(HOP_INTERNAL);
+    Py_BEGIN_ALLOW_THREADS text = hop_fn_text(((function_object *)self)->fn);
+    Py_END_ALLOW_THREADS return text ? PyUnicode_FromString(text) : raise_status(HOP_INTERNAL);
 }
-static PyObject *function_remarks(PyObject *self, PyObject *unused) { return (void)unused, PyUnicode_FromString(hop_fn_remarks(((function_object *)self)->fn)); }
+static PyObject *function_remarks(PyObject *self, PyObject *unused)
+{
+    return (void)unused, PyUnicode_FromString(hop_fn_remarks(((function_object *)self)->fn));
+}
 
 static PyObject *types_of(hop_fn *fn, int n, const char *(*type)(hop_fn *, int))
 {
     PyObject *t = PyTuple_New(n);
     for (int i = 0; t && i < n; i++) {
         const char *text;
-        Py_BEGIN_ALLOW_THREADS
-        text = type(fn, i);
-        Py_END_ALLOW_THREADS
-        PyObject *o = text ? PyUnicode_FromString(text) : raise_status(HOP_INTERNAL);
+        Py_BEGIN_ALLOW_THREADS text = type(fn, i);
+        Py_END_ALLOW_THREADS PyObject *o = text ? PyUnicode_FromString(text) : raise_status(HOP_INTERNAL);
         if (!o || PyTuple_SetItem(t, i, o)) Py_CLEAR(t);
     }
     return t;
@@ -221,7 +230,10 @@ static PyObject *function_transform(PyObject *self, PyObject *args)
     static const struct {
         const char *name;
         hop_status (*make)(hop_fn **, hop_fn *, const char *);
-    } transforms[] = { { "grad", hop_grad }, { "value_and_grad", hop_value_and_grad }, { "vjp", hop_vjp }, { "jvp", hop_jvp }, { "jacfwd", hop_jacfwd }, { "jacrev", hop_jacrev }, { "hessian", hop_hessian } };
+    } transforms[] = { { "grad", hop_grad },      { "value_and_grad", hop_value_and_grad },
+                       { "vjp", hop_vjp },        { "jvp", hop_jvp },
+                       { "jacfwd", hop_jacfwd },  { "jacrev", hop_jacrev },
+                       { "hessian", hop_hessian } };
     const char *name, *text = NULL, *text2 = NULL;
     hop_fn *fn = ((function_object *)self)->fn, *made = NULL;
     int status = HOP_INVALID;
@@ -252,10 +264,12 @@ static PyObject *function_halves(PyObject *self, PyObject *args)
     hop_fn *fn = ((function_object *)self)->fn;
     int status;
     struct transform t = transform_begin();
-    status = !strcmp(name, "jvp") ? hop_jvp_halves(&first, &second, fn, wrt) : hop_vjp_halves(&first, &second, fn, wrt);
+    status = !strcmp(name, "jvp") ? hop_jvp_halves(&first, &second, fn, wrt)
+                                  : hop_vjp_halves(&first, &second, fn, wrt);
     transform_end(t);
     if (status) return raise_status(status);
-    PyObject *a = function_of(first, callbacks_of(self)), *b = function_of(second, callbacks_of(self)), *pair = a && b ? PyTuple_Pack(2, a, b) : NULL;
+    PyObject *a = function_of(first, callbacks_of(self)), *b = function_of(second, callbacks_of(self)),
+             *pair = a && b ? PyTuple_Pack(2, a, b) : NULL;
     Py_XDECREF(a);
     Py_XDECREF(b);
     return pair;
@@ -270,28 +284,28 @@ static int warn_of_interpretation(void)
     if (warned) return 0;
     warned = true;
     char text[1300];
-    snprintf(text, sizeof text, "hop runs programs without compiling them, hundreds of times slower: %s", hop_message());
+    snprintf(text, sizeof text, "hop runs programs without compiling them, hundreds of times slower: %s",
+             hop_message());
     hop_forgive();
     hop_place at = user_place();
     return PyErr_WarnExplicit(PyExc_RuntimeWarning, text, at.file, at.line, "hop", NULL);
 }
 
-/* On other threads nothing ends it, but it is cancellable all the same: code is then generated by a thread that the library stops when the process ends, while a
- * daemon thread in LLVM would crash there. */
+/* On other threads nothing ends it, but it is cancellable all the same: code is then generated by a thread
+ * that the library stops when the process ends, while a daemon thread in LLVM would crash there. */
 int compile_once(hop_exe **exe, hop_fn *fn, hop_compile_options *o)
 {
     static const volatile int never;
     int status;
     bool ours = signals_begin(&o->cancel, &o->confirm);
     if (!ours) o->cancel = &never;
-    Py_BEGIN_ALLOW_THREADS
-    status = hop_compile(exe, fn, o);
-    Py_END_ALLOW_THREADS
-    signals_end(ours);
+    Py_BEGIN_ALLOW_THREADS status = hop_compile(exe, fn, o);
+    Py_END_ALLOW_THREADS signals_end(ours);
     return status;
 }
 
-/* Which parameters are given away: numbers as a list. -1 and an exception when something is wrong with them. */
+/* Which parameters are given away: numbers as a list. -1 and an exception when something is wrong with them.
+ */
 static int read_donated(PyObject *numbers, int n_in, uint8_t **out)
 {
     PyObject *list = numbers && numbers != Py_None ? PySequence_List(numbers) : NULL;
@@ -302,7 +316,9 @@ static int read_donated(PyObject *numbers, int n_in, uint8_t **out)
     for (Py_ssize_t i = 0; i < n && !failed; i++) {
         Py_ssize_t p = PyLong_AsSsize_t(PyList_GetItem(list, i));
         if (p < 0 || p >= n_in) {
-            if (!PyErr_Occurred()) PyErr_Format(PyExc_ValueError, "there is no parameter %zd to be donated, the program has %d", p, n_in);
+            if (!PyErr_Occurred())
+                PyErr_Format(PyExc_ValueError, "there is no parameter %zd to be donated, the program has %d",
+                             p, n_in);
             failed = -1;
         } else {
             (*out)[p] = 1;
@@ -318,12 +334,15 @@ static char *donated_names(const hop_fn *fn, const uint8_t *donated, int n)
     size_t room = 1, at = 0;
     for (int i = 0; i < n; i++) room += donated[i] ? strlen(hop_fn_param_name(fn, i)) + 2 : 0;
     char *text = PyMem_Calloc(room, 1);
-    for (int i = 0; text && i < n; i++) at += donated[i] ? (size_t)snprintf(text + at, room - at, "%s%s", at ? ", " : "", hop_fn_param_name(fn, i)) : 0;
+    for (int i = 0; text && i < n; i++)
+        at += donated[i]
+                  ? (size_t)snprintf(text + at, room - at, "%s%s", at ? ", " : "", hop_fn_param_name(fn, i))
+                  : 0;
     return text;
 }
 
-/* compile(strict=0, threads=0, without=None, portable=0, donate=None, weak=None); donate: numbers of parameters; weak: a byte
- * per result, 1 where that is weak */
+/* compile(strict=0, threads=0, without=None, portable=0, donate=None, weak=None); donate: numbers of
+ * parameters; weak: a byte per result, 1 where that is weak */
 static PyObject *function_compile(PyObject *self, PyObject *args, PyObject *named)
 {
     static char *names[] = { "strict", "threads", "without", "portable", "donate", "weak", NULL };
@@ -337,8 +356,11 @@ static PyObject *function_compile(PyObject *self, PyObject *args, PyObject *name
     const char *weak = NULL;
     Py_ssize_t n_weak = 0;
     int status, n_in = hop_fn_params(fn);
-    if (!PyArg_ParseTupleAndKeywords(args, named, "|pizpOy#", names, &o.strict, &o.threads, &o.without, &o.portable, &donate, &weak, &n_weak)) return NULL;
-    if (weak && n_weak != hop_fn_results(fn)) return PyErr_SetString(PyExc_ValueError, "weak has a byte per result"), NULL;
+    if (!PyArg_ParseTupleAndKeywords(args, named, "|pizpOy#", names, &o.strict, &o.threads, &o.without,
+                                     &o.portable, &donate, &weak, &n_weak))
+        return NULL;
+    if (weak && n_weak != hop_fn_results(fn))
+        return PyErr_SetString(PyExc_ValueError, "weak has a byte per result"), NULL;
     if (read_donated(donate, n_in, &donated)) goto failed;
     if (donated && !(text = donated_names(fn, donated, n_in))) {
         PyErr_NoMemory();
@@ -407,8 +429,10 @@ static void print_line(void *ctx, const char *line, size_t length)
     PyGILState_STATE state = PyGILState_Ensure();
     PyObject *type, *value, *trace;
     PyErr_Fetch(&type, &value, &trace);
-    PyObject *out = PySys_GetObject("stdout"), *text = PyUnicode_DecodeUTF8(line, (Py_ssize_t)length, "replace");
-    if (out && out != Py_None && text && !PyFile_WriteObject(text, out, Py_PRINT_RAW)) PyFile_WriteString("\n", out);
+    PyObject *out = PySys_GetObject("stdout"),
+             *text = PyUnicode_DecodeUTF8(line, (Py_ssize_t)length, "replace");
+    if (out && out != Py_None && text && !PyFile_WriteObject(text, out, Py_PRINT_RAW))
+        PyFile_WriteString("\n", out);
     Py_XDECREF(text);
     PyErr_Clear();
     PyErr_Restore(type, value, trace);
@@ -420,17 +444,17 @@ static int run_once(hop_exe *exe, hop_tensor **in, int n_in, hop_tensor **out, i
     hop_run_options o = { .print = print_line };
     bool ours = signals_begin(&o.cancel, &o.confirm);
     int status;
-    Py_BEGIN_ALLOW_THREADS
-    status = hop_run_with(exe, in, n_in, out, n_out, &o);
-    Py_END_ALLOW_THREADS
-    signals_end(ours);
+    Py_BEGIN_ALLOW_THREADS status = hop_run_with(exe, in, n_in, out, n_out, &o);
+    Py_END_ALLOW_THREADS signals_end(ours);
     return status;
 }
 
 enum { FEW = 32 };
 
-/* A run holds what it reads, because other threads may change or give away arrays meanwhile. Tensors of donors leave their arrays at once, so that nobody gives
- * them away twice; memory that others see too gets a second reference, by which the library knows to copy it: `shared` says which. Without donated parameters it is NULL. */
+/* A run holds what it reads, because other threads may change or give away arrays meanwhile. Tensors of
+ * donors leave their arrays at once, so that nobody gives them away twice; memory that others see too gets a
+ * second reference, by which the library knows to copy it: `shared` says which. Without donated parameters it
+ * is NULL. */
 static void hold(hop_tensor **in, PyObject **arrays, const uint8_t *donated, bool *shared, int n)
 {
     for (int i = 0; i < n; i++) {
@@ -441,8 +465,10 @@ static void hold(hop_tensor **in, PyObject **arrays, const uint8_t *donated, boo
     }
 }
 
-/* After a run that failed, donors have their tensors again unless what they hold may have been overwritten. */
-static void let_go(hop_tensor **in, PyObject **arrays, const uint8_t *donated, const bool *shared, int n, int status)
+/* After a run that failed, donors have their tensors again unless what they hold may have been overwritten.
+ */
+static void let_go(hop_tensor **in, PyObject **arrays, const uint8_t *donated, const bool *shared, int n,
+                   int status)
 {
     bool untouched = status == HOP_INVALID;
     for (int i = 0; i < n; i++) {
@@ -552,10 +578,8 @@ static PyObject *function_interpret(PyObject *self, PyObject *given)
     hop_run_options o = { .print = print_line };
     hold(in, NULL, NULL, NULL, n);
     bool ours = signals_begin(&o.cancel, &o.confirm);
-    Py_BEGIN_ALLOW_THREADS
-    status = hop_interpret_with(fn, in, n, out, n_out, &o);
-    Py_END_ALLOW_THREADS
-    signals_end(ours);
+    Py_BEGIN_ALLOW_THREADS status = hop_interpret_with(fn, in, n, out, n_out, &o);
+    Py_END_ALLOW_THREADS signals_end(ours);
     let_go(in, NULL, NULL, NULL, n, status);
     if (status) {
         raise_status(status);
@@ -593,7 +617,8 @@ static int read_values(PyObject *o, hop_place at, struct values *out)
     return failed;
 }
 
-/* What every one of them needs: a capture, a place, room for results where their number is known, and to forget what a failed body took in from outside. */
+/* What every one of them needs: a capture, a place, room for results where their number is known, and to
+ * forget what a failed body took in from outside. */
 struct operation {
     hop_place at;
     Py_ssize_t hidden;
@@ -607,12 +632,14 @@ static int begin(struct operation *o)
     PyErr_SetString(PyExc_RuntimeError, "called outside of a capture");
     return -1;
 }
-/* Right before the call: arrays that its operands were lifted from stay when a body fails. n results, HOP_ANY: as many as there are. */
+/* Right before the call: arrays that its operands were lifted from stay when a body fails. n results,
+ * HOP_ANY: as many as there are. */
 static bool ready(struct operation *o, int n)
 {
     o->hidden = PyList_Size(top->hidden);
     o->n = n;
-    if (n != HOP_ANY && !(o->results = PyMem_Calloc((size_t)n + 1, sizeof *o->results))) return PyErr_NoMemory(), false;
+    if (n != HOP_ANY && !(o->results = PyMem_Calloc((size_t)n + 1, sizeof *o->results)))
+        return PyErr_NoMemory(), false;
     return true;
 }
 static PyObject *end(struct operation *o, int status)
@@ -647,7 +674,9 @@ static PyObject *scan(PyObject *self, PyObject *args)
     struct operation o;
     PyObject *r = NULL;
     (void)self;
-    if (!PyArg_ParseTuple(args, "OOOzpz", &b.fun, &carry, &xs, &s.length, &s.reverse, &s.schedule) || begin(&o)) return NULL;
+    if (!PyArg_ParseTuple(args, "OOOzpz", &b.fun, &carry, &xs, &s.length, &s.reverse, &s.schedule) ||
+        begin(&o))
+        return NULL;
     if (!read_values(carry, o.at, &c) && !read_values(xs, o.at, &x) && ready(&o, HOP_ANY)) {
         b.n_in = c.n + x.n;
         s.carry = c.data, s.n_carry = c.n, s.xs = x.data, s.n_xs = x.n;
@@ -689,7 +718,8 @@ static PyObject *fori(PyObject *self, PyObject *args)
     PyObject *r = NULL;
     (void)self;
     if (!PyArg_ParseTuple(args, "OOOOz", &b.fun, &from, &to, &carry, &s.schedule) || begin(&o)) return NULL;
-    if (!read_values(carry, o.at, &c) && !value_of(from, o.at, &s.from) && !value_of(to, o.at, &s.to) && ready(&o, c.n)) {
+    if (!read_values(carry, o.at, &c) && !value_of(from, o.at, &s.from) && !value_of(to, o.at, &s.to) &&
+        ready(&o, c.n)) {
         b.n_in = c.n + 1;
         b.n_out = s.n_carry = c.n;
         s.carry = c.data;
@@ -703,8 +733,14 @@ static PyObject *fori(PyObject *self, PyObject *args)
 struct loop {
     struct body test, step;
 };
-static int run_test(void *env, const hop_val *in, hop_val *out) { return run_body(&((struct loop *)env)->test, in, out); }
-static int run_step(void *env, const hop_val *in, hop_val *out) { return run_body(&((struct loop *)env)->step, in, out); }
+static int run_test(void *env, const hop_val *in, hop_val *out)
+{
+    return run_body(&((struct loop *)env)->test, in, out);
+}
+static int run_step(void *env, const hop_val *in, hop_val *out)
+{
+    return run_body(&((struct loop *)env)->step, in, out);
+}
 
 /* while_loop(cond, body, carry, max_trips, schedule) */
 static PyObject *while_loop(PyObject *self, PyObject *args)
@@ -716,7 +752,9 @@ static PyObject *while_loop(PyObject *self, PyObject *args)
     struct operation o;
     PyObject *r = NULL;
     (void)self;
-    if (!PyArg_ParseTuple(args, "OOOzz", &l.test.fun, &l.step.fun, &carry, &s.max_trips, &s.schedule) || begin(&o)) return NULL;
+    if (!PyArg_ParseTuple(args, "OOOzz", &l.test.fun, &l.step.fun, &carry, &s.max_trips, &s.schedule) ||
+        begin(&o))
+        return NULL;
     if (!read_values(carry, o.at, &c) && ready(&o, c.n)) {
         l.test.n_in = l.step.n_in = l.step.n_out = s.n_carry = c.n;
         l.test.n_out = 1;
@@ -763,7 +801,8 @@ static void branch_lists_free(struct branch_lists *l)
 static int branch_lists_new(struct branch_lists *l, PyObject *funs, int n_in)
 {
     size_t n = (size_t)PyTuple_Size(funs);
-    *l = (struct branch_lists){ PyMem_Calloc(n + 1, sizeof *l->bodies), PyMem_Calloc(n + 1, sizeof *l->calls), PyMem_Calloc(n + 1, sizeof *l->envs) };
+    *l = (struct branch_lists){ PyMem_Calloc(n + 1, sizeof *l->bodies), PyMem_Calloc(n + 1, sizeof *l->calls),
+                                PyMem_Calloc(n + 1, sizeof *l->envs) };
     if (!l->bodies || !l->calls || !l->envs) return PyErr_NoMemory(), -1;
     for (size_t i = 0; i < n; i++) {
         l->bodies[i] = (struct body){ PyTuple_GetItem(funs, (Py_ssize_t)i), n_in, -1 };
@@ -784,7 +823,8 @@ static PyObject *switch_branches(PyObject *self, PyObject *args)
     PyObject *r = NULL;
     (void)self;
     if (!PyArg_ParseTuple(args, "OO!O", &index, &PyTuple_Type, &funs, &in) || begin(&o)) return NULL;
-    if (!read_values(in, o.at, &x) && !value_of(index, o.at, &s.index) && !branch_lists_new(&branches, funs, x.n) && ready(&o, HOP_ANY)) {
+    if (!read_values(in, o.at, &x) && !value_of(index, o.at, &s.index) &&
+        !branch_lists_new(&branches, funs, x.n) && ready(&o, HOP_ANY)) {
         s.branches = branches.calls, s.envs = branches.envs, s.n_branches = (int)PyTuple_Size(funs);
         s.in = x.data, s.n_in = x.n;
         r = end(&o, hop_switch_at(o.at, NULL, HOP_ANY, &s));
@@ -823,13 +863,12 @@ static PyObject *function_call(PyObject *self, PyObject *in)
     PyObject *r = NULL;
     if (begin(&o)) return NULL;
     int n = hop_fn_results(fn), failed = 0;
-    for (Py_ssize_t i = 0; callbacks_of(self) && i < PyList_Size(callbacks_of(self)) && !failed; i++) failed = frame_keep(top, PyList_GetItem(callbacks_of(self), i));
+    for (Py_ssize_t i = 0; callbacks_of(self) && i < PyList_Size(callbacks_of(self)) && !failed; i++)
+        failed = frame_keep(top, PyList_GetItem(callbacks_of(self), i));
     if (!failed && !read_values(in, o.at, &x) && ready(&o, n)) {
         int status;
-        Py_BEGIN_ALLOW_THREADS
-        status = hop_call_fn_at(o.at, o.results, n, fn, x.data, x.n);
-        Py_END_ALLOW_THREADS
-        r = end(&o, status);
+        Py_BEGIN_ALLOW_THREADS status = hop_call_fn_at(o.at, o.results, n, fn, x.data, x.n);
+        Py_END_ALLOW_THREADS r = end(&o, status);
     }
     PyMem_Free(x.data);
     return r;
@@ -842,7 +881,8 @@ static PyMethodDef function_methods[] = {
     { "remarks", function_remarks, METH_NOARGS, "what its capture did that may surprise" },
     { "transform", function_transform, METH_VARARGS, "transform(name, text=None, text2=None) -> Function" },
     { "halves", function_halves, METH_VARARGS, "halves(name, wrt) -> (Function, Function)" },
-    { "compile", (PyCFunction)(void (*)(void))function_compile, METH_VARARGS | METH_KEYWORDS, "compile(strict, threads, without, portable, donate, weak) -> Executable" },
+    { "compile", (PyCFunction)(void (*)(void))function_compile, METH_VARARGS | METH_KEYWORDS,
+      "compile(strict, threads, without, portable, donate, weak) -> Executable" },
     { "interpret", function_interpret, METH_O, "interpret(arrays) -> list" },
     { "call", function_call, METH_O, "call(values) -> list of traced values" },
     { NULL, NULL, 0, NULL },
@@ -853,16 +893,31 @@ static PyGetSetDef function_getset[] = {
     { "results", function_results, NULL, "types of the results", NULL },
     { NULL, NULL, NULL, NULL, NULL },
 };
-static PyType_Slot function_slots[] = { { Py_tp_dealloc, function_dealloc }, { Py_tp_traverse, function_traverse }, { Py_tp_clear, function_clear }, { Py_tp_methods, function_methods }, { Py_tp_getset, function_getset }, { 0, NULL } };
-static PyType_Spec function_spec = { "hop._core.Function", sizeof(function_object), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION, function_slots };
+static PyType_Slot function_slots[] = {
+    { Py_tp_dealloc, function_dealloc }, { Py_tp_traverse, function_traverse },
+    { Py_tp_clear, function_clear },     { Py_tp_methods, function_methods },
+    { Py_tp_getset, function_getset },   { 0, NULL }
+};
+static PyType_Spec function_spec = { "hop._core.Function", sizeof(function_object), 0,
+                                     Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC |
+                                         Py_TPFLAGS_DISALLOW_INSTANTIATION,
+                                     function_slots };
 
-static PyMethodDef exe_methods[] = { { "run", exe_run, METH_O, "run(arrays) -> list" }, { NULL, NULL, 0, NULL } };
-static PyType_Slot exe_slots[] = { { Py_tp_dealloc, exe_dealloc }, { Py_tp_traverse, exe_traverse }, { Py_tp_clear, exe_clear }, { Py_tp_methods, exe_methods }, { 0, NULL } };
-static PyType_Spec exe_spec = { "hop._core.Executable", sizeof(exe_object), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION, exe_slots };
+static PyMethodDef exe_methods[] = { { "run", exe_run, METH_O, "run(arrays) -> list" },
+                                     { NULL, NULL, 0, NULL } };
+static PyType_Slot exe_slots[] = { { Py_tp_dealloc, exe_dealloc },
+                                   { Py_tp_traverse, exe_traverse },
+                                   { Py_tp_clear, exe_clear },
+                                   { Py_tp_methods, exe_methods },
+                                   { 0, NULL } };
+static PyType_Spec exe_spec = { "hop._core.Executable", sizeof(exe_object), 0,
+                                Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+                                exe_slots };
 
 static PyMethodDef functions[] = {
     { "tracing", tracing, METH_NOARGS, "whether this thread is in a capture" },
-    { "capture", function_capture, METH_VARARGS, "capture(fun, params, n) -> (Function, arrays used from outside)" },
+    { "capture", function_capture, METH_VARARGS,
+      "capture(fun, params, n) -> (Function, arrays used from outside)" },
     { "read", read_function, METH_VARARGS, "read(text, name=None) -> Function" },
     { "scan", scan, METH_VARARGS, "scan(step, carry, xs, length, reverse, schedule)" },
     { "map", map, METH_VARARGS, "map(body, xs, length, sequential)" },
@@ -883,7 +938,8 @@ int function_init(PyObject *module)
     } types[] = { { &function_type, &function_spec, "Function" }, { &exe_type, &exe_spec, "Executable" } };
     for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
         *types[i].type = (PyTypeObject *)PyType_FromSpec(types[i].spec);
-        if (!*types[i].type || PyModule_AddObjectRef(module, types[i].name, (PyObject *)*types[i].type)) return -1;
+        if (!*types[i].type || PyModule_AddObjectRef(module, types[i].name, (PyObject *)*types[i].type))
+            return -1;
     }
     return PyModule_AddFunctions(module, functions);
 }

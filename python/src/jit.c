@@ -1,29 +1,36 @@
-/* The quick way of jit: a call outside of captures whose arguments are trees of arrays and whose types were seen before runs without any Python code but what takes registered
- * classes apart and puts them together. Everything else goes to the method _slow, which calls _remember for the next time. */
+/* The quick way of jit: a call outside of captures whose arguments are trees of arrays and whose types were
+ * seen before runs without any Python code but what takes registered classes apart and puts them together.
+ * Everything else goes to the method _slow, which calls _remember for the next time. */
 #include "core.h"
 
 struct entry {
     struct entry *next;
     uint64_t hash;
     size_t length;
-    PyObject *exe, *hidden, *cells, *unflatten; /* strong; cells: contents of the closure's cells, by identity; unflatten None: one array,
-                                                 * a tuple: a plan, else a function of the list of results */
-    PyObject *classes;                          /* a list of those whose addresses are in the key */
+    PyObject *exe, *hidden, *cells,
+        *unflatten; /* strong; cells: contents of the closure's cells, by identity; unflatten None: one array,
+                     * a tuple: a plan, else a function of the list of results */
+    PyObject *classes; /* a list of those whose addresses are in the key */
     char key[];
 };
 enum { JIT_BUCKETS = 64, MOST_ENTRIES = 512 };
 typedef struct {
-    PyObject_HEAD
-    struct entry *entries[JIT_BUCKETS];
+    PyObject_HEAD struct entry *entries[JIT_BUCKETS];
     int n_entries;
-    PyObject *cells;                 /* of the function's closure, a tuple, or NULL */
-    PyObject *positions, *names;     /* of arguments that are part of the program, tuples, or NULL */
+    PyObject *cells;             /* of the function's closure, a tuple, or NULL */
+    PyObject *positions, *names; /* of arguments that are part of the program, tuples, or NULL */
 } jit_object;
 
-static PyObject *nodes; /* class -> (flatten, unflatten, names of the fields or None, names of those that are part of the structure): hop.tree's */
+static PyObject *nodes; /* class -> (flatten, unflatten, names of the fields or None, names of those that are
+                           part of the structure): hop.tree's */
 
-/* What a call's arguments are taken apart into: leaves, and bytes that are equal for calls that the same program serves. Both begin in the struct itself and move when there are more. */
-enum { FEW_BYTES = 2048, FEW_LEAVES = 64, DEEP = 200 }; /* what is nested deeper is not for the quick way: Python itself says when that is too deep */
+/* What a call's arguments are taken apart into: leaves, and bytes that are equal for calls that the same
+ * program serves. Both begin in the struct itself and move when there are more. */
+enum {
+    FEW_BYTES = 2048,
+    FEW_LEAVES = 64,
+    DEEP = 200
+}; /* what is nested deeper is not for the quick way: Python itself says when that is too deep */
 struct flat {
     char *key;
     size_t n, room;
@@ -43,7 +50,8 @@ static void flat_begin(struct flat *f, PyObject *classes)
     f->leaf_room = FEW_LEAVES;
     f->classes = classes;
 }
-/* Room for twice as many as `used` bytes, in place of memory that may be `few`, part of a struct. NULL: there is none. */
+/* Room for twice as many as `used` bytes, in place of memory that may be `few`, part of a struct. NULL: there
+ * is none. */
 static void *grown(void *now, const void *few, size_t used)
 {
     void *more = PyMem_Realloc(now == few ? NULL : now, 2 * used);
@@ -89,13 +97,15 @@ static bool flat_head(struct flat *f, char kind, Py_ssize_t n)
     return flat_add(f, head, sizeof head);
 }
 
-/* A Python number as a program takes it: real ones as f64, so that nothing is lost before it is known what they meet. */
+/* A Python number as a program takes it: real ones as f64, so that nothing is lost before it is known what
+ * they meet. */
 static PyObject *number_array(PyObject *o)
 {
     hop_tensor *t = NULL;
     bool real = PyFloat_Check(o), truth = PyBool_Check(o);
     long long whole = real ? 0 : PyLong_AsLongLong(o);
-    if (PyErr_Occurred() || hop_tensor_new_dims(&t, real ? "f64" : truth ? "bool" : "i64", NULL, 0)) return NULL;
+    if (PyErr_Occurred() || hop_tensor_new_dims(&t, real ? "f64" : truth ? "bool" : "i64", NULL, 0))
+        return NULL;
     if (real) *(double *)hop_data(t) = PyFloat_AsDouble(o);
     else if (truth) *(uint8_t *)hop_data(t) = whole != 0;
     else *(int64_t *)hop_data(t) = whole;
@@ -152,7 +162,8 @@ static bool flatten_dict(struct flat *f, PyObject *o)
 
 static bool flatten_class(struct flat *f, PyObject *cls, Py_ssize_t n)
 {
-    return flat_head(f, 'C', n) && flat_add(f, &cls, sizeof cls) && (!f->classes || !PyList_Append(f->classes, cls));
+    return flat_head(f, 'C', n) && flat_add(f, &cls, sizeof cls) &&
+           (!f->classes || !PyList_Append(f->classes, cls));
 }
 
 /* The fields of a dataclass. */
@@ -176,8 +187,10 @@ static bool flatten_custom(struct flat *f, PyObject *o, PyObject *cls, PyObject 
     PyObject *pair = PyObject_CallFunctionObjArgs(apart, o, NULL);
     bool good = pair && PyTuple_CheckExact(pair) && PyTuple_Size(pair) == 2;
     PyObject *children = good ? PySequence_List(PyTuple_GetItem(pair, 0)) : NULL;
-    good = children && flatten_class(f, cls, PyList_Size(children)) && flatten_static(f, PyTuple_GetItem(pair, 1));
-    for (Py_ssize_t i = 0; good && i < PyList_Size(children); i++) good = flatten(f, PyList_GetItem(children, i));
+    good = children && flatten_class(f, cls, PyList_Size(children)) &&
+           flatten_static(f, PyTuple_GetItem(pair, 1));
+    for (Py_ssize_t i = 0; good && i < PyList_Size(children); i++)
+        good = flatten(f, PyList_GetItem(children, i));
     Py_XDECREF(children);
     Py_XDECREF(pair);
     return good;
@@ -191,7 +204,8 @@ static bool flatten_node(struct flat *f, PyObject *o, bool *leaf)
     if (row) {
         Py_INCREF(row);
         PyObject *names = PyTuple_GetItem(row, 2);
-        bool good = names == Py_None ? flatten_custom(f, o, cls, PyTuple_GetItem(row, 0)) : flatten_fields(f, o, cls, names, PyTuple_GetItem(row, 3));
+        bool good = names == Py_None ? flatten_custom(f, o, cls, PyTuple_GetItem(row, 0))
+                                     : flatten_fields(f, o, cls, names, PyTuple_GetItem(row, 3));
         Py_DECREF(row);
         return good;
     }
@@ -251,7 +265,10 @@ static bool static_position(const jit_object *j, Py_ssize_t i, Py_ssize_t n)
     }
     return false;
 }
-static bool static_name(const jit_object *j, PyObject *name) { return j->names && PyTuple_Size(j->names) && PySequence_Contains(j->names, name) == 1; }
+static bool static_name(const jit_object *j, PyObject *name)
+{
+    return j->names && PyTuple_Size(j->names) && PySequence_Contains(j->names, name) == 1;
+}
 
 /* The arguments of a call, in the order in which the program takes them. */
 static bool flatten_call(const jit_object *j, struct flat *f, PyObject *args, PyObject *named)
@@ -297,15 +314,16 @@ static bool same_cells(const jit_object *j, const struct entry *e)
     return true;
 }
 
-/* A tree of results from its plan: True a leaf, None, or a tuple of what it is ("(", "[", the keys of a dict, or a function of the list of its children) and the
- * plans of its children. */
+/* A tree of results from its plan: True a leaf, None, or a tuple of what it is ("(", "[", the keys of a dict,
+ * or a function of the list of its children) and the plans of its children. */
 static PyObject *grow(PyObject *plan, PyObject *leaves, Py_ssize_t *next);
 static PyObject *grow_node(PyObject *plan, PyObject *leaves, Py_ssize_t *next)
 {
     PyObject *kind = PyTuple_GetItem(plan, 0);
     if (!kind) return NULL;
     Py_ssize_t n = PyTuple_Size(plan) - 1;
-    bool dict = PyTuple_Check(kind), tuple = PyUnicode_Check(kind) && PyUnicode_CompareWithASCIIString(kind, "(") == 0;
+    bool dict = PyTuple_Check(kind),
+         tuple = PyUnicode_Check(kind) && PyUnicode_CompareWithASCIIString(kind, "(") == 0;
     PyObject *made = dict ? PyDict_New() : tuple ? PyTuple_New(n) : PyList_New(n);
     for (Py_ssize_t i = 0; made && i < n; i++) {
         PyObject *child = grow(PyTuple_GetItem(plan, i + 1), leaves, next);
@@ -342,16 +360,21 @@ static PyObject *run_entry(const struct entry *e, struct flat *f)
 {
     exe_object *exe = (exe_object *)e->exe;
     Py_ssize_t hidden = PyTuple_Size(e->hidden);
-    if (f->n_leaves + hidden != exe->n_in) return PyErr_SetString(PyExc_RuntimeError, "a program was kept under the wrong types"), NULL;
+    if (f->n_leaves + hidden != exe->n_in)
+        return PyErr_SetString(PyExc_RuntimeError, "a program was kept under the wrong types"), NULL;
     hop_tensor *few_in[FEW_LEAVES], **in = few_in;
-    if (exe->n_in > FEW_LEAVES && !(in = PyMem_Malloc((size_t)exe->n_in * sizeof *in))) return PyErr_NoMemory();
+    if (exe->n_in > FEW_LEAVES && !(in = PyMem_Malloc((size_t)exe->n_in * sizeof *in)))
+        return PyErr_NoMemory();
     for (int i = 0; i < f->n_leaves; i++) in[i] = as_array(f->leaves[i])->tensor;
-    for (Py_ssize_t i = 0; i < hidden; i++) in[f->n_leaves + i] = as_array(PyTuple_GetItem(e->hidden, i))->tensor;
-    PyObject *kept_exe = Py_NewRef(e->exe), *unflatten = Py_NewRef(e->unflatten), *kept_hidden = Py_NewRef(e->hidden);
+    for (Py_ssize_t i = 0; i < hidden; i++)
+        in[f->n_leaves + i] = as_array(PyTuple_GetItem(e->hidden, i))->tensor;
+    PyObject *kept_exe = Py_NewRef(e->exe), *unflatten = Py_NewRef(e->unflatten),
+             *kept_hidden = Py_NewRef(e->hidden);
     PyObject *r = run_tensors(exe, in, f->leaves, unflatten != Py_None);
     if (r && unflatten != Py_None) {
         Py_ssize_t next = 0;
-        PyObject *tree = PyTuple_Check(unflatten) ? grow(unflatten, r, &next) : PyObject_CallFunctionObjArgs(unflatten, r, NULL);
+        PyObject *tree = PyTuple_Check(unflatten) ? grow(unflatten, r, &next)
+                                                  : PyObject_CallFunctionObjArgs(unflatten, r, NULL);
         Py_DECREF(r);
         r = tree;
     }
@@ -373,7 +396,9 @@ static PyObject *jit_call(PyObject *self, PyObject *args, PyObject *named)
         if (flatten_call(j, &f, args, named)) {
             uint64_t hash = flat_hash(&f);
             e = j->entries[hash % JIT_BUCKETS];
-            while (e && (e->hash != hash || e->length != f.n || memcmp(e->key, f.key, f.n) || !same_cells(j, e))) e = e->next;
+            while (e &&
+                   (e->hash != hash || e->length != f.n || memcmp(e->key, f.key, f.n) || !same_cells(j, e)))
+                e = e->next;
             if (e) r = run_entry(e, &f);
         } else {
             PyErr_Clear();
@@ -394,14 +419,17 @@ static PyObject *jit_remember(PyObject *self, PyObject *given)
 {
     jit_object *j = (jit_object *)self;
     PyObject *args, *named, *exe, *hidden, *cells, *unflatten;
-    if (!PyArg_ParseTuple(given, "O!O!O!O!O!O", &PyTuple_Type, &args, &PyDict_Type, &named, exe_type, &exe, &PyTuple_Type, &hidden, &PyTuple_Type, &cells, &unflatten)) return NULL;
+    if (!PyArg_ParseTuple(given, "O!O!O!O!O!O", &PyTuple_Type, &args, &PyDict_Type, &named, exe_type, &exe,
+                          &PyTuple_Type, &hidden, &PyTuple_Type, &cells, &unflatten))
+        return NULL;
     PyObject *classes = PyList_New(0);
     if (!classes) return NULL;
     struct flat f;
     flat_begin(&f, classes);
     bool good = flatten_call(j, &f, args, named);
     PyErr_Clear();
-    for (Py_ssize_t i = 0; i < PyTuple_Size(hidden); i++) good &= is_array(PyTuple_GetItem(hidden, i)) && as_array(PyTuple_GetItem(hidden, i))->tensor;
+    for (Py_ssize_t i = 0; i < PyTuple_Size(hidden); i++)
+        good &= is_array(PyTuple_GetItem(hidden, i)) && as_array(PyTuple_GetItem(hidden, i))->tensor;
     struct entry *e = good ? PyMem_Malloc(sizeof *e + f.n) : NULL;
     if (e && ++j->n_entries > MOST_ENTRIES) {
         jit_forget_all(j);
@@ -409,7 +437,14 @@ static PyObject *jit_remember(PyObject *self, PyObject *given)
     }
     if (e) {
         uint64_t hash = flat_hash(&f);
-        *e = (struct entry){ j->entries[hash % JIT_BUCKETS], hash, f.n, Py_NewRef(exe), Py_NewRef(hidden), Py_NewRef(cells), Py_NewRef(unflatten), Py_NewRef(classes) };
+        *e = (struct entry){ j->entries[hash % JIT_BUCKETS],
+                             hash,
+                             f.n,
+                             Py_NewRef(exe),
+                             Py_NewRef(hidden),
+                             Py_NewRef(cells),
+                             Py_NewRef(unflatten),
+                             Py_NewRef(classes) };
         memcpy(e->key, f.key, f.n);
         j->entries[hash % JIT_BUCKETS] = e;
     }
@@ -444,7 +479,9 @@ static PyObject *jit_set(PyObject *self, PyObject *given)
 {
     jit_object *j = (jit_object *)self;
     PyObject *new[3], **old[3] = { &j->cells, &j->positions, &j->names };
-    if (!PyArg_ParseTuple(given, "O!O!O!", &PyTuple_Type, &new[0], &PyTuple_Type, &new[1], &PyTuple_Type, &new[2])) return NULL;
+    if (!PyArg_ParseTuple(given, "O!O!O!", &PyTuple_Type, &new[0], &PyTuple_Type, &new[1], &PyTuple_Type,
+                          &new[2]))
+        return NULL;
     for (int i = 0; i < 3; i++) {
         PyObject *before = *old[i];
         *old[i] = Py_NewRef(new[i]);
@@ -496,13 +533,17 @@ static void jit_dealloc(PyObject *self)
 /* ---- the type ---- */
 
 static PyMethodDef jit_methods[] = {
-    { "_remember", jit_remember, METH_VARARGS, "_remember(args, named, exe, hidden, cells, unflatten): whether such calls are quick from now on" },
+    { "_remember", jit_remember, METH_VARARGS,
+      "_remember(args, named, exe, hidden, cells, unflatten): whether such calls are quick from now on" },
     { "_forget", jit_forget, METH_NOARGS, "forgets all programs" },
     { "_set", jit_set, METH_VARARGS, "_set(closure, static positions, static names)" },
     { NULL, NULL, 0, NULL },
 };
-static PyType_Slot jit_slots[] = { { Py_tp_dealloc, jit_dealloc }, { Py_tp_traverse, jit_traverse }, { Py_tp_clear, jit_clear }, { Py_tp_call, jit_call }, { Py_tp_methods, jit_methods }, { 0, NULL } };
-static PyType_Spec jit_spec = { "hop._core.JitBase", sizeof(jit_object), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC, jit_slots };
+static PyType_Slot jit_slots[] = { { Py_tp_dealloc, jit_dealloc }, { Py_tp_traverse, jit_traverse },
+                                   { Py_tp_clear, jit_clear },     { Py_tp_call, jit_call },
+                                   { Py_tp_methods, jit_methods }, { 0, NULL } };
+static PyType_Spec jit_spec = { "hop._core.JitBase", sizeof(jit_object), 0,
+                                Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC, jit_slots };
 
 static PyMethodDef functions[] = {
     { "set_nodes", set_nodes, METH_O, "set_nodes(dict): which classes are nodes of trees" },
@@ -512,7 +553,8 @@ static PyMethodDef functions[] = {
 int jit_init(PyObject *module)
 {
     PyObject *type = PyType_FromSpec(&jit_spec);
-    int failed = !type || PyModule_AddObjectRef(module, "JitBase", type) || PyModule_AddFunctions(module, functions);
+    int failed = !type || PyModule_AddObjectRef(module, "JitBase", type) ||
+                 PyModule_AddFunctions(module, functions);
     Py_XDECREF(type);
     return failed ? -1 : 0;
 }

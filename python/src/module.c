@@ -9,8 +9,17 @@ PyObject *array_class, *tracer_class, *dtype_objects, *error_classes;
 
 /* ---- errors ---- */
 
-/* error_classes: (Error, InvalidError, CheckError, TracerError, UnavailableError, FileError, InternalError). */
-enum error_class { ERROR, ERROR_INVALID, ERROR_CHECK, ERROR_TRACER, ERROR_UNAVAILABLE, ERROR_FILE, ERROR_INTERNAL };
+/* error_classes: (Error, InvalidError, CheckError, TracerError, UnavailableError, FileError, InternalError).
+ */
+enum error_class {
+    ERROR,
+    ERROR_INVALID,
+    ERROR_CHECK,
+    ERROR_TRACER,
+    ERROR_UNAVAILABLE,
+    ERROR_FILE,
+    ERROR_INTERNAL
+};
 
 static PyObject *error_class(enum error_class which)
 {
@@ -21,14 +30,19 @@ static PyObject *error_class(enum error_class which)
 
 PyObject *raise_status(int status)
 {
-    static const uint8_t classes[] = { [HOP_INVALID] = ERROR_INVALID, [HOP_CHECK] = ERROR_CHECK, [HOP_IO] = ERROR_FILE, [HOP_UNAVAILABLE] = ERROR_UNAVAILABLE,
-                                       [HOP_CANCELLED] = ERROR, [HOP_INTERNAL] = ERROR_INTERNAL };
+    static const uint8_t classes[] = {
+        [HOP_INVALID] = ERROR_INVALID,         [HOP_CHECK] = ERROR_CHECK, [HOP_IO] = ERROR_FILE,
+        [HOP_UNAVAILABLE] = ERROR_UNAVAILABLE, [HOP_CANCELLED] = ERROR,   [HOP_INTERNAL] = ERROR_INTERNAL
+    };
     if (PyErr_Occurred()) { /* a body raised: that is what the user must see */
         hop_forgive();
         return NULL;
     }
     if (status == HOP_NOMEM) PyErr_SetString(PyExc_MemoryError, hop_message());
-    else PyErr_SetString(error_class(status > 0 && status <= HOP_INTERNAL ? (enum error_class)classes[status] : ERROR), hop_message());
+    else
+        PyErr_SetString(error_class(status > 0 && status <= HOP_INTERNAL ? (enum error_class)classes[status]
+                                                                         : ERROR),
+                        hop_message());
     hop_forgive();
     return NULL;
 }
@@ -42,7 +56,8 @@ PyObject *raise_tracer(const char *format, ...)
     return NULL;
 }
 
-/* A program that goes on after such an exception was caught would have taken a way that has nothing to do with the values. */
+/* A program that goes on after such an exception was caught would have taken a way that has nothing to do
+ * with the values. */
 static void keep_unknown(PyObject *exception)
 {
     for (struct frame *f = frame_top(); f; f = f->outer)
@@ -118,7 +133,9 @@ static const char *file_of(PyObject *code)
     if (codes[slot].code == code) return codes[slot].file;
     PyObject *name = PyObject_GetAttrString(code, "co_filename");
     const char *text = name ? PyUnicode_AsUTF8AndSize(name, NULL) : NULL;
-    const char *file = !text ? "" : package[0] && !strncmp(text, package, strlen(package)) ? NULL : file_kept(text);
+    const char *file = !text                                                    ? ""
+                       : package[0] && !strncmp(text, package, strlen(package)) ? NULL
+                                                                                : file_kept(text);
     Py_XDECREF(name);
     PyErr_Clear();
     PyObject *old = codes[slot].code;
@@ -129,7 +146,8 @@ static const char *file_of(PyObject *code)
     return file;
 }
 
-/* Where the user is; *called, unless NULL, becomes the code object of the package's function that he called, strong, or NULL. */
+/* Where the user is; *called, unless NULL, becomes the code object of the package's function that he called,
+ * strong, or NULL. */
 static hop_place user_frame(PyObject **called)
 {
     PyObject *type, *value, *trace;
@@ -168,7 +186,8 @@ const char *user_call(char text[CALLED_SIZE])
     PyObject *name = code ? PyObject_GetAttrString(code, "co_name") : NULL;
     const char *called = name ? PyUnicode_AsUTF8AndSize(name, NULL) : NULL;
     bool named = called && *called != '_' && *called != '<';
-    snprintf(text, CALLED_SIZE, "%.200s:%d: %.60s%s", at.file, at.line, named ? called : "", named ? ": " : "");
+    snprintf(text, CALLED_SIZE, "%.200s:%d: %.60s%s", at.file, at.line, named ? called : "",
+             named ? ": " : "");
     Py_XDECREF(name);
     Py_XDECREF(code);
     PyErr_Clear();
@@ -212,11 +231,14 @@ static PyObject *setup(PyObject *self, PyObject *args)
     unsigned long ident;
     int64_t here = PyInterpreterState_GetID(PyInterpreterState_Get());
     if (home >= 0 && home != here) {
-        PyErr_SetString(PyExc_ImportError, "hop serves one interpreter of a process, and another one has imported it already");
+        PyErr_SetString(PyExc_ImportError,
+                        "hop serves one interpreter of a process, and another one has imported it already");
         return NULL;
     }
     home = here;
-    if (!PyArg_ParseTuple(args, "OOOOsk", &classes[0], &classes[1], &classes[2], &classes[3], &folder, &ident)) return NULL;
+    if (!PyArg_ParseTuple(args, "OOOOsk", &classes[0], &classes[1], &classes[2], &classes[3], &folder,
+                          &ident))
+        return NULL;
     set_main_thread(ident);
     PyObject **kept[4] = { &array_class, &tracer_class, &dtype_objects, &error_classes };
     for (int i = 0; i < 4; i++) {
@@ -249,31 +271,42 @@ static PyObject *cache_statistics(PyObject *self, PyObject *unused)
     hop_cache_stats s = { 0 };
     (void)self, (void)unused;
     hop_cache_statistics(&s);
-    return Py_BuildValue("{s:K,s:K,s:K,s:K,s:K,s:K}", "memory_hits", (unsigned long long)s.memory_hits, "disk_hits", (unsigned long long)s.disk_hits, "misses", (unsigned long long)s.misses,
-                         "entries", (unsigned long long)s.entries, "bytes", (unsigned long long)s.bytes, "limit", (unsigned long long)s.limit);
+    return Py_BuildValue("{s:K,s:K,s:K,s:K,s:K,s:K}", "memory_hits", (unsigned long long)s.memory_hits,
+                         "disk_hits", (unsigned long long)s.disk_hits, "misses", (unsigned long long)s.misses,
+                         "entries", (unsigned long long)s.entries, "bytes", (unsigned long long)s.bytes,
+                         "limit", (unsigned long long)s.limit);
 }
 
-static PyObject *blas(PyObject *self, PyObject *unused) { return (void)self, (void)unused, PyUnicode_FromString(hop_blas()); }
+static PyObject *blas(PyObject *self, PyObject *unused)
+{
+    return (void)self, (void)unused, PyUnicode_FromString(hop_blas());
+}
 
 static PyMethodDef methods[] = {
-    { "setup", setup, METH_VARARGS, "setup(Array, Tracer, dtypes, errors, folder, main thread): what the package defines" },
+    { "setup", setup, METH_VARARGS,
+      "setup(Array, Tracer, dtypes, errors, folder, main thread): what the package defines" },
     { "place", place, METH_NOARGS, "the innermost line of the program that is not hop's own" },
-    { "call_place", call_place, METH_NOARGS, "that line and the function of the package that was called there, as messages begin" },
-    { "unknown", unknown, METH_O, "unknown(exception): the exception, which the captures at work will raise at their end" },
-    { "cache_statistics", cache_statistics, METH_NOARGS, "what compilations found in the cache, and what it holds" },
+    { "call_place", call_place, METH_NOARGS,
+      "that line and the function of the package that was called there, as messages begin" },
+    { "unknown", unknown, METH_O,
+      "unknown(exception): the exception, which the captures at work will raise at their end" },
+    { "cache_statistics", cache_statistics, METH_NOARGS,
+      "what compilations found in the cache, and what it holds" },
     { "blas", blas, METH_NOARGS, "what multiplies large matrices, and by which kernel" },
     { "debug_track", track, METH_O, "debug_track(on): notes every handle of the library from now on" },
     { "debug_leaks", leaks, METH_NOARGS, "the noted handles that are not freed" },
     { NULL, NULL, 0, NULL },
 };
 
-static struct PyModuleDef definition = { PyModuleDef_HEAD_INIT, .m_name = "hop._core", .m_doc = "The C part of hop.", .m_size = -1, .m_methods = methods };
+static struct PyModuleDef definition = { PyModuleDef_HEAD_INIT, .m_name = "hop._core",
+                                         .m_doc = "The C part of hop.", .m_size = -1, .m_methods = methods };
 
 PyMODINIT_FUNC PyInit__core(void)
 {
     PyObject *m = PyModule_Create(&definition);
     if (!m) return NULL;
-    if (array_init(m) || ops_init(m) || function_init(m) || jit_init(m) || callback_init(m) || PyModule_AddStringConstant(m, "version", hop_version())) {
+    if (array_init(m) || ops_init(m) || function_init(m) || jit_init(m) || callback_init(m) ||
+        PyModule_AddStringConstant(m, "version", hop_version())) {
         Py_DECREF(m);
         return NULL;
     }

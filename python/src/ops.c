@@ -1,5 +1,6 @@
-/* Operators: one table, one dispatch. A call inside of a capture is recorded there; a call on concrete arrays runs a program of that one operator, captured
- * from the same row and kept under the types of its operands: interpreted at first, compiled once it is used often or on much data. */
+/* Operators: one table, one dispatch. A call inside of a capture is recorded there; a call on concrete arrays
+ * runs a program of that one operator, captured from the same row and kept under the types of its operands:
+ * interpreted at first, compiled once it is used often or on much data. */
 #include "ops.h"
 
 #include <math.h>
@@ -26,11 +27,23 @@ typedef hop_val (*fn_tx)(hop_place, const char *, hop_val);
 typedef hop_val (*fn_txx)(hop_place, const char *, hop_val, hop_val);
 typedef int (*fn_custom)(hop_place, const struct call *, const hop_val *in, hop_val *out);
 
-static int one(hop_val v, hop_val *out) { return *out = v, v.scope ? 0 : hop_failed() ? hop_failed() : HOP_INVALID; }
+static int one(hop_val v, hop_val *out)
+{
+    return *out = v, v.scope ? 0 : hop_failed() ? hop_failed() : HOP_INVALID;
+}
 
-static int emit_pad(hop_place at, const struct call *c, const hop_val *in, hop_val *out) { return one(hop_pad_at(at, in[0], c->text, in[1]), out); }
-static int emit_einsum(hop_place at, const struct call *c, const hop_val *in, hop_val *out) { return one(hop_einsum_at(at, c->text, in, (int)c->n), out); }
-static int emit_gather(hop_place at, const struct call *c, const hop_val *in, hop_val *out) { return one(hop_gather_at(at, in[0], in + 1, (int)c->n - 1, c->text), out); }
+static int emit_pad(hop_place at, const struct call *c, const hop_val *in, hop_val *out)
+{
+    return one(hop_pad_at(at, in[0], c->text, in[1]), out);
+}
+static int emit_einsum(hop_place at, const struct call *c, const hop_val *in, hop_val *out)
+{
+    return one(hop_einsum_at(at, c->text, in, (int)c->n), out);
+}
+static int emit_gather(hop_place at, const struct call *c, const hop_val *in, hop_val *out)
+{
+    return one(hop_gather_at(at, in[0], in + 1, (int)c->n - 1, c->text), out);
+}
 static int emit_scatter(hop_place at, const struct call *c, const hop_val *in, hop_val *out)
 {
     return one(hop_scatter_at(at, in[0], in + 2, (int)c->n - 2, c->text, in[1], c->text2), out);
@@ -52,25 +65,56 @@ static int emit_dynamic_update(hop_place at, const struct call *c, const hop_val
     int wrong = wrong_starts(in[0], c->n - 2);
     return wrong ? wrong : one(hop_dynamic_update_at(at, in[0], in[1], in + 2), out);
 }
-static int emit_nonzero(hop_place at, const struct call *c, const hop_val *in, hop_val *out) { return c->text ? hop_nonzero_sized_at(at, out, in[0], c->text, c->i) : hop_nonzero_at(at, out, in[0]); }
-static int emit_top_k(hop_place at, const struct call *c, const hop_val *in, hop_val *out) { return hop_top_k_at(at, out, in[0], c->text, (int)c->i); }
+static int emit_nonzero(hop_place at, const struct call *c, const hop_val *in, hop_val *out)
+{
+    return c->text ? hop_nonzero_sized_at(at, out, in[0], c->text, c->i) : hop_nonzero_at(at, out, in[0]);
+}
+static int emit_top_k(hop_place at, const struct call *c, const hop_val *in, hop_val *out)
+{
+    return hop_top_k_at(at, out, in[0], c->text, (int)c->i);
+}
 static int emit_split(hop_place at, const struct call *c, const hop_val *in, hop_val *out)
 {
-    return c->text ? hop_split_sizes_at(at, out, (int)c->j, in[0], (int)c->i, c->text) : hop_split_at(at, out, (int)c->j, in[0], (int)c->i);
+    return c->text ? hop_split_sizes_at(at, out, (int)c->j, in[0], (int)c->i, c->text)
+                   : hop_split_at(at, out, (int)c->j, in[0], (int)c->i);
 }
-static int emit_check(hop_place at, const struct call *c, const hop_val *in, hop_val *out) { return (void)out, hop_check_at(at, in[0], c->text, in + 1, (int)c->n - 1); }
-static int emit_print(hop_place at, const struct call *c, const hop_val *in, hop_val *out) { return (void)out, hop_print_at(at, c->text, in, (int)c->n); }
-static int emit_barrier(hop_place at, const struct call *c, const hop_val *in, hop_val *out) { return hop_barrier_at(at, out, in, (int)c->n); }
-static int emit_uniform(hop_place at, const struct call *c, const hop_val *in, hop_val *out) { return one(hop_random_uniform_at(at, in[0], c->text), out); }
-static int emit_randint(hop_place at, const struct call *c, const hop_val *in, hop_val *out) { return one(hop_randint_at(at, in[0], c->text, in[1], in[2]), out); }
-static int emit_bernoulli(hop_place at, const struct call *c, const hop_val *in, hop_val *out) { return one(hop_bernoulli_at(at, in[0], in[1], c->text), out); }
-static int emit_one_hot(hop_place at, const struct call *c, const hop_val *in, hop_val *out) { return one(hop_one_hot_at(at, in[0], c->text, c->text2), out); }
+static int emit_check(hop_place at, const struct call *c, const hop_val *in, hop_val *out)
+{
+    return (void)out, hop_check_at(at, in[0], c->text, in + 1, (int)c->n - 1);
+}
+static int emit_print(hop_place at, const struct call *c, const hop_val *in, hop_val *out)
+{
+    return (void)out, hop_print_at(at, c->text, in, (int)c->n);
+}
+static int emit_barrier(hop_place at, const struct call *c, const hop_val *in, hop_val *out)
+{
+    return hop_barrier_at(at, out, in, (int)c->n);
+}
+static int emit_uniform(hop_place at, const struct call *c, const hop_val *in, hop_val *out)
+{
+    return one(hop_random_uniform_at(at, in[0], c->text), out);
+}
+static int emit_randint(hop_place at, const struct call *c, const hop_val *in, hop_val *out)
+{
+    return one(hop_randint_at(at, in[0], c->text, in[1], in[2]), out);
+}
+static int emit_bernoulli(hop_place at, const struct call *c, const hop_val *in, hop_val *out)
+{
+    return one(hop_bernoulli_at(at, in[0], in[1], c->text), out);
+}
+static int emit_one_hot(hop_place at, const struct call *c, const hop_val *in, hop_val *out)
+{
+    return one(hop_one_hot_at(at, in[0], c->text, c->text2), out);
+}
 static int emit_dot(hop_place at, const struct call *c, const hop_val *in, hop_val *out)
 {
     hop_dot_spec spec = { .contract_x = c->text, .contract_y = c->text2 };
     return one(hop_dot_at(at, in[0], in[1], &spec), out);
 }
-static int emit_bind_dim(hop_place at, const struct call *c, const hop_val *in, hop_val *out) { return one(hop_bind_dim_at(at, in[0], c->i, c->j), out); }
+static int emit_bind_dim(hop_place at, const struct call *c, const hop_val *in, hop_val *out)
+{
+    return one(hop_bind_dim_at(at, in[0], c->i, c->j), out);
+}
 
 /* x with the part at the slices `text` set to, or combined with, a value: "set", "add", … */
 static int emit_update_slice(hop_place at, const struct call *c, const hop_val *in, hop_val *out)
@@ -78,7 +122,11 @@ static int emit_update_slice(hop_place at, const struct call *c, const hop_val *
     static const struct {
         const char *mode;
         int (*update)(hop_place, hop_val, hop_val);
-    } modes[] = { { "set", hop_assign_at }, { "add", hop_add_to_at }, { "mul", hop_mul_to_at }, { "min", hop_min_to_at }, { "max", hop_max_to_at } };
+    } modes[] = { { "set", hop_assign_at },
+                  { "add", hop_add_to_at },
+                  { "mul", hop_mul_to_at },
+                  { "min", hop_min_to_at },
+                  { "max", hop_max_to_at } };
     hop_val variable = hop_variable_at(at, in[0]), part = hop_view_at(at, variable, c->text);
     for (size_t i = 0; i < sizeof modes / sizeof *modes; i++)
         if (c->text2 && !strcmp(c->text2, modes[i].mode)) modes[i].update(at, part, in[1]);
@@ -91,34 +139,91 @@ static int emit_update_slice(hop_place at, const struct call *c, const hop_val *
 #define RUNNING(name) { #name, XII, FIRST, (void *)hop_##name##_at },
 const struct op_row op_rows[] = {
     /* in the order of enum slot_op */
-    { "add", XX, FLAT | JOIN, (void *)hop_add_at }, { "sub", XX, FLAT | JOIN, (void *)hop_sub_at }, { "mul", XX, FLAT | JOIN, (void *)hop_mul_at }, { "div", XX, FLAT | JOIN, (void *)hop_div_at },
-    { "floor_div", XX, FLAT | JOIN, (void *)hop_floor_div_at }, { "mod", XX, FLAT | JOIN, (void *)hop_mod_at }, { "pow", XX, FLAT | JOIN, (void *)hop_pow_at }, { "and", XX, FLAT | JOIN, (void *)hop_and_at },
-    { "or", XX, FLAT | JOIN, (void *)hop_or_at }, { "xor", XX, FLAT | JOIN, (void *)hop_xor_at }, { "shift_left", XX, FLAT | JOIN, (void *)hop_shift_left_at }, { "shift_right", XX, FLAT | JOIN, (void *)hop_shift_right_at },
-    { "eq", XX, FLAT | JOIN, (void *)hop_eq_at }, { "ne", XX, FLAT | JOIN, (void *)hop_ne_at }, { "lt", XX, FLAT | JOIN, (void *)hop_lt_at }, { "le", XX, FLAT | JOIN, (void *)hop_le_at }, { "gt", XX, FLAT | JOIN, (void *)hop_gt_at },
-    { "ge", XX, FLAT | JOIN, (void *)hop_ge_at }, { "matmul", XX, JOIN, (void *)hop_matmul_at }, { "neg", X, FLAT | JOIN, (void *)hop_neg_at }, { "abs", X, FLAT | JOIN, (void *)hop_abs_at },
+    { "add", XX, FLAT | JOIN, (void *)hop_add_at },
+    { "sub", XX, FLAT | JOIN, (void *)hop_sub_at },
+    { "mul", XX, FLAT | JOIN, (void *)hop_mul_at },
+    { "div", XX, FLAT | JOIN, (void *)hop_div_at },
+    { "floor_div", XX, FLAT | JOIN, (void *)hop_floor_div_at },
+    { "mod", XX, FLAT | JOIN, (void *)hop_mod_at },
+    { "pow", XX, FLAT | JOIN, (void *)hop_pow_at },
+    { "and", XX, FLAT | JOIN, (void *)hop_and_at },
+    { "or", XX, FLAT | JOIN, (void *)hop_or_at },
+    { "xor", XX, FLAT | JOIN, (void *)hop_xor_at },
+    { "shift_left", XX, FLAT | JOIN, (void *)hop_shift_left_at },
+    { "shift_right", XX, FLAT | JOIN, (void *)hop_shift_right_at },
+    { "eq", XX, FLAT | JOIN, (void *)hop_eq_at },
+    { "ne", XX, FLAT | JOIN, (void *)hop_ne_at },
+    { "lt", XX, FLAT | JOIN, (void *)hop_lt_at },
+    { "le", XX, FLAT | JOIN, (void *)hop_le_at },
+    { "gt", XX, FLAT | JOIN, (void *)hop_gt_at },
+    { "ge", XX, FLAT | JOIN, (void *)hop_ge_at },
+    { "matmul", XX, JOIN, (void *)hop_matmul_at },
+    { "neg", X, FLAT | JOIN, (void *)hop_neg_at },
+    { "abs", X, FLAT | JOIN, (void *)hop_abs_at },
     { "not", X, FLAT | JOIN, (void *)hop_not_at },
-    UNARY(sign) UNARY(floor) UNARY(ceil) UNARY(trunc) UNARY(round) UNARY(exp) UNARY(expm1) UNARY(log) UNARY(log1p) UNARY(exp2) UNARY(log2) UNARY(sqrt) UNARY(rsqrt) UNARY(cbrt)
-    UNARY(sin) UNARY(cos) UNARY(tan) UNARY(asin) UNARY(acos) UNARY(atan) UNARY(sinh) UNARY(cosh) UNARY(tanh) UNARY(asinh) UNARY(acosh) UNARY(atanh) UNARY(sigmoid) UNARY(erf)
-    UNARY(erfc) UNARY(isnan) UNARY(isinf) UNARY(isfinite) UNARY(popcount) UNARY(count_leading_zeros) UNARY(stop_gradient) UNARY(keep) UNARY(recompute)
-    PAIR(rem) PAIR(max) PAIR(min) PAIR(atan2) PAIR(hypot) PAIR(copysign)
-    { "select", XXX, FLAT | JOIN, (void *)hop_select_at }, { "clamp", XXX, FLAT | JOIN, (void *)hop_clamp_at }, { "fma", XXX, FLAT | JOIN, (void *)hop_fma_at }, { "cast", XT, FLAT, (void *)hop_cast_at },
-    TEXT(sum) TEXT(prod) TEXT(mean) TEXT(logsumexp) TEXT(reduce_max) TEXT(reduce_min) TEXT(any) TEXT(all) TEXT(softmax) TEXT(log_softmax)
-    TEXT(reshape) TEXT(broadcast) TEXT(permute) TEXT(squeeze) TEXT(reverse) TEXT(tile) TEXT(slice)
-    { "argmax", XI, 0, (void *)hop_argmax_at }, { "argmin", XI, 0, (void *)hop_argmin_at }, { "expand", XI, FIRST, (void *)hop_expand_at }, { "tril", XI, FIRST, (void *)hop_tril_at },
-    { "triu", XI, FIRST, (void *)hop_triu_at }, { "size", XI, 0, (void *)hop_size_at }, { "var", XTI, FIRST, (void *)hop_var_at }, { "std", XTI, FIRST, (void *)hop_std_at },
-    RUNNING(cumsum) RUNNING(cumprod) RUNNING(cummax) RUNNING(cummin) RUNNING(logcumsumexp) RUNNING(sort) { "argsort", XII, 0, (void *)hop_argsort_at }, RUNNING(move_axis) RUNNING(swap_axes)
-    { "transpose", X, FIRST, (void *)hop_transpose_at }, { "flatten", X, FIRST, (void *)hop_flatten_at }, { "diagonal", X, FIRST, (void *)hop_diagonal_at }, { "trace", X, FIRST, (void *)hop_trace_at },
+    UNARY(sign) UNARY(floor) UNARY(ceil) UNARY(trunc) UNARY(round) UNARY(exp) UNARY(expm1) UNARY(log)
+        UNARY(log1p) UNARY(exp2) UNARY(log2) UNARY(sqrt) UNARY(rsqrt) UNARY(cbrt) UNARY(sin) UNARY(cos)
+            UNARY(tan) UNARY(asin) UNARY(acos) UNARY(atan) UNARY(sinh) UNARY(cosh) UNARY(tanh) UNARY(asinh)
+                UNARY(acosh) UNARY(atanh) UNARY(sigmoid) UNARY(erf) UNARY(erfc) UNARY(isnan) UNARY(isinf)
+                    UNARY(isfinite) UNARY(popcount) UNARY(count_leading_zeros) UNARY(stop_gradient)
+                        UNARY(keep) UNARY(recompute) PAIR(rem) PAIR(max) PAIR(min) PAIR(atan2) PAIR(hypot)
+                            PAIR(copysign){ "select", XXX, FLAT | JOIN, (void *)hop_select_at },
+    { "clamp", XXX, FLAT | JOIN, (void *)hop_clamp_at },
+    { "fma", XXX, FLAT | JOIN, (void *)hop_fma_at },
+    { "cast", XT, FLAT, (void *)hop_cast_at },
+    TEXT(sum) TEXT(prod) TEXT(mean) TEXT(logsumexp) TEXT(reduce_max) TEXT(reduce_min) TEXT(any) TEXT(all)
+        TEXT(softmax) TEXT(log_softmax) TEXT(reshape) TEXT(broadcast) TEXT(permute) TEXT(squeeze)
+            TEXT(reverse) TEXT(tile) TEXT(slice){ "argmax", XI, 0, (void *)hop_argmax_at },
+    { "argmin", XI, 0, (void *)hop_argmin_at },
+    { "expand", XI, FIRST, (void *)hop_expand_at },
+    { "tril", XI, FIRST, (void *)hop_tril_at },
+    { "triu", XI, FIRST, (void *)hop_triu_at },
+    { "size", XI, 0, (void *)hop_size_at },
+    { "var", XTI, FIRST, (void *)hop_var_at },
+    { "std", XTI, FIRST, (void *)hop_std_at },
+    RUNNING(cumsum) RUNNING(cumprod) RUNNING(cummax) RUNNING(cummin) RUNNING(logcumsumexp)
+        RUNNING(sort){ "argsort", XII, 0, (void *)hop_argsort_at },
+    RUNNING(move_axis) RUNNING(swap_axes){ "transpose", X, FIRST, (void *)hop_transpose_at },
+    { "flatten", X, FIRST, (void *)hop_flatten_at },
+    { "diagonal", X, FIRST, (void *)hop_diagonal_at },
+    { "trace", X, FIRST, (void *)hop_trace_at },
     { "outer", XX, JOIN, (void *)hop_outer_at },
-    { "take", XXI, FIRST, (void *)hop_take_at }, { "take_along", XXI, FIRST, (void *)hop_take_along_at }, { "index", XXI, FIRST, (void *)hop_index_at }, { "roll", XXI, FIRST, (void *)hop_roll_at },
-    { "searchsorted", XXI, 0, (void *)hop_searchsorted_at }, { "shuffle", XXI, 0, (void *)hop_shuffle_at }, { "recurrence", XXII, JOIN, (void *)hop_recurrence_at },
-    { "concat", LI, JOIN, (void *)hop_concat_at }, { "stack", LI, JOIN, (void *)hop_stack_at },
-    { "iota", TI, 0, (void *)hop_iota_at }, { "eye", TI, 0, (void *)hop_eye_at }, { "full", TX, 0, (void *)hop_full_at }, { "arange", TXX, 0, (void *)hop_arange_at },
+    { "take", XXI, FIRST, (void *)hop_take_at },
+    { "take_along", XXI, FIRST, (void *)hop_take_along_at },
+    { "index", XXI, FIRST, (void *)hop_index_at },
+    { "roll", XXI, FIRST, (void *)hop_roll_at },
+    { "searchsorted", XXI, 0, (void *)hop_searchsorted_at },
+    { "shuffle", XXI, 0, (void *)hop_shuffle_at },
+    { "recurrence", XXII, JOIN, (void *)hop_recurrence_at },
+    { "concat", LI, JOIN, (void *)hop_concat_at },
+    { "stack", LI, JOIN, (void *)hop_stack_at },
+    { "iota", TI, 0, (void *)hop_iota_at },
+    { "eye", TI, 0, (void *)hop_eye_at },
+    { "full", TX, 0, (void *)hop_full_at },
+    { "arange", TXX, 0, (void *)hop_arange_at },
     { "linspace", TXX, 0, (void *)hop_linspace_at },
-    { "pad", CUSTOM, LEAST(2) | FIRST, (void *)emit_pad }, { "einsum", CUSTOM, LEAST(1) | JOIN, (void *)emit_einsum }, { "dot", CUSTOM, LEAST(2) | JOIN, (void *)emit_dot }, { "gather", CUSTOM, LEAST(1) | FIRST, (void *)emit_gather },
-    { "scatter", CUSTOM, LEAST(2) | FIRST, (void *)emit_scatter }, { "dynamic_slice", CUSTOM, LEAST(1) | FIRST, (void *)emit_dynamic_slice }, { "dynamic_update", CUSTOM, LEAST(2) | FIRST, (void *)emit_dynamic_update },
-    { "nonzero", CUSTOM, LEAST(1), (void *)emit_nonzero }, { "top_k", CUSTOM, LEAST(1), (void *)emit_top_k }, { "split", CUSTOM, LEAST(1) | FIRST, (void *)emit_split }, { "check", CUSTOM, LEAST(1), (void *)emit_check },
-    { "print", CUSTOM, 0, (void *)emit_print }, { "barrier", CUSTOM, 0, (void *)emit_barrier }, { "update_slice", CUSTOM, LEAST(2) | FIRST, (void *)emit_update_slice }, { "one_hot", CUSTOM, LEAST(1), (void *)emit_one_hot }, { "bind_dim", CUSTOM, LEAST(1), (void *)emit_bind_dim },
-    { "random_bits", XT, 0, (void *)hop_random_bits_at }, { "random_normal", XT, 0, (void *)hop_random_normal_at }, { "random_split", XT, 0, (void *)hop_random_split_at }, { "permutation", XT, 0, (void *)hop_permutation_at }, { "random_uniform", CUSTOM, LEAST(1), (void *)emit_uniform }, { "randint", CUSTOM, LEAST(3), (void *)emit_randint },
+    { "pad", CUSTOM, LEAST(2) | FIRST, (void *)emit_pad },
+    { "einsum", CUSTOM, LEAST(1) | JOIN, (void *)emit_einsum },
+    { "dot", CUSTOM, LEAST(2) | JOIN, (void *)emit_dot },
+    { "gather", CUSTOM, LEAST(1) | FIRST, (void *)emit_gather },
+    { "scatter", CUSTOM, LEAST(2) | FIRST, (void *)emit_scatter },
+    { "dynamic_slice", CUSTOM, LEAST(1) | FIRST, (void *)emit_dynamic_slice },
+    { "dynamic_update", CUSTOM, LEAST(2) | FIRST, (void *)emit_dynamic_update },
+    { "nonzero", CUSTOM, LEAST(1), (void *)emit_nonzero },
+    { "top_k", CUSTOM, LEAST(1), (void *)emit_top_k },
+    { "split", CUSTOM, LEAST(1) | FIRST, (void *)emit_split },
+    { "check", CUSTOM, LEAST(1), (void *)emit_check },
+    { "print", CUSTOM, 0, (void *)emit_print },
+    { "barrier", CUSTOM, 0, (void *)emit_barrier },
+    { "update_slice", CUSTOM, LEAST(2) | FIRST, (void *)emit_update_slice },
+    { "one_hot", CUSTOM, LEAST(1), (void *)emit_one_hot },
+    { "bind_dim", CUSTOM, LEAST(1), (void *)emit_bind_dim },
+    { "random_bits", XT, 0, (void *)hop_random_bits_at },
+    { "random_normal", XT, 0, (void *)hop_random_normal_at },
+    { "random_split", XT, 0, (void *)hop_random_split_at },
+    { "permutation", XT, 0, (void *)hop_permutation_at },
+    { "random_uniform", CUSTOM, LEAST(1), (void *)emit_uniform },
+    { "randint", CUSTOM, LEAST(3), (void *)emit_randint },
     { "bernoulli", CUSTOM, LEAST(2), (void *)emit_bernoulli },
 };
 #define COUNT(a) (sizeof(a) / sizeof *(a))
@@ -146,7 +251,10 @@ static int emit_call(hop_place at, const struct call *c, const hop_val *in, hop_
     }
 }
 
-static const uint8_t operands_of_kind[] = { [X] = 1, [XX] = 2, [XXX] = 3, [XT] = 1, [XI] = 1, [XTI] = 1, [XII] = 1, [XXI] = 2, [XXII] = 2, [T] = 0, [TI] = 0, [TX] = 1, [TXX] = 2 };
+static const uint8_t operands_of_kind[] = {
+    [X] = 1,   [XX] = 2,   [XXX] = 3, [XT] = 1, [XI] = 1, [XTI] = 1, [XII] = 1,
+    [XXI] = 2, [XXII] = 2, [T] = 0,   [TI] = 0, [TX] = 1, [TXX] = 2
+};
 
 /* How many results a call has. */
 static int results_of(const struct call *c, const struct operand *in)
@@ -182,7 +290,8 @@ static int settle_large(struct operand *in, Py_ssize_t n)
     bool real = false, any = false;
     for (Py_ssize_t i = 0; i < n; i++) {
         any |= in[i].large != 0;
-        real |= (in[i].weak == WEAK_REAL && !in[i].large) || (in[i].array && !in[i].large && dtype_rows[as_array(in[i].array)->dtype].kind == 'f');
+        real |= (in[i].weak == WEAK_REAL && !in[i].large) ||
+                (in[i].array && !in[i].large && dtype_rows[as_array(in[i].array)->dtype].kind == 'f');
     }
     for (Py_ssize_t i = 0; any && i < n; i++) {
         if (!in[i].large) continue;
@@ -190,7 +299,8 @@ static int settle_large(struct operand *in, Py_ssize_t n)
         if (real) Py_CLEAR(in[i].array);
         else if (!in[i].array) {
             char call[CALLED_SIZE];
-            PyErr_Format(PyExc_OverflowError, "%sa Python int does not fit into any integer dtype", user_call(call));
+            PyErr_Format(PyExc_OverflowError, "%sa Python int does not fit into any integer dtype",
+                         user_call(call));
             return -1;
         }
     }
@@ -210,7 +320,8 @@ int operand_read(PyObject *o, struct operand *out)
         out->array = Py_NewRef(o);
     } else if (!is_number(o)) {
         out->array = array_from_buffer(o, -1);
-        if (!out->array && !PyErr_Occurred()) raise_invalid("expected an array or a number, found %R", (PyObject *)Py_TYPE(o));
+        if (!out->array && !PyErr_Occurred())
+            raise_invalid("expected an array or a number, found %R", (PyObject *)Py_TYPE(o));
         return out->array ? 0 : -1;
     } else if (PyFloat_Check(o)) {
         out->weak = WEAK_REAL;
@@ -242,7 +353,9 @@ static int lifted(array_object *a, hop_place at, hop_val *out)
     raw.dtype = (int16_t)array_raw_dtype(a);
     for (Py_ssize_t i = 0; i < n; i++) {
         array_object *seen = as_array(PyList_GetItem(f->hidden, i));
-        bool same = a->capture ? seen->capture == a->capture && seen->value.scope == a->value.scope && seen->value.id == a->value.id : !seen->capture && seen->tensor == a->tensor;
+        bool same = a->capture ? seen->capture == a->capture && seen->value.scope == a->value.scope &&
+                                     seen->value.id == a->value.id
+                               : !seen->capture && seen->tensor == a->tensor;
         if (same) return *out = f->values[i], 0;
     }
     if (n == f->room) {
@@ -253,14 +366,17 @@ static int lifted(array_object *a, hop_place at, hop_val *out)
         f->room = room;
     }
     if (array_type_text(&raw, type)) {
-        raise_tracer("%s:%d: a value of type %s, made at %s:%d, has a size that only a run knows and cannot be used inside of a transformed function; pass it as an argument", at.file, at.line,
-                     type, a->made.file, a->made.line);
+        raise_tracer("%s:%d: a value of type %s, made at %s:%d, has a size that only a run knows and cannot "
+                     "be used inside of a transformed function; pass it as an argument",
+                     at.file, at.line, type, a->made.file, a->made.line);
         return -1;
     }
     hop_val v = hop_parameter_at(at, type);
     if (!v.scope) return raise_status(hop_failed()), -1;
     /* x[i] = y on the original must not change what the program was given */
-    PyObject *kept = a->capture ? array_raw(a) : array_of_shared(hop_tensor_ref(a->tensor), a->memory == READ_ONLY ? READ_ONLY : SHARED);
+    PyObject *kept = a->capture ? array_raw(a)
+                                : array_of_shared(hop_tensor_ref(a->tensor),
+                                                  a->memory == READ_ONLY ? READ_ONLY : SHARED);
     if (!kept || PyList_Append(f->hidden, kept)) {
         Py_XDECREF(kept);
         return -1;
@@ -274,12 +390,15 @@ int operand_value(const struct operand *o, hop_place at, hop_val *out)
 {
     array_object *a = o->array ? as_array(o->array) : NULL;
     if (!a) {
-        *out = o->weak == WEAK_REAL ? hop_scalar(o->real) : o->weak == WEAK_INT ? hop_int(o->integer) : hop_bool((int)o->integer);
+        *out = o->weak == WEAK_REAL  ? hop_scalar(o->real)
+               : o->weak == WEAK_INT ? hop_int(o->integer)
+                                     : hop_bool((int)o->integer);
         return 0;
     }
     if (a->capture && a->capture == frame_top()->serial) return *out = a->value, 0;
     if (a->capture && !frame_alive(a->capture)) {
-        raise_tracer("%s:%d: a traced value that was made at %s:%d is used after the function it belongs to has ended (or in another thread): return it from the function instead of keeping it in "
+        raise_tracer("%s:%d: a traced value that was made at %s:%d is used after the function it belongs to "
+                     "has ended (or in another thread): return it from the function instead of keeping it in "
                      "a variable from outside",
                      at.file, at.line, a->made.file, a->made.line);
         return -1;
@@ -294,7 +413,8 @@ int value_of(PyObject *o, hop_place at, hop_val *out)
     if (operand_read(o, &in)) return -1;
     int failed = settle_large(&in, 1) || operand_value(&in, at, out) ? -1 : 0;
     const array_object *a = in.array ? as_array(in.array) : NULL;
-    if (!failed && a && array_raw_dtype(a) != a->dtype) *out = hop_cast_at(at, *out, dtype_rows[a->dtype].name);
+    if (!failed && a && array_raw_dtype(a) != a->dtype)
+        *out = hop_cast_at(at, *out, dtype_rows[a->dtype].name);
     operands_drop(&in, 1);
     return failed;
 }
@@ -315,21 +435,27 @@ static PyObject *hand_out(PyObject **results, int n)
 enum { FEW = 8 };
 
 /* x < n of uint64 and an int64 that may be negative, which is then below all of them. */
-static int compare_unsigned(hop_place at, const struct call *c, int unsigned_at, const hop_val *in, hop_val *out)
+static int compare_unsigned(hop_place at, const struct call *c, int unsigned_at, const hop_val *in,
+                            hop_val *out)
 {
     Py_ssize_t code = c->row - op_rows;
     bool first_is_less = unsigned_at == 1;
-    bool answer = code == OP_NE || (first_is_less ? code == OP_LT || code == OP_LE : code == OP_GT || code == OP_GE);
-    hop_val both[2] = { in[0], in[1] }, *whole = &both[!unsigned_at], negative = hop_lt_at(at, *whole, hop_int(0));
+    bool answer = code == OP_NE ||
+                  (first_is_less ? code == OP_LT || code == OP_LE : code == OP_GT || code == OP_GE);
+    hop_val both[2] = { in[0], in[1] }, *whole = &both[!unsigned_at],
+            negative = hop_lt_at(at, *whole, hop_int(0));
     *whole = hop_cast_at(at, *whole, "u64");
-    return one(hop_select_at(at, negative, hop_bool(answer), ((fn_xx)c->row->function)(at, both[0], both[1])), out);
+    return one(hop_select_at(at, negative, hop_bool(answer), ((fn_xx)c->row->function)(at, both[0], both[1])),
+               out);
 }
 
 /* The call with its operands brought to the dtypes that were found. */
-static int emit_joined(hop_place at, const struct call *c, const struct operand *in, const struct joined *j, hop_val *values, hop_val *out)
+static int emit_joined(hop_place at, const struct call *c, const struct operand *in, const struct joined *j,
+                       hop_val *values, hop_val *out)
 {
     cast_operands(at, c, in, j, values);
-    return j->unsigned_at < 0 ? emit_call(at, c, values, out) : compare_unsigned(at, c, j->unsigned_at, values, out);
+    return j->unsigned_at < 0 ? emit_call(at, c, values, out)
+                              : compare_unsigned(at, c, j->unsigned_at, values, out);
 }
 
 static PyObject *record(const struct call *c, struct operand *in, const struct joined *j)
@@ -445,14 +571,16 @@ struct eager {
     const struct call *c;
     struct operand *in;
     const struct joined *joined;
-    hop_tensor *tensors[FEW], **t; /* of the operands that are parameters, strong; NULL: a number that is part of the program */
+    hop_tensor *tensors[FEW],
+        **t; /* of the operands that are parameters, strong; NULL: a number that is part of the program */
     int n_params, n_out;
     bool flat; /* sizes do not matter, but for the number of axes */
     int64_t work;
 };
 
-/* Numbers beside arrays are arguments of the program, so that it serves all of them. One that the dtype does not hold stays part of the program, as
- * wherever an operator is not elementwise: the library says what is wrong with it. */
+/* Numbers beside arrays are arguments of the program, so that it serves all of them. One that the dtype does
+ * not hold stays part of the program, as wherever an operator is not elementwise: the library says what is
+ * wrong with it. */
 static int bring_numbers(struct eager *e)
 {
     e->flat = e->c->row->flags & FLAT;
@@ -464,16 +592,20 @@ static int bring_numbers(struct eager *e)
         e->work += hop_tensor_count(a->tensor);
         if (a->rank && shaped) {
             if (a->rank != shaped->rank) e->flat = false;
-            for (int d = 0; e->flat && d < a->rank; d++) e->flat = hop_tensor_dim(a->tensor, d) == hop_tensor_dim(shaped->tensor, d);
+            for (int d = 0; e->flat && d < a->rank; d++)
+                e->flat = hop_tensor_dim(a->tensor, d) == hop_tensor_dim(shaped->tensor, d);
         } else if (a->rank) {
             shaped = a;
         }
     }
     for (Py_ssize_t i = 0; i < e->c->n; i++) {
         const struct operand *o = &e->in[i];
-        e->t[i] = o->array ? hop_tensor_ref(as_array(o->array)->tensor) : NULL; /* another thread may give the array another one */
+        e->t[i] = o->array ? hop_tensor_ref(as_array(o->array)->tensor)
+                           : NULL; /* another thread may give the array another one */
         if (o->array || !(e->c->row->flags & FLAT)) continue;
-        int dtype = i < e->joined->first ? DT_BOOL : e->joined->weak_to >= 0 ? e->joined->weak_to : dtype_with_number(NO_DTYPE, o->weak);
+        int dtype = i < e->joined->first      ? DT_BOOL
+                    : e->joined->weak_to >= 0 ? e->joined->weak_to
+                                              : dtype_with_number(NO_DTYPE, o->weak);
         bool whole = dtype_rows[dtype].kind == 'i' || dtype_rows[dtype].kind == 'u';
         if (whole && number_beside(dtype, o)) continue;
         if (!(e->t[i] = number_tensor(o, dtype))) return PyErr_NoMemory(), -1;
@@ -487,10 +619,15 @@ static void eager_key(struct eager *e, struct key *k)
     key_add(k, &c->row, sizeof c->row);
     key_add(k, &c->i, sizeof c->i);
     key_add(k, &c->j, sizeof c->j);
-    if (c->row->kind != X && c->row->kind != XX) key_text(k, c->text), key_text(k, c->text2), key_text(k, c->text3);
+    if (c->row->kind != X && c->row->kind != XX)
+        key_text(k, c->text), key_text(k, c->text2), key_text(k, c->text3);
     for (Py_ssize_t i = 0; i < c->n; i++) {
         const hop_tensor *t = e->t[i];
-        char what[4] = { (char)(t ? 'a' : 'w'), (char)(e->in[i].array ? as_array(e->in[i].array)->dtype : t ? dtype_named(hop_tensor_dtype(t)) : e->in[i].weak), (char)(t ? hop_tensor_rank(t) : 0),
+        char what[4] = { (char)(t ? 'a' : 'w'),
+                         (char)(e->in[i].array ? as_array(e->in[i].array)->dtype
+                                : t            ? dtype_named(hop_tensor_dtype(t))
+                                               : e->in[i].weak),
+                         (char)(t ? hop_tensor_rank(t) : 0),
                          (char)(e->flat | (e->in[i].array && as_array(e->in[i].array)->weak ? 2 : 0)) };
         key_add(k, what, sizeof what);
         if (!t) {
@@ -509,7 +646,10 @@ static int eager_body(void *env, const hop_val *in, hop_val *out)
     if (!values) return HOP_NOMEM;
     for (Py_ssize_t i = 0, p = 0; i < e->c->n; i++) {
         const struct operand *o = &e->in[i];
-        values[i] = e->t[i] ? in[p++] : o->weak == WEAK_REAL ? hop_scalar(o->real) : o->weak == WEAK_INT ? hop_int(o->integer) : hop_bool((int)o->integer);
+        values[i] = e->t[i]                ? in[p++]
+                    : o->weak == WEAK_REAL ? hop_scalar(o->real)
+                    : o->weak == WEAK_INT  ? hop_int(o->integer)
+                                           : hop_bool((int)o->integer);
     }
     int status = emit_joined(user_place(), e->c, e->in, e->joined, values, out);
     if (values != few) PyMem_Free(values);
@@ -528,7 +668,9 @@ static struct program *make_program(struct eager *e, const struct key *k, uint64
         if (!t) continue;
         n += (size_t)snprintf(params + n, room - n, "%sx%d: %s[", m ? ", " : "", (int)m, hop_tensor_dtype(t));
         for (int d = 0; d < hop_tensor_rank(t); d++)
-            n += e->flat ? (size_t)snprintf(params + n, room - n, "%sN%d", d ? ", " : "", d) : (size_t)snprintf(params + n, room - n, "%s%lld", d ? ", " : "", (long long)hop_tensor_dim(t, d));
+            n += e->flat ? (size_t)snprintf(params + n, room - n, "%sN%d", d ? ", " : "", d)
+                         : (size_t)snprintf(params + n, room - n, "%s%lld", d ? ", " : "",
+                                            (long long)hop_tensor_dim(t, d));
         n += (size_t)snprintf(params + n, room - n, "]");
         m++;
     }
@@ -584,12 +726,12 @@ static int run_program(struct program *p, hop_tensor **in, int n_in, hop_tensor 
     if (work >= MUCH) {
         hop_run_options o = { 0 };
         bool ours = signals_begin(&o.cancel, &o.confirm);
-        Py_BEGIN_ALLOW_THREADS
-        status = p->exe ? hop_run_with(p->exe, in, n_in, out, p->n_out, &o) : hop_interpret_with(p->fn, in, n_in, out, p->n_out, &o);
-        Py_END_ALLOW_THREADS
-        signals_end(ours);
+        Py_BEGIN_ALLOW_THREADS status = p->exe ? hop_run_with(p->exe, in, n_in, out, p->n_out, &o)
+                                               : hop_interpret_with(p->fn, in, n_in, out, p->n_out, &o);
+        Py_END_ALLOW_THREADS signals_end(ours);
     } else {
-        status = p->exe ? hop_run(p->exe, in, n_in, out, p->n_out) : hop_interpret(p->fn, in, n_in, out, p->n_out);
+        status = p->exe ? hop_run(p->exe, in, n_in, out, p->n_out)
+                        : hop_interpret(p->fn, in, n_in, out, p->n_out);
     }
     p->users--;
     return status;
@@ -646,20 +788,23 @@ done:
 
 /* ---- dispatch ---- */
 
-/* Integers compared with a Python int that their dtype does not hold: the answer is the same for all of them, as that of x == x or of x != x. */
+/* Integers compared with a Python int that their dtype does not hold: the answer is the same for all of them,
+ * as that of x == x or of x != x. */
 static void compare_beside(struct call *c, struct operand *in)
 {
     if (!is_comparison(c->row, op_rows)) return;
     for (int i = 0; i < 2; i++) {
         struct operand *number = &in[i], *other = &in[!i];
-        if (number->weak != WEAK_INT || (number->array && !number->large) || !other->array || other->large) continue;
+        if (number->weak != WEAK_INT || (number->array && !number->large) || !other->array || other->large)
+            continue;
         int dtype = as_array(other->array)->dtype;
         if (dtype_rows[dtype].kind != 'i' && dtype_rows[dtype].kind != 'u') continue;
         int side = number_beside(dtype, number);
         if (!side) continue;
         Py_ssize_t code = c->row - op_rows;
         bool first_is_less = (side > 0) == (i == 1);
-        bool answer = code == OP_NE || (first_is_less ? code == OP_LT || code == OP_LE : code == OP_GT || code == OP_GE);
+        bool answer = code == OP_NE ||
+                      (first_is_less ? code == OP_LT || code == OP_LE : code == OP_GT || code == OP_GE);
         Py_XDECREF(number->array);
         *number = (struct operand){ .array = Py_NewRef(other->array) };
         c->row = &op_rows[answer ? OP_EQ : OP_NE];
@@ -676,9 +821,11 @@ static PyObject *dispatch(struct call *c, struct operand *in)
         if (in[i].array && as_array(in[i].array)->capture) {
             const array_object *a = as_array(in[i].array);
             hop_place at = user_place();
-            return raise_tracer("%s:%d: a traced value that was made at %s:%d is used after the function it belongs to has ended (or in another thread): return it from the function instead of keeping it in a "
-                                "variable from outside",
-                                at.file, at.line, a->made.file, a->made.line);
+            return raise_tracer(
+                "%s:%d: a traced value that was made at %s:%d is used after the function it belongs to has "
+                "ended (or in another thread): return it from the function instead of keeping it in a "
+                "variable from outside",
+                at.file, at.line, a->made.file, a->made.line);
         }
     if (join_operands(c, in, &j)) return NULL;
     return traced ? record(c, in, &j) : run_at_once(c, in, &j);
@@ -724,7 +871,9 @@ static PyObject *op(PyObject *self, PyObject *const *args, Py_ssize_t n)
     PyObject *r = NULL;
     (void)self;
     if (!c.row || n < 2 || n > 4 || c.row->kind > XXX || operands_of_kind[c.row->kind] != n - 1) {
-        if (!PyErr_Occurred()) PyErr_SetString(PyExc_TypeError, "an operator was called with another number of operands than it has");
+        if (!PyErr_Occurred())
+            PyErr_SetString(PyExc_TypeError,
+                            "an operator was called with another number of operands than it has");
         return NULL;
     }
     Py_ssize_t i = 0;
@@ -738,13 +887,15 @@ static PyObject *op(PyObject *self, PyObject *const *args, Py_ssize_t n)
 static int call_integer(PyObject *o, const struct op_row *row, int64_t *out)
 {
     int overflow = 0;
-    if (!PyLong_Check(o) && !PyIndex_Check(o)) return raise_invalid("expected an integer, found %R", (PyObject *)Py_TYPE(o)), -1;
+    if (!PyLong_Check(o) && !PyIndex_Check(o))
+        return raise_invalid("expected an integer, found %R", (PyObject *)Py_TYPE(o)), -1;
     PyObject *whole = PyNumber_Index(o);
     if (!whole) return -1;
     *out = PyLong_AsLongLongAndOverflow(whole, &overflow);
     Py_DECREF(whole);
     bool wide = row->function == (void *)emit_nonzero; /* a value, not a position */
-    if (overflow || (!wide && (*out < INT32_MIN || *out > INT32_MAX))) return raise_invalid("expected an integer of moderate size, found %R", o), -1;
+    if (overflow || (!wide && (*out < INT32_MIN || *out > INT32_MAX)))
+        return raise_invalid("expected an integer of moderate size, found %R", o), -1;
     return 0;
 }
 
@@ -762,13 +913,16 @@ static PyObject *call(PyObject *self, PyObject *const *args, Py_ssize_t n)
     }
     c.n = PyTuple_Size(args[1]);
     if (n > 2) c.text = text_or_null(args[2]);
-    if (PyErr_Occurred() || (n > 3 && call_integer(args[3], c.row, &c.i)) || (n > 4 && call_integer(args[4], c.row, &c.j))) return NULL;
+    if (PyErr_Occurred() || (n > 3 && call_integer(args[3], c.row, &c.i)) ||
+        (n > 4 && call_integer(args[4], c.row, &c.j)))
+        return NULL;
     if (n > 5) c.text2 = text_or_null(args[5]);
     if (PyErr_Occurred()) return NULL;
     bool any = c.row->kind == LI || c.row->kind == CUSTOM;
     int expected = c.row->kind == CUSTOM ? c.row->flags >> 3 : any ? 0 : operands_of_kind[c.row->kind];
     if (any ? c.n < expected : c.n != expected) {
-        PyErr_Format(PyExc_TypeError, "%s takes %d operands%s, given %zd", c.row->name, expected, any ? " or more" : "", c.n);
+        PyErr_Format(PyExc_TypeError, "%s takes %d operands%s, given %zd", c.row->name, expected,
+                     any ? " or more" : "", c.n);
         return NULL;
     }
     if (c.n > FEW && !(in = PyMem_Calloc((size_t)c.n, sizeof *in))) return PyErr_NoMemory();
@@ -790,7 +944,8 @@ static PyObject *clear_programs(PyObject *self, PyObject *unused)
 
 static PyMethodDef functions[] = {
     { "op", (PyCFunction)(void (*)(void))op, METH_FASTCALL, "op(code, operand, …)" },
-    { "call", (PyCFunction)(void (*)(void))call, METH_FASTCALL, "call(code, operands, text=None, i=0, j=0, text2=None)" },
+    { "call", (PyCFunction)(void (*)(void))call, METH_FASTCALL,
+      "call(code, operands, text=None, i=0, j=0, text2=None)" },
     { "clear_programs", clear_programs, METH_NOARGS, "forgets the programs of eager calls" },
     { NULL, NULL, 0, NULL },
 };
@@ -803,7 +958,8 @@ int ops_init(PyObject *module)
         if (!n || PyDict_SetItemString(codes, op_rows[i].name, n)) Py_CLEAR(codes);
         Py_XDECREF(n);
     }
-    int failed = !codes || PyModule_AddObjectRef(module, "codes", codes) || PyModule_AddFunctions(module, functions);
+    int failed = !codes || PyModule_AddObjectRef(module, "codes", codes) ||
+                 PyModule_AddFunctions(module, functions);
     Py_XDECREF(codes);
     return failed;
 }

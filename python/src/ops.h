@@ -1,11 +1,13 @@
-/* Operators inside of the extension: a row of the table, a call of one, and how the operands of a call are brought to one dtype. */
+/* Operators inside of the extension: a row of the table, a call of one, and how the operands of a call are
+ * brought to one dtype. */
 #ifndef HOP_PYTHON_OPS_H
 #define HOP_PYTHON_OPS_H
 
 #include "core.h"
 
-/* FLAT: elementwise, arrays of one shape may be of any sizes, numbers may be operands. JOIN: the operands take one dtype, and the result is weak when
- * that is; FIRST: the result is weak when the first operand is. */
+/* FLAT: elementwise, arrays of one shape may be of any sizes, numbers may be operands. JOIN: the operands
+ * take one dtype, and the result is weak when that is; FIRST: the result is weak when the first operand is.
+ */
 enum { FLAT = 1, JOIN = 2, FIRST = 4 };
 #define LEAST(n) ((n) << 3) /* of a custom row: it needs that many operands */
 
@@ -24,24 +26,34 @@ struct call {
 
 /* What the operands of a call become. */
 struct joined {
-    int first;      /* operands before it have no part in this: the condition of a select */
-    int weak_to;    /* dtype that weak operands are cast to and that numbers take, -1: what they have alone */
-    int strong_to;  /* dtype that the others are cast to first, -1: the library's concern */
-    int unsigned_at; /* which operand is u64 in a comparison with a weak integer that only a run knows, -1: none */
-    bool weak;      /* the result is weak, */
-    bool number;    /* and stands for a Python number */
+    int first;     /* operands before it have no part in this: the condition of a select */
+    int weak_to;   /* dtype that weak operands are cast to and that numbers take, -1: what they have alone */
+    int strong_to; /* dtype that the others are cast to first, -1: the library's concern */
+    int unsigned_at; /* which operand is u64 in a comparison with a weak integer that only a run knows, -1:
+                        none */
+    bool weak;       /* the result is weak, */
+    bool number;     /* and stands for a Python number */
 };
 
 enum dtype_join { NO_DTYPE = -1, NO_COMMON_DTYPE = -2 };
-int dtype_common(int a, int b);          /* NO_COMMON_DTYPE: u64 and a signed integer */
-int dtype_with_number(int strong, int weak); /* of a number of this kind (enum weak) beside arrays of this dtype; NO_DTYPE: alone */
-int number_beside(int dtype, const struct operand *o); /* where a Python int stands: -1 below what the dtype holds, 1 above it, 0 within */
-int join_operands(const struct call *c, const struct operand *in, struct joined *out); /* -1 and an exception */
+int dtype_common(int a, int b); /* NO_COMMON_DTYPE: u64 and a signed integer */
+int dtype_with_number(
+    int strong,
+    int weak); /* of a number of this kind (enum weak) beside arrays of this dtype; NO_DTYPE: alone */
+int number_beside(int dtype,
+                  const struct operand *
+                      o); /* where a Python int stands: -1 below what the dtype holds, 1 above it, 0 within */
+int join_operands(const struct call *c, const struct operand *in,
+                  struct joined *out); /* -1 and an exception */
 /* Casts the values of operands as was found. */
-void cast_operands(hop_place at, const struct call *c, const struct operand *in, const struct joined *j, hop_val *values);
+void cast_operands(hop_place at, const struct call *c, const struct operand *in, const struct joined *j,
+                   hop_val *values);
 void mark_result(array_object *a, const struct joined *j);
 
-static inline bool is_comparison(const struct op_row *row, const struct op_row *rows) { return row >= rows + OP_EQ && row <= rows + OP_GE; }
+static inline bool is_comparison(const struct op_row *row, const struct op_row *rows)
+{
+    return row >= rows + OP_EQ && row <= rows + OP_GE;
+}
 extern const struct op_row op_rows[];
 
 #endif

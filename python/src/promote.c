@@ -1,5 +1,6 @@
-/* Dtypes of operands: which one arrays and Python numbers have in common, and what is cast to get there. Python numbers are weak: they take the dtype of the
- * arrays they meet. An array is weak when it was made of such numbers alone. A traced value may stand for a Python number itself: it is computed with as Python
+/* Dtypes of operands: which one arrays and Python numbers have in common, and what is cast to get there.
+ * Python numbers are weak: they take the dtype of the arrays they meet. An array is weak when it was made of
+ * such numbers alone. A traced value may stand for a Python number itself: it is computed with as Python
  * does, real ones in f64, until it meets an array or a function of hop's. */
 #include "ops.h"
 
@@ -9,7 +10,8 @@ int dtype_common(int a, int b)
     if (a == b || y->kind == 'b') return a;
     if (x->kind == 'b') return b;
     if ((x->kind == 'f') != (y->kind == 'f')) return x->kind == 'f' ? a : b;
-    if (x->kind == y->kind) return x->size == y->size ? DT_F32 : x->size > y->size ? a : b; /* of one size: f16 and bf16 */
+    if (x->kind == y->kind)
+        return x->size == y->size ? DT_F32 : x->size > y->size ? a : b; /* of one size: f16 and bf16 */
     int natural = x->kind == 'u' ? a : b, whole = x->kind == 'u' ? b : a;
     if (natural == DT_U64) return NO_COMMON_DTYPE;
     int next = natural - DT_U8 + DT_I16; /* the signed one that is twice as wide */
@@ -36,15 +38,18 @@ int number_beside(int dtype, const struct operand *o)
 static int no_common_dtype(const struct call *c, int a, int b)
 {
     const char *name = dtype_rows[dtype_rows[a].kind == 'i' ? a : b].name;
-    raise_invalid("no integer dtype holds both operands of %s, uint64 and int%s: convert one of them, x.astype(hop.int64) where all "
-                  "elements are below 2**63, x.astype(hop.uint64) where none is negative", c->row->name, name + 1);
+    raise_invalid("no integer dtype holds both operands of %s, uint64 and int%s: convert one of them, "
+                  "x.astype(hop.int64) where all "
+                  "elements are below 2**63, x.astype(hop.uint64) where none is negative",
+                  c->row->name, name + 1);
     return -1;
 }
 
 /* The dtype of real results of integers: where all stand for Python numbers that of Python's own. */
 static int real_dtype(bool numbers) { return numbers ? DT_F64 : DT_F32; }
 
-/* A comparison of integers with a weak one that only a run knows must not wrap it: both become int64; beside u64 see compare_unsigned. */
+/* A comparison of integers with a weak one that only a run knows must not wrap it: both become int64; beside
+ * u64 see compare_unsigned. */
 static void join_comparison(const struct operand *in, int strong, struct joined *out)
 {
     bool traced = false;
@@ -85,21 +90,25 @@ int join_operands(const struct call *c, const struct operand *in, struct joined 
     bool whole = weak != WEAK_REAL && (strong < 0 || dtype_rows[strong].kind != 'f');
     out->number = numbers;
     out->weak = weak && (strong < 0 || dtype_with_number(strong, weak) != strong);
-    if (weak) out->weak_to = strong < 0 && weak == WEAK_REAL ? real_dtype(numbers) : dtype_with_number(strong, weak);
+    if (weak)
+        out->weak_to = strong < 0 && weak == WEAK_REAL ? real_dtype(numbers)
+                                                       : dtype_with_number(strong, weak);
     if (c->row == op_rows + OP_DIV && whole) /* Python's / of integers is a real number */
         out->weak_to = out->strong_to = real_dtype(numbers);
     else if (is_comparison(c->row, op_rows)) join_comparison(in, strong, out);
     return 0;
 }
 
-void cast_operands(hop_place at, const struct call *c, const struct operand *in, const struct joined *j, hop_val *values)
+void cast_operands(hop_place at, const struct call *c, const struct operand *in, const struct joined *j,
+                   hop_val *values)
 {
     bool casts = c->row->function == (void *)hop_cast_at;
     for (Py_ssize_t i = 0; i < c->n; i++) {
         const array_object *a = in[i].array ? as_array(in[i].array) : NULL;
         if (!a) continue;
         int has = array_raw_dtype(a), to = i < j->first ? NO_DTYPE : a->weak ? j->weak_to : j->strong_to;
-        if (to < 0 && has != a->dtype && !casts) to = a->dtype; /* only these operators compute with Python's numbers */
+        if (to < 0 && has != a->dtype && !casts)
+            to = a->dtype; /* only these operators compute with Python's numbers */
         if (to >= 0 && to != has) values[i] = hop_cast_at(at, values[i], dtype_rows[to].name);
     }
 }

@@ -1,6 +1,8 @@
-/* Python's signal handlers, while a program runs, is compiled or transformed on the main thread: Python itself only notes a signal until such a call returns. A
- * thread of this file raises a flag ten times a second while a call is under way; the call sees it and asks, and what is asked lets the handlers run. The call
- * goes on where it was unless one of them raises. A call costs two stores; the thread sleeps when there are none. */
+/* Python's signal handlers, while a program runs, is compiled or transformed on the main thread: Python
+ * itself only notes a signal until such a call returns. A thread of this file raises a flag ten times a
+ * second while a call is under way; the call sees it and asks, and what is asked lets the handlers run. The
+ * call goes on where it was unless one of them raises. A call costs two stores; the thread sleeps when there
+ * are none. */
 #include "core.h"
 
 #include <pthread.h>
@@ -11,11 +13,11 @@
 enum { PERIOD_MS = 50, IDLE_PERIODS = 20 };
 
 static unsigned long main_thread;
-static volatile int flag;       /* of the main thread's calls: ask */
-static atomic_int depth;        /* calls of the main thread under way, one in the other; it alone changes it */
-static atomic_uint calls;       /* how many there were */
+static volatile int flag; /* of the main thread's calls: ask */
+static atomic_int depth;  /* calls of the main thread under way, one in the other; it alone changes it */
+static atomic_uint calls; /* how many there were */
 static atomic_bool asleep;
-static bool started;            /* by the main thread */
+static bool started; /* by the main thread */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t wake = PTHREAD_COND_INITIALIZER;
 
@@ -66,7 +68,8 @@ static void start_ticker(void)
     pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
     pthread_attr_setstacksize(&attr, 1 << 18);
     pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are for Python's threads */
-    pthread_create(&thread, &attr, ticker, NULL); /* where none can be had, handlers wait for the end of a call */
+    pthread_create(&thread, &attr, ticker,
+                   NULL); /* where none can be had, handlers wait for the end of a call */
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     pthread_attr_destroy(&attr);
 }
@@ -91,7 +94,8 @@ bool signals_begin(const volatile int **cancel, int (**confirm)(void *ctx))
     if (!started) start_ticker();
     flag = 0;
     atomic_fetch_add(&calls, 1);
-    atomic_store_explicit(&depth, atomic_load_explicit(&depth, memory_order_relaxed) + 1, memory_order_relaxed);
+    atomic_store_explicit(&depth, atomic_load_explicit(&depth, memory_order_relaxed) + 1,
+                          memory_order_relaxed);
     if (atomic_load(&asleep)) {
         pthread_mutex_lock(&lock);
         pthread_cond_signal(&wake);
@@ -104,5 +108,7 @@ bool signals_begin(const volatile int **cancel, int (**confirm)(void *ctx))
 
 void signals_end(bool begun)
 {
-    if (begun) atomic_store_explicit(&depth, atomic_load_explicit(&depth, memory_order_relaxed) - 1, memory_order_relaxed);
+    if (begun)
+        atomic_store_explicit(&depth, atomic_load_explicit(&depth, memory_order_relaxed) - 1,
+                              memory_order_relaxed);
 }

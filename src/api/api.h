@@ -1,5 +1,6 @@
-/* The public handles. A tensor is a struct tensor; a function is a place in a module that several handles share under a lock; an executable is a compiled
- * function with what a run must know about its arguments. Every public call catches what is thrown below and returns a status. */
+/* The public handles. A tensor is a struct tensor; a function is a place in a module that several handles
+ * share under a lock; an executable is a compiled function with what a run must know about its arguments.
+ * Every public call catches what is thrown below and returns a status. */
 #ifndef HOP_API_H
 #define HOP_API_H
 
@@ -26,7 +27,8 @@ struct shared_module {
     struct module *m;
     pthread_mutex_t lock; /* recursive: a print callback may come back */
     int32_t refs;
-    /* A transform or a compilation is at work: whoever comes back on the same thread must wait for its end. */
+    /* A transform or a compilation is at work: whoever comes back on the same thread must wait for its end.
+     */
     bool changing;
 };
 /* Locks the module. Throws, without the lock, when called from within a change: by what is asked whether to
@@ -61,8 +63,8 @@ struct hop_exe {
     struct exe *e;
     struct shared_module *shared; /* only where the executable runs the loop program itself */
     struct result_map map;
-    const uint32_t *over;   /* per result: the argument in whose memory it is computed, HOP_NONE; NULL: none */
-    const uint8_t *taken;   /* per parameter: a result is computed there */
+    const uint32_t *over; /* per result: the argument in whose memory it is computed, HOP_NONE; NULL: none */
+    const uint8_t *taken; /* per parameter: a result is computed there */
     const uint8_t *donated; /* per parameter: the caller gives it away; NULL: none */
     void *spare;            /* lists of a large call, for the next one */
     struct arena arena;

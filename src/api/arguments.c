@@ -1,5 +1,6 @@
-/* The tensors of one call. The caller's tensors come in; what a run can use goes to it: row-major arguments, results given or to be made, and private copies
- * of arguments whose memory the program writes but somebody else may look at. After the run everything is brought to where the caller wants it. */
+/* The tensors of one call. The caller's tensors come in; what a run can use goes to it: row-major arguments,
+ * results given or to be made, and private copies of arguments whose memory the program writes but somebody
+ * else may look at. After the run everything is brought to where the caller wants it. */
 #include "api/arguments.h"
 
 /* ---- shared memory ---- */
@@ -15,8 +16,10 @@ static struct range range_of(const struct tensor *t)
     if (!t->count) return (struct range){ at, at };
     if (!t->strides) return (struct range){ at, at + (size_t)t->count * width };
     int64_t lo = 0, hi = 0;
-    for (uint32_t i = 0; i < t->rank; i++) *(t->strides[i] < 0 ? &lo : &hi) += t->strides[i] * (t->dims[i] - 1);
-    return (struct range){ at + (uintptr_t)(lo * (int64_t)width), at + (uintptr_t)(hi * (int64_t)width) + width };
+    for (uint32_t i = 0; i < t->rank; i++)
+        *(t->strides[i] < 0 ? &lo : &hi) += t->strides[i] * (t->dims[i] - 1);
+    return (struct range){ at + (uintptr_t)(lo * (int64_t)width),
+                           at + (uintptr_t)(hi * (int64_t)width) + width };
 }
 
 static inline bool ranges_meet(struct range a, struct range b) { return a.lo < b.hi && b.lo < a.hi; }
@@ -46,7 +49,8 @@ static bool visit_bytes(const struct tensor *t, uintptr_t base, uint8_t *bytes, 
     return false;
 }
 
-/* Ranges decide for row-major tensors. Strided ones, even rows and odd rows of one matrix, may interleave without meeting: their bytes are looked at. */
+/* Ranges decide for row-major tensors. Strided ones, even rows and odd rows of one matrix, may interleave
+ * without meeting: their bytes are looked at. */
 bool tensors_overlap(const struct tensor *a, const struct tensor *b)
 {
     struct range x = range_of(a), y = range_of(b);
@@ -64,21 +68,28 @@ bool tensors_overlap(const struct tensor *a, const struct tensor *b)
 
 void check_counts(const struct result_map *map, int n_in, int n_out)
 {
-    if (n_in < 0 || (uint32_t)n_in != map->n_params) hop_throw(HOP_INVALID, "the function takes %u argument%s, given %d", map->n_params, map->n_params == 1 ? "" : "s", n_in);
-    if (n_out < 0 || (uint32_t)n_out != map->n_visible) hop_throw(HOP_INVALID, "the function has %u result%s, room given for %d", map->n_visible, map->n_visible == 1 ? "" : "s", n_out);
+    if (n_in < 0 || (uint32_t)n_in != map->n_params)
+        hop_throw(HOP_INVALID, "the function takes %u argument%s, given %d", map->n_params,
+                  map->n_params == 1 ? "" : "s", n_in);
+    if (n_out < 0 || (uint32_t)n_out != map->n_visible)
+        hop_throw(HOP_INVALID, "the function has %u result%s, room given for %d", map->n_visible,
+                  map->n_visible == 1 ? "" : "s", n_out);
 }
 
 void check_lists(hop_tensor *const *in, int n_in, hop_tensor *const *out, int n_out)
 {
-    if (n_in > 0 && !in) hop_throw(HOP_INVALID, "expected %d argument%s, found NULL", n_in, n_in == 1 ? "" : "s");
-    if (n_out > 0 && !out) hop_throw(HOP_INVALID, "expected a place for %d result%s, found NULL", n_out, n_out == 1 ? "" : "s");
+    if (n_in > 0 && !in)
+        hop_throw(HOP_INVALID, "expected %d argument%s, found NULL", n_in, n_in == 1 ? "" : "s");
+    if (n_out > 0 && !out)
+        hop_throw(HOP_INVALID, "expected a place for %d result%s, found NULL", n_out, n_out == 1 ? "" : "s");
 }
 
 enum { TYPE_TEXT = 320 }; /* room for any */
 static void write_type(const struct tensor *t, char text[TYPE_TEXT])
 {
     size_t n = (size_t)snprintf(text, TYPE_TEXT, "%s[", dtype_info[t->dtype].name);
-    for (uint32_t i = 0; i < t->rank; i++) n += (size_t)snprintf(text + n, TYPE_TEXT - n, "%s%lld", i ? ", " : "", (long long)t->dims[i]);
+    for (uint32_t i = 0; i < t->rank; i++)
+        n += (size_t)snprintf(text + n, TYPE_TEXT - n, "%s%lld", i ? ", " : "", (long long)t->dims[i]);
     snprintf(text + n, TYPE_TEXT - n, "]");
 }
 
@@ -103,15 +114,21 @@ const char *copy_reason(const struct call *c, uint32_t p, struct arena *arena)
     const struct tensor *t = tensor_of(c->in[p]);
     if (t->strides) return "it is not row-major";
     if (c->keep) return "arguments are kept as they were";
-    if (c->donated && c->donated[p] && __atomic_load_n(&t->refs, __ATOMIC_RELAXED) > 1) return "somebody else holds it too";
+    if (c->donated && c->donated[p] && __atomic_load_n(&t->refs, __ATOMIC_RELAXED) > 1)
+        return "somebody else holds it too";
     if (!c->meet) return NULL;
     for (uint32_t q = 0; q < c->map->n_params; q++)
-        if (q != p && tensors_overlap(t, tensor_of(c->in[q]))) return arena ? arena_printf(arena, "it shares memory with argument %u", q) : "";
+        if (q != p && tensors_overlap(t, tensor_of(c->in[q])))
+            return arena ? arena_printf(arena, "it shares memory with argument %u", q) : "";
     for (uint32_t k = 0, visible = 0; k < c->map->n_results; k++) {
         if (c->map->updates[k] != HOP_NONE) continue;
         const hop_tensor *out = c->out[visible++];
-        if (!out || (out == c->in[p] && c->over && c->over[k] == p)) continue; /* the very tensor that is computed in place */
-        if (tensors_overlap(t, tensor_of(out))) return arena ? arena_printf(arena, "it shares memory with the tensor given for result %u", visible - 1) : "";
+        if (!out || (out == c->in[p] && c->over && c->over[k] == p))
+            continue; /* the very tensor that is computed in place */
+        if (tensors_overlap(t, tensor_of(out)))
+            return arena ? arena_printf(arena, "it shares memory with the tensor given for result %u",
+                                        visible - 1)
+                         : "";
     }
     return NULL;
 }
@@ -147,7 +164,8 @@ static void check_writes(const struct call *c)
     }
 }
 
-/* Do any two of the call's tensors lie in each other's range? Most often none do, and then nothing else needs to be looked at. */
+/* Do any two of the call's tensors lie in each other's range? Most often none do, and then nothing else needs
+ * to be looked at. */
 enum { FEW = 12 };
 static int by_start(const void *x, const void *y)
 {
@@ -183,7 +201,8 @@ static void check_donated(const struct call *c)
 {
     for (uint32_t p = 0; p < c->map->n_params; p++)
         for (uint32_t q = 0; c->donated[p] && q < p; q++)
-            if (c->donated[q] && c->in[p] == c->in[q]) hop_throw(HOP_INVALID, "arguments %u and %u are both donated and are the same tensor", q, p);
+            if (c->donated[q] && c->in[p] == c->in[q])
+                hop_throw(HOP_INVALID, "arguments %u and %u are both donated and are the same tensor", q, p);
 }
 
 /* ---- begin and end ---- */
@@ -195,13 +214,15 @@ void call_free(void *call)
         if (c->owned[p]) tensor_free(c->args[p]);
     for (uint32_t k = 0; k < c->map->n_results; k++)
         if (!c->given[k]) tensor_free(c->results[k]);
-    if (c->block != c->small) hop_free(c->spare ? __atomic_exchange_n(c->spare, c->block, __ATOMIC_ACQ_REL) : c->block);
+    if (c->block != c->small)
+        hop_free(c->spare ? __atomic_exchange_n(c->spare, c->block, __ATOMIC_ACQ_REL) : c->block);
 }
 
 static size_t call_bytes(const struct result_map *map)
 {
     uint32_t n = map->n_params + map->n_results;
-    return n * (sizeof(struct tensor *) + sizeof(bool)) + sizeof(void *) + (map->n_params + map->n_visible) * sizeof(struct range);
+    return n * (sizeof(struct tensor *) + sizeof(bool)) + sizeof(void *) +
+           (map->n_params + map->n_visible) * sizeof(struct range);
 }
 
 static void own_copy(struct call *c, uint32_t p)
@@ -223,7 +244,9 @@ void begin_call(struct call *c, int n_in, int n_out)
     for (int i = 0; i < n_out; i++)
         if (c->out[i]) check_tensor(c->out[i], "result", i);
     size_t bytes = call_bytes(map);
-    c->block = bytes <= sizeof c->small ? c->small : c->spare ? __atomic_exchange_n(c->spare, NULL, __ATOMIC_ACQ_REL) : NULL;
+    c->block = bytes <= sizeof c->small ? c->small
+               : c->spare               ? __atomic_exchange_n(c->spare, NULL, __ATOMIC_ACQ_REL)
+                                        : NULL;
     if (!c->block) c->block = hop_malloc(bytes);
     c->ranges = c->block;
     c->args = (struct tensor **)(c->ranges + map->n_params + map->n_visible);
@@ -241,7 +264,8 @@ void begin_call(struct call *c, int n_in, int n_out)
         else if (is_taken(c, p) && copy_reason(c, p, NULL)) own_copy(c, p);
     }
     for (uint32_t k = 0, visible = 0; k < map->n_results; k++) {
-        struct tensor *t = map->updates[k] == HOP_NONE ? tensor_of(c->out[visible++]) : tensor_of(c->in[map->updates[k]]);
+        struct tensor *t = map->updates[k] == HOP_NONE ? tensor_of(c->out[visible++])
+                                                       : tensor_of(c->in[map->updates[k]]);
         if (!t || t->strides || c->keep || (c->over && c->over[k] != HOP_NONE)) continue;
         c->results[k] = t;
         c->given[k] = true;
@@ -249,7 +273,10 @@ void begin_call(struct call *c, int n_in, int n_out)
 }
 
 /* What result k was computed into. */
-static struct tensor *made_result(const struct call *c, uint32_t k) { return c->over && c->over[k] != HOP_NONE ? c->args[c->over[k]] : c->results[k]; }
+static struct tensor *made_result(const struct call *c, uint32_t k)
+{
+    return c->over && c->over[k] != HOP_NONE ? c->args[c->over[k]] : c->results[k];
+}
 
 /* Hands result k to a caller who has no tensor for it. */
 static hop_tensor *hand_over(struct call *c, uint32_t k)
@@ -265,7 +292,8 @@ static hop_tensor *hand_over(struct call *c, uint32_t k)
     return tensor_handle(t);
 }
 
-/* The references of donated tensors are the call's now; one that has become a result is the caller's again. */
+/* The references of donated tensors are the call's now; one that has become a result is the caller's again.
+ */
 static void drop_donated(const struct call *c)
 {
     for (uint32_t p = 0; p < c->map->n_params; p++) {
@@ -281,7 +309,8 @@ void end_call(struct call *c)
     for (int pass = 0; pass < 2; pass++) /* all are checked before any is written */
         for (uint32_t k = 0, visible = 0; k < map->n_results; k++) {
             hop_tensor **to = map->updates[k] == HOP_NONE ? &c->out[visible++] : NULL;
-            struct tensor *want = to ? tensor_of(*to) : tensor_of(c->in[map->updates[k]]), *made = made_result(c, k);
+            struct tensor *want = to ? tensor_of(*to) : tensor_of(c->in[map->updates[k]]),
+                          *made = made_result(c, k);
             if (made == want || !made) continue;
             if (want && !pass) same_type(made, want, k);
             if (!pass) continue;

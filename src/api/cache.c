@@ -2,7 +2,7 @@
 #include "api/api.h"
 #include "runtime/cache.h"
 
-void hop_cache_statistics(hop_cache_stats *out) 
+void hop_cache_statistics(hop_cache_stats *out)
 {
     if (out) cache_statistics(out);
 }

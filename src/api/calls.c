@@ -1,4 +1,5 @@
-/* Running functions: by the interpreter, compiled, eagerly. Compiling, what an executable must keep, and what it says about the arguments it writes. */
+/* Running functions: by the interpreter, compiled, eagerly. Compiling, what an executable must keep, and what
+ * it says about the arguments it writes. */
 #include "api/arguments.h"
 #include "interp/interp.h"
 #include "runtime/blas.h"
@@ -84,7 +85,9 @@ static void do_interpret(void *args)
     c.keep = true; /* it makes its own results */
     begin_call(&c, a->n_in, a->n_out);
     const hop_run_options *o = a->options;
-    struct interp interp = { .m = f->shared->m, .print = o ? o->print : NULL, .print_ctx = o ? o->print_ctx : NULL };
+    struct interp interp = { .m = f->shared->m,
+                             .print = o ? o->print : NULL,
+                             .print_ctx = o ? o->print_ctx : NULL };
     struct hop_watch watch = { 0 };
     if (o) watch = (struct hop_watch){ o->cancel, o->confirm, o->confirm_ctx };
     module_lock(f->shared);
@@ -98,12 +101,16 @@ static void do_interpret(void *args)
     end_call(&c);
 }
 
-hop_status hop_interpret_with(hop_fn *f, hop_tensor *const *in, int n_in, hop_tensor **out, int n_out, const hop_run_options *options)
+hop_status hop_interpret_with(hop_fn *f, hop_tensor *const *in, int n_in, hop_tensor **out, int n_out,
+                              const hop_run_options *options)
 {
     struct run_args a = { .f = f, .in = in, .n_in = n_in, .out = out, .n_out = n_out, .options = options };
     return api_edge(do_interpret, &a);
 }
-hop_status hop_interpret(hop_fn *f, hop_tensor *const *in, int n_in, hop_tensor **out, int n_out) { return hop_interpret_with(f, in, n_in, out, n_out, NULL); }
+hop_status hop_interpret(hop_fn *f, hop_tensor *const *in, int n_in, hop_tensor **out, int n_out)
+{
+    return hop_interpret_with(f, in, n_in, out, n_out, NULL);
+}
 
 /* ---- executables ---- */
 
@@ -166,13 +173,16 @@ static uint8_t *donated_params(struct hop_exe *e, struct hop_fn *f, const char *
         int shown = (int)HOP_MIN(length, 100u);
         if (tried == g->n_params) hop_throw(HOP_INVALID, "donate: there is no parameter '%.*s'", shown, word);
         for (uint32_t k = 0; k < f->map.n_results; k++)
-            if (f->map.updates[k] == p) hop_throw(HOP_INVALID, "donate: the parameter '%.*s' is updated: it stays the caller's", (int)HOP_MIN(length, 100u), word);
+            if (f->map.updates[k] == p)
+                hop_throw(HOP_INVALID, "donate: the parameter '%.*s' is updated: it stays the caller's",
+                          (int)HOP_MIN(length, 100u), word);
         donated[p] = 1;
     }
     return donated;
 }
 
-/* Which argument's memory each result should take: updates their own, others that of a donated argument of the same type, in order. */
+/* Which argument's memory each result should take: updates their own, others that of a donated argument of
+ * the same type, in order. */
 static uint32_t *wanted_memory(struct hop_exe *e, struct hop_fn *f)
 {
     const struct fn *g = module_fn(f->shared->m, f->fn);
@@ -208,8 +218,11 @@ static void do_compile(void *args)
     check_place(a->out, "compile");
     static const hop_compile_options defaults;
     const hop_compile_options *o = a->options ? a->options : &defaults;
-    struct compile_options options = { .passes = { .without = passes_without(o->without), .strict = o->strict != 0 }, .threads = o->threads > 0 ? (uint32_t)o->threads : 0,
-                                       .no_cache = o->no_cache != 0, .slow_executor = o->portable != 0 };
+    struct compile_options options = { .passes = { .without = passes_without(o->without),
+                                                   .strict = o->strict != 0 },
+                                       .threads = o->threads > 0 ? (uint32_t)o->threads : 0,
+                                       .no_cache = o->no_cache != 0,
+                                       .slow_executor = o->portable != 0 };
     struct hop_exe *e = hop_calloc(1, sizeof *e);
     e->magic = EXE_MAGIC;
     hop_cleanup_push(exe_drop, e);
@@ -227,7 +240,8 @@ static void do_compile(void *args)
     hop_cleanup_pop(f->shared);
     module_changed(f->shared);
     hop_cleanup_pop(e);
-    if (__atomic_load_n(&handles_noted, __ATOMIC_RELAXED)) handle_note(e, "executable of '%s'", exe_name(e->e));
+    if (__atomic_load_n(&handles_noted, __ATOMIC_RELAXED))
+        handle_note(e, "executable of '%s'", exe_name(e->e));
     *a->out = e;
 }
 
@@ -282,12 +296,16 @@ static void do_run(void *args)
     end_call(&c);
 }
 
-hop_status hop_run_with(hop_exe *exe, hop_tensor *const *in, int n_in, hop_tensor **out, int n_out, const hop_run_options *options)
+hop_status hop_run_with(hop_exe *exe, hop_tensor *const *in, int n_in, hop_tensor **out, int n_out,
+                        const hop_run_options *options)
 {
     struct run_args a = { .e = exe, .in = in, .n_in = n_in, .out = out, .n_out = n_out, .options = options };
     return api_edge(do_run, &a);
 }
-hop_status hop_run(hop_exe *exe, hop_tensor *const *in, int n_in, hop_tensor **out, int n_out) { return hop_run_with(exe, in, n_in, out, n_out, NULL); }
+hop_status hop_run(hop_exe *exe, hop_tensor *const *in, int n_in, hop_tensor **out, int n_out)
+{
+    return hop_run_with(exe, in, n_in, out, n_out, NULL);
+}
 
 static void do_workspace(void *args)
 {
@@ -319,7 +337,8 @@ struct explain_args {
     char *text;
 };
 
-static void explain_argument(const struct hop_exe *e, const struct call *c, uint32_t p, struct arena *arena, struct text *out)
+static void explain_argument(const struct hop_exe *e, const struct call *c, uint32_t p, struct arena *arena,
+                             struct text *out)
 {
     uint32_t n, result = HOP_NONE;
     const struct lp_update *updates = exe_updates(e->e, &n), *u = NULL;
@@ -347,7 +366,8 @@ static void do_explain(void *args)
     struct text out = { .arena = &arena };
     struct call c;
     hop_cleanup_push(arena_free, &arena);
-    if (!a->run.out) a->run.out = ARENA_ZNEW(&arena, hop_tensor *, e->map.n_visible), a->run.n_out = (int)e->map.n_visible;
+    if (!a->run.out)
+        a->run.out = ARENA_ZNEW(&arena, hop_tensor *, e->map.n_visible), a->run.n_out = (int)e->map.n_visible;
     set_call(&c, &e->map, &a->run);
     set_memory(&c, e, NULL);
     check_counts(&e->map, a->run.n_in, a->run.n_out);
@@ -365,7 +385,9 @@ static void do_explain(void *args)
 
 char *hop_explain_run(hop_exe *exe, hop_tensor *const *in, int n_in, hop_tensor *const *out, int n_out)
 {
-    struct explain_args a = { .run = { .e = exe, .in = in, .n_in = n_in, .out = (hop_tensor **)out, .n_out = n_out } };
+    struct explain_args a = {
+        .run = { .e = exe, .in = in, .n_in = n_in, .out = (hop_tensor **)out, .n_out = n_out }
+    };
     return api_edge(do_explain, &a) ? NULL : a.text;
 }
 
@@ -421,7 +443,8 @@ static void run_eagerly(struct capture *c, void *args)
 {
     const struct eager_args *a = args;
     struct scope *s = c->innermost;
-    if (a->n_in < 0 || a->n_out < 0 || !a->body) capture_throw("expected a body and counts that are not negative");
+    if (a->n_in < 0 || a->n_out < 0 || !a->body)
+        capture_throw("expected a body and counts that are not negative");
     check_lists(a->in, a->n_in, a->out, a->n_out);
     hop_val *in = ARENA_NEW(&c->arena, hop_val, a->n_in), *out = ARENA_ZNEW(&c->arena, hop_val, a->n_out);
     bool *mut = ARENA_ZNEW(&c->arena, bool, a->n_in);
@@ -431,16 +454,19 @@ static void run_eagerly(struct capture *c, void *args)
         struct tensor *t = mut[i] ? copy_of(tensor_of(a->in[i])) : tensor_contiguous(tensor_of(a->in[i]));
         in[i] = mut[i] ? eager_variable_new(s, t) : eager_value(s, t);
     }
-    hop_val *given = arena_copy(&c->arena, in, (size_t)a->n_in * sizeof *in); /* the body may change its array */
+    hop_val *given = arena_copy(&c->arena, in,
+                                (size_t)a->n_in * sizeof *in); /* the body may change its array */
     int status = a->body(a->env, given, out);
     if (c->status) hop_throw((hop_status)c->status, "%s", c->message);
     if (status) hop_throw((hop_status)status, "the body returned %d", status);
     hand_out_results(c, a, out);
     for (int i = 0; i < a->n_in; i++)
-        if (mut[i]) tensor_copy_elements(tensor_of(a->in[i]), c->variables.data[variable_index(c, in[i])].now);
+        if (mut[i])
+            tensor_copy_elements(tensor_of(a->in[i]), c->variables.data[variable_index(c, in[i])].now);
 }
 
-int hop_eager_at(hop_place at, const char *params, hop_body body, void *env, hop_tensor *const *in, int n_in, hop_tensor **out, int n_out)
+int hop_eager_at(hop_place at, const char *params, hop_body body, void *env, hop_tensor *const *in, int n_in,
+                 hop_tensor **out, int n_out)
 {
     struct eager_args a = { params, body, env, in, n_in, out, n_out };
     int status = hop_eager_begin_at(at);

@@ -53,7 +53,9 @@ static void do_read(void *args)
     if (!a->name)
         for (uint32_t i = 0; i < m->fns.len; i++)
             if (m->fns.data[i]->name) fn = i;
-    if (fn == HOP_NONE) hop_throw(HOP_INVALID, a->name ? "the program has no function @%s" : "the program has no function%s", a->name ? a->name : "");
+    if (fn == HOP_NONE)
+        hop_throw(HOP_INVALID, a->name ? "the program has no function @%s" : "the program has no function%s",
+                  a->name ? a->name : "");
     *a->out = fn_new(shared, fn);
     hop_cleanup_pop(shared);
     shared_free(shared);
@@ -95,7 +97,10 @@ static void do_text(void *args)
         f->text = arena_string(&f->arena, out.data ? out.data : "", out.len);
     }
     if (a->what != WHOLE_TEXT) {
-        val v = a->i < 0 ? VAL_NONE : a->what == RESULT_TYPE ? visible_result(f, g, a->i) : (uint32_t)a->i < g->n_params ? (val)a->i : VAL_NONE;
+        val v = a->i < 0                       ? VAL_NONE
+                : a->what == RESULT_TYPE       ? visible_result(f, g, a->i)
+                : (uint32_t)a->i < g->n_params ? (val)a->i
+                                               : VAL_NONE;
         if (v == VAL_NONE) hop_throw(HOP_INVALID, "the function has no such parameter or result: %d", a->i);
         type_print(m, g->symbols, value_type(g, v), &out);
     }
@@ -114,7 +119,10 @@ static const char *text_of(hop_fn *f, uint8_t what, int i)
     return status ? NULL : a.text;
 }
 
-const char *hop_fn_remarks(const hop_fn *f) { return f && f->magic == FN_MAGIC && f->remarks ? f->remarks : ""; }
+const char *hop_fn_remarks(const hop_fn *f)
+{
+    return f && f->magic == FN_MAGIC && f->remarks ? f->remarks : "";
+}
 const char *hop_fn_text(hop_fn *f) { return text_of(f, WHOLE_TEXT, 0); }
 const char *hop_fn_param_type(hop_fn *f, int i) { return text_of(f, PARAM_TYPE, i); }
 const char *hop_fn_result_type(hop_fn *f, int i) { return text_of(f, RESULT_TYPE, i); }
@@ -162,25 +170,32 @@ static void rule_call(struct emission *e)
     emit_call(e, fn);
 }
 
-int hop_call_fn_at(hop_place at, hop_val *results, int n_results, const hop_fn *f, const hop_val *in, int n_in)
+int hop_call_fn_at(hop_place at, hop_val *results, int n_results, const hop_fn *f, const hop_val *in,
+                   int n_in)
 {
     struct call_fn_args a = { (struct hop_fn *)f, in, n_in, results, n_results };
     hop_val *all = results;
     bool live = f && f->magic == FN_MAGIC;
     const struct result_map *map = live ? &f->map : NULL;
-    if (n_results < 0 || n_in < 0 || (n_results && !results) || (n_in && !in)) return hop_fail_at(at, "call: expected arguments and a place for each result, found NULL");
+    if (n_results < 0 || n_in < 0 || (n_results && !results) || (n_in && !in))
+        return hop_fail_at(at, "call: expected arguments and a place for each result, found NULL");
     for (int i = 0; i < n_results; i++) results[i] = (hop_val){ 0, 0 };
-    if (live && n_results != (int)map->n_visible) return hop_fail_at(at, "call: the number of results is not the function's");
+    if (live && n_results != (int)map->n_visible)
+        return hop_fail_at(at, "call: the number of results is not the function's");
     for (uint32_t k = 0; live && k < map->n_results && n_in == (int)map->n_params; k++)
         if (map->updates[k] != HOP_NONE && !is_variable(in[map->updates[k]])) {
             char text[128];
-            snprintf(text, sizeof text, "call: argument %u is updated by the function: expected an assignable array, found a plain value", map->updates[k]);
+            snprintf(text, sizeof text,
+                     "call: argument %u is updated by the function: expected an assignable array, found a "
+                     "plain value",
+                     map->updates[k]);
             return hop_fail_at(at, text);
         }
     /* Results that nobody sees stand among the others. */
     bool updates = live && map->n_results > map->n_visible;
     if (updates && !(all = capture_room(at, "call", map->n_results))) return hop_failed();
-    int status = capture_emit(at, "call", rule_call, &a, in, n_in > 0 ? (uint32_t)n_in : 0, all, live ? map->n_results : 0);
+    int status = capture_emit(at, "call", rule_call, &a, in, n_in > 0 ? (uint32_t)n_in : 0, all,
+                              live ? map->n_results : 0);
     for (uint32_t k = 0, visible = 0; k < (updates && !status ? map->n_results : 0); k++) {
         if (map->updates[k] == HOP_NONE) results[visible++] = all[k];
         else status = hop_assign_at(at, in[map->updates[k]], all[k]);

@@ -1,4 +1,5 @@
-/* Handles: sharing modules between functions, checking and freeing handles, the edge at which errors become statuses. */
+/* Handles: sharing modules between functions, checking and freeing handles, the edge at which errors become
+ * statuses. */
 #include "api/api.h"
 
 hop_status api_edge(void (*body)(void *args), void *args)
@@ -84,7 +85,7 @@ static struct {
     pthread_mutex_t lock;
     struct note *notes; /* plain memory: what looks for leaks is none */
     size_t n, room;
-    uint64_t lost;      /* not noted: no memory */
+    uint64_t lost; /* not noted: no memory */
 } live = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 static size_t find_note(const void *handle)
@@ -130,7 +131,8 @@ void handle_note_tensor(const struct tensor *t)
     char type[96];
     if (!t) return;
     size_t n = (size_t)snprintf(type, sizeof type, "%s[", dtype_info[t->dtype].name);
-    for (uint32_t i = 0; i < t->rank && n < sizeof type - 24; i++) n += (size_t)snprintf(type + n, sizeof type - n, "%s%lld", i ? ", " : "", (long long)t->dims[i]);
+    for (uint32_t i = 0; i < t->rank && n < sizeof type - 24; i++)
+        n += (size_t)snprintf(type + n, sizeof type - n, "%s%lld", i ? ", " : "", (long long)t->dims[i]);
     handle_note(t, "tensor %s]", type);
 }
 
@@ -185,21 +187,24 @@ void check_place(const void *out, const char *what)
 struct hop_fn *check_fn(const hop_fn *f, const char *what)
 {
     if (!f) hop_throw(HOP_INVALID, "%s: expected a function, found NULL", what);
-    if (f->magic != FN_MAGIC) hop_throw(HOP_INVALID, "%s: expected a function, found a handle that was freed or is none", what);
+    if (f->magic != FN_MAGIC)
+        hop_throw(HOP_INVALID, "%s: expected a function, found a handle that was freed or is none", what);
     return (struct hop_fn *)f;
 }
 
 struct hop_exe *check_exe(const hop_exe *e)
 {
     if (!e) hop_throw(HOP_INVALID, "expected an executable, found NULL");
-    if (e->magic != EXE_MAGIC) hop_throw(HOP_INVALID, "expected an executable, found a handle that was freed or is none");
+    if (e->magic != EXE_MAGIC)
+        hop_throw(HOP_INVALID, "expected an executable, found a handle that was freed or is none");
     return (struct hop_exe *)e;
 }
 
 struct tensor *check_tensor(const hop_tensor *t, const char *what, int i)
 {
     if (!t) hop_throw(HOP_INVALID, "%s %d: expected a tensor, found NULL", what, i);
-    if (__atomic_load_n(&tensor_of(t)->refs, __ATOMIC_RELAXED) <= 0) hop_throw(HOP_INVALID, "%s %d: expected a tensor, found one that was freed", what, i);
+    if (__atomic_load_n(&tensor_of(t)->refs, __ATOMIC_RELAXED) <= 0)
+        hop_throw(HOP_INVALID, "%s %d: expected a tensor, found one that was freed", what, i);
     return tensor_of(t);
 }
 
@@ -229,13 +234,16 @@ hop_fn *fn_new(struct shared_module *shared, uint32_t fn)
     f->shared = shared_ref(shared);
     f->fn = fn;
     hop_cleanup_push(fn_drop, f);
-    f->map = (struct result_map){ g->n_params, g->n_results, 0, ARENA_NEW(&f->arena, uint32_t, g->n_results) };
+    f->map = (struct result_map){ g->n_params, g->n_results, 0,
+                                  ARENA_NEW(&f->arena, uint32_t, g->n_results) };
     for (uint32_t k = 0; k < g->n_results; k++) {
         f->map.updates[k] = fn_updated(g, k);
         f->map.n_visible += f->map.updates[k] == HOP_NONE;
     }
     hop_cleanup_pop(f);
-    if (__atomic_load_n(&handles_noted, __ATOMIC_RELAXED)) handle_note(f, "function '%s', made at %s", module_text(shared->m, g->name), place_text(shared->m, g->place));
+    if (__atomic_load_n(&handles_noted, __ATOMIC_RELAXED))
+        handle_note(f, "function '%s', made at %s", module_text(shared->m, g->name),
+                    place_text(shared->m, g->place));
     return f;
 }
 

@@ -1,5 +1,5 @@
-/* Tensors as seen from C: made from type texts, borrowed from the caller, cut into views. A handle is the library's struct tensor itself; only here it may
- * have strides. */
+/* Tensors as seen from C: made from type texts, borrowed from the caller, cut into views. A handle is the
+ * library's struct tensor itself; only here it may have strides. */
 #include "api/api.h"
 #include "interp/interp.h"
 
@@ -21,11 +21,15 @@ static enum dtype wanted_type(const struct make_args *a, uint32_t *rank, int64_t
 {
     enum dtype t;
     if (!a->dims) return parse_static_type(a->type, rank, dims);
-    if (!a->type || !dtype_from_name(a->type, strlen(a->type), &t)) hop_throw(HOP_INVALID, "a tensor: expected a dtype, found \"%s\"", a->type ? a->type : "NULL");
-    if (a->rank < 0 || a->rank > MAX_RANK) hop_throw(HOP_INVALID, "a tensor: expected 0 to %d dims, found %d", MAX_RANK, a->rank);
-    if (a->rank && a->dims == no_dims) hop_throw(HOP_INVALID, "a tensor: expected %d dims, found NULL", a->rank);
+    if (!a->type || !dtype_from_name(a->type, strlen(a->type), &t))
+        hop_throw(HOP_INVALID, "a tensor: expected a dtype, found \"%s\"", a->type ? a->type : "NULL");
+    if (a->rank < 0 || a->rank > MAX_RANK)
+        hop_throw(HOP_INVALID, "a tensor: expected 0 to %d dims, found %d", MAX_RANK, a->rank);
+    if (a->rank && a->dims == no_dims)
+        hop_throw(HOP_INVALID, "a tensor: expected %d dims, found NULL", a->rank);
     for (int i = 0; i < a->rank; i++)
-        if ((dims[i] = a->dims[i]) < 0) hop_throw(HOP_INVALID, "a tensor: dim %d is %lld", i, (long long)dims[i]);
+        if ((dims[i] = a->dims[i]) < 0)
+            hop_throw(HOP_INVALID, "a tensor: dim %d is %lld", i, (long long)dims[i]);
     *rank = (uint32_t)a->rank;
     return t;
 }
@@ -57,12 +61,17 @@ static void make_borrowed(void *args)
     enum dtype t = wanted_type(a, &rank, dims);
     bool empty = false;
     for (uint32_t i = 0; i < rank; i++) empty |= !dims[i];
-    if (!a->data && !empty) hop_throw(HOP_INVALID, "a tensor of type \"%s\": expected memory, found NULL", a->type);
-    if ((uintptr_t)a->data % dtype_info[t].size) hop_throw(HOP_INVALID, "a tensor of type \"%s\": its memory is not aligned to its elements", a->type);
-    *a->out = tensor_handle(a->strides ? tensor_strided(t, rank, dims, a->strides, a->data, a->release, a->ctx) : tensor_borrow(t, rank, dims, a->data, a->release, a->ctx));
+    if (!a->data && !empty)
+        hop_throw(HOP_INVALID, "a tensor of type \"%s\": expected memory, found NULL", a->type);
+    if ((uintptr_t)a->data % dtype_info[t].size)
+        hop_throw(HOP_INVALID, "a tensor of type \"%s\": its memory is not aligned to its elements", a->type);
+    *a->out = tensor_handle(a->strides
+                                ? tensor_strided(t, rank, dims, a->strides, a->data, a->release, a->ctx)
+                                : tensor_borrow(t, rank, dims, a->data, a->release, a->ctx));
 }
 
-hop_status hop_tensor_borrow(hop_tensor **out, const char *type, void *data, void (*release)(void *ctx), void *ctx)
+hop_status hop_tensor_borrow(hop_tensor **out, const char *type, void *data, void (*release)(void *ctx),
+                             void *ctx)
 {
     struct make_args a = { .out = out, .type = type, .data = data, .release = release, .ctx = ctx };
     return api_edge(make_borrowed, &a);
@@ -74,16 +83,29 @@ hop_status hop_tensor_new_dims(hop_tensor **out, const char *dtype, const int64_
     return api_edge(make_new, &a);
 }
 
-hop_status hop_tensor_borrow_dims(hop_tensor **out, const char *dtype, const int64_t *dims, int rank, void *data, void (*release)(void *ctx), void *ctx)
+hop_status hop_tensor_borrow_dims(hop_tensor **out, const char *dtype, const int64_t *dims, int rank,
+                                  void *data, void (*release)(void *ctx), void *ctx)
 {
-    struct make_args a = { .out = out, .type = dtype, .dims = dims ? dims : no_dims, .rank = rank, .data = data, .release = release, .ctx = ctx };
+    struct make_args a = { .out = out,
+                           .type = dtype,
+                           .dims = dims ? dims : no_dims,
+                           .rank = rank,
+                           .data = data,
+                           .release = release,
+                           .ctx = ctx };
     return api_edge(make_borrowed, &a);
 }
 
-hop_status hop_tensor_strided(hop_tensor **out, const char *type, void *data, const int64_t *strides, void (*release)(void *ctx), void *ctx)
+hop_status hop_tensor_strided(hop_tensor **out, const char *type, void *data, const int64_t *strides,
+                              void (*release)(void *ctx), void *ctx)
 {
     static const int64_t scalar[1];
-    struct make_args a = { .out = out, .type = type, .data = data, .strides = strides ? strides : scalar, .release = release, .ctx = ctx };
+    struct make_args a = { .out = out,
+                           .type = type,
+                           .data = data,
+                           .strides = strides ? strides : scalar,
+                           .release = release,
+                           .ctx = ctx };
     return api_edge(make_borrowed, &a);
 }
 
@@ -110,22 +132,30 @@ static void make_view(void *args)
     int64_t dims[MAX_RANK], strides[MAX_RANK], offset = 0;
     for (uint32_t i = 0; i < n; i++) {
         const struct slice_item *item = &items[i];
-        if (item->kind != SLICE_INDEX && rank == MAX_RANK) hop_throw(HOP_INVALID, "the view would have more than %d dims", MAX_RANK);
+        if (item->kind != SLICE_INDEX && rank == MAX_RANK)
+            hop_throw(HOP_INVALID, "the view would have more than %d dims", MAX_RANK);
         if (item->kind == SLICE_NEW) {
             dims[rank] = 1;
             strides[rank++] = 1;
             continue;
         }
         int64_t size = t->dims[axis], stride = stride_of(t, axis), step = item->step;
-        int64_t start = item->start_number + (item->start_negative ? size : 0), limit = item->limit_number + (item->limit_negative ? size : 0), count;
+        int64_t start = item->start_number + (item->start_negative ? size : 0),
+                limit = item->limit_number + (item->limit_negative ? size : 0), count;
         axis++;
         if (item->kind == SLICE_INDEX) {
-            if (start < 0 || start >= size) hop_throw(HOP_INVALID, "index %lld is outside of axis %u of size %lld", (long long)item->start_number, axis - 1, (long long)size);
+            if (start < 0 || start >= size)
+                hop_throw(HOP_INVALID, "index %lld is outside of axis %u of size %lld",
+                          (long long)item->start_number, axis - 1, (long long)size);
             offset += start * stride;
             continue;
         }
-        start = item->has_start ? into(start, step > 0 ? 0 : -1, step > 0 ? size : size - 1) : step > 0 ? 0 : size - 1;
-        limit = item->has_limit ? into(limit, step > 0 ? 0 : -1, step > 0 ? size : size - 1) : step > 0 ? size : -1;
+        start = item->has_start ? into(start, step > 0 ? 0 : -1, step > 0 ? size : size - 1)
+                : step > 0      ? 0
+                                : size - 1;
+        limit = item->has_limit ? into(limit, step > 0 ? 0 : -1, step > 0 ? size : size - 1)
+                : step > 0      ? size
+                                : -1;
         int64_t span = step > 0 ? limit - start : start - limit, pace = step > 0 ? step : HOP_MAX(-step, 1);
         count = span > 0 ? (span + pace - 1) / pace : 0;
         if (count) offset += start * stride;
@@ -148,7 +178,8 @@ static void make_copy(void *args)
 {
     struct make_args *a = args;
     check_place(a->out, "copy");
-    struct tensor *t = check_tensor(tensor_handle(a->from), "copy", 0), *copy = tensor_new((enum dtype)t->dtype, t->rank, t->dims);
+    struct tensor *t = check_tensor(tensor_handle(a->from), "copy", 0),
+                  *copy = tensor_new((enum dtype)t->dtype, t->rank, t->dims);
     tensor_copy_elements(copy, t);
     *a->out = tensor_handle(copy);
 }
@@ -162,7 +193,8 @@ hop_status hop_tensor_copy(hop_tensor **out, const hop_tensor *t)
 static void fill(void *args)
 {
     struct make_args *a = args;
-    struct tensor *to = check_tensor(*a->out, "fill", 0), *from = check_tensor(tensor_handle(a->from), "fill", 1);
+    struct tensor *to = check_tensor(*a->out, "fill", 0),
+                  *from = check_tensor(tensor_handle(a->from), "fill", 1);
     bool same = to->dtype == from->dtype && to->rank == from->rank;
     for (uint32_t i = 0; same && i < to->rank; i++) same = to->dims[i] == from->dims[i];
     if (!same) hop_throw(HOP_INVALID, "fill: the tensors have different types");

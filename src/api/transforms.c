@@ -1,4 +1,5 @@
-/* Transforms as seen from C: parameters are named by text, the engines' functions are called under the module's lock. Jacobians are jvp or vjp batched over one-hot arrays. */
+/* Transforms as seen from C: parameters are named by text, the engines' functions are called under the
+ * module's lock. Jacobians are jvp or vjp batched over one-hot arrays. */
 #include "api/api.h"
 #include "interp/interp.h"
 #include "transform/transform.h"
@@ -42,12 +43,15 @@ static uint32_t find_param(struct module *m, const struct fn *f, const char *nam
 
 static bool is_float(struct module *m, type_id t) { return dtype_is_float((enum dtype)type_get(m, t).dtype); }
 
-static _Noreturn void unknown_param(struct transform_args *a, struct module *m, const struct fn *f, const char *name, size_t length)
+static _Noreturn void unknown_param(struct transform_args *a, struct module *m, const struct fn *f,
+                                    const char *name, size_t length)
 {
     char known[512] = "";
     for (uint32_t p = 0; p < f->n_params; p++)
-        snprintf(known + strlen(known), sizeof known - strlen(known), "%s%s", p ? ", " : "", module_text(m, f->values[p].name));
-    hop_throw(HOP_INVALID, "%s: there is no parameter '%.*s'; the function has %s", a->name, (int)HOP_MIN(length, 100u), name, known);
+        snprintf(known + strlen(known), sizeof known - strlen(known), "%s%s", p ? ", " : "",
+                 module_text(m, f->values[p].name));
+    hop_throw(HOP_INVALID, "%s: there is no parameter '%.*s'; the function has %s", a->name,
+              (int)HOP_MIN(length, 100u), name, known);
 }
 
 static bool *wrt_mask(struct transform_args *a, struct module *m, const struct fn *f, struct arena *arena)
@@ -86,7 +90,9 @@ hop_status hop_grad(hop_fn **out, hop_fn *f, const char *wrt)
 }
 hop_status hop_value_and_grad(hop_fn **out, hop_fn *f, const char *wrt)
 {
-    struct transform_args a = { .out = out, .f = f, .wrt = wrt, .name = "value_and_grad", .value = true, .make = make_grad };
+    struct transform_args a = {
+        .out = out, .f = f, .wrt = wrt, .name = "value_and_grad", .value = true, .make = make_grad
+    };
     return api_edge(do_transform, &a);
 }
 
@@ -123,7 +129,8 @@ static void make_halves(struct transform_args *a, struct hop_fn *f, struct arena
     struct module *m = f->shared->m;
     uint32_t fn = visible_function(m, f->fn), first, second;
     check_place(a->second, a->name);
-    (a->value ? vjp_two_functions : jvp_two_functions)(m, fn, wrt_mask(a, m, module_fn(m, fn), arena), &first, &second);
+    (a->value ? vjp_two_functions : jvp_two_functions)(m, fn, wrt_mask(a, m, module_fn(m, fn), arena), &first,
+                                                       &second);
     hop_fn *forward = fn_new(f->shared, first);
     hop_cleanup_push(free_fn, forward);
     *a->second = fn_new(f->shared, second);
@@ -133,12 +140,20 @@ static void make_halves(struct transform_args *a, struct hop_fn *f, struct arena
 
 hop_status hop_vjp_halves(hop_fn **forward, hop_fn **backward, hop_fn *f, const char *wrt)
 {
-    struct transform_args a = { .out = forward, .second = backward, .f = f, .wrt = wrt, .name = "vjp_halves", .value = true, .make = make_halves };
+    struct transform_args a = { .out = forward,
+                                .second = backward,
+                                .f = f,
+                                .wrt = wrt,
+                                .name = "vjp_halves",
+                                .value = true,
+                                .make = make_halves };
     return api_edge(do_transform, &a);
 }
 hop_status hop_jvp_halves(hop_fn **forward, hop_fn **linear, hop_fn *f, const char *wrt)
 {
-    struct transform_args a = { .out = forward, .second = linear, .f = f, .wrt = wrt, .name = "jvp_halves", .make = make_halves };
+    struct transform_args a = {
+        .out = forward, .second = linear, .f = f, .wrt = wrt, .name = "jvp_halves", .make = make_halves
+    };
     return api_edge(do_transform, &a);
 }
 
@@ -150,7 +165,8 @@ static void make_linear(struct transform_args *a, struct hop_fn *f, struct arena
     uint32_t fn = visible_function(f->shared->m, f->fn);
     const struct fn *g = module_fn(m, fn);
     bool *mask = wrt_mask(a, m, g, arena);
-    if (a->n_in < 0 || (uint32_t)a->n_in != g->n_params) hop_throw(HOP_INVALID, "linearize: the function takes %u arguments, given %d", g->n_params, a->n_in);
+    if (a->n_in < 0 || (uint32_t)a->n_in != g->n_params)
+        hop_throw(HOP_INVALID, "linearize: the function takes %u arguments, given %d", g->n_params, a->n_in);
     if (a->n_in && !a->in) hop_throw(HOP_INVALID, "linearize: expected %d arguments, found NULL", a->n_in);
     struct shape_view *views = ARENA_NEW(arena, struct shape_view, g->n_params);
     int64_t *sizes = ARENA_ZNEW(arena, int64_t, g->n_outer_symbols + 1);
@@ -166,11 +182,13 @@ static void make_linear(struct transform_args *a, struct hop_fn *f, struct arena
     val *args = ARENA_NEW(arena, val, j->n_params), *results = ARENA_NEW(arena, val, j->n_results);
     struct builder b;
     builder_begin(&b, m, NULL);
-    for (uint32_t p = g->n_params; p < j->n_params; p++) args[n_args++] = builder_param(&b, type_substitute(m, value_type(j, p), symbols), j->values[p].name);
+    for (uint32_t p = g->n_params; p < j->n_params; p++)
+        args[n_args++] = builder_param(&b, type_substitute(m, value_type(j, p), symbols), j->values[p].name);
     for (uint32_t p = 0; p < g->n_params; p++) {
         struct tensor *t = tensor_contiguous(tensor_of(a->in[p]));
         hop_cleanup_push(tensor_free, t);
-        struct attr value = A_CONST(module_constant(m, type_substitute(m, value_type(g, p), symbols), t->data, (size_t)t->count * dtype_info[t->dtype].size, 0));
+        struct attr value = A_CONST(module_constant(m, type_substitute(m, value_type(g, p), symbols), t->data,
+                                                    (size_t)t->count * dtype_info[t->dtype].size, 0));
         hop_cleanup_pop(t);
         tensor_free(t);
         args[p] = emit(&b, OP_constant, NULL, 0, &value);
@@ -178,12 +196,15 @@ static void make_linear(struct transform_args *a, struct hop_fn *f, struct arena
     inline_function(&b, jvp, symbols, args, results);
     n = j->n_results - g->n_results;
     uint32_t made = builder_finish(&b, results + g->n_results, n);
-    *a->out = fn_new(f->shared, simplify(m, made, &(struct pass_options){ .strict = true, .differentiable = true }));
+    *a->out = fn_new(f->shared,
+                     simplify(m, made, &(struct pass_options){ .strict = true, .differentiable = true }));
 }
 
 hop_status hop_linearize(hop_fn **out, hop_fn *f, const char *wrt, hop_tensor *const *in, int n_in)
 {
-    struct transform_args a = { .out = out, .f = f, .wrt = wrt, .name = "linearize", .in = in, .n_in = n_in, .make = make_linear };
+    struct transform_args a = {
+        .out = out, .f = f, .wrt = wrt, .name = "linearize", .in = in, .n_in = n_in, .make = make_linear
+    };
     return api_edge(do_transform, &a);
 }
 
@@ -204,7 +225,8 @@ static void begin_jacobian(struct jacobian *j, struct module *m, uint32_t fn, st
     *j = (struct jacobian){ .m = m, .arena = arena, .f = module_fn(m, fn), .fn = fn };
     builder_begin(&j->b, m, j->f);
     j->params = ARENA_NEW(arena, val, j->f->n_params);
-    for (uint32_t p = 0; p < j->f->n_params; p++) j->params[p] = builder_param(&j->b, value_type(j->f, p), j->f->values[p].name);
+    for (uint32_t p = 0; p < j->f->n_params; p++)
+        j->params[p] = builder_param(&j->b, value_type(j->f, p), j->f->values[p].name);
 }
 
 /* f32[N, dims…]: one-hot arrays of a type, one per element. */
@@ -212,8 +234,10 @@ static val one_hots(struct builder *b, type_id type, dim count)
 {
     struct type t = type_get(b->m, type);
     dim square[2] = { count, count }, dims[MAX_RANK + 1] = { count };
-    if (t.rank == MAX_RANK) hop_throw(HOP_INVALID, "an array of %d dims is too large for a Jacobian", MAX_RANK);
-    struct attr rows[3] = { A_DIMS(square, 2), A_INT(0), A_NONE }, columns[3] = { A_DIMS(square, 2), A_INT(1), A_NONE };
+    if (t.rank == MAX_RANK)
+        hop_throw(HOP_INVALID, "an array of %d dims is too large for a Jacobian", MAX_RANK);
+    struct attr rows[3] = { A_DIMS(square, 2), A_INT(0), A_NONE },
+                columns[3] = { A_DIMS(square, 2), A_INT(1), A_NONE };
     val same = emit2(b, OP_eq, emit(b, OP_iota, NULL, 0, rows), emit(b, OP_iota, NULL, 0, columns));
     memcpy(dims + 1, t.dims, t.rank * sizeof *dims);
     return emit_reshape(b, emit_cast(b, same, (enum dtype)t.dtype), t.rank + 1u, dims);
@@ -222,14 +246,17 @@ static val one_hots(struct builder *b, type_id type, dim count)
 /* Dims of a derivative: those of y, then those of x. */
 static uint32_t derivative_dims(struct type y, struct type x, dim *dims)
 {
-    if (y.rank + x.rank > MAX_RANK) hop_throw(HOP_INVALID, "a Jacobian would have %d dims, at most %d are possible", y.rank + x.rank, MAX_RANK);
+    if (y.rank + x.rank > MAX_RANK)
+        hop_throw(HOP_INVALID, "a Jacobian would have %d dims, at most %d are possible", y.rank + x.rank,
+                  MAX_RANK);
     if (y.rank) memcpy(dims, y.dims, y.rank * sizeof *dims);
     if (x.rank) memcpy(dims + y.rank, x.dims, x.rank * sizeof *dims);
     return (uint32_t)y.rank + x.rank;
 }
 
 /* Batches a function over its parameter `over` alone, and inlines it. batched says per result. */
-static void inline_batched(struct jacobian *j, uint32_t fn, uint32_t over, dim count, const val *args, val *results, bool *batched)
+static void inline_batched(struct jacobian *j, uint32_t fn, uint32_t over, dim count, const val *args,
+                           val *results, bool *batched)
 {
     const struct fn *f = module_fn(j->m, fn);
     bool *mask = ARENA_ZNEW(j->arena, bool, f->n_params);
@@ -238,7 +265,8 @@ static void inline_batched(struct jacobian *j, uint32_t fn, uint32_t over, dim c
     uint32_t made = batch_function(j->m, fn, mask, fixed ? count : HOP_NONE, NULL, false, batched);
     const struct fn *g = module_fn(j->m, made);
     dim *symbols = ARENA_NEW(j->arena, dim, g->n_outer_symbols + 1);
-    for (uint32_t k = 0; k < g->n_outer_symbols; k++) symbols[k] = k < j->f->n_outer_symbols ? dim_symbol(j->m, k) : count;
+    for (uint32_t k = 0; k < g->n_outer_symbols; k++)
+        symbols[k] = k < j->f->n_outer_symbols ? dim_symbol(j->m, k) : count;
     inline_function(&j->b, made, symbols, args, results);
 }
 
@@ -249,7 +277,8 @@ static void make_jacfwd(struct transform_args *a, struct hop_fn *f, struct arena
     begin_jacobian(&j, m, visible_function(f->shared->m, f->fn), arena);
     const struct fn *g = j.f;
     bool *mask = wrt_mask(a, m, g, arena);
-    val *columns = ARENA_NEW(arena, val, (size_t)g->n_results * g->n_params + 1); /* per result and parameter */
+    val *columns = ARENA_NEW(arena, val,
+                             (size_t)g->n_results * g->n_params + 1); /* per result and parameter */
     for (uint32_t p = 0; p < g->n_params; p++) {
         if (!mask[p]) continue;
         bool *active = ARENA_ZNEW(arena, bool, g->n_params);
@@ -292,7 +321,8 @@ static void make_jacrev(struct transform_args *a, struct hop_fn *f, struct arena
     bool *mask = wrt_mask(a, m, g, arena);
     uint32_t vjp = vjp_function(m, j.fn, mask);
     const struct fn *h = module_fn(m, vjp);
-    if (h->n_outer_symbols != g->n_outer_symbols) hop_throw(HOP_INVALID, "jacrev: the function has results whose sizes only a run knows");
+    if (h->n_outer_symbols != g->n_outer_symbols)
+        hop_throw(HOP_INVALID, "jacrev: the function has results whose sizes only a run knows");
     for (uint32_t k = 0, ct = g->n_params; k < g->n_results; k++) {
         if (!is_float(m, value_type(g, g->results[k]))) continue;
         type_id type = value_type(h, ct);
@@ -301,7 +331,8 @@ static void make_jacrev(struct transform_args *a, struct hop_fn *f, struct arena
         val *args = ARENA_NEW(arena, val, h->n_params), *results = ARENA_NEW(arena, val, h->n_results);
         bool *batched = ARENA_NEW(arena, bool, h->n_results);
         memcpy(args, j.params, g->n_params * sizeof *args);
-        for (uint32_t p = g->n_params; p < h->n_params; p++) args[p] = p == ct ? one_hots(&j.b, type, count) : zeros_of(&j.b, value_type(h, p));
+        for (uint32_t p = g->n_params; p < h->n_params; p++)
+            args[p] = p == ct ? one_hots(&j.b, type, count) : zeros_of(&j.b, value_type(h, p));
         inline_batched(&j, vjp, ct++, count, args, results, batched);
         for (uint32_t p = 0, t = g->n_results; p < g->n_params; p++) {
             if (!mask[p]) continue;
@@ -340,7 +371,9 @@ hop_status hop_hessian(hop_fn **out, hop_fn *f, const char *wrt)
 static int place_axis(struct transform_args *a, int64_t axis, uint32_t rank, const char *what)
 {
     int64_t at = axis < 0 ? axis + (int64_t)rank + 1 : axis;
-    if (at < 0 || at > (int64_t)rank) hop_throw(HOP_INVALID, "%s: the new dim of %s can stand at %d to %d, found %lld", a->name, what, -(int)rank - 1, (int)rank, (long long)axis);
+    if (at < 0 || at > (int64_t)rank)
+        hop_throw(HOP_INVALID, "%s: the new dim of %s can stand at %d to %d, found %lld", a->name, what,
+                  -(int)rank - 1, (int)rank, (long long)axis);
     return (int)at;
 }
 
@@ -366,9 +399,12 @@ static void read_in_axes(struct transform_args *a, struct module *m, const struc
     }
 }
 
-static void read_out_axes(struct transform_args *a, struct hop_fn *h, struct module *m, const struct fn *f, int *axes)
+static void read_out_axes(struct transform_args *a, struct hop_fn *h, struct module *m, const struct fn *f,
+                          int *axes)
 {
-    struct cursor c = { .text = a->out_axes ? a->out_axes : "", .p = a->out_axes ? a->out_axes : "", .what = "the axes of the results" };
+    struct cursor c = { .text = a->out_axes ? a->out_axes : "",
+                        .p = a->out_axes ? a->out_axes : "",
+                        .what = "the axes of the results" };
     bool first = true;
     for (uint32_t k = 0; k < f->n_results; k++) {
         uint32_t rank = type_get(m, value_type(f, f->results[k])).rank;
@@ -396,6 +432,8 @@ static void make_vmap(struct transform_args *a, struct hop_fn *h, struct arena *
 
 hop_status hop_vmap(hop_fn **out, hop_fn *f, const char *in, const char *out_axes)
 {
-    struct transform_args a = { .out = out, .f = f, .wrt = in, .out_axes = out_axes, .name = "vmap", .make = make_vmap };
+    struct transform_args a = {
+        .out = out, .f = f, .wrt = in, .out_axes = out_axes, .name = "vmap", .make = make_vmap
+    };
     return api_edge(do_transform, &a);
 }

@@ -148,8 +148,8 @@ void hop_check_stack(void)
     bool on_another = here < stack_lowest; /* a stack that the program has made itself */
     if (here >= stack_floor || on_another) return;
     size_t kib = (size_t)(stack_top - stack_lowest) >> 10;
-    hop_throw(HOP_INVALID, "calls and bodies are nested too deeply for the stack of this thread, which has %zu KiB",
-              kib);
+    hop_throw(HOP_INVALID,
+              "calls and bodies are nested too deeply for the stack of this thread, which has %zu KiB", kib);
 }
 
 /* ---- ending long calls ---- */
@@ -206,7 +206,10 @@ static void *counted(void *p)
     return p;
 }
 
-static _Noreturn void out_of_memory(size_t size) { hop_throw(HOP_NOMEM, "out of memory: %zu bytes could not be had", size); }
+static _Noreturn void out_of_memory(size_t size)
+{
+    hop_throw(HOP_NOMEM, "out of memory: %zu bytes could not be had", size);
+}
 
 void *hop_try_malloc(size_t size) { return must_fail() ? NULL : counted(malloc(size ? size : 1)); }
 
@@ -269,11 +272,14 @@ void *arena_alloc(struct arena *a, size_t size)
     if (size > SIZE_MAX / 2) out_of_memory(size);
     size = (size + ALIGN - 1) & ~(size_t)(ALIGN - 1);
     if (!a->chunks || size > a->size - a->used) {
-        size_t want = a->total < CHUNK_FIRST ? CHUNK_FIRST : a->total < CHUNK_LARGEST ? a->total : CHUNK_LARGEST;
+        size_t want = a->total < CHUNK_FIRST     ? CHUNK_FIRST
+                      : a->total < CHUNK_LARGEST ? a->total
+                                                 : CHUNK_LARGEST;
         if (want < size || tiny_chunks) want = size;
         struct arena_chunk *chunk = hop_malloc(sizeof *chunk + want);
         a->total += want;
-        if (a->chunks && want - size < a->size - a->used) { /* an oversized request: keep filling the current chunk */
+        if (a->chunks &&
+            want - size < a->size - a->used) { /* an oversized request: keep filling the current chunk */
             chunk->older = a->chunks->older;
             a->chunks->older = chunk;
             return chunk + 1;

@@ -1,8 +1,9 @@
 /* Ground everything stands on: statuses and throwing, arenas, vectors, hash tables, hashing.
  *
- * Errors inside the library are thrown (`hop_throw`) and caught at the edge (`HOP_TRY`), which turns them into a status and a message.
- * Memory inside the library lives in arenas, so that a throw loses nothing: whoever owns an arena across calls that may throw registers it
- * with `hop_cleanup_push`, and the throw frees it on its way. No allocation function returns NULL. */
+ * Errors inside the library are thrown (`hop_throw`) and caught at the edge (`HOP_TRY`), which turns them
+ * into a status and a message. Memory inside the library lives in arenas, so that a throw loses nothing:
+ * whoever owns an arena across calls that may throw registers it with `hop_cleanup_push`, and the throw frees
+ * it on its way. No allocation function returns NULL. */
 #ifndef HOP_BASE_H
 #define HOP_BASE_H
 
@@ -58,14 +59,15 @@ void hop_set_message(const char *format, ...) HOP_PRINTF(1, 2);
 void hop_cleanup_push(void (*clean)(void *), void *what);
 void hop_cleanup_pop(void *what);
 
-/* Throws HOP_INVALID when little is left of this thread's stack. Whatever follows a program by recursion, as deep
- * as the program says, calls it on every level. */
+/* Throws HOP_INVALID when little is left of this thread's stack. Whatever follows a program by recursion, as
+ * deep as the program says, calls it on every level. */
 void hop_check_stack(void);
 
 /* ---- ending long calls ---- */
 
 /* While a watch is set on a thread, whatever asks for memory there looks at it, and throws HOP_CANCELLED when
- * *cancel is not zero and `confirm`, if there is one, says so: what may run out of memory may as well be ended. */
+ * *cancel is not zero and `confirm`, if there is one, says so: what may run out of memory may as well be
+ * ended. */
 struct hop_watch {
     const volatile int *cancel;
     int (*confirm)(void *ctx); /* 0: go on; it has set *cancel back */
@@ -79,20 +81,21 @@ void hop_look(void);                            /* throws when it has */
 
 /* ---- memory ---- */
 
-void *hop_malloc(size_t size);             /* throws HOP_NOMEM */
+void *hop_malloc(size_t size); /* throws HOP_NOMEM */
 void *hop_calloc(size_t count, size_t size);
 void *hop_realloc(void *old, size_t size);
-void *hop_try_malloc(size_t size);         /* NULL when there is none, for code that must not throw */
+void *hop_try_malloc(size_t size); /* NULL when there is none, for code that must not throw */
 void hop_free(void *p);
 /* Test hook: the n-th allocation from now on fails (1 is the next), 0 switches it off. Per thread. */
 void hop_fail_allocation(uint64_t n);
-void hop_fail_one_allocation(uint64_t n);  /* that one alone, later ones succeed */
-void hop_tiny_chunks(bool on);             /* test hook: every piece of an arena is an allocation of its own, so that any can fail. Per thread. */
-uint64_t hop_allocation_count(void);       /* allocations made by this thread so far */
-int64_t hop_live_allocations(void);        /* in the whole process, for leak tests */
+void hop_fail_one_allocation(uint64_t n); /* that one alone, later ones succeed */
+void hop_tiny_chunks(bool on); /* test hook: every piece of an arena is an allocation of its own, so that any
+                                  can fail. Per thread. */
+uint64_t hop_allocation_count(void); /* allocations made by this thread so far */
+int64_t hop_live_allocations(void);  /* in the whole process, for leak tests */
 /* Frees a block, in debug builds only after a while, so that a use of it is noticed rather than felt. */
 void hop_free_later(void *p);
-void hop_count_live(int64_t change);       /* blocks that are kept for reuse do not count as live */
+void hop_count_live(int64_t change); /* blocks that are kept for reuse do not count as live */
 
 struct arena_chunk;
 struct arena {
@@ -110,12 +113,20 @@ void arena_free(void *arena); /* signature of a cleanup; the arena is empty and 
 #define ARENA_ZNEW(a, T, n) ((T *)arena_zalloc((a), sizeof(T) * (size_t)(n)))
 
 /* A growable array in an arena: `vec(uint32_t) ids = {0}; vec_push(&arena, &ids, 7);` */
-#define vec(T) struct { T *data; uint32_t len, cap; }
+#define vec(T) \
+    struct { \
+        T *data; \
+        uint32_t len, cap; \
+    }
 #define vec_push(arena, v, ...) \
-    ((v)->len == (v)->cap ? vec_grow((arena), (void **)&(v)->data, &(v)->cap, (v)->len + 1, sizeof *(v)->data) : (void)0, \
+    ((v)->len == (v)->cap \
+         ? vec_grow((arena), (void **)&(v)->data, &(v)->cap, (v)->len + 1, sizeof *(v)->data) \
+         : (void)0, \
      (v)->data[(v)->len++] = (__VA_ARGS__))
 #define vec_reserve(arena, v, n) \
-    ((v)->cap < (uint32_t)(n) ? vec_grow((arena), (void **)&(v)->data, &(v)->cap, (uint32_t)(n), sizeof *(v)->data) : (void)0)
+    ((v)->cap < (uint32_t)(n) \
+         ? vec_grow((arena), (void **)&(v)->data, &(v)->cap, (uint32_t)(n), sizeof *(v)->data) \
+         : (void)0)
 void vec_grow(struct arena *a, void **data, uint32_t *cap, uint32_t need, size_t element);
 
 /* Growable text. */
@@ -139,7 +150,8 @@ static inline uint64_t hash_mix(uint64_t h, uint64_t v)
 }
 
 /* A hash table from 64-bit hashes to 32-bit values; several values may share a hash, the caller compares:
- * `for (uint32_t it = map_first(&m, h); it != HOP_NONE; it = map_next(&m, h, it)) if (same(map_value(&m, it))) …` */
+ * `for (uint32_t it = map_first(&m, h); it != HOP_NONE; it = map_next(&m, h, it)) if (same(map_value(&m,
+ * it))) …` */
 struct map {
     struct arena *arena;
     uint64_t *hashes;

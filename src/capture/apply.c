@@ -1,5 +1,5 @@
-/* Any first-order operator of the table by name, with its attributes as the text form writes them: what the table has, C has, whether or not it has a
- * function of its own. Operands are taken as they are. */
+/* Any first-order operator of the table by name, with its attributes as the text form writes them: what the
+ * table has, C has, whether or not it has a function of its own. Operands are taken as they are. */
 #include "capture/capture.h"
 
 static const char *string_literal(struct cursor *c, struct arena *arena, size_t *length)
@@ -35,7 +35,8 @@ static struct attr list_literal(struct cursor *c, struct builder *b, bool dims)
     for (bool first = true; !cursor_accept(c, "]"); first = false) {
         int64_t n = 0;
         if (!first) cursor_expect(c, ",");
-        if (!dims && (!cursor_integer(c, &n) || n > INT32_MAX || n < INT32_MIN)) cursor_error(c, "an integer");
+        if (!dims && (!cursor_integer(c, &n) || n > INT32_MAX || n < INT32_MIN))
+            cursor_error(c, "an integer");
         vec_push(&b->arena, &list, dims ? parse_dim(c) : (uint32_t)(int32_t)n);
     }
     return dims ? A_DIMS(list.data, list.len) : A_INTS(list.data, list.len);
@@ -61,7 +62,9 @@ static struct attr read_value(struct cursor *c, struct builder *b, const struct 
     case ATTR_DIMS: return list_literal(c, b, true);
     case ATTR_DIM: return A_DIM(parse_dim(c));
     case ATTR_DTYPE: return A_DTYPE(parse_dtype(c));
-    case ATTR_STRING: text = string_literal(c, &b->arena, &length); return A_STRING(module_string(b->m, text, length));
+    case ATTR_STRING:
+        text = string_literal(c, &b->arena, &length);
+        return A_STRING(module_string(b->m, text, length));
     case ATTR_WORD:
         if (!cursor_word(c, &text, &length)) cursor_error(c, "a word");
         for (uint32_t w = 0; spec->words[w]; w++)
@@ -80,9 +83,12 @@ static void read_attrs(struct cursor *c, struct builder *b, const struct op_row 
         uint32_t k = 0;
         if (!first) cursor_expect(c, ",");
         if (!cursor_word(c, &name, &length)) cursor_error(c, "the name of an attribute");
-        while (k < row->sig.n_attrs && (strlen(row->sig.attrs[k].name) != length || memcmp(row->sig.attrs[k].name, name, length))) k++;
+        while (k < row->sig.n_attrs &&
+               (strlen(row->sig.attrs[k].name) != length || memcmp(row->sig.attrs[k].name, name, length)))
+            k++;
         if (k == row->sig.n_attrs) capture_throw("%s has no attribute '%.*s'", row->name, (int)length, name);
-        if (attrs[k].kind != ATTR_ABSENT) capture_throw("attribute '%s' is given twice", row->sig.attrs[k].name);
+        if (attrs[k].kind != ATTR_ABSENT)
+            capture_throw("attribute '%s' is given twice", row->sig.attrs[k].name);
         if (row->sig.attrs[k].kind == ATTR_FLAG) {
             attrs[k] = A_FLAG(true);
             continue;
@@ -115,6 +121,7 @@ static void rule_apply(struct emission *e)
 
 int hop_apply_at(hop_place at, hop_val *out, int n_out, const char *op, const hop_val *in, int n_in)
 {
-    if (!op || n_in < 0 || n_out < 0) return hop_fail_at(at, "apply: expected an operator and counts that are not negative");
+    if (!op || n_in < 0 || n_out < 0)
+        return hop_fail_at(at, "apply: expected an operator and counts that are not negative");
     return capture_emit(at, "apply", rule_apply, op, in, (uint32_t)n_in, out, (uint32_t)n_out);
 }

@@ -1,6 +1,7 @@
-/* Capture: user functions are called with placeholder values, and what they do is recorded in builders. Inside of the capture layer: handles and
- * what they stand for, the stack of scopes (one per body being captured) with lifting and renumbering, texts that describe types and sizes,
- * promotion, and emission of one public call into whatever the thread is in: a capture, or eager mode. */
+/* Capture: user functions are called with placeholder values, and what they do is recorded in builders.
+ * Inside of the capture layer: handles and what they stand for, the stack of scopes (one per body being
+ * captured) with lifting and renumbering, texts that describe types and sizes, promotion, and emission of one
+ * public call into whatever the thread is in: a capture, or eager mode. */
 #ifndef HOP_CAPTURE_H
 #define HOP_CAPTURE_H
 
@@ -8,8 +9,16 @@
 
 /* ---- handles ---- */
 
-/* hop_val.scope is one of these, or the serial of a scope. A weak number has its bits in id; a variable has VARIABLE_BIT and its index there. */
-enum { HANDLE_NONE = 0, HANDLE_REAL = 1, HANDLE_INT = 2, HANDLE_BOOL = 3, HANDLE_NUMBER_DIM = 4, FIRST_SERIAL = 16 };
+/* hop_val.scope is one of these, or the serial of a scope. A weak number has its bits in id; a variable has
+ * VARIABLE_BIT and its index there. */
+enum {
+    HANDLE_NONE = 0,
+    HANDLE_REAL = 1,
+    HANDLE_INT = 2,
+    HANDLE_BOOL = 3,
+    HANDLE_NUMBER_DIM = 4,
+    FIRST_SERIAL = 16
+};
 #define VARIABLE_BIT ((uint64_t)1 << 63)
 static inline bool is_variable(hop_val v) { return v.scope >= FIRST_SERIAL && v.id & VARIABLE_BIT; }
 static inline bool is_weak(hop_val v) { return v.scope >= HANDLE_REAL && v.scope <= HANDLE_BOOL; }
@@ -45,15 +54,15 @@ struct scope {
     uint64_t serial;
     uint8_t kind;
     uint32_t depth;
-    const char *what;   /* "the step of scan" */
-    hop_place at;       /* of the call that opened it */
-    struct builder b;   /* not in eager mode */
-    struct map lifted;  /* value around -> index into late */
+    const char *what;  /* "the step of scan" */
+    hop_place at;      /* of the call that opened it */
+    struct builder b;  /* not in eager mode */
+    struct map lifted; /* value around -> index into late */
     vec(struct late_param) late;
     vec(struct variable_binding) bindings;
-    vec(dim) binds;     /* per symbol: what it is around; HOP_NONE for symbols of nodes */
-    bool late_symbols;  /* an outer symbol came after one bound by a node */
-    hop_val *given;     /* what the body gave by hop_give */
+    vec(dim) binds;    /* per symbol: what it is around; HOP_NONE for symbols of nodes */
+    bool late_symbols; /* an outer symbol came after one bound by a node */
+    hop_val *given;    /* what the body gave by hop_give */
     uint32_t n_given;
     /* eager mode */
     struct tensor **tensors;
@@ -71,7 +80,16 @@ struct ended_scope {
 };
 
 /* An assignable array, or a view of one. */
-enum view_kind { VIEW_SLICE, VIEW_INDEX, VIEW_RESHAPE, VIEW_PERMUTE, VIEW_TRANSPOSE, VIEW_EXPAND, VIEW_SQUEEZE, VIEW_BROADCAST };
+enum view_kind {
+    VIEW_SLICE,
+    VIEW_INDEX,
+    VIEW_RESHAPE,
+    VIEW_PERMUTE,
+    VIEW_TRANSPOSE,
+    VIEW_EXPAND,
+    VIEW_SQUEEZE,
+    VIEW_BROADCAST
+};
 struct variable {
     uint64_t scope;   /* serial of the scope it belongs to */
     uint32_t base;    /* a view's variable, HOP_NONE: an array of its own */
@@ -79,7 +97,7 @@ struct variable {
     const char *text; /* of a view: slices, dims, an order, axes */
     hop_val index;    /* VIEW_INDEX: the traced index */
     int axis;
-    const char *name;  /* of a parameter, else "" */
+    const char *name; /* of a parameter, else "" */
     hop_place at;
     struct tensor *now; /* eager mode: what it holds */
 };
@@ -93,7 +111,7 @@ struct keyed_region {
 struct keyed_bodies {
     const void *key;
     uint32_t op, n_in, n_out, n_symbols, n_regions;
-    const type_id *types;   /* of the inputs, in the bodies' own symbols */
+    const type_id *types; /* of the inputs, in the bodies' own symbols */
     const struct symbol *symbols;
     const struct keyed_region *regions;
 };
@@ -111,15 +129,17 @@ struct host_variable {
 
 struct capture {
     struct capture *outer; /* of this thread */
-    struct capture *host;  /* eager mode whose values this capture may use: it is made for types and thrown away */
+    struct capture
+        *host; /* eager mode whose values this capture may use: it is made for types and thrown away */
     vec(struct host_variable) host_variables;
     struct module *m;
-    struct arena arena;    /* of the whole capture */
+    struct arena arena; /* of the whole capture */
     struct scope *innermost;
     struct scope *spare; /* eager mode: scopes that have ended, for reuse */
     bool eager;
-    uint32_t running;      /* eager mode: calls being run, one inside of the other where a callback makes calls too */
-    int status;            /* the first error */
+    uint32_t
+        running; /* eager mode: calls being run, one inside of the other where a callback makes calls too */
+    int status;  /* the first error */
     char message[2048];
     /* the call at work, for messages */
     hop_place at;
@@ -132,7 +152,7 @@ struct capture {
     vec(struct named_dim) names;
     void (*print)(void *ctx, const char *line, size_t length);
     void *print_ctx;
-    hop_val *given;      /* results of the last operator that was asked for HOP_ANY of them */
+    hop_val *given; /* results of the last operator that was asked for HOP_ANY of them */
     uint32_t n_given;
     struct text remarks; /* what the capture did that the user may want to know, a line each */
 };
@@ -140,10 +160,10 @@ struct capture {
 /* Adds "file:line: operator: …" to the remarks. */
 void capture_remark(struct capture *c, const char *format, ...) HOP_PRINTF(2, 3);
 
-struct capture *capture_current(void); /* of this thread, NULL: none */
+struct capture *capture_current(void);             /* of this thread, NULL: none */
 void capture_enter(struct capture *c, bool eager); /* c is zeroed; makes its module */
-void capture_leave(struct capture *c);  /* frees what is left of it, but not a module taken out (c->m NULL) */
-void capture_leave_cleanup(void *c);    /* signature of a cleanup */
+void capture_leave(struct capture *c); /* frees what is left of it, but not a module taken out (c->m NULL) */
+void capture_leave_cleanup(void *c);   /* signature of a cleanup */
 struct scope *scope_open(struct capture *c, enum scope_kind kind, const char *what);
 void scope_close(struct capture *c); /* the innermost; its builder has been finished or abandoned */
 /* Drops scopes until `mark` is innermost, after a throw freed their builders. */
@@ -164,28 +184,33 @@ val host_value(struct capture *c, const struct tensor *t);
 struct scope *scope_root(struct capture *c);
 val lift_value(struct scope *s, val outer);
 bool in_scope(struct scope *s, uint64_t serial);
-dim lift_dim(struct scope *s, dim outer);                     /* from the scope around */
+dim lift_dim(struct scope *s, dim outer); /* from the scope around */
 type_id lift_type(struct scope *s, type_id outer);
 dim resolve_dim(struct scope *s, hop_dim d);
 hop_dim dim_handle(struct scope *s, dim d);
 static inline hop_val value_handle(const struct scope *s, val v) { return (hop_val){ s->serial, v }; }
-val scope_param(struct scope *s, type_id outer_type, const char *name); /* a parameter for a value of this type around */
+val scope_param(struct scope *s, type_id outer_type,
+                const char *name); /* a parameter for a value of this type around */
 /* The dim that a name means here, HOP_NONE: nothing. */
 dim scope_symbol(struct scope *s, const char *name, size_t length);
-/* Makes the function: parameters in this order (declared and late ones alike), results renumbered. Its builder ends, the scope stays open. */
-uint32_t scope_finish(struct scope *s, const val *params, uint32_t n_params, const val *results, uint32_t n_results);
+/* Makes the function: parameters in this order (declared and late ones alike), results renumbered. Its
+ * builder ends, the scope stays open. */
+uint32_t scope_finish(struct scope *s, const val *params, uint32_t n_params, const val *results,
+                      uint32_t n_results);
 
 /* ---- variables (mutate.c) ---- */
 
 val variable_read(struct scope *s, uint32_t variable); /* what it holds, in scope s; views are cut out */
 void variable_write(struct scope *s, uint32_t variable, val value);
-void variable_set(struct scope *s, uint32_t variable, val value); /* a value of the right type, after a body wrote it */
+void variable_set(struct scope *s, uint32_t variable,
+                  val value); /* a value of the right type, after a body wrote it */
 hop_val variable_new(struct scope *s, val initial, const char *name);
-hop_val eager_variable_new(struct scope *s, struct tensor *initial); /* takes the reference */
-uint32_t variable_index(struct capture *c, hop_val v); /* checks that it is in scope */
+hop_val eager_variable_new(struct scope *s, struct tensor *initial);      /* takes the reference */
+uint32_t variable_index(struct capture *c, hop_val v);                    /* checks that it is in scope */
 struct tensor *eager_variable_read(struct capture *c, uint32_t variable); /* a new reference */
 void eager_variable_write(struct capture *c, uint32_t variable, hop_val value);
-const struct variable_binding *find_binding(const struct scope *s, uint32_t variable); /* of that scope alone; NULL: none */
+const struct variable_binding *find_binding(const struct scope *s,
+                                            uint32_t variable); /* of that scope alone; NULL: none */
 /* The content on entry to a body, as a parameter of it (made if need be). */
 struct late_param variable_entry(struct scope *s, uint32_t variable);
 
@@ -194,7 +219,10 @@ struct late_param variable_entry(struct scope *s, uint32_t variable);
 /* HOP_UP_TO(n): so many at most, as many as the body sets. HOP_ANY: as many as it gives. */
 enum { MOST_RESULTS = 1 << 20 };
 static inline bool results_open(int n) { return n < HOP_UP_TO(MOST_RESULTS); }
-static inline uint32_t results_room(int n) { return results_open(n) ? (uint32_t)(n - HOP_UP_TO(0)) : (uint32_t)n; }
+static inline uint32_t results_room(int n)
+{
+    return results_open(n) ? (uint32_t)(n - HOP_UP_TO(0)) : (uint32_t)n;
+}
 /* How many a body has set of *out, which becomes what it gave where that counts. */
 static inline uint32_t results_set(const struct scope *s, int n, hop_val **out)
 {
@@ -209,8 +237,8 @@ static inline uint32_t results_set(const struct scope *s, int n, hop_val **out)
 
 struct emission {
     struct capture *c;
-    struct scope *s;     /* innermost */
-    struct builder *b;   /* where nodes go */
+    struct scope *s;   /* innermost */
+    struct builder *b; /* where nodes go */
     uint32_t n;
     struct operand *in;
     const void *args;
@@ -218,12 +246,15 @@ struct emission {
     uint32_t n_out;
 };
 typedef void (*emit_rule)(struct emission *e);
-/* One public call: brings the operands in, runs the rule, hands the results out. Returns the status; on failure out is empty handles, and the graph is as
- * it was. */
-int capture_emit(hop_place at, const char *name, emit_rule rule, const void *args, const hop_val *in, uint32_t n, hop_val *out, uint32_t n_out);
-/* Room for handles, which lives as long as the capture: for calls of which nobody knows how many operands they have. NULL: the capture has failed. */
+/* One public call: brings the operands in, runs the rule, hands the results out. Returns the status; on
+ * failure out is empty handles, and the graph is as it was. */
+int capture_emit(hop_place at, const char *name, emit_rule rule, const void *args, const hop_val *in,
+                 uint32_t n, hop_val *out, uint32_t n_out);
+/* Room for handles, which lives as long as the capture: for calls of which nobody knows how many operands
+ * they have. NULL: the capture has failed. */
 hop_val *capture_room(hop_place at, const char *name, uint32_t n);
-static inline hop_val capture_emit1(hop_place at, const char *name, emit_rule rule, const void *args, const hop_val *in, uint32_t n)
+static inline hop_val capture_emit1(hop_place at, const char *name, emit_rule rule, const void *args,
+                                    const hop_val *in, uint32_t n)
 {
     hop_val out = { 0, 0 };
     capture_emit(at, name, rule, args, in, n, &out, 1);
@@ -236,34 +267,46 @@ void capture_try(struct capture *c, void (*body)(struct capture *c, void *args),
 
 /* ---- eager mode (eager.c) ---- */
 
-struct tensor *eager_tensor(struct scope *s, hop_val v); /* throws when there is none; borrowed reference; weak numbers: NULL */
-hop_val eager_value(struct scope *s, struct tensor *t);  /* takes the reference */
-struct tensor *eager_materialise(struct capture *c, hop_val v); /* a new reference; numbers get their own dtype */
-void eager_emit(struct capture *c, emit_rule rule, const void *args, const hop_val *in, uint32_t n, hop_val *out, uint32_t n_out);
-/* Drops the innermost scope's tensors made since there were `mark`, except those of `kept`, whose handles change. */
+struct tensor *eager_tensor(
+    struct scope *s, hop_val v); /* throws when there is none; borrowed reference; weak numbers: NULL */
+hop_val eager_value(struct scope *s, struct tensor *t); /* takes the reference */
+struct tensor *eager_materialise(struct capture *c,
+                                 hop_val v); /* a new reference; numbers get their own dtype */
+void eager_emit(struct capture *c, emit_rule rule, const void *args, const hop_val *in, uint32_t n,
+                hop_val *out, uint32_t n_out);
+/* Drops the innermost scope's tensors made since there were `mark`, except those of `kept`, whose handles
+ * change. */
 void eager_prune(struct scope *s, uint32_t mark, hop_val *kept, uint32_t n);
 void eager_scan(struct capture *c, hop_val *results, int n_results, const hop_scan_spec *spec);
 void eager_while(struct capture *c, hop_val *results, int n_results, const hop_while_spec *spec);
 void eager_fori(struct capture *c, hop_val *results, const hop_fori_spec *spec);
 void eager_associative_scan(struct capture *c, hop_val *results, const hop_associative_scan_spec *spec);
-void eager_switch(struct capture *c, hop_val *results, int n_results, const hop_switch_spec *spec, const char *what);
+void eager_switch(struct capture *c, hop_val *results, int n_results, const hop_switch_spec *spec,
+                  const char *what);
 void eager_call(struct capture *c, hop_val *results, int n_results, const hop_call_spec *spec);
 
 /* ---- promotion and broadcasting (promote.c) ---- */
 
 enum dtype promote_dtypes(enum dtype a, enum dtype b); /* DT_COUNT: u64 and a signed one, there is none */
-enum dtype operands_dtype(struct builder *b, const struct operand *in, uint32_t n); /* of all together, weak ones included */
-val operand_value(struct builder *b, const struct operand *o);                      /* alone */
-val operand_as(struct builder *b, const struct operand *o, enum dtype t);           /* scalar or value, cast */
+enum dtype operands_dtype(struct builder *b, const struct operand *in,
+                          uint32_t n);                         /* of all together, weak ones included */
+val operand_value(struct builder *b, const struct operand *o); /* alone */
+val operand_as(struct builder *b, const struct operand *o, enum dtype t); /* scalar or value, cast */
 val weak_full(struct builder *b, const struct operand *o, enum dtype t, uint32_t rank, const dim *dims);
-int beside_range(enum dtype t, int64_t n); /* where a whole number stands: -1 below what an integer dtype holds, 1 above it, 0 within */
-/* A number as a value of this type; an error where it would be of another kind (a real number among integers). */
+int beside_range(
+    enum dtype t,
+    int64_t n); /* where a whole number stands: -1 below what an integer dtype holds, 1 above it, 0 within */
+/* A number as a value of this type; an error where it would be of another kind (a real number among
+ * integers). */
 val weak_like(struct builder *b, const struct operand *o, struct type t);
 /* The common shape of operands; returns its rank. */
 uint32_t broadcast_dims(struct builder *b, const struct operand *in, uint32_t n, dim *dims);
-val bring_to(struct builder *b, val v, uint32_t rank, const dim *dims); /* broadcasts; v's rank is not larger */
-void require_equal(struct builder *b, dim want, dim found, const char *what); /* an error, a requirement, or nothing */
-void promote_all(struct builder *b, struct operand *in, uint32_t n, enum dtype t, val *out); /* one dtype, one shape */
+val bring_to(struct builder *b, val v, uint32_t rank,
+             const dim *dims); /* broadcasts; v's rank is not larger */
+void require_equal(struct builder *b, dim want, dim found,
+                   const char *what); /* an error, a requirement, or nothing */
+void promote_all(struct builder *b, struct operand *in, uint32_t n, enum dtype t,
+                 val *out); /* one dtype, one shape */
 
 /* ---- texts (parse.c) ---- */
 
@@ -283,7 +326,8 @@ bool cursor_integer(struct cursor *c, int64_t *out);                   /* option
 void cursor_end(struct cursor *c);
 dim parse_dim(struct cursor *c);
 enum dtype parse_dtype(struct cursor *c);
-uint32_t parse_dims(struct cursor *c, dim *dims); /* a comma-separated list up to the end or a closing bracket */
+uint32_t parse_dims(struct cursor *c,
+                    dim *dims); /* a comma-separated list up to the end or a closing bracket */
 enum dtype parse_type(struct cursor *c, uint32_t *rank, dim *dims);
 enum dtype text_dtype(const char *text);
 /* "f32[3, 4]" with constant sizes, without a module. */
@@ -298,8 +342,8 @@ struct slice_item {
     uint8_t kind;
     bool has_start, has_limit;
     bool start_negative, limit_negative; /* a negative number: from the end */
-    dim start, limit;                  /* with a module */
-    int64_t start_number, limit_number; /* without */
+    dim start, limit;                    /* with a module */
+    int64_t start_number, limit_number;  /* without */
     int64_t step;
 };
 /* One item per axis of the operand, "..." written out; SLICE_NEW items besides. Returns their number. */
@@ -309,12 +353,15 @@ enum { MAX_SLICE_ITEMS = 2 * MAX_RANK };
 /* ---- parts of arrays (index.c) ---- */
 
 val emit_slices(struct scope *s, struct builder *b, val v, const char *text);
-val emit_slices_update(struct scope *s, struct builder *b, val whole, const char *text, val part); /* part: cast and broadcast */
+val emit_slices_update(struct scope *s, struct builder *b, val whole, const char *text,
+                       val part); /* part: cast and broadcast */
 val emit_index(struct builder *b, val v, val index, uint32_t axis);
 val emit_index_update(struct builder *b, val whole, val index, uint32_t axis, val part);
 
-/* Views that keep every element (shape.c): what is seen of v, and v with that replaced by part, which has its type. */
-val emit_shape_view(struct scope *s, struct builder *b, val v, enum view_kind kind, const char *text, int axis);
+/* Views that keep every element (shape.c): what is seen of v, and v with that replaced by part, which has its
+ * type. */
+val emit_shape_view(struct scope *s, struct builder *b, val v, enum view_kind kind, const char *text,
+                    int axis);
 val emit_shape_unview(struct builder *b, val v, enum view_kind kind, const char *text, val part);
 
 /* ---- whole functions (function.c) ---- */
@@ -325,9 +372,11 @@ struct captured {
     const char *remarks; /* in the module's arena */
 };
 /* Captures a function. Throws; with a status that a body returned, too. */
-/* In eager mode: names sizes from the text of the parameters and the tensors, and says which parameters are mut. */
+/* In eager mode: names sizes from the text of the parameters and the tensors, and says which parameters are
+ * mut. */
 void eager_header(struct capture *c, const char *params, hop_tensor *const *in, int n_in, bool *mut);
-void capture_function(hop_place at, const char *params, int n_results, hop_body body, void *env, struct captured *out);
+void capture_function(hop_place at, const char *params, int n_results, hop_body body, void *env,
+                      struct captured *out);
 
 /* ---- functions of other modules (import.c) ---- */
 

@@ -1,5 +1,6 @@
-/* Operators that take functions. Each body is run in a scope of its own; all scopes of an operator stay open until every body has run, because only then
- * it is known which variables from outside were assigned to: these become further results of branches and calls and further carries of loops. */
+/* Operators that take functions. Each body is run in a scope of its own; all scopes of an operator stay open
+ * until every body has run, because only then it is known which variables from outside were assigned to:
+ * these become further results of branches and calls and further carries of loops. */
 #include "capture/capture.h"
 
 enum { MOST_ATTRS = 16 }; /* those that are not set are absent */
@@ -12,7 +13,8 @@ struct body {
     struct operand *weak; /* per result, where numbers are kept for later */
 };
 
-struct inputs { /* of all bodies of an operator: operands around, and which of them are taken apart along their leading dim */
+struct inputs { /* of all bodies of an operator: operands around, and which of them are taken apart along
+                   their leading dim */
     const val *operands;
     uint32_t n, n_whole;
     const bool *variable; /* per operand: the body gets an assignable array; NULL: none */
@@ -24,11 +26,13 @@ static type_id input_type(struct scope *around, const struct inputs *in, uint32_
 {
     type_id t = builder_type(&around->b, in->operands[i]);
     if (i < in->n_whole) return t;
-    if (!type_get(around->capture->m, t).rank) capture_throw("xs %u is a scalar, which has no leading dim", i - in->n_whole);
+    if (!type_get(around->capture->m, t).rank)
+        capture_throw("xs %u is a scalar, which has no leading dim", i - in->n_whole);
     return type_drop_dim(around->capture->m, t, in->axis);
 }
 
-static struct scope *open_body(struct capture *c, enum scope_kind kind, const char *what, const struct inputs *in)
+static struct scope *open_body(struct capture *c, enum scope_kind kind, const char *what,
+                               const struct inputs *in)
 {
     struct scope *around = c->innermost, *s = scope_open(c, kind, what);
     for (uint32_t i = 0; i < in->n; i++) {
@@ -47,21 +51,27 @@ static val body_result(struct scope *s, hop_val v, val like)
     return weak_like(&s->b, &o, emit_type(&s->b, like));
 }
 
-/* n_like: so many results are like the inputs of the same number (carries). keep_weak: results that are numbers are kept for later. */
-static struct body run_body(struct capture *c, enum scope_kind kind, const char *what, hop_body body, void *env, const struct inputs *in, int n_results, uint32_t n_like,
+/* n_like: so many results are like the inputs of the same number (carries). keep_weak: results that are
+ * numbers are kept for later. */
+static struct body run_body(struct capture *c, enum scope_kind kind, const char *what, hop_body body,
+                            void *env, const struct inputs *in, int n_results, uint32_t n_like,
                             bool keep_weak)
 {
     struct scope *around = c->innermost, *s = open_body(c, kind, what, in);
     hop_place at = c->at;
     const char *name = c->name;
-    hop_val *args = ARENA_NEW(&c->arena, hop_val, in->n), *out = ARENA_ZNEW(&c->arena, hop_val, results_room(n_results));
-    for (uint32_t i = 0; i < in->n; i++) args[i] = in->variable && in->variable[i] ? variable_new(s, i, "") : value_handle(s, i);
+    hop_val *args = ARENA_NEW(&c->arena, hop_val, in->n),
+            *out = ARENA_ZNEW(&c->arena, hop_val, results_room(n_results));
+    for (uint32_t i = 0; i < in->n; i++)
+        args[i] = in->variable && in->variable[i] ? variable_new(s, i, "") : value_handle(s, i);
     if (!body) capture_throw("%s is NULL", what);
     int status = body(env, args, out);
     c->at = at;
     c->name = name;
     if (c->status) hop_throw((hop_status)c->status, "%s", c->message);
-    if (status) hop_throw((hop_status)status, "%s:%d: %s: %s returned %d", at.file ? at.file : "", at.line, name, what, status);
+    if (status)
+        hop_throw((hop_status)status, "%s:%d: %s: %s returned %d", at.file ? at.file : "", at.line, name,
+                  what, status);
     if (c->innermost != s) hop_throw(HOP_INTERNAL, "%s left a scope open", what);
     s->b.place = capture_place(c, at);
     uint32_t n_out = results_set(s, n_results, &out);
@@ -70,7 +80,9 @@ static struct body run_body(struct capture *c, enum scope_kind kind, const char 
     for (uint32_t i = 0; i < n_out; i++) {
         if (out[i].scope == HANDLE_NONE) capture_throw("%s: result %u was not set", what, i);
         if (weak) weak[i] = is_weak(out[i]) ? resolve(s, out[i]) : (struct operand){ 0 };
-        done.results[i] = weak && weak[i].weak ? VAL_NONE : body_result(s, out[i], i < n_like ? in->first_like + i : VAL_NONE);
+        done.results[i] = weak && weak[i].weak
+                              ? VAL_NONE
+                              : body_result(s, out[i], i < n_like ? in->first_like + i : VAL_NONE);
     }
     c->innermost = around; /* still open: what it wrote is looked at when all have run */
     return done;
@@ -100,11 +112,13 @@ static void add_written(struct capture *c, const struct scope *s, struct written
 /* ---- regions ---- */
 
 /* Ends a body: `first` are its parameters that the operator feeds; all others are its own operands. */
-static struct region_in finish_body(struct capture *c, const struct body *body, const val *first, uint32_t n_first, const val *results, uint32_t n_results)
+static struct region_in finish_body(struct capture *c, const struct body *body, const val *first,
+                                    uint32_t n_first, const val *results, uint32_t n_results)
 {
     struct scope *s = body->s;
     struct arena *arena = &s->outer->b.arena;
-    val *params = ARENA_NEW(arena, val, n_first + s->late.len), *operands = ARENA_NEW(arena, val, s->late.len);
+    val *params = ARENA_NEW(arena, val, n_first + s->late.len),
+        *operands = ARENA_NEW(arena, val, s->late.len);
     uint32_t n = n_first, own = 0;
     if (n_first) memcpy(params, first, n_first * sizeof *params);
     for (uint32_t i = 0; i < s->late.len; i++) {
@@ -114,7 +128,9 @@ static struct region_in finish_body(struct capture *c, const struct body *body, 
         params[n++] = s->late.data[i].here;
         operands[own++] = s->late.data[i].outer;
     }
-    struct region_in r = { .fn = scope_finish(s, params, n, results, n_results), .operands = operands, .n_operands = own };
+    struct region_in r = { .fn = scope_finish(s, params, n, results, n_results),
+                           .operands = operands,
+                           .n_operands = own };
     uint32_t n_dims = module_fn(c->m, r.fn)->n_outer_symbols;
     r.dims = n_dims ? arena_copy(arena, s->binds.data, n_dims * sizeof(dim)) : NULL;
     return r;
@@ -170,27 +186,33 @@ static bool still_there(struct scope *s, const struct keyed_bodies *k)
 {
     bool there = true;
     for (uint32_t r = 0; r < k->n_regions; r++) {
-        for (uint32_t i = 0; i < k->regions[r].n_outside; i++) there &= in_scope(s, k->regions[r].outside[i].scope);
-        for (uint32_t i = 0; i < k->regions[r].n_dims; i++) there &= k->regions[r].dims[i].scope < FIRST_SERIAL || in_scope(s, k->regions[r].dims[i].scope);
+        for (uint32_t i = 0; i < k->regions[r].n_outside; i++)
+            there &= in_scope(s, k->regions[r].outside[i].scope);
+        for (uint32_t i = 0; i < k->regions[r].n_dims; i++)
+            there &= k->regions[r].dims[i].scope < FIRST_SERIAL || in_scope(s, k->regions[r].dims[i].scope);
     }
     return there;
 }
 
 /* The regions captured under the key for inputs like these; false: the bodies must be run. */
-static bool find_keyed(struct capture *c, const void *key, enum op op, uint32_t n_out, const struct inputs *in, struct region_in *regions, uint32_t n_regions)
+static bool find_keyed(struct capture *c, const void *key, enum op op, uint32_t n_out,
+                       const struct inputs *in, struct region_in *regions, uint32_t n_regions)
 {
     struct scope *s = c->innermost;
     if (!key) return false;
     struct probe p = probe_inputs(c, in);
     for (uint32_t i = 0; i < c->keyed.len; i++) {
         const struct keyed_bodies *k = &c->keyed.data[i];
-        if (k->key != key || k->op != op || k->n_out != n_out || k->n_regions != n_regions || !same_inputs(k, &p) || !still_there(s, k)) continue;
+        if (k->key != key || k->op != op || k->n_out != n_out || k->n_regions != n_regions ||
+            !same_inputs(k, &p) || !still_there(s, k))
+            continue;
         for (uint32_t r = 0; r < n_regions; r++) {
             const struct keyed_region *g = &k->regions[r];
             val *operands = ARENA_NEW(&s->b.arena, val, g->n_outside);
             dim *dims = ARENA_NEW(&s->b.arena, dim, p.n_symbols + g->n_dims);
             for (uint32_t j = 0; j < g->n_outside; j++) operands[j] = resolve(s, g->outside[j]).v;
-            for (uint32_t j = 0; j < p.n_symbols + g->n_dims; j++) dims[j] = j < p.n_symbols ? p.dims[j] : resolve_dim(s, g->dims[j - p.n_symbols]);
+            for (uint32_t j = 0; j < p.n_symbols + g->n_dims; j++)
+                dims[j] = j < p.n_symbols ? p.dims[j] : resolve_dim(s, g->dims[j - p.n_symbols]);
             regions[r] = (struct region_in){ g->fn, operands, g->n_outside, dims };
         }
         return true;
@@ -198,7 +220,8 @@ static bool find_keyed(struct capture *c, const void *key, enum op op, uint32_t 
     return false;
 }
 
-static void remember_keyed(struct capture *c, const void *key, enum op op, uint32_t n_out, const struct inputs *in, const struct region_in *regions, uint32_t n_regions)
+static void remember_keyed(struct capture *c, const void *key, enum op op, uint32_t n_out,
+                           const struct inputs *in, const struct region_in *regions, uint32_t n_regions)
 {
     struct scope *s = c->innermost;
     if (!key) return;
@@ -208,11 +231,13 @@ static void remember_keyed(struct capture *c, const void *key, enum op op, uint3
         uint32_t n_dims = module_fn(c->m, regions[r].fn)->n_outer_symbols - p.n_symbols;
         hop_val *outside = ARENA_NEW(&c->arena, hop_val, regions[r].n_operands);
         hop_dim *dims = ARENA_NEW(&c->arena, hop_dim, n_dims);
-        for (uint32_t i = 0; i < regions[r].n_operands; i++) outside[i] = origin_of(s, regions[r].operands[i]);
+        for (uint32_t i = 0; i < regions[r].n_operands; i++)
+            outside[i] = origin_of(s, regions[r].operands[i]);
         for (uint32_t i = 0; i < n_dims; i++) dims[i] = dim_handle(s, regions[r].dims[p.n_symbols + i]);
         list[r] = (struct keyed_region){ regions[r].fn, regions[r].n_operands, n_dims, outside, dims };
     }
-    vec_push(&c->arena, &c->keyed, (struct keyed_bodies){ key, op, p.n, n_out, p.n_symbols, n_regions, p.types, p.symbols, list });
+    vec_push(&c->arena, &c->keyed,
+             (struct keyed_bodies){ key, op, p.n, n_out, p.n_symbols, n_regions, p.types, p.symbols, list });
 }
 
 /* ---- operands ---- */
@@ -279,18 +304,22 @@ static void settle_weak(struct capture *c, struct body *bodies, uint32_t n, uint
         }
         enum dtype t = strong >= 0 ? (enum dtype)strong : operands_dtype(NULL, all, n);
         for (uint32_t r = 0; r < n; r++)
-            if (all[r].weak) bodies[r].results[k] = weak_like(&bodies[r].s->b, &all[r], (struct type){ .dtype = t });
+            if (all[r].weak)
+                bodies[r].results[k] = weak_like(&bodies[r].s->b, &all[r], (struct type){ .dtype = t });
     }
 }
 
-static struct written capture_branches(struct capture *c, const struct branches *b, int n_results, const struct inputs *in, struct region_in *regions)
+static struct written capture_branches(struct capture *c, const struct branches *b, int n_results,
+                                       const struct inputs *in, struct region_in *regions)
 {
     uint32_t n_out = 0;
     struct body *bodies = ARENA_NEW(&c->arena, struct body, b->n);
     struct written w = { 0 };
     for (uint32_t r = 0; r < b->n; r++) {
-        bodies[r] = run_body(c, SCOPE_BODY, b->what, b->bodies[r], b->envs ? b->envs[r] : b->env, in, n_results, 0, true);
-        if (r && bodies[r].n_results != n_out) capture_throw("%s: one gives %u results, another one %u", b->what, n_out, bodies[r].n_results);
+        bodies[r] = run_body(c, SCOPE_BODY, b->what, b->bodies[r], b->envs ? b->envs[r] : b->env, in,
+                             n_results, 0, true);
+        if (r && bodies[r].n_results != n_out)
+            capture_throw("%s: one gives %u results, another one %u", b->what, n_out, bodies[r].n_results);
         n_out = bodies[r].n_results;
         add_written(c, bodies[r].s, &w);
     }
@@ -301,9 +330,12 @@ static struct written capture_branches(struct capture *c, const struct branches 
         for (uint32_t k = 0; k < w.n; k++) results[n_out + k] = variable_read(bodies[r].s, w.variables[k]);
         for (uint32_t i = 0; i < in->n; i++) params[i] = i;
         regions[r] = finish_body(c, &bodies[r], params, in->n, results, n_out + w.n);
-        val *operands = ARENA_NEW(&c->innermost->b.arena, val, in->n + regions[r].n_operands); /* a branch has all its operands to itself */
+        val *operands = ARENA_NEW(&c->innermost->b.arena, val,
+                                  in->n +
+                                      regions[r].n_operands); /* a branch has all its operands to itself */
         if (in->n) memcpy(operands, in->operands, in->n * sizeof *operands);
-        if (regions[r].n_operands) memcpy(operands + in->n, regions[r].operands, regions[r].n_operands * sizeof *operands);
+        if (regions[r].n_operands)
+            memcpy(operands + in->n, regions[r].operands, regions[r].n_operands * sizeof *operands);
         regions[r].operands = operands;
         regions[r].n_operands += in->n;
     }
@@ -327,7 +359,8 @@ static uint32_t emit_branches(struct capture *c, hop_val *results, int n_results
         for (uint32_t r = 0; r < b->n; r++) {
             val *operands = ARENA_NEW(&s->b.arena, val, in.n + regions[r].n_operands);
             if (in.n) memcpy(operands, in.operands, in.n * sizeof *operands);
-            if (regions[r].n_operands) memcpy(operands + in.n, regions[r].operands, regions[r].n_operands * sizeof *operands);
+            if (regions[r].n_operands)
+                memcpy(operands + in.n, regions[r].operands, regions[r].n_operands * sizeof *operands);
             regions[r].operands = operands;
             regions[r].n_operands += in.n;
         }
@@ -342,10 +375,16 @@ static uint32_t emit_branches(struct capture *c, hop_val *results, int n_results
     }
     uint32_t groups[1] = { b->op == OP_switch };
     struct attr attrs[MOST_ATTRS] = { 0 };
-    _Static_assert((int)INVOKE_RECOMPUTE == (int)SWITCH_RECOMPUTE, "calls and branches have the attribute at the same place");
+    _Static_assert((int)INVOKE_RECOMPUTE == (int)SWITCH_RECOMPUTE,
+                   "calls and branches have the attribute at the same place");
     if (b->recompute) attrs[INVOKE_RECOMPUTE] = A_FLAG(true);
-    val first = builder_node(&s->b, &(struct node_in){ .op = (uint16_t)b->op, .operands = &index, .n_operands = groups[0], .groups = groups, .attrs = attrs,
-                                                       .regions = regions, .n_regions = b->n });
+    val first = builder_node(&s->b, &(struct node_in){ .op = (uint16_t)b->op,
+                                                       .operands = &index,
+                                                       .n_operands = groups[0],
+                                                       .groups = groups,
+                                                       .attrs = attrs,
+                                                       .regions = regions,
+                                                       .n_regions = b->n });
     hand_out(c, results_at(c, results, n_results, n_out), n_out, first);
     for (uint32_t k = 0; k < w.n; k++) variable_set(s, w.variables[k], first + n_out + k);
     return n_out;
@@ -358,12 +397,14 @@ struct control_args {
     uint32_t n_given; /* of an open number of results: what there is */
 };
 
-static int control(hop_place at, const char *name, void (*body)(struct capture *c, void *args), hop_val *results, int n_results, const void *spec)
+static int control(hop_place at, const char *name, void (*body)(struct capture *c, void *args),
+                   hop_val *results, int n_results, const void *spec)
 {
     struct control_args a = { results, n_results, spec, 0 };
     uint32_t room = results_open(n_results) || n_results > 0 ? results_room(n_results) : 0;
-    int status = !spec || (n_results < 0 && !results_open(n_results)) || (room && !results) ? hop_fail_at(at, "expected a specification and a place for each result, found NULL") :
-                                                                     capture_edge(at, name, body, &a);
+    int status = !spec || (n_results < 0 && !results_open(n_results)) || (room && !results)
+                     ? hop_fail_at(at, "expected a specification and a place for each result, found NULL")
+                     : capture_edge(at, name, body, &a);
     if (results && (status || results_open(n_results)))
         for (uint32_t i = status ? 0 : a.n_given; i < room; i++) results[i] = (hop_val){ 0, 0 };
     return status;
@@ -386,11 +427,23 @@ static void do_switch(struct capture *c, void *args)
         eager_switch(c, a->results, a->n_results, s, "a branch of switch");
         return;
     }
-    a->n_given = emit_branches(c, a->results, a->n_results, &(struct branches){ .op = OP_switch, .what = "a branch of switch", .index = s->index, .bodies = s->branches,
-                                                                             .n = (uint32_t)s->n_branches, .env = s->env, .envs = s->envs, .in = s->in, .n_in = (uint32_t)s->n_in, .key = s->key,
-                                                                             .recompute = s->recompute != 0 });
+    a->n_given = emit_branches(c, a->results, a->n_results,
+                               &(struct branches){ .op = OP_switch,
+                                                   .what = "a branch of switch",
+                                                   .index = s->index,
+                                                   .bodies = s->branches,
+                                                   .n = (uint32_t)s->n_branches,
+                                                   .env = s->env,
+                                                   .envs = s->envs,
+                                                   .in = s->in,
+                                                   .n_in = (uint32_t)s->n_in,
+                                                   .key = s->key,
+                                                   .recompute = s->recompute != 0 });
 }
-int hop_switch_at(hop_place at, hop_val *results, int n_results, const hop_switch_spec *spec) { return control(at, "switch", do_switch, results, n_results, spec); }
+int hop_switch_at(hop_place at, hop_val *results, int n_results, const hop_switch_spec *spec)
+{
+    return control(at, "switch", do_switch, results, n_results, spec);
+}
 
 static void do_cond(struct capture *c, void *args)
 {
@@ -400,7 +453,9 @@ static void do_cond(struct capture *c, void *args)
     check_list(s->in, s->n_in, "in");
     if (c->eager) {
         closed_count(a);
-        hop_switch_spec choice = { .index = s->pred, .branches = bodies, .n_branches = 2, .env = s->env, .in = s->in, .n_in = s->n_in };
+        hop_switch_spec choice = {
+            .index = s->pred, .branches = bodies, .n_branches = 2, .env = s->env, .in = s->in, .n_in = s->n_in
+        };
         eager_switch(c, a->results, a->n_results, &choice, "a branch of cond");
         return;
     }
@@ -408,12 +463,25 @@ static void do_cond(struct capture *c, void *args)
     if (!p.weak) {
         struct type t = emit_type(&c->innermost->b, p.v);
         if (t.rank || t.dtype != DT_BOOL)
-            capture_throw("the predicate: expected bool[], found %s", type_text(c->m, c->innermost->b.symbols.data, builder_type(&c->innermost->b, p.v)));
+            capture_throw("the predicate: expected bool[], found %s",
+                          type_text(c->m, c->innermost->b.symbols.data, builder_type(&c->innermost->b, p.v)));
     }
-    a->n_given = emit_branches(c, a->results, a->n_results, &(struct branches){ .op = OP_switch, .what = "a branch of cond", .index = s->pred, .bodies = bodies, .n = 2, .env = s->env,
-                                                                             .in = s->in, .n_in = (uint32_t)s->n_in, .key = s->key, .recompute = s->recompute != 0 });
+    a->n_given = emit_branches(c, a->results, a->n_results,
+                               &(struct branches){ .op = OP_switch,
+                                                   .what = "a branch of cond",
+                                                   .index = s->pred,
+                                                   .bodies = bodies,
+                                                   .n = 2,
+                                                   .env = s->env,
+                                                   .in = s->in,
+                                                   .n_in = (uint32_t)s->n_in,
+                                                   .key = s->key,
+                                                   .recompute = s->recompute != 0 });
 }
-int hop_cond_at(hop_place at, hop_val *results, int n_results, const hop_cond_spec *spec) { return control(at, "cond", do_cond, results, n_results, spec); }
+int hop_cond_at(hop_place at, hop_val *results, int n_results, const hop_cond_spec *spec)
+{
+    return control(at, "cond", do_cond, results, n_results, spec);
+}
 
 static void do_call(struct capture *c, void *args)
 {
@@ -425,20 +493,36 @@ static void do_call(struct capture *c, void *args)
         eager_call(c, a->results, a->n_results, s);
         return;
     }
-    a->n_given = emit_branches(c, a->results, a->n_results, &(struct branches){ .op = OP_invoke_subgraph, .what = "the body of call", .bodies = &s->body, .n = 1, .env = s->env,
-                                                                             .in = s->in, .n_in = (uint32_t)s->n_in, .key = s->key, .recompute = s->recompute != 0 });
+    a->n_given = emit_branches(c, a->results, a->n_results,
+                               &(struct branches){ .op = OP_invoke_subgraph,
+                                                   .what = "the body of call",
+                                                   .bodies = &s->body,
+                                                   .n = 1,
+                                                   .env = s->env,
+                                                   .in = s->in,
+                                                   .n_in = (uint32_t)s->n_in,
+                                                   .key = s->key,
+                                                   .recompute = s->recompute != 0 });
 }
-int hop_call_at(hop_place at, hop_val *results, int n_results, const hop_call_spec *spec) { return control(at, "call", do_call, results, n_results, spec); }
+int hop_call_at(hop_place at, hop_val *results, int n_results, const hop_call_spec *spec)
+{
+    return control(at, "call", do_call, results, n_results, spec);
+}
 
 void emit_call(struct emission *e, uint32_t fn)
 {
     val *in = ARENA_NEW(&e->b->arena, val, e->n);
     const struct fn *f = module_fn(e->b->m, fn);
     if (f->n_params != e->n) capture_throw("the function takes %u arguments, given %u", f->n_params, e->n);
-    for (uint32_t i = 0; i < e->n; i++) in[i] = operand_as(e->b, &e->in[i], (enum dtype)type_get(e->b->m, value_type(f, i)).dtype);
+    for (uint32_t i = 0; i < e->n; i++)
+        in[i] = operand_as(e->b, &e->in[i], (enum dtype)type_get(e->b->m, value_type(f, i)).dtype);
     struct region_in r = { .fn = fn, .operands = in, .n_operands = e->n };
-    val first = builder_node(e->b, &(struct node_in){ .op = OP_invoke_subgraph, .groups = (const uint32_t[1]){ 0 }, .regions = &r, .n_regions = 1 });
-    if (e->n_out > f->n_results) capture_throw("the function has %u results, asked for %u", f->n_results, e->n_out);
+    val first = builder_node(e->b, &(struct node_in){ .op = OP_invoke_subgraph,
+                                                      .groups = (const uint32_t[1]){ 0 },
+                                                      .regions = &r,
+                                                      .n_regions = 1 });
+    if (e->n_out > f->n_results)
+        capture_throw("the function has %u results, asked for %u", f->n_results, e->n_out);
     for (uint32_t i = 0; i < e->n_out; i++) e->out[i] = first + i;
 }
 
@@ -452,18 +536,23 @@ static dim read_size(struct capture *c, const char *text, const char *what)
     return d;
 }
 
-/* "none", "recompute", "sqrt", "every 8, 2", "binomial 20": the row's attributes schedule, every, snapshots. */
+/* "none", "recompute", "sqrt", "every 8, 2", "binomial 20": the row's attributes schedule, every, snapshots.
+ */
 static void read_schedule(const char *text, struct attr *attrs, uint32_t *list, uint32_t room)
 {
     enum { WORD, EVERY, SNAPSHOTS };
-    static const struct { const char *word; uint8_t value; } words[] = { { "none", SCHEDULE_NONE }, { "recompute", SCHEDULE_RECOMPUTE }, { "sqrt", SCHEDULE_SQRT } };
+    static const struct {
+        const char *word;
+        uint8_t value;
+    } words[] = { { "none", SCHEDULE_NONE }, { "recompute", SCHEDULE_RECOMPUTE }, { "sqrt", SCHEDULE_SQRT } };
     struct cursor c = { .text = text ? text : "", .p = text ? text : "", .what = "the schedule" };
     if (!text) return;
     if (cursor_accept(&c, "every")) {
         uint32_t n = 0;
         do {
             int64_t k;
-            if (n == room || !cursor_integer(&c, &k) || k < 1 || k > INT32_MAX) cursor_error(&c, "a number of steps");
+            if (n == room || !cursor_integer(&c, &k) || k < 1 || k > INT32_MAX)
+                cursor_error(&c, "a number of steps");
             list[n++] = (uint32_t)k;
         } while (cursor_accept(&c, ","));
         attrs[EVERY] = A_INTS(list, n);
@@ -480,41 +569,64 @@ static void read_schedule(const char *text, struct attr *attrs, uint32_t *list, 
     cursor_end(&c);
 }
 
-/* A scan or a map, which are captured alike: a map has no carries, and when its body assigns to something outside, that becomes a carry and the map a scan. */
+/* A scan or a map, which are captured alike: a map has no carries, and when its body assigns to something
+ * outside, that becomes a carry and the map a scan. */
 struct stepping {
     const hop_scan_spec *spec;
     bool map, sequential;
     const char *what;
 };
 
-static val emit_steps(struct capture *c, const struct stepping *k, const val *operands, uint32_t n_carry, uint32_t n_xs, struct region_in region)
+static val emit_steps(struct capture *c, const struct stepping *k, const val *operands, uint32_t n_carry,
+                      uint32_t n_xs, struct region_in region)
 {
     const hop_scan_spec *spec = k->spec;
     uint32_t groups[2] = { n_carry, n_xs };
     if (k->map && !n_carry) {
-        struct attr map[MOST_ATTRS] = { [MAP_LENGTH] = spec->length ? A_DIM(read_size(c, spec->length, "the length")) : A_NONE, [MAP_SEQUENTIAL] = A_FLAG(k->sequential) };
-        return builder_node(&c->innermost->b, &(struct node_in){ .op = OP_map, .operands = operands, .n_operands = n_xs, .groups = groups + 1, .attrs = map, .regions = &region,
+        struct attr map[MOST_ATTRS] = { [MAP_LENGTH] = spec->length
+                                                           ? A_DIM(read_size(c, spec->length, "the length"))
+                                                           : A_NONE,
+                                        [MAP_SEQUENTIAL] = A_FLAG(k->sequential) };
+        return builder_node(&c->innermost->b, &(struct node_in){ .op = OP_map,
+                                                                 .operands = operands,
+                                                                 .n_operands = n_xs,
+                                                                 .groups = groups + 1,
+                                                                 .attrs = map,
+                                                                 .regions = &region,
                                                                  .n_regions = 1 });
     }
-    struct attr attrs[MOST_ATTRS] = { [SCAN_REVERSE] = A_FLAG(spec->reverse), [SCAN_LENGTH] = spec->length ? A_DIM(read_size(c, spec->length, "the length")) : A_NONE };
+    struct attr attrs[MOST_ATTRS] = { [SCAN_REVERSE] = A_FLAG(spec->reverse),
+                                      [SCAN_LENGTH] = spec->length
+                                                          ? A_DIM(read_size(c, spec->length, "the length"))
+                                                          : A_NONE };
     uint32_t every[8];
     read_schedule(spec->schedule, &attrs[SCAN_SCHEDULE], every, HOP_COUNT(every));
-    return builder_node(&c->innermost->b, &(struct node_in){ .op = OP_scan, .operands = operands, .n_operands = n_carry + n_xs, .groups = groups, .attrs = attrs,
-                                                             .regions = &region, .n_regions = 1 });
+    return builder_node(&c->innermost->b, &(struct node_in){ .op = OP_scan,
+                                                             .operands = operands,
+                                                             .n_operands = n_carry + n_xs,
+                                                             .groups = groups,
+                                                             .attrs = attrs,
+                                                             .regions = &region,
+                                                             .n_regions = 1 });
 }
 
 /* Slices of xs that the step assigned to: one more stacked result each. */
-static uint32_t written_slices(struct capture *c, const hop_scan_spec *spec, const struct body *body, const struct written *w, uint32_t *xs, val *values)
+static uint32_t written_slices(struct capture *c, const hop_scan_spec *spec, const struct body *body,
+                               const struct written *w, uint32_t *xs, val *values)
 {
     uint32_t n = 0;
-    for (uint32_t i = 0; i < body->s->bindings.len; i++) { /* the newest binding of each local variable that is a slice */
+    for (uint32_t i = 0; i < body->s->bindings.len;
+         i++) { /* the newest binding of each local variable that is a slice */
         const struct variable_binding *b = &body->s->bindings.data[i];
-        if (b->value >= body->s->b.n_params || b->written || c->variables.data[b->variable].scope != body->s->serial) continue;
+        if (b->value >= body->s->b.n_params || b->written ||
+            c->variables.data[b->variable].scope != body->s->serial)
+            continue;
         uint32_t x = b->value - (uint32_t)spec->n_carry;
         const struct variable_binding *now = find_binding(body->s, b->variable);
         if (!now->written || b->value < (uint32_t)spec->n_carry || !is_variable(spec->xs[x])) continue;
         for (uint32_t k = 0; k < w->n; k++)
-            if (w->variables[k] == variable_index(c, spec->xs[x])) capture_throw("the step assigns to xs %u both through its slice and as a whole", x);
+            if (w->variables[k] == variable_index(c, spec->xs[x]))
+                capture_throw("the step assigns to xs %u both through its slice and as a whole", x);
         xs[n] = x;
         values[n++] = now->value;
     }
@@ -526,7 +638,8 @@ static void capture_steps(struct capture *c, struct control_args *a, const struc
     const hop_scan_spec *spec = how->spec;
     enum op op = how->map ? OP_map : OP_scan;
     struct scope *s = c->innermost;
-    uint32_t n_carry = (uint32_t)spec->n_carry, n_xs = (uint32_t)spec->n_xs, n_out = results_room(a->n_results), n = n_carry + n_xs;
+    uint32_t n_carry = (uint32_t)spec->n_carry, n_xs = (uint32_t)spec->n_xs,
+             n_out = results_room(a->n_results), n = n_carry + n_xs;
     val *operands = ARENA_NEW(&c->arena, val, n);
     bool *variable = ARENA_ZNEW(&c->arena, bool, n);
     if (n_carry) memcpy(operands, bring_operands(c, spec->carry, n_carry), n_carry * sizeof *operands);
@@ -539,15 +652,18 @@ static void capture_steps(struct capture *c, struct control_args *a, const struc
         hand_out(c, a->results, n_out, emit_steps(c, how, operands, n_carry, n_xs, region));
         return;
     }
-    struct body body = run_body(c, SCOPE_BODY, how->what, spec->step, spec->env, &in, a->n_results, n_carry, false);
-    if (open && (n_out = body.n_results) < n_carry) capture_throw("expected the %u carries at least, found %u results", n_carry, n_out);
+    struct body body = run_body(c, SCOPE_BODY, how->what, spec->step, spec->env, &in, a->n_results, n_carry,
+                                false);
+    if (open && (n_out = body.n_results) < n_carry)
+        capture_throw("expected the %u carries at least, found %u results", n_carry, n_out);
     a->n_given = n_out;
     struct written w = { 0 };
     add_written(c, body.s, &w);
     uint32_t *slices = ARENA_NEW(&c->arena, uint32_t, n_xs), total = n_carry + w.n + n_xs;
     val *slice_values = ARENA_NEW(&c->arena, val, n_xs);
     uint32_t n_slices = written_slices(c, spec, &body, &w, slices, slice_values);
-    val *params = ARENA_NEW(&c->arena, val, total), *fed = ARENA_NEW(&s->b.arena, val, total), *results = ARENA_NEW(&c->arena, val, n_out + w.n + n_slices);
+    val *params = ARENA_NEW(&c->arena, val, total), *fed = ARENA_NEW(&s->b.arena, val, total),
+        *results = ARENA_NEW(&c->arena, val, n_out + w.n + n_slices);
     for (uint32_t i = 0; i < n_carry; i++) params[i] = i, fed[i] = operands[i], results[i] = body.results[i];
     for (uint32_t k = 0; k < w.n; k++) { /* variables that the step writes are carries */
         struct late_param entry = variable_entry(body.s, w.variables[k]);
@@ -555,17 +671,22 @@ static void capture_steps(struct capture *c, struct control_args *a, const struc
         fed[n_carry + k] = entry.outer;
         results[n_carry + k] = find_binding(body.s, w.variables[k])->value;
     }
-    for (uint32_t i = 0; i < n_xs; i++) params[n_carry + w.n + i] = n_carry + i, fed[n_carry + w.n + i] = operands[n_carry + i];
+    for (uint32_t i = 0; i < n_xs; i++)
+        params[n_carry + w.n + i] = n_carry + i, fed[n_carry + w.n + i] = operands[n_carry + i];
     for (uint32_t i = n_carry; i < n_out; i++) results[w.n + i] = body.results[i];
     for (uint32_t i = 0; i < n_slices; i++) results[n_out + w.n + i] = slice_values[i];
     region = finish_body(c, &body, params, total, results, n_out + w.n + n_slices);
     if (!w.n && !n_slices && !open) remember_keyed(c, spec->key, op, n_out, &in, &region, 1);
-    if (how->map && w.n) capture_remark(c, "its body assigns to %u array%s from outside: it became a scan, one slice after the other", w.n, w.n == 1 ? "" : "s");
+    if (how->map && w.n)
+        capture_remark(
+            c, "its body assigns to %u array%s from outside: it became a scan, one slice after the other",
+            w.n, w.n == 1 ? "" : "s");
     val first = emit_steps(c, how, fed, n_carry + w.n, n_xs, region);
     hop_val *handles = results_at(c, a->results, a->n_results, n_out);
     for (uint32_t i = 0; i < n_out; i++) handles[i] = value_handle(s, first + i + (i < n_carry ? 0 : w.n));
     for (uint32_t k = 0; k < w.n; k++) variable_set(s, w.variables[k], first + n_carry + k);
-    for (uint32_t i = 0; i < n_slices; i++) variable_write(s, variable_index(c, spec->xs[slices[i]]), first + w.n + n_out + i);
+    for (uint32_t i = 0; i < n_slices; i++)
+        variable_write(s, variable_index(c, spec->xs[slices[i]]), first + w.n + n_out + i);
 }
 
 static void do_scan(struct capture *c, void *args)
@@ -575,24 +696,43 @@ static void do_scan(struct capture *c, void *args)
     check_list(spec->carry, spec->n_carry, "carry");
     check_list(spec->xs, spec->n_xs, "xs");
     if (a->n_results != HOP_ANY && results_room(a->n_results) < (uint32_t)spec->n_carry)
-        capture_throw("expected room for the %d carries at least, found %d results", spec->n_carry, a->n_results);
-    if (!spec->n_xs && !spec->length) capture_throw("nothing is scanned over: 'length' must say how many steps there are");
+        capture_throw("expected room for the %d carries at least, found %d results", spec->n_carry,
+                      a->n_results);
+    if (!spec->n_xs && !spec->length)
+        capture_throw("nothing is scanned over: 'length' must say how many steps there are");
     if (c->eager) closed_count(a), eager_scan(c, a->results, a->n_results, spec);
     else capture_steps(c, a, &(struct stepping){ .spec = spec, .what = "the step of scan" });
 }
-int hop_scan_at(hop_place at, hop_val *results, int n_results, const hop_scan_spec *spec) { return control(at, "scan", do_scan, results, n_results, spec); }
+int hop_scan_at(hop_place at, hop_val *results, int n_results, const hop_scan_spec *spec)
+{
+    return control(at, "scan", do_scan, results, n_results, spec);
+}
 
 static void do_map(struct capture *c, void *args)
 {
     struct control_args *a = args;
     const hop_map_spec *spec = a->spec;
-    hop_scan_spec steps = { .step = spec->body, .env = spec->env, .xs = spec->xs, .n_xs = spec->n_xs, .length = spec->length, .key = spec->key };
+    hop_scan_spec steps = { .step = spec->body,
+                            .env = spec->env,
+                            .xs = spec->xs,
+                            .n_xs = spec->n_xs,
+                            .length = spec->length,
+                            .key = spec->key };
     check_list(spec->xs, spec->n_xs, "xs");
-    if (!spec->n_xs && !spec->length) capture_throw("nothing is mapped over: 'length' must say how many times the body is applied");
+    if (!spec->n_xs && !spec->length)
+        capture_throw("nothing is mapped over: 'length' must say how many times the body is applied");
     if (c->eager) closed_count(a), eager_scan(c, a->results, a->n_results, &steps);
-    else capture_steps(c, a, &(struct stepping){ .spec = &steps, .map = true, .sequential = spec->sequential != 0, .what = "the body of map" });
+    else
+        capture_steps(c, a,
+                      &(struct stepping){ .spec = &steps,
+                                          .map = true,
+                                          .sequential = spec->sequential != 0,
+                                          .what = "the body of map" });
 }
-int hop_map_at(hop_place at, hop_val *results, int n_results, const hop_map_spec *spec) { return control(at, "map", do_map, results, n_results, spec); }
+int hop_map_at(hop_place at, hop_val *results, int n_results, const hop_map_spec *spec)
+{
+    return control(at, "map", do_map, results, n_results, spec);
+}
 
 /* ---- fori ---- */
 
@@ -600,19 +740,29 @@ static val bring_bound(struct capture *c, hop_val v, const char *what)
 {
     struct scope *s = c->innermost;
     struct operand o = resolve(s, v);
-    if (o.weak ? o.weak != HANDLE_INT : !dtype_is_integer((enum dtype)emit_type(&s->b, o.v).dtype) || emit_type(&s->b, o.v).rank)
-        capture_throw("'%s': expected an integer, found %s", what, o.weak ? "another number" : type_text(c->m, s->b.symbols.data, builder_type(&s->b, o.v)));
+    if (o.weak ? o.weak != HANDLE_INT
+               : !dtype_is_integer((enum dtype)emit_type(&s->b, o.v).dtype) || emit_type(&s->b, o.v).rank)
+        capture_throw("'%s': expected an integer, found %s", what,
+                      o.weak ? "another number"
+                             : type_text(c->m, s->b.symbols.data, builder_type(&s->b, o.v)));
     return o.weak ? operand_as(&s->b, &o, DT_I64) : emit_as_index(&s->b, o.v);
 }
 
 /* operands: carries, from, to. */
-static val emit_fori(struct capture *c, const hop_fori_spec *spec, const val *operands, uint32_t n_carry, struct region_in region)
+static val emit_fori(struct capture *c, const hop_fori_spec *spec, const val *operands, uint32_t n_carry,
+                     struct region_in region)
 {
     uint32_t groups[3] = { n_carry, 1, 1 }, every[8];
     struct attr attrs[MOST_ATTRS] = { 0 };
     read_schedule(spec->schedule, &attrs[FORI_SCHEDULE], every, HOP_COUNT(every));
     struct builder *b = &c->innermost->b;
-    struct node_in in = { .op = OP_fori_loop, .operands = operands, .n_operands = n_carry + 2, .groups = groups, .attrs = attrs, .regions = &region, .n_regions = 1 };
+    struct node_in in = { .op = OP_fori_loop,
+                          .operands = operands,
+                          .n_operands = n_carry + 2,
+                          .groups = groups,
+                          .attrs = attrs,
+                          .regions = &region,
+                          .n_regions = 1 };
     val first;
     if (spec->n_stack && fori_as_scan(b, &in, &first)) return first; /* whose rows have a known number */
     return builder_node(b, &in);
@@ -624,14 +774,17 @@ static void do_fori(struct capture *c, void *args)
     const hop_fori_spec *spec = a->spec;
     check_counts(spec->n_stack, 0);
     check_list(spec->carry, spec->n_carry, "carry");
-    if (a->n_results != spec->n_carry + spec->n_stack) capture_throw("expected room for %d results (carries, stacks), found %d", spec->n_carry + spec->n_stack, a->n_results);
+    if (a->n_results != spec->n_carry + spec->n_stack)
+        capture_throw("expected room for %d results (carries, stacks), found %d",
+                      spec->n_carry + spec->n_stack, a->n_results);
     if (c->eager) {
         eager_fori(c, a->results, spec);
         return;
     }
     struct scope *s = c->innermost;
     uint32_t n_carry = (uint32_t)spec->n_carry, n_out = (uint32_t)a->n_results;
-    val *inputs = ARENA_NEW(&c->arena, val, n_carry + 1), from = bring_bound(c, spec->from, "from"), to = bring_bound(c, spec->to, "to");
+    val *inputs = ARENA_NEW(&c->arena, val, n_carry + 1), from = bring_bound(c, spec->from, "from"),
+        to = bring_bound(c, spec->to, "to");
     inputs[0] = from; /* stands for the index, which has its type */
     if (n_carry) memcpy(inputs + 1, bring_operands(c, spec->carry, n_carry), n_carry * sizeof *inputs);
     struct inputs in = { inputs, n_carry + 1, n_carry + 1, NULL, 1, 0 };
@@ -640,11 +793,13 @@ static void do_fori(struct capture *c, void *args)
     bool known = find_keyed(c, spec->key, OP_fori_loop, n_out, &in, &region, 1);
     struct body body = { 0 };
     if (!known) {
-        body = run_body(c, SCOPE_BODY, "the body of fori", spec->body, spec->env, &in, (int)n_out, n_carry, false);
+        body = run_body(c, SCOPE_BODY, "the body of fori", spec->body, spec->env, &in, (int)n_out, n_carry,
+                        false);
         add_written(c, body.s, &w);
     }
     uint32_t total = n_carry + w.n;
-    val *params = ARENA_NEW(&c->arena, val, total + 1), *fed = ARENA_NEW(&s->b.arena, val, total + 2), *results = ARENA_NEW(&c->arena, val, n_out + w.n);
+    val *params = ARENA_NEW(&c->arena, val, total + 1), *fed = ARENA_NEW(&s->b.arena, val, total + 2),
+        *results = ARENA_NEW(&c->arena, val, n_out + w.n);
     for (uint32_t i = 0; i < n_carry; i++) params[i] = i + 1, fed[i] = inputs[i + 1];
     for (uint32_t k = 0; k < w.n; k++) {
         struct late_param entry = variable_entry(body.s, w.variables[k]);
@@ -663,7 +818,10 @@ static void do_fori(struct capture *c, void *args)
     for (uint32_t i = 0; i < n_out; i++) a->results[i] = value_handle(s, first + i + (i < n_carry ? 0 : w.n));
     for (uint32_t k = 0; k < w.n; k++) variable_set(s, w.variables[k], first + n_carry + k);
 }
-int hop_fori_at(hop_place at, hop_val *results, int n_results, const hop_fori_spec *spec) { return control(at, "fori", do_fori, results, n_results, spec); }
+int hop_fori_at(hop_place at, hop_val *results, int n_results, const hop_fori_spec *spec)
+{
+    return control(at, "fori", do_fori, results, n_results, spec);
+}
 
 /* ---- associative scan ---- */
 
@@ -673,46 +831,68 @@ static void do_associative_scan(struct capture *c, void *args)
     const hop_associative_scan_spec *spec = a->spec;
     check_list(spec->xs, spec->n_xs, "xs");
     if (!spec->n_xs) capture_throw("there is nothing to scan: expected one array at least");
-    if (a->n_results != spec->n_xs) capture_throw("expected room for %d results, as many as xs, found %d", spec->n_xs, a->n_results);
+    if (a->n_results != spec->n_xs)
+        capture_throw("expected room for %d results, as many as xs, found %d", spec->n_xs, a->n_results);
     if (c->eager) {
         eager_associative_scan(c, a->results, spec);
         return;
     }
     struct scope *s = c->innermost;
     uint32_t n = (uint32_t)spec->n_xs;
-    val *operands = ARENA_NEW(&c->arena, val, 2 * (size_t)n), *params = ARENA_NEW(&c->arena, val, 2 * (size_t)n);
+    val *operands = ARENA_NEW(&c->arena, val, 2 * (size_t)n),
+        *params = ARENA_NEW(&c->arena, val, 2 * (size_t)n);
     memcpy(operands, bring_operands(c, spec->xs, n), n * sizeof *operands);
     memcpy(operands + n, operands, n * sizeof *operands);
     uint32_t axis = check_axis(spec->axis, emit_type(&s->b, operands[0]).rank);
     for (uint32_t i = 0; i < n; i++)
-        if (emit_type(&s->b, operands[i]).rank <= axis) capture_throw("xs %u has type %s: there is no axis %u", i, type_text(c->m, s->b.symbols.data, builder_type(&s->b, operands[i])), axis);
+        if (emit_type(&s->b, operands[i]).rank <= axis)
+            capture_throw("xs %u has type %s: there is no axis %u", i,
+                          type_text(c->m, s->b.symbols.data, builder_type(&s->b, operands[i])), axis);
     struct inputs in = { operands, 2 * n, 0, NULL, 0, axis };
     struct region_in region;
     if (!find_keyed(c, spec->key, OP_associative_scan, n, &in, &region, 1)) {
-        struct body body = run_body(c, SCOPE_PREDICATE, "the combine function of associative_scan", spec->combine, spec->env, &in, (int)n, n, false);
+        struct body body = run_body(c, SCOPE_PREDICATE, "the combine function of associative_scan",
+                                    spec->combine, spec->env, &in, (int)n, n, false);
         for (uint32_t i = 0; i < 2 * n; i++) params[i] = i;
         region = finish_body(c, &body, params, 2 * n, body.results, n);
         remember_keyed(c, spec->key, OP_associative_scan, n, &in, &region, 1);
     }
-    struct attr attrs[MOST_ATTRS] = { [ASSOCIATIVE_DIM] = axis ? A_INT(axis) : A_NONE, [ASSOCIATIVE_REVERSE] = A_FLAG(spec->reverse) };
-    hand_out(c, a->results, n, builder_node(&s->b, &(struct node_in){ .op = OP_associative_scan, .operands = operands, .n_operands = n, .groups = &n, .attrs = attrs,
-                                                                      .regions = &region, .n_regions = 1 }));
+    struct attr attrs[MOST_ATTRS] = {
+        [ASSOCIATIVE_DIM] = axis ? A_INT(axis) : A_NONE, [ASSOCIATIVE_REVERSE] = A_FLAG(spec->reverse)
+    };
+    hand_out(c, a->results, n,
+             builder_node(&s->b, &(struct node_in){ .op = OP_associative_scan,
+                                                    .operands = operands,
+                                                    .n_operands = n,
+                                                    .groups = &n,
+                                                    .attrs = attrs,
+                                                    .regions = &region,
+                                                    .n_regions = 1 }));
 }
-int hop_associative_scan_at(hop_place at, hop_val *results, int n_results, const hop_associative_scan_spec *spec)
+int hop_associative_scan_at(hop_place at, hop_val *results, int n_results,
+                            const hop_associative_scan_spec *spec)
 {
     return control(at, "associative_scan", do_associative_scan, results, n_results, spec);
 }
 
 /* ---- while ---- */
 
-static val emit_while(struct capture *c, const hop_while_spec *spec, const val *carry, uint32_t n_carry, const struct region_in *regions)
+static val emit_while(struct capture *c, const hop_while_spec *spec, const val *carry, uint32_t n_carry,
+                      const struct region_in *regions)
 {
-    struct attr attrs[MOST_ATTRS] = { [WHILE_MAX_TRIPS] = spec->max_trips ? A_DIM(read_size(c, spec->max_trips, "max_trips")) : A_NONE,
-                                      [WHILE_COUNT] = A_FLAG(spec->count && !spec->n_stack) };
+    struct attr attrs[MOST_ATTRS] = {
+        [WHILE_MAX_TRIPS] = spec->max_trips ? A_DIM(read_size(c, spec->max_trips, "max_trips")) : A_NONE,
+        [WHILE_COUNT] = A_FLAG(spec->count && !spec->n_stack)
+    };
     uint32_t every[8];
     read_schedule(spec->schedule, &attrs[WHILE_SCHEDULE], every, HOP_COUNT(every));
-    return builder_node(&c->innermost->b, &(struct node_in){ .op = OP_while_loop, .operands = carry, .n_operands = n_carry, .groups = &n_carry, .attrs = attrs,
-                                                             .regions = regions, .n_regions = 2 });
+    return builder_node(&c->innermost->b, &(struct node_in){ .op = OP_while_loop,
+                                                             .operands = carry,
+                                                             .n_operands = n_carry,
+                                                             .groups = &n_carry,
+                                                             .attrs = attrs,
+                                                             .regions = regions,
+                                                             .n_regions = 2 });
 }
 
 static void do_while(struct capture *c, void *args)
@@ -722,27 +902,35 @@ static void do_while(struct capture *c, void *args)
     check_counts(spec->n_stack, 0);
     check_list(spec->carry, spec->n_carry, "carry");
     int counted = spec->n_carry + (spec->count || spec->n_stack) + spec->n_stack;
-    if (a->n_results != counted) capture_throw("expected room for %d results (carries, number of trips if asked for, stacks), found %d", counted, a->n_results);
+    if (a->n_results != counted)
+        capture_throw(
+            "expected room for %d results (carries, number of trips if asked for, stacks), found %d", counted,
+            a->n_results);
     if (c->eager) {
         eager_while(c, a->results, a->n_results, spec);
         return;
     }
     struct scope *s = c->innermost;
-    uint32_t n_carry = (uint32_t)spec->n_carry, n_stack = (uint32_t)spec->n_stack, n_out = (uint32_t)a->n_results;
+    uint32_t n_carry = (uint32_t)spec->n_carry, n_stack = (uint32_t)spec->n_stack,
+             n_out = (uint32_t)a->n_results;
     struct inputs in = { bring_operands(c, spec->carry, n_carry), n_carry, n_carry, NULL, 0, 0 };
     struct region_in regions[2];
     if (find_keyed(c, spec->key, OP_while_loop, n_out, &in, regions, 2)) {
         hand_out(c, a->results, n_out, emit_while(c, spec, in.operands, n_carry, regions));
         return;
     }
-    struct body cond = run_body(c, SCOPE_PREDICATE, "the predicate of while", spec->cond, spec->env, &in, 1, 0, false);
-    struct body body = run_body(c, SCOPE_BODY, "the body of while", spec->body, spec->env, &in, (int)(n_carry + n_stack), n_carry, false);
+    struct body cond = run_body(c, SCOPE_PREDICATE, "the predicate of while", spec->cond, spec->env, &in, 1,
+                                0, false);
+    struct body body = run_body(c, SCOPE_BODY, "the body of while", spec->body, spec->env, &in,
+                                (int)(n_carry + n_stack), n_carry, false);
     struct written w = { 0 };
     add_written(c, body.s, &w);
     uint32_t total = n_carry + w.n;
-    val *params[2] = { ARENA_NEW(&c->arena, val, total), ARENA_NEW(&c->arena, val, total) }, *fed = ARENA_NEW(&s->b.arena, val, total);
+    val *params[2] = { ARENA_NEW(&c->arena, val, total), ARENA_NEW(&c->arena, val, total) },
+        *fed = ARENA_NEW(&s->b.arena, val, total);
     val *results = ARENA_NEW(&c->arena, val, total + n_stack);
-    for (uint32_t i = 0; i < n_carry; i++) params[0][i] = params[1][i] = i, fed[i] = in.operands[i], results[i] = body.results[i];
+    for (uint32_t i = 0; i < n_carry; i++)
+        params[0][i] = params[1][i] = i, fed[i] = in.operands[i], results[i] = body.results[i];
     for (uint32_t k = 0; k < w.n; k++) {
         struct late_param entry = variable_entry(body.s, w.variables[k]);
         params[1][n_carry + k] = entry.here;
@@ -758,4 +946,7 @@ static void do_while(struct capture *c, void *args)
     for (uint32_t i = 0; i < n_out; i++) a->results[i] = value_handle(s, first + i + (i < n_carry ? 0 : w.n));
     for (uint32_t k = 0; k < w.n; k++) variable_set(s, w.variables[k], first + n_carry + k);
 }
-int hop_while_at(hop_place at, hop_val *results, int n_results, const hop_while_spec *spec) { return control(at, "while", do_while, results, n_results, spec); }
+int hop_while_at(hop_place at, hop_val *results, int n_results, const hop_while_spec *spec)
+{
+    return control(at, "while", do_while, results, n_results, spec);
+}

@@ -1,5 +1,6 @@
-/* Eager mode: values are tensors, and each call runs at once. A call's rule emits into a small function over the operands' shapes, which the
- * interpreter evaluates; control flow calls the bodies directly. The same texts, promotion and checks apply as in a capture. */
+/* Eager mode: values are tensors, and each call runs at once. A call's rule emits into a small function over
+ * the operands' shapes, which the interpreter evaluates; control flow calls the bodies directly. The same
+ * texts, promotion and checks apply as in a capture. */
 #include "ir/number.h"
 #include "capture/capture.h"
 #include "interp/interp.h"
@@ -66,7 +67,8 @@ static void owned_end(struct owned_tensors *o)
     owned_free(o);
 }
 
-void eager_emit(struct capture *c, emit_rule rule, const void *args, const hop_val *in, uint32_t n, hop_val *out, uint32_t n_out)
+void eager_emit(struct capture *c, emit_rule rule, const void *args, const hop_val *in, uint32_t n,
+                hop_val *out, uint32_t n_out)
 {
     struct scope *s = c->innermost;
     struct builder b;
@@ -78,7 +80,13 @@ void eager_emit(struct capture *c, emit_rule rule, const void *args, const hop_v
     }
     builder_begin(&b, c->m, NULL);
     b.place = b.fn_place = capture_place(c, c->at);
-    struct emission e = { .c = c, .s = s, .b = &b, .n = n, .in = ARENA_ZNEW(&b.arena, struct operand, n), .args = args, .out = ARENA_NEW(&b.arena, val, n_out),
+    struct emission e = { .c = c,
+                          .s = s,
+                          .b = &b,
+                          .n = n,
+                          .in = ARENA_ZNEW(&b.arena, struct operand, n),
+                          .args = args,
+                          .out = ARENA_NEW(&b.arena, val, n_out),
                           .n_out = n_out };
     struct tensor **params = ARENA_NEW(&c->m->arena, struct tensor *, n);
     uint32_t n_params = 0;
@@ -90,7 +98,9 @@ void eager_emit(struct capture *c, emit_rule rule, const void *args, const hop_v
         }
         dim dims[MAX_RANK];
         for (uint32_t d = 0; d < t->rank; d++) dims[d] = dim_const(c->m, t->dims[d]);
-        e.in[i] = (struct operand){ .v = builder_param(&b, type_intern(c->m, (enum dtype)t->dtype, t->rank, dims), 0) };
+        e.in[i] = (struct operand){
+            .v = builder_param(&b, type_intern(c->m, (enum dtype)t->dtype, t->rank, dims), 0)
+        };
         params[n_params++] = tensors->data[i];
     }
     rule(&e);
@@ -158,9 +168,10 @@ static void rule_like(struct emission *e)
     e->out[0] = weak_like(e->b, &e->in[1], emit_type(e->b, e->in[0].v));
 }
 
-/* Runs a body in a scope of its own; its results become values of the scope around. Of the first n_like results a number takes the type of the value in
- * `like`. */
-static void run_body_like(struct capture *c, enum scope_kind kind, const char *what, hop_body body, void *env, const hop_val *in, hop_val *results, uint32_t n_out, const hop_val *like,
+/* Runs a body in a scope of its own; its results become values of the scope around. Of the first n_like
+ * results a number takes the type of the value in `like`. */
+static void run_body_like(struct capture *c, enum scope_kind kind, const char *what, hop_body body, void *env,
+                          const hop_val *in, hop_val *results, uint32_t n_out, const hop_val *like,
                           uint32_t n_like)
 {
     struct values given;
@@ -174,10 +185,13 @@ static void run_body_like(struct capture *c, enum scope_kind kind, const char *w
     c->at = at;
     c->name = name;
     if (c->status) hop_throw((hop_status)c->status, "%s", c->message);
-    if (status) hop_throw((hop_status)status, "%s:%d: %s: %s returned %d", at.file ? at.file : "", at.line, name, what, status);
+    if (status)
+        hop_throw((hop_status)status, "%s:%d: %s: %s returned %d", at.file ? at.file : "", at.line, name,
+                  what, status);
     struct owned_tensors *kept = owned_new(n_out);
     for (uint32_t i = 0; i < n_out; i++) {
-        if (i < n_like && is_weak(out[i])) eager_emit(c, rule_like, NULL, (hop_val[]){ like[i], out[i] }, 2, &out[i], 1);
+        if (i < n_like && is_weak(out[i]))
+            eager_emit(c, rule_like, NULL, (hop_val[]){ like[i], out[i] }, 2, &out[i], 1);
         kept->data[i] = eager_materialise(c, out[i]);
     }
     scope_close(c);
@@ -190,7 +204,8 @@ static void run_body_like(struct capture *c, enum scope_kind kind, const char *w
     values_end(&given);
 }
 
-static void run_body(struct capture *c, enum scope_kind kind, const char *what, hop_body body, void *env, const hop_val *in, hop_val *results, uint32_t n_out)
+static void run_body(struct capture *c, enum scope_kind kind, const char *what, hop_body body, void *env,
+                     const hop_val *in, hop_val *results, uint32_t n_out)
 {
     run_body_like(c, kind, what, body, env, in, results, n_out, NULL, 0);
 }
@@ -241,7 +256,8 @@ static struct stacks *stacks_new(uint32_t n, int64_t rows)
     hop_cleanup_push(stacks_free, s);
     return s;
 }
-/* A loop without steps still has stacked results, of no rows. Their types come from the body, captured with inputs of these types and thrown away. */
+/* A loop without steps still has stacked results, of no rows. Their types come from the body, captured with
+ * inputs of these types and thrown away. */
 struct dry_run {
     const char *what;
     hop_body body;
@@ -296,7 +312,8 @@ static void dry_stacks(struct capture *c, const struct dry_run *d, struct stack 
         struct type t = emit_type(&s->b, operand_value(&s->b, &o));
         int64_t dims[MAX_RANK] = { 0 };
         if (t.rank == MAX_RANK) capture_throw("a stacked result would have more than %d dims", MAX_RANK);
-        for (uint32_t k = 0; k < t.rank; k++) dims[k + 1] = dim_is_const(dry.m, t.dims[k]) ? dim_const_value(dry.m, t.dims[k]) : 0;
+        for (uint32_t k = 0; k < t.rank; k++)
+            dims[k + 1] = dim_is_const(dry.m, t.dims[k]) ? dim_const_value(dry.m, t.dims[k]) : 0;
         dims[0] = stacks[i - d->n_carry].rows;
         struct tensor *empty = stacks[i - d->n_carry].t = tensor_new((enum dtype)t.dtype, t.rank + 1u, dims);
         if (empty->count) memset(empty->data, 0, (size_t)empty->count * dtype_info[empty->dtype].size);
@@ -323,7 +340,8 @@ static void check_carries(struct capture *c, const hop_val *was, const hop_val *
     }
 }
 
-/* Weak numbers as carries take the dtype they have alone; a weak number that replaces a carry takes the carry's. */
+/* Weak numbers as carries take the dtype they have alone; a weak number that replaces a carry takes the
+ * carry's. */
 static void own_carries(struct capture *c, const hop_val *carry, uint32_t n, hop_val *out)
 {
     for (uint32_t i = 0; i < n; i++) out[i] = eager_value(c->innermost, eager_materialise(c, carry[i]));
@@ -336,10 +354,15 @@ static int64_t scan_length(struct capture *c, const hop_scan_spec *spec)
         if (!t || !t->rank) capture_throw("xs 0 is a scalar, which has no leading dim");
         return t->dims[0];
     }
-    struct cursor k = { .text = spec->length ? spec->length : "", .p = spec->length ? spec->length : "", .what = "the length", .s = c->innermost, .m = c->m };
+    struct cursor k = { .text = spec->length ? spec->length : "",
+                        .p = spec->length ? spec->length : "",
+                        .what = "the length",
+                        .s = c->innermost,
+                        .m = c->m };
     dim d = parse_dim(&k);
     cursor_end(&k);
-    if (dim_const_value(c->m, d) < 0) capture_throw("the length is negative: %lld", (long long)dim_const_value(c->m, d));
+    if (dim_const_value(c->m, d) < 0)
+        capture_throw("the length is negative: %lld", (long long)dim_const_value(c->m, d));
     return dim_const_value(c->m, d);
 }
 
@@ -352,23 +375,29 @@ void eager_scan(struct capture *c, hop_val *results, int n_results, const hop_sc
     struct owned_tensors *xs = owned_new(n_xs);
     for (uint32_t i = 0; i < n_xs; i++) {
         xs->data[i] = eager_materialise(c, spec->xs[i]);
-        if (!xs->data[i]->rank || xs->data[i]->dims[0] != steps) capture_throw("the leading dim of xs %u: expected %lld", i, (long long)steps);
+        if (!xs->data[i]->rank || xs->data[i]->dims[0] != steps)
+            capture_throw("the leading dim of xs %u: expected %lld", i, (long long)steps);
     }
-    struct stacks *stacks = stacks_new(n_out - n_carry + n_xs, steps); /* the ys, then rows of xs that may be assigned to */
+    struct stacks *stacks = stacks_new(n_out - n_carry + n_xs,
+                                       steps); /* the ys, then rows of xs that may be assigned to */
     own_carries(c, spec->carry, n_carry, in);
     uint32_t mark = c->innermost->n_tensors - n_carry, variables = c->variables.len;
     for (int64_t k = 0; k < steps; k++) {
         int64_t t = spec->reverse ? steps - 1 - k : k;
         for (uint32_t i = 0; i < n_xs; i++) {
             struct tensor *row = row_of(xs->data[i], t);
-            in[n_carry + i] = is_variable(spec->xs[i]) ? eager_variable_new(c->innermost, row) : eager_value(c->innermost, row);
+            in[n_carry + i] = is_variable(spec->xs[i]) ? eager_variable_new(c->innermost, row)
+                                                       : eager_value(c->innermost, row);
         }
         run_body_like(c, SCOPE_BODY, "the step of scan", spec->step, spec->env, in, out, n_out, in, n_carry);
         check_carries(c, in, out, n_carry);
         memcpy(in, out, n_carry * sizeof *in);
-        for (uint32_t i = n_carry; i < n_out; i++) stack_set(&stacks->data[i - n_carry], eager_tensor(c->innermost, out[i]), t);
+        for (uint32_t i = n_carry; i < n_out; i++)
+            stack_set(&stacks->data[i - n_carry], eager_tensor(c->innermost, out[i]), t);
         for (uint32_t i = 0; i < n_xs; i++)
-            if (is_variable(spec->xs[i])) stack_set(&stacks->data[n_out - n_carry + i], c->variables.data[variable_index(c, in[n_carry + i])].now, t);
+            if (is_variable(spec->xs[i]))
+                stack_set(&stacks->data[n_out - n_carry + i],
+                          c->variables.data[variable_index(c, in[n_carry + i])].now, t);
         drop_variables(c, variables);
         eager_prune(c->innermost, mark, in, n_carry);
     }
@@ -376,12 +405,17 @@ void eager_scan(struct capture *c, hop_val *results, int n_results, const hop_sc
         const struct tensor **types = ARENA_NEW(&c->arena, const struct tensor *, n_carry + n_xs);
         for (uint32_t i = 0; i < n_carry; i++) types[i] = eager_tensor(c->innermost, in[i]);
         for (uint32_t i = 0; i < n_xs; i++) types[n_carry + i] = xs->data[i];
-        dry_stacks(c, &(struct dry_run){ "the step of scan", spec->step, spec->env, types, n_carry, n_carry + n_xs, spec->xs, n_out }, stacks->data);
+        dry_stacks(c,
+                   &(struct dry_run){ "the step of scan", spec->step, spec->env, types, n_carry,
+                                      n_carry + n_xs, spec->xs, n_out },
+                   stacks->data);
     }
     memcpy(results, in, n_carry * sizeof *in);
     for (uint32_t i = n_carry; i < n_out; i++) results[i] = stack_value(c, &stacks->data[i - n_carry]);
     for (uint32_t i = 0; i < n_xs; i++)
-        if (is_variable(spec->xs[i]) && steps) eager_variable_write(c, variable_index(c, spec->xs[i]), stack_value(c, &stacks->data[n_out - n_carry + i]));
+        if (is_variable(spec->xs[i]) && steps)
+            eager_variable_write(c, variable_index(c, spec->xs[i]),
+                                 stack_value(c, &stacks->data[n_out - n_carry + i]));
     hop_cleanup_pop(stacks);
     stacks_free(stacks);
     owned_end(xs);
@@ -405,7 +439,9 @@ void eager_while(struct capture *c, hop_val *results, int n_results, const hop_w
     hop_val *in = values_begin(&inputs, n_carry), *out = values_begin(&outputs, n_carry + n_stack), again;
     int64_t most = -1, trips = 0, room = 16;
     if (spec->max_trips) {
-        struct cursor k = { .text = spec->max_trips, .p = spec->max_trips, .what = "max_trips", .s = c->innermost, .m = c->m };
+        struct cursor k = {
+            .text = spec->max_trips, .p = spec->max_trips, .what = "max_trips", .s = c->innermost, .m = c->m
+        };
         most = room = dim_const_value(c->m, parse_dim(&k));
     }
     struct stacks *stacks = stacks_new(n_stack, room);
@@ -415,8 +451,11 @@ void eager_while(struct capture *c, hop_val *results, int n_results, const hop_w
         eager_prune(c->innermost, mark, in, n_carry);
         run_body(c, SCOPE_PREDICATE, "the predicate of while", spec->cond, spec->env, in, &again, 1);
         if (!holds(c, again)) break;
-        if (trips == most) hop_throw(HOP_CHECK, "%s:%d: while: more than max_trips trips (%lld)", c->at.file ? c->at.file : "", c->at.line, (long long)most);
-        run_body_like(c, SCOPE_BODY, "the body of while", spec->body, spec->env, in, out, n_carry + n_stack, in, n_carry);
+        if (trips == most)
+            hop_throw(HOP_CHECK, "%s:%d: while: more than max_trips trips (%lld)",
+                      c->at.file ? c->at.file : "", c->at.line, (long long)most);
+        run_body_like(c, SCOPE_BODY, "the body of while", spec->body, spec->env, in, out, n_carry + n_stack,
+                      in, n_carry);
         check_carries(c, in, out, n_carry);
         memcpy(in, out, n_carry * sizeof *in);
         for (uint32_t i = 0; i < n_stack; i++) {
@@ -445,7 +484,10 @@ void eager_while(struct capture *c, hop_val *results, int n_results, const hop_w
     if (!trips && n_stack) {
         const struct tensor **types = ARENA_NEW(&c->arena, const struct tensor *, n_carry);
         for (uint32_t i = 0; i < n_carry; i++) types[i] = eager_tensor(c->innermost, in[i]);
-        dry_stacks(c, &(struct dry_run){ "the body of while", spec->body, spec->env, types, n_carry, n_carry, NULL, n_carry + n_stack }, stacks->data);
+        dry_stacks(c,
+                   &(struct dry_run){ "the body of while", spec->body, spec->env, types, n_carry, n_carry,
+                                      NULL, n_carry + n_stack },
+                   stacks->data);
     }
     for (uint32_t i = 0; i < n_stack; i++) {
         struct stack *k = &stacks->data[i];
@@ -489,20 +531,26 @@ void eager_fori(struct capture *c, hop_val *results, const hop_fori_spec *spec)
         struct tensor *index = tensor_new(DT_I64, 0, NULL);
         *(int64_t *)index->data = i;
         in[0] = eager_value(c->innermost, index);
-        run_body_like(c, SCOPE_BODY, "the body of fori", spec->body, spec->env, in, out, n_out, in + 1, n_carry);
+        run_body_like(c, SCOPE_BODY, "the body of fori", spec->body, spec->env, in, out, n_out, in + 1,
+                      n_carry);
         check_carries(c, in + 1, out, n_carry);
         memcpy(in + 1, out, n_carry * sizeof *in);
-        for (uint32_t k = 0; k < n_stack; k++) stack_set(&stacks->data[k], eager_tensor(c->innermost, out[n_carry + k]), i - from);
+        for (uint32_t k = 0; k < n_stack; k++)
+            stack_set(&stacks->data[k], eager_tensor(c->innermost, out[n_carry + k]), i - from);
         eager_prune(c->innermost, mark, in + 1, n_carry);
     }
-    if (to <= from && n_stack) { /* the index stands behind the carries there, so the body is called through one that turns it round */
+    if (to <= from && n_stack) { /* the index stands behind the carries there, so the body is called through
+                                    one that turns it round */
         struct turned_body turned = { spec->body, spec->env, n_carry };
         const struct tensor **types = ARENA_NEW(&c->arena, const struct tensor *, n_carry + 1);
         struct tensor *index = tensor_new(DT_I64, 0, NULL);
         hop_cleanup_push(tensor_free, index);
         for (uint32_t i = 0; i < n_carry; i++) types[i] = eager_tensor(c->innermost, in[i + 1]);
         types[n_carry] = index;
-        dry_stacks(c, &(struct dry_run){ "the body of fori", turned_call, &turned, types, n_carry + 1, n_carry + 1, NULL, n_out + 1 }, stacks->data);
+        dry_stacks(c,
+                   &(struct dry_run){ "the body of fori", turned_call, &turned, types, n_carry + 1,
+                                      n_carry + 1, NULL, n_out + 1 },
+                   stacks->data);
         hop_cleanup_pop(index);
         tensor_free(index);
     }
@@ -526,9 +574,11 @@ void eager_associative_scan(struct capture *c, hop_val *results, const hop_assoc
         uint32_t rank = whole ? whole->rank : 0;
         if (!i) axis = check_axis(spec->axis, rank);
         if (rank <= axis) capture_throw("xs %u: there is no axis %u", i, axis);
-        xs->data[i] = eager_materialise(c, axis ? hop_move_axis_at(c->at, spec->xs[i], (int)axis, 0) : spec->xs[i]);
+        xs->data[i] = eager_materialise(c, axis ? hop_move_axis_at(c->at, spec->xs[i], (int)axis, 0)
+                                                : spec->xs[i]);
         if (xs->data[i]->dims[0] != xs->data[0]->dims[0])
-            capture_throw("the lengths of xs 0 and %u along axis %u: expected %lld, found %lld", i, axis, (long long)xs->data[0]->dims[0], (long long)xs->data[i]->dims[0]);
+            capture_throw("the lengths of xs 0 and %u along axis %u: expected %lld, found %lld", i, axis,
+                          (long long)xs->data[0]->dims[0], (long long)xs->data[i]->dims[0]);
     }
     int64_t rows = xs->data[0]->dims[0];
     struct stacks *stacks = stacks_new(n, rows);
@@ -536,14 +586,17 @@ void eager_associative_scan(struct capture *c, hop_val *results, const hop_assoc
     for (int64_t k = 0; k < rows; k++) {
         int64_t t = spec->reverse ? rows - 1 - k : k;
         for (uint32_t i = 0; i < n; i++) in[n + i] = eager_value(c->innermost, row_of(xs->data[i], t));
-        if (k) run_body_like(c, SCOPE_PREDICATE, "the combine function of associative_scan", spec->combine, spec->env, in, out, n, in, n);
+        if (k)
+            run_body_like(c, SCOPE_PREDICATE, "the combine function of associative_scan", spec->combine,
+                          spec->env, in, out, n, in, n);
         if (k) check_carries(c, in, out, n);
         memcpy(in, k ? out : in + n, n * sizeof *in);
         for (uint32_t i = 0; i < n; i++) stack_set(&stacks->data[i], eager_tensor(c->innermost, in[i]), t);
         eager_prune(c->innermost, mark, in, n);
     }
     for (uint32_t i = 0; i < n; i++) {
-        results[i] = rows ? stack_value(c, &stacks->data[i]) : eager_value(c->innermost, tensor_ref(xs->data[i]));
+        results[i] = rows ? stack_value(c, &stacks->data[i])
+                          : eager_value(c->innermost, tensor_ref(xs->data[i]));
         if (axis) results[i] = hop_move_axis_at(c->at, results[i], 0, (int)axis);
     }
     hop_cleanup_pop(stacks);
@@ -553,7 +606,8 @@ void eager_associative_scan(struct capture *c, hop_val *results, const hop_assoc
     values_end(&inputs);
 }
 
-void eager_switch(struct capture *c, hop_val *results, int n_results, const hop_switch_spec *spec, const char *what)
+void eager_switch(struct capture *c, hop_val *results, int n_results, const hop_switch_spec *spec,
+                  const char *what)
 {
     struct tensor *t = eager_materialise(c, spec->index);
     bool fits = !t->rank && !dtype_is_float((enum dtype)t->dtype);
@@ -561,10 +615,12 @@ void eager_switch(struct capture *c, hop_val *results, int n_results, const hop_
     tensor_free(t);
     if (!fits) capture_throw("the index: expected bool[] or an integer of any dtype, without dims");
     index = HOP_MIN(HOP_MAX(index, 0), (int64_t)spec->n_branches - 1);
-    run_body(c, SCOPE_BODY, what, spec->branches[index], spec->envs ? spec->envs[index] : spec->env, spec->in, results, (uint32_t)n_results);
+    run_body(c, SCOPE_BODY, what, spec->branches[index], spec->envs ? spec->envs[index] : spec->env, spec->in,
+             results, (uint32_t)n_results);
 }
 
 void eager_call(struct capture *c, hop_val *results, int n_results, const hop_call_spec *spec)
 {
-    run_body(c, SCOPE_BODY, "the body of call", spec->body, spec->env, spec->in, results, (uint32_t)n_results);
+    run_body(c, SCOPE_BODY, "the body of call", spec->body, spec->env, spec->in, results,
+             (uint32_t)n_results);
 }

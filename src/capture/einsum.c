@@ -1,8 +1,10 @@
-/* Sums of products of any number of arrays, written with one letter per axis: "bij,bjk->bik". Diagonals are cut out, axes that nothing else has are summed,
- * then the two operands whose product is cheapest are multiplied, until one is left. */
+/* Sums of products of any number of arrays, written with one letter per axis: "bij,bjk->bik". Diagonals are
+ * cut out, axes that nothing else has are summed, then the two operands whose product is cheapest are
+ * multiplied, until one is left. */
 #include "capture/capture.h"
 
-/* Labels 0..51 are letters, those from ELLIPSIS on the axes that "..." stands for, counted from the last one. */
+/* Labels 0..51 are letters, those from ELLIPSIS on the axes that "..." stands for, counted from the last one.
+ */
 enum { LETTERS = 52, ELLIPSIS = LETTERS, LABELS = LETTERS + MAX_RANK };
 
 struct term {
@@ -17,17 +19,24 @@ struct einsum {
     uint32_t n, n_out, n_dots; /* operands; axes of the result; axes that "..." stands for */
     struct term *terms;
     uint8_t out[LABELS];
-    dim size[LABELS]; /* HOP_NONE: the label is not used */
+    dim size[LABELS];     /* HOP_NONE: the label is not used */
     uint64_t out_letters; /* bit per letter */
     bool out_dots;
 };
 
-static char letter(uint32_t label) { return (char)(label < 26 ? 'A' + (int)label : 'a' + (int)label - 26); } /* in the order of the alphabet, capitals first */
-static int label_of(char c) { return c >= 'A' && c <= 'Z' ? c - 'A' : c >= 'a' && c <= 'z' ? c - 'a' + 26 : -1; }
+static char letter(uint32_t label)
+{
+    return (char)(label < 26 ? 'A' + (int)label : 'a' + (int)label - 26);
+} /* in the order of the alphabet, capitals first */
+static int label_of(char c)
+{
+    return c >= 'A' && c <= 'Z' ? c - 'A' : c >= 'a' && c <= 'z' ? c - 'a' + 26 : -1;
+}
 
 static const char *label_text(struct einsum *s, uint32_t label)
 {
-    return label < LETTERS ? arena_printf(&s->b->arena, "'%c'", letter(label)) : arena_printf(&s->b->arena, "axis %u from the end of '...'", label - ELLIPSIS);
+    return label < LETTERS ? arena_printf(&s->b->arena, "'%c'", letter(label))
+                           : arena_printf(&s->b->arena, "axis %u from the end of '...'", label - ELLIPSIS);
 }
 static const char *size_text(struct einsum *s, dim d)
 {
@@ -38,7 +47,8 @@ static const char *size_text(struct einsum *s, dim d)
 
 /* ---- the text ---- */
 
-/* Letters and "..." up to a comma, an arrow or the end. Returns how many letters there are; *dots: how many of them stand before "...", -1: there is none. */
+/* Letters and "..." up to a comma, an arrow or the end. Returns how many letters there are; *dots: how many
+ * of them stand before "...", -1: there is none. */
 static uint32_t read_letters(struct einsum *s, const char **at, uint8_t *labels, uint32_t room, int *dots)
 {
     uint32_t n = 0;
@@ -52,8 +62,11 @@ static uint32_t read_letters(struct einsum *s, const char **at, uint8_t *labels,
             p += 2;
             continue;
         }
-        if (label_of(*p) < 0) capture_throw("the subscripts \"%s\": expected a letter, '...', ',' or '->' at \"%s\"", s->text, p);
-        if (n == room) capture_throw("the subscripts \"%s\" have more than %u letters in one operand", s->text, room);
+        if (label_of(*p) < 0)
+            capture_throw("the subscripts \"%s\": expected a letter, '...', ',' or '->' at \"%s\"", s->text,
+                          p);
+        if (n == room)
+            capture_throw("the subscripts \"%s\" have more than %u letters in one operand", s->text, room);
         labels[n++] = (uint8_t)label_of(*p);
     }
     *at = p;
@@ -67,7 +80,9 @@ static void note_size(struct einsum *s, uint32_t label, dim found)
     struct module *m = s->b->m;
     if (have == HOP_NONE || (label >= ELLIPSIS && have == 1)) s->size[label] = found;
     else if (have == found || (label >= ELLIPSIS && found == 1)) return;
-    else if (dim_is_const(m, have) && dim_is_const(m, found)) capture_throw("the subscripts \"%s\": %s has the sizes %s and %s", s->text, label_text(s, label), size_text(s, have), size_text(s, found));
+    else if (dim_is_const(m, have) && dim_is_const(m, found))
+        capture_throw("the subscripts \"%s\": %s has the sizes %s and %s", s->text, label_text(s, label),
+                      size_text(s, have), size_text(s, found));
     else if (dim_is_const(m, found)) s->size[label] = found;
 }
 
@@ -76,9 +91,11 @@ static void read_term(struct einsum *s, struct term *t, uint32_t number, const c
     uint8_t letters[LABELS];
     int dots;
     struct type type = emit_type(s->b, t->v);
-    uint32_t n = read_letters(s, at, letters, LABELS, &dots), more = dots >= 0 && type.rank > n ? type.rank - n : 0;
+    uint32_t n = read_letters(s, at, letters, LABELS, &dots),
+             more = dots >= 0 && type.rank > n ? type.rank - n : 0;
     if (n > type.rank || (dots < 0 && n < type.rank))
-        capture_throw("the subscripts \"%s\" name %u axes of operand %u, which is %s", s->text, n, number, type_text(s->b->m, s->b->symbols.data, builder_type(s->b, t->v)));
+        capture_throw("the subscripts \"%s\" name %u axes of operand %u, which is %s", s->text, n, number,
+                      type_text(s->b->m, s->b->symbols.data, builder_type(s->b, t->v)));
     s->n_dots = HOP_MAX(s->n_dots, more);
     for (uint32_t i = 0; i < n; i++) {
         if (dots == (int)i)
@@ -118,12 +135,18 @@ static void read_result(struct einsum *s, const char *p)
     for (uint32_t i = 0; i <= n; i++) {
         if (dots == (int)i) put_dots(s);
         if (i == n) break;
-        if (s->size[letters[i]] == HOP_NONE) capture_throw("the subscripts \"%s\": '%c' of the result is in no operand", s->text, letter(letters[i]));
-        if (seen >> letters[i] & 1) capture_throw("the subscripts \"%s\": '%c' stands twice in the result", s->text, letter(letters[i]));
+        if (s->size[letters[i]] == HOP_NONE)
+            capture_throw("the subscripts \"%s\": '%c' of the result is in no operand", s->text,
+                          letter(letters[i]));
+        if (seen >> letters[i] & 1)
+            capture_throw("the subscripts \"%s\": '%c' stands twice in the result", s->text,
+                          letter(letters[i]));
         seen |= UINT64_C(1) << letters[i];
         s->out[s->n_out++] = letters[i];
     }
-    if (s->n_dots && !s->out_dots) capture_throw("the subscripts \"%s\": the result has no '...' for the axes that '...' stands for", s->text);
+    if (s->n_dots && !s->out_dots)
+        capture_throw("the subscripts \"%s\": the result has no '...' for the axes that '...' stands for",
+                      s->text);
 }
 
 static void read_subscripts(struct einsum *s)
@@ -133,14 +156,17 @@ static void read_subscripts(struct einsum *s)
     for (uint32_t i = 0; i < s->n; i++) {
         read_term(s, &s->terms[i], i, &p);
         if (i + 1 == s->n) break;
-        if (*p != ',') capture_throw("the subscripts \"%s\" are for %u operands, given %u", s->text, i + 1, s->n);
+        if (*p != ',')
+            capture_throw("the subscripts \"%s\" are for %u operands, given %u", s->text, i + 1, s->n);
         p++;
     }
-    if (*p == ',') capture_throw("the subscripts \"%s\" are for more operands than the %u given", s->text, s->n);
+    if (*p == ',')
+        capture_throw("the subscripts \"%s\" are for more operands than the %u given", s->text, s->n);
     if (!*p) implicit_result(s);
     else if (!strncmp(p, "->", 2)) read_result(s, p + 2);
     else capture_throw("the subscripts \"%s\": expected ',', '->' or the end at \"%s\"", s->text, p);
-    if (s->n_out > MAX_RANK) capture_throw("the result would have %u dims, a type has at most %d", s->n_out, MAX_RANK);
+    if (s->n_out > MAX_RANK)
+        capture_throw("the result would have %u dims, a type has at most %d", s->n_out, MAX_RANK);
 }
 
 /* ---- one operand ---- */
@@ -165,7 +191,8 @@ static void drop_axis(struct term *t, uint32_t at)
     t->n--;
 }
 
-/* Axes i < j of the same label become one, the last. With a column more the rows of a matrix [n, n] written one after the other begin on the diagonal. */
+/* Axes i < j of the same label become one, the last. With a column more the rows of a matrix [n, n] written
+ * one after the other begin on the diagonal. */
 static void take_diagonal(struct einsum *s, struct term *t, uint32_t i, uint32_t j)
 {
     struct builder *b = s->b;
@@ -179,7 +206,9 @@ static void take_diagonal(struct einsum *s, struct term *t, uint32_t i, uint32_t
     dims[lead] = dim_mul(m, n, n);
     high[lead] = n;
     struct attr pads[3] = { A_DIMS(low, lead + 1), A_DIMS(high, lead + 1), A_NONE };
-    v = emit(b, OP_pad, (val[]){ emit_reshape(b, v, lead + 1, dims), emit_full(b, (enum dtype)type.dtype, 0, 0, NULL) }, 2, pads);
+    v = emit(b, OP_pad,
+             (val[]){ emit_reshape(b, v, lead + 1, dims), emit_full(b, (enum dtype)type.dtype, 0, 0, NULL) },
+             2, pads);
     dims[lead] = n;
     dims[lead + 1] = dim_add(m, n, 1);
     v = emit_reshape(b, v, lead + 2, dims);
@@ -190,7 +219,8 @@ static void take_diagonal(struct einsum *s, struct term *t, uint32_t i, uint32_t
     t->label[t->n++] = label;
 }
 
-/* Axes with the sizes of their labels: equal ones written alike, those of size 1 that are repeated taken away. */
+/* Axes with the sizes of their labels: equal ones written alike, those of size 1 that are repeated taken
+ * away. */
 static void settle_sizes(struct einsum *s, struct term *t)
 {
     struct type type = emit_type(s->b, t->v);
@@ -201,7 +231,9 @@ static void settle_sizes(struct einsum *s, struct term *t)
         dim want = s->size[t->label[i]];
         same &= want == type.dims[i];
         if (type.dims[i] == 1 && want != 1 && t->label[i] >= ELLIPSIS) continue;
-        require_equal(s->b, want, type.dims[i], arena_printf(&s->b->arena, "the subscripts \"%s\": the sizes of %s", s->text, label_text(s, t->label[i])));
+        require_equal(s->b, want, type.dims[i],
+                      arena_printf(&s->b->arena, "the subscripts \"%s\": the sizes of %s", s->text,
+                                   label_text(s, t->label[i])));
         t->label[n] = t->label[i];
         dims[n++] = want;
     }
@@ -215,7 +247,8 @@ static void sum_own(struct einsum *s, struct term *t)
     uint32_t list[MAX_RANK], n = 0, kept = 0, at;
     for (uint32_t i = 0; i < t->n; i++) {
         bool needed = in_result(s, t->label[i]);
-        for (uint32_t k = 0; k < s->n; k++) needed |= &s->terms[k] != t && term_has(&s->terms[k], t->label[i], &at);
+        for (uint32_t k = 0; k < s->n; k++)
+            needed |= &s->terms[k] != t && term_has(&s->terms[k], t->label[i], &at);
         if (needed) t->label[kept++] = t->label[i];
         else list[n++] = i;
     }
@@ -228,12 +261,17 @@ static void sum_own(struct einsum *s, struct term *t)
 static double elements(const struct einsum *s, const struct term *t)
 {
     double n = 1;
-    for (uint32_t i = 0; i < t->n; i++) n *= dim_is_const(s->b->m, s->size[t->label[i]]) ? (double)dim_const_value(s->b->m, s->size[t->label[i]]) : 64; /* a size like others */
+    for (uint32_t i = 0; i < t->n; i++)
+        n *= dim_is_const(s->b->m, s->size[t->label[i]])
+                 ? (double)dim_const_value(s->b->m, s->size[t->label[i]])
+                 : 64; /* a size like others */
     return n;
 }
 
-/* Labels of the product: shared ones that are still needed, then those of x alone, then those of y alone; *contracted: are there shared ones that are not? */
-static struct term product_of(const struct einsum *s, uint32_t x, uint32_t y, uint64_t shared[2], bool *contracted, double *work)
+/* Labels of the product: shared ones that are still needed, then those of x alone, then those of y alone;
+ * *contracted: are there shared ones that are not? */
+static struct term product_of(const struct einsum *s, uint32_t x, uint32_t y, uint64_t shared[2],
+                              bool *contracted, double *work)
 {
     const struct term *pair[2] = { &s->terms[x], &s->terms[y] };
     struct term out = { 0 };
@@ -283,7 +321,8 @@ static void multiply(struct einsum *s, uint32_t x, uint32_t y)
     uint64_t shared[2];
     bool contracted;
     double work;
-    struct term out = product_of(s, x, y, shared, &contracted, &work), *left = &s->terms[x], *right = &s->terms[y];
+    struct term out = product_of(s, x, y, shared, &contracted, &work), *left = &s->terms[x],
+                *right = &s->terms[y];
     if (contracted) {
         uint32_t lists[4][MAX_RANK], n[2] = { 0, 0 };
         for (uint32_t i = 0; i < left->n; i++)
@@ -317,14 +356,17 @@ static void multiply_best(struct einsum *s)
             least = more, least_work = work;
             best[0] = x, best[1] = y;
         }
-    if (best[0] == HOP_NONE) capture_throw("the subscripts \"%s\": a product would have more than %d dims", s->text, MAX_RANK);
+    if (best[0] == HOP_NONE)
+        capture_throw("the subscripts \"%s\": a product would have more than %d dims", s->text, MAX_RANK);
     multiply(s, best[0], best[1]);
 }
 
 static void rule_einsum(struct emission *e)
 {
     struct builder *b = e->b;
-    struct einsum s = { .b = b, .text = e->args, .n = e->n, .terms = ARENA_ZNEW(&b->arena, struct term, e->n) };
+    struct einsum s = {
+        .b = b, .text = e->args, .n = e->n, .terms = ARENA_ZNEW(&b->arena, struct term, e->n)
+    };
     enum dtype t = operands_dtype(b, e->in, e->n);
     uint32_t order[MAX_RANK], j;
     if (t == DT_BOOL) t = DT_I64;
@@ -342,7 +384,8 @@ static void rule_einsum(struct emission *e)
     for (uint32_t i = 0; i < s.n; i++) sum_own(&s, &s.terms[i]);
     while (s.n > 1) multiply_best(&s);
     for (uint32_t i = 0; i < s.n_out; i++)
-        if (!term_has(&s.terms[0], s.out[i], &order[i])) hop_throw(HOP_INTERNAL, "einsum: %s was lost", label_text(&s, s.out[i]));
+        if (!term_has(&s.terms[0], s.out[i], &order[i]))
+            hop_throw(HOP_INTERNAL, "einsum: %s was lost", label_text(&s, s.out[i]));
     e->out[0] = emit_permute(b, s.terms[0].v, order);
 }
 
@@ -363,7 +406,9 @@ static void rule_diagonal(struct emission *e)
     struct builder *b = e->b;
     val v = operand_value(b, &e->in[0]);
     struct type t = emit_type(b, v);
-    if (t.rank < 2) capture_throw("expected at least two axes, found %s", type_text(b->m, b->symbols.data, builder_type(b, v)));
+    if (t.rank < 2)
+        capture_throw("expected at least two axes, found %s",
+                      type_text(b->m, b->symbols.data, builder_type(b, v)));
     dim n = dim_min(b->m, t.dims[t.rank - 2], t.dims[t.rank - 1]), start[MAX_RANK] = { 0 }, limit[MAX_RANK];
     memcpy(limit, t.dims, t.rank * sizeof *limit);
     limit[t.rank - 2] = limit[t.rank - 1] = n;
@@ -373,9 +418,19 @@ static void rule_diagonal(struct emission *e)
     for (uint32_t i = 0; i < t.rank; i++) term.label[i] = (uint8_t)(i + 2 < t.rank ? ELLIPSIS + i : 0);
     s.size[0] = n;
     take_diagonal(&s, &term, t.rank - 2u, t.rank - 1u);
-    e->out[0] = *(const bool *)e->args ? emit_reduce(b, OP_sum, term.v, (uint32_t[]){ t.rank - 2u }, 1) : term.v;
+    e->out[0] = *(const bool *)e->args ? emit_reduce(b, OP_sum, term.v, (uint32_t[]){ t.rank - 2u }, 1)
+                                       : term.v;
 }
-hop_val hop_diagonal_at(hop_place at, hop_val x) { return capture_emit1(at, "diagonal", rule_diagonal, &(bool){ false }, &x, 1); }
-hop_val hop_trace_at(hop_place at, hop_val x) { return capture_emit1(at, "trace", rule_diagonal, &(bool){ true }, &x, 1); }
+hop_val hop_diagonal_at(hop_place at, hop_val x)
+{
+    return capture_emit1(at, "diagonal", rule_diagonal, &(bool){ false }, &x, 1);
+}
+hop_val hop_trace_at(hop_place at, hop_val x)
+{
+    return capture_emit1(at, "trace", rule_diagonal, &(bool){ true }, &x, 1);
+}
 
-hop_val hop_outer_at(hop_place at, hop_val x, hop_val y) { return capture_emit1(at, "outer", rule_einsum, "i,j->ij", (hop_val[]){ x, y }, 2); }
+hop_val hop_outer_at(hop_place at, hop_val x, hop_val y)
+{
+    return capture_emit1(at, "outer", rule_einsum, "i,j->ij", (hop_val[]){ x, y }, 2);
+}

@@ -1,11 +1,14 @@
-/* One public call: operands are brought into the innermost scope, a rule emits nodes there, results become handles. In eager mode the rule emits into a
- * function of its own that is run at once. The first error stays with the capture; a failed call leaves the graph as it was. */
+/* One public call: operands are brought into the innermost scope, a rule emits nodes there, results become
+ * handles. In eager mode the rule emits into a function of its own that is run at once. The first error stays
+ * with the capture; a failed call leaves the graph as it was. */
 #include "capture/capture.h"
 
 /* How much there was of everything that only grows. */
 struct scope_mark {
     struct scope *s;
-    uint32_t n_params, values, nodes, pool, attrs, regions, symbols, requires, checked, n_outer_symbols, late, bindings, binds;
+    uint32_t n_params, values, nodes, pool, attrs, regions, symbols,
+        requires,
+    checked, n_outer_symbols, late, bindings, binds;
     uint8_t effects;
     bool late_symbols;
 };
@@ -13,8 +16,22 @@ struct scope_mark {
 static struct scope_mark mark_scope(struct scope *s)
 {
     const struct builder *b = &s->b;
-    return (struct scope_mark){ s, b->n_params, b->values.len, b->nodes.len, b->pool.len, b->attrs.len, b->regions.len, b->symbols.len, b->requires.len, b->checked.len,
-                                b->n_outer_symbols, s->late.len, s->bindings.len, s->binds.len, b->effects, s->late_symbols };
+    return (struct scope_mark){ s,
+                                b->n_params,
+                                b->values.len,
+                                b->nodes.len,
+                                b->pool.len,
+                                b->attrs.len,
+                                b->regions.len,
+                                b->symbols.len,
+                                b->requires.len,
+                                b->checked.len,
+                                b->n_outer_symbols,
+                                s->late.len,
+                                s->bindings.len,
+                                s->binds.len,
+                                b->effects,
+                                s->late_symbols };
 }
 
 static void restore_scope(const struct scope_mark *m)
@@ -28,7 +45,10 @@ static void restore_scope(const struct scope_mark *m)
     b->attrs.len = m->attrs;
     b->regions.len = m->regions;
     b->symbols.len = m->symbols;
-    b->requires.len = m->requires;
+    b->
+        requires
+        .len = m->
+                   requires;
     b->checked.len = m->checked;
     b->n_outer_symbols = m->n_outer_symbols;
     b->effects = m->effects;
@@ -71,7 +91,8 @@ int capture_edge(hop_place at, const char *name, void (*body)(struct capture *c,
     struct hop_catch k;
     struct capture_mark mark;
     if (!c) {
-        hop_set_message("%s:%d: %s: called outside of a capture and of eager mode", at.file ? at.file : "", at.line, name);
+        hop_set_message("%s:%d: %s: called outside of a capture and of eager mode", at.file ? at.file : "",
+                        at.line, name);
         return HOP_INVALID;
     }
     if (c->status) return c->status;
@@ -128,20 +149,28 @@ static void emit_here(struct capture *c, void *args)
     struct scope *s = c->innermost;
     struct operand few_in[FEW];
     val few_out[FEW];
-    struct emission e = { .c = c, .s = s, .b = &s->b, .n = a->n, .in = a->n <= FEW ? few_in : ARENA_NEW(&s->b.arena, struct operand, a->n), .args = a->args,
-                          .out = a->n_out <= FEW ? few_out : ARENA_NEW(&s->b.arena, val, a->n_out), .n_out = a->n_out };
+    struct emission e = { .c = c,
+                          .s = s,
+                          .b = &s->b,
+                          .n = a->n,
+                          .in = a->n <= FEW ? few_in : ARENA_NEW(&s->b.arena, struct operand, a->n),
+                          .args = a->args,
+                          .out = a->n_out <= FEW ? few_out : ARENA_NEW(&s->b.arena, val, a->n_out),
+                          .n_out = a->n_out };
     for (uint32_t i = 0; i < a->n; i++) e.in[i] = resolve(s, a->in[i]);
     a->rule(&e);
     for (uint32_t i = 0; i < a->n_out; i++) a->out[i] = value_handle(s, e.out[i]);
 }
 
-int capture_emit(hop_place at, const char *name, emit_rule rule, const void *args, const hop_val *in, uint32_t n, hop_val *out, uint32_t n_out)
+int capture_emit(hop_place at, const char *name, emit_rule rule, const void *args, const hop_val *in,
+                 uint32_t n, hop_val *out, uint32_t n_out)
 {
     struct emit_args a = { rule, args, in, n, out, n_out };
     hop_val copies[3];
     if ((n && !in) || (n_out && !out)) {
         char text[128];
-        snprintf(text, sizeof text, "%s: expected %s, found NULL", name, n && !in ? "operands" : "a place for the results");
+        snprintf(text, sizeof text, "%s: expected %s, found NULL", name,
+                 n && !in ? "operands" : "a place for the results");
         for (uint32_t i = 0; out && i < n_out; i++) out[i] = (hop_val){ 0, 0 };
         return hop_fail_at(at, text);
     }

@@ -1,5 +1,5 @@
-/* Whole functions: the text of the parameters and a body come in; a function of a module of its own goes out, whose header says which parameters it updates. Also
- * the edges of eager mode, and questions about values. */
+/* Whole functions: the text of the parameters and a body come in; a function of a module of its own goes out,
+ * whose header says which parameters it updates. Also the edges of eager mode, and questions about values. */
 #include "capture/capture.h"
 #include "interp/interp.h"
 
@@ -37,7 +37,9 @@ static void read_symbols(struct cursor *c, struct header *h)
         if (!first) cursor_expect(c, ",");
         bool given = cursor_accept(c, "dim ");
         if (!cursor_word(c, &name, &length)) cursor_error(c, "the name of a size");
-        if (scope_symbol(c->s, name, length) != HOP_NONE) capture_throw("%s \"%s\": the size '%.*s' is declared twice", c->what, c->text, (int)length, name);
+        if (scope_symbol(c->s, name, length) != HOP_NONE)
+            capture_throw("%s \"%s\": the size '%.*s' is declared twice", c->what, c->text, (int)length,
+                          name);
         if (cursor_accept(c, "in")) {
             if (!cursor_integer(c, &lo) || lo < 0) cursor_error(c, "the smallest value");
             cursor_expect(c, "..");
@@ -64,7 +66,8 @@ static void read_param(struct cursor *c, struct header *h)
     uint32_t rank;
     if (!cursor_word(c, &name, &length)) cursor_error(c, "a parameter, name: type");
     p.name = module_string(c->m, name, length);
-    if (has_name(h, p.name)) capture_throw("%s \"%s\": the name '%.*s' stands twice", c->what, c->text, (int)length, name);
+    if (has_name(h, p.name))
+        capture_throw("%s \"%s\": the name '%.*s' stands twice", c->what, c->text, (int)length, name);
     cursor_expect(c, ":");
     p.mut = cursor_accept(c, "mut");
     enum dtype t = parse_type(c, &rank, dims);
@@ -75,7 +78,12 @@ static void read_param(struct cursor *c, struct header *h)
 /* "name[T in 1..9](x: f32[T], …)", or the parameters alone. */
 static void read_header(struct scope *s, const char *text, struct header *h)
 {
-    struct cursor c = { .text = text ? text : "", .p = text ? text : "", .what = "the parameters", .s = s, .m = s->capture->m, .declare = declare_symbol };
+    struct cursor c = { .text = text ? text : "",
+                        .p = text ? text : "",
+                        .what = "the parameters",
+                        .s = s,
+                        .m = s->capture->m,
+                        .declare = declare_symbol };
     const char *word = "f";
     size_t length = 1;
     bool parentheses = false;
@@ -111,11 +119,14 @@ static void check_bound(struct scope *s, const struct header *h, const char *tex
         for (uint32_t i = 0; i < h->given.len; i++) bound |= h->given.data[i] == k;
         for (uint32_t p = 0; p < h->params.len; p++) {
             struct type t = type_get(m, h->params.data[p].type);
-            for (uint32_t d = 0; d < t.rank; d++) bound |= dim_is_symbol(m, t.dims[d], &symbol) && symbol == k;
+            for (uint32_t d = 0; d < t.rank; d++)
+                bound |= dim_is_symbol(m, t.dims[d], &symbol) && symbol == k;
         }
         if (!bound)
-            capture_throw("the parameters \"%s\": no parameter has the size '%s' by itself, so that a run could find it; declare it: [dim %s](…)", text,
-                          module_text(m, s->b.symbols.data[k].name), module_text(m, s->b.symbols.data[k].name));
+            capture_throw("the parameters \"%s\": no parameter has the size '%s' by itself, so that a run "
+                          "could find it; declare it: [dim %s](…)",
+                          text, module_text(m, s->b.symbols.data[k].name),
+                          module_text(m, s->b.symbols.data[k].name));
     }
 }
 
@@ -134,17 +145,21 @@ static struct update *find_updates(struct scope *s, const struct header *h, cons
     return list;
 }
 
-static void capture_body(struct capture *c, const char *params, int n_results, hop_body body, void *env, struct captured *out)
+static void capture_body(struct capture *c, const char *params, int n_results, hop_body body, void *env,
+                         struct captured *out)
 {
     struct scope *s = scope_open(c, SCOPE_ROOT, "the function");
     struct header h = { .params = { 0 } };
     hop_place at = c->at;
-    if (n_results < 0 && !results_open(n_results)) capture_throw("the number of results is negative: %d", n_results);
+    if (n_results < 0 && !results_open(n_results))
+        capture_throw("the number of results is negative: %d", n_results);
     if (!body) capture_throw("the body is NULL");
     read_header(s, params, &h);
     check_bound(s, &h, params ? params : "");
-    hop_val *in = ARENA_NEW(&c->arena, hop_val, h.params.len), *results = ARENA_ZNEW(&c->arena, hop_val, results_room(n_results));
-    for (uint32_t p = 0; p < h.params.len; p++) in[p] = value_handle(s, builder_param(&s->b, h.params.data[p].type, h.params.data[p].name));
+    hop_val *in = ARENA_NEW(&c->arena, hop_val, h.params.len),
+            *results = ARENA_ZNEW(&c->arena, hop_val, results_room(n_results));
+    for (uint32_t p = 0; p < h.params.len; p++)
+        in[p] = value_handle(s, builder_param(&s->b, h.params.data[p].type, h.params.data[p].name));
     for (uint32_t p = 0; p < h.params.len; p++)
         if (h.params.data[p].mut) in[p] = variable_new(s, p, module_text(c->m, h.params.data[p].name));
     hop_val *given = arena_copy(&c->arena, in, h.params.len * sizeof *in); /* the body may change its array */
@@ -153,12 +168,15 @@ static void capture_body(struct capture *c, const char *params, int n_results, h
     c->at = at;
     c->name = "capture";
     if (c->status) hop_throw((hop_status)c->status, "%s", c->message);
-    if (status) hop_throw((hop_status)status, "%s:%d: capture: the function returned %d", at.file ? at.file : "", at.line, status);
+    if (status)
+        hop_throw((hop_status)status, "%s:%d: capture: the function returned %d", at.file ? at.file : "",
+                  at.line, status);
     if (c->innermost != s) hop_throw(HOP_INTERNAL, "the function left a scope open");
     n_results = (int)results_set(s, n_results, &results);
     uint32_t n_updates, n_params = h.params.len + s->late.len;
     const struct update *updates = find_updates(s, &h, in, &n_updates);
-    val *ends = ARENA_NEW(&c->arena, val, (uint32_t)n_results + n_updates), *order = ARENA_NEW(&c->arena, val, n_params);
+    val *ends = ARENA_NEW(&c->arena, val, (uint32_t)n_results + n_updates),
+        *order = ARENA_NEW(&c->arena, val, n_params);
     s->b.place = capture_place(c, at);
     for (int i = 0; i < n_results; i++) {
         if (results[i].scope == HANDLE_NONE) capture_throw("result %d was not set", i);
@@ -169,11 +187,13 @@ static void capture_body(struct capture *c, const char *params, int n_results, h
         order[p] = p;
         if (h.params.data[p].mut) builder_mut(&s->b, p, NEW_UNCHANGED);
     }
-    for (uint32_t k = 0; k < s->late.len; k++) order[h.params.len + k] = s->late.data[k].here; /* hop_parameter */
+    for (uint32_t k = 0; k < s->late.len; k++)
+        order[h.params.len + k] = s->late.data[k].here; /* hop_parameter */
     for (uint32_t k = 0; k < n_updates; k++) {
         type_id type = builder_type(&s->b, updates[k].param);
         struct type t = type_get(c->m, type);
-        bool same = builder_type(&s->b, updates[k].value) == type; /* else sizes that are required to be equal are written another way */
+        bool same = builder_type(&s->b, updates[k].value) ==
+                    type; /* else sizes that are required to be equal are written another way */
         ends[n_results + k] = same ? updates[k].value : emit_reshape(&s->b, updates[k].value, t.rank, t.dims);
         builder_mut(&s->b, updates[k].param, (uint32_t)n_results + k);
     }
@@ -182,7 +202,8 @@ static void capture_body(struct capture *c, const char *params, int n_results, h
     scope_close(c);
 }
 
-void capture_function(hop_place at, const char *params, int n_results, hop_body body, void *env, struct captured *out)
+void capture_function(hop_place at, const char *params, int n_results, hop_body body, void *env,
+                      struct captured *out)
 {
     struct capture c = { .at = at, .name = "capture" };
     capture_enter(&c, false);
@@ -230,7 +251,10 @@ static void give(struct capture *c, void *args)
     s->given = a->n ? arena_copy(&c->arena, a->values, (size_t)a->n * sizeof *a->values) : NULL;
     s->n_given = (uint32_t)a->n;
 }
-int hop_give_at(hop_place at, const hop_val *values, int n) { return capture_edge(at, "give", give, &(struct give_args){ values, n }); }
+int hop_give_at(hop_place at, const hop_val *values, int n)
+{
+    return capture_edge(at, "give", give, &(struct give_args){ values, n });
+}
 
 const hop_val *hop_given(int *n)
 {
@@ -278,7 +302,8 @@ int hop_eager_end(void)
 static void get_tensor(struct capture *c, void *args)
 {
     void **a = args;
-    if (!c->eager) capture_throw("a value has no tensor while it is captured; run the function, or use eager mode");
+    if (!c->eager)
+        capture_throw("a value has no tensor while it is captured; run the function, or use eager mode");
     *(struct tensor **)a[1] = eager_materialise(c, *(const hop_val *)a[0]);
 }
 hop_tensor *hop_value_tensor_at(hop_place at, hop_val v)
@@ -312,7 +337,8 @@ void eager_header(struct capture *c, const char *params, hop_tensor *const *in, 
         hop_rethrow(hop_caught());
     }
     c->eager = true;
-    if ((int)h.params.len != n_in) capture_throw("the text names %u parameters, given %d tensors", h.params.len, n_in);
+    if ((int)h.params.len != n_in)
+        capture_throw("the text names %u parameters, given %d tensors", h.params.len, n_in);
     check_bound(&s, &h, params);
     for (uint32_t p = 0; p < h.params.len; p++) {
         builder_param(&s.b, h.params.data[p].type, h.params.data[p].name);
@@ -328,7 +354,8 @@ void eager_header(struct capture *c, const char *params, hop_tensor *const *in, 
     bind_symbols(c->m, f, views, NULL, sizes);
     for (uint32_t i = 0; i < f->n_outer_symbols; i++) {
         const char *name = module_text(c->m, f->symbols[i].name);
-        vec_push(&c->arena, &c->names, (struct named_dim){ arena_string(&c->arena, name, strlen(name)), hop_dim_const(sizes[i]) });
+        vec_push(&c->arena, &c->names,
+                 (struct named_dim){ arena_string(&c->arena, name, strlen(name)), hop_dim_const(sizes[i]) });
     }
     c->innermost = outer;
 }
@@ -379,6 +406,7 @@ const char *hop_type_text(hop_val v)
     static _Thread_local char text[512];
     struct question q = { v, -1, text, sizeof text };
     text[0] = 0;
-    if (v.scope != HANDLE_NONE && capture_current()) capture_edge(capture_current()->at, "type_text", ask, &q);
+    if (v.scope != HANDLE_NONE && capture_current())
+        capture_edge(capture_current()->at, "type_text", ask, &q);
     return text;
 }

@@ -1,5 +1,6 @@
-/* Copies of functions in another module: a captured function that is called in another capture. Types, sizes, texts and constants are made anew in the
- * module that gets the copy; bodies are copied once each; names are left behind, so that equal functions become one. */
+/* Copies of functions in another module: a captured function that is called in another capture. Types, sizes,
+ * texts and constants are made anew in the module that gets the copy; bodies are copied once each; names are
+ * left behind, so that equal functions become one. */
 #include "capture/capture.h"
 
 struct import {
@@ -19,7 +20,8 @@ static dim import_dim(struct import *i, dim d, const dim *symbols)
     case DIM_SYMBOL: return symbols[n.value];
     case DIM_SUM:
         r = dim_const(to, n.value);
-        for (uint32_t k = 0; k < n.n; k++) r = dim_add(to, r, dim_mul(to, dim_const(to, n.coefs[k]), import_dim(i, n.args[k], symbols)));
+        for (uint32_t k = 0; k < n.n; k++)
+            r = dim_add(to, r, dim_mul(to, dim_const(to, n.coefs[k]), import_dim(i, n.args[k], symbols)));
         return r;
     case DIM_PRODUCT:
         r = dim_const(to, 1);
@@ -27,7 +29,9 @@ static dim import_dim(struct import *i, dim d, const dim *symbols)
         return r;
     default: break;
     }
-    static dim (*const make[])(struct module *, dim, dim) = { [DIM_FLOORDIV] = dim_floordiv, [DIM_MOD] = dim_mod, [DIM_MIN] = dim_min, [DIM_MAX] = dim_max };
+    static dim (*const make[])(struct module *, dim, dim) = {
+        [DIM_FLOORDIV] = dim_floordiv, [DIM_MOD] = dim_mod, [DIM_MIN] = dim_min, [DIM_MAX] = dim_max
+    };
     dim a = import_dim(i, n.args[0], symbols), b = import_dim(i, n.args[1], symbols);
     return make[n.kind](to, a, b);
 }
@@ -40,7 +44,10 @@ static type_id import_type(struct import *i, type_id t, const dim *symbols)
     return type_intern(i->to, (enum dtype)type.dtype, type.rank, dims);
 }
 
-static uint32_t import_string(struct import *i, uint32_t s) { return module_string(i->to, module_text(i->from, s), strlen(module_text(i->from, s))); }
+static uint32_t import_string(struct import *i, uint32_t s)
+{
+    return module_string(i->to, module_text(i->from, s), strlen(module_text(i->from, s)));
+}
 
 static struct place import_place(struct import *i, struct place p)
 {
@@ -66,10 +73,15 @@ static struct attr import_attr(struct import *i, struct attr a, const dim *symbo
 
 static uint32_t import_one(struct import *i, uint32_t fn);
 
-static void import_node(struct import *i, struct builder *b, const struct fn *f, const struct node *n, val *values, dim *symbols)
+static void import_node(struct import *i, struct builder *b, const struct fn *f, const struct node *n,
+                        val *values, dim *symbols)
 {
     const struct op_row *row = node_row(n);
-    struct node_in in = { .op = n->op, .n_operands = n->n_operands, .groups = f->pool + n->groups, .n_regions = n->n_regions, .place = import_place(i, n->place) };
+    struct node_in in = { .op = n->op,
+                          .n_operands = n->n_operands,
+                          .groups = f->pool + n->groups,
+                          .n_regions = n->n_regions,
+                          .place = import_place(i, n->place) };
     val *operands = ARENA_NEW(i->arena, val, n->n_operands);
     struct attr *attrs = ARENA_NEW(i->arena, struct attr, row->sig.n_attrs);
     struct region_in *regions = ARENA_NEW(i->arena, struct region_in, n->n_regions);
@@ -89,8 +101,10 @@ static void import_node(struct import *i, struct builder *b, const struct fn *f,
     uint32_t s;
     for (uint32_t k = 0; k < n->n_results; k++) {
         values[n->results + k] = first + k;
-        if (f->values[n->results + k].name) builder_name(b, first + k, import_string(i, f->values[n->results + k].name));
-        struct type was = type_get(i->from, value_type(f, n->results + k)), is = type_get(i->to, builder_type(b, first + k));
+        if (f->values[n->results + k].name)
+            builder_name(b, first + k, import_string(i, f->values[n->results + k].name));
+        struct type was = type_get(i->from, value_type(f, n->results + k)),
+                    is = type_get(i->to, builder_type(b, first + k));
         for (uint32_t d = 0; d < was.rank; d++)
             if (dim_is_symbol(i->from, was.dims[d], &s) && symbols[s] == HOP_NONE) symbols[s] = is.dims[d];
     }
@@ -100,18 +114,25 @@ static uint32_t import_one(struct import *i, uint32_t fn)
 {
     if (i->fns[fn] != HOP_NONE) return i->fns[fn];
     const struct fn *f = module_fn(i->from, fn);
-    for (uint32_t k = 0; k < f->n_regions; k++) import_one(i, f->regions[k].fn); /* before this builder begins: builders end newest first */
+    for (uint32_t k = 0; k < f->n_regions; k++)
+        import_one(i, f->regions[k].fn); /* before this builder begins: builders end newest first */
     struct builder b;
     builder_begin(&b, i->to, NULL);
     b.fn_place = import_place(i, f->place);
     val *values = ARENA_NEW(i->arena, val, f->n_values), *results = ARENA_NEW(i->arena, val, f->n_results);
     dim *symbols = ARENA_NEW(i->arena, dim, f->n_symbols);
     for (uint32_t k = 0; k < f->n_symbols; k++)
-        symbols[k] = k < f->n_outer_symbols ? dim_symbol(i->to, builder_symbol(&b, import_string(i, f->symbols[k].name), f->symbols[k].lo, f->symbols[k].hi)) : HOP_NONE;
-    for (uint32_t p = 0; p < f->n_params; p++) values[p] = builder_param(&b, import_type(i, value_type(f, p), symbols), import_string(i, f->values[p].name));
+        symbols[k] = k < f->n_outer_symbols
+                         ? dim_symbol(i->to, builder_symbol(&b, import_string(i, f->symbols[k].name),
+                                                            f->symbols[k].lo, f->symbols[k].hi))
+                         : HOP_NONE;
+    for (uint32_t p = 0; p < f->n_params; p++)
+        values[p] = builder_param(&b, import_type(i, value_type(f, p), symbols),
+                                  import_string(i, f->values[p].name));
     for (uint32_t k = 0; k < f->n_requires; k++) {
         b.place = import_place(i, f->requires[k].place);
-        builder_require(&b, import_dim(i, f->requires[k].a, symbols), import_dim(i, f->requires[k].b, symbols), "requirement");
+        builder_require(&b, import_dim(i, f->requires[k].a, symbols),
+                        import_dim(i, f->requires[k].b, symbols), "requirement");
     }
     for (uint32_t k = 0; k < f->n_nodes; k++) import_node(i, &b, f, fn_node(f, k), values, symbols);
     for (uint32_t k = 0; k < f->n_results; k++) results[k] = values[f->results[k]];

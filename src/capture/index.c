@@ -1,10 +1,12 @@
-/* Parts of arrays: texts like "1:3, :, -1, ::2" become slices, reversals and reshapes, and the other way round an array with such a part replaced; indices
- * that are values become dynamic slices and updates, arrays of indices gathers and scatters. */
+/* Parts of arrays: texts like "1:3, :, -1, ::2" become slices, reversals and reshapes, and the other way
+ * round an array with such a part replaced; indices that are values become dynamic slices and updates, arrays
+ * of indices gathers and scatters. */
 #include "capture/capture.h"
 
-/* A text worked out against an array: what is cut out, which axes are then reversed, and the dims of the part. */
+/* A text worked out against an array: what is cut out, which axes are then reversed, and the dims of the
+ * part. */
 struct cut {
-    uint32_t rank;                /* of the array */
+    uint32_t rank; /* of the array */
     dim start[MAX_RANK], limit[MAX_RANK];
     uint32_t step[MAX_RANK];
     dim length[MAX_RANK];
@@ -14,7 +16,8 @@ struct cut {
     bool stepped, whole;
 };
 
-/* A bound in 0..size: a negative number counts from the end; numbers are brought into the range as NumPy does, expressions must lie in it. */
+/* A bound in 0..size: a negative number counts from the end; numbers are brought into the range as NumPy
+ * does, expressions must lie in it. */
 static dim place_bound(struct module *m, bool given, bool negative, dim bound, dim size, dim otherwise)
 {
     if (!given) return otherwise;
@@ -24,18 +27,25 @@ static dim place_bound(struct module *m, bool given, bool negative, dim bound, d
     return dim_const(m, n < 0 ? 0 : n > most ? most : n);
 }
 
-/* From the last to the first: start and limit (exclusive, below start) counted downwards become a forward range that is reversed. */
-static void cut_backwards(struct module *m, const struct slice_item *item, dim size, struct cut *c, uint32_t d)
+/* From the last to the first: start and limit (exclusive, below start) counted downwards become a forward
+ * range that is reversed. */
+static void cut_backwards(struct module *m, const struct slice_item *item, dim size, struct cut *c,
+                          uint32_t d)
 {
     int64_t step = -item->step;
-    dim last = dim_sub(m, size, 1), start = item->has_start ? item->start_negative ? dim_add(m, size, item->start) : item->start : last;
-    dim stop = item->has_limit ? item->limit_negative ? dim_add(m, size, item->limit) : item->limit : dim_const(m, -1);
-    if (dim_is_const(m, size) && dim_is_const(m, start) && dim_is_const(m, stop)) { /* numbers: brought into -1..size-1 */
-        int64_t most = dim_const_value(m, size) - 1, a = HOP_MIN(dim_const_value(m, start), most), b = HOP_MAX(dim_const_value(m, stop), -1);
+    dim last = dim_sub(m, size, 1),
+        start = item->has_start ? item->start_negative ? dim_add(m, size, item->start) : item->start : last;
+    dim stop = item->has_limit ? item->limit_negative ? dim_add(m, size, item->limit) : item->limit
+                               : dim_const(m, -1);
+    if (dim_is_const(m, size) && dim_is_const(m, start) &&
+        dim_is_const(m, stop)) { /* numbers: brought into -1..size-1 */
+        int64_t most = dim_const_value(m, size) - 1, a = HOP_MIN(dim_const_value(m, start), most),
+                b = HOP_MAX(dim_const_value(m, stop), -1);
         start = dim_const(m, HOP_MAX(a, -1));
         stop = dim_const(m, HOP_MIN(b, HOP_MAX(a, -1)));
     }
-    dim span = dim_sub(m, start, stop), count = dim_floordiv(m, dim_add(m, span, dim_const(m, step - 1)), dim_const(m, step));
+    dim span = dim_sub(m, start, stop),
+        count = dim_floordiv(m, dim_add(m, span, dim_const(m, step - 1)), dim_const(m, step));
     c->limit[d] = dim_add(m, start, 1);
     c->start[d] = dim_sub(m, start, dim_mul(m, dim_sub(m, count, 1), dim_const(m, step)));
     if (dim_is_const(m, count) && !dim_const_value(m, count)) c->start[d] = c->limit[d] = 0;
@@ -46,8 +56,10 @@ static void cut_backwards(struct module *m, const struct slice_item *item, dim s
 static void cut_index(struct module *m, const struct slice_item *item, dim size, struct cut *c, uint32_t d)
 {
     dim at = item->start_negative ? dim_add(m, size, item->start) : item->start;
-    if (dim_is_const(m, at) && dim_is_const(m, size) && (dim_const_value(m, at) < 0 || dim_const_value(m, at) >= dim_const_value(m, size)))
-        capture_throw("index %lld is outside of axis %u of size %lld", (long long)dim_const_value(m, item->start), d, (long long)dim_const_value(m, size));
+    if (dim_is_const(m, at) && dim_is_const(m, size) &&
+        (dim_const_value(m, at) < 0 || dim_const_value(m, at) >= dim_const_value(m, size)))
+        capture_throw("index %lld is outside of axis %u of size %lld",
+                      (long long)dim_const_value(m, item->start), d, (long long)dim_const_value(m, size));
     c->start[d] = at;
     c->limit[d] = dim_add(m, at, 1);
     c->step[d] = 1;
@@ -57,13 +69,16 @@ static struct cut read_cut(struct scope *s, struct builder *b, val v, const char
 {
     struct module *m = b->m;
     struct type t = emit_type(b, v);
-    struct cursor cursor = { .text = text ? text : "", .p = text ? text : "", .what = "the slices", .s = s, .m = m };
+    struct cursor cursor = {
+        .text = text ? text : "", .p = text ? text : "", .what = "the slices", .s = s, .m = m
+    };
     struct slice_item items[MAX_SLICE_ITEMS];
     uint32_t n = parse_slices(&cursor, t.rank, items, HOP_COUNT(items)), d = 0;
     struct cut c = { .rank = t.rank, .whole = true };
     for (uint32_t i = 0; i < n; i++) {
         const struct slice_item *item = &items[i];
-        if (c.part_rank == MAX_RANK && item->kind != SLICE_INDEX) capture_throw("the part would have more than %d dims", MAX_RANK);
+        if (c.part_rank == MAX_RANK && item->kind != SLICE_INDEX)
+            capture_throw("the part would have more than %d dims", MAX_RANK);
         if (item->kind == SLICE_NEW) {
             c.part[c.part_rank++] = 1;
             continue;
@@ -74,10 +89,15 @@ static struct cut read_cut(struct scope *s, struct builder *b, val v, const char
         else {
             c.start[d] = place_bound(m, item->has_start, item->start_negative, item->start, size, 0);
             c.limit[d] = place_bound(m, item->has_limit, item->limit_negative, item->limit, size, size);
-            if (dim_is_const(m, c.start[d]) && dim_is_const(m, c.limit[d]) && dim_const_value(m, c.limit[d]) < dim_const_value(m, c.start[d])) c.limit[d] = c.start[d];
+            if (dim_is_const(m, c.start[d]) && dim_is_const(m, c.limit[d]) &&
+                dim_const_value(m, c.limit[d]) < dim_const_value(m, c.start[d]))
+                c.limit[d] = c.start[d];
             c.step[d] = (uint32_t)item->step;
         }
-        c.length[d] = dim_floordiv(m, dim_add(m, dim_sub(m, c.limit[d], c.start[d]), dim_const(m, (int64_t)c.step[d] - 1)), dim_const(m, c.step[d]));
+        c.length[d] = dim_floordiv(m,
+                                   dim_add(m, dim_sub(m, c.limit[d], c.start[d]),
+                                           dim_const(m, (int64_t)c.step[d] - 1)),
+                                   dim_const(m, c.step[d]));
         if (item->kind == SLICE_RANGE) c.part[c.part_rank++] = c.length[d];
         c.stepped |= c.step[d] != 1;
         c.whole &= c.start[d] == 0 && c.limit[d] == size && c.step[d] == 1;
@@ -97,7 +117,8 @@ val emit_slices(struct scope *s, struct builder *b, val v, const char *text)
 {
     struct cut c = read_cut(s, b, v, text);
     if (!c.whole) {
-        struct attr a[3] = { A_DIMS(c.start, c.rank), A_DIMS(c.limit, c.rank), c.stepped ? A_INTS(c.step, c.rank) : A_NONE };
+        struct attr a[3] = { A_DIMS(c.start, c.rank), A_DIMS(c.limit, c.rank),
+                             c.stepped ? A_INTS(c.step, c.rank) : A_NONE };
         v = emit(b, OP_slice, &v, 1, a);
     }
     struct attr reversed = A_INTS(c.reversed, c.n_reversed);
@@ -109,9 +130,12 @@ val emit_slices_update(struct scope *s, struct builder *b, val whole, const char
 {
     struct cut c = read_cut(s, b, whole, text);
     struct type t = emit_type(b, whole);
-    if (emit_type(b, part).rank > c.part_rank) capture_throw("the value has %u dims, the part it is assigned to %u", emit_type(b, part).rank, c.part_rank);
+    if (emit_type(b, part).rank > c.part_rank)
+        capture_throw("the value has %u dims, the part it is assigned to %u", emit_type(b, part).rank,
+                      c.part_rank);
     part = bring_to(b, emit_cast(b, part, (enum dtype)t.dtype), c.part_rank, c.part);
-    for (uint32_t i = 0; i < c.part_rank; i++) require_equal(b, c.part[i], emit_type(b, part).dims[i], "a size of the value assigned");
+    for (uint32_t i = 0; i < c.part_rank; i++)
+        require_equal(b, c.part[i], emit_type(b, part).dims[i], "a size of the value assigned");
     if (!same_dims(c.rank, c.length, c.part_rank, c.part)) part = emit_reshape(b, part, c.rank, c.length);
     struct attr reversed = A_INTS(c.reversed, c.n_reversed);
     if (c.n_reversed) part = emit(b, OP_reverse, &part, 1, &reversed);
@@ -139,7 +163,8 @@ static val index_scalar(struct builder *b, val index)
 {
     struct type t = emit_type(b, index);
     if (t.rank || !dtype_is_integer((enum dtype)t.dtype))
-        capture_throw("the index: expected an integer scalar, found %s", type_text(b->m, b->symbols.data, builder_type(b, index)));
+        capture_throw("the index: expected an integer scalar, found %s",
+                      type_text(b->m, b->symbols.data, builder_type(b, index)));
     return emit_as_index(b, index);
 }
 
@@ -167,7 +192,8 @@ val emit_index_update(struct builder *b, val whole, val index, uint32_t axis, va
         sizes[i] = i == axis ? 1 : t.dims[i];
         if (i != axis) rest[n++] = t.dims[i];
     }
-    if (emit_type(b, part).rank > n) capture_throw("the value has %u dims, the part it is assigned to %u", emit_type(b, part).rank, n);
+    if (emit_type(b, part).rank > n)
+        capture_throw("the value has %u dims, the part it is assigned to %u", emit_type(b, part).rank, n);
     part = emit_reshape(b, bring_to(b, emit_cast(b, part, (enum dtype)t.dtype), n, rest), t.rank, sizes);
     val operands[MAX_RANK + 2] = { whole, part };
     starts_at(b, t.rank, axis, index_scalar(b, index), operands + 2);
@@ -176,15 +202,25 @@ val emit_index_update(struct builder *b, val whole, val index, uint32_t axis, va
 
 /* ---- calls ---- */
 
-static void rule_slice(struct emission *e) { e->out[0] = emit_slices(e->s, e->b, operand_value(e->b, &e->in[0]), e->args); }
-hop_val hop_slice_at(hop_place at, hop_val x, const char *slices) { return capture_emit1(at, "slice", rule_slice, slices, &x, 1); }
+static void rule_slice(struct emission *e)
+{
+    e->out[0] = emit_slices(e->s, e->b, operand_value(e->b, &e->in[0]), e->args);
+}
+hop_val hop_slice_at(hop_place at, hop_val x, const char *slices)
+{
+    return capture_emit1(at, "slice", rule_slice, slices, &x, 1);
+}
 
 static void rule_index(struct emission *e)
 {
     val v = operand_value(e->b, &e->in[0]);
-    e->out[0] = emit_index(e->b, v, operand_value(e->b, &e->in[1]), check_axis(*(const int *)e->args, emit_type(e->b, v).rank));
+    e->out[0] = emit_index(e->b, v, operand_value(e->b, &e->in[1]),
+                           check_axis(*(const int *)e->args, emit_type(e->b, v).rank));
 }
-hop_val hop_index_at(hop_place at, hop_val x, hop_val i, int axis) { return capture_emit1(at, "index", rule_index, &axis, (hop_val[]){ x, i }, 2); }
+hop_val hop_index_at(hop_place at, hop_val x, hop_val i, int axis)
+{
+    return capture_emit1(at, "index", rule_index, &axis, (hop_val[]){ x, i }, 2);
+}
 
 static void rule_dynamic_slice(struct emission *e)
 {
@@ -216,7 +252,8 @@ hop_val hop_dynamic_slice_at(hop_place at, hop_val x, const hop_val *starts, con
 {
     hop_val in[MAX_RANK + 1] = { x };
     int rank = gather_starts(at, x, starts, in + 1);
-    return rank < 0 ? (hop_val){ 0, 0 } : capture_emit1(at, "dynamic_slice", rule_dynamic_slice, sizes, in, (uint32_t)rank + 1);
+    return rank < 0 ? (hop_val){ 0, 0 }
+                    : capture_emit1(at, "dynamic_slice", rule_dynamic_slice, sizes, in, (uint32_t)rank + 1);
 }
 
 static void rule_dynamic_update(struct emission *e)
@@ -230,7 +267,8 @@ hop_val hop_dynamic_update_at(hop_place at, hop_val x, hop_val update, const hop
 {
     hop_val in[MAX_RANK + 2] = { x, update };
     int rank = gather_starts(at, x, starts, in + 2);
-    return rank < 0 ? (hop_val){ 0, 0 } : capture_emit1(at, "dynamic_update", rule_dynamic_update, NULL, in, (uint32_t)rank + 2);
+    return rank < 0 ? (hop_val){ 0, 0 }
+                    : capture_emit1(at, "dynamic_update", rule_dynamic_update, NULL, in, (uint32_t)rank + 2);
 }
 
 /* What is no array of integers is for the row to refuse. */
@@ -247,7 +285,10 @@ static void rule_take(struct emission *e)
     struct attr a = A_INT(check_axis(*(const int *)e->args, emit_type(e->b, v).rank));
     e->out[0] = emit(e->b, OP_take, (val[]){ v, index_array(e->b, &e->in[1]) }, 2, &a);
 }
-hop_val hop_take_at(hop_place at, hop_val x, hop_val indices, int axis) { return capture_emit1(at, "take", rule_take, &axis, (hop_val[]){ x, indices }, 2); }
+hop_val hop_take_at(hop_place at, hop_val x, hop_val indices, int axis)
+{
+    return capture_emit1(at, "take", rule_take, &axis, (hop_val[]){ x, indices }, 2);
+}
 
 static void rule_take_along(struct emission *e)
 {
@@ -255,7 +296,9 @@ static void rule_take_along(struct emission *e)
     val v = operand_value(b, &e->in[0]), at = index_array(b, &e->in[1]);
     struct type t = emit_type(b, v), s = emit_type(b, at);
     uint32_t axis = check_axis(*(const int *)e->args, t.rank);
-    if (s.rank != t.rank) capture_throw("the indices: expected %u dims, found %s", t.rank, type_text(b->m, b->symbols.data, builder_type(b, at)));
+    if (s.rank != t.rank)
+        capture_throw("the indices: expected %u dims, found %s", t.rank,
+                      type_text(b->m, b->symbols.data, builder_type(b, at)));
     dim x_dims[MAX_RANK], at_dims[MAX_RANK];
     for (uint32_t i = 0; i < t.rank; i++) {
         dim common = t.dims[i] == 1 ? s.dims[i] : t.dims[i];
@@ -263,7 +306,8 @@ static void rule_take_along(struct emission *e)
         at_dims[i] = i == axis ? s.dims[i] : common;
     }
     struct attr a = A_INT(axis);
-    e->out[0] = emit(b, OP_take_along, (val[]){ bring_to(b, v, t.rank, x_dims), bring_to(b, at, t.rank, at_dims) }, 2, &a);
+    e->out[0] = emit(b, OP_take_along,
+                     (val[]){ bring_to(b, v, t.rank, x_dims), bring_to(b, at, t.rank, at_dims) }, 2, &a);
 }
 hop_val hop_take_along_at(hop_place at, hop_val x, hop_val indices, int axis)
 {
@@ -287,7 +331,9 @@ static struct indexing read_indexing(struct emission *e, uint32_t n, const char 
     struct operand in[MAX_RANK];
     dim dims[MAX_RANK];
     uint32_t listed = n, mask = 0, first = t.rank;
-    if (!n || n > t.rank) capture_throw("%u index arrays for %s", n, type_text(b->m, b->symbols.data, builder_type(b, x.operands[0])));
+    if (!n || n > t.rank)
+        capture_throw("%u index arrays for %s", n,
+                      type_text(b->m, b->symbols.data, builder_type(b, x.operands[0])));
     if (one) x.axes[0] = check_axis(*one, t.rank);
     else if (axes) listed = parse_axis_list(axes, t.rank, x.axes);
     else
@@ -304,7 +350,8 @@ static struct indexing read_indexing(struct emission *e, uint32_t n, const char 
         for (uint32_t k = 0; i == first && k < rank; k++) x.dims[x.rank++] = dims[k];
         if (!(mask >> i & 1)) x.dims[x.rank++] = t.dims[i];
     }
-    if (x.rank > MAX_RANK) capture_throw("the part would have %u dims, at most %d are possible", x.rank, MAX_RANK);
+    if (x.rank > MAX_RANK)
+        capture_throw("the part would have %u dims, at most %d are possible", x.rank, MAX_RANK);
     return x;
 }
 
@@ -334,14 +381,16 @@ static void rule_scatter(struct emission *e)
     x.operands[1 + x.n] = updates;
     uint32_t mode = 0;
     while (words[mode] && (!a->mode || strcmp(words[mode], a->mode))) mode++;
-    if (!words[mode]) capture_throw("the mode: expected add, set, mul, min or max, found \"%s\"", a->mode ? a->mode : "");
+    if (!words[mode])
+        capture_throw("the mode: expected add, set, mul, min or max, found \"%s\"", a->mode ? a->mode : "");
     struct attr attrs[2] = { A_INTS(x.axes, x.n), A_WORD(mode) };
     e->out[0] = emit(e->b, OP_scatter, x.operands, x.n + 2, attrs);
 }
 
 static bool index_operands(hop_place at, hop_val x, const hop_val *indices, int n, hop_val *in)
 {
-    if (n < 1 || n > MAX_RANK || !indices) return hop_fail_at(at, "expected an index array for one axis or more"), false;
+    if (n < 1 || n > MAX_RANK || !indices)
+        return hop_fail_at(at, "expected an index array for one axis or more"), false;
     in[0] = x;
     memcpy(in + 1, indices, (size_t)n * sizeof *in);
     return true;
@@ -351,19 +400,25 @@ hop_val hop_gather_at(hop_place at, hop_val x, const hop_val *indices, int n, co
 {
     hop_val in[MAX_RANK + 1];
     if (!index_operands(at, x, indices, n, in)) return (hop_val){ 0, 0 };
-    return capture_emit1(at, "gather", rule_gather, &(struct index_args){ .n = (uint32_t)n, .axes = axes }, in, (uint32_t)n + 1);
+    return capture_emit1(at, "gather", rule_gather, &(struct index_args){ .n = (uint32_t)n, .axes = axes },
+                         in, (uint32_t)n + 1);
 }
-hop_val hop_scatter_at(hop_place at, hop_val x, const hop_val *indices, int n, const char *axes, hop_val updates, const char *mode)
+hop_val hop_scatter_at(hop_place at, hop_val x, const hop_val *indices, int n, const char *axes,
+                       hop_val updates, const char *mode)
 {
     hop_val in[MAX_RANK + 2];
     if (!index_operands(at, x, indices, n, in)) return (hop_val){ 0, 0 };
     in[n + 1] = updates;
-    return capture_emit1(at, "scatter", rule_scatter, &(struct index_args){ .n = (uint32_t)n, .axes = axes, .mode = mode }, in, (uint32_t)n + 2);
+    return capture_emit1(at, "scatter", rule_scatter,
+                         &(struct index_args){ .n = (uint32_t)n, .axes = axes, .mode = mode }, in,
+                         (uint32_t)n + 2);
 }
 #define DEFINE(name) \
     hop_val hop_scatter_##name##_at(hop_place at, hop_val x, hop_val indices, hop_val updates, int axis) \
     { \
-        return capture_emit1(at, "scatter_" #name, rule_scatter, &(struct index_args){ .n = 1, .axis = &axis, .mode = #name }, (hop_val[]){ x, indices, updates }, 3); \
+        return capture_emit1(at, "scatter_" #name, rule_scatter, \
+                             &(struct index_args){ .n = 1, .axis = &axis, .mode = #name }, \
+                             (hop_val[]){ x, indices, updates }, 3); \
     }
 HOP_SCATTERS(DEFINE)
 #undef DEFINE
@@ -391,10 +446,15 @@ static void rule_nonzero(struct emission *e)
 static int emit_nonzero(hop_place at, hop_val *out, hop_val x, const struct nonzero_args *a)
 {
     int rank = hop_rank(x);
-    if (rank < 1) return hop_failed() ? hop_failed() : hop_fail_at(at, "nonzero: expected an array with at least one dim");
+    if (rank < 1)
+        return hop_failed() ? hop_failed()
+                            : hop_fail_at(at, "nonzero: expected an array with at least one dim");
     return capture_emit(at, "nonzero", rule_nonzero, a, &x, 1, out, (uint32_t)rank);
 }
-int hop_nonzero_at(hop_place at, hop_val *out, hop_val x) { return emit_nonzero(at, out, x, &(struct nonzero_args){ NULL, 0 }); }
+int hop_nonzero_at(hop_place at, hop_val *out, hop_val x)
+{
+    return emit_nonzero(at, out, x, &(struct nonzero_args){ NULL, 0 });
+}
 int hop_nonzero_sized_at(hop_place at, hop_val *out, hop_val x, const char *size, int64_t fill)
 {
     return emit_nonzero(at, out, x, &(struct nonzero_args){ size ? size : "", fill });

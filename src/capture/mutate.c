@@ -1,5 +1,6 @@
-/* Assignable arrays. Mutation exists only here: each variable has a current value per scope, assigning makes a new one current, and writing through a view
- * rewrites the array behind it. What a body wrote to variables from outside is found when it ends (control.c) and becomes results or carries. */
+/* Assignable arrays. Mutation exists only here: each variable has a current value per scope, assigning makes
+ * a new one current, and writing through a view rewrites the array behind it. What a body wrote to variables
+ * from outside is found when it ends (control.c) and becomes results or carries. */
 #include "capture/capture.h"
 
 const struct variable_binding *find_binding(const struct scope *s, uint32_t variable)
@@ -32,7 +33,8 @@ hop_val variable_new(struct scope *s, val initial, const char *name)
 hop_val eager_variable_new(struct scope *s, struct tensor *initial)
 {
     hop_cleanup_push(tensor_free, initial);
-    hop_val v = add_variable(s, (struct variable){ .scope = s->serial, .base = HOP_NONE, .name = "", .now = initial });
+    hop_val v = add_variable(s, (struct variable){
+                                    .scope = s->serial, .base = HOP_NONE, .name = "", .now = initial });
     hop_cleanup_pop(initial);
     return v;
 }
@@ -55,11 +57,14 @@ static uint32_t host_variable(struct capture *c, hop_val v)
 uint32_t variable_index(struct capture *c, hop_val v)
 {
     uint64_t i = v.id & ~VARIABLE_BIT;
-    if (!is_variable(v)) capture_throw("expected an assignable array (hop_variable, hop_view or a parameter that is mut), found a plain value");
+    if (!is_variable(v))
+        capture_throw("expected an assignable array (hop_variable, hop_view or a parameter that is mut), "
+                      "found a plain value");
     struct scope *s = c->innermost;
     while (s && s->serial != v.scope) s = s->outer;
     if (!s && c->host && in_scope(c->host->innermost, v.scope)) return host_variable(c, v);
-    if (!s || i >= c->variables.len || c->variables.data[i].scope != v.scope) capture_throw("an assignable array is used outside of the body that made it");
+    if (!s || i >= c->variables.len || c->variables.data[i].scope != v.scope)
+        capture_throw("an assignable array is used outside of the body that made it");
     return (uint32_t)i;
 }
 
@@ -79,26 +84,35 @@ static val conform(struct builder *b, val current, val value)
 {
     struct type t = emit_type(b, current);
     if (emit_type(b, value).rank > t.rank)
-        capture_throw("the array: expected %s or fewer dims, found %s", type_text(b->m, b->symbols.data, builder_type(b, current)),
+        capture_throw("the array: expected %s or fewer dims, found %s",
+                      type_text(b->m, b->symbols.data, builder_type(b, current)),
                       type_text(b->m, b->symbols.data, builder_type(b, value)));
     value = bring_to(b, emit_cast(b, value, (enum dtype)t.dtype), t.rank, t.dims);
     struct type found = emit_type(b, value);
-    for (uint32_t i = 0; i < t.rank; i++) require_equal(b, t.dims[i], found.dims[i], "a size of the value assigned");
+    for (uint32_t i = 0; i < t.rank; i++)
+        require_equal(b, t.dims[i], found.dims[i], "a size of the value assigned");
     return value;
 }
 
-static val update_view(struct scope *s, struct builder *b, const struct variable *v, val base, val index, val part)
+static val update_view(struct scope *s, struct builder *b, const struct variable *v, val base, val index,
+                       val part)
 {
     switch ((enum view_kind)v->view) {
     case VIEW_SLICE: return emit_slices_update(s, b, base, v->text, part);
-    case VIEW_INDEX: return emit_index_update(b, base, index, check_axis(v->axis, emit_type(b, base).rank), part);
-    default: return emit_shape_unview(b, base, (enum view_kind)v->view, v->text, conform(b, cut_view(s, b, v, base, index), part));
+    case VIEW_INDEX:
+        return emit_index_update(b, base, index, check_axis(v->axis, emit_type(b, base).rank), part);
+    default:
+        return emit_shape_unview(b, base, (enum view_kind)v->view, v->text,
+                                 conform(b, cut_view(s, b, v, base, index), part));
     }
 }
 
 /* ---- capturing ---- */
 
-static val view_index(struct scope *s, const struct variable *v) { return v->view == VIEW_INDEX ? resolve(s, v->index).v : VAL_NONE; }
+static val view_index(struct scope *s, const struct variable *v)
+{
+    return v->view == VIEW_INDEX ? resolve(s, v->index).v : VAL_NONE;
+}
 
 val variable_read(struct scope *s, uint32_t variable)
 {
@@ -114,9 +128,11 @@ val variable_read(struct scope *s, uint32_t variable)
     return here;
 }
 
-static _Noreturn void predicate_writes(struct capture *c, const struct variable *v, const struct scope *predicate)
+static _Noreturn void predicate_writes(struct capture *c, const struct variable *v,
+                                       const struct scope *predicate)
 {
-    capture_throw("%s (%s) may not assign to arrays from outside of it: '%s' made at %s", predicate->what, capture_place_text(&c->arena, predicate->at), v->name,
+    capture_throw("%s (%s) may not assign to arrays from outside of it: '%s' made at %s", predicate->what,
+                  capture_place_text(&c->arena, predicate->at), v->name,
                   capture_place_text(&c->arena, v->at));
 }
 
@@ -138,12 +154,21 @@ void variable_set(struct scope *s, uint32_t variable, val value) { bind(s, varia
 
 /* ---- eager mode ---- */
 
-static void rule_cut(struct emission *e) { e->out[0] = cut_view(e->s, e->b, e->args, e->in[0].v, e->n > 1 ? operand_value(e->b, &e->in[1]) : VAL_NONE); }
+static void rule_cut(struct emission *e)
+{
+    e->out[0] = cut_view(e->s, e->b, e->args, e->in[0].v,
+                         e->n > 1 ? operand_value(e->b, &e->in[1]) : VAL_NONE);
+}
 static void rule_update(struct emission *e)
 {
-    e->out[0] = update_view(e->s, e->b, e->args, e->in[0].v, e->n > 2 ? operand_value(e->b, &e->in[2]) : VAL_NONE, operand_value(e->b, &e->in[1]));
+    e->out[0] = update_view(e->s, e->b, e->args, e->in[0].v,
+                            e->n > 2 ? operand_value(e->b, &e->in[2]) : VAL_NONE,
+                            operand_value(e->b, &e->in[1]));
 }
-static void rule_conform(struct emission *e) { e->out[0] = conform(e->b, e->in[0].v, operand_value(e->b, &e->in[1])); }
+static void rule_conform(struct emission *e)
+{
+    e->out[0] = conform(e->b, e->in[0].v, operand_value(e->b, &e->in[1]));
+}
 
 struct tensor *eager_variable_read(struct capture *c, uint32_t variable)
 {
@@ -209,30 +234,74 @@ static void make_view(struct capture *c, void *args)
 {
     struct variable_args *a = args;
     uint32_t base = variable_index(c, a->variable);
-    struct variable v = { .scope = c->variables.data[base].scope, .base = base, .view = a->view, .axis = a->axis, .index = a->index, .name = c->variables.data[base].name };
+    struct variable v = { .scope = c->variables.data[base].scope,
+                          .base = base,
+                          .view = a->view,
+                          .axis = a->axis,
+                          .index = a->index,
+                          .name = c->variables.data[base].name };
     v.text = arena_string(&c->arena, a->text ? a->text : "", a->text ? strlen(a->text) : 0);
     if (a->view == VIEW_INDEX) {
-        if (is_variable(a->index)) a->index = v.index = hop_current_at(c->at, a->index); /* the index as it is now */
-        if (!c->eager) v.index = value_handle(c->innermost, operand_value(&c->innermost->b, &(struct operand[]){ resolve(c->innermost, a->index) }[0]));
+        if (is_variable(a->index))
+            a->index = v.index = hop_current_at(c->at, a->index); /* the index as it is now */
+        if (!c->eager)
+            v.index = value_handle(c->innermost,
+                                   operand_value(&c->innermost->b,
+                                                 &(struct operand[]){ resolve(c->innermost, a->index) }[0]));
         v.scope = c->innermost->serial; /* a view lives where its index does */
     }
     a->out = add_variable(c->innermost, v);
-    if (c->eager) tensor_free(eager_variable_read(c, c->variables.len - 1)); /* a view that cannot be is an error where it is made */
+    if (c->eager)
+        tensor_free(eager_variable_read(c, c->variables.len -
+                                               1)); /* a view that cannot be is an error where it is made */
     else capture_try(c, read_newest, NULL);
 }
 
-static hop_val view_at(hop_place at, const char *name, struct variable_args a) { return capture_edge(at, name, make_view, &a) ? (hop_val){ 0, 0 } : a.out; }
-hop_val hop_view_at(hop_place at, hop_val variable, const char *slices) { return view_at(at, "view", (struct variable_args){ .variable = variable, .view = VIEW_SLICE, .text = slices }); }
+static hop_val view_at(hop_place at, const char *name, struct variable_args a)
+{
+    return capture_edge(at, name, make_view, &a) ? (hop_val){ 0, 0 } : a.out;
+}
+hop_val hop_view_at(hop_place at, hop_val variable, const char *slices)
+{
+    return view_at(at, "view",
+                   (struct variable_args){ .variable = variable, .view = VIEW_SLICE, .text = slices });
+}
 hop_val hop_view_index_at(hop_place at, hop_val variable, hop_val i, int axis)
 {
-    return view_at(at, "view_index", (struct variable_args){ .variable = variable, .view = VIEW_INDEX, .index = i, .axis = axis });
+    return view_at(at, "view_index",
+                   (struct variable_args){
+                       .variable = variable, .view = VIEW_INDEX, .index = i, .axis = axis });
 }
-hop_val hop_view_reshape_at(hop_place at, hop_val variable, const char *dims) { return view_at(at, "view_reshape", (struct variable_args){ .variable = variable, .view = VIEW_RESHAPE, .text = dims }); }
-hop_val hop_view_permute_at(hop_place at, hop_val variable, const char *order) { return view_at(at, "view_permute", (struct variable_args){ .variable = variable, .view = VIEW_PERMUTE, .text = order }); }
-hop_val hop_view_transpose_at(hop_place at, hop_val variable) { return view_at(at, "view_transpose", (struct variable_args){ .variable = variable, .view = VIEW_TRANSPOSE }); }
-hop_val hop_view_expand_at(hop_place at, hop_val variable, int axis) { return view_at(at, "view_expand", (struct variable_args){ .variable = variable, .view = VIEW_EXPAND, .axis = axis }); }
-hop_val hop_view_squeeze_at(hop_place at, hop_val variable, const char *axes) { return view_at(at, "view_squeeze", (struct variable_args){ .variable = variable, .view = VIEW_SQUEEZE, .text = axes }); }
-hop_val hop_view_broadcast_at(hop_place at, hop_val variable, const char *dims) { return view_at(at, "view_broadcast", (struct variable_args){ .variable = variable, .view = VIEW_BROADCAST, .text = dims }); }
+hop_val hop_view_reshape_at(hop_place at, hop_val variable, const char *dims)
+{
+    return view_at(at, "view_reshape",
+                   (struct variable_args){ .variable = variable, .view = VIEW_RESHAPE, .text = dims });
+}
+hop_val hop_view_permute_at(hop_place at, hop_val variable, const char *order)
+{
+    return view_at(at, "view_permute",
+                   (struct variable_args){ .variable = variable, .view = VIEW_PERMUTE, .text = order });
+}
+hop_val hop_view_transpose_at(hop_place at, hop_val variable)
+{
+    return view_at(at, "view_transpose",
+                   (struct variable_args){ .variable = variable, .view = VIEW_TRANSPOSE });
+}
+hop_val hop_view_expand_at(hop_place at, hop_val variable, int axis)
+{
+    return view_at(at, "view_expand",
+                   (struct variable_args){ .variable = variable, .view = VIEW_EXPAND, .axis = axis });
+}
+hop_val hop_view_squeeze_at(hop_place at, hop_val variable, const char *axes)
+{
+    return view_at(at, "view_squeeze",
+                   (struct variable_args){ .variable = variable, .view = VIEW_SQUEEZE, .text = axes });
+}
+hop_val hop_view_broadcast_at(hop_place at, hop_val variable, const char *dims)
+{
+    return view_at(at, "view_broadcast",
+                   (struct variable_args){ .variable = variable, .view = VIEW_BROADCAST, .text = dims });
+}
 
 static void assign(struct capture *c, void *args)
 {
@@ -258,7 +327,10 @@ int hop_assign_at(hop_place at, hop_val variable, hop_val value)
 }
 
 static void rule_current(struct emission *e) { e->out[0] = operand_value(e->b, &e->in[0]); }
-hop_val hop_current_at(hop_place at, hop_val variable) { return capture_emit1(at, "current", rule_current, NULL, &variable, 1); }
+hop_val hop_current_at(hop_place at, hop_val variable)
+{
+    return capture_emit1(at, "current", rule_current, NULL, &variable, 1);
+}
 
 int hop_assign_where_at(hop_place at, hop_val variable, hop_val mask, hop_val value)
 {
@@ -270,7 +342,8 @@ int hop_update_at(hop_place at, hop_val variable, const char *op, const hop_val 
 {
     enum { FEW = 8 };
     hop_val few[FEW + 1], *in = few, out = { 0, 0 };
-    if (n < 0 || (n && !rest)) return hop_fail_at(at, "update: expected further operands, found NULL or a negative count");
+    if (n < 0 || (n && !rest))
+        return hop_fail_at(at, "update: expected further operands, found NULL or a negative count");
     if (n > FEW && !(in = capture_room(at, "update", (uint32_t)n + 1))) return hop_failed();
     in[0] = variable;
     if (n) memcpy(in + 1, rest, (size_t)n * sizeof *in);

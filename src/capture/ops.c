@@ -1,5 +1,6 @@
-/* The first-order calls of the C surface: each has a rule that promotes, broadcasts and emits, and a public function that hands its arguments to the
- * rule. The elementwise families are made from the lists of the public header, so that the two cannot drift. */
+/* The first-order calls of the C surface: each has a rule that promotes, broadcasts and emits, and a public
+ * function that hands its arguments to the rule. The elementwise families are made from the lists of the
+ * public header, so that the two cannot drift. */
 #include "capture/capture.h"
 #include "ops/scalar_c.h"
 
@@ -17,7 +18,8 @@ hop_dim hop_dim_const(int64_t n) { return (hop_dim){ HANDLE_NUMBER_DIM, (uint64_
 
 /* ---- elementwise ---- */
 
-/* The dtype an elementwise operator computes in: as it is, or the one that integers take where it is defined for others alone. */
+/* The dtype an elementwise operator computes in: as it is, or the one that integers take where it is defined
+ * for others alone. */
 static enum dtype computing_dtype(enum op op, enum dtype t)
 {
     if (scalar_c_defined(op, t)) return t;
@@ -26,16 +28,21 @@ static enum dtype computing_dtype(enum op op, enum dtype t)
     return t; /* infer says what is wrong */
 }
 
-static bool is_comparison(enum op op) { return op == OP_eq || op == OP_ne || op == OP_lt || op == OP_le || op == OP_gt || op == OP_ge; }
+static bool is_comparison(enum op op)
+{
+    return op == OP_eq || op == OP_ne || op == OP_lt || op == OP_le || op == OP_gt || op == OP_ge;
+}
 
-/* Integers compared with a number that their dtype does not hold: the answer is the same for all of them. False: this is no such call. */
+/* Integers compared with a number that their dtype does not hold: the answer is the same for all of them.
+ * False: this is no such call. */
 static bool compare_beside(struct emission *e, enum op op, enum dtype t)
 {
     if (!is_comparison(op) || !dtype_is_integer(t)) return false;
     uint32_t number = e->in[0].weak ? 0 : 1;
     int side = e->in[number].weak == HANDLE_INT ? beside_range(t, e->in[number].integer) : 0;
     if (!side) return false;
-    bool first_is_less = (side > 0) == (number == 1); /* in the order of the operands: the first is below the second */
+    bool first_is_less = (side > 0) ==
+                         (number == 1); /* in the order of the operands: the first is below the second */
     bool answer = op == OP_ne || (first_is_less ? op == OP_lt || op == OP_le : op == OP_gt || op == OP_ge);
     dim dims[MAX_RANK];
     uint32_t rank = broadcast_dims(e->b, e->in, e->n, dims);
@@ -44,7 +51,8 @@ static bool compare_beside(struct emission *e, enum op op, enum dtype t)
     return true;
 }
 
-/* What an operator on bools alone is: a sum and a maximum hold where one does, a product and a minimum where both do, as in NumPy. */
+/* What an operator on bools alone is: a sum and a maximum hold where one does, a product and a minimum where
+ * both do, as in NumPy. */
 static enum op op_of_bools(enum op op)
 {
     if (op == OP_sub) capture_throw("bools have no difference: use xor, or cast them to integers first");
@@ -112,8 +120,10 @@ static void rule_select(struct emission *e)
     for (uint32_t i = 0; i < 3; i++) {
         const struct operand *o = &e->in[i];
         if (!i && !o->weak && emit_type(e->b, o->v).dtype != DT_BOOL)
-            capture_throw("the condition: expected bool, found %s", type_text(e->b->m, e->b->symbols.data, builder_type(e->b, o->v)));
-        in[i] = o->weak ? weak_full(e->b, o, i ? t : DT_BOOL, rank, dims) : bring_to(e->b, i ? emit_cast(e->b, o->v, t) : o->v, rank, dims);
+            capture_throw("the condition: expected bool, found %s",
+                          type_text(e->b->m, e->b->symbols.data, builder_type(e->b, o->v)));
+        in[i] = o->weak ? weak_full(e->b, o, i ? t : DT_BOOL, rank, dims)
+                        : bring_to(e->b, i ? emit_cast(e->b, o->v, t) : o->v, rank, dims);
     }
     e->out[0] = emit(e->b, OP_select, in, 3, NULL);
 }
@@ -123,13 +133,18 @@ hop_val hop_select_at(hop_place at, hop_val condition, hop_val x, hop_val y)
 }
 
 static void rule_cast(struct emission *e) { e->out[0] = operand_as(e->b, &e->in[0], text_dtype(e->args)); }
-hop_val hop_cast_at(hop_place at, hop_val x, const char *dtype) { return capture_emit1(at, "cast", rule_cast, dtype, &x, 1); }
+hop_val hop_cast_at(hop_place at, hop_val x, const char *dtype)
+{
+    return capture_emit1(at, "cast", rule_cast, dtype, &x, 1);
+}
 
 /* ---- arrays out of nothing ---- */
 
 static struct cursor cursor_for(const struct emission *e, const char *text, const char *what)
 {
-    return (struct cursor){ .text = text ? text : "", .p = text ? text : "", .what = what, .s = e->s, .m = e->b->m };
+    return (struct cursor){
+        .text = text ? text : "", .p = text ? text : "", .what = what, .s = e->s, .m = e->b->m
+    };
 }
 
 struct type_args {
@@ -150,7 +165,9 @@ static enum dtype read_type(struct emission *e, const char *text, uint32_t *rank
 static val fill(struct builder *b, const struct operand *o, enum dtype t, uint32_t rank, const dim *dims)
 {
     if (o->weak) return weak_full(b, o, t, rank, dims);
-    if (emit_type(b, o->v).rank) capture_throw("the value: expected a scalar, found %s", type_text(b->m, b->symbols.data, builder_type(b, o->v)));
+    if (emit_type(b, o->v).rank)
+        capture_throw("the value: expected a scalar, found %s",
+                      type_text(b->m, b->symbols.data, builder_type(b, o->v)));
     return bring_to(b, emit_cast(b, o->v, t), rank, dims);
 }
 
@@ -161,19 +178,36 @@ static void rule_full(struct emission *e)
     enum dtype t = read_type(e, e->args, &rank, dims);
     e->out[0] = fill(e->b, &e->in[0], t, rank, dims);
 }
-hop_val hop_full_at(hop_place at, const char *type, hop_val value) { return capture_emit1(at, "full", rule_full, type, &value, 1); }
-hop_val hop_zeros_at(hop_place at, const char *type) { return capture_emit1(at, "zeros", rule_full, type, (hop_val[]){ hop_int(0) }, 1); }
-hop_val hop_ones_at(hop_place at, const char *type) { return capture_emit1(at, "ones", rule_full, type, (hop_val[]){ hop_int(1) }, 1); }
+hop_val hop_full_at(hop_place at, const char *type, hop_val value)
+{
+    return capture_emit1(at, "full", rule_full, type, &value, 1);
+}
+hop_val hop_zeros_at(hop_place at, const char *type)
+{
+    return capture_emit1(at, "zeros", rule_full, type, (hop_val[]){ hop_int(0) }, 1);
+}
+hop_val hop_ones_at(hop_place at, const char *type)
+{
+    return capture_emit1(at, "ones", rule_full, type, (hop_val[]){ hop_int(1) }, 1);
+}
 
 static void rule_number(struct emission *e) { e->out[0] = operand_as(e->b, &e->in[0], text_dtype(e->args)); }
 hop_val hop_number_at(hop_place at, const char *dtype, double value)
 {
-    bool whole = value >= -9007199254740992.0 && value <= 9007199254740992.0 && value == (double)(int64_t)value && (value != 0 || 1 / value > 0);
-    return capture_emit1(at, "number", rule_number, dtype, (hop_val[]){ whole ? hop_int((int64_t)value) : hop_scalar(value) }, 1);
+    bool whole = value >= -9007199254740992.0 && value <= 9007199254740992.0 &&
+                 value == (double)(int64_t)value && (value != 0 || 1 / value > 0);
+    return capture_emit1(at, "number", rule_number, dtype,
+                         (hop_val[]){ whole ? hop_int((int64_t)value) : hop_scalar(value) }, 1);
 }
 
-static void rule_zeros_like(struct emission *e) { e->out[0] = emit_full_like(e->b, operand_value(e->b, &e->in[0]), 0); }
-hop_val hop_zeros_like_at(hop_place at, hop_val v) { return capture_emit1(at, "zeros_like", rule_zeros_like, NULL, &v, 1); }
+static void rule_zeros_like(struct emission *e)
+{
+    e->out[0] = emit_full_like(e->b, operand_value(e->b, &e->in[0]), 0);
+}
+hop_val hop_zeros_like_at(hop_place at, hop_val v)
+{
+    return capture_emit1(at, "zeros_like", rule_zeros_like, NULL, &v, 1);
+}
 
 static void rule_iota(struct emission *e)
 {
@@ -184,15 +218,20 @@ static void rule_iota(struct emission *e)
     struct attr attrs[3] = { A_DIMS(dims, rank), A_INT(check_axis(a->axis, rank)), A_DTYPE(t) };
     e->out[0] = emit(e->b, OP_iota, NULL, 0, attrs);
 }
-hop_val hop_iota_at(hop_place at, const char *type, int axis) { return capture_emit1(at, "iota", rule_iota, &(struct type_args){ .type = type, .axis = axis }, NULL, 0); }
+hop_val hop_iota_at(hop_place at, const char *type, int axis)
+{
+    return capture_emit1(at, "iota", rule_iota, &(struct type_args){ .type = type, .axis = axis }, NULL, 0);
+}
 
-static val constant_value(struct builder *b, enum dtype t, uint32_t rank, const int64_t *sizes, const void *data)
+static val constant_value(struct builder *b, enum dtype t, uint32_t rank, const int64_t *sizes,
+                          const void *data)
 {
     dim dims[MAX_RANK];
     size_t bytes = dtype_info[t].size;
     for (uint32_t i = 0; i < rank; i++) {
         dims[i] = dim_const(b->m, sizes[i]);
-        if (__builtin_mul_overflow(bytes, (size_t)sizes[i], &bytes)) capture_throw("the constant is too large");
+        if (__builtin_mul_overflow(bytes, (size_t)sizes[i], &bytes))
+            capture_throw("the constant is too large");
     }
     if (bytes && !data) capture_throw("expected data, found NULL");
     struct attr a = A_CONST(module_constant(b->m, type_intern(b->m, t, rank, dims), data, bytes, 0));
@@ -209,7 +248,8 @@ static void rule_constant(struct emission *e)
 }
 hop_val hop_constant_at(hop_place at, const char *type, const void *data)
 {
-    return capture_emit1(at, "constant", rule_constant, &(struct type_args){ .type = type, .data = data }, NULL, 0);
+    return capture_emit1(at, "constant", rule_constant, &(struct type_args){ .type = type, .data = data },
+                         NULL, 0);
 }
 
 static void rule_from_tensor(struct emission *e)
@@ -238,7 +278,8 @@ hop_val hop_from_tensor_at(hop_place at, hop_tensor *t)
 hop_val hop_key_at(hop_place at, uint64_t seed)
 {
     uint32_t words[2] = { (uint32_t)(seed >> 32), (uint32_t)seed };
-    return capture_emit1(at, "key", rule_constant, &(struct type_args){ .type = "u32[2]", .data = words }, NULL, 0);
+    return capture_emit1(at, "key", rule_constant, &(struct type_args){ .type = "u32[2]", .data = words },
+                         NULL, 0);
 }
 
 static void rule_random(struct emission *e)
@@ -260,15 +301,18 @@ static void rule_random(struct emission *e)
 }
 hop_val hop_random_bits_at(hop_place at, hop_val key, const char *dims)
 {
-    return capture_emit1(at, "random_bits", rule_random, &(struct type_args){ .type = dims, .axis = OP_random_bits }, &key, 1);
+    return capture_emit1(at, "random_bits", rule_random,
+                         &(struct type_args){ .type = dims, .axis = OP_random_bits }, &key, 1);
 }
 hop_val hop_random_uniform_at(hop_place at, hop_val key, const char *type)
 {
-    return capture_emit1(at, "random_uniform", rule_random, &(struct type_args){ .type = type, .axis = OP_random_uniform }, &key, 1);
+    return capture_emit1(at, "random_uniform", rule_random,
+                         &(struct type_args){ .type = type, .axis = OP_random_uniform }, &key, 1);
 }
 hop_val hop_random_normal_at(hop_place at, hop_val key, const char *type)
 {
-    return capture_emit1(at, "random_normal", rule_random, &(struct type_args){ .type = type, .axis = OP_random_normal }, &key, 1);
+    return capture_emit1(at, "random_normal", rule_random,
+                         &(struct type_args){ .type = type, .axis = OP_random_normal }, &key, 1);
 }
 
 /* ---- reductions ---- */
@@ -293,7 +337,8 @@ static void rule_reduce(struct emission *e)
 #define DEFINE(name) \
     hop_val hop_##name##_at(hop_place at, hop_val x, const char *axes) \
     { \
-        return capture_emit1(at, #name, rule_reduce, &(struct reduce_args){ .op = OP_##name, .axes = axes }, &x, 1); \
+        return capture_emit1(at, #name, rule_reduce, &(struct reduce_args){ .op = OP_##name, .axes = axes }, \
+                             &x, 1); \
     }
 DEFINE(sum)
 DEFINE(prod)
@@ -314,8 +359,14 @@ static void rule_arg(struct emission *e)
     struct attr dim = A_INT(check_axis(a->axis, emit_type(e->b, v).rank));
     e->out[0] = emit(e->b, a->op, &v, 1, &dim);
 }
-hop_val hop_argmax_at(hop_place at, hop_val x, int axis) { return capture_emit1(at, "argmax", rule_arg, &(struct arg_args){ OP_argmax, axis }, &x, 1); }
-hop_val hop_argmin_at(hop_place at, hop_val x, int axis) { return capture_emit1(at, "argmin", rule_arg, &(struct arg_args){ OP_argmin, axis }, &x, 1); }
+hop_val hop_argmax_at(hop_place at, hop_val x, int axis)
+{
+    return capture_emit1(at, "argmax", rule_arg, &(struct arg_args){ OP_argmax, axis }, &x, 1);
+}
+hop_val hop_argmin_at(hop_place at, hop_val x, int axis)
+{
+    return capture_emit1(at, "argmin", rule_arg, &(struct arg_args){ OP_argmin, axis }, &x, 1);
+}
 
 /* ---- products ---- */
 
@@ -359,7 +410,10 @@ static void rule_matmul(struct emission *e)
     if (x >= 2 && y > 2) broadcast_stacks(e->b, in);
     e->out[0] = emit2(e->b, OP_matmul, in[0], in[1]);
 }
-hop_val hop_matmul_at(hop_place at, hop_val x, hop_val y) { return capture_emit1(at, "matmul", rule_matmul, NULL, (hop_val[]){ x, y }, 2); }
+hop_val hop_matmul_at(hop_place at, hop_val x, hop_val y)
+{
+    return capture_emit1(at, "matmul", rule_matmul, NULL, (hop_val[]){ x, y }, 2);
+}
 
 static void rule_dot(struct emission *e)
 {
@@ -371,7 +425,8 @@ static void rule_dot(struct emission *e)
     uint32_t lists[4][MAX_RANK], n[4];
     for (int k = 0; k < 4; k++) n[k] = parse_axis_list(texts[k], emit_type(e->b, in[k & 1]).rank, lists[k]);
     for (int k = 0; k < 4; k += 2)
-        if (n[k] != n[k + 1]) capture_throw("%s names %u axes, %s names %u", names[k], n[k], names[k + 1], n[k + 1]);
+        if (n[k] != n[k + 1])
+            capture_throw("%s names %u axes, %s names %u", names[k], n[k], names[k + 1], n[k + 1]);
     e->out[0] = emit_dot(e->b, in[0], in[1], lists[0], lists[1], n[0], lists[2], lists[3], n[2]);
 }
 hop_val hop_dot_at(hop_place at, hop_val x, hop_val y, const hop_dot_spec *spec)
@@ -409,7 +464,8 @@ int hop_check_at(hop_place at, hop_val condition, const char *message, const hop
 {
     enum { FEW = 8 };
     hop_val few[FEW + 1], *in = few;
-    if (n < 0 || (n && !values)) return hop_fail_at(at, "check: expected values to show, found NULL or a negative count");
+    if (n < 0 || (n && !values))
+        return hop_fail_at(at, "check: expected values to show, found NULL or a negative count");
     if (n > FEW && !(in = capture_room(at, "check", (uint32_t)n + 1))) return hop_failed();
     in[0] = condition;
     if (n) memcpy(in + 1, values, (size_t)n * sizeof *in);
@@ -446,8 +502,14 @@ static void rule_tag(struct emission *e)
     val in = operand_value(e->b, &e->in[0]);
     e->out[0] = emit(e->b, OP_tag, &in, 1, &gradient);
 }
-hop_val hop_keep_at(hop_place at, hop_val x) { return capture_emit1(at, "keep", rule_tag, &(enum tag){ TAG_KEEP }, &x, 1); }
-hop_val hop_recompute_at(hop_place at, hop_val x) { return capture_emit1(at, "recompute", rule_tag, &(enum tag){ TAG_RECOMPUTE }, &x, 1); }
+hop_val hop_keep_at(hop_place at, hop_val x)
+{
+    return capture_emit1(at, "keep", rule_tag, &(enum tag){ TAG_KEEP }, &x, 1);
+}
+hop_val hop_recompute_at(hop_place at, hop_val x)
+{
+    return capture_emit1(at, "recompute", rule_tag, &(enum tag){ TAG_RECOMPUTE }, &x, 1);
+}
 
 /* ---- about values ---- */
 

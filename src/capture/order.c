@@ -8,7 +8,8 @@ struct axis_args {
     const char *k; /* top_k */
 };
 
-/* x and its axis and flag as attributes; bool becomes i64 for sums and products, integers f64 for what is defined on floats only. */
+/* x and its axis and flag as attributes; bool becomes i64 for sums and products, integers f64 for what is
+ * defined on floats only. */
 static void rule_cumulative(struct emission *e)
 {
     const struct axis_args *a = e->args;
@@ -22,7 +23,8 @@ static void rule_cumulative(struct emission *e)
 #define DEFINE(name) \
     hop_val hop_##name##_at(hop_place at, hop_val x, int axis, int reverse) \
     { \
-        return capture_emit1(at, #name, rule_cumulative, &(struct axis_args){ .op = OP_##name, .axis = axis, .flag = reverse }, &x, 1); \
+        return capture_emit1(at, #name, rule_cumulative, \
+                             &(struct axis_args){ .op = OP_##name, .axis = axis, .flag = reverse }, &x, 1); \
     }
 HOP_CUMULATIVE_OPERATORS(DEFINE)
 #undef DEFINE
@@ -32,12 +34,14 @@ static void rule_recurrence(struct emission *e)
     const struct axis_args *a = e->args;
     val in[2];
     promote_all(e->b, e->in, 2, operands_dtype(e->b, e->in, 2), in);
-    struct attr attrs[3] = { A_INT(check_axis(a->axis, emit_type(e->b, in[0]).rank)), A_FLAG(a->flag), A_NONE };
+    struct attr attrs[3] = { A_INT(check_axis(a->axis, emit_type(e->b, in[0]).rank)), A_FLAG(a->flag),
+                             A_NONE };
     e->out[0] = emit(e->b, OP_recurrence, in, 2, attrs);
 }
 hop_val hop_recurrence_at(hop_place at, hop_val a, hop_val b, int axis, int reverse)
 {
-    return capture_emit1(at, "recurrence", rule_recurrence, &(struct axis_args){ .axis = axis, .flag = reverse }, (hop_val[]){ a, b }, 2);
+    return capture_emit1(at, "recurrence", rule_recurrence,
+                         &(struct axis_args){ .axis = axis, .flag = reverse }, (hop_val[]){ a, b }, 2);
 }
 
 static void rule_order(struct emission *e)
@@ -49,11 +53,13 @@ static void rule_order(struct emission *e)
 }
 hop_val hop_sort_at(hop_place at, hop_val x, int axis, int descending)
 {
-    return capture_emit1(at, "sort", rule_order, &(struct axis_args){ .op = OP_sort, .axis = axis, .flag = descending }, &x, 1);
+    return capture_emit1(at, "sort", rule_order,
+                         &(struct axis_args){ .op = OP_sort, .axis = axis, .flag = descending }, &x, 1);
 }
 hop_val hop_argsort_at(hop_place at, hop_val x, int axis, int descending)
 {
-    return capture_emit1(at, "argsort", rule_order, &(struct axis_args){ .op = OP_argsort, .axis = axis, .flag = descending }, &x, 1);
+    return capture_emit1(at, "argsort", rule_order,
+                         &(struct axis_args){ .op = OP_argsort, .axis = axis, .flag = descending }, &x, 1);
 }
 
 static void rule_top_k(struct emission *e)

@@ -1,5 +1,5 @@
-/* The texts of the C surface: dtypes, sizes, types, axes, slices. A text and, where sizes may have names, a scope come in; dims and lists go out.
- * Errors show the text and what was expected where. */
+/* The texts of the C surface: dtypes, sizes, types, axes, slices. A text and, where sizes may have names, a
+ * scope come in; dims and lists go out. Errors show the text and what was expected where. */
 #include "capture/capture.h"
 
 #include <ctype.h>
@@ -55,7 +55,8 @@ bool cursor_integer(struct cursor *c, int64_t *out)
     if (!isdigit((unsigned char)*p)) return false;
     int64_t n = 0;
     for (; isdigit((unsigned char)*p); p++)
-        if (__builtin_mul_overflow(n, 10, &n) || __builtin_add_overflow(n, *p - '0', &n)) cursor_error(c, "a number below 2^63");
+        if (__builtin_mul_overflow(n, 10, &n) || __builtin_add_overflow(n, *p - '0', &n))
+            cursor_error(c, "a number below 2^63");
     if (is_word_char(*p)) return false;
     *out = negative ? -n : n;
     c->p = p;
@@ -96,7 +97,8 @@ static dim parse_factor(struct cursor *c, int depth)
     }
     dim d = c->s ? scope_symbol(c->s, word, length) : HOP_NONE;
     if (d == HOP_NONE && c->declare) d = c->declare(c, word, length);
-    if (d == HOP_NONE) capture_throw("%s \"%s\": the size '%.*s' is not known here", c->what, c->text, (int)length, word);
+    if (d == HOP_NONE)
+        capture_throw("%s \"%s\": the size '%.*s' is not known here", c->what, c->text, (int)length, word);
     return d;
 }
 
@@ -142,7 +144,8 @@ enum dtype parse_dtype(struct cursor *c)
     size_t length;
     if (!cursor_word(c, &word, &length) || !dtype_from_name(word, length, &t)) {
         char known[128] = "a dtype:";
-        for (int i = 0; i < DT_COUNT; i++) snprintf(known + strlen(known), sizeof known - strlen(known), " %s", dtype_info[i].name);
+        for (int i = 0; i < DT_COUNT; i++)
+            snprintf(known + strlen(known), sizeof known - strlen(known), " %s", dtype_info[i].name);
         c->p = at;
         cursor_error(c, known);
     }
@@ -187,7 +190,8 @@ enum dtype parse_static_type(const char *text, uint32_t *rank, int64_t *dims)
 uint32_t check_axis(int axis, uint32_t rank)
 {
     int64_t a = axis < 0 ? (int64_t)axis + rank : axis;
-    if (a < 0 || a >= (int64_t)rank) capture_throw("expected an axis in %d..%d, found %d", -(int)rank, (int)rank - 1, axis);
+    if (a < 0 || a >= (int64_t)rank)
+        capture_throw("expected an axis in %d..%d, found %d", -(int)rank, (int)rank - 1, axis);
     return (uint32_t)a;
 }
 
@@ -254,7 +258,8 @@ static struct slice_item parse_item(struct cursor *c)
     item.has_limit = parse_bound(c, &item.limit, &item.limit_number, &item.limit_negative);
     if (!cursor_accept(c, ":")) return item;
     if (!cursor_integer(c, &item.step) && *c->p && *c->p != ',') cursor_error(c, "a step, a number");
-    if (!item.step || item.step > INT32_MAX || item.step < -INT32_MAX) cursor_error(c, "a step other than 0 and below 2^31");
+    if (!item.step || item.step > INT32_MAX || item.step < -INT32_MAX)
+        cursor_error(c, "a step other than 0 and below 2^31");
     return item;
 }
 
@@ -265,7 +270,8 @@ uint32_t parse_slices(struct cursor *c, uint32_t rank, struct slice_item *items,
     cursor_space(c);
     for (bool first = true; *c->p; first = false) {
         if (!first) cursor_expect(c, ",");
-        if (n == HOP_COUNT(written)) capture_throw("%s \"%s\" has more than %d parts", c->what, c->text, MAX_SLICE_ITEMS);
+        if (n == HOP_COUNT(written))
+            capture_throw("%s \"%s\" has more than %d parts", c->what, c->text, MAX_SLICE_ITEMS);
         if (cursor_accept(c, "...")) {
             if (dots != HOP_NONE) capture_throw("%s \"%s\" has \"...\" twice", c->what, c->text);
             dots = n;
@@ -274,7 +280,8 @@ uint32_t parse_slices(struct cursor *c, uint32_t rank, struct slice_item *items,
         written[n] = parse_item(c);
         used += written[n++].kind != SLICE_NEW;
     }
-    if (used > rank) capture_throw("%s \"%s\" speak of %u axes, the array has %u", c->what, c->text, used, rank);
+    if (used > rank)
+        capture_throw("%s \"%s\" speak of %u axes, the array has %u", c->what, c->text, used, rank);
     if (n + rank - used > room) capture_throw("%s \"%s\" have too many parts", c->what, c->text);
     if (dots == HOP_NONE) dots = n;
     for (uint32_t i = 0; i <= n; i++) {

@@ -1,5 +1,6 @@
-/* Promotion as in JAX, broadcasting as in NumPy, made explicit: operands of any dtypes and shapes come in, nodes that cast and broadcast are emitted, values of
- * one type go out. Numbers without a dtype take that of the others. A symbolic size never broadcasts: it is required to be equal. */
+/* Promotion as in JAX, broadcasting as in NumPy, made explicit: operands of any dtypes and shapes come in,
+ * nodes that cast and broadcast are emitted, values of one type go out. Numbers without a dtype take that of
+ * the others. A symbolic size never broadcasts: it is required to be equal. */
 #include "capture/capture.h"
 
 /* A signed one that is larger than both where only one is signed; beyond u64 there is none. */
@@ -8,7 +9,8 @@ static enum dtype join_integers(enum dtype a, enum dtype b)
     if (dtype_info[a].kind == dtype_info[b].kind) return dtype_info[a].size >= dtype_info[b].size ? a : b;
     enum dtype u = dtype_info[a].kind == KIND_UINT ? a : b, best = DT_COUNT, s = u == a ? b : a;
     for (int t = 0; t < DT_COUNT; t++) {
-        bool holds = dtype_info[t].kind == KIND_INT && dtype_info[t].size > dtype_info[u].size && dtype_info[t].size >= dtype_info[s].size;
+        bool holds = dtype_info[t].kind == KIND_INT && dtype_info[t].size > dtype_info[u].size &&
+                     dtype_info[t].size >= dtype_info[s].size;
         if (holds && (best == DT_COUNT || dtype_info[t].size < dtype_info[best].size)) best = (enum dtype)t;
     }
     return best;
@@ -31,8 +33,10 @@ static enum dtype common_dtype(enum dtype a, enum dtype b)
     enum dtype t = promote_dtypes(a, b);
     if (t != DT_COUNT) return t;
     const char *name = dtype_info[dtype_info[a].kind == KIND_INT ? a : b].name;
-    capture_throw("no integer dtype holds both u64 and %s: cast one of them, hop_cast(x, \"i64\") where all values are below 2^63, "
-                  "hop_cast(x, \"u64\") where none is negative", name);
+    capture_throw("no integer dtype holds both u64 and %s: cast one of them, hop_cast(x, \"i64\") where all "
+                  "values are below 2^63, "
+                  "hop_cast(x, \"u64\") where none is negative",
+                  name);
 }
 
 static enum dtype with_weak(int strong, uint8_t weak)
@@ -70,7 +74,9 @@ val weak_full(struct builder *b, const struct operand *o, enum dtype t, uint32_t
 {
     double real = o->weak == HANDLE_REAL ? o->real : (double)o->integer;
     int64_t integer = o->integer;
-    if (o->weak == HANDLE_REAL && !dtype_is_float(t)) { /* cast as a value of f64 would be: emitted, so that it is the same everywhere */
+    if (o->weak == HANDLE_REAL &&
+        !dtype_is_float(
+            t)) { /* cast as a value of f64 would be: emitted, so that it is the same everywhere */
         struct attr a[3] = { A_REAL(o->real), A_DIMS(dims, rank), A_DTYPE(DT_F64) };
         return emit_cast(b, emit(b, OP_full, NULL, 0, a), t);
     }
@@ -79,8 +85,8 @@ val weak_full(struct builder *b, const struct operand *o, enum dtype t, uint32_t
         bool is_signed = dtype_info[t].kind == KIND_INT;
         int64_t least = is_signed ? -((int64_t)1 << (bits - 1)) : 0;
         uint64_t most = UINT64_MAX >> (64 - bits + is_signed);
-        capture_throw("%s holds %lld..%llu, which %lld is not within: cast the array to a larger dtype", dtype_info[t].name,
-                      (long long)least, (unsigned long long)most, (long long)integer);
+        capture_throw("%s holds %lld..%llu, which %lld is not within: cast the array to a larger dtype",
+                      dtype_info[t].name, (long long)least, (unsigned long long)most, (long long)integer);
     }
     if (t == DT_BOOL) integer = integer != 0;
     struct attr a[3] = { dtype_is_float(t) ? A_REAL(real) : A_INT(integer), A_DIMS(dims, rank), A_DTYPE(t) };
@@ -91,13 +97,21 @@ val weak_like(struct builder *b, const struct operand *o, struct type t)
 {
     enum dtype found = with_weak((int)t.dtype, o->weak);
     if (found != (enum dtype)t.dtype)
-        capture_throw("a result is the number %.17g, where %s is expected: cast it, or give a number of that kind", o->weak == HANDLE_REAL ? o->real : (double)o->integer, dtype_info[t.dtype].name);
+        capture_throw(
+            "a result is the number %.17g, where %s is expected: cast it, or give a number of that kind",
+            o->weak == HANDLE_REAL ? o->real : (double)o->integer, dtype_info[t.dtype].name);
     return weak_full(b, o, (enum dtype)t.dtype, t.rank, t.dims);
 }
 
-val operand_value(struct builder *b, const struct operand *o) { return o->weak ? weak_full(b, o, with_weak(-1, o->weak), 0, NULL) : o->v; }
+val operand_value(struct builder *b, const struct operand *o)
+{
+    return o->weak ? weak_full(b, o, with_weak(-1, o->weak), 0, NULL) : o->v;
+}
 
-val operand_as(struct builder *b, const struct operand *o, enum dtype t) { return o->weak ? weak_full(b, o, t, 0, NULL) : emit_cast(b, o->v, t); }
+val operand_as(struct builder *b, const struct operand *o, enum dtype t)
+{
+    return o->weak ? weak_full(b, o, t, 0, NULL) : emit_cast(b, o->v, t);
+}
 
 uint32_t broadcast_dims(struct builder *b, const struct operand *in, uint32_t n, dim *dims)
 {
@@ -115,7 +129,8 @@ uint32_t broadcast_dims(struct builder *b, const struct operand *in, uint32_t n,
             if (*have == 1) *have = found;
             else if (dim_is_const(m, *have) && dim_is_const(m, found)) {
                 const char *whole = type_text(m, b->symbols.data, builder_type(b, in[i].v));
-                capture_throw("shapes do not broadcast: operand %u is %s, but its dim %u must be %lld or 1", i, whole, d, (long long)dim_const_value(m, *have));
+                capture_throw("shapes do not broadcast: operand %u is %s, but its dim %u must be %lld or 1",
+                              i, whole, d, (long long)dim_const_value(m, *have));
             } else if (dim_is_const(m, found)) *have = found; /* required to be equal by the operator */
         }
     }
@@ -145,7 +160,8 @@ val bring_to(struct builder *b, val v, uint32_t rank, const dim *dims)
 void require_equal(struct builder *b, dim want, dim found, const char *what)
 {
     if (want != found && dim_is_const(b->m, want) && dim_is_const(b->m, found))
-        capture_throw("%s: expected %lld, found %lld", what, (long long)dim_const_value(b->m, want), (long long)dim_const_value(b->m, found));
+        capture_throw("%s: expected %lld, found %lld", what, (long long)dim_const_value(b->m, want),
+                      (long long)dim_const_value(b->m, found));
     builder_require(b, want, found, what);
 }
 
@@ -153,5 +169,7 @@ void promote_all(struct builder *b, struct operand *in, uint32_t n, enum dtype t
 {
     dim dims[MAX_RANK];
     uint32_t rank = broadcast_dims(b, in, n, dims);
-    for (uint32_t i = 0; i < n; i++) out[i] = in[i].weak ? weak_full(b, &in[i], t, rank, dims) : bring_to(b, emit_cast(b, in[i].v, t), rank, dims);
+    for (uint32_t i = 0; i < n; i++)
+        out[i] = in[i].weak ? weak_full(b, &in[i], t, rank, dims)
+                            : bring_to(b, emit_cast(b, in[i].v, t), rank, dims);
 }

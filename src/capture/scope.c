@@ -1,6 +1,7 @@
-/* The stack of scopes of a capture. A handle comes in with the serial of the scope that made it; the value it stands for in the innermost scope goes
- * out, lifted through every level between as a parameter of the bodies there. Parameters and symbols that a body gets while it runs stand behind its
- * nodes until scope_finish puts them in front. */
+/* The stack of scopes of a capture. A handle comes in with the serial of the scope that made it; the value it
+ * stands for in the innermost scope goes out, lifted through every level between as a parameter of the bodies
+ * there. Parameters and symbols that a body gets while it runs stand behind its nodes until scope_finish puts
+ * them in front. */
 #include "capture/capture.h"
 
 #include <stdatomic.h>
@@ -48,10 +49,10 @@ void capture_note(struct capture *c, int status)
     const char *message = hop_message();
     size_t n = c->at.file ? strlen(c->at.file) : 0;
     c->status = status;
-    if (status != HOP_NOMEM && n && c->name && (strncmp(message, c->at.file, n) || message[n] != ':')) /* thrown below: it knows no place */
+    if (status != HOP_NOMEM && n && c->name &&
+        (strncmp(message, c->at.file, n) || message[n] != ':')) /* thrown below: it knows no place */
         snprintf(c->message, sizeof c->message, "%s:%d: %s: %s", c->at.file, c->at.line, c->name, message);
-    else
-        snprintf(c->message, sizeof c->message, "%s", message);
+    else snprintf(c->message, sizeof c->message, "%s", message);
     hop_set_message("%s", c->message);
 }
 
@@ -76,7 +77,8 @@ int hop_forgive(void)
 
 int hop_fail_at(hop_place at, const char *message)
 {
-    hop_set_message("%s:%d: %s", at.file ? at.file : "", at.line, message ? message : "failed without a message");
+    hop_set_message("%s:%d: %s", at.file ? at.file : "", at.line,
+                    message ? message : "failed without a message");
     if (current && !current->status) {
         current->at = at;
         capture_note(current, HOP_INVALID);
@@ -222,7 +224,10 @@ type_id lift_type(struct scope *s, type_id outer)
     return type_intern(s->capture->m, (enum dtype)t.dtype, t.rank, dims);
 }
 
-static dim lift_from(struct scope *s, const struct scope *owner, dim d) { return s == owner ? d : lift_dim(s, lift_from(s->outer, owner, d)); }
+static dim lift_from(struct scope *s, const struct scope *owner, dim d)
+{
+    return s == owner ? d : lift_dim(s, lift_from(s->outer, owner, d));
+}
 
 static struct scope *owner_of(struct scope *s, uint64_t serial)
 {
@@ -265,7 +270,8 @@ dim resolve_dim(struct scope *s, hop_dim d)
 
 val scope_param(struct scope *s, type_id outer_type, const char *name)
 {
-    return builder_param(&s->b, lift_type(s, outer_type), name ? module_string(s->capture->m, name, strlen(name)) : 0);
+    return builder_param(&s->b, lift_type(s, outer_type),
+                         name ? module_string(s->capture->m, name, strlen(name)) : 0);
 }
 
 static uint64_t value_hash(val v) { return hash_mix(v, 77); }
@@ -283,8 +289,10 @@ val lift_value(struct scope *s, val outer)
 {
     uint64_t h = value_hash(outer);
     for (uint32_t it = map_first(&s->lifted, h); it != HOP_NONE; it = map_next(&s->lifted, h, it)) {
-        uint32_t i = map_value(&s->lifted, it); /* an entry of a call that failed is one beyond the end, or another value */
-        if (i < s->late.len && s->late.data[i].outer == outer && s->late.data[i].variable == HOP_NONE) return s->late.data[i].here;
+        uint32_t i = map_value(
+            &s->lifted, it); /* an entry of a call that failed is one beyond the end, or another value */
+        if (i < s->late.len && s->late.data[i].outer == outer && s->late.data[i].variable == HOP_NONE)
+            return s->late.data[i].here;
     }
     struct value of = s->outer->b.values.data[outer];
     val here = add_late(s, lift_type(s, of.type), of.name, outer, HOP_NONE);
@@ -292,7 +300,10 @@ val lift_value(struct scope *s, val outer)
     return here;
 }
 
-static val lift_value_from(struct scope *s, const struct scope *owner, val v) { return s == owner ? v : lift_value(s, lift_value_from(s->outer, owner, v)); }
+static val lift_value_from(struct scope *s, const struct scope *owner, val v)
+{
+    return s == owner ? v : lift_value(s, lift_value_from(s->outer, owner, v));
+}
 
 struct late_param variable_entry(struct scope *s, uint32_t variable)
 {
@@ -320,15 +331,16 @@ static _Noreturn void out_of_scope(struct capture *c, hop_val v)
         if (e->serial != v.scope) continue;
         bool known = !(v.id & VARIABLE_BIT) && v.id < e->n_values && e->lines[v.id];
         hop_place made = known ? (hop_place){ c->m->files.data[e->files[v.id]], (int)e->lines[v.id] } : e->at;
-        capture_throw("a value made at %s inside %s (%s) is used after that has ended; return it as a result", capture_place_text(&c->arena, made), e->what,
-                      capture_place_text(&c->arena, e->at));
+        capture_throw("a value made at %s inside %s (%s) is used after that has ended; return it as a result",
+                      capture_place_text(&c->arena, made), e->what, capture_place_text(&c->arena, e->at));
     }
     for (struct capture *o = c->outer; o; o = o->outer)
         for (struct scope *s = o->innermost; s; s = s->outer)
             if (s->serial == v.scope) {
                 hop_place made = v.id & VARIABLE_BIT || o->eager ? s->at : value_place(s, (val)v.id);
-                capture_throw("a value made at %s belongs to another capture, begun at %s; pass it as an argument", capture_place_text(&c->arena, made),
-                              capture_place_text(&c->arena, s->at));
+                capture_throw(
+                    "a value made at %s belongs to another capture, begun at %s; pass it as an argument",
+                    capture_place_text(&c->arena, made), capture_place_text(&c->arena, s->at));
             }
     capture_throw("a value of another capture, of one that has ended, or of another thread was used");
 }
@@ -344,7 +356,8 @@ val host_value(struct capture *c, const struct tensor *t)
 {
     dim dims[MAX_RANK];
     for (uint32_t d = 0; d < t->rank; d++) dims[d] = dim_const(c->m, t->dims[d]);
-    return add_late(scope_root(c), type_intern(c->m, (enum dtype)t->dtype, t->rank, dims), 0, VAL_NONE, HOP_NONE);
+    return add_late(scope_root(c), type_intern(c->m, (enum dtype)t->dtype, t->rank, dims), 0, VAL_NONE,
+                    HOP_NONE);
 }
 
 struct operand resolve(struct scope *s, hop_val v)
@@ -361,7 +374,8 @@ struct operand resolve(struct scope *s, hop_val v)
         return o;
     }
     if (!owner) {
-        o.v = lift_value_from(s, scope_root(s->capture), host_value(s->capture, eager_tensor(s->capture->host->innermost, v)));
+        o.v = lift_value_from(s, scope_root(s->capture),
+                              host_value(s->capture, eager_tensor(s->capture->host->innermost, v)));
         return o;
     }
     if (v.id >= owner->b.values.len) capture_throw("a handle that no call has made was used");
@@ -390,7 +404,8 @@ static void settle_symbols(struct scope *s)
             }
     memcpy(b->symbols.data, symbols, n * sizeof *symbols);
     memcpy(s->binds.data, binds, n * sizeof *binds);
-    for (uint32_t i = 0; i < b->values.len; i++) b->values.data[i].type = type_substitute(m, b->values.data[i].type, to);
+    for (uint32_t i = 0; i < b->values.len; i++)
+        b->values.data[i].type = type_substitute(m, b->values.data[i].type, to);
     for (uint32_t i = 0; i < b->attrs.len; i++) {
         struct attr *a = &b->attrs.data[i];
         if (a->kind == ATTR_DIM) a->i = dim_substitute(m, (dim)a->i, to);
@@ -406,8 +421,14 @@ static void settle_symbols(struct scope *s)
         g->dims = list;
     }
     for (uint32_t i = 0; i < b->requires.len; i++) {
-        b->requires.data[i].a = dim_substitute(m, b->requires.data[i].a, to);
-        b->requires.data[i].b = dim_substitute(m, b->requires.data[i].b, to);
+        b->
+            requires
+            .data[i]
+            .a = dim_substitute(m, b->requires.data[i].a, to);
+        b->
+            requires
+            .data[i]
+            .b = dim_substitute(m, b->requires.data[i].b, to);
     }
 }
 
@@ -427,7 +448,8 @@ static void remember_ended(struct scope *s)
     vec_push(&c->arena, &c->ended, (struct ended_scope){ s->serial, s->what, s->at, n, lines, files });
 }
 
-uint32_t scope_finish(struct scope *s, const val *params, uint32_t n_params, const val *results, uint32_t n_results)
+uint32_t scope_finish(struct scope *s, const val *params, uint32_t n_params, const val *results,
+                      uint32_t n_results)
 {
     struct builder *b = &s->b;
     uint32_t n = b->values.len, next = 0;
@@ -439,7 +461,9 @@ uint32_t scope_finish(struct scope *s, const val *params, uint32_t n_params, con
     for (uint32_t i = 0; i < n_params; i++) to[params[i]] = next++;
     for (uint32_t v = 0; v < n; v++)
         if (b->values.data[v].node != NODE_NONE) to[v] = next++;
-    if (next != n) hop_throw(HOP_INTERNAL, "a body's parameters were counted wrongly: %u of %u values have a place", next, n);
+    if (next != n)
+        hop_throw(HOP_INTERNAL, "a body's parameters were counted wrongly: %u of %u values have a place",
+                  next, n);
     for (uint32_t v = 0; v < n; v++) values[to[v]] = b->values.data[v];
     b->values.data = values;
     b->values.cap = n;
@@ -447,7 +471,8 @@ uint32_t scope_finish(struct scope *s, const val *params, uint32_t n_params, con
     for (uint32_t i = 0; i < b->nodes.len; i++) {
         struct node *node = &b->nodes.data[i];
         if (node->n_results) node->results = to[node->results]; /* they stay together */
-        for (uint32_t k = 0; k < node->n_operands; k++) b->pool.data[node->operands + k] = to[b->pool.data[node->operands + k]];
+        for (uint32_t k = 0; k < node->n_operands; k++)
+            b->pool.data[node->operands + k] = to[b->pool.data[node->operands + k]];
     }
     for (uint32_t k = 0; k < n_results; k++) ends[k] = to[results[k]];
     return builder_finish(b, ends, n_results);

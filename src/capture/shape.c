@@ -1,9 +1,12 @@
-/* Calls about shapes and sizes: reshaping, broadcasting, ordering and joining axes, and sizes as values and handles. */
+/* Calls about shapes and sizes: reshaping, broadcasting, ordering and joining axes, and sizes as values and
+ * handles. */
 #include "capture/capture.h"
 
 static struct cursor sizes_cursor(const struct emission *e, const char *text)
 {
-    return (struct cursor){ .text = text ? text : "", .p = text ? text : "", .what = "the sizes", .s = e->s, .m = e->b->m };
+    return (struct cursor){
+        .text = text ? text : "", .p = text ? text : "", .what = "the sizes", .s = e->s, .m = e->b->m
+    };
 }
 
 /* ---- reshape, broadcast ---- */
@@ -23,7 +26,8 @@ static uint32_t read_dims(struct emission *e, const struct dims_args *a, dim *di
         cursor_end(&c);
         return rank;
     }
-    if (a->rank < 0 || a->rank > MAX_RANK) capture_throw("expected 0 to %d sizes, found %d", MAX_RANK, a->rank);
+    if (a->rank < 0 || a->rank > MAX_RANK)
+        capture_throw("expected 0 to %d sizes, found %d", MAX_RANK, a->rank);
     if (a->rank && !a->dims) capture_throw("expected %d sizes, found NULL", a->rank);
     for (int i = 0; i < a->rank; i++) dims[i] = resolve_dim(e->s, a->dims[i]);
     return (uint32_t)a->rank;
@@ -44,15 +48,20 @@ static void rule_reshape(struct emission *e)
         open = i;
     }
     if (open != HOP_NONE) {
-        if (dim_is_const(m, others) && dim_const_value(m, others) == 0) capture_throw("-1 cannot be found beside a size of 0");
+        if (dim_is_const(m, others) && dim_const_value(m, others) == 0)
+            capture_throw("-1 cannot be found beside a size of 0");
         dims[open] = dim_floordiv(m, type_elements(m, builder_type(e->b, v)), others);
     }
     e->out[0] = emit_reshape(e->b, v, rank, dims);
 }
-hop_val hop_reshape_at(hop_place at, hop_val x, const char *dims) { return capture_emit1(at, "reshape", rule_reshape, &(struct dims_args){ .text = dims }, &x, 1); }
+hop_val hop_reshape_at(hop_place at, hop_val x, const char *dims)
+{
+    return capture_emit1(at, "reshape", rule_reshape, &(struct dims_args){ .text = dims }, &x, 1);
+}
 hop_val hop_reshape_dims_at(hop_place at, hop_val x, const hop_dim *dims, int rank)
 {
-    return capture_emit1(at, "reshape", rule_reshape, &(struct dims_args){ .dims = dims, .rank = rank }, &x, 1);
+    return capture_emit1(at, "reshape", rule_reshape, &(struct dims_args){ .dims = dims, .rank = rank }, &x,
+                         1);
 }
 
 static void rule_broadcast(struct emission *e)
@@ -64,7 +73,9 @@ static void rule_broadcast(struct emission *e)
         return;
     }
     struct type t = emit_type(e->b, e->in[0].v);
-    if (t.rank > rank) capture_throw("%s has more dims than the %u asked for", type_text(e->b->m, e->b->symbols.data, builder_type(e->b, e->in[0].v)), rank);
+    if (t.rank > rank)
+        capture_throw("%s has more dims than the %u asked for",
+                      type_text(e->b->m, e->b->symbols.data, builder_type(e->b, e->in[0].v)), rank);
     bool equal = t.rank == rank;
     for (uint32_t i = 0; i < rank && equal; i++) equal = t.dims[i] == dims[i];
     uint32_t at[MAX_RANK], n = 0;
@@ -74,10 +85,14 @@ static void rule_broadcast(struct emission *e)
     val v = n < t.rank ? emit_reshape(e->b, e->in[0].v, n, kept) : e->in[0].v;
     e->out[0] = equal ? v : emit_broadcast(e->b, v, rank, dims, at);
 }
-hop_val hop_broadcast_at(hop_place at, hop_val x, const char *dims) { return capture_emit1(at, "broadcast", rule_broadcast, &(struct dims_args){ .text = dims }, &x, 1); }
+hop_val hop_broadcast_at(hop_place at, hop_val x, const char *dims)
+{
+    return capture_emit1(at, "broadcast", rule_broadcast, &(struct dims_args){ .text = dims }, &x, 1);
+}
 hop_val hop_broadcast_dims_at(hop_place at, hop_val x, const hop_dim *dims, int rank)
 {
-    return capture_emit1(at, "broadcast", rule_broadcast, &(struct dims_args){ .dims = dims, .rank = rank }, &x, 1);
+    return capture_emit1(at, "broadcast", rule_broadcast, &(struct dims_args){ .dims = dims, .rank = rank },
+                         &x, 1);
 }
 
 static void rule_full_dims(struct emission *e)
@@ -91,7 +106,8 @@ static void rule_full_dims(struct emission *e)
 }
 hop_val hop_full_dims_at(hop_place at, const char *dtype, const hop_dim *dims, int rank, hop_val value)
 {
-    return capture_emit1(at, "full", rule_full_dims, &(struct dims_args){ .text = dtype, .dims = dims, .rank = rank }, &value, 1);
+    return capture_emit1(at, "full", rule_full_dims,
+                         &(struct dims_args){ .text = dtype, .dims = dims, .rank = rank }, &value, 1);
 }
 
 /* ---- axes ---- */
@@ -109,19 +125,30 @@ static void rule_permute(struct emission *e)
     read_order(e->args, emit_type(e->b, v).rank, order);
     e->out[0] = emit_permute(e->b, v, order);
 }
-hop_val hop_permute_at(hop_place at, hop_val x, const char *order) { return capture_emit1(at, "permute", rule_permute, order ? order : "", &x, 1); }
+hop_val hop_permute_at(hop_place at, hop_val x, const char *order)
+{
+    return capture_emit1(at, "permute", rule_permute, order ? order : "", &x, 1);
+}
 
 static val swap_last(struct builder *b, val v)
 {
     uint32_t rank = emit_type(b, v).rank, order[MAX_RANK];
-    if (rank < 2) capture_throw("expected at least two axes, found %s", type_text(b->m, b->symbols.data, builder_type(b, v)));
+    if (rank < 2)
+        capture_throw("expected at least two axes, found %s",
+                      type_text(b->m, b->symbols.data, builder_type(b, v)));
     for (uint32_t i = 0; i < rank; i++) order[i] = i;
     order[rank - 1] = rank - 2;
     order[rank - 2] = rank - 1;
     return emit_permute(b, v, order);
 }
-static void rule_transpose(struct emission *e) { e->out[0] = swap_last(e->b, operand_value(e->b, &e->in[0])); }
-hop_val hop_transpose_at(hop_place at, hop_val x) { return capture_emit1(at, "transpose", rule_transpose, NULL, &x, 1); }
+static void rule_transpose(struct emission *e)
+{
+    e->out[0] = swap_last(e->b, operand_value(e->b, &e->in[0]));
+}
+hop_val hop_transpose_at(hop_place at, hop_val x)
+{
+    return capture_emit1(at, "transpose", rule_transpose, NULL, &x, 1);
+}
 
 static void rule_expand(struct emission *e)
 {
@@ -130,30 +157,44 @@ static void rule_expand(struct emission *e)
     struct attr a = A_INTS(&to, 1);
     e->out[0] = emit(e->b, OP_expand_dims, &v, 1, &a);
 }
-hop_val hop_expand_at(hop_place at, hop_val x, int axis) { return capture_emit1(at, "expand", rule_expand, &axis, &x, 1); }
+hop_val hop_expand_at(hop_place at, hop_val x, int axis)
+{
+    return capture_emit1(at, "expand", rule_expand, &axis, &x, 1);
+}
 
 static void rule_squeeze(struct emission *e)
 {
     val v = operand_value(e->b, &e->in[0]);
-    uint32_t rank = emit_type(e->b, v).rank, list[MAX_RANK], n = 0, mask = e->args ? parse_axes(e->args, rank, false) : 0;
+    uint32_t rank = emit_type(e->b, v).rank, list[MAX_RANK], n = 0,
+             mask = e->args ? parse_axes(e->args, rank, false) : 0;
     for (uint32_t i = 0; i < rank; i++)
         if (mask >> i & 1) list[n++] = i;
     struct attr a = e->args ? A_INTS(list, n) : A_NONE;
     e->out[0] = emit(e->b, OP_squeeze, &v, 1, &a);
 }
-hop_val hop_squeeze_at(hop_place at, hop_val x, const char *axes) { return capture_emit1(at, "squeeze", rule_squeeze, axes, &x, 1); }
+hop_val hop_squeeze_at(hop_place at, hop_val x, const char *axes)
+{
+    return capture_emit1(at, "squeeze", rule_squeeze, axes, &x, 1);
+}
 
 /* ---- views of assignable arrays ---- */
 
-val emit_shape_view(struct scope *s, struct builder *b, val v, enum view_kind kind, const char *text, int axis)
+val emit_shape_view(struct scope *s, struct builder *b, val v, enum view_kind kind, const char *text,
+                    int axis)
 {
-    static const emit_rule rules[] = { [VIEW_RESHAPE] = rule_reshape, [VIEW_PERMUTE] = rule_permute, [VIEW_TRANSPOSE] = rule_transpose,
-                                       [VIEW_EXPAND] = rule_expand, [VIEW_SQUEEZE] = rule_squeeze, [VIEW_BROADCAST] = rule_broadcast };
+    static const emit_rule rules[] = {
+        [VIEW_RESHAPE] = rule_reshape, [VIEW_PERMUTE] = rule_permute, [VIEW_TRANSPOSE] = rule_transpose,
+        [VIEW_EXPAND] = rule_expand,   [VIEW_SQUEEZE] = rule_squeeze, [VIEW_BROADCAST] = rule_broadcast
+    };
     struct operand in = { .v = v };
     val out = VAL_NONE;
     struct dims_args dims = { .text = text };
-    const void *args = kind == VIEW_RESHAPE || kind == VIEW_BROADCAST ? (const void *)&dims : kind == VIEW_EXPAND ? (const void *)&axis : (const void *)text;
-    struct emission e = { .c = s->capture, .s = s, .b = b, .n = 1, .in = &in, .args = args, .out = &out, .n_out = 1 };
+    const void *args = kind == VIEW_RESHAPE || kind == VIEW_BROADCAST ? (const void *)&dims
+                       : kind == VIEW_EXPAND                          ? (const void *)&axis
+                                                                      : (const void *)text;
+    struct emission e = {
+        .c = s->capture, .s = s, .b = b, .n = 1, .in = &in, .args = args, .out = &out, .n_out = 1
+    };
     rules[kind](&e);
     return out;
 }
@@ -170,7 +211,8 @@ val emit_shape_unview(struct builder *b, val v, enum view_kind kind, const char 
         return emit_permute(b, part, back);
     case VIEW_BROADCAST:
         if (builder_type(b, v) == builder_type(b, part)) return part;
-        capture_throw("the view is a broadcast of %s: several of its elements are one element of the array, so that it can be read but not assigned to",
+        capture_throw("the view is a broadcast of %s: several of its elements are one element of the array, "
+                      "so that it can be read but not assigned to",
                       type_text(b->m, b->symbols.data, builder_type(b, v)));
     default: return emit_reshape(b, part, t.rank, t.dims); /* each element once, in order */
     }
@@ -185,7 +227,10 @@ static void rule_reverse(struct emission *e)
     struct attr a = A_INTS(list, n);
     e->out[0] = n ? emit(e->b, OP_reverse, &v, 1, &a) : v;
 }
-hop_val hop_reverse_at(hop_place at, hop_val x, const char *axes) { return capture_emit1(at, "reverse", rule_reverse, axes, &x, 1); }
+hop_val hop_reverse_at(hop_place at, hop_val x, const char *axes)
+{
+    return capture_emit1(at, "reverse", rule_reverse, axes, &x, 1);
+}
 
 struct join_args {
     int axis;
@@ -204,11 +249,13 @@ static void rule_join(struct emission *e)
 }
 hop_val hop_concat_at(hop_place at, const hop_val *parts, int n, int axis)
 {
-    return capture_emit1(at, "concat", rule_join, &(struct join_args){ axis, false }, parts, n > 0 ? (uint32_t)n : 0);
+    return capture_emit1(at, "concat", rule_join, &(struct join_args){ axis, false }, parts,
+                         n > 0 ? (uint32_t)n : 0);
 }
 hop_val hop_stack_at(hop_place at, const hop_val *parts, int n, int axis)
 {
-    return capture_emit1(at, "stack", rule_join, &(struct join_args){ axis, true }, parts, n > 0 ? (uint32_t)n : 0);
+    return capture_emit1(at, "stack", rule_join, &(struct join_args){ axis, true }, parts,
+                         n > 0 ? (uint32_t)n : 0);
 }
 
 static void rule_pad(struct emission *e)
@@ -226,15 +273,20 @@ static void rule_pad(struct emission *e)
         low[i] = parse_dim(&c);
         cursor_expect(&c, ":");
         high[i] = parse_dim(&c);
-        if (cursor_accept(&c, ":") && (!cursor_integer(&c, &between) || between < 0 || between > INT32_MAX)) cursor_error(&c, "a number of elements");
+        if (cursor_accept(&c, ":") && (!cursor_integer(&c, &between) || between < 0 || between > INT32_MAX))
+            cursor_error(&c, "a number of elements");
         interior[i] = (uint32_t)between;
         gaps |= between != 0;
     }
     cursor_end(&c);
-    struct attr a[3] = { A_DIMS(low, t.rank), A_DIMS(high, t.rank), gaps ? A_INTS(interior, t.rank) : A_NONE };
+    struct attr a[3] = { A_DIMS(low, t.rank), A_DIMS(high, t.rank),
+                         gaps ? A_INTS(interior, t.rank) : A_NONE };
     e->out[0] = emit(e->b, OP_pad, (val[]){ v, operand_as(e->b, &e->in[1], (enum dtype)t.dtype) }, 2, a);
 }
-hop_val hop_pad_at(hop_place at, hop_val x, const char *pads, hop_val value) { return capture_emit1(at, "pad", rule_pad, pads, (hop_val[]){ x, value }, 2); }
+hop_val hop_pad_at(hop_place at, hop_val x, const char *pads, hop_val value)
+{
+    return capture_emit1(at, "pad", rule_pad, pads, (hop_val[]){ x, value }, 2);
+}
 
 /* ---- sizes ---- */
 
@@ -244,10 +296,19 @@ static void rule_size(struct emission *e)
     struct type t = emit_type(e->b, v);
     e->out[0] = emit_dim_value(e->b, t.dims[check_axis(*(const int *)e->args, t.rank)]);
 }
-hop_val hop_size_at(hop_place at, hop_val v, int axis) { return capture_emit1(at, "size", rule_size, &axis, &v, 1); }
+hop_val hop_size_at(hop_place at, hop_val v, int axis)
+{
+    return capture_emit1(at, "size", rule_size, &axis, &v, 1);
+}
 
-static void rule_dim_value(struct emission *e) { e->out[0] = emit_dim_value(e->b, resolve_dim(e->s, *(const hop_dim *)e->args)); }
-hop_val hop_dim_value_at(hop_place at, hop_dim d) { return capture_emit1(at, "dim_value", rule_dim_value, &d, NULL, 0); }
+static void rule_dim_value(struct emission *e)
+{
+    e->out[0] = emit_dim_value(e->b, resolve_dim(e->s, *(const hop_dim *)e->args));
+}
+hop_val hop_dim_value_at(hop_place at, hop_dim d)
+{
+    return capture_emit1(at, "dim_value", rule_dim_value, &d, NULL, 0);
+}
 
 static void rule_bind_dim(struct emission *e)
 {
@@ -256,7 +317,10 @@ static void rule_bind_dim(struct emission *e)
     val n = operand_as(e->b, &e->in[0], DT_I64);
     e->out[0] = emit(e->b, OP_bind_dim, &n, 1, a);
 }
-hop_val hop_bind_dim_at(hop_place at, hop_val n, int64_t lo, int64_t hi) { return capture_emit1(at, "bind_dim", rule_bind_dim, (const int64_t[]){ lo, hi }, &n, 1); }
+hop_val hop_bind_dim_at(hop_place at, hop_val n, int64_t lo, int64_t hi)
+{
+    return capture_emit1(at, "bind_dim", rule_bind_dim, (const int64_t[]){ lo, hi }, &n, 1);
+}
 
 /* Calls that give sizes: no nodes, so they work on the innermost scope as it is. */
 struct dim_args {
@@ -288,7 +352,11 @@ hop_dim hop_dim_of_at(hop_place at, hop_val v, int axis)
 static void read_dim(struct capture *c, void *args)
 {
     struct dim_args *a = args;
-    struct cursor k = { .text = a->text ? a->text : "", .p = a->text ? a->text : "", .what = "the size", .s = c->innermost, .m = c->m };
+    struct cursor k = { .text = a->text ? a->text : "",
+                        .p = a->text ? a->text : "",
+                        .what = "the size",
+                        .s = c->innermost,
+                        .m = c->m };
     dim d = parse_dim(&k);
     cursor_end(&k);
     a->out = dim_handle(c->innermost, d);
@@ -302,7 +370,8 @@ hop_dim hop_dim_text_at(hop_place at, const char *text)
 static void combine_dims(struct capture *c, void *args)
 {
     struct dim_args *a = args;
-    a->out = dim_handle(c->innermost, a->combine(c->m, resolve_dim(c->innermost, a->x), resolve_dim(c->innermost, a->y)));
+    a->out = dim_handle(c->innermost,
+                        a->combine(c->m, resolve_dim(c->innermost, a->x), resolve_dim(c->innermost, a->y)));
 }
 #define DEFINE(name) \
     hop_dim hop_dim_##name##_at(hop_place at, hop_dim x, hop_dim y) \

@@ -24,18 +24,21 @@ static void time_text(struct text *out, int64_t ns)
     text_str(out, text);
 }
 
-static void summary(struct options *o, const char *directory, const struct cache_files *files, const char *why)
+static void summary(struct options *o, const char *directory, const struct cache_files *files,
+                    const char *why)
 {
     struct text out = { .arena = &o->bag.arena };
     if (option_on(o, O_JSON)) {
         text_str(&out, "{\"directory\": ");
         if (directory) json_string(&out, directory);
         else text_str(&out, "null");
-        text_add(&out, ", \"entries\": %u, \"bytes\": %llu, \"limit\": %llu}\n", files->list.len, (unsigned long long)files->bytes, (unsigned long long)cache_disk_limit());
+        text_add(&out, ", \"entries\": %u, \"bytes\": %llu, \"limit\": %llu}\n", files->list.len,
+                 (unsigned long long)files->bytes, (unsigned long long)cache_disk_limit());
     } else if (!directory) {
         text_add(&out, "directory: none (%s)\n", why);
     } else {
-        text_add(&out, "directory: %s%s%s%s\nentries: %u\nbytes: ", directory, *why ? " (not used: " : "", why, *why ? ")" : "", files->list.len);
+        text_add(&out, "directory: %s%s%s%s\nentries: %u\nbytes: ", directory, *why ? " (not used: " : "",
+                 why, *why ? ")" : "", files->list.len);
         bytes_text(&out, files->bytes);
         text_str(&out, " of ");
         bytes_text(&out, cache_disk_limit());
@@ -51,7 +54,9 @@ static void listing(struct options *o, const struct cache_files *files)
     if (json) text_str(&out, "[");
     for (uint32_t i = files->list.len; i-- > 0;) {
         const struct cache_file *f = &files->list.data[i];
-        if (json) text_add(&out, "%s\n  {\"name\": \"%s\", \"bytes\": %llu, \"used\": \"", i + 1 == files->list.len ? "" : ",", f->name, (unsigned long long)f->bytes);
+        if (json)
+            text_add(&out, "%s\n  {\"name\": \"%s\", \"bytes\": %llu, \"used\": \"",
+                     i + 1 == files->list.len ? "" : ",", f->name, (unsigned long long)f->bytes);
         else text_add(&out, "%s %10llu  ", f->name, (unsigned long long)f->bytes);
         time_text(&out, f->used_ns);
         text_str(&out, json ? "\"}" : "\n");
@@ -65,7 +70,8 @@ int command_cache(struct options *o)
     char directory[PATH_MAX], why[256] = "";
     const char *what = o->files.len ? o->files.data[0] : "";
     bool list = !strcmp(what, "list"), clear = !strcmp(what, "clear");
-    if (*what && !list && !clear) hop_throw(HOP_INVALID, "hop cache: expected list or clear, found '%s'", what);
+    if (*what && !list && !clear)
+        hop_throw(HOP_INVALID, "hop cache: expected list or clear, found '%s'", what);
     struct cache_files files = { 0 };
     if (!cache_directory(directory, sizeof directory)) {
         char how[300];
@@ -76,7 +82,8 @@ int command_cache(struct options *o)
         return EXIT_OK;
     }
     uint64_t removed = 0;
-    bool good = clear ? disk_clear(directory, &removed, why) : disk_list(directory, &o->bag.arena, &files, why);
+    bool good = clear ? disk_clear(directory, &removed, why)
+                      : disk_list(directory, &o->bag.arena, &files, why);
     if (!good && access(directory, F_OK)) why[0] = 0; /* nothing was kept yet */
     else if (!good && clear) hop_throw(HOP_IO, "hop cache clear: %s", why);
     if (clear && option_on(o, O_JSON)) printf("{\"removed\": %llu}\n", (unsigned long long)removed);

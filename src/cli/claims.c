@@ -1,5 +1,6 @@
-/* Claims that rules must keep, checked by running: reverse mode against forward mode and differences, batching against a loop, text against what it
- * reads back to. A function and arguments come in; NULL goes out, or what is wrong. */
+/* Claims that rules must keep, checked by running: reverse mode against forward mode and differences,
+ * batching against a loop, text against what it reads back to. A function and arguments come in; NULL goes
+ * out, or what is wrong. */
 #include "cli/cli.h"
 
 #include "transform/transform.h"
@@ -7,14 +8,18 @@
 #include <ctype.h>
 #include <math.h>
 
-static const struct backend compiled_strict = { .name = "compiled strict", .compiled = true, .passes = { .strict = true } };
+static const struct backend compiled_strict = { .name = "compiled strict",
+                                                .compiled = true,
+                                                .passes = { .strict = true } };
 static const struct bound bits = { BOUND_BITS, 0 };
 
 /* Runs on the interpreter and, if asked, natively; gives what is wrong with either. */
-static const char *run_both(const struct claim *c, const char *what, uint32_t fn, struct tensor *const *args, struct outcome *out)
+static const char *run_both(const struct claim *c, const char *what, uint32_t fn, struct tensor *const *args,
+                            struct outcome *out)
 {
     struct arena *a = &c->bag->arena;
-    if (!run_on(c->bag, c->m, fn, &interpreter, args, c->dims, out)) return arena_printf(a, "%s: %s", what, out->message);
+    if (!run_on(c->bag, c->m, fn, &interpreter, args, c->dims, out))
+        return arena_printf(a, "%s: %s", what, out->message);
     if (!c->compiled) return NULL;
     struct outcome native;
     run_on(c->bag, c->m, fn, &compiled_strict, args, c->dims, &native);
@@ -37,7 +42,9 @@ struct bounds {
     double step, difference, product; /* step of differences; relative bounds */
 };
 static const struct bounds bounds_f64 = { 1e-5, 1e-5, 1e-8 }, bounds_f32 = { 0x1p-8, 3e-2, 2e-3 };
-static const struct bounds bounds_narrow = { 0, 0, 0x1p-3 }; /* no step: f16 and bf16 are too coarse for differences */
+static const struct bounds bounds_narrow = {
+    0, 0, 0x1p-3
+}; /* no step: f16 and bf16 are too coarse for differences */
 static const struct bounds *coarser(const struct bounds *have, enum dtype t)
 {
     return dtype_is_narrow(t) ? &bounds_narrow : t == DT_F32 && have == &bounds_f64 ? &bounds_f32 : have;
@@ -53,7 +60,9 @@ void product_add(struct product *p, const struct tensor *x, const struct tensor 
 }
 
 /* (f(x + h t) - f(x - h t)) / 2h against the tangents that jvp gave. */
-static const char *against_differences(const struct claim *c, struct tensor *const *tangents, const struct outcome *base, struct tensor *const *result_tangents, const struct bounds *bound)
+static const char *against_differences(const struct claim *c, struct tensor *const *tangents,
+                                       const struct outcome *base, struct tensor *const *result_tangents,
+                                       const struct bounds *bound)
 {
     struct arena *a = &c->bag->arena;
     const struct fn *f = module_fn(c->m, c->fn);
@@ -65,24 +74,32 @@ static const char *against_differences(const struct claim *c, struct tensor *con
             if (!tangents[p]) continue;
             args[p] = bag_new(c->bag, (enum dtype)c->args[p]->dtype, c->args[p]->rank, c->args[p]->dims);
             for (int64_t i = 0; i < args[p]->count; i++)
-                tensor_set(args[p], i, tensor_get(c->args[p], i) + (s ? -bound->step : bound->step) * tensor_get(tangents[p], i));
+                tensor_set(args[p], i,
+                           tensor_get(c->args[p], i) +
+                               (s ? -bound->step : bound->step) * tensor_get(tangents[p], i));
         }
-        if (!run_on(c->bag, c->m, c->fn, &interpreter, args, c->dims, &side[s])) return arena_printf(a, "at a neighbouring point: %s", side[s].message);
+        if (!run_on(c->bag, c->m, c->fn, &interpreter, args, c->dims, &side[s]))
+            return arena_printf(a, "at a neighbouring point: %s", side[s].message);
     }
     for (uint32_t r = 0; r < f->n_results; r++) {
         const struct tensor *y = base->results[r];
         if (!is_float(y)) continue;
-        if (side[0].results[r]->count != y->count || side[1].results[r]->count != y->count) continue; /* its size depends on the values */
+        if (side[0].results[r]->count != y->count || side[1].results[r]->count != y->count)
+            continue; /* its size depends on the values */
         double scale = 1;
         for (int64_t i = 0; i < y->count; i++)
             if (isfinite(tensor_get(y, i))) scale = fmax(scale, fabs(tensor_get(y, i)));
         for (int64_t i = 0; result_tangents[r] && i < y->count; i++)
-            if (isfinite(tensor_get(result_tangents[r], i))) scale = fmax(scale, fabs(tensor_get(result_tangents[r], i)));
+            if (isfinite(tensor_get(result_tangents[r], i)))
+                scale = fmax(scale, fabs(tensor_get(result_tangents[r], i)));
         for (int64_t i = 0; i < y->count; i++) {
-            double d = (tensor_get(side[0].results[r], i) - tensor_get(side[1].results[r], i)) / (2 * bound->step);
+            double d = (tensor_get(side[0].results[r], i) - tensor_get(side[1].results[r], i)) /
+                       (2 * bound->step);
             double t = result_tangents[r] ? tensor_get(result_tangents[r], i) : 0;
             if (isfinite(d) && !(fabs(d - t) <= bound->difference * scale))
-                return arena_printf(a, "jvp: tangent of result %u, element %lld: differences give %.9g, jvp gives %.9g", r, (long long)i, d, t);
+                return arena_printf(
+                    a, "jvp: tangent of result %u, element %lld: differences give %.9g, jvp gives %.9g", r,
+                    (long long)i, d, t);
         }
     }
     return NULL;
@@ -99,7 +116,8 @@ static const char *gradient(const struct claim *c, const bool *wrt)
     const struct bounds *bound = &bounds_f64;
     uint32_t n_wrt = 0, at = 0;
     struct tensor **args = ARENA_ZNEW(a, struct tensor *, f->n_params + HOP_MAX(f->n_params, f->n_results));
-    struct tensor **tangents = ARENA_ZNEW(a, struct tensor *, f->n_params), **cotangents = ARENA_ZNEW(a, struct tensor *, f->n_results);
+    struct tensor **tangents = ARENA_ZNEW(a, struct tensor *, f->n_params),
+                  **cotangents = ARENA_ZNEW(a, struct tensor *, f->n_results);
     for (; at < f->n_params; at++) {
         args[at] = c->args[at];
         if (!wrt[at]) continue;
@@ -115,7 +133,8 @@ static const char *gradient(const struct claim *c, const bool *wrt)
         }
     if ((wrong = run_both(c, "vjp", vjp_function(c->m, c->fn, wrt), args, &reverse))) return wrong;
     for (uint32_t r = 0; r < f->n_results; r++)
-        if ((wrong = tensor_difference(a, reverse.results[r], base.results[r], bits))) return arena_printf(a, "vjp changes result %u: %s", r, wrong);
+        if ((wrong = tensor_difference(a, reverse.results[r], base.results[r], bits)))
+            return arena_printf(a, "vjp changes result %u: %s", r, wrong);
 
     bool *result_active = ARENA_ZNEW(a, bool, f->n_results);
     uint32_t jvp = jvp_function(c->m, c->fn, wrt, result_active);
@@ -126,7 +145,8 @@ static const char *gradient(const struct claim *c, const bool *wrt)
     struct tensor **result_tangents = ARENA_ZNEW(a, struct tensor *, f->n_results);
     at = f->n_results;
     for (uint32_t r = 0; r < f->n_results; r++) {
-        if ((wrong = tensor_difference(a, forward.results[r], base.results[r], bits))) return arena_printf(a, "jvp changes result %u: %s", r, wrong);
+        if ((wrong = tensor_difference(a, forward.results[r], base.results[r], bits)))
+            return arena_printf(a, "jvp changes result %u: %s", r, wrong);
         if (result_active[r]) result_tangents[r] = forward.results[at++];
     }
 
@@ -137,7 +157,9 @@ static const char *gradient(const struct claim *c, const bool *wrt)
     for (uint32_t p = 0; p < f->n_params; p++) {
         if (!wrt[p]) continue;
         const struct tensor *g = reverse.results[at++];
-        if (g->count != c->args[p]->count) return arena_printf(a, "vjp: the cotangent of parameter %s has another size", param_name(c->m, f, p));
+        if (g->count != c->args[p]->count)
+            return arena_printf(a, "vjp: the cotangent of parameter %s has another size",
+                                param_name(c->m, f, p));
         product_add(&right, g, tangents[p]);
     }
     if (!(fabs(left.sum - right.sum) <= bound->product * fmax(1, fmax(left.size, right.size))))
@@ -171,7 +193,8 @@ static uint64_t lines_hash(const struct text *t) /* does not depend on the order
     return sum;
 }
 
-static const char *batch(const struct claim *c, const bool *batched, int64_t lanes, struct tensor *const *const *lane_args)
+static const char *batch(const struct claim *c, const bool *batched, int64_t lanes,
+                         struct tensor *const *const *lane_args)
 {
     static const struct bound f32 = { BOUND_TENSOR, 1e-5 }, f64 = { BOUND_TENSOR, 1e-12 };
     struct arena *a = &c->bag->arena;
@@ -188,35 +211,44 @@ static const char *batch(const struct claim *c, const bool *batched, int64_t lan
         memcpy(dims + 1, one->dims, one->rank * sizeof *dims);
         args[p] = bag_new(c->bag, (enum dtype)one->dtype, one->rank + 1u, dims);
         size_t bytes = (size_t)one->count * dtype_info[one->dtype].size;
-        for (int64_t l = 0; l < lanes && bytes; l++) memcpy((char *)args[p]->data + (size_t)l * bytes, lane_args[l][p]->data, bytes);
+        for (int64_t l = 0; l < lanes && bytes; l++)
+            memcpy((char *)args[p]->data + (size_t)l * bytes, lane_args[l][p]->data, bytes);
     }
     struct outcome all;
     uint64_t printed = 0;
     const char *wrong = NULL, *failure = NULL;
     struct outcome *alone = ARENA_NEW(a, struct outcome, lanes);
     for (int64_t l = 0; l < lanes; l++) {
-        if (!run_on(c->bag, c->m, c->fn, &interpreter, lane_args[l], c->dims, &alone[l])) failure = alone[l].message;
+        if (!run_on(c->bag, c->m, c->fn, &interpreter, lane_args[l], c->dims, &alone[l]))
+            failure = alone[l].message;
         printed += lines_hash(&alone[l].printed);
     }
     uint32_t fn = vmap_function(c->m, c->fn, in_axes, out_axes);
-    if (failure) return run_on(c->bag, c->m, fn, &interpreter, args, c->dims, &all) ? arena_printf(a, "a lane fails (%s), batched it does not", failure) : NULL;
+    if (failure)
+        return run_on(c->bag, c->m, fn, &interpreter, args, c->dims, &all)
+                   ? arena_printf(a, "a lane fails (%s), batched it does not", failure)
+                   : NULL;
     if ((wrong = run_both(c, "batched", fn, args, &all))) return wrong;
-    if (printed != lines_hash(&all.printed)) return arena_printf(a, "batched it prints other lines:\n%s", all.printed.len ? all.printed.data : "");
+    if (printed != lines_hash(&all.printed))
+        return arena_printf(a, "batched it prints other lines:\n%s", all.printed.len ? all.printed.data : "");
     for (uint32_t r = 0; r < f->n_results; r++)
         for (int64_t l = 0; l < lanes; l++) {
             const struct tensor *expected = alone[l].results[r], *whole = all.results[r];
-            if (whole->rank != expected->rank + 1u || whole->dims[0] != lanes) return arena_printf(a, "batched result %u does not have the lanes in front", r);
+            if (whole->rank != expected->rank + 1u || whole->dims[0] != lanes)
+                return arena_printf(a, "batched result %u does not have the lanes in front", r);
             struct tensor lane = *whole;
             lane.rank--;
             memmove(lane.dims, whole->dims + 1, lane.rank * sizeof *lane.dims);
             lane.count = whole->count / lanes;
             lane.data = (char *)whole->data + (size_t)(l * lane.count) * dtype_info[whole->dtype].size;
-            if ((wrong = tensor_difference(a, &lane, expected, bound_of((enum dtype)whole->dtype, f32, f64)))) return arena_printf(a, "batched result %u, lane %lld: %s", r, (long long)l, wrong);
+            if ((wrong = tensor_difference(a, &lane, expected, bound_of((enum dtype)whole->dtype, f32, f64))))
+                return arena_printf(a, "batched result %u, lane %lld: %s", r, (long long)l, wrong);
         }
     return NULL;
 }
 
-const char *claim_batch(const struct claim *c, const bool *batched, int64_t lanes, struct tensor *const *const *lane_args)
+const char *claim_batch(const struct claim *c, const bool *batched, int64_t lanes,
+                        struct tensor *const *const *lane_args)
 {
     struct hop_catch caught;
     const char *volatile wrong = NULL;
@@ -237,7 +269,9 @@ static const char *round_trip(struct module *m, struct arena *a, struct module *
     text_print(m, HOP_NONE, 0, &once);
     *again = text_read("printed", once.len ? once.data : "", once.len);
     text_print(*again, HOP_NONE, 0, &twice);
-    if (once.len != twice.len || (once.len && memcmp(once.data, twice.data, once.len))) return arena_printf(&m->scratch, "printed, read and printed again it is another text:\n%s\n---\n%s", once.data, twice.data);
+    if (once.len != twice.len || (once.len && memcmp(once.data, twice.data, once.len)))
+        return arena_printf(&m->scratch, "printed, read and printed again it is another text:\n%s\n---\n%s",
+                            once.data, twice.data);
     return NULL;
 }
 

@@ -11,16 +11,20 @@ static const struct option {
 } option_table[O_COUNT] = {
     [O_HELP] = { "help", NULL, "say what the command does and takes" },
     [O_FN] = { "fn", "NAME", "the function; otherwise the only named one, else @main, else the last" },
-    [O_IN] = { "in", "NAME=VALUE", "an argument: x=3, x=[1, 2], x=random:SEED, x=random:SEED:LO..HI, x:f32[4]=random:7, x=file.npy, x=file.npz:NAME, x=file.safetensors:NAME" },
+    [O_IN] = { "in", "NAME=VALUE",
+               "an argument: x=3, x=[1, 2], x=random:SEED, x=random:SEED:LO..HI, x:f32[4]=random:7, "
+               "x=file.npy, x=file.npz:NAME, x=file.safetensors:NAME" },
     [O_DIM] = { "dim", "NAME=N", "the value of a dim parameter" },
     [O_INTERPRET] = { "interpret", NULL, "run on the reference interpreter" },
-    [O_JIT] = { "jit", NULL, "compile; an error when that is not possible (the default compiles when it can)" },
+    [O_JIT] = { "jit", NULL,
+                "compile; an error when that is not possible (the default compiles when it can)" },
     [O_STRICT] = { "strict", NULL, "numbers that are equal bit for bit on every back end" },
     [O_WITHOUT] = { "without", "PASS", "switch a pass off; may be repeated" },
     [O_THREADS] = { "threads", "N", "threads of the run; otherwise all cores" },
     [O_TIME] = { "time", NULL, "say on standard error how long compiling and running took" },
     [O_WRT] = { "wrt", "NAMES", "parameters to differentiate by, x,y; otherwise all of floating point" },
-    [O_IN_AXES] = { "in-axes", "LIST", "where the batch dim of each parameter stands, x=0,y=none; otherwise 0 for all" },
+    [O_IN_AXES] = { "in-axes", "LIST",
+                    "where the batch dim of each parameter stands, x=0,y=none; otherwise 0 for all" },
     [O_VALUE] = { "value", NULL, "give the results of the function before the gradients" },
     [O_RUN] = { "run", NULL, "run the transformed program instead of printing it" },
     [O_SIMPLIFY] = { "simplify", NULL, "print what the passes make of it" },
@@ -36,11 +40,18 @@ static const struct option {
     [O_QUICK] = { "quick", NULL, "leave out the runs with single passes switched off" },
     [O_JOBS] = { "jobs", "N", "files tested at the same time; otherwise as many as cores" },
     [O_JSON] = { "json", NULL, "print JSON" },
-    [O_OUT] = { "out", "FILE", "write all results to a .npz or .safetensors file, or with NAME=FILE one result to any tensor file; may be repeated" },
-    [O_C] = { "c", NULL, "run the tests through emitted C and the system's C compiler instead, with strict and with default numbers" },
-    [O_NO_CACHE] = { "no-cache", NULL, "compile, whatever the cache of compiled programs holds, and keep nothing" },
+    [O_OUT] = { "out", "FILE",
+                "write all results to a .npz or .safetensors file, or with NAME=FILE one result to any "
+                "tensor file; may be repeated" },
+    [O_C] = { "c", NULL,
+              "run the tests through emitted C and the system's C compiler instead, with strict and with "
+              "default numbers" },
+    [O_NO_CACHE] = { "no-cache", NULL,
+                     "compile, whatever the cache of compiled programs holds, and keep nothing" },
     [O_MARKDOWN] = { "markdown", NULL, "print the reference of operators, a page of documentation" },
-    [O_CAPACITY] = { "capacity", "N", "arrays of data-dependent size get fixed room for N elements instead of memory from an allocator" },
+    [O_CAPACITY] = { "capacity", "N",
+                     "arrays of data-dependent size get fixed room for N elements instead of memory from an "
+                     "allocator" },
 };
 
 static uint32_t parse_count(const char *name, const char *text, uint32_t most)
@@ -48,7 +59,8 @@ static uint32_t parse_count(const char *name, const char *text, uint32_t most)
     char *end;
     errno = 0;
     long v = strtol(text, &end, 10);
-    if (errno || end == text || *end || v < 1 || v > (long)most) hop_throw(HOP_INVALID, "--%s: expected a number from 1 to %u, found '%s'", name, most, text);
+    if (errno || end == text || *end || v < 1 || v > (long)most)
+        hop_throw(HOP_INVALID, "--%s: expected a number from 1 to %u, found '%s'", name, most, text);
     return (uint32_t)v;
 }
 
@@ -98,23 +110,31 @@ void options_parse(struct options *o, const struct command *c, int argc, char **
         size_t length = equals ? (size_t)(equals - a) : strlen(a);
         int id = O_COUNT;
         for (int k = 0; k < O_COUNT; k++)
-            if ((c->options | O_BIT(O_HELP)) >> k & 1 && length > 2 && strlen(option_table[k].name) == length - 2 && !memcmp(option_table[k].name, a + 2, length - 2)) id = k;
-        if (id == O_COUNT) hop_throw(HOP_INVALID, "hop %s has no option '%s'; see hop %s --help", c->name, a, c->name);
+            if ((c->options | O_BIT(O_HELP)) >> k & 1 && length > 2 &&
+                strlen(option_table[k].name) == length - 2 &&
+                !memcmp(option_table[k].name, a + 2, length - 2))
+                id = k;
+        if (id == O_COUNT)
+            hop_throw(HOP_INVALID, "hop %s has no option '%s'; see hop %s --help", c->name, a, c->name);
         const char *argument = NULL;
         if (option_table[id].argument) {
             argument = equals ? equals + 1 : i + 1 < argc ? argv[++i] : NULL;
-            if (!argument) hop_throw(HOP_INVALID, "--%s needs %s", option_table[id].name, option_table[id].argument);
+            if (!argument)
+                hop_throw(HOP_INVALID, "--%s needs %s", option_table[id].name, option_table[id].argument);
         } else if (equals) {
             hop_throw(HOP_INVALID, "--%s takes no value, found '%s'", option_table[id].name, a);
         }
         take_option(o, (enum option_id)id, argument);
     }
     if (option_on(o, O_HELP)) return;
-    if (option_on(o, O_INTERPRET) && option_on(o, O_JIT)) hop_throw(HOP_INVALID, "--interpret and --jit exclude each other");
-    if (o->files.len < c->min_files) hop_throw(HOP_INVALID, "hop %s needs %s; see hop %s --help", c->name, c->arguments, c->name);
+    if (option_on(o, O_INTERPRET) && option_on(o, O_JIT))
+        hop_throw(HOP_INVALID, "--interpret and --jit exclude each other");
+    if (o->files.len < c->min_files)
+        hop_throw(HOP_INVALID, "hop %s needs %s; see hop %s --help", c->name, c->arguments, c->name);
     if (o->files.len > c->max_files)
-        hop_throw(HOP_INVALID, "hop %s takes %u argument%s, found %u ('%s'); see hop %s --help", c->name, c->max_files, c->max_files == 1 ? "" : "s", o->files.len,
-                  o->files.data[c->max_files], c->name);
+        hop_throw(HOP_INVALID, "hop %s takes %u argument%s, found %u ('%s'); see hop %s --help", c->name,
+                  c->max_files, c->max_files == 1 ? "" : "s", o->files.len, o->files.data[c->max_files],
+                  c->name);
 }
 
 void options_help(const struct command *c, FILE *out)
@@ -125,7 +145,8 @@ void options_help(const struct command *c, FILE *out)
         int id = k == O_COUNT ? O_HELP : k;
         if (!((c->options | O_BIT(O_HELP)) >> id & 1)) continue;
         char left[64];
-        snprintf(left, sizeof left, "--%s%s%s", option_table[id].name, option_table[id].argument ? " " : "", option_table[id].argument ? option_table[id].argument : "");
+        snprintf(left, sizeof left, "--%s%s%s", option_table[id].name, option_table[id].argument ? " " : "",
+                 option_table[id].argument ? option_table[id].argument : "");
         fprintf(out, "  %-20s  %s\n", left, option_table[id].meaning);
     }
     if (c->options >> O_WITHOUT & 1) {
@@ -137,43 +158,66 @@ void options_help(const struct command *c, FILE *out)
 
 /* ---- commands ---- */
 
-#define RUN_OPTIONS (O_BIT(O_IN) | O_BIT(O_DIM) | O_BIT(O_INTERPRET) | O_BIT(O_JIT) | O_BIT(O_STRICT) | O_BIT(O_WITHOUT) | O_BIT(O_THREADS) | O_BIT(O_TIME) | O_BIT(O_JSON) | O_BIT(O_OUT) | O_BIT(O_NO_CACHE))
+#define RUN_OPTIONS \
+    (O_BIT(O_IN) | O_BIT(O_DIM) | O_BIT(O_INTERPRET) | O_BIT(O_JIT) | O_BIT(O_STRICT) | O_BIT(O_WITHOUT) | \
+     O_BIT(O_THREADS) | O_BIT(O_TIME) | O_BIT(O_JSON) | O_BIT(O_OUT) | O_BIT(O_NO_CACHE))
 #define DERIVED_OPTIONS (RUN_OPTIONS | O_BIT(O_FN) | O_BIT(O_RUN) | O_BIT(O_SIMPLIFY) | O_BIT(O_LOCATIONS))
 static const struct command commands[] = {
     { "run", "FILE", "run a function",
-      "Runs a function of a program on the given arguments and prints its results. Compiles when the LLVM back end is there, else interprets\nand says so on standard error.",
+      "Runs a function of a program on the given arguments and prints its results. Compiles when the LLVM "
+      "back end is there, else interprets\nand says so on standard error.",
       RUN_OPTIONS | O_BIT(O_FN), 1, 1, command_run },
     { "test", "FILE|DIR…", "run the tests that programs carry, on every back end",
-      "Runs the test blocks of programs: on the interpreter, on the interpreter after the passes, compiled with strict numbers (bit for bit equal,\n"
-      "with all passes and with each pass switched off), compiled with default numbers (within bounds). Directories are searched for *.hop.\n"
-      "A file whose first line is '# error: LINE:COL: text' must fail to read with that message. Prints failures and 'N passed, M failed'.",
-      O_BIT(O_VERBOSE) | O_BIT(O_QUICK) | O_BIT(O_WITHOUT) | O_BIT(O_JOBS) | O_BIT(O_INTERPRET) | O_BIT(O_C), 1, UINT32_MAX, command_test },
-    { "check", "FILE…", "read and verify programs", "Reads programs and checks every function. Prints 'FILE: ok', or the first error of a file and ends with 2.", O_BIT(O_JSON), 1, UINT32_MAX,
-      command_check },
-    { "show", "FILE", "print a program in canonical text", NULL, O_BIT(O_FN) | O_BIT(O_SIMPLIFY) | O_BIT(O_STRICT) | O_BIT(O_WITHOUT) | O_BIT(O_LOCATIONS), 1, 1, command_show },
+      "Runs the test blocks of programs: on the interpreter, on the interpreter after the passes, compiled "
+      "with strict numbers (bit for bit equal,\n"
+      "with all passes and with each pass switched off), compiled with default numbers (within bounds). "
+      "Directories are searched for *.hop.\n"
+      "A file whose first line is '# error: LINE:COL: text' must fail to read with that message. Prints "
+      "failures and 'N passed, M failed'.",
+      O_BIT(O_VERBOSE) | O_BIT(O_QUICK) | O_BIT(O_WITHOUT) | O_BIT(O_JOBS) | O_BIT(O_INTERPRET) | O_BIT(O_C),
+      1, UINT32_MAX, command_test },
+    { "check", "FILE…", "read and verify programs",
+      "Reads programs and checks every function. Prints 'FILE: ok', or the first error of a file and ends "
+      "with 2.",
+      O_BIT(O_JSON), 1, UINT32_MAX, command_check },
+    { "show", "FILE", "print a program in canonical text", NULL,
+      O_BIT(O_FN) | O_BIT(O_SIMPLIFY) | O_BIT(O_STRICT) | O_BIT(O_WITHOUT) | O_BIT(O_LOCATIONS), 1, 1,
+      command_show },
     { "grad", "FILE", "print or run the gradient of a function",
-      "The function's first result must be a floating-point scalar. The gradient takes the function's parameters and gives one result for each\nparameter of --wrt.",
+      "The function's first result must be a floating-point scalar. The gradient takes the function's "
+      "parameters and gives one result for each\nparameter of --wrt.",
       DERIVED_OPTIONS | O_BIT(O_WRT) | O_BIT(O_VALUE), 1, 1, command_grad },
     { "jvp", "FILE", "print or run the forward derivative of a function",
-      "The derivative takes the function's parameters and then a tangent for each parameter of --wrt; it gives the function's results and then\nthe tangents of those that depend on them.",
+      "The derivative takes the function's parameters and then a tangent for each parameter of --wrt; it "
+      "gives the function's results and then\nthe tangents of those that depend on them.",
       DERIVED_OPTIONS | O_BIT(O_WRT), 1, 1, command_jvp },
-    { "vmap", "FILE", "print or run a function over one more dim", "Every parameter that --in-axes does not set to 'none' gets one more dim; so does every result, in front.", DERIVED_OPTIONS | O_BIT(O_IN_AXES), 1, 1,
-      command_vmap },
+    { "vmap", "FILE", "print or run a function over one more dim",
+      "Every parameter that --in-axes does not set to 'none' gets one more dim; so does every result, in "
+      "front.",
+      DERIVED_OPTIONS | O_BIT(O_IN_AXES), 1, 1, command_vmap },
     { "explain", "FILE", "say what the compiler does with a function",
-      "Prints the passes with their times and node counts, the loop nests, what is stored and why, copies and why, memory, code size, whether the\ncache has it and the time of each stage.",
-      O_BIT(O_FN) | O_BIT(O_GRAD) | O_BIT(O_JVP) | O_BIT(O_VMAP) | O_BIT(O_WRT) | O_BIT(O_VALUE) | O_BIT(O_IN_AXES) | O_BIT(O_STRICT) | O_BIT(O_WITHOUT) | O_BIT(O_THREADS) | O_BIT(O_SAVED) |
+      "Prints the passes with their times and node counts, the loop nests, what is stored and why, copies "
+      "and why, memory, code size, whether the\ncache has it and the time of each stage.",
+      O_BIT(O_FN) | O_BIT(O_GRAD) | O_BIT(O_JVP) | O_BIT(O_VMAP) | O_BIT(O_WRT) | O_BIT(O_VALUE) |
+          O_BIT(O_IN_AXES) | O_BIT(O_STRICT) | O_BIT(O_WITHOUT) | O_BIT(O_THREADS) | O_BIT(O_SAVED) |
           O_BIT(O_LLVM) | O_BIT(O_ASM) | O_BIT(O_LOOPS) | O_BIT(O_NO_CACHE) | O_BIT(O_JSON),
       1, 1, command_explain },
     { "emit", "c|obj|so FILE", "write a function as C99, an object file or a shared library",
-      "c: one self-contained C99 file and its header, from --out FILE.c (-o); they need nothing of hop. obj, so: the same compiled by the system's C\n"
+      "c: one self-contained C99 file and its header, from --out FILE.c (-o); they need nothing of hop. obj, "
+      "so: the same compiled by the system's C\n"
       "compiler ($CC, else cc), with the header beside. See docs/emit.md.",
-      O_BIT(O_FN) | O_BIT(O_GRAD) | O_BIT(O_JVP) | O_BIT(O_VMAP) | O_BIT(O_WRT) | O_BIT(O_VALUE) | O_BIT(O_IN_AXES) | O_BIT(O_STRICT) | O_BIT(O_WITHOUT) | O_BIT(O_OUT) | O_BIT(O_CAPACITY), 2, 2,
-      command_emit },
+      O_BIT(O_FN) | O_BIT(O_GRAD) | O_BIT(O_JVP) | O_BIT(O_VMAP) | O_BIT(O_WRT) | O_BIT(O_VALUE) |
+          O_BIT(O_IN_AXES) | O_BIT(O_STRICT) | O_BIT(O_WITHOUT) | O_BIT(O_OUT) | O_BIT(O_CAPACITY),
+      2, 2, command_emit },
     { "cache", "[list|clear]", "show or empty the cache of compiled programs",
-      "Says where compiled programs are kept and how much they take. list: a line for each, the one used last first. clear: removes them all.\n"
-      "HOP_CACHE=off|memory|DIR and HOP_CACHE_SIZE=256M in the environment set the place and the limit. See docs/cache.md.",
+      "Says where compiled programs are kept and how much they take. list: a line for each, the one used "
+      "last first. clear: removes them all.\n"
+      "HOP_CACHE=off|memory|DIR and HOP_CACHE_SIZE=256M in the environment set the place and the limit. See "
+      "docs/cache.md.",
       O_BIT(O_JSON), 0, 1, command_cache },
-    { "ops", "[NAME]", "list the operators and their rules", "Lists the operator table, or one row of it with its samples.", O_BIT(O_JSON) | O_BIT(O_MARKDOWN), 0, 1, command_ops },
+    { "ops", "[NAME]", "list the operators and their rules",
+      "Lists the operator table, or one row of it with its samples.", O_BIT(O_JSON) | O_BIT(O_MARKDOWN), 0, 1,
+      command_ops },
 };
 
 static const struct command *command_find(const char *name)
@@ -185,8 +229,10 @@ static const struct command *command_find(const char *name)
 
 static void help(FILE *out)
 {
-    fprintf(out, "hop %s: higher-order tensor programs\n\nhop COMMAND FILE… [options]\n\nCommands:\n", hop_version());
-    for (size_t i = 0; i < HOP_COUNT(commands); i++) fprintf(out, "  %-8s  %s\n", commands[i].name, commands[i].meaning);
+    fprintf(out, "hop %s: higher-order tensor programs\n\nhop COMMAND FILE… [options]\n\nCommands:\n",
+            hop_version());
+    for (size_t i = 0; i < HOP_COUNT(commands); i++)
+        fprintf(out, "  %-8s  %s\n", commands[i].name, commands[i].meaning);
     fprintf(out, "\nhop COMMAND --help says more; hop --version prints the version.\n");
 }
 

@@ -1,5 +1,5 @@
-/* hop emit: a function of a program as C99, as an object file or as a shared library. The C comes from the C99 back end; the others are that C, given
- * to the system's compiler. */
+/* hop emit: a function of a program as C99, as an object file or as a shared library. The C comes from the
+ * C99 back end; the others are that C, given to the system's compiler. */
 #include "cli/cc.h"
 #include "cli/cli.h"
 #include "emit/c99.h"
@@ -21,7 +21,10 @@ const char *cc_name(void)
     return name && *name ? name : "cc";
 }
 
-const char *cc_path(struct arena *a, const char *path) { return *path == '/' ? path : arena_printf(a, "./%s", path); }
+const char *cc_path(struct arena *a, const char *path)
+{
+    return *path == '/' ? path : arena_printf(a, "./%s", path);
+}
 
 void cc_run(const char *const *args)
 {
@@ -31,14 +34,20 @@ void cc_run(const char *const *args)
         if (i == MOST) hop_throw(HOP_INTERNAL, "too many arguments for %s", cc_name());
         argv[i + 1] = args[i];
     }
-    if (getauxval(AT_SECURE)) hop_throw(HOP_UNAVAILABLE, "no C compiler is run with rights that the caller does not have");
+    if (getauxval(AT_SECURE))
+        hop_throw(HOP_UNAVAILABLE, "no C compiler is run with rights that the caller does not have");
     pid_t pid;
     int status = 0, error = posix_spawnp(&pid, argv[0], NULL, NULL, (char *const *)argv, environ);
-    if (error) hop_throw(HOP_UNAVAILABLE, "the C compiler '%s' cannot be run: %s; install one, or name one in CC", argv[0], strerror(error));
+    if (error)
+        hop_throw(HOP_UNAVAILABLE, "the C compiler '%s' cannot be run: %s; install one, or name one in CC",
+                  argv[0], strerror(error));
     while (waitpid(pid, &status, 0) < 0)
         if (errno != EINTR) hop_throw(HOP_IO, "waiting for %s: %s", argv[0], strerror(errno));
-    if (WIFEXITED(status) && WEXITSTATUS(status) == 127) hop_throw(HOP_UNAVAILABLE, "the C compiler '%s' cannot be run; install one, or name one in CC", argv[0]);
-    if (!WIFEXITED(status) || WEXITSTATUS(status)) hop_throw(HOP_IO, "%s did not compile the emitted C", argv[0]);
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 127)
+        hop_throw(HOP_UNAVAILABLE, "the C compiler '%s' cannot be run; install one, or name one in CC",
+                  argv[0]);
+    if (!WIFEXITED(status) || WEXITSTATUS(status))
+        hop_throw(HOP_IO, "%s did not compile the emitted C", argv[0]);
 }
 
 void file_write(const char *path, const struct text *t)
@@ -93,7 +102,8 @@ static const char **result_names(struct options *o, struct module *m, uint32_t f
 }
 
 /* A function called @main becomes `stem`: C has a main of its own. */
-static void emit_texts(struct options *o, const char *stem, const char *header_name, struct text *source, struct text *header)
+static void emit_texts(struct options *o, const char *stem, const char *header_name, struct text *source,
+                       struct text *header)
 {
     struct pass_options passes = { .without = o->without, .strict = option_on(o, O_STRICT) };
     struct module *m = program_load(o->files.data[1]);
@@ -105,7 +115,9 @@ static void emit_texts(struct options *o, const char *stem, const char *header_n
     c99_begin(&unit, &o->bag.arena);
     const char *name = module_text(m, module_fn(m, fn)->name);
     c99_add(&unit, p,
-            &(struct c99_options){ .name = strcmp(name, "main") ? NULL : stem, .original = module_fn(m, fn), .capacity = o->capacity,
+            &(struct c99_options){ .name = strcmp(name, "main") ? NULL : stem,
+                                   .original = module_fn(m, fn),
+                                   .capacity = o->capacity,
                                    .results = result_names(o, m, selected, module_fn(m, fn)->n_results) });
     c99_finish(&unit, header_name, source, header);
     hop_cleanup_pop(p);
@@ -126,8 +138,11 @@ static void compile_to(struct options *o, const char *name, const struct text *s
     close(fd);
     hop_cleanup_push(unlink_path, path);
     file_write(path, source);
-    const char *const object[] = { "-std=c99", "-O3", "-ffp-contract=off", "-fPIC", "-c", path, "-o", out, NULL };
-    const char *const library[] = { "-std=c99", "-O3", "-ffp-contract=off", "-fPIC", "-shared", path, "-o", out, "-lm", NULL };
+    const char *const object[] = { "-std=c99", "-O3", "-ffp-contract=off", "-fPIC", "-c", path, "-o",
+                                   out,        NULL };
+    const char *const library[] = {
+        "-std=c99", "-O3", "-ffp-contract=off", "-fPIC", "-shared", path, "-o", out, "-lm", NULL
+    };
     cc_run(shared ? library : object);
     hop_cleanup_pop(path);
     unlink(path);
@@ -136,18 +151,25 @@ static void compile_to(struct options *o, const char *name, const struct text *s
 int command_emit(struct options *o)
 {
     enum { EMIT_C, EMIT_OBJ, EMIT_SO, EMIT_COUNT };
-    static const struct { const char *word, *suffix; } kinds[EMIT_COUNT] = { { "c", ".c" }, { "obj", ".o" }, { "so", ".so" } };
+    static const struct {
+        const char *word, *suffix;
+    } kinds[EMIT_COUNT] = { { "c", ".c" }, { "obj", ".o" }, { "so", ".so" } };
     int kind = 0;
     while (kind < EMIT_COUNT && strcmp(o->files.data[0], kinds[kind].word)) kind++;
-    if (kind == EMIT_COUNT) hop_throw(HOP_INVALID, "hop emit: expected c, obj or so, found '%s'", o->files.data[0]);
-    if (o->outputs.len != 1) hop_throw(HOP_INVALID, "hop emit %s needs one -o NAME%s", kinds[kind].word, kinds[kind].suffix);
+    if (kind == EMIT_COUNT)
+        hop_throw(HOP_INVALID, "hop emit: expected c, obj or so, found '%s'", o->files.data[0]);
+    if (o->outputs.len != 1)
+        hop_throw(HOP_INVALID, "hop emit %s needs one -o NAME%s", kinds[kind].word, kinds[kind].suffix);
     struct arena *a = &o->bag.arena;
     const char *out = o->outputs.data[0];
     size_t length = strlen(out), suffix = strlen(kinds[kind].suffix);
-    if (length <= suffix || strcmp(out + length - suffix, kinds[kind].suffix)) hop_throw(HOP_INVALID, "-o: expected a name that ends in %s, found '%s'", kinds[kind].suffix, out);
-    const char *header_path = arena_printf(a, "%.*s.h", (int)(length - suffix), out), *slash = strrchr(header_path, '/'), *base = slash ? slash + 1 : header_path;
+    if (length <= suffix || strcmp(out + length - suffix, kinds[kind].suffix))
+        hop_throw(HOP_INVALID, "-o: expected a name that ends in %s, found '%s'", kinds[kind].suffix, out);
+    const char *header_path = arena_printf(a, "%.*s.h", (int)(length - suffix), out),
+               *slash = strrchr(header_path, '/'), *base = slash ? slash + 1 : header_path;
     struct text source = { .arena = a }, header = { .arena = a };
-    emit_texts(o, arena_printf(a, "%.*s", (int)(strlen(base) - 2), base), kind == EMIT_C ? base : NULL, &source, &header);
+    emit_texts(o, arena_printf(a, "%.*s", (int)(strlen(base) - 2), base), kind == EMIT_C ? base : NULL,
+               &source, &header);
     if (kind == EMIT_C) file_write(out, &source);
     else compile_to(o, out, &source, kind == EMIT_SO);
     file_write(header_path, &header);

@@ -1,4 +1,5 @@
-/* hop explain: compiles a function and says what happened: passes, nests, stored values and copies with their reasons, memory, code, times. */
+/* hop explain: compiles a function and says what happened: passes, nests, stored values and copies with their
+ * reasons, memory, code, times. */
 #include "cli/cli.h"
 #include "runtime/blas.h"
 #include "runtime/cache.h"
@@ -36,11 +37,17 @@ static void drop_texts(void *report)
 
 static const char *buffer_kind(const struct lp_buffer *b)
 {
-    static const char *const kinds[] = { [BUF_ARG] = "argument", [BUF_RESULT] = "result", [BUF_CONST] = "constant", [BUF_TEMP] = "arena", [BUF_LOCAL] = "stack", [BUF_DYN] = "grows" };
+    static const char *const kinds[] = {
+        [BUF_ARG] = "argument", [BUF_RESULT] = "result", [BUF_CONST] = "constant",
+        [BUF_TEMP] = "arena",   [BUF_LOCAL] = "stack",   [BUF_DYN] = "grows"
+    };
     return b->kind < HOP_COUNT(kinds) ? kinds[b->kind] : "?";
 }
 
-static bool is_stored(const struct lp_buffer *b) { return b->kind == BUF_TEMP || b->kind == BUF_LOCAL || b->kind == BUF_DYN || b->kind == BUF_RESULT; }
+static bool is_stored(const struct lp_buffer *b)
+{
+    return b->kind == BUF_TEMP || b->kind == BUF_LOCAL || b->kind == BUF_DYN || b->kind == BUF_RESULT;
+}
 
 static void buffer_size(struct text *out, const struct lp *p, const struct lp_buffer *b)
 {
@@ -54,11 +61,16 @@ static void buffer_size(struct text *out, const struct lp *p, const struct lp_bu
 
 static void nests_text(struct text *out, const struct lp_block *block, uint32_t depth)
 {
-    static const char *const kinds[] = { [FOR_SERIAL] = "loop", [FOR_VECTOR] = "vector loop", [FOR_PARALLEL] = "parallel loop" };
+    static const char *const kinds[] = {
+        [FOR_SERIAL] = "loop", [FOR_VECTOR] = "vector loop", [FOR_PARALLEL] = "parallel loop"
+    };
     for (uint32_t i = 0; block && i < block->stmts.len; i++) {
         const struct lp_stmt *s = &block->stmts.data[i];
         if (s->note && (s->kind == LP_FOR || s->kind == LP_WHILE || s->kind == LP_CALL || s->kind == LP_IF)) {
-            const char *kind = s->kind == LP_FOR ? kinds[s->mode] : s->kind == LP_WHILE ? "while" : s->kind == LP_IF ? "branch" : "call";
+            const char *kind = s->kind == LP_FOR     ? kinds[s->mode]
+                               : s->kind == LP_WHILE ? "while"
+                               : s->kind == LP_IF    ? "branch"
+                                                     : "call";
             text_add(out, "  %*s%s: %s\n", (int)depth * 2, "", kind, s->note);
         }
         uint32_t inner = depth + (s->note != NULL);
@@ -69,14 +81,20 @@ static void nests_text(struct text *out, const struct lp_block *block, uint32_t 
 
 /* ---- the cache ---- */
 
-static const char *const origins[] = { [CODE_COMPILED] = "compiled", [CODE_FROM_MEMORY] = "memory", [CODE_FROM_DISK] = "disk" };
+static const char *const origins[] = {
+    [CODE_COMPILED] = "compiled", [CODE_FROM_MEMORY] = "memory", [CODE_FROM_DISK] = "disk"
+};
 
 static void cache_text(struct text *out, const struct explanation *e)
 {
     char where[512];
     cache_describe(where, sizeof where);
     if (option_on(e->o, O_NO_CACHE)) text_str(out, "cache: not asked\n");
-    else text_add(out, "cache: %s (%s)\n", e->report.origin == CODE_COMPILED ? "it was not there and was compiled" : "it is there; compiled again to explain it", where);
+    else
+        text_add(out, "cache: %s (%s)\n",
+                 e->report.origin == CODE_COMPILED ? "it was not there and was compiled"
+                                                   : "it is there; compiled again to explain it",
+                 where);
 }
 
 /* ---- text ---- */
@@ -85,7 +103,9 @@ static void passes_text(struct text *out, const struct explanation *e)
 {
     if (!e->passes.len) return;
     text_str(out, "passes               nodes after      ms\n");
-    for (uint32_t i = 0; i < e->passes.len; i++) text_add(out, "  %-18s %11u %7.3f\n", e->passes.data[i].pass, e->passes.data[i].nodes, e->passes.data[i].ms);
+    for (uint32_t i = 0; i < e->passes.len; i++)
+        text_add(out, "  %-18s %11u %7.3f\n", e->passes.data[i].pass, e->passes.data[i].nodes,
+                 e->passes.data[i].ms);
 }
 
 /* ---- what the gradient keeps ---- */
@@ -96,12 +116,14 @@ static const char *dim_text(struct text *like, const struct module *m, const str
     dim_print(m, symbols, d, &t);
     return t.data;
 }
-static const char *saved_bytes(struct text *like, struct module *m, const struct saved_list *l, const struct saved_value *v, bool all)
+static const char *saved_bytes(struct text *like, struct module *m, const struct saved_list *l,
+                               const struct saved_value *v, bool all)
 {
     dim bytes = dim_mul(m, type_elements(m, v->type), dtype_info[type_get(m, v->type).dtype].size);
     return dim_text(like, m, l->symbols, all && v->rows != HOP_NONE ? dim_mul(m, bytes, v->rows) : bytes);
 }
-static const char *saved_type(struct text *like, struct module *m, const struct saved_list *l, const struct saved_value *v)
+static const char *saved_type(struct text *like, struct module *m, const struct saved_list *l,
+                              const struct saved_value *v)
 {
     struct text t = { .arena = like->arena };
     type_print(m, l->symbols, v->rows != HOP_NONE ? type_prepend(m, v->type, v->rows) : v->type, &t);
@@ -113,21 +135,26 @@ static void kept_text(struct text *out, struct module *m, const struct saved_lis
     for (uint32_t i = 0; i < l->values.len; i++) {
         const struct saved_value *v = &l->values.data[i];
         const char *place = place_text(m, v->place);
-        text_add(out, "  %*s%-12s %-16s %-12s %s%s%s", (int)depth * 2, "", v->name ? module_text(m, v->name) : "-", saved_type(out, m, l, v),
-                 v->there ? "0" : saved_bytes(out, m, l, v, true), place, v->by ? v->by->name : "", v->by ? ": " : "");
+        text_add(out, "  %*s%-12s %-16s %-12s %s%s%s", (int)depth * 2, "",
+                 v->name ? module_text(m, v->name) : "-", saved_type(out, m, l, v),
+                 v->there ? "0" : saved_bytes(out, m, l, v, true), place, v->by ? v->by->name : "",
+                 v->by ? ": " : "");
         text_add(out, "%s%s", v->there ? "there anyway: " : "", v->why);
-        if (v->rows != HOP_NONE && !v->there) text_add(out, "; %s bytes a row", saved_bytes(out, m, l, v, false));
+        if (v->rows != HOP_NONE && !v->there)
+            text_add(out, "; %s bytes a row", saved_bytes(out, m, l, v, false));
         text_str(out, "\n");
     }
     for (uint32_t i = 0; i < l->inside.len; i++) {
-        text_add(out, "  %*s%s%s, while its body is gone through backwards once:\n", (int)depth * 2, "", place_text(m, l->inside.data[i].place), l->inside.data[i].row->name);
+        text_add(out, "  %*s%s%s, while its body is gone through backwards once:\n", (int)depth * 2, "",
+                 place_text(m, l->inside.data[i].place), l->inside.data[i].row->name);
         kept_text(out, m, l->inside.data[i].list, depth + 1);
     }
 }
 
 static void json_place(struct text *out, struct module *m, struct place p)
 {
-    char *text = arena_printf(out->arena, "%s", place_text(m, p)), *end = strrchr(text, ':'); /* "file:line:col: " */
+    char *text = arena_printf(out->arena, "%s", place_text(m, p)),
+         *end = strrchr(text, ':'); /* "file:line:col: " */
     if (end) *end = 0;
     json_string(out, text);
 }
@@ -148,7 +175,8 @@ static void kept_json(struct text *out, struct module *m, const struct saved_lis
         else json_string(out, v->there ? "0" : saved_bytes(out, m, l, v, false));
         text_str(out, ", \"place\": ");
         json_place(out, m, v->place);
-        text_add(out, ", \"operator\": \"%s\", \"there_anyway\": %s, \"why\": ", v->by ? v->by->name : "", v->there ? "true" : "false");
+        text_add(out, ", \"operator\": \"%s\", \"there_anyway\": %s, \"why\": ", v->by ? v->by->name : "",
+                 v->there ? "true" : "false");
         json_string(out, v->why);
         text_str(out, "}");
     }
@@ -177,7 +205,8 @@ static void stored_text(struct text *out, const struct explanation *e, const str
         }
         struct text size = { .arena = out->arena };
         buffer_size(&size, p, b);
-        text_add(out, "  %-12s %-16s %-8s %s\n", b->name && *b->name ? b->name : "-", size.data, buffer_kind(b), b->why ? b->why : "");
+        text_add(out, "  %-12s %-16s %-8s %s\n", b->name && *b->name ? b->name : "-", size.data,
+                 buffer_kind(b), b->why ? b->why : "");
     }
     text_add(out, "copies: %u\n", p->n_copies);
     for (uint32_t i = 0; i < p->copy_notes.len; i++) text_add(out, "  %s\n", p->copy_notes.data[i]);
@@ -215,7 +244,8 @@ static bool multiplies(const struct lp_block *block)
     bool found = false;
     for (uint32_t i = 0; block && i < block->stmts.len && !found; i++) {
         const struct lp_stmt *s = &block->stmts.data[i];
-        found = (s->kind == LP_CALL && s->call->kind == CALL_GEMM) || multiplies(s->body) || multiplies(s->other);
+        found = (s->kind == LP_CALL && s->call->kind == CALL_GEMM) || multiplies(s->body) ||
+                multiplies(s->other);
     }
     return found;
 }
@@ -224,7 +254,8 @@ static void explain_text(struct text *out, const struct explanation *e)
 {
     const struct fn *f = module_fn(e->m, e->fn);
     const struct lp *p = exe_lp(e->exe);
-    text_add(out, "@%s: %u parameters, %u nodes, %u results\n", f->name ? module_text(e->m, f->name) : "", f->n_params, f->n_nodes, f->n_results);
+    text_add(out, "@%s: %u parameters, %u nodes, %u results\n", f->name ? module_text(e->m, f->name) : "",
+             f->n_params, f->n_nodes, f->n_results);
     if (e->kept && option_on(e->o, O_SAVED)) {
         text_str(out, "kept for the gradient     type             bytes        why\n");
         kept_text(out, e->m, e->kept, 0);
@@ -246,7 +277,8 @@ static void explain_text(struct text *out, const struct explanation *e)
     double total = 0;
     for (uint32_t i = 0; i < e->report.n_stages; i++) {
         text_add(out, "  %-18s %7.3f\n", e->report.stages[i].name, e->report.stages[i].ms);
-        if (e->report.stages[i].name[0] != ' ') total += e->report.stages[i].ms; /* an indented stage is part of the next one that is not */
+        if (e->report.stages[i].name[0] != ' ')
+            total += e->report.stages[i].ms; /* an indented stage is part of the next one that is not */
     }
     text_add(out, "  %-18s %7.3f\n", "together", total);
     if (option_on(e->o, O_LOOPS) && p) {
@@ -254,7 +286,8 @@ static void explain_text(struct text *out, const struct explanation *e)
         lp_print(p, out);
     }
     if (option_on(e->o, O_LLVM)) text_add(out, "\nLLVM:\n%s", e->report.llvm ? e->report.llvm : "");
-    if (option_on(e->o, O_ASM)) text_add(out, "\nassembly:\n%s", e->report.assembly ? e->report.assembly : "");
+    if (option_on(e->o, O_ASM))
+        text_add(out, "\nassembly:\n%s", e->report.assembly ? e->report.assembly : "");
 }
 
 /* ---- JSON ---- */
@@ -269,7 +302,9 @@ static void explain_json(struct text *out, const struct explanation *e)
         kept_json(out, e->m, e->kept);
     }
     text_str(out, ", \"passes\": [");
-    for (uint32_t i = 0; i < e->passes.len; i++) text_add(out, "%s{\"pass\": \"%s\", \"nodes\": %u, \"ms\": %.4f}", i ? ", " : "", e->passes.data[i].pass, e->passes.data[i].nodes, e->passes.data[i].ms);
+    for (uint32_t i = 0; i < e->passes.len; i++)
+        text_add(out, "%s{\"pass\": \"%s\", \"nodes\": %u, \"ms\": %.4f}", i ? ", " : "",
+                 e->passes.data[i].pass, e->passes.data[i].nodes, e->passes.data[i].ms);
     text_add(out, "], \"nests\": %u, \"stored\": [", p ? p->n_nests : 0);
     bool any = false;
     for (uint32_t i = 0; p && i < p->buffers.len; i++) {
@@ -304,14 +339,18 @@ static void explain_json(struct text *out, const struct explanation *e)
     size_t arena = exe_arena_bytes(e->exe);
     if (arena == (size_t)-1) text_str(out, "], \"memory_bytes\": null");
     else text_add(out, "], \"memory_bytes\": %zu", arena);
-    text_add(out, ", \"code_bytes\": %zu, \"from\": \"%s\", \"stages\": {", e->report.code_bytes, origins[e->report.origin]);
-    for (uint32_t i = 0; i < e->report.n_stages; i++) text_add(out, "%s\"%s\": %.4f", i ? ", " : "", e->report.stages[i].name + strspn(e->report.stages[i].name, " "), e->report.stages[i].ms);
+    text_add(out, ", \"code_bytes\": %zu, \"from\": \"%s\", \"stages\": {", e->report.code_bytes,
+             origins[e->report.origin]);
+    for (uint32_t i = 0; i < e->report.n_stages; i++)
+        text_add(out, "%s\"%s\": %.4f", i ? ", " : "",
+                 e->report.stages[i].name + strspn(e->report.stages[i].name, " "), e->report.stages[i].ms);
     text_str(out, "}}\n");
 }
 
 int command_explain(struct options *o)
 {
-    if (!exe_available()) hop_throw(HOP_UNAVAILABLE, "nothing to explain without a compiler: %s", hop_message());
+    if (!exe_available())
+        hop_throw(HOP_UNAVAILABLE, "nothing to explain without a compiler: %s", hop_message());
     struct explanation e = { .o = o, .m = program_load(o->files.data[0]) };
     hop_cleanup_push(module_free, e.m);
     e.fn = program_select(e.m, o->fn);
@@ -319,8 +358,15 @@ int command_explain(struct options *o)
     if (option_on(o, O_JVP)) e.fn = program_jvp(o, e.m, e.fn);
     if (option_on(o, O_VMAP)) e.fn = program_vmap(o, e.m, e.fn);
     struct compile_options options = {
-        .passes = { .without = o->without, .strict = option_on(o, O_STRICT), .report = note_pass, .report_ctx = &e },
-        .threads = o->threads, .no_cache = option_on(o, O_NO_CACHE), .keep_lp = true, .keep_llvm = option_on(o, O_LLVM), .keep_asm = option_on(o, O_ASM),
+        .passes = { .without = o->without,
+                    .strict = option_on(o, O_STRICT),
+                    .report = note_pass,
+                    .report_ctx = &e },
+        .threads = o->threads,
+        .no_cache = option_on(o, O_NO_CACHE),
+        .keep_lp = true,
+        .keep_llvm = option_on(o, O_LLVM),
+        .keep_asm = option_on(o, O_ASM),
     };
     options.over = program_updates(&o->bag.arena, module_fn(e.m, e.fn));
     hop_cleanup_push(drop_texts, &e.report);

@@ -1,18 +1,25 @@
 /* hop ops: the operator table as text or JSON. Everything printed is read from the table. */
 #include "cli/cli.h"
 
-/* A cell is there, or says why it is not. A composite row has the cells of its expansion, and says why there are no derivatives. */
+/* A cell is there, or says why it is not. A composite row has the cells of its expansion, and says why there
+ * are no derivatives. */
 static const char *const column_names[] = { "infer", "eval", "vjp", "jvp", "batch", "lower", "samples" };
 enum { COLUMNS = HOP_COUNT(column_names) };
 
 static const char *cell(const struct op_row *row, int column)
 {
-    const bool there[COLUMNS] = { row->infer, row->eval, row->vjp, row->jvp, row->batch, row->lower, row->n_samples };
-    if (there[column] || (row->expand && column < COLUMNS - 1 && !(row->no_gradient && (column == 2 || column == 3)))) return NULL;
+    const bool there[COLUMNS] = { row->infer, row->eval,  row->vjp,      row->jvp,
+                                  row->batch, row->lower, row->n_samples };
+    if (there[column] ||
+        (row->expand && column < COLUMNS - 1 && !(row->no_gradient && (column == 2 || column == 3))))
+        return NULL;
     return (column == 2 || column == 3) && row->no_gradient ? row->no_gradient : "missing";
 }
 
-static const char *kind(const struct op_row *row) { return row->flags & OPF_HIGHER ? "higher-order" : row->expand ? "composite" : "first-order"; }
+static const char *kind(const struct op_row *row)
+{
+    return row->flags & OPF_HIGHER ? "higher-order" : row->expand ? "composite" : "first-order";
+}
 
 static void row_json(struct text *out, const struct op_row *row)
 {
@@ -35,14 +42,17 @@ static void row_text(struct text *out, const struct op_row *row)
     for (uint32_t i = 0; i < row->sig.n_attrs; i++) {
         const struct attr_spec *spec = &row->sig.attrs[i];
         text_add(out, "  attribute %s%s", spec->name, spec->required ? " (required)" : "");
-        for (uint32_t w = 0; spec->words && spec->words[w]; w++) text_add(out, "%s%s", w ? " | " : ": ", spec->words[w]);
+        for (uint32_t w = 0; spec->words && spec->words[w]; w++)
+            text_add(out, "%s%s", w ? " | " : ": ", spec->words[w]);
         text_str(out, "\n");
     }
     for (int c = 0; c < COLUMNS; c++) {
         const char *none = cell(row, c);
         text_add(out, "  %-8s %s%s\n", column_names[c], none ? "none: " : "yes", none ? none : "");
     }
-    for (uint32_t s = 0; s < row->n_samples; s++) text_add(out, "\n%s%s", row->samples[s].text, row->samples[s].text[strlen(row->samples[s].text) - 1] == '\n' ? "" : "\n");
+    for (uint32_t s = 0; s < row->n_samples; s++)
+        text_add(out, "\n%s%s", row->samples[s].text,
+                 row->samples[s].text[strlen(row->samples[s].text) - 1] == '\n' ? "" : "\n");
 }
 
 int command_ops(struct options *o)

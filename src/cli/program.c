@@ -1,4 +1,5 @@
-/* Programs named on the command line: files, functions, parameters, arguments, and running a function on one back end with every error caught. */
+/* Programs named on the command line: files, functions, parameters, arguments, and running a function on one
+ * back end with every error caught. */
 #include "cli/cli.h"
 
 #include "io/io.h"
@@ -22,7 +23,8 @@ char *file_text(struct arena *a, const char *path, size_t *length)
     FILE *f = fopen(path, "rb");
     if (!f) hop_throw(HOP_IO, "%s: %s", path, strerror(errno));
     hop_cleanup_push(close_file, f);
-    if (!fstat(fileno(f), &st) && S_ISDIR(st.st_mode)) hop_throw(HOP_IO, "%s: is a directory, expected a program", path);
+    if (!fstat(fileno(f), &st) && S_ISDIR(st.st_mode))
+        hop_throw(HOP_IO, "%s: is a directory, expected a program", path);
     struct text out = { .arena = a };
     char piece[1 << 14];
     size_t n;
@@ -69,7 +71,8 @@ uint32_t program_select(struct module *m, const char *name)
 
 const char *param_name(const struct module *m, const struct fn *f, uint32_t p)
 {
-    static const char *const numbers[] = { "0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "10", "11", "12", "13", "14", "15" };
+    static const char *const numbers[] = { "0", "1", "2",  "3",  "4",  "5",  "6",  "7",
+                                           "8", "9", "10", "11", "12", "13", "14", "15" };
     if (f->values[p].name) return module_text(m, f->values[p].name);
     return p < HOP_COUNT(numbers) ? numbers[p] : "";
 }
@@ -104,13 +107,15 @@ uint32_t param_find(const struct module *m, const struct fn *f, const char *name
     hop_cleanup_push(arena_free, &arena); /* freed by the throw below */
     struct text names = { .arena = &arena };
     for (uint32_t p = 0; p < f->n_params; p++) text_add(&names, "%s%s", p ? ", " : "", param_name(m, f, p));
-    hop_throw(HOP_INVALID, "there is no parameter '%.*s'; the parameters are: %s", (int)length, name, f->n_params ? names.data : "none");
+    hop_throw(HOP_INVALID, "there is no parameter '%.*s'; the parameters are: %s", (int)length, name,
+              f->n_params ? names.data : "none");
 }
 
 bool *param_mask(struct arena *a, const struct module *m, const struct fn *f, const char *names)
 {
     bool *mask = ARENA_ZNEW(a, bool, f->n_params);
-    for (uint32_t p = 0; !names && p < f->n_params; p++) mask[p] = dtype_is_float((enum dtype)type_get(m, value_type(f, p)).dtype);
+    for (uint32_t p = 0; !names && p < f->n_params; p++)
+        mask[p] = dtype_is_float((enum dtype)type_get(m, value_type(f, p)).dtype);
     while (names && *names) {
         size_t n = strcspn(names, ", ");
         if (n) mask[param_find(m, f, names, n)] = true;
@@ -123,7 +128,9 @@ bool *param_mask(struct arena *a, const struct module *m, const struct fn *f, co
 /* The gradient of @f is called @f_grad, so that a program can go on with it. */
 static uint32_t named_after(struct module *m, uint32_t fn, uint32_t made, const char *transform)
 {
-    if (!module_fn(m, made)->name) module_rename(m, made, arena_printf(&m->scratch, "%s_%s", module_text(m, module_fn(m, fn)->name), transform));
+    if (!module_fn(m, made)->name)
+        module_rename(m, made,
+                      arena_printf(&m->scratch, "%s_%s", module_text(m, module_fn(m, fn)->name), transform));
     return made;
 }
 
@@ -135,8 +142,10 @@ uint32_t program_grad(struct options *o, struct module *m, uint32_t fn)
     if (first == f->n_results) hop_throw(HOP_INVALID, "grad: @%s has no result", module_text(m, f->name));
     struct type t = type_get(m, value_type(f, f->results[first]));
     if (t.rank || !dtype_is_float((enum dtype)t.dtype))
-        hop_throw(HOP_INVALID, "grad: the first result of @%s must be a floating-point scalar, found %s", module_text(m, f->name), type_text(m, f->symbols, value_type(f, f->results[first])));
-    return named_after(m, fn, grad_of(m, fn, param_mask(&o->bag.arena, m, f, o->wrt), option_on(o, O_VALUE)), "grad");
+        hop_throw(HOP_INVALID, "grad: the first result of @%s must be a floating-point scalar, found %s",
+                  module_text(m, f->name), type_text(m, f->symbols, value_type(f, f->results[first])));
+    return named_after(m, fn, grad_of(m, fn, param_mask(&o->bag.arena, m, f, o->wrt), option_on(o, O_VALUE)),
+                       "grad");
 }
 
 uint32_t program_jvp(struct options *o, struct module *m, uint32_t fn)
@@ -148,7 +157,8 @@ uint32_t program_jvp(struct options *o, struct module *m, uint32_t fn)
 uint32_t program_vmap(struct options *o, struct module *m, uint32_t fn)
 {
     const struct fn *f = module_fn(m, fn);
-    int *in_axes = ARENA_ZNEW(&o->bag.arena, int, f->n_params), *out_axes = ARENA_ZNEW(&o->bag.arena, int, f->n_results);
+    int *in_axes = ARENA_ZNEW(&o->bag.arena, int, f->n_params),
+        *out_axes = ARENA_ZNEW(&o->bag.arena, int, f->n_results);
     for (const char *at = o->in_axes; at && *at;) {
         size_t n = strcspn(at, ", "), name = strcspn(at, "=, ");
         if (n) {
@@ -160,7 +170,8 @@ uint32_t program_vmap(struct options *o, struct module *m, uint32_t fn)
             long v = strtol(axis, &end, 10);
             if (length == 4 && !memcmp(axis, "none", 4)) v = -1;
             else if (end != axis + length || !length || v < 0 || v > type_get(m, value_type(f, p)).rank)
-                hop_throw(HOP_INVALID, "--in-axes: %s: expected 'none' or an axis from 0 to %u, found '%.*s'", param_name(m, f, p), type_get(m, value_type(f, p)).rank, (int)length, axis);
+                hop_throw(HOP_INVALID, "--in-axes: %s: expected 'none' or an axis from 0 to %u, found '%.*s'",
+                          param_name(m, f, p), type_get(m, value_type(f, p)).rank, (int)length, axis);
             in_axes[p] = (int)v;
         }
         at += n;
@@ -189,41 +200,51 @@ int64_t *program_dims(struct options *o, const struct module *m, const struct fn
         char *end;
         errno = 0;
         long long v = strtoll(equals + 1, &end, 10);
-        if (found == HOP_NONE) hop_throw(HOP_INVALID, "--dim: the function has no dim parameter '%.*s'", (int)length, o->dims.data[i]);
-        if (end == equals + 1 || *end || errno || v < 0) hop_throw(HOP_INVALID, "--dim: expected a size, found '%s'", equals + 1);
+        if (found == HOP_NONE)
+            hop_throw(HOP_INVALID, "--dim: the function has no dim parameter '%.*s'", (int)length,
+                      o->dims.data[i]);
+        if (end == equals + 1 || *end || errno || v < 0)
+            hop_throw(HOP_INVALID, "--dim: expected a size, found '%s'", equals + 1);
         dims[found] = v;
         given[found] = true;
     }
     uint32_t k = 0;
     for (uint32_t s = 0; s < f->n_outer_symbols; s++)
         if (f->symbols[s].origin == SYMBOL_DIM && !given[k++])
-            hop_throw(HOP_INVALID, "the dim parameter '%s' is not given; use --dim %s=N", module_text(m, f->symbols[s].name), module_text(m, f->symbols[s].name));
+            hop_throw(HOP_INVALID, "the dim parameter '%s' is not given; use --dim %s=N",
+                      module_text(m, f->symbols[s].name), module_text(m, f->symbols[s].name));
     return n ? dims : NULL;
 }
 
 /* ---- arguments ---- */
 
 /* "f32[4, 2]" between `at` and `end`. */
-static void shape_parse(const struct fn *f, const struct module *m, uint32_t p, const char *at, const char *end, struct shape_view *out, int64_t dims[MAX_RANK])
+static void shape_parse(const struct fn *f, const struct module *m, uint32_t p, const char *at,
+                        const char *end, struct shape_view *out, int64_t dims[MAX_RANK])
 {
     const char *open = memchr(at, '[', (size_t)(end - at));
     size_t name = (size_t)((open ? open : end) - at);
     enum dtype dtype;
     while (name && at[name - 1] == ' ') name--;
-    if (!dtype_from_name(at, name, &dtype)) hop_throw(HOP_INVALID, "--in %s: expected a type such as f32[4], found '%.*s'", param_name(m, f, p), (int)(end - at), at);
+    if (!dtype_from_name(at, name, &dtype))
+        hop_throw(HOP_INVALID, "--in %s: expected a type such as f32[4], found '%.*s'", param_name(m, f, p),
+                  (int)(end - at), at);
     *out = (struct shape_view){ (uint8_t)dtype, 0, dims };
     for (const char *c = open ? open + 1 : end; c < end && *c != ']';) {
         char *after;
         long long v = strtoll(c, &after, 10);
         after += strspn(after, " ,");
-        if (after == c || v < 0 || out->rank == MAX_RANK) hop_throw(HOP_INVALID, "--in %s: expected sizes in '%.*s'", param_name(m, f, p), (int)(end - at), at);
+        if (after == c || v < 0 || out->rank == MAX_RANK)
+            hop_throw(HOP_INVALID, "--in %s: expected sizes in '%.*s'", param_name(m, f, p), (int)(end - at),
+                      at);
         dims[out->rank++] = v;
         c = after;
     }
 }
 
 /* "random:SEED" or "random:SEED:LO..HI" over a shape. */
-static struct tensor *random_input(struct bag *bag, const struct module *m, const struct fn *f, uint32_t p, const char *text, const struct shape_view *shape)
+static struct tensor *random_input(struct bag *bag, const struct module *m, const struct fn *f, uint32_t p,
+                                   const char *text, const struct shape_view *shape)
 {
     char *end;
     const char *seed_text = text + strlen("random:");
@@ -240,27 +261,33 @@ static struct tensor *random_input(struct bag *bag, const struct module *m, cons
         good = good && !strncmp(end, "..", 2);
         if (good) hi = strtod(range, &end), good = end != range;
     }
-    if (!good || *end || !(lo <= hi)) hop_throw(HOP_INVALID, "--in %s: expected random:SEED or random:SEED:LO..HI, found '%s'", param_name(m, f, p), text);
+    if (!good || *end || !(lo <= hi))
+        hop_throw(HOP_INVALID, "--in %s: expected random:SEED or random:SEED:LO..HI, found '%s'",
+                  param_name(m, f, p), text);
     struct tensor *t = bag_new(bag, (enum dtype)shape->dtype, shape->rank, shape->dims);
     tensor_random(t, &r, lo, hi);
     return t;
 }
 
 /* "file.npy", "file.npz:name": what it holds must fit the parameter, as far as the sizes are written down. */
-static struct tensor *file_input(struct bag *bag, struct module *m, const struct fn *f, uint32_t p, const char *spec)
+static struct tensor *file_input(struct bag *bag, struct module *m, const struct fn *f, uint32_t p,
+                                 const char *spec)
 {
     struct tensor *t = bag_keep(bag, io_load(spec));
     struct type want = type_get(m, value_type(f, p));
     bool fits = t->dtype == want.dtype && t->rank == want.rank;
-    for (uint32_t i = 0; fits && i < t->rank; i++) fits = !dim_is_const(m, want.dims[i]) || dim_const_value(m, want.dims[i]) == t->dims[i];
+    for (uint32_t i = 0; fits && i < t->rank; i++)
+        fits = !dim_is_const(m, want.dims[i]) || dim_const_value(m, want.dims[i]) == t->dims[i];
     if (fits) return t;
     struct text found = { .arena = &bag->arena };
     tensor_type_text(&found, t);
-    hop_throw(HOP_INVALID, "--in %s: expected %s, found %s in %s", param_name(m, f, p), type_text(m, f->symbols, value_type(f, p)), found.data, spec);
+    hop_throw(HOP_INVALID, "--in %s: expected %s, found %s in %s", param_name(m, f, p),
+              type_text(m, f->symbols, value_type(f, p)), found.data, spec);
 }
 
 /* "x=3", "x:f32[4]=random:7", "x=x.npy": fills args[x]. */
-static void take_input(struct options *o, struct module *m, const struct fn *f, const char *text, struct tensor **args)
+static void take_input(struct options *o, struct module *m, const struct fn *f, const char *text,
+                       struct tensor **args)
 {
     size_t name = strcspn(text, "=:");
     if (!text[name]) hop_throw(HOP_INVALID, "--in: expected NAME=VALUE, found '%s'", text);
@@ -276,15 +303,20 @@ static void take_input(struct options *o, struct module *m, const struct fn *f, 
     if (args[p]) hop_throw(HOP_INVALID, "--in: the parameter '%s' is given twice", param_name(m, f, p));
     if (strncmp(value, "random:", 7)) {
         if (io_names_file(value)) args[p] = file_input(&o->bag, m, f, p, value);
-        else args[p] = tensor_parse(&o->bag, (enum dtype)shape.dtype, value, arena_printf(&o->bag.arena, "--in %s", param_name(m, f, p)));
+        else
+            args[p] = tensor_parse(&o->bag, (enum dtype)shape.dtype, value,
+                                   arena_printf(&o->bag.arena, "--in %s", param_name(m, f, p)));
         bool same = !typed || args[p]->rank == shape.rank;
         for (uint32_t i = 0; typed && same && i < shape.rank; i++) same = args[p]->dims[i] == shape.dims[i];
-        if (!same) hop_throw(HOP_INVALID, "--in %s: the value does not have the type that stands before '='", param_name(m, f, p));
+        if (!same)
+            hop_throw(HOP_INVALID, "--in %s: the value does not have the type that stands before '='",
+                      param_name(m, f, p));
         return;
     }
     for (uint32_t i = 0; !typed && i < t.rank; i++) {
         if (!dim_is_const(m, t.dims[i]))
-            hop_throw(HOP_INVALID, "--in %s: its type is %s; give the sizes, as in %s:f32[4]=random:7", param_name(m, f, p), type_text(m, f->symbols, value_type(f, p)), param_name(m, f, p));
+            hop_throw(HOP_INVALID, "--in %s: its type is %s; give the sizes, as in %s:f32[4]=random:7",
+                      param_name(m, f, p), type_text(m, f->symbols, value_type(f, p)), param_name(m, f, p));
         dims[i] = dim_const_value(m, t.dims[i]);
     }
     args[p] = random_input(&o->bag, m, f, p, value, &shape);
@@ -296,14 +328,17 @@ struct tensor **program_inputs(struct options *o, struct module *m, const struct
     for (uint32_t i = 0; i < o->inputs.len; i++) take_input(o, m, f, o->inputs.data[i], args);
     for (uint32_t p = 0; p < f->n_params; p++)
         if (!args[p])
-            hop_throw(HOP_INVALID, "the parameter '%s' (%s) is not given; use --in %s=VALUE or --in %s=random:1", param_name(m, f, p), type_text(m, f->symbols, value_type(f, p)),
-                      param_name(m, f, p), param_name(m, f, p));
+            hop_throw(HOP_INVALID,
+                      "the parameter '%s' (%s) is not given; use --in %s=VALUE or --in %s=random:1",
+                      param_name(m, f, p), type_text(m, f->symbols, value_type(f, p)), param_name(m, f, p),
+                      param_name(m, f, p));
     return args;
 }
 
 /* ---- results to files ---- */
 
-static uint32_t result_find(struct options *o, const struct module *m, const struct fn *f, const char *name, size_t length)
+static uint32_t result_find(struct options *o, const struct module *m, const struct fn *f, const char *name,
+                            size_t length)
 {
     if (length && name[0] == '%') name++, length--;
     struct text names = { .arena = &o->bag.arena };
@@ -315,20 +350,25 @@ static uint32_t result_find(struct options *o, const struct module *m, const str
     char *end;
     unsigned long number = length && isdigit((unsigned char)name[0]) ? strtoul(name, &end, 10) : ULONG_MAX;
     if (number < f->n_results && end == name + length) return (uint32_t)number;
-    hop_throw(HOP_INVALID, "--out: there is no result '%.*s'; the results are: %s", (int)length, name, f->n_results ? names.data : "none");
+    hop_throw(HOP_INVALID, "--out: there is no result '%.*s'; the results are: %s", (int)length, name,
+              f->n_results ? names.data : "none");
 }
 
 struct outputs program_outputs(struct options *o, const struct module *m, const struct fn *f)
 {
     struct arena *a = &o->bag.arena;
-    struct outputs out = { ARENA_NEW(a, struct output, o->outputs.len), o->outputs.len, ARENA_NEW(a, const char *, f->n_results), ARENA_ZNEW(a, const char *, f->n_results) };
+    struct outputs out = { ARENA_NEW(a, struct output, o->outputs.len), o->outputs.len,
+                           ARENA_NEW(a, const char *, f->n_results),
+                           ARENA_ZNEW(a, const char *, f->n_results) };
     for (uint32_t r = 0; r < f->n_results; r++) {
         out.names[r] = result_name(a, m, f, r);
         for (uint32_t k = 0; k < r; k++)
-            if (!strcmp(out.names[k], out.names[r])) out.names[r] = arena_printf(a, "%u", r); /* one value returned twice */
+            if (!strcmp(out.names[k], out.names[r]))
+                out.names[r] = arena_printf(a, "%u", r); /* one value returned twice */
     }
     for (uint32_t i = 0; i < out.n; i++) {
-        const char *text = o->outputs.data[i], *equals = strchr(text, '='), *path = equals ? equals + 1 : text;
+        const char *text = o->outputs.data[i], *equals = strchr(text, '='),
+                   *path = equals ? equals + 1 : text;
         uint32_t result = equals ? result_find(o, m, f, text, (size_t)(equals - text)) : HOP_NONE;
         io_check_target(path, equals ? 1 : f->n_results);
         out.list[i] = (struct output){ path, result };
@@ -364,17 +404,25 @@ static void add_call(void *ctx, const char *name, struct tensor *const *args, ui
     text_str(ctx, "\n");
 }
 
-static void run_compiled(struct module *m, uint32_t fn, const struct backend *how, struct tensor *const *args, const int64_t *dims, struct outcome *out)
+static void run_compiled(struct module *m, uint32_t fn, const struct backend *how, struct tensor *const *args,
+                         const int64_t *dims, struct outcome *out)
 {
-    struct compile_options options = { .passes = how->passes, .threads = how->threads, .slow_executor = how->loops };
+    struct compile_options options = { .passes = how->passes,
+                                       .threads = how->threads,
+                                       .slow_executor = how->loops };
     struct exe *e = exe_compile(m, fn, &options, NULL);
     hop_cleanup_push(exe_free, e);
-    exe_run(e, args, dims, out->results, &(struct exe_call){ .print = add_line, .print_ctx = &out->printed, .callback = add_call, .callback_ctx = &out->printed });
+    exe_run(e, args, dims, out->results,
+            &(struct exe_call){ .print = add_line,
+                                .print_ctx = &out->printed,
+                                .callback = add_call,
+                                .callback_ctx = &out->printed });
     hop_cleanup_pop(e);
     exe_free(e);
 }
 
-/* Copies of the arguments, and which of them each result is computed in: new contents in their own, others wherever one of their type is left. */
+/* Copies of the arguments, and which of them each result is computed in: new contents in their own, others
+ * wherever one of their type is left. */
 struct private_args {
     uint32_t n;
     uint32_t *over;
@@ -411,13 +459,20 @@ static struct private_args *private_new(struct module *m, uint32_t fn, struct te
     return p;
 }
 
-static void run_in_place(struct module *m, uint32_t fn, const struct backend *how, struct tensor *const *args, const int64_t *dims, struct outcome *out)
+static void run_in_place(struct module *m, uint32_t fn, const struct backend *how, struct tensor *const *args,
+                         const int64_t *dims, struct outcome *out)
 {
     struct private_args *p = private_new(m, fn, args);
-    struct compile_options options = { .passes = how->passes, .threads = how->threads, .slow_executor = how->loops, .over = p->over };
+    struct compile_options options = {
+        .passes = how->passes, .threads = how->threads, .slow_executor = how->loops, .over = p->over
+    };
     struct exe *e = exe_compile(m, fn, &options, NULL);
     hop_cleanup_push(exe_free, e);
-    exe_run(e, p->args, dims, out->results, &(struct exe_call){ .print = add_line, .print_ctx = &out->printed, .callback = add_call, .callback_ctx = &out->printed });
+    exe_run(e, p->args, dims, out->results,
+            &(struct exe_call){ .print = add_line,
+                                .print_ctx = &out->printed,
+                                .callback = add_call,
+                                .callback_ctx = &out->printed });
     uint32_t n;
     const struct lp_update *updates = exe_updates(e, &n);
     for (uint32_t i = 0; i < n; i++)
@@ -428,19 +483,27 @@ static void run_in_place(struct module *m, uint32_t fn, const struct backend *ho
     private_free(p);
 }
 
-static void run_interpreted(struct module *m, uint32_t fn, const struct backend *how, struct tensor *const *args, const int64_t *dims, struct outcome *out)
+static void run_interpreted(struct module *m, uint32_t fn, const struct backend *how,
+                            struct tensor *const *args, const int64_t *dims, struct outcome *out)
 {
-    struct interp in = { .m = m, .print = add_line, .print_ctx = &out->printed, .callback = add_call, .callback_ctx = &out->printed };
+    struct interp in = { .m = m,
+                         .print = add_line,
+                         .print_ctx = &out->printed,
+                         .callback = add_call,
+                         .callback_ctx = &out->printed };
     interp_run(&in, how->simplify ? simplify(m, fn, &how->passes) : fn, args, dims, out->results);
 }
 
-bool run_on(struct bag *bag, struct module *m, uint32_t fn, const struct backend *how, struct tensor *const *args, const int64_t *dims, struct outcome *out)
+bool run_on(struct bag *bag, struct module *m, uint32_t fn, const struct backend *how,
+            struct tensor *const *args, const int64_t *dims, struct outcome *out)
 {
     struct hop_catch caught;
     *out = (struct outcome){ .n = module_fn(m, fn)->n_results, .printed = { .arena = &bag->arena } };
     out->results = ARENA_ZNEW(&bag->arena, struct tensor *, out->n);
     if (HOP_TRY(caught)) {
-        (how->in_place ? run_in_place : how->compiled || how->loops ? run_compiled : run_interpreted)(m, fn, how, args, dims, out);
+        (how->in_place                 ? run_in_place
+         : how->compiled || how->loops ? run_compiled
+                                       : run_interpreted)(m, fn, how, args, dims, out);
         hop_catch_end(&caught);
     } else {
         out->status = hop_caught();
@@ -452,16 +515,27 @@ bool run_on(struct bag *bag, struct module *m, uint32_t fn, const struct backend
     return true;
 }
 
-const char *outcome_difference(struct arena *a, const struct outcome *found, const struct outcome *expected, struct bound f32, struct bound f64)
+const char *outcome_difference(struct arena *a, const struct outcome *found, const struct outcome *expected,
+                               struct bound f32, struct bound f64)
 {
     if (found->status != expected->status)
-        return arena_printf(a, "expected %s, found %s", expected->status ? expected->message : "a result", found->status ? found->message : "a result");
-    if (found->status) return strcmp(found->message, expected->message) ? arena_printf(a, "expected the failure '%s', found '%s'", expected->message, found->message) : NULL;
-    if (found->n != expected->n) return arena_printf(a, "expected %u results, found %u", expected->n, found->n);
-    if (found->printed.len != expected->printed.len || (found->printed.len && memcmp(found->printed.data, expected->printed.data, found->printed.len)))
-        return arena_printf(a, "expected it to print '%s', found '%s'", expected->printed.len ? expected->printed.data : "", found->printed.len ? found->printed.data : "");
+        return arena_printf(a, "expected %s, found %s", expected->status ? expected->message : "a result",
+                            found->status ? found->message : "a result");
+    if (found->status)
+        return strcmp(found->message, expected->message)
+                   ? arena_printf(a, "expected the failure '%s', found '%s'", expected->message,
+                                  found->message)
+                   : NULL;
+    if (found->n != expected->n)
+        return arena_printf(a, "expected %u results, found %u", expected->n, found->n);
+    if (found->printed.len != expected->printed.len ||
+        (found->printed.len && memcmp(found->printed.data, expected->printed.data, found->printed.len)))
+        return arena_printf(a, "expected it to print '%s', found '%s'",
+                            expected->printed.len ? expected->printed.data : "",
+                            found->printed.len ? found->printed.data : "");
     for (uint32_t i = 0; i < found->n; i++) {
-        const char *d = tensor_difference(a, found->results[i], expected->results[i], bound_of((enum dtype)expected->results[i]->dtype, f32, f64));
+        const char *d = tensor_difference(a, found->results[i], expected->results[i],
+                                          bound_of((enum dtype)expected->results[i]->dtype, f32, f64));
         if (d) return arena_printf(a, "result %u: %s", i, d);
     }
     return NULL;

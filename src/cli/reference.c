@@ -1,5 +1,6 @@
-/* hop ops --markdown: the reference of operators as a page of documentation. Everything on it comes from the table: what rows say of themselves, and what
- * their samples show when they are read in other dtypes and run on the interpreter. The page is the same on every machine. */
+/* hop ops --markdown: the reference of operators as a page of documentation. Everything on it comes from the
+ * table: what rows say of themselves, and what their samples show when they are read in other dtypes and run
+ * on the interpreter. The page is the same on every machine. */
 #include "cli/cli.h"
 
 #include <ctype.h>
@@ -8,8 +9,12 @@
 /* ---- signatures ---- */
 
 static const char *const attr_kinds[] = {
-    [ATTR_FLAG] = "flag", [ATTR_INT] = "integer", [ATTR_REAL] = "number", [ATTR_INTS] = "list of integers", [ATTR_DIM] = "size", [ATTR_DIMS] = "list of sizes",
-    [ATTR_DTYPE] = "dtype", [ATTR_STRING] = "string", [ATTR_CONST] = "constant", [ATTR_WORD] = "word", [ATTR_SCALAR] = "number",
+    [ATTR_FLAG] = "flag",      [ATTR_INT] = "integer",
+    [ATTR_REAL] = "number",    [ATTR_INTS] = "list of integers",
+    [ATTR_DIM] = "size",       [ATTR_DIMS] = "list of sizes",
+    [ATTR_DTYPE] = "dtype",    [ATTR_STRING] = "string",
+    [ATTR_CONST] = "constant", [ATTR_WORD] = "word",
+    [ATTR_SCALAR] = "number",
 };
 
 /* "%x, %y" for two operands, "%x, …" for any number; what may be left out in brackets. */
@@ -22,7 +27,11 @@ static void operand_list(struct text *out, uint32_t least, uint32_t most)
         open |= i == least;
         text_add(out, "%s%s%s", i == least ? "[" : "", i ? ", " : "", names[i]);
     }
-    text_add(out, "%s%s", most == MANY ? n ? ", …" : "…" : n > HOP_COUNT(names) ? ", …" : "", open ? "]" : "");
+    text_add(out, "%s%s",
+             most == MANY           ? n ? ", …" : "…"
+             : n > HOP_COUNT(names) ? ", …"
+                                    : "",
+             open ? "]" : "");
 }
 
 static void region_text(struct text *out, const struct sig_region *region)
@@ -51,13 +60,18 @@ static void signature_text(struct text *out, const struct op_row *row)
         return;
     }
     for (uint32_t g = 0; g < sig->n_groups; g++) {
-        static const char *const binders[] = { [GROUP_PLAIN] = "%…", [GROUP_CARRY] = "%c = %…", [GROUP_OVER] = "%x in %…", [GROUP_START] = "%i = %…", [GROUP_PAIR] = "(%l, %r) in %…" };
+        static const char *const binders[] = { [GROUP_PLAIN] = "%…",
+                                               [GROUP_CARRY] = "%c = %…",
+                                               [GROUP_OVER] = "%x in %…",
+                                               [GROUP_START] = "%i = %…",
+                                               [GROUP_PAIR] = "(%l, %r) in %…" };
         const char *binder = sig->groups[g].kind < HOP_COUNT(binders) ? binders[sig->groups[g].kind] : "%…";
         text_add(out, "%s%s(%s)", *sig->groups[g].word ? " " : "", sig->groups[g].word, binder);
     }
     if (sig->max_regions == MANY) {
         text_str(out, " [(…) { …");
-        for (int k = 0; k < 3 && sig->regions[0].results[k]; k++) text_add(out, " %s(…)", sig->regions[0].results[k]);
+        for (int k = 0; k < 3 && sig->regions[0].results[k]; k++)
+            text_add(out, " %s(…)", sig->regions[0].results[k]);
         text_str(out, " }, …]");
         return;
     }
@@ -75,9 +89,12 @@ static void attributes_text(struct text *out, const struct op_row *row)
         const struct attr_spec *spec = &row->sig.attrs[i];
         text_add(out, "| `%s` | ", spec->name);
         if (spec->words) {
-            for (uint32_t w = 0; spec->words[w]; w++) text_add(out, "%s`%s`", w ? " or " : "", spec->words[w]);
+            for (uint32_t w = 0; spec->words[w]; w++)
+                text_add(out, "%s`%s`", w ? " or " : "", spec->words[w]);
         } else {
-            text_str(out, spec->kind < HOP_COUNT(attr_kinds) && attr_kinds[spec->kind] ? attr_kinds[spec->kind] : "");
+            text_str(out, spec->kind < HOP_COUNT(attr_kinds) && attr_kinds[spec->kind]
+                              ? attr_kinds[spec->kind]
+                              : "");
         }
         text_add(out, " | %s |\n", spec->required ? "required" : "may be left out");
     }
@@ -114,7 +131,8 @@ static struct module *sample_read(const char *text)
     return m;
 }
 
-/* Does a node of the operator in this program take the dtype, or if `gives` give it? Of a composite nothing is left to look at. */
+/* Does a node of the operator in this program take the dtype, or if `gives` give it? Of a composite nothing
+ * is left to look at. */
 static bool has_dtype(const struct module *m, const struct op_row *row, enum dtype t, bool gives)
 {
     for (uint32_t i = 0; i < m->fns.len; i++) {
@@ -132,11 +150,14 @@ static bool has_dtype(const struct module *m, const struct op_row *row, enum dty
 }
 
 /* Can the sample be read with one dtype in place of another, and does the operator meet it? */
-static bool takes_dtype(struct arena *a, const struct op_row *row, const char *sample, enum dtype from, enum dtype to)
+static bool takes_dtype(struct arena *a, const struct op_row *row, const char *sample, enum dtype from,
+                        enum dtype to)
 {
     const char *text = retyped(a, sample, dtype_info[from].name, dtype_info[to].name);
     struct module *m = text ? sample_read(text) : NULL;
-    bool takes = m && has_dtype(m, row, to, from != to || !row->sig.max_operands); /* the bool of a comparison says nothing */
+    bool takes = m &&
+                 has_dtype(m, row, to,
+                           from != to || !row->sig.max_operands); /* the bool of a comparison says nothing */
     module_free(m);
     return takes;
 }
@@ -144,14 +165,19 @@ static bool takes_dtype(struct arena *a, const struct op_row *row, const char *s
 /* Whole kinds by their names. */
 static void dtypes_text(struct text *out, const struct op_row *row)
 {
-    static const char *const kinds[] = { [KIND_BOOL] = "bool", [KIND_INT] = "signed integers", [KIND_UINT] = "unsigned integers", [KIND_FLOAT] = "floats" };
+    static const char *const kinds[] = { [KIND_BOOL] = "bool",
+                                         [KIND_INT] = "signed integers",
+                                         [KIND_UINT] = "unsigned integers",
+                                         [KIND_FLOAT] = "floats" };
     bool takes[DT_COUNT] = { 0 }, whole[HOP_COUNT(kinds)], said[HOP_COUNT(kinds)] = { 0 }, all = true;
     struct text list = { .arena = out->arena };
     if (row->flags & OPF_HIGHER) return; /* its bodies decide */
     for (size_t k = 0; k < HOP_COUNT(kinds); k++) whole[k] = true;
     for (int t = 0; t < DT_COUNT; t++) {
         for (uint32_t s = 0; s < row->n_samples && !takes[t]; s++)
-            for (int from = 0; from < DT_COUNT && !takes[t]; from++) takes[t] = takes_dtype(out->arena, row, row->samples[s].text, (enum dtype)from, (enum dtype)t);
+            for (int from = 0; from < DT_COUNT && !takes[t]; from++)
+                takes[t] = takes_dtype(out->arena, row, row->samples[s].text, (enum dtype)from,
+                                       (enum dtype)t);
         whole[dtype_info[t].kind] &= takes[t];
         all &= takes[t];
     }
@@ -168,14 +194,22 @@ static void dtypes_text(struct text *out, const struct op_row *row)
 
 static void rules_text(struct text *out, const struct op_row *row)
 {
-    if (row->flags & OPF_HIGHER) text_str(out, "- higher-order: gradients, forward derivatives, batching and native code by rules of its own\n");
-    else if (row->expand) text_str(out, "- composite: it is replaced by others as soon as it is made, and has their rules\n");
+    if (row->flags & OPF_HIGHER)
+        text_str(
+            out,
+            "- higher-order: gradients, forward derivatives, batching and native code by rules of its own\n");
+    else if (row->expand)
+        text_str(out, "- composite: it is replaced by others as soon as it is made, and has their rules\n");
     if (row->no_gradient) text_add(out, "- no gradient: %s\n", row->no_gradient);
-    if (row->flags & OPF_ELEMENTWISE) text_str(out, "- elementwise: operands and result have the same sizes\n");
+    if (row->flags & OPF_ELEMENTWISE)
+        text_str(out, "- elementwise: operands and result have the same sizes\n");
     if (row->flags & OPF_COMMUTES) text_str(out, "- operands may be swapped\n");
     if (row->effect & EFFECT_CHECK || row->check_attr)
-        text_add(out, "- may end the run%s%s%s\n", row->check_attr ? ", when `" : "", row->check_attr ? row->sig.attrs[row->check_attr - 1].name : "", row->check_attr ? "` is given" : "");
-    if (row->effect & EFFECT_IO) text_str(out, "- visible outside: keeps its place in the order of effects\n");
+        text_add(out, "- may end the run%s%s%s\n", row->check_attr ? ", when `" : "",
+                 row->check_attr ? row->sig.attrs[row->check_attr - 1].name : "",
+                 row->check_attr ? "` is given" : "");
+    if (row->effect & EFFECT_IO)
+        text_str(out, "- visible outside: keeps its place in the order of effects\n");
     if (row->flags & OPF_NO_MERGE) text_str(out, "- nothing is merged or moved across it\n");
 }
 
@@ -213,8 +247,10 @@ static bool run_sample(struct bag *bag, const struct op_sample *sample, struct m
         if (!run_on(bag, m, fn, &interpreter, shown->args, shown->sizes.dims, &shown->outcome)) continue;
         shown->elements = 0;
         bool empty = false;
-        for (uint32_t p = 0; p < shown->f->n_params; p++) shown->elements += shown->args[p]->count, empty |= !shown->args[p]->count;
-        for (uint32_t r = 0; r < shown->f->n_results; r++) shown->elements += shown->outcome.results[r]->count, empty |= !shown->outcome.results[r]->count;
+        for (uint32_t p = 0; p < shown->f->n_params; p++)
+            shown->elements += shown->args[p]->count, empty |= !shown->args[p]->count;
+        for (uint32_t r = 0; r < shown->f->n_results; r++)
+            shown->elements += shown->outcome.results[r]->count, empty |= !shown->outcome.results[r]->count;
         if (empty) shown->elements = 0;
         return true;
     }
@@ -233,14 +269,19 @@ static void value_line(struct text *out, const char *name, const struct tensor *
 static void sample_text(struct text *out, const struct op_sample *sample, struct shown *s)
 {
     const char *text = strchr(sample->text, '\n'); /* after "hop 1" */
-    text_add(out, "```\n%s%s", text ? text + 1 : sample->text, text && text[strlen(text) - 1] == '\n' ? "" : "\n");
+    text_add(out, "```\n%s%s", text ? text + 1 : sample->text,
+             text && text[strlen(text) - 1] == '\n' ? "" : "\n");
     text_str(out, "```\n\n```\n");
     for (uint32_t i = 0, n = 0; i < s->f->n_outer_symbols; i++)
-        if (s->f->symbols[i].origin == SYMBOL_DIM) text_add(out, "size %u: %lld\n", n, (long long)s->sizes.dims[n]), n++;
-    for (uint32_t p = 0; p < s->f->n_params; p++) value_line(out, arena_printf(out->arena, "%%%s", param_name(s->m, s->f, p)), s->args[p]);
+        if (s->f->symbols[i].origin == SYMBOL_DIM)
+            text_add(out, "size %u: %lld\n", n, (long long)s->sizes.dims[n]), n++;
+    for (uint32_t p = 0; p < s->f->n_params; p++)
+        value_line(out, arena_printf(out->arena, "%%%s", param_name(s->m, s->f, p)), s->args[p]);
     text_add(out, "->%s\n", s->f->n_results || s->outcome.printed.len ? "" : " (nothing)");
     if (s->outcome.printed.len) text_add(out, "prints: %s", s->outcome.printed.data);
-    for (uint32_t r = 0; r < s->f->n_results; r++) value_line(out, arena_printf(out->arena, "%%%s", result_name(out->arena, s->m, s->f, r)), s->outcome.results[r]);
+    for (uint32_t r = 0; r < s->f->n_results; r++)
+        value_line(out, arena_printf(out->arena, "%%%s", result_name(out->arena, s->m, s->f, r)),
+                   s->outcome.results[r]);
     text_str(out, "```\n\n");
 }
 
@@ -274,9 +315,12 @@ static void best_sample(struct text *out, const struct op_row *row)
 
 static const char page_head[] =
     "# The operators\n\n"
-    "Every row of the operator table: what it means, how it is written in the text form ([ir.md](../ir.md)), its attributes, the dtypes it takes, what is special\n"
-    "about its rules, and a sample with the result that the interpreter gives. Every operator can be batched and compiled; where nothing else is said it has a gradient\n"
-    "and a forward derivative. From C an operator is called by a function of [the C interface](c.md) or by `hop_apply`. `hop ops NAME` prints a row with all of its\n"
+    "Every row of the operator table: what it means, how it is written in the text form ([ir.md](../ir.md)), "
+    "its attributes, the dtypes it takes, what is special\n"
+    "about its rules, and a sample with the result that the interpreter gives. Every operator can be batched "
+    "and compiled; where nothing else is said it has a gradient\n"
+    "and a forward derivative. From C an operator is called by a function of [the C interface](c.md) or by "
+    "`hop_apply`. `hop ops NAME` prints a row with all of its\n"
     "samples. This page is generated from the table (`make docs`).\n\n";
 
 static void index_text(struct text *out)
@@ -311,5 +355,6 @@ void operators_markdown(struct text *out)
         text_str(out, "\n");
         best_sample(out, row);
     }
-    while (out->len > 1 && out->data[out->len - 1] == '\n' && out->data[out->len - 2] == '\n') out->data[--out->len] = 0;
+    while (out->len > 1 && out->data[out->len - 1] == '\n' && out->data[out->len - 2] == '\n')
+        out->data[--out->len] = 0;
 }

@@ -34,7 +34,10 @@ static void print_call(void *ctx, const char *name, struct tensor *const *args, 
     hop_cleanup_pop(&arena);
     arena_free(&arena);
 }
-static void skip_call(void *ctx, const char *name, struct tensor *const *args, uint32_t n) { (void)ctx, (void)name, (void)args, (void)n; }
+static void skip_call(void *ctx, const char *name, struct tensor *const *args, uint32_t n)
+{
+    (void)ctx, (void)name, (void)args, (void)n;
+}
 
 struct job {
     struct module *m;
@@ -48,9 +51,13 @@ struct job {
 static void job_once(const struct job *j, bool print)
 {
     if (j->exe) {
-        exe_run(j->exe, j->args, j->dims, j->results, &(struct exe_call){ .print = print ? print_line : skip_line, .callback = print ? print_call : skip_call });
+        exe_run(j->exe, j->args, j->dims, j->results,
+                &(struct exe_call){ .print = print ? print_line : skip_line,
+                                    .callback = print ? print_call : skip_call });
     } else {
-        struct interp in = { .m = j->m, .print = print ? print_line : skip_line, .callback = print ? print_call : skip_call };
+        struct interp in = { .m = j->m,
+                             .print = print ? print_line : skip_line,
+                             .callback = print ? print_call : skip_call };
         interp_run(&in, j->fn, j->args, j->dims, j->results);
     }
 }
@@ -78,10 +85,12 @@ static void report_time(struct options *o, const struct job *j, double compile_m
     }
     qsort(times, n, sizeof *times, compare_double);
     if (j->exe) fprintf(stderr, "compile %.3f ms, ", compile_ms);
-    fprintf(stderr, "first run %.4f ms, median of %u more %.4f ms, fastest %.4f ms\n", first_ms, n, times[n / 2], times[0]);
+    fprintf(stderr, "first run %.4f ms, median of %u more %.4f ms, fastest %.4f ms\n", first_ms, n,
+            times[n / 2], times[0]);
 }
 
-static void print_results(struct options *o, const struct module *m, const struct fn *f, const struct outputs *files, struct tensor *const *results)
+static void print_results(struct options *o, const struct module *m, const struct fn *f,
+                          const struct outputs *files, struct tensor *const *results)
 {
     struct text out = { .arena = &o->bag.arena };
     bool json = option_on(o, O_JSON);
@@ -120,7 +129,8 @@ static bool wants_compiled(const struct options *o)
 }
 
 /* NULL, said on standard error: the back end is there but does not load. */
-static struct exe *compile_or_not(const struct options *o, struct module *m, uint32_t fn, const struct compile_options *how)
+static struct exe *compile_or_not(const struct options *o, struct module *m, uint32_t fn,
+                                  const struct compile_options *how)
 {
     struct hop_catch caught;
     struct exe *volatile e = NULL;
@@ -138,11 +148,18 @@ static struct exe *compile_or_not(const struct options *o, struct module *m, uin
 static int run_function(struct options *o, struct module *m, uint32_t fn)
 {
     const struct fn *f = module_fn(m, fn);
-    struct job j = { .m = m, .fn = fn, .args = program_inputs(o, m, f), .dims = program_dims(o, m, f), .results = ARENA_ZNEW(&o->bag.arena, struct tensor *, f->n_results) };
+    struct job j = { .m = m,
+                     .fn = fn,
+                     .args = program_inputs(o, m, f),
+                     .dims = program_dims(o, m, f),
+                     .results = ARENA_ZNEW(&o->bag.arena, struct tensor *, f->n_results) };
     struct outputs files = program_outputs(o, m, f);
     double compile_ms = 0;
     if (wants_compiled(o)) {
-        struct compile_options options = { .passes = { .without = o->without, .strict = option_on(o, O_STRICT) }, .threads = o->threads, .no_cache = option_on(o, O_NO_CACHE) };
+        struct compile_options options = { .passes = { .without = o->without,
+                                                       .strict = option_on(o, O_STRICT) },
+                                           .threads = o->threads,
+                                           .no_cache = option_on(o, O_NO_CACHE) };
         double start = now_ms();
         j.exe = compile_or_not(o, m, fn, &options);
         compile_ms = now_ms() - start;
@@ -210,7 +227,9 @@ int command_check(struct options *o)
 static void print_function(struct options *o, struct module *m, uint32_t fn)
 {
     struct text out = { .arena = &o->bag.arena };
-    if (option_on(o, O_SIMPLIFY) && fn != HOP_NONE) fn = simplify(m, fn, &(struct pass_options){ .without = o->without, .strict = option_on(o, O_STRICT) });
+    if (option_on(o, O_SIMPLIFY) && fn != HOP_NONE)
+        fn = simplify(m, fn,
+                      &(struct pass_options){ .without = o->without, .strict = option_on(o, O_STRICT) });
     text_print(m, fn, option_on(o, O_LOCATIONS) ? TEXT_LOCATIONS : 0, &out);
     if (out.len) fwrite(out.data, 1, out.len, stdout);
 }
@@ -227,7 +246,8 @@ int command_show(struct options *o)
 }
 
 /* Prints or runs what a transform makes of the chosen function. */
-static int transformed(struct options *o, uint32_t (*transform)(struct options *o, struct module *m, uint32_t fn))
+static int transformed(struct options *o,
+                       uint32_t (*transform)(struct options *o, struct module *m, uint32_t fn))
 {
     struct module *m = program_load(o->files.data[0]);
     hop_cleanup_push(module_free, m);

@@ -1,5 +1,5 @@
-/* Arguments for the samples that rows carry: sizes for their symbols, and tensors drawn from a seed within the ranges that a sample states. Tests and the
- * reference of operators use the same. */
+/* Arguments for the samples that rows carry: sizes for their symbols, and tensors drawn from a seed within
+ * the ranges that a sample states. Tests and the reference of operators use the same. */
 #include "cli/cli.h"
 
 /* The range that "x = 0.5..2, i = 0..4" gives for a parameter. */
@@ -25,7 +25,8 @@ static bool sample_range(const char *inputs, const char *name, double *lo, doubl
 struct sample_sizes sample_sizes(struct arena *a, const struct fn *f, uint32_t attempt)
 {
     static const int64_t various[] = { 3, 4, 2, 5 };
-    struct sample_sizes s = { ARENA_ZNEW(a, int64_t, f->n_outer_symbols), ARENA_ZNEW(a, int64_t, f->n_outer_symbols) };
+    struct sample_sizes s = { ARENA_ZNEW(a, int64_t, f->n_outer_symbols),
+                              ARENA_ZNEW(a, int64_t, f->n_outer_symbols) };
     uint32_t n = 0;
     for (uint32_t i = 0; i < f->n_outer_symbols; i++) {
         int64_t v = attempt ? 4 : various[i % HOP_COUNT(various)];
@@ -35,7 +36,8 @@ struct sample_sizes sample_sizes(struct arena *a, const struct fn *f, uint32_t a
     return s;
 }
 
-struct tensor **sample_arguments(struct bag *bag, struct module *m, const struct fn *f, const char *inputs, const struct sample_sizes *s, uint64_t seed)
+struct tensor **sample_arguments(struct bag *bag, struct module *m, const struct fn *f, const char *inputs,
+                                 const struct sample_sizes *s, uint64_t seed)
 {
     struct tensor **args = ARENA_NEW(&bag->arena, struct tensor *, f->n_params);
     struct random random = { seed };
@@ -44,7 +46,8 @@ struct tensor **sample_arguments(struct bag *bag, struct module *m, const struct
         int64_t dims[MAX_RANK];
         for (uint32_t i = 0; i < t.rank; i++) dims[i] = dim_eval(m, t.dims[i], s->symbols);
         args[p] = bag_new(bag, (enum dtype)t.dtype, t.rank, dims);
-        double lo = dtype_is_float((enum dtype)t.dtype) ? -2 : 0, hi = dtype_is_float((enum dtype)t.dtype) ? 2 : 3;
+        double lo = dtype_is_float((enum dtype)t.dtype) ? -2 : 0,
+               hi = dtype_is_float((enum dtype)t.dtype) ? 2 : 3;
         sample_range(inputs, param_name(m, f, p), &lo, &hi);
         tensor_random(args[p], &random, lo, hi);
     }

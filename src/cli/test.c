@@ -1,5 +1,6 @@
-/* hop test: the tests of one program. A test block is run on the interpreter, which is held against what the block expects; every other way of
- * running the function is held against the interpreter. Failures are written to a text, checks are counted. */
+/* hop test: the tests of one program. A test block is run on the interpreter, which is held against what the
+ * block expects; every other way of running the function is held against the interpreter. Failures are
+ * written to a text, checks are counted. */
 #include "cli/test.h"
 #include "cli/test_c.h"
 
@@ -15,11 +16,14 @@ static bool *mask_of(struct arena *a, uint32_t n_params, const uint32_t *params,
     return mask;
 }
 
-static uint32_t apply_transform(struct arena *a, struct module *m, uint32_t fn, const struct test_transform *t)
+static uint32_t apply_transform(struct arena *a, struct module *m, uint32_t fn,
+                                const struct test_transform *t)
 {
     const struct fn *f = module_fn(m, fn);
     bool *mask = mask_of(a, f->n_params, t->params, t->n);
-    for (uint32_t p = 0; !t->n && p < f->n_params; p++) mask[p] = t->kind == TRANSFORM_VMAP || dtype_is_float((enum dtype)type_get(m, value_type(f, p)).dtype);
+    for (uint32_t p = 0; !t->n && p < f->n_params; p++)
+        mask[p] = t->kind == TRANSFORM_VMAP ||
+                  dtype_is_float((enum dtype)type_get(m, value_type(f, p)).dtype);
     switch (t->kind) {
     case TRANSFORM_GRAD: return grad_of(m, fn, mask, false);
     case TRANSFORM_JVP: return jvp_of(m, fn, mask);
@@ -41,7 +45,8 @@ static uint32_t test_function(struct arena *a, struct module *m, const struct pr
 
 static const int64_t *test_dims(const struct program_test *t) { return t->n_dims ? t->dims : NULL; }
 
-static struct tensor *test_value(struct bag *bag, struct module *m, const struct test_input *in, uint64_t lane)
+static struct tensor *test_value(struct bag *bag, struct module *m, const struct test_input *in,
+                                 uint64_t lane)
 {
     if (in->kind == INPUT_CONST) return tensor_of_constant(bag, m, in->constant);
     struct type t = type_get(m, in->type);
@@ -52,15 +57,20 @@ static struct tensor *test_value(struct bag *bag, struct module *m, const struct
     return out;
 }
 
-static struct tensor **test_args(struct bag *bag, struct module *m, const struct fn *f, const struct program_test *t)
+static struct tensor **test_args(struct bag *bag, struct module *m, const struct fn *f,
+                                 const struct program_test *t)
 {
     struct tensor **args = ARENA_ZNEW(&bag->arena, struct tensor *, f->n_params);
     for (uint32_t i = 0; i < t->n_inputs; i++) {
-        if (t->inputs[i].param >= f->n_params) hop_throw(HOP_INVALID, "the test gives input %u, but the function has %u parameters", t->inputs[i].param, f->n_params);
+        if (t->inputs[i].param >= f->n_params)
+            hop_throw(HOP_INVALID, "the test gives input %u, but the function has %u parameters",
+                      t->inputs[i].param, f->n_params);
         args[t->inputs[i].param] = test_value(bag, m, &t->inputs[i], 0);
     }
     for (uint32_t p = 0; p < f->n_params; p++)
-        if (!args[p]) hop_throw(HOP_INVALID, "the test gives no input for parameter %u (%s: %s)", p, param_name(m, f, p), type_text(m, f->symbols, value_type(f, p)));
+        if (!args[p])
+            hop_throw(HOP_INVALID, "the test gives no input for parameter %u (%s: %s)", p,
+                      param_name(m, f, p), type_text(m, f->symbols, value_type(f, p)));
     return args;
 }
 
@@ -79,20 +89,24 @@ static void report(struct test_run *run, const struct program_test *t, const cha
 
 /* ---- one test ---- */
 
-static const char *against_block(struct bag *bag, struct module *m, const struct program_test *t, const struct outcome *o)
+static const char *against_block(struct bag *bag, struct module *m, const struct program_test *t,
+                                 const struct outcome *o)
 {
     struct arena *a = &bag->arena;
     if (t->fails) {
         const char *want = module_text(m, t->fails);
         if (!o->status) return arena_printf(a, "expected a failure with '%s', found results", want);
-        if (!strstr(o->message, want)) return arena_printf(a, "expected a failure with '%s', found '%s'", want, o->message);
+        if (!strstr(o->message, want))
+            return arena_printf(a, "expected a failure with '%s', found '%s'", want, o->message);
     } else if (o->status) {
         return arena_printf(a, "%s", o->message);
     }
     for (uint32_t i = 0; !t->fails && i < t->n_expects; i++) {
         const struct test_expect *e = &t->expects[i];
         if (e->result >= o->n) return arena_printf(a, "expects result %u, but there are %u", e->result, o->n);
-        const char *d = tensor_difference(a, o->results[e->result], tensor_of_constant(bag, m, e->constant), (struct bound){ e->within > 0 ? BOUND_ELEMENT : BOUND_BITS, e->within });
+        const char *d = tensor_difference(a, o->results[e->result], tensor_of_constant(bag, m, e->constant),
+                                          (struct bound){ e->within > 0 ? BOUND_ELEMENT : BOUND_BITS,
+                                                          e->within });
         if (d) return arena_printf(a, "result %u: %s", e->result, d);
     }
     if (t->prints) {
@@ -100,15 +114,20 @@ static const char *against_block(struct bag *bag, struct module *m, const struct
         size_t n = strlen(want), k = strlen(found);
         while (n && want[n - 1] == '\n') n--;
         while (k && found[k - 1] == '\n') k--;
-        if (n != k || memcmp(want, found, n)) return arena_printf(a, "expected it to print '%.*s', found '%.*s'", (int)n, want, (int)k, found);
+        if (n != k || memcmp(want, found, n))
+            return arena_printf(a, "expected it to print '%.*s', found '%.*s'", (int)n, want, (int)k, found);
     }
     return NULL;
 }
 
-/* Strict back ends give the interpreter's bits. Default numbers are held against the block's bounds and, where it gives none, against the interpreter. */
-static const char *against_reference(struct bag *bag, struct module *m, const struct program_test *t, const struct backend *how, const struct outcome *o, const struct outcome *reference)
+/* Strict back ends give the interpreter's bits. Default numbers are held against the block's bounds and,
+ * where it gives none, against the interpreter. */
+static const char *against_reference(struct bag *bag, struct module *m, const struct program_test *t,
+                                     const struct backend *how, const struct outcome *o,
+                                     const struct outcome *reference)
 {
-    static const struct bound bits = { BOUND_BITS, 0 }, f32 = { BOUND_TENSOR, 1e-4 }, f64 = { BOUND_TENSOR, 1e-9 };
+    static const struct bound bits = { BOUND_BITS, 0 }, f32 = { BOUND_TENSOR, 1e-4 },
+                              f64 = { BOUND_TENSOR, 1e-9 };
     struct arena *a = &bag->arena;
     if (t->fails) return against_block(bag, m, t, o);
     if (how->passes.strict) return outcome_difference(a, o, reference, bits, bits);
@@ -117,8 +136,10 @@ static const char *against_reference(struct bag *bag, struct module *m, const st
         const struct test_expect *e = NULL;
         for (uint32_t i = 0; i < t->n_expects; i++)
             if (t->expects[i].result == r && t->expects[i].within > 0) e = &t->expects[i];
-        const char *d = e ? tensor_difference(a, o->results[r], tensor_of_constant(bag, m, e->constant), (struct bound){ BOUND_ELEMENT, e->within })
-                          : tensor_difference(a, o->results[r], reference->results[r], bound_of((enum dtype)reference->results[r]->dtype, f32, f64));
+        const char *d = e ? tensor_difference(a, o->results[r], tensor_of_constant(bag, m, e->constant),
+                                              (struct bound){ BOUND_ELEMENT, e->within })
+                          : tensor_difference(a, o->results[r], reference->results[r],
+                                              bound_of((enum dtype)reference->results[r]->dtype, f32, f64));
         if (d) return arena_printf(a, "result %u: %s", r, d);
     }
     return NULL;
@@ -134,7 +155,8 @@ static const struct backend fixed_backends[FIXED_BACKENDS] = {
     { .name = "compiled strict in place", .compiled = true, .in_place = true, .passes.strict = true },
 };
 
-static void run_backends(struct test_run *run, struct bag *bag, struct module *m, const struct program_test *t, uint32_t fn, struct tensor *const *args)
+static void run_backends(struct test_run *run, struct bag *bag, struct module *m,
+                         const struct program_test *t, uint32_t fn, struct tensor *const *args)
 {
     struct outcome reference, other;
     run_on(bag, m, fn, &interpreter, args, test_dims(t), &reference);
@@ -150,7 +172,8 @@ static void run_backends(struct test_run *run, struct bag *bag, struct module *m
             int pass = k - FIXED_BACKENDS;
             if (run->quick || run->without >> pass & 1) continue;
             how.passes.without |= pass < PASS_COUNT ? 1u << pass : (1u << PASS_COUNT) - 1;
-            how.name = arena_printf(&bag->arena, "compiled strict without %s", pass < PASS_COUNT ? pass_names[pass] : "any pass");
+            how.name = arena_printf(&bag->arena, "compiled strict without %s",
+                                    pass < PASS_COUNT ? pass_names[pass] : "any pass");
         }
         run_on(bag, m, fn, &how, args, test_dims(t), &other);
         report(run, t, how.name, against_reference(bag, m, t, &how, &other, &reference));
@@ -159,16 +182,25 @@ static void run_backends(struct test_run *run, struct bag *bag, struct module *m
 
 /* ---- properties ---- */
 
-static const char *property_differences(struct test_run *run, struct bag *bag, struct module *m, const struct program_test *t, const struct test_property *p)
+static const char *property_differences(struct test_run *run, struct bag *bag, struct module *m,
+                                        const struct program_test *t, const struct test_property *p)
 {
     uint32_t fn = test_function(&bag->arena, m, t);
     const struct fn *f = module_fn(m, fn);
-    bool *wrt = p->n ? mask_of(&bag->arena, f->n_params, p->params, p->n) : param_mask(&bag->arena, m, f, NULL);
-    struct claim c = { .bag = bag, .m = m, .fn = fn, .args = test_args(bag, m, f, t), .dims = test_dims(t), .seed = 11, .compiled = run->compiled };
+    bool *wrt = p->n ? mask_of(&bag->arena, f->n_params, p->params, p->n)
+                     : param_mask(&bag->arena, m, f, NULL);
+    struct claim c = { .bag = bag,
+                       .m = m,
+                       .fn = fn,
+                       .args = test_args(bag, m, f, t),
+                       .dims = test_dims(t),
+                       .seed = 11,
+                       .compiled = run->compiled };
     return claim_gradient(&c, wrt);
 }
 
-/* Another value for the same parameter, so that lanes differ: random inputs are drawn anew, floats are scaled, integers go towards zero, bools flip. */
+/* Another value for the same parameter, so that lanes differ: random inputs are drawn anew, floats are
+ * scaled, integers go towards zero, bools flip. */
 static struct tensor *lane_value(struct bag *bag, struct module *m, const struct test_input *in, int64_t lane)
 {
     struct tensor *v = test_value(bag, m, in, (uint64_t)lane);
@@ -182,7 +214,8 @@ static struct tensor *lane_value(struct bag *bag, struct module *m, const struct
     return v;
 }
 
-static const char *property_batch(struct test_run *run, struct bag *bag, struct module *m, const struct program_test *t, const struct test_property *p)
+static const char *property_batch(struct test_run *run, struct bag *bag, struct module *m,
+                                  const struct program_test *t, const struct test_property *p)
 {
     enum { LANES = 3 };
     uint32_t fn = test_function(&bag->arena, m, t);
@@ -193,22 +226,31 @@ static const char *property_batch(struct test_run *run, struct bag *bag, struct 
     for (int64_t l = 0; l < LANES; l++) {
         lanes[l] = test_args(bag, m, f, t);
         for (uint32_t i = 0; i < t->n_inputs; i++)
-            if (batched[t->inputs[i].param]) lanes[l][t->inputs[i].param] = lane_value(bag, m, &t->inputs[i], l);
+            if (batched[t->inputs[i].param])
+                lanes[l][t->inputs[i].param] = lane_value(bag, m, &t->inputs[i], l);
     }
-    struct claim c = { .bag = bag, .m = m, .fn = fn, .args = lanes[0], .dims = test_dims(t), .seed = 13, .compiled = run->compiled };
+    struct claim c = { .bag = bag,
+                       .m = m,
+                       .fn = fn,
+                       .args = lanes[0],
+                       .dims = test_dims(t),
+                       .seed = 13,
+                       .compiled = run->compiled };
     return claim_batch(&c, batched, LANES, (struct tensor *const *const *)lanes);
 }
 
 static const struct property {
     const char *word;
     bool in_f64; /* on the program retyped to f64 where that reads */
-    const char *(*check)(struct test_run *run, struct bag *bag, struct module *m, const struct program_test *t, const struct test_property *p);
+    const char *(*check)(struct test_run *run, struct bag *bag, struct module *m,
+                         const struct program_test *t, const struct test_property *p);
 } properties[] = {
     { "differences", true, property_differences },
     { "batch", false, property_batch },
 };
 
-static void run_properties(struct test_run *run, struct bag *bag, struct module *m, struct module *wide, uint32_t index)
+static void run_properties(struct test_run *run, struct bag *bag, struct module *m, struct module *wide,
+                           uint32_t index)
 {
     const struct program_test *t = m->tests.data[index];
     for (uint32_t i = 0; i < t->n_properties; i++) {
@@ -216,7 +258,8 @@ static void run_properties(struct test_run *run, struct bag *bag, struct module 
         for (size_t k = 0; k < HOP_COUNT(properties); k++) {
             if (strcmp(word, properties[k].word)) continue;
             struct module *in = properties[k].in_f64 && wide ? wide : m;
-            wrong = properties[k].check(run, bag, in, in->tests.data[index], &in->tests.data[index]->properties[i]);
+            wrong = properties[k].check(run, bag, in, in->tests.data[index],
+                                        &in->tests.data[index]->properties[i]);
         }
         report(run, t, word, wrong);
     }
@@ -257,7 +300,8 @@ struct emitted {
     uint32_t fn, numbers[EMITTED_BACKENDS]; /* in the unit; HOP_NONE: it could not be emitted */
 };
 
-static void add_emitted(struct test_run *run, struct c_programs *c, struct module *m, const struct program_test *t, struct emitted *to)
+static void add_emitted(struct test_run *run, struct c_programs *c, struct module *m,
+                        const struct program_test *t, struct emitted *to)
 {
     for (uint32_t k = 0; k < EMITTED_BACKENDS; k++) {
         struct hop_catch caught;
@@ -278,7 +322,8 @@ static void add_emitted(struct test_run *run, struct c_programs *c, struct modul
     }
 }
 
-static void run_emitted(struct test_run *run, struct c_programs *c, struct module *m, const struct program_test *t, const struct emitted *from)
+static void run_emitted(struct test_run *run, struct c_programs *c, struct module *m,
+                        const struct program_test *t, const struct emitted *from)
 {
     struct hop_catch caught;
     struct bag bag = { 0 };
@@ -293,7 +338,8 @@ static void run_emitted(struct test_run *run, struct c_programs *c, struct modul
         for (uint32_t k = 0; k < EMITTED_BACKENDS; k++) {
             if (from->numbers[k] == HOP_NONE) continue;
             c_programs_run(c, from->numbers[k], &bag, m, from->fn, args, test_dims(t), &other);
-            report(run, t, emitted_backends[k].name, against_reference(&bag, m, t, &emitted_backends[k], &other, &reference));
+            report(run, t, emitted_backends[k].name,
+                   against_reference(&bag, m, t, &emitted_backends[k], &other, &reference));
         }
         hop_cleanup_pop(&bag);
         bag_free(&bag);
@@ -335,15 +381,19 @@ static bool expected_error(struct test_run *run, const char *text, size_t length
     if (HOP_TRY(caught)) {
         module_free(text_read(run->path, text, length));
         hop_catch_end(&caught);
-        report(run, NULL, "read", arena_printf(run->out->arena, "expected the error '%s', but it reads", want));
+        report(run, NULL, "read",
+               arena_printf(run->out->arena, "expected the error '%s', but it reads", want));
         return true;
     }
-    /* The message is "file:LINE:COL: …"; the place and the text may have words between them (the operator's name). */
+    /* The message is "file:LINE:COL: …"; the place and the text may have words between them (the operator's
+     * name). */
     const char *found = hop_message();
     size_t place = strspn(want, "0123456789:");
     const char *words = want + place + strspn(want + place, " ");
-    bool there = strstr(found, words) && (!place || strstr(found, arena_printf(run->out->arena, "%s:%.*s", run->path, (int)place, want)));
-    report(run, NULL, "read", there ? NULL : arena_printf(run->out->arena, "expected the error '%s', found '%s'", want, found));
+    bool there = strstr(found, words) && (!place || strstr(found, arena_printf(run->out->arena, "%s:%.*s",
+                                                                               run->path, (int)place, want)));
+    report(run, NULL, "read",
+           there ? NULL : arena_printf(run->out->arena, "expected the error '%s', found '%s'", want, found));
     return true;
 }
 
@@ -357,7 +407,8 @@ static struct module *read_wide(const char *path, const char *text, size_t lengt
         m = text_read(path, wide, length);
         hop_catch_end(&caught);
     }
-    return m; /* NULL where a default type stands in the way: the narrow program is checked with wider bounds */
+    return m; /* NULL where a default type stands in the way: the narrow program is checked with wider bounds
+               */
 }
 
 static void run_all(struct test_run *run, const char *text, size_t length)
@@ -384,7 +435,8 @@ void test_file(struct test_run *run)
         size_t length;
         hop_cleanup_push(arena_free, &arena);
         const char *text = file_text(&arena, run->path, &length);
-        if (!expected_error(run, text, length)) (run->emitted_c ? run_all_emitted : run_all)(run, text, length);
+        if (!expected_error(run, text, length))
+            (run->emitted_c ? run_all_emitted : run_all)(run, text, length);
         hop_cleanup_pop(&arena);
         arena_free(&arena);
         hop_catch_end(&caught);

@@ -1,4 +1,5 @@
-/* Between hop test's two halves: test.c checks one file, test_all.c finds the files and shares them out to processes. */
+/* Between hop test's two halves: test.c checks one file, test_all.c finds the files and shares them out to
+ * processes. */
 #ifndef HOP_CLI_TEST_H
 #define HOP_CLI_TEST_H
 

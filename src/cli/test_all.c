@@ -1,5 +1,6 @@
-/* hop test over files and directories. Worker processes take files from a common counter and send back a report for each, so that a crash or an endless
- * loop in one program is a failure of that program and not of the run. Reports are printed in the order of the files. */
+/* hop test over files and directories. Worker processes take files from a common counter and send back a
+ * report for each, so that a crash or an endless loop in one program is a failure of that program and not of
+ * the run. Reports are printed in the order of the files. */
 #include "cli/test.h"
 #include "runtime/cache.h"
 
@@ -35,7 +36,10 @@ static void find_files(struct options *o, const char *path, bool named)
     if (!d) hop_throw(HOP_IO, "%s: %s", path, strerror(errno));
     hop_cleanup_push(close_directory, d);
     for (struct dirent *e; (e = readdir(d));)
-        if (e->d_name[0] != '.') vec_push(&o->bag.arena, &names, arena_printf(&o->bag.arena, "%s%s%s", path, path[strlen(path) - 1] == '/' ? "" : "/", e->d_name));
+        if (e->d_name[0] != '.')
+            vec_push(&o->bag.arena, &names,
+                     arena_printf(&o->bag.arena, "%s%s%s", path, path[strlen(path) - 1] == '/' ? "" : "/",
+                                  e->d_name));
     hop_cleanup_pop(d);
     closedir(d);
     if (names.len) qsort(names.data, names.len, sizeof *names.data, compare_name);
@@ -45,7 +49,7 @@ static void find_files(struct options *o, const char *path, bool named)
 /* ---- workers ---- */
 
 struct shared {
-    atomic_uint next;                 /* file to take */
+    atomic_uint next;                  /* file to take */
     atomic_uint current[MOST_WORKERS]; /* file + 1 that a worker is at, 0: none */
 };
 struct file_report {
@@ -96,7 +100,13 @@ static void work(const struct run_all *all, uint32_t index, int out)
     for (uint32_t i; (i = atomic_fetch_add(&all->shared->next, 1)) < o->files.len;) {
         struct arena arena = { 0 };
         struct text text = { .arena = &arena };
-        struct test_run run = { .path = o->files.data[i], .verbose = option_on(o, O_VERBOSE), .quick = option_on(o, O_QUICK), .compiled = all->compiled, .emitted_c = option_on(o, O_C), .without = o->without, .out = &text };
+        struct test_run run = { .path = o->files.data[i],
+                                .verbose = option_on(o, O_VERBOSE),
+                                .quick = option_on(o, O_QUICK),
+                                .compiled = all->compiled,
+                                .emitted_c = option_on(o, O_C),
+                                .without = o->without,
+                                .out = &text };
         atomic_store(&all->shared->current[index], i + 1);
         alarm(FILE_SECONDS);
         test_file(&run);
@@ -134,7 +144,8 @@ static void print_ready(struct run_all *all)
         const struct file_report *r = &all->reports[all->printed];
         if (all->terminal) fprintf(stderr, "\r\033[K");
         fputs(all->texts[all->printed], stdout);
-        if (option_on(all->o, O_VERBOSE)) printf("%s: %u passed, %u failed\n", all->o->files.data[all->printed], r->passed, r->failed);
+        if (option_on(all->o, O_VERBOSE))
+            printf("%s: %u passed, %u failed\n", all->o->files.data[all->printed], r->passed, r->failed);
     }
     if (all->terminal) fprintf(stderr, "\r\033[K%u/%u", all->printed, all->o->files.len);
     fflush(stdout);
@@ -160,11 +171,13 @@ static void worker_ended(struct run_all *all, uint32_t index)
     uint32_t at = atomic_exchange(&all->shared->current[index], 0);
     if (!at && WIFEXITED(status) && !WEXITSTATUS(status)) return;
     struct arena *a = &all->o->bag.arena;
-    char *what = WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM ? arena_printf(a, "took more than %d seconds", FILE_SECONDS)
-                 : WIFSIGNALED(status)                               ? arena_printf(a, "crashed: %s", strsignal(WTERMSIG(status)))
-                                                                     : arena_printf(a, "ended with code %d", WEXITSTATUS(status));
+    char *what = WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM
+                     ? arena_printf(a, "took more than %d seconds", FILE_SECONDS)
+                 : WIFSIGNALED(status) ? arena_printf(a, "crashed: %s", strsignal(WTERMSIG(status)))
+                                       : arena_printf(a, "ended with code %d", WEXITSTATUS(status));
     if (at && !all->texts[at - 1]) {
-        take_report(all, (struct file_report){ at - 1, 0, 1, 0 }, arena_printf(a, "%s:1: %s\n", all->o->files.data[at - 1], what));
+        take_report(all, (struct file_report){ at - 1, 0, 1, 0 },
+                    arena_printf(a, "%s:1: %s\n", all->o->files.data[at - 1], what));
     } else {
         all->failed++;
         printf("a test process %s\n", what);
@@ -182,7 +195,8 @@ static void collect(struct run_all *all)
             open += all->workers[w].in >= 0;
         }
         if (!open) return;
-        if (poll(polled, all->n_workers, -1) < 0 && errno != EINTR) hop_throw(HOP_IO, "waiting for the test processes: %s", strerror(errno));
+        if (poll(polled, all->n_workers, -1) < 0 && errno != EINTR)
+            hop_throw(HOP_IO, "waiting for the test processes: %s", strerror(errno));
         for (uint32_t w = 0; w < all->n_workers; w++) {
             if (polled[w].fd < 0 || !polled[w].revents) continue;
             struct file_report head;
@@ -205,9 +219,14 @@ int command_test(struct options *o)
     const char **given = arena_copy(&o->bag.arena, o->files.data, n_given * sizeof *given);
     o->files.len = 0;
     for (uint32_t i = 0; i < n_given; i++) find_files(o, given[i], true);
-    if (!getenv("HOP_CACHE")) cache_set_directory("off"); /* what is tested is compiled, and its many variants push nothing out of the user's cache */
-    struct run_all all = { .o = o, .terminal = isatty(STDERR_FILENO), .compiled = !option_on(o, O_INTERPRET) && !option_on(o, O_C) && exe_available() };
-    if (!all.compiled && !option_on(o, O_INTERPRET) && !option_on(o, O_C)) fprintf(stderr, "hop: nothing is compiled: %s\n", hop_message());
+    if (!getenv("HOP_CACHE"))
+        cache_set_directory("off"); /* what is tested is compiled, and its many variants push nothing out of
+                                       the user's cache */
+    struct run_all all = { .o = o,
+                           .terminal = isatty(STDERR_FILENO),
+                           .compiled = !option_on(o, O_INTERPRET) && !option_on(o, O_C) && exe_available() };
+    if (!all.compiled && !option_on(o, O_INTERPRET) && !option_on(o, O_C))
+        fprintf(stderr, "hop: nothing is compiled: %s\n", hop_message());
     all.shared = mmap(NULL, sizeof *all.shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (all.shared == MAP_FAILED) hop_throw(HOP_NOMEM, "no memory to share with the test processes");
     all.reports = ARENA_ZNEW(&o->bag.arena, struct file_report, o->files.len);

@@ -1,5 +1,5 @@
-/* Emitted C as one more way to run a test: functions come in, are emitted into one source, compiled to a shared library by the system's
- * compiler and called through their adapters. */
+/* Emitted C as one more way to run a test: functions come in, are emitted into one source, compiled to a
+ * shared library by the system's compiler and called through their adapters. */
 #include "cli/test_c.h"
 #include "cli/cc.h"
 #include "emit/c99.h"
@@ -48,17 +48,21 @@ void c_programs_free(void *programs)
     hop_free(c);
 }
 
-uint32_t c_programs_add(struct c_programs *c, struct module *m, uint32_t fn, const struct pass_options *passes)
+uint32_t c_programs_add(struct c_programs *c, struct module *m, uint32_t fn,
+                        const struct pass_options *passes)
 {
     struct lp *p = emit_lower(m, fn, passes);
     hop_cleanup_push(lp_free, p);
     const char *name = arena_printf(&c->arena, "test%u", c->list.len);
-    name = c99_add(&c->unit, p, &(struct c99_options){ .name = name, .original = module_fn(m, fn), .adapter = true });
+    name = c99_add(&c->unit, p,
+                   &(struct c99_options){ .name = name, .original = module_fn(m, fn), .adapter = true });
     uint32_t *over = ARENA_NEW(&c->arena, uint32_t, p->entry->n_results);
     memset(over, 0xff, p->entry->n_results * sizeof *over);
     for (uint32_t i = 0; i < p->updates.len; i++)
         if (!p->updates.data[i].elsewhere) over[p->updates.data[i].result] = p->updates.data[i].param;
-    vec_push(&c->arena, &c->list, (struct c_program){ .name = arena_string(&c->arena, name, strlen(name)), .entry = p->entry, .over = over });
+    vec_push(&c->arena, &c->list,
+             (struct c_program){
+                 .name = arena_string(&c->arena, name, strlen(name)), .entry = p->entry, .over = over });
     hop_cleanup_pop(p);
     lp_free(p);
     return c->list.len - 1;
@@ -75,10 +79,24 @@ void c_programs_build(struct c_programs *c)
         c->folder[0] = 0;
         hop_throw(HOP_IO, "no folder for emitted C could be made: %s", strerror(errno));
     }
-    const char *in = arena_printf(&c->arena, "%s/unit.c", c->folder), *out = arena_printf(&c->arena, "%s/unit.so", c->folder);
+    const char *in = arena_printf(&c->arena, "%s/unit.c", c->folder),
+               *out = arena_printf(&c->arena, "%s/unit.so", c->folder);
     c99_finish(&c->unit, NULL, &source, NULL);
     file_write(in, &source);
-    const char *const args[] = { "-std=c99", "-pedantic", "-Wall", "-Wextra", "-Werror", level ? level : "-O1", "-ffp-contract=off", "-fPIC", "-shared", in, "-o", out, "-lm", NULL };
+    const char *const args[] = { "-std=c99",
+                                 "-pedantic",
+                                 "-Wall",
+                                 "-Wextra",
+                                 "-Werror",
+                                 level ? level : "-O1",
+                                 "-ffp-contract=off",
+                                 "-fPIC",
+                                 "-shared",
+                                 in,
+                                 "-o",
+                                 out,
+                                 "-lm",
+                                 NULL };
     cc_run(args);
     c->library = dlopen(out, RTLD_NOW | RTLD_LOCAL);
     if (!c->library) hop_throw(HOP_IO, "the compiled C does not load: %s", dlerror());
@@ -111,7 +129,11 @@ static struct tensor **shown(struct arena *a, int n, const struct c99_value *val
     struct tensor **list = ARENA_NEW(a, struct tensor *, n);
     for (int i = 0; i < n; i++) {
         struct tensor *t = list[i] = ARENA_ZNEW(a, struct tensor, 1);
-        *t = (struct tensor){ .refs = 1, .dtype = (uint8_t)values[i].dtype, .rank = (uint8_t)values[i].rank, .count = 1, .data = (void *)values[i].data };
+        *t = (struct tensor){ .refs = 1,
+                              .dtype = (uint8_t)values[i].dtype,
+                              .rank = (uint8_t)values[i].rank,
+                              .count = 1,
+                              .data = (void *)values[i].data };
         for (int d = 0; d < values[i].rank; d++) t->count *= t->dims[d] = values[i].dims[d];
     }
     return list;
@@ -134,13 +156,15 @@ static int c_callback(void *user, const char *name, int n, const struct c99_valu
     return 0;
 }
 
-static void c_failed(void *user, const char *place, const char *message, int n, const struct c99_value *values)
+static void c_failed(void *user, const char *place, const char *message, int n,
+                     const struct c99_value *values)
 {
     struct c_run *r = user;
     check_failed_text(&r->message, place, message, shown(&r->bag->arena, n, values), (uint32_t)n);
 }
 
-static void take_results(const struct module *m, const struct fn *f, const int64_t *symbols, void **memory, struct outcome *out)
+static void take_results(const struct module *m, const struct fn *f, const int64_t *symbols, void **memory,
+                         struct outcome *out)
 {
     int64_t dims[MAX_RANK];
     for (uint32_t k = 0; k < f->n_results; k++) {
@@ -148,16 +172,22 @@ static void take_results(const struct module *m, const struct fn *f, const int64
         struct type t = type_get(m, value_type(f, f->results[k]));
         for (uint32_t d = 0; d < t.rank; d++) dims[d] = dim_eval(m, t.dims[d], symbols);
         out->results[k] = tensor_new((enum dtype)t.dtype, t.rank, dims);
-        if (out->results[k]->count) memcpy(out->results[k]->data, memory[k], (size_t)out->results[k]->count * dtype_info[t.dtype].size);
+        if (out->results[k]->count)
+            memcpy(out->results[k]->data, memory[k],
+                   (size_t)out->results[k]->count * dtype_info[t.dtype].size);
         free(memory[k]);
         memory[k] = NULL;
     }
 }
 
-static bool is_inner(void *ctx, uint32_t symbol) { return symbol >= ((const struct fn *)ctx)->n_outer_symbols; }
+static bool is_inner(void *ctx, uint32_t symbol)
+{
+    return symbol >= ((const struct fn *)ctx)->n_outer_symbols;
+}
 
 /* Memory for the results whose sizes are known before the call. */
-static void make_results(struct module *m, const struct fn *f, const int64_t *symbols, void **memory, struct outcome *out)
+static void make_results(struct module *m, const struct fn *f, const int64_t *symbols, void **memory,
+                         struct outcome *out)
 {
     int64_t dims[MAX_RANK];
     for (uint32_t k = 0; k < f->n_results; k++) {
@@ -173,7 +203,8 @@ static void make_results(struct module *m, const struct fn *f, const int64_t *sy
     }
 }
 
-static void run_program(const struct c_program *p, struct c_run *r, struct module *m, struct tensor *const *args, const int64_t *dims)
+static void run_program(const struct c_program *p, struct c_run *r, struct module *m,
+                        struct tensor *const *args, const int64_t *dims)
 {
     const struct fn *f = p->entry;
     struct arena *a = &r->bag->arena;
@@ -189,10 +220,13 @@ static void run_program(const struct c_program *p, struct c_run *r, struct modul
     make_results(m, f, symbols, memory, r->out);
     for (uint32_t k = 0; k < f->n_results; k++) {
         if (p->over[k] == HOP_NONE) continue;
-        tensor_copy_elements(r->out->results[k], args[p->over[k]]); /* the argument of the run is the result's memory */
+        tensor_copy_elements(r->out->results[k],
+                             args[p->over[k]]); /* the argument of the run is the result's memory */
         data[p->over[k]] = memory[k];
     }
-    struct c99_context context = { .user = r, .resize = c_resize, .print = c_print, .failed = c_failed, .callback = c_callback };
+    struct c99_context context = {
+        .user = r, .resize = c_resize, .print = c_print, .failed = c_failed, .callback = c_callback
+    };
     void *workspace = arena_alloc(a, p->bytes(symbols) + 1);
     int status = p->call(symbols, data, memory, workspace, &context);
     switch (status) {
@@ -204,7 +238,8 @@ static void run_program(const struct c_program *p, struct c_run *r, struct modul
     take_results(m, f, symbols, memory, r->out);
 }
 
-bool c_programs_run(struct c_programs *c, uint32_t number, struct bag *bag, struct module *m, uint32_t fn, struct tensor *const *args, const int64_t *dims, struct outcome *out)
+bool c_programs_run(struct c_programs *c, uint32_t number, struct bag *bag, struct module *m, uint32_t fn,
+                    struct tensor *const *args, const int64_t *dims, struct outcome *out)
 {
     struct hop_catch caught;
     struct c_run r = { .bag = bag, .out = out, .message = { .arena = &bag->arena } };

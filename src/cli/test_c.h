@@ -1,4 +1,5 @@
-/* Tests through emitted C: the functions of one program's tests in one translation unit, compiled once, loaded, and run like any back end. */
+/* Tests through emitted C: the functions of one program's tests in one translation unit, compiled once,
+ * loaded, and run like any back end. */
 #ifndef HOP_CLI_TEST_C_H
 #define HOP_CLI_TEST_C_H
 
@@ -7,9 +8,12 @@
 struct c_programs;
 struct c_programs *c_programs_new(void);
 void c_programs_free(void *programs);
-uint32_t c_programs_add(struct c_programs *c, struct module *m, uint32_t fn, const struct pass_options *passes); /* lowers and emits it; returns its number; throws */
-void c_programs_build(struct c_programs *c);                                  /* compiles and loads; throws */
+uint32_t c_programs_add(
+    struct c_programs *c, struct module *m, uint32_t fn,
+    const struct pass_options *passes);      /* lowers and emits it; returns its number; throws */
+void c_programs_build(struct c_programs *c); /* compiles and loads; throws */
 /* Like run_on. */
-bool c_programs_run(struct c_programs *c, uint32_t number, struct bag *bag, struct module *m, uint32_t fn, struct tensor *const *args, const int64_t *dims, struct outcome *out);
+bool c_programs_run(struct c_programs *c, uint32_t number, struct bag *bag, struct module *m, uint32_t fn,
+                    struct tensor *const *args, const int64_t *dims, struct outcome *out);
 
 #endif

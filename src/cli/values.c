@@ -1,4 +1,5 @@
-/* Values on the command line and in tests: reading literals, drawing random ones, comparing, printing as JSON; and the bag that owns them. */
+/* Values on the command line and in tests: reading literals, drawing random ones, comparing, printing as
+ * JSON; and the bag that owns them. */
 #include "cli/cli.h"
 #include "ir/lexer.h"
 #include "ir/number.h"
@@ -84,7 +85,8 @@ static _Noreturn void literal_error(const struct literal *l, const char *expecte
 {
     char found[24];
     snprintf(found, sizeof found, "%.20s", l->at);
-    hop_throw(HOP_INVALID, "%s: expected %s, found %s%s%s", l->what, expected, *l->at ? "'" : "", *l->at ? found : "the end", *l->at ? "'" : "");
+    hop_throw(HOP_INVALID, "%s: expected %s, found %s%s%s", l->what, expected, *l->at ? "'" : "",
+              *l->at ? found : "the end", *l->at ? "'" : "");
 }
 
 static void literal_scalar(struct literal *l)
@@ -105,7 +107,8 @@ static void literal_scalar(struct literal *l)
     } else {
         bool above = l->dtype == DT_U64 && *l->at != '-'; /* the only dtype beyond long long */
         bits = above ? strtoull(l->at, &end, 0) : (uint64_t)strtoll(l->at, &end, 0);
-        bool fits = !errno && (above || ((long long)bits >= dtype_least(l->dtype) && (long long)bits <= dtype_most(l->dtype)));
+        bool fits = !errno && (above || ((long long)bits >= dtype_least(l->dtype) &&
+                                         (long long)bits <= dtype_most(l->dtype)));
         if (end != l->at && !fits) {
             char expected[40];
             snprintf(expected, sizeof expected, "a number that fits %s", dtype_info[l->dtype].name);
@@ -114,7 +117,9 @@ static void literal_scalar(struct literal *l)
         if (end != l->at && strchr(".eE", *end) && *end) literal_error(l, "an integer");
     }
     if (end == l->at) literal_error(l, "a number");
-    if (l->out) memcpy((char *)l->out->data + (size_t)l->count * dtype_info[l->dtype].size, &bits, dtype_info[l->dtype].size);
+    if (l->out)
+        memcpy((char *)l->out->data + (size_t)l->count * dtype_info[l->dtype].size, &bits,
+               dtype_info[l->dtype].size);
     l->count++;
     l->at = end;
 }
@@ -143,7 +148,9 @@ static void literal_value(struct literal *l, uint32_t depth, bool first)
         else if (*l->at != ']') literal_error(l, "',' or ']'");
     }
     if (first) l->dims[depth] = n;
-    else if (l->dims[depth] != n) hop_throw(HOP_INVALID, "%s: a list of %lld elements where the one before has %lld", l->what, (long long)n, (long long)l->dims[depth]);
+    else if (l->dims[depth] != n)
+        hop_throw(HOP_INVALID, "%s: a list of %lld elements where the one before has %lld", l->what,
+                  (long long)n, (long long)l->dims[depth]);
     l->at++;
 }
 
@@ -158,7 +165,11 @@ struct tensor *tensor_parse(struct bag *bag, enum dtype dtype, const char *text,
 {
     struct literal shape = { .bag = bag, .at = text, .what = what, .dtype = dtype };
     literal_all(&shape);
-    struct literal values = { .bag = bag, .at = text, .what = what, .dtype = dtype, .out = bag_new(bag, dtype, shape.rank, shape.dims) };
+    struct literal values = { .bag = bag,
+                              .at = text,
+                              .what = what,
+                              .dtype = dtype,
+                              .out = bag_new(bag, dtype, shape.rank, shape.dims) };
     literal_all(&values);
     return values.out;
 }
@@ -192,7 +203,9 @@ void json_string(struct text *out, const char *s)
         n = utf8_length((const unsigned char *)s);
         if (c == '"' || c == '\\') text_add(out, "\\%c", c);
         else if (c < 0x20 || c == 0x7f) text_add(out, "\\u%04x", c);
-        else if (!n) text_str(out, "\\ufffd"), n = 1; /* JSON is UTF-8: a byte that is none becomes the sign for that */
+        else if (!n)
+            text_str(out, "\\ufffd"),
+                n = 1; /* JSON is UTF-8: a byte that is none becomes the sign for that */
         else text_bytes(out, s, n);
     }
     text_str(out, "\"");
@@ -200,13 +213,17 @@ void json_string(struct text *out, const char *s)
 
 static void json_element(struct text *out, const struct tensor *t, int64_t i)
 {
-    static const uint8_t digits[DT_COUNT] = { [DT_F16] = 5, [DT_BF16] = 4, [DT_F32] = 9, [DT_F64] = 17 }; /* enough to give back the bits */
+    static const uint8_t digits[DT_COUNT] = {
+        [DT_F16] = 5, [DT_BF16] = 4, [DT_F32] = 9, [DT_F64] = 17
+    }; /* enough to give back the bits */
     double v = tensor_get(t, i);
-    int64_t whole = element_whole((enum dtype)t->dtype, (const char *)t->data + (size_t)i * dtype_info[t->dtype].size);
+    int64_t whole = element_whole((enum dtype)t->dtype,
+                                  (const char *)t->data + (size_t)i * dtype_info[t->dtype].size);
     if (t->dtype == DT_BOOL) text_str(out, v != 0 ? "true" : "false");
     else if (dtype_info[t->dtype].kind == KIND_UINT) text_add(out, "%llu", (unsigned long long)whole);
     else if (dtype_info[t->dtype].kind == KIND_INT) text_add(out, "%lld", (long long)whole);
-    else if (!isfinite(v)) text_str(out, isnan(v) ? "\"nan\"" : v > 0 ? "\"inf\"" : "\"-inf\""); /* JSON has no such numbers */
+    else if (!isfinite(v))
+        text_str(out, isnan(v) ? "\"nan\"" : v > 0 ? "\"inf\"" : "\"-inf\""); /* JSON has no such numbers */
     else text_add(out, "%.*g", digits[t->dtype], v);
 }
 
@@ -232,14 +249,16 @@ void tensor_json(struct text *out, const struct tensor *t) { json_level(out, t, 
 static bool same_bits(const struct tensor *a, const struct tensor *b, int64_t i)
 {
     size_t size = dtype_info[a->dtype].size;
-    if (!memcmp((const char *)a->data + (size_t)i * size, (const char *)b->data + (size_t)i * size, size)) return true;
+    if (!memcmp((const char *)a->data + (size_t)i * size, (const char *)b->data + (size_t)i * size, size))
+        return true;
     return dtype_is_float((enum dtype)a->dtype) && isnan(tensor_get(a, i)) && isnan(tensor_get(b, i));
 }
 
 struct bound bound_of(enum dtype t, struct bound f32, struct bound f64)
 {
     if (!dtype_is_narrow(t)) return t == DT_F32 ? f32 : f64;
-    return (struct bound){ f32.kind, f32.kind == BOUND_BITS ? 0 : fmax(f32.within, t == DT_F16 ? 0x1p-8 : 0x1p-5) };
+    return (struct bound){ f32.kind,
+                           f32.kind == BOUND_BITS ? 0 : fmax(f32.within, t == DT_F16 ? 0x1p-8 : 0x1p-5) };
 }
 
 static bool close_enough(double found, double expected, double within, double scale)
@@ -249,7 +268,8 @@ static bool close_enough(double found, double expected, double within, double sc
     return fabs(found - expected) <= within * fmax(1, scale);
 }
 
-const char *tensor_difference(struct arena *a, const struct tensor *found, const struct tensor *expected, struct bound bound)
+const char *tensor_difference(struct arena *a, const struct tensor *found, const struct tensor *expected,
+                              struct bound bound)
 {
     struct text out = { .arena = a };
     bool same_shape = found->dtype == expected->dtype && found->rank == expected->rank;
@@ -268,7 +288,9 @@ const char *tensor_difference(struct arena *a, const struct tensor *found, const
     bool exact = bound.kind == BOUND_BITS || !dtype_is_float((enum dtype)found->dtype);
     for (int64_t i = 0; i < found->count; i++) {
         double x = tensor_get(found, i), y = tensor_get(expected, i);
-        if (exact ? same_bits(found, expected, i) : close_enough(x, y, bound.within, bound.kind == BOUND_TENSOR ? largest : fabs(y))) continue;
+        if (exact ? same_bits(found, expected, i)
+                  : close_enough(x, y, bound.within, bound.kind == BOUND_TENSOR ? largest : fabs(y)))
+            continue;
         text_str(&out, "element [");
         int64_t rest = i, below = found->count;
         for (uint32_t d = 0; d < found->rank; d++) {
@@ -278,7 +300,9 @@ const char *tensor_difference(struct arena *a, const struct tensor *found, const
         }
         if (!dtype_is_float((enum dtype)found->dtype)) text_add(&out, "]: expected %.0f, found %.0f", y, x);
         else if (exact) text_add(&out, "]: expected %.17g (%a), found %.17g (%a)", y, y, x, x);
-        else text_add(&out, "]: expected %.9g, found %.9g (bound %.3g)", y, x, bound.within * fmax(1, bound.kind == BOUND_TENSOR ? largest : fabs(y)));
+        else
+            text_add(&out, "]: expected %.9g, found %.9g (bound %.3g)", y, x,
+                     bound.within * fmax(1, bound.kind == BOUND_TENSOR ? largest : fabs(y)));
         return out.data;
     }
     return NULL;

@@ -1,4 +1,5 @@
-/* Finds the plug-in that makes machine code, and loads it once, when something is to be compiled for the first time. */
+/* Finds the plug-in that makes machine code, and loads it once, when something is to be compiled for the
+ * first time. */
 #include "emit/emit.h"
 
 #include <dlfcn.h>
@@ -9,7 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#ifndef HOP_PLUGIN_DIR /* where the plug-in is installed, "/usr/local/lib/hop/": the static library of an installation knows it */
+#ifndef HOP_PLUGIN_DIR /* where the plug-in is installed, "/usr/local/lib/hop/": the static library of an \
+                          installation knows it */
 #define HOP_PLUGIN_DIR ""
 #endif
 
@@ -18,8 +20,8 @@ static pthread_once_t finding = PTHREAD_ONCE_INIT, loading = PTHREAD_ONCE_INIT;
 static const struct emit_backend *loaded;
 static char found[PATH_MAX + 64], why_not[1100];
 
-/* May this file be loaded? A process with rights that its caller does not have loads only what nobody but root or the owner of those rights can change:
- * its own file may have been linked into any directory. */
+/* May this file be loaded? A process with rights that its caller does not have loads only what nobody but
+ * root or the owner of those rights can change: its own file may have been linked into any directory. */
 static bool is_trusted(const char *path)
 {
     struct stat st;
@@ -29,7 +31,8 @@ static bool is_trusted(const char *path)
     for (char *end = parent + strlen(parent); end; end = strrchr(parent, '/')) {
         *end = 0;
         if (stat(*parent ? parent : "/", &st) || (st.st_uid && st.st_uid != geteuid())) return false;
-        bool others_write = st.st_mode & (S_IWGRP | S_IWOTH), only_their_own = S_ISDIR(st.st_mode) && st.st_mode & S_ISVTX;
+        bool others_write = st.st_mode & (S_IWGRP | S_IWOTH),
+             only_their_own = S_ISDIR(st.st_mode) && st.st_mode & S_ISVTX;
         if (others_write && !only_their_own) return false;
     }
     return true;
@@ -62,26 +65,31 @@ static bool mapped_path(uintptr_t address, char path[PATH_MAX])
     return here;
 }
 
-/* The file that this code is in: the library, or the program it was linked into. Neither the way the program was called nor the working directory says where
- * that is. */
+/* The file that this code is in: the library, or the program it was linked into. Neither the way the program
+ * was called nor the working directory says where that is. */
 static bool own_path(char path[PATH_MAX])
 {
     Dl_info info;
     struct link_map *map = NULL;
-    if (!dladdr1((void *)own_path, &info, (void **)&map, RTLD_DL_LINKMAP) || !map || !map->l_name[0]) { /* the program */
+    if (!dladdr1((void *)own_path, &info, (void **)&map, RTLD_DL_LINKMAP) || !map ||
+        !map->l_name[0]) { /* the program */
         ssize_t n = readlink("/proc/self/exe", path, PATH_MAX - 1);
         if (n > 0) path[n] = 0;
         return n > 0 && path[0] == '/';
     }
     if (map->l_name[0] == '/') return realpath(map->l_name, path);
-    return mapped_path((uintptr_t)own_path, path); /* loaded by a path that began at what was the working directory then */
+    return mapped_path((uintptr_t)own_path,
+                       path); /* loaded by a path that began at what was the working directory then */
 }
 
 static void find(void)
 {
-    static const char *const places[] = { "", "hop/", "../", "../lib/hop/", "../lib/" }; /* beside the program, beside the library, from tests/, from bin/ */
+    static const char *const places[] = {
+        "", "hop/", "../", "../lib/hop/", "../lib/"
+    }; /* beside the program, beside the library, from tests/, from bin/ */
     char own[PATH_MAX], path[PATH_MAX + 64], whole[PATH_MAX];
-    const char *named = secure_getenv("HOP_BACKEND"); /* NULL in a process with rights that its caller does not have */
+    const char *named = secure_getenv(
+        "HOP_BACKEND"); /* NULL in a process with rights that its caller does not have */
     if (named && try_path(named)) return;
     if (!own_path(own)) own[0] = 0;
     char *slash = strrchr(own, '/');
@@ -91,9 +99,11 @@ static void find(void)
         if (realpath(path, whole) && try_path(whole)) return;
     }
     if (*HOP_PLUGIN_DIR && try_path(HOP_PLUGIN_DIR "libhop_llvm.so")) return;
-    const char *relative = named && *named && *named != '/' ? "; $HOP_BACKEND must be a path from the root" : "";
-    snprintf(why_not, sizeof why_not, "%s was not found beside %.900s, nor in hop/ or ../lib/hop/ there, nor in $HOP_BACKEND%s", plug_in,
-             slash ? own : "the program", relative);
+    const char *relative = named && *named && *named != '/' ? "; $HOP_BACKEND must be a path from the root"
+                                                            : "";
+    snprintf(why_not, sizeof why_not,
+             "%s was not found beside %.900s, nor in hop/ or ../lib/hop/ there, nor in $HOP_BACKEND%s",
+             plug_in, slash ? own : "the program", relative);
 }
 
 const char *backend_path(void)
@@ -143,7 +153,8 @@ bool backend_code(uintptr_t *first, uintptr_t *end)
     return true;
 }
 
-int native_compile(const struct emit_backend *b, const struct lp *p, const struct emit_options *o, struct native *out, char error[512])
+int native_compile(const struct emit_backend *b, const struct lp *p, const struct emit_options *o,
+                   struct native *out, char error[512])
 {
     if (b->compile(p, o, out, error)) return 1;
     if (!object_load(out->object, out->object_bytes, &out->code, error)) return 0;

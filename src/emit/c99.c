@@ -1,9 +1,16 @@
-/* The C99 back end, the part around the statements: names, signature, header, memory. A planned loop program comes in; the text of a C function that
- * needs nothing but libm is added to a translation unit. Temporaries lie in one array per element type, so that the text breaks no aliasing rule. */
+/* The C99 back end, the part around the statements: names, signature, header, memory. A planned loop program
+ * comes in; the text of a C function that needs nothing but libm is added to a translation unit. Temporaries
+ * lie in one array per element type, so that the text breaks no aliasing rule. */
 #include "emit/c99_impl.h"
 #include "ir/number.h"
 
-enum { STACK_ARENA = 4096, ARENA_STEP = 16, WORKSPACE_ALIGN = 64, LINE_ELEMENTS = 8, SMALL_LOCAL = 16 }; /* bytes, elements, bytes, elements, elements */
+enum {
+    STACK_ARENA = 4096,
+    ARENA_STEP = 16,
+    WORKSPACE_ALIGN = 64,
+    LINE_ELEMENTS = 8,
+    SMALL_LOCAL = 16
+}; /* bytes, elements, bytes, elements, elements */
 
 /* ---- names ---- */
 
@@ -33,32 +40,41 @@ static bool takes_derived(const struct c99_unit *unit, const char *name)
 
 static bool is_taken(const struct c99 *e, const char *name)
 {
-    if (c99_is_word(name) || has(e->names.data, e->names.len, name) || has(e->unit->names.data, e->unit->names.len, name)) return true;
+    if (c99_is_word(name) || has(e->names.data, e->names.len, name) ||
+        has(e->unit->names.data, e->unit->names.len, name))
+        return true;
     /* v_3, i_0, … are the text's own */
     size_t under = strcspn(name, "_");
-    if (name[under] && name[under + 1] && strspn(name + under + 1, "0123456789") == strlen(name + under + 1)) return true;
+    if (name[under] && name[under + 1] && strspn(name + under + 1, "0123456789") == strlen(name + under + 1))
+        return true;
     return strlen(name) > 2 && !strcmp(name + strlen(name) - 2, "_t");
 }
 
 /* Beginnings that belong to the text itself, to the standard headers, or to the compiler. */
 static bool begins_reserved(const char *name)
 {
-    static const char *const beginnings[] = { "hop_", "HOP_", "INT", "UINT", "SIZE_", "FP_", "M_", "HUGE_VAL", "SNAN", "PTRDIFF_", "SIG_ATOMIC_", "WCHAR_", "WINT_",
-                                              "MATH_ERR", "arena_", "_" };
+    static const char *const beginnings[] = { "hop_",  "HOP_",     "INT",         "UINT",
+                                              "SIZE_", "FP_",      "M_",          "HUGE_VAL",
+                                              "SNAN",  "PTRDIFF_", "SIG_ATOMIC_", "WCHAR_",
+                                              "WINT_", "MATH_ERR", "arena_",      "_" };
     for (size_t i = 0; i < HOP_COUNT(beginnings); i++)
         if (!strncmp(name, beginnings[i], strlen(beginnings[i]))) return true;
     return false;
 }
 
 static bool is_digit(char c) { return c >= '0' && c <= '9'; }
-static bool is_of_identifier(char c) { return is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; } /* in any locale */
+static bool is_of_identifier(char c)
+{
+    return is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+} /* in any locale */
 
 static const char *identifier(struct arena *a, const char *wanted, const char *otherwise)
 {
     struct text t = { .arena = a };
     while (*wanted && !is_of_identifier(*wanted)) wanted++;
     if (is_digit(*wanted)) text_str(&t, otherwise);
-    for (; *wanted && t.len < LONGEST_NAME; wanted++) text_bytes(&t, is_of_identifier(*wanted) ? wanted : "_", 1);
+    for (; *wanted && t.len < LONGEST_NAME; wanted++)
+        text_bytes(&t, is_of_identifier(*wanted) ? wanted : "_", 1);
     return t.len ? t.data : otherwise;
 }
 
@@ -74,20 +90,27 @@ static const char *unique(struct c99 *e, const char *wanted, const char *otherwi
     return name;
 }
 
-/* The same for the function itself: its name must not be one of the C library, nor one that another function of the unit comes with. */
+/* The same for the function itself: its name must not be one of the C library, nor one that another function
+ * of the unit comes with. */
 static const char *function_name(struct c99 *e, const char *wanted)
 {
     const char *base = identifier(e->arena, wanted, "function");
     if (begins_reserved(base) || c99_is_library_name(base)) base = arena_printf(e->arena, "x_%s", base);
     const char *name = unique(e, base, "function");
-    for (uint32_t k = 2; takes_derived(e->unit, name); k++) name = unique(e, arena_printf(e->arena, "%s_n%u", base, k), "function");
+    for (uint32_t k = 2; takes_derived(e->unit, name); k++)
+        name = unique(e, arena_printf(e->arena, "%s_n%u", base, k), "function");
     vec_push(e->unit->arena, &e->unit->names, name);
     return name;
 }
 
-static struct type result_type(const struct c99 *e, uint32_t r) { return type_get(e->p->m, value_type(e->f, e->f->results[r])); }
+static struct type result_type(const struct c99 *e, uint32_t r)
+{
+    return type_get(e->p->m, value_type(e->f, e->f->results[r]));
+}
 
-struct symbol_search { bool *found; };
+struct symbol_search {
+    bool *found;
+};
 static bool note_symbol(void *ctx, uint32_t symbol)
 {
     ((struct symbol_search *)ctx)->found[symbol] = true;
@@ -103,7 +126,8 @@ static const char *inner_symbol_name(const struct c99 *e, uint32_t symbol)
     for (uint32_t r = 0; named && r < e->f->n_results; r++) {
         struct type t = result_type(e, r), u = type_get(m, value_type(named, named->results[r]));
         for (uint32_t d = 0; d < t.rank; d++)
-            if (dim_is_symbol(m, t.dims[d], &here) && here == symbol && dim_is_symbol(m, u.dims[d], &there)) return module_text(m, named->symbols[there].name);
+            if (dim_is_symbol(m, t.dims[d], &here) && here == symbol && dim_is_symbol(m, u.dims[d], &there))
+                return module_text(m, named->symbols[there].name);
     }
     return module_text(m, e->f->symbols[symbol].name);
 }
@@ -112,11 +136,15 @@ static const char *inner_symbol_name(const struct c99 *e, uint32_t symbol)
 static uint32_t updated_param(const struct c99 *e, uint32_t r)
 {
     for (uint32_t i = 0; i < e->p->updates.len; i++)
-        if (e->p->updates.data[i].result == r && !e->p->updates.data[i].elsewhere) return e->p->updates.data[i].param;
+        if (e->p->updates.data[i].result == r && !e->p->updates.data[i].elsewhere)
+            return e->p->updates.data[i].param;
     return HOP_NONE;
 }
 
-static bool is_updated(const struct c99 *e, uint32_t param) { return e->p->buffers.data[param].updated; } /* buffers of arguments come first */
+static bool is_updated(const struct c99 *e, uint32_t param)
+{
+    return e->p->buffers.data[param].updated;
+} /* buffers of arguments come first */
 
 static void name_everything(struct c99 *e)
 {
@@ -125,10 +153,13 @@ static void name_everything(struct c99 *e)
     bool *returned = ARENA_ZNEW(e->arena, bool, f->n_symbols);
     for (uint32_t r = 0; r < f->n_results; r++) {
         struct type t = result_type(e, r);
-        for (uint32_t d = 0; d < t.rank; d++) dim_mentions(m, t.dims[d], note_symbol, &(struct symbol_search){ returned });
+        for (uint32_t d = 0; d < t.rank; d++)
+            dim_mentions(m, t.dims[d], note_symbol, &(struct symbol_search){ returned });
     }
-    for (uint32_t s = 0; s < f->n_outer_symbols; s++) e->symbol_name[s] = unique(e, module_text(m, f->symbols[s].name), arena_printf(e->arena, "n%u", s));
-    for (uint32_t p = 0; p < f->n_params; p++) e->param_name[p] = unique(e, module_text(m, f->values[p].name), arena_printf(e->arena, "arg%u", p));
+    for (uint32_t s = 0; s < f->n_outer_symbols; s++)
+        e->symbol_name[s] = unique(e, module_text(m, f->symbols[s].name), arena_printf(e->arena, "n%u", s));
+    for (uint32_t p = 0; p < f->n_params; p++)
+        e->param_name[p] = unique(e, module_text(m, f->values[p].name), arena_printf(e->arena, "arg%u", p));
     for (uint32_t r = 0; r < f->n_results; r++) {
         const char *wanted = e->o->results ? e->o->results[r] : NULL;
         if (updated_param(e, r) != HOP_NONE) {
@@ -138,12 +169,15 @@ static void name_everything(struct c99 *e)
         uint32_t of = fn_updated(named, r);
         if (of != HOP_NONE) wanted = arena_printf(e->arena, "%s_new", module_text(m, named->values[of].name));
         if (!wanted) wanted = module_text(m, named->values[named->results[r]].name);
-        e->result_name[r] = unique(e, wanted, f->n_results == 1 ? "result" : arena_printf(e->arena, "result%u", r));
+        e->result_name[r] = unique(e, wanted,
+                                   f->n_results == 1 ? "result" : arena_printf(e->arena, "result%u", r));
     }
     for (uint32_t s = f->n_outer_symbols; s < f->n_symbols; s++) {
         const char *text = inner_symbol_name(e, s), *otherwise = arena_printf(e->arena, "size%u", s);
         if (returned[s]) e->size_name[s] = unique(e, text, otherwise);
-        e->symbol_name[s] = unique(e, arena_printf(e->arena, "size_%s", identifier(e->arena, text, otherwise)), otherwise);
+        e->symbol_name[s] = unique(e,
+                                   arena_printf(e->arena, "size_%s", identifier(e->arena, text, otherwise)),
+                                   otherwise);
     }
 }
 
@@ -199,20 +233,25 @@ static void put_signature(struct c99 *e, struct text *out, bool definition)
     const struct fn *f = e->f;
     const char *comma = "", *restricted = definition ? "restrict " : "";
     text_add(out, "int %s(", e->name);
-    for (uint32_t s = 0; s < f->n_outer_symbols; s++, comma = ", ") text_add(out, "%sint64_t %s", comma, e->symbol_name[s]);
+    for (uint32_t s = 0; s < f->n_outer_symbols; s++, comma = ", ")
+        text_add(out, "%sint64_t %s", comma, e->symbol_name[s]);
     for (uint32_t p = 0; p < f->n_params; p++, comma = ", ") {
         struct type t = type_get(e->p->m, value_type(f, p));
-        if (t.rank || is_updated(e, p)) text_add(out, "%s%s%s *%s%s", comma, is_updated(e, p) ? "" : "const ", c99_type[t.dtype], restricted, e->param_name[p]);
+        if (t.rank || is_updated(e, p))
+            text_add(out, "%s%s%s *%s%s", comma, is_updated(e, p) ? "" : "const ", c99_type[t.dtype],
+                     restricted, e->param_name[p]);
         else text_add(out, "%s%s %s", comma, c99_type[t.dtype], e->param_name[p]);
     }
     for (uint32_t r = 0; r < f->n_results; r++) {
         if (updated_param(e, r) != HOP_NONE) continue;
         bool handed = e->o->capacity <= 0 && result_grows(e, r);
-        text_add(out, "%s%s *%s%s%s", comma, c99_type[result_type(e, r).dtype], handed ? "*" : "", restricted, e->result_name[r]);
+        text_add(out, "%s%s *%s%s%s", comma, c99_type[result_type(e, r).dtype], handed ? "*" : "", restricted,
+                 e->result_name[r]);
         comma = ", ";
     }
     for (uint32_t s = f->n_outer_symbols; s < f->n_symbols; s++)
-        if (e->size_name[s]) text_add(out, "%sint64_t *%s%s", comma, restricted, e->size_name[s]), comma = ", ";
+        if (e->size_name[s])
+            text_add(out, "%sint64_t *%s%s", comma, restricted, e->size_name[s]), comma = ", ";
     if (e->workspace) text_add(out, "%svoid *workspace", comma), comma = ", ";
     if (e->context) text_add(out, "%sstruct hop_c_context *context", comma), comma = ", ";
     text_str(out, *comma ? ")" : "void)");
@@ -221,14 +260,16 @@ static void put_signature(struct c99 *e, struct text *out, bool definition)
 static void put_workspace_signature(struct c99 *e, struct text *out)
 {
     text_add(out, "size_t %s_workspace(", e->name);
-    for (uint32_t s = 0; s < e->f->n_outer_symbols; s++) text_add(out, "%sint64_t %s", s ? ", " : "", e->symbol_name[s]);
+    for (uint32_t s = 0; s < e->f->n_outer_symbols; s++)
+        text_add(out, "%sint64_t %s", s ? ", " : "", e->symbol_name[s]);
     text_str(out, ")");
 }
 
 static void put_type_note(struct c99 *e, struct text *out, const char *name, type_id t)
 {
     text_add(out, " *   %-12s ", name);
-    for (const char *s = type_text(e->p->m, e->f->symbols, t); *s; s++) /* sizes are sums, products and quotients of names */
+    for (const char *s = type_text(e->p->m, e->f->symbols, t); *s;
+         s++) /* sizes are sums, products and quotients of names */
         if (s[0] == '/' && s[1] == '/') text_str(out, "//"), s++;
         else if (s[0] == ' ' && s[1] == '*' && s[2] == ' ') text_str(out, " * "), s += 2;
         else c99_put_comment(out, (const char[]){ *s, 0 });
@@ -250,13 +291,18 @@ static void put_prototype(struct c99 *e)
         put_type_note(e, out, e->result_name[r], value_type(f, f->results[r]));
         bool grows = result_grows(e, r);
         if (!grows) text_str(out, ", written\n");
-        else if (e->o->capacity > 0) text_add(out, ", written: room for %lld elements\n", (long long)e->o->capacity);
+        else if (e->o->capacity > 0)
+            text_add(out, ", written: room for %lld elements\n", (long long)e->o->capacity);
         else text_str(out, ", made by context->resize, then the caller's\n");
     }
     for (uint32_t s = f->n_outer_symbols; s < f->n_symbols; s++)
-        if (e->size_name[s]) text_add(out, " *   %-12s a size that the computation finds, written\n", e->size_name[s]);
-    if (e->workspace) text_add(out, " *   workspace    memory of %s_workspace(...) bytes, aligned as malloc aligns\n", e->name);
-    text_str(out, " * Arrays are contiguous and row-major and do not overlap. Returns an enum hop_c_status. */\n");
+        if (e->size_name[s])
+            text_add(out, " *   %-12s a size that the computation finds, written\n", e->size_name[s]);
+    if (e->workspace)
+        text_add(out, " *   workspace    memory of %s_workspace(...) bytes, aligned as malloc aligns\n",
+                 e->name);
+    text_str(out,
+             " * Arrays are contiguous and row-major and do not overlap. Returns an enum hop_c_status. */\n");
     put_signature(e, out, false);
     text_str(out, ";\n");
     if (!e->workspace) return;
@@ -283,17 +329,21 @@ static int64_t arena_count(const struct c99 *e, uint32_t b)
 static bool together(const struct c99 *e, uint32_t x, uint32_t y)
 {
     const struct lp_buffer *a = &e->p->buffers.data[x], *b = &e->p->buffers.data[y];
-    return e->p->own_places || a->kind == BUF_DYN || b->kind == BUF_DYN || (a->first <= b->last && b->first <= a->last);
+    return e->p->own_places || a->kind == BUF_DYN || b->kind == BUF_DYN ||
+           (a->first <= b->last && b->first <= a->last);
 }
 
-/* The lowest place in its type's arena where a buffer meets none of those before it that live at the same time. */
+/* The lowest place in its type's arena where a buffer meets none of those before it that live at the same
+ * time. */
 static int64_t place_in_arena(struct c99 *e, uint32_t b)
 {
     int64_t at = 0, size = arena_count(e, b);
     for (bool moved = true; moved;) {
         moved = false;
         for (uint32_t k = 0; k < b; k++) {
-            if (!in_arena(e, k) || e->p->buffers.data[k].dtype != e->p->buffers.data[b].dtype || !together(e, k, b)) continue;
+            if (!in_arena(e, k) || e->p->buffers.data[k].dtype != e->p->buffers.data[b].dtype ||
+                !together(e, k, b))
+                continue;
             int64_t end = e->place[k] + arena_count(e, k);
             if (at < end && e->place[k] < at + size) at = end, moved = true;
         }
@@ -313,15 +363,19 @@ static void put_static_arena(struct c99 *e)
     for (int t = 0; t < DT_COUNT; t++) bytes += size[t] * dtype_info[t].size;
     bool fixed = bytes > STACK_ARENA || e->p->level; /* procedures may stand above each other on the stack */
     for (int t = 0; t < DT_COUNT; t++)
-        if (size[t]) text_add(e->out, "    %s%s arena_%s[%lld];\n", fixed ? "HOP_C_STORAGE " : "", c99_type[t], dtype_info[t].name, (long long)size[t]);
+        if (size[t])
+            text_add(e->out, "    %s%s arena_%s[%lld];\n", fixed ? "HOP_C_STORAGE " : "", c99_type[t],
+                     dtype_info[t].name, (long long)size[t]);
     for (uint32_t b = 0; b < e->p->buffers.len; b++)
         if (in_arena(e, b)) {
             const struct lp_buffer *buffer = &e->p->buffers.data[b];
-            text_add(e->out, "    %s *const t_%u = arena_%s + %lld;\n", c99_type[buffer->dtype], b, dtype_info[buffer->dtype].name, (long long)e->place[b]);
+            text_add(e->out, "    %s *const t_%u = arena_%s + %lld;\n", c99_type[buffer->dtype], b,
+                     dtype_info[buffer->dtype].name, (long long)e->place[b]);
         }
 }
 
-/* A piece of the workspace holds buffers of one slot and one element type. `each` is called for the first buffer of each. */
+/* A piece of the workspace holds buffers of one slot and one element type. `each` is called for the first
+ * buffer of each. */
 static bool first_of_piece(const struct c99 *e, uint32_t b)
 {
     const struct lp_buffer *x = &e->p->buffers.data[b];
@@ -336,7 +390,8 @@ static void put_piece_bytes(struct c99 *e, uint32_t b)
 {
     const struct lp_buffer *buffer = &e->p->buffers.data[b];
     text_str(e->out, "((size_t)");
-    if (buffer->kind == BUF_DYN) text_add(e->out, "%lld", (long long)e->o->capacity * dtype_info[buffer->dtype].size);
+    if (buffer->kind == BUF_DYN)
+        text_add(e->out, "%lld", (long long)e->o->capacity * dtype_info[buffer->dtype].size);
     else c99_put_dim(e, e->p->slot_size.data[buffer->slot]);
     text_add(e->out, " + %d) / %d * %d", WORKSPACE_ALIGN - 1, WORKSPACE_ALIGN, WORKSPACE_ALIGN);
 }
@@ -361,8 +416,10 @@ static void put_workspace(struct c99 *e)
         const struct lp_buffer *x = &e->p->buffers.data[b];
         for (uint32_t k = b; k < e->p->buffers.len; k++) {
             const struct lp_buffer *y = &e->p->buffers.data[k];
-            if (k == b || (in_arena(e, k) && x->kind == BUF_TEMP && y->kind == BUF_TEMP && y->slot == x->slot && y->dtype == x->dtype))
-                text_add(e->out, "    %s *const t_%u = (%s *)(void *)at;\n", c99_type[y->dtype], k, c99_type[y->dtype]);
+            if (k == b || (in_arena(e, k) && x->kind == BUF_TEMP && y->kind == BUF_TEMP &&
+                           y->slot == x->slot && y->dtype == x->dtype))
+                text_add(e->out, "    %s *const t_%u = (%s *)(void *)at;\n", c99_type[y->dtype], k,
+                         c99_type[y->dtype]);
         }
         text_str(e->out, "    at += ");
         put_piece_bytes(e, b);
@@ -379,7 +436,8 @@ static void put_workspace_function(struct c99 *e)
 {
     put_workspace_signature(e, e->out);
     text_str(e->out, "\n{\n");
-    for (uint32_t s = 0; s < e->f->n_outer_symbols; s++) text_add(e->out, "    (void)%s;\n", e->symbol_name[s]);
+    for (uint32_t s = 0; s < e->f->n_outer_symbols; s++)
+        text_add(e->out, "    (void)%s;\n", e->symbol_name[s]);
     text_str(e->out, "    size_t bytes = 0;\n");
     put_pieces(e, "bytes");
     for (uint32_t i = 0; i < e->n_parts; i++) put_pieces(&e->parts[i], "bytes");
@@ -388,7 +446,10 @@ static void put_workspace_function(struct c99 *e)
 
 /* ---- constants ---- */
 
-static uint64_t constant_bits(const struct constant *c, enum dtype t, size_t i) { return element_bits(t, (const char *)c->data + i * dtype_info[t].size); }
+static uint64_t constant_bits(const struct constant *c, enum dtype t, size_t i)
+{
+    return element_bits(t, (const char *)c->data + i * dtype_info[t].size);
+}
 
 static bool has_nan(const struct constant *c, enum dtype t, size_t n)
 {
@@ -407,18 +468,26 @@ static void put_constant(struct c99 *e, uint32_t b)
     size_t n = c->bytes / dtype_info[t].size;
     bool bits = has_nan(c, t, n);
     for (uint32_t k = 0; k < b; k++) /* several buffers may be one constant */
-        if (e->buffer_used[k] && e->p->buffers.data[k].kind == BUF_CONST && e->p->buffers.data[k].index == buffer->index) return;
-    if (bits) text_add(e->out, "    static const union { %s bits[%zu]; %s value[%zu]; } c_bits_%u = { {", t == DT_F32 ? "uint32_t" : "uint64_t", n, c99_type[t], n, buffer->index);
+        if (e->buffer_used[k] && e->p->buffers.data[k].kind == BUF_CONST &&
+            e->p->buffers.data[k].index == buffer->index)
+            return;
+    if (bits)
+        text_add(e->out, "    static const union { %s bits[%zu]; %s value[%zu]; } c_bits_%u = { {",
+                 t == DT_F32 ? "uint32_t" : "uint64_t", n, c99_type[t], n, buffer->index);
     else text_add(e->out, "    static const %s c_%u[%zu] = {", c99_type[t], buffer->index, HOP_MAX(n, 1));
     for (size_t i = 0; i < n; i++) {
         text_str(e->out, i % LINE_ELEMENTS ? " " : "\n        ");
-        if (bits) text_add(e->out, t == DT_F32 ? "0x%llxu" : "0x%llxull", (unsigned long long)constant_bits(c, t, i));
+        if (bits)
+            text_add(e->out, t == DT_F32 ? "0x%llxu" : "0x%llxull",
+                     (unsigned long long)constant_bits(c, t, i));
         else c99_put_bits(e, t, constant_bits(c, t, i), true);
         text_str(e->out, ",");
     }
     if (!n) text_str(e->out, "0");
     text_str(e->out, bits ? "\n    } };\n" : "\n    };\n");
-    if (bits) text_add(e->out, "    const %s *const c_%u = c_bits_%u.value;\n", c99_type[t], buffer->index, buffer->index);
+    if (bits)
+        text_add(e->out, "    const %s *const c_%u = c_bits_%u.value;\n", c99_type[t], buffer->index,
+                 buffer->index);
 }
 
 /* ---- the function ---- */
@@ -450,19 +519,26 @@ static void put_memory(struct c99 *e)
         const struct lp_buffer *buffer = &e->p->buffers.data[b];
         bool used = e->buffer_used[b];
         if (used && buffer->kind == BUF_CONST) put_constant(e, b);
-        else if (used && buffer->kind == BUF_LOCAL) { /* small ones have a first value: compilers cannot always see that they are written before they are read */
+        else if (used &&
+                 buffer->kind == BUF_LOCAL) { /* small ones have a first value: compilers cannot always see
+                                                 that they are written before they are read */
             const char *first = buffer->static_count <= SMALL_LOCAL ? " = { 0 }" : "";
-            text_add(e->out, "    %s t_%u[%lld]%s;\n", c99_type[buffer->dtype], b, (long long)HOP_MAX(buffer->static_count, 1), first);
-        }
-        else if (buffer->kind == BUF_DYN && e->growing) text_add(e->out, "    %s *t_%u = NULL;\n    int64_t room_%u = 0;\n", c99_type[buffer->dtype], b, b);
+            text_add(e->out, "    %s t_%u[%lld]%s;\n", c99_type[buffer->dtype], b,
+                     (long long)HOP_MAX(buffer->static_count, 1), first);
+        } else if (buffer->kind == BUF_DYN && e->growing)
+            text_add(e->out, "    %s *t_%u = NULL;\n    int64_t room_%u = 0;\n", c99_type[buffer->dtype], b,
+                     b);
     }
     if (e->workspace) put_workspace(e);
     else put_static_arena(e);
     for (uint32_t l = 0; l < e->p->locals.len; l++) {
         const struct lp_local *local = &e->p->locals.data[l];
-        if (e->local_read[l]) text_add(e->out, local->kind == LOCAL_LANES ? "    %s s_%u[16] = { 0 };\n" : "    %s s_%u = 0;\n", c99_value[local->dtype], l);
+        if (e->local_read[l])
+            text_add(e->out, local->kind == LOCAL_LANES ? "    %s s_%u[16] = { 0 };\n" : "    %s s_%u = 0;\n",
+                     c99_value[local->dtype], l);
     }
-    for (uint32_t s = e->f->n_outer_symbols; s < e->f->n_symbols && !e->p->level; s++) text_add(e->out, "    int64_t %s = 0;\n", e->symbol_name[s]);
+    for (uint32_t s = e->f->n_outer_symbols; s < e->f->n_symbols && !e->p->level; s++)
+        text_add(e->out, "    int64_t %s = 0;\n", e->symbol_name[s]);
     if (e->growing) text_str(e->out, "    int status = HOP_C_OK;\n");
 }
 
@@ -475,15 +551,19 @@ static void put_unused(struct c99 *e)
         const struct lp_buffer *buffer = &e->p->buffers.data[b];
         if (buffer->kind == BUF_ARG) arg[buffer->index] |= e->buffer_used[b];
         if (buffer->kind == BUF_RESULT) result[buffer->index] |= e->buffer_used[b];
-        if (buffer->kind == BUF_DYN && buffer->index != HOP_NONE) result[buffer->index] |= e->growing || e->buffer_used[b];
+        if (buffer->kind == BUF_DYN && buffer->index != HOP_NONE)
+            result[buffer->index] |= e->growing || e->buffer_used[b];
         if (buffer->kind == BUF_DYN && e->growing) text_add(e->out, "    (void)room_%u;\n", b);
-        if (buffer->kind == BUF_LOCAL && e->buffer_used[b] && !e->buffer_read[b]) text_add(e->out, "    (void)t_%u;\n", b); /* written, but nobody asks for it */
+        if (buffer->kind == BUF_LOCAL && e->buffer_used[b] && !e->buffer_read[b])
+            text_add(e->out, "    (void)t_%u;\n", b); /* written, but nobody asks for it */
     }
-    for (uint32_t s = f->n_outer_symbols; s < f->n_symbols; s++) text_add(e->out, "    (void)%s;\n", e->symbol_name[s]);
+    for (uint32_t s = f->n_outer_symbols; s < f->n_symbols; s++)
+        text_add(e->out, "    (void)%s;\n", e->symbol_name[s]);
     for (uint32_t p = 0; p < f->n_params; p++)
         if (!arg[p]) text_add(e->out, "    (void)%s;\n", e->param_name[p]);
     for (uint32_t r = 0; r < f->n_results; r++)
-        if (!result[r] && updated_param(e, r) == HOP_NONE) text_add(e->out, "    (void)%s;\n", e->result_name[r]);
+        if (!result[r] && updated_param(e, r) == HOP_NONE)
+            text_add(e->out, "    (void)%s;\n", e->result_name[r]);
 }
 
 static void put_end(struct c99 *e)
@@ -494,14 +574,17 @@ static void put_end(struct c99 *e)
     for (uint32_t s = e->f->n_outer_symbols; s < e->f->n_symbols; s++)
         if (e->size_name[s]) text_add(e->out, "%s*%s = %s;\n", inside, e->size_name[s], e->symbol_name[s]);
     for (uint32_t b = 0; b < e->p->buffers.len && e->growing; b++)
-        if (e->p->buffers.data[b].kind == BUF_DYN && e->returned[b]) text_add(e->out, "%s*%s = t_%u;\n%st_%u = NULL;\n", inside, e->result_name[e->p->buffers.data[b].index], b, inside, b);
+        if (e->p->buffers.data[b].kind == BUF_DYN && e->returned[b])
+            text_add(e->out, "%s*%s = t_%u;\n%st_%u = NULL;\n", inside,
+                     e->result_name[e->p->buffers.data[b].index], b, inside, b);
     if (!e->growing) {
         text_str(e->out, "    return HOP_C_OK;\n}\n");
         return;
     }
     text_str(e->out, "    }\n");
     for (uint32_t b = 0; b < e->p->buffers.len; b++)
-        if (e->p->buffers.data[b].kind == BUF_DYN) text_add(e->out, "    if (t_%u) context->resize(context->user, t_%u, 0);\n", b, b);
+        if (e->p->buffers.data[b].kind == BUF_DYN)
+            text_add(e->out, "    if (t_%u) context->resize(context->user, t_%u, 0);\n", b, b);
     text_str(e->out, "    return status;\n}\n");
 }
 
@@ -516,10 +599,14 @@ static void put_adapter(struct c99 *e)
         for (uint32_t s = 0; s < f->n_outer_symbols; s++) text_add(out, "%ssymbols[%u]", s ? ", " : "", s);
         text_str(out, ");\n}\n");
     } else text_str(out, "0;\n}\n");
-    text_add(out, "\nint %s_call(int64_t *symbols, const void *const *args, void **results, void *workspace, void *context)\n{\n", e->name);
+    text_add(out,
+             "\nint %s_call(int64_t *symbols, const void *const *args, void **results, void *workspace, void "
+             "*context)\n{\n",
+             e->name);
     text_str(out, "    (void)symbols, (void)args, (void)results, (void)workspace, (void)context;\n");
     for (uint32_t r = 0; r < f->n_results; r++)
-        if (e->o->capacity <= 0 && result_grows(e, r)) text_add(out, "    %s *r%u = NULL;\n", c99_type[result_type(e, r).dtype], r);
+        if (e->o->capacity <= 0 && result_grows(e, r))
+            text_add(out, "    %s *r%u = NULL;\n", c99_type[result_type(e, r).dtype], r);
     text_add(out, "    const int status = %s(", e->name);
     const char *comma = "";
     for (uint32_t s = 0; s < f->n_outer_symbols; s++, comma = ", ") text_add(out, "%ssymbols[%u]", comma, s);
@@ -540,7 +627,8 @@ static void put_adapter(struct c99 *e)
     if (e->context) text_add(out, "%scontext", comma);
     text_str(out, ");\n");
     for (uint32_t r = 0; r < f->n_results; r++)
-        if (e->o->capacity <= 0 && result_grows(e, r)) text_add(out, "    if (status == HOP_C_OK) results[%u] = r%u;\n", r, r);
+        if (e->o->capacity <= 0 && result_grows(e, r))
+            text_add(out, "    if (status == HOP_C_OK) results[%u] = r%u;\n", r, r);
     text_str(out, "    return status;\n}\n");
 }
 
@@ -549,7 +637,9 @@ static struct c99 c99_of(struct c99_unit *unit, const struct lp *p, const struct
     const struct fn *f = p->entry;
     struct arena *a = unit->arena;
     uint32_t n = p->instrs.len, n_buffers = p->buffers.len;
-    struct c99 e = { .p = p, .f = f, .o = o, .unit = unit, .arena = a, .out = &unit->functions, .lane_loop = HOP_NONE };
+    struct c99 e = {
+        .p = p, .f = f, .o = o, .unit = unit, .arena = a, .out = &unit->functions, .lane_loop = HOP_NONE
+    };
     e.uses = ARENA_ZNEW(a, uint32_t, n);
     e.home = ARENA_ZNEW(a, const struct lp_block *, n);
     e.used_in = ARENA_ZNEW(a, const struct lp_block *, n);
@@ -572,15 +662,19 @@ static void put_part(struct c99 *e)
     const char *comma = "";
     if (e->workspace) text_add(e->out, "HOP_C_STORAGE char *%s_at;\n", e->name);
     text_add(e->out, "static int %s(", e->name);
-    for (uint32_t s = 0; s < e->f->n_outer_symbols; s++, comma = ", ") text_add(e->out, "%sint64_t %s", comma, e->symbol_name[s]);
+    for (uint32_t s = 0; s < e->f->n_outer_symbols; s++, comma = ", ")
+        text_add(e->out, "%sint64_t %s", comma, e->symbol_name[s]);
     for (uint32_t b = 0; b < e->p->buffers.len && e->p->buffers.data[b].kind == BUF_PARAM; b++, comma = ", ")
-        text_add(e->out, "%s%s%s *restrict t_%u", comma, b < e->p->n_inputs ? "const " : "", c99_type[e->p->buffers.data[b].dtype], b);
+        text_add(e->out, "%s%s%s *restrict t_%u", comma, b < e->p->n_inputs ? "const " : "",
+                 c99_type[e->p->buffers.data[b].dtype], b);
     if (e->context) text_add(e->out, "%sstruct hop_c_context *context", comma), comma = ", ";
     text_str(e->out, *comma ? ")\n{\n" : "void)\n{\n");
     put_memory(e);
-    for (uint32_t s = 0; s < e->f->n_outer_symbols; s++) text_add(e->out, "    (void)%s;\n", e->symbol_name[s]);
+    for (uint32_t s = 0; s < e->f->n_outer_symbols; s++)
+        text_add(e->out, "    (void)%s;\n", e->symbol_name[s]);
     for (uint32_t b = 0; b < e->p->buffers.len; b++)
-        if (e->p->buffers.data[b].kind == BUF_PARAM && !e->buffer_used[b]) text_add(e->out, "    (void)t_%u;\n", b);
+        if (e->p->buffers.data[b].kind == BUF_PARAM && !e->buffer_used[b])
+            text_add(e->out, "    (void)t_%u;\n", b);
     if (e->context) text_str(e->out, "    (void)context;\n");
     c99_put_block(e, e->p->root, 1);
     text_str(e->out, "    return HOP_C_OK;\n}\n\n");
@@ -654,14 +748,17 @@ static const char shared_types[] =
     "    HOP_C_OK,\n"
     "    HOP_C_CHECK,     /* a check of the program failed; results are not complete */\n"
     "    HOP_C_NOMEM,     /* context->resize gave no memory, or there is none */\n"
-    "    HOP_C_CAPACITY,  /* an array of data-dependent size outgrew the room it was given when this was made */\n"
+    "    HOP_C_CAPACITY,  /* an array of data-dependent size outgrew the room it was given when this was "
+    "made */\n"
     "    HOP_C_SIZE,      /* a size is out of the range that the program states */\n"
     "    HOP_C_CANCELLED, /* *context->cancel became non-zero */\n"
     "    HOP_C_CALLBACK   /* context->callback returned something else than 0, or there is none */\n"
     "};\n"
     "/* A bool is one byte, 0 or 1; f16 and bf16 are the bits of their formats, in a uint16_t. */\n"
-    "enum hop_c_dtype { HOP_C_BOOL, HOP_C_I8, HOP_C_I16, HOP_C_I32, HOP_C_I64, HOP_C_U8, HOP_C_U16, HOP_C_U32, HOP_C_U64, HOP_C_F16, HOP_C_BF16, HOP_C_F32, HOP_C_F64 };\n"
-    "struct hop_c_value { /* an array that a check or a print shows or a callback gets; valid during the callback */\n"
+    "enum hop_c_dtype { HOP_C_BOOL, HOP_C_I8, HOP_C_I16, HOP_C_I32, HOP_C_I64, HOP_C_U8, HOP_C_U16, "
+    "HOP_C_U32, HOP_C_U64, HOP_C_F16, HOP_C_BF16, HOP_C_F32, HOP_C_F64 };\n"
+    "struct hop_c_value { /* an array that a check or a print shows or a callback gets; valid during the "
+    "callback */\n"
     "    const void *data;\n"
     "    int dtype, rank;\n"
     "    const int64_t *dims;\n"
@@ -669,33 +766,46 @@ static const char shared_types[] =
     "/* What a call may use. Every field may be zero; the context itself may be NULL. */\n"
     "struct hop_c_context {\n"
     "    void *user; /* given to the callbacks */\n"
-    "    void *(*resize)(void *user, void *block, size_t bytes); /* like realloc: block NULL is new; bytes 0 frees */\n"
-    "    void (*print)(void *user, const char *format, int n, const struct hop_c_value *values); /* each {} stands for the next value */\n"
-    "    void (*failed)(void *user, const char *place, const char *message, int n, const struct hop_c_value *values);\n"
-    "    int (*callback)(void *user, const char *name, int n, const struct hop_c_value *values); /* the program's callbacks; 0: go on */\n"
+    "    void *(*resize)(void *user, void *block, size_t bytes); /* like realloc: block NULL is new; bytes 0 "
+    "frees */\n"
+    "    void (*print)(void *user, const char *format, int n, const struct hop_c_value *values); /* each {} "
+    "stands for the next value */\n"
+    "    void (*failed)(void *user, const char *place, const char *message, int n, const struct hop_c_value "
+    "*values);\n"
+    "    int (*callback)(void *user, const char *name, int n, const struct hop_c_value *values); /* the "
+    "program's callbacks; 0: go on */\n"
     "    const volatile int *cancel; /* looked at on the back edges of long loops */\n"
-    "    const char *place, *message; /* set when a check or a callback fails: \"file:line:col: \" and the check's text or the callback's name */\n"
+    "    const char *place, *message; /* set when a check or a callback fails: \"file:line:col: \" and the "
+    "check's text or the callback's name */\n"
     "};\n"
     "#endif\n";
 
 static const char head_comment[] =
     "/* Written by hop from a tensor program; plain C99 that needs nothing but libm.\n"
-    " * Compile with -O2 or -O3 and -ffp-contract=off (gcc does not know the pragma below and contracts by default unless -std=c99 is given), never with\n"
+    " * Compile with -O2 or -O3 and -ffp-contract=off (gcc does not know the pragma below and contracts by "
+    "default unless -std=c99 is given), never with\n"
     " * -ffast-math.%s\n"
-    " * HOP_C_STORAGE is the storage of temporaries larger than 4 KiB; define it as `static _Thread_local` to call a function from several threads. */\n";
+    " * HOP_C_STORAGE is the storage of temporaries larger than 4 KiB; define it as `static _Thread_local` "
+    "to call a function from several threads. */\n";
 static const char strict_comment[] = " Then results are equal bit for bit to those of hop's interpreter.";
 
 void c99_finish(struct c99_unit *unit, const char *header_name, struct text *source, struct text *header)
 {
     text_add(source, head_comment, unit->strict ? strict_comment : "");
-    if (header_name && !header_name[strcspn(header_name, "\"\\?\n\r")]) text_add(source, "#include \"%s\"\n\n", header_name);
+    if (header_name && !header_name[strcspn(header_name, "\"\\?\n\r")])
+        text_add(source, "#include \"%s\"\n\n", header_name);
     else text_add(source, "%s%s\n", shared_types, unit->prototypes.data ? unit->prototypes.data : "");
-    text_str(source, "#include <math.h>\n#include <string.h>\n\n#if !defined(__GNUC__) || defined(__clang__)\n#pragma STDC FP_CONTRACT OFF\n#endif\n");
-    if (unit->strict) text_str(source, "#ifdef __FAST_MATH__\n#error \"strict numbers: compile without -ffast-math\"\n#endif\n");
+    text_str(source, "#include <math.h>\n#include <string.h>\n\n#if !defined(__GNUC__) || "
+                     "defined(__clang__)\n#pragma STDC FP_CONTRACT OFF\n#endif\n");
+    if (unit->strict)
+        text_str(source,
+                 "#ifdef __FAST_MATH__\n#error \"strict numbers: compile without -ffast-math\"\n#endif\n");
     text_str(source, "#ifndef HOP_C_STORAGE\n#define HOP_C_STORAGE static\n#endif\n\n");
     c99_helpers_text(unit, source);
     if (unit->functions.len) text_bytes(source, unit->functions.data, unit->functions.len);
     if (!header) return;
-    text_add(header, "/* Written by hop. */\n#pragma once\n%s\n#ifdef __cplusplus\nextern \"C\" {\n#endif\n%s\n#ifdef __cplusplus\n}\n#endif\n", shared_types,
-             unit->prototypes.data ? unit->prototypes.data : "");
+    text_add(header,
+             "/* Written by hop. */\n#pragma once\n%s\n#ifdef __cplusplus\nextern \"C\" "
+             "{\n#endif\n%s\n#ifdef __cplusplus\n}\n#endif\n",
+             shared_types, unit->prototypes.data ? unit->prototypes.data : "");
 }

@@ -1,23 +1,31 @@
-/* The C99 back end: loop programs in, one self-contained translation unit and its header out. Nothing of hop is needed to compile or run the text; it
- * needs a C99 compiler and libm. In strict mode its results are those of the interpreter, bit for bit. */
+/* The C99 back end: loop programs in, one self-contained translation unit and its header out. Nothing of hop
+ * is needed to compile or run the text; it needs a C99 compiler and libm. In strict mode its results are
+ * those of the interpreter, bit for bit. */
 #ifndef HOP_C99_H
 #define HOP_C99_H
 
 #include "loop/lp.h"
 
 struct c99_options {
-    const char *name;           /* of the C function; NULL: the function's */
-    const struct fn *original;  /* the function before the passes, for its name and those of its results; NULL: the entry function */
+    const char *name;          /* of the C function; NULL: the function's */
+    const struct fn *original; /* the function before the passes, for its name and those of its results; NULL:
+                                  the entry function */
     const char *const *results; /* names of results, NULL where the program's are good; NULL: nowhere */
-    int64_t capacity;           /* > 0: a growing buffer has room for this many elements, in fixed memory; 0: it comes from the caller's allocator */
-    bool adapter;               /* also write `NAME_call`, which takes everything through arrays (struct c99_adapter below) */
+    int64_t capacity; /* > 0: a growing buffer has room for this many elements, in fixed memory; 0: it comes
+                         from the caller's allocator */
+    bool adapter; /* also write `NAME_call`, which takes everything through arrays (struct c99_adapter below)
+                   */
 };
-/* What `NAME_call` takes: symbols in the order of the entry function (data-dependent ones are written), an address per argument (the program writes to those
- * in which it leaves a result, lp.updates), and per other result the caller's memory; a result that grows is written there as a pointer to memory from the context's allocator (NULL: empty). */
-typedef int c99_adapter(int64_t *symbols, const void *const *args, void **results, void *workspace, void *context);
+/* What `NAME_call` takes: symbols in the order of the entry function (data-dependent ones are written), an
+ * address per argument (the program writes to those in which it leaves a result, lp.updates), and per other
+ * result the caller's memory; a result that grows is written there as a pointer to memory from the context's
+ * allocator (NULL: empty). */
+typedef int c99_adapter(int64_t *symbols, const void *const *args, void **results, void *workspace,
+                        void *context);
 typedef size_t c99_adapter_bytes(const int64_t *symbols); /* `NAME_bytes`: of the workspace */
 
-/* The callbacks of `struct hop_c_context` as the header declares it; a copy for those who call emitted code from inside hop. */
+/* The callbacks of `struct hop_c_context` as the header declares it; a copy for those who call emitted code
+ * from inside hop. */
 struct c99_value {
     const void *data;
     int dtype, rank; /* enum dtype */
@@ -40,7 +48,7 @@ struct c99_unit { /* a translation unit under construction */
     struct text functions, prototypes;
     bool helpers[C99_MOST_HELPERS]; /* that the functions call */
     bool strict, adapters;
-    vec(const char *) names;        /* of its functions */
+    vec(const char *) names; /* of its functions */
 };
 void c99_begin(struct c99_unit *unit, struct arena *arena);
 /* Adds a planned program (lp_plan). Gives the C function's name. */

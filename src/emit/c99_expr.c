@@ -1,5 +1,6 @@
-/* Expressions in emitted C. Values of a loop program come in, C99 expressions with exactly their meaning go out: integers wrap, divisions and casts are
- * guarded, NaN is handled as the loop program says. A pure value that is used once in its own block is written where it is used. */
+/* Expressions in emitted C. Values of a loop program come in, C99 expressions with exactly their meaning go
+ * out: integers wrap, divisions and casts are guarded, NaN is handled as the loop program says. A pure value
+ * that is used once in its own block is written where it is used. */
 #include "emit/c99_impl.h"
 #include "ir/number.h"
 
@@ -9,13 +10,20 @@
 enum { DEEPEST_EXPRESSION = 6 };
 
 #define NUMBER_TYPES \
-    [DT_I8] = "int8_t", [DT_I16] = "int16_t", [DT_I32] = "int32_t", [DT_I64] = "int64_t", [DT_U8] = "uint8_t", [DT_U16] = "uint16_t", [DT_U32] = "uint32_t", \
-    [DT_U64] = "uint64_t", [DT_F16] = "uint16_t", [DT_BF16] = "uint16_t", [DT_F32] = "float", [DT_F64] = "double"
+    [DT_I8] = "int8_t", [DT_I16] = "int16_t", [DT_I32] = "int32_t", [DT_I64] = "int64_t", \
+    [DT_U8] = "uint8_t", [DT_U16] = "uint16_t", [DT_U32] = "uint32_t", [DT_U64] = "uint64_t", \
+    [DT_F16] = "uint16_t", [DT_BF16] = "uint16_t", [DT_F32] = "float", [DT_F64] = "double"
 const char *const c99_type[DT_COUNT] = { [DT_BOOL] = "uint8_t", NUMBER_TYPES };
 const char *const c99_value[DT_COUNT] = { [DT_BOOL] = "int", NUMBER_TYPES };
 
-static const char *helper_of(struct c99 *e, const char *what, enum dtype t) { return c99_helper(e->unit, arena_printf(e->arena, "%s_%s", what, dtype_info[t].name)); }
-static bool is_address_op(enum lp_op op) { return op == LP_ADD || op == LP_SUB || op == LP_MUL || op == LP_FLOORDIV || op == LP_MOD; }
+static const char *helper_of(struct c99 *e, const char *what, enum dtype t)
+{
+    return c99_helper(e->unit, arena_printf(e->arena, "%s_%s", what, dtype_info[t].name));
+}
+static bool is_address_op(enum lp_op op)
+{
+    return op == LP_ADD || op == LP_SUB || op == LP_MUL || op == LP_FLOORDIV || op == LP_MOD;
+}
 
 /* ---- counting ---- */
 
@@ -45,7 +53,8 @@ static void count_statements(struct c99 *e, const struct lp_block *block)
     }
 }
 
-/* Operands are older than their readers, so one walk from the newest value counts all. Returns whether another local turned out to be read. */
+/* Operands are older than their readers, so one walk from the newest value counts all. Returns whether
+ * another local turned out to be read. */
 static bool count_operands(struct c99 *e)
 {
     bool more = false;
@@ -53,7 +62,8 @@ static bool count_operands(struct c99 *e)
         const struct lp_instr *i = &e->p->instrs.data[v];
         if (e->uses[v] && i->op == LP_VAR) e->var_used[i->imm] = true;
         if (!e->uses[v] || !e->home[v]) continue;
-        if ((i->op == LP_READ || i->op == LP_FOLD) && !e->local_read[i->imm]) e->local_read[i->imm] = more = true;
+        if ((i->op == LP_READ || i->op == LP_FOLD) && !e->local_read[i->imm])
+            e->local_read[i->imm] = more = true;
         e->block = e->home[v];
         lp_stmt_uses(e->p, &(struct lp_stmt){ .kind = LP_LET, .value = v }, count_use, e);
     }
@@ -65,7 +75,8 @@ static bool small_leaves(const struct c99 *e, lpv v)
     const struct lp_instr *i = &e->p->instrs.data[v];
     int64_t lo, hi;
     if (i->op == LP_CONST || i->op == LP_VAR || i->op == LP_SYMBOL) return true;
-    if (i->dtype == DT_I64 && is_address_op((enum lp_op)i->op)) return small_leaves(e, i->a) && small_leaves(e, i->b);
+    if (i->dtype == DT_I64 && is_address_op((enum lp_op)i->op))
+        return small_leaves(e, i->a) && small_leaves(e, i->b);
     if (i->dtype != DT_I64) return false;
     lp_range(e->p, v, &lo, &hi);
     return lo > -((int64_t)1 << 48) && hi < (int64_t)1 << 48;
@@ -75,7 +86,8 @@ static void mark_address(void *ctx, lpv v)
 {
     struct c99 *e = ctx;
     const struct lp_instr *i = &e->p->instrs.data[v];
-    if (i->dtype != DT_I64 || e->address[v] || !is_address_op((enum lp_op)i->op) || !small_leaves(e, v)) return;
+    if (i->dtype != DT_I64 || e->address[v] || !is_address_op((enum lp_op)i->op) || !small_leaves(e, v))
+        return;
     e->address[v] = true;
     mark_address(e, i->a);
     mark_address(e, i->b);
@@ -102,7 +114,8 @@ static uint32_t expression_depth(const struct c99 *e, lpv v)
     return depth + 1;
 }
 
-/* A choice between computed values is a branch to a compiler that respects floating-point traps: both are computed before it. */
+/* A choice between computed values is a branch to a compiler that respects floating-point traps: both are
+ * computed before it. */
 static void keep_choices_apart(struct c99 *e, lpv v)
 {
     const struct lp_instr *i = &e->p->instrs.data[v];
@@ -121,10 +134,13 @@ static void choose_in_place(struct c99 *e, const struct lp_block *block)
         }
         if (s->kind == LP_LET && e->uses[s->value]) {
             keep_choices_apart(e, s->value);
-            e->in_place[s->value] = e->p->instrs.data[s->value].op > LP_FOLD && e->uses[s->value] == 1 && e->used_in[s->value] == block;
-            if (e->in_place[s->value] && expression_depth(e, s->value) > DEEPEST_EXPRESSION) e->in_place[s->value] = false;
+            e->in_place[s->value] = e->p->instrs.data[s->value].op > LP_FOLD && e->uses[s->value] == 1 &&
+                                    e->used_in[s->value] == block;
+            if (e->in_place[s->value] && expression_depth(e, s->value) > DEEPEST_EXPRESSION)
+                e->in_place[s->value] = false;
         }
-        if (!c99_is_dead(e, s) && (s->kind != LP_LET || e->uses[s->value])) lp_stmt_buffers(e->p, s, touch_buffer, e);
+        if (!c99_is_dead(e, s) && (s->kind != LP_LET || e->uses[s->value]))
+            lp_stmt_buffers(e->p, s, touch_buffer, e);
         choose_in_place(e, s->body);
         choose_in_place(e, s->other);
     }
@@ -147,7 +163,8 @@ static void put_real(struct text *out, double x, int digits, const char *suffix)
     snprintf(buffer, sizeof buffer, "%.*g", digits, x);
     for (char *c = buffer; *c; c++)
         if (*c == ',') *c = '.'; /* another locale's decimal point */
-    text_add(out, "%s%s%s%s%s", signbit(x) ? "(" : "", buffer, strpbrk(buffer, ".e") ? "" : ".0", suffix, signbit(x) ? ")" : "");
+    text_add(out, "%s%s%s%s%s", signbit(x) ? "(" : "", buffer, strpbrk(buffer, ".e") ? "" : ".0", suffix,
+             signbit(x) ? ")" : "");
 }
 
 void c99_put_bits(struct c99 *e, enum dtype t, uint64_t bits, bool constant)
@@ -166,7 +183,10 @@ void c99_put_bits(struct c99 *e, enum dtype t, uint64_t bits, bool constant)
     double x = element_real(t, &bits);
     if (isinf(x)) text_add(out, "%s%sINFINITY", x < 0 ? "-" : "", t == DT_F64 ? "(double)" : "");
     else if (isnan(x) && constant) text_str(out, "NAN");
-    else if (isnan(x)) text_add(out, t == DT_F32 ? "%s(0x%llxu)" : "%s(0x%llxull)", c99_helper(e->unit, t == DT_F32 ? "f32_of_bits" : "f64_of_bits"), (unsigned long long)(t == DT_F32 ? low : bits));
+    else if (isnan(x))
+        text_add(out, t == DT_F32 ? "%s(0x%llxu)" : "%s(0x%llxull)",
+                 c99_helper(e->unit, t == DT_F32 ? "f32_of_bits" : "f64_of_bits"),
+                 (unsigned long long)(t == DT_F32 ? low : bits));
     else put_real(out, x, t == DT_F32 ? 9 : 17, t == DT_F32 ? "f" : "");
 }
 
@@ -177,7 +197,9 @@ void c99_put_string(struct text *out, const char *s)
         unsigned char c = (unsigned char)*s;
         if (c == '"' || c == '\\') text_add(out, "\\%c", c);
         else if (c == '\n') text_str(out, "\\n");
-        else if (c < 32 || c > 126 || c == '?') text_add(out, "\\%03o", c); /* three digits, so that what follows is not taken for one; no trigraphs */
+        else if (c < 32 || c > 126 || c == '?')
+            text_add(out, "\\%03o",
+                     c); /* three digits, so that what follows is not taken for one; no trigraphs */
         else text_bytes(out, s, 1);
     }
     text_str(out, "\"");
@@ -185,7 +207,8 @@ void c99_put_string(struct text *out, const char *s)
 
 void c99_put_comment(struct text *out, const char *s)
 {
-    for (; *s; s++) { /* no end of the comment, no line that goes on, none of the trigraphs that stand for either */
+    for (; *s;
+         s++) { /* no end of the comment, no line that goes on, none of the trigraphs that stand for either */
         bool plain = *s >= 32 && *s < 127 && !strchr("*/\\?", *s);
         text_bytes(out, plain ? s : "_", 1);
     }
@@ -235,7 +258,9 @@ static void put_dim_pair(struct c99 *e, const char *helper, const struct dim_nod
 void c99_put_dim(struct c99 *e, dim d)
 {
     struct dim_node n = dim_get(e->p->m, d);
-    static const char *const pair[] = { [DIM_FLOORDIV] = "size_div", [DIM_MOD] = "size_mod", [DIM_MIN] = "min_i64", [DIM_MAX] = "max_i64" };
+    static const char *const pair[] = {
+        [DIM_FLOORDIV] = "size_div", [DIM_MOD] = "size_mod", [DIM_MIN] = "min_i64", [DIM_MAX] = "max_i64"
+    };
     switch ((enum dim_kind)n.kind) {
     case DIM_CONST: c99_put_bits(e, DT_I64, (uint64_t)n.value, true); return;
     case DIM_SYMBOL: text_str(e->out, e->symbol_name[n.value]); return;
@@ -287,7 +312,10 @@ static void put_infix(struct c99 *e, lpv a, const char *op, lpv b)
 }
 
 static const char *unsigned_of(enum dtype t) { return dtype_info[t].size == 8 ? "uint64_t" : "uint32_t"; }
-static enum dtype unsigned_dtype(enum dtype t) { return dtype_info[t].kind == KIND_INT ? (enum dtype)(t - DT_I8 + DT_U8) : t; }
+static enum dtype unsigned_dtype(enum dtype t)
+{
+    return dtype_info[t].kind == KIND_INT ? (enum dtype)(t - DT_I8 + DT_U8) : t;
+}
 _Static_assert(DT_I64 - DT_I8 == DT_U64 - DT_U8, "integers with and without sign stand in one order");
 /* Does C compute in the type as it is? Shorter ones become int. */
 static bool wraps_itself(enum dtype t) { return t == DT_U32 || t == DT_U64; }
@@ -331,7 +359,8 @@ static void put_division(struct c99 *e, const struct lp_instr *i)
     int64_t by;
     if (dtype_is_float(t) && i->op == LP_DIV) put_infix(e, i->a, "/", i->b);
     else if (dtype_is_float(t)) put_call(e, t == DT_F32 ? "fmodf" : "fmod", i, 2);
-    else if (dtype_info[t].size >= 4 && lp_is_const(e->p, i->b, &by) && by > 0) put_infix(e, i->a, i->op == LP_DIV ? "/" : "%", i->b);
+    else if (dtype_info[t].size >= 4 && lp_is_const(e->p, i->b, &by) && by > 0)
+        put_infix(e, i->a, i->op == LP_DIV ? "/" : "%", i->b);
     else put_call(e, helper_of(e, i->op == LP_DIV ? "div" : "rem", t), i, 2);
 }
 
@@ -353,8 +382,10 @@ static void put_shift(struct c99 *e, const struct lp_instr *i)
 {
     enum dtype t = (enum dtype)i->dtype;
     int64_t by, most = 8 * dtype_info[t].size - 1;
-    bool plain = wraps_itself(t) || i->op == LP_SAR, own = i->op == LP_SHR && dtype_info[t].size < 4; /* a short sign bit is not copied */
-    if (plain) text_add(e->out, "%s(", dtype_info[t].size < 4 ? arena_printf(e->arena, "(%s)", c99_type[t]) : "");
+    bool plain = wraps_itself(t) || i->op == LP_SAR,
+         own = i->op == LP_SHR && dtype_info[t].size < 4; /* a short sign bit is not copied */
+    if (plain)
+        text_add(e->out, "%s(", dtype_info[t].size < 4 ? arena_printf(e->arena, "(%s)", c99_type[t]) : "");
     else text_add(e->out, "(%s)((%s)", c99_type[t], own ? c99_type[unsigned_dtype(t)] : unsigned_of(t));
     c99_put(e, i->a);
     text_str(e->out, i->op == LP_SHL ? " << " : " >> ");
@@ -389,15 +420,20 @@ static void put_cast(struct c99 *e, const struct lp_instr *i)
 {
     enum dtype from = lp_dtype(e->p, i->a), to = (enum dtype)i->dtype;
     if (dtype_is_narrow(to) || dtype_is_narrow(from)) /* between f32 and f16 or bf16 */
-        put_call(e, c99_helper(e->unit, arena_printf(e->arena, "%s_to_%s", dtype_info[from].name, dtype_info[to].name)), i, 1);
+        put_call(e,
+                 c99_helper(e->unit,
+                            arena_printf(e->arena, "%s_to_%s", dtype_info[from].name, dtype_info[to].name)),
+                 i, 1);
     else if (to == DT_BOOL && from != DT_BOOL) {
         text_str(e->out, "(");
         c99_put(e, i->a);
         text_str(e->out, " != 0)");
-    } else if (dtype_is_float(from) && !dtype_is_float(to)) put_call(e, c99_helper(e->unit, arena_printf(e->arena, "to_%s", dtype_info[to].name)), i, 1);
+    } else if (dtype_is_float(from) && !dtype_is_float(to))
+        put_call(e, c99_helper(e->unit, arena_printf(e->arena, "to_%s", dtype_info[to].name)), i, 1);
     else {
         text_add(e->out, "(%s)", c99_value[to]);
-        if (dtype_info[to].kind == KIND_INT && to != DT_I64 && from != DT_BOOL) text_add(e->out, "(%s)", c99_type[unsigned_dtype(to)]);
+        if (dtype_info[to].kind == KIND_INT && to != DT_I64 && from != DT_BOOL)
+            text_add(e->out, "(%s)", c99_type[unsigned_dtype(to)]);
         c99_put(e, i->a);
     }
 }
@@ -405,14 +441,18 @@ static void put_cast(struct c99 *e, const struct lp_instr *i)
 static void put_bitcast(struct c99 *e, const struct lp_instr *i)
 {
     enum dtype from = lp_dtype(e->p, i->a), to = (enum dtype)i->dtype;
-    bool bits = !dtype_is_float(to) || dtype_is_narrow(to), from_bits = !dtype_is_float(from) || dtype_is_narrow(from); /* f16 and bf16 are bits already */
+    bool bits = !dtype_is_float(to) || dtype_is_narrow(to),
+         from_bits = !dtype_is_float(from) || dtype_is_narrow(from); /* f16 and bf16 are bits already */
     if (bits && to != DT_U32) text_add(e->out, "(%s)", c99_value[to]);
     if (bits == from_bits) {
         if (to == DT_U32) text_str(e->out, "(uint32_t)");
         c99_put(e, i->a);
     } else if (dtype_is_float(from)) put_call(e, helper_of(e, "bits_of", from), i, 1);
     else {
-        text_add(e->out, "%s(%s", c99_helper(e->unit, to == DT_F32 ? "f32_of_bits" : "f64_of_bits"), from == DT_U32 ? "" : to == DT_F32 ? "(uint32_t)" : "(uint64_t)");
+        text_add(e->out, "%s(%s", c99_helper(e->unit, to == DT_F32 ? "f32_of_bits" : "f64_of_bits"),
+                 from == DT_U32 ? ""
+                 : to == DT_F32 ? "(uint32_t)"
+                                : "(uint64_t)");
         c99_put(e, i->a);
         text_str(e->out, ")");
     }
@@ -422,7 +462,8 @@ static void put_bitcast(struct c99 *e, const struct lp_instr *i)
 static void put_bit_count(struct c99 *e, const struct lp_instr *i)
 {
     enum dtype t = (enum dtype)i->dtype;
-    text_add(e->out, "(%s)(%s((uint64_t)(%s)", c99_type[t], c99_helper(e->unit, i->op == LP_POPCOUNT ? "popcount" : "clz"), c99_type[unsigned_dtype(t)]);
+    text_add(e->out, "(%s)(%s((uint64_t)(%s)", c99_type[t],
+             c99_helper(e->unit, i->op == LP_POPCOUNT ? "popcount" : "clz"), c99_type[unsigned_dtype(t)]);
     c99_put(e, i->a);
     text_add(e->out, ") - %d)", i->op == LP_POPCOUNT ? 0 : 64 - 8 * dtype_info[t].size);
 }
@@ -442,19 +483,23 @@ static void put_far(struct c99 *e, const struct lp_instr *i)
 {
     text_str(e->out, "(");
     c99_put(e, i->a);
-    text_add(e->out, " ? %s%s(%d, ", i->dtype == DT_F32 ? "(float)" : "", c99_helper(e->unit, "far"), (int)i->imm);
+    text_add(e->out, " ? %s%s(%d, ", i->dtype == DT_F32 ? "(float)" : "", c99_helper(e->unit, "far"),
+             (int)i->imm);
     c99_put(e, i->b);
     text_str(e->out, ") : ");
     c99_put(e, i->c);
     text_str(e->out, ")");
 }
 
-static const char *const fold_name[] = { [FOLD_SUM] = "sum", [FOLD_MAX] = "max", [FOLD_MIN] = "min", [FOLD_AND] = "and", [FOLD_OR] = "or", [FOLD_PROD] = "prod" };
+static const char *const fold_name[] = { [FOLD_SUM] = "sum", [FOLD_MAX] = "max", [FOLD_MIN] = "min",
+                                         [FOLD_AND] = "and", [FOLD_OR] = "or",   [FOLD_PROD] = "prod" };
 
 void c99_put_definition(struct c99 *e, lpv v)
 {
     const struct lp_instr *i = &e->p->instrs.data[v];
-    static const char *const compare[] = { [LP_EQ] = "==", [LP_NE] = "!=", [LP_LT] = "<", [LP_LE] = "<=", [LP_GT] = ">", [LP_GE] = ">=" };
+    static const char *const compare[] = {
+        [LP_EQ] = "==", [LP_NE] = "!=", [LP_LT] = "<", [LP_LE] = "<=", [LP_GT] = ">", [LP_GE] = ">="
+    };
     enum dtype t = (enum dtype)i->dtype;
     bool narrow = t == DT_F32;
     switch ((enum lp_op)i->op) {
@@ -463,7 +508,10 @@ void c99_put_definition(struct c99 *e, lpv v)
     case LP_VAR: text_add(e->out, "i_%u", (uint32_t)i->imm); return;
     case LP_READ: c99_put_lane(e, (uint32_t)i->imm); return;
     case LP_LOAD: c99_put_element(e, (uint32_t)i->imm, i->a); return;
-    case LP_FOLD: text_add(e->out, "%s(s_%u)", helper_of(e, arena_printf(e->arena, "fold_%s", fold_name[i->b]), t), (uint32_t)i->imm); return;
+    case LP_FOLD:
+        text_add(e->out, "%s(s_%u)", helper_of(e, arena_printf(e->arena, "fold_%s", fold_name[i->b]), t),
+                 (uint32_t)i->imm);
+        return;
     case LP_ABS:
         if (dtype_info[t].kind == KIND_UINT) c99_put(e, i->a);
         else put_call(e, dtype_is_float(t) ? narrow ? "fabsf" : "fabs" : helper_of(e, "abs", t), i, 1);
@@ -473,19 +521,33 @@ void c99_put_definition(struct c99 *e, lpv v)
     case LP_CEIL: put_call(e, narrow ? "ceilf" : "ceil", i, 1); return;
     case LP_TRUNC: put_call(e, narrow ? "truncf" : "trunc", i, 1); return;
     case LP_ROUND: put_call(e, narrow ? "rintf" : "rint", i, 1); return;
-    case LP_POPCOUNT: case LP_CLZ: put_bit_count(e, i); return;
-    case LP_NEG: case LP_NOT: put_negation(e, i); return;
+    case LP_POPCOUNT:
+    case LP_CLZ: put_bit_count(e, i); return;
+    case LP_NEG:
+    case LP_NOT: put_negation(e, i); return;
     case LP_CAST: put_cast(e, i); return;
     case LP_BITCAST: put_bitcast(e, i); return;
-    case LP_ADD: case LP_SUB: case LP_MUL: put_arithmetic(e, v); return;
-    case LP_DIV: case LP_REM: put_division(e, i); return;
-    case LP_FLOORDIV: case LP_MOD: put_index_division(e, i); return;
-    case LP_MIN: case LP_MAX: put_extreme(e, i); return;
+    case LP_ADD:
+    case LP_SUB:
+    case LP_MUL: put_arithmetic(e, v); return;
+    case LP_DIV:
+    case LP_REM: put_division(e, i); return;
+    case LP_FLOORDIV:
+    case LP_MOD: put_index_division(e, i); return;
+    case LP_MIN:
+    case LP_MAX: put_extreme(e, i); return;
     case LP_AND: put_infix(e, i->a, "&", i->b); return;
     case LP_OR: put_infix(e, i->a, "|", i->b); return;
     case LP_XOR: put_infix(e, i->a, "^", i->b); return;
-    case LP_SHL: case LP_SHR: case LP_SAR: put_shift(e, i); return;
-    case LP_EQ: case LP_NE: case LP_LT: case LP_LE: case LP_GT: case LP_GE: put_infix(e, i->a, compare[i->op], i->b); return;
+    case LP_SHL:
+    case LP_SHR:
+    case LP_SAR: put_shift(e, i); return;
+    case LP_EQ:
+    case LP_NE:
+    case LP_LT:
+    case LP_LE:
+    case LP_GT:
+    case LP_GE: put_infix(e, i->a, compare[i->op], i->b); return;
     case LP_FMA: put_call(e, helper_of(e, "fma", t), i, 3); return;
     case LP_FUSED: put_call(e, narrow ? "fmaf" : "fma", i, 3); return;
     case LP_SELECT: put_select(e, i); return;
@@ -502,14 +564,19 @@ void c99_put(struct c99 *e, lpv v)
 }
 
 /* The local combined with a value, by a fold. */
-void c99_put_fold(struct c99 *e, enum lp_fold fold, enum dtype t, void (*left)(struct c99 *, uint32_t), uint32_t local, lpv right)
+void c99_put_fold(struct c99 *e, enum lp_fold fold, enum dtype t, void (*left)(struct c99 *, uint32_t),
+                  uint32_t local, lpv right)
 {
-    bool bits = fold == FOLD_AND || fold == FOLD_OR || t == DT_BOOL, arithmetic = fold == FOLD_SUM || fold == FOLD_PROD;
+    bool bits = fold == FOLD_AND || fold == FOLD_OR || t == DT_BOOL,
+         arithmetic = fold == FOLD_SUM || fold == FOLD_PROD;
     bool wraps = arithmetic && dtype_is_integer(t) && !wraps_itself(t), call = !bits && !arithmetic;
     if (call) text_add(e->out, "%s(", helper_of(e, fold_name[fold], t));
     if (wraps) text_add(e->out, "(%s)((%s)", c99_type[t], unsigned_of(t));
     left(e, local);
-    text_str(e->out, call ? ", " : !bits ? fold == FOLD_PROD ? " * " : " + " : fold == FOLD_AND || fold == FOLD_MIN ? " & " : " | ");
+    text_str(e->out, call                                   ? ", "
+                     : !bits                                ? fold == FOLD_PROD ? " * " : " + "
+                     : fold == FOLD_AND || fold == FOLD_MIN ? " & "
+                                                            : " | ");
     if (wraps) text_add(e->out, "(%s)", unsigned_of(t));
     c99_put(e, right);
     if (wraps || call) text_str(e->out, ")");

@@ -1,39 +1,59 @@
-/* The small functions that emitted C calls, as text. A unit contains those that it uses and no others, so that no compiler warns of the rest. */
+/* The small functions that emitted C calls, as text. A unit contains those that it uses and no others, so
+ * that no compiler warns of the rest. */
 #include "emit/c99_impl.h"
 #include "ir/angle.h"
 
 struct helper {
     const char *name, *needs; /* needs: other helpers, with spaces between, which stand before it */
-    const char *text; /* NULL: angle_far_text */
+    const char *text;         /* NULL: angle_far_text */
 };
 
 #define LESS_MORE(T, C) \
     { "min_" #T, NULL, "static inline " C " hop_min_" #T "(" C " a, " C " b) { return a < b ? a : b; }\n" }, \
-    { "max_" #T, NULL, "static inline " C " hop_max_" #T "(" C " a, " C " b) { return a > b ? a : b; }\n" }
+        { "max_" #T, NULL, \
+          "static inline " C " hop_max_" #T "(" C " a, " C " b) { return a > b ? a : b; }\n" }
 /* NaN wins from either side. No short cut, so that loops with it are vectorised. */
 #define LESS_MORE_FLOAT(T, C) \
-    { "min_" #T, NULL, "static inline " C " hop_min_" #T "(" C " a, " C " b) { return ((a != a) | (a < b)) ? a : b; }\n" }, \
-    { "max_" #T, NULL, "static inline " C " hop_max_" #T "(" C " a, " C " b) { return ((a != a) | (a > b)) ? a : b; }\n" }
+    { "min_" #T, NULL, \
+      "static inline " C " hop_min_" #T "(" C " a, " C " b) { return ((a != a) | (a < b)) ? a : b; }\n" }, \
+        { "max_" #T, NULL, \
+          "static inline " C " hop_max_" #T "(" C " a, " C \
+          " b) { return ((a != a) | (a > b)) ? a : b; }\n" }
 #define SIGNED(T, C, U) \
-    { "abs_" #T, NULL, "static inline " C " hop_abs_" #T "(" C " a) { return (" C ")(a < 0 ? (" C ")((" U ")0 - (" U ")a) : a); }\n" }, \
-    { "div_" #T, NULL, "static inline " C " hop_div_" #T "(" C " a, " C " b) { return b == 0 ? 0 : b == -1 ? (" C ")((" U ")0 - (" U ")a) : (" C ")(a / b); }\n" }, \
-    { "rem_" #T, NULL, "static inline " C " hop_rem_" #T "(" C " a, " C " b) { return b == 0 ? a : b == -1 ? 0 : (" C ")(a % b); }\n" }
+    { "abs_" #T, NULL, \
+      "static inline " C " hop_abs_" #T "(" C " a) { return (" C ")(a < 0 ? (" C ")((" U ")0 - (" U \
+      ")a) : a); }\n" }, \
+        { "div_" #T, NULL, \
+          "static inline " C " hop_div_" #T "(" C " a, " C " b) { return b == 0 ? 0 : b == -1 ? (" C ")((" U \
+          ")0 - (" U ")a) : (" C ")(a / b); }\n" }, \
+        { "rem_" #T, NULL, \
+          "static inline " C " hop_rem_" #T "(" C " a, " C " b) { return b == 0 ? a : b == -1 ? 0 : (" C \
+          ")(a % b); }\n" }
 #define BITS(T, C, U) \
-    { "bits_of_" #T, NULL, "static inline " U " hop_bits_of_" #T "(" C " x) { " U " r; memcpy(&r, &x, sizeof r); return r; }\n" }, \
-    { #T "_of_bits", NULL, "static inline " C " hop_" #T "_of_bits(" U " x) { " C " r; memcpy(&r, &x, sizeof r); return r; }\n" }
-/* A fused operation that the machine does not have would be a slow call; rounding twice is as good for numbers that are not strict. */
+    { "bits_of_" #T, NULL, \
+      "static inline " U " hop_bits_of_" #T "(" C " x) { " U \
+      " r; memcpy(&r, &x, sizeof r); return r; }\n" }, \
+        { #T "_of_bits", NULL, \
+          "static inline " C " hop_" #T "_of_bits(" U " x) { " C \
+          " r; memcpy(&r, &x, sizeof r); return r; }\n" }
+/* A fused operation that the machine does not have would be a slow call; rounding twice is as good for
+ * numbers that are not strict. */
 #define FUSED(T, C, fused, fast) \
     { "fma_" #T, NULL, \
-      "static inline " C " hop_fma_" #T "(" C " a, " C " b, " C " c)\n{\n#ifdef " fast "\n    return " fused "(a, b, c);\n#else\n    return a * b + c;\n#endif\n}\n" }
+      "static inline " C " hop_fma_" #T "(" C " a, " C " b, " C " c)\n{\n#ifdef " fast "\n    return " fused \
+      "(a, b, c);\n#else\n    return a * b + c;\n#endif\n}\n" }
 #define FOLD(F, T, C, needs, combined) \
     { "fold_" #F "_" #T, needs, \
-      "static inline " C " hop_fold_" #F "_" #T "(const " C " *lanes)\n{\n    " C " x[16];\n    for (int j = 0; j < 16; j++) x[j] = lanes[j];\n" \
-      "    for (int w = 8; w; w /= 2)\n        for (int j = 0; j < w; j++) x[j] = " combined ";\n    return x[0];\n}\n" }
-/* Four rows of C at a time over a tile of B; the tile is packed, so that a transposed B is read along its rows only once. Each element of C takes its
- * products in ascending order. */
+      "static inline " C " hop_fold_" #F "_" #T "(const " C " *lanes)\n{\n    " C \
+      " x[16];\n    for (int j = 0; j < 16; j++) x[j] = lanes[j];\n" \
+      "    for (int w = 8; w; w /= 2)\n        for (int j = 0; j < w; j++) x[j] = " combined \
+      ";\n    return x[0];\n}\n" }
+/* Four rows of C at a time over a tile of B; the tile is packed, so that a transposed B is read along its
+ * rows only once. Each element of C takes its products in ascending order. */
 #define GEMM(T, C) \
     { "gemm_" #T, NULL, \
-      "static void hop_gemm_" #T "(int ta, int tb, int64_t m, int64_t n, int64_t k, const " C " *a, int64_t lda, const " C " *b, int64_t ldb, " C " *c, int64_t ldc, int accumulate)\n" \
+      "static void hop_gemm_" #T "(int ta, int tb, int64_t m, int64_t n, int64_t k, const " C \
+      " *a, int64_t lda, const " C " *b, int64_t ldb, " C " *c, int64_t ldc, int accumulate)\n" \
       "{\n" \
       "    enum { TILE = 64 };\n" \
       "    " C " tile[TILE * TILE];\n" \
@@ -44,16 +64,20 @@ struct helper {
       "        for (int64_t j0 = 0; j0 < n; j0 += TILE) {\n" \
       "            const int64_t np = k - p0 < TILE ? k - p0 : TILE, nj = n - j0 < TILE ? n - j0 : TILE;\n" \
       "            for (int64_t p = 0; p < np; p++)\n" \
-      "                for (int64_t j = 0; j < nj; j++) tile[p * TILE + j] = tb ? b[(j0 + j) * ldb + p0 + p] : b[(p0 + p) * ldb + j0 + j];\n" \
+      "                for (int64_t j = 0; j < nj; j++) tile[p * TILE + j] = tb ? b[(j0 + j) * ldb + p0 + " \
+      "p] : b[(p0 + p) * ldb + j0 + j];\n" \
       "            for (int64_t i = 0; i < m; i += 4) {\n" \
-      "                const int64_t last = m - 1 - i, r1 = last < 1 ? last : 1, r2 = last < 2 ? last : 2, r3 = last < 3 ? last : 3;\n" \
+      "                const int64_t last = m - 1 - i, r1 = last < 1 ? last : 1, r2 = last < 2 ? last : 2, " \
+      "r3 = last < 3 ? last : 3;\n" \
       "                " C " row[4][TILE];\n" \
       "                const " C " *at = a + i * down + p0 * along;\n" \
       "                for (int64_t r = 0; r < 4; r++)\n" \
-      "                    for (int64_t j = 0; j < nj; j++) row[r][j] = r <= last ? c[(i + r) * ldc + j0 + j] : 0;\n" \
+      "                    for (int64_t j = 0; j < nj; j++) row[r][j] = r <= last ? c[(i + r) * ldc + j0 + " \
+      "j] : 0;\n" \
       "                for (int64_t p = 0; p < np; p++) {\n" \
       "                    const " C " *from = tile + p * TILE;\n" \
-      "                    const " C " x0 = at[p * along], x1 = at[r1 * down + p * along], x2 = at[r2 * down + p * along], x3 = at[r3 * down + p * along];\n" \
+      "                    const " C " x0 = at[p * along], x1 = at[r1 * down + p * along], x2 = at[r2 * " \
+      "down + p * along], x3 = at[r3 * down + p * along];\n" \
       "                    for (int64_t j = 0; j < nj; j++) {\n" \
       "                        row[0][j] += x0 * from[j];\n" \
       "                        row[1][j] += x1 * from[j];\n" \
@@ -68,47 +92,82 @@ struct helper {
       "}\n" }
 
 #define SATURATED(T, C, above, below, most, least) \
-    { "to_" #T, NULL, "static inline " C " hop_to_" #T "(double x) { return x != x ? 0 : x >= " above " ? " most " : x <= " below " ? " least " : (" C ")x; }\n" }
-#define BITS_FOLDS(T, C) FOLD(and, T, C, NULL, "(" C ")(x[j] & x[j + w])"), FOLD(or, T, C, NULL, "(" C ")(x[j] | x[j + w])")
-#define EXTREME_FOLDS(T, C) FOLD(max, T, C, "max_" #T, "hop_max_" #T "(x[j], x[j + w])"), FOLD(min, T, C, "min_" #T, "hop_min_" #T "(x[j], x[j + w])")
+    { "to_" #T, NULL, \
+      "static inline " C " hop_to_" #T "(double x) { return x != x ? 0 : x >= " above " ? " most \
+      " : x <= " below " ? " least " : (" C ")x; }\n" }
+#define BITS_FOLDS(T, C) \
+    FOLD(and, T, C, NULL, "(" C ")(x[j] & x[j + w])"), FOLD(or, T, C, NULL, "(" C ")(x[j] | x[j + w])")
+#define EXTREME_FOLDS(T, C) \
+    FOLD(max, T, C, "max_" #T, "hop_max_" #T "(x[j], x[j + w])"), \
+        FOLD(min, T, C, "min_" #T, "hop_min_" #T "(x[j], x[j + w])")
 #define WHOLE(T, C, U) \
-    LESS_MORE(T, C), EXTREME_FOLDS(T, C), BITS_FOLDS(T, C), FOLD(sum, T, C, NULL, "(" C ")((" U ")x[j] + (" U ")x[j + w])"), \
+    LESS_MORE(T, C), EXTREME_FOLDS(T, C), BITS_FOLDS(T, C), \
+        FOLD(sum, T, C, NULL, "(" C ")((" U ")x[j] + (" U ")x[j + w])"), \
         FOLD(prod, T, C, NULL, "(" C ")((" U ")x[j] * (" U ")x[j + w])")
 #define UNSIGNED(T, C) \
-    { "div_" #T, NULL, "static inline " C " hop_div_" #T "(" C " a, " C " b) { return (" C ")(b ? a / b : 0u); }\n" }, \
-    { "rem_" #T, NULL, "static inline " C " hop_rem_" #T "(" C " a, " C " b) { return (" C ")(b ? a % b : a); }\n" }
+    { "div_" #T, NULL, \
+      "static inline " C " hop_div_" #T "(" C " a, " C " b) { return (" C ")(b ? a / b : 0u); }\n" }, \
+        { "rem_" #T, NULL, \
+          "static inline " C " hop_rem_" #T "(" C " a, " C " b) { return (" C ")(b ? a % b : a); }\n" }
 #define REAL(T, C) \
-    LESS_MORE_FLOAT(T, C), EXTREME_FOLDS(T, C), FOLD(sum, T, C, NULL, "x[j] + x[j + w]"), FOLD(prod, T, C, NULL, "x[j] * x[j + w]")
+    LESS_MORE_FLOAT(T, C), EXTREME_FOLDS(T, C), FOLD(sum, T, C, NULL, "x[j] + x[j + w]"), \
+        FOLD(prod, T, C, NULL, "x[j] * x[j + w]")
 
 static const struct helper helpers[] = {
-    WHOLE(i8, "int8_t", "uint32_t"), WHOLE(i16, "int16_t", "uint32_t"), WHOLE(i32, "int32_t", "uint32_t"), WHOLE(i64, "int64_t", "uint64_t"),
-    WHOLE(u8, "uint8_t", "uint32_t"), WHOLE(u16, "uint16_t", "uint32_t"), WHOLE(u32, "uint32_t", "uint32_t"), WHOLE(u64, "uint64_t", "uint64_t"),
-    SIGNED(i8, "int8_t", "uint32_t"), SIGNED(i16, "int16_t", "uint32_t"), SIGNED(i32, "int32_t", "uint32_t"), SIGNED(i64, "int64_t", "uint64_t"),
-    UNSIGNED(u8, "uint8_t"), UNSIGNED(u16, "uint16_t"), UNSIGNED(u32, "uint32_t"), UNSIGNED(u64, "uint64_t"),
-    REAL(f32, "float"), REAL(f64, "double"),
+    WHOLE(i8, "int8_t", "uint32_t"),
+    WHOLE(i16, "int16_t", "uint32_t"),
+    WHOLE(i32, "int32_t", "uint32_t"),
+    WHOLE(i64, "int64_t", "uint64_t"),
+    WHOLE(u8, "uint8_t", "uint32_t"),
+    WHOLE(u16, "uint16_t", "uint32_t"),
+    WHOLE(u32, "uint32_t", "uint32_t"),
+    WHOLE(u64, "uint64_t", "uint64_t"),
+    SIGNED(i8, "int8_t", "uint32_t"),
+    SIGNED(i16, "int16_t", "uint32_t"),
+    SIGNED(i32, "int32_t", "uint32_t"),
+    SIGNED(i64, "int64_t", "uint64_t"),
+    UNSIGNED(u8, "uint8_t"),
+    UNSIGNED(u16, "uint16_t"),
+    UNSIGNED(u32, "uint32_t"),
+    UNSIGNED(u64, "uint64_t"),
+    REAL(f32, "float"),
+    REAL(f64, "double"),
     { "popcount", NULL,
       "static inline int hop_popcount(uint64_t x)\n{\n"
       "    x -= (x >> 1) & 0x5555555555555555u;\n"
       "    x = (x & 0x3333333333333333u) + ((x >> 2) & 0x3333333333333333u);\n"
       "    return (int)((((x + (x >> 4)) & 0x0f0f0f0f0f0f0f0fu) * 0x0101010101010101u) >> 56);\n}\n" },
-    { "clz", "popcount", "static inline int hop_clz(uint64_t x)\n{\n    for (int n = 1; n < 64; n *= 2) x |= x >> n;\n    return 64 - hop_popcount(x);\n}\n" },
-    { "floordiv", NULL, "static inline int64_t hop_floordiv(int64_t a, int64_t b) { return a / b - (a % b < 0); }\n" },
-    { "mod", NULL, "static inline int64_t hop_mod(int64_t a, int64_t b) { const int64_t r = a % b; return r < 0 ? r + b : r; }\n" },
-    { "size_div", NULL, "static inline int64_t hop_size_div(int64_t a, int64_t b) { return b == 0 ? 0 : a / b - (a % b != 0 && (a < 0) != (b < 0)); }\n" },
-    { "size_mod", "size_div", "static inline int64_t hop_size_mod(int64_t a, int64_t b) { return a - hop_size_div(a, b) * b; }\n" },
-    SATURATED(i8, "int8_t", "128.0", "-129.0", "INT8_MAX", "INT8_MIN"), SATURATED(i16, "int16_t", "32768.0", "-32769.0", "INT16_MAX", "INT16_MIN"),
+    { "clz", "popcount",
+      "static inline int hop_clz(uint64_t x)\n{\n    for (int n = 1; n < 64; n *= 2) x |= x >> n;\n    "
+      "return 64 - hop_popcount(x);\n}\n" },
+    { "floordiv", NULL,
+      "static inline int64_t hop_floordiv(int64_t a, int64_t b) { return a / b - (a % b < 0); }\n" },
+    { "mod", NULL,
+      "static inline int64_t hop_mod(int64_t a, int64_t b) { const int64_t r = a % b; return r < 0 ? r + b : "
+      "r; }\n" },
+    { "size_div", NULL,
+      "static inline int64_t hop_size_div(int64_t a, int64_t b) { return b == 0 ? 0 : a / b - (a % b != 0 && "
+      "(a < 0) != (b < 0)); }\n" },
+    { "size_mod", "size_div",
+      "static inline int64_t hop_size_mod(int64_t a, int64_t b) { return a - hop_size_div(a, b) * b; }\n" },
+    SATURATED(i8, "int8_t", "128.0", "-129.0", "INT8_MAX", "INT8_MIN"),
+    SATURATED(i16, "int16_t", "32768.0", "-32769.0", "INT16_MAX", "INT16_MIN"),
     SATURATED(i32, "int32_t", "2147483648.0", "-2147483649.0", "INT32_MAX", "INT32_MIN"),
     SATURATED(i64, "int64_t", "9223372036854775808.0", "-9223372036854775808.0", "INT64_MAX", "INT64_MIN"),
-    SATURATED(u8, "uint8_t", "256.0", "0", "UINT8_MAX", "0"), SATURATED(u16, "uint16_t", "65536.0", "0", "UINT16_MAX", "0"),
-    SATURATED(u32, "uint32_t", "4294967296.0", "0", "UINT32_MAX", "0"), SATURATED(u64, "uint64_t", "18446744073709551616.0", "0", "UINT64_MAX", "0"),
-    BITS(f32, "float", "uint32_t"), BITS(f64, "double", "uint64_t"),
+    SATURATED(u8, "uint8_t", "256.0", "0", "UINT8_MAX", "0"),
+    SATURATED(u16, "uint16_t", "65536.0", "0", "UINT16_MAX", "0"),
+    SATURATED(u32, "uint32_t", "4294967296.0", "0", "UINT32_MAX", "0"),
+    SATURATED(u64, "uint64_t", "18446744073709551616.0", "0", "UINT64_MAX", "0"),
+    BITS(f32, "float", "uint32_t"),
+    BITS(f64, "double", "uint64_t"),
     { "far", "bits_of_f64 f64_of_bits", NULL }, /* angle_far_text */
     /* f16: below 2^-14 an f32 whose last bit stands for 2^-24 does the rounding. */
     { "f16_to_f32", "bits_of_f32 f32_of_bits",
       "static inline float hop_f16_to_f32(uint16_t h)\n"
       "{\n"
       "    const uint32_t sign = (uint32_t)(h & 0x8000) << 16, rest = (uint32_t)(h & 0x7fff) << 13;\n"
-      "    const uint32_t tiny = hop_bits_of_f32(hop_f32_of_bits(rest + 0x38800000u) - 6.103515625e-05f), whole = rest > 0x007fffffu ? rest + 0x38000000u : tiny;\n"
+      "    const uint32_t tiny = hop_bits_of_f32(hop_f32_of_bits(rest + 0x38800000u) - 6.103515625e-05f), "
+      "whole = rest > 0x007fffffu ? rest + 0x38000000u : tiny;\n"
       "    const uint32_t large = rest > 0x0f800000u ? rest | 0x7fc00000u : 0x7f800000u;\n"
       "    return hop_f32_of_bits(sign | (rest > 0x0f7fffffu ? large : whole));\n"
       "}\n" },
@@ -116,22 +175,30 @@ static const struct helper helpers[] = {
       "static inline uint16_t hop_f32_to_f16(float x)\n"
       "{\n"
       "    const uint32_t u = hop_bits_of_f32(x), sign = u >> 16 & 0x8000u, rest = u & 0x7fffffffu;\n"
-      "    const uint32_t normal = (rest + 0xfffu + (rest >> 13 & 1u) - 0x38000000u) >> 13, tiny = hop_bits_of_f32(hop_f32_of_bits(rest) + 0.5f) - 0x3f000000u;\n"
-      "    const uint32_t large = rest > 0x7f800000u ? 0x7e00u | (rest >> 13 & 0x3ffu) : 0x7c00u, whole = rest > 0x387fffffu ? normal : tiny;\n"
+      "    const uint32_t normal = (rest + 0xfffu + (rest >> 13 & 1u) - 0x38000000u) >> 13, tiny = "
+      "hop_bits_of_f32(hop_f32_of_bits(rest) + 0.5f) - 0x3f000000u;\n"
+      "    const uint32_t large = rest > 0x7f800000u ? 0x7e00u | (rest >> 13 & 0x3ffu) : 0x7c00u, whole = "
+      "rest > 0x387fffffu ? normal : tiny;\n"
       "    return (uint16_t)(sign | (rest > 0x477fffffu ? large : whole));\n"
       "}\n" },
-    { "bf16_to_f32", "f32_of_bits", "static inline float hop_bf16_to_f32(uint16_t h) { return hop_f32_of_bits((uint32_t)h << 16); }\n" },
+    { "bf16_to_f32", "f32_of_bits",
+      "static inline float hop_bf16_to_f32(uint16_t h) { return hop_f32_of_bits((uint32_t)h << 16); }\n" },
     { "f32_to_bf16", "bits_of_f32",
       "static inline uint16_t hop_f32_to_bf16(float x)\n"
       "{\n"
       "    const uint32_t u = hop_bits_of_f32(x), rounded = u + 0x7fffu + (u >> 16 & 1u);\n"
       "    return (uint16_t)((u & 0x7fffffffu) > 0x7f800000u ? u >> 16 | 0x40u : rounded >> 16);\n"
       "}\n" },
-    FOLD(and, bool, "int", NULL, "x[j] & x[j + w]"), FOLD(or, bool, "int", NULL, "x[j] | x[j + w]"), FOLD(min, bool, "int", NULL, "x[j] & x[j + w]"), FOLD(max, bool, "int", NULL, "x[j] | x[j + w]"),
-    FUSED(f32, "float", "fmaf", "FP_FAST_FMAF"), FUSED(f64, "double", "fma", "FP_FAST_FMA"),
+    FOLD(and, bool, "int", NULL, "x[j] & x[j + w]"),
+    FOLD(or, bool, "int", NULL, "x[j] | x[j + w]"),
+    FOLD(min, bool, "int", NULL, "x[j] & x[j + w]"),
+    FOLD(max, bool, "int", NULL, "x[j] | x[j + w]"),
+    FUSED(f32, "float", "fmaf", "FP_FAST_FMAF"),
+    FUSED(f64, "double", "fma", "FP_FAST_FMA"),
     { "grow", NULL,
       "/* Room for at least `want` elements, contents kept; NULL when there is none. */\n"
-      "static void *hop_grow(struct hop_c_context *context, void *block, int64_t *room, int64_t want, size_t size)\n"
+      "static void *hop_grow(struct hop_c_context *context, void *block, int64_t *room, int64_t want, size_t "
+      "size)\n"
       "{\n"
       "    int64_t more = *room > INT64_MAX / 4 ? want : 2 * *room;\n"
       "    if (more < want) more = want;\n"
@@ -141,7 +208,8 @@ static const struct helper helpers[] = {
       "    if (block) *room = more;\n"
       "    return block;\n"
       "}\n" },
-    GEMM(f32, "float"), GEMM(f64, "double"),
+    GEMM(f32, "float"),
+    GEMM(f64, "double"),
 };
 _Static_assert(HOP_COUNT(helpers) <= C99_MOST_HELPERS, "a unit has a flag for every helper");
 
@@ -160,7 +228,8 @@ const char *c99_helper(struct c99_unit *unit, const char *name)
     hop_throw(HOP_INTERNAL, "C99: there is no helper '%s'", name);
 }
 
-/* A definition that was written on one line, with lines: blocks are those behind a parenthesis or `else`, other braces are values. */
+/* A definition that was written on one line, with lines: blocks are those behind a parenthesis or `else`,
+ * other braces are values. */
 static void put_lines(struct text *out, const char *s)
 {
     enum { DEEPEST = 16 };

@@ -1,21 +1,30 @@
-/* Names that emitted C leaves alone: words of the languages, macros of the headers that the text includes, and what the C library and POSIX call functions
- * and variables. An emitted function with one of the last would take the place of the library's own in the program that it is linked into. */
+/* Names that emitted C leaves alone: words of the languages, macros of the headers that the text includes,
+ * and what the C library and POSIX call functions and variables. An emitted function with one of the last
+ * would take the place of the library's own in the program that it is linked into. */
 #include "emit/c99_impl.h"
 
 /* Keywords of C and C++ up to their newest standards, macros, and what the text itself calls or declares. */
-static const char words[] =
-    " alignas alignof and and_eq asm auto bitand bitor bool break case catch char char16_t char32_t char8_t class "
-    "co_await co_return co_yield compl concept const const_cast consteval constexpr constinit continue decltype "
-    "default delete do double dynamic_cast else enum explicit export extern false float for friend goto if inline int "
-    "long mutable namespace new noexcept not not_eq nullptr operator or or_eq private protected public register "
-    "reinterpret_cast requires restrict return short signed sizeof static static_assert static_cast struct switch "
-    "template this thread_local throw true try typedef typeid typename typeof typeof_unqual union unsigned using "
-    "virtual void volatile wchar_t while xor xor_eq "
-    "INFINITY MAXFLOAT NAN NULL BIG_ENDIAN BYTE_ORDER LITTLE_ENDIAN PDP_ENDIAN alloca errno fpclassify isfinite "
-    "isgreater isgreaterequal isinf isless islessequal islessgreater isnan isnormal issubnormal isunordered linux "
-    "math_errhandling offsetof signbit strdupa strndupa unix "
-    "ceil ceilf fabs fabsf floor floorf fma fmaf fmod fmodf main memcpy memmove memset rint rintf sqrt sqrtf trunc "
-    "truncf at bytes context grown leave shown status workspace ";
+static const char words[] = " alignas alignof and and_eq asm auto bitand bitor bool break case catch char "
+                            "char16_t char32_t char8_t class "
+                            "co_await co_return co_yield compl concept const const_cast consteval constexpr "
+                            "constinit continue decltype "
+                            "default delete do double dynamic_cast else enum explicit export extern false "
+                            "float for friend goto if inline int "
+                            "long mutable namespace new noexcept not not_eq nullptr operator or or_eq "
+                            "private protected public register "
+                            "reinterpret_cast requires restrict return short signed sizeof static "
+                            "static_assert static_cast struct switch "
+                            "template this thread_local throw true try typedef typeid typename typeof "
+                            "typeof_unqual union unsigned using "
+                            "virtual void volatile wchar_t while xor xor_eq "
+                            "INFINITY MAXFLOAT NAN NULL BIG_ENDIAN BYTE_ORDER LITTLE_ENDIAN PDP_ENDIAN "
+                            "alloca errno fpclassify isfinite "
+                            "isgreater isgreaterequal isinf isless islessequal islessgreater isnan isnormal "
+                            "issubnormal isunordered linux "
+                            "math_errhandling offsetof signbit strdupa strndupa unix "
+                            "ceil ceilf fabs fabsf floor floorf fma fmaf fmod fmodf main memcpy memmove "
+                            "memset rint rintf sqrt sqrtf trunc "
+                            "truncf at bytes context grown leave shown status workspace ";
 
 /* Between spaces. */
 static const char library[] =

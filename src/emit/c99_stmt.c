@@ -1,8 +1,11 @@
-/* Statements of a loop program as C99: plain loops that compilers vectorise, checks that leave with a status, calls of the small runtime that the unit
- * carries. A vector loop that keeps lanes runs in blocks of sixteen, so that each lane is an element of an array. */
+/* Statements of a loop program as C99: plain loops that compilers vectorise, checks that leave with a status,
+ * calls of the small runtime that the unit carries. A vector loop that keeps lanes runs in blocks of sixteen,
+ * so that each lane is an element of an array. */
 #include "emit/c99_impl.h"
 
-enum { TWICE_WRITTEN = 64 }; /* statements of a loop with lanes whose full blocks and rest are written separately */
+enum {
+    TWICE_WRITTEN = 64
+}; /* statements of a loop with lanes whose full blocks and rest are written separately */
 
 static void put_indent(struct c99 *e, uint32_t indent) { text_add(e->out, "%*s", (int)(4 * indent), ""); }
 
@@ -16,7 +19,8 @@ void c99_put_leave(struct c99 *e, const char *status)
 
 /* ---- calls ---- */
 
-/* With fixed room it is not reserving that fails (programs reserve ahead) but the first write behind the end: at + count, or the element at. */
+/* With fixed room it is not reserving that fails (programs reserve ahead) but the first write behind the end:
+ * at + count, or the element at. */
 static void put_room(struct c99 *e, uint32_t buffer, lpv at, lpv count, uint32_t indent)
 {
     if (e->o->capacity <= 0 || e->p->buffers.data[buffer].kind != BUF_DYN) return;
@@ -35,11 +39,15 @@ static void put_room(struct c99 *e, uint32_t buffer, lpv at, lpv count, uint32_t
 
 static void put_gemm(struct c99 *e, const struct lp_call *c)
 {
-    if (e->o->capacity > 0 && e->p->buffers.data[c->gemm.c].kind == BUF_DYN) hop_throw(HOP_INVALID, "a product is written into an array of data-dependent size: emit without --capacity");
+    if (e->o->capacity > 0 && e->p->buffers.data[c->gemm.c].kind == BUF_DYN)
+        hop_throw(HOP_INVALID,
+                  "a product is written into an array of data-dependent size: emit without --capacity");
     const lpv sizes[] = { c->gemm.m, c->gemm.n, c->gemm.k };
     const uint32_t buffers[] = { c->gemm.a, c->gemm.b, c->gemm.c };
-    const lpv at[] = { c->gemm.a_at, c->gemm.b_at, c->gemm.c_at }, rows[] = { c->gemm.lda, c->gemm.ldb, c->gemm.ldc };
-    text_add(e->out, "%s(%d, %d", c99_helper(e->unit, c->gemm.dtype == DT_F32 ? "gemm_f32" : "gemm_f64"), c->gemm.ta, c->gemm.tb);
+    const lpv at[] = { c->gemm.a_at, c->gemm.b_at, c->gemm.c_at },
+              rows[] = { c->gemm.lda, c->gemm.ldb, c->gemm.ldc };
+    text_add(e->out, "%s(%d, %d", c99_helper(e->unit, c->gemm.dtype == DT_F32 ? "gemm_f32" : "gemm_f64"),
+             c->gemm.ta, c->gemm.tb);
     for (uint32_t k = 0; k < 3; k++) {
         text_str(e->out, ", ");
         c99_put(e, sizes[k]);
@@ -78,15 +86,19 @@ static void put_shown(struct c99 *e, const struct lp_call *c, uint32_t indent)
     text_str(e->out, "const struct hop_c_value shown[] = { ");
     for (uint32_t k = 0; k < c->n_operands; k++) {
         static const char *const code[DT_COUNT] = {
-            [DT_BOOL] = "HOP_C_BOOL", [DT_I8] = "HOP_C_I8",   [DT_I16] = "HOP_C_I16", [DT_I32] = "HOP_C_I32",   [DT_I64] = "HOP_C_I64", [DT_U8] = "HOP_C_U8",   [DT_U16] = "HOP_C_U16",
-            [DT_U32] = "HOP_C_U32",   [DT_U64] = "HOP_C_U64", [DT_F16] = "HOP_C_F16", [DT_BF16] = "HOP_C_BF16", [DT_F32] = "HOP_C_F32", [DT_F64] = "HOP_C_F64",
+            [DT_BOOL] = "HOP_C_BOOL", [DT_I8] = "HOP_C_I8",     [DT_I16] = "HOP_C_I16",
+            [DT_I32] = "HOP_C_I32",   [DT_I64] = "HOP_C_I64",   [DT_U8] = "HOP_C_U8",
+            [DT_U16] = "HOP_C_U16",   [DT_U32] = "HOP_C_U32",   [DT_U64] = "HOP_C_U64",
+            [DT_F16] = "HOP_C_F16",   [DT_BF16] = "HOP_C_BF16", [DT_F32] = "HOP_C_F32",
+            [DT_F64] = "HOP_C_F64",
         };
         const struct lp_operand *o = &c->operands[k];
         bool scalar = o->buffer == HOP_NONE;
         text_str(e->out, k ? ", { " : "{ ");
         if (scalar) text_add(e->out, "&x%u", k);
         else c99_put_pointer(e, o->buffer, o->index);
-        text_add(e->out, ", %s, %u, ", code[scalar ? lp_dtype(e->p, o->value) : e->p->buffers.data[o->buffer].dtype], o->rank);
+        text_add(e->out, ", %s, %u, ",
+                 code[scalar ? lp_dtype(e->p, o->value) : e->p->buffers.data[o->buffer].dtype], o->rank);
         if (scalar && !o->rank) text_str(e->out, "NULL }");
         else text_add(e->out, "d%u }", k);
     }
@@ -119,7 +131,8 @@ static void put_check(struct c99 *e, const struct lp_call *c, uint32_t indent)
     text_str(e->out, "if (context->failed) {\n");
     put_shown(e, c, indent + 3);
     put_indent(e, indent + 3);
-    text_add(e->out, "context->failed(context->user, context->place, context->message, %u, %s);\n", c->n_operands, shown);
+    text_add(e->out, "context->failed(context->user, context->place, context->message, %u, %s);\n",
+             c->n_operands, shown);
     put_indent(e, indent + 2);
     text_str(e->out, "}\n");
     put_indent(e, indent + 1);
@@ -182,7 +195,8 @@ static void put_reserve(struct c99 *e, const struct lp_call *c, uint32_t indent)
     c99_put(e, c->index);
     text_add(e->out, " > room_%u) {\n", c->target);
     put_indent(e, indent + 1);
-    text_add(e->out, "void *const grown = %s(context, %s, &room_%u, ", c99_helper(e->unit, "grow"), name, c->target);
+    text_add(e->out, "void *const grown = %s(context, %s, &room_%u, ", c99_helper(e->unit, "grow"), name,
+             c->target);
     c99_put(e, c->index);
     text_add(e->out, ", sizeof *%s);\n", name);
     put_indent(e, indent + 1);
@@ -216,7 +230,8 @@ static void put_procedure(struct c99 *e, const struct lp_call *c, uint32_t inden
     text_str(e->out, "{\n");
     put_indent(e, indent + 1);
     text_add(e->out, "const int hop_part_status = %s(", e->parts[c->target].name);
-    for (uint32_t s = 0; s < e->f->n_outer_symbols; s++, comma = ", ") text_add(e->out, "%s%s", comma, e->symbol_name[s]);
+    for (uint32_t s = 0; s < e->f->n_outer_symbols; s++, comma = ", ")
+        text_add(e->out, "%s%s", comma, e->symbol_name[s]);
     for (uint32_t k = 0; k < c->n_operands; k++, comma = ", ") {
         text_str(e->out, comma);
         c99_put_pointer(e, c->operands[k].buffer, c->operands[k].index);
@@ -244,7 +259,8 @@ static void put_call(struct c99 *e, const struct lp_call *c, uint32_t indent)
         c99_put(e, c->value);
         text_str(e->out, ";\n");
         return;
-    case CALL_COPY: case CALL_ZERO: put_copy(e, c, indent); return;
+    case CALL_COPY:
+    case CALL_ZERO: put_copy(e, c, indent); return;
     }
     hop_throw(HOP_INTERNAL, "C99: a call of kind %d", c->kind);
 }
@@ -258,9 +274,12 @@ static bool touches_lanes(const struct c99 *e, const struct lp_block *block, uin
     for (uint32_t i = 0; block && i < block->stmts.len; i++) {
         const struct lp_stmt *s = &block->stmts.data[i];
         uint32_t local = s->kind == LP_ACCUM ? s->target : HOP_NONE;
-        if (s->kind == LP_LET && e->p->instrs.data[s->value].op == LP_READ) local = (uint32_t)e->p->instrs.data[s->value].imm;
+        if (s->kind == LP_LET && e->p->instrs.data[s->value].op == LP_READ)
+            local = (uint32_t)e->p->instrs.data[s->value].imm;
         any |= local != HOP_NONE && e->p->locals.data[local].kind == LOCAL_LANES && e->local_read[local];
-        *n += s->kind == LP_LET || s->kind == LP_STORE || s->kind == LP_SET || s->kind == LP_ACCUM ? 1 : TWICE_WRITTEN;
+        *n += s->kind == LP_LET || s->kind == LP_STORE || s->kind == LP_SET || s->kind == LP_ACCUM
+                  ? 1
+                  : TWICE_WRITTEN;
         bool vector = s->kind == LP_FOR && s->mode == FOR_VECTOR;
         any |= !vector && touches_lanes(e, s->body, n);
         any |= touches_lanes(e, s->other, n);
@@ -302,7 +321,9 @@ enum lane_form {
 static enum lane_form lane_form(const struct c99 *e, const struct lp_stmt *s, uint32_t n_statements)
 {
     int64_t lo, hi;
-    if (lp_is_const(e->p, s->lo, &lo) && lp_is_const(e->p, s->hi, &hi) && hi > lo && (hi - lo) % LP_STRICT_LANES == 0) return LANES_WHOLE;
+    if (lp_is_const(e->p, s->lo, &lo) && lp_is_const(e->p, s->hi, &hi) && hi > lo &&
+        (hi - lo) % LP_STRICT_LANES == 0)
+        return LANES_WHOLE;
     return n_statements <= TWICE_WRITTEN ? LANES_TWICE : LANES_SHORT;
 }
 
@@ -351,7 +372,8 @@ static void put_plain_loop(struct c99 *e, const struct lp_stmt *s, uint32_t inde
     c99_put(e, s->lo);
     text_add(e->out, "; i_%u < ", t);
     c99_put(e, s->hi);
-    if (s->step == LPV_NONE || (lp_is_const(e->p, s->step, &step) && step == 1)) text_add(e->out, "; i_%u++) {\n", t);
+    if (s->step == LPV_NONE || (lp_is_const(e->p, s->step, &step) && step == 1))
+        text_add(e->out, "; i_%u++) {\n", t);
     else {
         text_add(e->out, "; i_%u += ", t);
         c99_put(e, s->step);
@@ -412,7 +434,8 @@ static void put_assignment(struct c99 *e, const struct lp_stmt *s, uint32_t inde
         put_room(e, s->target, s->index, LPV_NONE, indent);
         c99_put_element(e, s->target, s->index);
         text_str(e->out, " = ");
-        if (dtype_info[e->p->buffers.data[s->target].dtype].size < 4) text_add(e->out, "(%s)", c99_type[e->p->buffers.data[s->target].dtype]);
+        if (dtype_info[e->p->buffers.data[s->target].dtype].size < 4)
+            text_add(e->out, "(%s)", c99_type[e->p->buffers.data[s->target].dtype]);
         c99_put(e, s->value);
     } else if (s->kind == LP_ACCUM) {
         c99_put_lane(e, s->target);

@@ -1,5 +1,5 @@
-/* Back ends: a loop program in, native code out. LLVM is behind this interface in a shared object of its own that is loaded only when something must be
- * compiled (loading libLLVM takes longer than compiling). */
+/* Back ends: a loop program in, native code out. LLVM is behind this interface in a shared object of its own
+ * that is loaded only when something must be compiled (loading libLLVM takes longer than compiling). */
 #ifndef HOP_EMIT_H
 #define HOP_EMIT_H
 
@@ -12,7 +12,8 @@ struct loaded {
     size_t bytes;
     size_t code_bytes; /* of them machine code */
 };
-/* What a back end makes of a loop program: a relocatable object (ELF) that defines ENTRY_NAME and contains no addresses. All malloc'ed. */
+/* What a back end makes of a loop program: a relocatable object (ELF) that defines ENTRY_NAME and contains no
+ * addresses. All malloc'ed. */
 struct native {
     void *object;
     size_t object_bytes;
@@ -23,20 +24,24 @@ struct native {
 #define ENTRY_NAME "hop_entry"
 struct emit_options {
     bool keep_llvm, keep_asm;
-    bool scalar;   /* no vector code */
-    bool serial;   /* no parallel loops */
-    uint64_t memory; /* bytes that may be taken; 0: as many as it needs. More is EMIT_NOMEM, before it is asked for */
-    bool plain_f16; /* f16 by integer arithmetic even where the machine has instructions for it; for tests */
+    bool scalar;     /* no vector code */
+    bool serial;     /* no parallel loops */
+    uint64_t memory; /* bytes that may be taken; 0: as many as it needs. More is EMIT_NOMEM, before it is
+                        asked for */
+    bool plain_f16;  /* f16 by integer arithmetic even where the machine has instructions for it; for tests */
 };
-/* The plug-in's interface: `hop_llvm_backend` is looked up in it. Functions return 0, or non-zero with a message in `error`; EMIT_NOMEM: memory was out. */
+/* The plug-in's interface: `hop_llvm_backend` is looked up in it. Functions return 0, or non-zero with a
+ * message in `error`; EMIT_NOMEM: memory was out. */
 enum { EMIT_OK, EMIT_FAILED, EMIT_NOMEM };
 struct emit_backend {
     const char *version;
     int (*compile)(const struct lp *p, const struct emit_options *o, struct native *out, char error[512]);
-    const char *(*library)(void); /* path of the library that generates the code, "" when it is part of the plug-in */
-    const void *code;             /* some place in that library's code */
+    const char *(*library)(
+        void);        /* path of the library that generates the code, "" when it is part of the plug-in */
+    const void *code; /* some place in that library's code */
 };
-/* Sites of checks, prints and callbacks are numbered in the order in which a walk of the statement tree (body before other) meets their calls. */
+/* Sites of checks, prints and callbacks are numbered in the order in which a walk of the statement tree (body
+ * before other) meets their calls. */
 
 /* The back end, loaded on first use; NULL when there is none, hop_message() says why. */
 const struct emit_backend *backend_get(void);
@@ -45,15 +50,19 @@ bool backend_code(uintptr_t *first, uintptr_t *end);
 /* The file that backend_get loads, found without loading it; NULL when there is none. */
 const char *backend_path(void);
 
-/* Loads an object made for this machine: 0, or non-zero with a message. Nothing is thrown and no memory but the mapping is taken. Sections that hold
- * addresses or can be written, relocations and outside names that the back end's objects have no use for are errors. */
+/* Loads an object made for this machine: 0, or non-zero with a message. Nothing is thrown and no memory but
+ * the mapping is taken. Sections that hold addresses or can be written, relocations and outside names that
+ * the back end's objects have no use for are errors. */
 int object_load(const void *object, size_t bytes, struct loaded *out, char error[512]);
 void object_unload(struct loaded *l);
-/* The same for an object of any machine that is known (ELF's number), laid out in `image` of `room` bytes as if at `address`; *used is what it needs. */
-int object_place(const void *object, size_t bytes, uint32_t machine, unsigned char *image, size_t room, uint64_t address, size_t *used, struct loaded *out, char error[512]);
+/* The same for an object of any machine that is known (ELF's number), laid out in `image` of `room` bytes as
+ * if at `address`; *used is what it needs. */
+int object_place(const void *object, size_t bytes, uint32_t machine, unsigned char *image, size_t room,
+                 uint64_t address, size_t *used, struct loaded *out, char error[512]);
 
 /* A program compiled and loaded at once, for tests. */
-int native_compile(const struct emit_backend *b, const struct lp *p, const struct emit_options *o, struct native *out, char error[512]);
+int native_compile(const struct emit_backend *b, const struct lp *p, const struct emit_options *o,
+                   struct native *out, char error[512]);
 void native_free(struct native *n);
 
 #endif

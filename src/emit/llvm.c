@@ -1,5 +1,6 @@
-/* The LLVM back end's plug-in: struct emit_backend with LLVM behind it. A loop program becomes a module of vector code (llvm_stmt.c), the module an object for
- * the host (no IR passes: the program is already what should run). Errors come back as text. */
+/* The LLVM back end's plug-in: struct emit_backend with LLVM behind it. A loop program becomes a module of
+ * vector code (llvm_stmt.c), the module an object for the host (no IR passes: the program is already what
+ * should run). Errors come back as text. */
 #include "emit/llvm.h"
 
 #include <llvm-c/Analysis.h>
@@ -54,10 +55,12 @@ static void host_start(void)
         return;
     }
     bool x86 = !strncmp(host.triple, "x86_64", 6);
-    bool wide = has_feature("+avx512f") && has_feature("+avx512vl") && has_feature("+avx512bw") && has_feature("+avx512dq");
+    bool wide = has_feature("+avx512f") && has_feature("+avx512vl") && has_feature("+avx512bw") &&
+                has_feature("+avx512dq");
     host.vector_bytes = x86 && wide ? 64 : x86 && has_feature("+avx") ? 32 : 16;
     host.has_fma = x86 ? has_feature("+fma") : true;
-    host.has_f16 = x86 ? has_feature("+f16c") : !strncmp(host.triple, "aarch64", 7) || !strncmp(host.triple, "arm64", 5);
+    host.has_f16 = x86 ? has_feature("+f16c")
+                       : !strncmp(host.triple, "aarch64", 7) || !strncmp(host.triple, "arm64", 5);
 }
 
 static struct machine *machine_take(void)
@@ -67,7 +70,8 @@ static struct machine *machine_take(void)
     if (m) host.free = m->next;
     pthread_mutex_unlock(&host.lock);
     if (m || !(m = calloc(1, sizeof *m))) return m;
-    m->machine = LLVMCreateTargetMachine(host.target, host.triple, host.cpu, host.features, LLVMCodeGenLevelLess, LLVMRelocPIC, LLVMCodeModelDefault);
+    m->machine = LLVMCreateTargetMachine(host.target, host.triple, host.cpu, host.features,
+                                         LLVMCodeGenLevelLess, LLVMRelocPIC, LLVMCodeModelDefault);
     m->layout = m->machine ? LLVMCreateTargetDataLayout(m->machine) : NULL;
     if (m->layout) return m;
     free(m);
@@ -84,8 +88,9 @@ static void machine_give(struct machine *m)
 
 /* ---- the emitter's own memory and errors ---- */
 
-/* What LLVM takes, measured: to begin with, for each instruction of the loop program while IR is written, for each instruction of IR, and while code is
- * generated for each instruction of the largest function; with a third on top. */
+/* What LLVM takes, measured: to begin with, for each instruction of the loop program while IR is written, for
+ * each instruction of IR, and while code is generated for each instruction of the largest function; with a
+ * third on top. */
 enum { MEMORY_TO_BEGIN = 16 << 20, MEMORY_WRITING = 700, MEMORY_KEPT = 400, MEMORY_GENERATING = 2200 };
 
 void emit_fail(struct emitter *e, const char *format, ...)
@@ -108,12 +113,16 @@ static void need_memory(struct emitter *e, uint64_t bytes)
     if (!e->options->memory || bytes <= e->options->memory) return;
     e->no_memory = true;
     unsigned long long size = lp_size(e->p), needed = bytes >> 20, left = e->options->memory >> 20;
-    emit_fail(e, "code for this program (%llu instructions before LLVM) needs about %llu MB of memory, and %llu MB are left; "
-                 "HOP_COMPILE_MEMORY=%lluM would allow it", size, needed, left, needed + 1);
+    emit_fail(e,
+              "code for this program (%llu instructions before LLVM) needs about %llu MB of memory, and %llu "
+              "MB are left; "
+              "HOP_COMPILE_MEMORY=%lluM would allow it",
+              size, needed, left, needed + 1);
 }
 
-/* LLVM, and the C++ library below it, know no error: they say what is wrong and end the process. Instead, where it was a compilation of ours, that is left by
- * a jump, and LLVM's part of it is given up: it may have stopped anywhere. On other threads all goes on as it would have without us. */
+/* LLVM, and the C++ library below it, know no error: they say what is wrong and end the process. Instead,
+ * where it was a compilation of ours, that is left by a jump, and LLVM's part of it is given up: it may have
+ * stopped anywhere. On other threads all goes on as it would have without us. */
 static _Thread_local struct emitter *at_work;
 
 static void give_up(bool no_memory, const char *reason)
@@ -122,7 +131,8 @@ static void give_up(bool no_memory, const char *reason)
     at_work = NULL;
     e->broken = true;
     e->no_memory = no_memory;
-    snprintf(e->error, 512, no_memory ? "out of memory in LLVM: %.400s" : "LLVM: %.400s", reason ? reason : "");
+    snprintf(e->error, 512, no_memory ? "out of memory in LLVM: %.400s" : "LLVM: %.400s",
+             reason ? reason : "");
     longjmp(e->failed, 1);
 }
 
@@ -137,12 +147,14 @@ static void on_bad_alloc(void *unused, const char *reason, bool crash)
     if (at_work) give_up(true, reason);
 }
 
-/* C++ without C++: by the names that its compilers give these. Weak: LLVM may have been built with another C++ library. */
+/* C++ without C++: by the names that its compilers give these. Weak: LLVM may have been built with another
+ * C++ library. */
 typedef void new_handler(void);
-extern new_handler *set_new_handler(new_handler *) __asm__("_ZSt15set_new_handlerPFvvE") __attribute__((weak));
+extern new_handler *set_new_handler(new_handler *) __asm__("_ZSt15set_new_handlerPFvvE")
+    __attribute__((weak));
 extern void throw_bad_alloc(void) __asm__("_ZSt17__throw_bad_allocv") __attribute__((weak));
-extern void install_bad_alloc_handler(void (*)(void *, const char *, bool), void *)
-    __asm__("_ZN4llvm31install_bad_alloc_error_handlerEPFvPvPKcbES0_") __attribute__((weak));
+extern void install_bad_alloc_handler(void (*)(void *, const char *, bool), void *) __asm__(
+    "_ZN4llvm31install_bad_alloc_error_handlerEPFvPvPKcbES0_") __attribute__((weak));
 
 static new_handler *handler_before;
 
@@ -161,7 +173,10 @@ static void install_handlers(void)
     if (set_new_handler) handler_before = set_new_handler(on_no_memory);
 }
 
-struct chunk { struct chunk *older; _Alignas(16) char bytes[]; };
+struct chunk {
+    struct chunk *older;
+    _Alignas(16) char bytes[];
+};
 enum { CHUNK = 1 << 16 };
 
 void *emit_alloc(struct emitter *e, size_t bytes)
@@ -203,13 +218,15 @@ static double now_ms(void)
 static void string_attribute(struct emitter *e, LLVMValueRef fn, const char *key, const char *value)
 {
     LLVMAddAttributeAtIndex(fn, (LLVMAttributeIndex)LLVMAttributeFunctionIndex,
-                            LLVMCreateStringAttribute(e->context, key, (unsigned)strlen(key), value, (unsigned)strlen(value)));
+                            LLVMCreateStringAttribute(e->context, key, (unsigned)strlen(key), value,
+                                                      (unsigned)strlen(value)));
 }
 
 void func_attributes(struct emitter *e, LLVMValueRef fn)
 {
     unsigned nounwind = LLVMGetEnumAttributeKindForName("nounwind", 8);
-    LLVMAddAttributeAtIndex(fn, (LLVMAttributeIndex)LLVMAttributeFunctionIndex, LLVMCreateEnumAttribute(e->context, nounwind, 0));
+    LLVMAddAttributeAtIndex(fn, (LLVMAttributeIndex)LLVMAttributeFunctionIndex,
+                            LLVMCreateEnumAttribute(e->context, nounwind, 0));
     if (e->vector_bytes < 64) return;
     string_attribute(e, fn, "prefer-vector-width", "512");
     string_attribute(e, fn, "min-legal-vector-width", "512");
@@ -253,7 +270,8 @@ static char *assembly_text(struct emitter *e, const struct machine *m)
     LLVMModuleRef copy = LLVMCloneModule(e->module);
     LLVMMemoryBufferRef buffer = NULL;
     char *message = NULL, *r = NULL;
-    if (LLVMTargetMachineEmitToMemoryBuffer(m->machine, copy, LLVMAssemblyFile, &message, &buffer)) LLVMDisposeMessage(message);
+    if (LLVMTargetMachineEmitToMemoryBuffer(m->machine, copy, LLVMAssemblyFile, &message, &buffer))
+        LLVMDisposeMessage(message);
     else {
         r = plain_copy(LLVMGetBufferStart(buffer), LLVMGetBufferSize(buffer));
         LLVMDisposeMemoryBuffer(buffer);
@@ -347,7 +365,9 @@ static void compile_module(struct emitter *e, const struct machine *m, struct na
 static const char *library(void)
 {
     Dl_info info;
-    return dladdr((void *)LLVMContextCreate, &info) && info.dli_fname && info.dli_fname[0] == '/' ? info.dli_fname : "";
+    return dladdr((void *)LLVMContextCreate, &info) && info.dli_fname && info.dli_fname[0] == '/'
+               ? info.dli_fname
+               : "";
 }
 
 static int compile(const struct lp *p, const struct emit_options *o, struct native *out, char error[512])
@@ -380,4 +400,7 @@ static int compile(const struct lp *p, const struct emit_options *o, struct nati
     return status && e.no_memory ? EMIT_NOMEM : status;
 }
 
-const struct emit_backend hop_llvm_backend = { .version = "LLVM " LLVM_VERSION_STRING, .compile = compile, .library = library, .code = (const void *)LLVMContextCreate };
+const struct emit_backend hop_llvm_backend = { .version = "LLVM " LLVM_VERSION_STRING,
+                                               .compile = compile,
+                                               .library = library,
+                                               .code = (const void *)LLVMContextCreate };

@@ -1,5 +1,6 @@
-/* The LLVM back end's own header: what its files share. A loop program comes in (lp.h); llvm_plan.c decides how each loop and each small
- * buffer is kept, llvm_share.c which nests are equal, llvm_stmt.c writes statements, llvm_access.c loads, stores and lanes, llvm_ops.c operations, llvm.c makes machine code of it.
+/* The LLVM back end's own header: what its files share. A loop program comes in (lp.h); llvm_plan.c decides
+ * how each loop and each small buffer is kept, llvm_share.c which nests are equal, llvm_stmt.c writes
+ * statements, llvm_access.c loads, stores and lanes, llvm_ops.c operations, llvm.c makes machine code of it.
  * Nothing here calls into libhop: the plug-in only reads the program. */
 #ifndef HOP_EMIT_LLVM_H
 #define HOP_EMIT_LLVM_H
@@ -13,16 +14,17 @@
 #pragma GCC visibility push(hidden)
 
 enum {
-    MAX_PARTS = 64,   /* vectors that one widened value consists of */
+    MAX_PARTS = 64, /* vectors that one widened value consists of */
     STRICT_LANES = LP_STRICT_LANES
 };
 
-/* A value of the program as LLVM values. Widened values are kept as several vectors of the host's width ("parts"), never as one wide LLVM vector: the
- * code generator then sees only types it has registers for. */
+/* A value of the program as LLVM values. Widened values are kept as several vectors of the host's width
+ * ("parts"), never as one wide LLVM vector: the code generator then sees only types it has registers for. */
 enum form {
     FORM_NONE,
     FORM_SCALAR, /* part[0]; the same for every lane */
-    FORM_AFFINE, /* part[0] is lane 0's value, lane l has part[0] + stride·l; addresses are made of these without vector arithmetic */
+    FORM_AFFINE, /* part[0] is lane 0's value, lane l has part[0] + stride·l; addresses are made of these
+                    without vector arithmetic */
     FORM_WIDE    /* part[0..n) vectors */
 };
 struct held {
@@ -42,48 +44,61 @@ enum loop_mode {
 struct loop_plan {
     const struct lp_stmt *stmt;
     uint8_t mode;
-    bool rejected;      /* marked for vectors, but its body cannot be widened */
-    bool has_lanes;     /* accumulates into lanes */
-    bool has_loop;      /* contains a loop */
+    bool rejected;  /* marked for vectors, but its body cannot be widened */
+    bool has_lanes; /* accumulates into lanes */
+    bool has_loop;  /* contains a loop */
     bool reads_lanes;
-    bool one_round;     /* strict lanes with control flow inside: a step is one round of the lanes, or elements of one lane would come out of order */
-    bool chunk;         /* static and small: one step, no loop */
-    bool heavy;         /* code size matters more than the cost of a mask */
-    uint8_t lanes;      /* of a part */
-    uint8_t parts;      /* of a step of the main loop */
-    uint8_t least;      /* of any step */
+    bool one_round; /* strict lanes with control flow inside: a step is one round of the lanes, or elements of
+                       one lane would come out of order */
+    bool chunk;     /* static and small: one step, no loop */
+    bool heavy;     /* code size matters more than the cost of a mask */
+    uint8_t lanes;  /* of a part */
+    uint8_t parts;  /* of a step of the main loop */
+    uint8_t least;  /* of any step */
     uint8_t wide_bytes; /* size of the element type that decides the lanes */
     int64_t extent;     /* trips when static, else -1 */
     uint32_t weight;    /* operations in the body, nested ones once */
     uint32_t outlined;  /* the loop in whose function it stands, HOP_NONE: the entry */
     uint32_t nest;      /* in plan.nests, HOP_NONE: stands in another loop */
-    bool own_function;  /* emitted as a function that is called here: parallel regions, and nests that occur more than once */
+    bool own_function;  /* emitted as a function that is called here: parallel regions, and nests that occur
+                           more than once */
 };
-struct slot_plan { /* of a local or of a buffer */
-    uint32_t home;       /* outlined loop that alone touches it, HOP_NONE: the entry function */
+struct slot_plan {        /* of a local or of a buffer */
+    uint32_t home;        /* outlined loop that alone touches it, HOP_NONE: the entry function */
     bool touched, shared; /* shared: touched by more than one function */
-    bool repeated;       /* touched inside a loop, so that registers pay; a buffer that is written and read once would only be spilled */
-    bool in_registers;   /* BUF_LOCAL: an SSA value; LANES: vectors, not memory */
+    bool repeated;     /* touched inside a loop, so that registers pay; a buffer that is written and read once
+                          would only be spilled */
+    bool in_registers; /* BUF_LOCAL: an SSA value; LANES: vectors, not memory */
     uint8_t lanes, parts;
 };
 /* A value, buffer or local that an outlined function takes from its parent. */
-enum capture_kind { CAPTURE_VALUE, CAPTURE_SLOT, CAPTURE_BUFFER, CAPTURE_LANES, CAPTURE_BUFFERS, CAPTURE_SYMBOLS };
+enum capture_kind {
+    CAPTURE_VALUE,
+    CAPTURE_SLOT,
+    CAPTURE_BUFFER,
+    CAPTURE_LANES,
+    CAPTURE_BUFFERS,
+    CAPTURE_SYMBOLS
+};
 struct capture {
     uint8_t kind;
     uint32_t id; /* instruction, slot, buffer, local */
 };
-/* A loop that stands in no other. Two nests with the same text are the same code up to the values, buffers and locals that they name:
- * the k-th of one is the k-th of the other. */
+/* A loop that stands in no other. Two nests with the same text are the same code up to the values, buffers
+ * and locals that they name: the k-th of one is the k-th of the other. */
 struct nest {
     uint32_t loop, leader; /* leader: the first nest that is equal */
     uint32_t copies;       /* of a leader: how many are equal, itself included */
     bool apart;            /* cannot be shared */
     uint64_t *text, hash;
     uint32_t length;
-    struct names { uint32_t *ids, n, cap; } values, buffers, locals; /* values: from outside */
+    struct names {
+        uint32_t *ids, n, cap;
+    } values, buffers, locals; /* values: from outside */
     /* of a leader, once it is emitted */
     LLVMValueRef fn;
-    uint32_t emitted; /* the equal nest whose names are in `captures`: the leader may stand in a branch that is never taken */
+    uint32_t emitted; /* the equal nest whose names are in `captures`: the leader may stand in a branch that
+                         is never taken */
     struct capture *captures;
     uint32_t n_captures;
 };
@@ -93,12 +108,13 @@ struct plan {
     struct loop_plan *loops;  /* per loop */
     struct slot_plan *locals; /* per local */
     struct slot_plan *buffers;
-    bool *needed;             /* per instruction: is its value used? */
-    bool *set_symbol;         /* per symbol: does a CALL_SETDIM change it? */
+    bool *needed;     /* per instruction: is its value used? */
+    bool *set_symbol; /* per symbol: does a CALL_SETDIM change it? */
     uint32_t n_symbols;
     const struct lp_call **sites; /* calls of checks, prints and callbacks in order */
     uint32_t n_sites;
-    uint32_t *kinds, epoch;   /* scratch: per instruction uniform, affine or varying in the loop last looked at */
+    uint32_t *kinds,
+        epoch; /* scratch: per instruction uniform, affine or varying in the loop last looked at */
 };
 
 /* ---- emission ---- */
@@ -106,35 +122,38 @@ struct plan {
 /* The vector loop being widened. */
 struct wide {
     uint32_t loop, instance;
-    uint8_t n, lanes;               /* parts; lanes of all parts but the last, which may be narrower */
+    uint8_t n, lanes; /* parts; lanes of all parts but the last, which may be narrower */
     uint8_t part_lanes[MAX_PARTS];
-    LLVMValueRef mask[MAX_PARTS];   /* NULL: every lane runs */
-    LLVMBasicBlockRef before;       /* ends in a branch; splats of outer values are made here */
+    LLVMValueRef mask[MAX_PARTS]; /* NULL: every lane runs */
+    LLVMBasicBlockRef before;     /* ends in a branch; splats of outer values are made here */
 };
 
 struct func {
     struct func *parent;
-    uint32_t loop;                   /* the outlined loop, HOP_NONE: the entry */
-    bool shared;                     /* called for several nests: nothing that is special to one may be written into it */
+    uint32_t loop; /* the outlined loop, HOP_NONE: the entry */
+    bool shared;   /* called for several nests: nothing that is special to one may be written into it */
     LLVMValueRef fn, rt, buffers_arg, symbols_arg, env, cancel;
-    LLVMBasicBlockRef entry;         /* stack slots and pointers; gets its terminator last */
+    LLVMBasicBlockRef entry; /* stack slots and pointers; gets its terminator last */
     LLVMBasicBlockRef exits[HOP_INTERNAL + 1];
-    struct held *values;            /* per instruction */
-    struct held *vars;              /* per loop */
-    struct held *slots;             /* per local, then per buffer kept in registers */
-    LLVMValueRef *pointers;          /* per buffer */
-    uint32_t *pointer_loops;         /* per buffer, of a function with many: the outermost loop whose `before` holds the pointer */
-    uint32_t loops, outermost;       /* that the builder stands in; the number of the outermost of them, or of the last one */
-    LLVMBasicBlockRef before;        /* of the outermost loop */
-    LLVMValueRef *symbols;           /* per symbol */
-    LLVMValueRef *lane_memory;       /* per local: lanes kept in memory */
-    LLVMValueRef *reserved;          /* per buffer: stack slot with the bytes known to be there */
+    struct held *values;     /* per instruction */
+    struct held *vars;       /* per loop */
+    struct held *slots;      /* per local, then per buffer kept in registers */
+    LLVMValueRef *pointers;  /* per buffer */
+    uint32_t *pointer_loops; /* per buffer, of a function with many: the outermost loop whose `before` holds
+                                the pointer */
+    uint32_t loops,
+        outermost; /* that the builder stands in; the number of the outermost of them, or of the last one */
+    LLVMBasicBlockRef before;  /* of the outermost loop */
+    LLVMValueRef *symbols;     /* per symbol */
+    LLVMValueRef *lane_memory; /* per local: lanes kept in memory */
+    LLVMValueRef *reserved;    /* per buffer: stack slot with the bytes known to be there */
     struct splat {
         LLVMValueRef of, wide;
-        uint32_t instance;           /* the vector loop it was made for */
-    } *splats, *growing;             /* per instruction; per growing buffer its pointer */
-    LLVMValueRef far_slots;          /* where arguments and results of op_far's calls lie, NULL: not needed yet */
-    LLVMValueRef lane_index;         /* lane of the innermost scalar loop marked for vectors, for lanes kept in memory */
+        uint32_t instance;  /* the vector loop it was made for */
+    } *splats, *growing;    /* per instruction; per growing buffer its pointer */
+    LLVMValueRef far_slots; /* where arguments and results of op_far's calls lie, NULL: not needed yet */
+    LLVMValueRef
+        lane_index; /* lane of the innermost scalar loop marked for vectors, for lanes kept in memory */
     struct capture *captures;
     uint32_t n_captures, cap_captures;
 };
@@ -150,14 +169,14 @@ struct emitter {
     LLVMBuilderRef builder;
     LLVMTypeRef i1, i8, i16, i32, i64, f16, f32, f64, ptr, nothing;
     struct func *f;
-    struct wide *w;     /* NULL: scalar code */
-    uint32_t instances; /* vector loops begun so far */
-    uint32_t bodies;    /* outlined functions made so far */
+    struct wide *w;           /* NULL: scalar code */
+    uint32_t instances;       /* vector loops begun so far */
+    uint32_t bodies;          /* outlined functions made so far */
     LLVMValueRef environment; /* of the entry: where captures are put for the next call */
-    const char *name;   /* of the entry function, or of the procedure */
+    const char *name;         /* of the entry function, or of the procedure */
     LLVMValueRef *procedures; /* of the program: those emitted so far */
     const struct lp *program; /* p, or the program whose procedure p is */
-    void *memory;       /* chunks of emit_alloc, newest first */
+    void *memory;             /* chunks of emit_alloc, newest first */
     char *next;
     size_t left;
     char *error;
@@ -172,16 +191,28 @@ void *emit_alloc(struct emitter *e, size_t bytes); /* cleared, freed with the em
 
 static inline uint32_t size_of(enum dtype t)
 {
-    static const uint8_t sizes[DT_COUNT] = { [DT_BOOL] = 1, [DT_I8] = 1,  [DT_I16] = 2, [DT_I32] = 4,  [DT_I64] = 8, [DT_U8] = 1, [DT_U16] = 2,
-                                             [DT_U32] = 4,  [DT_U64] = 8, [DT_F16] = 2, [DT_BF16] = 2, [DT_F32] = 4, [DT_F64] = 8 };
+    static const uint8_t sizes[DT_COUNT] = {
+        [DT_BOOL] = 1, [DT_I8] = 1,  [DT_I16] = 2, [DT_I32] = 4,  [DT_I64] = 8, [DT_U8] = 1, [DT_U16] = 2,
+        [DT_U32] = 4,  [DT_U64] = 8, [DT_F16] = 2, [DT_BF16] = 2, [DT_F32] = 4, [DT_F64] = 8
+    };
     return sizes[t];
 }
-static inline bool is_float(enum dtype t) { return t == DT_F32 || t == DT_F64; } /* f16 and bf16 are words of 16 bits that are cast, nothing else */
+static inline bool is_float(enum dtype t)
+{
+    return t == DT_F32 || t == DT_F64;
+} /* f16 and bf16 are words of 16 bits that are cast, nothing else */
 static inline bool is_signed(enum dtype t) { return t >= DT_I8 && t <= DT_I64; }
-_Static_assert(DT_I8 + 1 == DT_I16 && DT_I16 + 1 == DT_I32 && DT_I32 + 1 == DT_I64, "signed integers stand together");
+_Static_assert(DT_I8 + 1 == DT_I16 && DT_I16 + 1 == DT_I32 && DT_I32 + 1 == DT_I64,
+               "signed integers stand together");
 static inline const struct lp_instr *instr(const struct emitter *e, lpv v) { return &e->p->instrs.data[v]; }
-static inline enum dtype dtype_of(const struct emitter *e, lpv v) { return (enum dtype)e->p->instrs.data[v].dtype; }
-static inline uint32_t slot_of_buffer(const struct emitter *e, uint32_t buffer) { return e->p->locals.len + buffer; }
+static inline enum dtype dtype_of(const struct emitter *e, lpv v)
+{
+    return (enum dtype)e->p->instrs.data[v].dtype;
+}
+static inline uint32_t slot_of_buffer(const struct emitter *e, uint32_t buffer)
+{
+    return e->p->locals.len + buffer;
+}
 bool const_int(const struct emitter *e, lpv v, int64_t *out);
 static inline uint32_t power_above(uint32_t n)
 {
@@ -192,13 +223,17 @@ static inline uint32_t power_above(uint32_t n)
 
 /* llvm_plan.c */
 void plan_make(struct emitter *e);
-int64_t static_extent(const struct emitter *e, const struct lp_stmt *s); /* trips when the bounds differ by a constant, else -1 */
+int64_t static_extent(const struct emitter *e,
+                      const struct lp_stmt *s); /* trips when the bounds differ by a constant, else -1 */
 uint32_t operand_count(enum lp_op op);
 
 /* llvm_share.c */
-void share_find(struct emitter *e);   /* before the plan: nests and which are equal */
-bool share_check(struct emitter *e);  /* after who touches what is known: takes back what cannot be shared; true when that changed something */
-struct capture share_translate(const struct emitter *e, const struct nest *of, struct capture c); /* from the names of the nest that was emitted to those of `of` */
+void share_find(struct emitter *e);  /* before the plan: nests and which are equal */
+bool share_check(struct emitter *e); /* after who touches what is known: takes back what cannot be shared;
+                                        true when that changed something */
+struct capture share_translate(
+    const struct emitter *e, const struct nest *of,
+    struct capture c); /* from the names of the nest that was emitted to those of `of` */
 
 /* llvm_ops.c: `lanes` 0 is a scalar */
 LLVMTypeRef type_value(struct emitter *e, enum dtype t, uint32_t lanes);
@@ -206,38 +241,50 @@ LLVMTypeRef type_memory(struct emitter *e, enum dtype t, uint32_t lanes); /* boo
 LLVMValueRef const_bits(struct emitter *e, enum dtype t, uint32_t lanes, uint64_t bits);
 LLVMValueRef const_index(struct emitter *e, int64_t v);
 LLVMValueRef build_splat(struct emitter *e, LLVMValueRef x, uint32_t lanes);
-LLVMValueRef call_intrinsic(struct emitter *e, const char *name, LLVMTypeRef *overloads, uint32_t n_overloads, LLVMValueRef *args, uint32_t n_args);
+LLVMValueRef call_intrinsic(struct emitter *e, const char *name, LLVMTypeRef *overloads, uint32_t n_overloads,
+                            LLVMValueRef *args, uint32_t n_args);
 LLVMValueRef op_unary(struct emitter *e, enum lp_op op, enum dtype t, uint32_t lanes, LLVMValueRef a);
-LLVMValueRef op_binary(struct emitter *e, enum lp_op op, enum dtype t, uint32_t lanes, LLVMValueRef a, LLVMValueRef b); /* t: of the operands */
+LLVMValueRef op_binary(struct emitter *e, enum lp_op op, enum dtype t, uint32_t lanes, LLVMValueRef a,
+                       LLVMValueRef b); /* t: of the operands */
 LLVMValueRef op_cast(struct emitter *e, enum dtype to, enum dtype from, uint32_t lanes, LLVMValueRef a);
-LLVMValueRef op_index_division(struct emitter *e, enum lp_op op, uint32_t lanes, LLVMValueRef a, LLVMValueRef b, lpv a_value, lpv b_value);
-LLVMValueRef op_far(struct emitter *e, const struct lp_instr *i, uint32_t lanes, LLVMValueRef far, LLVMValueRef x, LLVMValueRef near);
-LLVMValueRef op_fold(struct emitter *e, enum lp_fold fold, enum dtype t, uint32_t lanes, LLVMValueRef a, LLVMValueRef b);
+LLVMValueRef op_index_division(struct emitter *e, enum lp_op op, uint32_t lanes, LLVMValueRef a,
+                               LLVMValueRef b, lpv a_value, lpv b_value);
+LLVMValueRef op_far(struct emitter *e, const struct lp_instr *i, uint32_t lanes, LLVMValueRef far,
+                    LLVMValueRef x, LLVMValueRef near);
+LLVMValueRef op_fold(struct emitter *e, enum lp_fold fold, enum dtype t, uint32_t lanes, LLVMValueRef a,
+                     LLVMValueRef b);
 
 /* llvm_access.c: values, loads, stores, lanes */
 struct held value_new(struct emitter *e, enum form form, uint32_t n);
 const struct held *value_get(struct emitter *e, lpv v);
 LLVMValueRef value_scalar(struct emitter *e, lpv v);
-LLVMValueRef value_part(struct emitter *e, lpv v, uint32_t part); /* a vector of the current loop's lanes, or the scalar outside */
+LLVMValueRef value_part(struct emitter *e, lpv v,
+                        uint32_t part); /* a vector of the current loop's lanes, or the scalar outside */
 LLVMValueRef stack_slot(struct emitter *e, LLVMTypeRef type, uint32_t count, uint32_t align);
 LLVMValueRef buffer_pointer(struct emitter *e, uint32_t buffer);
 LLVMValueRef buffer_address(struct emitter *e, uint32_t buffer, LLVMValueRef index);
-LLVMValueRef rt_function(struct emitter *e, size_t offset); /* pointer at that offset of the runtime's table */
+LLVMValueRef rt_function(struct emitter *e,
+                         size_t offset); /* pointer at that offset of the runtime's table */
 LLVMValueRef lane_address(struct emitter *e, uint32_t local, LLVMValueRef lane);
-void slot_ready(struct emitter *e, uint32_t slot); /* a slot that nothing was stored in becomes 0, or what the parent has there */
+void slot_ready(
+    struct emitter *e,
+    uint32_t slot); /* a slot that nothing was stored in becomes 0, or what the parent has there */
 void emit_let(struct emitter *e, lpv v, uint32_t part);
 void emit_store(struct emitter *e, const struct lp_stmt *s, uint32_t part);
 void emit_set(struct emitter *e, const struct lp_stmt *s, uint32_t part);
 void emit_accumulate(struct emitter *e, const struct lp_stmt *s, uint32_t part);
-LLVMValueRef captured(struct emitter *e, struct capture c); /* what the function being emitted has to give for it */
+LLVMValueRef captured(struct emitter *e,
+                      struct capture c); /* what the function being emitted has to give for it */
 LLVMValueRef symbols_pointer(struct emitter *e);
 LLVMValueRef buffers_table(struct emitter *e);
 
 /* llvm_stmt.c */
 LLVMBasicBlockRef new_block(struct emitter *e, const char *name);
 LLVMBasicBlockRef exit_block(struct emitter *e, hop_status status);
-/* The body for variable = start, start + step, … below limit (above, when the step is a negative constant); returns the variable after the last trip. */
-LLVMValueRef counted_loop(struct emitter *e, const struct lp_stmt *s, LLVMValueRef start, LLVMValueRef limit, uint32_t times, bool guard);
+/* The body for variable = start, start + step, … below limit (above, when the step is a negative constant);
+ * returns the variable after the last trip. */
+LLVMValueRef counted_loop(struct emitter *e, const struct lp_stmt *s, LLVMValueRef start, LLVMValueRef limit,
+                          uint32_t times, bool guard);
 void emit_block(struct emitter *e, const struct lp_block *block);
 void emit_loop(struct emitter *e, const struct lp_stmt *s); /* in the current function, serial or widened */
 void func_begin(struct emitter *e, struct func *f, uint32_t loop, LLVMValueRef fn);

@@ -1,5 +1,6 @@
-/* Values of the LLVM back end: where a value of the program is found, how it becomes a vector, and what loads, stores, locals and lanes do. A vector loop's
- * body is emitted part by part through here; outside vector loops there is one part, the scalar. */
+/* Values of the LLVM back end: where a value of the program is found, how it becomes a vector, and what
+ * loads, stores, locals and lanes do. A vector loop's body is emitted part by part through here; outside
+ * vector loops there is one part, the scalar. */
 #include "emit/llvm.h"
 #include "runtime/rt.h"
 
@@ -7,7 +8,10 @@
 
 struct held value_new(struct emitter *e, enum form form, uint32_t n)
 {
-    return (struct held){ .form = (uint8_t)form, .n = (uint8_t)n, .instance = e->w ? e->w->instance : 0, .part = EMIT_NEW(e, LLVMValueRef, n) };
+    return (struct held){ .form = (uint8_t)form,
+                          .n = (uint8_t)n,
+                          .instance = e->w ? e->w->instance : 0,
+                          .part = EMIT_NEW(e, LLVMValueRef, n) };
 }
 
 static struct held scalar_value(struct emitter *e, LLVMValueRef x)
@@ -18,7 +22,8 @@ static struct held scalar_value(struct emitter *e, LLVMValueRef x)
 }
 
 /* Runs with the builder at the end of the function's entry block. */
-#define AT_ENTRY(e, statement) do { \
+#define AT_ENTRY(e, statement) \
+    do { \
         LLVMBasicBlockRef at_ = LLVMGetInsertBlock((e)->builder); \
         LLVMPositionBuilderAtEnd((e)->builder, (e)->f->entry); \
         statement; \
@@ -78,7 +83,8 @@ LLVMValueRef stack_slot(struct emitter *e, LLVMTypeRef type, uint32_t count, uin
 static struct held symbol_value(struct emitter *e, uint32_t k)
 {
     LLVMValueRef x, all = symbols_pointer(e);
-    if (e->plan.set_symbol[k]) return scalar_value(e, LLVMBuildLoad2(e->builder, e->i64, pointer_at(e, e->i64, all, k), ""));
+    if (e->plan.set_symbol[k])
+        return scalar_value(e, LLVMBuildLoad2(e->builder, e->i64, pointer_at(e, e->i64, all, k), ""));
     if (!e->f->symbols[k]) {
         AT_ENTRY(e, x = LLVMBuildLoad2(e->builder, e->i64, pointer_at(e, e->i64, all, k), ""));
         e->f->symbols[k] = x;
@@ -95,12 +101,14 @@ const struct held *value_get(struct emitter *e, lpv v)
     struct held *x = &f->values[v];
     if (i->op == LP_SYMBOL) return *x = symbol_value(e, (uint32_t)i->imm), x;
     if (i->op == LP_VAR) {
-        if (!f->vars[i->imm].form) emit_fail(e, "the variable of loop %u is used outside of it", (uint32_t)i->imm);
+        if (!f->vars[i->imm].form)
+            emit_fail(e, "the variable of loop %u is used outside of it", (uint32_t)i->imm);
         return &f->vars[i->imm];
     }
     if (x->form) return x;
     if (i->op == LP_CONST) *x = scalar_value(e, const_bits(e, (enum dtype)i->dtype, 0, i->bits));
-    else if (f->parent && f->parent->values[v].form == FORM_SCALAR) *x = scalar_value(e, capture_scalar(e, CAPTURE_VALUE, v, f->parent->values[v].part[0]));
+    else if (f->parent && f->parent->values[v].form == FORM_SCALAR)
+        *x = scalar_value(e, capture_scalar(e, CAPTURE_VALUE, v, f->parent->values[v].part[0]));
     else emit_fail(e, "value %u is used before its place", v);
     x->instance = 0;
     return x;
@@ -109,18 +117,21 @@ const struct held *value_get(struct emitter *e, lpv v)
 LLVMValueRef value_scalar(struct emitter *e, lpv v)
 {
     const struct held *x = value_get(e, v);
-    if (x->form != FORM_SCALAR) emit_fail(e, "value %u differs from lane to lane where one value is needed", v);
+    if (x->form != FORM_SCALAR)
+        emit_fail(e, "value %u differs from lane to lane where one value is needed", v);
     return x->part[0];
 }
 
-/* A splat is made where it runs least often: before the vector loop, or behind the definition when that is inside. */
+/* A splat is made where it runs least often: before the vector loop, or behind the definition when that is
+ * inside. */
 static LLVMValueRef splat_of(struct emitter *e, lpv v, const struct held *x, uint32_t lanes)
 {
     struct func *f = e->f;
     LLVMValueRef scalar = x->part[0];
     if (LLVMIsConstant(scalar)) return build_splat(e, scalar, lanes);
     bool full = lanes == e->w->lanes;
-    if (full && f->splats[v].instance == e->w->instance && f->splats[v].of == scalar) return f->splats[v].wide;
+    if (full && f->splats[v].instance == e->w->instance && f->splats[v].of == scalar)
+        return f->splats[v].wide;
     LLVMBasicBlockRef at = LLVMGetInsertBlock(e->builder);
     if (x->instance == e->w->instance && LLVMIsAInstruction(scalar)) {
         LLVMValueRef next = LLVMGetNextInstruction(scalar);
@@ -138,8 +149,10 @@ static LLVMValueRef splat_of(struct emitter *e, lpv v, const struct held *x, uin
 static LLVMValueRef affine_part(struct emitter *e, const struct held *x, uint32_t part, LLVMTypeRef type)
 {
     uint32_t lanes = e->w->part_lanes[part];
-    LLVMValueRef steps[MAX_PARTS], first = type == e->i64 ? x->part[0] : LLVMBuildTrunc(e->builder, x->part[0], type, "");
-    for (uint32_t l = 0; l < lanes; l++) steps[l] = LLVMConstInt(type, (uint64_t)x->stride * (part * e->w->lanes + l), true);
+    LLVMValueRef steps[MAX_PARTS],
+        first = type == e->i64 ? x->part[0] : LLVMBuildTrunc(e->builder, x->part[0], type, "");
+    for (uint32_t l = 0; l < lanes; l++)
+        steps[l] = LLVMConstInt(type, (uint64_t)x->stride * (part * e->w->lanes + l), true);
     return LLVMBuildAdd(e->builder, build_splat(e, first, lanes), LLVMConstVector(steps, lanes), "");
 }
 
@@ -162,7 +175,8 @@ static LLVMValueRef narrow_part(struct emitter *e, lpv v, uint32_t part)
 {
     const struct held *x = value_get(e, v);
     if (x->form == FORM_AFFINE) return affine_part(e, x, part, e->i32);
-    return LLVMBuildTrunc(e->builder, value_part(e, v, part), type_value(e, DT_I32, e->w->part_lanes[part]), "");
+    return LLVMBuildTrunc(e->builder, value_part(e, v, part), type_value(e, DT_I32, e->w->part_lanes[part]),
+                          "");
 }
 
 /* Lane 0's value of a part of an affine value. */
@@ -174,7 +188,10 @@ static LLVMValueRef affine_start(struct emitter *e, const struct held *x, uint32
 
 /* ---- memory ---- */
 
-static LLVMValueRef load_pointer(struct emitter *e, uint32_t buffer) { return LLVMBuildLoad2(e->builder, e->ptr, pointer_at(e, e->ptr, buffers_table(e), buffer), ""); }
+static LLVMValueRef load_pointer(struct emitter *e, uint32_t buffer)
+{
+    return LLVMBuildLoad2(e->builder, e->ptr, pointer_at(e, e->ptr, buffers_table(e), buffer), "");
+}
 
 /* A growing buffer moves when room is reserved, which no vector loop does. */
 static LLVMValueRef growing_pointer(struct emitter *e, uint32_t buffer)
@@ -190,8 +207,8 @@ static LLVMValueRef growing_pointer(struct emitter *e, uint32_t buffer)
     return known->wide;
 }
 
-/* Of many buffers pointers are loaded near where they are used, outside of loops: all of them at the entry would be spilled, and LLVM's time grows with the square of
- * the loads in one block. */
+/* Of many buffers pointers are loaded near where they are used, outside of loops: all of them at the entry
+ * would be spilled, and LLVM's time grows with the square of the loads in one block. */
 enum { MANY_BUFFERS = 192 };
 static LLVMValueRef near_pointer(struct emitter *e, uint32_t buffer)
 {
@@ -228,7 +245,8 @@ LLVMValueRef buffer_address(struct emitter *e, uint32_t buffer, LLVMValueRef ind
 {
     LLVMValueRef base = buffer_pointer(e, buffer);
     if (!index) return base;
-    return LLVMBuildInBoundsGEP2(e->builder, type_memory(e, (enum dtype)e->p->buffers.data[buffer].dtype, 0), base, &index, 1, "");
+    return LLVMBuildInBoundsGEP2(e->builder, type_memory(e, (enum dtype)e->p->buffers.data[buffer].dtype, 0),
+                                 base, &index, 1, "");
 }
 
 LLVMValueRef rt_function(struct emitter *e, size_t offset)
@@ -247,17 +265,23 @@ static LLVMValueRef to_memory(struct emitter *e, enum dtype t, uint32_t lanes, L
     return t == DT_BOOL ? LLVMBuildZExt(e->builder, x, type_memory(e, t, lanes), "") : x;
 }
 
-/* The alignment operand of the masked intrinsics became an attribute in LLVM 22; the declaration tells which it is. */
-static LLVMValueRef masked_call(struct emitter *e, const char *name, LLVMTypeRef value_type, LLVMTypeRef pointer_type, LLVMValueRef *args, uint32_t n, uint32_t align_at, uint32_t align)
+/* The alignment operand of the masked intrinsics became an attribute in LLVM 22; the declaration tells which
+ * it is. */
+static LLVMValueRef masked_call(struct emitter *e, const char *name, LLVMTypeRef value_type,
+                                LLVMTypeRef pointer_type, LLVMValueRef *args, uint32_t n, uint32_t align_at,
+                                uint32_t align)
 {
     LLVMTypeRef overloads[2] = { value_type, pointer_type };
     LLVMValueRef all[4];
     unsigned id = LLVMLookupIntrinsicID(name, strlen(name));
     LLVMValueRef fn = LLVMGetIntrinsicDeclaration(e->module, id, overloads, 2);
     bool operand = LLVMCountParams(fn) == n + 1;
-    for (uint32_t i = 0, k = 0; k < n + operand; k++) all[k] = operand && k == align_at ? LLVMConstInt(e->i32, align, false) : args[i++];
+    for (uint32_t i = 0, k = 0; k < n + operand; k++)
+        all[k] = operand && k == align_at ? LLVMConstInt(e->i32, align, false) : args[i++];
     LLVMValueRef call = LLVMBuildCall2(e->builder, LLVMGlobalGetValueType(fn), fn, all, n + operand, "");
-    if (!operand) LLVMSetInstrParamAlignment(call, align_at, align); /* the pointer stands just before, and parameters count from 1 */
+    if (!operand)
+        LLVMSetInstrParamAlignment(call, align_at,
+                                   align); /* the pointer stands just before, and parameters count from 1 */
     return call;
 }
 
@@ -268,11 +292,16 @@ static LLVMValueRef reversed(struct emitter *e, LLVMValueRef x)
     LLVMValueRef order[MAX_PARTS];
     uint32_t lanes = LLVMGetVectorSize(LLVMTypeOf(x));
     for (uint32_t l = 0; l < lanes; l++) order[l] = LLVMConstInt(e->i32, lanes - 1 - l, false);
-    return LLVMBuildShuffleVector(e->builder, x, LLVMGetPoison(LLVMTypeOf(x)), LLVMConstVector(order, lanes), "");
+    return LLVMBuildShuffleVector(e->builder, x, LLVMGetPoison(LLVMTypeOf(x)), LLVMConstVector(order, lanes),
+                                  "");
 }
 
-/* The elements of a part are where an index says: one after the other, backwards, at a fixed distance, or anywhere. */
-struct place_of { LLVMValueRef start, pointers; int64_t stride; };
+/* The elements of a part are where an index says: one after the other, backwards, at a fixed distance, or
+ * anywhere. */
+struct place_of {
+    LLVMValueRef start, pointers;
+    int64_t stride;
+};
 
 static struct place_of locate(struct emitter *e, uint32_t buffer, lpv index, uint32_t part)
 {
@@ -280,16 +309,20 @@ static struct place_of locate(struct emitter *e, uint32_t buffer, lpv index, uin
     uint32_t lanes = e->w->part_lanes[part];
     struct place_of at = { .stride = x->form == FORM_AFFINE ? x->stride : 0 };
     bool packed = at.stride == 1 || at.stride == -1;
-    if (at.stride == -1) at.start = buffer_address(e, buffer, LLVMBuildSub(e->builder, affine_start(e, x, part), const_index(e, lanes - 1), ""));
+    if (at.stride == -1)
+        at.start = buffer_address(e, buffer,
+                                  LLVMBuildSub(e->builder, affine_start(e, x, part),
+                                               const_index(e, lanes - 1), ""));
     else if (at.stride) at.start = buffer_address(e, buffer, affine_start(e, x, part));
-    if (!packed && (!at.stride || e->w->mask[part])) at.pointers = buffer_address(e, buffer, value_part(e, index, part));
+    if (!packed && (!at.stride || e->w->mask[part]))
+        at.pointers = buffer_address(e, buffer, value_part(e, index, part));
     return at;
 }
 
 /* ---- loads at clamped places ---- */
 
-/* An index that runs along memory but for a clamp at one end or both, as arrays put together from pieces are read: the lanes between lie one after the other,
- * all others read one element. */
+/* An index that runs along memory but for a clamp at one end or both, as arrays put together from pieces are
+ * read: the lanes between lie one after the other, all others read one element. */
 struct reach {
     struct held along;    /* the index without the clamps */
     uint32_t n;           /* clamps */
@@ -297,13 +330,17 @@ struct reach {
     LLVMValueRef to[2];   /* and the place they read; one clamp at most holds a lane */
 };
 
-static LLVMValueRef beyond(struct emitter *e, const struct lp_instr *i, const struct held *x, lpv inner, lpv bound, uint32_t part)
+static LLVMValueRef beyond(struct emitter *e, const struct lp_instr *i, const struct held *x, lpv inner,
+                           lpv bound, uint32_t part)
 {
     uint32_t lanes = e->w->part_lanes[part];
-    LLVMTypeRef type = is_narrow(e, inner) && is_narrow(e, bound) && value_get(e, inner)->form == FORM_AFFINE ? e->i32 : e->i64;
+    LLVMTypeRef type = is_narrow(e, inner) && is_narrow(e, bound) && value_get(e, inner)->form == FORM_AFFINE
+                           ? e->i32
+                           : e->i64;
     LLVMValueRef limit = value_scalar(e, bound);
     if (type == e->i32) limit = LLVMBuildTrunc(e->builder, limit, type, "");
-    return LLVMBuildICmp(e->builder, i->op == LP_MAX ? LLVMIntSLT : LLVMIntSGT, affine_part(e, x, part, type), build_splat(e, limit, lanes), "");
+    return LLVMBuildICmp(e->builder, i->op == LP_MAX ? LLVMIntSLT : LLVMIntSGT, affine_part(e, x, part, type),
+                         build_splat(e, limit, lanes), "");
 }
 
 static bool reach_of(struct emitter *e, lpv v, uint32_t part, struct reach *out)
@@ -316,10 +353,13 @@ static bool reach_of(struct emitter *e, lpv v, uint32_t part, struct reach *out)
     if (i->dtype != DT_I64 || (!sum && !clamp)) return false;
     lpv inner = i->a, bound = i->b;
     if (i->op != LP_SUB && value_get(e, inner)->form == FORM_SCALAR) inner = i->b, bound = i->a;
-    if (value_get(e, bound)->form != FORM_SCALAR || !reach_of(e, inner, part, out) || out->along.form != FORM_AFFINE || !reach_of(e, bound, part, &other)) return false;
+    if (value_get(e, bound)->form != FORM_SCALAR || !reach_of(e, inner, part, out) ||
+        out->along.form != FORM_AFFINE || !reach_of(e, bound, part, &other))
+        return false;
     LLVMValueRef fixed = other.along.part[0];
     if (clamp && out->n == HOP_COUNT(out->to)) return false;
-    for (uint32_t k = 0; k < out->n; k++) out->to[k] = op_binary(e, (enum lp_op)i->op, DT_I64, 0, out->to[k], fixed);
+    for (uint32_t k = 0; k < out->n; k++)
+        out->to[k] = op_binary(e, (enum lp_op)i->op, DT_I64, 0, out->to[k], fixed);
     if (sum) {
         struct held moved = value_new(e, FORM_AFFINE, 1);
         moved.stride = out->along.stride;
@@ -337,12 +377,17 @@ static bool reach_of(struct emitter *e, lpv v, uint32_t part, struct reach *out)
 /* It need not lie within the buffer: lanes that would read outside are masked. */
 static LLVMValueRef any_address(struct emitter *e, uint32_t buffer, LLVMValueRef index)
 {
-    return LLVMBuildGEP2(e->builder, type_memory(e, (enum dtype)e->p->buffers.data[buffer].dtype, 0), buffer_pointer(e, buffer), &index, 1, "");
+    return LLVMBuildGEP2(e->builder, type_memory(e, (enum dtype)e->p->buffers.data[buffer].dtype, 0),
+                         buffer_pointer(e, buffer), &index, 1, "");
 }
 
-static LLVMValueRef both(struct emitter *e, LLVMValueRef x, LLVMValueRef mask) { return mask ? LLVMBuildAnd(e->builder, x, mask, "") : x; }
+static LLVMValueRef both(struct emitter *e, LLVMValueRef x, LLVMValueRef mask)
+{
+    return mask ? LLVMBuildAnd(e->builder, x, mask, "") : x;
+}
 
-/* NULL: the index is not of this kind, or the machine has no masked loads of this size. What no lane reads is not read. */
+/* NULL: the index is not of this kind, or the machine has no masked loads of this size. What no lane reads is
+ * not read. */
 static LLVMValueRef load_clamped(struct emitter *e, uint32_t buffer, lpv index, uint32_t part)
 {
     enum dtype t = (enum dtype)e->p->buffers.data[buffer].dtype;
@@ -351,16 +396,25 @@ static LLVMValueRef load_clamped(struct emitter *e, uint32_t buffer, lpv index, 
     LLVMValueRef mask = e->w->mask[part], within = all_lanes(e, lanes), zero = LLVMConstInt(e->i32, 0, false);
     struct reach at;
     if (e->vector_bytes < 32 || (size_of(t) < 4 && e->vector_bytes < 64)) return NULL;
-    if (lanes < 2 || value_get(e, index)->form != FORM_WIDE || !reach_of(e, index, part, &at) || !at.n || at.along.stride != 1) return NULL;
-    for (uint32_t k = 0; k < at.n; k++) within = LLVMBuildAnd(e->builder, within, LLVMBuildNot(e->builder, at.away[k], ""), "");
-    LLVMValueRef args[3] = { any_address(e, buffer, affine_start(e, &at.along, part)), both(e, within, mask), LLVMConstNull(type) };
+    if (lanes < 2 || value_get(e, index)->form != FORM_WIDE || !reach_of(e, index, part, &at) || !at.n ||
+        at.along.stride != 1)
+        return NULL;
+    for (uint32_t k = 0; k < at.n; k++)
+        within = LLVMBuildAnd(e->builder, within, LLVMBuildNot(e->builder, at.away[k], ""), "");
+    LLVMValueRef args[3] = { any_address(e, buffer, affine_start(e, &at.along, part)), both(e, within, mask),
+                             LLVMConstNull(type) };
     LLVMValueRef r = masked_call(e, "llvm.masked.load", type, e->ptr, args, 3, 1, size_of(t));
     for (uint32_t k = 0; k < at.n; k++) {
-        LLVMValueRef away = both(e, at.away[k], mask), any = call_intrinsic(e, "llvm.vector.reduce.or", &flags, 1, &away, 1);
-        LLVMValueRef one[3] = { any_address(e, buffer, at.to[k]), LLVMBuildInsertElement(e->builder, LLVMConstNull(flags), any, zero, ""), LLVMConstNull(type) };
+        LLVMValueRef away = both(e, at.away[k], mask),
+                     any = call_intrinsic(e, "llvm.vector.reduce.or", &flags, 1, &away, 1);
+        LLVMValueRef one[3] = { any_address(e, buffer, at.to[k]),
+                                LLVMBuildInsertElement(e->builder, LLVMConstNull(flags), any, zero, ""),
+                                LLVMConstNull(type) };
         LLVMValueRef element = masked_call(e, "llvm.masked.load", type, e->ptr, one, 3, 1, size_of(t));
         LLVMValueRef everywhere = LLVMConstNull(LLVMVectorType(e->i32, lanes));
-        r = LLVMBuildSelect(e->builder, at.away[k], LLVMBuildShuffleVector(e->builder, element, LLVMGetPoison(type), everywhere, ""), r, "");
+        r = LLVMBuildSelect(e->builder, at.away[k],
+                            LLVMBuildShuffleVector(e->builder, element, LLVMGetPoison(type), everywhere, ""),
+                            r, "");
     }
     return from_memory(e, t, r);
 }
@@ -378,14 +432,16 @@ static LLVMValueRef load_part(struct emitter *e, uint32_t buffer, lpv index, uin
         r = masked_call(e, "llvm.masked.gather", type, LLVMTypeOf(at.pointers), args, 3, 1, size_of(t));
     } else if (at.stride == 1 || at.stride == -1) {
         if (mask) {
-            LLVMValueRef args[3] = { at.start, at.stride < 0 ? reversed(e, mask) : mask, LLVMConstNull(type) };
+            LLVMValueRef args[3] = { at.start, at.stride < 0 ? reversed(e, mask) : mask,
+                                     LLVMConstNull(type) };
             r = masked_call(e, "llvm.masked.load", type, e->ptr, args, 3, 1, size_of(t));
         } else LLVMSetAlignment(r = LLVMBuildLoad2(e->builder, type, at.start, ""), size_of(t));
         if (at.stride < 0) r = reversed(e, r);
     } else {
         r = LLVMGetPoison(type);
         for (uint32_t l = 0; l < lanes; l++) {
-            LLVMValueRef x = LLVMBuildLoad2(e->builder, scalar, pointer_at(e, scalar, at.start, at.stride * l), "");
+            LLVMValueRef x = LLVMBuildLoad2(e->builder, scalar,
+                                            pointer_at(e, scalar, at.start, at.stride * l), "");
             r = LLVMBuildInsertElement(e->builder, r, x, LLVMConstInt(e->i32, l, false), "");
         }
     }
@@ -412,17 +468,22 @@ static void store_part(struct emitter *e, uint32_t buffer, lpv index, LLVMValueR
     } else
         for (uint32_t l = 0; l < lanes; l++) {
             LLVMValueRef one = LLVMBuildExtractElement(e->builder, x, LLVMConstInt(e->i32, l, false), "");
-            LLVMSetAlignment(LLVMBuildStore(e->builder, one, pointer_at(e, scalar, at.start, at.stride * l)), size_of(t));
+            LLVMSetAlignment(LLVMBuildStore(e->builder, one, pointer_at(e, scalar, at.start, at.stride * l)),
+                             size_of(t));
         }
 }
 
 /* ---- slots: locals, lanes, buffers in registers ---- */
 
-static bool is_lanes(const struct emitter *e, uint32_t slot) { return slot < e->p->locals.len && e->p->locals.data[slot].kind == LOCAL_LANES; }
+static bool is_lanes(const struct emitter *e, uint32_t slot)
+{
+    return slot < e->p->locals.len && e->p->locals.data[slot].kind == LOCAL_LANES;
+}
 
 static enum dtype slot_dtype(const struct emitter *e, uint32_t slot)
 {
-    return (enum dtype)(slot < e->p->locals.len ? e->p->locals.data[slot].dtype : e->p->buffers.data[slot - e->p->locals.len].dtype);
+    return (enum dtype)(slot < e->p->locals.len ? e->p->locals.data[slot].dtype
+                                                : e->p->buffers.data[slot - e->p->locals.len].dtype);
 }
 
 static struct held slot_zero(struct emitter *e, uint32_t slot)
@@ -431,12 +492,16 @@ static struct held slot_zero(struct emitter *e, uint32_t slot)
     struct held v;
     if (slot < e->p->locals.len && !is_lanes(e, slot)) {
         v = value_new(e, e->w ? FORM_WIDE : FORM_SCALAR, e->w ? e->w->n : 1);
-        for (uint32_t p = 0; p < v.n; p++) v.part[p] = LLVMConstNull(type_value(e, t, e->w ? e->w->part_lanes[p] : 0));
+        for (uint32_t p = 0; p < v.n; p++)
+            v.part[p] = LLVMConstNull(type_value(e, t, e->w ? e->w->part_lanes[p] : 0));
         return v;
     }
-    const struct slot_plan *s = slot < e->p->locals.len ? &e->plan.locals[slot] : &e->plan.buffers[slot - e->p->locals.len];
-    int64_t count = is_lanes(e, slot) ? (int64_t)s->parts * s->lanes : e->p->buffers.data[slot - e->p->locals.len].static_count;
-    if (count == 1) return v = value_new(e, FORM_SCALAR, 1), v.part[0] = LLVMConstNull(type_value(e, t, 0)), v;
+    const struct slot_plan *s = slot < e->p->locals.len ? &e->plan.locals[slot]
+                                                        : &e->plan.buffers[slot - e->p->locals.len];
+    int64_t count = is_lanes(e, slot) ? (int64_t)s->parts * s->lanes
+                                      : e->p->buffers.data[slot - e->p->locals.len].static_count;
+    if (count == 1)
+        return v = value_new(e, FORM_SCALAR, 1), v.part[0] = LLVMConstNull(type_value(e, t, 0)), v;
     v = value_new(e, FORM_WIDE, s->parts);
     for (uint32_t p = 0; p < v.n; p++) {
         uint32_t rest = (uint32_t)(count - (int64_t)p * s->lanes);
@@ -459,7 +524,8 @@ static struct held *slot_value(struct emitter *e, uint32_t slot)
     return s;
 }
 
-/* In a vector loop a scalar local that is set there is a vector from the beginning; what an earlier step (the main loop, before its tail) left is nothing here. */
+/* In a vector loop a scalar local that is set there is a vector from the beginning; what an earlier step (the
+ * main loop, before its tail) left is nothing here. */
 void slot_ready(struct emitter *e, uint32_t slot)
 {
     struct held *s = &e->f->slots[slot];
@@ -473,19 +539,24 @@ LLVMValueRef lane_address(struct emitter *e, uint32_t local, LLVMValueRef lane)
     struct func *f = e->f;
     LLVMTypeRef type = type_memory(e, (enum dtype)e->p->locals.data[local].dtype, 0);
     if (!f->lane_memory[local]) {
-        if (f->loop == e->plan.locals[local].home) f->lane_memory[local] = stack_slot(e, type, STRICT_LANES, 64);
+        if (f->loop == e->plan.locals[local].home)
+            f->lane_memory[local] = stack_slot(e, type, STRICT_LANES, 64);
         else f->lane_memory[local] = capture(e, CAPTURE_LANES, local, e->ptr);
     }
-    return lane ? LLVMBuildInBoundsGEP2(e->builder, type, f->lane_memory[local], &lane, 1, "") : f->lane_memory[local];
+    return lane ? LLVMBuildInBoundsGEP2(e->builder, type, f->lane_memory[local], &lane, 1, "")
+                : f->lane_memory[local];
 }
 
-/* A buffer's pointer is loaded where it is handed on: kept from the entry on, hundreds of them would only be spilled. */
+/* A buffer's pointer is loaded where it is handed on: kept from the entry on, hundreds of them would only be
+ * spilled. */
 LLVMValueRef captured(struct emitter *e, struct capture c)
 {
     switch ((enum capture_kind)c.kind) {
     case CAPTURE_VALUE: return value_scalar(e, c.id);
     case CAPTURE_SLOT: return slot_value(e, c.id)->part[0];
-    case CAPTURE_BUFFER: return e->f->pointers[c.id] || e->p->buffers.data[c.id].kind == BUF_LOCAL ? buffer_pointer(e, c.id) : load_pointer(e, c.id);
+    case CAPTURE_BUFFER:
+        return e->f->pointers[c.id] || e->p->buffers.data[c.id].kind == BUF_LOCAL ? buffer_pointer(e, c.id)
+                                                                                  : load_pointer(e, c.id);
     case CAPTURE_LANES: return lane_address(e, c.id, NULL);
     case CAPTURE_BUFFERS: return buffers_table(e);
     case CAPTURE_SYMBOLS: return symbols_pointer(e);
@@ -493,14 +564,19 @@ LLVMValueRef captured(struct emitter *e, struct capture c)
     emit_fail(e, "an unknown capture");
 }
 
-static LLVMValueRef current_lane(struct emitter *e) { return e->f->lane_index ? e->f->lane_index : const_index(e, 0); }
+static LLVMValueRef current_lane(struct emitter *e)
+{
+    return e->f->lane_index ? e->f->lane_index : const_index(e, 0);
+}
 
 static LLVMValueRef lanes_from(struct emitter *e, LLVMValueRef x, uint32_t first, uint32_t lanes)
 {
     LLVMValueRef order[MAX_PARTS];
     uint32_t have = LLVMGetVectorSize(LLVMTypeOf(x));
-    for (uint32_t l = 0; l < lanes; l++) order[l] = first + l < have ? LLVMConstInt(e->i32, first + l, false) : LLVMGetPoison(e->i32);
-    return LLVMBuildShuffleVector(e->builder, x, LLVMGetPoison(LLVMTypeOf(x)), LLVMConstVector(order, lanes), "");
+    for (uint32_t l = 0; l < lanes; l++)
+        order[l] = first + l < have ? LLVMConstInt(e->i32, first + l, false) : LLVMGetPoison(e->i32);
+    return LLVMBuildShuffleVector(e->builder, x, LLVMGetPoison(LLVMTypeOf(x)), LLVMConstVector(order, lanes),
+                                  "");
 }
 
 static LLVMValueRef fold_lanes(struct emitter *e, const struct lp_instr *i)
@@ -518,10 +594,13 @@ static LLVMValueRef fold_lanes(struct emitter *e, const struct lp_instr *i)
         x = parts[0];
     } else {
         lanes = STRICT_LANES;
-        LLVMSetAlignment(x = LLVMBuildLoad2(e->builder, type_memory(e, t, lanes), lane_address(e, local, NULL), ""), size_of(t));
+        LLVMSetAlignment(x = LLVMBuildLoad2(e->builder, type_memory(e, t, lanes),
+                                            lane_address(e, local, NULL), ""),
+                         size_of(t));
         x = from_memory(e, t, x);
     }
-    for (lanes /= 2; lanes; lanes /= 2) x = op_fold(e, fold, t, lanes, lanes_from(e, x, 0, lanes), lanes_from(e, x, lanes, lanes));
+    for (lanes /= 2; lanes; lanes /= 2)
+        x = op_fold(e, fold, t, lanes, lanes_from(e, x, 0, lanes), lanes_from(e, x, lanes, lanes));
     return LLVMBuildExtractElement(e->builder, x, LLVMConstInt(e->i32, 0, false), "");
 }
 
@@ -543,7 +622,8 @@ static void emit_read(struct emitter *e, lpv v, uint32_t part)
     const struct lp_instr *i = instr(e, v);
     uint32_t local = (uint32_t)i->imm;
     if (is_lanes(e, local) && !e->plan.locals[local].in_registers) {
-        LLVMValueRef x = LLVMBuildLoad2(e->builder, type_memory(e, (enum dtype)i->dtype, 0), lane_address(e, local, current_lane(e)), "");
+        LLVMValueRef x = LLVMBuildLoad2(e->builder, type_memory(e, (enum dtype)i->dtype, 0),
+                                        lane_address(e, local, current_lane(e)), "");
         give_scalar(e, v, 0, from_memory(e, (enum dtype)i->dtype, x));
         return;
     }
@@ -552,7 +632,8 @@ static void emit_read(struct emitter *e, lpv v, uint32_t part)
     else if (!is_lanes(e, local)) give_part(e, v, part, s->part[part]);
     else {
         LLVMValueRef x = s->part[part % s->n];
-        give_part(e, v, part, e->w->part_lanes[part] == e->w->lanes ? x : lanes_from(e, x, 0, e->w->part_lanes[part]));
+        give_part(e, v, part,
+                  e->w->part_lanes[part] == e->w->lanes ? x : lanes_from(e, x, 0, e->w->part_lanes[part]));
     }
 }
 
@@ -568,7 +649,8 @@ static void emit_load(struct emitter *e, lpv v, uint32_t part)
     }
     if (!e->w || value_get(e, i->a)->form == FORM_SCALAR) {
         if (part) return;
-        LLVMValueRef x = LLVMBuildLoad2(e->builder, type_memory(e, (enum dtype)i->dtype, 0), buffer_address(e, buffer, value_scalar(e, i->a)), "");
+        LLVMValueRef x = LLVMBuildLoad2(e->builder, type_memory(e, (enum dtype)i->dtype, 0),
+                                        buffer_address(e, buffer, value_scalar(e, i->a)), "");
         LLVMSetAlignment(x, size_of((enum dtype)i->dtype));
         give_scalar(e, v, 0, from_memory(e, (enum dtype)i->dtype, x));
         return;
@@ -576,18 +658,22 @@ static void emit_load(struct emitter *e, lpv v, uint32_t part)
     give_part(e, v, part, load_part(e, buffer, i->a, part));
 }
 
-static LLVMValueRef compute(struct emitter *e, const struct lp_instr *i, uint32_t lanes, LLVMValueRef a, LLVMValueRef b, LLVMValueRef c)
+static LLVMValueRef compute(struct emitter *e, const struct lp_instr *i, uint32_t lanes, LLVMValueRef a,
+                            LLVMValueRef b, LLVMValueRef c)
 {
     enum lp_op op = (enum lp_op)i->op;
     enum dtype t = (enum dtype)i->dtype, from = dtype_of(e, i->a);
     switch (op) {
     case LP_CAST: return op_cast(e, t, from, lanes, a);
     case LP_BITCAST: return LLVMBuildBitCast(e->builder, a, type_value(e, t, lanes), "");
-    case LP_FLOORDIV: case LP_MOD: return op_index_division(e, op, lanes, a, b, i->a, i->b);
+    case LP_FLOORDIV:
+    case LP_MOD: return op_index_division(e, op, lanes, a, b, i->a, i->b);
     case LP_SELECT: return LLVMBuildSelect(e->builder, a, b, c, "");
     case LP_FAR: return op_far(e, i, lanes, a, b, c);
-    case LP_FMA: case LP_FUSED: {
-        if (!e->has_fma && op == LP_FMA) return LLVMBuildFAdd(e->builder, LLVMBuildFMul(e->builder, a, b, ""), c, "");
+    case LP_FMA:
+    case LP_FUSED: {
+        if (!e->has_fma && op == LP_FMA)
+            return LLVMBuildFAdd(e->builder, LLVMBuildFMul(e->builder, a, b, ""), c, "");
         LLVMTypeRef type = LLVMTypeOf(a);
         LLVMValueRef args[3] = { a, b, c };
         return call_intrinsic(e, "llvm.fma", &type, 1, args, 3);
@@ -596,7 +682,8 @@ static LLVMValueRef compute(struct emitter *e, const struct lp_instr *i, uint32_
     }
 }
 
-/* Sums, differences and constant multiples of affine indices stay affine: two's complement wraps the same lane by lane. */
+/* Sums, differences and constant multiples of affine indices stay affine: two's complement wraps the same
+ * lane by lane. */
 static bool emit_affine(struct emitter *e, lpv v, const struct held *a, const struct held *b)
 {
     const struct lp_instr *i = instr(e, v);
@@ -621,9 +708,12 @@ static bool emit_narrow(struct emitter *e, lpv v, uint32_t part)
     const struct lp_instr *i = instr(e, v);
     uint32_t lanes = e->w->part_lanes[part];
     bool compare = i->op >= LP_EQ && i->op <= LP_GE;
-    if ((!compare && i->op != LP_CAST) || !is_narrow(e, i->a) || (compare && !is_narrow(e, i->b))) return false;
+    if ((!compare && i->op != LP_CAST) || !is_narrow(e, i->a) || (compare && !is_narrow(e, i->b)))
+        return false;
     LLVMValueRef a = narrow_part(e, i->a, part);
-    give_part(e, v, part, compare ? op_binary(e, (enum lp_op)i->op, DT_I32, lanes, a, narrow_part(e, i->b, part)) : op_cast(e, (enum dtype)i->dtype, DT_I32, lanes, a));
+    give_part(e, v, part,
+              compare ? op_binary(e, (enum lp_op)i->op, DT_I32, lanes, a, narrow_part(e, i->b, part))
+                      : op_cast(e, (enum dtype)i->dtype, DT_I32, lanes, a));
     return true;
 }
 
@@ -638,7 +728,8 @@ static void emit_pure(struct emitter *e, lpv v, uint32_t part)
     for (int k = 0; k < 3; k++)
         if (operands[k] != LPV_NONE) x[k] = *value_get(e, operands[k]), uniform &= x[k].form == FORM_SCALAR;
     if (uniform) {
-        e->f->values[v] = scalar_value(e, compute(e, i, 0, x[0].part[0], x[1].form ? x[1].part[0] : NULL, x[2].form ? x[2].part[0] : NULL));
+        e->f->values[v] = scalar_value(e, compute(e, i, 0, x[0].part[0], x[1].form ? x[1].part[0] : NULL,
+                                                  x[2].form ? x[2].part[0] : NULL));
         return;
     }
     if (!part && emit_affine(e, v, &x[0], x[1].form ? &x[1] : NULL)) return;
@@ -652,7 +743,9 @@ void emit_let(struct emitter *e, lpv v, uint32_t part)
 {
     if (!e->plan.needed[v]) return;
     switch ((enum lp_op)instr(e, v)->op) {
-    case LP_CONST: case LP_SYMBOL: case LP_VAR: return;
+    case LP_CONST:
+    case LP_SYMBOL:
+    case LP_VAR: return;
     case LP_READ: emit_read(e, v, part); return;
     case LP_LOAD: emit_load(e, v, part); return;
     case LP_FOLD:
@@ -678,7 +771,8 @@ void emit_store(struct emitter *e, const struct lp_stmt *s, uint32_t part)
     }
     if (part) return;
     LLVMValueRef at = buffer_address(e, s->target, value_scalar(e, s->index));
-    LLVMSetAlignment(LLVMBuildStore(e->builder, to_memory(e, t, 0, value_scalar(e, s->value)), at), size_of(t));
+    LLVMSetAlignment(LLVMBuildStore(e->builder, to_memory(e, t, 0, value_scalar(e, s->value)), at),
+                     size_of(t));
 }
 
 static void set_lanes(struct emitter *e, const struct lp_stmt *s)
@@ -707,22 +801,29 @@ void emit_set(struct emitter *e, const struct lp_stmt *s, uint32_t part)
         *state = scalar_value(e, value_scalar(e, s->value));
         return;
     }
-    if (state->form != FORM_WIDE || state->instance != e->w->instance) *state = value_new(e, FORM_WIDE, e->w->n);
+    if (state->form != FORM_WIDE || state->instance != e->w->instance)
+        *state = value_new(e, FORM_WIDE, e->w->n);
     state->part[part] = value_part(e, s->value, part);
 }
 
-/* Lanes that do not run keep what they have; a part narrower than the accumulator leaves its upper lanes alone. */
+/* Lanes that do not run keep what they have; a part narrower than the accumulator leaves its upper lanes
+ * alone. */
 static void accumulate_lanes(struct emitter *e, const struct lp_stmt *s, uint32_t part)
 {
     enum dtype t = (enum dtype)e->p->locals.data[s->target].dtype;
     uint32_t lanes = e->w->lanes, have = e->w->part_lanes[part];
     struct held *state = slot_value(e, s->target);
-    LLVMValueRef x = value_part(e, s->value, part), mask = e->w->mask[part], *acc = &state->part[part % state->n];
+    LLVMValueRef x = value_part(e, s->value, part), mask = e->w->mask[part],
+                 *acc = &state->part[part % state->n];
     if (have < lanes) {
         LLVMValueRef on[MAX_PARTS];
         x = lanes_from(e, x, 0, lanes);
         for (uint32_t l = 0; l < lanes; l++)
-            on[l] = l < have ? (mask ? LLVMBuildExtractElement(e->builder, mask, LLVMConstInt(e->i32, l, false), "") : LLVMConstInt(e->i1, 1, false)) : LLVMConstInt(e->i1, 0, false);
+            on[l] = l < have
+                        ? (mask
+                               ? LLVMBuildExtractElement(e->builder, mask, LLVMConstInt(e->i32, l, false), "")
+                               : LLVMConstInt(e->i1, 1, false))
+                        : LLVMConstInt(e->i1, 0, false);
         mask = LLVMConstVector(on, lanes);
     }
     LLVMValueRef next = op_fold(e, (enum lp_fold)s->mode, t, lanes, *acc, x);
@@ -736,7 +837,8 @@ void emit_accumulate(struct emitter *e, const struct lp_stmt *s, uint32_t part)
     if (is_lanes(e, s->target) && !e->plan.locals[s->target].in_registers) {
         LLVMValueRef at = lane_address(e, s->target, current_lane(e));
         LLVMValueRef old = from_memory(e, t, LLVMBuildLoad2(e->builder, type_memory(e, t, 0), at, ""));
-        LLVMBuildStore(e->builder, to_memory(e, t, 0, op_fold(e, fold, t, 0, old, value_scalar(e, s->value))), at);
+        LLVMBuildStore(e->builder, to_memory(e, t, 0, op_fold(e, fold, t, 0, old, value_scalar(e, s->value))),
+                       at);
         return;
     }
     if (is_lanes(e, s->target)) {

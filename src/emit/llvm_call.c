@@ -1,24 +1,30 @@
-/* Calls of the LLVM back end: everything that leaves native code goes through the runtime's table (rt.h). Products, checks, prints, callbacks, growing buffers, copies, and
- * loops that become functions of their own, with an environment of the values they take from outside: parallel regions and repeated nests. */
+/* Calls of the LLVM back end: everything that leaves native code goes through the runtime's table (rt.h).
+ * Products, checks, prints, callbacks, growing buffers, copies, and loops that become functions of their own,
+ * with an environment of the values they take from outside: parallel regions and repeated nests. */
 #include "emit/llvm.h"
 #include "runtime/rt.h"
 
 enum {
-    GRAIN_WORK = 40000,  /* operations worth handing to another thread: about twenty microseconds */
-    UNKNOWN_TRIPS = 32,  /* of a loop whose bounds are computed inside the region */
-    COPY_INLINE = 256,   /* bytes copied or cleared without a call */
+    GRAIN_WORK = 40000, /* operations worth handing to another thread: about twenty microseconds */
+    UNKNOWN_TRIPS = 32, /* of a loop whose bounds are computed inside the region */
+    COPY_INLINE = 256,  /* bytes copied or cleared without a call */
     ENVIRONMENT_SLOTS = 64
 };
 
-static LLVMValueRef call_rt(struct emitter *e, size_t offset, LLVMTypeRef result, LLVMValueRef *args, uint32_t n)
+static LLVMValueRef call_rt(struct emitter *e, size_t offset, LLVMTypeRef result, LLVMValueRef *args,
+                            uint32_t n)
 {
     LLVMTypeRef params[16];
     for (uint32_t i = 0; i < n; i++) params[i] = LLVMTypeOf(args[i]);
-    return LLVMBuildCall2(e->builder, LLVMFunctionType(result, params, n, false), rt_function(e, offset), args, n, "");
+    return LLVMBuildCall2(e->builder, LLVMFunctionType(result, params, n, false), rt_function(e, offset),
+                          args, n, "");
 }
 
 static LLVMValueRef int32(struct emitter *e, int64_t v) { return LLVMConstInt(e->i32, (uint64_t)v, true); }
-static LLVMValueRef index_or_zero(struct emitter *e, lpv v) { return v == LPV_NONE ? const_index(e, 0) : value_scalar(e, v); }
+static LLVMValueRef index_or_zero(struct emitter *e, lpv v)
+{
+    return v == LPV_NONE ? const_index(e, 0) : value_scalar(e, v);
+}
 
 static LLVMValueRef field(struct emitter *e, LLVMValueRef base, size_t offset)
 {
@@ -49,11 +55,20 @@ static void leave_on(struct emitter *e, LLVMValueRef status)
 static void emit_gemm(struct emitter *e, const struct lp_call *c)
 {
     LLVMValueRef args[14] = {
-        e->f->rt, int32(e, c->gemm.dtype), int32(e, c->gemm.ta), int32(e, c->gemm.tb),
-        value_scalar(e, c->gemm.m), value_scalar(e, c->gemm.n), value_scalar(e, c->gemm.k),
-        buffer_address(e, c->gemm.a, index_or_zero(e, c->gemm.a_at)), value_scalar(e, c->gemm.lda),
-        buffer_address(e, c->gemm.b, index_or_zero(e, c->gemm.b_at)), value_scalar(e, c->gemm.ldb),
-        buffer_address(e, c->gemm.c, index_or_zero(e, c->gemm.c_at)), value_scalar(e, c->gemm.ldc), int32(e, c->gemm.accumulate),
+        e->f->rt,
+        int32(e, c->gemm.dtype),
+        int32(e, c->gemm.ta),
+        int32(e, c->gemm.tb),
+        value_scalar(e, c->gemm.m),
+        value_scalar(e, c->gemm.n),
+        value_scalar(e, c->gemm.k),
+        buffer_address(e, c->gemm.a, index_or_zero(e, c->gemm.a_at)),
+        value_scalar(e, c->gemm.lda),
+        buffer_address(e, c->gemm.b, index_or_zero(e, c->gemm.b_at)),
+        value_scalar(e, c->gemm.ldb),
+        buffer_address(e, c->gemm.c, index_or_zero(e, c->gemm.c_at)),
+        value_scalar(e, c->gemm.ldc),
+        int32(e, c->gemm.accumulate),
     };
     call_rt(e, offsetof(struct hop_rt, gemm), e->nothing, args, 14);
 }
@@ -63,8 +78,10 @@ static void emit_gemm(struct emitter *e, const struct lp_call *c)
 static void fill_operand(struct emitter *e, const struct lp_operand *o, LLVMValueRef to)
 {
     LLVMValueRef data, dims = stack_slot(e, e->i64, o->rank, 8);
-    enum dtype t = o->buffer == HOP_NONE ? dtype_of(e, o->value) : (enum dtype)e->p->buffers.data[o->buffer].dtype;
-    for (uint32_t d = 0; d < o->rank; d++) LLVMBuildStore(e->builder, value_scalar(e, o->dims[d]), field(e, dims, d * sizeof(int64_t)));
+    enum dtype t = o->buffer == HOP_NONE ? dtype_of(e, o->value)
+                                         : (enum dtype)e->p->buffers.data[o->buffer].dtype;
+    for (uint32_t d = 0; d < o->rank; d++)
+        LLVMBuildStore(e->builder, value_scalar(e, o->dims[d]), field(e, dims, d * sizeof(int64_t)));
     if (o->buffer == HOP_NONE) {
         LLVMValueRef x = value_scalar(e, o->value);
         if (t == DT_BOOL) x = LLVMBuildZExt(e->builder, x, e->i8, "");
@@ -79,11 +96,14 @@ static void fill_operand(struct emitter *e, const struct lp_operand *o, LLVMValu
 
 static LLVMValueRef tell_site(struct emitter *e, const struct lp_call *c)
 {
-    static const size_t offsets[] = { [CALL_CHECK] = offsetof(struct hop_rt, check), [CALL_PRINT] = offsetof(struct hop_rt, print), [CALL_CALLBACK] = offsetof(struct hop_rt, callback) };
+    static const size_t offsets[] = { [CALL_CHECK] = offsetof(struct hop_rt, check),
+                                      [CALL_PRINT] = offsetof(struct hop_rt, print),
+                                      [CALL_CALLBACK] = offsetof(struct hop_rt, callback) };
     uint32_t site = 0;
     while (e->plan.sites[site] != c) site++;
     LLVMValueRef operands = stack_slot(e, e->i8, c->n_operands * (uint32_t)sizeof(struct hop_rt_operand), 8);
-    for (uint32_t k = 0; k < c->n_operands; k++) fill_operand(e, &c->operands[k], field(e, operands, k * sizeof(struct hop_rt_operand)));
+    for (uint32_t k = 0; k < c->n_operands; k++)
+        fill_operand(e, &c->operands[k], field(e, operands, k * sizeof(struct hop_rt_operand)));
     LLVMValueRef args[4] = { e->f->rt, int32(e, site), int32(e, c->n_operands), operands };
     return call_rt(e, offsets[c->kind], c->kind == CALL_CALLBACK ? e->i32 : e->nothing, args, 4);
 }
@@ -113,7 +133,8 @@ static void emit_told(struct emitter *e, const struct lp_call *c)
 
 /* ---- memory ---- */
 
-/* The bytes known to be there are kept on the stack, so that the runtime is called only when the buffer must grow, and it doubles. */
+/* The bytes known to be there are kept on the stack, so that the runtime is called only when the buffer must
+ * grow, and it doubles. */
 static void emit_reserve(struct emitter *e, const struct lp_call *c)
 {
     struct func *f = e->f;
@@ -125,13 +146,17 @@ static void emit_reserve(struct emitter *e, const struct lp_call *c)
         LLVMBuildStore(e->builder, const_index(e, -1), *known);
         LLVMPositionBuilderAtEnd(e->builder, at);
     }
-    LLVMValueRef bytes = LLVMBuildMul(e->builder, value_scalar(e, c->index), const_index(e, size_of((enum dtype)e->p->buffers.data[c->target].dtype)), "");
+    LLVMValueRef bytes = LLVMBuildMul(e->builder, value_scalar(e, c->index),
+                                      const_index(e,
+                                                  size_of((enum dtype)e->p->buffers.data[c->target].dtype)),
+                                      "");
     LLVMValueRef have = LLVMBuildLoad2(e->builder, e->i64, *known, "");
     LLVMBasicBlockRef grow = new_block(e, "grow"), next = new_block(e, "on");
     LLVMBuildCondBr(e->builder, LLVMBuildICmp(e->builder, LLVMIntSGT, bytes, have, ""), grow, next);
     LLVMPositionBuilderAtEnd(e->builder, grow);
     LLVMValueRef twice = LLVMBuildShl(e->builder, have, const_index(e, 1), "");
-    LLVMValueRef want = LLVMBuildSelect(e->builder, LLVMBuildICmp(e->builder, LLVMIntSGT, twice, bytes, ""), twice, bytes, "");
+    LLVMValueRef want = LLVMBuildSelect(e->builder, LLVMBuildICmp(e->builder, LLVMIntSGT, twice, bytes, ""),
+                                        twice, bytes, "");
     LLVMValueRef args[3] = { f->rt, int32(e, c->target), want };
     LLVMValueRef moved = call_rt(e, offsetof(struct hop_rt, reserve), e->ptr, args, 3);
     leave_unless(e, LLVMBuildIsNotNull(e->builder, moved, ""), HOP_NOMEM);
@@ -147,7 +172,8 @@ static void copy_inline(struct emitter *e, LLVMValueRef to, LLVMValueRef from, u
     uint32_t n = 0;
     for (uint32_t at = 0, size = e->vector_bytes; at < bytes;) {
         while (size > bytes - at) size /= 2;
-        LLVMTypeRef type = size > 8 ? LLVMVectorType(e->i32, size / 4) : LLVMIntTypeInContext(e->context, size * 8);
+        LLVMTypeRef type = size > 8 ? LLVMVectorType(e->i32, size / 4)
+                                    : LLVMIntTypeInContext(e->context, size * 8);
         places[n] = field(e, to, at);
         pieces[n] = from ? LLVMBuildLoad2(e->builder, type, field(e, from, at), "") : LLVMConstNull(type);
         if (from) LLVMSetAlignment(pieces[n], 1);
@@ -161,7 +187,8 @@ static void emit_copy(struct emitter *e, const struct lp_call *c)
 {
     bool copy = c->kind == CALL_COPY;
     uint32_t size = size_of((enum dtype)e->p->buffers.data[c->target].dtype);
-    LLVMValueRef to = buffer_address(e, c->target, index_or_zero(e, c->lo)), from = copy ? buffer_address(e, c->source, index_or_zero(e, c->index)) : NULL;
+    LLVMValueRef to = buffer_address(e, c->target, index_or_zero(e, c->lo)),
+                 from = copy ? buffer_address(e, c->source, index_or_zero(e, c->index)) : NULL;
     int64_t count;
     if (const_int(e, c->count, &count) && count * size <= COPY_INLINE) {
         copy_inline(e, to, from, (uint32_t)(count * size));
@@ -174,7 +201,8 @@ static void emit_copy(struct emitter *e, const struct lp_call *c)
 
 static void emit_setdim(struct emitter *e, const struct lp_call *c)
 {
-    LLVMBuildStore(e->builder, value_scalar(e, c->value), field(e, symbols_pointer(e), c->target * sizeof(int64_t)));
+    LLVMBuildStore(e->builder, value_scalar(e, c->value),
+                   field(e, symbols_pointer(e), c->target * sizeof(int64_t)));
 }
 
 /* A procedure finds its arrays in its part of the table of buffers; what is given to it is written there. */
@@ -183,9 +211,12 @@ static void emit_procedure(struct emitter *e, const struct lp_call *c)
     const struct lp *q = e->program->procedures.data[c->target];
     int64_t first = (int64_t)q->first_buffer - (int64_t)e->p->first_buffer;
     LLVMValueRef at = const_index(e, first * (int64_t)sizeof(void *));
-    LLVMValueRef table = LLVMBuildGEP2(e->builder, e->i8, buffers_table(e), &at, 1, ""), fn = e->procedures[c->target];
+    LLVMValueRef table = LLVMBuildGEP2(e->builder, e->i8, buffers_table(e), &at, 1, ""),
+                 fn = e->procedures[c->target];
     for (uint32_t k = 0; k < c->n_operands; k++)
-        LLVMBuildStore(e->builder, buffer_address(e, c->operands[k].buffer, index_or_zero(e, c->operands[k].index)), field(e, table, k * sizeof(void *)));
+        LLVMBuildStore(e->builder,
+                       buffer_address(e, c->operands[k].buffer, index_or_zero(e, c->operands[k].index)),
+                       field(e, table, k * sizeof(void *)));
     LLVMValueRef args[3] = { e->f->rt, table, symbols_pointer(e) };
     leave_on(e, LLVMBuildCall2(e->builder, LLVMGlobalGetValueType(fn), fn, args, 3, ""));
 }
@@ -193,8 +224,9 @@ static void emit_procedure(struct emitter *e, const struct lp_call *c)
 void emit_call(struct emitter *e, const struct lp_call *c)
 {
     static void (*const emit[])(struct emitter *, const struct lp_call *) = {
-        [CALL_GEMM] = emit_gemm, [CALL_CHECK] = emit_told, [CALL_PRINT] = emit_told, [CALL_CALLBACK] = emit_told, [CALL_RESERVE] = emit_reserve,
-        [CALL_SETDIM] = emit_setdim, [CALL_COPY] = emit_copy, [CALL_ZERO] = emit_copy, [CALL_PROCEDURE] = emit_procedure,
+        [CALL_GEMM] = emit_gemm,     [CALL_CHECK] = emit_told,      [CALL_PRINT] = emit_told,
+        [CALL_CALLBACK] = emit_told, [CALL_RESERVE] = emit_reserve, [CALL_SETDIM] = emit_setdim,
+        [CALL_COPY] = emit_copy,     [CALL_ZERO] = emit_copy,       [CALL_PROCEDURE] = emit_procedure,
     };
     if (c->kind >= HOP_COUNT(emit)) emit_fail(e, "a call of unknown kind %d", c->kind);
     emit[c->kind](e, c);
@@ -220,7 +252,8 @@ static LLVMValueRef work_of(struct emitter *e, const struct lp_block *block)
         if (s->kind == LP_CALL) plain += s->call->kind == CALL_GEMM ? GRAIN_WORK : 32;
         else if (s->kind == LP_FOR) {
             const struct loop_plan *l = &e->plan.loops[s->target];
-            LLVMValueRef lo = known_outside(e, s->lo), hi = known_outside(e, s->hi), trips = const_index(e, UNKNOWN_TRIPS);
+            LLVMValueRef lo = known_outside(e, s->lo), hi = known_outside(e, s->hi),
+                         trips = const_index(e, UNKNOWN_TRIPS);
             if (lo && hi) trips = LLVMBuildSub(e->builder, hi, lo, "");
             LLVMValueRef work = LLVMBuildMul(e->builder, trips, work_of(e, s->body), "");
             if (l->mode == LOOP_VECTOR) work = LLVMBuildSDiv(e->builder, work, const_index(e, l->lanes), "");
@@ -239,7 +272,8 @@ static LLVMValueRef at_least(struct emitter *e, LLVMValueRef x, int64_t least)
     return LLVMBuildSelect(e->builder, LLVMBuildICmp(e->builder, LLVMIntSGT, x, c, ""), x, c, "");
 }
 
-/* The function of a loop, emitted when the first of its equals is met: a parallel region takes the piece to run, another nest nothing. */
+/* The function of a loop, emitted when the first of its equals is met: a parallel region takes the piece to
+ * run, another nest nothing. */
 static LLVMValueRef loop_function(struct emitter *e, const struct lp_stmt *s)
 {
     struct loop_plan *l = &e->plan.loops[s->target];
@@ -251,14 +285,18 @@ static LLVMValueRef loop_function(struct emitter *e, const struct lp_stmt *s)
     LLVMTypeRef params[4] = { e->ptr, e->ptr, e->i64, e->i64 };
     char name[96];
     snprintf(name, sizeof name, "%s.%s%u", e->name, region ? "region" : "nest", e->bodies++);
-    LLVMValueRef fn = LLVMAddFunction(e->module, name, LLVMFunctionType(e->i32, params, region ? 4 : 2, false));
+    LLVMValueRef fn = LLVMAddFunction(e->module, name,
+                                      LLVMFunctionType(e->i32, params, region ? 4 : 2, false));
     LLVMSetLinkage(fn, LLVMInternalLinkage);
     func_attributes(e, fn);
     func_begin(e, &f, s->target, fn);
     f.shared = leader->copies > 1;
     if (region) {
-        LLVMValueRef lo = value_scalar(e, s->lo), step = s->step == LPV_NONE ? const_index(e, 1) : value_scalar(e, s->step), ends[2];
-        for (uint32_t k = 0; k < 2; k++) ends[k] = LLVMBuildAdd(e->builder, lo, LLVMBuildMul(e->builder, LLVMGetParam(fn, 2 + k), step, ""), "");
+        LLVMValueRef lo = value_scalar(e, s->lo),
+                     step = s->step == LPV_NONE ? const_index(e, 1) : value_scalar(e, s->step), ends[2];
+        for (uint32_t k = 0; k < 2; k++)
+            ends[k] = LLVMBuildAdd(e->builder, lo,
+                                   LLVMBuildMul(e->builder, LLVMGetParam(fn, 2 + k), step, ""), "");
         counted_loop(e, s, ends[0], ends[1], 1, true);
     } else emit_loop(e, s);
     func_end(e);
@@ -272,7 +310,8 @@ static LLVMValueRef loop_function(struct emitter *e, const struct lp_stmt *s)
 /* Captures of the loop's function, with this loop's values, where the function will find them. */
 static LLVMValueRef fill_environment(struct emitter *e, const struct lp_stmt *s)
 {
-    const struct nest *nest = &e->plan.nests[e->plan.loops[s->target].nest], *leader = &e->plan.nests[nest->leader];
+    const struct nest *nest = &e->plan.nests[e->plan.loops[s->target].nest],
+                      *leader = &e->plan.nests[nest->leader];
     LLVMValueRef env;
     if (leader->n_captures <= ENVIRONMENT_SLOTS) {
         if (!e->environment) e->environment = stack_slot(e, e->i64, ENVIRONMENT_SLOTS, 16);
@@ -293,14 +332,18 @@ void emit_shared(struct emitter *e, const struct lp_stmt *s)
 
 void emit_parallel(struct emitter *e, const struct lp_stmt *s)
 {
-    LLVMValueRef lo = value_scalar(e, s->lo), step = s->step == LPV_NONE ? const_index(e, 1) : value_scalar(e, s->step);
+    LLVMValueRef lo = value_scalar(e, s->lo),
+                 step = s->step == LPV_NONE ? const_index(e, 1) : value_scalar(e, s->step);
     LLVMValueRef n = LLVMBuildSub(e->builder, value_scalar(e, s->hi), lo, "");
-    n = LLVMBuildSDiv(e->builder, LLVMBuildAdd(e->builder, n, LLVMBuildSub(e->builder, step, const_index(e, 1), ""), ""), step, "");
+    n = LLVMBuildSDiv(e->builder,
+                      LLVMBuildAdd(e->builder, n, LLVMBuildSub(e->builder, step, const_index(e, 1), ""), ""),
+                      step, "");
     n = at_least(e, n, 0);
     LLVMValueRef work = at_least(e, work_of(e, s->body), 1);
     LLVMValueRef grain = at_least(e, LLVMBuildSDiv(e->builder, const_index(e, GRAIN_WORK), work, ""), 1);
     LLVMValueRef fn = loop_function(e, s), env = fill_environment(e, s);
-    LLVMBasicBlockRef alone = new_block(e, "alone"), threads = new_block(e, "threads"), join = new_block(e, "join");
+    LLVMBasicBlockRef alone = new_block(e, "alone"), threads = new_block(e, "threads"),
+                      join = new_block(e, "join");
     LLVMBuildCondBr(e->builder, LLVMBuildICmp(e->builder, LLVMIntSLE, n, grain, ""), alone, threads);
     LLVMPositionBuilderAtEnd(e->builder, alone);
     LLVMValueRef direct[4] = { e->f->rt, env, const_index(e, 0), n };

@@ -1,20 +1,30 @@
-/* Operations of the LLVM back end: types, constants, and the arithmetic of enum lp_op on scalars and on vectors alike. LLVM values come in, an LLVM value
- * goes out; no fast-math flag is ever set, so that what the loop program says is what runs. */
+/* Operations of the LLVM back end: types, constants, and the arithmetic of enum lp_op on scalars and on
+ * vectors alike. LLVM values come in, an LLVM value goes out; no fast-math flag is ever set, so that what the
+ * loop program says is what runs. */
 #include "emit/llvm.h"
 #include "runtime/rt.h"
 
 /* ---- types and constants ---- */
 
-static LLVMTypeRef widen_type(LLVMTypeRef scalar, uint32_t lanes) { return lanes ? LLVMVectorType(scalar, lanes) : scalar; }
+static LLVMTypeRef widen_type(LLVMTypeRef scalar, uint32_t lanes)
+{
+    return lanes ? LLVMVectorType(scalar, lanes) : scalar;
+}
 
 LLVMTypeRef type_value(struct emitter *e, enum dtype t, uint32_t lanes)
 {
-    LLVMTypeRef scalars[DT_COUNT] = { [DT_BOOL] = e->i1, [DT_I8] = e->i8,   [DT_I16] = e->i16, [DT_I32] = e->i32,  [DT_I64] = e->i64, [DT_U8] = e->i8,   [DT_U16] = e->i16,
-                                      [DT_U32] = e->i32, [DT_U64] = e->i64, [DT_F16] = e->i16, [DT_BF16] = e->i16, [DT_F32] = e->f32, [DT_F64] = e->f64 };
+    LLVMTypeRef scalars[DT_COUNT] = {
+        [DT_BOOL] = e->i1,  [DT_I8] = e->i8,   [DT_I16] = e->i16, [DT_I32] = e->i32, [DT_I64] = e->i64,
+        [DT_U8] = e->i8,    [DT_U16] = e->i16, [DT_U32] = e->i32, [DT_U64] = e->i64, [DT_F16] = e->i16,
+        [DT_BF16] = e->i16, [DT_F32] = e->f32, [DT_F64] = e->f64
+    };
     return widen_type(scalars[t], lanes);
 }
 
-LLVMTypeRef type_memory(struct emitter *e, enum dtype t, uint32_t lanes) { return t == DT_BOOL ? widen_type(e->i8, lanes) : type_value(e, t, lanes); }
+LLVMTypeRef type_memory(struct emitter *e, enum dtype t, uint32_t lanes)
+{
+    return t == DT_BOOL ? widen_type(e->i8, lanes) : type_value(e, t, lanes);
+}
 
 static LLVMValueRef splat_const(LLVMValueRef c, uint32_t lanes)
 {
@@ -28,27 +38,40 @@ LLVMValueRef const_bits(struct emitter *e, enum dtype t, uint32_t lanes, uint64_
 {
     LLVMValueRef c;
     if (t == DT_BOOL) c = LLVMConstInt(e->i1, bits != 0, false);
-    else if (t == DT_F32) c = LLVMConstBitCast(LLVMConstInt(e->i32, (uint32_t)bits, false), e->f32); /* keeps the bits of a NaN */
+    else if (t == DT_F32)
+        c = LLVMConstBitCast(LLVMConstInt(e->i32, (uint32_t)bits, false),
+                             e->f32); /* keeps the bits of a NaN */
     else if (t == DT_F64) c = LLVMConstBitCast(LLVMConstInt(e->i64, bits, false), e->f64);
-    else c = LLVMConstInt(type_value(e, t, 0), size_of(t) == 8 ? bits : bits & (((uint64_t)1 << 8 * size_of(t)) - 1), false);
+    else
+        c = LLVMConstInt(type_value(e, t, 0),
+                         size_of(t) == 8 ? bits : bits & (((uint64_t)1 << 8 * size_of(t)) - 1), false);
     return splat_const(c, lanes);
 }
 
 LLVMValueRef const_index(struct emitter *e, int64_t v) { return LLVMConstInt(e->i64, (uint64_t)v, true); }
 
-static LLVMValueRef const_whole(struct emitter *e, enum dtype t, uint32_t lanes, int64_t v) { return const_bits(e, t, lanes, (uint64_t)v); }
+static LLVMValueRef const_whole(struct emitter *e, enum dtype t, uint32_t lanes, int64_t v)
+{
+    return const_bits(e, t, lanes, (uint64_t)v);
+}
 
-static LLVMValueRef const_real(struct emitter *e, enum dtype t, uint32_t lanes, double v) { return splat_const(LLVMConstReal(type_value(e, t, 0), v), lanes); }
+static LLVMValueRef const_real(struct emitter *e, enum dtype t, uint32_t lanes, double v)
+{
+    return splat_const(LLVMConstReal(type_value(e, t, 0), v), lanes);
+}
 
 LLVMValueRef build_splat(struct emitter *e, LLVMValueRef x, uint32_t lanes)
 {
     if (LLVMIsConstant(x)) return splat_const(x, lanes);
     LLVMTypeRef type = LLVMVectorType(LLVMTypeOf(x), lanes);
-    LLVMValueRef first = LLVMBuildInsertElement(e->builder, LLVMGetPoison(type), x, LLVMConstInt(e->i32, 0, false), "");
-    return LLVMBuildShuffleVector(e->builder, first, LLVMGetPoison(type), LLVMConstNull(LLVMVectorType(e->i32, lanes)), "");
+    LLVMValueRef first = LLVMBuildInsertElement(e->builder, LLVMGetPoison(type), x,
+                                                LLVMConstInt(e->i32, 0, false), "");
+    return LLVMBuildShuffleVector(e->builder, first, LLVMGetPoison(type),
+                                  LLVMConstNull(LLVMVectorType(e->i32, lanes)), "");
 }
 
-LLVMValueRef call_intrinsic(struct emitter *e, const char *name, LLVMTypeRef *overloads, uint32_t n_overloads, LLVMValueRef *args, uint32_t n_args)
+LLVMValueRef call_intrinsic(struct emitter *e, const char *name, LLVMTypeRef *overloads, uint32_t n_overloads,
+                            LLVMValueRef *args, uint32_t n_args)
 {
     unsigned id = LLVMLookupIntrinsicID(name, strlen(name));
     if (!id) emit_fail(e, "this LLVM has no intrinsic %s", name);
@@ -80,7 +103,8 @@ LLVMValueRef op_unary(struct emitter *e, enum lp_op op, enum dtype t, uint32_t l
     case LP_TRUNC: return intrinsic_same(e, "llvm.trunc", &a, 1);
     case LP_ROUND: return intrinsic_same(e, "llvm.rint", &a, 1);
     case LP_POPCOUNT: return intrinsic_same(e, "llvm.ctpop", &a, 1);
-    case LP_CLZ: return intrinsic_same(e, "llvm.ctlz", (LLVMValueRef[]){ a, LLVMConstInt(e->i1, 0, false) }, 2);
+    case LP_CLZ:
+        return intrinsic_same(e, "llvm.ctlz", (LLVMValueRef[]){ a, LLVMConstInt(e->i1, 0, false) }, 2);
     case LP_NOT: return LLVMBuildNot(e->builder, a, "");
     default: emit_fail(e, "operation %d has no one-operand form", op);
     }
@@ -94,23 +118,53 @@ static LLVMValueRef float_to_int(struct emitter *e, enum dtype to, uint32_t lane
 
 /* ---- f16 and bf16 ---- */
 
-static LLVMValueRef word(struct emitter *e, uint32_t lanes, uint32_t v) { return const_bits(e, DT_U32, lanes, v); }
-static LLVMValueRef bits_of_f32(struct emitter *e, uint32_t lanes, LLVMValueRef a) { return LLVMBuildBitCast(e->builder, a, type_value(e, DT_U32, lanes), ""); }
-static LLVMValueRef f32_of_bits(struct emitter *e, uint32_t lanes, LLVMValueRef a) { return LLVMBuildBitCast(e->builder, a, type_value(e, DT_F32, lanes), ""); }
-static LLVMValueRef add_word(struct emitter *e, uint32_t lanes, LLVMValueRef a, uint32_t v) { return LLVMBuildAdd(e->builder, a, word(e, lanes, v), ""); }
-static LLVMValueRef and_word(struct emitter *e, uint32_t lanes, LLVMValueRef a, uint32_t v) { return LLVMBuildAnd(e->builder, a, word(e, lanes, v), ""); }
-static LLVMValueRef or_word(struct emitter *e, uint32_t lanes, LLVMValueRef a, uint32_t v) { return LLVMBuildOr(e->builder, a, word(e, lanes, v), ""); }
-static LLVMValueRef shift_right(struct emitter *e, uint32_t lanes, LLVMValueRef a, uint32_t by) { return LLVMBuildLShr(e->builder, a, word(e, lanes, by), ""); }
-static LLVMValueRef shift_left(struct emitter *e, uint32_t lanes, LLVMValueRef a, uint32_t by) { return LLVMBuildShl(e->builder, a, word(e, lanes, by), ""); }
-static LLVMValueRef is_above(struct emitter *e, uint32_t lanes, LLVMValueRef a, uint32_t v) { return LLVMBuildICmp(e->builder, LLVMIntUGT, a, word(e, lanes, v), ""); }
+static LLVMValueRef word(struct emitter *e, uint32_t lanes, uint32_t v)
+{
+    return const_bits(e, DT_U32, lanes, v);
+}
+static LLVMValueRef bits_of_f32(struct emitter *e, uint32_t lanes, LLVMValueRef a)
+{
+    return LLVMBuildBitCast(e->builder, a, type_value(e, DT_U32, lanes), "");
+}
+static LLVMValueRef f32_of_bits(struct emitter *e, uint32_t lanes, LLVMValueRef a)
+{
+    return LLVMBuildBitCast(e->builder, a, type_value(e, DT_F32, lanes), "");
+}
+static LLVMValueRef add_word(struct emitter *e, uint32_t lanes, LLVMValueRef a, uint32_t v)
+{
+    return LLVMBuildAdd(e->builder, a, word(e, lanes, v), "");
+}
+static LLVMValueRef and_word(struct emitter *e, uint32_t lanes, LLVMValueRef a, uint32_t v)
+{
+    return LLVMBuildAnd(e->builder, a, word(e, lanes, v), "");
+}
+static LLVMValueRef or_word(struct emitter *e, uint32_t lanes, LLVMValueRef a, uint32_t v)
+{
+    return LLVMBuildOr(e->builder, a, word(e, lanes, v), "");
+}
+static LLVMValueRef shift_right(struct emitter *e, uint32_t lanes, LLVMValueRef a, uint32_t by)
+{
+    return LLVMBuildLShr(e->builder, a, word(e, lanes, by), "");
+}
+static LLVMValueRef shift_left(struct emitter *e, uint32_t lanes, LLVMValueRef a, uint32_t by)
+{
+    return LLVMBuildShl(e->builder, a, word(e, lanes, by), "");
+}
+static LLVMValueRef is_above(struct emitter *e, uint32_t lanes, LLVMValueRef a, uint32_t v)
+{
+    return LLVMBuildICmp(e->builder, LLVMIntUGT, a, word(e, lanes, v), "");
+}
 
 /* The same steps as f16_to_f32 and its kin in ir/number.h: there the reasons are given. */
 static LLVMValueRef f16_to_f32(struct emitter *e, uint32_t lanes, LLVMValueRef bits)
 {
-    LLVMValueRef sign = shift_left(e, lanes, and_word(e, lanes, bits, 0x8000), 16), rest = shift_left(e, lanes, and_word(e, lanes, bits, 0x7fff), 13);
+    LLVMValueRef sign = shift_left(e, lanes, and_word(e, lanes, bits, 0x8000), 16),
+                 rest = shift_left(e, lanes, and_word(e, lanes, bits, 0x7fff), 13);
     LLVMValueRef quiet = or_word(e, lanes, rest, 0x7fc00000), infinite = or_word(e, lanes, rest, 0x7f800000);
-    LLVMValueRef tiny = LLVMBuildFSub(e->builder, f32_of_bits(e, lanes, add_word(e, lanes, rest, 0x38800000)), const_real(e, DT_F32, lanes, 0x1p-14), "");
-    LLVMValueRef r = LLVMBuildSelect(e->builder, is_above(e, lanes, rest, 0x007fffff), add_word(e, lanes, rest, 0x38000000), bits_of_f32(e, lanes, tiny), "");
+    LLVMValueRef tiny = LLVMBuildFSub(e->builder, f32_of_bits(e, lanes, add_word(e, lanes, rest, 0x38800000)),
+                                      const_real(e, DT_F32, lanes, 0x1p-14), "");
+    LLVMValueRef r = LLVMBuildSelect(e->builder, is_above(e, lanes, rest, 0x007fffff),
+                                     add_word(e, lanes, rest, 0x38000000), bits_of_f32(e, lanes, tiny), "");
     r = LLVMBuildSelect(e->builder, is_above(e, lanes, rest, 0x0f7fffff), infinite, r, "");
     r = LLVMBuildSelect(e->builder, is_above(e, lanes, rest, 0x0f800000), quiet, r, "");
     return f32_of_bits(e, lanes, LLVMBuildOr(e->builder, sign, r, ""));
@@ -118,12 +172,17 @@ static LLVMValueRef f16_to_f32(struct emitter *e, uint32_t lanes, LLVMValueRef b
 
 static LLVMValueRef f16_of_f32(struct emitter *e, uint32_t lanes, LLVMValueRef u)
 {
-    LLVMValueRef sign = and_word(e, lanes, shift_right(e, lanes, u, 16), 0x8000), rest = and_word(e, lanes, u, 0x7fffffff);
+    LLVMValueRef sign = and_word(e, lanes, shift_right(e, lanes, u, 16), 0x8000),
+                 rest = and_word(e, lanes, u, 0x7fffffff);
     LLVMValueRef even = and_word(e, lanes, shift_right(e, lanes, rest, 13), 1);
-    LLVMValueRef normal = shift_right(e, lanes, LLVMBuildAdd(e->builder, add_word(e, lanes, rest, 0xfffu - 0x38000000u), even, ""), 13);
-    LLVMValueRef tiny = LLVMBuildFAdd(e->builder, f32_of_bits(e, lanes, rest), const_real(e, DT_F32, lanes, 0.5), "");
-    LLVMValueRef quiet = or_word(e, lanes, and_word(e, lanes, shift_right(e, lanes, rest, 13), 0x3ff), 0x7e00);
-    LLVMValueRef r = LLVMBuildSelect(e->builder, is_above(e, lanes, rest, 0x387fffff), normal, add_word(e, lanes, bits_of_f32(e, lanes, tiny), 0u - 0x3f000000u), "");
+    LLVMValueRef normal = shift_right(
+        e, lanes, LLVMBuildAdd(e->builder, add_word(e, lanes, rest, 0xfffu - 0x38000000u), even, ""), 13);
+    LLVMValueRef tiny = LLVMBuildFAdd(e->builder, f32_of_bits(e, lanes, rest),
+                                      const_real(e, DT_F32, lanes, 0.5), "");
+    LLVMValueRef quiet = or_word(e, lanes, and_word(e, lanes, shift_right(e, lanes, rest, 13), 0x3ff),
+                                 0x7e00);
+    LLVMValueRef r = LLVMBuildSelect(e->builder, is_above(e, lanes, rest, 0x387fffff), normal,
+                                     add_word(e, lanes, bits_of_f32(e, lanes, tiny), 0u - 0x3f000000u), "");
     r = LLVMBuildSelect(e->builder, is_above(e, lanes, rest, 0x477fffff), word(e, lanes, 0x7c00), r, "");
     r = LLVMBuildSelect(e->builder, is_above(e, lanes, rest, 0x7f800000), quiet, r, "");
     return LLVMBuildOr(e->builder, sign, r, "");
@@ -131,21 +190,32 @@ static LLVMValueRef f16_of_f32(struct emitter *e, uint32_t lanes, LLVMValueRef u
 
 static LLVMValueRef bf16_of_f32(struct emitter *e, uint32_t lanes, LLVMValueRef u)
 {
-    LLVMValueRef high = shift_right(e, lanes, u, 16), rounded = LLVMBuildAdd(e->builder, add_word(e, lanes, u, 0x7fff), and_word(e, lanes, high, 1), "");
+    LLVMValueRef high = shift_right(e, lanes, u, 16),
+                 rounded = LLVMBuildAdd(e->builder, add_word(e, lanes, u, 0x7fff),
+                                        and_word(e, lanes, high, 1), "");
     LLVMValueRef is_nan = is_above(e, lanes, and_word(e, lanes, u, 0x7fffffff), 0x7f800000);
-    return LLVMBuildSelect(e->builder, is_nan, or_word(e, lanes, high, 0x40), shift_right(e, lanes, rounded, 16), "");
+    return LLVMBuildSelect(e->builder, is_nan, or_word(e, lanes, high, 0x40),
+                           shift_right(e, lanes, rounded, 16), "");
 }
 
 /* Between f32 and f16 or bf16. */
-static LLVMValueRef cast_narrow(struct emitter *e, enum dtype to, enum dtype from, uint32_t lanes, LLVMValueRef a)
+static LLVMValueRef cast_narrow(struct emitter *e, enum dtype to, enum dtype from, uint32_t lanes,
+                                LLVMValueRef a)
 {
-    LLVMTypeRef narrow = type_value(e, DT_F16, lanes), full = type_value(e, DT_U32, lanes), half = widen_type(e->f16, lanes);
-    if (to == DT_F16 && e->has_f16) return LLVMBuildBitCast(e->builder, LLVMBuildFPTrunc(e->builder, a, half, ""), narrow, "");
-    if (from == DT_F16 && e->has_f16) return LLVMBuildFPExt(e->builder, LLVMBuildBitCast(e->builder, a, half, ""), type_value(e, DT_F32, lanes), "");
-    if (to == DT_F16) return LLVMBuildTrunc(e->builder, f16_of_f32(e, lanes, bits_of_f32(e, lanes, a)), narrow, "");
-    if (to == DT_BF16) return LLVMBuildTrunc(e->builder, bf16_of_f32(e, lanes, bits_of_f32(e, lanes, a)), narrow, "");
+    LLVMTypeRef narrow = type_value(e, DT_F16, lanes), full = type_value(e, DT_U32, lanes),
+                half = widen_type(e->f16, lanes);
+    if (to == DT_F16 && e->has_f16)
+        return LLVMBuildBitCast(e->builder, LLVMBuildFPTrunc(e->builder, a, half, ""), narrow, "");
+    if (from == DT_F16 && e->has_f16)
+        return LLVMBuildFPExt(e->builder, LLVMBuildBitCast(e->builder, a, half, ""),
+                              type_value(e, DT_F32, lanes), "");
+    if (to == DT_F16)
+        return LLVMBuildTrunc(e->builder, f16_of_f32(e, lanes, bits_of_f32(e, lanes, a)), narrow, "");
+    if (to == DT_BF16)
+        return LLVMBuildTrunc(e->builder, bf16_of_f32(e, lanes, bits_of_f32(e, lanes, a)), narrow, "");
     LLVMValueRef bits = LLVMBuildZExt(e->builder, a, full, "");
-    return from == DT_F16 ? f16_to_f32(e, lanes, bits) : f32_of_bits(e, lanes, shift_left(e, lanes, bits, 16));
+    return from == DT_F16 ? f16_to_f32(e, lanes, bits)
+                          : f32_of_bits(e, lanes, shift_left(e, lanes, bits, 16));
 }
 
 /* ---- casts ---- */
@@ -160,9 +230,12 @@ LLVMValueRef op_cast(struct emitter *e, enum dtype to, enum dtype from, uint32_t
                               : LLVMBuildICmp(e->builder, LLVMIntNE, a, const_whole(e, from, lanes, 0), "");
     if (is_float(from)) {
         if (!is_float(to)) return float_to_int(e, to, lanes, a);
-        return to == DT_F64 ? LLVMBuildFPExt(e->builder, a, type, "") : LLVMBuildFPTrunc(e->builder, a, type, "");
+        return to == DT_F64 ? LLVMBuildFPExt(e->builder, a, type, "")
+                            : LLVMBuildFPTrunc(e->builder, a, type, "");
     }
-    if (is_float(to)) return is_signed(from) ? LLVMBuildSIToFP(e->builder, a, type, "") : LLVMBuildUIToFP(e->builder, a, type, "");
+    if (is_float(to))
+        return is_signed(from) ? LLVMBuildSIToFP(e->builder, a, type, "")
+                               : LLVMBuildUIToFP(e->builder, a, type, "");
     if (from != DT_BOOL && size_of(to) == size_of(from)) return a;
     if (from != DT_BOOL && size_of(to) < size_of(from)) return LLVMBuildTrunc(e->builder, a, type, "");
     return is_signed(from) ? LLVMBuildSExt(e->builder, a, type, "") : LLVMBuildZExt(e->builder, a, type, "");
@@ -188,18 +261,23 @@ static bool constant_scalar(LLVMValueRef v, int64_t *out)
     return *out = LLVMConstIntGetSExtValue(v), true;
 }
 
-/* Quotients of 32-bit integers by way of f64: the rounded quotient never reaches the next integer, because 53 bits hold more than the gap. */
-static LLVMValueRef divide_by_reals(struct emitter *e, enum dtype t, uint32_t lanes, LLVMValueRef a, LLVMValueRef b)
+/* Quotients of 32-bit integers by way of f64: the rounded quotient never reaches the next integer, because 53
+ * bits hold more than the gap. */
+static LLVMValueRef divide_by_reals(struct emitter *e, enum dtype t, uint32_t lanes, LLVMValueRef a,
+                                    LLVMValueRef b)
 {
     LLVMTypeRef real = type_value(e, DT_F64, lanes), whole = type_value(e, t, lanes);
     bool sign = is_signed(t);
-    LLVMValueRef x = sign ? LLVMBuildSIToFP(e->builder, a, real, "") : LLVMBuildUIToFP(e->builder, a, real, "");
-    LLVMValueRef y = sign ? LLVMBuildSIToFP(e->builder, b, real, "") : LLVMBuildUIToFP(e->builder, b, real, "");
+    LLVMValueRef x = sign ? LLVMBuildSIToFP(e->builder, a, real, "")
+                          : LLVMBuildUIToFP(e->builder, a, real, "");
+    LLVMValueRef y = sign ? LLVMBuildSIToFP(e->builder, b, real, "")
+                          : LLVMBuildUIToFP(e->builder, b, real, "");
     LLVMValueRef q = LLVMBuildFDiv(e->builder, x, y, "");
     return sign ? LLVMBuildFPToSI(e->builder, q, whole, "") : LLVMBuildFPToUI(e->builder, q, whole, "");
 }
 
-static LLVMValueRef divide_plain(struct emitter *e, enum lp_op op, enum dtype t, uint32_t lanes, LLVMValueRef a, LLVMValueRef b)
+static LLVMValueRef divide_plain(struct emitter *e, enum lp_op op, enum dtype t, uint32_t lanes,
+                                 LLVMValueRef a, LLVMValueRef b)
 {
     if (lanes && size_of(t) == 4 && !LLVMIsConstant(b)) {
         LLVMValueRef q = divide_by_reals(e, t, lanes, a, b);
@@ -207,33 +285,40 @@ static LLVMValueRef divide_plain(struct emitter *e, enum lp_op op, enum dtype t,
     }
     if (lanes && size_of(t) < 4) {
         enum dtype wide = is_signed(t) ? DT_I32 : DT_U32;
-        LLVMValueRef r = divide_plain(e, op, wide, lanes, op_cast(e, wide, t, lanes, a), op_cast(e, wide, t, lanes, b));
+        LLVMValueRef r = divide_plain(e, op, wide, lanes, op_cast(e, wide, t, lanes, a),
+                                      op_cast(e, wide, t, lanes, b));
         return LLVMBuildTrunc(e->builder, r, type_value(e, t, lanes), "");
     }
-    if (op == LP_DIV) return is_signed(t) ? LLVMBuildSDiv(e->builder, a, b, "") : LLVMBuildUDiv(e->builder, a, b, "");
+    if (op == LP_DIV)
+        return is_signed(t) ? LLVMBuildSDiv(e->builder, a, b, "") : LLVMBuildUDiv(e->builder, a, b, "");
     return is_signed(t) ? LLVMBuildSRem(e->builder, a, b, "") : LLVMBuildURem(e->builder, a, b, "");
 }
 
-/* x div 0 = 0, x rem 0 = x, min div -1 = min, min rem -1 = 0: the divisor becomes 1 where the machine would trap. */
-static LLVMValueRef divide(struct emitter *e, enum lp_op op, enum dtype t, uint32_t lanes, LLVMValueRef a, LLVMValueRef b)
+/* x div 0 = 0, x rem 0 = x, min div -1 = min, min rem -1 = 0: the divisor becomes 1 where the machine would
+ * trap. */
+static LLVMValueRef divide(struct emitter *e, enum lp_op op, enum dtype t, uint32_t lanes, LLVMValueRef a,
+                           LLVMValueRef b)
 {
     int64_t c;
-    if (constant_scalar(b, &c) && c != 0 && !(is_signed(t) && c == -1)) return divide_plain(e, op, t, lanes, a, b);
+    if (constant_scalar(b, &c) && c != 0 && !(is_signed(t) && c == -1))
+        return divide_plain(e, op, t, lanes, a, b);
     LLVMValueRef one = const_whole(e, t, lanes, 1), zero = const_whole(e, t, lanes, 0);
     LLVMValueRef by_zero = LLVMBuildICmp(e->builder, LLVMIntEQ, b, zero, ""), traps = by_zero;
     if (is_signed(t)) {
         LLVMValueRef smallest = const_whole(e, t, lanes, (int64_t)(UINT64_MAX << (8 * size_of(t) - 1)));
-        LLVMValueRef overflow = LLVMBuildAnd(e->builder, LLVMBuildICmp(e->builder, LLVMIntEQ, a, smallest, ""),
-                                             LLVMBuildICmp(e->builder, LLVMIntEQ, b, const_whole(e, t, lanes, -1), ""), "");
+        LLVMValueRef overflow =
+            LLVMBuildAnd(e->builder, LLVMBuildICmp(e->builder, LLVMIntEQ, a, smallest, ""),
+                         LLVMBuildICmp(e->builder, LLVMIntEQ, b, const_whole(e, t, lanes, -1), ""), "");
         traps = LLVMBuildOr(e->builder, by_zero, overflow, "");
     }
     LLVMValueRef r = divide_plain(e, op, t, lanes, a, LLVMBuildSelect(e->builder, traps, one, b, ""));
     return LLVMBuildSelect(e->builder, by_zero, op == LP_DIV ? zero : a, r, "");
 }
 
-/* Floor division and modulus of indices. A divisor that is no constant is taken as 1 when it is not positive: the instruction may have been moved out
- * of a loop that never runs. */
-LLVMValueRef op_index_division(struct emitter *e, enum lp_op op, uint32_t lanes, LLVMValueRef a, LLVMValueRef b, lpv a_value, lpv b_value)
+/* Floor division and modulus of indices. A divisor that is no constant is taken as 1 when it is not positive:
+ * the instruction may have been moved out of a loop that never runs. */
+LLVMValueRef op_index_division(struct emitter *e, enum lp_op op, uint32_t lanes, LLVMValueRef a,
+                               LLVMValueRef b, lpv a_value, lpv b_value)
 {
     struct lp_value x = e->p->values.data[a_value], y = e->p->values.data[b_value];
     int64_t c = 0;
@@ -248,14 +333,18 @@ LLVMValueRef op_index_division(struct emitter *e, enum lp_op op, uint32_t lanes,
     }
     if (x.lo >= 0 && x.hi <= INT32_MAX && y.hi <= INT32_MAX) {
         LLVMTypeRef narrow = type_value(e, DT_U32, lanes), full = type_value(e, DT_I64, lanes);
-        LLVMValueRef r = divide_plain(e, quotient ? LP_DIV : LP_REM, DT_U32, lanes, LLVMBuildTrunc(e->builder, a, narrow, ""), LLVMBuildTrunc(e->builder, b, narrow, ""));
+        LLVMValueRef r = divide_plain(e, quotient ? LP_DIV : LP_REM, DT_U32, lanes,
+                                      LLVMBuildTrunc(e->builder, a, narrow, ""),
+                                      LLVMBuildTrunc(e->builder, b, narrow, ""));
         return LLVMBuildZExt(e->builder, r, full, "");
     }
-    if (x.lo >= 0) return quotient ? LLVMBuildUDiv(e->builder, a, b, "") : LLVMBuildURem(e->builder, a, b, "");
+    if (x.lo >= 0)
+        return quotient ? LLVMBuildUDiv(e->builder, a, b, "") : LLVMBuildURem(e->builder, a, b, "");
     LLVMValueRef zero = const_whole(e, DT_I64, lanes, 0), rest = LLVMBuildSRem(e->builder, a, b, "");
     LLVMValueRef below = LLVMBuildICmp(e->builder, LLVMIntSLT, rest, zero, "");
     if (!quotient) return LLVMBuildAdd(e->builder, rest, LLVMBuildSelect(e->builder, below, b, zero, ""), "");
-    return LLVMBuildAdd(e->builder, LLVMBuildSDiv(e->builder, a, b, ""), LLVMBuildSExt(e->builder, below, type_value(e, DT_I64, lanes), ""), "");
+    return LLVMBuildAdd(e->builder, LLVMBuildSDiv(e->builder, a, b, ""),
+                        LLVMBuildSExt(e->builder, below, type_value(e, DT_I64, lanes), ""), "");
 }
 
 /* ---- two operands ---- */
@@ -273,23 +362,34 @@ static bool constant_not_nan(LLVMValueRef v)
 static LLVMValueRef float_extreme(struct emitter *e, enum lp_op op, LLVMValueRef a, LLVMValueRef b)
 {
     bool max = op == LP_MAX;
-    if (constant_not_nan(b)) return LLVMBuildSelect(e->builder, LLVMBuildFCmp(e->builder, max ? LLVMRealUGT : LLVMRealULT, a, b, ""), a, b, "");
-    LLVMValueRef best = LLVMBuildSelect(e->builder, LLVMBuildFCmp(e->builder, max ? LLVMRealOGT : LLVMRealOLT, a, b, ""), a, b, "");
+    if (constant_not_nan(b))
+        return LLVMBuildSelect(e->builder,
+                               LLVMBuildFCmp(e->builder, max ? LLVMRealUGT : LLVMRealULT, a, b, ""), a, b,
+                               "");
+    LLVMValueRef best = LLVMBuildSelect(e->builder,
+                                        LLVMBuildFCmp(e->builder, max ? LLVMRealOGT : LLVMRealOLT, a, b, ""),
+                                        a, b, "");
     if (constant_not_nan(a)) return best;
     return LLVMBuildSelect(e->builder, LLVMBuildFCmp(e->builder, LLVMRealUNO, a, a, ""), a, best, "");
 }
 
-static LLVMValueRef float_remainder(struct emitter *e, enum dtype t, uint32_t lanes, LLVMValueRef a, LLVMValueRef b)
+static LLVMValueRef float_remainder(struct emitter *e, enum dtype t, uint32_t lanes, LLVMValueRef a,
+                                    LLVMValueRef b)
 {
     if (lanes) emit_fail(e, "a float remainder in a vector loop");
     LLVMTypeRef type = type_value(e, t, 0), params[2] = { type, type };
-    LLVMValueRef args[2] = { a, b }, fn = rt_function(e, t == DT_F64 ? offsetof(struct hop_rt, fmod) : offsetof(struct hop_rt, fmodf));
+    LLVMValueRef args[2] = { a, b }, fn = rt_function(e, t == DT_F64 ? offsetof(struct hop_rt, fmod)
+                                                                     : offsetof(struct hop_rt, fmodf));
     return LLVMBuildCall2(e->builder, LLVMFunctionType(type, params, 2, false), fn, args, 2, "");
 }
 
-static LLVMValueRef float_binary(struct emitter *e, enum lp_op op, enum dtype t, uint32_t lanes, LLVMValueRef a, LLVMValueRef b)
+static LLVMValueRef float_binary(struct emitter *e, enum lp_op op, enum dtype t, uint32_t lanes,
+                                 LLVMValueRef a, LLVMValueRef b)
 {
-    static const uint8_t predicates[LP_OP_COUNT] = { [LP_EQ] = LLVMRealOEQ, [LP_NE] = LLVMRealUNE, [LP_LT] = LLVMRealOLT, [LP_LE] = LLVMRealOLE, [LP_GT] = LLVMRealOGT, [LP_GE] = LLVMRealOGE };
+    static const uint8_t predicates[LP_OP_COUNT] = {
+        [LP_EQ] = LLVMRealOEQ, [LP_NE] = LLVMRealUNE, [LP_LT] = LLVMRealOLT,
+        [LP_LE] = LLVMRealOLE, [LP_GT] = LLVMRealOGT, [LP_GE] = LLVMRealOGE
+    };
     if (predicates[op]) return LLVMBuildFCmp(e->builder, (LLVMRealPredicate)predicates[op], a, b, "");
     switch (op) {
     case LP_ADD: return LLVMBuildFAdd(e->builder, a, b, "");
@@ -297,21 +397,31 @@ static LLVMValueRef float_binary(struct emitter *e, enum lp_op op, enum dtype t,
     case LP_MUL: return LLVMBuildFMul(e->builder, a, b, "");
     case LP_DIV: return LLVMBuildFDiv(e->builder, a, b, "");
     case LP_REM: return float_remainder(e, t, lanes, a, b);
-    case LP_MIN: case LP_MAX: return float_extreme(e, op, a, b);
+    case LP_MIN:
+    case LP_MAX: return float_extreme(e, op, a, b);
     default: emit_fail(e, "operation %d is not defined on floats", op);
     }
 }
 
-/* Shifts are by less than the width; a run-time amount is masked so that LLVM may not assume more than that. */
+/* Shifts are by less than the width; a run-time amount is masked so that LLVM may not assume more than that.
+ */
 static LLVMValueRef shift_amount(struct emitter *e, enum dtype t, uint32_t lanes, LLVMValueRef b)
 {
-    return LLVMIsConstant(b) ? b : LLVMBuildAnd(e->builder, b, const_whole(e, t, lanes, 8 * size_of(t) - 1), "");
+    return LLVMIsConstant(b) ? b
+                             : LLVMBuildAnd(e->builder, b, const_whole(e, t, lanes, 8 * size_of(t) - 1), "");
 }
 
-LLVMValueRef op_binary(struct emitter *e, enum lp_op op, enum dtype t, uint32_t lanes, LLVMValueRef a, LLVMValueRef b)
+LLVMValueRef op_binary(struct emitter *e, enum lp_op op, enum dtype t, uint32_t lanes, LLVMValueRef a,
+                       LLVMValueRef b)
 {
-    static const uint8_t with_sign[LP_OP_COUNT] = { [LP_EQ] = LLVMIntEQ, [LP_NE] = LLVMIntNE, [LP_LT] = LLVMIntSLT, [LP_LE] = LLVMIntSLE, [LP_GT] = LLVMIntSGT, [LP_GE] = LLVMIntSGE };
-    static const uint8_t without[LP_OP_COUNT] = { [LP_EQ] = LLVMIntEQ, [LP_NE] = LLVMIntNE, [LP_LT] = LLVMIntULT, [LP_LE] = LLVMIntULE, [LP_GT] = LLVMIntUGT, [LP_GE] = LLVMIntUGE };
+    static const uint8_t with_sign[LP_OP_COUNT] = {
+        [LP_EQ] = LLVMIntEQ,  [LP_NE] = LLVMIntNE,  [LP_LT] = LLVMIntSLT,
+        [LP_LE] = LLVMIntSLE, [LP_GT] = LLVMIntSGT, [LP_GE] = LLVMIntSGE
+    };
+    static const uint8_t without[LP_OP_COUNT] = {
+        [LP_EQ] = LLVMIntEQ,  [LP_NE] = LLVMIntNE,  [LP_LT] = LLVMIntULT,
+        [LP_LE] = LLVMIntULE, [LP_GT] = LLVMIntUGT, [LP_GE] = LLVMIntUGE
+    };
     if (is_float(t)) return float_binary(e, op, t, lanes, a, b);
     const uint8_t *predicates = is_signed(t) ? with_sign : without;
     if (predicates[op]) return LLVMBuildICmp(e->builder, (LLVMIntPredicate)predicates[op], a, b, "");
@@ -319,8 +429,10 @@ LLVMValueRef op_binary(struct emitter *e, enum lp_op op, enum dtype t, uint32_t 
     case LP_ADD: return t == DT_BOOL ? LLVMBuildOr(e->builder, a, b, "") : LLVMBuildAdd(e->builder, a, b, "");
     case LP_SUB: return LLVMBuildSub(e->builder, a, b, "");
     case LP_MUL: return LLVMBuildMul(e->builder, a, b, "");
-    case LP_DIV: case LP_REM: return divide(e, op, t, lanes, a, b);
-    case LP_MIN: case LP_MAX: {
+    case LP_DIV:
+    case LP_REM: return divide(e, op, t, lanes, a, b);
+    case LP_MIN:
+    case LP_MAX: {
         LLVMIntPredicate p = (LLVMIntPredicate)predicates[op == LP_MAX ? LP_GT : LP_LT];
         return LLVMBuildSelect(e->builder, LLVMBuildICmp(e->builder, p, a, b, ""), a, b, "");
     }
@@ -329,7 +441,9 @@ LLVMValueRef op_binary(struct emitter *e, enum lp_op op, enum dtype t, uint32_t 
     case LP_XOR: return LLVMBuildXor(e->builder, a, b, "");
     case LP_SHL: return LLVMBuildShl(e->builder, a, shift_amount(e, t, lanes, b), "");
     case LP_SHR: return LLVMBuildLShr(e->builder, a, shift_amount(e, t, lanes, b), "");
-    case LP_SAR: b = shift_amount(e, t, lanes, b); return is_signed(t) ? LLVMBuildAShr(e->builder, a, b, "") : LLVMBuildLShr(e->builder, a, b, "");
+    case LP_SAR:
+        b = shift_amount(e, t, lanes, b);
+        return is_signed(t) ? LLVMBuildAShr(e->builder, a, b, "") : LLVMBuildLShr(e->builder, a, b, "");
     default: emit_fail(e, "operation %d has no two-operand form", op);
     }
 }
@@ -339,11 +453,13 @@ LLVMValueRef op_binary(struct emitter *e, enum lp_op op, enum dtype t, uint32_t 
 static void call_attribute(struct emitter *e, LLVMValueRef call, const char *name, uint64_t value)
 {
     unsigned kind = LLVMGetEnumAttributeKindForName(name, strlen(name));
-    LLVMAddCallSiteAttribute(call, (LLVMAttributeIndex)LLVMAttributeFunctionIndex, LLVMCreateEnumAttribute(e->context, kind, value));
+    LLVMAddCallSiteAttribute(call, (LLVMAttributeIndex)LLVMAttributeFunctionIndex,
+                             LLVMCreateEnumAttribute(e->context, kind, value));
 }
 
 /* A branch to `seldom` that is hardly ever taken. */
-static void build_seldom(struct emitter *e, LLVMValueRef condition, LLVMBasicBlockRef seldom, LLVMBasicBlockRef mostly)
+static void build_seldom(struct emitter *e, LLVMValueRef condition, LLVMBasicBlockRef seldom,
+                         LLVMBasicBlockRef mostly)
 {
     LLVMMetadataRef weights[3] = { LLVMMDStringInContext2(e->context, "branch_weights", 14),
                                    LLVMValueAsMetadata(LLVMConstInt(e->i32, 1, false)),
@@ -353,9 +469,11 @@ static void build_seldom(struct emitter *e, LLVMValueRef condition, LLVMBasicBlo
                     LLVMMetadataAsValue(e->context, LLVMMDNodeInContext2(e->context, weights, 3)));
 }
 
-/* Arguments and results go through the stack, so that the call is the same for every width. It touches nothing else: what a loop keeps in registers stays
- * there. Lanes that do not run may hold anything, hence the freeze. */
-LLVMValueRef op_far(struct emitter *e, const struct lp_instr *i, uint32_t lanes, LLVMValueRef far, LLVMValueRef x, LLVMValueRef near)
+/* Arguments and results go through the stack, so that the call is the same for every width. It touches
+ * nothing else: what a loop keeps in registers stays there. Lanes that do not run may hold anything, hence
+ * the freeze. */
+LLVMValueRef op_far(struct emitter *e, const struct lp_instr *i, uint32_t lanes, LLVMValueRef far,
+                    LLVMValueRef x, LLVMValueRef near)
 {
     enum { SLOT = 8 * STRICT_LANES, TOUCHES_ARGUMENTS_ONLY = 3 };
     enum dtype t = (enum dtype)i->dtype;
@@ -363,15 +481,20 @@ LLVMValueRef op_far(struct emitter *e, const struct lp_instr *i, uint32_t lanes,
     LLVMValueRef bits = LLVMBuildFreeze(e->builder, far, ""), at = const_index(e, SLOT);
     if (lanes) bits = LLVMBuildBitCast(e->builder, bits, LLVMIntTypeInContext(e->context, lanes), "");
     if (!e->f->far_slots) e->f->far_slots = stack_slot(e, e->i8, 2 * SLOT, 64);
-    LLVMBasicBlockRef before = LLVMGetInsertBlock(e->builder), call = new_block(e, "far"), join = new_block(e, "near");
-    build_seldom(e, LLVMBuildICmp(e->builder, LLVMIntNE, bits, LLVMConstNull(LLVMTypeOf(bits)), ""), call, join);
+    LLVMBasicBlockRef before = LLVMGetInsertBlock(e->builder), call = new_block(e, "far"),
+                      join = new_block(e, "near");
+    build_seldom(e, LLVMBuildICmp(e->builder, LLVMIntNE, bits, LLVMConstNull(LLVMTypeOf(bits)), ""), call,
+                 join);
     LLVMPositionBuilderAtEnd(e->builder, call);
-    LLVMValueRef given = e->f->far_slots, results = LLVMBuildInBoundsGEP2(e->builder, e->i8, given, &at, 1, "");
+    LLVMValueRef given = e->f->far_slots,
+                 results = LLVMBuildInBoundsGEP2(e->builder, e->i8, given, &at, 1, "");
     LLVMBuildStore(e->builder, x, given);
     LLVMBuildStore(e->builder, near, results);
-    LLVMValueRef args[5] = { LLVMConstInt(e->i32, (uint64_t)i->imm, false), LLVMConstInt(e->i32, t == DT_F64, false),
+    LLVMValueRef args[5] = { LLVMConstInt(e->i32, (uint64_t)i->imm, false),
+                             LLVMConstInt(e->i32, t == DT_F64, false),
                              LLVMBuildZExt(e->builder, bits, e->i32, ""), given, results };
-    LLVMValueRef made = LLVMBuildCall2(e->builder, LLVMFunctionType(e->nothing, params, 5, false), rt_function(e, offsetof(struct hop_rt, far)), args, 5, "");
+    LLVMValueRef made = LLVMBuildCall2(e->builder, LLVMFunctionType(e->nothing, params, 5, false),
+                                       rt_function(e, offsetof(struct hop_rt, far)), args, 5, "");
     call_attribute(e, made, "memory", TOUCHES_ARGUMENTS_ONLY);
     call_attribute(e, made, "nounwind", 0);
     call_attribute(e, made, "willreturn", 0);
@@ -384,8 +507,10 @@ LLVMValueRef op_far(struct emitter *e, const struct lp_instr *i, uint32_t lanes,
     return phi;
 }
 
-LLVMValueRef op_fold(struct emitter *e, enum lp_fold fold, enum dtype t, uint32_t lanes, LLVMValueRef a, LLVMValueRef b)
+LLVMValueRef op_fold(struct emitter *e, enum lp_fold fold, enum dtype t, uint32_t lanes, LLVMValueRef a,
+                     LLVMValueRef b)
 {
-    static const uint8_t ops[] = { [FOLD_SUM] = LP_ADD, [FOLD_MAX] = LP_MAX, [FOLD_MIN] = LP_MIN, [FOLD_AND] = LP_AND, [FOLD_OR] = LP_OR, [FOLD_PROD] = LP_MUL };
+    static const uint8_t ops[] = { [FOLD_SUM] = LP_ADD, [FOLD_MAX] = LP_MAX, [FOLD_MIN] = LP_MIN,
+                                   [FOLD_AND] = LP_AND, [FOLD_OR] = LP_OR,   [FOLD_PROD] = LP_MUL };
     return op_binary(e, (enum lp_op)ops[fold], t, lanes, a, b);
 }

@@ -1,15 +1,17 @@
-/* Decisions before emission: which values are needed, which loops are widened, outlined or left serial, how many lanes and parts a vector loop has,
- * and which small buffers and accumulators live in registers. A loop program comes in, struct plan goes out; nothing is emitted here. */
+/* Decisions before emission: which values are needed, which loops are widened, outlined or left serial, how
+ * many lanes and parts a vector loop has, and which small buffers and accumulators live in registers. A loop
+ * program comes in, struct plan goes out; nothing is emitted here. */
 #include "emit/llvm.h"
 
 enum {
-    CHUNK_BYTES = 512,     /* a static vector loop up to this size is one step without a loop */
-    CHUNK_WORK = 160,      /* operations times parts a chunk may have when nothing asks for registers */
-    CARRY_WORK = 3000,     /* the same when a buffer could live in registers because of it */
-    LIGHT_WORK = 16,       /* a body this small gets two vectors per step, so that the loop's own cost is shared */
-    HEAVY_WORK = 150,      /* a body this large is not emitted twice for its tail */
+    CHUNK_BYTES = 512, /* a static vector loop up to this size is one step without a loop */
+    CHUNK_WORK = 160,  /* operations times parts a chunk may have when nothing asks for registers */
+    CARRY_WORK = 3000, /* the same when a buffer could live in registers because of it */
+    LIGHT_WORK = 16,  /* a body this small gets two vectors per step, so that the loop's own cost is shared */
+    HEAVY_WORK = 150, /* a body this large is not emitted twice for its tail */
     MOST_LANES = STRICT_LANES,
-    WEIGHT_DIVIDE = 6, WEIGHT_GATHER = 12
+    WEIGHT_DIVIDE = 6,
+    WEIGHT_GATHER = 12
 };
 enum { KIND_UNIFORM, KIND_AFFINE, KIND_VARYING };
 
@@ -18,11 +20,17 @@ bool const_int(const struct emitter *e, lpv v, int64_t *out)
     if (v == LPV_NONE) return false;
     const struct lp_instr *i = instr(e, v);
     if (i->op != LP_CONST || is_float((enum dtype)i->dtype)) return false;
-    if (is_signed((enum dtype)i->dtype)) return *out = (int64_t)(i->bits << (64 - 8 * size_of((enum dtype)i->dtype))) >> (64 - 8 * size_of((enum dtype)i->dtype)), true;
+    if (is_signed((enum dtype)i->dtype))
+        return *out = (int64_t)(i->bits << (64 - 8 * size_of((enum dtype)i->dtype))) >>
+                      (64 - 8 * size_of((enum dtype)i->dtype)),
+               true;
     return *out = i->imm, i->imm >= 0;
 }
 
-uint32_t operand_count(enum lp_op op) { return op == LP_LOAD ? 1 : op < LP_NEG ? 0 : op < LP_ADD ? 1 : op < LP_FMA ? 2 : 3; }
+uint32_t operand_count(enum lp_op op)
+{
+    return op == LP_LOAD ? 1 : op < LP_NEG ? 0 : op < LP_ADD ? 1 : op < LP_FMA ? 2 : 3;
+}
 
 /* ---- needed values, sites, who touches what ---- */
 
@@ -32,7 +40,10 @@ struct walk {
     uint32_t loops;    /* loops around, vector loops aside */
 };
 
-static void need(struct emitter *e, lpv v) { if (v != LPV_NONE) e->plan.needed[v] = true; }
+static void need(struct emitter *e, lpv v)
+{
+    if (v != LPV_NONE) e->plan.needed[v] = true;
+}
 
 static void touch(struct slot_plan *s, uint32_t outlined)
 {
@@ -44,15 +55,19 @@ static void walk_call(struct walk *w, const struct lp_call *c)
 {
     struct plan *plan = &w->e->plan;
     lpv plain[] = { c->value, c->lo, c->index, c->count, c->mask };
-    lpv product[] = { c->gemm.a_at, c->gemm.b_at, c->gemm.c_at, c->gemm.m, c->gemm.n, c->gemm.k, c->gemm.lda, c->gemm.ldb, c->gemm.ldc };
+    lpv product[] = { c->gemm.a_at, c->gemm.b_at, c->gemm.c_at, c->gemm.m,  c->gemm.n,
+                      c->gemm.k,    c->gemm.lda,  c->gemm.ldb,  c->gemm.ldc };
     uint32_t buffers[4] = { HOP_NONE, HOP_NONE, HOP_NONE, HOP_NONE };
     if (c->kind == CALL_GEMM) {
         for (uint32_t i = 0; i < HOP_COUNT(product); i++) need(w->e, product[i]);
         buffers[0] = c->gemm.a, buffers[1] = c->gemm.b, buffers[2] = c->gemm.c;
     } else {
         bool told = call_is_told(c->kind);
-        bool used[] = { c->kind == CALL_CHECK || c->kind == CALL_SETDIM, c->kind == CALL_COPY || c->kind == CALL_ZERO, c->kind == CALL_COPY || c->kind == CALL_RESERVE,
-                        c->kind == CALL_COPY || c->kind == CALL_ZERO, c->kind == CALL_PRINT || c->kind == CALL_CALLBACK };
+        bool used[] = { c->kind == CALL_CHECK || c->kind == CALL_SETDIM,
+                        c->kind == CALL_COPY || c->kind == CALL_ZERO,
+                        c->kind == CALL_COPY || c->kind == CALL_RESERVE,
+                        c->kind == CALL_COPY || c->kind == CALL_ZERO,
+                        c->kind == CALL_PRINT || c->kind == CALL_CALLBACK };
         for (uint32_t i = 0; i < HOP_COUNT(plain); i++)
             if (used[i]) need(w->e, plain[i]);
         if (c->kind == CALL_COPY) buffers[0] = c->target, buffers[1] = c->source;
@@ -64,10 +79,13 @@ static void walk_call(struct walk *w, const struct lp_call *c)
         const struct lp_operand *o = &c->operands[k];
         for (uint32_t d = 0; d < o->rank; d++) need(w->e, o->dims[d]);
         if (o->buffer == HOP_NONE) need(w->e, o->value);
-        else need(w->e, o->index), touch(&plan->buffers[o->buffer], w->outlined), plan->buffers[o->buffer].in_registers = false;
+        else
+            need(w->e, o->index), touch(&plan->buffers[o->buffer], w->outlined),
+                plan->buffers[o->buffer].in_registers = false;
     }
     for (int i = 0; i < 4; i++)
-        if (buffers[i] != HOP_NONE) touch(&plan->buffers[buffers[i]], w->outlined), plan->buffers[buffers[i]].in_registers = false;
+        if (buffers[i] != HOP_NONE)
+            touch(&plan->buffers[buffers[i]], w->outlined), plan->buffers[buffers[i]].in_registers = false;
 }
 
 static void walk_block(struct walk *w, const struct lp_block *block);
@@ -80,7 +98,8 @@ static void walk_stmt(struct walk *w, const struct lp_stmt *s)
     switch ((enum lp_stmt_kind)s->kind) {
     case LP_LET: {
         const struct lp_instr *i = instr(e, s->value);
-        if (i->op == LP_LOAD) touch(&plan->buffers[i->imm], w->outlined), plan->buffers[i->imm].repeated |= w->loops > 0;
+        if (i->op == LP_LOAD)
+            touch(&plan->buffers[i->imm], w->outlined), plan->buffers[i->imm].repeated |= w->loops > 0;
         if (i->op == LP_READ || i->op == LP_FOLD) touch(&plan->locals[i->imm], w->outlined);
         return;
     }
@@ -89,7 +108,8 @@ static void walk_stmt(struct walk *w, const struct lp_stmt *s)
         touch(&plan->buffers[s->target], w->outlined);
         plan->buffers[s->target].repeated |= w->loops > 0;
         return;
-    case LP_SET: case LP_ACCUM:
+    case LP_SET:
+    case LP_ACCUM:
         need(e, s->value);
         touch(&plan->locals[s->target], w->outlined);
         return;
@@ -104,7 +124,8 @@ static void walk_stmt(struct walk *w, const struct lp_stmt *s)
         walk_block(&inner, s->body);
         return;
     }
-    case LP_WHILE: case LP_IF:
+    case LP_WHILE:
+    case LP_IF:
         need(e, s->value);
         inner.loops += s->kind == LP_WHILE;
         walk_block(&inner, s->body);
@@ -146,8 +167,8 @@ struct survey {
     struct emitter *e;
     struct loop_plan *l;
     uint32_t loop, epoch;
-    uint8_t *known;           /* per local: set in the body before this place */
-    uint8_t *assigned;        /* per local: set somewhere in the body */
+    uint8_t *known;    /* per local: set in the body before this place */
+    uint8_t *assigned; /* per local: set somewhere in the body */
     bool ok, real8, word8, word4, inner_branch;
 };
 
@@ -168,7 +189,8 @@ static uint32_t pure_kind(struct survey *s, const struct lp_instr *i)
     for (uint32_t k = 0; k < n; k++) kinds[k] = kind_of(s, operands[k]), most = HOP_MAX(most, kinds[k]);
     if (most != KIND_AFFINE) return most;
     if (i->dtype == DT_I64 && (i->op == LP_ADD || i->op == LP_SUB || i->op == LP_NEG)) return KIND_AFFINE;
-    if (i->dtype == DT_I64 && i->op == LP_MUL && (const_int(s->e, i->a, &c) || const_int(s->e, i->b, &c))) return KIND_AFFINE;
+    if (i->dtype == DT_I64 && i->op == LP_MUL && (const_int(s->e, i->a, &c) || const_int(s->e, i->b, &c)))
+        return KIND_AFFINE;
     return KIND_VARYING;
 }
 
@@ -176,7 +198,8 @@ static void note_type(struct survey *s, enum dtype t)
 {
     if (t == DT_F64) s->real8 = true;
     else if (size_of(t) == 8) s->word8 = true;
-    else if (t != DT_BOOL) s->word4 = true; /* short integers are few bytes in registers as wide as their neighbours' */
+    else if (t != DT_BOOL)
+        s->word4 = true; /* short integers are few bytes in registers as wide as their neighbours' */
 }
 
 static void survey_let(struct survey *s, lpv v)
@@ -204,7 +227,8 @@ static void survey_let(struct survey *s, lpv v)
     e->plan.kinds[v] = s->epoch << 2 | kind;
     if (kind != KIND_VARYING) return;
     note_type(s, (enum dtype)i->dtype);
-    bool slow = i->op == LP_DIV || i->op == LP_REM || i->op == LP_SQRT || i->op == LP_FLOORDIV || i->op == LP_MOD;
+    bool slow = i->op == LP_DIV || i->op == LP_REM || i->op == LP_SQRT || i->op == LP_FLOORDIV ||
+                i->op == LP_MOD;
     bool gather = i->op == LP_LOAD && kind_of(s, i->a) == KIND_VARYING;
     s->l->weight += slow ? WEIGHT_DIVIDE : gather ? WEIGHT_GATHER : 1;
 }
@@ -224,7 +248,9 @@ static bool accumulates_lanes(struct emitter *e, const struct lp_block *block)
     for (uint32_t i = 0; block && i < block->stmts.len; i++) {
         const struct lp_stmt *t = &block->stmts.data[i];
         if (t->kind == LP_ACCUM && e->p->locals.data[t->target].kind == LOCAL_LANES) return true;
-        if (t->kind == LP_LET && instr(e, t->value)->op == LP_READ && e->p->locals.data[instr(e, t->value)->imm].kind == LOCAL_LANES) return true;
+        if (t->kind == LP_LET && instr(e, t->value)->op == LP_READ &&
+            e->p->locals.data[instr(e, t->value)->imm].kind == LOCAL_LANES)
+            return true;
         if (accumulates_lanes(e, t->body) || accumulates_lanes(e, t->other)) return true;
     }
     return false;
@@ -264,7 +290,8 @@ static void survey_stmt(struct survey *s, const struct lp_stmt *t)
         s->l->weight++;
         return;
     case LP_FOR:
-        s->ok &= !kind_of(s, t->lo) && !kind_of(s, t->hi) && (t->step == LPV_NONE || !kind_of(s, t->step)) && !t->poll;
+        s->ok &= !kind_of(s, t->lo) && !kind_of(s, t->hi) && (t->step == LPV_NONE || !kind_of(s, t->step)) &&
+                 !t->poll;
         if (t->mode == FOR_VECTOR && accumulates_lanes(e, t->body)) s->ok = false;
         s->l->has_loop = true;
         survey_nested(s, t->body);
@@ -275,7 +302,8 @@ static void survey_stmt(struct survey *s, const struct lp_stmt *t)
         survey_nested(s, t->body);
         survey_nested(s, t->other);
         return;
-    case LP_WHILE: case LP_CALL: s->ok = false; return;
+    case LP_WHILE:
+    case LP_CALL: s->ok = false; return;
     }
 }
 
@@ -307,7 +335,9 @@ static bool widenable(struct emitter *e, uint32_t loop)
     struct loop_plan *l = &e->plan.loops[loop];
     struct survey s = { .e = e, .l = l, .loop = loop, .epoch = ++e->plan.epoch, .ok = true };
     int64_t step = 1;
-    if (e->options->scalar || l->stmt->poll || (l->stmt->step != LPV_NONE && (!const_int(e, l->stmt->step, &step) || step != 1))) return false;
+    if (e->options->scalar || l->stmt->poll ||
+        (l->stmt->step != LPV_NONE && (!const_int(e, l->stmt->step, &step) || step != 1)))
+        return false;
     s.known = EMIT_NEW(e, uint8_t, e->p->locals.len + 1);
     s.assigned = EMIT_NEW(e, uint8_t, e->p->locals.len + 1);
     l->has_lanes = l->has_loop = l->reads_lanes = false;
@@ -344,10 +374,12 @@ static void choose_block(struct emitter *e, const struct lp_block *block, bool i
 static bool chunk_possible(const struct loop_plan *l)
 {
     if (l->one_round && l->extent > STRICT_LANES) return false;
-    return l->extent > 0 && l->extent * l->wide_bytes <= CHUNK_BYTES && (uint64_t)l->weight * (uint64_t)(l->extent / STRICT_LANES + 1) <= CARRY_WORK;
+    return l->extent > 0 && l->extent * l->wide_bytes <= CHUNK_BYTES &&
+           (uint64_t)l->weight * (uint64_t)(l->extent / STRICT_LANES + 1) <= CARRY_WORK;
 }
 
-/* A buffer stays in registers while each access is at the variable of a chunk as long as the buffer, or at 0 of a buffer of one element. */
+/* A buffer stays in registers while each access is at the variable of a chunk as long as the buffer, or at 0
+ * of a buffer of one element. */
 static void check_access(struct emitter *e, uint32_t buffer, lpv index, uint32_t vector_loop, bool store)
 {
     const struct lp_buffer *b = &e->p->buffers.data[buffer];
@@ -362,11 +394,14 @@ static void check_access(struct emitter *e, uint32_t buffer, lpv index, uint32_t
     }
     if (vector_loop == HOP_NONE || i->op != LP_VAR || (uint32_t)i->imm != vector_loop) return;
     const struct loop_plan *l = &e->plan.loops[vector_loop];
-    if (!chunk_possible(l) || l->extent != b->static_count || b->static_count * (int64_t)size_of((enum dtype)b->dtype) > CHUNK_BYTES) return;
+    if (!chunk_possible(l) || l->extent != b->static_count ||
+        b->static_count * (int64_t)size_of((enum dtype)b->dtype) > CHUNK_BYTES)
+        return;
     s->in_registers = const_int(e, l->stmt->lo, &lo) && lo == 0;
 }
 
-/* Visits accesses with the vector loop they stand in: buffers that leave registers, lanes that are not accumulated by a vector loop. */
+/* Visits accesses with the vector loop they stand in: buffers that leave registers, lanes that are not
+ * accumulated by a vector loop. */
 static void check_block(struct emitter *e, const struct lp_block *block, uint32_t vector_loop)
 {
     for (uint32_t k = 0; block && k < block->stmts.len; k++) {
@@ -387,9 +422,12 @@ static void check_block(struct emitter *e, const struct lp_block *block, uint32_
 
 static void reset_registers(struct emitter *e, bool buffers)
 {
-    for (uint32_t l = 0; l < e->p->locals.len; l++) e->plan.locals[l].in_registers = e->p->locals.data[l].kind == LOCAL_LANES && !e->plan.locals[l].shared;
+    for (uint32_t l = 0; l < e->p->locals.len; l++)
+        e->plan.locals[l].in_registers = e->p->locals.data[l].kind == LOCAL_LANES &&
+                                         !e->plan.locals[l].shared;
     for (uint32_t b = 0; buffers && b < e->p->buffers.len; b++)
-        e->plan.buffers[b].in_registers = e->p->buffers.data[b].kind == BUF_LOCAL && e->p->buffers.data[b].static_count > 0;
+        e->plan.buffers[b].in_registers = e->p->buffers.data[b].kind == BUF_LOCAL &&
+                                          e->p->buffers.data[b].static_count > 0;
 }
 
 /* Loops whose lanes are in memory become scalar. True when one did. */
@@ -401,8 +439,8 @@ static bool reject_memory_lanes(struct emitter *e, const struct lp_block *block,
         uint32_t local = HOP_NONE, inner = vector_loop;
         if (s->kind == LP_ACCUM) local = s->target;
         if (s->kind == LP_LET && instr(e, s->value)->op == LP_READ) local = (uint32_t)instr(e, s->value)->imm;
-        if (local != HOP_NONE && vector_loop != HOP_NONE && e->p->locals.data[local].kind == LOCAL_LANES && !e->plan.locals[local].in_registers &&
-            !e->plan.loops[vector_loop].rejected)
+        if (local != HOP_NONE && vector_loop != HOP_NONE && e->p->locals.data[local].kind == LOCAL_LANES &&
+            !e->plan.locals[local].in_registers && !e->plan.loops[vector_loop].rejected)
             e->plan.loops[vector_loop].rejected = changed = true;
         if (s->kind == LP_FOR && e->plan.loops[s->target].mode == LOOP_VECTOR) inner = s->target;
         changed |= reject_memory_lanes(e, s->body, inner);
@@ -411,7 +449,8 @@ static bool reject_memory_lanes(struct emitter *e, const struct lp_block *block,
     return changed;
 }
 
-/* A loop and the accumulators and register buffers it uses agree on the lanes of a part. True when something became narrower. */
+/* A loop and the accumulators and register buffers it uses agree on the lanes of a part. True when something
+ * became narrower. */
 static bool agree(uint8_t *a, uint8_t *b)
 {
     if (*a == *b) return false;
@@ -431,7 +470,8 @@ static bool agree_block(struct emitter *e, const struct lp_block *block, uint32_
         if (s->kind == LP_ACCUM || (i && i->op == LP_READ)) slot = &e->plan.locals[i ? i->imm : s->target];
         if (s->kind == LP_STORE || (i && i->op == LP_LOAD)) {
             uint32_t b = i ? (uint32_t)i->imm : s->target;
-            if (e->plan.buffers[b].in_registers && e->p->buffers.data[b].static_count > 1) slot = &e->plan.buffers[b], l ? l->chunk = true : false;
+            if (e->plan.buffers[b].in_registers && e->p->buffers.data[b].static_count > 1)
+                slot = &e->plan.buffers[b], l ? l->chunk = true : false;
         }
         if (l && slot && slot->in_registers) changed |= agree(&l->lanes, &slot->lanes);
         if (s->kind == LP_FOR && e->plan.loops[s->target].mode == LOOP_VECTOR) inner = s->target;
@@ -441,27 +481,39 @@ static bool agree_block(struct emitter *e, const struct lp_block *block, uint32_
     return changed;
 }
 
-/* A step covers whole rounds of the strict lanes, so that an element's lane is its index modulo their number. */
-static uint32_t least_parts(const struct emitter *e, const struct loop_plan *l) { return e->p->strict && l->has_lanes ? STRICT_LANES / l->lanes : 1; }
+/* A step covers whole rounds of the strict lanes, so that an element's lane is its index modulo their number.
+ */
+static uint32_t least_parts(const struct emitter *e, const struct loop_plan *l)
+{
+    return e->p->strict && l->has_lanes ? STRICT_LANES / l->lanes : 1;
+}
 
 static void size_loop(const struct emitter *e, struct loop_plan *l)
 {
     uint32_t full = l->extent >= 0 ? (uint32_t)((l->extent + l->lanes - 1) / l->lanes) : 0;
-    if (chunk_possible(l) && (l->chunk || l->has_loop || l->weight * full <= CHUNK_WORK) && full <= MAX_PARTS) {
+    if (chunk_possible(l) && (l->chunk || l->has_loop || l->weight * full <= CHUNK_WORK) &&
+        full <= MAX_PARTS) {
         l->chunk = true;
         l->parts = (uint8_t)full;
         return;
     }
     l->chunk = false;
     l->least = (uint8_t)least_parts(e, l);
-    l->parts = l->has_loop ? (l->weight > 48 ? 2 : 4) : l->has_lanes ? (l->weight > 40 ? 1 : l->weight > LIGHT_WORK ? 2 : 4) : l->weight <= LIGHT_WORK ? 2 : 1;
+    l->parts = l->has_loop               ? (l->weight > 48 ? 2 : 4)
+               : l->has_lanes            ? (l->weight > 40           ? 1
+                                            : l->weight > LIGHT_WORK ? 2
+                                                                     : 4)
+               : l->weight <= LIGHT_WORK ? 2
+                                         : 1;
     l->parts = l->one_round ? l->least : HOP_MAX(l->parts, l->least);
     if (l->extent < 0) {
         l->heavy = l->weight * l->parts > HEAVY_WORK;
         if (l->heavy) l->parts = l->least;
         return;
     }
-    while (l->parts > l->least && l->extent % (l->parts * l->lanes) && !(l->extent % l->lanes && l->extent > 8 * l->parts * l->lanes)) l->parts /= 2;
+    while (l->parts > l->least && l->extent % (l->parts * l->lanes) &&
+           !(l->extent % l->lanes && l->extent > 8 * l->parts * l->lanes))
+        l->parts /= 2;
 }
 
 static void size_lanes(struct emitter *e, const struct lp_block *block, uint32_t vector_loop)
@@ -471,7 +523,8 @@ static void size_lanes(struct emitter *e, const struct lp_block *block, uint32_t
         uint32_t inner = vector_loop;
         if (s->kind == LP_ACCUM && vector_loop != HOP_NONE && !e->p->strict) {
             const struct loop_plan *l = &e->plan.loops[vector_loop];
-            uint32_t parts = HOP_MIN(power_above(l->parts), 4u); /* four chains of additions hide their latency */
+            uint32_t parts = HOP_MIN(power_above(l->parts),
+                                     4u); /* four chains of additions hide their latency */
             if (l->reads_lanes) parts = 1;
             e->plan.locals[s->target].parts = (uint8_t)HOP_MAX(e->plan.locals[s->target].parts, parts);
         }
@@ -485,13 +538,16 @@ static void size_everything(struct emitter *e)
 {
     struct plan *plan = &e->plan;
     for (uint32_t i = 0; i < e->p->loops.len; i++)
-        if (plan->loops[i].mode == LOOP_VECTOR) plan->loops[i].lanes = (uint8_t)HOP_MIN(e->vector_bytes / plan->loops[i].wide_bytes, (uint32_t)MOST_LANES);
+        if (plan->loops[i].mode == LOOP_VECTOR)
+            plan->loops[i].lanes = (uint8_t)HOP_MIN(e->vector_bytes / plan->loops[i].wide_bytes,
+                                                    (uint32_t)MOST_LANES);
     for (uint32_t i = 0; i < e->p->locals.len; i++) plan->locals[i].lanes = MOST_LANES;
     for (uint32_t i = 0; i < e->p->buffers.len; i++) plan->buffers[i].lanes = MOST_LANES;
     while (agree_block(e, e->p->root, HOP_NONE)) {}
     for (uint32_t i = 0; i < e->p->loops.len; i++)
         if (plan->loops[i].mode == LOOP_VECTOR) size_loop(e, &plan->loops[i]);
-    for (uint32_t i = 0; i < e->p->locals.len; i++) plan->locals[i].parts = e->p->strict ? (uint8_t)(STRICT_LANES / plan->locals[i].lanes) : 1;
+    for (uint32_t i = 0; i < e->p->locals.len; i++)
+        plan->locals[i].parts = e->p->strict ? (uint8_t)(STRICT_LANES / plan->locals[i].lanes) : 1;
     size_lanes(e, e->p->root, HOP_NONE);
     for (uint32_t i = 0; i < e->p->buffers.len; i++) {
         struct slot_plan *s = &plan->buffers[i];
@@ -548,7 +604,8 @@ void plan_make(struct emitter *e)
     share_find(e);
     do walk_program(e);
     while (share_check(e));
-    for (uint32_t b = 0; b < p->buffers.len; b++) plan->buffers[b].in_registers &= plan->buffers[b].repeated && !plan->buffers[b].shared;
+    for (uint32_t b = 0; b < p->buffers.len; b++)
+        plan->buffers[b].in_registers &= plan->buffers[b].repeated && !plan->buffers[b].shared;
     bool again;
     do {
         choose_block(e, p->root, false);

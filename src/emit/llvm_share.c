@@ -1,5 +1,7 @@
-/* Equal nests: loops at the top of a program (in no other loop) that are the same up to the buffers, values and locals they name become one function that is called for each. A
- * program made of twelve equal blocks then costs the code generator one. The nests' canonical texts are made here, before anything else is decided. */
+/* Equal nests: loops at the top of a program (in no other loop) that are the same up to the buffers, values
+ * and locals they name become one function that is called for each. A program made of twelve equal blocks
+ * then costs the code generator one. The nests' canonical texts are made here, before anything else is
+ * decided. */
 #include "emit/llvm.h"
 
 enum { LEAST_STATEMENTS = 6 }; /* a nest smaller than this is cheaper in place */
@@ -9,7 +11,9 @@ struct writer {
     struct emitter *e;
     struct nest *n;
     uint32_t cap, statements, epoch;
-    struct numbers { uint32_t *number, *epoch; } values, inner, buffers, locals, loops; /* inner: values made inside */
+    struct numbers {
+        uint32_t *number, *epoch;
+    } values, inner, buffers, locals, loops; /* inner: values made inside */
     uint32_t n_inner, n_loops;
 };
 
@@ -42,7 +46,17 @@ static uint32_t name_of(struct writer *w, struct names *names, struct numbers *n
     return names->n++;
 }
 
-enum { WORD_NONE = 1, WORD_CONST, WORD_SYMBOL, WORD_VAR, WORD_INNER, WORD_OUTER, WORD_BUFFER, WORD_LOCAL, WORD_RANGE };
+enum {
+    WORD_NONE = 1,
+    WORD_CONST,
+    WORD_SYMBOL,
+    WORD_VAR,
+    WORD_INNER,
+    WORD_OUTER,
+    WORD_BUFFER,
+    WORD_LOCAL,
+    WORD_RANGE
+};
 
 static void put_value(struct writer *w, lpv v)
 {
@@ -67,14 +81,16 @@ static void put_buffer(struct writer *w, uint32_t b)
     const struct lp_buffer *x = &w->e->p->buffers.data[b];
     bool local = x->kind == BUF_LOCAL;
     w->n->apart |= x->kind == BUF_DYN;
-    put(w, WORD_BUFFER | x->dtype << 8 | (uint64_t)local << 16 | (uint64_t)name_of(w, &w->n->buffers, &w->buffers, b) << 24);
+    put(w, WORD_BUFFER | x->dtype << 8 | (uint64_t)local << 16 |
+               (uint64_t)name_of(w, &w->n->buffers, &w->buffers, b) << 24);
     if (local) put(w, (uint64_t)x->static_count);
 }
 
 static void put_local(struct writer *w, uint32_t l)
 {
     const struct lp_local *x = &w->e->p->locals.data[l];
-    put(w, WORD_LOCAL | x->dtype << 8 | x->kind << 16 | (uint64_t)name_of(w, &w->n->locals, &w->locals, l) << 24);
+    put(w, WORD_LOCAL | x->dtype << 8 | x->kind << 16 |
+               (uint64_t)name_of(w, &w->n->locals, &w->locals, l) << 24);
 }
 
 static void put_let(struct writer *w, lpv v)
@@ -88,7 +104,9 @@ static void put_let(struct writer *w, lpv v)
     if (i->op == LP_FAR) put(w, (uint64_t)i->imm);
     for (uint32_t k = 0; k < operand_count((enum lp_op)i->op); k++) put_value(w, operands[k]);
     if (i->op == LP_FLOORDIV || i->op == LP_MOD) /* their code depends on what is known of the operands */
-        for (uint32_t k = 0; k < 2; k++) put(w, WORD_RANGE), put(w, (uint64_t)w->e->p->values.data[operands[k]].lo), put(w, (uint64_t)w->e->p->values.data[operands[k]].hi);
+        for (uint32_t k = 0; k < 2; k++)
+            put(w, WORD_RANGE), put(w, (uint64_t)w->e->p->values.data[operands[k]].lo),
+                put(w, (uint64_t)w->e->p->values.data[operands[k]].hi);
     w->inner.epoch[v] = w->epoch;
     w->inner.number[v] = w->n_inner++;
 }
@@ -97,7 +115,8 @@ static void put_call(struct writer *w, const struct lp_call *c)
 {
     put(w, c->kind);
     if (c->kind == CALL_GEMM) {
-        lpv values[] = { c->gemm.a_at, c->gemm.b_at, c->gemm.c_at, c->gemm.m, c->gemm.n, c->gemm.k, c->gemm.lda, c->gemm.ldb, c->gemm.ldc };
+        lpv values[] = { c->gemm.a_at, c->gemm.b_at, c->gemm.c_at, c->gemm.m,  c->gemm.n,
+                         c->gemm.k,    c->gemm.lda,  c->gemm.ldb,  c->gemm.ldc };
         uint32_t buffers[] = { c->gemm.a, c->gemm.b, c->gemm.c };
         for (uint32_t k = 0; k < HOP_COUNT(buffers); k++) put_buffer(w, buffers[k]);
         for (uint32_t k = 0; k < HOP_COUNT(values); k++) put_value(w, values[k]);
@@ -119,7 +138,8 @@ static void put_stmt(struct writer *w, const struct lp_stmt *s)
     switch ((enum lp_stmt_kind)s->kind) {
     case LP_LET: put_let(w, s->value); return;
     case LP_STORE: put_buffer(w, s->target), put_value(w, s->index), put_value(w, s->value); return;
-    case LP_SET: case LP_ACCUM: put_local(w, s->target), put_value(w, s->value); return;
+    case LP_SET:
+    case LP_ACCUM: put_local(w, s->target), put_value(w, s->value); return;
     case LP_FOR:
         put_value(w, s->lo), put_value(w, s->hi), put_value(w, s->step);
         put(w, (uint64_t)static_extent(w->e, s));
@@ -148,7 +168,9 @@ static uint32_t find_leader(const struct plan *plan, uint32_t k)
     const struct nest *n = &plan->nests[k];
     for (uint32_t j = 0; j < k && !n->apart; j++) {
         const struct nest *o = &plan->nests[j];
-        if (o->hash == n->hash && o->length == n->length && o->leader == j && !o->apart && !memcmp(o->text, n->text, n->length * sizeof *n->text)) return j;
+        if (o->hash == n->hash && o->length == n->length && o->leader == j && !o->apart &&
+            !memcmp(o->text, n->text, n->length * sizeof *n->text))
+            return j;
     }
     return k;
 }
@@ -187,8 +209,12 @@ static void find_nests(struct writer *w, const struct lp_block *block)
 void share_find(struct emitter *e)
 {
     const struct lp *p = e->p;
-    struct writer w = { .e = e, .values = numbers_new(e, p->instrs.len), .inner = numbers_new(e, p->instrs.len), .buffers = numbers_new(e, p->buffers.len),
-                        .locals = numbers_new(e, p->locals.len), .loops = numbers_new(e, p->loops.len) };
+    struct writer w = { .e = e,
+                        .values = numbers_new(e, p->instrs.len),
+                        .inner = numbers_new(e, p->instrs.len),
+                        .buffers = numbers_new(e, p->buffers.len),
+                        .locals = numbers_new(e, p->locals.len),
+                        .loops = numbers_new(e, p->loops.len) };
     for (uint32_t k = 0; k < p->loops.len; k++) e->plan.loops[k].nest = HOP_NONE;
     e->plan.nests = EMIT_NEW(e, struct nest, p->loops.len + 1);
     find_nests(&w, p->root);
@@ -201,8 +227,9 @@ static bool is_private(const struct emitter *e, const struct nest *n, uint32_t b
     return e->p->buffers.data[buffer].kind == BUF_LOCAL && e->plan.buffers[buffer].home == n->loop;
 }
 
-/* State that a nest shares with the rest of the program stays with it: lanes and locals it sets, buffers that might live in registers, sizes set while running.
- * A buffer that is private in one of two equal nests only would not be handed over. */
+/* State that a nest shares with the rest of the program stays with it: lanes and locals it sets, buffers that
+ * might live in registers, sizes set while running. A buffer that is private in one of two equal nests only
+ * would not be handed over. */
 static bool must_stay(const struct emitter *e, const struct nest *n)
 {
     const struct nest *leader = &e->plan.nests[n->leader];
@@ -211,7 +238,9 @@ static bool must_stay(const struct emitter *e, const struct nest *n)
     for (uint32_t k = 0; k < n->locals.n; k++)
         if (e->plan.locals[n->locals.ids[k]].shared) return true;
     for (uint32_t k = 0; k < n->buffers.n; k++)
-        if (e->plan.buffers[n->buffers.ids[k]].shared && e->plan.buffers[n->buffers.ids[k]].repeated && e->p->buffers.data[n->buffers.ids[k]].kind == BUF_LOCAL) return true;
+        if (e->plan.buffers[n->buffers.ids[k]].shared && e->plan.buffers[n->buffers.ids[k]].repeated &&
+            e->p->buffers.data[n->buffers.ids[k]].kind == BUF_LOCAL)
+            return true;
     return false;
 }
 
@@ -222,7 +251,8 @@ bool share_check(struct emitter *e)
     for (uint32_t k = 0; k < plan->n_symbols; k++) sizes |= plan->set_symbol[k];
     for (uint32_t k = 0; k < plan->n_nests; k++) {
         struct nest *n = &plan->nests[k];
-        if (plan->nests[n->leader].copies > 1 && (sizes || must_stay(e, n))) plan->nests[n->leader].apart = changed = true;
+        if (plan->nests[n->leader].copies > 1 && (sizes || must_stay(e, n)))
+            plan->nests[n->leader].apart = changed = true;
     }
     if (!changed) return false;
     for (uint32_t k = 0; k < plan->n_nests; k++) {

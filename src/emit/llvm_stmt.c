@@ -1,5 +1,6 @@
-/* Statements of the LLVM back end: blocks, loops, branches and functions. Locals, lanes and buffers kept in registers are SSA values in `slots`; whatever a
- * loop or a branch may set gets a phi where control joins, found beforehand by looking through its blocks. */
+/* Statements of the LLVM back end: blocks, loops, branches and functions. Locals, lanes and buffers kept in
+ * registers are SSA values in `slots`; whatever a loop or a branch may set gets a phi where control joins,
+ * found beforehand by looking through its blocks. */
 #include "emit/llvm.h"
 #include "runtime/rt.h"
 
@@ -12,7 +13,8 @@ struct carried {
 };
 
 /* Scalar locals set inside a vector loop are its own, so they are left out when it is seen from outside. */
-static void find_set(struct emitter *e, const struct lp_block *block, bool inside_vector, bool private_scalars, uint8_t *set)
+static void find_set(struct emitter *e, const struct lp_block *block, bool inside_vector,
+                     bool private_scalars, uint8_t *set)
 {
     for (uint32_t i = 0; block && i < block->stmts.len; i++) {
         const struct lp_stmt *s = &block->stmts.data[i];
@@ -20,7 +22,8 @@ static void find_set(struct emitter *e, const struct lp_block *block, bool insid
             bool lanes = e->p->locals.data[s->target].kind == LOCAL_LANES;
             if (lanes ? e->plan.locals[s->target].in_registers : !private_scalars) set[s->target] = 1;
         }
-        if (s->kind == LP_STORE && e->plan.buffers[s->target].in_registers) set[slot_of_buffer(e, s->target)] = 1;
+        if (s->kind == LP_STORE && e->plan.buffers[s->target].in_registers)
+            set[slot_of_buffer(e, s->target)] = 1;
         if (s->kind == LP_FOR && e->plan.loops[s->target].own_function) continue;
         bool vector = s->kind == LP_FOR && e->plan.loops[s->target].mode == LOOP_VECTOR && !inside_vector;
         find_set(e, s->body, inside_vector || vector, private_scalars || vector, set);
@@ -28,7 +31,8 @@ static void find_set(struct emitter *e, const struct lp_block *block, bool insid
     }
 }
 
-static struct carried carried_by(struct emitter *e, const struct lp_block *body, const struct lp_block *other, bool private_scalars)
+static struct carried carried_by(struct emitter *e, const struct lp_block *body, const struct lp_block *other,
+                                 bool private_scalars)
 {
     uint32_t slots = e->p->locals.len + e->p->buffers.len;
     uint8_t *set = EMIT_NEW(e, uint8_t, slots + 1);
@@ -70,7 +74,8 @@ static void phis_begin(struct emitter *e, struct carried *c)
 {
     for (uint32_t k = 0; k < c->n; k++) {
         struct held phi = value_copy(e, &e->f->slots[c->slots[k]]);
-        for (uint32_t p = 0; p < phi.n; p++) phi.part[p] = LLVMBuildPhi(e->builder, LLVMTypeOf(phi.part[p]), "");
+        for (uint32_t p = 0; p < phi.n; p++)
+            phi.part[p] = LLVMBuildPhi(e->builder, LLVMTypeOf(phi.part[p]), "");
         c->phis[k] = phi;
         e->f->slots[c->slots[k]] = value_copy(e, &phi);
     }
@@ -79,16 +84,23 @@ static void phis_begin(struct emitter *e, struct carried *c)
 static void phis_add(struct carried *c, const struct held *from, LLVMBasicBlockRef block)
 {
     for (uint32_t k = 0; k < c->n; k++)
-        for (uint32_t p = 0; p < c->phis[k].n; p++) LLVMAddIncoming(c->phis[k].part[p], &from[k].part[p], &block, 1);
+        for (uint32_t p = 0; p < c->phis[k].n; p++)
+            LLVMAddIncoming(c->phis[k].part[p], &from[k].part[p], &block, 1);
 }
 
 /* ---- blocks of LLVM ---- */
 
-LLVMBasicBlockRef new_block(struct emitter *e, const char *name) { return LLVMAppendBasicBlockInContext(e->context, e->f->fn, name); }
+LLVMBasicBlockRef new_block(struct emitter *e, const char *name)
+{
+    return LLVMAppendBasicBlockInContext(e->context, e->f->fn, name);
+}
 
 static LLVMBasicBlockRef here(struct emitter *e) { return LLVMGetInsertBlock(e->builder); }
 
-static void go_on_in(struct emitter *e, LLVMBasicBlockRef block) { LLVMPositionBuilderAtEnd(e->builder, block); }
+static void go_on_in(struct emitter *e, LLVMBasicBlockRef block)
+{
+    LLVMPositionBuilderAtEnd(e->builder, block);
+}
 
 LLVMBasicBlockRef exit_block(struct emitter *e, hop_status status)
 {
@@ -101,12 +113,15 @@ LLVMBasicBlockRef exit_block(struct emitter *e, hop_status status)
     return *exit;
 }
 
-/* The branch goes its first way all but always: what its other way needs stays out of the registers of the loop. */
+/* The branch goes its first way all but always: what its other way needs stays out of the registers of the
+ * loop. */
 static void unlikely(struct emitter *e, LLVMValueRef branch)
 {
-    LLVMMetadataRef parts[3] = { LLVMMDStringInContext2(e->context, "branch_weights", 14), LLVMValueAsMetadata(LLVMConstInt(e->i32, 1u << 20, false)),
+    LLVMMetadataRef parts[3] = { LLVMMDStringInContext2(e->context, "branch_weights", 14),
+                                 LLVMValueAsMetadata(LLVMConstInt(e->i32, 1u << 20, false)),
                                  LLVMValueAsMetadata(LLVMConstInt(e->i32, 1, false)) };
-    LLVMSetMetadata(branch, LLVMGetMDKindIDInContext(e->context, "prof", 4), LLVMMetadataAsValue(e->context, LLVMMDNodeInContext2(e->context, parts, 3)));
+    LLVMSetMetadata(branch, LLVMGetMDKindIDInContext(e->context, "prof", 4),
+                    LLVMMetadataAsValue(e->context, LLVMMDNodeInContext2(e->context, parts, 3)));
 }
 
 /* Leaves when another thread asked for it. The pointer may be NULL; then a zero on the stack is looked at. */
@@ -131,7 +146,8 @@ static void poll_cancel(struct emitter *e)
     LLVMValueRef ask = rt_function(e, offsetof(struct hop_rt, asked));
     LLVMBuildCondBr(e->builder, LLVMBuildIsNull(e->builder, ask, ""), exit_block(e, HOP_CANCELLED), call);
     go_on_in(e, call);
-    LLVMValueRef ends = LLVMBuildCall2(e->builder, LLVMFunctionType(e->i32, &e->ptr, 1, false), ask, &f->rt, 1, "");
+    LLVMValueRef ends = LLVMBuildCall2(e->builder, LLVMFunctionType(e->i32, &e->ptr, 1, false), ask, &f->rt,
+                                       1, "");
     LLVMBuildCondBr(e->builder, LLVMBuildIsNull(e->builder, ends, ""), next, exit_block(e, HOP_CANCELLED));
     go_on_in(e, next);
 }
@@ -146,7 +162,10 @@ static void set_var(struct emitter *e, uint32_t loop, enum form form, LLVMValueR
 
 /* ---- serial loops ---- */
 
-static LLVMValueRef step_value(struct emitter *e, const struct lp_stmt *s) { return s->step == LPV_NONE ? const_index(e, 1) : value_scalar(e, s->step); }
+static LLVMValueRef step_value(struct emitter *e, const struct lp_stmt *s)
+{
+    return s->step == LPV_NONE ? const_index(e, 1) : value_scalar(e, s->step);
+}
 
 static bool goes_down(struct emitter *e, const struct lp_stmt *s)
 {
@@ -154,7 +173,8 @@ static bool goes_down(struct emitter *e, const struct lp_stmt *s)
     return const_int(e, s->step, &step) && step < 0;
 }
 
-static void serial_bodies(struct emitter *e, const struct lp_stmt *s, LLVMValueRef first, LLVMValueRef start, uint32_t times)
+static void serial_bodies(struct emitter *e, const struct lp_stmt *s, LLVMValueRef first, LLVMValueRef start,
+                          uint32_t times)
 {
     LLVMValueRef step = step_value(e, s), x = first, outer_lane = e->f->lane_index;
     for (uint32_t k = 0; k < times; k++) {
@@ -163,7 +183,8 @@ static void serial_bodies(struct emitter *e, const struct lp_stmt *s, LLVMValueR
         if (s->mode == FOR_VECTOR && !e->w) {
             LLVMValueRef trip = LLVMBuildSub(e->builder, x, start, "");
             int64_t one;
-            if (!(s->step == LPV_NONE || (const_int(e, s->step, &one) && one == 1))) trip = LLVMBuildSDiv(e->builder, trip, step, "");
+            if (!(s->step == LPV_NONE || (const_int(e, s->step, &one) && one == 1)))
+                trip = LLVMBuildSDiv(e->builder, trip, step, "");
             e->f->lane_index = LLVMBuildAnd(e->builder, trip, const_index(e, STRICT_LANES - 1), "");
         }
         emit_block(e, s->body);
@@ -171,7 +192,8 @@ static void serial_bodies(struct emitter *e, const struct lp_stmt *s, LLVMValueR
     e->f->lane_index = outer_lane;
 }
 
-/* Where a loop begins and ends: it goes from `pre` by way of `enter` into its body, from `latch` on or to `exit`, and with a guard from `pre` straight there. */
+/* Where a loop begins and ends: it goes from `pre` by way of `enter` into its body, from `latch` on or to
+ * `exit`, and with a guard from `pre` straight there. */
 struct loop_ends {
     LLVMValueRef i, start, next; /* the index: its phi, first value, and value at the latch */
     LLVMBasicBlockRef pre, enter, latch, exit;
@@ -201,7 +223,8 @@ static LLVMValueRef end_loop(struct emitter *e, struct carried *c, const struct 
     return end;
 }
 
-LLVMValueRef counted_loop(struct emitter *e, const struct lp_stmt *s, LLVMValueRef start, LLVMValueRef limit, uint32_t times, bool guard)
+LLVMValueRef counted_loop(struct emitter *e, const struct lp_stmt *s, LLVMValueRef start, LLVMValueRef limit,
+                          uint32_t times, bool guard)
 {
     LLVMValueRef step = step_value(e, s), lane_start = value_scalar(e, s->lo);
     LLVMIntPredicate goes_on = goes_down(e, s) ? LLVMIntSGT : LLVMIntSLT;
@@ -214,7 +237,8 @@ LLVMValueRef counted_loop(struct emitter *e, const struct lp_stmt *s, LLVMValueR
     LLVMValueRef i = LLVMBuildPhi(e->builder, e->i64, "i");
     phis_begin(e, &c);
     serial_bodies(e, s, i, lane_start, times);
-    LLVMValueRef next = LLVMBuildAdd(e->builder, i, LLVMBuildMul(e->builder, step, const_index(e, times), ""), "");
+    LLVMValueRef next = LLVMBuildAdd(e->builder, i, LLVMBuildMul(e->builder, step, const_index(e, times), ""),
+                                     "");
     if (s->poll) poll_cancel(e);
     LLVMValueRef more = LLVMBuildICmp(e->builder, goes_on, next, limit, "");
     LLVMBasicBlockRef latch = here(e);
@@ -229,7 +253,8 @@ static void emit_serial(struct emitter *e, const struct lp_stmt *s)
     LLVMValueRef start = value_scalar(e, s->lo), limit = value_scalar(e, s->hi);
     bool fixed_step = s->step == LPV_NONE || const_int(e, s->step, &step);
     if (fixed_step && step && const_int(e, s->lo, &lo) && const_int(e, s->hi, &hi)) {
-        trips = step > 0 ? (hi > lo ? (hi - lo + step - 1) / step : 0) : (lo > hi ? (lo - hi - step - 1) / -step : 0);
+        trips = step > 0 ? (hi > lo ? (hi - lo + step - 1) / step : 0)
+                         : (lo > hi ? (lo - hi - step - 1) / -step : 0);
         if (trips == 0) return;
         if (trips == 1 || trips == times) {
             serial_bodies(e, s, start, start, (uint32_t)trips);
@@ -249,7 +274,8 @@ static void emit_while(struct emitter *e, const struct lp_stmt *s)
 {
     struct carried c = carried_by(e, s->body, s->other, false);
     struct held *before = slots_save(e, &c);
-    LLVMBasicBlockRef pre = here(e), head = new_block(e, "while"), body = new_block(e, "do"), exit = new_block(e, "done");
+    LLVMBasicBlockRef pre = here(e), head = new_block(e, "while"), body = new_block(e, "do"),
+                      exit = new_block(e, "done");
     LLVMBuildBr(e->builder, head);
     go_on_in(e, head);
     phis_begin(e, &c);
@@ -275,7 +301,8 @@ static void emit_if(struct emitter *e, const struct lp_stmt *s)
     }
     struct carried c = carried_by(e, s->body, s->other, false);
     struct held *before = slots_save(e, &c), *left, *right;
-    LLVMBasicBlockRef yes = new_block(e, "then"), no = new_block(e, "else"), join = new_block(e, "join"), left_end, right_end;
+    LLVMBasicBlockRef yes = new_block(e, "then"), no = new_block(e, "else"), join = new_block(e, "join"),
+                      left_end, right_end;
     LLVMBuildCondBr(e->builder, condition, yes, no);
     go_on_in(e, yes);
     emit_block(e, s->body);
@@ -312,14 +339,16 @@ static struct wide wide_shape(struct emitter *e, uint32_t loop, uint32_t count)
 }
 
 /* One step: the current block follows `before` directly, so splats made there are known here. */
-static void vector_step(struct emitter *e, const struct lp_stmt *s, struct wide *w, LLVMBasicBlockRef before, LLVMValueRef base, LLVMValueRef left)
+static void vector_step(struct emitter *e, const struct lp_stmt *s, struct wide *w, LLVMBasicBlockRef before,
+                        LLVMValueRef base, LLVMValueRef left)
 {
     w->before = before;
     w->instance = ++e->instances;
     if (left) {
         uint32_t all = (uint32_t)w->n * w->lanes;
         LLVMValueRef most = const_index(e, all), lane[MAX_PARTS];
-        left = LLVMBuildSelect(e->builder, LLVMBuildICmp(e->builder, LLVMIntSLT, left, most, ""), left, most, "");
+        left = LLVMBuildSelect(e->builder, LLVMBuildICmp(e->builder, LLVMIntSLT, left, most, ""), left, most,
+                               "");
         left = build_splat(e, LLVMBuildTrunc(e->builder, left, e->i32, ""), w->lanes);
         for (uint32_t p = 0; p < w->n; p++) {
             for (uint32_t l = 0; l < w->lanes; l++) lane[l] = LLVMConstInt(e->i32, p * w->lanes + l, false);
@@ -332,13 +361,16 @@ static void vector_step(struct emitter *e, const struct lp_stmt *s, struct wide 
     e->w = NULL;
 }
 
-/* Steps of `count` elements (whole parts) from start on while below limit; masked: the last one may be partial. */
-static LLVMValueRef vector_loop(struct emitter *e, const struct lp_stmt *s, LLVMValueRef start, LLVMValueRef limit, uint32_t count, bool masked, bool guard)
+/* Steps of `count` elements (whole parts) from start on while below limit; masked: the last one may be
+ * partial. */
+static LLVMValueRef vector_loop(struct emitter *e, const struct lp_stmt *s, LLVMValueRef start,
+                                LLVMValueRef limit, uint32_t count, bool masked, bool guard)
 {
     struct carried c = carried_by(e, s->body, NULL, true);
     struct held *before = slots_save(e, &c);
     struct wide w = wide_shape(e, s->target, count);
-    LLVMBasicBlockRef pre = here(e), enter = guard ? new_block(e, "enter") : pre, body = new_block(e, "vector"), exit = new_block(e, "done");
+    LLVMBasicBlockRef pre = here(e), enter = guard ? new_block(e, "enter") : pre,
+                      body = new_block(e, "vector"), exit = new_block(e, "done");
     if (guard) {
         LLVMBuildCondBr(e->builder, LLVMBuildICmp(e->builder, LLVMIntSLT, start, limit, ""), enter, exit);
         go_on_in(e, enter);
@@ -373,7 +405,8 @@ static void vector_dynamic(struct emitter *e, const struct lp_stmt *s, const str
     }
     LLVMValueRef n = LLVMBuildSub(e->builder, hi, lo, "");
     n = LLVMBuildSelect(e->builder, LLVMBuildICmp(e->builder, LLVMIntSGT, n, zero, ""), n, zero, "");
-    LLVMValueRef whole = LLVMBuildAdd(e->builder, lo, LLVMBuildAnd(e->builder, n, const_index(e, -(int64_t)step), ""), "");
+    LLVMValueRef whole = LLVMBuildAdd(e->builder, lo,
+                                      LLVMBuildAnd(e->builder, n, const_index(e, -(int64_t)step), ""), "");
     vector_loop(e, s, lo, whole, step, false, true);
     vector_loop(e, s, whole, LLVMBuildAdd(e->builder, lo, n, ""), least, true, true);
 }
@@ -389,7 +422,8 @@ static void emit_vector(struct emitter *e, const struct lp_stmt *s)
     if (l->extent < 0) vector_dynamic(e, s, l);
     else if (l->chunk) vector_once(e, s, lo, (uint32_t)l->extent);
     else if (l->extent > 0) {
-        int64_t step = (int64_t)l->parts * l->lanes, whole = l->extent / step * step, rest = l->extent - whole;
+        int64_t step = (int64_t)l->parts * l->lanes, whole = l->extent / step * step,
+                rest = l->extent - whole;
         LLVMValueRef end = LLVMBuildAdd(e->builder, lo, const_index(e, whole), "");
         if (whole == step) vector_once(e, s, lo, (uint32_t)step);
         else if (whole) vector_loop(e, s, lo, end, (uint32_t)step, false, false);
@@ -401,7 +435,10 @@ static void emit_vector(struct emitter *e, const struct lp_stmt *s)
 
 /* ---- statements ---- */
 
-static bool is_simple(const struct lp_stmt *s) { return s->kind == LP_LET || s->kind == LP_STORE || s->kind == LP_SET || s->kind == LP_ACCUM; }
+static bool is_simple(const struct lp_stmt *s)
+{
+    return s->kind == LP_LET || s->kind == LP_STORE || s->kind == LP_SET || s->kind == LP_ACCUM;
+}
 
 static void emit_simple(struct emitter *e, const struct lp_stmt *s, uint32_t part)
 {
@@ -426,11 +463,13 @@ void emit_loop(struct emitter *e, const struct lp_stmt *s)
     e->f->loops--;
 }
 
-/* Selecting and ordering the instructions of one block takes LLVM time that grows with the square of those that touch memory. Long runs of statements are cut into
- * several blocks; what cuts them, a look at the caller's wish to stop, is of use there as well. */
+/* Selecting and ordering the instructions of one block takes LLVM time that grows with the square of those
+ * that touch memory. Long runs of statements are cut into several blocks; what cuts them, a look at the
+ * caller's wish to stop, is of use there as well. */
 enum { LONG_RUN = 384, CUT_RUN = 96 };
 
-/* In a vector loop a run of simple statements is emitted part after part: fewer values are alive at a time than statement after statement. */
+/* In a vector loop a run of simple statements is emitted part after part: fewer values are alive at a time
+ * than statement after statement. */
 void emit_block(struct emitter *e, const struct lp_block *block)
 {
     for (uint32_t i = 0; block && i < block->stmts.len;) {

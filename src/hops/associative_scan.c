@@ -1,6 +1,7 @@
-/* The row of associative_scan: running totals along a dim of arrays under a combine function (left leaves…, right leaves…, own…) -> (leaves…). Row 0 of the
- * results is row 0 of the arrays, row t is combine(row t-1 of the results, row t of the arrays), in this order whatever the hardware: the order of the
- * reference is the order of compiled code. `reverse` starts with the last row. Length 0 and 1 never call the function. */
+/* The row of associative_scan: running totals along a dim of arrays under a combine function (left leaves…,
+ * right leaves…, own…) -> (leaves…). Row 0 of the results is row 0 of the arrays, row t is combine(row t-1 of
+ * the results, row t of the arrays), in this order whatever the hardware: the order of the reference is the
+ * order of compiled code. `reverse` starts with the last row. Length 0 and 1 never call the function. */
 #include "hops/associative.h"
 #include "transform/simplify.h"
 
@@ -11,12 +12,16 @@ static void associative_infer(struct infer *in)
     uint32_t n = in->groups[0], along = scan_dim(in->attrs);
     const struct fn *g = module_fn(in->m, in->regions[0].fn);
     if (!n) infer_error(in, "there is nothing to scan: expected one array at least");
-    if (g->effects & ~EFFECT_CHECK) infer_error(in, "the combine function has effects beyond check (it prints or calls the host): it may be called in any order");
-    if (g->n_results != n) infer_error(in, "the combine function gives %u results for %u arrays", g->n_results, n);
+    if (g->effects & ~EFFECT_CHECK)
+        infer_error(in, "the combine function has effects beyond check (it prints or calls the host): it may "
+                        "be called in any order");
+    if (g->n_results != n)
+        infer_error(in, "the combine function gives %u results for %u arrays", g->n_results, n);
     type_id *slices = ARENA_NEW(in->arena, type_id, n);
     for (uint32_t k = 0; k < n; k++) {
         infer_equal(in, infer_type(in, 0).dims[along], infer_type(in, k).dims[along],
-                    arena_printf(&in->m->scratch, "the lengths of arrays 0 and %u (%s and %s) along dim %u", k, infer_text(in, in->operands[0]), infer_text(in, in->operands[k]), along));
+                    arena_printf(&in->m->scratch, "the lengths of arrays 0 and %u (%s and %s) along dim %u",
+                                 k, infer_text(in, in->operands[0]), infer_text(in, in->operands[k]), along));
         slices[k] = type_drop_dim(in->m, in->operands[k], along);
         infer_result(in, in->operands[k]);
     }
@@ -32,7 +37,8 @@ struct layout {
 static struct layout layout_of(const struct tensor *t, uint32_t along)
 {
     struct layout l = { 1, (size_t)t->dims[along], dtype_info[t->dtype].size };
-    for (uint32_t d = 0; d < t->rank; d++) *(d < along ? &l.outer : &l.inner) *= d == along ? 1 : (size_t)t->dims[d];
+    for (uint32_t d = 0; d < t->rank; d++)
+        *(d < along ? &l.outer : &l.inner) *= d == along ? 1 : (size_t)t->dims[d];
     return l;
 }
 static struct tensor *row_along(const struct tensor *whole, uint32_t along, size_t at)
@@ -42,23 +48,29 @@ static struct tensor *row_along(const struct tensor *whole, uint32_t along, size
     for (uint32_t d = 0, n = 0; d < whole->rank; d++)
         if (d != along) dims[n++] = whole->dims[d];
     struct tensor *row = tensor_new((enum dtype)whole->dtype, whole->rank - 1u, dims);
-    for (size_t o = 0; o < l.outer && l.inner; o++) memcpy((char *)row->data + o * l.inner, (const char *)whole->data + (o * l.length + at) * l.inner, l.inner);
+    for (size_t o = 0; o < l.outer && l.inner; o++)
+        memcpy((char *)row->data + o * l.inner, (const char *)whole->data + (o * l.length + at) * l.inner,
+               l.inner);
     return row;
 }
 static void put_row_along(struct tensor *whole, uint32_t along, size_t at, const struct tensor *row)
 {
     struct layout l = layout_of(whole, along);
-    for (size_t o = 0; o < l.outer && l.inner; o++) memcpy((char *)whole->data + (o * l.length + at) * l.inner, (const char *)row->data + o * l.inner, l.inner);
+    for (size_t o = 0; o < l.outer && l.inner; o++)
+        memcpy((char *)whole->data + (o * l.length + at) * l.inner, (const char *)row->data + o * l.inner,
+               l.inner);
 }
 
 static void associative_eval(struct eval *e)
 {
     const struct region *g = node_region(e->f, e->n, 0);
-    uint32_t n = node_group_size(e->f, e->n, 0), n_args = 2 * n + g->n_operands, along = scan_dim(node_attr(e->f, e->n, 0));
+    uint32_t n = node_group_size(e->f, e->n, 0), n_args = 2 * n + g->n_operands,
+             along = scan_dim(node_attr(e->f, e->n, 0));
     bool reverse = node_attr(e->f, e->n, ASSOCIATIVE_REVERSE)->kind != ATTR_ABSENT;
     struct tensor_list *args = tensor_list_begin(n_args + 1), *out = tensor_list_begin(n);
     const int64_t *symbols = eval_region_symbols(e, 0, args, n_args);
-    for (uint32_t k = 0; k < g->n_operands; k++) args->data[2 * n + k] = tensor_ref(e->operands[g->operands + k]);
+    for (uint32_t k = 0; k < g->n_operands; k++)
+        args->data[2 * n + k] = tensor_ref(e->operands[g->operands + k]);
     size_t length = (size_t)e->operands[0]->dims[along];
     for (uint32_t k = 0; k < n; k++) {
         const struct tensor *x = e->operands[k];
@@ -80,10 +92,19 @@ static void associative_eval(struct eval *e)
 
 /* ---- transforms ---- */
 
-val emit_associative(struct builder *b, const val *xs, uint32_t n, uint32_t along, bool reverse, struct region_in region)
+val emit_associative(struct builder *b, const val *xs, uint32_t n, uint32_t along, bool reverse,
+                     struct region_in region)
 {
-    struct attr attrs[ASSOCIATIVE_ATTRS] = { [ASSOCIATIVE_DIM] = along ? A_INT(along) : A_NONE, [ASSOCIATIVE_REVERSE] = A_FLAG(reverse) };
-    return builder_node(b, &(struct node_in){ .op = OP_associative_scan, .operands = xs, .n_operands = n, .groups = &n, .attrs = attrs, .regions = &region, .n_regions = 1 });
+    struct attr attrs[ASSOCIATIVE_ATTRS] = {
+        [ASSOCIATIVE_DIM] = along ? A_INT(along) : A_NONE, [ASSOCIATIVE_REVERSE] = A_FLAG(reverse)
+    };
+    return builder_node(b, &(struct node_in){ .op = OP_associative_scan,
+                                              .operands = xs,
+                                              .n_operands = n,
+                                              .groups = &n,
+                                              .attrs = attrs,
+                                              .regions = &region,
+                                              .n_regions = 1 });
 }
 
 /* ---- tangents ---- */
@@ -106,7 +127,9 @@ static void associative_jvp(struct jvp *j)
     val *xs = ARENA_NEW(&b->arena, val, 2 * (size_t)n), *own = ARENA_NEW(&b->arena, val, 2 * (size_t)n_own);
     uint32_t n_given = with_tangents(b, xs, in.operands, j->tangents, active, n);
     uint32_t n_own_given = with_tangents(b, own, r->operands, j->tangents + n, active + 2 * n, n_own);
-    val next = emit_associative(b, xs, n_given, scan_dim(in.attrs), in.attrs[ASSOCIATIVE_REVERSE].kind != ATTR_ABSENT, (struct region_in){ fn, own, n_own_given, r->dims });
+    val next = emit_associative(b, xs, n_given, scan_dim(in.attrs),
+                                in.attrs[ASSOCIATIVE_REVERSE].kind != ATTR_ABSENT,
+                                (struct region_in){ fn, own, n_own_given, r->dims });
     for (uint32_t k = 0; k < n; k++) j->results[k] = next++;
     for (uint32_t k = 0; k < n; k++) j->out[k] = active[k] ? next++ : VAL_NONE;
 }
@@ -119,7 +142,8 @@ static void associative_batch(struct batch *v)
     struct node_in in = copier_node_in(v->copy, v->n);
     const struct region_in *r = &in.regions[0];
     uint32_t n = in.groups[0], along = scan_dim(in.attrs), n_batched = 0, fn = HOP_NONE;
-    bool lanes = v->lanes != VAL_NONE && module_fn(b->m, r->fn)->effects, *batched = ARENA_ZNEW(&b->arena, bool, 2 * (size_t)n + r->n_operands);
+    bool lanes = v->lanes != VAL_NONE && module_fn(b->m, r->fn)->effects,
+         *batched = ARENA_ZNEW(&b->arena, bool, 2 * (size_t)n + r->n_operands);
     for (uint32_t k = 0; k < n; k++) batched[k] = batched[n + k] = v->batched[k];
     for (uint32_t k = 0; k < r->n_operands; k++) batched[2 * n + k] = v->batched[n + k];
     for (bool grown = true; grown;) {
@@ -129,16 +153,21 @@ static void associative_batch(struct batch *v)
             if (batched[k] != batched[n + k]) batched[n + k] = grown = true;
     }
     for (uint32_t k = 0; k < n; k++) n_batched += batched[k];
-    bool front = n_batched < n; /* arrays with and without lanes: then the scanned dim comes to the front of all */
+    bool front = n_batched <
+                 n; /* arrays with and without lanes: then the scanned dim comes to the front of all */
     val *xs = ARENA_NEW(&b->arena, val, n), *own = ARENA_NEW(&b->arena, val, r->n_operands + 1);
     for (uint32_t k = 0; k < n; k++) {
-        xs[k] = batched[k] && !v->batched[k] ? emit_broadcast_front(b, in.operands[k], v->size) : in.operands[k];
+        xs[k] = batched[k] && !v->batched[k] ? emit_broadcast_front(b, in.operands[k], v->size)
+                                             : in.operands[k];
         if (front) xs[k] = emit_move_dim(b, xs[k], along + batched[k], 0);
     }
     if (r->n_operands) memcpy(own, r->operands, r->n_operands * sizeof *own);
     if (lanes) own[r->n_operands] = v->lanes;
-    struct region_in region = { fn, own, r->n_operands + lanes, batch_body_dims(v, r, module_fn(b->m, fn), node_region(v->f, v->n, 0)->n_dims) };
-    val first = emit_associative(b, xs, n, front ? 0 : along + 1, in.attrs[ASSOCIATIVE_REVERSE].kind != ATTR_ABSENT, region);
+    struct region_in region = { fn, own, r->n_operands + lanes,
+                                batch_body_dims(v, r, module_fn(b->m, fn),
+                                                node_region(v->f, v->n, 0)->n_dims) };
+    val first = emit_associative(b, xs, n, front ? 0 : along + 1,
+                                 in.attrs[ASSOCIATIVE_REVERSE].kind != ATTR_ABSENT, region);
     for (uint32_t k = 0; k < n; k++) {
         v->result_batched[k] = batched[k];
         v->results[k] = front ? emit_move_dim(b, first + k, 0, along + batched[k]) : first + k;
@@ -174,7 +203,8 @@ bool combines_pointwise(struct module *m, const struct fn *g, uint32_t n)
     return is_pointwise(m, g, slice);
 }
 
-void emit_pointwise(struct builder *b, uint32_t fn, const dim *symbols, uint32_t slice_rank, uint32_t rank, const dim *dims, const val *args, val *results)
+void emit_pointwise(struct builder *b, uint32_t fn, const dim *symbols, uint32_t slice_rank, uint32_t rank,
+                    const dim *dims, const val *args, val *results)
 {
     const struct fn *f = module_fn(b->m, fn);
     struct copier c;
@@ -183,13 +213,17 @@ void emit_pointwise(struct builder *b, uint32_t fn, const dim *symbols, uint32_t
     for (uint32_t p = 0; p < f->n_params; p++) c.values[p] = args[p];
     for (uint32_t i = 0; i < f->n_nodes; i++) {
         const struct node *n = fn_node(f, i);
-        bool whole = type_get(b->m, value_type(f, n->results)).rank == slice_rank, same = n->op == OP_broadcast && !slice_rank;
+        bool whole = type_get(b->m, value_type(f, n->results)).rank == slice_rank,
+             same = n->op == OP_broadcast && !slice_rank;
         struct node_in in = copier_node_in(&c, n);
         struct attr *attrs = arena_copy(&b->arena, in.attrs, node_row(n)->sig.n_attrs * sizeof *attrs);
         if (n->op == OP_full && whole) attrs[FULL_DIMS] = A_DIMS(dims, rank);
         if (n->op == OP_broadcast && whole) attrs[BROADCAST_DIMS] = A_DIMS(dims, rank);
         in.attrs = attrs;
-        c.values[n->results] = same ? in.operands[0] : builder_node(b, &in); /* same: where slices are scalars nothing is spread */
+        c.values[n->results] = same
+                                   ? in.operands[0]
+                                   : builder_node(b,
+                                                  &in); /* same: where slices are scalars nothing is spread */
     }
     for (uint32_t k = 0; k < f->n_results; k++) results[k] = c.values[f->results[k]];
 }
@@ -203,20 +237,24 @@ static uint32_t narrowed(struct module *m, const struct fn *g, uint32_t first, u
     val *params = ARENA_NEW(&b.arena, val, g->n_params), *results = ARENA_NEW(&b.arena, val, g->n_results);
     for (uint32_t p = 0; p < g->n_params; p++) {
         struct type t = type_get(m, value_type(g, p));
-        params[p] = builder_param(&b, t.rank ? type_intern(m, t.dtype, count, t.dims + first) : value_type(g, p), g->values[p].name);
+        params[p] = builder_param(&b,
+                                  t.rank ? type_intern(m, t.dtype, count, t.dims + first) : value_type(g, p),
+                                  g->values[p].name);
     }
     emit_pointwise(&b, g->id, NULL, slice.rank, count, slice.dims + first, params, results);
     return builder_finish(&b, results, g->n_results);
 }
 
 /* Without the dims behind the scanned one, which are all of size 1. */
-static bool without_ones(struct copier *c, const struct node *n, const struct node_in *in, uint32_t along, val *results)
+static bool without_ones(struct copier *c, const struct node *n, const struct node_in *in, uint32_t along,
+                         val *results)
 {
     struct builder *b = c->b;
     const struct region_in *r = &in->regions[0];
     uint32_t n_leaves = in->groups[0], n_own = r->n_operands;
     val *xs = ARENA_NEW(&b->arena, val, n_leaves), *own = ARENA_NEW(&b->arena, val, n_own);
-    for (uint32_t k = 0; k < n_leaves; k++) xs[k] = emit_reshape(b, in->operands[k], along + 1, emit_type(b, in->operands[k]).dims);
+    for (uint32_t k = 0; k < n_leaves; k++)
+        xs[k] = emit_reshape(b, in->operands[k], along + 1, emit_type(b, in->operands[k]).dims);
     for (uint32_t k = 0; k < n_own; k++) {
         struct type t = emit_type(b, r->operands[k]);
         own[k] = t.rank ? emit_reshape(b, r->operands[k], along, t.dims) : r->operands[k];
@@ -234,8 +272,8 @@ static bool without_ones(struct copier *c, const struct node *n, const struct no
 
 /* What a leaf's result is of its own left side. */
 struct linear {
-    enum op op;    /* a running sum, product or extreme of the array; or OP_recurrence: left · factor + right */
-    val factor;    /* of the combine function; reads nothing on the left */
+    enum op op; /* a running sum, product or extreme of the array; or OP_recurrence: left · factor + right */
+    val factor; /* of the combine function; reads nothing on the left */
 };
 
 /* Is value v of g the left (right) side of leaf k? */
@@ -243,8 +281,14 @@ static bool is_leaf(val v, uint32_t k, uint32_t n, bool right) { return v == (ri
 
 static bool linear_leaf(const struct fn *g, uint32_t n, uint32_t k, const bool *left, struct linear *out)
 {
-    static const struct { enum op combine, running; bool commutes; } running[] = {
-        { OP_add, OP_cumsum, true }, { OP_mul, OP_cumprod, true }, { OP_max, OP_cummax, false }, { OP_min, OP_cummin, false },
+    static const struct {
+        enum op combine, running;
+        bool commutes;
+    } running[] = {
+        { OP_add, OP_cumsum, true },
+        { OP_mul, OP_cumprod, true },
+        { OP_max, OP_cummax, false },
+        { OP_min, OP_cummin, false },
     };
     const struct value *v = &g->values[g->results[k]];
     if (v->node == NODE_NONE) return false;
@@ -252,13 +296,15 @@ static bool linear_leaf(const struct fn *g, uint32_t n, uint32_t k, const bool *
     const val *o = node_operands(g, x);
     for (uint32_t i = 0; i < HOP_COUNT(running); i++)
         for (uint32_t swap = 0; swap < (running[i].commutes ? 2u : 1u); swap++)
-            if (x->op == running[i].combine && is_leaf(o[swap], k, n, false) && is_leaf(o[!swap], k, n, true)) return *out = (struct linear){ running[i].running, VAL_NONE }, true;
+            if (x->op == running[i].combine && is_leaf(o[swap], k, n, false) && is_leaf(o[!swap], k, n, true))
+                return *out = (struct linear){ running[i].running, VAL_NONE }, true;
     for (uint32_t i = 0; x->op == OP_add && i < 2; i++) {
         if (!is_leaf(o[i], k, n, true) || g->values[o[!i]].node == NODE_NONE) continue;
         const struct node *y = fn_node(g, g->values[o[!i]].node);
         const val *f = node_operands(g, y);
         for (uint32_t j = 0; y->op == OP_mul && j < 2; j++)
-            if (is_leaf(f[j], k, n, false) && !left[f[!j]]) return *out = (struct linear){ OP_recurrence, f[!j] }, true;
+            if (is_leaf(f[j], k, n, false) && !left[f[!j]])
+                return *out = (struct linear){ OP_recurrence, f[!j] }, true;
     }
     return false;
 }
@@ -279,8 +325,9 @@ static uint32_t factor_function(struct module *m, const struct fn *g, const stru
     return prune_function(m, builder_finish(&b, out, n_out), NULL);
 }
 
-/* Default numbers, one element a row: leaves that are linear in their own left side and read no other left side are recurrences, which need not be gone through
- * one element after the other. What stood in the first row of the factors is not used. */
+/* Default numbers, one element a row: leaves that are linear in their own left side and read no other left
+ * side are recurrences, which need not be gone through one element after the other. What stood in the first
+ * row of the factors is not used. */
 static bool as_recurrences(struct copier *c, const struct node_in *in, uint32_t along, val *results)
 {
     struct builder *b = c->b;
@@ -291,7 +338,8 @@ static bool as_recurrences(struct copier *c, const struct node_in *in, uint32_t 
     bool *left = ARENA_ZNEW(&b->arena, bool, g->n_values);
     for (uint32_t k = 0; k < n; k++) left[k] = true;
     for (uint32_t i = 0; i < g->n_nodes; i++)
-        for (uint32_t k = 0; k < fn_node(g, i)->n_operands; k++) left[fn_node(g, i)->results] |= left[node_operands(g, fn_node(g, i))[k]];
+        for (uint32_t k = 0; k < fn_node(g, i)->n_operands; k++)
+            left[fn_node(g, i)->results] |= left[node_operands(g, fn_node(g, i))[k]];
     for (uint32_t k = 0; k < n; k++) {
         enum dtype t = (enum dtype)type_get(b->m, value_type(g, k)).dtype;
         if (!dtype_is_float(t) || dtype_is_narrow(t) || !linear_leaf(g, n, k, left, &leaves[k])) return false;
@@ -303,11 +351,14 @@ static bool as_recurrences(struct copier *c, const struct node_in *in, uint32_t 
     for (uint32_t k = 0; k < r->n_operands; k++) {
         uint32_t at[MAX_RANK], rank = emit_type(b, r->operands[k]).rank;
         for (uint32_t d = 0; d < rank; d++) at[d] = d + (d >= along);
-        args[2 * n + k] = rank == slice.rank ? emit_broadcast(b, r->operands[k], whole.rank, whole.dims, at) : r->operands[k];
+        args[2 * n + k] = rank == slice.rank ? emit_broadcast(b, r->operands[k], whole.rank, whole.dims, at)
+                                             : r->operands[k];
     }
     emit_pointwise(b, f->id, r->dims, slice.rank, whole.rank, whole.dims, args, factors);
     for (uint32_t k = 0; k < n; k++) {
-        struct attr attrs[] = { [CUMULATIVE_DIM] = A_INT(along), [CUMULATIVE_REVERSE] = A_FLAG(associative_reverse(in->attrs)), [RECURRENCE_LATE] = A_NONE };
+        struct attr attrs[] = { [CUMULATIVE_DIM] = A_INT(along),
+                                [CUMULATIVE_REVERSE] = A_FLAG(associative_reverse(in->attrs)),
+                                [RECURRENCE_LATE] = A_NONE };
         bool linear = leaves[k].op == OP_recurrence;
         val operands[2] = { linear ? factors[next] : in->operands[k], in->operands[k] };
         next += linear;
@@ -329,14 +380,17 @@ static val flatten_front(struct builder *b, val x, uint32_t along)
 }
 
 /* map over the dims before the scanned one { a scan along the leading dim }. */
-static bool scan_rows(struct copier *c, const struct node *n, const struct node_in *in, uint32_t along, val *results)
+static bool scan_rows(struct copier *c, const struct node *n, const struct node_in *in, uint32_t along,
+                      val *results)
 {
     struct builder *b = c->b;
     struct module *m = b->m;
     const struct region_in *r = &in->regions[0];
     const struct fn *g = module_fn(m, r->fn);
-    uint32_t n_leaves = in->groups[0], n_own = r->n_operands, n_over = n_leaves, n_with = 0, fn = narrowed(m, g, along, type_get(m, value_type(g, 0)).rank - along);
-    val *over = ARENA_NEW(&b->arena, val, n_leaves + n_own), *with = ARENA_NEW(&b->arena, val, n_own), *params = ARENA_NEW(&b->arena, val, n_leaves + n_own);
+    uint32_t n_leaves = in->groups[0], n_own = r->n_operands, n_over = n_leaves, n_with = 0,
+             fn = narrowed(m, g, along, type_get(m, value_type(g, 0)).rank - along);
+    val *over = ARENA_NEW(&b->arena, val, n_leaves + n_own), *with = ARENA_NEW(&b->arena, val, n_own),
+        *params = ARENA_NEW(&b->arena, val, n_leaves + n_own);
     for (uint32_t k = 0; k < n_leaves; k++) over[k] = flatten_front(b, in->operands[k], along);
     for (uint32_t k = 0; k < n_own; k++) {
         bool scalar = !emit_type(b, r->operands[k]).rank;
@@ -349,18 +403,28 @@ static bool scan_rows(struct copier *c, const struct node *n, const struct node_
     dim *dims = ARENA_NEW(&body.b.arena, dim, n_dims);
     type_id *types = ARENA_NEW(&body.b.arena, type_id, n_over + n_with);
     for (uint32_t k = 0; k < n_over + n_with; k++)
-        types[k] = new_body_type(&body, k < n_over ? type_drop_leading(m, builder_type(b, over[k])) : builder_type(b, with[k - n_over]));
+        types[k] = new_body_type(&body, k < n_over ? type_drop_leading(m, builder_type(b, over[k]))
+                                                   : builder_type(b, with[k - n_over]));
     for (uint32_t k = 0; k < n_dims; k++) dims[k] = new_body_dim(&body, r->dims[k]);
     for (uint32_t k = 0; k < n_over + n_with; k++) builder_param(&body.b, types[k], 0);
     uint32_t next_over = n_leaves, next_with = n_over;
     for (uint32_t k = 0; k < n_leaves; k++) params[k] = k;
-    for (uint32_t k = 0; k < n_own; k++) params[n_leaves + k] = emit_type(b, r->operands[k]).rank ? next_over++ : next_with++;
-    val first = emit_associative(&body.b, params, n_leaves, 0, in->attrs[ASSOCIATIVE_REVERSE].kind != ATTR_ABSENT, (struct region_in){ fn, params + n_leaves, n_own, dims });
+    for (uint32_t k = 0; k < n_own; k++)
+        params[n_leaves + k] = emit_type(b, r->operands[k]).rank ? next_over++ : next_with++;
+    val first = emit_associative(&body.b, params, n_leaves, 0,
+                                 in->attrs[ASSOCIATIVE_REVERSE].kind != ATTR_ABSENT,
+                                 (struct region_in){ fn, params + n_leaves, n_own, dims });
     val *stacked = ARENA_NEW(&body.b.arena, val, n_leaves);
     for (uint32_t k = 0; k < n_leaves; k++) stacked[k] = first + k;
     struct region_in region = new_body_finish(&body, stacked, n_leaves, with, n_with);
     struct attr map[MAP_ATTRS] = { [MAP_SEQUENTIAL] = A_FLAG(true) };
-    val made = builder_node(b, &(struct node_in){ .op = OP_map, .operands = over, .n_operands = n_over, .groups = &n_over, .attrs = map, .regions = &region, .n_regions = 1 });
+    val made = builder_node(b, &(struct node_in){ .op = OP_map,
+                                                  .operands = over,
+                                                  .n_operands = n_over,
+                                                  .groups = &n_over,
+                                                  .attrs = map,
+                                                  .regions = &region,
+                                                  .n_regions = 1 });
     for (uint32_t k = 0; k < n_leaves; k++) {
         struct type t = type_get(m, copier_type(c, value_type(c->f, n->results + k)));
         results[k] = along == 1 ? made + k : emit_reshape(b, made + k, t.rank, t.dims);
@@ -396,7 +460,8 @@ static const struct op_sample associative_samples[] = {
       "    next(%p, %q)\n"
       "  }\n"
       "  return %p, %q\n"
-      "}\n", NULL },
+      "}\n",
+      NULL },
     { "hop 1\nfn @sample(%x: f64[2, T], %w: f64[2]) -> (f64[2, T]) {\n"
       "  %y = associative_scan {dim = 1, reverse} over((%l, %r) in %x) with(%v = %w) {\n"
       "    %m = mul(%l, %v)\n"
@@ -405,14 +470,16 @@ static const struct op_sample associative_samples[] = {
       "    next(%z)\n"
       "  }\n"
       "  return %y\n"
-      "}\n", NULL },
+      "}\n",
+      NULL },
     { "hop 1\nfn @sample(%x: f64[4, 2, 2]) -> (f64[4, 2, 2]) {\n"
       "  %y = associative_scan over((%l, %r) in %x) {\n"
       "    %m = matmul(%l, %r)\n"
       "    next(%m)\n"
       "  }\n"
       "  return %y\n"
-      "}\n", NULL },
+      "}\n",
+      NULL },
     { "hop 1\nfn @sample(%x: f64[T], %k: i64[T]) -> (f64[T], i64[T]) {\n"
       "  %y, %i = associative_scan over((%l, %r) in %x, (%a, %b) in %k) {\n"
       "    %m = add(%l, %r)\n"
@@ -420,7 +487,8 @@ static const struct op_sample associative_samples[] = {
       "    next(%m, %j)\n"
       "  }\n"
       "  return %y, %i\n"
-      "}\n", NULL },
+      "}\n",
+      NULL },
 };
 
 static const struct attr_spec associative_attrs[] = {
@@ -431,8 +499,14 @@ static const struct attr_spec associative_attrs[] = {
 const struct op_row row_associative_scan = {
     .name = "associative_scan",
     .meaning = "running totals along a dim of arrays under a combine function that is associative",
-    .sig = { .n_attrs = HOP_COUNT(associative_attrs), .attrs = associative_attrs, .n_groups = 1, .groups = { { "over", GROUP_PAIR } }, .dim_attr = ASSOCIATIVE_DIM + 1,
-             .min_regions = 1, .max_regions = 1, .regions = { { .word = "", .feeds = 1, .results = { "next" } } } },
+    .sig = { .n_attrs = HOP_COUNT(associative_attrs),
+             .attrs = associative_attrs,
+             .n_groups = 1,
+             .groups = { { "over", GROUP_PAIR } },
+             .dim_attr = ASSOCIATIVE_DIM + 1,
+             .min_regions = 1,
+             .max_regions = 1,
+             .regions = { { .word = "", .feeds = 1, .results = { "next" } } } },
     .flags = OPF_HIGHER,
     .infer = associative_infer,
     .eval = associative_eval,

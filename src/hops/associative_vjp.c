@@ -1,30 +1,36 @@
-/* Reverse mode of associative_scan. With y the results, y_t = combine(y_{t-1}, x_t), and G_t all that reaches y_t: G_t = ct_t + J_{t+1}ᵀ G_{t+1} with J the
- * derivative of combine by its left side, and K_tᵀ G_t with K the one by its right side reaches x_t; row 0 is passed through. In comes the node, out go the
- * cotangents of its arrays and captured values, by one of two forms: a scan of pullbacks from the last row to the first, for any combine function; or, for one
- * that works element by element, linear recurrences over whole arrays of J. Both read rows of x and y, which are there anyway; nothing else is kept. */
+/* Reverse mode of associative_scan. With y the results, y_t = combine(y_{t-1}, x_t), and G_t all that reaches
+ * y_t: G_t = ct_t + J_{t+1}ᵀ G_{t+1} with J the derivative of combine by its left side, and K_tᵀ G_t with K
+ * the one by its right side reaches x_t; row 0 is passed through. In comes the node, out go the cotangents of
+ * its arrays and captured values, by one of two forms: a scan of pullbacks from the last row to the first,
+ * for any combine function; or, for one that works element by element, linear recurrences over whole arrays
+ * of J. Both read rows of x and y, which are there anyway; nothing else is kept. */
 #include "hops/associative.h"
 #include "transform/simplify.h"
 
-/* The numbers behind the choice: the whole gradient in µs, sequential / affine, medians of both in one run (two busy cores of 3.7 GHz with 512-bit vectors, f32).
- * Along the leading dim, 65,536 rows of C elements (T: rows are scalars):
- *     C                            T          1          2          4          8          16          64
- *     product, one leaf         102 / 92   354 / 133  203 / 214  191 / 279  386 / 520   664 / 994   2410 / 3738 (least)
- *     a·h + b, two leaves       116 / 103  452 / 102  164 / 213  221 / 296  496 / 670  1000 / 1237  3588 / 6952 (least)
- *     complex product, coupled  380 / 410  537 / 415  347 / 434  374 / 533  575 / 935  1272 / 4147
- * Along dim 1: a·h + b of 64 × 4,096 2116 / 626, of 8 × 1,024 × 16 214 / 76, of 64 × 1,024 × 8 2125 / 672; complex products of 64 × 1,024 809 / 475.
- * Rows of one element are not vector code and wait for every operation of the row before, while a recurrence of one element a step is compiled in groups and the
- * rest of the affine form is vector code. From two elements on the scan keeps a row in registers and reads each number once. Dims before the scanned one are a
- * loop around a recurrence, for threads too; in a scan they are parts of a row that lie far apart. */
+/* The numbers behind the choice: the whole gradient in µs, sequential / affine, medians of both in one run
+ * (two busy cores of 3.7 GHz with 512-bit vectors, f32). Along the leading dim, 65,536 rows of C elements (T:
+ * rows are scalars): C                            T          1          2          4          8          16
+ * 64 product, one leaf         102 / 92   354 / 133  203 / 214  191 / 279  386 / 520   664 / 994   2410 /
+ * 3738 (least) a·h + b, two leaves       116 / 103  452 / 102  164 / 213  221 / 296  496 / 670  1000 / 1237
+ * 3588 / 6952 (least) complex product, coupled  380 / 410  537 / 415  347 / 434  374 / 533  575 / 935  1272 /
+ * 4147 Along dim 1: a·h + b of 64 × 4,096 2116 / 626, of 8 × 1,024 × 16 214 / 76, of 64 × 1,024 × 8 2125 /
+ * 672; complex products of 64 × 1,024 809 / 475. Rows of one element are not vector code and wait for every
+ * operation of the row before, while a recurrence of one element a step is compiled in groups and the rest of
+ * the affine form is vector code. From two elements on the scan keeps a row in registers and reads each
+ * number once. Dims before the scanned one are a loop around a recurrence, for threads too; in a scan they
+ * are parts of a row that lie far apart. */
 enum {
     AFFINE_ELEMENTS = 1, /* elements of a row along the leading dim up to which whole arrays pay */
-    MOST_COUPLED = 3     /* leaves that may depend on each other in the affine form: its maps are matrices of them */
+    MOST_COUPLED =
+        3 /* leaves that may depend on each other in the affine form: its maps are matrices of them */
 };
 
 _Thread_local enum associative_form associative_form = FORM_BY_COST;
 
 struct associative_saved {
-    struct replaced *hoisted; /* not NULL: the node is differentiated as one that captures what is computed from captured values alone */
-    uint32_t combine; /* as it is differentiated */
+    struct replaced *hoisted; /* not NULL: the node is differentiated as one that captures what is computed
+                                 from captured values alone */
+    uint32_t combine;         /* as it is differentiated */
     const struct vjp_halves *halves;
     bool *active;  /* per parameter of combine, left and right alike */
     bool *travels; /* per leaf: a cotangent of the running total goes on */
@@ -70,8 +76,8 @@ static void settle_leaves(struct module *m, uint32_t fn, uint32_t n, bool *activ
 /* What a value of the combine function is made of. */
 enum { OF_NUMBERS, OF_OWN, OF_ROWS };
 
-/* Copies the nodes of one kind, and those of numbers alone, which both sides of the cut may need. One without results has no kind, and in a function without
- * effects nothing to do. */
+/* Copies the nodes of one kind, and those of numbers alone, which both sides of the cut may need. One without
+ * results has no kind, and in a function without effects nothing to do. */
 static void copy_kind(struct copier *c, const uint8_t *kind, uint8_t wanted)
 {
     for (uint32_t i = 0; i < c->f->n_nodes; i++) {
@@ -81,9 +87,11 @@ static void copy_kind(struct copier *c, const uint8_t *kind, uint8_t wanted)
     }
 }
 
-/* Computations on captured values alone may be of any kind (a number of each lane spread over a row): in front of the scan they are made once, and what they
- * give is captured instead. Does that leave a function that works element by element? */
-static bool hoist_own(struct vjp_forward *v, const struct node_in *in, uint32_t combine, struct region_in *made)
+/* Computations on captured values alone may be of any kind (a number of each lane spread over a row): in
+ * front of the scan they are made once, and what they give is captured instead. Does that leave a function
+ * that works element by element? */
+static bool hoist_own(struct vjp_forward *v, const struct node_in *in, uint32_t combine,
+                      struct region_in *made)
 {
     struct builder *around = v->copy->b;
     struct module *m = around->m;
@@ -100,7 +108,8 @@ static bool hoist_own(struct vjp_forward *v, const struct node_in *in, uint32_t 
         uint8_t of = OF_NUMBERS;
         for (uint32_t k = 0; k < x->n_operands; k++) of = HOP_MAX(of, kind[node_operands(g, x)[k]]);
         for (uint32_t k = 0; k < x->n_results; k++) kind[x->results + k] = of;
-        for (uint32_t k = 0; k < x->n_operands; k++) is_cut[node_operands(g, x)[k]] |= of == OF_ROWS && kind[node_operands(g, x)[k]] == OF_OWN;
+        for (uint32_t k = 0; k < x->n_operands; k++)
+            is_cut[node_operands(g, x)[k]] |= of == OF_ROWS && kind[node_operands(g, x)[k]] == OF_OWN;
     }
     for (uint32_t k = 0; k < g->n_results; k++) is_cut[g->results[k]] |= kind[g->results[k]] == OF_OWN;
     for (val x = 0; x < g->n_values; x++)
@@ -134,7 +143,8 @@ static bool hoist_own(struct vjp_forward *v, const struct node_in *in, uint32_t 
     val *own = ARENA_NEW(&body.b.arena, val, n_cut), *arrays = ARENA_NEW(&body.b.arena, val, n);
     for (uint32_t k = 0; k < n_cut; k++) own[k] = c.values[cut[k]];
     for (uint32_t k = 0; k < n; k++) arrays[k] = k;
-    val first = emit_associative(&body.b, arrays, n, associative_dim(in->attrs), associative_reverse(in->attrs), (struct region_in){ fn, own, n_cut, dims });
+    val first = emit_associative(&body.b, arrays, n, associative_dim(in->attrs),
+                                 associative_reverse(in->attrs), (struct region_in){ fn, own, n_cut, dims });
     for (uint32_t k = 0; k < n; k++) arrays[k] = first + k;
     *made = new_body_finish(&body, arrays, n, operands, n_all);
     return true;
@@ -170,12 +180,14 @@ void associative_vjp_forward(struct vjp_forward *v)
             if (saved->halves->ct_param[k] && !saved->travels[k]) saved->travels[k] = grown = true;
     }
     val first = copier_node(v->copy, v->n);
-    for (uint32_t k = 0; k < n; k++) v->results[k] = saved->results[k] = first + k, v->result_active[k] = saved->active[k];
+    for (uint32_t k = 0; k < n; k++)
+        v->results[k] = saved->results[k] = first + k, v->result_active[k] = saved->active[k];
 }
 
 /* ---- what both forms share ---- */
 
-/* The arrays with the scanned dim at `along`, and where rows stand: all but the first that the scan met (`rest`), and the same one step earlier. */
+/* The arrays with the scanned dim at `along`, and where rows stand: all but the first that the scan met
+ * (`rest`), and the same one step earlier. */
 struct back {
     struct builder *b;
     struct vjp *v;
@@ -200,8 +212,12 @@ static val rows_of(const struct back *w, val x, dim from, dim to)
 }
 
 /* What residual i of the halves is. */
-static bool is_own(const struct vjp_halves *h, uint32_t n, uint32_t i) { return h->source_param[i] != HOP_NONE && h->source_param[i] >= 2 * n; }
-static uint32_t rows_number(const struct vjp_halves *h, uint32_t n, uint32_t i) /* below n: of y one row earlier; below 2n: of x; then of y */
+static bool is_own(const struct vjp_halves *h, uint32_t n, uint32_t i)
+{
+    return h->source_param[i] != HOP_NONE && h->source_param[i] >= 2 * n;
+}
+static uint32_t rows_number(const struct vjp_halves *h, uint32_t n,
+                            uint32_t i) /* below n: of y one row earlier; below 2n: of x; then of y */
 {
     return h->source_param[i] != HOP_NONE ? h->source_param[i] : 2 * n + h->source_result[i];
 }
@@ -234,17 +250,26 @@ static struct back back_of(struct vjp *v, uint32_t along)
     struct builder *b = v->b;
     struct module *m = b->m;
     const struct region *g = node_region(v->f, v->n, 0);
-    struct back w = { .b = b, .v = v, .s = v->saved, .n = node_group_size(v->f, v->n, 0), .n_own = g->n_operands, .along = along, .reverse = associative_reverse(v->attrs) };
+    struct back w = { .b = b,
+                      .v = v,
+                      .s = v->saved,
+                      .n = node_group_size(v->f, v->n, 0),
+                      .n_own = g->n_operands,
+                      .along = along,
+                      .reverse = associative_reverse(v->attrs) };
     dim *dims = ARENA_NEW(&b->arena, dim, g->n_dims);
     for (uint32_t k = 0; k < g->n_dims; k++) dims[k] = dim_substitute(m, g->dims[k], v->symbols);
     w.dims = dims;
     w.h = w.s->halves;
-    w.xs = ARENA_NEW(&b->arena, val, w.n), w.ys = ARENA_NEW(&b->arena, val, w.n), w.cts = ARENA_NEW(&b->arena, val, w.n);
+    w.xs = ARENA_NEW(&b->arena, val, w.n), w.ys = ARENA_NEW(&b->arena, val, w.n),
+    w.cts = ARENA_NEW(&b->arena, val, w.n);
     w.length = emit_type(b, v->operands[0]).dims[associative_dim(v->attrs)];
     w.one = dim_min(m, w.length, 1);
     w.rest = dim_sub(m, w.length, w.one);
-    w.from = w.reverse ? 0 : w.one, w.to = w.reverse ? w.rest : w.length, w.before_from = w.reverse ? w.one : 0, w.before_to = w.reverse ? w.length : w.rest;
-    w.first_from = w.reverse ? w.rest : 0, w.first_to = w.reverse ? w.length : w.one, w.last_from = w.reverse ? 0 : w.rest, w.last_to = w.reverse ? w.one : w.length;
+    w.from = w.reverse ? 0 : w.one, w.to = w.reverse ? w.rest : w.length,
+    w.before_from = w.reverse ? w.one : 0, w.before_to = w.reverse ? w.length : w.rest;
+    w.first_from = w.reverse ? w.rest : 0, w.first_to = w.reverse ? w.length : w.one,
+    w.last_from = w.reverse ? 0 : w.rest, w.last_to = w.reverse ? w.one : w.length;
     return w;
 }
 
@@ -252,10 +277,10 @@ static struct back back_of(struct vjp *v, uint32_t along)
 
 /* The operands of the loop that goes back, each once. */
 struct back_rows {
-    uint32_t *which;  /* numbers of rows */
+    uint32_t *which; /* numbers of rows */
     uint32_t n_rows;
-    uint32_t *at;     /* per residual: which rows, or which own operand */
-    uint32_t *own;    /* own operands that are residuals */
+    uint32_t *at;  /* per residual: which rows, or which own operand */
+    uint32_t *own; /* own operands that are residuals */
     uint32_t n_own;
 };
 
@@ -271,14 +296,18 @@ static struct back_rows gather_rows(const struct back *w)
 {
     const struct vjp_halves *h = w->h;
     struct arena *arena = &w->b->arena;
-    struct back_rows r = { .which = ARENA_NEW(arena, uint32_t, h->n_residuals), .at = ARENA_NEW(arena, uint32_t, h->n_residuals), .own = ARENA_NEW(arena, uint32_t, h->n_residuals) };
+    struct back_rows r = { .which = ARENA_NEW(arena, uint32_t, h->n_residuals),
+                           .at = ARENA_NEW(arena, uint32_t, h->n_residuals),
+                           .own = ARENA_NEW(arena, uint32_t, h->n_residuals) };
     for (uint32_t i = 0; i < h->n_residuals; i++)
-        r.at[i] = is_own(h, w->n, i) ? number_once(r.own, &r.n_own, h->source_param[i] - 2 * w->n) : number_once(r.which, &r.n_rows, rows_number(h, w->n, i));
+        r.at[i] = is_own(h, w->n, i) ? number_once(r.own, &r.n_own, h->source_param[i] - 2 * w->n)
+                                     : number_once(r.which, &r.n_rows, rows_number(h, w->n, i));
     return r;
 }
 
-/* (G of this row…, sums for own operands…; cotangents of results one row earlier…, rows…; own…) -> (G one row earlier…, sums…; cotangents of x…). The carry is
- * the whole of G, so that the product with J and the sum with the cotangent are one operation to wait for. */
+/* (G of this row…, sums for own operands…; cotangents of results one row earlier…, rows…; own…) -> (G one row
+ * earlier…, sums…; cotangents of x…). The carry is the whole of G, so that the product with J and the sum
+ * with the cotangent are one operation to wait for. */
 static uint32_t back_step(const struct back *w, const bool *given, const struct back_rows *rows)
 {
     struct module *m = w->b->m;
@@ -287,16 +316,22 @@ static uint32_t back_step(const struct back *w, const bool *given, const struct 
     uint32_t n = w->n, n_own = w->n_own, n_results = 0;
     struct builder b;
     builder_begin(&b, m, back);
-    val *total = ARENA_NEW(&b.arena, val, n), *sum = ARENA_NEW(&b.arena, val, n_own), *ct = ARENA_NEW(&b.arena, val, n), *out = ARENA_NEW(&b.arena, val, 2 * (size_t)n + n_own);
+    val *total = ARENA_NEW(&b.arena, val, n), *sum = ARENA_NEW(&b.arena, val, n_own),
+        *ct = ARENA_NEW(&b.arena, val, n), *out = ARENA_NEW(&b.arena, val, 2 * (size_t)n + n_own);
     val *row = ARENA_NEW(&b.arena, val, rows->n_rows), *own = ARENA_NEW(&b.arena, val, rows->n_own);
-    type_id *row_type = ARENA_NEW(&b.arena, type_id, rows->n_rows), *own_type = ARENA_NEW(&b.arena, type_id, rows->n_own);
-    for (uint32_t i = 0; i < h->n_residuals; i++) (is_own(h, n, i) ? own_type : row_type)[rows->at[i]] = value_type(back, i);
-    for (uint32_t k = 0; k < n; k++) total[k] = w->s->travels[k] ? builder_param(&b, value_type(g, k), 0) : VAL_NONE;
-    for (uint32_t k = 0; k < n_own; k++) sum[k] = h->ct_param[2 * n + k] ? builder_param(&b, value_type(g, 2 * n + k), 0) : VAL_NONE;
+    type_id *row_type = ARENA_NEW(&b.arena, type_id, rows->n_rows),
+            *own_type = ARENA_NEW(&b.arena, type_id, rows->n_own);
+    for (uint32_t i = 0; i < h->n_residuals; i++)
+        (is_own(h, n, i) ? own_type : row_type)[rows->at[i]] = value_type(back, i);
+    for (uint32_t k = 0; k < n; k++)
+        total[k] = w->s->travels[k] ? builder_param(&b, value_type(g, k), 0) : VAL_NONE;
+    for (uint32_t k = 0; k < n_own; k++)
+        sum[k] = h->ct_param[2 * n + k] ? builder_param(&b, value_type(g, 2 * n + k), 0) : VAL_NONE;
     for (uint32_t k = 0; k < n; k++) ct[k] = given[k] ? builder_param(&b, value_type(g, k), 0) : VAL_NONE;
     for (uint32_t i = 0; i < rows->n_rows; i++) row[i] = builder_param(&b, row_type[i], 0);
     for (uint32_t i = 0; i < rows->n_own; i++) own[i] = builder_param(&b, own_type[i], 0);
-    val *args = ARENA_NEW(&b.arena, val, back->n_params), *found = ARENA_NEW(&b.arena, val, back->n_results), *of_param = ARENA_NEW(&b.arena, val, g->n_params);
+    val *args = ARENA_NEW(&b.arena, val, back->n_params), *found = ARENA_NEW(&b.arena, val, back->n_results),
+        *of_param = ARENA_NEW(&b.arena, val, g->n_params);
     uint32_t n_args = 0, from = 0;
     for (uint32_t i = 0; i < h->n_residuals; i++) args[n_args++] = (is_own(h, n, i) ? own : row)[rows->at[i]];
     for (uint32_t k = 0; k < n; k++)
@@ -318,7 +353,8 @@ static uint32_t back_step(const struct back *w, const bool *given, const struct 
 static val only_row(const struct back *w, val x)
 {
     struct type t = emit_type(w->b, x);
-    return w->one == 1 ? emit_reshape(w->b, x, t.rank - 1u, t.dims + 1) : emit_reduce(w->b, OP_sum, x, (const uint32_t[]){ 0 }, 1);
+    return w->one == 1 ? emit_reshape(w->b, x, t.rank - 1u, t.dims + 1)
+                       : emit_reduce(w->b, OP_sum, x, (const uint32_t[]){ 0 }, 1);
 }
 
 static void go_back(struct vjp *v)
@@ -336,9 +372,12 @@ static void go_back(struct vjp *v)
     }
     struct back_rows rows = gather_rows(&w);
     uint32_t fn = back_step(&w, given, &rows);
-    val *operands = ARENA_NEW(&b->arena, val, 2 * (size_t)n + w.n_own + rows.n_rows), *own = ARENA_NEW(&b->arena, val, rows.n_own);
+    val *operands = ARENA_NEW(&b->arena, val, 2 * (size_t)n + w.n_own + rows.n_rows),
+        *own = ARENA_NEW(&b->arena, val, rows.n_own);
     for (uint32_t k = 0; k < n; k++)
-        if (w.s->travels[k]) operands[at++] = given[k] ? only_row(&w, rows_of(&w, w.cts[k], w.last_from, w.last_to)) : zeros_of(b, type_drop_leading(b->m, builder_type(b, w.xs[k])));
+        if (w.s->travels[k])
+            operands[at++] = given[k] ? only_row(&w, rows_of(&w, w.cts[k], w.last_from, w.last_to))
+                                      : zeros_of(b, type_drop_leading(b->m, builder_type(b, w.xs[k])));
     for (uint32_t k = 0; k < w.n_own; k++)
         if (w.h->ct_param[2 * n + k]) operands[at++] = zeros_like(b, v->operands[n + k]);
     groups[0] = at;
@@ -347,9 +386,17 @@ static void go_back(struct vjp *v)
     for (uint32_t i = 0; i < rows.n_rows; i++) operands[at++] = rows_numbered(&w, rows.which[i]);
     groups[1] = at - groups[0];
     for (uint32_t i = 0; i < rows.n_own; i++) own[i] = v->operands[n + rows.own[i]];
-    struct attr attrs[SCAN_ATTRS] = { [SCAN_REVERSE] = A_FLAG(!w.reverse), [SCAN_LENGTH] = groups[1] ? A_NONE : A_DIM(w.rest) };
+    struct attr attrs[SCAN_ATTRS] = {
+        [SCAN_REVERSE] = A_FLAG(!w.reverse), [SCAN_LENGTH] = groups[1] ? A_NONE : A_DIM(w.rest)
+    };
     struct region_in region = { fn, own, rows.n_own, w.dims };
-    val next = builder_node(b, &(struct node_in){ .op = OP_scan, .operands = operands, .n_operands = at, .groups = groups, .attrs = attrs, .regions = &region, .n_regions = 1 });
+    val next = builder_node(b, &(struct node_in){ .op = OP_scan,
+                                                  .operands = operands,
+                                                  .n_operands = at,
+                                                  .groups = groups,
+                                                  .attrs = attrs,
+                                                  .regions = &region,
+                                                  .n_regions = 1 });
     val *total = ARENA_NEW(&b->arena, val, n);
     for (uint32_t k = 0; k < n; k++) total[k] = w.s->travels[k] ? next++ : VAL_NONE;
     for (uint32_t k = 0; k < w.n_own; k++)
@@ -358,7 +405,8 @@ static void go_back(struct vjp *v)
         val found = w.h->ct_param[n + k] ? next++ : VAL_NONE, first = VAL_NONE;
         if (total[k] != VAL_NONE) first = emit_broadcast_front(b, total[k], w.one);
         else if (w.cts[k] != VAL_NONE) first = rows_of(&w, w.cts[k], w.first_from, w.first_to);
-        if (v->active[k] && (first != VAL_NONE || found != VAL_NONE)) v->out[k] = emit_move_dim(b, join_rows(&w, w.xs[k], first, found), 0, along);
+        if (v->active[k] && (first != VAL_NONE || found != VAL_NONE))
+            v->out[k] = emit_move_dim(b, join_rows(&w, w.xs[k], first, found), 0, along);
     }
 }
 
@@ -367,18 +415,21 @@ static void go_back(struct vjp *v)
 /* Which leaves depend on which through one step, and the functions that say how. */
 struct affine {
     uint32_t n;
-    struct type slice;                 /* of the combine function */
-    const struct vjp_halves **of;      /* per leaf that travels: its pullback alone, so that what is zero is not there */
-    uint32_t *row;                     /* per leaf i that travels: (residuals of of[i]…) -> (derivatives of leaf i by left leaves…) */
-    uint32_t *at;                      /* [i·n + j]: which of them is that by leaf j, HOP_NONE: it is zero */
-    uint32_t *group;                   /* per leaf: the least leaf that it depends on in a circle, itself if none */
-    uint32_t *order;                   /* leaves that travel: those of a group side by side, those they feed behind them */
+    struct type slice; /* of the combine function */
+    const struct vjp_halves *
+        *of; /* per leaf that travels: its pullback alone, so that what is zero is not there */
+    uint32_t
+        *row; /* per leaf i that travels: (residuals of of[i]…) -> (derivatives of leaf i by left leaves…) */
+    uint32_t *at;    /* [i·n + j]: which of them is that by leaf j, HOP_NONE: it is zero */
+    uint32_t *group; /* per leaf: the least leaf that it depends on in a circle, itself if none */
+    uint32_t *order; /* leaves that travel: those of a group side by side, those they feed behind them */
     uint32_t n_order, most_coupled;
-    uint32_t right;                    /* pullback of all leaves -> (cotangents of right leaves…) */
+    uint32_t right; /* pullback of all leaves -> (cotangents of right leaves…) */
 };
 
 /* The pullback without the cotangents of other parameters than first..last. */
-static uint32_t keep_results(struct module *m, const struct vjp_halves *h, uint32_t n_params, uint32_t first, uint32_t last)
+static uint32_t keep_results(struct module *m, const struct vjp_halves *h, uint32_t n_params, uint32_t first,
+                             uint32_t last)
 {
     bool *keep = ARENA_ZNEW(&m->scratch, bool, n_params + 1);
     for (uint32_t p = 0, r = 0; p < n_params; p++)
@@ -386,7 +437,8 @@ static uint32_t keep_results(struct module *m, const struct vjp_halves *h, uint3
     return strip_effects(m, h->backward, keep);
 }
 
-/* Row i of J: the pullback of leaf i alone on a cotangent of ones, simplified so that what is but a number or an array is seen. */
+/* Row i of J: the pullback of leaf i alone on a cotangent of ones, simplified so that what is but a number or
+ * an array is seen. */
 static void row_of(struct affine *a, struct module *m, uint32_t i, type_id leaf, uint32_t n_params)
 {
     const struct vjp_halves *h = a->of[i];
@@ -398,7 +450,8 @@ static void row_of(struct affine *a, struct module *m, uint32_t i, type_id leaf,
     for (uint32_t p = 0; p < h->n_residuals; p++) args[p] = builder_param(&b, value_type(back, p), 0);
     if (h->ct_result[i]) args[h->n_residuals] = emit_full(&b, (enum dtype)t.dtype, 1, t.rank, t.dims);
     inline_function(&b, back->id, NULL, args, found);
-    a->row[i] = simplify(m, builder_finish(&b, found, back->n_results), &(struct pass_options){ .strict = true, .differentiable = true });
+    a->row[i] = simplify(m, builder_finish(&b, found, back->n_results),
+                         &(struct pass_options){ .strict = true, .differentiable = true });
     for (uint32_t j = 0, r = 0; j < a->n; j++) a->at[i * a->n + j] = h->ct_param[j] ? r++ : HOP_NONE;
 }
 
@@ -407,14 +460,15 @@ static bool is_number(const struct fn *f, uint32_t r, double number)
 {
     const struct value *v = &f->values[f->results[r]];
     const struct node *n = v->node == NODE_NONE ? NULL : fn_node(f, v->node);
-    return n && n->op == OP_full && node_attr(f, n, FULL_VALUE)->kind == ATTR_REAL && node_attr(f, n, FULL_VALUE)->r == number;
+    return n && n->op == OP_full && node_attr(f, n, FULL_VALUE)->kind == ATTR_REAL &&
+           node_attr(f, n, FULL_VALUE)->r == number;
 }
 
 /* Groups of leaves that depend on each other, in the order in which cotangents go through them. */
 static void order_leaves(struct affine *a, const bool *travels, struct arena *arena)
 {
     uint32_t n = a->n;
-    bool *reach = ARENA_NEW(arena, bool, (size_t)n * n), *done = ARENA_ZNEW(arena, bool, n);
+    bool *reach = ARENA_NEW(arena, bool, (size_t)n *n), *done = ARENA_ZNEW(arena, bool, n);
     for (uint32_t k = 0; k < n * n; k++) reach[k] = a->at[k] != HOP_NONE;
     for (uint32_t k = 0; k < n; k++)
         for (uint32_t i = 0; i < n; i++)
@@ -428,7 +482,8 @@ static void order_leaves(struct affine *a, const bool *travels, struct arena *ar
         uint32_t next = HOP_NONE, size = 0;
         for (uint32_t j = 0; j < n && next == HOP_NONE; j++) {
             bool ready = travels[j] && !done[j];
-            for (uint32_t i = 0; i < n && ready; i++) ready = !(reach[i * n + j] && travels[i] && !done[i] && a->group[i] != a->group[j]);
+            for (uint32_t i = 0; i < n && ready; i++)
+                ready = !(reach[i * n + j] && travels[i] && !done[i] && a->group[i] != a->group[j]);
             if (ready) next = a->group[j];
         }
         if (next == HOP_NONE) return;
@@ -447,8 +502,13 @@ static struct affine *affine_of(const struct back *w)
     const struct fn *g = module_fn(m, fn);
     if (!combines_pointwise(m, g, n)) return NULL;
     struct affine *a = ARENA_ZNEW(arena, struct affine, 1);
-    *a = (struct affine){ .n = n, .slice = type_get(m, value_type(g, 0)), .of = ARENA_ZNEW(arena, const struct vjp_halves *, n), .row = ARENA_NEW(arena, uint32_t, n),
-                          .at = ARENA_NEW(arena, uint32_t, (size_t)n * n), .group = ARENA_NEW(arena, uint32_t, n), .order = ARENA_NEW(arena, uint32_t, n) };
+    *a = (struct affine){ .n = n,
+                          .slice = type_get(m, value_type(g, 0)),
+                          .of = ARENA_ZNEW(arena, const struct vjp_halves *, n),
+                          .row = ARENA_NEW(arena, uint32_t, n),
+                          .at = ARENA_NEW(arena, uint32_t, (size_t)n *n),
+                          .group = ARENA_NEW(arena, uint32_t, n),
+                          .order = ARENA_NEW(arena, uint32_t, n) };
     bool *wanted = ARENA_ZNEW(arena, bool, n);
     for (uint32_t k = 0; k < n * n; k++) a->at[k] = HOP_NONE;
     for (uint32_t i = 0; i < n; i++) {
@@ -462,8 +522,10 @@ static struct affine *affine_of(const struct back *w)
         for (uint32_t j = 0; j < n; j++) {
             uint32_t *at = &a->at[i * n + j];
             if (*at != HOP_NONE && is_number(row, *at, 0)) *at = HOP_NONE;
-            enum dtype from = (enum dtype)type_get(m, value_type(g, i)).dtype, to = (enum dtype)type_get(m, value_type(g, j)).dtype;
-            if (*at != HOP_NONE && (from != to || dtype_is_narrow(from))) return NULL; /* rounded at every step: that is an order of its own */
+            enum dtype from = (enum dtype)type_get(m, value_type(g, i)).dtype,
+                       to = (enum dtype)type_get(m, value_type(g, j)).dtype;
+            if (*at != HOP_NONE && (from != to || dtype_is_narrow(from)))
+                return NULL; /* rounded at every step: that is an order of its own */
         }
     }
     a->right = keep_results(m, w->h, g->n_params, n, 2 * n);
@@ -481,8 +543,10 @@ static bool affine_pays(const struct back *w, const struct affine *a)
     for (uint32_t d = 0; d < t.rank; d++)
         if (d != along) *(d < along ? &outer : &inner) = dim_mul(m, d < along ? outer : inner, t.dims[d]);
     if (outer != 1) return true;
-    bool scalars = t.rank == 1; /* rows of scalars are in registers whatever they are for, so there the scan of coupled ones is no slower */
-    return dim_is_const(m, inner) && dim_const_value(m, inner) <= AFFINE_ELEMENTS && !(scalars && a->most_coupled > 1);
+    bool scalars = t.rank == 1; /* rows of scalars are in registers whatever they are for, so there the scan
+                                   of coupled ones is no slower */
+    return dim_is_const(m, inner) && dim_const_value(m, inner) <= AFFINE_ELEMENTS &&
+           !(scalars && a->most_coupled > 1);
 }
 
 /* A value of a slice's shape, or a scalar where slices are, spread over rows: dims of `like`. */
@@ -495,14 +559,16 @@ static val spread_rows(const struct back *w, val x, val like)
     return emit_broadcast(w->b, x, t.rank, t.dims, at);
 }
 
-static void over_rows(const struct back *w, const struct affine *a, uint32_t fn, val like, const val *args, val *results)
+static void over_rows(const struct back *w, const struct affine *a, uint32_t fn, val like, const val *args,
+                      val *results)
 {
     struct type t = emit_type(w->b, like);
     emit_pointwise(w->b, fn, w->dims, a->slice.rank, t.rank, t.dims, args, results);
 }
 
 /* Residuals as arguments over rows; returns how many. */
-static uint32_t residual_args(const struct back *w, const struct affine *a, const struct vjp_halves *h, val like, val *args)
+static uint32_t residual_args(const struct back *w, const struct affine *a, const struct vjp_halves *h,
+                              val like, val *args)
 {
     for (uint32_t i = 0; i < h->n_residuals; i++) {
         if (!is_own(h, w->n, i)) {
@@ -525,7 +591,8 @@ static void derivatives(const struct back *w, const struct affine *a, val like, 
         val *args = ARENA_NEW(&b->arena, val, f->n_params), *found = ARENA_NEW(&b->arena, val, f->n_results);
         residual_args(w, a, a->of[i], like, args);
         over_rows(w, a, a->row[i], like, args, found);
-        for (uint32_t j = 0; j < w->n; j++) j_rows[i * w->n + j] = a->at[i * w->n + j] != HOP_NONE ? found[a->at[i * w->n + j]] : VAL_NONE;
+        for (uint32_t j = 0; j < w->n; j++)
+            j_rows[i * w->n + j] = a->at[i * w->n + j] != HOP_NONE ? found[a->at[i * w->n + j]] : VAL_NONE;
     }
 }
 
@@ -540,7 +607,10 @@ static val solve_alone(const struct back *w, const struct affine *a, uint32_t j,
     if (is_number(f, r, 1)) return emit(w->b, OP_cumsum, &terms, 1, attrs);
     if (result < h->n_residuals && !is_own(h, w->n, result)) number = rows_number(h, w->n, result);
     if (number == HOP_NONE || number < w->n) factors = join_rows(w, w->xs[j], VAL_NONE, j_rows);
-    else factors = number < 2 * w->n ? w->xs[number - w->n] : w->ys[number - 2 * w->n]; /* J is this array, whose first row is not used */
+    else
+        factors = number < 2 * w->n
+                      ? w->xs[number - w->n]
+                      : w->ys[number - 2 * w->n]; /* J is this array, whose first row is not used */
     return emit(w->b, OP_recurrence, (val[]){ factors, terms }, 2, attrs);
 }
 
@@ -568,13 +638,16 @@ static struct region_in compose_maps(const struct back *w, uint32_t size, type_i
                 val left = j < size ? k * size + j : size * size + k;
                 sum = add_cotangents(&body.b, sum, emit2(&body.b, OP_mul, n + i * size + k, left));
             }
-            out[j < size ? i * size + j : size * size + i] = j < size ? sum : emit2(&body.b, OP_add, sum, n + size * size + i);
+            out[j < size ? i * size + j : size * size + i] = j < size ? sum
+                                                                      : emit2(&body.b, OP_add, sum,
+                                                                              n + size * size + i);
         }
     return new_body_finish(&body, out, n, NULL, 0);
 }
 
 /* G of the leaves members[0..size) that depend on each other, from their terms. */
-static void solve_coupled(const struct back *w, const val *j_rows, const uint32_t *members, uint32_t size, val *g)
+static void solve_coupled(const struct back *w, const val *j_rows, const uint32_t *members, uint32_t size,
+                          val *g)
 {
     struct builder *b = w->b;
     uint32_t n_maps = size * size;
@@ -626,31 +699,44 @@ static void sum_own(const struct back *w, const val *g)
     struct builder *b = w->b;
     struct module *m = b->m;
     const struct vjp_halves *h = w->h;
-    uint32_t n = w->n, n_params = 2 * n + w->n_own, fn = keep_results(m, h, n_params, 2 * n, n_params), n_args = 0, r = 0;
+    uint32_t n = w->n, n_params = 2 * n + w->n_own, fn = keep_results(m, h, n_params, 2 * n, n_params),
+             n_args = 0, r = 0;
     const struct fn *f = module_fn(m, fn);
     if (!f->n_results) return;
     struct back moved = *w; /* rows in front */
     moved.along = 0;
     moved.xs = ARENA_NEW(&b->arena, val, n), moved.ys = ARENA_NEW(&b->arena, val, n);
     uint32_t along = w->along;
-    for (uint32_t k = 0; k < n; k++) moved.xs[k] = emit_move_dim(b, w->xs[k], along, 0), moved.ys[k] = emit_move_dim(b, w->ys[k], along, 0);
+    for (uint32_t k = 0; k < n; k++)
+        moved.xs[k] = emit_move_dim(b, w->xs[k], along, 0),
+        moved.ys[k] = emit_move_dim(b, w->ys[k], along, 0);
     val *args = ARENA_NEW(&b->arena, val, f->n_params), *found = ARENA_NEW(&b->arena, val, f->n_results);
-    bool *batched = ARENA_NEW(&b->arena, bool, f->n_params), *force = ARENA_NEW(&b->arena, bool, f->n_results), *result_batched = ARENA_NEW(&b->arena, bool, f->n_results);
+    bool *batched = ARENA_NEW(&b->arena, bool, f->n_params),
+         *force = ARENA_NEW(&b->arena, bool, f->n_results),
+         *result_batched = ARENA_NEW(&b->arena, bool, f->n_results);
     for (uint32_t i = 0; i < h->n_residuals; i++) {
         batched[n_args] = !is_own(h, n, i);
-        args[n_args++] = is_own(h, n, i) ? w->v->operands[n + h->source_param[i] - 2 * n] : rows_numbered(&moved, rows_number(h, n, i));
+        args[n_args++] = is_own(h, n, i) ? w->v->operands[n + h->source_param[i] - 2 * n]
+                                         : rows_numbered(&moved, rows_number(h, n, i));
     }
     for (uint32_t k = 0; k < n; k++) {
         if (!h->ct_result[k]) continue;
         batched[n_args] = true;
-        args[n_args++] = rows_of(&moved, emit_move_dim(b, g[k] == VAL_NONE ? zeros_like(b, w->xs[k]) : g[k], along, 0), w->from, w->to);
+        args[n_args++] = rows_of(&moved,
+                                 emit_move_dim(b, g[k] == VAL_NONE ? zeros_like(b, w->xs[k]) : g[k], along,
+                                               0),
+                                 w->from, w->to);
     }
     memset(force, true, f->n_results);
     bool fixed = dim_is_const(m, w->rest);
     fn = batch_function(m, fn, batched, fixed ? w->rest : HOP_NONE, force, false, result_batched);
-    inline_function(b, fn, extend_dims(b, w->dims, node_region(w->v->f, w->v->n, 0)->n_dims, module_fn(m, fn)->n_outer_symbols, w->rest), args, found);
+    inline_function(b, fn,
+                    extend_dims(b, w->dims, node_region(w->v->f, w->v->n, 0)->n_dims,
+                                module_fn(m, fn)->n_outer_symbols, w->rest),
+                    args, found);
     for (uint32_t k = 0; k < w->n_own; k++)
-        if (h->ct_param[2 * n + k]) w->v->out[n + k] = emit_reduce(b, OP_sum, found[r++], (const uint32_t[]){ 0 }, 1);
+        if (h->ct_param[2 * n + k])
+            w->v->out[n + k] = emit_reduce(b, OP_sum, found[r++], (const uint32_t[]){ 0 }, 1);
 }
 
 static bool go_back_at_once(struct vjp *v)
@@ -665,7 +751,8 @@ static bool go_back_at_once(struct vjp *v)
         w.ys[k] = w.s->results[k];
         w.cts[k] = w.s->travels[k] ? v->ct[k] : VAL_NONE;
     }
-    val *g = ARENA_NEW(&b->arena, val, n), *rows = ARENA_NEW(&b->arena, val, n), like = zero_rows(&w, w.xs[0], w.rest);
+    val *g = ARENA_NEW(&b->arena, val, n), *rows = ARENA_NEW(&b->arena, val, n),
+        like = zero_rows(&w, w.xs[0], w.rest);
     for (uint32_t k = 0; k < n; k++) g[k] = VAL_NONE;
     solve(&w, a, g);
     const struct fn *f = module_fn(b->m, a->right);
@@ -677,7 +764,8 @@ static bool go_back_at_once(struct vjp *v)
     }
     over_rows(&w, a, a->right, like, args, found);
     for (uint32_t k = 0; k < n; k++) {
-        val rest = w.h->ct_param[n + k] ? found[r++] : VAL_NONE, first = g[k] != VAL_NONE ? rows_of(&w, g[k], w.first_from, w.first_to) : VAL_NONE;
+        val rest = w.h->ct_param[n + k] ? found[r++] : VAL_NONE,
+            first = g[k] != VAL_NONE ? rows_of(&w, g[k], w.first_from, w.first_to) : VAL_NONE;
         if (!v->active[k] || (first == VAL_NONE && rest == VAL_NONE)) continue;
         v->out[k] = first != VAL_NONE && rest == rows[k] ? g[k] : join_rows(&w, w.xs[k], first, rest);
     }

@@ -1,8 +1,9 @@
-/* Bodies made for higher-order nodes by the transforms, operands for bodies that run on more lanes than need them, and nodes that are differentiated as
- * a function made for them. */
+/* Bodies made for higher-order nodes by the transforms, operands for bodies that run on more lanes than need
+ * them, and nodes that are differentiated as a function made for them. */
 #include "hops/hops.h"
 
-void new_body_begin(struct new_body *body, struct builder *around, const struct fn *like, const dim *dims, uint32_t n_dims)
+void new_body_begin(struct new_body *body, struct builder *around, const struct fn *like, const dim *dims,
+                    uint32_t n_dims)
 {
     uint32_t n = like ? like->n_outer_symbols : 0;
     builder_begin(&body->b, around->m, like);
@@ -21,7 +22,8 @@ dim new_body_dim(struct new_body *body, dim d)
     if (dim_is_const(m, d)) return d;
     for (uint32_t i = 0; i < body->b.n_outer_symbols; i++)
         if (body->dims[i] == d) return dim_symbol(m, i);
-    if (!dim_is_symbol(m, d, &alone)) { /* T + 1 and T stay related: a symbol of its own for each would leave two sizes that nothing knows to be equal */
+    if (!dim_is_symbol(m, d, &alone)) { /* T + 1 and T stay related: a symbol of its own for each would leave
+                                           two sizes that nothing knows to be equal */
         uint32_t n = body->around->symbols.len;
         dim *inside = ARENA_ZNEW(&body->around->arena, dim, n);
         for (uint32_t k = 0; k < n; k++)
@@ -50,7 +52,8 @@ type_id new_body_type(struct new_body *body, type_id t)
     return type_intern(body->b.m, type.dtype, type.rank, dims);
 }
 
-struct region_in new_body_finish(struct new_body *body, const val *results, uint32_t n_results, const val *operands, uint32_t n_operands)
+struct region_in new_body_finish(struct new_body *body, const val *results, uint32_t n_results,
+                                 const val *operands, uint32_t n_operands)
 {
     uint32_t fn = builder_finish(&body->b, results, n_results);
     return (struct region_in){ fn, operands, n_operands, body->dims };
@@ -85,7 +88,9 @@ struct replaced *replaced_vjp_forward(struct vjp_forward *v, struct region_in ma
     uint32_t extra = v->n->n_results;
     for (uint32_t k = 0; k < v->n->n_results; k++) v->results[k] = all[k];
     for (uint32_t i = 0; i < h->n_residuals; i++)
-        out->residuals[i] = h->source_param[i] != HOP_NONE ? made.operands[h->source_param[i]] : all[h->source_result[i] != HOP_NONE ? h->source_result[i] : extra++];
+        out->residuals[i] = h->source_param[i] != HOP_NONE
+                                ? made.operands[h->source_param[i]]
+                                : all[h->source_result[i] != HOP_NONE ? h->source_result[i] : extra++];
     vjp_active_results(m, made.fn, v->active, v->result_active);
     saved_add_inside(m, node_row(v->n), v->n->place, h->saved);
     return out;
@@ -95,7 +100,8 @@ void replaced_vjp(struct vjp *v, const struct replaced *r)
 {
     const struct vjp_halves *h = r->halves;
     const struct fn *back = module_fn(v->b->m, h->backward);
-    val *args = ARENA_NEW(&v->b->arena, val, back->n_params), *ct = ARENA_NEW(&v->b->arena, val, back->n_results);
+    val *args = ARENA_NEW(&v->b->arena, val, back->n_params),
+        *ct = ARENA_NEW(&v->b->arena, val, back->n_results);
     uint32_t n = h->n_residuals, next = 0;
     if (n) memcpy(args, r->residuals, n * sizeof *args);
     for (uint32_t k = 0; k < v->n->n_results; k++)
@@ -105,7 +111,8 @@ void replaced_vjp(struct vjp *v, const struct replaced *r)
         if (h->ct_param[p]) v->out[p] = ct[next++];
 }
 
-uint32_t with_tangents(struct builder *b, val *out, const val *values, const val *tangents, const bool *active, uint32_t n)
+uint32_t with_tangents(struct builder *b, val *out, const val *values, const val *tangents,
+                       const bool *active, uint32_t n)
 {
     uint32_t total = n;
     if (n) memcpy(out, values, n * sizeof *out);

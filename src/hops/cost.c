@@ -1,5 +1,6 @@
-/* What running a function costs, as a guess: a function comes in, a number goes out. The unit is about the time in which a byte moves to or from memory, so that
- * running again and keeping can be compared. Sizes and numbers of trips that are not known count as a few dozen. */
+/* What running a function costs, as a guess: a function comes in, a number goes out. The unit is about the
+ * time in which a byte moves to or from memory, so that running again and keeping can be compared. Sizes and
+ * numbers of trips that are not known count as a few dozen. */
 #include "hops/hops.h"
 
 enum {
@@ -44,7 +45,8 @@ static int64_t guessed_trips(const struct module *m, const struct fn *f, const s
     const struct op_row *row = node_row(n);
     uint32_t at = 0;
     for (uint32_t g = 0; g < row->sig.n_groups; at += node_group_size(f, n, g++))
-        if (row->sig.groups[g].kind == GROUP_OVER && node_group_size(f, n, g)) return guessed_size(m, f->symbols, type_get(m, value_type(f, node_operands(f, n)[at])).dims[0]);
+        if (row->sig.groups[g].kind == GROUP_OVER && node_group_size(f, n, g))
+            return guessed_size(m, f->symbols, type_get(m, value_type(f, node_operands(f, n)[at])).dims[0]);
     return GUESSED_SIZE;
 }
 
@@ -61,15 +63,22 @@ static int64_t node_cost(struct module *m, const struct fn *f, const struct node
         }
         return once ? cost : times(guessed_trips(m, f, n), HOP_MIN(cost + PER_TRIP, most));
     }
-    for (uint32_t k = 0; k < n->n_results; k++) elements = HOP_MIN(elements + guessed_elements(m, f->symbols, value_type(f, n->results + k)), most);
-    if (lower && lower->kind == LOWER_POINTWISE) return times(elements, lower->cost == COST_EXPENSIVE ? EXPENSIVE : lower->access == ACCESS_GATHER ? GATHERED : CHEAP);
+    for (uint32_t k = 0; k < n->n_results; k++)
+        elements = HOP_MIN(elements + guessed_elements(m, f->symbols, value_type(f, n->results + k)), most);
+    if (lower && lower->kind == LOWER_POINTWISE)
+        return times(elements, lower->cost == COST_EXPENSIVE    ? EXPENSIVE
+                               : lower->access == ACCESS_GATHER ? GATHERED
+                                                                : CHEAP);
     if (lower && lower->kind == LOWER_REDUCE) {
         dim extents[MAX_RANK];
         uint32_t rank = lower->reduced(m, f, n, extents);
-        for (uint32_t i = 0; i < rank; i++) elements = times(elements, guessed_size(m, f->symbols, extents[i]));
+        for (uint32_t i = 0; i < rank; i++)
+            elements = times(elements, guessed_size(m, f->symbols, extents[i]));
         return times(elements, CHEAP);
     }
-    for (uint32_t k = 0; k < n->n_operands; k++) elements = HOP_MIN(elements + guessed_elements(m, f->symbols, value_type(f, node_operands(f, n)[k])), most);
+    for (uint32_t k = 0; k < n->n_operands; k++)
+        elements = HOP_MIN(elements + guessed_elements(m, f->symbols, value_type(f, node_operands(f, n)[k])),
+                           most);
     return times(elements, EXPENSIVE);
 }
 

@@ -1,5 +1,5 @@
-/* What the higher-order rows share: lists of tensors that a throw frees (eval), types as the reference sees them, and making a body
- * out of another function by inlining it under new parameters (transforms). */
+/* What the higher-order rows share: lists of tensors that a throw frees (eval), types as the reference sees
+ * them, and making a body out of another function by inlining it under new parameters (transforms). */
 #ifndef HOP_HOPS_H
 #define HOP_HOPS_H
 
@@ -42,7 +42,8 @@ static inline void tensor_list_set(struct tensor_list *l, uint32_t i, struct ten
 }
 
 /* The outer symbols of region r's function, in a list that `tensor_list_end` frees as well: an i64 tensor. */
-static inline const int64_t *eval_region_symbols(const struct eval *e, uint32_t r, struct tensor_list *owner, uint32_t slot)
+static inline const int64_t *eval_region_symbols(const struct eval *e, uint32_t r, struct tensor_list *owner,
+                                                 uint32_t slot)
 {
     const struct region *g = node_region(e->f, e->n, r);
     int64_t n = g->n_dims;
@@ -51,7 +52,10 @@ static inline const int64_t *eval_region_symbols(const struct eval *e, uint32_t 
     return owner->data[slot]->data;
 }
 
-static inline size_t tensor_bytes(const struct tensor *t) { return (size_t)t->count * dtype_info[t->dtype].size; }
+static inline size_t tensor_bytes(const struct tensor *t)
+{
+    return (size_t)t->count * dtype_info[t->dtype].size;
+}
 
 /* A new tensor for slice t along the leading dim; copied, because tensors at this level own their data. */
 static inline struct tensor *tensor_slice(const struct tensor *whole, int64_t t)
@@ -87,7 +91,8 @@ static inline val emit_where(struct builder *b, val condition, val x, val y)
 }
 static inline val emit_bool(struct builder *b, bool value) { return emit_full(b, DT_BOOL, value, 0, NULL); }
 
-/* Dims for a function whose outer symbols are those of the region and `extra` more, each of which is `fill` (HOP_NONE: found from operands). */
+/* Dims for a function whose outer symbols are those of the region and `extra` more, each of which is `fill`
+ * (HOP_NONE: found from operands). */
 static inline const dim *extend_dims(struct builder *b, const dim *dims, uint32_t n, uint32_t total, dim fill)
 {
     dim *out = ARENA_NEW(&b->arena, dim, total);
@@ -95,21 +100,25 @@ static inline const dim *extend_dims(struct builder *b, const dim *dims, uint32_
     return out;
 }
 
-/* A body made for a node, usually out of a function: it is like that function, but types of the function around can be written in it
- * too; the dims they need become symbols (before any node is made that binds one). */
+/* A body made for a node, usually out of a function: it is like that function, but types of the function
+ * around can be written in it too; the dims they need become symbols (before any node is made that binds
+ * one). */
 struct new_body {
     struct builder b;
     struct builder *around;
     dim *dims; /* what each outer symbol is around; HOP_NONE: found from operands */
     uint32_t cap;
 };
-void new_body_begin(struct new_body *body, struct builder *around, const struct fn *like, const dim *dims, uint32_t n_dims);
+void new_body_begin(struct new_body *body, struct builder *around, const struct fn *like, const dim *dims,
+                    uint32_t n_dims);
 dim new_body_dim(struct new_body *body, dim around);
 type_id new_body_type(struct new_body *body, type_id around);
-struct region_in new_body_finish(struct new_body *body, const val *results, uint32_t n_results, const val *operands, uint32_t n_operands);
+struct region_in new_body_finish(struct new_body *body, const val *results, uint32_t n_results,
+                                 const val *operands, uint32_t n_operands);
 
-/* Operands for a body that runs on all lanes although only those in mask need it: the others get the operand of a lane that does, so
- * that nothing is computed that the program would not compute, and no infinity times zero reaches a gradient. */
+/* Operands for a body that runs on all lanes although only those in mask need it: the others get the operand
+ * of a lane that does, so that nothing is computed that the program would not compute, and no infinity times
+ * zero reaches a gradient. */
 val running_lane(struct builder *b, val mask); /* number of one (the last) */
 val safe_operand(struct builder *b, val mask, val lane, val x);
 
@@ -118,26 +127,37 @@ val safe_operand(struct builder *b, val mask, val lane, val x);
 /* The three attributes as a loop row lists them, `first` being its number of `schedule`. */
 extern const char *const schedule_words[];
 #define SCHEDULE_ATTRS(first) \
-    [first] = { "schedule", ATTR_WORD, false, schedule_words }, [(first) + 1] = { "every", ATTR_INTS, false, NULL }, [(first) + 2] = { "snapshots", ATTR_INT, false, NULL }
+    [first] = { "schedule", ATTR_WORD, false, schedule_words }, \
+    [(first) + 1] = { "every", ATTR_INTS, false, NULL }, \
+    [(first) + 2] = { "snapshots", ATTR_INT, false, NULL }
 enum { SCHEDULE_SIZE = 3 };
 struct schedule {
-    uint8_t kind;          /* SCHEDULE_… */
+    uint8_t kind; /* SCHEDULE_… */
     uint32_t n_every;
-    const uint32_t *every; /* SCHEDULE_EVERY: sizes of blocks, of blocks in blocks, …; the first is larger than 1 */
-    uint32_t snapshots;    /* SCHEDULE_BINOMIAL */
+    const uint32_t
+        *every; /* SCHEDULE_EVERY: sizes of blocks, of blocks in blocks, …; the first is larger than 1 */
+    uint32_t snapshots; /* SCHEDULE_BINOMIAL */
 };
 void infer_schedule(struct infer *in, const struct attr *attrs);
 struct schedule schedule_of(const struct attr *attrs);
-static inline void schedule_copy(struct attr *to, const struct attr *from) { memcpy(to, from, SCHEDULE_SIZE * sizeof *to); }
+static inline void schedule_copy(struct attr *to, const struct attr *from)
+{
+    memcpy(to, from, SCHEDULE_SIZE * sizeof *to);
+}
 
 /* Batching a body: by the constant size itself, or by a symbol that the body gets as its last one. */
-static inline dim batch_body_size(const struct batch *v) { return dim_is_const(v->b->m, v->size) ? v->size : HOP_NONE; }
-static inline const dim *batch_body_dims(const struct batch *v, const struct region_in *r, const struct fn *batched, uint32_t n_dims)
+static inline dim batch_body_size(const struct batch *v)
+{
+    return dim_is_const(v->b->m, v->size) ? v->size : HOP_NONE;
+}
+static inline const dim *batch_body_dims(const struct batch *v, const struct region_in *r,
+                                         const struct fn *batched, uint32_t n_dims)
 {
     return extend_dims(v->b, r->dims, n_dims, batched->n_outer_symbols, v->size);
 }
 
-/* Guesses for choices (cost.c): what running a function costs, in bytes that could move to or from memory meanwhile; how many bytes a value has. */
+/* Guesses for choices (cost.c): what running a function costs, in bytes that could move to or from memory
+ * meanwhile; how many bytes a value has. */
 int64_t run_cost(struct module *m, uint32_t fn);
 int64_t guessed_bytes(const struct module *m, const struct symbol *symbols, type_id t);
 
@@ -150,8 +170,10 @@ struct replaced {
 struct replaced *replaced_vjp_forward(struct vjp_forward *v, struct region_in made);
 void replaced_vjp(struct vjp *v, const struct replaced *r);
 
-/* Values, then the tangents of the active ones (zeros for those that become active on the way); returns how many. */
-uint32_t with_tangents(struct builder *b, val *out, const val *values, const val *tangents, const bool *active, uint32_t n);
+/* Values, then the tangents of the active ones (zeros for those that become active on the way); returns how
+ * many. */
+uint32_t with_tangents(struct builder *b, val *out, const val *values, const val *tangents,
+                       const bool *active, uint32_t n);
 
 /* ---- a loop's step under the transforms: what the loop rows share (loops.c) ---- */
 
@@ -177,60 +199,75 @@ struct step {
     bool *travels;       /* per carry: its cotangent goes from step to step */
     uint32_t forward;    /* the body with n_extra more stacks */
     uint32_t n_extra;
-    uint32_t hoisted;    /* (as the body) -> residuals that depend on own operands only; HOP_NONE: none */
+    uint32_t hoisted; /* (as the body) -> residuals that depend on own operands only; HOP_NONE: none */
     uint32_t n_hoisted;
     struct step_residual *residuals;
-    bool masked;         /* the last extra stack says which steps ran */
-    bool recompute;      /* backward runs the body again from the carries */
+    bool masked;    /* the last extra stack says which steps ran */
+    bool recompute; /* backward runs the body again from the carries */
 };
-/* wanted: per result of the body. recompute: keep the carries only. masked: add a stack of `true`, so that batched loops know which steps a lane made. */
-struct step *step_reverse(struct module *m, struct arena *arena, uint32_t body, uint32_t n_carry, uint32_t n_over, const bool *active, const bool *wanted, bool masked, bool recompute);
+/* wanted: per result of the body. recompute: keep the carries only. masked: add a stack of `true`, so that
+ * batched loops know which steps a lane made. */
+struct step *step_reverse(struct module *m, struct arena *arena, uint32_t body, uint32_t n_carry,
+                          uint32_t n_over, const bool *active, const bool *wanted, bool masked,
+                          bool recompute);
 struct step_backward {
     const struct step *s;
     dim length;
     bool reverse; /* of the forward loop */
-    bool map;     /* steps are independent: a map goes back, and cotangents of own operands are summed behind it */
+    bool
+        map; /* steps are independent: a map goes back, and cotangents of own operands are summed behind it */
     const val *carry, *over, *own; /* operands of the forward loop */
     const val *stacks;             /* of the forward loop, extra ones included */
     const val *hoisted;
     const val *ct; /* per result of the body: of the last carry, of the stack; VAL_NONE: zero */
     const dim *dims;
 };
-/* Says what the loop n keeps (saved_add). rows: its number of steps; snapshots: as many rows of its carries instead, 0: a row of each step. */
-void step_tell(struct builder *b, const struct step *s, const struct node *n, dim rows, const dim *dims, uint32_t snapshots);
-/* The hoisted residuals of a step, computed where the forward loop stands. own: the step's own operands there. */
+/* Says what the loop n keeps (saved_add). rows: its number of steps; snapshots: as many rows of its carries
+ * instead, 0: a row of each step. */
+void step_tell(struct builder *b, const struct step *s, const struct node *n, dim rows, const dim *dims,
+               uint32_t snapshots);
+/* The hoisted residuals of a step, computed where the forward loop stands. own: the step's own operands
+ * there. */
 val *step_emit_hoisted(struct builder *b, const struct step *s, const val *own, const dim *dims);
 /* Emits the loop that runs backwards; out: per parameter of the body its cotangent or VAL_NONE. */
 void step_emit_backward(struct builder *b, const struct step_backward *in, val *out);
 /* Cotangents that the loop back starts with: of carries that travel, sums; returns how many. */
 uint32_t step_initial_cotangents(struct builder *b, const struct step_backward *in, val *out);
-/* The body of the loop back. over, own: what its slices and own operands stand for, each once; at: per residual, where; is_own: which of the two. */
+/* The body of the loop back. over, own: what its slices and own operands stand for, each once; at: per
+ * residual, where; is_own: which of the two. */
 struct backward_operands {
     val *over, *own;
     uint32_t n_over, n_own;
     uint32_t *at;
     bool *is_own;
 };
-uint32_t step_backward_body(struct module *m, const struct step_backward *in, const struct backward_operands *ops);
+uint32_t step_backward_body(struct module *m, const struct step_backward *in,
+                            const struct backward_operands *ops);
 uint32_t list_once(val *list, uint32_t *n, val v); /* its position, at the end if it was not there */
 
-/* The same for a loop that kept nothing but its initial carries and counts its trips: carries are computed again from `count` snapshots, as seldom as that many
- * allow. The forward loop has no extra stacks. */
+/* The same for a loop that kept nothing but its initial carries and counts its trips: carries are computed
+ * again from `count` snapshots, as seldom as that many allow. The forward loop has no extra stacks. */
 struct snapshots {
     uint32_t count;
     val trips; /* VAL_NONE: in->length says it and slices are rows (a scan) */
     val from;  /* of a counted loop: its first index, the one slice; VAL_NONE: no slices */
 };
-bool step_needs_snapshots(const struct step *s); /* of a step made with `recompute` and without mask: not all it reads is there anyway */
-void step_emit_from_snapshots(struct builder *b, const struct step_backward *in, const struct snapshots *how, val *out);
+bool step_needs_snapshots(const struct step *s); /* of a step made with `recompute` and without mask: not all
+                                                    it reads is there anyway */
+void step_emit_from_snapshots(struct builder *b, const struct step_backward *in, const struct snapshots *how,
+                              val *out);
 
-/* (carries…, tangents of active carries…, slices…, tangents…, own…, tangents…) -> (carries…, tangents…, stacks…, tangents…).
- * active: per parameter, carries are completed by fixpoint; stack_active is filled. */
-uint32_t step_jvp(struct module *m, uint32_t body, uint32_t n_carry, uint32_t n_over, bool *active, bool *stack_active);
+/* (carries…, tangents of active carries…, slices…, tangents…, own…, tangents…) -> (carries…, tangents…,
+ * stacks…, tangents…). active: per parameter, carries are completed by fixpoint; stack_active is filled. */
+uint32_t step_jvp(struct module *m, uint32_t body, uint32_t n_carry, uint32_t n_over, bool *active,
+                  bool *stack_active);
 
-/* The body over lanes, carries completed by fixpoint; stack_batched is filled. With lanes the mask is one more own operand, the last. */
-uint32_t step_batch(struct module *m, uint32_t body, uint32_t n_carry, bool *batched, dim size, bool lanes, bool *stack_batched);
+/* The body over lanes, carries completed by fixpoint; stack_batched is filled. With lanes the mask is one
+ * more own operand, the last. */
+uint32_t step_batch(struct module *m, uint32_t body, uint32_t n_carry, bool *batched, dim size, bool lanes,
+                    bool *stack_batched);
 /* The same without the fixpoint: force says which results must be batched. */
-uint32_t body_over_lanes(struct module *m, uint32_t body, const bool *batched, dim size, const bool *force, bool lanes, bool *found);
+uint32_t body_over_lanes(struct module *m, uint32_t body, const bool *batched, dim size, const bool *force,
+                         bool lanes, bool *found);
 
 #endif

@@ -1,5 +1,5 @@
-/* The row of invoke_subgraph: a call. Its operands go to its one region, whose results are its results; sizes that only the body knows
- * become symbols that the call binds. */
+/* The row of invoke_subgraph: a call. Its operands go to its one region, whose results are its results; sizes
+ * that only the body knows become symbols that the call binds. */
 #include "hops/hops.h"
 
 static void invoke_infer(struct infer *in)
@@ -33,10 +33,16 @@ static void invoke_eval(struct eval *e)
     tensor_list_end(scratch);
 }
 
-static val call(struct builder *b, uint32_t fn, const val *operands, uint32_t n, const dim *dims, uint32_t n_dims, dim fill, const struct attr *attrs)
+static val call(struct builder *b, uint32_t fn, const val *operands, uint32_t n, const dim *dims,
+                uint32_t n_dims, dim fill, const struct attr *attrs)
 {
-    struct region_in region = { fn, operands, n, extend_dims(b, dims, n_dims, module_fn(b->m, fn)->n_outer_symbols, fill) };
-    return builder_node(b, &(struct node_in){ .op = OP_invoke_subgraph, .groups = (const uint32_t[1]){ 0 }, .attrs = attrs, .regions = &region, .n_regions = 1 });
+    struct region_in region = { fn, operands, n,
+                                extend_dims(b, dims, n_dims, module_fn(b->m, fn)->n_outer_symbols, fill) };
+    return builder_node(b, &(struct node_in){ .op = OP_invoke_subgraph,
+                                              .groups = (const uint32_t[1]){ 0 },
+                                              .attrs = attrs,
+                                              .regions = &region,
+                                              .n_regions = 1 });
 }
 
 struct invoke_saved {
@@ -55,14 +61,20 @@ static void invoke_vjp_forward(struct vjp_forward *v)
     struct invoke_saved *saved = ARENA_NEW(&b->arena, struct invoke_saved, 1);
     bool recompute = in.attrs[INVOKE_RECOMPUTE].kind != ATTR_ABSENT;
     const struct vjp_halves *h = vjp_split(b->m, r->fn, v->active, v->result_wanted, 0, recompute);
-    *saved = (struct invoke_saved){ h, ARENA_NEW(&b->arena, val, h->n_residuals), r->dims, node_region(v->f, v->n, 0)->n_dims, recompute || h->guarded };
-    val first = call(b, h->forward, r->operands, r->n_operands, saved->dims, saved->n_dims, HOP_NONE, in.attrs), extra = first + v->n->n_results;
+    *saved = (struct invoke_saved){ h, ARENA_NEW(&b->arena, val, h->n_residuals), r->dims,
+                                    node_region(v->f, v->n, 0)->n_dims, recompute || h->guarded };
+    val first = call(b, h->forward, r->operands, r->n_operands, saved->dims, saved->n_dims, HOP_NONE,
+                     in.attrs),
+        extra = first + v->n->n_results;
     for (uint32_t k = 0; k < v->n->n_results; k++) v->results[k] = first + k;
     for (uint32_t k = v->n->n_results; k < module_fn(b->m, h->forward)->n_results; k++)
-        saved_add(b->m, (struct saved_value){ node_row(v->n), v->n->place, 0, builder_type(b, first + k), HOP_NONE, false, "dearer to compute again, or tagged" });
+        saved_add(b->m, (struct saved_value){ node_row(v->n), v->n->place, 0, builder_type(b, first + k),
+                                              HOP_NONE, false, "dearer to compute again, or tagged" });
     saved_add_inside(b->m, node_row(v->n), v->n->place, h->saved);
     for (uint32_t i = 0; i < h->n_residuals; i++)
-        saved->residuals[i] = h->source_param[i] != HOP_NONE ? r->operands[h->source_param[i]] : h->source_result[i] != HOP_NONE ? first + h->source_result[i] : extra++;
+        saved->residuals[i] = h->source_param[i] != HOP_NONE    ? r->operands[h->source_param[i]]
+                              : h->source_result[i] != HOP_NONE ? first + h->source_result[i]
+                                                                : extra++;
     vjp_active_results(b->m, r->fn, v->active, v->result_active);
     v->saved = saved;
 }
@@ -74,12 +86,14 @@ static void invoke_vjp(struct vjp *v)
     val *operands = ARENA_NEW(&v->b->arena, val, h->n_residuals + v->n->n_results);
     uint32_t n = h->n_residuals;
     if (n) memcpy(operands, saved->residuals, n * sizeof *operands);
-    if (n && saved->recompute) { /* or what is run again would be found equal to what was run before, and kept */
+    if (n &&
+        saved->recompute) { /* or what is run again would be found equal to what was run before, and kept */
         val first = emit(v->b, OP_barrier, saved->residuals, n, NULL);
         for (uint32_t i = 0; i < n; i++) operands[i] = first + i;
     }
     for (uint32_t k = 0; k < v->n->n_results; k++)
-        if (h->ct_result[k]) operands[n++] = v->ct[k] != VAL_NONE ? v->ct[k] : zeros_like(v->b, v->results[k]);
+        if (h->ct_result[k])
+            operands[n++] = v->ct[k] != VAL_NONE ? v->ct[k] : zeros_like(v->b, v->results[k]);
     val next = call(v->b, h->backward, operands, n, saved->dims, saved->n_dims, HOP_NONE, NULL);
     for (uint32_t p = 0; p < v->n->n_operands; p++)
         if (h->ct_param[p]) v->out[p] = next++;
@@ -97,8 +111,11 @@ static void invoke_jvp(struct jvp *j)
     for (uint32_t k = 0; k < n; k++)
         if ((active[k] = j->tangents[k] != VAL_NONE)) operands[total++] = j->tangents[k];
     uint32_t fn = jvp_function(b->m, in.regions[0].fn, active, found);
-    val first = call(b, fn, operands, total, in.regions[0].dims, node_region(j->f, j->n, 0)->n_dims, HOP_NONE, in.attrs), next = first + j->n->n_results;
-    for (uint32_t k = 0; k < j->n->n_results; k++) j->results[k] = first + k, j->out[k] = found[k] ? next++ : VAL_NONE;
+    val first = call(b, fn, operands, total, in.regions[0].dims, node_region(j->f, j->n, 0)->n_dims, HOP_NONE,
+                     in.attrs),
+        next = first + j->n->n_results;
+    for (uint32_t k = 0; k < j->n->n_results; k++)
+        j->results[k] = first + k, j->out[k] = found[k] ? next++ : VAL_NONE;
 }
 
 static void invoke_batch(struct batch *v)
@@ -111,7 +128,8 @@ static void invoke_batch(struct batch *v)
     val *operands = ARENA_NEW(&b->arena, val, r->n_operands + 1);
     if (lanes) operands[0] = v->lanes;
     if (r->n_operands) memcpy(operands + lanes, r->operands, r->n_operands * sizeof *operands);
-    val first = call(b, fn, operands, r->n_operands + lanes, r->dims, node_region(v->f, v->n, 0)->n_dims, v->size, in.attrs);
+    val first = call(b, fn, operands, r->n_operands + lanes, r->dims, node_region(v->f, v->n, 0)->n_dims,
+                     v->size, in.attrs);
     for (uint32_t k = 0; k < v->n->n_results; k++) v->results[k] = first + k;
 }
 
@@ -126,15 +144,21 @@ static const struct op_sample invoke_samples[] = {
       "  %a = invoke_subgraph @half(%x)\n"
       "  %b = invoke_subgraph @half(%y)\n"
       "  return %a, %b\n"
-      "}\n", NULL },
+      "}\n",
+      NULL },
 };
 
-static const struct attr_spec invoke_attrs[] = { [INVOKE_RECOMPUTE] = { "recompute", ATTR_FLAG, false, NULL } };
+static const struct attr_spec invoke_attrs[] = { [INVOKE_RECOMPUTE] = { "recompute", ATTR_FLAG, false,
+                                                                        NULL } };
 
 const struct op_row row_invoke_subgraph = {
     .name = "invoke_subgraph",
     .meaning = "the results of a function applied to the operands: a call",
-    .sig = { .n_attrs = HOP_COUNT(invoke_attrs), .attrs = invoke_attrs, .min_regions = 1, .max_regions = 1, .regions = { { .word = "", .feeds = 0, .results = { "yield" } } } },
+    .sig = { .n_attrs = HOP_COUNT(invoke_attrs),
+             .attrs = invoke_attrs,
+             .min_regions = 1,
+             .max_regions = 1,
+             .regions = { { .word = "", .feeds = 0, .results = { "yield" } } } },
     .flags = OPF_HIGHER,
     .infer = invoke_infer,
     .eval = invoke_eval,

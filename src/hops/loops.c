@@ -1,13 +1,18 @@
-/* What scan and while_loop share: the step function of a loop reversed, with tangents, over lanes. A body (carries…, slices…, own operands…) ->
- * (carries…, stacks…) comes in; bodies for the transformed loops go out, and the loop that runs a reversed body backwards. */
+/* What scan and while_loop share: the step function of a loop reversed, with tangents, over lanes. A body
+ * (carries…, slices…, own operands…) -> (carries…, stacks…) comes in; bodies for the transformed loops go
+ * out, and the loop that runs a reversed body backwards. */
 #include "hops/hops.h"
 #include "transform/pass.h"
 
 /* ---- reverse ---- */
 
-static bool same_value(const struct fn *f, uint32_t result, uint32_t other) { return f->results[result] == f->results[other]; }
+static bool same_value(const struct fn *f, uint32_t result, uint32_t other)
+{
+    return f->results[result] == f->results[other];
+}
 
-/* A stack of the body that holds result k of it: k itself, or for a carry a stack of the same value; HOP_NONE: none. */
+/* A stack of the body that holds result k of it: k itself, or for a carry a stack of the same value;
+ * HOP_NONE: none. */
 static uint32_t stack_of_result(const struct fn *body, uint32_t n_carry, uint32_t k)
 {
     for (uint32_t q = n_carry; q < body->n_results; q++)
@@ -22,9 +27,10 @@ static uint32_t stack_of_param(const struct fn *body, uint32_t n_carry, uint32_t
     return HOP_NONE;
 }
 
-/* Which values of the forward half depend on own operands alone, through first-order nodes without effects? A size that the body finds is of one step alone, and so
- * is a node that only mentions it. */
-static bool *find_invariant(const struct module *m, struct arena *arena, const struct fn *f, uint32_t n_varying)
+/* Which values of the forward half depend on own operands alone, through first-order nodes without effects? A
+ * size that the body finds is of one step alone, and so is a node that only mentions it. */
+static bool *find_invariant(const struct module *m, struct arena *arena, const struct fn *f,
+                            uint32_t n_varying)
 {
     bool *invariant = ARENA_ZNEW(arena, bool, f->n_values);
     for (uint32_t p = n_varying; p < f->n_params; p++) invariant[p] = true;
@@ -37,7 +43,8 @@ static bool *find_invariant(const struct module *m, struct arena *arena, const s
     return invariant;
 }
 
-/* The carries that depend on what is differentiated, and those whose cotangents travel: both grow until they are stable. */
+/* The carries that depend on what is differentiated, and those whose cotangents travel: both grow until they
+ * are stable. */
 static void find_activity(struct module *m, struct arena *arena, struct step *s, const bool *wanted)
 {
     const struct fn *body = module_fn(m, s->body);
@@ -59,7 +66,7 @@ static void find_activity(struct module *m, struct arena *arena, struct step *s,
 }
 
 struct extra_stacks {
-    val *values;  /* in the forward half */
+    val *values; /* in the forward half */
     uint32_t n;
     uint32_t *of_carry; /* per carry: extra stack that holds its next value, HOP_NONE */
 };
@@ -72,20 +79,26 @@ static uint32_t add_extra(struct extra_stacks *x, val v)
     return x->n++;
 }
 
-static void place_param(const struct step *s, const struct fn *body, uint32_t p, struct extra_stacks *extra, struct step_residual *out)
+static void place_param(const struct step *s, const struct fn *body, uint32_t p, struct extra_stacks *extra,
+                        struct step_residual *out)
 {
     uint32_t stack;
-    if (p >= s->n_carry + s->n_over) *out = (struct step_residual){ FROM_OPERAND, p - s->n_carry - s->n_over, HOP_NONE };
+    if (p >= s->n_carry + s->n_over)
+        *out = (struct step_residual){ FROM_OPERAND, p - s->n_carry - s->n_over, HOP_NONE };
     else if (p >= s->n_carry) *out = (struct step_residual){ FROM_OVER, p - s->n_carry, HOP_NONE };
     else if (body->results[p] == p) *out = (struct step_residual){ FROM_INITIAL, p, p };
-    else if ((stack = stack_of_param(body, s->n_carry, p)) != HOP_NONE) *out = (struct step_residual){ FROM_STACK, stack, p };
-    else if ((stack = stack_of_result(body, s->n_carry, p)) != HOP_NONE) *out = (struct step_residual){ FROM_SHIFTED, stack, p };
-    else if (extra->of_carry[p] != HOP_NONE) *out = (struct step_residual){ FROM_SHIFTED, s->n_stack + extra->of_carry[p], p };
+    else if ((stack = stack_of_param(body, s->n_carry, p)) != HOP_NONE)
+        *out = (struct step_residual){ FROM_STACK, stack, p };
+    else if ((stack = stack_of_result(body, s->n_carry, p)) != HOP_NONE)
+        *out = (struct step_residual){ FROM_SHIFTED, stack, p };
+    else if (extra->of_carry[p] != HOP_NONE)
+        *out = (struct step_residual){ FROM_SHIFTED, s->n_stack + extra->of_carry[p], p };
     else *out = (struct step_residual){ FROM_STACK, s->n_stack + add_extra(extra, p), p };
 }
 
 /* Decides where each residual comes from and what the forward loop has to stack for it. */
-static void place_residuals(struct module *m, struct arena *arena, struct step *s, struct extra_stacks *extra, bool *hoist)
+static void place_residuals(struct module *m, struct arena *arena, struct step *s, struct extra_stacks *extra,
+                            bool *hoist)
 {
     const struct fn *body = module_fn(m, s->body), *forward = module_fn(m, s->halves->forward);
     const struct vjp_halves *h = s->halves;
@@ -95,13 +108,15 @@ static void place_residuals(struct module *m, struct arena *arena, struct step *
     memset(extra->of_carry, 0xff, s->n_carry * sizeof *extra->of_carry);
     s->residuals = ARENA_ZNEW(arena, struct step_residual, h->n_residuals);
     uint32_t next = body->n_results;
-    for (uint32_t i = 0; i < h->n_residuals; i++) { /* parameters come second: they may use a stack of the next carry */
+    for (uint32_t i = 0; i < h->n_residuals;
+         i++) { /* parameters come second: they may use a stack of the next carry */
         uint32_t q = h->source_result[i], stack;
         if (h->source_param[i] != HOP_NONE) continue;
         val v = forward->results[q != HOP_NONE ? q : next++];
         if (invariant[v]) {
             hoist[q != HOP_NONE ? q : next - 1] = true;
-            s->residuals[i] = (struct step_residual){ FROM_HOISTED, q != HOP_NONE ? q : next - 1, HOP_NONE }; /* numbered below */
+            s->residuals[i] = (struct step_residual){ FROM_HOISTED, q != HOP_NONE ? q : next - 1,
+                                                      HOP_NONE }; /* numbered below */
         } else if (q != HOP_NONE && (stack = stack_of_result(body, s->n_carry, q)) != HOP_NONE) {
             s->residuals[i] = (struct step_residual){ FROM_STACK, stack, HOP_NONE };
         } else {
@@ -128,7 +143,8 @@ static uint32_t build_forward(struct module *m, const struct step *s, const stru
     builder_begin(&b, m, forward);
     copier_begin(&c, &b, forward);
     copier_params(&c);
-    val *all = ARENA_NEW(&b.arena, val, forward->n_results), *out = ARENA_NEW(&b.arena, val, body->n_results + extra->n + 1);
+    val *all = ARENA_NEW(&b.arena, val, forward->n_results),
+        *out = ARENA_NEW(&b.arena, val, body->n_results + extra->n + 1);
     copier_body(&c, all);
     uint32_t n = body->n_results;
     if (n) memcpy(out, all, n * sizeof *out);
@@ -137,12 +153,21 @@ static uint32_t build_forward(struct module *m, const struct step *s, const stru
     return prune_function(m, builder_finish(&b, out, n), NULL);
 }
 
-struct step *step_reverse(struct module *m, struct arena *arena, uint32_t body_fn, uint32_t n_carry, uint32_t n_over, const bool *active, const bool *wanted, bool masked, bool recompute)
+struct step *step_reverse(struct module *m, struct arena *arena, uint32_t body_fn, uint32_t n_carry,
+                          uint32_t n_over, const bool *active, const bool *wanted, bool masked,
+                          bool recompute)
 {
     const struct fn *body = module_fn(m, body_fn);
     struct step *s = ARENA_ZNEW(arena, struct step, 1);
-    *s = (struct step){ .body = body_fn, .n_carry = n_carry, .n_over = n_over, .n_own = body->n_params - n_carry - n_over, .n_stack = body->n_results - n_carry,
-                        .masked = masked, .recompute = recompute, .hoisted = HOP_NONE, .active = ARENA_ZNEW(arena, bool, body->n_params),
+    *s = (struct step){ .body = body_fn,
+                        .n_carry = n_carry,
+                        .n_over = n_over,
+                        .n_own = body->n_params - n_carry - n_over,
+                        .n_stack = body->n_results - n_carry,
+                        .masked = masked,
+                        .recompute = recompute,
+                        .hoisted = HOP_NONE,
+                        .active = ARENA_ZNEW(arena, bool, body->n_params),
                         .result_active = ARENA_ZNEW(arena, bool, body->n_results) };
     for (uint32_t p = 0; p < body->n_params; p++) s->active[p] = active[p];
     find_activity(m, arena, s, wanted);
@@ -164,12 +189,18 @@ static const char *residual_reason(const struct step *s, const struct step_resid
     case FROM_INITIAL: return "an operand of the loop: no step changes the carry";
     case FROM_HOISTED: return "the same in every step: computed once";
     case FROM_OVER: return "a slice of an operand of the loop";
-    case FROM_SHIFTED: return extra ? "the carry before the step: what the step before it keeps" : "the carry before the step: the stacked result of the step before it";
-    default: return !extra ? "a stacked result of the loop" : r->carry != HOP_NONE ? "the carry before the step" : "dearer to compute again, or tagged";
+    case FROM_SHIFTED:
+        return extra ? "the carry before the step: what the step before it keeps"
+                     : "the carry before the step: the stacked result of the step before it";
+    default:
+        return !extra                 ? "a stacked result of the loop"
+               : r->carry != HOP_NONE ? "the carry before the step"
+                                      : "dearer to compute again, or tagged";
     }
 }
 
-void step_tell(struct builder *b, const struct step *s, const struct node *n, dim rows, const dim *dims, uint32_t snapshots)
+void step_tell(struct builder *b, const struct step *s, const struct node *n, dim rows, const dim *dims,
+               uint32_t snapshots)
 {
     struct module *m = b->m;
     const struct fn *body = module_fn(m, s->body), *forward = module_fn(m, s->halves->forward);
@@ -178,16 +209,22 @@ void step_tell(struct builder *b, const struct step *s, const struct node *n, di
         const struct step_residual *r = &s->residuals[i];
         uint32_t p = s->halves->source_param[i], q = s->halves->source_result[i];
         val v = p != HOP_NONE ? p : forward->results[q != HOP_NONE ? q : next++];
-        bool once = r->kind == FROM_OPERAND || r->kind == FROM_INITIAL || r->kind == FROM_HOISTED, kept = r->kind == FROM_HOISTED || (r->kind == FROM_STACK && r->index >= s->n_stack);
+        bool once = r->kind == FROM_OPERAND || r->kind == FROM_INITIAL || r->kind == FROM_HOISTED,
+             kept = r->kind == FROM_HOISTED || (r->kind == FROM_STACK && r->index >= s->n_stack);
         if (snapshots && !once && r->carry != HOP_NONE) continue;
-        saved_add(m, (struct saved_value){ node_row(n), n->place, forward->values[v].name, type_substitute(m, value_type(forward, v), dims), once ? HOP_NONE : rows, !kept,
-                                           residual_reason(s, r) });
+        saved_add(m, (struct saved_value){ node_row(n), n->place, forward->values[v].name,
+                                           type_substitute(m, value_type(forward, v), dims),
+                                           once ? HOP_NONE : rows, !kept, residual_reason(s, r) });
     }
     for (uint32_t k = 0; k < s->n_carry && snapshots; k++)
         if (body->results[k] != k)
-            saved_add(m, (struct saved_value){ node_row(n), n->place, body->values[k].name, type_substitute(m, value_type(body, k), dims), dim_const(m, (int64_t)snapshots + 1), false,
+            saved_add(m, (struct saved_value){ node_row(n), n->place, body->values[k].name,
+                                               type_substitute(m, value_type(body, k), dims),
+                                               dim_const(m, (int64_t)snapshots + 1), false,
                                                "snapshots of the carry, and the one at hand" });
-    if (s->masked) saved_add(m, (struct saved_value){ node_row(n), n->place, 0, type_scalar(m, DT_BOOL), rows, false, "which steps ran, where lanes differ" });
+    if (s->masked)
+        saved_add(m, (struct saved_value){ node_row(n), n->place, 0, type_scalar(m, DT_BOOL), rows, false,
+                                           "which steps ran, where lanes differ" });
     saved_add_inside(m, node_row(n), n->place, s->halves->saved);
 }
 
@@ -227,20 +264,24 @@ uint32_t list_once(val *list, uint32_t *n, val v)
 static void gather_operands(struct builder *b, const struct step_backward *in, struct backward_operands *out)
 {
     uint32_t n = in->s->halves->n_residuals;
-    *out = (struct backward_operands){ ARENA_NEW(&b->arena, val, n), ARENA_NEW(&b->arena, val, n), 0, 0, ARENA_NEW(&b->arena, uint32_t, n), ARENA_ZNEW(&b->arena, bool, n) };
+    *out = (struct backward_operands){ ARENA_NEW(&b->arena, val, n),      ARENA_NEW(&b->arena, val, n),  0, 0,
+                                       ARENA_NEW(&b->arena, uint32_t, n), ARENA_ZNEW(&b->arena, bool, n) };
     val *shifted = ARENA_NEW(&b->arena, val, in->s->n_carry);
     memset(shifted, 0xff, in->s->n_carry * sizeof *shifted);
     for (uint32_t i = 0; i < n; i++) {
         const struct step_residual *r = &in->s->residuals[i];
         if (r->kind == FROM_OPERAND || r->kind == FROM_INITIAL || r->kind == FROM_HOISTED) {
-            val v = r->kind == FROM_OPERAND ? in->own[r->index] : r->kind == FROM_INITIAL ? in->carry[r->index] : in->hoisted[r->index];
+            val v = r->kind == FROM_OPERAND   ? in->own[r->index]
+                    : r->kind == FROM_INITIAL ? in->carry[r->index]
+                                              : in->hoisted[r->index];
             out->is_own[i] = true;
             out->at[i] = list_once(out->own, &out->n_own, v);
             continue;
         }
         val v = r->kind == FROM_OVER ? in->over[r->index] : in->stacks[r->index];
         if (r->kind == FROM_SHIFTED) {
-            if (shifted[r->carry] == VAL_NONE) shifted[r->carry] = shifted_stack(b, in->carry[r->carry], v, in->reverse);
+            if (shifted[r->carry] == VAL_NONE)
+                shifted[r->carry] = shifted_stack(b, in->carry[r->carry], v, in->reverse);
             v = shifted[r->carry];
         }
         out->at[i] = list_once(out->over, &out->n_over, v);
@@ -248,8 +289,10 @@ static void gather_operands(struct builder *b, const struct step_backward *in, s
 }
 
 /* (cotangents of carries that travel…, accumulators…; cotangents of stacks…, residual rows…; own residuals…)
- * -> (cotangents of carries…, accumulators…; cotangents of slices…). Of a map there are no accumulators: what would be added is stacked. */
-uint32_t step_backward_body(struct module *m, const struct step_backward *in, const struct backward_operands *ops)
+ * -> (cotangents of carries…, accumulators…; cotangents of slices…). Of a map there are no accumulators: what
+ * would be added is stacked. */
+uint32_t step_backward_body(struct module *m, const struct step_backward *in,
+                            const struct backward_operands *ops)
 {
     const struct step *s = in->s;
     const struct vjp_halves *h = s->halves;
@@ -257,20 +300,29 @@ uint32_t step_backward_body(struct module *m, const struct step_backward *in, co
     uint32_t first_own = s->n_carry + s->n_over;
     struct builder b;
     builder_begin(&b, m, back);
-    val *carry = ARENA_NEW(&b.arena, val, s->n_carry), *sums = ARENA_NEW(&b.arena, val, s->n_own), *stack_ct = ARENA_NEW(&b.arena, val, s->n_stack);
+    val *carry = ARENA_NEW(&b.arena, val, s->n_carry), *sums = ARENA_NEW(&b.arena, val, s->n_own),
+        *stack_ct = ARENA_NEW(&b.arena, val, s->n_stack);
     val *over = ARENA_NEW(&b.arena, val, ops->n_over), *own = ARENA_NEW(&b.arena, val, ops->n_own);
-    type_id *over_type = ARENA_NEW(&b.arena, type_id, ops->n_over), *own_type = ARENA_NEW(&b.arena, type_id, ops->n_own);
-    for (uint32_t i = 0; i < h->n_residuals; i++) (ops->is_own[i] ? own_type : over_type)[ops->at[i]] = value_type(back, i);
-    for (uint32_t k = 0; k < s->n_carry; k++) carry[k] = s->travels[k] ? builder_param(&b, value_type(body, k), 0) : VAL_NONE;
-    for (uint32_t k = 0; k < s->n_own; k++) sums[k] = h->ct_param[first_own + k] && !in->map ? builder_param(&b, value_type(body, first_own + k), 0) : VAL_NONE;
+    type_id *over_type = ARENA_NEW(&b.arena, type_id, ops->n_over),
+            *own_type = ARENA_NEW(&b.arena, type_id, ops->n_own);
+    for (uint32_t i = 0; i < h->n_residuals; i++)
+        (ops->is_own[i] ? own_type : over_type)[ops->at[i]] = value_type(back, i);
+    for (uint32_t k = 0; k < s->n_carry; k++)
+        carry[k] = s->travels[k] ? builder_param(&b, value_type(body, k), 0) : VAL_NONE;
+    for (uint32_t k = 0; k < s->n_own; k++)
+        sums[k] = h->ct_param[first_own + k] && !in->map
+                      ? builder_param(&b, value_type(body, first_own + k), 0)
+                      : VAL_NONE;
     for (uint32_t k = 0; k < s->n_stack; k++) {
         bool given = h->ct_result[s->n_carry + k] && in->ct[s->n_carry + k] != VAL_NONE;
-        stack_ct[k] = given ? builder_param(&b, value_type(body, body->results[s->n_carry + k]), 0) : VAL_NONE;
+        stack_ct[k] = given ? builder_param(&b, value_type(body, body->results[s->n_carry + k]), 0)
+                            : VAL_NONE;
     }
     for (uint32_t i = 0; i < ops->n_over; i++) over[i] = builder_param(&b, over_type[i], 0);
     for (uint32_t i = 0; i < ops->n_own; i++) own[i] = builder_param(&b, own_type[i], 0);
 
-    val *args = ARENA_NEW(&b.arena, val, back->n_params), *ct = ARENA_NEW(&b.arena, val, back->n_results), *out = ARENA_NEW(&b.arena, val, body->n_params);
+    val *args = ARENA_NEW(&b.arena, val, back->n_params), *ct = ARENA_NEW(&b.arena, val, back->n_results),
+        *out = ARENA_NEW(&b.arena, val, body->n_params);
     uint32_t n = 0;
     for (uint32_t i = 0; i < h->n_residuals; i++) args[n++] = (ops->is_own[i] ? own : over)[ops->at[i]];
     for (uint32_t k = 0; k < body->n_results; k++) {
@@ -288,15 +340,17 @@ uint32_t step_backward_body(struct module *m, const struct step_backward *in, co
         out[n++] = found[k] != VAL_NONE ? found[k] : zeros_like(&b, carry[k]);
     }
     for (uint32_t k = 0; k < s->n_own; k++) {
-        if (found[first_own + k] != VAL_NONE) out[n++] = in->map ? found[first_own + k] : emit2(&b, OP_add, sums[k], found[first_own + k]);
+        if (found[first_own + k] != VAL_NONE)
+            out[n++] = in->map ? found[first_own + k] : emit2(&b, OP_add, sums[k], found[first_own + k]);
     }
     for (uint32_t k = 0; k < s->n_over; k++)
         if (found[s->n_carry + k] != VAL_NONE) out[n++] = found[s->n_carry + k];
     return builder_finish(&b, out, n);
 }
 
-/* The body for rows that may not have been run (by a lane, or behind the last trip): then cotangents stay as they are. A switch rather than a
- * select, because the residuals of such a row mean nothing and must not be computed with, also when this is differentiated again. */
+/* The body for rows that may not have been run (by a lane, or behind the last trip): then cotangents stay as
+ * they are. A switch rather than a select, because the residuals of such a row mean nothing and must not be
+ * computed with, also when this is differentiated again. */
 static uint32_t only_if_ran(struct module *m, uint32_t fn, uint32_t n_carry, uint32_t n_over)
 {
     const struct fn *step = module_fn(m, fn);
@@ -313,9 +367,15 @@ static uint32_t only_if_ran(struct module *m, uint32_t fn, uint32_t n_carry, uin
     for (uint32_t k = 0; k < step->n_outer_symbols; k++) dims[k] = dim_symbol(m, k);
     for (uint32_t p = 0; p < n_carry + n_over; p++) args[p] = builder_param(&b, value_type(step, p), 0);
     val ran = builder_param(&b, type_scalar(m, DT_BOOL), 0);
-    for (uint32_t p = n_carry + n_over; p < step->n_params; p++) args[p] = builder_param(&b, value_type(step, p), 0);
+    for (uint32_t p = n_carry + n_over; p < step->n_params; p++)
+        args[p] = builder_param(&b, value_type(step, p), 0);
     struct region_in regions[2] = { { pass, args, n_carry, dims }, { fn, args, step->n_params, dims } };
-    val first = builder_node(&b, &(struct node_in){ .op = OP_switch, .operands = &ran, .n_operands = 1, .groups = (const uint32_t[1]){ 1 }, .regions = regions, .n_regions = 2 });
+    val first = builder_node(&b, &(struct node_in){ .op = OP_switch,
+                                                    .operands = &ran,
+                                                    .n_operands = 1,
+                                                    .groups = (const uint32_t[1]){ 1 },
+                                                    .regions = regions,
+                                                    .n_regions = 2 });
     for (uint32_t k = 0; k < n_carry; k++) out[k] = first + k;
     return builder_finish(&b, out, n_carry);
 }
@@ -350,23 +410,33 @@ void step_emit_backward(struct builder *b, const struct step_backward *in, val *
         operands[n++] = in->stacks[s->n_stack + s->n_extra - 1];
     }
     groups[1] = n - groups[0];
-    struct attr scan[SCAN_ATTRS] = { [SCAN_REVERSE] = A_FLAG(!in->reverse), [SCAN_LENGTH] = groups[1] ? A_NONE : A_DIM(in->length) };
+    struct attr scan[SCAN_ATTRS] = {
+        [SCAN_REVERSE] = A_FLAG(!in->reverse), [SCAN_LENGTH] = groups[1] ? A_NONE : A_DIM(in->length)
+    };
     struct attr map[MAP_ATTRS] = { [MAP_LENGTH] = groups[1] ? A_NONE : A_DIM(in->length) };
     struct region_in region = { fn, ops.own, ops.n_own, in->dims };
-    val next = builder_node(b, &(struct node_in){ .op = in->map ? OP_map : OP_scan, .operands = operands, .n_operands = n, .groups = in->map ? groups + 1 : groups,
-                                                  .attrs = in->map ? map : scan, .regions = &region, .n_regions = 1 });
+    val next = builder_node(b, &(struct node_in){ .op = in->map ? OP_map : OP_scan,
+                                                  .operands = operands,
+                                                  .n_operands = n,
+                                                  .groups = in->map ? groups + 1 : groups,
+                                                  .attrs = in->map ? map : scan,
+                                                  .regions = &region,
+                                                  .n_regions = 1 });
     for (uint32_t p = 0; p < body->n_params; p++) out[p] = VAL_NONE;
     for (uint32_t k = 0; k < s->n_carry; k++)
         if (s->travels[k]) out[k] = next++;
     for (uint32_t k = 0; k < s->n_own; k++)
-        if (h->ct_param[first_own + k]) out[first_own + k] = in->map ? emit_reduce(b, OP_sum, next++, (const uint32_t[1]){ 0 }, 1) : next++;
+        if (h->ct_param[first_own + k])
+            out[first_own + k] = in->map ? emit_reduce(b, OP_sum, next++, (const uint32_t[1]){ 0 }, 1)
+                                         : next++;
     for (uint32_t k = 0; k < s->n_over; k++)
         if (h->ct_param[s->n_carry + k]) out[s->n_carry + k] = next++;
 }
 
 /* ---- tangents ---- */
 
-uint32_t step_jvp(struct module *m, uint32_t body_fn, uint32_t n_carry, uint32_t n_over, bool *active, bool *stack_active)
+uint32_t step_jvp(struct module *m, uint32_t body_fn, uint32_t n_carry, uint32_t n_over, bool *active,
+                  bool *stack_active)
 {
     const struct fn *body = module_fn(m, body_fn);
     struct builder b;
@@ -379,16 +449,20 @@ uint32_t step_jvp(struct module *m, uint32_t body_fn, uint32_t n_carry, uint32_t
         for (uint32_t k = 0; k < n_carry; k++)
             if (found[k] && !active[k]) active[k] = grown = true;
     }
-    val *args = ARENA_NEW(&b.arena, val, 2 * (size_t)body->n_params), *tangents = ARENA_NEW(&b.arena, val, body->n_params);
+    val *args = ARENA_NEW(&b.arena, val, 2 * (size_t)body->n_params),
+        *tangents = ARENA_NEW(&b.arena, val, body->n_params);
     uint32_t n_own = body->n_params - n_carry - n_over, sizes[3] = { n_carry, n_over, n_own }, p = 0;
     for (uint32_t g = 0; g < 3; p += sizes[g++]) { /* values of each group, then tangents of the group */
-        for (uint32_t k = p; k < p + sizes[g]; k++) args[k] = builder_param(&b, value_type(body, k), body->values[k].name);
-        for (uint32_t k = p; k < p + sizes[g]; k++) tangents[k] = active[k] ? builder_param(&b, value_type(body, k), 0) : VAL_NONE;
+        for (uint32_t k = p; k < p + sizes[g]; k++)
+            args[k] = builder_param(&b, value_type(body, k), body->values[k].name);
+        for (uint32_t k = p; k < p + sizes[g]; k++)
+            tangents[k] = active[k] ? builder_param(&b, value_type(body, k), 0) : VAL_NONE;
     }
     uint32_t n = body->n_params;
     for (uint32_t k = 0; k < body->n_params; k++)
         if (active[k]) args[n++] = tangents[k];
-    val *all = ARENA_NEW(&b.arena, val, 2 * (size_t)body->n_results), *out = ARENA_NEW(&b.arena, val, 2 * (size_t)body->n_results);
+    val *all = ARENA_NEW(&b.arena, val, 2 * (size_t)body->n_results),
+        *out = ARENA_NEW(&b.arena, val, 2 * (size_t)body->n_results);
     val *dot = ARENA_NEW(&b.arena, val, body->n_results);
     inline_function(&b, fn, NULL, args, all);
     uint32_t from = body->n_results;
@@ -405,7 +479,8 @@ uint32_t step_jvp(struct module *m, uint32_t body_fn, uint32_t n_carry, uint32_t
 
 /* ---- lanes ---- */
 
-uint32_t body_over_lanes(struct module *m, uint32_t body, const bool *batched, dim size, const bool *force, bool lanes, bool *found)
+uint32_t body_over_lanes(struct module *m, uint32_t body, const bool *batched, dim size, const bool *force,
+                         bool lanes, bool *found)
 {
     uint32_t fn = batch_function(m, body, batched, size, force, lanes, found);
     if (!lanes) return fn;
@@ -413,18 +488,21 @@ uint32_t body_over_lanes(struct module *m, uint32_t body, const bool *batched, d
     struct builder b;
     builder_begin(&b, m, inner);
     val *args = ARENA_NEW(&b.arena, val, inner->n_params), *out = ARENA_NEW(&b.arena, val, inner->n_results);
-    for (uint32_t p = 1; p < inner->n_params; p++) args[p] = builder_param(&b, value_type(inner, p), inner->values[p].name);
+    for (uint32_t p = 1; p < inner->n_params; p++)
+        args[p] = builder_param(&b, value_type(inner, p), inner->values[p].name);
     args[0] = builder_param(&b, value_type(inner, 0), inner->values[0].name);
     inline_function(&b, fn, NULL, args, out);
     return builder_finish(&b, out, inner->n_results);
 }
 
-uint32_t step_batch(struct module *m, uint32_t body_fn, uint32_t n_carry, bool *batched, dim size, bool lanes, bool *stack_batched)
+uint32_t step_batch(struct module *m, uint32_t body_fn, uint32_t n_carry, bool *batched, dim size, bool lanes,
+                    bool *stack_batched)
 {
     const struct fn *body = module_fn(m, body_fn);
     struct arena arena = { 0 };
     hop_cleanup_push(arena_free, &arena);
-    bool *force = ARENA_ZNEW(&arena, bool, body->n_results), *found = ARENA_ZNEW(&arena, bool, body->n_results);
+    bool *force = ARENA_ZNEW(&arena, bool, body->n_results),
+         *found = ARENA_ZNEW(&arena, bool, body->n_results);
     uint32_t fn = HOP_NONE;
     for (bool grown = true; grown;) {
         grown = false;

@@ -1,7 +1,9 @@
-/* How calls and branches are compiled: a call's body is written in place, unless there would be too much of it; a switch runs one branch, and all branches write the same memory. */
+/* How calls and branches are compiled: a call's body is written in place, unless there would be too much of
+ * it; a switch runs one branch, and all branches write the same memory. */
 #include "hops/lower_hops.h"
 
-/* The parameter in whose memory result k may be computed although bodies read it: each body gets it as one operand, and no other operand reads it. */
+/* The parameter in whose memory result k may be computed although bodies read it: each body gets it as one
+ * operand, and no other operand reads it. */
 static uint32_t shared_param(struct lower *L, const struct fn *f, const struct node *n, uint32_t k)
 {
     uint32_t over = lower_may_overwrite(L, n, k);
@@ -27,46 +29,68 @@ static uint32_t param_in_body(const struct fn *f, const struct node *n, uint32_t
 
 static void end_overwrite(struct lower *L, const struct fn *f, val result, const struct sink *sink)
 {
-    if (sink->moved) lower_copy(L, value_type(f, result), sink->instead, sink->array, "an array whose old content is still read while the new one is made");
+    if (sink->moved)
+        lower_copy(L, value_type(f, result), sink->instead, sink->array,
+                   "an array whose old content is still read while the new one is made");
 }
 
-static void feed_region(struct lower *L, const struct fn *f, const struct node *n, uint32_t r, struct sink *sinks)
+static void feed_region(struct lower *L, const struct fn *f, const struct node *n, uint32_t r,
+                        struct sink *sinks)
 {
     uint32_t count = node_region(f, n, r)->n_operands;
     struct feed *feeds = ARENA_NEW(&lower_lp(L)->arena, struct feed, count);
-    for (uint32_t i = 0; i < count; i++) feeds[i] = (struct feed){ .kind = FEED_VALUE, .value = node_region_operands(f, n, r)[i], .lead = LPV_NONE };
+    for (uint32_t i = 0; i < count; i++)
+        feeds[i] = (struct feed){ .kind = FEED_VALUE,
+                                  .value = node_region_operands(f, n, r)[i],
+                                  .lead = LPV_NONE };
     lower_body(L, f, n, r, feeds, sinks);
 }
 
-static bool is_scalar(struct lower *L, const struct fn *f, val v) { return !type_get(lower_module(L), value_type(f, v)).rank; }
+static bool is_scalar(struct lower *L, const struct fn *f, val v)
+{
+    return !type_get(lower_module(L), value_type(f, v)).rank;
+}
 
 /* The symbol that the node binds as dim d of its result k, HOP_NONE: none. */
-static uint32_t bound_symbol(struct lower *L, const struct fn *f, const struct node *n, uint32_t k, uint32_t d)
+static uint32_t bound_symbol(struct lower *L, const struct fn *f, const struct node *n, uint32_t k,
+                             uint32_t d)
 {
     uint32_t symbol;
-    if (!dim_is_symbol(lower_module(L), type_get(lower_module(L), value_type(f, n->results + k)).dims[d], &symbol)) return HOP_NONE;
+    if (!dim_is_symbol(lower_module(L), type_get(lower_module(L), value_type(f, n->results + k)).dims[d],
+                       &symbol))
+        return HOP_NONE;
     return symbol >= f->n_outer_symbols && &f->nodes[f->symbols[symbol].index] == n ? symbol : HOP_NONE;
 }
 
-static uint32_t result_rank(struct lower *L, const struct fn *f, const struct node *n, uint32_t k) { return type_get(lower_module(L), value_type(f, n->results + k)).rank; }
+static uint32_t result_rank(struct lower *L, const struct fn *f, const struct node *n, uint32_t k)
+{
+    return type_get(lower_module(L), value_type(f, n->results + k)).rank;
+}
 
 static void invoke_block(struct lower *L, const struct fn *f, const struct node *n)
 {
     if (lower_as_procedure(L, f, n)) return;
     struct sink *sinks = ARENA_ZNEW(&lower_lp(L)->arena, struct sink, n->n_results);
     for (uint32_t k = 0; k < n->n_results; k++) {
-        sinks[k] = (struct sink){ .scalar = is_scalar(L, f, n->results + k), .overwrites = HOP_NONE, .instead = { HOP_NONE, LPV_NONE }, .unused = !lower_result_used(L, n, k) };
+        sinks[k] = (struct sink){ .scalar = is_scalar(L, f, n->results + k),
+                                  .overwrites = HOP_NONE,
+                                  .instead = { HOP_NONE, LPV_NONE },
+                                  .unused = !lower_result_used(L, n, k) };
         if (sinks[k].scalar || sinks[k].unused) continue;
         bool sized = false;
-        for (uint32_t d = 0; d < result_rank(L, f, n, k); d++) sized |= bound_symbol(L, f, n, k, d) != HOP_NONE;
+        for (uint32_t d = 0; d < result_rank(L, f, n, k); d++)
+            sized |= bound_symbol(L, f, n, k, d) != HOP_NONE;
         uint32_t over = sized ? HOP_NONE : shared_param(L, f, n, k);
-        sinks[k].array = sized ? lower_growing(L, n, k) : over != HOP_NONE ? lower_overwrite(L, n, k) : lower_result(L, n, k);
+        sinks[k].array = sized              ? lower_growing(L, n, k)
+                         : over != HOP_NONE ? lower_overwrite(L, n, k)
+                                            : lower_result(L, n, k);
         sinks[k].overwrites = param_in_body(f, n, 0, over);
     }
     feed_region(L, f, n, 0, sinks);
     for (uint32_t k = 0; k < n->n_results; k++) {
         for (uint32_t d = 0; d < result_rank(L, f, n, k); d++)
-            if (bound_symbol(L, f, n, k, d) != HOP_NONE) lower_bind_symbol(L, bound_symbol(L, f, n, k, d), sinks[k].dims[d]);
+            if (bound_symbol(L, f, n, k, d) != HOP_NONE)
+                lower_bind_symbol(L, bound_symbol(L, f, n, k, d), sinks[k].dims[d]);
     }
     for (uint32_t k = 0; k < n->n_results; k++) {
         if (sinks[k].scalar && !sinks[k].unused) lower_set_scalar(L, n, k, sinks[k].value);
@@ -74,13 +98,17 @@ static void invoke_block(struct lower *L, const struct fn *f, const struct node 
     }
 }
 
-static uint8_t many(const struct fn *f, const struct node *n, uint32_t i) { return (void)f, (void)n, (void)i, USE_MANY; }
+static uint8_t many(const struct fn *f, const struct node *n, uint32_t i)
+{
+    return (void)f, (void)n, (void)i, USE_MANY;
+}
 
 const struct op_lower invoke_lower = { .kind = LOWER_BLOCK, .block = invoke_block, .operand_use = many };
 
 /* ---- switch ---- */
 
-/* A result whose size depends on the branch: the symbols that the node binds, each a local that the branch sets. */
+/* A result whose size depends on the branch: the symbols that the node binds, each a local that the branch
+ * sets. */
 struct outcome {
     bool used, scalar, sized;
     uint32_t local;
@@ -89,7 +117,8 @@ struct outcome {
     uint32_t symbol[MAX_RANK], size_local[MAX_RANK]; /* per dim; HOP_NONE: not bound here */
 };
 
-static struct outcome begin_outcome(struct lower *L, const struct fn *f, const struct node *n, uint32_t k, uint32_t *symbol_locals)
+static struct outcome begin_outcome(struct lower *L, const struct fn *f, const struct node *n, uint32_t k,
+                                    uint32_t *symbol_locals)
 {
     struct lp *p = lower_lp(L);
     struct module *m = lower_module(L);
@@ -110,20 +139,29 @@ static struct outcome begin_outcome(struct lower *L, const struct fn *f, const s
         lp_set(p, o.local, lp_const_bits(p, (enum dtype)t.dtype, 0));
     } else if (!o.scalar && o.used) {
         o.over = o.sized ? HOP_NONE : shared_param(L, f, n, k);
-        o.array = o.sized ? lower_growing(L, n, k) : o.over != HOP_NONE ? lower_overwrite(L, n, k) : lower_result(L, n, k);
+        o.array = o.sized              ? lower_growing(L, n, k)
+                  : o.over != HOP_NONE ? lower_overwrite(L, n, k)
+                                       : lower_result(L, n, k);
     }
     return o;
 }
 
-static void branch(struct lower *L, const struct fn *f, const struct node *n, uint32_t r, const struct outcome *outcomes)
+static void branch(struct lower *L, const struct fn *f, const struct node *n, uint32_t r,
+                   const struct outcome *outcomes)
 {
     struct lp *p = lower_lp(L);
     struct sink *sinks = ARENA_ZNEW(&p->arena, struct sink, n->n_results);
     for (uint32_t k = 0; k < n->n_results; k++) {
         const struct outcome *o = &outcomes[k];
-        sinks[k] = (struct sink){ .scalar = o->scalar, .array = o->array, .overwrites = param_in_body(f, n, r, o->over), .instead = { HOP_NONE, LPV_NONE }, .unused = !o->used };
+        sinks[k] = (struct sink){ .scalar = o->scalar,
+                                  .array = o->array,
+                                  .overwrites = param_in_body(f, n, r, o->over),
+                                  .instead = { HOP_NONE, LPV_NONE },
+                                  .unused = !o->used };
         /* what may live in registers is always written */
-        if (o->used && !o->scalar && p->buffers.data[o->array.buffer].kind == BUF_TEMP && switch_result_unread(L, f, n, r, k)) sinks[k].unused = true;
+        if (o->used && !o->scalar && p->buffers.data[o->array.buffer].kind == BUF_TEMP &&
+            switch_result_unread(L, f, n, r, k))
+            sinks[k].unused = true;
     }
     feed_region(L, f, n, r, sinks);
     for (uint32_t k = 0; k < n->n_results; k++) {
@@ -144,8 +182,9 @@ static void switch_block(struct lower *L, const struct fn *f, const struct node 
     for (uint32_t k = 0; k < n->n_results; k++) outcomes[k] = begin_outcome(L, f, n, k, symbol_locals);
     lpv index = lower_scalar(L, node_operands(f, n)[0]);
     uint32_t last = n->n_regions - 1u;
-    if (dtype_info[lp_dtype(p, index)].size < 4 && last > 1) index = lp_cast(p, DT_I32, index); /* there may be more branches than the dtype has numbers */
-    for (uint32_t r = 0; r < last; r++) { /* below the first is the first, beyond the last the last */
+    if (dtype_info[lp_dtype(p, index)].size < 4 && last > 1)
+        index = lp_cast(p, DT_I32, index); /* there may be more branches than the dtype has numbers */
+    for (uint32_t r = 0; r < last; r++) {  /* below the first is the first, beyond the last the last */
         enum dtype t = lp_dtype(p, index);
         lpv here = t == DT_BOOL ? lp_un(p, LP_NOT, index) : lp_bin(p, LP_LE, index, lp_int(p, t, r));
         lp_if_begin(p, here);

@@ -4,10 +4,12 @@
 
 #include "loop/lower.h"
 
-extern const struct op_lower scan_lower, while_lower, switch_lower, invoke_lower, map_lower, fori_lower, associative_lower;
+extern const struct op_lower scan_lower, while_lower, switch_lower, invoke_lower, map_lower, fori_lower,
+    associative_lower;
 
 /* Does nobody read result k of a switch when that branch has run? */
-bool switch_result_unread(struct lower *L, const struct fn *f, const struct node *n, uint32_t branch, uint32_t k);
+bool switch_result_unread(struct lower *L, const struct fn *f, const struct node *n, uint32_t branch,
+                          uint32_t k);
 
 /* What a while_loop that runs past max_trips says, with the limit as the value shown. */
 #define WHILE_TRIPS_MESSAGE "the loop ends within max_trips"

@@ -1,5 +1,6 @@
-/* How associative_scan is compiled: a native loop along the scanned dim, in the order of the reference. Along the leading dim small running totals live in
- * registers, others are the row before in the results' own memory. Along another dim slices are gathered into small arrays. */
+/* How associative_scan is compiled: a native loop along the scanned dim, in the order of the reference. Along
+ * the leading dim small running totals live in registers, others are the row before in the results' own
+ * memory. Along another dim slices are gathered into small arrays. */
 #include "hops/lower_hops.h"
 #include "ops/build.h"
 
@@ -9,9 +10,9 @@ struct leaf {
     bool scalar;         /* a slice is one element */
     uint32_t local;      /* scalar: the running total */
     struct array result; /* all rows */
-    bool held;           /* the running total has memory of its own: small ones, and all not along the leading dim */
+    bool held; /* the running total has memory of its own: small ones, and all not along the leading dim */
     struct array total;
-    struct array right;  /* not along the leading dim: the slice */
+    struct array right; /* not along the leading dim: the slice */
 };
 
 enum { SMALL_TOTAL = 128 /* elements up to which a running total is kept in registers */ };
@@ -72,7 +73,9 @@ static void gather(const struct totals *w, const struct leaf *leaf, val x, lpv t
     struct lp *p = lower_lp(w->L);
     lpv idx[MAX_RANK], flat;
     if (!w->along) {
-        flat = lp_for_begin(p, lp_index(p, 0), lower_dim(w->L, type_elements(lower_module(w->L), leaf->slice)), lp_index(p, 1), FOR_VECTOR);
+        flat = lp_for_begin(p, lp_index(p, 0),
+                            lower_dim(w->L, type_elements(lower_module(w->L), leaf->slice)), lp_index(p, 1),
+                            FOR_VECTOR);
         idx[0] = t;
         lower_unflatten(w->L, leaf->slice, flat, idx + 1);
         lp_store(p, to.buffer, lp_bin(p, LP_ADD, to.at, flat), lower_elem(w->L, x, idx));
@@ -91,13 +94,17 @@ static void put_total(const struct totals *w, const struct leaf *leaf, lpv t)
     lpv idx[MAX_RANK], flat;
     if (!w->along) { /* one loop over all elements, so that registers are stored as they are */
         struct array row = row_of(w, leaf, t);
-        lpv i = lp_for_begin(p, lp_index(p, 0), lower_dim(w->L, type_elements(lower_module(w->L), leaf->slice)), lp_index(p, 1), FOR_VECTOR);
-        lp_store(p, row.buffer, lp_bin(p, LP_ADD, row.at, i), lp_load(p, leaf->total.buffer, lp_bin(p, LP_ADD, leaf->total.at, i)));
+        lpv i = lp_for_begin(p, lp_index(p, 0),
+                             lower_dim(w->L, type_elements(lower_module(w->L), leaf->slice)), lp_index(p, 1),
+                             FOR_VECTOR);
+        lp_store(p, row.buffer, lp_bin(p, LP_ADD, row.at, i),
+                 lp_load(p, leaf->total.buffer, lp_bin(p, LP_ADD, leaf->total.at, i)));
         lp_for_end(p);
         return;
     }
     each_begin(w, leaf, t, idx, &flat);
-    lp_store(p, leaf->result.buffer, position(w, leaf, idx), lp_load(p, leaf->total.buffer, lp_bin(p, LP_ADD, leaf->total.at, flat)));
+    lp_store(p, leaf->result.buffer, position(w, leaf, idx),
+             lp_load(p, leaf->total.buffer, lp_bin(p, LP_ADD, leaf->total.at, flat)));
     lower_each_end(w->L, leaf->slice);
 }
 
@@ -114,8 +121,10 @@ static void begin_leaf(struct totals *w, uint32_t k)
     if (leaf->needed) leaf->result = lower_result(w->L, w->n, k);
     if (leaf->scalar) return;
     dim count = type_elements(lower_module(w->L), leaf->slice);
-    leaf->held = leaf->needed && (w->along || (dim_is_const(lower_module(w->L), count) && dim_const_value(lower_module(w->L), count) <= SMALL_TOTAL));
-    if (w->along) leaf->right = lower_alloc(w->L, leaf->slice, "a slice along a dim that is not the leading one");
+    leaf->held = leaf->needed && (w->along || (dim_is_const(lower_module(w->L), count) &&
+                                               dim_const_value(lower_module(w->L), count) <= SMALL_TOTAL));
+    if (w->along)
+        leaf->right = lower_alloc(w->L, leaf->slice, "a slice along a dim that is not the leading one");
     if (leaf->held) leaf->total = lower_alloc(w->L, leaf->slice, "a running total");
 }
 
@@ -133,8 +142,7 @@ static void first_row(struct totals *w, uint32_t k, lpv t)
     } else if (leaf->held) {
         gather(w, leaf, x, t, leaf->total);
         put_total(w, leaf, t);
-    } else
-        gather(w, leaf, x, t, row_of(w, leaf, t));
+    } else gather(w, leaf, x, t, row_of(w, leaf, t));
 }
 
 static void combine_rows(struct totals *w, lpv before, lpv t)
@@ -149,14 +157,24 @@ static void combine_rows(struct totals *w, lpv before, lpv t)
         val x = node_operands(w->f, w->n)[k];
         bool gathered = w->along && !leaf->scalar;
         if (gathered) gather(w, leaf, x, t, leaf->right);
-        feeds[n + k] = gathered ? (struct feed){ .kind = FEED_ARRAY, .array = leaf->right } : (struct feed){ .kind = FEED_VALUE, .value = x, .lead = t };
+        feeds[n + k] = gathered ? (struct feed){ .kind = FEED_ARRAY, .array = leaf->right }
+                                : (struct feed){ .kind = FEED_VALUE, .value = x, .lead = t };
         if (!leaf->needed) feeds[k] = feeds[n + k]; /* never read */
-        else if (leaf->scalar) feeds[k] = (struct feed){ .kind = FEED_SCALAR, .scalar = lp_read(p, leaf->local) };
-        else feeds[k] = (struct feed){ .kind = FEED_ARRAY, .array = leaf->held ? leaf->total : row_of(w, leaf, before) };
-        sinks[k] = (struct sink){ .scalar = leaf->scalar, .unused = !leaf->needed, .overwrites = leaf->held ? k : HOP_NONE, .instead = { HOP_NONE, LPV_NONE } };
+        else if (leaf->scalar)
+            feeds[k] = (struct feed){ .kind = FEED_SCALAR, .scalar = lp_read(p, leaf->local) };
+        else
+            feeds[k] = (struct feed){ .kind = FEED_ARRAY,
+                                      .array = leaf->held ? leaf->total : row_of(w, leaf, before) };
+        sinks[k] = (struct sink){ .scalar = leaf->scalar,
+                                  .unused = !leaf->needed,
+                                  .overwrites = leaf->held ? k : HOP_NONE,
+                                  .instead = { HOP_NONE, LPV_NONE } };
         if (!leaf->scalar && leaf->needed) sinks[k].array = leaf->held ? leaf->total : row_of(w, leaf, t);
     }
-    for (uint32_t i = 0; i < region->n_operands; i++) feeds[2 * n + i] = (struct feed){ .kind = FEED_VALUE, .value = node_region_operands(w->f, w->n, 0)[i], .lead = LPV_NONE };
+    for (uint32_t i = 0; i < region->n_operands; i++)
+        feeds[2 * n + i] = (struct feed){ .kind = FEED_VALUE,
+                                          .value = node_region_operands(w->f, w->n, 0)[i],
+                                          .lead = LPV_NONE };
     lower_body(w->L, w->f, w->n, 0, feeds, sinks);
     for (uint32_t k = 0; k < n; k++) {
         struct leaf *leaf = &w->leaves[k];
@@ -165,7 +183,9 @@ static void combine_rows(struct totals *w, lpv before, lpv t)
             lp_set(p, leaf->local, sinks[k].value);
             lp_store(p, leaf->result.buffer, position(w, leaf, &t), sinks[k].value);
         } else if (leaf->held) {
-            if (sinks[k].moved) lower_copy(w->L, leaf->slice, sinks[k].instead, leaf->total, "a running total whose old value is still read while the new one is made");
+            if (sinks[k].moved)
+                lower_copy(w->L, leaf->slice, sinks[k].instead, leaf->total,
+                           "a running total whose old value is still read while the new one is made");
             put_total(w, leaf, t);
         }
     }
@@ -175,8 +195,14 @@ static void associative_block(struct lower *L, const struct fn *f, const struct 
 {
     struct lp *p = lower_lp(L);
     const struct attr *along = node_attr(f, n, ASSOCIATIVE_DIM);
-    struct totals w = { L, f, n, node_group_size(f, n, 0), along->kind == ATTR_INT ? (uint32_t)along->i : 0, ARENA_ZNEW(&p->arena, struct leaf, node_group_size(f, n, 0)) };
-    lpv length = lower_dim(L, type_get(lower_module(L), value_type(f, node_operands(f, n)[0])).dims[w.along]), zero = lp_index(p, 0), one = lp_index(p, 1);
+    struct totals w = { L,
+                        f,
+                        n,
+                        node_group_size(f, n, 0),
+                        along->kind == ATTR_INT ? (uint32_t)along->i : 0,
+                        ARENA_ZNEW(&p->arena, struct leaf, node_group_size(f, n, 0)) };
+    lpv length = lower_dim(L, type_get(lower_module(L), value_type(f, node_operands(f, n)[0])).dims[w.along]),
+        zero = lp_index(p, 0), one = lp_index(p, 1);
     bool reverse = node_attr(f, n, ASSOCIATIVE_REVERSE)->kind != ATTR_ABSENT;
     lpv last = lp_bin(p, LP_SUB, length, one);
     find_needed(&w);
@@ -195,6 +221,11 @@ static void associative_block(struct lower *L, const struct fn *f, const struct 
     lower_loop_leave(L);
 }
 
-static uint8_t associative_use(const struct fn *f, const struct node *n, uint32_t i) { return i < node_group_size(f, n, 0) ? USE_ONCE : USE_MANY; }
+static uint8_t associative_use(const struct fn *f, const struct node *n, uint32_t i)
+{
+    return i < node_group_size(f, n, 0) ? USE_ONCE : USE_MANY;
+}
 
-const struct op_lower associative_lower = { .kind = LOWER_BLOCK, .block = associative_block, .operand_use = associative_use };
+const struct op_lower associative_lower = { .kind = LOWER_BLOCK,
+                                            .block = associative_block,
+                                            .operand_use = associative_use };

@@ -1,15 +1,18 @@
-/* The row of switch: one of several functions is run, chosen by an index that is clamped to the branches there are (a bool chooses between two).
- * Each branch has its own operands; the results' types are merged over all branches at once. */
+/* The row of switch: one of several functions is run, chosen by an index that is clamped to the branches
+ * there are (a bool chooses between two). Each branch has its own operands; the results' types are merged
+ * over all branches at once. */
 #include "ir/number.h"
 #include "hops/hops.h"
 
 /* Result dims over all branches: equal ones stay, others become one fresh symbol per distinct tuple. */
 struct merged {
-    dim *tuples; /* n_regions words for each fresh symbol; escaping dims as they stand in the branch's function */
+    dim *tuples; /* n_regions words for each fresh symbol; escaping dims as they stand in the branch's
+                    function */
     dim fresh[8];
 };
 
-static dim merge_dim(struct infer *in, struct merged *merged, const dim *inner, const dim *outer, const bool *escapes)
+static dim merge_dim(struct infer *in, struct merged *merged, const dim *inner, const dim *outer,
+                     const bool *escapes)
 {
     uint32_t n = in->n_regions, s;
     bool same = !escapes[0];
@@ -23,7 +26,8 @@ static dim merge_dim(struct infer *in, struct merged *merged, const dim *inner, 
     int64_t lo = INT64_MAX, hi = 0;
     for (uint32_t r = 0; r < n; r++) {
         int64_t l, h;
-        dim_range(in->m, escapes[r] ? module_fn(in->m, in->regions[r].fn)->symbols : in->symbols, escapes[r] ? inner[r] : outer[r], &l, &h);
+        dim_range(in->m, escapes[r] ? module_fn(in->m, in->regions[r].fn)->symbols : in->symbols,
+                  escapes[r] ? inner[r] : outer[r], &l, &h);
         lo = HOP_MIN(lo, HOP_MAX(l, 0)), hi = HOP_MAX(hi, h);
     }
     dim d = infer_fresh(in, lo, hi);
@@ -42,7 +46,8 @@ static void check_branches(const struct infer *in, uint32_t n_results)
             const struct fn *g = module_fn(in->m, in->regions[r].fn);
             struct type other = type_get(in->m, value_type(g, g->results[k]));
             if (other.dtype == t.dtype && other.rank == t.rank) continue;
-            mismatches_add(&wrong, "result %u: branch 0 gives %s, branch %u gives %s", k, type_text(in->m, first->symbols, value_type(first, first->results[k])), r,
+            mismatches_add(&wrong, "result %u: branch 0 gives %s, branch %u gives %s", k,
+                           type_text(in->m, first->symbols, value_type(first, first->results[k])), r,
                            type_text(in->m, g->symbols, value_type(g, g->results[k])));
         }
     }
@@ -54,12 +59,15 @@ static void switch_infer(struct infer *in)
     struct type index = infer_type(in, 0);
     if (in->groups[0] != 1) infer_error(in, "takes one index, given %u", in->groups[0]);
     if (index.rank || (index.dtype != DT_BOOL && !dtype_is_integer((enum dtype)index.dtype)))
-        infer_error(in, "the index: expected bool[], i32[], i64[] or u32[], found %s", infer_text(in, in->operands[0]));
-    if (index.dtype == DT_BOOL && in->n_regions > 2) infer_error(in, "a bool chooses between two branches, given %u", in->n_regions);
+        infer_error(in, "the index: expected bool[], i32[], i64[] or u32[], found %s",
+                    infer_text(in, in->operands[0]));
+    if (index.dtype == DT_BOOL && in->n_regions > 2)
+        infer_error(in, "a bool chooses between two branches, given %u", in->n_regions);
     uint32_t n = in->n_regions, n_results = module_fn(in->m, in->regions[0].fn)->n_results;
     for (uint32_t r = 1; r < n; r++) {
         uint32_t found = module_fn(in->m, in->regions[r].fn)->n_results;
-        if (found != n_results) infer_error(in, "branch 0 has %u results, branch %u has %u", n_results, r, found);
+        if (found != n_results)
+            infer_error(in, "branch 0 has %u results, branch %u has %u", n_results, r, found);
     }
     struct merged merged = { .tuples = ARENA_NEW(in->arena, dim, (size_t)n * HOP_COUNT(merged.fresh)) };
     dim *inner = ARENA_NEW(in->arena, dim, n), *outer = ARENA_NEW(in->arena, dim, n);
@@ -83,7 +91,8 @@ static void switch_infer(struct infer *in)
 
 static void switch_eval(struct eval *e)
 {
-    int64_t last = e->n->n_regions - 1, chosen = element_index((enum dtype)e->operands[0]->dtype, e->operands[0]->data);
+    int64_t last = e->n->n_regions - 1,
+            chosen = element_index((enum dtype)e->operands[0]->dtype, e->operands[0]->data);
     uint32_t r = (uint32_t)HOP_MIN(HOP_MAX(chosen, 0), last);
     const struct region *g = node_region(e->f, e->n, r);
     struct tensor_list *scratch = tensor_list_begin(1);
@@ -92,13 +101,23 @@ static void switch_eval(struct eval *e)
     tensor_list_end(scratch);
 }
 
-static val emit_switch(struct builder *b, val index, const struct attr *attrs, const struct region_in *regions, uint32_t n)
+static val emit_switch(struct builder *b, val index, const struct attr *attrs,
+                       const struct region_in *regions, uint32_t n)
 {
-    return builder_node(b, &(struct node_in){ .op = OP_switch, .operands = &index, .n_operands = 1, .groups = (const uint32_t[1]){ 1 }, .attrs = attrs, .regions = regions, .n_regions = n });
+    return builder_node(b, &(struct node_in){ .op = OP_switch,
+                                              .operands = &index,
+                                              .n_operands = 1,
+                                              .groups = (const uint32_t[1]){ 1 },
+                                              .attrs = attrs,
+                                              .regions = regions,
+                                              .n_regions = n });
 }
 
 static bool symbol_at_least(void *ctx, uint32_t symbol) { return symbol >= *(const uint32_t *)ctx; }
-static bool mentions_from(const struct module *m, dim d, uint32_t first) { return d & DIM_TABLE && dim_mentions(m, d, symbol_at_least, &first); }
+static bool mentions_from(const struct module *m, dim d, uint32_t first)
+{
+    return d & DIM_TABLE && dim_mentions(m, d, symbol_at_least, &first);
+}
 
 /* The type of a region's value as it is around; false when only the region knows a size of it. */
 static bool outer_type(struct module *m, type_id t, const dim *dims, uint32_t n_dims, type_id *out)
@@ -116,7 +135,8 @@ static bool same_everywhere(struct module *m, const struct node_in *in, uint32_t
     type_id first = 0, t;
     for (uint32_t r = 0; r < in->n_regions; r++) {
         const struct fn *g = module_fn(m, in->regions[r].fn);
-        if (!outer_type(m, value_type(g, g->results[k]), in->regions[r].dims, g->n_outer_symbols, &t)) return false;
+        if (!outer_type(m, value_type(g, g->results[k]), in->regions[r].dims, g->n_outer_symbols, &t))
+            return false;
         if (!r) first = t;
         if (t != first) return false;
     }
@@ -125,10 +145,11 @@ static bool same_everywhere(struct module *m, const struct node_in *in, uint32_t
 
 /* ---- reverse ---- */
 
-/* What the branches save lies in slots that all of them share: only one branch runs. A residual has a slot of its own type; or, where branches save arrays of
- * different sizes, it lies at some offset of a slot that holds all such arrays of one branch, one behind the other along its last dim. */
+/* What the branches save lies in slots that all of them share: only one branch runs. A residual has a slot of
+ * its own type; or, where branches save arrays of different sizes, it lies at some offset of a slot that
+ * holds all such arrays of one branch, one behind the other along its last dim. */
 struct slot {
-    type_id type; /* as seen around */
+    type_id type;   /* as seen around */
     uint32_t users; /* branches that fill it */
     bool packed;
 };
@@ -137,7 +158,7 @@ struct slots {
     uint32_t n;
 };
 struct in_slot {
-    uint32_t slot; /* HOP_NONE: it is an operand or a result */
+    uint32_t slot;          /* HOP_NONE: it is an operand or a result */
     int64_t offset, length; /* packed: along the slot's last dim */
 };
 
@@ -172,8 +193,13 @@ static void place_residuals(struct builder *b, struct switch_saved *saved)
         bool *taken = ARENA_ZNEW(&b->arena, bool, most);
         saved->place[r] = ARENA_ZNEW(&b->arena, struct in_slot, h->n_residuals);
         for (uint32_t i = 0; i < h->n_residuals; i++) {
-            bool free = h->source_param[i] != HOP_NONE || (h->source_result[i] != HOP_NONE && same_everywhere(b->m, &saved->in, h->source_result[i]));
-            saved->place[r][i].slot = free ? HOP_NONE : take_slot(&saved->slots, taken, type_substitute(b->m, value_type(back, i), saved->in.regions[r].dims));
+            bool free = h->source_param[i] != HOP_NONE ||
+                        (h->source_result[i] != HOP_NONE &&
+                         same_everywhere(b->m, &saved->in, h->source_result[i]));
+            saved->place[r][i].slot = free ? HOP_NONE
+                                           : take_slot(&saved->slots, taken,
+                                                       type_substitute(b->m, value_type(back, i),
+                                                                       saved->in.regions[r].dims));
         }
     }
 }
@@ -184,12 +210,17 @@ static bool as_rows(struct module *m, type_id t, struct type *lead, int64_t *len
     *lead = type_get(m, t);
     if (!lead->rank) return false;
     *length = 1;
-    while (lead->rank && dim_is_const(m, lead->dims[lead->rank - 1])) *length *= dim_const_value(m, lead->dims[--lead->rank]);
+    while (lead->rank && dim_is_const(m, lead->dims[lead->rank - 1]))
+        *length *= dim_const_value(m, lead->dims[--lead->rank]);
     return true;
 }
-static bool same_lead(const struct type *a, const struct type *b) { return a->dtype == b->dtype && a->rank == b->rank && !memcmp(a->dims, b->dims, a->rank * sizeof *a->dims); }
+static bool same_lead(const struct type *a, const struct type *b)
+{
+    return a->dtype == b->dtype && a->rank == b->rank && !memcmp(a->dims, b->dims, a->rank * sizeof *a->dims);
+}
 
-/* What a group of slots with the same leading dims would take as one: the most that any branch fills of them. */
+/* What a group of slots with the same leading dims would take as one: the most that any branch fills of them.
+ */
 static int64_t longest_branch(struct builder *b, const struct switch_saved *saved, const bool *members)
 {
     int64_t longest = 0, length;
@@ -198,7 +229,8 @@ static int64_t longest_branch(struct builder *b, const struct switch_saved *save
         int64_t sum = 0;
         for (uint32_t i = 0; i < saved->halves[r]->n_residuals; i++) {
             uint32_t s = saved->place[r][i].slot;
-            if (s != HOP_NONE && members[s] && as_rows(b->m, saved->slots.list[s].type, &lead, &length)) sum += length;
+            if (s != HOP_NONE && members[s] && as_rows(b->m, saved->slots.list[s].type, &lead, &length))
+                sum += length;
         }
         longest = HOP_MAX(longest, sum);
     }
@@ -206,7 +238,8 @@ static int64_t longest_branch(struct builder *b, const struct switch_saved *save
 }
 
 /* The members become one slot, which is the first of them; the others are left without users. */
-static void pack_slots(struct builder *b, struct switch_saved *saved, uint32_t first, const bool *members, int64_t longest)
+static void pack_slots(struct builder *b, struct switch_saved *saved, uint32_t first, const bool *members,
+                       int64_t longest)
 {
     struct slot *list = saved->slots.list;
     struct type lead;
@@ -230,7 +263,8 @@ static void pack_slots(struct builder *b, struct switch_saved *saved, uint32_t f
     list[first] = (struct slot){ type_intern(b->m, lead.dtype, lead.rank + 1u, dims), 1, true };
 }
 
-/* Slots that some branches leave empty are put together where that leaves much less to keep: putting together costs copies. */
+/* Slots that some branches leave empty are put together where that leaves much less to keep: putting together
+ * costs copies. */
 static void overlap_slots(struct builder *b, struct switch_saved *saved)
 {
     enum { WORTH_BYTES = 1024 };
@@ -240,16 +274,21 @@ static void overlap_slots(struct builder *b, struct switch_saved *saved)
         struct type lead, other;
         int64_t length, total = 0, plain = 0;
         uint32_t count = 0;
-        if (slots->list[first].packed || !slots->list[first].users || !as_rows(b->m, slots->list[first].type, &lead, &length)) continue;
+        if (slots->list[first].packed || !slots->list[first].users ||
+            !as_rows(b->m, slots->list[first].type, &lead, &length))
+            continue;
         for (uint32_t s = first; s < slots->n; s++) {
             const struct slot *slot = &slots->list[s];
-            if (slot->packed || !slot->users || slot->users == saved->in.n_regions || !as_rows(b->m, slot->type, &other, &length) || !same_lead(&lead, &other)) continue;
+            if (slot->packed || !slot->users || slot->users == saved->in.n_regions ||
+                !as_rows(b->m, slot->type, &other, &length) || !same_lead(&lead, &other))
+                continue;
             members[s] = true;
             total += length, count++;
             plain += guessed_bytes(b->m, b->symbols.data, slot->type);
         }
         if (count < 2 || !members[first] || !total) continue;
-        int64_t longest = longest_branch(b, saved, members), saves = (int64_t)((double)plain * (double)(total - longest) / (double)total);
+        int64_t longest = longest_branch(b, saved, members),
+                saves = (int64_t)((double)plain * (double)(total - longest) / (double)total);
         if (saves >= WORTH_BYTES && saves >= plain / 8) pack_slots(b, saved, first, members, longest);
     }
     uint32_t n = 0, *moved = ARENA_NEW(&b->arena, uint32_t, slots->n);
@@ -270,7 +309,8 @@ static val as_type(struct builder *b, val v, type_id type)
 }
 
 /* All arrays that a branch keeps in a packed slot, one behind the other, and zeros behind the last. */
-static val fill_packed(struct builder *b, const struct vjp_halves *h, const struct in_slot *place, uint32_t s, const val *values, type_id type)
+static val fill_packed(struct builder *b, const struct vjp_halves *h, const struct in_slot *place, uint32_t s,
+                       const val *values, type_id type)
 {
     struct type t = type_get(b->m, type);
     uint32_t along = t.rank - 1u, n = 0;
@@ -302,21 +342,27 @@ static struct region_in forward_branch(struct builder *b, const struct switch_sa
     struct new_body body;
     new_body_begin(&body, b, forward, region->dims, module_fn(b->m, region->fn)->n_outer_symbols);
     type_id *types = ARENA_NEW(&body.b.arena, type_id, slots->n);
-    val *out = ARENA_NEW(&body.b.arena, val, n_results + slots->n), *args = ARENA_NEW(&body.b.arena, val, forward->n_params);
-    val *all = ARENA_NEW(&body.b.arena, val, forward->n_results), *values = ARENA_NEW(&body.b.arena, val, h->n_residuals);
+    val *out = ARENA_NEW(&body.b.arena, val, n_results + slots->n),
+        *args = ARENA_NEW(&body.b.arena, val, forward->n_params);
+    val *all = ARENA_NEW(&body.b.arena, val, forward->n_results),
+        *values = ARENA_NEW(&body.b.arena, val, h->n_residuals);
     for (uint32_t s = 0; s < slots->n; s++) types[s] = new_body_type(&body, slots->list[s].type);
-    for (uint32_t p = 0; p < forward->n_params; p++) args[p] = builder_param(&body.b, value_type(forward, p), forward->values[p].name);
+    for (uint32_t p = 0; p < forward->n_params; p++)
+        args[p] = builder_param(&body.b, value_type(forward, p), forward->values[p].name);
     inline_function(&body.b, h->forward, NULL, args, all);
     if (n_results) memcpy(out, all, n_results * sizeof *out);
     for (uint32_t s = 0; s < slots->n; s++) out[n_results + s] = VAL_NONE;
     for (uint32_t i = 0; i < h->n_residuals; i++) {
         bool extra = h->source_param[i] == HOP_NONE && h->source_result[i] == HOP_NONE;
         uint32_t s = saved->place[r][i].slot;
-        values[i] = extra ? all[next++] : h->source_result[i] != HOP_NONE ? all[h->source_result[i]] : VAL_NONE;
+        values[i] = extra                             ? all[next++]
+                    : h->source_result[i] != HOP_NONE ? all[h->source_result[i]]
+                                                      : VAL_NONE;
         if (s != HOP_NONE && !slots->list[s].packed) out[n_results + s] = values[i];
     }
     for (uint32_t s = 0; s < slots->n; s++) {
-        if (slots->list[s].packed) out[n_results + s] = fill_packed(&body.b, h, saved->place[r], s, values, types[s]);
+        if (slots->list[s].packed)
+            out[n_results + s] = fill_packed(&body.b, h, saved->place[r], s, values, types[s]);
         if (out[n_results + s] == VAL_NONE) out[n_results + s] = zeros_of(&body.b, types[s]);
     }
     return new_body_finish(&body, out, n_results + slots->n, region->operands, region->n_operands);
@@ -326,21 +372,26 @@ static void split_branches(struct vjp_forward *v, struct switch_saved *saved, bo
 {
     struct builder *b = v->copy->b;
     for (uint32_t r = 0; r < saved->in.n_regions; r++)
-        saved->halves[r] = vjp_split(b->m, saved->in.regions[r].fn, v->active + node_region(v->f, v->n, r)->operands, v->result_wanted, 0, recompute);
+        saved->halves[r] = vjp_split(b->m, saved->in.regions[r].fn,
+                                     v->active + node_region(v->f, v->n, r)->operands, v->result_wanted, 0,
+                                     recompute);
     place_residuals(b, saved);
     overlap_slots(b, saved);
 }
 
-/* Would running the branch again cost less than keeping what it saves? Kept values are written, whichever branch runs, and read. */
+/* Would running the branch again cost less than keeping what it saves? Kept values are written, whichever
+ * branch runs, and read. */
 static bool cheaper_again(struct builder *b, const struct switch_saved *saved)
 {
     enum { SMALL = 1024 };
     int64_t keep = 0, again = 0;
-    for (uint32_t s = 0; s < saved->slots.n; s++) keep += 2 * guessed_bytes(b->m, b->symbols.data, saved->slots.list[s].type);
+    for (uint32_t s = 0; s < saved->slots.n; s++)
+        keep += 2 * guessed_bytes(b->m, b->symbols.data, saved->slots.list[s].type);
     if (keep < SMALL) return false;
     for (uint32_t r = 0; r < saved->in.n_regions; r++) {
         bool saves = false;
-        for (uint32_t i = 0; i < saved->halves[r]->n_residuals; i++) saves |= saved->place[r][i].slot != HOP_NONE;
+        for (uint32_t i = 0; i < saved->halves[r]->n_residuals; i++)
+            saves |= saved->place[r][i].slot != HOP_NONE;
         if (saves) again = HOP_MAX(again, run_cost(b->m, saved->in.regions[r].fn));
     }
     return again < keep;
@@ -352,7 +403,8 @@ static void switch_vjp_forward(struct vjp_forward *v)
     struct switch_saved *saved = ARENA_NEW(&b->arena, struct switch_saved, 1);
     struct node_in in = saved->in = copier_node_in(v->copy, v->n);
     uint32_t n = in.n_regions, n_results = v->n->n_results;
-    bool *found = ARENA_NEW(&b->arena, bool, n_results), recompute = in.attrs[SWITCH_RECOMPUTE].kind != ATTR_ABSENT;
+    bool *found = ARENA_NEW(&b->arena, bool, n_results),
+         recompute = in.attrs[SWITCH_RECOMPUTE].kind != ATTR_ABSENT;
     saved->halves = ARENA_NEW(&b->arena, const struct vjp_halves *, n);
     saved->residuals = ARENA_NEW(&b->arena, val *, n);
     for (uint32_t k = 0; k < n_results; k++) v->result_active[k] = false;
@@ -368,21 +420,27 @@ static void switch_vjp_forward(struct vjp_forward *v)
     for (uint32_t k = 0; k < n_results; k++) v->results[k] = first + k;
     for (uint32_t s = 0; s < saved->slots.n; s++) {
         builder_name(b, first + n_results + s, module_string(b->m, "kept", 4));
-        saved_add(b->m, (struct saved_value){ node_row(v->n), v->n->place, 0, builder_type(b, first + n_results + s), HOP_NONE, false, "what the branch taken keeps: branches share the memory" });
+        saved_add(b->m, (struct saved_value){ node_row(v->n), v->n->place, 0,
+                                              builder_type(b, first + n_results + s), HOP_NONE, false,
+                                              "what the branch taken keeps: branches share the memory" });
     }
-    for (uint32_t r = 0; r < n; r++) saved_add_inside(b->m, node_row(v->n), v->n->place, saved->halves[r]->saved);
+    for (uint32_t r = 0; r < n; r++)
+        saved_add_inside(b->m, node_row(v->n), v->n->place, saved->halves[r]->saved);
     for (uint32_t r = 0; r < n; r++) {
         const struct vjp_halves *h = saved->halves[r];
         saved->residuals[r] = ARENA_NEW(&b->arena, val, h->n_residuals);
         for (uint32_t i = 0; i < h->n_residuals; i++)
-            saved->residuals[r][i] = h->source_param[i] != HOP_NONE        ? in.regions[r].operands[h->source_param[i]]
-                                     : saved->place[r][i].slot != HOP_NONE ? first + n_results + saved->place[r][i].slot
-                                                                           : first + h->source_result[i];
+            saved->residuals[r][i] = h->source_param[i] != HOP_NONE
+                                         ? in.regions[r].operands[h->source_param[i]]
+                                     : saved->place[r][i].slot != HOP_NONE
+                                         ? first + n_results + saved->place[r][i].slot
+                                         : first + h->source_result[i];
     }
     v->saved = saved;
 }
 
-/* x with exactly this type, equal where the sizes agree, and something where they do not: a branch that is not taken must not fail. */
+/* x with exactly this type, equal where the sizes agree, and something where they do not: a branch that is
+ * not taken must not fail. */
 static val resized(struct builder *b, val x, type_id type)
 {
     struct type t = type_get(b->m, type);
@@ -395,7 +453,8 @@ static val resized(struct builder *b, val x, type_id type)
     return emit_slice(b, large, zero, t.dims);
 }
 
-/* What a branch's pullback takes for the cotangent of a result whose type around is `around`: a parameter of the new branch. */
+/* What a branch's pullback takes for the cotangent of a result whose type around is `around`: a parameter of
+ * the new branch. */
 static val cotangent_param(struct new_body *body, type_id wanted, type_id around, uint32_t n_known)
 {
     struct module *m = body->b.m;
@@ -403,7 +462,8 @@ static val cotangent_param(struct new_body *body, type_id wanted, type_id around
     dim dims[MAX_RANK];
     for (uint32_t i = 0; i < want.rank; i++) {
         bool open = mentions_from(m, want.dims[i], n_known); /* bound by this very parameter */
-        bool equal = !open && (want.dims[i] & DIM_TABLE ? dim_substitute(m, want.dims[i], body->dims) : want.dims[i]) == is.dims[i];
+        bool equal = !open && (want.dims[i] & DIM_TABLE ? dim_substitute(m, want.dims[i], body->dims)
+                                                        : want.dims[i]) == is.dims[i];
         dims[i] = open || equal ? want.dims[i] : new_body_dim(body, is.dims[i]);
     }
     return builder_param(&body->b, type_intern(m, want.dtype, want.rank, dims), 0);
@@ -421,7 +481,8 @@ static uint32_t target_of(const struct targets *t, val v)
     return i;
 }
 
-/* Parameters for a branch's residuals; those that lie in one packed slot share one. Returns how many operands there are. */
+/* Parameters for a branch's residuals; those that lie in one packed slot share one. Returns how many operands
+ * there are. */
 static uint32_t residual_params(struct vjp *v, uint32_t r, struct new_body *body, val *operands, val *args)
 {
     const struct switch_saved *saved = v->saved;
@@ -435,7 +496,9 @@ static uint32_t residual_params(struct vjp *v, uint32_t r, struct new_body *body
         for (uint32_t j = 0; j < i && packed && args[i] == VAL_NONE; j++)
             if (saved->place[r][j].slot == s) args[i] = args[j];
         if (args[i] != VAL_NONE) continue;
-        args[i] = builder_param(&body->b, packed ? new_body_type(body, saved->slots.list[s].type) : value_type(back, i), 0);
+        args[i] = builder_param(&body->b,
+                                packed ? new_body_type(body, saved->slots.list[s].type) : value_type(back, i),
+                                0);
         operands[n++] = saved->residuals[r][i];
     }
     return n;
@@ -461,14 +524,17 @@ static struct region_in backward_branch(struct vjp *v, uint32_t r, const struct 
     uint32_t n = h->n_residuals, n_known = fn->n_outer_symbols;
     struct new_body body;
     new_body_begin(&body, v->b, back, region->dims, n_known);
-    val *operands = ARENA_NEW(&v->b->arena, val, back->n_params), *args = ARENA_NEW(&body.b.arena, val, back->n_params);
+    val *operands = ARENA_NEW(&v->b->arena, val, back->n_params),
+        *args = ARENA_NEW(&body.b.arena, val, back->n_params);
     type_id *zero = ARENA_NEW(&body.b.arena, type_id, targets->n);
-    for (uint32_t i = 0; i < targets->n; i++) zero[i] = new_body_type(&body, builder_type(v->b, targets->values[i]));
+    for (uint32_t i = 0; i < targets->n; i++)
+        zero[i] = new_body_type(&body, builder_type(v->b, targets->values[i]));
     uint32_t n_operands = residual_params(v, r, &body, operands, args);
     for (uint32_t k = 0; k < fn->n_results; k++) {
         if (!h->ct_result[k]) continue;
         type_id want = value_type(back, n), known;
-        bool inside = v->ct[k] == VAL_NONE && outer_type(v->b->m, want, body.dims, n_known, &known); /* a zero that can be made in the branch */
+        bool inside = v->ct[k] == VAL_NONE && outer_type(v->b->m, want, body.dims, n_known,
+                                                         &known); /* a zero that can be made in the branch */
         args[n] = VAL_NONE;
         if (!inside) {
             val ct = v->ct[k] != VAL_NONE ? v->ct[k] : zeros_like(v->b, v->results[k]);
@@ -478,10 +544,13 @@ static struct region_in backward_branch(struct vjp *v, uint32_t r, const struct 
         n++;
     }
     for (uint32_t i = 0; i < h->n_residuals; i++)
-        if (saved->place[r][i].slot != HOP_NONE && saved->slots.list[saved->place[r][i].slot].packed) args[i] = unpacked(&body.b, args[i], &saved->place[r][i], value_type(back, i));
+        if (saved->place[r][i].slot != HOP_NONE && saved->slots.list[saved->place[r][i].slot].packed)
+            args[i] = unpacked(&body.b, args[i], &saved->place[r][i], value_type(back, i));
     for (uint32_t i = h->n_residuals; i < n; i++)
-        args[i] = args[i] == VAL_NONE ? zeros_of(&body.b, value_type(back, i)) : resized(&body.b, args[i], value_type(back, i));
-    val *ct = ARENA_NEW(&body.b.arena, val, back->n_results), *out = ARENA_NEW(&body.b.arena, val, targets->n);
+        args[i] = args[i] == VAL_NONE ? zeros_of(&body.b, value_type(back, i))
+                                      : resized(&body.b, args[i], value_type(back, i));
+    val *ct = ARENA_NEW(&body.b.arena, val, back->n_results),
+        *out = ARENA_NEW(&body.b.arena, val, targets->n);
     inline_function(&body.b, h->backward, NULL, args, ct);
     for (uint32_t i = 0; i < targets->n; i++) out[i] = VAL_NONE;
     uint32_t from = 0;
@@ -502,14 +571,16 @@ static void switch_vjp(struct vjp *v)
     struct targets targets = { ARENA_NEW(&v->b->arena, val, v->n->n_operands), 0 };
     for (uint32_t r = 0; r < n; r++)
         for (uint32_t p = 0; p < saved->in.regions[r].n_operands; p++)
-            if (saved->halves[r]->ct_param[p] && target_of(&targets, saved->in.regions[r].operands[p]) == targets.n)
+            if (saved->halves[r]->ct_param[p] &&
+                target_of(&targets, saved->in.regions[r].operands[p]) == targets.n)
                 targets.values[targets.n++] = saved->in.regions[r].operands[p];
     if (!targets.n) return;
     struct region_in *regions = ARENA_NEW(&v->b->arena, struct region_in, n);
     for (uint32_t r = 0; r < n; r++) regions[r] = backward_branch(v, r, &targets);
     val first = emit_switch(v->b, saved->in.operands[0], NULL, regions, n);
     bool *given = ARENA_ZNEW(&v->b->arena, bool, targets.n);
-    for (uint32_t k = 1; k < v->n->n_operands; k++) { /* a value that stands there several times gets its cotangent once */
+    for (uint32_t k = 1; k < v->n->n_operands;
+         k++) { /* a value that stands there several times gets its cotangent once */
         uint32_t i = target_of(&targets, v->operands[k]);
         if (i == targets.n || given[i] || !v->active[k]) continue;
         given[i] = true;
@@ -524,7 +595,8 @@ static void switch_jvp(struct jvp *j)
     struct builder *b = j->b;
     struct node_in in = copier_node_in(j->copy, j->n);
     uint32_t n = in.n_regions, n_results = j->n->n_results;
-    bool *any = ARENA_ZNEW(&b->arena, bool, n_results), **found = ARENA_NEW(&b->arena, bool *, n), **active = ARENA_NEW(&b->arena, bool *, n);
+    bool *any = ARENA_ZNEW(&b->arena, bool, n_results), **found = ARENA_NEW(&b->arena, bool *, n),
+         **active = ARENA_NEW(&b->arena, bool *, n);
     uint32_t *fns = ARENA_NEW(&b->arena, uint32_t, n);
     for (uint32_t r = 0; r < n; r++) {
         const struct region *g = node_region(j->f, j->n, r);
@@ -541,13 +613,16 @@ static void switch_jvp(struct jvp *j)
         const val *tangents = j->tangents + node_region(j->f, j->n, r)->operands;
         struct new_body body;
         new_body_begin(&body, b, inner, region->dims, inner->n_outer_symbols);
-        val *operands = ARENA_NEW(&b->arena, val, inner->n_params), *args = ARENA_NEW(&body.b.arena, val, inner->n_params);
-        val *all = ARENA_NEW(&body.b.arena, val, inner->n_results), *out = ARENA_NEW(&body.b.arena, val, 2 * (size_t)n_results);
+        val *operands = ARENA_NEW(&b->arena, val, inner->n_params),
+            *args = ARENA_NEW(&body.b.arena, val, inner->n_params);
+        val *all = ARENA_NEW(&body.b.arena, val, inner->n_results),
+            *out = ARENA_NEW(&body.b.arena, val, 2 * (size_t)n_results);
         uint32_t n_operands = region->n_operands, n_out = n_results, from = n_results;
         if (n_operands) memcpy(operands, region->operands, n_operands * sizeof *operands);
         for (uint32_t k = 0; k < region->n_operands; k++)
             if (active[r][k]) operands[n_operands++] = tangents[k];
-        for (uint32_t p = 0; p < inner->n_params; p++) args[p] = builder_param(&body.b, value_type(inner, p), inner->values[p].name);
+        for (uint32_t p = 0; p < inner->n_params; p++)
+            args[p] = builder_param(&body.b, value_type(inner, p), inner->values[p].name);
         inline_function(&body.b, fns[r], NULL, args, all);
         if (n_results) memcpy(out, all, n_results * sizeof *out);
         for (uint32_t k = 0; k < n_results; k++) {
@@ -557,7 +632,8 @@ static void switch_jvp(struct jvp *j)
         regions[r] = new_body_finish(&body, out, n_out, operands, n_operands);
     }
     val first = emit_switch(b, in.operands[0], in.attrs, regions, n), next = first + n_results;
-    for (uint32_t k = 0; k < n_results; k++) j->results[k] = first + k, j->out[k] = any[k] ? next++ : VAL_NONE;
+    for (uint32_t k = 0; k < n_results; k++)
+        j->results[k] = first + k, j->out[k] = any[k] ? next++ : VAL_NONE;
 }
 
 /* ---- lanes ---- */
@@ -570,17 +646,22 @@ static void batch_branches(struct batch *v, const struct node_in *in)
     bool *force = ARENA_ZNEW(&b->arena, bool, n_results), *found = ARENA_NEW(&b->arena, bool, n_results);
     struct region_in *regions = ARENA_NEW(&b->arena, struct region_in, n);
     for (uint32_t r = 0; r < n; r++) {
-        batch_function(b->m, in->regions[r].fn, v->batched + node_region(v->f, v->n, r)->operands, batch_body_size(v), NULL, false, found);
+        batch_function(b->m, in->regions[r].fn, v->batched + node_region(v->f, v->n, r)->operands,
+                       batch_body_size(v), NULL, false, found);
         for (uint32_t k = 0; k < n_results; k++) force[k] |= found[k];
     }
     for (uint32_t r = 0; r < n; r++) {
         const struct region *g = node_region(v->f, v->n, r);
         bool lanes = v->lanes != VAL_NONE && module_fn(b->m, g->fn)->effects;
-        uint32_t fn = batch_function(b->m, in->regions[r].fn, v->batched + g->operands, batch_body_size(v), force, lanes, found);
+        uint32_t fn = batch_function(b->m, in->regions[r].fn, v->batched + g->operands, batch_body_size(v),
+                                     force, lanes, found);
         val *operands = ARENA_NEW(&b->arena, val, g->n_operands + 1);
         if (lanes) operands[0] = v->lanes;
-        if (g->n_operands) memcpy(operands + lanes, in->regions[r].operands, g->n_operands * sizeof *operands);
-        regions[r] = (struct region_in){ fn, operands, g->n_operands + lanes, batch_body_dims(v, &in->regions[r], module_fn(b->m, fn), g->n_dims) };
+        if (g->n_operands)
+            memcpy(operands + lanes, in->regions[r].operands, g->n_operands * sizeof *operands);
+        regions[r] = (struct region_in){ fn, operands, g->n_operands + lanes,
+                                         batch_body_dims(v, &in->regions[r], module_fn(b->m, fn),
+                                                         g->n_dims) };
     }
     val first = emit_switch(b, in->operands[0], in->attrs, regions, n);
     for (uint32_t k = 0; k < n_results; k++) v->results[k] = first + k, v->result_batched[k] = force[k];
@@ -592,28 +673,34 @@ static val lanes_taking(struct builder *b, val index, uint32_t r, uint32_t n)
     struct type t = emit_type(b, index);
     if (n == 1) return emit_full(b, DT_BOOL, 1, t.rank, t.dims);
     if (t.dtype == DT_BOOL) return r ? index : emit1(b, OP_not, index);
-    if (dtype_info[t.dtype].size < 4) index = emit_cast(b, index, t.dtype = DT_I32); /* there may be more branches than the dtype has numbers */
+    if (dtype_info[t.dtype].size < 4)
+        index = emit_cast(b, index,
+                          t.dtype = DT_I32); /* there may be more branches than the dtype has numbers */
     val number = emit_full(b, (enum dtype)t.dtype, r, t.rank, t.dims);
     return emit2(b, !r ? OP_le : r == n - 1 ? OP_ge : OP_eq, index, number);
 }
 
-/* A branch over lanes, run only if any lane takes it: when none does there is no safe operand at all, and nothing to compute; then zeros. */
-static val guarded_call(struct builder *b, val mask, const struct attr *attrs, struct region_in region, uint32_t n_results)
+/* A branch over lanes, run only if any lane takes it: when none does there is no safe operand at all, and
+ * nothing to compute; then zeros. */
+static val guarded_call(struct builder *b, val mask, const struct attr *attrs, struct region_in region,
+                        uint32_t n_results)
 {
     const struct fn *f = module_fn(b->m, region.fn);
     struct new_body body;
     new_body_begin(&body, b, NULL, NULL, 0);
     val *out = ARENA_NEW(&body.b.arena, val, n_results);
     type_id *types = ARENA_NEW(&body.b.arena, type_id, n_results);
-    for (uint32_t k = 0; k < n_results; k++) types[k] = new_body_type(&body, type_substitute(b->m, value_type(f, f->results[k]), region.dims));
+    for (uint32_t k = 0; k < n_results; k++)
+        types[k] = new_body_type(&body, type_substitute(b->m, value_type(f, f->results[k]), region.dims));
     for (uint32_t k = 0; k < n_results; k++) out[k] = zeros_of(&body.b, types[k]);
     struct region_in regions[2] = { new_body_finish(&body, out, n_results, NULL, 0), region };
     uint32_t all = 0;
     return emit_switch(b, emit_reduce(b, OP_any, mask, &all, 1), attrs, regions, 2);
 }
 
-/* Must the branch not run when no lane takes it: because of what it does, because a shared operand would get a cotangent from it, or because it costs much
- * more than passing its results through memory? Other branches run and are fused with the choice. */
+/* Must the branch not run when no lane takes it: because of what it does, because a shared operand would get
+ * a cotangent from it, or because it costs much more than passing its results through memory? Other branches
+ * run and are fused with the choice. */
 static bool needs_guard(struct module *m, const struct fn *f, const bool *batched)
 {
     enum { CHEAP_PER_BYTE = 4 };
@@ -622,7 +709,8 @@ static bool needs_guard(struct module *m, const struct fn *f, const bool *batche
         if (!batched[p] && dtype_is_float((enum dtype)type_get(m, value_type(f, p)).dtype)) return true;
     for (uint32_t i = 0; i < f->n_nodes; i++)
         if (f->nodes[i].n_regions) return true;
-    for (uint32_t k = 0; k < f->n_results; k++) bytes += guessed_bytes(m, f->symbols, value_type(f, f->results[k]));
+    for (uint32_t k = 0; k < f->n_results; k++)
+        bytes += guessed_bytes(m, f->symbols, value_type(f, f->results[k]));
     return f->effects || run_cost(m, f->id) > CHEAP_PER_BYTE * bytes;
 }
 
@@ -636,15 +724,19 @@ static void batch_select(struct batch *v, const struct node_in *in)
     for (uint32_t k = 0; k < n_results; k++) {
         force[k] = true;
         if (!same_everywhere(b->m, in, k))
-            hop_throw(HOP_INVALID, "%sswitch: result %u has another size in each branch, and its index differs from lane to lane: the sizes of the lanes would differ",
+            hop_throw(HOP_INVALID,
+                      "%sswitch: result %u has another size in each branch, and its index differs from lane "
+                      "to lane: the sizes of the lanes would differ",
                       place_text(b->m, v->n->place), k);
     }
     for (uint32_t r = n; r-- > 0;) {
         const struct region *g = node_region(v->f, v->n, r);
         const bool *batched = v->batched + g->operands;
         bool lanes = module_fn(b->m, g->fn)->effects;
-        uint32_t fn = batch_function(b->m, in->regions[r].fn, batched, batch_body_size(v), force, lanes, found);
-        val mask = lanes_taking(b, in->operands[0], r, n), running = v->lanes != VAL_NONE ? emit2(b, OP_and, mask, v->lanes) : mask;
+        uint32_t fn = batch_function(b->m, in->regions[r].fn, batched, batch_body_size(v), force, lanes,
+                                     found);
+        val mask = lanes_taking(b, in->operands[0], r, n),
+            running = v->lanes != VAL_NONE ? emit2(b, OP_and, mask, v->lanes) : mask;
         val *operands = ARENA_NEW(&b->arena, val, g->n_operands + 1), lane = VAL_NONE;
         if (lanes) operands[0] = running;
         for (uint32_t k = 0; k < g->n_operands; k++) {
@@ -655,11 +747,19 @@ static void batch_select(struct batch *v, const struct node_in *in)
             }
             operands[lanes + k] = x;
         }
-        struct region_in region = { fn, operands, g->n_operands + lanes, batch_body_dims(v, &in->regions[r], module_fn(b->m, fn), g->n_dims) };
+        struct region_in region = { fn, operands, g->n_operands + lanes,
+                                    batch_body_dims(v, &in->regions[r], module_fn(b->m, fn), g->n_dims) };
         val first;
-        if (n > 1 && needs_guard(b->m, module_fn(b->m, g->fn), batched)) first = guarded_call(b, running, in->attrs, region, n_results);
-        else first = builder_node(b, &(struct node_in){ .op = OP_invoke_subgraph, .groups = (const uint32_t[1]){ 0 }, .attrs = call, .regions = &region, .n_regions = 1 });
-        for (uint32_t k = 0; k < n_results; k++) v->results[k] = r == n - 1 ? first + k : emit_where(b, mask, first + k, v->results[k]);
+        if (n > 1 && needs_guard(b->m, module_fn(b->m, g->fn), batched))
+            first = guarded_call(b, running, in->attrs, region, n_results);
+        else
+            first = builder_node(b, &(struct node_in){ .op = OP_invoke_subgraph,
+                                                       .groups = (const uint32_t[1]){ 0 },
+                                                       .attrs = call,
+                                                       .regions = &region,
+                                                       .n_regions = 1 });
+        for (uint32_t k = 0; k < n_results; k++)
+            v->results[k] = r == n - 1 ? first + k : emit_where(b, mask, first + k, v->results[k]);
     }
 }
 
@@ -680,7 +780,8 @@ static const struct op_sample switch_samples[] = {
       "    yield(%m)\n"
       "  }]\n"
       "  return %r\n"
-      "}\n", NULL },
+      "}\n",
+      NULL },
     { "hop 1\nfn @zero(%x: f64[2]) -> (f64[2], f64[2]) {\n"
       "  %e = exp(%x)\n"
       "  return %x, %e\n"
@@ -693,15 +794,24 @@ static const struct op_sample switch_samples[] = {
       "fn @sample(%i: i32[], %x: f64[2], %y: f64[2]) -> (f64[2], f64[2]) {\n"
       "  %a, %b = switch(%i) [@zero(%x), @one(%x, %y), @one(%y, %x)]\n"
       "  return %a, %b\n"
-      "}\n", "i = -1..4" },
+      "}\n",
+      "i = -1..4" },
 };
 
-static const struct attr_spec switch_attrs[] = { [SWITCH_RECOMPUTE] = { "recompute", ATTR_FLAG, false, NULL } };
+static const struct attr_spec switch_attrs[] = { [SWITCH_RECOMPUTE] = { "recompute", ATTR_FLAG, false,
+                                                                        NULL } };
 
 const struct op_row row_switch = {
     .name = "switch",
-    .meaning = "the results of the branch that the index chooses (clamped to the branches there are); only that branch runs",
-    .sig = { .n_attrs = HOP_COUNT(switch_attrs), .attrs = switch_attrs, .n_groups = 1, .groups = { { "", GROUP_PLAIN } }, .min_regions = 1, .max_regions = MANY, .regions = { { .word = "", .feeds = 0, .results = { "yield" } } } },
+    .meaning = "the results of the branch that the index chooses (clamped to the branches there are); only "
+               "that branch runs",
+    .sig = { .n_attrs = HOP_COUNT(switch_attrs),
+             .attrs = switch_attrs,
+             .n_groups = 1,
+             .groups = { { "", GROUP_PLAIN } },
+             .min_regions = 1,
+             .max_regions = MANY,
+             .regions = { { .word = "", .feeds = 0, .results = { "yield" } } } },
     .flags = OPF_HIGHER,
     .infer = switch_infer,
     .eval = switch_eval,

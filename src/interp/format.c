@@ -1,4 +1,5 @@
-/* Tensors as text: nested lists on one line, numbers in the shortest decimal form that reads back to the same bits. */
+/* Tensors as text: nested lists on one line, numbers in the shortest decimal form that reads back to the same
+ * bits. */
 #include "interp/interp.h"
 #include "ir/number.h"
 
@@ -27,7 +28,9 @@ static void add_real(struct text *out, double x, enum dtype t)
     }
     for (int precision = 1; precision <= 17; precision++) {
         snprintf(digits, sizeof digits, "%.*g", precision, x);
-        if (t == DT_F32 ? strtof(digits, NULL) == (float)x : real_bits(t, strtod(digits, NULL)) == real_bits(t, x)) break;
+        if (t == DT_F32 ? strtof(digits, NULL) == (float)x
+                        : real_bits(t, strtod(digits, NULL)) == real_bits(t, x))
+            break;
     }
     add_number(out, digits);
 }

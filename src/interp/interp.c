@@ -1,11 +1,12 @@
-/* The reference interpreter. A function and its argument tensors come in; its nodes are evaluated in order by their rows' eval rules and the result
- * tensors go out. A tensor lives from the node that makes it to its last use. Nothing here is fast on purpose. */
+/* The reference interpreter. A function and its argument tensors come in; its nodes are evaluated in order by
+ * their rows' eval rules and the result tensors go out. A tensor lives from the node that makes it to its
+ * last use. Nothing here is fast on purpose. */
 #include "interp/interp.h"
 
 /* ---- binding symbols ---- */
 
-/* Messages are made in an arena of their own, which the throw frees: executables bind symbols on many threads, and the module's scratch
- * belongs to none of them. */
+/* Messages are made in an arena of their own, which the throw frees: executables bind symbols on many
+ * threads, and the module's scratch belongs to none of them. */
 static struct text begin_error(struct arena *arena)
 {
     memset(arena, 0, sizeof *arena);
@@ -19,7 +20,8 @@ static void add_param(struct text *out, const struct module *m, const struct fn 
     else text_add(out, "argument %u", p);
 }
 
-static _Noreturn void error_type(struct module *m, const struct fn *f, uint32_t p, const struct shape_view *found)
+static _Noreturn void error_type(struct module *m, const struct fn *f, uint32_t p,
+                                 const struct shape_view *found)
 {
     struct arena arena;
     struct text out = begin_error(&arena);
@@ -27,12 +29,14 @@ static _Noreturn void error_type(struct module *m, const struct fn *f, uint32_t 
     text_str(&out, ": expected ");
     type_print(m, f->symbols, value_type(f, p), &out);
     text_add(&out, ", found %s[", dtype_info[found->dtype].name);
-    for (uint32_t i = 0; i < found->rank; i++) text_add(&out, "%s%lld", i ? ", " : "", (long long)found->dims[i]);
+    for (uint32_t i = 0; i < found->rank; i++)
+        text_add(&out, "%s%lld", i ? ", " : "", (long long)found->dims[i]);
     text_str(&out, "]");
     hop_throw(HOP_INVALID, "%s", out.data);
 }
 
-static _Noreturn void error_dim(struct module *m, const struct fn *f, uint32_t p, uint32_t d, int64_t found, int64_t want)
+static _Noreturn void error_dim(struct module *m, const struct fn *f, uint32_t p, uint32_t d, int64_t found,
+                                int64_t want)
 {
     struct arena arena;
     struct text out = begin_error(&arena);
@@ -70,11 +74,13 @@ static _Noreturn void error_range(const struct module *m, const struct fn *f, ui
     hop_throw(HOP_INVALID, "%s", out.data);
 }
 
-static _Noreturn void error_require(const struct module *m, const struct fn *f, const struct require *q, int64_t a, int64_t b)
+static _Noreturn void error_require(const struct module *m, const struct fn *f, const struct require *q,
+                                    int64_t a, int64_t b)
 {
     struct arena arena;
     struct text out = begin_error(&arena);
-    if (q->place.line && q->place.file < m->files.len) text_add(&out, "%s:%u: ", m->files.data[q->place.file], q->place.line);
+    if (q->place.line && q->place.file < m->files.len)
+        text_add(&out, "%s:%u: ", m->files.data[q->place.file], q->place.line);
     text_str(&out, "the arguments' sizes do not fit: ");
     dim_print(m, f->symbols, q->a, &out);
     text_str(&out, " must equal ");
@@ -83,20 +89,25 @@ static _Noreturn void error_require(const struct module *m, const struct fn *f, 
     hop_throw(HOP_INVALID, "%s", out.data);
 }
 
-void bind_symbols(struct module *m, const struct fn *f, const struct shape_view *args, const int64_t *dims, int64_t *symbols)
+void bind_symbols(struct module *m, const struct fn *f, const struct shape_view *args, const int64_t *dims,
+                  int64_t *symbols)
 {
     uint32_t given = 0;
     for (uint32_t s = 0; s < f->n_outer_symbols; s++) {
         if (f->symbols[s].origin != SYMBOL_DIM) continue;
-        if (!dims) hop_throw(HOP_INVALID, "the dim parameter '%s' is not given", module_text(m, f->symbols[s].name));
+        if (!dims)
+            hop_throw(HOP_INVALID, "the dim parameter '%s' is not given", module_text(m, f->symbols[s].name));
         symbols[s] = dims[given++];
     }
     uint32_t s;
     for (uint32_t p = 0; p < f->n_params; p++) {
         struct type t = type_get(m, value_type(f, p));
         if (t.dtype != args[p].dtype || t.rank != args[p].rank) error_type(m, f, p, &args[p]);
-        for (uint32_t d = 0; d < t.rank; d++) /* the first parameter that has the symbol as a dim is its `index` */
-            if (dim_is_symbol(m, t.dims[d], &s) && f->symbols[s].origin == SYMBOL_PARAM && f->symbols[s].index == p) symbols[s] = args[p].dims[d];
+        for (uint32_t d = 0; d < t.rank;
+             d++) /* the first parameter that has the symbol as a dim is its `index` */
+            if (dim_is_symbol(m, t.dims[d], &s) && f->symbols[s].origin == SYMBOL_PARAM &&
+                f->symbols[s].index == p)
+                symbols[s] = args[p].dims[d];
     }
     for (uint32_t k = 0; k < f->n_outer_symbols; k++)
         if (symbols[k] < f->symbols[k].lo || symbols[k] > f->symbols[k].hi) error_range(m, f, k, symbols[k]);
@@ -113,7 +124,8 @@ void bind_symbols(struct module *m, const struct fn *f, const struct shape_view 
     }
 }
 
-void interp_region_symbols(const struct module *m, const struct region *r, const int64_t *symbols, int64_t *out)
+void interp_region_symbols(const struct module *m, const struct region *r, const int64_t *symbols,
+                           int64_t *out)
 {
     for (uint32_t i = 0; i < r->n_dims; i++) out[i] = dim_eval(m, r->dims[i], symbols);
 }
@@ -140,8 +152,8 @@ static struct frame *frame_new(const struct fn *f)
 {
     uint32_t most = 0;
     for (uint32_t i = 0; i < f->n_nodes; i++) most = HOP_MAX(most, f->nodes[i].n_operands);
-    struct frame *fr = hop_calloc(1, sizeof *fr + (f->n_values + (size_t)most) * sizeof(struct tensor *) + f->n_symbols * sizeof(int64_t) +
-                                         f->n_values * sizeof(uint32_t));
+    struct frame *fr = hop_calloc(1, sizeof *fr + (f->n_values + (size_t)most) * sizeof(struct tensor *) +
+                                         f->n_symbols * sizeof(int64_t) + f->n_values * sizeof(uint32_t));
     fr->f = f;
     fr->values = (struct tensor **)(fr + 1);
     fr->operands = fr->values + f->n_values;
@@ -150,7 +162,8 @@ static struct frame *frame_new(const struct fn *f)
     for (uint32_t i = 0; i < f->n_nodes; i++) {
         const struct node *n = &f->nodes[i];
         for (uint32_t k = 0; k < n->n_operands; k++) fr->last_use[node_operands(f, n)[k]] = i;
-        for (uint32_t k = 0; k < n->n_results; k++) fr->last_use[n->results + k] = i; /* one that nobody uses goes at once */
+        for (uint32_t k = 0; k < n->n_results; k++)
+            fr->last_use[n->results + k] = i; /* one that nobody uses goes at once */
     }
     for (uint32_t k = 0; k < f->n_results; k++) fr->last_use[f->results[k]] = NODE_NONE;
     hop_cleanup_push(frame_drop, fr);
@@ -176,7 +189,8 @@ static struct tensor *new_result(struct interp *in, const struct frame *fr, uint
     struct bound_here here = { fr->f, node };
     int64_t dims[MAX_RANK];
     for (uint32_t d = 0; d < t.rank; d++) {
-        if (fr->f->n_symbols > fr->f->n_outer_symbols && dim_mentions(in->m, t.dims[d], binds, &here)) return NULL;
+        if (fr->f->n_symbols > fr->f->n_outer_symbols && dim_mentions(in->m, t.dims[d], binds, &here))
+            return NULL;
         dims[d] = dim_eval(in->m, t.dims[d], fr->symbols);
     }
     return tensor_new((enum dtype)t.dtype, t.rank, dims);
@@ -184,10 +198,12 @@ static struct tensor *new_result(struct interp *in, const struct frame *fr, uint
 
 static _Noreturn void result_error(struct interp *in, const struct node *n, uint32_t k, const char *what)
 {
-    hop_throw(HOP_INTERNAL, "%s%s: its eval rule gave result %u %s", place_text(in->m, n->place), node_row(n)->name, k, what);
+    hop_throw(HOP_INTERNAL, "%s%s: its eval rule gave result %u %s", place_text(in->m, n->place),
+              node_row(n)->name, k, what);
 }
 
-/* Binds the symbols of node `node` from the shapes of its results, then holds every result against its type. */
+/* Binds the symbols of node `node` from the shapes of its results, then holds every result against its type.
+ */
 static void bind_results(struct interp *in, struct frame *fr, uint32_t node)
 {
     const struct fn *f = fr->f;
@@ -197,21 +213,24 @@ static void bind_results(struct interp *in, struct frame *fr, uint32_t node)
         const struct tensor *got = fr->values[n->results + k];
         struct type t = type_get(in->m, value_type(f, n->results + k));
         if (!got) result_error(in, n, k, "no tensor");
-        if (got->dtype != t.dtype || got->rank != t.rank) result_error(in, n, k, "another dtype or rank than its type says");
+        if (got->dtype != t.dtype || got->rank != t.rank)
+            result_error(in, n, k, "another dtype or rank than its type says");
         uint32_t s;
         for (uint32_t d = 0; d < t.rank; d++)
             if (dim_is_symbol(in->m, t.dims[d], &s) && binds(&here, s)) {
                 const struct symbol *symbol = &f->symbols[s];
                 if (got->dims[d] < symbol->lo || got->dims[d] > symbol->hi)
-                    hop_throw(HOP_CHECK, "%s%s: dim %u of result %u is %lld, but must be in %lld..%lld", place_text(in->m, n->place), node_row(n)->name, d, k,
-                              (long long)got->dims[d], (long long)symbol->lo, (long long)symbol->hi);
+                    hop_throw(HOP_CHECK, "%s%s: dim %u of result %u is %lld, but must be in %lld..%lld",
+                              place_text(in->m, n->place), node_row(n)->name, d, k, (long long)got->dims[d],
+                              (long long)symbol->lo, (long long)symbol->hi);
                 fr->symbols[s] = got->dims[d];
             }
     }
     for (uint32_t k = 0; k < n->n_results; k++) {
         struct type t = type_get(in->m, value_type(f, n->results + k));
         for (uint32_t d = 0; d < t.rank; d++)
-            if (fr->values[n->results + k]->dims[d] != dim_eval(in->m, t.dims[d], fr->symbols)) result_error(in, n, k, "other sizes than its type says");
+            if (fr->values[n->results + k]->dims[d] != dim_eval(in->m, t.dims[d], fr->symbols))
+                result_error(in, n, k, "other sizes than its type says");
     }
 }
 
@@ -220,15 +239,24 @@ static void eval_node(struct interp *in, struct frame *fr, uint32_t node)
     const struct fn *f = fr->f;
     const struct node *n = fn_node(f, node);
     const struct op_row *row = node_row(n);
-    if (in->max_steps && in->steps >= in->max_steps) hop_throw(HOP_CANCELLED, "stopped after %llu steps", (unsigned long long)in->steps);
+    if (in->max_steps && in->steps >= in->max_steps)
+        hop_throw(HOP_CANCELLED, "stopped after %llu steps", (unsigned long long)in->steps);
     in->steps++;
     hop_look();
     if (!row || !row->eval) hop_throw(HOP_INTERNAL, "operator %u has no eval rule", n->op);
     for (uint32_t k = 0; k < n->n_operands; k++) fr->operands[k] = fr->values[node_operands(f, n)[k]];
-    /* Results are consecutive values, so a rule writes straight into the frame, which owns them if it throws. */
+    /* Results are consecutive values, so a rule writes straight into the frame, which owns them if it throws.
+     */
     if (!(row->flags & OPF_HIGHER))
-        for (uint32_t k = 0; k < n->n_results; k++) fr->values[n->results + k] = new_result(in, fr, node, n->results + k);
-    row->eval(&(struct eval){ .in = in, .m = in->m, .f = f, .n = n, .operands = fr->operands, .symbols = fr->symbols, .results = fr->values + n->results });
+        for (uint32_t k = 0; k < n->n_results; k++)
+            fr->values[n->results + k] = new_result(in, fr, node, n->results + k);
+    row->eval(&(struct eval){ .in = in,
+                              .m = in->m,
+                              .f = f,
+                              .n = n,
+                              .operands = fr->operands,
+                              .symbols = fr->symbols,
+                              .results = fr->values + n->results });
     bind_results(in, fr, node);
     for (uint32_t k = 0; k < n->n_operands + n->n_results; k++) {
         val v = k < n->n_operands ? node_operands(f, n)[k] : n->results + k - n->n_operands;
@@ -238,7 +266,8 @@ static void eval_node(struct interp *in, struct frame *fr, uint32_t node)
     }
 }
 
-void interp_call(struct interp *in, uint32_t fn, const int64_t *outer_symbols, struct tensor *const *args, struct tensor **results)
+void interp_call(struct interp *in, uint32_t fn, const int64_t *outer_symbols, struct tensor *const *args,
+                 struct tensor **results)
 {
     const struct fn *f = module_fn(in->m, fn);
     hop_check_stack();
@@ -251,14 +280,16 @@ void interp_call(struct interp *in, uint32_t fn, const int64_t *outer_symbols, s
     frame_drop(fr);
 }
 
-void interp_run(struct interp *in, uint32_t fn, struct tensor *const *args, const int64_t *dims, struct tensor **results)
+void interp_run(struct interp *in, uint32_t fn, struct tensor *const *args, const int64_t *dims,
+                struct tensor **results)
 {
     const struct fn *f = module_fn(in->m, fn);
     struct arena arena = { 0 };
     hop_cleanup_push(arena_free, &arena);
     struct shape_view *views = ARENA_NEW(&arena, struct shape_view, f->n_params);
     int64_t *symbols = ARENA_ZNEW(&arena, int64_t, f->n_outer_symbols);
-    for (uint32_t p = 0; p < f->n_params; p++) views[p] = (struct shape_view){ args[p]->dtype, args[p]->rank, args[p]->dims };
+    for (uint32_t p = 0; p < f->n_params; p++)
+        views[p] = (struct shape_view){ args[p]->dtype, args[p]->rank, args[p]->dims };
     bind_symbols(in->m, f, views, dims, symbols);
     interp_call(in, fn, symbols, args, results);
     hop_cleanup_pop(&arena);

@@ -1,35 +1,37 @@
-/* What the formats share about arrays: the table of dtype names, sizes of shapes that come from outside, and turning strided, byte-swapped or
- * Fortran-ordered memory into a tensor's. */
+/* What the formats share about arrays: the table of dtype names, sizes of shapes that come from outside, and
+ * turning strided, byte-swapped or Fortran-ordered memory into a tensor's. */
 #include "io/io.h"
 
 /* ---- dtypes ---- */
 
 enum { DL_INT = 0, DL_UINT = 1, DL_FLOAT = 2, DL_BFLOAT = 4, DL_BOOL = 6 };
 static const struct io_dtype names[] = {
-    { "bool", "b1", "BOOL", DL_BOOL, 8 },
-    { "i8", "i1", "I8", DL_INT, 8 },
-    { "i16", "i2", "I16", DL_INT, 16 },
-    { "i32", "i4", "I32", DL_INT, 32 },
-    { "i64", "i8", "I64", DL_INT, 64 },
-    { "u8", "u1", "U8", DL_UINT, 8 },
-    { "u16", "u2", "U16", DL_UINT, 16 },
-    { "u32", "u4", "U32", DL_UINT, 32 },
-    { "u64", "u8", "U64", DL_UINT, 64 },
-    { "f16", "f2", "F16", DL_FLOAT, 16 },
-    { "bf16", "V2", "BF16", DL_BFLOAT, 16 }, /* NumPy has no such type; arrays of the ml_dtypes package are saved as two raw bytes */
-    { "f32", "f4", "F32", DL_FLOAT, 32 },
-    { "f64", "f8", "F64", DL_FLOAT, 64 },
+    { "bool", "b1", "BOOL", DL_BOOL, 8 },    { "i8", "i1", "I8", DL_INT, 8 },
+    { "i16", "i2", "I16", DL_INT, 16 },      { "i32", "i4", "I32", DL_INT, 32 },
+    { "i64", "i8", "I64", DL_INT, 64 },      { "u8", "u1", "U8", DL_UINT, 8 },
+    { "u16", "u2", "U16", DL_UINT, 16 },     { "u32", "u4", "U32", DL_UINT, 32 },
+    { "u64", "u8", "U64", DL_UINT, 64 },     { "f16", "f2", "F16", DL_FLOAT, 16 },
+    { "bf16", "V2", "BF16", DL_BFLOAT, 16 }, /* NumPy has no such type; arrays of the ml_dtypes package are
+                                                saved as two raw bytes */
+    { "f32", "f4", "F32", DL_FLOAT, 32 },    { "f64", "f8", "F64", DL_FLOAT, 64 },
 };
 
 const struct io_dtype *io_dtype_of(enum dtype t)
 {
     for (size_t i = 0; i < HOP_COUNT(names); i++)
         if (!strcmp(names[i].name, dtype_info[t].name)) return &names[i];
-    hop_throw(HOP_INVALID, "tensors of dtype %s cannot be exchanged: no file format has a name for it", dtype_info[t].name);
+    hop_throw(HOP_INVALID, "tensors of dtype %s cannot be exchanged: no file format has a name for it",
+              dtype_info[t].name);
 }
 
-static bool in_hop(const struct io_dtype *row, enum dtype *out) { return dtype_from_name(row->name, strlen(row->name), out); }
-static bool same(const char *a, const char *text, size_t length) { return strlen(a) == length && !memcmp(a, text, length); }
+static bool in_hop(const struct io_dtype *row, enum dtype *out)
+{
+    return dtype_from_name(row->name, strlen(row->name), out);
+}
+static bool same(const char *a, const char *text, size_t length)
+{
+    return strlen(a) == length && !memcmp(a, text, length);
+}
 
 bool io_dtype_from_npy(const char *text, size_t length, enum dtype *out)
 {
@@ -72,7 +74,8 @@ int64_t io_count(const struct io_where *w, enum dtype dtype, uint32_t rank, cons
     if (rank > MAX_RANK) io_fail(HOP_INVALID, w, "shape: expected at most %d dims, found %u", MAX_RANK, rank);
     int64_t count = 1, product = dtype_info[dtype].size;
     for (uint32_t i = 0; i < rank; i++) {
-        if (dims[i] < 0) io_fail(HOP_INVALID, w, "shape: expected sizes of 0 and more, found %lld", (long long)dims[i]);
+        if (dims[i] < 0)
+            io_fail(HOP_INVALID, w, "shape: expected sizes of 0 and more, found %lld", (long long)dims[i]);
         /* as for every tensor: a size of zero does not excuse the others */
         if (__builtin_mul_overflow(product, dims[i] ? dims[i] : 1, &product) || product > INT64_MAX / 4)
             io_fail(HOP_INVALID, w, "shape: expected a product of at most 2^61 bytes, found more");
@@ -83,10 +86,11 @@ int64_t io_count(const struct io_where *w, enum dtype dtype, uint32_t rank, cons
 
 /* ---- strided copies ---- */
 
-/* A plane of the array: its last dim, and the one along which the source is closest together. In tiles, because one of the two sides jumps. */
+/* A plane of the array: its last dim, and the one along which the source is closest together. In tiles,
+ * because one of the two sides jumps. */
 struct plane {
-    int64_t n, m;             /* sizes: last dim, the other */
-    int64_t to_m;             /* stride of the destination along m; along n it is 1 */
+    int64_t n, m; /* sizes: last dim, the other */
+    int64_t to_m; /* stride of the destination along m; along n it is 1 */
     int64_t from_n, from_m;
 };
 enum { TILE = 32 };
@@ -99,7 +103,8 @@ enum { TILE = 32 };
             for (int64_t j0 = 0; j0 < p->n; j0 += TILE) \
                 for (int64_t i = i0; i < HOP_MIN(i0 + TILE, p->m); i++) \
                     for (int64_t j = j0; j < HOP_MIN(j0 + TILE, p->n); j++) \
-                        memcpy(to + (i * p->to_m + j) * size, from + (i * p->from_m + j * p->from_n) * size, sizeof(T)); \
+                        memcpy(to + (i * p->to_m + j) * size, from + (i * p->from_m + j * p->from_n) * size, \
+                               sizeof(T)); \
     }
 COPY_PLANE(uint8_t)
 COPY_PLANE(uint16_t)
@@ -134,7 +139,8 @@ static uint32_t collapse(uint32_t rank, const int64_t *dims, const int64_t *stri
     return n;
 }
 
-void io_gather(void *to, const void *from, size_t size, uint32_t rank, const int64_t *dims, const int64_t *strides)
+void io_gather(void *to, const void *from, size_t size, uint32_t rank, const int64_t *dims,
+               const int64_t *strides)
 {
     int64_t d[MAX_RANK], s[MAX_RANK], dense[MAX_RANK], index[MAX_RANK] = { 0 }, count = 1;
     for (uint32_t i = 0; i < rank; i++)
@@ -149,11 +155,16 @@ void io_gather(void *to, const void *from, size_t size, uint32_t rank, const int
     for (uint32_t i = 0; i < last; i++)
         if (llabs(s[i]) < llabs(s[other])) other = i;
     if (other == last && n > 1) other = last - 1;
-    struct plane p = { .n = d[last], .m = other == last ? 1 : d[other], .to_m = other == last ? 0 : dense[other], .from_n = s[last], .from_m = other == last ? 0 : s[other] };
+    struct plane p = { .n = d[last],
+                       .m = other == last ? 1 : d[other],
+                       .to_m = other == last ? 0 : dense[other],
+                       .from_n = s[last],
+                       .from_m = other == last ? 0 : s[other] };
     for (;;) {
         int64_t to_at = 0, from_at = 0;
         for (uint32_t i = 0; i < n; i++) to_at += index[i] * dense[i], from_at += index[i] * s[i];
-        copy_plane((char *)to + to_at * (int64_t)size, (const char *)from + from_at * (int64_t)size, size, &p);
+        copy_plane((char *)to + to_at * (int64_t)size, (const char *)from + from_at * (int64_t)size, size,
+                   &p);
         uint32_t i = n;
         while (i-- > 0) {
             if (i == last || i == other) continue;
@@ -187,7 +198,9 @@ void io_check_bools(const struct io_where *w, enum dtype dtype, const void *data
         any |= eight;
     }
     for (i = i >= 8 ? i - 8 : 0; i < count; i++)
-        if (bytes[i] > 1) io_fail(HOP_INVALID, w, "element %lld: expected 0 or 1 as a bool, found %u", (long long)i, bytes[i]);
+        if (bytes[i] > 1)
+            io_fail(HOP_INVALID, w, "element %lld: expected 0 or 1 as a bool, found %u", (long long)i,
+                    bytes[i]);
 }
 
 struct tensor *io_tensor(const struct io_where *w, struct io_file *f, const struct io_array *a)

@@ -1,9 +1,14 @@
-/* DLPack: handing tensors to other array libraries of the process and taking theirs, without copying where both sides mean the same bytes. */
+/* DLPack: handing tensors to other array libraries of the process and taking theirs, without copying where
+ * both sides mean the same bytes. */
 #include "io/dlpack.h"
 
 #if UINTPTR_MAX == UINT64_MAX
-_Static_assert(sizeof(struct dlpack_tensor) == 48 && sizeof(struct DLManagedTensor) == 64 && sizeof(struct DLManagedTensorVersioned) == 80, "the layout is an ABI");
-_Static_assert(offsetof(struct dlpack_tensor, dims) == 24 && offsetof(struct DLManagedTensorVersioned, tensor) == 32, "the layout is an ABI");
+_Static_assert(sizeof(struct dlpack_tensor) == 48 && sizeof(struct DLManagedTensor) == 64 &&
+                   sizeof(struct DLManagedTensorVersioned) == 80,
+               "the layout is an ABI");
+_Static_assert(offsetof(struct dlpack_tensor, dims) == 24 &&
+                   offsetof(struct DLManagedTensorVersioned, tensor) == 32,
+               "the layout is an ABI");
 #endif
 
 /* ---- export ---- */
@@ -28,7 +33,8 @@ static void end_export(struct exported *e)
 static void delete_plain(struct DLManagedTensor *m) { end_export(m->manager); }
 static void delete_versioned(struct DLManagedTensorVersioned *m) { end_export(m->manager); }
 
-static struct exported *describe(const struct dlpack_array *a, void (*release)(void *ctx), void *ctx, struct dlpack_tensor *out)
+static struct exported *describe(const struct dlpack_array *a, void (*release)(void *ctx), void *ctx,
+                                 struct dlpack_tensor *out)
 {
     const struct io_dtype *dtype = io_dtype_of(a->dtype);
     struct exported *e = hop_calloc(1, sizeof *e);
@@ -36,7 +42,12 @@ static struct exported *describe(const struct dlpack_array *a, void (*release)(v
     memcpy(e->strides, a->strides, sizeof e->strides);
     e->release = release;
     e->ctx = ctx;
-    *out = (struct dlpack_tensor){ .data = a->data, .device = { DLPACK_CPU, 0 }, .rank = (int32_t)a->rank, .dtype = { dtype->dl_code, dtype->dl_bits, 1 }, .dims = e->dims, .strides = e->strides };
+    *out = (struct dlpack_tensor){ .data = a->data,
+                                   .device = { DLPACK_CPU, 0 },
+                                   .rank = (int32_t)a->rank,
+                                   .dtype = { dtype->dl_code, dtype->dl_bits, 1 },
+                                   .dims = e->dims,
+                                   .strides = e->strides };
     return e;
 }
 
@@ -48,11 +59,14 @@ struct DLManagedTensor *dlpack_describe(const struct dlpack_array *a, void (*rel
     return &e->head.plain;
 }
 
-struct DLManagedTensorVersioned *dlpack_describe_versioned(const struct dlpack_array *a, void (*release)(void *ctx), void *ctx)
+struct DLManagedTensorVersioned *dlpack_describe_versioned(const struct dlpack_array *a,
+                                                           void (*release)(void *ctx), void *ctx)
 {
     struct dlpack_tensor d;
     struct exported *e = describe(a, release, ctx, &d);
-    e->head.versioned = (struct DLManagedTensorVersioned){ { DLPACK_MAJOR, DLPACK_MINOR }, e, delete_versioned, 0, d };
+    e->head.versioned = (struct DLManagedTensorVersioned){
+        { DLPACK_MAJOR, DLPACK_MINOR }, e, delete_versioned, 0, d
+    };
     return &e->head.versioned;
 }
 
@@ -64,7 +78,12 @@ static void dense_strides(struct dlpack_array *a)
 
 static struct dlpack_array array_of(const struct tensor *t)
 {
-    struct dlpack_array a = { .dtype = (enum dtype)t->dtype, .rank = t->rank, .count = t->count, .data = t->data, .dense = !t->strides, .shared = true };
+    struct dlpack_array a = { .dtype = (enum dtype)t->dtype,
+                              .rank = t->rank,
+                              .count = t->count,
+                              .data = t->data,
+                              .dense = !t->strides,
+                              .shared = true };
     memcpy(a.dims, t->dims, t->rank * sizeof *t->dims);
     if (t->strides) memcpy(a.strides, t->strides, t->rank * sizeof *t->strides);
     else dense_strides(&a);
@@ -92,9 +111,13 @@ struct DLManagedTensorVersioned *dlpack_export_versioned(struct tensor *t)
 
 static const char *device_name(int32_t type)
 {
-    static const struct { int32_t type; const char *name; } devices[] = {
-        { 1, "CPU" }, { 2, "CUDA" }, { 3, "CUDA host" }, { 4, "OpenCL" }, { 7, "Vulkan" }, { 8, "Metal" }, { 9, "VPI" }, { 10, "ROCm" }, { 11, "ROCm host" },
-        { 13, "CUDA managed" }, { 14, "oneAPI" }, { 15, "WebGPU" }, { 16, "Hexagon" },
+    static const struct {
+        int32_t type;
+        const char *name;
+    } devices[] = {
+        { 1, "CPU" },     { 2, "CUDA" },    { 3, "CUDA host" }, { 4, "OpenCL" },     { 7, "Vulkan" },
+        { 8, "Metal" },   { 9, "VPI" },     { 10, "ROCm" },     { 11, "ROCm host" }, { 13, "CUDA managed" },
+        { 14, "oneAPI" }, { 15, "WebGPU" }, { 16, "Hexagon" },
     };
     for (size_t i = 0; i < HOP_COUNT(devices); i++)
         if (devices[i].type == type) return devices[i].name;
@@ -108,8 +131,11 @@ static void check_strides(const struct dlpack_array *a)
 {
     int64_t reach = 0, step;
     for (uint32_t i = 0; a->count && i < a->rank; i++)
-        if (__builtin_mul_overflow(a->dims[i] - 1, a->strides[i], &step) || step == INT64_MIN || __builtin_add_overflow(reach, llabs(step), &reach) || reach > INT64_MAX / 32)
-            io_fail(HOP_INVALID, &here, "strides: expected elements within 2^61 bytes, found stride %lld of dim %u", (long long)a->strides[i], i);
+        if (__builtin_mul_overflow(a->dims[i] - 1, a->strides[i], &step) || step == INT64_MIN ||
+            __builtin_add_overflow(reach, llabs(step), &reach) || reach > INT64_MAX / 32)
+            io_fail(HOP_INVALID, &here,
+                    "strides: expected elements within 2^61 bytes, found stride %lld of dim %u",
+                    (long long)a->strides[i], i);
 }
 
 static void check_bools(const struct dlpack_array *a)
@@ -123,13 +149,20 @@ static struct dlpack_array look(const struct dlpack_tensor *d, bool read_only)
 {
     struct dlpack_array a = { .rank = (uint32_t)d->rank };
     if (d->device.type != DLPACK_CPU)
-        io_fail(HOP_INVALID, &here, "device: expected CPU (1), found %s (%d); copy the tensor to the CPU first", device_name(d->device.type), d->device.type);
+        io_fail(HOP_INVALID, &here,
+                "device: expected CPU (1), found %s (%d); copy the tensor to the CPU first",
+                device_name(d->device.type), d->device.type);
     if (d->dtype.lanes != 1 || !io_dtype_from_dlpack(d->dtype.code, d->dtype.bits, &a.dtype))
-        io_fail(HOP_INVALID, &here, "dtype: expected one that hop has (bool, integers, floats; 1 lane), found code %u, %u bits, %u lanes", d->dtype.code, d->dtype.bits, d->dtype.lanes);
-    if (d->rank < 0 || d->rank > MAX_RANK) io_fail(HOP_INVALID, &here, "ndim: expected 0 to %d, found %d", MAX_RANK, d->rank);
+        io_fail(HOP_INVALID, &here,
+                "dtype: expected one that hop has (bool, integers, floats; 1 lane), found code %u, %u bits, "
+                "%u lanes",
+                d->dtype.code, d->dtype.bits, d->dtype.lanes);
+    if (d->rank < 0 || d->rank > MAX_RANK)
+        io_fail(HOP_INVALID, &here, "ndim: expected 0 to %d, found %d", MAX_RANK, d->rank);
     if (d->rank && !d->dims) io_fail(HOP_INVALID, &here, "shape: expected %d sizes, found NULL", d->rank);
     a.count = io_count(&here, a.dtype, a.rank, d->dims);
-    if (a.count && !d->data) io_fail(HOP_INVALID, &here, "data: expected %lld elements, found NULL", (long long)a.count);
+    if (a.count && !d->data)
+        io_fail(HOP_INVALID, &here, "data: expected %lld elements, found NULL", (long long)a.count);
     for (uint32_t i = 0; i < a.rank; i++) a.dims[i] = d->dims[i];
     dense_strides(&a);
     a.dense = true;
@@ -148,7 +181,9 @@ struct dlpack_array dlpack_look(const struct DLManagedTensor *m) { return look(&
 
 struct dlpack_array dlpack_look_versioned(const struct DLManagedTensorVersioned *m)
 {
-    if (m->version.major != DLPACK_MAJOR) io_fail(HOP_INVALID, &here, "version: expected %d.x, found %u.%u", DLPACK_MAJOR, m->version.major, m->version.minor);
+    if (m->version.major != DLPACK_MAJOR)
+        io_fail(HOP_INVALID, &here, "version: expected %d.x, found %u.%u", DLPACK_MAJOR, m->version.major,
+                m->version.minor);
     return look(&m->tensor, m->flags & DLPACK_READ_ONLY);
 }
 

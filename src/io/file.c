@@ -1,5 +1,5 @@
-/* Files as a whole: reading one into memory or mapping it, and writing one so that it appears complete or not at all. Paths come in; bytes, or errors
- * that name the path, go out. */
+/* Files as a whole: reading one into memory or mapping it, and writing one so that it appears complete or not
+ * at all. Paths come in; bytes, or errors that name the path, go out. */
 #include "io/io.h"
 
 #include <errno.h>
@@ -15,7 +15,11 @@ enum { MAP_FROM = 1 << 16, LARGEST_WRITE = 1 << 30, TEMPORARY_TRIES = 100 };
 
 static const char *kind_of(mode_t mode)
 {
-    return S_ISDIR(mode) ? "a directory" : S_ISFIFO(mode) ? "a pipe" : S_ISSOCK(mode) ? "a socket" : S_ISCHR(mode) || S_ISBLK(mode) ? "a device" : "something else";
+    return S_ISDIR(mode)                    ? "a directory"
+           : S_ISFIFO(mode)                 ? "a pipe"
+           : S_ISSOCK(mode)                 ? "a socket"
+           : S_ISCHR(mode) || S_ISBLK(mode) ? "a device"
+                                            : "something else";
 }
 
 static void close_descriptor(void *fd) { close(*(int *)fd); }
@@ -54,7 +58,9 @@ static void read_all(struct io_file *f, int fd)
         ssize_t n = read(fd, f->data + done, HOP_MIN(f->size - done, (size_t)LARGEST_WRITE));
         if (n < 0 && errno == EINTR) continue;
         if (n < 0) hop_throw(HOP_IO, "%s: cannot be read: %s", f->path, strerror(errno));
-        if (!n) hop_throw(HOP_IO, "%s: expected %zu bytes, found %zu: it became shorter while it was read", f->path, f->size, done);
+        if (!n)
+            hop_throw(HOP_IO, "%s: expected %zu bytes, found %zu: it became shorter while it was read",
+                      f->path, f->size, done);
         done += (size_t)n;
     }
 }
@@ -62,11 +68,13 @@ static void read_all(struct io_file *f, int fd)
 struct io_file *io_file_open(const char *path)
 {
     struct stat st;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY); /* without waiting for somebody to open the other end of a pipe */
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK |
+                            O_NOCTTY); /* without waiting for somebody to open the other end of a pipe */
     if (fd < 0) hop_throw(HOP_IO, "%s: cannot be opened: %s", path, strerror(errno));
     hop_cleanup_push(close_descriptor, &fd);
     if (fstat(fd, &st)) hop_throw(HOP_IO, "%s: cannot be read: %s", path, strerror(errno));
-    if (!S_ISREG(st.st_mode)) hop_throw(HOP_IO, "%s: expected a regular file, found %s", path, kind_of(st.st_mode));
+    if (!S_ISREG(st.st_mode))
+        hop_throw(HOP_IO, "%s: expected a regular file, found %s", path, kind_of(st.st_mode));
     if (!st.st_size) hop_throw(HOP_INVALID, "%s: the file is empty", path);
     struct io_file *f = file_new(path);
     hop_cleanup_push(io_file_free, f);
@@ -104,7 +112,10 @@ static void writer_abandon(void *writer)
     arena_free(&w->arena);
 }
 
-static _Noreturn void cannot_write(const struct io_writer *w, const char *why) { hop_throw(HOP_IO, "%s: cannot be written: %s", w->path, why); }
+static _Noreturn void cannot_write(const struct io_writer *w, const char *why)
+{
+    hop_throw(HOP_IO, "%s: cannot be written: %s", w->path, why);
+}
 
 /* The file itself when the path is a link to it, so that the link stays. */
 static void find_target(struct io_writer *w, mode_t *mode, bool *exists)
@@ -114,7 +125,9 @@ static void find_target(struct io_writer *w, mode_t *mode, bool *exists)
     *exists = !stat(w->path, &st);
     if (!*exists && errno != ENOENT) cannot_write(w, strerror(errno));
     if (!*exists) return;
-    if (!S_ISREG(st.st_mode)) hop_throw(HOP_IO, "%s: cannot be written: expected a regular file or none, found %s", w->path, kind_of(st.st_mode));
+    if (!S_ISREG(st.st_mode))
+        hop_throw(HOP_IO, "%s: cannot be written: expected a regular file or none, found %s", w->path,
+                  kind_of(st.st_mode));
     if (access(w->path, W_OK)) cannot_write(w, strerror(errno));
     *mode = st.st_mode & 07777;
     char *real = realpath(w->path, NULL);
@@ -128,7 +141,8 @@ static void find_target(struct io_writer *w, mode_t *mode, bool *exists)
 static char *folder_of(struct io_writer *w)
 {
     const char *slash = strrchr(w->target, '/');
-    return slash ? arena_string(&w->arena, w->target, (size_t)(slash - w->target) + 1) : arena_string(&w->arena, "./", 2);
+    return slash ? arena_string(&w->arena, w->target, (size_t)(slash - w->target) + 1)
+                 : arena_string(&w->arena, "./", 2);
 }
 
 void io_writer_begin(struct io_writer *w, const char *path)
@@ -144,10 +158,13 @@ void io_writer_begin(struct io_writer *w, const char *path)
     for (int try = 0; w->fd < 0; try++) {
         struct timespec now;
         clock_gettime(CLOCK_REALTIME, &now);
-        const char *name = arena_printf(&w->arena, "%s.hop-%ld-%u-%lx.tmp", folder, (long)getpid(), atomic_fetch_add(&serial, 1), (unsigned long)now.tv_nsec);
+        const char *name = arena_printf(&w->arena, "%s.hop-%ld-%u-%lx.tmp", folder, (long)getpid(),
+                                        atomic_fetch_add(&serial, 1), (unsigned long)now.tv_nsec);
         w->fd = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666);
         if (w->fd >= 0) w->temporary = name;
-        else if (errno != EEXIST || try == TEMPORARY_TRIES) hop_throw(HOP_IO, "%s: cannot be written: no file can be made in '%s': %s", w->path, folder, strerror(errno));
+        else if (errno != EEXIST || try == TEMPORARY_TRIES)
+            hop_throw(HOP_IO, "%s: cannot be written: no file can be made in '%s': %s", w->path, folder,
+                      strerror(errno));
     }
     if (exists && fchmod(w->fd, mode)) cannot_write(w, strerror(errno));
 }
@@ -174,7 +191,8 @@ void io_writer_finish(struct io_writer *w)
     const char *folder = folder_of(w);
     if (rename(w->temporary, w->target)) cannot_write(w, strerror(errno));
     w->temporary = NULL;
-    /* The new name lasts once the folder is on disk; the content is complete either way, so that failing here is no failure of the write. */
+    /* The new name lasts once the folder is on disk; the content is complete either way, so that failing here
+     * is no failure of the write. */
     int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd >= 0) fsync(fd), close(fd);
     hop_cleanup_pop(w);

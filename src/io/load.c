@@ -1,5 +1,5 @@
-/* Loading and saving by name: "weights.safetensors:w" comes in, the ending of the path chooses the format, a tensor goes out. Every format is a list of
- * named entries; an .npy file has one without a name. */
+/* Loading and saving by name: "weights.safetensors:w" comes in, the ending of the path chooses the format, a
+ * tensor goes out. Every format is a list of named entries; an .npy file has one without a name. */
 #include "io/io.h"
 
 static const struct io_format *const formats[] = { &npy_format, &npz_format, &safetensors_format };
@@ -16,7 +16,8 @@ static const struct io_format *ends_in_format(const char *text, size_t length)
     return NULL;
 }
 
-/* The path ends at the first ':' that follows an ending of ours, or at the end of the text; what follows the ':' is the name. */
+/* The path ends at the first ':' that follows an ending of ours, or at the end of the text; what follows the
+ * ':' is the name. */
 static const struct io_format *split(const char *spec, size_t *path, const char **name)
 {
     for (const char *colon = strchr(spec, ':'); colon; colon = strchr(colon + 1, ':')) {
@@ -41,7 +42,8 @@ bool io_names_file(const char *spec)
 static const struct io_format *format_of(const char *path)
 {
     const struct io_format *format = ends_in_format(path, strlen(path));
-    if (!format) hop_throw(HOP_INVALID, "%s: expected a file name that ends in .npy, .npz or .safetensors", path);
+    if (!format)
+        hop_throw(HOP_INVALID, "%s: expected a file name that ends in .npy, .npz or .safetensors", path);
     return format;
 }
 
@@ -86,27 +88,36 @@ static uint32_t find(const struct archive *a, const char *name)
 
 void archive_add(struct archive *a, const struct archive_entry *e)
 {
-    if (find(a, e->name) != HOP_NONE) hop_throw(HOP_INVALID, "%s: the name '%.200s' stands there twice", a->file->path, e->name);
+    if (find(a, e->name) != HOP_NONE)
+        hop_throw(HOP_INVALID, "%s: the name '%.200s' stands there twice", a->file->path, e->name);
     map_put(&a->names, hash_bytes(e->name, strlen(e->name), 0), a->entries.len);
     vec_push(&a->arena, &a->entries, *e);
 }
 
 uint32_t archive_find(const struct archive *a, const char *name)
 {
-    if (name && a->format == &npy_format) hop_throw(HOP_INVALID, "%s: an .npy file holds one array without a name, found the name '%.200s'", a->file->path, name);
+    if (name && a->format == &npy_format)
+        hop_throw(HOP_INVALID, "%s: an .npy file holds one array without a name, found the name '%.200s'",
+                  a->file->path, name);
     uint32_t found = name ? find(a, name) : a->entries.len == 1 ? 0 : HOP_NONE;
     if (found != HOP_NONE) return found;
     struct arena arena = { 0 };
     hop_cleanup_push(arena_free, &arena); /* freed by the throw below */
     struct text names = { .arena = &arena };
-    for (uint32_t i = 0; i < a->entries.len && i < NAMES_SHOWN; i++) text_add(&names, "%s%.100s", i ? ", " : "", a->entries.data[i].name);
+    for (uint32_t i = 0; i < a->entries.len && i < NAMES_SHOWN; i++)
+        text_add(&names, "%s%.100s", i ? ", " : "", a->entries.data[i].name);
     if (a->entries.len > NAMES_SHOWN) text_add(&names, ", … (%u in all)", a->entries.len);
     const char *there = a->entries.len ? names.data : "none";
-    if (!name) hop_throw(HOP_INVALID, "%s: expected the name of a tensor, as in %s:NAME; the names are: %s", a->file->path, a->file->path, there);
+    if (!name)
+        hop_throw(HOP_INVALID, "%s: expected the name of a tensor, as in %s:NAME; the names are: %s",
+                  a->file->path, a->file->path, there);
     hop_throw(HOP_INVALID, "%s: there is no tensor '%.200s'; the names are: %s", a->file->path, name, there);
 }
 
-struct tensor *archive_read(struct archive *a, uint32_t entry) { return a->format->read(a, &a->entries.data[entry]); }
+struct tensor *archive_read(struct archive *a, uint32_t entry)
+{
+    return a->format->read(a, &a->entries.data[entry]);
+}
 
 /* ---- loading and saving ---- */
 
@@ -116,7 +127,8 @@ struct tensor *io_load(const char *spec)
     const char *name;
     struct arena arena = { 0 };
     const struct io_format *format = split(spec, &length, &name);
-    if (!format) hop_throw(HOP_INVALID, "%s: expected a file name that ends in .npy, .npz or .safetensors", spec);
+    if (!format)
+        hop_throw(HOP_INVALID, "%s: expected a file name that ends in .npy, .npz or .safetensors", spec);
     hop_cleanup_push(arena_free, &arena);
     struct archive *a = archive_open(arena_string(&arena, spec, length));
     hop_cleanup_push(archive_free, a);
@@ -130,7 +142,9 @@ struct tensor *io_load(const char *spec)
 
 void io_check_target(const char *path, uint32_t n)
 {
-    if (format_of(path) == &npy_format && n != 1) hop_throw(HOP_INVALID, "%s: an .npy file holds one tensor, found %u; use .npz or .safetensors", path, n);
+    if (format_of(path) == &npy_format && n != 1)
+        hop_throw(HOP_INVALID, "%s: an .npy file holds one tensor, found %u; use .npz or .safetensors", path,
+                  n);
 }
 
 /* Row-major tensors in place of strided ones. */
@@ -152,7 +166,8 @@ void io_save(const char *path, const char *const *names, struct tensor *const *t
     const struct io_format *format = format_of(path);
     io_check_target(path, n);
     for (uint32_t i = 0; i < n; i++) io_dtype_of((enum dtype)tensors[i]->dtype);
-    if (format != &npy_format && n && !names) hop_throw(HOP_INVALID, "%s: expected a name for each tensor, found none", path);
+    if (format != &npy_format && n && !names)
+        hop_throw(HOP_INVALID, "%s: expected a name for each tensor, found none", path);
     if (format != &npy_format) io_check_names(path, names, n);
     struct dense dense = { 0 };
     hop_cleanup_push(dense_free, &dense);
@@ -169,9 +184,13 @@ void io_save_one(const char *spec, struct tensor *t)
     const char *name;
     struct arena arena = { 0 };
     const struct io_format *format = split(spec, &length, &name);
-    if (!format) hop_throw(HOP_INVALID, "%s: expected a file name that ends in .npy, .npz or .safetensors", spec);
-    if (format == &npy_format && name) hop_throw(HOP_INVALID, "%s: an .npy file holds one array without a name, found the name '%.200s'", spec, name);
-    if (format != &npy_format && !name) hop_throw(HOP_INVALID, "%s: expected a name for the tensor, as in %s:NAME", spec, spec);
+    if (!format)
+        hop_throw(HOP_INVALID, "%s: expected a file name that ends in .npy, .npz or .safetensors", spec);
+    if (format == &npy_format && name)
+        hop_throw(HOP_INVALID, "%s: an .npy file holds one array without a name, found the name '%.200s'",
+                  spec, name);
+    if (format != &npy_format && !name)
+        hop_throw(HOP_INVALID, "%s: expected a name for the tensor, as in %s:NAME", spec, spec);
     hop_cleanup_push(arena_free, &arena);
     io_save(arena_string(&arena, spec, length), &name, &t, 1);
     hop_cleanup_pop(&arena);
@@ -182,10 +201,19 @@ bool io_is_utf8(const char *text, size_t length)
 {
     const uint8_t *at = (const uint8_t *)text, *end = at + length;
     while (at < end) {
-        uint32_t more = *at < 0x80 ? 0 : *at >= 0xc2 && *at < 0xe0 ? 1 : *at >= 0xe0 && *at < 0xf0 ? 2 : *at >= 0xf0 && *at < 0xf5 ? 3 : 4;
+        uint32_t more = *at < 0x80                  ? 0
+                        : *at >= 0xc2 && *at < 0xe0 ? 1
+                        : *at >= 0xe0 && *at < 0xf0 ? 2
+                        : *at >= 0xf0 && *at < 0xf5 ? 3
+                                                    : 4;
         if (more == 4 || (size_t)(end - at) <= more) return false;
         /* the second byte decides about overlong forms, surrogates and code points above 10ffff */
-        uint8_t lo = *at == 0xe0 ? 0xa0 : *at == 0xf0 ? 0x90 : 0x80, hi = *at == 0xed ? 0x9f : *at == 0xf4 ? 0x8f : 0xbf;
+        uint8_t lo = *at == 0xe0   ? 0xa0
+                     : *at == 0xf0 ? 0x90
+                                   : 0x80,
+                hi = *at == 0xed   ? 0x9f
+                     : *at == 0xf4 ? 0x8f
+                                   : 0xbf;
         for (uint32_t i = 1; i <= more; i++, lo = 0x80, hi = 0xbf)
             if (at[i] < lo || at[i] > hi) return false;
         at += more + 1;
@@ -199,11 +227,14 @@ void io_check_names(const char *path, const char *const *names, uint32_t n)
     struct map seen = { .arena = &arena };
     hop_cleanup_push(arena_free, &arena);
     for (uint32_t i = 0; i < n; i++) {
-        if (!names[i] || !*names[i]) hop_throw(HOP_INVALID, "%s: tensor %u: expected a name, found an empty one", path, i);
-        if (!io_is_utf8(names[i], strlen(names[i]))) hop_throw(HOP_INVALID, "%s: the name of tensor %u is not UTF-8", path, i);
+        if (!names[i] || !*names[i])
+            hop_throw(HOP_INVALID, "%s: tensor %u: expected a name, found an empty one", path, i);
+        if (!io_is_utf8(names[i], strlen(names[i])))
+            hop_throw(HOP_INVALID, "%s: the name of tensor %u is not UTF-8", path, i);
         uint64_t hash = hash_bytes(names[i], strlen(names[i]), 0);
         for (uint32_t it = map_first(&seen, hash); it != HOP_NONE; it = map_next(&seen, hash, it))
-            if (!strcmp(names[map_value(&seen, it)], names[i])) hop_throw(HOP_INVALID, "%s: two tensors have the name '%.200s'", path, names[i]);
+            if (!strcmp(names[map_value(&seen, it)], names[i]))
+                hop_throw(HOP_INVALID, "%s: two tensors have the name '%.200s'", path, names[i]);
         map_put(&seen, hash, i);
     }
     hop_cleanup_pop(&arena);

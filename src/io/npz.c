@@ -1,14 +1,27 @@
-/* NumPy's .npz: a zip file whose members are .npy arrays, stored or deflated. The directory at the end of the file is read and checked whole when the file is
- * opened: members lie inside the file, do not overlap and agree with what stands before them; zip64 sizes are understood. Members are written stored. */
+/* NumPy's .npz: a zip file whose members are .npy arrays, stored or deflated. The directory at the end of the
+ * file is read and checked whole when the file is opened: members lie inside the file, do not overlap and
+ * agree with what stands before them; zip64 sizes are understood. Members are written stored. */
 #include "io/io.h"
 
 #include <unistd.h>
 #include <zlib.h>
 
 enum {
-    LOCAL = 0x04034b50, CENTRAL = 0x02014b50, END = 0x06054b50, END64 = 0x06064b50, LOCATOR64 = 0x07064b50,
-    LOCAL_SIZE = 30, CENTRAL_SIZE = 46, END_SIZE = 22, END64_SIZE = 56, LOCATOR64_SIZE = 20,
-    FLAG_ENCRYPTED = 1, FLAG_UTF8 = 1 << 11, STORED = 0, DEFLATED = 8, EXTRA_ZIP64 = 1,
+    LOCAL = 0x04034b50,
+    CENTRAL = 0x02014b50,
+    END = 0x06054b50,
+    END64 = 0x06064b50,
+    LOCATOR64 = 0x07064b50,
+    LOCAL_SIZE = 30,
+    CENTRAL_SIZE = 46,
+    END_SIZE = 22,
+    END64_SIZE = 56,
+    LOCATOR64_SIZE = 20,
+    FLAG_ENCRYPTED = 1,
+    FLAG_UTF8 = 1 << 11,
+    STORED = 0,
+    DEFLATED = 8,
+    EXTRA_ZIP64 = 1,
     LARGEST_RATIO = 1032 /* deflate makes at most so many bytes out of one */
 };
 
@@ -30,7 +43,9 @@ static uint64_t find_end(const struct io_where *w, const struct io_file *f)
             if (get32(f->data + at) == END && get16(f->data + at + 20) == f->size - at - END_SIZE) return at;
             if (!at || f->size - at >= END_SIZE + 0xffff) break;
         }
-    io_fail(HOP_INVALID, w, "expected a zip file, found no end-of-directory record at its end (is it truncated, or does something follow it?)");
+    io_fail(HOP_INVALID, w,
+            "expected a zip file, found no end-of-directory record at its end (is it truncated, or does "
+            "something follow it?)");
 }
 
 static struct directory find_directory(const struct io_where *w, const struct io_file *f)
@@ -38,21 +53,28 @@ static struct directory find_directory(const struct io_where *w, const struct io
     uint64_t end = find_end(w, f), limit = end;
     const uint8_t *e = f->data + end;
     struct directory d = { get32(e + 16), get32(e + 12), get16(e + 10) };
-    bool wide = d.count == 0xffff || d.size == 0xffffffff || d.offset == 0xffffffff, parts = get16(e + 4) || get16(e + 6) || get16(e + 8) != d.count;
+    bool wide = d.count == 0xffff || d.size == 0xffffffff || d.offset == 0xffffffff,
+         parts = get16(e + 4) || get16(e + 6) || get16(e + 8) != d.count;
     if (wide && end >= LOCATOR64_SIZE && get32(e - LOCATOR64_SIZE) == LOCATOR64) {
         limit = get64(e - LOCATOR64_SIZE + 8);
         uint64_t locator = end - LOCATOR64_SIZE;
-        if (locator < END64_SIZE || limit > locator - END64_SIZE || get32(f->data + limit) != END64 || get64(f->data + limit + 4) != locator - limit - 12)
-            io_fail(HOP_INVALID, w, "zip64 locator: expected the offset of a zip64 end record just before it, found %llu", (unsigned long long)limit);
+        if (locator < END64_SIZE || limit > locator - END64_SIZE || get32(f->data + limit) != END64 ||
+            get64(f->data + limit + 4) != locator - limit - 12)
+            io_fail(HOP_INVALID, w,
+                    "zip64 locator: expected the offset of a zip64 end record just before it, found %llu",
+                    (unsigned long long)limit);
         const uint8_t *r = f->data + limit;
         d = (struct directory){ get64(r + 48), get64(r + 40), get64(r + 32) };
         parts = get32(r + 16) || get32(r + 20) || get64(r + 24) != d.count;
     }
     if (parts) io_fail(HOP_INVALID, w, "expected a zip file in one part, found one of several");
     if (d.offset > limit || d.size != limit - d.offset)
-        io_fail(HOP_INVALID, w, "directory: expected it to end at byte %llu, found offset %llu and size %llu", (unsigned long long)limit, (unsigned long long)d.offset, (unsigned long long)d.size);
+        io_fail(HOP_INVALID, w, "directory: expected it to end at byte %llu, found offset %llu and size %llu",
+                (unsigned long long)limit, (unsigned long long)d.offset, (unsigned long long)d.size);
     if (d.count > d.size / CENTRAL_SIZE)
-        io_fail(HOP_INVALID, w, "directory: expected at most %llu members in %llu bytes, found %llu", (unsigned long long)(d.size / CENTRAL_SIZE), (unsigned long long)d.size, (unsigned long long)d.count);
+        io_fail(HOP_INVALID, w, "directory: expected at most %llu members in %llu bytes, found %llu",
+                (unsigned long long)(d.size / CENTRAL_SIZE), (unsigned long long)d.size,
+                (unsigned long long)d.count);
     return d;
 }
 
@@ -75,7 +97,8 @@ static void read_zip64(const struct io_where *w, const uint8_t *extra, uint32_t 
         if (!found) continue;
         for (int i = 0; i < 3; i++) {
             if (*fields[i] != 0xffffffff) continue;
-            if (stop - value < 8) io_fail(HOP_INVALID, w, "zip64 field: expected 8 bytes for each size, found fewer");
+            if (stop - value < 8)
+                io_fail(HOP_INVALID, w, "zip64 field: expected 8 bytes for each size, found fewer");
             *fields[i] = get64(value);
             value += 8;
         }
@@ -83,19 +106,30 @@ static void read_zip64(const struct io_where *w, const uint8_t *extra, uint32_t 
     }
 }
 
-/* What stands in front of the member's bytes must say the same as the directory. Returns where the bytes begin. */
-static uint64_t check_local(const struct io_where *w, const struct io_file *f, const struct member *m, uint64_t limit)
+/* What stands in front of the member's bytes must say the same as the directory. Returns where the bytes
+ * begin. */
+static uint64_t check_local(const struct io_where *w, const struct io_file *f, const struct member *m,
+                            uint64_t limit)
 {
     if (m->offset > limit || limit - m->offset < LOCAL_SIZE)
-        io_fail(HOP_INVALID, w, "offset: expected a place before the directory at byte %llu, found %llu", (unsigned long long)limit, (unsigned long long)m->offset);
+        io_fail(HOP_INVALID, w, "offset: expected a place before the directory at byte %llu, found %llu",
+                (unsigned long long)limit, (unsigned long long)m->offset);
     const uint8_t *l = f->data + m->offset;
     uint64_t before = LOCAL_SIZE + get16(l + 26) + get16(l + 28), room = limit - m->offset;
-    if (get32(l) != LOCAL) io_fail(HOP_INVALID, w, "offset: expected a member at byte %llu, found none", (unsigned long long)m->offset);
-    if (before > room) io_fail(HOP_INVALID, w, "expected its header to end before the directory at byte %llu, found it at %llu", (unsigned long long)limit, (unsigned long long)m->offset + before);
-    if (get16(l + 26) != m->name_length || memcmp(l + LOCAL_SIZE, m->name, m->name_length) || get16(l + 8) != m->method)
-        io_fail(HOP_INVALID, w, "expected the name and the method that the directory gives, found others before the data");
+    if (get32(l) != LOCAL)
+        io_fail(HOP_INVALID, w, "offset: expected a member at byte %llu, found none",
+                (unsigned long long)m->offset);
+    if (before > room)
+        io_fail(HOP_INVALID, w,
+                "expected its header to end before the directory at byte %llu, found it at %llu",
+                (unsigned long long)limit, (unsigned long long)m->offset + before);
+    if (get16(l + 26) != m->name_length || memcmp(l + LOCAL_SIZE, m->name, m->name_length) ||
+        get16(l + 8) != m->method)
+        io_fail(HOP_INVALID, w,
+                "expected the name and the method that the directory gives, found others before the data");
     if (m->packed > room - before)
-        io_fail(HOP_INVALID, w, "size: expected at most the %llu bytes before the directory, found %llu", (unsigned long long)(room - before), (unsigned long long)m->packed);
+        io_fail(HOP_INVALID, w, "size: expected at most the %llu bytes before the directory, found %llu",
+                (unsigned long long)(room - before), (unsigned long long)m->packed);
     return m->offset + before;
 }
 
@@ -107,7 +141,8 @@ struct range {
 static int compare_ranges(const void *a, const void *b)
 {
     const struct range *x = a, *y = b;
-    return x->begin != y->begin ? (x->begin > y->begin) - (x->begin < y->begin) : (x->end > y->end) - (x->end < y->end);
+    return x->begin != y->begin ? (x->begin > y->begin) - (x->begin < y->begin)
+                                : (x->end > y->end) - (x->end < y->end);
 }
 
 static void npz_open(struct archive *a)
@@ -120,29 +155,44 @@ static void npz_open(struct archive *a)
     struct range *ranges = ARENA_NEW(&scratch, struct range, d.count);
     const uint8_t *at = f->data + d.offset, *end = at + d.size;
     for (uint64_t i = 0; i < d.count; i++) {
-        if ((size_t)(end - at) < CENTRAL_SIZE || get32(at) != CENTRAL) io_fail(HOP_INVALID, &w, "directory: expected %llu members, found %llu", (unsigned long long)d.count, (unsigned long long)i);
-        struct member m = { at + CENTRAL_SIZE, get16(at + 28), get16(at + 10), get16(at + 8), get32(at + 20), get32(at + 24), get32(at + 42) };
+        if ((size_t)(end - at) < CENTRAL_SIZE || get32(at) != CENTRAL)
+            io_fail(HOP_INVALID, &w, "directory: expected %llu members, found %llu",
+                    (unsigned long long)d.count, (unsigned long long)i);
+        struct member m = { at + CENTRAL_SIZE, get16(at + 28), get16(at + 10), get16(at + 8),
+                            get32(at + 20),    get32(at + 24), get32(at + 42) };
         uint64_t whole = (uint64_t)CENTRAL_SIZE + m.name_length + get16(at + 30) + get16(at + 32);
-        if ((size_t)(end - at) < whole) io_fail(HOP_INVALID, &w, "directory: member %llu passes its end", (unsigned long long)i);
-        if (memchr(m.name, 0, m.name_length) || !io_is_utf8((const char *)m.name, m.name_length)) io_fail(HOP_INVALID, &w, "the name of member %llu is not UTF-8", (unsigned long long)i);
+        if ((size_t)(end - at) < whole)
+            io_fail(HOP_INVALID, &w, "directory: member %llu passes its end", (unsigned long long)i);
+        if (memchr(m.name, 0, m.name_length) || !io_is_utf8((const char *)m.name, m.name_length))
+            io_fail(HOP_INVALID, &w, "the name of member %llu is not UTF-8", (unsigned long long)i);
         char *name = arena_string(&a->arena, (const char *)m.name, m.name_length);
         struct io_where in = { f->path, name };
         read_zip64(&in, at + CENTRAL_SIZE + m.name_length, get16(at + 30), &m);
-        struct archive_entry e = { .name = name, .begin = check_local(&in, f, &m, d.offset), .size = m.size, .crc = get32(at + 16), .deflated = m.method == DEFLATED };
+        struct archive_entry e = { .name = name,
+                                   .begin = check_local(&in, f, &m, d.offset),
+                                   .size = m.size,
+                                   .crc = get32(at + 16),
+                                   .deflated = m.method == DEFLATED };
         e.end = e.begin + m.packed;
         ranges[i] = (struct range){ m.offset, e.end, name };
         at += whole;
         /* other members than arrays are left alone */
         if (m.name_length < 5 || memcmp(name + m.name_length - 4, ".npy", 4)) continue;
-        if (m.flags & FLAG_ENCRYPTED) io_fail(HOP_INVALID, &in, "expected a plain member, found an encrypted one");
-        if (m.method != STORED && m.method != DEFLATED) io_fail(HOP_INVALID, &in, "method: expected 0 (stored) or 8 (deflated), found %u", m.method);
+        if (m.flags & FLAG_ENCRYPTED)
+            io_fail(HOP_INVALID, &in, "expected a plain member, found an encrypted one");
+        if (m.method != STORED && m.method != DEFLATED)
+            io_fail(HOP_INVALID, &in, "method: expected 0 (stored) or 8 (deflated), found %u", m.method);
         e.name = arena_string(&a->arena, name, m.name_length - 4);
         archive_add(a, &e);
     }
-    if (at != end) io_fail(HOP_INVALID, &w, "directory: %llu members end %zu bytes before it does", (unsigned long long)d.count, (size_t)(end - at));
+    if (at != end)
+        io_fail(HOP_INVALID, &w, "directory: %llu members end %zu bytes before it does",
+                (unsigned long long)d.count, (size_t)(end - at));
     qsort(ranges, d.count, sizeof *ranges, compare_ranges);
     for (uint64_t i = 1; i < d.count; i++)
-        if (ranges[i].begin < ranges[i - 1].end) io_fail(HOP_INVALID, &w, "the members '%.100s' and '%.100s' overlap", ranges[i - 1].name, ranges[i].name);
+        if (ranges[i].begin < ranges[i - 1].end)
+            io_fail(HOP_INVALID, &w, "the members '%.100s' and '%.100s' overlap", ranges[i - 1].name,
+                    ranges[i].name);
     hop_cleanup_pop(&scratch);
     arena_free(&scratch);
 }
@@ -159,13 +209,21 @@ struct inflater {
     bool ended;
 };
 
-static void *inflater_alloc(void *ctx, unsigned count, unsigned size) { return (void)ctx, hop_try_malloc((size_t)count * size); }
+static void *inflater_alloc(void *ctx, unsigned count, unsigned size)
+{
+    return (void)ctx, hop_try_malloc((size_t)count * size);
+}
 static void inflater_release(void *ctx, void *block) { (void)ctx, hop_free(block); }
 static void inflater_end(void *inflater) { inflateEnd(&((struct inflater *)inflater)->z); }
 
-static void inflater_begin(struct inflater *s, const struct io_where *w, const struct io_file *f, const struct archive_entry *e)
+static void inflater_begin(struct inflater *s, const struct io_where *w, const struct io_file *f,
+                           const struct archive_entry *e)
 {
-    *s = (struct inflater){ .w = w, .in = f->data + e->begin, .left = e->end - e->begin, .size = e->size, .crc = (uint32_t)crc32_z(0, NULL, 0) };
+    *s = (struct inflater){ .w = w,
+                            .in = f->data + e->begin,
+                            .left = e->end - e->begin,
+                            .size = e->size,
+                            .crc = (uint32_t)crc32_z(0, NULL, 0) };
     s->z.zalloc = inflater_alloc;
     s->z.zfree = inflater_release;
     if (inflateInit2(&s->z, -MAX_WBITS) != Z_OK) io_fail(HOP_NOMEM, w, "out of memory");
@@ -189,7 +247,9 @@ static size_t inflate_some(struct inflater *s, uint8_t *to, size_t n)
         made += out - s->z.avail_out;
     }
     if (code == Z_MEM_ERROR) io_fail(HOP_NOMEM, s->w, "out of memory");
-    if (code != Z_OK && code != Z_STREAM_END && code != Z_BUF_ERROR) io_fail(HOP_INVALID, s->w, "the deflated data is damaged after %llu bytes: %s", (unsigned long long)s->made + made, s->z.msg ? s->z.msg : "wrong code");
+    if (code != Z_OK && code != Z_STREAM_END && code != Z_BUF_ERROR)
+        io_fail(HOP_INVALID, s->w, "the deflated data is damaged after %llu bytes: %s",
+                (unsigned long long)s->made + made, s->z.msg ? s->z.msg : "wrong code");
     s->ended = code == Z_STREAM_END;
     s->made += made;
     s->crc = (uint32_t)crc32_z(s->crc, to, made);
@@ -198,31 +258,44 @@ static size_t inflate_some(struct inflater *s, uint8_t *to, size_t n)
 
 static void inflate_exactly(struct inflater *s, void *to, size_t n)
 {
-    if (inflate_some(s, to, n) < n) io_fail(HOP_INVALID, s->w, "size: expected %llu inflated bytes, found %llu", (unsigned long long)s->size, (unsigned long long)s->made);
+    if (inflate_some(s, to, n) < n)
+        io_fail(HOP_INVALID, s->w, "size: expected %llu inflated bytes, found %llu",
+                (unsigned long long)s->size, (unsigned long long)s->made);
 }
 
 static void check_crc(const struct io_where *w, uint32_t expected, uint32_t found)
 {
-    if (expected != found) io_fail(HOP_INVALID, w, "checksum: expected %08x, found %08x: the data is damaged", expected, found);
+    if (expected != found)
+        io_fail(HOP_INVALID, w, "checksum: expected %08x, found %08x: the data is damaged", expected, found);
 }
 
 static struct tensor *read_stored(const struct io_where *w, struct archive *a, const struct archive_entry *e)
 {
     const uint8_t *data = a->file->data + e->begin;
     struct npy_header h;
-    if (e->size != e->end - e->begin) io_fail(HOP_INVALID, w, "size: expected %llu bytes as stored, found %llu", (unsigned long long)(e->end - e->begin), (unsigned long long)e->size);
+    if (e->size != e->end - e->begin)
+        io_fail(HOP_INVALID, w, "size: expected %llu bytes as stored, found %llu",
+                (unsigned long long)(e->end - e->begin), (unsigned long long)e->size);
     check_crc(w, e->crc, (uint32_t)crc32_z(crc32_z(0, NULL, 0), data, e->size));
     npy_header_parse(w, data, npy_header_size(w, data, e->size), e->size, &h);
     h.array.offset += e->begin;
     return io_tensor(w, a->file, &h.array);
 }
 
-/* What is allocated is what the array's own header asks for, which must agree with the directory, which must be possible for deflate. */
-static struct tensor *read_deflated(const struct io_where *w, struct archive *a, const struct archive_entry *e)
+/* What is allocated is what the array's own header asks for, which must agree with the directory, which must
+ * be possible for deflate. */
+static struct tensor *read_deflated(const struct io_where *w, struct archive *a,
+                                    const struct archive_entry *e)
 {
-    uint64_t packed = e->end - e->begin, memory = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
-    if (e->size > packed * LARGEST_RATIO) io_fail(HOP_INVALID, w, "size: expected at most %llu bytes out of %llu deflated ones, found %llu", (unsigned long long)packed * LARGEST_RATIO, (unsigned long long)packed, (unsigned long long)e->size);
-    if (e->size > memory) io_fail(HOP_INVALID, w, "size: expected at most the machine's memory (%llu bytes), found %llu", (unsigned long long)memory, (unsigned long long)e->size);
+    uint64_t packed = e->end - e->begin,
+             memory = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+    if (e->size > packed * LARGEST_RATIO)
+        io_fail(HOP_INVALID, w, "size: expected at most %llu bytes out of %llu deflated ones, found %llu",
+                (unsigned long long)packed * LARGEST_RATIO, (unsigned long long)packed,
+                (unsigned long long)e->size);
+    if (e->size > memory)
+        io_fail(HOP_INVALID, w, "size: expected at most the machine's memory (%llu bytes), found %llu",
+                (unsigned long long)memory, (unsigned long long)e->size);
     struct inflater s;
     struct arena scratch = { 0 };
     struct npy_header h;
@@ -238,10 +311,15 @@ static struct tensor *read_deflated(const struct io_where *w, struct archive *a,
     npy_header_parse(w, header, size, e->size, &h);
     struct tensor *t = tensor_new(h.array.dtype, h.array.rank, h.array.dims);
     hop_cleanup_push(tensor_free, t);
-    /* a header of 10 or 11 bytes leaves the first bytes of the data in what was inflated already; no dictionary is so short */
+    /* a header of 10 or 11 bytes leaves the first bytes of the data in what was inflated already; no
+     * dictionary is so short */
     inflate_exactly(&s, t->data, (size_t)h.bytes);
-    if (inflate_some(&s, &more, 1)) io_fail(HOP_INVALID, w, "size: expected %llu inflated bytes, found more", (unsigned long long)e->size);
-    if (!s.ended || s.left) io_fail(HOP_INVALID, w, "expected the deflated data to end with the member, found %s", s.ended ? "bytes after its end" : "no end");
+    if (inflate_some(&s, &more, 1))
+        io_fail(HOP_INVALID, w, "size: expected %llu inflated bytes, found more",
+                (unsigned long long)e->size);
+    if (!s.ended || s.left)
+        io_fail(HOP_INVALID, w, "expected the deflated data to end with the member, found %s",
+                s.ended ? "bytes after its end" : "no end");
     check_crc(w, e->crc, s.crc);
     io_check_bools(w, h.array.dtype, t->data, t->count);
     if (h.array.swapped) io_swap_bytes(t->data, dtype_info[t->dtype].size, t->count);
@@ -299,13 +377,15 @@ static void write_member(struct io_writer *w, const char *name, const struct ten
     npy_header_text(&header, t);
     size_t bytes = (size_t)t->count * dtype_info[t->dtype].size;
     uint64_t size = header.len + bytes, offset = w->written;
-    uint32_t crc = (uint32_t)crc32_z(crc32_z(crc32_z(0, NULL, 0), (const Bytef *)header.data, header.len), t->data, bytes);
+    uint32_t crc = (uint32_t)crc32_z(crc32_z(crc32_z(0, NULL, 0), (const Bytef *)header.data, header.len),
+                                     t->data, bytes);
     uint32_t extra = (is_wide(size) ? 16 : 0) + (is_wide(offset) ? 8 : 0);
     put32(&local, LOCAL);
     put_member(&local, name, crc, size);
     put16(&local, is_wide(size) ? 20 : 0);
     text_add(&local, "%s.npy", name);
-    if (is_wide(size)) put16(&local, EXTRA_ZIP64), put16(&local, 16), put64(&local, size), put64(&local, size);
+    if (is_wide(size))
+        put16(&local, EXTRA_ZIP64), put16(&local, 16), put64(&local, size), put64(&local, size);
     io_write(w, local.data, local.len);
     io_write(w, header.data, header.len);
     io_write(w, t->data, bytes);
@@ -329,9 +409,16 @@ static void write_member(struct io_writer *w, const char *name, const struct ten
 static void check_member_name(const char *path, const char *name)
 {
     bool climbs = name[0] == '/' || strchr(name, '\\');
-    for (const char *part = name; part && !climbs; part = strchr(part, '/') ? strchr(part, '/') + 1 : NULL) climbs = !strcmp(part, "..") || !strncmp(part, "../", 3);
-    if (climbs) hop_throw(HOP_INVALID, "%s: expected a name that stays inside the file's folder when it is unpacked, found '%.200s'", path, name);
-    if (strlen(name) > 0xffff - 4) hop_throw(HOP_INVALID, "%s: expected names of at most %d bytes, found %zu", path, 0xffff - 4, strlen(name));
+    for (const char *part = name; part && !climbs; part = strchr(part, '/') ? strchr(part, '/') + 1 : NULL)
+        climbs = !strcmp(part, "..") || !strncmp(part, "../", 3);
+    if (climbs)
+        hop_throw(
+            HOP_INVALID,
+            "%s: expected a name that stays inside the file's folder when it is unpacked, found '%.200s'",
+            path, name);
+    if (strlen(name) > 0xffff - 4)
+        hop_throw(HOP_INVALID, "%s: expected names of at most %d bytes, found %zu", path, 0xffff - 4,
+                  strlen(name));
 }
 
 static void npz_write(const char *path, const char *const *names, struct tensor *const *tensors, uint32_t n)

@@ -1,4 +1,5 @@
-/* The functions of hop.h for files and exchange: arguments are checked, errors become statuses, outputs are set only on success. */
+/* The functions of hop.h for files and exchange: arguments are checked, errors become statuses, outputs are
+ * set only on success. */
 #include "io/dlpack.h"
 
 /* One call: what it was given and what it made. */
@@ -45,18 +46,23 @@ hop_status hop_save(const hop_tensor *t, const char *file)
     return edge(save, &(struct call){ .text = file, .given = (struct tensor *)t });
 }
 
-static void save_many(struct call *c) { io_save(c->text, c->names, (struct tensor *const *)c->tensors, c->n); }
+static void save_many(struct call *c)
+{
+    io_save(c->text, c->names, (struct tensor *const *)c->tensors, c->n);
+}
 
 hop_status hop_save_many(const char *path, const char *const *names, hop_tensor *const *tensors, int n)
 {
-    if (!path || (n > 0 && (!names || !tensors))) return missing("hop_save_many", !path ? "a file name" : !names ? "names" : "tensors");
+    if (!path || (n > 0 && (!names || !tensors)))
+        return missing("hop_save_many", !path ? "a file name" : !names ? "names" : "tensors");
     if (n < 0) {
         hop_set_message("hop_save_many: expected 0 tensors or more, found %d", n);
         return HOP_INVALID;
     }
     for (int i = 0; i < n; i++)
         if (!tensors[i]) return missing("hop_save_many", "tensors");
-    return edge(save_many, &(struct call){ .text = path, .names = names, .tensors = tensors, .n = (uint32_t)n });
+    return edge(save_many,
+                &(struct call){ .text = path, .names = names, .tensors = tensors, .n = (uint32_t)n });
 }
 
 static void file_open(struct call *c) { c->made = archive_open(c->text); }
@@ -79,7 +85,10 @@ const char *hop_file_name(const hop_file *f, int i)
     return i >= 0 && i < hop_file_count(f) ? ((const struct archive *)f)->entries.data[i].name : NULL;
 }
 
-static void file_load(struct call *c) { c->made = archive_read(c->archive, archive_find(c->archive, c->text)); }
+static void file_load(struct call *c)
+{
+    c->made = archive_read(c->archive, archive_find(c->archive, c->text));
+}
 
 hop_status hop_file_load(hop_tensor **out, hop_file *f, const char *name)
 {

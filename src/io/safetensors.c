@@ -1,5 +1,6 @@
-/* .safetensors: a length, a JSON object that gives each tensor's dtype, shape and byte range, then the bytes. The whole header is checked when the file is
- * opened: strict JSON, every byte of the data belongs to exactly one tensor. Tensors borrow from the mapped file. */
+/* .safetensors: a length, a JSON object that gives each tensor's dtype, shape and byte range, then the bytes.
+ * The whole header is checked when the file is opened: strict JSON, every byte of the data belongs to exactly
+ * one tensor. Tensors borrow from the mapped file. */
 #include "io/io.h"
 
 enum { LARGEST_HEADER = 100000000, DEEPEST = 32, ALIGN = 64 };
@@ -15,8 +16,10 @@ struct json {
 static _Noreturn void bad(const struct json *j, const char *expected)
 {
     char found[32] = "the end";
-    if (j->at < j->end) snprintf(found, sizeof found, *j->at >= 0x20 && *j->at < 0x7f ? "'%c'" : "byte %02x", *j->at);
-    io_fail(HOP_INVALID, &j->w, "header, byte %zu: expected %s, found %s", (size_t)(j->at - j->start), expected, found);
+    if (j->at < j->end)
+        snprintf(found, sizeof found, *j->at >= 0x20 && *j->at < 0x7f ? "'%c'" : "byte %02x", *j->at);
+    io_fail(HOP_INVALID, &j->w, "header, byte %zu: expected %s, found %s", (size_t)(j->at - j->start),
+            expected, found);
 }
 
 static void spaces(struct json *j)
@@ -117,7 +120,8 @@ static const char *string(struct json *j, bool keep, const char *expected)
     for (; end < j->end && *end != '"'; end++)
         if (*end == '\\' && ++end == j->end) break;
     if (end >= j->end) bad(j, "a string that ends");
-    char *text = keep ? arena_alloc(j->arena, (size_t)(end - j->at) + 1) : NULL, *to = keep ? text : forgotten; /* escapes are longer than what they mean */
+    char *text = keep ? arena_alloc(j->arena, (size_t)(end - j->at) + 1) : NULL,
+         *to = keep ? text : forgotten; /* escapes are longer than what they mean */
     while (j->at < end) {
         if (!keep) to = forgotten;
         if (*j->at < 0x20) bad(j, "an escape for a control character");
@@ -135,7 +139,9 @@ static uint64_t natural(struct json *j, const char *expected)
     spaces(j);
     const uint8_t *first = j->at;
     for (; j->at < j->end && *j->at >= '0' && *j->at <= '9'; j->at++)
-        if (__builtin_mul_overflow(v, 10u, &v) || __builtin_add_overflow(v, (uint64_t)(*j->at - '0'), &v) || v > INT64_MAX) bad(j, "a number below 2^63");
+        if (__builtin_mul_overflow(v, 10u, &v) || __builtin_add_overflow(v, (uint64_t)(*j->at - '0'), &v) ||
+            v > INT64_MAX)
+            bad(j, "a number below 2^63");
     bool zeros = j->at - first > 1 && *first == '0';
     if (zeros || j->at == first || (j->at < j->end && (*j->at == '.' || *j->at == 'e' || *j->at == 'E'))) {
         if (zeros) j->at = first;
@@ -155,7 +161,10 @@ static void skip_number(struct json *j)
 
 static void skip_value(struct json *j, uint32_t depth)
 {
-    if (depth == DEEPEST) io_fail(HOP_INVALID, &j->w, "header, byte %zu: expected values nested at most %d deep, found deeper ones", (size_t)(j->at - j->start), DEEPEST);
+    if (depth == DEEPEST)
+        io_fail(HOP_INVALID, &j->w,
+                "header, byte %zu: expected values nested at most %d deep, found deeper ones",
+                (size_t)(j->at - j->start), DEEPEST);
     spaces(j);
     if (take(j, '{')) {
         if (take(j, '}')) return;
@@ -199,10 +208,11 @@ static void read_shape(struct json *j, struct archive_entry *e)
     int64_t dims[MAX_RANK];
     expect(j, '[', "'[' before the shape");
     e->rank = 0;
-    if (!take(j, ']'))
-        do {
+    if (!take(j, ']')) do {
             uint64_t size = natural(j, "a size of 0 or more in the shape");
-            if (e->rank == MAX_RANK) io_fail(HOP_INVALID, &(struct io_where){ j->w.path, e->name }, "shape: expected at most %d dims, found more", MAX_RANK);
+            if (e->rank == MAX_RANK)
+                io_fail(HOP_INVALID, &(struct io_where){ j->w.path, e->name },
+                        "shape: expected at most %d dims, found more", MAX_RANK);
             dims[e->rank++] = (int64_t)size;
         } while (more(j, ']'));
     e->dims = arena_copy(j->arena, dims, e->rank * sizeof *dims);
@@ -223,13 +233,13 @@ static void read_tensor(struct json *j, struct archive_entry *e, uint64_t data_s
     struct io_where w = { j->w.path, e->name };
     unsigned seen = 0;
     expect(j, '{', "'{' after the name of a tensor");
-    if (!take(j, '}'))
-        do {
+    if (!take(j, '}')) do {
             size_t k = 0;
             const char *key = string(j, true, "a key");
             expect(j, ':', "':'");
             while (k < HOP_COUNT(keys) && strcmp(keys[k], key)) k++;
-            if (k < HOP_COUNT(keys) && seen >> k & 1) io_fail(HOP_INVALID, &w, "header: the key %s stands there twice", keys[k]);
+            if (k < HOP_COUNT(keys) && seen >> k & 1)
+                io_fail(HOP_INVALID, &w, "header: the key %s stands there twice", keys[k]);
             if (k < HOP_COUNT(keys)) seen |= 1u << k;
             if (k == 0) e->dtype_name = string(j, true, "the name of a dtype");
             else if (k == 1) read_shape(j, e);
@@ -239,19 +249,26 @@ static void read_tensor(struct json *j, struct archive_entry *e, uint64_t data_s
     for (size_t k = 0; k < HOP_COUNT(keys); k++)
         if (!(seen >> k & 1)) io_fail(HOP_INVALID, &w, "header: the key %s is missing", keys[k]);
     if (e->begin > e->end || e->end > data_size)
-        io_fail(HOP_INVALID, &w, "data_offsets: expected a range inside the %llu bytes of data, found %llu to %llu", (unsigned long long)data_size, (unsigned long long)e->begin, (unsigned long long)e->end);
+        io_fail(HOP_INVALID, &w,
+                "data_offsets: expected a range inside the %llu bytes of data, found %llu to %llu",
+                (unsigned long long)data_size, (unsigned long long)e->begin, (unsigned long long)e->end);
     /* a dtype that hop does not have is an error only for who asks for the tensor */
     e->dtype_known = io_dtype_from_safetensors(e->dtype_name, strlen(e->dtype_name), &e->dtype);
     if (!e->dtype_known) return;
     uint64_t bytes = (uint64_t)io_count(&w, e->dtype, e->rank, e->dims) * dtype_info[e->dtype].size;
     if (bytes != e->end - e->begin)
-        io_fail(HOP_INVALID, &w, "data_offsets: expected %llu bytes for dtype and shape, found %llu (%llu to %llu)", (unsigned long long)bytes, (unsigned long long)(e->end - e->begin), (unsigned long long)e->begin, (unsigned long long)e->end);
+        io_fail(HOP_INVALID, &w,
+                "data_offsets: expected %llu bytes for dtype and shape, found %llu (%llu to %llu)",
+                (unsigned long long)bytes, (unsigned long long)(e->end - e->begin),
+                (unsigned long long)e->begin, (unsigned long long)e->end);
 }
 
 static int compare_entries(const void *a, const void *b)
 {
-    const struct archive_entry *x = *(const struct archive_entry *const *)a, *y = *(const struct archive_entry *const *)b;
-    return x->begin != y->begin ? (x->begin > y->begin) - (x->begin < y->begin) : (x->end > y->end) - (x->end < y->end);
+    const struct archive_entry *x = *(const struct archive_entry *const *)a,
+                               *y = *(const struct archive_entry *const *)b;
+    return x->begin != y->begin ? (x->begin > y->begin) - (x->begin < y->begin)
+                                : (x->end > y->end) - (x->end < y->end);
 }
 
 static void check_coverage(struct archive *a, uint64_t data_size)
@@ -264,11 +281,18 @@ static void check_coverage(struct archive *a, uint64_t data_size)
     qsort(sorted, a->entries.len, sizeof *sorted, compare_entries);
     uint64_t at = 0;
     for (uint32_t i = 0; i < a->entries.len; at = sorted[i++]->end) {
-        if (sorted[i]->begin < at) io_fail(HOP_INVALID, &w, "data_offsets: the tensors '%.100s' and '%.100s' overlap", sorted[i - 1]->name, sorted[i]->name);
+        if (sorted[i]->begin < at)
+            io_fail(HOP_INVALID, &w, "data_offsets: the tensors '%.100s' and '%.100s' overlap",
+                    sorted[i - 1]->name, sorted[i]->name);
         if (sorted[i]->begin > at)
-            io_fail(HOP_INVALID, &w, "data_offsets: expected '%.100s' to begin at byte %llu, where the one before ends, found %llu", sorted[i]->name, (unsigned long long)at, (unsigned long long)sorted[i]->begin);
+            io_fail(HOP_INVALID, &w,
+                    "data_offsets: expected '%.100s' to begin at byte %llu, where the one before ends, found "
+                    "%llu",
+                    sorted[i]->name, (unsigned long long)at, (unsigned long long)sorted[i]->begin);
     }
-    if (at != data_size) io_fail(HOP_INVALID, &w, "data: expected %llu bytes, found %llu", (unsigned long long)at, (unsigned long long)data_size);
+    if (at != data_size)
+        io_fail(HOP_INVALID, &w, "data: expected %llu bytes, found %llu", (unsigned long long)at,
+                (unsigned long long)data_size);
     hop_cleanup_pop(&scratch);
     arena_free(&scratch);
 }
@@ -278,19 +302,21 @@ static void safetensors_open(struct archive *a)
     const struct io_file *f = a->file;
     struct json j = { .w = { f->path, NULL }, .arena = &a->arena };
     uint64_t length = 0;
-    if (f->size < 8) io_fail(HOP_INVALID, &j.w, "expected at least 8 bytes of a .safetensors file, found %zu", f->size);
+    if (f->size < 8)
+        io_fail(HOP_INVALID, &j.w, "expected at least 8 bytes of a .safetensors file, found %zu", f->size);
     memcpy(&length, f->data, 8);
     if (length > LARGEST_HEADER || length > f->size - 8)
-        io_fail(HOP_INVALID, &j.w, "header length: expected at most %llu bytes, found %llu", (unsigned long long)HOP_MIN(f->size - 8, (size_t)LARGEST_HEADER), (unsigned long long)length);
+        io_fail(HOP_INVALID, &j.w, "header length: expected at most %llu bytes, found %llu",
+                (unsigned long long)HOP_MIN(f->size - 8, (size_t)LARGEST_HEADER), (unsigned long long)length);
     j.start = j.at = f->data + 8;
     j.end = j.start + length;
     uint64_t data_size = f->size - 8 - length;
     if (!length || *j.at != '{') bad(&j, "'{'");
-    if (!io_is_utf8((const char *)j.start, length)) io_fail(HOP_INVALID, &j.w, "header: expected UTF-8, found other bytes");
+    if (!io_is_utf8((const char *)j.start, length))
+        io_fail(HOP_INVALID, &j.w, "header: expected UTF-8, found other bytes");
     expect(&j, '{', "'{'");
     bool metadata = false;
-    if (!take(&j, '}'))
-        do {
+    if (!take(&j, '}')) do {
             struct archive_entry e = { .name = string(&j, true, "the name of a tensor") };
             expect(&j, ':', "':'");
             if (strcmp(e.name, "__metadata__")) {
@@ -305,13 +331,16 @@ static void safetensors_open(struct archive *a)
     spaces(&j);
     if (j.at != j.end) bad(&j, "nothing but spaces after '}'");
     check_coverage(a, data_size);
-    for (uint32_t i = 0; i < a->entries.len; i++) a->entries.data[i].begin += 8 + length, a->entries.data[i].end += 8 + length;
+    for (uint32_t i = 0; i < a->entries.len; i++)
+        a->entries.data[i].begin += 8 + length, a->entries.data[i].end += 8 + length;
 }
 
 static struct tensor *safetensors_read(struct archive *a, const struct archive_entry *e)
 {
     struct io_where w = { a->file->path, e->name };
-    if (!e->dtype_known) io_fail(HOP_INVALID, &w, "dtype: expected one that hop has (BOOL, integers, floats), found '%.40s'", e->dtype_name);
+    if (!e->dtype_known)
+        io_fail(HOP_INVALID, &w, "dtype: expected one that hop has (BOOL, integers, floats), found '%.40s'",
+                e->dtype_name);
     struct io_array array = { .dtype = e->dtype, .rank = e->rank, .offset = e->begin };
     if (e->rank) memcpy(array.dims, e->dims, e->rank * sizeof *e->dims);
     return io_tensor(&w, a->file, &array);
@@ -336,7 +365,8 @@ struct item {
     const struct tensor *t;
 };
 
-/* Large elements first, so that every tensor is aligned; then by name, so that equal content makes equal files. */
+/* Large elements first, so that every tensor is aligned; then by name, so that equal content makes equal
+ * files. */
 static int compare_items(const void *a, const void *b)
 {
     const struct item *x = a, *y = b;
@@ -344,11 +374,13 @@ static int compare_items(const void *a, const void *b)
     return sizes ? sizes : strcmp(x->name, y->name);
 }
 
-static void safetensors_write(const char *path, const char *const *names, struct tensor *const *tensors, uint32_t n)
+static void safetensors_write(const char *path, const char *const *names, struct tensor *const *tensors,
+                              uint32_t n)
 {
     struct io_writer w;
     for (uint32_t i = 0; i < n; i++)
-        if (!strcmp(names[i], "__metadata__")) hop_throw(HOP_INVALID, "%s: the name __metadata__ is taken by the format", path);
+        if (!strcmp(names[i], "__metadata__"))
+            hop_throw(HOP_INVALID, "%s: the name __metadata__ is taken by the format", path);
     io_writer_begin(&w, path);
     struct item *items = ARENA_NEW(&w.arena, struct item, n);
     for (uint32_t i = 0; i < n; i++) items[i] = (struct item){ names[i], tensors[i] };
@@ -362,18 +394,24 @@ static void safetensors_write(const char *path, const char *const *names, struct
         if (i) text_str(&header, ",");
         put_string(&header, items[i].name);
         text_add(&header, ":{\"dtype\":\"%s\",\"shape\":[", io_dtype_of((enum dtype)t->dtype)->safetensors);
-        for (uint32_t k = 0; k < t->rank; k++) text_add(&header, "%s%lld", k ? "," : "", (long long)t->dims[k]);
-        text_add(&header, "],\"data_offsets\":[%llu,%llu]}", (unsigned long long)at, (unsigned long long)at + bytes);
+        for (uint32_t k = 0; k < t->rank; k++)
+            text_add(&header, "%s%lld", k ? "," : "", (long long)t->dims[k]);
+        text_add(&header, "],\"data_offsets\":[%llu,%llu]}", (unsigned long long)at,
+                 (unsigned long long)at + bytes);
         at += bytes;
     }
     text_str(&header, "}");
     while (header.len % ALIGN) text_str(&header, " ");
     uint64_t length = header.len - 8;
-    if (length > LARGEST_HEADER) hop_throw(HOP_INVALID, "%s: expected names and shapes of at most %d bytes, found %llu", path, LARGEST_HEADER, (unsigned long long)length);
+    if (length > LARGEST_HEADER)
+        hop_throw(HOP_INVALID, "%s: expected names and shapes of at most %d bytes, found %llu", path,
+                  LARGEST_HEADER, (unsigned long long)length);
     memcpy(header.data, &length, 8);
     io_write(&w, header.data, header.len);
-    for (uint32_t i = 0; i < n; i++) io_write(&w, items[i].t->data, (size_t)items[i].t->count * dtype_info[items[i].t->dtype].size);
+    for (uint32_t i = 0; i < n; i++)
+        io_write(&w, items[i].t->data, (size_t)items[i].t->count * dtype_info[items[i].t->dtype].size);
     io_writer_finish(&w);
 }
 
-const struct io_format safetensors_format = { ".safetensors", safetensors_open, safetensors_read, safetensors_write };
+const struct io_format safetensors_format = { ".safetensors", safetensors_open, safetensors_read,
+                                              safetensors_write };

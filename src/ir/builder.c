@@ -1,5 +1,5 @@
-/* Making functions: the builder checks every node against its row, infers result types, binds symbols and records what could not be
- * proved; the copier moves nodes of one function into a builder under renaming. */
+/* Making functions: the builder checks every node against its row, infers result types, binds symbols and
+ * records what could not be proved; the copier moves nodes of one function into a builder under renaming. */
 #include "ir/ir.h"
 #include "ir/table.h"
 
@@ -32,7 +32,8 @@ void builder_abandon(struct builder *b)
 
 uint32_t builder_symbol(struct builder *b, uint32_t name, int64_t lo, int64_t hi)
 {
-    if (b->symbols.len != b->n_outer_symbols) hop_throw(HOP_INTERNAL, "an outer symbol after one bound by a node");
+    if (b->symbols.len != b->n_outer_symbols)
+        hop_throw(HOP_INTERNAL, "an outer symbol after one bound by a node");
     vec_push(&b->arena, &b->symbols, (struct symbol){ name, SYMBOL_DIM, 0, lo, hi });
     return b->n_outer_symbols++;
 }
@@ -68,7 +69,8 @@ void infer_error(const struct infer *in, const char *format, ...)
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    hop_throw(HOP_INVALID, "%s%s: %s", place_text(in->m, in->place), op_table[in->within ? in->within - 1 : in->op]->name, text);
+    hop_throw(HOP_INVALID, "%s%s: %s", place_text(in->m, in->place),
+              op_table[in->within ? in->within - 1 : in->op]->name, text);
 }
 
 void infer_result(struct infer *in, type_id type)
@@ -92,24 +94,28 @@ static const char *dim_text(const struct infer *in, dim d)
 
 const char *infer_text(const struct infer *in, type_id t) { return type_text(in->m, in->symbols, t); }
 
-void (infer_equal)(struct infer *in, dim a, dim b, const char *what)
+void(infer_equal)(struct infer *in, dim a, dim b, const char *what)
 {
     if (a == b) return;
     dim difference = dim_sub(in->m, a, b);
     int64_t lo, hi;
     dim_range(in->m, in->symbols, difference, &lo, &hi);
-    if (lo > 0 || hi < 0) infer_error(in, "%s: expected %s, found %s", what, dim_text(in, a), dim_text(in, b));
+    if (lo > 0 || hi < 0)
+        infer_error(in, "%s: expected %s, found %s", what, dim_text(in, a), dim_text(in, b));
     if (lo == 0 && hi == 0) return;
     vec_push(in->arena, &in->requires, (struct require){ a, b, in->place });
 }
 
-void (infer_same_type)(struct infer *in, type_id a, type_id b, const char *what)
+void(infer_same_type)(struct infer *in, type_id a, type_id b, const char *what)
 {
     if (a == b) return;
     struct type x = type_get(in->m, a), y = type_get(in->m, b);
-    if (x.dtype != y.dtype || x.rank != y.rank) infer_error(in, "%s: expected %s, found %s", what, infer_text(in, a), infer_text(in, b));
+    if (x.dtype != y.dtype || x.rank != y.rank)
+        infer_error(in, "%s: expected %s, found %s", what, infer_text(in, a), infer_text(in, b));
     for (uint32_t i = 0; i < x.rank; i++)
-        infer_equal(in, x.dims[i], y.dims[i], arena_printf(&in->m->scratch, "%s: dim %u of %s and %s", what, i, infer_text(in, a), infer_text(in, b)));
+        infer_equal(in, x.dims[i], y.dims[i],
+                    arena_printf(&in->m->scratch, "%s: dim %u of %s and %s", what, i, infer_text(in, a),
+                                 infer_text(in, b)));
 }
 
 void mismatches_add(struct mismatches *l, const char *format, ...)
@@ -142,21 +148,26 @@ static bool types_differ(const struct infer *in, type_id a, type_id b)
     return differ;
 }
 
-void infer_results_like(struct infer *in, uint32_t r, const type_id *expected, uint32_t n, const char *each, const char *and)
+void infer_results_like(struct infer *in, uint32_t r, const type_id *expected, uint32_t n, const char *each,
+                        const char *and)
 {
     struct mismatches wrong = { .text = { .arena = &in->m->scratch } };
     for (uint32_t i = 0; i < n; i++) {
         type_id found = infer_region_result(in, r, i);
         if (found != expected[i] && types_differ(in, expected[i], found))
-            mismatches_add(&wrong, "%s %u and %s: expected %s, found %s", each, i, and, infer_text(in, expected[i]), infer_text(in, found));
+            mismatches_add(&wrong, "%s %u and %s: expected %s, found %s", each, i, and,
+                           infer_text(in, expected[i]), infer_text(in, found));
     }
     infer_no_mismatches(in, &wrong);
-    for (uint32_t i = 0; i < n; i++) infer_same_type(in, expected[i], infer_region_result(in, r, i), arena_printf(&in->m->scratch, "%s %u and %s", each, i, and));
+    for (uint32_t i = 0; i < n; i++)
+        infer_same_type(in, expected[i], infer_region_result(in, r, i),
+                        arena_printf(&in->m->scratch, "%s %u and %s", each, i, and));
 }
 
 dim infer_fresh(struct infer *in, int64_t lo, int64_t hi)
 {
-    if (in->fresh == HOP_COUNT(in->fresh_range)) infer_error(in, "more than %zu data-dependent dims", HOP_COUNT(in->fresh_range));
+    if (in->fresh == HOP_COUNT(in->fresh_range))
+        infer_error(in, "more than %zu data-dependent dims", HOP_COUNT(in->fresh_range));
     in->fresh_range[in->fresh].lo = lo;
     in->fresh_range[in->fresh].hi = hi;
     return dim_symbol(in->m, in->n_symbols + in->fresh++);
@@ -188,8 +199,15 @@ type_id infer_region_result(struct infer *in, uint32_t r, uint32_t k)
 
 static struct infer infer_for(struct builder *b, const struct node_in *in, struct place place)
 {
-    return (struct infer){ .m = b->m, .symbols = b->symbols.data, .n_symbols = b->symbols.len, .op = in->op, .within = b->composite, .place = place, .written = b->written,
-                            .groups = in->groups, .arena = &b->arena };
+    return (struct infer){ .m = b->m,
+                           .symbols = b->symbols.data,
+                           .n_symbols = b->symbols.len,
+                           .op = in->op,
+                           .within = b->composite,
+                           .place = place,
+                           .written = b->written,
+                           .groups = in->groups,
+                           .arena = &b->arena };
 }
 
 static void check_attrs(struct infer *in, const struct op_row *row)
@@ -208,17 +226,21 @@ static void check_attrs(struct infer *in, const struct op_row *row)
 
 static void feed_error(struct infer *in, const struct fn *g, uint32_t have, uint32_t r)
 {
-    infer_error(in, "region %u (%s%s) takes %u parameters, given %u", r, g->name ? "@" : "body", g->name ? module_text(in->m, g->name) : "", g->n_params, have);
+    infer_error(in, "region %u (%s%s) takes %u parameters, given %u", r, g->name ? "@" : "body",
+                g->name ? module_text(in->m, g->name) : "", g->n_params, have);
 }
 
 static void feed_rank_error(struct infer *in, const struct op_row *row, uint32_t g, uint32_t i, type_id t)
 {
-    if (!type_get(in->m, t).rank) infer_error(in, "'%s' operand %u is a scalar, which has no leading dim", row->sig.groups[g].word, i);
-    infer_error(in, "'%s' operand %u has type %s: there is no dim %lld", row->sig.groups[g].word, i, infer_text(in, t), (long long)in->attrs[row->sig.dim_attr - 1].i);
+    if (!type_get(in->m, t).rank)
+        infer_error(in, "'%s' operand %u is a scalar, which has no leading dim", row->sig.groups[g].word, i);
+    infer_error(in, "'%s' operand %u has type %s: there is no dim %lld", row->sig.groups[g].word, i,
+                infer_text(in, t), (long long)in->attrs[row->sig.dim_attr - 1].i);
 }
 
 /* Types that the region's parameters must have here, in the region's order. */
-static uint32_t region_feeds(struct infer *in, const struct op_row *row, uint32_t r, const struct region *region, type_id *out, uint32_t room)
+static uint32_t region_feeds(struct infer *in, const struct op_row *row, uint32_t r,
+                             const struct region *region, type_id *out, uint32_t room)
 {
     const struct sig_region *sig = sig_region(row, r);
     uint32_t n = 0, at = 0;
@@ -237,7 +259,8 @@ static uint32_t region_feeds(struct infer *in, const struct op_row *row, uint32_
     return n;
 }
 
-void infer_bind_region(struct infer *in, const struct op_row *row, uint32_t r, struct region *region, const dim *given, dim *dims)
+void infer_bind_region(struct infer *in, const struct op_row *row, uint32_t r, struct region *region,
+                       const dim *given, dim *dims)
 {
     struct module *m = in->m;
     const struct fn *g = module_fn(m, region->fn);
@@ -248,40 +271,51 @@ void infer_bind_region(struct infer *in, const struct op_row *row, uint32_t r, s
     for (uint32_t p = 0; p < g->n_params; p++) {
         struct type want = type_get(m, value_type(g, p)), found = type_get(m, feeds[p]);
         if (want.dtype != found.dtype || want.rank != found.rank)
-            infer_error(in, "region %u: parameter %u (%%%s): expected %s, found %s", r, p, module_text(m, g->values[p].name),
-                        type_text(m, g->symbols, value_type(g, p)), infer_text(in, feeds[p]));
+            infer_error(in, "region %u: parameter %u (%%%s): expected %s, found %s", r, p,
+                        module_text(m, g->values[p].name), type_text(m, g->symbols, value_type(g, p)),
+                        infer_text(in, feeds[p]));
         uint32_t s;
         for (uint32_t i = 0; i < want.rank; i++)
-            if (want.dims[i] & DIM_TABLE && dim_is_symbol(m, want.dims[i], &s) && dims[s] == HOP_NONE) dims[s] = found.dims[i];
+            if (want.dims[i] & DIM_TABLE && dim_is_symbol(m, want.dims[i], &s) && dims[s] == HOP_NONE)
+                dims[s] = found.dims[i];
     }
     for (uint32_t i = 0; i < g->n_outer_symbols; i++)
         if (dims[i] == HOP_NONE)
-            infer_error(in, "region %u: the dim '%s' of its function is bound by no parameter and not given", r, module_text(m, g->symbols[i].name));
+            infer_error(in, "region %u: the dim '%s' of its function is bound by no parameter and not given",
+                        r, module_text(m, g->symbols[i].name));
     region->dims = dims;
     region->n_dims = g->n_outer_symbols;
     for (uint32_t p = 0; p < g->n_params; p++)
-        infer_same_type(in, type_substitute(m, value_type(g, p), dims), feeds[p], arena_printf(&m->scratch, "region %u: parameter %u", r, p));
+        infer_same_type(in, type_substitute(m, value_type(g, p), dims), feeds[p],
+                        arena_printf(&m->scratch, "region %u: parameter %u", r, p));
     for (uint32_t i = 0; i < g->n_requires; i++)
-        infer_equal(in, dim_substitute(m, g->requires[i].a, dims), dim_substitute(m, g->requires[i].b, dims), "a requirement of the body");
+        infer_equal(in, dim_substitute(m, g->requires[i].a, dims), dim_substitute(m, g->requires[i].b, dims),
+                    "a requirement of the body");
     for (uint32_t i = 0; i < g->n_outer_symbols; i++) {
         int64_t lo, hi;
         dim_range(m, in->symbols, dims[i], &lo, &hi);
         if (hi < g->symbols[i].lo || lo > g->symbols[i].hi)
-            infer_error(in, "region %u: dim '%s' must lie in %lld..%lld, found %s", r, module_text(m, g->symbols[i].name), (long long)g->symbols[i].lo,
+            infer_error(in, "region %u: dim '%s' must lie in %lld..%lld, found %s", r,
+                        module_text(m, g->symbols[i].name), (long long)g->symbols[i].lo,
                         (long long)g->symbols[i].hi, dim_text(in, dims[i]));
     }
 }
 
-static bool mentions_inner(struct builder *b, dim d) { return d & DIM_TABLE && dim_mentions(b->m, d, symbol_is_inner, &b->n_outer_symbols); }
+static bool mentions_inner(struct builder *b, dim d)
+{
+    return d & DIM_TABLE && dim_mentions(b->m, d, symbol_is_inner, &b->n_outer_symbols);
+}
 
 /* The nodes that builder_require makes have this form. */
-bool check_of_dims(const struct value *values, const struct node *nodes, const uint32_t *pool, const struct attr *attrs, const struct node *n, dim *a, dim *b)
+bool check_of_dims(const struct value *values, const struct node *nodes, const uint32_t *pool,
+                   const struct attr *attrs, const struct node *n, dim *a, dim *b)
 {
     if (n->op != OP_check || !n->n_operands) return false;
     uint32_t eq = values[pool[n->operands]].node;
     if (eq == NODE_NONE || nodes[eq].op != OP_eq) return false;
     uint32_t x = values[pool[nodes[eq].operands]].node, y = values[pool[nodes[eq].operands + 1]].node;
-    if (x == NODE_NONE || y == NODE_NONE || nodes[x].op != OP_dim_value || nodes[y].op != OP_dim_value) return false;
+    if (x == NODE_NONE || y == NODE_NONE || nodes[x].op != OP_dim_value || nodes[y].op != OP_dim_value)
+        return false;
     *a = (dim)attrs[nodes[x].attrs].i;
     *b = (dim)attrs[nodes[y].attrs].i;
     return true;
@@ -297,35 +331,68 @@ static bool is_checked(const struct builder *b, dim a, dim c)
 
 void builder_require(struct builder *b, dim a, dim c, const char *what)
 {
-    struct infer in = { .m = b->m, .symbols = b->symbols.data, .n_symbols = b->symbols.len, .op = OP_check, .within = b->composite, .place = b->place, .arena = &b->arena };
+    struct infer in = { .m = b->m,
+                        .symbols = b->symbols.data,
+                        .n_symbols = b->symbols.len,
+                        .op = OP_check,
+                        .within = b->composite,
+                        .place = b->place,
+                        .arena = &b->arena };
     infer_equal(&in, a, c, what);
     for (uint32_t i = 0; i < in.requires.len; i++) {
-        struct require q = in.requires.data[i];
+        struct require q = in.
+                               requires
+            .data[i];
         if (!mentions_inner(b, q.a) && !mentions_inner(b, q.b)) {
             bool known = false;
-            for (uint32_t k = 0; k < b->requires.len; k++) known |= b->requires.data[k].a == q.a && b->requires.data[k].b == q.b;
+            for (uint32_t k = 0; k < b->requires.len; k++)
+            known |= b->
+                         requires
+                .data[k]
+                .a == q.a &&
+                    b->
+                        requires
+                .data[k]
+                .b == q.b;
             if (!known) vec_push(&b->arena, &b->requires, q);
             continue;
         }
         if (is_checked(b, q.a, q.b)) continue;
-        val x = builder_node(b, &(struct node_in){ .op = OP_dim_value, .attrs = &A_DIM(q.a), .place = q.place });
-        val y = builder_node(b, &(struct node_in){ .op = OP_dim_value, .attrs = &A_DIM(q.b), .place = q.place });
-        val eq = builder_node(b, &(struct node_in){ .op = OP_eq, .operands = (val[]){ x, y }, .n_operands = 2, .place = q.place });
+        val x = builder_node(b,
+                             &(struct node_in){ .op = OP_dim_value, .attrs = &A_DIM(q.a), .place = q.place });
+        val y = builder_node(b,
+                             &(struct node_in){ .op = OP_dim_value, .attrs = &A_DIM(q.b), .place = q.place });
+        val eq = builder_node(b, &(struct node_in){ .op = OP_eq,
+                                                    .operands = (val[]){ x, y },
+                                                    .n_operands = 2,
+                                                    .place = q.place });
         struct attr format = A_STRING(module_string(b->m, "sizes agree", 11));
-        builder_node(b, &(struct node_in){ .op = OP_check, .operands = (val[]){ eq, x, y }, .n_operands = 3, .attrs = &format, .place = q.place });
+        builder_node(b, &(struct node_in){ .op = OP_check,
+                                           .operands = (val[]){ eq, x, y },
+                                           .n_operands = 3,
+                                           .attrs = &format,
+                                           .place = q.place });
     }
 }
 
 static void copy_attr_list(struct module *m, struct attr *a)
 {
-    if (a->kind == ATTR_INTS || a->kind == ATTR_DIMS) a->list = arena_copy(&m->arena, a->list, a->n * sizeof *a->list);
+    if (a->kind == ATTR_INTS || a->kind == ATTR_DIMS)
+        a->list = arena_copy(&m->arena, a->list, a->n * sizeof *a->list);
 }
 
-/* The nodes of a composite in its place. Its results are new values, one behind the other, like those of any node: where the expansion gives others,
- * they are passed on by a reshape to the shape they have. */
-static val expand_node(struct builder *b, const struct op_row *row, const struct infer *in, const val *operands)
+/* The nodes of a composite in its place. Its results are new values, one behind the other, like those of any
+ * node: where the expansion gives others, they are passed on by a reshape to the shape they have. */
+static val expand_node(struct builder *b, const struct op_row *row, const struct infer *in,
+                       const val *operands)
 {
-    struct expand e = { .b = b, .op = in->op, .n_operands = in->n_operands, .n_results = in->n_results, .operands = operands, .attrs = in->attrs, .types = in->results };
+    struct expand e = { .b = b,
+                        .op = in->op,
+                        .n_operands = in->n_operands,
+                        .n_results = in->n_results,
+                        .operands = operands,
+                        .attrs = in->attrs,
+                        .types = in->results };
     struct place place = b->place;
     uint16_t composite = b->composite;
     val before = b->values.len;
@@ -336,13 +403,16 @@ static val expand_node(struct builder *b, const struct op_row *row, const struct
     row->expand(&e);
     bool follow = true;
     for (uint32_t i = 0; i < e.n_results; i++) {
-        if (e.out[i] >= b->values.len || builder_type(b, e.out[i]) != e.types[i]) hop_throw(HOP_INTERNAL, "%s: result %u of its expansion has another type than infer says", row->name, i);
+        if (e.out[i] >= b->values.len || builder_type(b, e.out[i]) != e.types[i])
+            hop_throw(HOP_INTERNAL, "%s: result %u of its expansion has another type than infer says",
+                      row->name, i);
         follow &= e.out[i] >= before && e.out[i] == e.out[0] + i;
     }
     for (uint32_t i = 0; !follow && i < e.n_results; i++) {
         struct type t = type_get(b->m, e.types[i]);
         struct attr dims = A_DIMS(t.dims, t.rank);
-        e.out[i] = builder_node(b, &(struct node_in){ .op = OP_reshape, .operands = &e.out[i], .n_operands = 1, .attrs = &dims });
+        e.out[i] = builder_node(
+            b, &(struct node_in){ .op = OP_reshape, .operands = &e.out[i], .n_operands = 1, .attrs = &dims });
     }
     b->place = place;
     b->composite = composite;
@@ -358,10 +428,14 @@ val builder_node(struct builder *b, const struct node_in *in)
     struct infer infer = infer_for(b, in, place);
     infer.attrs = in->attrs ? in->attrs : absent;
     bool higher = row->flags & OPF_HIGHER;
-    if (!higher && (in->n_operands < row->sig.min_operands || (row->sig.max_operands != MANY && in->n_operands > row->sig.max_operands)))
-        infer_error(&infer, "takes %u operand%s, given %u", row->sig.min_operands, row->sig.min_operands == 1 ? "" : "s", in->n_operands);
-    if (in->n_regions < row->sig.min_regions || (row->sig.max_regions != MANY && in->n_regions > row->sig.max_regions) || in->n_regions > UINT16_MAX)
-        infer_error(&infer, "takes %u region%s, given %u", row->sig.min_regions, row->sig.min_regions == 1 ? "" : "s", in->n_regions);
+    if (!higher && (in->n_operands < row->sig.min_operands ||
+                    (row->sig.max_operands != MANY && in->n_operands > row->sig.max_operands)))
+        infer_error(&infer, "takes %u operand%s, given %u", row->sig.min_operands,
+                    row->sig.min_operands == 1 ? "" : "s", in->n_operands);
+    if (in->n_regions < row->sig.min_regions ||
+        (row->sig.max_regions != MANY && in->n_regions > row->sig.max_regions) || in->n_regions > UINT16_MAX)
+        infer_error(&infer, "takes %u region%s, given %u", row->sig.min_regions,
+                    row->sig.min_regions == 1 ? "" : "s", in->n_regions);
     check_attrs(&infer, row);
 
     uint32_t total = in->n_operands;
@@ -378,7 +452,8 @@ val builder_node(struct builder *b, const struct node_in *in)
         at += ri->n_operands;
     }
     for (uint32_t i = 0; i < total; i++) {
-        if (operands[i] >= b->values.len) hop_throw(HOP_INTERNAL, "%s: operand %u is not a value of this function", row->name, i);
+        if (operands[i] >= b->values.len)
+            hop_throw(HOP_INTERNAL, "%s: operand %u is not a value of this function", row->name, i);
         types[i] = b->values.data[operands[i]].type;
     }
     infer.n_operands = total;
@@ -387,7 +462,8 @@ val builder_node(struct builder *b, const struct node_in *in)
     infer.regions = regions;
     uint8_t effects = row_effects(row, infer.attrs);
     for (uint32_t r = 0; r < in->n_regions; r++) {
-        infer_bind_region(&infer, row, r, &regions[r], in->regions[r].dims, ARENA_NEW(&b->m->arena, dim, module_fn(b->m, in->regions[r].fn)->n_outer_symbols));
+        infer_bind_region(&infer, row, r, &regions[r], in->regions[r].dims,
+                          ARENA_NEW(&b->m->arena, dim, module_fn(b->m, in->regions[r].fn)->n_outer_symbols));
         effects |= module_fn(b->m, in->regions[r].fn)->effects;
     }
     row->infer(&infer);
@@ -403,11 +479,23 @@ val builder_node(struct builder *b, const struct node_in *in)
     for (uint32_t i = 0; i < infer.fresh; i++) {
         char name[16];
         int n = snprintf(name, sizeof name, "k%u", b->symbols.len);
-        vec_push(&b->arena, &b->symbols, (struct symbol){ module_string(b->m, name, (size_t)n), SYMBOL_NODE, index, infer.fresh_range[i].lo, infer.fresh_range[i].hi });
+        vec_push(&b->arena, &b->symbols,
+                 (struct symbol){ module_string(b->m, name, (size_t)n), SYMBOL_NODE, index,
+                                  infer.fresh_range[i].lo, infer.fresh_range[i].hi });
     }
-    struct node node = { .op = in->op, .n_regions = (uint16_t)in->n_regions, .operands = b->pool.len, .n_operands = total, .results = b->values.len,
-                         .n_results = infer.n_results, .attrs = b->attrs.len, .regions = b->regions.len, .place = place };
-    vec_reserve(&b->arena, &b->pool, (uint64_t)b->pool.len + total + 4 > b->pool.cap ? HOP_MAX(b->pool.len + total + 4, b->pool.cap * 2) : 0);
+    struct node node = { .op = in->op,
+                         .n_regions = (uint16_t)in->n_regions,
+                         .operands = b->pool.len,
+                         .n_operands = total,
+                         .results = b->values.len,
+                         .n_results = infer.n_results,
+                         .attrs = b->attrs.len,
+                         .regions = b->regions.len,
+                         .place = place };
+    vec_reserve(&b->arena, &b->pool,
+                (uint64_t)b->pool.len + total + 4 > b->pool.cap
+                    ? HOP_MAX(b->pool.len + total + 4, b->pool.cap * 2)
+                    : 0);
     for (uint32_t i = 0; i < total; i++) vec_push(&b->arena, &b->pool, operands[i]);
     node.groups = b->pool.len;
     if (higher)
@@ -418,10 +506,12 @@ val builder_node(struct builder *b, const struct node_in *in)
         vec_push(&b->arena, &b->attrs, a);
     }
     for (uint32_t r = 0; r < in->n_regions; r++) vec_push(&b->arena, &b->regions, regions[r]);
-    for (uint32_t i = 0; i < infer.n_results; i++) vec_push(&b->arena, &b->values, (struct value){ infer.results[i], index, 0 });
+    for (uint32_t i = 0; i < infer.n_results; i++)
+        vec_push(&b->arena, &b->values, (struct value){ infer.results[i], index, 0 });
     vec_push(&b->arena, &b->nodes, node);
     struct require checked = { .place = place };
-    if (in->op == OP_check && check_of_dims(b->values.data, b->nodes.data, b->pool.data, b->attrs.data, &node, &checked.a, &checked.b))
+    if (in->op == OP_check && check_of_dims(b->values.data, b->nodes.data, b->pool.data, b->attrs.data, &node,
+                                            &checked.a, &checked.b))
         vec_push(&b->arena, &b->checked, checked);
     b->effects |= effects;
     b->n_last_results = infer.n_results;
@@ -444,7 +534,8 @@ static void settle_symbols(struct fn *f, const struct module *m)
 static uint64_t hash_attr(const struct attr *a)
 {
     uint64_t h = hash_mix(a->kind, a->n);
-    if (a->kind == ATTR_INTS || a->kind == ATTR_DIMS) return a->n ? hash_mix(h, hash_bytes(a->list, a->n * sizeof *a->list, 1)) : h;
+    if (a->kind == ATTR_INTS || a->kind == ATTR_DIMS)
+        return a->n ? hash_mix(h, hash_bytes(a->list, a->n * sizeof *a->list, 1)) : h;
     return a->kind == ATTR_ABSENT ? h : hash_mix(h, (uint64_t)a->i);
 }
 
@@ -455,8 +546,10 @@ static uint64_t structural_hash(const struct fn *f)
     for (uint32_t i = 0; i < f->n_values; i++) h = hash_mix(h, f->values[i].type);
     for (uint32_t i = 0; i < f->n_results; i++) h = hash_mix(h, f->results[i]);
     for (uint32_t i = 0; f->news && i < f->n_params; i++) h = hash_mix(h, f->news[i]);
-    for (uint32_t i = 0; i < f->n_symbols; i++) h = hash_mix(hash_mix(h, (uint64_t)f->symbols[i].lo), (uint64_t)f->symbols[i].hi);
-    for (uint32_t i = 0; i < f->n_requires; i++) h = hash_mix(h, ((uint64_t)f->requires[i].a << 32) | f->requires[i].b);
+    for (uint32_t i = 0; i < f->n_symbols; i++)
+        h = hash_mix(hash_mix(h, (uint64_t)f->symbols[i].lo), (uint64_t)f->symbols[i].hi);
+    for (uint32_t i = 0; i < f->n_requires; i++)
+        h = hash_mix(h, ((uint64_t)f->requires[i].a << 32) | f->requires[i].b);
     for (uint32_t i = 0; i < f->n_nodes; i++) {
         const struct node *n = &f->nodes[i];
         const struct op_row *row = node_row(n);
@@ -475,20 +568,23 @@ static uint64_t structural_hash(const struct fn *f)
 static bool attr_equal(const struct attr *a, const struct attr *b)
 {
     if (a->kind != b->kind || a->n != b->n) return false;
-    if (a->kind == ATTR_INTS || a->kind == ATTR_DIMS) return !a->n || !memcmp(a->list, b->list, a->n * sizeof *a->list);
+    if (a->kind == ATTR_INTS || a->kind == ATTR_DIMS)
+        return !a->n || !memcmp(a->list, b->list, a->n * sizeof *a->list);
     return a->kind == ATTR_ABSENT || a->i == b->i; /* reals are compared by their bits */
 }
 
 static bool structurally_equal(const struct fn *a, const struct fn *b)
 {
-    if (a->n_params != b->n_params || a->n_nodes != b->n_nodes || a->n_values != b->n_values || a->n_results != b->n_results ||
-        a->n_symbols != b->n_symbols || a->n_outer_symbols != b->n_outer_symbols || a->n_requires != b->n_requires)
+    if (a->n_params != b->n_params || a->n_nodes != b->n_nodes || a->n_values != b->n_values ||
+        a->n_results != b->n_results || a->n_symbols != b->n_symbols ||
+        a->n_outer_symbols != b->n_outer_symbols || a->n_requires != b->n_requires)
         return false;
     for (uint32_t i = 0; i < a->n_values; i++)
         if (a->values[i].type != b->values[i].type) return false;
     for (uint32_t i = 0; i < a->n_results; i++)
         if (a->results[i] != b->results[i]) return false;
-    if (!a->news != !b->news || (a->news && memcmp(a->news, b->news, a->n_params * sizeof *a->news))) return false;
+    if (!a->news != !b->news || (a->news && memcmp(a->news, b->news, a->n_params * sizeof *a->news)))
+        return false;
     for (uint32_t i = 0; i < a->n_symbols; i++)
         if (a->symbols[i].lo != b->symbols[i].lo || a->symbols[i].hi != b->symbols[i].hi) return false;
     for (uint32_t i = 0; i < a->n_requires; i++)
@@ -496,8 +592,12 @@ static bool structurally_equal(const struct fn *a, const struct fn *b)
     for (uint32_t i = 0; i < a->n_nodes; i++) {
         const struct node *x = &a->nodes[i], *y = &b->nodes[i];
         const struct op_row *row = node_row(x);
-        if (x->op != y->op || x->n_operands != y->n_operands || x->n_results != y->n_results || x->n_regions != y->n_regions) return false;
-        if (x->n_operands && memcmp(a->pool + x->operands, b->pool + y->operands, x->n_operands * sizeof *a->pool)) return false;
+        if (x->op != y->op || x->n_operands != y->n_operands || x->n_results != y->n_results ||
+            x->n_regions != y->n_regions)
+            return false;
+        if (x->n_operands &&
+            memcmp(a->pool + x->operands, b->pool + y->operands, x->n_operands * sizeof *a->pool))
+            return false;
         for (uint32_t g = 0; g < row->sig.n_groups; g++)
             if (a->pool[x->groups + g] != b->pool[y->groups + g]) return false;
         for (uint32_t k = 0; k < row->sig.n_attrs; k++)
@@ -519,15 +619,24 @@ static void *pack_part(char **at, const void *data, size_t size)
     return part;
 }
 
-/* The function and its arrays in one piece: bodies are small and many, and padding between arrays would be a good part of them. */
+/* The function and its arrays in one piece: bodies are small and many, and padding between arrays would be a
+ * good part of them. */
 static struct fn *pack(struct module *m, const struct fn *f, uint32_t n_pool, uint32_t n_attrs)
 {
-    _Static_assert(_Alignof(struct attr) <= 8 && _Alignof(struct region) <= 8 && _Alignof(struct symbol) <= 8, "these come first, on multiples of 8");
-    _Static_assert(sizeof(struct fn) % 8 == 0 && sizeof(struct attr) % 8 == 0 && sizeof(struct region) % 8 == 0 && sizeof(struct symbol) % 8 == 0, "and keep them");
-    _Static_assert(_Alignof(struct node) == 4 && _Alignof(struct value) == 4 && _Alignof(struct require) == 4, "the rest are words");
-    size_t size = sizeof *f + n_attrs * sizeof *f->attrs + f->n_regions * sizeof *f->regions + f->n_symbols * sizeof *f->symbols + f->n_nodes * sizeof *f->nodes +
-                  f->n_values * sizeof *f->values + f->n_requires * sizeof *f->requires + f->n_results * sizeof *f->results +
-                  (f->news ? f->n_params * sizeof *f->news : 0) + n_pool * sizeof *f->pool;
+    _Static_assert(_Alignof(struct attr) <= 8 && _Alignof(struct region) <= 8 && _Alignof(struct symbol) <= 8,
+                   "these come first, on multiples of 8");
+    _Static_assert(sizeof(struct fn) % 8 == 0 && sizeof(struct attr) % 8 == 0 &&
+                       sizeof(struct region) % 8 == 0 && sizeof(struct symbol) % 8 == 0,
+                   "and keep them");
+    _Static_assert(_Alignof(struct node) == 4 && _Alignof(struct value) == 4 && _Alignof(struct require) == 4,
+                   "the rest are words");
+    size_t size = sizeof *f + n_attrs * sizeof *f->attrs + f->n_regions * sizeof *f->regions +
+                  f->n_symbols * sizeof *f->symbols + f->n_nodes * sizeof *f->nodes +
+                  f->n_values * sizeof *f->values +
+                  f->n_requires * sizeof *f->
+                                      requires +
+                                  f->n_results * sizeof *f->results +
+                                  (f->news ? f->n_params * sizeof *f->news : 0) + n_pool * sizeof *f->pool;
     char *at = arena_alloc(&m->arena, size);
     struct fn *out = pack_part(&at, f, sizeof *f);
     out->attrs = pack_part(&at, f->attrs, n_attrs * sizeof *f->attrs);
@@ -535,7 +644,9 @@ static struct fn *pack(struct module *m, const struct fn *f, uint32_t n_pool, ui
     out->symbols = pack_part(&at, f->symbols, f->n_symbols * sizeof *f->symbols);
     out->nodes = pack_part(&at, f->nodes, f->n_nodes * sizeof *f->nodes);
     out->values = pack_part(&at, f->values, f->n_values * sizeof *f->values);
-    out->requires = pack_part(&at, f->requires, f->n_requires * sizeof *f->requires);
+    out->
+        requires
+    = pack_part(&at, f->requires, f->n_requires * sizeof *f->requires);
     out->results = pack_part(&at, f->results, f->n_results * sizeof *f->results);
     if (f->news) out->news = pack_part(&at, f->news, f->n_params * sizeof *f->news);
     out->pool = pack_part(&at, f->pool, n_pool * sizeof *f->pool);
@@ -545,7 +656,8 @@ static struct fn *pack(struct module *m, const struct fn *f, uint32_t n_pool, ui
 
 static uint32_t find_equal(const struct module *m, const struct fn *f)
 {
-    for (uint32_t it = map_first(&m->fn_map, f->hash); it != HOP_NONE; it = map_next(&m->fn_map, f->hash, it)) {
+    for (uint32_t it = map_first(&m->fn_map, f->hash); it != HOP_NONE;
+         it = map_next(&m->fn_map, f->hash, it)) {
         const struct fn *other = module_fn(m, map_value(&m->fn_map, it));
         if (structurally_equal(other, f)) return other->id;
     }
@@ -555,10 +667,26 @@ static uint32_t find_equal(const struct module *m, const struct fn *f)
 uint32_t builder_finish(struct builder *b, const val *results, uint32_t n_results)
 {
     struct module *m = b->m;
-    struct fn f = { .name = b->name, .place = b->fn_place, .n_params = b->n_params, .n_values = b->values.len, .n_nodes = b->nodes.len,
-                    .n_results = n_results, .n_symbols = b->symbols.len, .n_outer_symbols = b->n_outer_symbols, .n_requires = b->requires.len,
-                    .n_regions = b->regions.len, .values = b->values.data, .nodes = b->nodes.data, .results = (val *)results, .pool = b->pool.data,
-                    .attrs = b->attrs.data, .regions = b->regions.data, .symbols = b->symbols.data, .requires = b->requires.data, .news = b->news, .effects = b->effects };
+    struct fn f = { .name = b->name,
+                    .place = b->fn_place,
+                    .n_params = b->n_params,
+                    .n_values = b->values.len,
+                    .n_nodes = b->nodes.len,
+                    .n_results = n_results,
+                    .n_symbols = b->symbols.len,
+                    .n_outer_symbols = b->n_outer_symbols,
+                    .n_requires = b->requires.len,
+                    .n_regions = b->regions.len,
+                    .values = b->values.data,
+                    .nodes = b->nodes.data,
+                    .results = (val *)results,
+                    .pool = b->pool.data,
+                    .attrs = b->attrs.data,
+                    .regions = b->regions.data,
+                    .symbols = b->symbols.data,
+                    .requires = b->requires.data,
+                    .news = b->news,
+                    .effects = b->effects };
     f.hash = structural_hash(&f);
     uint32_t equal = f.name ? HOP_NONE : find_equal(m, &f);
     if (equal != HOP_NONE) {
@@ -599,7 +727,8 @@ uint32_t module_with_updates(struct module *m, uint32_t fn, const uint32_t *upda
     uint32_t *news = no_news(&m->arena, f.n_params);
     any = false;
     for (uint32_t k = 0; updates && k < f.n_results; k++)
-        if (updates[k] != HOP_NONE && value_type(&f, f.results[k]) == value_type(&f, updates[k])) news[updates[k]] = k, any = true;
+        if (updates[k] != HOP_NONE && value_type(&f, f.results[k]) == value_type(&f, updates[k]))
+            news[updates[k]] = k, any = true;
     for (uint32_t p = 0; p < f.n_params; p++) same &= news[p] == (f.news ? f.news[p] : HOP_NONE);
     if (same) return fn;
     f.news = any ? news : NULL;
@@ -607,7 +736,8 @@ uint32_t module_with_updates(struct module *m, uint32_t fn, const uint32_t *upda
     f.hash = structural_hash(&f);
     uint32_t equal = find_equal(m, &f);
     if (equal != HOP_NONE) return equal;
-    struct fn *out = arena_copy(&m->arena, &f, sizeof f); /* the arrays are shared: finished functions do not change */
+    struct fn *out = arena_copy(&m->arena, &f,
+                                sizeof f); /* the arrays are shared: finished functions do not change */
     out->id = m->fns.len;
     vec_push(&m->arena, &m->fns, out);
     map_put(&m->fn_map, out->hash, out->id);
@@ -631,9 +761,13 @@ const val *node_group(const struct fn *f, const struct node *n, uint32_t g, uint
     return node_operands(f, n) + at;
 }
 
-const val *node_region_operands(const struct fn *f, const struct node *n, uint32_t r) { return node_operands(f, n) + node_region(f, n, r)->operands; }
+const val *node_region_operands(const struct fn *f, const struct node *n, uint32_t r)
+{
+    return node_operands(f, n) + node_region(f, n, r)->operands;
+}
 
-type_id sig_feed_type(struct module *m, const struct op_row *row, uint32_t g, const struct attr *attrs, type_id t)
+type_id sig_feed_type(struct module *m, const struct op_row *row, uint32_t g, const struct attr *attrs,
+                      type_id t)
 {
     uint8_t kind = row->sig.groups[g].kind;
     if (kind != GROUP_OVER && kind != GROUP_PAIR) return t;
@@ -642,7 +776,8 @@ type_id sig_feed_type(struct module *m, const struct op_row *row, uint32_t g, co
     return at >= 0 && at < type_get(m, t).rank ? type_drop_dim(m, t, (uint32_t)at) : HOP_NONE;
 }
 
-uint32_t sig_result_sizes(const struct op_row *row, uint32_t r, const uint32_t *groups, uint32_t n_region_results, uint32_t sizes[3])
+uint32_t sig_result_sizes(const struct op_row *row, uint32_t r, const uint32_t *groups,
+                          uint32_t n_region_results, uint32_t sizes[3])
 {
     const struct sig_region *sig = sig_region(row, r);
     uint32_t n = 0, left = n_region_results;
@@ -668,12 +803,14 @@ void copier_begin(struct copier *c, struct builder *b, const struct fn *f)
     c->values = ARENA_NEW(&b->arena, val, f->n_values);
     memset(c->values, 0xff, f->n_values * sizeof *c->values);
     c->symbols = ARENA_NEW(&b->arena, dim, f->n_symbols);
-    for (uint32_t i = 0; i < f->n_symbols; i++) c->symbols[i] = i < f->n_outer_symbols && i < b->n_outer_symbols ? dim_symbol(b->m, i) : HOP_NONE;
+    for (uint32_t i = 0; i < f->n_symbols; i++)
+        c->symbols[i] = i < f->n_outer_symbols && i < b->n_outer_symbols ? dim_symbol(b->m, i) : HOP_NONE;
 }
 
 void copier_params(struct copier *c)
 {
-    for (uint32_t p = 0; p < c->f->n_params; p++) c->values[p] = builder_param(c->b, copier_type(c, value_type(c->f, p)), c->f->values[p].name);
+    for (uint32_t p = 0; p < c->f->n_params; p++)
+        c->values[p] = builder_param(c->b, copier_type(c, value_type(c->f, p)), c->f->values[p].name);
 }
 
 dim copier_dim(struct copier *c, dim d) { return d & DIM_TABLE ? dim_substitute(c->b->m, d, c->symbols) : d; }
@@ -688,7 +825,8 @@ struct node_in copier_node_in(struct copier *c, const struct node *n)
     val *operands = ARENA_NEW(scratch, val, n->n_operands);
     for (uint32_t i = 0; i < n->n_operands; i++) {
         operands[i] = c->values[node_operands(c->f, n)[i]];
-        if (operands[i] == VAL_NONE) hop_throw(HOP_INTERNAL, "%s: an operand was not copied before it", row->name);
+        if (operands[i] == VAL_NONE)
+            hop_throw(HOP_INTERNAL, "%s: an operand was not copied before it", row->name);
     }
     struct attr *attrs = ARENA_NEW(scratch, struct attr, row->sig.n_attrs);
     for (uint32_t i = 0; i < row->sig.n_attrs; i++) {
@@ -706,8 +844,14 @@ struct node_in copier_node_in(struct copier *c, const struct node *n)
         for (uint32_t k = 0; k < g->n_dims; k++) dims[k] = copier_dim(c, g->dims[k]);
         regions[r] = (struct region_in){ g->fn, operands + g->operands, g->n_operands, dims };
     }
-    return (struct node_in){ .op = n->op, .operands = operands, .n_operands = own, .groups = c->f->pool + n->groups, .attrs = attrs,
-                             .regions = regions, .n_regions = n->n_regions, .place = n->place };
+    return (struct node_in){ .op = n->op,
+                             .operands = operands,
+                             .n_operands = own,
+                             .groups = c->f->pool + n->groups,
+                             .attrs = attrs,
+                             .regions = regions,
+                             .n_regions = n->n_regions,
+                             .place = n->place };
 }
 
 void copier_bind(struct copier *c, const struct node *n, const val *results)
@@ -718,10 +862,13 @@ void copier_bind(struct copier *c, const struct node *n, const val *results)
         if (results[i] == VAL_NONE) continue;
         uint32_t name = c->f->values[n->results + i].name;
         if (name && !c->b->values.data[results[i]].name) c->b->values.data[results[i]].name = name;
-        struct type was = type_get(m, value_type(c->f, n->results + i)), is = type_get(m, builder_type(c->b, results[i]));
-        uint32_t s, skip = is.rank > was.rank ? (uint32_t)(is.rank - was.rank) : 0; /* a batched result has its batch dim in front */
+        struct type was = type_get(m, value_type(c->f, n->results + i)),
+                    is = type_get(m, builder_type(c->b, results[i]));
+        uint32_t s, skip = is.rank > was.rank ? (uint32_t)(is.rank - was.rank)
+                                              : 0; /* a batched result has its batch dim in front */
         for (uint32_t d = 0; d < was.rank && d + skip < is.rank; d++)
-            if (was.dims[d] & DIM_TABLE && dim_is_symbol(m, was.dims[d], &s) && c->symbols[s] == HOP_NONE) c->symbols[s] = is.dims[d + skip];
+            if (was.dims[d] & DIM_TABLE && dim_is_symbol(m, was.dims[d], &s) && c->symbols[s] == HOP_NONE)
+                c->symbols[s] = is.dims[d + skip];
     }
 }
 
@@ -738,7 +885,8 @@ val copier_node(struct copier *c, const struct node *n)
 void copier_body(struct copier *c, val *results)
 {
     for (uint32_t i = 0; i < c->f->n_requires; i++)
-        builder_require(c->b, copier_dim(c, c->f->requires[i].a), copier_dim(c, c->f->requires[i].b), "requirement");
+        builder_require(c->b, copier_dim(c, c->f->requires[i].a), copier_dim(c, c->f->requires[i].b),
+                        "requirement");
     for (uint32_t i = 0; i < c->f->n_nodes; i++) copier_node(c, fn_node(c->f, i));
     for (uint32_t i = 0; i < c->f->n_results; i++) results[i] = c->values[c->f->results[i]];
 }

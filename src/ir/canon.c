@@ -1,20 +1,25 @@
-/* Writes the canonical bytes of a function: a module and a function come in, 32-bit words and the tables of places and constants go out. */
+/* Writes the canonical bytes of a function: a module and a function come in, 32-bit words and the tables of
+ * places and constants go out. */
 #include "ir/canon.h"
 
-/* Constants up to this size stand in the bytes; larger ones are represented by their size and a 128-bit hash. */
+/* Constants up to this size stand in the bytes; larger ones are represented by their size and a 128-bit hash.
+ */
 enum { INLINE_CONSTANT = 4096 };
 
 struct walk {
     struct canon *c;
     const struct module *m;
-    uint32_t *fns, *types, *dims;             /* index in the module -> number + 1, 0: not met */
+    uint32_t *fns, *types, *dims; /* index in the module -> number + 1, 0: not met */
     uint32_t n_fns, n_types, n_dims;
     struct place last;
     uint32_t last_number;
 };
 
 static void word(struct walk *w, uint32_t value) { vec_push(&w->c->arena, &w->c->words, value); }
-static void wide(struct walk *w, uint64_t value) { word(w, (uint32_t)value), word(w, (uint32_t)(value >> 32)); }
+static void wide(struct walk *w, uint64_t value)
+{
+    word(w, (uint32_t)value), word(w, (uint32_t)(value >> 32));
+}
 
 void canon_bytes(struct canon *c, const void *bytes, size_t n)
 {
@@ -35,14 +40,19 @@ static void string(struct walk *w, uint32_t id)
 }
 
 static uint64_t place_hash(struct place p) { return hash_mix(hash_mix(p.line, p.col), p.file); }
-static bool same_place(struct place a, struct place b) { return a.line == b.line && a.col == b.col && a.file == b.file; }
+static bool same_place(struct place a, struct place b)
+{
+    return a.line == b.line && a.col == b.col && a.file == b.file;
+}
 
 uint32_t canon_place(const struct canon *c, struct place p)
 {
     if (!p.line) p = (struct place){ 0 };
     uint64_t h = place_hash(p);
-    for (uint32_t it = map_first(&c->place_numbers, h); it != HOP_NONE; it = map_next(&c->place_numbers, h, it))
-        if (same_place(c->places.data[map_value(&c->place_numbers, it)], p)) return map_value(&c->place_numbers, it);
+    for (uint32_t it = map_first(&c->place_numbers, h); it != HOP_NONE;
+         it = map_next(&c->place_numbers, h, it))
+        if (same_place(c->places.data[map_value(&c->place_numbers, it)], p))
+            return map_value(&c->place_numbers, it);
     return HOP_NONE;
 }
 
@@ -153,7 +163,8 @@ static void node(struct walk *w, const struct fn *f, const struct node *n)
     word(w, n->n_results);
     for (uint32_t i = 0; i < n->n_results; i++) type(w, value_type(f, n->results + i));
     for (uint32_t i = 0; i < row->sig.n_attrs; i++) attribute(w, node_attr(f, n, i));
-    for (uint32_t g = 0; row->flags & OPF_HIGHER && g < row->sig.n_groups; g++) word(w, node_group_size(f, n, g));
+    for (uint32_t g = 0; row->flags & OPF_HIGHER && g < row->sig.n_groups; g++)
+        word(w, node_group_size(f, n, g));
     for (uint32_t r = 0; r < n->n_regions; r++) {
         const struct region *region = node_region(f, n, r);
         word(w, region->operands);
@@ -202,13 +213,19 @@ static void function(struct walk *w, uint32_t fn)
     for (uint32_t i = 0; i < f->n_results; i++) word(w, f->results[i]);
 }
 
-uint32_t canon_constant(const struct canon *c, uint32_t constant) { return constant < c->n_constants ? c->constant_numbers[constant] : HOP_NONE; }
+uint32_t canon_constant(const struct canon *c, uint32_t constant)
+{
+    return constant < c->n_constants ? c->constant_numbers[constant] : HOP_NONE;
+}
 
 void canon_function(struct canon *c, const struct module *m, uint32_t fn)
 {
     struct arena scratch = { 0 };
     hop_cleanup_push(arena_free, &scratch);
-    struct walk w = { .c = c, .m = m, .fns = ARENA_ZNEW(&scratch, uint32_t, m->fns.len), .types = ARENA_ZNEW(&scratch, uint32_t, m->types.len),
+    struct walk w = { .c = c,
+                      .m = m,
+                      .fns = ARENA_ZNEW(&scratch, uint32_t, m->fns.len),
+                      .types = ARENA_ZNEW(&scratch, uint32_t, m->types.len),
                       .dims = ARENA_ZNEW(&scratch, uint32_t, m->dims.len) };
     c->place_numbers.arena = &c->arena;
     c->n_constants = m->constants.len;

@@ -1,5 +1,6 @@
-/* Dims: integer expressions over a function's symbols, kept in one canonical form so that equality is identity. A sum is a constant plus
- * coefficients times products; a product is a sorted list of atoms; atoms are symbols and floor-div, mod, min, max of two dims. */
+/* Dims: integer expressions over a function's symbols, kept in one canonical form so that equality is
+ * identity. A sum is a constant plus coefficients times products; a product is a sorted list of atoms; atoms
+ * are symbols and floor-div, mod, min, max of two dims. */
 #include "ir/ir.h"
 
 /* Dims are walked by recursion, as trees: both limits keep that cheap whatever a program does. */
@@ -13,7 +14,10 @@ static void measure(const struct module *m, struct dim_node *node)
         depth = HOP_MAX(depth, arg.depth);
         size += HOP_MAX(arg.size, 1u);
     }
-    if (depth + 1 > DEEPEST || size > LARGEST) hop_throw(HOP_INVALID, "a size expression is too large: nested more than %d deep or more than %d terms", DEEPEST, LARGEST);
+    if (depth + 1 > DEEPEST || size > LARGEST)
+        hop_throw(HOP_INVALID,
+                  "a size expression is too large: nested more than %d deep or more than %d terms", DEEPEST,
+                  LARGEST);
     node->depth = (uint16_t)(depth + 1);
     node->size = size;
 }
@@ -21,10 +25,12 @@ static void measure(const struct module *m, struct dim_node *node)
 static dim intern(struct module *m, struct dim_node node)
 {
     uint64_t h = hash_mix(node.kind * 31 + node.n, (uint64_t)node.value);
-    for (uint32_t i = 0; i < node.n; i++) h = hash_mix(h, node.args[i] ^ (node.coefs ? (uint64_t)node.coefs[i] << 20 : 0));
+    for (uint32_t i = 0; i < node.n; i++)
+        h = hash_mix(h, node.args[i] ^ (node.coefs ? (uint64_t)node.coefs[i] << 20 : 0));
     for (uint32_t it = map_first(&m->dim_map, h); it != HOP_NONE; it = map_next(&m->dim_map, h, it)) {
         const struct dim_node *d = &m->dims.data[map_value(&m->dim_map, it)];
-        if (d->kind == node.kind && d->n == node.n && d->value == node.value && (!node.n || !memcmp(d->args, node.args, node.n * sizeof(dim))) &&
+        if (d->kind == node.kind && d->n == node.n && d->value == node.value &&
+            (!node.n || !memcmp(d->args, node.args, node.n * sizeof(dim))) &&
             (!node.n || !node.coefs || !memcmp(d->coefs, node.coefs, node.n * sizeof(int64_t))))
             return DIM_TABLE | map_value(&m->dim_map, it);
     }
@@ -37,8 +43,18 @@ static dim intern(struct module *m, struct dim_node node)
 }
 
 static _Noreturn void overflow(void) { hop_throw(HOP_INVALID, "a size overflows 64 bits"); }
-static int64_t add64(int64_t a, int64_t b) { int64_t r; if (__builtin_add_overflow(a, b, &r)) overflow(); return r; }
-static int64_t mul64(int64_t a, int64_t b) { int64_t r; if (__builtin_mul_overflow(a, b, &r)) overflow(); return r; }
+static int64_t add64(int64_t a, int64_t b)
+{
+    int64_t r;
+    if (__builtin_add_overflow(a, b, &r)) overflow();
+    return r;
+}
+static int64_t mul64(int64_t a, int64_t b)
+{
+    int64_t r;
+    if (__builtin_mul_overflow(a, b, &r)) overflow();
+    return r;
+}
 static int64_t floordiv64(int64_t a, int64_t b)
 {
     if (b == 0) hop_throw(HOP_INVALID, "a size is divided by zero");
@@ -60,7 +76,10 @@ dim dim_const(struct module *m, int64_t value)
     return intern(m, (struct dim_node){ .kind = DIM_CONST, .value = value });
 }
 
-dim dim_symbol(struct module *m, uint32_t index) { return intern(m, (struct dim_node){ .kind = DIM_SYMBOL, .value = index }); }
+dim dim_symbol(struct module *m, uint32_t index)
+{
+    return intern(m, (struct dim_node){ .kind = DIM_SYMBOL, .value = index });
+}
 
 struct dim_node dim_get(const struct module *m, dim d)
 {
@@ -129,15 +148,16 @@ static void sum_add(const struct module *m, struct sum *s, dim d, int64_t factor
     else if (n.kind == DIM_SUM) {
         s->constant = add64(s->constant, mul64(n.value, factor));
         for (uint32_t i = 0; i < n.n; i++) sum_add_product(m, s, n.args[i], mul64(n.coefs[i], factor));
-    } else
-        sum_add_product(m, s, d, factor);
+    } else sum_add_product(m, s, d, factor);
 }
 
 static dim sum_finish(struct module *m, const struct sum *s)
 {
     if (!s->n) return dim_const(m, s->constant);
     if (s->n == 1 && s->coefs[0] == 1 && !s->constant) return s->products[0];
-    return intern(m, (struct dim_node){ .kind = DIM_SUM, .n = s->n, .value = s->constant, .args = s->products, .coefs = s->coefs });
+    return intern(
+        m, (struct dim_node){
+               .kind = DIM_SUM, .n = s->n, .value = s->constant, .args = s->products, .coefs = s->coefs });
 }
 
 dim dim_add(struct module *m, dim a, dim b)
@@ -168,7 +188,8 @@ static dim product_of(struct module *m, dim a, dim b) /* of two products or atom
         struct dim_node x = dim_get(m, both[k]);
         const dim *list = x.kind == DIM_PRODUCT ? x.args : &both[k];
         uint32_t count = x.kind == DIM_PRODUCT ? x.n : 1;
-        if (n + count > MAX_ATOMS) hop_throw(HOP_INVALID, "a size expression has more than %d factors", MAX_ATOMS);
+        if (n + count > MAX_ATOMS)
+            hop_throw(HOP_INVALID, "a size expression has more than %d factors", MAX_ATOMS);
         for (uint32_t i = 0; i < count; i++) {
             uint32_t at = n++;
             for (; at > 0 && compare(m, atoms[at - 1], list[i]) > 0; at--) atoms[at] = atoms[at - 1];
@@ -195,9 +216,11 @@ dim dim_mul(struct module *m, dim a, dim b)
             sum_add_product(m, &s, product_of(m, xs[i], ys[j]),
                             mul64(x.kind == DIM_SUM ? x.coefs[i] : 1, y.kind == DIM_SUM ? y.coefs[j] : 1));
     if (x.kind == DIM_SUM && x.value)
-        for (uint32_t j = 0; j < yn; j++) sum_add_product(m, &s, ys[j], mul64(x.value, y.kind == DIM_SUM ? y.coefs[j] : 1));
+        for (uint32_t j = 0; j < yn; j++)
+            sum_add_product(m, &s, ys[j], mul64(x.value, y.kind == DIM_SUM ? y.coefs[j] : 1));
     if (y.kind == DIM_SUM && y.value)
-        for (uint32_t i = 0; i < xn; i++) sum_add_product(m, &s, xs[i], mul64(y.value, x.kind == DIM_SUM ? x.coefs[i] : 1));
+        for (uint32_t i = 0; i < xn; i++)
+            sum_add_product(m, &s, xs[i], mul64(y.value, x.kind == DIM_SUM ? x.coefs[i] : 1));
     if (x.kind == DIM_SUM && y.kind == DIM_SUM) s.constant = mul64(x.value, y.value);
     return sum_finish(m, &s);
 }
@@ -228,8 +251,10 @@ dim dim_floordiv(struct module *m, dim a, dim b)
 {
     dim q, rest;
     if (b == 1 || a == 0) return a;
-    if (dim_is_const(m, a) && dim_is_const(m, b)) return dim_const(m, floordiv64(dim_const_value(m, a), dim_const_value(m, b)));
-    if (dim_is_const(m, b) && split_by(m, a, dim_const_value(m, b), &q, &rest)) return dim_add(m, q, dim_floordiv(m, rest, b));
+    if (dim_is_const(m, a) && dim_is_const(m, b))
+        return dim_const(m, floordiv64(dim_const_value(m, a), dim_const_value(m, b)));
+    if (dim_is_const(m, b) && split_by(m, a, dim_const_value(m, b), &q, &rest))
+        return dim_add(m, q, dim_floordiv(m, rest, b));
     return binary(m, DIM_FLOORDIV, a, b);
 }
 
@@ -237,7 +262,8 @@ dim dim_mod(struct module *m, dim a, dim b)
 {
     dim q, rest;
     if (b == 1 || a == 0) return 0;
-    if (dim_is_const(m, a) && dim_is_const(m, b)) return dim_const(m, mod64(dim_const_value(m, a), dim_const_value(m, b)));
+    if (dim_is_const(m, a) && dim_is_const(m, b))
+        return dim_const(m, mod64(dim_const_value(m, a), dim_const_value(m, b)));
     if (dim_is_const(m, b) && split_by(m, a, dim_const_value(m, b), &q, &rest)) return dim_mod(m, rest, b);
     return binary(m, DIM_MOD, a, b);
 }
@@ -307,7 +333,10 @@ int64_t dim_eval(const struct module *m, dim d, const int64_t *symbols)
 
 /* ---- ranges ---- */
 
-static int64_t saturate(__int128 x) { return x > INT64_MAX ? INT64_MAX : x < INT64_MIN ? INT64_MIN : (int64_t)x; }
+static int64_t saturate(__int128 x)
+{
+    return x > INT64_MAX ? INT64_MAX : x < INT64_MIN ? INT64_MIN : (int64_t)x;
+}
 static bool unbounded(int64_t x) { return x == INT64_MAX || x == INT64_MIN; }
 static int64_t mul_bound(int64_t a, int64_t b)
 {
@@ -315,7 +344,10 @@ static int64_t mul_bound(int64_t a, int64_t b)
     if (unbounded(a) || unbounded(b)) return (a < 0) != (b < 0) ? INT64_MIN : INT64_MAX;
     return saturate((__int128)a * b);
 }
-static int64_t add_bound(int64_t a, int64_t b) { return unbounded(a) ? a : unbounded(b) ? b : saturate((__int128)a + b); }
+static int64_t add_bound(int64_t a, int64_t b)
+{
+    return unbounded(a) ? a : unbounded(b) ? b : saturate((__int128)a + b);
+}
 
 static void mul_range(int64_t *lo, int64_t *hi, int64_t lo2, int64_t hi2)
 {
@@ -355,8 +387,14 @@ void dim_range(const struct module *m, const struct symbol *symbols, dim d, int6
     dim_range(m, symbols, n.args[0], &l, &h);
     dim_range(m, symbols, n.args[1], &l2, &h2);
     switch (n.kind) {
-    case DIM_MIN: *lo = HOP_MIN(l, l2); *hi = HOP_MIN(h, h2); return;
-    case DIM_MAX: *lo = HOP_MAX(l, l2); *hi = HOP_MAX(h, h2); return;
+    case DIM_MIN:
+        *lo = HOP_MIN(l, l2);
+        *hi = HOP_MIN(h, h2);
+        return;
+    case DIM_MAX:
+        *lo = HOP_MAX(l, l2);
+        *hi = HOP_MAX(h, h2);
+        return;
     case DIM_MOD:
         *lo = l2 > 0 ? 0 : INT64_MIN;
         *hi = l2 > 0 ? (h2 == INT64_MAX ? INT64_MAX : h2 - 1) : INT64_MAX;
@@ -378,11 +416,17 @@ bool dim_provably_le(struct module *m, const struct symbol *symbols, dim a, dim 
     int64_t lo, hi;
     dim_range(m, symbols, dim_sub(m, b, a), &lo, &hi);
     if (lo >= 0 || hi < 0) return lo >= 0;
-    struct dim_node small = dim_get(m, a), large = dim_get(m, b); /* of max and min the parts may tell more than the range */
-    if (small.kind == DIM_MAX) return dim_provably_le(m, symbols, small.args[0], b) && dim_provably_le(m, symbols, small.args[1], b);
-    if (large.kind == DIM_MIN) return dim_provably_le(m, symbols, a, large.args[0]) && dim_provably_le(m, symbols, a, large.args[1]);
-    if (small.kind == DIM_MIN && (dim_provably_le(m, symbols, small.args[0], b) || dim_provably_le(m, symbols, small.args[1], b))) return true;
-    return large.kind == DIM_MAX && (dim_provably_le(m, symbols, a, large.args[0]) || dim_provably_le(m, symbols, a, large.args[1]));
+    struct dim_node small = dim_get(m, a),
+                    large = dim_get(m, b); /* of max and min the parts may tell more than the range */
+    if (small.kind == DIM_MAX)
+        return dim_provably_le(m, symbols, small.args[0], b) && dim_provably_le(m, symbols, small.args[1], b);
+    if (large.kind == DIM_MIN)
+        return dim_provably_le(m, symbols, a, large.args[0]) && dim_provably_le(m, symbols, a, large.args[1]);
+    if (small.kind == DIM_MIN &&
+        (dim_provably_le(m, symbols, small.args[0], b) || dim_provably_le(m, symbols, small.args[1], b)))
+        return true;
+    return large.kind == DIM_MAX &&
+           (dim_provably_le(m, symbols, a, large.args[0]) || dim_provably_le(m, symbols, a, large.args[1]));
 }
 
 bool dim_mentions(const struct module *m, dim d, bool (*test)(void *ctx, uint32_t symbol), void *ctx)
@@ -398,16 +442,21 @@ bool dim_mentions(const struct module *m, dim d, bool (*test)(void *ctx, uint32_
 
 enum { LEVEL_SUM, LEVEL_PRODUCT, LEVEL_ATOM };
 
-static void print_level(const struct module *m, const struct symbol *symbols, dim d, struct text *out, int level)
+static void print_level(const struct module *m, const struct symbol *symbols, dim d, struct text *out,
+                        int level)
 {
     struct dim_node n = dim_get(m, d);
-    bool paren = (n.kind == DIM_SUM && level > LEVEL_SUM) || (n.kind == DIM_PRODUCT && level > LEVEL_PRODUCT) ||
-                 ((n.kind == DIM_FLOORDIV || n.kind == DIM_MOD) && level >= LEVEL_PRODUCT) || (n.kind == DIM_CONST && n.value < 0 && level > LEVEL_SUM);
+    bool paren = (n.kind == DIM_SUM && level > LEVEL_SUM) ||
+                 (n.kind == DIM_PRODUCT && level > LEVEL_PRODUCT) ||
+                 ((n.kind == DIM_FLOORDIV || n.kind == DIM_MOD) && level >= LEVEL_PRODUCT) ||
+                 (n.kind == DIM_CONST && n.value < 0 && level > LEVEL_SUM);
     if (paren) text_str(out, "(");
     switch (n.kind) {
     case DIM_CONST: text_add(out, "%lld", (long long)n.value); break;
     case DIM_SYMBOL:
-        if (symbols) text_add(out, "%s%s", symbols[n.value].origin == SYMBOL_NODE ? "?" : "", m->strings.data[symbols[n.value].name]);
+        if (symbols)
+            text_add(out, "%s%s", symbols[n.value].origin == SYMBOL_NODE ? "?" : "",
+                     m->strings.data[symbols[n.value].name]);
         else text_add(out, "$%lld", (long long)n.value);
         break;
     case DIM_SUM:
@@ -415,10 +464,13 @@ static void print_level(const struct module *m, const struct symbol *symbols, di
             int64_t c = n.coefs[i];
             if (c < 0) text_str(out, i ? " - " : "-");
             else if (i) text_str(out, " + ");
-            if (c != 1 && c != -1) text_add(out, "%llu*", c < 0 ? 0 - (unsigned long long)c : (unsigned long long)c);
+            if (c != 1 && c != -1)
+                text_add(out, "%llu*", c < 0 ? 0 - (unsigned long long)c : (unsigned long long)c);
             print_level(m, symbols, n.args[i], out, LEVEL_PRODUCT);
         }
-        if (n.value) text_add(out, " %c %llu", n.value < 0 ? '-' : '+', n.value < 0 ? 0 - (unsigned long long)n.value : (unsigned long long)n.value);
+        if (n.value)
+            text_add(out, " %c %llu", n.value < 0 ? '-' : '+',
+                     n.value < 0 ? 0 - (unsigned long long)n.value : (unsigned long long)n.value);
         break;
     case DIM_PRODUCT:
         for (uint32_t i = 0; i < n.n; i++) {
@@ -442,4 +494,7 @@ static void print_level(const struct module *m, const struct symbol *symbols, di
     if (paren) text_str(out, ")");
 }
 
-void dim_print(const struct module *m, const struct symbol *symbols, dim d, struct text *out) { print_level(m, symbols, d, out, LEVEL_SUM); }
+void dim_print(const struct module *m, const struct symbol *symbols, dim d, struct text *out)
+{
+    print_level(m, symbols, d, out, LEVEL_SUM);
+}

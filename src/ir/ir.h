@@ -1,5 +1,6 @@
-/* The program representation: dtypes, dims, types, constants, closed functions of index-based nodes, modules, and the builder that makes
- * functions. A finished function never changes; every pass and transform builds a new one. Everything is owned by its module's arena. */
+/* The program representation: dtypes, dims, types, constants, closed functions of index-based nodes, modules,
+ * and the builder that makes functions. A finished function never changes; every pass and transform builds a
+ * new one. Everything is owned by its module's arena. */
 #ifndef HOP_IR_H
 #define HOP_IR_H
 
@@ -11,7 +12,22 @@ struct builder;
 /* ---- dtypes ---- */
 
 enum dtype_kind { KIND_BOOL, KIND_INT, KIND_UINT, KIND_FLOAT };
-enum dtype { DT_BOOL, DT_I8, DT_I16, DT_I32, DT_I64, DT_U8, DT_U16, DT_U32, DT_U64, DT_F16, DT_BF16, DT_F32, DT_F64, DT_COUNT };
+enum dtype {
+    DT_BOOL,
+    DT_I8,
+    DT_I16,
+    DT_I32,
+    DT_I64,
+    DT_U8,
+    DT_U16,
+    DT_U32,
+    DT_U64,
+    DT_F16,
+    DT_BF16,
+    DT_F32,
+    DT_F64,
+    DT_COUNT
+};
 struct dtype_info {
     const char *name;
     uint8_t size; /* bytes */
@@ -19,7 +35,10 @@ struct dtype_info {
 };
 extern const struct dtype_info dtype_info[DT_COUNT];
 static inline bool dtype_is_float(enum dtype t) { return dtype_info[t].kind == KIND_FLOAT; }
-static inline bool dtype_is_integer(enum dtype t) { return dtype_info[t].kind == KIND_INT || dtype_info[t].kind == KIND_UINT; }
+static inline bool dtype_is_integer(enum dtype t)
+{
+    return dtype_info[t].kind == KIND_INT || dtype_info[t].kind == KIND_UINT;
+}
 /* f16 and bf16 are stored, moved and cast; computed with they are f32, and each result is rounded once. */
 static inline bool dtype_is_narrow(enum dtype t) { return t == DT_F16 || t == DT_BF16; }
 /* What sums and products of many elements are kept in until they are complete. */
@@ -28,18 +47,19 @@ bool dtype_from_name(const char *name, size_t length, enum dtype *out);
 
 /* ---- dims ---- */
 
-/* An integer expression in canonical form, interned by the module: equal dims have equal ids. Constants below 2^31 are their own id.
- * A symbol is an index into the symbol table of the function in which the dim stands. */
+/* An integer expression in canonical form, interned by the module: equal dims have equal ids. Constants below
+ * 2^31 are their own id. A symbol is an index into the symbol table of the function in which the dim stands.
+ */
 typedef uint32_t dim;
 enum dim_kind { DIM_CONST, DIM_SYMBOL, DIM_SUM, DIM_PRODUCT, DIM_FLOORDIV, DIM_MOD, DIM_MIN, DIM_MAX };
 struct dim_node {
     uint8_t kind;
-    uint16_t depth;        /* of nesting */
-    uint32_t n;            /* arguments */
-    uint32_t size;         /* nodes of the expression written out */
-    int64_t value;         /* constant, symbol index, or constant term of a sum */
-    const dim *args;       /* sum: products or atoms, ascending; product: atoms, ascending; others: two dims */
-    const int64_t *coefs;  /* sum: coefficient of each argument, none zero */
+    uint16_t depth;       /* of nesting */
+    uint32_t n;           /* arguments */
+    uint32_t size;        /* nodes of the expression written out */
+    int64_t value;        /* constant, symbol index, or constant term of a sum */
+    const dim *args;      /* sum: products or atoms, ascending; product: atoms, ascending; others: two dims */
+    const int64_t *coefs; /* sum: coefficient of each argument, none zero */
 };
 #define DIM_TABLE 0x80000000u
 struct symbol;
@@ -53,12 +73,17 @@ dim dim_mod(struct module *m, dim a, dim b);
 dim dim_min(struct module *m, dim a, dim b);
 dim dim_max(struct module *m, dim a, dim b);
 struct dim_node dim_get(const struct module *m, dim d);
-static inline bool dim_is_const(const struct module *m, dim d) { return !(d & DIM_TABLE) || dim_get(m, d).kind == DIM_CONST; }
-int64_t dim_const_value(const struct module *m, dim d);         /* of a constant */
+static inline bool dim_is_const(const struct module *m, dim d)
+{
+    return !(d & DIM_TABLE) || dim_get(m, d).kind == DIM_CONST;
+}
+int64_t dim_const_value(const struct module *m, dim d); /* of a constant */
 bool dim_is_symbol(const struct module *m, dim d, uint32_t *index);
 dim dim_substitute(struct module *m, dim d, const dim *symbols); /* symbol k becomes symbols[k] */
-int64_t dim_eval(const struct module *m, dim d, const int64_t *symbols); /* throws on overflow and division by zero */
-void dim_range(const struct module *m, const struct symbol *symbols, dim d, int64_t *lo, int64_t *hi); /* saturates at INT64_MIN/MAX */
+int64_t dim_eval(const struct module *m, dim d,
+                 const int64_t *symbols); /* throws on overflow and division by zero */
+void dim_range(const struct module *m, const struct symbol *symbols, dim d, int64_t *lo,
+               int64_t *hi); /* saturates at INT64_MIN/MAX */
 /* 1: a <= b always; 0: unknown or false */
 bool dim_provably_le(struct module *m, const struct symbol *symbols, dim a, dim b);
 bool dim_mentions(const struct module *m, dim d, bool (*test)(void *ctx, uint32_t symbol), void *ctx);
@@ -78,15 +103,20 @@ static inline uint32_t all_dims(uint32_t rank) { return rank < 32 ? (1u << rank)
 type_id type_intern(struct module *m, enum dtype dtype, uint32_t rank, const dim *dims);
 struct type type_get(const struct module *m, type_id t);
 type_id type_substitute(struct module *m, type_id t, const dim *symbols);
-static inline type_id type_scalar(struct module *m, enum dtype dtype) { return type_intern(m, dtype, 0, NULL); }
-type_id type_prepend(struct module *m, type_id t, dim d);     /* T[...] -> T[d, ...] */
-type_id type_drop_leading(struct module *m, type_id t);        /* T[d, ...] -> T[...] */
+static inline type_id type_scalar(struct module *m, enum dtype dtype)
+{
+    return type_intern(m, dtype, 0, NULL);
+}
+type_id type_prepend(struct module *m, type_id t, dim d); /* T[...] -> T[d, ...] */
+type_id type_drop_leading(struct module *m, type_id t);   /* T[d, ...] -> T[...] */
 type_id type_drop_dim(struct module *m, type_id t, uint32_t at);
 type_id type_insert_dim(struct module *m, type_id t, uint32_t at, dim d);
 type_id type_with_dtype(struct module *m, type_id t, enum dtype dtype);
 dim type_elements(struct module *m, type_id t);
-void type_print(const struct module *m, const struct symbol *symbols, type_id t, struct text *out); /* f32[T, 64] */
-const char *type_text(const struct module *m, const struct symbol *symbols, type_id t); /* in the module's scratch, for messages */
+void type_print(const struct module *m, const struct symbol *symbols, type_id t,
+                struct text *out); /* f32[T, 64] */
+const char *type_text(const struct module *m, const struct symbol *symbols,
+                      type_id t); /* in the module's scratch, for messages */
 
 /* ---- functions ---- */
 
@@ -136,11 +166,13 @@ struct attr {
     };
 };
 
-/* A body of a higher-order node: the function, its own operands, and what each of the function's parameter and dim symbols is here. */
+/* A body of a higher-order node: the function, its own operands, and what each of the function's parameter
+ * and dim symbols is here. */
 struct region {
     uint32_t fn;
     uint32_t operands, n_operands; /* the region's own operands: positions among the node's operands */
-    const dim *dims;               /* one per symbol of the function that no node of it binds (they come first in its table) */
+    const dim
+        *dims; /* one per symbol of the function that no node of it binds (they come first in its table) */
     uint32_t n_dims;
 };
 
@@ -150,7 +182,7 @@ struct node {
     uint32_t results, n_results;   /* consecutive values */
     uint32_t attrs;                /* in fn->attrs, as many as the row's specification */
     uint32_t regions;              /* in fn->regions */
-    uint32_t groups;               /* in fn->pool: sizes of the row's operand groups (higher-order rows only) */
+    uint32_t groups; /* in fn->pool: sizes of the row's operand groups (higher-order rows only) */
     struct place place;
 };
 
@@ -162,8 +194,9 @@ struct require {
 
 enum effect {
     EFFECT_NONE = 0,
-    EFFECT_CHECK = 1, /* may end the run; otherwise pure: may be moved among pure nodes, not removed, not duplicated */
-    EFFECT_IO = 2     /* visible outside: keeps its order */
+    EFFECT_CHECK =
+        1, /* may end the run; otherwise pure: may be moved among pure nodes, not removed, not duplicated */
+    EFFECT_IO = 2 /* visible outside: keeps its order */
 };
 
 #define NEW_UNCHANGED (HOP_NONE - 1)
@@ -179,25 +212,40 @@ struct fn {
     struct attr *attrs;
     struct region *regions;
     struct symbol *symbols;
-    struct require *requires;
-    /* Which parameters a run updates (`mut`), per parameter: the result that is its new content, NEW_UNCHANGED: none is, HOP_NONE: it is not `mut`. NULL: no
-     * parameter is. Inside of programs such a result is one like any other; whoever runs the function puts it in the argument's place. */
+    struct require *
+        requires;
+    /* Which parameters a run updates (`mut`), per parameter: the result that is its new content,
+     * NEW_UNCHANGED: none is, HOP_NONE: it is not `mut`. NULL: no parameter is. Inside of programs such a
+     * result is one like any other; whoever runs the function puts it in the argument's place. */
     uint32_t *news;
     uint8_t effects; /* union over its nodes, bodies included */
     uint64_t hash;   /* structural; equal functions have equal hashes */
 };
 
 static inline const struct node *fn_node(const struct fn *f, uint32_t i) { return &f->nodes[i]; }
-static inline const val *node_operands(const struct fn *f, const struct node *n) { return f->pool + n->operands; }
-static inline const struct attr *node_attr(const struct fn *f, const struct node *n, uint32_t k) { return &f->attrs[n->attrs + k]; }
-static inline const struct region *node_region(const struct fn *f, const struct node *n, uint32_t r) { return &f->regions[n->regions + r]; }
-static inline uint32_t node_group_size(const struct fn *f, const struct node *n, uint32_t g) { return f->pool[n->groups + g]; }
+static inline const val *node_operands(const struct fn *f, const struct node *n)
+{
+    return f->pool + n->operands;
+}
+static inline const struct attr *node_attr(const struct fn *f, const struct node *n, uint32_t k)
+{
+    return &f->attrs[n->attrs + k];
+}
+static inline const struct region *node_region(const struct fn *f, const struct node *n, uint32_t r)
+{
+    return &f->regions[n->regions + r];
+}
+static inline uint32_t node_group_size(const struct fn *f, const struct node *n, uint32_t g)
+{
+    return f->pool[n->groups + g];
+}
 /* Operands of group g (position of its first among the node's operands in *first when not NULL). */
 const val *node_group(const struct fn *f, const struct node *n, uint32_t g, uint32_t *first);
 const val *node_region_operands(const struct fn *f, const struct node *n, uint32_t r);
 static inline type_id value_type(const struct fn *f, val v) { return f->values[v].type; }
-uint32_t fn_updated(const struct fn *f, uint32_t result); /* the parameter whose new content the result is, HOP_NONE: none */
-bool fn_has_updates(const struct fn *f);                  /* is any result a new content? */
+uint32_t fn_updated(const struct fn *f,
+                    uint32_t result);    /* the parameter whose new content the result is, HOP_NONE: none */
+bool fn_has_updates(const struct fn *f); /* is any result a new content? */
 
 /* ---- constants, modules ---- */
 
@@ -213,7 +261,7 @@ struct program_test; /* text.h */
 
 struct module {
     struct arena arena;
-    struct arena scratch; /* for messages; emptied whenever convenient */
+    struct arena scratch;      /* for messages; emptied whenever convenient */
     vec(const char *) strings; /* string 0 is "" */
     struct map string_map;
     vec(struct dim_node) dims;
@@ -227,8 +275,12 @@ struct module {
     vec(const char *) files;
     vec(struct program_test *) tests;
     struct map memo; /* memoised transforms, owned by the engines (memo_get, memo_put) */
-    vec(struct memo_entry { uint64_t key[4]; uint32_t value[2]; }) memo_entries;
-    struct saved_list *saved_now, *saved_last; /* what the gradient being made keeps, and the one made last (transform.h) */
+    vec(struct memo_entry {
+        uint64_t key[4];
+        uint32_t value[2];
+    }) memo_entries;
+    struct saved_list *saved_now,
+        *saved_last; /* what the gradient being made keeps, and the one made last (transform.h) */
 };
 
 struct module *module_new(void);
@@ -240,8 +292,8 @@ uint32_t module_constant(struct module *m, type_id type, const void *data, size_
 static inline const struct fn *module_fn(const struct module *m, uint32_t id) { return m->fns.data[id]; }
 uint32_t module_find(const struct module *m, const char *name); /* HOP_NONE when there is none */
 void module_rename(struct module *m, uint32_t fn, const char *name);
-/* The same function, but anonymous, with results that are new contents of parameters: updates[k] as fn_updated says it of result k (NULL: none is). A result
- * whose type is not the parameter's is none. */
+/* The same function, but anonymous, with results that are new contents of parameters: updates[k] as
+ * fn_updated says it of result k (NULL: none is). A result whose type is not the parameter's is none. */
 uint32_t module_with_updates(struct module *m, uint32_t fn, const uint32_t *updates);
 const char *place_text(struct module *m, struct place p); /* "file:line:col: " or "" */
 /* Memoised results of transforms: key words are chosen by the engine (first one a tag). */
@@ -254,14 +306,15 @@ struct region_in {
     uint32_t fn;
     const val *operands; /* the region's own */
     uint32_t n_operands;
-    const dim *dims;     /* what each outer symbol of fn is here; NULL: all are found from the operand types */
+    const dim *dims; /* what each outer symbol of fn is here; NULL: all are found from the operand types */
 };
 struct node_in {
     uint16_t op;
     const val *operands; /* node-level groups one after the other (without the regions' own) */
     uint32_t n_operands;
     const uint32_t *groups; /* group sizes for higher-order rows; NULL for first-order */
-    const struct attr *attrs; /* one per attribute of the row, ATTR_ABSENT where not given; NULL: all absent */
+    const struct attr
+        *attrs; /* one per attribute of the row, ATTR_ABSENT where not given; NULL: all absent */
     const struct region_in *regions;
     uint32_t n_regions;
     struct place place; /* line 0: the builder's */
@@ -278,36 +331,45 @@ struct builder {
     vec(struct attr) attrs;
     vec(struct region) regions;
     vec(struct symbol) symbols;
-    vec(struct require) requires;
+    vec(struct require)
+        requires;
     vec(struct require) checked; /* equalities that check nodes made so far ensure */
     uint32_t n_outer_symbols;
     uint32_t *news; /* as in struct fn, once a parameter was called `mut` */
     uint8_t effects;
-    bool written; /* what is built was written by somebody, not made by a transform: what cannot be meant is refused */
+    bool written; /* what is built was written by somebody, not made by a transform: what cannot be meant is
+                     refused */
     uint32_t n_last_results; /* how many results the last builder_node gave */
     uint16_t composite;      /* number + 1 of the outermost composite operator being expanded, 0: none */
-    uint32_t name; /* of the function being made, 0: anonymous */
+    uint32_t name;           /* of the function being made, 0: anonymous */
     struct place fn_place;
 };
 
-/* A builder lives on the caller's stack. begin registers its cleanup, finish and abandon end it. `like` gives its outer symbols to
- * the new function, so that types of `like` that mention only those mean the same in it (NULL: none). */
+/* A builder lives on the caller's stack. begin registers its cleanup, finish and abandon end it. `like` gives
+ * its outer symbols to the new function, so that types of `like` that mention only those mean the same in it
+ * (NULL: none). */
 void builder_begin(struct builder *b, struct module *m, const struct fn *like);
 void builder_abandon(struct builder *b);
-uint32_t builder_symbol(struct builder *b, uint32_t name, int64_t lo, int64_t hi); /* an outer symbol; before any node */
-val builder_param(struct builder *b, type_id type, uint32_t name);                  /* before any node */
-/* Checks, infers; returns the first result (VAL_NONE if none), the others follow it. A composite operator becomes the nodes of its expansion. */
+uint32_t builder_symbol(struct builder *b, uint32_t name, int64_t lo,
+                        int64_t hi);                               /* an outer symbol; before any node */
+val builder_param(struct builder *b, type_id type, uint32_t name); /* before any node */
+/* Checks, infers; returns the first result (VAL_NONE if none), the others follow it. A composite operator
+ * becomes the nodes of its expansion. */
 val builder_node(struct builder *b, const struct node_in *in);
-void builder_require(struct builder *b, dim a, dim c, const char *what); /* a == c: nothing, a require, a check node, or an error */
+void builder_require(struct builder *b, dim a, dim c,
+                     const char *what); /* a == c: nothing, a require, a check node, or an error */
 static inline type_id builder_type(const struct builder *b, val v) { return b->values.data[v].type; }
 void builder_name(struct builder *b, val v, uint32_t name);
-void builder_mut(struct builder *b, uint32_t param, uint32_t result); /* result: its number among those of builder_finish, or NEW_UNCHANGED; after all parameters */
-/* Ends the build and returns the function. An anonymous function (b->name 0) equal to an existing one becomes that one.
- * Unused outer symbols are kept. */
+void builder_mut(struct builder *b, uint32_t param,
+                 uint32_t result); /* result: its number among those of builder_finish, or NEW_UNCHANGED;
+                                      after all parameters */
+/* Ends the build and returns the function. An anonymous function (b->name 0) equal to an existing one becomes
+ * that one. Unused outer symbols are kept. */
 uint32_t builder_finish(struct builder *b, const val *results, uint32_t n_results);
 
 /* Is n `check(eq(dim_value(a), dim_value(b)), …)`, which ensures a == b from there on? */
-bool check_of_dims(const struct value *values, const struct node *nodes, const uint32_t *pool, const struct attr *attrs, const struct node *n, dim *a, dim *b);
+bool check_of_dims(const struct value *values, const struct node *nodes, const uint32_t *pool,
+                   const struct attr *attrs, const struct node *n, dim *a, dim *b);
 
 /* Copying nodes of a function into a builder, with values and symbols renamed. */
 struct copier {
@@ -316,15 +378,19 @@ struct copier {
     val *values;  /* value of f -> value in b, VAL_NONE where not yet there */
     dim *symbols; /* symbol of f -> dim in b */
 };
-void copier_begin(struct copier *c, struct builder *b, const struct fn *f); /* symbols start as: outer k -> symbol k of b */
-void copier_params(struct copier *c);                     /* makes f's parameters parameters of b */
+void copier_begin(struct copier *c, struct builder *b,
+                  const struct fn *f); /* symbols start as: outer k -> symbol k of b */
+void copier_params(struct copier *c);  /* makes f's parameters parameters of b */
 dim copier_dim(struct copier *c, dim d);
 type_id copier_type(struct copier *c, type_id t);
-/* Copies a node (its operands must be mapped); maps its results and the symbols it binds. Returns its first result. */
+/* Copies a node (its operands must be mapped); maps its results and the symbols it binds. Returns its first
+ * result. */
 val copier_node(struct copier *c, const struct node *n);
-/* A node_in for n with operands, attributes and region dims mapped into b; scratch from b's arena. May be changed before building. */
+/* A node_in for n with operands, attributes and region dims mapped into b; scratch from b's arena. May be
+ * changed before building. */
 struct node_in copier_node_in(struct copier *c, const struct node *n);
-/* After building something in place of n: maps n's results to `results` (consecutive or not) and binds the symbols that n binds. */
+/* After building something in place of n: maps n's results to `results` (consecutive or not) and binds the
+ * symbols that n binds. */
 void copier_bind(struct copier *c, const struct node *n, const val *results);
 /* Copies all nodes of f (parameters mapped before); fills results[f->n_results]. That is inlining. */
 void copier_body(struct copier *c, val *results);

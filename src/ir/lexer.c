@@ -6,10 +6,15 @@
 
 enum { CLASS_SPACE = 1, CLASS_START = 2, CLASS_DIGIT = 4, CLASS_HEX = 8 };
 static const uint8_t classes[256] = {
-    [' '] = CLASS_SPACE, ['\t'] = CLASS_SPACE, ['\r'] = CLASS_SPACE, ['_'] = CLASS_START,
+    [' '] = CLASS_SPACE,
+    ['\t'] = CLASS_SPACE,
+    ['\r'] = CLASS_SPACE,
+    ['_'] = CLASS_START,
     ['0' ... '9'] = CLASS_DIGIT | CLASS_HEX,
-    ['a' ... 'f'] = CLASS_START | CLASS_HEX, ['g' ... 'z'] = CLASS_START,
-    ['A' ... 'F'] = CLASS_START | CLASS_HEX, ['G' ... 'Z'] = CLASS_START,
+    ['a' ... 'f'] = CLASS_START | CLASS_HEX,
+    ['g' ... 'z'] = CLASS_START,
+    ['A' ... 'F'] = CLASS_START | CLASS_HEX,
+    ['G' ... 'Z'] = CLASS_START,
     [128 ... 255] = CLASS_START, /* letters beyond ASCII; the text is known to be valid UTF-8 */
 };
 static inline int class_of(char c) { return classes[(unsigned char)c]; }
@@ -28,7 +33,8 @@ void lexer_expected(const struct lexer *lx, const char *what)
 {
     const struct token *t = &lx->tok;
     if (t->kind == TOKEN_END) lexer_error(lx, *t, "expected %s, found the end of the text", what);
-    int n = (int)HOP_MIN((size_t)60, (size_t)(t->text + t->len + (t->quoted || t->kind == TOKEN_STRING) - t->start));
+    int n = (int)HOP_MIN((size_t)60,
+                         (size_t)(t->text + t->len + (t->quoted || t->kind == TOKEN_STRING) - t->start));
     lexer_error(lx, *t, "expected %s, found '%.*s'", what, n, t->start);
 }
 
@@ -59,7 +65,8 @@ static void check_bytes(const struct lexer *lx)
     const char *p = lx->begin;
     while (p < lx->end) {
         uint64_t eight;
-        if (lx->end - p >= 8 && (memcpy(&eight, p, 8), !(eight & 0x8080808080808080u))) { /* no zero byte either */
+        if (lx->end - p >= 8 &&
+            (memcpy(&eight, p, 8), !(eight & 0x8080808080808080u))) { /* no zero byte either */
             if (!((eight - 0x0101010101010101u) & ~eight & 0x8080808080808080u)) {
                 p += 8;
                 continue;
@@ -74,7 +81,13 @@ static void check_bytes(const struct lexer *lx)
 
 void lexer_begin(struct lexer *lx, const char *file, uint16_t file_id, const char *text, size_t length)
 {
-    *lx = (struct lexer){ .p = text, .line_start = text, .begin = text, .end = text + length, .line = 1, .file = file, .file_id = file_id };
+    *lx = (struct lexer){ .p = text,
+                          .line_start = text,
+                          .begin = text,
+                          .end = text + length,
+                          .line = 1,
+                          .file = file,
+                          .file_id = file_id };
     if (length > UINT32_MAX / 2) hop_throw(HOP_INVALID, "%s: the text is too long", file);
     check_bytes(lx);
     if (length >= 3 && !memcmp(text, "\xef\xbb\xbf", 3)) lx->p += 3;
@@ -89,7 +102,8 @@ void lexer_seek(struct lexer *lx, struct token to)
     lexer_next(lx);
 }
 
-static const char *scan_quoted(struct lexer *lx, const char *p) /* after the opening quote; returns the closing one */
+static const char *scan_quoted(struct lexer *lx,
+                               const char *p) /* after the opening quote; returns the closing one */
 {
     for (;; p++) {
         if (*p == '"') return p;
@@ -100,7 +114,9 @@ static const char *scan_quoted(struct lexer *lx, const char *p) /* after the ope
 
 static const char *scan_word(const char *p)
 {
-    while (class_of(*p) & (CLASS_START | CLASS_DIGIT) || (*p == '.' && class_of(p[1]) & (CLASS_START | CLASS_DIGIT))) p++;
+    while (class_of(*p) & (CLASS_START | CLASS_DIGIT) ||
+           (*p == '.' && class_of(p[1]) & (CLASS_START | CLASS_DIGIT)))
+        p++;
     return p;
 }
 
@@ -130,8 +146,7 @@ void lexer_next(struct lexer *lx)
             lx->line_start = p;
         } else if (*p == '#' && !(lx->in_test && class_of(p[1]) & CLASS_DIGIT)) {
             while (*p && *p != '\n') p++;
-        } else
-            break;
+        } else break;
     }
     t->start = t->text = p;
     t->line = lx->line;
@@ -158,11 +173,15 @@ void lexer_next(struct lexer *lx)
     case '@':
         if (p[1] == '"') {
             after = scan_quoted(lx, p + 2);
-            *t = (struct token){ p, p + 2, (uint32_t)(after - p) - 2, t->line, t->col, c == '%' ? TOKEN_VALUE : TOKEN_GLOBAL, true };
+            *t = (struct token){ p,       p + 2,  (uint32_t)(after - p) - 2,
+                                 t->line, t->col, c == '%' ? TOKEN_VALUE : TOKEN_GLOBAL,
+                                 true };
             after++;
         } else if (class_of(p[1]) & (CLASS_START | CLASS_DIGIT)) {
             after = scan_word(p + 1);
-            *t = (struct token){ p, p + 1, (uint32_t)(after - p) - 1, t->line, t->col, c == '%' ? TOKEN_VALUE : TOKEN_GLOBAL, false };
+            *t = (struct token){ p,       p + 1,  (uint32_t)(after - p) - 1,
+                                 t->line, t->col, c == '%' ? TOKEN_VALUE : TOKEN_GLOBAL,
+                                 false };
         }
         break;
     case '"':
@@ -227,7 +246,8 @@ static bool magnitude(const struct token *t, uint64_t *out) /* false: passes 64 
     for (uint32_t i = hex ? 2 : 0; i < t->len; i++) {
         char c = t->text[i];
         uint64_t digit = class_of(c) & CLASS_DIGIT ? (uint64_t)(c - '0') : (uint64_t)((c | 32) - 'a' + 10);
-        if (__builtin_mul_overflow(v, hex ? 16u : 10u, &v) || __builtin_add_overflow(v, digit, &v)) return false;
+        if (__builtin_mul_overflow(v, hex ? 16u : 10u, &v) || __builtin_add_overflow(v, digit, &v))
+            return false;
     }
     *out = v;
     return true;
@@ -242,7 +262,8 @@ int64_t lexer_integer(struct lexer *lx, int64_t lo, int64_t hi)
     bool fits = magnitude(&lx->tok, &v) && v <= (uint64_t)INT64_MAX + negative;
     int64_t value = fits ? (negative ? (int64_t)(0 - v) : (int64_t)v) : 0;
     if (!fits || value < lo || value > hi)
-        lexer_error(lx, first, "the number %s%.*s is not in %lld..%lld", negative ? "-" : "", (int)HOP_MIN(lx->tok.len, 60u), lx->tok.text, (long long)lo, (long long)hi);
+        lexer_error(lx, first, "the number %s%.*s is not in %lld..%lld", negative ? "-" : "",
+                    (int)HOP_MIN(lx->tok.len, 60u), lx->tok.text, (long long)lo, (long long)hi);
     lexer_next(lx);
     return value;
 }
@@ -254,7 +275,8 @@ uint64_t lexer_unsigned(struct lexer *lx)
     bool negative = lexer_accept(lx, '-');
     if (!token_is_integer(&lx->tok)) lexer_expected(lx, "an integer");
     if (!magnitude(&lx->tok, &v) || (negative && v))
-        lexer_error(lx, first, "the number %s%.*s is not in 0..%llu", negative ? "-" : "", (int)HOP_MIN(lx->tok.len, 60u), lx->tok.text, (unsigned long long)UINT64_MAX);
+        lexer_error(lx, first, "the number %s%.*s is not in 0..%llu", negative ? "-" : "",
+                    (int)HOP_MIN(lx->tok.len, 60u), lx->tok.text, (unsigned long long)UINT64_MAX);
     lexer_next(lx);
     return v;
 }
@@ -270,7 +292,8 @@ static double parse_decimal(struct lexer *lx, const struct token *t, bool single
     if (!locale) {
         locale_t none = (locale_t)0;
         locale = newlocale(LC_ALL_MASK, "C", (locale_t)0);
-        if (!__atomic_compare_exchange_n(&c_locale, &none, locale, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
+        if (!__atomic_compare_exchange_n(&c_locale, &none, locale, false, __ATOMIC_ACQ_REL,
+                                         __ATOMIC_ACQUIRE)) {
             freelocale(locale);
             locale = none;
         }
@@ -291,7 +314,9 @@ static uint64_t read_float(struct lexer *lx, enum dtype dtype)
         if (!lexer_accept_word(lx, "nan")) lexer_expected(lx, "a number");
         if (!lexer_accept(lx, '(')) return layout.quiet;
         uint64_t bits;
-        if (!token_is_integer(&lx->tok) || !magnitude(&lx->tok, &bits) || bits <= layout.infinity || bits >= layout.sign) lexer_expected(lx, "the bits of a NaN");
+        if (!token_is_integer(&lx->tok) || !magnitude(&lx->tok, &bits) || bits <= layout.infinity ||
+            bits >= layout.sign)
+            lexer_expected(lx, "the bits of a NaN");
         lexer_next(lx);
         lexer_expect(lx, ')', "')'");
         return bits;
@@ -300,7 +325,9 @@ static uint64_t read_float(struct lexer *lx, enum dtype dtype)
     uint64_t small, bits;
     bool exact = t.len <= 6 && token_is_integer(&t) && magnitude(&t, &small); /* in f32 and f64 */
     bits = real_bits(dtype, exact ? (double)small : parse_decimal(lx, &t, dtype == DT_F32));
-    if (bits == layout.infinity) lexer_error(lx, t, "the number %.*s is too large for %s", (int)HOP_MIN(t.len, 60u), t.text, dtype_info[dtype].name);
+    if (bits == layout.infinity)
+        lexer_error(lx, t, "the number %.*s is too large for %s", (int)HOP_MIN(t.len, 60u), t.text,
+                    dtype_info[dtype].name);
     lexer_next(lx);
     return bits;
 }
@@ -313,7 +340,10 @@ uint64_t lexer_float(struct lexer *lx, enum dtype t)
 
 /* ---- strings and names ---- */
 
-static int hex_digit(char c) { return class_of(c) & CLASS_DIGIT ? c - '0' : class_of(c) & CLASS_HEX ? (c | 32) - 'a' + 10 : -1; }
+static int hex_digit(char c)
+{
+    return class_of(c) & CLASS_DIGIT ? c - '0' : class_of(c) & CLASS_HEX ? (c | 32) - 'a' + 10 : -1;
+}
 
 char *lexer_string(struct lexer *lx, struct arena *a, size_t *length)
 {
@@ -329,7 +359,8 @@ char *lexer_string(struct lexer *lx, struct arena *a, size_t *length)
             const char *found = NULL;
             for (const char *s = escapes; *s; s += 2)
                 if (*s == e) found = s + 1;
-            int high = e == 'x' && i + 2 < t.len ? hex_digit(t.text[i + 1]) : -1, low = high >= 0 ? hex_digit(t.text[i + 2]) : -1;
+            int high = e == 'x' && i + 2 < t.len ? hex_digit(t.text[i + 1]) : -1,
+                low = high >= 0 ? hex_digit(t.text[i + 2]) : -1;
             if (found) c = *found;
             else if (low >= 0 && high * 16 + low) c = (char)(high * 16 + low), i += 2;
             else lexer_error(lx, t, "an escape that is none of \\n \\t \\r \\\" \\\\ \\x01..\\xff: \\%c", e);

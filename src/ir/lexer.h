@@ -1,5 +1,6 @@
-/* Tokens of the text form. The lexer walks a terminated copy of the text, allocates nothing per token, and can be put back to any token it
- * has given out; it also turns number and string tokens into values. Errors are thrown with file, line and column. */
+/* Tokens of the text form. The lexer walks a terminated copy of the text, allocates nothing per token, and
+ * can be put back to any token it has given out; it also turns number and string tokens into values. Errors
+ * are thrown with file, line and column. */
 #ifndef HOP_LEXER_H
 #define HOP_LEXER_H
 
@@ -9,8 +10,8 @@
 enum token_kind {
     TOKEN_END = 0,
     TOKEN_WORD = 128,
-    TOKEN_VALUE,    /* %name */
-    TOKEN_GLOBAL,   /* @name */
+    TOKEN_VALUE,  /* %name */
+    TOKEN_GLOBAL, /* @name */
     TOKEN_NUMBER,
     TOKEN_STRING,
     TOKEN_POSITION, /* #0, in test blocks only */
@@ -35,7 +36,8 @@ struct lexer {
     uint16_t file_id;
 };
 
-void lexer_begin(struct lexer *lx, const char *file, uint16_t file_id, const char *text, size_t length); /* text[length] is 0 */
+void lexer_begin(struct lexer *lx, const char *file, uint16_t file_id, const char *text,
+                 size_t length); /* text[length] is 0 */
 void lexer_next(struct lexer *lx);
 void lexer_seek(struct lexer *lx, struct token to); /* makes an earlier token the current one again */
 _Noreturn void lexer_error(const struct lexer *lx, struct token at, const char *format, ...) HOP_PRINTF(3, 4);
@@ -61,8 +63,9 @@ void lexer_expect(struct lexer *lx, int kind, const char *what);
 /* Numbers: an optional sign stands before the current token. */
 bool token_is_integer(const struct token *t);
 int64_t lexer_integer(struct lexer *lx, int64_t lo, int64_t hi); /* reads [-] NUMBER */
-uint64_t lexer_unsigned(struct lexer *lx); /* reads NUMBER, up to 64 bits */
-/* Reads [-] NUMBER | inf | nan | nan(0x bits), as the bits of a float dtype. f16 and bf16 are rounded from the nearest f64. */
+uint64_t lexer_unsigned(struct lexer *lx);                       /* reads NUMBER, up to 64 bits */
+/* Reads [-] NUMBER | inf | nan | nan(0x bits), as the bits of a float dtype. f16 and bf16 are rounded from
+ * the nearest f64. */
 uint64_t lexer_float(struct lexer *lx, enum dtype t);
 static inline uint64_t lexer_f64(struct lexer *lx) { return lexer_float(lx, DT_F64); }
 /* Decodes the current string (or quoted name) into the arena and moves on; *length without the terminator. */
@@ -70,6 +73,7 @@ char *lexer_string(struct lexer *lx, struct arena *a, size_t *length);
 
 /* What the printer must know to write what the lexer reads. */
 bool lexer_is_word(const char *text); /* can it stand as a name without quotes? */
-size_t utf8_length(const unsigned char *p); /* bytes of the valid sequence at p, 0 if broken; p is terminated */
+size_t utf8_length(
+    const unsigned char *p); /* bytes of the valid sequence at p, 0 if broken; p is terminated */
 
 #endif

@@ -1,11 +1,12 @@
-/* The reader's other half: constants written as nested lists, and test blocks with their inputs and expected results. */
+/* The reader's other half: constants written as nested lists, and test blocks with their inputs and expected
+ * results. */
 #include "ir/number.h"
 #include "ir/reader.h"
 
 /* ---- literals ---- */
 
 struct literal {
-    struct text bytes;      /* elements so far */
+    struct text bytes; /* elements so far */
     enum dtype dtype;
     int64_t dims[MAX_RANK]; /* -1: not known yet */
     uint32_t depth;         /* of the elements, or of the innermost list while there is none */
@@ -32,7 +33,8 @@ static void read_level(struct reader *r, struct literal *l, uint32_t level)
     struct lexer *lx = &r->lex;
     struct token at = lx->tok;
     if (at.kind != '[') {
-        if (l->has_elements ? l->depth != level : level < l->depth) lexer_expected(lx, "a list as deep as the others");
+        if (l->has_elements ? l->depth != level : level < l->depth)
+            lexer_expected(lx, "a list as deep as the others");
         l->has_elements = true;
         l->depth = level;
         read_element(r, l);
@@ -47,7 +49,9 @@ static void read_level(struct reader *r, struct literal *l, uint32_t level)
         read_level(r, l, level + 1);
     }
     lexer_next(lx);
-    if (l->dims[level] >= 0 && l->dims[level] != n) lexer_error(lx, at, "a list of %lld elements beside one of %lld", (long long)n, (long long)l->dims[level]);
+    if (l->dims[level] >= 0 && l->dims[level] != n)
+        lexer_error(lx, at, "a list of %lld elements beside one of %lld", (long long)n,
+                    (long long)l->dims[level]);
     l->dims[level] = n;
     if (!l->has_elements) l->depth = HOP_MAX(l->depth, level + 1);
 }
@@ -67,7 +71,8 @@ static type_id literal_type(struct reader *r, const struct literal *l)
     return type_intern(r->m, l->dtype, l->depth, dims);
 }
 
-/* May the literal have this type, whose symbolic dims fit any size? The static type in *out. A list without elements ends before the last dims. */
+/* May the literal have this type, whose symbolic dims fit any size? The static type in *out. A list without
+ * elements ends before the last dims. */
 static bool literal_fits(struct reader *r, const struct literal *l, type_id type, type_id *out)
 {
     struct type t = type_get(r->m, type);
@@ -84,7 +89,8 @@ static bool literal_fits(struct reader *r, const struct literal *l, type_id type
 
 static _Noreturn void shape_error(struct reader *r, const struct literal *l, type_id type)
 {
-    lexer_error(&r->lex, l->at, "expected a literal of type %s, found one of type %s", type_text(r->m, NULL, type), type_text(r->m, NULL, literal_type(r, l)));
+    lexer_error(&r->lex, l->at, "expected a literal of type %s, found one of type %s",
+                type_text(r->m, NULL, type), type_text(r->m, NULL, literal_type(r, l)));
 }
 
 static uint32_t intern_literal(struct reader *r, const struct literal *l, type_id type, uint32_t name)
@@ -110,7 +116,8 @@ void reader_const_item(struct reader *r)
     if (name_at.kind != TOKEN_GLOBAL) lexer_expected(lx, "the name of the constant (@name)");
     uint32_t name = reader_name(r);
     struct definition *d = reader_define(r, name);
-    if (d->state == DEF_DONE || d->state == DEF_READING) lexer_error(lx, name_at, "@%s is defined twice", module_text(r->m, name));
+    if (d->state == DEF_DONE || d->state == DEF_READING)
+        lexer_error(lx, name_at, "@%s is defined twice", module_text(r->m, name));
     lexer_expect(lx, ':', "':' and the constant's type");
     type_id type = reader_type(r, NULL);
     lexer_expect(lx, '=', "'='");
@@ -136,7 +143,8 @@ struct shape_of_test {
 
 static enum dtype dtype_at(const struct dtypes *list, uint32_t i)
 {
-    if (!list->data || i >= list->len) hop_throw(HOP_INTERNAL, "a test speaks of number %u of %u", i, list->len);
+    if (!list->data || i >= list->len)
+        hop_throw(HOP_INTERNAL, "a test speaks of number %u of %u", i, list->len);
     return (enum dtype)list->data[i];
 }
 
@@ -158,10 +166,12 @@ static uint32_t read_param(struct reader *r, const struct shape_of_test *s)
         digits.kind = TOKEN_NUMBER;
         lx->tok = digits;
         p = (uint32_t)lexer_integer(lx, 0, 65535);
-        if (p >= s->params.len) lexer_error(lx, at, "there is no parameter #%u, the function has %u", p, s->params.len);
+        if (p >= s->params.len)
+            lexer_error(lx, at, "there is no parameter #%u, the function has %u", p, s->params.len);
         return p;
     }
-    if (at.kind != TOKEN_WORD && at.kind != TOKEN_VALUE) lexer_expected(lx, "the name of a parameter, or #number");
+    if (at.kind != TOKEN_WORD && at.kind != TOKEN_VALUE)
+        lexer_expected(lx, "the name of a parameter, or #number");
     uint32_t name = reader_name(r);
     p = param_named(s->f, name);
     if (p == HOP_NONE) lexer_error(lx, at, "the function has no parameter %%%s", module_text(r->m, name));
@@ -181,7 +191,9 @@ static uint32_t read_param_list(struct reader *r, const struct shape_of_test *s,
     return n;
 }
 
-static const char *const transform_words[] = { [TRANSFORM_GRAD] = "grad", [TRANSFORM_JVP] = "jvp", [TRANSFORM_VMAP] = "vmap", [TRANSFORM_VJP] = "vjp" };
+static const char *const transform_words[] = {
+    [TRANSFORM_GRAD] = "grad", [TRANSFORM_JVP] = "jvp", [TRANSFORM_VMAP] = "vmap", [TRANSFORM_VJP] = "vjp"
+};
 
 static int transform_word(const struct token *t)
 {
@@ -190,7 +202,8 @@ static int transform_word(const struct token *t)
     return -1;
 }
 
-/* What the transform does to the list of parameters and results. Tangents are counted for every float result. */
+/* What the transform does to the list of parameters and results. Tangents are counted for every float result.
+ */
 static void transform_shape(struct reader *r, struct shape_of_test *s, const struct test_transform *t)
 {
     uint32_t n_results = s->results.len;
@@ -209,14 +222,16 @@ static void transform_shape(struct reader *r, struct shape_of_test *s, const str
     }
 }
 
-/* grad(x) vmap(x; size = 4) … @fn. The one nearest to the function is applied first, so reading starts from the last. */
+/* grad(x) vmap(x; size = 4) … @fn. The one nearest to the function is applied first, so reading starts from
+ * the last. */
 static void read_transforms(struct reader *r, struct program_test *test, struct shape_of_test *s)
 {
     struct lexer *lx = &r->lex;
     struct token at[MAX_TEST_TRANSFORMS];
     uint32_t n = 0;
     while (transform_word(&lx->tok) >= 0) {
-        if (n == MAX_TEST_TRANSFORMS) lexer_error(lx, lx->tok, "more than %d transforms", MAX_TEST_TRANSFORMS);
+        if (n == MAX_TEST_TRANSFORMS)
+            lexer_error(lx, lx->tok, "more than %d transforms", MAX_TEST_TRANSFORMS);
         at[n++] = lx->tok;
         while (lx->tok.kind != ')') {
             if (lx->tok.kind == TOKEN_END || lx->tok.kind == '{') lexer_expected(lx, "')'");
@@ -225,13 +240,16 @@ static void read_transforms(struct reader *r, struct program_test *test, struct 
         lexer_next(lx);
     }
     struct token fn_at = lx->tok;
-    if (fn_at.kind != TOKEN_GLOBAL) lexer_expected(lx, "a transform (grad, jvp, vjp, vmap) or the function (@name)");
+    if (fn_at.kind != TOKEN_GLOBAL)
+        lexer_expected(lx, "a transform (grad, jvp, vjp, vmap) or the function (@name)");
     const struct definition *d = reader_resolve(r, fn_at, reader_name(r));
     if (d->is_const) lexer_error(lx, fn_at, "expected a function, found a constant");
     test->fn = d->index;
     s->f = module_fn(r->m, test->fn);
-    for (uint32_t i = 0; i < s->f->n_params; i++) vec_push(&r->arena, &s->params, type_get(r->m, value_type(s->f, i)).dtype);
-    for (uint32_t i = 0; i < s->f->n_results; i++) vec_push(&r->arena, &s->results, type_get(r->m, value_type(s->f, s->f->results[i])).dtype);
+    for (uint32_t i = 0; i < s->f->n_params; i++)
+        vec_push(&r->arena, &s->params, type_get(r->m, value_type(s->f, i)).dtype);
+    for (uint32_t i = 0; i < s->f->n_results; i++)
+        vec_push(&r->arena, &s->results, type_get(r->m, value_type(s->f, s->f->results[i])).dtype);
     struct lexer after = *lx;
     while (n-- > 0) {
         lexer_seek(lx, at[n]);
@@ -251,7 +269,8 @@ static void read_transforms(struct reader *r, struct program_test *test, struct 
     *lx = after;
 }
 
-/* A literal, @constant, or with `typed` a literal of exactly that type. `like`: a type it must fit, HOP_NONE: any shape. */
+/* A literal, @constant, or with `typed` a literal of exactly that type. `like`: a type it must fit, HOP_NONE:
+ * any shape. */
 static uint32_t read_test_constant(struct reader *r, bool typed, type_id type, enum dtype dtype, type_id like)
 {
     struct lexer *lx = &r->lex;
@@ -268,7 +287,8 @@ static uint32_t read_test_constant(struct reader *r, bool typed, type_id type, e
     return intern_literal(r, &l, fits, 0);
 }
 
-static void read_input(struct reader *r, const struct program_test *test, const struct shape_of_test *s, struct test_input *in)
+static void read_input(struct reader *r, const struct program_test *test, const struct shape_of_test *s,
+                       struct test_input *in)
 {
     struct lexer *lx = &r->lex;
     in->param = read_param(r, s);
@@ -285,7 +305,8 @@ static void read_input(struct reader *r, const struct program_test *test, const 
         return;
     }
     bool is_static = in->type != HOP_NONE;
-    for (uint32_t i = 0; is_static && i < type_get(r->m, in->type).rank; i++) is_static = dim_is_const(r->m, type_get(r->m, in->type).dims[i]);
+    for (uint32_t i = 0; is_static && i < type_get(r->m, in->type).rank; i++)
+        is_static = dim_is_const(r->m, type_get(r->m, in->type).dims[i]);
     if (!is_static) lexer_error(lx, at, "a random input needs a type with known sizes in front of '='");
     in->kind = INPUT_RANDOM;
     in->seed = (uint64_t)lexer_integer(lx, 0, INT64_MAX);
@@ -301,12 +322,14 @@ static void read_input(struct reader *r, const struct program_test *test, const 
     if (!(in->lo <= in->hi)) lexer_error(lx, at, "an empty range: %g..%g", in->lo, in->hi);
 }
 
-static void read_expect(struct reader *r, const struct program_test *test, const struct shape_of_test *s, struct test_expect *e)
+static void read_expect(struct reader *r, const struct program_test *test, const struct shape_of_test *s,
+                        struct test_expect *e)
 {
     struct lexer *lx = &r->lex;
     struct token at = lx->tok;
     e->result = (uint32_t)lexer_integer(lx, 0, 65535);
-    if (e->result >= s->results.len) lexer_error(lx, at, "there is no result %u, the function has %u", e->result, s->results.len);
+    if (e->result >= s->results.len)
+        lexer_error(lx, at, "there is no result %u, the function has %u", e->result, s->results.len);
     bool typed = lexer_accept(lx, ':');
     type_id type = typed ? reader_type(r, NULL) : HOP_NONE;
     if (lexer_accept_word(lx, "within")) {
@@ -368,10 +391,8 @@ void reader_test(struct reader *r)
             struct test_expect e = { 0 };
             read_expect(r, test, &s, &e);
             vec_push(a, &expects, e);
-        } else if (lexer_accept_word(lx, "fails"))
-            test->fails = read_text(r);
-        else if (lexer_accept_word(lx, "prints"))
-            test->prints = read_text(r);
+        } else if (lexer_accept_word(lx, "fails")) test->fails = read_text(r);
+        else if (lexer_accept_word(lx, "prints")) test->prints = read_text(r);
         else if (token_is(&at, "dim") && (lexer_next(lx), lx->tok.kind == TOKEN_WORD))
             read_test_dim(r, test, &s);
         else {
@@ -387,7 +408,8 @@ void reader_test(struct reader *r)
             struct test_input in = { 0 };
             read_input(r, test, &s, &in);
             for (uint32_t i = 0; i < inputs.len; i++)
-                if (inputs.data[i].param == in.param) lexer_error(lx, at, "parameter #%u is given twice", in.param);
+                if (inputs.data[i].param == in.param)
+                    lexer_error(lx, at, "parameter #%u is given twice", in.param);
             vec_push(a, &inputs, in);
         }
     }

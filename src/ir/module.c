@@ -3,16 +3,20 @@
 #include "ir/table.h"
 
 const struct dtype_info dtype_info[DT_COUNT] = {
-    [DT_BOOL] = { "bool", 1, KIND_BOOL }, [DT_I8] = { "i8", 1, KIND_INT },      [DT_I16] = { "i16", 2, KIND_INT },   [DT_I32] = { "i32", 4, KIND_INT },
-    [DT_I64] = { "i64", 8, KIND_INT },    [DT_U8] = { "u8", 1, KIND_UINT },     [DT_U16] = { "u16", 2, KIND_UINT },  [DT_U32] = { "u32", 4, KIND_UINT },
-    [DT_U64] = { "u64", 8, KIND_UINT },   [DT_F16] = { "f16", 2, KIND_FLOAT },  [DT_BF16] = { "bf16", 2, KIND_FLOAT }, [DT_F32] = { "f32", 4, KIND_FLOAT },
+    [DT_BOOL] = { "bool", 1, KIND_BOOL },  [DT_I8] = { "i8", 1, KIND_INT },
+    [DT_I16] = { "i16", 2, KIND_INT },     [DT_I32] = { "i32", 4, KIND_INT },
+    [DT_I64] = { "i64", 8, KIND_INT },     [DT_U8] = { "u8", 1, KIND_UINT },
+    [DT_U16] = { "u16", 2, KIND_UINT },    [DT_U32] = { "u32", 4, KIND_UINT },
+    [DT_U64] = { "u64", 8, KIND_UINT },    [DT_F16] = { "f16", 2, KIND_FLOAT },
+    [DT_BF16] = { "bf16", 2, KIND_FLOAT }, [DT_F32] = { "f32", 4, KIND_FLOAT },
     [DT_F64] = { "f64", 8, KIND_FLOAT },
 };
 
 bool dtype_from_name(const char *name, size_t length, enum dtype *out)
 {
     for (int i = 0; i < DT_COUNT; i++)
-        if (strlen(dtype_info[i].name) == length && !memcmp(dtype_info[i].name, name, length)) return *out = (enum dtype)i, true;
+        if (strlen(dtype_info[i].name) == length && !memcmp(dtype_info[i].name, name, length))
+            return *out = (enum dtype)i, true;
     return false;
 }
 
@@ -62,9 +66,11 @@ uint16_t module_file(struct module *m, const char *name)
 uint32_t module_constant(struct module *m, type_id type, const void *data, size_t bytes, uint32_t name)
 {
     uint64_t h = hash_mix(hash_bytes(data, bytes, 0), type);
-    for (uint32_t it = map_first(&m->constant_map, h); it != HOP_NONE; it = map_next(&m->constant_map, h, it)) {
+    for (uint32_t it = map_first(&m->constant_map, h); it != HOP_NONE;
+         it = map_next(&m->constant_map, h, it)) {
         const struct constant *c = &m->constants.data[map_value(&m->constant_map, it)];
-        if (c->type == type && c->bytes == bytes && (!bytes || !memcmp(c->data, data, bytes)) && (!name || !c->name || c->name == name)) {
+        if (c->type == type && c->bytes == bytes && (!bytes || !memcmp(c->data, data, bytes)) &&
+            (!name || !c->name || c->name == name)) {
             if (name) m->constants.data[map_value(&m->constant_map, it)].name = name;
             return map_value(&m->constant_map, it);
         }
@@ -84,13 +90,17 @@ uint32_t module_find(const struct module *m, const char *name)
     return HOP_NONE;
 }
 
-void module_rename(struct module *m, uint32_t fn, const char *name) { m->fns.data[fn]->name = module_string(m, name, strlen(name)); }
+void module_rename(struct module *m, uint32_t fn, const char *name)
+{
+    m->fns.data[fn]->name = module_string(m, name, strlen(name));
+}
 
 const char *place_text(struct module *m, struct place p)
 {
     if (!p.line) return "";
     const char *file = m->files.data[p.file];
-    return p.col ? arena_printf(&m->scratch, "%s:%u:%u: ", file, p.line, p.col) : arena_printf(&m->scratch, "%s:%u: ", file, p.line);
+    return p.col ? arena_printf(&m->scratch, "%s:%u:%u: ", file, p.line, p.col)
+                 : arena_printf(&m->scratch, "%s:%u: ", file, p.line);
 }
 
 static uint64_t memo_hash(const uint64_t key[4]) { return hash_bytes(key, 4 * sizeof *key, 7); }
@@ -116,12 +126,14 @@ void memo_put(struct module *m, const uint64_t key[4], uint32_t a, uint32_t b)
 
 type_id type_intern(struct module *m, enum dtype dtype, uint32_t rank, const dim *dims)
 {
-    if (rank > MAX_RANK) hop_throw(HOP_INVALID, "a type has %u dims, at most %d are possible", rank, MAX_RANK);
+    if (rank > MAX_RANK)
+        hop_throw(HOP_INVALID, "a type has %u dims, at most %d are possible", rank, MAX_RANK);
     uint64_t h = hash_mix(dtype * 64 + rank, 0x7479);
     for (uint32_t i = 0; i < rank; i++) h = hash_mix(h, dims[i]);
     for (uint32_t it = map_first(&m->type_map, h); it != HOP_NONE; it = map_next(&m->type_map, h, it)) {
         const struct type *t = &m->types.data[map_value(&m->type_map, it)];
-        if (t->dtype == dtype && t->rank == rank && (!rank || !memcmp(t->dims, dims, rank * sizeof *dims))) return map_value(&m->type_map, it);
+        if (t->dtype == dtype && t->rank == rank && (!rank || !memcmp(t->dims, dims, rank * sizeof *dims)))
+            return map_value(&m->type_map, it);
     }
     __int128 bytes = dtype_info[dtype].size;
     for (uint32_t i = 0; i < rank; i++)
@@ -129,9 +141,13 @@ type_id type_intern(struct module *m, enum dtype dtype, uint32_t rank, const dim
             int64_t d = dim_const_value(m, dims[i]);
             if (d < 0) hop_throw(HOP_INVALID, "a dim is negative: %lld", (long long)d);
             bytes *= d ? d : 1;
-            if (bytes > INT64_MAX / 4) hop_throw(HOP_INVALID, "a size overflows: the product of the dims of one type passes 2^61 bytes");
+            if (bytes > INT64_MAX / 4)
+                hop_throw(HOP_INVALID,
+                          "a size overflows: the product of the dims of one type passes 2^61 bytes");
         }
-    vec_push(&m->arena, &m->types, (struct type){ (uint8_t)dtype, (uint8_t)rank, arena_copy(&m->arena, dims, rank * sizeof *dims) });
+    vec_push(&m->arena, &m->types,
+             (struct type){ (uint8_t)dtype, (uint8_t)rank,
+                            arena_copy(&m->arena, dims, rank * sizeof *dims) });
     map_put(&m->type_map, h, m->types.len - 1);
     return m->types.len - 1;
 }
@@ -177,7 +193,8 @@ type_id type_insert_dim(struct module *m, type_id t, uint32_t at, dim d)
 {
     struct type type = type_get(m, t);
     dim dims[MAX_RANK + 1];
-    for (uint32_t i = 0; i <= type.rank; i++) dims[i] = i < at ? type.dims[i] : i == at ? d : type.dims[i - 1];
+    for (uint32_t i = 0; i <= type.rank; i++)
+        dims[i] = i < at ? type.dims[i] : i == at ? d : type.dims[i - 1];
     return type_intern(m, type.dtype, type.rank + 1u, dims);
 }
 

@@ -44,7 +44,8 @@ void element_set_whole(enum dtype t, void *at, int64_t value)
     case DT_BOOL: set_bits(t, at, value != 0); return;
     case DT_F32: set_bits(t, at, f32_bits((float)value)); return;
     case DT_BF16: set_bits(t, at, bf16_of_f64(f64_to_odd_i64(value))); return;
-    case DT_F16: case DT_F64: element_set_real(t, at, (double)value); return;
+    case DT_F16:
+    case DT_F64: element_set_real(t, at, (double)value); return;
     default: set_bits(t, at, (uint64_t)value); return;
     }
 }

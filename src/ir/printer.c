@@ -1,5 +1,6 @@
-/* Prints modules in the text form. Canonical: reading what was printed and printing it again gives the same bytes. Values get unique names,
- * a body used once stands in place, everything else about a function comes from its row's signature. */
+/* Prints modules in the text form. Canonical: reading what was printed and printing it again gives the same
+ * bytes. Values get unique names, a body used once stands in place, everything else about a function comes
+ * from its row's signature. */
 #include "ir/lexer.h"
 #include "ir/number.h"
 #include "ir/text.h"
@@ -40,7 +41,12 @@ static void put_quoted(struct text *t, const char *s)
     put_char(t, '"');
     for (const unsigned char *p = (const unsigned char *)s; *p;) {
         size_t n = utf8_length(p);
-        const char *escape = *p == '\n' ? "\\n" : *p == '\t' ? "\\t" : *p == '\r' ? "\\r" : *p == '"' ? "\\\"" : *p == '\\' ? "\\\\" : NULL;
+        const char *escape = *p == '\n'   ? "\\n"
+                             : *p == '\t' ? "\\t"
+                             : *p == '\r' ? "\\r"
+                             : *p == '"'  ? "\\\""
+                             : *p == '\\' ? "\\\\"
+                                          : NULL;
         if (escape) put_str(t, escape);
         else if (!n || *p < 32 || *p == 127) text_add(t, "\\x%02x", *p);
         else put(t, (const char *)p, n);
@@ -79,13 +85,11 @@ static void put_float(struct text *t, uint64_t bits, enum dtype dtype, bool poin
         if (bits & layout.sign) put_char(t, '-');
         if ((bits & ~layout.sign) == layout.quiet) put_str(t, "nan");
         else text_add(t, "nan(0x%llx)", (unsigned long long)(bits & ~layout.sign));
-    } else if (isinf(v))
-        put_str(t, v < 0 ? "-inf" : "inf");
+    } else if (isinf(v)) put_str(t, v < 0 ? "-inf" : "inf");
     else if (v == floor(v) && fabs(v) < 1e6 && !(v == 0 && bits & layout.sign)) {
         put_int(t, (int64_t)v);
         if (point) put_str(t, ".0");
-    } else
-        put_real(t, v, dtype, point);
+    } else put_real(t, v, dtype, point);
 }
 
 void text_print_element(enum dtype dtype, const void *data, struct text *out)
@@ -96,7 +100,8 @@ void text_print_element(enum dtype dtype, const void *data, struct text *out)
     else put_int(out, element_whole(dtype, data));
 }
 
-static const char *put_level(const struct module *m, struct text *t, struct type type, uint32_t level, const char *data)
+static const char *put_level(const struct module *m, struct text *t, struct type type, uint32_t level,
+                             const char *data)
 {
     if (level == type.rank) {
         text_print_element((enum dtype)type.dtype, data, t);
@@ -136,19 +141,22 @@ struct printer {
     struct text *out;
     struct arena arena;
     unsigned flags;
-    uint32_t *uses, *nesting;    /* per function */
+    uint32_t *uses, *nesting; /* per function */
     bool *reached, *in_place;
     uint32_t *fn_names, *const_names; /* string ids */
     bool *const_used;
-    vec(bool) taken;             /* per string id: a visible value has it */
-    vec(uint8_t) symbol_taken;   /* the same for symbols, while one function's are made unique */
+    vec(bool) taken;           /* per string id: a visible value has it */
+    vec(uint8_t) symbol_taken; /* the same for symbols, while one function's are made unique */
     vec(uint32_t) taken_log, suffixes;
-    uint32_t counter;            /* of values without a name */
-    struct text *files;          /* per file: how a place in it begins, once needed */
+    uint32_t counter;   /* of values without a name */
+    struct text *files; /* per file: how a place in it begins, once needed */
 };
 
 /* Names made here are strings of the module, which otherwise stays as it is. */
-static uint32_t add_string(struct printer *p, const char *text) { return module_string(p->m, text, strlen(text)); }
+static uint32_t add_string(struct printer *p, const char *text)
+{
+    return module_string(p->m, text, strlen(text));
+}
 
 static void names_room(struct printer *p)
 {
@@ -169,7 +177,8 @@ static uint32_t unique_name(struct printer *p, uint32_t name)
     names_room(p);
     uint32_t unique = name;
     while (p->taken.data[unique]) {
-        unique = add_string(p, arena_printf(&p->arena, "%s_%u", module_text(p->m, name), ++p->suffixes.data[name]));
+        unique = add_string(p, arena_printf(&p->arena, "%s_%u", module_text(p->m, name),
+                                            ++p->suffixes.data[name]));
         names_room(p);
     }
     return unique;
@@ -255,10 +264,12 @@ static const struct symbol *unique_symbols(struct printer *p, const struct fn *f
     struct symbol *s = arena_copy(&p->arena, f->symbols, f->n_symbols * sizeof *s);
     for (uint32_t i = 0; i < f->n_symbols; i++) {
         uint32_t kind = s[i].origin == SYMBOL_NODE ? 2 : 1, suffix = 0;
-        if (!lexer_is_word(module_text(p->m, s[i].name))) s[i].name = add_string(p, arena_printf(&p->arena, "s%u", i));
+        if (!lexer_is_word(module_text(p->m, s[i].name)))
+            s[i].name = add_string(p, arena_printf(&p->arena, "s%u", i));
         names_room(p);
         while (p->symbol_taken.data[s[i].name] & kind) {
-            s[i].name = add_string(p, arena_printf(&p->arena, "%s_%u", module_text(p->m, f->symbols[i].name), ++suffix));
+            s[i].name = add_string(p, arena_printf(&p->arena, "%s_%u", module_text(p->m, f->symbols[i].name),
+                                                   ++suffix));
             names_room(p);
         }
         p->symbol_taken.data[s[i].name] |= (uint8_t)kind;
@@ -294,7 +305,8 @@ struct body_plan {
     bool typed_feed; /* one that a group feeds is among them */
 };
 
-static type_id *feed_types(struct printer *p, const struct fn *f, const struct node *n, uint32_t r, uint32_t *n_fed)
+static type_id *feed_types(struct printer *p, const struct fn *f, const struct node *n, uint32_t r,
+                           uint32_t *n_fed)
 {
     const struct op_row *row = node_row(n);
     const struct sig_region *sig = sig_region(row, r);
@@ -304,13 +316,16 @@ static type_id *feed_types(struct printer *p, const struct fn *f, const struct n
     for (uint32_t k = 0; k < row->sig.n_groups; at += node_group_size(f, n, k++))
         for (uint32_t times = sig->feeds >> k & 1 ? sig_group_feeds(row, k) : 0; times; times--)
             for (uint32_t i = 0; i < node_group_size(f, n, k); i++)
-                types[count++] = sig_feed_type(p->m, row, k, f->attrs + n->attrs, value_type(f, node_operands(f, n)[at + i]));
+                types[count++] = sig_feed_type(p->m, row, k, f->attrs + n->attrs,
+                                               value_type(f, node_operands(f, n)[at + i]));
     *n_fed = count;
-    for (uint32_t i = 0; i < g->n_operands; i++) types[count++] = value_type(f, node_region_operands(f, n, r)[i]);
+    for (uint32_t i = 0; i < g->n_operands; i++)
+        types[count++] = value_type(f, node_region_operands(f, n, r)[i]);
     return types;
 }
 
-static bool plan_symbols(struct printer *p, const struct shown *around, const struct symbol *symbols, const struct fn *g, const struct region *region, const type_id *feeds,
+static bool plan_symbols(struct printer *p, const struct shown *around, const struct symbol *symbols,
+                         const struct fn *g, const struct region *region, const type_id *feeds,
                          struct lifted *l)
 {
     for (uint32_t i = 0; i < g->n_params; i++) {
@@ -321,21 +336,25 @@ static bool plan_symbols(struct printer *p, const struct shown *around, const st
     if (l->n != g->n_outer_symbols) return true;
     for (uint32_t i = 0; i < l->n; i++) {
         const struct symbol *o = &around->symbols[l->list[i]];
-        if (region->dims[i] != dim_symbol(p->m, l->list[i]) || symbols[i].name != o->name || symbols[i].lo != o->lo || symbols[i].hi != o->hi) return true;
+        if (region->dims[i] != dim_symbol(p->m, l->list[i]) || symbols[i].name != o->name ||
+            symbols[i].lo != o->lo || symbols[i].hi != o->hi)
+            return true;
     }
     return false;
 }
 
-/* Without a list of symbols the reader lifts the symbols of the operands' types in their order; with one it starts from the list. What the
- * parameter types become that way is compared with what they are. */
-static struct body_plan plan_body(struct printer *p, const struct shown *around, const struct node *n, uint32_t r, const struct symbol *symbols)
+/* Without a list of symbols the reader lifts the symbols of the operands' types in their order; with one it
+ * starts from the list. What the parameter types become that way is compared with what they are. */
+static struct body_plan plan_body(struct printer *p, const struct shown *around, const struct node *n,
+                                  uint32_t r, const struct symbol *symbols)
 {
     const struct region *region = node_region(around->f, n, r);
     const struct fn *g = module_fn(p->m, region->fn);
     struct body_plan plan = { .typed = ARENA_ZNEW(&p->arena, bool, g->n_params + 1) };
     uint32_t n_fed, n_outer = around->f->n_symbols, s;
     type_id *feeds = feed_types(p, around->f, n, r, &n_fed);
-    struct lifted l = { around, ARENA_NEW(&p->arena, dim, n_outer + 1), 0, ARENA_NEW(&p->arena, uint32_t, n_outer + 1) };
+    struct lifted l = { around, ARENA_NEW(&p->arena, dim, n_outer + 1), 0,
+                        ARENA_NEW(&p->arena, uint32_t, n_outer + 1) };
     for (uint32_t i = 0; i < n_outer; i++) l.inner[i] = HOP_NONE;
     plan.symbols = plan_symbols(p, around, symbols, g, region, feeds, &l);
     for (uint32_t i = 0; i < n_outer; i++) l.inner[i] = HOP_NONE;
@@ -346,7 +365,9 @@ static struct body_plan plan_body(struct printer *p, const struct shown *around,
         bool same = have.rank == fed.rank;
         for (uint32_t k = 0; same && k < have.rank; k++) {
             if (!(fed.dims[k] & DIM_TABLE)) same = have.dims[k] == fed.dims[k];
-            else same = !dim_mentions(p->m, fed.dims[k], is_lost, l.inner) && have.dims[k] == dim_substitute(p->m, fed.dims[k], l.inner);
+            else
+                same = !dim_mentions(p->m, fed.dims[k], is_lost, l.inner) &&
+                       have.dims[k] == dim_substitute(p->m, fed.dims[k], l.inner);
         }
         plan.typed[i] = !same;
         plan.typed_feed |= !same && i < n_fed;
@@ -356,9 +377,11 @@ static struct body_plan plan_body(struct printer *p, const struct shown *around,
 
 /* ---- nodes ---- */
 
-static void put_statements(struct printer *p, struct shown *s, const struct op_row *row, uint32_t region, const uint32_t *groups);
+static void put_statements(struct printer *p, struct shown *s, const struct op_row *row, uint32_t region,
+                           const uint32_t *groups);
 
-static void put_attr(struct printer *p, const struct shown *s, const struct attr_spec *spec, const struct attr *a)
+static void put_attr(struct printer *p, const struct shown *s, const struct attr_spec *spec,
+                     const struct attr *a)
 {
     struct text *t = p->out;
     uint64_t bits;
@@ -392,7 +415,8 @@ static void put_attr(struct printer *p, const struct shown *s, const struct attr
     }
 }
 
-static bool put_attrs(struct printer *p, const struct shown *s, const struct op_row *row, const struct node *n)
+static bool put_attrs(struct printer *p, const struct shown *s, const struct op_row *row,
+                      const struct node *n)
 {
     bool any = false;
     for (uint32_t i = 0; i < row->sig.n_attrs; i++) {
@@ -410,7 +434,10 @@ static bool put_attrs(struct printer *p, const struct shown *s, const struct op_
 }
 
 /* A name for a parameter of a body: that of its operand may be used again. */
-static uint32_t param_name(struct printer *p, uint32_t name, uint32_t operand_name) { return name && name == operand_name ? name : unique_name(p, name); }
+static uint32_t param_name(struct printer *p, uint32_t name, uint32_t operand_name)
+{
+    return name && name == operand_name ? name : unique_name(p, name);
+}
 
 static void put_range(struct printer *p, const struct symbol *s)
 {
@@ -433,16 +460,20 @@ static void put_requires(struct printer *p, const struct shown *s)
     put_char(p->out, ')');
 }
 
-static void put_body_symbols(struct printer *p, const struct shown *around, const struct shown *s, const struct region *region)
+static void put_body_symbols(struct printer *p, const struct shown *around, const struct shown *s,
+                             const struct region *region)
 {
     put_str(p->out, " [");
     for (uint32_t i = 0; i < s->f->n_outer_symbols; i++) {
         const struct symbol *mine = &s->symbols[i];
         uint32_t found = HOP_NONE;
         for (uint32_t k = 0; k < around->f->n_symbols; k++)
-            if (around->symbols[k].name == mine->name && (found == HOP_NONE || around->symbols[found].origin == SYMBOL_NODE)) found = k;
+            if (around->symbols[k].name == mine->name &&
+                (found == HOP_NONE || around->symbols[found].origin == SYMBOL_NODE))
+                found = k;
         bool plain = found != HOP_NONE && region->dims[i] == dim_symbol(p->m, found);
-        int64_t lo = plain ? around->symbols[found].lo : 0, hi = plain ? around->symbols[found].hi : INT64_MAX;
+        int64_t lo = plain ? around->symbols[found].lo : 0,
+                hi = plain ? around->symbols[found].hi : INT64_MAX;
         if (i) put(p->out, ", ", 2);
         put_str(p->out, module_text(p->m, mine->name));
         if (mine->lo != lo || mine->hi != hi) put_range(p, mine);
@@ -454,7 +485,8 @@ static void put_body_symbols(struct printer *p, const struct shown *around, cons
 }
 
 /* %p: type = %v */
-static void put_binding(struct printer *p, const struct shown *around, const struct shown *body, uint32_t param, bool typed, val operand, bool over)
+static void put_binding(struct printer *p, const struct shown *around, const struct shown *body,
+                        uint32_t param, bool typed, val operand, bool over)
 {
     uint32_t name = body->names[param], operand_name = around->names[operand];
     if (name != operand_name || typed || over) {
@@ -482,7 +514,8 @@ static void put_reference(struct printer *p, const struct shown *s, const struct
     for (uint32_t i = 0; i < g->n_params; i++) {
         struct type want = type_get(m, value_type(g, i)), have = type_get(m, feeds[i]);
         for (uint32_t d = 0; d < want.rank; d++)
-            if (want.dims[d] & DIM_TABLE && dim_is_symbol(m, want.dims[d], &k) && found[k] == HOP_NONE) found[k] = have.dims[d];
+            if (want.dims[d] & DIM_TABLE && dim_is_symbol(m, want.dims[d], &k) && found[k] == HOP_NONE)
+                found[k] = have.dims[d];
     }
     bool any = false;
     const struct symbol *symbols = NULL;
@@ -503,7 +536,8 @@ static void put_reference(struct printer *p, const struct shown *s, const struct
     put_char(p->out, ')');
 }
 
-static void put_body(struct printer *p, const struct shown *s, const struct node *n, uint32_t r, struct shown *body, const struct body_plan *plan, bool in_list)
+static void put_body(struct printer *p, const struct shown *s, const struct node *n, uint32_t r,
+                     struct shown *body, const struct body_plan *plan, bool in_list)
 {
     const struct op_row *row = node_row(n);
     const struct region *region = node_region(s->f, n, r);
@@ -513,7 +547,8 @@ static void put_body(struct printer *p, const struct shown *s, const struct node
     for (uint32_t i = 0; i < region->n_operands; i++) {
         body->names[fed + i] = param_name(p, body->f->values[fed + i].name, s->names[own[i]]);
         for (uint32_t k = 0; k < fed + i; k++) /* its operand's name may have gone to another parameter */
-            if (body->names[k] == body->names[fed + i]) body->names[fed + i] = unique_name(p, body->f->values[fed + i].name);
+            if (body->names[k] == body->names[fed + i])
+                body->names[fed + i] = unique_name(p, body->f->values[fed + i].name);
         take_name(p, body->names[fed + i]);
     }
     if (region->n_operands) {
@@ -526,7 +561,9 @@ static void put_body(struct printer *p, const struct shown *s, const struct node
     }
     if (plan->symbols) put_body_symbols(p, s, body, region);
     put_requires(p, body);
-    put_str(p->out, in_list && p->out->data[p->out->len - 1] != ')' && p->out->data[p->out->len - 1] != ']' ? "{" : " {");
+    put_str(p->out, in_list && p->out->data[p->out->len - 1] != ')' && p->out->data[p->out->len - 1] != ']'
+                        ? "{"
+                        : " {");
     put_statements(p, body, row, r, s->f->pool + n->groups);
     put_line(p, s->depth);
     put_char(p->out, '}');
@@ -535,7 +572,11 @@ static void put_body(struct printer *p, const struct shown *s, const struct node
 
 static struct shown show(struct printer *p, const struct fn *f, const struct shown *outer, uint32_t depth)
 {
-    return (struct shown){ .f = f, .outer = outer, .names = ARENA_NEW(&p->arena, uint32_t, f->n_values + 1), .symbols = unique_symbols(p, f), .depth = depth,
+    return (struct shown){ .f = f,
+                           .outer = outer,
+                           .names = ARENA_NEW(&p->arena, uint32_t, f->n_values + 1),
+                           .symbols = unique_symbols(p, f),
+                           .depth = depth,
                            .next_symbol = f->n_outer_symbols };
 }
 
@@ -550,7 +591,8 @@ static uint32_t fed_name(struct printer *p, struct shown *body, uint32_t i, uint
 }
 
 /* (%l, %r) in %v: parameters `left` and `right` of the one body there is. */
-static void put_pair(struct printer *p, const struct shown *around, const struct shown *body, uint32_t left, uint32_t right, const bool *typed, val operand)
+static void put_pair(struct printer *p, const struct shown *around, const struct shown *body, uint32_t left,
+                     uint32_t right, const bool *typed, val operand)
 {
     put_char(p->out, '(');
     for (uint32_t i = 0; i < 2; i++) {
@@ -591,7 +633,8 @@ static void put_higher(struct printer *p, const struct shown *s, const struct no
             put_char(p->out, '(');
         }
         bool pair = row->sig.groups[g].kind == GROUP_PAIR && first != HOP_NONE;
-        for (uint32_t i = 0; pair && i < 2 * size; i++) fed_name(p, &bodies[first], fed[first] + i, s->names[node_operands(s->f, n)[at + i % size]]);
+        for (uint32_t i = 0; pair && i < 2 * size; i++)
+            fed_name(p, &bodies[first], fed[first] + i, s->names[node_operands(s->f, n)[at + i % size]]);
         for (uint32_t i = 0; i < size; i++, at++) {
             val operand = node_operands(s->f, n)[at];
             if (i) put(p->out, ", ", 2);
@@ -605,7 +648,8 @@ static void put_higher(struct printer *p, const struct shown *s, const struct no
                 continue;
             }
             uint32_t name = fed_name(p, body, fed[first], s->names[operand]);
-            put_binding(p, s, body, fed[first], plans[first].typed[fed[first]], operand, row->sig.groups[g].kind == GROUP_OVER);
+            put_binding(p, s, body, fed[first], plans[first].typed[fed[first]], operand,
+                        row->sig.groups[g].kind == GROUP_OVER);
             for (uint32_t r = 0; r < n->n_regions; r++)
                 if (bodies[r].f && sig_region(row, r)->feeds >> g & 1) bodies[r].names[fed[r]++] = name;
         }
@@ -642,7 +686,8 @@ static void put_node(struct printer *p, struct shown *s, const struct node *n)
         if (i) put(p->out, ", ", 2);
         s->names[v] = unique_name(p, s->f->values[v].name);
         for (uint32_t k = 0; k < i; k++)
-            if (s->names[v] == s->names[n->results + k] && !(s->names[v] & NUMBER)) { /* not taken yet, as the node's bodies may use it */
+            if (s->names[v] == s->names[n->results + k] &&
+                !(s->names[v] & NUMBER)) { /* not taken yet, as the node's bodies may use it */
                 take_name(p, s->names[v]);
                 s->names[v] = unique_name(p, s->f->values[v].name);
                 release_names(p, p->taken_log.len - 1);
@@ -670,7 +715,8 @@ static void put_node(struct printer *p, struct shown *s, const struct node *n)
 }
 
 /* row NULL: a function, which ends with `return`. */
-static void put_statements(struct printer *p, struct shown *s, const struct op_row *row, uint32_t region, const uint32_t *groups)
+static void put_statements(struct printer *p, struct shown *s, const struct op_row *row, uint32_t region,
+                           const uint32_t *groups)
 {
     const struct fn *f = s->f;
     for (uint32_t i = 0; i < f->n_nodes; i++) put_node(p, s, fn_node(f, i));
@@ -720,7 +766,9 @@ static void put_symbols(struct printer *p, const struct shown *s)
             if (t.dims[k] & DIM_TABLE) dim_mentions(p->m, t.dims[k], appear, &a);
     }
     bool needed = !a.in_order || a.n != f->n_outer_symbols;
-    for (uint32_t i = 0; i < f->n_outer_symbols; i++) needed |= f->symbols[i].origin != SYMBOL_PARAM || f->symbols[i].lo != 0 || f->symbols[i].hi != INT64_MAX;
+    for (uint32_t i = 0; i < f->n_outer_symbols; i++)
+        needed |= f->symbols[i].origin != SYMBOL_PARAM || f->symbols[i].lo != 0 ||
+                  f->symbols[i].hi != INT64_MAX;
     if (!needed) return;
     put_char(p->out, '[');
     for (uint32_t i = 0; i < f->n_outer_symbols; i++) {
@@ -786,7 +834,8 @@ static void put_param(struct printer *p, const struct fn *f, uint32_t param)
         return;
     }
     bool plain = lexer_is_word(module_text(p->m, name));
-    for (uint32_t i = 0; i < HOP_COUNT(test_words); i++) plain &= strcmp(module_text(p->m, name), test_words[i]) != 0;
+    for (uint32_t i = 0; i < HOP_COUNT(test_words); i++)
+        plain &= strcmp(module_text(p->m, name), test_words[i]) != 0;
     if (plain) put_str(p->out, module_text(p->m, name));
     else put_name(p, '%', name);
 }
@@ -814,7 +863,9 @@ static void put_test_type(struct printer *p, type_id t)
 
 static void put_test(struct printer *p, const struct program_test *t)
 {
-    static const char *const words[] = { [TRANSFORM_GRAD] = "grad", [TRANSFORM_JVP] = "jvp", [TRANSFORM_VMAP] = "vmap", [TRANSFORM_VJP] = "vjp" };
+    static const char *const words[] = {
+        [TRANSFORM_GRAD] = "grad", [TRANSFORM_JVP] = "jvp", [TRANSFORM_VMAP] = "vmap", [TRANSFORM_VJP] = "vjp"
+    };
     const struct fn *f = module_fn(p->m, t->fn);
     struct text *out = p->out;
     put_str(out, "\ntest ");
@@ -823,13 +874,16 @@ static void put_test(struct printer *p, const struct program_test *t)
         put_str(out, words[t->transforms[i].kind]);
         put_char(out, '(');
         put_params(p, f, t->transforms[i].params, t->transforms[i].n);
-        if (t->transforms[i].kind == TRANSFORM_VMAP && t->transforms[i].size >= 0) text_add(out, "; size = %lld", (long long)t->transforms[i].size);
+        if (t->transforms[i].kind == TRANSFORM_VMAP && t->transforms[i].size >= 0)
+            text_add(out, "; size = %lld", (long long)t->transforms[i].size);
         put_str(out, ") ");
     }
     put_name(p, '@', p->fn_names[t->fn]);
     put_str(out, " {");
     for (uint32_t i = 0, k = 0; i < f->n_outer_symbols; i++)
-        if (f->symbols[i].origin == SYMBOL_DIM && k < t->n_dims) text_add(out, "\n  dim %s = %lld", module_text(p->m, f->symbols[i].name), (long long)t->dims[k++]);
+        if (f->symbols[i].origin == SYMBOL_DIM && k < t->n_dims)
+            text_add(out, "\n  dim %s = %lld", module_text(p->m, f->symbols[i].name),
+                     (long long)t->dims[k++]);
     for (uint32_t i = 0; i < t->n_inputs; i++) {
         const struct test_input *in = &t->inputs[i];
         put_line(p, 1);
@@ -870,7 +924,8 @@ static void put_test(struct printer *p, const struct program_test *t)
 
 enum { DEEPEST_IN_PLACE = 64, LARGEST_IN_PLACE = 16 /* elements of a constant */ };
 
-/* A body can stand in place unless a parameter that feeds several bodies must show its type, which differs from body to body, or one is `mut`. */
+/* A body can stand in place unless a parameter that feeds several bodies must show its type, which differs
+ * from body to body, or one is `mut`. */
 static bool fits_in_place(struct printer *p, const struct fn *f, const struct node *n, uint32_t r)
 {
     const struct fn *g = module_fn(p->m, node_region(f, n, r)->fn);
@@ -880,7 +935,8 @@ static bool fits_in_place(struct printer *p, const struct fn *f, const struct no
     return !plan_body(p, &around, n, r, g->symbols).typed_feed;
 }
 
-/* A body's function is older than the one that uses it, so one walk from the newest to the oldest sees users first. */
+/* A body's function is older than the one that uses it, so one walk from the newest to the oldest sees users
+ * first. */
 static void reach(struct printer *p, uint32_t root)
 {
     struct module *m = p->m;
@@ -938,13 +994,17 @@ static void mark_constants(struct printer *p, uint32_t root)
     for (uint32_t i = 0; i < m->constants.len; i++) {
         const struct constant *c = &m->constants.data[i];
         if (c->name && root == HOP_NONE) p->const_used[i] = true;
-        if (!p->const_used[i] || (!c->name && c->bytes <= (size_t)LARGEST_IN_PLACE * dtype_info[type_get(m, c->type).dtype].size)) continue;
-        p->const_names[i] = unique_name(p, c->name ? c->name : add_string(p, arena_printf(&p->arena, "const_%u", i)));
+        if (!p->const_used[i] ||
+            (!c->name && c->bytes <= (size_t)LARGEST_IN_PLACE * dtype_info[type_get(m, c->type).dtype].size))
+            continue;
+        p->const_names[i] = unique_name(p, c->name ? c->name
+                                                   : add_string(p, arena_printf(&p->arena, "const_%u", i)));
         take_name(p, p->const_names[i]);
     }
 }
 
-/* Room for the whole text at once, guessed from the number of nodes: growing step by step would copy it several times. */
+/* Room for the whole text at once, guessed from the number of nodes: growing step by step would copy it
+ * several times. */
 static void reserve(struct printer *p)
 {
     size_t nodes = 0, room;

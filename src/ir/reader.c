@@ -1,5 +1,5 @@
-/* Reads texts: functions with their headers, the order in which definitions that mention each other are read, whole files. Nodes are read in
- * reader_nodes.c, constants and tests in literals.c. */
+/* Reads texts: functions with their headers, the order in which definitions that mention each other are read,
+ * whole files. Nodes are read in reader_nodes.c, constants and tests in literals.c. */
 #include "ir/reader.h"
 
 #include <errno.h>
@@ -17,10 +17,12 @@ static void read_symbol_declarations(struct reader *r, struct frame *f)
         uint32_t name = reader_name(r);
         bool explicit_dim = token_is(&at, "dim") && lx->tok.kind == TOKEN_WORD && !token_is(&lx->tok, "in");
         if (explicit_dim) at = lx->tok, name = reader_name(r);
-        if (reader_find_symbol(f, name, false) != HOP_NONE) lexer_error(lx, at, "the dim symbol '%s' is declared twice", module_text(r->m, name));
+        if (reader_find_symbol(f, name, false) != HOP_NONE)
+            lexer_error(lx, at, "the dim symbol '%s' is declared twice", module_text(r->m, name));
         int64_t lo = 0, hi = INT64_MAX;
         if (lexer_accept_word(lx, "in")) reader_range(r, &lo, &hi);
-        /* until the parameters are read, `index` holds the column of the symbol's declaration, 0: an explicit dim */
+        /* until the parameters are read, `index` holds the column of the symbol's declaration, 0: an explicit
+         * dim */
         uint32_t s = reader_add_symbol(f, name, lo, hi, HOP_NONE);
         f->b.symbols.data[s].index = explicit_dim ? 0 : 1;
     }
@@ -59,12 +61,18 @@ static void read_params(struct reader *r, struct frame *f)
         bool must = i >= declared || f->b.symbols.data[i].index;
         f->b.symbols.data[i].index = 0;
         if (must && !bound[i])
-            lexer_error(lx, open, "the dim symbol '%s' cannot be bound: no parameter has it as a dim by itself; declare [dim %s]",
-                        module_text(r->m, f->b.symbols.data[i].name), module_text(r->m, f->b.symbols.data[i].name));
+            lexer_error(lx, open,
+                        "the dim symbol '%s' cannot be bound: no parameter has it as a dim by itself; "
+                        "declare [dim %s]",
+                        module_text(r->m, f->b.symbols.data[i].name),
+                        module_text(r->m, f->b.symbols.data[i].name));
     }
 }
 
-static const struct { const char *word; uint8_t bit; } effect_words[] = { { "check", EFFECT_CHECK }, { "io", EFFECT_IO } };
+static const struct {
+    const char *word;
+    uint8_t bit;
+} effect_words[] = { { "check", EFFECT_CHECK }, { "io", EFFECT_IO } };
 
 static const char *effects_text(struct reader *r, uint8_t effects)
 {
@@ -72,7 +80,8 @@ static const char *effects_text(struct reader *r, uint8_t effects)
     text_str(&t, "effects(");
     bool first = true;
     for (uint32_t i = 0; i < HOP_COUNT(effect_words); i++)
-        if (effects & effect_words[i].bit) text_add(&t, "%s%s", first ? "" : ", ", effect_words[i].word), first = false;
+        if (effects & effect_words[i].bit)
+            text_add(&t, "%s%s", first ? "" : ", ", effect_words[i].word), first = false;
     text_str(&t, ")");
     return t.data;
 }
@@ -102,8 +111,12 @@ static void read_new(struct reader *r, struct frame *f, uint32_t result)
     struct token at = lx->tok;
     val v = reader_operand(r); /* only parameters are known here */
     int length = (int)HOP_MIN(at.len, 60u);
-    if (!f->b.news || f->b.news[v] == HOP_NONE) lexer_error(lx, at, "new %%%.*s: the parameter is not `mut`; write %%%.*s: mut %s", length, at.text, length, at.text, type_text(r->m, f->b.symbols.data, builder_type(&f->b, v)));
-    if (f->b.news[v] != NEW_UNCHANGED) lexer_error(lx, at, "new %%%.*s: it has a new content already, result %u", length, at.text, f->b.news[v]);
+    if (!f->b.news || f->b.news[v] == HOP_NONE)
+        lexer_error(lx, at, "new %%%.*s: the parameter is not `mut`; write %%%.*s: mut %s", length, at.text,
+                    length, at.text, type_text(r->m, f->b.symbols.data, builder_type(&f->b, v)));
+    if (f->b.news[v] != NEW_UNCHANGED)
+        lexer_error(lx, at, "new %%%.*s: it has a new content already, result %u", length, at.text,
+                    f->b.news[v]);
     builder_mut(&f->b, v, result);
 }
 
@@ -124,10 +137,12 @@ static void check_new_type(struct reader *r, struct frame *f, type_id found)
     struct token at = r->lex.tok;
     type_id expected = builder_type(&f->b, reader_operand(r));
     if (found != HOP_NONE && found != expected)
-        lexer_error(&r->lex, at, "new %%%.*s: expected %s, found %s", (int)HOP_MIN(at.len, 60u), at.text, type_text(r->m, f->b.symbols.data, expected), type_text(r->m, f->b.symbols.data, found));
+        lexer_error(&r->lex, at, "new %%%.*s: expected %s, found %s", (int)HOP_MIN(at.len, 60u), at.text,
+                    type_text(r->m, f->b.symbols.data, expected), type_text(r->m, f->b.symbols.data, found));
 }
 
-static void check_result_types(struct reader *r, struct frame *f, struct token types, struct token end, const val *results, uint32_t n)
+static void check_result_types(struct reader *r, struct frame *f, struct token types, struct token end,
+                               const val *results, uint32_t n)
 {
     struct lexer saved = r->lex;
     lexer_seek(&r->lex, types);
@@ -135,12 +150,16 @@ static void check_result_types(struct reader *r, struct frame *f, struct token t
     uint32_t i = 0;
     for (; r->lex.tok.kind != ')'; i++) {
         if (i) lexer_next(&r->lex);
-        if (lexer_accept_word(&r->lex, "new")) check_new_type(r, f, i < n ? builder_type(&f->b, results[i]) : HOP_NONE);
-        else if (i < n) reader_match_type(r, f, builder_type(&f->b, results[i]), UINT32_MAX, arena_printf(&r->arena, "result %u", i));
+        if (lexer_accept_word(&r->lex, "new"))
+            check_new_type(r, f, i < n ? builder_type(&f->b, results[i]) : HOP_NONE);
+        else if (i < n)
+            reader_match_type(r, f, builder_type(&f->b, results[i]), UINT32_MAX,
+                              arena_printf(&r->arena, "result %u", i));
         else reader_skip_type(r);
     }
     r->lex = saved;
-    if (i != n) lexer_error(&r->lex, end, "the function says %u result%s and returns %u", i, i == 1 ? "" : "s", n);
+    if (i != n)
+        lexer_error(&r->lex, end, "the function says %u result%s and returns %u", i, i == 1 ? "" : "s", n);
 }
 
 /* At `fn`. Its definition is marked as being read. */
@@ -153,7 +172,8 @@ static void read_fn(struct reader *r)
     if (lx->tok.kind != TOKEN_GLOBAL) lexer_expected(lx, "the name of the function (@name)");
     uint32_t name = reader_name(r);
     struct definition *d = reader_define(r, name);
-    if (d->state == DEF_DONE || d->state == DEF_READING) lexer_error(lx, name_at, "@%s is defined twice", module_text(r->m, name));
+    if (d->state == DEF_DONE || d->state == DEF_READING)
+        lexer_error(lx, name_at, "@%s is defined twice", module_text(r->m, name));
     d->state = DEF_READING;
     d->is_const = false;
 
@@ -179,7 +199,8 @@ static void read_fn(struct reader *r)
     reader_location(r, &f.b.fn_place);
     check_result_types(r, &f, types, name_at, r->vals.data + base, r->vals.len - base);
     if (says_effects && effects != f.b.effects)
-        lexer_error(lx, effects_at, "written %s, but the body has %s", effects_text(r, effects), effects_text(r, f.b.effects));
+        lexer_error(lx, effects_at, "written %s, but the body has %s", effects_text(r, effects),
+                    effects_text(r, f.b.effects));
     uint32_t id = builder_finish(&f.b, r->vals.data + base, r->vals.len - base);
     r->vals.len = base;
     reader_scope_leave(r, mark);
@@ -197,7 +218,8 @@ static void read_fn(struct reader *r)
 static struct definition *find_definition(struct reader *r, uint32_t name)
 {
     uint64_t h = hash_mix(name, 1);
-    for (uint32_t it = map_first(&r->definition_map, h); it != HOP_NONE; it = map_next(&r->definition_map, h, it)) {
+    for (uint32_t it = map_first(&r->definition_map, h); it != HOP_NONE;
+         it = map_next(&r->definition_map, h, it)) {
         struct definition *d = &r->definitions.data[map_value(&r->definition_map, it)];
         if (d->name == name) return d;
     }
@@ -213,7 +235,8 @@ struct definition *reader_define(struct reader *r, uint32_t name)
     return &r->definitions.data[r->definitions.len - 1];
 }
 
-/* Finds every function and constant of the text, with the names it mentions. Done once, when a name is used before its definition. */
+/* Finds every function and constant of the text, with the names it mentions. Done once, when a name is used
+ * before its definition. */
 static void index_text(struct reader *r)
 {
     struct lexer saved = r->lex, *lx = &r->lex;
@@ -238,7 +261,8 @@ static void index_text(struct reader *r)
         uint32_t name = reader_name(r);
         if (is_fn || is_const) {
             struct definition *d = reader_define(r, name);
-            if (d->state == DEF_NONE) *d = (struct definition){ .name = name, .state = DEF_UNREAD, .is_const = is_const, .at = at };
+            if (d->state == DEF_NONE)
+                *d = (struct definition){ .name = name, .state = DEF_UNREAD, .is_const = is_const, .at = at };
             d->refs = r->refs.len;
             d->n_refs = 0;
             owner = (uint32_t)(d - r->definitions.data);
@@ -261,18 +285,22 @@ static void read_definition(struct reader *r, const struct definition *d)
     r->lex = saved;
 }
 
-static _Noreturn void cycle_error(struct reader *r, struct token at, const uint32_t *stack, uint32_t n, uint32_t again)
+static _Noreturn void cycle_error(struct reader *r, struct token at, const uint32_t *stack, uint32_t n,
+                                  uint32_t again)
 {
     struct text cycle = { .arena = &r->arena };
     uint32_t from = 0;
     for (uint32_t i = 0; i < n; i++)
         if (stack[i] == again) from = i;
     for (uint32_t i = from; i < n; i++)
-        if (find_definition(r, stack[i])->state == DEF_READING) text_add(&cycle, "@%s, ", module_text(r->m, stack[i]));
-    lexer_error(&r->lex, at, "calls form a cycle: %s@%s", cycle.data ? cycle.data : "", module_text(r->m, again));
+        if (find_definition(r, stack[i])->state == DEF_READING)
+            text_add(&cycle, "@%s, ", module_text(r->m, stack[i]));
+    lexer_error(&r->lex, at, "calls form a cycle: %s@%s", cycle.data ? cycle.data : "",
+                module_text(r->m, again));
 }
 
-/* Reads `name` and, before it, whatever it mentions that is not read yet; without recursion, so that long chains do no harm. */
+/* Reads `name` and, before it, whatever it mentions that is not read yet; without recursion, so that long
+ * chains do no harm. */
 static void read_on_demand(struct reader *r, struct token at, uint32_t name)
 {
     vec(uint32_t) stack = { 0 };
@@ -306,7 +334,8 @@ struct definition *reader_resolve(struct reader *r, struct token at, uint32_t na
         d = find_definition(r, name);
     }
     if (!d) lexer_error(&r->lex, at, "there is no function or constant @%s", module_text(r->m, name));
-    if (d->state == DEF_READING) lexer_error(&r->lex, at, "calls form a cycle: @%s is used inside itself", module_text(r->m, name));
+    if (d->state == DEF_READING)
+        lexer_error(&r->lex, at, "calls form a cycle: @%s is used inside itself", module_text(r->m, name));
     if (d->state == DEF_UNREAD) read_on_demand(r, at, name);
     return find_definition(r, name);
 }
@@ -319,7 +348,9 @@ static void read_items_of_text(struct reader *r)
     struct token at = lx->tok;
     if (lexer_accept_word(lx, "hop")) {
         if (lx->tok.kind != TOKEN_NUMBER) lexer_expected(lx, "the version of the text form");
-        if (lx->tok.len != 1 || lx->tok.text[0] != '1') lexer_error(lx, at, "version %.*s of the text form is unknown; this reader knows version 1", (int)HOP_MIN(lx->tok.len, 60u), lx->tok.text);
+        if (lx->tok.len != 1 || lx->tok.text[0] != '1')
+            lexer_error(lx, at, "version %.*s of the text form is unknown; this reader knows version 1",
+                        (int)HOP_MIN(lx->tok.len, 60u), lx->tok.text);
         lexer_next(lx);
     }
     while (lx->tok.kind != TOKEN_END) {
@@ -327,7 +358,9 @@ static void read_items_of_text(struct reader *r)
         if (is_fn || token_is(&lx->tok, "const")) {
             at = lx->tok;
             lexer_next(lx);
-            if (lx->tok.kind != TOKEN_GLOBAL) lexer_expected(lx, is_fn ? "the name of the function (@name)" : "the name of the constant (@name)");
+            if (lx->tok.kind != TOKEN_GLOBAL)
+                lexer_expected(lx, is_fn ? "the name of the function (@name)"
+                                         : "the name of the constant (@name)");
             uint32_t name = reader_name(r);
             const struct definition *d = find_definition(r, name);
             if (d && d->state == DEF_DONE && d->at.start == at.start) lexer_seek(lx, d->after);
@@ -336,10 +369,8 @@ static void read_items_of_text(struct reader *r)
                 if (is_fn) read_fn(r);
                 else reader_const_item(r);
             }
-        } else if (token_is(&lx->tok, "test"))
-            reader_test(r);
-        else
-            lexer_expected(lx, "'fn', 'const' or 'test'");
+        } else if (token_is(&lx->tok, "test")) reader_test(r);
+        else lexer_expected(lx, "'fn', 'const' or 'test'");
     }
 }
 
@@ -379,7 +410,8 @@ void text_read_into(struct module *m, const char *file_name, const char *text, s
         hop_status status = hop_caught();
         size_t n = strlen(file_name);
         const char *message = hop_message();
-        if (status == HOP_INVALID && (strncmp(message, file_name, n) || message[n] != ':')) /* thrown below the reader: it knows no place */
+        if (status == HOP_INVALID && (strncmp(message, file_name, n) ||
+                                      message[n] != ':')) /* thrown below the reader: it knows no place */
             hop_throw(status, "%s:%u:%u: %s", file_name, r->lex.tok.line, r->lex.tok.col, message);
         hop_rethrow(status);
     }

@@ -1,4 +1,5 @@
-/* Inside of the reader: what reader.c (functions, whole texts), reader_nodes.c (nodes) and literals.c (constants and test blocks) share. */
+/* Inside of the reader: what reader.c (functions, whole texts), reader_nodes.c (nodes) and literals.c
+ * (constants and test blocks) share. */
 #ifndef HOP_READER_H
 #define HOP_READER_H
 
@@ -14,7 +15,8 @@ struct frame {
     bool declares;       /* an unknown symbol in a type becomes a new one (parameter types of a function) */
 };
 
-/* Names: a key is a string id, or NUMBER_KEY | n for %n. Each key has a chain of bindings, innermost scope first. */
+/* Names: a key is a string id, or NUMBER_KEY | n for %n. Each key has a chain of bindings, innermost scope
+ * first. */
 #define NUMBER_KEY 0x80000000u
 struct binding {
     uint32_t key, scope, outer; /* outer: the binding this one hides, HOP_NONE */
@@ -45,34 +47,37 @@ struct reader {
     struct lexer lex;
     struct module *m;
     struct arena arena;
-    uint32_t depth;          /* of nesting, against runaway recursion */
-    uint32_t scope, base;    /* current scope; scopes below base belong to suspended functions */
-    vec(uint32_t) heads[2];  /* key -> newest binding: by string id, by number */
+    uint32_t depth;         /* of nesting, against runaway recursion */
+    uint32_t scope, base;   /* current scope; scopes below base belong to suspended functions */
+    vec(uint32_t) heads[2]; /* key -> newest binding: by string id, by number */
     vec(struct binding) bindings;
     vec(struct definition) definitions;
     struct map definition_map; /* by name */
     vec(uint32_t) refs;
     bool indexed;
-    vec(struct item) items;  /* stacks: users remember the height and put it back */
+    vec(struct item) items; /* stacks: users remember the height and put it back */
     vec(val) vals;
-    uint16_t op_slots[512];  /* hash of operator names: op + 1 */
-    const char *last_file;   /* of locations: the text of the token and its id */
+    uint16_t op_slots[512]; /* hash of operator names: op + 1 */
+    const char *last_file;  /* of locations: the text of the token and its id */
     uint32_t last_file_len;
     uint16_t last_file_id;
 };
 
 enum { MAX_NESTING = 200 };
-void reader_deeper(struct reader *r); /* throws beyond MAX_NESTING; r->depth-- undoes it */
+void reader_deeper(struct reader *r);   /* throws beyond MAX_NESTING; r->depth-- undoes it */
 uint32_t reader_name(struct reader *r); /* string id of the current word, value or global; moves on */
-struct definition *reader_define(struct reader *r, uint32_t name); /* the one there is, or a new one in state DEF_NONE */
-struct definition *reader_resolve(struct reader *r, struct token at, uint32_t name); /* a finished function or constant, read now if need be */
+struct definition *reader_define(struct reader *r,
+                                 uint32_t name); /* the one there is, or a new one in state DEF_NONE */
+struct definition *reader_resolve(struct reader *r, struct token at,
+                                  uint32_t name); /* a finished function or constant, read now if need be */
 dim reader_dim(struct reader *r, struct frame *f);
 type_id reader_type(struct reader *r, struct frame *f); /* f NULL: static types only */
 
 /* reader_nodes.c */
 void reader_know_operators(struct reader *r);
 uint32_t reader_value_key(struct reader *r, const char *what); /* key of the current %name; moves on */
-/* Binds a name in the current scope. `same_as`: the name of the operand that a parameter stands for, which it may have too; else HOP_NONE. */
+/* Binds a name in the current scope. `same_as`: the name of the operand that a parameter stands for, which it
+ * may have too; else HOP_NONE. */
 void reader_bind(struct reader *r, struct token at, uint32_t key, val v, uint32_t same_as);
 uint32_t reader_scope_enter(struct reader *r); /* returns the mark for scope_leave */
 void reader_scope_leave(struct reader *r, uint32_t mark);
@@ -81,12 +86,16 @@ uint32_t reader_find_symbol(const struct frame *f, uint32_t name, bool by_node);
 uint32_t reader_add_symbol(struct frame *f, uint32_t name, int64_t lo, int64_t hi, dim is);
 void reader_range(struct reader *r, int64_t *lo, int64_t *hi); /* lo..hi or lo.. */
 void reader_skip_type(struct reader *r);
-/* Reads a written type of a value whose type is known. An unknown ?name names the symbol in its place, if that is first_fresh or later. */
-void reader_match_type(struct reader *r, struct frame *f, type_id actual, uint32_t first_fresh, const char *what);
-void reader_requires(struct reader *r, struct frame *f); /* require(a == b, …) */
+/* Reads a written type of a value whose type is known. An unknown ?name names the symbol in its place, if
+ * that is first_fresh or later. */
+void reader_match_type(struct reader *r, struct frame *f, type_id actual, uint32_t first_fresh,
+                       const char *what);
+void reader_requires(struct reader *r, struct frame *f);   /* require(a == b, …) */
 bool reader_location(struct reader *r, struct place *out); /* @"file":12:3, where something was made */
-/* Nodes up to and including the closing brace; the results end on r->vals. row NULL: a function, which ends with `return`. */
-void reader_statements(struct reader *r, struct frame *f, const struct op_row *row, uint32_t region, const uint32_t *groups);
+/* Nodes up to and including the closing brace; the results end on r->vals. row NULL: a function, which ends
+ * with `return`. */
+void reader_statements(struct reader *r, struct frame *f, const struct op_row *row, uint32_t region,
+                       const uint32_t *groups);
 val reader_operand(struct reader *r);
 
 /* literals.c */

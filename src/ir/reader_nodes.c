@@ -1,10 +1,12 @@
-/* Reads nodes of the text form: names are resolved, each node goes to a builder (which checks and types it), an inline body becomes a closed
- * function. Generic over the signatures of the table; no operator is named here. */
+/* Reads nodes of the text form: names are resolved, each node goes to a builder (which checks and types it),
+ * an inline body becomes a closed function. Generic over the signatures of the table; no operator is named
+ * here. */
 #include "ir/reader.h"
 
 void reader_deeper(struct reader *r)
 {
-    if (++r->depth > MAX_NESTING) lexer_error(&r->lex, r->lex.tok, "nested more than %d levels deep", MAX_NESTING);
+    if (++r->depth > MAX_NESTING)
+        lexer_error(&r->lex, r->lex.tok, "nested more than %d levels deep", MAX_NESTING);
 }
 
 /* ---- names ---- */
@@ -27,12 +29,17 @@ uint32_t reader_value_key(struct reader *r, const char *what)
 {
     struct token t = r->lex.tok;
     if (t.kind != TOKEN_VALUE) lexer_expected(&r->lex, what);
-    if (!t.quoted && t.text[0] >= '0' && t.text[0] <= '9') { /* %12: a value without a name; no larger than the text is long */
+    if (!t.quoted && t.text[0] >= '0' &&
+        t.text[0] <= '9') { /* %12: a value without a name; no larger than the text is long */
         uint64_t n = 0;
         for (uint32_t i = 0; i < t.len; i++) {
-            if (t.text[i] < '0' || t.text[i] > '9') lexer_error(&r->lex, t, "%%%.*s is neither a number nor a name", (int)HOP_MIN(t.len, 60u), t.text);
+            if (t.text[i] < '0' || t.text[i] > '9')
+                lexer_error(&r->lex, t, "%%%.*s is neither a number nor a name", (int)HOP_MIN(t.len, 60u),
+                            t.text);
             n = n * 10 + (uint64_t)(t.text[i] - '0');
-            if (n > (uint64_t)(r->lex.end - r->lex.begin)) lexer_error(&r->lex, t, "the number of the value %%%.*s is too large", (int)HOP_MIN(t.len, 60u), t.text);
+            if (n > (uint64_t)(r->lex.end - r->lex.begin))
+                lexer_error(&r->lex, t, "the number of the value %%%.*s is too large",
+                            (int)HOP_MIN(t.len, 60u), t.text);
         }
         lexer_next(&r->lex);
         return NUMBER_KEY | (uint32_t)n;
@@ -50,8 +57,10 @@ static uint32_t *key_head(struct reader *r, uint32_t key)
     uint32_t index = key & ~NUMBER_KEY;
     int table = key & NUMBER_KEY ? 1 : 0;
     if (index >= r->heads[table].len) {
-        vec_reserve(&r->arena, &r->heads[table], HOP_MAX(index + 1, HOP_MIN(r->heads[table].cap * 2, 1u << 30)));
-        while (r->heads[table].len < r->heads[table].cap) r->heads[table].data[r->heads[table].len++] = HOP_NONE;
+        vec_reserve(&r->arena, &r->heads[table],
+                    HOP_MAX(index + 1, HOP_MIN(r->heads[table].cap * 2, 1u << 30)));
+        while (r->heads[table].len < r->heads[table].cap)
+            r->heads[table].data[r->heads[table].len++] = HOP_NONE;
     }
     return &r->heads[table].data[index];
 }
@@ -68,7 +77,9 @@ void reader_bind(struct reader *r, struct token at, uint32_t key, val v, uint32_
     const struct binding *old = visible(r, key);
     if (old && old->scope == r->scope) lexer_error(&r->lex, at, "%%%s is defined twice", key_text(r, key));
     if (old && key != same_as)
-        lexer_error(&r->lex, at, "%%%s shadows a value of the same name outside this body; choose another name", key_text(r, key));
+        lexer_error(&r->lex, at,
+                    "%%%s shadows a value of the same name outside this body; choose another name",
+                    key_text(r, key));
     uint32_t *head = key_head(r, key);
     vec_push(&r->arena, &r->bindings, (struct binding){ key, r->scope, *head, v });
     *head = r->bindings.len - 1;
@@ -96,7 +107,9 @@ static uint32_t defined_later(struct reader *r, struct token name)
     for (int depth = 0; lx.tok.kind != TOKEN_END; lexer_next(&lx)) {
         if (lx.tok.kind == '{') depth++;
         if (lx.tok.kind == '}' && depth-- == 0) return 0;
-        if (depth || lx.tok.kind != TOKEN_VALUE || lx.tok.len != name.len || memcmp(lx.tok.text, name.text, name.len)) continue;
+        if (depth || lx.tok.kind != TOKEN_VALUE || lx.tok.len != name.len ||
+            memcmp(lx.tok.text, name.text, name.len))
+            continue;
         uint32_t line = lx.tok.line;
         struct lexer ahead = lx;
         lexer_next(&ahead);
@@ -111,7 +124,10 @@ static val lookup_value(struct reader *r, struct token at, uint32_t key)
     if (b && b->scope == r->scope) return b->v;
     const char *name = key_text(r, key);
     if (b)
-        lexer_error(&r->lex, at, "%%%s belongs to the function around this body, and a body sees only its parameters; pass it in: with(%%%s), or (%%%s) in front of a body in a list", name, name, name);
+        lexer_error(&r->lex, at,
+                    "%%%s belongs to the function around this body, and a body sees only its parameters; "
+                    "pass it in: with(%%%s), or (%%%s) in front of a body in a list",
+                    name, name, name);
     uint32_t line = defined_later(r, at);
     if (line) lexer_error(&r->lex, at, "%%%s is used before its definition in line %u", name, line);
     lexer_error(&r->lex, at, "%%%s is not defined", name);
@@ -129,7 +145,8 @@ val reader_operand(struct reader *r)
 uint32_t reader_find_symbol(const struct frame *f, uint32_t name, bool by_node)
 {
     for (uint32_t i = f->b.symbols.len; i-- > 0;)
-        if (f->b.symbols.data[i].name == name && (f->b.symbols.data[i].origin == SYMBOL_NODE) == by_node) return i;
+        if (f->b.symbols.data[i].name == name && (f->b.symbols.data[i].origin == SYMBOL_NODE) == by_node)
+            return i;
     return HOP_NONE;
 }
 
@@ -172,11 +189,16 @@ static dim read_symbol(struct reader *r, struct frame *f)
     struct token at = r->lex.tok;
     bool by_node = lexer_accept(&r->lex, '?');
     if (r->lex.tok.kind != TOKEN_WORD) lexer_expected(&r->lex, "a dim");
-    if (!f) lexer_error(&r->lex, at, "a type of constants has no symbols, found '%.*s'", (int)r->lex.tok.len, r->lex.tok.text);
+    if (!f)
+        lexer_error(&r->lex, at, "a type of constants has no symbols, found '%.*s'", (int)r->lex.tok.len,
+                    r->lex.tok.text);
     uint32_t name = reader_name(r);
     uint32_t index = lookup_symbol(r, f, name, by_node);
-    if (index == HOP_NONE && f->declares && !by_node) index = reader_add_symbol(f, name, 0, INT64_MAX, HOP_NONE);
-    if (index == HOP_NONE) lexer_error(&r->lex, at, "the dim symbol '%s%s' is bound by no parameter and not declared", by_node ? "?" : "", module_text(r->m, name));
+    if (index == HOP_NONE && f->declares && !by_node)
+        index = reader_add_symbol(f, name, 0, INT64_MAX, HOP_NONE);
+    if (index == HOP_NONE)
+        lexer_error(&r->lex, at, "the dim symbol '%s%s' is bound by no parameter and not declared",
+                    by_node ? "?" : "", module_text(r->m, name));
     return dim_symbol(r->m, index);
 }
 
@@ -203,8 +225,7 @@ static dim read_factor(struct reader *r, struct frame *f)
             dim b = reader_dim(r, f);
             lexer_expect(lx, ')', "')'");
             d = largest ? dim_max(r->m, a, b) : dim_min(r->m, a, b);
-        } else
-            d = read_symbol(r, f);
+        } else d = read_symbol(r, f);
     }
     r->depth--;
     return d;
@@ -234,7 +255,8 @@ dim reader_dim(struct reader *r, struct frame *f)
 static enum dtype read_dtype(struct reader *r)
 {
     enum dtype dtype;
-    if (r->lex.tok.kind != TOKEN_WORD || !dtype_from_name(r->lex.tok.text, r->lex.tok.len, &dtype)) lexer_expected(&r->lex, "a dtype (bool, i8 to i64, u8 to u64, f16, bf16, f32, f64)");
+    if (r->lex.tok.kind != TOKEN_WORD || !dtype_from_name(r->lex.tok.text, r->lex.tok.len, &dtype))
+        lexer_expected(&r->lex, "a dtype (bool, i8 to i64, u8 to u64, f16, bf16, f32, f64)");
     lexer_next(&r->lex);
     return dtype;
 }
@@ -250,13 +272,16 @@ type_id reader_type(struct reader *r, struct frame *f)
         if (rank == MAX_RANK) lexer_error(&r->lex, r->lex.tok, "a type has at most %d dims", MAX_RANK);
         dims[rank++] = reader_dim(r, f);
     }
-    type_id t = type_intern(r->m, dtype, rank, dims); /* before moving on, so that an error points at the type */
+    type_id t = type_intern(r->m, dtype, rank,
+                            dims); /* before moving on, so that an error points at the type */
     lexer_next(&r->lex);
     return t;
 }
 
-/* Reads a written type of a value whose type is known. Unknown ?names take the symbols that `node` binds, in the places where they stand. */
-void reader_match_type(struct reader *r, struct frame *f, type_id actual, uint32_t first_fresh, const char *what)
+/* Reads a written type of a value whose type is known. Unknown ?names take the symbols that `node` binds, in
+ * the places where they stand. */
+void reader_match_type(struct reader *r, struct frame *f, type_id actual, uint32_t first_fresh,
+                       const char *what)
 {
     struct token at = r->lex.tok;
     struct type have = type_get(r->m, actual);
@@ -268,12 +293,14 @@ void reader_match_type(struct reader *r, struct frame *f, type_id actual, uint32
         if (rank) lexer_expect(&r->lex, ',', "',' or ']'");
         if (rank == MAX_RANK) lexer_error(&r->lex, r->lex.tok, "a type has at most %d dims", MAX_RANK);
         struct token dim_at = r->lex.tok;
-        if (r->lex.tok.kind == '?' && rank < have.rank && dim_is_symbol(r->m, have.dims[rank], &s) && s >= first_fresh && f->b.symbols.data[s].origin == SYMBOL_NODE) {
+        if (r->lex.tok.kind == '?' && rank < have.rank && dim_is_symbol(r->m, have.dims[rank], &s) &&
+            s >= first_fresh && f->b.symbols.data[s].origin == SYMBOL_NODE) {
             lexer_next(&r->lex);
             if (r->lex.tok.kind != TOKEN_WORD) lexer_expected(&r->lex, "the name of a symbol");
             uint32_t name = reader_name(r), known = reader_find_symbol(f, name, true);
             if (known == HOP_NONE) f->b.symbols.data[s].name = name; /* this place names it */
-            else if (known < first_fresh) lexer_error(&r->lex, dim_at, "?%s is bound twice", module_text(r->m, name));
+            else if (known < first_fresh)
+                lexer_error(&r->lex, dim_at, "?%s is bound twice", module_text(r->m, name));
             if (r->lex.tok.kind != ',' && r->lex.tok.kind != ']') { /* an expression after all */
                 lexer_seek(&r->lex, dim_at);
                 dims[rank++] = reader_dim(r, f);
@@ -281,13 +308,13 @@ void reader_match_type(struct reader *r, struct frame *f, type_id actual, uint32
                 dims[rank] = known == HOP_NONE ? have.dims[rank] : dim_symbol(r->m, known);
                 rank++;
             }
-        } else
-            dims[rank++] = reader_dim(r, f);
+        } else dims[rank++] = reader_dim(r, f);
     }
     lexer_next(&r->lex);
     type_id written = type_intern(r->m, dtype, rank, dims);
     if (written != actual)
-        lexer_error(&r->lex, at, "%s: written %s, but it has type %s", what, type_text(r->m, f->b.symbols.data, written), type_text(r->m, f->b.symbols.data, actual));
+        lexer_error(&r->lex, at, "%s: written %s, but it has type %s", what,
+                    type_text(r->m, f->b.symbols.data, written), type_text(r->m, f->b.symbols.data, actual));
 }
 
 /* lo..hi, lo.. */
@@ -308,7 +335,8 @@ static struct attr read_list(struct reader *r, struct frame *f, bool dims)
     lexer_expect(&r->lex, '[', "'['");
     while (r->lex.tok.kind != ']') {
         if (list.len) lexer_expect(&r->lex, ',', "',' or ']'");
-        uint32_t one = dims ? reader_dim(r, f) : (uint32_t)(int32_t)lexer_integer(&r->lex, INT32_MIN, INT32_MAX);
+        uint32_t one = dims ? reader_dim(r, f)
+                            : (uint32_t)(int32_t)lexer_integer(&r->lex, INT32_MIN, INT32_MAX);
         vec_push(&f->b.arena, &list, one);
     }
     lexer_next(&r->lex);
@@ -375,7 +403,8 @@ static struct attr read_attr(struct reader *r, struct frame *f, const struct att
     }
 }
 
-/* A body may follow where attributes may: { is theirs if a word stands in it that is followed as an attribute's name is. */
+/* A body may follow where attributes may: { is theirs if a word stands in it that is followed as an
+ * attribute's name is. */
 static bool attrs_follow(const struct reader *r, const struct op_row *row)
 {
     if (r->lex.tok.kind != '{') return false;
@@ -402,10 +431,13 @@ static void read_attrs(struct reader *r, struct frame *f, const struct op_row *r
         if (k == row->sig.n_attrs) {
             char names[512] = "none";
             for (uint32_t i = 0, n = 0; i < row->sig.n_attrs && n < sizeof names; i++)
-                n += (uint32_t)snprintf(names + n, sizeof names - n, "%s%s", i ? ", " : "", row->sig.attrs[i].name);
-            lexer_error(lx, at, "%s has no attribute '%.*s'; it has: %s", row->name, (int)HOP_MIN(at.len, 60u), at.text, names);
+                n += (uint32_t)snprintf(names + n, sizeof names - n, "%s%s", i ? ", " : "",
+                                        row->sig.attrs[i].name);
+            lexer_error(lx, at, "%s has no attribute '%.*s'; it has: %s", row->name,
+                        (int)HOP_MIN(at.len, 60u), at.text, names);
         }
-        if (attrs[k].kind != ATTR_ABSENT) lexer_error(lx, at, "attribute '%s' is given twice", row->sig.attrs[k].name);
+        if (attrs[k].kind != ATTR_ABSENT)
+            lexer_error(lx, at, "attribute '%s' is given twice", row->sig.attrs[k].name);
         lexer_next(lx);
         if (row->sig.attrs[k].kind == ATTR_FLAG) {
             attrs[k] = A_FLAG(1);
@@ -547,7 +579,8 @@ static void read_body_symbols(struct reader *r, struct frame *f)
         struct token at = lx->tok;
         if (at.kind != TOKEN_WORD) lexer_expected(lx, "the name of a symbol");
         uint32_t name = reader_name(r), index = HOP_NONE;
-        if (reader_find_symbol(f, name, false) != HOP_NONE) lexer_error(lx, at, "the dim symbol '%s' is declared twice", module_text(r->m, name));
+        if (reader_find_symbol(f, name, false) != HOP_NONE)
+            lexer_error(lx, at, "the dim symbol '%s' is declared twice", module_text(r->m, name));
         int64_t lo = 0, hi = INT64_MAX;
         bool ranged = lexer_accept_word(lx, "in");
         if (ranged) reader_range(r, &lo, &hi);
@@ -556,7 +589,8 @@ static void read_body_symbols(struct reader *r, struct frame *f)
             is = reader_dim(r, f->outer);
         } else {
             index = lookup_symbol(r, f->outer, name, false);
-            if (index == HOP_NONE) lexer_error(lx, at, "there is no dim symbol '%s' outside this body", module_text(r->m, name));
+            if (index == HOP_NONE)
+                lexer_error(lx, at, "there is no dim symbol '%s' outside this body", module_text(r->m, name));
             if (!ranged) lo = f->outer->b.symbols.data[index].lo, hi = f->outer->b.symbols.data[index].hi;
             is = dim_symbol(r->m, index);
         }
@@ -590,30 +624,41 @@ static void body_param(struct reader *r, struct frame *f, const struct item *ite
         lexer_seek(&r->lex, item->type);
         type = reader_type(r, f);
         r->lex = saved;
-    } else
-        type = lower_type(r, f, type);
+    } else type = lower_type(r, f, type);
     val v = builder_param(&f->b, type, item->param_key & NUMBER_KEY ? 0 : item->param_key);
     reader_bind(r, item->at, item->param_key, v, item->operand_key);
 }
 
 /* Parameters that group g feeds; `items`: where its items begin. */
-static void group_params(struct reader *r, struct frame *f, const struct frame *around, const struct node_state *node, uint32_t g, uint32_t items)
+static void group_params(struct reader *r, struct frame *f, const struct frame *around,
+                         const struct node_state *node, uint32_t g, uint32_t items)
 {
     const struct op_row *row = node->row;
     for (uint32_t time = 0; time < sig_group_feeds(row, g); time++)
         for (uint32_t i = 0; i < node->groups[g]; i++) {
             struct item item = r->items.data[items + i];
             type_id t = builder_type(&around->b, item.v), fed = sig_feed_type(r->m, row, g, node->attrs, t);
-            if (fed == HOP_NONE) lexer_error(&r->lex, item.at, "'%s' takes %s dim away, and %s has none", row->sig.groups[g].word, row->sig.groups[g].kind == GROUP_OVER ? "the leading" : "that", type_text(r->m, NULL, t));
+            if (fed == HOP_NONE)
+                lexer_error(&r->lex, item.at, "'%s' takes %s dim away, and %s has none",
+                            row->sig.groups[g].word,
+                            row->sig.groups[g].kind == GROUP_OVER ? "the leading" : "that",
+                            type_text(r->m, NULL, t));
             if (row->sig.groups[g].kind == GROUP_PAIR) {
-                if (item.right_key == HOP_NONE) lexer_error(&r->lex, item.at, "expected (%%left, %%right) in %%operand: the body of %s takes two parameters for each", row->name);
-                if (time) item.at = item.right_at, item.param_key = item.right_key, item.typed = item.right_typed, item.type = item.right_type;
+                if (item.right_key == HOP_NONE)
+                    lexer_error(&r->lex, item.at,
+                                "expected (%%left, %%right) in %%operand: the body of %s takes two "
+                                "parameters for each",
+                                row->name);
+                if (time)
+                    item.at = item.right_at, item.param_key = item.right_key, item.typed = item.right_typed,
+                    item.type = item.right_type;
             }
             body_param(r, f, &item, fed);
         }
 }
 
-/* Symbols that were lifted late move in front of those bound by nodes; everything built so far is renumbered. */
+/* Symbols that were lifted late move in front of those bound by nodes; everything built so far is renumbered.
+ */
 static void settle_late_symbols(struct reader *r, struct frame *f)
 {
     struct builder *b = &f->b;
@@ -631,7 +676,8 @@ static void settle_late_symbols(struct reader *r, struct frame *f)
             }
     memcpy(b->symbols.data, symbols, n * sizeof *symbols);
     memcpy(f->binds.data, binds, n * sizeof *binds);
-    for (uint32_t i = 0; i < b->values.len; i++) b->values.data[i].type = type_substitute(r->m, b->values.data[i].type, to);
+    for (uint32_t i = 0; i < b->values.len; i++)
+        b->values.data[i].type = type_substitute(r->m, b->values.data[i].type, to);
     for (uint32_t i = 0; i < b->attrs.len; i++) {
         struct attr *a = &b->attrs.data[i];
         if (a->kind == ATTR_DIM) a->i = dim_substitute(r->m, (dim)a->i, to);
@@ -647,13 +693,21 @@ static void settle_late_symbols(struct reader *r, struct frame *f)
         g->dims = list;
     }
     for (uint32_t i = 0; i < b->requires.len; i++) {
-        b->requires.data[i].a = dim_substitute(r->m, b->requires.data[i].a, to);
-        b->requires.data[i].b = dim_substitute(r->m, b->requires.data[i].b, to);
+        b->
+            requires
+            .data[i]
+            .a = dim_substitute(r->m, b->requires.data[i].a, to);
+        b->
+            requires
+            .data[i]
+            .b = dim_substitute(r->m, b->requires.data[i].b, to);
     }
 }
 
-/* A body in braces: opens a frame whose parameters are the operands that feed it and its own, and makes a function of it. */
-static struct region_in read_body(struct reader *r, struct frame *around, const struct node_state *node, uint32_t region, uint32_t own)
+/* A body in braces: opens a frame whose parameters are the operands that feed it and its own, and makes a
+ * function of it. */
+static struct region_in read_body(struct reader *r, struct frame *around, const struct node_state *node,
+                                  uint32_t region, uint32_t own)
 {
     struct lexer *lx = &r->lex;
     const struct op_row *row = node->row;
@@ -680,7 +734,9 @@ static struct region_in read_body(struct reader *r, struct frame *around, const 
     val *operands = ARENA_NEW(&around->b.arena, val, n_own);
     for (uint32_t i = 0; i < n_own; i++) operands[i] = r->items.data[own + i].v;
     out.operands = operands;
-    out.dims = f.b.n_outer_symbols ? arena_copy(&around->b.arena, f.binds.data, f.b.n_outer_symbols * sizeof(dim)) : NULL;
+    out.dims = f.b.n_outer_symbols
+                   ? arena_copy(&around->b.arena, f.binds.data, f.b.n_outer_symbols * sizeof(dim))
+                   : NULL;
     out.fn = builder_finish(&f.b, r->vals.data + base, r->vals.len - base);
     r->vals.len = base;
     reader_scope_leave(r, mark);
@@ -708,17 +764,22 @@ static struct region_in read_reference(struct reader *r, struct frame *f)
             if (entry.kind == TOKEN_WORD) {
                 lexer_next(lx);
                 if (lexer_accept(lx, '=')) {
-                    for (k = 0; k < g->n_outer_symbols && !token_is(&entry, module_text(r->m, g->symbols[k].name));) k++;
-                    if (k == g->n_outer_symbols) lexer_error(lx, entry, "the function has no dim symbol '%.*s'", (int)HOP_MIN(entry.len, 60u), entry.text);
-                } else
-                    lexer_seek(lx, entry);
+                    for (k = 0;
+                         k < g->n_outer_symbols && !token_is(&entry, module_text(r->m, g->symbols[k].name));)
+                        k++;
+                    if (k == g->n_outer_symbols)
+                        lexer_error(lx, entry, "the function has no dim symbol '%.*s'",
+                                    (int)HOP_MIN(entry.len, 60u), entry.text);
+                } else lexer_seek(lx, entry);
             }
             if (k == g->n_outer_symbols) {
                 while (next < g->n_outer_symbols && g->symbols[next].origin != SYMBOL_DIM) next++;
-                if (next == g->n_outer_symbols) lexer_error(lx, entry, "more dims than the function has dim parameters");
+                if (next == g->n_outer_symbols)
+                    lexer_error(lx, entry, "more dims than the function has dim parameters");
                 k = next++;
             }
-            if (dims[k] != HOP_NONE) lexer_error(lx, entry, "the dim '%s' is given twice", module_text(r->m, g->symbols[k].name));
+            if (dims[k] != HOP_NONE)
+                lexer_error(lx, entry, "the dim '%s' is given twice", module_text(r->m, g->symbols[k].name));
             dims[k] = reader_dim(r, f);
         }
         lexer_next(lx);
@@ -732,7 +793,8 @@ static struct region_in read_reference(struct reader *r, struct frame *f)
     return out;
 }
 
-static struct region_in read_region(struct reader *r, struct frame *f, const struct node_state *node, uint32_t region, bool in_list)
+static struct region_in read_region(struct reader *r, struct frame *f, const struct node_state *node,
+                                    uint32_t region, bool in_list)
 {
     struct lexer *lx = &r->lex;
     if (lx->tok.kind == TOKEN_GLOBAL) return read_reference(r, f);
@@ -788,7 +850,8 @@ void reader_know_operators(struct reader *r)
         while (r->op_slots[at % HOP_COUNT(r->op_slots)]) at++;
         r->op_slots[at % HOP_COUNT(r->op_slots)] = (uint16_t)(i + 1);
     }
-    _Static_assert(OP_COUNT < HOP_COUNT(((struct reader *)0)->op_slots) / 2, "the table of operator names stays sparse");
+    _Static_assert(OP_COUNT < HOP_COUNT(((struct reader *)0)->op_slots) / 2,
+                   "the table of operator names stays sparse");
 }
 
 static uint32_t edit_distance(const char *a, size_t n, const char *b)
@@ -813,7 +876,8 @@ static enum op read_op(struct reader *r)
 {
     struct token t = r->lex.tok;
     if (t.kind != TOKEN_WORD) lexer_expected(&r->lex, "an operator");
-    for (uint32_t at = name_hash(t.text, t.len), slot; (slot = r->op_slots[at % HOP_COUNT(r->op_slots)]); at++)
+    for (uint32_t at = name_hash(t.text, t.len), slot; (slot = r->op_slots[at % HOP_COUNT(r->op_slots)]);
+         at++)
         if (token_is(&t, op_table[slot - 1]->name)) {
             lexer_next(&r->lex);
             return (enum op)(slot - 1);
@@ -824,7 +888,8 @@ static enum op read_op(struct reader *r)
         uint32_t distance = op_table[i] ? edit_distance(t.text, t.len, op_table[i]->name) : 99;
         if (distance < best && distance < t.len) best = distance, nearest = op_table[i]->name;
     }
-    lexer_error(&r->lex, t, "unknown operator '%.*s'%s%s%s", (int)HOP_MIN(t.len, 60u), t.text, nearest ? "; did you mean '" : "", nearest ? nearest : "", nearest ? "'?" : "");
+    lexer_error(&r->lex, t, "unknown operator '%.*s'%s%s%s", (int)HOP_MIN(t.len, 60u), t.text,
+                nearest ? "; did you mean '" : "", nearest ? nearest : "", nearest ? "'?" : "");
 }
 
 /* @"file":12:3 behind a node or function: where it was made. */
@@ -839,8 +904,7 @@ bool reader_location(struct reader *r, struct place *out)
         r->last_file = t.text;
         r->last_file_len = t.len;
         r->last_file_id = module_file(r->m, file);
-    } else
-        lexer_next(lx);
+    } else lexer_next(lx);
     lexer_expect(lx, ':', "':'");
     out->file = r->last_file_id;
     out->line = (uint32_t)lexer_integer(lx, 0, UINT32_MAX);
@@ -857,7 +921,8 @@ static void read_higher(struct reader *r, struct frame *f, struct node_state *no
     for (uint32_t g = 0; g < sig->n_groups; g++) {
         uint32_t before = r->items.len;
         const char *word = sig->groups[g].word;
-        if (word[0] ? lexer_accept_word(&r->lex, word) : r->lex.tok.kind == '(') read_items(r, sig->groups[g].kind);
+        if (word[0] ? lexer_accept_word(&r->lex, word) : r->lex.tok.kind == '(')
+            read_items(r, sig->groups[g].kind);
         node->groups[g] = r->items.len - before;
     }
     node->n_items = r->items.len - node->items;
@@ -877,10 +942,13 @@ struct result_name {
     bool typed;
 };
 
-static void bind_results(struct reader *r, struct frame *f, const struct op_row *row, struct token at, const struct result_name *names, uint32_t n, val first, uint32_t first_fresh)
+static void bind_results(struct reader *r, struct frame *f, const struct op_row *row, struct token at,
+                         const struct result_name *names, uint32_t n, val first, uint32_t first_fresh)
 {
     uint32_t have = f->b.n_last_results;
-    if (have != n) lexer_error(&r->lex, n ? names[0].at : at, "%s gives %u result%s, %u named here", row->name, have, have == 1 ? "" : "s", n);
+    if (have != n)
+        lexer_error(&r->lex, n ? names[0].at : at, "%s gives %u result%s, %u named here", row->name, have,
+                    have == 1 ? "" : "s", n);
     for (uint32_t i = 0; i < n; i++) {
         if (names[i].typed) {
             struct lexer saved = r->lex;
@@ -922,7 +990,8 @@ static void read_node(struct reader *r, struct frame *f)
     struct node_state node = { .row = NULL, .at = at };
     struct node_in in = { .op = (uint16_t)read_op(r), .attrs = attrs, .place = token_place(lx, at) };
     node.row = op_table[in.op];
-    if (node.row->sig.n_attrs > HOP_COUNT(attrs)) hop_throw(HOP_INTERNAL, "%s has too many attributes", node.row->name);
+    if (node.row->sig.n_attrs > HOP_COUNT(attrs))
+        hop_throw(HOP_INTERNAL, "%s has too many attributes", node.row->name);
     read_attrs(r, f, node.row, attrs);
     node.attrs = attrs;
     uint32_t base = r->vals.len;
@@ -937,12 +1006,14 @@ static void read_node(struct reader *r, struct frame *f)
     r->vals.len = base;
     bind_results(r, f, node.row, at, names, n_names, first, first_fresh);
     if (lx->tok.kind != TOKEN_GLOBAL || !reader_location(r, &in.place)) return;
-    if (!node.row->expand) n_nodes = f->b.nodes.len - 1; /* what its sizes need stands before it, and keeps its place */
+    if (!node.row->expand)
+        n_nodes = f->b.nodes.len - 1; /* what its sizes need stands before it, and keeps its place */
     for (uint32_t i = n_nodes; i < f->b.nodes.len; i++) f->b.nodes.data[i].place = in.place;
 }
 
 /* next(…) stack(…) onto r->vals; the words are the row's. Returns false when no such word stands here. */
-static bool read_body_results(struct reader *r, const struct op_row *row, uint32_t region, const uint32_t *groups)
+static bool read_body_results(struct reader *r, const struct op_row *row, uint32_t region,
+                              const uint32_t *groups)
 {
     struct lexer *lx = &r->lex;
     const struct sig_region *sig = sig_region(row, region);
@@ -960,7 +1031,9 @@ static bool read_body_results(struct reader *r, const struct op_row *row, uint32
     if (!any) return false;
     sig_result_sizes(row, region, groups, total, want);
     for (uint32_t i = 0; i < n; i++)
-        if (sizes[i] != want[i]) lexer_error(lx, at, "%s: '%s' takes %u value%s, given %u", row->name, sig->results[i], want[i], want[i] == 1 ? "" : "s", sizes[i]);
+        if (sizes[i] != want[i])
+            lexer_error(lx, at, "%s: '%s' takes %u value%s, given %u", row->name, sig->results[i], want[i],
+                        want[i] == 1 ? "" : "s", sizes[i]);
     return true;
 }
 
@@ -968,12 +1041,15 @@ static const char *body_end(struct reader *r, const struct op_row *row, uint32_t
 {
     const struct sig_region *sig = sig_region(row, region);
     struct text t = { .arena = &r->arena };
-    for (uint32_t i = 0; i < HOP_COUNT(sig->results) && sig->results[i]; i++) text_add(&t, "%s%s(…)", i ? " " : "", sig->results[i]);
+    for (uint32_t i = 0; i < HOP_COUNT(sig->results) && sig->results[i]; i++)
+        text_add(&t, "%s%s(…)", i ? " " : "", sig->results[i]);
     return t.data ? t.data : "its results";
 }
 
-/* Nodes up to and including the closing brace; the results end on r->vals. row NULL: a function, which ends with `return`. */
-void reader_statements(struct reader *r, struct frame *f, const struct op_row *row, uint32_t region, const uint32_t *groups)
+/* Nodes up to and including the closing brace; the results end on r->vals. row NULL: a function, which ends
+ * with `return`. */
+void reader_statements(struct reader *r, struct frame *f, const struct op_row *row, uint32_t region,
+                       const uint32_t *groups)
 {
     struct lexer *lx = &r->lex;
     for (;;) {
@@ -990,9 +1066,13 @@ void reader_statements(struct reader *r, struct frame *f, const struct op_row *r
             lexer_expect(lx, '}', "'}' behind the results");
             return;
         }
-        if (token_is(&lx->tok, "return")) lexer_error(lx, lx->tok, "a body of %s ends with %s, not with 'return'", row->name, body_end(r, row, region));
+        if (token_is(&lx->tok, "return"))
+            lexer_error(lx, lx->tok, "a body of %s ends with %s, not with 'return'", row->name,
+                        body_end(r, row, region));
         read_node(r, f);
     }
-    if (row) lexer_expected(lx, arena_printf(&r->arena, "a node, or %s to end the body of %s", body_end(r, row, region), row->name));
+    if (row)
+        lexer_expected(lx, arena_printf(&r->arena, "a node, or %s to end the body of %s",
+                                        body_end(r, row, region), row->name));
     lexer_expected(lx, "a node, or 'return' to end the function");
 }

@@ -1,5 +1,6 @@
-/* The operator table: one row an operator, one column a rule. Engines reach operators through this header and name none of them
- * except the few they emit themselves (add for accumulating cotangents, …). Rows live in src/ops (first-order families) and src/hops. */
+/* The operator table: one row an operator, one column a rule. Engines reach operators through this header and
+ * name none of them except the few they emit themselves (add for accumulating cotangents, …). Rows live in
+ * src/ops (first-order families) and src/hops. */
 #ifndef HOP_TABLE_H
 #define HOP_TABLE_H
 
@@ -18,17 +19,20 @@ enum group_kind {
     GROUP_PLAIN, /* handed to the operator itself (the index of a switch) */
     GROUP_CARRY, /* region parameters of the same type; the region gives the next ones back */
     GROUP_OVER,  /* region parameters without the leading dim */
-    GROUP_START, /* region parameters of the same type, which the operator gives anew each time (the index of a counted loop) */
-    GROUP_PAIR   /* two region parameters each, without dim `dim_attr`: first all left ones, then all right ones */
+    GROUP_START, /* region parameters of the same type, which the operator gives anew each time (the index of
+                    a counted loop) */
+    GROUP_PAIR /* two region parameters each, without dim `dim_attr`: first all left ones, then all right ones
+                */
 };
 struct sig_group {
     const char *word; /* "carry", "over"; "" for plain operands in bare parentheses */
     uint8_t kind;
 };
 struct sig_region {
-    const char *word;      /* label in text when a node has regions of different roles ("cond", "body"); else "" */
-    uint8_t feeds;         /* bit g: operand group g gives parameters, in order, before the region's own operands */
-    const char *results[3]; /* words for the groups of its results in text: "next", "stack"; "yield"; NULL ends */
+    const char *word; /* label in text when a node has regions of different roles ("cond", "body"); else "" */
+    uint8_t feeds; /* bit g: operand group g gives parameters, in order, before the region's own operands */
+    const char
+        *results[3]; /* words for the groups of its results in text: "next", "stack"; "yield"; NULL ends */
 };
 struct attr_spec {
     const char *name;
@@ -43,7 +47,8 @@ struct signature {
     const struct attr_spec *attrs;
     uint8_t n_groups; /* higher-order */
     struct sig_group groups[3];
-    uint8_t dim_attr; /* number + 1 of the attribute that says which dim pairs are without; 0: the leading one */
+    uint8_t
+        dim_attr; /* number + 1 of the attribute that says which dim pairs are without; 0: the leading one */
     uint8_t min_regions, max_regions;
     struct sig_region regions[2]; /* when max_regions is MANY all regions are like regions[0] */
 };
@@ -56,9 +61,10 @@ struct infer {
     const struct symbol *symbols; /* of the function around, for messages and ranges */
     uint32_t n_symbols;
     uint16_t op;
-    uint16_t within; /* number + 1 of the composite whose expansion the node belongs to, for messages; 0: none */
+    uint16_t
+        within; /* number + 1 of the composite whose expansion the node belongs to, for messages; 0: none */
     struct place place;
-    bool written; /* the builder's */
+    bool written;        /* the builder's */
     uint32_t n_operands; /* all, the regions' own included */
     const type_id *operands;
     const uint32_t *groups;
@@ -67,24 +73,39 @@ struct infer {
     uint32_t n_regions;
     /* out */
     uint32_t n_results;
-    type_id *results;     /* room for `capacity` */
+    type_id *results; /* room for `capacity` */
     uint32_t capacity;
-    uint32_t fresh;       /* how many symbols this node binds so far */
-    struct { int64_t lo, hi; } fresh_range[8];
-    vec(struct require) requires; /* equalities that could not be proved */
+    uint32_t fresh; /* how many symbols this node binds so far */
+    struct {
+        int64_t lo, hi;
+    } fresh_range[8];
+    vec(struct require)
+        requires; /* equalities that could not be proved */
     struct arena *arena;
 };
-_Noreturn void infer_error(const struct infer *in, const char *format, ...) HOP_PRINTF(2, 3); /* adds place and operator's name */
+_Noreturn void infer_error(const struct infer *in, const char *format, ...)
+    HOP_PRINTF(2, 3); /* adds place and operator's name */
 void infer_result(struct infer *in, type_id type);
-void infer_equal(struct infer *in, dim a, dim b, const char *what); /* const ≠ const throws; unproved is required */
-void infer_same_type(struct infer *in, type_id a, type_id b, const char *what); /* dtype, rank, dims (dims may be required) */
-/* `what` is worked out only where the two differ: most equalities hold, and making its text would cost more than the rest of infer. */
+void infer_equal(struct infer *in, dim a, dim b,
+                 const char *what); /* const ≠ const throws; unproved is required */
+void infer_same_type(struct infer *in, type_id a, type_id b,
+                     const char *what); /* dtype, rank, dims (dims may be required) */
+/* `what` is worked out only where the two differ: most equalities hold, and making its text would cost more
+ * than the rest of infer. */
 #define infer_equal(in, a, b, what) \
-    __extension__({ dim equal_a_ = (a), equal_b_ = (b); if (equal_a_ != equal_b_) (infer_equal)((in), equal_a_, equal_b_, (what)); })
+    __extension__({ \
+        dim equal_a_ = (a), equal_b_ = (b); \
+        if (equal_a_ != equal_b_) (infer_equal)((in), equal_a_, equal_b_, (what)); \
+    })
 #define infer_same_type(in, a, b, what) \
-    __extension__({ type_id same_a_ = (a), same_b_ = (b); if (same_a_ != same_b_) (infer_same_type)((in), same_a_, same_b_, (what)); })
-/* Results 0 … n of region r have the types of these, as infer_same_type; what cannot be is reported all at once: "carry 2 and what the body makes of it: …; carry 3 …". */
-void infer_results_like(struct infer *in, uint32_t r, const type_id *expected, uint32_t n, const char *each, const char *and);
+    __extension__({ \
+        type_id same_a_ = (a), same_b_ = (b); \
+        if (same_a_ != same_b_) (infer_same_type)((in), same_a_, same_b_, (what)); \
+    })
+/* Results 0 … n of region r have the types of these, as infer_same_type; what cannot be is reported all at
+ * once: "carry 2 and what the body makes of it: …; carry 3 …". */
+void infer_results_like(struct infer *in, uint32_t r, const type_id *expected, uint32_t n, const char *each,
+                        const char *and);
 /* One entry of a list of mismatches, which an error shows as far as there is room. */
 enum { MISMATCHES_SHOWN = 12 };
 struct mismatches {
@@ -93,80 +114,96 @@ struct mismatches {
 };
 void mismatches_add(struct mismatches *l, const char *format, ...) HOP_PRINTF(2, 3);
 void infer_no_mismatches(const struct infer *in, const struct mismatches *l); /* throws if there are any */
-dim infer_fresh(struct infer *in, int64_t lo, int64_t hi);          /* a dim that this node binds */
-static inline struct type infer_type(const struct infer *in, uint32_t i) { return type_get(in->m, in->operands[i]); }
+dim infer_fresh(struct infer *in, int64_t lo, int64_t hi);                    /* a dim that this node binds */
+static inline struct type infer_type(const struct infer *in, uint32_t i)
+{
+    return type_get(in->m, in->operands[i]);
+}
 const char *infer_text(const struct infer *in, type_id t);
-/* Type of result k of region r in terms of the symbols here. A dim that mentions a symbol bound inside the region throws: see
- * infer_region_dim_escapes for rows that replace such dims by fresh ones (switch). */
+/* Type of result k of region r in terms of the symbols here. A dim that mentions a symbol bound inside the
+ * region throws: see infer_region_dim_escapes for rows that replace such dims by fresh ones (switch). */
 type_id infer_region_result(struct infer *in, uint32_t r, uint32_t k);
-/* Does this dim of region r's function mention a symbol that its nodes bind? If not, *out is the dim in terms of the symbols here. */
+/* Does this dim of region r's function mention a symbol that its nodes bind? If not, *out is the dim in terms
+ * of the symbols here. */
 bool infer_region_dim_escapes(struct infer *in, uint32_t r, dim d, dim *out);
 
-/* Finds what each outer symbol of the region's function is here (given[k] where that is not HOP_NONE; given NULL: all are found from the
- * operand types), checks parameter types, requirements and ranges, and makes `dims` (room for the function's outer symbols) the region's. */
+/* Finds what each outer symbol of the region's function is here (given[k] where that is not HOP_NONE; given
+ * NULL: all are found from the operand types), checks parameter types, requirements and ranges, and makes
+ * `dims` (room for the function's outer symbols) the region's. */
 struct op_row;
-void infer_bind_region(struct infer *in, const struct op_row *row, uint32_t r, struct region *region, const dim *given, dim *dims);
+void infer_bind_region(struct infer *in, const struct op_row *row, uint32_t r, struct region *region,
+                       const dim *given, dim *dims);
 
 /* eval: the reference result. Tensors are contiguous. */
 struct tensor {
     int32_t refs;
     uint8_t dtype, rank;
     int64_t dims[MAX_RANK];
-    int64_t count; /* elements */
-    void *data;    /* 64-byte aligned in the same block, or borrowed */
+    int64_t count;              /* elements */
+    void *data;                 /* 64-byte aligned in the same block, or borrowed */
     void (*release)(void *ctx); /* borrowed data: called when the last reference goes; may be NULL */
     void *release_ctx;
     size_t block; /* bytes of the block when it is large enough to be kept for reuse, else 0 */
-    const int64_t *strides; /* in elements, of a tensor at the API's edge that is not row-major; NULL everywhere else */
+    const int64_t
+        *strides; /* in elements, of a tensor at the API's edge that is not row-major; NULL everywhere else */
 };
-struct tensor *tensor_new(enum dtype dtype, uint32_t rank, const int64_t *dims); /* not cleared; throws when too large */
-struct tensor *tensor_borrow(enum dtype dtype, uint32_t rank, const int64_t *dims, void *data, void (*release)(void *ctx), void *ctx);
+struct tensor *tensor_new(enum dtype dtype, uint32_t rank,
+                          const int64_t *dims); /* not cleared; throws when too large */
+struct tensor *tensor_borrow(enum dtype dtype, uint32_t rank, const int64_t *dims, void *data,
+                             void (*release)(void *ctx), void *ctx);
 /* Any strides, in elements; data is the element with all indices 0. Only the API's edge handles these. */
-struct tensor *tensor_strided(enum dtype dtype, uint32_t rank, const int64_t *dims, const int64_t *strides, void *data, void (*release)(void *ctx), void *ctx);
-struct tensor *tensor_contiguous(struct tensor *t);             /* a new reference to it, or a row-major copy */
-void tensor_copy_elements(struct tensor *to, const struct tensor *from); /* same dtype and dims, any strides */
+struct tensor *tensor_strided(enum dtype dtype, uint32_t rank, const int64_t *dims, const int64_t *strides,
+                              void *data, void (*release)(void *ctx), void *ctx);
+struct tensor *tensor_contiguous(struct tensor *t); /* a new reference to it, or a row-major copy */
+void tensor_copy_elements(struct tensor *to,
+                          const struct tensor *from); /* same dtype and dims, any strides */
 struct tensor *tensor_ref(struct tensor *t);
-void tensor_free(void *t); /* drops one reference; accepts NULL */
-void tensor_free_handle(void *t); /* the same for handles of the API, which may be used after they were freed: in debug builds that is noticed */
+void tensor_free(void *t);        /* drops one reference; accepts NULL */
+void tensor_free_handle(void *t); /* the same for handles of the API, which may be used after they were freed:
+                                     in debug builds that is noticed */
 void tensor_watch(void (*gone)(const void *tensor)); /* called when the last reference goes; NULL: nobody */
-struct interp; /* interp.h */
+struct interp;                                       /* interp.h */
 struct eval {
     struct interp *in;
     struct module *m;
     const struct fn *f;
     const struct node *n;
     struct tensor *const *operands;
-    const int64_t *symbols;   /* values of f's symbols so far */
-    struct tensor **results;  /* allocated by the engine when their type is known; NULL when a dim is bound by this node or row is higher-order */
+    const int64_t *symbols;  /* values of f's symbols so far */
+    struct tensor **results; /* allocated by the engine when their type is known; NULL when a dim is bound by
+                                this node or row is higher-order */
 };
 
-/* vjp. First-order rows: the engine has copied the node; `vjp` emits cotangents of operands. Higher-order rows also have
- * `vjp_forward`, which emits the node's replacement (with extra residual results) and may keep what the pullback needs in `saved`. */
+/* vjp. First-order rows: the engine has copied the node; `vjp` emits cotangents of operands. Higher-order
+ * rows also have `vjp_forward`, which emits the node's replacement (with extra residual results) and may keep
+ * what the pullback needs in `saved`. */
 struct vjp {
     struct builder *b;
     const struct fn *f;
     const struct node *n;
-    const dim *symbols;   /* f's symbols in b */
+    const dim *symbols;       /* f's symbols in b */
     const struct attr *attrs; /* n's attributes in b's terms */
-    const val *operands;  /* in b */
-    const bool *active;   /* per operand: does it depend on what is differentiated (floats only)? only these get cotangents */
-    const val *results;   /* in b */
-    const val *ct;        /* per result: its cotangent or VAL_NONE for zero; at least one is not VAL_NONE */
-    val *out;             /* per operand: its cotangent, VAL_NONE (as it comes) for zero */
-    void *saved;          /* from vjp_forward */
+    const val *operands;      /* in b */
+    const bool *active; /* per operand: does it depend on what is differentiated (floats only)? only these get
+                           cotangents */
+    const val *results; /* in b */
+    const val *ct;      /* per result: its cotangent or VAL_NONE for zero; at least one is not VAL_NONE */
+    val *out;           /* per operand: its cotangent, VAL_NONE (as it comes) for zero */
+    void *saved;        /* from vjp_forward */
 };
 struct vjp_forward {
-    struct copier *copy;  /* copy->b is the builder; n's operands are mapped */
+    struct copier *copy; /* copy->b is the builder; n's operands are mapped */
     const struct fn *f;
     const struct node *n;
     const bool *active;        /* per operand */
     const bool *result_wanted; /* per result: may it receive a cotangent (active and used)? conservative */
-    val *results;         /* out: n's results in b */
-    bool *result_active;  /* out: per result */
-    void *saved;          /* out */
+    val *results;              /* out: n's results in b */
+    bool *result_active;       /* out: per result */
+    void *saved;               /* out */
 };
 
-/* jvp. First-order: the engine has copied the node, the rule gives the tangents. Higher-order: the rule emits everything. */
+/* jvp. First-order: the engine has copied the node, the rule gives the tangents. Higher-order: the rule emits
+ * everything. */
 struct jvp {
     struct builder *b;
     struct copier *copy; /* higher-order rows: operands are mapped */
@@ -179,7 +216,8 @@ struct jvp {
     val *out;            /* tangents of results, VAL_NONE for zero */
 };
 
-/* batch: the operator over one more dimension, which is dim 0 of every batched value. The rule emits everything. */
+/* batch: the operator over one more dimension, which is dim 0 of every batched value. The rule emits
+ * everything. */
 struct batch {
     struct builder *b;
     struct copier *copy; /* its value map holds batched values where batched */
@@ -196,8 +234,9 @@ struct batch {
 
 struct lower; /* loop/lower.h */
 
-/* expand: an operator that is defined by others. The builder, asked for such a node, has checked it with `infer` and lets the rule emit what it means;
- * nothing else of the row is asked for, and no finished function contains one. */
+/* expand: an operator that is defined by others. The builder, asked for such a node, has checked it with
+ * `infer` and lets the rule emit what it means; nothing else of the row is asked for, and no finished
+ * function contains one. */
 struct expand {
     struct builder *b;
     uint16_t op;
@@ -205,12 +244,13 @@ struct expand {
     const val *operands;
     const struct attr *attrs; /* one per attribute of the row */
     const type_id *types;     /* of the results, as infer gave them */
-    val *out;                 /* out: the results, of exactly these types; a value that was there before will do */
+    val *out; /* out: the results, of exactly these types; a value that was there before will do */
 };
 
-/* A small valid program that uses the operator, for tests and documentation: the function @sample of the text. `inputs` gives what
- * its arguments are drawn from where the default (floats uniform in -2..2, integers 0..3, random bools) does not do:
- * "x = 0.5..2, i = 0..4" (a range per parameter; of integers for integer parameters). */
+/* A small valid program that uses the operator, for tests and documentation: the function @sample of the
+ * text. `inputs` gives what its arguments are drawn from where the default (floats uniform in -2..2, integers
+ * 0..3, random bools) does not do: "x = 0.5..2, i = 0..4" (a range per parameter; of integers for integer
+ * parameters). */
 struct op_sample {
     const char *text;
     const char *inputs;
@@ -222,7 +262,8 @@ enum op_flags {
     OPF_COMMUTES = 4,    /* two operands may be swapped */
     OPF_NO_FOLD = 8,     /* never evaluate at compile time */
     OPF_NO_MERGE = 16,   /* no cse, no motion across (barrier) */
-    OPF_TAG = 32         /* its operand as it is; the first attribute is an enum tag: what a gradient does with the value */
+    OPF_TAG =
+        32 /* its operand as it is; the first attribute is an enum tag: what a gradient does with the value */
 };
 
 enum tag { TAG_KEEP, TAG_RECOMPUTE };
@@ -230,8 +271,9 @@ enum tag { TAG_KEEP, TAG_RECOMPUTE };
 struct op_row {
     const char *name, *meaning;
     struct signature sig;
-    uint8_t effect; /* enum effect; a higher-order row adds its bodies' */
-    uint8_t check_attr; /* number + 1 of an attribute that makes the node a check (a bound that ends the run), 0: none */
+    uint8_t effect;     /* enum effect; a higher-order row adds its bodies' */
+    uint8_t check_attr; /* number + 1 of an attribute that makes the node a check (a bound that ends the run),
+                           0: none */
     uint8_t flags;
     void (*infer)(struct infer *in);
     void (*eval)(struct eval *e);
@@ -239,11 +281,14 @@ struct op_row {
     void (*vjp_forward)(struct vjp_forward *v);
     void (*jvp)(struct jvp *j);
     void (*batch)(struct batch *b);
-    const struct op_lower *lower; /* loop/lower.h */
-    void (*expand)(struct expand *e); /* a composite row: it has infer and this, every other rule is that of its expansion */
-    /* higher-order rows: rewrites beyond the generic ones, given a node; see transform/simplify.h. NULL: none */
+    const struct op_lower *lower;     /* loop/lower.h */
+    void (*expand)(struct expand *e); /* a composite row: it has infer and this, every other rule is that of
+                                         its expansion */
+    /* higher-order rows: rewrites beyond the generic ones, given a node; see transform/simplify.h. NULL: none
+     */
     bool (*rewrite)(struct copier *c, const struct node *n, val *results, const void *options);
-    const char *no_gradient; /* why vjp and jvp are missing: "integer-valued", "piecewise constant", "opaque without a rule" */
+    const char *no_gradient; /* why vjp and jvp are missing: "integer-valued", "piecewise constant", "opaque
+                                without a rule" */
     const struct op_sample *samples;
     uint32_t n_samples;
 };
@@ -254,14 +299,21 @@ static inline const struct op_row *node_row(const struct node *n) { return op_ta
 uint8_t node_effects(const struct module *m, const struct fn *f, const struct node *n);
 static inline uint8_t row_effects(const struct op_row *row, const struct attr *attrs)
 {
-    return row->effect | (row->check_attr && attrs[row->check_attr - 1].kind != ATTR_ABSENT ? EFFECT_CHECK : EFFECT_NONE);
+    return row->effect |
+           (row->check_attr && attrs[row->check_attr - 1].kind != ATTR_ABSENT ? EFFECT_CHECK : EFFECT_NONE);
 }
 enum op op_find(const char *name, size_t length); /* OP_COUNT when there is none */
 /* The type of what group g feeds for an operand of type t; HOP_NONE when it has no dim to take away. */
-static inline uint32_t sig_group_feeds(const struct op_row *row, uint32_t g) { return row->sig.groups[g].kind == GROUP_PAIR ? 2 : 1; }
-type_id sig_feed_type(struct module *m, const struct op_row *row, uint32_t g, const struct attr *attrs, type_id t);
-/* Sizes of the result groups of region r of a node (scan: next, stack), from operand group sizes and the region's result count. */
-uint32_t sig_result_sizes(const struct op_row *row, uint32_t r, const uint32_t *groups, uint32_t n_region_results, uint32_t sizes[3]);
+static inline uint32_t sig_group_feeds(const struct op_row *row, uint32_t g)
+{
+    return row->sig.groups[g].kind == GROUP_PAIR ? 2 : 1;
+}
+type_id sig_feed_type(struct module *m, const struct op_row *row, uint32_t g, const struct attr *attrs,
+                      type_id t);
+/* Sizes of the result groups of region r of a node (scan: next, stack), from operand group sizes and the
+ * region's result count. */
+uint32_t sig_result_sizes(const struct op_row *row, uint32_t r, const uint32_t *groups,
+                          uint32_t n_region_results, uint32_t sizes[3]);
 static inline const struct sig_region *sig_region(const struct op_row *row, uint32_t r)
 {
     return &row->sig.regions[row->sig.max_regions == MANY ? 0 : r];

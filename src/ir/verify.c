@@ -1,5 +1,5 @@
-/* Checks a finished function against its rows and itself, independently of the builder that made it: every stored fact is derived again and
- * compared. Throws on the first difference. */
+/* Checks a finished function against its rows and itself, independently of the builder that made it: every
+ * stored fact is derived again and compared. Throws on the first difference. */
 #include "ir/text.h"
 
 struct verifier {
@@ -23,9 +23,11 @@ static _Noreturn void wrong(struct verifier *v, const char *format, ...)
     va_end(args);
     const char *name = v->f->name ? module_text(v->m, v->f->name) : "a body";
     if (v->n)
-        hop_throw(HOP_INVALID, "%sverify: %s%s, node %u (%s): %s", place_text(v->m, v->n->place), v->f->name ? "@" : "", name, (uint32_t)(v->n - v->f->nodes),
+        hop_throw(HOP_INVALID, "%sverify: %s%s, node %u (%s): %s", place_text(v->m, v->n->place),
+                  v->f->name ? "@" : "", name, (uint32_t)(v->n - v->f->nodes),
                   v->n->op < OP_COUNT && op_table[v->n->op] ? op_table[v->n->op]->name : "?", text);
-    hop_throw(HOP_INVALID, "%sverify: %s%s: %s", place_text(v->m, v->f->place), v->f->name ? "@" : "", name, text);
+    hop_throw(HOP_INVALID, "%sverify: %s%s: %s", place_text(v->m, v->f->place), v->f->name ? "@" : "", name,
+              text);
 }
 
 static bool beyond(void *ctx, uint32_t symbol) { return symbol >= *(const uint32_t *)ctx; }
@@ -34,7 +36,8 @@ static void check_dim(struct verifier *v, dim d, const char *what)
 {
     if (!(d & DIM_TABLE)) return;
     if ((d & ~DIM_TABLE) >= v->m->dims.len) wrong(v, "%s: no such dim", what);
-    if (dim_mentions(v->m, d, beyond, &v->symbols)) wrong(v, "%s mentions a symbol that is not bound there", what);
+    if (dim_mentions(v->m, d, beyond, &v->symbols))
+        wrong(v, "%s mentions a symbol that is not bound there", what);
 }
 
 static void check_type(struct verifier *v, type_id t, const char *what)
@@ -46,19 +49,25 @@ static void check_type(struct verifier *v, type_id t, const char *what)
 
 static void check_attr(struct verifier *v, const struct attr_spec *spec, const struct attr *a)
 {
-    static const char *const kinds[] = { "nothing", "a flag", "an integer", "a real", "integers", "a dim", "dims", "a dtype", "a string", "a constant", "a word", "a number" };
+    static const char *const kinds[] = { "nothing",  "a flag",     "an integer", "a real",
+                                         "integers", "a dim",      "dims",       "a dtype",
+                                         "a string", "a constant", "a word",     "a number" };
     if (a->kind == ATTR_ABSENT) {
         if (spec->required) wrong(v, "attribute '%s' is missing", spec->name);
         return;
     }
     bool scalar = spec->kind == ATTR_SCALAR && (a->kind == ATTR_INT || a->kind == ATTR_REAL);
     if (a->kind != spec->kind && !scalar)
-        wrong(v, "attribute '%s': expected %s, found %s", spec->name, kinds[spec->kind], a->kind < HOP_COUNT(kinds) ? kinds[a->kind] : "?");
+        wrong(v, "attribute '%s': expected %s, found %s", spec->name, kinds[spec->kind],
+              a->kind < HOP_COUNT(kinds) ? kinds[a->kind] : "?");
     if (a->kind == ATTR_DIM) check_dim(v, (dim)a->i, spec->name);
     for (uint32_t i = 0; a->kind == ATTR_DIMS && i < a->n; i++) check_dim(v, a->list[i], spec->name);
-    if (a->kind == ATTR_DTYPE && (uint64_t)a->i >= DT_COUNT) wrong(v, "attribute '%s': no such dtype", spec->name);
-    if (a->kind == ATTR_STRING && (uint64_t)a->i >= v->m->strings.len) wrong(v, "attribute '%s': no such string", spec->name);
-    if (a->kind == ATTR_CONST && (uint64_t)a->i >= v->m->constants.len) wrong(v, "attribute '%s': no such constant", spec->name);
+    if (a->kind == ATTR_DTYPE && (uint64_t)a->i >= DT_COUNT)
+        wrong(v, "attribute '%s': no such dtype", spec->name);
+    if (a->kind == ATTR_STRING && (uint64_t)a->i >= v->m->strings.len)
+        wrong(v, "attribute '%s': no such string", spec->name);
+    if (a->kind == ATTR_CONST && (uint64_t)a->i >= v->m->constants.len)
+        wrong(v, "attribute '%s': no such constant", spec->name);
     if (a->kind == ATTR_WORD) {
         int64_t n = 0;
         while (spec->words && spec->words[n]) n++;
@@ -72,27 +81,46 @@ static void check_regions(struct verifier *v, struct infer *in, const struct op_
     for (uint32_t g = 0; g < row->sig.n_groups; g++) at += in->groups[g];
     for (uint32_t r = 0; r < v->n->n_regions; r++) {
         const struct region *region = &in->regions[r];
-        if (region->fn >= v->f->id) wrong(v, "region %u: a body must be finished before the function that uses it, so that calls form no cycle", r);
-        if (region->operands != at || region->n_operands > v->n->n_operands - at) wrong(v, "region %u: its operands are not the node's next ones", r);
+        if (region->fn >= v->f->id)
+            wrong(v,
+                  "region %u: a body must be finished before the function that uses it, so that calls form "
+                  "no cycle",
+                  r);
+        if (region->operands != at || region->n_operands > v->n->n_operands - at)
+            wrong(v, "region %u: its operands are not the node's next ones", r);
         at += region->n_operands;
         const struct fn *g = module_fn(v->m, region->fn);
-        if (region->n_dims != g->n_outer_symbols) wrong(v, "region %u gives %u dims, its function has %u symbols", r, region->n_dims, g->n_outer_symbols);
+        if (region->n_dims != g->n_outer_symbols)
+            wrong(v, "region %u gives %u dims, its function has %u symbols", r, region->n_dims,
+                  g->n_outer_symbols);
         for (uint32_t k = 0; k < region->n_dims; k++) check_dim(v, region->dims[k], "a dim of a region");
         struct region again = *region;
         infer_bind_region(in, row, r, &again, region->dims, ARENA_NEW(&v->arena, dim, g->n_outer_symbols));
         v->effects |= g->effects;
     }
-    if (at != v->n->n_operands) wrong(v, "groups and regions take %u operands, the node has %u", at, v->n->n_operands);
+    if (at != v->n->n_operands)
+        wrong(v, "groups and regions take %u operands, the node has %u", at, v->n->n_operands);
 }
 
 /* Equalities that infer could not prove are in the header, or a check before this node ensures them. */
 static void check_unproved(struct verifier *v, const struct infer *in)
 {
     for (uint32_t i = 0; i < in->requires.len; i++) {
-        const struct require *q = &in->requires.data[i];
+        const struct require *q = &in->
+                                       requires
+                                      .data[i];
         bool known = false;
-        for (uint32_t k = 0; k < v->f->n_requires; k++) known |= v->f->requires[k].a == q->a && v->f->requires[k].b == q->b;
-        for (uint32_t k = 0; k < v->checked.len && !known; k++) known = v->checked.data[k].a == q->a && v->checked.data[k].b == q->b;
+        for (uint32_t k = 0; k < v->f->n_requires; k++)
+        known |= v->f->
+                     requires[
+                                 k]
+                                 .a == q->a &&
+                             v->f->
+                                 requires[
+                             k]
+                                 .b == q->b;
+        for (uint32_t k = 0; k < v->checked.len && !known; k++)
+            known = v->checked.data[k].a == q->a && v->checked.data[k].b == q->b;
         if (!known) {
             struct text t = { .arena = &v->arena };
             dim_print(v->m, v->f->symbols, q->a, &t);
@@ -111,19 +139,27 @@ static void check_results(struct verifier *v, const struct infer *in)
     check_unproved(v, in);
     if (in->n_results != n->n_results) wrong(v, "gives %u results, %u stored", in->n_results, n->n_results);
     if (n->results != v->defined && n->n_results) wrong(v, "its results are not the next values");
-    if (in->fresh > f->n_symbols - v->symbols) wrong(v, "binds %u symbols, the function has only %u more", in->fresh, f->n_symbols - v->symbols);
+    if (in->fresh > f->n_symbols - v->symbols)
+        wrong(v, "binds %u symbols, the function has only %u more", in->fresh, f->n_symbols - v->symbols);
     for (uint32_t i = 0; i < in->fresh; i++) {
         const struct symbol *s = &f->symbols[v->symbols + i];
-        if (s->origin != SYMBOL_NODE || s->index != index) wrong(v, "symbol '%s' should be bound by this node", module_text(v->m, s->name));
-        if (s->lo != in->fresh_range[i].lo || s->hi != in->fresh_range[i].hi) wrong(v, "symbol '%s' has another range than this node gives it", module_text(v->m, s->name));
+        if (s->origin != SYMBOL_NODE || s->index != index)
+            wrong(v, "symbol '%s' should be bound by this node", module_text(v->m, s->name));
+        if (s->lo != in->fresh_range[i].lo || s->hi != in->fresh_range[i].hi)
+            wrong(v, "symbol '%s' has another range than this node gives it", module_text(v->m, s->name));
     }
     v->symbols += in->fresh;
-    if (v->symbols < f->n_symbols && f->symbols[v->symbols].index <= index) wrong(v, "symbol '%s' is bound by no result of this node", module_text(v->m, f->symbols[v->symbols].name));
+    if (v->symbols < f->n_symbols && f->symbols[v->symbols].index <= index)
+        wrong(v, "symbol '%s' is bound by no result of this node",
+              module_text(v->m, f->symbols[v->symbols].name));
     for (uint32_t i = 0; i < n->n_results; i++) {
-        if (n->results + i >= f->n_values || f->values[n->results + i].node != index) wrong(v, "result %u is not its value", i);
+        if (n->results + i >= f->n_values || f->values[n->results + i].node != index)
+            wrong(v, "result %u is not its value", i);
         type_id stored = value_type(f, n->results + i);
         check_type(v, stored, "the type of a result");
-        if (stored != in->results[i]) wrong(v, "result %u: stored type %s, infer gives %s", i, type_text(v->m, f->symbols, stored), type_text(v->m, f->symbols, in->results[i]));
+        if (stored != in->results[i])
+            wrong(v, "result %u: stored type %s, infer gives %s", i, type_text(v->m, f->symbols, stored),
+                  type_text(v->m, f->symbols, in->results[i]));
     }
     v->defined += n->n_results;
 }
@@ -136,12 +172,18 @@ static void check_node(struct verifier *v)
     const struct op_row *row = node_row(n);
     bool higher = row->flags & OPF_HIGHER;
     if (row->expand) wrong(v, "a composite operator stands in a function in place of its expansion");
-    if (!higher && (n->n_operands < row->sig.min_operands || (row->sig.max_operands != MANY && n->n_operands > row->sig.max_operands)))
-        wrong(v, "takes %u operand%s, has %u", row->sig.min_operands, row->sig.min_operands == 1 ? "" : "s", n->n_operands);
-    if (n->n_regions < row->sig.min_regions || (row->sig.max_regions != MANY && n->n_regions > row->sig.max_regions))
-        wrong(v, "takes %u region%s, has %u", row->sig.min_regions, row->sig.min_regions == 1 ? "" : "s", n->n_regions);
-    if (n->n_regions && (n->regions > f->n_regions || n->n_regions > f->n_regions - n->regions)) wrong(v, "its regions are not regions of the function");
-    type_id few[16], *types = n->n_operands <= HOP_COUNT(few) ? few : ARENA_NEW(&v->arena, type_id, n->n_operands);
+    if (!higher && (n->n_operands < row->sig.min_operands ||
+                    (row->sig.max_operands != MANY && n->n_operands > row->sig.max_operands)))
+        wrong(v, "takes %u operand%s, has %u", row->sig.min_operands, row->sig.min_operands == 1 ? "" : "s",
+              n->n_operands);
+    if (n->n_regions < row->sig.min_regions ||
+        (row->sig.max_regions != MANY && n->n_regions > row->sig.max_regions))
+        wrong(v, "takes %u region%s, has %u", row->sig.min_regions, row->sig.min_regions == 1 ? "" : "s",
+              n->n_regions);
+    if (n->n_regions && (n->regions > f->n_regions || n->n_regions > f->n_regions - n->regions))
+        wrong(v, "its regions are not regions of the function");
+    type_id few[16],
+        *types = n->n_operands <= HOP_COUNT(few) ? few : ARENA_NEW(&v->arena, type_id, n->n_operands);
     for (uint32_t i = 0; i < n->n_operands; i++) {
         val operand = node_operands(f, n)[i];
         if (operand >= f->n_values) wrong(v, "operand %u is no value of the function", i);
@@ -150,24 +192,38 @@ static void check_node(struct verifier *v)
     }
     for (uint32_t i = 0; i < row->sig.n_attrs; i++) check_attr(v, &row->sig.attrs[i], node_attr(f, n, i));
     type_id results[16];
-    struct infer in = { .m = v->m, .symbols = f->symbols, .n_symbols = v->symbols, .op = n->op, .place = n->place, .n_operands = n->n_operands, .operands = types,
-                        .groups = higher ? f->pool + n->groups : NULL, .attrs = f->attrs + n->attrs, .regions = f->regions + n->regions, .n_regions = n->n_regions,
-                        .results = results, .capacity = HOP_COUNT(results), .arena = &v->arena };
+    struct infer in = { .m = v->m,
+                        .symbols = f->symbols,
+                        .n_symbols = v->symbols,
+                        .op = n->op,
+                        .place = n->place,
+                        .n_operands = n->n_operands,
+                        .operands = types,
+                        .groups = higher ? f->pool + n->groups : NULL,
+                        .attrs = f->attrs + n->attrs,
+                        .regions = f->regions + n->regions,
+                        .n_regions = n->n_regions,
+                        .results = results,
+                        .capacity = HOP_COUNT(results),
+                        .arena = &v->arena };
     v->effects |= row_effects(row, in.attrs);
     if (higher) check_regions(v, &in, row);
     row->infer(&in);
     check_results(v, &in);
     struct require checked = { .place = n->place };
-    if (check_of_dims(f->values, f->nodes, f->pool, f->attrs, n, &checked.a, &checked.b)) vec_push(&v->arena, &v->checked, checked);
+    if (check_of_dims(f->values, f->nodes, f->pool, f->attrs, n, &checked.a, &checked.b))
+        vec_push(&v->arena, &v->checked, checked);
 }
 
 static void check_header(struct verifier *v)
 {
     const struct fn *f = v->f;
-    if (f->n_params > f->n_values || f->n_outer_symbols > f->n_symbols) wrong(v, "more parameters than values, or more outer symbols than symbols");
+    if (f->n_params > f->n_values || f->n_outer_symbols > f->n_symbols)
+        wrong(v, "more parameters than values, or more outer symbols than symbols");
     for (uint32_t i = 0; i < f->n_symbols; i++) {
         const struct symbol *s = &f->symbols[i];
-        if ((s->origin == SYMBOL_NODE) != (i >= f->n_outer_symbols)) wrong(v, "symbol '%s': those bound by nodes come last", module_text(v->m, s->name));
+        if ((s->origin == SYMBOL_NODE) != (i >= f->n_outer_symbols))
+            wrong(v, "symbol '%s': those bound by nodes come last", module_text(v->m, s->name));
         if (s->lo > s->hi) wrong(v, "symbol '%s' has an empty range", module_text(v->m, s->name));
     }
     for (uint32_t p = 0; p < f->n_params; p++) {
@@ -182,7 +238,9 @@ static void check_header(struct verifier *v)
             uint32_t s;
             for (uint32_t k = 0; k < t.rank; k++) bound |= dim_is_symbol(v->m, t.dims[k], &s) && s == i;
         }
-        if (!bound) wrong(v, "symbol '%s' is not a dim of the parameter that should bind it", module_text(v->m, f->symbols[i].name));
+        if (!bound)
+            wrong(v, "symbol '%s' is not a dim of the parameter that should bind it",
+                  module_text(v->m, f->symbols[i].name));
     }
     for (uint32_t i = 0; i < f->n_requires; i++) {
         check_dim(v, f->requires[i].a, "a requirement");
@@ -197,11 +255,14 @@ static void check_news(struct verifier *v)
     for (uint32_t p = 0; f->news && p < f->n_params; p++) {
         uint32_t k = f->news[p];
         if (k == HOP_NONE || k == NEW_UNCHANGED) continue;
-        if (k >= f->n_results) wrong(v, "parameter %u: its new content is result %u of %u", p, k, f->n_results);
-        if (fn_updated(f, k) != p) wrong(v, "result %u is the new content of two parameters, %u and %u", k, fn_updated(f, k), p);
+        if (k >= f->n_results)
+            wrong(v, "parameter %u: its new content is result %u of %u", p, k, f->n_results);
+        if (fn_updated(f, k) != p)
+            wrong(v, "result %u is the new content of two parameters, %u and %u", k, fn_updated(f, k), p);
         type_id type = value_type(f, f->results[k]);
         if (type != value_type(f, p))
-            wrong(v, "parameter %u: its type is %s, its new content has type %s", p, type_text(v->m, f->symbols, value_type(f, p)), type_text(v->m, f->symbols, type));
+            wrong(v, "parameter %u: its type is %s, its new content has type %s", p,
+                  type_text(v->m, f->symbols, value_type(f, p)), type_text(v->m, f->symbols, type));
     }
 }
 

@@ -1,13 +1,19 @@
-/* Lowering, the part about values: elements on demand, dims, memory, bodies of higher-order nodes, and the entry function. What is stored
- * and in which nests is decided in nest.c. */
+/* Lowering, the part about values: elements on demand, dims, memory, bodies of higher-order nodes, and the
+ * entry function. What is stored and in which nests is decided in nest.c. */
 #include "loop/lower_impl.h"
 
-enum { STACK_BYTES = 2048 /* static temporaries up to this size live on the stack, where small ones become registers */ };
+enum {
+    STACK_BYTES =
+        2048 /* static temporaries up to this size live on the stack, where small ones become registers */
+};
 
 struct lp *lower_lp(struct lower *L) { return lower_p(L); }
 struct module *lower_module(struct lower *L) { return L->S->m; }
 const struct fn *lower_fn(const struct lower *L) { return L->f; }
-bool lower_outer(const struct lower *L, struct lower **outer, const struct node **n) { return *outer = L->outer, *n = L->around, L->outer != NULL; }
+bool lower_outer(const struct lower *L, struct lower **outer, const struct node **n)
+{
+    return *outer = L->outer, *n = L->around, L->outer != NULL;
+}
 bool lower_in_loop(const struct lower *L) { return L->S->loop_depth > 0; }
 
 /* ---- dims ---- */
@@ -25,7 +31,8 @@ lpv lower_dim(struct lower *L, dim d)
         return L->symbols[n.value];
     case DIM_SUM:
         r = lp_index(p, 0);
-        for (uint32_t i = 0; i < n.n; i++) r = lp_bin(p, LP_ADD, r, lp_bin(p, LP_MUL, lower_dim(L, n.args[i]), lp_index(p, n.coefs[i])));
+        for (uint32_t i = 0; i < n.n; i++)
+            r = lp_bin(p, LP_ADD, r, lp_bin(p, LP_MUL, lower_dim(L, n.args[i]), lp_index(p, n.coefs[i])));
         return lp_bin(p, LP_ADD, r, lp_index(p, n.value));
     case DIM_PRODUCT:
         r = lower_dim(L, n.args[0]);
@@ -40,7 +47,8 @@ lpv lower_dim(struct lower *L, dim d)
     case DIM_MAX: return lp_bin(p, LP_MAX, a, b);
     default: break;
     }
-    lpv safe = lp_bin(p, LP_MAX, b, lp_index(p, 1)); /* a symbolic divisor of 0 is caught where the program is entered */
+    lpv safe = lp_bin(p, LP_MAX, b,
+                      lp_index(p, 1)); /* a symbolic divisor of 0 is caught where the program is entered */
     return lp_bin(p, n.kind == DIM_MOD ? LP_MOD : LP_FLOORDIV, a, safe);
 }
 
@@ -98,7 +106,8 @@ static dim entry_count(struct lower *L, type_id t)
 bool lower_is_small(struct lower *L, type_id t)
 {
     dim count = entry_count(L, t);
-    return count != HOP_NONE && dim_is_const(L->S->m, count) && dim_const_value(L->S->m, count) * dtype_info[type_get(L->S->m, t).dtype].size <= STACK_BYTES;
+    return count != HOP_NONE && dim_is_const(L->S->m, count) &&
+           dim_const_value(L->S->m, count) * dtype_info[type_get(L->S->m, t).dtype].size <= STACK_BYTES;
 }
 
 uint32_t lower_new_buffer(struct lower *L, type_id t, const char *why)
@@ -106,12 +115,18 @@ uint32_t lower_new_buffer(struct lower *L, type_id t, const char *why)
     struct module *m = L->S->m;
     struct type type = type_get(m, t);
     dim count = entry_count(L, t);
-    struct lp_buffer b = { .kind = BUF_TEMP, .dtype = type.dtype, .index = HOP_NONE, .count = count, .static_count = -1, .why = why };
+    struct lp_buffer b = { .kind = BUF_TEMP,
+                           .dtype = type.dtype,
+                           .index = HOP_NONE,
+                           .count = count,
+                           .static_count = -1,
+                           .why = why };
     b.name = arena_printf(&L->S->p->arena, "t%u", L->S->p->buffers.len);
     if (count == HOP_NONE) b.kind = BUF_DYN, b.count = 0;
     else if (dim_is_const(m, count)) {
         b.static_count = dim_const_value(m, count);
-        if (lower_is_small(L, t) && !L->S->p->level) b.kind = BUF_LOCAL; /* procedures may stand above each other on one stack */
+        if (lower_is_small(L, t) && !L->S->p->level)
+            b.kind = BUF_LOCAL; /* procedures may stand above each other on one stack */
     }
     return lp_buffer(L->S->p, b);
 }
@@ -122,14 +137,18 @@ struct array lower_alloc(struct lower *L, type_id t, const char *why)
 {
     struct lp *p = L->S->p;
     uint32_t buffer = lower_new_buffer(L, t, why);
-    if (p->buffers.data[buffer].kind == BUF_DYN) lp_add_call(p, (struct lp_call){ .kind = CALL_RESERVE, .target = buffer, .index = elements(L, t) });
+    if (p->buffers.data[buffer].kind == BUF_DYN)
+        lp_add_call(p, (struct lp_call){ .kind = CALL_RESERVE, .target = buffer, .index = elements(L, t) });
     return (struct array){ buffer, lp_index(p, 0) };
 }
 
 void lower_room(struct lower *L, struct array a, type_id t)
 {
     struct lp *p = L->S->p;
-    if (p->buffers.data[a.buffer].kind == BUF_DYN) lp_add_call(p, (struct lp_call){ .kind = CALL_RESERVE, .target = a.buffer, .index = lp_bin(p, LP_ADD, a.at, elements(L, t)) });
+    if (p->buffers.data[a.buffer].kind == BUF_DYN)
+        lp_add_call(p, (struct lp_call){ .kind = CALL_RESERVE,
+                                         .target = a.buffer,
+                                         .index = lp_bin(p, LP_ADD, a.at, elements(L, t)) });
 }
 
 void lower_copy(struct lower *L, type_id t, struct array from, struct array to, const char *why)
@@ -141,11 +160,17 @@ void lower_copy(struct lower *L, type_id t, struct array from, struct array to, 
     vec_push(&p->arena, &p->copy_notes, why);
     if (a->kind == BUF_LOCAL || b->kind == BUF_LOCAL) { /* a vector loop: registers to registers */
         lpv i = lp_for_begin(p, lp_index(p, 0), elements(L, t), lp_index(p, 1), FOR_VECTOR);
-        lp_store(p, to.buffer, lp_bin(p, LP_ADD, to.at, i), lp_load(p, from.buffer, lp_bin(p, LP_ADD, from.at, i)));
+        lp_store(p, to.buffer, lp_bin(p, LP_ADD, to.at, i),
+                 lp_load(p, from.buffer, lp_bin(p, LP_ADD, from.at, i)));
         lp_for_end(p)->note = why;
         return;
     }
-    lp_add_call(p, (struct lp_call){ .kind = CALL_COPY, .target = to.buffer, .source = from.buffer, .index = from.at, .lo = to.at, .count = elements(L, t) });
+    lp_add_call(p, (struct lp_call){ .kind = CALL_COPY,
+                                     .target = to.buffer,
+                                     .source = from.buffer,
+                                     .index = from.at,
+                                     .lo = to.at,
+                                     .count = elements(L, t) });
 }
 
 lpv lower_offset(struct lower *L, struct array a, lpv row, type_id row_type)
@@ -159,7 +184,8 @@ void lower_each_begin(struct lower *L, type_id t, bool vector, lpv *idx)
     struct lp *p = lower_p(L);
     struct type type = type_get(L->S->m, t);
     for (uint32_t i = 0; i < type.rank; i++)
-        idx[i] = lp_for_begin(p, lp_index(p, 0), lower_dim(L, type.dims[i]), lp_index(p, 1), vector && i + 1u == type.rank ? FOR_VECTOR : FOR_SERIAL);
+        idx[i] = lp_for_begin(p, lp_index(p, 0), lower_dim(L, type.dims[i]), lp_index(p, 1),
+                              vector && i + 1u == type.rank ? FOR_VECTOR : FOR_SERIAL);
 }
 
 void lower_each_end(struct lower *L, type_id t)
@@ -173,7 +199,8 @@ void lower_each_end(struct lower *L, type_id t)
 static lpv held_value(struct lower *L, val v, const lpv *idx)
 {
     const struct value_info *info = &L->info[v];
-    if (!L->emitting || !info->root || info->nest == HOP_NONE || L->nest_list.data[info->nest] != L->emitting) return LPV_NONE;
+    if (!L->emitting || !info->root || info->nest == HOP_NONE || L->nest_list.data[info->nest] != L->emitting)
+        return LPV_NONE;
     struct item *item = &L->emitting->items.data[info->item];
     if (item->held == LPV_NONE) return LPV_NONE;
     struct type t = type_get(L->S->m, value_type(L->f, v));
@@ -187,9 +214,10 @@ static void record_read(struct lower *L, val v, const lpv *idx)
     struct probe *probe = L->probe;
     uint32_t rank = type_get(L->S->m, value_type(L->f, v)).rank, same = 0;
     while (same < rank && same < probe->n_vars && idx[same] == probe->vars[same]) same++;
-    uint8_t relation = same == rank && rank == probe->n_vars ? REL_SAME
-                     : same == rank && rank + 1 == probe->n_vars ? REL_ROW
-                     : rank == probe->n_vars && same + 1 == rank ? REL_ROWVEC : REL_OTHER;
+    uint8_t relation = same == rank && rank == probe->n_vars       ? REL_SAME
+                       : same == rank && rank + 1 == probe->n_vars ? REL_ROW
+                       : rank == probe->n_vars && same + 1 == rank ? REL_ROWVEC
+                                                                   : REL_OTHER;
     vec_push(L->arena, &probe->item->reads, (struct read){ v, relation });
 }
 
@@ -204,10 +232,12 @@ lpv lower_elem(struct lower *L, val v, const lpv *idx)
     struct slot *s = &L->slots[v];
     type_id t = value_type(L->f, v);
     if (L->probe) {
-        if (s->kind != SLOT_INLINE || L->info[v].root || L->f->values[v].node == NODE_NONE || nest_is_block(L, fn_node(L->f, L->f->values[v].node)) || nest_is_step(L, v)) {
+        if (s->kind != SLOT_INLINE || L->info[v].root || L->f->values[v].node == NODE_NONE ||
+            nest_is_block(L, fn_node(L->f, L->f->values[v].node)) || nest_is_step(L, v)) {
             record_read(L, v, idx);
             /* a value nobody can fold away, different from index arithmetic */
-            uint32_t local = lp_local(L->probe->scratch, (enum dtype)type_get(L->S->m, t).dtype, LOCAL_SCALAR, "probe");
+            uint32_t local = lp_local(L->probe->scratch, (enum dtype)type_get(L->S->m, t).dtype, LOCAL_SCALAR,
+                                      "probe");
             return lp_read(L->probe->scratch, local);
         }
     } else {
@@ -230,7 +260,8 @@ lpv lower_elem(struct lower *L, val v, const lpv *idx)
     }
     const struct node *n = fn_node(L->f, L->f->values[v].node);
     const struct op_lower *row = node_row(n)->lower;
-    if (!row || row->kind != LOWER_POINTWISE) hop_throw(HOP_INTERNAL, "%s: read before it was computed", node_row(n)->name);
+    if (!row || row->kind != LOWER_POINTWISE)
+        hop_throw(HOP_INTERNAL, "%s: read before it was computed", node_row(n)->name);
     return row->elem(L, L->f, n, v - n->results, idx);
 }
 
@@ -287,7 +318,10 @@ struct lp_operand lower_operand(struct lower *L, val v)
 
 /* ---- results ---- */
 
-bool lower_result_used(struct lower *L, const struct node *n, uint32_t k) { return L->info[n->results + k].uses > 0; }
+bool lower_result_used(struct lower *L, const struct node *n, uint32_t k)
+{
+    return L->info[n->results + k].uses > 0;
+}
 
 /* A result of the function that is this value and wants memory of its own kind gives that memory. */
 static struct sink *direct_sink(struct lower *L, val v)
@@ -299,16 +333,20 @@ static struct sink *direct_sink(struct lower *L, val v)
     return NULL;
 }
 
-bool lower_reads(struct lower *L, val operand, uint32_t param) { return nest_operand_reads(L, operand, param); }
+bool lower_reads(struct lower *L, val operand, uint32_t param)
+{
+    return nest_operand_reads(L, operand, param);
+}
 
-/* A result of the function that is this value and may be written over a parameter that nothing reads in step `from` or behind. */
+/* A result of the function that is this value and may be written over a parameter that nothing reads in step
+ * `from` or behind. */
 static struct sink *sink_over_param(struct lower *L, val v, uint32_t from)
 {
     if (!pass_on(&L->S->o->passes, PASS_inplace)) return NULL;
     for (uint32_t r = 0; r < L->f->n_results; r++) {
         struct sink *s = &L->sinks[r];
-        if (L->f->results[r] == v && !s->unused && !s->scalar && s->overwrites != HOP_NONE && L->slots[s->overwrites].kind == SLOT_ARRAY &&
-            !nest_reads_from(L, s->overwrites, from))
+        if (L->f->results[r] == v && !s->unused && !s->scalar && s->overwrites != HOP_NONE &&
+            L->slots[s->overwrites].kind == SLOT_ARRAY && !nest_reads_from(L, s->overwrites, from))
             return s;
     }
     return NULL;
@@ -325,7 +363,9 @@ struct array lower_sink_of(struct lower *L, val v, uint32_t from)
 
 uint32_t lower_may_overwrite(struct lower *L, const struct node *n, uint32_t k)
 {
-    const struct sink *over = L->slots[n->results + k].kind == SLOT_ARRAY ? NULL : overwriting_sink(L, n->results + k);
+    const struct sink *over = L->slots[n->results + k].kind == SLOT_ARRAY
+                                  ? NULL
+                                  : overwriting_sink(L, n->results + k);
     return over ? over->overwrites : HOP_NONE;
 }
 
@@ -352,7 +392,9 @@ struct array lower_result(struct lower *L, const struct node *n, uint32_t k)
         if (over && reads_none(L, n, over->overwrites)) sink = over;
         if (sink && sink->array.buffer != HOP_NONE) s->array = sink->array;
         else if (L->info[v].within != HOP_NONE) s->array = place_of(L, v);
-        else s->array = lower_alloc(L, value_type(L->f, v), arena_printf(&L->S->p->arena, "result of %s", node_row(n)->name));
+        else
+            s->array = lower_alloc(L, value_type(L->f, v),
+                                   arena_printf(&L->S->p->arena, "result of %s", node_row(n)->name));
         s->kind = SLOT_ARRAY;
         lower_room(L, s->array, value_type(L->f, v));
     }
@@ -366,7 +408,9 @@ struct array lower_growing(struct lower *L, const struct node *n, uint32_t k)
     struct sink *sink = direct_sink(L, v);
     struct slot s = { .kind = SLOT_ARRAY, .array = { HOP_NONE, lp_index(p, 0) } };
     if (sink && p->buffers.data[sink->array.buffer].kind == BUF_DYN) s.array = sink->array;
-    else s.array.buffer = lower_new_buffer(L, value_type(L->f, v), arena_printf(&p->arena, "result of %s", node_row(n)->name));
+    else
+        s.array.buffer = lower_new_buffer(L, value_type(L->f, v),
+                                          arena_printf(&p->arena, "result of %s", node_row(n)->name));
     L->slots[v] = s;
     return s.array;
 }
@@ -375,7 +419,8 @@ void lower_loop_enter(struct lower *L) { L->S->loop_depth++; }
 void lower_loop_leave(struct lower *L) { L->S->loop_depth--; }
 bool lower_may_thread(const struct lower *L)
 {
-    return pass_on(&L->S->o->passes, PASS_parallel) && !L->S->loop_depth && !L->S->large; /* a procedure runs once at a time */
+    return pass_on(&L->S->o->passes, PASS_parallel) && !L->S->loop_depth &&
+           !L->S->large; /* a procedure runs once at a time */
 }
 
 void lower_set_scalar(struct lower *L, const struct node *n, uint32_t k, lpv value)
@@ -407,11 +452,17 @@ static void bind_size(struct lower *L, const struct node *n)
     if (node_row(n)->lower->kind != LOWER_POINTWISE || !is_bound_here(L, n, &s)) return;
     lpv size = lower_scalar(L, node_operands(L->f, n)[0]);
     const struct symbol *symbol = &L->f->symbols[s];
-    lpv fits = lp_bin(p, LP_AND, lp_bin(p, LP_GE, size, lp_index(p, symbol->lo)), lp_bin(p, LP_LE, size, lp_index(p, symbol->hi)));
+    lpv fits = lp_bin(p, LP_AND, lp_bin(p, LP_GE, size, lp_index(p, symbol->lo)),
+                      lp_bin(p, LP_LE, size, lp_index(p, symbol->hi)));
     struct lp_operand *shown = ARENA_ZNEW(&p->arena, struct lp_operand, 1);
     *shown = (struct lp_operand){ .buffer = HOP_NONE, .value = size, .index = LPV_NONE };
-    lp_add_call(p, (struct lp_call){ .kind = CALL_CHECK, .value = fits, .place = n->place, .n_operands = 1, .operands = shown,
-                                     .text = module_string(L->S->m, "a size within its range", 23), .mask = LPV_NONE });
+    lp_add_call(p, (struct lp_call){ .kind = CALL_CHECK,
+                                     .value = fits,
+                                     .place = n->place,
+                                     .n_operands = 1,
+                                     .operands = shown,
+                                     .text = module_string(L->S->m, "a size within its range", 23),
+                                     .mask = LPV_NONE });
     L->symbols[s] = size;
 }
 
@@ -444,8 +495,9 @@ static void put_result(struct lower *L, val v, struct array to)
     lp_store(L->S->p, to.buffer, to.at, lower_scalar(L, v));
 }
 
-/* Results that no nest and no block has put in place yet. Carries that a block has made are copied last, straight over the old ones;
- * carries that are parameters (a swap) or expressions go through memory of their own, so that all are read before any is written. */
+/* Results that no nest and no block has put in place yet. Carries that a block has made are copied last,
+ * straight over the old ones; carries that are parameters (a swap) or expressions go through memory of their
+ * own, so that all are read before any is written. */
 static void finish_results(struct lower *L)
 {
     for (uint32_t r = 0; r < L->f->n_results; r++) {
@@ -456,8 +508,10 @@ static void finish_results(struct lower *L)
         if (sink->scalar || L->info[v].root) continue; /* at hand, or stored by its nest */
         struct slot *slot = &L->slots[v];
         if (sink->overwrites == HOP_NONE) put_result(L, v, sink->array);
-        else if ((slot->kind != SLOT_ARRAY || L->f->values[v].node == NODE_NONE) && !(slot->kind == SLOT_ARRAY && same_array(slot->array, sink->array))) {
-            if (sink->instead.buffer == HOP_NONE) sink->instead = lower_alloc(L, value_type(L->f, v), "the next value of a carry");
+        else if ((slot->kind != SLOT_ARRAY || L->f->values[v].node == NODE_NONE) &&
+                 !(slot->kind == SLOT_ARRAY && same_array(slot->array, sink->array))) {
+            if (sink->instead.buffer == HOP_NONE)
+                sink->instead = lower_alloc(L, value_type(L->f, v), "the next value of a carry");
             sink->moved = true;
             put_result(L, v, sink->instead);
         }
@@ -465,20 +519,25 @@ static void finish_results(struct lower *L)
     for (uint32_t r = 0; r < L->f->n_results; r++) {
         struct sink *sink = &L->sinks[r];
         val v = L->f->results[r];
-        if (!sink->unused && !sink->scalar && !L->info[v].root && sink->overwrites != HOP_NONE && !sink->moved) put_result(L, v, sink->array);
+        if (!sink->unused && !sink->scalar && !L->info[v].root && sink->overwrites != HOP_NONE &&
+            !sink->moved)
+            put_result(L, v, sink->array);
         struct type t = type_get(L->S->m, value_type(L->f, v));
         for (uint32_t d = 0; d < t.rank; d++) sink->dims[d] = lower_dim(L, t.dims[d]);
     }
 }
 
-/* Writes a part of an array into the array's own memory. Operands computed from what the array holds there are computed first. */
+/* Writes a part of an array into the array's own memory. Operands computed from what the array holds there
+ * are computed first. */
 static void write_part(struct lower *L, const struct node *n)
 {
     const val *o = node_operands(L->f, n);
     struct array whole = lower_array(L, o[0]);
     for (uint32_t k = 1; k < n->n_operands; k++) {
         type_id t = value_type(L->f, o[k]);
-        if (!type_get(L->S->m, t).rank || L->slots[o[k]].kind != SLOT_INLINE || !nest_operand_reads(L, o[k], o[0])) continue;
+        if (!type_get(L->S->m, t).rank || L->slots[o[k]].kind != SLOT_INLINE ||
+            !nest_operand_reads(L, o[k], o[0]))
+            continue;
         struct array fresh = lower_alloc(L, t, "a part that is computed from what it replaces");
         lower_fill(L, o[k], fresh);
         L->slots[o[k]] = (struct slot){ .kind = SLOT_ARRAY, .array = fresh };
@@ -524,11 +583,13 @@ struct lower *lower_new(struct shared *S, struct lower *outer, const struct fn *
 /* Scalars are read once where the function begins. */
 static void param_slot(struct lower *L, uint32_t i, struct slot s)
 {
-    if (s.kind == SLOT_ARRAY && !type_get(L->S->m, value_type(L->f, i)).rank) s = (struct slot){ .kind = SLOT_SCALAR, .scalar = lp_load(L->S->p, s.array.buffer, s.array.at) };
+    if (s.kind == SLOT_ARRAY && !type_get(L->S->m, value_type(L->f, i)).rank)
+        s = (struct slot){ .kind = SLOT_SCALAR, .scalar = lp_load(L->S->p, s.array.buffer, s.array.at) };
     L->slots[i] = s;
 }
 
-void lower_body(struct lower *L, const struct fn *f, const struct node *n, uint32_t r, const struct feed *params, struct sink *results)
+void lower_body(struct lower *L, const struct fn *f, const struct node *n, uint32_t r,
+                const struct feed *params, struct sink *results)
 {
     const struct region *region = node_region(f, n, r);
     const struct fn *g = procedure_body(L, n, module_fn(L->S->m, region->fn));
@@ -540,8 +601,10 @@ void lower_body(struct lower *L, const struct fn *f, const struct node *n, uint3
     }
     for (uint32_t i = 0; i < g->n_params; i++) {
         const struct feed *in = &params[i];
-        if (in->kind == FEED_SCALAR) param_slot(B, i, (struct slot){ .kind = SLOT_SCALAR, .scalar = in->scalar });
-        else if (in->kind == FEED_ARRAY) param_slot(B, i, (struct slot){ .kind = SLOT_ARRAY, .array = in->array });
+        if (in->kind == FEED_SCALAR)
+            param_slot(B, i, (struct slot){ .kind = SLOT_SCALAR, .scalar = in->scalar });
+        else if (in->kind == FEED_ARRAY)
+            param_slot(B, i, (struct slot){ .kind = SLOT_ARRAY, .array = in->array });
         else if (!type_get(L->S->m, value_type(g, i)).rank) { /* a scalar, or a slice that is one */
             lpv idx[1] = { in->lead };
             param_slot(B, i, (struct slot){ .kind = SLOT_SCALAR, .scalar = lower_elem(L, in->value, idx) });
@@ -552,7 +615,9 @@ void lower_body(struct lower *L, const struct fn *f, const struct node *n, uint3
                 if (in->lead != LPV_NONE) a.at = lower_offset(B, a, in->lead, value_type(g, i));
                 B->slots[i] = (struct slot){ .kind = SLOT_ARRAY, .array = a };
             } else
-                B->slots[i] = (struct slot){ .kind = SLOT_OUTER, .outer = L, .outer_value = in->value, .lead = in->lead };
+                B->slots[i] = (struct slot){
+                    .kind = SLOT_OUTER, .outer = L, .outer_value = in->value, .lead = in->lead
+                };
         }
     }
     L->S->depth++;
@@ -562,8 +627,8 @@ void lower_body(struct lower *L, const struct fn *f, const struct node *n, uint3
 
 /* ---- results that take an argument's memory ---- */
 
-/* Lets result r of the entry function be computed in the memory of the argument that it replaces; false: it has memory of its own. Buffers of arguments
- * come first and in order. */
+/* Lets result r of the entry function be computed in the memory of the argument that it replaces; false: it
+ * has memory of its own. Buffers of arguments come first and in order. */
 static bool over_argument(struct lower *L, uint32_t r, struct sink *sink)
 {
     struct lp *p = L->S->p;
@@ -572,14 +637,18 @@ static bool over_argument(struct lower *L, uint32_t r, struct sink *sink)
     struct lp_update u = { .result = r, .param = param };
     type_id t = value_type(L->f, L->f->results[r]);
     for (uint32_t i = 0; i < p->updates.len; i++)
-        if (p->updates.data[i].param == param && !p->updates.data[i].elsewhere) u.elsewhere = true, u.why = "another result takes the argument's memory";
+        if (p->updates.data[i].param == param && !p->updates.data[i].elsewhere)
+            u.elsewhere = true, u.why = "another result takes the argument's memory";
     if (t != value_type(L->f, param)) u.elsewhere = true, u.why = "its type is not the argument's";
-    if (!pass_on(&L->S->o->passes, PASS_inplace)) u.elsewhere = true, u.why = "updates in place are switched off";
+    if (!pass_on(&L->S->o->passes, PASS_inplace))
+        u.elsewhere = true, u.why = "updates in place are switched off";
     vec_push(&p->arena, &p->updates, u);
     if (u.elsewhere) return false;
     p->buffers.data[param].updated = true;
     /* a scalar argument is read before anything is written */
-    *sink = (struct sink){ .array = { param, lp_index(p, 0) }, .overwrites = type_get(L->S->m, t).rank ? param : HOP_NONE, .instead = { HOP_NONE, LPV_NONE } };
+    *sink = (struct sink){ .array = { param, lp_index(p, 0) },
+                           .overwrites = type_get(L->S->m, t).rank ? param : HOP_NONE,
+                           .instead = { HOP_NONE, LPV_NONE } };
     return true;
 }
 
@@ -587,11 +656,13 @@ static const char *update_copy_reason(struct lower *L, uint32_t r)
 {
     val v = L->f->results[r];
     if (L->f->values[v].node == NODE_NONE) return "the new content is another argument's";
-    return nest_is_block(L, fn_node(L->f, L->f->values[v].node)) ? "an operator needs the old content while it makes the new one"
-                                                                 : "the old content is read after the new one is made, or at other places";
+    return nest_is_block(L, fn_node(L->f, L->f->values[v].node))
+               ? "an operator needs the old content while it makes the new one"
+               : "the old content is read after the new one is made, or at other places";
 }
 
-/* New contents that could not be computed in place are copied there when nothing reads the old ones any more. */
+/* New contents that could not be computed in place are copied there when nothing reads the old ones any more.
+ */
 static void end_updates(struct lower *L)
 {
     struct lp *p = L->S->p;
@@ -601,7 +672,9 @@ static void end_updates(struct lower *L)
         if (u->elsewhere) continue;
         val v = L->f->results[u->result];
         const struct slot *slot = &L->slots[v];
-        u->in_place = sink->overwrites == HOP_NONE || (!sink->moved && (L->info[v].root || (slot->kind == SLOT_ARRAY && same_array(slot->array, sink->array))));
+        u->in_place = sink->overwrites == HOP_NONE ||
+                      (!sink->moved && (L->info[v].root ||
+                                        (slot->kind == SLOT_ARRAY && same_array(slot->array, sink->array))));
         if (!u->in_place) u->why = update_copy_reason(L, u->result);
         if (sink->moved) lower_copy(L, value_type(L->f, v), sink->instead, sink->array, u->why);
     }
@@ -622,7 +695,12 @@ struct lp *lower_function(struct module *m, uint32_t fn, const struct compile_op
     }
     for (uint32_t i = 0; i < f->n_params; i++) {
         dim count = type_elements(m, value_type(f, i));
-        struct lp_buffer b = { .kind = BUF_ARG, .dtype = type_get(m, value_type(f, i)).dtype, .index = i, .count = count, .name = arena_printf(&p->arena, "arg%u", i), .why = "argument" };
+        struct lp_buffer b = { .kind = BUF_ARG,
+                               .dtype = type_get(m, value_type(f, i)).dtype,
+                               .index = i,
+                               .count = count,
+                               .name = arena_printf(&p->arena, "arg%u", i),
+                               .why = "argument" };
         b.static_count = dim_is_const(m, count) ? dim_const_value(m, count) : -1;
         param_slot(L, i, (struct slot){ .kind = SLOT_ARRAY, .array = { lp_buffer(p, b), lp_index(p, 0) } });
     }
@@ -631,18 +709,25 @@ struct lp *lower_function(struct module *m, uint32_t fn, const struct compile_op
         struct type type = type_get(m, t);
         bool known = true;
         for (uint32_t i = 0; i < type.rank; i++) known &= lower_entry_dim(L, type.dims[i]) != HOP_NONE;
-        struct lp_buffer b = { .kind = known ? BUF_RESULT : BUF_DYN, .dtype = type.dtype, .index = r, .static_count = -1, .name = arena_printf(&p->arena, "res%u", r), .why = "result" };
+        struct lp_buffer b = { .kind = known ? BUF_RESULT : BUF_DYN,
+                               .dtype = type.dtype,
+                               .index = r,
+                               .static_count = -1,
+                               .name = arena_printf(&p->arena, "res%u", r),
+                               .why = "result" };
         if (known) {
             b.count = type_elements(m, t);
             if (dim_is_const(m, b.count)) b.static_count = dim_const_value(m, b.count);
         }
         sinks[r] = (struct sink){ .overwrites = HOP_NONE, .instead = { HOP_NONE, LPV_NONE } };
-        if (!over_argument(L, r, &sinks[r])) sinks[r].array = (struct array){ lp_buffer(p, b), lp_index(p, 0) };
+        if (!over_argument(L, r, &sinks[r]))
+            sinks[r].array = (struct array){ lp_buffer(p, b), lp_index(p, 0) };
     }
     lower_steps(L);
     end_updates(L);
     for (uint32_t s = f->n_outer_symbols; s < f->n_symbols; s++)
-        if (L->symbols[s] != LPV_NONE) lp_add_call(p, (struct lp_call){ .kind = CALL_SETDIM, .target = s, .value = L->symbols[s] });
+        if (L->symbols[s] != LPV_NONE)
+            lp_add_call(p, (struct lp_call){ .kind = CALL_SETDIM, .target = s, .value = L->symbols[s] });
     hop_cleanup_pop(p);
     return p;
 }

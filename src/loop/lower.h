@@ -1,5 +1,6 @@
-/* From a function to a loop program. A row says how its result is defined (lp's element, a reduction, or a block of statements); the
- * engine decides what is stored, gathers stored values into nests and writes the statements. */
+/* From a function to a loop program. A row says how its result is defined (lp's element, a reduction, or a
+ * block of statements); the engine decides what is stored, gathers stored values into nests and writes the
+ * statements. */
 #ifndef HOP_LOWER_H
 #define HOP_LOWER_H
 
@@ -8,47 +9,60 @@
 
 enum lower_kind { LOWER_POINTWISE, LOWER_REDUCE, LOWER_BLOCK };
 enum lower_access {
-    ACCESS_SAME,   /* reads operands at the index it is asked for (elementwise) */
-    ACCESS_VIEW,   /* each operand element is read at most once per visit (reshape, permute, slice, pad, concat, reverse) */
+    ACCESS_SAME, /* reads operands at the index it is asked for (elementwise) */
+    ACCESS_VIEW, /* each operand element is read at most once per visit (reshape, permute, slice, pad, concat,
+                    reverse) */
     ACCESS_REPEAT, /* operand elements are read many times (broadcast) */
     ACCESS_GATHER  /* at computed positions (take, dynamic_slice) */
 };
 enum lower_cost { COST_FREE, COST_CHEAP, COST_EXPENSIVE };
 
-struct lower; /* the state of lowering; one per function instance being lowered */
+struct lower;  /* the state of lowering; one per function instance being lowered */
 struct array { /* row-major elements of a buffer from element `at` on */
     uint32_t buffer;
     lpv at;
 };
 
-/* A product of two arrays: which dims of each are batched over, contracted, and free; results are batch, free of lhs, free of rhs. */
+/* A product of two arrays: which dims of each are batched over, contracted, and free; results are batch, free
+ * of lhs, free of rhs. */
 struct dot_dims {
     uint32_t n_batch, n_contract, n_lhs_free, n_rhs_free;
-    uint32_t batch_lhs[MAX_RANK], batch_rhs[MAX_RANK], contract_lhs[MAX_RANK], contract_rhs[MAX_RANK], lhs_free[MAX_RANK], rhs_free[MAX_RANK];
+    uint32_t batch_lhs[MAX_RANK], batch_rhs[MAX_RANK], contract_lhs[MAX_RANK], contract_rhs[MAX_RANK],
+        lhs_free[MAX_RANK], rhs_free[MAX_RANK];
 };
 
 struct op_lower {
     uint8_t kind, access, cost;
     /* POINTWISE: the element of result `result` at idx (one i64 per dim). */
     lpv (*elem)(struct lower *L, const struct fn *f, const struct node *n, uint32_t result, const lpv *idx);
-    /* POINTWISE, where the result is operand 0 but for a part: writes that part alone into `whole`, which holds operand 0. NULL: no such thing. */
+    /* POINTWISE, where the result is operand 0 but for a part: writes that part alone into `whole`, which
+     * holds operand 0. NULL: no such thing. */
     void (*part)(struct lower *L, const struct fn *f, const struct node *n, struct array whole);
-    /* POINTWISE: the result is a run of operand 0's elements, in row-major order, from element *at on. False: not these dims; NULL: never. */
+    /* POINTWISE: the result is a run of operand 0's elements, in row-major order, from element *at on. False:
+     * not these dims; NULL: never. */
     bool (*run)(struct module *m, const struct fn *f, const struct node *n, dim *at);
-    /* POINTWISE: operand k is the result from index *from on of dim *along, and all operands together are the result. NULL: not so. */
-    void (*assembly)(struct module *m, const struct fn *f, const struct node *n, uint32_t k, uint32_t *along, dim *from);
+    /* POINTWISE: operand k is the result from index *from on of dim *along, and all operands together are the
+     * result. NULL: not so. */
+    void (*assembly)(struct module *m, const struct fn *f, const struct node *n, uint32_t k, uint32_t *along,
+                     dim *from);
     /* REDUCE: the extents folded over (dims of f, *rank of them), the fold, and the folded expression. */
     uint8_t fold; /* enum lp_fold */
-    uint32_t (*reduced)(const struct module *m, const struct fn *f, const struct node *n, dim extents[MAX_RANK]);
-    lpv (*reduce_elem)(struct lower *L, const struct fn *f, const struct node *n, const lpv *idx, const lpv *folded);
-    /* Does the innermost folded extent run along the operand's innermost dim? Then a row is folded over lanes (strict: 16 lanes and a
-     * tree), otherwise each result element is folded one after the other. Both back ends and eval must follow the same answer. */
+    uint32_t (*reduced)(const struct module *m, const struct fn *f, const struct node *n,
+                        dim extents[MAX_RANK]);
+    lpv (*reduce_elem)(struct lower *L, const struct fn *f, const struct node *n, const lpv *idx,
+                       const lpv *folded);
+    /* Does the innermost folded extent run along the operand's innermost dim? Then a row is folded over lanes
+     * (strict: 16 lanes and a tree), otherwise each result element is folded one after the other. Both back
+     * ends and eval must follow the same answer. */
     bool (*row_fold)(const struct module *m, const struct fn *f, const struct node *n);
-    /* REDUCE of a product of two operands: may be done by BLAS, or folded along rows, in default mode. NULL: not a product. */
+    /* REDUCE of a product of two operands: may be done by BLAS, or folded along rows, in default mode. NULL:
+     * not a product. */
     void (*product)(const struct module *m, const struct fn *f, const struct node *n, struct dot_dims *out);
-    /* BLOCK: writes statements that define every result (lower_result, lower_set_scalar, lower_set_result). */
+    /* BLOCK: writes statements that define every result (lower_result, lower_set_scalar, lower_set_result).
+     */
     void (*block)(struct lower *L, const struct fn *f, const struct node *n);
-    /* BLOCK: how it uses operand i (enum lower_use); NULL: USE_ARRAY for all. Operands of rank 0 are always ready as scalars. */
+    /* BLOCK: how it uses operand i (enum lower_use); NULL: USE_ARRAY for all. Operands of rank 0 are always
+     * ready as scalars. */
     uint8_t (*operand_use)(const struct fn *f, const struct node *n, uint32_t i);
     /* BLOCK: are operands with USE_ONCE read one element after the other, not by vector code? NULL: no. */
     bool (*one_by_one)(struct module *m, const struct fn *f, const struct node *n);
@@ -63,9 +77,12 @@ enum lower_use {
 
 struct lp *lower_lp(struct lower *L);
 struct module *lower_module(struct lower *L);
-const struct fn *lower_fn(const struct lower *L);                                       /* the function being lowered */
-bool lower_outer(const struct lower *L, struct lower **outer, const struct node **n); /* the node whose body it is and what lowers that; false: the entry */
-/* The element of a value of the function being lowered: loaded if the value is stored, else expanded in place. */
+const struct fn *lower_fn(const struct lower *L); /* the function being lowered */
+bool lower_outer(
+    const struct lower *L, struct lower **outer,
+    const struct node **n); /* the node whose body it is and what lowers that; false: the entry */
+/* The element of a value of the function being lowered: loaded if the value is stored, else expanded in
+ * place. */
 lpv lower_elem(struct lower *L, val v, const lpv *idx);
 lpv lower_dim(struct lower *L, dim d); /* a dim of the function being lowered as an i64 */
 /* The element at row-major position `flat` of a value: the index is split by its dims. */
@@ -73,21 +90,25 @@ void lower_unflatten(struct lower *L, type_id t, lpv flat, lpv *idx);
 lpv lower_flatten(struct lower *L, type_id t, const lpv *idx);
 
 /* For block rows. */
-struct array lower_array(struct lower *L, val v);  /* where an operand with USE_ARRAY lies */
-lpv lower_scalar(struct lower *L, val v);          /* an operand of rank 0 */
-struct array lower_result(struct lower *L, const struct node *n, uint32_t k); /* memory of result k; its dims must be bound already */
-/* For rows that can compute result k over a value they read: the parameter of the function being lowered over whose memory it may go, HOP_NONE: none. Nothing
- * behind n reads that parameter; n itself may: lower_reads says which operands do. lower_overwrite then gives the memory. */
+struct array lower_array(struct lower *L, val v); /* where an operand with USE_ARRAY lies */
+lpv lower_scalar(struct lower *L, val v);         /* an operand of rank 0 */
+struct array lower_result(struct lower *L, const struct node *n,
+                          uint32_t k); /* memory of result k; its dims must be bound already */
+/* For rows that can compute result k over a value they read: the parameter of the function being lowered over
+ * whose memory it may go, HOP_NONE: none. Nothing behind n reads that parameter; n itself may: lower_reads
+ * says which operands do. lower_overwrite then gives the memory. */
 uint32_t lower_may_overwrite(struct lower *L, const struct node *n, uint32_t k);
 bool lower_reads(struct lower *L, val operand, uint32_t param);
 struct array lower_overwrite(struct lower *L, const struct node *n, uint32_t k);
 void lower_set_scalar(struct lower *L, const struct node *n, uint32_t k, lpv value); /* a result of rank 0 */
-void lower_set_result(struct lower *L, const struct node *n, uint32_t k, struct array where); /* a result lies there */
+void lower_set_result(struct lower *L, const struct node *n, uint32_t k,
+                      struct array where);                           /* a result lies there */
 void lower_bind_symbol(struct lower *L, uint32_t symbol, lpv value); /* a symbol that the node binds */
 bool lower_result_used(struct lower *L, const struct node *n, uint32_t k);
 /* Describes a value to check and print: scalars by value, arrays by place. */
 struct lp_operand lower_operand(struct lower *L, val v);
-/* Loops over all elements of a type: `lower_each_begin` gives idx, `lower_each_end` closes; the innermost loop is a vector loop if asked. */
+/* Loops over all elements of a type: `lower_each_begin` gives idx, `lower_each_end` closes; the innermost
+ * loop is a vector loop if asked. */
 void lower_each_begin(struct lower *L, type_id t, bool vector, lpv *idx);
 void lower_each_end(struct lower *L, type_id t);
 
@@ -95,24 +116,28 @@ void lower_each_end(struct lower *L, type_id t);
 enum feed_kind { FEED_SCALAR, FEED_ARRAY, FEED_VALUE };
 struct feed {
     uint8_t kind;
-    lpv scalar;          /* FEED_SCALAR: of a rank-0 parameter */
-    struct array array;  /* FEED_ARRAY */
-    val value;           /* FEED_VALUE: a value of the function around … */
-    lpv lead;            /* … at this leading index (LPV_NONE: all of it) */
+    lpv scalar;         /* FEED_SCALAR: of a rank-0 parameter */
+    struct array array; /* FEED_ARRAY */
+    val value;          /* FEED_VALUE: a value of the function around … */
+    lpv lead;           /* … at this leading index (LPV_NONE: all of it) */
 };
 struct sink {
-    bool scalar;         /* rank 0: the value is left in `value` */
+    bool scalar; /* rank 0: the value is left in `value` */
     lpv value;
     struct array array;  /* else it is stored here */
-    uint32_t overwrites; /* HOP_NONE, or the parameter whose array this may be (a carry): if the body cannot write it in place … */
-    struct array instead; /* … it goes here and `moved` is set: the caller copies. buffer HOP_NONE: made when needed */
+    uint32_t overwrites; /* HOP_NONE, or the parameter whose array this may be (a carry): if the body cannot
+                            write it in place … */
+    struct array
+        instead; /* … it goes here and `moved` is set: the caller copies. buffer HOP_NONE: made when needed */
     bool moved;
-    bool unused;         /* nobody needs it */
-    lpv dims[MAX_RANK];  /* left here: the result's sizes */
+    bool unused;        /* nobody needs it */
+    lpv dims[MAX_RANK]; /* left here: the result's sizes */
 };
-/* A call that becomes a call of a procedure: it is written, and all is done. False: the body is put in place. */
+/* A call that becomes a call of a procedure: it is written, and all is done. False: the body is put in place.
+ */
 bool lower_as_procedure(struct lower *L, const struct fn *f, const struct node *n);
-void lower_body(struct lower *L, const struct fn *f, const struct node *n, uint32_t region, const struct feed *params, struct sink *results);
+void lower_body(struct lower *L, const struct fn *f, const struct node *n, uint32_t region,
+                const struct feed *params, struct sink *results);
 /* Memory for a value of a type of the function being lowered; `why` is for explain. */
 struct array lower_alloc(struct lower *L, type_id t, const char *why);
 /* Memory for result k of a node whose size is not known yet: grows by CALL_RESERVE. */
@@ -123,13 +148,15 @@ bool lower_may_thread(const struct lower *L); /* a loop written here may be FOR_
 void lower_copy(struct lower *L, type_id t, struct array from, struct array to, const char *why);
 /* Fills memory with a value of the function being lowered. */
 void lower_fill(struct lower *L, val v, struct array to);
-lpv lower_offset(struct lower *L, struct array a, lpv row, type_id row_type); /* a.at + row * elements of row_type */
+lpv lower_offset(struct lower *L, struct array a, lpv row,
+                 type_id row_type); /* a.at + row * elements of row_type */
 
 /* Test hook: every body that can be a procedure is one, however small and rare. Per thread. */
 void lower_procedures_everywhere(bool on);
 
 struct compile_options;
-/* The loop program of a function (its calls in place, unless that would be too much). The caller frees it with lp_free. */
+/* The loop program of a function (its calls in place, unless that would be too much). The caller frees it
+ * with lp_free. */
 struct lp *lower_function(struct module *m, uint32_t fn, const struct compile_options *o);
 
 #endif

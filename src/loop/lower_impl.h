@@ -1,5 +1,5 @@
-/* The state of lowering, shared by lower.c (values, bodies), nest.c (what is stored, which nests), place.c (what is made in another's memory) and
- * product.c (BLAS). */
+/* The state of lowering, shared by lower.c (values, bodies), nest.c (what is stored, which nests), place.c
+ * (what is made in another's memory) and product.c (BLAS). */
 #ifndef HOP_LOWER_IMPL_H
 #define HOP_LOWER_IMPL_H
 
@@ -50,7 +50,7 @@ struct item {
     const char *why;
     vec(struct target) targets;
     vec(struct read) reads;
-    lpv held;      /* its value at the point being emitted, LPV_NONE */
+    lpv held;       /* its value at the point being emitted, LPV_NONE */
     uint32_t local; /* accumulator */
 };
 struct nest {
@@ -76,14 +76,14 @@ struct value_info {
     uint32_t nest, item; /* when root; nest HOP_NONE before it is placed */
     bool part;           /* written over operand 0, in its memory: a block */
     /* set by place.c */
-    bool wanted;         /* a run of its elements would be stored */
-    bool run;            /* read where operand 0 lies: a block */
-    bool assembled;      /* in memory that its operands are written into: a block */
-    dim before, after;   /* elements more in that memory, in front and behind */
-    val within;          /* the assembly in whose memory it is made, HOP_NONE … */
+    bool wanted;                /* a run of its elements would be stored */
+    bool run;                   /* read where operand 0 lies: a block */
+    bool assembled;             /* in memory that its operands are written into: a block */
+    dim before, after;          /* elements more in that memory, in front and behind */
+    val within;                 /* the assembly in whose memory it is made, HOP_NONE … */
     dim within_at, within_skip; /* … its element within_skip at that one's element within_at … */
-    bool strided;        /* … but in rows that stand apart, where nobody reads it */
-    bool placed;         /* it has been made there */
+    bool strided;               /* … but in rows that stand apart, where nobody reads it */
+    bool placed;                /* it has been made there */
     const char *why;
 };
 
@@ -98,9 +98,9 @@ struct shared {
     bool large;                  /* bodies are not all put in place */
     struct map procedure_map;
     vec(struct procedure) procedures;
-    uint64_t lowered;            /* nodes so far */
-    uint32_t depth;              /* of bodies in bodies */
-    uint32_t level;              /* of the procedures called so far by what is being lowered */
+    uint64_t lowered; /* nodes so far */
+    uint32_t depth;   /* of bodies in bodies */
+    uint32_t level;   /* of the procedures called so far by what is being lowered */
 };
 
 struct probe { /* a dry run that records reads instead of emitting */
@@ -137,38 +137,51 @@ void nest_analyse(struct lower *L);
 void nest_emit(struct lower *L, struct nest *nest);
 bool nest_is_block(struct lower *L, const struct node *n);
 bool nest_is_result(struct lower *L, val v); /* that somebody needs */
-bool nest_is_step(struct lower *L, val v);   /* a scalar that a step of its own computes: at hand for all that follow */
-bool nest_reads_from(struct lower *L, val v, uint32_t first_step); /* does any step from there on, or a result, read the parameter? */
-bool nest_operand_reads(struct lower *L, val operand, val v);      /* does the operand, expanded in place, read v? */
+bool nest_is_step(struct lower *L,
+                  val v); /* a scalar that a step of its own computes: at hand for all that follow */
+bool nest_reads_from(struct lower *L, val v,
+                     uint32_t first_step); /* does any step from there on, or a result, read the parameter? */
+bool nest_operand_reads(struct lower *L, val operand,
+                        val v); /* does the operand, expanded in place, read v? */
 /* place.c */
 void place_analyse(struct lower *L);
 struct array place_of(struct lower *L, val v); /* a value that is made within another: where */
-lpv place_position(struct lower *L, val v, const lpv *idx); /* of an element of a strided value in the memory that place_of gives for it */
+lpv place_position(
+    struct lower *L, val v,
+    const lpv *idx); /* of an element of a strided value in the memory that place_of gives for it */
 void place_assemble(struct lower *L, const struct node *n);
 void place_run(struct lower *L, const struct node *n);
 /* product.c */
 bool product_is_gemm(struct lower *L, const struct node *n);
 bool product_rows(struct lower *L, const struct node *n); /* default mode: fold along rows of its operands */
 void product_gemm(struct lower *L, const struct node *n);
-bool product_fits(struct lower *L, const struct node *n, uint32_t along); /* gemm can write it into an array that is longer along that dim of the result */
-bool product_operand_direct(struct lower *L, const struct node *n, uint32_t k); /* gemm can read operand k through a permute */
+bool product_fits(
+    struct lower *L, const struct node *n,
+    uint32_t along); /* gemm can write it into an array that is longer along that dim of the result */
+bool product_operand_direct(struct lower *L, const struct node *n,
+                            uint32_t k); /* gemm can read operand k through a permute */
 
 /* procedure.c */
 void procedure_survey(struct shared *S, uint32_t fn);
-/* Before the body of a region is put in place: what is put there instead of g (a call of it, or g itself). Throws where there would be too much of everything. */
+/* Before the body of a region is put in place: what is put there instead of g (a call of it, or g itself).
+ * Throws where there would be too much of everything. */
 const struct fn *procedure_body(struct lower *L, const struct node *n, const struct fn *g);
 
 /* lower.c */
 struct lower *lower_new(struct shared *S, struct lower *outer, const struct fn *f, struct sink *sinks);
 void lower_steps(struct lower *L);
-dim lower_entry_dim(struct lower *L, dim d); /* over the entry function's symbols, HOP_NONE when it is only known while running */
+dim lower_entry_dim(
+    struct lower *L,
+    dim d); /* over the entry function's symbols, HOP_NONE when it is only known while running */
 uint32_t lower_new_buffer(struct lower *L, type_id t, const char *why);
 static inline struct lp *lower_p(struct lower *L) { return L->probe ? L->probe->scratch : L->S->p; }
 void lower_room(struct lower *L, struct array a, type_id t); /* a buffer sized while running has room for t */
 bool lower_in_loop(const struct lower *L);
 bool lower_is_small(struct lower *L, type_id t); /* memory for it lies on the stack */
-/* The memory of a result of the function that is v; HOP_NONE: none, or it holds a parameter that is read in step `from` or behind. */
+/* The memory of a result of the function that is v; HOP_NONE: none, or it holds a parameter that is read in
+ * step `from` or behind. */
 struct array lower_sink_of(struct lower *L, val v, uint32_t from);
-void lower_put(struct lower *L, val v, struct array to, const char *why); /* an array value into memory where it does not lie yet */
+void lower_put(struct lower *L, val v, struct array to,
+               const char *why); /* an array value into memory where it does not lie yet */
 
 #endif

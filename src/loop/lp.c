@@ -1,5 +1,6 @@
-/* Building loop programs: hash-consed pure instructions placed as far out as they are known, simplification of index arithmetic with the
- * ranges of loop variables, folding of constants, and contraction of products and sums in default mode. */
+/* Building loop programs: hash-consed pure instructions placed as far out as they are known, simplification
+ * of index arithmetic with the ranges of loop variables, folding of constants, and contraction of products
+ * and sums in default mode. */
 #include "loop/lp.h"
 #include "ir/number.h"
 
@@ -80,11 +81,15 @@ void lp_store(struct lp *p, uint32_t buffer, lpv index, lpv value)
     lp_add_stmt(p, (struct lp_stmt){ .kind = LP_STORE, .target = buffer, .index = index, .value = value });
 }
 
-void lp_set(struct lp *p, uint32_t local, lpv value) { lp_add_stmt(p, (struct lp_stmt){ .kind = LP_SET, .target = local, .value = value }); }
+void lp_set(struct lp *p, uint32_t local, lpv value)
+{
+    lp_add_stmt(p, (struct lp_stmt){ .kind = LP_SET, .target = local, .value = value });
+}
 
 void lp_accum(struct lp *p, uint32_t local, enum lp_fold fold, lpv value)
 {
-    lp_add_stmt(p, (struct lp_stmt){ .kind = LP_ACCUM, .mode = (uint8_t)fold, .target = local, .value = value });
+    lp_add_stmt(p,
+                (struct lp_stmt){ .kind = LP_ACCUM, .mode = (uint8_t)fold, .target = local, .value = value });
 }
 
 static lpv append(struct lp *p, struct lp_instr in, struct lp_value about)
@@ -96,14 +101,23 @@ static lpv append(struct lp *p, struct lp_instr in, struct lp_value about)
 
 lpv lp_for_begin(struct lp *p, lpv lo, lpv hi, lpv step, enum lp_for_kind kind)
 {
-    struct lp_stmt s = { .kind = LP_FOR, .mode = (uint8_t)kind, .target = p->loops.len, .lo = lo, .hi = hi, .step = step };
+    struct lp_stmt s = {
+        .kind = LP_FOR, .mode = (uint8_t)kind, .target = p->loops.len, .lo = lo, .hi = hi, .step = step
+    };
     int64_t first = p->values.data[lo].lo, last = p->values.data[hi].hi;
     if (last != INT64_MAX) last--;
     if (last < first) last = first;
     vec_push(&p->arena, &p->loops, (struct lp_loop){ first, last, hi });
     s.body = lp_open(p, false);
     vec_push(&p->arena, &p->open, s);
-    return append(p, (struct lp_instr){ .op = LP_VAR, .dtype = DT_I64, .depth = p->current->depth, .a = LPV_NONE, .b = LPV_NONE, .c = LPV_NONE, .imm = s.target },
+    return append(p,
+                  (struct lp_instr){ .op = LP_VAR,
+                                     .dtype = DT_I64,
+                                     .depth = p->current->depth,
+                                     .a = LPV_NONE,
+                                     .b = LPV_NONE,
+                                     .c = LPV_NONE,
+                                     .imm = s.target },
                   (struct lp_value){ first, last, p->current });
 }
 
@@ -164,11 +178,14 @@ static bool visible(const struct lp *p, lpv v)
 
 static bool same_instr(const struct lp_instr *x, const struct lp_instr *y)
 {
-    return x->op == y->op && x->dtype == y->dtype && x->a == y->a && x->b == y->b && x->c == y->c && x->bits == y->bits;
+    return x->op == y->op && x->dtype == y->dtype && x->a == y->a && x->b == y->b && x->c == y->c &&
+           x->bits == y->bits;
 }
 
-/* Finds or makes a pure instruction; index arithmetic may leave branches, anything else stays inside the innermost one. */
-static lpv pure(struct lp *p, enum lp_op op, enum dtype t, lpv a, lpv b, lpv c, uint64_t bits, int64_t lo, int64_t hi)
+/* Finds or makes a pure instruction; index arithmetic may leave branches, anything else stays inside the
+ * innermost one. */
+static lpv pure(struct lp *p, enum lp_op op, enum dtype t, lpv a, lpv b, lpv c, uint64_t bits, int64_t lo,
+                int64_t hi)
 {
     struct lp_instr in = { .op = (uint8_t)op, .dtype = (uint8_t)t, .a = a, .b = b, .c = c, .bits = bits };
     uint64_t h = hash_mix(hash_mix(hash_mix(op * 64 + t, a), b), ((uint64_t)c << 1) ^ bits);
@@ -181,7 +198,8 @@ static lpv pure(struct lp *p, enum lp_op op, enum dtype t, lpv a, lpv b, lpv c, 
         uint32_t depth = 0;
         lpv operands[3] = { a, b, c };
         for (int i = 0; i < 3; i++)
-            if (operands[i] != LPV_NONE && p->values.data[operands[i]].home) depth = HOP_MAX(depth, p->values.data[operands[i]].home->depth);
+            if (operands[i] != LPV_NONE && p->values.data[operands[i]].home)
+                depth = HOP_MAX(depth, p->values.data[operands[i]].home->depth);
         if (t != DT_I64)
             for (struct lp_block *q = p->current; q; q = q->outer)
                 if (q->barrier) {
@@ -199,14 +217,24 @@ static lpv pure(struct lp *p, enum lp_op op, enum dtype t, lpv a, lpv b, lpv c, 
 
 static lpv placed(struct lp *p, enum lp_op op, enum dtype t, lpv a, lpv b, int64_t imm)
 {
-    struct lp_instr in = { .op = (uint8_t)op, .dtype = (uint8_t)t, .depth = p->current->depth, .a = a, .b = b, .c = LPV_NONE, .imm = imm };
+    struct lp_instr in = { .op = (uint8_t)op,
+                           .dtype = (uint8_t)t,
+                           .depth = p->current->depth,
+                           .a = a,
+                           .b = b,
+                           .c = LPV_NONE,
+                           .imm = imm };
     lpv v = append(p, in, (struct lp_value){ INT64_MIN, INT64_MAX, p->current });
     lp_add_stmt(p, (struct lp_stmt){ .kind = LP_LET, .value = v });
     return v;
 }
 
-lpv lp_read(struct lp *p, uint32_t local) { return placed(p, LP_READ, (enum dtype)p->locals.data[local].dtype, LPV_NONE, LPV_NONE, local); }
-/* A load of the same element earlier in this block still stands if nothing was written to the buffer since. */
+lpv lp_read(struct lp *p, uint32_t local)
+{
+    return placed(p, LP_READ, (enum dtype)p->locals.data[local].dtype, LPV_NONE, LPV_NONE, local);
+}
+/* A load of the same element earlier in this block still stands if nothing was written to the buffer since.
+ */
 static lpv earlier_load(const struct lp *p, uint32_t buffer, lpv index)
 {
     enum { LOOK_BACK = 96 };
@@ -225,9 +253,14 @@ static lpv earlier_load(const struct lp *p, uint32_t buffer, lpv index)
 lpv lp_load(struct lp *p, uint32_t buffer, lpv index)
 {
     lpv seen = earlier_load(p, buffer, index);
-    return seen != LPV_NONE ? seen : placed(p, LP_LOAD, (enum dtype)p->buffers.data[buffer].dtype, index, LPV_NONE, buffer);
+    return seen != LPV_NONE
+               ? seen
+               : placed(p, LP_LOAD, (enum dtype)p->buffers.data[buffer].dtype, index, LPV_NONE, buffer);
 }
-lpv lp_fold_lanes(struct lp *p, uint32_t local, enum lp_fold fold) { return placed(p, LP_FOLD, (enum dtype)p->locals.data[local].dtype, LPV_NONE, fold, local); }
+lpv lp_fold_lanes(struct lp *p, uint32_t local, enum lp_fold fold)
+{
+    return placed(p, LP_FOLD, (enum dtype)p->locals.data[local].dtype, LPV_NONE, fold, local);
+}
 
 /* ---- constants ---- */
 
@@ -256,7 +289,9 @@ lpv lp_symbol(struct lp *p, uint32_t index)
 bool lp_is_const(const struct lp *p, lpv v, int64_t *out)
 {
     const struct lp_instr *i = &p->instrs.data[v];
-    if (i->op != LP_CONST || dtype_is_float((enum dtype)i->dtype) || (i->dtype == DT_U64 && i->bits > INT64_MAX)) return false;
+    if (i->op != LP_CONST || dtype_is_float((enum dtype)i->dtype) ||
+        (i->dtype == DT_U64 && i->bits > INT64_MAX))
+        return false;
     *out = element_whole((enum dtype)i->dtype, &i->bits);
     return true;
 }
@@ -269,9 +304,16 @@ void lp_range(const struct lp *p, lpv v, int64_t *lo, int64_t *hi)
 
 /* ---- ranges of index arithmetic ---- */
 
-static int64_t clamp128(__int128 x) { return x > INT64_MAX ? INT64_MAX : x < INT64_MIN ? INT64_MIN : (int64_t)x; }
+static int64_t clamp128(__int128 x)
+{
+    return x > INT64_MAX ? INT64_MAX : x < INT64_MIN ? INT64_MIN : (int64_t)x;
+}
 static bool endless(int64_t x) { return x == INT64_MAX || x == INT64_MIN; }
-static int64_t floor_div(int64_t a, int64_t b) { int64_t q = a / b; return q - (a % b < 0); }
+static int64_t floor_div(int64_t a, int64_t b)
+{
+    int64_t q = a / b;
+    return q - (a % b < 0);
+}
 
 static void range_of(const struct lp *p, enum lp_op op, lpv a, lpv b, int64_t *lo, int64_t *hi)
 {
@@ -290,20 +332,31 @@ static void range_of(const struct lp *p, enum lp_op op, lpv a, lpv b, int64_t *l
     case LP_MUL:
         if (x.lo >= 0 && y.lo >= 0) {
             *lo = clamp128((__int128)x.lo * y.lo);
-            *hi = x.hi == 0 || y.hi == 0 ? 0 : endless(x.hi) || endless(y.hi) ? INT64_MAX : clamp128((__int128)x.hi * y.hi);
+            *hi = x.hi == 0 || y.hi == 0           ? 0
+                  : endless(x.hi) || endless(y.hi) ? INT64_MAX
+                                                   : clamp128((__int128)x.hi * y.hi);
         } else if (!endless(x.lo) && !endless(x.hi) && !endless(y.lo) && !endless(y.hi)) {
-            __int128 c[4] = { (__int128)x.lo * y.lo, (__int128)x.lo * y.hi, (__int128)x.hi * y.lo, (__int128)x.hi * y.hi };
+            __int128 c[4] = { (__int128)x.lo * y.lo, (__int128)x.lo * y.hi, (__int128)x.hi * y.lo,
+                              (__int128)x.hi * y.hi };
             __int128 l = c[0], h = c[0];
             for (int i = 1; i < 4; i++) l = HOP_MIN(l, c[i]), h = HOP_MAX(h, c[i]);
             *lo = clamp128(l);
             *hi = clamp128(h);
         }
         break;
-    case LP_MIN: *lo = HOP_MIN(x.lo, y.lo); *hi = HOP_MIN(x.hi, y.hi); break;
-    case LP_MAX: *lo = HOP_MAX(x.lo, y.lo); *hi = HOP_MAX(x.hi, y.hi); break;
+    case LP_MIN:
+        *lo = HOP_MIN(x.lo, y.lo);
+        *hi = HOP_MIN(x.hi, y.hi);
+        break;
+    case LP_MAX:
+        *lo = HOP_MAX(x.lo, y.lo);
+        *hi = HOP_MAX(x.hi, y.hi);
+        break;
     case LP_FLOORDIV:
         if (y.lo > 0) {
-            *lo = x.lo >= 0 ? (endless(y.hi) ? 0 : floor_div(x.lo, y.hi)) : endless(x.lo) ? INT64_MIN : floor_div(x.lo, y.lo);
+            *lo = x.lo >= 0       ? (endless(y.hi) ? 0 : floor_div(x.lo, y.hi))
+                  : endless(x.lo) ? INT64_MIN
+                                  : floor_div(x.lo, y.lo);
             *hi = endless(x.hi) ? INT64_MAX : x.hi >= 0 ? x.hi / y.lo : -1;
         }
         break;
@@ -328,8 +381,14 @@ static bool fold_i64(enum lp_op op, int64_t a, int64_t b, int64_t *out)
     case LP_MUL: *out = (int64_t)((uint64_t)a * (uint64_t)b); return true;
     case LP_MIN: *out = HOP_MIN(a, b); return true;
     case LP_MAX: *out = HOP_MAX(a, b); return true;
-    case LP_FLOORDIV: if (b <= 0) return false; *out = floor_div(a, b); return true;
-    case LP_MOD: if (b <= 0) return false; *out = a - floor_div(a, b) * b; return true;
+    case LP_FLOORDIV:
+        if (b <= 0) return false;
+        *out = floor_div(a, b);
+        return true;
+    case LP_MOD:
+        if (b <= 0) return false;
+        *out = a - floor_div(a, b) * b;
+        return true;
     case LP_EQ: *out = a == b; return true;
     case LP_NE: *out = a != b; return true;
     case LP_LT: *out = a < b; return true;
@@ -365,8 +424,10 @@ static bool split(struct lp *p, lpv v, int64_t c, lpv *q, lpv *r)
     lpv base;
     lp_range(p, v, &lo, &hi);
     if (lo >= 0 && hi < c) return *q = lp_index(p, 0), *r = v, true;
-    if (lp_is_const(p, v, &k)) return *q = lp_index(p, floor_div(k, c)), *r = lp_index(p, k - floor_div(k, c) * c), true;
-    if (is_mul_by(p, v, &k, &base) && k % c == 0) return *q = lp_bin(p, LP_MUL, base, lp_index(p, k / c)), *r = lp_index(p, 0), true;
+    if (lp_is_const(p, v, &k))
+        return *q = lp_index(p, floor_div(k, c)), *r = lp_index(p, k - floor_div(k, c) * c), true;
+    if (is_mul_by(p, v, &k, &base) && k % c == 0)
+        return *q = lp_bin(p, LP_MUL, base, lp_index(p, k / c)), *r = lp_index(p, 0), true;
     struct lp_instr i = p->instrs.data[v];
     if (i.op == LP_ADD) {
         lpv q1, r1, q2, r2;
@@ -379,17 +440,20 @@ static bool split(struct lp *p, lpv v, int64_t c, lpv *q, lpv *r)
     return false;
 }
 
-/* v = x·c + y with y the variable of a loop that ends at c (the symbolic form of an index made by flattening)? */
+/* v = x·c + y with y the variable of a loop that ends at c (the symbolic form of an index made by
+ * flattening)? */
 static bool split_symbolic(struct lp *p, lpv v, lpv c, lpv *q, lpv *r)
 {
     struct lp_instr i = p->instrs.data[v];
-    if (i.op == LP_VAR && p->loops.data[i.imm].bound == c && p->loops.data[i.imm].lo >= 0) return *q = lp_index(p, 0), *r = v, true;
+    if (i.op == LP_VAR && p->loops.data[i.imm].bound == c && p->loops.data[i.imm].lo >= 0)
+        return *q = lp_index(p, 0), *r = v, true;
     if (i.op != LP_ADD) return false;
     for (int k = 0; k < 2; k++) {
         lpv product = k ? i.b : i.a, rest = k ? i.a : i.b;
         struct lp_instr m = p->instrs.data[product], y = p->instrs.data[rest];
         if (m.op != LP_MUL || (m.a != c && m.b != c)) continue;
-        if (y.op == LP_VAR && p->loops.data[y.imm].bound == c && p->loops.data[y.imm].lo >= 0) return *q = m.a == c ? m.b : m.a, *r = rest, true;
+        if (y.op == LP_VAR && p->loops.data[y.imm].bound == c && p->loops.data[y.imm].lo >= 0)
+            return *q = m.a == c ? m.b : m.a, *r = rest, true;
     }
     return false;
 }
@@ -401,8 +465,7 @@ static lpv index_div(struct lp *p, enum lp_op op, lpv a, lpv b)
     if (lp_is_const(p, b, &c) && c > 0) {
         if (c == 1) return op == LP_FLOORDIV ? a : lp_index(p, 0);
         if (split(p, a, c, &q, &r)) return op == LP_FLOORDIV ? q : r;
-    } else if (split_symbolic(p, a, b, &q, &r))
-        return op == LP_FLOORDIV ? q : r;
+    } else if (split_symbolic(p, a, b, &q, &r)) return op == LP_FLOORDIV ? q : r;
     return LPV_NONE;
 }
 
@@ -432,9 +495,11 @@ static lpv simplify_index(struct lp *p, enum lp_op op, lpv a, lpv b)
         if ((r = rejoin(p, a, b)) != LPV_NONE || (r = rejoin(p, b, a)) != LPV_NONE) return r;
         struct lp_instr i = p->instrs.data[a];
         int64_t z;
-        if (cb && i.op == LP_ADD && lp_is_const(p, i.b, &z)) return lp_bin(p, LP_ADD, i.a, lp_index(p, y + z));
+        if (cb && i.op == LP_ADD && lp_is_const(p, i.b, &z))
+            return lp_bin(p, LP_ADD, i.a, lp_index(p, y + z));
         struct lp_instr k = p->instrs.data[b];
-        if (k.op == LP_ADD && lp_is_const(p, k.b, &z)) return lp_bin(p, LP_ADD, lp_bin(p, LP_ADD, a, k.a), k.b);
+        if (k.op == LP_ADD && lp_is_const(p, k.b, &z))
+            return lp_bin(p, LP_ADD, lp_bin(p, LP_ADD, a, k.a), k.b);
         break;
     }
     case LP_SUB: {
@@ -453,7 +518,8 @@ static lpv simplify_index(struct lp *p, enum lp_op op, lpv a, lpv b)
         lpv base;
         if (cb && is_mul_by(p, a, &z, &base)) return lp_bin(p, LP_MUL, base, lp_index(p, y * z));
         struct lp_instr i = p->instrs.data[a];
-        if (cb && i.op == LP_ADD && lp_is_const(p, i.b, &z)) return lp_bin(p, LP_ADD, lp_bin(p, LP_MUL, i.a, b), lp_index(p, y * z));
+        if (cb && i.op == LP_ADD && lp_is_const(p, i.b, &z))
+            return lp_bin(p, LP_ADD, lp_bin(p, LP_MUL, i.a, b), lp_index(p, y * z));
         break;
     }
     case LP_FLOORDIV:
@@ -513,12 +579,14 @@ static bool is_end(const struct lp *p, lpv v, bool highest)
     return (i->bits & all) == (has_sign ? (highest ? top - 1 : top) : highest ? all : 0);
 }
 
-/* Nothing is below the lowest number of a dtype or above its highest: what a comparison with one of them gives, or LPV_NONE where it depends. C compilers warn of a
- * comparison that is always the same. */
+/* Nothing is below the lowest number of a dtype or above its highest: what a comparison with one of them
+ * gives, or LPV_NONE where it depends. C compilers warn of a comparison that is always the same. */
 static lpv compare_with_end(struct lp *p, enum lp_op op, lpv a, lpv b)
 {
-    bool never = (op == LP_LT && (is_end(p, b, false) || is_end(p, a, true))) || (op == LP_GT && (is_end(p, b, true) || is_end(p, a, false)));
-    bool always = (op == LP_GE && (is_end(p, b, false) || is_end(p, a, true))) || (op == LP_LE && (is_end(p, b, true) || is_end(p, a, false)));
+    bool never = (op == LP_LT && (is_end(p, b, false) || is_end(p, a, true))) ||
+                 (op == LP_GT && (is_end(p, b, true) || is_end(p, a, false)));
+    bool always = (op == LP_GE && (is_end(p, b, false) || is_end(p, a, true))) ||
+                  (op == LP_LE && (is_end(p, b, true) || is_end(p, a, false)));
     return never || always ? lp_int(p, DT_BOOL, always) : LPV_NONE;
 }
 
@@ -539,11 +607,15 @@ lpv lp_bin(struct lp *p, enum lp_op op, lpv a, lpv b)
         if (!is_compare(op)) range_of(p, op, a, b, &lo, &hi);
     }
     if (dtype_is_integer(t) && is_compare(op) && (r = compare_with_end(p, op, a, b)) != LPV_NONE) return r;
-    if (dtype_is_float(t) && !p->strict && !p->no_contract && (op == LP_ADD || op == LP_SUB) && (r = contract(p, op, a, b)) != LPV_NONE) return r;
+    if (dtype_is_float(t) && !p->strict && !p->no_contract && (op == LP_ADD || op == LP_SUB) &&
+        (r = contract(p, op, a, b)) != LPV_NONE)
+        return r;
     double u, v;
-    if (dtype_is_float(t) && is_real_const(p, a, &u) && is_real_const(p, b, &v) && (op == LP_MUL || op == LP_ADD || op == LP_SUB)) {
-        double d = op == LP_MUL ? (t == DT_F32 ? (double)((float)u * (float)v) : u * v)
-                 : op == LP_ADD ? (t == DT_F32 ? (double)((float)u + (float)v) : u + v) : (t == DT_F32 ? (double)((float)u - (float)v) : u - v);
+    if (dtype_is_float(t) && is_real_const(p, a, &u) && is_real_const(p, b, &v) &&
+        (op == LP_MUL || op == LP_ADD || op == LP_SUB)) {
+        double d = op == LP_MUL   ? (t == DT_F32 ? (double)((float)u * (float)v) : u * v)
+                   : op == LP_ADD ? (t == DT_F32 ? (double)((float)u + (float)v) : u + v)
+                                  : (t == DT_F32 ? (double)((float)u - (float)v) : u - v);
         if (!isnan(d)) return lp_const_bits(p, t, real_bits(t, d));
     }
     if (t == DT_BOOL && (op == LP_AND || op == LP_OR)) {
@@ -573,14 +645,17 @@ lpv lp_select(struct lp *p, lpv c, lpv a, lpv b)
     int64_t k;
     if (lp_is_const(p, c, &k)) return k ? a : b;
     if (a == b) return a;
-    int64_t lo = HOP_MIN(p->values.data[a].lo, p->values.data[b].lo), hi = HOP_MAX(p->values.data[a].hi, p->values.data[b].hi);
+    int64_t lo = HOP_MIN(p->values.data[a].lo, p->values.data[b].lo),
+            hi = HOP_MAX(p->values.data[a].hi, p->values.data[b].hi);
     return pure(p, LP_SELECT, lp_dtype(p, a), c, a, b, 0, lo, hi);
 }
 
 lpv lp_fused(struct lp *p, lpv a, lpv b, lpv c)
 {
     enum dtype t = lp_dtype(p, a);
-    if (dtype_is_narrow(t)) return lp_cast(p, t, lp_fused(p, lp_cast(p, DT_F32, a), lp_cast(p, DT_F32, b), lp_cast(p, DT_F32, c)));
+    if (dtype_is_narrow(t))
+        return lp_cast(p, t,
+                       lp_fused(p, lp_cast(p, DT_F32, a), lp_cast(p, DT_F32, b), lp_cast(p, DT_F32, c)));
     return pure(p, LP_FUSED, t, a, b, c, 0, INT64_MIN, INT64_MAX);
 }
 
@@ -605,28 +680,34 @@ static lpv cast_to_odd(struct lp *p, lpv x)
 static lpv without_low_bits(struct lp *p, lpv x)
 {
     enum dtype t = lp_dtype(p, x);
-    lpv low = lp_bin(p, LP_AND, x, lp_int(p, t, 0xfff)), high = lp_bin(p, LP_AND, x, lp_int(p, t, ~(int64_t)0xfff));
+    lpv low = lp_bin(p, LP_AND, x, lp_int(p, t, 0xfff)),
+        high = lp_bin(p, LP_AND, x, lp_int(p, t, ~(int64_t)0xfff));
     lpv sticky = lp_select(p, lp_bin(p, LP_NE, low, lp_int(p, t, 0)), lp_int(p, t, 0x1000), lp_int(p, t, 0));
     lpv large = lp_bin(p, LP_GT, x, lp_int(p, t, (int64_t)1 << 53));
     if (t == DT_I64) large = lp_bin(p, LP_OR, large, lp_bin(p, LP_LT, x, lp_int(p, t, -((int64_t)1 << 53))));
     return lp_select(p, large, lp_bin(p, LP_OR, high, sticky), x);
 }
 
-/* Casts from and to f16 and bf16 that are instructions are those from and to f32; the others go by way of it without rounding twice. */
+/* Casts from and to f16 and bf16 that are instructions are those from and to f32; the others go by way of it
+ * without rounding twice. */
 static lpv cast_narrow(struct lp *p, enum dtype t, lpv a)
 {
     enum dtype from = lp_dtype(p, a);
     struct lp_instr i = p->instrs.data[a];
     if (from == DT_F32) {
         double u;
-        if (is_real_const(p, a, &u)) return lp_const_bits(p, t, t == DT_F16 ? f16_of_f32((float)u) : bf16_of_f32((float)u));
+        if (is_real_const(p, a, &u))
+            return lp_const_bits(p, t, t == DT_F16 ? f16_of_f32((float)u) : bf16_of_f32((float)u));
         if (i.op == LP_CAST && lp_dtype(p, i.a) == t) return i.a;
         return pure(p, LP_CAST, t, a, LPV_NONE, LPV_NONE, 0, INT64_MIN, INT64_MAX);
     }
     if (from == DT_F64) return cast_narrow(p, t, cast_to_odd(p, a));
-    if (dtype_is_narrow(from) || dtype_info[from].size <= 2) return cast_narrow(p, t, lp_cast(p, DT_F32, a)); /* exact */
+    if (dtype_is_narrow(from) || dtype_info[from].size <= 2)
+        return cast_narrow(p, t, lp_cast(p, DT_F32, a)); /* exact */
     /* f16 ends long before f64 begins to round integers */
-    return lp_cast(p, t, lp_cast(p, DT_F64, t == DT_BF16 && dtype_info[from].size == 8 ? without_low_bits(p, a) : a));
+    return lp_cast(p, t,
+                   lp_cast(p, DT_F64,
+                           t == DT_BF16 && dtype_info[from].size == 8 ? without_low_bits(p, a) : a));
 }
 
 lpv lp_cast(struct lp *p, enum dtype t, lpv a)
@@ -680,8 +761,11 @@ bool lp_stride(struct lp *p, lpv index, lpv var, lpv *stride)
     if (!lp_depends(p, index, var)) return *stride = lp_index(p, 0), true;
     struct lp_instr i = p->instrs.data[index];
     lpv x, y;
-    if ((i.op == LP_ADD || i.op == LP_SUB) && lp_stride(p, i.a, var, &x) && lp_stride(p, i.b, var, &y)) return *stride = lp_bin(p, (enum lp_op)i.op, x, y), true;
-    if (i.op == LP_MUL && !lp_depends(p, i.b, var) && lp_stride(p, i.a, var, &x)) return *stride = lp_bin(p, LP_MUL, x, i.b), true;
-    if (i.op == LP_MUL && !lp_depends(p, i.a, var) && lp_stride(p, i.b, var, &x)) return *stride = lp_bin(p, LP_MUL, x, i.a), true;
+    if ((i.op == LP_ADD || i.op == LP_SUB) && lp_stride(p, i.a, var, &x) && lp_stride(p, i.b, var, &y))
+        return *stride = lp_bin(p, (enum lp_op)i.op, x, y), true;
+    if (i.op == LP_MUL && !lp_depends(p, i.b, var) && lp_stride(p, i.a, var, &x))
+        return *stride = lp_bin(p, LP_MUL, x, i.b), true;
+    if (i.op == LP_MUL && !lp_depends(p, i.a, var) && lp_stride(p, i.b, var, &x))
+        return *stride = lp_bin(p, LP_MUL, x, i.a), true;
     return false;
 }

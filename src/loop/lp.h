@@ -1,9 +1,11 @@
-/* Loop programs: what the compiler makes of a function before any back end. A tree of statements over typed scalars, buffers and index
- * arithmetic; vector loops are written as scalar loops that a back end widens. Printed as pseudo-C, emitted as LLVM and as C99.
+/* Loop programs: what the compiler makes of a function before any back end. A tree of statements over typed
+ * scalars, buffers and index arithmetic; vector loops are written as scalar loops that a back end widens.
+ * Printed as pseudo-C, emitted as LLVM and as C99.
  *
- * Values are instructions named by index. Pure instructions are hash-consed and placed by the builder in the outermost open block
- * where their operands are known (common subexpressions and loop-invariant motion come for free); loads and reads of locals stay where
- * they are made. LP_CONST, LP_SYMBOL and LP_VAR have no LET: they are known wherever they are visible. */
+ * Values are instructions named by index. Pure instructions are hash-consed and placed by the builder in the
+ * outermost open block where their operands are known (common subexpressions and loop-invariant motion come
+ * for free); loads and reads of locals stay where they are made. LP_CONST, LP_SYMBOL and LP_VAR have no LET:
+ * they are known wherever they are visible. */
 #ifndef HOP_LP_H
 #define HOP_LP_H
 
@@ -21,23 +23,49 @@ enum lp_op {
     LP_LOAD,   /* buffer imm at element index a (placed) */
     LP_FOLD,   /* lanes of local imm combined by fold b in a fixed tree (placed) */
     /* one operand */
-    LP_NEG, LP_ABS, LP_SQRT, LP_FLOOR, LP_CEIL, LP_TRUNC, LP_ROUND, /* round: halves to the even number */
-    LP_POPCOUNT, LP_CLZ, /* bits that are set; zeros above the highest of them (of 0: the width); integers */
-    LP_NOT, /* not: bool or bits */
-    LP_CAST,    /* a to dtype: float to integer truncates and saturates, NaN gives 0; to bool is a != 0. f16 and bf16: from and to f32 only (lp_cast
-                 * goes by way of it); they are loaded, stored, kept in locals, selected and cast, and never computed with */
+    LP_NEG,
+    LP_ABS,
+    LP_SQRT,
+    LP_FLOOR,
+    LP_CEIL,
+    LP_TRUNC,
+    LP_ROUND, /* round: halves to the even number */
+    LP_POPCOUNT,
+    LP_CLZ,  /* bits that are set; zeros above the highest of them (of 0: the width); integers */
+    LP_NOT,  /* not: bool or bits */
+    LP_CAST, /* a to dtype: float to integer truncates and saturates, NaN gives 0; to bool is a != 0. f16 and
+              * bf16: from and to f32 only (lp_cast goes by way of it); they are loaded, stored, kept in
+              * locals, selected and cast, and never computed with */
     LP_BITCAST, /* same size */
-    /* two operands. Integers wrap. Integer div truncates, x div 0 = 0, x rem 0 = x, min div -1 = min. Float rem is fmod. */
-    LP_ADD, LP_SUB, LP_MUL, LP_DIV, LP_REM,
-    LP_MIN, LP_MAX, /* float: a if a is NaN or (max: a > b, min: a < b), else b; so NaN wins from either side */
-    LP_AND, LP_OR, LP_XOR, LP_SHL, LP_SHR, LP_SAR, /* shifts by less than the width */
-    LP_FLOORDIV, LP_MOD,                          /* i64 indices; divisor > 0 */
-    LP_EQ, LP_NE, LP_LT, LP_LE, LP_GT, LP_GE,     /* operands of one dtype, result bool; with NaN all but ne are false */
+    /* two operands. Integers wrap. Integer div truncates, x div 0 = 0, x rem 0 = x, min div -1 = min. Float
+       rem is fmod. */
+    LP_ADD,
+    LP_SUB,
+    LP_MUL,
+    LP_DIV,
+    LP_REM,
+    LP_MIN,
+    LP_MAX, /* float: a if a is NaN or (max: a > b, min: a < b), else b; so NaN wins from either side */
+    LP_AND,
+    LP_OR,
+    LP_XOR,
+    LP_SHL,
+    LP_SHR,
+    LP_SAR, /* shifts by less than the width */
+    LP_FLOORDIV,
+    LP_MOD, /* i64 indices; divisor > 0 */
+    LP_EQ,
+    LP_NE,
+    LP_LT,
+    LP_LE,
+    LP_GT,
+    LP_GE, /* operands of one dtype, result bool; with NaN all but ne are false */
     /* three operands */
     LP_FMA,    /* a * b + c rounded once where the machine can; made by contraction in default mode only */
     LP_FUSED,  /* a * b + c rounded once everywhere */
     LP_SELECT, /* a ? b : c */
-    LP_FAR,    /* a ? enum angle's function imm of b : c. The function is a call, made only where some a holds, which is seldom */
+    LP_FAR, /* a ? enum angle's function imm of b : c. The function is a call, made only where some a holds,
+               which is seldom */
     LP_OP_COUNT
 };
 
@@ -57,20 +85,21 @@ enum lp_buffer_kind {
     BUF_CONST,  /* module constant `index` */
     BUF_TEMP,   /* in the arena, placed by the planner */
     BUF_LOCAL,  /* static and small: on the stack, or in vector registers when every access allows it */
-    BUF_DYN,    /* sized while running by CALL_RESERVE; freed by the runtime when the call ends (or handed out as result `index`) */
-    BUF_PARAM   /* of a procedure: array `index` that its caller gives, arguments before results */
+    BUF_DYN, /* sized while running by CALL_RESERVE; freed by the runtime when the call ends (or handed out as
+                result `index`) */
+    BUF_PARAM /* of a procedure: array `index` that its caller gives, arguments before results */
 };
 struct lp_buffer {
     uint8_t kind, dtype;
-    uint32_t index;        /* BUF_DYN: result it becomes, or HOP_NONE */
-    dim count;             /* elements, over the entry function's outer symbols; BUF_DYN: 0 */
-    int64_t static_count;  /* -1 when not static */
-    bool updated;          /* BUF_ARG: the program leaves a result there */
-    const char *why;       /* why it is stored, for explain */
-    const char *name;      /* for printing */
-    uint32_t first, last;  /* live interval in statement order, set by the planner */
-    int64_t offset;        /* in the arena, when the arena is static */
-    uint32_t slot;         /* arena slot, when it is not */
+    uint32_t index;       /* BUF_DYN: result it becomes, or HOP_NONE */
+    dim count;            /* elements, over the entry function's outer symbols; BUF_DYN: 0 */
+    int64_t static_count; /* -1 when not static */
+    bool updated;         /* BUF_ARG: the program leaves a result there */
+    const char *why;      /* why it is stored, for explain */
+    const char *name;     /* for printing */
+    uint32_t first, last; /* live interval in statement order, set by the planner */
+    int64_t offset;       /* in the arena, when the arena is static */
+    uint32_t slot;        /* arena slot, when it is not */
 };
 
 /* A result that may take the memory of an argument (compile_options.over). */
@@ -83,7 +112,8 @@ struct lp_update {
 
 enum lp_local_kind {
     LOCAL_SCALAR, /* one value; inside a vector loop one per lane if it is first set there */
-    LOCAL_LANES   /* accumulators of vector loops: lane l holds what iterations ≡ l gave; 16 lanes in strict mode */
+    LOCAL_LANES   /* accumulators of vector loops: lane l holds what iterations ≡ l gave; 16 lanes in strict
+                     mode */
 };
 struct lp_local {
     uint8_t kind, dtype;
@@ -106,19 +136,23 @@ enum lp_stmt_kind {
 enum lp_for_kind { FOR_SERIAL, FOR_VECTOR, FOR_PARALLEL };
 
 enum lp_call_kind {
-    CALL_GEMM,    /* C = A B + beta C by BLAS; see lp_gemm */
-    CALL_CHECK,   /* value false: the run ends with HOP_CHECK, the message, the place and the values */
-    CALL_PRINT,   /* the format and the values to the print callback */
+    CALL_GEMM,     /* C = A B + beta C by BLAS; see lp_gemm */
+    CALL_CHECK,    /* value false: the run ends with HOP_CHECK, the message, the place and the values */
+    CALL_PRINT,    /* the format and the values to the print callback */
     CALL_CALLBACK, /* the values to the host's function called `text`; one that fails ends the run */
-    CALL_RESERVE, /* BUF_DYN target has room for index elements, contents kept (capacity doubles) */
-    CALL_SETDIM,  /* symbol target of the entry function := value (data-dependent result sizes) */
-    CALL_COPY,    /* count elements from buffer source at index to buffer target at lo */
-    CALL_ZERO,    /* count elements of buffer target from lo on become 0 */
-    CALL_PROCEDURE /* procedure target with the operands as its parameters; `source` of them are read, the others written */
+    CALL_RESERVE,  /* BUF_DYN target has room for index elements, contents kept (capacity doubles) */
+    CALL_SETDIM,   /* symbol target of the entry function := value (data-dependent result sizes) */
+    CALL_COPY,     /* count elements from buffer source at index to buffer target at lo */
+    CALL_ZERO,     /* count elements of buffer target from lo on become 0 */
+    CALL_PROCEDURE /* procedure target with the operands as its parameters; `source` of them are read, the
+                      others written */
 };
 /* Calls with a place in the program and values to show: numbered sites. */
-static inline bool call_is_told(uint8_t kind) { return kind == CALL_CHECK || kind == CALL_PRINT || kind == CALL_CALLBACK; }
-struct lp_operand { /* an array shown by check and print, given to a callback */
+static inline bool call_is_told(uint8_t kind)
+{
+    return kind == CALL_CHECK || kind == CALL_PRINT || kind == CALL_CALLBACK;
+}
+struct lp_operand {   /* an array shown by check and print, given to a callback */
     uint32_t buffer;  /* HOP_NONE: the scalar `value` */
     lpv value, index; /* index: of its first element */
     uint32_t rank;
@@ -129,12 +163,17 @@ struct lp_call {
     uint32_t target, source;
     lpv value, lo, index, count;
     /* gemm: C[m,n] (+)= op(A)[m,k] op(B)[k,n], row-major, element offsets and leading dimensions */
-    struct { uint32_t a, b, c; lpv a_at, b_at, c_at, m, n, k, lda, ldb, ldc; bool ta, tb, accumulate; uint8_t dtype; } gemm;
-    uint32_t text;   /* string id of the format, message or name */
+    struct {
+        uint32_t a, b, c;
+        lpv a_at, b_at, c_at, m, n, k, lda, ldb, ldc;
+        bool ta, tb, accumulate;
+        uint8_t dtype;
+    } gemm;
+    uint32_t text; /* string id of the format, message or name */
     struct place place;
     uint32_t n_operands;
     struct lp_operand *operands;
-    lpv mask;        /* print, callback: bool, LPV_NONE: always */
+    lpv mask; /* print, callback: bool, LPV_NONE: always */
 };
 
 struct lp_block;
@@ -146,17 +185,17 @@ struct lp_stmt {
     lpv value, index, lo, hi, step;
     struct lp_block *body, *other;
     struct lp_call *call;
-    const char *note;   /* for printing: what this nest computes */
+    const char *note; /* for printing: what this nest computes */
 };
 struct lp_block {
     vec(struct lp_stmt) stmts;
     struct lp_block *outer;
     uint32_t depth;
-    bool barrier;       /* nothing but index arithmetic is moved out of it (branches) */
+    bool barrier; /* nothing but index arithmetic is moved out of it (branches) */
 };
 struct lp_loop {
-    int64_t lo, hi;  /* inclusive range of the variable, for simplification */
-    lpv bound;       /* the loop's hi */
+    int64_t lo, hi; /* inclusive range of the variable, for simplification */
+    lpv bound;      /* the loop's hi */
 };
 struct lp_value {
     int64_t lo, hi;        /* range of an i64 value */
@@ -175,23 +214,25 @@ struct lp {
     vec(struct lp_local) locals;
     vec(struct lp_loop) loops;
     struct lp_block *root, *current;
-    vec(struct lp_stmt) open; /* FOR, IF and WHILE statements under construction */
-    uint32_t n_nests, n_copies;   /* for explain */
-    vec(const char *) copy_notes; /* why each copy exists */
+    vec(struct lp_stmt) open;      /* FOR, IF and WHILE statements under construction */
+    uint32_t n_nests, n_copies;    /* for explain */
+    vec(const char *) copy_notes;  /* why each copy exists */
     vec(const char *) place_notes; /* values that are made or read in the memory of another, for explain */
     vec(struct lp_update) updates;
-    /* Procedures are loop programs of their own, called by address (CALL_PROCEDURE). Each comes after those that it calls. They are made of bodies that would
-     * be written too often in place, take symbols from the entry, have no effects, and none runs twice at a time: its temporaries have places like all others. */
+    /* Procedures are loop programs of their own, called by address (CALL_PROCEDURE). Each comes after those
+     * that it calls. They are made of bodies that would be written too often in place, take symbols from the
+     * entry, have no effects, and none runs twice at a time: its temporaries have places like all others. */
     vec(struct lp *) procedures;
-    uint32_t n_inputs;            /* of a procedure: parameters that it reads; it writes the others */
-    uint32_t level;               /* of a procedure: how many calls stand above each other at most, its own included */
+    uint32_t n_inputs; /* of a procedure: parameters that it reads; it writes the others */
+    uint32_t level;    /* of a procedure: how many calls stand above each other at most, its own included */
     /* planner */
-    bool own_places;              /* in: no two buffers share memory (pass `inplace` is off) */
+    bool own_places; /* in: no two buffers share memory (pass `inplace` is off) */
     bool arena_static;
-    int64_t arena_size;           /* when static */
-    int64_t arena_total;          /* with the procedures' */
-    vec(dim) slot_size;           /* bytes of each slot as dims over the entry's symbols, when not */
-    uint32_t first_buffer;        /* of a procedure: its buffers, places and slots come after those of the program and of earlier procedures */
+    int64_t arena_size;    /* when static */
+    int64_t arena_total;   /* with the procedures' */
+    vec(dim) slot_size;    /* bytes of each slot as dims over the entry's symbols, when not */
+    uint32_t first_buffer; /* of a procedure: its buffers, places and slots come after those of the program
+                              and of earlier procedures */
     uint32_t first_slot;
     int64_t first_place;
 };
@@ -200,15 +241,16 @@ struct lp {
 
 struct lp *lp_new(struct module *m, const struct fn *entry, bool strict);
 void lp_free(void *lp);
-/* Instructions, those of its procedures included. Here because the back end, a library of its own, asks as well. */
+/* Instructions, those of its procedures included. Here because the back end, a library of its own, asks as
+ * well. */
 static inline uint64_t lp_size(const struct lp *p)
 {
     uint64_t n = p->instrs.len;
     for (uint32_t i = 0; i < p->procedures.len; i++) n += p->procedures.data[i]->instrs.len;
     return n;
 }
-/* Cuts a finished program off from its module, which may end before it. Machine code can still be made: all that asks of
- * the entry is how many symbols it has. */
+/* Cuts a finished program off from its module, which may end before it. Machine code can still be made: all
+ * that asks of the entry is how many symbols it has. */
 void lp_detach(struct lp *p);
 uint32_t lp_buffer(struct lp *p, struct lp_buffer b);
 uint32_t lp_local(struct lp *p, enum dtype dtype, enum lp_local_kind kind, const char *name);
@@ -220,7 +262,8 @@ lpv lp_for_begin(struct lp *p, lpv lo, lpv hi, lpv step, enum lp_for_kind kind);
 struct lp_stmt *lp_for_end(struct lp *p);
 void lp_store(struct lp *p, uint32_t buffer, lpv index, lpv value);
 void lp_set(struct lp *p, uint32_t local, lpv value);
-/* `lp_if_begin(c)` … `lp_if_else` … `lp_if_end`; `lp_while_begin` computes the predicate, `lp_while_body(pred)` … `lp_while_end`. */
+/* `lp_if_begin(c)` … `lp_if_else` … `lp_if_end`; `lp_while_begin` computes the predicate,
+ * `lp_while_body(pred)` … `lp_while_end`. */
 void lp_if_begin(struct lp *p, lpv condition);
 void lp_if_else(struct lp *p);
 void lp_if_end(struct lp *p);
@@ -239,8 +282,8 @@ lpv lp_symbol(struct lp *p, uint32_t index);
 lpv lp_read(struct lp *p, uint32_t local);
 lpv lp_load(struct lp *p, uint32_t buffer, lpv index);
 lpv lp_fold_lanes(struct lp *p, uint32_t local, enum lp_fold fold);
-/* Pure operations; folded, simplified (index arithmetic with the ranges of loop variables) and contracted as they are made. Operands of f16 and bf16 are
- * cast to f32 and the result back. */
+/* Pure operations; folded, simplified (index arithmetic with the ranges of loop variables) and contracted as
+ * they are made. Operands of f16 and bf16 are cast to f32 and the result back. */
 lpv lp_un(struct lp *p, enum lp_op op, lpv a);
 lpv lp_bin(struct lp *p, enum lp_op op, lpv a, lpv b);
 lpv lp_select(struct lp *p, lpv c, lpv a, lpv b);
@@ -249,20 +292,22 @@ lpv lp_far(struct lp *p, uint32_t which, lpv far, lpv x, lpv near); /* which: an
 lpv lp_cast(struct lp *p, enum dtype t, lpv a);
 lpv lp_bitcast(struct lp *p, enum dtype t, lpv a);
 static inline enum dtype lp_dtype(const struct lp *p, lpv v) { return (enum dtype)p->instrs.data[v].dtype; }
-bool lp_is_const(const struct lp *p, lpv v, int64_t *out); /* an integer constant */
+bool lp_is_const(const struct lp *p, lpv v, int64_t *out);          /* an integer constant */
 void lp_range(const struct lp *p, lpv v, int64_t *lo, int64_t *hi); /* of an i64 value */
-/* How `index` depends on loop variable `var`: true and *stride when index = stride·var + (something without var). */
+/* How `index` depends on loop variable `var`: true and *stride when index = stride·var + (something without
+ * var). */
 bool lp_stride(struct lp *p, lpv index, lpv var, lpv *stride);
 bool lp_depends(const struct lp *p, lpv v, lpv var); /* on a loop variable, through pure instructions */
 
 /* ---- looking ---- */
 
 void lp_print(const struct lp *p, struct text *out); /* pseudo-C */
-void lp_check(const struct lp *p); /* throws HOP_INTERNAL: a value used out of its block, a type mismatch, an index out of range by its range */
+void lp_check(const struct lp *p); /* throws HOP_INTERNAL: a value used out of its block, a type mismatch, an
+                                      index out of range by its range */
 void lp_plan(struct lp *p);        /* live intervals and arena slots for BUF_TEMP */
 
-/* Runs a program slowly, one scalar after the other, with every access checked: what emitters are held against. Like a native entry (rt.h), but
- * throws HOP_INTERNAL when the program itself is wrong. */
+/* Runs a program slowly, one scalar after the other, with every access checked: what emitters are held
+ * against. Like a native entry (rt.h), but throws HOP_INTERNAL when the program itself is wrong. */
 struct hop_rt;
 int32_t lp_execute(const struct lp *p, struct hop_rt *rt, void **buffers, int64_t *symbols);
 

@@ -1,6 +1,7 @@
-/* Holds a loop program against its own rules: values are made before they are used and where they are visible, dtypes agree, nothing writes to
- * arguments and constants, no index lies outside its buffer for certain, no two iterations of a parallel loop write the same element for certain.
- * A violation is a bug of the lowering and is thrown as such. */
+/* Holds a loop program against its own rules: values are made before they are used and where they are
+ * visible, dtypes agree, nothing writes to arguments and constants, no index lies outside its buffer for
+ * certain, no two iterations of a parallel loop write the same element for certain. A violation is a bug of
+ * the lowering and is thrown as such. */
 #include "loop/lp_walk.h"
 
 struct checker {
@@ -13,10 +14,10 @@ struct checker {
     const struct lp_stmt *vector; /* the vector loop around, if any */
     const struct lp_stmt *parallel;
     const struct lp_stmt *now;
-    bool *written, *set;          /* per buffer and per local: anywhere in the program */
-    const struct lp_stmt **read;  /* per buffer: a statement that reads it */
-    uint32_t *asked, question;    /* per value: the last question of `follows` that met it */
-    bool dead;                    /* under a condition that never holds: only the structure is checked */
+    bool *written, *set;         /* per buffer and per local: anywhere in the program */
+    const struct lp_stmt **read; /* per buffer: a statement that reads it */
+    uint32_t *asked, question;   /* per value: the last question of `follows` that met it */
+    bool dead;                   /* under a condition that never holds: only the structure is checked */
 };
 
 static _Noreturn void fail(const struct checker *c, const char *format, ...)
@@ -27,7 +28,8 @@ static _Noreturn void fail(const struct checker *c, const char *format, ...)
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    hop_throw(HOP_INTERNAL, "loop program: %s of %u: %s%s%s", kinds[c->now->kind], c->now->kind == LP_LET || c->now->kind == LP_STORE ? c->now->value : c->now->target, text,
+    hop_throw(HOP_INTERNAL, "loop program: %s of %u: %s%s%s", kinds[c->now->kind],
+              c->now->kind == LP_LET || c->now->kind == LP_STORE ? c->now->value : c->now->target, text,
               c->now->note ? "; in " : "", c->now->note ? c->now->note : "");
 }
 
@@ -36,14 +38,17 @@ static void use(void *ctx, lpv v)
     const struct checker *c = ctx;
     if (v >= c->p->instrs.len) fail(c, "reads value %u, which does not exist", v);
     uint8_t op = c->p->instrs.data[v].op;
-    if (op != LP_CONST && op != LP_SYMBOL && !c->known[v]) fail(c, "reads value %u, which is not visible here", v);
-    if (op == LP_SYMBOL && (uint64_t)c->p->instrs.data[v].imm >= c->p->entry->n_symbols) fail(c, "reads symbol %lld", (long long)c->p->instrs.data[v].imm);
+    if (op != LP_CONST && op != LP_SYMBOL && !c->known[v])
+        fail(c, "reads value %u, which is not visible here", v);
+    if (op == LP_SYMBOL && (uint64_t)c->p->instrs.data[v].imm >= c->p->entry->n_symbols)
+        fail(c, "reads symbol %lld", (long long)c->p->instrs.data[v].imm);
 }
 
 static void want(const struct checker *c, lpv v, enum dtype t, const char *what)
 {
     if (v == LPV_NONE) return;
-    if (lp_dtype(c->p, v) != t) fail(c, "%s is %s, not %s", what, dtype_info[lp_dtype(c->p, v)].name, dtype_info[t].name);
+    if (lp_dtype(c->p, v) != t)
+        fail(c, "%s is %s, not %s", what, dtype_info[lp_dtype(c->p, v)].name, dtype_info[t].name);
 }
 
 static void check_index(const struct checker *c, uint32_t buffer, lpv index)
@@ -55,17 +60,19 @@ static void check_index(const struct checker *c, uint32_t buffer, lpv index)
     int64_t lo, hi;
     lp_range(c->p, index, &lo, &hi);
     if (!c->dead && b->kind != BUF_DYN && b->static_count > 0 && (lo >= b->static_count || hi < 0))
-        fail(c, "index %lld..%lld of %s, which has %lld elements", (long long)lo, (long long)hi, b->name ? b->name : "a buffer", (long long)b->static_count);
+        fail(c, "index %lld..%lld of %s, which has %lld elements", (long long)lo, (long long)hi,
+             b->name ? b->name : "a buffer", (long long)b->static_count);
 }
 
-/* Does v change with the variable of loop `loop`, its own inner loops' bounds included? Unknown counts as yes. Values that were looked at in this
- * question do not: the first that does ends it. */
+/* Does v change with the variable of loop `loop`, its own inner loops' bounds included? Unknown counts as
+ * yes. Values that were looked at in this question do not: the first that does ends it. */
 static bool follows(const struct checker *c, lpv v, uint32_t loop)
 {
     if (v == LPV_NONE || c->asked[v] == c->question) return false;
     c->asked[v] = c->question;
     const struct lp_instr *i = &c->p->instrs.data[v];
-    if (i->op == LP_VAR) return (uint64_t)i->imm == loop || (c->loops[i->imm] && follows(c, c->loops[i->imm]->lo, loop));
+    if (i->op == LP_VAR)
+        return (uint64_t)i->imm == loop || (c->loops[i->imm] && follows(c, c->loops[i->imm]->lo, loop));
     if (i->op == LP_CONST || i->op == LP_SYMBOL) return false;
     if (i->op == LP_READ || i->op == LP_LOAD || i->op == LP_FOLD) return true;
     const lpv operands[3] = { i->a, i->b, i->c };
@@ -83,9 +90,13 @@ static void touch(void *ctx, uint32_t buffer, lpv index, bool writes)
     if (!writes && !c->dead) c->read[buffer] = c->now;
     if (!writes) return;
     c->written[buffer] = true;
-    if ((b->kind == BUF_ARG && !b->updated) || b->kind == BUF_CONST) fail(c, "writes to %s, which is %s", b->name ? b->name : "a buffer", b->kind == BUF_ARG ? "an argument" : "a constant");
-    if (c->parallel && !c->dead && b->static_count && b->kind != BUF_LOCAL && c->now->kind == LP_STORE && !follows(c, index, c->parallel->target))
-        fail(c, "every iteration of a parallel loop writes the same element of %s", b->name ? b->name : "a buffer");
+    if ((b->kind == BUF_ARG && !b->updated) || b->kind == BUF_CONST)
+        fail(c, "writes to %s, which is %s", b->name ? b->name : "a buffer",
+             b->kind == BUF_ARG ? "an argument" : "a constant");
+    if (c->parallel && !c->dead && b->static_count && b->kind != BUF_LOCAL && c->now->kind == LP_STORE &&
+        !follows(c, index, c->parallel->target))
+        fail(c, "every iteration of a parallel loop writes the same element of %s",
+             b->name ? b->name : "a buffer");
 }
 
 static void check_instr(const struct checker *c, lpv v)
@@ -94,12 +105,17 @@ static void check_instr(const struct checker *c, lpv v)
     enum dtype t = (enum dtype)i->dtype;
     enum lp_op op = (enum lp_op)i->op;
     bool real = dtype_is_float(t);
-    if (op > LP_FOLD && op != LP_CAST && op != LP_BITCAST && op != LP_SELECT && (dtype_is_narrow(t) || dtype_is_narrow(lp_dtype(c->p, i->a))))
+    if (op > LP_FOLD && op != LP_CAST && op != LP_BITCAST && op != LP_SELECT &&
+        (dtype_is_narrow(t) || dtype_is_narrow(lp_dtype(c->p, i->a))))
         fail(c, "computes with %s", dtype_info[dtype_is_narrow(t) ? t : lp_dtype(c->p, i->a)].name);
     switch (op) {
-    case LP_CONST: case LP_SYMBOL: case LP_VAR: fail(c, "a leaf is computed");
-    case LP_READ: case LP_FOLD: {
-        if ((uint64_t)i->imm >= c->p->locals.len) fail(c, "reads local %lld, which does not exist", (long long)i->imm);
+    case LP_CONST:
+    case LP_SYMBOL:
+    case LP_VAR: fail(c, "a leaf is computed");
+    case LP_READ:
+    case LP_FOLD: {
+        if ((uint64_t)i->imm >= c->p->locals.len)
+            fail(c, "reads local %lld, which does not exist", (long long)i->imm);
         const struct lp_local *l = &c->p->locals.data[i->imm];
         if (l->dtype != t) fail(c, "reads %s local as %s", dtype_info[l->dtype].name, dtype_info[t].name);
         if (!c->set[i->imm]) fail(c, "reads local %lld, which nothing was put into", (long long)i->imm);
@@ -108,27 +124,38 @@ static void check_instr(const struct checker *c, lpv v)
         return;
     }
     case LP_LOAD:
-        if (c->p->buffers.data[i->imm].dtype != t) fail(c, "loads %s from a buffer of %s", dtype_info[t].name, dtype_info[c->p->buffers.data[i->imm].dtype].name);
+        if (c->p->buffers.data[i->imm].dtype != t)
+            fail(c, "loads %s from a buffer of %s", dtype_info[t].name,
+                 dtype_info[c->p->buffers.data[i->imm].dtype].name);
         return;
-    case LP_SQRT: case LP_FLOOR: case LP_CEIL: case LP_TRUNC: case LP_ROUND:
+    case LP_SQRT:
+    case LP_FLOOR:
+    case LP_CEIL:
+    case LP_TRUNC:
+    case LP_ROUND:
         if (!real) fail(c, "works on %s", dtype_info[t].name);
         want(c, i->a, t, "its operand");
         return;
-    case LP_POPCOUNT: case LP_CLZ:
+    case LP_POPCOUNT:
+    case LP_CLZ:
         if (!dtype_is_integer(t)) fail(c, "works on %s", dtype_info[t].name);
         want(c, i->a, t, "its operand");
         return;
-    case LP_NEG: case LP_ABS: case LP_NOT: want(c, i->a, t, "its operand"); return;
+    case LP_NEG:
+    case LP_ABS:
+    case LP_NOT: want(c, i->a, t, "its operand"); return;
     case LP_CAST:
         for (int k = 0; k < 2; k++) {
             enum dtype here = k ? lp_dtype(c->p, i->a) : t, there = k ? t : lp_dtype(c->p, i->a);
-            if (dtype_is_narrow(here) && there != DT_F32) fail(c, "casts %s to %s", dtype_info[lp_dtype(c->p, i->a)].name, dtype_info[t].name);
+            if (dtype_is_narrow(here) && there != DT_F32)
+                fail(c, "casts %s to %s", dtype_info[lp_dtype(c->p, i->a)].name, dtype_info[t].name);
         }
         return;
     case LP_BITCAST:
         if (dtype_info[lp_dtype(c->p, i->a)].size != dtype_info[t].size) fail(c, "reinterprets another size");
         return;
-    case LP_FMA: case LP_FUSED:
+    case LP_FMA:
+    case LP_FUSED:
         if (!real) fail(c, "works on %s", dtype_info[t].name);
         want(c, i->a, t, "its first operand");
         want(c, i->b, t, "its second operand");
@@ -160,29 +187,36 @@ static void check_call(const struct checker *c, const struct lp_call *call)
     if (c->vector) fail(c, "is inside a vector loop");
     switch ((enum lp_call_kind)call->kind) {
     case CALL_CHECK: want(c, call->value, DT_BOOL, "its condition"); break;
-    case CALL_PRINT: case CALL_CALLBACK: want(c, call->mask, DT_BOOL, "its mask"); break;
+    case CALL_PRINT:
+    case CALL_CALLBACK: want(c, call->mask, DT_BOOL, "its mask"); break;
     case CALL_SETDIM:
         want(c, call->value, DT_I64, "the size");
-        if (call->target >= c->p->entry->n_symbols) fail(c, "sets symbol %u, which does not exist", call->target);
+        if (call->target >= c->p->entry->n_symbols)
+            fail(c, "sets symbol %u, which does not exist", call->target);
         break;
     case CALL_COPY:
-        if (c->p->buffers.data[call->target].dtype != c->p->buffers.data[call->source].dtype) fail(c, "copies between dtypes");
+        if (c->p->buffers.data[call->target].dtype != c->p->buffers.data[call->source].dtype)
+            fail(c, "copies between dtypes");
         break;
     case CALL_GEMM:
-        if (call->gemm.dtype != DT_F32 && call->gemm.dtype != DT_F64) fail(c, "is a product of %s", dtype_info[call->gemm.dtype].name);
+        if (call->gemm.dtype != DT_F32 && call->gemm.dtype != DT_F64)
+            fail(c, "is a product of %s", dtype_info[call->gemm.dtype].name);
         break;
     case CALL_PROCEDURE: {
-        if (call->target >= c->program->procedures.len) fail(c, "calls procedure %u, which does not exist", call->target);
+        if (call->target >= c->program->procedures.len)
+            fail(c, "calls procedure %u, which does not exist", call->target);
         const struct lp *q = c->program->procedures.data[call->target];
         if (c->parallel) fail(c, "is inside a parallel loop");
         if (q->level >= c->level) fail(c, "calls procedure %u, which may be running", call->target);
         for (uint32_t k = 0; k < call->n_operands; k++)
-            if (k >= q->buffers.len || q->buffers.data[k].kind != BUF_PARAM || q->buffers.data[k].dtype != c->p->buffers.data[call->operands[k].buffer].dtype)
+            if (k >= q->buffers.len || q->buffers.data[k].kind != BUF_PARAM ||
+                q->buffers.data[k].dtype != c->p->buffers.data[call->operands[k].buffer].dtype)
                 fail(c, "gives procedure %u another array than it takes, number %u", call->target, k);
         break;
     }
     case CALL_RESERVE:
-        if (c->p->buffers.data[call->target].kind != BUF_DYN) fail(c, "reserves room in a buffer that does not grow");
+        if (c->p->buffers.data[call->target].kind != BUF_DYN)
+            fail(c, "reserves room in a buffer that does not grow");
         break;
     default: break;
     }
@@ -230,9 +264,11 @@ static void check_target(const struct checker *c, const struct lp_stmt *s)
     if (s->target >= c->p->locals.len) fail(c, "local %u does not exist", s->target);
     const struct lp_local *l = &c->p->locals.data[s->target];
     want(c, s->value, (enum dtype)l->dtype, "the value");
-    if (s->kind == LP_ACCUM && dtype_is_narrow((enum dtype)l->dtype)) fail(c, "accumulates in %s", dtype_info[l->dtype].name);
+    if (s->kind == LP_ACCUM && dtype_is_narrow((enum dtype)l->dtype))
+        fail(c, "accumulates in %s", dtype_info[l->dtype].name);
     if (s->kind == LP_SET) c->set[s->target] = true;
-    if (l->kind == LOCAL_LANES && s->kind == LP_ACCUM && !c->vector) fail(c, "adds to lanes outside a vector loop");
+    if (l->kind == LOCAL_LANES && s->kind == LP_ACCUM && !c->vector)
+        fail(c, "adds to lanes outside a vector loop");
     if (s->kind == LP_ACCUM && !c->set[s->target]) fail(c, "adds to a local that nothing was put into");
     if (l->kind == LOCAL_LANES && s->kind == LP_SET && c->vector) fail(c, "sets lanes inside a vector loop");
 }
@@ -245,12 +281,14 @@ static void check_stmt(struct checker *c, const struct lp_stmt *s, const struct 
     switch ((enum lp_stmt_kind)s->kind) {
     case LP_LET:
         if (c->known[s->value]) fail(c, "is computed twice");
-        if (c->p->instrs.data[s->value].depth != block->depth) fail(c, "stands at depth %u, not %u", block->depth, c->p->instrs.data[s->value].depth);
+        if (c->p->instrs.data[s->value].depth != block->depth)
+            fail(c, "stands at depth %u, not %u", block->depth, c->p->instrs.data[s->value].depth);
         check_instr(c, s->value);
         c->known[s->value] = true;
         break;
     case LP_STORE: want(c, s->value, (enum dtype)c->p->buffers.data[s->target].dtype, "the value"); break;
-    case LP_SET: case LP_ACCUM: check_target(c, s); break;
+    case LP_SET:
+    case LP_ACCUM: check_target(c, s); break;
     case LP_FOR: check_for(c, s); break;
     case LP_WHILE:
         check_block(c, s->body, s);
@@ -294,14 +332,17 @@ static void check_one(const struct lp *program, const struct lp *p, uint32_t lev
     c.read = ARENA_ZNEW(&c.arena, const struct lp_stmt *, p->buffers.len);
     check_block(&c, p->root, NULL);
     for (uint32_t b = 0; b < p->buffers.len; b++)
-        if ((c.now = c.read[b]) && !c.written[b] && p->buffers.data[b].kind != BUF_ARG && p->buffers.data[b].kind != BUF_CONST && p->buffers.data[b].kind != BUF_PARAM)
-            fail(&c, "reads %s, which nothing writes", p->buffers.data[b].name ? p->buffers.data[b].name : "a buffer");
+        if ((c.now = c.read[b]) && !c.written[b] && p->buffers.data[b].kind != BUF_ARG &&
+            p->buffers.data[b].kind != BUF_CONST && p->buffers.data[b].kind != BUF_PARAM)
+            fail(&c, "reads %s, which nothing writes",
+                 p->buffers.data[b].name ? p->buffers.data[b].name : "a buffer");
     hop_cleanup_pop(&c.arena);
     arena_free(&c.arena);
 }
 
 void lp_check(const struct lp *p)
 {
-    for (uint32_t i = 0; i < p->procedures.len; i++) check_one(p, p->procedures.data[i], p->procedures.data[i]->level);
+    for (uint32_t i = 0; i < p->procedures.len; i++)
+        check_one(p, p->procedures.data[i], p->procedures.data[i]->level);
     check_one(p, p, UINT32_MAX);
 }

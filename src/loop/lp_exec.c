@@ -1,6 +1,6 @@
-/* A reference executor for loop programs: scalar, one iteration after the other, every access held against its buffer's size. A program, the
- * runtime's table and the buffers come in, the status of the run goes out. It says what a loop program means; tests hold lowering and emitters
- * against it. */
+/* A reference executor for loop programs: scalar, one iteration after the other, every access held against
+ * its buffer's size. A program, the runtime's table and the buffers come in, the status of the run goes out.
+ * It says what a loop program means; tests hold lowering and emitters against it. */
 #include "ir/angle.h"
 #include "ir/number.h"
 #include "loop/lp.h"
@@ -30,12 +30,12 @@ struct executor {
     struct hop_rt *rt;
     void **buffers;
     int64_t *symbols;
-    union cell *values;  /* per instruction */
-    int64_t *vars;       /* per loop */
-    union cell *locals;  /* LP_STRICT_LANES per local; a scalar uses the first */
-    void **stack;        /* per buffer: memory of BUF_LOCAL */
-    int64_t *counts;     /* per buffer: elements; BUF_DYN: reserved so far */
-    uint32_t lane;       /* of the innermost vector loop */
+    union cell *values; /* per instruction */
+    int64_t *vars;      /* per loop */
+    union cell *locals; /* LP_STRICT_LANES per local; a scalar uses the first */
+    void **stack;       /* per buffer: memory of BUF_LOCAL */
+    int64_t *counts;    /* per buffer: elements; BUF_DYN: reserved so far */
+    uint32_t lane;      /* of the innermost vector loop */
     struct lp_call **sites;
     uint32_t n_sites;
 };
@@ -55,7 +55,10 @@ static union cell cast(enum dtype from, enum dtype to, union cell x)
     return r;
 }
 
-static _Noreturn void bad_op(enum lp_op op, enum dtype t) { hop_throw(HOP_INTERNAL, "loop program: operation %d is not defined on %s", op, dtype_info[t].name); }
+static _Noreturn void bad_op(enum lp_op op, enum dtype t)
+{
+    hop_throw(HOP_INTERNAL, "loop program: operation %d is not defined on %s", op, dtype_info[t].name);
+}
 
 #define COMPARE(op, T, x, y, r) \
     case LP_EQ: (r).b = (x).T == (y).T; return r; \
@@ -67,11 +70,10 @@ static _Noreturn void bad_op(enum lp_op op, enum dtype t) { hop_throw(HOP_INTERN
 
 /* U is wide enough that C does not promote it to a signed type. */
 #define INTEGER_OPS(T, type, U, smallest) \
-    static union cell binary_##T(enum lp_op op, union cell x, union cell y) \
-    { \
+    static union cell binary_##T(enum lp_op op, union cell x, union cell y) { \
         union cell r = { 0 }; \
         const unsigned width = (unsigned)(8 * sizeof x.T - 1), by = (unsigned)y.T & width; \
-        bool wraps = (smallest) && x.T == (type)(smallest) && y.T == (type)-1; \
+        bool wraps = (smallest) && x.T == (type)(smallest) && y.T == (type) - 1; \
         switch (op) { \
         case LP_ADD: r.T = (type)((U)x.T + (U)y.T); return r; \
         case LP_SUB: r.T = (type)((U)x.T - (U)y.T); return r; \
@@ -85,8 +87,10 @@ static _Noreturn void bad_op(enum lp_op op, enum dtype t) { hop_throw(HOP_INTERN
         case LP_XOR: r.T = x.T ^ y.T; return r; \
         case LP_SHL: r.T = (type)((U)x.T << by); return r; \
         case LP_SHR: r.T = (type)(x.bits << (63 - width) >> (63 - width) >> by); return r; \
-        case LP_SAR: r.T = (type)(x.T >> by); return r; \
-        COMPARE(op, T, x, y, r) \
+        case LP_SAR: \
+            r.T = (type)(x.T >> by); \
+            return r; \
+            COMPARE(op, T, x, y, r) \
         default: break; \
         } \
         bad_op(op, DT_I64); \
@@ -100,8 +104,7 @@ INTEGER_OPS(u32, uint32_t, uint32_t, 0)
 INTEGER_OPS(u64, uint64_t, uint64_t, 0)
 
 #define FLOAT_OPS(T, remainder) \
-    static union cell binary_##T(enum lp_op op, union cell x, union cell y) \
-    { \
+    static union cell binary_##T(enum lp_op op, union cell x, union cell y) { \
         union cell r = { 0 }; \
         switch (op) { \
         case LP_ADD: r.T = x.T + y.T; return r; \
@@ -110,8 +113,10 @@ INTEGER_OPS(u64, uint64_t, uint64_t, 0)
         case LP_DIV: r.T = x.T / y.T; return r; \
         case LP_REM: r.T = remainder(x.T, y.T); return r; \
         case LP_MIN: r.T = x.T != x.T || x.T < y.T ? x.T : y.T; return r; \
-        case LP_MAX: r.T = x.T != x.T || x.T > y.T ? x.T : y.T; return r; \
-        COMPARE(op, T, x, y, r) \
+        case LP_MAX: \
+            r.T = x.T != x.T || x.T > y.T ? x.T : y.T; \
+            return r; \
+            COMPARE(op, T, x, y, r) \
         default: break; \
         } \
         bad_op(op, DT_F64); \
@@ -137,10 +142,15 @@ static union cell binary_bool(enum lp_op op, union cell x, union cell y)
 {
     union cell r = { 0 };
     switch (op) {
-    case LP_AND: case LP_MIN: case LP_MUL: r.b = x.b & y.b; return r;
-    case LP_OR: case LP_MAX: r.b = x.b | y.b; return r;
-    case LP_XOR: r.b = x.b ^ y.b; return r;
-    COMPARE(op, b, x, y, r)
+    case LP_AND:
+    case LP_MIN:
+    case LP_MUL: r.b = x.b & y.b; return r;
+    case LP_OR:
+    case LP_MAX: r.b = x.b | y.b; return r;
+    case LP_XOR:
+        r.b = x.b ^ y.b;
+        return r;
+        COMPARE(op, b, x, y, r)
     default: bad_op(op, DT_BOOL);
     }
 }
@@ -153,8 +163,10 @@ static union cell binary_narrow(enum lp_op op, union cell x, union cell y)
 }
 
 static union cell (*const binary[DT_COUNT])(enum lp_op op, union cell x, union cell y) = {
-    [DT_BOOL] = binary_bool, [DT_I8] = binary_i8,   [DT_I16] = binary_i16,    [DT_I32] = binary_i32,     [DT_I64] = binary_i64, [DT_U8] = binary_u8, [DT_U16] = binary_u16,
-    [DT_U32] = binary_u32,   [DT_U64] = binary_u64, [DT_F16] = binary_narrow, [DT_BF16] = binary_narrow, [DT_F32] = binary_f32, [DT_F64] = binary_f64,
+    [DT_BOOL] = binary_bool, [DT_I8] = binary_i8,      [DT_I16] = binary_i16,     [DT_I32] = binary_i32,
+    [DT_I64] = binary_i64,   [DT_U8] = binary_u8,      [DT_U16] = binary_u16,     [DT_U32] = binary_u32,
+    [DT_U64] = binary_u64,   [DT_F16] = binary_narrow, [DT_BF16] = binary_narrow, [DT_F32] = binary_f32,
+    [DT_F64] = binary_f64,
 };
 
 static union cell unary(enum lp_op op, enum dtype t, union cell x)
@@ -164,13 +176,23 @@ static union cell unary(enum lp_op op, enum dtype t, union cell x)
     case DT_BOOL:
         if (op == LP_NOT) return r.b = !x.b, r;
         break;
-    case DT_I8: case DT_I16: case DT_I32: case DT_I64: case DT_U8: case DT_U16: case DT_U32: case DT_U64: {
+    case DT_I8:
+    case DT_I16:
+    case DT_I32:
+    case DT_I64:
+    case DT_U8:
+    case DT_U16:
+    case DT_U32:
+    case DT_U64: {
         int64_t v = element_whole(t, &x);
         bool negate = op == LP_NEG || (op == LP_ABS && dtype_info[t].kind == KIND_INT && v < 0);
         if (op == LP_POPCOUNT || op == LP_CLZ) {
             int width = 8 * dtype_info[t].size;
             uint64_t bits = (uint64_t)v << (64 - width);
-            element_set_whole(t, &r, op == LP_POPCOUNT ? __builtin_popcountll(bits) : bits ? __builtin_clzll(bits) : width);
+            element_set_whole(t, &r,
+                              op == LP_POPCOUNT ? __builtin_popcountll(bits)
+                              : bits            ? __builtin_clzll(bits)
+                                                : width);
             return r;
         }
         if (op != LP_NEG && op != LP_ABS && op != LP_NOT) break;
@@ -202,7 +224,8 @@ static union cell unary(enum lp_op op, enum dtype t, union cell x)
 
 static union cell fold(enum lp_fold f, enum dtype t, union cell x, union cell y)
 {
-    static const uint8_t op[] = { [FOLD_SUM] = LP_ADD, [FOLD_MAX] = LP_MAX, [FOLD_MIN] = LP_MIN, [FOLD_AND] = LP_AND, [FOLD_OR] = LP_OR, [FOLD_PROD] = LP_MUL };
+    static const uint8_t op[] = { [FOLD_SUM] = LP_ADD, [FOLD_MAX] = LP_MAX, [FOLD_MIN] = LP_MIN,
+                                  [FOLD_AND] = LP_AND, [FOLD_OR] = LP_OR,   [FOLD_PROD] = LP_MUL };
     return binary[t](op[f], x, y);
 }
 
@@ -212,10 +235,13 @@ static void *address(struct executor *e, uint32_t buffer, int64_t index, int64_t
 {
     const struct lp_buffer *b = &e->p->buffers.data[buffer];
     if (count && (index < 0 || count < 0 || index > e->counts[buffer] - count))
-        hop_throw(HOP_INTERNAL, "loop program: %s of %s at %lld, which has %lld elements", what, b->name ? b->name : "a buffer", (long long)(index + count - 1),
+        hop_throw(HOP_INTERNAL, "loop program: %s of %s at %lld, which has %lld elements", what,
+                  b->name ? b->name : "a buffer", (long long)(index + count - 1),
                   (long long)e->counts[buffer]);
     char *base = b->kind == BUF_LOCAL ? e->stack[buffer] : e->buffers[buffer];
-    if (!base && count) hop_throw(HOP_INTERNAL, "loop program: %s of %s, which has no memory", what, b->name ? b->name : "a buffer");
+    if (!base && count)
+        hop_throw(HOP_INTERNAL, "loop program: %s of %s, which has no memory", what,
+                  b->name ? b->name : "a buffer");
     return base ? base + index * dtype_info[b->dtype].size : NULL;
 }
 
@@ -238,14 +264,18 @@ static union cell value_of(const struct executor *e, lpv v)
     }
 }
 
-static int64_t index_of(const struct executor *e, lpv v, int64_t absent) { return v == LPV_NONE ? absent : value_of(e, v).i64; }
+static int64_t index_of(const struct executor *e, lpv v, int64_t absent)
+{
+    return v == LPV_NONE ? absent : value_of(e, v).i64;
+}
 
 static union cell fold_lanes(const struct executor *e, const struct lp_instr *i)
 {
     union cell lanes[LP_STRICT_LANES];
     memcpy(lanes, e->locals + i->imm * LP_STRICT_LANES, sizeof lanes);
     for (int w = LP_STRICT_LANES / 2; w; w /= 2)
-        for (int j = 0; j < w; j++) lanes[j] = fold((enum lp_fold)i->b, (enum dtype)i->dtype, lanes[j], lanes[j + w]);
+        for (int j = 0; j < w; j++)
+            lanes[j] = fold((enum lp_fold)i->b, (enum dtype)i->dtype, lanes[j], lanes[j + w]);
     return lanes[0];
 }
 
@@ -254,17 +284,29 @@ static union cell compute(struct executor *e, lpv v)
     const struct lp_instr *i = &e->p->instrs.data[v];
     enum dtype t = (enum dtype)i->dtype;
     switch (i->op) {
-    case LP_CONST: case LP_SYMBOL: case LP_VAR: return value_of(e, v);
+    case LP_CONST:
+    case LP_SYMBOL:
+    case LP_VAR: return value_of(e, v);
     case LP_READ: {
         bool lanes = e->p->locals.data[i->imm].kind == LOCAL_LANES;
         return e->locals[i->imm * LP_STRICT_LANES + (lanes ? e->lane : 0)];
     }
     case LP_LOAD: return fetch(address(e, (uint32_t)i->imm, value_of(e, i->a).i64, 1, "load"), t);
     case LP_FOLD: return fold_lanes(e, i);
-    case LP_NEG: case LP_ABS: case LP_SQRT: case LP_FLOOR: case LP_CEIL: case LP_TRUNC: case LP_ROUND: case LP_POPCOUNT: case LP_CLZ: case LP_NOT: return unary((enum lp_op)i->op, t, value_of(e, i->a));
+    case LP_NEG:
+    case LP_ABS:
+    case LP_SQRT:
+    case LP_FLOOR:
+    case LP_CEIL:
+    case LP_TRUNC:
+    case LP_ROUND:
+    case LP_POPCOUNT:
+    case LP_CLZ:
+    case LP_NOT: return unary((enum lp_op)i->op, t, value_of(e, i->a));
     case LP_CAST: return cast(lp_dtype(e->p, i->a), t, value_of(e, i->a));
     case LP_BITCAST: return value_of(e, i->a);
-    case LP_FMA: case LP_FUSED: {
+    case LP_FMA:
+    case LP_FUSED: {
         union cell x = value_of(e, i->a), y = value_of(e, i->b), z = value_of(e, i->c), r = { 0 };
         if (t == DT_F32) r.f32 = fmaf(x.f32, y.f32, z.f32);
         else r.f64 = fma(x.f64, y.f64, z.f64);
@@ -319,7 +361,8 @@ static int32_t tell_site(struct executor *e, const struct lp_call *c)
         }
     }
     int32_t status = HOP_OK;
-    if (c->kind == CALL_CALLBACK) status = e->rt->callback(e->rt, site, (int32_t)c->n_operands, operands) ? HOP_INVALID : HOP_OK;
+    if (c->kind == CALL_CALLBACK)
+        status = e->rt->callback(e->rt, site, (int32_t)c->n_operands, operands) ? HOP_INVALID : HOP_OK;
     else (c->kind == CALL_CHECK ? e->rt->check : e->rt->print)(e->rt, site, (int32_t)c->n_operands, operands);
     hop_cleanup_pop(&arena);
     arena_free(&arena);
@@ -330,7 +373,8 @@ static int32_t reserve(struct executor *e, const struct lp_call *c)
 {
     int64_t want = value_of(e, c->index).i64, bytes;
     if (want <= e->counts[c->target] && e->buffers[c->target]) return HOP_OK;
-    if (__builtin_mul_overflow(want, dtype_info[e->p->buffers.data[c->target].dtype].size, &bytes)) return HOP_NOMEM;
+    if (__builtin_mul_overflow(want, dtype_info[e->p->buffers.data[c->target].dtype].size, &bytes))
+        return HOP_NOMEM;
     if (!e->rt->reserve(e->rt, (int32_t)c->target, bytes)) return HOP_NOMEM;
     e->counts[c->target] = HOP_MAX(want, e->counts[c->target]);
     return HOP_OK;
@@ -339,13 +383,18 @@ static int32_t reserve(struct executor *e, const struct lp_call *c)
 static void gemm(struct executor *e, const struct lp_call *c)
 {
     int64_t m = value_of(e, c->gemm.m).i64, n = value_of(e, c->gemm.n).i64, k = value_of(e, c->gemm.k).i64;
-    int64_t lda = value_of(e, c->gemm.lda).i64, ldb = value_of(e, c->gemm.ldb).i64, ldc = value_of(e, c->gemm.ldc).i64;
-    int64_t a_rows = c->gemm.ta ? k : m, a_cols = c->gemm.ta ? m : k, b_rows = c->gemm.tb ? n : k, b_cols = c->gemm.tb ? k : n;
+    int64_t lda = value_of(e, c->gemm.lda).i64, ldb = value_of(e, c->gemm.ldb).i64,
+            ldc = value_of(e, c->gemm.ldc).i64;
+    int64_t a_rows = c->gemm.ta ? k : m, a_cols = c->gemm.ta ? m : k, b_rows = c->gemm.tb ? n : k,
+            b_cols = c->gemm.tb ? k : n;
     if (!m || !n) return;
-    void *a = address(e, c->gemm.a, index_of(e, c->gemm.a_at, 0), k ? (a_rows - 1) * lda + a_cols : 0, "product");
-    void *b = address(e, c->gemm.b, index_of(e, c->gemm.b_at, 0), k ? (b_rows - 1) * ldb + b_cols : 0, "product");
+    void *a = address(e, c->gemm.a, index_of(e, c->gemm.a_at, 0), k ? (a_rows - 1) * lda + a_cols : 0,
+                      "product");
+    void *b = address(e, c->gemm.b, index_of(e, c->gemm.b_at, 0), k ? (b_rows - 1) * ldb + b_cols : 0,
+                      "product");
     void *to = address(e, c->gemm.c, index_of(e, c->gemm.c_at, 0), (m - 1) * ldc + n, "product");
-    e->rt->gemm(e->rt, c->gemm.dtype, c->gemm.ta, c->gemm.tb, m, n, k, a, lda, b, ldb, to, ldc, c->gemm.accumulate);
+    e->rt->gemm(e->rt, c->gemm.dtype, c->gemm.ta, c->gemm.tb, m, n, k, a, lda, b, ldb, to, ldc,
+                c->gemm.accumulate);
 }
 
 static int32_t run_block(struct executor *e, const struct lp_block *block);
@@ -356,7 +405,8 @@ static int32_t run_procedure(struct executor *e, const struct lp_call *c)
     struct executor **q = &e->procedures[c->target];
     if (!*q) *q = executor_new(e, e->program->procedures.data[c->target]);
     for (uint32_t k = 0; k < c->n_operands; k++)
-        (*q)->buffers[k] = address(e, c->operands[k].buffer, index_of(e, c->operands[k].index, 0), (*q)->counts[k], "an array for a procedure");
+        (*q)->buffers[k] = address(e, c->operands[k].buffer, index_of(e, c->operands[k].index, 0),
+                                   (*q)->counts[k], "an array for a procedure");
     return run_block(*q, (*q)->p->root);
 }
 
@@ -369,12 +419,14 @@ static int32_t run_call(struct executor *e, const struct lp_call *c)
         if (value_of(e, c->value).b) return HOP_OK;
         tell_site(e, c);
         return HOP_CHECK;
-    case CALL_PRINT: case CALL_CALLBACK: return c->mask == LPV_NONE || value_of(e, c->mask).b ? tell_site(e, c) : HOP_OK;
+    case CALL_PRINT:
+    case CALL_CALLBACK: return c->mask == LPV_NONE || value_of(e, c->mask).b ? tell_site(e, c) : HOP_OK;
     case CALL_RESERVE: return reserve(e, c);
     case CALL_SETDIM: e->symbols[c->target] = value_of(e, c->value).i64; return HOP_OK;
     case CALL_COPY: {
         int64_t count = value_of(e, c->count).i64;
-        void *to = address(e, c->target, index_of(e, c->lo, 0), count, "copy to"), *from = address(e, c->source, index_of(e, c->index, 0), count, "copy");
+        void *to = address(e, c->target, index_of(e, c->lo, 0), count, "copy to"),
+             *from = address(e, c->source, index_of(e, c->index, 0), count, "copy");
         if (count) memmove(to, from, (size_t)count * dtype_info[buffers[c->target].dtype].size);
         return HOP_OK;
     }
@@ -447,10 +499,12 @@ static int32_t run_block(struct executor *e, const struct lp_block *block)
         case LP_LET: e->values[s->value] = compute(e, s->value); break;
         case LP_STORE: {
             union cell x = value_of(e, s->value);
-            memcpy(address(e, s->target, value_of(e, s->index).i64, 1, "store"), &x, dtype_info[e->p->buffers.data[s->target].dtype].size);
+            memcpy(address(e, s->target, value_of(e, s->index).i64, 1, "store"), &x,
+                   dtype_info[e->p->buffers.data[s->target].dtype].size);
             break;
         }
-        case LP_SET: case LP_ACCUM: set_local(e, s); break;
+        case LP_SET:
+        case LP_ACCUM: set_local(e, s); break;
         case LP_FOR: status = run_for(e, s); break;
         case LP_WHILE: status = run_while(e, s); break;
         case LP_IF: status = run_block(e, value_of(e, s->value).b ? s->body : s->other); break;
@@ -477,7 +531,8 @@ static struct executor *executor_new(const struct executor *from, const struct l
     for (uint32_t b = 0; b < p->buffers.len; b++) {
         const struct lp_buffer *buffer = &p->buffers.data[b];
         if (buffer->kind == BUF_DYN) continue;
-        e->counts[b] = buffer->static_count >= 0 ? buffer->static_count : dim_eval(p->m, buffer->count, e->symbols);
+        e->counts[b] = buffer->static_count >= 0 ? buffer->static_count
+                                                 : dim_eval(p->m, buffer->count, e->symbols);
         if (buffer->kind != BUF_LOCAL) continue;
         size_t bytes = (size_t)e->counts[b] * dtype_info[buffer->dtype].size;
         e->stack[b] = memset(arena_alloc(a, bytes), 0xa5, bytes); /* nobody may count on what is there */
@@ -489,7 +544,12 @@ int32_t lp_execute(const struct lp *p, struct hop_rt *rt, void **buffers, int64_
 {
     struct arena arena = { 0 };
     hop_cleanup_push(arena_free, &arena);
-    struct executor first = { .program = p, .rt = rt, .buffers = buffers, .symbols = symbols, .memory = &arena, .procedures = ARENA_ZNEW(&arena, struct executor *, p->procedures.len) };
+    struct executor first = { .program = p,
+                              .rt = rt,
+                              .buffers = buffers,
+                              .symbols = symbols,
+                              .memory = &arena,
+                              .procedures = ARENA_ZNEW(&arena, struct executor *, p->procedures.len) };
     struct executor *e = executor_new(&first, p);
     number_sites(e, p->root);
     e->sites = ARENA_NEW(&arena, struct lp_call *, e->n_sites);

@@ -1,5 +1,6 @@
-/* Loop programs as pseudo-C, for people: buffers with their kinds and why they exist, then the statements. A pure value that is used once in its own
- * block is written where it is used, one that nobody uses is left out; everything else has a name. */
+/* Loop programs as pseudo-C, for people: buffers with their kinds and why they exist, then the statements. A
+ * pure value that is used once in its own block is written where it is used, one that nobody uses is left
+ * out; everything else has a name. */
 #include "ir/angle.h"
 #include "ir/number.h"
 #include "loop/lp_walk.h"
@@ -18,14 +19,22 @@ struct printer {
 };
 
 static const char *const op_text[LP_OP_COUNT] = {
-    [LP_NEG] = "-",   [LP_ABS] = "abs",  [LP_SQRT] = "sqrt", [LP_FLOOR] = "floor", [LP_CEIL] = "ceil", [LP_TRUNC] = "trunc", [LP_ROUND] = "round", [LP_POPCOUNT] = "popcount", [LP_CLZ] = "clz", [LP_NOT] = "!",    [LP_ADD] = "+",        [LP_SUB] = "-",
-    [LP_MUL] = "*",   [LP_DIV] = "/",    [LP_REM] = "rem",   [LP_MIN] = "min",     [LP_MAX] = "max",  [LP_AND] = "&",        [LP_OR] = "|",
-    [LP_XOR] = "^",   [LP_SHL] = "<<",   [LP_SHR] = ">>>",   [LP_SAR] = ">>",      [LP_FLOORDIV] = "//", [LP_MOD] = "%",     [LP_EQ] = "==",
-    [LP_NE] = "!=",   [LP_LT] = "<",     [LP_LE] = "<=",     [LP_GT] = ">",        [LP_GE] = ">=",    [LP_FMA] = "fma", [LP_FUSED] = "fused",      [LP_SELECT] = "?",
+    [LP_NEG] = "-",       [LP_ABS] = "abs",     [LP_SQRT] = "sqrt",   [LP_FLOOR] = "floor",
+    [LP_CEIL] = "ceil",   [LP_TRUNC] = "trunc", [LP_ROUND] = "round", [LP_POPCOUNT] = "popcount",
+    [LP_CLZ] = "clz",     [LP_NOT] = "!",       [LP_ADD] = "+",       [LP_SUB] = "-",
+    [LP_MUL] = "*",       [LP_DIV] = "/",       [LP_REM] = "rem",     [LP_MIN] = "min",
+    [LP_MAX] = "max",     [LP_AND] = "&",       [LP_OR] = "|",        [LP_XOR] = "^",
+    [LP_SHL] = "<<",      [LP_SHR] = ">>>",     [LP_SAR] = ">>",      [LP_FLOORDIV] = "//",
+    [LP_MOD] = "%",       [LP_EQ] = "==",       [LP_NE] = "!=",       [LP_LT] = "<",
+    [LP_LE] = "<=",       [LP_GT] = ">",        [LP_GE] = ">=",       [LP_FMA] = "fma",
+    [LP_FUSED] = "fused", [LP_SELECT] = "?",
 };
-static const char *const fold_text[] = { [FOLD_SUM] = "sum", [FOLD_MAX] = "max", [FOLD_MIN] = "min", [FOLD_AND] = "and", [FOLD_OR] = "or", [FOLD_PROD] = "prod" };
-static const char *const buffer_kind_text[] = { [BUF_ARG] = "argument", [BUF_RESULT] = "result", [BUF_CONST] = "constant", [BUF_TEMP] = "temporary",
-                                                [BUF_LOCAL] = "local", [BUF_DYN] = "growing" };
+static const char *const fold_text[] = { [FOLD_SUM] = "sum", [FOLD_MAX] = "max", [FOLD_MIN] = "min",
+                                         [FOLD_AND] = "and", [FOLD_OR] = "or",   [FOLD_PROD] = "prod" };
+static const char *const buffer_kind_text[] = {
+    [BUF_ARG] = "argument",   [BUF_RESULT] = "result", [BUF_CONST] = "constant",
+    [BUF_TEMP] = "temporary", [BUF_LOCAL] = "local",   [BUF_DYN] = "growing"
+};
 
 static void put_value(struct printer *w, lpv v);
 
@@ -56,7 +65,8 @@ static void put_const(struct printer *w, const struct lp_instr *i)
     enum dtype t = (enum dtype)i->dtype;
     if (t == DT_BOOL) text_str(w->out, i->bits ? "true" : "false");
     else if (t == DT_F32) text_add(w->out, "%.9gf", element_real(t, &i->bits));
-    else if (dtype_is_float(t)) text_add(w->out, t == DT_F64 ? "%.17g" : t == DT_F16 ? "%.5gh" : "%.4gb", element_real(t, &i->bits));
+    else if (dtype_is_float(t))
+        text_add(w->out, t == DT_F64 ? "%.17g" : t == DT_F16 ? "%.5gh" : "%.4gb", element_real(t, &i->bits));
     else if (dtype_info[t].kind == KIND_UINT) text_add(w->out, "%lluu", (unsigned long long)i->bits);
     else text_add(w->out, "%lld", (long long)element_whole(t, &i->bits));
 }
@@ -89,7 +99,9 @@ static void put_instr(struct printer *w, lpv v)
     switch (op) {
     case LP_CONST: put_const(w, i); return;
     case LP_SYMBOL: {
-        const char *name = (uint64_t)i->imm < w->p->entry->n_symbols ? module_text(w->p->m, w->p->entry->symbols[i->imm].name) : "";
+        const char *name = (uint64_t)i->imm < w->p->entry->n_symbols
+                               ? module_text(w->p->m, w->p->entry->symbols[i->imm].name)
+                               : "";
         if (*name) text_str(w->out, name);
         else text_add(w->out, "$%lld", (long long)i->imm);
         return;
@@ -102,7 +114,8 @@ static void put_instr(struct printer *w, lpv v)
         put_local(w, (uint32_t)i->imm);
         text_str(w->out, ")");
         return;
-    case LP_CAST: case LP_BITCAST:
+    case LP_CAST:
+    case LP_BITCAST:
         text_add(w->out, "%s%s", op == LP_CAST ? "" : "bits_", dtype_info[i->dtype].name);
         put_operands(w, i, 1);
         return;
@@ -190,13 +203,15 @@ static void put_call(struct printer *w, const struct lp_call *c)
         text_add(out, ", \"%s\"", module_text(w->p->m, c->text));
         put_shown(w, c);
         break;
-    case CALL_PRINT: case CALL_CALLBACK:
+    case CALL_PRINT:
+    case CALL_CALLBACK:
         if (c->mask != LPV_NONE) {
             text_str(out, "if (");
             put_value(w, c->mask);
             text_str(out, ") ");
         }
-        text_add(out, "%s(\"%s\"", c->kind == CALL_PRINT ? "print" : "callback", module_text(w->p->m, c->text));
+        text_add(out, "%s(\"%s\"", c->kind == CALL_PRINT ? "print" : "callback",
+                 module_text(w->p->m, c->text));
         put_shown(w, c);
         break;
     case CALL_PROCEDURE:
@@ -214,7 +229,8 @@ static void put_call(struct printer *w, const struct lp_call *c)
         text_add(out, "%s = (", module_text(w->p->m, w->p->entry->symbols[c->target].name));
         put_value(w, c->value);
         break;
-    case CALL_COPY: case CALL_ZERO:
+    case CALL_COPY:
+    case CALL_ZERO:
         text_str(out, c->kind == CALL_COPY ? "copy(" : "zero(");
         put_element(w, c->target, c->lo);
         if (c->kind == CALL_COPY) {
@@ -236,7 +252,9 @@ static void put_indent(struct printer *w, uint32_t indent) { text_add(w->out, "%
 
 static void put_for(struct printer *w, const struct lp_stmt *s, uint32_t indent)
 {
-    static const char *const modes[] = { [FOR_SERIAL] = "", [FOR_VECTOR] = " vector", [FOR_PARALLEL] = " parallel" };
+    static const char *const modes[] = {
+        [FOR_SERIAL] = "", [FOR_VECTOR] = " vector", [FOR_PARALLEL] = " parallel"
+    };
     int64_t step = 1;
     text_str(w->out, "for (");
     put_var(w, s->target);
@@ -340,7 +358,8 @@ static void count_use(void *ctx, lpv v)
     w->used_in[v] = w->block;
 }
 
-/* First everything that statements other than LET read, then, operands being older than their readers, what those values are made of. */
+/* First everything that statements other than LET read, then, operands being older than their readers, what
+ * those values are made of. */
 static void count_uses(struct printer *w, const struct lp_block *block)
 {
     for (uint32_t i = 0; block && i < block->stmts.len; i++) {
@@ -368,7 +387,8 @@ static void choose_in_place(struct printer *w, const struct lp_block *block)
     for (uint32_t i = 0; block && i < block->stmts.len; i++) {
         const struct lp_stmt *s = &block->stmts.data[i];
         if (s->kind == LP_LET && s->value < w->p->instrs.len)
-            w->in_place[s->value] = w->p->instrs.data[s->value].op > LP_FOLD && w->uses[s->value] == 1 && w->used_in[s->value] == block;
+            w->in_place[s->value] = w->p->instrs.data[s->value].op > LP_FOLD && w->uses[s->value] == 1 &&
+                                    w->used_in[s->value] == block;
         choose_in_place(w, s->body);
         choose_in_place(w, s->other);
     }
@@ -384,7 +404,8 @@ static void put_buffers(struct printer *w)
         if (b->static_count >= 0) text_add(w->out, "%lld", (long long)b->static_count);
         else if (b->kind != BUF_DYN) dim_print(w->p->m, w->p->entry->symbols, b->count, w->out);
         text_add(w->out, "];  /* %s", buffer_kind_text[b->kind]);
-        if (b->kind <= BUF_CONST || (b->kind == BUF_DYN && b->index != HOP_NONE)) text_add(w->out, " %u", b->index);
+        if (b->kind <= BUF_CONST || (b->kind == BUF_DYN && b->index != HOP_NONE))
+            text_add(w->out, " %u", b->index);
         if (b->kind == BUF_TEMP && b->last) {
             if (w->p->arena_static) text_add(w->out, " at %lld", (long long)b->offset);
             else text_add(w->out, " in slot %u", b->slot);

@@ -1,5 +1,6 @@
-/* Lowering, the part about nests: which values are stored, which of them share loops, and how a nest is written. A dry run of each stored
- * value's expression tells how it reads the others; values that read each other at the same point, or along the same row, share a nest. */
+/* Lowering, the part about nests: which values are stored, which of them share loops, and how a nest is
+ * written. A dry run of each stored value's expression tells how it reads the others; values that read each
+ * other at the same point, or along the same row, share a nest. */
 #include "ir/number.h"
 #include "loop/lower_impl.h"
 
@@ -8,7 +9,7 @@ enum {
     COST_OF_EXPENSIVE = 16, /* a transcendental, a division, a gather */
     STORE_SHARED = 16,      /* several readers: stored from this cost on */
     STORE_MANY = 5,         /* read many times (operand of a product, broadcast): stored from this cost on */
-    STORE_AGAIN = 2,        /* read on every trip of a loop: stored from this cost on, and when its layout changes */
+    STORE_AGAIN = 2, /* read on every trip of a loop: stored from this cost on, and when its layout changes */
     STORE_SINGLY = 4,       /* read by scalar code: stored, by vector code, from this cost on */
     STORE_ALWAYS = 400,     /* bounds the size of one expression */
     NEST_ITEMS = 24,        /* stored values in one nest */
@@ -44,7 +45,8 @@ bool nest_is_block(struct lower *L, const struct node *n)
 bool nest_is_step(struct lower *L, val v)
 {
     const struct value_info *info = &L->info[v];
-    if (info->root || !info->uses || !info->cost || type_of(L, v).rank || L->f->values[v].node == NODE_NONE) return false;
+    if (info->root || !info->uses || !info->cost || type_of(L, v).rank || L->f->values[v].node == NODE_NONE)
+        return false;
     const struct node *n = fn_node(L->f, L->f->values[v].node);
     return !nest_is_block(L, n) && lower_of(n)->kind == LOWER_POINTWISE;
 }
@@ -55,14 +57,16 @@ static uint8_t operand_use(struct lower *L, const struct node *n, uint32_t i)
 {
     const struct op_lower *row = lower_of(n);
     if (row->kind == LOWER_BLOCK && row->operand_use) return row->operand_use(L->f, n, i);
-    if (row->kind == LOWER_REDUCE && product_operand_direct(L, n, i)) return USE_ONCE; /* the permute in between is read through */
+    if (row->kind == LOWER_REDUCE && product_operand_direct(L, n, i))
+        return USE_ONCE; /* the permute in between is read through */
     return USE_ARRAY;
 }
 
 static void count_uses(struct lower *L)
 {
     const struct fn *f = L->f;
-    for (uint32_t i = 0; i < f->n_values; i++) L->info[i] = (struct value_info){ .nest = HOP_NONE, .item = HOP_NONE };
+    for (uint32_t i = 0; i < f->n_values; i++)
+        L->info[i] = (struct value_info){ .nest = HOP_NONE, .item = HOP_NONE };
     for (uint32_t r = 0; r < f->n_results; r++)
         if (!L->sinks[r].unused) {
             struct value_info *info = &L->info[f->results[r]];
@@ -82,7 +86,8 @@ static void count_uses(struct lower *L)
             if (!block) info->many |= many;
             else {
                 uint8_t use = operand_use(L, n, k);
-                if (use == USE_ARRAY && !info->why) info->why = arena_printf(L->arena, "operand of %s", node_row(n)->name);
+                if (use == USE_ARRAY && !info->why)
+                    info->why = arena_printf(L->arena, "operand of %s", node_row(n)->name);
                 info->many |= use == USE_MANY;
                 info->again |= use == USE_MANY;
                 info->singly |= use == USE_ONCE && row->one_by_one && row->one_by_one(L->S->m, f, n);
@@ -97,7 +102,8 @@ static const char *store_reason(const struct value_info *info, const struct op_l
     if (info->why) return info->why;
     if (info->cost >= STORE_ALWAYS) return "a long expression";
     if (info->many && info->cost >= STORE_MANY) return "read many times";
-    if (info->again && (row->access == ACCESS_VIEW || info->cost >= STORE_AGAIN)) return "read again on every trip";
+    if (info->again && (row->access == ACCESS_VIEW || info->cost >= STORE_AGAIN))
+        return "read again on every trip";
     if (info->singly && info->cost >= STORE_SINGLY) return "read one element after the other";
     if (info->uses > 1 && info->cost >= STORE_SHARED) return "expensive, several readers";
     return NULL;
@@ -114,14 +120,18 @@ static void choose_roots(struct lower *L)
         uint32_t cost = own[row->cost];
         for (uint32_t k = 0; k < n->n_operands; k++) {
             val o = node_operands(f, n)[k];
-            cost += L->info[o].root || f->values[o].node == NODE_NONE || nest_is_block(L, fn_node(f, f->values[o].node)) || nest_is_step(L, o) ? 1 : L->info[o].cost;
+            cost += L->info[o].root || f->values[o].node == NODE_NONE ||
+                            nest_is_block(L, fn_node(f, f->values[o].node)) || nest_is_step(L, o)
+                        ? 1
+                        : L->info[o].cost;
         }
         for (uint32_t k = 0; k < n->n_results; k++) {
             struct value_info *info = &L->info[n->results + k];
             info->cost = HOP_MIN(cost, 1u << 20);
             if (nest_is_block(L, n)) continue;
             const char *why = store_reason(info, row);
-            if (row->kind == LOWER_POINTWISE && !type_of(L, n->results + k).rank) why = NULL; /* scalars are at hand */
+            if (row->kind == LOWER_POINTWISE && !type_of(L, n->results + k).rank)
+                why = NULL; /* scalars are at hand */
             if (!why || !info->uses) continue;
             info->root = true;
             info->why = why;
@@ -137,7 +147,8 @@ static bool folds_rows(struct lower *L, const struct node *n)
     return row->product ? product_rows(L, n) : row->row_fold && row->row_fold(L->S->m, L->f, n);
 }
 
-/* Expands the item's expression in a scratch program and records what it reads. Loops are left open: the program is thrown away. */
+/* Expands the item's expression in a scratch program and records what it reads. Loops are left open: the
+ * program is thrown away. */
 static void probe_item(struct lower *L, struct item *item)
 {
     struct probe probe = { .item = item };
@@ -150,12 +161,14 @@ static void probe_item(struct lower *L, struct item *item)
     lpv folded[MAX_RANK];
     dim extents[MAX_RANK];
     uint32_t n_folded = 0;
-    for (uint32_t i = 0; i < t.rank; i++) probe.vars[i] = lp_for_begin(p, lp_index(p, 0), lower_dim(L, t.dims[i]), lp_index(p, 1), FOR_SERIAL);
+    for (uint32_t i = 0; i < t.rank; i++)
+        probe.vars[i] = lp_for_begin(p, lp_index(p, 0), lower_dim(L, t.dims[i]), lp_index(p, 1), FOR_SERIAL);
     probe.n_vars = t.rank;
     bool reduce = n && !nest_is_block(L, n) && lower_of(n)->kind == LOWER_REDUCE;
     if (reduce) {
         n_folded = lower_of(n)->reduced(L->S->m, L->f, n, extents);
-        for (uint32_t i = 0; i < n_folded; i++) folded[i] = lp_for_begin(p, lp_index(p, 0), lower_dim(L, extents[i]), lp_index(p, 1), FOR_SERIAL);
+        for (uint32_t i = 0; i < n_folded; i++)
+            folded[i] = lp_for_begin(p, lp_index(p, 0), lower_dim(L, extents[i]), lp_index(p, 1), FOR_SERIAL);
         if (item->class == ITEM_ROW) probe.vars[probe.n_vars++] = folded[0];
         lower_of(n)->reduce_elem(L, L->f, n, probe.vars, folded);
     } else if (n && lower_of(n)->kind == LOWER_POINTWISE && !nest_is_block(L, n))
@@ -170,7 +183,8 @@ static void mark_inline_reads(struct lower *L, val v)
 {
     if (L->f->values[v].node == NODE_NONE || nest_is_step(L, v)) return;
     if (L->info[v].root) {
-        if (L->info[v].nest != HOP_NONE) L->nest_list.data[L->info[v].nest]->items.data[L->info[v].item].memory = true;
+        if (L->info[v].nest != HOP_NONE)
+            L->nest_list.data[L->info[v].nest]->items.data[L->info[v].item].memory = true;
         return;
     }
     const struct node *n = fn_node(L->f, L->f->values[v].node);
@@ -203,8 +217,7 @@ static struct item new_item(struct lower *L, val v, struct nest *key)
         uint32_t n_folded = row->reduced(L->S->m, L->f, n, extents);
         item.class = n_folded == 1 ? ITEM_ROW : ITEM_ALONE;
         if (n_folded == 1) key->inner = extents[0];
-    } else if (!t.rank)
-        item.class = ITEM_ALONE;
+    } else if (!t.rank) item.class = ITEM_ALONE;
     else {
         item.class = row->kind == LOWER_REDUCE ? ITEM_COLUMN : ITEM_POINT;
         key->inner = t.dims[--key->n_outer];
@@ -214,7 +227,8 @@ static struct item new_item(struct lower *L, val v, struct nest *key)
 
 static bool same_key(const struct nest *a, const struct nest *b)
 {
-    return a->n_outer == b->n_outer && a->inner == b->inner && (!a->n_outer || !memcmp(a->outer, b->outer, a->n_outer * sizeof *a->outer));
+    return a->n_outer == b->n_outer && a->inner == b->inner &&
+           (!a->n_outer || !memcmp(a->outer, b->outer, a->n_outer * sizeof *a->outer));
 }
 
 /* May the item join the open nest, and in which phase? */
@@ -232,8 +246,10 @@ static bool joins(struct lower *L, struct item *item)
         uint32_t phase;
         if (w->class == ITEM_ROW && r.relation == row_relation) phase = w->phase + 1;
         else if (w->class == ITEM_SCALAR && r.relation == row_relation) phase = w->phase;
-        else if ((w->class == ITEM_POINT || w->class == ITEM_COLUMN) && !per_row && r.relation == REL_SAME) phase = w->phase;
-        else if ((w->class == ITEM_POINT || w->class == ITEM_COLUMN) && !per_row && r.relation == REL_ROWVEC) phase = w->phase + 1;
+        else if ((w->class == ITEM_POINT || w->class == ITEM_COLUMN) && !per_row && r.relation == REL_SAME)
+            phase = w->phase;
+        else if ((w->class == ITEM_POINT || w->class == ITEM_COLUMN) && !per_row && r.relation == REL_ROWVEC)
+            phase = w->phase + 1;
         else return false;
         item->phase = HOP_MAX(item->phase, phase);
     }
@@ -268,7 +284,8 @@ static void place_root(struct lower *L, val v)
 {
     struct nest key;
     struct item item = new_item(L, v, &key);
-    bool fuse = pass_on(&L->S->o->passes, PASS_fuse) && L->open && L->open->items.len < NEST_ITEMS && L->open->inner != HOP_NONE;
+    bool fuse = pass_on(&L->S->o->passes, PASS_fuse) && L->open && L->open->items.len < NEST_ITEMS &&
+                L->open->inner != HOP_NONE;
     if (fuse && item.class == ITEM_POINT && same_outer(L->open, type_of(L, v))) { /* one value per row? */
         struct item per_row = item;
         per_row.class = ITEM_SCALAR;
@@ -298,7 +315,8 @@ static bool needs_open(struct lower *L, val v)
     if (L->info[v].root) return L->info[v].nest == L->nest_list.len - 1;
     if (nest_is_step(L, v)) return false; /* it closed the nest if it had to */
     const struct node *n = fn_node(L->f, L->f->values[v].node);
-    if (nest_is_block(L, n) || lower_of(n)->kind != LOWER_POINTWISE || L->slots[v].kind != SLOT_INLINE) return false;
+    if (nest_is_block(L, n) || lower_of(n)->kind != LOWER_POINTWISE || L->slots[v].kind != SLOT_INLINE)
+        return false;
     for (uint32_t k = 0; k < n->n_operands; k++)
         if (needs_open(L, node_operands(L->f, n)[k])) return true;
     return false;
@@ -310,7 +328,8 @@ static void schedule(struct lower *L)
     for (uint32_t i = 0; i < f->n_nodes; i++) {
         const struct node *n = fn_node(f, i);
         if (nest_is_block(L, n) || binds_symbol(L, i)) {
-            bool apart = n->n_results == 1 && L->info[n->results].run && !needs_open(L, node_operands(f, n)[0]); /* the open nest has no part in it */
+            bool apart = n->n_results == 1 && L->info[n->results].run &&
+                         !needs_open(L, node_operands(f, n)[0]); /* the open nest has no part in it */
             if (!apart) close_nest(L);
             vec_push(L->arena, &L->steps, (struct step){ STEP_BLOCK, i });
             for (uint32_t k = 0; k < n->n_operands; k++) mark_inline_reads(L, node_operands(f, n)[k]);
@@ -343,7 +362,9 @@ static void choose_memory(struct lower *L)
                 if (!info->root || info->nest == HOP_NONE) continue;
                 struct item *w = &L->nest_list.data[info->nest]->items.data[info->item];
                 if (info->nest != k) w->memory = true;
-                else if (w->phase != nest->items.data[i].phase && (w->class == ITEM_POINT || w->class == ITEM_COLUMN)) w->row_temp = true;
+                else if (w->phase != nest->items.data[i].phase &&
+                         (w->class == ITEM_POINT || w->class == ITEM_COLUMN))
+                    w->row_temp = true;
             }
     }
 }
@@ -353,8 +374,11 @@ static void choose_memory(struct lower *L)
 bool nest_operand_reads(struct lower *L, val operand, val v)
 {
     if (operand == v) return true;
-    struct item reader = { .v = operand, .node = L->f->values[operand].node, .class = ITEM_POINT, .held = LPV_NONE };
-    if (reader.node == NODE_NONE || L->info[operand].root || nest_is_block(L, fn_node(L->f, reader.node))) return false;
+    struct item reader = {
+        .v = operand, .node = L->f->values[operand].node, .class = ITEM_POINT, .held = LPV_NONE
+    };
+    if (reader.node == NODE_NONE || L->info[operand].root || nest_is_block(L, fn_node(L->f, reader.node)))
+        return false;
     probe_item(L, &reader);
     for (uint32_t r = 0; r < reader.reads.len; r++)
         if (reader.reads.data[r].v == v) return true;
@@ -379,7 +403,8 @@ bool nest_reads_from(struct lower *L, val v, uint32_t first_step)
                 for (uint32_t r = 0; r < nest->items.data[i].reads.len; r++)
                     if (nest->items.data[i].reads.data[r].v == v) return true;
         } else { /* blocks and scalars: does it reach them? */
-            const struct node *n = fn_node(L->f, step.kind == STEP_BLOCK ? step.index : L->f->values[step.index].node);
+            const struct node *n = fn_node(L->f, step.kind == STEP_BLOCK ? step.index
+                                                                         : L->f->values[step.index].node);
             for (uint32_t k = 0; k < n->n_operands; k++)
                 if (nest_operand_reads(L, node_operands(L->f, n)[k], v)) return true;
         }
@@ -387,7 +412,8 @@ bool nest_reads_from(struct lower *L, val v, uint32_t first_step)
     return false;
 }
 
-/* Can the result be written over parameter `param` where its nest stands? All reads of the parameter must come before the store. */
+/* Can the result be written over parameter `param` where its nest stands? All reads of the parameter must
+ * come before the store. */
 static bool may_overwrite(struct lower *L, uint32_t param, const struct value_info *info)
 {
     const struct nest *nest = L->nest_list.data[info->nest];
@@ -399,13 +425,15 @@ static bool may_overwrite(struct lower *L, uint32_t param, const struct value_in
         for (uint32_t r = 0; r < nest->items.data[i].reads.len; r++) {
             struct read read = nest->items.data[i].reads.data[r];
             if (read.v != param) continue;
-            if (read.relation != REL_SAME || i > info->item || nest->items.data[i].phase > writer->phase) return false;
+            if (read.relation != REL_SAME || i > info->item || nest->items.data[i].phase > writer->phase)
+                return false;
         }
     return !nest_reads_from(L, param, at + 1);
 }
 
-/* Is u read only by nodes in front of `node`, or by what `node` itself computes its part from? Nests that stand in front of a block are written in front
- * of it; values expanded in place are read where their readers stand. */
+/* Is u read only by nodes in front of `node`, or by what `node` itself computes its part from? Nests that
+ * stand in front of a block are written in front of it; values expanded in place are read where their readers
+ * stand. */
 static bool read_only_before(struct lower *L, val u, uint32_t node)
 {
     const struct fn *f = L->f;
@@ -417,12 +445,15 @@ static bool read_only_before(struct lower *L, val u, uint32_t node)
         if (!reads || i == node) continue;
         if (i > node) return false;
         for (uint32_t k = 0; k < n->n_results && expanded; k++)
-            if (!L->info[n->results + k].root && type_of(L, n->results + k).rank && !read_only_before(L, n->results + k, node)) return false;
+            if (!L->info[n->results + k].root && type_of(L, n->results + k).rank &&
+                !read_only_before(L, n->results + k, node))
+                return false;
     }
     return true;
 }
 
-/* Results that are their parameter but for parts written one after the other: each part is written into the parameter's memory. */
+/* Results that are their parameter but for parts written one after the other: each part is written into the
+ * parameter's memory. */
 static bool stays_in_registers(struct lower *L, struct array a)
 {
     const struct lp_buffer *b = &L->S->p->buffers.data[a.buffer];
@@ -435,14 +466,17 @@ static void choose_parts(struct lower *L)
     if (!pass_on(&L->S->o->passes, PASS_inplace)) return;
     for (uint32_t r = 0; r < f->n_results; r++) {
         struct sink *sink = &L->sinks[r];
-        if (sink->unused || sink->scalar || sink->overwrites == HOP_NONE || L->slots[sink->overwrites].kind != SLOT_ARRAY || stays_in_registers(L, sink->array)) continue;
+        if (sink->unused || sink->scalar || sink->overwrites == HOP_NONE ||
+            L->slots[sink->overwrites].kind != SLOT_ARRAY || stays_in_registers(L, sink->array))
+            continue;
         val v = f->results[r], u;
         uint32_t results = 0;
         for (uint32_t k = 0; k < f->n_results; k++) results += f->results[k] == v && !L->sinks[k].unused;
         bool good = results == 1;
         for (u = v; good && u != sink->overwrites; u = node_operands(f, fn_node(f, f->values[u].node))[0]) {
             const struct node *n = f->values[u].node == NODE_NONE ? NULL : fn_node(f, f->values[u].node);
-            good = n && lower_of(n)->part && !nest_is_block(L, n) && read_only_before(L, node_operands(f, n)[0], f->values[u].node);
+            good = n && lower_of(n)->part && !nest_is_block(L, n) &&
+                   read_only_before(L, node_operands(f, n)[0], f->values[u].node);
             if (!good) break;
         }
         for (u = v; good && u != sink->overwrites; u = node_operands(f, fn_node(f, f->values[u].node))[0]) {
@@ -460,7 +494,8 @@ static void choose_targets(struct lower *L)
         if (sink->unused || sink->scalar || !info->root) continue;
         struct item *item = &L->nest_list.data[info->nest]->items.data[info->item];
         struct target target = { .array = sink->array };
-        if (sink->overwrites != HOP_NONE && !(pass_on(&L->S->o->passes, PASS_inplace) && may_overwrite(L, sink->overwrites, info))) {
+        if (sink->overwrites != HOP_NONE &&
+            !(pass_on(&L->S->o->passes, PASS_inplace) && may_overwrite(L, sink->overwrites, info))) {
             sink->moved = true;
             target.sink = sink;
         }
@@ -488,25 +523,38 @@ static lpv identity_of(struct lp *p, enum lp_fold fold, enum dtype t)
     case FOLD_AND: return t == DT_BOOL ? lp_int(p, t, 1) : lp_int(p, t, -1);
     case FOLD_OR: return lp_int(p, t, 0);
     case FOLD_PROD: return lp_int(p, t, 1);
-    case FOLD_MAX: return t == DT_BOOL ? lp_int(p, t, 0) : dtype_is_float(t) ? lp_real(p, t, -1.0 / 0.0) : lp_int(p, t, dtype_least(t));
-    default: return t == DT_BOOL ? lp_int(p, t, 1) : dtype_is_float(t) ? lp_real(p, t, 1.0 / 0.0) : lp_int(p, t, t == DT_U64 ? -1 : dtype_most(t));
+    case FOLD_MAX:
+        return t == DT_BOOL        ? lp_int(p, t, 0)
+               : dtype_is_float(t) ? lp_real(p, t, -1.0 / 0.0)
+                                   : lp_int(p, t, dtype_least(t));
+    default:
+        return t == DT_BOOL        ? lp_int(p, t, 1)
+               : dtype_is_float(t) ? lp_real(p, t, 1.0 / 0.0)
+                                   : lp_int(p, t, t == DT_U64 ? -1 : dtype_most(t));
     }
 }
 
 static lpv fold_pair(struct lp *p, enum lp_fold fold, lpv a, lpv b)
 {
-    static const uint8_t ops[] = { [FOLD_SUM] = LP_ADD, [FOLD_MAX] = LP_MAX, [FOLD_MIN] = LP_MIN, [FOLD_AND] = LP_AND, [FOLD_OR] = LP_OR, [FOLD_PROD] = LP_MUL };
+    static const uint8_t ops[] = { [FOLD_SUM] = LP_ADD, [FOLD_MAX] = LP_MAX, [FOLD_MIN] = LP_MIN,
+                                   [FOLD_AND] = LP_AND, [FOLD_OR] = LP_OR,   [FOLD_PROD] = LP_MUL };
     return lp_bin(p, (enum lp_op)ops[fold], a, b);
 }
 
 /* What an item that folds accumulates in, and an element of it; the result is rounded when it is complete. */
-static enum dtype item_dtype(struct lower *L, const struct item *item) { return dtype_accumulator((enum dtype)type_of(L, item->v).dtype); }
+static enum dtype item_dtype(struct lower *L, const struct item *item)
+{
+    return dtype_accumulator((enum dtype)type_of(L, item->v).dtype);
+}
 static lpv item_elem(struct lower *L, const struct item *item, const lpv *idx, const lpv *folded)
 {
     const struct node *n = fn_node(L->f, item->node);
     return lp_cast(L->S->p, item_dtype(L, item), lower_of(n)->reduce_elem(L, L->f, n, idx, folded));
 }
-static lpv item_rounded(struct lower *L, const struct item *item, lpv v) { return lp_cast(L->S->p, (enum dtype)type_of(L, item->v).dtype, v); }
+static lpv item_rounded(struct lower *L, const struct item *item, lpv v)
+{
+    return lp_cast(L->S->p, (enum dtype)type_of(L, item->v).dtype, v);
+}
 
 /* Folds one after the other. In default mode two accumulators hide the latency of the additions. */
 static lpv fold_column(struct lower *L, const struct item *item, const lpv *idx)
@@ -520,13 +568,18 @@ static lpv fold_column(struct lower *L, const struct item *item, const lpv *idx)
     lpv folded[MAX_RANK];
     int64_t last = 0;
     uint32_t n_folded = row->reduced(L->S->m, L->f, n, extents);
-    bool two = !p->strict && n_folded && dim_is_const(L->S->m, extents[n_folded - 1]) && (last = dim_const_value(L->S->m, extents[n_folded - 1])) >= 8 && last % 2 == 0;
-    if (!n_folded) return item_rounded(L, item, fold_pair(p, fold, identity_of(p, fold, t), item_elem(L, item, idx, folded)));
-    uint32_t acc = lp_local(p, t, LOCAL_SCALAR, "acc"), odd = two ? lp_local(p, t, LOCAL_SCALAR, "odd") : HOP_NONE;
+    bool two = !p->strict && n_folded && dim_is_const(L->S->m, extents[n_folded - 1]) &&
+               (last = dim_const_value(L->S->m, extents[n_folded - 1])) >= 8 && last % 2 == 0;
+    if (!n_folded)
+        return item_rounded(L, item,
+                            fold_pair(p, fold, identity_of(p, fold, t), item_elem(L, item, idx, folded)));
+    uint32_t acc = lp_local(p, t, LOCAL_SCALAR, "acc"),
+             odd = two ? lp_local(p, t, LOCAL_SCALAR, "odd") : HOP_NONE;
     lp_set(p, acc, identity_of(p, fold, t));
     if (two) lp_set(p, odd, identity_of(p, fold, t));
     for (uint32_t i = 0; i < n_folded; i++)
-        folded[i] = lp_for_begin(p, lp_index(p, 0), lower_dim(L, extents[i]), lp_index(p, two && i + 1 == n_folded ? 2 : 1), FOR_SERIAL);
+        folded[i] = lp_for_begin(p, lp_index(p, 0), lower_dim(L, extents[i]),
+                                 lp_index(p, two && i + 1 == n_folded ? 2 : 1), FOR_SERIAL);
     lpv x = item_elem(L, item, idx, folded);
     lp_set(p, acc, fold_pair(p, fold, lp_read(p, acc), x));
     if (two) {
@@ -555,7 +608,8 @@ static lpv fold_lanes_alone(struct lower *L, const struct item *item, const lpv 
     uint32_t n_folded = row->reduced(L->S->m, L->f, n, extents), lanes = lp_local(p, t, LOCAL_LANES, "lanes");
     lp_set(p, lanes, identity_of(p, fold, t));
     for (uint32_t i = 0; i < n_folded; i++)
-        folded[i] = lp_for_begin(p, lp_index(p, 0), lower_dim(L, extents[i]), lp_index(p, 1), i + 1 == n_folded ? FOR_VECTOR : FOR_SERIAL);
+        folded[i] = lp_for_begin(p, lp_index(p, 0), lower_dim(L, extents[i]), lp_index(p, 1),
+                                 i + 1 == n_folded ? FOR_VECTOR : FOR_SERIAL);
     lp_accum(p, lanes, fold, item_elem(L, item, idx, folded));
     for (uint32_t i = 0; i < n_folded; i++) lp_for_end(p);
     return item_rounded(L, item, lp_fold_lanes(p, lanes, fold));
@@ -566,21 +620,26 @@ static void store_item(struct lower *L, struct item *item, const lpv *idx)
     struct lp *p = L->S->p;
     type_id t = value_type(L->f, item->v);
     struct slot *slot = &L->slots[item->v];
-    if (slot->kind == SLOT_ARRAY && slot->row) lp_store(p, slot->array.buffer, idx[type_get(L->S->m, t).rank - 1], item->held);
+    if (slot->kind == SLOT_ARRAY && slot->row)
+        lp_store(p, slot->array.buffer, idx[type_get(L->S->m, t).rank - 1], item->held);
     bool stored = slot->kind != SLOT_ARRAY || slot->row;
     lpv flat = stored && !item->targets.len ? LPV_NONE : lower_flatten(L, t, idx);
     if (!stored) lp_store(p, slot->array.buffer, lp_bin(p, LP_ADD, slot->array.at, flat), item->held);
     for (uint32_t k = 0; k < item->targets.len; k++) {
         struct array a = item->targets.data[k].array;
         if (!stored && a.buffer == slot->array.buffer && a.at == slot->array.at) continue;
-        lp_store(p, a.buffer, lp_bin(p, LP_ADD, a.at, item->targets.data[k].strided ? place_position(L, item->v, idx) : flat), item->held);
+        lp_store(p, a.buffer,
+                 lp_bin(p, LP_ADD, a.at,
+                        item->targets.data[k].strided ? place_position(L, item->v, idx) : flat),
+                 item->held);
     }
 }
 
 static const char *nest_note(struct lower *L, const struct nest *nest)
 {
     struct text t = { .arena = &L->S->p->arena };
-    for (uint32_t i = 0; i < nest->items.len && i < 6; i++) text_add(&t, "%s%s", i ? ", " : "", node_row(fn_node(L->f, nest->items.data[i].node))->name);
+    for (uint32_t i = 0; i < nest->items.len && i < 6; i++)
+        text_add(&t, "%s%s", i ? ", " : "", node_row(fn_node(L->f, nest->items.data[i].node))->name);
     if (nest->items.len > 6) text_str(&t, ", …");
     return t.data;
 }
@@ -597,7 +656,8 @@ static bool all_same_point(struct lower *L, const struct nest *nest)
     return true;
 }
 
-static uint64_t nest_work(struct lower *L, const struct nest *nest) /* operations; sizes that are not static count as large */
+static uint64_t nest_work(struct lower *L,
+                          const struct nest *nest) /* operations; sizes that are not static count as large */
 {
     struct module *m = L->S->m;
     uint64_t work = 0, points = 1;
@@ -618,23 +678,27 @@ static void prepare_memory(struct lower *L, struct nest *nest, bool parallel)
     for (uint32_t i = 0; i < nest->items.len; i++) {
         struct item *item = &nest->items.data[i];
         type_id t = value_type(L->f, item->v);
-        if (L->info[item->v].within != HOP_NONE) vec_push(L->arena, &item->targets, (struct target){ .array = place_of(L, item->v), .strided = L->info[item->v].strided });
+        if (L->info[item->v].within != HOP_NONE)
+            vec_push(L->arena, &item->targets,
+                     (struct target){ .array = place_of(L, item->v), .strided = L->info[item->v].strided });
         if (L->info[item->v].strided && L->info[item->v].uses == 1) continue; /* nobody reads it */
         for (uint32_t k = 0; k < item->targets.len; k++) {
             struct target *target = &item->targets.data[k];
             if (target->sink) {
-                if (target->sink->instead.buffer == HOP_NONE) target->sink->instead = lower_alloc(L, t, "the next value of a carry");
+                if (target->sink->instead.buffer == HOP_NONE)
+                    target->sink->instead = lower_alloc(L, t, "the next value of a carry");
                 target->array = target->sink->instead;
-            } else
-                lower_room(L, target->array, t);
+            } else lower_room(L, target->array, t);
         }
         bool scalar = !type_get(L->S->m, t).rank;
         if (scalar || (!item->memory && !item->row_temp && !item->targets.len)) continue;
         struct array where;
         struct type type = type_get(L->S->m, t);
         if (item->targets.len && !item->targets.data[0].strided) where = item->targets.data[0].array;
-        else if (!item->memory && !parallel && !nest->flat && type.rank && dim_is_const(L->S->m, type.dims[type.rank - 1])) {
-            where = lower_alloc(L, type_intern(L->S->m, (enum dtype)type.dtype, 1, &type.dims[type.rank - 1]), "a row for later phases");
+        else if (!item->memory && !parallel && !nest->flat && type.rank &&
+                 dim_is_const(L->S->m, type.dims[type.rank - 1])) {
+            where = lower_alloc(L, type_intern(L->S->m, (enum dtype)type.dtype, 1, &type.dims[type.rank - 1]),
+                                "a row for later phases");
             L->slots[item->v] = (struct slot){ .kind = SLOT_ARRAY, .row = true, .array = where };
             continue;
         } else {
@@ -654,7 +718,8 @@ static void emit_point(struct lower *L, struct item *item)
     case ITEM_SCALAR: item->held = row->elem(L, L->f, n, item->v - n->results, L->vars); break;
     case ITEM_COLUMN: item->held = fold_column(L, item, L->vars); break;
     default: /* ITEM_ROW */
-        lp_accum(p, item->local, (enum lp_fold)row->fold, item_elem(L, item, L->vars, &L->vars[L->emitting->n_outer]));
+        lp_accum(p, item->local, (enum lp_fold)row->fold,
+                 item_elem(L, item, L->vars, &L->vars[L->emitting->n_outer]));
         return;
     }
     store_item(L, item, L->vars);
@@ -671,7 +736,9 @@ static void emit_phase(struct lower *L, struct nest *nest, uint32_t phase, lpv l
         else any = true;
         if (item->class == ITEM_ROW) {
             item->local = lp_local(p, item_dtype(L, item), LOCAL_LANES, "lanes");
-            lp_set(p, item->local, identity_of(p, (enum lp_fold)lower_of(fn_node(L->f, item->node))->fold, item_dtype(L, item)));
+            lp_set(p, item->local,
+                   identity_of(p, (enum lp_fold)lower_of(fn_node(L->f, item->node))->fold,
+                               item_dtype(L, item)));
         }
     }
     if (!any) return;
@@ -679,17 +746,20 @@ static void emit_phase(struct lower *L, struct nest *nest, uint32_t phase, lpv l
     if (nest->flat) {
         type_id t = value_type(L->f, nest->items.data[0].v);
         lower_unflatten(L, t, j, L->vars);
-    } else
-        L->vars[nest->n_outer] = j;
+    } else L->vars[nest->n_outer] = j;
     for (uint32_t i = 0; i < nest->items.len; i++)
-        if (nest->items.data[i].phase == phase && nest->items.data[i].class != ITEM_SCALAR) emit_point(L, &nest->items.data[i]);
+        if (nest->items.data[i].phase == phase && nest->items.data[i].class != ITEM_SCALAR)
+            emit_point(L, &nest->items.data[i]);
     lp_for_end(p)->note = nest_note(L, nest);
     for (uint32_t i = 0; i < nest->items.len; i++) {
         struct item *item = &nest->items.data[i];
         if (item->phase != phase) continue;
-        if (item->class == ITEM_POINT || item->class == ITEM_COLUMN) item->held = LPV_NONE; /* a later phase reads memory */
+        if (item->class == ITEM_POINT || item->class == ITEM_COLUMN)
+            item->held = LPV_NONE; /* a later phase reads memory */
         if (item->class != ITEM_ROW) continue;
-        item->held = item_rounded(L, item, lp_fold_lanes(p, item->local, (enum lp_fold)lower_of(fn_node(L->f, item->node))->fold));
+        item->held = item_rounded(L, item,
+                                  lp_fold_lanes(p, item->local,
+                                                (enum lp_fold)lower_of(fn_node(L->f, item->node))->fold));
         if (type_of(L, item->v).rank) store_item(L, item, L->vars);
     }
 }
@@ -704,7 +774,8 @@ static void emit_phases(struct lower *L, struct nest *nest, lpv lo, lpv hi)
 static void emit_alone(struct lower *L, struct nest *nest)
 {
     struct item *item = &nest->items.data[0];
-    item->held = folds_rows(L, fn_node(L->f, item->node)) ? fold_lanes_alone(L, item, L->vars) : fold_column(L, item, L->vars);
+    item->held = folds_rows(L, fn_node(L->f, item->node)) ? fold_lanes_alone(L, item, L->vars)
+                                                          : fold_column(L, item, L->vars);
     if (nest->n_outer) store_item(L, item, L->vars);
 }
 
@@ -715,7 +786,9 @@ static void finish_scalars(struct lower *L, struct nest *nest)
         struct item *item = &nest->items.data[i];
         if (!type_of(L, item->v).rank) {
             L->slots[item->v] = (struct slot){ .kind = SLOT_SCALAR, .scalar = item->held };
-            for (uint32_t k = 0; k < item->targets.len; k++) lp_store(L->S->p, item->targets.data[k].array.buffer, item->targets.data[k].array.at, item->held);
+            for (uint32_t k = 0; k < item->targets.len; k++)
+                lp_store(L->S->p, item->targets.data[k].array.buffer, item->targets.data[k].array.at,
+                         item->held);
         }
         item->held = LPV_NONE;
     }
@@ -735,26 +808,30 @@ void nest_emit(struct lower *L, struct nest *nest)
     bool parallel = large && pass_on(&L->S->o->passes, PASS_parallel) && !L->S->loop_depth;
     nest->flat = nest->n_outer && nest->inner != HOP_NONE && all_same_point(L, nest);
     bool rows = !nest->flat && nest->n_outer;
-    if (parallel && !rows && (nest->inner == HOP_NONE || has_class(nest, ITEM_ROW))) parallel = false; /* one fold: its order is fixed */
+    if (parallel && !rows && (nest->inner == HOP_NONE || has_class(nest, ITEM_ROW)))
+        parallel = false; /* one fold: its order is fixed */
     prepare_memory(L, nest, parallel);
     L->emitting = nest;
     p->n_nests++;
     lpv zero = lp_index(p, 0), one = lp_index(p, 1);
     if (rows)
-        for (uint32_t i = 0; i < nest->n_outer; i++) L->vars[i] = lp_for_begin(p, zero, lower_dim(L, nest->outer[i]), one, parallel && !i ? FOR_PARALLEL : FOR_SERIAL);
+        for (uint32_t i = 0; i < nest->n_outer; i++)
+            L->vars[i] = lp_for_begin(p, zero, lower_dim(L, nest->outer[i]), one,
+                                      parallel && !i ? FOR_PARALLEL : FOR_SERIAL);
     if (nest->inner == HOP_NONE) emit_alone(L, nest);
     else {
         lpv size = lower_dim(L, nest->inner);
-        for (uint32_t i = 0; nest->flat && i < nest->n_outer; i++) size = lp_bin(p, LP_MUL, size, lower_dim(L, nest->outer[i]));
+        for (uint32_t i = 0; nest->flat && i < nest->n_outer; i++)
+            size = lp_bin(p, LP_MUL, size, lower_dim(L, nest->outer[i]));
         if (parallel && !rows) {
             lpv block = lp_index(p, PARALLEL_BLOCK);
-            lpv pieces = lp_bin(p, LP_FLOORDIV, lp_bin(p, LP_ADD, size, lp_index(p, PARALLEL_BLOCK - 1)), block);
+            lpv pieces = lp_bin(p, LP_FLOORDIV, lp_bin(p, LP_ADD, size, lp_index(p, PARALLEL_BLOCK - 1)),
+                                block);
             lpv piece = lp_for_begin(p, zero, pieces, one, FOR_PARALLEL);
             lpv lo = lp_bin(p, LP_MUL, piece, block);
             emit_phases(L, nest, lo, lp_bin(p, LP_MIN, size, lp_bin(p, LP_ADD, lo, block)));
             lp_for_end(p);
-        } else
-            emit_phases(L, nest, zero, size);
+        } else emit_phases(L, nest, zero, size);
     }
     if (rows)
         for (uint32_t i = 0; i < nest->n_outer; i++) lp_for_end(p);

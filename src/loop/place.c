@@ -1,13 +1,19 @@
-/* Lowering, the part about values made in the memory of another. A value that is an assembly of others (concat along its leading dim) gets memory before its
- * operands do, and those that are stored anyway are written straight into their part of it; a value that is a run of another's elements (slice, reshape) is
- * read where that one lies. Decided here before nests are formed; whatever ends up elsewhere all the same is copied where the assembly stands. */
+/* Lowering, the part about values made in the memory of another. A value that is an assembly of others
+ * (concat along its leading dim) gets memory before its operands do, and those that are stored anyway are
+ * written straight into their part of it; a value that is a run of another's elements (slice, reshape) is
+ * read where that one lies. Decided here before nests are formed; whatever ends up elsewhere all the same is
+ * copied where the assembly stands. */
 #include "loop/lower_impl.h"
 
 enum { LEAST_RUN = 16 /* elements that stand together in a part that does not lie in one piece */ };
 
 /* How operand k of an assembly comes to its part. */
 struct part {
-    enum { PART_COPY, PART_MADE, PART_ITEM } kind; /* copied or filled later; `base` is made there; stored there by a nest of its own */
+    enum {
+        PART_COPY,
+        PART_MADE,
+        PART_ITEM
+    } kind;            /* copied or filled later; `base` is made there; stored there by a nest of its own */
     val base;          /* PART_MADE: the operand, or what it is a run of */
     dim at, skip;      /* the part's first element in the assembly; the operand's first element in base */
     dim before, after; /* elements of base in front of the operand and behind it */
@@ -16,26 +22,42 @@ struct part {
 static struct type type_of(struct lower *L, val v) { return type_get(L->S->m, value_type(L->f, v)); }
 static dim elements_of(struct lower *L, val v) { return type_elements(L->S->m, value_type(L->f, v)); }
 
-static const struct node *maker(struct lower *L, val v) { return L->f->values[v].node == NODE_NONE ? NULL : fn_node(L->f, L->f->values[v].node); }
+static const struct node *maker(struct lower *L, val v)
+{
+    return L->f->values[v].node == NODE_NONE ? NULL : fn_node(L->f, L->f->values[v].node);
+}
 
-static bool is_run_of(struct lower *L, const struct node *n, dim *at) { return node_row(n)->lower->run && node_row(n)->lower->run(L->S->m, L->f, n, at); }
+static bool is_run_of(struct lower *L, const struct node *n, dim *at)
+{
+    return node_row(n)->lower->run && node_row(n)->lower->run(L->S->m, L->f, n, at);
+}
 
 /* Is v, not stored for the function's caller, a run of its operand's elements? */
 static bool is_run(struct lower *L, val v, dim *at)
 {
     const struct node *n = maker(L, v);
-    return n && !nest_is_block(L, n) && !nest_is_result(L, v) && is_run_of(L, n, at) && type_of(L, v).rank && type_of(L, node_operands(L->f, n)[0]).rank;
+    return n && !nest_is_block(L, n) && !nest_is_result(L, v) && is_run_of(L, n, at) && type_of(L, v).rank &&
+           type_of(L, node_operands(L->f, n)[0]).rank;
 }
 
-static bool bound_inside(void *ctx, uint32_t symbol) { return symbol >= ((const struct fn *)ctx)->n_outer_symbols; }
-static bool known_at_entry(struct lower *L, dim d) { return !dim_mentions(L->S->m, d, bound_inside, (void *)L->f); }
+static bool bound_inside(void *ctx, uint32_t symbol)
+{
+    return symbol >= ((const struct fn *)ctx)->n_outer_symbols;
+}
+static bool known_at_entry(struct lower *L, dim d)
+{
+    return !dim_mentions(L->S->m, d, bound_inside, (void *)L->f);
+}
 
-/* Is v stored whatever becomes of the assembly, in memory that it may get from there? Small values stay on the stack or in registers. */
+/* Is v stored whatever becomes of the assembly, in memory that it may get from there? Small values stay on
+ * the stack or in registers. */
 static bool may_move(struct lower *L, val v)
 {
     const struct node *n = maker(L, v);
     const struct value_info *info = &L->info[v];
-    if (!n || info->within != HOP_NONE || info->part || !type_of(L, v).rank || lower_is_small(L, value_type(L->f, v))) return false;
+    if (!n || info->within != HOP_NONE || info->part || !type_of(L, v).rank ||
+        lower_is_small(L, value_type(L->f, v)))
+        return false;
     return info->root || (nest_is_block(L, n) && !nest_is_result(L, v));
 }
 
@@ -58,7 +80,8 @@ static bool in_one_piece(struct lower *L, const struct node *n, uint32_t k, uint
     return true;
 }
 
-/* A nest or a product can write rows that stand apart. They are not read there: a product must have no other reader, a nest stores what has some twice. */
+/* A nest or a product can write rows that stand apart. They are not read there: a product must have no other
+ * reader, a nest stores what has some twice. */
 static struct part strided_part(struct lower *L, const struct node *n, uint32_t k, uint32_t along, dim at)
 {
     struct module *m = L->S->m;
@@ -67,9 +90,11 @@ static struct part strided_part(struct lower *L, const struct node *n, uint32_t 
     const struct node *made = maker(L, o);
     const struct value_info *info = &L->info[o];
     dim run = product_from(L, o, along);
-    bool small = lower_is_small(L, value_type(L->f, o)), wide = !dim_is_const(m, run) || dim_const_value(m, run) >= LEAST_RUN;
+    bool small = lower_is_small(L, value_type(L->f, o)),
+         wide = !dim_is_const(m, run) || dim_const_value(m, run) >= LEAST_RUN;
     if (!made || !wide || info->within != HOP_NONE || info->part) return part;
-    if (product_is_gemm(L, made)) part.kind = !small && info->uses == 1 && product_fits(L, made, along) ? PART_MADE : PART_COPY;
+    if (product_is_gemm(L, made))
+        part.kind = !small && info->uses == 1 && product_fits(L, made, along) ? PART_MADE : PART_COPY;
     else if (nest_is_block(L, made)) return part;
     else if (info->root) part.kind = small || info->uses > 1 ? PART_ITEM : PART_MADE;
     else if (info->uses == 1 && node_row(made)->lower->kind == LOWER_POINTWISE) part.kind = PART_ITEM;
@@ -84,24 +109,30 @@ static struct part find_part(struct lower *L, const struct node *n, uint32_t k)
     uint32_t along;
     dim at;
     if (!in_one_piece(L, n, k, &along, &part.at)) return strided_part(L, n, k, along, part.at);
-    for (; L->info[u].within == HOP_NONE && is_run(L, u, &at); u = node_operands(L->f, maker(L, u))[0]) part.skip = dim_add(m, part.skip, at);
+    for (; L->info[u].within == HOP_NONE && is_run(L, u, &at); u = node_operands(L->f, maker(L, u))[0])
+        part.skip = dim_add(m, part.skip, at);
     if (!may_move(L, u)) u = o, part.skip = 0;
     /* a run of a stored value: that one is made around the part, if there is room on both sides */
     dim spare = dim_sub(m, elements_of(L, u), elements_of(L, o));
     bool free_standing = !nest_is_result(L, n->results) && L->info[n->results].within == HOP_NONE;
     bool behind = free_standing && k + 1u == n->n_operands, in_front = free_standing && !k;
-    if (may_move(L, u) && known_at_entry(L, part.skip) && known_at_entry(L, spare) && (!spare || (!part.skip && behind) || (part.skip == spare && in_front) || (behind && in_front)))
-        return part.kind = PART_MADE, part.base = u, part.before = part.skip, part.after = dim_sub(m, spare, part.skip), part;
+    if (may_move(L, u) && known_at_entry(L, part.skip) && known_at_entry(L, spare) &&
+        (!spare || (!part.skip && behind) || (part.skip == spare && in_front) || (behind && in_front)))
+        return part.kind = PART_MADE, part.base = u, part.before = part.skip,
+               part.after = dim_sub(m, spare, part.skip), part;
     part.skip = 0;
     const struct node *made = maker(L, o);
     const struct value_info *info = &L->info[o];
     /* a constant with other readers stays one */
-    if (made && !nest_is_block(L, made) && info->within == HOP_NONE && !info->root && node_row(made)->lower->kind == LOWER_POINTWISE && (info->uses == 1 || info->cost)) part.kind = PART_ITEM;
+    if (made && !nest_is_block(L, made) && info->within == HOP_NONE && !info->root &&
+        node_row(made)->lower->kind == LOWER_POINTWISE && (info->uses == 1 || info->cost))
+        part.kind = PART_ITEM;
     return part;
 }
 
-/* Lets a value come together in its own memory when that spares storing an operand elsewhere first, or choosing between large operands at every element.
- * Nobody may have asked for it in memory: then it is so only if what has to be copied is little. */
+/* Lets a value come together in its own memory when that spares storing an operand elsewhere first, or
+ * choosing between large operands at every element. Nobody may have asked for it in memory: then it is so
+ * only if what has to be copied is little. */
 static void consider(struct lower *L, const struct node *n)
 {
     val v = n->results;
@@ -110,12 +141,16 @@ static void consider(struct lower *L, const struct node *n)
     uint32_t along;
     dim at;
     bool strided = n->n_operands && !in_one_piece(L, n, 0, &along, &at);
-    if (info->strided || lower_is_small(L, value_type(L->f, v)) || !known_at_entry(L, elements_of(L, v))) return;
+    if (info->strided || lower_is_small(L, value_type(L->f, v)) || !known_at_entry(L, elements_of(L, v)))
+        return;
     for (uint32_t k = 0; k < n->n_operands; k++) {
         struct part part = find_part(L, n, k);
         if (!known_at_entry(L, part.at)) return;
-        if (strided && part.kind == PART_COPY && !lower_is_small(L, value_type(L->f, node_operands(L->f, n)[k]))) return; /* better by one nest for all */
-        any |= part.kind == PART_MADE || (asked && part.kind == PART_ITEM && !lower_is_small(L, value_type(L->f, node_operands(L->f, n)[k])));
+        if (strided && part.kind == PART_COPY &&
+            !lower_is_small(L, value_type(L->f, node_operands(L->f, n)[k])))
+            return; /* better by one nest for all */
+        any |= part.kind == PART_MADE || (asked && part.kind == PART_ITEM &&
+                                          !lower_is_small(L, value_type(L->f, node_operands(L->f, n)[k])));
         little &= part.kind == PART_MADE || lower_is_small(L, value_type(L->f, node_operands(L->f, n)[k]));
     }
     if (!any || !(asked || little)) return;
@@ -132,7 +167,8 @@ static void consider(struct lower *L, const struct node *n)
         if (part.kind == PART_MADE) {
             if (part.before) info->before = part.before;
             if (part.after) info->after = part.after;
-            for (val o = node_operands(L->f, n)[k]; o != part.base; o = node_operands(L->f, maker(L, o))[0]) L->info[o].wanted = true;
+            for (val o = node_operands(L->f, n)[k]; o != part.base; o = node_operands(L->f, maker(L, o))[0])
+                L->info[o].wanted = true;
         } else {
             base->root = true;
             if (!base->why) base->why = arena_printf(L->arena, "part of %s", node_row(n)->name);
@@ -156,10 +192,13 @@ void place_analyse(struct lower *L)
     for (uint32_t i = 0; i < f->n_nodes; i++) { /* what is read first */
         const struct node *n = fn_node(f, i);
         struct value_info *info = &L->info[n->results];
-        if (n->n_results != 1 || !info->uses || info->within != HOP_NONE || !is_run(L, n->results, &at)) continue;
+        if (n->n_results != 1 || !info->uses || info->within != HOP_NONE || !is_run(L, n->results, &at))
+            continue;
         val o = node_operands(f, n)[0];
         const struct node *made = maker(L, o);
-        if (!made || L->info[o].part || !(nest_is_block(L, made) || (L->info[o].root && (info->root || info->wanted)))) continue;
+        if (!made || L->info[o].part ||
+            !(nest_is_block(L, made) || (L->info[o].root && (info->root || info->wanted))))
+            continue;
         info->run = true;
         info->root = false;
     }
@@ -180,10 +219,10 @@ static struct array whole(struct lower *L, val v)
     if (a.buffer == HOP_NONE && info->within != HOP_NONE) a = place_of(L, v);
     if (a.buffer == HOP_NONE) {
         dim count = dim_add(m, dim_add(m, info->before, elements_of(L, v)), info->after);
-        a = lower_alloc(L, type_intern(m, (enum dtype)type_get(m, t).dtype, 1, &count), arena_printf(&p->arena, "%s of what is made in it", node_row(maker(L, v))->name));
+        a = lower_alloc(L, type_intern(m, (enum dtype)type_get(m, t).dtype, 1, &count),
+                        arena_printf(&p->arena, "%s of what is made in it", node_row(maker(L, v))->name));
         a.at = lp_bin(p, LP_ADD, a.at, lower_dim(L, info->before));
-    } else
-        lower_room(L, a, t);
+    } else lower_room(L, a, t);
     *slot = (struct slot){ .kind = SLOT_ARRAY, .array = a };
     return a;
 }
@@ -193,9 +232,12 @@ struct array place_of(struct lower *L, val v)
     struct lp *p = L->S->p;
     struct value_info *info = &L->info[v];
     info->placed = true;
-    vec_push(&p->arena, &p->place_notes, arena_printf(&p->arena, "%s: written into its part of %s", node_row(maker(L, v))->name, node_row(maker(L, info->within))->name));
+    vec_push(&p->arena, &p->place_notes,
+             arena_printf(&p->arena, "%s: written into its part of %s", node_row(maker(L, v))->name,
+                          node_row(maker(L, info->within))->name));
     struct array a = whole(L, info->within);
-    a.at = lp_bin(p, LP_ADD, lp_bin(p, LP_SUB, a.at, lower_dim(L, info->within_skip)), lower_dim(L, info->within_at));
+    a.at = lp_bin(p, LP_ADD, lp_bin(p, LP_SUB, a.at, lower_dim(L, info->within_skip)),
+                  lower_dim(L, info->within_at));
     return a;
 }
 
@@ -212,7 +254,10 @@ static bool is_in_place(struct lower *L, val o, val v, dim at)
 }
 
 /* Positions count from the part's first element. */
-lpv place_position(struct lower *L, val v, const lpv *idx) { return lower_flatten(L, value_type(L->f, L->info[v].within), idx); }
+lpv place_position(struct lower *L, val v, const lpv *idx)
+{
+    return lower_flatten(L, value_type(L->f, L->info[v].within), idx);
+}
 
 /* Rows that stand apart, one after the other. */
 static void put_rows(struct lower *L, val o, val v, struct array to)
@@ -220,7 +265,8 @@ static void put_rows(struct lower *L, val o, val v, struct array to)
     struct lp *p = L->S->p;
     lpv idx[MAX_RANK];
     lower_each_begin(L, value_type(L->f, o), true, idx);
-    lp_store(p, to.buffer, lp_bin(p, LP_ADD, to.at, lower_flatten(L, value_type(L->f, v), idx)), lower_elem(L, o, idx));
+    lp_store(p, to.buffer, lp_bin(p, LP_ADD, to.at, lower_flatten(L, value_type(L->f, v), idx)),
+             lower_elem(L, o, idx));
     lower_each_end(L, value_type(L->f, o));
 }
 
@@ -247,6 +293,8 @@ void place_run(struct lower *L, const struct node *n)
     is_run_of(L, n, &at);
     struct array a = lower_array(L, node_operands(L->f, n)[0]);
     a.at = lp_bin(p, LP_ADD, a.at, lower_dim(L, at));
-    vec_push(&p->arena, &p->place_notes, arena_printf(&p->arena, "%s: read where %s lies", node_row(n)->name, node_row(maker(L, node_operands(L->f, n)[0]))->name));
+    vec_push(&p->arena, &p->place_notes,
+             arena_printf(&p->arena, "%s: read where %s lies", node_row(n)->name,
+                          node_row(maker(L, node_operands(L->f, n)[0]))->name));
     L->slots[n->results] = (struct slot){ .kind = SLOT_ARRAY, .array = a };
 }

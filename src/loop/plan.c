@@ -1,5 +1,6 @@
-/* Places temporaries. A loop program comes in; every BUF_TEMP gets its live interval in statement order and a place: an offset in one arena when all
- * sizes are static (largest first, best fit), otherwise a slot that buffers with disjoint intervals share and that is as large as the largest of them. */
+/* Places temporaries. A loop program comes in; every BUF_TEMP gets its live interval in statement order and a
+ * place: an offset in one arena when all sizes are static (largest first, best fit), otherwise a slot that
+ * buffers with disjoint intervals share and that is as large as the largest of them. */
 #include "loop/lp_walk.h"
 
 enum { PLACE_ALIGN = 64 };
@@ -65,8 +66,8 @@ static struct scope *ancestor(struct scope *s, uint32_t depth)
     return s && s->depth == depth ? s : NULL;
 }
 
-/* Does the index change from one iteration of the loop to the next, other than through loops inside it? Unknown counts as yes. Values that were
- * looked at in this question do not: the first that does ends it. */
+/* Does the index change from one iteration of the loop to the next, other than through loops inside it?
+ * Unknown counts as yes. Values that were looked at in this question do not: the first that does ends it. */
 static bool follows(struct planner *k, lpv v, const struct scope *loop)
 {
     if (v == LPV_NONE || k->asked[v] == k->question) return false;
@@ -81,8 +82,9 @@ static bool follows(struct planner *k, lpv v, const struct scope *loop)
     return false;
 }
 
-/* All accesses are in `loop`. Is what one iteration leaves behind of no interest to the next? Then the buffer lives inside the body only.
- * So it is when the body writes first, for certain, and in the same places every time. Iterations of a parallel loop overlap in time. */
+/* All accesses are in `loop`. Is what one iteration leaves behind of no interest to the next? Then the buffer
+ * lives inside the body only. So it is when the body writes first, for certain, and in the same places every
+ * time. Iterations of a parallel loop overlap in time. */
 static bool is_private(struct planner *k, const struct access *first, const struct scope *loop)
 {
     if (loop->stmt->kind == LP_FOR && loop->stmt->mode == FOR_PARALLEL) return false;
@@ -129,7 +131,10 @@ static bool overlap(const struct lp *p, uint32_t x, uint32_t y)
     return p->own_places || (a->first <= b->last && b->first <= a->last);
 }
 
-static int64_t bytes_of(const struct lp_buffer *b) { return (b->static_count * dtype_info[b->dtype].size + PLACE_ALIGN - 1) / PLACE_ALIGN * PLACE_ALIGN; }
+static int64_t bytes_of(const struct lp_buffer *b)
+{
+    return (b->static_count * dtype_info[b->dtype].size + PLACE_ALIGN - 1) / PLACE_ALIGN * PLACE_ALIGN;
+}
 
 static _Thread_local const struct lp_buffer *sort_buffers; /* qsort has no context argument */
 
@@ -140,7 +145,8 @@ static int larger_first(const void *x, const void *y)
     return m != n ? (m < n) - (m > n) : (a > b) - (a < b);
 }
 
-/* The smallest gap that fits among the placed buffers alive at the same time (lowest offset first), else the end. */
+/* The smallest gap that fits among the placed buffers alive at the same time (lowest offset first), else the
+ * end. */
 static int64_t best_offset(const struct lp *p, uint32_t buffer, const uint32_t *neighbours, uint32_t n)
 {
     int64_t size = bytes_of(&p->buffers.data[buffer]), end = 0, best = -1, best_gap = INT64_MAX;
@@ -166,7 +172,8 @@ static void place_static(struct planner *k, uint32_t *temps, uint32_t n)
             if (overlap(p, temps[i], by_offset[j])) neighbours[m++] = by_offset[j];
         b->offset = best_offset(p, temps[i], neighbours, m);
         p->arena_size = HOP_MAX(p->arena_size, b->offset + bytes_of(b));
-        for (; at > 0 && p->buffers.data[by_offset[at - 1]].offset > b->offset; at--) by_offset[at] = by_offset[at - 1];
+        for (; at > 0 && p->buffers.data[by_offset[at - 1]].offset > b->offset; at--)
+            by_offset[at] = by_offset[at - 1];
         by_offset[at] = temps[i];
     }
 }
@@ -188,7 +195,8 @@ static void place_in_slots(struct planner *k, const uint32_t *temps, uint32_t n)
         uint32_t best = HOP_NONE, best_cost = UINT32_MAX;
         for (uint32_t slot = 0; slot < p->slot_size.len; slot++) {
             bool taken = false;
-            for (uint32_t j = 0; j < i && !taken; j++) taken = p->buffers.data[temps[j]].slot == slot && overlap(p, temps[i], temps[j]);
+            for (uint32_t j = 0; j < i && !taken; j++)
+                taken = p->buffers.data[temps[j]].slot == slot && overlap(p, temps[i], temps[j]);
             uint32_t cost = taken ? UINT32_MAX : slot_cost(p, p->slot_size.data[slot], size);
             if (cost < best_cost) best = slot, best_cost = cost;
         }
@@ -248,7 +256,8 @@ void lp_plan(struct lp *p)
         q->first_place = place;
         buffers += q->buffers.len;
         slots += q->slot_size.len;
-        if (__builtin_add_overflow(place, q->arena_size, &place)) hop_throw(HOP_INVALID, "the temporaries of this program need more than 2^63 bytes");
+        if (__builtin_add_overflow(place, q->arena_size, &place))
+            hop_throw(HOP_INVALID, "the temporaries of this program need more than 2^63 bytes");
     }
     p->arena_total = place;
 }

@@ -1,18 +1,20 @@
-/* Bodies that are not put in place. Lowering writes the body of every call, loop and branch where it stands; functions that call each other several times over would
- * become more code than any machine has memory for. When a program would be large with all its bodies in place, bodies of some size that have neither effects nor
- * sizes found while running become procedures: each is lowered once, and called. Programs of usual size have none. */
+/* Bodies that are not put in place. Lowering writes the body of every call, loop and branch where it stands;
+ * functions that call each other several times over would become more code than any machine has memory for.
+ * When a program would be large with all its bodies in place, bodies of some size that have neither effects
+ * nor sizes found while running become procedures: each is lowered once, and called. Programs of usual size
+ * have none. */
 #include "loop/lower_impl.h"
 #include "ops/build.h"
 
 enum {
-    LARGE_PROGRAM = 10000,  /* nodes with all bodies in place: from here on there are procedures … */
-    LARGE_BY_BODIES = 4,    /* … if these are so many times the nodes that were written */
-    LEAST_PROCEDURE = 128,  /* nodes of a body, all in place, that are worth a call … */
-    OFTEN = 4,              /* … if there would be so many copies of it */
-    DEEP_PROGRAM = 200,     /* bodies in bodies: the same by depth */
-    DEEPEST_BODY = 600,     /* below the entry or a procedure: those that look at loop programs go as deep */
-    DEEPEST_CALLS = 1000,   /* procedures that call each other: the stack of the thread that runs them */
-    MOST_NODES = 2000000    /* of everything that is put in place */
+    LARGE_PROGRAM = 10000, /* nodes with all bodies in place: from here on there are procedures … */
+    LARGE_BY_BODIES = 4,   /* … if these are so many times the nodes that were written */
+    LEAST_PROCEDURE = 128, /* nodes of a body, all in place, that are worth a call … */
+    OFTEN = 4,             /* … if there would be so many copies of it */
+    DEEP_PROGRAM = 200,    /* bodies in bodies: the same by depth */
+    DEEPEST_BODY = 600,    /* below the entry or a procedure: those that look at loop programs go as deep */
+    DEEPEST_CALLS = 1000,  /* procedures that call each other: the stack of the thread that runs them */
+    MOST_NODES = 2000000   /* of everything that is put in place */
 };
 static _Thread_local bool procedures_everywhere;
 void lower_procedures_everywhere(bool on) { procedures_everywhere = on; }
@@ -38,7 +40,8 @@ void procedure_survey(struct shared *S, uint32_t fn)
     struct unfolding *all = S->unfolding = ARENA_ZNEW(&S->p->arena, struct unfolding, fn + 1);
     for (uint32_t i = 0; i <= fn; i++) {
         const struct fn *f = module_fn(S->m, i);
-        all[i] = (struct unfolding){ f->n_nodes, i == fn, 0, !f->effects && f->n_symbols == f->n_outer_symbols, HOP_NONE };
+        all[i] = (struct unfolding){ f->n_nodes, i == fn, 0,
+                                     !f->effects && f->n_symbols == f->n_outer_symbols, HOP_NONE };
         for (uint32_t r = 0; r < f->n_regions; r++) {
             const struct unfolding *inner = &all[f->regions[r].fn];
             all[i].nodes = HOP_MIN(all[i].nodes + inner->nodes, COUNTLESS);
@@ -50,9 +53,12 @@ void procedure_survey(struct shared *S, uint32_t fn)
     for (uint32_t i = fn + 1; i-- > 0;) {
         const struct fn *f = module_fn(S->m, i);
         if (all[i].copies) written += f->n_nodes;
-        for (uint32_t r = 0; r < f->n_regions; r++) all[f->regions[r].fn].copies = HOP_MIN(all[f->regions[r].fn].copies + all[i].copies, COUNTLESS);
+        for (uint32_t r = 0; r < f->n_regions; r++)
+            all[f->regions[r].fn].copies = HOP_MIN(all[f->regions[r].fn].copies + all[i].copies, COUNTLESS);
     }
-    S->large = all[fn].depth > DEEP_PROGRAM || (all[fn].nodes > LARGE_PROGRAM && all[fn].nodes / LARGE_BY_BODIES > written) || procedures_everywhere;
+    S->large = all[fn].depth > DEEP_PROGRAM ||
+               (all[fn].nodes > LARGE_PROGRAM && all[fn].nodes / LARGE_BY_BODIES > written) ||
+               procedures_everywhere;
     S->procedure_map.arena = &S->p->arena;
 }
 
@@ -71,16 +77,20 @@ static bool wants_procedure(const struct lower *L, uint32_t fn)
     const struct shared *S = L->S;
     if (!S->large || fn > program_entry(S)->id || !S->unfolding[fn].plain || !may_call(S->p)) return false;
     const struct unfolding *u = &S->unfolding[fn];
-    return (u->nodes >= LEAST_PROCEDURE && u->copies >= OFTEN) || S->depth >= DEEP_PROGRAM || procedures_everywhere;
+    return (u->nodes >= LEAST_PROCEDURE && u->copies >= OFTEN) || S->depth >= DEEP_PROGRAM ||
+           procedures_everywhere;
 }
 
 /* ---- making ---- */
 
-static uint32_t find_procedure(const struct shared *S, uint64_t hash, uint32_t fn, const dim *dims, uint32_t n_dims)
+static uint32_t find_procedure(const struct shared *S, uint64_t hash, uint32_t fn, const dim *dims,
+                               uint32_t n_dims)
 {
-    for (uint32_t it = map_first(&S->procedure_map, hash); it != HOP_NONE; it = map_next(&S->procedure_map, hash, it)) {
+    for (uint32_t it = map_first(&S->procedure_map, hash); it != HOP_NONE;
+         it = map_next(&S->procedure_map, hash, it)) {
         const struct procedure *q = &S->procedures.data[map_value(&S->procedure_map, it)];
-        if (q->fn == fn && q->n_dims == n_dims && (!n_dims || !memcmp(q->dims, dims, n_dims * sizeof *dims))) return q->number;
+        if (q->fn == fn && q->n_dims == n_dims && (!n_dims || !memcmp(q->dims, dims, n_dims * sizeof *dims)))
+            return q->number;
     }
     return HOP_NONE;
 }
@@ -89,7 +99,8 @@ static uint32_t param_buffer(struct lower *L, type_id t)
 {
     struct lp *p = L->S->p;
     uint32_t b = lower_new_buffer(L, t, "parameter of a procedure");
-    if (p->buffers.data[b].kind == BUF_DYN) hop_throw(HOP_INTERNAL, "a procedure has a parameter of a size found while running");
+    if (p->buffers.data[b].kind == BUF_DYN)
+        hop_throw(HOP_INTERNAL, "a procedure has a parameter of a size found while running");
     p->buffers.data[b].kind = BUF_PARAM;
     p->buffers.data[b].index = b;
     return b;
@@ -101,7 +112,10 @@ static void lower_into(struct shared *S, const struct fn *g, const dim *dims)
     struct lp *p = S->p;
     struct sink *sinks = ARENA_ZNEW(&p->arena, struct sink, g->n_results);
     struct lower *B = lower_new(S, NULL, g, sinks);
-    struct lower entry = { .S = S, .arena = &p->arena, .f = program_entry(S), .symbols = ARENA_NEW(&p->arena, lpv, program_entry(S)->n_symbols) };
+    struct lower entry = { .S = S,
+                           .arena = &p->arena,
+                           .f = program_entry(S),
+                           .symbols = ARENA_NEW(&p->arena, lpv, program_entry(S)->n_symbols) };
     for (uint32_t i = 0; i < entry.f->n_outer_symbols; i++) entry.symbols[i] = lp_symbol(p, i);
     for (uint32_t i = 0; i < g->n_outer_symbols; i++) {
         B->symbols[i] = lower_dim(&entry, dims[i]);
@@ -110,10 +124,13 @@ static void lower_into(struct shared *S, const struct fn *g, const dim *dims)
     for (uint32_t i = 0; i < g->n_params; i++) {
         struct array a = { param_buffer(B, value_type(g, i)), lp_index(p, 0) };
         bool scalar = !type_get(S->m, value_type(g, i)).rank;
-        B->slots[i] = scalar ? (struct slot){ .kind = SLOT_SCALAR, .scalar = lp_load(p, a.buffer, a.at) } : (struct slot){ .kind = SLOT_ARRAY, .array = a };
+        B->slots[i] = scalar ? (struct slot){ .kind = SLOT_SCALAR, .scalar = lp_load(p, a.buffer, a.at) }
+                             : (struct slot){ .kind = SLOT_ARRAY, .array = a };
     }
     for (uint32_t k = 0; k < g->n_results; k++)
-        sinks[k] = (struct sink){ .array = { param_buffer(B, value_type(g, g->results[k])), lp_index(p, 0) }, .overwrites = HOP_NONE, .instead = { HOP_NONE, LPV_NONE } };
+        sinks[k] = (struct sink){ .array = { param_buffer(B, value_type(g, g->results[k])), lp_index(p, 0) },
+                                  .overwrites = HOP_NONE,
+                                  .instead = { HOP_NONE, LPV_NONE } };
     lower_steps(B);
 }
 
@@ -131,14 +148,18 @@ static uint32_t make_procedure(struct shared *S, uint32_t fn, const dim *dims, u
     S->depth = S->level = 0;
     lower_into(S, module_fn(S->m, fn), dims);
     p->level = S->level + 1;
-    if (p->level > DEEPEST_CALLS) hop_throw(HOP_INVALID, "functions call each other more than %d deep: too deep to be compiled", DEEPEST_CALLS);
+    if (p->level > DEEPEST_CALLS)
+        hop_throw(HOP_INVALID, "functions call each other more than %d deep: too deep to be compiled",
+                  DEEPEST_CALLS);
     S->p = around;
     S->loop_depth = loop_depth;
     S->depth = depth;
     S->level = level;
     vec_push(&program->arena, &program->procedures, p);
     hop_cleanup_pop(p);
-    struct procedure q = { fn, n_dims, n_dims ? arena_copy(&program->arena, dims, n_dims * sizeof *dims) : NULL, program->procedures.len - 1 };
+    struct procedure q = { fn, n_dims,
+                           n_dims ? arena_copy(&program->arena, dims, n_dims * sizeof *dims) : NULL,
+                           program->procedures.len - 1 };
     vec_push(&program->arena, &S->procedures, q);
     map_put(&S->procedure_map, hash, S->procedures.len - 1);
     return q.number;
@@ -181,13 +202,25 @@ bool lower_as_procedure(struct lower *L, const struct fn *f, const struct node *
         type_id t = value_type(f, n->results + k);
         bool own = type_get(S->m, t).rank && lower_result_used(L, n, k);
         struct array a = own ? lower_result(L, n, k) : lower_alloc(L, t, "a result of a call");
-        operands[g->n_params + k] = (struct lp_operand){ .buffer = a.buffer, .index = a.at, .value = LPV_NONE };
+        operands[g->n_params + k] = (struct lp_operand){ .buffer = a.buffer,
+                                                         .index = a.at,
+                                                         .value = LPV_NONE };
     }
-    lp_add_call(p, (struct lp_call){ .kind = CALL_PROCEDURE, .target = number, .source = g->n_params, .n_operands = g->n_params + g->n_results, .operands = operands,
-                                     .value = LPV_NONE, .lo = LPV_NONE, .index = LPV_NONE, .count = LPV_NONE, .mask = LPV_NONE, .place = n->place });
+    lp_add_call(p, (struct lp_call){ .kind = CALL_PROCEDURE,
+                                     .target = number,
+                                     .source = g->n_params,
+                                     .n_operands = g->n_params + g->n_results,
+                                     .operands = operands,
+                                     .value = LPV_NONE,
+                                     .lo = LPV_NONE,
+                                     .index = LPV_NONE,
+                                     .count = LPV_NONE,
+                                     .mask = LPV_NONE,
+                                     .place = n->place });
     for (uint32_t k = 0; k < g->n_results; k++) {
         const struct lp_operand *o = &operands[g->n_params + k];
-        if (!type_get(S->m, value_type(f, n->results + k)).rank) lower_set_scalar(L, n, k, lp_load(p, o->buffer, o->index));
+        if (!type_get(S->m, value_type(f, n->results + k)).rank)
+            lower_set_scalar(L, n, k, lp_load(p, o->buffer, o->index));
     }
     return true;
 }
@@ -201,13 +234,18 @@ static const struct fn *wrapper(struct shared *S, const struct fn *g)
     struct builder b;
     builder_begin(&b, S->m, g);
     val *params = ARENA_NEW(&b.arena, val, g->n_params), *results = ARENA_NEW(&b.arena, val, g->n_results);
-    for (uint32_t p = 0; p < g->n_params; p++) params[p] = builder_param(&b, value_type(g, p), g->values[p].name);
+    for (uint32_t p = 0; p < g->n_params; p++)
+        params[p] = builder_param(&b, value_type(g, p), g->values[p].name);
     dim *dims = ARENA_NEW(&b.arena, dim, g->n_outer_symbols);
     for (uint32_t i = 0; i < g->n_outer_symbols; i++) dims[i] = dim_symbol(S->m, i);
     struct region_in region = { g->id, params, g->n_params, dims };
     struct attr attrs[1] = { A_NONE };
     b.place = g->place;
-    val first = builder_node(&b, &(struct node_in){ .op = OP_invoke_subgraph, .groups = (const uint32_t[1]){ 0 }, .attrs = attrs, .regions = &region, .n_regions = 1 });
+    val first = builder_node(&b, &(struct node_in){ .op = OP_invoke_subgraph,
+                                                    .groups = (const uint32_t[1]){ 0 },
+                                                    .attrs = attrs,
+                                                    .regions = &region,
+                                                    .n_regions = 1 });
     for (uint32_t k = 0; k < g->n_results; k++) results[k] = first + k;
     return module_fn(S->m, *known = builder_finish(&b, results, g->n_results));
 }
@@ -219,8 +257,12 @@ const struct fn *procedure_body(struct lower *L, const struct node *n, const str
     if (n->op != OP_invoke_subgraph && wants_procedure(L, g->id) && g->n_nodes) g = wrapper(S, g);
     S->lowered += g->n_nodes;
     if (S->lowered > MOST_NODES)
-        hop_throw(HOP_INVALID, "%s%s: the program is too large to be compiled: with all bodies in place it has more than %d nodes", place_text(S->m, n->place), node_row(n)->name, MOST_NODES);
+        hop_throw(HOP_INVALID,
+                  "%s%s: the program is too large to be compiled: with all bodies in place it has more than "
+                  "%d nodes",
+                  place_text(S->m, n->place), node_row(n)->name, MOST_NODES);
     if (S->depth >= DEEPEST_BODY)
-        hop_throw(HOP_INVALID, "%s%s: bodies and calls are nested more than %d deep: too deep to be compiled", place_text(S->m, n->place), node_row(n)->name, DEEPEST_BODY);
+        hop_throw(HOP_INVALID, "%s%s: bodies and calls are nested more than %d deep: too deep to be compiled",
+                  place_text(S->m, n->place), node_row(n)->name, DEEPEST_BODY);
     return g;
 }

@@ -1,5 +1,5 @@
-/* Products of two arrays: when BLAS does them, how operands are handed to it without copies, and along which dim a small product is
- * folded in vector code. */
+/* Products of two arrays: when BLAS does them, how operands are handed to it without copies, and along which
+ * dim a small product is folded in vector code. */
 #include "loop/lower_impl.h"
 
 enum {
@@ -20,7 +20,9 @@ static double size_of(struct lower *L, val v, const uint32_t *dims, uint32_t n)
 {
     struct type t = type_get(L->S->m, value_type(L->f, v));
     double size = 1;
-    for (uint32_t i = 0; i < n; i++) size *= dim_is_const(L->S->m, t.dims[dims[i]]) ? (double)dim_const_value(L->S->m, t.dims[dims[i]]) : UNKNOWN_SIZE;
+    for (uint32_t i = 0; i < n; i++)
+        size *= dim_is_const(L->S->m, t.dims[dims[i]]) ? (double)dim_const_value(L->S->m, t.dims[dims[i]])
+                                                       : UNKNOWN_SIZE;
     return size;
 }
 
@@ -31,24 +33,28 @@ bool product_is_gemm(struct lower *L, const struct node *n)
     const val *o = node_operands(L->f, n);
     enum dtype t = (enum dtype)type_get(L->S->m, value_type(L->f, o[0])).dtype;
     if (t != DT_F32 && t != DT_F64) return false;
-    double m = size_of(L, o[0], d.lhs_free, d.n_lhs_free), c = size_of(L, o[1], d.rhs_free, d.n_rhs_free), k = size_of(L, o[0], d.contract_lhs, d.n_contract);
+    double m = size_of(L, o[0], d.lhs_free, d.n_lhs_free), c = size_of(L, o[1], d.rhs_free, d.n_rhs_free),
+           k = size_of(L, o[0], d.contract_lhs, d.n_contract);
     return m * c * k >= GEMM_LEAST && m >= GEMM_ROWS && c >= GEMM_ROWS && k >= 2;
 }
 
-/* Fold along rows when both operands' contracted dim is innermost while the result's innermost dim is not contiguous in what it indexes. */
+/* Fold along rows when both operands' contracted dim is innermost while the result's innermost dim is not
+ * contiguous in what it indexes. */
 bool product_rows(struct lower *L, const struct node *n)
 {
     struct dot_dims d;
     if (L->S->p->strict || !product_of(L, n, &d) || d.n_contract != 1) return false;
     const val *o = node_operands(L->f, n);
-    uint32_t lhs_rank = type_get(L->S->m, value_type(L->f, o[0])).rank, rhs_rank = type_get(L->S->m, value_type(L->f, o[1])).rank;
+    uint32_t lhs_rank = type_get(L->S->m, value_type(L->f, o[0])).rank,
+             rhs_rank = type_get(L->S->m, value_type(L->f, o[1])).rank;
     bool lhs_inner = d.contract_lhs[0] == lhs_rank - 1, rhs_inner = d.contract_rhs[0] == rhs_rank - 1;
     return lhs_inner && rhs_inner;
 }
 
 /* ---- handing arrays to BLAS ---- */
 
-/* The stored array behind an operand and how its dims are ordered there: dim i of the operand is dim order[i] of the array. */
+/* The stored array behind an operand and how its dims are ordered there: dim i of the operand is dim order[i]
+ * of the array. */
 struct stored {
     val v;
     uint32_t rank, order[MAX_RANK];
@@ -85,7 +91,8 @@ static bool stands_at(const struct stored *s, const uint32_t *list, uint32_t n, 
 enum layout { LAYOUT_NONE, LAYOUT_PLAIN, LAYOUT_TRANSPOSED };
 
 /* PLAIN: batch, first, second; TRANSPOSED: batch, second, first. */
-static enum layout layout_of(const struct stored *s, const uint32_t *batch, uint32_t nb, const uint32_t *first, uint32_t n1, const uint32_t *second, uint32_t n2)
+static enum layout layout_of(const struct stored *s, const uint32_t *batch, uint32_t nb,
+                             const uint32_t *first, uint32_t n1, const uint32_t *second, uint32_t n2)
 {
     if (!stands_at(s, batch, nb, 0)) return LAYOUT_NONE;
     if (stands_at(s, first, n1, nb) && stands_at(s, second, n2, nb + n1)) return LAYOUT_PLAIN;
@@ -93,11 +100,14 @@ static enum layout layout_of(const struct stored *s, const uint32_t *batch, uint
     return LAYOUT_NONE;
 }
 
-static enum layout operand_layout(struct lower *L, const struct node *n, uint32_t k, const struct dot_dims *d, struct stored *s)
+static enum layout operand_layout(struct lower *L, const struct node *n, uint32_t k, const struct dot_dims *d,
+                                  struct stored *s)
 {
     *s = stored_behind(L, node_operands(L->f, n)[k]);
-    return k ? layout_of(s, d->batch_rhs, d->n_batch, d->contract_rhs, d->n_contract, d->rhs_free, d->n_rhs_free)
-             : layout_of(s, d->batch_lhs, d->n_batch, d->lhs_free, d->n_lhs_free, d->contract_lhs, d->n_contract);
+    return k ? layout_of(s, d->batch_rhs, d->n_batch, d->contract_rhs, d->n_contract, d->rhs_free,
+                         d->n_rhs_free)
+             : layout_of(s, d->batch_lhs, d->n_batch, d->lhs_free, d->n_lhs_free, d->contract_lhs,
+                         d->n_contract);
 }
 
 bool product_operand_direct(struct lower *L, const struct node *n, uint32_t k)
@@ -109,26 +119,32 @@ bool product_operand_direct(struct lower *L, const struct node *n, uint32_t k)
 }
 
 /* The operand as a matrix per batch: in place, or a copy in the plain order. */
-static struct array operand_matrix(struct lower *L, const struct node *n, uint32_t k, const struct dot_dims *d, bool *transposed)
+static struct array operand_matrix(struct lower *L, const struct node *n, uint32_t k,
+                                   const struct dot_dims *d, bool *transposed)
 {
     struct lp *p = L->S->p;
     struct stored s;
     val v = node_operands(L->f, n)[k];
     enum layout layout = operand_layout(L, n, k, d, &s);
     const struct slot *slot = &L->slots[s.v];
-    if (layout != LAYOUT_NONE && (slot->kind == SLOT_ARRAY || slot->kind == SLOT_OUTER)) return *transposed = layout == LAYOUT_TRANSPOSED, lower_array(L, s.v);
+    if (layout != LAYOUT_NONE && (slot->kind == SLOT_ARRAY || slot->kind == SLOT_OUTER))
+        return *transposed = layout == LAYOUT_TRANSPOSED, lower_array(L, s.v);
     *transposed = false;
     s = (struct stored){ .v = v, .rank = type_get(L->S->m, value_type(L->f, v)).rank };
     for (uint32_t i = 0; i < s.rank; i++) s.order[i] = i;
-    const uint32_t *lists[3] = { k ? d->batch_rhs : d->batch_lhs, k ? d->contract_rhs : d->lhs_free, k ? d->rhs_free : d->contract_lhs };
+    const uint32_t *lists[3] = { k ? d->batch_rhs : d->batch_lhs, k ? d->contract_rhs : d->lhs_free,
+                                 k ? d->rhs_free : d->contract_lhs };
     uint32_t counts[3] = { d->n_batch, k ? d->n_contract : d->n_lhs_free, k ? d->n_rhs_free : d->n_contract };
-    if (L->slots[v].kind == SLOT_ARRAY && layout_of(&s, lists[0], counts[0], lists[1], counts[1], lists[2], counts[2]) == LAYOUT_PLAIN) return lower_array(L, v);
+    if (L->slots[v].kind == SLOT_ARRAY &&
+        layout_of(&s, lists[0], counts[0], lists[1], counts[1], lists[2], counts[2]) == LAYOUT_PLAIN)
+        return lower_array(L, v);
     /* a copy in the order batch, first, second */
     struct type t = type_get(L->S->m, value_type(L->f, v));
     dim dims[MAX_RANK];
     uint32_t from[MAX_RANK], rank = 0;
     for (int g = 0; g < 3; g++)
-        for (uint32_t i = 0; i < counts[g]; i++) from[rank] = lists[g][i], dims[rank] = t.dims[lists[g][i]], rank++;
+        for (uint32_t i = 0; i < counts[g]; i++)
+            from[rank] = lists[g][i], dims[rank] = t.dims[lists[g][i]], rank++;
     type_id plain = type_intern(L->S->m, (enum dtype)t.dtype, rank, dims);
     struct array to = lower_alloc(L, plain, "an operand in the order that BLAS reads");
     lpv idx[MAX_RANK], source[MAX_RANK];
@@ -156,7 +172,8 @@ bool product_fits(struct lower *L, const struct node *n, uint32_t along)
 }
 
 /* How far apart the rows of the result lie, and the matrices of a batch. */
-static void result_strides(struct lower *L, const struct node *n, const struct dot_dims *d, lpv m, lpv cols, lpv *row, lpv *matrix)
+static void result_strides(struct lower *L, const struct node *n, const struct dot_dims *d, lpv m, lpv cols,
+                           lpv *row, lpv *matrix)
 {
     struct lp *p = L->S->p;
     const struct value_info *info = &L->info[n->results];
@@ -168,7 +185,8 @@ static void result_strides(struct lower *L, const struct node *n, const struct d
     *row = lp_index(p, 1);
     for (uint32_t i = rows; i < t.rank; i++) *row = lp_bin(p, LP_MUL, *row, lower_dim(L, t.dims[i]));
     *matrix = *row;
-    for (uint32_t i = d->n_batch; i < rows; i++) *matrix = lp_bin(p, LP_MUL, *matrix, lower_dim(L, t.dims[i]));
+    for (uint32_t i = d->n_batch; i < rows; i++)
+        *matrix = lp_bin(p, LP_MUL, *matrix, lower_dim(L, t.dims[i]));
 }
 
 void product_gemm(struct lower *L, const struct node *n)
@@ -178,14 +196,18 @@ void product_gemm(struct lower *L, const struct node *n)
     bool ta, tb;
     product_of(L, n, &d);
     const val *o = node_operands(L->f, n);
-    struct array a = operand_matrix(L, n, 0, &d, &ta), b = operand_matrix(L, n, 1, &d, &tb), c = lower_result(L, n, 0);
-    lpv m = extent(L, o[0], d.lhs_free, d.n_lhs_free), cols = extent(L, o[1], d.rhs_free, d.n_rhs_free), k = extent(L, o[0], d.contract_lhs, d.n_contract);
+    struct array a = operand_matrix(L, n, 0, &d, &ta), b = operand_matrix(L, n, 1, &d, &tb),
+                 c = lower_result(L, n, 0);
+    lpv m = extent(L, o[0], d.lhs_free, d.n_lhs_free), cols = extent(L, o[1], d.rhs_free, d.n_rhs_free),
+        k = extent(L, o[0], d.contract_lhs, d.n_contract);
     lpv batch = LPV_NONE, zero = lp_index(p, 0);
-    if (d.n_batch) batch = lp_for_begin(p, zero, extent(L, o[0], d.batch_lhs, d.n_batch), lp_index(p, 1), FOR_SERIAL);
+    if (d.n_batch)
+        batch = lp_for_begin(p, zero, extent(L, o[0], d.batch_lhs, d.n_batch), lp_index(p, 1), FOR_SERIAL);
     struct lp_call call = { .kind = CALL_GEMM, .value = LPV_NONE, .mask = LPV_NONE };
     lpv per_a = lp_bin(p, LP_MUL, m, k), per_b = lp_bin(p, LP_MUL, k, cols), per_c, row_c;
     result_strides(L, n, &d, m, cols, &row_c, &per_c);
-#define AT(array, per) (batch == LPV_NONE ? (array).at : lp_bin(p, LP_ADD, (array).at, lp_bin(p, LP_MUL, batch, per)))
+#define AT(array, per) \
+    (batch == LPV_NONE ? (array).at : lp_bin(p, LP_ADD, (array).at, lp_bin(p, LP_MUL, batch, per)))
     call.gemm.a = a.buffer, call.gemm.b = b.buffer, call.gemm.c = c.buffer;
     call.gemm.a_at = AT(a, per_a), call.gemm.b_at = AT(b, per_b), call.gemm.c_at = AT(c, per_c);
 #undef AT

@@ -1,82 +1,192 @@
-/* Emitting operators into a builder, for rules and transforms, and the order of each operator's attributes. Not for engines that must name no operator. */
+/* Emitting operators into a builder, for rules and transforms, and the order of each operator's attributes.
+ * Not for engines that must name no operator. */
 #ifndef HOP_OPS_BUILD_H
 #define HOP_OPS_BUILD_H
 
 #include "ir/table.h"
 
 /* Attribute numbers, as the rows' specifications list them. */
-enum { FULL_VALUE, FULL_DIMS, FULL_DTYPE };                  /* dtype absent: f32 */
+enum { FULL_VALUE, FULL_DIMS, FULL_DTYPE }; /* dtype absent: f32 */
 enum { CONSTANT_VALUE };
-enum { IOTA_DIMS, IOTA_DIM, IOTA_DTYPE };                    /* counts along result dim `dim` (absent: 0); dtype absent: i64 */
+enum { IOTA_DIMS, IOTA_DIM, IOTA_DTYPE }; /* counts along result dim `dim` (absent: 0); dtype absent: i64 */
 enum { RESHAPE_DIMS };
-enum { PERMUTE_ORDER };                                      /* result dim i is operand dim order[i] */
-enum { BROADCAST_DIMS, BROADCAST_AT };                       /* operand dim i (same size) becomes result dim at[i]; at strictly ascending */
-enum { SLICE_START, SLICE_LIMIT, SLICE_STEP };               /* step absent: ones; steps positive; slice_update: x, update, of slice's type */
-enum { PAD_LOW, PAD_HIGH, PAD_INTERIOR };                    /* operands x, value[]; not negative; interior (between elements) absent: zeros */
+enum { PERMUTE_ORDER }; /* result dim i is operand dim order[i] */
+enum {
+    BROADCAST_DIMS,
+    BROADCAST_AT
+}; /* operand dim i (same size) becomes result dim at[i]; at strictly ascending */
+enum {
+    SLICE_START,
+    SLICE_LIMIT,
+    SLICE_STEP
+}; /* step absent: ones; steps positive; slice_update: x, update, of slice's type */
+enum {
+    PAD_LOW,
+    PAD_HIGH,
+    PAD_INTERIOR
+}; /* operands x, value[]; not negative; interior (between elements) absent: zeros */
 enum { CONCAT_DIM };
 enum { REVERSE_DIMS };
-enum { DYNAMIC_SLICE_SIZES };                                /* operands x, one i64[] start per dim; starts are clamped so that the window fits */
-                                                             /* dynamic_update: operands x, update, starts…, clamped likewise */
-enum { REDUCE_DIMS };                                        /* sum reduce_max reduce_min any all; absent: all dims */
-enum { ARGMAX_DIM };                                         /* argmax argmin: i64, first of equals, the first NaN before all */
-enum { MEAN_DIMS, VAR_CORRECTION };                          /* mean var std: dims as above; var, std: divided by the count less correction (absent: 0) */
-enum { SOFTMAX_DIMS };                                       /* softmax log_softmax: dims, together; logsumexp: as a reduction */
-enum { SPLIT_DIM, SPLIT_PARTS, SPLIT_SIZES };                /* parts: that many equal ones; or the sizes of the parts. As many results */
-enum { SQUEEZE_DIMS };                                       /* of size 1; absent: all whose size is known to be 1 */
-enum { EXPAND_DIMS };                                        /* expand_dims: dims of size 1 at these places of the result */
-enum { BROADCAST_TO_DIMS };                                  /* last dims against last dims, a size of 1 is repeated */
-enum { TILE_REPEATS };                                       /* one per dim */
-enum { ROLL_DIMS, ROLL_SHIFTS };                             /* shifts: one per dim listed; absent: operands i64[] after x, one per dim listed */
+enum {
+    DYNAMIC_SLICE_SIZES
+}; /* operands x, one i64[] start per dim; starts are clamped so that the window fits */
+/* dynamic_update: operands x, update, starts…, clamped likewise */
+enum { REDUCE_DIMS }; /* sum reduce_max reduce_min any all; absent: all dims */
+enum { ARGMAX_DIM };  /* argmax argmin: i64, first of equals, the first NaN before all */
+enum {
+    MEAN_DIMS,
+    VAR_CORRECTION
+}; /* mean var std: dims as above; var, std: divided by the count less correction (absent: 0) */
+enum { SOFTMAX_DIMS }; /* softmax log_softmax: dims, together; logsumexp: as a reduction */
+enum {
+    SPLIT_DIM,
+    SPLIT_PARTS,
+    SPLIT_SIZES
+}; /* parts: that many equal ones; or the sizes of the parts. As many results */
+enum { SQUEEZE_DIMS };      /* of size 1; absent: all whose size is known to be 1 */
+enum { EXPAND_DIMS };       /* expand_dims: dims of size 1 at these places of the result */
+enum { BROADCAST_TO_DIMS }; /* last dims against last dims, a size of 1 is repeated */
+enum { TILE_REPEATS };      /* one per dim */
+enum {
+    ROLL_DIMS,
+    ROLL_SHIFTS
+}; /* shifts: one per dim listed; absent: operands i64[] after x, one per dim listed */
 enum { STACK_DIM };
-enum { TRIANGLE_DIAGONAL };                                  /* tril triu: element (i, j) of the last two dims stays if j - i <= diagonal, triu: >= */
-enum { EYE_ROWS, EYE_COLUMNS, EYE_DIAGONAL, EYE_DTYPE };     /* columns absent: rows; dtype absent: f32 */
-enum { ONE_HOT_DEPTH, ONE_HOT_DTYPE };                       /* indices of any integer dtype and shape S: S + [depth]; nothing is hot for an index out of range; dtype absent: f32 */
-enum { GATHER_DIMS };                                        /* x, one index operand (any integer dtype, all of one shape S) per dim listed; absent: the first dims; indices clamped */
-enum { TAKE_DIM };                                           /* x, indices S: gather over one dim: x.dims[:d] + S + x.dims[d+1:]; absent: 0 */
-enum { TAKE_ALONG_DIM };                                     /* x, positions with the dims of x but for this one; absent: 0 */
-enum { SCATTER_DIMS, SCATTER_MODE };                         /* x, index operands as for gather, updates of gather's type; out-of-range indices are dropped; mode absent: add */
-                                                             /* scatter_affine: x, index operands, factors, terms; its only attribute is dims */
-enum { NONZERO_SIZE, NONZERO_FILL };                         /* operand bool; one i64[?k] per dim, with size: i64[size], the first ones, then fill (absent: -1) */
-enum { SEARCH_RIGHT };                                       /* operands sorted [L…, n], values [L…, S…] */
-enum { CUMULATIVE_DIM, CUMULATIVE_REVERSE };                 /* cumsum cumprod cummax cummin recurrence logcumsumexp; dim absent: 0; reverse: from the last to the first */
-enum { RECURRENCE_LATE = CUMULATIVE_REVERSE + 1 };           /* recurrence: s_k = a_{k-1}·s_{k-1} + b_k, the last step's factor is not used */
-enum { SORT_DIM, SORT_DESCENDING };                          /* sort: values and i64 positions; argsort: positions; dim absent: 0 */
-enum { TOP_K_K, TOP_K_DIM };                                 /* values and i64 positions of the k largest along a dim, absent: 0 */
-enum { DOT_BATCH_LHS, DOT_BATCH_RHS, DOT_CONTRACT_LHS, DOT_CONTRACT_RHS }; /* result: batch dims, free dims of lhs, free dims of rhs */
+enum {
+    TRIANGLE_DIAGONAL
+}; /* tril triu: element (i, j) of the last two dims stays if j - i <= diagonal, triu: >= */
+enum { EYE_ROWS, EYE_COLUMNS, EYE_DIAGONAL, EYE_DTYPE }; /* columns absent: rows; dtype absent: f32 */
+enum {
+    ONE_HOT_DEPTH,
+    ONE_HOT_DTYPE
+}; /* indices of any integer dtype and shape S: S + [depth]; nothing is hot for an index out of range; dtype
+      absent: f32 */
+enum {
+    GATHER_DIMS
+}; /* x, one index operand (any integer dtype, all of one shape S) per dim listed; absent: the first dims;
+      indices clamped */
+enum { TAKE_DIM };       /* x, indices S: gather over one dim: x.dims[:d] + S + x.dims[d+1:]; absent: 0 */
+enum { TAKE_ALONG_DIM }; /* x, positions with the dims of x but for this one; absent: 0 */
+enum {
+    SCATTER_DIMS,
+    SCATTER_MODE
+}; /* x, index operands as for gather, updates of gather's type; out-of-range indices are dropped; mode
+      absent: add */
+/* scatter_affine: x, index operands, factors, terms; its only attribute is dims */
+enum {
+    NONZERO_SIZE,
+    NONZERO_FILL
+}; /* operand bool; one i64[?k] per dim, with size: i64[size], the first ones, then fill (absent: -1) */
+enum { SEARCH_RIGHT }; /* operands sorted [L…, n], values [L…, S…] */
+enum {
+    CUMULATIVE_DIM,
+    CUMULATIVE_REVERSE
+}; /* cumsum cumprod cummax cummin recurrence logcumsumexp; dim absent: 0; reverse: from the last to the first
+    */
+enum {
+    RECURRENCE_LATE = CUMULATIVE_REVERSE + 1
+}; /* recurrence: s_k = a_{k-1}·s_{k-1} + b_k, the last step's factor is not used */
+enum { SORT_DIM, SORT_DESCENDING }; /* sort: values and i64 positions; argsort: positions; dim absent: 0 */
+enum { TOP_K_K, TOP_K_DIM };        /* values and i64 positions of the k largest along a dim, absent: 0 */
+enum {
+    DOT_BATCH_LHS,
+    DOT_BATCH_RHS,
+    DOT_CONTRACT_LHS,
+    DOT_CONTRACT_RHS
+}; /* result: batch dims, free dims of lhs, free dims of rhs */
 enum { CAST_DTYPE };
-enum { RANDOM_DIMS, RANDOM_DTYPE };                          /* operand key u32[2]; bits: u32, no dtype attribute; others: dtype absent: f32 */
-enum { RANDINT_DIMS };                                       /* operands key, lo, hi (scalars): lo <= result < hi; lo where hi <= lo. bernoulli: key, p (scalar, or the result's dims) */
-enum { RANDOM_SPLIT_COUNT };                                 /* keys u32[…, 2] to u32[…, count, 2] */
-enum { PERMUTATION_SIZE };                                   /* i64[…, size] */
-enum { CHECK_MESSAGE };                                      /* operands pred (bool, any shape: all must hold), values… */
-enum { PRINT_FORMAT, PRINT_LANES, PRINT_MASKED };            /* lanes k: a line for each index of the k leading dims; masked: operand 0 is bool over them */
-enum { CALLBACK_NAME, CALLBACK_LANES, CALLBACK_MASKED };      /* as for print */
-enum { TAG_GRADIENT };                                       /* an enum tag */
+enum {
+    RANDOM_DIMS,
+    RANDOM_DTYPE
+}; /* operand key u32[2]; bits: u32, no dtype attribute; others: dtype absent: f32 */
+enum {
+    RANDINT_DIMS
+}; /* operands key, lo, hi (scalars): lo <= result < hi; lo where hi <= lo. bernoulli: key, p (scalar, or the
+      result's dims) */
+enum { RANDOM_SPLIT_COUNT }; /* keys u32[…, 2] to u32[…, count, 2] */
+enum { PERMUTATION_SIZE };   /* i64[…, size] */
+enum { CHECK_MESSAGE };      /* operands pred (bool, any shape: all must hold), values… */
+enum {
+    PRINT_FORMAT,
+    PRINT_LANES,
+    PRINT_MASKED
+}; /* lanes k: a line for each index of the k leading dims; masked: operand 0 is bool over them */
+enum { CALLBACK_NAME, CALLBACK_LANES, CALLBACK_MASKED }; /* as for print */
+enum { TAG_GRADIENT };                                   /* an enum tag */
 enum { DIM_VALUE_DIM };
-enum { BIND_DIM_LO, BIND_DIM_HI };                           /* operand n: i64[]; result i64[?k] = 0, 1, … n-1, which makes k = n; n < lo (default 0) or n > hi fails as a check */
-enum { WHILE_MAX_TRIPS, WHILE_COUNT, WHILE_SCHEDULE, WHILE_EVERY, WHILE_SNAPSHOTS, WHILE_TAPE, WHILE_ATTRS }; /* results: carries; trip count i64[] if `count` or anything is stacked; stacks [?n, …] or, without `tape`, [max_trips, …] zero-padded */
-enum { SCAN_REVERSE, SCAN_LENGTH, SCAN_SCHEDULE, SCAN_EVERY, SCAN_SNAPSHOTS, SCAN_ATTRS }; /* length: dim, needed when nothing is scanned over */
-                                                             /* schedule, every, snapshots, in this order on every loop: what its gradient keeps; the rest is computed again. every = [k, …]: carries of every k-th step */
-enum { SCHEDULE_NONE, SCHEDULE_RECOMPUTE, SCHEDULE_SQRT, SCHEDULE_BINOMIAL, SCHEDULE_EVERY }; /* the last is no word: `every` says it */
-enum { MAP_LENGTH, MAP_SEQUENTIAL, MAP_ATTRS };              /* length: dim, needed when nothing is mapped over; sequential: never all slices at once */
-enum { FORI_SCHEDULE, FORI_EVERY, FORI_SNAPSHOTS, FORI_TAPE, FORI_ATTRS }; /* operands: carries, from, to; schedule as for scan */
+enum {
+    BIND_DIM_LO,
+    BIND_DIM_HI
+}; /* operand n: i64[]; result i64[?k] = 0, 1, … n-1, which makes k = n; n < lo (default 0) or n > hi fails as
+      a check */
+enum {
+    WHILE_MAX_TRIPS,
+    WHILE_COUNT,
+    WHILE_SCHEDULE,
+    WHILE_EVERY,
+    WHILE_SNAPSHOTS,
+    WHILE_TAPE,
+    WHILE_ATTRS
+}; /* results: carries; trip count i64[] if `count` or anything is stacked; stacks [?n, …] or, without `tape`,
+      [max_trips, …] zero-padded */
+enum {
+    SCAN_REVERSE,
+    SCAN_LENGTH,
+    SCAN_SCHEDULE,
+    SCAN_EVERY,
+    SCAN_SNAPSHOTS,
+    SCAN_ATTRS
+}; /* length: dim, needed when nothing is scanned over */
+/* schedule, every, snapshots, in this order on every loop: what its gradient keeps; the rest is computed
+ * again. every = [k, …]: carries of every k-th step */
+enum {
+    SCHEDULE_NONE,
+    SCHEDULE_RECOMPUTE,
+    SCHEDULE_SQRT,
+    SCHEDULE_BINOMIAL,
+    SCHEDULE_EVERY
+}; /* the last is no word: `every` says it */
+enum {
+    MAP_LENGTH,
+    MAP_SEQUENTIAL,
+    MAP_ATTRS
+}; /* length: dim, needed when nothing is mapped over; sequential: never all slices at once */
+enum {
+    FORI_SCHEDULE,
+    FORI_EVERY,
+    FORI_SNAPSHOTS,
+    FORI_TAPE,
+    FORI_ATTRS
+}; /* operands: carries, from, to; schedule as for scan */
 enum { ASSOCIATIVE_DIM, ASSOCIATIVE_REVERSE, ASSOCIATIVE_ATTRS }; /* dim absent: 0 */
-enum { INVOKE_RECOMPUTE };                                   /* the gradient keeps the operands only and runs the function again */
-enum { SWITCH_RECOMPUTE, SWITCH_ATTRS };                     /* the same for the branch taken */
+enum { INVOKE_RECOMPUTE }; /* the gradient keeps the operands only and runs the function again */
+enum { SWITCH_RECOMPUTE, SWITCH_ATTRS }; /* the same for the branch taken */
 
-static inline val emit(struct builder *b, enum op op, const val *operands, uint32_t n, const struct attr *attrs)
+static inline val emit(struct builder *b, enum op op, const val *operands, uint32_t n,
+                       const struct attr *attrs)
 {
-    return builder_node(b, &(struct node_in){ .op = (uint16_t)op, .operands = operands, .n_operands = n, .attrs = attrs });
+    return builder_node(b, &(struct node_in){
+                               .op = (uint16_t)op, .operands = operands, .n_operands = n, .attrs = attrs });
 }
 static inline val emit1(struct builder *b, enum op op, val x) { return emit(b, op, (val[]){ x }, 1, NULL); }
-static inline val emit2(struct builder *b, enum op op, val x, val y) { return emit(b, op, (val[]){ x, y }, 2, NULL); }
-static inline val emit_select(struct builder *b, val c, val x, val y) { return emit(b, OP_select, (val[]){ c, x, y }, 3, NULL); }
-static inline struct type emit_type(const struct builder *b, val v) { return type_get(b->m, builder_type(b, v)); }
+static inline val emit2(struct builder *b, enum op op, val x, val y)
+{
+    return emit(b, op, (val[]){ x, y }, 2, NULL);
+}
+static inline val emit_select(struct builder *b, val c, val x, val y)
+{
+    return emit(b, OP_select, (val[]){ c, x, y }, 3, NULL);
+}
+static inline struct type emit_type(const struct builder *b, val v)
+{
+    return type_get(b->m, builder_type(b, v));
+}
 
 /* A scalar spread over dims. */
 static inline val emit_full(struct builder *b, enum dtype t, double value, uint32_t rank, const dim *dims)
 {
-    struct attr a[3] = { dtype_is_float(t) ? A_REAL(value) : A_INT((int64_t)value), A_DIMS(dims, rank), A_DTYPE(t) };
+    struct attr a[3] = { dtype_is_float(t) ? A_REAL(value) : A_INT((int64_t)value), A_DIMS(dims, rank),
+                         A_DTYPE(t) };
     return emit(b, OP_full, NULL, 0, a);
 }
 static inline val emit_full_like(struct builder *b, val v, double value)
@@ -90,7 +200,8 @@ static inline val emit_cast(struct builder *b, val v, enum dtype t)
     struct attr a = A_DTYPE(t);
     return emit(b, OP_cast, &v, 1, &a);
 }
-/* Indices of any integer dtype as i64; u64 beyond its range becomes the largest, which lies outside of every array. */
+/* Indices of any integer dtype as i64; u64 beyond its range becomes the largest, which lies outside of every
+ * array. */
 static inline val emit_as_index(struct builder *b, val v)
 {
     struct type t = emit_type(b, v);
@@ -148,12 +259,14 @@ static inline val emit_slice(struct builder *b, val v, const dim *start, const d
     struct attr a[3] = { A_DIMS(start, rank), A_DIMS(limit, rank), A_NONE };
     return emit(b, OP_slice, &v, 1, a);
 }
-static inline val emit_dot(struct builder *b, val x, val y, const uint32_t *bx, const uint32_t *by, uint32_t nb, const uint32_t *cx, const uint32_t *cy, uint32_t nc)
+static inline val emit_dot(struct builder *b, val x, val y, const uint32_t *bx, const uint32_t *by,
+                           uint32_t nb, const uint32_t *cx, const uint32_t *cy, uint32_t nc)
 {
     struct attr a[4] = { A_INTS(bx, nb), A_INTS(by, nb), A_INTS(cx, nc), A_INTS(cy, nc) };
     return emit(b, OP_dot, (val[]){ x, y }, 2, a);
 }
-/* A fori_loop whose bounds are numbers or sizes (or sums of them) as a scan over its indices, whose rows have a known number; false: they are not (fori_loop.c). */
+/* A fori_loop whose bounds are numbers or sizes (or sums of them) as a scan over its indices, whose rows have
+ * a known number; false: they are not (fori_loop.c). */
 bool fori_as_scan(struct builder *b, const struct node_in *in, val *first);
 static inline val emit_dim_value(struct builder *b, dim d)
 {

@@ -1,5 +1,6 @@
-/* The registry of host functions. Names come in from programs that run, on any thread; the function registered under the name is called with tensors that are
- * views of the program's memory. A function that is replaced or removed while calls of it are at work is let go when the last of them has returned. */
+/* The registry of host functions. Names come in from programs that run, on any thread; the function
+ * registered under the name is called with tensors that are views of the program's memory. A function that is
+ * replaced or removed while calls of it are at work is let go when the last of them has returned. */
 #include "ops/callbacks.h"
 
 #include "interp/interp.h"
@@ -32,7 +33,8 @@ static struct callback **find_link(const char *name, uint64_t hash)
     return at;
 }
 
-/* One reference less; the function is let go outside of the lock, since letting go may register or remove others. */
+/* One reference less; the function is let go outside of the lock, since letting go may register or remove
+ * others. */
 static void callback_drop(void *callback)
 {
     struct callback *c = callback;
@@ -69,13 +71,16 @@ static bool grow_table(void)
 hop_status hop_callback_register(const char *name, hop_callback_fn f, void *user, void (*release)(void *user))
 {
     if (!name || !*name || !f) {
-        hop_set_message("callback_register: expected %s, found %s", f ? "a name" : "a function", name && f ? "\"\"" : "NULL");
+        hop_set_message("callback_register: expected %s, found %s", f ? "a name" : "a function",
+                        name && f ? "\"\"" : "NULL");
         return HOP_INVALID;
     }
     size_t length = strlen(name);
     struct callback *c = hop_try_malloc(sizeof *c + length + 1), *old = NULL;
     if (c) {
-        *c = (struct callback){ .hash = name_hash(name), .refs = 1, .f = f, .user = user, .release = release };
+        *c = (struct callback){
+            .hash = name_hash(name), .refs = 1, .f = f, .user = user, .release = release
+        };
         memcpy(c->name, name, length + 1);
     }
     pthread_mutex_lock(&table.lock);
@@ -122,7 +127,8 @@ hop_status hop_callback_unregister(const char *name)
 
 /* ---- calls ---- */
 
-/* The handles of one call. Each has one reference more than is taken away at the end, so that a function that frees its arguments does no harm. */
+/* The handles of one call. Each has one reference more than is taken away at the end, so that a function that
+ * frees its arguments does no harm. */
 struct handles {
     uint32_t n;
     struct tensor *list[];
@@ -146,7 +152,8 @@ static struct handles *handles_new(struct tensor *const *args, uint32_t n)
     hop_cleanup_push(handles_free, h);
     for (h->n = 0; h->n < n; h->n++) {
         const struct tensor *t = args[h->n];
-        h->list[h->n] = tensor_ref(tensor_borrow((enum dtype)t->dtype, t->rank, t->dims, t->data, NULL, NULL));
+        h->list[h->n] = tensor_ref(
+            tensor_borrow((enum dtype)t->dtype, t->rank, t->dims, t->data, NULL, NULL));
     }
     return h;
 }
@@ -165,19 +172,27 @@ static uint32_t empty_kept(struct handles *h)
     return kept;
 }
 
-static void call_registered(const struct callback *c, const char *place, struct tensor *const *args, uint32_t n)
+static void call_registered(const struct callback *c, const char *place, struct tensor *const *args,
+                            uint32_t n)
 {
     struct handles *h = handles_new(args, n);
     hop_set_message("%s", "");
     int status = c->f(c->user, (hop_tensor *const *)h->list, (int)n);
     uint32_t kept = empty_kept(h);
-    if (status) hop_throw((hop_status)status, "%scallback: '%s' returned %d%s%s", place, c->name, status, *hop_message() ? ": " : "", hop_message());
-    if (kept != HOP_NONE) hop_throw(HOP_INVALID, "%scallback: '%s' kept a reference of its argument %u, which is valid during the call only: keep a copy (hop_tensor_copy)", place, c->name, kept);
+    if (status)
+        hop_throw((hop_status)status, "%scallback: '%s' returned %d%s%s", place, c->name, status,
+                  *hop_message() ? ": " : "", hop_message());
+    if (kept != HOP_NONE)
+        hop_throw(HOP_INVALID,
+                  "%scallback: '%s' kept a reference of its argument %u, which is valid during the call "
+                  "only: keep a copy (hop_tensor_copy)",
+                  place, c->name, kept);
     hop_cleanup_pop(h);
     handles_free(h);
 }
 
-void callback_call(callback_taker *taker, void *ctx, const char *place, const char *name, struct tensor *const *args, uint32_t n)
+void callback_call(callback_taker *taker, void *ctx, const char *place, const char *name,
+                   struct tensor *const *args, uint32_t n)
 {
     if (taker) {
         taker(ctx, name, args, n);
@@ -187,7 +202,11 @@ void callback_call(callback_taker *taker, void *ctx, const char *place, const ch
     struct callback *c = table.n ? *find_link(name, name_hash(name)) : NULL;
     if (c) c->refs++;
     pthread_mutex_unlock(&table.lock);
-    if (!c) hop_throw(HOP_INVALID, "%scallback: there is no callback '%s': expected one that hop_callback_register has made known", place, name);
+    if (!c)
+        hop_throw(
+            HOP_INVALID,
+            "%scallback: there is no callback '%s': expected one that hop_callback_register has made known",
+            place, name);
     hop_cleanup_push(callback_drop, c);
     call_registered(c, place, args, n);
     hop_cleanup_pop(c);

@@ -1,12 +1,22 @@
-/* Rows that run along a dim and keep every step: cumsum cumprod cummax cummin, the linear recurrence s = a·s + b that is closed under differentiation, and
- * logcumsumexp made of them. One pass, element after element, in the order of the dim or, with `reverse`, from its end; the first element stands as it is. */
+/* Rows that run along a dim and keep every step: cumsum cumprod cummax cummin, the linear recurrence s = a·s
+ * + b that is closed under differentiation, and logcumsumexp made of them. One pass, element after element,
+ * in the order of the dim or, with `reverse`, from its end; the first element stands as it is. */
 #include "ops/indexkit.h"
 #include "ops/scalar_c.h"
 #include "ops/scalar_lp.h"
 
-static enum op combine(enum op op) { return op == OP_cumsum ? OP_add : op == OP_cumprod ? OP_mul : op == OP_cummax ? OP_max : OP_min; }
-static bool is_reverse(const struct attr *a) { return a[CUMULATIVE_REVERSE].kind != ATTR_ABSENT && a[CUMULATIVE_REVERSE].i; }
-static bool is_late(const struct attr *a) { return a[RECURRENCE_LATE].kind != ATTR_ABSENT && a[RECURRENCE_LATE].i; }
+static enum op combine(enum op op)
+{
+    return op == OP_cumsum ? OP_add : op == OP_cumprod ? OP_mul : op == OP_cummax ? OP_max : OP_min;
+}
+static bool is_reverse(const struct attr *a)
+{
+    return a[CUMULATIVE_REVERSE].kind != ATTR_ABSENT && a[CUMULATIVE_REVERSE].i;
+}
+static bool is_late(const struct attr *a)
+{
+    return a[RECURRENCE_LATE].kind != ATTR_ABSENT && a[RECURRENCE_LATE].i;
+}
 static uint32_t dim_of(const struct attr *a) { return attr_dim_or_zero(&a[CUMULATIVE_DIM]); }
 
 /* ---- infer ---- */
@@ -15,7 +25,8 @@ static void infer_cumulative(struct infer *in)
 {
     struct type t = infer_type(in, 0);
     infer_one_dim(in, &in->attrs[CUMULATIVE_DIM], t.rank, "dim");
-    if (!scalar_c_defined(combine((enum op)in->op), (enum dtype)t.dtype)) infer_error(in, "expected numbers, found %s", infer_text(in, in->operands[0]));
+    if (!scalar_c_defined(combine((enum op)in->op), (enum dtype)t.dtype))
+        infer_error(in, "expected numbers, found %s", infer_text(in, in->operands[0]));
     infer_result(in, in->operands[0]);
 }
 
@@ -23,14 +34,16 @@ static void infer_recurrence(struct infer *in)
 {
     struct type t = infer_type(in, 0);
     infer_one_dim(in, &in->attrs[CUMULATIVE_DIM], t.rank, "dim");
-    if (!scalar_c_defined(OP_mul, (enum dtype)t.dtype)) infer_error(in, "expected numbers, found %s", infer_text(in, in->operands[0]));
+    if (!scalar_c_defined(OP_mul, (enum dtype)t.dtype))
+        infer_error(in, "expected numbers, found %s", infer_text(in, in->operands[0]));
     infer_same_type(in, in->operands[0], in->operands[1], "operand 1 (terms)");
     infer_result(in, in->operands[1]);
 }
 
 /* ---- eval ---- */
 
-/* Steps along the dim over rows of what stands behind it. Sums and products are kept in the accumulator's dtype and rounded where they are stored. */
+/* Steps along the dim over rows of what stands behind it. Sums and products are kept in the accumulator's
+ * dtype and rounded where they are stored. */
 static void eval_steps(struct eval *e)
 {
     const struct tensor *x = e->operands[0], *y = e->results[0];
@@ -42,12 +55,15 @@ static void eval_steps(struct eval *e)
     for (uint32_t d = 0; d < along; d++) outer *= x->dims[d];
     for (uint32_t d = along + 1; d < x->rank; d++) inner *= x->dims[d];
     if (!x->count) return;
-    scalar_kernel step = scalar_c_kernel(n_operands == 2 ? OP_mul : combine((enum op)e->n->op), wide), plus = scalar_c_kernel(OP_add, wide);
-    scalar_kernel widen = scalar_c_cast(t, wide), narrow = scalar_c_cast(wide, t); /* copies where they are the same */
+    scalar_kernel step = scalar_c_kernel(n_operands == 2 ? OP_mul : combine((enum op)e->n->op), wide),
+                  plus = scalar_c_kernel(OP_add, wide);
+    scalar_kernel widen = scalar_c_cast(t, wide),
+                  narrow = scalar_c_cast(wide, t); /* copies where they are the same */
     struct arena arena = { 0 };
     hop_cleanup_push(arena_free, &arena);
     size_t bytes = (size_t)inner * dtype_info[wide].size;
-    char *row = arena_alloc(&arena, bytes), *other = arena_alloc(&arena, bytes), *acc = arena_alloc(&arena, bytes);
+    char *row = arena_alloc(&arena, bytes), *other = arena_alloc(&arena, bytes),
+         *acc = arena_alloc(&arena, bytes);
     for (int64_t o = 0; o < outer; o++)
         for (int64_t k = 0; k < n; k++) {
             size_t at = (size_t)((o * n + (reverse ? n - 1 - k : k)) * inner) * tensor_width(x);
@@ -68,7 +84,8 @@ static void eval_steps(struct eval *e)
 
 /* ---- derivatives ---- */
 
-/* v one step later along the dim: place k holds what place k-1 held (in the direction of the steps), the first one `first`. */
+/* v one step later along the dim: place k holds what place k-1 held (in the direction of the steps), the
+ * first one `first`. */
 static val shifted(struct builder *b, val v, uint32_t along, bool reverse, double first)
 {
     struct type t = emit_type(b, v);
@@ -76,12 +93,14 @@ static val shifted(struct builder *b, val v, uint32_t along, bool reverse, doubl
     memcpy(limit, t.dims, t.rank * sizeof *limit);
     one[along] = 1;
     if (reverse) start[along] = 1, limit[along] = dim_add(b->m, t.dims[along], 1);
-    struct attr a[3] = { reverse ? A_DIMS(zeros, t.rank) : A_DIMS(one, t.rank), reverse ? A_DIMS(one, t.rank) : A_DIMS(zeros, t.rank), A_NONE };
+    struct attr a[3] = { reverse ? A_DIMS(zeros, t.rank) : A_DIMS(one, t.rank),
+                         reverse ? A_DIMS(one, t.rank) : A_DIMS(zeros, t.rank), A_NONE };
     val padded = emit(b, OP_pad, (val[]){ v, emit_full(b, (enum dtype)t.dtype, first, 0, NULL) }, 2, a);
     return emit_as(b, emit_slice(b, padded, start, limit), builder_type(b, v));
 }
 
-static val emit_cumulative(struct builder *b, enum op op, const val *operands, uint32_t n, uint32_t along, bool reverse)
+static val emit_cumulative(struct builder *b, enum op op, const val *operands, uint32_t n, uint32_t along,
+                           bool reverse)
 {
     struct attr a[2] = { A_INT(along), A_FLAG(reverse) };
     return emit(b, op, operands, n, a);
@@ -92,13 +111,17 @@ static val emit_recurrence(struct builder *b, val factors, val terms, uint32_t a
     return emit(b, OP_recurrence, (val[]){ factors, terms }, 2, a);
 }
 
-static void vjp_cumsum(struct vjp *v) { v->out[0] = emit_cumulative(v->b, OP_cumsum, &v->ct[0], 1, dim_of(v->attrs), !is_reverse(v->attrs)); }
+static void vjp_cumsum(struct vjp *v)
+{
+    v->out[0] = emit_cumulative(v->b, OP_cumsum, &v->ct[0], 1, dim_of(v->attrs), !is_reverse(v->attrs));
+}
 static void jvp_cumsum(struct jvp *j)
 {
     if (j->tangents[0] != VAL_NONE) j->out[0] = emit_same(j->b, j->n, j->tangents[0], j->attrs);
 }
 
-/* dx_k = (product of those before) · s_k with s_k = ct_k + x_{k+1}·s_{k+1}: nothing is divided, so zeros are no exception. */
+/* dx_k = (product of those before) · s_k with s_k = ct_k + x_{k+1}·s_{k+1}: nothing is divided, so zeros are
+ * no exception. */
 static void vjp_cumprod(struct vjp *v)
 {
     uint32_t along = dim_of(v->attrs);
@@ -115,14 +138,17 @@ static void jvp_cumprod(struct jvp *j)
     j->out[0] = emit_recurrence(j->b, j->operands[0], term, along, reverse, false);
 }
 
-/* i64 like x: where the extreme of the elements so far stands, the first of equals. A place is new when it beats what was there before it. */
+/* i64 like x: where the extreme of the elements so far stands, the first of equals. A place is new when it
+ * beats what was there before it. */
 static val winners(struct builder *b, enum op op, val x, val y, uint32_t along, bool reverse)
 {
     struct type t = emit_type(b, x);
     bool max = op == OP_cummax;
-    val before = shifted(b, y, along, reverse, max ? -1.0 / 0.0 : 1.0 / 0.0), at = emit_iota(b, t.rank, t.dims, along);
+    val before = shifted(b, y, along, reverse, max ? -1.0 / 0.0 : 1.0 / 0.0),
+        at = emit_iota(b, t.rank, t.dims, along);
     val stays = emit2(b, OP_or, emit2(b, max ? OP_ge : OP_le, before, x), emit2(b, OP_ne, before, before));
-    val none = reverse ? emit_dim_full(b, dim_sub(b->m, t.dims[along], 1), t.rank, t.dims) : emit_dim_full(b, 0, t.rank, t.dims);
+    val none = reverse ? emit_dim_full(b, dim_sub(b->m, t.dims[along], 1), t.rank, t.dims)
+                       : emit_dim_full(b, 0, t.rank, t.dims);
     val fresh = emit_select(b, stays, none, at);
     return emit_cumulative(b, reverse ? OP_cummin : OP_cummax, &fresh, 1, along, reverse);
 }
@@ -136,27 +162,36 @@ static void jvp_extreme(struct jvp *j)
 {
     if (j->tangents[0] == VAL_NONE) return;
     uint32_t along = dim_of(j->attrs);
-    j->out[0] = emit_take_along(j->b, j->tangents[0], winners(j->b, (enum op)j->n->op, j->operands[0], j->results[0], along, is_reverse(j->attrs)), along);
+    j->out[0] = emit_take_along(j->b, j->tangents[0],
+                                winners(j->b, (enum op)j->n->op, j->operands[0], j->results[0], along,
+                                        is_reverse(j->attrs)),
+                                along);
 }
 
-/* The factor of the first step (a late one: of the last) is not used: whatever is infinite, its derivative is 0. */
+/* The factor of the first step (a late one: of the last) is not used: whatever is infinite, its derivative is
+ * 0. */
 static val without_end(struct builder *b, val v, uint32_t along, bool last)
 {
     struct type t = emit_type(b, v);
     val at = emit_iota(b, t.rank, t.dims, along);
-    val end = last ? emit_dim_full(b, dim_sub(b->m, t.dims[along], 1), t.rank, t.dims) : emit_dim_full(b, 0, t.rank, t.dims);
+    val end = last ? emit_dim_full(b, dim_sub(b->m, t.dims[along], 1), t.rank, t.dims)
+                   : emit_dim_full(b, 0, t.rank, t.dims);
     return emit_select(b, emit2(b, OP_eq, at, end), emit_full_like(b, v, 0), v);
 }
-/* With g the cotangents of all steps, g_k = ct_k + a·g_{k+1}: the same factors the other way, where what was late is not and what was not is. The derivative by
- * a factor is g of its step times what was before that step. */
+/* With g the cotangents of all steps, g_k = ct_k + a·g_{k+1}: the same factors the other way, where what was
+ * late is not and what was not is. The derivative by a factor is g of its step times what was before that
+ * step. */
 static void vjp_recurrence(struct vjp *v)
 {
     uint32_t along = dim_of(v->attrs);
     bool reverse = is_reverse(v->attrs), late = is_late(v->attrs);
     val g = emit_recurrence(v->b, v->operands[0], v->ct[0], along, !reverse, !late);
     if (v->active[0]) {
-        val of_step = late ? shifted(v->b, g, along, !reverse, 0) : g, before = late ? v->results[0] : shifted(v->b, v->results[0], along, reverse, 0);
-        v->out[0] = emit_as(v->b, without_end(v->b, emit2(v->b, OP_mul, of_step, before), along, reverse != late), builder_type(v->b, v->operands[0]));
+        val of_step = late ? shifted(v->b, g, along, !reverse, 0) : g,
+            before = late ? v->results[0] : shifted(v->b, v->results[0], along, reverse, 0);
+        v->out[0] = emit_as(v->b,
+                            without_end(v->b, emit2(v->b, OP_mul, of_step, before), along, reverse != late),
+                            builder_type(v->b, v->operands[0]));
     }
     if (v->active[1]) v->out[1] = g;
 }
@@ -167,7 +202,9 @@ static void jvp_recurrence(struct jvp *j)
     val term = j->tangents[1];
     if (j->tangents[0] != VAL_NONE) {
         val factor = late ? shifted(j->b, j->tangents[0], along, reverse, 0) : j->tangents[0];
-        val moved = without_end(j->b, emit2(j->b, OP_mul, factor, shifted(j->b, j->results[0], along, reverse, 0)), along, reverse);
+        val moved = without_end(j->b,
+                                emit2(j->b, OP_mul, factor, shifted(j->b, j->results[0], along, reverse, 0)),
+                                along, reverse);
         term = term == VAL_NONE ? moved : emit2(j->b, OP_add, moved, term);
     }
     if (term != VAL_NONE) j->out[0] = emit_recurrence(j->b, j->operands[0], term, along, reverse, late);
@@ -182,16 +219,18 @@ static void batch_steps(struct batch *v)
     for (uint32_t i = 0; i < v->n->n_operands; i++) operands[i] = batch_operand(v, i);
     uint32_t along = dim_of(v->attrs) + 1;
     bool reverse = is_reverse(v->attrs);
-    v->results[0] = v->n->n_operands == 2 ? emit_recurrence(v->b, operands[0], operands[1], along, reverse, is_late(v->attrs))
-                                          : emit_cumulative(v->b, (enum op)v->n->op, operands, 1, along, reverse);
+    v->results[0] = v->n->n_operands == 2
+                        ? emit_recurrence(v->b, operands[0], operands[1], along, reverse, is_late(v->attrs))
+                        : emit_cumulative(v->b, (enum op)v->n->op, operands, 1, along, reverse);
 }
 
 /* ---- lower ---- */
 
 /* The numbers behind how steps are compiled. */
 enum {
-    GROUP_STEPS = 4,        /* steps taken together: three operations an element in place of two, and one operation's latency for four elements (65,536 f32: 71 to 32 µs) */
-    SMALL_ROW = 128,        /* elements up to which the running values of a row are kept in registers */
+    GROUP_STEPS = 4, /* steps taken together: three operations an element in place of two, and one operation's
+                        latency for four elements (65,536 f32: 71 to 32 µs) */
+    SMALL_ROW = 128, /* elements up to which the running values of a row are kept in registers */
     PARALLEL_ELEMENTS = 32768 /* elements below which threads do not pay: a step costs a nanosecond */
 };
 
@@ -213,7 +252,10 @@ static void put_step(struct steps *s, lpv k)
     struct lp *p = lower_lp(s->L);
     s->idx[s->along] = s->reverse ? lp_bin(p, LP_SUB, lp_bin(p, LP_SUB, s->size, lp_index(p, 1)), k) : k;
 }
-static lpv operand_at(struct steps *s, uint32_t operand) { return lp_cast(lower_lp(s->L), s->wide, lower_elem(s->L, node_operands(s->f, s->n)[operand], s->idx)); }
+static lpv operand_at(struct steps *s, uint32_t operand)
+{
+    return lp_cast(lower_lp(s->L), s->wide, lower_elem(s->L, node_operands(s->f, s->n)[operand], s->idx));
+}
 static lpv term_at(struct steps *s) { return operand_at(s, s->n->n_operands - 1u); }
 /* The factor of the step at s->idx; a late one stands a step before. */
 static lpv factor_at(struct steps *s)
@@ -225,7 +267,10 @@ static lpv factor_at(struct steps *s)
     s->idx[s->along] = here;
     return a;
 }
-static lpv multiply_add(struct lp *p, lpv a, lpv x, lpv b) { return scalar_lp(p, OP_add, (lpv[]){ scalar_lp(p, OP_mul, (lpv[]){ a, x }), b }); }
+static lpv multiply_add(struct lp *p, lpv a, lpv x, lpv b)
+{
+    return scalar_lp(p, OP_add, (lpv[]){ scalar_lp(p, OP_mul, (lpv[]){ a, x }), b });
+}
 
 /* What `before` becomes at s->idx (LPV_NONE: there is none). */
 static lpv step_value(struct steps *s, lpv before)
@@ -233,13 +278,15 @@ static lpv step_value(struct steps *s, lpv before)
     struct lp *p = lower_lp(s->L);
     lpv x = term_at(s);
     if (before == LPV_NONE) return x;
-    return s->n->n_operands == 1 ? scalar_lp(p, combine((enum op)s->n->op), (lpv[]){ before, x }) : multiply_add(p, factor_at(s), before, x);
+    return s->n->n_operands == 1 ? scalar_lp(p, combine((enum op)s->n->op), (lpv[]){ before, x })
+                                 : multiply_add(p, factor_at(s), before, x);
 }
 
 static void store_step(struct steps *s, lpv y)
 {
     struct lp *p = lower_lp(s->L);
-    lp_store(p, s->to.buffer, lp_bin(p, LP_ADD, s->to.at, lower_flatten(s->L, s->type, s->idx)), lp_cast(p, (enum dtype)s->t.dtype, y));
+    lp_store(p, s->to.buffer, lp_bin(p, LP_ADD, s->to.at, lower_flatten(s->L, s->type, s->idx)),
+             lp_cast(p, (enum dtype)s->t.dtype, y));
 }
 
 /* Steps lo to hi one after the other; the first of all has nothing before it. */
@@ -253,7 +300,8 @@ static void single_steps(struct steps *s, uint32_t acc, lpv lo, lpv hi, bool fir
     lp_for_end(p);
 }
 
-/* Are all of y finite? What is not shows in their sum; a sum that overflows by itself says no as well, which only costs a detour. */
+/* Are all of y finite? What is not shows in their sum; a sum that overflows by itself says no as well, which
+ * only costs a detour. */
 static lpv all_finite(struct lp *p, const lpv y[GROUP_STEPS])
 {
     enum dtype t = lp_dtype(p, y[0]);
@@ -261,27 +309,36 @@ static lpv all_finite(struct lp *p, const lpv y[GROUP_STEPS])
     memcpy(sum, y, sizeof sum);
     for (uint32_t n = GROUP_STEPS / 2; n; n /= 2)
         for (uint32_t k = 0; k < n; k++) sum[k] = lp_bin(p, LP_ADD, sum[2 * k], sum[2 * k + 1]);
-    return lp_bin(p, LP_LE, lp_un(p, LP_ABS, sum[0]), lp_real(p, t, t == DT_F64 ? 0x1.fffffffffffffp1023 : 0x1.fffffep127));
+    return lp_bin(p, LP_LE, lp_un(p, LP_ABS, sum[0]),
+                  lp_real(p, t, t == DT_F64 ? 0x1.fffffffffffffp1023 : 0x1.fffffep127));
 }
 
-/* Default numbers: GROUP_STEPS steps at once. Their map y = A·c + B of the value c before them needs no c, so the maps of several groups are made at the same
- * time and one group waits for the one before it for a single operation. A group with a result that is not finite goes step by step: products of factors that
- * overflow are none of the definition's numbers, and its steps never lead back from infinity. Nothing that is not finite can hide: whatever is so in A, B or c
- * shows in the last result. */
+/* Default numbers: GROUP_STEPS steps at once. Their map y = A·c + B of the value c before them needs no c, so
+ * the maps of several groups are made at the same time and one group waits for the one before it for a single
+ * operation. A group with a result that is not finite goes step by step: products of factors that overflow
+ * are none of the definition's numbers, and its steps never lead back from infinity. Nothing that is not
+ * finite can hide: whatever is so in A, B or c shows in the last result. */
 static lpv grouped_steps(struct steps *s, uint32_t acc)
 {
     struct lp *p = lower_lp(s->L);
     bool linear = s->n->n_operands == 2;
     enum op op = linear ? OP_add : combine((enum op)s->n->op);
     bool exact = op == OP_max || op == OP_min;
-    lpv one = lp_index(p, 1), width = lp_index(p, GROUP_STEPS), groups = lp_bin(p, LP_MAX, lp_bin(p, LP_FLOORDIV, lp_bin(p, LP_SUB, s->size, one), width), lp_index(p, 0));
+    lpv one = lp_index(p, 1), width = lp_index(p, GROUP_STEPS),
+        groups = lp_bin(p, LP_MAX, lp_bin(p, LP_FLOORDIV, lp_bin(p, LP_SUB, s->size, one), width),
+                        lp_index(p, 0));
     lpv factor[GROUP_STEPS], term[GROUP_STEPS], y[GROUP_STEPS], a = LPV_NONE, b = LPV_NONE;
-    lpv start = lp_bin(p, LP_ADD, lp_bin(p, LP_MUL, lp_for_begin(p, lp_index(p, 0), groups, one, FOR_SERIAL), width), one), c = lp_read(p, acc);
+    lpv start = lp_bin(p, LP_ADD,
+                       lp_bin(p, LP_MUL, lp_for_begin(p, lp_index(p, 0), groups, one, FOR_SERIAL), width),
+                       one),
+        c = lp_read(p, acc);
     for (uint32_t j = 0; j < GROUP_STEPS; j++) {
         put_step(s, lp_bin(p, LP_ADD, start, lp_index(p, j)));
         term[j] = term_at(s);
         if (linear) factor[j] = factor_at(s);
-        b = !j ? term[j] : linear ? multiply_add(p, factor[j], b, term[j]) : scalar_lp(p, op, (lpv[]){ b, term[j] });
+        b = !j       ? term[j]
+            : linear ? multiply_add(p, factor[j], b, term[j])
+                     : scalar_lp(p, op, (lpv[]){ b, term[j] });
         if (linear) a = j ? scalar_lp(p, OP_mul, (lpv[]){ factor[j], a }) : factor[j];
         y[j] = linear ? multiply_add(p, a, c, b) : scalar_lp(p, op, (lpv[]){ c, b });
     }
@@ -296,7 +353,8 @@ static lpv grouped_steps(struct steps *s, uint32_t acc)
         lpv before = c;
         for (uint32_t j = 0; j < GROUP_STEPS; j++) {
             put_step(s, lp_bin(p, LP_ADD, start, lp_index(p, j)));
-            before = linear ? multiply_add(p, factor[j], before, term[j]) : scalar_lp(p, op, (lpv[]){ before, term[j] });
+            before = linear ? multiply_add(p, factor[j], before, term[j])
+                            : scalar_lp(p, op, (lpv[]){ before, term[j] });
             store_step(s, before);
         }
         lp_set(p, acc, before);
@@ -319,23 +377,29 @@ static void steps_along_rows(struct steps *s)
     single_steps(s, acc, from, s->size, false);
 }
 
-/* Rows of several elements: whole rows side by side. What was before is the row before in the result, or in memory of its own where that is too narrow, or so
- * small that it is registers. */
+/* Rows of several elements: whole rows side by side. What was before is the row before in the result, or in
+ * memory of its own where that is too narrow, or so small that it is registers. */
 static void steps_of_rows(struct steps *s, bool held)
 {
     struct lp *p = lower_lp(s->L);
     lpv zero = lp_index(p, 0), one = lp_index(p, 1);
-    type_id row_type = type_intern(lower_module(s->L), s->wide, s->t.rank - 1u - s->along, s->t.dims + s->along + 1);
-    struct array row = held ? lower_alloc(s->L, row_type, "running values") : (struct array){ HOP_NONE, LPV_NONE };
+    type_id row_type = type_intern(lower_module(s->L), s->wide, s->t.rank - 1u - s->along,
+                                   s->t.dims + s->along + 1);
+    struct array row = held ? lower_alloc(s->L, row_type, "running values")
+                            : (struct array){ HOP_NONE, LPV_NONE };
     for (int rest = 0; rest < 2; rest++) {
-        put_step(s, rest ? lp_for_begin(p, one, s->size, one, FOR_SERIAL) : lp_for_begin(p, zero, lp_bin(p, LP_MIN, one, s->size), one, FOR_SERIAL));
-        lpv i = lp_for_begin(p, zero, lower_dim(s->L, type_elements(lower_module(s->L), row_type)), one, FOR_VECTOR), before = LPV_NONE;
+        put_step(s, rest ? lp_for_begin(p, one, s->size, one, FOR_SERIAL)
+                         : lp_for_begin(p, zero, lp_bin(p, LP_MIN, one, s->size), one, FOR_SERIAL));
+        lpv i = lp_for_begin(p, zero, lower_dim(s->L, type_elements(lower_module(s->L), row_type)), one,
+                             FOR_VECTOR),
+            before = LPV_NONE;
         lower_unflatten(s->L, row_type, i, s->idx + s->along + 1);
         if (rest && held) before = lp_load(p, row.buffer, lp_bin(p, LP_ADD, row.at, i));
         else if (rest) {
             lpv at = s->idx[s->along];
             s->idx[s->along] = lp_bin(p, s->reverse ? LP_ADD : LP_SUB, at, one);
-            before = lp_load(p, s->to.buffer, lp_bin(p, LP_ADD, s->to.at, lower_flatten(s->L, s->type, s->idx)));
+            before = lp_load(p, s->to.buffer,
+                             lp_bin(p, LP_ADD, s->to.at, lower_flatten(s->L, s->type, s->idx)));
             s->idx[s->along] = at;
         }
         lpv y = step_value(s, before);
@@ -351,7 +415,13 @@ static void block_steps(struct lower *L, const struct fn *f, const struct node *
     struct lp *p = lower_lp(L);
     struct module *m = lower_module(L);
     const struct attr *attrs = node_attr(f, n, 0);
-    struct steps s = { .L = L, .f = f, .n = n, .type = value_type(f, n->results), .along = dim_of(attrs), .reverse = is_reverse(attrs), .late = n->n_operands == 2 && is_late(attrs) };
+    struct steps s = { .L = L,
+                       .f = f,
+                       .n = n,
+                       .type = value_type(f, n->results),
+                       .along = dim_of(attrs),
+                       .reverse = is_reverse(attrs),
+                       .late = n->n_operands == 2 && is_late(attrs) };
     s.t = type_get(m, s.type);
     s.wide = dtype_accumulator((enum dtype)s.t.dtype);
     s.size = lower_dim(L, s.t.dims[s.along]);
@@ -360,9 +430,13 @@ static void block_steps(struct lower *L, const struct fn *f, const struct node *
     int64_t least, most;
     for (uint32_t d = s.along + 1; d < s.t.rank; d++) inner = dim_mul(m, inner, s.t.dims[d]);
     dim_range(m, f->symbols, type_elements(m, s.type), &least, &most);
-    bool small = dim_is_const(m, inner) && dim_const_value(m, inner) <= SMALL_ROW, held = small || s.wide != s.t.dtype;
-    bool threads = most >= PARALLEL_ELEMENTS && lower_may_thread(L) && (small || !held); /* a row held in memory is one for all iterations */
-    for (uint32_t d = 0; d < s.along; d++) s.idx[d] = lp_for_begin(p, lp_index(p, 0), lower_dim(L, s.t.dims[d]), lp_index(p, 1), !d && threads ? FOR_PARALLEL : FOR_SERIAL);
+    bool small = dim_is_const(m, inner) && dim_const_value(m, inner) <= SMALL_ROW,
+         held = small || s.wide != s.t.dtype;
+    bool threads = most >= PARALLEL_ELEMENTS && lower_may_thread(L) &&
+                   (small || !held); /* a row held in memory is one for all iterations */
+    for (uint32_t d = 0; d < s.along; d++)
+        s.idx[d] = lp_for_begin(p, lp_index(p, 0), lower_dim(L, s.t.dims[d]), lp_index(p, 1),
+                                !d && threads ? FOR_PARALLEL : FOR_SERIAL);
     if (inner == 1) steps_along_rows(&s);
     else steps_of_rows(&s, held);
     for (uint32_t d = 0; d < s.along; d++) lp_for_end(p);
@@ -376,7 +450,10 @@ static bool single_elements(struct module *m, const struct fn *f, const struct n
     for (uint32_t d = dim_of(node_attr(f, n, 0)) + 1; d < t.rank; d++) inner = dim_mul(m, inner, t.dims[d]);
     return inner == 1;
 }
-static uint8_t use_steps(const struct fn *f, const struct node *n, uint32_t i) { return (void)f, (void)n, (void)i, USE_ONCE; }
+static uint8_t use_steps(const struct fn *f, const struct node *n, uint32_t i)
+{
+    return (void)f, (void)n, (void)i, USE_ONCE;
+}
 
 /* ---- logcumsumexp ---- */
 
@@ -384,12 +461,14 @@ static void infer_logcumsumexp(struct infer *in)
 {
     struct type t = infer_type(in, 0);
     infer_one_dim(in, &in->attrs[CUMULATIVE_DIM], t.rank, "dim");
-    if (!dtype_is_float((enum dtype)t.dtype)) infer_error(in, "expected floats, found %s", infer_text(in, in->operands[0]));
+    if (!dtype_is_float((enum dtype)t.dtype))
+        infer_error(in, "expected floats, found %s", infer_text(in, in->operands[0]));
     infer_result(in, in->operands[0]);
 }
 
-/* Sums of exp(x - m) with m the largest so far: s_k = s_{k-1}·exp(m_{k-1} - m_k) + exp(x_k - m_k) is between 1 and k+1, and log s + m the result. Where m is
- * infinite, nothing is taken off; where nothing but -inf was before, nothing is carried on. */
+/* Sums of exp(x - m) with m the largest so far: s_k = s_{k-1}·exp(m_{k-1} - m_k) + exp(x_k - m_k) is between
+ * 1 and k+1, and log s + m the result. Where m is infinite, nothing is taken off; where nothing but -inf was
+ * before, nothing is carried on. */
 static void expand_logcumsumexp(struct expand *e)
 {
     struct builder *b = e->b;
@@ -399,53 +478,111 @@ static void expand_logcumsumexp(struct expand *e)
     val m = emit_cumulative(b, OP_cummax, (val[]){ emit1(b, OP_stop_gradient, x) }, 1, along, reverse);
     val base = emit_select(b, emit2(b, OP_eq, emit1(b, OP_abs, m), emit_full_like(b, x, 1.0 / 0.0)), zero, m);
     val carried = emit1(b, OP_exp, emit2(b, OP_sub, shifted(b, base, along, reverse, 0), base));
-    val factor = emit_select(b, emit2(b, OP_eq, shifted(b, m, along, reverse, -1.0 / 0.0), low), zero, carried);
+    val factor = emit_select(b, emit2(b, OP_eq, shifted(b, m, along, reverse, -1.0 / 0.0), low), zero,
+                             carried);
     val s = emit_recurrence(b, factor, emit1(b, OP_exp, emit2(b, OP_sub, x, base)), along, reverse, false);
     val none = emit2(b, OP_eq, s, zero);
-    e->out[0] = emit_select(b, none, low, emit2(b, OP_add, emit1(b, OP_log, emit_select(b, none, emit_full_like(b, x, 1), s)), base));
+    e->out[0] = emit_select(b, none, low,
+                            emit2(b, OP_add,
+                                  emit1(b, OP_log, emit_select(b, none, emit_full_like(b, x, 1), s)), base));
 }
 
 /* ---- rows ---- */
 
-static const struct attr_spec cumulative_attrs[] = { [CUMULATIVE_DIM] = { "dim", ATTR_INT, false, NULL }, [CUMULATIVE_REVERSE] = { "reverse", ATTR_FLAG, false, NULL } };
+static const struct attr_spec cumulative_attrs[] = { [CUMULATIVE_DIM] = { "dim", ATTR_INT, false, NULL },
+                                                     [CUMULATIVE_REVERSE] = { "reverse", ATTR_FLAG, false,
+                                                                              NULL } };
 static const struct attr_spec recurrence_attrs[] = {
     [CUMULATIVE_DIM] = { "dim", ATTR_INT, false, NULL },
     [CUMULATIVE_REVERSE] = { "reverse", ATTR_FLAG, false, NULL },
     [RECURRENCE_LATE] = { "late", ATTR_FLAG, false, NULL },
 };
-static const struct op_lower lower_steps = { .kind = LOWER_BLOCK, .access = ACCESS_SAME, .cost = COST_EXPENSIVE, .block = block_steps, .operand_use = use_steps, .one_by_one = single_elements };
+static const struct op_lower lower_steps = { .kind = LOWER_BLOCK,
+                                             .access = ACCESS_SAME,
+                                             .cost = COST_EXPENSIVE,
+                                             .block = block_steps,
+                                             .operand_use = use_steps,
+                                             .one_by_one = single_elements };
 
-#define SAMPLE(op, symbols, type, attrs) { "hop 1\nfn @sample" symbols "(%x: " type ") -> (" type ") {\n  %y = " op attrs " (%x)\n  return %y\n}\n", NULL }
+#define SAMPLE(op, symbols, type, attrs) \
+    { "hop 1\nfn @sample" symbols "(%x: " type ") -> (" type ") {\n  %y = " op attrs \
+      " (%x)\n  return %y\n}\n", \
+      NULL }
 #define FLOAT_SAMPLES(op) \
-    SAMPLE(op, "", "f32[21]", ""), SAMPLE(op, "", "f64[7]", " {reverse}"), SAMPLE(op, "", "f32[3, 5]", " {dim = 1}"), SAMPLE(op, "", "f64[4, 3]", " {reverse}"), \
-        SAMPLE(op, "[T]", "f32[2, T, 19]", " {dim = 1}"), SAMPLE(op, "[T]", "f64[T, 2]", " {dim = 1, reverse}"), SAMPLE(op, "", "f32[1]", ""), \
+    SAMPLE(op, "", "f32[21]", ""), SAMPLE(op, "", "f64[7]", " {reverse}"), \
+        SAMPLE(op, "", "f32[3, 5]", " {dim = 1}"), SAMPLE(op, "", "f64[4, 3]", " {reverse}"), \
+        SAMPLE(op, "[T]", "f32[2, T, 19]", " {dim = 1}"), \
+        SAMPLE(op, "[T]", "f64[T, 2]", " {dim = 1, reverse}"), SAMPLE(op, "", "f32[1]", ""), \
         SAMPLE(op, "", "f32[0, 3]", ""), SAMPLE(op, "", "f32[3, 0]", "")
-#define NUMBER_SAMPLES(op) FLOAT_SAMPLES(op), SAMPLE(op, "", "i32[5]", ""), SAMPLE(op, "", "u32[3, 4]", ""), SAMPLE(op, "", "i64[2, 9]", " {dim = 1, reverse}"), \
-    SAMPLE(op, "", "f16[9]", ""), SAMPLE(op, "", "bf16[5, 3]", " {reverse}"), SAMPLE(op, "", "u8[7]", ""), SAMPLE(op, "", "i16[2, 3]", " {dim = 1}")
+#define NUMBER_SAMPLES(op) \
+    FLOAT_SAMPLES(op), SAMPLE(op, "", "i32[5]", ""), SAMPLE(op, "", "u32[3, 4]", ""), \
+        SAMPLE(op, "", "i64[2, 9]", " {dim = 1, reverse}"), SAMPLE(op, "", "f16[9]", ""), \
+        SAMPLE(op, "", "bf16[5, 3]", " {reverse}"), SAMPLE(op, "", "u8[7]", ""), \
+        SAMPLE(op, "", "i16[2, 3]", " {dim = 1}")
 
 #define CUMULATIVE_ROW(op, text, ...) \
     static const struct op_sample samples_##op[] = { NUMBER_SAMPLES(#op) }; \
-    const struct op_row row_##op = { .name = #op, .meaning = text, .sig = { 1, 1, ROW_ATTRS(cumulative_attrs) }, .infer = infer_cumulative, .eval = eval_steps, \
-                                     .batch = batch_steps, .lower = &lower_steps, ROW_SAMPLES(samples_##op), __VA_ARGS__ };
-CUMULATIVE_ROW(cumsum, "running sums along a dim (absent: 0), from its end with reverse", .vjp = vjp_cumsum, .jvp = jvp_cumsum)
-CUMULATIVE_ROW(cumprod, "running products along a dim (absent: 0), from its end with reverse", .vjp = vjp_cumprod, .jvp = jvp_cumprod)
-CUMULATIVE_ROW(cummax, "the largest so far along a dim (absent: 0), NaN from the first NaN on; the derivative goes to the first of equals", .vjp = vjp_extreme, .jvp = jvp_extreme)
-CUMULATIVE_ROW(cummin, "the smallest so far along a dim (absent: 0), NaN from the first NaN on; the derivative goes to the first of equals", .vjp = vjp_extreme, .jvp = jvp_extreme)
+    const struct op_row row_##op = { .name = #op, \
+                                     .meaning = text, \
+                                     .sig = { 1, 1, ROW_ATTRS(cumulative_attrs) }, \
+                                     .infer = infer_cumulative, \
+                                     .eval = eval_steps, \
+                                     .batch = batch_steps, \
+                                     .lower = &lower_steps, \
+                                     ROW_SAMPLES(samples_##op), \
+                                     __VA_ARGS__ };
+CUMULATIVE_ROW(cumsum, "running sums along a dim (absent: 0), from its end with reverse", .vjp = vjp_cumsum,
+               .jvp = jvp_cumsum)
+CUMULATIVE_ROW(cumprod, "running products along a dim (absent: 0), from its end with reverse",
+               .vjp = vjp_cumprod, .jvp = jvp_cumprod)
+CUMULATIVE_ROW(cummax,
+               "the largest so far along a dim (absent: 0), NaN from the first NaN on; the derivative goes "
+               "to the first of equals",
+               .vjp = vjp_extreme, .jvp = jvp_extreme)
+CUMULATIVE_ROW(cummin,
+               "the smallest so far along a dim (absent: 0), NaN from the first NaN on; the derivative goes "
+               "to the first of equals",
+               .vjp = vjp_extreme, .jvp = jvp_extreme)
 
-#define SAMPLE2(symbols, type, attrs) { "hop 1\nfn @sample" symbols "(%a: " type ", %b: " type ") -> (" type ") {\n  %y = recurrence" attrs " (%a, %b)\n  return %y\n}\n", NULL }
+#define SAMPLE2(symbols, type, attrs) \
+    { "hop 1\nfn @sample" symbols "(%a: " type ", %b: " type ") -> (" type ") {\n  %y = recurrence" attrs \
+      " (%a, %b)\n  return %y\n}\n", \
+      NULL }
 static const struct op_sample samples_recurrence[] = {
-    SAMPLE2("", "f32[21]", ""), SAMPLE2("", "f64[7]", " {reverse}"), SAMPLE2("", "f32[3, 5]", " {dim = 1}"), SAMPLE2("", "f64[4, 3]", " {reverse}"),
-    SAMPLE2("", "f64[9]", " {late}"), SAMPLE2("[T]", "f64[2, T]", " {dim = 1, reverse, late}"), SAMPLE2("", "f32[6, 3]", " {late}"), SAMPLE2("", "f16[7]", " {reverse, late}"),
-    SAMPLE2("[T]", "f32[2, T, 19]", " {dim = 1}"), SAMPLE2("", "f32[1]", ""), SAMPLE2("", "f32[0, 3]", ""), SAMPLE2("", "i32[5]", ""),
+    SAMPLE2("", "f32[21]", ""),
+    SAMPLE2("", "f64[7]", " {reverse}"),
+    SAMPLE2("", "f32[3, 5]", " {dim = 1}"),
+    SAMPLE2("", "f64[4, 3]", " {reverse}"),
+    SAMPLE2("", "f64[9]", " {late}"),
+    SAMPLE2("[T]", "f64[2, T]", " {dim = 1, reverse, late}"),
+    SAMPLE2("", "f32[6, 3]", " {late}"),
+    SAMPLE2("", "f16[7]", " {reverse, late}"),
+    SAMPLE2("[T]", "f32[2, T, 19]", " {dim = 1}"),
+    SAMPLE2("", "f32[1]", ""),
+    SAMPLE2("", "f32[0, 3]", ""),
+    SAMPLE2("", "i32[5]", ""),
 };
 const struct op_row row_recurrence = {
-    .name = "recurrence", .meaning = "s = a·s + b along a dim (absent: 0), from its end with reverse; the first s is the first b; late: with the a of the step before",
-    .sig = { 2, 2, ROW_ATTRS(recurrence_attrs) }, .infer = infer_recurrence, .eval = eval_steps, .vjp = vjp_recurrence, .jvp = jvp_recurrence, .batch = batch_steps,
-    .lower = &lower_steps, ROW_SAMPLES(samples_recurrence),
+    .name = "recurrence",
+    .meaning = "s = a·s + b along a dim (absent: 0), from its end with reverse; the first s is the first b; "
+               "late: with the a of the step before",
+    .sig = { 2, 2, ROW_ATTRS(recurrence_attrs) },
+    .infer = infer_recurrence,
+    .eval = eval_steps,
+    .vjp = vjp_recurrence,
+    .jvp = jvp_recurrence,
+    .batch = batch_steps,
+    .lower = &lower_steps,
+    ROW_SAMPLES(samples_recurrence),
 };
 
 static const struct op_sample samples_logcumsumexp[] = { FLOAT_SAMPLES("logcumsumexp") };
 const struct op_row row_logcumsumexp = {
-    .name = "logcumsumexp", .meaning = "the logarithm of running sums of exp(x) along a dim (absent: 0), without overflow; from its end with reverse",
-    .sig = { 1, 1, ROW_ATTRS(cumulative_attrs) }, .infer = infer_logcumsumexp, .expand = expand_logcumsumexp, ROW_SAMPLES(samples_logcumsumexp),
+    .name = "logcumsumexp",
+    .meaning = "the logarithm of running sums of exp(x) along a dim (absent: 0), without overflow; from its "
+               "end with reverse",
+    .sig = { 1, 1, ROW_ATTRS(cumulative_attrs) },
+    .infer = infer_logcumsumexp,
+    .expand = expand_logcumsumexp,
+    ROW_SAMPLES(samples_logcumsumexp),
 };

@@ -1,5 +1,6 @@
-/* Rows of the products: dot (any batch and contracted dims) and matmul (the usual shapes, the same thing under shorter rules). Every
- * result element is one accumulator that starts at 0 and adds a·b with the contracted index ascending. */
+/* Rows of the products: dot (any batch and contracted dims) and matmul (the usual shapes, the same thing
+ * under shorter rules). Every result element is one accumulator that starts at 0 and adds a·b with the
+ * contracted index ascending. */
 #include "ops/dot.h"
 
 #include "ir/number.h"
@@ -8,7 +9,8 @@
 
 /* ---- which dim is what ---- */
 
-static uint32_t free_dims(uint32_t rank, const uint32_t *batch, uint32_t n_batch, const uint32_t *contract, uint32_t n_contract, uint32_t *out)
+static uint32_t free_dims(uint32_t rank, const uint32_t *batch, uint32_t n_batch, const uint32_t *contract,
+                          uint32_t n_contract, uint32_t *out)
 {
     uint32_t taken = 0, n = 0;
     for (uint32_t i = 0; i < n_batch; i++) taken |= 1u << batch[i];
@@ -20,8 +22,10 @@ static uint32_t free_dims(uint32_t rank, const uint32_t *batch, uint32_t n_batch
 
 static void find_free(struct dot_dims *d, uint32_t lhs_rank, uint32_t rhs_rank)
 {
-    d->n_lhs_free = free_dims(lhs_rank, d->batch_lhs, d->n_batch, d->contract_lhs, d->n_contract, d->lhs_free);
-    d->n_rhs_free = free_dims(rhs_rank, d->batch_rhs, d->n_batch, d->contract_rhs, d->n_contract, d->rhs_free);
+    d->n_lhs_free = free_dims(lhs_rank, d->batch_lhs, d->n_batch, d->contract_lhs, d->n_contract,
+                              d->lhs_free);
+    d->n_rhs_free = free_dims(rhs_rank, d->batch_rhs, d->n_batch, d->contract_rhs, d->n_contract,
+                              d->rhs_free);
 }
 
 static void dims_of_dot(const struct attr *a, uint32_t lhs_rank, uint32_t rhs_rank, struct dot_dims *d)
@@ -61,11 +65,13 @@ static void infer_product(struct infer *in, const struct dot_dims *d)
     uint32_t n = 0;
     for (uint32_t k = 0; k < d->n_batch + d->n_contract; k++) {
         bool batch = k < d->n_batch;
-        uint32_t i = batch ? d->batch_lhs[k] : d->contract_lhs[k - d->n_batch], j = batch ? d->batch_rhs[k] : d->contract_rhs[k - d->n_batch];
+        uint32_t i = batch ? d->batch_lhs[k] : d->contract_lhs[k - d->n_batch],
+                 j = batch ? d->batch_rhs[k] : d->contract_rhs[k - d->n_batch];
         if (x.dims[i] != y.dims[j])
             infer_equal(in, x.dims[i], y.dims[j],
-                        arena_printf(&in->m->scratch, "%s dims: dim %u of lhs %s and dim %u of rhs %s", batch ? "batch" : "contracted", i,
-                                     infer_text(in, in->operands[0]), j, infer_text(in, in->operands[1])));
+                        arena_printf(&in->m->scratch, "%s dims: dim %u of lhs %s and dim %u of rhs %s",
+                                     batch ? "batch" : "contracted", i, infer_text(in, in->operands[0]), j,
+                                     infer_text(in, in->operands[1])));
         if (batch) dims[n++] = x.dims[i];
     }
     for (uint32_t k = 0; k < d->n_lhs_free; k++) dims[n++] = x.dims[d->lhs_free[k]];
@@ -77,8 +83,11 @@ static void infer_product(struct infer *in, const struct dot_dims *d)
 static void infer_numbers(struct infer *in)
 {
     struct type x = infer_type(in, 0), y = infer_type(in, 1);
-    if (x.dtype == DT_BOOL) infer_error(in, "operand 0 (lhs): expected numbers, found %s", infer_text(in, in->operands[0]));
-    if (x.dtype != y.dtype) infer_error(in, "operand 1 (rhs): expected dtype %s, found %s", dtype_info[x.dtype].name, infer_text(in, in->operands[1]));
+    if (x.dtype == DT_BOOL)
+        infer_error(in, "operand 0 (lhs): expected numbers, found %s", infer_text(in, in->operands[0]));
+    if (x.dtype != y.dtype)
+        infer_error(in, "operand 1 (rhs): expected dtype %s, found %s", dtype_info[x.dtype].name,
+                    infer_text(in, in->operands[1]));
 }
 
 static void infer_dot(struct infer *in)
@@ -89,11 +98,15 @@ static void infer_dot(struct infer *in)
     infer_numbers(in);
     for (uint32_t k = 0; k < 4; k++) infer_dim_list(in, &a[k], t[k & 1].rank, names[k]);
     for (uint32_t k = 0; k < 4; k += 2)
-        if (a[k].n != a[k + 1].n) infer_error(in, "attributes '%s' and '%s' have %u and %u entries, expected as many", names[k], names[k + 1], a[k].n, a[k + 1].n);
+        if (a[k].n != a[k + 1].n)
+            infer_error(in, "attributes '%s' and '%s' have %u and %u entries, expected as many", names[k],
+                        names[k + 1], a[k].n, a[k + 1].n);
     for (uint32_t k = 0; k < 2; k++)
         for (uint32_t i = 0; i < a[k].n; i++)
             for (uint32_t j = 0; j < a[k + 2].n; j++)
-                if (a[k].list[i] == a[k + 2].list[j]) infer_error(in, "dim %u of %s is both a batch and a contracted dim", a[k].list[i], k ? "rhs" : "lhs");
+                if (a[k].list[i] == a[k + 2].list[j])
+                    infer_error(in, "dim %u of %s is both a batch and a contracted dim", a[k].list[i],
+                                k ? "rhs" : "lhs");
     struct dot_dims d;
     dims_of_dot(a, t[0].rank, t[1].rank, &d);
     infer_product(in, &d);
@@ -104,9 +117,12 @@ static void infer_matmul(struct infer *in)
     uint32_t x = infer_type(in, 0).rank, y = infer_type(in, 1).rank;
     infer_numbers(in);
     for (uint32_t i = 0; i < 2; i++)
-        if (!infer_type(in, i).rank) infer_error(in, "operand %u (%s): expected at least one dim, found %s", i, i ? "rhs" : "lhs", infer_text(in, in->operands[i]));
+        if (!infer_type(in, i).rank)
+            infer_error(in, "operand %u (%s): expected at least one dim, found %s", i, i ? "rhs" : "lhs",
+                        infer_text(in, in->operands[i]));
     if (y > 2 && x != y)
-        infer_error(in, "operand 1 (rhs): expected rank 1, rank 2 or the rank of lhs %s, found %s", infer_text(in, in->operands[0]), infer_text(in, in->operands[1]));
+        infer_error(in, "operand 1 (rhs): expected rank 1, rank 2 or the rank of lhs %s, found %s",
+                    infer_text(in, in->operands[0]), infer_text(in, in->operands[1]));
     struct dot_dims d;
     dims_of_matmul(x, y, &d);
     infer_product(in, &d);
@@ -137,9 +153,11 @@ static int64_t *offsets(const struct tensor *t, const uint32_t *dims, uint32_t n
     for (int64_t b = 0; b < n_batch; b++) \
         for (int64_t i = 0; i < n_lhs; i++) \
             for (int64_t j = 0; j < n_rhs; j++) { \
-                const type *p = (const type *)x->data + batch_x[b] + lhs[i], *q = (const type *)y->data + batch_y[b] + rhs[j]; \
+                const type *p = (const type *)x->data + batch_x[b] + lhs[i], \
+                           *q = (const type *)y->data + batch_y[b] + rhs[j]; \
                 sum_type sum = 0; \
-                for (int64_t k = 0; k < n_contract; k++) sum = (sum_type)(sum + (sum_type)(wide(p[at_x[k]]) * wide(q[at_y[k]]))); \
+                for (int64_t k = 0; k < n_contract; k++) \
+                    sum = (sum_type)(sum + (sum_type)(wide(p[at_x[k]]) * wide(q[at_y[k]]))); \
                 ((type *)r->data)[(b * n_lhs + i) * n_rhs + j] = (type)rounded(sum); \
             }
 
@@ -149,17 +167,24 @@ static void eval_product(struct eval *e)
     struct dot_dims d;
     dot_dims(e->m, e->f, e->n, &d);
     int64_t n_batch, n_lhs, n_rhs, n_contract;
-    int64_t *batch_x = offsets(x, d.batch_lhs, d.n_batch, &n_batch), *batch_y = offsets(y, d.batch_rhs, d.n_batch, &n_batch);
-    int64_t *lhs = offsets(x, d.lhs_free, d.n_lhs_free, &n_lhs), *rhs = offsets(y, d.rhs_free, d.n_rhs_free, &n_rhs);
-    int64_t *at_x = offsets(x, d.contract_lhs, d.n_contract, &n_contract), *at_y = offsets(y, d.contract_rhs, d.n_contract, &n_contract);
-    switch (r->dtype) { /* integers wrap alike with and without sign; short ones are summed in words, which keeps their low bits */
+    int64_t *batch_x = offsets(x, d.batch_lhs, d.n_batch, &n_batch),
+            *batch_y = offsets(y, d.batch_rhs, d.n_batch, &n_batch);
+    int64_t *lhs = offsets(x, d.lhs_free, d.n_lhs_free, &n_lhs),
+            *rhs = offsets(y, d.rhs_free, d.n_rhs_free, &n_rhs);
+    int64_t *at_x = offsets(x, d.contract_lhs, d.n_contract, &n_contract),
+            *at_y = offsets(y, d.contract_rhs, d.n_contract, &n_contract);
+    switch (r->dtype) { /* integers wrap alike with and without sign; short ones are summed in words, which
+                           keeps their low bits */
     case DT_F16: PRODUCT_IN(uint16_t, float, f16_to_f32, f16_of_f32) break;
     case DT_BF16: PRODUCT_IN(uint16_t, float, bf16_to_f32, bf16_of_f32) break;
     case DT_F32: PRODUCT(float) break;
     case DT_F64: PRODUCT(double) break;
-    case DT_I8: case DT_U8: PRODUCT_IN(uint8_t, uint32_t, (uint32_t), AS_IT_IS) break;
-    case DT_I16: case DT_U16: PRODUCT_IN(uint16_t, uint32_t, (uint32_t), AS_IT_IS) break;
-    case DT_I64: case DT_U64: PRODUCT(uint64_t) break;
+    case DT_I8:
+    case DT_U8: PRODUCT_IN(uint8_t, uint32_t, (uint32_t), AS_IT_IS) break;
+    case DT_I16:
+    case DT_U16: PRODUCT_IN(uint16_t, uint32_t, (uint32_t), AS_IT_IS) break;
+    case DT_I64:
+    case DT_U64: PRODUCT(uint64_t) break;
     default: PRODUCT(uint32_t) break;
     }
     int64_t *all[] = { at_y, at_x, rhs, lhs, batch_y, batch_x };
@@ -177,8 +202,10 @@ static void count_from(uint32_t first, uint32_t n, uint32_t *out)
     for (uint32_t i = 0; i < n; i++) out[i] = first + i;
 }
 
-/* order[dim of the operand] = dim of a product that lists: batch dims, `middle`, then `tail` — whichever operand dims they stand for. */
-static val arrange(struct builder *b, val v, const uint32_t *batch, uint32_t n_batch, const uint32_t *middle, uint32_t n_middle, const uint32_t *tail, uint32_t n_tail)
+/* order[dim of the operand] = dim of a product that lists: batch dims, `middle`, then `tail` — whichever
+ * operand dims they stand for. */
+static val arrange(struct builder *b, val v, const uint32_t *batch, uint32_t n_batch, const uint32_t *middle,
+                   uint32_t n_middle, const uint32_t *tail, uint32_t n_tail)
 {
     uint32_t order[MAX_RANK], at = 0;
     for (uint32_t i = 0; i < n_batch; i++) order[batch[i]] = at++;
@@ -206,14 +233,18 @@ static void vjp_product(struct vjp *v)
     count_from(0, d.n_batch, batch);
     count_from(d.n_batch, d.n_lhs_free, lhs);
     count_from(d.n_batch + d.n_lhs_free, d.n_rhs_free, rhs);
-    if (v->active[0]) { /* [batch, lhs free, rhs free] · rhs -> [batch, lhs free, contracted as rhs has them] */
-        val ct = emit_dot(b, v->ct[0], v->operands[1], batch, d.batch_rhs, d.n_batch, rhs, d.rhs_free, d.n_rhs_free);
+    if (v->active[0]) { /* [batch, lhs free, rhs free] · rhs -> [batch, lhs free, contracted as rhs has them]
+                         */
+        val ct = emit_dot(b, v->ct[0], v->operands[1], batch, d.batch_rhs, d.n_batch, rhs, d.rhs_free,
+                          d.n_rhs_free);
         sort_by(d.contract_rhs, d.contract_lhs, d.n_contract, sorted);
         ct = arrange(b, ct, d.batch_lhs, d.n_batch, d.lhs_free, d.n_lhs_free, sorted, d.n_contract);
         v->out[0] = emit_as(b, ct, builder_type(b, v->operands[0]));
     }
-    if (v->active[1]) { /* lhs · [batch, lhs free, rhs free] -> [batch, contracted as lhs has them, rhs free] */
-        val ct = emit_dot(b, v->operands[0], v->ct[0], d.batch_lhs, batch, d.n_batch, d.lhs_free, lhs, d.n_lhs_free);
+    if (v->active[1]) { /* lhs · [batch, lhs free, rhs free] -> [batch, contracted as lhs has them, rhs free]
+                         */
+        val ct = emit_dot(b, v->operands[0], v->ct[0], d.batch_lhs, batch, d.n_batch, d.lhs_free, lhs,
+                          d.n_lhs_free);
         sort_by(d.contract_lhs, d.contract_rhs, d.n_contract, sorted);
         ct = arrange(b, ct, d.batch_rhs, d.n_batch, sorted, d.n_contract, d.rhs_free, d.n_rhs_free);
         v->out[1] = emit_as(b, ct, builder_type(b, v->operands[1]));
@@ -242,19 +273,22 @@ static void batch_product(struct batch *v)
     struct dot_dims d;
     struct builder *b = v->b;
     dot_dims(b->m, v->f, v->n, &d);
-    uint32_t batch_lhs[MAX_RANK + 1] = { 0 }, batch_rhs[MAX_RANK + 1] = { 0 }, both = v->batched[0] && v->batched[1];
+    uint32_t batch_lhs[MAX_RANK + 1] = { 0 }, batch_rhs[MAX_RANK + 1] = { 0 },
+                                  both = v->batched[0] && v->batched[1];
     memcpy(batch_lhs + both, d.batch_lhs, d.n_batch * sizeof *batch_lhs);
     memcpy(batch_rhs + both, d.batch_rhs, d.n_batch * sizeof *batch_rhs);
     if (v->batched[0]) shift(batch_lhs + both, d.n_batch), shift(d.contract_lhs, d.n_contract);
     if (v->batched[1]) shift(batch_rhs + both, d.n_batch), shift(d.contract_rhs, d.n_contract);
-    val r = emit_dot(b, v->operands[0], v->operands[1], batch_lhs, batch_rhs, d.n_batch + both, d.contract_lhs, d.contract_rhs, d.n_contract);
+    val r = emit_dot(b, v->operands[0], v->operands[1], batch_lhs, batch_rhs, d.n_batch + both,
+                     d.contract_lhs, d.contract_rhs, d.n_contract);
     /* One batched operand: its batch dim came out as the first of its free dims. */
     v->results[0] = both ? r : emit_move_dim(b, r, v->batched[0] ? d.n_batch : d.n_batch + d.n_lhs_free, 0);
 }
 
 /* ---- lower ---- */
 
-static uint32_t reduced_product(const struct module *m, const struct fn *f, const struct node *n, dim extents[MAX_RANK])
+static uint32_t reduced_product(const struct module *m, const struct fn *f, const struct node *n,
+                                dim extents[MAX_RANK])
 {
     struct dot_dims d;
     dot_dims(m, f, n, &d);
@@ -263,7 +297,8 @@ static uint32_t reduced_product(const struct module *m, const struct fn *f, cons
     return d.n_contract;
 }
 
-static lpv elem_product(struct lower *L, const struct fn *f, const struct node *n, const lpv *idx, const lpv *folded)
+static lpv elem_product(struct lower *L, const struct fn *f, const struct node *n, const lpv *idx,
+                        const lpv *folded)
 {
     struct dot_dims d;
     dot_dims(lower_module(L), f, n, &d);
@@ -275,7 +310,8 @@ static lpv elem_product(struct lower *L, const struct fn *f, const struct node *
     struct lp *p = lower_lp(L);
     const val *operands = node_operands(f, n);
     enum dtype t = dtype_accumulator((enum dtype)type_get(lower_module(L), value_type(f, operands[0])).dtype);
-    return lp_bin(p, LP_MUL, lp_cast(p, t, lower_elem(L, operands[0], x)), lp_cast(p, t, lower_elem(L, operands[1], y)));
+    return lp_bin(p, LP_MUL, lp_cast(p, t, lower_elem(L, operands[0], x)),
+                  lp_cast(p, t, lower_elem(L, operands[1], y)));
 }
 
 static bool never_row_fold(const struct module *m, const struct fn *f, const struct node *n)
@@ -284,45 +320,94 @@ static bool never_row_fold(const struct module *m, const struct fn *f, const str
     return false;
 }
 
-static const struct op_lower lower_product = { .kind = LOWER_REDUCE, .access = ACCESS_REPEAT, .cost = COST_EXPENSIVE, .fold = FOLD_SUM,
-                                               .reduced = reduced_product, .reduce_elem = elem_product, .row_fold = never_row_fold, .product = dot_dims };
+static const struct op_lower lower_product = { .kind = LOWER_REDUCE,
+                                               .access = ACCESS_REPEAT,
+                                               .cost = COST_EXPENSIVE,
+                                               .fold = FOLD_SUM,
+                                               .reduced = reduced_product,
+                                               .reduce_elem = elem_product,
+                                               .row_fold = never_row_fold,
+                                               .product = dot_dims };
 
 /* ---- rows ---- */
 
 static const struct attr_spec dot_attrs[] = { [DOT_BATCH_LHS] = { "batch_lhs", ATTR_INTS, true, NULL },
                                               [DOT_BATCH_RHS] = { "batch_rhs", ATTR_INTS, true, NULL },
                                               [DOT_CONTRACT_LHS] = { "contract_lhs", ATTR_INTS, true, NULL },
-                                              [DOT_CONTRACT_RHS] = { "contract_rhs", ATTR_INTS, true, NULL } };
+                                              [DOT_CONTRACT_RHS] = { "contract_rhs", ATTR_INTS, true,
+                                                                     NULL } };
 static const struct op_sample dot_samples[] = {
     { "hop 1\nfn @sample(%x: f32[2, 3], %y: f32[3, 4]) -> (f32[2, 4]) {\n"
-      "  %r = dot {batch_lhs = [], batch_rhs = [], contract_lhs = [1], contract_rhs = [0]} (%x, %y)\n  return %r\n}\n", NULL },
+      "  %r = dot {batch_lhs = [], batch_rhs = [], contract_lhs = [1], contract_rhs = [0]} (%x, %y)\n  "
+      "return %r\n}\n",
+      NULL },
     { "hop 1\nfn @sample[T](%x: f64[2, T, 3], %y: f64[4, 3, 2, T]) -> (f64[2, 4]) {\n"
-      "  %r = dot {batch_lhs = [0], batch_rhs = [2], contract_lhs = [2, 1], contract_rhs = [1, 3]} (%x, %y)\n  return %r\n}\n", NULL },
+      "  %r = dot {batch_lhs = [0], batch_rhs = [2], contract_lhs = [2, 1], contract_rhs = [1, 3]} (%x, "
+      "%y)\n  return %r\n}\n",
+      NULL },
     { "hop 1\nfn @sample[T](%x: f32[2, T], %y: f32[3, 2]) -> (f32[2, T, 3]) {\n"
-      "  %r = dot {batch_lhs = [0], batch_rhs = [1], contract_lhs = [], contract_rhs = []} (%x, %y)\n  return %r\n}\n", NULL },
+      "  %r = dot {batch_lhs = [0], batch_rhs = [1], contract_lhs = [], contract_rhs = []} (%x, %y)\n  "
+      "return %r\n}\n",
+      NULL },
     { "hop 1\nfn @sample(%x: i32[2, 0], %y: i32[3, 0]) -> (i32[2, 3]) {\n"
-      "  %r = dot {batch_lhs = [], batch_rhs = [], contract_lhs = [1], contract_rhs = [1]} (%x, %y)\n  return %r\n}\n", NULL },
+      "  %r = dot {batch_lhs = [], batch_rhs = [], contract_lhs = [1], contract_rhs = [1]} (%x, %y)\n  "
+      "return %r\n}\n",
+      NULL },
 };
 const struct op_row row_dot = {
-    .name = "dot", .meaning = "sums of products over contracted dims; result dims: batch dims, free dims of lhs, free dims of rhs",
-    .sig = { 2, 2, ROW_ATTRS(dot_attrs) }, .infer = infer_dot, .eval = eval_product, .vjp = vjp_product, .jvp = jvp_product, .batch = batch_product,
-    .lower = &lower_product, ROW_SAMPLES(dot_samples),
+    .name = "dot",
+    .meaning =
+        "sums of products over contracted dims; result dims: batch dims, free dims of lhs, free dims of rhs",
+    .sig = { 2, 2, ROW_ATTRS(dot_attrs) },
+    .infer = infer_dot,
+    .eval = eval_product,
+    .vjp = vjp_product,
+    .jvp = jvp_product,
+    .batch = batch_product,
+    .lower = &lower_product,
+    ROW_SAMPLES(dot_samples),
 };
 
 static const struct op_sample matmul_samples[] = {
-    { "hop 1\nfn @sample(%x: f16[2, 37], %y: f16[37, 4]) -> (f16[2, 4]) {\n  %r = matmul(%x, %y)\n  return %r\n}\n", NULL },
-    { "hop 1\nfn @sample(%x: bf16[3], %y: bf16[3, 4]) -> (bf16[4]) {\n  %r = matmul(%x, %y)\n  return %r\n}\n", NULL },
-    { "hop 1\nfn @sample(%x: i8[2, 30], %y: i8[30, 4]) -> (i8[2, 4]) {\n  %r = matmul(%x, %y)\n  return %r\n}\n", "x = -128..127, y = -128..127" },
-    { "hop 1\nfn @sample(%x: f32[2, 3], %y: f32[3, 4]) -> (f32[2, 4]) {\n  %r = matmul(%x, %y)\n  return %r\n}\n", NULL },
-    { "hop 1\nfn @sample(%x: f64[3], %y: f64[3]) -> (f64[]) {\n  %r = matmul(%x, %y)\n  return %r\n}\n", NULL },
-    { "hop 1\nfn @sample[T](%x: f32[2, T], %y: f32[T]) -> (f32[2]) {\n  %r = matmul(%x, %y)\n  return %r\n}\n", NULL },
-    { "hop 1\nfn @sample[T](%x: f32[T], %y: f32[T, 2]) -> (f32[2]) {\n  %r = matmul(%x, %y)\n  return %r\n}\n", NULL },
-    { "hop 1\nfn @sample[T](%x: f64[2, T, 2, 3], %y: f64[2, T, 3, 2]) -> (f64[2, T, 2, 2]) {\n  %r = matmul(%x, %y)\n  return %r\n}\n", NULL },
-    { "hop 1\nfn @sample[T](%x: f32[T, 2, 3], %y: f32[3, 2]) -> (f32[T, 2, 2]) {\n  %r = matmul(%x, %y)\n  return %r\n}\n", NULL },
-    { "hop 1\nfn @sample(%x: i64[2, 0], %y: i64[0, 2]) -> (i64[2, 2]) {\n  %r = matmul(%x, %y)\n  return %r\n}\n", NULL },
+    { "hop 1\nfn @sample(%x: f16[2, 37], %y: f16[37, 4]) -> (f16[2, 4]) {\n  %r = matmul(%x, %y)\n  return "
+      "%r\n}\n",
+      NULL },
+    { "hop 1\nfn @sample(%x: bf16[3], %y: bf16[3, 4]) -> (bf16[4]) {\n  %r = matmul(%x, %y)\n  return "
+      "%r\n}\n",
+      NULL },
+    { "hop 1\nfn @sample(%x: i8[2, 30], %y: i8[30, 4]) -> (i8[2, 4]) {\n  %r = matmul(%x, %y)\n  return "
+      "%r\n}\n",
+      "x = -128..127, y = -128..127" },
+    { "hop 1\nfn @sample(%x: f32[2, 3], %y: f32[3, 4]) -> (f32[2, 4]) {\n  %r = matmul(%x, %y)\n  return "
+      "%r\n}\n",
+      NULL },
+    { "hop 1\nfn @sample(%x: f64[3], %y: f64[3]) -> (f64[]) {\n  %r = matmul(%x, %y)\n  return %r\n}\n",
+      NULL },
+    { "hop 1\nfn @sample[T](%x: f32[2, T], %y: f32[T]) -> (f32[2]) {\n  %r = matmul(%x, %y)\n  return "
+      "%r\n}\n",
+      NULL },
+    { "hop 1\nfn @sample[T](%x: f32[T], %y: f32[T, 2]) -> (f32[2]) {\n  %r = matmul(%x, %y)\n  return "
+      "%r\n}\n",
+      NULL },
+    { "hop 1\nfn @sample[T](%x: f64[2, T, 2, 3], %y: f64[2, T, 3, 2]) -> (f64[2, T, 2, 2]) {\n  %r = "
+      "matmul(%x, %y)\n  return %r\n}\n",
+      NULL },
+    { "hop 1\nfn @sample[T](%x: f32[T, 2, 3], %y: f32[3, 2]) -> (f32[T, 2, 2]) {\n  %r = matmul(%x, %y)\n  "
+      "return %r\n}\n",
+      NULL },
+    { "hop 1\nfn @sample(%x: i64[2, 0], %y: i64[0, 2]) -> (i64[2, 2]) {\n  %r = matmul(%x, %y)\n  return "
+      "%r\n}\n",
+      NULL },
 };
 const struct op_row row_matmul = {
-    .name = "matmul", .meaning = "matrix product: [K]·[K], [M,K]·[K], [K]·[K,N], […,M,K]·[…,K,N], and […,M,K]·[K,N]", .sig = { 2, 2 },
-    .infer = infer_matmul, .eval = eval_product, .vjp = vjp_product, .jvp = jvp_product, .batch = batch_product, .lower = &lower_product,
+    .name = "matmul",
+    .meaning = "matrix product: [K]·[K], [M,K]·[K], [K]·[K,N], […,M,K]·[…,K,N], and […,M,K]·[K,N]",
+    .sig = { 2, 2 },
+    .infer = infer_matmul,
+    .eval = eval_product,
+    .vjp = vjp_product,
+    .jvp = jvp_product,
+    .batch = batch_product,
+    .lower = &lower_product,
     ROW_SAMPLES(matmul_samples),
 };

@@ -1,5 +1,6 @@
-/* Rows that read at indices: gather over any set of dims, and what is made of it: take (one dim) and take_along (an index for every place). Indices are
- * brought into range by clamping, so no rule can reach outside an array; of an empty dim zeros are taken. */
+/* Rows that read at indices: gather over any set of dims, and what is made of it: take (one dim) and
+ * take_along (an index for every place). Indices are brought into range by clamping, so no rule can reach
+ * outside an array; of an empty dim zeros are taken. */
 #include "ops/indexkit.h"
 
 static val operand(const struct fn *f, const struct node *n, uint32_t i) { return node_operands(f, n)[i]; }
@@ -37,9 +38,12 @@ static void eval_gather(struct eval *e)
     do {
         int64_t at = 0, from = 0;
         for (uint32_t k = 0; k < rank; k++) at = at * r->dims[s.first + k] + idx[s.first + k];
-        for (uint32_t i = 0; i < s.n; i++) from += clamp64(index_at(e->operands[1 + i], at), x->dims[s.dims[i]]) * strides[s.dims[i]];
-        for (uint32_t i = 0; i + s.n_inner < s.n_rest; i++) from += idx[i < s.first ? i : i + rank] * strides[s.rest[i]];
-        memcpy((char *)r->data + to * bytes, (const char *)x->data + from * (int64_t)tensor_width(x), (size_t)bytes);
+        for (uint32_t i = 0; i < s.n; i++)
+            from += clamp64(index_at(e->operands[1 + i], at), x->dims[s.dims[i]]) * strides[s.dims[i]];
+        for (uint32_t i = 0; i + s.n_inner < s.n_rest; i++)
+            from += idx[i < s.first ? i : i + rank] * strides[s.rest[i]];
+        memcpy((char *)r->data + to * bytes, (const char *)x->data + from * (int64_t)tensor_width(x),
+               (size_t)bytes);
         to++;
     } while (next_index(n, r->dims, idx));
 }
@@ -49,8 +53,10 @@ static void vjp_gather(struct vjp *v)
     struct type x = emit_type(v->b, v->operands[0]);
     struct indexed s = indexed_dims(&v->attrs[GATHER_DIMS], v->n->n_operands - 1, x.rank);
     val indices[MAX_RANK];
-    for (uint32_t i = 0; i < s.n; i++) indices[i] = clamped_indices(v->b, v->operands[1 + i], x.dims[s.dims[i]]);
-    v->out[0] = emit_scatter(v->b, emit_full_like(v->b, v->operands[0], 0), &s, indices, v->ct[0], SCATTER_ADD);
+    for (uint32_t i = 0; i < s.n; i++)
+        indices[i] = clamped_indices(v->b, v->operands[1 + i], x.dims[s.dims[i]]);
+    v->out[0] = emit_scatter(v->b, emit_full_like(v->b, v->operands[0], 0), &s, indices, v->ct[0],
+                             SCATTER_ADD);
 }
 
 static void jvp_gather(struct jvp *j)
@@ -95,7 +101,8 @@ static void batch_gather(struct batch *v)
     v->results[0] = emit_permute(b, r, order);
 }
 
-static lpv elem_gather(struct lower *L, const struct fn *f, const struct node *n, uint32_t result, const lpv *idx)
+static lpv elem_gather(struct lower *L, const struct fn *f, const struct node *n, uint32_t result,
+                       const lpv *idx)
 {
     (void)result;
     struct lp *p = lower_lp(L);
@@ -108,29 +115,56 @@ static lpv elem_gather(struct lower *L, const struct fn *f, const struct node *n
     for (uint32_t i = 0; i < s.n; i++) {
         dim size = x.dims[s.dims[i]];
         if (!size) return zero;
-        at[s.dims[i]] = lower_clamp(p, lower_index(p, lower_elem(L, operand(f, n, 1 + i), idx + s.first)), lower_dim(L, size));
+        at[s.dims[i]] = lower_clamp(p, lower_index(p, lower_elem(L, operand(f, n, 1 + i), idx + s.first)),
+                                    lower_dim(L, size));
         some = lower_not_empty(L, f, size, some);
     }
     return lower_elem_if(L, some, operand(f, n, 0), at, zero);
 }
 
 static const struct attr_spec gather_attrs[] = { [GATHER_DIMS] = { "dims", ATTR_INTS, false, NULL } };
-static const struct op_lower lower_gather = { .kind = LOWER_POINTWISE, .access = ACCESS_GATHER, .cost = COST_CHEAP, .elem = elem_gather };
+static const struct op_lower lower_gather = {
+    .kind = LOWER_POINTWISE, .access = ACCESS_GATHER, .cost = COST_CHEAP, .elem = elem_gather
+};
 static const struct op_sample gather_samples[] = {
-    { "hop 1\nfn @sample(%x: f32[4], %i: i64[3]) -> (f32[3]) {\n  %y = gather(%x, %i)\n  return %y\n}\n", "i = -1..5" },
-    { "hop 1\nfn @sample(%x: f64[3, 4], %i: i64[5], %j: i32[5]) -> (f64[5]) {\n  %y = gather(%x, %i, %j)\n  return %y\n}\n", "i = -1..4, j = -1..5" },
-    { "hop 1\nfn @sample[T](%x: f64[2, 3, 2], %i: i32[T, 2]) -> (f64[2, T, 2, 2]) {\n  %y = gather {dims = [1]} (%x, %i)\n  return %y\n}\n", NULL },
-    { "hop 1\nfn @sample[T](%x: f32[2, T, 3, 2], %i: i64[2], %j: i64[2]) -> (f32[2, 2, 3]) {\n  %y = gather {dims = [3, 1]} (%x, %i, %j)\n  return %y\n}\n", NULL },
-    { "hop 1\nfn @sample[T](%x: f32[T, 2], %i: i64[], %j: i64[]) -> (f32[]) {\n  %y = gather(%x, %i, %j)\n  return %y\n}\n", NULL },
-    { "hop 1\nfn @sample(%x: f64[200], %i: i8[5]) -> (f64[5]) {\n  %y = gather(%x, %i)\n  return %y\n}\n", "i = -3..127" },
-    { "hop 1\nfn @sample(%x: f32[3, 4], %i: u8[5], %j: u64[5]) -> (f32[5]) {\n  %y = gather(%x, %i, %j)\n  return %y\n}\n", "i = 0..4, j = 0..5" },
-    { "hop 1\nfn @sample(%x: bool[3, 2], %i: i32[0], %j: i32[0]) -> (bool[0]) {\n  %y = gather {dims = [1, 0]} (%x, %i, %j)\n  return %y\n}\n", NULL },
-    { "hop 1\nfn @sample(%x: i32[2, 0, 2], %i: i64[3], %j: i64[3]) -> (i32[3, 2]) {\n  %y = gather(%x, %i, %j)\n  return %y\n}\n", NULL },
+    { "hop 1\nfn @sample(%x: f32[4], %i: i64[3]) -> (f32[3]) {\n  %y = gather(%x, %i)\n  return %y\n}\n",
+      "i = -1..5" },
+    { "hop 1\nfn @sample(%x: f64[3, 4], %i: i64[5], %j: i32[5]) -> (f64[5]) {\n  %y = gather(%x, %i, %j)\n  "
+      "return %y\n}\n",
+      "i = -1..4, j = -1..5" },
+    { "hop 1\nfn @sample[T](%x: f64[2, 3, 2], %i: i32[T, 2]) -> (f64[2, T, 2, 2]) {\n  %y = gather {dims = "
+      "[1]} (%x, %i)\n  return %y\n}\n",
+      NULL },
+    { "hop 1\nfn @sample[T](%x: f32[2, T, 3, 2], %i: i64[2], %j: i64[2]) -> (f32[2, 2, 3]) {\n  %y = gather "
+      "{dims = [3, 1]} (%x, %i, %j)\n  return %y\n}\n",
+      NULL },
+    { "hop 1\nfn @sample[T](%x: f32[T, 2], %i: i64[], %j: i64[]) -> (f32[]) {\n  %y = gather(%x, %i, %j)\n  "
+      "return %y\n}\n",
+      NULL },
+    { "hop 1\nfn @sample(%x: f64[200], %i: i8[5]) -> (f64[5]) {\n  %y = gather(%x, %i)\n  return %y\n}\n",
+      "i = -3..127" },
+    { "hop 1\nfn @sample(%x: f32[3, 4], %i: u8[5], %j: u64[5]) -> (f32[5]) {\n  %y = gather(%x, %i, %j)\n  "
+      "return %y\n}\n",
+      "i = 0..4, j = 0..5" },
+    { "hop 1\nfn @sample(%x: bool[3, 2], %i: i32[0], %j: i32[0]) -> (bool[0]) {\n  %y = gather {dims = [1, "
+      "0]} (%x, %i, %j)\n  return %y\n}\n",
+      NULL },
+    { "hop 1\nfn @sample(%x: i32[2, 0, 2], %i: i64[3], %j: i64[3]) -> (i32[3, 2]) {\n  %y = gather(%x, %i, "
+      "%j)\n  return %y\n}\n",
+      NULL },
 };
 const struct op_row row_gather = {
-    .name = "gather", .meaning = "x at given indices along the dims listed (absent: the first ones), clamped; the indices' dims stand where the first of these dims stood",
-    .sig = { 2, MANY, ROW_ATTRS(gather_attrs) }, .infer = infer_gather, .eval = eval_gather, .vjp = vjp_gather, .jvp = jvp_gather, .batch = batch_gather,
-    .lower = &lower_gather, ROW_SAMPLES(gather_samples),
+    .name = "gather",
+    .meaning = "x at given indices along the dims listed (absent: the first ones), clamped; the indices' "
+               "dims stand where the first of these dims stood",
+    .sig = { 2, MANY, ROW_ATTRS(gather_attrs) },
+    .infer = infer_gather,
+    .eval = eval_gather,
+    .vjp = vjp_gather,
+    .jvp = jvp_gather,
+    .batch = batch_gather,
+    .lower = &lower_gather,
+    ROW_SAMPLES(gather_samples),
 };
 
 /* ---- take ---- */
@@ -138,7 +172,8 @@ const struct op_row row_gather = {
 static void infer_take(struct infer *in)
 {
     struct type x = infer_type(in, 0);
-    if (!x.rank) infer_error(in, "operand 0: expected at least one dim, found %s", infer_text(in, in->operands[0]));
+    if (!x.rank)
+        infer_error(in, "operand 0: expected at least one dim, found %s", infer_text(in, in->operands[0]));
     uint32_t along = infer_one_dim(in, &in->attrs[TAKE_DIM], x.rank, "dim");
     struct indexed s = infer_indexed(in, &A_INTS(&along, 1), 1, 1);
     infer_result(in, infer_indexed_type(in, &s, 1));
@@ -153,15 +188,26 @@ static void expand_take(struct expand *e)
 
 static const struct attr_spec take_attrs[] = { [TAKE_DIM] = { "dim", ATTR_INT, false, NULL } };
 static const struct op_sample take_samples[] = {
-    { "hop 1\nfn @sample(%x: f32[4], %i: i64[3]) -> (f32[3]) {\n  %y = take(%x, %i)\n  return %y\n}\n", "i = -1..5" },
-    { "hop 1\nfn @sample[T](%x: f64[2, 3, 2], %i: i32[T, 2]) -> (f64[2, T, 2, 2]) {\n  %y = take {dim = 1} (%x, %i)\n  return %y\n}\n", NULL },
-    { "hop 1\nfn @sample[T](%x: f32[T, 2], %i: i64[]) -> (f32[2]) {\n  %y = take(%x, %i)\n  return %y\n}\n", NULL },
-    { "hop 1\nfn @sample(%x: bool[3], %i: i32[0]) -> (bool[0]) {\n  %y = take(%x, %i)\n  return %y\n}\n", NULL },
-    { "hop 1\nfn @sample(%x: i32[0, 2], %i: i64[3]) -> (i32[3, 2]) {\n  %y = take(%x, %i)\n  return %y\n}\n", NULL },
+    { "hop 1\nfn @sample(%x: f32[4], %i: i64[3]) -> (f32[3]) {\n  %y = take(%x, %i)\n  return %y\n}\n",
+      "i = -1..5" },
+    { "hop 1\nfn @sample[T](%x: f64[2, 3, 2], %i: i32[T, 2]) -> (f64[2, T, 2, 2]) {\n  %y = take {dim = 1} "
+      "(%x, %i)\n  return %y\n}\n",
+      NULL },
+    { "hop 1\nfn @sample[T](%x: f32[T, 2], %i: i64[]) -> (f32[2]) {\n  %y = take(%x, %i)\n  return %y\n}\n",
+      NULL },
+    { "hop 1\nfn @sample(%x: bool[3], %i: i32[0]) -> (bool[0]) {\n  %y = take(%x, %i)\n  return %y\n}\n",
+      NULL },
+    { "hop 1\nfn @sample(%x: i32[0, 2], %i: i64[3]) -> (i32[3, 2]) {\n  %y = take(%x, %i)\n  return %y\n}\n",
+      NULL },
 };
 const struct op_row row_take = {
-    .name = "take", .meaning = "slices of x along a dim (absent: 0) at given indices, clamped to its size; zeros when that dim is empty",
-    .sig = { 2, 2, ROW_ATTRS(take_attrs) }, .infer = infer_take, .expand = expand_take, ROW_SAMPLES(take_samples),
+    .name = "take",
+    .meaning = "slices of x along a dim (absent: 0) at given indices, clamped to its size; zeros when that "
+               "dim is empty",
+    .sig = { 2, 2, ROW_ATTRS(take_attrs) },
+    .infer = infer_take,
+    .expand = expand_take,
+    ROW_SAMPLES(take_samples),
 };
 
 /* ---- take_along ---- */
@@ -170,24 +216,44 @@ static void infer_take_along(struct infer *in)
 {
     struct type x = infer_type(in, 0), at = infer_type(in, 1);
     uint32_t along = infer_one_dim(in, &in->attrs[TAKE_ALONG_DIM], x.rank, "dim");
-    if (!dtype_is_integer((enum dtype)at.dtype)) infer_error(in, "operand 1 (indices): expected integers, found %s", infer_text(in, in->operands[1]));
+    if (!dtype_is_integer((enum dtype)at.dtype))
+        infer_error(in, "operand 1 (indices): expected integers, found %s", infer_text(in, in->operands[1]));
     if (at.rank != x.rank)
-        infer_error(in, "operand 1 (indices): expected the dims of %s but for dim %u, found %s", infer_text(in, in->operands[0]), along, infer_text(in, in->operands[1]));
+        infer_error(in, "operand 1 (indices): expected the dims of %s but for dim %u, found %s",
+                    infer_text(in, in->operands[0]), along, infer_text(in, in->operands[1]));
     for (uint32_t d = 0; d < x.rank; d++)
-        if (d != along) infer_equal(in, x.dims[d], at.dims[d], arena_printf(&in->m->scratch, "operand 1 (indices): dim %u", d));
+        if (d != along)
+            infer_equal(in, x.dims[d], at.dims[d],
+                        arena_printf(&in->m->scratch, "operand 1 (indices): dim %u", d));
     infer_result(in, type_intern(in->m, (enum dtype)x.dtype, at.rank, at.dims));
 }
 
-static void expand_take_along(struct expand *e) { e->out[0] = emit_take_along(e->b, e->operands[0], e->operands[1], attr_dim_or_zero(&e->attrs[TAKE_ALONG_DIM])); }
+static void expand_take_along(struct expand *e)
+{
+    e->out[0] = emit_take_along(e->b, e->operands[0], e->operands[1],
+                                attr_dim_or_zero(&e->attrs[TAKE_ALONG_DIM]));
+}
 
 static const struct attr_spec take_along_attrs[] = { [TAKE_ALONG_DIM] = { "dim", ATTR_INT, false, NULL } };
 static const struct op_sample take_along_samples[] = {
-    { "hop 1\nfn @sample(%x: f32[4], %i: i64[3]) -> (f32[3]) {\n  %y = take_along(%x, %i)\n  return %y\n}\n", "i = -1..5" },
-    { "hop 1\nfn @sample[T](%x: f64[T, 3], %i: i32[T, 2]) -> (f64[T, 2]) {\n  %y = take_along {dim = 1} (%x, %i)\n  return %y\n}\n", NULL },
-    { "hop 1\nfn @sample(%x: f32[2, 3, 2], %i: i64[2, 4, 2]) -> (f32[2, 4, 2]) {\n  %y = take_along {dim = 1} (%x, %i)\n  return %y\n}\n", NULL },
-    { "hop 1\nfn @sample(%x: i32[0, 2], %i: i64[1, 2]) -> (i32[1, 2]) {\n  %y = take_along(%x, %i)\n  return %y\n}\n", NULL },
+    { "hop 1\nfn @sample(%x: f32[4], %i: i64[3]) -> (f32[3]) {\n  %y = take_along(%x, %i)\n  return %y\n}\n",
+      "i = -1..5" },
+    { "hop 1\nfn @sample[T](%x: f64[T, 3], %i: i32[T, 2]) -> (f64[T, 2]) {\n  %y = take_along {dim = 1} (%x, "
+      "%i)\n  return %y\n}\n",
+      NULL },
+    { "hop 1\nfn @sample(%x: f32[2, 3, 2], %i: i64[2, 4, 2]) -> (f32[2, 4, 2]) {\n  %y = take_along {dim = "
+      "1} (%x, %i)\n  return %y\n}\n",
+      NULL },
+    { "hop 1\nfn @sample(%x: i32[0, 2], %i: i64[1, 2]) -> (i32[1, 2]) {\n  %y = take_along(%x, %i)\n  return "
+      "%y\n}\n",
+      NULL },
 };
 const struct op_row row_take_along = {
-    .name = "take_along", .meaning = "x at positions along a dim (absent: 0) that are given for every place of the result, clamped; zeros when that dim is empty",
-    .sig = { 2, 2, ROW_ATTRS(take_along_attrs) }, .infer = infer_take_along, .expand = expand_take_along, ROW_SAMPLES(take_along_samples),
+    .name = "take_along",
+    .meaning = "x at positions along a dim (absent: 0) that are given for every place of the result, "
+               "clamped; zeros when that dim is empty",
+    .sig = { 2, 2, ROW_ATTRS(take_along_attrs) },
+    .infer = infer_take_along,
+    .expand = expand_take_along,
+    ROW_SAMPLES(take_along_samples),
 };

@@ -1,5 +1,5 @@
-/* Rows of the operators that read and write windows at positions known only when running: dynamic_slice dynamic_update. Positions are clamped so that the
- * window fits, so no rule can reach outside an array. */
+/* Rows of the operators that read and write windows at positions known only when running: dynamic_slice
+ * dynamic_update. Positions are clamped so that the window fits, so no rule can reach outside an array. */
 #include "loop/lower.h"
 #include "ops/rowkit.h"
 
@@ -12,19 +12,27 @@ static struct type operand_type(const struct module *m, const struct fn *f, cons
 static void infer_starts(struct infer *in, uint32_t first, uint32_t rank)
 {
     if (in->n_operands != first + rank)
-        infer_error(in, "expected one start per dim of %s (%u), found %u", infer_text(in, in->operands[0]), rank, in->n_operands - first);
+        infer_error(in, "expected one start per dim of %s (%u), found %u", infer_text(in, in->operands[0]),
+                    rank, in->n_operands - first);
     for (uint32_t i = 0; i < rank; i++)
-        infer_same_type(in, type_scalar(in->m, DT_I64), in->operands[first + i], arena_printf(&in->m->scratch, "operand %u (start of dim %u)", first + i, i));
+        infer_same_type(in, type_scalar(in->m, DT_I64), in->operands[first + i],
+                        arena_printf(&in->m->scratch, "operand %u (start of dim %u)", first + i, i));
 }
 
-static int64_t clamp64(int64_t i, int64_t lo, int64_t hi) { return i > hi ? (hi < lo ? lo : hi) : i < lo ? lo : i; }
+static int64_t clamp64(int64_t i, int64_t lo, int64_t hi)
+{
+    return i > hi ? (hi < lo ? lo : hi) : i < lo ? lo : i;
+}
 
 /* Offset in x of a window whose starts are the operands from `first` on. */
-static int64_t window_offset(const struct eval *e, const int64_t *sizes, uint32_t first, const int64_t *strides)
+static int64_t window_offset(const struct eval *e, const int64_t *sizes, uint32_t first,
+                             const int64_t *strides)
 {
     const struct tensor *x = e->operands[0];
     int64_t offset = 0;
-    for (uint32_t i = 0; i < x->rank; i++) offset += clamp64(*(const int64_t *)e->operands[first + i]->data, 0, x->dims[i] - sizes[i]) * strides[i];
+    for (uint32_t i = 0; i < x->rank; i++)
+        offset += clamp64(*(const int64_t *)e->operands[first + i]->data, 0, x->dims[i] - sizes[i]) *
+                  strides[i];
     return offset;
 }
 
@@ -39,12 +47,13 @@ static lpv window_start(struct lower *L, val start, dim whole, dim window)
 
 /* ---- batching windows ---- */
 
-/* Starts that differ by lane: the dims they belong to (`own`, K of them) are gathered with computed positions, the others keep one window
- * for all lanes. The helpers below work on arrays whose dims were sorted as [batch?, own dims…, other dims…]. */
+/* Starts that differ by lane: the dims they belong to (`own`, K of them) are gathered with computed
+ * positions, the others keep one window for all lanes. The helpers below work on arrays whose dims were
+ * sorted as [batch?, own dims…, other dims…]. */
 struct lanes {
     struct batch *v;
-    uint32_t rank;              /* of the unbatched operand */
-    uint32_t first;             /* operand number of the first start */
+    uint32_t rank;  /* of the unbatched operand */
+    uint32_t first; /* operand number of the first start */
     uint32_t n_own, own[MAX_RANK], n_other, other[MAX_RANK];
 };
 
@@ -86,7 +95,8 @@ static val lanes_unsort(const struct lanes *s, val x)
 }
 
 /* i64[dims…] where dims[0] is the batch: the clamped start of own dim i, per lane. */
-static val lanes_start(const struct lanes *s, uint32_t i, dim whole, dim window, uint32_t rank, const dim *dims)
+static val lanes_start(const struct lanes *s, uint32_t i, dim whole, dim window, uint32_t rank,
+                       const dim *dims)
 {
     struct builder *b = s->v->b;
     val start = s->v->operands[s->first + s->own[i]];
@@ -112,7 +122,8 @@ static val lanes_cut(const struct lanes *s, val x, bool batched, const dim *size
     if (!needed) return x;
     val zero = emit_i64(b, 0);
     if (batched) operands[1] = zero;
-    for (uint32_t d = 0; d < s->rank; d++) operands[1 + batched + d] = s->v->batched[s->first + d] ? zero : s->v->operands[s->first + d];
+    for (uint32_t d = 0; d < s->rank; d++)
+        operands[1 + batched + d] = s->v->batched[s->first + d] ? zero : s->v->operands[s->first + d];
     struct attr a = A_DIMS(cut, t.rank);
     return emit(b, OP_dynamic_slice, operands, 1u + t.rank, &a);
 }
@@ -141,7 +152,8 @@ static void infer_dynamic_slice(struct infer *in)
     for (uint32_t i = 0; i < t.rank; i++) {
         if (sizes->list[i] == t.dims[i]) continue;
         infer_not_negative(in, sizes->list[i], arena_printf(&in->m->scratch, "size of dim %u", i));
-        infer_le(in, sizes->list[i], t.dims[i], arena_printf(&in->m->scratch, "size of dim %u of %s", i, infer_text(in, in->operands[0])));
+        infer_le(in, sizes->list[i], t.dims[i],
+                 arena_printf(&in->m->scratch, "size of dim %u of %s", i, infer_text(in, in->operands[0])));
     }
     infer_result(in, type_intern(in->m, t.dtype, t.rank, sizes->list));
 }
@@ -201,30 +213,51 @@ static void batch_dynamic_slice(struct batch *v)
     v->results[0] = lanes_unsort(&s, take_first(b, lanes_flatten(&s, x, own_lane), at));
 }
 
-static lpv elem_dynamic_slice(struct lower *L, const struct fn *f, const struct node *n, uint32_t result, const lpv *idx)
+static lpv elem_dynamic_slice(struct lower *L, const struct fn *f, const struct node *n, uint32_t result,
+                              const lpv *idx)
 {
     (void)result;
     struct type t = operand_type(lower_module(L), f, n, 0);
     const struct attr *sizes = node_attr(f, n, DYNAMIC_SLICE_SIZES);
     lpv at[MAX_RANK];
     for (uint32_t i = 0; i < t.rank; i++)
-        at[i] = lp_bin(lower_lp(L), LP_ADD, idx[i], window_start(L, operand(f, n, 1 + i), t.dims[i], sizes->list[i]));
+        at[i] = lp_bin(lower_lp(L), LP_ADD, idx[i],
+                       window_start(L, operand(f, n, 1 + i), t.dims[i], sizes->list[i]));
     return lower_elem(L, operand(f, n, 0), at);
 }
 
-static const struct attr_spec dynamic_slice_attrs[] = { [DYNAMIC_SLICE_SIZES] = { "sizes", ATTR_DIMS, true, NULL } };
-static const struct op_lower lower_dynamic_slice = { .kind = LOWER_POINTWISE, .access = ACCESS_GATHER, .cost = COST_CHEAP, .elem = elem_dynamic_slice };
+static const struct attr_spec dynamic_slice_attrs[] = { [DYNAMIC_SLICE_SIZES] = { "sizes", ATTR_DIMS, true,
+                                                                                  NULL } };
+static const struct op_lower lower_dynamic_slice = {
+    .kind = LOWER_POINTWISE, .access = ACCESS_GATHER, .cost = COST_CHEAP, .elem = elem_dynamic_slice
+};
 static const struct op_sample dynamic_slice_samples[] = {
-    { "hop 1\nfn @sample(%x: f32[5], %i: i64[]) -> (f32[2]) {\n  %y = dynamic_slice {sizes = [2]} (%x, %i)\n  return %y\n}\n", "i = -1..6" },
-    { "hop 1\nfn @sample[T in 2..64](%x: f64[T, 4], %i: i64[], %j: i64[]) -> (f64[2, 3]) {\n  %y = dynamic_slice {sizes = [2, 3]} (%x, %i, %j)\n  return %y\n}\n", NULL },
-    { "hop 1\nfn @sample[T](%x: f32[T, 3], %i: i64[], %j: i64[]) -> (f32[T, 1]) {\n  %y = dynamic_slice {sizes = [T, 1]} (%x, %i, %j)\n  return %y\n}\n", NULL },
-    { "hop 1\nfn @sample(%x: i32[3, 2], %i: i64[], %j: i64[]) -> (i32[0, 2]) {\n  %y = dynamic_slice {sizes = [0, 2]} (%x, %i, %j)\n  return %y\n}\n", NULL },
-    { "hop 1\nfn @sample(%x: bool[]) -> (bool[]) {\n  %y = dynamic_slice {sizes = []} (%x)\n  return %y\n}\n", NULL },
+    { "hop 1\nfn @sample(%x: f32[5], %i: i64[]) -> (f32[2]) {\n  %y = dynamic_slice {sizes = [2]} (%x, %i)\n "
+      " return %y\n}\n",
+      "i = -1..6" },
+    { "hop 1\nfn @sample[T in 2..64](%x: f64[T, 4], %i: i64[], %j: i64[]) -> (f64[2, 3]) {\n  %y = "
+      "dynamic_slice {sizes = [2, 3]} (%x, %i, %j)\n  return %y\n}\n",
+      NULL },
+    { "hop 1\nfn @sample[T](%x: f32[T, 3], %i: i64[], %j: i64[]) -> (f32[T, 1]) {\n  %y = dynamic_slice "
+      "{sizes = [T, 1]} (%x, %i, %j)\n  return %y\n}\n",
+      NULL },
+    { "hop 1\nfn @sample(%x: i32[3, 2], %i: i64[], %j: i64[]) -> (i32[0, 2]) {\n  %y = dynamic_slice {sizes "
+      "= [0, 2]} (%x, %i, %j)\n  return %y\n}\n",
+      NULL },
+    { "hop 1\nfn @sample(%x: bool[]) -> (bool[]) {\n  %y = dynamic_slice {sizes = []} (%x)\n  return %y\n}\n",
+      NULL },
 };
 const struct op_row row_dynamic_slice = {
-    .name = "dynamic_slice", .meaning = "a window of fixed sizes at starts given as values, clamped so that it fits",
-    .sig = { 1, MANY, ROW_ATTRS(dynamic_slice_attrs) }, .infer = infer_dynamic_slice, .eval = eval_dynamic_slice, .vjp = vjp_dynamic_slice,
-    .jvp = jvp_dynamic_slice, .batch = batch_dynamic_slice, .lower = &lower_dynamic_slice, ROW_SAMPLES(dynamic_slice_samples),
+    .name = "dynamic_slice",
+    .meaning = "a window of fixed sizes at starts given as values, clamped so that it fits",
+    .sig = { 1, MANY, ROW_ATTRS(dynamic_slice_attrs) },
+    .infer = infer_dynamic_slice,
+    .eval = eval_dynamic_slice,
+    .vjp = vjp_dynamic_slice,
+    .jvp = jvp_dynamic_slice,
+    .batch = batch_dynamic_slice,
+    .lower = &lower_dynamic_slice,
+    ROW_SAMPLES(dynamic_slice_samples),
 };
 
 /* ---- dynamic_update ---- */
@@ -233,11 +266,14 @@ static void infer_dynamic_update(struct infer *in)
 {
     struct type t = infer_type(in, 0), u = infer_type(in, 1);
     if (u.dtype != t.dtype || u.rank != t.rank)
-        infer_error(in, "operand 1 (update): expected dtype and rank of %s, found %s", infer_text(in, in->operands[0]), infer_text(in, in->operands[1]));
+        infer_error(in, "operand 1 (update): expected dtype and rank of %s, found %s",
+                    infer_text(in, in->operands[0]), infer_text(in, in->operands[1]));
     infer_starts(in, 2, t.rank);
     for (uint32_t i = 0; i < t.rank; i++)
         if (u.dims[i] != t.dims[i])
-            infer_le(in, u.dims[i], t.dims[i], arena_printf(&in->m->scratch, "operand 1 (update): dim %u of %s", i, infer_text(in, in->operands[1])));
+            infer_le(in, u.dims[i], t.dims[i],
+                     arena_printf(&in->m->scratch, "operand 1 (update): dim %u of %s", i,
+                                  infer_text(in, in->operands[1])));
     infer_result(in, in->operands[0]);
 }
 
@@ -277,11 +313,13 @@ static void jvp_dynamic_update(struct jvp *j)
     if (j->tangents[0] == VAL_NONE && j->tangents[1] == VAL_NONE) return;
     val operands[MAX_RANK + 2];
     memcpy(operands, j->operands, j->n->n_operands * sizeof *operands);
-    for (int i = 0; i < 2; i++) operands[i] = j->tangents[i] != VAL_NONE ? j->tangents[i] : emit_full_like(j->b, j->operands[i], 0);
+    for (int i = 0; i < 2; i++)
+        operands[i] = j->tangents[i] != VAL_NONE ? j->tangents[i] : emit_full_like(j->b, j->operands[i], 0);
     j->out[0] = emit(j->b, OP_dynamic_update, operands, j->n->n_operands, NULL);
 }
 
-/* The update of each lane, spread over x's own dims (their window whole in the other dims), where it lies inside the lane's window: else `x`. */
+/* The update of each lane, spread over x's own dims (their window whole in the other dims), where it lies
+ * inside the lane's window: else `x`. */
 static val lanes_spread(const struct lanes *s, val x, val update, bool update_batched)
 {
     struct builder *b = s->v->b;
@@ -289,10 +327,12 @@ static val lanes_spread(const struct lanes *s, val x, val update, bool update_ba
     dim dims[MAX_RANK + 1] = { s->v->size };
     uint32_t rank = s->n_own + 1, place[MAX_RANK + 1] = { 0 };
     for (uint32_t i = 0; i < s->n_own; i++) dims[i + 1] = t.dims[s->own[i] + 1], place[i + 1] = s->own[i] + 1;
-    val at = update_batched ? emit_iota(b, rank, dims, 0) : VAL_NONE, inside = VAL_NONE, zero = emit_dim_full(b, 0, rank, dims);
+    val at = update_batched ? emit_iota(b, rank, dims, 0) : VAL_NONE, inside = VAL_NONE,
+        zero = emit_dim_full(b, 0, rank, dims);
     for (uint32_t i = 0; i < s->n_own; i++) {
         dim window = u.dims[s->own[i] + update_batched];
-        val start = lanes_start(s, i, dims[i + 1], window, rank, dims), size = emit_dim_full(b, window, rank, dims);
+        val start = lanes_start(s, i, dims[i + 1], window, rank, dims),
+            size = emit_dim_full(b, window, rank, dims);
         val from = emit2(b, OP_sub, emit_iota(b, rank, dims, i + 1), start);
         val here = emit2(b, OP_and, emit2(b, OP_ge, from, zero), emit2(b, OP_lt, from, size));
         inside = inside == VAL_NONE ? here : emit2(b, OP_and, inside, here);
@@ -300,7 +340,8 @@ static val lanes_spread(const struct lanes *s, val x, val update, bool update_ba
         at = horner(b, at, window, emit2(b, OP_max, emit2(b, OP_min, from, last), zero), rank, dims);
     }
     val moved = lanes_unsort(s, take_first(b, lanes_flatten(s, update, update_batched), at));
-    return emit_select(b, emit_broadcast(b, inside, t.rank, t.dims, place), emit_as(b, moved, builder_type(b, x)), x);
+    return emit_select(b, emit_broadcast(b, inside, t.rank, t.dims, place),
+                       emit_as(b, moved, builder_type(b, x)), x);
 }
 
 static void batch_dynamic_update(struct batch *v)
@@ -319,11 +360,13 @@ static void batch_dynamic_update(struct batch *v)
         update = filled;
     }
     val operands[MAX_RANK + 3] = { x, update, emit_i64(b, 0) };
-    for (uint32_t d = 0; d < s.rank; d++) operands[3 + d] = v->batched[2 + d] ? operands[2] : v->operands[2 + d];
+    for (uint32_t d = 0; d < s.rank; d++)
+        operands[3 + d] = v->batched[2 + d] ? operands[2] : v->operands[2 + d];
     v->results[0] = emit(b, OP_dynamic_update, operands, s.rank + 3, NULL);
 }
 
-static lpv elem_dynamic_update(struct lower *L, const struct fn *f, const struct node *n, uint32_t result, const lpv *idx)
+static lpv elem_dynamic_update(struct lower *L, const struct fn *f, const struct node *n, uint32_t result,
+                               const lpv *idx)
 {
     (void)result;
     struct lp *p = lower_lp(L);
@@ -334,7 +377,8 @@ static lpv elem_dynamic_update(struct lower *L, const struct fn *f, const struct
         at[i] = idx[i];
         if (u.dims[i] == t.dims[i]) continue;
         if (u.dims[i] == 0) return lower_elem(L, operand(f, n, 0), idx);
-        lpv size = lower_dim(L, u.dims[i]), from = lp_bin(p, LP_SUB, idx[i], window_start(L, operand(f, n, 2 + i), t.dims[i], u.dims[i]));
+        lpv size = lower_dim(L, u.dims[i]),
+            from = lp_bin(p, LP_SUB, idx[i], window_start(L, operand(f, n, 2 + i), t.dims[i], u.dims[i]));
         lpv here = lp_bin(p, LP_AND, lp_bin(p, LP_GE, from, zero), lp_bin(p, LP_LT, from, size));
         inside = inside == LPV_NONE ? here : lp_bin(p, LP_AND, inside, here);
         at[i] = lower_clamp(p, from, size);
@@ -353,22 +397,45 @@ static void part_dynamic_update(struct lower *L, const struct fn *f, const struc
     type_id t = value_type(f, operand(f, n, 0)), u = value_type(f, operand(f, n, 1));
     struct type outer = type_get(m, t), window = type_get(m, u);
     lpv idx[MAX_RANK], at[MAX_RANK], start[MAX_RANK];
-    for (uint32_t i = 0; i < outer.rank; i++) start[i] = window.dims[i] == outer.dims[i] ? lp_index(p, 0) : window_start(L, operand(f, n, 2 + i), outer.dims[i], window.dims[i]);
+    for (uint32_t i = 0; i < outer.rank; i++)
+        start[i] = window.dims[i] == outer.dims[i]
+                       ? lp_index(p, 0)
+                       : window_start(L, operand(f, n, 2 + i), outer.dims[i], window.dims[i]);
     lower_each_begin(L, u, true, idx);
     for (uint32_t i = 0; i < outer.rank; i++) at[i] = lp_bin(p, LP_ADD, start[i], idx[i]);
-    lp_store(p, whole.buffer, lp_bin(p, LP_ADD, whole.at, lower_flatten(L, t, at)), lower_elem(L, operand(f, n, 1), idx));
+    lp_store(p, whole.buffer, lp_bin(p, LP_ADD, whole.at, lower_flatten(L, t, at)),
+             lower_elem(L, operand(f, n, 1), idx));
     lower_each_end(L, u);
 }
 
-static const struct op_lower lower_dynamic_update = { .kind = LOWER_POINTWISE, .access = ACCESS_GATHER, .cost = COST_CHEAP, .elem = elem_dynamic_update, .part = part_dynamic_update };
+static const struct op_lower lower_dynamic_update = { .kind = LOWER_POINTWISE,
+                                                      .access = ACCESS_GATHER,
+                                                      .cost = COST_CHEAP,
+                                                      .elem = elem_dynamic_update,
+                                                      .part = part_dynamic_update };
 static const struct op_sample dynamic_update_samples[] = {
-    { "hop 1\nfn @sample(%x: f32[5], %u: f32[2], %i: i64[]) -> (f32[5]) {\n  %y = dynamic_update(%x, %u, %i)\n  return %y\n}\n", "i = -1..6" },
-    { "hop 1\nfn @sample[T in 2..64](%x: f64[T, 4], %u: f64[1, 3], %i: i64[], %j: i64[]) -> (f64[T, 4]) {\n  %y = dynamic_update(%x, %u, %i, %j)\n  return %y\n}\n", NULL },
-    { "hop 1\nfn @sample[T in 1..64](%x: f32[T, 3], %u: f32[1, 3], %i: i64[], %j: i64[]) -> (f32[T, 3]) {\n  %y = dynamic_update(%x, %u, %i, %j)\n  return %y\n}\n", NULL },
-    { "hop 1\nfn @sample(%x: bool[3, 2], %u: bool[0, 2], %i: i64[], %j: i64[]) -> (bool[3, 2]) {\n  %y = dynamic_update(%x, %u, %i, %j)\n  return %y\n}\n", NULL },
+    { "hop 1\nfn @sample(%x: f32[5], %u: f32[2], %i: i64[]) -> (f32[5]) {\n  %y = dynamic_update(%x, %u, "
+      "%i)\n  return %y\n}\n",
+      "i = -1..6" },
+    { "hop 1\nfn @sample[T in 2..64](%x: f64[T, 4], %u: f64[1, 3], %i: i64[], %j: i64[]) -> (f64[T, 4]) {\n  "
+      "%y = dynamic_update(%x, %u, %i, %j)\n  return %y\n}\n",
+      NULL },
+    { "hop 1\nfn @sample[T in 1..64](%x: f32[T, 3], %u: f32[1, 3], %i: i64[], %j: i64[]) -> (f32[T, 3]) {\n  "
+      "%y = dynamic_update(%x, %u, %i, %j)\n  return %y\n}\n",
+      NULL },
+    { "hop 1\nfn @sample(%x: bool[3, 2], %u: bool[0, 2], %i: i64[], %j: i64[]) -> (bool[3, 2]) {\n  %y = "
+      "dynamic_update(%x, %u, %i, %j)\n  return %y\n}\n",
+      NULL },
 };
 const struct op_row row_dynamic_update = {
-    .name = "dynamic_update", .meaning = "x with a window replaced by update, at starts given as values, clamped so that it fits", .sig = { 2, MANY },
-    .infer = infer_dynamic_update, .eval = eval_dynamic_update, .vjp = vjp_dynamic_update, .jvp = jvp_dynamic_update, .batch = batch_dynamic_update,
-    .lower = &lower_dynamic_update, ROW_SAMPLES(dynamic_update_samples),
+    .name = "dynamic_update",
+    .meaning = "x with a window replaced by update, at starts given as values, clamped so that it fits",
+    .sig = { 2, MANY },
+    .infer = infer_dynamic_update,
+    .eval = eval_dynamic_update,
+    .vjp = vjp_dynamic_update,
+    .jvp = jvp_dynamic_update,
+    .batch = batch_dynamic_update,
+    .lower = &lower_dynamic_update,
+    ROW_SAMPLES(dynamic_update_samples),
 };

@@ -1,17 +1,19 @@
-/* What rows that index share: which dims of an array index operands replace, indices brought into range, and positions along one dim written as indices of
- * all dims. Plain inline functions over build.h, for gather, scatter, the cumulative and the sorting rows. */
+/* What rows that index share: which dims of an array index operands replace, indices brought into range, and
+ * positions along one dim written as indices of all dims. Plain inline functions over build.h, for gather,
+ * scatter, the cumulative and the sorting rows. */
 #ifndef HOP_OPS_INDEXKIT_H
 #define HOP_OPS_INDEXKIT_H
 
 #include "ops/rowkit.h"
 
-/* Dims of x that are indexed, in the order of the index operands, and the rest. The dims of the indices (S) stand where the first of the indexed dims stood:
- * an indexed array has the dims x.dims[:first] + S + the rest behind. */
+/* Dims of x that are indexed, in the order of the index operands, and the rest. The dims of the indices (S)
+ * stand where the first of the indexed dims stood: an indexed array has the dims x.dims[:first] + S + the
+ * rest behind. */
 struct indexed {
     uint32_t n, dims[MAX_RANK];
-    uint32_t first;                   /* the smallest of dims */
-    uint32_t n_rest, rest[MAX_RANK];  /* the others, ascending; `first` of them stand before S */
-    uint32_t n_inner;                 /* how many of the rest stand behind every indexed dim */
+    uint32_t first;                  /* the smallest of dims */
+    uint32_t n_rest, rest[MAX_RANK]; /* the others, ascending; `first` of them stand before S */
+    uint32_t n_inner;                /* how many of the rest stand behind every indexed dim */
 };
 
 /* `list` absent: the first n dims of x. */
@@ -39,21 +41,30 @@ static inline struct indexed infer_indexed(struct infer *in, const struct attr *
     if (!n) infer_error(in, "expected indices, found none");
     if (list->kind != ATTR_ABSENT) {
         infer_dim_list(in, list, x.rank, "dims");
-        if (list->n != n) infer_error(in, "attribute 'dims': expected a dim for each of the %u index operands, found %u", n, list->n);
+        if (list->n != n)
+            infer_error(in, "attribute 'dims': expected a dim for each of the %u index operands, found %u", n,
+                        list->n);
     } else if (n > x.rank)
-        infer_error(in, "expected at most one index operand per dim of %s, found %u", infer_text(in, in->operands[0]), n);
+        infer_error(in, "expected at most one index operand per dim of %s, found %u",
+                    infer_text(in, in->operands[0]), n);
     for (uint32_t i = at; i < at + n; i++) {
         struct type t = infer_type(in, i), first = infer_type(in, at);
-        if (!dtype_is_integer((enum dtype)t.dtype)) infer_error(in, "operand %u (indices): expected integers, found %s", i, infer_text(in, in->operands[i]));
+        if (!dtype_is_integer((enum dtype)t.dtype))
+            infer_error(in, "operand %u (indices): expected integers, found %s", i,
+                        infer_text(in, in->operands[i]));
         if (t.rank != first.rank)
-            infer_error(in, "operand %u (indices): expected the dims of %s, found %s", i, infer_text(in, in->operands[at]), infer_text(in, in->operands[i]));
-        for (uint32_t d = 0; d < t.rank; d++) infer_equal(in, first.dims[d], t.dims[d], arena_printf(&in->m->scratch, "operand %u (indices): dim %u", i, d));
+            infer_error(in, "operand %u (indices): expected the dims of %s, found %s", i,
+                        infer_text(in, in->operands[at]), infer_text(in, in->operands[i]));
+        for (uint32_t d = 0; d < t.rank; d++)
+            infer_equal(in, first.dims[d], t.dims[d],
+                        arena_printf(&in->m->scratch, "operand %u (indices): dim %u", i, d));
     }
     return indexed_dims(list, n, x.rank);
 }
 
 /* x.dims[:first] + S + the rest; returns how many. */
-static inline uint32_t indexed_shape(const struct indexed *s, struct type x, struct type indices, dim dims[2 * MAX_RANK])
+static inline uint32_t indexed_shape(const struct indexed *s, struct type x, struct type indices,
+                                     dim dims[2 * MAX_RANK])
 {
     uint32_t n = 0;
     for (uint32_t i = 0; i < s->first; i++) dims[n++] = x.dims[i];
@@ -88,7 +99,8 @@ static inline val indices_in_range(struct builder *b, const struct indexed *s, v
         val at = emit_as_index(b, indices[i]);
         struct type shape = emit_type(b, at);
         val low = emit2(b, OP_ge, at, emit_dim_full(b, 0, shape.rank, shape.dims));
-        val here = emit2(b, OP_and, low, emit2(b, OP_lt, at, emit_dim_full(b, t.dims[s->dims[i]], shape.rank, shape.dims)));
+        val here = emit2(b, OP_and, low,
+                         emit2(b, OP_lt, at, emit_dim_full(b, t.dims[s->dims[i]], shape.rank, shape.dims)));
         all = all == VAL_NONE ? here : emit2(b, OP_and, all, here);
     }
     return all;
@@ -112,7 +124,8 @@ static inline val emit_gather(struct builder *b, val x, const struct indexed *s,
 }
 
 enum { SCATTER_ADD, SCATTER_SET, SCATTER_MUL, SCATTER_MIN, SCATTER_MAX };
-static inline val emit_scatter(struct builder *b, val x, const struct indexed *s, const val *indices, val updates, uint32_t mode)
+static inline val emit_scatter(struct builder *b, val x, const struct indexed *s, const val *indices,
+                               val updates, uint32_t mode)
 {
     val operands[MAX_RANK + 2] = { x };
     struct attr a[2] = { A_INTS(s->dims, s->n), A_WORD(mode) };
@@ -121,7 +134,8 @@ static inline val emit_scatter(struct builder *b, val x, const struct indexed *s
     return emit(b, OP_scatter, operands, s->n + 2, a);
 }
 
-/* Positions along dim `along` of x, given for every place of `at` (dims of x but for that dim), as indices of all dims. */
+/* Positions along dim `along` of x, given for every place of `at` (dims of x but for that dim), as indices of
+ * all dims. */
 static inline struct indexed along_indices(struct builder *b, val at, uint32_t along, val indices[MAX_RANK])
 {
     struct type t = emit_type(b, at);

@@ -1,5 +1,5 @@
-/* Rows of the operators that make arrays out of nothing (constant full iota dim_value), bind sizes (bind_dim), stop something (stop_gradient
- * barrier) or are run for their effect (check print callback). */
+/* Rows of the operators that make arrays out of nothing (constant full iota dim_value), bind sizes
+ * (bind_dim), stop something (stop_gradient barrier) or are run for their effect (check print callback). */
 #include "ops/misc.h"
 
 #include "interp/interp.h"
@@ -16,11 +16,17 @@ static struct type operand_type(const struct module *m, const struct fn *f, cons
 
 static void batch_nothing(struct batch *v) { batch_none(v); }
 
-static enum dtype dtype_or(const struct attr *a, enum dtype otherwise) { return a->kind == ATTR_ABSENT ? otherwise : (enum dtype)a->i; }
+static enum dtype dtype_or(const struct attr *a, enum dtype otherwise)
+{
+    return a->kind == ATTR_ABSENT ? otherwise : (enum dtype)a->i;
+}
 
 /* ---- constant ---- */
 
-static void infer_constant(struct infer *in) { infer_result(in, in->m->constants.data[in->attrs[CONSTANT_VALUE].i].type); }
+static void infer_constant(struct infer *in)
+{
+    infer_result(in, in->m->constants.data[in->attrs[CONSTANT_VALUE].i].type);
+}
 
 static void eval_constant(struct eval *e)
 {
@@ -28,7 +34,8 @@ static void eval_constant(struct eval *e)
     if (c->bytes) memcpy(e->results[0]->data, c->data, c->bytes);
 }
 
-static lpv elem_constant(struct lower *L, const struct fn *f, const struct node *n, uint32_t result, const lpv *idx)
+static lpv elem_constant(struct lower *L, const struct fn *f, const struct node *n, uint32_t result,
+                         const lpv *idx)
 {
     (void)result;
     struct lp *p = lower_lp(L);
@@ -37,33 +44,58 @@ static lpv elem_constant(struct lower *L, const struct fn *f, const struct node 
     struct type t = type_get(lower_module(L), c->type);
     size_t width = dtype_info[t.dtype].size;
     bool uniform = c->bytes >= width; /* all elements alike: no memory needed */
-    for (size_t i = width; uniform && i < c->bytes; i += width) uniform = !memcmp(c->data, (const char *)c->data + i, width);
+    for (size_t i = width; uniform && i < c->bytes; i += width)
+        uniform = !memcmp(c->data, (const char *)c->data + i, width);
     if (uniform || !c->bytes) {
         uint64_t bits = 0;
         if (c->bytes) memcpy(&bits, c->data, width);
         return lp_const_bits(p, (enum dtype)t.dtype, bits);
     }
     uint32_t buffer = 0;
-    while (buffer < p->buffers.len && !(p->buffers.data[buffer].kind == BUF_CONST && p->buffers.data[buffer].index == index)) buffer++;
+    while (buffer < p->buffers.len &&
+           !(p->buffers.data[buffer].kind == BUF_CONST && p->buffers.data[buffer].index == index))
+        buffer++;
     if (buffer == p->buffers.len) {
         int64_t count = (int64_t)(c->bytes / width);
-        buffer = lp_buffer(p, (struct lp_buffer){ .kind = BUF_CONST, .dtype = t.dtype, .index = index, .count = dim_const(lower_module(L), count),
-                                                  .static_count = count, .why = "a constant", .name = arena_printf(&p->arena, "const%u", index) });
+        buffer = lp_buffer(p, (struct lp_buffer){ .kind = BUF_CONST,
+                                                  .dtype = t.dtype,
+                                                  .index = index,
+                                                  .count = dim_const(lower_module(L), count),
+                                                  .static_count = count,
+                                                  .why = "a constant",
+                                                  .name = arena_printf(&p->arena, "const%u", index) });
     }
     return lp_load(p, buffer, lower_flatten(L, c->type, idx));
 }
 
 static const struct attr_spec constant_attrs[] = { [CONSTANT_VALUE] = { "value", ATTR_CONST, true, NULL } };
-static const struct op_lower lower_constant = { .kind = LOWER_POINTWISE, .access = ACCESS_SAME, .cost = COST_FREE, .elem = elem_constant };
+static const struct op_lower lower_constant = {
+    .kind = LOWER_POINTWISE, .access = ACCESS_SAME, .cost = COST_FREE, .elem = elem_constant
+};
 static const struct op_sample constant_samples[] = {
-    { "hop 1\nconst @k: f32[3] = [1, -0.5, 2]\nfn @sample(%x: f32[2]) -> (f32[3], f32[2]) {\n  %y = constant {value = @k}\n  return %y, %x\n}\n", NULL },
-    { "hop 1\nconst @k: i64[2, 2] = [[1, 2], [3, -4]]\nfn @sample() -> (i64[2, 2]) {\n  %y = constant {value = @k}\n  return %y\n}\n", NULL },
-    { "hop 1\nconst @k: bool[] = true\nfn @sample() -> (bool[]) {\n  %y = constant {value = @k}\n  return %y\n}\n", NULL },
-    { "hop 1\nconst @k: f64[0] = []\nfn @sample() -> (f64[0]) {\n  %y = constant {value = @k}\n  return %y\n}\n", NULL },
+    { "hop 1\nconst @k: f32[3] = [1, -0.5, 2]\nfn @sample(%x: f32[2]) -> (f32[3], f32[2]) {\n  %y = constant "
+      "{value = @k}\n  return %y, %x\n}\n",
+      NULL },
+    { "hop 1\nconst @k: i64[2, 2] = [[1, 2], [3, -4]]\nfn @sample() -> (i64[2, 2]) {\n  %y = constant {value "
+      "= @k}\n  return %y\n}\n",
+      NULL },
+    { "hop 1\nconst @k: bool[] = true\nfn @sample() -> (bool[]) {\n  %y = constant {value = @k}\n  return "
+      "%y\n}\n",
+      NULL },
+    { "hop 1\nconst @k: f64[0] = []\nfn @sample() -> (f64[0]) {\n  %y = constant {value = @k}\n  return "
+      "%y\n}\n",
+      NULL },
 };
 const struct op_row row_constant = {
-    .name = "constant", .meaning = "a constant of the module", .sig = { 0, 0, ROW_ATTRS(constant_attrs) }, .infer = infer_constant,
-    .eval = eval_constant, .batch = batch_nothing, .lower = &lower_constant, .no_gradient = "piecewise constant", ROW_SAMPLES(constant_samples),
+    .name = "constant",
+    .meaning = "a constant of the module",
+    .sig = { 0, 0, ROW_ATTRS(constant_attrs) },
+    .infer = infer_constant,
+    .eval = eval_constant,
+    .batch = batch_nothing,
+    .lower = &lower_constant,
+    .no_gradient = "piecewise constant",
+    ROW_SAMPLES(constant_samples),
 };
 
 /* ---- full ---- */
@@ -83,9 +115,12 @@ static void infer_full(struct infer *in)
     const struct attr *value = &in->attrs[FULL_VALUE];
     int64_t lo = dtype_least(t), hi = dtype_most(t);
     if (!dtype_is_float(t)) {
-        if (value->kind != ATTR_INT) infer_error(in, "attribute 'value': expected an integer for dtype %s, found %g", dtype_info[t].name, value->r);
+        if (value->kind != ATTR_INT)
+            infer_error(in, "attribute 'value': expected an integer for dtype %s, found %g",
+                        dtype_info[t].name, value->r);
         if (value->i < lo || value->i > hi)
-            infer_error(in, "attribute 'value': expected a value of dtype %s (%lld..%lld), found %lld", dtype_info[t].name, (long long)lo, (long long)hi, (long long)value->i);
+            infer_error(in, "attribute 'value': expected a value of dtype %s (%lld..%lld), found %lld",
+                        dtype_info[t].name, (long long)lo, (long long)hi, (long long)value->i);
     }
     infer_result(in, infer_dims_type(in, t, &in->attrs[FULL_DIMS]));
 }
@@ -93,11 +128,14 @@ static void infer_full(struct infer *in)
 static void eval_full(struct eval *e)
 {
     const struct tensor *r = e->results[0];
-    uint64_t bits = full_bits(node_attr(e->f, e->n, FULL_VALUE), (enum dtype)r->dtype); /* little-endian: its first bytes are the element */
-    for (int64_t i = 0; i < r->count; i++) memcpy((char *)r->data + i * (int64_t)tensor_width(r), &bits, tensor_width(r));
+    uint64_t bits = full_bits(node_attr(e->f, e->n, FULL_VALUE),
+                              (enum dtype)r->dtype); /* little-endian: its first bytes are the element */
+    for (int64_t i = 0; i < r->count; i++)
+        memcpy((char *)r->data + i * (int64_t)tensor_width(r), &bits, tensor_width(r));
 }
 
-static lpv elem_full(struct lower *L, const struct fn *f, const struct node *n, uint32_t result, const lpv *idx)
+static lpv elem_full(struct lower *L, const struct fn *f, const struct node *n, uint32_t result,
+                     const lpv *idx)
 {
     (void)idx;
     enum dtype t = (enum dtype)type_get(lower_module(L), value_type(f, n->results + result)).dtype;
@@ -107,16 +145,32 @@ static lpv elem_full(struct lower *L, const struct fn *f, const struct node *n, 
 static const struct attr_spec full_attrs[] = { [FULL_VALUE] = { "value", ATTR_SCALAR, true, NULL },
                                                [FULL_DIMS] = { "dims", ATTR_DIMS, true, NULL },
                                                [FULL_DTYPE] = { "dtype", ATTR_DTYPE, false, NULL } };
-static const struct op_lower lower_full = { .kind = LOWER_POINTWISE, .access = ACCESS_SAME, .cost = COST_FREE, .elem = elem_full };
+static const struct op_lower lower_full = {
+    .kind = LOWER_POINTWISE, .access = ACCESS_SAME, .cost = COST_FREE, .elem = elem_full
+};
 static const struct op_sample full_samples[] = {
-    { "hop 1\nfn @sample[T](%n: f32[T]) -> (f32[T, 2]) {\n  %y = full {value = 0.1, dims = [T, 2]}\n  return %y\n}\n", NULL },
-    { "hop 1\nfn @sample() -> (f64[]) {\n  %y = full {value = -3, dims = [], dtype = f64}\n  return %y\n}\n", NULL },
-    { "hop 1\nfn @sample() -> (i32[3]) {\n  %y = full {value = -7, dims = [3], dtype = i32}\n  return %y\n}\n", NULL },
-    { "hop 1\nfn @sample() -> (bool[2, 0]) {\n  %y = full {value = 1, dims = [2, 0], dtype = bool}\n  return %y\n}\n", NULL },
+    { "hop 1\nfn @sample[T](%n: f32[T]) -> (f32[T, 2]) {\n  %y = full {value = 0.1, dims = [T, 2]}\n  return "
+      "%y\n}\n",
+      NULL },
+    { "hop 1\nfn @sample() -> (f64[]) {\n  %y = full {value = -3, dims = [], dtype = f64}\n  return %y\n}\n",
+      NULL },
+    { "hop 1\nfn @sample() -> (i32[3]) {\n  %y = full {value = -7, dims = [3], dtype = i32}\n  return "
+      "%y\n}\n",
+      NULL },
+    { "hop 1\nfn @sample() -> (bool[2, 0]) {\n  %y = full {value = 1, dims = [2, 0], dtype = bool}\n  return "
+      "%y\n}\n",
+      NULL },
 };
 const struct op_row row_full = {
-    .name = "full", .meaning = "an array filled with one number", .sig = { 0, 0, ROW_ATTRS(full_attrs) }, .infer = infer_full, .eval = eval_full,
-    .batch = batch_nothing, .lower = &lower_full, .no_gradient = "piecewise constant", ROW_SAMPLES(full_samples),
+    .name = "full",
+    .meaning = "an array filled with one number",
+    .sig = { 0, 0, ROW_ATTRS(full_attrs) },
+    .infer = infer_full,
+    .eval = eval_full,
+    .batch = batch_nothing,
+    .lower = &lower_full,
+    .no_gradient = "piecewise constant",
+    ROW_SAMPLES(full_samples),
 };
 
 /* ---- iota ---- */
@@ -143,27 +197,45 @@ static void eval_iota(struct eval *e)
     for (int64_t i = 0; i < r->count; i++) store_integer(r, i, i / strides[along] % r->dims[along]);
 }
 
-static lpv elem_iota(struct lower *L, const struct fn *f, const struct node *n, uint32_t result, const lpv *idx)
+static lpv elem_iota(struct lower *L, const struct fn *f, const struct node *n, uint32_t result,
+                     const lpv *idx)
 {
     (void)result;
-    return lp_cast(lower_lp(L), dtype_or(node_attr(f, n, IOTA_DTYPE), DT_I64), idx[attr_dim_or_zero(node_attr(f, n, IOTA_DIM))]);
+    return lp_cast(lower_lp(L), dtype_or(node_attr(f, n, IOTA_DTYPE), DT_I64),
+                   idx[attr_dim_or_zero(node_attr(f, n, IOTA_DIM))]);
 }
 
 static const struct attr_spec iota_attrs[] = { [IOTA_DIMS] = { "dims", ATTR_DIMS, true, NULL },
                                                [IOTA_DIM] = { "dim", ATTR_INT, false, NULL },
                                                [IOTA_DTYPE] = { "dtype", ATTR_DTYPE, false, NULL } };
-static const struct op_lower lower_iota = { .kind = LOWER_POINTWISE, .access = ACCESS_SAME, .cost = COST_FREE, .elem = elem_iota };
+static const struct op_lower lower_iota = {
+    .kind = LOWER_POINTWISE, .access = ACCESS_SAME, .cost = COST_FREE, .elem = elem_iota
+};
 static const struct op_sample iota_samples[] = {
     { "hop 1\nfn @sample() -> (i64[4]) {\n  %y = iota {dims = [4]}\n  return %y\n}\n", NULL },
-    { "hop 1\nfn @sample[T](%n: f32[T]) -> (f32[2, T, 3]) {\n  %y = iota {dims = [2, T, 3], dim = 1, dtype = f32}\n  return %y\n}\n", NULL },
-    { "hop 1\nfn @sample() -> (u32[2, 3]) {\n  %y = iota {dims = [2, 3], dim = 1, dtype = u32}\n  return %y\n}\n", NULL },
+    { "hop 1\nfn @sample[T](%n: f32[T]) -> (f32[2, T, 3]) {\n  %y = iota {dims = [2, T, 3], dim = 1, dtype = "
+      "f32}\n  return %y\n}\n",
+      NULL },
+    { "hop 1\nfn @sample() -> (u32[2, 3]) {\n  %y = iota {dims = [2, 3], dim = 1, dtype = u32}\n  return "
+      "%y\n}\n",
+      NULL },
     { "hop 1\nfn @sample() -> (f64[0]) {\n  %y = iota {dims = [0], dtype = f64}\n  return %y\n}\n", NULL },
-    { "hop 1\nfn @sample() -> (f16[3000]) {\n  %y = iota {dims = [3000], dtype = f16}\n  return %y\n}\n", NULL },
-    { "hop 1\nfn @sample() -> (u8[2, 300]) {\n  %y = iota {dims = [2, 300], dim = 1, dtype = u8}\n  return %y\n}\n", NULL },
+    { "hop 1\nfn @sample() -> (f16[3000]) {\n  %y = iota {dims = [3000], dtype = f16}\n  return %y\n}\n",
+      NULL },
+    { "hop 1\nfn @sample() -> (u8[2, 300]) {\n  %y = iota {dims = [2, 300], dim = 1, dtype = u8}\n  return "
+      "%y\n}\n",
+      NULL },
 };
 const struct op_row row_iota = {
-    .name = "iota", .meaning = "0, 1, 2, … along a dim", .sig = { 0, 0, ROW_ATTRS(iota_attrs) }, .infer = infer_iota, .eval = eval_iota,
-    .batch = batch_nothing, .lower = &lower_iota, .no_gradient = "piecewise constant", ROW_SAMPLES(iota_samples),
+    .name = "iota",
+    .meaning = "0, 1, 2, … along a dim",
+    .sig = { 0, 0, ROW_ATTRS(iota_attrs) },
+    .infer = infer_iota,
+    .eval = eval_iota,
+    .batch = batch_nothing,
+    .lower = &lower_iota,
+    .no_gradient = "piecewise constant",
+    ROW_SAMPLES(iota_samples),
 };
 
 /* ---- dim_value ---- */
@@ -171,23 +243,35 @@ const struct op_row row_iota = {
 static void infer_dim_value(struct infer *in) { infer_result(in, type_scalar(in->m, DT_I64)); }
 static void eval_dim_value(struct eval *e)
 {
-    *(int64_t *)e->results[0]->data = dim_eval(e->m, (dim)node_attr(e->f, e->n, DIM_VALUE_DIM)->i, e->symbols);
+    *(int64_t *)e->results[0]->data = dim_eval(e->m, (dim)node_attr(e->f, e->n, DIM_VALUE_DIM)->i,
+                                               e->symbols);
 }
-static lpv elem_dim_value(struct lower *L, const struct fn *f, const struct node *n, uint32_t result, const lpv *idx)
+static lpv elem_dim_value(struct lower *L, const struct fn *f, const struct node *n, uint32_t result,
+                          const lpv *idx)
 {
     (void)result, (void)idx;
     return lower_dim(L, (dim)node_attr(f, n, DIM_VALUE_DIM)->i);
 }
 
 static const struct attr_spec dim_value_attrs[] = { [DIM_VALUE_DIM] = { "dim", ATTR_DIM, true, NULL } };
-static const struct op_lower lower_dim_value = { .kind = LOWER_POINTWISE, .access = ACCESS_SAME, .cost = COST_FREE, .elem = elem_dim_value };
+static const struct op_lower lower_dim_value = {
+    .kind = LOWER_POINTWISE, .access = ACCESS_SAME, .cost = COST_FREE, .elem = elem_dim_value
+};
 static const struct op_sample dim_value_samples[] = {
-    { "hop 1\nfn @sample[T](%n: f32[T]) -> (i64[]) {\n  %y = dim_value {dim = 2*T + 1}\n  return %y\n}\n", NULL },
+    { "hop 1\nfn @sample[T](%n: f32[T]) -> (i64[]) {\n  %y = dim_value {dim = 2*T + 1}\n  return %y\n}\n",
+      NULL },
     { "hop 1\nfn @sample() -> (i64[]) {\n  %y = dim_value {dim = 5}\n  return %y\n}\n", NULL },
 };
 const struct op_row row_dim_value = {
-    .name = "dim_value", .meaning = "a size as a number", .sig = { 0, 0, ROW_ATTRS(dim_value_attrs) }, .infer = infer_dim_value, .eval = eval_dim_value,
-    .batch = batch_nothing, .lower = &lower_dim_value, .no_gradient = "integer-valued", ROW_SAMPLES(dim_value_samples),
+    .name = "dim_value",
+    .meaning = "a size as a number",
+    .sig = { 0, 0, ROW_ATTRS(dim_value_attrs) },
+    .infer = infer_dim_value,
+    .eval = eval_dim_value,
+    .batch = batch_nothing,
+    .lower = &lower_dim_value,
+    .no_gradient = "integer-valued",
+    ROW_SAMPLES(dim_value_samples),
 };
 
 /* ---- bind_dim ---- */
@@ -198,7 +282,9 @@ static void infer_bind_dim(struct infer *in)
 {
     int64_t lo = in->attrs[BIND_DIM_LO].kind == ATTR_ABSENT ? 0 : in->attrs[BIND_DIM_LO].i;
     int64_t hi = in->attrs[BIND_DIM_HI].kind == ATTR_ABSENT ? INT64_MAX : in->attrs[BIND_DIM_HI].i;
-    if (lo < 0 || hi < lo) infer_error(in, "attributes 'lo' and 'hi': expected 0 <= lo <= hi, found %lld and %lld", (long long)lo, (long long)hi);
+    if (lo < 0 || hi < lo)
+        infer_error(in, "attributes 'lo' and 'hi': expected 0 <= lo <= hi, found %lld and %lld",
+                    (long long)lo, (long long)hi);
     infer_same_type(in, type_scalar(in->m, DT_I64), in->operands[0], "operand 0");
     dim size = infer_fresh(in, lo, hi);
     infer_result(in, type_intern(in->m, DT_I64, 1, &size));
@@ -220,27 +306,44 @@ static void eval_bind_dim(struct eval *e)
 static void batch_bind_dim(struct batch *v)
 {
     if (!batch_none(v))
-        hop_throw(HOP_INVALID, "%sbind_dim: its operand differs from lane to lane, and arrays whose sizes differ do not fit into one rectangular array; "
-                               "bind a size that is the same for all lanes",
+        hop_throw(HOP_INVALID,
+                  "%sbind_dim: its operand differs from lane to lane, and arrays whose sizes differ do not "
+                  "fit into one rectangular array; "
+                  "bind a size that is the same for all lanes",
                   place_text(v->b->m, v->n->place));
 }
 
-static lpv elem_bind_dim(struct lower *L, const struct fn *f, const struct node *n, uint32_t result, const lpv *idx)
+static lpv elem_bind_dim(struct lower *L, const struct fn *f, const struct node *n, uint32_t result,
+                         const lpv *idx)
 {
     (void)L, (void)f, (void)n, (void)result;
     return idx[0];
 }
 
-static const struct attr_spec bind_dim_attrs[] = { [BIND_DIM_LO] = { "lo", ATTR_INT, false, NULL }, [BIND_DIM_HI] = { "hi", ATTR_INT, false, NULL } };
-static const struct op_lower lower_bind_dim = { .kind = LOWER_POINTWISE, .access = ACCESS_SAME, .cost = COST_FREE, .elem = elem_bind_dim };
+static const struct attr_spec bind_dim_attrs[] = {
+    [BIND_DIM_LO] = { "lo", ATTR_INT, false, NULL }, [BIND_DIM_HI] = { "hi", ATTR_INT, false, NULL }
+};
+static const struct op_lower lower_bind_dim = {
+    .kind = LOWER_POINTWISE, .access = ACCESS_SAME, .cost = COST_FREE, .elem = elem_bind_dim
+};
 static const struct op_sample bind_dim_samples[] = {
-    { "hop 1\nfn @sample[T](%x: f32[T]) -> (i64[?k], f32[T]) {\n  %n = dim_value {dim = 2*T + 1}\n  %y: i64[?k] = bind_dim(%n)\n  return %y, %x\n}\n", NULL },
-    { "hop 1\nfn @sample[T](%x: f32[T]) -> (f32[?k, T]) {\n  %n = dim_value {dim = 4}\n  %y: i64[?k] = bind_dim {lo = 1, hi = 8} (%n)\n"
-      "  %z = broadcast {dims = [?k, T], at = [1]} (%x)\n  return %z\n}\n", NULL },
+    { "hop 1\nfn @sample[T](%x: f32[T]) -> (i64[?k], f32[T]) {\n  %n = dim_value {dim = 2*T + 1}\n  %y: "
+      "i64[?k] = bind_dim(%n)\n  return %y, %x\n}\n",
+      NULL },
+    { "hop 1\nfn @sample[T](%x: f32[T]) -> (f32[?k, T]) {\n  %n = dim_value {dim = 4}\n  %y: i64[?k] = "
+      "bind_dim {lo = 1, hi = 8} (%n)\n"
+      "  %z = broadcast {dims = [?k, T], at = [1]} (%x)\n  return %z\n}\n",
+      NULL },
 };
 const struct op_row row_bind_dim = {
-    .name = "bind_dim", .meaning = "0, 1, … n-1 for a number n, which becomes a size", .sig = { 1, 1, ROW_ATTRS(bind_dim_attrs) },
-    .infer = infer_bind_dim, .eval = eval_bind_dim, .batch = batch_bind_dim, .lower = &lower_bind_dim, .no_gradient = "integer-valued",
+    .name = "bind_dim",
+    .meaning = "0, 1, … n-1 for a number n, which becomes a size",
+    .sig = { 1, 1, ROW_ATTRS(bind_dim_attrs) },
+    .infer = infer_bind_dim,
+    .eval = eval_bind_dim,
+    .batch = batch_bind_dim,
+    .lower = &lower_bind_dim,
+    .no_gradient = "integer-valued",
     ROW_SAMPLES(bind_dim_samples),
 };
 
@@ -254,28 +357,46 @@ static void infer_pass(struct infer *in)
 static void eval_pass(struct eval *e)
 {
     for (uint32_t i = 0; i < e->n->n_results; i++)
-        if (e->results[i]->count) memcpy(e->results[i]->data, e->operands[i]->data, (size_t)e->results[i]->count * tensor_width(e->results[i]));
+        if (e->results[i]->count)
+            memcpy(e->results[i]->data, e->operands[i]->data,
+                   (size_t)e->results[i]->count * tensor_width(e->results[i]));
 }
 
 static void batch_pass(struct batch *v)
 {
     val first = emit(v->b, (enum op)v->n->op, v->operands, v->n->n_operands, NULL);
-    for (uint32_t i = 0; i < v->n->n_operands; i++) v->results[i] = first + i, v->result_batched[i] = v->batched[i];
+    for (uint32_t i = 0; i < v->n->n_operands; i++)
+        v->results[i] = first + i, v->result_batched[i] = v->batched[i];
 }
 
-static lpv elem_pass(struct lower *L, const struct fn *f, const struct node *n, uint32_t result, const lpv *idx) { return lower_elem(L, operand(f, n, result), idx); }
+static lpv elem_pass(struct lower *L, const struct fn *f, const struct node *n, uint32_t result,
+                     const lpv *idx)
+{
+    return lower_elem(L, operand(f, n, result), idx);
+}
 
-static const struct op_lower lower_pass = { .kind = LOWER_POINTWISE, .access = ACCESS_SAME, .cost = COST_FREE, .elem = elem_pass };
+static const struct op_lower lower_pass = {
+    .kind = LOWER_POINTWISE, .access = ACCESS_SAME, .cost = COST_FREE, .elem = elem_pass
+};
 
-/* No rules on purpose: nothing flows back and no tangent comes out, the result does not count as depending on its operand. */
+/* No rules on purpose: nothing flows back and no tangent comes out, the result does not count as depending on
+ * its operand. */
 static const struct op_sample stop_gradient_samples[] = {
-    { "hop 1\nfn @sample[T](%x: f32[T, 2]) -> (f32[T, 2]) {\n  %y = stop_gradient(%x)\n  return %y\n}\n", NULL },
+    { "hop 1\nfn @sample[T](%x: f32[T, 2]) -> (f32[T, 2]) {\n  %y = stop_gradient(%x)\n  return %y\n}\n",
+      NULL },
     { "hop 1\nfn @sample(%x: i32[]) -> (i32[]) {\n  %y = stop_gradient(%x)\n  return %y\n}\n", NULL },
     { "hop 1\nfn @sample(%x: f64[0]) -> (f64[0]) {\n  %y = stop_gradient(%x)\n  return %y\n}\n", NULL },
 };
 const struct op_row row_stop_gradient = {
-    .name = "stop_gradient", .meaning = "its operand, as a constant for differentiation", .sig = { 1, 1 }, .infer = infer_pass, .eval = eval_pass,
-    .batch = batch_pass, .lower = &lower_pass, .no_gradient = "opaque without a rule", ROW_SAMPLES(stop_gradient_samples),
+    .name = "stop_gradient",
+    .meaning = "its operand, as a constant for differentiation",
+    .sig = { 1, 1 },
+    .infer = infer_pass,
+    .eval = eval_pass,
+    .batch = batch_pass,
+    .lower = &lower_pass,
+    .no_gradient = "opaque without a rule",
+    ROW_SAMPLES(stop_gradient_samples),
 };
 
 static void vjp_pass(struct vjp *v)
@@ -290,12 +411,24 @@ static void jvp_pass(struct jvp *j)
 }
 
 static const struct op_sample barrier_samples[] = {
-    { "hop 1\nfn @sample[T](%x: f32[T, 2], %y: f64[3]) -> (f32[T, 2], f64[3]) {\n  %a, %b = barrier(%x, %y)\n  return %a, %b\n}\n", NULL },
-    { "hop 1\nfn @sample(%x: f32[], %i: i32[2]) -> (f32[], i32[2]) {\n  %a, %b = barrier(%x, %i)\n  return %a, %b\n}\n", NULL },
+    { "hop 1\nfn @sample[T](%x: f32[T, 2], %y: f64[3]) -> (f32[T, 2], f64[3]) {\n  %a, %b = barrier(%x, "
+      "%y)\n  return %a, %b\n}\n",
+      NULL },
+    { "hop 1\nfn @sample(%x: f32[], %i: i32[2]) -> (f32[], i32[2]) {\n  %a, %b = barrier(%x, %i)\n  return "
+      "%a, %b\n}\n",
+      NULL },
 };
 const struct op_row row_barrier = {
-    .name = "barrier", .meaning = "its operands; no pass merges or moves anything across it", .sig = { 1, MANY }, .flags = OPF_NO_MERGE,
-    .infer = infer_pass, .eval = eval_pass, .vjp = vjp_pass, .jvp = jvp_pass, .batch = batch_pass, .lower = &lower_pass,
+    .name = "barrier",
+    .meaning = "its operands; no pass merges or moves anything across it",
+    .sig = { 1, MANY },
+    .flags = OPF_NO_MERGE,
+    .infer = infer_pass,
+    .eval = eval_pass,
+    .vjp = vjp_pass,
+    .jvp = jvp_pass,
+    .batch = batch_pass,
+    .lower = &lower_pass,
     ROW_SAMPLES(barrier_samples),
 };
 
@@ -306,14 +439,27 @@ static void batch_tag(struct batch *v)
 }
 
 static const struct op_sample tag_samples[] = {
-    { "hop 1\nfn @sample[T](%x: f32[T, 2]) -> (f32[T, 2]) {\n  %y = sin(%x)\n  %z = tag {gradient = keep} (%y)\n  %e = exp(%z)\n  return %e\n}\n", NULL },
-    { "hop 1\nfn @sample(%x: f64[3]) -> (f64[3]) {\n  %y = tanh(%x)\n  %z = tag {gradient = recompute} (%y)\n  %e = mul(%z, %z)\n  return %e\n}\n", NULL },
+    { "hop 1\nfn @sample[T](%x: f32[T, 2]) -> (f32[T, 2]) {\n  %y = sin(%x)\n  %z = tag {gradient = keep} "
+      "(%y)\n  %e = exp(%z)\n  return %e\n}\n",
+      NULL },
+    { "hop 1\nfn @sample(%x: f64[3]) -> (f64[3]) {\n  %y = tanh(%x)\n  %z = tag {gradient = recompute} "
+      "(%y)\n  %e = mul(%z, %z)\n  return %e\n}\n",
+      NULL },
 };
 static const char *const tag_words[] = { [TAG_KEEP] = "keep", [TAG_RECOMPUTE] = "recompute", NULL };
 static const struct attr_spec tag_attrs[] = { [TAG_GRADIENT] = { "gradient", ATTR_WORD, true, tag_words } };
 const struct op_row row_tag = {
-    .name = "tag", .meaning = "its operand; a gradient that reads the value keeps it, or computes it again", .sig = { 1, 1, ROW_ATTRS(tag_attrs) }, .flags = OPF_TAG,
-    .infer = infer_pass, .eval = eval_pass, .vjp = vjp_pass, .jvp = jvp_pass, .batch = batch_tag, .lower = &lower_pass, ROW_SAMPLES(tag_samples),
+    .name = "tag",
+    .meaning = "its operand; a gradient that reads the value keeps it, or computes it again",
+    .sig = { 1, 1, ROW_ATTRS(tag_attrs) },
+    .flags = OPF_TAG,
+    .infer = infer_pass,
+    .eval = eval_pass,
+    .vjp = vjp_pass,
+    .jvp = jvp_pass,
+    .batch = batch_tag,
+    .lower = &lower_pass,
+    ROW_SAMPLES(tag_samples),
 };
 
 /* ---- check ---- */
@@ -323,10 +469,12 @@ static void jvp_effect(struct jvp *j) { (void)j; }
 
 static void infer_check(struct infer *in)
 {
-    if (infer_type(in, 0).dtype != DT_BOOL) infer_error(in, "operand 0: expected bool, found %s", infer_text(in, in->operands[0]));
+    if (infer_type(in, 0).dtype != DT_BOOL)
+        infer_error(in, "operand 0: expected bool, found %s", infer_text(in, in->operands[0]));
 }
 
-void check_failed_text(struct text *out, const char *place, const char *message, struct tensor *const *values, uint32_t n)
+void check_failed_text(struct text *out, const char *place, const char *message, struct tensor *const *values,
+                       uint32_t n)
 {
     text_add(out, "%scheck: %s", place, message);
     for (uint32_t i = 0; i < n; i++) {
@@ -342,14 +490,18 @@ static void eval_check(struct eval *e)
     for (int64_t i = 0; i < holds->count; i++)
         if (!((const uint8_t *)holds->data)[i]) {
             struct text out = { .arena = &e->m->scratch };
-            check_failed_text(&out, place_text(e->m, e->n->place), module_text(e->m, (uint32_t)node_attr(e->f, e->n, CHECK_MESSAGE)->i), e->operands + 1,
-                              e->n->n_operands - 1);
+            check_failed_text(&out, place_text(e->m, e->n->place),
+                              module_text(e->m, (uint32_t)node_attr(e->f, e->n, CHECK_MESSAGE)->i),
+                              e->operands + 1, e->n->n_operands - 1);
             hop_throw(HOP_CHECK, "%s", out.data);
         }
 }
 
 /* bool[size] spread over the other dims of a batched value. */
-static val spread_lanes(struct builder *b, val lanes, struct type t) { return t.rank == 1 ? lanes : emit_broadcast(b, lanes, t.rank, t.dims, &(uint32_t){ 0 }); }
+static val spread_lanes(struct builder *b, val lanes, struct type t)
+{
+    return t.rank == 1 ? lanes : emit_broadcast(b, lanes, t.rank, t.dims, &(uint32_t){ 0 });
+}
 
 static void batch_check(struct batch *v)
 {
@@ -357,7 +509,8 @@ static void batch_check(struct batch *v)
     val *operands = arena_copy(&b->arena, v->operands, v->n->n_operands * sizeof *operands);
     if (v->lanes != VAL_NONE) { /* a lane that does not run cannot fail */
         val holds = batch_operand(v, 0);
-        operands[0] = emit2(b, OP_or, holds, spread_lanes(b, emit1(b, OP_not, v->lanes), emit_type(b, holds)));
+        operands[0] = emit2(b, OP_or, holds,
+                            spread_lanes(b, emit1(b, OP_not, v->lanes), emit_type(b, holds)));
     }
     emit(b, OP_check, operands, v->n->n_operands, v->attrs);
 }
@@ -377,9 +530,12 @@ static void block_check(struct lower *L, const struct fn *f, const struct node *
         lp_accum(p, all, FOLD_AND, lower_elem(L, holds, idx));
         lower_each_end(L, value_type(f, holds));
         ok = lp_read(p, all);
-    } else
-        ok = lower_scalar(L, holds);
-    struct lp_call call = { .kind = CALL_CHECK, .value = ok, .text = (uint32_t)node_attr(f, n, CHECK_MESSAGE)->i, .place = n->place, .mask = LPV_NONE };
+    } else ok = lower_scalar(L, holds);
+    struct lp_call call = { .kind = CALL_CHECK,
+                            .value = ok,
+                            .text = (uint32_t)node_attr(f, n, CHECK_MESSAGE)->i,
+                            .place = n->place,
+                            .mask = LPV_NONE };
     bool arrays = false;
     for (uint32_t i = 1; i < n->n_operands; i++) arrays |= operand_type(lower_module(L), f, n, i).rank > 0;
     if (arrays) lp_if_begin(p, lp_un(p, LP_NOT, ok));
@@ -397,58 +553,98 @@ static uint8_t use_once(const struct fn *f, const struct node *n, uint32_t i)
 }
 
 static const struct attr_spec check_attrs[] = { [CHECK_MESSAGE] = { "message", ATTR_STRING, true, NULL } };
-static const struct op_lower lower_check = { .kind = LOWER_BLOCK, .access = ACCESS_SAME, .cost = COST_CHEAP, .block = block_check, .operand_use = use_once };
+static const struct op_lower lower_check = { .kind = LOWER_BLOCK,
+                                             .access = ACCESS_SAME,
+                                             .cost = COST_CHEAP,
+                                             .block = block_check,
+                                             .operand_use = use_once };
 static const struct op_sample check_samples[] = {
-    { "hop 1\nfn @sample(%x: f32[3]) -> (f32[3]) {\n  %p = full {value = 1, dims = [], dtype = bool}\n  check {message = \"fine\"} (%p, %x)\n  return %x\n}\n", NULL },
-    { "hop 1\nfn @sample[T](%x: f64[T]) -> (f64[T]) {\n  %p = eq(%x, %x)\n  check {message = \"numbers\"} (%p)\n  return %x\n}\n", NULL },
-    { "hop 1\nfn @sample(%x: i32[0], %n: i64[]) -> (i64[]) {\n  %p = ne(%x, %x)\n  check {message = \"of nothing\"} (%p, %n)\n  return %n\n}\n", NULL },
+    { "hop 1\nfn @sample(%x: f32[3]) -> (f32[3]) {\n  %p = full {value = 1, dims = [], dtype = bool}\n  "
+      "check {message = \"fine\"} (%p, %x)\n  return %x\n}\n",
+      NULL },
+    { "hop 1\nfn @sample[T](%x: f64[T]) -> (f64[T]) {\n  %p = eq(%x, %x)\n  check {message = \"numbers\"} "
+      "(%p)\n  return %x\n}\n",
+      NULL },
+    { "hop 1\nfn @sample(%x: i32[0], %n: i64[]) -> (i64[]) {\n  %p = ne(%x, %x)\n  check {message = \"of "
+      "nothing\"} (%p, %n)\n  return %n\n}\n",
+      NULL },
 };
 const struct op_row row_check = {
-    .name = "check", .meaning = "ends the run with the message and the values unless every element of its first operand is true",
-    .sig = { 1, MANY, ROW_ATTRS(check_attrs) }, .effect = EFFECT_CHECK, .flags = OPF_NO_FOLD, .infer = infer_check, .eval = eval_check, .vjp = vjp_effect,
-    .jvp = jvp_effect, .batch = batch_check, .lower = &lower_check, ROW_SAMPLES(check_samples),
+    .name = "check",
+    .meaning =
+        "ends the run with the message and the values unless every element of its first operand is true",
+    .sig = { 1, MANY, ROW_ATTRS(check_attrs) },
+    .effect = EFFECT_CHECK,
+    .flags = OPF_NO_FOLD,
+    .infer = infer_check,
+    .eval = eval_check,
+    .vjp = vjp_effect,
+    .jvp = jvp_effect,
+    .batch = batch_check,
+    .lower = &lower_check,
+    ROW_SAMPLES(check_samples),
 };
 
-/* ---- print and callback: told what the values are, once per index of the lanes' dims where the mask allows ---- */
+/* ---- print and callback: told what the values are, once per index of the lanes' dims where the mask allows
+ * ---- */
 
-_Static_assert((int)CALLBACK_NAME == (int)PRINT_FORMAT && (int)CALLBACK_LANES == (int)PRINT_LANES && (int)CALLBACK_MASKED == (int)PRINT_MASKED, "both have the same attributes");
+_Static_assert((int)CALLBACK_NAME == (int)PRINT_FORMAT && (int)CALLBACK_LANES == (int)PRINT_LANES &&
+                   (int)CALLBACK_MASKED == (int)PRINT_MASKED,
+               "both have the same attributes");
 
-static uint32_t told_lanes(const struct attr *a) { return a[PRINT_LANES].kind == ATTR_ABSENT ? 0 : (uint32_t)a[PRINT_LANES].i; }
-static bool told_masked(const struct attr *a) { return a[PRINT_MASKED].kind != ATTR_ABSENT && a[PRINT_MASKED].i; }
+static uint32_t told_lanes(const struct attr *a)
+{
+    return a[PRINT_LANES].kind == ATTR_ABSENT ? 0 : (uint32_t)a[PRINT_LANES].i;
+}
+static bool told_masked(const struct attr *a)
+{
+    return a[PRINT_MASKED].kind != ATTR_ABSENT && a[PRINT_MASKED].i;
+}
 
 static void infer_told(struct infer *in)
 {
     const struct attr *lanes = &in->attrs[PRINT_LANES];
-    if (lanes->kind != ATTR_ABSENT && (lanes->i < 0 || lanes->i > MAX_RANK)) infer_error(in, "attribute 'lanes': expected 0..%d, found %lld", MAX_RANK, (long long)lanes->i);
+    if (lanes->kind != ATTR_ABSENT && (lanes->i < 0 || lanes->i > MAX_RANK))
+        infer_error(in, "attribute 'lanes': expected 0..%d, found %lld", MAX_RANK, (long long)lanes->i);
     uint32_t k = told_lanes(in->attrs);
     bool masked = told_masked(in->attrs);
-    if (!in->n_operands && (k || masked)) infer_error(in, "attributes 'lanes' and 'masked' need an operand with the lanes' dims");
+    if (!in->n_operands && (k || masked))
+        infer_error(in, "attributes 'lanes' and 'masked' need an operand with the lanes' dims");
     for (uint32_t i = 0; i < in->n_operands; i++) {
         struct type t = infer_type(in, i), first = infer_type(in, 0);
         if (!i && masked && (t.dtype != DT_BOOL || t.rank != k))
-            infer_error(in, "operand 0 (mask): expected bool with %u dims, found %s", k, infer_text(in, in->operands[0]));
-        if (t.rank < k) infer_error(in, "operand %u: expected at least %u dims (lanes), found %s", i, k, infer_text(in, in->operands[i]));
+            infer_error(in, "operand 0 (mask): expected bool with %u dims, found %s", k,
+                        infer_text(in, in->operands[0]));
+        if (t.rank < k)
+            infer_error(in, "operand %u: expected at least %u dims (lanes), found %s", i, k,
+                        infer_text(in, in->operands[i]));
         for (uint32_t d = 0; d < k; d++)
             if (t.dims[d] != first.dims[d])
-                infer_equal(in, first.dims[d], t.dims[d], arena_printf(&in->m->scratch, "operand %u: lane dim %u of %s", i, d, infer_text(in, in->operands[i])));
+                infer_equal(in, first.dims[d], t.dims[d],
+                            arena_printf(&in->m->scratch, "operand %u: lane dim %u of %s", i, d,
+                                         infer_text(in, in->operands[i])));
     }
 }
 
 /* tell(e, arena, values, n) for every lane that runs, in ascending order; the arena is emptied afterwards. */
-static void eval_lanes(struct eval *e, void (*tell)(struct eval *e, struct arena *arena, struct tensor *const *values, uint32_t n))
+static void eval_lanes(struct eval *e, void (*tell)(struct eval *e, struct arena *arena,
+                                                    struct tensor *const *values, uint32_t n))
 {
     const struct attr *a = node_attr(e->f, e->n, 0);
     uint32_t k = told_lanes(a), skip = told_masked(a), n = e->n->n_operands - skip;
     struct arena arena = { 0 };
     hop_cleanup_push(arena_free, &arena);
-    struct tensor *parts = ARENA_ZNEW(&arena, struct tensor, n), **shown = ARENA_NEW(&arena, struct tensor *, n);
+    struct tensor *parts = ARENA_ZNEW(&arena, struct tensor, n),
+                  **shown = ARENA_NEW(&arena, struct tensor *, n);
     int64_t lanes = 1;
     for (uint32_t d = 0; d < k; d++) lanes *= e->operands[0]->dims[d];
     for (int64_t lane = 0; lane < lanes; lane++) {
         if (skip && !((const uint8_t *)e->operands[0]->data)[lane]) continue;
         for (uint32_t i = 0; i < n; i++) {
             const struct tensor *x = e->operands[i + skip];
-            parts[i] = (struct tensor){ .refs = 1, .dtype = x->dtype, .rank = (uint8_t)(x->rank - k), .count = x->count / lanes };
+            parts[i] = (struct tensor){
+                .refs = 1, .dtype = x->dtype, .rank = (uint8_t)(x->rank - k), .count = x->count / lanes
+            };
             memcpy(parts[i].dims, x->dims + k, parts[i].rank * sizeof *x->dims);
             parts[i].data = (char *)x->data + lane * parts[i].count * (int64_t)tensor_width(x);
             shown[i] = &parts[i];
@@ -459,7 +655,10 @@ static void eval_lanes(struct eval *e, void (*tell)(struct eval *e, struct arena
     arena_free(&arena);
 }
 
-static const char *told_text(const struct eval *e) { return module_text(e->m, (uint32_t)node_attr(e->f, e->n, PRINT_FORMAT)->i); }
+static const char *told_text(const struct eval *e)
+{
+    return module_text(e->m, (uint32_t)node_attr(e->f, e->n, PRINT_FORMAT)->i);
+}
 
 static void print_lane(struct eval *e, struct arena *arena, struct tensor *const *values, uint32_t n)
 {
@@ -477,12 +676,14 @@ static void eval_print(struct eval *e)
 static void call_lane(struct eval *e, struct arena *arena, struct tensor *const *values, uint32_t n)
 {
     const char *place = place_text(e->m, e->n->place);
-    callback_call(e->in->callback, e->in->callback_ctx, arena_string(arena, place, strlen(place)), told_text(e), values, n);
+    callback_call(e->in->callback, e->in->callback_ctx, arena_string(arena, place, strlen(place)),
+                  told_text(e), values, n);
 }
 
 static void eval_callback(struct eval *e) { eval_lanes(e, call_lane); }
 
-/* Every lane has its own line or call, in the order of lanes; one without operands gets a mask so that the lanes can be counted. */
+/* Every lane has its own line or call, in the order of lanes; one without operands gets a mask so that the
+ * lanes can be counted. */
 static void batch_told(struct batch *v)
 {
     struct builder *b = v->b;
@@ -497,8 +698,7 @@ static void batch_told(struct batch *v)
             memcpy(dims + 1, t.dims + v->batched[0], k * sizeof *dims);
             mask = emit_broadcast(b, v->lanes, k + 1, dims, &(uint32_t){ 0 });
         }
-    } else if (!n)
-        mask = emit_full(b, DT_BOOL, 1, 1, &v->size);
+    } else if (!n) mask = emit_full(b, DT_BOOL, 1, 1, &v->size);
     uint32_t at = 0;
     if (mask != VAL_NONE) operands[at++] = mask;
     for (uint32_t i = skip; i < n; i++) operands[at++] = batch_operand(v, i);
@@ -517,11 +717,14 @@ static void block_told(struct lower *L, const struct fn *f, const struct node *n
     for (uint32_t i = 0; i < count; i++) /* memory comes first: it must not be filled once per lane */
         if (operand_type(m, f, n, i + skip).rank > k) shown[i] = lower_operand(L, operand(f, n, i + skip));
     for (uint32_t d = 0; d < k; d++)
-        idx[d] = lp_for_begin(p, lp_index(p, 0), lower_dim(L, operand_type(m, f, n, 0).dims[d]), lp_index(p, 1), FOR_SERIAL);
+        idx[d] = lp_for_begin(p, lp_index(p, 0), lower_dim(L, operand_type(m, f, n, 0).dims[d]),
+                              lp_index(p, 1), FOR_SERIAL);
     for (uint32_t i = 0; i < count; i++) {
         struct type t = operand_type(m, f, n, i + skip);
         if (t.rank == k) {
-            shown[i] = (struct lp_operand){ .buffer = HOP_NONE, .value = lower_elem(L, operand(f, n, i + skip), idx), .index = LPV_NONE };
+            shown[i] = (struct lp_operand){ .buffer = HOP_NONE,
+                                            .value = lower_elem(L, operand(f, n, i + skip), idx),
+                                            .index = LPV_NONE };
             continue;
         }
         lpv at = lp_index(p, 0); /* row-major position of the lane's part */
@@ -534,7 +737,12 @@ static void block_told(struct lower *L, const struct fn *f, const struct node *n
         memmove(shown[i].dims, shown[i].dims + k, shown[i].rank * sizeof *shown[i].dims);
     }
     lpv mask = skip ? lower_elem(L, operand(f, n, 0), idx) : LPV_NONE;
-    lp_add_call(p, (struct lp_call){ .kind = n->op == OP_print ? CALL_PRINT : CALL_CALLBACK, .text = (uint32_t)a[PRINT_FORMAT].i, .place = n->place, .n_operands = count, .operands = shown, .mask = mask });
+    lp_add_call(p, (struct lp_call){ .kind = n->op == OP_print ? CALL_PRINT : CALL_CALLBACK,
+                                     .text = (uint32_t)a[PRINT_FORMAT].i,
+                                     .place = n->place,
+                                     .n_operands = count,
+                                     .operands = shown,
+                                     .mask = mask });
     for (uint32_t d = 0; d < k; d++) lp_for_end(p);
 }
 
@@ -546,22 +754,43 @@ static uint8_t use_told(const struct fn *f, const struct node *n, uint32_t i)
 static const struct attr_spec print_attrs[] = { [PRINT_FORMAT] = { "format", ATTR_STRING, true, NULL },
                                                 [PRINT_LANES] = { "lanes", ATTR_INT, false, NULL },
                                                 [PRINT_MASKED] = { "masked", ATTR_FLAG, false, NULL } };
-static const struct op_lower lower_told = { .kind = LOWER_BLOCK, .access = ACCESS_SAME, .cost = COST_EXPENSIVE, .block = block_told, .operand_use = use_told };
+static const struct op_lower lower_told = { .kind = LOWER_BLOCK,
+                                            .access = ACCESS_SAME,
+                                            .cost = COST_EXPENSIVE,
+                                            .block = block_told,
+                                            .operand_use = use_told };
 static const struct op_sample print_samples[] = {
-    { "hop 1\nfn @sample(%x: f32[2], %n: i64[]) -> (f32[2]) effects(io) {\n  print {format = \"x = {}, n = {}\"} (%x, %n)\n  return %x\n}\n", NULL },
-    { "hop 1\nfn @sample[T](%x: f64[T, 2]) -> (f64[T, 2]) effects(io) {\n  print {format = \"row {}\", lanes = 1} (%x)\n  return %x\n}\n", NULL },
-    { "hop 1\nfn @sample(%p: bool[3], %x: f32[3]) -> (f32[3]) effects(io) {\n  print {format = \"{}\", lanes = 1, masked} (%p, %x)\n  return %x\n}\n", NULL },
+    { "hop 1\nfn @sample(%x: f32[2], %n: i64[]) -> (f32[2]) effects(io) {\n  print {format = \"x = {}, n = "
+      "{}\"} (%x, %n)\n  return %x\n}\n",
+      NULL },
+    { "hop 1\nfn @sample[T](%x: f64[T, 2]) -> (f64[T, 2]) effects(io) {\n  print {format = \"row {}\", lanes "
+      "= 1} (%x)\n  return %x\n}\n",
+      NULL },
+    { "hop 1\nfn @sample(%p: bool[3], %x: f32[3]) -> (f32[3]) effects(io) {\n  print {format = \"{}\", lanes "
+      "= 1, masked} (%p, %x)\n  return %x\n}\n",
+      NULL },
     { "hop 1\nfn @sample() -> () effects(io) {\n  print {format = \"here\"} ()\n  return\n}\n", NULL },
 };
 const struct op_row row_print = {
-    .name = "print", .meaning = "a line of text with the values in place of {}; with lanes one line per index of the leading dims, where the mask allows",
-    .sig = { 0, MANY, ROW_ATTRS(print_attrs) }, .effect = EFFECT_IO, .flags = OPF_NO_FOLD, .infer = infer_told, .eval = eval_print, .vjp = vjp_effect,
-    .jvp = jvp_effect, .batch = batch_told, .lower = &lower_told, ROW_SAMPLES(print_samples),
+    .name = "print",
+    .meaning = "a line of text with the values in place of {}; with lanes one line per index of the leading "
+               "dims, where the mask allows",
+    .sig = { 0, MANY, ROW_ATTRS(print_attrs) },
+    .effect = EFFECT_IO,
+    .flags = OPF_NO_FOLD,
+    .infer = infer_told,
+    .eval = eval_print,
+    .vjp = vjp_effect,
+    .jvp = jvp_effect,
+    .batch = batch_told,
+    .lower = &lower_told,
+    ROW_SAMPLES(print_samples),
 };
 
 static void infer_callback(struct infer *in)
 {
-    if (!*module_text(in->m, (uint32_t)in->attrs[CALLBACK_NAME].i)) infer_error(in, "attribute 'name': expected the name of a callback, found \"\"");
+    if (!*module_text(in->m, (uint32_t)in->attrs[CALLBACK_NAME].i))
+        infer_error(in, "attribute 'name': expected the name of a callback, found \"\"");
     infer_told(in);
 }
 
@@ -569,13 +798,29 @@ static const struct attr_spec callback_attrs[] = { [CALLBACK_NAME] = { "name", A
                                                    [CALLBACK_LANES] = { "lanes", ATTR_INT, false, NULL },
                                                    [CALLBACK_MASKED] = { "masked", ATTR_FLAG, false, NULL } };
 static const struct op_sample callback_samples[] = {
-    { "hop 1\nfn @sample(%x: f32[2], %n: i64[]) -> (f32[2]) effects(io) {\n  callback {name = \"log\"} (%x, %n)\n  return %x\n}\n", NULL },
-    { "hop 1\nfn @sample[T](%x: f64[T, 2]) -> (f64[T, 2]) effects(io) {\n  callback {name = \"log\", lanes = 1} (%x)\n  return %x\n}\n", NULL },
-    { "hop 1\nfn @sample(%p: bool[3], %x: f32[3]) -> (f32[3]) effects(io) {\n  callback {name = \"log\", lanes = 1, masked} (%p, %x)\n  return %x\n}\n", NULL },
+    { "hop 1\nfn @sample(%x: f32[2], %n: i64[]) -> (f32[2]) effects(io) {\n  callback {name = \"log\"} (%x, "
+      "%n)\n  return %x\n}\n",
+      NULL },
+    { "hop 1\nfn @sample[T](%x: f64[T, 2]) -> (f64[T, 2]) effects(io) {\n  callback {name = \"log\", lanes = "
+      "1} (%x)\n  return %x\n}\n",
+      NULL },
+    { "hop 1\nfn @sample(%p: bool[3], %x: f32[3]) -> (f32[3]) effects(io) {\n  callback {name = \"log\", "
+      "lanes = 1, masked} (%p, %x)\n  return %x\n}\n",
+      NULL },
     { "hop 1\nfn @sample() -> () effects(io) {\n  callback {name = \"log\"} ()\n  return\n}\n", NULL },
 };
 const struct op_row row_callback = {
-    .name = "callback", .meaning = "calls the host's function of that name with the values; with lanes once per index of the leading dims, where the mask allows",
-    .sig = { 0, MANY, ROW_ATTRS(callback_attrs) }, .effect = EFFECT_IO, .flags = OPF_NO_FOLD, .infer = infer_callback, .eval = eval_callback, .vjp = vjp_effect,
-    .jvp = jvp_effect, .batch = batch_told, .lower = &lower_told, ROW_SAMPLES(callback_samples),
+    .name = "callback",
+    .meaning = "calls the host's function of that name with the values; with lanes once per index of the "
+               "leading dims, where the mask allows",
+    .sig = { 0, MANY, ROW_ATTRS(callback_attrs) },
+    .effect = EFFECT_IO,
+    .flags = OPF_NO_FOLD,
+    .infer = infer_callback,
+    .eval = eval_callback,
+    .vjp = vjp_effect,
+    .jvp = jvp_effect,
+    .batch = batch_told,
+    .lower = &lower_told,
+    ROW_SAMPLES(callback_samples),
 };

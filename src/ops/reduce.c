@@ -1,5 +1,6 @@
-/* Rows of the reductions: sum, prod, reduce_max, reduce_min, any and all fold the dims that an attribute lists (absent: all of them); argmax and argmin
- * find a position along one dim. The order in which elements are folded is part of the meaning: see docs/numbers.md. */
+/* Rows of the reductions: sum, prod, reduce_max, reduce_min, any and all fold the dims that an attribute
+ * lists (absent: all of them); argmax and argmin find a position along one dim. The order in which elements
+ * are folded is part of the meaning: see docs/numbers.md. */
 #include "loop/lower.h"
 #include "ops/rowkit.h"
 #include "ops/scalar_c.h"
@@ -15,7 +16,12 @@ static uint32_t node_mask(const struct module *m, const struct fn *f, const stru
 
 static enum lp_fold fold_of(enum op op)
 {
-    return op == OP_sum ? FOLD_SUM : op == OP_prod ? FOLD_PROD : op == OP_reduce_max ? FOLD_MAX : op == OP_reduce_min ? FOLD_MIN : op == OP_any ? FOLD_OR : FOLD_AND;
+    return op == OP_sum          ? FOLD_SUM
+           : op == OP_prod       ? FOLD_PROD
+           : op == OP_reduce_max ? FOLD_MAX
+           : op == OP_reduce_min ? FOLD_MIN
+           : op == OP_any        ? FOLD_OR
+                                 : FOLD_AND;
 }
 
 /* ---- infer ---- */
@@ -24,8 +30,10 @@ static void infer_reduce(struct infer *in)
 {
     struct type t = infer_type(in, 0);
     if (!scalar_c_fold(fold_of((enum op)in->op), (enum dtype)t.dtype))
-        infer_error(in, "expected %s, found %s", in->op == OP_any || in->op == OP_all ? "bool" : "numbers", infer_text(in, in->operands[0]));
-    if (in->attrs[REDUCE_DIMS].kind != ATTR_ABSENT) infer_dim_list(in, &in->attrs[REDUCE_DIMS], t.rank, "dims");
+        infer_error(in, "expected %s, found %s", in->op == OP_any || in->op == OP_all ? "bool" : "numbers",
+                    infer_text(in, in->operands[0]));
+    if (in->attrs[REDUCE_DIMS].kind != ATTR_ABSENT)
+        infer_dim_list(in, &in->attrs[REDUCE_DIMS], t.rank, "dims");
     infer_result(in, folded_type(in->m, t, folded_mask(&in->attrs[REDUCE_DIMS], t.rank)));
 }
 
@@ -71,13 +79,15 @@ static void eval_reduce(struct eval *e)
     const struct tensor *x = e->operands[0];
     struct tensor *out = e->results[0];
     enum dtype t = (enum dtype)x->dtype;
-    uint32_t fold = fold_of((enum op)e->n->op), mask = folded_mask(node_attr(e->f, e->n, REDUCE_DIMS), x->rank);
+    uint32_t fold = fold_of((enum op)e->n->op),
+             mask = folded_mask(node_attr(e->f, e->n, REDUCE_DIMS), x->rank);
     uint32_t n_lanes = x->rank && mask >> (x->rank - 1) & 1 ? LP_STRICT_LANES : 1;
     enum dtype accumulator = dtype_accumulator(t);
     scalar_fold step = scalar_c_fold(fold, t), join = scalar_c_fold(fold, accumulator);
     struct parts p = split_dims(x, mask);
     uint32_t outer = p.n_folded ? p.n_folded - 1 : 0; /* folded dims around the innermost one */
-    int64_t inner = p.n_folded ? p.folded[outer] : 1, stride = p.n_folded ? p.folded_strides[outer] : 0, kept[MAX_RANK] = { 0 };
+    int64_t inner = p.n_folded ? p.folded[outer] : 1, stride = p.n_folded ? p.folded_strides[outer] : 0,
+            kept[MAX_RANK] = { 0 };
     size_t width = tensor_width(x), lane_width = dtype_info[accumulator].size;
     bool empty = false;
     for (uint32_t i = 0; i < p.n_folded; i++) empty |= !p.folded[i];
@@ -87,19 +97,28 @@ static void eval_reduce(struct eval *e)
         int64_t folded[MAX_RANK] = { 0 }, base = offset_of(p.n_kept, kept, p.kept_strides);
         for (uint32_t l = 0; l < n_lanes; l++) scalar_c_identity(fold, accumulator, lane + l * lane_width);
         if (!empty) do
-            step(inner, stride, n_lanes, lanes, (const char *)x->data + (size_t)(base + offset_of(outer, folded, p.folded_strides)) * width);
-        while (next_index(outer, p.folded, folded));
-        for (uint32_t w = n_lanes / 2; w; w /= 2) /* lane j takes lane j + w: every step folds w lanes into the first w */
+                step(inner, stride, n_lanes, lanes,
+                     (const char *)x->data +
+                         (size_t)(base + offset_of(outer, folded, p.folded_strides)) * width);
+            while (next_index(outer, p.folded, folded));
+        for (uint32_t w = n_lanes / 2; w;
+             w /= 2) /* lane j takes lane j + w: every step folds w lanes into the first w */
             join(w, 1, w, lanes, lane + w * lane_width);
         if (accumulator == t) memcpy((char *)out->data + (size_t)r * width, lanes, width);
-        else scalar_c_cast(accumulator, t)(1, (char *)out->data + (size_t)r * width, (const void *[]){ lanes });
+        else
+            scalar_c_cast(accumulator, t)(1, (char *)out->data + (size_t)r * width,
+                                          (const void *[]){ lanes });
     }
 }
 
 /* Is element a before element b the better one? `least`: the smaller one is better. */
 static bool stays(enum dtype t, bool least, const char *a, const char *b)
 {
-#define STAYS(T, get) { T x = (T)get(t, a), y = (T)get(t, b); return x != x || (least ? x <= y : x >= y); }
+#define STAYS(T, get) \
+    { \
+        T x = (T)get(t, a), y = (T)get(t, b); \
+        return x != x || (least ? x <= y : x >= y); \
+    }
     if (dtype_is_float(t)) STAYS(double, element_real)
     if (dtype_info[t].kind == KIND_UINT) STAYS(uint64_t, element_bits)
     STAYS(int64_t, element_whole)
@@ -117,7 +136,10 @@ static void eval_argmax(struct eval *e)
         const char *first = (const char *)x->data + (size_t)offset_of(p.n_kept, kept, p.kept_strides) * width;
         int64_t best = 0;
         for (int64_t i = 1; i < p.folded[0]; i++)
-            if (!stays((enum dtype)x->dtype, e->n->op == OP_argmin, first + (size_t)(best * p.folded_strides[0]) * width, first + (size_t)(i * p.folded_strides[0]) * width)) best = i;
+            if (!stays((enum dtype)x->dtype, e->n->op == OP_argmin,
+                       first + (size_t)(best * p.folded_strides[0]) * width,
+                       first + (size_t)(i * p.folded_strides[0]) * width))
+                best = i;
         ((int64_t *)out->data)[r] = best;
     }
 }
@@ -126,12 +148,18 @@ static void eval_argmax(struct eval *e)
 
 static void vjp_sum(struct vjp *v)
 {
-    if (v->active[0]) v->out[0] = emit_spread(v->b, v->ct[0], v->operands[0], folded_mask(&v->attrs[REDUCE_DIMS], emit_type(v->b, v->operands[0]).rank));
+    if (v->active[0])
+        v->out[0] = emit_spread(v->b, v->ct[0], v->operands[0],
+                                folded_mask(&v->attrs[REDUCE_DIMS], emit_type(v->b, v->operands[0]).rank));
 }
 
-static void jvp_sum(struct jvp *j) { j->out[0] = j->tangents[0] == VAL_NONE ? VAL_NONE : emit_same(j->b, j->n, j->tangents[0], j->attrs); }
+static void jvp_sum(struct jvp *j)
+{
+    j->out[0] = j->tangents[0] == VAL_NONE ? VAL_NONE : emit_same(j->b, j->n, j->tangents[0], j->attrs);
+}
 
-/* Which elements equal the result, and how many of them each result has (at least 1): they share the derivative evenly. */
+/* Which elements equal the result, and how many of them each result has (at least 1): they share the
+ * derivative evenly. */
 static val winners(struct builder *b, val x, val y, const struct attr *attrs, uint32_t mask, val *count)
 {
     val wins = emit2(b, OP_eq, x, emit_spread(b, y, x, mask));
@@ -146,7 +174,8 @@ static void vjp_extreme(struct vjp *v)
     struct builder *b = v->b;
     val x = v->operands[0], count;
     uint32_t mask = folded_mask(&v->attrs[REDUCE_DIMS], emit_type(b, x).rank);
-    val wins = winners(b, x, v->results[0], v->attrs, mask, &count), share = emit2(b, OP_div, v->ct[0], count);
+    val wins = winners(b, x, v->results[0], v->attrs, mask, &count),
+        share = emit2(b, OP_div, v->ct[0], count);
     v->out[0] = emit_select(b, wins, emit_spread(b, share, x, mask), emit_full_like(b, x, 0));
 }
 
@@ -156,12 +185,14 @@ static void jvp_extreme(struct jvp *j)
     if (j->tangents[0] == VAL_NONE) return;
     struct builder *b = j->b;
     val x = j->operands[0], count;
-    val wins = winners(b, x, j->results[0], j->attrs, folded_mask(&j->attrs[REDUCE_DIMS], emit_type(b, x).rank), &count);
+    val wins = winners(b, x, j->results[0], j->attrs,
+                       folded_mask(&j->attrs[REDUCE_DIMS], emit_type(b, x).rank), &count);
     val chosen = emit_select(b, wins, j->tangents[0], emit_full_like(b, x, 0));
     j->out[0] = emit2(b, OP_div, emit(b, OP_sum, &chosen, 1, j->attrs), count);
 }
 
-/* For each element the product of all others with which it is folded: those before it times those behind it, so that zeros are no exception. */
+/* For each element the product of all others with which it is folded: those before it times those behind it,
+ * so that zeros are no exception. */
 static val product_of_others(struct builder *b, val x, uint32_t mask)
 {
     struct type t = emit_type(b, x);
@@ -169,12 +200,16 @@ static val product_of_others(struct builder *b, val x, uint32_t mask)
     dim dims[MAX_RANK], rows[2] = { 1, 1 }, one[2] = { 0, 1 }, none[2] = { 0, 0 };
     for (uint32_t pass = 0; pass < 2; pass++)
         for (uint32_t i = 0; i < t.rank; i++)
-            if ((mask >> i & 1) == pass) order[n] = i, back[i] = n, dims[n++] = t.dims[i], rows[pass] = dim_mul(b->m, rows[pass], t.dims[i]);
-    val flat = emit_reshape(b, emit_permute(b, x, order), 2, rows), unit = emit_full(b, (enum dtype)t.dtype, 1, 0, NULL), side[2];
+            if ((mask >> i & 1) == pass)
+                order[n] = i, back[i] = n, dims[n++] = t.dims[i],
+                rows[pass] = dim_mul(b->m, rows[pass], t.dims[i]);
+    val flat = emit_reshape(b, emit_permute(b, x, order), 2, rows),
+        unit = emit_full(b, (enum dtype)t.dtype, 1, 0, NULL), side[2];
     for (uint32_t k = 0; k < 2; k++) { /* the products up to an element begin one step earlier, with 1 */
         struct attr pads[3] = { A_DIMS(k ? none : one, 2), A_DIMS(k ? one : none, 2), A_NONE };
         struct attr along[2] = { [CUMULATIVE_DIM] = A_INT(1), [CUMULATIVE_REVERSE] = A_FLAG(k) };
-        val padded = emit(b, OP_pad, (val[]){ flat, unit }, 2, pads), steps = emit(b, OP_cumprod, &padded, 1, along);
+        val padded = emit(b, OP_pad, (val[]){ flat, unit }, 2, pads),
+            steps = emit(b, OP_cumprod, &padded, 1, along);
         dim start[2] = { 0, k }, limit[2] = { rows[0], dim_add(b->m, rows[1], k) };
         side[k] = emit_as(b, emit_slice(b, steps, start, limit), builder_type(b, flat));
     }
@@ -185,7 +220,8 @@ static void vjp_prod(struct vjp *v)
 {
     if (!v->active[0]) return;
     uint32_t mask = folded_mask(&v->attrs[REDUCE_DIMS], emit_type(v->b, v->operands[0]).rank);
-    val others = mask ? product_of_others(v->b, v->operands[0], mask) : VAL_NONE, ct = emit_spread(v->b, v->ct[0], v->operands[0], mask);
+    val others = mask ? product_of_others(v->b, v->operands[0], mask) : VAL_NONE,
+        ct = emit_spread(v->b, v->ct[0], v->operands[0], mask);
     v->out[0] = mask ? emit2(v->b, OP_mul, ct, others) : ct;
 }
 
@@ -203,7 +239,8 @@ static void jvp_prod(struct jvp *j)
 static void batch_reduce(struct batch *v)
 {
     if (batch_none(v)) return;
-    uint32_t rank = emit_type(v->b, v->operands[0]).rank, dims[MAX_RANK], n = 0, mask = folded_mask(&v->attrs[REDUCE_DIMS], rank - 1);
+    uint32_t rank = emit_type(v->b, v->operands[0]).rank, dims[MAX_RANK], n = 0,
+             mask = folded_mask(&v->attrs[REDUCE_DIMS], rank - 1);
     for (uint32_t i = 1; i < rank; i++)
         if (mask >> (i - 1) & 1) dims[n++] = i;
     struct attr a = A_INTS(dims, n);
@@ -219,7 +256,8 @@ static void batch_argmax(struct batch *v)
 
 /* ---- lower ---- */
 
-static uint32_t reduced_extents(const struct module *m, const struct fn *f, const struct node *n, dim extents[MAX_RANK])
+static uint32_t reduced_extents(const struct module *m, const struct fn *f, const struct node *n,
+                                dim extents[MAX_RANK])
 {
     struct type t;
     uint32_t mask = node_mask(m, f, n, &t), count = 0;
@@ -228,7 +266,8 @@ static uint32_t reduced_extents(const struct module *m, const struct fn *f, cons
     return count;
 }
 
-static lpv reduced_elem(struct lower *L, const struct fn *f, const struct node *n, const lpv *idx, const lpv *folded)
+static lpv reduced_elem(struct lower *L, const struct fn *f, const struct node *n, const lpv *idx,
+                        const lpv *folded)
 {
     struct type t;
     uint32_t mask = node_mask(lower_module(L), f, n, &t), kept = 0, inner = 0;
@@ -244,7 +283,10 @@ static bool folds_rows(const struct module *m, const struct fn *f, const struct 
     return t.rank && mask >> (t.rank - 1) & 1;
 }
 
-static uint8_t argmax_use(const struct fn *f, const struct node *n, uint32_t i) { return (void)f, (void)n, (void)i, USE_ONCE; }
+static uint8_t argmax_use(const struct fn *f, const struct node *n, uint32_t i)
+{
+    return (void)f, (void)n, (void)i, USE_ONCE;
+}
 
 /* One pass per result element that keeps the best value so far and where it was. */
 static void block_argmax(struct lower *L, const struct fn *f, const struct node *n)
@@ -256,7 +298,8 @@ static void block_argmax(struct lower *L, const struct fn *f, const struct node 
     type_id result = value_type(f, n->results);
     lpv idx[MAX_RANK], at[MAX_RANK], size = lower_dim(L, t.dims[along]);
     struct array out = { HOP_NONE, LPV_NONE };
-    uint32_t value = lp_local(p, (enum dtype)t.dtype, LOCAL_SCALAR, "best"), where = lp_local(p, DT_I64, LOCAL_SCALAR, "where");
+    uint32_t value = lp_local(p, (enum dtype)t.dtype, LOCAL_SCALAR, "best"),
+             where = lp_local(p, DT_I64, LOCAL_SCALAR, "where");
     if (t.rank > 1) out = lower_result(L, n, 0);
     lower_each_begin(L, result, false, idx);
     lp_set(p, where, lp_index(p, 0));
@@ -279,54 +322,94 @@ static void block_argmax(struct lower *L, const struct fn *f, const struct node 
 /* ---- rows ---- */
 
 #define FOLD_LOWER(name, which) \
-    static const struct op_lower lower_##name = { .kind = LOWER_REDUCE, .cost = COST_EXPENSIVE, .fold = which, .reduced = reduced_extents, \
-                                                  .reduce_elem = reduced_elem, .row_fold = folds_rows };
+    static const struct op_lower lower_##name = { .kind = LOWER_REDUCE, \
+                                                  .cost = COST_EXPENSIVE, \
+                                                  .fold = which, \
+                                                  .reduced = reduced_extents, \
+                                                  .reduce_elem = reduced_elem, \
+                                                  .row_fold = folds_rows };
 FOLD_LOWER(sum, FOLD_SUM)
 FOLD_LOWER(prod, FOLD_PROD)
 FOLD_LOWER(reduce_max, FOLD_MAX)
 FOLD_LOWER(reduce_min, FOLD_MIN)
 FOLD_LOWER(any, FOLD_OR)
 FOLD_LOWER(all, FOLD_AND)
-static const struct op_lower lower_argmax = { .kind = LOWER_BLOCK, .cost = COST_EXPENSIVE, .block = block_argmax, .operand_use = argmax_use };
+static const struct op_lower lower_argmax = {
+    .kind = LOWER_BLOCK, .cost = COST_EXPENSIVE, .block = block_argmax, .operand_use = argmax_use
+};
 
-#define SAMPLE(op, symbols, from, attrs, to) { "hop 1\nfn @sample" symbols "(%x: " from ") -> (" to ") {\n  %y = " op attrs " (%x)\n  return %y\n}\n", NULL }
+#define SAMPLE(op, symbols, from, attrs, to) \
+    { "hop 1\nfn @sample" symbols "(%x: " from ") -> (" to ") {\n  %y = " op attrs \
+      " (%x)\n  return %y\n}\n", \
+      NULL }
 #define FLOAT_SAMPLES(op) \
-    SAMPLE(op, "", "f32[37]", "", "f32[]"), SAMPLE(op, "", "f32[3, 21]", " {dims = [1]}", "f32[3]"), SAMPLE(op, "", "f64[5, 4]", " {dims = [0]}", "f64[4]"), \
-        SAMPLE(op, "", "f32[2, 3, 4]", " {dims = [0, 2]}", "f32[3]"), SAMPLE(op, "", "f64[2, 3, 4]", " {dims = [0, 1]}", "f64[4]"), \
-        SAMPLE(op, "", "f32[]", "", "f32[]"), SAMPLE(op, "", "f64[2, 3]", " {dims = []}", "f64[2, 3]"), SAMPLE(op, "", "f32[3, 0]", " {dims = [1]}", "f32[3]"), \
-        SAMPLE(op, "", "f32[3, 0]", " {dims = [0]}", "f32[0]"), SAMPLE(op, "[M, N]", "f32[M, N]", " {dims = [1]}", "f32[M]"), \
-        SAMPLE(op, "[M, N]", "f64[M, N]", "", "f64[]"), SAMPLE(op, "", "i32[3, 4]", " {dims = [0]}", "i32[4]"), SAMPLE(op, "", "i64[18]", "", "i64[]"), \
-        SAMPLE(op, "", "u32[2, 18]", " {dims = [1]}", "u32[2]"), SAMPLE(op, "", "f16[37]", "", "f16[]"), SAMPLE(op, "", "bf16[3, 21]", " {dims = [1]}", "bf16[3]"), \
-        SAMPLE(op, "", "f16[5, 4]", " {dims = [0]}", "f16[4]"), SAMPLE(op, "", "i8[40]", "", "i8[]"), SAMPLE(op, "", "u64[3, 4]", " {dims = [0]}", "u64[4]")
+    SAMPLE(op, "", "f32[37]", "", "f32[]"), SAMPLE(op, "", "f32[3, 21]", " {dims = [1]}", "f32[3]"), \
+        SAMPLE(op, "", "f64[5, 4]", " {dims = [0]}", "f64[4]"), \
+        SAMPLE(op, "", "f32[2, 3, 4]", " {dims = [0, 2]}", "f32[3]"), \
+        SAMPLE(op, "", "f64[2, 3, 4]", " {dims = [0, 1]}", "f64[4]"), SAMPLE(op, "", "f32[]", "", "f32[]"), \
+        SAMPLE(op, "", "f64[2, 3]", " {dims = []}", "f64[2, 3]"), \
+        SAMPLE(op, "", "f32[3, 0]", " {dims = [1]}", "f32[3]"), \
+        SAMPLE(op, "", "f32[3, 0]", " {dims = [0]}", "f32[0]"), \
+        SAMPLE(op, "[M, N]", "f32[M, N]", " {dims = [1]}", "f32[M]"), \
+        SAMPLE(op, "[M, N]", "f64[M, N]", "", "f64[]"), \
+        SAMPLE(op, "", "i32[3, 4]", " {dims = [0]}", "i32[4]"), SAMPLE(op, "", "i64[18]", "", "i64[]"), \
+        SAMPLE(op, "", "u32[2, 18]", " {dims = [1]}", "u32[2]"), SAMPLE(op, "", "f16[37]", "", "f16[]"), \
+        SAMPLE(op, "", "bf16[3, 21]", " {dims = [1]}", "bf16[3]"), \
+        SAMPLE(op, "", "f16[5, 4]", " {dims = [0]}", "f16[4]"), SAMPLE(op, "", "i8[40]", "", "i8[]"), \
+        SAMPLE(op, "", "u64[3, 4]", " {dims = [0]}", "u64[4]")
 #define BOOL_SAMPLES(op) \
-    SAMPLE(op, "", "bool[37]", "", "bool[]"), SAMPLE(op, "", "bool[5, 3]", " {dims = [1]}", "bool[5]"), SAMPLE(op, "", "bool[2, 7]", " {dims = [0]}", "bool[7]"), \
-        SAMPLE(op, "", "bool[]", "", "bool[]"), SAMPLE(op, "", "bool[2, 0]", "", "bool[]"), SAMPLE(op, "[N]", "bool[N, 2, 3]", " {dims = [0, 2]}", "bool[2]")
+    SAMPLE(op, "", "bool[37]", "", "bool[]"), SAMPLE(op, "", "bool[5, 3]", " {dims = [1]}", "bool[5]"), \
+        SAMPLE(op, "", "bool[2, 7]", " {dims = [0]}", "bool[7]"), SAMPLE(op, "", "bool[]", "", "bool[]"), \
+        SAMPLE(op, "", "bool[2, 0]", "", "bool[]"), \
+        SAMPLE(op, "[N]", "bool[N, 2, 3]", " {dims = [0, 2]}", "bool[2]")
 
 static const struct attr_spec reduce_attrs[] = { [REDUCE_DIMS] = { "dims", ATTR_INTS, false, NULL } };
 #define REDUCE_ROW(op, text, list, ...) \
     static const struct op_sample samples_##op[] = { list(#op) }; \
-    const struct op_row row_##op = { .name = #op, .meaning = text, .sig = { 1, 1, ROW_ATTRS(reduce_attrs) }, .infer = infer_reduce, .eval = eval_reduce, \
-                                     .batch = batch_reduce, .lower = &lower_##op, ROW_SAMPLES(samples_##op), __VA_ARGS__ };
+    const struct op_row row_##op = { .name = #op, \
+                                     .meaning = text, \
+                                     .sig = { 1, 1, ROW_ATTRS(reduce_attrs) }, \
+                                     .infer = infer_reduce, \
+                                     .eval = eval_reduce, \
+                                     .batch = batch_reduce, \
+                                     .lower = &lower_##op, \
+                                     ROW_SAMPLES(samples_##op), \
+                                     __VA_ARGS__ };
 REDUCE_ROW(sum, "the sum over the dims listed (absent: all)", FLOAT_SAMPLES, .vjp = vjp_sum, .jvp = jvp_sum)
-REDUCE_ROW(prod, "the product over the dims listed (absent: all); of nothing 1", FLOAT_SAMPLES, .vjp = vjp_prod, .jvp = jvp_prod)
-REDUCE_ROW(reduce_max, "the largest over the dims listed; of nothing -inf or the smallest integer; equals share the derivative", FLOAT_SAMPLES,
-           .vjp = vjp_extreme, .jvp = jvp_extreme)
-REDUCE_ROW(reduce_min, "the smallest over the dims listed; of nothing inf or the largest integer; equals share the derivative", FLOAT_SAMPLES,
-           .vjp = vjp_extreme, .jvp = jvp_extreme)
+REDUCE_ROW(prod, "the product over the dims listed (absent: all); of nothing 1", FLOAT_SAMPLES,
+           .vjp = vjp_prod, .jvp = jvp_prod)
+REDUCE_ROW(
+    reduce_max,
+    "the largest over the dims listed; of nothing -inf or the smallest integer; equals share the derivative",
+    FLOAT_SAMPLES, .vjp = vjp_extreme, .jvp = jvp_extreme)
+REDUCE_ROW(
+    reduce_min,
+    "the smallest over the dims listed; of nothing inf or the largest integer; equals share the derivative",
+    FLOAT_SAMPLES, .vjp = vjp_extreme, .jvp = jvp_extreme)
 REDUCE_ROW(any, "whether any holds over the dims listed", BOOL_SAMPLES, .no_gradient = "integer-valued")
 REDUCE_ROW(all, "whether all hold over the dims listed", BOOL_SAMPLES, .no_gradient = "integer-valued")
 
 static const struct attr_spec argmax_attrs[] = { [ARGMAX_DIM] = { "dim", ATTR_INT, false, NULL } };
 #define ARG_SAMPLES(op) \
-    SAMPLE(op, "", "f32[21]", "", "i64[]"), SAMPLE(op, "", "f64[3, 5]", " {dim = 1}", "i64[3]"), SAMPLE(op, "", "i32[4, 6]", " {dim = 0}", "i64[6]"), \
-        SAMPLE(op, "", "u32[2, 5, 3]", " {dim = 1}", "i64[2, 3]"), SAMPLE(op, "", "f32[0, 4]", " {dim = 1}", "i64[0]"), \
-        SAMPLE(op, "", "f32[3, 0]", " {dim = 1}", "i64[3]"), SAMPLE(op, "[N]", "i64[N, 4]", " {dim = 0}", "i64[4]")
+    SAMPLE(op, "", "f32[21]", "", "i64[]"), SAMPLE(op, "", "f64[3, 5]", " {dim = 1}", "i64[3]"), \
+        SAMPLE(op, "", "i32[4, 6]", " {dim = 0}", "i64[6]"), \
+        SAMPLE(op, "", "u32[2, 5, 3]", " {dim = 1}", "i64[2, 3]"), \
+        SAMPLE(op, "", "f32[0, 4]", " {dim = 1}", "i64[0]"), \
+        SAMPLE(op, "", "f32[3, 0]", " {dim = 1}", "i64[3]"), \
+        SAMPLE(op, "[N]", "i64[N, 4]", " {dim = 0}", "i64[4]")
 #define ARG_ROW(op, which) \
     static const struct op_sample samples_##op[] = { ARG_SAMPLES(#op) }; \
     const struct op_row row_##op = { \
-        .name = #op, .meaning = "where the " which " stands along a dim (absent: 0): the first of equals, the first NaN if there is one, 0 of nothing", \
-        .sig = { 1, 1, ROW_ATTRS(argmax_attrs) }, .infer = infer_argmax, .eval = eval_argmax, .batch = batch_argmax, .lower = &lower_argmax, \
-        .no_gradient = "integer-valued", ROW_SAMPLES(samples_##op), \
+        .name = #op, \
+        .meaning = "where the " which " stands along a dim (absent: 0): the first of equals, the first NaN " \
+                   "if there is one, 0 of nothing", \
+        .sig = { 1, 1, ROW_ATTRS(argmax_attrs) }, \
+        .infer = infer_argmax, \
+        .eval = eval_argmax, \
+        .batch = batch_argmax, \
+        .lower = &lower_argmax, \
+        .no_gradient = "integer-valued", \
+        ROW_SAMPLES(samples_##op), \
     };
 ARG_ROW(argmax, "largest")
 ARG_ROW(argmin, "smallest")

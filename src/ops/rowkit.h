@@ -1,5 +1,6 @@
-/* Small tools that first-order rows share: checks on attributes and sizes for infer, strided copies for eval, and the few emissions that
- * several batching and gradient rules begin with. Everything here is a plain inline function over the contracts of table.h and build.h. */
+/* Small tools that first-order rows share: checks on attributes and sizes for infer, strided copies for eval,
+ * and the few emissions that several batching and gradient rules begin with. Everything here is a plain
+ * inline function over the contracts of table.h and build.h. */
 #ifndef HOP_OPS_ROWKIT_H
 #define HOP_OPS_ROWKIT_H
 
@@ -44,7 +45,8 @@ static inline void infer_not_negative(struct infer *in, dim d, const char *what)
 /* The type whose dims an attribute lists. */
 static inline type_id infer_dims_type(struct infer *in, enum dtype dtype, const struct attr *dims)
 {
-    if (dims->n > MAX_RANK) infer_error(in, "attribute 'dims' has %u entries, a type has at most %d dims", dims->n, MAX_RANK);
+    if (dims->n > MAX_RANK)
+        infer_error(in, "attribute 'dims' has %u entries, a type has at most %d dims", dims->n, MAX_RANK);
     for (uint32_t i = 0; i < dims->n; i++) infer_not_negative(in, dims->list[i], "attribute 'dims'");
     return type_intern(in->m, dtype, dims->n, dims->list);
 }
@@ -55,25 +57,35 @@ static inline void infer_dim_list(struct infer *in, const struct attr *list, uin
     uint32_t seen = 0;
     for (uint32_t i = 0; i < list->n; i++) {
         uint32_t d = list->list[i];
-        if (d >= rank) infer_error(in, "attribute '%s': expected dims below the rank %u, found %d", name, rank, (int32_t)d);
+        if (d >= rank)
+            infer_error(in, "attribute '%s': expected dims below the rank %u, found %d", name, rank,
+                        (int32_t)d);
         if (seen >> d & 1) infer_error(in, "attribute '%s' names dim %u twice", name, d);
         seen |= 1u << d;
     }
 }
 
-static inline void infer_list_length(struct infer *in, const struct attr *list, uint32_t rank, const char *name)
+static inline void infer_list_length(struct infer *in, const struct attr *list, uint32_t rank,
+                                     const char *name)
 {
-    if (list->n != rank) infer_error(in, "attribute '%s': expected one entry per dim of the operand (%u), found %u", name, rank, list->n);
+    if (list->n != rank)
+        infer_error(in, "attribute '%s': expected one entry per dim of the operand (%u), found %u", name,
+                    rank, list->n);
 }
 
 /* A dim given as an ATTR_INT, absent: 0. */
 static inline uint32_t infer_one_dim(struct infer *in, const struct attr *a, uint32_t rank, const char *name)
 {
     int64_t d = a->kind == ATTR_ABSENT ? 0 : a->i;
-    if (d < 0 || d >= (int64_t)rank) infer_error(in, "attribute '%s': expected a dim below the rank %u, found %lld", name, rank, (long long)d);
+    if (d < 0 || d >= (int64_t)rank)
+        infer_error(in, "attribute '%s': expected a dim below the rank %u, found %lld", name, rank,
+                    (long long)d);
     return (uint32_t)d;
 }
-static inline uint32_t attr_dim_or_zero(const struct attr *a) { return a->kind == ATTR_ABSENT ? 0 : (uint32_t)a->i; }
+static inline uint32_t attr_dim_or_zero(const struct attr *a)
+{
+    return a->kind == ATTR_ABSENT ? 0 : (uint32_t)a->i;
+}
 
 /* Bit d: dim d of the operand is folded; absent: all are. */
 static inline uint32_t folded_mask(const struct attr *dims, uint32_t rank)
@@ -114,9 +126,10 @@ static inline bool next_index(uint32_t rank, const int64_t *dims, int64_t *idx)
     return false;
 }
 
-/* to[i·to_strides] = from[i·from_strides] for every index i below dims; strides in elements of `width` bytes. */
-static inline void copy_strided(size_t width, uint32_t rank, const int64_t *dims, char *to, const int64_t *to_strides, const char *from,
-                                const int64_t *from_strides)
+/* to[i·to_strides] = from[i·from_strides] for every index i below dims; strides in elements of `width` bytes.
+ */
+static inline void copy_strided(size_t width, uint32_t rank, const int64_t *dims, char *to,
+                                const int64_t *to_strides, const char *from, const int64_t *from_strides)
 {
     int64_t idx[MAX_RANK] = { 0 };
     for (uint32_t i = 0; i < rank; i++)
@@ -128,7 +141,8 @@ static inline void copy_strided(size_t width, uint32_t rank, const int64_t *dims
     } while (next_index(rank, dims, idx));
 }
 
-/* An element of an array of indices, of any integer dtype; beyond int64_t it is the largest of it, which lies outside of every array. */
+/* An element of an array of indices, of any integer dtype; beyond int64_t it is the largest of it, which lies
+ * outside of every array. */
 static inline int64_t index_at(const struct tensor *t, int64_t i)
 {
     if (t->dtype == DT_I64) return ((const int64_t *)t->data)[i];
@@ -158,8 +172,8 @@ static inline lpv lower_not_empty(struct lower *L, const struct fn *f, dim d, lp
     lpv some = lp_bin(p, LP_GT, lower_dim(L, d), lp_index(p, 0));
     return holds == LPV_NONE ? some : lp_bin(p, LP_AND, holds, some);
 }
-/* The element of v where `holds`, `otherwise` elsewhere. Unlike under a select, v is not read at all where it does not hold: an array
- * that may be empty has no element that could be read instead. */
+/* The element of v where `holds`, `otherwise` elsewhere. Unlike under a select, v is not read at all where it
+ * does not hold: an array that may be empty has no element that could be read instead. */
 static inline lpv lower_elem_if(struct lower *L, lpv holds, val v, const lpv *idx, lpv otherwise)
 {
     struct lp *p = lower_lp(L);
@@ -213,7 +227,10 @@ static inline val emit_i64(struct builder *b, int64_t value)
 }
 
 /* The node's one operand replaced by x, its attributes kept: the jvp of a linear operator. */
-static inline val emit_same(struct builder *b, const struct node *n, val x, const struct attr *attrs) { return emit(b, (enum op)n->op, &x, 1, attrs); }
+static inline val emit_same(struct builder *b, const struct node *n, val x, const struct attr *attrs)
+{
+    return emit(b, (enum op)n->op, &x, 1, attrs);
+}
 
 /* ---- batch ---- */
 
@@ -227,7 +244,10 @@ static inline bool batch_none(struct batch *v)
     return true;
 }
 /* Operand i with a batch dim, broadcast when it has none. */
-static inline val batch_operand(struct batch *v, uint32_t i) { return v->batched[i] ? v->operands[i] : emit_broadcast_front(v->b, v->operands[i], v->size); }
+static inline val batch_operand(struct batch *v, uint32_t i)
+{
+    return v->batched[i] ? v->operands[i] : emit_broadcast_front(v->b, v->operands[i], v->size);
+}
 /* A list of dims, or of sizes, with one more in front. */
 static inline struct attr batch_sizes(struct batch *v, const struct attr *a, dim front)
 {

@@ -1,5 +1,5 @@
-/* The C instantiation of the scalar vocabulary, and kernels over arrays for every elementwise operator, cast and fold. Loop programs define the same
- * operations in loop/lp.h; the two must agree bit for bit. */
+/* The C instantiation of the scalar vocabulary, and kernels over arrays for every elementwise operator, cast
+ * and fold. Loop programs define the same operations in loop/lp.h; the two must agree bit for bit. */
 #include "ops/scalar_c.h"
 #include "ir/angle.h"
 #include "ir/number.h"
@@ -50,10 +50,26 @@ typedef bool BOOL;
 #define F64_INT(x) ((double)(int32_t)(x))
 #define FAR(which, far, x, y) ((far) ? angle_far((which), (x)) : (y))
 
-static inline uint32_t BITS32(float x) { uint32_t u; return memcpy(&u, &x, sizeof u), u; }
-static inline float FLOAT32(uint32_t u) { float x; return memcpy(&x, &u, sizeof x), x; }
-static inline uint64_t BITS64(double x) { uint64_t u; return memcpy(&u, &x, sizeof u), u; }
-static inline double FLOAT64(uint64_t u) { double x; return memcpy(&x, &u, sizeof x), x; }
+static inline uint32_t BITS32(float x)
+{
+    uint32_t u;
+    return memcpy(&u, &x, sizeof u), u;
+}
+static inline float FLOAT32(uint32_t u)
+{
+    float x;
+    return memcpy(&x, &u, sizeof x), x;
+}
+static inline uint64_t BITS64(double x)
+{
+    uint64_t u;
+    return memcpy(&u, &x, sizeof u), u;
+}
+static inline double FLOAT64(uint64_t u)
+{
+    double x;
+    return memcpy(&x, &u, sizeof x), x;
+}
 
 #define WIDTH 32
 #include "ops/scalar_math.h"
@@ -63,8 +79,11 @@ static inline double FLOAT64(uint64_t u) { double x; return memcpy(&x, &u, sizeo
 /* ---- scalars that C leaves undefined or defines otherwise ---- */
 
 #define INT_RULES(T, type, unsigned_type, smallest) \
-    static inline type div_##T(type x, type y) { return y == 0 ? 0 : y == (type)-1 && x == smallest ? x : (type)(x / y); } \
-    static inline type rem_##T(type x, type y) { return y == 0 ? x : y == (type)-1 ? 0 : (type)(x % y); } \
+    static inline type div_##T(type x, type y) \
+    { \
+        return y == 0 ? 0 : y == (type) - 1 && x == smallest ? x : (type)(x / y); \
+    } \
+    static inline type rem_##T(type x, type y) { return y == 0 ? x : y == (type) - 1 ? 0 : (type)(x % y); } \
     static inline type add_##T(type x, type y) { return (type)((unsigned_type)x + (unsigned_type)y); } \
     static inline type sub_##T(type x, type y) { return (type)((unsigned_type)x - (unsigned_type)y); } \
     static inline type mul_##T(type x, type y) { return (type)((unsigned_type)x * (unsigned_type)y); } \
@@ -85,12 +104,23 @@ static inline double FLOAT64(uint64_t u) { double x; return memcpy(&x, &u, sizeo
     static inline type max_##T(type x, type y) { return x > y ? x : y; } \
     static inline type min_##T(type x, type y) { return x < y ? x : y; } \
     static inline type neg_##T(type x) { return (type)(0u - (unsigned_type)x); }
-/* Rounded down, with the divisor's sign on the rest. Shifts by the width or more, or by less than 0, leave nothing but the sign. */
+/* Rounded down, with the divisor's sign on the rest. Shifts by the width or more, or by less than 0, leave
+ * nothing but the sign. */
 #define SIGNED_BITS(T, type, unsigned_type) \
-    static inline bool below_##T(type x, type y, type q) { return y && mul_##T(q, y) != x && (x < 0) != (y < 0); } \
-    static inline type floor_div_##T(type x, type y) { type q = div_##T(x, y); return below_##T(x, y, q) ? sub_##T(q, 1) : q; } \
+    static inline bool below_##T(type x, type y, type q) \
+    { \
+        return y && mul_##T(q, y) != x && (x < 0) != (y < 0); \
+    } \
+    static inline type floor_div_##T(type x, type y) \
+    { \
+        type q = div_##T(x, y); \
+        return below_##T(x, y, q) ? sub_##T(q, 1) : q; \
+    } \
     static inline type mod_##T(type x, type y) { return sub_##T(x, mul_##T(floor_div_##T(x, y), y)); } \
-    static inline type shift_right_##T(type x, type y) { return (type)(x >> (y < 0 || y >= (type)(8 * sizeof x) ? (int)(8 * sizeof x - 1) : (int)y)); } \
+    static inline type shift_right_##T(type x, type y) \
+    { \
+        return (type)(x >> (y < 0 || y >= (type)(8 * sizeof x) ? (int)(8 * sizeof x - 1) : (int)y)); \
+    } \
     BITS_RULES(T, type, unsigned_type)
 #define UNSIGNED_BITS(T, type, unsigned_type) \
     static inline type floor_div_##T(type x, type y) { return div_##T(x, y); } \
@@ -98,10 +128,16 @@ static inline double FLOAT64(uint64_t u) { double x; return memcpy(&x, &u, sizeo
     static inline type shift_right_##T(type x, type y) { return y >= 8 * sizeof x ? 0 : (type)(x >> y); } \
     BITS_RULES(T, type, unsigned_type)
 #define BITS_RULES(T, type, unsigned_type) \
-    static inline type shift_left_##T(type x, type y) { return (uint64_t)y >= 8 * sizeof x ? 0 : (type)((unsigned_type)x << y); } \
+    static inline type shift_left_##T(type x, type y) \
+    { \
+        return (uint64_t)y >= 8 * sizeof x ? 0 : (type)((unsigned_type)x << y); \
+    } \
     static inline uint64_t top_##T(type x) { return (uint64_t)x << (64 - 8 * sizeof x); } \
     static inline type popcount_##T(type x) { return (type)__builtin_popcountll(top_##T(x)); } \
-    static inline type count_leading_zeros_##T(type x) { return (type)(x ? __builtin_clzll(top_##T(x)) : (int)(8 * sizeof x)); }
+    static inline type count_leading_zeros_##T(type x) \
+    { \
+        return (type)(x ? __builtin_clzll(top_##T(x)) : (int)(8 * sizeof x)); \
+    }
 SIGNED_RULES(i8, int8_t, uint32_t, INT8_MIN)
 SIGNED_RULES(i16, int16_t, uint32_t, INT16_MIN)
 SIGNED_RULES(i32, int32_t, uint32_t, INT32_MIN)
@@ -196,18 +232,29 @@ SIGNED(KERNEL_SIGNED)
 #define KERNEL_UNSIGNED(T) UNARY(neg, T, neg_##T(x))
 UNSIGNED(KERNEL_UNSIGNED)
 #define KERNEL_FLOAT(T) \
-    UNARY(floor, T, floor_##T(x)) UNARY(sqrt, T, sqrt_##T(x)) UNARY(exp, T, c_exp_##T(x)) UNARY(expm1, T, c_expm1_##T(x)) \
-    UNARY(log, T, c_log_##T(x)) UNARY(log1p, T, c_log1p_##T(x)) UNARY(rsqrt, T, c_rsqrt_##T(x)) UNARY(sin, T, c_sin_##T(x)) \
-    UNARY(cos, T, c_cos_##T(x)) UNARY(tanh, T, c_tanh_##T(x)) UNARY(sigmoid, T, c_sigmoid_##T(x)) BINARY(pow, T, T, c_pow_##T(x, y))
+    UNARY(floor, T, floor_##T(x)) \
+    UNARY(sqrt, T, sqrt_##T(x)) \
+    UNARY(exp, T, c_exp_##T(x)) \
+    UNARY(expm1, T, c_expm1_##T(x)) \
+    UNARY(log, T, c_log_##T(x)) UNARY(log1p, T, c_log1p_##T(x)) UNARY(rsqrt, T, c_rsqrt_##T(x)) \
+        UNARY(sin, T, c_sin_##T(x)) UNARY(cos, T, c_cos_##T(x)) UNARY(tanh, T, c_tanh_##T(x)) \
+            UNARY(sigmoid, T, c_sigmoid_##T(x)) BINARY(pow, T, T, c_pow_##T(x, y))
 FLOATS(KERNEL_FLOAT)
 #define KERNEL_SPECIAL(T) \
-    UNARY(ceil, T, ceil_##T(x)) UNARY(trunc, T, trunc_##T(x)) UNARY(round, T, round_##T(x)) UNARY(exp2, T, c_exp2_##T(x)) UNARY(log2, T, c_log2_##T(x)) \
-    UNARY(cbrt, T, c_cbrt_##T(x)) UNARY(tan, T, c_tan_##T(x)) UNARY(asin, T, c_asin_##T(x)) UNARY(acos, T, c_acos_##T(x)) UNARY(atan, T, c_atan_##T(x)) \
-    UNARY(sinh, T, c_sinh_##T(x)) UNARY(cosh, T, c_cosh_##T(x)) UNARY(asinh, T, c_asinh_##T(x)) UNARY(acosh, T, c_acosh_##T(x)) \
-    UNARY(atanh, T, c_atanh_##T(x)) UNARY(erf, T, c_erf_##T(x)) UNARY(erfc, T, c_erfc_##T(x)) UNARY_TO(isnan, T, bit, x != x) \
-    UNARY_TO(isinf, T, bit, abs_##T(x) == INFINITY) UNARY_TO(isfinite, T, bit, abs_##T(x) < INFINITY) BINARY(atan2, T, T, c_atan2_##T(x, y)) \
-    BINARY(hypot, T, T, c_hypot_##T(x, y)) BINARY(copysign, T, T, c_copysign_##T(x, y)) \
-    static void fma_kernel_##T(int64_t n, void *out, const void *const *in) \
+    UNARY(ceil, T, ceil_##T(x)) \
+    UNARY(trunc, T, trunc_##T(x)) \
+    UNARY(round, T, round_##T(x)) \
+    UNARY(exp2, T, c_exp2_##T(x)) \
+    UNARY(log2, T, c_log2_##T(x)) UNARY(cbrt, T, c_cbrt_##T(x)) UNARY(tan, T, c_tan_##T(x)) \
+        UNARY(asin, T, c_asin_##T(x)) UNARY(acos, T, c_acos_##T(x)) UNARY(atan, T, c_atan_##T(x)) \
+            UNARY(sinh, T, c_sinh_##T(x)) UNARY(cosh, T, c_cosh_##T(x)) UNARY(asinh, T, c_asinh_##T(x)) \
+                UNARY(acosh, T, c_acosh_##T(x)) UNARY(atanh, T, c_atanh_##T(x)) UNARY(erf, T, c_erf_##T(x)) \
+                    UNARY(erfc, T, c_erfc_##T(x)) UNARY_TO(isnan, T, bit, x != x) \
+                        UNARY_TO(isinf, T, bit, abs_##T(x) == INFINITY) UNARY_TO(isfinite, T, bit, \
+                                                                                 abs_##T(x) < INFINITY) \
+                            BINARY(atan2, T, T, c_atan2_##T(x, y)) BINARY(hypot, T, T, c_hypot_##T(x, y)) \
+                                BINARY(copysign, T, T, c_copysign_##T(x, y)) static void fma_kernel_##T( \
+                                    int64_t n, void *out, const void *const *in) \
     { \
         const type_##T *xs = in[0], *ys = in[1], *zs = in[2]; \
         type_##T *r = out; \
@@ -215,10 +262,15 @@ FLOATS(KERNEL_FLOAT)
     }
 FLOATS(KERNEL_SPECIAL)
 #define KERNEL_NUMBER(T) \
-    BINARY(add, T, T, add_##T(x, y)) BINARY(sub, T, T, sub_##T(x, y)) BINARY(mul, T, T, mul_##T(x, y)) BINARY(div, T, T, div_##T(x, y)) \
-    BINARY(rem, T, T, rem_##T(x, y)) BINARY(floor_div, T, T, floor_div_##T(x, y)) BINARY(mod, T, T, mod_##T(x, y)) BINARY(max, T, T, max_##T(x, y)) BINARY(min, T, T, min_##T(x, y)) \
-    BINARY(lt, T, bit, x < y) BINARY(le, T, bit, x <= y) BINARY(gt, T, bit, x > y) BINARY(ge, T, bit, x >= y) \
-    static void clamp_kernel_##T(int64_t n, void *out, const void *const *in) \
+    BINARY(add, T, T, add_##T(x, y)) \
+    BINARY(sub, T, T, sub_##T(x, y)) \
+    BINARY(mul, T, T, mul_##T(x, y)) \
+    BINARY(div, T, T, div_##T(x, y)) \
+    BINARY(rem, T, T, rem_##T(x, y)) BINARY(floor_div, T, T, floor_div_##T(x, y)) \
+        BINARY(mod, T, T, mod_##T(x, y)) BINARY(max, T, T, max_##T(x, y)) BINARY(min, T, T, min_##T(x, y)) \
+            BINARY(lt, T, bit, x < y) BINARY(le, T, bit, x <= y) BINARY(gt, T, bit, x > y) \
+                BINARY(ge, T, bit, x >= y) static void clamp_kernel_##T(int64_t n, void *out, \
+                                                                        const void *const *in) \
     { \
         const type_##T *xs = in[0], *lo = in[1], *hi = in[2]; \
         type_##T *r = out; \
@@ -229,16 +281,20 @@ FLOATS(KERNEL_SPECIAL)
     }
 NUMBERS(KERNEL_NUMBER)
 #define KERNEL_WHOLE(T) \
-    UNARY(not, T, ~x) BINARY(and, T, T, x & y) BINARY(or, T, T, x | y) BINARY(xor, T, T, x ^ y) BINARY(shift_left, T, T, shift_left_##T(x, y)) \
-    BINARY(shift_right, T, T, shift_right_##T(x, y)) UNARY(popcount, T, popcount_##T(x)) UNARY(count_leading_zeros, T, count_leading_zeros_##T(x))
+    UNARY(not, T, ~x) \
+    BINARY(and, T, T, x &y) \
+    BINARY(or, T, T, x | y) \
+    BINARY(xor, T, T, x ^ y) BINARY(shift_left, T, T, shift_left_##T(x, y)) \
+        BINARY(shift_right, T, T, shift_right_##T(x, y)) UNARY(popcount, T, popcount_##T(x)) \
+            UNARY(count_leading_zeros, T, count_leading_zeros_##T(x))
 WHOLE(KERNEL_WHOLE)
 UNARY(not, bit, !x)
-BINARY(and, bit, bit, x & y)
+BINARY(and, bit, bit, x &y)
 BINARY(or, bit, bit, x | y)
 BINARY(xor, bit, bit, x ^ y)
 #define KERNEL_EVERY(T) \
-    BINARY(eq, T, bit, x == y) BINARY(ne, T, bit, x != y) \
-    static void select_kernel_##T(int64_t n, void *out, const void *const *in) \
+    BINARY(eq, T, bit, x == y) \
+    BINARY(ne, T, bit, x != y) static void select_kernel_##T(int64_t n, void *out, const void *const *in) \
     { \
         const bool *c = in[0]; \
         const type_##T *xs = in[1], *ys = in[2]; \
@@ -247,8 +303,12 @@ BINARY(xor, bit, bit, x ^ y)
     }
 EVERY(KERNEL_EVERY)
 
-#define IN_SIGNED_WHOLE(op) [DT_I8] = op##_kernel_i8, [DT_I16] = op##_kernel_i16, [DT_I32] = op##_kernel_i32, [DT_I64] = op##_kernel_i64
-#define IN_WHOLE(op) IN_SIGNED_WHOLE(op), [DT_U8] = op##_kernel_u8, [DT_U16] = op##_kernel_u16, [DT_U32] = op##_kernel_u32, [DT_U64] = op##_kernel_u64
+#define IN_SIGNED_WHOLE(op) \
+    [DT_I8] = op##_kernel_i8, [DT_I16] = op##_kernel_i16, [DT_I32] = op##_kernel_i32, \
+    [DT_I64] = op##_kernel_i64
+#define IN_WHOLE(op) \
+    IN_SIGNED_WHOLE(op), [DT_U8] = op##_kernel_u8, [DT_U16] = op##_kernel_u16, [DT_U32] = op##_kernel_u32, \
+                         [DT_U64] = op##_kernel_u64
 #define IN_FLOATS(op) [DT_F32] = op##_kernel_f32, [DT_F64] = op##_kernel_f64
 #define OF_SIGNED(op) [OP_##op] = { IN_SIGNED_WHOLE(op), IN_FLOATS(op) }
 #define OF_FLOATS(op) [OP_##op] = { IN_FLOATS(op) }
@@ -260,14 +320,69 @@ EVERY(KERNEL_EVERY)
 scalar_kernel scalar_c_kernel(enum op op, enum dtype t)
 {
     static const scalar_kernel table[OP_COUNT][DT_COUNT] = {
-        OF_NUMBERS(neg), OF_SIGNED(abs), OF_SIGNED(sign), OF_FLOATS(floor), OF_FLOATS(exp), OF_FLOATS(expm1), OF_FLOATS(log), OF_FLOATS(log1p),
-        OF_FLOATS(sqrt), OF_FLOATS(rsqrt), OF_FLOATS(sin), OF_FLOATS(cos), OF_FLOATS(tanh), OF_FLOATS(sigmoid), OF_WHOLE(not), OF_NUMBERS(add),
-        OF_NUMBERS(sub), OF_NUMBERS(mul), OF_NUMBERS(div), OF_NUMBERS(rem), OF_FLOATS(pow), OF_NUMBERS(max), OF_NUMBERS(min), OF_EVERY(eq),
-        OF_EVERY(ne), OF_NUMBERS(lt), OF_NUMBERS(le), OF_NUMBERS(gt), OF_NUMBERS(ge), OF_WHOLE(and), OF_WHOLE(or), OF_EVERY(select), OF_NUMBERS(clamp),
-        OF_FLOATS(ceil), OF_FLOATS(trunc), OF_FLOATS(round), OF_FLOATS(exp2), OF_FLOATS(log2), OF_FLOATS(cbrt), OF_FLOATS(tan), OF_FLOATS(asin),
-        OF_FLOATS(acos), OF_FLOATS(atan), OF_FLOATS(sinh), OF_FLOATS(cosh), OF_FLOATS(asinh), OF_FLOATS(acosh), OF_FLOATS(atanh), OF_FLOATS(erf),
-        OF_FLOATS(erfc), OF_FLOATS(isnan), OF_FLOATS(isinf), OF_FLOATS(isfinite), OF_FLOATS(atan2), OF_FLOATS(hypot), OF_FLOATS(copysign), OF_FLOATS(fma),
-        OF_NUMBERS(floor_div), OF_NUMBERS(mod), OF_WHOLE(xor), OF_INTEGERS(shift_left), OF_INTEGERS(shift_right), OF_INTEGERS(popcount),
+        OF_NUMBERS(neg),
+        OF_SIGNED(abs),
+        OF_SIGNED(sign),
+        OF_FLOATS(floor),
+        OF_FLOATS(exp),
+        OF_FLOATS(expm1),
+        OF_FLOATS(log),
+        OF_FLOATS(log1p),
+        OF_FLOATS(sqrt),
+        OF_FLOATS(rsqrt),
+        OF_FLOATS(sin),
+        OF_FLOATS(cos),
+        OF_FLOATS(tanh),
+        OF_FLOATS(sigmoid),
+        OF_WHOLE(not),
+        OF_NUMBERS(add),
+        OF_NUMBERS(sub),
+        OF_NUMBERS(mul),
+        OF_NUMBERS(div),
+        OF_NUMBERS(rem),
+        OF_FLOATS(pow),
+        OF_NUMBERS(max),
+        OF_NUMBERS(min),
+        OF_EVERY(eq),
+        OF_EVERY(ne),
+        OF_NUMBERS(lt),
+        OF_NUMBERS(le),
+        OF_NUMBERS(gt),
+        OF_NUMBERS(ge),
+        OF_WHOLE(and),
+        OF_WHOLE(or),
+        OF_EVERY(select),
+        OF_NUMBERS(clamp),
+        OF_FLOATS(ceil),
+        OF_FLOATS(trunc),
+        OF_FLOATS(round),
+        OF_FLOATS(exp2),
+        OF_FLOATS(log2),
+        OF_FLOATS(cbrt),
+        OF_FLOATS(tan),
+        OF_FLOATS(asin),
+        OF_FLOATS(acos),
+        OF_FLOATS(atan),
+        OF_FLOATS(sinh),
+        OF_FLOATS(cosh),
+        OF_FLOATS(asinh),
+        OF_FLOATS(acosh),
+        OF_FLOATS(atanh),
+        OF_FLOATS(erf),
+        OF_FLOATS(erfc),
+        OF_FLOATS(isnan),
+        OF_FLOATS(isinf),
+        OF_FLOATS(isfinite),
+        OF_FLOATS(atan2),
+        OF_FLOATS(hypot),
+        OF_FLOATS(copysign),
+        OF_FLOATS(fma),
+        OF_NUMBERS(floor_div),
+        OF_NUMBERS(mod),
+        OF_WHOLE(xor),
+        OF_INTEGERS(shift_left),
+        OF_INTEGERS(shift_right),
+        OF_INTEGERS(popcount),
         OF_INTEGERS(count_leading_zeros),
     };
     return table[op][t];
@@ -286,13 +401,19 @@ scalar_kernel scalar_c_kernel(enum op op, enum dtype t)
         } \
     }
 #define CASTS_TO_WHOLE(from, from_rule) \
-    CAST(from, i8, from_rule(i8)) CAST(from, i16, from_rule(i16)) CAST(from, i32, from_rule(i32)) CAST(from, i64, from_rule(i64)) \
-    CAST(from, u8, from_rule(u8)) CAST(from, u16, from_rule(u16)) CAST(from, u32, from_rule(u32)) CAST(from, u64, from_rule(u64))
-#define LOW_BITS(to) (type_##to)(uint64_t)x
+    CAST(from, i8, from_rule(i8)) \
+    CAST(from, i16, from_rule(i16)) \
+    CAST(from, i32, from_rule(i32)) \
+    CAST(from, i64, from_rule(i64)) \
+    CAST(from, u8, from_rule(u8)) CAST(from, u16, from_rule(u16)) CAST(from, u32, from_rule(u32)) \
+        CAST(from, u64, from_rule(u64))
+#define LOW_BITS(to) (type_##to)(uint64_t) x
 #define SATURATED(to) to##_of_f64((double)x)
 #define CASTS_FROM_WHOLE(from, odd) \
-    CAST(from, bit, x != 0) CASTS_TO_WHOLE(from, LOW_BITS) CAST(from, f16, f16_of_f64((double)x)) CAST(from, bf16, bf16_of_f64(odd(x))) CAST(from, f32, (float)x) \
-    CAST(from, f64, (double)x)
+    CAST(from, bit, x != 0) \
+    CASTS_TO_WHOLE(from, LOW_BITS) \
+    CAST(from, f16, f16_of_f64((double)x)) \
+    CAST(from, bf16, bf16_of_f64(odd(x))) CAST(from, f32, (float)x) CAST(from, f64, (double)x)
 CASTS_FROM_WHOLE(bit, f64_to_odd_u64)
 #define CASTS_FROM_SIGNED(from) CASTS_FROM_WHOLE(from, f64_to_odd_i64)
 #define CASTS_FROM_UNSIGNED(from) CASTS_FROM_WHOLE(from, f64_to_odd_u64)
@@ -302,13 +423,17 @@ CAST(f64, f16, f16_of_f64(x))
 CAST(f64, bf16, bf16_of_f64(x))
 CAST(f32, f16, f16_of_f32(x))
 CAST(f32, bf16, bf16_of_f32(x))
-#define CASTS_FROM_FLOAT(from) CAST(from, bit, x != 0) CASTS_TO_WHOLE(from, SATURATED) CAST(from, f32, (float)x) CAST(from, f64, (double)x)
+#define CASTS_FROM_FLOAT(from) \
+    CAST(from, bit, x != 0) \
+    CASTS_TO_WHOLE(from, SATURATED) CAST(from, f32, (float)x) CAST(from, f64, (double)x)
 FLOATS(CASTS_FROM_FLOAT)
 /* From f16 and bf16 exactly to f32 and on. */
 #define NARROW_SATURATED_f16(to) to##_of_f64((double)f16_to_f32(x))
 #define NARROW_SATURATED_bf16(to) to##_of_f64((double)bf16_to_f32(x))
 #define CASTS_FROM_NARROW(from) \
-    CAST(from, bit, from##_to_f32(x) != 0) CASTS_TO_WHOLE(from, NARROW_SATURATED_##from) CAST(from, f32, from##_to_f32(x)) CAST(from, f64, (double)from##_to_f32(x))
+    CAST(from, bit, from##_to_f32(x) != 0) \
+    CASTS_TO_WHOLE(from, NARROW_SATURATED_##from) \
+    CAST(from, f32, from##_to_f32(x)) CAST(from, f64, (double)from##_to_f32(x))
 CASTS_FROM_NARROW(f16)
 CASTS_FROM_NARROW(bf16)
 CAST(f16, bf16, bf16_of_f32(f16_to_f32(x)))
@@ -319,12 +444,16 @@ CAST(bf16, bf16, x)
 scalar_kernel scalar_c_cast(enum dtype from, enum dtype to)
 {
 #define CAST_ROW(DT, T) \
-    [DT] = { [DT_BOOL] = cast_##T##_bit, [DT_I8] = cast_##T##_i8,   [DT_I16] = cast_##T##_i16, [DT_I32] = cast_##T##_i32,   [DT_I64] = cast_##T##_i64, \
-             [DT_U8] = cast_##T##_u8,    [DT_U16] = cast_##T##_u16, [DT_U32] = cast_##T##_u32, [DT_U64] = cast_##T##_u64,   [DT_F16] = cast_##T##_f16, \
-             [DT_BF16] = cast_##T##_bf16, [DT_F32] = cast_##T##_f32, [DT_F64] = cast_##T##_f64 }
+    [DT] = { [DT_BOOL] = cast_##T##_bit, [DT_I8] = cast_##T##_i8,     [DT_I16] = cast_##T##_i16, \
+             [DT_I32] = cast_##T##_i32,  [DT_I64] = cast_##T##_i64,   [DT_U8] = cast_##T##_u8, \
+             [DT_U16] = cast_##T##_u16,  [DT_U32] = cast_##T##_u32,   [DT_U64] = cast_##T##_u64, \
+             [DT_F16] = cast_##T##_f16,  [DT_BF16] = cast_##T##_bf16, [DT_F32] = cast_##T##_f32, \
+             [DT_F64] = cast_##T##_f64 }
     static const scalar_kernel table[DT_COUNT][DT_COUNT] = {
-        CAST_ROW(DT_BOOL, bit), CAST_ROW(DT_I8, i8),   CAST_ROW(DT_I16, i16), CAST_ROW(DT_I32, i32),   CAST_ROW(DT_I64, i64), CAST_ROW(DT_U8, u8),   CAST_ROW(DT_U16, u16),
-        CAST_ROW(DT_U32, u32),  CAST_ROW(DT_U64, u64), CAST_ROW(DT_F16, f16), CAST_ROW(DT_BF16, bf16), CAST_ROW(DT_F32, f32), CAST_ROW(DT_F64, f64),
+        CAST_ROW(DT_BOOL, bit), CAST_ROW(DT_I8, i8),   CAST_ROW(DT_I16, i16),   CAST_ROW(DT_I32, i32),
+        CAST_ROW(DT_I64, i64),  CAST_ROW(DT_U8, u8),   CAST_ROW(DT_U16, u16),   CAST_ROW(DT_U32, u32),
+        CAST_ROW(DT_U64, u64),  CAST_ROW(DT_F16, f16), CAST_ROW(DT_BF16, bf16), CAST_ROW(DT_F32, f32),
+        CAST_ROW(DT_F64, f64),
     };
     return table[from][to];
 }
@@ -346,7 +475,8 @@ static void fma_narrow(int64_t n, enum dtype t, uint16_t *out, const void *const
     }
 }
 
-void scalar_c_apply(enum op op, int64_t n, enum dtype to, void *out, uint32_t n_in, const uint8_t *dtypes, const void *const *in)
+void scalar_c_apply(enum op op, int64_t n, enum dtype to, void *out, uint32_t n_in, const uint8_t *dtypes,
+                    const void *const *in)
 {
     enum { CHUNK = 256, MOST_OPERANDS = 4 };
     enum dtype t = (enum dtype)dtypes[n_in - 1];
@@ -359,7 +489,8 @@ void scalar_c_apply(enum op op, int64_t n, enum dtype to, void *out, uint32_t n_
         return;
     }
     float wide[MOST_OPERANDS + 1][CHUNK];
-    if (n_in > MOST_OPERANDS) hop_throw(HOP_INTERNAL, "%s: more than %d operands", op_table[op]->name, MOST_OPERANDS);
+    if (n_in > MOST_OPERANDS)
+        hop_throw(HOP_INTERNAL, "%s: more than %d operands", op_table[op]->name, MOST_OPERANDS);
     for (int64_t at = 0; at < n; at += CHUNK) {
         int64_t m = HOP_MIN(n - at, (int64_t)CHUNK);
         const void *operands[MOST_OPERANDS];
@@ -370,8 +501,10 @@ void scalar_c_apply(enum op op, int64_t n, enum dtype to, void *out, uint32_t n_
             operands[i] = narrow ? wide[i] : from;
             if (narrow) scalar_c_cast((enum dtype)dtypes[i], DT_F32)(m, wide[i], &from);
         }
-        scalar_c_kernel(op, DT_F32)(m, dtype_is_narrow(to) ? (void *)wide[MOST_OPERANDS] : (void *)result, operands);
-        if (dtype_is_narrow(to)) scalar_c_cast(DT_F32, to)(m, result, (const void *[]){ wide[MOST_OPERANDS] });
+        scalar_c_kernel(op, DT_F32)(m, dtype_is_narrow(to) ? (void *)wide[MOST_OPERANDS] : (void *)result,
+                                    operands);
+        if (dtype_is_narrow(to))
+            scalar_c_cast(DT_F32, to)(m, result, (const void *[]){ wide[MOST_OPERANDS] });
     }
 }
 
@@ -387,7 +520,9 @@ void scalar_c_apply(enum op op, int64_t n, enum dtype to, void *out, uint32_t n_
 #define AS_IT_IS(x) (x)
 #define FOLD(name, T, step) FOLD_FROM(name, T, T, AS_IT_IS, step)
 #define FOLDS_NARROW(T) \
-    FOLD_FROM(sum, T, f32, T##_to_f32, add_f32) FOLD_FROM(max, T, f32, T##_to_f32, max_f32) FOLD_FROM(min, T, f32, T##_to_f32, min_f32) FOLD_FROM(prod, T, f32, T##_to_f32, mul_f32)
+    FOLD_FROM(sum, T, f32, T##_to_f32, add_f32) \
+    FOLD_FROM(max, T, f32, T##_to_f32, max_f32) \
+    FOLD_FROM(min, T, f32, T##_to_f32, min_f32) FOLD_FROM(prod, T, f32, T##_to_f32, mul_f32)
 #define FOLDS(T) FOLD(sum, T, add_##T) FOLD(max, T, max_##T) FOLD(min, T, min_##T) FOLD(prod, T, mul_##T)
 NUMBERS(FOLDS)
 FOLDS_NARROW(f16)
@@ -398,8 +533,10 @@ FOLD(or, bit, add_bit)
 scalar_fold scalar_c_fold(uint32_t fold, enum dtype t)
 {
 #define FOLD_ROW(name) \
-    { [DT_I8] = fold_##name##_i8,   [DT_I16] = fold_##name##_i16, [DT_I32] = fold_##name##_i32, [DT_I64] = fold_##name##_i64,   [DT_U8] = fold_##name##_u8,  [DT_U16] = fold_##name##_u16, \
-      [DT_U32] = fold_##name##_u32, [DT_U64] = fold_##name##_u64, [DT_F16] = fold_##name##_f16, [DT_BF16] = fold_##name##_bf16, [DT_F32] = fold_##name##_f32, [DT_F64] = fold_##name##_f64 }
+    { [DT_I8] = fold_##name##_i8,     [DT_I16] = fold_##name##_i16, [DT_I32] = fold_##name##_i32, \
+      [DT_I64] = fold_##name##_i64,   [DT_U8] = fold_##name##_u8,   [DT_U16] = fold_##name##_u16, \
+      [DT_U32] = fold_##name##_u32,   [DT_U64] = fold_##name##_u64, [DT_F16] = fold_##name##_f16, \
+      [DT_BF16] = fold_##name##_bf16, [DT_F32] = fold_##name##_f32, [DT_F64] = fold_##name##_f64 }
     static const scalar_fold table[][DT_COUNT] = {
         [FOLD_SUM] = FOLD_ROW(sum),
         [FOLD_MAX] = FOLD_ROW(max),
@@ -461,6 +598,11 @@ void scalar_c_draw(enum op op, enum dtype t, const uint32_t key[2], uint64_t pos
     uint32_t w[2];
     scalar_c_block(key, position, false, w);
     w[0] &= op == OP_random_uniform ? scalar_uniform_mask(t) : UINT32_MAX;
-    if (t == DT_F64) *(double *)out = op == OP_random_uniform ? scalar_c_uniform_f64(key, position) : scalar_c_normal_f64(key, position);
-    else scalar_c_cast(DT_F32, t)(1, out, (const void *[]){ &(float){ op == OP_random_uniform ? c_uniform_f32(w) : c_normal_f32(w) } });
+    if (t == DT_F64)
+        *(double *)out = op == OP_random_uniform ? scalar_c_uniform_f64(key, position)
+                                                 : scalar_c_normal_f64(key, position);
+    else
+        scalar_c_cast(DT_F32, t)(1, out,
+                                 (const void *[]){ &(float){ op == OP_random_uniform ? c_uniform_f32(w)
+                                                                                     : c_normal_f32(w) } });
 }

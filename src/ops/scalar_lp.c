@@ -1,4 +1,5 @@
-/* The loop program instantiation of the scalar vocabulary: every function of scalar_math.h builds the expression that its C twin computes. */
+/* The loop program instantiation of the scalar vocabulary: every function of scalar_math.h builds the
+ * expression that its C twin computes. */
 #include "ops/scalar_lp.h"
 #include "ir/angle.h"
 #include "ops/scalar_c.h"
@@ -49,7 +50,10 @@ typedef lpv BOOL;
 #define FLOAT64(x) lp_bitcast(lp, DT_F64, (x))
 #define FAR(which, far, x, y) lp_far(lp, (which), (far), (x), (y))
 
-static inline lpv shift(struct lp *lp, enum lp_op op, lpv a, int n) { return lp_bin(lp, op, a, lp_int(lp, lp_dtype(lp, a), n)); }
+static inline lpv shift(struct lp *lp, enum lp_op op, lpv a, int n)
+{
+    return lp_bin(lp, op, a, lp_int(lp, lp_dtype(lp, a), n));
+}
 
 #define WIDTH 32
 #include "ops/scalar_math.h"
@@ -87,7 +91,8 @@ static lpv build_shift(struct lp *lp, lpv x, lpv n, bool right)
     bool has_sign = dtype_info[t].kind == KIND_INT;
     lpv zero = lp_int(lp, t, 0), within = LT(n, lp_int(lp, t, 8 * dtype_info[t].size));
     if (has_sign) within = AND(within, lp_bin(lp, LP_GE, n, zero));
-    if (right && has_sign) return lp_bin(lp, LP_SAR, x, SELECT(within, n, lp_int(lp, t, 8 * dtype_info[t].size - 1)));
+    if (right && has_sign)
+        return lp_bin(lp, LP_SAR, x, SELECT(within, n, lp_int(lp, t, 8 * dtype_info[t].size - 1)));
     return SELECT(within, lp_bin(lp, right ? LP_SHR : LP_SHL, x, SELECT(within, n, zero)), zero);
 }
 
@@ -100,14 +105,19 @@ struct scalar_form {
 #define UNARY(op, code) [OP_##op] = { .form = FORM_UNARY, .lp_op = code }
 #define BINARY(op, code) [OP_##op] = { .form = FORM_BINARY, .lp_op = code }
 #define FUNCTION(op) [OP_##op] = { .form = FORM_FUNCTION, .f32 = build_##op##_f32, .f64 = build_##op##_f64 }
-#define FUNCTION2(op) [OP_##op] = { .form = FORM_FUNCTION2, .pair_f32 = build_##op##_f32, .pair_f64 = build_##op##_f64 }
+#define FUNCTION2(op) \
+    [OP_##op] = { .form = FORM_FUNCTION2, .pair_f32 = build_##op##_f32, .pair_f64 = build_##op##_f64 }
 
 /* f16 and bf16: computed as f32, however many steps that takes, and rounded once. */
 static lpv scalar_lp_narrow(struct lp *lp, enum op op, enum dtype t, uint32_t n, const lpv *operands)
 {
     lpv wide[4];
-    if (op == OP_fma) return lp_cast(lp, t, build_fused_to_odd_f64(lp, TO_F64(operands[0]), TO_F64(operands[1]), TO_F64(operands[2])));
-    for (uint32_t i = 0; i < n; i++) wide[i] = dtype_is_narrow(lp_dtype(lp, operands[i])) ? lp_cast(lp, DT_F32, operands[i]) : operands[i];
+    if (op == OP_fma)
+        return lp_cast(lp, t,
+                       build_fused_to_odd_f64(lp, TO_F64(operands[0]), TO_F64(operands[1]),
+                                              TO_F64(operands[2])));
+    for (uint32_t i = 0; i < n; i++)
+        wide[i] = dtype_is_narrow(lp_dtype(lp, operands[i])) ? lp_cast(lp, DT_F32, operands[i]) : operands[i];
     lpv r = scalar_lp(lp, op, wide);
     return lp_dtype(lp, r) == DT_F32 ? lp_cast(lp, t, r) : r;
 }
@@ -115,15 +125,59 @@ static lpv scalar_lp_narrow(struct lp *lp, enum op op, enum dtype t, uint32_t n,
 lpv scalar_lp(struct lp *lp, enum op op, const lpv *operands)
 {
     static const struct scalar_form forms[OP_COUNT] = {
-        UNARY(neg, LP_NEG),   UNARY(abs, LP_ABS),   UNARY(floor, LP_FLOOR), UNARY(sqrt, LP_SQRT), UNARY(not, LP_NOT),  BINARY(add, LP_ADD),
-        BINARY(sub, LP_SUB),  BINARY(mul, LP_MUL),  BINARY(div, LP_DIV),    BINARY(rem, LP_REM),  BINARY(max, LP_MAX), BINARY(min, LP_MIN),
-        BINARY(eq, LP_EQ),    BINARY(ne, LP_NE),    BINARY(lt, LP_LT),      BINARY(le, LP_LE),    BINARY(gt, LP_GT),   BINARY(ge, LP_GE),
-        BINARY(and, LP_AND),  BINARY(or, LP_OR),    FUNCTION(exp),          FUNCTION(expm1),      FUNCTION(log),       FUNCTION(log1p),
-        FUNCTION(rsqrt),      FUNCTION(sin),        FUNCTION(cos),          FUNCTION(tanh),       FUNCTION(sigmoid),   UNARY(ceil, LP_CEIL),
-        UNARY(trunc, LP_TRUNC), UNARY(round, LP_ROUND), BINARY(xor, LP_XOR), UNARY(popcount, LP_POPCOUNT), UNARY(count_leading_zeros, LP_CLZ),
-        FUNCTION(exp2),       FUNCTION(log2),       FUNCTION(cbrt),         FUNCTION(tan),        FUNCTION(asin),      FUNCTION(acos),
-        FUNCTION(atan),       FUNCTION(sinh),       FUNCTION(cosh),         FUNCTION(asinh),      FUNCTION(acosh),     FUNCTION(atanh),
-        FUNCTION(erf),        FUNCTION(erfc),       FUNCTION2(pow),         FUNCTION2(atan2),     FUNCTION2(hypot),    FUNCTION2(copysign),
+        UNARY(neg, LP_NEG),
+        UNARY(abs, LP_ABS),
+        UNARY(floor, LP_FLOOR),
+        UNARY(sqrt, LP_SQRT),
+        UNARY(not, LP_NOT),
+        BINARY(add, LP_ADD),
+        BINARY(sub, LP_SUB),
+        BINARY(mul, LP_MUL),
+        BINARY(div, LP_DIV),
+        BINARY(rem, LP_REM),
+        BINARY(max, LP_MAX),
+        BINARY(min, LP_MIN),
+        BINARY(eq, LP_EQ),
+        BINARY(ne, LP_NE),
+        BINARY(lt, LP_LT),
+        BINARY(le, LP_LE),
+        BINARY(gt, LP_GT),
+        BINARY(ge, LP_GE),
+        BINARY(and, LP_AND),
+        BINARY(or, LP_OR),
+        FUNCTION(exp),
+        FUNCTION(expm1),
+        FUNCTION(log),
+        FUNCTION(log1p),
+        FUNCTION(rsqrt),
+        FUNCTION(sin),
+        FUNCTION(cos),
+        FUNCTION(tanh),
+        FUNCTION(sigmoid),
+        UNARY(ceil, LP_CEIL),
+        UNARY(trunc, LP_TRUNC),
+        UNARY(round, LP_ROUND),
+        BINARY(xor, LP_XOR),
+        UNARY(popcount, LP_POPCOUNT),
+        UNARY(count_leading_zeros, LP_CLZ),
+        FUNCTION(exp2),
+        FUNCTION(log2),
+        FUNCTION(cbrt),
+        FUNCTION(tan),
+        FUNCTION(asin),
+        FUNCTION(acos),
+        FUNCTION(atan),
+        FUNCTION(sinh),
+        FUNCTION(cosh),
+        FUNCTION(asinh),
+        FUNCTION(acosh),
+        FUNCTION(atanh),
+        FUNCTION(erf),
+        FUNCTION(erfc),
+        FUNCTION2(pow),
+        FUNCTION2(atan2),
+        FUNCTION2(hypot),
+        FUNCTION2(copysign),
     };
     uint32_t n = op_table[op]->sig.min_operands;
     enum dtype t = lp_dtype(lp, operands[n - 1]);
@@ -133,7 +187,8 @@ lpv scalar_lp(struct lp *lp, enum op op, const lpv *operands)
     case FORM_UNARY: return lp_un(lp, (enum lp_op)forms[op].lp_op, operands[0]);
     case FORM_BINARY: return lp_bin(lp, (enum lp_op)forms[op].lp_op, operands[0], operands[1]);
     case FORM_FUNCTION: return (wide ? forms[op].f64 : forms[op].f32)(lp, operands[0]);
-    case FORM_FUNCTION2: return (wide ? forms[op].pair_f64 : forms[op].pair_f32)(lp, operands[0], operands[1]);
+    case FORM_FUNCTION2:
+        return (wide ? forms[op].pair_f64 : forms[op].pair_f32)(lp, operands[0], operands[1]);
     default: break;
     }
     switch (op) {
@@ -141,8 +196,12 @@ lpv scalar_lp(struct lp *lp, enum op op, const lpv *operands)
     case OP_isnan: return NE(operands[0], operands[0]);
     case OP_isinf: return EQ(ABS(operands[0]), lp_real(lp, t, INFINITY));
     case OP_isfinite: return LT(ABS(operands[0]), lp_real(lp, t, INFINITY));
-    case OP_mod: return !real ? build_floor(lp, operands[0], operands[1], true) : (wide ? build_mod_f64 : build_mod_f32)(lp, operands[0], operands[1]);
-    case OP_floor_div: return !real ? build_floor(lp, operands[0], operands[1], false) : (wide ? build_floor_div_f64 : build_floor_div_f32)(lp, operands[0], operands[1]);
+    case OP_mod:
+        return !real ? build_floor(lp, operands[0], operands[1], true)
+                     : (wide ? build_mod_f64 : build_mod_f32)(lp, operands[0], operands[1]);
+    case OP_floor_div:
+        return !real ? build_floor(lp, operands[0], operands[1], false)
+                     : (wide ? build_floor_div_f64 : build_floor_div_f32)(lp, operands[0], operands[1]);
     case OP_shift_left: return build_shift(lp, operands[0], operands[1], false);
     case OP_shift_right: return build_shift(lp, operands[0], operands[1], true);
     case OP_fma: return lp_fused(lp, operands[0], operands[1], operands[2]);
@@ -168,7 +227,8 @@ lpv scalar_lp_random(struct lp *lp, enum op op, enum dtype t, const lpv key[2], 
     build_block(lp, key, position, false, word);
     if (op == OP_random_bits) return word[0];
     if (op == OP_random_uniform && dtype_is_narrow(t)) word[0] = AND(word[0], U32_K(scalar_uniform_mask(t)));
-    if (op == OP_random_uniform) return t == DT_F64 ? build_uniform_f64(lp, word) : lp_cast(lp, t, build_uniform_f32(lp, word));
+    if (op == OP_random_uniform)
+        return t == DT_F64 ? build_uniform_f64(lp, word) : lp_cast(lp, t, build_uniform_f32(lp, word));
     if (t != DT_F64) return lp_cast(lp, t, build_normal_f32(lp, word));
     build_block(lp, key, position, true, angle);
     return build_normal_f64(lp, word, angle);

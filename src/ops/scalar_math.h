@@ -1,6 +1,7 @@
-/* Elementary functions and the random generator, each written once. A file that defines the vocabulary below includes this header twice, with
- * WIDTH 32 and then 64, and gets every function for f32 and f64: scalar_c.c as plain C over scalars (what the interpreter runs), scalar_lp.c as calls
- * that build loop program expressions. Both therefore round alike, operation by operation, and strict results agree bit for bit.
+/* Elementary functions and the random generator, each written once. A file that defines the vocabulary below
+ * includes this header twice, with WIDTH 32 and then 64, and gets every function for f32 and f64: scalar_c.c
+ * as plain C over scalars (what the interpreter runs), scalar_lp.c as calls that build loop program
+ * expressions. Both therefore round alike, operation by operation, and strict results agree bit for bit.
  *
  * Vocabulary that the including file defines:
  *   types             F32 F64 U32 I64 BOOL (I64 holds the bits of an F64)
@@ -13,11 +14,13 @@
  *   BITS32 FLOAT32 BITS64 FLOAT64        the same bits seen as U32 or I64, and back
  *   TO_F64 TO_F32                        from the other float type
  *   LOW32(i64), F32_INT(u32), F64_INT(u32) truncation; the value of a U32 below 2^31 as a float
- *   FAR(which, far, x, y)                y, but where `far` holds enum angle's function `which` of x (ir/angle.h), by a call that is seldom made
+ *   FAR(which, far, x, y)                y, but where `far` holds enum angle's function `which` of x
+ * (ir/angle.h), by a call that is seldom made
  *
- * Rules for what is written here. No branches: everything becomes vector code, so choices are SELECTs of values already computed. Limits are
- * set as SELECT(x > c, c, x), which lets NaN through. Default mode contracts a product and a sum to one rounding, so nothing may depend on a
- * product having been rounded: products that must be exact are of short factors. */
+ * Rules for what is written here. No branches: everything becomes vector code, so choices are SELECTs of
+ * values already computed. Limits are set as SELECT(x > c, c, x), which lets NaN through. Default mode
+ * contracts a product and a sum to one rounding, so nothing may depend on a product having been rounded:
+ * products that must be exact are of short factors. */
 
 #if WIDTH == 32
 #define N(name) NAME(name##_f32)
@@ -34,14 +37,14 @@
 #define EXPONENT 0x7f800000u
 #define FRACTION 0x007fffffu
 #define ONE 0x3f800000u
-#define HEAD 0xfffff000u /* 12 bits */
+#define HEAD 0xfffff000u      /* 12 bits */
 #define ROOT_HALF 0x3f3504f3u /* bits of sqrt(1/2) */
 #define SMALLEST 0x1p-126     /* normal number */
 #define EXP_LOW -104.0        /* exp is 0 below, */
 #define EXP_HIGH 89.0         /* infinite above */
 #define EXPM1_LOW -18.0
 #define TANH_HIGH 10.0
-#define TINY 0x1p-25 /* x + x*x is x below */
+#define TINY 0x1p-25       /* x + x*x is x below */
 #define LN2_HI 0x1.62e4p-1 /* short: times an exponent it is exact */
 #define LN2_LO 0x1.7f7d1cp-20
 #define EXP_N 5
@@ -98,28 +101,44 @@
 #define F32_LIMIT 0x1p26
 #define F64_LIMIT 0x1p44
 
-/* Minimax polynomials, lowest coefficient first. With |r| <= ln2/2 and s = f/(2+f), |s| <= 0.1716, |a| <= pi/4, |b| <= pi/2:
- *   exp, expm1: (e^r - 1 - r)/r²      log: (log((1+s)/(1-s)) - 2s)/s³ in s²
- *   sin: (sin(a)/a - 1)/a² in a²      cos: (cos(a) - 1 + a²/2)/a⁴ in a²      arc: (sin(b)/b - 1)/b² in b² */
+/* Minimax polynomials, lowest coefficient first. With |r| <= ln2/2 and s = f/(2+f), |s| <= 0.1716, |a| <=
+ * pi/4, |b| <= pi/2: exp, expm1: (e^r - 1 - r)/r²      log: (log((1+s)/(1-s)) - 2s)/s³ in s² sin: (sin(a)/a -
+ * 1)/a² in a²      cos: (cos(a) - 1 + a²/2)/a⁴ in a²      arc: (sin(b)/b - 1)/b² in b² */
 #if WIDTH == 32
-static const double N(exp_c)[EXP_N] = { 0x1.fffffcp-2, 0x1.555492p-3, 0x1.5558f2p-5, 0x1.123a1ep-7, 0x1.6a24p-10 };
-static const double N(expm1_c)[EXPM1_N] = { 0.5, 0x1.555556p-3, 0x1.5554aep-5, 0x1.11109p-7, 0x1.6d74cep-10, 0x1.a1a214p-13 };
+static const double N(exp_c)[EXP_N] = { 0x1.fffffcp-2, 0x1.555492p-3, 0x1.5558f2p-5, 0x1.123a1ep-7,
+                                        0x1.6a24p-10 };
+static const double N(expm1_c)[EXPM1_N] = { 0.5,          0x1.555556p-3,  0x1.5554aep-5,
+                                            0x1.11109p-7, 0x1.6d74cep-10, 0x1.a1a214p-13 };
 static const double N(log_c)[LOG_N] = { 0x1.55557ap-1, 0x1.995e9cp-2, 0x1.31e66ep-2 };
 static const double N(sin_c)[SIN_N] = { -0x1.555546p-3, 0x1.11075cp-7, -0x1.994cfap-13 };
 static const double N(cos_c)[COS_N] = { 0x1.55554ap-5, -0x1.6c0c86p-10, 0x1.9a00dap-16 };
-static const double N(arc_c)[ARC_N] = { -0x1.555556p-3, 0x1.11110cp-7, -0x1.a017d8p-13, 0x1.717048p-19, -0x1.9a6374p-26 };
+static const double N(arc_c)[ARC_N] = { -0x1.555556p-3, 0x1.11110cp-7, -0x1.a017d8p-13, 0x1.717048p-19,
+                                        -0x1.9a6374p-26 };
 #else
-static const double N(exp_c)[EXP_N] = { 0x1.000000000000ap-1,  0x1.55555555554f9p-3,  0x1.555555555083ep-5,  0x1.1111111127ceap-7,  0x1.6c16c18438cccp-10,
-                                        0x1.a01a012a1940fp-13, 0x1.a01999e2153d0p-16, 0x1.71df25a0275f4p-19, 0x1.28ad9bd0931e5p-22, 0x1.ad7f58e0585fdp-26 };
-static const double N(expm1_c)[EXPM1_N] = { 0.5,                   0x1.5555555555559p-3,  0x1.555555555555ap-5,  0x1.111111110f699p-7,
-                                            0x1.6c16c16c14420p-10, 0x1.a01a01afeed9ap-13, 0x1.a01a01b0c31d0p-16, 0x1.71ddf83892afdp-19,
-                                            0x1.27e4c58b03a04p-22, 0x1.af5ef2611d1cdp-26, 0x1.1f958161582dbp-29 };
-static const double N(log_c)[LOG_N] = { 0x1.5555555555593p-1, 0x1.999999997fb35p-2, 0x1.24924942177a6p-2, 0x1.c71c51e80d016p-3,
-                                        0x1.74664629f553ep-3, 0x1.39a0f51985883p-3, 0x1.2f0d8f3f87c0bp-3 };
+static const double N(exp_c)[EXP_N] = { 0x1.000000000000ap-1,  0x1.55555555554f9p-3,  0x1.555555555083ep-5,
+                                        0x1.1111111127ceap-7,  0x1.6c16c18438cccp-10, 0x1.a01a012a1940fp-13,
+                                        0x1.a01999e2153d0p-16, 0x1.71df25a0275f4p-19, 0x1.28ad9bd0931e5p-22,
+                                        0x1.ad7f58e0585fdp-26 };
+static const double N(expm1_c)[EXPM1_N] = { 0.5,
+                                            0x1.5555555555559p-3,
+                                            0x1.555555555555ap-5,
+                                            0x1.111111110f699p-7,
+                                            0x1.6c16c16c14420p-10,
+                                            0x1.a01a01afeed9ap-13,
+                                            0x1.a01a01b0c31d0p-16,
+                                            0x1.71ddf83892afdp-19,
+                                            0x1.27e4c58b03a04p-22,
+                                            0x1.af5ef2611d1cdp-26,
+                                            0x1.1f958161582dbp-29 };
+static const double N(log_c)[LOG_N] = { 0x1.5555555555593p-1, 0x1.999999997fb35p-2, 0x1.24924942177a6p-2,
+                                        0x1.c71c51e80d016p-3, 0x1.74664629f553ep-3, 0x1.39a0f51985883p-3,
+                                        0x1.2f0d8f3f87c0bp-3 };
 static const double N(sin_c)[SIN_N] = { ANGLE_SIN_C };
 static const double N(cos_c)[COS_N] = { ANGLE_COS_C };
-static const double N(arc_c)[ARC_N] = { -0x1.5555555555555p-3,  0x1.11111111110c0p-7,  -0x1.a01a01a014832p-13, 0x1.71de3a5283f9cp-19,
-                                        -0x1.ae6454c98f2a5p-26, 0x1.6123cab3d50aep-33, -0x1.ae42fe760a99dp-41, 0x1.88264b0b92f1ep-49 };
+static const double N(arc_c)[ARC_N] = { -0x1.5555555555555p-3,  0x1.11111111110c0p-7,
+                                        -0x1.a01a01a014832p-13, 0x1.71de3a5283f9cp-19,
+                                        -0x1.ae6454c98f2a5p-26, 0x1.6123cab3d50aep-33,
+                                        -0x1.ae42fe760a99dp-41, 0x1.88264b0b92f1ep-49 };
 #endif
 
 static inline F N(polynomial)(CTX F x, const double *c, int n)
@@ -147,7 +166,8 @@ static inline F N(reduce_exp)(CTX F x, double bias, F *shifted, F *lost)
     return r;
 }
 
-/* p·2^n for what reduce_exp gave with bias 2·BIAS: two factors, so that neither overflows and a subnormal result is rounded once. */
+/* p·2^n for what reduce_exp gave with bias 2·BIAS: two factors, so that neither overflows and a subnormal
+ * result is rounded once. */
 static inline F N(scale)(CTX F p, F shifted)
 {
     U both = SHL(BITS(shifted), MANTISSA), half = AND(SHR(both, 1), UK(EXPONENT));
@@ -164,7 +184,10 @@ static inline F N(exp_less)(CTX F x, const F *low, double less)
 }
 static inline F N(exp_within)(CTX F x, const F *low) { return N(exp_less)(PASS x, low, 0); }
 
-static inline F N(exp)(CTX F x) { return N(exp_within)(PASS N(at_least)(PASS N(at_most)(PASS x, EXP_HIGH), EXP_LOW), NULL); }
+static inline F N(exp)(CTX F x)
+{
+    return N(exp_within)(PASS N(at_least)(PASS N(at_most)(PASS x, EXP_HIGH), EXP_LOW), NULL);
+}
 
 /* e^r - 1 where x = n·ln2 + r; the scale's exponent field is n + bias. */
 static inline F N(expm1_reduced)(CTX F x, double bias, F *scale)
@@ -176,7 +199,8 @@ static inline F N(expm1_reduced)(CTX F x, double bias, F *scale)
 
 static inline F N(expm1)(CTX F x)
 {
-    F scale, p = N(expm1_reduced)(PASS N(at_least)(PASS N(at_most)(PASS x, EXP_HIGH), EXPM1_LOW), BIAS - 1, &scale); /* half of 2^n: stays finite */
+    F scale, p = N(expm1_reduced)(PASS N(at_least)(PASS N(at_most)(PASS x, EXP_HIGH), EXPM1_LOW), BIAS - 1,
+                                  &scale); /* half of 2^n: stays finite */
     F y = ADD(MUL(scale, p), SUB(scale, K(0.5)));
     return SELECT(LT(ABS(x), K(TINY)), x, ADD(y, y));
 }
@@ -198,7 +222,8 @@ static inline F N(sigmoid)(CTX F x)
 
 /* ---- logarithms ---- */
 
-/* x = m·2^e for x > 0, sqrt(1/2) <= m < sqrt(2). Without `subnormals` x must be normal. *biased (may be NULL) is e + BIAS as an integer. */
+/* x = m·2^e for x > 0, sqrt(1/2) <= m < sqrt(2). Without `subnormals` x must be normal. *biased (may be NULL)
+ * is e + BIAS as an integer. */
 static inline F N(split)(CTX F x, bool subnormals, F *e, U *biased)
 {
     F given = x;
@@ -248,7 +273,8 @@ static inline F N(log)(CTX F x)
     return N(log_special)(PASS x, N(log_within)(PASS e, SUB(m, K(1))), 0);
 }
 
-/* log((u + lost)·2^raise) of a positive normal u, `lost` below its last place, `raise` NULL for 0: both parts are scaled to u's exponent. */
+/* log((u + lost)·2^raise) of a positive normal u, `lost` below its last place, `raise` NULL for 0: both parts
+ * are scaled to u's exponent. */
 static inline F N(log_pair)(CTX F u, F lost, const F *raise)
 {
     F e;
@@ -271,8 +297,9 @@ static inline F N(rsqrt)(CTX F x) { return DIV(K(1), SQRT(x)); }
 /* ---- sine and cosine ---- */
 
 #if WIDTH == 32
-/* x - n·pi/2 and n by products that are rounded once, together with their subtraction: exact up to n = 2^22, without leaving f32. n is the nearest, or so
- * little beyond that the polynomials still hold, up to FUSED_LIMIT. The parts of pi/2 are all positive, so that -0 stays -0. */
+/* x - n·pi/2 and n by products that are rounded once, together with their subtraction: exact up to n = 2^22,
+ * without leaving f32. n is the nearest, or so little beyond that the polynomials still hold, up to
+ * FUSED_LIMIT. The parts of pi/2 are all positive, so that -0 stays -0. */
 static inline F N(reduce_fused)(CTX F x, U *quadrant)
 {
     F t = ADD(MUL(x, K(TWO_OVER_PI)), K(0x1.8p23)), n = SUB(t, K(0x1.8p23));
@@ -281,8 +308,9 @@ static inline F N(reduce_fused)(CTX F x, U *quadrant)
 }
 #endif
 
-/* r of x = n·pi/2 + r, computed in f64; *quadrant's low bits are n's, *lost (f64 only, may be NULL) is what rounding took from r. Products are exact up
- * to n = 2^26 for f32 and, n being split into multiples of 2^22 and the rest, up to n = 2^44 for f64. */
+/* r of x = n·pi/2 + r, computed in f64; *quadrant's low bits are n's, *lost (f64 only, may be NULL) is what
+ * rounding took from r. Products are exact up to n = 2^26 for f32 and, n being split into multiples of 2^22
+ * and the rest, up to n = 2^44 for f64. */
 static inline F64 N(reduce_angle)(CTX F64 x, U *quadrant, F64 *lost)
 {
     F64 t = ADD(MUL(x, F64_K(TWO_OVER_PI)), F64_K(INTEGER_SHIFTER)), n = SUB(t, F64_K(INTEGER_SHIFTER));
@@ -292,10 +320,13 @@ static inline F64 N(reduce_angle)(CTX F64 x, U *quadrant, F64 *lost)
     return SUB(SUB(x, MUL(n, F64_K(HALF_PI_SHORT))), MUL(n, F64_K(HALF_PI_REST)));
 #else
     F64 n_high = SUB(ADD(n, K(MULTIPLE_SHIFTER)), K(MULTIPLE_SHIFTER)), n_low = SUB(n, n_high);
-    F64 first = SUB(SUB(SUB(x, MUL(n_high, K(HALF_PI_1))), MUL(n_low, K(HALF_PI_1))), MUL(n_high, K(HALF_PI_2)));
+    F64 first = SUB(SUB(SUB(x, MUL(n_high, K(HALF_PI_1))), MUL(n_low, K(HALF_PI_1))),
+                    MUL(n_high, K(HALF_PI_2)));
     F64 second = SUB(first, MUL(n_low, K(HALF_PI_2))), r = SUB(second, MUL(n, K(HALF_PI_3)));
     *quadrant = BITS64(t);
-    if (lost) *lost = ADD(SUB(SUB(first, second), MUL(n_low, K(HALF_PI_2))), SUB(SUB(second, r), MUL(n, K(HALF_PI_3))));
+    if (lost)
+        *lost = ADD(SUB(SUB(first, second), MUL(n_low, K(HALF_PI_2))),
+                    SUB(SUB(second, r), MUL(n, K(HALF_PI_3))));
     return r;
 #endif
 }
@@ -327,9 +358,14 @@ static inline F N(cos)(CTX F x) { return N(sine)(PASS x, 1); }
 
 #if WIDTH == 64
 #define POW_N 5
-static const double N(pow_c)[POW_N] = { 0x1.5555555555556p-1, 0x1.99999999968d2p-2, 0x1.2492494187b31p-2, 0x1.c71b81be92ff7p-3, 0x1.76207053d03d8p-3 };
-/* m below (or above) the bound is reduced by the centre; its logarithm in two parts, the first short enough to be added exactly to e·LN2_HI. */
-static const struct { double bound, centre, log_hi, log_lo; bool above; } N(pow_centres)[] = {
+static const double N(pow_c)[POW_N] = { 0x1.5555555555556p-1, 0x1.99999999968d2p-2, 0x1.2492494187b31p-2,
+                                        0x1.c71b81be92ff7p-3, 0x1.76207053d03d8p-3 };
+/* m below (or above) the bound is reduced by the centre; its logarithm in two parts, the first short enough
+ * to be added exactly to e·LN2_HI. */
+static const struct {
+    double bound, centre, log_hi, log_lo;
+    bool above;
+} N(pow_centres)[] = {
     { 0.9375, 0.875, -0x1.1178e8227ep-3, -0x1.1ef78ce2d07f2p-45, false },
     { 0.8125, 0.75, -0x1.269621134ep-2, 0x1.1b61f10522625p-44, false },
     { 1.09, 1.1875, 0x1.5ff3070a7ap-3, -0x1.8586f183bebf2p-44, true },
@@ -341,7 +377,8 @@ static inline F64 N(log_wide)(CTX F64 e, F64 m, F64 *low)
 {
     F64 centre = K(1), log_hi = K(0), log_lo = K(0);
     for (size_t i = 0; i < sizeof N(pow_centres) / sizeof *N(pow_centres); i++) {
-        BOOL here = N(pow_centres)[i].above ? GT(m, K(N(pow_centres)[i].bound)) : LT(m, K(N(pow_centres)[i].bound));
+        BOOL here = N(pow_centres)[i].above ? GT(m, K(N(pow_centres)[i].bound))
+                                            : LT(m, K(N(pow_centres)[i].bound));
         centre = SELECT(here, K(N(pow_centres)[i].centre), centre);
         log_hi = SELECT(here, K(N(pow_centres)[i].log_hi), log_hi);
         log_lo = SELECT(here, K(N(pow_centres)[i].log_lo), log_lo);
@@ -354,7 +391,8 @@ static inline F64 N(log_wide)(CTX F64 e, F64 m, F64 *low)
     F64 s = ADD(s_hi, s_lo), z = MUL(s, s), cubic = MUL(MUL(s, z), N(polynomial)(PASS z, N(pow_c), POW_N));
     /* log = (e·ln2 + log centre) + 2s + cubic, largest first */
     F64 base = ADD(MUL(e, K(LN2_HI)), log_hi), twice = ADD(s_hi, s_hi), sum = ADD(base, twice);
-    F64 rest = ADD(SUB(twice, SUB(sum, base)), ADD(ADD(s_lo, s_lo), ADD(cubic, ADD(MUL(e, K(LN2_LO)), log_lo))));
+    F64 rest = ADD(SUB(twice, SUB(sum, base)),
+                   ADD(ADD(s_lo, s_lo), ADD(cubic, ADD(MUL(e, K(LN2_LO)), log_lo))));
     F64 high = N(head)(PASS ADD(sum, rest));
     *low = ADD(SUB(sum, high), rest);
     return high;
@@ -365,13 +403,15 @@ static inline F64 N(pow_as)(CTX F64 x, F64 y, bool wide)
 {
     F64 a = ABS(x), e, m = N(split)(PASS a, true, &e, NULL), product, low = K(0);
     if (wide) {
-        F64 limited = N(at_least)(PASS N(at_most)(PASS y, 0x1p65), -0x1p65), y_hi = N(head)(PASS limited), log_lo;
+        F64 limited = N(at_least)(PASS N(at_most)(PASS y, 0x1p65), -0x1p65), y_hi = N(head)(PASS limited),
+            log_lo;
         F64 log_hi = N(log_wide)(PASS e, m, &log_lo);
         product = MUL(y_hi, log_hi);
         low = ADD(MUL(SUB(limited, y_hi), log_hi), MUL(limited, log_lo));
         low = SELECT(LT(ABS(product), K(800)), low, K(0));
     } else
-        product = MUL(N(at_least)(PASS N(at_most)(PASS y, 0x1p65), -0x1p65), N(log_within)(PASS e, SUB(m, K(1))));
+        product = MUL(N(at_least)(PASS N(at_most)(PASS y, 0x1p65), -0x1p65),
+                      N(log_within)(PASS e, SUB(m, K(1))));
     product = N(at_least)(PASS N(at_most)(PASS product, EXP_HIGH), EXP_LOW);
     F64 v = N(exp_within)(PASS product, wide ? &low : NULL), half = MUL(y, K(0.5));
     BOOL falls = LT(y, K(0)), whole = EQ(FLOOR(y), y), odd = AND(whole, NE(FLOOR(half), half));
@@ -380,13 +420,17 @@ static inline F64 N(pow_as)(CTX F64 x, F64 y, bool wide)
     v = FLOAT(XOR(BITS(v), SELECT(odd, AND(BITS(x), UK(SIGN_BIT)), UK(0))));
     v = SELECT(AND(AND(LT(x, K(0)), LT(a, K(INFINITY))), NE(FLOOR(y), y)), K(NAN), v);
     v = SELECT(OR(NE(x, x), NE(y, y)), ADD(x, y), v);
-    v = SELECT(EQ(y, K(1)), x, SELECT(EQ(y, K(2)), MUL(x, x), v)); /* exact: what is folded to x and x·x is the same number */
+    v = SELECT(EQ(y, K(1)), x,
+               SELECT(EQ(y, K(2)), MUL(x, x), v)); /* exact: what is folded to x and x·x is the same number */
     return SELECT(OR(EQ(x, K(1)), EQ(y, K(0))), K(1), v);
 }
 #undef POW_N
 
 static inline F64 N(pow)(CTX F64 x, F64 y) { return N(pow_as)(PASS x, y, true); }
-static inline F32 NAME(pow_f32)(CTX F32 x, F32 y) { return TO_F32(N(pow_as)(PASS TO_F64(x), TO_F64(y), false)); }
+static inline F32 NAME(pow_f32)(CTX F32 x, F32 y)
+{
+    return TO_F32(N(pow_as)(PASS TO_F64(x), TO_F64(y), false));
+}
 #endif
 
 #include "ops/scalar_special.h"
@@ -430,7 +474,8 @@ static inline F32 N(uniform)(CTX const U32 word[2]) { return MUL(F32_INT(SHR(wor
 static inline F32 N(normal)(CTX const U32 word[2])
 {
     F32 radius = ADD(MUL(F32_INT(SHR(word[0], 1)), K(0x1p-31)), K(0x1p-32));
-    return MUL(SQRT(MUL(N(log_normal)(PASS radius), K(-2))), N(random_cosine)(PASS MUL(F32_INT(SHR(word[1], 8)), K(0x1p-24)), 0x1p-25));
+    return MUL(SQRT(MUL(N(log_normal)(PASS radius), K(-2))),
+               N(random_cosine)(PASS MUL(F32_INT(SHR(word[1], 8)), K(0x1p-24)), 0x1p-25));
 }
 #else
 /* k/2^53 from 27 and 26 bits. */
@@ -441,13 +486,14 @@ static inline F64 N(uniform)(CTX const U32 word[2])
 static inline F64 N(normal)(CTX const U32 word[2], const U32 angle[2])
 {
     F64 radius = ADD(N(uniform)(PASS word), K(0x1p-54));
-    return MUL(SQRT(MUL(N(log_normal)(PASS radius), K(-2))), N(random_cosine)(PASS N(uniform)(PASS angle), 0x1p-54));
+    return MUL(SQRT(MUL(N(log_normal)(PASS radius), K(-2))),
+               N(random_cosine)(PASS N(uniform)(PASS angle), 0x1p-54));
 }
 #endif
 
 #if WIDTH == 64
-/* x·y + z where f64 holds x·y exactly: the sum, or the f64 beside it whose last bit is 1 when it lies between two. Rounded on to f16 or bf16 that is as
- * good as the sum itself. */
+/* x·y + z where f64 holds x·y exactly: the sum, or the f64 beside it whose last bit is 1 when it lies between
+ * two. Rounded on to f16 or bf16 that is as good as the sum itself. */
 static inline F64 N(fused_to_odd)(CTX F64 x, F64 y, F64 z)
 {
     F64 p = MUL(x, y), s = ADD(p, z), part = SUB(s, p), lost = ADD(SUB(p, SUB(s, part)), SUB(z, part));

@@ -1,11 +1,12 @@
-/* The second half of scalar_math.h, which includes it for each width: other bases, roots, tangents, inverse and hyperbolic functions, the error
- * function. Same vocabulary, same rules. Where f32 alone would lose too much, an f32 function computes in f64; those that need f64 functions stand in
- * the f64 half. */
+/* The second half of scalar_math.h, which includes it for each width: other bases, roots, tangents, inverse
+ * and hyperbolic functions, the error function. Same vocabulary, same rules. Where f32 alone would lose too
+ * much, an f32 function computes in f64; those that need f64 functions stand in the f64 half. */
 
 /* Minimax polynomials, lowest coefficient first, in z = s² unless said otherwise:
- *   exp2: (2^r - 1)/r in r, |r| <= 1/2                          cbrt: m^(-1/3) in m, sqrt(1/2) <= m <= sqrt(2)
- *   tan, asin, atan, sinh: (f(s)/s - 1)/z, s up to pi/4, 1/2, 7/16, 1       erf: erf(s)/s - 1, s up to 1
- *   erfc: (1 + 2x)·e^(x²)·erfc(x) in t = (x - c)/(x + c), c = ERFC_CENTRE        erf_tail (f32): -log(erfc(x)) in x, 1 <= x <= ERF_HIGH */
+ *   exp2: (2^r - 1)/r in r, |r| <= 1/2                          cbrt: m^(-1/3) in m, sqrt(1/2) <= m <=
+ * sqrt(2) tan, asin, atan, sinh: (f(s)/s - 1)/z, s up to pi/4, 1/2, 7/16, 1       erf: erf(s)/s - 1, s up to
+ * 1 erfc: (1 + 2x)·e^(x²)·erfc(x) in t = (x - c)/(x + c), c = ERFC_CENTRE        erf_tail (f32):
+ * -log(erfc(x)) in x, 1 <= x <= ERF_HIGH */
 #if WIDTH == 32
 #define EXP2_LOW -151.0
 #define EXP2_HIGH 129.0
@@ -19,18 +20,25 @@
 #define ERFC_CENTRE 2.0
 #define ERFC_HIGH 10.19
 #define ERF_HIGH 3.95
-static const double N(exp2_c)[] = { 0x1.62e43p-1, 0x1.ebfbdcp-3, 0x1.c6af76p-5, 0x1.3b2da6p-7, 0x1.5f0c2cp-10, 0x1.41b772p-13 };
+static const double N(exp2_c)[] = { 0x1.62e43p-1,  0x1.ebfbdcp-3,  0x1.c6af76p-5,
+                                    0x1.3b2da6p-7, 0x1.5f0c2cp-10, 0x1.41b772p-13 };
 static const double N(cbrt_c)[] = { 0x1.bb0fbp+0, -0x1.49254ap+0, 0x1.6d39dp-1, -0x1.44af7cp-3 };
 #define TAN_N 7
-static const double N(tan_c)[TAN_N] = { 0x1.5555605dc5a4bp-2, 0x1.110d8c08805f9p-3,  0x1.badc45c84b5f9p-5, 0x1.5cab1a9729971p-6,
-                                   0x1.632cdc0dd659ep-7, 0x1.652173a241449p-14, 0x1.1ef3304838870p-8 }; /* f64 */
-static const double N(asin_c)[] = { 0x1.5555c8p-3, 0x1.330202p-4, 0x1.747c6ep-5, 0x1.8c31ccp-6, 0x1.596a9ap-5 };
-static const double N(atan_c)[] = { -0x1.555542p-2, 0x1.998dfap-3, -0x1.236f56p-3, 0x1.addb08p-4, -0x1.dd527p-5 };
+static const double N(tan_c)[TAN_N] = { 0x1.5555605dc5a4bp-2, 0x1.110d8c08805f9p-3, 0x1.badc45c84b5f9p-5,
+                                        0x1.5cab1a9729971p-6, 0x1.632cdc0dd659ep-7, 0x1.652173a241449p-14,
+                                        0x1.1ef3304838870p-8 }; /* f64 */
+static const double N(asin_c)[] = { 0x1.5555c8p-3, 0x1.330202p-4, 0x1.747c6ep-5, 0x1.8c31ccp-6,
+                                    0x1.596a9ap-5 };
+static const double N(atan_c)[] = { -0x1.555542p-2, 0x1.998dfap-3, -0x1.236f56p-3, 0x1.addb08p-4,
+                                    -0x1.dd527p-5 };
 static const double N(sinh_c)[] = { 0x1.555556p-3, 0x1.1110ep-7, 0x1.a022bcp-13, 0x1.756c0cp-19 };
-static const double N(erf_c)[] = { 0x1.06eba8p-3, -0x1.81273ep-2, 0x1.ce2cfcp-4, -0x1.b7fa2ep-6, 0x1.5413eep-8, -0x1.a479dap-11, 0x1.4b0152p-14 };
-static const double N(erfc_c)[] = { 0x1.46e80ep+0,  -0x1.7bf5dcp-4, -0x1.54081p-3,  0x1.4ff8ecp-3,  -0x1.bc13a4p-5,
-                                    -0x1.06736ap-7, 0x1.1b526ap-7,  0x1.3128d2p-10, -0x1.46c5e2p-10, -0x1.07e736p-12 };
-static const double N(erf_tail_c)[] = { 0x1.66c65ep-12, 0x1.2088cp+0, 0x1.46bb78p-1, 0x1.a64f82p-4, -0x1.65c464p-6, 0x1.824cfep-9, -0x1.86c6bcp-13 };
+static const double N(erf_c)[] = { 0x1.06eba8p-3, -0x1.81273ep-2,  0x1.ce2cfcp-4, -0x1.b7fa2ep-6,
+                                   0x1.5413eep-8, -0x1.a479dap-11, 0x1.4b0152p-14 };
+static const double N(erfc_c)[] = { 0x1.46e80ep+0,   -0x1.7bf5dcp-4, -0x1.54081p-3, 0x1.4ff8ecp-3,
+                                    -0x1.bc13a4p-5,  -0x1.06736ap-7, 0x1.1b526ap-7, 0x1.3128d2p-10,
+                                    -0x1.46c5e2p-10, -0x1.07e736p-12 };
+static const double N(erf_tail_c)[] = { 0x1.66c65ep-12, 0x1.2088cp+0,  0x1.46bb78p-1,  0x1.a64f82p-4,
+                                        -0x1.65c464p-6, 0x1.824cfep-9, -0x1.86c6bcp-13 };
 #else
 #define EXP2_LOW -1076.0
 #define EXP2_HIGH 1025.0
@@ -44,27 +52,37 @@ static const double N(erf_tail_c)[] = { 0x1.66c65ep-12, 0x1.2088cp+0, 0x1.46bb78
 #define ERFC_CENTRE 2.5
 #define ERFC_HIGH 27.3
 #define ERF_HIGH 6.0
-static const double N(exp2_c)[] = { 0x1.62e42fefa39f3p-1,  0x1.ebfbdff82c599p-3,  0x1.c6b08d7048d75p-5,  0x1.3b2ab6fba1aa3p-7,
-                                    0x1.5d87fe7c08c3cp-10, 0x1.4309130a554e2p-13, 0x1.ffcbecf0626b4p-17, 0x1.62bfd1afb980fp-20,
-                                    0x1.b543c5f9895d0p-24, 0x1.e60bde330dc9ap-28, 0x1.bd4af267b376dp-32 };
-static const double N(cbrt_c)[] = { 0x1.dfdf8286262dbp+0, -0x1.dc9e0db9be67dp+0, 0x1.8faedef7ea957p+0, -0x1.679d4946fd1a6p-1, 0x1.06e62b0344eb2p-3 };
+static const double N(exp2_c)[] = { 0x1.62e42fefa39f3p-1,  0x1.ebfbdff82c599p-3,  0x1.c6b08d7048d75p-5,
+                                    0x1.3b2ab6fba1aa3p-7,  0x1.5d87fe7c08c3cp-10, 0x1.4309130a554e2p-13,
+                                    0x1.ffcbecf0626b4p-17, 0x1.62bfd1afb980fp-20, 0x1.b543c5f9895d0p-24,
+                                    0x1.e60bde330dc9ap-28, 0x1.bd4af267b376dp-32 };
+static const double N(cbrt_c)[] = { 0x1.dfdf8286262dbp+0, -0x1.dc9e0db9be67dp+0, 0x1.8faedef7ea957p+0,
+                                    -0x1.679d4946fd1a6p-1, 0x1.06e62b0344eb2p-3 };
 static const double N(tan_c)[ANGLE_TAN_N] = { ANGLE_TAN_C };
-static const double N(asin_c)[] = { 0x1.5555555555577p-3, 0x1.333333332e10ap-4, 0x1.6db6db7215dcbp-5, 0x1.f1c71a930ca34p-6, 0x1.6e8bdf26ac6b7p-6,
-                                    0x1.1c49ea5853f54p-6, 0x1.ca20334d169c4p-7, 0x1.757fb168cd03fp-7, 0x1.615f9af643d59p-7, 0x1.e3caa77a77c03p-9,
-                                    0x1.644a8781fd85ap-6, -0x1.58f8b25e182ddp-6, 0x1.0b961e480bbd3p-5 };
-static const double N(atan_c)[] = { -0x1.555555555550bp-2, 0x1.999999998e7f7p-3, -0x1.2492491ff3f00p-3, 0x1.c71c6fdb6dbe8p-4,
-                                    -0x1.745cdbae46082p-4, 0x1.3b0f2104ed89ap-4, -0x1.10d60848e9708p-4, 0x1.ddddffb301e8ep-5,
-                                    -0x1.97a1a78d6fbabp-5, 0x1.2b19cf30e2e8dp-5, -0x1.0a81efa616dddp-6 };
-static const double N(sinh_c)[] = { 0x1.5555555555556p-3,  0x1.111111111101dp-7,  0x1.a01a01a03755bp-13, 0x1.71de3a3ad4f12p-19,
-                                    0x1.ae6470257433fp-26, 0x1.6116de9b9dfbap-33, 0x1.b5d02c76afd8fp-41 };
-static const double N(erf_c)[] = { 0x1.06eba8214db68p-3,  -0x1.812746b03799dp-2,  0x1.ce2f21a03f8abp-4,  -0x1.b82ce311a8ffbp-6,
-                                   0x1.565bcceebf601p-8,  -0x1.c02daeb178045p-11, 0x1.f9a2960ec0beap-14, -0x1.f4c8232985fc4p-17,
-                                   0x1.b96acedc3ba1bp-20, -0x1.5b88a17f358f9p-23, 0x1.d3bf3f9d4cef2p-27, -0x1.a1d50553ba183p-31 };
-static const double N(erfc_c)[] = { 0x1.43cc6f6c9672cp+0,   -0x1.f52c5d7e222cdp-4,  -0x1.959ac16f854f2p-4,  0x1.42d379989a726p-3,   -0x1.a5c0c8a40ccfep-4,
-                                    0x1.0c6092a63d8f8p-5,   0x1.e89489cd85591p-11,  -0x1.1f2f13846f66dp-8,  0x1.01e1178c12b6bp-11,  0x1.4b6a69d8f7f2dp-11,
-                                    -0x1.731ac51b5c704p-14, -0x1.dc2c0cd4b99adp-14, 0x1.a43df9bfe120cp-18,  0x1.7d402555e9492p-16,  0x1.5f398adab2643p-19,
-                                    -0x1.1f81eb6245525p-18, -0x1.aa8f81168e336p-20, 0x1.5758eee97a47fp-21,  0x1.15db89c654ce9p-21,  -0x1.564b5b7133ee0p-24,
-                                    -0x1.93ed772764304p-24, 0x1.23b319606de46p-26 };
+static const double N(asin_c)[] = { 0x1.5555555555577p-3, 0x1.333333332e10ap-4, 0x1.6db6db7215dcbp-5,
+                                    0x1.f1c71a930ca34p-6, 0x1.6e8bdf26ac6b7p-6, 0x1.1c49ea5853f54p-6,
+                                    0x1.ca20334d169c4p-7, 0x1.757fb168cd03fp-7, 0x1.615f9af643d59p-7,
+                                    0x1.e3caa77a77c03p-9, 0x1.644a8781fd85ap-6, -0x1.58f8b25e182ddp-6,
+                                    0x1.0b961e480bbd3p-5 };
+static const double N(atan_c)[] = { -0x1.555555555550bp-2, 0x1.999999998e7f7p-3,  -0x1.2492491ff3f00p-3,
+                                    0x1.c71c6fdb6dbe8p-4,  -0x1.745cdbae46082p-4, 0x1.3b0f2104ed89ap-4,
+                                    -0x1.10d60848e9708p-4, 0x1.ddddffb301e8ep-5,  -0x1.97a1a78d6fbabp-5,
+                                    0x1.2b19cf30e2e8dp-5,  -0x1.0a81efa616dddp-6 };
+static const double N(sinh_c)[] = { 0x1.5555555555556p-3,  0x1.111111111101dp-7,  0x1.a01a01a03755bp-13,
+                                    0x1.71de3a3ad4f12p-19, 0x1.ae6470257433fp-26, 0x1.6116de9b9dfbap-33,
+                                    0x1.b5d02c76afd8fp-41 };
+static const double N(erf_c)[] = { 0x1.06eba8214db68p-3,   -0x1.812746b03799dp-2,  0x1.ce2f21a03f8abp-4,
+                                   -0x1.b82ce311a8ffbp-6,  0x1.565bcceebf601p-8,   -0x1.c02daeb178045p-11,
+                                   0x1.f9a2960ec0beap-14,  -0x1.f4c8232985fc4p-17, 0x1.b96acedc3ba1bp-20,
+                                   -0x1.5b88a17f358f9p-23, 0x1.d3bf3f9d4cef2p-27,  -0x1.a1d50553ba183p-31 };
+static const double N(erfc_c)[] = { 0x1.43cc6f6c9672cp+0,   -0x1.f52c5d7e222cdp-4,  -0x1.959ac16f854f2p-4,
+                                    0x1.42d379989a726p-3,   -0x1.a5c0c8a40ccfep-4,  0x1.0c6092a63d8f8p-5,
+                                    0x1.e89489cd85591p-11,  -0x1.1f2f13846f66dp-8,  0x1.01e1178c12b6bp-11,
+                                    0x1.4b6a69d8f7f2dp-11,  -0x1.731ac51b5c704p-14, -0x1.dc2c0cd4b99adp-14,
+                                    0x1.a43df9bfe120cp-18,  0x1.7d402555e9492p-16,  0x1.5f398adab2643p-19,
+                                    -0x1.1f81eb6245525p-18, -0x1.aa8f81168e336p-20, 0x1.5758eee97a47fp-21,
+                                    0x1.15db89c654ce9p-21,  -0x1.564b5b7133ee0p-24, -0x1.93ed772764304p-24,
+                                    0x1.23b319606de46p-26 };
 #endif
 #define POLYNOMIAL(x, c) N(polynomial)(PASS x, N(c), (int)(sizeof N(c) / sizeof *N(c)))
 
@@ -82,7 +100,8 @@ static inline F N(mod)(CTX F x, F y)
 }
 
 #if WIDTH == 64
-/* The whole number of times that mod takes y away. Where y is 0 or either is infinite it is x/y, rounded down: that quotient is a zero, infinite or NaN. */
+/* The whole number of times that mod takes y away. Where y is 0 or either is infinite it is x/y, rounded
+ * down: that quotient is a zero, infinite or NaN. */
 static inline F N(floor_div)(CTX F x, F y)
 {
     F rest = REM(x, y), ratio = DIV(x, y), q = DIV(SUB(x, rest), y);
@@ -93,7 +112,10 @@ static inline F N(floor_div)(CTX F x, F y)
     return SELECT(plain, ratio, SELECT(EQ(q, K(0)), N(signed_as)(PASS K(0), ratio), whole));
 }
 /* In f64, where x - rest, a whole number of times y, is exact as long as f32 holds that number. */
-static inline F32 NAME(floor_div_f32)(CTX F32 x, F32 y) { return TO_F32(N(floor_div)(PASS TO_F64(x), TO_F64(y))); }
+static inline F32 NAME(floor_div_f32)(CTX F32 x, F32 y)
+{
+    return TO_F32(N(floor_div)(PASS TO_F64(x), TO_F64(y)));
+}
 #endif
 
 /* ---- base 2 ---- */
@@ -110,7 +132,8 @@ static inline F N(log2)(CTX F x)
 {
     F e, f = SUB(N(split)(PASS x, true, &e, NULL), K(1));
     F s = DIV(f, ADD(f, K(2))), z = MUL(s, s), h = MUL(MUL(f, f), K(0.5));
-    F high = N(head)(PASS SUB(f, h)), low = ADD(SUB(SUB(f, high), h), MUL(s, ADD(MUL(N(polynomial)(PASS z, N(log_c), LOG_N), z), h)));
+    F high = N(head)(PASS SUB(f, h)),
+      low = ADD(SUB(SUB(f, high), h), MUL(s, ADD(MUL(N(polynomial)(PASS z, N(log_c), LOG_N), z), h)));
     F product = MUL(high, K(LOG2_E_HI)), sum = ADD(e, product);
     F rest = ADD(ADD(MUL(low, K(LOG2_E)), MUL(high, K(LOG2_E_LO))), SUB(product, SUB(sum, e)));
     return N(log_special)(PASS x, ADD(sum, rest), 0);
@@ -118,14 +141,17 @@ static inline F N(log2)(CTX F x)
 
 /* ---- roots ---- */
 
-/* |x| = w·2^(3n) with 1/3 < w < 3; t approximates the root of w in few bits, so that t² is exact, and one step of Halley's completes it. */
+/* |x| = w·2^(3n) with 1/3 < w < 3; t approximates the root of w in few bits, so that t² is exact, and one
+ * step of Halley's completes it. */
 static inline F N(cbrt)(CTX F x)
 {
     F a = ABS(x), e, m = N(split)(PASS a, true, &e, NULL);
-    F shifted = ADD(MUL(e, K(1.0 / 3)), K(SHIFTER + BIAS)), n = SUB(shifted, K(SHIFTER + BIAS)), rest = SUB(e, MUL(n, K(3)));
+    F shifted = ADD(MUL(e, K(1.0 / 3)), K(SHIFTER + BIAS)), n = SUB(shifted, K(SHIFTER + BIAS)),
+      rest = SUB(e, MUL(n, K(3)));
     BOOL below = LT(rest, K(0)), above = GT(rest, K(0));
     F w = MUL(m, SELECT(below, K(0.5), SELECT(above, K(2), K(1))));
-    F r = MUL(POLYNOMIAL(m, cbrt_c), SELECT(below, K(0x1.428a2f98d728bp+0), SELECT(above, K(0x1.965fea53d6e3dp-1), K(1))));
+    F r = MUL(POLYNOMIAL(m, cbrt_c),
+              SELECT(below, K(0x1.428a2f98d728bp+0), SELECT(above, K(0x1.965fea53d6e3dp-1), K(1))));
 #if WIDTH == 64
     F h = SUB(K(1), MUL(MUL(w, r), MUL(r, r)));
     r = ADD(r, MUL(MUL(r, h), ADD(MUL(h, K(2.0 / 9)), K(1.0 / 3))));
@@ -146,7 +172,8 @@ static inline F N(hypot)(CTX F x, F y)
     /* by powers of two into the middle of the range */
     F large = SELECT(GT(a, b), a, b);
     BOOL huge = GT(large, K(0x1p500)), tiny = LT(large, K(0x1p-500));
-    F scale = SELECT(huge, K(0x1p-600), SELECT(tiny, K(0x1p600), K(1))), back = SELECT(huge, K(0x1p600), SELECT(tiny, K(0x1p-600), K(1)));
+    F scale = SELECT(huge, K(0x1p-600), SELECT(tiny, K(0x1p600), K(1))),
+      back = SELECT(huge, K(0x1p600), SELECT(tiny, K(0x1p-600), K(1)));
     F u = MUL(a, scale), v = MUL(b, scale);
     F h = MUL(SQRT(ADD(MUL(u, u), MUL(v, v))), back);
 #endif
@@ -176,7 +203,8 @@ static inline F N(tan)(CTX F x)
     F lost, r = N(reduce_angle)(PASS x, &q, &lost);
     F z = MUL(r, r), rest = ADD(MUL(MUL(r, z), POLYNOMIAL(z, tan_c)), MUL(lost, ADD(z, K(1))));
     F t = SELECT(EQ(r, K(0)), r, ADD(r, rest)); /* -0 stays */
-    F t_hi = N(head)(PASS t), t_lo = SUB(rest, SUB(t_hi, r)), inverse = DIV(K(-1), t), i_hi = N(head)(PASS inverse);
+    F t_hi = N(head)(PASS t), t_lo = SUB(rest, SUB(t_hi, r)), inverse = DIV(K(-1), t),
+      i_hi = N(head)(PASS inverse);
     F cotangent = ADD(i_hi, MUL(inverse, ADD(ADD(MUL(i_hi, t_hi), K(1)), MUL(i_hi, t_lo))));
     F near = SELECT(EQ(AND(q, UK(1)), UK(0)), t, cotangent);
     return FAR(ANGLE_TAN, GT(ABS(x), K(F64_LIMIT)), x, near);
@@ -193,8 +221,10 @@ static inline F N(asin)(CTX F x)
 {
     F a = ABS(x);
     BOOL far = GT(a, K(0.5));
-    F z = SELECT(far, MUL(SUB(K(1), a), K(0.5)), MUL(a, a)), s = SELECT(far, SQRT(z), a), rest = N(asin_rest)(PASS s, z);
-    F beyond = SUB(K(QUARTER_PI_HI), SUB(SUB(ADD(rest, rest), K(2 * QUARTER_PI_LO)), SUB(K(QUARTER_PI_HI), ADD(s, s))));
+    F z = SELECT(far, MUL(SUB(K(1), a), K(0.5)), MUL(a, a)), s = SELECT(far, SQRT(z), a),
+      rest = N(asin_rest)(PASS s, z);
+    F beyond = SUB(K(QUARTER_PI_HI),
+                   SUB(SUB(ADD(rest, rest), K(2 * QUARTER_PI_LO)), SUB(K(QUARTER_PI_HI), ADD(s, s))));
     return N(signed_as)(PASS SELECT(far, beyond, ADD(s, rest)), x);
 }
 
@@ -202,14 +232,16 @@ static inline F N(acos)(CTX F x)
 {
     F a = ABS(x);
     BOOL far = GT(a, K(0.5));
-    F z = SELECT(far, MUL(SUB(K(1), a), K(0.5)), MUL(x, x)), s = SELECT(far, SQRT(z), x), p = ADD(N(asin_rest)(PASS s, z), s), twice = ADD(p, p);
+    F z = SELECT(far, MUL(SUB(K(1), a), K(0.5)), MUL(x, x)), s = SELECT(far, SQRT(z), x),
+      p = ADD(N(asin_rest)(PASS s, z), s), twice = ADD(p, p);
     F near = SUB(K(2 * QUARTER_PI_HI), SUB(p, K(2 * QUARTER_PI_LO)));
     F left = SUB(K(4 * QUARTER_PI_HI), SUB(twice, K(4 * QUARTER_PI_LO)));
     return SELECT(far, SELECT(LT(x, K(0)), left, twice), near);
 }
 
-/* The angle of the point (b, a), or with `left` of (-b, a); a and b are finite and not both 0. With c one of 0, 1/2 and 1 next to the smaller ratio k it
- * is atan(c) + atan((k - c)/(1 + c·k)), taken from pi/2 and from pi where the point lies there. */
+/* The angle of the point (b, a), or with `left` of (-b, a); a and b are finite and not both 0. With c one of
+ * 0, 1/2 and 1 next to the smaller ratio k it is atan(c) + atan((k - c)/(1 + c·k)), taken from pi/2 and from
+ * pi where the point lies there. */
 static inline F N(angle)(CTX F a, F b, const BOOL *left)
 {
     BOOL steep = GT(a, b);
@@ -218,7 +250,8 @@ static inline F N(angle)(CTX F a, F b, const BOOL *left)
     F c = SELECT(most, K(1), SELECT(some, K(0.5), K(0)));
     F r = DIV(SUB(small, MUL(c, large)), ADD(large, MUL(c, small))), z = MUL(r, r);
     F p = ADD(MUL(MUL(r, z), POLYNOMIAL(z, atan_c)), r);
-    F high = SELECT(most, K(QUARTER_PI_HI), SELECT(some, K(ATAN_HALF_HI), K(0))), low = SELECT(most, K(QUARTER_PI_LO), SELECT(some, K(ATAN_HALF_LO), K(0)));
+    F high = SELECT(most, K(QUARTER_PI_HI), SELECT(some, K(ATAN_HALF_HI), K(0))),
+      low = SELECT(most, K(QUARTER_PI_LO), SELECT(some, K(ATAN_HALF_LO), K(0)));
     high = SELECT(steep, SUB(K(2 * QUARTER_PI_HI), high), high);
     low = SELECT(steep, SUB(K(2 * QUARTER_PI_LO), low), low);
     if (left) {
@@ -229,14 +262,19 @@ static inline F N(angle)(CTX F a, F b, const BOOL *left)
     return ADD(high, ADD(p, low));
 }
 
-static inline F N(atan)(CTX F x) { return N(signed_as)(PASS N(angle)(PASS N(at_most)(PASS ABS(x), 0x1p64), K(1), NULL), x); }
+static inline F N(atan)(CTX F x)
+{
+    return N(signed_as)(PASS N(angle)(PASS N(at_most)(PASS ABS(x), 0x1p64), K(1), NULL), x);
+}
 
-/* Scaled into the middle of the range, so that sums are finite and products exact; infinities become (1, 0), (0, 1) and (1, 1), zeros (1, 0). */
+/* Scaled into the middle of the range, so that sums are finite and products exact; infinities become (1, 0),
+ * (0, 1) and (1, 1), zeros (1, 0). */
 static inline F N(atan2)(CTX F y, F x)
 {
     F a = ABS(y), b = ABS(x), large = SELECT(GT(a, b), a, b);
     F scale = SELECT(GT(large, K(0x1p100)), K(0x1p-60), SELECT(LT(large, K(0x1p-60)), K(0x1p60), K(1)));
-    BOOL up = EQ(a, K(INFINITY)), along = EQ(b, K(INFINITY)), endless = OR(up, along), left = NE(AND(BITS(x), UK(SIGN_BIT)), UK(0));
+    BOOL up = EQ(a, K(INFINITY)), along = EQ(b, K(INFINITY)), endless = OR(up, along),
+         left = NE(AND(BITS(x), UK(SIGN_BIT)), UK(0));
     a = SELECT(endless, SELECT(up, K(1), K(0)), MUL(a, scale));
     b = SELECT(endless, SELECT(along, K(1), K(0)), SELECT(EQ(large, K(0)), K(1), MUL(b, scale)));
     return SELECT(OR(NE(x, x), NE(y, y)), ADD(x, y), N(signed_as)(PASS N(angle)(PASS a, b, &left), y));
@@ -279,7 +317,8 @@ static inline F64 N(asinh)(CTX F64 x)
 {
     F64 a = ABS(x), b = N(at_most)(PASS a, 0x1p30), root = SQRT(ADD(MUL(b, b), K(1))), u = ADD(root, b);
     BOOL near = LT(a, K(0.35)), huge = GT(a, K(0x1p28));
-    F64 ratio = DIV(SELECT(near, b, N(root_rest)(PASS b, 1, root)), SELECT(near, ADD(root, K(1)), ADD(root, root)));
+    F64 ratio = DIV(SELECT(near, b, N(root_rest)(PASS b, 1, root)),
+                    SELECT(near, ADD(root, K(1)), ADD(root, root)));
     F64 twice = SUB(b, MUL(b, MUL(ratio, ratio)));
     F64 lost = SELECT(huge, K(0), ADD(SUB(b, SUB(u, root)), ratio)), raise = SELECT(huge, K(1), K(0));
     F64 far = N(log_pair)(PASS SELECT(huge, a, u), lost, &raise);
@@ -287,13 +326,15 @@ static inline F64 N(asinh)(CTX F64 x)
     return SELECT(LT(a, K(INFINITY)), N(signed_as)(PASS y, x), x);
 }
 
-/* log(x + sqrt(x² - 1)) with what rounding lost; near 1 by the tangent of half of it, sqrt((x - 1)/(x + 1)). */
+/* log(x + sqrt(x² - 1)) with what rounding lost; near 1 by the tangent of half of it, sqrt((x - 1)/(x + 1)).
+ */
 static inline F64 N(acosh)(CTX F64 x)
 {
     F64 b = N(at_most)(PASS x, 0x1p30), less = SUB(b, K(1)), more = ADD(b, K(1));
     BOOL near = LT(x, K(1.06)), huge = GT(x, K(0x1p28));
     F64 root = SQRT(SELECT(near, DIV(less, more), MUL(less, more))), u = ADD(b, root);
-    F64 lost = ADD(SUB(root, SUB(u, b)), DIV(N(root_rest)(PASS b, -1, root), ADD(root, root))), raise = SELECT(huge, K(1), K(0));
+    F64 lost = ADD(SUB(root, SUB(u, b)), DIV(N(root_rest)(PASS b, -1, root), ADD(root, root))),
+        raise = SELECT(huge, K(1), K(0));
     F64 far = N(log_pair)(PASS SELECT(huge, x, u), SELECT(huge, K(0), lost), &raise);
     F64 y = SELECT(near, N(log_ratio)(PASS ADD(root, root)), far);
     return SELECT(LT(x, K(1)), K(NAN), SELECT(LT(x, K(INFINITY)), y, x));
@@ -316,20 +357,25 @@ static inline F64 N(atanh)(CTX F64 x)
 static inline F32 NAME(asinh_f32)(CTX F32 x)
 {
     F64 a = ABS(TO_F64(x)), z = MUL(a, a);
-    F64 near = ADD(a, MUL(MUL(a, z), ADD(MUL(z, K(3.0 / 40)), K(-1.0 / 6)))), far = N(log_normal)(PASS ADD(a, SQRT(ADD(z, K(1)))));
+    F64 near = ADD(a, MUL(MUL(a, z), ADD(MUL(z, K(3.0 / 40)), K(-1.0 / 6)))),
+        far = N(log_normal)(PASS ADD(a, SQRT(ADD(z, K(1)))));
     F32 y = TO_F32(SELECT(LT(a, K(0x1p-6)), near, far));
     return SELECT(LT(ABS(x), F32_K(INFINITY)), NAME(signed_as_f32)(PASS y, x), x);
 }
 static inline F32 NAME(acosh_f32)(CTX F32 x)
 {
     F64 b = TO_F64(x);
-    return SELECT(LT(x, F32_K(INFINITY)), TO_F32(SELECT(LT(b, K(1)), K(NAN), N(log_normal)(PASS ADD(b, SQRT(SUB(MUL(b, b), K(1))))))), x);
+    return SELECT(LT(x, F32_K(INFINITY)),
+                  TO_F32(SELECT(LT(b, K(1)), K(NAN), N(log_normal)(PASS ADD(b, SQRT(SUB(MUL(b, b), K(1))))))),
+                  x);
 }
 static inline F32 NAME(atanh_f32)(CTX F32 x)
 {
     F64 a = ABS(TO_F64(x)), z = MUL(a, a);
-    F64 near = ADD(a, MUL(MUL(a, z), ADD(MUL(z, K(1.0 / 5)), K(1.0 / 3)))), far = MUL(N(log_normal)(PASS DIV(ADD(K(1), a), SUB(K(1), a))), K(0.5));
-    F64 y = SELECT(LT(a, K(1)), SELECT(LT(a, K(0x1p-6)), near, far), SELECT(EQ(a, K(1)), K(INFINITY), K(NAN)));
+    F64 near = ADD(a, MUL(MUL(a, z), ADD(MUL(z, K(1.0 / 5)), K(1.0 / 3)))),
+        far = MUL(N(log_normal)(PASS DIV(ADD(K(1), a), SUB(K(1), a))), K(0.5));
+    F64 y = SELECT(LT(a, K(1)), SELECT(LT(a, K(0x1p-6)), near, far),
+                   SELECT(EQ(a, K(1)), K(INFINITY), K(NAN)));
     return NAME(signed_as_f32)(PASS TO_F32(y), x);
 }
 #endif
@@ -361,7 +407,8 @@ static inline F N(erf)(CTX F x)
 static inline F N(erfc)(CTX F x)
 {
     F a = N(at_most)(PASS ABS(x), ERFC_HIGH), tail = N(erfc_tail)(PASS a);
-    F near = ADD(SUB(SUB(K(0.5), x), N(erf_rest)(PASS x)), K(0.5)), far = SELECT(LT(x, K(0)), SUB(K(2), tail), tail);
+    F near = ADD(SUB(SUB(K(0.5), x), N(erf_rest)(PASS x)), K(0.5)),
+      far = SELECT(LT(x, K(0)), SUB(K(2), tail), tail);
     return SELECT(LT(a, K(0.5)), near, far);
 }
 

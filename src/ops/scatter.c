@@ -1,5 +1,6 @@
-/* Rows that write at indices: scatter, which adds, sets, multiplies or keeps extremes, and scatter_affine, the recurrence r = a·r + b at each place, by which
- * products are differentiated. Updates are applied one after the other in row-major order; those whose indices lie outside of x are dropped. */
+/* Rows that write at indices: scatter, which adds, sets, multiplies or keeps extremes, and scatter_affine,
+ * the recurrence r = a·r + b at each place, by which products are differentiated. Updates are applied one
+ * after the other in row-major order; those whose indices lie outside of x are dropped. */
 #include "ops/indexkit.h"
 #include "ops/scalar_c.h"
 #include "ops/scalar_lp.h"
@@ -10,10 +11,17 @@ static struct type operand_type(const struct module *m, const struct fn *f, cons
     return type_get(m, value_type(f, operand(f, n, i)));
 }
 
-static uint32_t mode_of(const struct attr *a) { return a->kind == ATTR_ABSENT ? SCATTER_ADD : (uint32_t)a->i; }
+static uint32_t mode_of(const struct attr *a)
+{
+    return a->kind == ATTR_ABSENT ? SCATTER_ADD : (uint32_t)a->i;
+}
 
 /* What combines an element with an update, OP_COUNT: the update replaces it. */
-static const enum op combine[] = { [SCATTER_ADD] = OP_add, [SCATTER_SET] = OP_COUNT, [SCATTER_MUL] = OP_mul, [SCATTER_MIN] = OP_min, [SCATTER_MAX] = OP_max };
+static const enum op combine[] = { [SCATTER_ADD] = OP_add,
+                                   [SCATTER_SET] = OP_COUNT,
+                                   [SCATTER_MUL] = OP_mul,
+                                   [SCATTER_MIN] = OP_min,
+                                   [SCATTER_MAX] = OP_max };
 
 /* Operands: x, the indices, then `values` arrays of updates. */
 static uint32_t index_count(uint32_t n_operands, uint32_t values) { return n_operands - 1 - values; }
@@ -21,12 +29,14 @@ static uint32_t index_count(uint32_t n_operands, uint32_t values) { return n_ope
 static struct indexed infer_updates(struct infer *in, const struct attr *dims, uint32_t values)
 {
     struct type x = infer_type(in, 0);
-    if (!x.rank) infer_error(in, "operand 0: expected at least one dim, found %s", infer_text(in, in->operands[0]));
+    if (!x.rank)
+        infer_error(in, "operand 0: expected at least one dim, found %s", infer_text(in, in->operands[0]));
     uint32_t n = index_count(in->n_operands, values);
     struct indexed s = infer_indexed(in, dims, 1, n);
     type_id updates = infer_indexed_type(in, &s, 1);
     for (uint32_t k = 0; k < values; k++)
-        infer_same_type(in, updates, in->operands[1 + n + k], arena_printf(&in->m->scratch, "operand %u (updates)", 1 + n + k));
+        infer_same_type(in, updates, in->operands[1 + n + k],
+                        arena_printf(&in->m->scratch, "operand %u (updates)", 1 + n + k));
     return s;
 }
 
@@ -47,7 +57,9 @@ struct walk {
 static struct walk walk_begin(const struct eval *e, const struct attr *dims, uint32_t values)
 {
     uint32_t n = index_count(e->n->n_operands, values);
-    struct walk w = { .e = e, .x = e->operands[0], .u = e->operands[1 + n], .rank = e->operands[1]->rank, .run = 1 };
+    struct walk w = {
+        .e = e, .x = e->operands[0], .u = e->operands[1 + n], .rank = e->operands[1]->rank, .run = 1
+    };
     w.s = indexed_dims(dims, n, w.x->rank);
     w.n = w.u->rank - w.s.n_inner;
     row_major(w.x->rank, w.x->dims, w.strides);
@@ -66,7 +78,8 @@ static bool walk_next(struct walk *w)
     w->from += w->run;
     w->to = 0;
     for (uint32_t k = 0; k < w->rank; k++) at = at * w->u->dims[s->first + k] + w->idx[s->first + k];
-    for (uint32_t i = 0; i + s->n_inner < s->n_rest; i++) w->to += w->idx[i < s->first ? i : i + w->rank] * w->strides[s->rest[i]];
+    for (uint32_t i = 0; i + s->n_inner < s->n_rest; i++)
+        w->to += w->idx[i < s->first ? i : i + w->rank] * w->strides[s->rest[i]];
     for (uint32_t i = 0; i < s->n; i++) {
         int64_t index = index_at(w->e->operands[1 + i], at);
         if (index < 0 || index >= w->x->dims[s->dims[i]]) w->to = INT64_MIN;
@@ -79,9 +92,10 @@ static bool walk_next(struct walk *w)
 
 /* ---- batching ---- */
 
-/* Batched operands for x, indices and updates, and the dims they index: where indices differ by lane the lane is one more index, and updates are
- * [lane, S…, rest…]. Returns whether they do. */
-static bool batch_updates(struct batch *v, const struct indexed *s, uint32_t values, val *operands, uint32_t *dims, uint32_t *n_operands)
+/* Batched operands for x, indices and updates, and the dims they index: where indices differ by lane the lane
+ * is one more index, and updates are [lane, S…, rest…]. Returns whether they do. */
+static bool batch_updates(struct batch *v, const struct indexed *s, uint32_t values, val *operands,
+                          uint32_t *dims, uint32_t *n_operands)
 {
     struct builder *b = v->b;
     bool lanes = false;
@@ -122,20 +136,23 @@ static val unsort_updates(struct builder *b, const struct indexed *s, val u, uin
 
 /* ---- lowering ---- */
 
-/* Memory for the result, with x in it. Where x is a parameter whose memory the result may have (a carry of a loop, an argument given away) and nothing else
- * that is read here reads it, it is there already: only what the updates touch is written. */
+/* Memory for the result, with x in it. Where x is a parameter whose memory the result may have (a carry of a
+ * loop, an argument given away) and nothing else that is read here reads it, it is there already: only what
+ * the updates touch is written. */
 static struct array begin_result(struct lower *L, const struct fn *f, const struct node *n)
 {
     uint32_t over = lower_may_overwrite(L, n, 0);
     bool in_place = over != HOP_NONE && operand(f, n, 0) == over;
-    for (uint32_t k = 1; in_place && k < n->n_operands; k++) in_place = !lower_reads(L, operand(f, n, k), over);
+    for (uint32_t k = 1; in_place && k < n->n_operands; k++)
+        in_place = !lower_reads(L, operand(f, n, k), over);
     struct array to = in_place ? lower_overwrite(L, n, 0) : lower_result(L, n, 0);
     if (!in_place) lower_fill(L, operand(f, n, 0), to);
     return to;
 }
 
-/* Loops over updates: `updates_begin` leaves the loops open inside of the test that the place lies in x; place is its position in x. The loops over
- * what stands behind S are opened by `rest_begin`, for either branch of the test. */
+/* Loops over updates: `updates_begin` leaves the loops open inside of the test that the place lies in x;
+ * place is its position in x. The loops over what stands behind S are opened by `rest_begin`, for either
+ * branch of the test. */
 struct update_loops {
     struct indexed s;
     struct type x, u;
@@ -144,21 +161,26 @@ struct update_loops {
     lpv from[MAX_RANK], index[MAX_RANK];
 };
 
-static struct update_loops updates_begin(struct lower *L, const struct fn *f, const struct node *n, const struct attr *dims, uint32_t values)
+static struct update_loops updates_begin(struct lower *L, const struct fn *f, const struct node *n,
+                                         const struct attr *dims, uint32_t values)
 {
     struct lp *p = lower_lp(L);
     struct module *m = lower_module(L);
     uint32_t n_index = index_count(n->n_operands, values);
-    struct update_loops w = { .x = operand_type(m, f, n, 0), .u = operand_type(m, f, n, 1 + n_index), .rank = operand_type(m, f, n, 1).rank };
+    struct update_loops w = { .x = operand_type(m, f, n, 0),
+                              .u = operand_type(m, f, n, 1 + n_index),
+                              .rank = operand_type(m, f, n, 1).rank };
     w.x_type = value_type(f, operand(f, n, 0));
     w.u_type = value_type(f, operand(f, n, 1 + n_index));
     w.s = indexed_dims(dims, n_index, w.x.rank);
     w.head = w.s.first + w.rank;
     lpv zero = lp_index(p, 0), one = lp_index(p, 1), inside = LPV_NONE;
-    for (uint32_t i = 0; i < w.head; i++) w.from[i] = lp_for_begin(p, zero, lower_dim(L, w.u.dims[i]), one, FOR_SERIAL);
+    for (uint32_t i = 0; i < w.head; i++)
+        w.from[i] = lp_for_begin(p, zero, lower_dim(L, w.u.dims[i]), one, FOR_SERIAL);
     for (uint32_t i = 0; i < n_index; i++) {
         lpv at = lower_index(p, lower_elem(L, operand(f, n, 1 + i), w.from + w.s.first));
-        lpv here = lp_bin(p, LP_AND, lp_bin(p, LP_GE, at, zero), lp_bin(p, LP_LT, at, lower_dim(L, w.x.dims[w.s.dims[i]])));
+        lpv here = lp_bin(p, LP_AND, lp_bin(p, LP_GE, at, zero),
+                          lp_bin(p, LP_LT, at, lower_dim(L, w.x.dims[w.s.dims[i]])));
         inside = inside == LPV_NONE ? here : lp_bin(p, LP_AND, inside, here);
         w.index[i] = at;
     }
@@ -166,13 +188,15 @@ static struct update_loops updates_begin(struct lower *L, const struct fn *f, co
     return w;
 }
 
-/* Opens the loops over the rest and gives the position in x. Side by side where the last of them is x's last dim. */
+/* Opens the loops over the rest and gives the position in x. Side by side where the last of them is x's last
+ * dim. */
 static lpv rest_begin(struct lower *L, struct update_loops *w)
 {
     struct lp *p = lower_lp(L);
     lpv at[MAX_RANK];
     for (uint32_t i = w->head; i < w->u.rank; i++)
-        w->from[i] = lp_for_begin(p, lp_index(p, 0), lower_dim(L, w->u.dims[i]), lp_index(p, 1), i + 1u == w->u.rank && w->s.n_inner ? FOR_VECTOR : FOR_SERIAL);
+        w->from[i] = lp_for_begin(p, lp_index(p, 0), lower_dim(L, w->u.dims[i]), lp_index(p, 1),
+                                  i + 1u == w->u.rank && w->s.n_inner ? FOR_VECTOR : FOR_SERIAL);
     for (uint32_t i = 0; i < w->s.n; i++) at[w->s.dims[i]] = w->index[i];
     for (uint32_t i = 0; i < w->s.n_rest; i++) at[w->s.rest[i]] = w->from[i < w->s.first ? i : i + w->rank];
     return lower_flatten(L, w->x_type, at);
@@ -194,7 +218,8 @@ static void infer_scatter(struct infer *in)
     infer_updates(in, &in->attrs[SCATTER_DIMS], 1);
     uint32_t mode = mode_of(&in->attrs[SCATTER_MODE]);
     if (mode != SCATTER_SET && !scalar_c_defined(combine[mode], (enum dtype)infer_type(in, 0).dtype))
-        infer_error(in, "operand 0: expected numbers to combine with, found %s", infer_text(in, in->operands[0]));
+        infer_error(in, "operand 0: expected numbers to combine with, found %s",
+                    infer_text(in, in->operands[0]));
     infer_result(in, in->operands[0]);
 }
 
@@ -209,7 +234,9 @@ static void eval_scatter(struct eval *e)
         if (w.to < 0) continue;
         char *to = (char *)r->data + w.to * (int64_t)width;
         const char *from = (const char *)w.u->data + w.from * (int64_t)width;
-        if (mode != SCATTER_SET) scalar_c_apply(combine[mode], w.run, (enum dtype)x->dtype, to, 2, both, (const void *const[]){ to, from });
+        if (mode != SCATTER_SET)
+            scalar_c_apply(combine[mode], w.run, (enum dtype)x->dtype, to, 2, both,
+                           (const void *const[]){ to, from });
         else memcpy(to, from, (size_t)w.run * width);
     }
 }
@@ -221,10 +248,15 @@ struct parts {
     const val *indices;
     val x, u;
 };
-static struct parts parts_of(struct builder *b, const struct attr *dims, const val *operands, uint32_t n_operands, uint32_t values)
+static struct parts parts_of(struct builder *b, const struct attr *dims, const val *operands,
+                             uint32_t n_operands, uint32_t values)
 {
     uint32_t n = index_count(n_operands, values);
-    return (struct parts){ .b = b, .s = indexed_dims(dims, n, emit_type(b, operands[0]).rank), .indices = operands + 1, .x = operands[0], .u = operands[1 + n] };
+    return (struct parts){ .b = b,
+                           .s = indexed_dims(dims, n, emit_type(b, operands[0]).rank),
+                           .indices = operands + 1,
+                           .x = operands[0],
+                           .u = operands[1 + n] };
 }
 
 /* v at the places of the updates where `kept` (bool over S) holds, else 0. */
@@ -235,7 +267,8 @@ static val gather_kept(const struct parts *p, val v, val kept)
     return emit_as(p->b, r, builder_type(p->b, p->u));
 }
 
-/* bool over S: which updates are the last at their place. Each writes its number there, and sees whether it is still there. */
+/* bool over S: which updates are the last at their place. Each writes its number there, and sees whether it
+ * is still there. */
 static val last_writers(const struct parts *p)
 {
     struct builder *b = p->b;
@@ -244,21 +277,27 @@ static val last_writers(const struct parts *p)
     if (!s.rank) return inside;
     for (uint32_t d = 0; d < s.rank; d++) {
         val at = emit_iota(b, s.rank, s.dims, d);
-        number = number == VAL_NONE ? at : emit2(b, OP_add, emit2(b, OP_mul, number, emit_dim_full(b, s.dims[d], s.rank, s.dims)), at);
+        number = number == VAL_NONE
+                     ? at
+                     : emit2(b, OP_add, emit2(b, OP_mul, number, emit_dim_full(b, s.dims[d], s.rank, s.dims)),
+                             at);
     }
     dim dims[MAX_RANK];
     for (uint32_t i = 0; i < p->s.n; i++) dims[i] = x.dims[p->s.dims[i]];
     struct indexed places = indexed_dims(&A_NONE, p->s.n, p->s.n);
-    val written = emit_scatter(b, emit_full(b, DT_I64, -1, p->s.n, dims), &places, p->indices, number, SCATTER_SET);
+    val written = emit_scatter(b, emit_full(b, DT_I64, -1, p->s.n, dims), &places, p->indices, number,
+                               SCATTER_SET);
     return emit2(b, OP_and, inside, emit2(b, OP_eq, emit_gather(b, written, &places, p->indices), number));
 }
 
 static val same_number(struct builder *b, val x, val y)
 {
-    return emit2(b, OP_or, emit2(b, OP_eq, x, y), emit2(b, OP_and, emit2(b, OP_ne, x, x), emit2(b, OP_ne, y, y)));
+    return emit2(b, OP_or, emit2(b, OP_eq, x, y),
+                 emit2(b, OP_and, emit2(b, OP_ne, x, x), emit2(b, OP_ne, y, y)));
 }
 
-/* Which elements of x and which updates equal the result at their place, and how many there are: these share the derivative evenly. */
+/* Which elements of x and which updates equal the result at their place, and how many there are: these share
+ * the derivative evenly. */
 static void extreme_winners(const struct parts *p, val r, val *wins_x, val *wins_u, val *count)
 {
     struct builder *b = p->b;
@@ -267,10 +306,12 @@ static void extreme_winners(const struct parts *p, val r, val *wins_x, val *wins
     *wins_x = same_number(b, p->x, r);
     *wins_u = same_number(b, p->u, emit_as(b, emit_gather(b, r, &p->s, p->indices), builder_type(b, p->u)));
     *wins_u = emit2(b, OP_and, *wins_u, spread_over(b, &p->s, inside, p->u));
-    *count = emit_scatter(b, emit_cast(b, *wins_x, t), &p->s, p->indices, emit_cast(b, *wins_u, t), SCATTER_ADD);
+    *count = emit_scatter(b, emit_cast(b, *wins_x, t), &p->s, p->indices, emit_cast(b, *wins_u, t),
+                          SCATTER_ADD);
 }
 
-/* r = a·r + b at each place, one update after the other: the last r (result 0) and r before each update (result 1). */
+/* r = a·r + b at each place, one update after the other: the last r (result 0) and r before each update
+ * (result 1). */
 static val emit_affine(const struct parts *p, val x, const val *indices, val a, val c)
 {
     val operands[MAX_RANK + 3] = { x };
@@ -290,15 +331,17 @@ static val reversed(struct builder *b, val v, uint32_t rank, uint32_t skip)
     return rank ? emit(b, OP_reverse, &v, 1, &a) : v;
 }
 
-/* The adjoint of r = a·r + b: s = a·s + c from the last update to the first, begun with the cotangent of r; c: cotangents of what was before. Gives s at
- * the end, and s before each update, which is the cotangent of b there. */
+/* The adjoint of r = a·r + b: s = a·s + c from the last update to the first, begun with the cotangent of r;
+ * c: cotangents of what was before. Gives s at the end, and s before each update, which is the cotangent of b
+ * there. */
 static val affine_adjoint(const struct parts *p, val a, val ct, val c, val *each)
 {
     struct builder *b = p->b;
     uint32_t rank = emit_type(b, p->indices[0]).rank;
     val indices[MAX_RANK];
     for (uint32_t i = 0; i < p->s.n; i++) indices[i] = reversed(b, p->indices[i], rank, 0);
-    val s = emit_affine(p, ct, indices, reversed(b, a, rank, p->s.first), c == VAL_NONE ? emit_full_like(b, a, 0) : reversed(b, c, rank, p->s.first));
+    val s = emit_affine(p, ct, indices, reversed(b, a, rank, p->s.first),
+                        c == VAL_NONE ? emit_full_like(b, a, 0) : reversed(b, c, rank, p->s.first));
     *each = reversed(b, s + 1, rank, p->s.first);
     return s;
 }
@@ -309,20 +352,30 @@ static void vjp_scatter(struct vjp *v)
     uint32_t mode = mode_of(&v->attrs[SCATTER_MODE]), last = v->n->n_operands - 1;
     struct parts p = parts_of(b, &v->attrs[SCATTER_DIMS], v->operands, v->n->n_operands, 1);
     val ct = v->ct[0];
-    if (mode == SCATTER_MUL) { /* the factors before an update and those after it, each multiplied up: no division, so zeros are no exception */
+    if (mode == SCATTER_MUL) { /* the factors before an update and those after it, each multiplied up: no
+                                  division, so zeros are no exception */
         val zeros = emit_full_like(b, p.u, 0), each, s = affine_adjoint(&p, p.u, ct, VAL_NONE, &each);
         if (v->active[0]) v->out[0] = s;
-        if (v->active[last]) v->out[last] = emit2(b, OP_mul, each, emit_affine(&p, p.x, p.indices, p.u, zeros) + 1);
+        if (v->active[last])
+            v->out[last] = emit2(b, OP_mul, each, emit_affine(&p, p.x, p.indices, p.u, zeros) + 1);
     } else if (mode == SCATTER_MIN || mode == SCATTER_MAX) {
         val wins_x, wins_u, count;
         extreme_winners(&p, v->results[0], &wins_x, &wins_u, &count);
         val share = emit2(b, OP_div, ct, emit2(b, OP_max, count, emit_full_like(b, count, 1)));
         if (v->active[0]) v->out[0] = emit_select(b, wins_x, share, emit_full_like(b, share, 0));
-        if (v->active[last]) v->out[last] = emit_select(b, wins_u, emit_as(b, emit_gather(b, share, &p.s, p.indices), builder_type(b, p.u)), emit_full_like(b, p.u, 0));
+        if (v->active[last])
+            v->out[last] = emit_select(b, wins_u,
+                                       emit_as(b, emit_gather(b, share, &p.s, p.indices),
+                                               builder_type(b, p.u)),
+                                       emit_full_like(b, p.u, 0));
     } else {
         bool set = mode == SCATTER_SET;
-        if (v->active[0]) v->out[0] = set ? emit_scatter(b, ct, &p.s, p.indices, emit_full_like(b, p.u, 0), SCATTER_SET) : ct;
-        if (v->active[last]) v->out[last] = gather_kept(&p, ct, set ? last_writers(&p) : indices_in_range(b, &p.s, p.x, p.indices));
+        if (v->active[0])
+            v->out[0] = set ? emit_scatter(b, ct, &p.s, p.indices, emit_full_like(b, p.u, 0), SCATTER_SET)
+                            : ct;
+        if (v->active[last])
+            v->out[last] = gather_kept(&p, ct,
+                                       set ? last_writers(&p) : indices_in_range(b, &p.s, p.x, p.indices));
     }
 }
 
@@ -339,7 +392,8 @@ static void jvp_scatter(struct jvp *j)
     }
     if (tx == VAL_NONE) tx = emit_full_like(b, p.x, 0);
     if (tu == VAL_NONE) tu = emit_full_like(b, p.u, 0);
-    if (mode == SCATTER_ADD || mode == SCATTER_SET) j->out[0] = emit_scatter(b, tx, &p.s, p.indices, tu, mode);
+    if (mode == SCATTER_ADD || mode == SCATTER_SET)
+        j->out[0] = emit_scatter(b, tx, &p.s, p.indices, tu, mode);
     else if (mode == SCATTER_MUL) {
         val before = emit_affine(&p, p.x, p.indices, p.u, emit_full_like(b, p.u, 0)) + 1;
         j->out[0] = emit_affine(&p, tx, p.indices, p.u, emit2(b, OP_mul, tu, before));
@@ -348,14 +402,16 @@ static void jvp_scatter(struct jvp *j)
         extreme_winners(&p, j->results[0], &wins_x, &wins_u, &count);
         tx = emit_select(b, wins_x, tx, emit_full_like(b, tx, 0));
         tu = emit_select(b, wins_u, tu, emit_full_like(b, tu, 0));
-        j->out[0] = emit2(b, OP_div, emit_scatter(b, tx, &p.s, p.indices, tu, SCATTER_ADD), emit2(b, OP_max, count, emit_full_like(b, count, 1)));
+        j->out[0] = emit2(b, OP_div, emit_scatter(b, tx, &p.s, p.indices, tu, SCATTER_ADD),
+                          emit2(b, OP_max, count, emit_full_like(b, count, 1)));
     }
 }
 
 static void batch_scatter(struct batch *v)
 {
     if (batch_none(v)) return;
-    struct indexed s = indexed_dims(&v->attrs[SCATTER_DIMS], index_count(v->n->n_operands, 1), emit_type(v->b, v->operands[0]).rank - v->batched[0]);
+    struct indexed s = indexed_dims(&v->attrs[SCATTER_DIMS], index_count(v->n->n_operands, 1),
+                                    emit_type(v->b, v->operands[0]).rank - v->batched[0]);
     val operands[MAX_RANK + 3];
     uint32_t dims[MAX_RANK + 1], n;
     bool lanes = batch_updates(v, &s, 1, operands, dims, &n);
@@ -371,7 +427,9 @@ static void block_scatter(struct lower *L, const struct fn *f, const struct node
     struct array to = begin_result(L, f, n);
     struct update_loops w = updates_begin(L, f, n, node_attr(f, n, SCATTER_DIMS), 1);
     lpv place = lp_bin(p, LP_ADD, to.at, rest_begin(L, &w)), u = lower_elem(L, updates, w.from);
-    lp_store(p, to.buffer, place, mode == SCATTER_SET ? u : scalar_lp(p, combine[mode], (lpv[]){ lp_load(p, to.buffer, place), u }));
+    lp_store(p, to.buffer, place,
+             mode == SCATTER_SET ? u
+                                 : scalar_lp(p, combine[mode], (lpv[]){ lp_load(p, to.buffer, place), u }));
     rest_end(L, &w);
     updates_end(L, &w);
 }
@@ -383,49 +441,91 @@ static uint8_t use_scatter(const struct fn *f, const struct node *n, uint32_t i)
     return i && i + 1 < n->n_operands ? USE_MANY : USE_ONCE;
 }
 
-static const char *const scatter_modes[] = { [SCATTER_ADD] = "add", [SCATTER_SET] = "set", [SCATTER_MUL] = "mul", [SCATTER_MIN] = "min", [SCATTER_MAX] = "max", NULL };
+static const char *const scatter_modes[] = {
+    [SCATTER_ADD] = "add", [SCATTER_SET] = "set", [SCATTER_MUL] = "mul",
+    [SCATTER_MIN] = "min", [SCATTER_MAX] = "max", NULL
+};
 static const struct attr_spec scatter_attrs[] = { [SCATTER_DIMS] = { "dims", ATTR_INTS, false, NULL },
-                                                  [SCATTER_MODE] = { "mode", ATTR_WORD, false, scatter_modes } };
-static const struct op_lower lower_scatter = { .kind = LOWER_BLOCK, .access = ACCESS_GATHER, .cost = COST_EXPENSIVE, .block = block_scatter,
+                                                  [SCATTER_MODE] = { "mode", ATTR_WORD, false,
+                                                                     scatter_modes } };
+static const struct op_lower lower_scatter = { .kind = LOWER_BLOCK,
+                                               .access = ACCESS_GATHER,
+                                               .cost = COST_EXPENSIVE,
+                                               .block = block_scatter,
                                                .operand_use = use_scatter };
 #define SCATTER_SAMPLES(mode) \
-    { "hop 1\nfn @sample(%x: f32[4], %i: i64[6], %u: f32[6]) -> (f32[4]) {\n  %y = scatter {mode = " mode "} (%x, %i, %u)\n  return %y\n}\n", "i = -1..5" }, \
-    { "hop 1\nfn @sample[T](%x: f64[2, 3, 2], %i: i32[T, 2], %u: f64[2, T, 2, 2]) -> (f64[2, 3, 2]) {\n" \
-      "  %y = scatter {dims = [1], mode = " mode "} (%x, %i, %u)\n  return %y\n}\n", NULL }, \
-    { "hop 1\nfn @sample[T](%x: f64[3, T, 2], %i: i64[T, 2], %j: i64[T, 2], %u: f64[T, 2, T]) -> (f64[3, T, 2]) {\n" \
-      "  %y = scatter {dims = [2, 0], mode = " mode "} (%x, %i, %j, %u)\n  return %y\n}\n", "i = -1..3, j = 0..4" }, \
-    { "hop 1\nfn @sample[T](%x: f32[T, 2], %i: i64[], %u: f32[2]) -> (f32[T, 2]) {\n  %y = scatter {mode = " mode "} (%x, %i, %u)\n  return %y\n}\n", NULL }, \
-    { "hop 1\nfn @sample(%x: i64[3], %i: i64[4], %u: i64[4]) -> (i64[3]) {\n  %y = scatter {mode = " mode "} (%x, %i, %u)\n  return %y\n}\n", NULL }
+    { "hop 1\nfn @sample(%x: f32[4], %i: i64[6], %u: f32[6]) -> (f32[4]) {\n  %y = scatter {mode = " mode \
+      "} (%x, %i, %u)\n  return %y\n}\n", \
+      "i = -1..5" }, \
+        { "hop 1\nfn @sample[T](%x: f64[2, 3, 2], %i: i32[T, 2], %u: f64[2, T, 2, 2]) -> (f64[2, 3, 2]) {\n" \
+          "  %y = scatter {dims = [1], mode = " mode "} (%x, %i, %u)\n  return %y\n}\n", \
+          NULL }, \
+        { "hop 1\nfn @sample[T](%x: f64[3, T, 2], %i: i64[T, 2], %j: i64[T, 2], %u: f64[T, 2, T]) -> " \
+          "(f64[3, T, 2]) {\n" \
+          "  %y = scatter {dims = [2, 0], mode = " mode "} (%x, %i, %j, %u)\n  return %y\n}\n", \
+          "i = -1..3, j = 0..4" }, \
+        { "hop 1\nfn @sample[T](%x: f32[T, 2], %i: i64[], %u: f32[2]) -> (f32[T, 2]) {\n  %y = scatter " \
+          "{mode = " mode "} (%x, %i, %u)\n  return %y\n}\n", \
+          NULL }, \
+    { \
+        "hop 1\nfn @sample(%x: i64[3], %i: i64[4], %u: i64[4]) -> (i64[3]) {\n  %y = scatter {mode = " mode \
+        "} (%x, %i, %u)\n  return %y\n}\n", \
+            NULL \
+    }
 static const struct op_sample scatter_samples[] = {
-    SCATTER_SAMPLES("add"), SCATTER_SAMPLES("set"), SCATTER_SAMPLES("mul"), SCATTER_SAMPLES("min"), SCATTER_SAMPLES("max"),
-    { "hop 1\nfn @sample(%x: u32[3, 2], %i: i32[0], %u: u32[3, 0]) -> (u32[3, 2]) {\n  %y = scatter {dims = [1]} (%x, %i, %u)\n  return %y\n}\n", NULL },
-    { "hop 1\nfn @sample(%x: f16[3, 2], %i: i32[4], %u: f16[4, 2]) -> (f16[3, 2]) {\n  %y = scatter(%x, %i, %u)\n  return %y\n}\n", NULL },
-    { "hop 1\nfn @sample(%x: i8[3], %i: i32[4], %u: i8[4]) -> (i8[3]) {\n  %y = scatter {mode = mul} (%x, %i, %u)\n  return %y\n}\n", NULL },
-    { "hop 1\nfn @sample(%x: bool[3, 2], %i: i32[3], %j: i32[3], %u: bool[3]) -> (bool[3, 2]) {\n  %y = scatter {mode = set} (%x, %i, %j, %u)\n  return %y\n}\n", NULL },
-    { "hop 1\nfn @sample(%x: f32[0, 2], %i: i64[3], %u: f32[3, 2]) -> (f32[0, 2]) {\n  %y = scatter {mode = max} (%x, %i, %u)\n  return %y\n}\n", NULL },
+    SCATTER_SAMPLES("add"),
+    SCATTER_SAMPLES("set"),
+    SCATTER_SAMPLES("mul"),
+    SCATTER_SAMPLES("min"),
+    SCATTER_SAMPLES("max"),
+    { "hop 1\nfn @sample(%x: u32[3, 2], %i: i32[0], %u: u32[3, 0]) -> (u32[3, 2]) {\n  %y = scatter {dims = "
+      "[1]} (%x, %i, %u)\n  return %y\n}\n",
+      NULL },
+    { "hop 1\nfn @sample(%x: f16[3, 2], %i: i32[4], %u: f16[4, 2]) -> (f16[3, 2]) {\n  %y = scatter(%x, %i, "
+      "%u)\n  return %y\n}\n",
+      NULL },
+    { "hop 1\nfn @sample(%x: i8[3], %i: i32[4], %u: i8[4]) -> (i8[3]) {\n  %y = scatter {mode = mul} (%x, "
+      "%i, %u)\n  return %y\n}\n",
+      NULL },
+    { "hop 1\nfn @sample(%x: bool[3, 2], %i: i32[3], %j: i32[3], %u: bool[3]) -> (bool[3, 2]) {\n  %y = "
+      "scatter {mode = set} (%x, %i, %j, %u)\n  return %y\n}\n",
+      NULL },
+    { "hop 1\nfn @sample(%x: f32[0, 2], %i: i64[3], %u: f32[3, 2]) -> (f32[0, 2]) {\n  %y = scatter {mode = "
+      "max} (%x, %i, %u)\n  return %y\n}\n",
+      NULL },
 };
 const struct op_row row_scatter = {
     .name = "scatter",
-    .meaning = "x with updates added to (or set, multiplied to, kept if smaller or larger) at given indices along the dims listed (absent: the first ones), one after "
+    .meaning = "x with updates added to (or set, multiplied to, kept if smaller or larger) at given indices "
+               "along the dims listed (absent: the first ones), one after "
                "the other in row-major order; indices out of range are dropped",
-    .sig = { 3, MANY, ROW_ATTRS(scatter_attrs) }, .infer = infer_scatter, .eval = eval_scatter, .vjp = vjp_scatter, .jvp = jvp_scatter,
-    .batch = batch_scatter, .lower = &lower_scatter, ROW_SAMPLES(scatter_samples),
+    .sig = { 3, MANY, ROW_ATTRS(scatter_attrs) },
+    .infer = infer_scatter,
+    .eval = eval_scatter,
+    .vjp = vjp_scatter,
+    .jvp = jvp_scatter,
+    .batch = batch_scatter,
+    .lower = &lower_scatter,
+    ROW_SAMPLES(scatter_samples),
 };
 
 /* ---- scatter_affine ---- */
 
 static void infer_affine(struct infer *in)
 {
-    if (in->n_operands < 4) infer_error(in, "expected x, indices, factors and terms, found %u operands", in->n_operands);
+    if (in->n_operands < 4)
+        infer_error(in, "expected x, indices, factors and terms, found %u operands", in->n_operands);
     infer_updates(in, &in->attrs[SCATTER_DIMS], 2);
-    if (!scalar_c_defined(OP_mul, (enum dtype)infer_type(in, 0).dtype)) infer_error(in, "operand 0: expected numbers, found %s", infer_text(in, in->operands[0]));
+    if (!scalar_c_defined(OP_mul, (enum dtype)infer_type(in, 0).dtype))
+        infer_error(in, "operand 0: expected numbers, found %s", infer_text(in, in->operands[0]));
     infer_result(in, in->operands[0]);
     infer_result(in, in->operands[in->n_operands - 1]);
 }
 
 static void eval_affine(struct eval *e)
 {
-    const struct tensor *x = e->operands[0], *r = e->results[0], *before = e->results[1], *term = e->operands[e->n->n_operands - 1];
+    const struct tensor *x = e->operands[0], *r = e->results[0], *before = e->results[1],
+                        *term = e->operands[e->n->n_operands - 1];
     size_t width = tensor_width(x);
     const uint8_t both[2] = { x->dtype, x->dtype };
     if (r->count) memcpy(r->data, x->data, (size_t)r->count * width);
@@ -435,8 +535,10 @@ static void eval_affine(struct eval *e)
         if (w.to < 0) continue;
         char *to = (char *)r->data + w.to * (int64_t)width;
         memcpy((char *)before->data + from, to, (size_t)w.run * width);
-        scalar_c_apply(OP_mul, w.run, (enum dtype)x->dtype, to, 2, both, (const void *const[]){ to, (const char *)w.u->data + from });
-        scalar_c_apply(OP_add, w.run, (enum dtype)x->dtype, to, 2, both, (const void *const[]){ to, (const char *)term->data + from });
+        scalar_c_apply(OP_mul, w.run, (enum dtype)x->dtype, to, 2, both,
+                       (const void *const[]){ to, (const char *)w.u->data + from });
+        scalar_c_apply(OP_add, w.run, (enum dtype)x->dtype, to, 2, both,
+                       (const void *const[]){ to, (const char *)term->data + from });
     }
 }
 
@@ -445,9 +547,11 @@ static void vjp_affine(struct vjp *v)
     struct builder *b = v->b;
     uint32_t n = v->n->n_operands;
     struct parts p = parts_of(b, &v->attrs[SCATTER_DIMS], v->operands, n, 2);
-    val each, s = affine_adjoint(&p, p.u, v->ct[0] != VAL_NONE ? v->ct[0] : emit_full_like(b, p.x, 0), v->ct[1], &each);
+    val each, s = affine_adjoint(&p, p.u, v->ct[0] != VAL_NONE ? v->ct[0] : emit_full_like(b, p.x, 0),
+                                 v->ct[1], &each);
     if (v->active[0]) v->out[0] = s;
-    if (v->active[n - 2]) v->out[n - 2] = emit_as(b, emit2(b, OP_mul, each, v->results[1]), builder_type(b, p.u));
+    if (v->active[n - 2])
+        v->out[n - 2] = emit_as(b, emit2(b, OP_mul, each, v->results[1]), builder_type(b, p.u));
     if (v->active[n - 1]) v->out[n - 1] = emit_as(b, each, builder_type(b, v->operands[n - 1]));
 }
 
@@ -472,7 +576,8 @@ static void batch_affine(struct batch *v)
 {
     if (batch_none(v)) return;
     struct builder *b = v->b;
-    struct indexed s = indexed_dims(&v->attrs[SCATTER_DIMS], index_count(v->n->n_operands, 2), emit_type(b, v->operands[0]).rank - v->batched[0]);
+    struct indexed s = indexed_dims(&v->attrs[SCATTER_DIMS], index_count(v->n->n_operands, 2),
+                                    emit_type(b, v->operands[0]).rank - v->batched[0]);
     val operands[MAX_RANK + 4];
     uint32_t dims[MAX_RANK + 1], n;
     bool lanes = batch_updates(v, &s, 2, operands, dims, &n);
@@ -488,7 +593,8 @@ static void block_affine(struct lower *L, const struct fn *f, const struct node 
     val factors = operand(f, n, n->n_operands - 2), terms = operand(f, n, n->n_operands - 1);
     struct array to = begin_result(L, f, n), before = { HOP_NONE, LPV_NONE };
     bool kept = lower_result_used(L, n, 1);
-    bool scalar = !type_get(lower_module(L), value_type(f, n->results + 1)).rank; /* one update of one element: it is kept at hand */
+    bool scalar = !type_get(lower_module(L), value_type(f, n->results + 1))
+                       .rank; /* one update of one element: it is kept at hand */
     enum dtype t = (enum dtype)operand_type(lower_module(L), f, n, 0).dtype;
     uint32_t local = scalar ? lp_local(p, t, LOCAL_SCALAR, "before") : HOP_NONE;
     lpv zero = lp_const_bits(p, t, 0);
@@ -496,7 +602,8 @@ static void block_affine(struct lower *L, const struct fn *f, const struct node 
     if (scalar) lp_set(p, local, zero);
     struct update_loops w = updates_begin(L, f, n, node_attr(f, n, SCATTER_DIMS), 2);
     lpv place = lp_bin(p, LP_ADD, to.at, rest_begin(L, &w)), old = lp_load(p, to.buffer, place);
-    if (kept && !scalar) lp_store(p, before.buffer, lp_bin(p, LP_ADD, before.at, lower_flatten(L, w.u_type, w.from)), old);
+    if (kept && !scalar)
+        lp_store(p, before.buffer, lp_bin(p, LP_ADD, before.at, lower_flatten(L, w.u_type, w.from)), old);
     if (scalar) lp_set(p, local, old);
     lpv product = scalar_lp(p, OP_mul, (lpv[]){ old, lower_elem(L, factors, w.from) });
     lp_store(p, to.buffer, place, scalar_lp(p, OP_add, (lpv[]){ product, lower_elem(L, terms, w.from) }));
@@ -518,19 +625,40 @@ static uint8_t use_affine(const struct fn *f, const struct node *n, uint32_t i)
 }
 
 static const struct attr_spec affine_attrs[] = { [SCATTER_DIMS] = { "dims", ATTR_INTS, false, NULL } };
-static const struct op_lower lower_affine = { .kind = LOWER_BLOCK, .access = ACCESS_GATHER, .cost = COST_EXPENSIVE, .block = block_affine, .operand_use = use_affine };
+static const struct op_lower lower_affine = { .kind = LOWER_BLOCK,
+                                              .access = ACCESS_GATHER,
+                                              .cost = COST_EXPENSIVE,
+                                              .block = block_affine,
+                                              .operand_use = use_affine };
 static const struct op_sample affine_samples[] = {
-    { "hop 1\nfn @sample(%x: f32[4], %i: i64[6], %a: f32[6], %b: f32[6]) -> (f32[4], f32[6]) {\n  %y, %z = scatter_affine(%x, %i, %a, %b)\n  return %y, %z\n}\n", "i = -1..5" },
-    { "hop 1\nfn @sample[T](%x: f64[2, 3, 2], %i: i32[T], %a: f64[2, T, 2], %b: f64[2, T, 2]) -> (f64[2, 3, 2], f64[2, T, 2]) {\n"
-      "  %y, %z = scatter_affine {dims = [1]} (%x, %i, %a, %b)\n  return %y, %z\n}\n", NULL },
-    { "hop 1\nfn @sample(%x: f64[3, 2, 2], %i: i64[2, 2], %j: i64[2, 2], %a: f64[2, 2, 2], %b: f64[2, 2, 2]) -> (f64[3, 2, 2], f64[2, 2, 2]) {\n"
-      "  %y, %z = scatter_affine {dims = [2, 0]} (%x, %i, %j, %a, %b)\n  return %y, %z\n}\n", NULL },
-    { "hop 1\nfn @sample(%x: f64[2], %i: i64[], %a: f64[], %b: f64[]) -> (f64[2], f64[]) {\n  %y, %z = scatter_affine(%x, %i, %a, %b)\n  return %y, %z\n}\n", NULL },
-    { "hop 1\nfn @sample(%x: i32[3], %i: i64[5], %a: i32[5], %b: i32[5]) -> (i32[3]) {\n  %y, %z = scatter_affine(%x, %i, %a, %b)\n  return %y\n}\n", NULL },
+    { "hop 1\nfn @sample(%x: f32[4], %i: i64[6], %a: f32[6], %b: f32[6]) -> (f32[4], f32[6]) {\n  %y, %z = "
+      "scatter_affine(%x, %i, %a, %b)\n  return %y, %z\n}\n",
+      "i = -1..5" },
+    { "hop 1\nfn @sample[T](%x: f64[2, 3, 2], %i: i32[T], %a: f64[2, T, 2], %b: f64[2, T, 2]) -> (f64[2, 3, "
+      "2], f64[2, T, 2]) {\n"
+      "  %y, %z = scatter_affine {dims = [1]} (%x, %i, %a, %b)\n  return %y, %z\n}\n",
+      NULL },
+    { "hop 1\nfn @sample(%x: f64[3, 2, 2], %i: i64[2, 2], %j: i64[2, 2], %a: f64[2, 2, 2], %b: f64[2, 2, 2]) "
+      "-> (f64[3, 2, 2], f64[2, 2, 2]) {\n"
+      "  %y, %z = scatter_affine {dims = [2, 0]} (%x, %i, %j, %a, %b)\n  return %y, %z\n}\n",
+      NULL },
+    { "hop 1\nfn @sample(%x: f64[2], %i: i64[], %a: f64[], %b: f64[]) -> (f64[2], f64[]) {\n  %y, %z = "
+      "scatter_affine(%x, %i, %a, %b)\n  return %y, %z\n}\n",
+      NULL },
+    { "hop 1\nfn @sample(%x: i32[3], %i: i64[5], %a: i32[5], %b: i32[5]) -> (i32[3]) {\n  %y, %z = "
+      "scatter_affine(%x, %i, %a, %b)\n  return %y\n}\n",
+      NULL },
 };
 const struct op_row row_scatter_affine = {
     .name = "scatter_affine",
-    .meaning = "r = a·r + b at given indices, begun with x, one update after the other in row-major order: the last r, and r before each update (0 for those dropped)",
-    .sig = { 4, MANY, ROW_ATTRS(affine_attrs) }, .infer = infer_affine, .eval = eval_affine, .vjp = vjp_affine, .jvp = jvp_affine, .batch = batch_affine,
-    .lower = &lower_affine, ROW_SAMPLES(affine_samples),
+    .meaning = "r = a·r + b at given indices, begun with x, one update after the other in row-major order: "
+               "the last r, and r before each update (0 for those dropped)",
+    .sig = { 4, MANY, ROW_ATTRS(affine_attrs) },
+    .infer = infer_affine,
+    .eval = eval_affine,
+    .vjp = vjp_affine,
+    .jvp = jvp_affine,
+    .batch = batch_affine,
+    .lower = &lower_affine,
+    ROW_SAMPLES(affine_samples),
 };

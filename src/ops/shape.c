@@ -1,5 +1,6 @@
-/* Rows of the operators that only move elements: reshape permute broadcast slice slice_update pad concat reverse. Sizes in attributes are dims, so
- * every rule works on symbols; what cannot be proved about them is required. Each is linear, so its jvp is itself. */
+/* Rows of the operators that only move elements: reshape permute broadcast slice slice_update pad concat
+ * reverse. Sizes in attributes are dims, so every rule works on symbols; what cannot be proved about them is
+ * required. Each is linear, so its jvp is itself. */
 #include "loop/lower.h"
 #include "ops/rowkit.h"
 
@@ -18,19 +19,27 @@ static struct type operand_type(const struct module *m, const struct fn *f, cons
 
 static void infer_reshape(struct infer *in)
 {
-    type_id from = in->operands[0], to = infer_dims_type(in, infer_type(in, 0).dtype, &in->attrs[RESHAPE_DIMS]);
+    type_id from = in->operands[0],
+            to = infer_dims_type(in, infer_type(in, 0).dtype, &in->attrs[RESHAPE_DIMS]);
     dim have = type_elements(in->m, from), want = type_elements(in->m, to);
     if (have != want)
-        infer_equal(in, have, want, arena_printf(&in->m->scratch, "elements of the operand %s and of the result %s", infer_text(in, from), infer_text(in, to)));
+        infer_equal(in, have, want,
+                    arena_printf(&in->m->scratch, "elements of the operand %s and of the result %s",
+                                 infer_text(in, from), infer_text(in, to)));
     infer_result(in, to);
 }
 
 static void eval_reshape(struct eval *e)
 {
-    if (e->results[0]->count) memcpy(e->results[0]->data, e->operands[0]->data, (size_t)e->results[0]->count * tensor_width(e->results[0]));
+    if (e->results[0]->count)
+        memcpy(e->results[0]->data, e->operands[0]->data,
+               (size_t)e->results[0]->count * tensor_width(e->results[0]));
 }
 
-static void vjp_reshape(struct vjp *v) { v->out[0] = emit_as(v->b, v->ct[0], builder_type(v->b, v->operands[0])); }
+static void vjp_reshape(struct vjp *v)
+{
+    v->out[0] = emit_as(v->b, v->ct[0], builder_type(v->b, v->operands[0]));
+}
 
 static void batch_reshape(struct batch *v)
 {
@@ -39,9 +48,11 @@ static void batch_reshape(struct batch *v)
     v->results[0] = emit(v->b, OP_reshape, v->operands, 1, &a);
 }
 
-/* Splits dims `a` and `b` of equal element counts into the shortest runs of equal products, so that a reshape touches only the
- * indices of dims that really change: [B, T, 64] -> [B, T, 8, 8] divides nothing by T. Returns the end of the run that starts at *i, *j. */
-static void next_run(struct module *m, struct type a, struct type b, uint32_t i, uint32_t j, uint32_t *i_end, uint32_t *j_end)
+/* Splits dims `a` and `b` of equal element counts into the shortest runs of equal products, so that a reshape
+ * touches only the indices of dims that really change: [B, T, 64] -> [B, T, 8, 8] divides nothing by T.
+ * Returns the end of the run that starts at *i, *j. */
+static void next_run(struct module *m, struct type a, struct type b, uint32_t i, uint32_t j, uint32_t *i_end,
+                     uint32_t *j_end)
 {
     dim pa[MAX_RANK + 1] = { 1 }, pb[MAX_RANK + 1] = { 1 };
     uint32_t na = a.rank - i, nb = b.rank - j;
@@ -58,7 +69,8 @@ static void next_run(struct module *m, struct type a, struct type b, uint32_t i,
     *j_end = b.rank;
 }
 
-static lpv elem_reshape(struct lower *L, const struct fn *f, const struct node *n, uint32_t result, const lpv *idx)
+static lpv elem_reshape(struct lower *L, const struct fn *f, const struct node *n, uint32_t result,
+                        const lpv *idx)
 {
     struct module *m = lower_module(L);
     struct lp *p = lower_lp(L);
@@ -72,7 +84,8 @@ static lpv elem_reshape(struct lower *L, const struct fn *f, const struct node *
         }
         lpv flat = lp_index(p, 0);
         for (uint32_t k = j; k < j_end; k++)
-            if (to.dims[k] != 1) flat = lp_bin(p, LP_ADD, lp_bin(p, LP_MUL, flat, lower_dim(L, to.dims[k])), idx[k]);
+            if (to.dims[k] != 1)
+                flat = lp_bin(p, LP_ADD, lp_bin(p, LP_MUL, flat, lower_dim(L, to.dims[k])), idx[k]);
         uint32_t first = i; /* the outermost dim that is not 1 takes what is left, without a mod */
         while (first < i_end && from.dims[first] == 1) first++;
         for (uint32_t k = i_end; k-- > i;) {
@@ -89,18 +102,40 @@ static lpv elem_reshape(struct lower *L, const struct fn *f, const struct node *
 }
 
 static const struct attr_spec reshape_attrs[] = { [RESHAPE_DIMS] = { "dims", ATTR_DIMS, true, NULL } };
-static bool run_reshape(struct module *m, const struct fn *f, const struct node *n, dim *at) { return (void)m, (void)f, (void)n, *at = 0, true; }
-static const struct op_lower lower_reshape = { .kind = LOWER_POINTWISE, .access = ACCESS_VIEW, .cost = COST_CHEAP, .elem = elem_reshape, .run = run_reshape };
+static bool run_reshape(struct module *m, const struct fn *f, const struct node *n, dim *at)
+{
+    return (void)m, (void)f, (void)n, *at = 0, true;
+}
+static const struct op_lower lower_reshape = { .kind = LOWER_POINTWISE,
+                                               .access = ACCESS_VIEW,
+                                               .cost = COST_CHEAP,
+                                               .elem = elem_reshape,
+                                               .run = run_reshape };
 static const struct op_sample reshape_samples[] = {
-    { "hop 1\nfn @sample(%x: f32[2, 6]) -> (f32[3, 4]) {\n  %y = reshape {dims = [3, 4]} (%x)\n  return %y\n}\n", NULL },
-    { "hop 1\nfn @sample[T](%x: f64[T, 4]) -> (f64[2, T, 2]) {\n  %y = reshape {dims = [2, T, 2]} (%x)\n  return %y\n}\n", NULL },
-    { "hop 1\nfn @sample[T](%x: f32[T, 3, 1, 4]) -> (f32[T, 12]) {\n  %y = reshape {dims = [T, 12]} (%x)\n  return %y\n}\n", NULL },
-    { "hop 1\nfn @sample(%x: i32[2, 0, 3]) -> (i32[0]) {\n  %y = reshape {dims = [0]} (%x)\n  return %y\n}\n", NULL },
-    { "hop 1\nfn @sample(%x: bool[1, 1]) -> (bool[]) {\n  %y = reshape {dims = []} (%x)\n  return %y\n}\n", NULL },
+    { "hop 1\nfn @sample(%x: f32[2, 6]) -> (f32[3, 4]) {\n  %y = reshape {dims = [3, 4]} (%x)\n  return "
+      "%y\n}\n",
+      NULL },
+    { "hop 1\nfn @sample[T](%x: f64[T, 4]) -> (f64[2, T, 2]) {\n  %y = reshape {dims = [2, T, 2]} (%x)\n  "
+      "return %y\n}\n",
+      NULL },
+    { "hop 1\nfn @sample[T](%x: f32[T, 3, 1, 4]) -> (f32[T, 12]) {\n  %y = reshape {dims = [T, 12]} (%x)\n  "
+      "return %y\n}\n",
+      NULL },
+    { "hop 1\nfn @sample(%x: i32[2, 0, 3]) -> (i32[0]) {\n  %y = reshape {dims = [0]} (%x)\n  return %y\n}\n",
+      NULL },
+    { "hop 1\nfn @sample(%x: bool[1, 1]) -> (bool[]) {\n  %y = reshape {dims = []} (%x)\n  return %y\n}\n",
+      NULL },
 };
 const struct op_row row_reshape = {
-    .name = "reshape", .meaning = "the same elements in row-major order under other dims", .sig = { 1, 1, ROW_ATTRS(reshape_attrs) },
-    .infer = infer_reshape, .eval = eval_reshape, .vjp = vjp_reshape, .jvp = jvp_linear, .batch = batch_reshape, .lower = &lower_reshape,
+    .name = "reshape",
+    .meaning = "the same elements in row-major order under other dims",
+    .sig = { 1, 1, ROW_ATTRS(reshape_attrs) },
+    .infer = infer_reshape,
+    .eval = eval_reshape,
+    .vjp = vjp_reshape,
+    .jvp = jvp_linear,
+    .batch = batch_reshape,
+    .lower = &lower_reshape,
     ROW_SAMPLES(reshape_samples),
 };
 
@@ -143,7 +178,8 @@ static void batch_permute(struct batch *v)
     v->results[0] = emit(v->b, OP_permute, v->operands, 1, &a);
 }
 
-static lpv elem_permute(struct lower *L, const struct fn *f, const struct node *n, uint32_t result, const lpv *idx)
+static lpv elem_permute(struct lower *L, const struct fn *f, const struct node *n, uint32_t result,
+                        const lpv *idx)
 {
     (void)result;
     const struct attr *order = node_attr(f, n, PERMUTE_ORDER);
@@ -153,16 +189,33 @@ static lpv elem_permute(struct lower *L, const struct fn *f, const struct node *
 }
 
 static const struct attr_spec permute_attrs[] = { [PERMUTE_ORDER] = { "order", ATTR_INTS, true, NULL } };
-static const struct op_lower lower_permute = { .kind = LOWER_POINTWISE, .access = ACCESS_VIEW, .cost = COST_FREE, .elem = elem_permute };
+static const struct op_lower lower_permute = {
+    .kind = LOWER_POINTWISE, .access = ACCESS_VIEW, .cost = COST_FREE, .elem = elem_permute
+};
 static const struct op_sample permute_samples[] = {
-    { "hop 1\nfn @sample(%x: f32[2, 3]) -> (f32[3, 2]) {\n  %y = permute {order = [1, 0]} (%x)\n  return %y\n}\n", NULL },
-    { "hop 1\nfn @sample[T](%x: f64[2, T, 3]) -> (f64[3, 2, T]) {\n  %y = permute {order = [2, 0, 1]} (%x)\n  return %y\n}\n", NULL },
-    { "hop 1\nfn @sample(%x: u32[0, 4]) -> (u32[4, 0]) {\n  %y = permute {order = [1, 0]} (%x)\n  return %y\n}\n", NULL },
-    { "hop 1\nfn @sample(%x: bool[2, 2, 2]) -> (bool[2, 2, 2]) {\n  %y = permute {order = [1, 2, 0]} (%x)\n  return %y\n}\n", NULL },
+    { "hop 1\nfn @sample(%x: f32[2, 3]) -> (f32[3, 2]) {\n  %y = permute {order = [1, 0]} (%x)\n  return "
+      "%y\n}\n",
+      NULL },
+    { "hop 1\nfn @sample[T](%x: f64[2, T, 3]) -> (f64[3, 2, T]) {\n  %y = permute {order = [2, 0, 1]} (%x)\n "
+      " return %y\n}\n",
+      NULL },
+    { "hop 1\nfn @sample(%x: u32[0, 4]) -> (u32[4, 0]) {\n  %y = permute {order = [1, 0]} (%x)\n  return "
+      "%y\n}\n",
+      NULL },
+    { "hop 1\nfn @sample(%x: bool[2, 2, 2]) -> (bool[2, 2, 2]) {\n  %y = permute {order = [1, 2, 0]} (%x)\n  "
+      "return %y\n}\n",
+      NULL },
 };
 const struct op_row row_permute = {
-    .name = "permute", .meaning = "dims in another order: result dim i is operand dim order[i]", .sig = { 1, 1, ROW_ATTRS(permute_attrs) },
-    .infer = infer_permute, .eval = eval_permute, .vjp = vjp_permute, .jvp = jvp_linear, .batch = batch_permute, .lower = &lower_permute,
+    .name = "permute",
+    .meaning = "dims in another order: result dim i is operand dim order[i]",
+    .sig = { 1, 1, ROW_ATTRS(permute_attrs) },
+    .infer = infer_permute,
+    .eval = eval_permute,
+    .vjp = vjp_permute,
+    .jvp = jvp_linear,
+    .batch = batch_permute,
+    .lower = &lower_permute,
     ROW_SAMPLES(permute_samples),
 };
 
@@ -175,10 +228,13 @@ static void infer_broadcast(struct infer *in)
     infer_list_length(in, at, t.rank, "at");
     infer_dim_list(in, at, dims->n, "at");
     for (uint32_t i = 0; i < at->n; i++) {
-        if (i && at->list[i] <= at->list[i - 1]) infer_error(in, "attribute 'at': expected ascending dims, found %u after %u", at->list[i], at->list[i - 1]);
+        if (i && at->list[i] <= at->list[i - 1])
+            infer_error(in, "attribute 'at': expected ascending dims, found %u after %u", at->list[i],
+                        at->list[i - 1]);
         if (t.dims[i] != dims->list[at->list[i]])
             infer_equal(in, t.dims[i], dims->list[at->list[i]],
-                        arena_printf(&in->m->scratch, "dim %u of the operand %s and dim %u of the result", i, infer_text(in, in->operands[0]), at->list[i]));
+                        arena_printf(&in->m->scratch, "dim %u of the operand %s and dim %u of the result", i,
+                                     infer_text(in, in->operands[0]), at->list[i]));
     }
     infer_result(in, infer_dims_type(in, t.dtype, dims));
 }
@@ -201,17 +257,20 @@ static void vjp_broadcast(struct vjp *v)
     for (uint32_t d = 0, i = 0; d < v->attrs[BROADCAST_DIMS].n; d++)
         if (i < at->n && at->list[i] == d) i++;
         else fresh[n++] = d;
-    v->out[0] = emit_as(v->b, emit_reduce(v->b, OP_sum, v->ct[0], fresh, n), builder_type(v->b, v->operands[0]));
+    v->out[0] = emit_as(v->b, emit_reduce(v->b, OP_sum, v->ct[0], fresh, n),
+                        builder_type(v->b, v->operands[0]));
 }
 
 static void batch_broadcast(struct batch *v)
 {
     if (batch_none(v)) return;
-    struct attr a[2] = { batch_sizes(v, &v->attrs[BROADCAST_DIMS], v->size), batch_dim_numbers(v, &v->attrs[BROADCAST_AT], 0) };
+    struct attr a[2] = { batch_sizes(v, &v->attrs[BROADCAST_DIMS], v->size),
+                         batch_dim_numbers(v, &v->attrs[BROADCAST_AT], 0) };
     v->results[0] = emit(v->b, OP_broadcast, v->operands, 1, a);
 }
 
-static lpv elem_broadcast(struct lower *L, const struct fn *f, const struct node *n, uint32_t result, const lpv *idx)
+static lpv elem_broadcast(struct lower *L, const struct fn *f, const struct node *n, uint32_t result,
+                          const lpv *idx)
 {
     (void)result;
     const struct attr *to = node_attr(f, n, BROADCAST_AT);
@@ -220,8 +279,9 @@ static lpv elem_broadcast(struct lower *L, const struct fn *f, const struct node
     return lower_elem(L, operand(f, n, 0), at);
 }
 
-static const struct attr_spec broadcast_attrs[] = { [BROADCAST_DIMS] = { "dims", ATTR_DIMS, true, NULL },
-                                                    [BROADCAST_AT] = { "at", ATTR_INTS, true, NULL } };
+static const struct attr_spec broadcast_attrs[] = {
+    [BROADCAST_DIMS] = { "dims", ATTR_DIMS, true, NULL }, [BROADCAST_AT] = { "at", ATTR_INTS, true, NULL }
+};
 /* New dims of size 1 repeat nothing. */
 static bool run_broadcast(struct module *m, const struct fn *f, const struct node *n, dim *at)
 {
@@ -229,22 +289,44 @@ static bool run_broadcast(struct module *m, const struct fn *f, const struct nod
     return type_elements(m, value_type(f, n->results)) == type_elements(m, value_type(f, operand(f, n, 0)));
 }
 
-static const struct op_lower lower_broadcast = { .kind = LOWER_POINTWISE, .access = ACCESS_REPEAT, .cost = COST_FREE, .elem = elem_broadcast, .run = run_broadcast };
+static const struct op_lower lower_broadcast = { .kind = LOWER_POINTWISE,
+                                                 .access = ACCESS_REPEAT,
+                                                 .cost = COST_FREE,
+                                                 .elem = elem_broadcast,
+                                                 .run = run_broadcast };
 static const struct op_sample broadcast_samples[] = {
-    { "hop 1\nfn @sample(%x: f32[3]) -> (f32[2, 3]) {\n  %y = broadcast {dims = [2, 3], at = [1]} (%x)\n  return %y\n}\n", NULL },
-    { "hop 1\nfn @sample[T](%x: f64[T, 2], %n: f32[T]) -> (f64[T, 3, 2]) {\n  %y = broadcast {dims = [T, 3, 2], at = [0, 2]} (%x)\n  return %y\n}\n", NULL },
-    { "hop 1\nfn @sample[T](%x: f32[], %n: i32[T]) -> (f32[T, 2]) {\n  %y = broadcast {dims = [T, 2], at = []} (%x)\n  return %y\n}\n", NULL },
-    { "hop 1\nfn @sample(%x: i64[2]) -> (i64[2, 0]) {\n  %y = broadcast {dims = [2, 0], at = [0]} (%x)\n  return %y\n}\n", NULL },
+    { "hop 1\nfn @sample(%x: f32[3]) -> (f32[2, 3]) {\n  %y = broadcast {dims = [2, 3], at = [1]} (%x)\n  "
+      "return %y\n}\n",
+      NULL },
+    { "hop 1\nfn @sample[T](%x: f64[T, 2], %n: f32[T]) -> (f64[T, 3, 2]) {\n  %y = broadcast {dims = [T, 3, "
+      "2], at = [0, 2]} (%x)\n  return %y\n}\n",
+      NULL },
+    { "hop 1\nfn @sample[T](%x: f32[], %n: i32[T]) -> (f32[T, 2]) {\n  %y = broadcast {dims = [T, 2], at = "
+      "[]} (%x)\n  return %y\n}\n",
+      NULL },
+    { "hop 1\nfn @sample(%x: i64[2]) -> (i64[2, 0]) {\n  %y = broadcast {dims = [2, 0], at = [0]} (%x)\n  "
+      "return %y\n}\n",
+      NULL },
 };
 const struct op_row row_broadcast = {
-    .name = "broadcast", .meaning = "repeats over new dims: operand dim i becomes result dim at[i]", .sig = { 1, 1, ROW_ATTRS(broadcast_attrs) },
-    .infer = infer_broadcast, .eval = eval_broadcast, .vjp = vjp_broadcast, .jvp = jvp_linear, .batch = batch_broadcast, .lower = &lower_broadcast,
+    .name = "broadcast",
+    .meaning = "repeats over new dims: operand dim i becomes result dim at[i]",
+    .sig = { 1, 1, ROW_ATTRS(broadcast_attrs) },
+    .infer = infer_broadcast,
+    .eval = eval_broadcast,
+    .vjp = vjp_broadcast,
+    .jvp = jvp_linear,
+    .batch = batch_broadcast,
+    .lower = &lower_broadcast,
     ROW_SAMPLES(broadcast_samples),
 };
 
 /* ---- slice ---- */
 
-static int64_t slice_step(const struct attr *a, uint32_t i) { return a[SLICE_STEP].kind == ATTR_ABSENT ? 1 : (int32_t)a[SLICE_STEP].list[i]; }
+static int64_t slice_step(const struct attr *a, uint32_t i)
+{
+    return a[SLICE_STEP].kind == ATTR_ABSENT ? 1 : (int32_t)a[SLICE_STEP].list[i];
+}
 
 static bool slice_is_whole(const struct attr *a, const struct type *t, uint32_t i)
 {
@@ -255,17 +337,22 @@ static type_id infer_slice_type(struct infer *in)
 {
     struct module *m = in->m;
     struct type t = infer_type(in, 0);
-    const struct attr *start = &in->attrs[SLICE_START], *limit = &in->attrs[SLICE_LIMIT], *step = &in->attrs[SLICE_STEP];
+    const struct attr *start = &in->attrs[SLICE_START], *limit = &in->attrs[SLICE_LIMIT],
+                      *step = &in->attrs[SLICE_STEP];
     infer_list_length(in, start, t.rank, "start");
     infer_list_length(in, limit, t.rank, "limit");
     if (step->kind != ATTR_ABSENT) infer_list_length(in, step, t.rank, "step");
     dim dims[MAX_RANK];
     for (uint32_t i = 0; i < t.rank; i++) {
         int64_t by = slice_step(in->attrs, i);
-        if (by < 1) infer_error(in, "attribute 'step': expected steps of at least 1, found %lld for dim %u", (long long)by, i);
+        if (by < 1)
+            infer_error(in, "attribute 'step': expected steps of at least 1, found %lld for dim %u",
+                        (long long)by, i);
         infer_not_negative(in, start->list[i], arena_printf(&m->scratch, "start of dim %u", i));
-        infer_le(in, start->list[i], limit->list[i], arena_printf(&m->scratch, "start of dim %u, against its limit", i));
-        infer_le(in, limit->list[i], t.dims[i], arena_printf(&m->scratch, "limit of dim %u of %s", i, infer_text(in, in->operands[0])));
+        infer_le(in, start->list[i], limit->list[i],
+                 arena_printf(&m->scratch, "start of dim %u, against its limit", i));
+        infer_le(in, limit->list[i], t.dims[i],
+                 arena_printf(&m->scratch, "limit of dim %u of %s", i, infer_text(in, in->operands[0])));
         dim length = dim_sub(m, limit->list[i], start->list[i]);
         dims[i] = dim_floordiv(m, dim_add(m, length, dim_const(m, by - 1)), dim_const(m, by));
     }
@@ -292,7 +379,9 @@ static void eval_slice(struct eval *e)
     const struct tensor *x = e->operands[0], *r = e->results[0];
     int64_t from[MAX_RANK], to[MAX_RANK], offset = slice_strides(e, x, from);
     row_major(r->rank, r->dims, to);
-    if (r->count) copy_strided(tensor_width(x), r->rank, r->dims, r->data, to, (const char *)x->data + offset * (int64_t)tensor_width(x), from);
+    if (r->count)
+        copy_strided(tensor_width(x), r->rank, r->dims, r->data, to,
+                     (const char *)x->data + offset * (int64_t)tensor_width(x), from);
 }
 
 /* How many elements n elements with `interior` gaps between them span; 0 for none. */
@@ -312,19 +401,22 @@ static void vjp_slice(struct vjp *v)
     uint32_t interior[MAX_RANK];
     for (uint32_t i = 0; i < x.rank; i++) {
         interior[i] = (uint32_t)(slice_step(v->attrs, i) - 1);
-        high[i] = interior[i] ? dim_sub(m, dim_sub(m, x.dims[i], v->attrs[SLICE_START].list[i]), spanned(m, v->b->symbols.data, r.dims[i], interior[i]))
+        high[i] = interior[i] ? dim_sub(m, dim_sub(m, x.dims[i], v->attrs[SLICE_START].list[i]),
+                                        spanned(m, v->b->symbols.data, r.dims[i], interior[i]))
                               : dim_sub(m, x.dims[i], v->attrs[SLICE_LIMIT].list[i]);
     }
     struct attr a[3] = { v->attrs[SLICE_START], A_DIMS(high, x.rank), A_INTS(interior, x.rank) };
     val zero = emit_full(v->b, (enum dtype)x.dtype, 0, 0, NULL);
-    v->out[0] = emit_as(v->b, emit(v->b, OP_pad, (val[]){ v->ct[0], zero }, 2, a), builder_type(v->b, v->operands[0]));
+    v->out[0] = emit_as(v->b, emit(v->b, OP_pad, (val[]){ v->ct[0], zero }, 2, a),
+                        builder_type(v->b, v->operands[0]));
 }
 
 static void batch_slice_attrs(struct batch *v, struct attr a[3])
 {
     a[SLICE_START] = batch_sizes(v, &v->attrs[SLICE_START], 0);
     a[SLICE_LIMIT] = batch_sizes(v, &v->attrs[SLICE_LIMIT], v->size);
-    a[SLICE_STEP] = v->attrs[SLICE_STEP].kind != ATTR_ABSENT ? batch_sizes(v, &v->attrs[SLICE_STEP], 1) : A_NONE;
+    a[SLICE_STEP] = v->attrs[SLICE_STEP].kind != ATTR_ABSENT ? batch_sizes(v, &v->attrs[SLICE_STEP], 1)
+                                                             : A_NONE;
 }
 
 static void batch_slice(struct batch *v)
@@ -335,14 +427,16 @@ static void batch_slice(struct batch *v)
     v->results[0] = emit(v->b, OP_slice, v->operands, 1, a);
 }
 
-static lpv elem_slice(struct lower *L, const struct fn *f, const struct node *n, uint32_t result, const lpv *idx)
+static lpv elem_slice(struct lower *L, const struct fn *f, const struct node *n, uint32_t result,
+                      const lpv *idx)
 {
     (void)result;
     struct lp *p = lower_lp(L);
     const struct attr *a = node_attr(f, n, 0);
     lpv at[MAX_RANK];
     for (uint32_t i = 0; i < a[SLICE_START].n; i++)
-        at[i] = lp_bin(p, LP_ADD, lp_bin(p, LP_MUL, idx[i], lp_index(p, slice_step(a, i))), lower_dim(L, a[SLICE_START].list[i]));
+        at[i] = lp_bin(p, LP_ADD, lp_bin(p, LP_MUL, idx[i], lp_index(p, slice_step(a, i))),
+                       lower_dim(L, a[SLICE_START].list[i]));
     return lower_elem(L, operand(f, n, 0), at);
 }
 
@@ -369,17 +463,36 @@ static bool run_slice(struct module *m, const struct fn *f, const struct node *n
     return true;
 }
 
-static const struct op_lower lower_slice = { .kind = LOWER_POINTWISE, .access = ACCESS_VIEW, .cost = COST_FREE, .elem = elem_slice, .run = run_slice };
+static const struct op_lower lower_slice = {
+    .kind = LOWER_POINTWISE, .access = ACCESS_VIEW, .cost = COST_FREE, .elem = elem_slice, .run = run_slice
+};
 static const struct op_sample slice_samples[] = {
-    { "hop 1\nfn @sample(%x: f32[5]) -> (f32[3]) {\n  %y = slice {start = [1], limit = [4]} (%x)\n  return %y\n}\n", NULL },
-    { "hop 1\nfn @sample(%x: f32[7, 3]) -> (f32[3, 2]) {\n  %y = slice {start = [1, 0], limit = [6, 3], step = [2, 2]} (%x)\n  return %y\n}\n", NULL },
-    { "hop 1\nfn @sample[T in 1..64](%x: f64[T, 2]) -> (f64[T - 1, 2]) {\n  %y = slice {start = [1, 0], limit = [T, 2]} (%x)\n  return %y\n}\n", NULL },
-    { "hop 1\nfn @sample[T in 2..64](%x: f32[2*T], %n: i32[T]) -> (f32[T]) {\n  %y = slice {start = [1], limit = [2*T], step = [2]} (%x)\n  return %y\n}\n", NULL },
-    { "hop 1\nfn @sample(%x: i32[4]) -> (i32[0]) {\n  %y = slice {start = [4], limit = [4]} (%x)\n  return %y\n}\n", NULL },
+    { "hop 1\nfn @sample(%x: f32[5]) -> (f32[3]) {\n  %y = slice {start = [1], limit = [4]} (%x)\n  return "
+      "%y\n}\n",
+      NULL },
+    { "hop 1\nfn @sample(%x: f32[7, 3]) -> (f32[3, 2]) {\n  %y = slice {start = [1, 0], limit = [6, 3], step "
+      "= [2, 2]} (%x)\n  return %y\n}\n",
+      NULL },
+    { "hop 1\nfn @sample[T in 1..64](%x: f64[T, 2]) -> (f64[T - 1, 2]) {\n  %y = slice {start = [1, 0], "
+      "limit = [T, 2]} (%x)\n  return %y\n}\n",
+      NULL },
+    { "hop 1\nfn @sample[T in 2..64](%x: f32[2*T], %n: i32[T]) -> (f32[T]) {\n  %y = slice {start = [1], "
+      "limit = [2*T], step = [2]} (%x)\n  return %y\n}\n",
+      NULL },
+    { "hop 1\nfn @sample(%x: i32[4]) -> (i32[0]) {\n  %y = slice {start = [4], limit = [4]} (%x)\n  return "
+      "%y\n}\n",
+      NULL },
 };
 const struct op_row row_slice = {
-    .name = "slice", .meaning = "elements start, start + step, … below limit of each dim", .sig = { 1, 1, ROW_ATTRS(slice_attrs) },
-    .infer = infer_slice, .eval = eval_slice, .vjp = vjp_slice, .jvp = jvp_linear, .batch = batch_slice, .lower = &lower_slice,
+    .name = "slice",
+    .meaning = "elements start, start + step, … below limit of each dim",
+    .sig = { 1, 1, ROW_ATTRS(slice_attrs) },
+    .infer = infer_slice,
+    .eval = eval_slice,
+    .vjp = vjp_slice,
+    .jvp = jvp_linear,
+    .batch = batch_slice,
+    .lower = &lower_slice,
     ROW_SAMPLES(slice_samples),
 };
 
@@ -397,21 +510,29 @@ static void eval_slice_update(struct eval *e)
     int64_t from[MAX_RANK], to[MAX_RANK], offset = slice_strides(e, r, to);
     row_major(u->rank, u->dims, from);
     if (r->count) memcpy(r->data, x->data, (size_t)r->count * tensor_width(r));
-    if (u->count) copy_strided(tensor_width(r), u->rank, u->dims, (char *)r->data + offset * (int64_t)tensor_width(r), to, u->data, from);
+    if (u->count)
+        copy_strided(tensor_width(r), u->rank, u->dims, (char *)r->data + offset * (int64_t)tensor_width(r),
+                     to, u->data, from);
 }
 
 static void vjp_slice_update(struct vjp *v)
 {
     struct builder *b = v->b;
-    if (v->active[0]) v->out[0] = emit_as(b, emit(b, OP_slice_update, (val[]){ v->ct[0], emit_full_like(b, v->operands[1], 0) }, 2, v->attrs), builder_type(b, v->operands[0]));
-    if (v->active[1]) v->out[1] = emit_as(b, emit(b, OP_slice, v->ct, 1, v->attrs), builder_type(b, v->operands[1]));
+    if (v->active[0])
+        v->out[0] = emit_as(b,
+                            emit(b, OP_slice_update,
+                                 (val[]){ v->ct[0], emit_full_like(b, v->operands[1], 0) }, 2, v->attrs),
+                            builder_type(b, v->operands[0]));
+    if (v->active[1])
+        v->out[1] = emit_as(b, emit(b, OP_slice, v->ct, 1, v->attrs), builder_type(b, v->operands[1]));
 }
 
 static void jvp_slice_update(struct jvp *j)
 {
     val operands[2];
     if (j->tangents[0] == VAL_NONE && j->tangents[1] == VAL_NONE) return;
-    for (int i = 0; i < 2; i++) operands[i] = j->tangents[i] != VAL_NONE ? j->tangents[i] : emit_full_like(j->b, j->operands[i], 0);
+    for (int i = 0; i < 2; i++)
+        operands[i] = j->tangents[i] != VAL_NONE ? j->tangents[i] : emit_full_like(j->b, j->operands[i], 0);
     j->out[0] = emit(j->b, OP_slice_update, operands, 2, j->attrs);
 }
 
@@ -423,7 +544,8 @@ static void batch_slice_update(struct batch *v)
     v->results[0] = emit(v->b, OP_slice_update, (val[]){ batch_operand(v, 0), batch_operand(v, 1) }, 2, a);
 }
 
-static lpv elem_slice_update(struct lower *L, const struct fn *f, const struct node *n, uint32_t result, const lpv *idx)
+static lpv elem_slice_update(struct lower *L, const struct fn *f, const struct node *n, uint32_t result,
+                             const lpv *idx)
 {
     (void)result;
     struct lp *p = lower_lp(L);
@@ -434,11 +556,15 @@ static lpv elem_slice_update(struct lower *L, const struct fn *f, const struct n
         at[i] = idx[i];
         if (slice_is_whole(a, &t, i)) continue;
         if (u.dims[i] == 0) return lower_elem(L, operand(f, n, 0), idx);
-        lpv step = lp_index(p, slice_step(a, i)), from = lp_bin(p, LP_SUB, idx[i], lower_dim(L, a[SLICE_START].list[i]));
-        lpv here = lp_bin(p, LP_AND, lp_bin(p, LP_GE, from, zero), lp_bin(p, LP_LT, idx[i], lower_dim(L, a[SLICE_LIMIT].list[i])));
-        if (slice_step(a, i) > 1) here = lp_bin(p, LP_AND, here, lp_bin(p, LP_EQ, lp_bin(p, LP_MOD, from, step), zero));
+        lpv step = lp_index(p, slice_step(a, i)),
+            from = lp_bin(p, LP_SUB, idx[i], lower_dim(L, a[SLICE_START].list[i]));
+        lpv here = lp_bin(p, LP_AND, lp_bin(p, LP_GE, from, zero),
+                          lp_bin(p, LP_LT, idx[i], lower_dim(L, a[SLICE_LIMIT].list[i])));
+        if (slice_step(a, i) > 1)
+            here = lp_bin(p, LP_AND, here, lp_bin(p, LP_EQ, lp_bin(p, LP_MOD, from, step), zero));
         inside = inside == LPV_NONE ? here : lp_bin(p, LP_AND, inside, here);
-        at[i] = lower_clamp(p, slice_step(a, i) > 1 ? lp_bin(p, LP_FLOORDIV, from, step) : from, lower_dim(L, u.dims[i]));
+        at[i] = lower_clamp(p, slice_step(a, i) > 1 ? lp_bin(p, LP_FLOORDIV, from, step) : from,
+                            lower_dim(L, u.dims[i]));
         some = lower_not_empty(L, f, u.dims[i], some);
     }
     if (inside == LPV_NONE) return lower_elem(L, operand(f, n, 1), at);
@@ -456,28 +582,54 @@ static void part_slice_update(struct lower *L, const struct fn *f, const struct 
     lpv idx[MAX_RANK], at[MAX_RANK], start[MAX_RANK];
     for (uint32_t i = 0; i < rank; i++) start[i] = lower_dim(L, a[SLICE_START].list[i]);
     lower_each_begin(L, u, !rank || slice_step(a, rank - 1) == 1, idx);
-    for (uint32_t i = 0; i < rank; i++) at[i] = lp_bin(p, LP_ADD, start[i], lp_bin(p, LP_MUL, idx[i], lp_index(p, slice_step(a, i))));
-    lp_store(p, whole.buffer, lp_bin(p, LP_ADD, whole.at, lower_flatten(L, t, at)), lower_elem(L, operand(f, n, 1), idx));
+    for (uint32_t i = 0; i < rank; i++)
+        at[i] = lp_bin(p, LP_ADD, start[i], lp_bin(p, LP_MUL, idx[i], lp_index(p, slice_step(a, i))));
+    lp_store(p, whole.buffer, lp_bin(p, LP_ADD, whole.at, lower_flatten(L, t, at)),
+             lower_elem(L, operand(f, n, 1), idx));
     lower_each_end(L, u);
 }
 
-static const struct op_lower lower_slice_update = { .kind = LOWER_POINTWISE, .access = ACCESS_GATHER, .cost = COST_CHEAP, .elem = elem_slice_update, .part = part_slice_update };
+static const struct op_lower lower_slice_update = { .kind = LOWER_POINTWISE,
+                                                    .access = ACCESS_GATHER,
+                                                    .cost = COST_CHEAP,
+                                                    .elem = elem_slice_update,
+                                                    .part = part_slice_update };
 static const struct op_sample slice_update_samples[] = {
-    { "hop 1\nfn @sample(%x: f32[5], %u: f32[2]) -> (f32[5]) {\n  %y = slice_update {start = [1], limit = [4], step = [2]} (%x, %u)\n  return %y\n}\n", NULL },
-    { "hop 1\nfn @sample(%x: f64[3, 4], %u: f64[2, 2]) -> (f64[3, 4]) {\n  %y = slice_update {start = [1, 1], limit = [3, 3]} (%x, %u)\n  return %y\n}\n", NULL },
-    { "hop 1\nfn @sample[T in 1..64](%x: f64[3*T, 2], %u: f64[T, 2]) -> (f64[3*T, 2]) {\n  %y = slice_update {start = [0, 0], limit = [3*T, 2], step = [3, 1]} (%x, %u)\n  return %y\n}\n", NULL },
-    { "hop 1\nfn @sample(%x: i32[4], %u: i32[0]) -> (i32[4]) {\n  %y = slice_update {start = [4], limit = [4]} (%x, %u)\n  return %y\n}\n", NULL },
-    { "hop 1\nfn @sample(%x: bool[2, 3], %u: bool[2, 2]) -> (bool[2, 3]) {\n  %y = slice_update {start = [0, 0], limit = [2, 3], step = [1, 2]} (%x, %u)\n  return %y\n}\n", NULL },
+    { "hop 1\nfn @sample(%x: f32[5], %u: f32[2]) -> (f32[5]) {\n  %y = slice_update {start = [1], limit = "
+      "[4], step = [2]} (%x, %u)\n  return %y\n}\n",
+      NULL },
+    { "hop 1\nfn @sample(%x: f64[3, 4], %u: f64[2, 2]) -> (f64[3, 4]) {\n  %y = slice_update {start = [1, "
+      "1], limit = [3, 3]} (%x, %u)\n  return %y\n}\n",
+      NULL },
+    { "hop 1\nfn @sample[T in 1..64](%x: f64[3*T, 2], %u: f64[T, 2]) -> (f64[3*T, 2]) {\n  %y = slice_update "
+      "{start = [0, 0], limit = [3*T, 2], step = [3, 1]} (%x, %u)\n  return %y\n}\n",
+      NULL },
+    { "hop 1\nfn @sample(%x: i32[4], %u: i32[0]) -> (i32[4]) {\n  %y = slice_update {start = [4], limit = "
+      "[4]} (%x, %u)\n  return %y\n}\n",
+      NULL },
+    { "hop 1\nfn @sample(%x: bool[2, 3], %u: bool[2, 2]) -> (bool[2, 3]) {\n  %y = slice_update {start = [0, "
+      "0], limit = [2, 3], step = [1, 2]} (%x, %u)\n  return %y\n}\n",
+      NULL },
 };
 const struct op_row row_slice_update = {
-    .name = "slice_update", .meaning = "x with the elements that slice would give replaced by update", .sig = { 2, 2, ROW_ATTRS(slice_attrs) },
-    .infer = infer_slice_update, .eval = eval_slice_update, .vjp = vjp_slice_update, .jvp = jvp_slice_update, .batch = batch_slice_update,
-    .lower = &lower_slice_update, ROW_SAMPLES(slice_update_samples),
+    .name = "slice_update",
+    .meaning = "x with the elements that slice would give replaced by update",
+    .sig = { 2, 2, ROW_ATTRS(slice_attrs) },
+    .infer = infer_slice_update,
+    .eval = eval_slice_update,
+    .vjp = vjp_slice_update,
+    .jvp = jvp_slice_update,
+    .batch = batch_slice_update,
+    .lower = &lower_slice_update,
+    ROW_SAMPLES(slice_update_samples),
 };
 
 /* ---- pad ---- */
 
-static int64_t pad_interior(const struct attr *a, uint32_t i) { return a[PAD_INTERIOR].kind == ATTR_ABSENT ? 0 : (int32_t)a[PAD_INTERIOR].list[i]; }
+static int64_t pad_interior(const struct attr *a, uint32_t i)
+{
+    return a[PAD_INTERIOR].kind == ATTR_ABSENT ? 0 : (int32_t)a[PAD_INTERIOR].list[i];
+}
 
 static void infer_pad(struct infer *in)
 {
@@ -486,15 +638,19 @@ static void infer_pad(struct infer *in)
     const struct attr *low = &in->attrs[PAD_LOW], *high = &in->attrs[PAD_HIGH];
     infer_list_length(in, low, t.rank, "low");
     infer_list_length(in, high, t.rank, "high");
-    if (in->attrs[PAD_INTERIOR].kind != ATTR_ABSENT) infer_list_length(in, &in->attrs[PAD_INTERIOR], t.rank, "interior");
+    if (in->attrs[PAD_INTERIOR].kind != ATTR_ABSENT)
+        infer_list_length(in, &in->attrs[PAD_INTERIOR], t.rank, "interior");
     infer_same_type(in, type_scalar(m, t.dtype), in->operands[1], "operand 1 (value)");
     dim dims[MAX_RANK];
     for (uint32_t i = 0; i < t.rank; i++) {
         int64_t interior = pad_interior(in->attrs, i);
-        if (interior < 0) infer_error(in, "attribute 'interior': expected at least 0, found %lld for dim %u", (long long)interior, i);
+        if (interior < 0)
+            infer_error(in, "attribute 'interior': expected at least 0, found %lld for dim %u",
+                        (long long)interior, i);
         infer_not_negative(in, low->list[i], arena_printf(&m->scratch, "low of dim %u", i));
         infer_not_negative(in, high->list[i], arena_printf(&m->scratch, "high of dim %u", i));
-        dims[i] = dim_add(m, dim_add(m, low->list[i], high->list[i]), spanned(m, in->symbols, t.dims[i], interior));
+        dims[i] = dim_add(m, dim_add(m, low->list[i], high->list[i]),
+                          spanned(m, in->symbols, t.dims[i], interior));
     }
     infer_result(in, type_intern(m, t.dtype, t.rank, dims));
 }
@@ -512,7 +668,8 @@ static void eval_pad(struct eval *e)
         offset += dim_eval(e->m, a[PAD_LOW].list[i], e->symbols) * to[i];
         to[i] *= pad_interior(a, i) + 1;
     }
-    if (x->count) copy_strided(width, x->rank, x->dims, (char *)r->data + offset * (int64_t)width, to, x->data, from);
+    if (x->count)
+        copy_strided(width, x->rank, x->dims, (char *)r->data + offset * (int64_t)width, to, x->data, from);
 }
 
 static void vjp_pad(struct vjp *v)
@@ -524,14 +681,18 @@ static void vjp_pad(struct vjp *v)
         dim limit[MAX_RANK];
         uint32_t step[MAX_RANK];
         for (uint32_t i = 0; i < x.rank; i++) {
-            limit[i] = dim_add(m, v->attrs[PAD_LOW].list[i], spanned(m, b->symbols.data, x.dims[i], pad_interior(v->attrs, i)));
+            limit[i] = dim_add(m, v->attrs[PAD_LOW].list[i],
+                               spanned(m, b->symbols.data, x.dims[i], pad_interior(v->attrs, i)));
             step[i] = (uint32_t)pad_interior(v->attrs, i) + 1;
         }
         struct attr a[3] = { v->attrs[PAD_LOW], A_DIMS(limit, x.rank), A_INTS(step, x.rank) };
         v->out[0] = emit_as(b, emit(b, OP_slice, v->ct, 1, a), builder_type(b, v->operands[0]));
     }
     if (v->active[1]) { /* what stands where x does not */
-        val inside = emit(b, OP_pad, (val[]){ emit_full(b, DT_BOOL, 1, x.rank, x.dims), emit_full(b, DT_BOOL, 0, 0, NULL) }, 2, v->attrs);
+        val inside = emit(b, OP_pad,
+                          (val[]){ emit_full(b, DT_BOOL, 1, x.rank, x.dims),
+                                   emit_full(b, DT_BOOL, 0, 0, NULL) },
+                          2, v->attrs);
         val outside = emit_select(b, inside, emit_full_like(b, v->ct[0], 0), v->ct[0]);
         uint32_t all[MAX_RANK];
         for (uint32_t i = 0; i < x.rank; i++) all[i] = i;
@@ -543,7 +704,8 @@ static void jvp_pad(struct jvp *j)
 {
     if (j->tangents[0] == VAL_NONE && j->tangents[1] == VAL_NONE) return;
     val t[2];
-    for (int i = 0; i < 2; i++) t[i] = j->tangents[i] != VAL_NONE ? j->tangents[i] : emit_full_like(j->b, j->operands[i], 0);
+    for (int i = 0; i < 2; i++)
+        t[i] = j->tangents[i] != VAL_NONE ? j->tangents[i] : emit_full_like(j->b, j->operands[i], 0);
     j->out[0] = emit(j->b, OP_pad, t, 2, j->attrs);
 }
 
@@ -551,37 +713,46 @@ static void batch_pad(struct batch *v)
 {
     if (batch_none(v)) return;
     struct builder *b = v->b;
-    struct attr a[3] = { batch_sizes(v, &v->attrs[PAD_LOW], 0), batch_sizes(v, &v->attrs[PAD_HIGH], 0), A_NONE };
-    if (v->attrs[PAD_INTERIOR].kind != ATTR_ABSENT) a[PAD_INTERIOR] = batch_sizes(v, &v->attrs[PAD_INTERIOR], 0);
+    struct attr a[3] = { batch_sizes(v, &v->attrs[PAD_LOW], 0), batch_sizes(v, &v->attrs[PAD_HIGH], 0),
+                         A_NONE };
+    if (v->attrs[PAD_INTERIOR].kind != ATTR_ABSENT)
+        a[PAD_INTERIOR] = batch_sizes(v, &v->attrs[PAD_INTERIOR], 0);
     val x = batch_operand(v, 0), value = v->operands[1];
     if (!v->batched[1]) {
         v->results[0] = emit(b, OP_pad, (val[]){ x, value }, 2, a);
         return;
     }
-    struct type t = emit_type(b, x); /* a value per lane: pad with anything, then put each lane's value where x is not */
-    val inside = emit(b, OP_pad, (val[]){ emit_full(b, DT_BOOL, 1, t.rank, t.dims), emit_full(b, DT_BOOL, 0, 0, NULL) }, 2, a);
+    struct type t =
+        emit_type(b, x); /* a value per lane: pad with anything, then put each lane's value where x is not */
+    val inside = emit(b, OP_pad,
+                      (val[]){ emit_full(b, DT_BOOL, 1, t.rank, t.dims), emit_full(b, DT_BOOL, 0, 0, NULL) },
+                      2, a);
     val padded = emit(b, OP_pad, (val[]){ x, emit_full(b, (enum dtype)t.dtype, 0, 0, NULL) }, 2, a);
     struct type r = emit_type(b, padded);
     uint32_t front = 0;
     v->results[0] = emit_select(b, inside, padded, emit_broadcast(b, value, r.rank, r.dims, &front));
 }
 
-static lpv elem_pad(struct lower *L, const struct fn *f, const struct node *n, uint32_t result, const lpv *idx)
+static lpv elem_pad(struct lower *L, const struct fn *f, const struct node *n, uint32_t result,
+                    const lpv *idx)
 {
     (void)result;
     struct lp *p = lower_lp(L);
     struct type x = operand_type(lower_module(L), f, n, 0);
     const struct attr *a = node_attr(f, n, 0);
-    lpv zero = lp_index(p, 0), inside = LPV_NONE, some = LPV_NONE, at[MAX_RANK], value = lower_scalar(L, operand(f, n, 1));
+    lpv zero = lp_index(p, 0), inside = LPV_NONE, some = LPV_NONE, at[MAX_RANK],
+        value = lower_scalar(L, operand(f, n, 1));
     for (uint32_t i = 0; i < x.rank; i++) {
         int64_t gap = pad_interior(a, i) + 1;
         if (x.dims[i] == 0) return value;
         at[i] = idx[i];
         if (!a[PAD_LOW].list[i] && !a[PAD_HIGH].list[i] && gap == 1) continue;
-        lpv size = lower_dim(L, x.dims[i]), moved = lp_bin(p, LP_SUB, idx[i], lower_dim(L, a[PAD_LOW].list[i]));
+        lpv size = lower_dim(L, x.dims[i]),
+            moved = lp_bin(p, LP_SUB, idx[i], lower_dim(L, a[PAD_LOW].list[i]));
         lpv here = lp_bin(p, LP_GE, moved, zero);
         if (gap > 1) { /* moved may be negative: floor-div and mod are still right, the divisor is positive */
-            here = lp_bin(p, LP_AND, here, lp_bin(p, LP_EQ, lp_bin(p, LP_MOD, moved, lp_index(p, gap)), zero));
+            here = lp_bin(p, LP_AND, here,
+                          lp_bin(p, LP_EQ, lp_bin(p, LP_MOD, moved, lp_index(p, gap)), zero));
             moved = lp_bin(p, LP_FLOORDIV, moved, lp_index(p, gap));
         }
         here = lp_bin(p, LP_AND, here, lp_bin(p, LP_LT, moved, size));
@@ -596,17 +767,37 @@ static lpv elem_pad(struct lower *L, const struct fn *f, const struct node *n, u
 static const struct attr_spec pad_attrs[] = { [PAD_LOW] = { "low", ATTR_DIMS, true, NULL },
                                               [PAD_HIGH] = { "high", ATTR_DIMS, true, NULL },
                                               [PAD_INTERIOR] = { "interior", ATTR_INTS, false, NULL } };
-static const struct op_lower lower_pad = { .kind = LOWER_POINTWISE, .access = ACCESS_VIEW, .cost = COST_CHEAP, .elem = elem_pad };
+static const struct op_lower lower_pad = {
+    .kind = LOWER_POINTWISE, .access = ACCESS_VIEW, .cost = COST_CHEAP, .elem = elem_pad
+};
 static const struct op_sample pad_samples[] = {
-    { "hop 1\nfn @sample(%x: f32[3], %v: f32[]) -> (f32[6]) {\n  %y = pad {low = [1], high = [2]} (%x, %v)\n  return %y\n}\n", NULL },
-    { "hop 1\nfn @sample(%x: f64[2, 3], %v: f64[]) -> (f64[4, 8]) {\n  %y = pad {low = [0, 1], high = [1, 0], interior = [1, 2]} (%x, %v)\n  return %y\n}\n", NULL },
-    { "hop 1\nfn @sample[T](%x: f32[T, 2], %v: f32[]) -> (f32[T + 2, 2]) {\n  %y = pad {low = [2, 0], high = [0, 0]} (%x, %v)\n  return %y\n}\n", NULL },
-    { "hop 1\nfn @sample[T](%x: f32[T], %n: f32[2, T], %v: f32[]) -> (f32[2*T]) {\n  %y = pad {low = [T], high = [0]} (%x, %v)\n  return %y\n}\n", NULL },
-    { "hop 1\nfn @sample(%x: i32[0, 2], %v: i32[]) -> (i32[3, 2]) {\n  %y = pad {low = [1, 0], high = [2, 0], interior = [1, 0]} (%x, %v)\n  return %y\n}\n", NULL },
+    { "hop 1\nfn @sample(%x: f32[3], %v: f32[]) -> (f32[6]) {\n  %y = pad {low = [1], high = [2]} (%x, %v)\n "
+      " return %y\n}\n",
+      NULL },
+    { "hop 1\nfn @sample(%x: f64[2, 3], %v: f64[]) -> (f64[4, 8]) {\n  %y = pad {low = [0, 1], high = [1, "
+      "0], interior = [1, 2]} (%x, %v)\n  return %y\n}\n",
+      NULL },
+    { "hop 1\nfn @sample[T](%x: f32[T, 2], %v: f32[]) -> (f32[T + 2, 2]) {\n  %y = pad {low = [2, 0], high = "
+      "[0, 0]} (%x, %v)\n  return %y\n}\n",
+      NULL },
+    { "hop 1\nfn @sample[T](%x: f32[T], %n: f32[2, T], %v: f32[]) -> (f32[2*T]) {\n  %y = pad {low = [T], "
+      "high = [0]} (%x, %v)\n  return %y\n}\n",
+      NULL },
+    { "hop 1\nfn @sample(%x: i32[0, 2], %v: i32[]) -> (i32[3, 2]) {\n  %y = pad {low = [1, 0], high = [2, "
+      "0], interior = [1, 0]} (%x, %v)\n  return %y\n}\n",
+      NULL },
 };
 const struct op_row row_pad = {
-    .name = "pad", .meaning = "x with a value around it (low, high) and between its elements (interior)", .sig = { 2, 2, ROW_ATTRS(pad_attrs) },
-    .infer = infer_pad, .eval = eval_pad, .vjp = vjp_pad, .jvp = jvp_pad, .batch = batch_pad, .lower = &lower_pad, ROW_SAMPLES(pad_samples),
+    .name = "pad",
+    .meaning = "x with a value around it (low, high) and between its elements (interior)",
+    .sig = { 2, 2, ROW_ATTRS(pad_attrs) },
+    .infer = infer_pad,
+    .eval = eval_pad,
+    .vjp = vjp_pad,
+    .jvp = jvp_pad,
+    .batch = batch_pad,
+    .lower = &lower_pad,
+    ROW_SAMPLES(pad_samples),
 };
 
 /* ---- concat ---- */
@@ -620,11 +811,13 @@ static void infer_concat(struct infer *in)
     for (uint32_t i = 1; i < in->n_operands; i++) {
         struct type t = infer_type(in, i);
         if (t.dtype != first.dtype || t.rank != first.rank)
-            infer_error(in, "operand %u: expected dtype and rank of %s, found %s", i, infer_text(in, in->operands[0]), infer_text(in, in->operands[i]));
+            infer_error(in, "operand %u: expected dtype and rank of %s, found %s", i,
+                        infer_text(in, in->operands[0]), infer_text(in, in->operands[i]));
         for (uint32_t d = 0; d < t.rank; d++)
             if (d != along && t.dims[d] != first.dims[d])
                 infer_equal(in, first.dims[d], t.dims[d],
-                            arena_printf(&m->scratch, "operand %u: dim %u of %s", i, d, infer_text(in, in->operands[i])));
+                            arena_printf(&m->scratch, "operand %u: dim %u of %s", i, d,
+                                         infer_text(in, in->operands[i])));
         total = dim_add(m, total, t.dims[along]);
     }
     for (uint32_t d = 0; d < first.rank; d++) dims[d] = d == along ? total : first.dims[d];
@@ -640,7 +833,9 @@ static void eval_concat(struct eval *e)
     for (uint32_t i = 0; i < e->n->n_operands; i++) {
         const struct tensor *x = e->operands[i];
         row_major(x->rank, x->dims, from);
-        if (x->count) copy_strided(tensor_width(x), x->rank, x->dims, (char *)r->data + offset * (int64_t)tensor_width(x), to, x->data, from);
+        if (x->count)
+            copy_strided(tensor_width(x), x->rank, x->dims,
+                         (char *)r->data + offset * (int64_t)tensor_width(x), to, x->data, from);
         offset += x->dims[along] * to[along];
     }
 }
@@ -656,7 +851,9 @@ static void vjp_concat(struct vjp *v)
     for (uint32_t i = 0; i < v->n->n_operands; i++) {
         start[along] = limit[along];
         limit[along] = dim_add(m, start[along], emit_type(v->b, v->operands[i]).dims[along]);
-        if (v->active[i]) v->out[i] = emit_as(v->b, emit_slice(v->b, v->ct[0], start, limit), builder_type(v->b, v->operands[i]));
+        if (v->active[i])
+            v->out[i] = emit_as(v->b, emit_slice(v->b, v->ct[0], start, limit),
+                                builder_type(v->b, v->operands[i]));
     }
 }
 
@@ -667,7 +864,8 @@ static void jvp_concat(struct jvp *j)
     bool any = false;
     for (uint32_t i = 0; i < n; i++) any |= j->tangents[i] != VAL_NONE;
     if (!any) return;
-    for (uint32_t i = 0; i < n; i++) t[i] = j->tangents[i] != VAL_NONE ? j->tangents[i] : emit_full_like(j->b, j->operands[i], 0);
+    for (uint32_t i = 0; i < n; i++)
+        t[i] = j->tangents[i] != VAL_NONE ? j->tangents[i] : emit_full_like(j->b, j->operands[i], 0);
     j->out[0] = emit(j->b, OP_concat, t, n, j->attrs);
 }
 
@@ -680,44 +878,70 @@ static void batch_concat(struct batch *v)
     v->results[0] = emit(v->b, OP_concat, x, v->n->n_operands, &a);
 }
 
-static lpv elem_concat(struct lower *L, const struct fn *f, const struct node *n, uint32_t result, const lpv *idx)
+static lpv elem_concat(struct lower *L, const struct fn *f, const struct node *n, uint32_t result,
+                       const lpv *idx)
 {
     (void)result;
     struct lp *p = lower_lp(L);
     struct module *m = lower_module(L);
     uint32_t along = (uint32_t)node_attr(f, n, CONCAT_DIM)->i, rank = operand_type(m, f, n, 0).rank;
-    lpv at[MAX_RANK], value = LPV_NONE, nothing = lp_const_bits(p, (enum dtype)operand_type(m, f, n, 0).dtype, 0);
+    lpv at[MAX_RANK], value = LPV_NONE,
+                      nothing = lp_const_bits(p, (enum dtype)operand_type(m, f, n, 0).dtype, 0);
     dim start = 0;
     memcpy(at, idx, rank * sizeof *at);
-    for (uint32_t i = 0; i < n->n_operands; i++) { /* the last operand with elements that starts at or before the index */
+    for (uint32_t i = 0; i < n->n_operands;
+         i++) { /* the last operand with elements that starts at or before the index */
         dim size = operand_type(m, f, n, i).dims[along];
         if (!size) continue;
         at[along] = lower_clamp(p, lp_bin(p, LP_SUB, idx[along], lower_dim(L, start)), lower_dim(L, size));
-        lpv here = lower_elem_if(L, lower_not_empty(L, f, size, LPV_NONE), operand(f, n, i), at, value == LPV_NONE ? nothing : value);
-        value = value == LPV_NONE ? here : lp_select(p, lp_bin(p, LP_GE, idx[along], lower_dim(L, start)), here, value);
+        lpv here = lower_elem_if(L, lower_not_empty(L, f, size, LPV_NONE), operand(f, n, i), at,
+                                 value == LPV_NONE ? nothing : value);
+        value = value == LPV_NONE
+                    ? here
+                    : lp_select(p, lp_bin(p, LP_GE, idx[along], lower_dim(L, start)), here, value);
         start = dim_add(m, start, size);
     }
     return value != LPV_NONE ? value : nothing;
 }
 
 static const struct attr_spec concat_attrs[] = { [CONCAT_DIM] = { "dim", ATTR_INT, true, NULL } };
-static void assembly_concat(struct module *m, const struct fn *f, const struct node *n, uint32_t k, uint32_t *along, dim *from)
+static void assembly_concat(struct module *m, const struct fn *f, const struct node *n, uint32_t k,
+                            uint32_t *along, dim *from)
 {
     *along = (uint32_t)node_attr(f, n, CONCAT_DIM)->i;
     *from = 0;
     for (uint32_t i = 0; i < k; i++) *from = dim_add(m, *from, operand_type(m, f, n, i).dims[*along]);
 }
 
-static const struct op_lower lower_concat = { .kind = LOWER_POINTWISE, .access = ACCESS_VIEW, .cost = COST_CHEAP, .elem = elem_concat, .assembly = assembly_concat };
+static const struct op_lower lower_concat = { .kind = LOWER_POINTWISE,
+                                              .access = ACCESS_VIEW,
+                                              .cost = COST_CHEAP,
+                                              .elem = elem_concat,
+                                              .assembly = assembly_concat };
 static const struct op_sample concat_samples[] = {
-    { "hop 1\nfn @sample(%x: f32[2], %y: f32[3]) -> (f32[5]) {\n  %z = concat {dim = 0} (%x, %y)\n  return %z\n}\n", NULL },
-    { "hop 1\nfn @sample[T](%x: f64[2, T], %y: f64[2, 3], %z: f64[2, 1]) -> (f64[2, T + 4]) {\n  %r = concat {dim = 1} (%x, %y, %z)\n  return %r\n}\n", NULL },
-    { "hop 1\nfn @sample(%x: i64[2, 0], %y: i64[2, 2]) -> (i64[2, 2]) {\n  %z = concat {dim = 1} (%x, %y)\n  return %z\n}\n", NULL },
-    { "hop 1\nfn @sample(%x: f32[1, 2]) -> (f32[3, 2]) {\n  %z = concat {dim = 0} (%x, %x, %x)\n  return %z\n}\n", NULL },
+    { "hop 1\nfn @sample(%x: f32[2], %y: f32[3]) -> (f32[5]) {\n  %z = concat {dim = 0} (%x, %y)\n  return "
+      "%z\n}\n",
+      NULL },
+    { "hop 1\nfn @sample[T](%x: f64[2, T], %y: f64[2, 3], %z: f64[2, 1]) -> (f64[2, T + 4]) {\n  %r = concat "
+      "{dim = 1} (%x, %y, %z)\n  return %r\n}\n",
+      NULL },
+    { "hop 1\nfn @sample(%x: i64[2, 0], %y: i64[2, 2]) -> (i64[2, 2]) {\n  %z = concat {dim = 1} (%x, %y)\n  "
+      "return %z\n}\n",
+      NULL },
+    { "hop 1\nfn @sample(%x: f32[1, 2]) -> (f32[3, 2]) {\n  %z = concat {dim = 0} (%x, %x, %x)\n  return "
+      "%z\n}\n",
+      NULL },
 };
 const struct op_row row_concat = {
-    .name = "concat", .meaning = "operands one after the other along a dim", .sig = { 1, MANY, ROW_ATTRS(concat_attrs) },
-    .infer = infer_concat, .eval = eval_concat, .vjp = vjp_concat, .jvp = jvp_concat, .batch = batch_concat, .lower = &lower_concat,
+    .name = "concat",
+    .meaning = "operands one after the other along a dim",
+    .sig = { 1, MANY, ROW_ATTRS(concat_attrs) },
+    .infer = infer_concat,
+    .eval = eval_concat,
+    .vjp = vjp_concat,
+    .jvp = jvp_concat,
+    .batch = batch_concat,
+    .lower = &lower_concat,
     ROW_SAMPLES(concat_samples),
 };
 
@@ -741,7 +965,9 @@ static void eval_reverse(struct eval *e)
         offset += (x->dims[d] - 1) * from[d];
         from[d] = -from[d];
     }
-    if (x->count) copy_strided(tensor_width(x), r->rank, r->dims, r->data, to, (const char *)x->data + offset * (int64_t)tensor_width(x), from);
+    if (x->count)
+        copy_strided(tensor_width(x), r->rank, r->dims, r->data, to,
+                     (const char *)x->data + offset * (int64_t)tensor_width(x), from);
 }
 
 static void vjp_reverse(struct vjp *v) { v->out[0] = emit(v->b, OP_reverse, v->ct, 1, v->attrs); }
@@ -753,7 +979,8 @@ static void batch_reverse(struct batch *v)
     v->results[0] = emit(v->b, OP_reverse, v->operands, 1, &a);
 }
 
-static lpv elem_reverse(struct lower *L, const struct fn *f, const struct node *n, uint32_t result, const lpv *idx)
+static lpv elem_reverse(struct lower *L, const struct fn *f, const struct node *n, uint32_t result,
+                        const lpv *idx)
 {
     (void)result;
     struct lp *p = lower_lp(L);
@@ -769,15 +996,30 @@ static lpv elem_reverse(struct lower *L, const struct fn *f, const struct node *
 }
 
 static const struct attr_spec reverse_attrs[] = { [REVERSE_DIMS] = { "dims", ATTR_INTS, true, NULL } };
-static const struct op_lower lower_reverse = { .kind = LOWER_POINTWISE, .access = ACCESS_VIEW, .cost = COST_FREE, .elem = elem_reverse };
+static const struct op_lower lower_reverse = {
+    .kind = LOWER_POINTWISE, .access = ACCESS_VIEW, .cost = COST_FREE, .elem = elem_reverse
+};
 static const struct op_sample reverse_samples[] = {
-    { "hop 1\nfn @sample(%x: f32[4]) -> (f32[4]) {\n  %y = reverse {dims = [0]} (%x)\n  return %y\n}\n", NULL },
-    { "hop 1\nfn @sample[T](%x: f64[T, 3, 2]) -> (f64[T, 3, 2]) {\n  %y = reverse {dims = [2, 0]} (%x)\n  return %y\n}\n", NULL },
-    { "hop 1\nfn @sample(%x: i32[0, 3]) -> (i32[0, 3]) {\n  %y = reverse {dims = [0, 1]} (%x)\n  return %y\n}\n", NULL },
-    { "hop 1\nfn @sample(%x: bool[]) -> (bool[]) {\n  %y = reverse {dims = []} (%x)\n  return %y\n}\n", NULL },
+    { "hop 1\nfn @sample(%x: f32[4]) -> (f32[4]) {\n  %y = reverse {dims = [0]} (%x)\n  return %y\n}\n",
+      NULL },
+    { "hop 1\nfn @sample[T](%x: f64[T, 3, 2]) -> (f64[T, 3, 2]) {\n  %y = reverse {dims = [2, 0]} (%x)\n  "
+      "return %y\n}\n",
+      NULL },
+    { "hop 1\nfn @sample(%x: i32[0, 3]) -> (i32[0, 3]) {\n  %y = reverse {dims = [0, 1]} (%x)\n  return "
+      "%y\n}\n",
+      NULL },
+    { "hop 1\nfn @sample(%x: bool[]) -> (bool[]) {\n  %y = reverse {dims = []} (%x)\n  return %y\n}\n",
+      NULL },
 };
 const struct op_row row_reverse = {
-    .name = "reverse", .meaning = "elements of the listed dims in reverse order", .sig = { 1, 1, ROW_ATTRS(reverse_attrs) },
-    .infer = infer_reverse, .eval = eval_reverse, .vjp = vjp_reverse, .jvp = jvp_linear, .batch = batch_reverse, .lower = &lower_reverse,
+    .name = "reverse",
+    .meaning = "elements of the listed dims in reverse order",
+    .sig = { 1, 1, ROW_ATTRS(reverse_attrs) },
+    .infer = infer_reverse,
+    .eval = eval_reverse,
+    .vjp = vjp_reverse,
+    .jvp = jvp_linear,
+    .batch = batch_reverse,
+    .lower = &lower_reverse,
     ROW_SAMPLES(reverse_samples),
 };

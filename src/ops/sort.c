@@ -1,9 +1,13 @@
-/* Rows about order: sort, which gives sorted values and where they stood, argsort and top_k made of it, and searchsorted. Equal elements keep their order,
- * -0 and 0 are equal, NaN is larger than every number. The compiler writes a merge sort over short runs that were sorted by insertion. */
+/* Rows about order: sort, which gives sorted values and where they stood, argsort and top_k made of it, and
+ * searchsorted. Equal elements keep their order, -0 and 0 are equal, NaN is larger than every number. The
+ * compiler writes a merge sort over short runs that were sorted by insertion. */
 #include "ops/indexkit.h"
 #include "ops/scalar_c.h"
 
-static bool is_descending(const struct attr *a) { return a[SORT_DESCENDING].kind != ATTR_ABSENT && a[SORT_DESCENDING].i; }
+static bool is_descending(const struct attr *a)
+{
+    return a[SORT_DESCENDING].kind != ATTR_ABSENT && a[SORT_DESCENDING].i;
+}
 
 /* ---- order, in C ---- */
 
@@ -15,16 +19,21 @@ struct keys {
 };
 
 /* Reads n elements, `stride` apart. */
-static struct keys read_keys(struct arena *a, const struct tensor *t, int64_t first, int64_t stride, int64_t n, bool descending)
+static struct keys read_keys(struct arena *a, const struct tensor *t, int64_t first, int64_t stride,
+                             int64_t n, bool descending)
 {
     enum dtype from = (enum dtype)t->dtype, to = dtype_is_float(from) ? DT_F64 : DT_I64;
     scalar_kernel cast = scalar_c_cast(from, to);
     int64_t *out = ARENA_NEW(a, int64_t, n);
     for (int64_t i = 0; i < n; i++) {
-        cast(1, out + i, (const void *const[]){ (const char *)t->data + (first + i * stride) * (int64_t)tensor_width(t) });
+        cast(1, out + i,
+             (const void *const[]){ (const char *)t->data +
+                                    (first + i * stride) * (int64_t)tensor_width(t) });
         if (from == DT_U64) out[i] = (int64_t)((uint64_t)out[i] ^ (uint64_t)1 << 63);
     }
-    return (struct keys){ .real = to == DT_F64, .descending = descending, .reals = (const double *)out, .whole = out };
+    return (struct keys){
+        .real = to == DT_F64, .descending = descending, .reals = (const double *)out, .whole = out
+    };
 }
 
 static bool before(const struct keys *k, int64_t i, const struct keys *l, int64_t j)
@@ -52,7 +61,8 @@ static int64_t *sorted_positions(struct arena *a, const struct keys *k, int64_t 
     for (int64_t width = 1; width < n; width *= 2) {
         for (int64_t lo = 0; lo < n; lo += 2 * width) {
             int64_t mid = HOP_MIN(lo + width, n), hi = HOP_MIN(lo + 2 * width, n), i = lo, j = mid;
-            for (int64_t at = lo; at < hi; at++) to[at] = i < mid && !(j < hi && before(k, from[j], k, from[i])) ? from[i++] : from[j++];
+            for (int64_t at = lo; at < hi; at++)
+                to[at] = i < mid && !(j < hi && before(k, from[j], k, from[i])) ? from[i++] : from[j++];
         }
         int64_t *swap = from;
         from = to;
@@ -77,7 +87,8 @@ static void eval_sort(struct eval *e)
         const int64_t *order = sorted_positions(&arena, &k, n);
         for (int64_t i = 0; i < n; i++) {
             int64_t to = first + i * strides[along], from = first + order[i] * strides[along];
-            memcpy((char *)values->data + to * (int64_t)width, (const char *)x->data + from * (int64_t)width, width);
+            memcpy((char *)values->data + to * (int64_t)width, (const char *)x->data + from * (int64_t)width,
+                   width);
             ((int64_t *)positions->data)[to] = order[i];
         }
         arena_free(&arena);
@@ -88,11 +99,15 @@ static void eval_sort(struct eval *e)
 
 static void vjp_sort(struct vjp *v)
 {
-    if (v->ct[0] != VAL_NONE) v->out[0] = emit_put_along(v->b, v->operands[0], v->results[1], attr_dim_or_zero(&v->attrs[SORT_DIM]), v->ct[0]);
+    if (v->ct[0] != VAL_NONE)
+        v->out[0] = emit_put_along(v->b, v->operands[0], v->results[1], attr_dim_or_zero(&v->attrs[SORT_DIM]),
+                                   v->ct[0]);
 }
 static void jvp_sort(struct jvp *j)
 {
-    if (j->tangents[0] != VAL_NONE) j->out[0] = emit_take_along(j->b, j->tangents[0], j->results[1], attr_dim_or_zero(&j->attrs[SORT_DIM]));
+    if (j->tangents[0] != VAL_NONE)
+        j->out[0] = emit_take_along(j->b, j->tangents[0], j->results[1],
+                                    attr_dim_or_zero(&j->attrs[SORT_DIM]));
 }
 
 static void batch_sort(struct batch *v)
@@ -112,8 +127,11 @@ static lpv lp_before(struct lp *p, lpv x, lpv y, bool descending)
     x = lp_cast(p, wide, x);
     y = lp_cast(p, wide, y);
     if (!dtype_is_float(wide)) return lp_bin(p, descending ? LP_GT : LP_LT, x, y);
-    lpv number = descending ? y : x; /* ascending: a NaN stands before nothing; descending: nothing stands before a NaN */
-    return lp_bin(p, LP_AND, lp_un(p, LP_NOT, lp_bin(p, descending ? LP_LE : LP_GE, x, y)), lp_bin(p, LP_EQ, number, number));
+    lpv number =
+        descending ? y
+                   : x; /* ascending: a NaN stands before nothing; descending: nothing stands before a NaN */
+    return lp_bin(p, LP_AND, lp_un(p, LP_NOT, lp_bin(p, descending ? LP_LE : LP_GE, x, y)),
+                  lp_bin(p, LP_EQ, number, number));
 }
 
 /* The line being sorted lies in one half of a buffer, merged runs go to the other. */
@@ -133,27 +151,35 @@ static void end_short_while(struct lp *p)
     p->current->stmts.data[p->current->stmts.len - 1].poll = false;
 }
 
-static lpv key_at(const struct sorting *s, lpv i) { return lp_load(s->p, s->keys.buffer, lp_bin(s->p, LP_ADD, s->keys.at, i)); }
+static lpv key_at(const struct sorting *s, lpv i)
+{
+    return lp_load(s->p, s->keys.buffer, lp_bin(s->p, LP_ADD, s->keys.at, i));
+}
 static void put(const struct sorting *s, lpv to, lpv key, lpv from)
 {
     lp_store(s->p, s->keys.buffer, lp_bin(s->p, LP_ADD, s->keys.at, to), key);
     if (s->places) lp_store(s->p, s->at.buffer, lp_bin(s->p, LP_ADD, s->at.at, to), from);
 }
-static lpv place_at(const struct sorting *s, lpv i) { return s->places ? lp_load(s->p, s->at.buffer, lp_bin(s->p, LP_ADD, s->at.at, i)) : LPV_NONE; }
+static lpv place_at(const struct sorting *s, lpv i)
+{
+    return s->places ? lp_load(s->p, s->at.buffer, lp_bin(s->p, LP_ADD, s->at.at, i)) : LPV_NONE;
+}
 
 /* Runs of RUN elements, each sorted by insertion. */
 static void sort_runs(const struct sorting *s)
 {
     struct lp *p = s->p;
     lpv zero = lp_index(p, 0), one = lp_index(p, 1), run = lp_index(p, RUN);
-    lpv lo = lp_for_begin(p, zero, s->size, run, FOR_SERIAL), hi = lp_bin(p, LP_MIN, lp_bin(p, LP_ADD, lo, run), s->size);
+    lpv lo = lp_for_begin(p, zero, s->size, run, FOR_SERIAL),
+        hi = lp_bin(p, LP_MIN, lp_bin(p, LP_ADD, lo, run), s->size);
     lpv i = lp_for_begin(p, lp_bin(p, LP_ADD, lo, one), hi, one, FOR_SERIAL);
     lpv key = key_at(s, i), place = place_at(s, i);
     uint32_t hole = lp_local(p, DT_I64, LOCAL_SCALAR, "hole");
     lp_set(p, hole, i);
     lp_while_begin(p);
     lpv j = lp_read(p, hole), left = lp_bin(p, LP_MAX, lp_bin(p, LP_SUB, j, one), zero);
-    lp_while_body(p, lp_bin(p, LP_AND, lp_bin(p, LP_GT, j, lo), lp_before(p, key, key_at(s, left), s->descending)));
+    lp_while_body(p, lp_bin(p, LP_AND, lp_bin(p, LP_GT, j, lo),
+                            lp_before(p, key, key_at(s, left), s->descending)));
     j = lp_read(p, hole);
     left = lp_bin(p, LP_SUB, j, one);
     put(s, j, key_at(s, left), place_at(s, left));
@@ -180,8 +206,9 @@ static void put_chosen(const struct sorting *s, lpv to, lpv second, lpv i, lpv x
     put(s, to, lp_select(p, second, y, x), s->places ? place_at(s, lp_select(p, second, j, i)) : LPV_NONE);
 }
 
-/* Two runs of the same length, from both ends at once: the first half of the result from their beginnings, the second from their ends. Neither run can be used
- * up on the way, so nothing is tested, and neither end waits for the other. Positions are those in the buffer. */
+/* Two runs of the same length, from both ends at once: the first half of the result from their beginnings,
+ * the second from their ends. Neither run can be used up on the way, so nothing is tested, and neither end
+ * waits for the other. Positions are those in the buffer. */
 static void merge_even(const struct sorting *s, lpv length, lpv lo, lpv mid, lpv hi, lpv to)
 {
     struct lp *p = s->p;
@@ -200,7 +227,8 @@ static void merge_even(const struct sorting *s, lpv length, lpv lo, lpv mid, lpv
         at[k] = lp_read(p, locals[k]);
         key[k] = key_at(s, at[k]);
     }
-    lpv second = lp_before(p, key[1], key[0], s->descending), left_last = lp_before(p, key[3], key[2], s->descending);
+    lpv second = lp_before(p, key[1], key[0], s->descending),
+        left_last = lp_before(p, key[3], key[2], s->descending);
     put_chosen(s, lp_bin(p, LP_ADD, to, step), second, at[0], key[0], at[1], key[1]);
     put_chosen(s, lp_bin(p, LP_SUB, last, step), left_last, at[3], key[3], at[2], key[2]);
     lpv right_step = lp_cast(p, DT_I64, second), left_step = lp_cast(p, DT_I64, left_last);
@@ -216,15 +244,19 @@ static void merge_uneven(const struct sorting *s, lpv lo, lpv mid, lpv hi, lpv t
 {
     struct lp *p = s->p;
     lpv one = lp_index(p, 1);
-    uint32_t left = lp_local(p, DT_I64, LOCAL_SCALAR, "left"), right = lp_local(p, DT_I64, LOCAL_SCALAR, "right");
+    uint32_t left = lp_local(p, DT_I64, LOCAL_SCALAR, "left"),
+             right = lp_local(p, DT_I64, LOCAL_SCALAR, "right");
     lp_set(p, left, lo);
     lp_set(p, right, mid);
     lp_while_begin(p);
-    lpv inside = lp_bin(p, LP_AND, lp_bin(p, LP_LT, lp_read(p, left), mid), lp_bin(p, LP_LT, lp_read(p, right), hi));
+    lpv inside = lp_bin(p, LP_AND, lp_bin(p, LP_LT, lp_read(p, left), mid),
+                        lp_bin(p, LP_LT, lp_read(p, right), hi));
     lp_while_body(p, inside);
     lpv i = lp_read(p, left), j = lp_read(p, right), x = key_at(s, i), y = key_at(s, j);
     lpv second = lp_before(p, y, x, s->descending), step = lp_cast(p, DT_I64, second);
-    put_chosen(s, lp_bin(p, LP_ADD, to, lp_bin(p, LP_ADD, lp_bin(p, LP_SUB, i, lo), lp_bin(p, LP_SUB, j, mid))), second, i, x, j, y);
+    put_chosen(s,
+               lp_bin(p, LP_ADD, to, lp_bin(p, LP_ADD, lp_bin(p, LP_SUB, i, lo), lp_bin(p, LP_SUB, j, mid))),
+               second, i, x, j, y);
     lp_set(p, right, lp_bin(p, LP_ADD, j, step));
     lp_set(p, left, lp_bin(p, LP_ADD, i, lp_bin(p, LP_SUB, one, step)));
     end_short_while(p);
@@ -233,7 +265,8 @@ static void merge_uneven(const struct sorting *s, lpv lo, lpv mid, lpv hi, lpv t
     move_rest(s, taken, hi, lp_bin(p, LP_SUB, to, lo));
 }
 
-/* Two neighbouring runs lo..mid..hi of a half into the other. What stands in order already is moved as it is. */
+/* Two neighbouring runs lo..mid..hi of a half into the other. What stands in order already is moved as it is.
+ */
 static void merge(const struct sorting *s, lpv width, lpv from, lpv to, lpv lo, lpv mid, lpv hi)
 {
     struct lp *p = s->p;
@@ -245,7 +278,10 @@ static void merge(const struct sorting *s, lpv width, lpv from, lpv to, lpv lo, 
     hi = lp_bin(p, LP_ADD, from, hi);
     lp_set(p, ordered, lp_int(p, DT_BOOL, 1));
     lp_if_begin(p, lp_bin(p, LP_LT, mid, hi));
-    lp_set(p, ordered, lp_un(p, LP_NOT, lp_before(p, key_at(s, mid), key_at(s, lp_bin(p, LP_SUB, mid, lp_index(p, 1))), s->descending)));
+    lp_set(p, ordered,
+           lp_un(p, LP_NOT,
+                 lp_before(p, key_at(s, mid), key_at(s, lp_bin(p, LP_SUB, mid, lp_index(p, 1))),
+                           s->descending)));
     lp_if_end(p);
     lp_if_begin(p, lp_read(p, ordered));
     move_rest(s, lo, hi, lp_bin(p, LP_SUB, to, lo));
@@ -268,10 +304,13 @@ static void merge_runs(const struct sorting *s)
     lp_while_begin(p);
     lpv more = lp_bin(p, LP_LT, lp_read(p, width), s->size);
     lp_while_body(p, more);
-    lpv w = lp_read(p, width), from = lp_read(p, s->half), to = lp_bin(p, LP_SUB, s->size, from), both = lp_bin(p, LP_MUL, w, two);
-    lpv pairs = lp_bin(p, LP_FLOORDIV, lp_bin(p, LP_ADD, s->size, lp_bin(p, LP_SUB, both, one)), lp_bin(p, LP_MAX, both, one));
+    lpv w = lp_read(p, width), from = lp_read(p, s->half), to = lp_bin(p, LP_SUB, s->size, from),
+        both = lp_bin(p, LP_MUL, w, two);
+    lpv pairs = lp_bin(p, LP_FLOORDIV, lp_bin(p, LP_ADD, s->size, lp_bin(p, LP_SUB, both, one)),
+                       lp_bin(p, LP_MAX, both, one));
     lpv pair = lp_for_begin(p, zero, pairs, one, FOR_SERIAL), lo = lp_bin(p, LP_MUL, pair, both);
-    merge(s, w, from, to, lo, lp_bin(p, LP_MIN, lp_bin(p, LP_ADD, lo, w), s->size), lp_bin(p, LP_MIN, lp_bin(p, LP_ADD, lo, both), s->size));
+    merge(s, w, from, to, lo, lp_bin(p, LP_MIN, lp_bin(p, LP_ADD, lo, w), s->size),
+          lp_bin(p, LP_MIN, lp_bin(p, LP_ADD, lo, both), s->size));
     lp_for_end(p);
     lp_set(p, width, both);
     lp_set(p, s->half, to);
@@ -291,18 +330,23 @@ static void block_sort(struct lower *L, const struct fn *f, const struct node *n
     dim two = dim_mul(m, 2, t.dims[along]);
     int64_t lo, hi;
     dim_range(m, f->symbols, t.dims[along], &lo, &hi);
-    struct sorting s = { .p = p, .descending = is_descending(attrs), .places = places, .size = lower_dim(L, t.dims[along]) };
+    struct sorting s = {
+        .p = p, .descending = is_descending(attrs), .places = places, .size = lower_dim(L, t.dims[along])
+    };
     struct array out = { HOP_NONE, LPV_NONE }, order = out;
     if (values) out = lower_result(L, n, 0);
     if (places) order = lower_result(L, n, 1);
     s.keys = lower_alloc(L, type_intern(m, (enum dtype)t.dtype, 1, &two), "runs of a line being sorted");
-    if (places) s.at = lower_alloc(L, type_intern(m, hi <= INT32_MAX ? DT_I32 : DT_I64, 1, &two), "positions of a line being sorted");
+    if (places)
+        s.at = lower_alloc(L, type_intern(m, hi <= INT32_MAX ? DT_I32 : DT_I64, 1, &two),
+                           "positions of a line being sorted");
     s.half = lp_local(p, DT_I64, LOCAL_SCALAR, "half");
     lpv idx[MAX_RANK], zero = lp_index(p, 0), one = lp_index(p, 1);
     for (uint32_t d = 0; d < t.rank; d++)
         if (d != along) idx[d] = lp_for_begin(p, zero, lower_dim(L, t.dims[d]), one, FOR_SERIAL);
     idx[along] = lp_for_begin(p, zero, s.size, one, FOR_VECTOR);
-    put(&s, idx[along], lower_elem(L, x, idx), places ? lp_cast(p, hi <= INT32_MAX ? DT_I32 : DT_I64, idx[along]) : LPV_NONE);
+    put(&s, idx[along], lower_elem(L, x, idx),
+        places ? lp_cast(p, hi <= INT32_MAX ? DT_I32 : DT_I64, idx[along]) : LPV_NONE);
     lp_for_end(p);
     lp_set(p, s.half, zero);
     sort_runs(&s);
@@ -311,31 +355,60 @@ static void block_sort(struct lower *L, const struct fn *f, const struct node *n
     idx[along] = lp_for_begin(p, zero, s.size, one, FOR_VECTOR);
     lpv from = lp_bin(p, LP_ADD, half, idx[along]), flat = lower_flatten(L, type, idx);
     if (values) lp_store(p, out.buffer, lp_bin(p, LP_ADD, out.at, flat), key_at(&s, from));
-    if (places) lp_store(p, order.buffer, lp_bin(p, LP_ADD, order.at, flat), lp_cast(p, DT_I64, place_at(&s, from)));
+    if (places)
+        lp_store(p, order.buffer, lp_bin(p, LP_ADD, order.at, flat), lp_cast(p, DT_I64, place_at(&s, from)));
     lp_for_end(p);
     for (uint32_t d = 0; d < t.rank; d++)
         if (d != along) lp_for_end(p);
 }
 
-static uint8_t use_once(const struct fn *f, const struct node *n, uint32_t i) { return (void)f, (void)n, (void)i, USE_ONCE; }
+static uint8_t use_once(const struct fn *f, const struct node *n, uint32_t i)
+{
+    return (void)f, (void)n, (void)i, USE_ONCE;
+}
 
-static const struct attr_spec sort_attrs[] = { [SORT_DIM] = { "dim", ATTR_INT, false, NULL }, [SORT_DESCENDING] = { "descending", ATTR_FLAG, false, NULL } };
-static const struct op_lower lower_sort = { .kind = LOWER_BLOCK, .access = ACCESS_GATHER, .cost = COST_EXPENSIVE, .block = block_sort, .operand_use = use_once };
+static const struct attr_spec sort_attrs[] = { [SORT_DIM] = { "dim", ATTR_INT, false, NULL },
+                                               [SORT_DESCENDING] = { "descending", ATTR_FLAG, false, NULL } };
+static const struct op_lower lower_sort = { .kind = LOWER_BLOCK,
+                                            .access = ACCESS_GATHER,
+                                            .cost = COST_EXPENSIVE,
+                                            .block = block_sort,
+                                            .operand_use = use_once };
 
 #define SAMPLE(symbols, type, order, attrs) \
-    { "hop 1\nfn @sample" symbols "(%x: " type ") -> (" type ", " order ") {\n  %v, %i = sort" attrs " (%x)\n  return %v, %i\n}\n", NULL }
+    { "hop 1\nfn @sample" symbols "(%x: " type ") -> (" type ", " order ") {\n  %v, %i = sort" attrs \
+      " (%x)\n  return %v, %i\n}\n", \
+      NULL }
 static const struct op_sample sort_samples[] = {
-    SAMPLE("", "f32[37]", "i64[37]", ""), SAMPLE("", "f64[3, 5]", "i64[3, 5]", " {dim = 1}"), SAMPLE("", "f32[19, 2]", "i64[19, 2]", " {descending}"),
-    SAMPLE("[T]", "f32[2, T, 3]", "i64[2, T, 3]", " {dim = 1}"), SAMPLE("[T]", "f64[T]", "i64[T]", " {descending}"), SAMPLE("", "i32[30]", "i64[30]", ""),
-    SAMPLE("", "u32[4, 9]", "i64[4, 9]", " {dim = 1, descending}"), SAMPLE("", "i64[20]", "i64[20]", ""), SAMPLE("", "bool[11]", "i64[11]", ""),
-    SAMPLE("", "f16[21]", "i64[21]", ""), SAMPLE("", "bf16[3, 10]", "i64[3, 10]", " {dim = 1, descending}"), SAMPLE("", "u64[12]", "i64[12]", ""),
-    SAMPLE("", "i8[12]", "i64[12]", " {descending}"), SAMPLE("", "f32[1]", "i64[1]", ""), SAMPLE("", "f32[0, 3]", "i64[0, 3]", ""), SAMPLE("", "f32[3, 0]", "i64[3, 0]", ""),
+    SAMPLE("", "f32[37]", "i64[37]", ""),
+    SAMPLE("", "f64[3, 5]", "i64[3, 5]", " {dim = 1}"),
+    SAMPLE("", "f32[19, 2]", "i64[19, 2]", " {descending}"),
+    SAMPLE("[T]", "f32[2, T, 3]", "i64[2, T, 3]", " {dim = 1}"),
+    SAMPLE("[T]", "f64[T]", "i64[T]", " {descending}"),
+    SAMPLE("", "i32[30]", "i64[30]", ""),
+    SAMPLE("", "u32[4, 9]", "i64[4, 9]", " {dim = 1, descending}"),
+    SAMPLE("", "i64[20]", "i64[20]", ""),
+    SAMPLE("", "bool[11]", "i64[11]", ""),
+    SAMPLE("", "f16[21]", "i64[21]", ""),
+    SAMPLE("", "bf16[3, 10]", "i64[3, 10]", " {dim = 1, descending}"),
+    SAMPLE("", "u64[12]", "i64[12]", ""),
+    SAMPLE("", "i8[12]", "i64[12]", " {descending}"),
+    SAMPLE("", "f32[1]", "i64[1]", ""),
+    SAMPLE("", "f32[0, 3]", "i64[0, 3]", ""),
+    SAMPLE("", "f32[3, 0]", "i64[3, 0]", ""),
     { "hop 1\nfn @sample(%x: f32[33]) -> (f32[33]) {\n  %v, %i = sort(%x)\n  return %v\n}\n", NULL },
 };
 const struct op_row row_sort = {
     .name = "sort",
-    .meaning = "the elements along a dim (absent: 0) in ascending (or descending) order, and where each stood; equals keep their order, NaN is larger than every number",
-    .sig = { 1, 1, ROW_ATTRS(sort_attrs) }, .infer = infer_sort, .eval = eval_sort, .vjp = vjp_sort, .jvp = jvp_sort, .batch = batch_sort, .lower = &lower_sort,
+    .meaning = "the elements along a dim (absent: 0) in ascending (or descending) order, and where each "
+               "stood; equals keep their order, NaN is larger than every number",
+    .sig = { 1, 1, ROW_ATTRS(sort_attrs) },
+    .infer = infer_sort,
+    .eval = eval_sort,
+    .vjp = vjp_sort,
+    .jvp = jvp_sort,
+    .batch = batch_sort,
+    .lower = &lower_sort,
     ROW_SAMPLES(sort_samples),
 };
 
@@ -346,15 +419,26 @@ static void infer_argsort(struct infer *in)
     infer_one_dim(in, &in->attrs[SORT_DIM], infer_type(in, 0).rank, "dim");
     infer_result(in, type_with_dtype(in->m, in->operands[0], DT_I64));
 }
-static void expand_argsort(struct expand *e) { e->out[0] = emit(e->b, OP_sort, e->operands, 1, e->attrs) + 1; }
+static void expand_argsort(struct expand *e)
+{
+    e->out[0] = emit(e->b, OP_sort, e->operands, 1, e->attrs) + 1;
+}
 
 static const struct op_sample argsort_samples[] = {
     { "hop 1\nfn @sample(%x: f32[37]) -> (i64[37]) {\n  %i = argsort(%x)\n  return %i\n}\n", NULL },
-    { "hop 1\nfn @sample[T](%x: i32[T, 3]) -> (i64[T, 3]) {\n  %i = argsort {dim = 1, descending} (%x)\n  return %i\n}\n", NULL },
+    { "hop 1\nfn @sample[T](%x: i32[T, 3]) -> (i64[T, 3]) {\n  %i = argsort {dim = 1, descending} (%x)\n  "
+      "return %i\n}\n",
+      NULL },
 };
 const struct op_row row_argsort = {
-    .name = "argsort", .meaning = "where the elements along a dim (absent: 0) stand, in ascending (or descending) order; equals keep their order, NaN is larger than every number",
-    .sig = { 1, 1, ROW_ATTRS(sort_attrs) }, .infer = infer_argsort, .expand = expand_argsort, .no_gradient = "integer-valued", ROW_SAMPLES(argsort_samples),
+    .name = "argsort",
+    .meaning = "where the elements along a dim (absent: 0) stand, in ascending (or descending) order; equals "
+               "keep their order, NaN is larger than every number",
+    .sig = { 1, 1, ROW_ATTRS(sort_attrs) },
+    .infer = infer_argsort,
+    .expand = expand_argsort,
+    .no_gradient = "integer-valued",
+    ROW_SAMPLES(argsort_samples),
 };
 
 static void infer_top_k(struct infer *in)
@@ -364,7 +448,9 @@ static void infer_top_k(struct infer *in)
     dim dims[MAX_RANK], k = (dim)in->attrs[TOP_K_K].i;
     memcpy(dims, t.dims, t.rank * sizeof *dims);
     infer_not_negative(in, k, "attribute 'k'");
-    infer_le(in, k, dims[along], arena_printf(&in->m->scratch, "attribute 'k', of dim %u of %s", along, infer_text(in, in->operands[0])));
+    infer_le(in, k, dims[along],
+             arena_printf(&in->m->scratch, "attribute 'k', of dim %u of %s", along,
+                          infer_text(in, in->operands[0])));
     dims[along] = k;
     infer_result(in, type_intern(in->m, (enum dtype)t.dtype, t.rank, dims));
     infer_result(in, type_intern(in->m, DT_I64, t.rank, dims));
@@ -382,28 +468,47 @@ static void expand_top_k(struct expand *e)
     for (uint32_t i = 0; i < 2; i++) e->out[i] = emit_slice(b, sorted + i, start, limit);
 }
 
-static const struct attr_spec top_k_attrs[] = { [TOP_K_K] = { "k", ATTR_DIM, true, NULL }, [TOP_K_DIM] = { "dim", ATTR_INT, false, NULL } };
+static const struct attr_spec top_k_attrs[] = {
+    [TOP_K_K] = { "k", ATTR_DIM, true, NULL }, [TOP_K_DIM] = { "dim", ATTR_INT, false, NULL }
+};
 static const struct op_sample top_k_samples[] = {
-    { "hop 1\nfn @sample(%x: f32[21]) -> (f32[4], i64[4]) {\n  %v, %i = top_k {k = 4} (%x)\n  return %v, %i\n}\n", NULL },
-    { "hop 1\nfn @sample[T](%x: f64[T, 5]) -> (f64[T, 2], i64[T, 2]) {\n  %v, %i = top_k {k = 2, dim = 1} (%x)\n  return %v, %i\n}\n", NULL },
-    { "hop 1\nfn @sample(%x: i32[3]) -> (i32[0], i64[0]) {\n  %v, %i = top_k {k = 0} (%x)\n  return %v, %i\n}\n", NULL },
+    { "hop 1\nfn @sample(%x: f32[21]) -> (f32[4], i64[4]) {\n  %v, %i = top_k {k = 4} (%x)\n  return %v, "
+      "%i\n}\n",
+      NULL },
+    { "hop 1\nfn @sample[T](%x: f64[T, 5]) -> (f64[T, 2], i64[T, 2]) {\n  %v, %i = top_k {k = 2, dim = 1} "
+      "(%x)\n  return %v, %i\n}\n",
+      NULL },
+    { "hop 1\nfn @sample(%x: i32[3]) -> (i32[0], i64[0]) {\n  %v, %i = top_k {k = 0} (%x)\n  return %v, "
+      "%i\n}\n",
+      NULL },
 };
 const struct op_row row_top_k = {
-    .name = "top_k", .meaning = "the k largest along a dim (absent: 0), largest first, and where each stands; of equals the first ones, NaN is larger than every number",
-    .sig = { 1, 1, ROW_ATTRS(top_k_attrs) }, .infer = infer_top_k, .expand = expand_top_k, ROW_SAMPLES(top_k_samples),
+    .name = "top_k",
+    .meaning = "the k largest along a dim (absent: 0), largest first, and where each stands; of equals the "
+               "first ones, NaN is larger than every number",
+    .sig = { 1, 1, ROW_ATTRS(top_k_attrs) },
+    .infer = infer_top_k,
+    .expand = expand_top_k,
+    ROW_SAMPLES(top_k_samples),
 };
 
 /* ---- searchsorted ---- */
 
-static bool is_right(const struct attr *a) { return a[SEARCH_RIGHT].kind != ATTR_ABSENT && a[SEARCH_RIGHT].i; }
+static bool is_right(const struct attr *a)
+{
+    return a[SEARCH_RIGHT].kind != ATTR_ABSENT && a[SEARCH_RIGHT].i;
+}
 
 static void infer_search(struct infer *in)
 {
     struct type s = infer_type(in, 0), v = infer_type(in, 1);
-    if (!s.rank) infer_error(in, "operand 0: expected at least one dim, found %s", infer_text(in, in->operands[0]));
+    if (!s.rank)
+        infer_error(in, "operand 0: expected at least one dim, found %s", infer_text(in, in->operands[0]));
     if (v.dtype != s.dtype || v.rank + 1u < s.rank)
-        infer_error(in, "operand 1: expected the dtype and the leading dims of %s, found %s", infer_text(in, in->operands[0]), infer_text(in, in->operands[1]));
-    for (uint32_t d = 0; d + 1u < s.rank; d++) infer_equal(in, s.dims[d], v.dims[d], arena_printf(&in->m->scratch, "operand 1: dim %u", d));
+        infer_error(in, "operand 1: expected the dtype and the leading dims of %s, found %s",
+                    infer_text(in, in->operands[0]), infer_text(in, in->operands[1]));
+    for (uint32_t d = 0; d + 1u < s.rank; d++)
+        infer_equal(in, s.dims[d], v.dims[d], arena_printf(&in->m->scratch, "operand 1: dim %u", d));
     infer_result(in, type_with_dtype(in->m, in->operands[1], DT_I64));
 }
 
@@ -417,7 +522,8 @@ static void eval_search(struct eval *e)
     hop_cleanup_push(arena_free, &arena);
     for (int64_t line = 0; r->count && line < lines; line++) {
         int64_t each = r->count / lines;
-        struct keys in = read_keys(&arena, s, line * n, 1, n, false), wanted = read_keys(&arena, v, line * each, 1, each, false);
+        struct keys in = read_keys(&arena, s, line * n, 1, n, false),
+                    wanted = read_keys(&arena, v, line * each, 1, each, false);
         for (int64_t q = 0; q < each; q++) {
             int64_t lo = 0, hi = n;
             while (lo < hi) {
@@ -437,7 +543,9 @@ static void batch_search(struct batch *v)
 {
     if (batch_none(v)) return;
     bool alone = !v->batched[0] && emit_type(v->b, v->operands[0]).rank == 1; /* one line for all lanes */
-    v->results[0] = emit(v->b, OP_searchsorted, (val[]){ alone ? v->operands[0] : batch_operand(v, 0), batch_operand(v, 1) }, 2, v->attrs);
+    v->results[0] = emit(v->b, OP_searchsorted,
+                         (val[]){ alone ? v->operands[0] : batch_operand(v, 0), batch_operand(v, 1) }, 2,
+                         v->attrs);
 }
 
 /* A binary search for each value. */
@@ -457,7 +565,8 @@ static void block_search(struct lower *L, const struct fn *f, const struct node 
     lp_set(p, high, size);
     lp_while_begin(p);
     lp_while_body(p, lp_bin(p, LP_LT, lp_read(p, low), lp_read(p, high)));
-    lpv lo = lp_read(p, low), hi = lp_read(p, high), mid = lp_bin(p, LP_ADD, lo, lp_bin(p, LP_FLOORDIV, lp_bin(p, LP_SUB, hi, lo), lp_index(p, 2)));
+    lpv lo = lp_read(p, low), hi = lp_read(p, high),
+        mid = lp_bin(p, LP_ADD, lo, lp_bin(p, LP_FLOORDIV, lp_bin(p, LP_SUB, hi, lo), lp_index(p, 2)));
     for (uint32_t d = 0; d + 1u < s.rank; d++) at[d] = idx[d];
     at[s.rank - 1] = mid;
     lpv x = lower_elem(L, sorted, at);
@@ -471,20 +580,41 @@ static void block_search(struct lower *L, const struct fn *f, const struct node 
     if (scalar) lower_set_scalar(L, n, 0, found);
 }
 
-static uint8_t use_search(const struct fn *f, const struct node *n, uint32_t i) { return (void)f, (void)n, i ? USE_ONCE : USE_MANY; }
+static uint8_t use_search(const struct fn *f, const struct node *n, uint32_t i)
+{
+    return (void)f, (void)n, i ? USE_ONCE : USE_MANY;
+}
 
 static const struct attr_spec search_attrs[] = { [SEARCH_RIGHT] = { "right", ATTR_FLAG, false, NULL } };
-static const struct op_lower lower_search = { .kind = LOWER_BLOCK, .access = ACCESS_GATHER, .cost = COST_EXPENSIVE, .block = block_search, .operand_use = use_search };
+static const struct op_lower lower_search = { .kind = LOWER_BLOCK,
+                                              .access = ACCESS_GATHER,
+                                              .cost = COST_EXPENSIVE,
+                                              .block = block_search,
+                                              .operand_use = use_search };
 static const struct op_sample search_samples[] = {
-    { "hop 1\nfn @sample[T](%x: f32[T, 2], %q: f32[5]) -> (i64[5]) {\n  %c = cumsum {dim = 1} (%x)\n  %r = reshape {dims = [2*T]} (%c)\n  %s, %o = sort(%r)\n"
-      "  %i = searchsorted(%s, %q)\n  return %i\n}\n", NULL },
-    { "hop 1\nfn @sample(%x: i32[3, 6], %q: i32[3, 2, 4]) -> (i64[3, 2, 4]) {\n  %s, %o = sort {dim = 1} (%x)\n  %i = searchsorted {right} (%s, %q)\n  return %i\n}\n", NULL },
-    { "hop 1\nfn @sample(%x: f64[4], %q: f64[]) -> (i64[]) {\n  %s, %o = sort(%x)\n  %i = searchsorted(%s, %q)\n  return %i\n}\n", NULL },
-    { "hop 1\nfn @sample(%x: f64[0], %q: f64[2]) -> (i64[2]) {\n  %i = searchsorted(%x, %q)\n  return %i\n}\n", NULL },
+    { "hop 1\nfn @sample[T](%x: f32[T, 2], %q: f32[5]) -> (i64[5]) {\n  %c = cumsum {dim = 1} (%x)\n  %r = "
+      "reshape {dims = [2*T]} (%c)\n  %s, %o = sort(%r)\n"
+      "  %i = searchsorted(%s, %q)\n  return %i\n}\n",
+      NULL },
+    { "hop 1\nfn @sample(%x: i32[3, 6], %q: i32[3, 2, 4]) -> (i64[3, 2, 4]) {\n  %s, %o = sort {dim = 1} "
+      "(%x)\n  %i = searchsorted {right} (%s, %q)\n  return %i\n}\n",
+      NULL },
+    { "hop 1\nfn @sample(%x: f64[4], %q: f64[]) -> (i64[]) {\n  %s, %o = sort(%x)\n  %i = searchsorted(%s, "
+      "%q)\n  return %i\n}\n",
+      NULL },
+    { "hop 1\nfn @sample(%x: f64[0], %q: f64[2]) -> (i64[2]) {\n  %i = searchsorted(%x, %q)\n  return "
+      "%i\n}\n",
+      NULL },
 };
 const struct op_row row_searchsorted = {
     .name = "searchsorted",
-    .meaning = "where each value belongs in lines that are sorted: before its equals, with right behind them; lines [L…, n] and values [L…, S…]",
-    .sig = { 2, 2, ROW_ATTRS(search_attrs) }, .infer = infer_search, .eval = eval_search, .batch = batch_search, .lower = &lower_search,
-    .no_gradient = "integer-valued", ROW_SAMPLES(search_samples),
+    .meaning = "where each value belongs in lines that are sorted: before its equals, with right behind "
+               "them; lines [L…, n] and values [L…, S…]",
+    .sig = { 2, 2, ROW_ATTRS(search_attrs) },
+    .infer = infer_search,
+    .eval = eval_search,
+    .batch = batch_search,
+    .lower = &lower_search,
+    .no_gradient = "integer-valued",
+    ROW_SAMPLES(search_samples),
 };

@@ -14,6 +14,7 @@ const struct op_row *const op_table[OP_COUNT] = {
 enum op op_find(const char *name, size_t length)
 {
     for (int i = 0; i < OP_COUNT; i++)
-        if (strlen(op_table[i]->name) == length && !memcmp(op_table[i]->name, name, length)) return (enum op)i;
+        if (strlen(op_table[i]->name) == length && !memcmp(op_table[i]->name, name, length))
+            return (enum op)i;
     return OP_COUNT;
 }

@@ -8,10 +8,14 @@
 /* CBLAS as OpenBLAS exports it, with 32-bit integers. */
 enum { BLAS_ROW_MAJOR = 101, BLAS_AS_IT_IS = 111, BLAS_TRANSPOSED = 112 };
 struct blas {
-    void (*sgemm)(int order, int ta, int tb, int m, int n, int k, float alpha, const float *a, int lda, const float *b, int ldb, float beta, float *c, int ldc);
-    void (*dgemm)(int order, int ta, int tb, int m, int n, int k, double alpha, const double *a, int lda, const double *b, int ldb, double beta, double *c, int ldc);
-    void (*sgemv)(int order, int t, int m, int n, float alpha, const float *a, int lda, const float *x, int step, float beta, float *y, int y_step);
-    void (*dgemv)(int order, int t, int m, int n, double alpha, const double *a, int lda, const double *x, int step, double beta, double *y, int y_step);
+    void (*sgemm)(int order, int ta, int tb, int m, int n, int k, float alpha, const float *a, int lda,
+                  const float *b, int ldb, float beta, float *c, int ldc);
+    void (*dgemm)(int order, int ta, int tb, int m, int n, int k, double alpha, const double *a, int lda,
+                  const double *b, int ldb, double beta, double *c, int ldc);
+    void (*sgemv)(int order, int t, int m, int n, float alpha, const float *a, int lda, const float *x,
+                  int step, float beta, float *y, int y_step);
+    void (*dgemv)(int order, int t, int m, int n, double alpha, const double *a, int lda, const double *x,
+                  int step, double beta, double *y, int y_step);
 };
 /* OpenBLAS, loaded by the first call; NULL when there is none. */
 const struct blas *blas_library(void);
@@ -22,7 +26,8 @@ bool blas_kernel_fits(const char *kernel);
 
 struct hop_rt;
 /* hop_rt.gemm */
-void blas_gemm(struct hop_rt *rt, int32_t dtype, int32_t ta, int32_t tb, int64_t m, int64_t n, int64_t k, const void *a, int64_t lda, const void *b, int64_t ldb,
-               void *c, int64_t ldc, int32_t accumulate);
+void blas_gemm(struct hop_rt *rt, int32_t dtype, int32_t ta, int32_t tb, int64_t m, int64_t n, int64_t k,
+               const void *a, int64_t lda, const void *b, int64_t ldb, void *c, int64_t ldc,
+               int32_t accumulate);
 
 #endif

@@ -1,9 +1,11 @@
-/* Finds OpenBLAS and loads it, when something is to be multiplied for the first time: loading takes ten times as long as all else that a small program does.
+/* Finds OpenBLAS and loads it, when something is to be multiplied for the first time: loading takes ten times
+ * as long as all else that a small program does.
  *
- * OpenBLAS chooses its kernels while it is loaded, by the processor's model. A version that is older than the processor does not know the model and takes
- * kernels for one of twenty years ago, five times slower. So the kernel that it chose is compared with what the processor can do, and where it falls short the
- * library is unloaded and loaded again with OPENBLAS_CORETYPE in its environment. Neither happens to a library that somebody else has loaded, nor
- * when the user has set that variable. */
+ * OpenBLAS chooses its kernels while it is loaded, by the processor's model. A version that is older than the
+ * processor does not know the model and takes kernels for one of twenty years ago, five times slower. So the
+ * kernel that it chose is compared with what the processor can do, and where it falls short the library is
+ * unloaded and loaded again with OPENBLAS_CORETYPE in its environment. Neither happens to a library that
+ * somebody else has loaded, nor when the user has set that variable. */
 #include "runtime/blas.h"
 #include "base/base.h"
 
@@ -21,8 +23,8 @@ static char description[512];
 
 /* ---- the environment, while a library is loaded ---- */
 
-/* A list of variables with two more, put in place of the process's for a moment. Other threads read one list or the other, both whole; setenv would free the
- * one they are reading. So this list is never freed. */
+/* A list of variables with two more, put in place of the process's for a moment. Other threads read one list
+ * or the other, both whole; setenv would free the one they are reading. So this list is never freed. */
 struct surroundings {
     char **before, **with;
 };
@@ -53,7 +55,9 @@ static void surround_end(struct surroundings s, const char *threads, const char 
         environ = s.before;
         return;
     }
-    if (threads) unsetenv("OPENBLAS_NUM_THREADS"); /* another thread has set something meanwhile, in a list of its own */
+    if (threads)
+        unsetenv(
+            "OPENBLAS_NUM_THREADS"); /* another thread has set something meanwhile, in a list of its own */
     if (core) unsetenv("OPENBLAS_CORETYPE");
 }
 
@@ -64,16 +68,18 @@ static const struct kernel {
     const char *name;
     enum width width;
 } kernels[] = {
-    { "SkylakeX", AVX512 }, { "Cooperlake", AVX512 }, { "SapphireRapids", AVX512 }, { "Haswell", AVX2 }, { "Zen", AVX2 }, { "Excavator", AVX2 },
-    { "Sandybridge", AVX }, { "Bulldozer", AVX }, { "Piledriver", AVX }, { "Steamroller", AVX },
+    { "SkylakeX", AVX512 }, { "Cooperlake", AVX512 }, { "SapphireRapids", AVX512 }, { "Haswell", AVX2 },
+    { "Zen", AVX2 },        { "Excavator", AVX2 },    { "Sandybridge", AVX },       { "Bulldozer", AVX },
+    { "Piledriver", AVX },  { "Steamroller", AVX },
 };
 
 #if defined(__x86_64__) || defined(__i386__)
 static enum width processor_width(void)
 {
     __builtin_cpu_init();
-    bool fma = __builtin_cpu_supports("fma"), wide = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-                                                     __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+    bool fma = __builtin_cpu_supports("fma"),
+         wide = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
     if (wide && fma) return AVX512;
     if (__builtin_cpu_supports("avx2") && fma) return AVX2;
     return __builtin_cpu_supports("avx") ? AVX : PLAIN;
@@ -105,7 +111,9 @@ bool blas_kernel_fits(const char *kernel) { return kernel_width(kernel) >= proce
 
 static void *load(const char *file, const char *core)
 {
-    const char *threads = is_set("OPENBLAS_NUM_THREADS") ? NULL : "OPENBLAS_NUM_THREADS=1"; /* else it starts one for every processor at once */
+    const char *threads = is_set("OPENBLAS_NUM_THREADS")
+                              ? NULL
+                              : "OPENBLAS_NUM_THREADS=1"; /* else it starts one for every processor at once */
     struct surroundings s = surround(threads, core);
     void *library = dlopen(file, RTLD_NOW | RTLD_LOCAL);
     surround_end(s, threads, core);
@@ -123,9 +131,11 @@ static void *load_fitting(const char *file)
 {
     void *library = load(file, NULL);
     const char *core = wanted_core();
-    if (!library || !core || is_set("OPENBLAS_CORETYPE") || blas_kernel_fits(kernel_of(library))) return library;
+    if (!library || !core || is_set("OPENBLAS_CORETYPE") || blas_kernel_fits(kernel_of(library)))
+        return library;
     dlclose(library);
-    library = dlopen(file, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD); /* it did not go: somebody has loaded it meanwhile */
+    library = dlopen(file, RTLD_NOW | RTLD_LOCAL |
+                               RTLD_NOLOAD); /* it did not go: somebody has loaded it meanwhile */
     return library ? library : load(file, core);
 }
 
@@ -134,7 +144,10 @@ static bool look_up(void *library)
     const struct {
         const char *name;
         void *to;
-    } functions[] = { { "cblas_sgemm", &found.sgemm }, { "cblas_dgemm", &found.dgemm }, { "cblas_sgemv", &found.sgemv }, { "cblas_dgemv", &found.dgemv } };
+    } functions[] = { { "cblas_sgemm", &found.sgemm },
+                      { "cblas_dgemm", &found.dgemm },
+                      { "cblas_sgemv", &found.sgemv },
+                      { "cblas_dgemv", &found.dgemv } };
     for (size_t i = 0; i < HOP_COUNT(functions); i++) {
         void *f = dlsym(library, functions[i].name);
         if (!f) return false;
@@ -147,12 +160,14 @@ static bool look_up(void *library)
 static void describe(void *library, bool anothers)
 {
     char *(*config)(void) = (char *(*)(void))dlsym(library, "openblas_get_config");
-    const char *text = config ? config() : "a BLAS that does not say its version", *kernel = kernel_of(library);
+    const char *text = config ? config() : "a BLAS that does not say its version",
+               *kernel = kernel_of(library);
     size_t n = strcspn(text, " ");
     if (config && text[n]) n += 1 + strcspn(text + n + 1, " ");
     else if (!config) n = strlen(text);
     const char *slow = blas_kernel_fits(kernel) ? "" : ", which does not use all that the processor can do";
-    snprintf(description, sizeof description, "%.*s, kernel %s%s%s", (int)HOP_MIN(n, 80u), text, kernel, slow, anothers ? "; loaded by another part of the process" : "");
+    snprintf(description, sizeof description, "%.*s, kernel %s%s%s", (int)HOP_MIN(n, 80u), text, kernel, slow,
+             anothers ? "; loaded by another part of the process" : "");
 }
 
 static bool take(void *library, const char *file, bool anothers)

@@ -1,6 +1,7 @@
-/* The cache of compiled code. A key comes in (the program's canonical bytes and what else its code depends on), shared code goes out: from the process's
- * table, else from the user's files, else nowhere. Entries are found by a 128-bit hash and compared in full; an entry from a file is checked as a whole
- * before any of it is used. */
+/* The cache of compiled code. A key comes in (the program's canonical bytes and what else its code depends
+ * on), shared code goes out: from the process's table, else from the user's files, else nowhere. Entries are
+ * found by a 128-bit hash and compared in full; an entry from a file is checked as a whole before any of it
+ * is used. */
 #include "runtime/cache.h"
 #include "runtime/memory.h"
 
@@ -20,7 +21,8 @@
 #endif
 #endif
 
-/* Tells builds apart: a hash of the sources and flags, from the Makefile. Without it code is shared in the process but not kept in files. */
+/* Tells builds apart: a hash of the sources and flags, from the Makefile. Without it code is shared in the
+ * process but not kept in files. */
 #ifndef HOP_IDENTITY
 #define HOP_IDENTITY ""
 #endif
@@ -30,11 +32,14 @@
 enum { KEY_FORMAT = 1 };
 
 static void key_word(struct cache_key *k, uint32_t w) { vec_push(&k->canon.arena, &k->canon.words, w); }
-static void key_wide(struct cache_key *k, uint64_t w) { key_word(k, (uint32_t)w), key_word(k, (uint32_t)(w >> 32)); }
+static void key_wide(struct cache_key *k, uint64_t w)
+{
+    key_word(k, (uint32_t)w), key_word(k, (uint32_t)(w >> 32));
+}
 
 #if defined(__x86_64__)
-/* What decides the processor's name and features. The C library has asked at start; asking the processor itself is slow under virtualisation. Numbers that
- * differ from core to core (leaf 1, ebx) stay out. */
+/* What decides the processor's name and features. The C library has asked at start; asking the processor
+ * itself is slow under virtualisation. Numbers that differ from core to core (leaf 1, ebx) stay out. */
 static uint32_t cpu_words(uint32_t out[64])
 {
     static const uint32_t leaves[] = { 1, 7, 0x80000001, 0xd, 0x80000007, 0x80000008, 0x70001, 0x19, 0x14 };
@@ -42,8 +47,9 @@ static uint32_t cpu_words(uint32_t out[64])
     for (uint32_t i = 0; i < HOP_COUNT(leaves); i++) {
         uint32_t r[4] = { 0 }, active[4] = { 0 };
 #ifdef CPU_FROM_LIBC
-        static const uint32_t index[] = { CPUID_INDEX_1, CPUID_INDEX_7, CPUID_INDEX_80000001, CPUID_INDEX_D_ECX_1, CPUID_INDEX_80000007, CPUID_INDEX_80000008,
-                                          CPUID_INDEX_7_ECX_1, CPUID_INDEX_19, CPUID_INDEX_14_ECX_0 };
+        static const uint32_t index[] = { CPUID_INDEX_1,       CPUID_INDEX_7,        CPUID_INDEX_80000001,
+                                          CPUID_INDEX_D_ECX_1, CPUID_INDEX_80000007, CPUID_INDEX_80000008,
+                                          CPUID_INDEX_7_ECX_1, CPUID_INDEX_19,       CPUID_INDEX_14_ECX_0 };
         const struct cpuid_feature *f = __x86_get_cpuid_feature_leaf(index[i]);
         if (f) memcpy(r, f->cpuid_array, sizeof r), memcpy(active, f->active_array, sizeof active);
 #else
@@ -53,7 +59,8 @@ static uint32_t cpu_words(uint32_t out[64])
         if (leaves[i] == 1) r[1] = active[1] = 0;
         if (leaves[i] == 0xd || leaves[i] == 0x80000008) r[2] = active[2] = 0;
         for (uint32_t j = 0; j < 4; j++) out[n++] = r[j];
-        if (active[0] | active[1] | active[2] | active[3]) out[n++] = active[1], out[n++] = active[2], out[n++] = active[3];
+        if (active[0] | active[1] | active[2] | active[3])
+            out[n++] = active[1], out[n++] = active[2], out[n++] = active[3];
     }
     return n;
 }
@@ -80,7 +87,8 @@ static void key_backend(struct cache_key *k)
 
 static bool cache_wanted(void);
 
-void cache_key_make(struct cache_key *k, struct module *m, uint32_t fn, const struct compile_options *o, bool serial)
+void cache_key_make(struct cache_key *k, struct module *m, uint32_t fn, const struct compile_options *o,
+                    bool serial)
 {
     static const char version[] = HOP_VERSION " " HOP_IDENTITY;
     const struct fn *f = module_fn(m, fn);
@@ -101,14 +109,15 @@ void cache_key_free(void *key) { arena_free(&((struct cache_key *)key)->canon.ar
 
 /* ---- entries ---- */
 
-/* The first bytes of an entry. Parts follow in this order, each padded to 64 bytes; `maker` is the path of the library that generated the code. */
+/* The first bytes of an entry. Parts follow in this order, each padded to 64 bytes; `maker` is the path of
+ * the library that generated the code. */
 struct entry_header {
     char magic[8];
     uint32_t format, header_bytes;
     uint64_t key_bytes, maker_bytes, image_bytes, object_bytes;
     uint64_t maker_size, maker_time; /* of the file, when the entry was made */
     uint64_t reserved[6];
-    uint64_t checksum[2];            /* of everything, with this field zero */
+    uint64_t checksum[2]; /* of everything, with this field zero */
 };
 _Static_assert(sizeof(struct entry_header) == 128, "no padding, parts stay aligned");
 static const char entry_magic[8] = "hopcode";
@@ -131,9 +140,14 @@ bool cache_entry_valid(const unsigned char *block, size_t n)
     uint64_t sum[2];
     if (n < sizeof h) return false;
     memcpy(&h, block, sizeof h);
-    if (memcmp(h.magic, entry_magic, sizeof h.magic) || h.format != ENTRY_FORMAT || h.header_bytes != sizeof h) return false;
+    if (memcmp(h.magic, entry_magic, sizeof h.magic) || h.format != ENTRY_FORMAT ||
+        h.header_bytes != sizeof h)
+        return false;
     if (h.key_bytes > n || h.maker_bytes > n || h.image_bytes > n || h.object_bytes > n) return false;
-    if (sizeof h + padded(h.key_bytes) + padded(h.maker_bytes) + padded(h.image_bytes) + padded(h.object_bytes) != n) return false;
+    if (sizeof h + padded(h.key_bytes) + padded(h.maker_bytes) + padded(h.image_bytes) +
+            padded(h.object_bytes) !=
+        n)
+        return false;
     entry_checksum(block, n, sum);
     return sum[0] == h.checksum[0] && sum[1] == h.checksum[1];
 }
@@ -176,10 +190,12 @@ void code_free(void *code)
     hop_free(c);
 }
 
-struct code *code_new(const struct cache_key *k, const void *image, size_t image_bytes, const void *object, size_t object_bytes, const char *library)
+struct code *code_new(const struct cache_key *k, const void *image, size_t image_bytes, const void *object,
+                      size_t object_bytes, const char *library)
 {
     size_t key_bytes = k->canon.words.len * sizeof(uint32_t), maker_bytes = strlen(library) + 1;
-    size_t n = sizeof(struct entry_header) + padded(key_bytes) + padded(maker_bytes) + padded(image_bytes) + padded(object_bytes);
+    size_t n = sizeof(struct entry_header) + padded(key_bytes) + padded(maker_bytes) + padded(image_bytes) +
+               padded(object_bytes);
     struct code *c = hop_calloc(1, sizeof *c);
     c->refs = 1;
     hop_cleanup_push(code_free, c);
@@ -188,7 +204,12 @@ struct code *code_new(const struct cache_key *k, const void *image, size_t image
     c->block_bytes = n;
     memcpy(c->hash, k->hash, sizeof c->hash);
     struct entry_header *h = (struct entry_header *)c->block;
-    *h = (struct entry_header){ .format = ENTRY_FORMAT, .header_bytes = sizeof *h, .key_bytes = key_bytes, .maker_bytes = maker_bytes, .image_bytes = image_bytes, .object_bytes = object_bytes };
+    *h = (struct entry_header){ .format = ENTRY_FORMAT,
+                                .header_bytes = sizeof *h,
+                                .key_bytes = key_bytes,
+                                .maker_bytes = maker_bytes,
+                                .image_bytes = image_bytes,
+                                .object_bytes = object_bytes };
     memcpy(h->magic, entry_magic, sizeof h->magic);
     file_stamp(library, &h->maker_size, &h->maker_time);
     code_parts(c);
@@ -197,7 +218,8 @@ struct code *code_new(const struct cache_key *k, const void *image, size_t image
     if (image_bytes) memcpy((void *)c->image, image, image_bytes);
     memcpy((void *)c->object, object, object_bytes);
     char error[512] = "";
-    if (object_load(c->object, object_bytes, &c->loaded, error)) hop_throw(HOP_INTERNAL, "the back end's code cannot be loaded: %s", error);
+    if (object_load(c->object, object_bytes, &c->loaded, error))
+        hop_throw(HOP_INTERNAL, "the back end's code cannot be loaded: %s", error);
     hop_cleanup_pop(c);
     return c;
 }
@@ -207,15 +229,17 @@ struct code *code_new(const struct cache_key *k, const void *image, size_t image
 enum { BUCKETS = 512 };
 static struct {
     pthread_mutex_t lock;
-    bool known;                   /* the settings below were made */
-    bool off;                     /* nothing is kept anywhere */
-    char directory[PATH_MAX];     /* "": no files */
+    bool known;               /* the settings below were made */
+    bool off;                 /* nothing is kept anywhere */
+    char directory[PATH_MAX]; /* "": no files */
     uint64_t memory_limit, disk_limit;
     struct code *buckets[BUCKETS];
     struct code *newest, *oldest; /* by last use */
     uint64_t bytes, entries;
-    hop_cache_stats counts;       /* hits and misses */
-} cache = { .lock = PTHREAD_MUTEX_INITIALIZER, .memory_limit = (uint64_t)64 << 20, .disk_limit = (uint64_t)256 << 20 };
+    hop_cache_stats counts; /* hits and misses */
+} cache = { .lock = PTHREAD_MUTEX_INITIALIZER,
+            .memory_limit = (uint64_t)64 << 20,
+            .disk_limit = (uint64_t)256 << 20 };
 
 static void default_directory(char out[PATH_MAX])
 {
@@ -226,19 +250,23 @@ static void default_directory(char out[PATH_MAX])
     if (n <= 0 || n >= PATH_MAX) out[0] = 0;
 }
 
-/* A process that runs with rights of others than its caller's takes no directions from the environment and leaves no files. */
+/* A process that runs with rights of others than its caller's takes no directions from the environment and
+ * leaves no files. */
 static bool may_use_files(void) { return *HOP_IDENTITY && !getauxval(AT_SECURE); }
 
-/* A path from the root, without a slash or /. at its end: with one, the system follows a link that stands there. A path that begins elsewhere is completed when
- * the program names it, and not taken from the environment. */
+/* A path from the root, without a slash or /. at its end: with one, the system follows a link that stands
+ * there. A path that begins elsewhere is completed when the program names it, and not taken from the
+ * environment. */
 static void set_directory(const char *text, bool from_environment)
 {
     char here[PATH_MAX];
     int n = 0;
     if (*text == '/') n = snprintf(cache.directory, PATH_MAX, "%s", text);
-    else if (!from_environment && getcwd(here, sizeof here) && *here == '/') n = snprintf(cache.directory, PATH_MAX, "%s/%s", here, text);
+    else if (!from_environment && getcwd(here, sizeof here) && *here == '/')
+        n = snprintf(cache.directory, PATH_MAX, "%s/%s", here, text);
     if (n <= 0 || n >= PATH_MAX) n = 0;
-    for (const char *d = cache.directory; n > 1 && (d[n - 1] == '/' || (d[n - 1] == '.' && d[n - 2] == '/'));) n--;
+    for (const char *d = cache.directory; n > 1 && (d[n - 1] == '/' || (d[n - 1] == '.' && d[n - 2] == '/'));)
+        n--;
     cache.directory[n] = 0;
 }
 
@@ -309,7 +337,9 @@ static struct code *table_find(const struct cache_key *k)
 {
     size_t n = k->canon.words.len * sizeof(uint32_t);
     for (struct code *c = cache.buckets[k->hash[0] % BUCKETS]; c; c = c->chain)
-        if (c->hash[0] == k->hash[0] && c->hash[1] == k->hash[1] && c->key_bytes == n && !memcmp(c->key, k->canon.words.data, n)) return c;
+        if (c->hash[0] == k->hash[0] && c->hash[1] == k->hash[1] && c->key_bytes == n &&
+            !memcmp(c->key, k->canon.words.data, n))
+            return c;
     return NULL;
 }
 
@@ -355,7 +385,9 @@ static struct code *find_on_disk(const struct cache_key *k, const char *director
     *c = (struct code){ .refs = 1, .block = block, .block_bytes = n, .memory = memory };
     memcpy(c->hash, k->hash, sizeof c->hash);
     code_parts(c);
-    if (c->key_bytes == key_bytes && !memcmp(c->key, k->canon.words.data, key_bytes) && maker_unchanged(c) && !object_load(c->object, c->object_bytes, &c->loaded, error)) return c;
+    if (c->key_bytes == key_bytes && !memcmp(c->key, k->canon.words.data, key_bytes) && maker_unchanged(c) &&
+        !object_load(c->object, c->object_bytes, &c->loaded, error))
+        return c;
     code_free(c);
     return NULL;
 }
@@ -419,7 +451,8 @@ void cache_clear_memory(void)
 
 void cache_set_directory(const char *directory)
 {
-    if (directory && strlen(directory) >= PATH_MAX) hop_throw(HOP_INVALID, "the name of the cache's directory has more than %d bytes", PATH_MAX - 1);
+    if (directory && strlen(directory) >= PATH_MAX)
+        hop_throw(HOP_INVALID, "the name of the cache's directory has more than %d bytes", PATH_MAX - 1);
     lock();
     settings_from(directory);
     if (cache.off) table_shrink(0);
@@ -470,6 +503,7 @@ void cache_describe(char *out, size_t size)
     unlock();
     if (off) snprintf(out, size, "off");
     else if (!directory[0]) snprintf(out, size, "in memory only");
-    else if (!disk_usable(directory, false, why) && access(directory, F_OK) == 0) snprintf(out, size, "in memory only: %s", why);
+    else if (!disk_usable(directory, false, why) && access(directory, F_OK) == 0)
+        snprintf(out, size, "in memory only: %s", why);
     else snprintf(out, size, "%s", directory);
 }

@@ -1,5 +1,6 @@
-/* Compiled code that is kept: in this process, shared by equal programs, and in files of the user's, for the next process. Looking and keeping never fail a
- * compilation: whatever goes wrong is a miss. docs/cache.md says what is kept where. */
+/* Compiled code that is kept: in this process, shared by equal programs, and in files of the user's, for the
+ * next process. Looking and keeping never fail a compilation: whatever goes wrong is a miss. docs/cache.md
+ * says what is kept where. */
 #ifndef HOP_CACHE_H
 #define HOP_CACHE_H
 
@@ -14,10 +15,12 @@ struct cache_key {
     bool usable;      /* false: nothing is looked up or kept for this compilation */
 };
 /* `serial`: no parallel loops. The key must be freed. */
-void cache_key_make(struct cache_key *k, struct module *m, uint32_t fn, const struct compile_options *o, bool serial);
+void cache_key_make(struct cache_key *k, struct module *m, uint32_t fn, const struct compile_options *o,
+                    bool serial);
 void cache_key_free(void *key);
 
-/* Loaded code with what belongs to it, in one block: the bytes of the file that it is kept in. Counted; never changes. */
+/* Loaded code with what belongs to it, in one block: the bytes of the file that it is kept in. Counted; never
+ * changes. */
 struct code {
     _Atomic int32_t refs;
     unsigned char *block; /* aligned to 64 bytes */
@@ -31,8 +34,10 @@ struct code {
     bool kept;
     struct code *newer, *older, *chain;
 };
-/* From what the back end gave. `library`: path of what generated it. Throws HOP_NOMEM, or HOP_INTERNAL when the object cannot be loaded. */
-struct code *code_new(const struct cache_key *k, const void *image, size_t image_bytes, const void *object, size_t object_bytes, const char *library);
+/* From what the back end gave. `library`: path of what generated it. Throws HOP_NOMEM, or HOP_INTERNAL when
+ * the object cannot be loaded. */
+struct code *code_new(const struct cache_key *k, const void *image, size_t image_bytes, const void *object,
+                      size_t object_bytes, const char *library);
 struct code *code_ref(struct code *c);
 void code_free(void *c); /* drops one reference; accepts NULL */
 
@@ -47,8 +52,10 @@ void cache_describe(char *out, size_t size);
 /* ---- the process's settings; the public calls are made of these ---- */
 
 void cache_clear_memory(void);
-void cache_set_directory(const char *directory); /* NULL: as the environment says; "off", "memory", or a path; throws HOP_NOMEM */
-void cache_set_limits(uint64_t memory, uint64_t disk); /* bytes; 0 keeps nothing there; UINT64_MAX: as it is */
+void cache_set_directory(
+    const char *directory); /* NULL: as the environment says; "off", "memory", or a path; throws HOP_NOMEM */
+void cache_set_limits(uint64_t memory,
+                      uint64_t disk); /* bytes; 0 keeps nothing there; UINT64_MAX: as it is */
 void cache_statistics(hop_cache_stats *out);
 
 /* ---- files (cache_disk.c) ---- */
@@ -59,10 +66,15 @@ struct cache_file {
     int64_t used_ns; /* when it was last used, on the system's clock */
 };
 /* All are given the directory and are safe against other processes doing the same. */
-unsigned char *disk_read(const char *directory, const uint64_t hash[2], size_t *bytes, void **memory); /* NULL: not there or not to be trusted; free `memory` */
+unsigned char *disk_read(const char *directory, const uint64_t hash[2], size_t *bytes,
+                         void **memory); /* NULL: not there or not to be trusted; free `memory` */
 bool disk_write(const char *directory, const uint64_t hash[2], const void *bytes, size_t n, uint64_t limit);
-/* Entries in the order in which they would go, oldest first; the list is in the arena. False: no such directory, or not one to use (`why` says). */
-struct cache_files { vec(struct cache_file) list; uint64_t bytes; /* taken on disk, in blocks of 4 KiB */ };
+/* Entries in the order in which they would go, oldest first; the list is in the arena. False: no such
+ * directory, or not one to use (`why` says). */
+struct cache_files {
+    vec(struct cache_file) list;
+    uint64_t bytes; /* taken on disk, in blocks of 4 KiB */
+};
 bool disk_list(const char *directory, struct arena *a, struct cache_files *out, char why[256]);
 bool disk_clear(const char *directory, uint64_t *removed, char why[256]);
 bool disk_usable(const char *directory, bool create, char why[256]);

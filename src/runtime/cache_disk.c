@@ -1,6 +1,7 @@
-/* The files of the cache: one directory of this user's with one file for each compiled program, named by the hash of its key. A file is written under a name
- * of its own and renamed, so that it is there whole or not at all; it is read into memory, never mapped, so that nobody can change or cut it afterwards.
- * Nothing is followed or trusted that another user could have put there. */
+/* The files of the cache: one directory of this user's with one file for each compiled program, named by the
+ * hash of its key. A file is written under a name of its own and renamed, so that it is there whole or not at
+ * all; it is read into memory, never mapped, so that nobody can change or cut it afterwards. Nothing is
+ * followed or trusted that another user could have put there. */
 #include "runtime/cache.h"
 
 #include <dirent.h>
@@ -16,12 +17,18 @@ static const char suffix[] = ".hopc", temporary[] = ".new-";
 enum { NAME_DIGITS = 32, STALE_SECONDS = 3600, TOUCH_SECONDS = 60, SHARE_PER_SCAN = 64 };
 static const uint64_t LARGEST_FILE = (uint64_t)1 << 30;
 
-void cache_file_name(const uint64_t hash[2], char name[40]) { snprintf(name, 40, "%016llx%016llx%s", (unsigned long long)hash[1], (unsigned long long)hash[0], suffix); }
+void cache_file_name(const uint64_t hash[2], char name[40])
+{
+    snprintf(name, 40, "%016llx%016llx%s", (unsigned long long)hash[1], (unsigned long long)hash[0], suffix);
+}
 
 /* What a file takes of the limit: whole blocks, since most entries are small. */
 static uint64_t taken(uint64_t bytes) { return (bytes + 4095) & ~(uint64_t)4095; }
 
-static bool is_entry_name(const char *name) { return strspn(name, "0123456789abcdef") == NAME_DIGITS && !strcmp(name + NAME_DIGITS, suffix); }
+static bool is_entry_name(const char *name)
+{
+    return strspn(name, "0123456789abcdef") == NAME_DIGITS && !strcmp(name + NAME_DIGITS, suffix);
+}
 
 static void make_directories(const char *path)
 {
@@ -51,7 +58,10 @@ static int open_directory(const char *path, bool create, char why[256])
         snprintf(why, 256, "%.200s: %s", path, link ? "is a symbolic link" : strerror(errno));
         return -1;
     }
-    const char *wrong = fstat(fd, &st) ? strerror(errno) : st.st_uid != geteuid() ? "belongs to another user" : st.st_mode & 022 ? "others may write to it" : NULL;
+    const char *wrong = fstat(fd, &st)           ? strerror(errno)
+                        : st.st_uid != geteuid() ? "belongs to another user"
+                        : st.st_mode & 022       ? "others may write to it"
+                                                 : NULL;
     if (!wrong) return fd;
     snprintf(why, 256, "%.200s: %s", path, wrong);
     close(fd);
@@ -87,14 +97,17 @@ static unsigned char *read_all(int fd, size_t n, void **memory)
 
 static bool good_file(int fd, struct stat *st)
 {
-    return !fstat(fd, st) && S_ISREG(st->st_mode) && st->st_uid == geteuid() && !(st->st_mode & 022) && st->st_size > 0 && (uint64_t)st->st_size <= LARGEST_FILE;
+    return !fstat(fd, st) && S_ISREG(st->st_mode) && st->st_uid == geteuid() && !(st->st_mode & 022) &&
+           st->st_size > 0 && (uint64_t)st->st_size <= LARGEST_FILE;
 }
 
 /* The time of last use is the file's; it is set at most once a minute. */
 static void note_use(int fd, const struct stat *st)
 {
     struct timespec now;
-    if (!clock_gettime(CLOCK_REALTIME, &now) && llabs((long long)now.tv_sec - (long long)st->st_mtim.tv_sec) > TOUCH_SECONDS && futimens(fd, NULL)) errno = 0;
+    if (!clock_gettime(CLOCK_REALTIME, &now) &&
+        llabs((long long)now.tv_sec - (long long)st->st_mtim.tv_sec) > TOUCH_SECONDS && futimens(fd, NULL))
+        errno = 0;
 }
 
 unsigned char *disk_read(const char *directory, const uint64_t hash[2], size_t *bytes, void **memory)
@@ -138,10 +151,12 @@ static void scan(int dir, struct arena *a, struct cache_files *out)
     for (struct dirent *d; (d = readdir(stream));) {
         struct stat st;
         bool entry = is_entry_name(d->d_name), left = !strncmp(d->d_name, temporary, sizeof temporary - 1);
-        if ((!entry && !left) || fstatat(dir, d->d_name, &st, AT_SYMLINK_NOFOLLOW) || !S_ISREG(st.st_mode)) continue;
+        if ((!entry && !left) || fstatat(dir, d->d_name, &st, AT_SYMLINK_NOFOLLOW) || !S_ISREG(st.st_mode))
+            continue;
         if (left && st.st_mtim.tv_sec + STALE_SECONDS < time(NULL)) unlinkat(dir, d->d_name, 0);
         if (!entry) continue;
-        struct cache_file f = { .bytes = (uint64_t)st.st_size, .used_ns = (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec };
+        struct cache_file f = { .bytes = (uint64_t)st.st_size,
+                                .used_ns = (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec };
         memcpy(f.name, d->d_name, strlen(d->d_name) + 1);
         vec_push(a, &out->list, f);
         out->bytes += taken(f.bytes);
@@ -172,7 +187,8 @@ static uint64_t shrink(int dir, uint64_t limit)
         int copy = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         if (copy >= 0) scan(copy, &arena, &files);
         for (uint32_t i = 0; i < files.list.len && files.bytes > limit; i++) {
-            files.bytes -= taken(files.list.data[i].bytes); /* another process may have been faster: it is gone all the same */
+            files.bytes -= taken(
+                files.list.data[i].bytes); /* another process may have been faster: it is gone all the same */
             if (!unlinkat(dir, files.list.data[i].name, 0)) removed++;
         }
         hop_cleanup_pop(&arena);
@@ -209,7 +225,8 @@ static bool write_all(int fd, const unsigned char *bytes, size_t n)
 static bool may_be_written(size_t n)
 {
     struct rlimit limit;
-    return n <= LARGEST_FILE && (getrlimit(RLIMIT_FSIZE, &limit) || limit.rlim_cur == RLIM_INFINITY || n <= limit.rlim_cur);
+    return n <= LARGEST_FILE &&
+           (getrlimit(RLIMIT_FSIZE, &limit) || limit.rlim_cur == RLIM_INFINITY || n <= limit.rlim_cur);
 }
 
 bool disk_write(const char *directory, const uint64_t hash[2], const void *bytes, size_t n, uint64_t limit)
@@ -222,13 +239,15 @@ bool disk_write(const char *directory, const uint64_t hash[2], const void *bytes
     if (dir < 0) return false;
     clock_gettime(CLOCK_MONOTONIC, &now);
     cache_file_name(hash, name);
-    snprintf(fresh, sizeof fresh, "%s%ld-%llx-%lx", temporary, (long)getpid(), (unsigned long long)serial++, (unsigned long)now.tv_nsec);
+    snprintf(fresh, sizeof fresh, "%s%ld-%llx-%lx", temporary, (long)getpid(), (unsigned long long)serial++,
+             (unsigned long)now.tv_nsec);
     int fd = openat(dir, fresh, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     bool written = fd >= 0 && write_all(fd, bytes, n);
     if (fd >= 0) written = !close(fd) && written;
     if (written) written = !renameat(dir, fresh, dir, name);
     if (fd >= 0 && !written) unlinkat(dir, fresh, 0);
-    /* Adding up the directory costs a look at every file: done in proportion to what is written, so that on average the limit is passed by a small share. */
+    /* Adding up the directory costs a look at every file: done in proportion to what is written, so that on
+     * average the limit is passed by a small share. */
     uint64_t share = limit / SHARE_PER_SCAN, draw = hash_mix(hash[0], (uint64_t)now.tv_nsec);
     if (written && (taken(n) >= share || draw % share < taken(n))) shrink(dir, limit - limit / 8);
     close(dir);

@@ -1,6 +1,7 @@
-/* Executables. exe_compile is the compiler as a list of stages; what it leaves is a native entry, the function's header in a module of its own,
- * constants, and the places of all buffers. exe_run binds symbols, lays out the buffers and calls the entry; whatever a run needs is kept and used
- * again, so that repeated runs do not allocate. */
+/* Executables. exe_compile is the compiler as a list of stages; what it leaves is a native entry, the
+ * function's header in a module of its own, constants, and the places of all buffers. exe_run binds symbols,
+ * lays out the buffers and calls the entry; whatever a run needs is kept and used again, so that repeated
+ * runs do not allocate. */
 #include "runtime/cache.h"
 #include "runtime/exe_impl.h"
 #include "interp/interp.h"
@@ -33,11 +34,11 @@ struct run {
     struct shape_view *views;        /* of the arguments that sizes were last worked out for */
     struct shape_view *result_views; /* of the results, for these */
     bool sized;                      /* both hold, and all temporaries have their places */
-    struct tensor **fresh; /* per result: made by this run and not yet handed out */
-    struct grown *grown;   /* per BUF_DYN */
-    void *block;           /* the arena's, not aligned */
+    struct tensor **fresh;           /* per result: made by this run and not yet handed out */
+    struct grown *grown;             /* per BUF_DYN */
+    void *block;                     /* the arena's, not aligned */
     int64_t block_bytes;
-    bool borrowed;         /* temporaries lie in a caller's workspace: their places must be found again */
+    bool borrowed; /* temporaries lie in a caller's workspace: their places must be found again */
     void (*print)(void *ctx, const char *line, size_t length);
     void *print_ctx;
     callback_taker *callback;
@@ -46,7 +47,7 @@ struct run {
     void *confirm_ctx;
     const void *thread; /* whose run it is, the one that confirm is called on */
     atomic_bool ended;  /* it is to end with HOP_CANCELLED */
-    int told_status; /* of a print or a callback that failed; `note` says why */
+    int told_status;    /* of a print or a callback that failed; `note` says why */
     atomic_bool noted;
     char note[NOTE_SIZE];
 };
@@ -62,7 +63,8 @@ static dim copy_dim(struct module *to, const struct module *from, dim d)
     case DIM_SYMBOL: return dim_symbol(to, (uint32_t)n.value);
     case DIM_SUM:
         r = dim_const(to, n.value);
-        for (uint32_t i = 0; i < n.n; i++) r = dim_add(to, r, dim_mul(to, dim_const(to, n.coefs[i]), copy_dim(to, from, n.args[i])));
+        for (uint32_t i = 0; i < n.n; i++)
+            r = dim_add(to, r, dim_mul(to, dim_const(to, n.coefs[i]), copy_dim(to, from, n.args[i])));
         return r;
     case DIM_PRODUCT:
         r = dim_const(to, 1);
@@ -70,7 +72,9 @@ static dim copy_dim(struct module *to, const struct module *from, dim d)
         return r;
     default: break;
     }
-    static dim (*const make[])(struct module *, dim, dim) = { [DIM_FLOORDIV] = dim_floordiv, [DIM_MOD] = dim_mod, [DIM_MIN] = dim_min, [DIM_MAX] = dim_max };
+    static dim (*const make[])(struct module *, dim, dim) = {
+        [DIM_FLOORDIV] = dim_floordiv, [DIM_MOD] = dim_mod, [DIM_MIN] = dim_min, [DIM_MAX] = dim_max
+    };
     dim a = copy_dim(to, from, n.args[0]), b = copy_dim(to, from, n.args[1]);
     return make[n.kind](to, a, b);
 }
@@ -83,7 +87,10 @@ static type_id copy_type(struct module *to, const struct module *from, type_id t
     return type_intern(to, (enum dtype)type.dtype, type.rank, dims);
 }
 
-static uint32_t copy_string(struct module *to, const struct module *from, uint32_t s) { return module_string(to, module_text(from, s), strlen(module_text(from, s))); }
+static uint32_t copy_string(struct module *to, const struct module *from, uint32_t s)
+{
+    return module_string(to, module_text(from, s), strlen(module_text(from, s)));
+}
 
 static struct place copy_place(struct module *to, const struct module *from, struct place p)
 {
@@ -106,10 +113,13 @@ static struct fn *copy_header(struct exe *e, const struct module *from, const st
     h->values = ARENA_ZNEW(&e->arena, struct value, h->n_values);
     h->results = ARENA_NEW(&e->arena, val, h->n_results);
     h->symbols = ARENA_NEW(&e->arena, struct symbol, h->n_symbols);
-    h->requires = ARENA_NEW(&e->arena, struct require, h->n_requires);
+    h->
+        requires
+    = ARENA_NEW(&e->arena, struct require, h->n_requires);
     for (uint32_t i = 0; i < h->n_values; i++) { /* results follow the parameters */
         const struct value *v = &f->values[i < f->n_params ? i : f->results[i - f->n_params]];
-        h->values[i] = (struct value){ copy_type(to, from, v->type), NODE_NONE, copy_string(to, from, v->name) };
+        h->values[i] = (struct value){ copy_type(to, from, v->type), NODE_NONE,
+                                       copy_string(to, from, v->name) };
     }
     for (uint32_t i = 0; i < h->n_results; i++) h->results[i] = h->n_params + i;
     for (uint32_t i = 0; i < h->n_symbols; i++) {
@@ -117,7 +127,11 @@ static struct fn *copy_header(struct exe *e, const struct module *from, const st
         h->symbols[i].name = copy_string(to, from, f->symbols[i].name);
     }
     for (uint32_t i = 0; i < h->n_requires; i++)
-        h->requires[i] = (struct require){ copy_dim(to, from, f->requires[i].a), copy_dim(to, from, f->requires[i].b), copy_place(to, from, f->requires[i].place) };
+    h->
+        requires[
+                i] = (struct require){ copy_dim(to, from, f->requires[i].a),
+                                       copy_dim(to, from, f->requires[i].b),
+                                       copy_place(to, from, f->requires[i].place) };
     return h;
 }
 
@@ -129,7 +143,10 @@ static void number_sites(struct exe *e, const struct lp *p, const struct lp_bloc
         const struct lp_stmt *s = &block->stmts.data[i];
         if (s->kind == LP_CALL && call_is_told(s->call->kind)) {
             const char *text = module_text(p->m, s->call->text), *place = place_text(p->m, s->call->place);
-            if (e->sites) e->sites[e->n_sites] = (struct site){ arena_string(&e->arena, text, strlen(text)), arena_string(&e->arena, place, strlen(place)), s->call->place };
+            if (e->sites)
+                e->sites[e->n_sites] = (struct site){ arena_string(&e->arena, text, strlen(text)),
+                                                      arena_string(&e->arena, place, strlen(place)),
+                                                      s->call->place };
             e->n_sites++;
         }
         number_sites(e, p, s->body);
@@ -147,14 +164,17 @@ static void place_buffer(struct exe *e, const struct lp *p, uint32_t from)
     to->slot += p->first_slot;
     struct bound_buffer bound = { b, to->index };
     to->why = to->name = NULL;
-    to->count = to->static_count >= 0 ? dim_const(e->m, to->static_count) : to->kind == BUF_DYN ? 0 : copy_dim(e->m, p->m, to->count);
+    to->count = to->static_count >= 0 ? dim_const(e->m, to->static_count)
+                : to->kind == BUF_DYN ? 0
+                                      : copy_dim(e->m, p->m, to->count);
     if (to->kind == BUF_ARG) e->args[e->n_args++] = bound;
     if (to->kind == BUF_RESULT) e->results[e->n_results++] = bound;
     if (to->kind == BUF_DYN) e->dyn[e->n_dyn++] = bound;
     if (to->kind != BUF_CONST) return;
     const struct constant *c = &p->m->constants.data[to->index];
     for (uint32_t i = 0; i < b; i++) /* two buffers may be one constant */
-        if (e->buffers[i].kind == BUF_CONST && e->buffers[i].index == to->index) e->constants[b] = e->constants[i];
+        if (e->buffers[i].kind == BUF_CONST && e->buffers[i].index == to->index)
+            e->constants[b] = e->constants[i];
     if (e->constants[b]) return;
     uintptr_t at = (uintptr_t)arena_alloc(&e->arena, c->bytes + ARENA_ALIGN);
     void *copy = (void *)((at + ARENA_ALIGN - 1) & ~(uintptr_t)(ARENA_ALIGN - 1));
@@ -178,12 +198,14 @@ static void copy_layout(struct exe *e, const struct lp *p)
     for (uint32_t k = 0; k <= p->procedures.len; k++) {
         const struct lp *q = k ? p->procedures.data[k - 1] : p;
         for (uint32_t b = 0; b < q->buffers.len; b++) place_buffer(e, q, b);
-        for (uint32_t i = 0; i < q->slot_size.len; i++) e->slots[q->first_slot + i] = copy_dim(e->m, p->m, q->slot_size.data[i]);
+        for (uint32_t i = 0; i < q->slot_size.len; i++)
+            e->slots[q->first_slot + i] = copy_dim(e->m, p->m, q->slot_size.data[i]);
     }
     e->n_updates = p->updates.len;
     e->updates = arena_copy(&e->arena, p->updates.data, e->n_updates * sizeof *e->updates);
     for (uint32_t i = 0; i < e->n_updates; i++)
-        if (e->updates[i].why) e->updates[i].why = arena_string(&e->arena, e->updates[i].why, strlen(e->updates[i].why));
+        if (e->updates[i].why)
+            e->updates[i].why = arena_string(&e->arena, e->updates[i].why, strlen(e->updates[i].why));
     number_sites(e, p, p->root);
     e->sites = ARENA_NEW(&e->arena, struct site, e->n_sites);
     e->n_sites = 0;
@@ -245,10 +267,10 @@ struct emission {
     struct cache_key key; /* taken over from the caller */
     struct arena arena;   /* of the image */
     struct text image;
-    bool lasting;         /* the image may be kept */
+    bool lasting; /* the image may be kept */
     struct native native;
-    struct code *code;    /* what is made */
-    int status;           /* hop_status */
+    struct code *code; /* what is made */
+    int status;        /* hop_status */
     char error[1024];
 };
 
@@ -270,7 +292,8 @@ static void make_code(struct emission *w)
     int status = backend->compile(w->p, &w->options, &w->native, error);
     if (status == EMIT_NOMEM) hop_throw(HOP_NOMEM, "compiling: %s", error);
     if (status) hop_throw(HOP_INTERNAL, "the back end failed: %s", error);
-    w->code = code_new(&w->key, w->image.data, w->image.len, w->native.object, w->native.object_bytes, backend->library());
+    w->code = code_new(&w->key, w->image.data, w->image.len, w->native.object, w->native.object_bytes,
+                       backend->library());
     if (w->lasting) cache_keep(&w->key, w->code, true);
 }
 
@@ -292,12 +315,15 @@ static uint64_t memory_for_code(const struct lp *p)
 {
     enum { LARGE = 2000 };
     const char *wish = getauxval(AT_SECURE) ? NULL : getenv("HOP_COMPILE_MEMORY");
-    uint64_t set = memory_size_of(wish, UINT64_MAX), left = set != UINT64_MAX ? set : memory_left(lp_size(p) > LARGE);
+    uint64_t set = memory_size_of(wish, UINT64_MAX),
+             left = set != UINT64_MAX ? set : memory_left(lp_size(p) > LARGE);
     return left == UINT64_MAX ? 0 : HOP_MAX(left, 1);
 }
 
-/* The loop program to machine code, loaded and kept with all that a run needs where that is wanted. Takes over the program, the newest cleanup. */
-static void emit_code(struct exe *e, struct module *m, struct lp *p, const struct compile_options *o, bool serial, struct cache_key *key, struct compile_report *report)
+/* The loop program to machine code, loaded and kept with all that a run needs where that is wanted. Takes
+ * over the program, the newest cleanup. */
+static void emit_code(struct exe *e, struct module *m, struct lp *p, const struct compile_options *o,
+                      bool serial, struct cache_key *key, struct compile_report *report)
 {
     if (!backend_get()) hop_throw(HOP_UNAVAILABLE, "%s", hop_message());
     struct emission *w = hop_calloc(1, sizeof *w);
@@ -307,7 +333,11 @@ static void emit_code(struct exe *e, struct module *m, struct lp *p, const struc
     w->image.arena = &w->arena;
     *key = (struct cache_key){ 0 };
     hop_cleanup_push(emission_free, w);
-    w->options = (struct emit_options){ .keep_llvm = o->keep_llvm, .keep_asm = o->keep_asm, .scalar = !pass_on(&o->passes, PASS_vector), .serial = serial, .memory = memory_for_code(p) };
+    w->options = (struct emit_options){ .keep_llvm = o->keep_llvm,
+                                        .keep_asm = o->keep_asm,
+                                        .scalar = !pass_on(&o->passes, PASS_vector),
+                                        .serial = serial,
+                                        .memory = memory_for_code(p) };
     w->lasting = image_write(e, m, &w->key.canon, &w->image);
     const struct hop_watch *watch = o->keep_lp ? NULL : hop_watch_get();
     if (watch) lp_detach(p); /* the worker may outlive the module */
@@ -337,7 +367,8 @@ static void emit_code(struct exe *e, struct module *m, struct lp *p, const struc
     emission_free(w);
 }
 
-static struct exe *compile(struct module *m, uint32_t fn, const struct compile_options *o, uint32_t threads, struct cache_key *key, struct compile_report *report)
+static struct exe *compile(struct module *m, uint32_t fn, const struct compile_options *o, uint32_t threads,
+                           struct cache_key *key, struct compile_report *report)
 {
     double clock = now_ms();
     fn = simplify(m, fn, &o->passes);
@@ -368,7 +399,8 @@ static struct exe *compile(struct module *m, uint32_t fn, const struct compile_o
 }
 
 /* An executable of code that was kept; NULL when it does not make one after all. */
-static struct exe *from_code(struct code *code, struct module *m, uint32_t fn, const struct cache_key *key, uint32_t threads)
+static struct exe *from_code(struct code *code, struct module *m, uint32_t fn, const struct cache_key *key,
+                             uint32_t threads)
 {
     struct hop_catch caught;
     struct exe *volatile made = NULL;
@@ -385,7 +417,8 @@ static struct exe *from_code(struct code *code, struct module *m, uint32_t fn, c
     return made;
 }
 
-struct exe *exe_compile(struct module *m, uint32_t fn, const struct compile_options *options, struct compile_report *report)
+struct exe *exe_compile(struct module *m, uint32_t fn, const struct compile_options *options,
+                        struct compile_report *report)
 {
     static const struct compile_options defaults;
     const struct compile_options *o = options ? options : &defaults;
@@ -421,7 +454,10 @@ const struct lp_update *exe_updates(const struct exe *e, uint32_t *n)
     return e->updates;
 }
 const char *exe_name(const struct exe *e) { return module_text(e->m, e->header->name); }
-const char *exe_param_name(const struct exe *e, uint32_t p) { return module_text(e->m, e->header->values[p].name); }
+const char *exe_param_name(const struct exe *e, uint32_t p)
+{
+    return module_text(e->m, e->header->values[p].name);
+}
 
 bool exe_available(void) { return backend_get() != NULL; }
 bool exe_promising(void) { return backend_path() != NULL; }
@@ -508,9 +544,11 @@ static int32_t rt_callback(struct hop_rt *rt, int32_t site, int32_t n, const str
     struct arena arena = { 0 };
     struct hop_catch c;
     volatile bool failed = true;
-    if (atomic_load_explicit(&r->ended, memory_order_relaxed)) return r->told_status = HOP_CANCELLED, snprintf(r->note, sizeof r->note, "the run was cancelled"), 1;
+    if (atomic_load_explicit(&r->ended, memory_order_relaxed))
+        return r->told_status = HOP_CANCELLED, snprintf(r->note, sizeof r->note, "the run was cancelled"), 1;
     if (HOP_TRY(c)) {
-        callback_call(r->callback, r->callback_ctx, s->place, s->text, shown_tensors(&arena, operands, n), (uint32_t)n);
+        callback_call(r->callback, r->callback_ctx, s->place, s->text, shown_tensors(&arena, operands, n),
+                      (uint32_t)n);
         hop_catch_end(&c);
         failed = false;
     } else {
@@ -521,7 +559,9 @@ static int32_t rt_callback(struct hop_rt *rt, int32_t site, int32_t n, const str
     return failed;
 }
 
-static int32_t rt_parallel(struct hop_rt *rt, int32_t (*body)(struct hop_rt *rt, void *env, int64_t lo, int64_t hi), void *env, int64_t n, int64_t grain)
+static int32_t rt_parallel(struct hop_rt *rt,
+                           int32_t (*body)(struct hop_rt *rt, void *env, int64_t lo, int64_t hi), void *env,
+                           int64_t n, int64_t grain)
 {
     return pool_run(((struct run *)rt->state)->e->threads, rt, body, env, n, grain);
 }
@@ -532,7 +572,8 @@ static _Thread_local char this_thread;
 static int32_t rt_asked(struct hop_rt *rt)
 {
     struct run *r = rt->state;
-    if (!r->confirm || (r->thread == &this_thread && !atomic_load(&r->ended) && r->confirm(r->confirm_ctx))) atomic_store(&r->ended, true);
+    if (!r->confirm || (r->thread == &this_thread && !atomic_load(&r->ended) && r->confirm(r->confirm_ctx)))
+        atomic_store(&r->ended, true);
     return atomic_load(&r->ended) ? HOP_CANCELLED : HOP_OK;
 }
 
@@ -554,8 +595,10 @@ static void run_free(struct run *r)
 static struct run *run_new(struct exe *e)
 {
     const struct fn *f = e->header;
-    size_t size = sizeof(struct run) + e->n_buffers * sizeof(void *) + (f->n_symbols + e->n_slots) * sizeof(int64_t) + f->n_params * sizeof(struct shape_view) +
-                  f->n_results * (sizeof(struct tensor *) + sizeof(struct shape_view)) + e->n_dyn * sizeof(struct grown) +
+    size_t size = sizeof(struct run) + e->n_buffers * sizeof(void *) +
+                  (f->n_symbols + e->n_slots) * sizeof(int64_t) + f->n_params * sizeof(struct shape_view) +
+                  f->n_results * (sizeof(struct tensor *) + sizeof(struct shape_view)) +
+                  e->n_dyn * sizeof(struct grown) +
                   ((size_t)f->n_params + f->n_results) * MAX_RANK * sizeof(int64_t);
     struct run *r = hop_calloc(1, size);
     r->e = e;
@@ -569,9 +612,20 @@ static struct run *run_new(struct exe *e)
     int64_t *dims = (int64_t *)(r->result_views + f->n_results);
     for (uint32_t i = 0; i < f->n_params + f->n_results; i++, dims += MAX_RANK) r->views[i].dims = dims;
     r->rt = (struct hop_rt){
-        .asked = rt_asked, .gemm = blas_gemm, .reserve = rt_reserve, .check = rt_check, .print = rt_print,
-        .callback = rt_callback, .parallel = rt_parallel, .copy = rt_copy, .zero = rt_zero, .fmod = fmod, .fmodf = fmodf,
-        .far = angle_far_lanes, .buffers = r->buffers, .state = r,
+        .asked = rt_asked,
+        .gemm = blas_gemm,
+        .reserve = rt_reserve,
+        .check = rt_check,
+        .print = rt_print,
+        .callback = rt_callback,
+        .parallel = rt_parallel,
+        .copy = rt_copy,
+        .zero = rt_zero,
+        .fmod = fmod,
+        .fmodf = fmodf,
+        .far = angle_far_lanes,
+        .buffers = r->buffers,
+        .state = r,
     };
     for (uint32_t b = 0; b < e->n_buffers; b++) r->buffers[b] = (void *)e->constants[b];
     return r;
@@ -604,7 +658,8 @@ static void run_return(void *run)
     for (uint32_t i = 0; i < SPARE_RUNS; i++) {
         struct run *none = NULL;
         if (!atomic_load_explicit(&e->spare[i], memory_order_relaxed) &&
-            atomic_compare_exchange_strong_explicit(&e->spare[i], &none, r, memory_order_release, memory_order_relaxed))
+            atomic_compare_exchange_strong_explicit(&e->spare[i], &none, r, memory_order_release,
+                                                    memory_order_relaxed))
             return;
     }
     run_free(r);
@@ -613,7 +668,8 @@ static void run_return(void *run)
 static int64_t add_aligned(int64_t at, int64_t bytes)
 {
     int64_t end;
-    if (__builtin_add_overflow(at, bytes, &end) || end > INT64_MAX / 2) hop_throw(HOP_INVALID, "the temporaries of this run need more than 2^62 bytes");
+    if (__builtin_add_overflow(at, bytes, &end) || end > INT64_MAX / 2)
+        hop_throw(HOP_INVALID, "the temporaries of this run need more than 2^62 bytes");
     return (end + ARENA_ALIGN - 1) & ~(int64_t)(ARENA_ALIGN - 1);
 }
 
@@ -637,7 +693,8 @@ static void place_temporaries(struct run *r, const struct exe_call *call)
     if ((e->arena_static || r->sized) && !given && !r->borrowed && (r->block || !e->arena_size)) return;
     int64_t bytes = place_slots(r);
     if (given && (size_t)bytes + ARENA_ALIGN > call->workspace_bytes)
-        hop_throw(HOP_INVALID, "the workspace has %zu bytes, but this run needs %zu", call->workspace_bytes, (size_t)bytes + ARENA_ALIGN);
+        hop_throw(HOP_INVALID, "the workspace has %zu bytes, but this run needs %zu", call->workspace_bytes,
+                  (size_t)bytes + ARENA_ALIGN);
     if (!given && (!r->block || bytes > r->block_bytes)) {
         hop_free(r->block);
         r->block = NULL;
@@ -646,9 +703,11 @@ static void place_temporaries(struct run *r, const struct exe_call *call)
         r->block_bytes = bytes;
     }
     r->borrowed = given;
-    char *base = (char *)(((uintptr_t)(given ? call->workspace : r->block) + ARENA_ALIGN - 1) & ~(uintptr_t)(ARENA_ALIGN - 1));
+    char *base = (char *)(((uintptr_t)(given ? call->workspace : r->block) + ARENA_ALIGN - 1) &
+                          ~(uintptr_t)(ARENA_ALIGN - 1));
     for (uint32_t b = 0; b < e->n_buffers; b++)
-        if (e->buffers[b].kind == BUF_TEMP) r->buffers[b] = base + (e->arena_static ? e->buffers[b].offset : r->slot_at[e->buffers[b].slot]);
+        if (e->buffers[b].kind == BUF_TEMP)
+            r->buffers[b] = base + (e->arena_static ? e->buffers[b].offset : r->slot_at[e->buffers[b].slot]);
 }
 
 static size_t tensor_bytes(const struct tensor *t) { return (size_t)t->count * dtype_info[t->dtype].size; }
@@ -672,9 +731,12 @@ static void view_result(struct run *r, uint32_t k)
 static void check_given(const struct run *r, uint32_t k, const struct tensor *given)
 {
     const struct shape_view *v = &r->result_views[k];
-    if (given->dtype != v->dtype || given->rank != v->rank) hop_throw(HOP_INVALID, "result %u: the given tensor has another dtype or rank", k);
+    if (given->dtype != v->dtype || given->rank != v->rank)
+        hop_throw(HOP_INVALID, "result %u: the given tensor has another dtype or rank", k);
     for (uint32_t i = 0; i < v->rank; i++)
-        if (given->dims[i] != v->dims[i]) hop_throw(HOP_INVALID, "result %u: dim %u is %lld, but the given tensor has %lld", k, i, (long long)v->dims[i], (long long)given->dims[i]);
+        if (given->dims[i] != v->dims[i])
+            hop_throw(HOP_INVALID, "result %u: dim %u is %lld, but the given tensor has %lld", k, i,
+                      (long long)v->dims[i], (long long)given->dims[i]);
 }
 
 static struct tensor *new_result(const struct run *r, uint32_t k)
@@ -683,7 +745,8 @@ static struct tensor *new_result(const struct run *r, uint32_t k)
     return tensor_new((enum dtype)v->dtype, v->rank, v->dims);
 }
 
-/* Memory for the results whose sizes are known: the caller's, unless it is also read or written through another name. */
+/* Memory for the results whose sizes are known: the caller's, unless it is also read or written through
+ * another name. */
 static void place_results(struct run *r, struct tensor *const *args, struct tensor *const *results)
 {
     const struct exe *e = r->e;
@@ -694,7 +757,9 @@ static void place_results(struct run *r, struct tensor *const *args, struct tens
             check_given(r, k, results[k]);
             for (uint32_t p = 0; p < e->header->n_params; p++) shared |= share_memory(results[k], args[p]);
             for (uint32_t j = 0; j < e->header->n_results; j++)
-                if (j != k && results[j] && share_memory(results[k], results[j])) hop_throw(HOP_INVALID, "results %u and %u are given the same memory", HOP_MIN(j, k), HOP_MAX(j, k));
+                if (j != k && results[j] && share_memory(results[k], results[j]))
+                    hop_throw(HOP_INVALID, "results %u and %u are given the same memory", HOP_MIN(j, k),
+                              HOP_MAX(j, k));
         }
         if (!results[k] || shared) r->fresh[k] = new_result(r, k);
         r->buffers[e->results[i].buffer] = r->fresh[k] ? r->fresh[k]->data : results[k]->data;
@@ -781,7 +846,8 @@ size_t exe_workspace(struct exe *e, struct tensor *const *args, const int64_t *d
     return bytes;
 }
 
-void exe_run(struct exe *e, struct tensor *const *args, const int64_t *dims, struct tensor **results, const struct exe_call *call)
+void exe_run(struct exe *e, struct tensor *const *args, const int64_t *dims, struct tensor **results,
+             const struct exe_call *call)
 {
     struct run *r = run_take(e);
     hop_cleanup_push(run_return, r);
@@ -802,8 +868,10 @@ void exe_run(struct exe *e, struct tensor *const *args, const int64_t *dims, str
     atomic_store_explicit(&r->noted, false, memory_order_relaxed);
     atomic_store_explicit(&r->ended, false, memory_order_relaxed);
 
-    int32_t status = e->entry ? e->entry(&r->rt, r->buffers, r->symbols) : lp_execute(e->kept, &r->rt, r->buffers, r->symbols);
-    if (!status && atomic_load_explicit(&r->ended, memory_order_relaxed)) status = HOP_CANCELLED; /* a product was left unfinished */
+    int32_t status = e->entry ? e->entry(&r->rt, r->buffers, r->symbols)
+                              : lp_execute(e->kept, &r->rt, r->buffers, r->symbols);
+    if (!status && atomic_load_explicit(&r->ended, memory_order_relaxed))
+        status = HOP_CANCELLED; /* a product was left unfinished */
     if (status) run_failed(r, status);
     if (r->told_status) hop_throw((hop_status)r->told_status, "%s", r->note);
     take_grown(r, results);

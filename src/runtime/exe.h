@@ -11,45 +11,60 @@ struct compile_options {
     uint32_t threads;           /* 0: all cores */
     bool keep_lp;               /* keep the loop program and the texts below for explain */
     bool keep_llvm, keep_asm;
-    const uint32_t *over;       /* per result: the parameter whose memory it should take (written or donated), HOP_NONE: none; NULL: none at all */
-    bool no_cache;              /* compile, whatever the cache holds, and keep nothing */
-    bool slow_executor;         /* run the loop program itself (lp_execute), for tests; the module must outlive the executable */
+    const uint32_t *over; /* per result: the parameter whose memory it should take (written or donated),
+                             HOP_NONE: none; NULL: none at all */
+    bool no_cache;        /* compile, whatever the cache holds, and keep nothing */
+    bool slow_executor;   /* run the loop program itself (lp_execute), for tests; the module must outlive the
+                             executable */
 };
 /* What explain shows. */
 struct compile_report {
-    struct { const char *name; double ms; } stages[24];
+    struct {
+        const char *name;
+        double ms;
+    } stages[24];
     uint32_t n_stages;
     size_t code_bytes;
-    uint8_t origin;        /* enum code_origin: where the executable came from, or would have come from had nothing else been asked for */
+    uint8_t origin; /* enum code_origin: where the executable came from, or would have come from had nothing
+                       else been asked for */
     char *llvm, *assembly; /* malloc'ed when asked for */
 };
 struct exe;
-/* Takes nothing from the module after it returns: the executable owns its copies of constants and types. Where the thread has a watch (hop_watch_set), code is
- * generated on a thread of its own, which a cancelled call leaves behind. */
-struct exe *exe_compile(struct module *m, uint32_t fn, const struct compile_options *o, struct compile_report *report);
+/* Takes nothing from the module after it returns: the executable owns its copies of constants and types.
+ * Where the thread has a watch (hop_watch_set), code is generated on a thread of its own, which a cancelled
+ * call leaves behind. */
+struct exe *exe_compile(struct module *m, uint32_t fn, const struct compile_options *o,
+                        struct compile_report *report);
 const struct lp *exe_lp(const struct exe *e); /* with keep_lp; valid while the module is */
 void exe_free(void *e);
-/* Results that compile_options.over names: which of them are computed in the memory of an argument. exe_run gives no tensor for these: args hold them. */
+/* Results that compile_options.over names: which of them are computed in the memory of an argument. exe_run
+ * gives no tensor for these: args hold them. */
 const struct lp_update *exe_updates(const struct exe *e, uint32_t *n);
 const char *exe_name(const struct exe *e);
 const char *exe_param_name(const struct exe *e, uint32_t p);
-/* Runs on contiguous tensors: results[i] NULL is allocated, else written into (shape must fit). Throws with the run's status.
- * `print` receives print's lines, `callback` (NULL: the registered functions) the calls of callbacks; it may throw. `cancel` (may be NULL) is polled. */
+/* Runs on contiguous tensors: results[i] NULL is allocated, else written into (shape must fit). Throws with
+ * the run's status. `print` receives print's lines, `callback` (NULL: the registered functions) the calls of
+ * callbacks; it may throw. `cancel` (may be NULL) is polled. */
 struct exe_call {
     void (*print)(void *ctx, const char *line, size_t length);
     void *print_ctx;
     const volatile int *cancel;
-    int (*confirm)(void *ctx); /* NULL, or asked on this thread whether *cancel means it; 0: the run goes on */
+    int (*confirm)(
+        void *ctx); /* NULL, or asked on this thread whether *cancel means it; 0: the run goes on */
     void *confirm_ctx;
-    void *workspace; /* the caller's memory for temporaries, exe_workspace bytes; NULL: the executable's own */
+    void
+        *workspace; /* the caller's memory for temporaries, exe_workspace bytes; NULL: the executable's own */
     size_t workspace_bytes;
     void (*callback)(void *ctx, const char *name, struct tensor *const *args, uint32_t n);
     void *callback_ctx;
 };
-/* Bytes that temporaries need for arguments of these shapes; also makes the next run find all else it needs, so that it allocates nothing. */
+/* Bytes that temporaries need for arguments of these shapes; also makes the next run find all else it needs,
+ * so that it allocates nothing. */
 size_t exe_workspace(struct exe *e, struct tensor *const *args, const int64_t *dims);
-void exe_run(struct exe *e, struct tensor *const *args, const int64_t *dims, struct tensor **results, const struct exe_call *call);
-bool exe_available(void); /* can this process compile (is the LLVM back end there)? hop_message() says why not */
+void exe_run(struct exe *e, struct tensor *const *args, const int64_t *dims, struct tensor **results,
+             const struct exe_call *call);
+bool exe_available(
+    void); /* can this process compile (is the LLVM back end there)? hop_message() says why not */
 bool exe_promising(void); /* is there a back end to load? A program in the cache does not need it loaded */
 size_t exe_arena_bytes(const struct exe *e); /* -1 when it depends on sizes */
 

@@ -1,5 +1,6 @@
-/* An executable from the inside, for the files that make one: exe.c from a loop program, image.c from the bytes that the cache keeps. Every field that a
- * loop program gives must pass through image.c as well, or a program from the cache would run without it. */
+/* An executable from the inside, for the files that make one: exe.c from a loop program, image.c from the
+ * bytes that the cache keeps. Every field that a loop program gives must pass through image.c as well, or a
+ * program from the cache would run without it. */
 #ifndef HOP_EXE_IMPL_H
 #define HOP_EXE_IMPL_H
 
@@ -20,8 +21,8 @@ struct bound_buffer { /* an argument or a result and the buffer it lies in */
 struct run;
 struct code;
 struct exe {
-    struct arena arena;      /* everything below */
-    struct module *m;        /* holds the header's types and names, nothing else; never changes after compilation */
+    struct arena arena; /* everything below */
+    struct module *m; /* holds the header's types and names, nothing else; never changes after compilation */
     const struct fn *header; /* parameters, results, symbols and requirements; no nodes */
     const struct lp *kept;   /* loop program, with keep_lp or the slow executor */
     struct code *code;       /* shared with equal programs; NULL for the slow executor */
@@ -33,7 +34,7 @@ struct exe {
     bool arena_static;
     int64_t arena_size;
     uint32_t n_slots;
-    dim *slots; /* bytes */
+    dim *slots;             /* bytes */
     const void **constants; /* per buffer, NULL for others */
     struct site *sites;
     uint32_t n_sites;
@@ -42,10 +43,13 @@ struct exe {
     struct run *_Atomic spare[SPARE_RUNS];
 };
 
-/* What a run needs to know besides the code, as bytes. Writing takes an executable that was made from module m; what the program itself holds (places,
- * constants) is referred to by its number in `c`. False: something in it belongs to no program that could be found again, so that the bytes must not be kept. */
+/* What a run needs to know besides the code, as bytes. Writing takes an executable that was made from module
+ * m; what the program itself holds (places, constants) is referred to by its number in `c`. False: something
+ * in it belongs to no program that could be found again, so that the bytes must not be kept. */
 bool image_write(const struct exe *e, struct module *m, const struct canon *c, struct text *out);
-/* Fills an empty executable. m, f and c are the program that is asked for; the bytes must stay as long as e. Throws when they make no sense. */
-void image_read(struct exe *e, struct module *m, const struct fn *f, const struct canon *c, const void *bytes, size_t n);
+/* Fills an empty executable. m, f and c are the program that is asked for; the bytes must stay as long as e.
+ * Throws when they make no sense. */
+void image_read(struct exe *e, struct module *m, const struct fn *f, const struct canon *c, const void *bytes,
+                size_t n);
 
 #endif

@@ -1,16 +1,18 @@
-/* The image of an executable: header, buffers, memory plan and sites as bytes. One description serves both directions: each function below writes what it
- * is given or reads it back, so that the two cannot differ. Bytes come from this user's own cache and were checked as a whole; still every count is held
- * against the bytes that are left, every number against what it counts, and the whole against the function that is asked for: what does not fit throws. */
+/* The image of an executable: header, buffers, memory plan and sites as bytes. One description serves both
+ * directions: each function below writes what it is given or reads it back, so that the two cannot differ.
+ * Bytes come from this user's own cache and were checked as a whole; still every count is held against the
+ * bytes that are left, every number against what it counts, and the whole against the function that is asked
+ * for: what does not fit throws. */
 #include "runtime/exe_impl.h"
 
 struct stream {
     bool reading;
-    struct text *out;                 /* writing */
+    struct text *out;                      /* writing */
     const unsigned char *start, *at, *end; /* reading */
     struct exe *e;
-    struct module *m;                 /* the program's */
+    struct module *m; /* the program's */
     const struct canon *c;
-    bool foreign;                     /* something was met that is not the program's */
+    bool foreign; /* something was met that is not the program's */
     uint32_t depth;
 };
 
@@ -45,7 +47,10 @@ static void count(struct stream *s, uint32_t *n, size_t least)
 }
 enum { LEAST_TEXT = 4, LEAST_DIM = 5, LEAST_TYPE = 2, LEAST_PLACE = 4 }; /* bytes */
 
-static void *list(struct stream *s, void *old, uint32_t n, size_t size) { return s->reading ? arena_zalloc(&s->e->arena, n * size) : old; }
+static void *list(struct stream *s, void *old, uint32_t n, size_t size)
+{
+    return s->reading ? arena_zalloc(&s->e->arena, n * size) : old;
+}
 #define LIST(s, p, n) ((p) = list((s), (void *)(p), (n), sizeof *(p)))
 
 static void text(struct stream *s, const char **t)
@@ -86,11 +91,15 @@ static void dimension(struct stream *s, dim *d)
             dim part = s->reading ? 0 : n.args[i];
             if (n.kind == DIM_SUM) i64(s, &factor);
             dimension(s, &part);
-            if (s->reading) r = n.kind == DIM_SUM ? dim_add(m, r, dim_mul(m, dim_const(m, factor), part)) : dim_mul(m, r, part);
+            if (s->reading)
+                r = n.kind == DIM_SUM ? dim_add(m, r, dim_mul(m, dim_const(m, factor), part))
+                                      : dim_mul(m, r, part);
         }
         break;
     default: {
-        static dim (*const make[])(struct module *, dim, dim) = { [DIM_FLOORDIV] = dim_floordiv, [DIM_MOD] = dim_mod, [DIM_MIN] = dim_min, [DIM_MAX] = dim_max };
+        static dim (*const make[])(struct module *, dim, dim) = {
+            [DIM_FLOORDIV] = dim_floordiv, [DIM_MOD] = dim_mod, [DIM_MIN] = dim_min, [DIM_MAX] = dim_max
+        };
         dim two[2] = { s->reading ? 0 : n.args[0], s->reading ? 0 : n.args[1] };
         for (int i = 0; i < 2; i++) dimension(s, &two[i]);
         if (s->reading) r = make[n.kind](m, two[0], two[1]);
@@ -170,7 +179,9 @@ static void header(struct stream *s)
         u32(s, &y->index);
         i64(s, &y->lo);
         i64(s, &y->hi);
-        if (y->origin > SYMBOL_NODE || (y->origin == SYMBOL_PARAM && y->index >= h->n_params) || (y->origin == SYMBOL_NODE) != (i >= h->n_outer_symbols)) damaged();
+        if (y->origin > SYMBOL_NODE || (y->origin == SYMBOL_PARAM && y->index >= h->n_params) ||
+            (y->origin == SYMBOL_NODE) != (i >= h->n_outer_symbols))
+            damaged();
     }
     for (uint32_t i = 0; i < h->n_requires; i++) {
         dimension(s, &h->requires[i].a);
@@ -198,8 +209,10 @@ static void constant(struct stream *s, uint32_t b)
     struct exe *e = s->e;
     uint32_t kind = CONSTANT_HERE, number = s->reading ? 0 : canon_constant(s->c, e->buffers[b].index);
     if (number != HOP_NONE) kind = CONSTANT_OF_PROGRAM;
-    else for (uint32_t i = 0; i < b; i++)
-        if (e->buffers[i].kind == BUF_CONST && e->buffers[i].index == e->buffers[b].index) kind = CONSTANT_AS_BEFORE, number = i;
+    else
+        for (uint32_t i = 0; i < b; i++)
+            if (e->buffers[i].kind == BUF_CONST && e->buffers[i].index == e->buffers[b].index)
+                kind = CONSTANT_AS_BEFORE, number = i;
     u32(s, &kind);
     if (kind != CONSTANT_HERE) u32(s, &number);
     if (e->buffers[b].static_count < 0 || e->buffers[b].static_count > MOST_ELEMENTS) damaged();
@@ -215,7 +228,9 @@ static void constant(struct stream *s, uint32_t b)
         return;
     }
     case CONSTANT_AS_BEFORE:
-        if (number >= b || !e->constants[number] || e->buffers[number].dtype != e->buffers[b].dtype || e->buffers[number].static_count != e->buffers[b].static_count) damaged();
+        if (number >= b || !e->constants[number] || e->buffers[number].dtype != e->buffers[b].dtype ||
+            e->buffers[number].static_count != e->buffers[b].static_count)
+            damaged();
         e->constants[b] = e->constants[number];
         return;
     case CONSTANT_HERE: { /* aligned, and used where it lies */
@@ -256,7 +271,8 @@ static void check_temporary(const struct exe *e, const struct lp_buffer *f)
         if (f->slot >= e->n_slots) damaged();
         return;
     }
-    if (f->static_count < 0 || f->static_count > MOST_ELEMENTS || f->offset < 0 || f->offset > e->arena_size) damaged();
+    if (f->static_count < 0 || f->static_count > MOST_ELEMENTS || f->offset < 0 || f->offset > e->arena_size)
+        damaged();
     if (f->static_count * dtype_info[f->dtype].size > e->arena_size - f->offset) damaged();
 }
 
@@ -266,12 +282,14 @@ static void check_buffer(const struct exe *e, uint32_t b)
     const struct fn *h = e->header;
     switch (f->kind) {
     case BUF_ARG: /* arguments come first, in order */
-        if (b >= h->n_params || f->index != b || f->dtype != type_get(e->m, value_type(h, b)).dtype) damaged();
+        if (b >= h->n_params || f->index != b || f->dtype != type_get(e->m, value_type(h, b)).dtype)
+            damaged();
         return;
     case BUF_DYN:
         if (f->index == HOP_NONE) return; /* fall through */
     case BUF_RESULT:
-        if (f->index >= h->n_results || f->dtype != type_get(e->m, value_type(h, h->results[f->index])).dtype) damaged();
+        if (f->index >= h->n_results || f->dtype != type_get(e->m, value_type(h, h->results[f->index])).dtype)
+            damaged();
         return;
     case BUF_TEMP: check_temporary(e, f); return;
     default: return;
@@ -301,7 +319,8 @@ static void buffers(struct stream *s)
         i64(s, &f->offset);
         u32(s, &f->slot);
         flag(s, &f->updated);
-        if (f->kind > BUF_PARAM || f->dtype >= DT_COUNT || (b < e->header->n_params) != (f->kind == BUF_ARG)) damaged();
+        if (f->kind > BUF_PARAM || f->dtype >= DT_COUNT || (b < e->header->n_params) != (f->kind == BUF_ARG))
+            damaged();
         check_buffer(e, b);
         if (f->kind == BUF_CONST) constant(s, b);
     }
@@ -337,7 +356,9 @@ static void updates(struct stream *s)
         flag(s, &reason);
         if (reason) text(s, &u->why);
         if (u->result >= e->header->n_results || u->param >= e->header->n_params) damaged();
-        if (!u->elsewhere && value_type(e->header, e->header->results[u->result]) != value_type(e->header, u->param)) damaged();
+        if (!u->elsewhere &&
+            value_type(e->header, e->header->results[u->result]) != value_type(e->header, u->param))
+            damaged();
         if (!u->elsewhere && !e->buffers[u->param].updated) damaged();
     }
 }
@@ -360,7 +381,9 @@ static void check_results(const struct exe *e)
 static void check_header(const struct exe *e, const struct module *m, const struct fn *f)
 {
     const struct fn *h = e->header;
-    if (h->n_params != f->n_params || h->n_results != f->n_results || h->n_outer_symbols != f->n_outer_symbols) damaged();
+    if (h->n_params != f->n_params || h->n_results != f->n_results ||
+        h->n_outer_symbols != f->n_outer_symbols)
+        damaged();
     for (uint32_t i = 0; i < h->n_values; i++) {
         val v = i < f->n_params ? i : f->results[i - f->n_params];
         struct type here = type_get(e->m, value_type(h, i)), there = type_get(m, value_type(f, v));
@@ -385,9 +408,16 @@ bool image_write(const struct exe *e, struct module *m, const struct canon *c, s
     return !s.foreign;
 }
 
-void image_read(struct exe *e, struct module *m, const struct fn *f, const struct canon *c, const void *bytes, size_t n)
+void image_read(struct exe *e, struct module *m, const struct fn *f, const struct canon *c, const void *bytes,
+                size_t n)
 {
-    struct stream s = { .reading = true, .start = bytes, .at = bytes, .end = (const unsigned char *)bytes + n, .e = e, .m = m, .c = c };
+    struct stream s = { .reading = true,
+                        .start = bytes,
+                        .at = bytes,
+                        .end = (const unsigned char *)bytes + n,
+                        .e = e,
+                        .m = m,
+                        .c = c };
     everything(&s);
     if (s.at != s.end) damaged();
     check_header(e, m, f);

@@ -1,4 +1,5 @@
-/* How much memory this process can still get, as far as the system says: its own limits (ulimit), those of its control groups, and what the machine has. */
+/* How much memory this process can still get, as far as the system says: its own limits (ulimit), those of
+ * its control groups, and what the machine has. */
 #include "runtime/memory.h"
 
 #include <limits.h>
@@ -47,14 +48,17 @@ static uint64_t left_by_rlimits(void)
     getrlimit(RLIMIT_DATA, &data);
     if (space.rlim_cur == RLIM_INFINITY && data.rlim_cur == RLIM_INFINITY) return UINT64_MAX;
     uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), left = UINT64_MAX;
-    if (!read_file("/proc/self/statm", text, sizeof text) || sscanf(text, "%llu %*u %*u %*u %*u %llu", &size, &segment) != 2) return UINT64_MAX;
+    if (!read_file("/proc/self/statm", text, sizeof text) ||
+        sscanf(text, "%llu %*u %*u %*u %*u %llu", &size, &segment) != 2)
+        return UINT64_MAX;
     if (space.rlim_cur != RLIM_INFINITY) left = left_of(space.rlim_cur, size * page);
     if (data.rlim_cur != RLIM_INFINITY) left = HOP_MIN(left, left_of(data.rlim_cur, segment * page));
     return left;
 }
 
 /* Of one control group, whose files of the cache can be taken away. */
-static uint64_t left_in_group(const char *folder, const char *limit, const char *used, const char *reclaimable)
+static uint64_t left_in_group(const char *folder, const char *limit, const char *used,
+                              const char *reclaimable)
 {
     char path[PATH_MAX + 64];
     snprintf(path, sizeof path, "%s/%s", folder, limit);
@@ -83,7 +87,8 @@ static uint64_t left_by_groups(void)
         snprintf(folder, sizeof folder, "/sys/fs/cgroup%s%s", first ? "/memory" : "", path + 1);
         size_t root = strlen(first ? "/sys/fs/cgroup/memory" : "/sys/fs/cgroup");
         for (;;) {
-            uint64_t here = first ? left_in_group(folder, "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
+            uint64_t here = first ? left_in_group(folder, "memory.limit_in_bytes", "memory.usage_in_bytes",
+                                                  "total_inactive_file")
                                   : left_in_group(folder, "memory.max", "memory.current", "inactive_file");
             left = HOP_MIN(left, here);
             char *slash = strrchr(folder, '/');
@@ -96,7 +101,8 @@ static uint64_t left_by_groups(void)
 
 static uint64_t left_in_machine(void)
 {
-    uint64_t memory = number_in("/proc/meminfo", "MemAvailable:"), swap = number_in("/proc/meminfo", "SwapFree:");
+    uint64_t memory = number_in("/proc/meminfo", "MemAvailable:"),
+             swap = number_in("/proc/meminfo", "SwapFree:");
     if (memory == UINT64_MAX) return UINT64_MAX;
     return (memory + (swap == UINT64_MAX ? 0 : swap)) << 10;
 }

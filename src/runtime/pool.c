@@ -1,6 +1,7 @@
-/* Worker threads. One job at a time: the caller publishes it, works on it like everybody else and leaves when the last worker has left. Workers spin
- * for a moment after a job, because parallel regions come in rows, then sleep. A forked child starts without workers. They end when the process does or
- * the library is unloaded, whose code they run. */
+/* Worker threads. One job at a time: the caller publishes it, works on it like everybody else and leaves when
+ * the last worker has left. Workers spin for a moment after a job, because parallel regions come in rows,
+ * then sleep. A forked child starts without workers. They end when the process does or the library is
+ * unloaded, whose code they run. */
 #include "runtime/pool.h"
 #include "base/base.h"
 #include "runtime/rt.h"
@@ -17,9 +18,16 @@
 #endif
 
 /* SHORT_PIECES: a long job that may be cancelled is cut into as many. */
-enum { MAX_WORKERS = 255, PIECES_PER_THREAD = 4, SPINS_BEFORE_SLEEP = 2000, SPINS_BEFORE_YIELD = 4000, SHORT_PIECES = 256 };
+enum {
+    MAX_WORKERS = 255,
+    PIECES_PER_THREAD = 4,
+    SPINS_BEFORE_SLEEP = 2000,
+    SPINS_BEFORE_YIELD = 4000,
+    SHORT_PIECES = 256
+};
 
-/* `state`: serial number of the job in the upper half, OPEN while it may be joined, and how many workers are inside. */
+/* `state`: serial number of the job in the upper half, OPEN while it may be joined, and how many workers are
+ * inside. */
 #define OPEN 0x80000000u
 
 static struct {
@@ -28,9 +36,9 @@ static struct {
     pthread_cond_t wake;
     _Atomic uint64_t state;
     atomic_uint sleepers;
-    atomic_bool stop;    /* workers end */
-    uint32_t workers;    /* started; under `use` */
-    uint32_t serial;     /* under `use` */
+    atomic_bool stop;              /* workers end */
+    uint32_t workers;              /* started; under `use` */
+    uint32_t serial;               /* under `use` */
     pthread_t thread[MAX_WORKERS]; /* of each worker */
     /* the job */
     struct hop_rt *rt;
@@ -40,7 +48,9 @@ static struct {
     uint32_t helpers; /* workers with a lower number take part */
     _Atomic int64_t next;
     atomic_int status;
-} pool = { .use = PTHREAD_MUTEX_INITIALIZER, .sleep = PTHREAD_MUTEX_INITIALIZER, .wake = PTHREAD_COND_INITIALIZER };
+} pool = { .use = PTHREAD_MUTEX_INITIALIZER,
+           .sleep = PTHREAD_MUTEX_INITIALIZER,
+           .wake = PTHREAD_COND_INITIALIZER };
 
 static _Thread_local bool inside;
 
@@ -82,19 +92,28 @@ uint32_t pool_cores(void)
     return n < 1 ? 1 : (uint32_t)n;
 }
 
-static bool cancelled(struct hop_rt *rt) { return rt && rt->cancel && *rt->cancel && rt->asked && rt->asked(rt); }
+static bool cancelled(struct hop_rt *rt)
+{
+    return rt && rt->cancel && *rt->cancel && rt->asked && rt->asked(rt);
+}
 
 static void work(void)
 {
     int64_t lo;
     while (!atomic_load_explicit(&pool.status, memory_order_relaxed) &&
            (lo = atomic_fetch_add_explicit(&pool.next, pool.piece, memory_order_relaxed)) < pool.n) {
-        int expected = 0, status = lo && cancelled(pool.rt) ? HOP_CANCELLED : pool.body(pool.rt, pool.env, lo, pool.n - lo < pool.piece ? pool.n : lo + pool.piece);
+        int expected = 0, status = lo && cancelled(pool.rt)
+                                       ? HOP_CANCELLED
+                                       : pool.body(pool.rt, pool.env, lo,
+                                                   pool.n - lo < pool.piece ? pool.n : lo + pool.piece);
         if (status) atomic_compare_exchange_strong(&pool.status, &expected, status);
     }
 }
 
-static bool joinable(uint64_t state, uint32_t seen) { return state & OPEN && (uint32_t)(state >> 32) != seen; }
+static bool joinable(uint64_t state, uint32_t seen)
+{
+    return state & OPEN && (uint32_t)(state >> 32) != seen;
+}
 
 /* The state with a job to join, or 0: the worker ends. */
 static uint64_t wait_for_job(uint32_t seen)
@@ -107,7 +126,8 @@ static uint64_t wait_for_job(uint32_t seen)
     pthread_mutex_lock(&pool.sleep);
     atomic_fetch_add(&pool.sleepers, 1); /* before looking again: whoever publishes looks at it afterwards */
     bool job;
-    while (!(job = joinable(state = atomic_load(&pool.state), seen)) && !atomic_load(&pool.stop)) pthread_cond_wait(&pool.wake, &pool.sleep);
+    while (!(job = joinable(state = atomic_load(&pool.state), seen)) && !atomic_load(&pool.stop))
+        pthread_cond_wait(&pool.wake, &pool.sleep);
     atomic_fetch_sub(&pool.sleepers, 1);
     pthread_mutex_unlock(&pool.sleep);
     return job ? state : 0;
@@ -134,7 +154,9 @@ static void start_workers(uint32_t wanted)
     sigfillset(&all);
     pthread_once(&once, register_ends);
     pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are for the program's own threads */
-    while (pool.workers < wanted && !pthread_create(&pool.thread[pool.workers], NULL, worker, (void *)(uintptr_t)pool.workers)) pool.workers++;
+    while (pool.workers < wanted &&
+           !pthread_create(&pool.thread[pool.workers], NULL, worker, (void *)(uintptr_t)pool.workers))
+        pool.workers++;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
@@ -148,7 +170,8 @@ static void publish(void)
     pthread_mutex_unlock(&pool.sleep);
 }
 
-/* Waits for the workers, and is there to be asked whether the run shall end: it may be one of them that does not. */
+/* Waits for the workers, and is there to be asked whether the run shall end: it may be one of them that does
+ * not. */
 static void retire(struct hop_rt *rt)
 {
     bool asks = rt && rt->cancel && rt->asked;
@@ -161,23 +184,30 @@ static void retire(struct hop_rt *rt)
 }
 
 /* Everything on this thread, in pieces so that it can be ended. */
-static int32_t run_alone(struct hop_rt *rt, int32_t (*body)(struct hop_rt *rt, void *env, int64_t lo, int64_t hi), void *env, int64_t n, int64_t grain)
+static int32_t run_alone(struct hop_rt *rt,
+                         int32_t (*body)(struct hop_rt *rt, void *env, int64_t lo, int64_t hi), void *env,
+                         int64_t n, int64_t grain)
 {
     int64_t piece = !rt || !rt->cancel ? n : n / SHORT_PIECES > grain ? n / SHORT_PIECES : grain;
     int32_t status = 0;
-    for (int64_t lo = 0; lo < n && !status; lo += piece) status = lo && cancelled(rt) ? HOP_CANCELLED : body(rt, env, lo, n - lo < piece ? n : lo + piece);
+    for (int64_t lo = 0; lo < n && !status; lo += piece)
+        status = lo && cancelled(rt) ? HOP_CANCELLED : body(rt, env, lo, n - lo < piece ? n : lo + piece);
     return status;
 }
 
-int32_t pool_run(uint32_t threads, struct hop_rt *rt, int32_t (*body)(struct hop_rt *rt, void *env, int64_t lo, int64_t hi), void *env, int64_t n, int64_t grain)
+int32_t pool_run(uint32_t threads, struct hop_rt *rt,
+                 int32_t (*body)(struct hop_rt *rt, void *env, int64_t lo, int64_t hi), void *env, int64_t n,
+                 int64_t grain)
 {
     if (n <= 0) return 0;
     if (grain < 1) grain = 1;
     if (threads > MAX_WORKERS) threads = MAX_WORKERS;
-    if (threads < 2 || n <= grain || inside || pthread_mutex_trylock(&pool.use)) return run_alone(rt, body, env, n, grain);
+    if (threads < 2 || n <= grain || inside || pthread_mutex_trylock(&pool.use))
+        return run_alone(rt, body, env, n, grain);
     start_workers(threads - 1);
     int64_t piece = (n + threads * PIECES_PER_THREAD - 1) / (threads * PIECES_PER_THREAD);
-    if (rt && rt->cancel && piece > n / SHORT_PIECES && n / SHORT_PIECES > 4 * grain) piece = n / SHORT_PIECES;
+    if (rt && rt->cancel && piece > n / SHORT_PIECES && n / SHORT_PIECES > 4 * grain)
+        piece = n / SHORT_PIECES;
     pool.rt = rt;
     pool.body = body;
     pool.env = env;

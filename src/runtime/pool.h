@@ -6,9 +6,12 @@
 
 struct hop_rt;
 uint32_t pool_cores(void); /* processors this process may use */
-/* Runs body over contiguous pieces of 0..n, each at least `grain` long but the last, on up to `threads` threads, the caller among them; returns the
- * first status that is not zero. Pieces are a matter of scheduling: a body's result must not depend on them. Called from inside a body, or while
- * another thread uses the pool, it runs everything itself. */
-int32_t pool_run(uint32_t threads, struct hop_rt *rt, int32_t (*body)(struct hop_rt *rt, void *env, int64_t lo, int64_t hi), void *env, int64_t n, int64_t grain);
+/* Runs body over contiguous pieces of 0..n, each at least `grain` long but the last, on up to `threads`
+ * threads, the caller among them; returns the first status that is not zero. Pieces are a matter of
+ * scheduling: a body's result must not depend on them. Called from inside a body, or while another thread
+ * uses the pool, it runs everything itself. */
+int32_t pool_run(uint32_t threads, struct hop_rt *rt,
+                 int32_t (*body)(struct hop_rt *rt, void *env, int64_t lo, int64_t hi), void *env, int64_t n,
+                 int64_t grain);
 
 #endif

@@ -1,5 +1,6 @@
-/* What native code sees of the runtime: a table of functions and the call's state, passed as its first argument, so that objects contain no
- * addresses. The native entry is `int32_t entry(struct hop_rt *rt, void **buffers, int64_t *symbols)`; 0 is success, else a hop_status. */
+/* What native code sees of the runtime: a table of functions and the call's state, passed as its first
+ * argument, so that objects contain no addresses. The native entry is `int32_t entry(struct hop_rt *rt, void
+ * **buffers, int64_t *symbols)`; 0 is success, else a hop_status. */
 #ifndef HOP_RT_H
 #define HOP_RT_H
 
@@ -11,20 +12,27 @@ struct hop_rt_operand {
     const int64_t *dims;
 };
 struct hop_rt {
-    const volatile int32_t *cancel; /* polled on back edges; non-zero: leave with HOP_CANCELLED, unless asked() says otherwise */
+    const volatile int32_t
+        *cancel; /* polled on back edges; non-zero: leave with HOP_CANCELLED, unless asked() says otherwise */
     int32_t (*asked)(struct hop_rt *rt); /* NULL: leave */
     /* C = op(A) op(B) + (accumulate ? C : 0), row-major */
-    void (*gemm)(struct hop_rt *rt, int32_t dtype, int32_t ta, int32_t tb, int64_t m, int64_t n, int64_t k, const void *a, int64_t lda, const void *b,
-                 int64_t ldb, void *c, int64_t ldc, int32_t accumulate);
-    /* Makes buffers[buffer] hold at least `bytes`, contents kept; returns the pointer or NULL: leave with HOP_NOMEM. */
+    void (*gemm)(struct hop_rt *rt, int32_t dtype, int32_t ta, int32_t tb, int64_t m, int64_t n, int64_t k,
+                 const void *a, int64_t lda, const void *b, int64_t ldb, void *c, int64_t ldc,
+                 int32_t accumulate);
+    /* Makes buffers[buffer] hold at least `bytes`, contents kept; returns the pointer or NULL: leave with
+     * HOP_NOMEM. */
     void *(*reserve)(struct hop_rt *rt, int32_t buffer, int64_t bytes);
-    /* Notes a failed check; native code then returns HOP_CHECK. `site` indexes the executable's table of sites. */
+    /* Notes a failed check; native code then returns HOP_CHECK. `site` indexes the executable's table of
+     * sites. */
     void (*check)(struct hop_rt *rt, int32_t site, int32_t n, const struct hop_rt_operand *operands);
     void (*print)(struct hop_rt *rt, int32_t site, int32_t n, const struct hop_rt_operand *operands);
-    /* Calls the host's function that the site names. Non-zero: it failed, which is noted; native code leaves with HOP_INVALID. */
+    /* Calls the host's function that the site names. Non-zero: it failed, which is noted; native code leaves
+     * with HOP_INVALID. */
     int32_t (*callback)(struct hop_rt *rt, int32_t site, int32_t n, const struct hop_rt_operand *operands);
     /* Runs body(rt, env, lo, hi) over pieces of 0..n on the pool; returns the first non-zero status. */
-    int32_t (*parallel)(struct hop_rt *rt, int32_t (*body)(struct hop_rt *rt, void *env, int64_t lo, int64_t hi), void *env, int64_t n, int64_t grain);
+    int32_t (*parallel)(struct hop_rt *rt,
+                        int32_t (*body)(struct hop_rt *rt, void *env, int64_t lo, int64_t hi), void *env,
+                        int64_t n, int64_t grain);
     void *(*copy)(void *to, const void *from, uint64_t bytes); /* memmove */
     void *(*zero)(void *to, int value, uint64_t bytes);        /* memset */
     double (*fmod)(double, double);

@@ -1,6 +1,7 @@
-/* Tensors: contiguous arrays with a reference count. Header and data are one block; borrowed data belongs to somebody else, who is told
- * when the last reference goes. Sizes come in as dims, sizes that overflow are errors. A few large blocks are kept when they are freed, because
- * programs make the same results again and again and fresh pages cost more than computing them. */
+/* Tensors: contiguous arrays with a reference count. Header and data are one block; borrowed data belongs to
+ * somebody else, who is told when the last reference goes. Sizes come in as dims, sizes that overflow are
+ * errors. A few large blocks are kept when they are freed, because programs make the same results again and
+ * again and fresh pages cost more than computing them. */
 #include "runtime/memory.h"
 
 #include <pthread.h>
@@ -15,14 +16,19 @@ static const size_t KEPT_BYTES = (size_t)1 << 29; /* and at most a sixteenth of 
 
 static struct {
     pthread_mutex_t lock; /* only ever tried: whoever does not get it does without */
-    struct { void *block; size_t bytes; } kept[KEPT_BLOCKS];
+    struct {
+        void *block;
+        size_t bytes;
+    } kept[KEPT_BLOCKS];
     size_t total, limit;
 } spare = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 void memory_prefer_huge_pages(void *block, size_t bytes)
 {
-    uintptr_t first = ((uintptr_t)block + HUGE_PAGE - 1) & ~(uintptr_t)(HUGE_PAGE - 1), end = ((uintptr_t)block + bytes) & ~(uintptr_t)(HUGE_PAGE - 1);
-    if (bytes >= 2 * HUGE_PAGE && end > first) madvise((void *)first, end - first, MADV_HUGEPAGE); /* a hint: failure changes nothing */
+    uintptr_t first = ((uintptr_t)block + HUGE_PAGE - 1) & ~(uintptr_t)(HUGE_PAGE - 1),
+              end = ((uintptr_t)block + bytes) & ~(uintptr_t)(HUGE_PAGE - 1);
+    if (bytes >= 2 * HUGE_PAGE && end > first)
+        madvise((void *)first, end - first, MADV_HUGEPAGE); /* a hint: failure changes nothing */
 }
 
 static void *take_kept(size_t bytes, size_t *size)
@@ -45,7 +51,9 @@ static bool keep(void *block, size_t bytes)
 {
     bool done = false;
     if (pthread_mutex_trylock(&spare.lock)) return false;
-    if (!spare.limit) spare.limit = HOP_MIN(KEPT_BYTES, (size_t)sysconf(_SC_PHYS_PAGES) / 16 * (size_t)sysconf(_SC_PAGESIZE));
+    if (!spare.limit)
+        spare.limit = HOP_MIN(KEPT_BYTES,
+                              (size_t)sysconf(_SC_PHYS_PAGES) / 16 * (size_t)sysconf(_SC_PAGESIZE));
     for (int i = 0; i < KEPT_BLOCKS && !done && bytes <= spare.limit - HOP_MIN(spare.limit, spare.total); i++)
         if (!spare.kept[i].block) {
             spare.kept[i].block = block;
@@ -87,11 +95,14 @@ static struct tensor *new_block(size_t bytes, size_t *size)
 
 static int64_t checked_count(enum dtype dtype, uint32_t rank, const int64_t *dims)
 {
-    if (rank > MAX_RANK) hop_throw(HOP_INVALID, "a tensor has %u dims, at most %d are possible", rank, MAX_RANK);
-    /* Zero-sized tensors are fine, but the product of their other dims must fit as well: strides are made of it. */
+    if (rank > MAX_RANK)
+        hop_throw(HOP_INVALID, "a tensor has %u dims, at most %d are possible", rank, MAX_RANK);
+    /* Zero-sized tensors are fine, but the product of their other dims must fit as well: strides are made of
+     * it. */
     int64_t count = 1, product = dtype_info[dtype].size;
     for (uint32_t i = 0; i < rank; i++) {
-        if (dims[i] < 0) hop_throw(HOP_INVALID, "dim %u of a tensor is negative: %lld", i, (long long)dims[i]);
+        if (dims[i] < 0)
+            hop_throw(HOP_INVALID, "dim %u of a tensor is negative: %lld", i, (long long)dims[i]);
         if (__builtin_mul_overflow(product, dims[i] ? dims[i] : 1, &product) || product > INT64_MAX / 4)
             hop_throw(HOP_INVALID, "a tensor's size overflows: the product of its dims passes 2^61 bytes");
         count *= dims[i];
@@ -120,7 +131,8 @@ struct tensor *tensor_new(enum dtype dtype, uint32_t rank, const int64_t *dims)
     return t;
 }
 
-struct tensor *tensor_borrow(enum dtype dtype, uint32_t rank, const int64_t *dims, void *data, void (*release)(void *ctx), void *ctx)
+struct tensor *tensor_borrow(enum dtype dtype, uint32_t rank, const int64_t *dims, void *data,
+                             void (*release)(void *ctx), void *ctx)
 {
     int64_t count = checked_count(dtype, rank, dims);
     struct tensor *t = hop_malloc(sizeof *t);
@@ -131,7 +143,8 @@ struct tensor *tensor_borrow(enum dtype dtype, uint32_t rank, const int64_t *dim
     return t;
 }
 
-struct tensor *tensor_strided(enum dtype dtype, uint32_t rank, const int64_t *dims, const int64_t *strides, void *data, void (*release)(void *ctx), void *ctx)
+struct tensor *tensor_strided(enum dtype dtype, uint32_t rank, const int64_t *dims, const int64_t *strides,
+                              void *data, void (*release)(void *ctx), void *ctx)
 {
     int64_t count = checked_count(dtype, rank, dims), expected = 1;
     bool row_major = true;
@@ -199,7 +212,8 @@ void tensor_watch(void (*gone)(const void *tensor)) { atomic_store(&watch, gone)
 
 enum { BURIED_BYTES = 1 << 14 };
 
-/* A handle's block stays for a while, if it is small: whoever uses it again finds that it has no references. */
+/* A handle's block stays for a while, if it is small: whoever uses it again finds that it has no references.
+ */
 static void end_tensor(struct tensor *t, bool handle)
 {
     void (*gone)(const void *) = atomic_load_explicit(&watch, memory_order_relaxed);
@@ -207,7 +221,7 @@ static void end_tensor(struct tensor *t, bool handle)
     if (t->release) t->release(t->release_ctx);
     bool small = (size_t)t->count * dtype_info[t->dtype].size <= BURIED_BYTES;
     if (t->block && keep(t, t->block)) return;
-    handle && small ? hop_free_later(t) : hop_free(t);
+    handle &&small ? hop_free_later(t) : hop_free(t);
 }
 
 void tensor_free(void *tensor)
@@ -220,6 +234,8 @@ void tensor_free(void *tensor)
 void tensor_free_handle(void *tensor)
 {
     struct tensor *t = tensor;
-    if (!t || __atomic_load_n(&t->refs, __ATOMIC_RELAXED) <= 0 || __atomic_sub_fetch(&t->refs, 1, __ATOMIC_ACQ_REL)) return;
+    if (!t || __atomic_load_n(&t->refs, __ATOMIC_RELAXED) <= 0 ||
+        __atomic_sub_fetch(&t->refs, 1, __ATOMIC_ACQ_REL))
+        return;
     end_tensor(t, true);
 }

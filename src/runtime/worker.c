@@ -1,8 +1,10 @@
-/* Worker threads for calls that can be cancelled while they are in code that cannot, LLVM's. Whoever is left behind finishes in peace: its work touches nothing
- * of the caller's. A forked child has none. From the first one on the library stays loaded.
+/* Worker threads for calls that can be cancelled while they are in code that cannot, LLVM's. Whoever is left
+ * behind finishes in peace: its work touches nothing of the caller's. A forked child has none. From the first
+ * one on the library stays loaded.
  *
- * A process that ends does not wait for them, though it takes LLVM apart: they are stopped before, by a signal. A thread must not be stopped while it holds
- * a lock of the C library's, as in malloc; so the signal's handler stops it only when it was met in LLVM's own code, else it is sent again. */
+ * A process that ends does not wait for them, though it takes LLVM apart: they are stopped before, by a
+ * signal. A thread must not be stopped while it holds a lock of the C library's, as in malloc; so the
+ * signal's handler stops it only when it was met in LLVM's own code, else it is sent again. */
 #include "runtime/worker.h"
 #include "emit/emit.h"
 
@@ -41,9 +43,11 @@ static struct {
     pthread_cond_t changed; /* a job is done */
     pthread_once_t once;
     struct job *first;
-    bool ended; /* the process ends: no more */
+    bool ended;               /* the process ends: no more */
     uintptr_t code, code_end; /* of LLVM, when they are to stop */
-} workers = { .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER, .once = PTHREAD_ONCE_INIT };
+} workers = { .lock = PTHREAD_MUTEX_INITIALIZER,
+              .changed = PTHREAD_COND_INITIALIZER,
+              .once = PTHREAD_ONCE_INIT };
 
 static _Thread_local struct job *own;
 
@@ -104,7 +108,8 @@ static void register_ends(void)
     Dl_info info;
     pthread_atfork(NULL, NULL, child_after_fork);
     atexit(end_workers);
-    if (dladdr((void *)register_ends, &info) && info.dli_fname) dlopen(info.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE);
+    if (dladdr((void *)register_ends, &info) && info.dli_fname)
+        dlopen(info.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE);
 }
 
 /* ---- jobs ---- */
@@ -155,7 +160,8 @@ static bool start(struct job *job, bool *ended)
     pthread_mutex_lock(&workers.lock);
     *ended = workers.ended;
     for (size_t i = 0; i < HOP_COUNT(stacks) && !started && !*ended; i++)
-        started = !pthread_attr_setstacksize(&attr, stacks[i]) && !pthread_create(&job->thread, &attr, worker, job);
+        started = !pthread_attr_setstacksize(&attr, stacks[i]) &&
+                  !pthread_create(&job->thread, &attr, worker, job);
     if (started) job->next = workers.first, workers.first = job;
     pthread_mutex_unlock(&workers.lock);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
@@ -188,7 +194,9 @@ bool worker_run(void (*work)(void *env), void (*drop)(void *env), void *env, con
     job->left = !done;
     pthread_mutex_unlock(&workers.lock);
     if (done) free(job);
-    else atexit(end_workers); /* once more: what LLVM has made since the first time is taken apart before that */
+    else
+        atexit(
+            end_workers); /* once more: what LLVM has made since the first time is taken apart before that */
     return done;
 }
 

@@ -1,5 +1,6 @@
-/* Batching: a function comes in, one that works on many arguments at once goes out; every batched value has the batch dim in front. Nodes
- * that see nothing batched are copied. vmap_function moves the batch dim to where the user wants it. */
+/* Batching: a function comes in, one that works on many arguments at once goes out; every batched value has
+ * the batch dim in front. Nodes that see nothing batched are copied. vmap_function moves the batch dim to
+ * where the user wants it. */
 #include "ops/build.h"
 #include "transform/transform.h"
 
@@ -23,8 +24,10 @@ static void batch_node(struct batching *s, const struct node *n)
     struct arena *arena = &s->b->arena;
     const struct fn *f = s->f;
     uint8_t effects = node_effects(s->m, f, n);
-    /* Every lane makes its own lines, and a masked lane makes none, whether the operands are batched or not. */
-    bool *batched = ARENA_NEW(arena, bool, n->n_operands), any = effects & EFFECT_IO || (s->lanes != VAL_NONE && effects);
+    /* Every lane makes its own lines, and a masked lane makes none, whether the operands are batched or not.
+     */
+    bool *batched = ARENA_NEW(arena, bool, n->n_operands),
+         any = effects & EFFECT_IO || (s->lanes != VAL_NONE && effects);
     val *operands = ARENA_NEW(arena, val, n->n_operands), *results = ARENA_NEW(arena, val, n->n_results);
     for (uint32_t k = 0; k < n->n_operands; k++) {
         operands[k] = s->copy.values[node_operands(f, n)[k]];
@@ -39,18 +42,33 @@ static void batch_node(struct batching *s, const struct node *n)
     struct node_in in = copier_node_in(&s->copy, n);
     struct place outer = s->b->place;
     s->b->place = n->place;
-    node_row(n)->batch(&(struct batch){ .b = s->b, .copy = &s->copy, .f = f, .n = n, .attrs = in.attrs, .size = s->size, .operands = operands, .batched = batched,
-                                        .results = results, .result_batched = result_batched, .lanes = s->lanes });
+    node_row(n)->batch(&(struct batch){ .b = s->b,
+                                        .copy = &s->copy,
+                                        .f = f,
+                                        .n = n,
+                                        .attrs = in.attrs,
+                                        .size = s->size,
+                                        .operands = operands,
+                                        .batched = batched,
+                                        .results = results,
+                                        .result_batched = result_batched,
+                                        .lanes = s->lanes });
     s->b->place = outer;
     copier_bind(&s->copy, n, results);
     for (uint32_t k = 0; k < n->n_results; k++) s->batched[n->results + k] = result_batched[k];
 }
 
-static uint32_t build_batched(struct module *m, const struct fn *f, const bool *batched, dim size, const bool *force, bool lanes, bool *result_batched)
+static uint32_t build_batched(struct module *m, const struct fn *f, const bool *batched, dim size,
+                              const bool *force, bool lanes, bool *result_batched)
 {
     struct builder b;
     builder_begin(&b, m, f);
-    struct batching s = { .m = m, .b = &b, .f = f, .size = size, .lanes = VAL_NONE, .batched = ARENA_ZNEW(&b.arena, bool, f->n_values) };
+    struct batching s = { .m = m,
+                          .b = &b,
+                          .f = f,
+                          .size = size,
+                          .lanes = VAL_NONE,
+                          .batched = ARENA_ZNEW(&b.arena, bool, f->n_values) };
     copier_begin(&s.copy, &b, f);
     if (size == HOP_NONE) s.size = dim_symbol(m, builder_symbol(&b, module_string(m, "B", 1), 0, INT64_MAX));
     if (lanes) s.lanes = builder_param(&b, type_intern(m, DT_BOOL, 1, &s.size), module_string(m, "lanes", 5));
@@ -60,7 +78,8 @@ static uint32_t build_batched(struct module *m, const struct fn *f, const bool *
         s.copy.values[p] = builder_param(&b, batched[p] ? type_prepend(m, t, s.size) : t, f->values[p].name);
     }
     for (uint32_t i = 0; i < f->n_requires; i++)
-        builder_require(&b, copier_dim(&s.copy, f->requires[i].a), copier_dim(&s.copy, f->requires[i].b), "requirement");
+        builder_require(&b, copier_dim(&s.copy, f->requires[i].a), copier_dim(&s.copy, f->requires[i].b),
+                        "requirement");
     for (uint32_t i = 0; i < f->n_nodes; i++) batch_node(&s, fn_node(f, i));
     val *results = ARENA_NEW(&b.arena, val, f->n_results);
     for (uint32_t k = 0; k < f->n_results; k++) {
@@ -73,10 +92,12 @@ static uint32_t build_batched(struct module *m, const struct fn *f, const bool *
     return prune_function(m, builder_finish(&b, results, f->n_results), NULL);
 }
 
-uint32_t batch_function(struct module *m, uint32_t fn, const bool *batched, dim size, const bool *force, bool lanes, bool *result_batched)
+uint32_t batch_function(struct module *m, uint32_t fn, const bool *batched, dim size, const bool *force,
+                        bool lanes, bool *result_batched)
 {
     const struct fn *f = module_fn(m, fn);
-    if (size != HOP_NONE && !dim_is_const(m, size)) hop_throw(HOP_INTERNAL, "batching by a size that is neither constant nor a symbol of its own");
+    if (size != HOP_NONE && !dim_is_const(m, size))
+        hop_throw(HOP_INTERNAL, "batching by a size that is neither constant nor a symbol of its own");
     uint32_t n_mask = f->n_params + f->n_results;
     bool *mask = ARENA_ZNEW(&m->arena, bool, n_mask); /* not in scratch: kept across building */
     if (f->n_params) memcpy(mask, batched, f->n_params);
@@ -86,7 +107,8 @@ uint32_t batch_function(struct module *m, uint32_t fn, const bool *batched, dim 
     if (!known) {
         hop_check_stack();
         bool *out = ARENA_ZNEW(&m->arena, bool, f->n_results);
-        uint32_t made = build_batched(m, module_fn(m, count_loops(m, fn, false)), batched, size, force, lanes, out);
+        uint32_t made = build_batched(m, module_fn(m, count_loops(m, fn, false)), batched, size, force, lanes,
+                                      out);
         known = ARENA_NEW(&m->arena, struct batch_record, 1);
         *known = (struct batch_record){ made, out };
         transform_remember(m, MEMO_BATCH, fn, word, mask, n_mask, known);
@@ -101,25 +123,31 @@ uint32_t vmap_function(struct module *m, uint32_t fn, const int *in_axes, const 
     struct builder b;
     builder_begin(&b, m, f);
     struct arena *arena = &b.arena;
-    bool *batched = ARENA_ZNEW(arena, bool, f->n_params), *force = ARENA_ZNEW(arena, bool, f->n_results), *found = ARENA_ZNEW(arena, bool, f->n_results), any = false;
+    bool *batched = ARENA_ZNEW(arena, bool, f->n_params), *force = ARENA_ZNEW(arena, bool, f->n_results),
+         *found = ARENA_ZNEW(arena, bool, f->n_results), any = false;
     for (uint32_t p = 0; p < f->n_params; p++) {
         int rank = type_get(m, value_type(f, p)).rank;
         any |= batched[p] = in_axes[p] >= 0;
         if (in_axes[p] > rank)
-            hop_throw(HOP_INVALID, "vmap: parameter %u (%%%s) of type %s: its batch dim can stand at 0 to %d, found %d", p, module_text(m, f->values[p].name),
-                      type_text(m, f->symbols, value_type(f, p)), rank, in_axes[p]);
+            hop_throw(HOP_INVALID,
+                      "vmap: parameter %u (%%%s) of type %s: its batch dim can stand at 0 to %d, found %d", p,
+                      module_text(m, f->values[p].name), type_text(m, f->symbols, value_type(f, p)), rank,
+                      in_axes[p]);
     }
     if (!any) hop_throw(HOP_INVALID, "vmap: at least one parameter must be batched");
     for (uint32_t k = 0; k < f->n_results; k++) {
         force[k] = out_axes[k] >= 0;
         if (out_axes[k] > type_get(m, value_type(f, f->results[k])).rank)
-            hop_throw(HOP_INVALID, "vmap: result %u of type %s: its batch dim cannot stand at %d", k, type_text(m, f->symbols, value_type(f, f->results[k])), out_axes[k]);
+            hop_throw(HOP_INVALID, "vmap: result %u of type %s: its batch dim cannot stand at %d", k,
+                      type_text(m, f->symbols, value_type(f, f->results[k])), out_axes[k]);
     }
     uint32_t inner = batch_function(m, fn, batched, HOP_NONE, force, false, found);
     for (uint32_t k = 0; k < f->n_results; k++)
-        if (found[k] && out_axes[k] < 0) hop_throw(HOP_INVALID, "vmap: result %u differs from lane to lane, so it needs a batch dim", k);
+        if (found[k] && out_axes[k] < 0)
+            hop_throw(HOP_INVALID, "vmap: result %u differs from lane to lane, so it needs a batch dim", k);
     const struct fn *g = module_fn(m, inner);
-    builder_abandon(&b); /* `g` has one more symbol than f: begin again like it; arena-held masks are no longer needed */
+    builder_abandon(
+        &b); /* `g` has one more symbol than f: begin again like it; arena-held masks are no longer needed */
     builder_begin(&b, m, g);
     arena = &b.arena;
     val *args = ARENA_NEW(arena, val, f->n_params), *results = ARENA_NEW(arena, val, f->n_results);

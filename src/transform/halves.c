@@ -1,9 +1,13 @@
-/* Functions differentiated in two halves, for users: (x…) -> (y…, residual…), which runs the function and gives what the second half needs beside its
- * arguments and results; and (x…, y…, residual…, cotangents or tangents…), which is linear in the last. The cut is that of vjp_split. */
+/* Functions differentiated in two halves, for users: (x…) -> (y…, residual…), which runs the function and
+ * gives what the second half needs beside its arguments and results; and (x…, y…, residual…, cotangents or
+ * tangents…), which is linear in the last. The cut is that of vjp_split. */
 #include "ops/build.h"
 #include "transform/transform.h"
 
-static bool is_float(const struct module *m, type_id t) { return dtype_is_float((enum dtype)type_get(m, t).dtype); }
+static bool is_float(const struct module *m, type_id t)
+{
+    return dtype_is_float((enum dtype)type_get(m, t).dtype);
+}
 
 /* The second half being built. */
 struct second {
@@ -19,7 +23,8 @@ static bool symbol_here(void *ctx, uint32_t symbol)
 {
     struct second *s = ctx;
     const struct symbol *like = &s->forward->symbols[symbol];
-    if (s->symbols[symbol] == HOP_NONE) s->symbols[symbol] = dim_symbol(s->b.m, builder_symbol(&s->b, like->name, like->lo, like->hi));
+    if (s->symbols[symbol] == HOP_NONE)
+        s->symbols[symbol] = dim_symbol(s->b.m, builder_symbol(&s->b, like->name, like->lo, like->hi));
     return false;
 }
 
@@ -49,11 +54,17 @@ static void second_begin(struct second *s, struct module *m, const struct fn *f,
     struct arena *arena = &s->b.arena;
     s->f = f, s->h = h, s->forward = forward;
     s->symbols = ARENA_NEW(arena, dim, forward->n_symbols);
-    for (uint32_t k = 0; k < forward->n_symbols; k++) s->symbols[k] = k < f->n_outer_symbols ? dim_symbol(m, k) : HOP_NONE;
-    s->x = ARENA_NEW(arena, val, f->n_params), s->y = ARENA_NEW(arena, val, f->n_results), s->r = ARENA_NEW(arena, val, forward->n_results);
-    for (uint32_t p = 0; p < f->n_params; p++) s->x[p] = builder_param(&s->b, value_type(f, p), f->values[p].name);
-    for (uint32_t k = 0; k < f->n_results; k++) s->y[k] = builder_param(&s->b, type_here(s, value_type(forward, forward->results[k])), 0);
-    for (uint32_t k = f->n_results; k < forward->n_results; k++) s->r[k - f->n_results] = builder_param(&s->b, type_here(s, value_type(forward, forward->results[k])), 0);
+    for (uint32_t k = 0; k < forward->n_symbols; k++)
+        s->symbols[k] = k < f->n_outer_symbols ? dim_symbol(m, k) : HOP_NONE;
+    s->x = ARENA_NEW(arena, val, f->n_params), s->y = ARENA_NEW(arena, val, f->n_results),
+    s->r = ARENA_NEW(arena, val, forward->n_results);
+    for (uint32_t p = 0; p < f->n_params; p++)
+        s->x[p] = builder_param(&s->b, value_type(f, p), f->values[p].name);
+    for (uint32_t k = 0; k < f->n_results; k++)
+        s->y[k] = builder_param(&s->b, type_here(s, value_type(forward, forward->results[k])), 0);
+    for (uint32_t k = f->n_results; k < forward->n_results; k++)
+        s->r[k - f->n_results] = builder_param(&s->b, type_here(s, value_type(forward, forward->results[k])),
+                                               0);
 }
 
 /* The residuals in the order in which backward takes them. */
@@ -61,18 +72,27 @@ static uint32_t residuals_of(const struct second *s, val *out)
 {
     uint32_t next = 0;
     for (uint32_t i = 0; i < s->h->n_residuals; i++)
-        out[i] = s->h->source_param[i] != HOP_NONE ? s->x[s->h->source_param[i]] : s->h->source_result[i] != HOP_NONE ? s->y[s->h->source_result[i]] : s->r[next++];
+        out[i] = s->h->source_param[i] != HOP_NONE    ? s->x[s->h->source_param[i]]
+                 : s->h->source_result[i] != HOP_NONE ? s->y[s->h->source_result[i]]
+                                                      : s->r[next++];
     return s->h->n_residuals;
 }
 
 static val call(struct second *s, uint32_t fn, const val *operands, uint32_t n)
 {
     const struct fn *g = module_fn(s->b.m, fn);
-    dim *dims = ARENA_NEW(&s->b.arena, dim, g->n_outer_symbols); /* further symbols are sizes of cotangents: found from the operands */
-    for (uint32_t k = 0; k < g->n_outer_symbols; k++) dims[k] = k < s->f->n_outer_symbols ? dim_symbol(s->b.m, k) : HOP_NONE;
+    dim *dims =
+        ARENA_NEW(&s->b.arena, dim,
+                  g->n_outer_symbols); /* further symbols are sizes of cotangents: found from the operands */
+    for (uint32_t k = 0; k < g->n_outer_symbols; k++)
+        dims[k] = k < s->f->n_outer_symbols ? dim_symbol(s->b.m, k) : HOP_NONE;
     struct region_in region = { fn, operands, n, dims };
     struct attr attrs[1] = { A_NONE };
-    return builder_node(&s->b, &(struct node_in){ .op = OP_invoke_subgraph, .groups = (const uint32_t[1]){ 0 }, .attrs = attrs, .regions = &region, .n_regions = 1 });
+    return builder_node(&s->b, &(struct node_in){ .op = OP_invoke_subgraph,
+                                                  .groups = (const uint32_t[1]){ 0 },
+                                                  .attrs = attrs,
+                                                  .regions = &region,
+                                                  .n_regions = 1 });
 }
 
 static const struct vjp_halves *halves_of(struct module *m, const struct fn *f, const bool *wrt)
@@ -80,8 +100,10 @@ static const struct vjp_halves *halves_of(struct module *m, const struct fn *f, 
     bool *wanted = ARENA_NEW(&m->arena, bool, f->n_results);
     for (uint32_t p = 0; p < f->n_params; p++)
         if (wrt[p] && !is_float(m, value_type(f, p)))
-            hop_throw(HOP_INVALID, "cannot differentiate with respect to parameter %u (%%%s): expected a float type, found %s", p, module_text(m, f->values[p].name),
-                      type_text(m, f->symbols, value_type(f, p)));
+            hop_throw(
+                HOP_INVALID,
+                "cannot differentiate with respect to parameter %u (%%%s): expected a float type, found %s",
+                p, module_text(m, f->values[p].name), type_text(m, f->symbols, value_type(f, p)));
     memset(wanted, true, f->n_results);
     return vjp_split_whole(m, f->id, wrt, wanted);
 }
@@ -93,10 +115,14 @@ void vjp_two_functions(struct module *m, uint32_t fn, const bool *wrt, uint32_t 
     struct second s;
     second_begin(&s, m, f, h);
     struct arena *arena = &s.b.arena;
-    val *ct = ARENA_NEW(arena, val, f->n_results), *operands = ARENA_NEW(arena, val, h->n_residuals + f->n_results), *out = ARENA_NEW(arena, val, f->n_params);
+    val *ct = ARENA_NEW(arena, val, f->n_results),
+        *operands = ARENA_NEW(arena, val, h->n_residuals + f->n_results),
+        *out = ARENA_NEW(arena, val, f->n_params);
     for (uint32_t k = 0; k < f->n_results; k++) {
         val v = f->results[k];
-        ct[k] = is_float(m, value_type(f, v)) ? builder_param(&s.b, builder_type(&s.b, s.y[k]), named(&s, "ct_", f->values[v].name)) : VAL_NONE;
+        ct[k] = is_float(m, value_type(f, v))
+                    ? builder_param(&s.b, builder_type(&s.b, s.y[k]), named(&s, "ct_", f->values[v].name))
+                    : VAL_NONE;
     }
     uint32_t n = residuals_of(&s, operands), n_out = 0;
     for (uint32_t k = 0; k < f->n_results; k++)
@@ -110,7 +136,8 @@ void vjp_two_functions(struct module *m, uint32_t fn, const bool *wrt, uint32_t 
     *forward = h->forward;
 }
 
-/* Backward is linear in its cotangents, so its own pullback is the derivative itself: loops keep what the first half stacked and are not run again. */
+/* Backward is linear in its cotangents, so its own pullback is the derivative itself: loops keep what the
+ * first half stacked and are not run again. */
 void jvp_two_functions(struct module *m, uint32_t fn, const bool *wrt, uint32_t *forward, uint32_t *linear)
 {
     const struct fn *f = module_fn(m, fn);
@@ -126,8 +153,12 @@ void jvp_two_functions(struct module *m, uint32_t fn, const bool *wrt, uint32_t 
     struct second s;
     second_begin(&s, m, f, h);
     struct arena *arena = &s.b.arena;
-    val *tangent = ARENA_NEW(arena, val, f->n_params), *operands = ARENA_NEW(arena, val, back->n_params + back->n_results), *out = ARENA_NEW(arena, val, f->n_results);
-    for (uint32_t p = 0; p < f->n_params; p++) tangent[p] = wrt[p] ? builder_param(&s.b, value_type(f, p), named(&s, "d_", f->values[p].name)) : VAL_NONE;
+    val *tangent = ARENA_NEW(arena, val, f->n_params),
+        *operands = ARENA_NEW(arena, val, back->n_params + back->n_results),
+        *out = ARENA_NEW(arena, val, f->n_results);
+    for (uint32_t p = 0; p < f->n_params; p++)
+        tangent[p] = wrt[p] ? builder_param(&s.b, value_type(f, p), named(&s, "d_", f->values[p].name))
+                            : VAL_NONE;
     uint32_t n = residuals_of(&s, operands), n_out = 0;
     for (uint32_t k = 0; k < f->n_results; k++)
         if (h->ct_result[k]) operands[n++] = zeros_like(&s.b, s.y[k]); /* nothing depends on it */
@@ -136,7 +167,8 @@ void jvp_two_functions(struct module *m, uint32_t fn, const bool *wrt, uint32_t 
     val next = call(&s, twice, operands, n);
     for (uint32_t k = 0; k < f->n_results; k++) {
         val found = h->ct_result[k] ? next++ : VAL_NONE;
-        if (is_float(m, value_type(f, f->results[k]))) out[n_out++] = found != VAL_NONE ? found : zeros_like(&s.b, s.y[k]);
+        if (is_float(m, value_type(f, f->results[k])))
+            out[n_out++] = found != VAL_NONE ? found : zeros_like(&s.b, s.y[k]);
     }
     *linear = prune_function(m, builder_finish(&s.b, out, n_out), NULL);
     *forward = h->forward;

@@ -1,5 +1,5 @@
-/* Forward mode: a function comes in, one that carries tangents beside values goes out. A node none of whose operands has a tangent is
- * copied; others get their tangents from their rows. */
+/* Forward mode: a function comes in, one that carries tangents beside values goes out. A node none of whose
+ * operands has a tangent is copied; others get their tangents from their rows. */
 #include "ops/build.h"
 #include "transform/transform.h"
 
@@ -12,9 +12,11 @@ static void jvp_node(struct builder *b, struct copier *copy, const struct node *
 {
     const struct fn *f = copy->f;
     const struct op_row *row = node_row(n);
-    val *in = ARENA_NEW(&b->arena, val, n->n_operands), *out = ARENA_NEW(&b->arena, val, n->n_results), *results = ARENA_NEW(&b->arena, val, n->n_results);
+    val *in = ARENA_NEW(&b->arena, val, n->n_operands), *out = ARENA_NEW(&b->arena, val, n->n_results),
+        *results = ARENA_NEW(&b->arena, val, n->n_results);
     bool any = false;
-    for (uint32_t k = 0; k < n->n_operands; k++) any |= (in[k] = tangents[node_operands(f, n)[k]]) != VAL_NONE;
+    for (uint32_t k = 0; k < n->n_operands; k++)
+        any |= (in[k] = tangents[node_operands(f, n)[k]]) != VAL_NONE;
     if (!any || !row->jvp) {
         copier_node(copy, n);
         return;
@@ -30,7 +32,15 @@ static void jvp_node(struct builder *b, struct copier *copy, const struct node *
     }
     struct place outer = b->place;
     b->place = n->place;
-    row->jvp(&(struct jvp){ .b = b, .copy = copy, .f = f, .n = n, .attrs = node.attrs, .operands = operands, .tangents = in, .results = results, .out = out });
+    row->jvp(&(struct jvp){ .b = b,
+                            .copy = copy,
+                            .f = f,
+                            .n = n,
+                            .attrs = node.attrs,
+                            .operands = operands,
+                            .tangents = in,
+                            .results = results,
+                            .out = out });
     b->place = outer;
     if (higher) copier_bind(copy, n, results);
     for (uint32_t k = 0; k < n->n_results; k++) tangents[n->results + k] = out[k];
@@ -47,25 +57,31 @@ uint32_t jvp_function(struct module *m, uint32_t fn, const bool *active, bool *r
         builder_begin(&b, m, f);
         copier_begin(&copy, &b, f);
         copier_params(&copy);
-        val *tangents = ARENA_NEW(&b.arena, val, f->n_values), *results = ARENA_NEW(&b.arena, val, 2 * (size_t)f->n_results);
+        val *tangents = ARENA_NEW(&b.arena, val, f->n_values),
+            *results = ARENA_NEW(&b.arena, val, 2 * (size_t)f->n_results);
         memset(tangents, 0xff, f->n_values * sizeof *tangents);
         for (uint32_t p = 0; p < f->n_params; p++) {
             if (!active[p]) continue;
             if (!dtype_is_float((enum dtype)type_get(m, value_type(f, p)).dtype))
-                hop_throw(HOP_INVALID, "parameter %u (%%%s) has no tangent: expected a float type, found %s", p, module_text(m, f->values[p].name),
-                          type_text(m, f->symbols, value_type(f, p)));
-            const char *name = f->values[p].name ? arena_printf(&b.arena, "d_%s", module_text(m, f->values[p].name)) : "";
-            tangents[p] = builder_param(&b, builder_type(&b, copy.values[p]), module_string(m, name, strlen(name)));
+                hop_throw(HOP_INVALID, "parameter %u (%%%s) has no tangent: expected a float type, found %s",
+                          p, module_text(m, f->values[p].name), type_text(m, f->symbols, value_type(f, p)));
+            const char *name = f->values[p].name
+                                   ? arena_printf(&b.arena, "d_%s", module_text(m, f->values[p].name))
+                                   : "";
+            tangents[p] = builder_param(&b, builder_type(&b, copy.values[p]),
+                                        module_string(m, name, strlen(name)));
         }
         for (uint32_t i = 0; i < f->n_requires; i++)
-            builder_require(&b, copier_dim(&copy, f->requires[i].a), copier_dim(&copy, f->requires[i].b), "requirement");
+            builder_require(&b, copier_dim(&copy, f->requires[i].a), copier_dim(&copy, f->requires[i].b),
+                            "requirement");
         for (uint32_t i = 0; i < f->n_nodes; i++) jvp_node(&b, &copy, fn_node(f, i), tangents);
         known = ARENA_NEW(&m->arena, struct jvp_record, 1);
         known->result_active = ARENA_ZNEW(&m->arena, bool, f->n_results);
         uint32_t n = 0;
         for (uint32_t k = 0; k < f->n_results; k++) results[n++] = copy.values[f->results[k]];
         for (uint32_t k = 0; k < f->n_results; k++)
-            if (tangents[f->results[k]] != VAL_NONE) known->result_active[k] = true, results[n++] = tangents[f->results[k]];
+            if (tangents[f->results[k]] != VAL_NONE)
+                known->result_active[k] = true, results[n++] = tangents[f->results[k]];
         known->fn = prune_function(m, builder_finish(&b, results, n), NULL);
         transform_remember(m, MEMO_JVP, fn, 0, active, f->n_params, known);
     }

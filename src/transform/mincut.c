@@ -16,8 +16,10 @@ void mincut_edge(struct mincut *g, uint32_t from, uint32_t to, int64_t capacity)
     g->first[to] = g->edges.len - 1;
 }
 
-/* Distance of each vertex from the source over edges with capacity left; false when the sink is out of reach. */
-static bool find_levels(const struct mincut *g, uint32_t source, uint32_t sink, uint32_t *level, uint32_t *queue)
+/* Distance of each vertex from the source over edges with capacity left; false when the sink is out of reach.
+ */
+static bool find_levels(const struct mincut *g, uint32_t source, uint32_t sink, uint32_t *level,
+                        uint32_t *queue)
 {
     memset(level, 0xff, g->n * sizeof *level);
     uint32_t head = 0, tail = 0;
@@ -36,12 +38,14 @@ static bool find_levels(const struct mincut *g, uint32_t source, uint32_t sink, 
 }
 
 /* One more path along rising levels; at[v] is the next edge of v worth trying, path the edges so far. */
-static bool augment(struct mincut *g, uint32_t source, uint32_t sink, const uint32_t *level, uint32_t *at, uint32_t *path)
+static bool augment(struct mincut *g, uint32_t source, uint32_t sink, const uint32_t *level, uint32_t *at,
+                    uint32_t *path)
 {
     uint32_t v = source, length = 0;
     while (v != sink) {
         uint32_t e = at[v];
-        while (e != HOP_NONE && (!g->edges.data[e].capacity || level[g->edges.data[e].to] != level[v] + 1)) e = g->edges.data[e].next;
+        while (e != HOP_NONE && (!g->edges.data[e].capacity || level[g->edges.data[e].to] != level[v] + 1))
+            e = g->edges.data[e].next;
         at[v] = e;
         if (e != HOP_NONE) {
             path[length++] = e;
@@ -56,7 +60,8 @@ static bool augment(struct mincut *g, uint32_t source, uint32_t sink, const uint
     }
     int64_t least = INT64_MAX;
     for (uint32_t i = 0; i < length; i++) least = HOP_MIN(least, g->edges.data[path[i]].capacity);
-    for (uint32_t i = 0; i < length; i++) g->edges.data[path[i]].capacity -= least, g->edges.data[path[i] ^ 1].capacity += least;
+    for (uint32_t i = 0; i < length; i++)
+        g->edges.data[path[i]].capacity -= least, g->edges.data[path[i] ^ 1].capacity += least;
     return true;
 }
 

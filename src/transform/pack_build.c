@@ -1,5 +1,6 @@
-/* Building what pass_pack.c found: a function or a loop comes in with its packs, the same with arrays in their place goes out. Values are built when something
- * needs them, so that what only stood between the lanes is gone. */
+/* Building what pass_pack.c found: a function or a loop comes in with its packs, the same with arrays in
+ * their place goes out. Values are built when something needs them, so that what only stood between the lanes
+ * is gone. */
 #include "ir/number.h"
 #include "transform/pack.h"
 
@@ -15,7 +16,10 @@ static val build_list(struct build *w, const val *list, uint32_t n);
 
 static uint32_t lane_rank(const struct module *m, type_id lane) { return type_get(m, lane).rank; }
 
-type_id pack_type(struct module *m, type_id lane, uint32_t n) { return type_insert_dim(m, lane, lane_rank(m, lane), dim_const(m, n)); }
+type_id pack_type(struct module *m, type_id lane, uint32_t n)
+{
+    return type_insert_dim(m, lane, lane_rank(m, lane), dim_const(m, n));
+}
 
 /* Lanes from..to of an array; all of them are the array. */
 static val some_lanes(struct builder *b, val x, uint32_t from, uint32_t to)
@@ -70,10 +74,12 @@ static val build_numbers(struct build *w, const val *list, uint32_t n)
     for (uint32_t k = 0; k < n; k++) {
         number_bytes(p, list[k], one + (k ? bytes : 0), bytes, (enum dtype)t.dtype);
         same &= !k || !memcmp(one, one + bytes, bytes);
-        for (size_t i = 0; i < bytes / width; i++) memcpy(data + (i * n + k) * width, one + (k ? bytes : 0) + i * width, width);
+        for (size_t i = 0; i < bytes / width; i++)
+            memcpy(data + (i * n + k) * width, one + (k ? bytes : 0) + i * width, width);
     }
     if (same && first->op == OP_full) {
-        struct attr attrs[3] = { *node_attr(p->g, first, FULL_VALUE), A_DIMS(t.dims, t.rank), A_DTYPE(t.dtype) };
+        struct attr attrs[3] = { *node_attr(p->g, first, FULL_VALUE), A_DIMS(t.dims, t.rank),
+                                 A_DTYPE(t.dtype) };
         return emit(b, OP_full, NULL, 0, attrs);
     }
     struct attr value = A_CONST(module_constant(p->m, type, data, n * bytes, 0));
@@ -94,7 +100,11 @@ static val build_pack(struct build *w, uint32_t k)
     const struct node *n = fn_node(p->g, p->g->values[pack->lanes[0]].node);
     val *operands = ARENA_NEW(&w->c.b->arena, val, n->n_operands);
     for (uint32_t i = 0; i < n->n_operands; i++) operands[i] = build_list(w, pack->operands[i], pack->n);
-    struct node_in in = { .op = n->op, .operands = operands, .n_operands = n->n_operands, .attrs = p->g->attrs + n->attrs, .place = n->place };
+    struct node_in in = { .op = n->op,
+                          .operands = operands,
+                          .n_operands = n->n_operands,
+                          .attrs = p->g->attrs + n->attrs,
+                          .place = n->place };
     return pack->made = builder_node(w->c.b, &in);
 }
 
@@ -106,7 +116,9 @@ static val build_gather(struct build *w, const val *list, uint32_t n)
     dim length = dim_const(p->m, n);
     uint32_t along = lane_rank(p->m, value_type(p->g, list[0]));
     for (uint32_t k = 0; k < n; k++) index[k] = p->home[list[k]].lane;
-    struct attr value = A_CONST(module_constant(p->m, type_intern(p->m, DT_I64, 1, &length), index, n * sizeof *index, 0)), dims = A_INTS(&along, 1);
+    struct attr value = A_CONST(module_constant(p->m, type_intern(p->m, DT_I64, 1, &length), index,
+                                                n * sizeof *index, 0)),
+                dims = A_INTS(&along, 1);
     val from = build_pack(w, p->home[list[0]].pack), at = emit(b, OP_constant, NULL, 0, &value);
     return emit(b, OP_gather, (val[]){ from, at }, 2, &dims);
 }
@@ -167,7 +179,9 @@ static val build_value(struct build *w, val v)
     const struct node *n = fn_node(p->g, p->g->values[v].node);
     uint32_t count;
     const val *list = stacked_values(p, n, &count);
-    if (list) return w->c.values[v] = emit_move_dim(w->c.b, build_list(w, list, count), type_get(p->m, value_type(p->g, v)).rank - 1u, 0);
+    if (list)
+        return w->c.values[v] = emit_move_dim(w->c.b, build_list(w, list, count),
+                                              type_get(p->m, value_type(p->g, v)).rank - 1u, 0);
     build_node(w, n);
     return w->c.values[v];
 }
@@ -194,7 +208,8 @@ uint32_t build_function(struct packing *p)
 
 /* ---- loops ---- */
 
-/* The packs of which parameters first..end of the body are lanes, and the parameters that are none, in the order in which the new loop has them. */
+/* The packs of which parameters first..end of the body are lanes, and the parameters that are none, in the
+ * order in which the new loop has them. */
 struct slot {
     uint32_t param, pack; /* pack HOP_NONE: the parameter itself */
 };
@@ -220,14 +235,17 @@ static void slot_params(struct copier *c, const struct packing *p, struct slots 
     for (uint32_t k = 0; k < s.n; k++) {
         const struct pack *pack = s.data[k].pack == HOP_NONE ? NULL : &p->packs.data[s.data[k].pack];
         uint32_t i = s.data[k].param;
-        if (!pack) c->values[i] = builder_param(c->b, copier_type(c, value_type(c->f, i)), c->f->values[i].name);
-        else p->packs.data[s.data[k].pack].made = builder_param(c->b, pack_type(p->m, pack->lane, pack->n), 0);
+        if (!pack)
+            c->values[i] = builder_param(c->b, copier_type(c, value_type(c->f, i)), c->f->values[i].name);
+        else
+            p->packs.data[s.data[k].pack].made = builder_param(c->b, pack_type(p->m, pack->lane, pack->n), 0);
     }
 }
 
 static void own_params(struct copier *c, uint32_t first)
 {
-    for (uint32_t i = first; i < c->f->n_params; i++) c->values[i] = builder_param(c->b, copier_type(c, value_type(c->f, i)), c->f->values[i].name);
+    for (uint32_t i = first; i < c->f->n_params; i++)
+        c->values[i] = builder_param(c->b, copier_type(c, value_type(c->f, i)), c->f->values[i].name);
 }
 
 /* The predicate takes its carries out of the packs. */
@@ -286,10 +304,19 @@ static uint32_t build_body(struct packing *p, struct slots carries, struct slots
 /* First values outside as one array: rows of an array that is there, numbers, or whatever they are. */
 static val build_outside(struct builder *b, const struct packing *p, const val *list, uint32_t n)
 {
-    struct fn view = { .n_params = b->n_params, .n_values = b->values.len, .n_nodes = b->nodes.len, .values = b->values.data, .nodes = b->nodes.data,
-                       .pool = b->pool.data, .attrs = b->attrs.data, .regions = b->regions.data };
-    struct packing outside = { .m = p->m, .a = &b->arena, .g = &view, .home = ARENA_NEW(&b->arena, struct home, view.n_values) };
-    struct build w = { .p = &outside, .c = { .b = b, .f = &view, .values = ARENA_NEW(&b->arena, val, view.n_values) } };
+    struct fn view = { .n_params = b->n_params,
+                       .n_values = b->values.len,
+                       .n_nodes = b->nodes.len,
+                       .values = b->values.data,
+                       .nodes = b->nodes.data,
+                       .pool = b->pool.data,
+                       .attrs = b->attrs.data,
+                       .regions = b->regions.data };
+    struct packing outside = {
+        .m = p->m, .a = &b->arena, .g = &view, .home = ARENA_NEW(&b->arena, struct home, view.n_values)
+    };
+    struct build w = { .p = &outside,
+                       .c = { .b = b, .f = &view, .values = ARENA_NEW(&b->arena, val, view.n_values) } };
     for (val v = 0; v < view.n_values; v++) w.c.values[v] = v;
     for (uint32_t k = 0; k < n; k++) {
         struct pack pack;
@@ -297,7 +324,9 @@ static val build_outside(struct builder *b, const struct packing *p, const val *
         uint32_t at = 0;
         outside.home[list[k]].pack = HOP_NONE;
         if (!array_with(p->m, &view, list[k], &pack, &lane)) continue;
-        while (at < outside.packs.len && (outside.packs.data[at].array != pack.array || outside.packs.data[at].across != pack.across)) at++;
+        while (at < outside.packs.len &&
+               (outside.packs.data[at].array != pack.array || outside.packs.data[at].across != pack.across))
+            at++;
         if (at == outside.packs.len) vec_push(&b->arena, &outside.packs, pack);
         outside.home[list[k]] = (struct home){ at, (uint32_t)lane };
     }
@@ -305,7 +334,8 @@ static val build_outside(struct builder *b, const struct packing *p, const val *
 }
 
 /* What the loop's node gave, taken out of what the new one gives. */
-static void take_results(struct packing *p, struct builder *b, val next, struct slots carries, const bool *used, val *results)
+static void take_results(struct packing *p, struct builder *b, val next, struct slots carries,
+                         const bool *used, val *results)
 {
     const struct loop *l = p->l;
     val *stack = ARENA_NEW(p->a, val, p->packs.len);
@@ -314,7 +344,8 @@ static void take_results(struct packing *p, struct builder *b, val next, struct 
         struct slot s = carries.data[k];
         const struct pack *pack = s.pack == HOP_NONE ? NULL : &p->packs.data[s.pack];
         if (!pack) results[s.param] = next;
-        for (uint32_t i = 0; pack && i < pack->n; i++) results[pack->lanes[i]] = used[pack->lanes[i]] ? one_lane(b, next, i) : VAL_NONE;
+        for (uint32_t i = 0; pack && i < pack->n; i++)
+            results[pack->lanes[i]] = used[pack->lanes[i]] ? one_lane(b, next, i) : VAL_NONE;
     }
     for (uint32_t k = 0; k < l->n_extra; k++) results[l->n_carry + k] = next++;
     for (uint32_t k = 0; k < l->n_stack; k++) {
@@ -341,7 +372,8 @@ bool build_loop(struct packing *p, struct copier *c, const bool *used, val *resu
     struct builder *b = c->b;
     struct node_in in = copier_node_in(c, l->n);
     struct slots carries = slots_of(p, 0, l->n_carry), overs = slots_of(p, l->n_carry, loop_first_with(l));
-    val *operands = ARENA_NEW(&b->arena, val, l->n->n_operands), *init = ARENA_NEW(&b->arena, val, l->n_carry + 1);
+    val *operands = ARENA_NEW(&b->arena, val, l->n->n_operands),
+        *init = ARENA_NEW(&b->arena, val, l->n_carry + 1);
     uint32_t n = 0;
     for (uint32_t k = 0; k < carries.n; k++) {
         struct slot s = carries.data[k];

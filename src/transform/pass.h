@@ -1,6 +1,6 @@
-/* What the simplifying passes share: the context of one simplification, rewriting a function node by node, liveness, value numbers, and a
- * decoded view of loops with a plan by which one is rebuilt. A pass takes a function's id and gives back another or the same; it never
- * changes a finished function. */
+/* What the simplifying passes share: the context of one simplification, rewriting a function node by node,
+ * liveness, value numbers, and a decoded view of loops with a plan by which one is rebuilt. A pass takes a
+ * function's id and gives back another or the same; it never changes a finished function. */
 #ifndef HOP_PASS_H
 #define HOP_PASS_H
 
@@ -26,7 +26,8 @@ uint32_t simplifier_uses(const struct simplifier *s, uint32_t fn);
 bool inline_absorbs(const struct simplifier *s, const struct node *n, uint32_t callee);
 uint32_t inline_absorb(struct simplifier *s, uint32_t fn); /* with all such bodies in place */
 
-/* The passes, in pass_*.c. Each simplifies one function (bodies only where a node's signature changes with them). */
+/* The passes, in pass_*.c. Each simplifies one function (bodies only where a node's signature changes with
+ * them). */
 uint32_t pass_inline(struct simplifier *s, uint32_t fn);
 uint32_t pass_fold(struct simplifier *s, uint32_t fn);
 uint32_t pass_cse(struct simplifier *s, uint32_t fn);
@@ -44,16 +45,20 @@ uint32_t drop_masked_choices(struct simplifier *s, uint32_t fn); /* part of dce:
 
 /* ---- rewriting node by node ---- */
 
-/* Builds something in place of n (operands are mapped in c) and fills results[n->n_results] (VAL_NONE: nobody uses it), or returns false
- * and builds nothing that matters, so that the node is copied. */
-typedef bool (*node_rule)(struct simplifier *s, struct copier *c, const struct node *n, val *results, void *ctx);
-/* `fn` with the rule applied to every node for which `wants` holds (NULL: all); the same function if none was rewritten. */
-uint32_t rewrite_nodes(struct simplifier *s, uint32_t fn, bool (*wants)(const struct node *n), node_rule rule, void *ctx);
+/* Builds something in place of n (operands are mapped in c) and fills results[n->n_results] (VAL_NONE: nobody
+ * uses it), or returns false and builds nothing that matters, so that the node is copied. */
+typedef bool (*node_rule)(struct simplifier *s, struct copier *c, const struct node *n, val *results,
+                          void *ctx);
+/* `fn` with the rule applied to every node for which `wants` holds (NULL: all); the same function if none was
+ * rewritten. */
+uint32_t rewrite_nodes(struct simplifier *s, uint32_t fn, bool (*wants)(const struct node *n), node_rule rule,
+                       void *ctx);
 bool wants_higher(const struct node *n);
 bool wants_loop(const struct node *n);
 
 void copy_requires(struct copier *c);
-/* A copier from the function of region r of n into c's builder: the region's symbols are mapped, parameters that its own operands give too. */
+/* A copier from the function of region r of n into c's builder: the region's symbols are mapped, parameters
+ * that its own operands give too. */
 struct copier region_copier(struct copier *c, const struct node *n, uint32_t r);
 /* The same for another function g of the same parameters. */
 struct copier region_copier_of(struct copier *c, const struct node *n, uint32_t r, const struct fn *g);
@@ -65,38 +70,52 @@ void inline_region(struct copier *c, const struct node *n, uint32_t r, const val
 /* May it be merged with an equal one, removed, computed earlier or again? */
 bool node_is_pure(const struct module *m, const struct fn *f, const struct node *n);
 bool node_binds_symbols(const struct fn *f, const struct node *n);
-bool dim_is_inner(const struct module *m, const struct fn *f, dim d);    /* mentions a symbol that a node of f binds */
+bool dim_is_inner(const struct module *m, const struct fn *f,
+                  dim d); /* mentions a symbol that a node of f binds */
 bool type_is_inner(const struct module *m, const struct fn *f, type_id t);
-bool node_mentions_inner(const struct module *m, const struct fn *f, const struct node *n); /* in attributes, region dims, result types */
-int64_t static_elements(struct module *m, type_id t);                    /* -1 when not known */
+bool node_mentions_inner(const struct module *m, const struct fn *f,
+                         const struct node *n);       /* in attributes, region dims, result types */
+int64_t static_elements(struct module *m, type_id t); /* -1 when not known */
 /* The node of the builder that defines a value, NULL for a parameter; its operand k. */
 const struct node *built_node(const struct builder *b, val v);
-static inline val built_operand(const struct builder *b, const struct node *n, uint32_t k) { return b->pool.data[n->operands + k]; }
-static inline const struct attr *built_attr(const struct builder *b, const struct node *n, uint32_t k) { return &b->attrs.data[n->attrs + k]; }
+static inline val built_operand(const struct builder *b, const struct node *n, uint32_t k)
+{
+    return b->pool.data[n->operands + k];
+}
+static inline const struct attr *built_attr(const struct builder *b, const struct node *n, uint32_t k)
+{
+    return &b->attrs.data[n->attrs + k];
+}
 
 bool attrs_equal(const struct attr *a, const struct attr *b);
 /* Do these nodes without operands (of any two functions) give the same static value? */
-bool same_constant(const struct module *m, const struct node *x, const struct attr *x_attrs, const struct node *y, const struct attr *y_attrs);
+bool same_constant(const struct module *m, const struct node *x, const struct attr *x_attrs,
+                   const struct node *y, const struct attr *y_attrs);
 
-/* Which values and nodes of f are needed for the wanted results (NULL: all) and its effects. A given value needs no node; a value with an
- * alias other than VAL_NONE needs that one instead (either NULL: none). */
+/* Which values and nodes of f are needed for the wanted results (NULL: all) and its effects. A given value
+ * needs no node; a value with an alias other than VAL_NONE needs that one instead (either NULL: none). */
 struct liveness {
     bool *value, *node, *symbol;
 };
-struct liveness live_values(struct arena *a, const struct module *m, const struct fn *f, const bool *wanted, const bool *given, const val *alias);
+struct liveness live_values(struct arena *a, const struct module *m, const struct fn *f, const bool *wanted,
+                            const bool *given, const val *alias);
 
-/* class[v]: the first value that is surely equal to v. Parameters p have class param_class[p] (NULL: their own). */
-void number_values(struct arena *a, const struct module *m, const struct fn *f, const uint32_t *param_class, uint32_t *class);
+/* class[v]: the first value that is surely equal to v. Parameters p have class param_class[p] (NULL: their
+ * own). */
+void number_values(struct arena *a, const struct module *m, const struct fn *f, const uint32_t *param_class,
+                   uint32_t *class);
 
 /* ---- loops ---- */
 
-/* A scan, map, while_loop or fori_loop. Body parameters: carries, slices of `over` (or the index), `with`; body results: next carries, stacked
- * values. Node results: final carries, extra ones (the trip count), stacks. */
+/* A scan, map, while_loop or fori_loop. Body parameters: carries, slices of `over` (or the index), `with`;
+ * body results: next carries, stacked values. Node results: final carries, extra ones (the trip count),
+ * stacks. */
 struct loop {
     const struct node *n;
-    bool scan, reverse;                /* scan: over arrays, a map too */
-    bool counted;                      /* a fori_loop: its one `over` parameter is the index, its bounds are two operands behind the carries */
-    uint32_t length_attr;              /* of a scan */
+    bool scan, reverse; /* scan: over arrays, a map too */
+    bool counted; /* a fori_loop: its one `over` parameter is the index, its bounds are two operands behind
+                     the carries */
+    uint32_t length_attr; /* of a scan */
     uint32_t n_carry, n_over, n_stack, n_extra;
     uint32_t body_region, cond_region; /* cond_region HOP_NONE but for while_loop */
     const struct fn *body, *cond;      /* cond NULL but for while_loop */
@@ -104,7 +123,10 @@ struct loop {
 };
 bool loop_decode(struct module *m, const struct fn *f, const struct node *n, struct loop *l);
 static inline uint32_t loop_first_with(const struct loop *l) { return l->n_carry + l->n_over; }
-static inline uint32_t loop_stack_result(const struct loop *l, uint32_t k) { return l->n_carry + l->n_extra + k; } /* among the node's results */
+static inline uint32_t loop_stack_result(const struct loop *l, uint32_t k)
+{
+    return l->n_carry + l->n_extra + k;
+} /* among the node's results */
 
 enum param_fate {
     PARAM_KEEP,
@@ -131,15 +153,15 @@ struct alias {
 /* One region to be made anew. */
 struct region_plan {
     const struct fn *g;
-    uint32_t n_carry, n_over;        /* its first parameters; the others are the region's own */
+    uint32_t n_carry, n_over; /* its first parameters; the others are the region's own */
     const struct param_plan *params;
     const struct given *with, *over;
     uint32_t n_with, n_new_over;
     const struct alias *aliases;
     uint32_t n_aliases;
-    const val *wanted;               /* values of g that become the results */
+    const val *wanted; /* values of g that become the results */
     uint32_t n_wanted;
-    const val *own;                  /* outer values of g's own parameters */
+    const val *own; /* outer values of g's own parameters */
 };
 /* The new function; own[…] lists its own operands. */
 uint32_t region_build(struct module *m, const struct region_plan *p, val *own, uint32_t *n_own);
@@ -148,27 +170,32 @@ struct loop_plan {
     struct param_plan *body, *cond; /* per parameter; the carries of cond follow the body's */
     bool *keep_stack;
     vec(struct given) body_with, cond_with, over;
-    vec(struct alias) aliases;      /* in the body */
-    vec(val) stacks;                /* values of the body to be stacked, too */
-    bool count_used;                /* while_loop: somebody reads the trip count */
+    vec(struct alias) aliases; /* in the body */
+    vec(val) stacks;           /* values of the body to be stacked, too */
+    bool count_used;           /* while_loop: somebody reads the trip count */
     /* out */
-    val *results;                   /* per result of the node; VAL_NONE where it was dropped */
-    val *stacked;                   /* per entry of stacks */
+    val *results; /* per result of the node; VAL_NONE where it was dropped */
+    val *stacked; /* per entry of stacks */
 };
 /* A plan that keeps everything. */
 struct loop_plan plan_new(struct arena *a, const struct loop *l);
 /* Builds the changed loop into c's builder. Nothing is mapped: that is the caller's. */
 void plan_build(struct copier *c, const struct loop *l, struct loop_plan *p);
 
-/* Values of a scan's body as arrays over all steps: slices are, stacked values are, a carry is one step behind its stacked next value. */
+/* Values of a scan's body as arrays over all steps: slices are, stacked values are, a carry is one step
+ * behind its stacked next value. */
 bool time_is_available(const struct copier *c, const struct loop *l, const struct loop_plan *p, val v);
-void time_need(struct copier *c, const struct loop *l, struct loop_plan *p, val v); /* has it stacked unless available */
-val time_array(struct copier *c, const struct loop *l, const struct loop_plan *p, val v); /* after plan_build */
+void time_need(struct copier *c, const struct loop *l, struct loop_plan *p,
+               val v); /* has it stacked unless available */
+val time_array(struct copier *c, const struct loop *l, const struct loop_plan *p,
+               val v);         /* after plan_build */
 enum { TIME_LIMIT = 1 << 28 }; /* elements that a pass may stack at most where sizes are known */
 bool time_fits(struct copier *c, const struct loop *l, int64_t elements); /* per step */
 
-bool may_not_end(const struct module *m, const struct fn *f, const struct node *n); /* is or contains a while_loop or a loop of unknown length */
-/* Invariant values of a loop body (or of its cond): depend on `with` parameters and nothing else, through pure nodes. */
+bool may_not_end(const struct module *m, const struct fn *f,
+                 const struct node *n); /* is or contains a while_loop or a loop of unknown length */
+/* Invariant values of a loop body (or of its cond): depend on `with` parameters and nothing else, through
+ * pure nodes. */
 bool *invariant_values(struct arena *a, const struct module *m, const struct fn *body, uint32_t first_with);
 /* Copies what `v` of the region needs into c's builder. `inner` is a copier made by region_copier. */
 val copy_cone(struct copier *inner, val v);

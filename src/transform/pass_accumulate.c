@@ -1,10 +1,12 @@
-/* Accumulating: a scan that adds a product to a carry in every step (a weight gradient) stacks the factors instead, and one product that
- * also contracts time follows the loop; sums of what is stacked anyway (a bias gradient) become one sum over time. Changes the order in
- * which numbers are added, so it is not for strict mode, nor for carries of f16 and bf16. */
+/* Accumulating: a scan that adds a product to a carry in every step (a weight gradient) stacks the factors
+ * instead, and one product that also contracts time follows the loop; sums of what is stacked anyway (a bias
+ * gradient) become one sum over time. Changes the order in which numbers are added, so it is not for strict
+ * mode, nor for carries of f16 and bf16. */
 #include "ops/dot.h"
 #include "transform/pass.h"
 
-/* One addend of a carry. Between it and its core (a product, a sum, or an array over time) stand only nodes that commute with sums. */
+/* One addend of a carry. Between it and its core (a product, a sum, or an array over time) stand only nodes
+ * that commute with sums. */
 struct addend {
     val value; /* in the body */
     val core;
@@ -18,9 +20,9 @@ struct accumulation {
     struct loop l;
     struct loop_plan plan;
     const bool *invariant;
-    uint32_t *uses;              /* per value of the body, as operand or result */
-    vec(struct addend) addends;  /* of all carries */
-    uint32_t *first, *last;      /* per carry: its addends */
+    uint32_t *uses;             /* per value of the body, as operand or result */
+    vec(struct addend) addends; /* of all carries */
+    uint32_t *first, *last;     /* per carry: its addends */
 };
 
 static const struct node *body_node(const struct accumulation *w, val v)
@@ -28,12 +30,18 @@ static const struct node *body_node(const struct accumulation *w, val v)
     uint32_t i = w->l.body->values[v].node;
     return i == NODE_NONE ? NULL : fn_node(w->l.body, i);
 }
-static val body_operand(const struct accumulation *w, const struct node *n, uint32_t k) { return node_operands(w->l.body, n)[k]; }
+static val body_operand(const struct accumulation *w, const struct node *n, uint32_t k)
+{
+    return node_operands(w->l.body, n)[k];
+}
 
 static bool is_product(const struct node *n) { return n->op == OP_dot || n->op == OP_matmul; }
 
 /* Nodes through which a sum over time can be drawn without a change of value. */
-static bool is_arrangement(const struct node *n) { return n->op == OP_permute || n->op == OP_reshape || n->op == OP_neg; }
+static bool is_arrangement(const struct node *n)
+{
+    return n->op == OP_permute || n->op == OP_reshape || n->op == OP_neg;
+}
 
 static val core_of(const struct accumulation *w, val v)
 {
@@ -60,7 +68,8 @@ static void collect(struct accumulation *w, uint32_t carry, val v, uint32_t *fou
         collect(w, carry, body_operand(w, n, 1), found);
         return;
     }
-    if (n && n->op == OP_sub && w->uses[v] == 1) { /* only off the carry's side, where something always remains to subtract from */
+    if (n && n->op == OP_sub &&
+        w->uses[v] == 1) { /* only off the carry's side, where something always remains to subtract from */
         collect(w, carry, body_operand(w, n, 0), found);
         if (*found > before) {
             val x = body_operand(w, n, 1);
@@ -74,7 +83,9 @@ static void collect(struct accumulation *w, uint32_t carry, val v, uint32_t *fou
 
 static int64_t stacking_cost(const struct accumulation *w, val v)
 {
-    return time_is_available(w->c, &w->l, &w->plan, v) ? 0 : static_elements(w->c->b->m, value_type(w->l.body, v));
+    return time_is_available(w->c, &w->l, &w->plan, v)
+               ? 0
+               : static_elements(w->c->b->m, value_type(w->l.body, v));
 }
 
 /* Products: worth it when what must be stacked for it is no larger than what is added. */
@@ -85,12 +96,15 @@ static bool product_moves(struct accumulation *w, const struct addend *d)
     const struct node *n = body_node(w, d->core);
     if (!n || !is_product(n) || w->uses[d->value] != 1) return false;
     val x = body_operand(w, n, 0), y = body_operand(w, n, 1);
-    if (w->invariant[x] || w->invariant[y] || type_is_inner(m, g, value_type(g, x)) || type_is_inner(m, g, value_type(g, y))) return false;
+    if (w->invariant[x] || w->invariant[y] || type_is_inner(m, g, value_type(g, x)) ||
+        type_is_inner(m, g, value_type(g, y)))
+        return false;
     struct type t = type_get(m, value_type(g, x)), u = type_get(m, value_type(g, y));
     if (!dtype_is_float((enum dtype)t.dtype) || t.rank + 1 > MAX_RANK || u.rank + 1 > MAX_RANK) return false;
     struct dot_dims dims;
     dot_dims(m, g, n, &dims);
-    int64_t cx = stacking_cost(w, x), cy = x == y ? 0 : stacking_cost(w, y), size = static_elements(m, value_type(g, d->core));
+    int64_t cx = stacking_cost(w, x), cy = x == y ? 0 : stacking_cost(w, y),
+            size = static_elements(m, value_type(g, d->core));
     if (cx < 0 || cy < 0 || size < 0) return dims.n_lhs_free && dims.n_rhs_free;
     return cx + cy <= size && time_fits(w->c, &w->l, cx + cy);
 }
@@ -145,9 +159,12 @@ static val total(struct accumulation *w, const struct addend *d)
         struct dot_dims dims;
         dot_dims(b->m, g, n, &dims);
         uint32_t bx[MAX_RANK], by[MAX_RANK], cx[MAX_RANK] = { 0 }, cy[MAX_RANK] = { 0 };
-        for (uint32_t i = 0; i < dims.n_batch; i++) bx[i] = dims.batch_lhs[i] + 1, by[i] = dims.batch_rhs[i] + 1;
-        for (uint32_t i = 0; i < dims.n_contract; i++) cx[i + 1] = dims.contract_lhs[i] + 1, cy[i + 1] = dims.contract_rhs[i] + 1;
-        val x = time_array(w->c, &w->l, &w->plan, body_operand(w, n, 0)), y = time_array(w->c, &w->l, &w->plan, body_operand(w, n, 1));
+        for (uint32_t i = 0; i < dims.n_batch; i++)
+            bx[i] = dims.batch_lhs[i] + 1, by[i] = dims.batch_rhs[i] + 1;
+        for (uint32_t i = 0; i < dims.n_contract; i++)
+            cx[i + 1] = dims.contract_lhs[i] + 1, cy[i + 1] = dims.contract_rhs[i] + 1;
+        val x = time_array(w->c, &w->l, &w->plan, body_operand(w, n, 0)),
+            y = time_array(w->c, &w->l, &w->plan, body_operand(w, n, 1));
         v = emit_dot(b, x, y, bx, by, dims.n_batch, cx, cy, dims.n_contract + 1);
     } else {
         val array = time_array(w->c, &w->l, &w->plan, summed_array(w, d));
@@ -155,7 +172,8 @@ static val total(struct accumulation *w, const struct addend *d)
         if (n && n->op == OP_sum && summed_array(w, d) != d->core) {
             const struct attr *dims = node_attr(g, n, REDUCE_DIMS);
             bool all = dims->kind == ATTR_ABSENT;
-            for (uint32_t i = 0; i < (all ? rank - 1 : dims->n); i++) over[n_over++] = (all ? i : dims->list[i]) + 1;
+            for (uint32_t i = 0; i < (all ? rank - 1 : dims->n); i++)
+                over[n_over++] = (all ? i : dims->list[i]) + 1;
         }
         v = emit_reduce(b, OP_sum, array, over, n_over);
     }
@@ -184,7 +202,8 @@ static void find_addends(struct accumulation *w, const bool *used)
     }
 }
 
-static bool accumulate_rule(struct simplifier *s, struct copier *c, const struct node *n, val *results, void *ctx)
+static bool accumulate_rule(struct simplifier *s, struct copier *c, const struct node *n, val *results,
+                            void *ctx)
 {
     struct accumulation w = { .c = c };
     struct arena *a = &c->b->arena;
@@ -199,7 +218,8 @@ static bool accumulate_rule(struct simplifier *s, struct copier *c, const struct
     for (uint32_t k = 0; k < g->n_results; k++) w.uses[g->results[k]]++;
     find_addends(&w, used + n->results);
     bool any = false;
-    for (uint32_t i = 0; i < w.addends.len; i++) { /* products first: what they have stacked is then there for sums */
+    for (uint32_t i = 0; i < w.addends.len;
+         i++) { /* products first: what they have stacked is then there for sums */
         struct addend *d = &w.addends.data[i];
         if (!product_moves(&w, d)) continue;
         const struct node *product = body_node(&w, d->core);
@@ -217,7 +237,9 @@ static bool accumulate_rule(struct simplifier *s, struct copier *c, const struct
     memcpy(results, w.plan.results, n->n_results * sizeof *results);
     for (uint32_t i = 0; i < w.l.n_carry; i++)
         for (uint32_t k = w.first[i]; k < w.last[i]; k++)
-            if (w.addends.data[k].moves) results[i] = emit2(c->b, w.addends.data[k].minus ? OP_sub : OP_add, results[i], total(&w, &w.addends.data[k]));
+            if (w.addends.data[k].moves)
+                results[i] = emit2(c->b, w.addends.data[k].minus ? OP_sub : OP_add, results[i],
+                                   total(&w, &w.addends.data[k]));
     return true;
 }
 

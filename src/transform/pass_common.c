@@ -1,22 +1,30 @@
-/* What the passes share: rewriting a function node by node, putting a body in place of its node, effects and symbols of nodes, liveness,
- * and numbers under which surely equal values are found. */
+/* What the passes share: rewriting a function node by node, putting a body in place of its node, effects and
+ * symbols of nodes, liveness, and numbers under which surely equal values are found. */
 #include "transform/pass.h"
 
 /* ---- rewriting ---- */
 
 bool wants_higher(const struct node *n) { return node_row(n)->flags & OPF_HIGHER; }
-bool wants_loop(const struct node *n) { return n->op == OP_scan || n->op == OP_while_loop || n->op == OP_map || n->op == OP_fori_loop; }
+bool wants_loop(const struct node *n)
+{
+    return n->op == OP_scan || n->op == OP_while_loop || n->op == OP_map || n->op == OP_fori_loop;
+}
 
 void copy_requires(struct copier *c)
 {
     for (uint32_t i = 0; i < c->f->n_requires; i++) {
-        c->b->place = c->f->requires[i].place;
-        builder_require(c->b, copier_dim(c, c->f->requires[i].a), copier_dim(c, c->f->requires[i].b), "requirement");
+        c->b->place = c->f->
+                          requires[
+                                  i]
+                              .place;
+        builder_require(c->b, copier_dim(c, c->f->requires[i].a), copier_dim(c, c->f->requires[i].b),
+                        "requirement");
     }
     c->b->place = (struct place){ 0 };
 }
 
-uint32_t rewrite_nodes(struct simplifier *s, uint32_t fn, bool (*wants)(const struct node *n), node_rule rule, void *ctx)
+uint32_t rewrite_nodes(struct simplifier *s, uint32_t fn, bool (*wants)(const struct node *n), node_rule rule,
+                       void *ctx)
 {
     const struct fn *f = module_fn(s->m, fn);
     bool any = !wants, fired = false;
@@ -60,7 +68,8 @@ struct copier region_copier_of(struct copier *c, const struct node *n, uint32_t 
     struct copier inner;
     copier_begin(&inner, c->b, g);
     for (uint32_t k = 0; k < region->n_dims; k++) inner.symbols[k] = copier_dim(c, region->dims[k]);
-    for (uint32_t i = 0; i < region->n_operands; i++) inner.values[g->n_params - region->n_operands + i] = c->values[own[i]];
+    for (uint32_t i = 0; i < region->n_operands; i++)
+        inner.values[g->n_params - region->n_operands + i] = c->values[own[i]];
     return inner;
 }
 
@@ -90,7 +99,8 @@ static bool symbol_not_below(void *ctx, uint32_t symbol) { return symbol >= *(co
 
 bool dim_is_inner(const struct module *m, const struct fn *f, dim d)
 {
-    return d & DIM_TABLE && f->n_symbols > f->n_outer_symbols && dim_mentions(m, d, symbol_not_below, (void *)&f->n_outer_symbols);
+    return d & DIM_TABLE && f->n_symbols > f->n_outer_symbols &&
+           dim_mentions(m, d, symbol_not_below, (void *)&f->n_outer_symbols);
 }
 
 bool type_is_inner(const struct module *m, const struct fn *f, type_id t)
@@ -102,7 +112,8 @@ bool type_is_inner(const struct module *m, const struct fn *f, type_id t)
 }
 
 /* Calls visit for every dim that the node writes down: in attributes, region dims and result types. */
-static void visit_dims(const struct module *m, const struct fn *f, const struct node *n, void (*visit)(void *ctx, dim d), void *ctx)
+static void visit_dims(const struct module *m, const struct fn *f, const struct node *n,
+                       void (*visit)(void *ctx, dim d), void *ctx)
 {
     for (uint32_t i = 0; i < node_row(n)->sig.n_attrs; i++) {
         const struct attr *a = node_attr(f, n, i);
@@ -179,9 +190,11 @@ static void visit_symbol(void *ctx, dim d)
     if (d & DIM_TABLE) dim_mentions(v->m, d, mark_symbol, v->symbol);
 }
 
-struct liveness live_values(struct arena *a, const struct module *m, const struct fn *f, const bool *wanted, const bool *given, const val *alias)
+struct liveness live_values(struct arena *a, const struct module *m, const struct fn *f, const bool *wanted,
+                            const bool *given, const val *alias)
 {
-    struct liveness l = { ARENA_ZNEW(a, bool, f->n_values), ARENA_ZNEW(a, bool, f->n_nodes), ARENA_ZNEW(a, bool, f->n_symbols) };
+    struct liveness l = { ARENA_ZNEW(a, bool, f->n_values), ARENA_ZNEW(a, bool, f->n_nodes),
+                          ARENA_ZNEW(a, bool, f->n_symbols) };
     struct symbol_visit visit = { m, l.symbol };
     for (uint32_t k = 0; k < f->n_results; k++)
         if (!wanted || wanted[k]) l.value[f->results[k]] = true;
@@ -195,7 +208,8 @@ struct liveness live_values(struct arena *a, const struct module *m, const struc
             if (alias && alias[v] != VAL_NONE) l.value[alias[v]] = true;
             else live = true;
         }
-        while (last > f->n_outer_symbols && f->symbols[last - 1].index >= i) live |= l.symbol[--last]; /* symbols stand in the order of their nodes */
+        while (last > f->n_outer_symbols && f->symbols[last - 1].index >= i)
+            live |= l.symbol[--last]; /* symbols stand in the order of their nodes */
         if (!live) continue;
         l.node[i] = true;
         for (uint32_t k = 0; k < n->n_operands; k++) l.value[node_operands(f, n)[k]] = true;
@@ -209,17 +223,20 @@ struct liveness live_values(struct arena *a, const struct module *m, const struc
 bool attrs_equal(const struct attr *a, const struct attr *b)
 {
     if (a->kind != b->kind || a->n != b->n) return false;
-    if (a->kind == ATTR_INTS || a->kind == ATTR_DIMS) return !a->n || !memcmp(a->list, b->list, a->n * sizeof *a->list);
+    if (a->kind == ATTR_INTS || a->kind == ATTR_DIMS)
+        return !a->n || !memcmp(a->list, b->list, a->n * sizeof *a->list);
     return a->kind == ATTR_ABSENT || a->i == b->i; /* reals by their bits */
 }
 
 static uint64_t attr_hash(const struct attr *a)
 {
-    if (a->kind == ATTR_INTS || a->kind == ATTR_DIMS) return a->n ? hash_bytes(a->list, a->n * sizeof *a->list, a->kind) : a->kind;
+    if (a->kind == ATTR_INTS || a->kind == ATTR_DIMS)
+        return a->n ? hash_bytes(a->list, a->n * sizeof *a->list, a->kind) : a->kind;
     return a->kind == ATTR_ABSENT ? 0 : hash_mix(a->kind, (uint64_t)a->i);
 }
 
-bool same_constant(const struct module *m, const struct node *x, const struct attr *x_attrs, const struct node *y, const struct attr *y_attrs)
+bool same_constant(const struct module *m, const struct node *x, const struct attr *x_attrs,
+                   const struct node *y, const struct attr *y_attrs)
 {
     if (x->op != y->op || x->n_operands || y->n_operands || x->n_results != 1 || x->n_regions) return false;
     for (uint32_t k = 0; k < node_row(x)->sig.n_attrs; k++) {
@@ -242,13 +259,17 @@ static void operand_classes(const struct fn *f, const struct node *n, const uint
     }
 }
 
-static bool nodes_equal(const struct fn *f, const struct node *x, const struct node *y, const uint32_t *class, uint32_t *scratch)
+static bool nodes_equal(const struct fn *f, const struct node *x, const struct node *y, const uint32_t *class,
+                        uint32_t *scratch)
 {
     const struct op_row *row = node_row(x);
-    if (x->op != y->op || x->n_operands != y->n_operands || x->n_results != y->n_results || x->n_regions != y->n_regions) return false;
+    if (x->op != y->op || x->n_operands != y->n_operands || x->n_results != y->n_results ||
+        x->n_regions != y->n_regions)
+        return false;
     operand_classes(f, x, class, scratch);
     operand_classes(f, y, class, scratch + x->n_operands);
-    if (x->n_operands && memcmp(scratch, scratch + x->n_operands, x->n_operands * sizeof *scratch)) return false;
+    if (x->n_operands && memcmp(scratch, scratch + x->n_operands, x->n_operands * sizeof *scratch))
+        return false;
     for (uint32_t g = 0; g < row->sig.n_groups; g++)
         if (node_group_size(f, x, g) != node_group_size(f, y, g)) return false;
     for (uint32_t k = 0; k < row->sig.n_attrs; k++)
@@ -261,7 +282,8 @@ static bool nodes_equal(const struct fn *f, const struct node *x, const struct n
     return true;
 }
 
-void number_values(struct arena *a, const struct module *m, const struct fn *f, const uint32_t *param_class, uint32_t *class)
+void number_values(struct arena *a, const struct module *m, const struct fn *f, const uint32_t *param_class,
+                   uint32_t *class)
 {
     struct map *seen = ARENA_ZNEW(a, struct map, 1);
     seen->arena = a;
@@ -275,7 +297,8 @@ void number_values(struct arena *a, const struct module *m, const struct fn *f, 
         uint64_t h = hash_mix(n->op, n->n_operands);
         operand_classes(f, n, class, scratch);
         for (uint32_t k = 0; k < n->n_operands; k++) h = hash_mix(h, scratch[k]);
-        for (uint32_t k = 0; k < node_row(n)->sig.n_attrs; k++) h = hash_mix(h, attr_hash(node_attr(f, n, k)));
+        for (uint32_t k = 0; k < node_row(n)->sig.n_attrs; k++)
+            h = hash_mix(h, attr_hash(node_attr(f, n, k)));
         for (uint32_t r = 0; r < n->n_regions; r++) h = hash_mix(h, node_region(f, n, r)->fn);
         bool found = false;
         for (uint32_t it = map_first(seen, h); it != HOP_NONE && !found; it = map_next(seen, h, it)) {

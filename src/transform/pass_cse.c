@@ -1,4 +1,5 @@
-/* Common subexpressions: of pure nodes that are equal in operator, operands, attributes and bodies, only the first stays. */
+/* Common subexpressions: of pure nodes that are equal in operator, operands, attributes and bodies, only the
+ * first stays. */
 #include "transform/pass.h"
 
 static bool merge_rule(struct simplifier *s, struct copier *c, const struct node *n, val *results, void *ctx)

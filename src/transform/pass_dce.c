@@ -1,18 +1,20 @@
-/* Dead code: nodes nobody needs, and what higher-order nodes carry along for nobody: results of branches and calls, carries, slices, stacked
- * results, operands that a body does not read, operands given twice. */
+/* Dead code: nodes nobody needs, and what higher-order nodes carry along for nobody: results of branches and
+ * calls, carries, slices, stacked results, operands that a body does not read, operands given twice. */
 #include "transform/pass.h"
 
 struct dce {
     struct liveness live;     /* of the function */
     bool *used;               /* per value: somebody reads it, or it is needed to know a size */
-    const bool *const *calls; /* per function of the module: results that some call of it here reads; NULL: not called here */
+    const bool *const *calls; /* per function of the module: results that some call of it here reads; NULL:
+                                 not called here */
     bool changed;
 };
 
 /* ---- loops ---- */
 
 /* Follows what wanted carries and stacks read until no further carry becomes wanted; is any? */
-static bool close_carries(struct arena *a, const struct module *m, const struct loop *l, bool *wanted, struct liveness *live)
+static bool close_carries(struct arena *a, const struct module *m, const struct loop *l, bool *wanted,
+                          struct liveness *live)
 {
     bool any = false;
     for (bool more = true; more;) {
@@ -26,13 +28,15 @@ static bool close_carries(struct arena *a, const struct module *m, const struct 
 }
 
 /* Which carries, stacks and operands somebody needs; fills the plan's fates. */
-static void live_carries(struct arena *a, const struct module *m, const struct loop *l, const struct dce *d, struct loop_plan *p)
+static void live_carries(struct arena *a, const struct module *m, const struct loop *l, const struct dce *d,
+                         struct loop_plan *p)
 {
     const struct fn *body = l->body;
     bool *wanted = ARENA_ZNEW(a, bool, body->n_results);
     struct liveness cond = { 0 }, live;
     for (uint32_t i = 0; i < l->n_carry; i++) wanted[i] = d->used[l->n->results + i];
-    for (uint32_t k = 0; k < l->n_stack; k++) wanted[l->n_carry + k] = p->keep_stack[k] = d->used[l->n->results + loop_stack_result(l, k)];
+    for (uint32_t k = 0; k < l->n_stack; k++)
+        wanted[l->n_carry + k] = p->keep_stack[k] = d->used[l->n->results + loop_stack_result(l, k)];
     if (l->cond) cond = live_values(a, m, l->cond, NULL, NULL, NULL);
     for (uint32_t i = 0; l->cond && i < l->n_carry; i++) wanted[i] |= cond.value[i];
     if (!close_carries(a, m, l, wanted, &live) && l->cond && l->n_carry) {
@@ -40,7 +44,9 @@ static void live_carries(struct arena *a, const struct module *m, const struct l
         close_carries(a, m, l, wanted, &live);
     }
     for (uint32_t i = 0; i < body->n_params; i++) {
-        bool keep = i < l->n_carry ? wanted[i] : live.value[i] || (l->counted && i == l->n_carry); /* an index is there anyway */
+        bool keep = i < l->n_carry
+                        ? wanted[i]
+                        : live.value[i] || (l->counted && i == l->n_carry); /* an index is there anyway */
         if (!keep) p->body[i].fate = PARAM_DROP;
     }
     for (uint32_t i = l->n_carry; l->cond && i < l->cond->n_params; i++)
@@ -48,12 +54,14 @@ static void live_carries(struct arena *a, const struct module *m, const struct l
     p->count_used = l->n_extra && d->used[l->n->results + l->n_carry];
 }
 
-/* Operands of [from, to) that an earlier kept one equals. `operands` are outer values in the order of the parameters. */
+/* Operands of [from, to) that an earlier kept one equals. `operands` are outer values in the order of the
+ * parameters. */
 static void merge_operands(struct param_plan *plan, const val *operands, uint32_t from, uint32_t to)
 {
     for (uint32_t i = from; i < to; i++)
         for (uint32_t k = from; k < i && plan[i].fate == PARAM_KEEP; k++)
-            if (plan[k].fate == PARAM_KEEP && operands[k - from] == operands[i - from]) plan[i] = (struct param_plan){ .fate = PARAM_ALIAS, .of = k };
+            if (plan[k].fate == PARAM_KEEP && operands[k - from] == operands[i - from])
+                plan[i] = (struct param_plan){ .fate = PARAM_ALIAS, .of = k };
 }
 
 static bool plan_changes(const struct loop *l, const struct loop_plan *p)
@@ -78,7 +86,9 @@ static bool trim_loop(struct copier *c, const struct loop *l, const struct dce *
     const struct region *body = node_region(c->f, l->n, l->body_region);
     merge_operands(p.body, mapped + l->n_carry, l->n_carry, l->n_carry + l->n_over);
     merge_operands(p.body, mapped + body->operands, loop_first_with(l), l->body->n_params);
-    if (l->cond) merge_operands(p.cond, mapped + node_region(c->f, l->n, l->cond_region)->operands, l->n_carry, l->cond->n_params);
+    if (l->cond)
+        merge_operands(p.cond, mapped + node_region(c->f, l->n, l->cond_region)->operands, l->n_carry,
+                       l->cond->n_params);
     if (!plan_changes(l, &p)) return false;
     plan_build(c, l, &p);
     memcpy(results, p.results, l->n->n_results * sizeof *results);
@@ -88,7 +98,8 @@ static bool trim_loop(struct copier *c, const struct loop *l, const struct dce *
 /* ---- branches and calls ---- */
 
 /* The region's function with some results and parameters left out; *own: the operands it still takes. */
-static uint32_t trim_region(struct copier *c, const struct node *n, uint32_t r, const bool *keep, val *own, uint32_t *n_own, bool *changed)
+static uint32_t trim_region(struct copier *c, const struct node *n, uint32_t r, const bool *keep, val *own,
+                            uint32_t *n_own, bool *changed)
 {
     const struct fn *g = module_fn(c->b->m, node_region(c->f, n, r)->fn);
     const val *operands = node_region_operands(c->f, n, r);
@@ -101,7 +112,9 @@ static uint32_t trim_region(struct copier *c, const struct node *n, uint32_t r, 
         mapped[i] = c->values[operands[i]];
         if (!live.value[i]) plan[i].fate = PARAM_DROP;
     }
-    if (n->op == OP_switch) merge_operands(plan, mapped, 0, g->n_params); /* a call that merged its operands would no longer share its body */
+    if (n->op == OP_switch)
+        merge_operands(plan, mapped, 0,
+                       g->n_params); /* a call that merged its operands would no longer share its body */
     *n_own = g->n_params;
     for (uint32_t i = 0; i < g->n_params; i++) {
         own[i] = mapped[i];
@@ -114,7 +127,10 @@ static uint32_t trim_region(struct copier *c, const struct node *n, uint32_t r, 
     uint32_t n_wanted = 0;
     for (uint32_t k = 0; k < g->n_results; k++)
         if (keep[k]) wanted[n_wanted++] = g->results[k];
-    return region_build(c->b->m, &(struct region_plan){ .g = g, .params = plan, .wanted = wanted, .n_wanted = n_wanted, .own = mapped }, own, n_own);
+    return region_build(c->b->m,
+                        &(struct region_plan){
+                            .g = g, .params = plan, .wanted = wanted, .n_wanted = n_wanted, .own = mapped },
+                        own, n_own);
 }
 
 /* switch and invoke_subgraph: node results are the results of every region. */
@@ -138,7 +154,8 @@ static bool trim_branches(struct copier *c, const struct node *n, const bool *ke
 
 /* ---- running totals ---- */
 
-/* associative_scan: an array goes when nobody reads its totals and no total that stays is made of it. Parameters: left…, right…, own. */
+/* associative_scan: an array goes when nobody reads its totals and no total that stays is made of it.
+ * Parameters: left…, right…, own. */
 static bool trim_totals(struct copier *c, const struct node *n, const bool *used, val *results)
 {
     struct arena *a = &c->b->arena;
@@ -167,11 +184,19 @@ static bool trim_totals(struct copier *c, const struct node *n, const bool *used
     merge_operands(plan, r->operands, 2 * n_leaves, g->n_params);
     for (uint32_t p = 2 * n_leaves; p < g->n_params; p++) changed |= plan[p].fate != PARAM_KEEP;
     if (!changed) return false;
-    val *kept = ARENA_NEW(a, val, n_kept), *operands = ARENA_NEW(a, val, n_kept), *own = ARENA_NEW(a, val, g->n_params);
+    val *kept = ARENA_NEW(a, val, n_kept), *operands = ARENA_NEW(a, val, n_kept),
+        *own = ARENA_NEW(a, val, g->n_params);
     uint32_t at = 0, n_own;
     for (uint32_t k = 0; k < n_leaves; k++)
         if (wanted[k]) kept[at] = g->results[k], operands[at++] = in.operands[k];
-    uint32_t fn = region_build(c->b->m, &(struct region_plan){ .g = g, .n_carry = 2 * n_leaves, .params = plan, .wanted = kept, .n_wanted = n_kept, .own = r->operands }, own, &n_own);
+    uint32_t fn = region_build(c->b->m,
+                               &(struct region_plan){ .g = g,
+                                                      .n_carry = 2 * n_leaves,
+                                                      .params = plan,
+                                                      .wanted = kept,
+                                                      .n_wanted = n_kept,
+                                                      .own = r->operands },
+                               own, &n_own);
     struct region_in region = { fn, own, n_own, r->dims };
     in.operands = operands, in.n_operands = n_kept, in.groups = &n_kept, in.regions = &region;
     val next = builder_node(c->b, &in);
@@ -192,11 +217,13 @@ static bool dce_rule(struct simplifier *s, struct copier *c, const struct node *
     if (loop_decode(s->m, c->f, n, &l)) return trim_loop(c, &l, d, results);
     if (n->op == OP_associative_scan) return trim_totals(c, n, d->used + n->results, results);
     if (n->op == OP_switch) return trim_branches(c, n, d->used + n->results, results);
-    if (n->op == OP_invoke_subgraph) return trim_branches(c, n, d->calls[node_region(c->f, n, 0)->fn], results);
+    if (n->op == OP_invoke_subgraph)
+        return trim_branches(c, n, d->calls[node_region(c->f, n, 0)->fn], results);
     return false;
 }
 
-/* A size that a node finds out must stay known: if no used result of the node has it as a dim, the first that does counts as used. */
+/* A size that a node finds out must stay known: if no used result of the node has it as a dim, the first that
+ * does counts as used. */
 static void use_sizes(const struct module *m, const struct fn *f, struct dce *d)
 {
     for (uint32_t s = f->n_outer_symbols; s < f->n_symbols; s++) {
@@ -217,9 +244,10 @@ static void use_sizes(const struct module *m, const struct fn *f, struct dce *d)
     }
 }
 
-/* Calls of one body must go on sharing it, so a result is dropped only where no call of it in this function reads it, and only when all
- * its calls are here. */
-static const bool *const *call_uses(struct simplifier *s, struct arena *a, const struct fn *f, const struct dce *d)
+/* Calls of one body must go on sharing it, so a result is dropped only where no call of it in this function
+ * reads it, and only when all its calls are here. */
+static const bool *const *call_uses(struct simplifier *s, struct arena *a, const struct fn *f,
+                                    const struct dce *d)
 {
     bool **calls = ARENA_ZNEW(a, bool *, s->m->fns.len);
     uint32_t *count = ARENA_ZNEW(a, uint32_t, s->m->fns.len);
@@ -232,7 +260,8 @@ static const bool *const *call_uses(struct simplifier *s, struct arena *a, const
         count[g]++;
     }
     for (uint32_t g = 0; g < s->m->fns.len; g++)
-        if (calls[g] && simplifier_uses(s, g) > count[g]) memset(calls[g], true, module_fn(s->m, g)->n_results);
+        if (calls[g] && simplifier_uses(s, g) > count[g])
+            memset(calls[g], true, module_fn(s->m, g)->n_results);
     return (const bool *const *)calls;
 }
 

@@ -1,5 +1,6 @@
-/* Forwarding: what a loop, branch or call only passes through is taken from where it came: carries that keep their first value, carries
- * that always equal another, slices stacked as they are, results that every branch takes from one operand or makes from one constant. */
+/* Forwarding: what a loop, branch or call only passes through is taken from where it came: carries that keep
+ * their first value, carries that always equal another, slices stacked as they are, results that every branch
+ * takes from one operand or makes from one constant. */
 #include "transform/pass.h"
 
 /* ---- loops ---- */
@@ -17,14 +18,16 @@ static bool carry_is_constant(const struct copier *c, const struct loop *l, uint
 }
 
 /* equal[i]: the first carry that starts like carry i and is always given the same next value. */
-static void equal_carries(struct arena *a, const struct module *m, const struct loop *l, const val *init, uint32_t *equal)
+static void equal_carries(struct arena *a, const struct module *m, const struct loop *l, const val *init,
+                          uint32_t *equal)
 {
     const struct fn *body = l->body;
     bool candidates = false;
     for (uint32_t i = 0; i < l->n_carry; i++) {
         equal[i] = i;
         for (uint32_t k = 0; k < i && equal[i] == i; k++)
-            if (init[k] == init[i] && value_type(body, k) == value_type(body, i)) equal[i] = equal[k], candidates = true;
+            if (init[k] == init[i] && value_type(body, k) == value_type(body, i))
+                equal[i] = equal[k], candidates = true;
     }
     uint32_t *class = ARENA_NEW(a, uint32_t, body->n_values), *param = ARENA_NEW(a, uint32_t, body->n_params);
     while (candidates) {
@@ -36,7 +39,8 @@ static void equal_carries(struct arena *a, const struct module *m, const struct 
         for (uint32_t i = 0; i < l->n_carry; i++) {
             split[i] = i;
             for (uint32_t k = 0; k < i && split[i] == i; k++)
-                if (equal[k] == equal[i] && class[body->results[k]] == class[body->results[i]]) split[i] = split[k];
+                if (equal[k] == equal[i] && class[body->results[k]] == class[body->results[i]])
+                    split[i] = split[k];
             candidates |= split[i] != i;
         }
         for (uint32_t i = 0; i < l->n_carry; i++) changed |= split[i] != equal[i];
@@ -45,7 +49,8 @@ static void equal_carries(struct arena *a, const struct module *m, const struct 
     }
 }
 
-/* A slice that is the same in every step: of a full, or of an array that was repeated over its leading dim. */
+/* A slice that is the same in every step: of a full, or of an array that was repeated over its leading dim.
+ */
 static bool slice_is_constant(struct copier *c, val xs, struct param_plan *out)
 {
     if (full_value(c->b, xs, &out->value)) return out->fate = PARAM_FULL, true;
@@ -60,17 +65,21 @@ static bool slice_is_constant(struct copier *c, val xs, struct param_plan *out)
     struct type t = emit_type(c->b, xs);
     val x = built_operand(c->b, n, 0);
     out->fate = PARAM_WITH;
-    out->outer = emit_type(c->b, x).rank == t.rank - 1u ? x : emit_broadcast(c->b, x, t.rank - 1u, t.dims + 1, below);
+    out->outer = emit_type(c->b, x).rank == t.rank - 1u
+                     ? x
+                     : emit_broadcast(c->b, x, t.rank - 1u, t.dims + 1, below);
     return true;
 }
 
 /* Own operands of a region that are fulls are known inside. */
-static bool known_operands(struct copier *c, const struct node *n, uint32_t r, uint32_t first, struct param_plan *plan)
+static bool known_operands(struct copier *c, const struct node *n, uint32_t r, uint32_t first,
+                           struct param_plan *plan)
 {
     const struct region *region = node_region(c->f, n, r);
     bool any = false;
     for (uint32_t i = 0; i < region->n_operands; i++)
-        if (full_value(c->b, c->values[node_region_operands(c->f, n, r)[i]], &plan[first + i].value)) plan[first + i].fate = PARAM_FULL, any = true;
+        if (full_value(c->b, c->values[node_region_operands(c->f, n, r)[i]], &plan[first + i].value))
+            plan[first + i].fate = PARAM_FULL, any = true;
     return any;
 }
 
@@ -82,16 +91,19 @@ static bool forward_loop(struct copier *c, const struct loop *l, val *results)
     const val *operands = node_operands(c->f, l->n);
     struct loop_plan p = plan_new(a, l);
     val *init = ARENA_NEW(a, val, l->n_carry), *passed = ARENA_NEW(a, val, l->n_stack);
-    uint32_t *equal = ARENA_NEW(a, uint32_t, l->n_carry), *twin = ARENA_NEW(a, uint32_t, l->n_stack), kept = l->n_carry;
+    uint32_t *equal = ARENA_NEW(a, uint32_t, l->n_carry), *twin = ARENA_NEW(a, uint32_t, l->n_stack),
+             kept = l->n_carry;
     bool changed = false;
     for (uint32_t i = 0; i < l->n_carry; i++) init[i] = c->values[operands[i]];
     for (uint32_t i = 0; i < l->n_carry; i++) /* a while_loop keeps one carry for form */
-        if ((!l->cond || kept > 1) && carry_is_constant(c, l, i, init[i])) p.body[i] = (struct param_plan){ .fate = PARAM_WITH, .outer = init[i] }, kept--, changed = true;
+        if ((!l->cond || kept > 1) && carry_is_constant(c, l, i, init[i]))
+            p.body[i] = (struct param_plan){ .fate = PARAM_WITH, .outer = init[i] }, kept--, changed = true;
     equal_carries(a, m, l, init, equal);
     for (uint32_t i = 0; i < l->n_carry; i++)
         if (equal[i] != i && p.body[i].fate == PARAM_KEEP && p.body[equal[i]].fate == PARAM_KEEP)
             p.body[i] = (struct param_plan){ .fate = PARAM_ALIAS, .of = equal[i] }, changed = true;
-    for (uint32_t i = l->n_carry; l->scan && i < loop_first_with(l); i++) changed |= slice_is_constant(c, c->values[operands[i]], &p.body[i]);
+    for (uint32_t i = l->n_carry; l->scan && i < loop_first_with(l); i++)
+        changed |= slice_is_constant(c, c->values[operands[i]], &p.body[i]);
     changed |= known_operands(c, l->n, l->body_region, loop_first_with(l), p.body);
     if (l->cond) changed |= known_operands(c, l->n, l->cond_region, l->n_carry, p.cond);
     for (uint32_t k = 0; k < l->n_stack; k++) {
@@ -101,7 +113,8 @@ static bool forward_loop(struct copier *c, const struct loop *l, val *results)
         if (l->scan && v >= l->n_carry && v < l->n_carry + l->n_over) {
             val xs = c->values[operands[v]];
             type_id t = builder_type(c->b, xs);
-            if (t == copier_type(c, value_type(c->f, l->n->results + loop_stack_result(l, k)))) passed[k] = xs;
+            if (t == copier_type(c, value_type(c->f, l->n->results + loop_stack_result(l, k))))
+                passed[k] = xs;
         }
         for (uint32_t j = 0; j < k && twin[k] == k; j++)
             if (body->results[l->n_carry + j] == v) twin[k] = j;
@@ -143,7 +156,8 @@ static bool same_constant_everywhere(const struct copier *c, const struct node *
         uint32_t i = g->values[g->results[k]].node, j = first->values[first->results[k]].node;
         if (i == NODE_NONE || j == NODE_NONE) return false;
         const struct node *x = fn_node(first, j), *y = fn_node(g, i);
-        if (!node_is_pure(m, g, y) || !same_constant(m, x, first->attrs + x->attrs, y, g->attrs + y->attrs)) return false;
+        if (!node_is_pure(m, g, y) || !same_constant(m, x, first->attrs + x->attrs, y, g->attrs + y->attrs))
+            return false;
     }
     return true;
 }
@@ -172,7 +186,9 @@ static bool known_branches(struct copier *c, const struct node *n, struct node_i
         struct param_plan *plan = ARENA_ZNEW(a, struct param_plan, g->n_params);
         if (!known_operands(c, n, r, 0, plan)) continue;
         val *own = ARENA_NEW(a, val, g->n_params);
-        struct region_plan p = { .g = g, .params = plan, .wanted = g->results, .n_wanted = g->n_results, .own = regions[r].operands };
+        struct region_plan p = {
+            .g = g, .params = plan, .wanted = g->results, .n_wanted = g->n_results, .own = regions[r].operands
+        };
         regions[r].fn = region_build(c->b->m, &p, own, &regions[r].n_operands);
         regions[r].operands = own;
         any = true;
@@ -220,8 +236,14 @@ static bool forward_totals(struct copier *c, const struct node *n, val *results)
     if (!known_operands(c, n, 0, first_own, plan)) return false;
     struct node_in in = copier_node_in(c, n);
     val *own = ARENA_NEW(a, val, g->n_params);
-    uint32_t fn = region_build(c->b->m, &(struct region_plan){ .g = g, .n_carry = first_own, .params = plan, .wanted = g->results, .n_wanted = g->n_results, .own = in.regions[0].operands }, own,
-                               &n_own);
+    uint32_t fn = region_build(c->b->m,
+                               &(struct region_plan){ .g = g,
+                                                      .n_carry = first_own,
+                                                      .params = plan,
+                                                      .wanted = g->results,
+                                                      .n_wanted = g->n_results,
+                                                      .own = in.regions[0].operands },
+                               own, &n_own);
     struct region_in region = { fn, own, n_own, in.regions[0].dims };
     in.regions = &region;
     val first = builder_node(c->b, &in);
@@ -231,13 +253,15 @@ static bool forward_totals(struct copier *c, const struct node *n, val *results)
 
 /* ---- the pass ---- */
 
-static bool forward_rule(struct simplifier *s, struct copier *c, const struct node *n, val *results, void *ctx)
+static bool forward_rule(struct simplifier *s, struct copier *c, const struct node *n, val *results,
+                         void *ctx)
 {
     const bool *used = ctx;
     struct loop l;
     if (loop_decode(s->m, c->f, n, &l)) return forward_loop(c, &l, results);
     if (n->op == OP_associative_scan) return forward_totals(c, n, results);
-    if (n->op == OP_switch || n->op == OP_invoke_subgraph) return forward_branches(c, n, used + n->results, results);
+    if (n->op == OP_switch || n->op == OP_invoke_subgraph)
+        return forward_branches(c, n, used + n->results, results);
     return false;
 }
 
@@ -251,7 +275,8 @@ uint32_t pass_forward(struct simplifier *s, uint32_t fn)
     hop_cleanup_push(arena_free, &scratch);
     bool *used = ARENA_ZNEW(&scratch, bool, f->n_values);
     for (uint32_t i = 0; i < f->n_nodes; i++)
-        for (uint32_t k = 0; k < fn_node(f, i)->n_operands; k++) used[node_operands(f, fn_node(f, i))[k]] = true;
+        for (uint32_t k = 0; k < fn_node(f, i)->n_operands; k++)
+            used[node_operands(f, fn_node(f, i))[k]] = true;
     for (uint32_t k = 0; k < f->n_results; k++) used[f->results[k]] = true;
     uint32_t out = rewrite_nodes(s, fn, wants_higher, forward_rule, used);
     hop_cleanup_pop(&scratch);

@@ -1,5 +1,6 @@
-/* Hoisting: what a loop body computes from its invariant operands alone is computed once in front of the loop, a stacked result that is the
- * same in every step becomes a broadcast, and an invariant factor of a product is laid out so that the body streams through it. */
+/* Hoisting: what a loop body computes from its invariant operands alone is computed once in front of the
+ * loop, a stacked result that is the same in every step becomes a broadcast, and an invariant factor of a
+ * product is laid out so that the body streams through it. */
 #include "loop/lower.h"
 #include "ops/dot.h"
 #include "transform/pass.h"
@@ -20,7 +21,8 @@ static bool is_free(const struct fn *f, val v)
     const struct node *n = fn_node(f, i);
     const struct op_lower *lower = node_row(n)->lower;
     if (!n->n_operands) return true;
-    return lower && lower->kind == LOWER_POINTWISE && lower->cost != COST_EXPENSIVE && lower->access == ACCESS_REPEAT;
+    return lower && lower->kind == LOWER_POINTWISE && lower->cost != COST_EXPENSIVE &&
+           lower->access == ACCESS_REPEAT;
 }
 
 /* Does computing the node once save more than reading its stored result costs? */
@@ -33,17 +35,21 @@ static bool worth_moving(struct module *m, const struct fn *f, const struct node
     switch (lower->access) {
     case ACCESS_REPEAT: return false;
     case ACCESS_GATHER: return is_array(m, type);
-    case ACCESS_VIEW: return (n->op == OP_permute || n->n_operands > 1) && is_array(m, type); /* transposition, concat, pad */
+    case ACCESS_VIEW:
+        return (n->op == OP_permute || n->n_operands > 1) &&
+               is_array(m, type); /* transposition, concat, pad */
     default: break;
     }
     if (!is_array(m, type)) return false;
-    for (uint32_t k = 0; k < n->n_operands; k++) /* an elementwise node over repeated values only would be stored larger than what it reads */
+    for (uint32_t k = 0; k < n->n_operands;
+         k++) /* an elementwise node over repeated values only would be stored larger than what it reads */
         if (!is_free(f, node_operands(f, n)[k])) return true;
     return false;
 }
 
 /* Marks the invariant values worth moving among those that v, read by a node that stays, is made of. */
-static void choose(struct module *m, const struct fn *f, const bool *invariant, val v, bool *chosen, bool *seen)
+static void choose(struct module *m, const struct fn *f, const bool *invariant, val v, bool *chosen,
+                   bool *seen)
 {
     if (!invariant[v] || seen[v] || f->values[v].node == NODE_NONE) return;
     const struct node *n = fn_node(f, f->values[v].node);
@@ -52,16 +58,19 @@ static void choose(struct module *m, const struct fn *f, const bool *invariant, 
         chosen[v] = true;
         return;
     }
-    for (uint32_t k = 0; k < n->n_operands; k++) choose(m, f, invariant, node_operands(f, n)[k], chosen, seen);
+    for (uint32_t k = 0; k < n->n_operands; k++)
+        choose(m, f, invariant, node_operands(f, n)[k], chosen, seen);
 }
 
 static const bool *chosen_values(struct arena *a, struct module *m, const struct fn *f, uint32_t first_with)
 {
-    bool *invariant = invariant_values(a, m, f, first_with), *chosen = ARENA_ZNEW(a, bool, f->n_values), *seen = ARENA_ZNEW(a, bool, f->n_values);
+    bool *invariant = invariant_values(a, m, f, first_with), *chosen = ARENA_ZNEW(a, bool, f->n_values),
+         *seen = ARENA_ZNEW(a, bool, f->n_values);
     for (uint32_t i = 0; i < f->n_nodes; i++) {
         const struct node *n = fn_node(f, i);
         if (n->n_results && invariant[n->results]) continue;
-        for (uint32_t k = 0; k < n->n_operands; k++) choose(m, f, invariant, node_operands(f, n)[k], chosen, seen);
+        for (uint32_t k = 0; k < n->n_operands; k++)
+            choose(m, f, invariant, node_operands(f, n)[k], chosen, seen);
     }
     for (uint32_t k = 0; k < f->n_results; k++) choose(m, f, invariant, f->results[k], chosen, seen);
     return chosen;
@@ -81,24 +90,29 @@ static bool contains(const uint32_t *list, uint32_t n, uint32_t what)
     return false;
 }
 
-/* A factor whose rows run along the contracted dim becomes one whose rows run along the result: batch, contracted, free dims. */
+/* A factor whose rows run along the contracted dim becomes one whose rows run along the result: batch,
+ * contracted, free dims. */
 static bool layout_rule(struct simplifier *s, struct copier *c, const struct node *n, val *results, void *ctx)
 {
     const struct layout *l = ctx;
     const val *x = node_operands(c->f, n);
     struct dot_dims d;
     dot_dims(s->m, c->f, n, &d);
-    uint32_t rank[2] = { type_get(s->m, value_type(c->f, x[0])).rank, type_get(s->m, value_type(c->f, x[1])).rank };
+    uint32_t rank[2] = { type_get(s->m, value_type(c->f, x[0])).rank,
+                         type_get(s->m, value_type(c->f, x[1])).rank };
     bool rhs = d.n_rhs_free > 0;
-    uint32_t *batch = rhs ? d.batch_rhs : d.batch_lhs, *contract = rhs ? d.contract_rhs : d.contract_lhs, *free = rhs ? d.rhs_free : d.lhs_free;
+    uint32_t *batch = rhs ? d.batch_rhs : d.batch_lhs, *contract = rhs ? d.contract_rhs : d.contract_lhs,
+             *free = rhs ? d.rhs_free : d.lhs_free;
     uint32_t n_free = rhs ? d.n_rhs_free : d.n_lhs_free, at = 0, order[MAX_RANK] = { 0 };
-    if (!d.n_contract || !n_free || !l->invariant[x[rhs]] || !contains(contract, d.n_contract, rank[rhs] - 1)) return false;
+    if (!d.n_contract || !n_free || !l->invariant[x[rhs]] || !contains(contract, d.n_contract, rank[rhs] - 1))
+        return false;
     for (uint32_t i = 0; i < d.n_batch; i++) order[at++] = batch[i], batch[i] = i;
     for (uint32_t i = 0; i < d.n_contract; i++) order[at++] = contract[i], contract[i] = d.n_batch + i;
     for (uint32_t i = 0; i < n_free; i++) order[at++] = free[i];
     val operands[2] = { c->values[x[0]], c->values[x[1]] };
     operands[rhs] = emit_permute(c->b, operands[rhs], order);
-    results[0] = emit_dot(c->b, operands[0], operands[1], d.batch_lhs, d.batch_rhs, d.n_batch, d.contract_lhs, d.contract_rhs, d.n_contract);
+    results[0] = emit_dot(c->b, operands[0], operands[1], d.batch_lhs, d.batch_rhs, d.n_batch, d.contract_lhs,
+                          d.contract_rhs, d.n_contract);
     return true;
 }
 
@@ -128,8 +142,16 @@ static bool hoist_totals(struct simplifier *s, struct copier *c, const struct no
     if (!with.len) return false;
     struct node_in in = copier_node_in(c, n);
     val *own = ARENA_NEW(a, val, g->n_params + with.len);
-    uint32_t fn = region_build(s->m, &(struct region_plan){ .g = g, .n_carry = first_own, .params = ARENA_ZNEW(a, struct param_plan, g->n_params), .with = with.data, .n_with = with.len,
-                                                            .wanted = g->results, .n_wanted = g->n_results, .own = in.regions[0].operands }, own, &n_own);
+    uint32_t fn = region_build(s->m,
+                               &(struct region_plan){ .g = g,
+                                                      .n_carry = first_own,
+                                                      .params = ARENA_ZNEW(a, struct param_plan, g->n_params),
+                                                      .with = with.data,
+                                                      .n_with = with.len,
+                                                      .wanted = g->results,
+                                                      .n_wanted = g->n_results,
+                                                      .own = in.regions[0].operands },
+                               own, &n_own);
     struct region_in region = { fn, own, n_own, in.regions[0].dims };
     in.regions = &region;
     val first = builder_node(c->b, &in);
@@ -146,7 +168,8 @@ static bool hoist_rule(struct simplifier *s, struct copier *c, const struct node
     if (!loop_decode(s->m, c->f, n, &l)) return false;
     bool changed = layout_body(s, a, &l);
     struct loop_plan p = plan_new(a, &l);
-    const bool *body = chosen_values(a, s->m, l.body, loop_first_with(&l)), *cond = l.cond ? chosen_values(a, s->m, l.cond, l.n_carry) : NULL;
+    const bool *body = chosen_values(a, s->m, l.body, loop_first_with(&l)),
+               *cond = l.cond ? chosen_values(a, s->m, l.cond, l.n_carry) : NULL;
     const bool *invariant = invariant_values(a, s->m, l.body, loop_first_with(&l));
     struct copier from_body = region_copier_of(c, n, l.body_region, l.body), from_cond = { 0 };
     if (l.cond) from_cond = region_copier(c, n, l.cond_region);
@@ -167,10 +190,14 @@ static bool hoist_rule(struct simplifier *s, struct copier *c, const struct node
     plan_build(c, &l, &p);
     memcpy(results, p.results, n->n_results * sizeof *results);
     for (uint32_t k = 0; k < l.n_stack; k++)
-        if (same[k] != VAL_NONE) results[loop_stack_result(&l, k)] = emit_broadcast_front(c->b, same[k], copier_dim(c, l.length));
+        if (same[k] != VAL_NONE)
+            results[loop_stack_result(&l, k)] = emit_broadcast_front(c->b, same[k], copier_dim(c, l.length));
     return true;
 }
 
 static bool wants_hoist(const struct node *n) { return wants_loop(n) || n->op == OP_associative_scan; }
 
-uint32_t pass_hoist(struct simplifier *s, uint32_t fn) { return rewrite_nodes(s, fn, wants_hoist, hoist_rule, NULL); }
+uint32_t pass_hoist(struct simplifier *s, uint32_t fn)
+{
+    return rewrite_nodes(s, fn, wants_hoist, hoist_rule, NULL);
+}

@@ -1,6 +1,6 @@
-/* Inlining: a call becomes the nodes of its body when the body is small or when nobody else calls it. Large bodies with several callers
- * stay calls, so that they are compiled once. A switch with one branch is a call, too. All of it together is bounded: what would make the program several times
- * as large stays a call. */
+/* Inlining: a call becomes the nodes of its body when the body is small or when nobody else calls it. Large
+ * bodies with several callers stay calls, so that they are compiled once. A switch with one branch is a call,
+ * too. All of it together is bounded: what would make the program several times as large stays a call. */
 #include "transform/pass.h"
 
 enum {
@@ -14,15 +14,22 @@ static uint64_t body_size(const struct module *m, const struct fn *f, uint64_t l
 {
     uint64_t size = f->n_nodes;
     if (depth > DEEPEST_BODY) return limit + 1;
-    for (uint32_t r = 0; r < f->n_regions && size <= limit; r++) size += body_size(m, module_fn(m, f->regions[r].fn), limit, depth + 1);
+    for (uint32_t r = 0; r < f->n_regions && size <= limit; r++)
+        size += body_size(m, module_fn(m, f->regions[r].fn), limit, depth + 1);
     return size;
 }
 
-static bool wants_call(const struct node *n) { return n->op == OP_invoke_subgraph || (n->op == OP_switch && n->n_regions == 1); }
+static bool wants_call(const struct node *n)
+{
+    return n->op == OP_invoke_subgraph || (n->op == OP_switch && n->n_regions == 1);
+}
 
 /* ---- bodies with one caller, all at once ---- */
 
-bool inline_absorbs(const struct simplifier *s, const struct node *n, uint32_t callee) { return wants_call(n) && simplifier_uses(s, callee) == 1; }
+bool inline_absorbs(const struct simplifier *s, const struct node *n, uint32_t callee)
+{
+    return wants_call(n) && simplifier_uses(s, callee) == 1;
+}
 
 struct open_call {
     struct copier c;
@@ -34,7 +41,8 @@ static void open_body(struct open_call *around, const struct node *n, struct ope
 {
     struct copier *c = &around->c;
     *out = (struct open_call){ .c = region_copier(c, n, 0), .call = n };
-    for (uint32_t p = 0; p < out->c.f->n_params; p++) out->c.values[p] = c->values[node_region_operands(c->f, n, 0)[p]];
+    for (uint32_t p = 0; p < out->c.f->n_params; p++)
+        out->c.values[p] = c->values[node_region_operands(c->f, n, 0)[p]];
     copy_requires(&out->c);
 }
 
@@ -52,7 +60,9 @@ uint32_t inline_absorb(struct simplifier *s, uint32_t fn)
 {
     const struct fn *f = module_fn(s->m, fn);
     bool any = false;
-    for (uint32_t i = 0; i < f->n_nodes && !any; i++) any = wants_call(fn_node(f, i)) && inline_absorbs(s, fn_node(f, i), node_region(f, fn_node(f, i), 0)->fn);
+    for (uint32_t i = 0; i < f->n_nodes && !any; i++)
+        any = wants_call(fn_node(f, i)) &&
+              inline_absorbs(s, fn_node(f, i), node_region(f, fn_node(f, i), 0)->fn);
     if (!any) return fn;
     struct builder b;
     vec(struct open_call) open = { 0 };
@@ -95,9 +105,12 @@ static bool inline_rule(struct simplifier *s, struct copier *c, const struct nod
     uint32_t here = 0;
     for (uint32_t r = 0; r < c->f->n_regions && here < 2; r++) here += c->f->regions[r].fn == region->fn;
     bool shared = HOP_MAX(here, simplifier_uses(s, region->fn)) > 1;
-    uint64_t limit = shared ? HOP_MIN((uint64_t)SMALL_BODY, s->inline_left) : s->inline_left, size = body_size(s->m, g, limit, 0);
+    uint64_t limit = shared ? HOP_MIN((uint64_t)SMALL_BODY, s->inline_left) : s->inline_left,
+             size = body_size(s->m, g, limit, 0);
     if (size > limit) {
-        if (!shared) s->inline_left = HOP_MIN(s->inline_left, (uint64_t)AFTER_REFUSAL); /* or every call would be measured so far */
+        if (!shared)
+            s->inline_left = HOP_MIN(s->inline_left,
+                                     (uint64_t)AFTER_REFUSAL); /* or every call would be measured so far */
         return false;
     }
     s->inline_left -= size;
@@ -107,4 +120,7 @@ static bool inline_rule(struct simplifier *s, struct copier *c, const struct nod
     return true;
 }
 
-uint32_t pass_inline(struct simplifier *s, uint32_t fn) { return rewrite_nodes(s, fn, wants_call, inline_rule, NULL); }
+uint32_t pass_inline(struct simplifier *s, uint32_t fn)
+{
+    return rewrite_nodes(s, fn, wants_call, inline_rule, NULL);
+}

@@ -1,11 +1,12 @@
-/* Joining loops: a scan over what another of the same length and direction stacks, row by row as it comes, becomes one loop with it, so that the rows are handed
- * over within a step and need no array between the two. Two small ones that have nothing to do with each other become one as well: a step waits for the one before
+/* Joining loops: a scan over what another of the same length and direction stacks, row by row as it comes,
+ * becomes one loop with it, so that the rows are handed over within a step and need no array between the two.
+ * Two small ones that have nothing to do with each other become one as well: a step waits for the one before
  * it, and the steps of two loops wait at the same time. */
 #include "loop/lower.h"
 #include "transform/pass.h"
 
 enum {
-    SMALL_STEP = 32,    /* elements that a step of both reads and writes, where nothing but waiting is saved */
+    SMALL_STEP = 32, /* elements that a step of both reads and writes, where nothing but waiting is saved */
     SHARED_STEP = 1024, /* where they go over the same array, which is then read once */
     MOST_NODES = 96,    /* in both bodies */
     LOOK_BACK = 8       /* scans before it that are tried */
@@ -14,7 +15,7 @@ enum {
 struct pair {
     uint32_t first, second; /* nodes */
     struct loop a, b;
-    bool *depends;          /* per node: does it need a result of the first? */
+    bool *depends; /* per node: does it need a result of the first? */
 };
 
 static bool reads_any(const struct fn *f, const struct node *n, const struct node *of)
@@ -41,7 +42,8 @@ static uint32_t handed_over(const struct fn *f, const struct pair *p, uint32_t p
     return k < p->a.n_stack ? k : HOP_NONE;
 }
 
-/* Which parameter of the first is a slice of the same array as the second's parameter `param`; HOP_NONE: none, or its type mentions symbols, which are each body's own. */
+/* Which parameter of the first is a slice of the same array as the second's parameter `param`; HOP_NONE:
+ * none, or its type mentions symbols, which are each body's own. */
 static uint32_t same_slice(const struct module *m, const struct fn *f, const struct pair *p, uint32_t param)
 {
     if (param < p->b.n_carry || param >= loop_first_with(&p->b)) return HOP_NONE;
@@ -53,10 +55,16 @@ static uint32_t same_slice(const struct module *m, const struct fn *f, const str
     return HOP_NONE;
 }
 
-static bool has_schedule(const struct fn *f, const struct node *n) { return node_attr(f, n, SCAN_SCHEDULE)->kind != ATTR_ABSENT || node_attr(f, n, SCAN_EVERY)->kind != ATTR_ABSENT; }
+static bool has_schedule(const struct fn *f, const struct node *n)
+{
+    return node_attr(f, n, SCAN_SCHEDULE)->kind != ATTR_ABSENT ||
+           node_attr(f, n, SCAN_EVERY)->kind != ATTR_ABSENT;
+}
 
-/* What the second's symbols are in the joined body: those of the first that mean the same, new ones otherwise. */
-static void common_symbols(struct module *m, const struct fn *f, const struct pair *p, dim *symbols, dim *dims, uint32_t *n_dims)
+/* What the second's symbols are in the joined body: those of the first that mean the same, new ones
+ * otherwise. */
+static void common_symbols(struct module *m, const struct fn *f, const struct pair *p, dim *symbols,
+                           dim *dims, uint32_t *n_dims)
 {
     const struct region *a = node_region(f, p->a.n, 0), *b = node_region(f, p->b.n, 0);
     *n_dims = a->n_dims;
@@ -72,12 +80,15 @@ static void common_symbols(struct module *m, const struct fn *f, const struct pa
 static bool rows_fit(struct arena *arena, struct module *m, const struct fn *f, const struct pair *p)
 {
     const struct region *a = node_region(f, p->a.n, 0), *b = node_region(f, p->b.n, 0);
-    dim *symbols = ARENA_NEW(arena, dim, b->n_dims + 1), *dims = ARENA_NEW(arena, dim, a->n_dims + b->n_dims + 1);
+    dim *symbols = ARENA_NEW(arena, dim, b->n_dims + 1),
+        *dims = ARENA_NEW(arena, dim, a->n_dims + b->n_dims + 1);
     uint32_t n_dims;
     common_symbols(m, f, p, symbols, dims, &n_dims);
     for (uint32_t i = p->b.n_carry; i < loop_first_with(&p->b); i++) {
         uint32_t k = handed_over(f, p, i);
-        if (k != HOP_NONE && type_substitute(m, value_type(p->b.body, i), symbols) != value_type(p->a.body, p->a.body->results[p->a.n_carry + k])) return false;
+        if (k != HOP_NONE && type_substitute(m, value_type(p->b.body, i), symbols) !=
+                                 value_type(p->a.body, p->a.body->results[p->a.n_carry + k]))
+            return false;
     }
     return true;
 }
@@ -85,13 +96,16 @@ static bool rows_fit(struct arena *arena, struct module *m, const struct fn *f, 
 static bool may_join(struct module *m, const struct fn *f, struct pair *p)
 {
     const struct node *a = fn_node(f, p->first), *b = fn_node(f, p->second);
-    if (a->op != OP_scan || b->op != OP_scan || node_effects(m, f, a) || node_effects(m, f, b) || has_schedule(f, a) || has_schedule(f, b)) return false;
+    if (a->op != OP_scan || b->op != OP_scan || node_effects(m, f, a) || node_effects(m, f, b) ||
+        has_schedule(f, a) || has_schedule(f, b))
+        return false;
     loop_decode(m, f, a, &p->a);
     loop_decode(m, f, b, &p->b);
     return p->a.length == p->b.length && p->a.reverse == p->b.reverse;
 }
 
-/* Finds what needs the first; false: something between the two that does cannot wait until after the second. */
+/* Finds what needs the first; false: something between the two that does cannot wait until after the second.
+ */
 static bool find_dependent(struct arena *arena, struct module *m, const struct fn *f, struct pair *p)
 {
     p->depends = ARENA_ZNEW(arena, bool, f->n_nodes);
@@ -111,11 +125,14 @@ static int64_t elements_of(struct module *m, const struct fn *f, val v)
 {
     struct type t = type_get(m, value_type(f, v));
     int64_t n = 1;
-    for (uint32_t i = 0; i < t.rank && n <= SHARED_STEP; i++) n *= dim_is_const(m, t.dims[i]) ? HOP_MIN(dim_const_value(m, t.dims[i]), SHARED_STEP + 1) : SHARED_STEP + 1;
+    for (uint32_t i = 0; i < t.rank && n <= SHARED_STEP; i++)
+        n *= dim_is_const(m, t.dims[i]) ? HOP_MIN(dim_const_value(m, t.dims[i]), SHARED_STEP + 1)
+                                        : SHARED_STEP + 1;
     return n;
 }
 
-/* Elements that a step touches; more than SHARED_STEP: the body is not small, or holds what is better off in a loop of its own. */
+/* Elements that a step touches; more than SHARED_STEP: the body is not small, or holds what is better off in
+ * a loop of its own. */
 static int64_t small_step(struct module *m, const struct loop *l)
 {
     const struct fn *g = l->body;
@@ -141,7 +158,8 @@ static bool keeps_longer(const struct fn *f, const struct pair *p)
         bool later = false;
         for (uint32_t i = 0; i < f->n_results; i++) later |= f->results[i] == v;
         for (uint32_t i = p->second + 1; i < f->n_nodes && !later; i++)
-            for (uint32_t j = 0; j < fn_node(f, i)->n_operands; j++) later |= node_operands(f, fn_node(f, i))[j] == v;
+            for (uint32_t j = 0; j < fn_node(f, i)->n_operands; j++)
+                later |= node_operands(f, fn_node(f, i))[j] == v;
         if (!later) return true;
     }
     return false;
@@ -151,13 +169,17 @@ static bool keeps_longer(const struct fn *f, const struct pair *p)
 static bool small_together(struct module *m, const struct fn *f, const struct pair *p)
 {
     int64_t shared = 0, n = small_step(m, &p->a);
-    if (p->a.body->n_nodes + p->b.body->n_nodes > MOST_NODES || n > SHARED_STEP || (n += small_step(m, &p->b)) > 2 * SHARED_STEP) return false;
+    if (p->a.body->n_nodes + p->b.body->n_nodes > MOST_NODES || n > SHARED_STEP ||
+        (n += small_step(m, &p->b)) > 2 * SHARED_STEP)
+        return false;
     for (uint32_t i = p->b.n_carry; i < loop_first_with(&p->b); i++)
-        if (same_slice(m, f, p, i) != HOP_NONE || handed_over(f, p, i) != HOP_NONE) shared += elements_of(m, p->b.body, i);
+        if (same_slice(m, f, p, i) != HOP_NONE || handed_over(f, p, i) != HOP_NONE)
+            shared += elements_of(m, p->b.body, i);
     return n - shared <= (shared ? SHARED_STEP : SMALL_STEP);
 }
 
-/* May the two be one, and does that save an array or time? Either the second reads rows of the first, and nothing else that needs it, or nothing of it at all. */
+/* May the two be one, and does that save an array or time? Either the second reads rows of the first, and
+ * nothing else that needs it, or nothing of it at all. */
 static bool joins(struct arena *arena, struct module *m, const struct fn *f, struct pair *p)
 {
     const struct node *b = fn_node(f, p->second);
@@ -180,7 +202,8 @@ static struct region_in joined_body(struct copier *c, const struct pair *p)
     struct module *m = around->m;
     const struct region *ra = node_region(c->f, p->a.n, 0), *rb = node_region(c->f, p->b.n, 0);
     const struct fn *fa = p->a.body, *fb = p->b.body;
-    dim *symbols = ARENA_NEW(&around->arena, dim, rb->n_dims + 1), *dims = ARENA_NEW(&around->arena, dim, ra->n_dims + rb->n_dims + 1);
+    dim *symbols = ARENA_NEW(&around->arena, dim, rb->n_dims + 1),
+        *dims = ARENA_NEW(&around->arena, dim, ra->n_dims + rb->n_dims + 1);
     val *own = ARENA_NEW(&around->arena, val, ra->n_operands + rb->n_operands);
     uint32_t n_dims, n_own = 0, n = 0;
     common_symbols(m, c->f, p, symbols, dims, &n_dims);
@@ -206,13 +229,15 @@ static struct region_in joined_body(struct copier *c, const struct pair *p)
                     inner[1].values[i] = inner[0].values[same];
                     continue;
                 }
-                inner[w].values[i] = builder_param(&b, copier_type(&inner[w], value_type(l->body, i)), l->body->values[i].name);
+                inner[w].values[i] = builder_param(&b, copier_type(&inner[w], value_type(l->body, i)),
+                                                   l->body->values[i].name);
                 if (group == 2) own[n_own++] = c->values[node_region_operands(c->f, l->n, 0)[i - at[2]]];
             }
         }
     copy_requires(&inner[0]);
     copy_requires(&inner[1]);
-    val *ya = ARENA_NEW(&b.arena, val, fa->n_results), *yb = ARENA_NEW(&b.arena, val, fb->n_results), *results = ARENA_NEW(&b.arena, val, fa->n_results + fb->n_results);
+    val *ya = ARENA_NEW(&b.arena, val, fa->n_results), *yb = ARENA_NEW(&b.arena, val, fb->n_results),
+        *results = ARENA_NEW(&b.arena, val, fa->n_results + fb->n_results);
     copier_body(&inner[0], ya);
     for (uint32_t i = p->b.n_carry; i < loop_first_with(&p->b); i++) {
         uint32_t k = handed_over(c->f, p, i);
@@ -231,18 +256,29 @@ static void emit_joined(struct copier *c, const struct pair *p)
 {
     struct builder *b = c->b;
     const struct node *na = p->a.n, *nb = p->b.n;
-    val *operands = ARENA_NEW(&b->arena, val, na->n_operands + nb->n_operands), *ra = ARENA_NEW(&b->arena, val, na->n_results), *rb = ARENA_NEW(&b->arena, val, nb->n_results);
+    val *operands = ARENA_NEW(&b->arena, val, na->n_operands + nb->n_operands),
+        *ra = ARENA_NEW(&b->arena, val, na->n_results), *rb = ARENA_NEW(&b->arena, val, nb->n_results);
     uint32_t n = 0, groups[2];
     for (uint32_t i = 0; i < p->a.n_carry; i++) operands[n++] = c->values[node_operands(c->f, na)[i]];
     for (uint32_t i = 0; i < p->b.n_carry; i++) operands[n++] = c->values[node_operands(c->f, nb)[i]];
     groups[0] = n;
-    for (uint32_t i = p->a.n_carry; i < loop_first_with(&p->a); i++) operands[n++] = c->values[node_operands(c->f, na)[i]];
+    for (uint32_t i = p->a.n_carry; i < loop_first_with(&p->a); i++)
+        operands[n++] = c->values[node_operands(c->f, na)[i]];
     for (uint32_t i = p->b.n_carry; i < loop_first_with(&p->b); i++)
-        if (handed_over(c->f, p, i) == HOP_NONE && same_slice(b->m, c->f, p, i) == HOP_NONE) operands[n++] = c->values[node_operands(c->f, nb)[i]];
+        if (handed_over(c->f, p, i) == HOP_NONE && same_slice(b->m, c->f, p, i) == HOP_NONE)
+            operands[n++] = c->values[node_operands(c->f, nb)[i]];
     groups[1] = n - groups[0];
     struct region_in region = joined_body(c, p);
-    struct attr attrs[SCAN_ATTRS] = { [SCAN_REVERSE] = A_FLAG(p->a.reverse), [SCAN_LENGTH] = groups[1] ? A_NONE : A_DIM(copier_dim(c, p->a.length)) };
-    val next = builder_node(b, &(struct node_in){ .op = OP_scan, .operands = operands, .n_operands = n, .groups = groups, .attrs = attrs, .regions = &region, .n_regions = 1,
+    struct attr attrs[SCAN_ATTRS] = { [SCAN_REVERSE] = A_FLAG(p->a.reverse),
+                                      [SCAN_LENGTH] = groups[1] ? A_NONE
+                                                                : A_DIM(copier_dim(c, p->a.length)) };
+    val next = builder_node(b, &(struct node_in){ .op = OP_scan,
+                                                  .operands = operands,
+                                                  .n_operands = n,
+                                                  .groups = groups,
+                                                  .attrs = attrs,
+                                                  .regions = &region,
+                                                  .n_regions = 1,
                                                   .place = nb->place });
     for (uint32_t i = 0; i < p->a.n_carry; i++) ra[i] = next++;
     for (uint32_t i = 0; i < p->b.n_carry; i++) rb[i] = next++;

@@ -1,5 +1,6 @@
-/* Loops as the passes see them: a decoded view of scan, map, while_loop and fori_loop, and a plan (which carries, slices, operands and stacks stay, what
- * comes in from outside, what is stacked besides) from which the changed loop is built. */
+/* Loops as the passes see them: a decoded view of scan, map, while_loop and fori_loop, and a plan (which
+ * carries, slices, operands and stacks stay, what comes in from outside, what is stacked besides) from which
+ * the changed loop is built. */
 #include "transform/pass.h"
 
 bool loop_decode(struct module *m, const struct fn *f, const struct node *n, struct loop *l)
@@ -15,7 +16,8 @@ bool loop_decode(struct module *m, const struct fn *f, const struct node *n, str
     l->length = HOP_NONE;
     for (uint32_t g = 0; g < row->sig.n_groups; g++) {
         if (row->sig.groups[g].kind == GROUP_CARRY) l->n_carry = node_group_size(f, n, g);
-        if (row->sig.groups[g].kind == GROUP_OVER || row->sig.groups[g].kind == GROUP_START) l->n_over = node_group_size(f, n, g);
+        if (row->sig.groups[g].kind == GROUP_OVER || row->sig.groups[g].kind == GROUP_START)
+            l->n_over = node_group_size(f, n, g);
     }
     for (uint32_t r = 0; r < n->n_regions; r++) {
         if (!strcmp(sig_region(row, r)->results[0], "test")) l->cond_region = r;
@@ -28,14 +30,17 @@ bool loop_decode(struct module *m, const struct fn *f, const struct node *n, str
     if (l->scan) {
         const struct attr *length = node_attr(f, n, l->length_attr);
         l->reverse = n->op == OP_scan && node_attr(f, n, SCAN_REVERSE)->kind != ATTR_ABSENT;
-        l->length = length->kind != ATTR_ABSENT ? (dim)length->i : type_get(m, value_type(f, node_operands(f, n)[l->n_carry])).dims[0];
+        l->length = length->kind != ATTR_ABSENT
+                        ? (dim)length->i
+                        : type_get(m, value_type(f, node_operands(f, n)[l->n_carry])).dims[0];
     }
     return true;
 }
 
 struct loop_plan plan_new(struct arena *a, const struct loop *l)
 {
-    struct loop_plan p = { .body = ARENA_ZNEW(a, struct param_plan, l->body->n_params), .keep_stack = ARENA_NEW(a, bool, l->n_stack) };
+    struct loop_plan p = { .body = ARENA_ZNEW(a, struct param_plan, l->body->n_params),
+                           .keep_stack = ARENA_NEW(a, bool, l->n_stack) };
     if (l->cond) p.cond = ARENA_ZNEW(a, struct param_plan, l->cond->n_params);
     for (uint32_t k = 0; k < l->n_stack; k++) p.keep_stack[k] = true;
     p.count_used = true;
@@ -47,13 +52,15 @@ struct loop_plan plan_new(struct arena *a, const struct loop *l)
 static void add_params(struct copier *c, const struct region_plan *p, uint32_t from, uint32_t to)
 {
     for (uint32_t i = from; i < to; i++)
-        if (p->params[i].fate == PARAM_KEEP) c->values[i] = builder_param(c->b, copier_type(c, value_type(c->f, i)), c->f->values[i].name);
+        if (p->params[i].fate == PARAM_KEEP)
+            c->values[i] = builder_param(c->b, copier_type(c, value_type(c->f, i)), c->f->values[i].name);
 }
 
 static void add_given(struct copier *c, const struct given *given, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++)
-        c->values[given[i].inner] = builder_param(c->b, copier_type(c, value_type(c->f, given[i].inner)), c->f->values[given[i].inner].name);
+        c->values[given[i].inner] = builder_param(c->b, copier_type(c, value_type(c->f, given[i].inner)),
+                                                  c->f->values[given[i].inner].name);
 }
 
 static void copy_live_nodes(struct copier *c, const struct region_plan *p)
@@ -122,7 +129,8 @@ uint32_t region_build(struct module *m, const struct region_plan *p, val *own, u
 }
 
 /* The attributes of the loop after its groups changed. */
-static const struct attr *plan_attrs(struct copier *c, const struct loop *l, const struct loop_plan *p, const struct attr *attrs, uint32_t n_over, uint32_t n_stack)
+static const struct attr *plan_attrs(struct copier *c, const struct loop *l, const struct loop_plan *p,
+                                     const struct attr *attrs, uint32_t n_over, uint32_t n_stack)
 {
     struct attr *out = arena_copy(&c->b->arena, attrs, node_row(l->n)->sig.n_attrs * sizeof *attrs);
     if (l->scan && !n_over) out[l->length_attr] = A_DIM(copier_dim(c, l->length));
@@ -133,7 +141,9 @@ static const struct attr *plan_attrs(struct copier *c, const struct loop *l, con
 static val plan_final(const struct loop_plan *p, uint32_t carry, const val *kept)
 {
     while (p->body[carry].fate == PARAM_ALIAS) carry = p->body[carry].of;
-    return p->body[carry].fate == PARAM_WITH ? p->body[carry].outer : p->body[carry].fate == PARAM_KEEP ? kept[carry] : VAL_NONE;
+    return p->body[carry].fate == PARAM_WITH   ? p->body[carry].outer
+           : p->body[carry].fate == PARAM_KEEP ? kept[carry]
+                                               : VAL_NONE;
 }
 
 void plan_build(struct copier *c, const struct loop *l, struct loop_plan *p)
@@ -160,7 +170,10 @@ void plan_build(struct copier *c, const struct loop *l, struct loop_plan *p)
     struct region_in *regions = ARENA_NEW(a, struct region_in, l->n->n_regions);
     for (uint32_t r = 0; r < l->n->n_regions; r++) {
         bool is_body = r == l->body_region;
-        struct region_plan rp = { .g = is_body ? body : l->cond, .n_carry = l->n_carry, .n_over = is_body ? l->n_over : 0, .own = in.regions[r].operands };
+        struct region_plan rp = { .g = is_body ? body : l->cond,
+                                  .n_carry = l->n_carry,
+                                  .n_over = is_body ? l->n_over : 0,
+                                  .own = in.regions[r].operands };
         if (is_body) {
             rp.params = p->body;
             rp.with = p->body_with.data, rp.n_with = p->body_with.len;
@@ -193,7 +206,8 @@ void plan_build(struct copier *c, const struct loop *l, struct loop_plan *p)
     uint32_t n_stacks = n_wanted - n_carry, n_extra = n_carry + n_stacks ? end - (next + n_stacks) : 0;
     for (uint32_t i = 0; i < l->n_extra; i++) p->results[l->n_carry + i] = i < n_extra ? next + i : VAL_NONE;
     next += n_extra;
-    for (uint32_t k = 0; k < l->n_stack; k++) p->results[loop_stack_result(l, k)] = p->keep_stack[k] ? next++ : VAL_NONE;
+    for (uint32_t k = 0; k < l->n_stack; k++)
+        p->results[loop_stack_result(l, k)] = p->keep_stack[k] ? next++ : VAL_NONE;
     for (uint32_t k = 0; k < p->stacks.len; k++) p->stacked[k] = next++;
 }
 
@@ -213,7 +227,8 @@ static uint32_t new_stack_of(const struct loop_plan *p, val v)
     return HOP_NONE;
 }
 
-/* A carry whose next value is stacked: its values over time are the first one and all stacked ones but the last. */
+/* A carry whose next value is stacked: its values over time are the first one and all stacked ones but the
+ * last. */
 static bool is_shifted(const struct copier *c, const struct loop *l, const struct loop_plan *p, val v)
 {
     int64_t lo, hi;
@@ -286,7 +301,8 @@ bool *invariant_values(struct arena *a, const struct module *m, const struct fn 
         const struct node *n = fn_node(body, i);
         bool all = true;
         for (uint32_t k = 0; k < n->n_operands; k++) all &= invariant[node_operands(body, n)[k]];
-        if (!all || !node_is_pure(m, body, n) || node_mentions_inner(m, body, n) || may_not_end(m, body, n)) continue;
+        if (!all || !node_is_pure(m, body, n) || node_mentions_inner(m, body, n) || may_not_end(m, body, n))
+            continue;
         for (uint32_t k = 0; k < n->n_results; k++) invariant[n->results + k] = true;
     }
     return invariant;
@@ -304,7 +320,8 @@ val copy_cone(struct copier *inner, val v)
         const struct node *n = fn_node(g, i);
         for (uint32_t k = 0; k < n->n_operands; k++) {
             val x = node_operands(g, n)[k];
-            if (inner->values[x] == VAL_NONE && g->values[x].node != NODE_NONE) need[g->values[x].node] = true;
+            if (inner->values[x] == VAL_NONE && g->values[x].node != NODE_NONE)
+                need[g->values[x].node] = true;
         }
     }
     for (uint32_t i = 0; i <= last; i++)

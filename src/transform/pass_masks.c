@@ -1,7 +1,8 @@
-/* Choices that no longer matter. Batching feeds lanes that do not run the operand of one that does, so that nothing they compute reaches a gradient. In a function
- * that will not be differentiated any more, what such lanes compute is thrown away by a choice behind it, and the one before it goes: in
- * select(p, f(select(p, x, y)), z), with every element of f's result made of the elements of x at its place, the inner choice is x. Likewise a branch that
- * runs only if any lane takes it may as well always run, where that costs little. */
+/* Choices that no longer matter. Batching feeds lanes that do not run the operand of one that does, so that
+ * nothing they compute reaches a gradient. In a function that will not be differentiated any more, what such
+ * lanes compute is thrown away by a choice behind it, and the one before it goes: in select(p, f(select(p, x,
+ * y)), z), with every element of f's result made of the elements of x at its place, the inner choice is x.
+ * Likewise a branch that runs only if any lane takes it may as well always run, where that costs little. */
 #include "loop/lower.h"
 #include "transform/pass.h"
 
@@ -17,7 +18,10 @@ struct masks {
     struct reading *read; /* per value */
 };
 
-static const struct node *node_of(const struct fn *f, val v) { return f->values[v].node == NODE_NONE ? NULL : fn_node(f, f->values[v].node); }
+static const struct node *node_of(const struct fn *f, val v)
+{
+    return f->values[v].node == NODE_NONE ? NULL : fn_node(f, f->values[v].node);
+}
 
 /* The mask over leading dims that a condition repeats, or the condition itself. */
 static val mask_of(const struct fn *f, val condition)
@@ -34,7 +38,8 @@ static val mask_of(const struct fn *f, val condition)
 static bool stays_in_place(const struct masks *w, const struct node *n, uint32_t k, uint32_t rank)
 {
     const struct attr *list;
-    if (n->n_results != 1 || n->n_regions || node_row(n)->effect || node_row(n)->flags & OPF_NO_MERGE) return false;
+    if (n->n_results != 1 || n->n_regions || node_row(n)->effect || node_row(n)->flags & OPF_NO_MERGE)
+        return false;
     if (node_row(n)->flags & OPF_ELEMENTWISE) return true;
     if (type_get(w->m, value_type(w->f, node_operands(w->f, n)[k])).rank < rank) return false;
     switch (n->op) {
@@ -72,13 +77,17 @@ static void note_operands(struct masks *w, const struct node *n)
     const struct reading *result = &w->read[n->results];
     for (uint32_t k = 0; k < n->n_operands; k++) {
         if (n->op == OP_select && k) note_reading(&w->read[x[k]], mask_of(w->f, x[0]), k == 1);
-        else if (n->n_results == 1 && !result->everywhere && result->mask != HOP_NONE && stays_in_place(w, n, k, type_get(w->m, value_type(w->f, result->mask)).rank))
+        else if (n->n_results == 1 && !result->everywhere && result->mask != HOP_NONE &&
+                 stays_in_place(w, n, k, type_get(w->m, value_type(w->f, result->mask)).rank))
             note_reading(&w->read[x[k]], result->mask, result->side);
         else w->read[x[k]].everywhere = true;
     }
 }
 
-static bool wants_choice(const struct node *n) { return n->op == OP_select || (n->op == OP_switch && n->n_regions == 2); }
+static bool wants_choice(const struct node *n)
+{
+    return n->op == OP_select || (n->op == OP_switch && n->n_regions == 2);
+}
 
 /* Nothing but a few operations on each element? */
 static bool is_light(const struct fn *g)
@@ -86,7 +95,8 @@ static bool is_light(const struct fn *g)
     uint32_t expensive = 0;
     for (uint32_t i = 0; i < g->n_nodes; i++) {
         const struct op_lower *lower = node_row(fn_node(g, i))->lower;
-        if (!lower || lower->kind != LOWER_POINTWISE || node_row(fn_node(g, i))->flags & OPF_NO_MERGE) return false;
+        if (!lower || lower->kind != LOWER_POINTWISE || node_row(fn_node(g, i))->flags & OPF_NO_MERGE)
+            return false;
         expensive += lower->cost == COST_EXPENSIVE;
     }
     return expensive <= 2 * g->n_results && !g->effects;
@@ -105,7 +115,8 @@ static bool drop_guard(const struct masks *w, struct copier *c, const struct nod
     }
     const struct region *region = node_region(f, n, 1);
     val *arguments = ARENA_NEW(&c->b->arena, val, region->n_operands);
-    for (uint32_t i = 0; i < region->n_operands; i++) arguments[i] = c->values[node_region_operands(f, n, 1)[i]];
+    for (uint32_t i = 0; i < region->n_operands; i++)
+        arguments[i] = c->values[node_region_operands(f, n, 1)[i]];
     inline_region(c, n, 1, arguments, results);
     return true;
 }

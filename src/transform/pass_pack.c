@@ -1,23 +1,25 @@
-/* Packing: many small values with the same computation become one array. Groups of carries, of stacked values and of equal expressions are walked backwards,
- * operand by operand, as long as all lanes are made by one operator; what comes out is computed once for all lanes. A function comes in, and goes out with
- * arrays wherever that pays. */
+/* Packing: many small values with the same computation become one array. Groups of carries, of stacked values
+ * and of equal expressions are walked backwards, operand by operand, as long as all lanes are made by one
+ * operator; what comes out is computed once for all lanes. A function comes in, and goes out with arrays
+ * wherever that pays. */
 #include "loop/lower.h"
 #include "transform/pack.h"
 #include "transform/transform.h"
 
-/* What pays, in operations on one number. An operator on n lanes costs as much as on n / WIDTH; what its lanes are put together from, and what is taken out of
- * arrays again, must cost less than half of what is saved. */
+/* What pays, in operations on one number. An operator on n lanes costs as much as on n / WIDTH; what its
+ * lanes are put together from, and what is taken out of arrays again, must cost less than half of what is
+ * saved. */
 enum {
-    WIDTH = 8,          /* half as many of 8 bytes */
-    EXPENSIVE = 10,     /* exp, sin, division, … */
-    PIECE = 2,          /* per vector and further piece of a list: an access and a choice */
-    GATHERED = 2,       /* per element read at a listed place */
-    TAKEN = 2,          /* per lane that is needed by itself */
-    TAKEN_CARRY = 1,    /* the same of a carry: it would have been in memory anyway */
-    MIN_GAIN = 16,      /* of a group */
-    MAX_ELEMENTS = 16,  /* of a lane: larger ones are vectors by themselves */
-    MIN_TRIPS = 4,      /* arrays are made in front of the loop and taken apart behind it */
-    MAX_DEPTH = 1000,   /* of expressions: they are walked by recursion */
+    WIDTH = 8,         /* half as many of 8 bytes */
+    EXPENSIVE = 10,    /* exp, sin, division, … */
+    PIECE = 2,         /* per vector and further piece of a list: an access and a choice */
+    GATHERED = 2,      /* per element read at a listed place */
+    TAKEN = 2,         /* per lane that is needed by itself */
+    TAKEN_CARRY = 1,   /* the same of a carry: it would have been in memory anyway */
+    MIN_GAIN = 16,     /* of a group */
+    MAX_ELEMENTS = 16, /* of a lane: larger ones are vectors by themselves */
+    MIN_TRIPS = 4,     /* arrays are made in front of the loop and taken apart behind it */
+    MAX_DEPTH = 1000,  /* of expressions: they are walked by recursion */
     MAX_TRIES = 16
 };
 
@@ -33,7 +35,10 @@ static bool is_small(struct module *m, type_id t)
 
 static bool is_static(struct module *m, type_id t) { return static_elements(m, t) >= 0; }
 
-static const struct node *made_by(const struct fn *f, val v) { return f->values[v].node == NODE_NONE ? NULL : fn_node(f, f->values[v].node); }
+static const struct node *made_by(const struct fn *f, val v)
+{
+    return f->values[v].node == NODE_NONE ? NULL : fn_node(f, f->values[v].node);
+}
 
 bool value_is_number(const struct packing *p, val v)
 {
@@ -45,11 +50,14 @@ bool value_is_number(const struct packing *p, val v)
 static bool packs(const struct packing *p, val v)
 {
     const struct node *n = made_by(p->g, v);
-    return n && node_row(n)->flags & OPF_ELEMENTWISE && n->n_operands && n->n_results == 1 && node_is_pure(p->m, p->g, n) && is_small(p->m, value_type(p->g, v));
+    return n && node_row(n)->flags & OPF_ELEMENTWISE && n->n_operands && n->n_results == 1 &&
+           node_is_pure(p->m, p->g, n) && is_small(p->m, value_type(p->g, v));
 }
 
-/* Where does the part of an array that a slice takes begin, in elements? -1: the part does not lie together. */
-static int64_t slice_offset(struct module *m, struct type t, const struct attr *start, const struct attr *limit, uint32_t lead)
+/* Where does the part of an array that a slice takes begin, in elements? -1: the part does not lie together.
+ */
+static int64_t slice_offset(struct module *m, struct type t, const struct attr *start,
+                            const struct attr *limit, uint32_t lead)
 {
     int64_t offset = 0;
     bool whole = false; /* from here on all of every dim must be taken */
@@ -58,8 +66,11 @@ static int64_t slice_offset(struct module *m, struct type t, const struct attr *
             if (start->list[d] != 0 || limit->list[d] != t.dims[d]) return -1;
             continue;
         }
-        if (!dim_is_const(m, t.dims[d]) || !dim_is_const(m, start->list[d]) || !dim_is_const(m, limit->list[d])) return -1;
-        int64_t size = dim_const_value(m, t.dims[d]), from = dim_const_value(m, start->list[d]), taken = dim_const_value(m, limit->list[d]) - from;
+        if (!dim_is_const(m, t.dims[d]) || !dim_is_const(m, start->list[d]) ||
+            !dim_is_const(m, limit->list[d]))
+            return -1;
+        int64_t size = dim_const_value(m, t.dims[d]), from = dim_const_value(m, start->list[d]),
+                taken = dim_const_value(m, limit->list[d]) - from;
         if (whole && taken != size) return -1;
         whole |= taken != 1;
         offset = offset * size + from;
@@ -67,7 +78,8 @@ static int64_t slice_offset(struct module *m, struct type t, const struct attr *
     return offset;
 }
 
-bool row_of_array(struct module *m, const struct fn *f, val v, uint32_t lead, val *array, int64_t *row, type_id *type)
+bool row_of_array(struct module *m, const struct fn *f, val v, uint32_t lead, val *array, int64_t *row,
+                  type_id *type)
 {
     struct type lane = type_get(m, value_type(f, v));
     const struct node *n = made_by(f, v);
@@ -78,7 +90,10 @@ bool row_of_array(struct module *m, const struct fn *f, val v, uint32_t lead, va
         if (step->list[i] != 1) return false;
     *array = node_operands(f, n)[0];
     struct type t = type_get(m, value_type(f, *array));
-    int64_t elements = 1, all = 1, offset = t.rank > lead ? slice_offset(m, t, node_attr(f, n, SLICE_START), node_attr(f, n, SLICE_LIMIT), lead) : -1;
+    int64_t elements = 1, all = 1,
+            offset = t.rank > lead ? slice_offset(m, t, node_attr(f, n, SLICE_START),
+                                                  node_attr(f, n, SLICE_LIMIT), lead)
+                                   : -1;
     if (offset < 0) return false;
     dim dims[MAX_RANK];
     for (uint32_t d = 0; d < lead; d++)
@@ -109,7 +124,8 @@ static bool lane_of_array(struct module *m, const struct fn *f, val v, val *arra
     for (uint32_t d = 0; d < lane.rank; d++)
         if (start[d] != 0 || limit[d] != t.dims[d] || lane.dims[d] != t.dims[d]) return false;
     dim last = t.dims[lane.rank], from = start[lane.rank];
-    if (!dim_is_const(m, last) || !dim_is_const(m, from) || limit[lane.rank] != dim_add(m, from, 1)) return false;
+    if (!dim_is_const(m, last) || !dim_is_const(m, from) || limit[lane.rank] != dim_add(m, from, 1))
+        return false;
     *at = dim_const_value(m, from);
     return true;
 }
@@ -120,8 +136,11 @@ bool array_with(struct module *m, const struct fn *f, val v, struct pack *out, i
     val array;
     if (!is_small(m, lane)) return false;
     *out = (struct pack){ .kind = PACK_ARRAY, .seed = HOP_NONE, .lane = lane, .made = VAL_NONE };
-    if (row_of_array(m, f, v, 0, &array, at, &type)) out->n = (uint32_t)dim_const_value(m, type_get(m, type).dims[0]);
-    else if (lane_of_array(m, f, v, &array, at)) out->across = true, out->n = (uint32_t)dim_const_value(m, type_get(m, value_type(f, array)).dims[type_get(m, lane).rank]);
+    if (row_of_array(m, f, v, 0, &array, at, &type))
+        out->n = (uint32_t)dim_const_value(m, type_get(m, type).dims[0]);
+    else if (lane_of_array(m, f, v, &array, at))
+        out->across = true,
+        out->n = (uint32_t)dim_const_value(m, type_get(m, value_type(f, array)).dims[type_get(m, lane).rank]);
     else return false;
     out->array = array;
     return true;
@@ -130,7 +149,9 @@ bool array_with(struct module *m, const struct fn *f, val v, struct pack *out, i
 const val *stacked_values(const struct packing *p, const struct node *n, uint32_t *count)
 {
     const struct fn *g = p->g;
-    if (n->op != OP_concat || node_attr(g, n, CONCAT_DIM)->i != 0 || !is_static(p->m, value_type(g, n->results))) return NULL;
+    if (n->op != OP_concat || node_attr(g, n, CONCAT_DIM)->i != 0 ||
+        !is_static(p->m, value_type(g, n->results)))
+        return NULL;
     struct type t = type_get(p->m, value_type(g, n->results));
     val *list = ARENA_NEW(p->a, val, (size_t)dim_const_value(p->m, t.dims[0]));
     *count = 0;
@@ -139,7 +160,9 @@ const val *stacked_values(const struct packing *p, const struct node *n, uint32_
         if (!part || (part->op != OP_reshape && (part->op != OP_broadcast || t.rank > 1))) return NULL;
         val v = node_operands(g, part)[0];
         int64_t times = dim_const_value(p->m, type_get(p->m, value_type(g, part->results)).dims[0]);
-        if (!is_small(p->m, value_type(g, v)) || type_prepend(p->m, value_type(g, v), dim_const(p->m, times)) != value_type(g, part->results)) return NULL;
+        if (!is_small(p->m, value_type(g, v)) ||
+            type_prepend(p->m, value_type(g, v), dim_const(p->m, times)) != value_type(g, part->results))
+            return NULL;
         if (part->op == OP_reshape && times != 1) return NULL;
         for (; times > 0; times--) list[(*count)++] = v;
     }
@@ -186,7 +209,8 @@ bool list_is_gather(const struct packing *p, const val *list, uint32_t n)
 
 static uint64_t attr_word(const struct attr *a)
 {
-    if (a->kind == ATTR_INTS || a->kind == ATTR_DIMS) return a->n ? hash_bytes(a->list, a->n * sizeof *a->list, a->kind) : a->kind;
+    if (a->kind == ATTR_INTS || a->kind == ATTR_DIMS)
+        return a->n ? hash_bytes(a->list, a->n * sizeof *a->list, a->kind) : a->kind;
     return a->kind == ATTR_ABSENT ? 0 : hash_mix(a->kind, (uint64_t)a->i);
 }
 
@@ -203,14 +227,18 @@ static bool measure(struct packing *p)
         uint32_t depth = 0;
         struct pack array;
         int64_t at;
-        for (uint32_t k = 0; k < n->n_operands; k++) depth = HOP_MAX(depth, 1 + p->depth[node_operands(g, n)[k]]);
+        for (uint32_t k = 0; k < n->n_operands; k++)
+            depth = HOP_MAX(depth, 1 + p->depth[node_operands(g, n)[k]]);
         if (node_effects(p->m, g, n)) effects = depth = HOP_MAX(depth, effects + 1);
         if (depth > MAX_DEPTH) return false;
-        if (n->n_results == 1 && (n->op == OP_reshape || n->op == OP_slice) && array_with(p->m, g, n->results, &array, &at)) depth = p->depth[array.array];
+        if (n->n_results == 1 && (n->op == OP_reshape || n->op == OP_slice) &&
+            array_with(p->m, g, n->results, &array, &at))
+            depth = p->depth[array.array];
         for (uint32_t k = 0; k < n->n_results; k++) p->depth[n->results + k] = depth;
         if (n->n_results != 1 || !packs(p, n->results)) continue;
         uint64_t h = hash_mix(hash_mix(n->op, depth), value_type(g, n->results)), operands = 0;
-        for (uint32_t k = 0; k < node_row(n)->sig.n_attrs; k++) h = hash_mix(h, attr_word(node_attr(g, n, k)));
+        for (uint32_t k = 0; k < node_row(n)->sig.n_attrs; k++)
+            h = hash_mix(h, attr_word(node_attr(g, n, k)));
         for (uint32_t k = 0; k < n->n_operands; k++) {
             uint64_t shape = p->shape[node_operands(g, n)[k]];
             operands = node_row(n)->flags & OPF_COMMUTES ? operands + shape : hash_mix(operands, shape);
@@ -218,7 +246,8 @@ static bool measure(struct packing *p)
         p->shape[n->results] = hash_mix(h, operands);
         candidates++;
     }
-    return g->n_symbols == g->n_outer_symbols && (candidates >= MIN_LANES || (p->l && p->l->n_carry >= MIN_LANES));
+    return g->n_symbols == g->n_outer_symbols &&
+           (candidates >= MIN_LANES || (p->l && p->l->n_carry >= MIN_LANES));
 }
 
 /* ---- packs ---- */
@@ -248,12 +277,15 @@ static uint32_t new_seed(struct packing *p, uint64_t key)
     return p->seeds.len - 1;
 }
 
-/* Made by one operator in the same way. Equal depths keep lanes from depending on each other, through whatever other packs. */
+/* Made by one operator in the same way. Equal depths keep lanes from depending on each other, through
+ * whatever other packs. */
 static bool same_kind(const struct packing *p, val v, val w)
 {
     const struct fn *g = p->g;
     const struct node *x = made_by(g, v), *y = made_by(g, w);
-    if (x->op != y->op || x->n_operands != y->n_operands || p->depth[v] != p->depth[w] || value_type(g, v) != value_type(g, w)) return false;
+    if (x->op != y->op || x->n_operands != y->n_operands || p->depth[v] != p->depth[w] ||
+        value_type(g, v) != value_type(g, w))
+        return false;
     for (uint32_t k = 0; k < x->n_operands; k++)
         if (value_type(g, node_operands(g, x)[k]) != value_type(g, node_operands(g, y)[k])) return false;
     for (uint32_t k = 0; k < node_row(x)->sig.n_attrs; k++)
@@ -266,15 +298,20 @@ static uint32_t follows(const struct packing *p, val x, val y)
 {
     struct home a = p->home[x], b = p->home[y];
     if (a.pack == HOP_NONE && b.pack == HOP_NONE && y == x + 1) return 2; /* parameters, in order */
-    if (x == y || (a.pack != HOP_NONE && a.pack == b.pack && (b.lane == a.lane + 1 || a.lane == b.lane + 1))) return 2;
+    if (x == y || (a.pack != HOP_NONE && a.pack == b.pack && (b.lane == a.lane + 1 || a.lane == b.lane + 1)))
+        return 2;
     return a.pack != HOP_NONE ? a.pack == b.pack : b.pack == HOP_NONE && p->shape[x] == p->shape[y];
 }
 
-/* Where the operator commutes, each lane's operands are put in the order of the first lane's expressions, or of the lane before. */
+/* Where the operator commutes, each lane's operands are put in the order of the first lane's expressions, or
+ * of the lane before. */
 static bool operands_swap(const struct packing *p, const val *x, const val *model, const val *before)
 {
-    if (p->shape[model[0]] != p->shape[model[1]]) return p->shape[x[0]] != p->shape[model[0]] && p->shape[x[0]] == p->shape[model[1]] && p->shape[x[1]] == p->shape[model[0]];
-    return follows(p, before[0], x[1]) + follows(p, before[1], x[0]) > follows(p, before[0], x[0]) + follows(p, before[1], x[1]);
+    if (p->shape[model[0]] != p->shape[model[1]])
+        return p->shape[x[0]] != p->shape[model[0]] && p->shape[x[0]] == p->shape[model[1]] &&
+               p->shape[x[1]] == p->shape[model[0]];
+    return follows(p, before[0], x[1]) + follows(p, before[1], x[0]) >
+           follows(p, before[0], x[0]) + follows(p, before[1], x[1]);
 }
 
 /* Operands of the lanes, position by position. */
@@ -287,15 +324,22 @@ static void pack_nodes(struct packing *p, const val *lanes, uint32_t n, uint32_t
     for (uint32_t k = 0; k < n; k++) {
         const val *x = node_operands(g, made_by(g, lanes[k]));
         bool commutes = k && node_row(first)->flags & OPF_COMMUTES && first->n_operands == 2;
-        bool swap = commutes && operands_swap(p, x, node_operands(g, first), (val[]){ operands[0][k - 1], operands[1][k - 1] });
+        bool swap = commutes && operands_swap(p, x, node_operands(g, first),
+                                              (val[]){ operands[0][k - 1], operands[1][k - 1] });
         for (uint32_t i = 0; i < first->n_operands; i++) operands[i][k] = x[swap ? 1 - i : i];
     }
-    uint32_t made = new_pack(p, (struct pack){ .kind = PACK_NODES, .n = n, .seed = seed, .lane = value_type(g, lanes[0]), .lanes = lanes, .operands = operands });
+    uint32_t made = new_pack(p, (struct pack){ .kind = PACK_NODES,
+                                               .n = n,
+                                               .seed = seed,
+                                               .lane = value_type(g, lanes[0]),
+                                               .lanes = lanes,
+                                               .operands = operands });
     move_in(p, made, lanes, n);
     vec_push(p->a, &p->work, made);
 }
 
-/* Values of a list that are nowhere yet and made by one operator become a pack, if there are enough of them. */
+/* Values of a list that are nowhere yet and made by one operator become a pack, if there are enough of them.
+ */
 static void pack_list(struct packing *p, const val *list, uint32_t n, uint32_t seed)
 {
     bool *seen = ARENA_ZNEW(p->a, bool, n);
@@ -304,7 +348,9 @@ static void pack_list(struct packing *p, const val *list, uint32_t n, uint32_t s
         val *lanes = ARENA_NEW(p->a, val, n);
         uint32_t count = 0;
         for (uint32_t k = first; k < n; k++) {
-            if (seen[k] || p->home[list[k]].pack != HOP_NONE || !packs(p, list[k]) || !same_kind(p, list[first], list[k])) continue;
+            if (seen[k] || p->home[list[k]].pack != HOP_NONE || !packs(p, list[k]) ||
+                !same_kind(p, list[first], list[k]))
+                continue;
             bool again = count && lanes[count - 1] == list[k];
             for (uint32_t i = 0; i < count && !again && n <= 64; i++) again = lanes[i] == list[k];
             seen[k] = true;
@@ -318,7 +364,8 @@ static void pack_operands(struct packing *p)
 {
     while (p->work.len) {
         struct pack pack = p->packs.data[p->work.data[--p->work.len]];
-        for (uint32_t i = 0; i < made_by(p->g, pack.lanes[0])->n_operands; i++) pack_list(p, pack.operands[i], pack.n, pack.seed);
+        for (uint32_t i = 0; i < made_by(p->g, pack.lanes[0])->n_operands; i++)
+            pack_list(p, pack.operands[i], pack.n, pack.seed);
     }
 }
 
@@ -332,9 +379,12 @@ static void find_rows(struct packing *p)
         const struct node *n = fn_node(p->g, i);
         struct pack pack;
         int64_t lane;
-        if ((n->op != OP_reshape && n->op != OP_slice) || !array_with(p->m, p->g, n->results, &pack, &lane)) continue;
+        if ((n->op != OP_reshape && n->op != OP_slice) || !array_with(p->m, p->g, n->results, &pack, &lane))
+            continue;
         uint32_t at = pack_of[pack.array];
-        while (at != HOP_NONE && (p->packs.data[at].lane != pack.lane || p->packs.data[at].across != pack.across)) at = p->packs.data[at].other;
+        while (at != HOP_NONE &&
+               (p->packs.data[at].lane != pack.lane || p->packs.data[at].across != pack.across))
+            at = p->packs.data[at].other;
         pack.other = pack_of[pack.array];
         if (at == HOP_NONE) at = pack_of[pack.array] = new_pack(p, pack);
         p->home[n->results] = (struct home){ at, (uint32_t)lane };
@@ -351,12 +401,23 @@ static void find_columns(struct packing *p)
         int64_t column;
         type_id type;
         val xs = node_operands(p->outer, p->around)[i];
-        if (p->home[i].pack != HOP_NONE || !is_small(p->m, value_type(p->g, i)) || !row_of_array(p->m, p->outer, xs, 1, &array, &column, &type)) continue;
+        if (p->home[i].pack != HOP_NONE || !is_small(p->m, value_type(p->g, i)) ||
+            !row_of_array(p->m, p->outer, xs, 1, &array, &column, &type))
+            continue;
         uint32_t n = (uint32_t)dim_const_value(p->m, type_get(p->m, type).dims[1]), read = 0;
         for (uint32_t round = 0; round < 2; round++) {
-            uint32_t made = round ? new_pack(p, (struct pack){ .kind = PACK_OVER, .n = n, .seed = HOP_NONE, .lane = value_type(p->g, i), .array = array }) : 0;
+            uint32_t made = round ? new_pack(p, (struct pack){ .kind = PACK_OVER,
+                                                               .n = n,
+                                                               .seed = HOP_NONE,
+                                                               .lane = value_type(p->g, i),
+                                                               .array = array })
+                                  : 0;
             for (uint32_t k = i; k < loop_first_with(l); k++) {
-                if (value_type(p->g, k) != value_type(p->g, i) || !row_of_array(p->m, p->outer, node_operands(p->outer, p->around)[k], 1, &other, &column, &type) || other != array) continue;
+                if (value_type(p->g, k) != value_type(p->g, i) ||
+                    !row_of_array(p->m, p->outer, node_operands(p->outer, p->around)[k], 1, &other, &column,
+                                  &type) ||
+                    other != array)
+                    continue;
                 if (round) p->home[k] = (struct home){ made, (uint32_t)column };
                 read++;
             }
@@ -376,7 +437,8 @@ struct groups {
 
 static struct groups group_by(struct arena *a, const uint64_t *key, const bool *in, uint32_t n)
 {
-    struct groups s = { ARENA_NEW(a, uint64_t, n), ARENA_NEW(a, uint32_t, n), ARENA_NEW(a, uint32_t, n), ARENA_NEW(a, uint32_t, n), ARENA_ZNEW(a, uint32_t, n), 0 };
+    struct groups s = { ARENA_NEW(a, uint64_t, n), ARENA_NEW(a, uint32_t, n),  ARENA_NEW(a, uint32_t, n),
+                        ARENA_NEW(a, uint32_t, n), ARENA_ZNEW(a, uint32_t, n), 0 };
     struct map map = { .arena = a };
     for (uint32_t k = 0; k < n; k++) {
         if (!in[k]) continue;
@@ -402,7 +464,8 @@ static const val *members(struct arena *a, const struct groups *s, uint32_t g)
     return list;
 }
 
-/* Carries of one type whose next values are equal expressions. All of them move in before the first expression is looked at. */
+/* Carries of one type whose next values are equal expressions. All of them move in before the first
+ * expression is looked at. */
 static void seed_carries(struct packing *p)
 {
     const struct loop *l = p->l;
@@ -419,10 +482,17 @@ static void seed_carries(struct packing *p)
         if (s.size[g] < MIN_LANES || is_banned(p, s.keys[g])) continue;
         const val *lanes = members(p->a, &s, g);
         bool same = true; /* unless hashes meet by chance */
-        for (uint32_t k = 0; k < s.size[g]; k++) same &= value_type(p->g, lanes[k]) == value_type(p->g, lanes[0]);
+        for (uint32_t k = 0; k < s.size[g]; k++)
+            same &= value_type(p->g, lanes[k]) == value_type(p->g, lanes[0]);
         if (!same) continue;
         uint32_t seed = new_seed(p, s.keys[g]);
-        move_in(p, new_pack(p, (struct pack){ .kind = PACK_CARRY, .n = s.size[g], .seed = seed, .lane = value_type(p->g, lanes[0]), .lanes = lanes }), lanes, s.size[g]);
+        move_in(p,
+                new_pack(p, (struct pack){ .kind = PACK_CARRY,
+                                           .n = s.size[g],
+                                           .seed = seed,
+                                           .lane = value_type(p->g, lanes[0]),
+                                           .lanes = lanes }),
+                lanes, s.size[g]);
     }
     for (uint32_t k = first, end = p->packs.len; k < end; k++) {
         struct pack pack = p->packs.data[k];
@@ -460,7 +530,9 @@ static void seed_expressions(struct packing *p)
     struct groups s = group_by(p->a, p->shape, in, n);
     for (uint32_t depth = deepest + 1; depth-- > 0;)
         for (uint32_t g = 0; g < s.n; g++) {
-            if (p->depth[s.first[g]] != depth || s.size[g] < MIN_LANES || is_banned(p, s.keys[g]) || p->home[s.first[g]].pack != HOP_NONE) continue;
+            if (p->depth[s.first[g]] != depth || s.size[g] < MIN_LANES || is_banned(p, s.keys[g]) ||
+                p->home[s.first[g]].pack != HOP_NONE)
+                continue;
             pack_list(p, members(p->a, &s, g), s.size[g], new_seed(p, s.keys[g]));
             pack_operands(p);
         }
@@ -469,9 +541,18 @@ static void seed_expressions(struct packing *p)
 /* ---- what it is worth ---- */
 
 /* Vectors of n lanes, and of one array that stands by itself. */
-static int64_t width_of(struct packing *p, type_id lane) { return dtype_info[type_get(p->m, lane).dtype].size > 4 ? WIDTH / 2 : WIDTH; }
-static int64_t vectors(struct packing *p, type_id lane, uint32_t n) { return static_elements(p->m, lane) * ((n + width_of(p, lane) - 1) / width_of(p, lane)); }
-static int64_t vectors_alone(struct packing *p, type_id lane) { return (static_elements(p->m, lane) + width_of(p, lane) - 1) / width_of(p, lane); }
+static int64_t width_of(struct packing *p, type_id lane)
+{
+    return dtype_info[type_get(p->m, lane).dtype].size > 4 ? WIDTH / 2 : WIDTH;
+}
+static int64_t vectors(struct packing *p, type_id lane, uint32_t n)
+{
+    return static_elements(p->m, lane) * ((n + width_of(p, lane) - 1) / width_of(p, lane));
+}
+static int64_t vectors_alone(struct packing *p, type_id lane)
+{
+    return (static_elements(p->m, lane) + width_of(p, lane) - 1) / width_of(p, lane);
+}
 
 static void want_value(struct packing *p, val v);
 static void want_pack(struct packing *p, uint32_t k);
@@ -489,7 +570,8 @@ static void want_list(struct packing *p, const val *list, uint32_t n, uint32_t s
         struct segment s = list_segment(p, list, n, at);
         if (s.kind == SEGMENT_ROWS) want_pack(p, p->home[list[at]].pack);
         if (s.kind == SEGMENT_SAME) want_value(p, list[at]);
-        if (s.kind == SEGMENT_ROWS && p->packs.data[p->home[list[at]].pack].kind == PACK_ARRAY && type_get(p->m, lane).rank && !p->packs.data[p->home[list[at]].pack].across)
+        if (s.kind == SEGMENT_ROWS && p->packs.data[p->home[list[at]].pack].kind == PACK_ARRAY &&
+            type_get(p->m, lane).rank && !p->packs.data[p->home[list[at]].pack].across)
             pay(p, seed, GATHERED * static_elements(p->m, lane) * s.n); /* rows become columns */
         at += s.n;
     }
@@ -506,7 +588,8 @@ static void want_pack(struct packing *p, uint32_t k)
     if (pack->kind != PACK_NODES) return;
     const struct node *n = made_by(p->g, pack->lanes[0]);
     int64_t weight = node_row(n)->lower && node_row(n)->lower->cost == COST_EXPENSIVE ? EXPENSIVE : 1;
-    p->seeds.data[pack->seed].gain += weight * (vectors_alone(p, pack->lane) * pack->n - vectors(p, pack->lane, pack->n));
+    p->seeds.data[pack->seed].gain += weight * (vectors_alone(p, pack->lane) * pack->n -
+                                                vectors(p, pack->lane, pack->n));
     for (uint32_t i = 0; i < n->n_operands; i++) want_list(p, pack->operands[i], pack->n, pack->seed);
 }
 
@@ -526,13 +609,17 @@ static void want_stacked(struct packing *p, const val *list, uint32_t n, uint32_
 static void want_value(struct packing *p, val v)
 {
     struct home at = p->home[v];
-    const struct pack *pack = at.pack == HOP_NONE || p->packs.data[at.pack].kind == PACK_ARRAY ? NULL : &p->packs.data[at.pack];
+    const struct pack *pack = at.pack == HOP_NONE || p->packs.data[at.pack].kind == PACK_ARRAY
+                                  ? NULL
+                                  : &p->packs.data[at.pack];
     if (p->wanted[v]) return;
     p->wanted[v] = true;
     if (pack) {
         /* The gradient of a row is an array with zeros around it. */
         int64_t each = pack->kind == PACK_NODES ? TAKEN : pack->kind == PACK_CARRY ? TAKEN_CARRY : 0;
-        pay(p, pack->seed, (each + (p->differentiated ? PIECE * vectors(p, pack->lane, pack->n) : 0)) * static_elements(p->m, pack->lane));
+        pay(p, pack->seed,
+            (each + (p->differentiated ? PIECE * vectors(p, pack->lane, pack->n) : 0)) *
+                static_elements(p->m, pack->lane));
         want_pack(p, at.pack);
         return;
     }
@@ -555,7 +642,8 @@ static void find_stacks(struct packing *p)
     }
     for (uint32_t k = 0; k < p->packs.len; k++) {
         struct pack *pack = &p->packs.data[k];
-        pack->stacked = count[k] >= MIN_LANES && count[k] >= pack->n / 2 && type_get(p->m, pack->lane).rank + 3 <= MAX_RANK;
+        pack->stacked = count[k] >= MIN_LANES && count[k] >= pack->n / 2 &&
+                        type_get(p->m, pack->lane).rank + 3 <= MAX_RANK;
     }
 }
 
@@ -570,9 +658,11 @@ static void want_loop(struct packing *p)
         val *next = ARENA_NEW(p->a, val, pack.n);
         for (uint32_t k = 0; k < pack.n; k++) next[k] = p->g->results[pack.lanes[k]];
         p->seeds.data[pack.seed].gain += pack.n * vectors_alone(p, pack.lane);
-        for (uint32_t k = 0; k < pack.n; k++) { /* next values that are in an array need not be taken out of it */
+        for (uint32_t k = 0; k < pack.n;
+             k++) { /* next values that are in an array need not be taken out of it */
             uint32_t from = p->home[next[k]].pack;
-            if (from != HOP_NONE && p->packs.data[from].kind == PACK_ARRAY) p->seeds.data[pack.seed].gain += TAKEN;
+            if (from != HOP_NONE && p->packs.data[from].kind == PACK_ARRAY)
+                p->seeds.data[pack.seed].gain += TAKEN;
         }
         want_list(p, next, pack.n, pack.seed);
     }
@@ -585,7 +675,8 @@ static void want_loop(struct packing *p)
     if (!l->cond) return;
     struct liveness live = live_values(p->a, p->m, l->cond, NULL, NULL, NULL);
     for (uint32_t i = 0; i < l->n_carry; i++)
-        if (live.value[i] && p->home[i].pack != HOP_NONE) pay(p, p->packs.data[p->home[i].pack].seed, TAKEN_CARRY);
+        if (live.value[i] && p->home[i].pack != HOP_NONE)
+            pay(p, p->packs.data[p->home[i].pack].seed, TAKEN_CARRY);
 }
 
 static void want_everything(struct packing *p)
@@ -597,13 +688,15 @@ static void want_everything(struct packing *p)
         for (uint32_t k = 0; k < p->g->n_results; k++) want_value(p, p->g->results[k]);
     for (uint32_t i = 0; i < p->g->n_nodes; i++) {
         const struct node *n = fn_node(p->g, i);
-        for (uint32_t k = 0; node_effects(p->m, p->g, n) && k < n->n_operands; k++) want_value(p, node_operands(p->g, n)[k]);
+        for (uint32_t k = 0; node_effects(p->m, p->g, n) && k < n->n_operands; k++)
+            want_value(p, node_operands(p->g, n)[k]);
     }
 }
 
 static int64_t worth(const struct seed *s) { return s->gain - 2 * s->cost; }
 
-/* One way to pack everything but what is banned. Bans what is far from paying, or else what pays least, until all that is left pays. */
+/* One way to pack everything but what is banned. Bans what is far from paying, or else what pays least, until
+ * all that is left pays. */
 static bool try_packs(struct packing *p)
 {
     p->home = ARENA_NEW(p->a, struct home, p->g->n_values);
@@ -629,7 +722,8 @@ static bool try_packs(struct packing *p)
     return worst == HOP_NONE;
 }
 
-/* Is there anything to be built? In a loop that must change the loop itself, what concerns its body alone is the body's. */
+/* Is there anything to be built? In a loop that must change the loop itself, what concerns its body alone is
+ * the body's. */
 static bool find_packs(struct packing *p)
 {
     if (!measure(p)) return false;
@@ -638,7 +732,9 @@ static bool find_packs(struct packing *p)
         if (++tries == MAX_TRIES) return false;
     for (uint32_t k = 0; k < p->packs.len; k++) {
         const struct pack *pack = &p->packs.data[k];
-        if (pack->needed && (p->l ? pack->kind == PACK_CARRY || pack->kind == PACK_OVER || pack->stacked : pack->kind == PACK_NODES)) return true;
+        if (pack->needed && (p->l ? pack->kind == PACK_CARRY || pack->kind == PACK_OVER || pack->stacked
+                                  : pack->kind == PACK_NODES))
+            return true;
     }
     return false;
 }
@@ -655,10 +751,17 @@ static bool pack_rule(struct simplifier *s, struct copier *c, const struct node 
     const struct context *x = ctx;
     struct builder *b = c->b;
     struct loop l;
-    if (n->op == OP_map || !loop_decode(s->m, c->f, n, &l) || (l.n_carry < MIN_LANES && l.n_over < MIN_LANES && l.n_stack < MIN_LANES)) return false;
+    if (n->op == OP_map || !loop_decode(s->m, c->f, n, &l) ||
+        (l.n_carry < MIN_LANES && l.n_over < MIN_LANES && l.n_stack < MIN_LANES))
+        return false;
     if (l.scan && dim_is_const(s->m, l.length) && dim_const_value(s->m, l.length) < MIN_TRIPS) return false;
     /* Columns are looked for among what is built already: the loop's operands in the builder's terms. */
-    struct fn view = { .n_params = b->n_params, .n_values = b->values.len, .n_nodes = b->nodes.len, .values = b->values.data, .nodes = b->nodes.data, .attrs = b->attrs.data,
+    struct fn view = { .n_params = b->n_params,
+                       .n_values = b->values.len,
+                       .n_nodes = b->nodes.len,
+                       .values = b->values.data,
+                       .nodes = b->nodes.data,
+                       .attrs = b->attrs.data,
                        .regions = b->regions.data };
     uint32_t *pool = ARENA_NEW(&b->arena, uint32_t, b->pool.len + n->n_operands);
     if (b->pool.len) memcpy(pool, b->pool.data, b->pool.len * sizeof *pool);
@@ -666,7 +769,13 @@ static bool pack_rule(struct simplifier *s, struct copier *c, const struct node 
     view.pool = pool;
     struct node around = *n;
     around.operands = b->pool.len;
-    struct packing p = { .m = s->m, .a = &b->arena, .g = l.body, .l = &l, .around = &around, .outer = &view, .differentiated = x->differentiated };
+    struct packing p = { .m = s->m,
+                         .a = &b->arena,
+                         .g = l.body,
+                         .l = &l,
+                         .around = &around,
+                         .outer = &view,
+                         .differentiated = x->differentiated };
     return find_packs(&p) && build_loop(&p, c, x->used + n->results, results);
 }
 
@@ -680,7 +789,8 @@ static uint32_t pack_loops_of(struct simplifier *s, uint32_t fn, bool differenti
     hop_cleanup_push(arena_free, &a);
     bool *used = ARENA_ZNEW(&a, bool, f->n_values);
     for (uint32_t i = 0; i < f->n_nodes; i++)
-        for (uint32_t k = 0; k < fn_node(f, i)->n_operands; k++) used[node_operands(f, fn_node(f, i))[k]] = true;
+        for (uint32_t k = 0; k < fn_node(f, i)->n_operands; k++)
+            used[node_operands(f, fn_node(f, i))[k]] = true;
     for (uint32_t k = 0; k < f->n_results; k++) used[f->results[k]] = true;
     uint32_t out = rewrite_nodes(s, fn, wants_loop, pack_rule, &(struct context){ differentiated, used });
     hop_cleanup_pop(&a);
@@ -702,7 +812,8 @@ static uint32_t pack_values_of(struct simplifier *s, uint32_t fn)
 
 enum { MEMO_PASS, MEMO_DIFFERENTIATED };
 
-/* Remembered, also that there was nothing to be done: the rounds of a simplification come by again and again. */
+/* Remembered, also that there was nothing to be done: the rounds of a simplification come by again and again.
+ */
 uint32_t pass_pack(struct simplifier *s, uint32_t fn)
 {
     uint64_t key[4] = { MEMO_TAG, fn, MEMO_PASS, 0 };

@@ -1,5 +1,6 @@
-/* Ranges at work: integer nodes whose result can be but one number become it, comparisons, clamps and remainders that cannot matter are taken away, checks that
- * always hold too, and so is a while_loop that is never entered. Bodies are gone through with what their node feeds them. */
+/* Ranges at work: integer nodes whose result can be but one number become it, comparisons, clamps and
+ * remainders that cannot matter are taken away, checks that always hold too, and so is a while_loop that is
+ * never entered. Bodies are gone through with what their node feeds them. */
 #include "transform/pass.h"
 #include "transform/ranges.h"
 
@@ -10,13 +11,17 @@ struct context {
     uint32_t *bodies; /* per region of the function: what it becomes */
 };
 
-static enum dtype value_dtype(const struct module *m, const struct fn *f, val v) { return (enum dtype)type_get(m, value_type(f, v)).dtype; }
+static enum dtype value_dtype(const struct module *m, const struct fn *f, val v)
+{
+    return (enum dtype)type_get(m, value_type(f, v)).dtype;
+}
 
 /* Is x <= y, element for element? */
 static bool below(enum dtype t, struct range x, struct range y) { return range_compare(OP_le, t, x, y) == 1; }
 
 /* The operand that the node's result always equals, VAL_NONE: none. */
-static val same_as(const struct module *m, const struct fn *f, const struct node *n, const struct range *values)
+static val same_as(const struct module *m, const struct fn *f, const struct node *n,
+                   const struct range *values)
 {
     const val *x = node_operands(f, n);
     enum dtype t = value_dtype(m, f, n->results);
@@ -26,7 +31,8 @@ static val same_as(const struct module *m, const struct fn *f, const struct node
     case OP_max: return below(t, r[x[1]], r[x[0]]) ? x[0] : below(t, r[x[0]], r[x[1]]) ? x[1] : VAL_NONE;
     case OP_min: return below(t, r[x[0]], r[x[1]]) ? x[0] : below(t, r[x[1]], r[x[0]]) ? x[1] : VAL_NONE;
     case OP_clamp: return below(t, r[x[1]], r[x[0]]) && below(t, r[x[0]], r[x[2]]) ? x[0] : VAL_NONE;
-    case OP_rem: case OP_mod: return r[x[0]].lo >= 0 && range_compare(OP_lt, t, r[x[0]], r[x[1]]) == 1 ? x[0] : VAL_NONE;
+    case OP_rem:
+    case OP_mod: return r[x[0]].lo >= 0 && range_compare(OP_lt, t, r[x[0]], r[x[1]]) == 1 ? x[0] : VAL_NONE;
     case OP_abs: return r[x[0]].lo >= 0 ? x[0] : VAL_NONE;
     case OP_cast: { /* there and back again */
         uint32_t made = f->values[x[0]].node;
@@ -34,31 +40,39 @@ static val same_as(const struct module *m, const struct fn *f, const struct node
         val y = node_operands(f, fn_node(f, made))[0];
         enum dtype between = value_dtype(m, f, x[0]);
         struct range all = range_of_dtype(between);
-        bool fits = value_dtype(m, f, y) == t && dtype_is_integer(between) && r[y].lo >= all.lo && r[y].hi <= all.hi;
+        bool fits = value_dtype(m, f, y) == t && dtype_is_integer(between) && r[y].lo >= all.lo &&
+                    r[y].hi <= all.hi;
         return fits && (t != DT_U64 || r[y].hi < INT64_MAX) ? y : VAL_NONE;
     }
     default: return VAL_NONE;
     }
 }
 
-static bool is_known(const struct module *m, const struct fn *f, const struct node *n, const struct range *values)
+static bool is_known(const struct module *m, const struct fn *f, const struct node *n,
+                     const struct range *values)
 {
-    return n->n_results == 1 && !n->n_regions && n->op != OP_full && n->op != OP_constant && !dtype_is_float(value_dtype(m, f, n->results)) && range_is_point(values[n->results]) &&
-           node_is_pure(m, f, n) && !node_binds_symbols(f, n) && !type_is_inner(m, f, value_type(f, n->results));
+    return n->n_results == 1 && !n->n_regions && n->op != OP_full && n->op != OP_constant &&
+           !dtype_is_float(value_dtype(m, f, n->results)) && range_is_point(values[n->results]) &&
+           node_is_pure(m, f, n) && !node_binds_symbols(f, n) &&
+           !type_is_inner(m, f, value_type(f, n->results));
 }
 
 static bool always_holds(const struct fn *f, const struct node *n, const struct range *values)
 {
     dim a, b;
-    return n->op == OP_check && values[node_operands(f, n)[0]].lo == 1 && values[node_operands(f, n)[0]].hi == 1 && !check_of_dims(f->values, f->nodes, f->pool, f->attrs, n, &a, &b);
+    return n->op == OP_check && values[node_operands(f, n)[0]].lo == 1 &&
+           values[node_operands(f, n)[0]].hi == 1 &&
+           !check_of_dims(f->values, f->nodes, f->pool, f->attrs, n, &a, &b);
 }
 
 /* A while_loop or fori_loop that is left at once, and stacks nothing. */
-static bool never_entered(struct arena *a, struct module *m, const struct fn *f, const struct node *n, const struct range *values)
+static bool never_entered(struct arena *a, struct module *m, const struct fn *f, const struct node *n,
+                          const struct range *values)
 {
     struct loop l;
     if (!loop_decode(m, f, n, &l) || l.scan || l.n_stack) return false;
-    if (l.counted) return values[node_operands(f, n)[l.n_carry]].lo >= values[node_operands(f, n)[l.n_carry + 1]].hi;
+    if (l.counted)
+        return values[node_operands(f, n)[l.n_carry]].lo >= values[node_operands(f, n)[l.n_carry + 1]].hi;
     if (l.cond->effects) return false;
     struct range *first = ranges_of_region(a, m, f, n, l.cond_region, values);
     for (uint32_t i = 0; i < l.n_carry; i++) first[i] = values[node_operands(f, n)[i]];
@@ -76,7 +90,8 @@ static val number(struct builder *b, type_id type, int64_t value)
 static bool with_new_bodies(struct copier *c, const struct node *n, const uint32_t *bodies, val *results)
 {
     bool changed = false;
-    for (uint32_t r = 0; r < n->n_regions; r++) changed |= bodies[n->regions + r] != node_region(c->f, n, r)->fn;
+    for (uint32_t r = 0; r < n->n_regions; r++)
+        changed |= bodies[n->regions + r] != node_region(c->f, n, r)->fn;
     if (!changed) return false;
     struct node_in in = copier_node_in(c, n);
     struct region_in *regions = arena_copy(&c->b->arena, in.regions, n->n_regions * sizeof *regions);
@@ -92,15 +107,22 @@ static bool narrow_node(struct simplifier *s, struct copier *c, const struct nod
     const struct context *x = ctx;
     if (never_entered(&c->b->arena, s->m, c->f, n, x->values)) {
         uint32_t n_carry = node_group_size(c->f, n, 0);
-        for (uint32_t k = 0; k < n->n_results; k++) results[k] = k < n_carry ? c->values[node_operands(c->f, n)[k]] : number(c->b, type_scalar(s->m, DT_I64), 0);
+        for (uint32_t k = 0; k < n->n_results; k++)
+            results[k] = k < n_carry ? c->values[node_operands(c->f, n)[k]]
+                                     : number(c->b, type_scalar(s->m, DT_I64), 0);
         return true;
     }
     if (n->n_regions) return with_new_bodies(c, n, x->bodies, results);
     if (always_holds(c->f, n, x->values)) return true;
     if (n->n_results != 1) return false;
-    if (is_known(s->m, c->f, n, x->values)) return results[0] = number(c->b, copier_type(c, value_type(c->f, n->results)), x->values[n->results].lo), true;
+    if (is_known(s->m, c->f, n, x->values))
+        return results[0] = number(c->b, copier_type(c, value_type(c->f, n->results)),
+                                   x->values[n->results].lo),
+               true;
     val same = same_as(s->m, c->f, n, x->values);
-    return same != VAL_NONE && (results[0] = c->values[same], builder_type(c->b, results[0]) == copier_type(c, value_type(c->f, n->results)));
+    return same != VAL_NONE &&
+           (results[0] = c->values[same],
+            builder_type(c->b, results[0]) == copier_type(c, value_type(c->f, n->results)));
 }
 
 /* Does it work with whole numbers anywhere? */
@@ -110,7 +132,9 @@ static bool has_whole(const struct module *m, const struct fn *f, uint32_t depth
         const struct node *n = fn_node(f, i);
         if (n->op == OP_check || n->op == OP_while_loop) return true;
         for (uint32_t k = 0; k < n->n_results; k++)
-            if (!dtype_is_float(value_dtype(m, f, n->results + k)) && n->op != OP_full && n->op != OP_constant) return true;
+            if (!dtype_is_float(value_dtype(m, f, n->results + k)) && n->op != OP_full &&
+                n->op != OP_constant)
+                return true;
         for (uint32_t r = 0; r < n->n_regions && depth < MAX_DEPTH; r++)
             if (has_whole(m, module_fn(m, node_region(f, n, r)->fn), depth + 1)) return true;
     }
@@ -119,14 +143,18 @@ static bool has_whole(const struct module *m, const struct fn *f, uint32_t depth
 
 static uint32_t narrow_fn(struct simplifier *s, uint32_t fn, const struct range *params, uint32_t depth);
 
-static uint32_t narrow_region(struct simplifier *s, struct arena *a, const struct fn *f, const struct node *n, uint32_t r, const struct range *values, uint32_t depth)
+static uint32_t narrow_region(struct simplifier *s, struct arena *a, const struct fn *f, const struct node *n,
+                              uint32_t r, const struct range *values, uint32_t depth)
 {
     uint32_t fn = node_region(f, n, r)->fn;
     const struct fn *body = module_fn(s->m, fn);
-    if (depth >= MAX_DEPTH || (n->op == OP_invoke_subgraph && simplifier_uses(s, fn) > 1) || !has_whole(s->m, body, 0)) return fn;
+    if (depth >= MAX_DEPTH || (n->op == OP_invoke_subgraph && simplifier_uses(s, fn) > 1) ||
+        !has_whole(s->m, body, 0))
+        return fn;
     struct range *params = ranges_of_region(a, s->m, f, n, r, values);
     for (uint32_t p = 0; p < body->n_params; p++)
-        if (!dtype_is_float(value_dtype(s->m, body, p)) && params[p].lo > params[p].hi) return fn; /* never run */
+        if (!dtype_is_float(value_dtype(s->m, body, p)) && params[p].lo > params[p].hi)
+            return fn; /* never run */
     return narrow_fn(s, fn, params, depth + 1);
 }
 
@@ -141,8 +169,12 @@ static uint32_t narrow_fn(struct simplifier *s, uint32_t fn, const struct range 
     x.bodies = ARENA_NEW(&a, uint32_t, f->n_regions);
     for (uint32_t i = 0; i < f->n_nodes; i++) {
         const struct node *n = fn_node(f, i);
-        for (uint32_t r = 0; r < n->n_regions; r++) any |= (x.bodies[n->regions + r] = narrow_region(s, &a, f, n, r, x.values, depth)) != node_region(f, n, r)->fn;
-        any |= never_entered(&a, s->m, f, n, x.values) || always_holds(f, n, x.values) || is_known(s->m, f, n, x.values) || (n->n_results == 1 && same_as(s->m, f, n, x.values) != VAL_NONE);
+        for (uint32_t r = 0; r < n->n_regions; r++)
+            any |= (x.bodies[n->regions + r] = narrow_region(s, &a, f, n, r, x.values, depth)) !=
+                   node_region(f, n, r)->fn;
+        any |= never_entered(&a, s->m, f, n, x.values) || always_holds(f, n, x.values) ||
+               is_known(s->m, f, n, x.values) ||
+               (n->n_results == 1 && same_as(s->m, f, n, x.values) != VAL_NONE);
     }
     uint32_t out = any ? rewrite_nodes(s, fn, NULL, narrow_node, &x) : fn;
     hop_cleanup_pop(&a);
@@ -150,4 +182,7 @@ static uint32_t narrow_fn(struct simplifier *s, uint32_t fn, const struct range 
     return out;
 }
 
-uint32_t pass_ranges(struct simplifier *s, uint32_t fn) { return has_whole(s->m, module_fn(s->m, fn), 0) ? narrow_fn(s, fn, NULL, 0) : fn; }
+uint32_t pass_ranges(struct simplifier *s, uint32_t fn)
+{
+    return has_whole(s->m, module_fn(s->m, fn), 0) ? narrow_fn(s, fn, NULL, 0) : fn;
+}

@@ -1,6 +1,7 @@
-/* Splitting: products that need no carry leave a scan. Those over slices and invariants are computed for all steps in front of the loop and
- * scanned over; those that only feed stacked results are computed for all steps behind it. The body's nodes are batched over time by their
- * rows' batch rules, which keeps every sum in its order. */
+/* Splitting: products that need no carry leave a scan. Those over slices and invariants are computed for all
+ * steps in front of the loop and scanned over; those that only feed stacked results are computed for all
+ * steps behind it. The body's nodes are batched over time by their rows' batch rules, which keeps every sum
+ * in its order. */
 #include "ops/dot.h"
 #include "transform/pass.h"
 #include "transform/transform.h"
@@ -24,8 +25,10 @@ static uint32_t cone_function(struct copier *c, const struct time_cone *t)
     struct copier inner;
     builder_begin(&b, c->b->m, g);
     copier_begin(&inner, &b, g);
-    for (uint32_t i = 0; i < t->leaves.len; i++) inner.values[t->leaves.data[i]] = builder_param(&b, value_type(g, t->leaves.data[i]), 0);
-    for (uint32_t p = loop_first_with(t->l); p < g->n_params; p++) inner.values[p] = builder_param(&b, value_type(g, p), g->values[p].name);
+    for (uint32_t i = 0; i < t->leaves.len; i++)
+        inner.values[t->leaves.data[i]] = builder_param(&b, value_type(g, t->leaves.data[i]), 0);
+    for (uint32_t p = loop_first_with(t->l); p < g->n_params; p++)
+        inner.values[p] = builder_param(&b, value_type(g, p), g->values[p].name);
     val *results = ARENA_NEW(&b.arena, val, t->wanted.len);
     copy_requires(&inner);
     for (uint32_t k = 0; k < t->wanted.len; k++) results[k] = copy_cone(&inner, t->wanted.data[k]);
@@ -38,7 +41,8 @@ static void batch_cone(struct copier *c, const struct time_cone *t, val *out)
     struct arena *a = &c->b->arena;
     const struct loop *l = t->l;
     const struct fn *g = module_fn(m, cone_function(c, t));
-    bool *batched = ARENA_ZNEW(a, bool, g->n_params), *force = ARENA_NEW(a, bool, t->wanted.len), *is = ARENA_NEW(a, bool, t->wanted.len);
+    bool *batched = ARENA_ZNEW(a, bool, g->n_params), *force = ARENA_NEW(a, bool, t->wanted.len),
+         *is = ARENA_NEW(a, bool, t->wanted.len);
     for (uint32_t i = 0; i < t->leaves.len; i++) batched[i] = true;
     for (uint32_t k = 0; k < t->wanted.len; k++) force[k] = true;
     dim length = copier_dim(c, l->length);
@@ -107,12 +111,13 @@ static void find_early(struct split *w)
             product |= w->product[node_operands(g, n)[k]];
         }
         early &= n->n_results && (w->invariant[n->results] || can_batch(m, g, n));
-        for (uint32_t k = 0; k < n->n_results; k++) w->early[n->results + k] = early, w->product[n->results + k] = product;
+        for (uint32_t k = 0; k < n->n_results; k++)
+            w->early[n->results + k] = early, w->product[n->results + k] = product;
     }
 }
 
-/* v is early and read by something that stays: take it, or what in it is worth taking. Views and repetitions stay inside, elementwise
- * nodes go along with their products as long as that makes nothing larger. */
+/* v is early and read by something that stays: take it, or what in it is worth taking. Views and repetitions
+ * stay inside, elementwise nodes go along with their products as long as that makes nothing larger. */
 static void take_early(struct split *w, val v)
 {
     const struct fn *g = w->l.body;
@@ -141,7 +146,8 @@ static void find_before(struct split *w)
     for (uint32_t k = 0; k < g->n_results; k++) take_early(w, g->results[k]);
 }
 
-/* Walks what makes v down to values that the carries need anyway (`kept`); false if something on the way must stay in the loop. */
+/* Walks what makes v down to values that the carries need anyway (`kept`); false if something on the way must
+ * stay in the loop. */
 static bool walk_late(struct split *w, const bool *kept, val v, bool *visited, bool *product, bool *boundary)
 {
     const struct fn *g = w->l.body;
@@ -156,7 +162,8 @@ static bool walk_late(struct split *w, const bool *kept, val v, bool *visited, b
     return true;
 }
 
-/* Stacked results behind a product that no carry needs: stack what goes into the product instead, unless that is larger. */
+/* Stacked results behind a product that no carry needs: stack what goes into the product instead, unless that
+ * is larger. */
 static void find_after(struct split *w, struct loop_plan *p, const bool *kept)
 {
     struct module *m = w->c->b->m;
@@ -164,8 +171,11 @@ static void find_after(struct split *w, struct loop_plan *p, const bool *kept)
     const struct fn *g = w->l.body;
     for (uint32_t k = 0; k < w->l.n_stack; k++) {
         val v = g->results[w->l.n_carry + k];
-        bool *visited = ARENA_ZNEW(a, bool, g->n_values), *boundary = ARENA_ZNEW(a, bool, g->n_values), product = false;
-        if (kept[v] || w->early[v] || v < g->n_params || !walk_late(w, kept, v, visited, &product, boundary) || !product) continue;
+        bool *visited = ARENA_ZNEW(a, bool, g->n_values), *boundary = ARENA_ZNEW(a, bool, g->n_values),
+             product = false;
+        if (kept[v] || w->early[v] || v < g->n_params ||
+            !walk_late(w, kept, v, visited, &product, boundary) || !product)
+            continue;
         int64_t fresh = 0, size = static_elements(m, value_type(g, v));
         uint32_t unknown = 0;
         p->keep_stack[k] = false;
@@ -217,12 +227,14 @@ static bool split_rule(struct simplifier *s, struct copier *c, const struct node
         }
         val *out = ARENA_NEW(a, val, w.before.wanted.len);
         batch_cone(c, &w.before, out);
-        for (uint32_t k = 0; k < w.before.wanted.len; k++) vec_push(a, &p.over, (struct given){ w.before.wanted.data[k], out[k] });
+        for (uint32_t k = 0; k < w.before.wanted.len; k++)
+            vec_push(a, &p.over, (struct given){ w.before.wanted.data[k], out[k] });
     }
     plan_build(c, &w.l, &p);
     memcpy(results, p.results, n->n_results * sizeof *results);
     if (w.after.wanted.len) {
-        for (uint32_t i = 0; i < w.after.leaves.len; i++) vec_push(a, &w.after.outer, time_array(c, &w.l, &p, w.after.leaves.data[i]));
+        for (uint32_t i = 0; i < w.after.leaves.len; i++)
+            vec_push(a, &w.after.outer, time_array(c, &w.l, &p, w.after.leaves.data[i]));
         val *out = ARENA_NEW(a, val, w.after.wanted.len);
         batch_cone(c, &w.after, out);
         uint32_t at = 0;
@@ -232,4 +244,7 @@ static bool split_rule(struct simplifier *s, struct copier *c, const struct node
     return true;
 }
 
-uint32_t pass_split(struct simplifier *s, uint32_t fn) { return rewrite_nodes(s, fn, wants_loop, split_rule, NULL); }
+uint32_t pass_split(struct simplifier *s, uint32_t fn)
+{
+    return rewrite_nodes(s, fn, wants_loop, split_rule, NULL);
+}

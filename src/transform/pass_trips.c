@@ -1,13 +1,15 @@
-/* Trip counts: a while_loop whose predicate compares a counter (a carry that grows by one number every trip) with something that does not change becomes a
- * fori_loop of exactly as many trips. Integers wrap around, so a count is taken only where it is right for every value: a counter that would run past the end of
- * its dtype and around is given more trips than any run can make, which is what it makes. */
+/* Trip counts: a while_loop whose predicate compares a counter (a carry that grows by one number every trip)
+ * with something that does not change becomes a fori_loop of exactly as many trips. Integers wrap around, so
+ * a count is taken only where it is right for every value: a counter that would run past the end of its dtype
+ * and around is given more trips than any run can make, which is what it makes. */
 #include "transform/pass.h"
 #include "transform/ranges.h"
 #include "transform/transform.h"
 
 enum {
     MAX_LEAVES = 8,    /* comparisons in one predicate */
-    ENDLESS_STEP = 256 /* a 64-bit counter with at most this step that passes the end of its dtype needs 2^56 trips to come around: it never does */
+    ENDLESS_STEP = 256 /* a 64-bit counter with at most this step that passes the end of its dtype needs 2^56
+                          trips to come around: it never does */
 };
 static const int64_t ENDLESS = INT64_MAX;
 static const uint64_t MEMO_TAG = 0x74726970;
@@ -15,8 +17,8 @@ static const uint64_t MEMO_TAG = 0x74726970;
 /* One comparison of the predicate, all of which must hold. */
 struct leaf {
     uint16_t op;
-    bool invariant;     /* the same in every trip: nothing is compared here */
-    val x, y;           /* values of the predicate; x changes by `step`, y does not. An invariant leaf is x alone */
+    bool invariant; /* the same in every trip: nothing is compared here */
+    val x, y; /* values of the predicate; x changes by `step`, y does not. An invariant leaf is x alone */
     int64_t step;
     enum dtype dtype;
     struct range from, bound; /* of x before the first trip, of y */
@@ -30,12 +32,15 @@ struct trips {
     const int64_t *steps; /* then its step */
     struct leaf leaves[MAX_LEAVES];
     uint32_t n_leaves;
-    struct range *start;  /* of the predicate's values before the first trip */
-    bool may_not_end;     /* some count stands for a loop without end */
-    bool clamped;         /* some count is larger than can be written down: there, too */
+    struct range *start; /* of the predicate's values before the first trip */
+    bool may_not_end;    /* some count stands for a loop without end */
+    bool clamped;        /* some count is larger than can be written down: there, too */
 };
 
-static enum dtype value_dtype(const struct module *m, const struct fn *f, val v) { return (enum dtype)type_get(m, value_type(f, v)).dtype; }
+static enum dtype value_dtype(const struct module *m, const struct fn *f, val v)
+{
+    return (enum dtype)type_get(m, value_type(f, v)).dtype;
+}
 static uint32_t bits_of(enum dtype t) { return 8u * dtype_info[t].size; }
 
 /* ---- what the predicate says ---- */
@@ -61,7 +66,8 @@ static bool growth(const struct trips *w, val v, int64_t *step)
     const val *x = node_operands(cond, n);
     if (!node_is_pure(w->c->b->m, cond, n) || may_not_end(w->c->b->m, cond, n)) return false;
     if (node_mentions_inner(w->c->b->m, cond, n)) return false; /* a size that may be another at every trip */
-    bool linear = (n->op == OP_add || n->op == OP_sub || n->op == OP_neg) && !t.rank && dtype_is_integer((enum dtype)t.dtype);
+    bool linear = (n->op == OP_add || n->op == OP_sub || n->op == OP_neg) && !t.rank &&
+                  dtype_is_integer((enum dtype)t.dtype);
     uint64_t sum = 0;
     for (uint32_t k = 0; k < n->n_operands; k++) {
         int64_t one;
@@ -84,7 +90,10 @@ static enum op opposite(enum op op)
     default: return op;
     }
 }
-static enum op mirrored(enum op op) { return op == OP_lt ? OP_gt : op == OP_le ? OP_ge : op == OP_gt ? OP_lt : op == OP_ge ? OP_le : op; }
+static enum op mirrored(enum op op)
+{
+    return op == OP_lt ? OP_gt : op == OP_le ? OP_ge : op == OP_gt ? OP_lt : op == OP_ge ? OP_le : op;
+}
 static bool is_comparison(enum op op) { return opposite(op) != op; }
 
 /* Can the trips for which the leaf holds be counted? */
@@ -95,14 +104,17 @@ static bool leaf_is_countable(struct leaf *l)
     bool up = l->step > 0, near = l->step == 1 || l->step == -1;
     if (l->op == OP_eq) return true;
     if (l->op == OP_ne) {
-        if (near && up && l->from.hi <= l->bound.lo && l->dtype != DT_U64) l->op = OP_lt; /* it meets the bound before it wraps */
+        if (near && up && l->from.hi <= l->bound.lo && l->dtype != DT_U64)
+            l->op = OP_lt; /* it meets the bound before it wraps */
         if (near && !up && l->from.lo >= l->bound.hi && l->dtype != DT_U64) l->op = OP_gt;
         return true;
     }
     if (up != (l->op == OP_lt || l->op == OP_le)) return false; /* it runs away from its bound */
     __int128 past = (__int128)size - (l->op == OP_lt || l->op == OP_gt);
     bool open = l->dtype == DT_U64 && up && l->bound.hi == INT64_MAX;
-    bool stays = past == 0 || (!open && (up ? l->bound.hi + past <= all.hi : l->bound.lo - past >= all.lo)); /* the last value is one of the dtype */
+    bool stays = past == 0 ||
+                 (!open && (up ? l->bound.hi + past <= all.hi
+                               : l->bound.lo - past >= all.lo)); /* the last value is one of the dtype */
     return stays || size == 1 || (bits_of(l->dtype) == 64 && size <= ENDLESS_STEP);
 }
 
@@ -122,10 +134,16 @@ static bool collect(struct trips *w, val test, bool negated)
     const val *x = node_operands(cond, n);
     if (n->op == OP_not) return collect(w, x[0], !negated);
     if (n->op == (negated ? OP_or : OP_and)) return collect(w, x[0], negated) && collect(w, x[1], negated);
-    if (!is_comparison((enum op)n->op) || !growth(w, x[0], &step) || !growth(w, x[1], &other) || (step && other)) return false;
+    if (!is_comparison((enum op)n->op) || !growth(w, x[0], &step) || !growth(w, x[1], &other) ||
+        (step && other))
+        return false;
     bool swap = other;
     enum op op = negated ? opposite((enum op)n->op) : (enum op)n->op;
-    *l = (struct leaf){ .op = swap ? mirrored(op) : op, .x = x[swap], .y = x[!swap], .step = swap ? other : step, .dtype = value_dtype(w->c->b->m, cond, x[0]) };
+    *l = (struct leaf){ .op = swap ? mirrored(op) : op,
+                        .x = x[swap],
+                        .y = x[!swap],
+                        .step = swap ? other : step,
+                        .dtype = value_dtype(w->c->b->m, cond, x[0]) };
     l->from = w->start[l->x];
     l->bound = w->start[l->y];
     w->n_leaves++;
@@ -152,8 +170,10 @@ static bool known_size(const struct builder *b, val v, dim *out)
 {
     int64_t number;
     const struct node *n = built_node(b, v);
-    if (known_number(b, v, &number) && number > INT32_MIN && number < INT32_MAX) return *out = dim_const(b->m, number), true;
-    if (n && n->op == OP_cast && emit_type(b, v).dtype == DT_I64) return known_size(b, built_operand(b, n, 0), out);
+    if (known_number(b, v, &number) && number > INT32_MIN && number < INT32_MAX)
+        return *out = dim_const(b->m, number), true;
+    if (n && n->op == OP_cast && emit_type(b, v).dtype == DT_I64)
+        return known_size(b, built_operand(b, n, 0), out);
     if (n && n->op == OP_cast && emit_type(b, v).dtype == DT_I32) { /* only a size that surely fits */
         dim d;
         int64_t lo, hi;
@@ -179,14 +199,16 @@ static val emit_binary(struct builder *b, enum op op, val x, val y)
 static val before_first(struct trips *w, val v)
 {
     struct copier inner = region_copier(w->c, w->l.n, w->l.cond_region);
-    for (uint32_t i = 0; i < w->l.n_carry; i++) inner.values[i] = w->c->values[node_operands(w->c->f, w->l.n)[i]];
+    for (uint32_t i = 0; i < w->l.n_carry; i++)
+        inner.values[i] = w->c->values[node_operands(w->c->f, w->l.n)[i]];
     return copy_cone(&inner, v);
 }
 
 /* Trips of a counter that goes through known numbers; false: without end. */
 static bool count_known(const struct leaf *l, int64_t from, int64_t bound, int64_t *out)
 {
-    __int128 size = l->step < 0 ? -(__int128)l->step : l->step, a = l->step > 0 ? from : bound, z = l->step > 0 ? bound : from, trips;
+    __int128 size = l->step < 0 ? -(__int128)l->step : l->step, a = l->step > 0 ? from : bound,
+             z = l->step > 0 ? bound : from, trips;
     struct range all = range_of_dtype(l->dtype);
     bool strict = l->op == OP_lt || l->op == OP_gt;
     if (strict ? a >= z : a > z) return *out = 0, true;
@@ -205,24 +227,28 @@ static val count_towards(struct trips *w, const struct leaf *l, val from, val bo
     bool up = l->step > 0, strict = l->op == OP_lt || l->op == OP_gt, wide = bits_of(l->dtype) == 64;
     int64_t size = up ? l->step : -l->step, i, j, trips;
     dim first, last;
-    if (l->dtype != DT_U64 && known_number(b, from, &i) && known_number(b, bound, &j)) return count_known(l, i, j, &trips) ? emit_whole(b, DT_I64, trips) : VAL_NONE;
+    if (l->dtype != DT_U64 && known_number(b, from, &i) && known_number(b, bound, &j))
+        return count_known(l, i, j, &trips) ? emit_whole(b, DT_I64, trips) : VAL_NONE;
     __int128 past = size - strict;
     bool open = l->dtype == DT_U64 && up && l->bound.hi == INT64_MAX;
     bool stays = past == 0 || (!open && (up ? l->bound.hi + past <= all.hi : l->bound.lo - past >= all.lo));
     if (stays && size < INT32_MAX && known_size(b, from, &first) && known_size(b, bound, &last)) {
         dim way = up ? dim_sub(m, last, first) : dim_sub(m, first, last), by = dim_const(m, size);
-        way = strict ? dim_floordiv(m, dim_add(m, way, dim_const(m, size - 1)), by) : dim_add(m, dim_floordiv(m, way, by), 1);
+        way = strict ? dim_floordiv(m, dim_add(m, way, dim_const(m, size - 1)), by)
+                     : dim_add(m, dim_floordiv(m, way, by), 1);
         return emit_dim_value(b, dim_max(m, way, 0));
     }
     val low = up ? from : bound, high = up ? bound : from, go = emit2(b, strict ? OP_lt : OP_le, low, high);
     struct range low_range = up ? l->from : l->bound, high_range = up ? l->bound : l->from;
-    bool fits = !wide || (l->dtype == DT_I64 && stays && (__int128)high_range.hi - low_range.lo <= INT64_MAX - (!strict && size == 1));
+    bool fits = !wide || (l->dtype == DT_I64 && stays &&
+                          (__int128)high_range.hi - low_range.lo <= INT64_MAX - (!strict && size == 1));
     if (fits && strict && size == 1) {
         low = emit_cast(b, low, DT_I64), high = emit_cast(b, high, DT_I64);
         return emit_binary(b, OP_sub, emit2(b, OP_max, high, low), low);
     }
     enum dtype W = fits ? DT_I64 : DT_U64;
-    val wide_low = emit_cast(b, low, W), wide_high = emit_cast(b, high, W), one = emit_whole(b, W, 1), by = emit_whole(b, W, size);
+    val wide_low = emit_cast(b, low, W), wide_high = emit_cast(b, high, W), one = emit_whole(b, W, 1),
+        by = emit_whole(b, W, size);
     val way = emit_binary(b, OP_sub, wide_high, wide_low), count;
     if (strict && size == 1) {
         count = way;
@@ -233,22 +259,26 @@ static val count_towards(struct trips *w, const struct leaf *l, val from, val bo
             val end = emit_cast(b, emit_whole(b, DT_I64, up ? all.hi : all.lo), W);
             if (l->dtype == DT_U64 && up) end = emit2(b, OP_sub, emit_whole(b, W, 0), one);
             val at = emit_cast(b, from, W), room = up ? emit2(b, OP_sub, end, at) : emit2(b, OP_sub, at, end);
-            count = emit_select(b, emit2(b, OP_ge, whole, emit_binary(b, OP_div, room, by)), emit_whole(b, W, ENDLESS), count);
+            count = emit_select(b, emit2(b, OP_ge, whole, emit_binary(b, OP_div, room, by)),
+                                emit_whole(b, W, ENDLESS), count);
             w->may_not_end = true;
         }
     }
-    if (!fits) count = emit_cast(b, emit2(b, OP_min, count, emit_whole(b, W, ENDLESS)), DT_I64), w->clamped = true;
+    if (!fits)
+        count = emit_cast(b, emit2(b, OP_min, count, emit_whole(b, W, ENDLESS)), DT_I64), w->clamped = true;
     return emit_select(b, go, count, emit_whole(b, DT_I64, 0));
 }
 
-/* A counter that stops at exactly its bound, around the end of its dtype if need be: the smallest k with k step = bound - from, modulo 2^bits. The step is
- * odd times 2^twos; the odd part has an inverse. */
+/* A counter that stops at exactly its bound, around the end of its dtype if need be: the smallest k with k
+ * step = bound - from, modulo 2^bits. The step is odd times 2^twos; the odd part has an inverse. */
 static val count_until_met(struct trips *w, const struct leaf *l, val from, val bound)
 {
     static const uint8_t unsigned_of[] = { DT_U8, DT_U16, DT_U32, DT_U64 };
     struct builder *b = w->c->b;
-    uint32_t bits = bits_of(l->dtype), twos = (uint32_t)__builtin_ctzll((uint64_t)l->step), left = bits - twos;
-    uint64_t odd = (uint64_t)l->step >> twos, inverse = odd, mask = left == 64 ? UINT64_MAX : ((uint64_t)1 << left) - 1;
+    uint32_t bits = bits_of(l->dtype), twos = (uint32_t)__builtin_ctzll((uint64_t)l->step),
+             left = bits - twos;
+    uint64_t odd = (uint64_t)l->step >> twos, inverse = odd,
+             mask = left == 64 ? UINT64_MAX : ((uint64_t)1 << left) - 1;
     for (int i = 0; i < 6; i++) inverse *= 2 - odd * inverse; /* each time twice as many bits are right */
     inverse &= mask;
     int64_t i, j;
@@ -256,11 +286,17 @@ static val count_until_met(struct trips *w, const struct leaf *l, val from, val 
         uint64_t way = (uint64_t)j - (uint64_t)i;
         if (bits < 64) way &= ((uint64_t)1 << bits) - 1;
         uint64_t trips = (way >> twos) * inverse & mask;
-        return way & (((uint64_t)1 << twos) - 1) || trips >= (uint64_t)ENDLESS ? VAL_NONE : emit_whole(b, DT_I64, (int64_t)trips);
+        return way & (((uint64_t)1 << twos) - 1) || trips >= (uint64_t)ENDLESS
+                   ? VAL_NONE
+                   : emit_whole(b, DT_I64, (int64_t)trips);
     }
     bool back = l->step == -1;
     enum dtype narrow = (enum dtype)unsigned_of[bits == 8 ? 0 : bits == 16 ? 1 : bits == 32 ? 2 : 3];
-    val way = emit_cast(b, emit_cast(b, back ? emit2(b, OP_sub, from, bound) : emit2(b, OP_sub, bound, from), narrow), DT_U64), rest = VAL_NONE, count = way;
+    val way = emit_cast(b,
+                        emit_cast(b, back ? emit2(b, OP_sub, from, bound) : emit2(b, OP_sub, bound, from),
+                                  narrow),
+                        DT_U64),
+        rest = VAL_NONE, count = way;
     if (twos) {
         val unit = emit_cast(b, emit_whole(b, DT_I64, (int64_t)((uint64_t)1 << twos)), DT_U64);
         rest = emit2(b, OP_rem, way, unit);
@@ -268,11 +304,13 @@ static val count_until_met(struct trips *w, const struct leaf *l, val from, val 
     }
     if (!back && inverse != 1) {
         count = emit2(b, OP_mul, count, emit_cast(b, emit_whole(b, DT_I64, (int64_t)inverse), DT_U64));
-        if (left < 64) count = emit2(b, OP_and, count, emit_cast(b, emit_whole(b, DT_I64, (int64_t)mask), DT_U64));
+        if (left < 64)
+            count = emit2(b, OP_and, count, emit_cast(b, emit_whole(b, DT_I64, (int64_t)mask), DT_U64));
     }
     if (left == 64) count = emit2(b, OP_min, count, emit_whole(b, DT_U64, ENDLESS)), w->clamped = true;
     if (twos) {
-        count = emit_select(b, emit2(b, OP_eq, rest, emit_whole(b, DT_U64, 0)), count, emit_whole(b, DT_U64, ENDLESS));
+        count = emit_select(b, emit2(b, OP_eq, rest, emit_whole(b, DT_U64, 0)), count,
+                            emit_whole(b, DT_U64, ENDLESS));
         w->may_not_end = true;
     }
     return emit_cast(b, count, DT_I64);
@@ -285,8 +323,9 @@ static val leaf_count(struct trips *w, const struct leaf *l)
     val from = before_first(w, l->x);
     if (l->invariant) {
         w->may_not_end = true;
-        return l->op == OP_not ? emit_select(b, from, emit_whole(b, DT_I64, 0), emit_whole(b, DT_I64, ENDLESS))
-                               : emit_select(b, from, emit_whole(b, DT_I64, ENDLESS), emit_whole(b, DT_I64, 0));
+        return l->op == OP_not
+                   ? emit_select(b, from, emit_whole(b, DT_I64, 0), emit_whole(b, DT_I64, ENDLESS))
+                   : emit_select(b, from, emit_whole(b, DT_I64, ENDLESS), emit_whole(b, DT_I64, 0));
     }
     val bound = before_first(w, l->y);
     if (l->op == OP_eq) return emit_cast(b, emit2(b, OP_eq, from, bound), DT_I64);
@@ -305,9 +344,9 @@ static val fewer(struct builder *b, val x, val y)
 /* ---- the counted loop ---- */
 
 struct counted {
-    val from, to;       /* bounds of the fori_loop */
-    uint32_t index_is;  /* the carry that is the index itself, HOP_NONE: none */
-    bool replace;       /* counters are worked out from the index, not carried */
+    val from, to;      /* bounds of the fori_loop */
+    uint32_t index_is; /* the carry that is the index itself, HOP_NONE: none */
+    bool replace;      /* counters are worked out from the index, not carried */
 };
 
 /* `i < n` of an i64 counter that goes up by one: the bounds are i and n themselves. */
@@ -315,12 +354,15 @@ static bool count_directly(struct trips *w, struct counted *k)
 {
     struct builder *b = w->c->b;
     const struct leaf *l = &w->leaves[0];
-    if (w->n_leaves != 1 || l->invariant || l->dtype != DT_I64 || l->step != 1 || l->x >= w->l.n_carry) return false;
+    if (w->n_leaves != 1 || l->invariant || l->dtype != DT_I64 || l->step != 1 || l->x >= w->l.n_carry)
+        return false;
     if (l->op != OP_lt && !(l->op == OP_le && l->bound.hi < INT64_MAX)) return false;
     int64_t n;
     k->from = before_first(w, l->x);
     k->to = before_first(w, l->y);
-    if (l->op == OP_le) k->to = known_number(b, k->to, &n) ? emit_whole(b, DT_I64, n + 1) : emit2(b, OP_add, k->to, emit_whole(b, DT_I64, 1));
+    if (l->op == OP_le)
+        k->to = known_number(b, k->to, &n) ? emit_whole(b, DT_I64, n + 1)
+                                           : emit2(b, OP_add, k->to, emit_whole(b, DT_I64, 1));
     k->index_is = l->x;
     k->replace = true;
     return true;
@@ -364,8 +406,10 @@ static val counter_at(struct builder *b, val start, int64_t step, val index)
     return at_zero ? way : emit2(b, OP_add, start, way);
 }
 
-/* The body with counters worked out from the index. Own operands: the body's, then the starts of the counters. */
-static struct region_in counted_body(struct trips *w, const struct counted *k, const struct node_in *in, const bool *gone)
+/* The body with counters worked out from the index. Own operands: the body's, then the starts of the
+ * counters. */
+static struct region_in counted_body(struct trips *w, const struct counted *k, const struct node_in *in,
+                                     const bool *gone)
 {
     const struct fn *body = w->l.body;
     const struct region_in *old = &in->regions[w->l.body_region];
@@ -384,10 +428,13 @@ static struct region_in counted_body(struct trips *w, const struct counted *k, c
     copier_begin(&c, &b, body);
     for (uint32_t i = 0; i < w->l.n_carry; i++)
         if (!gone[i]) c.values[i] = builder_param(&b, value_type(body, i), body->values[i].name);
-    index = builder_param(&b, type_scalar(b.m, DT_I64), k->index_is == HOP_NONE ? 0 : body->values[k->index_is].name);
-    for (uint32_t i = w->l.n_carry; i < body->n_params; i++) c.values[i] = builder_param(&b, value_type(body, i), body->values[i].name);
+    index = builder_param(&b, type_scalar(b.m, DT_I64),
+                          k->index_is == HOP_NONE ? 0 : body->values[k->index_is].name);
+    for (uint32_t i = w->l.n_carry; i < body->n_params; i++)
+        c.values[i] = builder_param(&b, value_type(body, i), body->values[i].name);
     for (uint32_t i = 0; i < w->l.n_carry; i++)
-        if (gone[i] && i != k->index_is && !is_known[i]) c.values[i] = builder_param(&b, value_type(body, i), 0);
+        if (gone[i] && i != k->index_is && !is_known[i])
+            c.values[i] = builder_param(&b, value_type(body, i), 0);
     copy_requires(&c);
     for (uint32_t i = 0; i < w->l.n_carry; i++) {
         if (!gone[i]) continue;
@@ -399,7 +446,8 @@ static struct region_in counted_body(struct trips *w, const struct counted *k, c
         c.values[i] = counter_at(&b, c.values[i], w->steps[i], index);
         if (body->values[i].name) builder_name(&b, c.values[i], body->values[i].name);
     }
-    val *results = ARENA_NEW(&b.arena, val, body->n_results), *wanted = ARENA_NEW(&b.arena, val, body->n_results);
+    val *results = ARENA_NEW(&b.arena, val, body->n_results),
+        *wanted = ARENA_NEW(&b.arena, val, body->n_results);
     copier_body(&c, results);
     for (uint32_t i = 0; i < body->n_results; i++)
         if (i >= w->l.n_carry || !gone[i]) wanted[n_wanted++] = results[i];
@@ -415,10 +463,18 @@ static val emit_counted(struct trips *w, const struct counted *k, const struct n
         if (!gone[i]) operands[n++] = in->operands[i];
     groups[0] = n;
     operands[n++] = k->from, operands[n++] = k->to;
-    struct attr attrs[FORI_ATTRS] = { [FORI_SCHEDULE] = in->attrs[WHILE_SCHEDULE], [FORI_EVERY] = in->attrs[WHILE_EVERY], [FORI_SNAPSHOTS] = in->attrs[WHILE_SNAPSHOTS],
+    struct attr attrs[FORI_ATTRS] = { [FORI_SCHEDULE] = in->attrs[WHILE_SCHEDULE],
+                                      [FORI_EVERY] = in->attrs[WHILE_EVERY],
+                                      [FORI_SNAPSHOTS] = in->attrs[WHILE_SNAPSHOTS],
                                       [FORI_TAPE] = in->attrs[WHILE_TAPE] };
     struct region_in region = counted_body(w, k, in, gone);
-    return builder_node(b, &(struct node_in){ .op = OP_fori_loop, .operands = operands, .n_operands = n, .groups = groups, .attrs = attrs, .regions = &region, .n_regions = 1,
+    return builder_node(b, &(struct node_in){ .op = OP_fori_loop,
+                                              .operands = operands,
+                                              .n_operands = n,
+                                              .groups = groups,
+                                              .attrs = attrs,
+                                              .regions = &region,
+                                              .n_regions = 1,
                                               .place = w->l.n->place });
 }
 
@@ -429,20 +485,24 @@ static bool within_limit(struct trips *w, const struct counted *k)
     const struct attr *max = node_attr(w->c->f, w->l.n, WHILE_MAX_TRIPS);
     dim from, to;
     if (max->kind == ATTR_ABSENT) return true;
-    bool all_rows = w->l.n_stack && node_attr(w->c->f, w->l.n, WHILE_TAPE)->kind == ATTR_ABSENT; /* there may be more of them than trips */
+    bool all_rows = w->l.n_stack && node_attr(w->c->f, w->l.n, WHILE_TAPE)->kind ==
+                                        ATTR_ABSENT; /* there may be more of them than trips */
     if (all_rows || !known_size(b, k->from, &from) || !known_size(b, k->to, &to)) return false;
     dim limit = copier_dim(w->c, (dim)max->i);
-    return dim_provably_le(b->m, b->symbols.data, dim_sub(b->m, to, from), limit) && dim_provably_le(b->m, b->symbols.data, 0, limit);
+    return dim_provably_le(b->m, b->symbols.data, dim_sub(b->m, to, from), limit) &&
+           dim_provably_le(b->m, b->symbols.data, 0, limit);
 }
 
 static bool find_counters(struct trips *w, const struct range *values)
 {
     struct module *m = w->c->b->m;
     const struct fn *f = w->c->f;
-    struct range *body = ranges_of_values(w->a, m, w->l.body, ranges_of_region(w->a, m, f, w->l.n, w->l.body_region, values));
+    struct range *body = ranges_of_values(w->a, m, w->l.body,
+                                          ranges_of_region(w->a, m, f, w->l.n, w->l.body_region, values));
     bool *counts = ARENA_ZNEW(w->a, bool, w->l.n_carry), any = false;
     int64_t *steps = ARENA_ZNEW(w->a, int64_t, w->l.n_carry);
-    for (uint32_t i = 0; i < w->l.n_carry; i++) any |= counts[i] = carry_step(m, w->l.body, i, body, &steps[i]) && steps[i];
+    for (uint32_t i = 0; i < w->l.n_carry; i++)
+        any |= counts[i] = carry_step(m, w->l.body, i, body, &steps[i]) && steps[i];
     w->counts = counts;
     w->steps = steps;
     struct range *first = ranges_of_region(w->a, m, f, w->l.n, w->l.cond_region, values);
@@ -452,24 +512,37 @@ static bool find_counters(struct trips *w, const struct range *values)
 }
 
 /* Puts a counted loop in place of n. values: ranges of f's values. */
-static bool count_loop(struct copier *c, const struct node *n, const struct range *values, bool stacked, val *results)
+static bool count_loop(struct copier *c, const struct node *n, const struct range *values, bool stacked,
+                       val *results)
 {
     struct builder *b = c->b;
     struct trips w = { .c = c, .a = &b->arena };
     struct counted k;
     if (n->op != OP_while_loop || !loop_decode(b->m, c->f, n, &w.l)) return false;
-    if (w.l.cond->effects || (w.l.n_stack && (w.l.body->effects || (!stacked && node_attr(c->f, n, WHILE_TAPE)->kind == ATTR_ABSENT)))) return false;
-    if (!find_counters(&w, values) || !collect(&w, w.l.cond->results[0], false) || !count_trips(&w, &k) || !within_limit(&w, &k)) return false;
-    if (w.l.n_extra && w.may_not_end) return false; /* the count itself would be wrong where the loop is removed because nobody needs its carries */
+    if (w.l.cond->effects ||
+        (w.l.n_stack &&
+         (w.l.body->effects || (!stacked && node_attr(c->f, n, WHILE_TAPE)->kind == ATTR_ABSENT))))
+        return false;
+    if (!find_counters(&w, values) || !collect(&w, w.l.cond->results[0], false) || !count_trips(&w, &k) ||
+        !within_limit(&w, &k))
+        return false;
+    if (w.l.n_extra && w.may_not_end)
+        return false; /* the count itself would be wrong where the loop is removed because nobody needs its
+                         carries */
     struct node_in in = copier_node_in(c, n);
     bool *gone = ARENA_ZNEW(&b->arena, bool, w.l.n_carry);
     uint32_t left = 0;
     for (uint32_t i = 0; i < w.l.n_carry; i++) left += !(gone[i] = k.replace && w.counts[i]);
     val next = left || w.l.n_stack || w.l.body->effects ? emit_counted(&w, &k, &in, gone) : VAL_NONE;
-    val count = emit_binary(b, OP_sub, k.index_is == HOP_NONE ? k.to : emit2(b, OP_max, k.to, k.from), k.from);
+    val count = emit_binary(b, OP_sub, k.index_is == HOP_NONE ? k.to : emit2(b, OP_max, k.to, k.from),
+                            k.from);
     int64_t from, to;
-    if (known_number(b, k.from, &from) && known_number(b, k.to, &to) && from >= -INT32_MAX && to <= INT32_MAX) count = emit_whole(b, DT_I64, HOP_MAX(to, from) - from);
-    for (uint32_t i = 0; i < w.l.n_carry; i++) results[i] = !gone[i] ? next++ : i == k.index_is ? emit2(b, OP_max, k.to, k.from) : counter_at(b, in.operands[i], w.steps[i], count);
+    if (known_number(b, k.from, &from) && known_number(b, k.to, &to) && from >= -INT32_MAX && to <= INT32_MAX)
+        count = emit_whole(b, DT_I64, HOP_MAX(to, from) - from);
+    for (uint32_t i = 0; i < w.l.n_carry; i++)
+        results[i] = !gone[i]          ? next++
+                     : i == k.index_is ? emit2(b, OP_max, k.to, k.from)
+                                       : counter_at(b, in.operands[i], w.steps[i], count);
     if (w.l.n_extra) results[w.l.n_carry] = count;
     for (uint32_t i = 0; i < w.l.n_stack; i++) results[loop_stack_result(&w.l, i)] = next++;
     return true;

@@ -1,5 +1,6 @@
-/* Unrolling: a scan of a few steps whose body is a handful of elementwise nodes becomes its steps, one after the other, so that they are computed together and
- * nothing is carried through memory. What it stacks must be taken apart again by others of its kind (a gradient's two scans), or there is no gain. */
+/* Unrolling: a scan of a few steps whose body is a handful of elementwise nodes becomes its steps, one after
+ * the other, so that they are computed together and nothing is carried through memory. What it stacks must be
+ * taken apart again by others of its kind (a gradient's two scans), or there is no gain. */
 #include "transform/pass.h"
 
 enum {
@@ -12,7 +13,15 @@ static bool is_light(const struct module *m, const struct fn *f, const struct no
 {
     if (n->n_regions || n->n_results != 1 || !node_is_pure(m, f, n) || node_binds_symbols(f, n)) return false;
     switch (n->op) {
-    case OP_full: case OP_constant: case OP_iota: case OP_dim_value: case OP_reshape: case OP_broadcast: case OP_slice: case OP_permute: case OP_reverse: return true;
+    case OP_full:
+    case OP_constant:
+    case OP_iota:
+    case OP_dim_value:
+    case OP_reshape:
+    case OP_broadcast:
+    case OP_slice:
+    case OP_permute:
+    case OP_reverse: return true;
     default: return node_row(n)->flags & OPF_ELEMENTWISE;
     }
 }
@@ -22,7 +31,8 @@ static bool is_small(struct module *m, const struct fn *f, const struct node *n)
     struct loop l;
     if (n->op != OP_scan || !loop_decode(m, f, n, &l) || !dim_is_const(m, l.length)) return false;
     int64_t length = dim_const_value(m, l.length);
-    if (length < 2 || length > MAX_STEPS || !l.body->n_nodes || (int64_t)l.body->n_nodes * length > MAX_NODES) return false;
+    if (length < 2 || length > MAX_STEPS || !l.body->n_nodes || (int64_t)l.body->n_nodes * length > MAX_NODES)
+        return false;
     for (uint32_t i = 0; i < l.body->n_nodes; i++)
         if (!is_light(m, l.body, fn_node(l.body, i))) return false;
     return true;
@@ -38,8 +48,11 @@ static bool taken_apart(const struct fn *f, val v, const bool *chosen, uint32_t 
         const val *x = node_operands(f, n);
         for (uint32_t k = 0; k < n->n_operands; k++) {
             if (x[k] != v) continue;
-            if (chosen[i] && k >= node_group_size(f, n, 0) && k < node_group_size(f, n, 0) + node_group_size(f, n, 1)) continue;
-            bool arranges = n->op == OP_slice || n->op == OP_concat || n->op == OP_reverse || n->op == OP_reshape;
+            if (chosen[i] && k >= node_group_size(f, n, 0) &&
+                k < node_group_size(f, n, 0) + node_group_size(f, n, 1))
+                continue;
+            bool arranges = n->op == OP_slice || n->op == OP_concat || n->op == OP_reverse ||
+                            n->op == OP_reshape;
             if (!arranges || depth > 4 || !taken_apart(f, n->results, chosen, depth + 1)) return false;
         }
     }
@@ -91,18 +104,23 @@ static bool unroll_rule(struct simplifier *s, struct copier *c, const struct nod
     if (!chosen[n - c->f->nodes] || !loop_decode(s->m, c->f, n, &l)) return false;
     uint32_t length = (uint32_t)dim_const_value(s->m, l.length);
     const val *operands = node_operands(c->f, n);
-    val *arguments = ARENA_NEW(&b->arena, val, l.body->n_params), *out = ARENA_NEW(&b->arena, val, l.body->n_results), *rows = ARENA_NEW(&b->arena, val, (size_t)l.n_stack * length);
+    val *arguments = ARENA_NEW(&b->arena, val, l.body->n_params),
+        *out = ARENA_NEW(&b->arena, val, l.body->n_results),
+        *rows = ARENA_NEW(&b->arena, val, (size_t)l.n_stack * length);
     for (uint32_t i = 0; i < l.n_carry; i++) arguments[i] = c->values[operands[i]];
-    for (uint32_t i = loop_first_with(&l); i < l.body->n_params; i++) arguments[i] = c->values[node_region_operands(c->f, n, 0)[i - loop_first_with(&l)]];
+    for (uint32_t i = loop_first_with(&l); i < l.body->n_params; i++)
+        arguments[i] = c->values[node_region_operands(c->f, n, 0)[i - loop_first_with(&l)]];
     for (uint32_t step = 0; step < length; step++) {
         uint32_t t = l.reverse ? length - 1 - step : step;
-        for (uint32_t i = 0; i < l.n_over; i++) arguments[l.n_carry + i] = row_of(b, c->values[operands[l.n_carry + i]], t);
+        for (uint32_t i = 0; i < l.n_over; i++)
+            arguments[l.n_carry + i] = row_of(b, c->values[operands[l.n_carry + i]], t);
         inline_region(c, n, 0, arguments, out);
         memcpy(arguments, out, l.n_carry * sizeof *arguments);
         for (uint32_t k = 0; k < l.n_stack; k++) rows[(size_t)k * length + t] = out[l.n_carry + k];
     }
     for (uint32_t i = 0; i < l.n_carry; i++) results[i] = arguments[i];
-    for (uint32_t k = 0; k < l.n_stack; k++) results[loop_stack_result(&l, k)] = stack_rows(b, rows + (size_t)k * length, length);
+    for (uint32_t k = 0; k < l.n_stack; k++)
+        results[loop_stack_result(&l, k)] = stack_rows(b, rows + (size_t)k * length, length);
     return true;
 }
 

@@ -1,11 +1,18 @@
-/* The simplifier: a function and options come in, an equivalent function goes out. Bodies are simplified before the functions that use them,
- * each once however many nodes share it; the passes are applied in the order of `passes` until a round changes nothing. */
+/* The simplifier: a function and options come in, an equivalent function goes out. Bodies are simplified
+ * before the functions that use them, each once however many nodes share it; the passes are applied in the
+ * order of `passes` until a round changes nothing. */
 #include "transform/pass.h"
 
 #include <time.h>
 
-enum { INLINED_ALWAYS = 50000, INLINED_PER_NODE = 8 }; /* nodes that inlining may add, and how many times the program's own */
-enum { MAX_ROUNDS = 12 }; /* nested loops need about one round per level; the bound only guards against passes that undo each other */
+enum {
+    INLINED_ALWAYS = 50000,
+    INLINED_PER_NODE = 8
+}; /* nodes that inlining may add, and how many times the program's own */
+enum {
+    MAX_ROUNDS = 12
+}; /* nested loops need about one round per level; the bound only guards against passes that undo each other
+    */
 static const uint64_t MEMO_TAG = 0x73696d70;
 
 const char *const pass_names[PASS_COUNT] = {
@@ -26,8 +33,8 @@ bool pass_from_name(const char *name, enum pass *out)
     return false;
 }
 
-/* The list of passes. Inlining and folding expose equal and passed-through values, merging them exposes dead ones; what leaves loops does
- * so last, from bodies that are already small. */
+/* The list of passes. Inlining and folding expose equal and passed-through values, merging them exposes dead
+ * ones; what leaves loops does so last, from bodies that are already small. */
 static const struct {
     enum pass pass;
     uint32_t (*run)(struct simplifier *s, uint32_t fn);
@@ -44,7 +51,8 @@ static const struct {
     { PASS_split, pass_split },
     { PASS_accumulate, pass_accumulate },
     { PASS_hoist, pass_hoist },
-    { PASS_join, pass_join }, /* last: products of all rows at once are worth more than rows that are not stored */
+    { PASS_join,
+      pass_join }, /* last: products of all rows at once are worth more than rows that are not stored */
 };
 
 static void grow_tables(struct simplifier *s)
@@ -76,7 +84,8 @@ static void count_uses(struct simplifier *s, uint32_t fn)
     s->inline_left = INLINED_ALWAYS + INLINED_PER_NODE * nodes;
 }
 
-/* Functions that the simplified ones will mention: all below fn but those that inlining puts into their only caller. */
+/* Functions that the simplified ones will mention: all below fn but those that inlining puts into their only
+ * caller. */
 static bool *mentioned(struct simplifier *s, uint32_t fn)
 {
     bool *out = ARENA_ZNEW(&s->arena, bool, fn + 1), absorbs = pass_on(s->o, PASS_inline);
@@ -85,7 +94,8 @@ static bool *mentioned(struct simplifier *s, uint32_t fn)
         const struct fn *f = module_fn(s->m, i);
         for (uint32_t k = 0; k < f->n_nodes && (s->uses[i] || i == fn); k++) {
             const struct node *n = fn_node(f, k);
-            if (n->n_regions && inline_absorbs(s, n, node_region(f, n, 0)->fn)) out[node_region(f, n, 0)->fn] = false;
+            if (n->n_regions && inline_absorbs(s, n, node_region(f, n, 0)->fn))
+                out[node_region(f, n, 0)->fn] = false;
         }
     }
     return out;
@@ -100,7 +110,8 @@ static double milliseconds(void)
 
 static uint32_t simplify_fn(struct simplifier *s, uint32_t fn);
 
-static bool replace_bodies(struct simplifier *s, struct copier *c, const struct node *n, val *results, void *ctx)
+static bool replace_bodies(struct simplifier *s, struct copier *c, const struct node *n, val *results,
+                           void *ctx)
 {
     (void)ctx;
     bool changed = false;
@@ -125,7 +136,8 @@ static uint32_t simplify_bodies(struct simplifier *s, uint32_t fn)
 {
     const struct fn *f = module_fn(s->m, fn);
     bool changed = false;
-    for (uint32_t r = 0; r < f->n_regions; r++) changed |= simplify_fn(s, f->regions[r].fn) != f->regions[r].fn;
+    for (uint32_t r = 0; r < f->n_regions; r++)
+        changed |= simplify_fn(s, f->regions[r].fn) != f->regions[r].fn;
     return changed ? rewrite_nodes(s, fn, wants_higher, replace_bodies, NULL) : fn;
 }
 
@@ -160,14 +172,16 @@ uint32_t simplify(struct module *m, uint32_t fn, const struct pass_options *o)
 {
     static const struct pass_options everything;
     struct simplifier s = { .m = m, .o = o ? o : &everything };
-    uint64_t key[4] = { MEMO_TAG, fn, s.o->without & ((1u << PASS_fuse) - 1), (uint64_t)s.o->strict | (uint64_t)s.o->differentiable << 1 };
+    uint64_t key[4] = { MEMO_TAG, fn, s.o->without & ((1u << PASS_fuse) - 1),
+                        (uint64_t)s.o->strict | (uint64_t)s.o->differentiable << 1 };
     uint32_t known[2];
     if (memo_get(m, key, known) && !s.o->report) return known[0];
     hop_cleanup_push(arena_free, &s.arena);
     grow_tables(&s);
     count_uses(&s, fn);
     const bool *needed = mentioned(&s, fn);
-    for (uint32_t i = 0; i < fn; i++) /* from the innermost, so that no chain of functions is followed by recursion */
+    for (uint32_t i = 0; i < fn;
+         i++) /* from the innermost, so that no chain of functions is followed by recursion */
         if (needed[i]) simplify_fn(&s, i);
     uint32_t out = simplify_fn(&s, fn);
     if (s.o->report)

@@ -1,5 +1,5 @@
-/* Transforms of functions that update parameters: a function and what a transform's engine takes come in; the engine's function goes out, its header saying
- * which results are new contents. */
+/* Transforms of functions that update parameters: a function and what a transform's engine takes come in; the
+ * engine's function goes out, its header saying which results are new contents. */
 #include "transform/transform.h"
 
 static uint32_t *updates_of(struct arena *a, const struct fn *f, uint32_t n_results)
@@ -42,12 +42,15 @@ static uint32_t visible_first(struct module *m, uint32_t fn)
     const struct fn *f = module_fn(m, fn);
     uint32_t n = 0;
     bool ordered = true;
-    for (uint32_t k = 1; k < f->n_results; k++) ordered &= fn_updated(f, k) != HOP_NONE || fn_updated(f, k - 1) == HOP_NONE;
+    for (uint32_t k = 1; k < f->n_results; k++)
+        ordered &= fn_updated(f, k) != HOP_NONE || fn_updated(f, k - 1) == HOP_NONE;
     if (ordered) return fn;
     struct builder b;
     builder_begin(&b, m, f);
-    val *args = ARENA_NEW(&b.arena, val, f->n_params), *all = ARENA_NEW(&b.arena, val, f->n_results), *out = ARENA_NEW(&b.arena, val, f->n_results);
-    for (uint32_t p = 0; p < f->n_params; p++) args[p] = builder_param(&b, value_type(f, p), f->values[p].name);
+    val *args = ARENA_NEW(&b.arena, val, f->n_params), *all = ARENA_NEW(&b.arena, val, f->n_results),
+        *out = ARENA_NEW(&b.arena, val, f->n_results);
+    for (uint32_t p = 0; p < f->n_params; p++)
+        args[p] = builder_param(&b, value_type(f, p), f->values[p].name);
     inline_function(&b, fn, NULL, args, all);
     for (uint32_t k = 0; k < f->n_results; k++)
         if (fn_updated(f, k) == HOP_NONE) out[n++] = all[k];
@@ -69,14 +72,17 @@ static uint32_t with_zero_tangents(struct module *m, const struct fn *f, uint32_
     const struct fn *g = module_fn(m, made);
     struct builder b;
     builder_begin(&b, m, g);
-    val *args = ARENA_NEW(&b.arena, val, g->n_params), *results = ARENA_NEW(&b.arena, val, g->n_results), *out = ARENA_NEW(&b.arena, val, 2 * (size_t)f->n_results);
-    for (uint32_t p = 0; p < g->n_params; p++) args[p] = builder_param(&b, value_type(g, p), g->values[p].name);
+    val *args = ARENA_NEW(&b.arena, val, g->n_params), *results = ARENA_NEW(&b.arena, val, g->n_results),
+        *out = ARENA_NEW(&b.arena, val, 2 * (size_t)f->n_results);
+    for (uint32_t p = 0; p < g->n_params; p++)
+        args[p] = builder_param(&b, value_type(g, p), g->values[p].name);
     inline_function(&b, made, NULL, args, results);
     uint32_t n = f->n_results, next = n;
     for (uint32_t k = 0; k < f->n_results; k++) {
         out[k] = results[k];
         if (found[k]) out[n++] = results[next++];
-        else if (dtype_is_float((enum dtype)type_get(m, builder_type(&b, results[k])).dtype)) out[n++] = zeros_like(&b, results[k]);
+        else if (dtype_is_float((enum dtype)type_get(m, builder_type(&b, results[k])).dtype))
+            out[n++] = zeros_like(&b, results[k]);
     }
     return builder_finish(&b, out, n);
 }
@@ -88,7 +94,8 @@ uint32_t jvp_of(struct module *m, uint32_t fn, const bool *wrt)
     hop_cleanup_push(arena_free, &arena);
     bool *found = ARENA_ZNEW(&arena, bool, f->n_results + 1), complete = true;
     uint32_t out = jvp_function(m, fn, wrt, found);
-    for (uint32_t k = 0; k < f->n_results; k++) complete &= found[k] || !dtype_is_float((enum dtype)type_get(m, value_type(f, f->results[k])).dtype);
+    for (uint32_t k = 0; k < f->n_results; k++)
+        complete &= found[k] || !dtype_is_float((enum dtype)type_get(m, value_type(f, f->results[k])).dtype);
     if (!complete) out = with_zero_tangents(m, f, out, found);
     hop_cleanup_pop(&arena);
     arena_free(&arena);
@@ -107,8 +114,10 @@ static void check_lanes(struct module *m, uint32_t fn, const bool *batched, stru
     for (uint32_t k = 0; k < f->n_results; k++) {
         uint32_t p = fn_updated(f, k);
         if (p != HOP_NONE && found[k] && !batched[p])
-            hop_throw(HOP_INVALID, "vmap: '%s' is updated, differently for each lane of '%s', but has no lanes of its own: batch it too", module_text(m, f->values[p].name),
-                      module_text(m, f->values[one].name));
+            hop_throw(HOP_INVALID,
+                      "vmap: '%s' is updated, differently for each lane of '%s', but has no lanes of its "
+                      "own: batch it too",
+                      module_text(m, f->values[p].name), module_text(m, f->values[one].name));
     }
 }
 
@@ -121,7 +130,8 @@ uint32_t vmap_of(struct module *m, uint32_t fn, const int *in_axes, const int *o
     bool *batched = ARENA_NEW(&arena, bool, f->n_params);
     int *axes = ARENA_NEW(&arena, int, f->n_results);
     for (uint32_t p = 0; p < f->n_params; p++) batched[p] = in_axes[p] >= 0;
-    for (uint32_t k = 0; k < f->n_results; k++) axes[k] = fn_updated(f, k) == HOP_NONE ? out_axes[k] : in_axes[fn_updated(f, k)];
+    for (uint32_t k = 0; k < f->n_results; k++)
+        axes[k] = fn_updated(f, k) == HOP_NONE ? out_axes[k] : in_axes[fn_updated(f, k)];
     check_lanes(m, fn, batched, &arena);
     uint32_t out = update_likewise(m, fn, vmap_function(m, fn, in_axes, axes));
     hop_cleanup_pop(&arena);
@@ -135,7 +145,8 @@ uint32_t batch_of(struct module *m, uint32_t fn, const bool *batched, dim size)
     struct arena arena = { 0 };
     hop_cleanup_push(arena_free, &arena);
     bool *force = ARENA_NEW(&arena, bool, f->n_results), *found = ARENA_NEW(&arena, bool, f->n_results);
-    for (uint32_t k = 0; k < f->n_results; k++) force[k] = fn_updated(f, k) == HOP_NONE || batched[fn_updated(f, k)];
+    for (uint32_t k = 0; k < f->n_results; k++)
+        force[k] = fn_updated(f, k) == HOP_NONE || batched[fn_updated(f, k)];
     if (fn_has_updates(f)) check_lanes(m, fn, batched, &arena);
     uint32_t out = update_likewise(m, fn, batch_function(m, fn, batched, size, force, false, found));
     hop_cleanup_pop(&arena);

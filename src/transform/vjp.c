@@ -1,6 +1,6 @@
-/* Reverse mode. A function comes in; its nodes are copied (or replaced by their rows' forward rules), then walked backwards through the
- * rows' pullbacks, which gives one joint function. That is vjp_function; vjp_split cuts the joint function in two for loops, branches
- * and calls. */
+/* Reverse mode. A function comes in; its nodes are copied (or replaced by their rows' forward rules), then
+ * walked backwards through the rows' pullbacks, which gives one joint function. That is vjp_function;
+ * vjp_split cuts the joint function in two for loops, branches and calls. */
 #include "ops/build.h"
 #include "transform/transform.h"
 
@@ -39,7 +39,8 @@ struct memo_record {
     void *record;
 };
 
-/* The module's memo maps four words to two: a hash of the mask goes in, a pointer comes out, and the mask in the record decides. */
+/* The module's memo maps four words to two: a hash of the mask goes in, a pointer comes out, and the mask in
+ * the record decides. */
 static bool recall_slot(const struct module *m, uint64_t key[4], struct memo_record **out)
 {
     uint32_t value[2];
@@ -49,9 +50,13 @@ static bool recall_slot(const struct module *m, uint64_t key[4], struct memo_rec
     return true;
 }
 
-static uint64_t mask_hash(uint64_t word, const bool *mask, uint32_t n) { return hash_mix(n ? hash_bytes(mask, n, 3) : 5, word); }
+static uint64_t mask_hash(uint64_t word, const bool *mask, uint32_t n)
+{
+    return hash_mix(n ? hash_bytes(mask, n, 3) : 5, word);
+}
 
-void *transform_recall(const struct module *m, enum memo_tag tag, uint32_t fn, uint64_t word, const bool *mask, uint32_t n)
+void *transform_recall(const struct module *m, enum memo_tag tag, uint32_t fn, uint64_t word,
+                       const bool *mask, uint32_t n)
 {
     uint64_t key[4] = { tag, fn, mask_hash(word, mask, n), 0 };
     struct memo_record *r;
@@ -60,7 +65,8 @@ void *transform_recall(const struct module *m, enum memo_tag tag, uint32_t fn, u
     return NULL;
 }
 
-void transform_remember(struct module *m, enum memo_tag tag, uint32_t fn, uint64_t word, const bool *mask, uint32_t n, void *record)
+void transform_remember(struct module *m, enum memo_tag tag, uint32_t fn, uint64_t word, const bool *mask,
+                        uint32_t n, void *record)
 {
     uint64_t key[4] = { tag, fn, mask_hash(word, mask, n), 0 };
     struct memo_record *r;
@@ -77,13 +83,13 @@ struct reverse {
     struct builder b;
     struct copier copy;
     const struct fn *f;
-    bool *wanted;  /* per value of f: may a cotangent reach it? */
-    bool *active;  /* per value of f: does it depend on what is differentiated? */
-    val *ct;       /* per value of f */
-    void **saved;  /* per node of f */
-    val *ct_params; /* per result of f: the parameter that holds its cotangent, VAL_NONE */
+    bool *wanted;                     /* per value of f: may a cotangent reach it? */
+    bool *active;                     /* per value of f: does it depend on what is differentiated? */
+    val *ct;                          /* per value of f */
+    void **saved;                     /* per node of f */
+    val *ct_params;                   /* per result of f: the parameter that holds its cotangent, VAL_NONE */
     struct saved_list *list, *around; /* what it keeps; the list of the function around */
-    bool *told;     /* per value of the forward half: it is in the list; NULL: only rows tell */
+    bool *told; /* per value of the forward half: it is in the list; NULL: only rows tell */
     uint32_t n_told;
 };
 
@@ -94,9 +100,11 @@ void saved_add(struct module *m, struct saved_value v)
     if (m->saved_now) vec_push(&m->arena, &m->saved_now->values, v);
 }
 
-void saved_add_inside(struct module *m, const struct op_row *row, struct place place, const struct saved_list *list)
+void saved_add_inside(struct module *m, const struct op_row *row, struct place place,
+                      const struct saved_list *list)
 {
-    if (m->saved_now && list && (list->values.len || list->inside.len)) vec_push(&m->arena, &m->saved_now->inside, (struct saved_inside){ row, place, list });
+    if (m->saved_now && list && (list->values.len || list->inside.len))
+        vec_push(&m->arena, &m->saved_now->inside, (struct saved_inside){ row, place, list });
 }
 
 const struct saved_list *saved_last(const struct module *m) { return m->saved_last; }
@@ -108,7 +116,8 @@ static void tell_reads(struct reverse *r)
     r->told = ARENA_ZNEW(&r->b.arena, bool, r->n_told);
 }
 
-/* Node n of f has emitted its pullback, nodes from `first` on. Loops and branches have told themselves what they read; numbers are made again. */
+/* Node n of f has emitted its pullback, nodes from `first` on. Loops and branches have told themselves what
+ * they read; numbers are made again. */
 static void tell_pullback(struct reverse *r, const struct node *n, uint32_t first)
 {
     if (!r->told || node_row(n)->flags & OPF_HIGHER) return;
@@ -118,28 +127,37 @@ static void tell_pullback(struct reverse *r, const struct node *n, uint32_t firs
             if (v >= r->n_told || r->told[v]) continue;
             uint32_t made = r->b.values.data[v].node;
             r->told[v] = true;
-            if (made != NODE_NONE && !r->b.nodes.data[made].n_operands && !r->b.nodes.data[made].n_regions) continue;
-            saved_add(r->m, (struct saved_value){ node_row(n), n->place, r->b.values.data[v].name, builder_type(&r->b, v), HOP_NONE, made == NODE_NONE,
-                                                  made == NODE_NONE ? "an argument" : "its pullback reads it" });
+            if (made != NODE_NONE && !r->b.nodes.data[made].n_operands && !r->b.nodes.data[made].n_regions)
+                continue;
+            saved_add(r->m,
+                      (struct saved_value){ node_row(n), n->place, r->b.values.data[v].name,
+                                            builder_type(&r->b, v), HOP_NONE, made == NODE_NONE,
+                                            made == NODE_NONE ? "an argument" : "its pullback reads it" });
         }
 }
 
 /* Before the builder ends. */
 static void list_end(struct reverse *r)
 {
-    r->list->symbols = arena_copy(&r->m->arena, r->b.symbols.data, r->b.symbols.len * sizeof *r->b.symbols.data);
+    r->list->symbols = arena_copy(&r->m->arena, r->b.symbols.data,
+                                  r->b.symbols.len * sizeof *r->b.symbols.data);
     r->m->saved_now = r->around;
     if (r->told) r->m->saved_last = r->list;
 }
 
-static bool is_float(const struct module *m, type_id t) { return dtype_is_float((enum dtype)type_get(m, t).dtype); }
+static bool is_float(const struct module *m, type_id t)
+{
+    return dtype_is_float((enum dtype)type_get(m, t).dtype);
+}
 
-/* Which values may get a cotangent: wanted results, and float operands of differentiable nodes with a wanted result. */
+/* Which values may get a cotangent: wanted results, and float operands of differentiable nodes with a wanted
+ * result. */
 static void mark_wanted(struct reverse *r, const bool *results)
 {
     const struct fn *f = r->f;
     for (uint32_t k = 0; k < f->n_results; k++)
-        if ((!results || results[k]) && is_float(r->m, value_type(f, f->results[k]))) r->wanted[f->results[k]] = true;
+        if ((!results || results[k]) && is_float(r->m, value_type(f, f->results[k])))
+            r->wanted[f->results[k]] = true;
     for (uint32_t i = f->n_nodes; i-- > 0;) {
         const struct node *n = fn_node(f, i);
         bool any = false;
@@ -154,7 +172,8 @@ static void mark_wanted(struct reverse *r, const bool *results)
 
 static bool symbol_at_least(void *ctx, uint32_t symbol) { return symbol >= *(const uint32_t *)ctx; }
 
-/* Distinct dims of f's results that only f's nodes know, and the symbols that stand for them in cotangents. */
+/* Distinct dims of f's results that only f's nodes know, and the symbols that stand for them in cotangents.
+ */
 struct ct_sizes {
     vec(dim) inner;
     vec(dim) symbol;
@@ -176,14 +195,17 @@ static type_id cotangent_type(struct reverse *r, struct ct_sizes *sizes, type_id
             int64_t lo, hi;
             dim_range(r->m, r->f->symbols, dims[i], &lo, &hi);
             vec_push(&r->b.arena, &sizes->inner, dims[i]);
-            vec_push(&r->b.arena, &sizes->symbol, dim_symbol(r->m, builder_symbol(&r->b, module_string(r->m, name, (size_t)length), HOP_MAX(lo, 0), hi)));
+            vec_push(&r->b.arena, &sizes->symbol,
+                     dim_symbol(r->m, builder_symbol(&r->b, module_string(r->m, name, (size_t)length),
+                                                     HOP_MAX(lo, 0), hi)));
         }
         dims[i] = sizes->symbol.data[k];
     }
     return type_intern(r->m, type.dtype, type.rank, dims);
 }
 
-static void reverse_begin(struct reverse *r, struct module *m, const struct fn *f, const bool *active, const bool *wanted)
+static void reverse_begin(struct reverse *r, struct module *m, const struct fn *f, const bool *active,
+                          const bool *wanted)
 {
     hop_check_stack();
     memset(r, 0, sizeof *r);
@@ -236,11 +258,17 @@ static void forward_node(struct reverse *r, uint32_t i)
     }
     if (!row->vjp_forward) {
         copier_node(&r->copy, n);
-        for (uint32_t k = 0; k < n->n_results; k++) r->active[n->results + k] = is_float(r->m, value_type(f, n->results + k));
+        for (uint32_t k = 0; k < n->n_results; k++)
+            r->active[n->results + k] = is_float(r->m, value_type(f, n->results + k));
         return;
     }
-    struct vjp_forward v = { .copy = &r->copy, .f = f, .n = n, .active = active, .result_wanted = r->wanted + n->results,
-                             .results = ARENA_NEW(&r->b.arena, val, n->n_results), .result_active = r->active + n->results };
+    struct vjp_forward v = { .copy = &r->copy,
+                             .f = f,
+                             .n = n,
+                             .active = active,
+                             .result_wanted = r->wanted + n->results,
+                             .results = ARENA_NEW(&r->b.arena, val, n->n_results),
+                             .result_active = r->active + n->results };
     struct place outer = r->b.place;
     r->b.place = n->place;
     row->vjp_forward(&v);
@@ -252,7 +280,8 @@ static void forward_node(struct reverse *r, uint32_t i)
 static void forward_pass(struct reverse *r)
 {
     for (uint32_t i = 0; i < r->f->n_requires; i++)
-        builder_require(&r->b, copier_dim(&r->copy, r->f->requires[i].a), copier_dim(&r->copy, r->f->requires[i].b), "requirement");
+        builder_require(&r->b, copier_dim(&r->copy, r->f->requires[i].a),
+                        copier_dim(&r->copy, r->f->requires[i].b), "requirement");
     for (uint32_t i = 0; i < r->f->n_nodes; i++) forward_node(r, i);
 }
 
@@ -279,11 +308,23 @@ static void backward_node(struct reverse *r, uint32_t i)
     for (uint32_t k = 0; k < n->n_operands; k++) any_active |= active[k] = r->active[node_operands(f, n)[k]];
     if (!any_active) return;
     struct node_in in = copier_node_in(&r->copy, n);
-    val *results = ARENA_NEW(&r->b.arena, val, n->n_results), *operands = ARENA_NEW(&r->b.arena, val, n->n_operands), *out = ARENA_NEW(&r->b.arena, val, n->n_operands);
+    val *results = ARENA_NEW(&r->b.arena, val, n->n_results),
+        *operands = ARENA_NEW(&r->b.arena, val, n->n_operands),
+        *out = ARENA_NEW(&r->b.arena, val, n->n_operands);
     for (uint32_t k = 0; k < n->n_results; k++) results[k] = r->copy.values[n->results + k];
-    for (uint32_t k = 0; k < n->n_operands; k++) operands[k] = r->copy.values[node_operands(f, n)[k]], out[k] = VAL_NONE;
-    struct vjp v = { .b = &r->b, .f = f, .n = n, .symbols = r->copy.symbols, .attrs = in.attrs, .operands = operands, .active = active, .results = results,
-                     .ct = r->ct + n->results, .out = out, .saved = r->saved[i] };
+    for (uint32_t k = 0; k < n->n_operands; k++)
+        operands[k] = r->copy.values[node_operands(f, n)[k]], out[k] = VAL_NONE;
+    struct vjp v = { .b = &r->b,
+                     .f = f,
+                     .n = n,
+                     .symbols = r->copy.symbols,
+                     .attrs = in.attrs,
+                     .operands = operands,
+                     .active = active,
+                     .results = results,
+                     .ct = r->ct + n->results,
+                     .out = out,
+                     .saved = r->saved[i] };
     r->b.place = n->place;
     uint32_t first = r->b.nodes.len;
     node_row(n)->vjp(&v);
@@ -307,8 +348,10 @@ static void check_wrt(struct module *m, const struct fn *f, const bool *wrt)
 {
     for (uint32_t p = 0; p < f->n_params; p++)
         if (wrt[p] && !is_float(m, value_type(f, p)))
-            hop_throw(HOP_INVALID, "cannot differentiate with respect to parameter %u (%%%s): expected a float type, found %s", p,
-                      module_text(m, f->values[p].name), type_text(m, f->symbols, value_type(f, p)));
+            hop_throw(
+                HOP_INVALID,
+                "cannot differentiate with respect to parameter %u (%%%s): expected a float type, found %s",
+                p, module_text(m, f->values[p].name), type_text(m, f->symbols, value_type(f, p)));
 }
 
 /* Appends the cotangents of the parameters in wrt, zeros where none came. */
@@ -319,7 +362,10 @@ static uint32_t wrt_results(struct reverse *r, const bool *wrt, val *out, uint32
     return n;
 }
 
-static uint32_t *remembered_fn(struct module *m, uint32_t fn) { return arena_copy(&m->arena, &fn, sizeof fn); }
+static uint32_t *remembered_fn(struct module *m, uint32_t fn)
+{
+    return arena_copy(&m->arena, &fn, sizeof fn);
+}
 
 /* What stays between the two halves. */
 static struct saved_list *halves_list(struct module *m, const struct fn *f, const struct vjp_halves *h)
@@ -333,16 +379,21 @@ static struct saved_list *halves_list(struct module *m, const struct fn *f, cons
     for (uint32_t i = 0; i < h->n_residuals; i++) {
         bool argument = h->source_param[i] != HOP_NONE, result = h->source_result[i] != HOP_NONE;
         val v = argument ? h->source_param[i] : forward->results[result ? h->source_result[i] : extra++];
-        saved_add(m, (struct saved_value){ NULL, f->place, forward->values[v].name, value_type(forward, v), HOP_NONE, argument || result,
-                                           argument ? "an argument" : result ? "a result" : "dearer to compute again, or tagged" });
+        saved_add(m, (struct saved_value){ NULL, f->place, forward->values[v].name, value_type(forward, v),
+                                           HOP_NONE, argument || result,
+                                           argument ? "an argument"
+                                           : result ? "a result"
+                                                    : "dearer to compute again, or tagged" });
     }
     m->saved_now = around;
     return list;
 }
 
-/* The two halves in one function again, what backward runs again kept apart by a barrier: (x…, ct…) -> (y…, ct of wrt…), or without `cts` (x…) -> (y… if `value`, gradients of
- * the first result). HOP_NONE: no tag asks for it, or sizes that only f knows would have to be named. */
-static uint32_t joined_halves(struct module *m, const struct fn *f, const bool *wrt, const bool *wanted, bool cts, bool value)
+/* The two halves in one function again, what backward runs again kept apart by a barrier: (x…, ct…) -> (y…,
+ * ct of wrt…), or without `cts` (x…) -> (y… if `value`, gradients of the first result). HOP_NONE: no tag asks
+ * for it, or sizes that only f knows would have to be named. */
+static uint32_t joined_halves(struct module *m, const struct fn *f, const bool *wrt, const bool *wanted,
+                              bool cts, bool value)
 {
     if (!partition_recomputes(f)) return HOP_NONE;
     const struct vjp_halves *h = vjp_split_whole(m, f->id, wrt, wanted);
@@ -350,29 +401,43 @@ static uint32_t joined_halves(struct module *m, const struct fn *f, const bool *
     for (uint32_t k = 0; k < f->n_results && cts; k++) {
         struct type t = type_get(m, value_type(f, f->results[k]));
         for (uint32_t i = 0; i < t.rank; i++)
-            if (dim_mentions(m, t.dims[i], symbol_at_least, &(uint32_t){ f->n_outer_symbols })) return HOP_NONE;
+            if (dim_mentions(m, t.dims[i], symbol_at_least, &(uint32_t){ f->n_outer_symbols }))
+                return HOP_NONE;
     }
     if (!h->guarded) return HOP_NONE;
     m->saved_last = halves_list(m, f, h);
     struct builder b;
     builder_begin(&b, m, f);
-    val *params = ARENA_NEW(&b.arena, val, f->n_params), *ct = ARENA_NEW(&b.arena, val, f->n_results), *all = ARENA_NEW(&b.arena, val, forward->n_results);
-    val *args = ARENA_NEW(&b.arena, val, back->n_params), *out = ARENA_NEW(&b.arena, val, f->n_results + f->n_params);
-    for (uint32_t p = 0; p < f->n_params; p++) params[p] = builder_param(&b, value_type(f, p), f->values[p].name);
-    for (uint32_t k = 0; k < f->n_results; k++) ct[k] = cts && is_float(m, value_type(f, f->results[k])) ? builder_param(&b, value_type(f, f->results[k]), 0) : VAL_NONE;
+    val *params = ARENA_NEW(&b.arena, val, f->n_params), *ct = ARENA_NEW(&b.arena, val, f->n_results),
+        *all = ARENA_NEW(&b.arena, val, forward->n_results);
+    val *args = ARENA_NEW(&b.arena, val, back->n_params),
+        *out = ARENA_NEW(&b.arena, val, f->n_results + f->n_params);
+    for (uint32_t p = 0; p < f->n_params; p++)
+        params[p] = builder_param(&b, value_type(f, p), f->values[p].name);
+    for (uint32_t k = 0; k < f->n_results; k++)
+        ct[k] = cts && is_float(m, value_type(f, f->results[k]))
+                    ? builder_param(&b, value_type(f, f->results[k]), 0)
+                    : VAL_NONE;
     inline_function(&b, h->forward, NULL, params, all);
     uint32_t extra = f->n_results, n = h->n_residuals, from = 0;
     for (uint32_t i = 0; i < n; i++)
-        args[i] = h->source_param[i] != HOP_NONE ? params[h->source_param[i]] : all[h->source_result[i] != HOP_NONE ? h->source_result[i] : extra++];
+        args[i] = h->source_param[i] != HOP_NONE
+                      ? params[h->source_param[i]]
+                      : all[h->source_result[i] != HOP_NONE ? h->source_result[i] : extra++];
     val first = n ? emit(&b, OP_barrier, args, n, NULL) : VAL_NONE;
     for (uint32_t i = 0; i < n; i++) args[i] = first + i;
     for (uint32_t k = 0; k < f->n_results; k++)
         if (h->ct_result[k]) args[n++] = ct[k] != VAL_NONE ? ct[k] : emit_full_like(&b, all[k], k == 0);
     dim *dims = ARENA_NEW(&b.arena, dim, back->n_outer_symbols); /* sizes of residuals are found from them */
-    for (uint32_t k = 0; k < back->n_outer_symbols; k++) dims[k] = k < f->n_outer_symbols ? dim_symbol(m, k) : HOP_NONE;
+    for (uint32_t k = 0; k < back->n_outer_symbols; k++)
+        dims[k] = k < f->n_outer_symbols ? dim_symbol(m, k) : HOP_NONE;
     struct region_in region = { h->backward, args, n, dims };
     struct attr attrs[1] = { A_NONE };
-    val found = builder_node(&b, &(struct node_in){ .op = OP_invoke_subgraph, .groups = (const uint32_t[1]){ 0 }, .attrs = attrs, .regions = &region, .n_regions = 1 });
+    val found = builder_node(&b, &(struct node_in){ .op = OP_invoke_subgraph,
+                                                    .groups = (const uint32_t[1]){ 0 },
+                                                    .attrs = attrs,
+                                                    .regions = &region,
+                                                    .n_regions = 1 });
     for (n = 0; n < f->n_results && (cts || value); n++) out[n] = all[n];
     for (uint32_t p = 0; p < f->n_params; p++) {
         val given = h->ct_param[p] ? found + from++ : VAL_NONE;
@@ -420,7 +485,8 @@ uint32_t grad_function(struct module *m, uint32_t fn, const bool *wrt, bool valu
     check_wrt(m, f, wrt);
     struct type first = f->n_results ? type_get(m, value_type(f, f->results[0])) : (struct type){ 0 };
     if (!f->n_results || first.rank || !dtype_is_float((enum dtype)first.dtype))
-        hop_throw(HOP_INVALID, "gradient of @%s: its first result must be a float scalar, found %s", module_text(m, f->name),
+        hop_throw(HOP_INVALID, "gradient of @%s: its first result must be a float scalar, found %s",
+                  module_text(m, f->name),
                   f->n_results ? type_text(m, f->symbols, value_type(f, f->results[0])) : "no result");
     struct reverse r;
     bool *wanted = ARENA_ZNEW(&m->arena, bool, f->n_results);
@@ -466,14 +532,16 @@ void vjp_active_results(struct module *m, uint32_t fn, const bool *active, bool 
     if (f->n_results) memcpy(results, known, f->n_results);
 }
 
-/* A function that calls others several times keeps what each of these calls keeps, and so on inwards: far more than it has nodes. Then it is run again. */
+/* A function that calls others several times keeps what each of these calls keeps, and so on inwards: far
+ * more than it has nodes. Then it is run again. */
 static bool keeps_too_much(const struct fn *f, const struct vjp_halves *h)
 {
     enum { MANY = 256, PER_NODE = 16 };
     return h->n_residuals > MANY && h->n_residuals / PER_NODE > f->n_nodes;
 }
 
-static const struct vjp_halves *split(struct module *m, uint32_t fn, const bool *active, const bool *wanted, uint32_t n_costly, bool recompute, bool whole)
+static const struct vjp_halves *split(struct module *m, uint32_t fn, const bool *active, const bool *wanted,
+                                      uint32_t n_costly, bool recompute, bool whole)
 {
     uint64_t word = (uint64_t)n_costly << 2 | (uint64_t)whole << 1 | recompute;
     const struct fn *f = module_fn(m, fn);
@@ -505,7 +573,15 @@ static const struct vjp_halves *split(struct module *m, uint32_t fn, const bool 
         if (r.active[p] && r.ct[p] != VAL_NONE) out->ct_param[p] = true, results[n_results++] = r.ct[p];
     list_end(&r);
     out->saved = r.list;
-    struct joint joint = { builder_finish(&r.b, results, n_results), n_forward, f->n_params, f->n_results, ct_of, f->n_outer_symbols, n_costly, recompute, whole };
+    struct joint joint = { builder_finish(&r.b, results, n_results),
+                           n_forward,
+                           f->n_params,
+                           f->n_results,
+                           ct_of,
+                           f->n_outer_symbols,
+                           n_costly,
+                           recompute,
+                           whole };
     partition_joint(m, f, &joint, out);
     if (!recompute && !whole && keeps_too_much(f, out)) {
         *out = *split(m, fn, active, wanted, n_costly, true, false);
@@ -515,8 +591,13 @@ static const struct vjp_halves *split(struct module *m, uint32_t fn, const bool 
     return out;
 }
 
-const struct vjp_halves *vjp_split(struct module *m, uint32_t fn, const bool *active, const bool *wanted, uint32_t n_costly, bool recompute)
+const struct vjp_halves *vjp_split(struct module *m, uint32_t fn, const bool *active, const bool *wanted,
+                                   uint32_t n_costly, bool recompute)
 {
     return split(m, fn, active, wanted, n_costly, recompute, false);
 }
-const struct vjp_halves *vjp_split_whole(struct module *m, uint32_t fn, const bool *active, const bool *wanted) { return split(m, fn, active, wanted, 0, false, true); }
+const struct vjp_halves *vjp_split_whole(struct module *m, uint32_t fn, const bool *active,
+                                         const bool *wanted)
+{
+    return split(m, fn, active, wanted, 0, false, true);
+}

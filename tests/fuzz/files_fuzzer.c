@@ -1,5 +1,6 @@
-/* Any bytes as a tensor file: the first byte chooses .npy, .npz or .safetensors. A file is refused or read; then its tensors are what a tensor must be, no larger
- * than the file justifies, and nothing stays allocated. */
+/* Any bytes as a tensor file: the first byte chooses .npy, .npz or .safetensors. A file is refused or read;
+ * then its tensors are what a tensor must be, no larger than the file justifies, and nothing stays allocated.
+ */
 #include "fuzz.h"
 #include "io/io.h"
 
@@ -22,7 +23,8 @@ static void read_file(void *ctx)
         uint64_t sum = 0;
         for (uint32_t d = 0; d < t->rank; d++) count *= t->dims[d];
         size_t bytes = (size_t)t->count * dtype_info[t->dtype].size;
-        MUST(count == t->count && t->rank <= MAX_RANK && t->dtype < DT_COUNT, "the tensor contradicts itself");
+        MUST(count == t->count && t->rank <= MAX_RANK && t->dtype < DT_COUNT,
+             "the tensor contradicts itself");
         MUST(bytes <= in->size * LARGEST_RATIO, "the tensor is larger than the file can be");
         for (size_t k = 0; k < bytes; k++) sum += ((const uint8_t *)t->data)[k]; /* every byte is there */
         MUST(t->dtype != DT_BOOL || sum <= bytes, "a bool is neither 0 nor 1");
@@ -39,7 +41,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct input in = { data + 1, size - 1, formats[data[0] % HOP_COUNT(formats)] };
     int64_t live = hop_live_allocations();
     hop_status status = fuzz_attempt(read_file, &in);
-    MUST(status == HOP_OK || status == HOP_INVALID || status == HOP_NOMEM, "status %d: %s", status, hop_message());
-    MUST(hop_live_allocations() == live, "%lld allocations are left", (long long)(hop_live_allocations() - live));
+    MUST(status == HOP_OK || status == HOP_INVALID || status == HOP_NOMEM, "status %d: %s", status,
+         hop_message());
+    MUST(hop_live_allocations() == live, "%lld allocations are left",
+         (long long)(hop_live_allocations() - live));
     return 0;
 }

@@ -1,6 +1,8 @@
-/* Forged entries of the cache, as if their checksums were right: images of executables and objects of machine code. The first byte chooses: changes to a good image
- * (a place in two bytes and a value each), a whole image, a whole object, an entry. What is accepted is run with nothing in the place of its code, on arguments that
- * fit and on ones that do not: what a run does before and after the code is what the image says. */
+/* Forged entries of the cache, as if their checksums were right: images of executables and objects of machine
+ * code. The first byte chooses: changes to a good image (a place in two bytes and a value each), a whole
+ * image, a whole object, an entry. What is accepted is run with nothing in the place of its code, on
+ * arguments that fit and on ones that do not: what a run does before and after the code is what the image
+ * says. */
 #include "fuzz.h"
 #include "emit/emit.h"
 #include "ir/text.h"
@@ -12,8 +14,10 @@
 static const char program[] =
     "hop 1\nconst @k: f32[3] = [1, 2, 3]\n"
     "fn @main[T in 1..100](%x: f32[T], %y: f32[2*T]) -> (f32[T], f32[T, 3], f32[]) effects(check, io) {\n"
-    "  %k = constant {value = @k} ()\n  %k2 = add(%k, %k)\n  %b = broadcast {dims = [T, 3], at = [1]} (%k2)\n  %s = sum(%x)\n"
-    "  %z = full {value = 0, dims = [], dtype = f32}\n  %p = gt(%s, %z)\n  check {message = \"positive\"} (%p, %s)\n"
+    "  %k = constant {value = @k} ()\n  %k2 = add(%k, %k)\n  %b = broadcast {dims = [T, 3], at = [1]} "
+    "(%k2)\n  %s = sum(%x)\n"
+    "  %z = full {value = 0, dims = [], dtype = f32}\n  %p = gt(%s, %z)\n  check {message = \"positive\"} "
+    "(%p, %s)\n"
     "  print {format = \"s={}\"} (%s)\n  %n = neg(%x)\n  %t = sum(%y)\n  return %n, %b, %t\n}\n";
 
 static struct {
@@ -24,7 +28,10 @@ static struct {
     struct text image;
 } good;
 
-static int32_t no_code(void *rt, void **buffers, int64_t *symbols) { return (void)rt, (void)buffers, (void)symbols, HOP_OK; }
+static int32_t no_code(void *rt, void **buffers, int64_t *symbols)
+{
+    return (void)rt, (void)buffers, (void)symbols, HOP_OK;
+}
 
 static void prepare(void *ctx)
 {
@@ -90,7 +97,8 @@ static void try_object(const uint8_t *data, size_t size)
     struct loaded l;
     char error[512];
     size_t used;
-    for (size_t i = 0; i < HOP_COUNT(machines); i++) object_place(data, size, machines[i], room, sizeof room, 0x7f0000000000, &used, &l, error);
+    for (size_t i = 0; i < HOP_COUNT(machines); i++)
+        object_place(data, size, machines[i], room, sizeof room, 0x7f0000000000, &used, &l, error);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -104,7 +112,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     switch (data[0] % 4) {
     case 0:
         memcpy(aligned, good.image.data, good.image.len);
-        for (size_t i = 1; i + 3 <= size; i += 3) aligned[(data[i] << 8 | data[i + 1]) % good.image.len] = data[i + 2];
+        for (size_t i = 1; i + 3 <= size; i += 3)
+            aligned[(data[i] << 8 | data[i + 1]) % good.image.len] = data[i + 2];
         b.size = good.image.len;
         fuzz_attempt(read_image, &b);
         break;
@@ -113,7 +122,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     default: cache_entry_valid(aligned, size - 1); break;
     }
     arena_free(&good.m->scratch); /* texts of places are made there */
-    MUST(hop_live_allocations() <= live, "%lld allocations are left", (long long)(hop_live_allocations() - live));
+    MUST(hop_live_allocations() <= live, "%lld allocations are left",
+         (long long)(hop_live_allocations() - live));
     free(memory);
     return 0;
 }

@@ -1,5 +1,6 @@
-/* Any names: the input's lines become the name of a function, of its parameters and results, a message, a format and the name of a callback. The program reads back
- * from its print, and the C that is emitted has the same tokens as that of a program with plain names, but for what identifiers are called and strings say. */
+/* Any names: the input's lines become the name of a function, of its parameters and results, a message, a
+ * format and the name of a callback. The program reads back from its print, and the C that is emitted has the
+ * same tokens as that of a program with plain names, but for what identifiers are called and strings say. */
 #include "fuzz.h"
 #include "cli/cc.h"
 #include "cli/cli.h"
@@ -24,13 +25,21 @@ struct program {
 
 static void put_program(struct program *p, const uint8_t *names[NAMES], const size_t lengths[NAMES])
 {
-    static const char body[] = ": f64[], %last: i32[]) -> (f32[T], f64[]) effects(check, io) {\n  %z = full {value = 0, dims = [], dtype = i32}\n"
+    static const char body[] = ": f64[], %last: i32[]) -> (f32[T], f64[]) effects(check, io) {\n  %z = full "
+                               "{value = 0, dims = [], dtype = i32}\n"
                                "  %c = ge(%last, %z)\n  check {message = ";
-    static const char *const parts[] = { "hop 1\nfn @", "(%", ": f32[T], %", body, "} (%c, %last)\n  print {format = ", "} (%last)\n  callback {name = ", "} (%last)\n" };
+    static const char *const parts[] = { "hop 1\nfn @",
+                                         "(%",
+                                         ": f32[T], %",
+                                         body,
+                                         "} (%c, %last)\n  print {format = ",
+                                         "} (%last)\n  callback {name = ",
+                                         "} (%last)\n" };
     p->text.arena = p->source.arena = p->header.arena = &p->arena;
     for (int i = 0; i < NAMES; i++) text_str(&p->text, parts[i]), put_escaped(&p->text, names[i], lengths[i]);
     text_str(&p->text, parts[NAMES]);
-    text_str(&p->text, "  %r = neg(%"), put_escaped(&p->text, names[1], lengths[1]), text_str(&p->text, ")\n  %q = neg(%"), put_escaped(&p->text, names[2], lengths[2]);
+    text_str(&p->text, "  %r = neg(%"), put_escaped(&p->text, names[1], lengths[1]),
+        text_str(&p->text, ")\n  %q = neg(%"), put_escaped(&p->text, names[2], lengths[2]);
     text_str(&p->text, ")\n  return %r, %q\n}\n");
 }
 
@@ -45,7 +54,9 @@ static void emit_program(void *ctx)
     hop_cleanup_push(module_free, second);
     uint32_t fn = 0;
     while (!module_fn(p->m, fn)->name) fn++;
-    MUST(!strcmp(module_text(p->m, module_fn(p->m, fn)->name), module_text(second, module_fn(second, 0)->name)), "the name is another after printing");
+    MUST(!strcmp(module_text(p->m, module_fn(p->m, fn)->name),
+                 module_text(second, module_fn(second, 0)->name)),
+         "the name is another after printing");
     hop_cleanup_pop(second);
     module_free(second);
     struct lp *lp = emit_lower(p->m, fn, &passes);
@@ -57,7 +68,8 @@ static void emit_program(void *ctx)
     struct text json = { .arena = &p->arena };
     json_string(&json, module_text(p->m, module_fn(p->m, fn)->name));
     for (size_t i = 1; i + 1 < json.len; i++) {
-        MUST((unsigned char)json.data[i] >= 32 && json.data[i] != '"', "JSON with byte %d inside a string", json.data[i]);
+        MUST((unsigned char)json.data[i] >= 32 && json.data[i] != '"', "JSON with byte %d inside a string",
+             json.data[i]);
         i += json.data[i] == '\\';
     }
     hop_cleanup_pop(lp);
@@ -68,7 +80,10 @@ static void emit_program(void *ctx)
 
 enum token { END, WORD, NUMBER, STRING, OTHER };
 
-static bool is_word(char c) { return c == '_' || ((c | 32) >= 'a' && (c | 32) <= 'z') || (c >= '0' && c <= '9'); }
+static bool is_word(char c)
+{
+    return c == '_' || ((c | 32) >= 'a' && (c | 32) <= 'z') || (c >= '0' && c <= '9');
+}
 
 static enum token next(const char **at, const char **begin)
 {
@@ -79,20 +94,25 @@ static enum token next(const char **at, const char **begin)
         if (p[0] == '/' && p[1] == '*') {
             const char *end = strstr(p + 2, "*/");
             MUST(end, "a comment that does not end");
-            for (const char *c = p; c < end; c++) MUST(*c != '\\' && strncmp(c, "??", 2), "a comment with a backslash or a trigraph");
+            for (const char *c = p; c < end; c++)
+                MUST(*c != '\\' && strncmp(c, "??", 2), "a comment with a backslash or a trigraph");
             p = end + 2;
         } else if (p[0] == '/' && p[1] == '/') MUST(false, "a comment to the end of the line");
         else break;
     }
     *begin = p;
-    enum token kind = !*p ? END : is_word(*p) ? (*p >= '0' && *p <= '9' ? NUMBER : WORD) : *p == '"' ? STRING : OTHER;
+    enum token kind = !*p           ? END
+                      : is_word(*p) ? (*p >= '0' && *p <= '9' ? NUMBER : WORD)
+                      : *p == '"'   ? STRING
+                                    : OTHER;
     if (kind == STRING) {
         for (p++; *p != '"'; p++) {
             MUST(*p && *p != '\n' && strncmp(p, "??", 2), "a string that does not end, or with a trigraph");
             p += *p == '\\';
         }
         p++;
-    } else if (kind == WORD || kind == NUMBER) while (is_word(*p)) p++;
+    } else if (kind == WORD || kind == NUMBER)
+        while (is_word(*p)) p++;
     else if (kind == OTHER) p++;
     *at = p;
     return kind;
@@ -106,7 +126,8 @@ static void same_tokens(const char *x, const char *y)
         MUST(kx == ky, "the text has other tokens than with plain names: %.40s", bx);
         if (kx == END) return;
         bool same = x - bx == y - by && !memcmp(bx, by, (size_t)(x - bx));
-        MUST(same || kx == WORD || kx == STRING, "the text has other tokens than with plain names: %.40s", bx);
+        MUST(same || kx == WORD || kx == STRING, "the text has other tokens than with plain names: %.40s",
+             bx);
     }
 }
 
@@ -115,7 +136,8 @@ static struct program plain;
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
     (void)argc, (void)argv;
-    const uint8_t *names[NAMES] = { (const uint8_t *)"f", (const uint8_t *)"a", (const uint8_t *)"b", (const uint8_t *)"m", (const uint8_t *)"p", (const uint8_t *)"c" };
+    const uint8_t *names[NAMES] = { (const uint8_t *)"f", (const uint8_t *)"a", (const uint8_t *)"b",
+                                    (const uint8_t *)"m", (const uint8_t *)"p", (const uint8_t *)"c" };
     put_program(&plain, names, (const size_t[NAMES]){ 1, 1, 1, 1, 1, 1 });
     MUST(!fuzz_attempt(emit_program, &plain), "%s", hop_message());
     return 0;
@@ -126,7 +148,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     const uint8_t *names[NAMES];
     size_t lengths[NAMES], at = 0;
     struct program p = { 0 };
-    for (int i = 0; i < NAMES; i++) { /* a byte 0x1e ends a name; the last one is used again when there are no more */
+    for (int i = 0; i < NAMES;
+         i++) { /* a byte 0x1e ends a name; the last one is used again when there are no more */
         names[i] = data + at;
         lengths[i] = 0;
         while (at < size && data[at] != 0x1e) lengths[i]++, at++;

@@ -1,5 +1,7 @@
-/* Any text: what can be read verifies and reads back from its print; its functions are interpreted for a while, transformed, simplified (the same bits), lowered and
- * emitted as C. Errors are statuses, never crashes. The mutator knows tokens and lines, so that more texts can be read than bytes by chance would give. */
+/* Any text: what can be read verifies and reads back from its print; its functions are interpreted for a
+ * while, transformed, simplified (the same bits), lowered and emitted as C. Errors are statuses, never
+ * crashes. The mutator knows tokens and lines, so that more texts can be read than bytes by chance would
+ * give. */
 #include "fuzz.h"
 #include "cli/cc.h"
 #include "emit/c99.h"
@@ -26,12 +28,15 @@ static bool is_small(struct module *m, const struct fn *f)
 {
     int64_t symbols[64];
     if (f->n_symbols > HOP_COUNT(symbols) || f->n_results > 8) return false;
-    for (uint32_t i = 0; i < f->n_symbols; i++) symbols[i] = HOP_MIN(HOP_MAX(f->symbols[i].lo, SIZE), f->symbols[i].hi);
+    for (uint32_t i = 0; i < f->n_symbols; i++)
+        symbols[i] = HOP_MIN(HOP_MAX(f->symbols[i].lo, SIZE), f->symbols[i].hi);
     for (uint32_t v = 0; v < f->n_values; v++) {
         struct type t = type_get(m, value_type(f, v));
         int64_t count = 1;
         for (uint32_t d = 0; d < t.rank; d++)
-            if (__builtin_mul_overflow(count, HOP_MAX(dim_eval(m, t.dims[d], symbols), 0), &count) || count > MOST_ELEMENTS) return false;
+            if (__builtin_mul_overflow(count, HOP_MAX(dim_eval(m, t.dims[d], symbols), 0), &count) ||
+                count > MOST_ELEMENTS)
+                return false;
     }
     return true;
 }
@@ -55,7 +60,10 @@ static void print_and_read(void *ctx)
     arena_free(&arena);
 }
 
-static void no_call(void *ctx, const char *name, struct tensor *const *args, uint32_t n) { (void)ctx, (void)name, (void)args, (void)n; }
+static void no_call(void *ctx, const char *name, struct tensor *const *args, uint32_t n)
+{
+    (void)ctx, (void)name, (void)args, (void)n;
+}
 
 static void interpret(void *ctx)
 {
@@ -67,7 +75,8 @@ static void interpret(void *ctx)
     in->ran = false;
     if (f->n_params > HOP_COUNT(args) || !is_small(in->m, f)) return;
     int64_t symbols[64];
-    for (uint32_t i = 0; i < f->n_symbols; i++) symbols[i] = HOP_MIN(HOP_MAX(f->symbols[i].lo, SIZE), f->symbols[i].hi);
+    for (uint32_t i = 0; i < f->n_symbols; i++)
+        symbols[i] = HOP_MIN(HOP_MAX(f->symbols[i].lo, SIZE), f->symbols[i].hi);
     for (uint32_t p = 0; p < f->n_params; p++) {
         struct type t = type_get(in->m, value_type(f, p));
         int64_t shape[MAX_RANK];
@@ -75,7 +84,11 @@ static void interpret(void *ctx)
         struct tensor *x = args[p] = tensor_new((enum dtype)t.dtype, t.rank, shape);
         hop_cleanup_push(tensor_free, x);
         for (int64_t i = 0; i < x->count; i++) {
-            uint64_t bits = dtype_is_float((enum dtype)t.dtype) ? (t.dtype == DT_F64 ? 0x3fe0000000000000u : t.dtype == DT_F32 ? 0x3f000000u : t.dtype == DT_F16 ? 0x3800u : 0x3f00u) : (uint64_t)(i & 1);
+            uint64_t bits = dtype_is_float((enum dtype)t.dtype) ? (t.dtype == DT_F64   ? 0x3fe0000000000000u
+                                                                   : t.dtype == DT_F32 ? 0x3f000000u
+                                                                   : t.dtype == DT_F16 ? 0x3800u
+                                                                                       : 0x3f00u)
+                                                                : (uint64_t)(i & 1);
             memcpy((char *)x->data + (size_t)i * dtype_info[t.dtype].size, &bits, dtype_info[t.dtype].size);
         }
     }
@@ -105,7 +118,8 @@ static void simplified(void *ctx)
     }
     for (uint32_t k = 0; k < module_fn(in->m, in->fn)->n_results; k++) {
         const struct tensor *x = in->results[k], *y = after.results[k];
-        bool same = x->dtype == y->dtype && x->rank == y->rank && x->count == y->count && (!x->count || !memcmp(x->data, y->data, (size_t)x->count * dtype_info[x->dtype].size));
+        bool same = x->dtype == y->dtype && x->rank == y->rank && x->count == y->count &&
+                    (!x->count || !memcmp(x->data, y->data, (size_t)x->count * dtype_info[x->dtype].size));
         MUST(same, "the passes change result %u", k);
     }
     drop_results(&after);
@@ -135,7 +149,8 @@ static void gradient(void *ctx)
     struct input *in = ctx;
     const struct fn *f = module_fn(in->m, in->fn);
     bool wrt[64] = { false }, any = false;
-    for (uint32_t p = 0; p < f->n_params && p < 64; p++) any |= wrt[p] = dtype_is_float((enum dtype)type_get(in->m, value_type(f, p)).dtype);
+    for (uint32_t p = 0; p < f->n_params && p < 64; p++)
+        any |= wrt[p] = dtype_is_float((enum dtype)type_get(in->m, value_type(f, p)).dtype);
     if (any && f->n_params <= 64) in->fn = vjp_function(in->m, visible_function(in->m, in->fn), wrt);
 }
 
@@ -144,7 +159,8 @@ static void tangent(void *ctx)
     struct input *in = ctx;
     const struct fn *f = module_fn(in->m, in->fn);
     bool active[64] = { false }, *found = calloc(f->n_results + 1, 1);
-    for (uint32_t p = 0; p < f->n_params && p < 64; p++) active[p] = dtype_is_float((enum dtype)type_get(in->m, value_type(f, p)).dtype);
+    for (uint32_t p = 0; p < f->n_params && p < 64; p++)
+        active[p] = dtype_is_float((enum dtype)type_get(in->m, value_type(f, p)).dtype);
     hop_cleanup_push(free, found);
     if (f->n_params <= 64) in->fn = jvp_function(in->m, visible_function(in->m, in->fn), active, found);
     hop_cleanup_pop(found);
@@ -156,7 +172,8 @@ static void lanes(void *ctx)
     struct input *in = ctx;
     const struct fn *f = module_fn(in->m, in->fn);
     int in_axes[64] = { 0 }, out_axes[64] = { 0 };
-    if (f->n_params && f->n_params <= 64 && f->n_results <= 64) in->fn = vmap_function(in->m, visible_function(in->m, in->fn), in_axes, out_axes);
+    if (f->n_params && f->n_params <= 64 && f->n_results <= 64)
+        in->fn = vmap_function(in->m, visible_function(in->m, in->fn), in_axes, out_axes);
 }
 
 static void everything_of(struct module *m, uint32_t fn)
@@ -181,33 +198,98 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct input in = { .text = text, .size = size };
     int64_t live = hop_live_allocations();
     if (!fuzz_attempt(read_text, &in)) {
-        MUST(!fuzz_attempt(print_and_read, &in), "a text that was read does not read back: %s", hop_message());
+        MUST(!fuzz_attempt(print_and_read, &in), "a text that was read does not read back: %s",
+             hop_message());
         uint32_t named = 0, n = in.m->fns.len;
         for (uint32_t i = 0; i < n && named < MOST_FUNCTIONS; i++)
             if (module_fn(in.m, i)->name) everything_of(in.m, i), named++;
         module_free(in.m);
     }
-    MUST(hop_live_allocations() == live, "%lld allocations are left", (long long)(hop_live_allocations() - live));
+    MUST(hop_live_allocations() == live, "%lld allocations are left",
+         (long long)(hop_live_allocations() - live));
     free(text);
     return 0;
 }
 
 /* ---- the mutator ---- */
 
-static uint64_t draw(uint64_t *state) { return (*state = *state * 6364136223846793005u + 1442695040888963407u) >> 33; }
+static uint64_t draw(uint64_t *state)
+{
+    return (*state = *state * 6364136223846793005u + 1442695040888963407u) >> 33;
+}
 
 static const char *word(uint64_t *state)
 {
     static const char *const words[] = {
-        "f32", "f64", "i32", "i64", "u8", "u64", "bool", "bf16", "f16", "[]", "[T]", "[2]", "[T, 3]", "[0]", "0", "1", "-1", "2", "9223372036854775807", "-9223372036854775808", "0.5", "inf", "nan",
-        "true", "false", "fn @f(", "return", "next(", "stack(", "carry(", "over(", "with(", "yield(", "cond", "from(", "to(", "mut ", "new ", "effects(check, io)", "const @k: ", "test @f {",
-        "{value = ", "dims = [", "dtype = ", "max_trips = ", "in 0..9", " // ", " % ", " * ", " + ", "min(", "max(", "->", "%x", "%y", "%a", "%0", "\"\\x41\"", "dim ", "expect 0 = ",
+        "f32",
+        "f64",
+        "i32",
+        "i64",
+        "u8",
+        "u64",
+        "bool",
+        "bf16",
+        "f16",
+        "[]",
+        "[T]",
+        "[2]",
+        "[T, 3]",
+        "[0]",
+        "0",
+        "1",
+        "-1",
+        "2",
+        "9223372036854775807",
+        "-9223372036854775808",
+        "0.5",
+        "inf",
+        "nan",
+        "true",
+        "false",
+        "fn @f(",
+        "return",
+        "next(",
+        "stack(",
+        "carry(",
+        "over(",
+        "with(",
+        "yield(",
+        "cond",
+        "from(",
+        "to(",
+        "mut ",
+        "new ",
+        "effects(check, io)",
+        "const @k: ",
+        "test @f {",
+        "{value = ",
+        "dims = [",
+        "dtype = ",
+        "max_trips = ",
+        "in 0..9",
+        " // ",
+        " % ",
+        " * ",
+        " + ",
+        "min(",
+        "max(",
+        "->",
+        "%x",
+        "%y",
+        "%a",
+        "%0",
+        "\"\\x41\"",
+        "dim ",
+        "expect 0 = ",
     };
     uint64_t k = draw(state) % (HOP_COUNT(words) + OP_COUNT);
     return k < HOP_COUNT(words) ? words[k] : op_table[k - HOP_COUNT(words)]->name;
 }
 
-static bool in_word(uint8_t c) { return c == '_' || c == '%' || c == '@' || (c | 32) - 'a' < 26u || c - '0' < 10u; }
+static bool in_word(uint8_t c)
+{
+    return c == '_' || c == '%' || c == '@' || (c | 32) - 'a' < 26u || c - '0' < 10u;
+}
 
 static void token_at(const uint8_t *data, size_t size, size_t *begin, size_t *end)
 {
@@ -224,7 +306,8 @@ static void line_at(const uint8_t *data, size_t size, size_t *begin, size_t *end
 }
 
 /* Puts `n` bytes in the place of data[begin..end). */
-static size_t splice(uint8_t *data, size_t size, size_t most, size_t begin, size_t end, const uint8_t *with, size_t n)
+static size_t splice(uint8_t *data, size_t size, size_t most, size_t begin, size_t end, const uint8_t *with,
+                     size_t n)
 {
     if (size - (end - begin) + n > most) return size;
     memmove(data + begin + n, data + end, size - end);
@@ -259,8 +342,6 @@ size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t most, unsigned
     case 4: /* a line less */
         line_at(data, size, &begin, &end);
         return splice(data, size, most, begin, end, copy, 0);
-    default:
-        token_at(data, size, &begin, &end);
-        return splice(data, size, most, begin, end, copy, 0);
+    default: token_at(data, size, &begin, &end); return splice(data, size, most, begin, end, copy, 0);
     }
 }
