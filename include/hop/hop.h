@@ -272,25 +272,21 @@ HOP_DIM_OPERATORS(HOP_DECLARE)
 
 /* One operand. The float functions take integers as f32; round takes halves to the even number; isnan, isinf
  * and isfinite give bool; not, popcount and count_leading_zeros work on bits. */
+/* clang-format off */
 #define HOP_UNARY_OPERATORS(X) \
-    X(neg) \
-    X(abs) \
-    X(sign) \
-    X(floor) \
-    X(exp) X(expm1) X(log) X(log1p) X(sqrt) X(rsqrt) X(sin) X(cos) X(tanh) X(sigmoid) X(not) \
-        X(stop_gradient) X(ceil) X(trunc) X(round) X(exp2) X(log2) X(cbrt) X(tan) X(asin) X(acos) X(atan) \
-            X(sinh) X(cosh) X(asinh) X(acosh) X(atanh) X(erf) X(erfc) X(isnan) X(isinf) X(isfinite) \
-                X(popcount) X(count_leading_zeros)
+    X(neg) X(abs) X(sign) X(floor) X(exp) X(expm1) X(log) X(log1p) X(sqrt) X(rsqrt) X(sin) X(cos) X(tanh) \
+    X(sigmoid) X(not) X(stop_gradient) X(ceil) X(trunc) X(round) X(exp2) X(log2) X(cbrt) X(tan) X(asin) \
+    X(acos) X(atan) X(sinh) X(cosh) X(asinh) X(acosh) X(atanh) X(erf) X(erfc) X(isnan) X(isinf) \
+    X(isfinite) X(popcount) X(count_leading_zeros)
+/* clang-format on */
 /* Two operands. Integers: div truncates and gives 0 for a division by 0, rem has the sign of x; floor_div
  * rounds down, mod has the sign of y; and, or, xor and shifts work on bits: shift_right copies the sign, a
  * shift by the width or more, or by less than 0, leaves nothing else. atan2 takes the height first. */
+/* clang-format off */
 #define HOP_BINARY_OPERATORS(X) \
-    X(add) \
-    X(sub) \
-    X(mul) \
-    X(div) \
-    X(rem) X(pow) X(max) X(min) X(eq) X(ne) X(lt) X(le) X(gt) X(ge) X(and) X(or) X(floor_div) X(mod) \
-        X(atan2) X(hypot) X(copysign) X(xor) X(shift_left) X(shift_right)
+    X(add) X(sub) X(mul) X(div) X(rem) X(pow) X(max) X(min) X(eq) X(ne) X(lt) X(le) X(gt) X(ge) X(and) \
+    X(or) X(floor_div) X(mod) X(atan2) X(hypot) X(copysign) X(xor) X(shift_left) X(shift_right)
+/* clang-format on */
 
 #define HOP_DECLARE(name) hop_val hop_##name##_at(hop_place at, hop_val x);
 HOP_UNARY_OPERATORS(HOP_DECLARE)

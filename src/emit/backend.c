@@ -156,10 +156,11 @@ bool backend_code(uintptr_t *first, uintptr_t *end)
 int native_compile(const struct emit_backend *b, const struct lp *p, const struct emit_options *o,
                    struct native *out, char error[512])
 {
-    if (b->compile(p, o, out, error)) return 1;
-    if (!object_load(out->object, out->object_bytes, &out->code, error)) return 0;
-    native_free(out);
-    return 1;
+    int status = b->compile(p, o, out, error);
+    if (status) return status;
+    status = object_load(out->object, out->object_bytes, &out->code, error);
+    if (status) native_free(out);
+    return status;
 }
 
 void native_free(struct native *n)

@@ -50,9 +50,9 @@ bool backend_code(uintptr_t *first, uintptr_t *end);
 /* The file that backend_get loads, found without loading it; NULL when there is none. */
 const char *backend_path(void);
 
-/* Loads an object made for this machine: 0, or non-zero with a message. Nothing is thrown and no memory but
- * the mapping is taken. Sections that hold addresses or can be written, relocations and outside names that
- * the back end's objects have no use for are errors. */
+/* Loads an object made for this machine: EMIT_OK, or another with a message. Nothing is thrown and no memory
+ * but the mapping is taken. Sections that hold addresses or can be written, relocations and outside names
+ * that the back end's objects have no use for are errors. */
 int object_load(const void *object, size_t bytes, struct loaded *out, char error[512]);
 void object_unload(struct loaded *l);
 /* The same for an object of any machine that is known (ELF's number), laid out in `image` of `room` bytes as

@@ -6,6 +6,7 @@
 #include "emit/emit.h"
 
 #include <elf.h>
+#include <errno.h>
 #include <math.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -378,17 +379,22 @@ int object_load(const void *object, size_t bytes, struct loaded *out, char error
     if (!open_object(&o, out)) return 1;
     size_t page = (size_t)sysconf(_SC_PAGESIZE), size = (o.used + page) & ~(page - 1);
     void *map = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (map == MAP_FAILED) return !FAIL(&o, "no memory for %zu bytes of code", size);
+    if (map == MAP_FAILED) {
+        snprintf(error, 512, "no memory for %zu bytes of code", size);
+        return EMIT_NOMEM;
+    }
     o.image = map;
     o.address = (uint64_t)(uintptr_t)map;
     out->map = map;
     out->bytes = size;
-    bool good = fill_image(&o, out);
-    if (good && mprotect(map, size, PROT_READ | PROT_EXEC))
-        good = FAIL(&o, "this system does not let memory become executable");
-    if (!good) {
+    int status = fill_image(&o, out) ? EMIT_OK : EMIT_FAILED;
+    if (!status && mprotect(map, size, PROT_READ | PROT_EXEC)) {
+        status = errno == ENOMEM ? EMIT_NOMEM : EMIT_FAILED;
+        snprintf(error, 512, "this system does not let memory become executable");
+    }
+    if (status) {
         object_unload(out);
-        return 1;
+        return status;
     }
     __builtin___clear_cache((char *)map, (char *)map + size);
     return 0;

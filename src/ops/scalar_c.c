@@ -227,34 +227,54 @@ typedef double type_f64;
 #define NUMBERS(M) WHOLE(M) FLOATS(M)
 #define EVERY(M) M(bit) NUMBERS(M)
 
-#define KERNEL_SIGNED(T) UNARY(neg, T, neg_##T(x)) UNARY(abs, T, abs_##T(x)) UNARY(sign, T, sign_##T(x))
+/* clang-format off */
+#define KERNEL_SIGNED(T) \
+    UNARY(neg, T, neg_##T(x)) \
+    UNARY(abs, T, abs_##T(x)) \
+    UNARY(sign, T, sign_##T(x))
 SIGNED(KERNEL_SIGNED)
-#define KERNEL_UNSIGNED(T) UNARY(neg, T, neg_##T(x))
+#define KERNEL_UNSIGNED(T) \
+    UNARY(neg, T, neg_##T(x))
 UNSIGNED(KERNEL_UNSIGNED)
 #define KERNEL_FLOAT(T) \
     UNARY(floor, T, floor_##T(x)) \
     UNARY(sqrt, T, sqrt_##T(x)) \
     UNARY(exp, T, c_exp_##T(x)) \
     UNARY(expm1, T, c_expm1_##T(x)) \
-    UNARY(log, T, c_log_##T(x)) UNARY(log1p, T, c_log1p_##T(x)) UNARY(rsqrt, T, c_rsqrt_##T(x)) \
-        UNARY(sin, T, c_sin_##T(x)) UNARY(cos, T, c_cos_##T(x)) UNARY(tanh, T, c_tanh_##T(x)) \
-            UNARY(sigmoid, T, c_sigmoid_##T(x)) BINARY(pow, T, T, c_pow_##T(x, y))
+    UNARY(log, T, c_log_##T(x)) \
+    UNARY(log1p, T, c_log1p_##T(x)) \
+    UNARY(rsqrt, T, c_rsqrt_##T(x)) \
+    UNARY(sin, T, c_sin_##T(x)) \
+    UNARY(cos, T, c_cos_##T(x)) \
+    UNARY(tanh, T, c_tanh_##T(x)) \
+    UNARY(sigmoid, T, c_sigmoid_##T(x)) \
+    BINARY(pow, T, T, c_pow_##T(x, y))
 FLOATS(KERNEL_FLOAT)
 #define KERNEL_SPECIAL(T) \
     UNARY(ceil, T, ceil_##T(x)) \
     UNARY(trunc, T, trunc_##T(x)) \
     UNARY(round, T, round_##T(x)) \
     UNARY(exp2, T, c_exp2_##T(x)) \
-    UNARY(log2, T, c_log2_##T(x)) UNARY(cbrt, T, c_cbrt_##T(x)) UNARY(tan, T, c_tan_##T(x)) \
-        UNARY(asin, T, c_asin_##T(x)) UNARY(acos, T, c_acos_##T(x)) UNARY(atan, T, c_atan_##T(x)) \
-            UNARY(sinh, T, c_sinh_##T(x)) UNARY(cosh, T, c_cosh_##T(x)) UNARY(asinh, T, c_asinh_##T(x)) \
-                UNARY(acosh, T, c_acosh_##T(x)) UNARY(atanh, T, c_atanh_##T(x)) UNARY(erf, T, c_erf_##T(x)) \
-                    UNARY(erfc, T, c_erfc_##T(x)) UNARY_TO(isnan, T, bit, x != x) \
-                        UNARY_TO(isinf, T, bit, abs_##T(x) == INFINITY) UNARY_TO(isfinite, T, bit, \
-                                                                                 abs_##T(x) < INFINITY) \
-                            BINARY(atan2, T, T, c_atan2_##T(x, y)) BINARY(hypot, T, T, c_hypot_##T(x, y)) \
-                                BINARY(copysign, T, T, c_copysign_##T(x, y)) static void fma_kernel_##T( \
-                                    int64_t n, void *out, const void *const *in) \
+    UNARY(log2, T, c_log2_##T(x)) \
+    UNARY(cbrt, T, c_cbrt_##T(x)) \
+    UNARY(tan, T, c_tan_##T(x)) \
+    UNARY(asin, T, c_asin_##T(x)) \
+    UNARY(acos, T, c_acos_##T(x)) \
+    UNARY(atan, T, c_atan_##T(x)) \
+    UNARY(sinh, T, c_sinh_##T(x)) \
+    UNARY(cosh, T, c_cosh_##T(x)) \
+    UNARY(asinh, T, c_asinh_##T(x)) \
+    UNARY(acosh, T, c_acosh_##T(x)) \
+    UNARY(atanh, T, c_atanh_##T(x)) \
+    UNARY(erf, T, c_erf_##T(x)) \
+    UNARY(erfc, T, c_erfc_##T(x)) \
+    UNARY_TO(isnan, T, bit, x != x) \
+    UNARY_TO(isinf, T, bit, abs_##T(x) == INFINITY) \
+    UNARY_TO(isfinite, T, bit, abs_##T(x) < INFINITY) \
+    BINARY(atan2, T, T, c_atan2_##T(x, y)) \
+    BINARY(hypot, T, T, c_hypot_##T(x, y)) \
+    BINARY(copysign, T, T, c_copysign_##T(x, y)) \
+    static void fma_kernel_##T(int64_t n, void *out, const void *const *in) \
     { \
         const type_##T *xs = in[0], *ys = in[1], *zs = in[2]; \
         type_##T *r = out; \
@@ -266,11 +286,16 @@ FLOATS(KERNEL_SPECIAL)
     BINARY(sub, T, T, sub_##T(x, y)) \
     BINARY(mul, T, T, mul_##T(x, y)) \
     BINARY(div, T, T, div_##T(x, y)) \
-    BINARY(rem, T, T, rem_##T(x, y)) BINARY(floor_div, T, T, floor_div_##T(x, y)) \
-        BINARY(mod, T, T, mod_##T(x, y)) BINARY(max, T, T, max_##T(x, y)) BINARY(min, T, T, min_##T(x, y)) \
-            BINARY(lt, T, bit, x < y) BINARY(le, T, bit, x <= y) BINARY(gt, T, bit, x > y) \
-                BINARY(ge, T, bit, x >= y) static void clamp_kernel_##T(int64_t n, void *out, \
-                                                                        const void *const *in) \
+    BINARY(rem, T, T, rem_##T(x, y)) \
+    BINARY(floor_div, T, T, floor_div_##T(x, y)) \
+    BINARY(mod, T, T, mod_##T(x, y)) \
+    BINARY(max, T, T, max_##T(x, y)) \
+    BINARY(min, T, T, min_##T(x, y)) \
+    BINARY(lt, T, bit, x < y) \
+    BINARY(le, T, bit, x <= y) \
+    BINARY(gt, T, bit, x > y) \
+    BINARY(ge, T, bit, x >= y) \
+    static void clamp_kernel_##T(int64_t n, void *out, const void *const *in) \
     { \
         const type_##T *xs = in[0], *lo = in[1], *hi = in[2]; \
         type_##T *r = out; \
@@ -282,19 +307,22 @@ FLOATS(KERNEL_SPECIAL)
 NUMBERS(KERNEL_NUMBER)
 #define KERNEL_WHOLE(T) \
     UNARY(not, T, ~x) \
-    BINARY(and, T, T, x &y) \
+    BINARY(and, T, T, x & y) \
     BINARY(or, T, T, x | y) \
-    BINARY(xor, T, T, x ^ y) BINARY(shift_left, T, T, shift_left_##T(x, y)) \
-        BINARY(shift_right, T, T, shift_right_##T(x, y)) UNARY(popcount, T, popcount_##T(x)) \
-            UNARY(count_leading_zeros, T, count_leading_zeros_##T(x))
+    BINARY(xor, T, T, x ^ y) \
+    BINARY(shift_left, T, T, shift_left_##T(x, y)) \
+    BINARY(shift_right, T, T, shift_right_##T(x, y)) \
+    UNARY(popcount, T, popcount_##T(x)) \
+    UNARY(count_leading_zeros, T, count_leading_zeros_##T(x))
 WHOLE(KERNEL_WHOLE)
 UNARY(not, bit, !x)
-BINARY(and, bit, bit, x &y)
+BINARY(and, bit, bit, x & y)
 BINARY(or, bit, bit, x | y)
 BINARY(xor, bit, bit, x ^ y)
 #define KERNEL_EVERY(T) \
     BINARY(eq, T, bit, x == y) \
-    BINARY(ne, T, bit, x != y) static void select_kernel_##T(int64_t n, void *out, const void *const *in) \
+    BINARY(ne, T, bit, x != y) \
+    static void select_kernel_##T(int64_t n, void *out, const void *const *in) \
     { \
         const bool *c = in[0]; \
         const type_##T *xs = in[1], *ys = in[2]; \
@@ -302,6 +330,7 @@ BINARY(xor, bit, bit, x ^ y)
         for (int64_t i = 0; i < n; i++) r[i] = c[i] ? xs[i] : ys[i]; \
     }
 EVERY(KERNEL_EVERY)
+/* clang-format on */
 
 #define IN_SIGNED_WHOLE(op) \
     [DT_I8] = op##_kernel_i8, [DT_I16] = op##_kernel_i16, [DT_I32] = op##_kernel_i32, \
@@ -405,8 +434,8 @@ scalar_kernel scalar_c_kernel(enum op op, enum dtype t)
     CAST(from, i16, from_rule(i16)) \
     CAST(from, i32, from_rule(i32)) \
     CAST(from, i64, from_rule(i64)) \
-    CAST(from, u8, from_rule(u8)) CAST(from, u16, from_rule(u16)) CAST(from, u32, from_rule(u32)) \
-        CAST(from, u64, from_rule(u64))
+    CAST(from, u8, from_rule(u8)) \
+    CAST(from, u16, from_rule(u16)) CAST(from, u32, from_rule(u32)) CAST(from, u64, from_rule(u64))
 #define LOW_BITS(to) (type_##to)(uint64_t) x
 #define SATURATED(to) to##_of_f64((double)x)
 #define CASTS_FROM_WHOLE(from, odd) \

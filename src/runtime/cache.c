@@ -218,8 +218,10 @@ struct code *code_new(const struct cache_key *k, const void *image, size_t image
     if (image_bytes) memcpy((void *)c->image, image, image_bytes);
     memcpy((void *)c->object, object, object_bytes);
     char error[512] = "";
-    if (object_load(c->object, object_bytes, &c->loaded, error))
-        hop_throw(HOP_INTERNAL, "the back end's code cannot be loaded: %s", error);
+    int status = object_load(c->object, object_bytes, &c->loaded, error);
+    if (status)
+        hop_throw(status == EMIT_NOMEM ? HOP_NOMEM : HOP_INTERNAL, "the back end's code cannot be loaded: %s",
+                  error);
     hop_cleanup_pop(c);
     return c;
 }
