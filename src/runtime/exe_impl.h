@@ -43,6 +43,8 @@ struct exe {
     struct run *_Atomic spare[SPARE_RUNS];
 };
 
+void run_free(struct run *r); /* accepts NULL */
+
 /* What a run needs to know besides the code, as bytes. Writing takes an executable that was made from module
  * m; what the program itself holds (places, constants) is referred to by its number in `c`. False: something
  * in it belongs to no program that could be found again, so that the bytes must not be kept. */

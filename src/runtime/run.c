@@ -1,0 +1,462 @@
+/* Running executables: exe_run binds symbols, lays out the buffers and calls the entry. Whatever a run needs
+ * is kept and used again, so that repeated runs do not allocate. */
+#include "runtime/exe_impl.h"
+#include "interp/interp.h"
+#include "ir/angle.h"
+#include "ops/callbacks.h"
+#include "ops/misc.h"
+#include "runtime/blas.h"
+#include "runtime/memory.h"
+#include "runtime/pool.h"
+#include "runtime/rt.h"
+
+#include <math.h>
+
+enum { KEPT_BYTES = 1 << 28, NOTE_SIZE = 3072 };
+
+struct grown { /* memory of a BUF_DYN */
+    void *block, *data;
+    int64_t bytes;
+};
+/* One run in progress, or a spare one waiting. One block with its arrays. */
+struct run {
+    struct hop_rt rt;
+    struct exe *e;
+    void **buffers;
+    int64_t *symbols, *slot_at;
+    struct shape_view *views;        /* of the arguments that sizes were last worked out for */
+    struct shape_view *result_views; /* of the results, for these */
+    bool sized;                      /* both hold, and all temporaries have their places */
+    struct tensor **fresh;           /* per result: made by this run and not yet handed out */
+    struct grown *grown;             /* per BUF_DYN */
+    void *block;                     /* the arena's, not aligned */
+    int64_t block_bytes;
+    bool borrowed; /* temporaries lie in a caller's workspace: their places must be found again */
+    void (*print)(void *ctx, const char *line, size_t length);
+    void *print_ctx;
+    callback_taker *callback;
+    void *callback_ctx;
+    int (*confirm)(void *ctx);
+    void *confirm_ctx;
+    const void *thread; /* whose run it is, the one that confirm is called on */
+    atomic_bool ended;  /* it is to end with HOP_CANCELLED */
+    int told_status;    /* of a print or a callback that failed; `note` says why */
+    atomic_bool noted;
+    char note[NOTE_SIZE];
+};
+
+/* ---- what native code calls ---- */
+
+static void *rt_reserve(struct hop_rt *rt, int32_t buffer, int64_t bytes)
+{
+    struct run *r = rt->state;
+    struct grown *g = r->grown;
+    for (const struct bound_buffer *d = r->e->dyn; d->buffer != (uint32_t)buffer; d++) g++;
+    if (!g->block || bytes > g->bytes) {
+        int64_t want = HOP_MAX(HOP_MAX(bytes, ARENA_ALIGN), g->bytes > INT64_MAX / 4 ? bytes : 2 * g->bytes);
+        void *block = want > INT64_MAX / 2 ? NULL : hop_try_malloc((size_t)want + ARENA_ALIGN);
+        if (!block && want > bytes) block = hop_try_malloc((size_t)(want = bytes) + ARENA_ALIGN);
+        if (!block) return NULL;
+        memory_prefer_huge_pages(block, (size_t)want + ARENA_ALIGN);
+        void *data = (void *)(((uintptr_t)block + ARENA_ALIGN - 1) & ~(uintptr_t)(ARENA_ALIGN - 1));
+        if (r->buffers[buffer]) memcpy(data, g->data, (size_t)g->bytes);
+        hop_free(g->block);
+        *g = (struct grown){ block, data, want };
+    }
+    return r->buffers[buffer] = g->data;
+}
+
+static struct tensor **shown_tensors(struct arena *arena, const struct hop_rt_operand *operands, int32_t n)
+{
+    struct tensor **list = ARENA_NEW(arena, struct tensor *, n);
+    for (int32_t i = 0; i < n; i++) {
+        struct tensor *t = list[i] = ARENA_ZNEW(arena, struct tensor, 1);
+        t->refs = 1;
+        t->dtype = (uint8_t)operands[i].dtype;
+        t->rank = (uint8_t)operands[i].rank;
+        t->count = 1;
+        for (uint32_t d = 0; d < t->rank; d++) t->count *= t->dims[d] = operands[i].dims[d];
+        t->data = (void *)operands[i].data;
+    }
+    return list;
+}
+
+/* These run below native code, a check perhaps on a worker: nothing may be thrown from here. */
+static void rt_check(struct hop_rt *rt, int32_t site, int32_t n, const struct hop_rt_operand *operands)
+{
+    struct run *r = rt->state;
+    struct arena arena = { 0 };
+    struct text out = { .arena = &arena };
+    struct hop_catch c;
+    if (atomic_exchange(&r->noted, true)) return; /* another iteration of the parallel loop was first */
+    const struct site *s = &r->e->sites[site];
+    if (HOP_TRY(c)) {
+        check_failed_text(&out, s->place, s->text, shown_tensors(&arena, operands, n), (uint32_t)n);
+        snprintf(r->note, sizeof r->note, "%s", out.data ? out.data : "");
+        hop_catch_end(&c);
+    } else {
+        snprintf(r->note, sizeof r->note, "%s%s", s->place, s->text);
+    }
+    arena_free(&arena);
+}
+
+static void rt_print(struct hop_rt *rt, int32_t site, int32_t n, const struct hop_rt_operand *operands)
+{
+    struct run *r = rt->state;
+    struct arena arena = { 0 };
+    struct text out = { .arena = &arena };
+    struct hop_catch c;
+    if (!r->print || atomic_load_explicit(&r->ended, memory_order_relaxed)) return;
+    if (HOP_TRY(c)) {
+        format_values(&out, r->e->sites[site].text, shown_tensors(&arena, operands, n), (uint32_t)n);
+        r->print(r->print_ctx, out.data, out.len);
+        hop_catch_end(&c);
+    } else {
+        r->told_status = hop_caught();
+        snprintf(r->note, sizeof r->note, "%s", hop_message());
+    }
+    arena_free(&arena);
+}
+
+static int32_t rt_callback(struct hop_rt *rt, int32_t site, int32_t n, const struct hop_rt_operand *operands)
+{
+    struct run *r = rt->state;
+    const struct site *s = &r->e->sites[site];
+    struct arena arena = { 0 };
+    struct hop_catch c;
+    volatile bool failed = true;
+    if (atomic_load_explicit(&r->ended, memory_order_relaxed))
+        return r->told_status = HOP_CANCELLED, snprintf(r->note, sizeof r->note, "the run was cancelled"), 1;
+    if (HOP_TRY(c)) {
+        callback_call(r->callback, r->callback_ctx, s->place, s->text, shown_tensors(&arena, operands, n),
+                      (uint32_t)n);
+        hop_catch_end(&c);
+        failed = false;
+    } else {
+        r->told_status = hop_caught();
+        snprintf(r->note, sizeof r->note, "%s", hop_message());
+    }
+    arena_free(&arena);
+    return failed;
+}
+
+static int32_t rt_parallel(struct hop_rt *rt,
+                           int32_t (*body)(struct hop_rt *rt, void *env, int64_t lo, int64_t hi), void *env,
+                           int64_t n, int64_t grain)
+{
+    return pool_run(((struct run *)rt->state)->e->threads, rt, body, env, n, grain);
+}
+
+static _Thread_local char this_thread;
+
+/* Other threads of the run leave when its own has been told to. */
+static int32_t rt_asked(struct hop_rt *rt)
+{
+    struct run *r = rt->state;
+    if (!r->confirm || (r->thread == &this_thread && !atomic_load(&r->ended) && r->confirm(r->confirm_ctx)))
+        atomic_store(&r->ended, true);
+    return atomic_load(&r->ended) ? HOP_CANCELLED : HOP_OK;
+}
+
+static void *rt_copy(void *to, const void *from, uint64_t bytes) { return memmove(to, from, bytes); }
+static void *rt_zero(void *to, int value, uint64_t bytes) { return memset(to, value, bytes); }
+
+static const volatile int32_t never_cancelled;
+
+/* ---- runs ---- */
+
+void run_free(struct run *r)
+{
+    if (!r) return;
+    for (uint32_t i = 0; i < r->e->n_dyn; i++) hop_free(r->grown[i].block);
+    hop_free(r->block);
+    hop_free(r);
+}
+
+static struct run *run_new(struct exe *e)
+{
+    const struct fn *f = e->header;
+    size_t size = sizeof(struct run) + e->n_buffers * sizeof(void *) +
+                  (f->n_symbols + e->n_slots) * sizeof(int64_t) + f->n_params * sizeof(struct shape_view) +
+                  f->n_results * (sizeof(struct tensor *) + sizeof(struct shape_view)) +
+                  e->n_dyn * sizeof(struct grown) +
+                  ((size_t)f->n_params + f->n_results) * MAX_RANK * sizeof(int64_t);
+    struct run *r = hop_calloc(1, size);
+    r->e = e;
+    r->buffers = (void **)(r + 1);
+    r->symbols = (int64_t *)(r->buffers + e->n_buffers);
+    r->slot_at = r->symbols + f->n_symbols;
+    r->fresh = (struct tensor **)(r->slot_at + e->n_slots);
+    r->grown = (struct grown *)(r->fresh + f->n_results);
+    r->views = (struct shape_view *)(r->grown + e->n_dyn);
+    r->result_views = r->views + f->n_params;
+    int64_t *dims = (int64_t *)(r->result_views + f->n_results);
+    for (uint32_t i = 0; i < f->n_params + f->n_results; i++, dims += MAX_RANK) r->views[i].dims = dims;
+    r->rt = (struct hop_rt){
+        .asked = rt_asked,
+        .gemm = blas_gemm,
+        .reserve = rt_reserve,
+        .check = rt_check,
+        .print = rt_print,
+        .callback = rt_callback,
+        .parallel = rt_parallel,
+        .copy = rt_copy,
+        .zero = rt_zero,
+        .fmod = fmod,
+        .fmodf = fmodf,
+        .far = angle_far_lanes,
+        .buffers = r->buffers,
+        .state = r,
+    };
+    for (uint32_t b = 0; b < e->n_buffers; b++) r->buffers[b] = (void *)e->constants[b];
+    return r;
+}
+
+static struct run *run_take(struct exe *e)
+{
+    for (uint32_t i = 0; i < SPARE_RUNS; i++) {
+        struct run *r = atomic_load_explicit(&e->spare[i], memory_order_relaxed);
+        if (r && (r = atomic_exchange_explicit(&e->spare[i], NULL, memory_order_acquire))) return r;
+    }
+    return run_new(e);
+}
+
+/* Gives a run back, whatever state it is in. */
+static void run_return(void *run)
+{
+    struct run *r = run;
+    struct exe *e = r->e;
+    for (uint32_t i = 0; i < e->header->n_results; i++) {
+        tensor_free(r->fresh[i]);
+        r->fresh[i] = NULL;
+    }
+    for (uint32_t i = 0; i < e->n_dyn; i++) {
+        r->buffers[e->dyn[i].buffer] = NULL;
+        if (r->grown[i].bytes <= KEPT_BYTES) continue;
+        hop_free(r->grown[i].block);
+        r->grown[i] = (struct grown){ 0 };
+    }
+    for (uint32_t i = 0; i < SPARE_RUNS; i++) {
+        struct run *none = NULL;
+        if (!atomic_load_explicit(&e->spare[i], memory_order_relaxed) &&
+            atomic_compare_exchange_strong_explicit(&e->spare[i], &none, r, memory_order_release,
+                                                    memory_order_relaxed))
+            return;
+    }
+    run_free(r);
+}
+
+static int64_t add_aligned(int64_t at, int64_t bytes)
+{
+    int64_t end;
+    if (__builtin_add_overflow(at, bytes, &end) || end > INT64_MAX / 2)
+        hop_throw(HOP_INVALID, "the temporaries of this run need more than 2^62 bytes");
+    return (end + ARENA_ALIGN - 1) & ~(int64_t)(ARENA_ALIGN - 1);
+}
+
+/* Where each slot lies; returns what all need together. */
+static int64_t place_slots(struct run *r)
+{
+    const struct exe *e = r->e;
+    int64_t bytes = e->arena_static ? e->arena_size : 0;
+    for (uint32_t i = 0; i < e->n_slots; i++) {
+        r->slot_at[i] = bytes;
+        bytes = add_aligned(bytes, dim_eval(e->m, e->slots[i], r->symbols));
+    }
+    return bytes;
+}
+
+/* Memory for temporaries; stays as it is from run to run while sizes do not grow. */
+static void place_temporaries(struct run *r, const struct exe_call *call)
+{
+    const struct exe *e = r->e;
+    bool given = call && call->workspace;
+    if ((e->arena_static || r->sized) && !given && !r->borrowed && (r->block || !e->arena_size)) return;
+    int64_t bytes = place_slots(r);
+    if (given && (size_t)bytes + ARENA_ALIGN > call->workspace_bytes)
+        hop_throw(HOP_INVALID, "the workspace has %zu bytes, but this run needs %zu", call->workspace_bytes,
+                  (size_t)bytes + ARENA_ALIGN);
+    if (!given && (!r->block || bytes > r->block_bytes)) {
+        hop_free(r->block);
+        r->block = NULL;
+        r->block = hop_malloc((size_t)bytes + ARENA_ALIGN);
+        memory_prefer_huge_pages(r->block, (size_t)bytes + ARENA_ALIGN);
+        r->block_bytes = bytes;
+    }
+    r->borrowed = given;
+    char *base = (char *)(((uintptr_t)(given ? call->workspace : r->block) + ARENA_ALIGN - 1) &
+                          ~(uintptr_t)(ARENA_ALIGN - 1));
+    for (uint32_t b = 0; b < e->n_buffers; b++)
+        if (e->buffers[b].kind == BUF_TEMP)
+            r->buffers[b] = base + (e->arena_static ? e->buffers[b].offset : r->slot_at[e->buffers[b].slot]);
+}
+
+static size_t tensor_bytes(const struct tensor *t) { return (size_t)t->count * dtype_info[t->dtype].size; }
+
+static bool share_memory(const struct tensor *a, const struct tensor *b)
+{
+    uintptr_t x = (uintptr_t)a->data, y = (uintptr_t)b->data;
+    return tensor_bytes(a) && tensor_bytes(b) && x < y + tensor_bytes(b) && y < x + tensor_bytes(a);
+}
+
+static void view_result(struct run *r, uint32_t k)
+{
+    const struct exe *e = r->e;
+    struct type t = type_get(e->m, value_type(e->header, e->header->results[k]));
+    struct shape_view *v = &r->result_views[k];
+    v->dtype = t.dtype;
+    v->rank = t.rank;
+    for (uint32_t i = 0; i < t.rank; i++) ((int64_t *)v->dims)[i] = dim_eval(e->m, t.dims[i], r->symbols);
+}
+
+static void check_given(const struct run *r, uint32_t k, const struct tensor *given)
+{
+    const struct shape_view *v = &r->result_views[k];
+    if (given->dtype != v->dtype || given->rank != v->rank)
+        hop_throw(HOP_INVALID, "result %u: the given tensor has another dtype or rank", k);
+    for (uint32_t i = 0; i < v->rank; i++)
+        if (given->dims[i] != v->dims[i])
+            hop_throw(HOP_INVALID, "result %u: dim %u is %lld, but the given tensor has %lld", k, i,
+                      (long long)v->dims[i], (long long)given->dims[i]);
+}
+
+static struct tensor *new_result(const struct run *r, uint32_t k)
+{
+    const struct shape_view *v = &r->result_views[k];
+    return tensor_new((enum dtype)v->dtype, v->rank, v->dims);
+}
+
+/* Memory for the results whose sizes are known: the caller's, unless it is also read or written through
+ * another name. */
+static void place_results(struct run *r, struct tensor *const *args, struct tensor *const *results)
+{
+    const struct exe *e = r->e;
+    for (uint32_t i = 0; i < e->n_results; i++) {
+        uint32_t k = e->results[i].index;
+        bool shared = false;
+        if (results[k]) {
+            check_given(r, k, results[k]);
+            for (uint32_t p = 0; p < e->header->n_params; p++) shared |= share_memory(results[k], args[p]);
+            for (uint32_t j = 0; j < e->header->n_results; j++)
+                if (j != k && results[j] && share_memory(results[k], results[j]))
+                    hop_throw(HOP_INVALID, "results %u and %u are given the same memory", HOP_MIN(j, k),
+                              HOP_MAX(j, k));
+        }
+        if (!results[k] || shared) r->fresh[k] = new_result(r, k);
+        r->buffers[e->results[i].buffer] = r->fresh[k] ? r->fresh[k]->data : results[k]->data;
+    }
+}
+
+static void take_grown(struct run *r, struct tensor *const *results)
+{
+    const struct exe *e = r->e;
+    for (uint32_t i = 0; i < e->n_dyn; i++) {
+        uint32_t k = e->dyn[i].index;
+        if (k == HOP_NONE) continue;
+        struct grown *g = &r->grown[i];
+        view_result(r, k);
+        if (results[k]) check_given(r, k, results[k]);
+        const struct shape_view *v = &r->result_views[k];
+        if (!r->buffers[e->dyn[i].buffer]) { /* nothing was ever stored: empty */
+            r->fresh[k] = new_result(r, k);
+            continue;
+        }
+        r->fresh[k] = tensor_borrow((enum dtype)v->dtype, v->rank, v->dims, g->data, hop_free, g->block);
+        *g = (struct grown){ 0 };
+    }
+}
+
+static void hand_out(struct run *r, struct tensor **results)
+{
+    for (uint32_t k = 0; k < r->e->header->n_results; k++) {
+        struct tensor *t = r->fresh[k];
+        if (!t) continue;
+        r->fresh[k] = NULL;
+        if (!results[k]) {
+            results[k] = t;
+            continue;
+        }
+        if (t->count) memmove(results[k]->data, t->data, tensor_bytes(t));
+        tensor_free(t);
+    }
+}
+
+static _Noreturn void run_failed(const struct run *r, int32_t status)
+{
+    switch (status) {
+    case HOP_CHECK: hop_throw(HOP_CHECK, "%s", r->note);
+    case HOP_INVALID: hop_throw((hop_status)r->told_status, "%s", r->note); /* a callback failed */
+    case HOP_NOMEM: hop_throw(HOP_NOMEM, "out of memory while running");
+    case HOP_CANCELLED: hop_throw(HOP_CANCELLED, "the run was cancelled");
+    default: hop_throw(HOP_INTERNAL, "native code ended with status %d", status);
+    }
+}
+
+/* Works out all sizes for these arguments, unless the last run had arguments of the same. */
+static void size_run(struct run *r, struct tensor *const *args, const int64_t *dims)
+{
+    const struct exe *e = r->e;
+    const struct fn *f = e->header;
+    bool same = r->sized && !dims;
+    for (uint32_t p = 0; p < f->n_params && same; p++) {
+        const struct shape_view *v = &r->views[p];
+        same = v->dtype == args[p]->dtype && v->rank == args[p]->rank;
+        for (uint32_t i = 0; i < v->rank && same; i++) same = v->dims[i] == args[p]->dims[i];
+    }
+    if (same) return;
+    r->sized = false;
+    for (uint32_t p = 0; p < f->n_params; p++) {
+        struct shape_view *v = &r->views[p];
+        v->dtype = args[p]->dtype;
+        v->rank = args[p]->rank;
+        memcpy((int64_t *)v->dims, args[p]->dims, v->rank * sizeof *v->dims);
+    }
+    bind_symbols(e->m, f, r->views, dims, r->symbols);
+    for (uint32_t i = 0; i < e->n_results; i++) view_result(r, e->results[i].index);
+}
+
+size_t exe_workspace(struct exe *e, struct tensor *const *args, const int64_t *dims)
+{
+    struct run *r = run_take(e);
+    hop_cleanup_push(run_return, r);
+    size_run(r, args, dims);
+    r->sized = false;
+    size_t bytes = (size_t)place_slots(r) + ARENA_ALIGN;
+    hop_cleanup_pop(r);
+    run_return(r);
+    return bytes;
+}
+
+void exe_run(struct exe *e, struct tensor *const *args, const int64_t *dims, struct tensor **results,
+             const struct exe_call *call)
+{
+    struct run *r = run_take(e);
+    hop_cleanup_push(run_return, r);
+    size_run(r, args, dims);
+    place_temporaries(r, call);
+    r->sized = !dims;
+    place_results(r, args, results);
+    for (uint32_t i = 0; i < e->n_args; i++) r->buffers[e->args[i].buffer] = args[e->args[i].index]->data;
+    r->rt.cancel = call && call->cancel ? call->cancel : &never_cancelled;
+    r->print = call ? call->print : NULL;
+    r->print_ctx = call ? call->print_ctx : NULL;
+    r->callback = call ? call->callback : NULL;
+    r->callback_ctx = call ? call->callback_ctx : NULL;
+    r->confirm = call ? call->confirm : NULL;
+    r->confirm_ctx = call ? call->confirm_ctx : NULL;
+    r->thread = &this_thread;
+    r->told_status = HOP_OK;
+    atomic_store_explicit(&r->noted, false, memory_order_relaxed);
+    atomic_store_explicit(&r->ended, false, memory_order_relaxed);
+
+    int32_t status = e->entry ? e->entry(&r->rt, r->buffers, r->symbols)
+                              : lp_execute(e->kept, &r->rt, r->buffers, r->symbols);
+    if (!status && atomic_load_explicit(&r->ended, memory_order_relaxed))
+        status = HOP_CANCELLED; /* a product was left unfinished */
+    if (status) run_failed(r, status);
+    if (r->told_status) hop_throw((hop_status)r->told_status, "%s", r->note);
+    take_grown(r, results);
+    hand_out(r, results);
+    hop_cleanup_pop(r);
+    run_return(r);
+}
