@@ -106,7 +106,7 @@ $(BUILD)/hop: $(CLI) $(BUILD)/libhop.a
 	$(CC) $(CFLAGS) -o $@ $(CLI) $(LINK_HOP)
 
 $(BUILD)/libhop_llvm.so: $(LLVM_OBJECTS)
-	echo '{ global: hop_llvm_backend; local: *; };' >$@.map
+	echo '{ global: hop_llvm_generator; local: *; };' >$@.map
 	$(CC) $(CFLAGS) -shared -Wl,--version-script=$@.map -o $@ $^ -L$(shell $(LLVM_CONFIG) --libdir) -lLLVM-$(firstword $(subst ., ,$(shell $(LLVM_CONFIG) --version)))
 
 $(BUILD)/tests/%: tests/%.c $(filter-out $(BUILD)/cli/main.o,$(CLI)) $(BUILD)/libhop.a

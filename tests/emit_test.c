@@ -14,7 +14,7 @@
 #include <time.h>
 
 static struct module *m;
-static const struct emit_backend *backend;
+static const struct code_generator *backend;
 
 /* ---- programs ---- */
 
@@ -567,13 +567,13 @@ static void test_while(void)
     struct native native;
     char error[512] = "";
     struct lp *p = while_program(16, false, true);
-    if (!native_compile(backend, p, &(struct emit_options){ .keep_asm = true, .keep_llvm = true }, &native,
-                        error)) {
+    if (!native_compile(backend, p, &(struct emit_options){ .keep_machine_text = true, .keep_ir_text = true },
+                        &native, error)) {
         int loads = 0;
-        const char *from = strstr(native.llvm, "\ndo:"), *to = from ? strstr(from + 1, "br ") : NULL;
+        const char *from = strstr(native.ir_text, "\ndo:"), *to = from ? strstr(from + 1, "br ") : NULL;
         for (const char *at = from; at && to && (at = strstr(at, "load <")) && at < to; at++) loads++;
         CLAIM(from && to && !loads, "the carry of a while loop stays in registers");
-        CLAIM(native.assembly && strstr(native.assembly, "hop_entry"), "assembly is kept");
+        CLAIM(native.machine_text && strstr(native.machine_text, "hop_entry"), "assembly is kept");
         CLAIM(native.code.code_bytes > 20 && native.code.code_bytes < 4000, "code size is told: %zu",
               native.code.code_bytes);
         native_free(&native);
@@ -1028,9 +1028,9 @@ static void test_sharing(void)
         lp_store(p, a[4], idx(p, 0), lp_read(p, carry));
         struct native native;
         char error[512];
-        if (!native_compile(backend, p, &(struct emit_options){ .keep_llvm = true }, &native, error)) {
+        if (!native_compile(backend, p, &(struct emit_options){ .keep_ir_text = true }, &native, error)) {
             int functions = 0;
-            for (const char *at = native.llvm; (at = strstr(at, "\ndefine ")); at++) functions++;
+            for (const char *at = native.ir_text; (at = strstr(at, "\ndefine ")); at++) functions++;
             CLAIM(functions == 2, "equal nests are one function: %d", functions);
             native_free(&native);
         } else CLAIM(false, "%s", error);
@@ -1337,7 +1337,7 @@ int main(int argc, char **argv)
 {
     if (argc > 1) {
         void *handle = dlopen(argv[1], RTLD_NOW | RTLD_LOCAL);
-        backend = handle ? dlsym(handle, "hop_llvm_backend") : NULL;
+        backend = handle ? dlsym(handle, "hop_llvm_generator") : NULL;
         if (!backend) printf("%s\n", dlerror());
     } else backend = backend_get();
     CLAIM(backend, "the back end is there: %s", hop_message());

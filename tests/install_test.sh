@@ -56,7 +56,7 @@ claim 'names have a version' says "hop_version@@HOP_${version%.*}\$" nm -D --wit
 claim 'the library says its name' says "SONAME.*\[libhop.so.${version%%.*}\]" readelf -d "$prefix/lib/libhop.so"
 if [ $jit = --jit ]; then
     nm -D --defined-only "$prefix/lib/hop/libhop_llvm.so" | awk '{ print $3 }' >"$dir/plug_in"
-    claim 'the back end exports one name' [ "$(cat "$dir/plug_in")" = hop_llvm_backend ]
+    claim 'the back end exports one name' [ "$(cat "$dir/plug_in")" = hop_llvm_generator ]
 fi
 
 # ---- the header, under each standard it promises ----

@@ -60,10 +60,10 @@ struct target {
 };
 
 static const struct bound bit_for_bit = { BOUND_BITS, 0 };
-static const struct backend strict_native = {
+static const struct way strict_native = {
     .name = "compiled strict", .compiled = true, .threads = 1, .passes = { .strict = true }
 };
-static const struct backend strict_loops = {
+static const struct way strict_loops = {
     .name = "loop program", .loops = true, .threads = 1, .passes = { .strict = true }
 };
 
@@ -76,8 +76,8 @@ static const int64_t *target_dims(struct check *c, uint32_t fn)
     return dims;
 }
 
-static bool run_target(struct check *c, const struct target *t, const struct backend *how,
-                       struct tensor **args, struct outcome *out)
+static bool run_target(struct check *c, const struct target *t, const struct way *how, struct tensor **args,
+                       struct outcome *out)
 {
     return run_on(c->bag, c->p->m, t->fn, how, args ? args : t->args, target_dims(c, t->fn), out);
 }
@@ -96,7 +96,7 @@ static const char *run_checked(struct check *c, const struct target *t, uint32_t
     bool native = (turn & 3) == 1 ||
                   (c->p->large &&
                    c->compiled); /* compiling costs most, unless one scalar after the other does */
-    struct backend how = native ? strict_native : strict_loops;
+    struct way how = native ? strict_native : strict_loops;
     if (turn & 4) how.passes.without = (1u << PASS_COUNT) - 1;
     if (how.compiled && !c->compiled) return NULL;
     struct outcome other;
@@ -174,8 +174,8 @@ static const char *passes_of(struct check *c, const struct target *t, bool each)
     run_target(c, t, &interpreter, NULL, &base);
     c->tally->held = true;
     for (int pass = -1; pass < (each ? PASS_fuse : 0); pass++) {
-        struct backend how = { .simplify = true,
-                               .passes = { .strict = true, .without = pass < 0 ? 0 : ~(1u << pass) } };
+        struct way how = { .simplify = true,
+                           .passes = { .strict = true, .without = pass < 0 ? 0 : ~(1u << pass) } };
         uint32_t simple = simplify(c->p->m, t->fn, &how.passes);
         verified(c, simple);
         run_target(c, &(struct target){ .fn = simple }, &interpreter, t->args, &o);
@@ -193,7 +193,7 @@ static const char *claim_passes(struct check *c)
     return passes_of(c, &t, !c->p->large); /* each of a large one takes minutes */
 }
 
-static const char *strict_on(struct check *c, const struct backend *back_end)
+static const char *strict_on(struct check *c, const struct way *back_end)
 {
     struct arena *a = &c->bag->arena;
     struct target t = program_target(c);
@@ -203,7 +203,7 @@ static const char *strict_on(struct check *c, const struct backend *back_end)
     c->tally->held = true;
     for (int k = 0; k < 3; k++) {
         if ((k == 1 && c->p->seed % 2) || (k == 2 && c->p->seed % 8)) continue;
-        struct backend how = *back_end;
+        struct way how = *back_end;
         how.threads = c->p->large ? 2 : 1;
         how.passes.without = k == 0 ? 0 : k == 1 ? 1u << off : (1u << PASS_COUNT) - 1;
         run_target(c, &t, &how, NULL, &o);
@@ -224,7 +224,7 @@ static const char *claim_native(struct check *c) { return c->compiled ? strict_o
 /* Results computed in the memory of the arguments. */
 static const char *claim_in_place(struct check *c)
 {
-    struct backend how = c->compiled && c->p->seed & 1 ? strict_native : strict_loops;
+    struct way how = c->compiled && c->p->seed & 1 ? strict_native : strict_loops;
     how.in_place = true;
     return strict_on(c, &how);
 }
@@ -277,7 +277,7 @@ static bool sensitive(struct check *c, const struct target *t, const struct outc
 static const char *claim_default(struct check *c)
 {
     static const struct bound f32 = { BOUND_TENSOR, 1e-4 }, f64 = { BOUND_TENSOR, 1e-9 };
-    const struct backend plain = { .name = "compiled", .compiled = true, .threads = c->p->large ? 2 : 1 };
+    const struct way plain = { .name = "compiled", .compiled = true, .threads = c->p->large ? 2 : 1 };
     struct target t = program_target(c);
     struct outcome base, o;
     if (!c->compiled || c->p->wild) return NULL;

@@ -311,16 +311,16 @@ static const char *printed_results(struct bag *bag, const struct outcome *o)
     return out.len ? out.data : "";
 }
 
-static const struct backend strict = { .name = "compiled strict",
-                                       .compiled = true,
-                                       .passes = { .strict = true } };
-static const struct backend bare = { .name = "compiled without passes",
-                                     .compiled = true,
-                                     .passes = { .strict = true, .without = (1u << PASS_COUNT) - 1 } };
+static const struct way strict = { .name = "compiled strict",
+                                   .compiled = true,
+                                   .passes = { .strict = true } };
+static const struct way bare = { .name = "compiled without passes",
+                                 .compiled = true,
+                                 .passes = { .strict = true, .without = (1u << PASS_COUNT) - 1 } };
 
 static void run_example(const struct example *e, struct bag *bag)
 {
-    const struct backend *backends[] = { &interpreter, &strict, &bare };
+    const struct way *backends[] = { &interpreter, &strict, &bare };
     struct module *m = read_program(e->text);
     hop_cleanup_push(module_free, m);
     uint32_t fn = module_find(m, "f");
@@ -629,7 +629,7 @@ static void effects_work(const void *unused, struct bag *bag)
     struct outcome o;
     struct tensor **args = parse_args(bag, m, module_fn(m, fn), "[true, true]; [1, 2.5]");
     for (int i = 0; i < 1 + compiled; i++) {
-        const struct backend *how = i ? &strict : &interpreter;
+        const struct way *how = i ? &strict : &interpreter;
         run_on(bag, m, fn, how, args, NULL, &o);
         claim("print", "its line",
               !o.status && o.printed.len && !strcmp(o.printed.data, "x is [1, 2.5]\n") ? NULL

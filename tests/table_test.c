@@ -84,10 +84,9 @@ static void check_lower(struct walk *w, struct bag *bag, struct module *m, uint3
 {
     static const struct bound bits = { BOUND_BITS, 0 }, f32 = { BOUND_TENSOR, 1e-4 },
                               f64 = { BOUND_TENSOR, 1e-9 };
-    struct backend loops = { .loops = true, .passes = { .strict = true } },
-                   strict = { .compiled = true, .passes = { .strict = true } }, plain = { .compiled = true };
-    struct backend bare = { .compiled = true,
-                            .passes = { .strict = true, .without = (1u << PASS_COUNT) - 1 } };
+    struct way loops = { .loops = true, .passes = { .strict = true } },
+               strict = { .compiled = true, .passes = { .strict = true } }, plain = { .compiled = true };
+    struct way bare = { .compiled = true, .passes = { .strict = true, .without = (1u << PASS_COUNT) - 1 } };
     struct outcome o;
     run_on(bag, m, fn, &loops, args, dims, &o);
     claim(w, "loop program", outcome_difference(&bag->arena, &o, reference, bits, bits));
@@ -217,7 +216,7 @@ static void check_sample(struct walk *w, struct bag *bag, struct module *m, cons
     w->checked[CELL_INFER]++;
     run_on(bag, m, fn, &interpreter, args, sizes.dims, &second);
     claim(w, "eval twice", outcome_difference(&bag->arena, &second, &first, bits, bits));
-    run_on(bag, m, fn, &(struct backend){ .simplify = true, .passes = { .strict = true } }, args, sizes.dims,
+    run_on(bag, m, fn, &(struct way){ .simplify = true, .passes = { .strict = true } }, args, sizes.dims,
            &second);
     claim(w, "eval after the passes", outcome_difference(&bag->arena, &second, &first, bits, bits));
     w->checked[CELL_EVAL]++;

@@ -8,9 +8,9 @@
 #include <ctype.h>
 #include <math.h>
 
-static const struct backend compiled_strict = { .name = "compiled strict",
-                                                .compiled = true,
-                                                .passes = { .strict = true } };
+static const struct way compiled_strict = { .name = "compiled strict",
+                                            .compiled = true,
+                                            .passes = { .strict = true } };
 static const struct bound bits = { BOUND_BITS, 0 };
 
 /* Runs on the interpreter and, if asked, natively; gives what is wrong with either. */

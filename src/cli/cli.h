@@ -174,7 +174,7 @@ const char *tensor_difference(struct arena *a, const struct tensor *found, const
 
 /* ---- running ---- */
 
-struct backend {
+struct way {
     const char *name;
     bool compiled; /* natively */
     bool loops;    /* lowered, and the loop program run one scalar after the other: needs no back end */
@@ -192,9 +192,9 @@ struct outcome {
     struct text printed;     /* what print wrote, a line each */
 };
 /* Runs and catches every error. Results live as long as the bag. */
-bool run_on(struct bag *bag, struct module *m, uint32_t fn, const struct backend *how,
-            struct tensor *const *args, const int64_t *dims, struct outcome *out);
-extern const struct backend interpreter;
+bool run_on(struct bag *bag, struct module *m, uint32_t fn, const struct way *how, struct tensor *const *args,
+            const int64_t *dims, struct outcome *out);
+extern const struct way interpreter;
 /* NULL, or how one outcome differs from the other (status, message of a failed check, printed text, results).
  */
 const char *outcome_difference(struct arena *a, const struct outcome *found, const struct outcome *expected,

@@ -31,8 +31,8 @@ static void note_pass(void *ctx, const char *pass, double ms, uint32_t nodes)
 static void drop_texts(void *report)
 {
     struct compile_report *r = report;
-    free(r->llvm);
-    free(r->assembly);
+    free(r->ir_text);
+    free(r->machine_text);
 }
 
 static const char *buffer_kind(const struct lp_buffer *b)
@@ -285,9 +285,9 @@ static void explain_text(struct text *out, const struct explanation *e)
         text_str(out, "\nloop program:\n");
         lp_print(p, out);
     }
-    if (option_on(e->o, O_LLVM)) text_add(out, "\nLLVM:\n%s", e->report.llvm ? e->report.llvm : "");
+    if (option_on(e->o, O_LLVM)) text_add(out, "\nLLVM:\n%s", e->report.ir_text ? e->report.ir_text : "");
     if (option_on(e->o, O_ASM))
-        text_add(out, "\nassembly:\n%s", e->report.assembly ? e->report.assembly : "");
+        text_add(out, "\nassembly:\n%s", e->report.machine_text ? e->report.machine_text : "");
 }
 
 /* ---- JSON ---- */
@@ -365,8 +365,8 @@ int command_explain(struct options *o)
         .threads = o->threads,
         .no_cache = option_on(o, O_NO_CACHE),
         .keep_lp = true,
-        .keep_llvm = option_on(o, O_LLVM),
-        .keep_asm = option_on(o, O_ASM),
+        .keep_ir_text = option_on(o, O_LLVM),
+        .keep_machine_text = option_on(o, O_ASM),
     };
     options.over = program_updates(&o->bag.arena, module_fn(e.m, e.fn));
     hop_cleanup_push(drop_texts, &e.report);

@@ -389,7 +389,7 @@ void outputs_write(const struct outputs *out, struct tensor *const *results, uin
 
 /* ---- running ---- */
 
-const struct backend interpreter = { .name = "interpreter", .passes = { .strict = true } };
+const struct way interpreter = { .name = "interpreter", .passes = { .strict = true } };
 
 static void add_line(void *ctx, const char *line, size_t length)
 {
@@ -404,7 +404,7 @@ static void add_call(void *ctx, const char *name, struct tensor *const *args, ui
     text_str(ctx, "\n");
 }
 
-static void run_compiled(struct module *m, uint32_t fn, const struct backend *how, struct tensor *const *args,
+static void run_compiled(struct module *m, uint32_t fn, const struct way *how, struct tensor *const *args,
                          const int64_t *dims, struct outcome *out)
 {
     struct compile_options options = { .passes = how->passes,
@@ -459,7 +459,7 @@ static struct private_args *private_new(struct module *m, uint32_t fn, struct te
     return p;
 }
 
-static void run_in_place(struct module *m, uint32_t fn, const struct backend *how, struct tensor *const *args,
+static void run_in_place(struct module *m, uint32_t fn, const struct way *how, struct tensor *const *args,
                          const int64_t *dims, struct outcome *out)
 {
     struct private_args *p = private_new(m, fn, args);
@@ -483,8 +483,8 @@ static void run_in_place(struct module *m, uint32_t fn, const struct backend *ho
     private_free(p);
 }
 
-static void run_interpreted(struct module *m, uint32_t fn, const struct backend *how,
-                            struct tensor *const *args, const int64_t *dims, struct outcome *out)
+static void run_interpreted(struct module *m, uint32_t fn, const struct way *how, struct tensor *const *args,
+                            const int64_t *dims, struct outcome *out)
 {
     struct interp in = { .m = m,
                          .print = add_line,
@@ -494,8 +494,8 @@ static void run_interpreted(struct module *m, uint32_t fn, const struct backend 
     interp_run(&in, how->simplify ? simplify(m, fn, &how->passes) : fn, args, dims, out->results);
 }
 
-bool run_on(struct bag *bag, struct module *m, uint32_t fn, const struct backend *how,
-            struct tensor *const *args, const int64_t *dims, struct outcome *out)
+bool run_on(struct bag *bag, struct module *m, uint32_t fn, const struct way *how, struct tensor *const *args,
+            const int64_t *dims, struct outcome *out)
 {
     struct hop_catch caught;
     *out = (struct outcome){ .n = module_fn(m, fn)->n_results, .printed = { .arena = &bag->arena } };

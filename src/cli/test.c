@@ -123,7 +123,7 @@ static const char *against_block(struct bag *bag, struct module *m, const struct
 /* Strict back ends give the interpreter's bits. Default numbers are held against the block's bounds and,
  * where it gives none, against the interpreter. */
 static const char *against_reference(struct bag *bag, struct module *m, const struct program_test *t,
-                                     const struct backend *how, const struct outcome *o,
+                                     const struct way *how, const struct outcome *o,
                                      const struct outcome *reference)
 {
     static const struct bound bits = { BOUND_BITS, 0 }, f32 = { BOUND_TENSOR, 1e-4 },
@@ -146,7 +146,7 @@ static const char *against_reference(struct bag *bag, struct module *m, const st
 }
 
 enum { STRICT_BACKEND = 2, FIXED_BACKENDS = 6 };
-static const struct backend fixed_backends[FIXED_BACKENDS] = {
+static const struct way fixed_backends[FIXED_BACKENDS] = {
     { .name = "interpreter after the passes", .simplify = true, .passes.strict = true },
     { .name = "loop program", .loops = true, .passes.strict = true },
     { .name = "compiled strict", .compiled = true, .passes.strict = true },
@@ -164,7 +164,7 @@ static void run_backends(struct test_run *run, struct bag *bag, struct module *m
     report(run, t, interpreter.name, wrong);
     if (reference.status && !t->fails) return;
     for (int k = 0; k <= FIXED_BACKENDS + PASS_COUNT; k++) { /* the last: without any pass */
-        struct backend how = fixed_backends[k < FIXED_BACKENDS ? k : STRICT_BACKEND];
+        struct way how = fixed_backends[k < FIXED_BACKENDS ? k : STRICT_BACKEND];
         how.passes.without = run->without;
         if (how.compiled && !run->compiled) continue;
         if (how.in_place && !fn_has_updates(module_fn(m, fn))) continue;
@@ -291,7 +291,7 @@ static void run_test(struct test_run *run, struct module *m, struct module *wide
 
 /* ---- emitted C ---- */
 
-static const struct backend emitted_backends[] = {
+static const struct way emitted_backends[] = {
     { .name = "emitted C strict", .passes.strict = true },
     { .name = "emitted C" },
 };

@@ -17,7 +17,7 @@
 
 static const char plug_in[] = "libhop_llvm.so";
 static pthread_once_t finding = PTHREAD_ONCE_INIT, loading = PTHREAD_ONCE_INIT;
-static const struct emit_backend *loaded;
+static const struct code_generator *loaded;
 static char found[PATH_MAX + 64], why_not[1100];
 
 /* May this file be loaded? A process with rights that its caller does not have loads only what nobody but
@@ -116,11 +116,11 @@ static void load(void)
 {
     if (!backend_path()) return;
     void *handle = dlopen(found, RTLD_NOW | RTLD_LOCAL);
-    if (handle) loaded = dlsym(handle, "hop_llvm_backend");
+    if (handle) loaded = dlsym(handle, "hop_llvm_generator");
     if (!loaded) snprintf(why_not, sizeof why_not, "%s", dlerror());
 }
 
-const struct emit_backend *backend_get(void)
+const struct code_generator *backend_get(void)
 {
     pthread_once(&loading, load);
     if (!loaded) hop_set_message("compiling needs the LLVM back end: %s", why_not);
@@ -153,7 +153,7 @@ bool backend_code(uintptr_t *first, uintptr_t *end)
     return true;
 }
 
-int native_compile(const struct emit_backend *b, const struct lp *p, const struct emit_options *o,
+int native_compile(const struct code_generator *b, const struct lp *p, const struct emit_options *o,
                    struct native *out, char error[512])
 {
     int status = b->compile(p, o, out, error);
@@ -167,7 +167,7 @@ void native_free(struct native *n)
 {
     object_unload(&n->code);
     free(n->object);
-    free(n->llvm);
-    free(n->assembly);
+    free(n->ir_text);
+    free(n->machine_text);
     *n = (struct native){ 0 };
 }

@@ -17,23 +17,23 @@ struct loaded {
 struct native {
     void *object;
     size_t object_bytes;
-    char *llvm, *assembly; /* texts when asked for */
+    char *ir_text, *machine_text; /* texts when asked for */
     double ir_ms, codegen_ms;
     struct loaded code; /* filled by native_compile, not by the back end */
 };
 #define ENTRY_NAME "hop_entry"
 struct emit_options {
-    bool keep_llvm, keep_asm;
+    bool keep_ir_text, keep_machine_text;
     bool scalar;     /* no vector code */
     bool serial;     /* no parallel loops */
     uint64_t memory; /* bytes that may be taken; 0: as many as it needs. More is EMIT_NOMEM, before it is
                         asked for */
     bool plain_f16;  /* f16 by integer arithmetic even where the machine has instructions for it; for tests */
 };
-/* The plug-in's interface: `hop_llvm_backend` is looked up in it. Functions return 0, or non-zero with a
+/* The plug-in's interface: `hop_llvm_generator` is looked up in it. Functions return 0, or non-zero with a
  * message in `error`; EMIT_NOMEM: memory was out. */
 enum { EMIT_OK, EMIT_FAILED, EMIT_NOMEM };
-struct emit_backend {
+struct code_generator {
     const char *version;
     int (*compile)(const struct lp *p, const struct emit_options *o, struct native *out, char error[512]);
     const char *(*library)(
@@ -44,7 +44,7 @@ struct emit_backend {
  * before other) meets their calls. */
 
 /* The back end, loaded on first use; NULL when there is none, hop_message() says why. */
-const struct emit_backend *backend_get(void);
+const struct code_generator *backend_get(void);
 /* Where the code of the library lies that generates code; false: nowhere yet. */
 bool backend_code(uintptr_t *first, uintptr_t *end);
 /* The file that backend_get loads, found without loading it; NULL when there is none. */
@@ -61,7 +61,7 @@ int object_place(const void *object, size_t bytes, uint32_t machine, unsigned ch
                  uint64_t address, size_t *used, struct loaded *out, char error[512]);
 
 /* A program compiled and loaded at once, for tests. */
-int native_compile(const struct emit_backend *b, const struct lp *p, const struct emit_options *o,
+int native_compile(const struct code_generator *b, const struct lp *p, const struct emit_options *o,
                    struct native *out, char error[512]);
 void native_free(struct native *n);
 

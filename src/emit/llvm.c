@@ -1,4 +1,4 @@
-/* The LLVM back end's plug-in: struct emit_backend with LLVM behind it. A loop program becomes a module of
+/* The LLVM back end's plug-in: struct code_generator with LLVM behind it. A loop program becomes a module of
  * vector code (llvm_stmt.c), the module an object for the host (no IR passes: the program is already what
  * should run). Errors come back as text. */
 #include "emit/llvm.h"
@@ -282,12 +282,12 @@ static char *assembly_text(struct emitter *e, const struct machine *m)
 
 static void keep_texts(struct emitter *e, const struct machine *m, struct native *out)
 {
-    if (e->options->keep_llvm) {
+    if (e->options->keep_ir_text) {
         char *text = LLVMPrintModuleToString(e->module);
-        out->llvm = plain_copy(text, strlen(text));
+        out->ir_text = plain_copy(text, strlen(text));
         LLVMDisposeMessage(text);
     }
-    if (e->options->keep_asm) out->assembly = assembly_text(e, m);
+    if (e->options->keep_machine_text) out->machine_text = assembly_text(e, m);
 }
 
 /* Instructions of the module, and of its largest function. */
@@ -393,14 +393,14 @@ static int compile(const struct lp *p, const struct emit_options *o, struct nati
     if (m && !e.broken) machine_give(m);
     if (status) {
         free(out->object);
-        free(out->llvm);
-        free(out->assembly);
+        free(out->ir_text);
+        free(out->machine_text);
         *out = (struct native){ 0 };
     }
     return status && e.no_memory ? EMIT_NOMEM : status;
 }
 
-const struct emit_backend hop_llvm_backend = { .version = "LLVM " LLVM_VERSION_STRING,
-                                               .compile = compile,
-                                               .library = library,
-                                               .code = (const void *)LLVMContextCreate };
+const struct code_generator hop_llvm_generator = { .version = "LLVM " LLVM_VERSION_STRING,
+                                                   .compile = compile,
+                                                   .library = library,
+                                                   .code = (const void *)LLVMContextCreate };

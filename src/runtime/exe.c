@@ -243,7 +243,7 @@ static void emission_free(void *emission)
 
 static void make_code(struct emission *w)
 {
-    const struct emit_backend *backend = backend_get();
+    const struct code_generator *backend = backend_get();
     char error[512] = "";
     int status = backend->compile(w->p, &w->options, &w->native, error);
     if (status == EMIT_NOMEM) hop_throw(HOP_NOMEM, "compiling: %s", error);
@@ -289,8 +289,8 @@ static void emit_code(struct exe *e, struct module *m, struct lp *p, const struc
     w->image.arena = &w->arena;
     *key = (struct cache_key){ 0 };
     hop_cleanup_push(emission_free, w);
-    w->options = (struct emit_options){ .keep_llvm = o->keep_llvm,
-                                        .keep_asm = o->keep_asm,
+    w->options = (struct emit_options){ .keep_ir_text = o->keep_ir_text,
+                                        .keep_machine_text = o->keep_machine_text,
                                         .scalar = !pass_on(&o->passes, PASS_vector),
                                         .serial = serial,
                                         .memory = memory_for_code(p) };
@@ -312,9 +312,9 @@ static void emit_code(struct exe *e, struct module *m, struct lp *p, const struc
     w->code = NULL;
     e->entry = e->code->loaded.entry;
     if (report) {
-        report->llvm = w->native.llvm;
-        report->assembly = w->native.assembly;
-        w->native.llvm = w->native.assembly = NULL;
+        report->ir_text = w->native.ir_text;
+        report->machine_text = w->native.machine_text;
+        w->native.ir_text = w->native.machine_text = NULL;
         report->code_bytes = e->code->loaded.code_bytes;
         note_stage(report, "  write IR", w->native.ir_ms);
         note_stage(report, "  generate code", w->native.codegen_ms);
@@ -388,7 +388,7 @@ struct exe *exe_compile(struct module *m, uint32_t fn, const struct compile_opti
     hop_cleanup_push(cache_key_free, &key);
     cache_key_make(&key, m, fn, o, threads == 1);
     struct code *code = cache_find(&key, &origin);
-    bool wants_more = o->keep_lp || o->keep_llvm || o->keep_asm || o->passes.report;
+    bool wants_more = o->keep_lp || o->keep_ir_text || o->keep_machine_text || o->passes.report;
     if (code && !wants_more) e = from_code(code, m, fn, &key, threads);
     code_free(code);
     if (code && wants_more) key.usable = false; /* it is kept already */

@@ -10,7 +10,7 @@ struct compile_options {
     struct pass_options passes; /* strict is here */
     uint32_t threads;           /* 0: all cores */
     bool keep_lp;               /* keep the loop program and the texts below for explain */
-    bool keep_llvm, keep_asm;
+    bool keep_ir_text, keep_machine_text;
     const uint32_t *over; /* per result: the parameter whose memory it should take (written or donated),
                              HOP_NONE: none; NULL: none at all */
     bool no_cache;        /* compile, whatever the cache holds, and keep nothing */
@@ -27,7 +27,7 @@ struct compile_report {
     size_t code_bytes;
     uint8_t origin; /* enum code_origin: where the executable came from, or would have come from had nothing
                        else been asked for */
-    char *llvm, *assembly; /* malloc'ed when asked for */
+    char *ir_text, *machine_text; /* malloc'ed when asked for */
 };
 struct exe;
 /* Takes nothing from the module after it returns: the executable owns its copies of constants and types.
