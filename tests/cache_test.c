@@ -196,8 +196,8 @@ static void test_sharing(void)
     expect_text(program(2), (struct compile_options){ .threads = 1, .passes = { .strict = true } }, COMPILED,
                 "strict numbers are other code");
     expect_text(program(2),
-                (struct compile_options){ .threads = 1, .passes = { .without = 1u << PASS_fuse } }, COMPILED,
-                "a pass left out");
+                (struct compile_options){ .threads = 1, .passes = { .without = 1u << CHOICE_fuse } },
+                COMPILED, "a pass left out");
     expect_text(program(2), (struct compile_options){ .threads = 2 }, COMPILED, "code for several threads");
     expect_text(program(2), (struct compile_options){ .threads = 3 }, MEMORY, "their number does not count");
     expect_text(program(2), (struct compile_options){ .threads = 1, .no_cache = true }, COMPILED, "no_cache");

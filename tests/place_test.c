@@ -200,7 +200,7 @@ static void check(void *ctx)
         fn = grad_function(m, fn, wrt, false);
     }
     struct compile_options o = { .passes.strict = true, .slow_executor = true, .threads = 1 }, own = o;
-    own.passes.without = 1u << PASS_inplace;
+    own.passes.without = 1u << CHOICE_inplace;
     same_bits(p, m, fn, &o);
     same_bits(p, m, fn, &own);
     o.passes.strict = !p->grad; /* in default mode weight gradients become one product */

@@ -97,7 +97,7 @@ static const char *run_checked(struct check *c, const struct target *t, uint32_t
                   (c->p->large &&
                    c->compiled); /* compiling costs most, unless one scalar after the other does */
     struct way how = native ? strict_native : strict_loops;
-    if (turn & 4) how.passes.without = (1u << PASS_COUNT) - 1;
+    if (turn & 4) how.passes.without = EVERY_SWITCH;
     if (how.compiled && !c->compiled) return NULL;
     struct outcome other;
     run_target(c, t, &how, NULL, &other);
@@ -173,7 +173,7 @@ static const char *passes_of(struct check *c, const struct target *t, bool each)
     struct outcome base, o;
     run_target(c, t, &interpreter, NULL, &base);
     c->tally->held = true;
-    for (int pass = -1; pass < (each ? PASS_fuse : 0); pass++) {
+    for (int pass = -1; pass < (each ? PASS_COUNT : 0); pass++) {
         struct way how = { .simplify = true,
                            .passes = { .strict = true, .without = pass < 0 ? 0 : ~(1u << pass) } };
         uint32_t simple = simplify(c->p->m, t->fn, &how.passes);
@@ -182,7 +182,7 @@ static const char *passes_of(struct check *c, const struct target *t, bool each)
         const char *d = outcome_difference(a, &o, &base, bit_for_bit, bit_for_bit);
         if (d)
             return arena_printf(a, "%s, %s%s: %s", t->name, pass < 0 ? "all passes" : "the pass ",
-                                pass < 0 ? "" : pass_names[pass], d);
+                                pass < 0 ? "" : switch_names[pass], d);
     }
     return NULL;
 }
@@ -198,19 +198,19 @@ static const char *strict_on(struct check *c, const struct way *back_end)
     struct arena *a = &c->bag->arena;
     struct target t = program_target(c);
     struct outcome base, o;
-    uint32_t off = (uint32_t)(c->p->seed % PASS_COUNT);
+    uint32_t off = (uint32_t)(c->p->seed % SWITCH_COUNT);
     run_target(c, &t, &interpreter, NULL, &base);
     c->tally->held = true;
     for (int k = 0; k < 3; k++) {
         if ((k == 1 && c->p->seed % 2) || (k == 2 && c->p->seed % 8)) continue;
         struct way how = *back_end;
         how.threads = c->p->large ? 2 : 1;
-        how.passes.without = k == 0 ? 0 : k == 1 ? 1u << off : (1u << PASS_COUNT) - 1;
+        how.passes.without = k == 0 ? 0 : k == 1 ? 1u << off : EVERY_SWITCH;
         run_target(c, &t, &how, NULL, &o);
         const char *d = outcome_difference(a, &o, &base, bit_for_bit, bit_for_bit);
         if (d)
             return arena_printf(a, "%s%s%s: %s", how.name, k ? " without " : "",
-                                k == 1 ? pass_names[off]
+                                k == 1 ? switch_names[off]
                                 : k    ? "passes"
                                        : "",
                                 d);

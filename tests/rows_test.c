@@ -316,7 +316,7 @@ static const struct way strict = { .name = "compiled strict",
                                    .passes = { .strict = true } };
 static const struct way bare = { .name = "compiled without passes",
                                  .compiled = true,
-                                 .passes = { .strict = true, .without = (1u << PASS_COUNT) - 1 } };
+                                 .passes = { .strict = true, .without = EVERY_SWITCH } };
 
 static void run_example(const struct example *e, struct bag *bag)
 {
@@ -482,7 +482,7 @@ static const char *run_checked(struct bag *bag, struct module *m, uint32_t fn, s
                                const struct outcome *reference)
 {
     static const struct bound bits = { BOUND_BITS, 0 };
-    struct compile_options options = { .passes = { .strict = true, .without = 1u << PASS_blas },
+    struct compile_options options = { .passes = { .strict = true, .without = 1u << CHOICE_blas },
                                        .slow_executor = true };
     struct hop_catch caught;
     const char *volatile wrong = NULL;

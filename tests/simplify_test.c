@@ -175,9 +175,9 @@ static uint32_t mask_of(const char *names)
     char word[32];
     int used;
     while (sscanf(names, " %31s%n", word, &used) == 1) {
-        enum pass p;
+        uint32_t pass;
         names += used;
-        if (pass_from_name(word, &p)) mask |= 1u << p;
+        if (switch_from_name(word, &pass)) mask |= 1u << pass;
         else printf("no pass %s\n", word);
     }
     return mask;
@@ -246,7 +246,7 @@ static void one_option(const struct program *p, struct module *m, uint32_t fn, s
 static void one_program(void *ctx)
 {
     const struct program *p = ctx;
-    const uint32_t every = (1u << PASS_fuse) - 1;
+    const uint32_t every = EVERY_PASS;
     struct module *m = text_read(p->name, p->text, strlen(p->text));
     hop_cleanup_push(module_free, m);
     uint32_t fn = module_find(m, "main");
@@ -264,8 +264,8 @@ static void one_program(void *ctx)
     check_structure(p, m, simplify(m, fn, &some));
     one_option(p, m, fn, (struct pass_options){ 0 }, "all passes");
     one_option(p, m, fn, (struct pass_options){ .strict = true }, "all passes in strict mode");
-    for (int i = 0; i < PASS_fuse; i++) {
-        one_option(p, m, fn, (struct pass_options){ .without = every & ~(1u << i) }, pass_names[i]);
+    for (int i = 0; i < PASS_COUNT; i++) {
+        one_option(p, m, fn, (struct pass_options){ .without = every & ~(1u << i) }, switch_names[i]);
         one_option(p, m, fn, (struct pass_options){ .without = 1u << i }, "all passes but one");
     }
     hop_cleanup_pop(m);
@@ -320,10 +320,9 @@ static void one_composition(void *ctx)
         p.name = name;
         one_option(&p, c->m, c->fn, (struct pass_options){ 0 }, "all passes");
         one_option(&p, c->m, c->fn, (struct pass_options){ .strict = true }, "all passes in strict mode");
-        for (int i = 0; i < PASS_fuse && c->transform < VJP_VJP; i++) {
-            one_option(&p, c->m, c->fn,
-                       (struct pass_options){ .without = ((1u << PASS_fuse) - 1) & ~(1u << i) },
-                       pass_names[i]);
+        for (int i = 0; i < PASS_COUNT && c->transform < VJP_VJP; i++) {
+            one_option(&p, c->m, c->fn, (struct pass_options){ .without = EVERY_PASS & ~(1u << i) },
+                       switch_names[i]);
             one_option(&p, c->m, c->fn, (struct pass_options){ .without = 1u << i }, "all passes but one");
         }
     }
@@ -360,7 +359,7 @@ static void random_body(void *ctx)
         one_option(&p, m, t.fn, (struct pass_options){ .strict = true }, "all passes in strict mode");
         if (c->smooth) one_option(&p, m, t.fn, (struct pass_options){ 0 }, "all passes");
         one_option(&p, m, t.fn,
-                   (struct pass_options){ .strict = true, .without = 1u << (c->seed % PASS_fuse) },
+                   (struct pass_options){ .strict = true, .without = 1u << (c->seed % PASS_COUNT) },
                    "all passes but one");
     }
     hop_cleanup_pop(m);
@@ -383,13 +382,13 @@ static void random_programs(uint64_t from, uint64_t to)
 
 static void names_are_found(void)
 {
-    for (int i = 0; i < PASS_COUNT; i++) {
-        enum pass p = PASS_COUNT;
-        CLAIM(pass_from_name(pass_names[i], &p) && p == (enum pass)i && pass_meanings[i][0],
-              "pass %s is found by its name", pass_names[i]);
+    for (uint32_t i = 0; i < SWITCH_COUNT; i++) {
+        uint32_t found = SWITCH_COUNT;
+        CLAIM(switch_from_name(switch_names[i], &found) && found == i && switch_meanings[i][0],
+              "%s is found by its name", switch_names[i]);
     }
-    enum pass p;
-    CLAIM(!pass_from_name("polish", &p), "no pass is called polish");
+    uint32_t found;
+    CLAIM(!switch_from_name("polish", &found), "no pass is called polish");
 }
 
 struct heard {
@@ -399,10 +398,10 @@ struct heard {
 static void hear(void *ctx, const char *pass, double ms, uint32_t nodes)
 {
     struct heard *h = ctx;
-    enum pass p;
+    uint32_t found;
     (void)nodes;
     h->calls++;
-    h->named |= pass_from_name(pass, &p) && ms >= 0;
+    h->named |= switch_from_name(pass, &found) && ms >= 0;
 }
 
 static void report_body(void *ctx)
@@ -411,7 +410,8 @@ static void report_body(void *ctx)
     struct module *m = text_read("report", ctx, strlen(ctx));
     hop_cleanup_push(module_free, m);
     simplify(m, module_find(m, "main"), &(struct pass_options){ .report = hear, .report_ctx = &heard });
-    CLAIM(heard.calls == PASS_fuse && heard.named, "every pass reports its time once, found %u", heard.calls);
+    CLAIM(heard.calls == PASS_COUNT && heard.named, "every pass reports its time once, found %u",
+          heard.calls);
     hop_cleanup_pop(m);
     module_free(m);
 }

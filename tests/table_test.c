@@ -86,7 +86,7 @@ static void check_lower(struct walk *w, struct bag *bag, struct module *m, uint3
                               f64 = { BOUND_TENSOR, 1e-9 };
     struct way loops = { .loops = true, .passes = { .strict = true } },
                strict = { .compiled = true, .passes = { .strict = true } }, plain = { .compiled = true };
-    struct way bare = { .compiled = true, .passes = { .strict = true, .without = (1u << PASS_COUNT) - 1 } };
+    struct way bare = { .compiled = true, .passes = { .strict = true, .without = EVERY_SWITCH } };
     struct outcome o;
     run_on(bag, m, fn, &loops, args, dims, &o);
     claim(w, "loop program", outcome_difference(&bag->arena, &o, reference, bits, bits));

@@ -129,12 +129,12 @@ static uint32_t passes_without(const char *text)
         const char *word;
         size_t length;
         char name[32];
-        enum pass pass;
+        uint32_t pass;
         if (!first) cursor_expect(&c, ",");
         if (!cursor_word(&c, &word, &length) || length >= sizeof name) cursor_error(&c, "the name of a pass");
         memcpy(name, word, length);
         name[length] = 0;
-        if (!pass_from_name(name, &pass)) hop_throw(HOP_INVALID, "there is no pass '%s'", name);
+        if (!switch_from_name(name, &pass)) hop_throw(HOP_INVALID, "there is no pass '%s'", name);
         mask |= 1u << pass;
     }
     return mask;

@@ -66,7 +66,7 @@ static uint32_t parse_count(const char *name, const char *text, uint32_t most)
 
 static void take_option(struct options *o, enum option_id id, const char *argument)
 {
-    enum pass pass;
+    uint32_t off;
     o->given |= O_BIT(id);
     switch (id) {
     case O_FN: o->fn = argument[0] == '@' ? argument + 1 : argument; break;
@@ -79,12 +79,12 @@ static void take_option(struct options *o, enum option_id id, const char *argume
     case O_CAPACITY: o->capacity = parse_count("capacity", argument, INT32_MAX); break;
     case O_JOBS: o->jobs = parse_count("jobs", argument, 1024); break;
     case O_WITHOUT: {
-        if (pass_from_name(argument, &pass)) {
-            o->without |= 1u << pass;
+        if (switch_from_name(argument, &off)) {
+            o->without |= 1u << off;
             break;
         }
         struct text names = { .arena = &o->bag.arena };
-        for (int i = 0; i < PASS_COUNT; i++) text_add(&names, "%s%s", i ? ", " : "", pass_names[i]);
+        for (int i = 0; i < SWITCH_COUNT; i++) text_add(&names, "%s%s", i ? ", " : "", switch_names[i]);
         hop_throw(HOP_INVALID, "--without: there is no pass '%s'; the passes are %s", argument, names.data);
     }
     default: break;
@@ -151,7 +151,8 @@ void options_help(const struct command *c, FILE *out)
     }
     if (c->options >> O_WITHOUT & 1) {
         fprintf(out, "\nPasses:\n");
-        for (int i = 0; i < PASS_COUNT; i++) fprintf(out, "  %-12s  %s\n", pass_names[i], pass_meanings[i]);
+        for (int i = 0; i < SWITCH_COUNT; i++)
+            fprintf(out, "  %-12s  %s\n", switch_names[i], switch_meanings[i]);
     }
     fprintf(out, "\nExit code: 0 fine; 1 a test or a check in the run failed; 2 bad input.\n");
 }

@@ -71,7 +71,7 @@ struct lp *emit_lower(struct module *m, uint32_t fn, const struct pass_options *
     arena_free(&arena);
     hop_cleanup_push(lp_free, p);
     lp_check(p);
-    p->own_places = !pass_on(passes, PASS_inplace);
+    p->own_places = !choice_on(passes, CHOICE_inplace);
     lp_plan(p);
     hop_cleanup_pop(p);
     return p;

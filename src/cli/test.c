@@ -163,7 +163,7 @@ static void run_backends(struct test_run *run, struct bag *bag, struct module *m
     const char *wrong = against_block(bag, m, t, &reference);
     report(run, t, interpreter.name, wrong);
     if (reference.status && !t->fails) return;
-    for (int k = 0; k <= FIXED_BACKENDS + PASS_COUNT; k++) { /* the last: without any pass */
+    for (int k = 0; k <= FIXED_BACKENDS + SWITCH_COUNT; k++) { /* the last: without any pass */
         struct way how = fixed_backends[k < FIXED_BACKENDS ? k : STRICT_BACKEND];
         how.passes.without = run->without;
         if (how.compiled && !run->compiled) continue;
@@ -171,9 +171,9 @@ static void run_backends(struct test_run *run, struct bag *bag, struct module *m
         if (k >= FIXED_BACKENDS) {
             int pass = k - FIXED_BACKENDS;
             if (run->quick || run->without >> pass & 1) continue;
-            how.passes.without |= pass < PASS_COUNT ? 1u << pass : (1u << PASS_COUNT) - 1;
+            how.passes.without |= pass < SWITCH_COUNT ? 1u << pass : EVERY_SWITCH;
             how.name = arena_printf(&bag->arena, "compiled strict without %s",
-                                    pass < PASS_COUNT ? pass_names[pass] : "any pass");
+                                    pass < SWITCH_COUNT ? switch_names[pass] : "any pass");
         }
         run_on(bag, m, fn, &how, args, test_dims(t), &other);
         report(run, t, how.name, against_reference(bag, m, t, &how, &other, &reference));

@@ -342,7 +342,7 @@ bool lower_reads(struct lower *L, val operand, uint32_t param)
  * `from` or behind. */
 static struct sink *sink_over_param(struct lower *L, val v, uint32_t from)
 {
-    if (!pass_on(&L->S->o->passes, PASS_inplace)) return NULL;
+    if (!choice_on(&L->S->o->passes, CHOICE_inplace)) return NULL;
     for (uint32_t r = 0; r < L->f->n_results; r++) {
         struct sink *s = &L->sinks[r];
         if (L->f->results[r] == v && !s->unused && !s->scalar && s->overwrites != HOP_NONE &&
@@ -419,7 +419,7 @@ void lower_loop_enter(struct lower *L) { L->S->loop_depth++; }
 void lower_loop_leave(struct lower *L) { L->S->loop_depth--; }
 bool lower_may_thread(const struct lower *L)
 {
-    return pass_on(&L->S->o->passes, PASS_parallel) && !L->S->loop_depth &&
+    return choice_on(&L->S->o->passes, CHOICE_parallel) && !L->S->loop_depth &&
            !L->S->large; /* a procedure runs once at a time */
 }
 
@@ -640,7 +640,7 @@ static bool over_argument(struct lower *L, uint32_t r, struct sink *sink)
         if (p->updates.data[i].param == param && !p->updates.data[i].elsewhere)
             u.elsewhere = true, u.why = "another result takes the argument's memory";
     if (t != value_type(L->f, param)) u.elsewhere = true, u.why = "its type is not the argument's";
-    if (!pass_on(&L->S->o->passes, PASS_inplace))
+    if (!choice_on(&L->S->o->passes, CHOICE_inplace))
         u.elsewhere = true, u.why = "updates in place are switched off";
     vec_push(&p->arena, &p->updates, u);
     if (u.elsewhere) return false;

@@ -291,7 +291,7 @@ static void emit_code(struct exe *e, struct module *m, struct lp *p, const struc
     hop_cleanup_push(emission_free, w);
     w->options = (struct emit_options){ .keep_ir_text = o->keep_ir_text,
                                         .keep_machine_text = o->keep_machine_text,
-                                        .scalar = !pass_on(&o->passes, PASS_vector),
+                                        .scalar = !choice_on(&o->passes, CHOICE_vector),
                                         .serial = serial,
                                         .memory = memory_for_code(p) };
     w->lasting = image_write(e, m, &w->key.canon, &w->image);
@@ -339,7 +339,7 @@ static struct exe *compile(struct module *m, uint32_t fn, const struct compile_o
     lp_check(p);
     end_stage(report, "check", &clock);
 
-    p->own_places = !pass_on(&o->passes, PASS_inplace);
+    p->own_places = !choice_on(&o->passes, CHOICE_inplace);
     lp_plan(p);
     end_stage(report, "plan", &clock);
 
@@ -378,7 +378,7 @@ struct exe *exe_compile(struct module *m, uint32_t fn, const struct compile_opti
 {
     static const struct compile_options defaults;
     const struct compile_options *o = options ? options : &defaults;
-    uint32_t threads = !pass_on(&o->passes, PASS_parallel) ? 1 : o->threads ? o->threads : pool_cores();
+    uint32_t threads = !choice_on(&o->passes, CHOICE_parallel) ? 1 : o->threads ? o->threads : pool_cores();
     enum code_origin origin = CODE_COMPILED;
     struct cache_key key = { 0 };
     struct exe *e = NULL;

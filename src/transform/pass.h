@@ -26,22 +26,12 @@ uint32_t simplifier_uses(const struct simplifier *s, uint32_t fn);
 bool inline_absorbs(const struct simplifier *s, const struct node *n, uint32_t callee);
 uint32_t inline_absorb(struct simplifier *s, uint32_t fn); /* with all such bodies in place */
 
-/* The passes, in pass_*.c. Each simplifies one function (bodies only where a node's signature changes with
- * them). */
-uint32_t pass_inline(struct simplifier *s, uint32_t fn);
-uint32_t pass_fold(struct simplifier *s, uint32_t fn);
-uint32_t pass_cse(struct simplifier *s, uint32_t fn);
-uint32_t pass_dce(struct simplifier *s, uint32_t fn);
-uint32_t pass_hoist(struct simplifier *s, uint32_t fn);
-uint32_t pass_forward(struct simplifier *s, uint32_t fn);
-uint32_t pass_ranges(struct simplifier *s, uint32_t fn);
-uint32_t pass_trips(struct simplifier *s, uint32_t fn);
-uint32_t pass_unroll(struct simplifier *s, uint32_t fn);
-uint32_t pass_pack(struct simplifier *s, uint32_t fn);
-uint32_t pass_join(struct simplifier *s, uint32_t fn);
-uint32_t pass_split(struct simplifier *s, uint32_t fn);
-uint32_t pass_accumulate(struct simplifier *s, uint32_t fn);
-uint32_t drop_masked_choices(struct simplifier *s, uint32_t fn); /* part of dce: pass_masks.c */
+/* The passes. Each simplifies one function (bodies only where a node's signature changes with them). */
+#define PASS(name, meaning) uint32_t pass_##name(struct simplifier *s, uint32_t fn);
+#define CHOICE(name, meaning)
+#include "transform/passes.def"
+#undef PASS
+#undef CHOICE
 
 /* ---- rewriting node by node ---- */
 

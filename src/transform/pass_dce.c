@@ -267,7 +267,6 @@ static const bool *const *call_uses(struct simplifier *s, struct arena *a, const
 
 uint32_t pass_dce(struct simplifier *s, uint32_t fn)
 {
-    fn = drop_masked_choices(s, fn);
     const struct fn *f = module_fn(s->m, fn);
     struct arena scratch = { 0 };
     hop_cleanup_push(arena_free, &scratch);

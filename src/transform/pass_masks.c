@@ -133,7 +133,7 @@ static bool drop_choice(struct simplifier *s, struct copier *c, const struct nod
     return true;
 }
 
-uint32_t drop_masked_choices(struct simplifier *s, uint32_t fn)
+uint32_t pass_masks(struct simplifier *s, uint32_t fn)
 {
     const struct fn *f = module_fn(s->m, fn);
     uint32_t choices = 0;

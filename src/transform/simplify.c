@@ -1,58 +1,47 @@
 /* The simplifier: a function and options come in, an equivalent function goes out. Bodies are simplified
  * before the functions that use them, each once however many nodes share it; the passes are applied in the
- * order of `passes` until a round changes nothing. */
+ * order of passes.def until a round changes nothing. */
 #include "transform/pass.h"
 
 #include <time.h>
 
-enum {
-    INLINED_ALWAYS = 50000,
-    INLINED_PER_NODE = 8
-}; /* nodes that inlining may add, and how many times the program's own */
-enum {
-    MAX_ROUNDS = 12
-}; /* nested loops need about one round per level; the bound only guards against passes that undo each other
-    */
+/* Nodes that inlining may add, and how many times the program's own. */
+enum { INLINED_ALWAYS = 50000, INLINED_PER_NODE = 8 };
+/* Nested loops need about one round per level; the bound only guards against passes that undo each other. */
+enum { MAX_ROUNDS = 12 };
 static const uint64_t MEMO_TAG = 0x73696d70;
 
-const char *const pass_names[PASS_COUNT] = {
-#define X(name, what) #name,
-    HOP_PASSES(X)
-#undef X
+const char *const switch_names[SWITCH_COUNT] = {
+#define PASS(name, meaning) #name,
+#define CHOICE(name, meaning) #name,
+#include "transform/passes.def"
+#undef PASS
+#undef CHOICE
 };
-const char *const pass_meanings[PASS_COUNT] = {
-#define X(name, what) what,
-    HOP_PASSES(X)
-#undef X
+const char *const switch_meanings[SWITCH_COUNT] = {
+#define PASS(name, meaning) meaning,
+#define CHOICE(name, meaning) meaning,
+#include "transform/passes.def"
+#undef PASS
+#undef CHOICE
 };
 
-bool pass_from_name(const char *name, enum pass *out)
+bool switch_from_name(const char *name, uint32_t *out)
 {
-    for (int i = 0; i < PASS_COUNT; i++)
-        if (!strcmp(pass_names[i], name)) return *out = (enum pass)i, true;
+    for (uint32_t i = 0; i < SWITCH_COUNT; i++)
+        if (!strcmp(switch_names[i], name)) {
+            *out = i;
+            return true;
+        }
     return false;
 }
 
-/* The list of passes. Inlining and folding expose equal and passed-through values, merging them exposes dead
- * ones; what leaves loops does so last, from bodies that are already small. */
-static const struct {
-    enum pass pass;
-    uint32_t (*run)(struct simplifier *s, uint32_t fn);
-} passes[] = {
-    { PASS_inline, pass_inline },
-    { PASS_fold, pass_fold },
-    { PASS_forward, pass_forward },
-    { PASS_ranges, pass_ranges },
-    { PASS_trips, pass_trips },
-    { PASS_cse, pass_cse },
-    { PASS_dce, pass_dce },
-    { PASS_unroll, pass_unroll },
-    { PASS_pack, pass_pack },
-    { PASS_split, pass_split },
-    { PASS_accumulate, pass_accumulate },
-    { PASS_hoist, pass_hoist },
-    { PASS_join,
-      pass_join }, /* last: products of all rows at once are worth more than rows that are not stored */
+static uint32_t (*const passes[PASS_COUNT])(struct simplifier *s, uint32_t fn) = {
+#define PASS(name, meaning) pass_##name,
+#define CHOICE(name, meaning)
+#include "transform/passes.def"
+#undef PASS
+#undef CHOICE
 };
 
 static void grow_tables(struct simplifier *s)
@@ -150,11 +139,10 @@ static uint32_t simplify_fn(struct simplifier *s, uint32_t fn)
     for (uint32_t round = 0; round < MAX_ROUNDS; round++) {
         uint32_t before = now;
         now = simplify_bodies(s, now);
-        for (uint32_t i = 0; i < HOP_COUNT(passes); i++) {
-            enum pass p = passes[i].pass;
+        for (enum pass p = 0; p < PASS_COUNT; p++) {
             if (!pass_on(s->o, p)) continue;
             double start = milliseconds();
-            now = passes[i].run(s, now);
+            now = passes[p](s, now);
             s->ms[p] += milliseconds() - start;
             s->runs[p]++;
             s->nodes[p] += module_fn(s->m, now)->n_nodes;
@@ -172,7 +160,7 @@ uint32_t simplify(struct module *m, uint32_t fn, const struct pass_options *o)
 {
     static const struct pass_options everything;
     struct simplifier s = { .m = m, .o = o ? o : &everything };
-    uint64_t key[4] = { MEMO_TAG, fn, s.o->without & ((1u << PASS_fuse) - 1),
+    uint64_t key[4] = { MEMO_TAG, fn, s.o->without & EVERY_PASS,
                         (uint64_t)s.o->strict | (uint64_t)s.o->differentiable << 1 };
     uint32_t known[2];
     if (memo_get(m, key, known) && !s.o->report) return known[0];
@@ -185,10 +173,8 @@ uint32_t simplify(struct module *m, uint32_t fn, const struct pass_options *o)
         if (needed[i]) simplify_fn(&s, i);
     uint32_t out = simplify_fn(&s, fn);
     if (s.o->report)
-        for (uint32_t i = 0; i < HOP_COUNT(passes); i++) {
-            enum pass p = passes[i].pass;
-            if (s.runs[p]) s.o->report(s.o->report_ctx, pass_names[p], s.ms[p], s.nodes[p]);
-        }
+        for (enum pass p = 0; p < PASS_COUNT; p++)
+            if (s.runs[p]) s.o->report(s.o->report_ctx, switch_names[p], s.ms[p], s.nodes[p]);
     if (fn_has_updates(module_fn(m, fn))) { /* the passes look at nodes alone */
         const struct fn *f = module_fn(m, fn);
         uint32_t *updates = ARENA_NEW(&s.arena, uint32_t, f->n_results);
