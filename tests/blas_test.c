@@ -4,7 +4,7 @@
 #include "check.h"
 #include "ir/ir.h"
 #include "runtime/blas.h"
-#include "runtime/rt.h"
+#include "loop/rt.h"
 
 #include <math.h>
 #include <sys/wait.h>

@@ -6,7 +6,7 @@
 #include "check.h"
 #include "emit/emit.h"
 #include "ops/build.h"
-#include "runtime/rt.h"
+#include "loop/rt.h"
 
 #include <dlfcn.h>
 #include <math.h>

@@ -4,7 +4,7 @@
 #include "check.h"
 #include "interp/interp.h"
 #include "ir/text.h"
-#include "runtime/memory.h"
+#include "base/memory.h"
 
 #include <math.h>
 

@@ -19,9 +19,7 @@ rank() {
 #   ops/ops.def    the list of operators, which the table's header is made of
 #   ops/build.h    emitting operators: transforms and passes make nodes (add for cotangents, …)
 #   ops/dot.h      which dims of a product play which part: passes that move products out of loops
-#   runtime/rt.h   what native code sees of the runtime: shared by emitters and the executor of loop programs
-#   runtime/exe.h  the options of compiling, which lowering reads
-allowed='ops/ops.def ops/build.h ops/dot.h runtime/rt.h runtime/exe.h'
+allowed='ops/ops.def ops/build.h ops/dot.h'
 for file in src/*/*.[ch]; do
     layer=$(basename "$(dirname "$file")")
     while read -r include; do

@@ -3,7 +3,7 @@
 #include "check.h"
 #include "loop/lp.h"
 #include "ops/build.h"
-#include "runtime/rt.h"
+#include "loop/rt.h"
 
 #include <math.h>
 

@@ -5,7 +5,7 @@
 #include "loop/lp.h"
 #include "ops/scalar_c.h"
 #include "ops/scalar_lp.h"
-#include "runtime/rt.h"
+#include "loop/rt.h"
 #include "transform/transform.h"
 
 #include <math.h>

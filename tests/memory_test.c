@@ -3,7 +3,7 @@
  * interprets, and compiles again once there is memory. */
 #include "check.h"
 #include "runtime/exe.h"
-#include "runtime/memory.h"
+#include "base/memory.h"
 
 #include <sys/resource.h>
 #include <sys/wait.h>

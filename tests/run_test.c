@@ -8,7 +8,7 @@
 #include "runtime/exe.h"
 #include "runtime/blas.h"
 #include "runtime/pool.h"
-#include "runtime/rt.h"
+#include "loop/rt.h"
 
 #include <math.h>
 #include <pthread.h>

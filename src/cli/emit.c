@@ -62,11 +62,10 @@ void file_write(const char *path, const struct text *t)
 
 struct lp *emit_lower(struct module *m, uint32_t fn, const struct pass_options *passes)
 {
-    struct compile_options o = { .passes = *passes, .threads = 1 };
     struct arena arena = { 0 };
     hop_cleanup_push(arena_free, &arena);
-    o.over = program_updates(&arena, module_fn(m, fn));
-    struct lp *p = lower_function(m, simplify(m, fn, passes), &o);
+    const uint32_t *over = program_updates(&arena, module_fn(m, fn));
+    struct lp *p = lower_function(m, simplify(m, fn, passes), passes, over);
     hop_cleanup_pop(&arena);
     arena_free(&arena);
     hop_cleanup_push(lp_free, p);

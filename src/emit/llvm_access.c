@@ -2,7 +2,7 @@
  * loads, stores, locals and lanes do. A vector loop's body is emitted part by part through here; outside
  * vector loops there is one part, the scalar. */
 #include "emit/llvm.h"
-#include "runtime/rt.h"
+#include "loop/rt.h"
 
 /* ---- values ---- */
 

@@ -2,7 +2,7 @@
  * Products, checks, prints, callbacks, growing buffers, copies, and loops that become functions of their own,
  * with an environment of the values they take from outside: parallel regions and repeated nests. */
 #include "emit/llvm.h"
-#include "runtime/rt.h"
+#include "loop/rt.h"
 
 enum {
     GRAIN_WORK = 40000, /* operations worth handing to another thread: about twenty microseconds */

@@ -2,7 +2,7 @@
  * vectors alike. LLVM values come in, an LLVM value goes out; no fast-math flag is ever set, so that what the
  * loop program says is what runs. */
 #include "emit/llvm.h"
-#include "runtime/rt.h"
+#include "loop/rt.h"
 
 /* ---- types and constants ---- */
 

@@ -2,7 +2,7 @@
  * registers are SSA values in `slots`; whatever a loop or a branch may set gets a phi where control joins,
  * found beforehand by looking through its blocks. */
 #include "emit/llvm.h"
-#include "runtime/rt.h"
+#include "loop/rt.h"
 
 /* ---- what a block sets ---- */
 

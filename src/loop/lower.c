@@ -342,7 +342,7 @@ bool lower_reads(struct lower *L, val operand, uint32_t param)
  * `from` or behind. */
 static struct sink *sink_over_param(struct lower *L, val v, uint32_t from)
 {
-    if (!choice_on(&L->S->o->passes, CHOICE_inplace)) return NULL;
+    if (!choice_on(L->S->passes, CHOICE_inplace)) return NULL;
     for (uint32_t r = 0; r < L->f->n_results; r++) {
         struct sink *s = &L->sinks[r];
         if (L->f->results[r] == v && !s->unused && !s->scalar && s->overwrites != HOP_NONE &&
@@ -419,7 +419,7 @@ void lower_loop_enter(struct lower *L) { L->S->loop_depth++; }
 void lower_loop_leave(struct lower *L) { L->S->loop_depth--; }
 bool lower_may_thread(const struct lower *L)
 {
-    return choice_on(&L->S->o->passes, CHOICE_parallel) && !L->S->loop_depth &&
+    return choice_on(L->S->passes, CHOICE_parallel) && !L->S->loop_depth &&
            !L->S->large; /* a procedure runs once at a time */
 }
 
@@ -632,7 +632,7 @@ void lower_body(struct lower *L, const struct fn *f, const struct node *n, uint3
 static bool over_argument(struct lower *L, uint32_t r, struct sink *sink)
 {
     struct lp *p = L->S->p;
-    uint32_t param = L->S->o->over ? L->S->o->over[r] : HOP_NONE;
+    uint32_t param = L->S->over ? L->S->over[r] : HOP_NONE;
     if (param == HOP_NONE) return false;
     struct lp_update u = { .result = r, .param = param };
     type_id t = value_type(L->f, L->f->results[r]);
@@ -640,7 +640,7 @@ static bool over_argument(struct lower *L, uint32_t r, struct sink *sink)
         if (p->updates.data[i].param == param && !p->updates.data[i].elsewhere)
             u.elsewhere = true, u.why = "another result takes the argument's memory";
     if (t != value_type(L->f, param)) u.elsewhere = true, u.why = "its type is not the argument's";
-    if (!choice_on(&L->S->o->passes, CHOICE_inplace))
+    if (!choice_on(L->S->passes, CHOICE_inplace))
         u.elsewhere = true, u.why = "updates in place are switched off";
     vec_push(&p->arena, &p->updates, u);
     if (u.elsewhere) return false;
@@ -680,12 +680,13 @@ static void end_updates(struct lower *L)
     }
 }
 
-struct lp *lower_function(struct module *m, uint32_t fn, const struct compile_options *o)
+struct lp *lower_function(struct module *m, uint32_t fn, const struct pass_options *passes,
+                          const uint32_t *over)
 {
     const struct fn *f = module_fn(m, fn);
-    struct lp *p = lp_new(m, f, o->passes.strict);
+    struct lp *p = lp_new(m, f, passes->strict);
     hop_cleanup_push(lp_free, p);
-    struct shared S = { .p = p, .program = p, .m = m, .o = o };
+    struct shared S = { .p = p, .program = p, .m = m, .passes = passes, .over = over };
     struct sink *sinks = ARENA_ZNEW(&p->arena, struct sink, f->n_results);
     struct lower *L = lower_new(&S, NULL, f, sinks);
     procedure_survey(&S, fn);

@@ -6,6 +6,7 @@
 
 #include "ir/table.h"
 #include "loop/lp.h"
+#include "transform/simplify.h"
 
 enum lower_kind { LOWER_POINTWISE, LOWER_REDUCE, LOWER_BLOCK };
 enum lower_access {
@@ -154,9 +155,10 @@ lpv lower_offset(struct lower *L, struct array a, lpv row,
 /* Test hook: every body that can be a procedure is one, however small and rare. Per thread. */
 void lower_procedures_everywhere(bool on);
 
-struct compile_options;
 /* The loop program of a function (its calls in place, unless that would be too much). The caller frees it
- * with lp_free. */
-struct lp *lower_function(struct module *m, uint32_t fn, const struct compile_options *o);
+ * with lp_free. `over` says per result which parameter's memory it should take (one that is written, or given
+ * away), HOP_NONE: none; NULL: none at all. */
+struct lp *lower_function(struct module *m, uint32_t fn, const struct pass_options *passes,
+                          const uint32_t *over);
 
 #endif

@@ -4,7 +4,6 @@
 #define HOP_LOWER_IMPL_H
 
 #include "loop/lower.h"
-#include "runtime/exe.h"
 
 enum slot_kind {
     SLOT_INLINE, /* expanded from its definition wherever it is read */
@@ -90,9 +89,10 @@ struct value_info {
 struct shared {
     struct lp *p;
     struct module *m;
-    const struct compile_options *o;
-    uint32_t loop_depth; /* sequential loops around */
-    struct lp *program;  /* p, or the one whose procedure p is */
+    const struct pass_options *passes;
+    const uint32_t *over; /* lower_function */
+    uint32_t loop_depth;  /* sequential loops around */
+    struct lp *program;   /* p, or the one whose procedure p is */
     /* procedure.c */
     struct unfolding *unfolding; /* per function: what it would be, all bodies in place */
     bool large;                  /* bodies are not all put in place */

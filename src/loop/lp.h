@@ -102,7 +102,7 @@ struct lp_buffer {
     uint32_t slot;        /* arena slot, when it is not */
 };
 
-/* A result that may take the memory of an argument (compile_options.over). */
+/* A result that may take the memory of an argument (`over` of lower_function). */
 struct lp_update {
     uint32_t result, param;
     bool in_place;   /* computed there */

@@ -4,7 +4,7 @@
 #include "ir/angle.h"
 #include "ir/number.h"
 #include "loop/lp.h"
-#include "runtime/rt.h"
+#include "loop/rt.h"
 
 #include <math.h>
 

@@ -284,7 +284,7 @@ static void place_root(struct lower *L, val v)
 {
     struct nest key;
     struct item item = new_item(L, v, &key);
-    bool fuse = choice_on(&L->S->o->passes, CHOICE_fuse) && L->open && L->open->items.len < NEST_ITEMS &&
+    bool fuse = choice_on(L->S->passes, CHOICE_fuse) && L->open && L->open->items.len < NEST_ITEMS &&
                 L->open->inner != HOP_NONE;
     if (fuse && item.class == ITEM_POINT && same_outer(L->open, type_of(L, v))) { /* one value per row? */
         struct item per_row = item;
@@ -463,7 +463,7 @@ static bool stays_in_registers(struct lower *L, struct array a)
 static void choose_parts(struct lower *L)
 {
     const struct fn *f = L->f;
-    if (!choice_on(&L->S->o->passes, CHOICE_inplace)) return;
+    if (!choice_on(L->S->passes, CHOICE_inplace)) return;
     for (uint32_t r = 0; r < f->n_results; r++) {
         struct sink *sink = &L->sinks[r];
         if (sink->unused || sink->scalar || sink->overwrites == HOP_NONE ||
@@ -495,7 +495,7 @@ static void choose_targets(struct lower *L)
         struct item *item = &L->nest_list.data[info->nest]->items.data[info->item];
         struct target target = { .array = sink->array };
         if (sink->overwrites != HOP_NONE &&
-            !(choice_on(&L->S->o->passes, CHOICE_inplace) && may_overwrite(L, sink->overwrites, info))) {
+            !(choice_on(L->S->passes, CHOICE_inplace) && may_overwrite(L, sink->overwrites, info))) {
             sink->moved = true;
             target.sink = sink;
         }
@@ -805,7 +805,7 @@ void nest_emit(struct lower *L, struct nest *nest)
 {
     struct lp *p = L->S->p;
     bool large = nest_work(L, nest) >= PARALLEL_WORK;
-    bool parallel = large && choice_on(&L->S->o->passes, CHOICE_parallel) && !L->S->loop_depth;
+    bool parallel = large && choice_on(L->S->passes, CHOICE_parallel) && !L->S->loop_depth;
     nest->flat = nest->n_outer && nest->inner != HOP_NONE && all_same_point(L, nest);
     bool rows = !nest->flat && nest->n_outer;
     if (parallel && !rows && (nest->inner == HOP_NONE || has_class(nest, ITEM_ROW)))

@@ -181,7 +181,7 @@ void place_analyse(struct lower *L)
     const struct fn *f = L->f;
     dim at;
     for (uint32_t v = 0; v < f->n_values; v++) L->info[v].within = HOP_NONE;
-    if (!choice_on(&L->S->o->passes, CHOICE_inplace)) return;
+    if (!choice_on(L->S->passes, CHOICE_inplace)) return;
     for (uint32_t i = f->n_nodes; i-- > 0;) { /* readers first */
         const struct node *n = fn_node(f, i);
         const struct value_info *info = &L->info[n->results];

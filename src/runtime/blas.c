@@ -6,7 +6,7 @@
 #include "runtime/blas.h"
 #include "ir/ir.h"
 #include "runtime/pool.h"
-#include "runtime/rt.h"
+#include "loop/rt.h"
 
 /* Measured: below 6 MFLOP two threads lose, and each piece packs the other operand again, which wants a few
  * hundred rows once products are large. */

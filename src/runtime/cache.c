@@ -3,7 +3,7 @@
  * found by a 128-bit hash and compared in full; an entry from a file is checked as a whole before any of it
  * is used. */
 #include "runtime/cache.h"
-#include "runtime/memory.h"
+#include "base/memory.h"
 
 #include <limits.h>
 #include <pthread.h>

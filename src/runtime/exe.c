@@ -3,7 +3,7 @@
 #include "runtime/cache.h"
 #include "runtime/exe_impl.h"
 #include "loop/lower.h"
-#include "runtime/memory.h"
+#include "base/memory.h"
 #include "runtime/pool.h"
 #include "runtime/worker.h"
 
@@ -332,7 +332,7 @@ static struct exe *compile(struct module *m, uint32_t fn, const struct compile_o
 
     struct exe *e = exe_new();
     e->threads = threads;
-    struct lp *p = lower_function(m, fn, o);
+    struct lp *p = lower_function(m, fn, &o->passes, o->over);
     hop_cleanup_push(lp_free, p);
     end_stage(report, "lower", &clock);
 

@@ -11,11 +11,10 @@ struct compile_options {
     uint32_t threads;           /* 0: all cores */
     bool keep_lp;               /* keep the loop program and the texts below for explain */
     bool keep_ir_text, keep_machine_text;
-    const uint32_t *over; /* per result: the parameter whose memory it should take (written or donated),
-                             HOP_NONE: none; NULL: none at all */
+    const uint32_t *over; /* as lower_function takes it */
     bool no_cache;        /* compile, whatever the cache holds, and keep nothing */
-    bool slow_executor;   /* run the loop program itself (lp_execute), for tests; the module must outlive the
-                             executable */
+    /* Run the loop program itself (lp_execute), for tests; the module must outlive the executable. */
+    bool slow_executor;
 };
 /* What explain shows. */
 struct compile_report {

@@ -4,7 +4,7 @@
  * unloaded, whose code they run. */
 #include "runtime/pool.h"
 #include "base/base.h"
-#include "runtime/rt.h"
+#include "loop/rt.h"
 
 #include <pthread.h>
 #include <sched.h>

@@ -6,9 +6,9 @@
 #include "ops/callbacks.h"
 #include "ops/misc.h"
 #include "runtime/blas.h"
-#include "runtime/memory.h"
+#include "base/memory.h"
 #include "runtime/pool.h"
-#include "runtime/rt.h"
+#include "loop/rt.h"
 
 #include <math.h>
 

@@ -1,97 +1,12 @@
 /* Tensors: contiguous arrays with a reference count. Header and data are one block; borrowed data belongs to
  * somebody else, who is told when the last reference goes. Sizes come in as dims, sizes that overflow are
- * errors. A few large blocks are kept when they are freed, because programs make the same results again and
- * again and fresh pages cost more than computing them. */
-#include "runtime/memory.h"
+ * errors. */
+#include "ir/tensor.h"
+#include "base/memory.h"
 
-#include <pthread.h>
 #include <stdatomic.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
-enum { TENSOR_ALIGN = 64, KEEP_FROM = 1 << 20, KEPT_BLOCKS = 8, HUGE_PAGE = 1 << 21 };
-static const size_t KEPT_BYTES = (size_t)1 << 29; /* and at most a sixteenth of the machine's memory */
-
-/* ---- large blocks ---- */
-
-static struct {
-    pthread_mutex_t lock; /* only ever tried: whoever does not get it does without */
-    struct {
-        void *block;
-        size_t bytes;
-    } kept[KEPT_BLOCKS];
-    size_t total, limit;
-} spare = { .lock = PTHREAD_MUTEX_INITIALIZER };
-
-void memory_prefer_huge_pages(void *block, size_t bytes)
-{
-    uintptr_t first = ((uintptr_t)block + HUGE_PAGE - 1) & ~(uintptr_t)(HUGE_PAGE - 1),
-              end = ((uintptr_t)block + bytes) & ~(uintptr_t)(HUGE_PAGE - 1);
-    if (bytes >= 2 * HUGE_PAGE && end > first)
-        madvise((void *)first, end - first, MADV_HUGEPAGE); /* a hint: failure changes nothing */
-}
-
-static void *take_kept(size_t bytes, size_t *size)
-{
-    void *block = NULL;
-    if (pthread_mutex_trylock(&spare.lock)) return NULL;
-    for (int i = 0; i < KEPT_BLOCKS && !block; i++)
-        if (spare.kept[i].block && spare.kept[i].bytes >= bytes && spare.kept[i].bytes - bytes <= bytes / 4) {
-            block = spare.kept[i].block;
-            *size = spare.kept[i].bytes;
-            spare.total -= *size;
-            spare.kept[i].block = NULL;
-        }
-    pthread_mutex_unlock(&spare.lock);
-    if (block) hop_count_live(1);
-    return block;
-}
-
-static bool keep(void *block, size_t bytes)
-{
-    bool done = false;
-    if (pthread_mutex_trylock(&spare.lock)) return false;
-    if (!spare.limit)
-        spare.limit = HOP_MIN(KEPT_BYTES,
-                              (size_t)sysconf(_SC_PHYS_PAGES) / 16 * (size_t)sysconf(_SC_PAGESIZE));
-    for (int i = 0; i < KEPT_BLOCKS && !done && bytes <= spare.limit - HOP_MIN(spare.limit, spare.total); i++)
-        if (!spare.kept[i].block) {
-            spare.kept[i].block = block;
-            spare.kept[i].bytes = bytes;
-            spare.total += bytes;
-            done = true;
-        }
-    pthread_mutex_unlock(&spare.lock);
-    if (done) hop_count_live(-1);
-    return done;
-}
-
-void memory_drop_kept(void)
-{
-    if (pthread_mutex_trylock(&spare.lock)) return;
-    for (int i = 0; i < KEPT_BLOCKS; i++) {
-        if (spare.kept[i].block) hop_count_live(1);
-        hop_free(spare.kept[i].block);
-        spare.kept[i].block = NULL;
-    }
-    spare.total = 0;
-    pthread_mutex_unlock(&spare.lock);
-}
-
-static struct tensor *new_block(size_t bytes, size_t *size)
-{
-    *size = bytes;
-    if (bytes < KEEP_FROM) return hop_malloc(bytes);
-    void *block = take_kept(bytes, size);
-    if (!block && !(block = hop_try_malloc(bytes))) {
-        memory_drop_kept();
-        block = hop_malloc(bytes);
-    }
-    if (*size == bytes) memory_prefer_huge_pages(block, bytes);
-    return block;
-}
-
-/* ---- tensors ---- */
+enum { TENSOR_ALIGN = 64 };
 
 static int64_t checked_count(enum dtype dtype, uint32_t rank, const int64_t *dims)
 {
@@ -123,10 +38,10 @@ static void fill_header(struct tensor *t, enum dtype dtype, uint32_t rank, const
 struct tensor *tensor_new(enum dtype dtype, uint32_t rank, const int64_t *dims)
 {
     int64_t count = checked_count(dtype, rank, dims);
-    size_t size;
-    struct tensor *t = new_block(sizeof *t + TENSOR_ALIGN + (size_t)count * dtype_info[dtype].size, &size);
+    size_t block;
+    struct tensor *t = memory_take(sizeof *t + TENSOR_ALIGN + (size_t)count * dtype_info[dtype].size, &block);
     fill_header(t, dtype, rank, dims, count);
-    t->block = size < KEEP_FROM ? 0 : size;
+    t->block = block;
     t->data = (void *)(((uintptr_t)(t + 1) + TENSOR_ALIGN - 1) & ~(uintptr_t)(TENSOR_ALIGN - 1));
     return t;
 }
@@ -220,8 +135,9 @@ static void end_tensor(struct tensor *t, bool handle)
     if (gone) gone(t);
     if (t->release) t->release(t->release_ctx);
     bool small = (size_t)t->count * dtype_info[t->dtype].size <= BURIED_BYTES;
-    if (t->block && keep(t, t->block)) return;
-    handle &&small ? hop_free_later(t) : hop_free(t);
+    if (t->block && memory_keep(t, t->block)) return;
+    if (handle && small) hop_free_later(t);
+    else hop_free(t);
 }
 
 void tensor_free(void *tensor)

@@ -1,6 +1,6 @@
 /* How much memory this process can still get, as far as the system says: its own limits (ulimit), those of
  * its control groups, and what the machine has. */
-#include "runtime/memory.h"
+#include "base/memory.h"
 
 #include <limits.h>
 #include <sys/auxv.h>

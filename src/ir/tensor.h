@@ -1,0 +1,37 @@
+/* Tensors: what constants, arguments and results are. A reference count, a dtype, sizes, and row-major data.
+ */
+#ifndef HOP_TENSOR_H
+#define HOP_TENSOR_H
+
+#include "ir/ir.h"
+
+struct tensor {
+    int32_t refs;
+    uint8_t dtype, rank;
+    int64_t dims[MAX_RANK];
+    int64_t count;              /* elements */
+    void *data;                 /* 64-byte aligned in the same block, or borrowed */
+    void (*release)(void *ctx); /* borrowed data: called when the last reference goes; may be NULL */
+    void *release_ctx;
+    size_t block; /* bytes of the block when it is large enough to be kept for reuse, else 0 */
+    /* In elements, of a tensor at the API's edge that is not row-major; NULL everywhere else. */
+    const int64_t *strides;
+};
+/* Not cleared; throws when it is too large. */
+struct tensor *tensor_new(enum dtype dtype, uint32_t rank, const int64_t *dims);
+struct tensor *tensor_borrow(enum dtype dtype, uint32_t rank, const int64_t *dims, void *data,
+                             void (*release)(void *ctx), void *ctx);
+/* Any strides, in elements; data is the element with all indices 0. Only the API's edge handles these. */
+struct tensor *tensor_strided(enum dtype dtype, uint32_t rank, const int64_t *dims, const int64_t *strides,
+                              void *data, void (*release)(void *ctx), void *ctx);
+struct tensor *tensor_contiguous(struct tensor *t); /* a new reference to it, or a row-major copy */
+/* Same dtype and dims, any strides. */
+void tensor_copy_elements(struct tensor *to, const struct tensor *from);
+struct tensor *tensor_ref(struct tensor *t);
+void tensor_free(void *t); /* drops one reference; accepts NULL */
+/* The same for handles of the API, which may be used after they were freed: in debug builds that is noticed.
+ */
+void tensor_free_handle(void *t);
+void tensor_watch(void (*gone)(const void *tensor)); /* called when the last reference goes; NULL: nobody */
+
+#endif
