@@ -41,9 +41,11 @@ export HOP_SETUP = done
 endif
 LLVM_CONFIG := $(firstword $(foreach v,22 21 20 19,$(shell command -v llvm-config-$(v) 2>/dev/null)))
 
-SOURCES = $(filter-out src/emit/llvm%.c src/cli/%.c,$(wildcard src/*/*.c))
+SOURCES = $(filter-out src/emit/llvm%.c src/check/%.c src/cli/%.c,$(wildcard src/*/*.c))
 OBJECTS = $(SOURCES:src/%.c=$(BUILD)/%.o)
-CLI = $(patsubst src/%.c,$(BUILD)/%.o,$(wildcard src/cli/*.c))
+# What tests are made of is no part of the library: the command and the test programs link it.
+CHECK = $(patsubst src/%.c,$(BUILD)/%.o,$(wildcard src/check/*.c))
+CLI = $(patsubst src/%.c,$(BUILD)/%.o,$(wildcard src/cli/*.c)) $(CHECK)
 LLVM_SOURCES = $(wildcard src/emit/llvm*.c)
 LLVM_OBJECTS = $(LLVM_SOURCES:src/%.c=$(BUILD)/%.o)
 TESTS = $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/*_test.c tests/*_fuzz.c))
@@ -109,15 +111,15 @@ $(BUILD)/libhop_llvm.so: $(LLVM_OBJECTS)
 	echo '{ global: hop_llvm_generator; local: *; };' >$@.map
 	$(CC) $(CFLAGS) -shared -Wl,--version-script=$@.map -o $@ $^ -L$(shell $(LLVM_CONFIG) --libdir) -lLLVM-$(firstword $(subst ., ,$(shell $(LLVM_CONFIG) --version)))
 
-$(BUILD)/tests/%: tests/%.c $(filter-out $(BUILD)/cli/main.o,$(CLI)) $(BUILD)/libhop.a
+$(BUILD)/tests/%: tests/%.c $(CHECK) $(BUILD)/libhop.a
 	@mkdir -p $(@D)
-	$(COMPILE) -include tests/isolated.h $< $(filter-out $(BUILD)/cli/main.o,$(CLI)) -o $@ $(LINK_HOP)
+	$(COMPILE) -include tests/isolated.h $< $(CHECK) -o $@ $(LINK_HOP)
 
 tests: all $(TESTS)
 
 FUZZERS = $(patsubst tests/fuzz/%.c,$(BUILD)/%,$(wildcard tests/fuzz/*_fuzzer.c))
-$(BUILD)/%_fuzzer: tests/fuzz/%_fuzzer.c tests/fuzz/fuzz.h tests/attempt.h $(filter-out $(BUILD)/cli/main.o,$(CLI)) $(BUILD)/libhop.a
-	$(COMPILE) -Itests/fuzz -include tests/isolated.h -fsanitize=fuzzer $< $(filter-out $(BUILD)/cli/main.o,$(CLI)) -o $@ $(LINK_HOP)
+$(BUILD)/%_fuzzer: tests/fuzz/%_fuzzer.c tests/fuzz/fuzz.h tests/attempt.h $(CHECK) $(BUILD)/libhop.a
+	$(COMPILE) -Itests/fuzz -include tests/isolated.h -fsanitize=fuzzer $< $(CHECK) -o $@ $(LINK_HOP)
 fuzz-programs: $(FUZZERS)
 
 # Into $(BUILD)/fuzz; nothing where clang or its libFuzzer is missing (tests/coverage_test.sh says so).

@@ -6,9 +6,9 @@
  * with all that follow. Without --soak native code is tried at a few n only, and long calls at some hundred.
  * `alloc_fuzz [--soak] [CALL]`. */
 #include "alloc_calls.h"
-#include "cli/cli.h"
+#include "check/check.h"
 
-#include "cli/cc.h"
+#include "loop/lower.h"
 #include "emit/c99.h"
 #include "transform/transform.h"
 
@@ -166,7 +166,7 @@ static int call_emit_c(struct world *w)
     struct c99_unit unit;
     if (HOP_TRY(caught)) {
         hop_cleanup_push(arena_free, &arena);
-        struct lp *p = emit_lower(w->f->shared->m, w->f->fn, &(struct pass_options){ .strict = true });
+        struct lp *p = lower_and_plan(w->f->shared->m, w->f->fn, &(struct pass_options){ .strict = true });
         hop_cleanup_push(lp_free, p);
         c99_begin(&unit, &arena);
         c99_add(&unit, p, &(struct c99_options){ .name = "f", .adapter = true });

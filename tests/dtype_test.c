@@ -1,7 +1,7 @@
 /* What the dtypes mean: f16 and bf16 against a definition of rounding in wider arithmetic, casts between all
  * pairs, arithmetic on f16 and bf16, integer arithmetic in every width, promotion, numbers as text. */
 #include "capture/capture.h"
-#include "cli/cli.h"
+#include "check/check.h"
 #include "interp/interp.h"
 #include "ir/number.h"
 #include "ir/text.h"

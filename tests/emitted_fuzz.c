@@ -3,7 +3,7 @@
  * which the system's compiler compiles once. A file that does not compile, or whose code crashes, is halved
  * until the program that does it is found. `emitted_fuzz [--soak] [--samples | FIRST [COUNT]]`. */
 #pragma GCC diagnostic ignored "-Wunused-function" /* not every claim about random programs is made here */
-#include "cli/test_c.h"
+#include "check/test_c.h"
 #include "random_claims.h"
 
 #include <errno.h>

@@ -2,7 +2,7 @@
  * Deterministic: io_fuzz_test [SEED [ROUNDS]]. A file may be refused (HOP_INVALID) or read; then its tensors
  * are what a tensor must be, no larger than the file justifies, and nothing stays allocated. */
 #include "check.h"
-#include "cli/cli.h"
+#include "check/check.h"
 #include "io/dlpack.h"
 #include "io_bytes.h"
 

@@ -1,7 +1,7 @@
 /* Tensor files and DLPack: golden files of other programs, round trips, files that lie, writing that fails
  * half-way, who frees what. */
 #include "check.h"
-#include "cli/cli.h"
+#include "check/check.h"
 #include "io/dlpack.h"
 #include "io_bytes.h"
 

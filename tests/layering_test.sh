@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Checks the includes: base <- ir <- engines (interp, transform, loop, emit) <- rows (ops, hops) <- runtime, io, capture <- api <- cli. A row includes no other
+# Checks the includes: base <- ir <- engines (interp, transform, loop, emit) <- rows (ops, hops) <- runtime, io, capture <- api, check <- cli. A row includes no other
 # row's file, only src/emit/llvm*.c includes LLVM, and the public header includes nothing of ours.
 set -u
 cd "$(dirname "$0")/.." || exit 2
@@ -12,7 +12,7 @@ claim() { # claim FILE INCLUDE REASON|''
 }
 rank() {
     case $1 in
-    include) echo 0 ;; base) echo 1 ;; ir) echo 2 ;; interp | transform | loop | emit) echo 3 ;; ops | hops) echo 4 ;; runtime | io | capture | dist) echo 5 ;; api) echo 6 ;; cli) echo 7 ;; *) echo 9 ;;
+    include) echo 0 ;; base) echo 1 ;; ir) echo 2 ;; interp | transform | loop | emit) echo 3 ;; ops | hops) echo 4 ;; runtime | io | capture | dist) echo 5 ;; api | check) echo 6 ;; cli) echo 7 ;; *) echo 9 ;;
     esac
 }
 # Contracts that lower layers may see, each with its reason:

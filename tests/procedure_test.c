@@ -3,8 +3,8 @@
  * the interpreter's bits; long chains, deep chains and wide functions end in a result or a message. And every
  * program of the corpus is right when each body that can be a procedure is one. */
 #include "check.h"
-#include "cli/cli.h"
-#include "cli/test.h"
+#include "check/check.h"
+#include "check/test.h"
 #include "loop/lower.h"
 #include "runtime/exe.h"
 

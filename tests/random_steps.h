@@ -4,7 +4,7 @@
 #ifndef HOP_TEST_RANDOM_STEPS_H
 #define HOP_TEST_RANDOM_STEPS_H
 
-#include "cli/cli.h"
+#include "check/check.h"
 #include "ops/build.h"
 #include "ops/scalar_c.h"
 

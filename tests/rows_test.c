@@ -3,7 +3,7 @@
  * the indexing operators against a loop over lanes for every choice of batched operands, gradients of the
  * same programs, their loop programs with every access checked at sizes 0 and 1 too, and the texts of check
  * and print. Closes with `N passed, M failed`. */
-#include "cli/cli.h"
+#include "check/check.h"
 
 #include "ops/misc.h"
 #include "runtime/exe.h"

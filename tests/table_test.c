@@ -4,7 +4,7 @@
  * expansion.
  *
  * table_test [--seed N] [ROW…]; prints failures with the seed and closes with `N passed, M failed`. */
-#include "cli/cli.h"
+#include "check/check.h"
 
 #include "transform/transform.h"
 
@@ -130,7 +130,7 @@ static void check_gradient(struct walk *w, struct bag *bag, struct module *m, ui
     for (uint32_t p = 0; n > 1 && p < f->n_params; p++) {
         if (!all[p]) continue;
         one[p] = true;
-        claim(w, arena_printf(&bag->arena, "vjp and jvp by %s", param_name(m, f, p)),
+        claim(w, arena_printf(&bag->arena, "vjp and jvp by %s", fn_param_name(m, f, p)),
               claim_gradient(&c, one));
         one[p] = false;
     }

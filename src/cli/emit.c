@@ -1,82 +1,12 @@
 /* hop emit: a function of a program as C99, as an object file or as a shared library. The C comes from the
  * C99 back end; the others are that C, given to the system's compiler. */
-#include "cli/cc.h"
+#include "check/cc.h"
 #include "cli/cli.h"
 #include "emit/c99.h"
 #include "loop/lower.h"
 
 #include <errno.h>
-#include <spawn.h>
-#include <sys/auxv.h>
-#include <sys/wait.h>
 #include <unistd.h>
-
-extern char **environ;
-
-/* ---- the system's compiler ---- */
-
-const char *cc_name(void)
-{
-    const char *name = secure_getenv("CC");
-    return name && *name ? name : "cc";
-}
-
-const char *cc_path(struct arena *a, const char *path)
-{
-    return *path == '/' ? path : arena_printf(a, "./%s", path);
-}
-
-void cc_run(const char *const *args)
-{
-    enum { MOST = 30 };
-    const char *argv[MOST + 2] = { cc_name() };
-    for (int i = 0; args[i]; i++) {
-        if (i == MOST) hop_throw(HOP_INTERNAL, "too many arguments for %s", cc_name());
-        argv[i + 1] = args[i];
-    }
-    if (getauxval(AT_SECURE))
-        hop_throw(HOP_UNAVAILABLE, "no C compiler is run with rights that the caller does not have");
-    pid_t pid;
-    int status = 0, error = posix_spawnp(&pid, argv[0], NULL, NULL, (char *const *)argv, environ);
-    if (error)
-        hop_throw(HOP_UNAVAILABLE, "the C compiler '%s' cannot be run: %s; install one, or name one in CC",
-                  argv[0], strerror(error));
-    while (waitpid(pid, &status, 0) < 0)
-        if (errno != EINTR) hop_throw(HOP_IO, "waiting for %s: %s", argv[0], strerror(errno));
-    if (WIFEXITED(status) && WEXITSTATUS(status) == 127)
-        hop_throw(HOP_UNAVAILABLE, "the C compiler '%s' cannot be run; install one, or name one in CC",
-                  argv[0]);
-    if (!WIFEXITED(status) || WEXITSTATUS(status))
-        hop_throw(HOP_IO, "%s did not compile the emitted C", argv[0]);
-}
-
-void file_write(const char *path, const struct text *t)
-{
-    FILE *f = fopen(path, "wb");
-    if (!f) hop_throw(HOP_IO, "%s cannot be written: %s", path, strerror(errno));
-    bool good = fwrite(t->data, 1, t->len, f) == t->len;
-    if (fclose(f) || !good) hop_throw(HOP_IO, "%s cannot be written: %s", path, strerror(errno));
-}
-
-/* ---- lowering ---- */
-
-struct lp *emit_lower(struct module *m, uint32_t fn, const struct pass_options *passes)
-{
-    struct arena arena = { 0 };
-    hop_cleanup_push(arena_free, &arena);
-    const uint32_t *over = program_updates(&arena, module_fn(m, fn));
-    struct lp *p = lower_function(m, simplify(m, fn, passes), passes, over);
-    hop_cleanup_pop(&arena);
-    arena_free(&arena);
-    hop_cleanup_push(lp_free, p);
-    lp_check(p);
-    p->own_places = !choice_on(passes, CHOICE_inplace);
-    lp_plan(p);
-    hop_cleanup_pop(p);
-    return p;
-}
-
-/* ---- the command ---- */
 
 static uint32_t emitted_function(struct options *o, struct module *m, uint32_t fn)
 {
@@ -96,7 +26,7 @@ static const char **result_names(struct options *o, struct module *m, uint32_t f
     uint32_t n = 0, k = 0;
     for (uint32_t p = 0; p < f->n_params; p++) n += wrt[p];
     for (uint32_t p = 0; p < f->n_params && n <= n_results; p++)
-        if (wrt[p]) names[n_results - n + k++] = arena_printf(&o->bag.arena, "d_%s", param_name(m, f, p));
+        if (wrt[p]) names[n_results - n + k++] = arena_printf(&o->bag.arena, "d_%s", fn_param_name(m, f, p));
     return names;
 }
 
@@ -108,7 +38,7 @@ static void emit_texts(struct options *o, const char *stem, const char *header_n
     struct module *m = program_load(o->files.data[1]);
     hop_cleanup_push(module_free, m);
     uint32_t selected = program_select(m, o->fn), fn = emitted_function(o, m, selected);
-    struct lp *p = emit_lower(m, fn, &passes);
+    struct lp *p = lower_and_plan(m, fn, &passes);
     hop_cleanup_push(lp_free, p);
     struct c99_unit unit;
     c99_begin(&unit, &o->bag.arena);

@@ -221,7 +221,7 @@ static void updates_text(struct text *out, const struct explanation *e, const st
     text_add(out, "updated arguments: %u\n", p->updates.len);
     for (uint32_t i = 0; i < p->updates.len; i++) {
         const struct lp_update *u = &p->updates.data[i];
-        text_add(out, "  %-12s ", param_name(e->m, module_fn(e->m, e->fn), u->param));
+        text_add(out, "  %-12s ", fn_param_name(e->m, module_fn(e->m, e->fn), u->param));
         if (u->in_place) text_str(out, "in place\n");
         else text_add(out, "copied: %s\n", u->why ? u->why : "");
     }
@@ -233,7 +233,7 @@ static void updates_json(struct text *out, const struct explanation *e, const st
     for (uint32_t i = 0; p && i < p->updates.len; i++) {
         const struct lp_update *u = &p->updates.data[i];
         text_str(out, i ? ", {\"parameter\": " : "{\"parameter\": ");
-        json_string(out, param_name(e->m, module_fn(e->m, e->fn), u->param));
+        json_string(out, fn_param_name(e->m, module_fn(e->m, e->fn), u->param));
         text_add(out, ", \"in_place\": %s", u->in_place ? "true}" : "false, \"why\": ");
         if (!u->in_place) json_string(out, u->why ? u->why : ""), text_str(out, "}");
     }
@@ -368,7 +368,7 @@ int command_explain(struct options *o)
         .keep_ir_text = option_on(o, O_LLVM),
         .keep_machine_text = option_on(o, O_ASM),
     };
-    options.over = program_updates(&o->bag.arena, module_fn(e.m, e.fn));
+    options.over = fn_updates(&o->bag.arena, module_fn(e.m, e.fn));
     hop_cleanup_push(drop_texts, &e.report);
     e.exe = exe_compile(e.m, e.fn, &options, &e.report);
     hop_cleanup_push(exe_free, e.exe);

@@ -1,128 +1,22 @@
-/* Programs named on the command line: files, functions, parameters, arguments, and running a function on one
- * back end with every error caught. */
+/* Programs named on the command line: the transforms, sizes, arguments and files of results that options ask
+ * for. */
 #include "cli/cli.h"
 
 #include "io/io.h"
-#include "ops/callbacks.h"
 #include "transform/transform.h"
 
 #include <ctype.h>
 #include <errno.h>
 #include <limits.h>
-#include <sys/stat.h>
 
-enum { LARGEST_FILE = 1 << 30 };
-
-/* ---- files ---- */
-
-static void close_file(void *file) { fclose(file); }
-
-char *file_text(struct arena *a, const char *path, size_t *length)
-{
-    struct stat st;
-    FILE *f = fopen(path, "rb");
-    if (!f) hop_throw(HOP_IO, "%s: %s", path, strerror(errno));
-    hop_cleanup_push(close_file, f);
-    if (!fstat(fileno(f), &st) && S_ISDIR(st.st_mode))
-        hop_throw(HOP_IO, "%s: is a directory, expected a program", path);
-    struct text out = { .arena = a };
-    char piece[1 << 14];
-    size_t n;
-    while ((n = fread(piece, 1, sizeof piece, f)) > 0) {
-        if (out.len + n > LARGEST_FILE) hop_throw(HOP_IO, "%s: larger than %d bytes", path, LARGEST_FILE);
-        text_bytes(&out, piece, n);
-    }
-    if (ferror(f)) hop_throw(HOP_IO, "%s: %s", path, strerror(errno));
-    if (!out.data) text_str(&out, "");
-    hop_cleanup_pop(f);
-    fclose(f);
-    *length = out.len;
-    return out.data;
-}
-
-struct module *program_load(const char *path)
-{
-    struct arena arena = { 0 };
-    size_t length;
-    hop_cleanup_push(arena_free, &arena);
-    const char *text = file_text(&arena, path, &length);
-    struct module *m = text_read(path, text, length);
-    hop_cleanup_pop(&arena);
-    arena_free(&arena);
-    return m;
-}
-
-uint32_t program_select(struct module *m, const char *name)
-{
-    if (name) {
-        uint32_t fn = module_find(m, name);
-        if (fn == HOP_NONE) hop_throw(HOP_INVALID, "there is no function @%s in the program", name);
-        return fn;
-    }
-    uint32_t last = HOP_NONE, named = 0;
-    for (uint32_t i = 0; i < m->fns.len; i++)
-        if (m->fns.data[i] && m->fns.data[i]->name) last = i, named++;
-    if (!named) hop_throw(HOP_INVALID, "the program has no function");
-    uint32_t main = module_find(m, "main");
-    return named > 1 && main != HOP_NONE ? main : last;
-}
-
-/* ---- parameters ---- */
-
-const char *param_name(const struct module *m, const struct fn *f, uint32_t p)
-{
-    static const char *const numbers[] = { "0", "1", "2",  "3",  "4",  "5",  "6",  "7",
-                                           "8", "9", "10", "11", "12", "13", "14", "15" };
-    if (f->values[p].name) return module_text(m, f->values[p].name);
-    return p < HOP_COUNT(numbers) ? numbers[p] : "";
-}
+/* ---- transforms and sizes ---- */
 
 const char *result_name(struct arena *a, const struct module *m, const struct fn *f, uint32_t r)
 {
     uint32_t updated = fn_updated(f, r);
-    if (updated != HOP_NONE) return param_name(m, f, updated);
+    if (updated != HOP_NONE) return fn_param_name(m, f, updated);
     uint32_t name = f->values[f->results[r]].name;
     return name ? module_text(m, name) : arena_printf(a, "%u", r);
-}
-
-const uint32_t *program_updates(struct arena *a, const struct fn *f)
-{
-    if (!fn_has_updates(f)) return NULL;
-    uint32_t *over = ARENA_NEW(a, uint32_t, f->n_results);
-    for (uint32_t k = 0; k < f->n_results; k++) over[k] = fn_updated(f, k);
-    return over;
-}
-
-uint32_t param_find(const struct module *m, const struct fn *f, const char *name, size_t length)
-{
-    if (length && name[0] == '%') name++, length--;
-    for (uint32_t p = 0; p < f->n_params; p++) {
-        const char *have = module_text(m, f->values[p].name);
-        if (length && strlen(have) == length && !memcmp(have, name, length)) return p;
-    }
-    char *end;
-    unsigned long number = length && isdigit((unsigned char)name[0]) ? strtoul(name, &end, 10) : ULONG_MAX;
-    if (number < f->n_params && end == name + length) return (uint32_t)number;
-    struct arena arena = { 0 };
-    hop_cleanup_push(arena_free, &arena); /* freed by the throw below */
-    struct text names = { .arena = &arena };
-    for (uint32_t p = 0; p < f->n_params; p++) text_add(&names, "%s%s", p ? ", " : "", param_name(m, f, p));
-    hop_throw(HOP_INVALID, "there is no parameter '%.*s'; the parameters are: %s", (int)length, name,
-              f->n_params ? names.data : "none");
-}
-
-bool *param_mask(struct arena *a, const struct module *m, const struct fn *f, const char *names)
-{
-    bool *mask = ARENA_ZNEW(a, bool, f->n_params);
-    for (uint32_t p = 0; !names && p < f->n_params; p++)
-        mask[p] = dtype_is_float((enum dtype)type_get(m, value_type(f, p)).dtype);
-    while (names && *names) {
-        size_t n = strcspn(names, ", ");
-        if (n) mask[param_find(m, f, names, n)] = true;
-        names += n;
-        names += strspn(names, ", ");
-    }
-    return mask;
 }
 
 /* The gradient of @f is called @f_grad, so that a program can go on with it. */
@@ -171,7 +65,7 @@ uint32_t program_vmap(struct options *o, struct module *m, uint32_t fn)
             if (length == 4 && !memcmp(axis, "none", 4)) v = -1;
             else if (end != axis + length || !length || v < 0 || v > type_get(m, value_type(f, p)).rank)
                 hop_throw(HOP_INVALID, "--in-axes: %s: expected 'none' or an axis from 0 to %u, found '%.*s'",
-                          param_name(m, f, p), type_get(m, value_type(f, p)).rank, (int)length, axis);
+                          fn_param_name(m, f, p), type_get(m, value_type(f, p)).rank, (int)length, axis);
             in_axes[p] = (int)v;
         }
         at += n;
@@ -227,16 +121,16 @@ static void shape_parse(const struct fn *f, const struct module *m, uint32_t p, 
     enum dtype dtype;
     while (name && at[name - 1] == ' ') name--;
     if (!dtype_from_name(at, name, &dtype))
-        hop_throw(HOP_INVALID, "--in %s: expected a type such as f32[4], found '%.*s'", param_name(m, f, p),
-                  (int)(end - at), at);
+        hop_throw(HOP_INVALID, "--in %s: expected a type such as f32[4], found '%.*s'",
+                  fn_param_name(m, f, p), (int)(end - at), at);
     *out = (struct shape_view){ (uint8_t)dtype, 0, dims };
     for (const char *c = open ? open + 1 : end; c < end && *c != ']';) {
         char *after;
         long long v = strtoll(c, &after, 10);
         after += strspn(after, " ,");
         if (after == c || v < 0 || out->rank == MAX_RANK)
-            hop_throw(HOP_INVALID, "--in %s: expected sizes in '%.*s'", param_name(m, f, p), (int)(end - at),
-                      at);
+            hop_throw(HOP_INVALID, "--in %s: expected sizes in '%.*s'", fn_param_name(m, f, p),
+                      (int)(end - at), at);
         dims[out->rank++] = v;
         c = after;
     }
@@ -263,7 +157,7 @@ static struct tensor *random_input(struct bag *bag, const struct module *m, cons
     }
     if (!good || *end || !(lo <= hi))
         hop_throw(HOP_INVALID, "--in %s: expected random:SEED or random:SEED:LO..HI, found '%s'",
-                  param_name(m, f, p), text);
+                  fn_param_name(m, f, p), text);
     struct tensor *t = bag_new(bag, (enum dtype)shape->dtype, shape->rank, shape->dims);
     tensor_random(t, &r, lo, hi);
     return t;
@@ -281,7 +175,7 @@ static struct tensor *file_input(struct bag *bag, struct module *m, const struct
     if (fits) return t;
     struct text found = { .arena = &bag->arena };
     tensor_type_text(&found, t);
-    hop_throw(HOP_INVALID, "--in %s: expected %s, found %s in %s", param_name(m, f, p),
+    hop_throw(HOP_INVALID, "--in %s: expected %s, found %s in %s", fn_param_name(m, f, p),
               type_text(m, f->symbols, value_type(f, p)), found.data, spec);
 }
 
@@ -300,23 +194,24 @@ static void take_input(struct options *o, struct module *m, const struct fn *f, 
     bool typed = text[name] == ':';
     if (typed) shape_parse(f, m, p, text + name + 1, equals, &shape, dims);
     const char *value = equals + 1;
-    if (args[p]) hop_throw(HOP_INVALID, "--in: the parameter '%s' is given twice", param_name(m, f, p));
+    if (args[p]) hop_throw(HOP_INVALID, "--in: the parameter '%s' is given twice", fn_param_name(m, f, p));
     if (strncmp(value, "random:", 7)) {
         if (io_names_file(value)) args[p] = file_input(&o->bag, m, f, p, value);
         else
             args[p] = tensor_parse(&o->bag, (enum dtype)shape.dtype, value,
-                                   arena_printf(&o->bag.arena, "--in %s", param_name(m, f, p)));
+                                   arena_printf(&o->bag.arena, "--in %s", fn_param_name(m, f, p)));
         bool same = !typed || args[p]->rank == shape.rank;
         for (uint32_t i = 0; typed && same && i < shape.rank; i++) same = args[p]->dims[i] == shape.dims[i];
         if (!same)
             hop_throw(HOP_INVALID, "--in %s: the value does not have the type that stands before '='",
-                      param_name(m, f, p));
+                      fn_param_name(m, f, p));
         return;
     }
     for (uint32_t i = 0; !typed && i < t.rank; i++) {
         if (!dim_is_const(m, t.dims[i]))
             hop_throw(HOP_INVALID, "--in %s: its type is %s; give the sizes, as in %s:f32[4]=random:7",
-                      param_name(m, f, p), type_text(m, f->symbols, value_type(f, p)), param_name(m, f, p));
+                      fn_param_name(m, f, p), type_text(m, f->symbols, value_type(f, p)),
+                      fn_param_name(m, f, p));
         dims[i] = dim_const_value(m, t.dims[i]);
     }
     args[p] = random_input(&o->bag, m, f, p, value, &shape);
@@ -330,8 +225,8 @@ struct tensor **program_inputs(struct options *o, struct module *m, const struct
         if (!args[p])
             hop_throw(HOP_INVALID,
                       "the parameter '%s' (%s) is not given; use --in %s=VALUE or --in %s=random:1",
-                      param_name(m, f, p), type_text(m, f->symbols, value_type(f, p)), param_name(m, f, p),
-                      param_name(m, f, p));
+                      fn_param_name(m, f, p), type_text(m, f->symbols, value_type(f, p)),
+                      fn_param_name(m, f, p), fn_param_name(m, f, p));
     return args;
 }
 
@@ -385,158 +280,4 @@ void outputs_write(const struct outputs *out, struct tensor *const *results, uin
         if (r == HOP_NONE) io_save(out->list[i].path, out->names, results, n_results);
         else io_save(out->list[i].path, &out->names[r], &results[r], 1);
     }
-}
-
-/* ---- running ---- */
-
-const struct way interpreter = { .name = "interpreter", .passes = { .strict = true } };
-
-static void add_line(void *ctx, const char *line, size_t length)
-{
-    text_bytes(ctx, line, length);
-    if (!length || line[length - 1] != '\n') text_str(ctx, "\n");
-}
-
-/* A callback is shown as the line "name(value, value)", among those of print. */
-static void add_call(void *ctx, const char *name, struct tensor *const *args, uint32_t n)
-{
-    callback_text(ctx, name, args, n);
-    text_str(ctx, "\n");
-}
-
-static void run_compiled(struct module *m, uint32_t fn, const struct way *how, struct tensor *const *args,
-                         const int64_t *dims, struct outcome *out)
-{
-    struct compile_options options = { .passes = how->passes,
-                                       .threads = how->threads,
-                                       .slow_executor = how->loops };
-    struct exe *e = exe_compile(m, fn, &options, NULL);
-    hop_cleanup_push(exe_free, e);
-    exe_run(e, args, dims, out->results,
-            &(struct exe_call){ .print = add_line,
-                                .print_ctx = &out->printed,
-                                .callback = add_call,
-                                .callback_ctx = &out->printed });
-    hop_cleanup_pop(e);
-    exe_free(e);
-}
-
-/* Copies of the arguments, and which of them each result is computed in: new contents in their own, others
- * wherever one of their type is left. */
-struct private_args {
-    uint32_t n;
-    uint32_t *over;
-    struct tensor *args[];
-};
-
-static void private_free(void *private)
-{
-    struct private_args *p = private;
-    for (uint32_t i = 0; i < p->n; i++) tensor_free(p->args[i]);
-    hop_free(p->over);
-    hop_free(p);
-}
-
-static struct private_args *private_new(struct module *m, uint32_t fn, struct tensor *const *args)
-{
-    const struct fn *f = module_fn(m, fn);
-    struct private_args *p = hop_calloc(1, sizeof *p + f->n_params * sizeof *p->args);
-    hop_cleanup_push(private_free, p);
-    p->n = f->n_params;
-    p->over = hop_calloc(f->n_results + 1u, sizeof *p->over);
-    for (uint32_t i = 0; i < f->n_params; i++) {
-        p->args[i] = tensor_new((enum dtype)args[i]->dtype, args[i]->rank, args[i]->dims);
-        tensor_copy_elements(p->args[i], args[i]);
-    }
-    for (uint32_t k = 0; k < f->n_results; k++) p->over[k] = fn_updated(f, k);
-    for (uint32_t k = 0; k < f->n_results; k++) {
-        for (uint32_t i = 0; i < f->n_params && p->over[k] == HOP_NONE; i++) {
-            bool taken = value_type(f, i) != value_type(f, f->results[k]);
-            for (uint32_t j = 0; j < f->n_results; j++) taken |= p->over[j] == i;
-            if (!taken) p->over[k] = i;
-        }
-    }
-    return p;
-}
-
-static void run_in_place(struct module *m, uint32_t fn, const struct way *how, struct tensor *const *args,
-                         const int64_t *dims, struct outcome *out)
-{
-    struct private_args *p = private_new(m, fn, args);
-    struct compile_options options = {
-        .passes = how->passes, .threads = how->threads, .slow_executor = how->loops, .over = p->over
-    };
-    struct exe *e = exe_compile(m, fn, &options, NULL);
-    hop_cleanup_push(exe_free, e);
-    exe_run(e, p->args, dims, out->results,
-            &(struct exe_call){ .print = add_line,
-                                .print_ctx = &out->printed,
-                                .callback = add_call,
-                                .callback_ctx = &out->printed });
-    uint32_t n;
-    const struct lp_update *updates = exe_updates(e, &n);
-    for (uint32_t i = 0; i < n; i++)
-        if (!updates[i].elsewhere) out->results[updates[i].result] = tensor_ref(p->args[updates[i].param]);
-    hop_cleanup_pop(e);
-    exe_free(e);
-    hop_cleanup_pop(p);
-    private_free(p);
-}
-
-static void run_interpreted(struct module *m, uint32_t fn, const struct way *how, struct tensor *const *args,
-                            const int64_t *dims, struct outcome *out)
-{
-    struct interp in = { .m = m,
-                         .print = add_line,
-                         .print_ctx = &out->printed,
-                         .callback = add_call,
-                         .callback_ctx = &out->printed };
-    interp_run(&in, how->simplify ? simplify(m, fn, &how->passes) : fn, args, dims, out->results);
-}
-
-bool run_on(struct bag *bag, struct module *m, uint32_t fn, const struct way *how, struct tensor *const *args,
-            const int64_t *dims, struct outcome *out)
-{
-    struct hop_catch caught;
-    *out = (struct outcome){ .n = module_fn(m, fn)->n_results, .printed = { .arena = &bag->arena } };
-    out->results = ARENA_ZNEW(&bag->arena, struct tensor *, out->n);
-    if (HOP_TRY(caught)) {
-        (how->in_place                 ? run_in_place
-         : how->compiled || how->loops ? run_compiled
-                                       : run_interpreted)(m, fn, how, args, dims, out);
-        hop_catch_end(&caught);
-    } else {
-        out->status = hop_caught();
-        out->message = arena_string(&bag->arena, hop_message(), strlen(hop_message()));
-        out->n = 0;
-        return false;
-    }
-    for (uint32_t i = 0; i < out->n; i++) bag_keep(bag, out->results[i]);
-    return true;
-}
-
-const char *outcome_difference(struct arena *a, const struct outcome *found, const struct outcome *expected,
-                               struct bound f32, struct bound f64)
-{
-    if (found->status != expected->status)
-        return arena_printf(a, "expected %s, found %s", expected->status ? expected->message : "a result",
-                            found->status ? found->message : "a result");
-    if (found->status)
-        return strcmp(found->message, expected->message)
-                   ? arena_printf(a, "expected the failure '%s', found '%s'", expected->message,
-                                  found->message)
-                   : NULL;
-    if (found->n != expected->n)
-        return arena_printf(a, "expected %u results, found %u", expected->n, found->n);
-    if (found->printed.len != expected->printed.len ||
-        (found->printed.len && memcmp(found->printed.data, expected->printed.data, found->printed.len)))
-        return arena_printf(a, "expected it to print '%s', found '%s'",
-                            expected->printed.len ? expected->printed.data : "",
-                            found->printed.len ? found->printed.data : "");
-    for (uint32_t i = 0; i < found->n; i++) {
-        const char *d = tensor_difference(a, found->results[i], expected->results[i],
-                                          bound_of((enum dtype)expected->results[i]->dtype, f32, f64));
-        if (d) return arena_printf(a, "result %u: %s", i, d);
-    }
-    return NULL;
 }

@@ -276,7 +276,7 @@ static void sample_text(struct text *out, const struct op_sample *sample, struct
         if (s->f->symbols[i].origin == SYMBOL_DIM)
             text_add(out, "size %u: %lld\n", n, (long long)s->sizes.dims[n]), n++;
     for (uint32_t p = 0; p < s->f->n_params; p++)
-        value_line(out, arena_printf(out->arena, "%%%s", param_name(s->m, s->f, p)), s->args[p]);
+        value_line(out, arena_printf(out->arena, "%%%s", fn_param_name(s->m, s->f, p)), s->args[p]);
     text_add(out, "->%s\n", s->f->n_results || s->outcome.printed.len ? "" : " (nothing)");
     if (s->outcome.printed.len) text_add(out, "prints: %s", s->outcome.printed.data);
     for (uint32_t r = 0; r < s->f->n_results; r++)

@@ -1,7 +1,8 @@
 /* hop test over files and directories. Worker processes take files from a common counter and send back a
  * report for each, so that a crash or an endless loop in one program is a failure of that program and not of
  * the run. Reports are printed in the order of the files. */
-#include "cli/test.h"
+#include "check/test.h"
+#include "cli/cli.h"
 #include "runtime/cache.h"
 
 #include <dirent.h>

@@ -718,6 +718,22 @@ bool fn_has_updates(const struct fn *f)
     return false;
 }
 
+const uint32_t *fn_updates(struct arena *a, const struct fn *f)
+{
+    if (!fn_has_updates(f)) return NULL;
+    uint32_t *updated = ARENA_NEW(a, uint32_t, f->n_results);
+    for (uint32_t k = 0; k < f->n_results; k++) updated[k] = fn_updated(f, k);
+    return updated;
+}
+
+const char *fn_param_name(const struct module *m, const struct fn *f, uint32_t p)
+{
+    static const char *const numbers[] = { "0", "1", "2",  "3",  "4",  "5",  "6",  "7",
+                                           "8", "9", "10", "11", "12", "13", "14", "15" };
+    if (f->values[p].name) return module_text(m, f->values[p].name);
+    return p < HOP_COUNT(numbers) ? numbers[p] : "";
+}
+
 uint32_t module_with_updates(struct module *m, uint32_t fn, const uint32_t *updates)
 {
     struct fn f = *module_fn(m, fn);

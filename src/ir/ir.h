@@ -246,6 +246,9 @@ static inline type_id value_type(const struct fn *f, val v) { return f->values[v
 uint32_t fn_updated(const struct fn *f,
                     uint32_t result);    /* the parameter whose new content the result is, HOP_NONE: none */
 bool fn_has_updates(const struct fn *f); /* is any result a new content? */
+const uint32_t *fn_updates(struct arena *a, const struct fn *f); /* fn_updated of each; NULL: none is */
+/* Without %; "0", "1", … for one without a name. */
+const char *fn_param_name(const struct module *m, const struct fn *f, uint32_t p);
 
 /* ---- constants, modules ---- */
 

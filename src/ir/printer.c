@@ -1059,3 +1059,20 @@ void text_print(const struct module *m, uint32_t fn, unsigned flags, struct text
     hop_cleanup_pop(&p);
     printer_free(&p);
 }
+
+/* ---- JSON ---- */
+
+void json_string(struct text *out, const char *s)
+{
+    text_str(out, "\"");
+    for (size_t n = 1; *s; s += n) {
+        unsigned char c = (unsigned char)*s;
+        n = utf8_length((const unsigned char *)s);
+        if (c == '"' || c == '\\') text_add(out, "\\%c", c);
+        else if (c < 0x20 || c == 0x7f) text_add(out, "\\u%04x", c);
+        else if (n) text_bytes(out, s, n);
+        else text_str(out, "\\ufffd"); /* JSON is UTF-8: a byte that is none becomes the sign for that */
+        if (!n) n = 1;
+    }
+    text_str(out, "\"");
+}

@@ -732,3 +732,19 @@ struct lp *lower_function(struct module *m, uint32_t fn, const struct pass_optio
     hop_cleanup_pop(p);
     return p;
 }
+
+struct lp *lower_and_plan(struct module *m, uint32_t fn, const struct pass_options *passes)
+{
+    struct arena arena = { 0 };
+    hop_cleanup_push(arena_free, &arena);
+    const uint32_t *over = fn_updates(&arena, module_fn(m, fn));
+    struct lp *p = lower_function(m, simplify(m, fn, passes), passes, over);
+    hop_cleanup_pop(&arena);
+    arena_free(&arena);
+    hop_cleanup_push(lp_free, p);
+    lp_check(p);
+    p->own_places = !choice_on(passes, CHOICE_inplace);
+    lp_plan(p);
+    hop_cleanup_pop(p);
+    return p;
+}

@@ -160,5 +160,8 @@ void lower_procedures_everywhere(bool on);
  * away), HOP_NONE: none; NULL: none at all. */
 struct lp *lower_function(struct module *m, uint32_t fn, const struct pass_options *passes,
                           const uint32_t *over);
+/* Simplified, lowered, checked and planned, as exe_compile does it; new contents of parameters are left in
+ * the arguments. The caller frees it with lp_free. */
+struct lp *lower_and_plan(struct module *m, uint32_t fn, const struct pass_options *passes);
 
 #endif

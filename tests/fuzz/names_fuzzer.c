@@ -2,8 +2,8 @@
  * format and the name of a callback. The program reads back from its print, and the C that is emitted has the
  * same tokens as that of a program with plain names, but for what identifiers are called and strings say. */
 #include "fuzz.h"
-#include "cli/cc.h"
-#include "cli/cli.h"
+#include "loop/lower.h"
+#include "check/check.h"
 #include "emit/c99.h"
 #include "ir/text.h"
 
@@ -59,7 +59,7 @@ static void emit_program(void *ctx)
          "the name is another after printing");
     hop_cleanup_pop(second);
     module_free(second);
-    struct lp *lp = emit_lower(p->m, fn, &passes);
+    struct lp *lp = lower_and_plan(p->m, fn, &passes);
     hop_cleanup_push(lp_free, lp);
     struct c99_unit unit;
     c99_begin(&unit, &p->arena);

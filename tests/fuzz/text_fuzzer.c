@@ -3,7 +3,7 @@
  * crashes. The mutator knows tokens and lines, so that more texts can be read than bytes by chance would
  * give. */
 #include "fuzz.h"
-#include "cli/cc.h"
+#include "loop/lower.h"
 #include "emit/c99.h"
 #include "interp/interp.h"
 #include "ir/table.h"
@@ -129,7 +129,7 @@ static void lower_and_emit(void *ctx)
 {
     struct input *in = ctx;
     struct pass_options o = { .strict = true };
-    struct lp *p = emit_lower(in->m, in->fn, &o);
+    struct lp *p = lower_and_plan(in->m, in->fn, &o);
     hop_cleanup_push(lp_free, p);
     struct arena arena = { 0 };
     hop_cleanup_push(arena_free, &arena);

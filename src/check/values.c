@@ -1,6 +1,6 @@
 /* Values on the command line and in tests: reading literals, drawing random ones, comparing, printing as
  * JSON; and the bag that owns them. */
-#include "cli/cli.h"
+#include "check/check.h"
 #include "ir/lexer.h"
 #include "ir/number.h"
 
@@ -193,22 +193,6 @@ void tensor_type_text(struct text *out, const struct tensor *t)
     text_str(out, "[");
     for (uint32_t i = 0; i < t->rank; i++) text_add(out, "%s%lld", i ? ", " : "", (long long)t->dims[i]);
     text_str(out, "]");
-}
-
-void json_string(struct text *out, const char *s)
-{
-    text_str(out, "\"");
-    for (size_t n = 1; *s; s += n) {
-        unsigned char c = (unsigned char)*s;
-        n = utf8_length((const unsigned char *)s);
-        if (c == '"' || c == '\\') text_add(out, "\\%c", c);
-        else if (c < 0x20 || c == 0x7f) text_add(out, "\\u%04x", c);
-        else if (!n)
-            text_str(out, "\\ufffd"),
-                n = 1; /* JSON is UTF-8: a byte that is none becomes the sign for that */
-        else text_bytes(out, s, n);
-    }
-    text_str(out, "\"");
 }
 
 static void json_element(struct text *out, const struct tensor *t, int64_t i)

@@ -1,6 +1,6 @@
 /* Arguments for the samples that rows carry: sizes for their symbols, and tensors drawn from a seed within
  * the ranges that a sample states. Tests and the reference of operators use the same. */
-#include "cli/cli.h"
+#include "check/check.h"
 
 /* The range that "x = 0.5..2, i = 0..4" gives for a parameter. */
 static bool sample_range(const char *inputs, const char *name, double *lo, double *hi)
@@ -48,7 +48,7 @@ struct tensor **sample_arguments(struct bag *bag, struct module *m, const struct
         args[p] = bag_new(bag, (enum dtype)t.dtype, t.rank, dims);
         double lo = dtype_is_float((enum dtype)t.dtype) ? -2 : 0,
                hi = dtype_is_float((enum dtype)t.dtype) ? 2 : 3;
-        sample_range(inputs, param_name(m, f, p), &lo, &hi);
+        sample_range(inputs, fn_param_name(m, f, p), &lo, &hi);
         tensor_random(args[p], &random, lo, hi);
     }
     return args;

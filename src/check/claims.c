@@ -1,7 +1,7 @@
 /* Claims that rules must keep, checked by running: reverse mode against forward mode and differences,
  * batching against a loop, text against what it reads back to. A function and arguments come in; NULL goes
  * out, or what is wrong. */
-#include "cli/cli.h"
+#include "check/check.h"
 
 #include "transform/transform.h"
 
@@ -159,7 +159,7 @@ static const char *gradient(const struct claim *c, const bool *wrt)
         const struct tensor *g = reverse.results[at++];
         if (g->count != c->args[p]->count)
             return arena_printf(a, "vjp: the cotangent of parameter %s has another size",
-                                param_name(c->m, f, p));
+                                fn_param_name(c->m, f, p));
         product_add(&right, g, tangents[p]);
     }
     if (!(fabs(left.sum - right.sum) <= bound->product * fmax(1, fmax(left.size, right.size))))

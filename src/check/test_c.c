@@ -1,8 +1,9 @@
 /* Emitted C as one more way to run a test: functions come in, are emitted into one source, compiled to a
  * shared library by the system's compiler and called through their adapters. */
-#include "cli/test_c.h"
-#include "cli/cc.h"
+#include "check/test_c.h"
+#include "check/cc.h"
 #include "emit/c99.h"
+#include "loop/lower.h"
 #include "ops/callbacks.h"
 #include "ops/misc.h"
 
@@ -51,7 +52,7 @@ void c_programs_free(void *programs)
 uint32_t c_programs_add(struct c_programs *c, struct module *m, uint32_t fn,
                         const struct pass_options *passes)
 {
-    struct lp *p = emit_lower(m, fn, passes);
+    struct lp *p = lower_and_plan(m, fn, passes);
     hop_cleanup_push(lp_free, p);
     const char *name = arena_printf(&c->arena, "test%u", c->list.len);
     name = c99_add(&c->unit, p,

@@ -1,9 +1,9 @@
 /* Tests through emitted C: the functions of one program's tests in one translation unit, compiled once,
  * loaded, and run like any back end. */
-#ifndef HOP_CLI_TEST_C_H
-#define HOP_CLI_TEST_C_H
+#ifndef HOP_TEST_C_H
+#define HOP_TEST_C_H
 
-#include "cli/cli.h"
+#include "check/check.h"
 
 struct c_programs;
 struct c_programs *c_programs_new(void);

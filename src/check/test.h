@@ -1,9 +1,8 @@
-/* Between hop test's two halves: test.c checks one file, test_all.c finds the files and shares them out to
- * processes. */
-#ifndef HOP_CLI_TEST_H
-#define HOP_CLI_TEST_H
+/* The tests of one program: its test blocks, run on every back end. */
+#ifndef HOP_TEST_H
+#define HOP_TEST_H
 
-#include "cli/cli.h"
+#include "check/check.h"
 
 struct test_run {
     const char *path;

@@ -1,8 +1,8 @@
 /* hop test: the tests of one program. A test block is run on the interpreter, which is held against what the
  * block expects; every other way of running the function is held against the interpreter. Failures are
  * written to a text, checks are counted. */
-#include "cli/test.h"
-#include "cli/test_c.h"
+#include "check/test.h"
+#include "check/test_c.h"
 
 #include "transform/transform.h"
 
@@ -70,7 +70,7 @@ static struct tensor **test_args(struct bag *bag, struct module *m, const struct
     for (uint32_t p = 0; p < f->n_params; p++)
         if (!args[p])
             hop_throw(HOP_INVALID, "the test gives no input for parameter %u (%s: %s)", p,
-                      param_name(m, f, p), type_text(m, f->symbols, value_type(f, p)));
+                      fn_param_name(m, f, p), type_text(m, f->symbols, value_type(f, p)));
     return args;
 }
 
