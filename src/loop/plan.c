@@ -178,35 +178,98 @@ static void place_static(struct planner *k, uint32_t *temps, uint32_t n)
     }
 }
 
-/* How well a buffer of `size` bytes goes into a free slot: 0 equal, 1 fits, 2 makes it grow, 3 cannot say. */
-static uint32_t slot_cost(struct lp *p, dim slot, dim size)
+/* How well a buffer goes into a free slot, best first. */
+enum slot_cost {
+    SLOT_EQUAL,
+    SLOT_LARGER,
+    SLOT_GROWS,   /* to the buffer's size */
+    SLOT_UNKNOWN, /* it gets the larger of the two sizes, whichever that is */
+    SLOT_NONE
+};
+
+static enum slot_cost slot_cost(struct lp *p, dim slot, dim size)
 {
-    if (slot == size) return 0;
-    if (dim_provably_le(p->m, p->entry->symbols, size, slot)) return 1;
-    return dim_provably_le(p->m, p->entry->symbols, slot, size) ? 2 : 3;
+    if (slot == size) return SLOT_EQUAL;
+    if (dim_provably_le(p->m, p->entry->symbols, size, slot)) return SLOT_LARGER;
+    return dim_provably_le(p->m, p->entry->symbols, slot, size) ? SLOT_GROWS : SLOT_UNKNOWN;
 }
 
-static void place_in_slots(struct planner *k, const uint32_t *temps, uint32_t n)
+/* Slots that nothing alive is in, by their size: those of one size are equally good, so that a buffer is
+ * compared with the sizes there are and not with every slot. */
+struct free_slots {
+    vec(struct free_size {
+        dim size;
+        uint32_t top; /* the slot that became free last, HOP_NONE: none is free */
+    }) sizes;
+    vec(uint32_t) below; /* per slot: the free one of its size before it */
+};
+
+static void slot_free(struct planner *k, struct free_slots *f, uint32_t slot)
+{
+    dim size = k->p->slot_size.data[slot];
+    uint32_t i = 0;
+    while (i < f->sizes.len && f->sizes.data[i].size != size) i++;
+    if (i == f->sizes.len) vec_push(&k->arena, &f->sizes, ((struct free_size){ size, HOP_NONE }));
+    f->below.data[slot] = f->sizes.data[i].top;
+    f->sizes.data[i].top = slot;
+}
+
+/* A slot for that many bytes, as large as that from now on. */
+static uint32_t slot_take(struct planner *k, struct free_slots *f, dim size)
 {
     struct lp *p = k->p;
+    struct free_size *best = NULL;
+    enum slot_cost best_cost = SLOT_NONE;
+    for (uint32_t i = 0; i < f->sizes.len && best_cost != SLOT_EQUAL; i++) {
+        if (f->sizes.data[i].top == HOP_NONE) continue;
+        enum slot_cost cost = slot_cost(p, f->sizes.data[i].size, size);
+        if (cost >= best_cost) continue;
+        best = &f->sizes.data[i];
+        best_cost = cost;
+    }
+    if (!best) {
+        vec_push(&p->arena, &p->slot_size, size);
+        vec_push(&k->arena, &f->below, HOP_NONE);
+        return p->slot_size.len - 1;
+    }
+    uint32_t slot = best->top;
+    best->top = f->below.data[slot];
+    if (best_cost == SLOT_GROWS) p->slot_size.data[slot] = size;
+    if (best_cost == SLOT_UNKNOWN) p->slot_size.data[slot] = dim_max(p->m, p->slot_size.data[slot], size);
+    return slot;
+}
+
+static int begins_first(const void *x, const void *y)
+{
+    uint32_t a = *(const uint32_t *)x, b = *(const uint32_t *)y;
+    uint32_t m = sort_buffers[a].first, n = sort_buffers[b].first;
+    return m != n ? (m > n) - (m < n) : (a > b) - (a < b);
+}
+
+static int ends_first(const void *x, const void *y)
+{
+    uint32_t a = *(const uint32_t *)x, b = *(const uint32_t *)y;
+    uint32_t m = sort_buffers[a].last, n = sort_buffers[b].last;
+    return m != n ? (m > n) - (m < n) : (a > b) - (a < b);
+}
+
+/* Buffers get their slots in the order in which they come to life; those that ended before have given theirs
+ * back. */
+static void place_in_slots(struct planner *k, uint32_t *temps, uint32_t n)
+{
+    struct lp *p = k->p;
+    struct free_slots free_slots = { 0 };
+    uint32_t *ending = ARENA_NEW(&k->arena, uint32_t, n), ended = 0;
+    sort_buffers = p->buffers.data;
+    memcpy(ending, temps, n * sizeof *temps);
+    qsort(temps, n, sizeof *temps, begins_first);
+    qsort(ending, n, sizeof *ending, ends_first);
     for (uint32_t i = 0; i < n; i++) {
         struct lp_buffer *b = &p->buffers.data[temps[i]];
+        for (; !p->own_places && p->buffers.data[ending[ended]].last < b->first; ended++)
+            slot_free(k, &free_slots, p->buffers.data[ending[ended]].slot);
         dim size = dim_mul(p->m, b->count, dim_const(p->m, dtype_info[b->dtype].size));
-        uint32_t best = HOP_NONE, best_cost = UINT32_MAX;
-        for (uint32_t slot = 0; slot < p->slot_size.len; slot++) {
-            bool taken = false;
-            for (uint32_t j = 0; j < i && !taken; j++)
-                taken = p->buffers.data[temps[j]].slot == slot && overlap(p, temps[i], temps[j]);
-            uint32_t cost = taken ? UINT32_MAX : slot_cost(p, p->slot_size.data[slot], size);
-            if (cost < best_cost) best = slot, best_cost = cost;
-        }
-        if (best == HOP_NONE) {
-            best = p->slot_size.len;
-            vec_push(&p->arena, &p->slot_size, size);
-        }
-        b->slot = best;
-        if (best_cost == 2) p->slot_size.data[best] = size;
-        if (best_cost == 3) p->slot_size.data[best] = dim_max(p->m, p->slot_size.data[best], size);
+        b->slot = slot_take(k, &free_slots, size);
     }
 }
 
