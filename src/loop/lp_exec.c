@@ -1,10 +1,9 @@
 /* A reference executor for loop programs: scalar, one iteration after the other, every access held against
  * its buffer's size. A program, the runtime's table and the buffers come in, the status of the run goes out.
  * It says what a loop program means; tests hold lowering and emitters against it. */
+#include "loop/lp_exec.h"
 #include "ir/angle.h"
 #include "ir/number.h"
-#include "loop/lp.h"
-#include "loop/rt.h"
 
 #include <math.h>
 
@@ -26,14 +25,16 @@ union cell {
 struct executor {
     const struct lp *p, *program; /* what it runs; whose procedures that calls */
     struct executor **procedures; /* of the program, made when they are called first; all share this list */
-    struct arena *memory;
-    struct hop_rt *rt;
-    void **buffers;
-    int64_t *symbols;
+    struct arena *arena;
+    const struct lp_machine *machine;
+    struct hop_rt *rt;  /* the machine's */
+    int64_t *symbols;   /* the same */
+    void **all_buffers; /* addresses of what may be touched now, over the program and its procedures */
+    void **buffers;     /* the part of `p` */
     union cell *values; /* per instruction */
     int64_t *vars;      /* per loop */
     union cell *locals; /* LP_STRICT_LANES per local; a scalar uses the first */
-    void **stack;       /* per buffer: memory of BUF_LOCAL */
+    void **stack;       /* per buffer: address of BUF_LOCAL */
     int64_t *counts;    /* per buffer: elements; BUF_DYN: reserved so far */
     uint32_t lane;      /* of the innermost vector loop */
     struct lp_call **sites;
@@ -231,18 +232,28 @@ static union cell fold(enum lp_fold f, enum dtype t, union cell x, union cell y)
 
 /* ---- values ---- */
 
+static const char *buffer_name(const struct lp_buffer *b) { return b->name ? b->name : "a buffer"; }
+
+/* Where elements of a buffer lie, in the machine's memory. */
 static void *address(struct executor *e, uint32_t buffer, int64_t index, int64_t count, const char *what)
 {
     const struct lp_buffer *b = &e->p->buffers.data[buffer];
     if (count && (index < 0 || count < 0 || index > e->counts[buffer] - count))
         hop_throw(HOP_INTERNAL, "loop program: %s of %s at %lld, which has %lld elements", what,
-                  b->name ? b->name : "a buffer", (long long)(index + count - 1),
-                  (long long)e->counts[buffer]);
+                  buffer_name(b), (long long)(index + count - 1), (long long)e->counts[buffer]);
     char *base = b->kind == BUF_LOCAL ? e->stack[buffer] : e->buffers[buffer];
     if (!base && count)
-        hop_throw(HOP_INTERNAL, "loop program: %s of %s, which has no memory", what,
-                  b->name ? b->name : "a buffer");
+        hop_throw(HOP_INTERNAL, "loop program: %s of %s, which has no memory", what, buffer_name(b));
     return base ? base + index * dtype_info[b->dtype].size : NULL;
+}
+
+/* The same elements, for this code to read and write. */
+static void *elements(struct executor *e, uint32_t buffer, int64_t index, int64_t count, const char *what)
+{
+    const struct lp_buffer *b = &e->p->buffers.data[buffer];
+    void *at = address(e, buffer, index, count, what);
+    if (!e->machine->reach || !count) return at;
+    return e->machine->reach(at, (size_t)count * dtype_info[b->dtype].size, buffer_name(b));
 }
 
 static union cell fetch(const void *at, enum dtype t)
@@ -291,7 +302,7 @@ static union cell compute(struct executor *e, lpv v)
         bool lanes = e->p->locals.data[i->imm].kind == LOCAL_LANES;
         return e->locals[i->imm * LP_STRICT_LANES + (lanes ? e->lane : 0)];
     }
-    case LP_LOAD: return fetch(address(e, (uint32_t)i->imm, value_of(e, i->a).i64, 1, "load"), t);
+    case LP_LOAD: return fetch(elements(e, (uint32_t)i->imm, value_of(e, i->a).i64, 1, "load"), t);
     case LP_FOLD: return fold_lanes(e, i);
     case LP_NEG:
     case LP_ABS:
@@ -356,8 +367,10 @@ static int32_t tell_site(struct executor *e, const struct lp_call *c)
             operands[k].data = arena_copy(&arena, &x, sizeof x);
             operands[k].dtype = lp_dtype(e->p, o->value);
         } else {
-            operands[k].data = address(e, o->buffer, index_of(e, o->index, 0), count, "showing");
-            operands[k].dtype = e->p->buffers.data[o->buffer].dtype;
+            enum dtype t = (enum dtype)e->p->buffers.data[o->buffer].dtype;
+            const void *shown = elements(e, o->buffer, index_of(e, o->index, 0), count, "showing");
+            operands[k].data = count ? arena_copy(&arena, shown, (size_t)count * dtype_info[t].size) : shown;
+            operands[k].dtype = t;
         }
     }
     int32_t status = HOP_OK;
@@ -375,7 +388,9 @@ static int32_t reserve(struct executor *e, const struct lp_call *c)
     if (want <= e->counts[c->target] && e->buffers[c->target]) return HOP_OK;
     if (__builtin_mul_overflow(want, dtype_info[e->p->buffers.data[c->target].dtype].size, &bytes))
         return HOP_NOMEM;
-    if (!e->rt->reserve(e->rt, (int32_t)c->target, bytes)) return HOP_NOMEM;
+    void *at = e->rt->reserve(e->rt, (int32_t)c->target, bytes);
+    if (!at) return HOP_NOMEM;
+    e->buffers[c->target] = at;
     e->counts[c->target] = HOP_MAX(want, e->counts[c->target]);
     return HOP_OK;
 }
@@ -388,22 +403,22 @@ static void gemm(struct executor *e, const struct lp_call *c)
     int64_t a_rows = c->gemm.ta ? k : m, a_cols = c->gemm.ta ? m : k, b_rows = c->gemm.tb ? n : k,
             b_cols = c->gemm.tb ? k : n;
     if (!m || !n) return;
-    void *a = address(e, c->gemm.a, index_of(e, c->gemm.a_at, 0), k ? (a_rows - 1) * lda + a_cols : 0,
-                      "product");
-    void *b = address(e, c->gemm.b, index_of(e, c->gemm.b_at, 0), k ? (b_rows - 1) * ldb + b_cols : 0,
-                      "product");
-    void *to = address(e, c->gemm.c, index_of(e, c->gemm.c_at, 0), (m - 1) * ldc + n, "product");
+    void *a = elements(e, c->gemm.a, index_of(e, c->gemm.a_at, 0), k ? (a_rows - 1) * lda + a_cols : 0,
+                       "product");
+    void *b = elements(e, c->gemm.b, index_of(e, c->gemm.b_at, 0), k ? (b_rows - 1) * ldb + b_cols : 0,
+                       "product");
+    void *to = elements(e, c->gemm.c, index_of(e, c->gemm.c_at, 0), (m - 1) * ldc + n, "product");
     e->rt->gemm(e->rt, c->gemm.dtype, c->gemm.ta, c->gemm.tb, m, n, k, a, lda, b, ldb, to, ldc,
                 c->gemm.accumulate);
 }
 
 static int32_t run_block(struct executor *e, const struct lp_block *block);
-static struct executor *executor_new(const struct executor *from, const struct lp *p);
+static struct executor *executor_for(const struct executor *from, const struct lp *p);
 
 static int32_t run_procedure(struct executor *e, const struct lp_call *c)
 {
     struct executor **q = &e->procedures[c->target];
-    if (!*q) *q = executor_new(e, e->program->procedures.data[c->target]);
+    if (!*q) *q = executor_for(e, e->program->procedures.data[c->target]);
     for (uint32_t k = 0; k < c->n_operands; k++)
         (*q)->buffers[k] = address(e, c->operands[k].buffer, index_of(e, c->operands[k].index, 0),
                                    (*q)->counts[k], "an array for a procedure");
@@ -425,14 +440,14 @@ static int32_t run_call(struct executor *e, const struct lp_call *c)
     case CALL_SETDIM: e->symbols[c->target] = value_of(e, c->value).i64; return HOP_OK;
     case CALL_COPY: {
         int64_t count = value_of(e, c->count).i64;
-        void *to = address(e, c->target, index_of(e, c->lo, 0), count, "copy to"),
-             *from = address(e, c->source, index_of(e, c->index, 0), count, "copy");
+        void *to = elements(e, c->target, index_of(e, c->lo, 0), count, "copy to"),
+             *from = elements(e, c->source, index_of(e, c->index, 0), count, "copy");
         if (count) memmove(to, from, (size_t)count * dtype_info[buffers[c->target].dtype].size);
         return HOP_OK;
     }
     case CALL_ZERO: {
         int64_t count = value_of(e, c->count).i64;
-        void *to = address(e, c->target, index_of(e, c->lo, 0), count, "clearing");
+        void *to = elements(e, c->target, index_of(e, c->lo, 0), count, "clearing");
         if (count) memset(to, 0, (size_t)count * dtype_info[buffers[c->target].dtype].size);
         return HOP_OK;
     }
@@ -490,16 +505,16 @@ static void set_local(struct executor *e, const struct lp_stmt *s)
     for (uint32_t k = 0; k < (lanes ? LP_STRICT_LANES : 1); k++) cells[k] = x;
 }
 
-static int32_t run_block(struct executor *e, const struct lp_block *block)
+static int32_t run_some(struct executor *e, const struct lp_block *block, uint32_t first, uint32_t n)
 {
-    for (uint32_t i = 0; block && i < block->stmts.len; i++) {
+    for (uint32_t i = first; i < first + n; i++) {
         const struct lp_stmt *s = &block->stmts.data[i];
         int32_t status = HOP_OK;
         switch ((enum lp_stmt_kind)s->kind) {
         case LP_LET: e->values[s->value] = compute(e, s->value); break;
         case LP_STORE: {
             union cell x = value_of(e, s->value);
-            memcpy(address(e, s->target, value_of(e, s->index).i64, 1, "store"), &x,
+            memcpy(elements(e, s->target, value_of(e, s->index).i64, 1, "store"), &x,
                    dtype_info[e->p->buffers.data[s->target].dtype].size);
             break;
         }
@@ -515,13 +530,32 @@ static int32_t run_block(struct executor *e, const struct lp_block *block)
     return HOP_OK;
 }
 
-/* For a program, or for a procedure that is called from one. */
-static struct executor *executor_new(const struct executor *from, const struct lp *p)
+static int32_t run_block(struct executor *e, const struct lp_block *block)
 {
-    struct arena *a = from->memory;
+    return block ? run_some(e, block, 0, block->stmts.len) : HOP_OK;
+}
+
+/* ---- executors ---- */
+
+enum { FORGOTTEN = 0xa5 }; /* every byte of what nobody may count on */
+
+/* Room of a BUF_LOCAL: in the frame of a machine that has one. */
+static void *stack_room(struct executor *e, uint32_t b)
+{
+    const struct lp_machine *m = e->machine;
+    if (m->cut) return (char *)m->frame + m->cut->array_at[e->p->first_buffer + b];
+    size_t bytes = (size_t)e->counts[b] * dtype_info[e->p->buffers.data[b].dtype].size;
+    return memset(arena_alloc(e->arena, bytes), FORGOTTEN, bytes);
+}
+
+/* For a program, or for a procedure that is called from one. */
+static struct executor *executor_for(const struct executor *from, const struct lp *p)
+{
+    struct arena *a = from->arena;
     struct executor *e = arena_copy(a, from, sizeof *from);
+    const int64_t *counts = e->machine->counts ? e->machine->counts + p->first_buffer : NULL;
     e->p = p;
-    if (p != from->program) e->buffers = from->rt->buffers + p->first_buffer;
+    e->buffers = e->all_buffers + p->first_buffer;
     e->lane = 0;
     e->values = ARENA_ZNEW(a, union cell, p->instrs.len);
     e->vars = ARENA_ZNEW(a, int64_t, p->loops.len);
@@ -531,32 +565,72 @@ static struct executor *executor_new(const struct executor *from, const struct l
     for (uint32_t b = 0; b < p->buffers.len; b++) {
         const struct lp_buffer *buffer = &p->buffers.data[b];
         if (buffer->kind == BUF_DYN) continue;
-        e->counts[b] = buffer->static_count >= 0 ? buffer->static_count
-                                                 : dim_eval(p->m, buffer->count, e->symbols);
-        if (buffer->kind != BUF_LOCAL) continue;
-        size_t bytes = (size_t)e->counts[b] * dtype_info[buffer->dtype].size;
-        e->stack[b] = memset(arena_alloc(a, bytes), 0xa5, bytes); /* nobody may count on what is there */
+        if (buffer->static_count >= 0) e->counts[b] = buffer->static_count;
+        else e->counts[b] = counts ? counts[b] : dim_eval(p->m, buffer->count, e->symbols);
+        if (buffer->kind == BUF_LOCAL) e->stack[b] = stack_room(e, b);
     }
     return e;
+}
+
+struct executor *lp_executor(const struct lp *p, const struct lp_machine *machine, struct arena *a)
+{
+    struct executor first = { .program = p,
+                              .machine = machine,
+                              .rt = machine->rt,
+                              .symbols = machine->symbols,
+                              .all_buffers = machine->buffers,
+                              .arena = a,
+                              .procedures = ARENA_ZNEW(a, struct executor *, p->procedures.len) };
+    if (machine->cut) { /* a kernel gets its own buffers and no others */
+        const struct lp *last = p->procedures.len ? p->procedures.data[p->procedures.len - 1] : p;
+        first.all_buffers = ARENA_ZNEW(a, void *, last->first_buffer + last->buffers.len);
+    }
+    number_sites(&first, p->root);
+    first.sites = ARENA_NEW(a, struct lp_call *, first.n_sites);
+    first.n_sites = 0;
+    number_sites(&first, p->root);
+    return executor_for(&first, p);
 }
 
 int32_t lp_execute(const struct lp *p, struct hop_rt *rt, void **buffers, int64_t *symbols)
 {
     struct arena arena = { 0 };
     hop_cleanup_push(arena_free, &arena);
-    struct executor first = { .program = p,
-                              .rt = rt,
-                              .buffers = buffers,
-                              .symbols = symbols,
-                              .memory = &arena,
-                              .procedures = ARENA_ZNEW(&arena, struct executor *, p->procedures.len) };
-    struct executor *e = executor_new(&first, p);
-    number_sites(e, p->root);
-    e->sites = ARENA_NEW(&arena, struct lp_call *, e->n_sites);
-    e->n_sites = 0;
-    number_sites(e, p->root);
+    struct lp_machine machine = { .rt = rt, .buffers = buffers, .symbols = symbols };
+    struct executor *e = lp_executor(p, &machine, &arena);
     int32_t status = run_block(e, p->root);
     hop_cleanup_pop(&arena);
     arena_free(&arena);
+    return status;
+}
+
+/* ---- kernels ---- */
+
+static void move_cell(struct executor *e, const struct lp_cell *c, bool in)
+{
+    bool local = c->kind == CELL_LOCAL;
+    size_t bytes = local ? FRAME_LOCAL : FRAME_VALUE;
+    void *here = local ? &e->locals[c->index * LP_STRICT_LANES] : &e->values[c->index];
+    void *there = e->machine->reach((char *)e->machine->frame + c->at, bytes, "the frame");
+    if (in && c->in) memcpy(here, there, bytes);
+    if (!in && c->out) memcpy(there, here, bytes);
+    if (!in) memset(here, FORGOTTEN, bytes);
+}
+
+int32_t lp_execute_kernel(struct executor *e, uint32_t kernel)
+{
+    _Static_assert(sizeof(union cell) == FRAME_VALUE, "a value is a cell of the frame");
+    const struct lp_kernel *k = &e->machine->cut->kernels.data[kernel];
+    const struct lp_block *root = e->p->root;
+    for (uint32_t i = 0; i < k->buffers.len; i++)
+        e->buffers[k->buffers.data[i]] = e->machine->buffers[k->buffers.data[i]];
+    for (uint32_t i = 0; i < k->cells.len; i++) move_cell(e, &k->cells.data[i], true);
+    int32_t status = run_some(e, root, k->first, k->n);
+    for (uint32_t i = 0; i < k->cells.len; i++) move_cell(e, &k->cells.data[i], false);
+    for (uint32_t i = 0; i < k->n; i++) {
+        const struct lp_stmt *s = &root->stmts.data[k->first + i];
+        if (s->kind == LP_LET) memset(&e->values[s->value], FORGOTTEN, sizeof *e->values);
+    }
+    for (uint32_t i = 0; i < k->buffers.len; i++) e->buffers[k->buffers.data[i]] = NULL;
     return status;
 }
