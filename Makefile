@@ -199,11 +199,11 @@ docs: all
 # be anywhere, so it knows where the back end is installed, and so does the command; both look beside themselves first, as the shared library does.
 $(BUILD)/install/libhop.a: $(OBJECTS) $(CLI) $(BUILD)/libhop.a $(BUILD)/exports force
 	@mkdir -p $(@D)
-	$(COMPILE) -DHOP_PLUGIN_DIR='"$(LIBDIR)/hop/"' -c src/emit/backend.c -o $(@D)/backend.o
-	ld -r -o $(@D)/hop.o $(filter-out $(BUILD)/emit/backend.o,$(OBJECTS)) $(@D)/backend.o
+	$(COMPILE) -DHOP_PLUGIN_DIR='"$(LIBDIR)/hop/"' -c src/emit/plug_in.c -o $(@D)/plug_in.o
+	ld -r -o $(@D)/hop.o $(filter-out $(BUILD)/emit/plug_in.o,$(OBJECTS)) $(@D)/plug_in.o
 	objcopy --keep-global-symbols=$(BUILD)/exports $(@D)/hop.o
 	rm -f $@ && ar rcs $@ $(@D)/hop.o
-	$(CC) $(CFLAGS) -o $(@D)/hop $(CLI) $(@D)/backend.o $(LINK_HOP)
+	$(CC) $(CFLAGS) -o $(@D)/hop $(CLI) $(@D)/plug_in.o $(LINK_HOP)
 
 # Where the loader does not look by itself, programs remember the place.
 SYSTEM_DIRS = /lib /usr/lib /usr/local/lib $(wildcard /usr/lib/*-linux-gnu*)

@@ -98,8 +98,9 @@ static void whole_life(struct bag *bag, const char *text, bool compiled)
     interp_run(&(struct interp){ .m = m, .callback = hear }, grad, args, NULL, results);
     for (uint32_t i = 0; i < n; i++) tensor_free(results[i]), results[i] = NULL;
     struct exe *e = exe_compile(m, grad,
-                                &(struct compile_options){
-                                    .passes = { .strict = true }, .threads = 1, .slow_executor = !compiled },
+                                &(struct compile_options){ .passes = { .strict = true },
+                                                           .threads = 1,
+                                                           .backend = compiled ? NULL : &executor_backend },
                                 NULL);
     hop_cleanup_push(exe_free, e);
     exe_run(e, args, NULL, results, &(struct exe_call){ .callback = hear });

@@ -584,7 +584,8 @@ static void running_agrees(struct module *m, uint32_t fn, struct tensor **args, 
         struct exe *e = exe_compile(m, fn,
                                     &(struct compile_options){ .passes = { .strict = ways[k].strict },
                                                                .threads = 1,
-                                                               .slow_executor = ways[k].slow },
+                                                               .backend = ways[k].slow ? &executor_backend
+                                                                                       : NULL },
                                     NULL);
         struct tensor *found[3] = { NULL };
         exe_run(e, args, NULL, found, NULL);

@@ -1339,7 +1339,7 @@ int main(int argc, char **argv)
         void *handle = dlopen(argv[1], RTLD_NOW | RTLD_LOCAL);
         backend = handle ? dlsym(handle, "hop_llvm_generator") : NULL;
         if (!backend) printf("%s\n", dlerror());
-    } else backend = backend_get();
+    } else backend = plug_in_get();
     CLAIM(backend, "the back end is there: %s", hop_message());
     if (backend) {
         hop_status status = attempt(run_tests, NULL);

@@ -199,7 +199,7 @@ static void check(void *ctx)
         wrt[f->n_params - 1] = true;
         fn = grad_function(m, fn, wrt, false);
     }
-    struct compile_options o = { .passes.strict = true, .slow_executor = true, .threads = 1 }, own = o;
+    struct compile_options o = { .passes.strict = true, .backend = &executor_backend, .threads = 1 }, own = o;
     own.passes.without = 1u << CHOICE_inplace;
     same_bits(p, m, fn, &o);
     same_bits(p, m, fn, &own);

@@ -483,7 +483,7 @@ static const char *run_checked(struct bag *bag, struct module *m, uint32_t fn, s
 {
     static const struct bound bits = { BOUND_BITS, 0 };
     struct compile_options options = { .passes = { .strict = true, .without = 1u << CHOICE_blas },
-                                       .slow_executor = true };
+                                       .backend = &executor_backend };
     struct hop_catch caught;
     const char *volatile wrong = NULL;
     uint32_t n = module_fn(m, fn)->n_results;

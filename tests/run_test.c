@@ -434,8 +434,7 @@ static void test_given_results(struct compile_options options)
         before = hop_allocation_count();
         run(e, &j);
     }
-    CLAIM(options.slow_executor || hop_allocation_count() == before,
-          "repeated runs allocate nothing: %llu blocks",
+    CLAIM(options.backend || hop_allocation_count() == before, "repeated runs allocate nothing: %llu blocks",
           (unsigned long long)(hop_allocation_count() - before));
     exe_free(e);
     drop_job(&j);
@@ -609,7 +608,7 @@ int main(void)
     hop_status status = attempt(read_program, NULL);
     CLAIM(status == HOP_OK, "the program does not read: %s", hop_message());
     if (!status) {
-        struct compile_options slow = { .passes.strict = true, .slow_executor = true };
+        struct compile_options slow = { .passes.strict = true, .backend = &executor_backend };
         test_all_ways(slow, "slow");
         slow.passes.without = ~0u;
         test_against_interpreter(slow, "slow without passes");

@@ -61,7 +61,6 @@ struct hop_fn {
 struct hop_exe {
     uint32_t magic;
     struct exe *e;
-    struct shared_module *shared; /* only where the executable runs the loop program itself */
     struct result_map map;
     const uint32_t *over; /* per result: the argument in whose memory it is computed, HOP_NONE; NULL: none */
     const uint8_t *taken; /* per parameter: a result is computed there */

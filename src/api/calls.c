@@ -145,7 +145,6 @@ static void exe_drop(void *handle)
     struct hop_exe *e = handle;
     exe_free(e->e);
     hop_free(e->spare);
-    shared_free(e->shared);
     arena_free(&e->arena);
     e->magic = DEAD_MAGIC;
     handle_bury(e);
@@ -222,12 +221,11 @@ static void do_compile(void *args)
                                                    .strict = o->strict != 0 },
                                        .threads = o->threads > 0 ? (uint32_t)o->threads : 0,
                                        .no_cache = o->no_cache != 0,
-                                       .slow_executor = o->portable != 0 };
+                                       .backend = o->portable ? &executor_backend : NULL };
     struct hop_exe *e = hop_calloc(1, sizeof *e);
     e->magic = EXE_MAGIC;
     hop_cleanup_push(exe_drop, e);
     copy_map(&e->arena, &f->map, &e->map);
-    if (options.slow_executor) e->shared = shared_ref(f->shared);
     struct hop_watch watch = { o->cancel, o->confirm, o->confirm_ctx };
     module_change(f->shared);
     hop_cleanup_push(module_changed, f->shared);
@@ -284,15 +282,7 @@ static void do_run(void *args)
     set_call(&c, &e->map, a);
     set_memory(&c, e, o);
     begin_call(&c, a->n_in, a->n_out);
-    if (e->shared) { /* the loop program lies in the module, which others may be changing */
-        pthread_mutex_lock(&e->shared->lock);
-        hop_cleanup_push(unlock_module, e->shared);
-    }
     exe_run(e->e, c.args, o ? o->dims : NULL, c.results, &how);
-    if (e->shared) {
-        hop_cleanup_pop(e->shared);
-        unlock_module(e->shared);
-    }
     end_call(&c);
 }
 

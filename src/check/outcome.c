@@ -18,12 +18,17 @@ static void add_call(void *ctx, const char *name, struct tensor *const *args, ui
     text_str(ctx, "\n");
 }
 
+static const struct backend *way_backend(const struct way *how)
+{
+    return how->loops ? &executor_backend : &llvm_backend;
+}
+
 static void run_compiled(struct module *m, uint32_t fn, const struct way *how, struct tensor *const *args,
                          const int64_t *dims, struct outcome *out)
 {
     struct compile_options options = { .passes = how->passes,
                                        .threads = how->threads,
-                                       .slow_executor = how->loops };
+                                       .backend = way_backend(how) };
     struct exe *e = exe_compile(m, fn, &options, NULL);
     hop_cleanup_push(exe_free, e);
     exe_run(e, args, dims, out->results,
@@ -78,7 +83,7 @@ static void run_in_place(struct module *m, uint32_t fn, const struct way *how, s
 {
     struct private_args *p = private_new(m, fn, args);
     struct compile_options options = {
-        .passes = how->passes, .threads = how->threads, .slow_executor = how->loops, .over = p->over
+        .passes = how->passes, .threads = how->threads, .backend = way_backend(how), .over = p->over
     };
     struct exe *e = exe_compile(m, fn, &options, NULL);
     hop_cleanup_push(exe_free, e);

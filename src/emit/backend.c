@@ -1,173 +1,92 @@
-/* Finds the plug-in that makes machine code, and loads it once, when something is to be compiled for the
- * first time. */
-#include "emit/emit.h"
+/* The list of back ends, and the one of them whose programs are machine code of the host: objects come from
+ * the plug-in, are loaded here, and need no plug-in when they come from the cache. */
+#include "emit/backend.h"
 
-#include <dlfcn.h>
-#include <limits.h>
-#include <link.h>
-#include <pthread.h>
-#include <sys/auxv.h>
-#include <sys/stat.h>
-#include <unistd.h>
+static const struct backend *const backends[] = { &llvm_backend, &executor_backend };
 
-#ifndef HOP_PLUGIN_DIR /* where the plug-in is installed, "/usr/local/lib/hop/": the static library of an \
-                          installation knows it */
-#define HOP_PLUGIN_DIR ""
-#endif
+const struct backend *backend_at(uint32_t n) { return n < HOP_COUNT(backends) ? backends[n] : NULL; }
 
-static const char plug_in[] = "libhop_llvm.so";
-static pthread_once_t finding = PTHREAD_ONCE_INIT, loading = PTHREAD_ONCE_INIT;
-static const struct code_generator *loaded;
-static char found[PATH_MAX + 64], why_not[1100];
-
-/* May this file be loaded? A process with rights that its caller does not have loads only what nobody but
- * root or the owner of those rights can change: its own file may have been linked into any directory. */
-static bool is_trusted(const char *path)
+const struct backend *backend_named(const char *name)
 {
-    struct stat st;
-    char parent[PATH_MAX + 64];
-    if (!getauxval(AT_SECURE)) return true;
-    snprintf(parent, sizeof parent, "%s", path);
-    for (char *end = parent + strlen(parent); end; end = strrchr(parent, '/')) {
-        *end = 0;
-        if (stat(*parent ? parent : "/", &st) || (st.st_uid && st.st_uid != geteuid())) return false;
-        bool others_write = st.st_mode & (S_IWGRP | S_IWOTH),
-             only_their_own = S_ISDIR(st.st_mode) && st.st_mode & S_ISVTX;
-        if (others_write && !only_their_own) return false;
+    char names[256] = "";
+    size_t n = 0;
+    for (uint32_t i = 0; i < HOP_COUNT(backends); i++) {
+        if (!strcmp(backends[i]->name, name)) return backends[i];
+        n += (size_t)snprintf(names + n, sizeof names - n, "%s%s", i ? ", " : "", backends[i]->name);
     }
-    return true;
+    hop_throw(HOP_INVALID, "there is no back end '%s'; the back ends are %s", name, names);
 }
 
-static bool try_path(const char *path)
+/* ---- what a program asks for ---- */
+
+static uint32_t needed_by_call(uint8_t kind)
 {
-    if (*path != '/' || access(path, R_OK) || !is_trusted(path)) return false;
-    snprintf(found, sizeof found, "%s", path);
-    return true;
+    if (call_is_told(kind)) return ABLE_TO_TELL;
+    if (kind == CALL_RESERVE) return ABLE_TO_GROW;
+    return kind == CALL_GEMM ? ABLE_TO_MULTIPLY : 0;
 }
 
-/* The file that is mapped at an address, as the kernel names it. */
-static bool mapped_path(uintptr_t address, char path[PATH_MAX])
+static uint32_t needed_by(const struct lp_block *block)
 {
-    FILE *maps = fopen("/proc/self/maps", "re");
-    char *line = NULL;
-    size_t room = 0;
-    bool here = false;
-    while (maps && !here && getline(&line, &room, maps) > 0) {
-        unsigned long from, to;
-        char *name = strchr(line, '/');
-        here = sscanf(line, "%lx-%lx", &from, &to) == 2 && from <= address && address < to && name;
-        if (!here) continue;
-        name[strcspn(name, "\n")] = 0;
-        if (!realpath(name, path)) here = false, path[0] = 0;
+    uint32_t needed = 0;
+    for (uint32_t i = 0; block && i < block->stmts.len; i++) {
+        const struct lp_stmt *s = &block->stmts.data[i];
+        if (s->kind == LP_CALL) needed |= needed_by_call(s->call->kind);
+        needed |= needed_by(s->body) | needed_by(s->other);
     }
-    free(line);
-    if (maps) fclose(maps);
-    return here;
+    return needed;
 }
 
-/* The file that this code is in: the library, or the program it was linked into. Neither the way the program
- * was called nor the working directory says where that is. */
-static bool own_path(char path[PATH_MAX])
+void backend_accept(const struct backend *b, const struct lp *p)
 {
-    Dl_info info;
-    struct link_map *map = NULL;
-    if (!dladdr1((void *)own_path, &info, (void **)&map, RTLD_DL_LINKMAP) || !map ||
-        !map->l_name[0]) { /* the program */
-        ssize_t n = readlink("/proc/self/exe", path, PATH_MAX - 1);
-        if (n > 0) path[n] = 0;
-        return n > 0 && path[0] == '/';
-    }
-    if (map->l_name[0] == '/') return realpath(map->l_name, path);
-    return mapped_path((uintptr_t)own_path,
-                       path); /* loaded by a path that began at what was the working directory then */
+    static const struct {
+        uint32_t ability;
+        const char *what;
+    } asked[] = { { ABLE_TO_TELL, "checks, prints or callbacks" },
+                  { ABLE_TO_GROW, "arrays whose size is found while running" },
+                  { ABLE_TO_MULTIPLY, "a library's matrix products" } };
+    if (b->available && !b->available()) hop_throw(HOP_UNAVAILABLE, "%s", hop_message());
+    uint32_t needed = needed_by(p->root);
+    for (uint32_t i = 0; i < p->procedures.len; i++) needed |= needed_by(p->procedures.data[i]->root);
+    for (uint32_t i = 0; i < HOP_COUNT(asked); i++)
+        if (needed & asked[i].ability & ~b->abilities)
+            hop_throw(HOP_UNAVAILABLE, "the program has %s, which the back end '%s' cannot run",
+                      asked[i].what, b->name);
 }
 
-static void find(void)
+/* ---- machine code of the host ---- */
+
+static bool llvm_available(void) { return plug_in_get() != NULL; }
+
+static int llvm_compile(const struct lp *p, const struct emit_options *o, struct native *out, char error[512])
 {
-    static const char *const places[] = {
-        "", "hop/", "../", "../lib/hop/", "../lib/"
-    }; /* beside the program, beside the library, from tests/, from bin/ */
-    char own[PATH_MAX], path[PATH_MAX + 64], whole[PATH_MAX];
-    const char *named = secure_getenv(
-        "HOP_BACKEND"); /* NULL in a process with rights that its caller does not have */
-    if (named && try_path(named)) return;
-    if (!own_path(own)) own[0] = 0;
-    char *slash = strrchr(own, '/');
-    if (slash) slash[1] = 0;
-    for (size_t i = 0; slash && i < HOP_COUNT(places); i++) {
-        snprintf(path, sizeof path, "%s%s%s", own, places[i], plug_in);
-        if (realpath(path, whole) && try_path(whole)) return;
-    }
-    if (*HOP_PLUGIN_DIR && try_path(HOP_PLUGIN_DIR "libhop_llvm.so")) return;
-    const char *relative = named && *named && *named != '/' ? "; $HOP_BACKEND must be a path from the root"
-                                                            : "";
-    snprintf(why_not, sizeof why_not,
-             "%s was not found beside %.900s, nor in hop/ or ../lib/hop/ there, nor in $HOP_BACKEND%s",
-             plug_in, slash ? own : "the program", relative);
+    return plug_in_get()->compile(p, o, out, error);
 }
 
-const char *backend_path(void)
+static int native_load(const void *object, size_t bytes, const struct lp *p, struct program *out,
+                       char error[512])
 {
-    pthread_once(&finding, find);
-    return found[0] ? found : NULL;
+    static const struct launch_step whole = { LAUNCH_KERNEL, 0 };
+    (void)p;
+    *out = (struct program){ .steps = &whole, .n_steps = 1, .n_kernels = 1 };
+    return object_load(object, bytes, &out->code, error);
 }
 
-static void load(void)
+static void native_unload(struct program *p) { object_unload(&p->code); }
+
+static int32_t native_launch(struct launch *l, uint32_t kernel)
 {
-    if (!backend_path()) return;
-    void *handle = dlopen(found, RTLD_NOW | RTLD_LOCAL);
-    if (handle) loaded = dlsym(handle, "hop_llvm_generator");
-    if (!loaded) snprintf(why_not, sizeof why_not, "%s", dlerror());
+    (void)kernel;
+    return l->program->code.entry(l->rt, l->buffers, l->symbols);
 }
 
-const struct code_generator *backend_get(void)
-{
-    pthread_once(&loading, load);
-    if (!loaded) hop_set_message("compiling needs the LLVM back end: %s", why_not);
-    return loaded;
-}
-
-/* The executable segment around ask[0], to ask[0] and ask[1]. */
-static int find_code(struct dl_phdr_info *info, size_t size, void *ask)
-{
-    uintptr_t *range = ask;
-    (void)size;
-    for (int i = 0; i < info->dlpi_phnum; i++) {
-        const ElfW(Phdr) *p = &info->dlpi_phdr[i];
-        uintptr_t from = info->dlpi_addr + p->p_vaddr, to = from + p->p_memsz;
-        if (p->p_type != PT_LOAD || !(p->p_flags & PF_X) || range[0] < from || range[0] >= to) continue;
-        range[0] = from;
-        range[1] = to;
-        return 1;
-    }
-    return 0;
-}
-
-bool backend_code(uintptr_t *first, uintptr_t *end)
-{
-    if (!loaded || !loaded->code) return false;
-    uintptr_t range[2] = { (uintptr_t)loaded->code };
-    if (!dl_iterate_phdr(find_code, range)) return false;
-    *first = range[0];
-    *end = range[1];
-    return true;
-}
-
-int native_compile(const struct code_generator *b, const struct lp *p, const struct emit_options *o,
-                   struct native *out, char error[512])
-{
-    int status = b->compile(p, o, out, error);
-    if (status) return status;
-    status = object_load(out->object, out->object_bytes, &out->code, error);
-    if (status) native_free(out);
-    return status;
-}
-
-void native_free(struct native *n)
-{
-    object_unload(&n->code);
-    free(n->object);
-    free(n->ir_text);
-    free(n->machine_text);
-    *n = (struct native){ 0 };
-}
+const struct backend llvm_backend = {
+    .name = "llvm",
+    .meaning = "machine code of this processor, made by LLVM",
+    .abilities = ABLE_TO_KEEP | ABLE_TO_TELL | ABLE_TO_GROW | ABLE_TO_MULTIPLY,
+    .available = llvm_available,
+    .compile = llvm_compile,
+    .load = native_load,
+    .unload = native_unload,
+    .launch = native_launch,
+};

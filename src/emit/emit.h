@@ -44,11 +44,11 @@ struct code_generator {
  * before other) meets their calls. */
 
 /* The back end, loaded on first use; NULL when there is none, hop_message() says why. */
-const struct code_generator *backend_get(void);
+const struct code_generator *plug_in_get(void);
 /* Where the code of the library lies that generates code; false: nowhere yet. */
-bool backend_code(uintptr_t *first, uintptr_t *end);
-/* The file that backend_get loads, found without loading it; NULL when there is none. */
-const char *backend_path(void);
+bool plug_in_code(uintptr_t *first, uintptr_t *end);
+/* The file that plug_in_get loads, found without loading it; NULL when there is none. */
+const char *plug_in_path(void);
 
 /* Loads an object made for this machine: EMIT_OK, or another with a message. Nothing is thrown and no memory
  * but the mapping is taken. Sections that hold addresses or can be written, relocations and outside names

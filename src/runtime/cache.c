@@ -77,7 +77,7 @@ static uint32_t cpu_words(uint32_t out[64])
 static void key_backend(struct cache_key *k)
 {
     struct stat st;
-    const char *path = backend_path();
+    const char *path = plug_in_path();
     if (!path || stat(path, &st)) memset(&st, 0, sizeof st);
     key_wide(k, (uint64_t)st.st_ino);
     key_wide(k, (uint64_t)st.st_size);
@@ -93,6 +93,7 @@ void cache_key_make(struct cache_key *k, struct module *m, uint32_t fn, const st
     static const char version[] = HOP_VERSION " " HOP_IDENTITY;
     const struct fn *f = module_fn(m, fn);
     uint32_t cpu[64], n_cpu = cpu_words(cpu);
+    bool keeps = !o->backend || o->backend->abilities & ABLE_TO_KEEP;
     key_word(k, KEY_FORMAT);
     canon_bytes(&k->canon, version, sizeof version - 1);
     key_backend(k);
@@ -101,7 +102,7 @@ void cache_key_make(struct cache_key *k, struct module *m, uint32_t fn, const st
     key_word(k, (uint32_t)o->passes.strict | (uint32_t)serial << 1);
     for (uint32_t i = 0; i < f->n_results; i++) key_word(k, o->over ? o->over[i] : HOP_NONE);
     canon_function(&k->canon, m, fn);
-    k->usable = !o->no_cache && !o->slow_executor && cache_wanted();
+    k->usable = keeps && !o->no_cache && cache_wanted();
     hash_bytes128(k->canon.words.data, k->canon.words.len * sizeof(uint32_t), k->hash);
 }
 
@@ -185,7 +186,7 @@ void code_free(void *code)
 {
     struct code *c = code;
     if (!c || atomic_fetch_sub_explicit(&c->refs, 1, memory_order_acq_rel) > 1) return;
-    object_unload(&c->loaded);
+    llvm_backend.unload(&c->program);
     hop_free(c->memory);
     hop_free(c);
 }
@@ -218,7 +219,7 @@ struct code *code_new(const struct cache_key *k, const void *image, size_t image
     if (image_bytes) memcpy((void *)c->image, image, image_bytes);
     memcpy((void *)c->object, object, object_bytes);
     char error[512] = "";
-    int status = object_load(c->object, object_bytes, &c->loaded, error);
+    int status = llvm_backend.load(c->object, object_bytes, NULL, &c->program, error);
     if (status)
         hop_throw(status == EMIT_NOMEM ? HOP_NOMEM : HOP_INTERNAL, "the back end's code cannot be loaded: %s",
                   error);
@@ -300,7 +301,7 @@ static bool cache_wanted(void)
     return wanted;
 }
 
-static uint64_t weight(const struct code *c) { return c->block_bytes + c->loaded.bytes; }
+static uint64_t weight(const struct code *c) { return c->block_bytes + c->program.code.bytes; }
 
 static void unlink_use(struct code *c)
 {
@@ -388,7 +389,7 @@ static struct code *find_on_disk(const struct cache_key *k, const char *director
     memcpy(c->hash, k->hash, sizeof c->hash);
     code_parts(c);
     if (c->key_bytes == key_bytes && !memcmp(c->key, k->canon.words.data, key_bytes) && maker_unchanged(c) &&
-        !object_load(c->object, c->object_bytes, &c->loaded, error))
+        !llvm_backend.load(c->object, c->object_bytes, NULL, &c->program, error))
         return c;
     code_free(c);
     return NULL;

@@ -2,6 +2,7 @@
  * function's header in a module of its own, constants, and the places of all buffers. run.c runs them. */
 #include "runtime/cache.h"
 #include "runtime/exe_impl.h"
+#include "runtime/launch.h"
 #include "loop/lower.h"
 #include "base/memory.h"
 #include "runtime/pool.h"
@@ -177,16 +178,19 @@ void exe_free(void *exe)
     struct exe *e = exe;
     if (!e) return;
     for (uint32_t i = 0; i < SPARE_RUNS; i++) run_free(atomic_load(&e->spare[i]));
-    code_free(e->code);
+    launch_constants_free(e);
+    if (e->code) code_free(e->code);
+    else e->backend->unload(&e->program);
     lp_free((struct lp *)e->kept);
     module_free(e->m);
     arena_free(&e->arena);
     hop_free(e);
 }
 
-static struct exe *exe_new(void)
+static struct exe *exe_new(const struct backend *backend)
 {
     struct exe *e = hop_calloc(1, sizeof *e);
+    e->backend = backend;
     hop_cleanup_push(exe_free, e);
     e->m = module_new();
     return e;
@@ -218,6 +222,7 @@ static void end_stage(struct compile_report *report, const char *name, double *s
 
 /* Everything from the plan on, which needs nothing of the module: it may go on when the call has ended. */
 struct emission {
+    const struct backend *backend;
     struct lp *p;
     struct emit_options options;
     struct cache_key key; /* taken over from the caller */
@@ -243,13 +248,12 @@ static void emission_free(void *emission)
 
 static void make_code(struct emission *w)
 {
-    const struct code_generator *backend = backend_get();
     char error[512] = "";
-    int status = backend->compile(w->p, &w->options, &w->native, error);
+    int status = w->backend->compile(w->p, &w->options, &w->native, error);
     if (status == EMIT_NOMEM) hop_throw(HOP_NOMEM, "compiling: %s", error);
     if (status) hop_throw(HOP_INTERNAL, "the back end failed: %s", error);
     w->code = code_new(&w->key, w->image.data, w->image.len, w->native.object, w->native.object_bytes,
-                       backend->library());
+                       plug_in_get()->library());
     if (w->lasting) cache_keep(&w->key, w->code, true);
 }
 
@@ -276,14 +280,21 @@ static uint64_t memory_for_code(const struct lp *p)
     return left == UINT64_MAX ? 0 : HOP_MAX(left, 1);
 }
 
+static void use_code(struct exe *e, struct code *code)
+{
+    e->code = code;
+    e->program = code->program;
+    e->entry = code->program.code.entry;
+}
+
 /* The loop program to machine code, loaded and kept with all that a run needs where that is wanted. Takes
  * over the program, the newest cleanup. */
 static void emit_code(struct exe *e, struct module *m, struct lp *p, const struct compile_options *o,
                       bool serial, struct cache_key *key, struct compile_report *report)
 {
-    if (!backend_get()) hop_throw(HOP_UNAVAILABLE, "%s", hop_message());
     struct emission *w = hop_calloc(1, sizeof *w);
     hop_cleanup_pop(p);
+    w->backend = e->backend;
     w->p = p;
     w->key = *key;
     w->image.arena = &w->arena;
@@ -308,14 +319,13 @@ static void emit_code(struct exe *e, struct module *m, struct lp *p, const struc
         memcpy(error, w->error, sizeof error);
         hop_throw((hop_status)w->status, "%s", error);
     }
-    e->code = w->code;
+    use_code(e, w->code);
     w->code = NULL;
-    e->entry = e->code->loaded.entry;
     if (report) {
         report->ir_text = w->native.ir_text;
         report->machine_text = w->native.machine_text;
         w->native.ir_text = w->native.machine_text = NULL;
-        report->code_bytes = e->code->loaded.code_bytes;
+        report->code_bytes = e->program.code.code_bytes;
         note_stage(report, "  write IR", w->native.ir_ms);
         note_stage(report, "  generate code", w->native.codegen_ms);
     }
@@ -323,14 +333,27 @@ static void emit_code(struct exe *e, struct module *m, struct lp *p, const struc
     emission_free(w);
 }
 
+/* A back end that runs the loop program itself. Takes over the program, the newest cleanup. */
+static void load_loops(struct exe *e, struct lp *p, bool keep_module)
+{
+    char error[512] = "";
+    hop_cleanup_pop(p);
+    e->kept = p;
+    if (!keep_module) lp_detach(p); /* the executable may outlive the module */
+    if (e->backend->load(NULL, 0, p, &e->program, error))
+        hop_throw(HOP_INTERNAL, "the back end '%s' failed: %s", e->backend->name, error);
+    if (e->backend->memory) launch_constants(e);
+}
+
 static struct exe *compile(struct module *m, uint32_t fn, const struct compile_options *o, uint32_t threads,
                            struct cache_key *key, struct compile_report *report)
 {
+    const struct backend *backend = o->backend ? o->backend : backend_at(0);
     double clock = now_ms();
     fn = simplify(m, fn, &o->passes);
     end_stage(report, "simplify", &clock);
 
-    struct exe *e = exe_new();
+    struct exe *e = exe_new(backend);
     e->threads = threads;
     struct lp *p = lower_function(m, fn, &o->passes, o->over);
     hop_cleanup_push(lp_free, p);
@@ -347,7 +370,8 @@ static struct exe *compile(struct module *m, uint32_t fn, const struct compile_o
     copy_layout(e, p);
     end_stage(report, "layout", &clock);
 
-    if (o->slow_executor) hop_cleanup_pop(p), e->kept = p;
+    backend_accept(backend, p);
+    if (backend->abilities & RUNS_LOOPS) load_loops(e, p, o->keep_lp);
     else emit_code(e, m, p, o, threads == 1, key, report);
     end_stage(report, "emit", &clock);
     hop_cleanup_pop(e);
@@ -361,9 +385,8 @@ static struct exe *from_code(struct code *code, struct module *m, uint32_t fn, c
     struct hop_catch caught;
     struct exe *volatile made = NULL;
     if (HOP_TRY(caught)) {
-        struct exe *e = exe_new();
-        e->code = code_ref(code);
-        e->entry = code->loaded.entry;
+        struct exe *e = exe_new(&llvm_backend);
+        use_code(e, code_ref(code));
         e->threads = threads;
         image_read(e, m, module_fn(m, fn), &key->canon, code->image, code->image_bytes);
         hop_cleanup_pop(e);
@@ -415,7 +438,7 @@ const char *exe_param_name(const struct exe *e, uint32_t p)
     return module_text(e->m, e->header->values[p].name);
 }
 
-bool exe_available(void) { return backend_get() != NULL; }
-bool exe_promising(void) { return backend_path() != NULL; }
+bool exe_available(void) { return backend_at(0)->available(); }
+bool exe_promising(void) { return plug_in_path() != NULL; }
 const struct lp *exe_lp(const struct exe *e) { return e->kept; }
 size_t exe_arena_bytes(const struct exe *e) { return e->arena_static ? (size_t)e->arena_size : (size_t)-1; }

@@ -2,6 +2,7 @@
 #ifndef HOP_EXE_H
 #define HOP_EXE_H
 
+#include "emit/backend.h"
 #include "ir/table.h"
 #include "loop/lp.h"
 #include "transform/simplify.h"
@@ -11,10 +12,9 @@ struct compile_options {
     uint32_t threads;           /* 0: all cores */
     bool keep_lp;               /* keep the loop program and the texts below for explain */
     bool keep_ir_text, keep_machine_text;
-    const uint32_t *over; /* as lower_function takes it */
-    bool no_cache;        /* compile, whatever the cache holds, and keep nothing */
-    /* Run the loop program itself (lp_execute), for tests; the module must outlive the executable. */
-    bool slow_executor;
+    const uint32_t *over;          /* as lower_function takes it */
+    bool no_cache;                 /* compile, whatever the cache holds, and keep nothing */
+    const struct backend *backend; /* NULL: the default one */
 };
 /* What explain shows. */
 struct compile_report {

@@ -4,6 +4,7 @@
 #ifndef HOP_EXE_IMPL_H
 #define HOP_EXE_IMPL_H
 
+#include "emit/backend.h"
 #include "ir/canon.h"
 #include "runtime/exe.h"
 
@@ -24,9 +25,12 @@ struct exe {
     struct arena arena; /* everything below */
     struct module *m; /* holds the header's types and names, nothing else; never changes after compilation */
     const struct fn *header; /* parameters, results, symbols and requirements; no nodes */
-    const struct lp *kept;   /* loop program, with keep_lp or the slow executor */
-    struct code *code;       /* shared with equal programs; NULL for the slow executor */
-    int32_t (*entry)(void *rt, void **buffers, int64_t *symbols); /* in it */
+    const struct backend *backend;
+    struct program program; /* what it launches; in `code` where there is one */
+    struct code *code;      /* shared with equal programs; NULL: the back end has none that is kept */
+    /* The whole program, to be called straight; NULL: the launch plan is gone through. */
+    int32_t (*entry)(void *rt, void **buffers, int64_t *symbols);
+    const struct lp *kept; /* loop program, with keep_lp or where the back end runs it */
     uint32_t threads;
     struct lp_buffer *buffers; /* counts in terms of `m` */
     uint32_t n_buffers, n_args, n_results, n_dyn;
@@ -35,7 +39,8 @@ struct exe {
     int64_t arena_size;
     uint32_t n_slots;
     dim *slots;             /* bytes */
-    const void **constants; /* per buffer, NULL for others */
+    const void **constants; /* per buffer, in the back end's memory; NULL for others */
+    void **brought;         /* per buffer: a constant's memory there, NULL: of the host's, or another's */
     struct site *sites;
     uint32_t n_sites;
     struct lp_update *updates; /* results that may take an argument's memory */

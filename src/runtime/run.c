@@ -1,6 +1,7 @@
 /* Running executables: exe_run binds symbols, lays out the buffers and calls the entry. Whatever a run needs
  * is kept and used again, so that repeated runs do not allocate. */
 #include "runtime/exe_impl.h"
+#include "runtime/launch.h"
 #include "interp/interp.h"
 #include "ir/angle.h"
 #include "ops/callbacks.h"
@@ -45,6 +46,36 @@ struct run {
     char note[NOTE_SIZE];
 };
 
+/* ---- blocks of the back end's memory ---- */
+
+static void *aligned(void *at)
+{
+    return (void *)(((uintptr_t)at + ARENA_ALIGN - 1) & ~(uintptr_t)(ARENA_ALIGN - 1));
+}
+
+/* NULL: there is no more. Has room for `bytes` when it is aligned. */
+static void *take_block(const struct exe *e, int64_t bytes)
+{
+    const struct memory_space *space = e->backend->memory;
+    size_t room = (size_t)bytes + ARENA_ALIGN;
+    if (space) return space->take(room);
+    void *block = hop_try_malloc(room);
+    if (block) memory_prefer_huge_pages(block, room);
+    return block;
+}
+
+static void give_block(const struct exe *e, void *block)
+{
+    if (e->backend->memory) e->backend->memory->give_back(block);
+    else hop_free(block);
+}
+
+static void copy_block(const struct exe *e, void *to, const void *from, size_t bytes)
+{
+    if (e->backend->memory) e->backend->memory->copy(to, from, bytes);
+    else memcpy(to, from, bytes);
+}
+
 /* ---- what native code calls ---- */
 
 static void *rt_reserve(struct hop_rt *rt, int32_t buffer, int64_t bytes)
@@ -54,13 +85,15 @@ static void *rt_reserve(struct hop_rt *rt, int32_t buffer, int64_t bytes)
     for (const struct bound_buffer *d = r->e->dyn; d->buffer != (uint32_t)buffer; d++) g++;
     if (!g->block || bytes > g->bytes) {
         int64_t want = HOP_MAX(HOP_MAX(bytes, ARENA_ALIGN), g->bytes > INT64_MAX / 4 ? bytes : 2 * g->bytes);
-        void *block = want > INT64_MAX / 2 ? NULL : hop_try_malloc((size_t)want + ARENA_ALIGN);
-        if (!block && want > bytes) block = hop_try_malloc((size_t)(want = bytes) + ARENA_ALIGN);
+        void *block = want > INT64_MAX / 2 ? NULL : take_block(r->e, want);
+        if (!block && want > bytes) {
+            want = bytes;
+            block = take_block(r->e, want);
+        }
         if (!block) return NULL;
-        memory_prefer_huge_pages(block, (size_t)want + ARENA_ALIGN);
-        void *data = (void *)(((uintptr_t)block + ARENA_ALIGN - 1) & ~(uintptr_t)(ARENA_ALIGN - 1));
-        if (r->buffers[buffer]) memcpy(data, g->data, (size_t)g->bytes);
-        hop_free(g->block);
+        void *data = aligned(block);
+        if (r->buffers[buffer]) copy_block(r->e, data, g->data, (size_t)g->bytes);
+        give_block(r->e, g->block);
         *g = (struct grown){ block, data, want };
     }
     return r->buffers[buffer] = g->data;
@@ -168,8 +201,8 @@ static const volatile int32_t never_cancelled;
 void run_free(struct run *r)
 {
     if (!r) return;
-    for (uint32_t i = 0; i < r->e->n_dyn; i++) hop_free(r->grown[i].block);
-    hop_free(r->block);
+    for (uint32_t i = 0; i < r->e->n_dyn; i++) give_block(r->e, r->grown[i].block);
+    give_block(r->e, r->block);
     hop_free(r);
 }
 
@@ -233,7 +266,7 @@ static void run_return(void *run)
     for (uint32_t i = 0; i < e->n_dyn; i++) {
         r->buffers[e->dyn[i].buffer] = NULL;
         if (r->grown[i].bytes <= KEPT_BYTES) continue;
-        hop_free(r->grown[i].block);
+        give_block(e, r->grown[i].block);
         r->grown[i] = (struct grown){ 0 };
     }
     for (uint32_t i = 0; i < SPARE_RUNS; i++) {
@@ -276,16 +309,16 @@ static void place_temporaries(struct run *r, const struct exe_call *call)
     if (given && (size_t)bytes + ARENA_ALIGN > call->workspace_bytes)
         hop_throw(HOP_INVALID, "the workspace has %zu bytes, but this run needs %zu", call->workspace_bytes,
                   (size_t)bytes + ARENA_ALIGN);
-    if (!given && (!r->block || bytes > r->block_bytes)) {
-        hop_free(r->block);
-        r->block = NULL;
-        r->block = hop_malloc((size_t)bytes + ARENA_ALIGN);
-        memory_prefer_huge_pages(r->block, (size_t)bytes + ARENA_ALIGN);
+    bool own = !given || e->backend->memory; /* of another memory the caller has none */
+    if (own && (!r->block || bytes > r->block_bytes)) {
+        give_block(e, r->block);
+        r->block = take_block(e, bytes);
+        if (!r->block)
+            hop_throw(HOP_NOMEM, "out of memory: %zu bytes could not be had", (size_t)bytes + ARENA_ALIGN);
         r->block_bytes = bytes;
     }
     r->borrowed = given;
-    char *base = (char *)(((uintptr_t)(given ? call->workspace : r->block) + ARENA_ALIGN - 1) &
-                          ~(uintptr_t)(ARENA_ALIGN - 1));
+    char *base = aligned(own ? r->block : call->workspace);
     for (uint32_t b = 0; b < e->n_buffers; b++)
         if (e->buffers[b].kind == BUF_TEMP)
             r->buffers[b] = base + (e->arena_static ? e->buffers[b].offset : r->slot_at[e->buffers[b].slot]);
@@ -359,6 +392,11 @@ static void take_grown(struct run *r, struct tensor *const *results)
         const struct shape_view *v = &r->result_views[k];
         if (!r->buffers[e->dyn[i].buffer]) { /* nothing was ever stored: empty */
             r->fresh[k] = new_result(r, k);
+            continue;
+        }
+        if (e->backend->memory) { /* the block stays for the next run */
+            r->fresh[k] = new_result(r, k);
+            e->backend->memory->copy_out(r->fresh[k]->data, g->data, tensor_bytes(r->fresh[k]));
             continue;
         }
         r->fresh[k] = tensor_borrow((enum dtype)v->dtype, v->rank, v->dims, g->data, hop_free, g->block);
@@ -450,7 +488,7 @@ void exe_run(struct exe *e, struct tensor *const *args, const int64_t *dims, str
     atomic_store_explicit(&r->ended, false, memory_order_relaxed);
 
     int32_t status = e->entry ? e->entry(&r->rt, r->buffers, r->symbols)
-                              : lp_execute(e->kept, &r->rt, r->buffers, r->symbols);
+                              : launch_plan(e, &r->rt, r->buffers, r->symbols);
     if (!status && atomic_load_explicit(&r->ended, memory_order_relaxed))
         status = HOP_CANCELLED; /* a product was left unfinished */
     if (status) run_failed(r, status);

@@ -92,7 +92,7 @@ static void end_workers(void)
 {
     pthread_mutex_lock(&workers.lock);
     workers.ended = true;
-    bool stops = STOP_SIGNAL && workers.first && backend_code(&workers.code, &workers.code_end);
+    bool stops = STOP_SIGNAL && workers.first && plug_in_code(&workers.code, &workers.code_end);
     struct sigaction action = { .sa_sigaction = stop_here, .sa_flags = SA_SIGINFO | SA_RESTART };
     sigfillset(&action.sa_mask);
     if (stops && sigaction(STOP_SIGNAL, &action, NULL)) stops = false;

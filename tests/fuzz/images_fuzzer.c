@@ -36,7 +36,7 @@ static int32_t no_code(void *rt, void **buffers, int64_t *symbols)
 static void prepare(void *ctx)
 {
     (void)ctx;
-    struct compile_options o = { .threads = 1, .slow_executor = true };
+    struct compile_options o = { .threads = 1, .backend = &executor_backend };
     good.m = text_read("images", program, sizeof program - 1);
     good.fn = module_find(good.m, "main");
     struct exe *e = exe_compile(good.m, good.fn, &o, NULL);
