@@ -242,6 +242,33 @@ enum op_flags {
 
 enum tag { TAG_KEEP, TAG_RECOMPUTE };
 
+/* A comparison, as the set of orders of its operands in which it holds. */
+enum comparison {
+    COMPARE_LT = 1,
+    COMPARE_EQ = 2,
+    COMPARE_GT = 4,
+    COMPARE_LE = COMPARE_LT | COMPARE_EQ,
+    COMPARE_NE = COMPARE_LT | COMPARE_GT,
+    COMPARE_GE = COMPARE_GT | COMPARE_EQ
+};
+/* What holds where the comparison does not; the comparison with its operands swapped. */
+static inline enum comparison comparison_opposite(enum comparison r)
+{
+    return (enum comparison)(r ^ (COMPARE_LT | COMPARE_EQ | COMPARE_GT));
+}
+static inline enum comparison comparison_mirrored(enum comparison r)
+{
+    return (enum comparison)((r & COMPARE_EQ) | (r & COMPARE_LT ? COMPARE_GT : 0) |
+                             (r & COMPARE_GT ? COMPARE_LT : 0));
+}
+
+/* Of bools. */
+enum logic { LOGIC_NONE, LOGIC_NOT, LOGIC_AND, LOGIC_OR };
+
+struct range;    /* transform/ranges.h */
+struct range_in; /* transform/ranges.h */
+struct fold;     /* transform/fold.h */
+
 struct op_row {
     const char *name, *meaning;
     struct signature sig;
@@ -261,6 +288,18 @@ struct op_row {
     /* higher-order rows: rewrites beyond the generic ones, given a node; see transform/simplify.h. NULL: none
      */
     bool (*rewrite)(struct copier *c, const struct node *n, val *results, const void *options);
+    /* What passes ask of a node; whatever is missing, nothing is known of. */
+    /* the interval of an integer result, from those of the operands */
+    struct range (*range)(const struct range_in *w);
+    /* the operand that an integer result always equals, VAL_NONE: none */
+    val (*same)(const struct range_in *w);
+    /* a value that equals the result bit for bit, VAL_NONE: none is known */
+    val (*fold)(const struct fold *w);
+    /* enum comparison: how operand 0 stands to operand 1 where the result is true; 0: it is no comparison */
+    uint8_t compares;
+    uint8_t logic; /* enum logic */
+    /* the result is the sum of its (one or two) operands, each times 1 or -1; 0: it is no such sum */
+    int8_t factors[2];
     const char *no_gradient; /* why vjp and jvp are missing: "integer-valued", "piecewise constant", "opaque
                                 without a rule" */
     const struct op_sample *samples;

@@ -1,6 +1,7 @@
 /* Rows that run along a dim and keep every step: cumsum cumprod cummax cummin, the linear recurrence s = a·s
  * + b that is closed under differentiation, and logcumsumexp made of them. One pass, element after element,
  * in the order of the dim or, with `reverse`, from its end; the first element stands as it is. */
+#include "ops/facts.h"
 #include "ops/indexkit.h"
 #include "ops/scalar_c.h"
 #include "ops/scalar_lp.h"
@@ -538,11 +539,11 @@ CUMULATIVE_ROW(cumprod, "running products along a dim (absent: 0), from its end 
 CUMULATIVE_ROW(cummax,
                "the largest so far along a dim (absent: 0), NaN from the first NaN on; the derivative goes "
                "to the first of equals",
-               .vjp = vjp_extreme, .jvp = jvp_extreme)
+               .vjp = vjp_extreme, .jvp = jvp_extreme, .range = range_of_operand)
 CUMULATIVE_ROW(cummin,
                "the smallest so far along a dim (absent: 0), NaN from the first NaN on; the derivative goes "
                "to the first of equals",
-               .vjp = vjp_extreme, .jvp = jvp_extreme)
+               .vjp = vjp_extreme, .jvp = jvp_extreme, .range = range_of_operand)
 
 #define SAMPLE2(symbols, type, attrs) \
     { "hop 1\nfn @sample" symbols "(%a: " type ", %b: " type ") -> (" type ") {\n  %y = recurrence" attrs \

@@ -6,6 +6,7 @@
 #include "ir/number.h"
 #include "loop/lower.h"
 #include "ops/rowkit.h"
+#include "transform/fold.h"
 
 /* ---- which dim is what ---- */
 
@@ -320,6 +321,51 @@ static bool never_row_fold(const struct module *m, const struct fn *f, const str
     return false;
 }
 
+/* ---- fold ---- */
+
+/* A factor that was transposed: the product reads it where it lies, as long as its free dims keep their
+ * order. */
+static val fold_dot(const struct fold *w)
+{
+    for (uint32_t side = 0; side < 2; side++) {
+        const struct node *n = fold_made_by(w, w->x[side], OP_permute);
+        if (!n) continue;
+        const struct attr *order = built_attr(w->b, n, PERMUTE_ORDER),
+                          *batch = &w->attrs[DOT_BATCH_LHS + side],
+                          *contract = &w->attrs[DOT_CONTRACT_LHS + side];
+        uint32_t lists[2][MAX_RANK], taken = 0, last = 0;
+        bool ordered = true, any = false;
+        for (uint32_t i = 0; i < batch->n; i++)
+            lists[0][i] = order->list[batch->list[i]], taken |= 1u << batch->list[i];
+        for (uint32_t i = 0; i < contract->n; i++)
+            lists[1][i] = order->list[contract->list[i]], taken |= 1u << contract->list[i];
+        for (uint32_t i = 0; i < order->n; i++) {
+            if (taken >> i & 1) continue;
+            ordered &= !any || order->list[i] > last;
+            last = order->list[i];
+            any = true;
+        }
+        if (!ordered) continue;
+        struct attr attrs[4] = { w->attrs[0], w->attrs[1], w->attrs[2], w->attrs[3] };
+        attrs[DOT_BATCH_LHS + side] = A_INTS(lists[0], batch->n);
+        attrs[DOT_CONTRACT_LHS + side] = A_INTS(lists[1], contract->n);
+        val x[2] = { w->x[0], w->x[1] };
+        x[side] = built_operand(w->b, n, 0);
+        return emit(w->b, OP_dot, x, 2, attrs);
+    }
+    return VAL_NONE;
+}
+
+/* A matmul of a transposed factor is a dot. */
+static val fold_matmul(const struct fold *w)
+{
+    if (!fold_made_by(w, w->x[0], OP_permute) && !fold_made_by(w, w->x[1], OP_permute)) return VAL_NONE;
+    struct dot_dims d;
+    dot_dims(w->m, w->f, w->n, &d);
+    return emit_dot(w->b, w->x[0], w->x[1], d.batch_lhs, d.batch_rhs, d.n_batch, d.contract_lhs,
+                    d.contract_rhs, d.n_contract);
+}
+
 static const struct op_lower lower_product = { .kind = LOWER_REDUCE,
                                                .access = ACCESS_REPEAT,
                                                .cost = COST_EXPENSIVE,
@@ -365,6 +411,7 @@ const struct op_row row_dot = {
     .jvp = jvp_product,
     .batch = batch_product,
     .lower = &lower_product,
+    .fold = fold_dot,
     ROW_SAMPLES(dot_samples),
 };
 
@@ -409,5 +456,6 @@ const struct op_row row_matmul = {
     .jvp = jvp_product,
     .batch = batch_product,
     .lower = &lower_product,
+    .fold = fold_matmul,
     ROW_SAMPLES(matmul_samples),
 };

@@ -2,6 +2,7 @@
  * on element i of each operand alone; and for each differentiable operator one small function that multiplies
  * by a partial derivative, which serves forward and reverse mode alike. */
 #include "loop/lower.h"
+#include "ops/facts.h"
 #include "ops/rowkit.h"
 #include "ops/scalar_c.h"
 #include "ops/scalar_lp.h"
@@ -373,9 +374,10 @@ QUESTION_ROW(isfinite, "is x neither NaN nor infinite?")
                                                      SAMPLE1(#op, "i8[21]", "x = -128..127"), \
                                                      SAMPLE1(#op, "i16[5]", "x = -3..3") }; \
     const struct op_row row_##op = { COMMON(op, 1, 0, lower_cheap), .meaning = text, __VA_ARGS__ };
-NUMBER_ROW(neg, "-x", DIFFERENTIABLE)
-NUMBER_ROW(abs, "x without its sign; its derivative at 0 is 0", DIFFERENTIABLE)
-NUMBER_ROW(sign, "-1, 0 or 1; zeros and NaN as they are", CONSTANT_PIECES)
+NUMBER_ROW(neg, "-x", DIFFERENTIABLE, .range = range_neg, .fold = fold_involution, .factors = { -1 })
+NUMBER_ROW(abs, "x without its sign; its derivative at 0 is 0", DIFFERENTIABLE, .range = range_abs,
+           .same = same_abs, .fold = fold_abs)
+NUMBER_ROW(sign, "-1, 0 or 1; zeros and NaN as they are", CONSTANT_PIECES, .range = range_sign)
 
 /* Arithmetic on two numbers. */
 #define ARITHMETIC_ROW(op, text, row_flags, rule, inputs, ...) \
@@ -395,21 +397,26 @@ NUMBER_ROW(sign, "-1, 0 or 1; zeros and NaN as they are", CONSTANT_PIECES)
         SAMPLE2(#op, "u64[5]", "u64[5]", NULL) \
     }; \
     const struct op_row row_##op = { COMMON(op, 2, row_flags, rule), .meaning = text, __VA_ARGS__ };
-ARITHMETIC_ROW(add, "x + y; integers wrap", OPF_COMMUTES, lower_cheap, NULL, DIFFERENTIABLE)
-ARITHMETIC_ROW(sub, "x - y; integers wrap", 0, lower_cheap, NULL, DIFFERENTIABLE)
-ARITHMETIC_ROW(mul, "x times y; integers wrap", OPF_COMMUTES, lower_cheap, NULL, DIFFERENTIABLE)
+ARITHMETIC_ROW(add, "x + y; integers wrap", OPF_COMMUTES, lower_cheap, NULL, DIFFERENTIABLE,
+               .range = range_add, .fold = fold_add, .factors = { 1, 1 })
+ARITHMETIC_ROW(sub, "x - y; integers wrap", 0, lower_cheap, NULL, DIFFERENTIABLE, .range = range_sub,
+               .fold = fold_sub, .factors = { 1, -1 })
+ARITHMETIC_ROW(mul, "x times y; integers wrap", OPF_COMMUTES, lower_cheap, NULL, DIFFERENTIABLE,
+               .range = range_mul, .fold = fold_mul)
 ARITHMETIC_ROW(div, "x over y; integers truncate, by 0 they give 0", 0, lower_expensive, "y = 0.5..2",
-               DIFFERENTIABLE)
+               DIFFERENTIABLE, .range = range_div, .fold = fold_div)
 ARITHMETIC_ROW(rem, "what is left of x after whole multiples of y, with the sign of x; integers by 0 give x",
-               0, lower_expensive, "x = -5..5, y = 0.7..1.7", DIFFERENTIABLE)
+               0, lower_expensive, "x = -5..5, y = 0.7..1.7", DIFFERENTIABLE, .range = range_rem,
+               .same = same_rem)
 ARITHMETIC_ROW(floor_div, "x over y, rounded down; integers by 0 give 0", 0, lower_expensive,
-               "x = -5..5, y = 0.7..1.7", CONSTANT_PIECES)
+               "x = -5..5, y = 0.7..1.7", CONSTANT_PIECES, .range = range_floor_div)
 ARITHMETIC_ROW(mod, "what floor_div leaves of x, with the sign of y; integers by 0 give x", 0,
-               lower_expensive, "x = -5..5, y = 0.7..1.7", DIFFERENTIABLE)
+               lower_expensive, "x = -5..5, y = 0.7..1.7", DIFFERENTIABLE, .range = range_mod,
+               .same = same_rem)
 ARITHMETIC_ROW(max, "the larger; NaN if either is; equals share the derivative", 0, lower_cheap, NULL,
-               DIFFERENTIABLE)
+               DIFFERENTIABLE, .range = range_max, .same = same_max, .fold = fold_idempotent)
 ARITHMETIC_ROW(min, "the smaller; NaN if either is; equals share the derivative", 0, lower_cheap, NULL,
-               DIFFERENTIABLE)
+               DIFFERENTIABLE, .range = range_min, .same = same_min, .fold = fold_idempotent)
 
 /* Functions of two floats. */
 #define FLOAT2_ROW(op, text, row_flags, rule, inputs, ...) \
@@ -435,10 +442,11 @@ static const struct op_sample samples_pow[] = {
     SAMPLE2("pow", "f32[2, 0]", "f32[2, 0]", NULL),
     SAMPLE2_SYMBOLIC("pow", "f64", "f64", "x = 0.3..2, y = -3..3"),
 };
-const struct op_row row_pow = { COMMON(pow, 2, 0, lower_expensive), .meaning = "x to the y", DIFFERENTIABLE };
+const struct op_row row_pow = { COMMON(pow, 2, 0, lower_expensive), .meaning = "x to the y", DIFFERENTIABLE,
+                                .fold = fold_pow };
 
 /* Comparisons. */
-#define COMPARE_ROW(op, text, row_flags, ...) \
+#define COMPARE_ROW(op, text, row_flags, holds, ...) \
     static const struct op_sample samples_##op[] = { \
         SAMPLE2(#op, "f32[21]", "bool[21]", NULL), \
         SAMPLE2(#op, "i32[2, 4]", "bool[2, 4]", NULL), \
@@ -451,31 +459,42 @@ const struct op_row row_pow = { COMMON(pow, 2, 0, lower_expensive), .meaning = "
         SAMPLE2(#op, "u64[3]", "bool[3]", NULL), \
         __VA_ARGS__ \
     }; \
-    const struct op_row row_##op = { COMMON(op, 2, row_flags, lower_cheap), .meaning = text, INTEGERS };
-COMPARE_ROW(eq, "x = y; false with NaN", OPF_COMMUTES, SAMPLE2("eq", "bool[7]", "bool[7]", NULL))
-COMPARE_ROW(ne, "x is not y; true with NaN", OPF_COMMUTES, SAMPLE2("ne", "bool[7]", "bool[7]", NULL))
-COMPARE_ROW(lt, "x < y; false with NaN", 0, SAMPLE2("lt", "i64[7]", "bool[7]", NULL))
-COMPARE_ROW(le, "x <= y; false with NaN", 0, SAMPLE2("le", "i64[7]", "bool[7]", NULL))
-COMPARE_ROW(gt, "x > y; false with NaN", 0, SAMPLE2("gt", "i64[7]", "bool[7]", NULL))
-COMPARE_ROW(ge, "x >= y; false with NaN", 0, SAMPLE2("ge", "i64[7]", "bool[7]", NULL))
+    const struct op_row row_##op = { COMMON(op, 2, row_flags, lower_cheap), \
+                                     INTEGERS, \
+                                     .meaning = text, \
+                                     .range = range_comparison, \
+                                     .fold = fold_comparison, \
+                                     .compares = holds };
+COMPARE_ROW(eq, "x = y; false with NaN", OPF_COMMUTES, COMPARE_EQ, SAMPLE2("eq", "bool[7]", "bool[7]", NULL))
+COMPARE_ROW(ne, "x is not y; true with NaN", OPF_COMMUTES, COMPARE_NE,
+            SAMPLE2("ne", "bool[7]", "bool[7]", NULL))
+COMPARE_ROW(lt, "x < y; false with NaN", 0, COMPARE_LT, SAMPLE2("lt", "i64[7]", "bool[7]", NULL))
+COMPARE_ROW(le, "x <= y; false with NaN", 0, COMPARE_LE, SAMPLE2("le", "i64[7]", "bool[7]", NULL))
+COMPARE_ROW(gt, "x > y; false with NaN", 0, COMPARE_GT, SAMPLE2("gt", "i64[7]", "bool[7]", NULL))
+COMPARE_ROW(ge, "x >= y; false with NaN", 0, COMPARE_GE, SAMPLE2("ge", "i64[7]", "bool[7]", NULL))
 
 /* Bits. */
 static const struct op_sample samples_not[] = { SAMPLE1("not", "bool[21]", NULL),
                                                 SAMPLE1("not", "i32[2, 3]", NULL),
                                                 SAMPLE1("not", "u32[]", NULL), SAMPLE1("not", "i64[0]", NULL),
                                                 SAMPLE1_SYMBOLIC("not", "bool", NULL) };
-const struct op_row row_not = { COMMON(not, 1, 0, lower_cheap), .meaning = "not x; of integers every bit",
-                                INTEGERS };
-#define BITS_ROW(op, text) \
+const struct op_row row_not = { COMMON(not, 1, 0, lower_cheap),
+                                INTEGERS,
+                                .meaning = "not x; of integers every bit",
+                                .range = range_not,
+                                .fold = fold_involution,
+                                .logic = LOGIC_NOT };
+#define BITS_ROW(op, text, ...) \
     static const struct op_sample samples_##op[] = { \
         SAMPLE2(#op, "bool[21]", "bool[21]", NULL), \
         SAMPLE2(#op, "i32[2, 3]", "i32[2, 3]", "x = -9..9, y = 0..9"), SAMPLE2(#op, "u32[]", "u32[]", NULL), \
         SAMPLE2(#op, "i64[0]", "i64[0]", NULL), SAMPLE2(#op, "i64[5]", "i64[5]", NULL) \
     }; \
-    const struct op_row row_##op = { COMMON(op, 2, OPF_COMMUTES, lower_cheap), .meaning = text, INTEGERS };
-BITS_ROW(and, "x and y; of integers bit by bit")
-BITS_ROW(or, "x or y; of integers bit by bit")
-BITS_ROW(xor, "x or y but not both; of integers bit by bit")
+    const struct op_row row_##op = { COMMON(op, 2, OPF_COMMUTES, lower_cheap), INTEGERS, .meaning = text, \
+                                     __VA_ARGS__ };
+BITS_ROW(and, "x and y; of integers bit by bit", .range = range_and, .fold = fold_and, .logic = LOGIC_AND)
+BITS_ROW(or, "x or y; of integers bit by bit", .range = range_or, .fold = fold_or, .logic = LOGIC_OR)
+BITS_ROW(xor, "x or y but not both; of integers bit by bit", .logic = LOGIC_NONE)
 #define SHIFT_ROW(op, text) \
     static const struct op_sample samples_##op[] = { \
         SAMPLE2(#op, "i32[21]", "i32[21]", "x = -99..99, y = -2..40"), \
@@ -512,7 +531,8 @@ static const struct op_sample samples_select[] = {
     SELECT_SAMPLE("[21]", "i8"),    SELECT_SAMPLE("[2]", "u64")
 };
 const struct op_row row_select = { COMMON(select, 3, 0, lower_cheap),
-                                   .meaning = "c ? x : y, element by element", DIFFERENTIABLE };
+                                   .meaning = "c ? x : y, element by element", DIFFERENTIABLE,
+                                   .range = range_select, .fold = fold_select };
 
 #define CLAMP_SAMPLE(T, inputs) \
     { "hop 1\nfn @sample(%x: " T ", %lo: " T ", %hi: " T ") -> (" T \
@@ -529,7 +549,7 @@ static const struct op_sample samples_clamp[] = {
     CLAMP_SAMPLE("i16[7]", "x = 0..9, lo = 2..3, hi = 5..6"),
 };
 const struct op_row row_clamp = {
-    COMMON(clamp, 3, 0, lower_cheap), DIFFERENTIABLE,
+    COMMON(clamp, 3, 0, lower_cheap), DIFFERENTIABLE, .range = range_clamp, .same = same_clamp,
     .meaning = "x moved to the nearer of lo and hi when it lies outside; hi wins if lo > hi; NaN stays"
 };
 
@@ -573,5 +593,8 @@ const struct op_row row_cast = {
     .jvp = jvp_cast,
     .batch = batch_elementwise,
     .lower = &lower_cast,
+    .range = range_cast,
+    .same = same_cast,
+    .fold = fold_cast,
     ROW_SAMPLES(samples_cast),
 };

@@ -1,6 +1,7 @@
 /* Rows that read at indices: gather over any set of dims, and what is made of it: take (one dim) and
  * take_along (an index for every place). Indices are brought into range by clamping, so no rule can reach
  * outside an array; of an empty dim zeros are taken. */
+#include "ops/facts.h"
 #include "ops/indexkit.h"
 
 static val operand(const struct fn *f, const struct node *n, uint32_t i) { return node_operands(f, n)[i]; }
@@ -164,6 +165,7 @@ const struct op_row row_gather = {
     .jvp = jvp_gather,
     .batch = batch_gather,
     .lower = &lower_gather,
+    .range = range_of_operand,
     ROW_SAMPLES(gather_samples),
 };
 

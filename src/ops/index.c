@@ -1,6 +1,7 @@
 /* Rows of the operators that read and write windows at positions known only when running: dynamic_slice
  * dynamic_update. Positions are clamped so that the window fits, so no rule can reach outside an array. */
 #include "loop/lower.h"
+#include "ops/facts.h"
 #include "ops/rowkit.h"
 
 static val operand(const struct fn *f, const struct node *n, uint32_t i) { return node_operands(f, n)[i]; }
@@ -257,6 +258,8 @@ const struct op_row row_dynamic_slice = {
     .jvp = jvp_dynamic_slice,
     .batch = batch_dynamic_slice,
     .lower = &lower_dynamic_slice,
+    .range = range_of_operand,
+    .fold = fold_dynamic_slice,
     ROW_SAMPLES(dynamic_slice_samples),
 };
 
@@ -437,5 +440,7 @@ const struct op_row row_dynamic_update = {
     .jvp = jvp_dynamic_update,
     .batch = batch_dynamic_update,
     .lower = &lower_dynamic_update,
+    .range = range_of_two,
+    .fold = fold_dynamic_update,
     ROW_SAMPLES(dynamic_update_samples),
 };

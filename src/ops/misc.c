@@ -6,6 +6,7 @@
 #include "ir/number.h"
 #include "loop/lower.h"
 #include "ops/callbacks.h"
+#include "ops/facts.h"
 #include "ops/rowkit.h"
 
 static val operand(const struct fn *f, const struct node *n, uint32_t i) { return node_operands(f, n)[i]; }
@@ -68,6 +69,34 @@ static lpv elem_constant(struct lower *L, const struct fn *f, const struct node 
     return lp_load(p, buffer, lower_flatten(L, c->type, idx));
 }
 
+enum { CONSTANT_LIMIT = 64 }; /* elements of a constant that are looked at */
+static struct range range_constant(const struct range_in *w)
+{
+    const struct constant *k = &w->m->constants.data[node_attr(w->f, w->n, CONSTANT_VALUE)->i];
+    size_t width = dtype_info[w->t].size, count = k->bytes / width;
+    if (!count || count > CONSTANT_LIMIT) return range_of_dtype(w->t);
+    struct range r = { INT64_MAX, INT64_MIN };
+    for (size_t i = 0; i < count; i++) {
+        int64_t v = element_whole(w->t, (const char *)k->data + i * width);
+        if (w->t == DT_U64 && v < 0) return range_of_dtype(w->t);
+        r = range_join(r, (struct range){ v, v });
+    }
+    return r;
+}
+
+/* Of equal elements: a full. */
+static val fold_constant(const struct fold *w)
+{
+    const struct constant *k = &w->m->constants.data[w->attrs[CONSTANT_VALUE].i];
+    enum dtype dtype = (enum dtype)type_get(w->m, w->type).dtype;
+    size_t width = dtype_info[dtype].size;
+    if (k->bytes > FOLD_LIMIT * width || !k->bytes) return VAL_NONE;
+    for (size_t at = width; at < k->bytes; at += width)
+        if (memcmp(k->data, (const char *)k->data + at, width)) return VAL_NONE;
+    if (!fold_full_holds(dtype, k->data)) return VAL_NONE;
+    return fold_number_attr(w, fold_element_attr(dtype, k->data));
+}
+
 static const struct attr_spec constant_attrs[] = { [CONSTANT_VALUE] = { "value", ATTR_CONST, true, NULL } };
 static const struct op_lower lower_constant = {
     .kind = LOWER_POINTWISE, .access = ACCESS_SAME, .cost = COST_FREE, .elem = elem_constant
@@ -95,6 +124,8 @@ const struct op_row row_constant = {
     .batch = batch_nothing,
     .lower = &lower_constant,
     .no_gradient = "piecewise constant",
+    .range = range_constant,
+    .fold = fold_constant,
     ROW_SAMPLES(constant_samples),
 };
 
@@ -142,6 +173,25 @@ static lpv elem_full(struct lower *L, const struct fn *f, const struct node *n, 
     return lp_const_bits(lower_lp(L), t, full_bits(node_attr(f, n, FULL_VALUE), t));
 }
 
+static struct range range_full(const struct range_in *w)
+{
+    const struct attr *v = node_attr(w->f, w->n, FULL_VALUE);
+    if (v->kind != ATTR_INT) return range_of_dtype(w->t);
+    return w->t == DT_BOOL ? (struct range){ v->i != 0, v->i != 0 } : range_wrapped(w->t, v->i, v->i);
+}
+
+/* One way to write each. */
+static val fold_full(const struct fold *w)
+{
+    enum dtype dtype = (enum dtype)type_get(w->m, w->type).dtype;
+    char element[8];
+    fold_element(dtype, &w->attrs[FULL_VALUE], element);
+    struct attr canonical = fold_element_attr(dtype, element);
+    bool is_canonical = attrs_equal(&canonical, &w->attrs[FULL_VALUE]);
+    if (is_canonical && w->attrs[FULL_DTYPE].kind == ATTR_DTYPE) return VAL_NONE;
+    return fold_number_attr(w, canonical);
+}
+
 static const struct attr_spec full_attrs[] = { [FULL_VALUE] = { "value", ATTR_SCALAR, true, NULL },
                                                [FULL_DIMS] = { "dims", ATTR_DIMS, true, NULL },
                                                [FULL_DTYPE] = { "dtype", ATTR_DTYPE, false, NULL } };
@@ -170,6 +220,8 @@ const struct op_row row_full = {
     .batch = batch_nothing,
     .lower = &lower_full,
     .no_gradient = "piecewise constant",
+    .range = range_full,
+    .fold = fold_full,
     ROW_SAMPLES(full_samples),
 };
 
@@ -205,6 +257,13 @@ static lpv elem_iota(struct lower *L, const struct fn *f, const struct node *n, 
                    idx[attr_dim_or_zero(node_attr(f, n, IOTA_DIM))]);
 }
 
+static struct range range_iota(const struct range_in *w)
+{
+    struct type t = type_get(w->m, value_type(w->f, w->n->results));
+    dim size = t.dims[attr_dim_or_zero(node_attr(w->f, w->n, IOTA_DIM))];
+    return range_wrapped(w->t, 0, HOP_MAX(range_of_dim(w, size).hi, 1) - 1);
+}
+
 static const struct attr_spec iota_attrs[] = { [IOTA_DIMS] = { "dims", ATTR_DIMS, true, NULL },
                                                [IOTA_DIM] = { "dim", ATTR_INT, false, NULL },
                                                [IOTA_DTYPE] = { "dtype", ATTR_DTYPE, false, NULL } };
@@ -235,6 +294,7 @@ const struct op_row row_iota = {
     .batch = batch_nothing,
     .lower = &lower_iota,
     .no_gradient = "piecewise constant",
+    .range = range_iota,
     ROW_SAMPLES(iota_samples),
 };
 
@@ -251,6 +311,16 @@ static lpv elem_dim_value(struct lower *L, const struct fn *f, const struct node
 {
     (void)result, (void)idx;
     return lower_dim(L, (dim)node_attr(f, n, DIM_VALUE_DIM)->i);
+}
+
+static struct range range_dim_value(const struct range_in *w)
+{
+    return range_of_dim(w, (dim)node_attr(w->f, w->n, DIM_VALUE_DIM)->i);
+}
+static val fold_dim_value(const struct fold *w)
+{
+    dim d = (dim)w->attrs[DIM_VALUE_DIM].i;
+    return dim_is_const(w->m, d) ? fold_number_attr(w, A_INT(dim_const_value(w->m, d))) : VAL_NONE;
 }
 
 static const struct attr_spec dim_value_attrs[] = { [DIM_VALUE_DIM] = { "dim", ATTR_DIM, true, NULL } };
@@ -271,6 +341,8 @@ const struct op_row row_dim_value = {
     .batch = batch_nothing,
     .lower = &lower_dim_value,
     .no_gradient = "integer-valued",
+    .range = range_dim_value,
+    .fold = fold_dim_value,
     ROW_SAMPLES(dim_value_samples),
 };
 
@@ -320,6 +392,11 @@ static lpv elem_bind_dim(struct lower *L, const struct fn *f, const struct node 
     return idx[0];
 }
 
+static struct range range_bind_dim(const struct range_in *w)
+{
+    return (struct range){ 0, HOP_MAX(w->x.hi, 1) - 1 };
+}
+
 static const struct attr_spec bind_dim_attrs[] = {
     [BIND_DIM_LO] = { "lo", ATTR_INT, false, NULL }, [BIND_DIM_HI] = { "hi", ATTR_INT, false, NULL }
 };
@@ -344,6 +421,7 @@ const struct op_row row_bind_dim = {
     .batch = batch_bind_dim,
     .lower = &lower_bind_dim,
     .no_gradient = "integer-valued",
+    .range = range_bind_dim,
     ROW_SAMPLES(bind_dim_samples),
 };
 
@@ -396,6 +474,7 @@ const struct op_row row_stop_gradient = {
     .batch = batch_pass,
     .lower = &lower_pass,
     .no_gradient = "opaque without a rule",
+    .range = range_of_operand,
     ROW_SAMPLES(stop_gradient_samples),
 };
 
@@ -438,6 +517,9 @@ static void batch_tag(struct batch *v)
     v->result_batched[0] = v->batched[0];
 }
 
+/* It has nothing to say to anybody but a gradient. */
+static val fold_tag(const struct fold *w) { return w->x[0]; }
+
 static const struct op_sample tag_samples[] = {
     { "hop 1\nfn @sample[T](%x: f32[T, 2]) -> (f32[T, 2]) {\n  %y = sin(%x)\n  %z = tag {gradient = keep} "
       "(%y)\n  %e = exp(%z)\n  return %e\n}\n",
@@ -459,6 +541,7 @@ const struct op_row row_tag = {
     .jvp = jvp_pass,
     .batch = batch_tag,
     .lower = &lower_pass,
+    .fold = fold_tag,
     ROW_SAMPLES(tag_samples),
 };
 

@@ -2,6 +2,7 @@
  * lists (absent: all of them); argmax and argmin find a position along one dim. The order in which elements
  * are folded is part of the meaning: see docs/numbers.md. */
 #include "loop/lower.h"
+#include "ops/facts.h"
 #include "ops/rowkit.h"
 #include "ops/scalar_c.h"
 #include "ir/number.h"
@@ -338,6 +339,55 @@ static const struct op_lower lower_argmax = {
     .kind = LOWER_BLOCK, .cost = COST_EXPENSIVE, .block = block_argmax, .operand_use = argmax_use
 };
 
+/* ---- range and fold ---- */
+
+static struct range range_argmax(const struct range_in *w)
+{
+    struct type t = type_get(w->m, value_type(w->f, node_operands(w->f, w->n)[0]));
+    dim size = t.dims[attr_dim_or_zero(node_attr(w->f, w->n, ARGMAX_DIM))];
+    return (struct range){ 0, HOP_MAX(range_of_dim(w, size).hi, 1) - 1 };
+}
+
+/* A sum of outer products over dims they are batched over (a shared operand's gradient) is one product that
+ * contracts them: both add one after the other. */
+static val sum_of_products(const struct fold *w)
+{
+    const struct node *n = fold_made_by(w, w->x[0], OP_dot);
+    const struct attr *dims = &w->attrs[REDUCE_DIMS];
+    if (!n || dims->kind != ATTR_INTS || built_attr(w->b, n, DOT_CONTRACT_LHS)->n ||
+        built_attr(w->b, n, DOT_BATCH_LHS)->n >= emit_type(w->b, w->x[0]).rank)
+        return VAL_NONE;
+    uint32_t batch[2][MAX_RANK] = { { 0 } }, contract[2][MAX_RANK] = { { 0 } }, n_batch = 0, n_contract = 0,
+             total = built_attr(w->b, n, DOT_BATCH_LHS)->n;
+    for (uint32_t i = 0; i < dims->n; i++)
+        if (dims->list[i] >= total) return VAL_NONE;
+    for (uint32_t i = 0; i < total; i++) {
+        bool folded = false;
+        for (uint32_t k = 0; k < dims->n; k++) folded |= dims->list[k] == i;
+        for (uint32_t side = 0; side < 2; side++)
+            (folded ? contract : batch)[side][folded ? n_contract : n_batch] =
+                built_attr(w->b, n, DOT_BATCH_LHS + side)->list[i];
+        *(folded ? &n_contract : &n_batch) += 1;
+    }
+    return emit_dot(w->b, built_operand(w->b, n, 0), built_operand(w->b, n, 1), batch[0], batch[1], n_batch,
+                    contract[0], contract[1], n_contract);
+}
+
+static val fold_sum(const struct fold *w)
+{
+    struct type t = emit_type(w->b, w->x[0]);
+    const struct attr *dims = &w->attrs[REDUCE_DIMS];
+    bool nothing = false;
+    for (uint32_t i = 0; i < t.rank; i++) {
+        bool folded = dims->kind == ATTR_ABSENT;
+        for (uint32_t k = 0; k < dims->n; k++) folded |= dims->list[k] == i;
+        nothing |= folded && t.dims[i] == 0;
+    }
+    return nothing || fold_is_number(w, w->x[0], 0.0) || fold_is_number(w, w->x[0], -0.0)
+               ? fold_number(w, 0)
+               : sum_of_products(w);
+}
+
 #define SAMPLE(op, symbols, from, attrs, to) \
     { "hop 1\nfn @sample" symbols "(%x: " from ") -> (" to ") {\n  %y = " op attrs \
       " (%x)\n  return %y\n}\n", \
@@ -375,7 +425,8 @@ static const struct attr_spec reduce_attrs[] = { [REDUCE_DIMS] = { "dims", ATTR_
                                      .lower = &lower_##op, \
                                      ROW_SAMPLES(samples_##op), \
                                      __VA_ARGS__ };
-REDUCE_ROW(sum, "the sum over the dims listed (absent: all)", FLOAT_SAMPLES, .vjp = vjp_sum, .jvp = jvp_sum)
+REDUCE_ROW(sum, "the sum over the dims listed (absent: all)", FLOAT_SAMPLES, .vjp = vjp_sum, .jvp = jvp_sum,
+           .fold = fold_sum)
 REDUCE_ROW(prod, "the product over the dims listed (absent: all); of nothing 1", FLOAT_SAMPLES,
            .vjp = vjp_prod, .jvp = jvp_prod)
 REDUCE_ROW(
@@ -409,6 +460,7 @@ static const struct attr_spec argmax_attrs[] = { [ARGMAX_DIM] = { "dim", ATTR_IN
         .batch = batch_argmax, \
         .lower = &lower_argmax, \
         .no_gradient = "integer-valued", \
+        .range = range_argmax, \
         ROW_SAMPLES(samples_##op), \
     };
 ARG_ROW(argmax, "largest")

@@ -2,6 +2,7 @@
  * reverse. Sizes in attributes are dims, so every rule works on symbols; what cannot be proved about them is
  * required. Each is linear, so its jvp is itself. */
 #include "loop/lower.h"
+#include "ops/facts.h"
 #include "ops/rowkit.h"
 
 static void jvp_linear(struct jvp *j)
@@ -136,6 +137,8 @@ const struct op_row row_reshape = {
     .jvp = jvp_linear,
     .batch = batch_reshape,
     .lower = &lower_reshape,
+    .range = range_of_operand,
+    .fold = fold_reshape,
     ROW_SAMPLES(reshape_samples),
 };
 
@@ -216,6 +219,8 @@ const struct op_row row_permute = {
     .jvp = jvp_linear,
     .batch = batch_permute,
     .lower = &lower_permute,
+    .range = range_of_operand,
+    .fold = fold_permute,
     ROW_SAMPLES(permute_samples),
 };
 
@@ -318,6 +323,8 @@ const struct op_row row_broadcast = {
     .jvp = jvp_linear,
     .batch = batch_broadcast,
     .lower = &lower_broadcast,
+    .range = range_of_operand,
+    .fold = fold_broadcast,
     ROW_SAMPLES(broadcast_samples),
 };
 
@@ -493,6 +500,8 @@ const struct op_row row_slice = {
     .jvp = jvp_linear,
     .batch = batch_slice,
     .lower = &lower_slice,
+    .range = range_of_operand,
+    .fold = fold_slice,
     ROW_SAMPLES(slice_samples),
 };
 
@@ -797,6 +806,8 @@ const struct op_row row_pad = {
     .jvp = jvp_pad,
     .batch = batch_pad,
     .lower = &lower_pad,
+    .range = range_of_two,
+    .fold = fold_pad,
     ROW_SAMPLES(pad_samples),
 };
 
@@ -942,6 +953,8 @@ const struct op_row row_concat = {
     .jvp = jvp_concat,
     .batch = batch_concat,
     .lower = &lower_concat,
+    .range = range_of_operands,
+    .fold = fold_concat,
     ROW_SAMPLES(concat_samples),
 };
 
@@ -1021,5 +1034,7 @@ const struct op_row row_reverse = {
     .jvp = jvp_linear,
     .batch = batch_reverse,
     .lower = &lower_reverse,
+    .range = range_of_operand,
+    .fold = fold_reverse,
     ROW_SAMPLES(reverse_samples),
 };

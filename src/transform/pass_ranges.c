@@ -16,36 +16,13 @@ static enum dtype value_dtype(const struct module *m, const struct fn *f, val v)
     return (enum dtype)type_get(m, value_type(f, v)).dtype;
 }
 
-/* Is x <= y, element for element? */
-static bool below(enum dtype t, struct range x, struct range y) { return range_compare(OP_le, t, x, y) == 1; }
-
 /* The operand that the node's result always equals, VAL_NONE: none. */
-static val same_as(const struct module *m, const struct fn *f, const struct node *n,
-                   const struct range *values)
+static val same_as(struct module *m, const struct fn *f, const struct node *n, const struct range *values)
 {
-    const val *x = node_operands(f, n);
-    enum dtype t = value_dtype(m, f, n->results);
-    const struct range *r = values;
-    if (!dtype_is_integer(t)) return VAL_NONE;
-    switch (n->op) {
-    case OP_max: return below(t, r[x[1]], r[x[0]]) ? x[0] : below(t, r[x[0]], r[x[1]]) ? x[1] : VAL_NONE;
-    case OP_min: return below(t, r[x[0]], r[x[1]]) ? x[0] : below(t, r[x[1]], r[x[0]]) ? x[1] : VAL_NONE;
-    case OP_clamp: return below(t, r[x[1]], r[x[0]]) && below(t, r[x[0]], r[x[2]]) ? x[0] : VAL_NONE;
-    case OP_rem:
-    case OP_mod: return r[x[0]].lo >= 0 && range_compare(OP_lt, t, r[x[0]], r[x[1]]) == 1 ? x[0] : VAL_NONE;
-    case OP_abs: return r[x[0]].lo >= 0 ? x[0] : VAL_NONE;
-    case OP_cast: { /* there and back again */
-        uint32_t made = f->values[x[0]].node;
-        if (made == NODE_NONE || fn_node(f, made)->op != OP_cast) return VAL_NONE;
-        val y = node_operands(f, fn_node(f, made))[0];
-        enum dtype between = value_dtype(m, f, x[0]);
-        struct range all = range_of_dtype(between);
-        bool fits = value_dtype(m, f, y) == t && dtype_is_integer(between) && r[y].lo >= all.lo &&
-                    r[y].hi <= all.hi;
-        return fits && (t != DT_U64 || r[y].hi < INT64_MAX) ? y : VAL_NONE;
-    }
-    default: return VAL_NONE;
-    }
+    const struct op_row *row = node_row(n);
+    if (!row->same || !dtype_is_integer(value_dtype(m, f, n->results))) return VAL_NONE;
+    struct range_in w = range_in(m, f, n, values);
+    return row->same(&w);
 }
 
 static bool is_known(const struct module *m, const struct fn *f, const struct node *n,

@@ -1,6 +1,7 @@
 /* Interval analysis of integers. A function and what is known of its parameters come in, an interval per
- * value goes out: operators have one small rule each in a table, bodies are gone through with what their node
- * feeds them, and the carries of a loop are widened until a step adds nothing, then narrowed again. */
+ * value goes out: what an operator makes of intervals is its row's `range`, bodies are gone through with what
+ * their node feeds them, and the carries of a loop are widened until a step adds nothing, then narrowed
+ * again. */
 #include "transform/ranges.h"
 
 #include "ir/number.h"
@@ -27,254 +28,64 @@ struct range range_of_dtype(enum dtype t)
 }
 
 static bool is_whole(enum dtype t) { return !dtype_is_float(t); }
-static bool is_open(enum dtype t, struct range r) { return t == DT_U64 && r.hi == INT64_MAX; }
 
-/* Both ends in t, or anything: a result that may wrap around. */
-static struct range wrapped(enum dtype t, wide lo, wide hi)
+struct range range_wrapped(enum dtype t, wide lo, wide hi)
 {
     struct range all = range_of_dtype(t);
     return lo < all.lo || hi > all.hi ? all : (struct range){ (int64_t)lo, (int64_t)hi };
 }
 
-static struct range join(struct range x, struct range y)
+int range_compare(enum comparison r, enum dtype t, struct range x, struct range y)
 {
-    return (struct range){ HOP_MIN(x.lo, y.lo), HOP_MAX(x.hi, y.hi) };
+    uint32_t possible = 0; /* orders in which elements may stand */
+    if (x.lo < y.hi || range_is_open(t, y)) possible |= COMPARE_LT;
+    if (x.lo <= y.hi && y.lo <= x.hi) possible |= COMPARE_EQ;
+    if (x.hi > y.lo || range_is_open(t, x)) possible |= COMPARE_GT;
+    if (!(possible & ~(uint32_t)r)) return 1;
+    return possible & r ? -1 : 0;
 }
 
-int range_compare(enum op op, enum dtype t, struct range x, struct range y)
+/* What is left of x when x `r` y holds. */
+static void refine(enum comparison r, enum dtype t, struct range *x, struct range y)
 {
-    if (is_open(t, x) || is_open(t, y)) { /* an end that is none */
-        if (op == OP_gt || op == OP_le)
-            return x.hi < y.lo ? op == OP_le : x.lo > y.hi && !is_open(t, y) ? op == OP_gt : -1;
-        if (op == OP_lt || op == OP_ge)
-            return x.hi < y.lo ? op == OP_lt : x.lo > y.hi && !is_open(t, y) ? op == OP_ge : -1;
-        return x.hi < y.lo || y.hi < x.lo ? op == OP_ne : -1;
-    }
-    switch (op) {
-    case OP_lt: return x.hi < y.lo ? 1 : x.lo >= y.hi ? 0 : -1;
-    case OP_le: return x.hi <= y.lo ? 1 : x.lo > y.hi ? 0 : -1;
-    case OP_gt: return x.lo > y.hi ? 1 : x.hi <= y.lo ? 0 : -1;
-    case OP_ge: return x.lo >= y.hi ? 1 : x.hi < y.lo ? 0 : -1;
-    case OP_eq: return x.lo == x.hi && range_equal(x, y) ? 1 : x.hi < y.lo || y.hi < x.lo ? 0 : -1;
-    case OP_ne: return x.lo == x.hi && range_equal(x, y) ? 0 : x.hi < y.lo || y.hi < x.lo ? 1 : -1;
-    default: return -1;
+    bool may_equal = r & COMPARE_EQ;
+    if (!(r & COMPARE_GT) && !range_is_open(t, y))
+        x->hi = HOP_MIN(x->hi, !may_equal && y.hi > INT64_MIN ? y.hi - 1 : y.hi);
+    if (!(r & COMPARE_LT)) x->lo = HOP_MAX(x->lo, !may_equal && y.lo < INT64_MAX ? y.lo + 1 : y.lo);
+    if (r == COMPARE_NE && y.lo == y.hi && !range_is_open(t, y)) {
+        if (x->lo == y.lo && x->lo < INT64_MAX) x->lo++;
+        if (x->hi == y.lo && x->hi > INT64_MIN && !range_is_open(t, *x)) x->hi--;
     }
 }
 
-/* ---- operators ---- */
+/* ---- what rows see ---- */
 
-/* A node whose one result is whole. x: ranges of its operands, from: their dtypes. */
-struct known {
-    struct module *m;
-    const struct fn *f;
-    const struct node *n;
-    const struct range *values;
-    enum dtype t, from; /* of the result, of operand 0 */
-    struct range x, y, z;
-};
-
-static struct range rule_add(const struct known *w)
+struct range_in range_in(struct module *m, const struct fn *f, const struct node *n,
+                         const struct range *values)
 {
-    return wrapped(w->t, (wide)w->x.lo + w->y.lo, (wide)w->x.hi + w->y.hi);
-}
-static struct range rule_sub(const struct known *w)
-{
-    return wrapped(w->t, (wide)w->x.lo - w->y.hi, (wide)w->x.hi - w->y.lo);
-}
-static struct range rule_neg(const struct known *w) { return wrapped(w->t, -(wide)w->x.hi, -(wide)w->x.lo); }
-static struct range rule_mul(const struct known *w)
-{
-    wide p[4] = { (wide)w->x.lo * w->y.lo, (wide)w->x.lo * w->y.hi, (wide)w->x.hi * w->y.lo,
-                  (wide)w->x.hi * w->y.hi },
-         lo = p[0], hi = p[0];
-    for (int i = 1; i < 4; i++) lo = HOP_MIN(lo, p[i]), hi = HOP_MAX(hi, p[i]);
-    return wrapped(w->t, lo, hi);
-}
-static struct range rule_abs(const struct known *w)
-{
-    wide lo = w->x.lo, hi = w->x.hi, most = HOP_MAX(lo < 0 ? -lo : lo, hi < 0 ? -hi : hi);
-    return wrapped(w->t, lo <= 0 && hi >= 0 ? 0 : HOP_MIN(lo < 0 ? -lo : lo, hi < 0 ? -hi : hi), most);
-}
-static struct range rule_sign(const struct known *w)
-{
-    return (struct range){ w->x.lo > 0 ? 1 : w->x.lo == 0 ? 0 : -1, w->x.hi < 0 ? -1 : w->x.hi == 0 ? 0 : 1 };
-}
-static struct range rule_max(const struct known *w)
-{
-    return (struct range){ HOP_MAX(w->x.lo, w->y.lo), HOP_MAX(w->x.hi, w->y.hi) };
-}
-static struct range rule_min(const struct known *w)
-{
-    return (struct range){ HOP_MIN(w->x.lo, w->y.lo), HOP_MIN(w->x.hi, w->y.hi) };
-}
-/* By a positive divisor only. */
-static struct range rule_div(const struct known *w)
-{
-    if (w->y.lo < 1) return range_of_dtype(w->t);
-    return (struct range){ w->x.lo < 0 ? w->x.lo / w->y.lo : w->x.lo / w->y.hi,
-                           w->x.hi < 0 ? w->x.hi / w->y.hi : w->x.hi / w->y.lo };
-}
-static int64_t floor_quotient(int64_t a, int64_t b) { return a / b - (a % b < 0); }
-static struct range rule_floor_div(const struct known *w)
-{
-    if (w->y.lo < 1) return range_of_dtype(w->t);
-    return (struct range){ floor_quotient(w->x.lo, w->x.lo < 0 ? w->y.lo : w->y.hi),
-                           floor_quotient(w->x.hi, w->x.hi < 0 ? w->y.hi : w->y.lo) };
-}
-static struct range rule_rem(const struct known *w)
-{
-    if (w->y.lo < 1) return range_of_dtype(w->t);
-    return (struct range){ w->x.lo >= 0 ? 0 : HOP_MAX(w->x.lo, 1 - w->y.hi),
-                           w->x.hi <= 0 ? 0 : HOP_MIN(w->x.hi, w->y.hi - 1) };
-}
-static struct range rule_mod(const struct known *w)
-{
-    if (w->y.lo < 1) return range_of_dtype(w->t);
-    return (struct range){ 0, w->x.lo >= 0 ? HOP_MIN(w->x.hi, w->y.hi - 1) : w->y.hi - 1 };
-}
-static struct range rule_clamp(const struct known *w) /* operands x, low, high */
-{
-    struct range up = { HOP_MAX(w->x.lo, w->y.lo), HOP_MAX(w->x.hi, w->y.hi) };
-    return (struct range){ HOP_MIN(up.lo, w->z.lo), HOP_MIN(up.hi, w->z.hi) };
-}
-static struct range rule_select(const struct known *w)
-{
-    return range_is_point(w->x) ? (w->x.lo ? w->y : w->z) : join(w->y, w->z);
-}
-static struct range rule_cast(const struct known *w)
-{
-    if (dtype_is_float(w->from) || is_open(w->from, w->x)) return range_of_dtype(w->t);
-    if (w->t == DT_BOOL)
-        return w->x.lo > 0 || w->x.hi < 0     ? (struct range){ 1, 1 }
-               : w->x.lo == 0 && w->x.hi == 0 ? (struct range){ 0, 0 }
-                                              : (struct range){ 0, 1 };
-    return wrapped(w->t, w->x.lo, w->x.hi);
-}
-static struct range rule_same(const struct known *w) { return w->x; }
-static struct range rule_compare(const struct known *w)
-{
-    int known = dtype_is_float(w->from) ? -1 : range_compare((enum op)w->n->op, w->from, w->x, w->y);
-    return known < 0 ? (struct range){ 0, 1 } : (struct range){ known, known };
-}
-static struct range rule_not(const struct known *w)
-{
-    return w->t == DT_BOOL ? (struct range){ 1 - w->x.hi, 1 - w->x.lo } : range_of_dtype(w->t);
-}
-static struct range rule_and(const struct known *w)
-{
-    if (w->x.lo < 0 || w->y.lo < 0) return range_of_dtype(w->t);
-    return (struct range){ w->t == DT_BOOL ? w->x.lo & w->y.lo : 0, HOP_MIN(w->x.hi, w->y.hi) };
-}
-static struct range rule_or(const struct known *w)
-{
-    return w->t == DT_BOOL ? (struct range){ w->x.lo | w->y.lo, w->x.hi | w->y.hi } : range_of_dtype(w->t);
+    const val *x = node_operands(f, n);
+    enum dtype t = (enum dtype)type_get(m, value_type(f, n->results)).dtype;
+    struct range_in w = { .m = m, .f = f, .n = n, .values = values, .t = t, .from = t };
+    if (n->n_operands > 0) w.x = values[x[0]];
+    if (n->n_operands > 0) w.from = (enum dtype)type_get(m, value_type(f, x[0])).dtype;
+    if (n->n_operands > 1) w.y = values[x[1]];
+    if (n->n_operands > 2) w.z = values[x[2]];
+    return w;
 }
 
-static struct range rule_full(const struct known *w)
+bool range_in_is_open(const struct range_in *w)
 {
-    const struct attr *v = node_attr(w->f, w->n, FULL_VALUE);
-    if (v->kind != ATTR_INT) return range_of_dtype(w->t);
-    return w->t == DT_BOOL ? (struct range){ v->i != 0, v->i != 0 } : wrapped(w->t, v->i, v->i);
+    if (w->from != DT_U64) return false;
+    for (uint32_t k = 0; k < w->n->n_operands; k++)
+        if (range_is_open(DT_U64, w->values[node_operands(w->f, w->n)[k]])) return true;
+    return false;
 }
-static struct range rule_constant(const struct known *w)
-{
-    const struct constant *k = &w->m->constants.data[node_attr(w->f, w->n, CONSTANT_VALUE)->i];
-    size_t width = dtype_info[w->t].size, count = k->bytes / width;
-    if (!count || count > CONSTANT_LIMIT) return range_of_dtype(w->t);
-    struct range r = { INT64_MAX, INT64_MIN };
-    for (size_t i = 0; i < count; i++) {
-        int64_t v = element_whole(w->t, (const char *)k->data + i * width);
-        if (w->t == DT_U64 && v < 0) return range_of_dtype(w->t);
-        r = join(r, (struct range){ v, v });
-    }
-    return r;
-}
-static struct range range_of_dim(const struct known *w, dim d)
+
+struct range range_of_dim(const struct range_in *w, dim d)
 {
     struct range r;
     dim_range(w->m, w->f->symbols, d, &r.lo, &r.hi);
     return r;
-}
-static struct range rule_iota(const struct known *w)
-{
-    struct type t = type_get(w->m, value_type(w->f, w->n->results));
-    const struct attr *along = node_attr(w->f, w->n, IOTA_DIM);
-    struct range size = range_of_dim(w, t.dims[along->kind == ATTR_ABSENT ? 0 : along->i]);
-    return wrapped(w->t, 0, HOP_MAX(size.hi, 1) - 1);
-}
-static struct range rule_dim_value(const struct known *w)
-{
-    return range_of_dim(w, (dim)node_attr(w->f, w->n, DIM_VALUE_DIM)->i);
-}
-static struct range rule_bind_dim(const struct known *w)
-{
-    return (struct range){ 0, HOP_MAX(w->x.hi, 1) - 1 };
-}
-static struct range rule_argmax(const struct known *w)
-{
-    struct type t = type_get(w->m, value_type(w->f, node_operands(w->f, w->n)[0]));
-    return (struct range){ 0,
-                           HOP_MAX(range_of_dim(w, t.dims[node_attr(w->f, w->n, ARGMAX_DIM)->i]).hi, 1) - 1 };
-}
-static struct range rule_join_all(const struct known *w)
-{
-    struct range r = w->x;
-    for (uint32_t k = 1; k < w->n->n_operands; k++) r = join(r, w->values[node_operands(w->f, w->n)[k]]);
-    return r;
-}
-static struct range rule_join_two(const struct known *w) { return join(w->x, w->y); }
-
-static struct range (*const rules[OP_COUNT])(const struct known *w) = {
-    [OP_add] = rule_add,
-    [OP_sub] = rule_sub,
-    [OP_neg] = rule_neg,
-    [OP_mul] = rule_mul,
-    [OP_abs] = rule_abs,
-    [OP_sign] = rule_sign,
-    [OP_max] = rule_max,
-    [OP_min] = rule_min,
-    [OP_div] = rule_div,
-    [OP_floor_div] = rule_floor_div,
-    [OP_rem] = rule_rem,
-    [OP_mod] = rule_mod,
-    [OP_clamp] = rule_clamp,
-    [OP_select] = rule_select,
-    [OP_cast] = rule_cast,
-    [OP_eq] = rule_compare,
-    [OP_ne] = rule_compare,
-    [OP_lt] = rule_compare,
-    [OP_le] = rule_compare,
-    [OP_gt] = rule_compare,
-    [OP_ge] = rule_compare,
-    [OP_not] = rule_not,
-    [OP_and] = rule_and,
-    [OP_or] = rule_or,
-    [OP_full] = rule_full,
-    [OP_constant] = rule_constant,
-    [OP_iota] = rule_iota,
-    [OP_dim_value] = rule_dim_value,
-    [OP_bind_dim] = rule_bind_dim,
-    [OP_argmax] = rule_argmax,
-    [OP_argmin] = rule_argmax,
-    [OP_reshape] = rule_same,
-    [OP_permute] = rule_same,
-    [OP_broadcast] = rule_same,
-    [OP_slice] = rule_same,
-    [OP_reverse] = rule_same,
-    [OP_dynamic_slice] = rule_same,
-    [OP_gather] = rule_same,
-    [OP_stop_gradient] = rule_same,
-    [OP_concat] = rule_join_all,
-    [OP_pad] = rule_join_two,
-    [OP_dynamic_update] = rule_join_two,
-    [OP_cummax] = rule_same,
-    [OP_cummin] = rule_same,
-};
-/* Those that compute with the ends: nothing is known of a result if an operand has none. */
-static bool needs_ends(enum op op)
-{
-    return op != OP_max && op != OP_min && op != OP_select && (rules[op] != rule_same) && op != OP_concat &&
-           op != OP_pad && op != OP_dynamic_update;
 }
 
 /* ---- bodies ---- */
@@ -305,28 +116,6 @@ static struct range *fed(const struct ranger *r, const struct fn *f, const struc
     return out;
 }
 
-/* What is left of x when x `op` y holds (or, negated, does not). */
-static void refine(enum op op, bool negated, enum dtype t, struct range *x, struct range y)
-{
-    static const uint8_t opposite[OP_COUNT] = {
-        [OP_lt] = OP_ge, [OP_le] = OP_gt, [OP_gt] = OP_le, [OP_ge] = OP_lt, [OP_eq] = OP_ne, [OP_ne] = OP_eq
-    };
-    if (negated) op = (enum op)opposite[op];
-    if ((op == OP_lt || op == OP_le || op == OP_eq) && !is_open(t, y))
-        x->hi = HOP_MIN(x->hi, op == OP_lt && y.hi > INT64_MIN ? y.hi - 1 : y.hi);
-    if (op == OP_gt || op == OP_ge || op == OP_eq)
-        x->lo = HOP_MAX(x->lo, op == OP_gt && y.lo < INT64_MAX ? y.lo + 1 : y.lo);
-    if (op == OP_ne && y.lo == y.hi && !is_open(t, y)) {
-        if (x->lo == y.lo && x->lo < INT64_MAX) x->lo++;
-        if (x->hi == y.lo && x->hi > INT64_MIN && !is_open(t, *x)) x->hi--;
-    }
-}
-
-static enum op mirrored(enum op op)
-{
-    return op == OP_lt ? OP_gt : op == OP_le ? OP_ge : op == OP_gt ? OP_lt : op == OP_ge ? OP_le : op;
-}
-
 /* The carries of a while_loop where its predicate gave `outcome`; false: it never does. */
 static bool assume(const struct ranger *r, const struct fn *cond, val test, bool outcome,
                    const struct range *values, uint32_t n_carry, struct range *carry)
@@ -336,14 +125,17 @@ static bool assume(const struct ranger *r, const struct fn *cond, val test, bool
     const struct node *n = fn_node(cond, cond->values[test].node);
     const val *x = node_operands(cond, n);
     bool possible = true;
-    if (n->op == OP_not) return assume(r, cond, x[0], !outcome, values, n_carry, carry);
-    if (n->op == (outcome ? OP_and : OP_or))
+    const struct op_row *row = node_row(n);
+    if (row->logic == LOGIC_NOT) return assume(r, cond, x[0], !outcome, values, n_carry, carry);
+    if (row->logic == (outcome ? LOGIC_AND : LOGIC_OR))
         for (uint32_t k = 0; k < 2; k++) possible &= assume(r, cond, x[k], outcome, values, n_carry, carry);
-    if (rules[n->op] != rule_compare) return possible;
+    if (!row->compares) return possible;
     enum dtype t = (enum dtype)type_get(r->m, value_type(cond, x[0])).dtype;
     if (dtype_is_float(t)) return possible;
-    if (x[0] < n_carry) refine((enum op)n->op, !outcome, t, &carry[x[0]], values[x[1]]);
-    if (x[1] < n_carry) refine(mirrored((enum op)n->op), !outcome, t, &carry[x[1]], values[x[0]]);
+    enum comparison holds = (enum comparison)row->compares;
+    if (!outcome) holds = comparison_opposite(holds);
+    if (x[0] < n_carry) refine(holds, t, &carry[x[0]], values[x[1]]);
+    if (x[1] < n_carry) refine(comparison_mirrored(holds), t, &carry[x[1]], values[x[0]]);
     for (uint32_t k = 0; k < 2; k++)
         if (x[k] < n_carry && carry[x[k]].lo > carry[x[k]].hi) return false;
     return possible;
@@ -362,12 +154,17 @@ static bool is_shifted(const struct fn *body, uint32_t carry, val v, const struc
     if (v == carry) return *offset = 0, true;
     if (body->values[v].node == NODE_NONE) return false;
     const struct node *n = fn_node(body, body->values[v].node);
-    if (n->op != OP_add && n->op != OP_sub) return false;
+    const int8_t *factors = node_row(n)->factors;
     const val *x = node_operands(body, n);
-    if (range_is_point(values[x[1]]) && is_shifted(body, carry, x[0], values, offset))
-        return *offset += n->op == OP_add ? (uint64_t)values[x[1]].lo : -(uint64_t)values[x[1]].lo, true;
-    return n->op == OP_add && range_is_point(values[x[0]]) && is_shifted(body, carry, x[1], values, offset) &&
-           (*offset += (uint64_t)values[x[0]].lo, true);
+    if (n->n_operands != 2) return false;
+    for (uint32_t k = 0; k < 2; k++) {
+        struct range other = values[x[1 - k]];
+        if (factors[k] != 1 || !range_is_point(other) || !is_shifted(body, carry, x[k], values, offset))
+            continue;
+        *offset += factors[1 - k] < 0 ? -(uint64_t)other.lo : (uint64_t)other.lo;
+        return true;
+    }
+    return false;
 }
 
 bool carry_step(struct module *m, const struct fn *body, uint32_t carry, const struct range *values,
@@ -455,9 +252,9 @@ static void loop_through(const struct ranger *r, const struct fn *f, const struc
             if (!carry_step(r->m, l->body, i, out->body, &step)) continue;
             enum dtype t = (enum dtype)type_get(r->m, value_type(l->body, i)).dtype;
             wide far = (wide)step * most;
-            carry[i] = is_open(t, first[i])
+            carry[i] = range_is_open(t, first[i])
                            ? first[i]
-                           : wrapped(t, HOP_MIN(0, far) + first[i].lo, HOP_MAX(0, far) + first[i].hi);
+                           : range_wrapped(t, HOP_MIN(0, far) + first[i].lo, HOP_MAX(0, far) + first[i].hi);
             counts[i] = true;
         }
     }
@@ -467,7 +264,8 @@ static void loop_through(const struct ranger *r, const struct fn *f, const struc
         if (!out->entered) return;
         for (uint32_t i = 0; i < l->n_carry; i++) {
             if (counts[i]) continue;
-            struct range next = join(carry[i], out->body[l->body->results[i]]), all = all_of(r, l->body, i);
+            struct range next = range_join(carry[i], out->body[l->body->results[i]]),
+                         all = all_of(r, l->body, i);
             if (range_equal(next, carry[i])) continue;
             if (round >= JOIN_STEPS)
                 next = (struct range){ next.lo < carry[i].lo ? all.lo : next.lo,
@@ -481,7 +279,7 @@ static void loop_through(const struct ranger *r, const struct fn *f, const struc
          round++) { /* a step from what holds in all steps gives what holds in all steps */
         bool shrunk = false;
         for (uint32_t i = 0; i < l->n_carry; i++) {
-            struct range next = counts[i] ? carry[i] : join(first[i], out->body[l->body->results[i]]);
+            struct range next = counts[i] ? carry[i] : range_join(first[i], out->body[l->body->results[i]]);
             shrunk |= !range_equal(next, carry[i]);
             carry[i] = next;
         }
@@ -506,7 +304,8 @@ static void through_loop(const struct ranger *r, const struct fn *f, const struc
     bool padded = max && max->kind != ATTR_ABSENT;
     for (uint32_t k = 0; k < l->n_stack && w.entered; k++) {
         struct range row = w.body[l->body->results[l->n_carry + k]];
-        values[l->n->results + loop_stack_result(l, k)] = padded ? join(row, (struct range){ 0, 0 }) : row;
+        values[l->n->results + loop_stack_result(l, k)] = padded ? range_join(row, (struct range){ 0, 0 })
+                                                                 : row;
     }
 }
 
@@ -521,7 +320,7 @@ static void through_branches(const struct ranger *r, const struct fn *f, const s
         const struct range *inner = go_through(r, body, fed(r, f, n, k, values), depth + 1);
         for (uint32_t i = 0; i < n->n_results; i++) {
             struct range one = inner[body->results[i]], *all = &values[n->results + i];
-            *all = k == from ? one : join(*all, one);
+            *all = k == from ? one : range_join(*all, one);
         }
     }
 }
@@ -544,21 +343,9 @@ static void through_node(const struct ranger *r, const struct fn *f, const struc
         else if (loop_decode(r->m, f, n, &l)) through_loop(r, f, &l, values, depth);
         return;
     }
-    if (n->n_results != 1 || !rules[n->op]) return;
-    const val *x = node_operands(f, n);
-    struct known w = { .m = r->m,
-                       .f = f,
-                       .n = n,
-                       .values = values,
-                       .t = (enum dtype)type_get(r->m, value_type(f, n->results)).dtype };
-    w.from = w.t;
-    if (n->n_operands > 0) w.x = values[x[0]], w.from = (enum dtype)type_get(r->m, value_type(f, x[0])).dtype;
-    if (n->n_operands > 1) w.y = values[x[1]];
-    if (n->n_operands > 2) w.z = values[x[2]];
-    if (w.t == DT_U64 && needs_ends((enum op)n->op))
-        for (uint32_t k = 0; k < n->n_operands; k++)
-            if (is_open(w.t, values[x[k]]) && w.from == DT_U64) return;
-    values[n->results] = rules[n->op](&w);
+    if (n->n_results != 1 || !node_row(n)->range) return;
+    struct range_in w = range_in(r->m, f, n, values);
+    values[n->results] = node_row(n)->range(&w);
 }
 
 static struct range *go_through(const struct ranger *r, const struct fn *f, const struct range *params,
@@ -590,7 +377,7 @@ struct range *ranges_of_region(struct arena *a, struct module *m, const struct f
         fed(&r, f, n, k, values); /* the predicate sees the carries before every step and after the last */
     for (uint32_t i = 0; i < l.n_carry; i++) {
         cond[i] = values[node_operands(f, n)[i]];
-        if (w.entered) cond[i] = join(cond[i], w.body[l.body->results[i]]);
+        if (w.entered) cond[i] = range_join(cond[i], w.body[l.body->results[i]]);
     }
     return cond;
 }

@@ -1,0 +1,192 @@
+/* What passes know of operators that arrange elements: their results hold numbers of their operands, and two
+ * arrangements in a row are often one or none. */
+#include "ops/facts.h"
+
+/* ---- range ---- */
+
+struct range range_of_operand(const struct range_in *w) { return w->x; }
+
+struct range range_of_two(const struct range_in *w) { return range_join(w->x, w->y); }
+
+struct range range_of_operands(const struct range_in *w)
+{
+    const val *x = node_operands(w->f, w->n);
+    struct range r = w->x;
+    for (uint32_t k = 1; k < w->n->n_operands; k++) r = range_join(r, w->values[x[k]]);
+    return r;
+}
+
+/* ---- fold ---- */
+
+val fold_reshape(const struct fold *w)
+{
+    const struct node *n = fold_made_by(w, w->x[0], OP_reshape);
+    struct type t = type_get(w->m, w->type);
+    if (builder_type(w->b, w->x[0]) == w->type) return w->x[0];
+    if (n) return emit_reshape(w->b, built_operand(w->b, n, 0), t.rank, t.dims);
+    return fold_arranged(w);
+}
+
+val fold_permute(const struct fold *w)
+{
+    const struct attr *order = &w->attrs[PERMUTE_ORDER];
+    const struct node *n = fold_made_by(w, w->x[0], OP_permute);
+    bool identity = true;
+    for (uint32_t i = 0; i < order->n; i++) identity &= order->list[i] == i;
+    if (identity) return w->x[0];
+    if (!n) return fold_arranged(w);
+    uint32_t both[MAX_RANK] = { 0 };
+    for (uint32_t i = 0; i < order->n; i++)
+        both[i] = built_attr(w->b, n, PERMUTE_ORDER)->list[order->list[i]];
+    return emit_permute(w->b, built_operand(w->b, n, 0), both);
+}
+
+val fold_broadcast(const struct fold *w)
+{
+    const struct node *n = fold_made_by(w, w->x[0], OP_broadcast);
+    const struct attr *at = &w->attrs[BROADCAST_AT];
+    struct type t = type_get(w->m, w->type);
+    if (builder_type(w->b, w->x[0]) == w->type) return w->x[0]; /* equal ranks leave no room for new dims */
+    if (!n) return fold_arranged(w);
+    uint32_t both[MAX_RANK] = { 0 };
+    const struct attr *inner = built_attr(w->b, n, BROADCAST_AT);
+    for (uint32_t i = 0; i < inner->n; i++) both[i] = at->list[inner->list[i]];
+    return emit_broadcast(w->b, built_operand(w->b, n, 0), t.rank, t.dims, both);
+}
+
+static bool unit_steps(const struct attr *a)
+{
+    for (uint32_t i = 0; a->kind == ATTR_INTS && i < a->n; i++)
+        if (a->list[i] != 1) return false;
+    return true;
+}
+
+/* A slice that lies within one operand of a concat. */
+static val slice_of_concat(const struct fold *w, const struct node *concat)
+{
+    const struct attr *start = &w->attrs[SLICE_START], *limit = &w->attrs[SLICE_LIMIT];
+    uint32_t d = (uint32_t)built_attr(w->b, concat, CONCAT_DIM)->i;
+    dim at = 0;
+    for (uint32_t k = 0; k < concat->n_operands; k++) {
+        val part = built_operand(w->b, concat, k);
+        struct type t = emit_type(w->b, part);
+        dim end = dim_add(w->m, at, t.dims[d]);
+        if (dim_provably_le(w->m, w->b->symbols.data, at, start->list[d]) &&
+            dim_provably_le(w->m, w->b->symbols.data, limit->list[d], end)) {
+            dim from[MAX_RANK], to[MAX_RANK];
+            memcpy(from, start->list, t.rank * sizeof *from);
+            memcpy(to, limit->list, t.rank * sizeof *to);
+            from[d] = dim_sub(w->m, from[d], at);
+            to[d] = dim_sub(w->m, to[d], at);
+            return emit_slice(w->b, part, from, to);
+        }
+        at = end;
+    }
+    return VAL_NONE;
+}
+
+val fold_slice(const struct fold *w)
+{
+    const struct attr *start = &w->attrs[SLICE_START], *limit = &w->attrs[SLICE_LIMIT],
+                      *step = &w->attrs[SLICE_STEP];
+    const struct node *n;
+    bool zero = true;
+    for (uint32_t i = 0; i < start->n; i++) zero &= start->list[i] == 0;
+    if (zero && unit_steps(step) && builder_type(w->b, w->x[0]) == w->type) return w->x[0];
+    if ((n = fold_made_by(w, w->x[0], OP_concat)) && unit_steps(step)) return slice_of_concat(w, n);
+    if (!(n = fold_made_by(w, w->x[0], OP_slice)) || !unit_steps(built_attr(w->b, n, SLICE_STEP)))
+        return n ? VAL_NONE : fold_arranged(w);
+    dim from[MAX_RANK], to[MAX_RANK];
+    for (uint32_t i = 0; i < start->n; i++) {
+        from[i] = dim_add(w->m, built_attr(w->b, n, SLICE_START)->list[i], start->list[i]);
+        to[i] = dim_add(w->m, built_attr(w->b, n, SLICE_START)->list[i], limit->list[i]);
+    }
+    struct attr a[3] = { A_DIMS(from, start->n), A_DIMS(to, start->n), *step };
+    val x = built_operand(w->b, n, 0);
+    return emit(w->b, OP_slice, &x, 1, a);
+}
+
+val fold_reverse(const struct fold *w)
+{
+    const struct node *n = fold_made_by(w, w->x[0], OP_reverse);
+    const struct attr *dims = &w->attrs[REVERSE_DIMS];
+    if (!dims->n) return w->x[0];
+    if (!n) return fold_arranged(w);
+    uint32_t here = 0, there = 0;
+    for (uint32_t i = 0; i < dims->n; i++) here |= 1u << dims->list[i];
+    for (uint32_t i = 0; i < built_attr(w->b, n, REVERSE_DIMS)->n; i++)
+        there |= 1u << built_attr(w->b, n, REVERSE_DIMS)->list[i];
+    return here == there ? built_operand(w->b, n, 0) : VAL_NONE;
+}
+
+/* Slices of one array that lie one behind the other are one slice, and all of it is the array. VAL_NONE: they
+ * are not. */
+static val joined_slices(const struct fold *w, val x, val y, uint32_t d)
+{
+    const struct node *a = fold_made_by(w, x, OP_slice), *c = fold_made_by(w, y, OP_slice);
+    if (!a || !c || built_operand(w->b, a, 0) != built_operand(w->b, c, 0) ||
+        !unit_steps(built_attr(w->b, a, SLICE_STEP)) || !unit_steps(built_attr(w->b, c, SLICE_STEP)))
+        return VAL_NONE;
+    const dim *from = built_attr(w->b, a, SLICE_START)->list,
+              *middle = built_attr(w->b, a, SLICE_LIMIT)->list,
+              *then = built_attr(w->b, c, SLICE_START)->list;
+    const dim *to = built_attr(w->b, c, SLICE_LIMIT)->list;
+    val whole = built_operand(w->b, a, 0);
+    struct type t = emit_type(w->b, whole);
+    bool all = true;
+    for (uint32_t i = 0; i < t.rank; i++) {
+        if (i == d ? middle[i] != then[i] : from[i] != then[i] || middle[i] != to[i]) return VAL_NONE;
+        all &= from[i] == 0 && to[i] == t.dims[i];
+    }
+    return all ? whole : emit_slice(w->b, whole, from, to);
+}
+
+val fold_concat(const struct fold *w)
+{
+    uint32_t d = (uint32_t)w->attrs[CONCAT_DIM].i, n = 0;
+    val *some = ARENA_NEW(&w->b->arena, val, w->n->n_operands), both;
+    for (uint32_t k = 0; k < w->n->n_operands; k++) {
+        if (emit_type(w->b, w->x[k]).dims[d] == 0) continue;
+        if (n && (both = joined_slices(w, some[n - 1], w->x[k], d)) != VAL_NONE) some[n - 1] = both;
+        else some[n++] = w->x[k];
+    }
+    if (n == 1) return some[0];
+    return n && n < w->n->n_operands ? emit(w->b, OP_concat, some, n, w->attrs) : VAL_NONE;
+}
+
+val fold_pad(const struct fold *w)
+{
+    for (uint32_t i = 0; i < w->attrs[PAD_LOW].n; i++)
+        if (w->attrs[PAD_LOW].list[i] || w->attrs[PAD_HIGH].list[i] ||
+            (w->attrs[PAD_INTERIOR].kind == ATTR_INTS && w->attrs[PAD_INTERIOR].list[i]))
+            return VAL_NONE;
+    return w->x[0];
+}
+
+/* Starts are clamped so that the window fits: a window as large as the operand is the operand, known starts
+ * make a slice. */
+val fold_dynamic_slice(const struct fold *w)
+{
+    struct type t = emit_type(w->b, w->x[0]), window = type_get(w->m, w->type);
+    if (builder_type(w->b, w->x[0]) == w->type) return w->x[0];
+    dim from[MAX_RANK], to[MAX_RANK];
+    for (uint32_t i = 0; i < t.rank; i++) {
+        int64_t start = 0;
+        double r;
+        if (t.dims[i] != window.dims[i]) {
+            if (!fold_splat(w, w->x[1 + i], &start, &r) || !dim_is_const(w->m, t.dims[i]) ||
+                !dim_is_const(w->m, window.dims[i]))
+                return VAL_NONE;
+            start = HOP_MAX(0, HOP_MIN(start, dim_const_value(w->m, t.dims[i]) -
+                                                  dim_const_value(w->m, window.dims[i])));
+        }
+        from[i] = dim_const(w->m, start);
+        to[i] = dim_add(w->m, from[i], window.dims[i]);
+    }
+    return emit_slice(w->b, w->x[0], from, to);
+}
+
+val fold_dynamic_update(const struct fold *w)
+{
+    return builder_type(w->b, w->x[1]) == w->type ? w->x[1] : VAL_NONE;
+}
