@@ -1,9 +1,10 @@
-# hop: make all | demo | test | soak | fuzzers | mutants | bench | check | docs | python | wheel | stubs | test-python | test-array-api | test-peers | install | uninstall | clean
+# hop: make all | demo | test | test-quick | soak | fuzzers | mutants | bench | check | docs | python | wheel | stubs | test-python | test-array-api | test-peers | install | uninstall | clean
 #
 # BUILD=DIR  where everything is built      SAN=1     with the address and undefined-behaviour sanitizers
 # PREFIX=DIR where install puts things      BENCH="…" which benchmarks to run
 # PYTHON=…   which Python, 3.11 or newer    HOP_TEST_PYTHON=off: make test without the Python package
 # LIBDIR=DIR where it puts libraries        DESTDIR=DIR in front of all of it, for packages
+# V=1        shows the commands that build
 BUILD ?= build
 PREFIX ?= /usr/local
 LIBDIR ?= $(PREFIX)/lib
@@ -16,6 +17,9 @@ NUMBERS = -ffp-contract=off
 CPPFLAGS += -Iinclude -Isrc
 LIBS = -lz -lm -lpthread -ldl
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
+# In front of a command: $(call say,WHAT,FILE) shows a short line in its place, none under `make -s`.
+SILENT = $(findstring s,$(filter-out --%,$(firstword -$(MAKEFLAGS))))
+say = $(if $(V),,@$(if $(SILENT),,printf '  %-6s %s\n' $1 $2;))
 
 ifdef SAN # the plain build gives these two warnings; with sanitizers they come from the instrumentation
 CFLAGS = -Wno-clobbered -Wno-maybe-uninitialized -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
@@ -34,7 +38,7 @@ HOP_SETUP = done
 endif
 PYTHON ?= python3
 ifndef HOP_SETUP
-ifneq ($(shell PYTHON='$(PYTHON)' ./setup $(if $(filter test soak python wheel stubs test-python test-array-api test-peers,$(MAKECMDGOALS)),python) 1>&2 && echo good),good)
+ifneq ($(shell PYTHON='$(PYTHON)' ./setup $(if $(filter test test-quick soak check python wheel stubs test-python test-array-api test-peers,$(MAKECMDGOALS)),python) 1>&2 && echo good),good)
 $(error ./setup failed)
 endif
 export HOP_SETUP = done
@@ -75,11 +79,11 @@ $(LLVM_OBJECTS): CPPFLAGS += -isystem $(shell $(LLVM_CONFIG) --includedir)
 endif
 $(BUILD)/%.o: src/%.c $(BUILD)/flags
 	@mkdir -p $(@D)
-	$(COMPILE) -c $< -o $@
+	$(call say,CC,$<)$(COMPILE) -c $< -o $@
 
 $(BUILD)/libhop.a: $(OBJECTS)
 	@rm -f $@
-	ar rcs $@ $^
+	$(call say,AR,$@)ar rcs $@ $^
 
 # The library for programs in C and other languages: cc program.c -lhop
 # The version stands in the header. Names are exported under HOP_MAJOR.MINOR, so that before 1.0 a program meets the library it was built for or an error.
@@ -88,38 +92,38 @@ MAJOR = $(word 1,$(subst ., ,$(VERSION)))
 SHARED = libhop.so.$(VERSION)
 , := ,
 $(BUILD)/libhop.so: $(BUILD)/$(SHARED)
-	ln -sf $(SHARED) $(BUILD)/libhop.so.$(MAJOR)
-	ln -sf $(SHARED) $@
+	@ln -sf $(SHARED) $(BUILD)/libhop.so.$(MAJOR)
+	@ln -sf $(SHARED) $@
 	@touch -c $@
 $(BUILD)/$(SHARED): $(OBJECTS) $(BUILD)/exports.map
-	$(CC) $(CFLAGS) -shared -Wl,-soname,libhop.so.$(MAJOR) -Wl,--version-script=$(BUILD)/exports.map $(if $(SAN),,-Wl$(,)-z$(,)defs) -o $@ $(OBJECTS) $(LIBS)
+	$(call say,LINK,$@)$(CC) $(CFLAGS) -shared -Wl,-soname,libhop.so.$(MAJOR) -Wl,--version-script=$(BUILD)/exports.map $(if $(SAN),,-Wl$(,)-z$(,)defs) -o $@ $(OBJECTS) $(LIBS)
 
 # What the header declares, as the compiler sees it, and nothing else is exported.
 HEADERS = $(wildcard include/hop/*.h)
 $(BUILD)/exports: $(HEADERS)
 	@mkdir -p $(@D)
-	printf '#include <%s>\n' $(HEADERS:include/%=%) | $(CC) $(CPPFLAGS) -x c -fsyntax-only -aux-info $@.all -
-	sed -n 's|^/\* include/hop/[^ ]* \*/ extern [^(]*\<\(hop_[a-z0-9_]*\) (.*|\1|p' $@.all | sort -u >$@
+	@printf '#include <%s>\n' $(HEADERS:include/%=%) | $(CC) $(CPPFLAGS) -x c -fsyntax-only -aux-info $@.all -
+	@sed -n 's|^/\* include/hop/[^ ]* \*/ extern [^(]*\<\(hop_[a-z0-9_]*\) (.*|\1|p' $@.all | sort -u >$@
 	@rm $@.all
 $(BUILD)/exports.map: $(BUILD)/exports
-	{ echo 'HOP_$(MAJOR).$(word 2,$(subst ., ,$(VERSION))) {'; echo 'global:'; sed 's/$$/;/' $<; echo 'local: *;'; echo '};'; } >$@
+	@{ echo 'HOP_$(MAJOR).$(word 2,$(subst ., ,$(VERSION))) {'; echo 'global:'; sed 's/$$/;/' $<; echo 'local: *;'; echo '};'; } >$@
 
 $(BUILD)/hop: $(CLI) $(BUILD)/libhop.a
-	$(CC) $(CFLAGS) -o $@ $(CLI) $(LINK_HOP)
+	$(call say,LINK,$@)$(CC) $(CFLAGS) -o $@ $(CLI) $(LINK_HOP)
 
 $(BUILD)/libhop_llvm.so: $(LLVM_OBJECTS)
-	echo '{ global: hop_llvm_generator; local: *; };' >$@.map
-	$(CC) $(CFLAGS) -shared -Wl,--version-script=$@.map -o $@ $^ -L$(shell $(LLVM_CONFIG) --libdir) -lLLVM-$(firstword $(subst ., ,$(shell $(LLVM_CONFIG) --version)))
+	@echo '{ global: hop_llvm_generator; local: *; };' >$@.map
+	$(call say,LINK,$@)$(CC) $(CFLAGS) -shared -Wl,--version-script=$@.map -o $@ $^ -L$(shell $(LLVM_CONFIG) --libdir) -lLLVM-$(firstword $(subst ., ,$(shell $(LLVM_CONFIG) --version)))
 
 $(BUILD)/tests/%: tests/%.c $(CHECK) $(BUILD)/libhop.a
 	@mkdir -p $(@D)
-	$(COMPILE) -include tests/isolated.h $< $(CHECK) -o $@ $(LINK_HOP)
+	$(call say,TEST,$<)$(COMPILE) -include tests/isolated.h $< $(CHECK) -o $@ $(LINK_HOP)
 
 tests: all $(TESTS)
 
 FUZZERS = $(patsubst tests/fuzz/%.c,$(BUILD)/%,$(wildcard tests/fuzz/*_fuzzer.c))
 $(BUILD)/%_fuzzer: tests/fuzz/%_fuzzer.c tests/fuzz/fuzz.h tests/attempt.h $(CHECK) $(BUILD)/libhop.a
-	$(COMPILE) -Itests/fuzz -include tests/isolated.h -fsanitize=fuzzer $< $(CHECK) -o $@ $(LINK_HOP)
+	$(call say,FUZZ,$<)$(COMPILE) -Itests/fuzz -include tests/isolated.h -fsanitize=fuzzer $< $(CHECK) -o $@ $(LINK_HOP)
 fuzz-programs: $(FUZZERS)
 
 # Into $(BUILD)/fuzz; nothing where clang or its libFuzzer is missing (tests/coverage_test.sh says so).
@@ -143,6 +147,11 @@ else
 	@PYTHON='$(PYTHON)' tests/run_all $(BUILD) --san $(BUILD)/san
 endif
 
+# For every commit: what two minutes can say on two processors, the plain build alone.
+test-quick:
+	@+$(MAKE) --no-print-directory -j$(JOBS) tests
+	@tests/run_all --quick $(BUILD)
+
 soak:
 	@+$(MAKE) --no-print-directory -j$(JOBS) tests
 	@+$(MAKE) --no-print-directory -j$(JOBS) tests SAN=1 BUILD=$(BUILD)/san
@@ -160,8 +169,9 @@ mutants:
 bench: all
 	@BUILD=$(BUILD) HOP=$(BUILD)/hop bench/run $(BENCH)
 
+# Layout, layering, names, clang-tidy and cppcheck; part of `make test`.
 check:
-	@tests/check
+	@tests/layering_test.sh && tests/names_test.sh && tests/check_test.sh
 
 # The Python package as it would be installed, in $(BUILD)/python; a wheel, in $(BUILD)/dist; its tests, in environments of their own (part of `make test`, too).
 python: all
@@ -231,4 +241,4 @@ clean:
 	rm -rf $(BUILD)
 
 -include $(OBJECTS:.o=.d) $(CLI:.o=.d) $(LLVM_OBJECTS:.o=.d) $(TESTS:=.d)
-.PHONY: all python wheel stubs test-python test-array-api test-peers tests demo test soak mutants bench check docs install uninstall clean force
+.PHONY: all python wheel stubs test-python test-array-api test-peers tests demo test test-quick soak mutants bench check docs install uninstall clean force

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Coverage-guided fuzzing: each program of tests/fuzz for FUZZ_SECONDS (60), two at a time, from its seeds and from what earlier runs found ($BUILD/fuzz/corpus).
+# Coverage-guided fuzzing: each program of tests/fuzz for FUZZ_SECONDS (60), all at once, from its seeds and from what earlier runs found ($BUILD/fuzz/corpus).
 # An input that crashes, hangs or breaks a claim is kept in $BUILD/fuzz/crashes and named; the fuzzer with that file as its argument shows it again.
 set -u
 cd "$(dirname "$0")/.." || exit 2
@@ -32,14 +32,15 @@ report() { # report NAME CODE
 }
 names=()
 for program in "$fuzz"/*_fuzzer; do names+=("$(basename "$program" _fuzzer)"); done
-for ((i = 0; i < ${#names[@]}; i += 2)); do
-    run "${names[i]}" &
-    first=$!
+pids=()
+for name in "${names[@]}"; do
+    run "$name" &
+    pids+=($!)
+done
+for i in "${!names[@]}"; do
     code=0
-    if [ $((i + 1)) -lt ${#names[@]} ]; then run "${names[i + 1]}" || code=$?; fi
-    wait $first
-    report "${names[i]}" $?
-    if [ $((i + 1)) -lt ${#names[@]} ]; then report "${names[i + 1]}" $code; fi
+    wait "${pids[i]}" || code=$?
+    report "${names[i]}" $code
 done
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ]

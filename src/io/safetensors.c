@@ -117,8 +117,7 @@ static const char *string(struct json *j, bool keep, const char *expected)
     char forgotten[8];
     expect(j, '"', expected);
     const uint8_t *end = j->at;
-    for (; end < j->end && *end != '"'; end++)
-        if (*end == '\\' && ++end == j->end) break;
+    while (end < j->end && *end != '"') end += *end == '\\' ? 2 : 1; /* what is escaped is no end */
     if (end >= j->end) bad(j, "a string that ends");
     char *text = keep ? arena_alloc(j->arena, (size_t)(end - j->at) + 1) : NULL,
          *to = keep ? text : forgotten; /* escapes are longer than what they mean */
