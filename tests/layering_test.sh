@@ -31,7 +31,7 @@ for file in src/*/*.[ch]; do
             of=$(basename "${include%.*}")
             case $include in
             *.c) why='a row includes no file of another row' ;;
-            ops/* | hops/*) if [ "$of" != "$(basename "${file%.*}")" ] && grep -q "^OP($of)" src/ops/ops.def; then why='a row includes no file of another row'; fi ;;
+            ops/* | hops/*) if [ "$of" != "$(basename "${file%.*}")" ] && grep -qE "^(OP|UNARY|BINARY|TERNARY)\($of[,)]" src/ops/*.def; then why='a row includes no file of another row'; fi ;;
             esac
         fi
         claim "$file" "$include" "$why"

@@ -31,7 +31,7 @@ done < <(sed -n 's/^} \(hop_[a-z_]*\);.*/\1/p' include/hop/hop.h)
 while read -r name; do
     claim "$name has a section" grep -qx "## $name" "$dir/new/operators.md"
     claim "$name has a sample that runs" awk -v name="$name" '$0 == "## " name { here = 1; next } /^## / { here = 0 } here && /^->/ { found = 1 } END { exit !found }' "$dir/new/operators.md"
-done < <(sed -n 's/^OP(\(.*\)).*/\1/p' src/ops/ops.def)
+done < <(sed -nE 's/^(OP|UNARY|BINARY|TERNARY)\(([a-z0-9_]+).*/\2/p' src/ops/elementwise.def src/ops/ops.def)
 claim 'it is the same twice' bash -c '"$0" ops --markdown | cmp - "$1"' "$HOP" "$dir/new/operators.md"
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ]

@@ -33,6 +33,9 @@ typedef bool BOOL;
 #define ABS(a) _Generic((a), float: fabsf, default: fabs)(a)
 #define SQRT(a) _Generic((a), float: sqrtf, default: sqrt)(a)
 #define FLOOR(a) _Generic((a), float: floorf, default: floor)(a)
+#define CEIL(a) _Generic((a), float: ceilf, default: ceil)(a)
+#define TRUNC(a) _Generic((a), float: truncf, default: trunc)(a)
+#define ROUND(a) _Generic((a), float: rintf, default: rint)(a)
 #define LT(a, b) ((a) < (b))
 #define GT(a, b) ((a) > (b))
 #define EQ(a, b) ((a) == (b))
@@ -79,62 +82,68 @@ static inline double FLOAT64(uint64_t u)
 /* ---- scalars that C leaves undefined or defines otherwise ---- */
 
 #define INT_RULES(T, type, unsigned_type, smallest) \
-    static inline type div_##T(type x, type y) \
+    static inline type c_div_##T(type x, type y) \
     { \
         return y == 0 ? 0 : y == (type) - 1 && x == smallest ? x : (type)(x / y); \
     } \
-    static inline type rem_##T(type x, type y) { return y == 0 ? x : y == (type) - 1 ? 0 : (type)(x % y); } \
-    static inline type add_##T(type x, type y) { return (type)((unsigned_type)x + (unsigned_type)y); } \
-    static inline type sub_##T(type x, type y) { return (type)((unsigned_type)x - (unsigned_type)y); } \
-    static inline type mul_##T(type x, type y) { return (type)((unsigned_type)x * (unsigned_type)y); } \
-    static inline type max_##T(type x, type y) { return x > y ? x : y; } \
-    static inline type min_##T(type x, type y) { return x < y ? x : y; } \
-    static inline type sign_##T(type x) { return (type)((x > 0) - (x < 0)); }
+    static inline type c_rem_##T(type x, type y) \
+    { \
+        return y == 0 ? x : y == (type) - 1 ? 0 : (type)(x % y); \
+    } \
+    static inline type c_add_##T(type x, type y) { return (type)((unsigned_type)x + (unsigned_type)y); } \
+    static inline type c_sub_##T(type x, type y) { return (type)((unsigned_type)x - (unsigned_type)y); } \
+    static inline type c_mul_##T(type x, type y) { return (type)((unsigned_type)x * (unsigned_type)y); } \
+    static inline type c_max_##T(type x, type y) { return x > y ? x : y; } \
+    static inline type c_min_##T(type x, type y) { return x < y ? x : y; } \
+    static inline type c_sign_##T(type x) { return (type)((x > 0) - (x < 0)); }
 /* The unsigned type is one that C does not promote to int: products of shorter ones could overflow there. */
 #define SIGNED_RULES(T, type, unsigned_type, smallest) \
     INT_RULES(T, type, unsigned_type, smallest) \
-    static inline type neg_##T(type x) { return (type)(0u - (unsigned_type)x); } \
-    static inline type abs_##T(type x) { return x < 0 ? neg_##T(x) : x; }
+    static inline type c_neg_##T(type x) { return (type)(0u - (unsigned_type)x); } \
+    static inline type c_abs_##T(type x) { return x < 0 ? c_neg_##T(x) : x; }
 #define UNSIGNED_RULES(T, type, unsigned_type) \
-    static inline type div_##T(type x, type y) { return y ? (type)(x / y) : 0; } \
-    static inline type rem_##T(type x, type y) { return y ? (type)(x % y) : x; } \
-    static inline type add_##T(type x, type y) { return (type)((unsigned_type)x + (unsigned_type)y); } \
-    static inline type sub_##T(type x, type y) { return (type)((unsigned_type)x - (unsigned_type)y); } \
-    static inline type mul_##T(type x, type y) { return (type)((unsigned_type)x * (unsigned_type)y); } \
-    static inline type max_##T(type x, type y) { return x > y ? x : y; } \
-    static inline type min_##T(type x, type y) { return x < y ? x : y; } \
-    static inline type neg_##T(type x) { return (type)(0u - (unsigned_type)x); }
+    static inline type c_div_##T(type x, type y) { return y ? (type)(x / y) : 0; } \
+    static inline type c_rem_##T(type x, type y) { return y ? (type)(x % y) : x; } \
+    static inline type c_add_##T(type x, type y) { return (type)((unsigned_type)x + (unsigned_type)y); } \
+    static inline type c_sub_##T(type x, type y) { return (type)((unsigned_type)x - (unsigned_type)y); } \
+    static inline type c_mul_##T(type x, type y) { return (type)((unsigned_type)x * (unsigned_type)y); } \
+    static inline type c_max_##T(type x, type y) { return x > y ? x : y; } \
+    static inline type c_min_##T(type x, type y) { return x < y ? x : y; } \
+    static inline type c_neg_##T(type x) { return (type)(0u - (unsigned_type)x); }
 /* Rounded down, with the divisor's sign on the rest. Shifts by the width or more, or by less than 0, leave
  * nothing but the sign. */
 #define SIGNED_BITS(T, type, unsigned_type) \
     static inline bool below_##T(type x, type y, type q) \
     { \
-        return y && mul_##T(q, y) != x && (x < 0) != (y < 0); \
+        return y && c_mul_##T(q, y) != x && (x < 0) != (y < 0); \
     } \
-    static inline type floor_div_##T(type x, type y) \
+    static inline type c_floor_div_##T(type x, type y) \
     { \
-        type q = div_##T(x, y); \
-        return below_##T(x, y, q) ? sub_##T(q, 1) : q; \
+        type q = c_div_##T(x, y); \
+        return below_##T(x, y, q) ? c_sub_##T(q, 1) : q; \
     } \
-    static inline type mod_##T(type x, type y) { return sub_##T(x, mul_##T(floor_div_##T(x, y), y)); } \
-    static inline type shift_right_##T(type x, type y) \
+    static inline type c_mod_##T(type x, type y) \
+    { \
+        return c_sub_##T(x, c_mul_##T(c_floor_div_##T(x, y), y)); \
+    } \
+    static inline type c_shift_right_##T(type x, type y) \
     { \
         return (type)(x >> (y < 0 || y >= (type)(8 * sizeof x) ? (int)(8 * sizeof x - 1) : (int)y)); \
     } \
     BITS_RULES(T, type, unsigned_type)
 #define UNSIGNED_BITS(T, type, unsigned_type) \
-    static inline type floor_div_##T(type x, type y) { return div_##T(x, y); } \
-    static inline type mod_##T(type x, type y) { return rem_##T(x, y); } \
-    static inline type shift_right_##T(type x, type y) { return y >= 8 * sizeof x ? 0 : (type)(x >> y); } \
+    static inline type c_floor_div_##T(type x, type y) { return c_div_##T(x, y); } \
+    static inline type c_mod_##T(type x, type y) { return c_rem_##T(x, y); } \
+    static inline type c_shift_right_##T(type x, type y) { return y >= 8 * sizeof x ? 0 : (type)(x >> y); } \
     BITS_RULES(T, type, unsigned_type)
 #define BITS_RULES(T, type, unsigned_type) \
-    static inline type shift_left_##T(type x, type y) \
+    static inline type c_shift_left_##T(type x, type y) \
     { \
         return (uint64_t)y >= 8 * sizeof x ? 0 : (type)((unsigned_type)x << y); \
     } \
     static inline uint64_t top_##T(type x) { return (uint64_t)x << (64 - 8 * sizeof x); } \
-    static inline type popcount_##T(type x) { return (type)__builtin_popcountll(top_##T(x)); } \
-    static inline type count_leading_zeros_##T(type x) \
+    static inline type c_popcount_##T(type x) { return (type)__builtin_popcountll(top_##T(x)); } \
+    static inline type c_count_leading_zeros_##T(type x) \
     { \
         return (type)(x ? __builtin_clzll(top_##T(x)) : (int)(8 * sizeof x)); \
     }
@@ -156,29 +165,19 @@ UNSIGNED_BITS(u32, uint32_t, uint32_t)
 UNSIGNED_BITS(u64, uint64_t, uint64_t)
 
 #define FLOAT_RULES(T, type, suffix) \
-    static inline type add_##T(type x, type y) { return x + y; } \
-    static inline type sub_##T(type x, type y) { return x - y; } \
-    static inline type mul_##T(type x, type y) { return x * y; } \
-    static inline type div_##T(type x, type y) { return x / y; } \
-    static inline type rem_##T(type x, type y) { return fmod##suffix(x, y); } \
-    static inline type max_##T(type x, type y) { return x != x || x > y ? x : y; } \
-    static inline type min_##T(type x, type y) { return x != x || x < y ? x : y; } \
-    static inline type neg_##T(type x) { return -x; } \
-    static inline type abs_##T(type x) { return fabs##suffix(x); } \
-    static inline type sign_##T(type x) { return x > 0 ? 1 : x < 0 ? -1 : x; } \
-    static inline type floor_##T(type x) { return floor##suffix(x); } \
-    static inline type ceil_##T(type x) { return ceil##suffix(x); } \
-    static inline type trunc_##T(type x) { return trunc##suffix(x); } \
-    static inline type round_##T(type x) { return rint##suffix(x); } \
-    static inline type floor_div_##T(type x, type y) { return c_floor_div_##T(x, y); } \
-    static inline type mod_##T(type x, type y) { return c_mod_##T(x, y); } \
-    static inline type fused_##T(type x, type y, type z) { return fma##suffix(x, y, z); } \
-    static inline type sqrt_##T(type x) { return sqrt##suffix(x); }
+    static inline type c_add_##T(type x, type y) { return x + y; } \
+    static inline type c_sub_##T(type x, type y) { return x - y; } \
+    static inline type c_mul_##T(type x, type y) { return x * y; } \
+    static inline type c_div_##T(type x, type y) { return x / y; } \
+    static inline type c_rem_##T(type x, type y) { return fmod##suffix(x, y); } \
+    static inline type c_max_##T(type x, type y) { return x != x || x > y ? x : y; } \
+    static inline type c_min_##T(type x, type y) { return x != x || x < y ? x : y; } \
+    static inline type c_neg_##T(type x) { return -x; } \
+    static inline type c_abs_##T(type x) { return fabs##suffix(x); } \
+    static inline type c_sign_##T(type x) { return x > 0 ? 1 : x < 0 ? -1 : x; } \
+    static inline type c_fma_##T(type x, type y, type z) { return fma##suffix(x, y, z); }
 FLOAT_RULES(f32, float, f)
 FLOAT_RULES(f64, double, )
-
-static inline bool add_bit(bool x, bool y) { return x | y; } /* only to name the folds of bools */
-static inline bool mul_bit(bool x, bool y) { return x & y; }
 
 typedef bool type_bit;
 typedef int8_t type_i8;
@@ -194,225 +193,131 @@ typedef uint16_t type_bf16;
 typedef float type_f32;
 typedef double type_f64;
 
+/* M(dtype, about) for the dtypes that a scalar is defined on. f16 and bf16 are not among them: scalar_c_apply
+ * widens them. */
+#define SIGNED_WHOLE(M, about) M(i8, about) M(i16, about) M(i32, about) M(i64, about)
+#define UNSIGNED(M, about) M(u8, about) M(u16, about) M(u32, about) M(u64, about)
+#define FLOATS(M, about) M(f32, about) M(f64, about)
+#define WHOLE(M, about) SIGNED_WHOLE(M, about) UNSIGNED(M, about)
+#define SIGNED(M, about) SIGNED_WHOLE(M, about) FLOATS(M, about)
+#define NUMBERS(M, about) WHOLE(M, about) FLOATS(M, about)
+#define BITS(M, about) M(bit, about) WHOLE(M, about)
+#define EVERY(M, about) M(bit, about) NUMBERS(M, about)
+enum {
+    AT_bit = DT_BOOL,
+    AT_i8 = DT_I8,
+    AT_i16 = DT_I16,
+    AT_i32 = DT_I32,
+    AT_i64 = DT_I64,
+    AT_u8 = DT_U8,
+    AT_u16 = DT_U16,
+    AT_u32 = DT_U32,
+    AT_u64 = DT_U64,
+    AT_f32 = DT_F32,
+    AT_f64 = DT_F64
+};
+
+#define EQUALITIES(T, about) \
+    static inline bool c_eq_##T(type_##T x, type_##T y) { return x == y; } \
+    static inline bool c_ne_##T(type_##T x, type_##T y) { return x != y; } \
+    static inline type_##T c_select_##T(bool c, type_##T x, type_##T y) { return c ? x : y; }
+EVERY(EQUALITIES, comparisons)
+#define ORDERS(T, about) \
+    static inline bool c_lt_##T(type_##T x, type_##T y) { return x < y; } \
+    static inline bool c_le_##T(type_##T x, type_##T y) { return x <= y; } \
+    static inline bool c_gt_##T(type_##T x, type_##T y) { return x > y; } \
+    static inline bool c_ge_##T(type_##T x, type_##T y) { return x >= y; } \
+    static inline type_##T c_clamp_##T(type_##T x, type_##T lo, type_##T hi) \
+    { \
+        type_##T low = x < lo ? lo : x; \
+        return low > hi ? hi : low; \
+    }
+NUMBERS(ORDERS, comparisons)
+#define LOGICS(T, about) \
+    static inline type_##T c_and_##T(type_##T x, type_##T y) { return x & y; } \
+    static inline type_##T c_or_##T(type_##T x, type_##T y) { return x | y; } \
+    static inline type_##T c_xor_##T(type_##T x, type_##T y) { return x ^ y; }
+BITS(LOGICS, bits)
+#define NOTS(T, about) \
+    static inline type_##T c_not_##T(type_##T x) { return (type_##T) ~x; }
+WHOLE(NOTS, bits)
+static inline bool c_not_bit(bool x) { return !x; }
+
 /* ---- kernels ---- */
 
-#define UNARY_TO(op, T, R, expression) \
+#define KERNEL1(T, op, R) \
     static void op##_kernel_##T(int64_t n, void *out, const void *const *in) \
     { \
-        type_##R *r = out; \
+        R *r = out; \
         const type_##T *xs = in[0]; \
-        for (int64_t i = 0; i < n; i++) { \
-            type_##T x = xs[i]; \
-            r[i] = (type_##R)(expression); \
-        } \
+        for (int64_t i = 0; i < n; i++) r[i] = c_##op##_##T(xs[i]); \
     }
-#define UNARY(op, T, expression) UNARY_TO(op, T, T, expression)
-#define BINARY(op, T, R, expression) \
+#define KERNEL2(T, op, R) \
     static void op##_kernel_##T(int64_t n, void *out, const void *const *in) \
     { \
-        type_##R *r = out; \
+        R *r = out; \
         const type_##T *xs = in[0], *ys = in[1]; \
-        for (int64_t i = 0; i < n; i++) { \
-            type_##T x = xs[i], y = ys[i]; \
-            r[i] = (type_##R)(expression); \
-        } \
+        for (int64_t i = 0; i < n; i++) r[i] = c_##op##_##T(xs[i], ys[i]); \
     }
-
-/* The dtypes a kernel is made for. There is none for f16 and bf16: scalar_c_apply widens them. */
-#define SIGNED_WHOLE(M) M(i8) M(i16) M(i32) M(i64)
-#define UNSIGNED(M) M(u8) M(u16) M(u32) M(u64)
-#define FLOATS(M) M(f32) M(f64)
-#define WHOLE(M) SIGNED_WHOLE(M) UNSIGNED(M)
-#define SIGNED(M) SIGNED_WHOLE(M) FLOATS(M)
-#define NUMBERS(M) WHOLE(M) FLOATS(M)
-#define EVERY(M) M(bit) NUMBERS(M)
-
-/* clang-format off */
-#define KERNEL_SIGNED(T) \
-    UNARY(neg, T, neg_##T(x)) \
-    UNARY(abs, T, abs_##T(x)) \
-    UNARY(sign, T, sign_##T(x))
-SIGNED(KERNEL_SIGNED)
-#define KERNEL_UNSIGNED(T) \
-    UNARY(neg, T, neg_##T(x))
-UNSIGNED(KERNEL_UNSIGNED)
-#define KERNEL_FLOAT(T) \
-    UNARY(floor, T, floor_##T(x)) \
-    UNARY(sqrt, T, sqrt_##T(x)) \
-    UNARY(exp, T, c_exp_##T(x)) \
-    UNARY(expm1, T, c_expm1_##T(x)) \
-    UNARY(log, T, c_log_##T(x)) \
-    UNARY(log1p, T, c_log1p_##T(x)) \
-    UNARY(rsqrt, T, c_rsqrt_##T(x)) \
-    UNARY(sin, T, c_sin_##T(x)) \
-    UNARY(cos, T, c_cos_##T(x)) \
-    UNARY(tanh, T, c_tanh_##T(x)) \
-    UNARY(sigmoid, T, c_sigmoid_##T(x)) \
-    BINARY(pow, T, T, c_pow_##T(x, y))
-FLOATS(KERNEL_FLOAT)
-#define KERNEL_SPECIAL(T) \
-    UNARY(ceil, T, ceil_##T(x)) \
-    UNARY(trunc, T, trunc_##T(x)) \
-    UNARY(round, T, round_##T(x)) \
-    UNARY(exp2, T, c_exp2_##T(x)) \
-    UNARY(log2, T, c_log2_##T(x)) \
-    UNARY(cbrt, T, c_cbrt_##T(x)) \
-    UNARY(tan, T, c_tan_##T(x)) \
-    UNARY(asin, T, c_asin_##T(x)) \
-    UNARY(acos, T, c_acos_##T(x)) \
-    UNARY(atan, T, c_atan_##T(x)) \
-    UNARY(sinh, T, c_sinh_##T(x)) \
-    UNARY(cosh, T, c_cosh_##T(x)) \
-    UNARY(asinh, T, c_asinh_##T(x)) \
-    UNARY(acosh, T, c_acosh_##T(x)) \
-    UNARY(atanh, T, c_atanh_##T(x)) \
-    UNARY(erf, T, c_erf_##T(x)) \
-    UNARY(erfc, T, c_erfc_##T(x)) \
-    UNARY_TO(isnan, T, bit, x != x) \
-    UNARY_TO(isinf, T, bit, abs_##T(x) == INFINITY) \
-    UNARY_TO(isfinite, T, bit, abs_##T(x) < INFINITY) \
-    BINARY(atan2, T, T, c_atan2_##T(x, y)) \
-    BINARY(hypot, T, T, c_hypot_##T(x, y)) \
-    BINARY(copysign, T, T, c_copysign_##T(x, y)) \
-    static void fma_kernel_##T(int64_t n, void *out, const void *const *in) \
+#define KERNEL3(T, op, first) \
+    static void op##_kernel_##T(int64_t n, void *out, const void *const *in) \
     { \
-        const type_##T *xs = in[0], *ys = in[1], *zs = in[2]; \
         type_##T *r = out; \
-        for (int64_t i = 0; i < n; i++) r[i] = fused_##T(xs[i], ys[i], zs[i]); \
+        const first *xs = in[0]; \
+        const type_##T *ys = in[1], *zs = in[2]; \
+        for (int64_t i = 0; i < n; i++) r[i] = c_##op##_##T(xs[i], ys[i], zs[i]); \
     }
-FLOATS(KERNEL_SPECIAL)
-#define KERNEL_NUMBER(T) \
-    BINARY(add, T, T, add_##T(x, y)) \
-    BINARY(sub, T, T, sub_##T(x, y)) \
-    BINARY(mul, T, T, mul_##T(x, y)) \
-    BINARY(div, T, T, div_##T(x, y)) \
-    BINARY(rem, T, T, rem_##T(x, y)) \
-    BINARY(floor_div, T, T, floor_div_##T(x, y)) \
-    BINARY(mod, T, T, mod_##T(x, y)) \
-    BINARY(max, T, T, max_##T(x, y)) \
-    BINARY(min, T, T, min_##T(x, y)) \
-    BINARY(lt, T, bit, x < y) \
-    BINARY(le, T, bit, x <= y) \
-    BINARY(gt, T, bit, x > y) \
-    BINARY(ge, T, bit, x >= y) \
-    static void clamp_kernel_##T(int64_t n, void *out, const void *const *in) \
-    { \
-        const type_##T *xs = in[0], *lo = in[1], *hi = in[2]; \
-        type_##T *r = out; \
-        for (int64_t i = 0; i < n; i++) { \
-            type_##T x = xs[i] < lo[i] ? lo[i] : xs[i]; \
-            r[i] = x > hi[i] ? hi[i] : x; \
-        } \
-    }
-NUMBERS(KERNEL_NUMBER)
-#define KERNEL_WHOLE(T) \
-    UNARY(not, T, ~x) \
-    BINARY(and, T, T, x & y) \
-    BINARY(or, T, T, x | y) \
-    BINARY(xor, T, T, x ^ y) \
-    BINARY(shift_left, T, T, shift_left_##T(x, y)) \
-    BINARY(shift_right, T, T, shift_right_##T(x, y)) \
-    UNARY(popcount, T, popcount_##T(x)) \
-    UNARY(count_leading_zeros, T, count_leading_zeros_##T(x))
-WHOLE(KERNEL_WHOLE)
-UNARY(not, bit, !x)
-BINARY(and, bit, bit, x & y)
-BINARY(or, bit, bit, x | y)
-BINARY(xor, bit, bit, x ^ y)
-#define KERNEL_EVERY(T) \
-    BINARY(eq, T, bit, x == y) \
-    BINARY(ne, T, bit, x != y) \
-    static void select_kernel_##T(int64_t n, void *out, const void *const *in) \
-    { \
-        const bool *c = in[0]; \
-        const type_##T *xs = in[1], *ys = in[2]; \
-        type_##T *r = out; \
-        for (int64_t i = 0; i < n; i++) r[i] = c[i] ? xs[i] : ys[i]; \
-    }
-EVERY(KERNEL_EVERY)
-/* clang-format on */
+#define TO_SAME1(T, op) KERNEL1(T, op, type_##T)
+#define TO_SAME2(T, op) KERNEL2(T, op, type_##T)
+#define TO_BOOL1(T, op) KERNEL1(T, op, bool)
+#define TO_BOOL2(T, op) KERNEL2(T, op, bool)
+#define OF_SAME3(T, op) KERNEL3(T, op, type_##T)
+#define OF_BOOL3(T, op) KERNEL3(T, op, bool)
 
-#define IN_SIGNED_WHOLE(op) \
-    [DT_I8] = op##_kernel_i8, [DT_I16] = op##_kernel_i16, [DT_I32] = op##_kernel_i32, \
-    [DT_I64] = op##_kernel_i64
-#define IN_WHOLE(op) \
-    IN_SIGNED_WHOLE(op), [DT_U8] = op##_kernel_u8, [DT_U16] = op##_kernel_u16, [DT_U32] = op##_kernel_u32, \
-                         [DT_U64] = op##_kernel_u64
-#define IN_FLOATS(op) [DT_F32] = op##_kernel_f32, [DT_F64] = op##_kernel_f64
-#define OF_SIGNED(op) [OP_##op] = { IN_SIGNED_WHOLE(op), IN_FLOATS(op) }
-#define OF_FLOATS(op) [OP_##op] = { IN_FLOATS(op) }
-#define OF_NUMBERS(op) [OP_##op] = { IN_WHOLE(op), IN_FLOATS(op) }
-#define OF_INTEGERS(op) [OP_##op] = { IN_WHOLE(op) }
-#define OF_WHOLE(op) [OP_##op] = { [DT_BOOL] = op##_kernel_bit, IN_WHOLE(op) }
-#define OF_EVERY(op) [OP_##op] = { [DT_BOOL] = op##_kernel_bit, IN_WHOLE(op), IN_FLOATS(op) }
+/* Of each family of elementwise.def: the dtypes, and the kernel. */
+#define DTYPES_FLOAT FLOATS
+#define DTYPES_FLOAT2 FLOATS
+#define DTYPES_QUESTION FLOATS
+#define DTYPES_NUMBER NUMBERS
+#define DTYPES_SIGNED SIGNED
+#define DTYPES_ARITHMETIC NUMBERS
+#define DTYPES_EQUALITY EVERY
+#define DTYPES_ORDER NUMBERS
+#define DTYPES_LOGIC BITS
+#define DTYPES_LOGIC2 BITS
+#define DTYPES_COUNT WHOLE
+#define DTYPES_SHIFT WHOLE
+#define DTYPES_SELECT EVERY
+#define DTYPES_CLAMP NUMBERS
+#define DTYPES_FMA FLOATS
+#define KERNEL_FLOAT TO_SAME1
+#define KERNEL_FLOAT2 TO_SAME2
+#define KERNEL_QUESTION TO_BOOL1
+#define KERNEL_NUMBER TO_SAME1
+#define KERNEL_SIGNED TO_SAME1
+#define KERNEL_ARITHMETIC TO_SAME2
+#define KERNEL_EQUALITY TO_BOOL2
+#define KERNEL_ORDER TO_BOOL2
+#define KERNEL_LOGIC TO_SAME1
+#define KERNEL_LOGIC2 TO_SAME2
+#define KERNEL_COUNT TO_SAME1
+#define KERNEL_SHIFT TO_SAME2
+#define KERNEL_SELECT OF_BOOL3
+#define KERNEL_CLAMP OF_SAME3
+#define KERNEL_FMA OF_SAME3
+#define UNARY(op, family, ...) DTYPES_##family(KERNEL_##family, op)
+#define BINARY UNARY
+#define TERNARY UNARY
+#include "ops/elementwise.def"
 
 scalar_kernel scalar_c_kernel(enum op op, enum dtype t)
 {
     static const scalar_kernel table[OP_COUNT][DT_COUNT] = {
-        OF_NUMBERS(neg),
-        OF_SIGNED(abs),
-        OF_SIGNED(sign),
-        OF_FLOATS(floor),
-        OF_FLOATS(exp),
-        OF_FLOATS(expm1),
-        OF_FLOATS(log),
-        OF_FLOATS(log1p),
-        OF_FLOATS(sqrt),
-        OF_FLOATS(rsqrt),
-        OF_FLOATS(sin),
-        OF_FLOATS(cos),
-        OF_FLOATS(tanh),
-        OF_FLOATS(sigmoid),
-        OF_WHOLE(not),
-        OF_NUMBERS(add),
-        OF_NUMBERS(sub),
-        OF_NUMBERS(mul),
-        OF_NUMBERS(div),
-        OF_NUMBERS(rem),
-        OF_FLOATS(pow),
-        OF_NUMBERS(max),
-        OF_NUMBERS(min),
-        OF_EVERY(eq),
-        OF_EVERY(ne),
-        OF_NUMBERS(lt),
-        OF_NUMBERS(le),
-        OF_NUMBERS(gt),
-        OF_NUMBERS(ge),
-        OF_WHOLE(and),
-        OF_WHOLE(or),
-        OF_EVERY(select),
-        OF_NUMBERS(clamp),
-        OF_FLOATS(ceil),
-        OF_FLOATS(trunc),
-        OF_FLOATS(round),
-        OF_FLOATS(exp2),
-        OF_FLOATS(log2),
-        OF_FLOATS(cbrt),
-        OF_FLOATS(tan),
-        OF_FLOATS(asin),
-        OF_FLOATS(acos),
-        OF_FLOATS(atan),
-        OF_FLOATS(sinh),
-        OF_FLOATS(cosh),
-        OF_FLOATS(asinh),
-        OF_FLOATS(acosh),
-        OF_FLOATS(atanh),
-        OF_FLOATS(erf),
-        OF_FLOATS(erfc),
-        OF_FLOATS(isnan),
-        OF_FLOATS(isinf),
-        OF_FLOATS(isfinite),
-        OF_FLOATS(atan2),
-        OF_FLOATS(hypot),
-        OF_FLOATS(copysign),
-        OF_FLOATS(fma),
-        OF_NUMBERS(floor_div),
-        OF_NUMBERS(mod),
-        OF_WHOLE(xor),
-        OF_INTEGERS(shift_left),
-        OF_INTEGERS(shift_right),
-        OF_INTEGERS(popcount),
-        OF_INTEGERS(count_leading_zeros),
+#define ENTRY(T, op) [AT_##T] = op##_kernel_##T,
+#define UNARY(op, family, ...) [OP_##op] = { DTYPES_##family(ENTRY, op) },
+#define BINARY UNARY
+#define TERNARY UNARY
+#include "ops/elementwise.def"
     };
     return table[op][t];
 }
@@ -444,18 +349,18 @@ scalar_kernel scalar_c_kernel(enum op op, enum dtype t)
     CAST(from, f16, f16_of_f64((double)x)) \
     CAST(from, bf16, bf16_of_f64(odd(x))) CAST(from, f32, (float)x) CAST(from, f64, (double)x)
 CASTS_FROM_WHOLE(bit, f64_to_odd_u64)
-#define CASTS_FROM_SIGNED(from) CASTS_FROM_WHOLE(from, f64_to_odd_i64)
-#define CASTS_FROM_UNSIGNED(from) CASTS_FROM_WHOLE(from, f64_to_odd_u64)
-SIGNED_WHOLE(CASTS_FROM_SIGNED)
-UNSIGNED(CASTS_FROM_UNSIGNED)
+#define CASTS_FROM_SIGNED(from, about) CASTS_FROM_WHOLE(from, f64_to_odd_i64)
+#define CASTS_FROM_UNSIGNED(from, about) CASTS_FROM_WHOLE(from, f64_to_odd_u64)
+SIGNED_WHOLE(CASTS_FROM_SIGNED, casts)
+UNSIGNED(CASTS_FROM_UNSIGNED, casts)
 CAST(f64, f16, f16_of_f64(x))
 CAST(f64, bf16, bf16_of_f64(x))
 CAST(f32, f16, f16_of_f32(x))
 CAST(f32, bf16, bf16_of_f32(x))
-#define CASTS_FROM_FLOAT(from) \
+#define CASTS_FROM_FLOAT(from, about) \
     CAST(from, bit, x != 0) \
     CASTS_TO_WHOLE(from, SATURATED) CAST(from, f32, (float)x) CAST(from, f64, (double)x)
-FLOATS(CASTS_FROM_FLOAT)
+FLOATS(CASTS_FROM_FLOAT, casts)
 /* From f16 and bf16 exactly to f32 and on. */
 #define NARROW_SATURATED_f16(to) to##_of_f64((double)f16_to_f32(x))
 #define NARROW_SATURATED_bf16(to) to##_of_f64((double)bf16_to_f32(x))
@@ -549,15 +454,16 @@ void scalar_c_apply(enum op op, int64_t n, enum dtype to, void *out, uint32_t n_
 #define AS_IT_IS(x) (x)
 #define FOLD(name, T, step) FOLD_FROM(name, T, T, AS_IT_IS, step)
 #define FOLDS_NARROW(T) \
-    FOLD_FROM(sum, T, f32, T##_to_f32, add_f32) \
-    FOLD_FROM(max, T, f32, T##_to_f32, max_f32) \
-    FOLD_FROM(min, T, f32, T##_to_f32, min_f32) FOLD_FROM(prod, T, f32, T##_to_f32, mul_f32)
-#define FOLDS(T) FOLD(sum, T, add_##T) FOLD(max, T, max_##T) FOLD(min, T, min_##T) FOLD(prod, T, mul_##T)
-NUMBERS(FOLDS)
+    FOLD_FROM(sum, T, f32, T##_to_f32, c_add_f32) \
+    FOLD_FROM(max, T, f32, T##_to_f32, c_max_f32) \
+    FOLD_FROM(min, T, f32, T##_to_f32, c_min_f32) FOLD_FROM(prod, T, f32, T##_to_f32, c_mul_f32)
+#define FOLDS(T, about) \
+    FOLD(sum, T, c_add_##T) FOLD(max, T, c_max_##T) FOLD(min, T, c_min_##T) FOLD(prod, T, c_mul_##T)
+NUMBERS(FOLDS, folds)
 FOLDS_NARROW(f16)
 FOLDS_NARROW(bf16)
-FOLD(and, bit, mul_bit)
-FOLD(or, bit, add_bit)
+FOLD(and, bit, c_and_bit)
+FOLD(or, bit, c_or_bit)
 
 scalar_fold scalar_c_fold(uint32_t fold, enum dtype t)
 {

@@ -29,6 +29,9 @@ typedef lpv BOOL;
 #define ABS(a) lp_un(lp, LP_ABS, (a))
 #define SQRT(a) lp_un(lp, LP_SQRT, (a))
 #define FLOOR(a) lp_un(lp, LP_FLOOR, (a))
+#define CEIL(a) lp_un(lp, LP_CEIL, (a))
+#define TRUNC(a) lp_un(lp, LP_TRUNC, (a))
+#define ROUND(a) lp_un(lp, LP_ROUND, (a))
 #define LT(a, b) lp_bin(lp, LP_LT, (a), (b))
 #define GT(a, b) lp_bin(lp, LP_GT, (a), (b))
 #define EQ(a, b) lp_bin(lp, LP_EQ, (a), (b))
@@ -96,17 +99,13 @@ static lpv build_shift(struct lp *lp, lpv x, lpv n, bool right)
     return SELECT(within, lp_bin(lp, right ? LP_SHR : LP_SHL, x, SELECT(within, n, zero)), zero);
 }
 
-enum form { FORM_NONE, FORM_UNARY, FORM_BINARY, FORM_FUNCTION, FORM_FUNCTION2 };
+/* What an operator of scalars is: one operation of loop programs, or a function of this file. */
 struct scalar_form {
-    uint8_t form, lp_op;
+    enum { FORM_NONE, FORM_UNARY, FORM_BINARY, FORM_FUNCTION, FORM_FUNCTION2 } form;
+    enum lp_op lp_op;
     lpv (*f32)(struct lp *lp, lpv x), (*f64)(struct lp *lp, lpv x);
     lpv (*pair_f32)(struct lp *lp, lpv x, lpv y), (*pair_f64)(struct lp *lp, lpv x, lpv y);
 };
-#define UNARY(op, code) [OP_##op] = { .form = FORM_UNARY, .lp_op = code }
-#define BINARY(op, code) [OP_##op] = { .form = FORM_BINARY, .lp_op = code }
-#define FUNCTION(op) [OP_##op] = { .form = FORM_FUNCTION, .f32 = build_##op##_f32, .f64 = build_##op##_f64 }
-#define FUNCTION2(op) \
-    [OP_##op] = { .form = FORM_FUNCTION2, .pair_f32 = build_##op##_f32, .pair_f64 = build_##op##_f64 }
 
 /* f16 and bf16: computed as f32, however many steps that takes, and rounded once. */
 static lpv scalar_lp_narrow(struct lp *lp, enum op op, enum dtype t, uint32_t n, const lpv *operands)
@@ -125,77 +124,62 @@ static lpv scalar_lp_narrow(struct lp *lp, enum op op, enum dtype t, uint32_t n,
 lpv scalar_lp(struct lp *lp, enum op op, const lpv *operands)
 {
     static const struct scalar_form forms[OP_COUNT] = {
-        UNARY(neg, LP_NEG),
-        UNARY(abs, LP_ABS),
-        UNARY(floor, LP_FLOOR),
-        UNARY(sqrt, LP_SQRT),
-        UNARY(not, LP_NOT),
-        BINARY(add, LP_ADD),
-        BINARY(sub, LP_SUB),
-        BINARY(mul, LP_MUL),
-        BINARY(div, LP_DIV),
-        BINARY(rem, LP_REM),
-        BINARY(max, LP_MAX),
-        BINARY(min, LP_MIN),
-        BINARY(eq, LP_EQ),
-        BINARY(ne, LP_NE),
-        BINARY(lt, LP_LT),
-        BINARY(le, LP_LE),
-        BINARY(gt, LP_GT),
-        BINARY(ge, LP_GE),
-        BINARY(and, LP_AND),
-        BINARY(or, LP_OR),
-        FUNCTION(exp),
-        FUNCTION(expm1),
-        FUNCTION(log),
-        FUNCTION(log1p),
-        FUNCTION(rsqrt),
-        FUNCTION(sin),
-        FUNCTION(cos),
-        FUNCTION(tanh),
-        FUNCTION(sigmoid),
-        UNARY(ceil, LP_CEIL),
-        UNARY(trunc, LP_TRUNC),
-        UNARY(round, LP_ROUND),
-        BINARY(xor, LP_XOR),
-        UNARY(popcount, LP_POPCOUNT),
-        UNARY(count_leading_zeros, LP_CLZ),
-        FUNCTION(exp2),
-        FUNCTION(log2),
-        FUNCTION(cbrt),
-        FUNCTION(tan),
-        FUNCTION(asin),
-        FUNCTION(acos),
-        FUNCTION(atan),
-        FUNCTION(sinh),
-        FUNCTION(cosh),
-        FUNCTION(asinh),
-        FUNCTION(acosh),
-        FUNCTION(atanh),
-        FUNCTION(erf),
-        FUNCTION(erfc),
-        FUNCTION2(pow),
-        FUNCTION2(atan2),
-        FUNCTION2(hypot),
-        FUNCTION2(copysign),
+#define FORM_FLOAT(op) \
+    [OP_##op] = { .form = FORM_FUNCTION, .f32 = build_##op##_f32, .f64 = build_##op##_f64 },
+#define FORM_FLOAT2(op) \
+    [OP_##op] = { .form = FORM_FUNCTION2, .pair_f32 = build_##op##_f32, .pair_f64 = build_##op##_f64 },
+#define FORM_QUESTION FORM_FLOAT
+#define FORM_NUMBER(op)
+#define FORM_SIGNED(op)
+#define FORM_ARITHMETIC(op)
+#define FORM_EQUALITY(op)
+#define FORM_ORDER(op)
+#define FORM_LOGIC(op)
+#define FORM_LOGIC2(op)
+#define FORM_COUNT(op)
+#define FORM_SHIFT(op)
+#define UNARY(op, family, ...) FORM_##family(op)
+#define BINARY UNARY
+#define TERNARY(...)
+#include "ops/elementwise.def"
+#define ONE(op, code) [OP_##op] = { .form = FORM_UNARY, .lp_op = code }
+#define TWO(op, code) [OP_##op] = { .form = FORM_BINARY, .lp_op = code }
+        ONE(neg, LP_NEG),
+        ONE(abs, LP_ABS),
+        ONE(not, LP_NOT),
+        ONE(popcount, LP_POPCOUNT),
+        ONE(count_leading_zeros, LP_CLZ),
+        TWO(add, LP_ADD),
+        TWO(sub, LP_SUB),
+        TWO(mul, LP_MUL),
+        TWO(div, LP_DIV),
+        TWO(rem, LP_REM),
+        TWO(max, LP_MAX),
+        TWO(min, LP_MIN),
+        TWO(eq, LP_EQ),
+        TWO(ne, LP_NE),
+        TWO(lt, LP_LT),
+        TWO(le, LP_LE),
+        TWO(gt, LP_GT),
+        TWO(ge, LP_GE),
+        TWO(and, LP_AND),
+        TWO(or, LP_OR),
+        TWO(xor, LP_XOR),
     };
     uint32_t n = op_table[op]->sig.min_operands;
     enum dtype t = lp_dtype(lp, operands[n - 1]);
     if (dtype_is_narrow(t) && op != OP_select) return scalar_lp_narrow(lp, op, t, n, operands);
     bool wide = lp_dtype(lp, operands[0]) == DT_F64, real = dtype_is_float(t);
-    switch ((enum form)forms[op].form) {
-    case FORM_UNARY: return lp_un(lp, (enum lp_op)forms[op].lp_op, operands[0]);
-    case FORM_BINARY: return lp_bin(lp, (enum lp_op)forms[op].lp_op, operands[0], operands[1]);
-    case FORM_FUNCTION: return (wide ? forms[op].f64 : forms[op].f32)(lp, operands[0]);
-    case FORM_FUNCTION2:
-        return (wide ? forms[op].pair_f64 : forms[op].pair_f32)(lp, operands[0], operands[1]);
-    default: break;
+    const struct scalar_form *f = &forms[op];
+    switch (f->form) {
+    case FORM_UNARY: return lp_un(lp, f->lp_op, operands[0]);
+    case FORM_BINARY: return lp_bin(lp, f->lp_op, operands[0], operands[1]);
+    case FORM_FUNCTION: return (wide ? f->f64 : f->f32)(lp, operands[0]);
+    case FORM_FUNCTION2: return (wide ? f->pair_f64 : f->pair_f32)(lp, operands[0], operands[1]);
+    case FORM_NONE: break;
     }
     switch (op) {
     case OP_sign: return build_sign(lp, operands[0]);
-    case OP_isnan: return NE(operands[0], operands[0]);
-    case OP_isinf: return EQ(ABS(operands[0]), lp_real(lp, t, INFINITY));
-    case OP_isfinite: return LT(ABS(operands[0]), lp_real(lp, t, INFINITY));
     case OP_mod:
         return !real ? build_floor(lp, operands[0], operands[1], true)
                      : (wide ? build_mod_f64 : build_mod_f32)(lp, operands[0], operands[1]);

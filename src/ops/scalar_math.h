@@ -8,7 +8,8 @@
  *   CTX, PASS         declares and passes what every function needs in front of its arguments (empty in C)
  *   NAME(x)           the function's name in this instantiation
  *   F32_K F64_K U32_K I64_K              constants
- *   ADD SUB MUL DIV REM NEG ABS SQRT FLOOR arithmetic (integers wrap; REM is C's fmod)
+ *   ADD SUB MUL DIV REM NEG ABS SQRT     arithmetic (integers wrap; REM is C's fmod)
+ *   FLOOR CEIL TRUNC ROUND               to whole numbers; ROUND takes halves to the even one
  *   LT GT EQ NE, AND OR XOR, SELECT      comparisons and choice; AND, OR and XOR work on bools too
  *   SHL SHR (x, n)                       shifts by a C integer; SHR shifts zeros in
  *   BITS32 FLOAT32 BITS64 FLOAT64        the same bits seen as U32 or I64, and back
@@ -292,7 +293,16 @@ static inline F N(log1p)(CTX F x)
     return SELECT(LT(ABS(x), K(TINY)), x, N(log_special)(PASS x, y, -1));
 }
 
+static inline F N(sqrt)(CTX F x) { return SQRT(x); }
 static inline F N(rsqrt)(CTX F x) { return DIV(K(1), SQRT(x)); }
+static inline F N(floor)(CTX F x) { return FLOOR(x); }
+static inline F N(ceil)(CTX F x) { return CEIL(x); }
+static inline F N(trunc)(CTX F x) { return TRUNC(x); }
+static inline F N(round)(CTX F x) { return ROUND(x); }
+
+static inline BOOL N(isnan)(CTX F x) { return NE(x, x); }
+static inline BOOL N(isinf)(CTX F x) { return EQ(ABS(x), K(INFINITY)); }
+static inline BOOL N(isfinite)(CTX F x) { return LT(ABS(x), K(INFINITY)); }
 
 /* ---- sine and cosine ---- */
 
