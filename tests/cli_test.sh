@@ -125,6 +125,9 @@ expect 2 'give the sizes' "$HOP" run square.hop --fn scale --in v=random:1 --in 
 expect 2 'no function @nothing' "$HOP" run square.hop --fn nothing
 expect 2 'no pass' "$HOP" run square.hop --without sleep
 expect 2 'exclude' "$HOP" run square.hop --jit --interpret
+expect 2 'exclude' "$HOP" run square.hop --backend executor --interpret
+expect 0 '^%s: f32\[\] = 14$' "$HOP" run square.hop --backend executor --in 'x=[1, 2, 3]'
+expect 2 "there is no back end 'abacus'; the back ends are llvm, executor" "$HOP" run square.hop --backend abacus --in 'x=[1, 2, 3]'
 expect 2 'from 1 to' "$HOP" run square.hop --threads 0
 expect 0 '%r: f32\[\] = 2' "$HOP" run square.hop --fn guard --in x=4
 expect 1 'x must be positive' "$HOP" run square.hop --fn guard --in x=-4
@@ -178,6 +181,7 @@ mkdir -p tree/branch && cp good.hop tree/branch/ && echo 'not a program' >tree/n
 expect 0 '^[0-9]+ passed, 0 failed$' "$HOP" test tree
 expect 2 'No such file' "$HOP" test nowhere
 expect 0 '^[0-9]+ passed, 0 failed$' "$HOP" test --interpret good.hop
+expect 0 'good.hop:6: executor strict without fuse: ok' "$HOP" test --verbose --backend executor good.hop
 
 # updated parameters
 cat >update.hop <<'HOP'

@@ -61,10 +61,10 @@ struct target {
 
 static const struct bound bit_for_bit = { BOUND_BITS, 0 };
 static const struct way strict_native = {
-    .name = "compiled strict", .compiled = true, .threads = 1, .passes = { .strict = true }
+    .name = "compiled strict", .backend = &llvm_backend, .threads = 1, .passes = { .strict = true }
 };
 static const struct way strict_loops = {
-    .name = "loop program", .loops = true, .threads = 1, .passes = { .strict = true }
+    .name = "executor", .backend = &executor_backend, .threads = 1, .passes = { .strict = true }
 };
 
 static const int64_t *target_dims(struct check *c, uint32_t fn)
@@ -98,7 +98,7 @@ static const char *run_checked(struct check *c, const struct target *t, uint32_t
                    c->compiled); /* compiling costs most, unless one scalar after the other does */
     struct way how = native ? strict_native : strict_loops;
     if (turn & 4) how.passes.without = EVERY_SWITCH;
-    if (how.compiled && !c->compiled) return NULL;
+    if (how.backend == &llvm_backend && !c->compiled) return NULL;
     struct outcome other;
     run_target(c, t, &how, NULL, &other);
     const char *d = outcome_difference(a, &other, out, bit_for_bit, bit_for_bit);
@@ -277,7 +277,7 @@ static bool sensitive(struct check *c, const struct target *t, const struct outc
 static const char *claim_default(struct check *c)
 {
     static const struct bound f32 = { BOUND_TENSOR, 1e-4 }, f64 = { BOUND_TENSOR, 1e-9 };
-    const struct way plain = { .name = "compiled", .compiled = true, .threads = c->p->large ? 2 : 1 };
+    const struct way plain = { .name = "compiled", .backend = &llvm_backend, .threads = c->p->large ? 2 : 1 };
     struct target t = program_target(c);
     struct outcome base, o;
     if (!c->compiled || c->p->wild) return NULL;

@@ -312,10 +312,10 @@ static const char *printed_results(struct bag *bag, const struct outcome *o)
 }
 
 static const struct way strict = { .name = "compiled strict",
-                                   .compiled = true,
+                                   .backend = &llvm_backend,
                                    .passes = { .strict = true } };
 static const struct way bare = { .name = "compiled without passes",
-                                 .compiled = true,
+                                 .backend = &llvm_backend,
                                  .passes = { .strict = true, .without = EVERY_SWITCH } };
 
 static void run_example(const struct example *e, struct bag *bag)

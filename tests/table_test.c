@@ -84,9 +84,10 @@ static void check_lower(struct walk *w, struct bag *bag, struct module *m, uint3
 {
     static const struct bound bits = { BOUND_BITS, 0 }, f32 = { BOUND_TENSOR, 1e-4 },
                               f64 = { BOUND_TENSOR, 1e-9 };
-    struct way loops = { .loops = true, .passes = { .strict = true } },
-               strict = { .compiled = true, .passes = { .strict = true } }, plain = { .compiled = true };
-    struct way bare = { .compiled = true, .passes = { .strict = true, .without = EVERY_SWITCH } };
+    struct way loops = { .backend = &executor_backend, .passes = { .strict = true } },
+               strict = { .backend = &llvm_backend, .passes = { .strict = true } },
+               plain = { .backend = &llvm_backend };
+    struct way bare = { .backend = &llvm_backend, .passes = { .strict = true, .without = EVERY_SWITCH } };
     struct outcome o;
     run_on(bag, m, fn, &loops, args, dims, &o);
     claim(w, "loop program", outcome_difference(&bag->arena, &o, reference, bits, bits));

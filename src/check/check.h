@@ -70,11 +70,10 @@ const char *tensor_difference(struct arena *a, const struct tensor *found, const
 
 struct way {
     const char *name;
-    bool compiled; /* natively */
-    bool loops;    /* lowered, and the loop program run one scalar after the other: needs no back end */
-    bool simplify; /* interpreted after the passes */
-    bool in_place; /* compiled: results take the memory of (copies of) arguments of the same types where they
-                      can */
+    const struct backend *backend; /* NULL: interpreted */
+    bool simplify;                 /* interpreted after the passes */
+    /* With a back end: results take the memory of (copies of) arguments of the same types where they can. */
+    bool in_place;
     struct pass_options passes;
     uint32_t threads;
 };

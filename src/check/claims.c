@@ -9,7 +9,7 @@
 #include <math.h>
 
 static const struct way compiled_strict = { .name = "compiled strict",
-                                            .compiled = true,
+                                            .backend = &llvm_backend,
                                             .passes = { .strict = true } };
 static const struct bound bits = { BOUND_BITS, 0 };
 

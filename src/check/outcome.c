@@ -18,17 +18,12 @@ static void add_call(void *ctx, const char *name, struct tensor *const *args, ui
     text_str(ctx, "\n");
 }
 
-static const struct backend *way_backend(const struct way *how)
-{
-    return how->loops ? &executor_backend : &llvm_backend;
-}
-
 static void run_compiled(struct module *m, uint32_t fn, const struct way *how, struct tensor *const *args,
                          const int64_t *dims, struct outcome *out)
 {
     struct compile_options options = { .passes = how->passes,
                                        .threads = how->threads,
-                                       .backend = way_backend(how) };
+                                       .backend = how->backend };
     struct exe *e = exe_compile(m, fn, &options, NULL);
     hop_cleanup_push(exe_free, e);
     exe_run(e, args, dims, out->results,
@@ -83,7 +78,7 @@ static void run_in_place(struct module *m, uint32_t fn, const struct way *how, s
 {
     struct private_args *p = private_new(m, fn, args);
     struct compile_options options = {
-        .passes = how->passes, .threads = how->threads, .backend = way_backend(how), .over = p->over
+        .passes = how->passes, .threads = how->threads, .backend = how->backend, .over = p->over
     };
     struct exe *e = exe_compile(m, fn, &options, NULL);
     hop_cleanup_push(exe_free, e);
@@ -120,9 +115,9 @@ bool run_on(struct bag *bag, struct module *m, uint32_t fn, const struct way *ho
     *out = (struct outcome){ .n = module_fn(m, fn)->n_results, .printed = { .arena = &bag->arena } };
     out->results = ARENA_ZNEW(&bag->arena, struct tensor *, out->n);
     if (HOP_TRY(caught)) {
-        (how->in_place                 ? run_in_place
-         : how->compiled || how->loops ? run_compiled
-                                       : run_interpreted)(m, fn, how, args, dims, out);
+        (how->in_place  ? run_in_place
+         : how->backend ? run_compiled
+                        : run_interpreted)(m, fn, how, args, dims, out);
         hop_catch_end(&caught);
     } else {
         out->status = hop_caught();

@@ -145,36 +145,55 @@ static const char *against_reference(struct bag *bag, struct module *m, const st
     return NULL;
 }
 
-enum { STRICT_BACKEND = 2, FIXED_BACKENDS = 6 };
-static const struct way fixed_backends[FIXED_BACKENDS] = {
+/* The last ones: one for each pass and choice that is switched off, and one without any. */
+enum { FIXED_WAYS = 7, ALL_WAYS = FIXED_WAYS + SWITCH_COUNT + 1 };
+static const struct way fixed_ways[FIXED_WAYS] = {
     { .name = "interpreter after the passes", .simplify = true, .passes.strict = true },
-    { .name = "loop program", .loops = true, .passes.strict = true },
-    { .name = "compiled strict", .compiled = true, .passes.strict = true },
-    { .name = "compiled", .compiled = true },
-    { .name = "loop program in place", .loops = true, .in_place = true, .passes.strict = true },
-    { .name = "compiled strict in place", .compiled = true, .in_place = true, .passes.strict = true },
+    { .name = "executor strict", .backend = &executor_backend, .passes.strict = true },
+    { .name = "compiled strict", .backend = &llvm_backend, .passes.strict = true },
+    { .name = "compiled", .backend = &llvm_backend },
+    { .name = "executor", .backend = &executor_backend },
+    { .name = "executor strict in place",
+      .backend = &executor_backend,
+      .in_place = true,
+      .passes.strict = true },
+    { .name = "compiled strict in place", .backend = &llvm_backend, .in_place = true, .passes.strict = true },
 };
 
-static void run_backends(struct test_run *run, struct bag *bag, struct module *m,
-                         const struct program_test *t, uint32_t fn, struct tensor *const *args)
+/* One strict way with a pass switched off: of the back end that is asked for, else of the default one. */
+static struct way switched_way(const struct test_run *run, struct arena *a, uint32_t pass)
+{
+    const char *without = pass < SWITCH_COUNT ? switch_names[pass] : "any pass";
+    struct way how = { .backend = run->backend ? run->backend : &llvm_backend, .passes.strict = true };
+    how.passes.without = run->without | (pass < SWITCH_COUNT ? 1u << pass : EVERY_SWITCH);
+    how.name = arena_printf(a, "%s strict without %s",
+                            how.backend == &llvm_backend ? "compiled" : how.backend->name, without);
+    return how;
+}
+
+static bool wants_way(const struct test_run *run, const struct way *how, const struct fn *f)
+{
+    if (run->backend && how->backend != run->backend) return false;
+    if (how->backend == &llvm_backend && !run->compiled) return false;
+    bool slow_default = how->backend == &executor_backend && !how->passes.strict;
+    if (slow_default && run->quick && !run->backend) return false;
+    return !how->in_place || fn_has_updates(f);
+}
+
+static void run_ways(struct test_run *run, struct bag *bag, struct module *m, const struct program_test *t,
+                     uint32_t fn, struct tensor *const *args)
 {
     struct outcome reference, other;
     run_on(bag, m, fn, &interpreter, args, test_dims(t), &reference);
     const char *wrong = against_block(bag, m, t, &reference);
     report(run, t, interpreter.name, wrong);
     if (reference.status && !t->fails) return;
-    for (int k = 0; k <= FIXED_BACKENDS + SWITCH_COUNT; k++) { /* the last: without any pass */
-        struct way how = fixed_backends[k < FIXED_BACKENDS ? k : STRICT_BACKEND];
-        how.passes.without = run->without;
-        if (how.compiled && !run->compiled) continue;
-        if (how.in_place && !fn_has_updates(module_fn(m, fn))) continue;
-        if (k >= FIXED_BACKENDS) {
-            int pass = k - FIXED_BACKENDS;
-            if (run->quick || run->without >> pass & 1) continue;
-            how.passes.without |= pass < SWITCH_COUNT ? 1u << pass : EVERY_SWITCH;
-            how.name = arena_printf(&bag->arena, "compiled strict without %s",
-                                    pass < SWITCH_COUNT ? switch_names[pass] : "any pass");
-        }
+    for (uint32_t k = 0; k < (run->quick ? FIXED_WAYS : ALL_WAYS); k++) {
+        uint32_t pass = k - FIXED_WAYS;
+        if (k >= FIXED_WAYS && pass < SWITCH_COUNT && run->without >> pass & 1) continue;
+        struct way how = k < FIXED_WAYS ? fixed_ways[k] : switched_way(run, &bag->arena, pass);
+        how.passes.without |= run->without;
+        if (!wants_way(run, &how, module_fn(m, fn))) continue;
         run_on(bag, m, fn, &how, args, test_dims(t), &other);
         report(run, t, how.name, against_reference(bag, m, t, &how, &other, &reference));
     }
@@ -279,7 +298,7 @@ static void run_test(struct test_run *run, struct module *m, struct module *wide
     if (HOP_TRY(caught)) {
         hop_cleanup_push(bag_free, &bag);
         uint32_t fn = test_function(&bag.arena, m, t);
-        run_backends(run, &bag, m, t, fn, test_args(&bag, m, module_fn(m, fn), t));
+        run_ways(run, &bag, m, t, fn, test_args(&bag, m, module_fn(m, fn), t));
         run_properties(run, &bag, m, wide, index);
         hop_cleanup_pop(&bag);
         bag_free(&bag);

@@ -7,6 +7,7 @@
 struct test_run {
     const char *path;
     bool verbose, quick, compiled; /* compiled: native code can be made */
+    const struct backend *backend; /* NULL: the tests are run on every one */
     bool emitted_c;                /* the tests go through emitted C and nothing else */
     uint32_t without;              /* passes switched off throughout */
     struct text *out;              /* failures, a line each */

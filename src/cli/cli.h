@@ -13,6 +13,7 @@ enum option_id {
     O_DIM,
     O_INTERPRET,
     O_JIT,
+    O_BACKEND,
     O_STRICT,
     O_WITHOUT,
     O_THREADS,
@@ -49,6 +50,7 @@ struct options {
     uint32_t without; /* passes switched off */
     uint32_t threads, jobs, capacity;
     const char *fn, *wrt, *in_axes;
+    const struct backend *backend;           /* NULL: not said */
     vec(const char *) inputs, dims, outputs; /* "x=[1, 2]", "T=4", "y=y.npy" or "all.npz" */
     vec(const char *) files;                 /* or names: what is not an option */
 };

@@ -18,6 +18,9 @@ static const struct option {
     [O_INTERPRET] = { "interpret", NULL, "run on the reference interpreter" },
     [O_JIT] = { "jit", NULL,
                 "compile; an error when that is not possible (the default compiles when it can)" },
+    [O_BACKEND] = { "backend", "NAME",
+                    "run on this back end: llvm, or executor (the loop program itself, slowly; needs no "
+                    "LLVM)" },
     [O_STRICT] = { "strict", NULL, "numbers that are equal bit for bit on every back end" },
     [O_WITHOUT] = { "without", "PASS", "switch a pass off; may be repeated" },
     [O_THREADS] = { "threads", "N", "threads of the run; otherwise all cores" },
@@ -70,6 +73,7 @@ static void take_option(struct options *o, enum option_id id, const char *argume
     o->given |= O_BIT(id);
     switch (id) {
     case O_FN: o->fn = argument[0] == '@' ? argument + 1 : argument; break;
+    case O_BACKEND: o->backend = backend_named(argument); break;
     case O_WRT: o->wrt = argument; break;
     case O_IN_AXES: o->in_axes = argument; break;
     case O_IN: vec_push(&o->bag.arena, &o->inputs, argument); break;
@@ -129,6 +133,8 @@ void options_parse(struct options *o, const struct command *c, int argc, char **
     if (option_on(o, O_HELP)) return;
     if (option_on(o, O_INTERPRET) && option_on(o, O_JIT))
         hop_throw(HOP_INVALID, "--interpret and --jit exclude each other");
+    if (option_on(o, O_INTERPRET) && o->backend)
+        hop_throw(HOP_INVALID, "--interpret and --backend exclude each other");
     if (o->files.len < c->min_files)
         hop_throw(HOP_INVALID, "hop %s needs %s; see hop %s --help", c->name, c->arguments, c->name);
     if (o->files.len > c->max_files)
@@ -160,8 +166,8 @@ void options_help(const struct command *c, FILE *out)
 /* ---- commands ---- */
 
 #define RUN_OPTIONS \
-    (O_BIT(O_IN) | O_BIT(O_DIM) | O_BIT(O_INTERPRET) | O_BIT(O_JIT) | O_BIT(O_STRICT) | O_BIT(O_WITHOUT) | \
-     O_BIT(O_THREADS) | O_BIT(O_TIME) | O_BIT(O_JSON) | O_BIT(O_OUT) | O_BIT(O_NO_CACHE))
+    (O_BIT(O_IN) | O_BIT(O_DIM) | O_BIT(O_INTERPRET) | O_BIT(O_JIT) | O_BIT(O_BACKEND) | O_BIT(O_STRICT) | \
+     O_BIT(O_WITHOUT) | O_BIT(O_THREADS) | O_BIT(O_TIME) | O_BIT(O_JSON) | O_BIT(O_OUT) | O_BIT(O_NO_CACHE))
 #define DERIVED_OPTIONS (RUN_OPTIONS | O_BIT(O_FN) | O_BIT(O_RUN) | O_BIT(O_SIMPLIFY) | O_BIT(O_LOCATIONS))
 static const struct command commands[] = {
     { "run", "FILE", "run a function",
@@ -169,13 +175,15 @@ static const struct command commands[] = {
       "back end is there, else interprets\nand says so on standard error.",
       RUN_OPTIONS | O_BIT(O_FN), 1, 1, command_run },
     { "test", "FILE|DIR…", "run the tests that programs carry, on every back end",
-      "Runs the test blocks of programs: on the interpreter, on the interpreter after the passes, compiled "
-      "with strict numbers (bit for bit equal,\n"
+      "Runs the test blocks of programs: on the interpreter, on the interpreter after the passes, on the "
+      "executor "
+      "of loop programs, compiled with strict numbers (bit for bit equal,\n"
       "with all passes and with each pass switched off), compiled with default numbers (within bounds). "
       "Directories are searched for *.hop.\n"
       "A file whose first line is '# error: LINE:COL: text' must fail to read with that message. Prints "
       "failures and 'N passed, M failed'.",
-      O_BIT(O_VERBOSE) | O_BIT(O_QUICK) | O_BIT(O_WITHOUT) | O_BIT(O_JOBS) | O_BIT(O_INTERPRET) | O_BIT(O_C),
+      O_BIT(O_VERBOSE) | O_BIT(O_QUICK) | O_BIT(O_WITHOUT) | O_BIT(O_JOBS) | O_BIT(O_INTERPRET) |
+          O_BIT(O_BACKEND) | O_BIT(O_C),
       1, UINT32_MAX, command_test },
     { "check", "FILE…", "read and verify programs",
       "Reads programs and checks every function. Prints 'FILE: ok', or the first error of a file and ends "

@@ -122,6 +122,7 @@ static void print_results(struct options *o, const struct module *m, const struc
 static bool wants_compiled(const struct options *o)
 {
     if (option_on(o, O_INTERPRET)) return false;
+    if (o->backend) return true;
     if (exe_promising() || exe_available()) return true; /* a program in the cache needs no compiler loaded */
     if (option_on(o, O_JIT)) hop_throw(HOP_UNAVAILABLE, "cannot compile: %s", hop_message());
     fprintf(stderr, "hop: interpreting: %s\n", hop_message());
@@ -140,7 +141,7 @@ static struct exe *compile_or_not(const struct options *o, struct module *m, uin
         return e;
     }
     hop_status status = hop_caught();
-    if (status != HOP_UNAVAILABLE || option_on(o, O_JIT)) hop_rethrow(status);
+    if (status != HOP_UNAVAILABLE || option_on(o, O_JIT) || o->backend) hop_rethrow(status);
     fprintf(stderr, "hop: interpreting: %s\n", hop_message());
     return NULL;
 }
@@ -159,6 +160,7 @@ static int run_function(struct options *o, struct module *m, uint32_t fn)
         struct compile_options options = { .passes = { .without = o->without,
                                                        .strict = option_on(o, O_STRICT) },
                                            .threads = o->threads,
+                                           .backend = o->backend,
                                            .no_cache = option_on(o, O_NO_CACHE) };
         double start = now_ms();
         j.exe = compile_or_not(o, m, fn, &options);

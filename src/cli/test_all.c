@@ -105,6 +105,7 @@ static void work(const struct run_all *all, uint32_t index, int out)
                                 .verbose = option_on(o, O_VERBOSE),
                                 .quick = option_on(o, O_QUICK),
                                 .compiled = all->compiled,
+                                .backend = o->backend,
                                 .emitted_c = option_on(o, O_C),
                                 .without = o->without,
                                 .out = &text };

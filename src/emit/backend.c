@@ -63,16 +63,16 @@ static int llvm_compile(const struct lp *p, const struct emit_options *o, struct
     return plug_in_get()->compile(p, o, out, error);
 }
 
-static int native_load(const void *object, size_t bytes, const struct lp *p, struct program *out,
+static int native_load(const void *object, size_t bytes, const struct lp *p, struct loaded_program *out,
                        char error[512])
 {
     static const struct launch_step whole = { LAUNCH_KERNEL, 0 };
     (void)p;
-    *out = (struct program){ .steps = &whole, .n_steps = 1, .n_kernels = 1 };
+    *out = (struct loaded_program){ .steps = &whole, .n_steps = 1, .n_kernels = 1 };
     return object_load(object, bytes, &out->code, error);
 }
 
-static void native_unload(struct program *p) { object_unload(&p->code); }
+static void native_unload(struct loaded_program *p) { object_unload(&p->code); }
 
 static int32_t native_launch(struct launch *l, uint32_t kernel)
 {

@@ -36,7 +36,7 @@ struct launch_step {
     uint32_t index; /* the kernel, or the buffer */
 };
 /* A program that can be launched. */
-struct program {
+struct loaded_program {
     const struct launch_step *steps;
     uint32_t n_steps, n_kernels;
     int64_t frame_bytes; /* memory that kernels leave scalars for each other in, taken for each run */
@@ -45,7 +45,7 @@ struct program {
 };
 /* What the kernels of one run are given. */
 struct launch {
-    const struct program *program;
+    const struct loaded_program *program;
     struct hop_rt *rt;     /* for checks, prints, callbacks, memory that grows, products, cancellation */
     void **buffers;        /* addresses in the back end's memory */
     const int64_t *counts; /* elements of each */
@@ -70,8 +70,9 @@ struct backend {
      * or another with a message. NULL: load makes all of the loop program. */
     int (*compile)(const struct lp *p, const struct emit_options *o, struct native *out, char error[512]);
     /* An object or, with RUNS_LOOPS, a loop program to what can be launched. */
-    int (*load)(const void *object, size_t bytes, const struct lp *p, struct program *out, char error[512]);
-    void (*unload)(struct program *p); /* one that is empty, too */
+    int (*load)(const void *object, size_t bytes, const struct lp *p, struct loaded_program *out,
+                char error[512]);
+    void (*unload)(struct loaded_program *p); /* one that is empty, too */
     /* One run: open, launches and waits as the plan says, close. Each gives HOP_OK or what the run ends with.
      */
     void (*open)(struct launch *l); /* NULL: nothing to do; close: the same */

@@ -151,7 +151,7 @@ static void cut_program_free(void *program)
     hop_free(c);
 }
 
-static int executor_load(const void *object, size_t bytes, const struct lp *p, struct program *out,
+static int executor_load(const void *object, size_t bytes, const struct lp *p, struct loaded_program *out,
                          char error[512])
 {
     (void)object, (void)bytes, (void)error;
@@ -161,18 +161,18 @@ static int executor_load(const void *object, size_t bytes, const struct lp *p, s
     c->cut = lp_cut(p);
     plan_launches(c);
     hop_cleanup_pop(c);
-    *out = (struct program){ .steps = c->steps.data,
-                             .n_steps = c->steps.len,
-                             .n_kernels = c->cut->kernels.len,
-                             .frame_bytes = c->cut->frame_bytes,
-                             .own = c };
+    *out = (struct loaded_program){ .steps = c->steps.data,
+                                    .n_steps = c->steps.len,
+                                    .n_kernels = c->cut->kernels.len,
+                                    .frame_bytes = c->cut->frame_bytes,
+                                    .own = c };
     return EMIT_OK;
 }
 
-static void executor_unload(struct program *p)
+static void executor_unload(struct loaded_program *p)
 {
     cut_program_free(p->own);
-    *p = (struct program){ 0 };
+    *p = (struct loaded_program){ 0 };
 }
 
 /* ---- runs ---- */

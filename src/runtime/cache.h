@@ -27,7 +27,7 @@ struct code {
     size_t block_bytes;
     const unsigned char *key, *image, *object;
     size_t key_bytes, image_bytes, object_bytes;
-    struct program program;
+    struct loaded_program program;
     void *memory; /* what `block` lies in */
     uint64_t hash[2];
     /* in the process's table */

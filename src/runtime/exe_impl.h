@@ -26,8 +26,8 @@ struct exe {
     struct module *m; /* holds the header's types and names, nothing else; never changes after compilation */
     const struct fn *header; /* parameters, results, symbols and requirements; no nodes */
     const struct backend *backend;
-    struct program program; /* what it launches; in `code` where there is one */
-    struct code *code;      /* shared with equal programs; NULL: the back end has none that is kept */
+    struct loaded_program program; /* what it launches; in `code` where there is one */
+    struct code *code;             /* shared with equal programs; NULL: the back end has none that is kept */
     /* The whole program, to be called straight; NULL: the launch plan is gone through. */
     int32_t (*entry)(void *rt, void **buffers, int64_t *symbols);
     const struct lp *kept; /* loop program, with keep_lp or where the back end runs it */
