@@ -664,6 +664,13 @@ static const struct attr_spec fori_attrs[] = {
                     NULL }, /* made by gradients: what is stacked is read only in rows that ran */
 };
 
+static const struct loop_row fori_parts = {
+    .kind = LOOP_COUNTED,
+    .group = { .carry = 1 + GROUP_OF_CARRY, .from = 1 + GROUP_OF_FROM, .to = 1 + GROUP_OF_TO },
+    .region = { .body = 1 },
+    .attr = { .schedule = 1 + FORI_SCHEDULE, .tape = 1 + FORI_TAPE },
+};
+
 const struct op_row row_fori_loop = {
     .name = "fori_loop",
     .meaning = "a body repeated on carries for each index from one number up to another; further results are "
@@ -685,4 +692,5 @@ const struct op_row row_fori_loop = {
     .rewrite = fori_rewrite,
     HOP_SAMPLES(fori_samples),
     .lower = &fori_lower,
+    .loop = &fori_parts,
 };

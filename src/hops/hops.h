@@ -5,6 +5,7 @@
 
 #include "hops/lower_hops.h"
 #include "interp/interp.h"
+#include "ir/loop.h"
 #include "ops/build.h"
 #include "transform/transform.h"
 

@@ -294,6 +294,13 @@ static const struct attr_spec map_attrs[] = {
     [MAP_SEQUENTIAL] = { "sequential", ATTR_FLAG, false, NULL },
 };
 
+static const struct loop_row map_parts = {
+    .kind = LOOP_MAP,
+    .group = { .over = 1 },
+    .region = { .body = 1 },
+    .attr = { .length = 1 + MAP_LENGTH, .sequential = 1 + MAP_SEQUENTIAL },
+};
+
 const struct op_row row_map = {
     .name = "map",
     .meaning = "a body applied to each slice along the leading dim of arrays, its results stacked",
@@ -314,4 +321,5 @@ const struct op_row row_map = {
     .rewrite = map_rewrite,
     HOP_SAMPLES(map_samples),
     .lower = &map_lower,
+    .loop = &map_parts,
 };

@@ -432,6 +432,13 @@ static const struct attr_spec scan_attrs[] = {
     SCHEDULE_ATTRS(SCAN_SCHEDULE),
 };
 
+static const struct loop_row scan_parts = {
+    .kind = LOOP_SCAN,
+    .group = { .carry = 1 + GROUP_OF_CARRY, .over = 1 + GROUP_OF_OVER },
+    .region = { .body = 1 },
+    .attr = { .length = 1 + SCAN_LENGTH, .reverse = 1 + SCAN_REVERSE, .schedule = 1 + SCAN_SCHEDULE },
+};
+
 const struct op_row row_scan = {
     .name = "scan",
     .meaning =
@@ -452,4 +459,5 @@ const struct op_row row_scan = {
     .batch = scan_batch,
     HOP_SAMPLES(scan_samples),
     .lower = &scan_lower,
+    .loop = &scan_parts,
 };

@@ -874,6 +874,16 @@ static const struct attr_spec while_attrs[] = {
                                                           says, and rows are read only where they ran */
 };
 
+static const struct loop_row while_parts = {
+    .kind = LOOP_WHILE,
+    .group = { .carry = 1 },
+    .region = { .body = 1 + REGION_BODY, .cond = 1 + REGION_COND },
+    .attr = { .max_trips = 1 + WHILE_MAX_TRIPS,
+              .count = 1 + WHILE_COUNT,
+              .tape = 1 + WHILE_TAPE,
+              .schedule = 1 + WHILE_SCHEDULE },
+};
+
 const struct op_row row_while_loop = {
     .name = "while_loop",
     .meaning = "a body repeated on carries while a predicate of them holds; further results are stacked, one "
@@ -897,4 +907,5 @@ const struct op_row row_while_loop = {
     .rewrite = while_rewrite,
     HOP_SAMPLES(while_samples),
     .lower = &while_lower,
+    .loop = &while_parts,
 };

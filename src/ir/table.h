@@ -268,7 +268,7 @@ enum logic { LOGIC_NONE, LOGIC_NOT, LOGIC_AND, LOGIC_OR };
 struct range;    /* transform/ranges.h */
 struct range_in; /* transform/ranges.h */
 struct fold;     /* transform/fold.h */
-
+struct loop_row; /* ir/loop.h */
 struct op_row {
     const char *name, *meaning;
     struct signature sig;
@@ -283,6 +283,7 @@ struct op_row {
     void (*jvp)(struct jvp *j);
     void (*batch)(struct batch *b);
     const struct op_lower *lower;     /* loop/lower.h */
+    const struct loop_row *loop;      /* a loop: where its parts are in the node (ir/loop.h) */
     void (*expand)(struct expand *e); /* a composite row: it has infer and this, every other rule is that of
                                          its expansion */
     /* higher-order rows: rewrites beyond the generic ones, given a node; see transform/simplify.h. NULL: none

@@ -1,41 +1,6 @@
-/* Loops as the passes see them: a decoded view of scan, map, while_loop and fori_loop, and a plan (which
- * carries, slices, operands and stacks stay, what comes in from outside, what is stacked besides) from which
- * the changed loop is built. */
+/* Loops as the passes change them: a plan (which carries, slices, operands and stacks stay, what comes in
+ * from outside, what is stacked besides) from which the changed loop is built. */
 #include "transform/pass.h"
-
-bool loop_decode(struct module *m, const struct fn *f, const struct node *n, struct loop *l)
-{
-    if (!wants_loop(n)) return false;
-    const struct op_row *row = node_row(n);
-    memset(l, 0, sizeof *l);
-    l->n = n;
-    l->scan = n->op == OP_scan || n->op == OP_map;
-    l->counted = n->op == OP_fori_loop;
-    l->length_attr = n->op == OP_map ? MAP_LENGTH : SCAN_LENGTH;
-    l->cond_region = HOP_NONE;
-    l->length = HOP_NONE;
-    for (uint32_t g = 0; g < row->sig.n_groups; g++) {
-        if (row->sig.groups[g].kind == GROUP_CARRY) l->n_carry = node_group_size(f, n, g);
-        if (row->sig.groups[g].kind == GROUP_OVER || row->sig.groups[g].kind == GROUP_START)
-            l->n_over = node_group_size(f, n, g);
-    }
-    for (uint32_t r = 0; r < n->n_regions; r++) {
-        if (!strcmp(sig_region(row, r)->results[0], "test")) l->cond_region = r;
-        else l->body_region = r;
-    }
-    l->body = module_fn(m, node_region(f, n, l->body_region)->fn);
-    l->cond = l->cond_region == HOP_NONE ? NULL : module_fn(m, node_region(f, n, l->cond_region)->fn);
-    l->n_stack = l->body->n_results - l->n_carry;
-    l->n_extra = n->n_results - l->n_carry - l->n_stack;
-    if (l->scan) {
-        const struct attr *length = node_attr(f, n, l->length_attr);
-        l->reverse = n->op == OP_scan && node_attr(f, n, SCAN_REVERSE)->kind != ATTR_ABSENT;
-        l->length = length->kind != ATTR_ABSENT
-                        ? (dim)length->i
-                        : type_get(m, value_type(f, node_operands(f, n)[l->n_carry])).dims[0];
-    }
-    return true;
-}
 
 struct loop_plan plan_new(struct arena *a, const struct loop *l)
 {
@@ -128,16 +93,6 @@ uint32_t region_build(struct module *m, const struct region_plan *p, val *own, u
     return builder_finish(&b, results, p->n_wanted);
 }
 
-/* The attributes of the loop after its groups changed. */
-static const struct attr *plan_attrs(struct copier *c, const struct loop *l, const struct loop_plan *p,
-                                     const struct attr *attrs, uint32_t n_over, uint32_t n_stack)
-{
-    struct attr *out = arena_copy(&c->b->arena, attrs, node_row(l->n)->sig.n_attrs * sizeof *attrs);
-    if (l->scan && !n_over) out[l->length_attr] = A_DIM(copier_dim(c, l->length));
-    if (!l->scan && !n_stack && l->n_extra) out[WHILE_COUNT] = A_FLAG(p->count_used);
-    return out;
-}
-
 static val plan_final(const struct loop_plan *p, uint32_t carry, const val *kept)
 {
     while (p->body[carry].fate == PARAM_ALIAS) carry = p->body[carry].of;
@@ -146,69 +101,108 @@ static val plan_final(const struct loop_plan *p, uint32_t carry, const val *kept
                                                : VAL_NONE;
 }
 
-void plan_build(struct copier *c, const struct loop *l, struct loop_plan *p)
+/* The values of the body that become its results: next carries that stay, then rows of stacks. */
+static uint32_t plan_wanted(const struct loop *l, const struct loop_plan *p, val *wanted)
 {
-    struct arena *a = &c->b->arena;
-    struct node_in in = copier_node_in(c, l->n);
-    const struct fn *body = l->body;
-    uint32_t n_carry = 0, n_over = 0, n_wanted = 0;
-    val *operands = ARENA_NEW(a, val, l->n_carry + l->n_over + p->over.len + 1);
-    val *wanted = ARENA_NEW(a, val, body->n_results + p->stacks.len);
+    uint32_t n = 0;
     for (uint32_t i = 0; i < l->n_carry; i++)
-        if (p->body[i].fate == PARAM_KEEP) {
-            operands[n_carry++] = in.operands[i];
-            wanted[n_wanted++] = body->results[i];
-        }
-    for (uint32_t i = l->n_carry; i < l->n_carry + l->n_over; i++)
-        if (p->body[i].fate == PARAM_KEEP) operands[n_carry + n_over++] = in.operands[i];
-    for (uint32_t i = 0; i < p->over.len; i++) operands[n_carry + n_over++] = p->over.data[i].outer;
-    if (l->counted) operands[n_carry + n_over] = in.operands[l->n_carry + 1];
+        if (p->body[i].fate == PARAM_KEEP) wanted[n++] = l->body->results[i];
     for (uint32_t k = 0; k < l->n_stack; k++)
-        if (p->keep_stack[k]) wanted[n_wanted++] = body->results[l->n_carry + k];
-    for (uint32_t k = 0; k < p->stacks.len; k++) wanted[n_wanted++] = p->stacks.data[k];
+        if (p->keep_stack[k]) wanted[n++] = l->body->results[l->n_carry + k];
+    for (uint32_t k = 0; k < p->stacks.len; k++) wanted[n++] = p->stacks.data[k];
+    return n;
+}
 
-    struct region_in *regions = ARENA_NEW(a, struct region_in, l->n->n_regions);
-    for (uint32_t r = 0; r < l->n->n_regions; r++) {
-        bool is_body = r == l->body_region;
-        struct region_plan rp = { .g = is_body ? body : l->cond,
-                                  .n_carry = l->n_carry,
-                                  .n_over = is_body ? l->n_over : 0,
-                                  .own = in.regions[r].operands };
-        if (is_body) {
-            rp.params = p->body;
-            rp.with = p->body_with.data, rp.n_with = p->body_with.len;
-            rp.over = p->over.data, rp.n_new_over = p->over.len;
-            rp.aliases = p->aliases.data, rp.n_aliases = p->aliases.len;
-            rp.wanted = wanted, rp.n_wanted = n_wanted;
-        } else {
-            memcpy(p->cond, p->body, l->n_carry * sizeof *p->cond);
-            rp.params = p->cond;
-            rp.with = p->cond_with.data, rp.n_with = p->cond_with.len;
-            rp.wanted = l->cond->results, rp.n_wanted = l->cond->n_results;
-        }
-        val *own = ARENA_NEW(a, val, rp.g->n_params + rp.n_with);
-        uint32_t n_own = 0, made = region_build(c->b->m, &rp, own, &n_own);
-        regions[r] = (struct region_in){ made, own, n_own, in.regions[r].dims };
-    }
-    uint32_t groups[3] = { n_carry, n_over, 1 }; /* a map has no carries, a fori_loop has two bounds */
-    in.operands = operands;
-    in.n_operands = n_carry + n_over + l->counted;
-    in.groups = l->n->op == OP_map ? groups + 1 : groups;
-    in.regions = regions;
-    in.attrs = plan_attrs(c, l, p, in.attrs, n_over, n_wanted - n_carry);
-    val next = builder_node(c->b, &in), end = c->b->values.len;
+/* A region with room for its own operands, which the plan may add to. */
+static struct region_in plan_region(struct builder *b, const struct region_plan *p, const dim *dims)
+{
+    val *own = ARENA_NEW(&b->arena, val, p->g->n_params + p->n_with);
+    uint32_t n_own = 0, fn = region_build(b->m, p, own, &n_own);
+    return (struct region_in){ fn, own, n_own, dims };
+}
 
+static struct region_in plan_body(struct builder *b, const struct loop *l, const struct loop_plan *p)
+{
+    val *wanted = ARENA_NEW(&b->arena, val, l->body->n_results + p->stacks.len);
+    uint32_t n_wanted = plan_wanted(l, p, wanted);
+    struct region_plan body = { .g = l->body,
+                                .n_carry = l->n_carry,
+                                .n_over = l->n_over,
+                                .params = p->body,
+                                .with = p->body_with.data,
+                                .n_with = p->body_with.len,
+                                .over = p->over.data,
+                                .n_new_over = p->over.len,
+                                .aliases = p->aliases.data,
+                                .n_aliases = p->aliases.len,
+                                .wanted = wanted,
+                                .n_wanted = n_wanted,
+                                .own = l->with };
+    return plan_region(b, &body, l->dims);
+}
+
+static struct region_in plan_cond(struct builder *b, const struct loop *l, const struct loop_plan *p)
+{
+    memcpy(p->cond, p->body, l->n_carry * sizeof *p->cond);
+    struct region_plan cond = { .g = l->cond,
+                                .n_carry = l->n_carry,
+                                .params = p->cond,
+                                .with = p->cond_with.data,
+                                .n_with = p->cond_with.len,
+                                .wanted = l->cond->results,
+                                .n_wanted = l->cond->n_results,
+                                .own = l->cond_with };
+    return plan_region(b, &cond, l->cond_dims);
+}
+
+/* The carries and slices of `l` that stay, and those that come. */
+static void plan_operands(struct builder *b, const struct loop *l, const struct loop_plan *p,
+                          struct loop *made)
+{
+    val *carry = ARENA_NEW(&b->arena, val, l->n_carry);
+    val *over = ARENA_NEW(&b->arena, val, l->n_over + p->over.len);
+    made->carry = carry;
+    made->n_carry = 0;
+    for (uint32_t i = 0; i < l->n_carry; i++)
+        if (p->body[i].fate == PARAM_KEEP) carry[made->n_carry++] = l->carry[i];
+    if (!loop_has_length(l)) return;
+    made->over = over;
+    made->n_over = 0;
+    for (uint32_t i = 0; i < l->n_over; i++)
+        if (p->body[l->n_carry + i].fate == PARAM_KEEP) over[made->n_over++] = l->over[i];
+    for (uint32_t i = 0; i < p->over.len; i++) over[made->n_over++] = p->over.data[i].outer;
+}
+
+/* Where the results of `l` are among those of the loop made of it. */
+static void plan_results(struct builder *b, const struct loop *l, struct loop_plan *p,
+                         struct loop_results made)
+{
+    struct arena *a = &b->arena;
     val *kept = ARENA_NEW(a, val, l->n_carry);
     p->results = ARENA_NEW(a, val, l->n->n_results);
     p->stacked = ARENA_NEW(a, val, p->stacks.len);
-    for (uint32_t i = 0; i < l->n_carry; i++) kept[i] = p->body[i].fate == PARAM_KEEP ? next++ : VAL_NONE;
+    for (uint32_t i = 0; i < l->n_carry; i++)
+        kept[i] = p->body[i].fate == PARAM_KEEP ? made.last++ : VAL_NONE;
     for (uint32_t i = 0; i < l->n_carry; i++) p->results[i] = plan_final(p, i, kept);
-    uint32_t n_stacks = n_wanted - n_carry, n_extra = n_carry + n_stacks ? end - (next + n_stacks) : 0;
-    for (uint32_t i = 0; i < l->n_extra; i++) p->results[l->n_carry + i] = i < n_extra ? next + i : VAL_NONE;
-    next += n_extra;
+    if (l->counts) p->results[loop_trips_result(l)] = made.trips;
     for (uint32_t k = 0; k < l->n_stack; k++)
-        p->results[loop_stack_result(l, k)] = p->keep_stack[k] ? next++ : VAL_NONE;
-    for (uint32_t k = 0; k < p->stacks.len; k++) p->stacked[k] = next++;
+        p->results[loop_stack_result(l, k)] = p->keep_stack[k] ? made.stacks++ : VAL_NONE;
+    for (uint32_t k = 0; k < p->stacks.len; k++) p->stacked[k] = made.stacks++;
+}
+
+void plan_build(struct copier *c, const struct loop *l, struct loop_plan *p)
+{
+    struct loop old, made;
+    loop_of_copy(c, l->n, &old);
+    /* The step may have been made anew before the plan: it is the body that counts, not the node's. */
+    old.body = l->body;
+    made = old;
+    plan_operands(c->b, &old, p, &made);
+    if (l->cond) loop_set_cond(&made, c->b->m, plan_cond(c->b, &old, p));
+    loop_set_body(&made, c->b->m, plan_body(c->b, &old, p));
+    bool stacks = made.body->n_results > made.n_carry;
+    if (l->counts && !stacks) made.count = p->count_used;
+    plan_results(c->b, l, p, loop_build(c->b, &made));
 }
 
 /* ---- values over time ---- */
@@ -239,7 +233,7 @@ static bool is_shifted(const struct copier *c, const struct loop *l, const struc
 
 bool time_is_available(const struct copier *c, const struct loop *l, const struct loop_plan *p, val v)
 {
-    if (v >= l->n_carry && v < loop_first_with(l)) return true;
+    if (loop_is_over(l, v)) return true;
     return stack_of(l, p, v) != HOP_NONE || new_stack_of(p, v) != HOP_NONE || is_shifted(c, l, p, v);
 }
 
@@ -265,12 +259,12 @@ static val shifted_array(struct copier *c, const struct loop *l, val init, val s
 
 val time_array(struct copier *c, const struct loop *l, const struct loop_plan *p, val v)
 {
-    if (v >= l->n_carry && v < loop_first_with(l)) return c->values[node_operands(c->f, l->n)[v]];
+    if (loop_is_over(l, v)) return c->values[loop_operand(l, v)];
     uint32_t k = stack_of(l, p, v), fresh = new_stack_of(p, v);
     if (k != HOP_NONE) return p->results[loop_stack_result(l, k)];
     if (fresh != HOP_NONE) return p->stacked[fresh];
     k = stack_of(l, p, l->body->results[v]);
-    return shifted_array(c, l, c->values[node_operands(c->f, l->n)[v]], p->results[loop_stack_result(l, k)]);
+    return shifted_array(c, l, c->values[l->carry[v]], p->results[loop_stack_result(l, k)]);
 }
 
 bool time_fits(struct copier *c, const struct loop *l, int64_t elements)
@@ -284,7 +278,8 @@ bool time_fits(struct copier *c, const struct loop *l, int64_t elements)
 
 bool may_not_end(const struct module *m, const struct fn *f, const struct node *n)
 {
-    if (n->op == OP_while_loop || n->op == OP_fori_loop) return true; /* or runs for years */
+    enum loop_kind kind = node_loop_kind(n);
+    if (kind == LOOP_WHILE || kind == LOOP_COUNTED) return true; /* or runs for years */
     for (uint32_t r = 0; r < n->n_regions; r++) {
         const struct fn *g = module_fn(m, node_region(f, n, r)->fn);
         for (uint32_t i = 0; i < g->n_nodes; i++)

@@ -334,20 +334,22 @@ static val build_outside(struct builder *b, const struct packing *p, const val *
 }
 
 /* What the loop's node gave, taken out of what the new one gives. */
-static void take_results(struct packing *p, struct builder *b, val next, struct slots carries,
+static void take_results(struct packing *p, struct builder *b, struct loop_results made, struct slots carries,
                          const bool *used, val *results)
 {
     const struct loop *l = p->l;
     val *stack = ARENA_NEW(p->a, val, p->packs.len);
     for (uint32_t i = 0; i < p->packs.len; i++) stack[i] = VAL_NONE;
-    for (uint32_t k = 0; k < carries.n; k++, next++) {
+    for (uint32_t k = 0; k < carries.n; k++) {
         struct slot s = carries.data[k];
         const struct pack *pack = s.pack == HOP_NONE ? NULL : &p->packs.data[s.pack];
-        if (!pack) results[s.param] = next;
+        val last = made.last + k;
+        if (!pack) results[s.param] = last;
         for (uint32_t i = 0; pack && i < pack->n; i++)
-            results[pack->lanes[i]] = used[pack->lanes[i]] ? one_lane(b, next, i) : VAL_NONE;
+            results[pack->lanes[i]] = used[pack->lanes[i]] ? one_lane(b, last, i) : VAL_NONE;
     }
-    for (uint32_t k = 0; k < l->n_extra; k++) results[l->n_carry + k] = next++;
+    if (l->counts) results[loop_trips_result(l)] = made.trips;
+    val next = made.stacks;
     for (uint32_t k = 0; k < l->n_stack; k++) {
         struct home at = p->home[p->g->results[l->n_carry + k]];
         val *out = &results[loop_stack_result(l, k)];
@@ -370,37 +372,31 @@ bool build_loop(struct packing *p, struct copier *c, const bool *used, val *resu
 {
     const struct loop *l = p->l;
     struct builder *b = c->b;
-    struct node_in in = copier_node_in(c, l->n);
+    struct loop old, made;
+    loop_of_copy(c, l->n, &old);
+    made = old;
     struct slots carries = slots_of(p, 0, l->n_carry), overs = slots_of(p, l->n_carry, loop_first_with(l));
-    val *operands = ARENA_NEW(&b->arena, val, l->n->n_operands),
-        *init = ARENA_NEW(&b->arena, val, l->n_carry + 1);
-    uint32_t n = 0;
+    val *carry = ARENA_NEW(&b->arena, val, carries.n);
+    val *over = ARENA_NEW(&b->arena, val, overs.n);
+    val *init = ARENA_NEW(&b->arena, val, l->n_carry + 1);
     for (uint32_t k = 0; k < carries.n; k++) {
         struct slot s = carries.data[k];
         const struct pack *pack = s.pack == HOP_NONE ? NULL : &p->packs.data[s.pack];
-        for (uint32_t i = 0; pack && i < pack->n; i++) init[i] = in.operands[pack->lanes[i]];
-        operands[n++] = pack ? build_outside(b, p, init, pack->n) : in.operands[s.param];
+        for (uint32_t i = 0; pack && i < pack->n; i++) init[i] = old.carry[pack->lanes[i]];
+        carry[k] = pack ? build_outside(b, p, init, pack->n) : old.carry[s.param];
     }
     for (uint32_t k = 0; k < overs.n; k++) {
         struct slot s = overs.data[k];
         const struct pack *pack = s.pack == HOP_NONE ? NULL : &p->packs.data[s.pack];
-        operands[n++] = pack ? all_columns(b, pack, copier_dim(c, l->length)) : in.operands[s.param];
+        over[k] = pack ? all_columns(b, pack, old.length) : loop_operand(&old, s.param);
     }
-    if (l->counted) operands[n++] = in.operands[l->n_carry + 1];
-    struct region_in *regions = ARENA_NEW(&b->arena, struct region_in, l->n->n_regions);
-    for (uint32_t r = 0; r < l->n->n_regions; r++) {
-        regions[r] = in.regions[r];
-        if (r == l->body_region) continue;
-        regions[r].fn = build_cond(p, carries);
-    }
+    if (l->cond) made.cond = module_fn(p->m, build_cond(p, carries));
     for (uint32_t k = 0; k < p->packs.len; k++) p->packs.data[k].made = VAL_NONE;
-    regions[l->body_region].fn = build_body(p, carries, overs);
-    uint32_t groups[3] = { carries.n, overs.n, 1 };
-    in.operands = operands;
-    in.n_operands = n;
-    in.groups = groups;
-    in.regions = regions;
-    val next = builder_node(b, &in);
-    take_results(p, b, next, carries, used, results);
+    made.body = module_fn(p->m, build_body(p, carries, overs));
+    made.carry = carry;
+    made.n_carry = carries.n;
+    if (loop_has_length(l)) made.over = over;
+    made.n_over = overs.n;
+    take_results(p, b, loop_build(b, &made), carries, used, results);
     return true;
 }

@@ -4,6 +4,7 @@
  * cheap nodes: a minimum cut decides, which knows what a loop would have to store and what is there anyway. A
  * value whose size only the function's nodes know can be no residual: the nodes that give it are run again in
  * backward, without their effects. */
+#include "ir/loop.h"
 #include "loop/lower.h"
 #include "ops/build.h"
 #include "transform/mincut.h"
@@ -51,7 +52,7 @@ struct node_plan {
     bool *results;  /* kept, per result */
     bool *operands; /* kept, per operand */
     uint32_t *fns;  /* per region: the body that remains */
-    bool count;     /* while_loop: the trip count stays although nothing is stacked */
+    bool count;     /* a loop that counts: the number of trips stays although nothing is stacked */
 };
 struct liveness {
     struct module *m;
@@ -187,10 +188,11 @@ static void copy_planned(struct copier *c, const struct node *n, const struct no
         regions[r].n_operands = kept;
     }
     in.regions = regions;
-    if (n->op == OP_while_loop) { /* its trip count is a result when asked for or when anything is stacked:
-                                     now it must be said */
+    const struct loop_row *loop = node_row(n)->loop;
+    if (loop && loop->attr.count) { /* the trips are a result when asked for or when anything is stacked: now
+                                       it must be said */
         struct attr *attrs = arena_copy(arena, in.attrs, node_row(n)->sig.n_attrs * sizeof *attrs);
-        attrs[WHILE_COUNT] = A_FLAG(plan->count);
+        attrs[loop->attr.count - 1] = A_FLAG(plan->count);
         in.attrs = attrs;
     }
     val next = builder_node(c->b, &in), *results = ARENA_NEW(arena, val, n->n_results);

@@ -1,10 +1,10 @@
 /* What the simplifying passes share: the context of one simplification, rewriting a function node by node,
- * liveness, value numbers, and a decoded view of loops with a plan by which one is rebuilt. A pass takes a
+ * liveness, value numbers, and a plan by which a loop (ir/loop.h) is rebuilt. A pass takes a
  * function's id and gives back another or the same; it never changes a finished function. */
 #ifndef HOP_PASS_H
 #define HOP_PASS_H
 
-#include "ir/table.h"
+#include "ir/loop.h"
 #include "ops/build.h"
 #include "transform/simplify.h"
 
@@ -44,7 +44,6 @@ typedef bool (*node_rule)(struct simplifier *s, struct copier *c, const struct n
 uint32_t rewrite_nodes(struct simplifier *s, uint32_t fn, bool (*wants)(const struct node *n), node_rule rule,
                        void *ctx);
 bool wants_higher(const struct node *n);
-bool wants_loop(const struct node *n);
 
 void copy_requires(struct copier *c);
 /* A copier from the function of region r of n into c's builder: the region's symbols are mapped, parameters
@@ -96,27 +95,6 @@ void number_values(struct arena *a, const struct module *m, const struct fn *f, 
                    uint32_t *class);
 
 /* ---- loops ---- */
-
-/* A scan, map, while_loop or fori_loop. Body parameters: carries, slices of `over` (or the index), `with`;
- * body results: next carries, stacked values. Node results: final carries, extra ones (the trip count),
- * stacks. */
-struct loop {
-    const struct node *n;
-    bool scan, reverse; /* scan: over arrays, a map too */
-    bool counted; /* a fori_loop: its one `over` parameter is the index, its bounds are two operands behind
-                     the carries */
-    uint32_t length_attr; /* of a scan */
-    uint32_t n_carry, n_over, n_stack, n_extra;
-    uint32_t body_region, cond_region; /* cond_region HOP_NONE but for while_loop */
-    const struct fn *body, *cond;      /* cond NULL but for while_loop */
-    dim length;                        /* scan: trips, in terms of f; else HOP_NONE */
-};
-bool loop_decode(struct module *m, const struct fn *f, const struct node *n, struct loop *l);
-static inline uint32_t loop_first_with(const struct loop *l) { return l->n_carry + l->n_over; }
-static inline uint32_t loop_stack_result(const struct loop *l, uint32_t k)
-{
-    return l->n_carry + l->n_extra + k;
-} /* among the node's results */
 
 enum param_fate {
     PARAM_KEEP,
@@ -183,7 +161,7 @@ enum { TIME_LIMIT = 1 << 28 }; /* elements that a pass may stack at most where s
 bool time_fits(struct copier *c, const struct loop *l, int64_t elements); /* per step */
 
 bool may_not_end(const struct module *m, const struct fn *f,
-                 const struct node *n); /* is or contains a while_loop or a loop of unknown length */
+                 const struct node *n); /* is or contains a loop of unknown length */
 /* Invariant values of a loop body (or of its cond): depend on `with` parameters and nothing else, through
  * pure nodes. */
 bool *invariant_values(struct arena *a, const struct module *m, const struct fn *body, uint32_t first_with);

@@ -208,7 +208,7 @@ static bool accumulate_rule(struct simplifier *s, struct copier *c, const struct
     struct accumulation w = { .c = c };
     struct arena *a = &c->b->arena;
     const bool *used = ctx;
-    if (!loop_decode(s->m, c->f, n, &w.l) || !w.l.scan) return false;
+    if (!loop_of_node(s->m, c->f, n, &w.l) || !loop_has_length(&w.l)) return false;
     const struct fn *g = w.l.body;
     w.plan = plan_new(a, &w.l);
     w.invariant = invariant_values(a, s->m, g, loop_first_with(&w.l));
@@ -248,12 +248,12 @@ uint32_t pass_accumulate(struct simplifier *s, uint32_t fn)
     const struct fn *f = module_fn(s->m, fn);
     if (s->o->strict) return fn;
     bool any = false;
-    for (uint32_t i = 0; i < f->n_nodes; i++) any |= wants_loop(fn_node(f, i));
+    for (uint32_t i = 0; i < f->n_nodes; i++) any |= node_is_loop(fn_node(f, i));
     if (!any) return fn;
     struct arena scratch = { 0 };
     hop_cleanup_push(arena_free, &scratch);
     const bool *used = live_values(&scratch, s->m, f, NULL, NULL, NULL).value;
-    uint32_t out = rewrite_nodes(s, fn, wants_loop, accumulate_rule, (void *)used);
+    uint32_t out = rewrite_nodes(s, fn, node_is_loop, accumulate_rule, (void *)used);
     hop_cleanup_pop(&scratch);
     arena_free(&scratch);
     return out;

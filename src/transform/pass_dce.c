@@ -44,24 +44,30 @@ static void live_carries(struct arena *a, const struct module *m, const struct l
         close_carries(a, m, l, wanted, &live);
     }
     for (uint32_t i = 0; i < body->n_params; i++) {
-        bool keep = i < l->n_carry
-                        ? wanted[i]
-                        : live.value[i] || (l->counted && i == l->n_carry); /* an index is there anyway */
+        bool index = l->kind == LOOP_COUNTED && loop_is_over(l, i); /* is there anyway */
+        bool keep = i < l->n_carry ? wanted[i] : live.value[i] || index;
         if (!keep) p->body[i].fate = PARAM_DROP;
     }
     for (uint32_t i = l->n_carry; l->cond && i < l->cond->n_params; i++)
         if (!cond.value[i]) p->cond[i].fate = PARAM_DROP;
-    p->count_used = l->n_extra && d->used[l->n->results + l->n_carry];
+    p->count_used = l->counts && d->used[l->n->results + loop_trips_result(l)];
 }
 
-/* Operands of [from, to) that an earlier kept one equals. `operands` are outer values in the order of the
- * parameters. */
-static void merge_operands(struct param_plan *plan, const val *operands, uint32_t from, uint32_t to)
+/* Parameters of [from, from + n) whose operand an earlier kept one has too. `operands` are values of the
+ * builder, one for each. */
+static void merge_operands(struct param_plan *plan, const val *operands, uint32_t from, uint32_t n)
 {
-    for (uint32_t i = from; i < to; i++)
+    for (uint32_t i = from; i < from + n; i++)
         for (uint32_t k = from; k < i && plan[i].fate == PARAM_KEEP; k++)
             if (plan[k].fate == PARAM_KEEP && operands[k - from] == operands[i - from])
                 plan[i] = (struct param_plan){ .fate = PARAM_ALIAS, .of = k };
+}
+
+static const val *mapped_values(const struct copier *c, const val *values, uint32_t n)
+{
+    val *mapped = ARENA_NEW(&c->b->arena, val, n);
+    for (uint32_t i = 0; i < n; i++) mapped[i] = c->values[values[i]];
+    return mapped;
 }
 
 static bool plan_changes(const struct loop *l, const struct loop_plan *p)
@@ -72,7 +78,7 @@ static bool plan_changes(const struct loop *l, const struct loop_plan *p)
         if (p->cond[i].fate != PARAM_KEEP) return true;
     for (uint32_t k = 0; k < l->n_stack; k++)
         if (!p->keep_stack[k]) return true;
-    return l->n_extra && !l->n_stack && !p->count_used;
+    return l->counts && !l->n_stack && !p->count_used;
 }
 
 static bool trim_loop(struct copier *c, const struct loop *l, const struct dce *d, val *results)
@@ -80,15 +86,11 @@ static bool trim_loop(struct copier *c, const struct loop *l, const struct dce *
     struct arena *a = &c->b->arena;
     struct loop_plan p = plan_new(a, l);
     live_carries(a, c->b->m, l, d, &p);
-    const val *operands = node_operands(c->f, l->n);
-    val *mapped = ARENA_NEW(a, val, l->n->n_operands);
-    for (uint32_t i = 0; i < l->n->n_operands; i++) mapped[i] = c->values[operands[i]];
-    const struct region *body = node_region(c->f, l->n, l->body_region);
-    merge_operands(p.body, mapped + l->n_carry, l->n_carry, l->n_carry + l->n_over);
-    merge_operands(p.body, mapped + body->operands, loop_first_with(l), l->body->n_params);
+    if (loop_has_length(l))
+        merge_operands(p.body, mapped_values(c, l->over, l->n_over), l->n_carry, l->n_over);
+    merge_operands(p.body, mapped_values(c, l->with, l->n_with), loop_first_with(l), l->n_with);
     if (l->cond)
-        merge_operands(p.cond, mapped + node_region(c->f, l->n, l->cond_region)->operands, l->n_carry,
-                       l->cond->n_params);
+        merge_operands(p.cond, mapped_values(c, l->cond_with, l->n_cond_with), l->n_carry, l->n_cond_with);
     if (!plan_changes(l, &p)) return false;
     plan_build(c, l, &p);
     memcpy(results, p.results, l->n->n_results * sizeof *results);
@@ -181,7 +183,7 @@ static bool trim_totals(struct copier *c, const struct node *n, const bool *used
         bool keep = p < 2 * n_leaves ? wanted[p % n_leaves] : live.value[p];
         if (!keep) plan[p].fate = PARAM_DROP, changed = true;
     }
-    merge_operands(plan, r->operands, 2 * n_leaves, g->n_params);
+    merge_operands(plan, r->operands, 2 * n_leaves, g->n_params - 2 * n_leaves);
     for (uint32_t p = 2 * n_leaves; p < g->n_params; p++) changed |= plan[p].fate != PARAM_KEEP;
     if (!changed) return false;
     val *kept = ARENA_NEW(a, val, n_kept), *operands = ARENA_NEW(a, val, n_kept),
@@ -214,7 +216,7 @@ static bool dce_rule(struct simplifier *s, struct copier *c, const struct node *
         for (uint32_t k = 0; k < n->n_results; k++) results[k] = VAL_NONE;
         return true;
     }
-    if (loop_decode(s->m, c->f, n, &l)) return trim_loop(c, &l, d, results);
+    if (loop_of_node(s->m, c->f, n, &l)) return trim_loop(c, &l, d, results);
     if (n->op == OP_associative_scan) return trim_totals(c, n, d->used + n->results, results);
     if (n->op == OP_switch) return trim_branches(c, n, d->used + n->results, results);
     if (n->op == OP_invoke_subgraph)

@@ -247,7 +247,6 @@ static bool false_at_entry(struct copier *c, const struct loop *l)
     const struct fn *cond = l->cond;
     struct arena *a = &c->b->arena;
     struct module *m = c->b->m;
-    const struct region *region = node_region(c->f, l->n, l->cond_region);
     if (cond->effects || cond->n_symbols || cond->n_nodes > FOLD_LIMIT) return false;
     for (uint32_t i = 0; i < cond->n_nodes; i++)
         if (fn_node(cond, i)->n_regions || !node_is_pure(m, cond, fn_node(cond, i))) return false;
@@ -256,13 +255,11 @@ static bool false_at_entry(struct copier *c, const struct loop *l)
     struct liveness live = live_values(a, m, cond, NULL, NULL, NULL);
     struct param_plan *plan = ARENA_ZNEW(a, struct param_plan, cond->n_params);
     for (uint32_t p = 0; p < cond->n_params; p++) {
-        val given =
-            c->values[p < l->n_carry ? node_operands(c->f, l->n)[p]
-                                     : node_region_operands(c->f, l->n, l->cond_region)[p - l->n_carry]];
+        val given = c->values[p < l->n_carry ? l->carry[p] : l->cond_with[p - l->n_carry]];
         plan[p].fate = live.value[p] ? PARAM_FULL : PARAM_DROP;
         if (live.value[p] && !full_value(c->b, given, &plan[p].value)) return false;
     }
-    val *own = ARENA_NEW(a, val, region->n_operands);
+    val *own = ARENA_NEW(a, val, l->n_cond_with);
     uint32_t n_own, fn = region_build(m,
                                       &(struct region_plan){ .g = cond,
                                                              .n_carry = l->n_carry,
@@ -283,8 +280,8 @@ static bool false_at_entry(struct copier *c, const struct loop *l)
 static bool fold_while(struct copier *c, const struct loop *l, val *results)
 {
     if (l->n_stack || !false_at_entry(c, l)) return false;
-    for (uint32_t i = 0; i < l->n_carry; i++) results[i] = c->values[node_operands(c->f, l->n)[i]];
-    if (l->n_extra) results[l->n_carry] = full_of_type(c->b, type_scalar(c->b->m, DT_I64), 0, 0);
+    for (uint32_t i = 0; i < l->n_carry; i++) results[i] = c->values[l->carry[i]];
+    if (l->counts) results[loop_trips_result(l)] = full_of_type(c->b, type_scalar(c->b->m, DT_I64), 0, 0);
     return true;
 }
 
@@ -293,28 +290,25 @@ static bool fold_scan(struct copier *c, const struct loop *l, val *results)
 {
     struct module *m = c->b->m;
     dim length = copier_dim(c, l->length);
-    const val *operands = node_operands(c->f, l->n);
     if (length == 0) {
         for (uint32_t k = 0; k < l->n_stack; k++) {
             type_id t = value_type(c->f, l->n->results + loop_stack_result(l, k));
             results[loop_stack_result(l, k)] = full_of_type(c->b, copier_type(c, t), 0, 0);
         }
-        for (uint32_t i = 0; i < l->n_carry; i++) results[i] = c->values[operands[i]];
+        for (uint32_t i = 0; i < l->n_carry; i++) results[i] = c->values[l->carry[i]];
         return true;
     }
     if (length != 1) return false;
     val *arguments = ARENA_NEW(&c->b->arena, val, l->body->n_params),
         *out = ARENA_NEW(&c->b->arena, val, l->body->n_results);
-    for (uint32_t i = 0; i < l->n_carry; i++) arguments[i] = c->values[operands[i]];
-    for (uint32_t i = l->n_carry; i < l->n_carry + l->n_over; i++) {
-        val xs = c->values[operands[i]];
+    for (uint32_t i = 0; i < l->body->n_params; i++) {
+        arguments[i] = c->values[loop_operand(l, i)];
+        if (!loop_is_over(l, i)) continue;
+        val xs = arguments[i];
         struct type t = emit_type(c->b, xs);
         arguments[i] = emit_reshape(c->b, xs, t.rank - 1u, t.dims + 1);
     }
-    const val *own = region_arguments(c, l->n, 0);
-    for (uint32_t i = loop_first_with(l); i < l->body->n_params; i++)
-        arguments[i] = own[i - loop_first_with(l)];
-    inline_region(c, l->n, 0, arguments, out);
+    inline_region(c, l->n, l->body_region, arguments, out);
     for (uint32_t i = 0; i < l->n_carry; i++) results[i] = out[i];
     for (uint32_t k = 0; k < l->n_stack; k++) {
         struct type t = type_get(m, type_prepend(m, builder_type(c->b, out[l->n_carry + k]), 1));
@@ -332,8 +326,8 @@ static bool fold_node(struct simplifier *s, struct copier *c, const struct node 
     struct loop l;
     if (row->rewrite && row->rewrite(c, n, results, s->o)) return true;
     if (n->op == OP_switch) return fold_switch(c, n, results);
-    if (loop_decode(s->m, c->f, n, &l))
-        return l.scan ? fold_scan(c, &l, results) : l.cond && fold_while(c, &l, results);
+    if (loop_of_node(s->m, c->f, n, &l))
+        return loop_has_length(&l) ? fold_scan(c, &l, results) : l.cond && fold_while(c, &l, results);
     if (n->n_results != 1 || (!row->fold && !n->n_operands) || node_binds_symbols(c->f, n)) return false;
     bool constants = n->n_operands > 0;
     for (uint32_t k = 0; k < n->n_operands && constants; k++) {

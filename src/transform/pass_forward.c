@@ -88,13 +88,12 @@ static bool forward_loop(struct copier *c, const struct loop *l, val *results)
     struct arena *a = &c->b->arena;
     struct module *m = c->b->m;
     const struct fn *body = l->body;
-    const val *operands = node_operands(c->f, l->n);
     struct loop_plan p = plan_new(a, l);
     val *init = ARENA_NEW(a, val, l->n_carry), *passed = ARENA_NEW(a, val, l->n_stack);
     uint32_t *equal = ARENA_NEW(a, uint32_t, l->n_carry), *twin = ARENA_NEW(a, uint32_t, l->n_stack),
              kept = l->n_carry;
     bool changed = false;
-    for (uint32_t i = 0; i < l->n_carry; i++) init[i] = c->values[operands[i]];
+    for (uint32_t i = 0; i < l->n_carry; i++) init[i] = c->values[l->carry[i]];
     for (uint32_t i = 0; i < l->n_carry; i++) /* a while_loop keeps one carry for form */
         if ((!l->cond || kept > 1) && carry_is_constant(c, l, i, init[i]))
             p.body[i] = (struct param_plan){ .fate = PARAM_WITH, .outer = init[i] }, kept--, changed = true;
@@ -102,16 +101,16 @@ static bool forward_loop(struct copier *c, const struct loop *l, val *results)
     for (uint32_t i = 0; i < l->n_carry; i++)
         if (equal[i] != i && p.body[i].fate == PARAM_KEEP && p.body[equal[i]].fate == PARAM_KEEP)
             p.body[i] = (struct param_plan){ .fate = PARAM_ALIAS, .of = equal[i] }, changed = true;
-    for (uint32_t i = l->n_carry; l->scan && i < loop_first_with(l); i++)
-        changed |= slice_is_constant(c, c->values[operands[i]], &p.body[i]);
+    for (uint32_t i = 0; loop_has_length(l) && i < l->n_over; i++)
+        changed |= slice_is_constant(c, c->values[l->over[i]], &p.body[l->n_carry + i]);
     changed |= known_operands(c, l->n, l->body_region, loop_first_with(l), p.body);
     if (l->cond) changed |= known_operands(c, l->n, l->cond_region, l->n_carry, p.cond);
     for (uint32_t k = 0; k < l->n_stack; k++) {
         val v = body->results[l->n_carry + k];
         passed[k] = VAL_NONE;
         twin[k] = k;
-        if (l->scan && v >= l->n_carry && v < l->n_carry + l->n_over) {
-            val xs = c->values[operands[v]];
+        if (loop_has_length(l) && loop_is_over(l, v)) {
+            val xs = c->values[loop_operand(l, v)];
             type_id t = builder_type(c->b, xs);
             if (t == copier_type(c, value_type(c->f, l->n->results + loop_stack_result(l, k))))
                 passed[k] = xs;
@@ -258,7 +257,7 @@ static bool forward_rule(struct simplifier *s, struct copier *c, const struct no
 {
     const bool *used = ctx;
     struct loop l;
-    if (loop_decode(s->m, c->f, n, &l)) return forward_loop(c, &l, results);
+    if (loop_of_node(s->m, c->f, n, &l)) return forward_loop(c, &l, results);
     if (n->op == OP_associative_scan) return forward_totals(c, n, results);
     if (n->op == OP_switch || n->op == OP_invoke_subgraph)
         return forward_branches(c, n, used + n->results, results);

@@ -165,7 +165,7 @@ static bool hoist_rule(struct simplifier *s, struct copier *c, const struct node
     struct arena *a = &c->b->arena;
     (void)ctx;
     if (n->op == OP_associative_scan) return hoist_totals(s, c, n, results);
-    if (!loop_decode(s->m, c->f, n, &l)) return false;
+    if (!loop_of_node(s->m, c->f, n, &l)) return false;
     bool changed = layout_body(s, a, &l);
     struct loop_plan p = plan_new(a, &l);
     const bool *body = chosen_values(a, s->m, l.body, loop_first_with(&l)),
@@ -181,7 +181,7 @@ static bool hoist_rule(struct simplifier *s, struct copier *c, const struct node
     for (uint32_t k = 0; k < l.n_stack; k++) {
         val v = l.body->results[l.n_carry + k];
         same[k] = VAL_NONE;
-        if (!l.scan || !invariant[v]) continue;
+        if (!loop_has_length(&l) || !invariant[v]) continue;
         same[k] = copy_cone(&from_body, v);
         p.keep_stack[k] = false;
         changed = true;
@@ -195,7 +195,7 @@ static bool hoist_rule(struct simplifier *s, struct copier *c, const struct node
     return true;
 }
 
-static bool wants_hoist(const struct node *n) { return wants_loop(n) || n->op == OP_associative_scan; }
+static bool wants_hoist(const struct node *n) { return node_is_loop(n) || n->op == OP_associative_scan; }
 
 uint32_t pass_hoist(struct simplifier *s, uint32_t fn)
 {

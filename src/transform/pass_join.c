@@ -35,57 +35,55 @@ static uint32_t readers(const struct fn *f, val v)
 }
 
 /* Which stack of the first the second's parameter p is a row of; HOP_NONE: none. */
-static uint32_t handed_over(const struct fn *f, const struct pair *p, uint32_t param)
+static uint32_t handed_over(const struct pair *p, uint32_t param)
 {
-    if (param < p->b.n_carry || param >= loop_first_with(&p->b)) return HOP_NONE;
-    uint32_t k = node_operands(f, p->b.n)[param] - (p->a.n->results + p->a.n_carry);
+    if (!loop_is_over(&p->b, param)) return HOP_NONE;
+    uint32_t k = loop_operand(&p->b, param) - (p->a.n->results + loop_stack_result(&p->a, 0));
     return k < p->a.n_stack ? k : HOP_NONE;
 }
 
 /* Which parameter of the first is a slice of the same array as the second's parameter `param`; HOP_NONE:
  * none, or its type mentions symbols, which are each body's own. */
-static uint32_t same_slice(const struct module *m, const struct fn *f, const struct pair *p, uint32_t param)
+static uint32_t same_slice(const struct module *m, const struct pair *p, uint32_t param)
 {
-    if (param < p->b.n_carry || param >= loop_first_with(&p->b)) return HOP_NONE;
+    if (!loop_is_over(&p->b, param)) return HOP_NONE;
     struct type t = type_get(m, value_type(p->b.body, param));
     for (uint32_t d = 0; d < t.rank; d++)
         if (!dim_is_const(m, t.dims[d])) return HOP_NONE;
-    for (uint32_t k = p->a.n_carry; k < loop_first_with(&p->a); k++)
-        if (node_operands(f, p->a.n)[k] == node_operands(f, p->b.n)[param]) return k;
+    for (uint32_t i = 0; i < p->a.n_over; i++)
+        if (p->a.over[i] == loop_operand(&p->b, param)) return p->a.n_carry + i;
     return HOP_NONE;
 }
 
-static bool has_schedule(const struct fn *f, const struct node *n)
+static bool has_schedule(const struct loop *l)
 {
-    return node_attr(f, n, SCAN_SCHEDULE)->kind != ATTR_ABSENT ||
-           node_attr(f, n, SCAN_EVERY)->kind != ATTR_ABSENT;
+    for (uint32_t k = 0; k < LOOP_SCHEDULE_ATTRS; k++)
+        if (l->schedule[k].kind != ATTR_ABSENT) return true;
+    return false;
 }
 
 /* What the second's symbols are in the joined body: those of the first that mean the same, new ones
  * otherwise. */
-static void common_symbols(struct module *m, const struct fn *f, const struct pair *p, dim *symbols,
-                           dim *dims, uint32_t *n_dims)
+static void common_symbols(struct module *m, const struct pair *p, dim *symbols, dim *dims, uint32_t *n_dims)
 {
-    const struct region *a = node_region(f, p->a.n, 0), *b = node_region(f, p->b.n, 0);
-    *n_dims = a->n_dims;
-    memcpy(dims, a->dims, a->n_dims * sizeof *dims);
-    for (uint32_t k = 0; k < b->n_dims; k++) {
+    *n_dims = p->a.body->n_outer_symbols;
+    memcpy(dims, p->a.dims, *n_dims * sizeof *dims);
+    for (uint32_t k = 0; k < p->b.body->n_outer_symbols; k++) {
         uint32_t j = 0;
-        while (j < *n_dims && dims[j] != b->dims[k]) j++;
-        if (j == *n_dims) dims[(*n_dims)++] = b->dims[k];
+        while (j < *n_dims && dims[j] != p->b.dims[k]) j++;
+        if (j == *n_dims) dims[(*n_dims)++] = p->b.dims[k];
         symbols[k] = dim_symbol(m, j);
     }
 }
 
-static bool rows_fit(struct arena *arena, struct module *m, const struct fn *f, const struct pair *p)
+static bool rows_fit(struct arena *arena, struct module *m, const struct pair *p)
 {
-    const struct region *a = node_region(f, p->a.n, 0), *b = node_region(f, p->b.n, 0);
-    dim *symbols = ARENA_NEW(arena, dim, b->n_dims + 1),
-        *dims = ARENA_NEW(arena, dim, a->n_dims + b->n_dims + 1);
-    uint32_t n_dims;
-    common_symbols(m, f, p, symbols, dims, &n_dims);
+    uint32_t n_a = p->a.body->n_outer_symbols, n_b = p->b.body->n_outer_symbols, n_dims;
+    dim *symbols = ARENA_NEW(arena, dim, n_b + 1);
+    dim *dims = ARENA_NEW(arena, dim, n_a + n_b + 1);
+    common_symbols(m, p, symbols, dims, &n_dims);
     for (uint32_t i = p->b.n_carry; i < loop_first_with(&p->b); i++) {
-        uint32_t k = handed_over(f, p, i);
+        uint32_t k = handed_over(p, i);
         if (k != HOP_NONE && type_substitute(m, value_type(p->b.body, i), symbols) !=
                                  value_type(p->a.body, p->a.body->results[p->a.n_carry + k]))
             return false;
@@ -96,11 +94,10 @@ static bool rows_fit(struct arena *arena, struct module *m, const struct fn *f, 
 static bool may_join(struct module *m, const struct fn *f, struct pair *p)
 {
     const struct node *a = fn_node(f, p->first), *b = fn_node(f, p->second);
-    if (a->op != OP_scan || b->op != OP_scan || node_effects(m, f, a) || node_effects(m, f, b) ||
-        has_schedule(f, a) || has_schedule(f, b))
-        return false;
-    loop_decode(m, f, a, &p->a);
-    loop_decode(m, f, b, &p->b);
+    if (!loop_of_node(m, f, a, &p->a) || !loop_of_node(m, f, b, &p->b)) return false;
+    if (p->a.kind != LOOP_SCAN || p->b.kind != LOOP_SCAN) return false;
+    if (has_schedule(&p->a) || has_schedule(&p->b)) return false;
+    if (node_effects(m, f, a) || node_effects(m, f, b)) return false;
     return p->a.length == p->b.length && p->a.reverse == p->b.reverse;
 }
 
@@ -166,14 +163,14 @@ static bool keeps_longer(const struct fn *f, const struct pair *p)
 }
 
 /* Do the two gain by taking their steps together? */
-static bool small_together(struct module *m, const struct fn *f, const struct pair *p)
+static bool small_together(struct module *m, const struct pair *p)
 {
     int64_t shared = 0, n = small_step(m, &p->a);
     if (p->a.body->n_nodes + p->b.body->n_nodes > MOST_NODES || n > SHARED_STEP ||
         (n += small_step(m, &p->b)) > 2 * SHARED_STEP)
         return false;
     for (uint32_t i = p->b.n_carry; i < loop_first_with(&p->b); i++)
-        if (same_slice(m, f, p, i) != HOP_NONE || handed_over(f, p, i) != HOP_NONE)
+        if (same_slice(m, p, i) != HOP_NONE || handed_over(p, i) != HOP_NONE)
             shared += elements_of(m, p->b.body, i);
     return n - shared <= (shared ? SHARED_STEP : SMALL_STEP);
 }
@@ -184,15 +181,15 @@ static bool joins(struct arena *arena, struct module *m, const struct fn *f, str
 {
     const struct node *b = fn_node(f, p->second);
     if (!may_join(m, f, p)) return false;
-    bool reads = reads_any(f, b, p->a.n), saves = false, small = small_together(m, f, p);
+    bool reads = reads_any(f, b, p->a.n), saves = false, small = small_together(m, p);
     if ((!reads && !small) || !find_dependent(arena, m, f, p)) return false;
     for (uint32_t k = 0; k < b->n_operands; k++) {
         val v = node_operands(f, b)[k];
-        uint32_t made = f->values[v].node, stack = handed_over(f, p, k);
+        uint32_t made = f->values[v].node, stack = handed_over(p, k);
         if (stack != HOP_NONE) saves |= readers(f, v) == 1;
         else if (made != NODE_NONE && p->depends[made]) return false;
     }
-    return reads ? (saves || small) && rows_fit(arena, m, f, p) : !keeps_longer(f, p);
+    return reads ? (saves || small) && rows_fit(arena, m, p) : !keeps_longer(f, p);
 }
 
 /* (carries of both; slices of both; own operands of both) */
@@ -200,13 +197,13 @@ static struct region_in joined_body(struct copier *c, const struct pair *p)
 {
     struct builder *around = c->b, b;
     struct module *m = around->m;
-    const struct region *ra = node_region(c->f, p->a.n, 0), *rb = node_region(c->f, p->b.n, 0);
     const struct fn *fa = p->a.body, *fb = p->b.body;
-    dim *symbols = ARENA_NEW(&around->arena, dim, rb->n_dims + 1),
-        *dims = ARENA_NEW(&around->arena, dim, ra->n_dims + rb->n_dims + 1);
-    val *own = ARENA_NEW(&around->arena, val, ra->n_operands + rb->n_operands);
+    uint32_t n_a = fa->n_outer_symbols, n_b = fb->n_outer_symbols;
+    dim *symbols = ARENA_NEW(&around->arena, dim, n_b + 1);
+    dim *dims = ARENA_NEW(&around->arena, dim, n_a + n_b + 1);
+    val *own = ARENA_NEW(&around->arena, val, p->a.n_with + p->b.n_with);
     uint32_t n_dims, n_own = 0, n = 0;
-    common_symbols(m, c->f, p, symbols, dims, &n_dims);
+    common_symbols(m, p, symbols, dims, &n_dims);
     struct copier inner[2];
     builder_begin(&b, m, fa);
     for (uint32_t k = fa->n_outer_symbols; k < n_dims; k++) {
@@ -216,22 +213,22 @@ static struct region_in joined_body(struct copier *c, const struct pair *p)
     }
     copier_begin(&inner[0], &b, fa);
     copier_begin(&inner[1], &b, fb);
-    for (uint32_t k = 0; k < rb->n_dims; k++) inner[1].symbols[k] = symbols[k];
+    for (uint32_t k = 0; k < n_b; k++) inner[1].symbols[k] = symbols[k];
     const struct loop *loops[2] = { &p->a, &p->b };
     for (uint32_t group = 0; group < 3; group++)
         for (uint32_t w = 0; w < 2; w++) {
             const struct loop *l = loops[w];
             uint32_t at[4] = { 0, l->n_carry, loop_first_with(l), l->body->n_params };
             for (uint32_t i = at[group]; i < at[group + 1]; i++) {
-                uint32_t same = w == 1 ? same_slice(m, c->f, p, i) : HOP_NONE;
-                if (w == 1 && handed_over(c->f, p, i) != HOP_NONE) continue;
+                uint32_t same = w == 1 ? same_slice(m, p, i) : HOP_NONE;
+                if (w == 1 && handed_over(p, i) != HOP_NONE) continue;
                 if (same != HOP_NONE) {
                     inner[1].values[i] = inner[0].values[same];
                     continue;
                 }
                 inner[w].values[i] = builder_param(&b, copier_type(&inner[w], value_type(l->body, i)),
                                                    l->body->values[i].name);
-                if (group == 2) own[n_own++] = c->values[node_region_operands(c->f, l->n, 0)[i - at[2]]];
+                if (group == 2) own[n_own++] = c->values[loop_operand(l, i)];
             }
         }
     copy_requires(&inner[0]);
@@ -240,7 +237,7 @@ static struct region_in joined_body(struct copier *c, const struct pair *p)
         *results = ARENA_NEW(&b.arena, val, fa->n_results + fb->n_results);
     copier_body(&inner[0], ya);
     for (uint32_t i = p->b.n_carry; i < loop_first_with(&p->b); i++) {
-        uint32_t k = handed_over(c->f, p, i);
+        uint32_t k = handed_over(p, i);
         if (k != HOP_NONE) inner[1].values[i] = ya[p->a.n_carry + k];
     }
     copier_body(&inner[1], yb);
@@ -256,34 +253,27 @@ static void emit_joined(struct copier *c, const struct pair *p)
 {
     struct builder *b = c->b;
     const struct node *na = p->a.n, *nb = p->b.n;
-    val *operands = ARENA_NEW(&b->arena, val, na->n_operands + nb->n_operands),
-        *ra = ARENA_NEW(&b->arena, val, na->n_results), *rb = ARENA_NEW(&b->arena, val, nb->n_results);
-    uint32_t n = 0, groups[2];
-    for (uint32_t i = 0; i < p->a.n_carry; i++) operands[n++] = c->values[node_operands(c->f, na)[i]];
-    for (uint32_t i = 0; i < p->b.n_carry; i++) operands[n++] = c->values[node_operands(c->f, nb)[i]];
-    groups[0] = n;
-    for (uint32_t i = p->a.n_carry; i < loop_first_with(&p->a); i++)
-        operands[n++] = c->values[node_operands(c->f, na)[i]];
+    val *carry = ARENA_NEW(&b->arena, val, p->a.n_carry + p->b.n_carry);
+    val *over = ARENA_NEW(&b->arena, val, p->a.n_over + p->b.n_over);
+    val *ra = ARENA_NEW(&b->arena, val, na->n_results), *rb = ARENA_NEW(&b->arena, val, nb->n_results);
+    struct loop made = loop_new(LOOP_SCAN);
+    made.carry = carry;
+    made.over = over;
+    made.reverse = p->a.reverse;
+    made.length = copier_dim(c, p->a.length);
+    made.place = nb->place;
+    for (uint32_t i = 0; i < p->a.n_carry; i++) carry[made.n_carry++] = c->values[p->a.carry[i]];
+    for (uint32_t i = 0; i < p->b.n_carry; i++) carry[made.n_carry++] = c->values[p->b.carry[i]];
+    for (uint32_t i = 0; i < p->a.n_over; i++) over[made.n_over++] = c->values[p->a.over[i]];
     for (uint32_t i = p->b.n_carry; i < loop_first_with(&p->b); i++)
-        if (handed_over(c->f, p, i) == HOP_NONE && same_slice(b->m, c->f, p, i) == HOP_NONE)
-            operands[n++] = c->values[node_operands(c->f, nb)[i]];
-    groups[1] = n - groups[0];
-    struct region_in region = joined_body(c, p);
-    struct attr attrs[SCAN_ATTRS] = { [SCAN_REVERSE] = A_FLAG(p->a.reverse),
-                                      [SCAN_LENGTH] = groups[1] ? A_NONE
-                                                                : A_DIM(copier_dim(c, p->a.length)) };
-    val next = builder_node(b, &(struct node_in){ .op = OP_scan,
-                                                  .operands = operands,
-                                                  .n_operands = n,
-                                                  .groups = groups,
-                                                  .attrs = attrs,
-                                                  .regions = &region,
-                                                  .n_regions = 1,
-                                                  .place = nb->place });
-    for (uint32_t i = 0; i < p->a.n_carry; i++) ra[i] = next++;
-    for (uint32_t i = 0; i < p->b.n_carry; i++) rb[i] = next++;
-    for (uint32_t k = 0; k < p->a.n_stack; k++) ra[loop_stack_result(&p->a, k)] = next++;
-    for (uint32_t k = 0; k < p->b.n_stack; k++) rb[loop_stack_result(&p->b, k)] = next++;
+        if (handed_over(p, i) == HOP_NONE && same_slice(b->m, p, i) == HOP_NONE)
+            over[made.n_over++] = c->values[loop_operand(&p->b, i)];
+    loop_set_body(&made, b->m, joined_body(c, p));
+    struct loop_results joined = loop_build(b, &made);
+    for (uint32_t i = 0; i < p->a.n_carry; i++) ra[i] = joined.last++;
+    for (uint32_t i = 0; i < p->b.n_carry; i++) rb[i] = joined.last++;
+    for (uint32_t k = 0; k < p->a.n_stack; k++) ra[loop_stack_result(&p->a, k)] = joined.stacks++;
+    for (uint32_t k = 0; k < p->b.n_stack; k++) rb[loop_stack_result(&p->b, k)] = joined.stacks++;
     copier_bind(c, na, ra);
     copier_bind(c, nb, rb);
 }
@@ -320,7 +310,7 @@ static uint32_t join_once(struct simplifier *s, uint32_t fn)
     hop_cleanup_push(arena_free, &a);
     for (uint32_t j = 0; j < f->n_nodes && out == fn; j++) {
         const struct node *n = fn_node(f, j);
-        if (n->op != OP_scan) continue;
+        if (node_loop_kind(n) != LOOP_SCAN) continue;
         for (uint32_t k = 0; k < n->n_operands && n_before && out == fn; k++) {
             struct pair p = { .first = f->values[node_operands(f, n)[k]].node, .second = j };
             if (p.first != NODE_NONE && joins(&a, s->m, f, &p)) out = join_pair(s->m, f, &p);

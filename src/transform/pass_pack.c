@@ -395,7 +395,7 @@ static void find_rows(struct packing *p)
 static void find_columns(struct packing *p)
 {
     const struct loop *l = p->l;
-    if (!l->scan) return;
+    if (!loop_has_length(l)) return;
     for (uint32_t i = l->n_carry; i < loop_first_with(l); i++) {
         val array, other;
         int64_t column;
@@ -751,10 +751,10 @@ static bool pack_rule(struct simplifier *s, struct copier *c, const struct node 
     const struct context *x = ctx;
     struct builder *b = c->b;
     struct loop l;
-    if (n->op == OP_map || !loop_decode(s->m, c->f, n, &l) ||
-        (l.n_carry < MIN_LANES && l.n_over < MIN_LANES && l.n_stack < MIN_LANES))
+    if (!loop_of_node(s->m, c->f, n, &l) || l.kind == LOOP_MAP) return false;
+    if (l.n_carry < MIN_LANES && l.n_over < MIN_LANES && l.n_stack < MIN_LANES) return false;
+    if (l.kind == LOOP_SCAN && dim_is_const(s->m, l.length) && dim_const_value(s->m, l.length) < MIN_TRIPS)
         return false;
-    if (l.scan && dim_is_const(s->m, l.length) && dim_const_value(s->m, l.length) < MIN_TRIPS) return false;
     /* Columns are looked for among what is built already: the loop's operands in the builder's terms. */
     struct fn view = { .n_params = b->n_params,
                        .n_values = b->values.len,
@@ -784,7 +784,7 @@ static uint32_t pack_loops_of(struct simplifier *s, uint32_t fn, bool differenti
     const struct fn *f = module_fn(s->m, fn);
     struct arena a = { 0 };
     bool any = false;
-    for (uint32_t i = 0; i < f->n_nodes && !any; i++) any = wants_loop(fn_node(f, i));
+    for (uint32_t i = 0; i < f->n_nodes && !any; i++) any = node_is_loop(fn_node(f, i));
     if (!any) return fn;
     hop_cleanup_push(arena_free, &a);
     bool *used = ARENA_ZNEW(&a, bool, f->n_values);
@@ -792,7 +792,7 @@ static uint32_t pack_loops_of(struct simplifier *s, uint32_t fn, bool differenti
         for (uint32_t k = 0; k < fn_node(f, i)->n_operands; k++)
             used[node_operands(f, fn_node(f, i))[k]] = true;
     for (uint32_t k = 0; k < f->n_results; k++) used[f->results[k]] = true;
-    uint32_t out = rewrite_nodes(s, fn, wants_loop, pack_rule, &(struct context){ differentiated, used });
+    uint32_t out = rewrite_nodes(s, fn, node_is_loop, pack_rule, &(struct context){ differentiated, used });
     hop_cleanup_pop(&a);
     arena_free(&a);
     return out;

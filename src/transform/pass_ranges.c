@@ -47,12 +47,11 @@ static bool never_entered(struct arena *a, struct module *m, const struct fn *f,
                           const struct range *values)
 {
     struct loop l;
-    if (!loop_decode(m, f, n, &l) || l.scan || l.n_stack) return false;
-    if (l.counted)
-        return values[node_operands(f, n)[l.n_carry]].lo >= values[node_operands(f, n)[l.n_carry + 1]].hi;
+    if (!loop_of_node(m, f, n, &l) || loop_has_length(&l) || l.n_stack) return false;
+    if (l.kind == LOOP_COUNTED) return values[l.from].lo >= values[l.to].hi;
     if (l.cond->effects) return false;
     struct range *first = ranges_of_region(a, m, f, n, l.cond_region, values);
-    for (uint32_t i = 0; i < l.n_carry; i++) first[i] = values[node_operands(f, n)[i]];
+    for (uint32_t i = 0; i < l.n_carry; i++) first[i] = values[l.carry[i]];
     struct range test = ranges_of_values(a, m, l.cond, first)[l.cond->results[0]];
     return range_is_point(test) && !test.lo;
 }
@@ -107,7 +106,7 @@ static bool has_whole(const struct module *m, const struct fn *f, uint32_t depth
 {
     for (uint32_t i = 0; i < f->n_nodes; i++) {
         const struct node *n = fn_node(f, i);
-        if (n->op == OP_check || n->op == OP_while_loop) return true;
+        if (n->op == OP_check || node_loop_kind(n) == LOOP_WHILE) return true;
         for (uint32_t k = 0; k < n->n_results; k++)
             if (!dtype_is_float(value_dtype(m, f, n->results + k)) && n->op != OP_full &&
                 n->op != OP_constant)

@@ -50,13 +50,12 @@ static void batch_cone(struct copier *c, const struct time_cone *t, val *out)
     uint32_t fn = batch_function(m, g->id, batched, fixed ? length : HOP_NONE, force, false, is);
     struct copier inner;
     const struct fn *h = module_fn(m, fn);
-    const struct region *region = node_region(c->f, l->n, l->body_region);
     copier_begin(&inner, c->b, h);
-    for (uint32_t k = 0; k < region->n_dims; k++) inner.symbols[k] = copier_dim(c, region->dims[k]);
+    for (uint32_t k = 0; k < l->body->n_outer_symbols; k++) inner.symbols[k] = copier_dim(c, l->dims[k]);
     if (!fixed) inner.symbols[h->n_outer_symbols - 1] = length;
     for (uint32_t i = 0; i < t->leaves.len; i++) inner.values[i] = t->outer.data[i];
     for (uint32_t i = t->leaves.len; i < h->n_params; i++)
-        inner.values[i] = c->values[node_region_operands(c->f, l->n, l->body_region)[i - t->leaves.len]];
+        inner.values[i] = c->values[l->with[i - t->leaves.len]];
     copier_body(&inner, out);
 }
 
@@ -206,7 +205,7 @@ static bool split_rule(struct simplifier *s, struct copier *c, const struct node
     struct arena *a = &c->b->arena;
     struct split w = { .c = c };
     (void)ctx;
-    if (!loop_decode(s->m, c->f, n, &w.l) || !w.l.scan) return false;
+    if (!loop_of_node(s->m, c->f, n, &w.l) || !loop_has_length(&w.l)) return false;
     const struct fn *g = w.l.body;
     struct loop_plan p = plan_new(a, &w.l);
     w.invariant = invariant_values(a, s->m, g, loop_first_with(&w.l));
@@ -246,5 +245,5 @@ static bool split_rule(struct simplifier *s, struct copier *c, const struct node
 
 uint32_t pass_split(struct simplifier *s, uint32_t fn)
 {
-    return rewrite_nodes(s, fn, wants_loop, split_rule, NULL);
+    return rewrite_nodes(s, fn, node_is_loop, split_rule, NULL);
 }

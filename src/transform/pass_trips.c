@@ -199,8 +199,7 @@ static val emit_binary(struct builder *b, enum op op, val x, val y)
 static val before_first(struct trips *w, val v)
 {
     struct copier inner = region_copier(w->c, w->l.n, w->l.cond_region);
-    for (uint32_t i = 0; i < w->l.n_carry; i++)
-        inner.values[i] = w->c->values[node_operands(w->c->f, w->l.n)[i]];
+    for (uint32_t i = 0; i < w->l.n_carry; i++) inner.values[i] = w->c->values[w->l.carry[i]];
     return copy_cone(&inner, v);
 }
 
@@ -408,21 +407,21 @@ static val counter_at(struct builder *b, val start, int64_t step, val index)
 
 /* The body with counters worked out from the index. Own operands: the body's, then the starts of the
  * counters. */
-static struct region_in counted_body(struct trips *w, const struct counted *k, const struct node_in *in,
+static struct region_in counted_body(struct trips *w, const struct counted *k, const struct loop *old,
                                      const bool *gone)
 {
-    const struct fn *body = w->l.body;
-    const struct region_in *old = &in->regions[w->l.body_region];
+    const struct fn *body = old->body;
     struct builder *around = w->c->b, b;
     struct copier c;
-    val *own = ARENA_NEW(&around->arena, val, old->n_operands + w->l.n_carry), index;
+    val *own = ARENA_NEW(&around->arena, val, old->n_with + w->l.n_carry), index;
     uint32_t n_own = 0, n_wanted = 0;
     struct attr *known = ARENA_NEW(&around->arena, struct attr, w->l.n_carry);
     bool *is_known = ARENA_ZNEW(&around->arena, bool, w->l.n_carry);
-    for (uint32_t i = 0; i < old->n_operands; i++) own[n_own++] = old->operands[i];
+    for (uint32_t i = 0; i < old->n_with; i++) own[n_own++] = old->with[i];
     for (uint32_t i = 0; i < w->l.n_carry; i++) {
         if (!gone[i] || i == k->index_is) continue;
-        if (!(is_known[i] = full_value(around, in->operands[i], &known[i]))) own[n_own++] = in->operands[i];
+        is_known[i] = full_value(around, old->carry[i], &known[i]);
+        if (!is_known[i]) own[n_own++] = old->carry[i];
     }
     builder_begin(&b, around->m, body);
     copier_begin(&c, &b, body);
@@ -454,41 +453,33 @@ static struct region_in counted_body(struct trips *w, const struct counted *k, c
     return (struct region_in){ builder_finish(&b, wanted, n_wanted), own, n_own, old->dims };
 }
 
-static val emit_counted(struct trips *w, const struct counted *k, const struct node_in *in, const bool *gone)
+static struct loop_results emit_counted(struct trips *w, const struct counted *k, const struct loop *old,
+                                        const bool *gone)
 {
     struct builder *b = w->c->b;
-    val *operands = ARENA_NEW(&b->arena, val, w->l.n_carry + 2);
-    uint32_t n = 0, groups[3] = { 0, 1, 1 };
-    for (uint32_t i = 0; i < w->l.n_carry; i++)
-        if (!gone[i]) operands[n++] = in->operands[i];
-    groups[0] = n;
-    operands[n++] = k->from, operands[n++] = k->to;
-    struct attr attrs[FORI_ATTRS] = { [FORI_SCHEDULE] = in->attrs[WHILE_SCHEDULE],
-                                      [FORI_EVERY] = in->attrs[WHILE_EVERY],
-                                      [FORI_SNAPSHOTS] = in->attrs[WHILE_SNAPSHOTS],
-                                      [FORI_TAPE] = in->attrs[WHILE_TAPE] };
-    struct region_in region = counted_body(w, k, in, gone);
-    return builder_node(b, &(struct node_in){ .op = OP_fori_loop,
-                                              .operands = operands,
-                                              .n_operands = n,
-                                              .groups = groups,
-                                              .attrs = attrs,
-                                              .regions = &region,
-                                              .n_regions = 1,
-                                              .place = w->l.n->place });
+    val *carry = ARENA_NEW(&b->arena, val, old->n_carry);
+    struct loop made = loop_new(LOOP_COUNTED);
+    for (uint32_t i = 0; i < old->n_carry; i++)
+        if (!gone[i]) carry[made.n_carry++] = old->carry[i];
+    made.carry = carry;
+    made.from = k->from;
+    made.to = k->to;
+    made.schedule = old->schedule;
+    made.tape = old->tape;
+    made.place = old->place;
+    loop_set_body(&made, b->m, counted_body(w, k, old, gone));
+    return loop_build(b, &made);
 }
 
 /* Fewer trips than max_trips, surely? */
 static bool within_limit(struct trips *w, const struct counted *k)
 {
     struct builder *b = w->c->b;
-    const struct attr *max = node_attr(w->c->f, w->l.n, WHILE_MAX_TRIPS);
     dim from, to;
-    if (max->kind == ATTR_ABSENT) return true;
-    bool all_rows = w->l.n_stack && node_attr(w->c->f, w->l.n, WHILE_TAPE)->kind ==
-                                        ATTR_ABSENT; /* there may be more of them than trips */
+    if (w->l.max_trips == HOP_NONE) return true;
+    bool all_rows = w->l.n_stack && !w->l.tape; /* there may be more of them than trips */
     if (all_rows || !known_size(b, k->from, &from) || !known_size(b, k->to, &to)) return false;
-    dim limit = copier_dim(w->c, (dim)max->i);
+    dim limit = copier_dim(w->c, w->l.max_trips);
     return dim_provably_le(b->m, b->symbols.data, dim_sub(b->m, to, from), limit) &&
            dim_provably_le(b->m, b->symbols.data, 0, limit);
 }
@@ -506,7 +497,7 @@ static bool find_counters(struct trips *w, const struct range *values)
     w->counts = counts;
     w->steps = steps;
     struct range *first = ranges_of_region(w->a, m, f, w->l.n, w->l.cond_region, values);
-    for (uint32_t i = 0; i < w->l.n_carry; i++) first[i] = values[node_operands(f, w->l.n)[i]];
+    for (uint32_t i = 0; i < w->l.n_carry; i++) first[i] = values[w->l.carry[i]];
     w->start = ranges_of_values(w->a, m, w->l.cond, first);
     return any;
 }
@@ -518,33 +509,32 @@ static bool count_loop(struct copier *c, const struct node *n, const struct rang
     struct builder *b = c->b;
     struct trips w = { .c = c, .a = &b->arena };
     struct counted k;
-    if (n->op != OP_while_loop || !loop_decode(b->m, c->f, n, &w.l)) return false;
-    if (w.l.cond->effects ||
-        (w.l.n_stack &&
-         (w.l.body->effects || (!stacked && node_attr(c->f, n, WHILE_TAPE)->kind == ATTR_ABSENT))))
-        return false;
+    if (!loop_of_node(b->m, c->f, n, &w.l) || w.l.cond->effects) return false;
+    if (w.l.n_stack && (w.l.body->effects || (!stacked && !w.l.tape))) return false;
     if (!find_counters(&w, values) || !collect(&w, w.l.cond->results[0], false) || !count_trips(&w, &k) ||
         !within_limit(&w, &k))
         return false;
-    if (w.l.n_extra && w.may_not_end)
+    if (w.l.counts && w.may_not_end)
         return false; /* the count itself would be wrong where the loop is removed because nobody needs its
                          carries */
-    struct node_in in = copier_node_in(c, n);
+    struct loop old;
+    loop_of_copy(c, n, &old);
     bool *gone = ARENA_ZNEW(&b->arena, bool, w.l.n_carry);
     uint32_t left = 0;
     for (uint32_t i = 0; i < w.l.n_carry; i++) left += !(gone[i] = k.replace && w.counts[i]);
-    val next = left || w.l.n_stack || w.l.body->effects ? emit_counted(&w, &k, &in, gone) : VAL_NONE;
+    struct loop_results made = { VAL_NONE, VAL_NONE, VAL_NONE, 0 };
+    if (left || w.l.n_stack || w.l.body->effects) made = emit_counted(&w, &k, &old, gone);
     val count = emit_binary(b, OP_sub, k.index_is == HOP_NONE ? k.to : emit2(b, OP_max, k.to, k.from),
                             k.from);
     int64_t from, to;
     if (known_number(b, k.from, &from) && known_number(b, k.to, &to) && from >= -INT32_MAX && to <= INT32_MAX)
         count = emit_whole(b, DT_I64, HOP_MAX(to, from) - from);
     for (uint32_t i = 0; i < w.l.n_carry; i++)
-        results[i] = !gone[i]          ? next++
+        results[i] = !gone[i]          ? made.last++
                      : i == k.index_is ? emit2(b, OP_max, k.to, k.from)
-                                       : counter_at(b, in.operands[i], w.steps[i], count);
-    if (w.l.n_extra) results[w.l.n_carry] = count;
-    for (uint32_t i = 0; i < w.l.n_stack; i++) results[loop_stack_result(&w.l, i)] = next++;
+                                       : counter_at(b, old.carry[i], w.steps[i], count);
+    if (w.l.counts) results[loop_trips_result(&w.l)] = count;
+    for (uint32_t i = 0; i < w.l.n_stack; i++) results[loop_stack_result(&w.l, i)] = made.stacks++;
     return true;
 }
 
@@ -556,7 +546,7 @@ struct context {
     bool stacked;
 };
 
-static bool wants_while(const struct node *n) { return n->op == OP_while_loop; }
+static bool wants_while(const struct node *n) { return node_loop_kind(n) == LOOP_WHILE; }
 
 static bool count_rule(struct simplifier *s, struct copier *c, const struct node *n, val *results, void *ctx)
 {

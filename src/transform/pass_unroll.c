@@ -29,7 +29,7 @@ static bool is_light(const struct module *m, const struct fn *f, const struct no
 static bool is_small(struct module *m, const struct fn *f, const struct node *n)
 {
     struct loop l;
-    if (n->op != OP_scan || !loop_decode(m, f, n, &l) || !dim_is_const(m, l.length)) return false;
+    if (!loop_of_node(m, f, n, &l) || l.kind != LOOP_SCAN || !dim_is_const(m, l.length)) return false;
     int64_t length = dim_const_value(m, l.length);
     if (length < 2 || length > MAX_STEPS || !l.body->n_nodes || (int64_t)l.body->n_nodes * length > MAX_NODES)
         return false;
@@ -39,7 +39,7 @@ static bool is_small(struct module *m, const struct fn *f, const struct node *n)
 }
 
 /* Do only scans in `chosen` read v, as slices, themselves or by way of others that arrange rows? */
-static bool taken_apart(const struct fn *f, val v, const bool *chosen, uint32_t depth)
+static bool taken_apart(const struct module *m, const struct fn *f, val v, const bool *chosen, uint32_t depth)
 {
     for (uint32_t k = 0; k < f->n_results; k++)
         if (f->results[k] == v) return false;
@@ -48,12 +48,12 @@ static bool taken_apart(const struct fn *f, val v, const bool *chosen, uint32_t 
         const val *x = node_operands(f, n);
         for (uint32_t k = 0; k < n->n_operands; k++) {
             if (x[k] != v) continue;
-            if (chosen[i] && k >= node_group_size(f, n, 0) &&
-                k < node_group_size(f, n, 0) + node_group_size(f, n, 1))
-                continue;
+            struct loop l;
+            bool slices = chosen[i] && loop_of_node(m, f, n, &l) && k - loop_positions(f, n).over < l.n_over;
+            if (slices) continue;
             bool arranges = n->op == OP_slice || n->op == OP_concat || n->op == OP_reverse ||
                             n->op == OP_reshape;
-            if (!arranges || depth > 4 || !taken_apart(f, n->results, chosen, depth + 1)) return false;
+            if (!arranges || depth > 4 || !taken_apart(m, f, n->results, chosen, depth + 1)) return false;
         }
     }
     return true;
@@ -68,8 +68,13 @@ static bool *choose(struct arena *a, struct module *m, const struct fn *f, bool 
         changed = *any = false;
         for (uint32_t i = 0; i < f->n_nodes; i++) {
             const struct node *n = fn_node(f, i);
-            for (uint32_t k = chosen[i] ? node_group_size(f, n, 0) : n->n_results; k < n->n_results; k++)
-                if (!taken_apart(f, n->results + k, chosen, 0)) chosen[i] = false, changed = true;
+            struct loop l;
+            if (!chosen[i] || !loop_of_node(m, f, n, &l)) continue;
+            for (uint32_t k = 0; k < l.n_stack; k++) {
+                if (taken_apart(m, f, n->results + loop_stack_result(&l, k), chosen, 0)) continue;
+                chosen[i] = false;
+                changed = true;
+            }
             *any |= chosen[i];
         }
     }
@@ -101,20 +106,16 @@ static bool unroll_rule(struct simplifier *s, struct copier *c, const struct nod
     const bool *chosen = ctx;
     struct builder *b = c->b;
     struct loop l;
-    if (!chosen[n - c->f->nodes] || !loop_decode(s->m, c->f, n, &l)) return false;
+    if (!chosen[n - c->f->nodes] || !loop_of_node(s->m, c->f, n, &l)) return false;
     uint32_t length = (uint32_t)dim_const_value(s->m, l.length);
-    const val *operands = node_operands(c->f, n);
     val *arguments = ARENA_NEW(&b->arena, val, l.body->n_params),
         *out = ARENA_NEW(&b->arena, val, l.body->n_results),
         *rows = ARENA_NEW(&b->arena, val, (size_t)l.n_stack * length);
-    for (uint32_t i = 0; i < l.n_carry; i++) arguments[i] = c->values[operands[i]];
-    for (uint32_t i = loop_first_with(&l); i < l.body->n_params; i++)
-        arguments[i] = c->values[node_region_operands(c->f, n, 0)[i - loop_first_with(&l)]];
+    for (uint32_t i = 0; i < l.body->n_params; i++) arguments[i] = c->values[loop_operand(&l, i)];
     for (uint32_t step = 0; step < length; step++) {
         uint32_t t = l.reverse ? length - 1 - step : step;
-        for (uint32_t i = 0; i < l.n_over; i++)
-            arguments[l.n_carry + i] = row_of(b, c->values[operands[l.n_carry + i]], t);
-        inline_region(c, n, 0, arguments, out);
+        for (uint32_t i = 0; i < l.n_over; i++) arguments[l.n_carry + i] = row_of(b, c->values[l.over[i]], t);
+        inline_region(c, n, l.body_region, arguments, out);
         memcpy(arguments, out, l.n_carry * sizeof *arguments);
         for (uint32_t k = 0; k < l.n_stack; k++) rows[(size_t)k * length + t] = out[l.n_carry + k];
     }
@@ -124,7 +125,7 @@ static bool unroll_rule(struct simplifier *s, struct copier *c, const struct nod
     return true;
 }
 
-static bool wants_scan(const struct node *n) { return n->op == OP_scan; }
+static bool wants_scan(const struct node *n) { return node_loop_kind(n) == LOOP_SCAN; }
 
 uint32_t pass_unroll(struct simplifier *s, uint32_t fn)
 {

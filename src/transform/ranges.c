@@ -184,10 +184,9 @@ static bool trips_at_most(const struct ranger *r, const struct fn *f, const stru
                           const struct range *values, int64_t *most)
 {
     int64_t lo;
-    if (l->scan) return dim_range(r->m, f->symbols, l->length, &lo, most), true;
-    if (!l->counted) return false;
-    const val *bounds = node_operands(f, l->n) + l->n_carry;
-    wide trips = (wide)values[bounds[1]].hi - values[bounds[0]].lo;
+    if (loop_has_length(l)) return dim_range(r->m, f->symbols, l->length, &lo, most), true;
+    if (l->kind != LOOP_COUNTED) return false;
+    wide trips = (wide)values[l->to].hi - values[l->from].lo;
     *most = trips > INT64_MAX ? INT64_MAX : HOP_MAX(0, (int64_t)trips);
     return true;
 }
@@ -225,20 +224,18 @@ static void step_once(const struct ranger *r, const struct fn *f, const struct l
 static void loop_through(const struct ranger *r, const struct fn *f, const struct loop *l,
                          const struct range *values, uint32_t depth, struct loop_ranges *out)
 {
-    const val *operands = node_operands(f, l->n);
     struct range *first = ARENA_NEW(r->a, struct range, l->n_carry),
                  *carry = ARENA_NEW(r->a, struct range, l->n_carry);
     bool *counts = ARENA_ZNEW(r->a, bool, l->n_carry);
     *out = (struct loop_ranges){ .params = fed(r, f, l->n, l->body_region, values),
                                  .final = ARENA_NEW(r->a, struct range, l->n_carry) };
-    for (uint32_t i = 0; i < l->n_carry; i++) first[i] = carry[i] = values[operands[i]];
-    if (l->scan)
-        for (uint32_t i = 0; i < l->n_over; i++)
-            out->params[l->n_carry + i] = values[operands[l->n_carry + i]];
-    if (l->counted) {
-        struct range from = values[operands[l->n_carry]], to = values[operands[l->n_carry + 1]];
-        out->params[l->n_carry] = (struct range){ from.lo, HOP_MAX(from.lo, to.hi == INT64_MIN ? INT64_MIN
-                                                                                               : to.hi - 1) };
+    for (uint32_t i = 0; i < l->n_carry; i++) first[i] = carry[i] = values[l->carry[i]];
+    if (loop_has_length(l))
+        for (uint32_t i = 0; i < l->n_over; i++) out->params[l->n_carry + i] = values[l->over[i]];
+    if (l->kind == LOOP_COUNTED) {
+        struct range from = values[l->from], to = values[l->to];
+        int64_t last = to.hi == INT64_MIN ? INT64_MIN : to.hi - 1;
+        out->params[l->n_carry] = (struct range){ from.lo, HOP_MAX(from.lo, last) };
     }
     bool whole = false;
     for (uint32_t i = 0; i < l->n_carry; i++)
@@ -295,17 +292,16 @@ static void through_loop(const struct ranger *r, const struct fn *f, const struc
     struct loop_ranges w;
     loop_through(r, f, l, values, depth, &w);
     for (uint32_t i = 0; i < l->n_carry; i++)
-        values[l->n->results + i] = w.entered || l->cond ? w.final[i] : values[node_operands(f, l->n)[i]];
-    const struct attr *max = l->cond ? node_attr(f, l->n, WHILE_MAX_TRIPS) : NULL;
+        values[l->n->results + i] = w.entered || l->cond ? w.final[i] : values[l->carry[i]];
     int64_t lo, most = INT64_MAX;
-    if (max && max->kind != ATTR_ABSENT) dim_range(r->m, f->symbols, (dim)max->i, &lo, &most);
-    if (l->n_extra)
-        values[l->n->results + l->n_carry] = (struct range){ 0, w.entered ? HOP_MAX(most, 0) : 0 };
-    bool padded = max && max->kind != ATTR_ABSENT;
+    bool limited = l->max_trips != HOP_NONE; /* then zeros may stand behind the last row */
+    if (limited) dim_range(r->m, f->symbols, l->max_trips, &lo, &most);
+    if (l->counts)
+        values[l->n->results + loop_trips_result(l)] = (struct range){ 0, w.entered ? HOP_MAX(most, 0) : 0 };
     for (uint32_t k = 0; k < l->n_stack && w.entered; k++) {
         struct range row = w.body[l->body->results[l->n_carry + k]];
-        values[l->n->results + loop_stack_result(l, k)] = padded ? range_join(row, (struct range){ 0, 0 })
-                                                                 : row;
+        if (limited) row = range_join(row, (struct range){ 0, 0 });
+        values[l->n->results + loop_stack_result(l, k)] = row;
     }
 }
 
@@ -340,7 +336,7 @@ static void through_node(const struct ranger *r, const struct fn *f, const struc
     if (n->n_regions) {
         if (depth >= MAX_DEPTH) return;
         if (n->op == OP_switch || n->op == OP_invoke_subgraph) through_branches(r, f, n, values, depth);
-        else if (loop_decode(r->m, f, n, &l)) through_loop(r, f, &l, values, depth);
+        else if (loop_of_node(r->m, f, n, &l)) through_loop(r, f, &l, values, depth);
         return;
     }
     if (n->n_results != 1 || !node_row(n)->range) return;
@@ -370,13 +366,13 @@ struct range *ranges_of_region(struct arena *a, struct module *m, const struct f
     struct ranger r = { a, m };
     struct loop l;
     struct loop_ranges w;
-    if (!loop_decode(m, f, n, &l)) return fed(&r, f, n, k, values);
+    if (!loop_of_node(m, f, n, &l)) return fed(&r, f, n, k, values);
     loop_through(&r, f, &l, values, 0, &w);
     if (k == l.body_region) return w.params;
     struct range *cond =
         fed(&r, f, n, k, values); /* the predicate sees the carries before every step and after the last */
     for (uint32_t i = 0; i < l.n_carry; i++) {
-        cond[i] = values[node_operands(f, n)[i]];
+        cond[i] = values[l.carry[i]];
         if (w.entered) cond[i] = range_join(cond[i], w.body[l.body->results[i]]);
     }
     return cond;

@@ -5,10 +5,6 @@
 /* ---- rewriting ---- */
 
 bool wants_higher(const struct node *n) { return node_row(n)->flags & OPF_HIGHER; }
-bool wants_loop(const struct node *n)
-{
-    return n->op == OP_scan || n->op == OP_while_loop || n->op == OP_map || n->op == OP_fori_loop;
-}
 
 void copy_requires(struct copier *c)
 {
