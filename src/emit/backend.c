@@ -1,6 +1,7 @@
 /* The list of back ends, and the one of them whose programs are machine code of the host: objects come from
  * the plug-in, are loaded here, and need no plug-in when they come from the cache. */
 #include "emit/backend.h"
+#include "loop/lp_walk.h"
 
 static const struct backend *const backends[] = { &llvm_backend, &executor_backend };
 
@@ -21,7 +22,7 @@ const struct backend *backend_named(const char *name)
 
 static uint32_t needed_by_call(uint8_t kind)
 {
-    if (call_is_told(kind)) return ABLE_TO_TELL;
+    if (lp_call_uses(kind) & IS_SITE) return ABLE_TO_TELL;
     if (kind == CALL_RESERVE) return ABLE_TO_GROW;
     return kind == CALL_GEMM ? ABLE_TO_MULTIPLY : 0;
 }

@@ -183,16 +183,6 @@ static void name_everything(struct c99 *e)
 
 /* ---- what it needs ---- */
 
-static void find_needs(struct c99 *e, const struct lp_block *block)
-{
-    for (uint32_t i = 0; block && i < block->stmts.len; i++) {
-        const struct lp_stmt *s = &block->stmts.data[i];
-        if (s->kind == LP_CALL && call_is_told(s->call->kind)) e->context = true;
-        find_needs(e, s->body);
-        find_needs(e, s->other);
-    }
-}
-
 static void name_buffers(struct c99 *e)
 {
     for (uint32_t b = 0; b < e->p->buffers.len; b++) {
@@ -710,7 +700,7 @@ const char *c99_add(struct c99_unit *unit, const struct lp *p, const struct c99_
     const char *name = module_text(p->m, (o->original ? o->original : f)->name);
     e.name = function_name(&e, o->name ? o->name : name);
     name_everything(&e);
-    find_needs(&e, p->root);
+    e.context = p->sites.len > 0;
     name_buffers(&e);
     c99_count(&e);
     unit->strict |= p->strict;

@@ -74,7 +74,7 @@ static bool small_leaves(const struct c99 *e, lpv v)
 {
     const struct lp_instr *i = &e->p->instrs.data[v];
     int64_t lo, hi;
-    if (i->op == LP_CONST || i->op == LP_VAR || i->op == LP_SYMBOL) return true;
+    if (lp_class((enum lp_op)i->op) == LEAF) return true;
     if (i->dtype == DT_I64 && is_address_op((enum lp_op)i->op))
         return small_leaves(e, i->a) && small_leaves(e, i->b);
     if (i->dtype != DT_I64) return false;
@@ -104,7 +104,7 @@ static void touch_buffer(void *ctx, uint32_t buffer, lpv index, bool writes)
 static uint32_t expression_depth(const struct c99 *e, lpv v)
 {
     const struct lp_instr *i = &e->p->instrs.data[v];
-    if (i->op <= LP_FOLD || !e->in_place[v]) return 0;
+    if (lp_class((enum lp_op)i->op) != PURE || !e->in_place[v]) return 0;
     const lpv operands[3] = { i->a, i->b, i->c };
     uint32_t depth = 0;
     for (uint32_t k = 0; k < lp_arity((enum lp_op)i->op); k++) {
@@ -134,8 +134,8 @@ static void choose_in_place(struct c99 *e, const struct lp_block *block)
         }
         if (s->kind == LP_LET && e->uses[s->value]) {
             keep_choices_apart(e, s->value);
-            e->in_place[s->value] = e->p->instrs.data[s->value].op > LP_FOLD && e->uses[s->value] == 1 &&
-                                    e->used_in[s->value] == block;
+            e->in_place[s->value] = lp_class((enum lp_op)e->p->instrs.data[s->value].op) == PURE &&
+                                    e->uses[s->value] == 1 && e->used_in[s->value] == block;
             if (e->in_place[s->value] && expression_depth(e, s->value) > DEEPEST_EXPRESSION)
                 e->in_place[s->value] = false;
         }
@@ -491,9 +491,6 @@ static void put_far(struct c99 *e, const struct lp_instr *i)
     text_str(e->out, ")");
 }
 
-static const char *const fold_name[] = { [FOLD_SUM] = "sum", [FOLD_MAX] = "max", [FOLD_MIN] = "min",
-                                         [FOLD_AND] = "and", [FOLD_OR] = "or",   [FOLD_PROD] = "prod" };
-
 void c99_put_definition(struct c99 *e, lpv v)
 {
     const struct lp_instr *i = &e->p->instrs.data[v];
@@ -509,7 +506,8 @@ void c99_put_definition(struct c99 *e, lpv v)
     case LP_READ: c99_put_lane(e, (uint32_t)i->imm); return;
     case LP_LOAD: c99_put_element(e, (uint32_t)i->imm, i->a); return;
     case LP_FOLD:
-        text_add(e->out, "%s(s_%u)", helper_of(e, arena_printf(e->arena, "fold_%s", fold_name[i->b]), t),
+        text_add(e->out, "%s(s_%u)",
+                 helper_of(e, arena_printf(e->arena, "fold_%s", lp_fold_word((enum lp_fold)i->b)), t),
                  (uint32_t)i->imm);
         return;
     case LP_ABS:
@@ -552,14 +550,13 @@ void c99_put_definition(struct c99 *e, lpv v)
     case LP_FUSED: put_call(e, narrow ? "fmaf" : "fma", i, 3); return;
     case LP_SELECT: put_select(e, i); return;
     case LP_FAR: put_far(e, i); return;
-    case LP_OP_COUNT: break;
     }
     hop_throw(HOP_INTERNAL, "C99: an operation %d", i->op);
 }
 
 void c99_put(struct c99 *e, lpv v)
 {
-    if (e->p->instrs.data[v].op <= LP_VAR || e->in_place[v]) c99_put_definition(e, v);
+    if (lp_class((enum lp_op)e->p->instrs.data[v].op) == LEAF || e->in_place[v]) c99_put_definition(e, v);
     else text_add(e->out, "v_%u", v);
 }
 
@@ -570,7 +567,7 @@ void c99_put_fold(struct c99 *e, enum lp_fold fold, enum dtype t, void (*left)(s
     bool bits = fold == FOLD_AND || fold == FOLD_OR || t == DT_BOOL,
          arithmetic = fold == FOLD_SUM || fold == FOLD_PROD;
     bool wraps = arithmetic && dtype_is_integer(t) && !wraps_itself(t), call = !bits && !arithmetic;
-    if (call) text_add(e->out, "%s(", helper_of(e, fold_name[fold], t));
+    if (call) text_add(e->out, "%s(", helper_of(e, lp_fold_word(fold), t));
     if (wraps) text_add(e->out, "(%s)((%s)", c99_type[t], unsigned_of(t));
     left(e, local);
     text_str(e->out, call                                   ? ", "

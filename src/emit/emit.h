@@ -40,8 +40,6 @@ struct code_generator {
         void);        /* path of the library that generates the code, "" when it is part of the plug-in */
     const void *code; /* some place in that library's code */
 };
-/* Sites of checks, prints and callbacks are numbered in the order in which a walk of the statement tree (body
- * before other) meets their calls. */
 
 /* The back end, loaded on first use; NULL when there is none, hop_message() says why. */
 const struct code_generator *plug_in_get(void);

@@ -6,6 +6,7 @@
 #define HOP_EMIT_LLVM_H
 
 #include "emit/emit.h"
+#include "loop/lp_walk.h"
 
 #include <llvm-c/Core.h>
 #include <setjmp.h>
@@ -111,8 +112,6 @@ struct plan {
     bool *needed;     /* per instruction: is its value used? */
     bool *set_symbol; /* per symbol: does a CALL_SETDIM change it? */
     uint32_t n_symbols;
-    const struct lp_call **sites; /* calls of checks, prints and callbacks in order */
-    uint32_t n_sites;
     uint32_t *kinds,
         epoch; /* scratch: per instruction uniform, affine or varying in the loop last looked at */
 };
@@ -225,7 +224,6 @@ static inline uint32_t power_above(uint32_t n)
 void plan_make(struct emitter *e);
 int64_t static_extent(const struct emitter *e,
                       const struct lp_stmt *s); /* trips when the bounds differ by a constant, else -1 */
-uint32_t operand_count(enum lp_op op);
 
 /* llvm_share.c */
 void share_find(struct emitter *e);  /* before the plan: nests and which are equal */

@@ -99,12 +99,10 @@ static LLVMValueRef tell_site(struct emitter *e, const struct lp_call *c)
     static const size_t offsets[] = { [CALL_CHECK] = offsetof(struct hop_rt, check),
                                       [CALL_PRINT] = offsetof(struct hop_rt, print),
                                       [CALL_CALLBACK] = offsetof(struct hop_rt, callback) };
-    uint32_t site = 0;
-    while (e->plan.sites[site] != c) site++;
     LLVMValueRef operands = stack_slot(e, e->i8, c->n_operands * (uint32_t)sizeof(struct hop_rt_operand), 8);
     for (uint32_t k = 0; k < c->n_operands; k++)
         fill_operand(e, &c->operands[k], field(e, operands, k * sizeof(struct hop_rt_operand)));
-    LLVMValueRef args[4] = { e->f->rt, int32(e, site), int32(e, c->n_operands), operands };
+    LLVMValueRef args[4] = { e->f->rt, int32(e, c->site), int32(e, c->n_operands), operands };
     return call_rt(e, offsets[c->kind], c->kind == CALL_CALLBACK ? e->i32 : e->nothing, args, 4);
 }
 

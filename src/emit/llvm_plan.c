@@ -10,7 +10,6 @@ enum {
     LIGHT_WORK = 16,  /* a body this small gets two vectors per step, so that the loop's own cost is shared */
     HEAVY_WORK = 150, /* a body this large is not emitted twice for its tail */
     MOST_LANES = STRICT_LANES,
-    WEIGHT_DIVIDE = 6,
     WEIGHT_GATHER = 12
 };
 enum { KIND_UNIFORM, KIND_AFFINE, KIND_VARYING };
@@ -27,12 +26,7 @@ bool const_int(const struct emitter *e, lpv v, int64_t *out)
     return *out = i->imm, i->imm >= 0;
 }
 
-uint32_t operand_count(enum lp_op op)
-{
-    return op == LP_LOAD ? 1 : op < LP_NEG ? 0 : op < LP_ADD ? 1 : op < LP_FMA ? 2 : 3;
-}
-
-/* ---- needed values, sites, who touches what ---- */
+/* ---- needed values, who touches what ---- */
 
 struct walk {
     struct emitter *e;
@@ -51,41 +45,23 @@ static void touch(struct slot_plan *s, uint32_t outlined)
     else if (s->home != outlined) s->shared = true, s->home = HOP_NONE;
 }
 
-static void walk_call(struct walk *w, const struct lp_call *c)
+static void need_value(void *ctx, lpv v) { need(((struct walk *)ctx)->e, v); }
+
+/* What a call touches lies in memory. */
+static void touch_buffer(void *ctx, uint32_t buffer, lpv index, bool writes)
 {
-    struct plan *plan = &w->e->plan;
-    lpv plain[] = { c->value, c->lo, c->index, c->count, c->mask };
-    lpv product[] = { c->gemm.a_at, c->gemm.b_at, c->gemm.c_at, c->gemm.m,  c->gemm.n,
-                      c->gemm.k,    c->gemm.lda,  c->gemm.ldb,  c->gemm.ldc };
-    uint32_t buffers[4] = { HOP_NONE, HOP_NONE, HOP_NONE, HOP_NONE };
-    if (c->kind == CALL_GEMM) {
-        for (uint32_t i = 0; i < HOP_COUNT(product); i++) need(w->e, product[i]);
-        buffers[0] = c->gemm.a, buffers[1] = c->gemm.b, buffers[2] = c->gemm.c;
-    } else {
-        bool told = call_is_told(c->kind);
-        bool used[] = { c->kind == CALL_CHECK || c->kind == CALL_SETDIM,
-                        c->kind == CALL_COPY || c->kind == CALL_ZERO,
-                        c->kind == CALL_COPY || c->kind == CALL_RESERVE,
-                        c->kind == CALL_COPY || c->kind == CALL_ZERO,
-                        c->kind == CALL_PRINT || c->kind == CALL_CALLBACK };
-        for (uint32_t i = 0; i < HOP_COUNT(plain); i++)
-            if (used[i]) need(w->e, plain[i]);
-        if (c->kind == CALL_COPY) buffers[0] = c->target, buffers[1] = c->source;
-        if (c->kind == CALL_ZERO || c->kind == CALL_RESERVE) buffers[0] = c->target;
-        if (told) plan->sites[plan->n_sites++] = c;
-    }
-    if (c->kind == CALL_SETDIM) plan->set_symbol[c->target] = true;
-    for (uint32_t k = 0; k < c->n_operands; k++) {
-        const struct lp_operand *o = &c->operands[k];
-        for (uint32_t d = 0; d < o->rank; d++) need(w->e, o->dims[d]);
-        if (o->buffer == HOP_NONE) need(w->e, o->value);
-        else
-            need(w->e, o->index), touch(&plan->buffers[o->buffer], w->outlined),
-                plan->buffers[o->buffer].in_registers = false;
-    }
-    for (int i = 0; i < 4; i++)
-        if (buffers[i] != HOP_NONE)
-            touch(&plan->buffers[buffers[i]], w->outlined), plan->buffers[buffers[i]].in_registers = false;
+    struct walk *w = ctx;
+    struct slot_plan *slot = &w->e->plan.buffers[buffer];
+    (void)index, (void)writes;
+    touch(slot, w->outlined);
+    slot->in_registers = false;
+}
+
+static void walk_call(struct walk *w, const struct lp_stmt *s)
+{
+    lp_call_values(s->call, need_value, w);
+    lp_stmt_buffers(w->e->p, s, touch_buffer, w);
+    if (s->call->kind == CALL_SETDIM) w->e->plan.set_symbol[s->call->target] = true;
 }
 
 static void walk_block(struct walk *w, const struct lp_block *block);
@@ -131,23 +107,13 @@ static void walk_stmt(struct walk *w, const struct lp_stmt *s)
         walk_block(&inner, s->body);
         walk_block(&inner, s->other);
         return;
-    case LP_CALL: walk_call(w, s->call); return;
+    case LP_CALL: walk_call(w, s); return;
     }
 }
 
 static void walk_block(struct walk *w, const struct lp_block *block)
 {
     for (uint32_t i = 0; block && i < block->stmts.len; i++) walk_stmt(w, &block->stmts.data[i]);
-}
-
-static uint32_t count_calls(const struct lp_block *block)
-{
-    uint32_t n = 0;
-    for (uint32_t i = 0; block && i < block->stmts.len; i++) {
-        const struct lp_stmt *s = &block->stmts.data[i];
-        n += (s->kind == LP_CALL) + count_calls(s->body) + count_calls(s->other);
-    }
-    return n;
 }
 
 /* Operands come before their users, so one sweep from the end is enough. */
@@ -157,7 +123,7 @@ static void spread_needed(struct emitter *e)
         const struct lp_instr *i = instr(e, v);
         lpv operands[3] = { i->a, i->b, i->c };
         if (!e->plan.needed[v]) continue;
-        for (uint32_t k = 0; k < operand_count((enum lp_op)i->op); k++) need(e, operands[k]);
+        for (uint32_t k = 0; k < lp_arity((enum lp_op)i->op); k++) need(e, operands[k]);
     }
 }
 
@@ -184,7 +150,7 @@ static uint32_t kind_of(struct survey *s, lpv v)
 static uint32_t pure_kind(struct survey *s, const struct lp_instr *i)
 {
     lpv operands[3] = { i->a, i->b, i->c };
-    uint32_t kinds[3] = { 0 }, most = KIND_UNIFORM, n = operand_count((enum lp_op)i->op);
+    uint32_t kinds[3] = { 0 }, most = KIND_UNIFORM, n = lp_arity((enum lp_op)i->op);
     int64_t c;
     for (uint32_t k = 0; k < n; k++) kinds[k] = kind_of(s, operands[k]), most = HOP_MAX(most, kinds[k]);
     if (most != KIND_AFFINE) return most;
@@ -227,10 +193,8 @@ static void survey_let(struct survey *s, lpv v)
     e->plan.kinds[v] = s->epoch << 2 | kind;
     if (kind != KIND_VARYING) return;
     note_type(s, (enum dtype)i->dtype);
-    bool slow = i->op == LP_DIV || i->op == LP_REM || i->op == LP_SQRT || i->op == LP_FLOORDIV ||
-                i->op == LP_MOD;
     bool gather = i->op == LP_LOAD && kind_of(s, i->a) == KIND_VARYING;
-    s->l->weight += slow ? WEIGHT_DIVIDE : gather ? WEIGHT_GATHER : 1;
+    s->l->weight += gather ? WEIGHT_GATHER : lp_cost((enum lp_op)i->op);
 }
 
 static void find_assigned(struct survey *s, const struct lp_block *block)
@@ -583,7 +547,6 @@ static void walk_program(struct emitter *e)
     memset(plan->locals, 0, e->p->locals.len * sizeof *plan->locals);
     memset(plan->buffers, 0, e->p->buffers.len * sizeof *plan->buffers);
     memset(plan->needed, 0, e->p->instrs.len * sizeof *plan->needed);
-    plan->n_sites = 0;
     reset_registers(e, true);
     walk_block(&(struct walk){ .e = e, .outlined = HOP_NONE }, e->p->root);
     spread_needed(e);
@@ -600,7 +563,6 @@ void plan_make(struct emitter *e)
     plan->needed = EMIT_NEW(e, bool, p->instrs.len + 1);
     plan->set_symbol = EMIT_NEW(e, bool, plan->n_symbols + 1);
     plan->kinds = EMIT_NEW(e, uint32_t, p->instrs.len + 1);
-    plan->sites = EMIT_NEW(e, const struct lp_call *, count_calls(p->root) + 1);
     share_find(e);
     do walk_program(e);
     while (share_check(e));

@@ -102,7 +102,7 @@ static void put_let(struct writer *w, lpv v)
     if (i->op == LP_READ || i->op == LP_FOLD) put_local(w, (uint32_t)i->imm);
     if (i->op == LP_FOLD) put(w, i->b);
     if (i->op == LP_FAR) put(w, (uint64_t)i->imm);
-    for (uint32_t k = 0; k < operand_count((enum lp_op)i->op); k++) put_value(w, operands[k]);
+    for (uint32_t k = 0; k < lp_arity((enum lp_op)i->op); k++) put_value(w, operands[k]);
     if (i->op == LP_FLOORDIV || i->op == LP_MOD) /* their code depends on what is known of the operands */
         for (uint32_t k = 0; k < 2; k++)
             put(w, WORD_RANGE), put(w, (uint64_t)w->e->p->values.data[operands[k]].lo),

@@ -1,8 +1,8 @@
 /* Building loop programs: hash-consed pure instructions placed as far out as they are known, simplification
  * of index arithmetic with the ranges of loop variables, folding of constants, and contraction of products
  * and sums in default mode. */
-#include "loop/lp.h"
 #include "ir/number.h"
+#include "loop/lp_walk.h"
 
 #include <math.h>
 
@@ -72,6 +72,10 @@ struct lp_stmt *lp_add_stmt(struct lp *p, struct lp_stmt s)
 struct lp_call *lp_add_call(struct lp *p, struct lp_call c)
 {
     struct lp_call *call = arena_copy(&p->arena, &c, sizeof c);
+    if (lp_is_site(call)) {
+        call->site = p->sites.len;
+        vec_push(&p->arena, &p->sites, call);
+    }
     lp_add_stmt(p, (struct lp_stmt){ .kind = LP_CALL, .call = call });
     return call;
 }
@@ -537,8 +541,6 @@ static lpv simplify_index(struct lp *p, enum lp_op op, lpv a, lpv b)
     return LPV_NONE;
 }
 
-static bool is_compare(enum lp_op op) { return op >= LP_EQ && op <= LP_GE; }
-
 static lpv compare_by_range(struct lp *p, enum lp_op op, lpv a, lpv b)
 {
     struct lp_value u = p->values.data[a], v = p->values.data[b];
@@ -597,16 +599,17 @@ lpv lp_bin(struct lp *p, enum lp_op op, lpv a, lpv b)
     lpv r;
     if (dtype_is_narrow(t)) {
         r = lp_bin(p, op, lp_cast(p, DT_F32, a), lp_cast(p, DT_F32, b));
-        return is_compare(op) ? r : lp_cast(p, t, r);
+        return lp_is_comparison(op) ? r : lp_cast(p, t, r);
     }
     if (t == DT_I64) {
         if (lp_is_const(p, a, &x) && lp_is_const(p, b, &y) && fold_i64(op, x, y, &folded))
-            return is_compare(op) ? lp_int(p, DT_BOOL, folded) : lp_index(p, folded);
-        r = is_compare(op) ? compare_by_range(p, op, a, b) : simplify_index(p, op, a, b);
+            return lp_is_comparison(op) ? lp_int(p, DT_BOOL, folded) : lp_index(p, folded);
+        r = lp_is_comparison(op) ? compare_by_range(p, op, a, b) : simplify_index(p, op, a, b);
         if (r != LPV_NONE) return r;
-        if (!is_compare(op)) range_of(p, op, a, b, &lo, &hi);
+        if (!lp_is_comparison(op)) range_of(p, op, a, b, &lo, &hi);
     }
-    if (dtype_is_integer(t) && is_compare(op) && (r = compare_with_end(p, op, a, b)) != LPV_NONE) return r;
+    if (dtype_is_integer(t) && lp_is_comparison(op) && (r = compare_with_end(p, op, a, b)) != LPV_NONE)
+        return r;
     if (dtype_is_float(t) && !p->strict && !p->no_contract && (op == LP_ADD || op == LP_SUB) &&
         (r = contract(p, op, a, b)) != LPV_NONE)
         return r;
@@ -622,7 +625,7 @@ lpv lp_bin(struct lp *p, enum lp_op op, lpv a, lpv b)
         if (lp_is_const(p, a, &x)) return (op == LP_AND) == (x != 0) ? b : a;
         if (lp_is_const(p, b, &y)) return (op == LP_AND) == (y != 0) ? a : b;
     }
-    return pure(p, op, is_compare(op) ? DT_BOOL : t, a, b, LPV_NONE, 0, lo, hi);
+    return pure(p, op, lp_is_comparison(op) ? DT_BOOL : t, a, b, LPV_NONE, 0, lo, hi);
 }
 
 lpv lp_un(struct lp *p, enum lp_op op, lpv a)

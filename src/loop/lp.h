@@ -14,59 +14,15 @@
 typedef uint32_t lpv; /* a value: index of its instruction */
 #define LPV_NONE UINT32_MAX
 
+/* Operations, calls, statements and folds, with their meaning: loop/lp.def. */
 enum lp_op {
-    /* leaves */
-    LP_CONST,  /* imm: the bits */
-    LP_SYMBOL, /* i64: value of symbol imm of the entry function */
-    LP_VAR,    /* i64: the variable of loop imm */
-    LP_READ,   /* the current value of local imm (placed) */
-    LP_LOAD,   /* buffer imm at element index a (placed) */
-    LP_FOLD,   /* lanes of local imm combined by fold b in a fixed tree (placed) */
-    /* one operand */
-    LP_NEG,
-    LP_ABS,
-    LP_SQRT,
-    LP_FLOOR,
-    LP_CEIL,
-    LP_TRUNC,
-    LP_ROUND, /* round: halves to the even number */
-    LP_POPCOUNT,
-    LP_CLZ,  /* bits that are set; zeros above the highest of them (of 0: the width); integers */
-    LP_NOT,  /* not: bool or bits */
-    LP_CAST, /* a to dtype: float to integer truncates and saturates, NaN gives 0; to bool is a != 0. f16 and
-              * bf16: from and to f32 only (lp_cast goes by way of it); they are loaded, stored, kept in
-              * locals, selected and cast, and never computed with */
-    LP_BITCAST, /* same size */
-    /* two operands. Integers wrap. Integer div truncates, x div 0 = 0, x rem 0 = x, min div -1 = min. Float
-       rem is fmod. */
-    LP_ADD,
-    LP_SUB,
-    LP_MUL,
-    LP_DIV,
-    LP_REM,
-    LP_MIN,
-    LP_MAX, /* float: a if a is NaN or (max: a > b, min: a < b), else b; so NaN wins from either side */
-    LP_AND,
-    LP_OR,
-    LP_XOR,
-    LP_SHL,
-    LP_SHR,
-    LP_SAR, /* shifts by less than the width */
-    LP_FLOORDIV,
-    LP_MOD, /* i64 indices; divisor > 0 */
-    LP_EQ,
-    LP_NE,
-    LP_LT,
-    LP_LE,
-    LP_GT,
-    LP_GE, /* operands of one dtype, result bool; with NaN all but ne are false */
-    /* three operands */
-    LP_FMA,    /* a * b + c rounded once where the machine can; made by contraction in default mode only */
-    LP_FUSED,  /* a * b + c rounded once everywhere */
-    LP_SELECT, /* a ? b : c */
-    LP_FAR, /* a ? enum angle's function imm of b : c. The function is a call, made only where some a holds,
-               which is seldom */
-    LP_OP_COUNT
+#define LP_OP(NAME, ...) LP_##NAME,
+#include "loop/lp.def"
+};
+enum {
+    LP_OP_COUNT = 0
+#define LP_OP(...) +1
+#include "loop/lp.def"
 };
 
 struct lp_instr {
@@ -121,37 +77,21 @@ struct lp_local {
 };
 enum { LP_STRICT_LANES = 16 };
 
-enum lp_fold { FOLD_SUM, FOLD_MAX, FOLD_MIN, FOLD_AND, FOLD_OR, FOLD_PROD };
+enum lp_fold {
+#define LP_FOLD_KIND(NAME, ...) FOLD_##NAME,
+#include "loop/lp.def"
+};
 
 enum lp_stmt_kind {
-    LP_LET,   /* value is computed here */
-    LP_STORE, /* buffer target at index = value */
-    LP_SET,   /* local target = value (LANES: every lane, outside vector loops) */
-    LP_ACCUM, /* local target = fold(local, value); on a LANES local inside a vector loop lane by lane */
-    LP_FOR,   /* loop var target from lo to hi (exclusive) by step */
-    LP_WHILE, /* body computes `value` (bool), then leaves when it is false, else runs `other`, and again */
-    LP_IF,    /* value ? body : other */
-    LP_CALL
+#define LP_STMT(NAME, ...) LP_##NAME,
+#include "loop/lp.def"
 };
 enum lp_for_kind { FOR_SERIAL, FOR_VECTOR, FOR_PARALLEL };
 
 enum lp_call_kind {
-    CALL_GEMM,     /* C = A B + beta C by BLAS; see lp_gemm */
-    CALL_CHECK,    /* value false: the run ends with HOP_CHECK, the message, the place and the values */
-    CALL_PRINT,    /* the format and the values to the print callback */
-    CALL_CALLBACK, /* the values to the host's function called `text`; one that fails ends the run */
-    CALL_RESERVE,  /* BUF_DYN target has room for index elements, contents kept (capacity doubles) */
-    CALL_SETDIM,   /* symbol target of the entry function := value (data-dependent result sizes) */
-    CALL_COPY,     /* count elements from buffer source at index to buffer target at lo */
-    CALL_ZERO,     /* count elements of buffer target from lo on become 0 */
-    CALL_PROCEDURE /* procedure target with the operands as its parameters; `source` of them are read, the
-                      others written */
+#define LP_CALL_KIND(NAME, ...) CALL_##NAME,
+#include "loop/lp.def"
 };
-/* Calls with a place in the program and values to show: numbered sites. */
-static inline bool call_is_told(uint8_t kind)
-{
-    return kind == CALL_CHECK || kind == CALL_PRINT || kind == CALL_CALLBACK;
-}
 struct lp_operand {   /* an array shown by check and print, given to a callback */
     uint32_t buffer;  /* HOP_NONE: the scalar `value` */
     lpv value, index; /* index: of its first element */
@@ -170,6 +110,7 @@ struct lp_call {
         uint8_t dtype;
     } gemm;
     uint32_t text; /* string id of the format, message or name */
+    uint32_t site; /* check, print, callback: its number, the index in lp.sites; set by lp_add_call */
     struct place place;
     uint32_t n_operands;
     struct lp_operand *operands;
@@ -213,6 +154,9 @@ struct lp {
     vec(struct lp_buffer) buffers;
     vec(struct lp_local) locals;
     vec(struct lp_loop) loops;
+    /* Checks, prints and callbacks in the order in which they were made: what native code knows of them is
+     * their number here. */
+    vec(const struct lp_call *) sites;
     struct lp_block *root, *current;
     vec(struct lp_stmt) open;      /* FOR, IF and WHILE statements under construction */
     uint32_t n_nests, n_copies;    /* for explain */

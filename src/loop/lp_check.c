@@ -22,13 +22,16 @@ struct checker {
 
 static _Noreturn void fail(const struct checker *c, const char *format, ...)
 {
-    static const char *const kinds[] = { "let", "store", "set", "accum", "for", "while", "if", "call" };
+    static const char *const words[] = {
+#define LP_STMT(NAME, word) word,
+#include "loop/lp.def"
+    };
     char text[256];
     va_list args;
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    hop_throw(HOP_INTERNAL, "loop program: %s of %u: %s%s%s", kinds[c->now->kind],
+    hop_throw(HOP_INTERNAL, "loop program: %s of %u: %s%s%s", words[c->now->kind],
               c->now->kind == LP_LET || c->now->kind == LP_STORE ? c->now->value : c->now->target, text,
               c->now->note ? "; in " : "", c->now->note ? c->now->note : "");
 }
@@ -37,7 +40,7 @@ static void use(void *ctx, lpv v)
 {
     const struct checker *c = ctx;
     if (v >= c->p->instrs.len) fail(c, "reads value %u, which does not exist", v);
-    uint8_t op = c->p->instrs.data[v].op;
+    enum lp_op op = (enum lp_op)c->p->instrs.data[v].op;
     if (op != LP_CONST && op != LP_SYMBOL && !c->known[v])
         fail(c, "reads value %u, which is not visible here", v);
     if (op == LP_SYMBOL && (uint64_t)c->p->instrs.data[v].imm >= c->p->entry->n_symbols)
@@ -73,8 +76,7 @@ static bool follows(const struct checker *c, lpv v, uint32_t loop)
     const struct lp_instr *i = &c->p->instrs.data[v];
     if (i->op == LP_VAR)
         return (uint64_t)i->imm == loop || (c->loops[i->imm] && follows(c, c->loops[i->imm]->lo, loop));
-    if (i->op == LP_CONST || i->op == LP_SYMBOL) return false;
-    if (i->op == LP_READ || i->op == LP_LOAD || i->op == LP_FOLD) return true;
+    if (lp_class((enum lp_op)i->op) != PURE) return lp_class((enum lp_op)i->op) == PLACED;
     const lpv operands[3] = { i->a, i->b, i->c };
     for (uint32_t k = 0; k < lp_arity((enum lp_op)i->op); k++)
         if (follows(c, operands[k], loop)) return true;
@@ -99,88 +101,144 @@ static void touch(void *ctx, uint32_t buffer, lpv index, bool writes)
              b->name ? b->name : "a buffer");
 }
 
-static void check_instr(const struct checker *c, lpv v)
+/* ---- which dtypes go together: the rules that lp.def names ---- */
+
+static void check_leaf(const struct checker *c, const struct lp_instr *i)
 {
-    const struct lp_instr *i = &c->p->instrs.data[v];
+    (void)i;
+    fail(c, "a leaf is computed");
+}
+
+static void check_read(const struct checker *c, const struct lp_instr *i)
+{
+    if ((uint64_t)i->imm >= c->p->locals.len)
+        fail(c, "reads local %lld, which does not exist", (long long)i->imm);
+    const struct lp_local *l = &c->p->locals.data[i->imm];
+    if (l->dtype != i->dtype)
+        fail(c, "reads %s local as %s", dtype_info[l->dtype].name, dtype_info[i->dtype].name);
+    if (!c->set[i->imm]) fail(c, "reads local %lld, which nothing was put into", (long long)i->imm);
+}
+
+static void check_fold(const struct checker *c, const struct lp_instr *i)
+{
+    check_read(c, i);
+    if (c->p->locals.data[i->imm].kind != LOCAL_LANES) fail(c, "folds a local without lanes");
+    if (c->vector) fail(c, "folds lanes inside a vector loop");
+}
+
+static void check_load(const struct checker *c, const struct lp_instr *i)
+{
+    const struct lp_buffer *b = &c->p->buffers.data[i->imm];
+    if (b->dtype != i->dtype)
+        fail(c, "loads %s from a buffer of %s", dtype_info[i->dtype].name, dtype_info[b->dtype].name);
+}
+
+/* Numbers are computed with as f32 and wider. */
+static void want_wide(const struct checker *c, enum dtype t)
+{
+    if (dtype_is_narrow(t)) fail(c, "computes with %s", dtype_info[t].name);
+}
+
+static void want_that(const struct checker *c, bool holds, enum dtype t)
+{
+    if (!holds) fail(c, "works on %s", dtype_info[t].name);
+}
+
+static void check_number1(const struct checker *c, const struct lp_instr *i)
+{
     enum dtype t = (enum dtype)i->dtype;
-    enum lp_op op = (enum lp_op)i->op;
-    bool real = dtype_is_float(t);
-    if (op > LP_FOLD && op != LP_CAST && op != LP_BITCAST && op != LP_SELECT &&
-        (dtype_is_narrow(t) || dtype_is_narrow(lp_dtype(c->p, i->a))))
-        fail(c, "computes with %s", dtype_info[dtype_is_narrow(t) ? t : lp_dtype(c->p, i->a)].name);
-    switch (op) {
-    case LP_CONST:
-    case LP_SYMBOL:
-    case LP_VAR: fail(c, "a leaf is computed");
-    case LP_READ:
-    case LP_FOLD: {
-        if ((uint64_t)i->imm >= c->p->locals.len)
-            fail(c, "reads local %lld, which does not exist", (long long)i->imm);
-        const struct lp_local *l = &c->p->locals.data[i->imm];
-        if (l->dtype != t) fail(c, "reads %s local as %s", dtype_info[l->dtype].name, dtype_info[t].name);
-        if (!c->set[i->imm]) fail(c, "reads local %lld, which nothing was put into", (long long)i->imm);
-        if (op == LP_FOLD && l->kind != LOCAL_LANES) fail(c, "folds a local without lanes");
-        if (op == LP_FOLD && c->vector) fail(c, "folds lanes inside a vector loop");
-        return;
-    }
-    case LP_LOAD:
-        if (c->p->buffers.data[i->imm].dtype != t)
-            fail(c, "loads %s from a buffer of %s", dtype_info[t].name,
-                 dtype_info[c->p->buffers.data[i->imm].dtype].name);
-        return;
-    case LP_SQRT:
-    case LP_FLOOR:
-    case LP_CEIL:
-    case LP_TRUNC:
-    case LP_ROUND:
-        if (!real) fail(c, "works on %s", dtype_info[t].name);
-        want(c, i->a, t, "its operand");
-        return;
-    case LP_POPCOUNT:
-    case LP_CLZ:
-        if (!dtype_is_integer(t)) fail(c, "works on %s", dtype_info[t].name);
-        want(c, i->a, t, "its operand");
-        return;
-    case LP_NEG:
-    case LP_ABS:
-    case LP_NOT: want(c, i->a, t, "its operand"); return;
-    case LP_CAST:
-        for (int k = 0; k < 2; k++) {
-            enum dtype here = k ? lp_dtype(c->p, i->a) : t, there = k ? t : lp_dtype(c->p, i->a);
-            if (dtype_is_narrow(here) && there != DT_F32)
-                fail(c, "casts %s to %s", dtype_info[lp_dtype(c->p, i->a)].name, dtype_info[t].name);
-        }
-        return;
-    case LP_BITCAST:
-        if (dtype_info[lp_dtype(c->p, i->a)].size != dtype_info[t].size) fail(c, "reinterprets another size");
-        return;
-    case LP_FMA:
-    case LP_FUSED:
-        if (!real) fail(c, "works on %s", dtype_info[t].name);
-        want(c, i->a, t, "its first operand");
-        want(c, i->b, t, "its second operand");
-        want(c, i->c, t, "its third operand");
-        return;
-    case LP_FAR:
-        if (!real) fail(c, "works on %s", dtype_info[t].name);
-        /* fall through */
-    case LP_SELECT:
-        want(c, i->a, DT_BOOL, "its condition");
-        want(c, i->b, t, "its second operand");
-        want(c, i->c, t, "its third operand");
-        return;
-    default: break;
-    }
-    if (op >= LP_EQ && op <= LP_GE) {
-        if (t != DT_BOOL) fail(c, "a comparison gives %s", dtype_info[t].name);
-        want(c, i->b, lp_dtype(c->p, i->a), "its second operand");
-        return;
-    }
-    if ((op == LP_FLOORDIV || op == LP_MOD) && t != DT_I64) fail(c, "works on %s", dtype_info[t].name);
-    if (op >= LP_AND && op <= LP_SAR && real) fail(c, "works on %s", dtype_info[t].name);
+    want_wide(c, t);
+    want(c, i->a, t, "its operand");
+}
+
+static void check_real1(const struct checker *c, const struct lp_instr *i)
+{
+    want_that(c, dtype_is_float((enum dtype)i->dtype), (enum dtype)i->dtype);
+    check_number1(c, i);
+}
+
+static void check_whole1(const struct checker *c, const struct lp_instr *i)
+{
+    want_that(c, dtype_is_integer((enum dtype)i->dtype), (enum dtype)i->dtype);
+    check_number1(c, i);
+}
+
+/* f16 and bf16 from and to f32 only. */
+static void check_cast(const struct checker *c, const struct lp_instr *i)
+{
+    enum dtype from = lp_dtype(c->p, i->a), to = (enum dtype)i->dtype;
+    if ((dtype_is_narrow(from) && to != DT_F32) || (dtype_is_narrow(to) && from != DT_F32))
+        fail(c, "casts %s to %s", dtype_info[from].name, dtype_info[to].name);
+}
+
+static void check_bitcast(const struct checker *c, const struct lp_instr *i)
+{
+    if (dtype_info[lp_dtype(c->p, i->a)].size != dtype_info[i->dtype].size)
+        fail(c, "reinterprets another size");
+}
+
+static void check_number2(const struct checker *c, const struct lp_instr *i)
+{
+    enum dtype t = (enum dtype)i->dtype;
+    want_wide(c, t);
     want(c, i->a, t, "its first operand");
     want(c, i->b, t, "its second operand");
 }
+
+static void check_bits2(const struct checker *c, const struct lp_instr *i)
+{
+    want_that(c, !dtype_is_float((enum dtype)i->dtype), (enum dtype)i->dtype);
+    check_number2(c, i);
+}
+
+static void check_index2(const struct checker *c, const struct lp_instr *i)
+{
+    want_that(c, i->dtype == DT_I64, (enum dtype)i->dtype);
+    check_number2(c, i);
+}
+
+static void check_compare(const struct checker *c, const struct lp_instr *i)
+{
+    enum dtype of = lp_dtype(c->p, i->a);
+    want_wide(c, of);
+    if (i->dtype != DT_BOOL) fail(c, "a comparison gives %s", dtype_info[i->dtype].name);
+    want(c, i->b, of, "its second operand");
+}
+
+static void check_real3(const struct checker *c, const struct lp_instr *i)
+{
+    enum dtype t = (enum dtype)i->dtype;
+    want_that(c, dtype_is_float(t), t);
+    check_number2(c, i);
+    want(c, i->c, t, "its third operand");
+}
+
+static void check_select(const struct checker *c, const struct lp_instr *i)
+{
+    enum dtype t = (enum dtype)i->dtype;
+    want(c, i->a, DT_BOOL, "its condition");
+    want(c, i->b, t, "its second operand");
+    want(c, i->c, t, "its third operand");
+}
+
+static void check_far(const struct checker *c, const struct lp_instr *i)
+{
+    want_that(c, dtype_is_float((enum dtype)i->dtype), (enum dtype)i->dtype);
+    want_wide(c, (enum dtype)i->dtype);
+    check_select(c, i);
+}
+
+static void check_instr(const struct checker *c, lpv v)
+{
+    static void (*const rules[])(const struct checker *, const struct lp_instr *) = {
+#define LP_OP(NAME, class, operands, rule, ...) [LP_##NAME] = check_##rule,
+#include "loop/lp.def"
+    };
+    const struct lp_instr *i = &c->p->instrs.data[v];
+    rules[i->op](c, i);
+}
+
+/* ---- statements ---- */
 
 static void check_call(const struct checker *c, const struct lp_call *call)
 {
@@ -218,7 +276,7 @@ static void check_call(const struct checker *c, const struct lp_call *call)
         if (c->p->buffers.data[call->target].kind != BUF_DYN)
             fail(c, "reserves room in a buffer that does not grow");
         break;
-    default: break;
+    case CALL_ZERO: break;
     }
 }
 

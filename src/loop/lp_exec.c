@@ -4,6 +4,7 @@
 #include "loop/lp_exec.h"
 #include "ir/angle.h"
 #include "ir/number.h"
+#include "loop/lp_walk.h"
 
 #include <math.h>
 
@@ -37,8 +38,6 @@ struct executor {
     void **stack;       /* per buffer: address of BUF_LOCAL */
     int64_t *counts;    /* per buffer: elements; BUF_DYN: reserved so far */
     uint32_t lane;      /* of the innermost vector loop */
-    struct lp_call **sites;
-    uint32_t n_sites;
 };
 
 /* ---- scalar operations ---- */
@@ -56,178 +55,154 @@ static union cell cast(enum dtype from, enum dtype to, union cell x)
     return r;
 }
 
-static _Noreturn void bad_op(enum lp_op op, enum dtype t)
+static _Noreturn void bad_op(enum dtype t)
 {
-    hop_throw(HOP_INTERNAL, "loop program: operation %d is not defined on %s", op, dtype_info[t].name);
+    hop_throw(HOP_INTERNAL, "loop program: an operation is not defined on %s", dtype_info[t].name);
 }
 
-#define COMPARE(op, T, x, y, r) \
-    case LP_EQ: (r).b = (x).T == (y).T; return r; \
-    case LP_NE: (r).b = (x).T != (y).T; return r; \
-    case LP_LT: (r).b = (x).T < (y).T; return r; \
-    case LP_LE: (r).b = (x).T <= (y).T; return r; \
-    case LP_GT: (r).b = (x).T > (y).T; return r; \
-    case LP_GE: (r).b = (x).T >= (y).T; return r;
+static int64_t positive(int64_t divisor)
+{
+    if (divisor <= 0)
+        hop_throw(HOP_INTERNAL, "loop program: an index is divided by %lld", (long long)divisor);
+    return divisor;
+}
+static int64_t floor_rest(int64_t x, int64_t y)
+{
+    int64_t rest = x % positive(y);
+    return rest < 0 ? rest + y : rest;
+}
+static int64_t floor_quotient(int64_t x, int64_t y)
+{
+    int64_t rest = floor_rest(x, y);
+    return x / y - (x % y != rest);
+}
 
-/* U is wide enough that C does not promote it to a signed type. */
-#define INTEGER_OPS(T, type, U, smallest) \
-    static union cell binary_##T(enum lp_op op, union cell x, union cell y) { \
-        union cell r = { 0 }; \
-        const unsigned width = (unsigned)(8 * sizeof x.T - 1), by = (unsigned)y.T & width; \
-        bool wraps = (smallest) && x.T == (type)(smallest) && y.T == (type) - 1; \
-        switch (op) { \
-        case LP_ADD: r.T = (type)((U)x.T + (U)y.T); return r; \
-        case LP_SUB: r.T = (type)((U)x.T - (U)y.T); return r; \
-        case LP_MUL: r.T = (type)((U)x.T * (U)y.T); return r; \
-        case LP_DIV: r.T = !y.T ? 0 : wraps ? x.T : (type)(x.T / y.T); return r; \
-        case LP_REM: r.T = !y.T ? x.T : wraps ? 0 : (type)(x.T % y.T); return r; \
-        case LP_MIN: r.T = x.T < y.T ? x.T : y.T; return r; \
-        case LP_MAX: r.T = x.T > y.T ? x.T : y.T; return r; \
-        case LP_AND: r.T = x.T & y.T; return r; \
-        case LP_OR: r.T = x.T | y.T; return r; \
-        case LP_XOR: r.T = x.T ^ y.T; return r; \
-        case LP_SHL: r.T = (type)((U)x.T << by); return r; \
-        case LP_SHR: r.T = (type)(x.bits << (63 - width) >> (63 - width) >> by); return r; \
-        case LP_SAR: \
-            r.T = (type)(x.T >> by); \
-            return r; \
-            COMPARE(op, T, x, y, r) \
-        default: break; \
-        } \
-        bad_op(op, DT_I64); \
+/* Below each pure operation says what it gives: on integers, on floats, on bools. There x, y and z are its
+ * operands, of C type T; U is an unsigned type that C does not promote to a signed one; `least` is the
+ * smallest number with a sign, 0 where there is none; `raw` are the bits of x at the top of 64, `width` is
+ * how many. `i` is the instruction: NULL where an operation of two operands folds. */
+#define UNUSED __attribute__((unused))
+#define UNDEFINED (bad_op(t), 0)
+#define CASE(DTYPE, field, type, unsigned_type, smallest, to, value) \
+    case DTYPE: { \
+        typedef type T UNUSED; \
+        typedef unsigned_type U UNUSED; \
+        const T x UNUSED = a.field, y UNUSED = b.field, z UNUSED = c.field, least UNUSED = (T)(smallest); \
+        const unsigned width UNUSED = 8 * sizeof(T); \
+        const uint64_t raw UNUSED = a.bits << (64 - width); \
+        r.to(field) = (__typeof__(r.to(field)))(value); \
+        return r; \
     }
-INTEGER_OPS(i8, int8_t, uint32_t, INT8_MIN)
-INTEGER_OPS(i16, int16_t, uint32_t, INT16_MIN)
-INTEGER_OPS(i32, int32_t, uint32_t, INT32_MIN)
-INTEGER_OPS(u8, uint8_t, uint32_t, 0)
-INTEGER_OPS(u16, uint16_t, uint32_t, 0)
-INTEGER_OPS(u32, uint32_t, uint32_t, 0)
-INTEGER_OPS(u64, uint64_t, uint64_t, 0)
-
-#define FLOAT_OPS(T, remainder) \
-    static union cell binary_##T(enum lp_op op, union cell x, union cell y) { \
+/* f16 and bf16 are computed with as f32: no case. */
+#define OPERATION_TO(NAME, to, whole, real, boolean) \
+    static union cell exec_##NAME(const struct lp_instr *i, enum dtype t, union cell a, union cell b, \
+                                  union cell c) { \
         union cell r = { 0 }; \
-        switch (op) { \
-        case LP_ADD: r.T = x.T + y.T; return r; \
-        case LP_SUB: r.T = x.T - y.T; return r; \
-        case LP_MUL: r.T = x.T * y.T; return r; \
-        case LP_DIV: r.T = x.T / y.T; return r; \
-        case LP_REM: r.T = remainder(x.T, y.T); return r; \
-        case LP_MIN: r.T = x.T != x.T || x.T < y.T ? x.T : y.T; return r; \
-        case LP_MAX: \
-            r.T = x.T != x.T || x.T > y.T ? x.T : y.T; \
-            return r; \
-            COMPARE(op, T, x, y, r) \
-        default: break; \
+        (void)i, (void)c; \
+        switch (t) { \
+            CASE(DT_I8, i8, int8_t, uint32_t, INT8_MIN, to, whole); \
+            CASE(DT_I16, i16, int16_t, uint32_t, INT16_MIN, to, whole); \
+            CASE(DT_I32, i32, int32_t, uint32_t, INT32_MIN, to, whole); \
+            CASE(DT_I64, i64, int64_t, uint64_t, INT64_MIN, to, whole); \
+            CASE(DT_U8, u8, uint8_t, uint32_t, 0, to, whole); \
+            CASE(DT_U16, u16, uint16_t, uint32_t, 0, to, whole); \
+            CASE(DT_U32, u32, uint32_t, uint32_t, 0, to, whole); \
+            CASE(DT_U64, u64, uint64_t, uint64_t, 0, to, whole); \
+            CASE(DT_F32, f32, float, uint32_t, 0, to, real); \
+            CASE(DT_F64, f64, double, uint64_t, 0, to, real); \
+            CASE(DT_BOOL, b, uint8_t, uint32_t, 0, to, boolean); \
+        default: bad_op(t); \
         } \
-        bad_op(op, DT_F64); \
     }
-FLOAT_OPS(f32, fmodf)
-FLOAT_OPS(f64, fmod)
+#define SAME(field) field
+#define TRUTH(field) b
+#define OPERATION(NAME, whole, real, boolean) OPERATION_TO(NAME, SAME, whole, real, boolean)
+#define COMPARISON(NAME, value) OPERATION_TO(NAME, TRUTH, value, value, value)
+#define MATH1(name) (t == DT_F32 ? name##f((float)x) : name(x))
+#define MATH2(name) (t == DT_F32 ? name##f((float)x, (float)y) : name(x, y))
+#define MATH3(name) (t == DT_F32 ? name##f((float)x, (float)y, (float)z) : name(x, y, z))
+#define NEGATIVE (least && raw >> 63)
+#define OVERFLOWS (least && x == least && y == (T)(-1))
+#define AMOUNT ((unsigned)y & (width - 1))
 
-#define binary_i64 binary_plain_i64
-INTEGER_OPS(i64, int64_t, uint64_t, INT64_MIN)
-#undef binary_i64
+OPERATION(NEG, 0 - (U)x, -x, UNDEFINED)
+OPERATION(ABS, NEGATIVE ? 0 - (U)x : (U)x, MATH1(fabs), UNDEFINED)
+OPERATION(SQRT, UNDEFINED, MATH1(sqrt), UNDEFINED)
+OPERATION(FLOOR, UNDEFINED, MATH1(floor), UNDEFINED)
+OPERATION(CEIL, UNDEFINED, MATH1(ceil), UNDEFINED)
+OPERATION(TRUNC, UNDEFINED, MATH1(trunc), UNDEFINED)
+OPERATION(ROUND, UNDEFINED, MATH1(rint), UNDEFINED)
+OPERATION(POPCOUNT, __builtin_popcountll(raw), UNDEFINED, UNDEFINED)
+OPERATION(CLZ, raw ? (unsigned)__builtin_clzll(raw) : width, UNDEFINED, UNDEFINED)
+OPERATION(NOT, ~(U)x, UNDEFINED, !x)
 
-static union cell binary_i64(enum lp_op op, union cell x, union cell y)
+OPERATION(ADD, (U)x + (U)y, x + y, UNDEFINED)
+OPERATION(SUB, (U)x - (U)y, x - y, UNDEFINED)
+OPERATION(MUL, ((U)x * (U)y), (x * y), (x & y))
+OPERATION(DIV, !y ? 0 : OVERFLOWS ? x : (T)(x / y), x / y, UNDEFINED)
+OPERATION(REM, !y ? x : OVERFLOWS ? 0 : (T)(x % y), MATH2(fmod), UNDEFINED)
+OPERATION(MIN, x < y ? x : y, x != x || x < y ? x : y, (x & y))
+OPERATION(MAX, x > y ? x : y, x != x || x > y ? x : y, x | y)
+OPERATION(AND, (x & y), UNDEFINED, (x & y))
+OPERATION(OR, x | y, UNDEFINED, x | y)
+OPERATION(XOR, x ^ y, UNDEFINED, x ^ y)
+OPERATION(SHL, (U)x << AMOUNT, UNDEFINED, UNDEFINED)
+OPERATION(SHR, raw >> (64 - width) >> AMOUNT, UNDEFINED, UNDEFINED)
+OPERATION(SAR, x >> AMOUNT, UNDEFINED, UNDEFINED)
+OPERATION(FLOORDIV, floor_quotient((int64_t)x, (int64_t)y), UNDEFINED, UNDEFINED)
+OPERATION(MOD, floor_rest((int64_t)x, (int64_t)y), UNDEFINED, UNDEFINED)
+COMPARISON(EQ, x == y)
+COMPARISON(NE, x != y)
+COMPARISON(LT, x < y)
+COMPARISON(LE, x <= y)
+COMPARISON(GT, x > y)
+COMPARISON(GE, x >= y)
+
+OPERATION(FMA, UNDEFINED, MATH3(fma), UNDEFINED)
+OPERATION(FUSED, UNDEFINED, MATH3(fma), UNDEFINED)
+
+/* ---- operations that look at more than the dtype of their first operand ---- */
+
+static union cell exec_CAST(const struct lp_instr *i, enum dtype t, union cell a, union cell b, union cell c)
+{
+    (void)b, (void)c;
+    return cast(t, (enum dtype)i->dtype, a);
+}
+
+static union cell exec_BITCAST(const struct lp_instr *i, enum dtype t, union cell a, union cell b,
+                               union cell c)
+{
+    (void)i, (void)t, (void)b, (void)c;
+    return a;
+}
+
+static union cell exec_SELECT(const struct lp_instr *i, enum dtype t, union cell a, union cell b,
+                              union cell c)
+{
+    (void)i, (void)t;
+    return a.b ? b : c;
+}
+
+static union cell exec_FAR(const struct lp_instr *i, enum dtype t, union cell a, union cell b, union cell c)
 {
     union cell r = { 0 };
-    if (op != LP_FLOORDIV && op != LP_MOD) return binary_plain_i64(op, x, y);
-    if (y.i64 <= 0) hop_throw(HOP_INTERNAL, "loop program: an index is divided by %lld", (long long)y.i64);
-    int64_t rest = x.i64 % y.i64;
-    r.i64 = op == LP_MOD ? rest + (rest < 0 ? y.i64 : 0) : x.i64 / y.i64 - (rest < 0);
+    (void)t;
+    if (!a.b) return c;
+    angle_far_lanes((int32_t)i->imm, i->dtype == DT_F64, 1, &b, &r);
     return r;
 }
 
-static union cell binary_bool(enum lp_op op, union cell x, union cell y)
-{
-    union cell r = { 0 };
-    switch (op) {
-    case LP_AND:
-    case LP_MIN:
-    case LP_MUL: r.b = x.b & y.b; return r;
-    case LP_OR:
-    case LP_MAX: r.b = x.b | y.b; return r;
-    case LP_XOR:
-        r.b = x.b ^ y.b;
-        return r;
-        COMPARE(op, b, x, y, r)
-    default: bad_op(op, DT_BOOL);
-    }
-}
-
-/* The builder computes with f16 and bf16 as f32. */
-static union cell binary_narrow(enum lp_op op, union cell x, union cell y)
-{
-    (void)x, (void)y;
-    bad_op(op, DT_F16);
-}
-
-static union cell (*const binary[DT_COUNT])(enum lp_op op, union cell x, union cell y) = {
-    [DT_BOOL] = binary_bool, [DT_I8] = binary_i8,      [DT_I16] = binary_i16,     [DT_I32] = binary_i32,
-    [DT_I64] = binary_i64,   [DT_U8] = binary_u8,      [DT_U16] = binary_u16,     [DT_U32] = binary_u32,
-    [DT_U64] = binary_u64,   [DT_F16] = binary_narrow, [DT_BF16] = binary_narrow, [DT_F32] = binary_f32,
-    [DT_F64] = binary_f64,
+static union cell (*const pure[])(const struct lp_instr *, enum dtype, union cell, union cell, union cell) = {
+#define PURE_LEAF(NAME)
+#define PURE_PLACED(NAME)
+#define PURE_PURE(NAME) [LP_##NAME] = exec_##NAME,
+#define LP_OP(NAME, class, ...) PURE_##class(NAME)
+#include "loop/lp.def"
 };
-
-static union cell unary(enum lp_op op, enum dtype t, union cell x)
-{
-    union cell r = { 0 };
-    switch (t) {
-    case DT_BOOL:
-        if (op == LP_NOT) return r.b = !x.b, r;
-        break;
-    case DT_I8:
-    case DT_I16:
-    case DT_I32:
-    case DT_I64:
-    case DT_U8:
-    case DT_U16:
-    case DT_U32:
-    case DT_U64: {
-        int64_t v = element_whole(t, &x);
-        bool negate = op == LP_NEG || (op == LP_ABS && dtype_info[t].kind == KIND_INT && v < 0);
-        if (op == LP_POPCOUNT || op == LP_CLZ) {
-            int width = 8 * dtype_info[t].size;
-            uint64_t bits = (uint64_t)v << (64 - width);
-            element_set_whole(t, &r,
-                              op == LP_POPCOUNT ? __builtin_popcountll(bits)
-                              : bits            ? __builtin_clzll(bits)
-                                                : width);
-            return r;
-        }
-        if (op != LP_NEG && op != LP_ABS && op != LP_NOT) break;
-        element_set_whole(t, &r, op == LP_NOT ? ~v : negate ? (int64_t)(0 - (uint64_t)v) : v);
-        return r;
-    }
-    case DT_F32:
-        if (op == LP_NEG) return r.f32 = -x.f32, r;
-        if (op == LP_ABS) return r.f32 = fabsf(x.f32), r;
-        if (op == LP_SQRT) return r.f32 = sqrtf(x.f32), r;
-        if (op == LP_FLOOR) return r.f32 = floorf(x.f32), r;
-        if (op == LP_CEIL) return r.f32 = ceilf(x.f32), r;
-        if (op == LP_TRUNC) return r.f32 = truncf(x.f32), r;
-        if (op == LP_ROUND) return r.f32 = rintf(x.f32), r;
-        break;
-    case DT_F64:
-        if (op == LP_NEG) return r.f64 = -x.f64, r;
-        if (op == LP_ABS) return r.f64 = fabs(x.f64), r;
-        if (op == LP_SQRT) return r.f64 = sqrt(x.f64), r;
-        if (op == LP_FLOOR) return r.f64 = floor(x.f64), r;
-        if (op == LP_CEIL) return r.f64 = ceil(x.f64), r;
-        if (op == LP_TRUNC) return r.f64 = trunc(x.f64), r;
-        if (op == LP_ROUND) return r.f64 = rint(x.f64), r;
-        break;
-    default: break;
-    }
-    bad_op(op, t);
-}
 
 static union cell fold(enum lp_fold f, enum dtype t, union cell x, union cell y)
 {
-    static const uint8_t op[] = { [FOLD_SUM] = LP_ADD, [FOLD_MAX] = LP_MAX, [FOLD_MIN] = LP_MIN,
-                                  [FOLD_AND] = LP_AND, [FOLD_OR] = LP_OR,   [FOLD_PROD] = LP_MUL };
-    return binary[t](op[f], x, y);
+    return pure[lp_fold_op(f)](NULL, t, x, y, (union cell){ 0 });
 }
 
 /* ---- values ---- */
@@ -263,16 +238,34 @@ static union cell fetch(const void *at, enum dtype t)
     return r;
 }
 
+static union cell read_CONST(const struct executor *e, const struct lp_instr *i)
+{
+    (void)e;
+    return (union cell){ .bits = i->bits };
+}
+
+static union cell read_SYMBOL(const struct executor *e, const struct lp_instr *i)
+{
+    return (union cell){ .i64 = e->symbols[i->imm] };
+}
+
+static union cell read_VAR(const struct executor *e, const struct lp_instr *i)
+{
+    return (union cell){ .i64 = e->vars[i->imm] };
+}
+
 /* Leaves are read where they are used: a symbol may be set by the program, a variable changes. */
 static union cell value_of(const struct executor *e, lpv v)
 {
+    static union cell (*const leaves[])(const struct executor *, const struct lp_instr *) = {
+#define READ_LEAF(NAME) [LP_##NAME] = read_##NAME,
+#define READ_PLACED(NAME)
+#define READ_PURE(NAME)
+#define LP_OP(NAME, class, ...) READ_##class(NAME)
+#include "loop/lp.def"
+    };
     const struct lp_instr *i = &e->p->instrs.data[v];
-    switch (i->op) {
-    case LP_CONST: return (union cell){ .bits = i->bits };
-    case LP_SYMBOL: return (union cell){ .i64 = e->symbols[i->imm] };
-    case LP_VAR: return (union cell){ .i64 = e->vars[i->imm] };
-    default: return e->values[v];
-    }
+    return lp_class((enum lp_op)i->op) == LEAF ? leaves[i->op](e, i) : e->values[v];
 }
 
 static int64_t index_of(const struct executor *e, lpv v, int64_t absent)
@@ -280,7 +273,18 @@ static int64_t index_of(const struct executor *e, lpv v, int64_t absent)
     return v == LPV_NONE ? absent : value_of(e, v).i64;
 }
 
-static union cell fold_lanes(const struct executor *e, const struct lp_instr *i)
+static union cell place_READ(struct executor *e, const struct lp_instr *i)
+{
+    bool lanes = e->p->locals.data[i->imm].kind == LOCAL_LANES;
+    return e->locals[i->imm * LP_STRICT_LANES + (lanes ? e->lane : 0)];
+}
+
+static union cell place_LOAD(struct executor *e, const struct lp_instr *i)
+{
+    return fetch(elements(e, (uint32_t)i->imm, value_of(e, i->a).i64, 1, "load"), (enum dtype)i->dtype);
+}
+
+static union cell place_FOLD(struct executor *e, const struct lp_instr *i)
 {
     union cell lanes[LP_STRICT_LANES];
     memcpy(lanes, e->locals + i->imm * LP_STRICT_LANES, sizeof lanes);
@@ -292,67 +296,28 @@ static union cell fold_lanes(const struct executor *e, const struct lp_instr *i)
 
 static union cell compute(struct executor *e, lpv v)
 {
+    static union cell (*const placed[])(struct executor *, const struct lp_instr *) = {
+#define PLACE_LEAF(NAME)
+#define PLACE_PLACED(NAME) [LP_##NAME] = place_##NAME,
+#define PLACE_PURE(NAME)
+#define LP_OP(NAME, class, ...) PLACE_##class(NAME)
+#include "loop/lp.def"
+    };
     const struct lp_instr *i = &e->p->instrs.data[v];
-    enum dtype t = (enum dtype)i->dtype;
-    switch (i->op) {
-    case LP_CONST:
-    case LP_SYMBOL:
-    case LP_VAR: return value_of(e, v);
-    case LP_READ: {
-        bool lanes = e->p->locals.data[i->imm].kind == LOCAL_LANES;
-        return e->locals[i->imm * LP_STRICT_LANES + (lanes ? e->lane : 0)];
-    }
-    case LP_LOAD: return fetch(elements(e, (uint32_t)i->imm, value_of(e, i->a).i64, 1, "load"), t);
-    case LP_FOLD: return fold_lanes(e, i);
-    case LP_NEG:
-    case LP_ABS:
-    case LP_SQRT:
-    case LP_FLOOR:
-    case LP_CEIL:
-    case LP_TRUNC:
-    case LP_ROUND:
-    case LP_POPCOUNT:
-    case LP_CLZ:
-    case LP_NOT: return unary((enum lp_op)i->op, t, value_of(e, i->a));
-    case LP_CAST: return cast(lp_dtype(e->p, i->a), t, value_of(e, i->a));
-    case LP_BITCAST: return value_of(e, i->a);
-    case LP_FMA:
-    case LP_FUSED: {
-        union cell x = value_of(e, i->a), y = value_of(e, i->b), z = value_of(e, i->c), r = { 0 };
-        if (t == DT_F32) r.f32 = fmaf(x.f32, y.f32, z.f32);
-        else r.f64 = fma(x.f64, y.f64, z.f64);
-        return r;
-    }
-    case LP_SELECT: return value_of(e, i->a).b ? value_of(e, i->b) : value_of(e, i->c);
-    case LP_FAR: {
-        union cell x = value_of(e, i->b), r = { 0 };
-        if (!value_of(e, i->a).b) return value_of(e, i->c);
-        angle_far_lanes((int32_t)i->imm, t == DT_F64, 1, &x, &r);
-        return r;
-    }
-    default: return binary[lp_dtype(e->p, i->a)]((enum lp_op)i->op, value_of(e, i->a), value_of(e, i->b));
-    }
+    const lpv operands[3] = { i->a, i->b, i->c };
+    union cell given[3] = { 0 };
+    enum lp_op op = (enum lp_op)i->op;
+    if (lp_class(op) == LEAF) return value_of(e, v);
+    if (lp_class(op) == PLACED) return placed[op](e, i);
+    for (uint32_t k = 0; k < lp_arity(op); k++) given[k] = value_of(e, operands[k]);
+    return pure[op](i, lp_dtype(e->p, i->a), given[0], given[1], given[2]);
 }
 
 /* ---- calls ---- */
 
-static void number_sites(struct executor *e, const struct lp_block *block)
-{
-    for (uint32_t i = 0; block && i < block->stmts.len; i++) {
-        const struct lp_stmt *s = &block->stmts.data[i];
-        if (s->kind == LP_CALL && call_is_told(s->call->kind)) {
-            if (e->sites) e->sites[e->n_sites] = s->call;
-            e->n_sites++;
-        }
-        number_sites(e, s->body);
-        number_sites(e, s->other);
-    }
-}
-
 static int32_t tell_site(struct executor *e, const struct lp_call *c)
 {
-    int32_t site = 0;
-    while (e->sites[site] != c) site++;
+    int32_t site = (int32_t)c->site;
     struct arena arena = { 0 };
     hop_cleanup_push(arena_free, &arena);
     struct hop_rt_operand *operands = ARENA_ZNEW(&arena, struct hop_rt_operand, c->n_operands);
@@ -585,10 +550,6 @@ struct executor *lp_executor(const struct lp *p, const struct lp_machine *machin
         const struct lp *last = p->procedures.len ? p->procedures.data[p->procedures.len - 1] : p;
         first.all_buffers = ARENA_ZNEW(a, void *, last->first_buffer + last->buffers.len);
     }
-    number_sites(&first, p->root);
-    first.sites = ARENA_NEW(a, struct lp_call *, first.n_sites);
-    first.n_sites = 0;
-    number_sites(&first, p->root);
     return executor_for(&first, p);
 }
 

@@ -18,19 +18,6 @@ struct printer {
     const struct lp_block *block;    /* being counted */
 };
 
-static const char *const op_text[LP_OP_COUNT] = {
-    [LP_NEG] = "-",       [LP_ABS] = "abs",     [LP_SQRT] = "sqrt",   [LP_FLOOR] = "floor",
-    [LP_CEIL] = "ceil",   [LP_TRUNC] = "trunc", [LP_ROUND] = "round", [LP_POPCOUNT] = "popcount",
-    [LP_CLZ] = "clz",     [LP_NOT] = "!",       [LP_ADD] = "+",       [LP_SUB] = "-",
-    [LP_MUL] = "*",       [LP_DIV] = "/",       [LP_REM] = "rem",     [LP_MIN] = "min",
-    [LP_MAX] = "max",     [LP_AND] = "&",       [LP_OR] = "|",        [LP_XOR] = "^",
-    [LP_SHL] = "<<",      [LP_SHR] = ">>>",     [LP_SAR] = ">>",      [LP_FLOORDIV] = "//",
-    [LP_MOD] = "%",       [LP_EQ] = "==",       [LP_NE] = "!=",       [LP_LT] = "<",
-    [LP_LE] = "<=",       [LP_GT] = ">",        [LP_GE] = ">=",       [LP_FMA] = "fma",
-    [LP_FUSED] = "fused", [LP_SELECT] = "?",
-};
-static const char *const fold_text[] = { [FOLD_SUM] = "sum", [FOLD_MAX] = "max", [FOLD_MIN] = "min",
-                                         [FOLD_AND] = "and", [FOLD_OR] = "or",   [FOLD_PROD] = "prod" };
 static const char *const buffer_kind_text[] = {
     [BUF_ARG] = "argument",   [BUF_RESULT] = "result", [BUF_CONST] = "constant",
     [BUF_TEMP] = "temporary", [BUF_LOCAL] = "local",   [BUF_DYN] = "growing"
@@ -53,35 +40,46 @@ static void put_local(struct printer *w, uint32_t l)
     text_add(w->out, "%s%u", name && *name ? name : "l", l);
 }
 
-static void put_var(struct printer *w, uint32_t loop)
+static void put_loop_var(struct printer *w, uint32_t loop)
 {
     static const char letters[] = "ijkmnpqrst";
     if (loop < sizeof letters - 1) text_add(w->out, "%c", letters[loop]);
     else text_add(w->out, "i%u", loop);
 }
 
-static void put_const(struct printer *w, const struct lp_instr *i)
+/* ---- expressions: the notations that lp.def names ---- */
+
+static void put_const(struct printer *w, const struct lp_instr *i, const char *text)
 {
     enum dtype t = (enum dtype)i->dtype;
+    (void)text;
     if (t == DT_BOOL) text_str(w->out, i->bits ? "true" : "false");
+    else if (t == DT_F64) text_add(w->out, "%.17g", element_real(t, &i->bits));
     else if (t == DT_F32) text_add(w->out, "%.9gf", element_real(t, &i->bits));
-    else if (dtype_is_float(t))
-        text_add(w->out, t == DT_F64 ? "%.17g" : t == DT_F16 ? "%.5gh" : "%.4gb", element_real(t, &i->bits));
+    else if (t == DT_F16) text_add(w->out, "%.5gh", element_real(t, &i->bits));
+    else if (t == DT_BF16) text_add(w->out, "%.4gb", element_real(t, &i->bits));
     else if (dtype_info[t].kind == KIND_UINT) text_add(w->out, "%lluu", (unsigned long long)i->bits);
     else text_add(w->out, "%lld", (long long)element_whole(t, &i->bits));
 }
 
-/* ---- expressions ---- */
-
-static void put_operands(struct printer *w, const struct lp_instr *i, uint32_t n)
+static void put_symbol(struct printer *w, const struct lp_instr *i, const char *text)
 {
-    const lpv operands[3] = { i->a, i->b, i->c };
-    text_str(w->out, "(");
-    for (uint32_t k = 0; k < n; k++) {
-        if (k) text_str(w->out, ", ");
-        put_value(w, operands[k]);
-    }
-    text_str(w->out, ")");
+    const struct fn *f = w->p->entry;
+    text = (uint64_t)i->imm < f->n_symbols ? module_text(w->p->m, f->symbols[i->imm].name) : "";
+    if (*text) text_str(w->out, text);
+    else text_add(w->out, "$%lld", (long long)i->imm);
+}
+
+static void put_var(struct printer *w, const struct lp_instr *i, const char *text)
+{
+    (void)text;
+    put_loop_var(w, (uint32_t)i->imm);
+}
+
+static void put_read(struct printer *w, const struct lp_instr *i, const char *text)
+{
+    (void)text;
+    put_local(w, (uint32_t)i->imm);
 }
 
 static void put_element(struct printer *w, uint32_t buffer, lpv index)
@@ -92,56 +90,46 @@ static void put_element(struct printer *w, uint32_t buffer, lpv index)
     text_str(w->out, "]");
 }
 
-static void put_instr(struct printer *w, lpv v)
+static void put_load(struct printer *w, const struct lp_instr *i, const char *text)
 {
-    const struct lp_instr *i = &w->p->instrs.data[v];
-    enum lp_op op = (enum lp_op)i->op;
-    switch (op) {
-    case LP_CONST: put_const(w, i); return;
-    case LP_SYMBOL: {
-        const char *name = (uint64_t)i->imm < w->p->entry->n_symbols
-                               ? module_text(w->p->m, w->p->entry->symbols[i->imm].name)
-                               : "";
-        if (*name) text_str(w->out, name);
-        else text_add(w->out, "$%lld", (long long)i->imm);
-        return;
+    (void)text;
+    put_element(w, (uint32_t)i->imm, i->a);
+}
+
+static void put_fold(struct printer *w, const struct lp_instr *i, const char *text)
+{
+    (void)text;
+    text_add(w->out, "fold_%s(", lp_fold_word((enum lp_fold)i->b));
+    put_local(w, (uint32_t)i->imm);
+    text_str(w->out, ")");
+}
+
+static void put_word(struct printer *w, const struct lp_instr *i, const char *text)
+{
+    const lpv operands[3] = { i->a, i->b, i->c };
+    text_add(w->out, "%s(", text);
+    for (uint32_t k = 0; k < lp_arity((enum lp_op)i->op); k++) {
+        if (k) text_str(w->out, ", ");
+        put_value(w, operands[k]);
     }
-    case LP_VAR: put_var(w, (uint32_t)i->imm); return;
-    case LP_READ: put_local(w, (uint32_t)i->imm); return;
-    case LP_LOAD: put_element(w, (uint32_t)i->imm, i->a); return;
-    case LP_FOLD:
-        text_add(w->out, "fold_%s(", fold_text[i->b]);
-        put_local(w, (uint32_t)i->imm);
-        text_str(w->out, ")");
-        return;
-    case LP_CAST:
-    case LP_BITCAST:
-        text_add(w->out, "%s%s", op == LP_CAST ? "" : "bits_", dtype_info[i->dtype].name);
-        put_operands(w, i, 1);
-        return;
-    case LP_SELECT:
-        text_str(w->out, "(");
-        put_value(w, i->a);
-        text_str(w->out, " ? ");
-        put_value(w, i->b);
-        text_str(w->out, " : ");
-        put_value(w, i->c);
-        text_str(w->out, ")");
-        return;
-    case LP_FAR:
-        text_add(w->out, "far_%s", i->imm == ANGLE_SIN ? "sin" : i->imm == ANGLE_COS ? "cos" : "tan");
-        put_operands(w, i, 3);
-        return;
-    default: break;
-    }
-    uint32_t n = lp_arity(op);
-    const char *text = op_text[op];
-    bool word = *text >= 'a' && *text <= 'z';
-    if (word || n == 1) {
-        text_str(w->out, text);
-        put_operands(w, i, n);
-        return;
-    }
+    text_str(w->out, ")");
+}
+
+static void put_cast(struct printer *w, const struct lp_instr *i, const char *text)
+{
+    text_str(w->out, text);
+    put_word(w, i, dtype_info[i->dtype].name);
+}
+
+static void put_far(struct printer *w, const struct lp_instr *i, const char *text)
+{
+    static const char *const functions[] = { [ANGLE_SIN] = "sin", [ANGLE_COS] = "cos", [ANGLE_TAN] = "tan" };
+    text_str(w->out, text);
+    put_word(w, i, functions[i->imm]);
+}
+
+static void put_infix(struct printer *w, const struct lp_instr *i, const char *text)
+{
     text_str(w->out, "(");
     put_value(w, i->a);
     text_add(w->out, " %s ", text);
@@ -149,11 +137,41 @@ static void put_instr(struct printer *w, lpv v)
     text_str(w->out, ")");
 }
 
+static void put_choice(struct printer *w, const struct lp_instr *i, const char *text)
+{
+    (void)text;
+    text_str(w->out, "(");
+    put_value(w, i->a);
+    text_str(w->out, " ? ");
+    put_value(w, i->b);
+    text_str(w->out, " : ");
+    put_value(w, i->c);
+    text_str(w->out, ")");
+}
+
+static void put_instr(struct printer *w, lpv v)
+{
+    static const struct {
+        void (*put)(struct printer *w, const struct lp_instr *i, const char *text);
+        const char *text;
+    } notations[] = {
+#define LP_OP(NAME, class, operands, rule, cost, notation, text) [LP_##NAME] = { put_##notation, text },
+#include "loop/lp.def"
+    };
+    const struct lp_instr *i = &w->p->instrs.data[v];
+    notations[i->op].put(w, i, notations[i->op].text);
+}
+
+static bool is_leaf(const struct printer *w, lpv v)
+{
+    return lp_class((enum lp_op)w->p->instrs.data[v].op) == LEAF;
+}
+
 static void put_value(struct printer *w, lpv v)
 {
     if (v == LPV_NONE) text_str(w->out, "none");
     else if (v >= w->p->instrs.len) text_add(w->out, "v%u?", v);
-    else if (w->p->instrs.data[v].op <= LP_VAR || w->in_place[v]) put_instr(w, v);
+    else if (is_leaf(w, v) || w->in_place[v]) put_instr(w, v);
     else text_add(w->out, "v%u", v);
 }
 
@@ -257,15 +275,15 @@ static void put_for(struct printer *w, const struct lp_stmt *s, uint32_t indent)
     };
     int64_t step = 1;
     text_str(w->out, "for (");
-    put_var(w, s->target);
+    put_loop_var(w, s->target);
     text_str(w->out, " = ");
     put_value(w, s->lo);
     text_str(w->out, "; ");
-    put_var(w, s->target);
+    put_loop_var(w, s->target);
     text_str(w->out, " < ");
     put_value(w, s->hi);
     text_str(w->out, "; ");
-    put_var(w, s->target);
+    put_loop_var(w, s->target);
     if (s->step == LPV_NONE || (lp_is_const(w->p, s->step, &step) && step == 1)) text_str(w->out, "++");
     else {
         text_str(w->out, " += ");
@@ -312,7 +330,7 @@ static void put_assign(struct printer *w, const struct lp_stmt *s)
     if (s->kind == LP_STORE) put_element(w, s->target, s->index);
     else put_local(w, s->target);
     if (s->kind == LP_ACCUM && s->mode != FOLD_SUM) {
-        text_add(w->out, " = %s(", fold_text[s->mode]);
+        text_add(w->out, " = %s(", lp_fold_word((enum lp_fold)s->mode));
         put_local(w, s->target);
         text_str(w->out, ", ");
         put_value(w, s->value);
@@ -342,7 +360,9 @@ static void put_block(struct printer *w, const struct lp_block *block, uint32_t 
             put_instr(w, s->value);
             break;
         case LP_CALL: put_call(w, s->call); break;
-        default: put_assign(w, s); break;
+        case LP_STORE:
+        case LP_SET:
+        case LP_ACCUM: put_assign(w, s); break;
         }
         text_str(w->out, ";\n");
     }
@@ -387,8 +407,8 @@ static void choose_in_place(struct printer *w, const struct lp_block *block)
     for (uint32_t i = 0; block && i < block->stmts.len; i++) {
         const struct lp_stmt *s = &block->stmts.data[i];
         if (s->kind == LP_LET && s->value < w->p->instrs.len)
-            w->in_place[s->value] = w->p->instrs.data[s->value].op > LP_FOLD && w->uses[s->value] == 1 &&
-                                    w->used_in[s->value] == block;
+            w->in_place[s->value] = lp_class((enum lp_op)w->p->instrs.data[s->value].op) == PURE &&
+                                    w->uses[s->value] == 1 && w->used_in[s->value] == block;
         choose_in_place(w, s->body);
         choose_in_place(w, s->other);
     }

@@ -1,79 +1,131 @@
-/* What one statement of a loop program reads and touches, without its inner blocks: shared by printer,
- * checker and planner. */
+/* What the list lp.def says of operations and calls, and what one statement of a loop program reads and
+ * touches, without its inner blocks: shared by printer, checker, executor, planners and emitters. */
 #ifndef HOP_LP_WALK_H
 #define HOP_LP_WALK_H
 
 #include "loop/lp.h"
 
+enum lp_class { LEAF, PLACED, PURE }; /* see lp.def */
+static inline enum lp_class lp_class(enum lp_op op)
+{
+    static const uint8_t classes[] = {
+#define LP_OP(NAME, class, ...) class,
+#include "loop/lp.def"
+    };
+    return (enum lp_class)classes[op];
+}
+
+/* Operands that are values: of a, b and c the first so many. */
 static inline uint32_t lp_arity(enum lp_op op)
 {
-    return op <= LP_FOLD ? op == LP_LOAD : op <= LP_BITCAST ? 1 : op <= LP_GE ? 2 : 3;
+    static const uint8_t arities[] = {
+#define LP_OP(NAME, class, operands, ...) operands,
+#include "loop/lp.def"
+    };
+    return arities[op];
+}
+
+static inline bool lp_is_comparison(enum lp_op op) { return op >= LP_EQ && op <= LP_GE; }
+
+/* In additions, about. */
+static inline uint32_t lp_cost(enum lp_op op)
+{
+    static const uint8_t costs[] = {
+#define LP_OP(NAME, class, operands, rule, cost, ...) cost,
+#include "loop/lp.def"
+    };
+    return costs[op];
+}
+
+static inline enum lp_op lp_fold_op(enum lp_fold fold)
+{
+    static const uint8_t ops[] = {
+#define LP_FOLD_KIND(NAME, word, op) LP_##op,
+#include "loop/lp.def"
+    };
+    return (enum lp_op)ops[fold];
+}
+
+static inline const char *lp_fold_word(enum lp_fold fold)
+{
+    static const char *const words[] = {
+#define LP_FOLD_KIND(NAME, word, op) word,
+#include "loop/lp.def"
+    };
+    return words[fold];
+}
+
+/* Which values a call reads. */
+enum lp_call_uses {
+    USES_VALUE = 1,
+    USES_LO = 2,
+    USES_INDEX = 4,
+    USES_COUNT = 8,
+    USES_MASK = 16,
+    USES_OPERANDS = 32,
+    USES_GEMM = 64,
+    IS_SITE = 128 /* it has a place in the program and values to show */
+};
+static inline uint32_t lp_call_uses(uint8_t kind)
+{
+    static const uint8_t uses[] = {
+#define LP_CALL_KIND(NAME, uses) uses,
+#include "loop/lp.def"
+    };
+    return uses[kind];
+}
+
+static inline bool lp_is_site(const struct lp_call *c) { return lp_call_uses(c->kind) & IS_SITE; }
+
+/* use(ctx, v) for every value that a call reads. */
+static inline void lp_call_values(const struct lp_call *c, void (*use)(void *ctx, lpv v), void *ctx)
+{
+    uint32_t uses = lp_call_uses(c->kind);
+    const lpv plain[] = { c->value, c->lo, c->index, c->count, c->mask };
+    const lpv gemm[] = { c->gemm.a_at, c->gemm.b_at, c->gemm.c_at, c->gemm.m,  c->gemm.n,
+                         c->gemm.k,    c->gemm.lda,  c->gemm.ldb,  c->gemm.ldc };
+    for (uint32_t k = 0; k < HOP_COUNT(plain); k++)
+        if (uses & 1u << k && plain[k] != LPV_NONE) use(ctx, plain[k]);
+    for (uint32_t k = 0; uses & USES_GEMM && k < HOP_COUNT(gemm); k++)
+        if (gemm[k] != LPV_NONE) use(ctx, gemm[k]);
+    for (uint32_t k = 0; uses & USES_OPERANDS && k < c->n_operands; k++) {
+        const struct lp_operand *o = &c->operands[k];
+        if (o->buffer == HOP_NONE) use(ctx, o->value);
+        else if (o->index != LPV_NONE) use(ctx, o->index);
+        for (uint32_t d = 0; d < o->rank; d++) use(ctx, o->dims[d]);
+    }
 }
 
 /* use(ctx, v) for every value that statement s reads. A WHILE reads its value at the end of its body. */
 static inline void lp_stmt_uses(const struct lp *p, const struct lp_stmt *s, void (*use)(void *ctx, lpv v),
                                 void *ctx)
 {
-    lpv list[16];
-    uint32_t n = 0;
-    const struct lp_call *c = s->call;
+    lpv list[3] = { LPV_NONE, LPV_NONE, LPV_NONE };
     switch ((enum lp_stmt_kind)s->kind) {
     case LP_LET: {
         const struct lp_instr *i = &p->instrs.data[s->value];
-        const lpv operands[3] = { i->a, i->b, i->c };
-        for (uint32_t k = 0; k < lp_arity((enum lp_op)i->op); k++) list[n++] = operands[k];
+        uint32_t n = lp_arity((enum lp_op)i->op);
+        if (n > 0) list[0] = i->a;
+        if (n > 1) list[1] = i->b;
+        if (n > 2) list[2] = i->c;
         break;
     }
     case LP_STORE:
-        list[n++] = s->index;
-        list[n++] = s->value;
+        list[0] = s->index;
+        list[1] = s->value;
         break;
     case LP_SET:
     case LP_ACCUM:
     case LP_IF:
-    case LP_WHILE: list[n++] = s->value; break;
+    case LP_WHILE: list[0] = s->value; break;
     case LP_FOR:
-        list[n++] = s->lo;
-        list[n++] = s->hi;
-        if (s->step != LPV_NONE) list[n++] = s->step;
+        list[0] = s->lo;
+        list[1] = s->hi;
+        list[2] = s->step;
         break;
-    case LP_CALL:
-        switch ((enum lp_call_kind)c->kind) {
-        case CALL_GEMM: {
-            const lpv all[] = { c->gemm.a_at, c->gemm.b_at, c->gemm.c_at, c->gemm.m,  c->gemm.n,
-                                c->gemm.k,    c->gemm.lda,  c->gemm.ldb,  c->gemm.ldc };
-            for (uint32_t k = 0; k < HOP_COUNT(all); k++)
-                if (all[k] != LPV_NONE) list[n++] = all[k];
-            break;
-        }
-        case CALL_CHECK:
-        case CALL_SETDIM: list[n++] = c->value; break;
-        case CALL_PRINT:
-        case CALL_CALLBACK:
-            if (c->mask != LPV_NONE) list[n++] = c->mask;
-            break;
-        case CALL_RESERVE: list[n++] = c->index; break;
-        case CALL_COPY:
-            list[n++] = c->lo;
-            list[n++] = c->index;
-            list[n++] = c->count;
-            break;
-        case CALL_ZERO:
-            list[n++] = c->lo;
-            list[n++] = c->count;
-            break;
-        case CALL_PROCEDURE: break;
-        }
-        if (!call_is_told(c->kind) && c->kind != CALL_PROCEDURE) break;
-        for (uint32_t k = 0; k < c->n_operands; k++) {
-            const struct lp_operand *o = &c->operands[k];
-            if (o->buffer == HOP_NONE) use(ctx, o->value);
-            else if (o->index != LPV_NONE) use(ctx, o->index);
-            for (uint32_t d = 0; d < o->rank; d++) use(ctx, o->dims[d]);
-        }
-        break;
+    case LP_CALL: lp_call_values(s->call, use, ctx); break;
     }
-    for (uint32_t k = 0; k < n; k++)
+    for (uint32_t k = 0; k < HOP_COUNT(list); k++)
         if (list[k] != LPV_NONE) use(ctx, list[k]);
 }
 

@@ -74,8 +74,7 @@ static bool follows(struct planner *k, lpv v, const struct scope *loop)
     k->asked[v] = k->question;
     const struct lp_instr *i = &k->p->instrs.data[v];
     if (i->op == LP_VAR) return loop->stmt->kind == LP_FOR && (uint64_t)i->imm == loop->stmt->target;
-    if (i->op == LP_CONST || i->op == LP_SYMBOL) return false;
-    if (i->op == LP_READ || i->op == LP_LOAD || i->op == LP_FOLD) return true;
+    if (lp_class((enum lp_op)i->op) != PURE) return lp_class((enum lp_op)i->op) == PLACED;
     const lpv operands[3] = { i->a, i->b, i->c };
     for (uint32_t n = 0; n < lp_arity((enum lp_op)i->op); n++)
         if (follows(k, operands[n], loop)) return true;

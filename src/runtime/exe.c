@@ -96,20 +96,15 @@ static struct fn *copy_header(struct exe *e, const struct module *from, const st
 
 /* ---- what a run needs to know of the loop program ---- */
 
-static void number_sites(struct exe *e, const struct lp *p, const struct lp_block *block)
+static void copy_sites(struct exe *e, const struct lp *p)
 {
-    for (uint32_t i = 0; block && i < block->stmts.len; i++) {
-        const struct lp_stmt *s = &block->stmts.data[i];
-        if (s->kind == LP_CALL && call_is_told(s->call->kind)) {
-            const char *text = module_text(p->m, s->call->text), *place = place_text(p->m, s->call->place);
-            if (e->sites)
-                e->sites[e->n_sites] = (struct site){ arena_string(&e->arena, text, strlen(text)),
-                                                      arena_string(&e->arena, place, strlen(place)),
-                                                      s->call->place };
-            e->n_sites++;
-        }
-        number_sites(e, p, s->body);
-        number_sites(e, p, s->other);
+    e->n_sites = p->sites.len;
+    e->sites = ARENA_NEW(&e->arena, struct site, e->n_sites);
+    for (uint32_t i = 0; i < e->n_sites; i++) {
+        const struct lp_call *c = p->sites.data[i];
+        const char *text = module_text(p->m, c->text), *place = place_text(p->m, c->place);
+        e->sites[i] = (struct site){ arena_string(&e->arena, text, strlen(text)),
+                                     arena_string(&e->arena, place, strlen(place)), c->place };
     }
 }
 
@@ -165,10 +160,7 @@ static void copy_layout(struct exe *e, const struct lp *p)
     for (uint32_t i = 0; i < e->n_updates; i++)
         if (e->updates[i].why)
             e->updates[i].why = arena_string(&e->arena, e->updates[i].why, strlen(e->updates[i].why));
-    number_sites(e, p, p->root);
-    e->sites = ARENA_NEW(&e->arena, struct site, e->n_sites);
-    e->n_sites = 0;
-    number_sites(e, p, p->root);
+    copy_sites(e, p);
 }
 
 /* ---- compiling ---- */
