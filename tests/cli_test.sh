@@ -154,10 +154,57 @@ expect 0 'fn @scale' "$HOP" show square.hop --fn scale
 expect 0 'fn ' "$HOP" show square.hop --simplify
 expect 0 'square.hop' "$HOP" show square.hop --locations
 
+# between the passes: a call is there until inline, a sum of two equal nodes until cse, what nobody reads until dce
+cat >between.hop <<'END'
+hop 1
+fn @twice(%x: f32[]) -> (f32[]) {
+  %y = add(%x, %x)
+  return %y
+}
+fn @main(%x: f32[]) -> (f32[]) {
+  %a = invoke_subgraph @twice(%x)
+  %b = sin(%a)
+  %c = sin(%a)
+  %unread = cos(%a)
+  %d = mul(%b, %c)
+  return %d
+}
+END
+count_of() { printf '%s\n' "$1" | grep -cE "$2"; }
+inlined=$("$HOP" show between.hop --after inline)
+merged=$("$HOP" show between.hop --after cse)
+pruned=$("$HOP" show between.hop --after dce)
+result="$(count_of "$inlined" invoke_subgraph) $(count_of "$inlined" 'sin\(') $(count_of "$merged" 'sin\(')"
+result="$result $(count_of "$merged" 'cos\(') $(count_of "$pruned" 'cos\(')"
+expect 0 '^0 2 1 1 0$' echo "$result"
+expect 2 "no pass 'fuse'" "$HOP" show between.hop --after fuse
+
 # transforms
 expect 0 'f32\[3\] = \[2, 4, 6\]$' "$HOP" grad square.hop --run --in 'x=[1, 2, 3]'
 expect 0 '= 14$' "$HOP" grad square.hop --run --value --in 'x=[1, 2, 3]'
 expect 0 'fn ' "$HOP" grad square.hop --wrt x --simplify
+expect 0 'fn ' "$HOP" grad square.hop --wrt x --after fold
+
+# a pass that is switched off is off in the transform, too
+cat >counted.hop <<'END'
+hop 1
+fn @main(%x: f32[], %n: i64[]) -> (f32[]) {
+  %zero = full {value = 0, dims = [], dtype = i64}
+  %i, %y = while_loop carry(%k = %zero, %c = %x) cond with(%n) {
+    %p = lt(%k, %n)
+    test(%p)
+  } body {
+    %one = full {value = 1, dims = [], dtype = i64}
+    %j = add(%k, %one)
+    %z = sin(%c)
+    next(%j, %z)
+  }
+  return %y
+}
+END
+expect 0 'fori_loop|scan' "$HOP" grad counted.hop --wrt x
+expect 0 'while_loop' "$HOP" grad counted.hop --wrt x --without trips
+HOP_DEBUG=verify expect 0 '^%[^:]*: f32\[\] = 0.54030' "$HOP" grad counted.hop --wrt x --without trips --run --in x=1 --in n=1
 "$HOP" grad square.hop >grad.hop
 expect 0 'ok' "$HOP" check grad.hop
 expect 2 'scalar' "$HOP" grad square.hop --fn scale

@@ -98,6 +98,7 @@ static void seed_process(struct run *run, uint64_t seed, bool shrinking, bool cr
         struct gen g = { .r = { seed }, .m = m };
         if (!shrinking) tally->claim = HOP_COUNT(random_claims);
         random_program(&bag, &g, &p);
+        if (seed % 2) m->without = 1u << seed / 2 % PASS_COUNT; /* in transforms */
         if (shrinking) {
             shrink_and_write(&c, tally->claim, crashed, run->folder, 60);
         } else {

@@ -4,7 +4,7 @@
 #include "check.h"
 #include "interp/interp.h"
 #include "ir/text.h"
-#include "transform/simplify.h"
+#include "transform/pass.h"
 #include "transform/transform.h"
 
 #include <math.h>
@@ -416,6 +416,38 @@ static void report_body(void *ctx)
     module_free(m);
 }
 
+/* ---- verification ---- */
+
+struct broken {
+    struct module *m;
+    uint32_t fn, root, made;
+};
+static void verify_body(void *ctx)
+{
+    struct broken *b = ctx;
+    pass_verify(b->m, PASS_fold, b->fn, b->root, b->made);
+}
+
+/* A function that a pass has made, damaged: the message names the pass and the function. */
+static void verification_body(void *ctx)
+{
+    struct module *m = text_read("broken", ctx, strlen(ctx));
+    hop_cleanup_push(module_free, m);
+    uint32_t main = module_find(m, "main"), made = simplify(m, main, NULL);
+    struct broken b = { m, main, main, made };
+    CLAIM(made != main && attempt(verify_body, &b) == HOP_OK, "what simplify makes is right: %s",
+          hop_message());
+    ((struct fn *)(uintptr_t)module_fn(m, made))->effects ^= EFFECT_IO;
+    CLAIM(attempt(verify_body, &b) == HOP_INTERNAL && strstr(hop_message(), "the pass 'fold' broke @main: "),
+          "a function that is broken is named, found: %s", hop_message());
+    b.fn = made;
+    CLAIM(attempt(verify_body, &b) == HOP_INTERNAL &&
+              strstr(hop_message(), "the pass 'fold' broke a body of @main: "),
+          "a body that is broken is named, found: %s", hop_message());
+    hop_cleanup_pop(m);
+    module_free(m);
+}
+
 /* ---- no memory ---- */
 
 static void starved_body(void *ctx)
@@ -452,6 +484,10 @@ int main(int argc, char **argv)
     names_are_found();
     static char text[] = "hop 1\nfn @main(%x: f32[3]) -> (f32[3]) {\n  %y = add(%x, %x)\n  return %y\n}\n";
     CLAIM(attempt(report_body, text) == HOP_OK, "reporting: %s", hop_message());
+    static char folded[] =
+        "hop 1\nfn @main(%x: f32[]) -> (f32[]) {\n  %o = full {value = 1, dims = [], dtype = f32}\n"
+        "  %y = mul(%x, %o)\n  return %y\n}\n";
+    CLAIM(attempt(verification_body, folded) == HOP_OK, "verifying: %s", hop_message());
     for (uint32_t i = 0; i < HOP_COUNT(programs); i++) {
         if (argc > 1 && strcmp(argv[1], programs[i].name)) continue;
         hop_status status = attempt(one_program, (void *)&programs[i]);

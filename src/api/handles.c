@@ -173,8 +173,7 @@ static void print_leaks(void)
 /* HOP_DEBUG=leaks in the environment: tracked from the start, listed at the end of the process. */
 __attribute__((constructor)) static void track_on_demand(void)
 {
-    const char *wish = getenv("HOP_DEBUG");
-    if (!wish || strcmp(wish, "leaks")) return;
+    if (!hop_debugs("leaks")) return;
     hop_debug_track(1);
     atexit(print_leaks);
 }

@@ -196,8 +196,8 @@ static void make_linear(struct transform_args *a, struct hop_fn *f, struct arena
     inline_function(&b, jvp, symbols, args, results);
     n = j->n_results - g->n_results;
     uint32_t made = builder_finish(&b, results + g->n_results, n);
-    *a->out = fn_new(f->shared,
-                     simplify(m, made, &(struct pass_options){ .strict = true, .differentiable = true }));
+    struct pass_options options = { .without = m->without, .strict = true, .differentiable = true };
+    *a->out = fn_new(f->shared, simplify(m, made, &options));
 }
 
 hop_status hop_linearize(hop_fn **out, hop_fn *f, const char *wrt, hop_tensor *const *in, int n_in)

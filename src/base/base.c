@@ -110,6 +110,19 @@ void hop_cleanup_pop(void *what)
     if (!--n_cleanups) drop_more_cleanups();
 }
 
+bool hop_debugs(const char *word)
+{
+    const char *at = getenv("HOP_DEBUG");
+    size_t length = strlen(word);
+    while (at && *at) {
+        size_t n = strcspn(at, ", ");
+        if (n == length && !memcmp(at, word, n)) return true;
+        at += n;
+        at += strspn(at, ", ");
+    }
+    return false;
+}
+
 /* ---- the stack ---- */
 
 #if defined(__has_feature)

@@ -55,6 +55,9 @@ _Noreturn void hop_rethrow(hop_status status); /* with the message that is there
 /* Sets status text without throwing. */
 void hop_set_message(const char *format, ...) HOP_PRINTF(1, 2);
 
+/* Does HOP_DEBUG in the environment, words with commas between them, name this one? */
+bool hop_debugs(const char *word);
+
 /* Runs `clean(what)` if a throw passes; pop (newest first) when the owner has freed it or passed it on. */
 void hop_cleanup_push(void (*clean)(void *), void *what);
 void hop_cleanup_pop(void *what);

@@ -36,9 +36,12 @@ static uint32_t apply_transform(struct arena *a, struct module *m, uint32_t fn,
     return vmap_of(m, fn, in_axes, out_axes);
 }
 
-static uint32_t test_function(struct arena *a, struct module *m, const struct program_test *t)
+/* without: switches that are off in the transforms. */
+static uint32_t test_function(struct arena *a, struct module *m, const struct program_test *t,
+                              uint32_t without)
 {
     uint32_t fn = t->fn;
+    m->without = without;
     for (uint32_t i = 0; i < t->n_transforms; i++) fn = apply_transform(a, m, fn, &t->transforms[i]);
     return fn;
 }
@@ -145,8 +148,7 @@ static const char *against_reference(struct bag *bag, struct module *m, const st
     return NULL;
 }
 
-/* The last ones: one for each pass and choice that is switched off, and one without any. */
-enum { FIXED_WAYS = 7, ALL_WAYS = FIXED_WAYS + SWITCH_COUNT + 1 };
+enum { SIMPLIFIED = 0, FIXED_WAYS = 7 };
 static const struct way fixed_ways[FIXED_WAYS] = {
     { .name = "interpreter after the passes", .simplify = true, .passes.strict = true },
     { .name = "executor strict", .backend = &executor_backend, .passes.strict = true },
@@ -160,14 +162,58 @@ static const struct way fixed_ways[FIXED_WAYS] = {
     { .name = "compiled strict in place", .backend = &llvm_backend, .in_place = true, .passes.strict = true },
 };
 
-/* One strict way with a pass switched off: of the back end that is asked for, else of the default one. */
-static struct way switched_way(const struct test_run *run, struct arena *a, uint32_t pass)
+/* The switch that is off when a test is quick: another one for every test. */
+static enum pass pass_in_turn(const struct test_run *run, const struct program_test *t)
 {
-    const char *without = pass < SWITCH_COUNT ? switch_names[pass] : "any pass";
+    return (enum pass)((hash_bytes(run->path, strlen(run->path), 1) + t->place.line) % PASS_COUNT);
+}
+
+static const char *off_name(struct arena *a, const char *what, uint32_t off)
+{
+    return arena_printf(a, "%s without %s", what, off < SWITCH_COUNT ? switch_names[off] : "any pass");
+}
+
+/* What a test runs, and what the interpreter makes of it. */
+struct subject {
+    uint32_t fn;
+    struct tensor *const *args;
+    struct outcome reference;
+};
+
+static void run_way(struct test_run *run, struct bag *bag, struct module *m, const struct program_test *t,
+                    const struct subject *s, const struct way *how)
+{
+    struct outcome found;
+    run_on(bag, m, s->fn, how, s->args, test_dims(t), &found);
+    report(run, t, how->name, against_reference(bag, m, t, how, &found, &s->reference));
+}
+
+/* The transforms of the test made anew with a switch off (SWITCH_COUNT: all of them), another function: the
+ * same derivatives, but of other operators, so within bounds. */
+static struct subject transformed_without(struct test_run *run, struct bag *bag, struct module *m,
+                                          const struct program_test *t, const struct subject *s, uint32_t off)
+{
+    uint32_t mask = run->without | (off < SWITCH_COUNT ? 1u << off : EVERY_SWITCH);
+    struct subject out = { .fn = test_function(&bag->arena, m, t, mask), .args = s->args };
+    run_on(bag, m, out.fn, &interpreter, out.args, test_dims(t), &out.reference);
+    struct way loosely = { .name = off_name(&bag->arena, "transformed", off) };
+    report(run, t, loosely.name, against_reference(bag, m, t, &loosely, &out.reference, &s->reference));
+    return out;
+}
+
+/* One strict way with a switch off: of the back end that is asked for, else of the default one. A quick test
+ * interprets what the passes make. */
+static struct way switched_way(const struct test_run *run, struct arena *a, uint32_t off)
+{
     struct way how = { .backend = run->backend ? run->backend : &llvm_backend, .passes.strict = true };
-    how.passes.without = run->without | (pass < SWITCH_COUNT ? 1u << pass : EVERY_SWITCH);
-    how.name = arena_printf(a, "%s strict without %s",
-                            how.backend == &llvm_backend ? "compiled" : how.backend->name, without);
+    const char *what = how.backend == &llvm_backend ? "compiled" : how.backend->name;
+    what = arena_printf(a, "%s strict", what);
+    if (run->quick) {
+        how = fixed_ways[SIMPLIFIED];
+        what = how.name;
+    }
+    how.passes.without = run->without | (off < SWITCH_COUNT ? 1u << off : EVERY_SWITCH);
+    how.name = off_name(a, what, off);
     return how;
 }
 
@@ -180,23 +226,34 @@ static bool wants_way(const struct test_run *run, const struct way *how, const s
     return !how->in_place || fn_has_updates(f);
 }
 
+/* Every pass switched off must agree. Off in transforms, too: what they make then has its own reference. */
+static void run_switched_off(struct test_run *run, struct bag *bag, struct module *m,
+                             const struct program_test *t, const struct subject *s)
+{
+    for (uint32_t off = 0; off <= SWITCH_COUNT; off++) { /* the last: all of them */
+        bool pass_off = off < PASS_COUNT || off == SWITCH_COUNT;
+        if (off < SWITCH_COUNT && run->without >> off & 1) continue;
+        if (run->quick && (!t->n_transforms || off != pass_in_turn(run, t))) continue;
+        struct subject own = *s;
+        if (t->n_transforms && pass_off) own = transformed_without(run, bag, m, t, s, off);
+        struct way how = switched_way(run, &bag->arena, off);
+        if (run->quick || wants_way(run, &how, module_fn(m, own.fn))) run_way(run, bag, m, t, &own, &how);
+    }
+}
+
 static void run_ways(struct test_run *run, struct bag *bag, struct module *m, const struct program_test *t,
                      uint32_t fn, struct tensor *const *args)
 {
-    struct outcome reference, other;
-    run_on(bag, m, fn, &interpreter, args, test_dims(t), &reference);
-    const char *wrong = against_block(bag, m, t, &reference);
-    report(run, t, interpreter.name, wrong);
-    if (reference.status && !t->fails) return;
-    for (uint32_t k = 0; k < (run->quick ? FIXED_WAYS : ALL_WAYS); k++) {
-        uint32_t pass = k - FIXED_WAYS;
-        if (k >= FIXED_WAYS && pass < SWITCH_COUNT && run->without >> pass & 1) continue;
-        struct way how = k < FIXED_WAYS ? fixed_ways[k] : switched_way(run, &bag->arena, pass);
-        how.passes.without |= run->without;
-        if (!wants_way(run, &how, module_fn(m, fn))) continue;
-        run_on(bag, m, fn, &how, args, test_dims(t), &other);
-        report(run, t, how.name, against_reference(bag, m, t, &how, &other, &reference));
+    struct subject s = { .fn = fn, .args = args };
+    run_on(bag, m, fn, &interpreter, args, test_dims(t), &s.reference);
+    report(run, t, interpreter.name, against_block(bag, m, t, &s.reference));
+    if (s.reference.status && !t->fails) return;
+    for (int k = 0; k < FIXED_WAYS; k++) {
+        struct way how = fixed_ways[k];
+        how.passes.without = run->without;
+        if (wants_way(run, &how, module_fn(m, fn))) run_way(run, bag, m, t, &s, &how);
     }
+    run_switched_off(run, bag, m, t, &s);
 }
 
 /* ---- properties ---- */
@@ -204,7 +261,7 @@ static void run_ways(struct test_run *run, struct bag *bag, struct module *m, co
 static const char *property_differences(struct test_run *run, struct bag *bag, struct module *m,
                                         const struct program_test *t, const struct test_property *p)
 {
-    uint32_t fn = test_function(&bag->arena, m, t);
+    uint32_t fn = test_function(&bag->arena, m, t, m->without);
     const struct fn *f = module_fn(m, fn);
     bool *wrt = p->n ? mask_of(&bag->arena, f->n_params, p->params, p->n)
                      : param_mask(&bag->arena, m, f, NULL);
@@ -237,7 +294,7 @@ static const char *property_batch(struct test_run *run, struct bag *bag, struct 
                                   const struct program_test *t, const struct test_property *p)
 {
     enum { LANES = 3 };
-    uint32_t fn = test_function(&bag->arena, m, t);
+    uint32_t fn = test_function(&bag->arena, m, t, m->without);
     const struct fn *f = module_fn(m, fn);
     bool *batched = mask_of(&bag->arena, f->n_params, p->params, p->n);
     for (uint32_t i = 0; !p->n && i < f->n_params; i++) batched[i] = true;
@@ -268,19 +325,40 @@ static const struct property {
     { "batch", false, property_batch },
 };
 
+static const struct property *property_find(const char *word)
+{
+    for (size_t k = 0; k < HOP_COUNT(properties); k++)
+        if (!strcmp(word, properties[k].word)) return &properties[k];
+    return NULL;
+}
+
+/* With all passes, compiled where that can be; then with single passes off in the transforms, interpreted. */
+static void run_property(struct test_run *run, struct bag *bag, struct module *m, uint32_t index, uint32_t i,
+                         const struct property *property)
+{
+    const struct program_test *t = m->tests.data[index];
+    const struct test_property *p = &t->properties[i];
+    m->without = run->without;
+    report(run, t, property->word, property->check(run, bag, m, t, p));
+    struct test_run interpreted = *run;
+    interpreted.compiled = false;
+    for (enum pass off = 0; off < PASS_COUNT; off++) {
+        if (run->without >> off & 1 || (run->quick && off != pass_in_turn(run, t))) continue;
+        m->without = run->without | 1u << off;
+        report(run, t, off_name(&bag->arena, property->word, off),
+               property->check(&interpreted, bag, m, t, p));
+    }
+}
+
 static void run_properties(struct test_run *run, struct bag *bag, struct module *m, struct module *wide,
                            uint32_t index)
 {
     const struct program_test *t = m->tests.data[index];
     for (uint32_t i = 0; i < t->n_properties; i++) {
-        const char *word = module_text(m, t->properties[i].word), *wrong = "there is no such property";
-        for (size_t k = 0; k < HOP_COUNT(properties); k++) {
-            if (strcmp(word, properties[k].word)) continue;
-            struct module *in = properties[k].in_f64 && wide ? wide : m;
-            wrong = properties[k].check(run, bag, in, in->tests.data[index],
-                                        &in->tests.data[index]->properties[i]);
-        }
-        report(run, t, word, wrong);
+        const char *word = module_text(m, t->properties[i].word);
+        const struct property *property = property_find(word);
+        if (property) run_property(run, bag, property->in_f64 && wide ? wide : m, index, i, property);
+        else report(run, t, word, "there is no such property");
     }
 }
 
@@ -297,7 +375,7 @@ static void run_test(struct test_run *run, struct module *m, struct module *wide
     const struct program_test *t = m->tests.data[index];
     if (HOP_TRY(caught)) {
         hop_cleanup_push(bag_free, &bag);
-        uint32_t fn = test_function(&bag.arena, m, t);
+        uint32_t fn = test_function(&bag.arena, m, t, run->without);
         run_ways(run, &bag, m, t, fn, test_args(&bag, m, module_fn(m, fn), t));
         run_properties(run, &bag, m, wide, index);
         hop_cleanup_pop(&bag);
@@ -330,7 +408,7 @@ static void add_emitted(struct test_run *run, struct c_programs *c, struct modul
         to->numbers[k] = HOP_NONE;
         if (HOP_TRY(caught)) {
             hop_cleanup_push(arena_free, &arena);
-            to->fn = test_function(&arena, m, t);
+            to->fn = test_function(&arena, m, t, run->without);
             to->numbers[k] = c_programs_add(c, m, to->fn, &passes);
             hop_cleanup_pop(&arena);
             arena_free(&arena);

@@ -23,6 +23,7 @@ enum option_id {
     O_VALUE,
     O_RUN,
     O_SIMPLIFY,
+    O_AFTER,
     O_LOCATIONS,
     O_GRAD,
     O_JVP,
@@ -47,7 +48,8 @@ _Static_assert(O_COUNT <= 64, "a bit for each option");
 struct options {
     struct bag bag;
     uint64_t given;   /* bit per option_id */
-    uint32_t without; /* passes switched off */
+    uint32_t without; /* switches that are off */
+    enum pass after;  /* with O_AFTER */
     uint32_t threads, jobs, capacity;
     const char *fn, *wrt, *in_axes;
     const struct backend *backend;           /* NULL: not said */

@@ -31,6 +31,8 @@ static const struct option {
     [O_VALUE] = { "value", NULL, "give the results of the function before the gradients" },
     [O_RUN] = { "run", NULL, "run the transformed program instead of printing it" },
     [O_SIMPLIFY] = { "simplify", NULL, "print what the passes make of it" },
+    [O_AFTER] = { "after", "PASS",
+                  "print what the passes up to this one make of it, each run once on every function" },
     [O_LOCATIONS] = { "locations", NULL, "print where each node was made" },
     [O_GRAD] = { "grad", NULL, "the gradient instead of the function (see --wrt, --value)" },
     [O_JVP] = { "jvp", NULL, "the forward derivative instead of the function (see --wrt)" },
@@ -40,7 +42,8 @@ static const struct option {
     [O_ASM] = { "asm", NULL, "the assembly" },
     [O_LOOPS] = { "loops", NULL, "the loop program" },
     [O_VERBOSE] = { "verbose", NULL, "a line for every file and every check" },
-    [O_QUICK] = { "quick", NULL, "leave out the runs with single passes switched off" },
+    [O_QUICK] = { "quick", NULL,
+                  "leave out the runs with single passes switched off but one for each transform" },
     [O_JOBS] = { "jobs", "N", "files tested at the same time; otherwise as many as cores" },
     [O_JSON] = { "json", NULL, "print JSON" },
     [O_OUT] = { "out", "FILE",
@@ -67,9 +70,18 @@ static uint32_t parse_count(const char *name, const char *text, uint32_t most)
     return (uint32_t)v;
 }
 
+/* The number of the switch of that name, one of the first n. */
+static uint32_t parse_switch(struct options *o, const char *option, const char *name, uint32_t n)
+{
+    uint32_t found;
+    if (switch_from_name(name, &found) && found < n) return found;
+    struct text names = { .arena = &o->bag.arena };
+    for (uint32_t i = 0; i < n; i++) text_add(&names, "%s%s", i ? ", " : "", switch_names[i]);
+    hop_throw(HOP_INVALID, "--%s: there is no pass '%s'; the passes are %s", option, name, names.data);
+}
+
 static void take_option(struct options *o, enum option_id id, const char *argument)
 {
-    uint32_t off;
     o->given |= O_BIT(id);
     switch (id) {
     case O_FN: o->fn = argument[0] == '@' ? argument + 1 : argument; break;
@@ -82,15 +94,8 @@ static void take_option(struct options *o, enum option_id id, const char *argume
     case O_THREADS: o->threads = parse_count("threads", argument, 1024); break;
     case O_CAPACITY: o->capacity = parse_count("capacity", argument, INT32_MAX); break;
     case O_JOBS: o->jobs = parse_count("jobs", argument, 1024); break;
-    case O_WITHOUT: {
-        if (switch_from_name(argument, &off)) {
-            o->without |= 1u << off;
-            break;
-        }
-        struct text names = { .arena = &o->bag.arena };
-        for (int i = 0; i < SWITCH_COUNT; i++) text_add(&names, "%s%s", i ? ", " : "", switch_names[i]);
-        hop_throw(HOP_INVALID, "--without: there is no pass '%s'; the passes are %s", argument, names.data);
-    }
+    case O_WITHOUT: o->without |= 1u << parse_switch(o, "without", argument, SWITCH_COUNT); break;
+    case O_AFTER: o->after = (enum pass)parse_switch(o, "after", argument, PASS_COUNT); break;
     default: break;
     }
 }
@@ -168,7 +173,8 @@ void options_help(const struct command *c, FILE *out)
 #define RUN_OPTIONS \
     (O_BIT(O_IN) | O_BIT(O_DIM) | O_BIT(O_INTERPRET) | O_BIT(O_JIT) | O_BIT(O_BACKEND) | O_BIT(O_STRICT) | \
      O_BIT(O_WITHOUT) | O_BIT(O_THREADS) | O_BIT(O_TIME) | O_BIT(O_JSON) | O_BIT(O_OUT) | O_BIT(O_NO_CACHE))
-#define DERIVED_OPTIONS (RUN_OPTIONS | O_BIT(O_FN) | O_BIT(O_RUN) | O_BIT(O_SIMPLIFY) | O_BIT(O_LOCATIONS))
+#define DERIVED_OPTIONS \
+    (RUN_OPTIONS | O_BIT(O_FN) | O_BIT(O_RUN) | O_BIT(O_SIMPLIFY) | O_BIT(O_AFTER) | O_BIT(O_LOCATIONS))
 static const struct command commands[] = {
     { "run", "FILE", "run a function",
       "Runs a function of a program on the given arguments and prints its results. Compiles when the LLVM "
@@ -176,9 +182,10 @@ static const struct command commands[] = {
       RUN_OPTIONS | O_BIT(O_FN), 1, 1, command_run },
     { "test", "FILE|DIR…", "run the tests that programs carry, on every back end",
       "Runs the test blocks of programs: on the interpreter, on the interpreter after the passes, on the "
-      "executor "
-      "of loop programs, compiled with strict numbers (bit for bit equal,\n"
-      "with all passes and with each pass switched off), compiled with default numbers (within bounds). "
+      "executor of loop programs, compiled with strict numbers\n"
+      "(bit for bit equal, with all passes and with each pass switched off, in transforms too), compiled "
+      "with "
+      "default numbers (within bounds). "
       "Directories are searched for *.hop.\n"
       "A file whose first line is '# error: LINE:COL: text' must fail to read with that message. Prints "
       "failures and 'N passed, M failed'.",
@@ -190,8 +197,9 @@ static const struct command commands[] = {
       "with 2.",
       O_BIT(O_JSON), 1, UINT32_MAX, command_check },
     { "show", "FILE", "print a program in canonical text", NULL,
-      O_BIT(O_FN) | O_BIT(O_SIMPLIFY) | O_BIT(O_STRICT) | O_BIT(O_WITHOUT) | O_BIT(O_LOCATIONS), 1, 1,
-      command_show },
+      O_BIT(O_FN) | O_BIT(O_SIMPLIFY) | O_BIT(O_AFTER) | O_BIT(O_STRICT) | O_BIT(O_WITHOUT) |
+          O_BIT(O_LOCATIONS),
+      1, 1, command_show },
     { "grad", "FILE", "print or run the gradient of a function",
       "The function's first result must be a floating-point scalar. The gradient takes the function's "
       "parameters and gives one result for each\nparameter of --wrt.",

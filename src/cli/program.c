@@ -32,6 +32,7 @@ uint32_t program_grad(struct options *o, struct module *m, uint32_t fn)
 {
     const struct fn *f = module_fn(m, fn);
     uint32_t first = 0;
+    m->without = o->without;
     while (first < f->n_results && fn_updated(f, first) != HOP_NONE) first++;
     if (first == f->n_results) hop_throw(HOP_INVALID, "grad: @%s has no result", module_text(m, f->name));
     struct type t = type_get(m, value_type(f, f->results[first]));
@@ -45,6 +46,7 @@ uint32_t program_grad(struct options *o, struct module *m, uint32_t fn)
 uint32_t program_jvp(struct options *o, struct module *m, uint32_t fn)
 {
     const struct fn *f = module_fn(m, fn);
+    m->without = o->without;
     return named_after(m, fn, jvp_of(m, fn, param_mask(&o->bag.arena, m, f, o->wrt)), "jvp");
 }
 
@@ -71,6 +73,7 @@ uint32_t program_vmap(struct options *o, struct module *m, uint32_t fn)
         at += n;
         at += strspn(at, ", ");
     }
+    m->without = o->without;
     return named_after(m, fn, vmap_of(m, fn, in_axes, out_axes), "vmap");
 }
 

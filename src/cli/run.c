@@ -226,12 +226,20 @@ int command_check(struct options *o)
     return code;
 }
 
+static bool passes_wanted(const struct options *o)
+{
+    return option_on(o, O_SIMPLIFY) || option_on(o, O_AFTER);
+}
+
 static void print_function(struct options *o, struct module *m, uint32_t fn)
 {
     struct text out = { .arena = &o->bag.arena };
-    if (option_on(o, O_SIMPLIFY) && fn != HOP_NONE)
-        fn = simplify(m, fn,
-                      &(struct pass_options){ .without = o->without, .strict = option_on(o, O_STRICT) });
+    if (passes_wanted(o) && fn != HOP_NONE) {
+        struct pass_options passes = { .without = o->without,
+                                       .strict = option_on(o, O_STRICT),
+                                       .after = option_on(o, O_AFTER) ? &o->after : NULL };
+        fn = simplify(m, fn, &passes);
+    }
     text_print(m, fn, option_on(o, O_LOCATIONS) ? TEXT_LOCATIONS : 0, &out);
     if (out.len) fwrite(out.data, 1, out.len, stdout);
 }
@@ -240,7 +248,7 @@ int command_show(struct options *o)
 {
     struct module *m = program_load(o->files.data[0]);
     hop_cleanup_push(module_free, m);
-    bool one = o->fn || option_on(o, O_SIMPLIFY);
+    bool one = o->fn || passes_wanted(o);
     print_function(o, m, one ? program_select(m, o->fn) : HOP_NONE);
     hop_cleanup_pop(m);
     module_free(m);

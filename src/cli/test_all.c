@@ -221,9 +221,9 @@ int command_test(struct options *o)
     const char **given = arena_copy(&o->bag.arena, o->files.data, n_given * sizeof *given);
     o->files.len = 0;
     for (uint32_t i = 0; i < n_given; i++) find_files(o, given[i], true);
-    if (!getenv("HOP_CACHE"))
-        cache_set_directory("off"); /* what is tested is compiled, and its many variants push nothing out of
-                                       the user's cache */
+    /* what is tested is compiled, and its many variants push nothing out of the user's cache */
+    if (!getenv("HOP_CACHE")) cache_set_directory("off");
+    setenv("HOP_DEBUG", "verify", 0); /* what each pass makes is verified */
     struct run_all all = { .o = o,
                            .terminal = isatty(STDERR_FILENO),
                            .compiled = !option_on(o, O_INTERPRET) && !option_on(o, O_C) && exe_available() };

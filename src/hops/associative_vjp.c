@@ -451,7 +451,8 @@ static void row_of(struct affine *a, struct module *m, uint32_t i, type_id leaf,
     if (h->ct_result[i]) args[h->n_residuals] = emit_full(&b, (enum dtype)t.dtype, 1, t.rank, t.dims);
     inline_function(&b, back->id, NULL, args, found);
     a->row[i] = simplify(m, builder_finish(&b, found, back->n_results),
-                         &(struct pass_options){ .strict = true, .differentiable = true });
+                         &(struct pass_options){
+                             .without = m->without, .strict = true, .differentiable = true });
     for (uint32_t j = 0, r = 0; j < a->n; j++) a->at[i * a->n + j] = h->ct_param[j] ? r++ : HOP_NONE;
 }
 

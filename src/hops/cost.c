@@ -86,11 +86,11 @@ int64_t run_cost(struct module *m, uint32_t fn)
 {
     const struct fn *f = module_fn(m, fn);
     const uint64_t key[4] = { MEMO_COST, fn };
-    uint32_t known[2]; /* functions may call each other many times over */
-    if (memo_get(m, key, known)) return (int64_t)((uint64_t)known[0] << 32 | known[1]);
+    union memo_value known; /* functions may call each other many times over */
+    if (memo_get(m, key, &known)) return known.number;
     hop_check_stack();
     int64_t cost = 0;
     for (uint32_t i = 0; i < f->n_nodes; i++) cost = HOP_MIN(cost + node_cost(m, f, fn_node(f, i)), most);
-    memo_put(m, key, (uint32_t)((uint64_t)cost >> 32), (uint32_t)cost);
+    memo_put(m, key, (union memo_value){ .number = cost });
     return cost;
 }

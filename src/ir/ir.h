@@ -262,6 +262,17 @@ struct constant {
 
 struct program_test; /* text.h */
 
+/* What an engine remembers under four words of its choice. */
+union memo_value {
+    uint32_t fn;
+    int64_t number;
+    void *record; /* in the module's arena */
+};
+struct memo_entry {
+    uint64_t key[4];
+    union memo_value value;
+};
+
 struct module {
     struct arena arena;
     struct arena scratch;      /* for messages; emptied whenever convenient */
@@ -278,10 +289,9 @@ struct module {
     vec(const char *) files;
     vec(struct program_test *) tests;
     struct map memo; /* memoised transforms, owned by the engines (memo_get, memo_put) */
-    vec(struct memo_entry {
-        uint64_t key[4];
-        uint32_t value[2];
-    }) memo_entries;
+    vec(struct memo_entry) memo_entries;
+    uint32_t
+        without; /* switches (transform/simplify.h) that are off in transforms of this module: a bit each */
     struct saved_list *saved_now,
         *saved_last; /* what the gradient being made keeps, and the one made last (transform.h) */
 };
@@ -300,8 +310,8 @@ void module_rename(struct module *m, uint32_t fn, const char *name);
 uint32_t module_with_updates(struct module *m, uint32_t fn, const uint32_t *updates);
 const char *place_text(struct module *m, struct place p); /* "file:line:col: " or "" */
 /* Memoised results of transforms: key words are chosen by the engine (first one a tag). */
-bool memo_get(const struct module *m, const uint64_t key[4], uint32_t value[2]);
-void memo_put(struct module *m, const uint64_t key[4], uint32_t a, uint32_t b);
+bool memo_get(const struct module *m, const uint64_t key[4], union memo_value *out);
+void memo_put(struct module *m, const uint64_t key[4], union memo_value value);
 
 /* ---- building ---- */
 

@@ -105,19 +105,21 @@ const char *place_text(struct module *m, struct place p)
 
 static uint64_t memo_hash(const uint64_t key[4]) { return hash_bytes(key, 4 * sizeof *key, 7); }
 
-bool memo_get(const struct module *m, const uint64_t key[4], uint32_t value[2])
+bool memo_get(const struct module *m, const uint64_t key[4], union memo_value *out)
 {
     uint64_t h = memo_hash(key);
     for (uint32_t it = map_first(&m->memo, h); it != HOP_NONE; it = map_next(&m->memo, h, it)) {
         const struct memo_entry *e = &m->memo_entries.data[map_value(&m->memo, it)];
-        if (!memcmp(e->key, key, sizeof e->key)) return memcpy(value, e->value, sizeof e->value), true;
+        if (memcmp(e->key, key, sizeof e->key)) continue;
+        *out = e->value;
+        return true;
     }
     return false;
 }
 
-void memo_put(struct module *m, const uint64_t key[4], uint32_t a, uint32_t b)
+void memo_put(struct module *m, const uint64_t key[4], union memo_value value)
 {
-    struct memo_entry e = { { key[0], key[1], key[2], key[3] }, { a, b } };
+    struct memo_entry e = { { key[0], key[1], key[2], key[3] }, value };
     vec_push(&m->arena, &m->memo_entries, e);
     map_put(&m->memo, memo_hash(key), m->memo_entries.len - 1);
 }

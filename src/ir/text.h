@@ -21,8 +21,8 @@ void text_print_element(enum dtype dtype, const void *data, struct text *out);
 void json_string(struct text *out, const char *s); /* in quotes; what is not UTF-8 becomes U+FFFD */
 
 /* Checks a finished function (and not what it calls): operands defined before use, signatures, types equal to
- * what infer gives, symbols, effects, no cycles of calls. Throws HOP_INVALID; passes run it after themselves
- * in debug builds. */
+ * what infer gives, symbols, effects, no cycles of calls. Throws HOP_INVALID. simplify calls it after every
+ * pass in tests and where HOP_DEBUG lists `verify`. */
 void verify_fn(struct module *m, uint32_t fn);
 
 /* `test "name" TRANSFORM… @fn { … }` blocks. Parameters and results are numbered as in the transformed

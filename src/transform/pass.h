@@ -12,6 +12,8 @@
 struct simplifier {
     struct module *m;
     const struct pass_options *o; /* never NULL */
+    uint32_t root;                /* the function that is to be simplified */
+    bool verify;                  /* what each pass makes is verified */
     struct arena arena;           /* lives as long as the call */
     uint32_t *done;               /* per function: what it became, HOP_NONE: not looked at */
     uint32_t *uses;               /* per function: how many regions of the program refer to it */
@@ -26,12 +28,21 @@ uint32_t simplifier_uses(const struct simplifier *s, uint32_t fn);
 bool inline_absorbs(const struct simplifier *s, const struct node *n, uint32_t callee);
 uint32_t inline_absorb(struct simplifier *s, uint32_t fn); /* with all such bodies in place */
 
+typedef uint32_t pass_function(struct simplifier *s, uint32_t fn);
 /* The passes. Each simplifies one function (bodies only where a node's signature changes with them). */
-#define PASS(name, meaning) uint32_t pass_##name(struct simplifier *s, uint32_t fn);
+#define PASS(name, meaning) pass_function pass_##name;
 #define CHOICE(name, meaning)
 #include "transform/passes.def"
 #undef PASS
 #undef CHOICE
+
+/* A pass, or part of one, that a transform runs by itself: `fn` where m->without switches the pass off. */
+uint32_t pass_for_transform(struct module *m, uint32_t fn, enum pass p, pass_function *run);
+
+/* Verifies the functions from first_made on, which pass p made of `fn`, reached from `root`. Throws
+ * HOP_INTERNAL with the names of the pass and the function. simplify calls it after every pass where
+ * HOP_DEBUG lists `verify`, as it does in tests. */
+void pass_verify(struct module *m, enum pass p, uint32_t fn, uint32_t root, uint32_t first_made);
 
 /* ---- rewriting node by node ---- */
 

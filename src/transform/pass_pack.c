@@ -810,27 +810,21 @@ static uint32_t pack_values_of(struct simplifier *s, uint32_t fn)
     return out;
 }
 
-enum { MEMO_PASS, MEMO_DIFFERENTIATED };
-
 /* Remembered, also that there was nothing to be done: the rounds of a simplification come by again and again.
  */
 uint32_t pass_pack(struct simplifier *s, uint32_t fn)
 {
-    uint64_t key[4] = { MEMO_TAG, fn, MEMO_PASS, 0 };
-    uint32_t known[2];
-    if (memo_get(s->m, key, known)) return known[0];
+    uint64_t key[4] = { MEMO_TAG, fn, 0, 0 };
+    union memo_value known;
+    if (memo_get(s->m, key, &known)) return known.fn;
     uint32_t out = pack_loops_of(s, pack_values_of(s, fn), false);
-    memo_put(s->m, key, out, 0);
+    memo_put(s->m, key, (union memo_value){ .fn = out });
     return out;
 }
 
+static uint32_t pack_differentiated(struct simplifier *s, uint32_t fn) { return pack_loops_of(s, fn, true); }
+
 uint32_t pack_loops(struct module *m, uint32_t fn)
 {
-    static const struct pass_options everything;
-    uint64_t key[4] = { MEMO_TAG, fn, MEMO_DIFFERENTIATED, 0 };
-    uint32_t known[2];
-    if (memo_get(m, key, known)) return known[0];
-    uint32_t out = pack_loops_of(&(struct simplifier){ .m = m, .o = &everything }, fn, true);
-    memo_put(m, key, out, 0);
-    return out;
+    return pass_for_transform(m, fn, PASS_pack, pack_differentiated);
 }

@@ -12,7 +12,6 @@ enum {
                           trips to come around: it never does */
 };
 static const int64_t ENDLESS = INT64_MAX;
-static const uint64_t MEMO_TAG = 0x74726970;
 
 /* One comparison of the predicate, all of which must hold. */
 struct leaf {
@@ -565,19 +564,16 @@ static uint32_t count_all(struct simplifier *s, uint32_t fn, bool stacked)
     return out;
 }
 
-uint32_t pass_trips(struct simplifier *s, uint32_t fn) { return count_all(s, fn, true); }
+static uint32_t count_stacked(struct simplifier *s, uint32_t fn) { return count_all(s, fn, true); }
+static uint32_t count_plain(struct simplifier *s, uint32_t fn) { return count_all(s, fn, false); }
+
+uint32_t pass_trips(struct simplifier *s, uint32_t fn) { return count_stacked(s, fn); }
 
 uint32_t count_loops(struct module *m, uint32_t fn, bool stacked)
 {
-    static const struct pass_options everything;
     const struct fn *f = module_fn(m, fn);
     bool any = false;
     for (uint32_t i = 0; i < f->n_nodes; i++) any |= wants_while(fn_node(f, i));
     if (!any) return fn;
-    uint64_t key[4] = { MEMO_TAG, fn, stacked, 0 };
-    uint32_t known[2];
-    if (memo_get(m, key, known)) return known[0];
-    uint32_t out = count_all(&(struct simplifier){ .m = m, .o = &everything }, fn, stacked);
-    memo_put(m, key, out, 0);
-    return out;
+    return pass_for_transform(m, fn, PASS_trips, stacked ? count_stacked : count_plain);
 }

@@ -1,6 +1,7 @@
 /* The simplifier: a function and options come in, an equivalent function goes out. Bodies are simplified
  * before the functions that use them, each once however many nodes share it; the passes are applied in the
  * order of passes.def until a round changes nothing. */
+#include "ir/text.h"
 #include "transform/pass.h"
 
 #include <time.h>
@@ -9,7 +10,7 @@
 enum { INLINED_ALWAYS = 50000, INLINED_PER_NODE = 8 };
 /* Nested loops need about one round per level; the bound only guards against passes that undo each other. */
 enum { MAX_ROUNDS = 12 };
-static const uint64_t MEMO_TAG = 0x73696d70;
+static const uint64_t MEMO_TAG = 0x73696d70, MEMO_FOR_TRANSFORM = 0x73696d71;
 
 const char *const switch_names[SWITCH_COUNT] = {
 #define PASS(name, meaning) #name,
@@ -36,7 +37,7 @@ bool switch_from_name(const char *name, uint32_t *out)
     return false;
 }
 
-static uint32_t (*const passes[PASS_COUNT])(struct simplifier *s, uint32_t fn) = {
+static pass_function *const passes[PASS_COUNT] = {
 #define PASS(name, meaning) pass_##name,
 #define CHOICE(name, meaning)
 #include "transform/passes.def"
@@ -130,6 +131,52 @@ static uint32_t simplify_bodies(struct simplifier *s, uint32_t fn)
     return changed ? rewrite_nodes(s, fn, wants_higher, replace_bodies, NULL) : fn;
 }
 
+void pass_verify(struct module *m, enum pass p, uint32_t fn, uint32_t root, uint32_t first_made)
+{
+    struct hop_catch caught;
+    if (HOP_TRY(caught)) {
+        for (uint32_t made = first_made; made < m->fns.len; made++) verify_fn(m, made);
+        hop_catch_end(&caught);
+        return;
+    }
+    hop_status status = hop_caught();
+    if (status != HOP_INVALID) hop_rethrow(status);
+    bool body = !module_fn(m, fn)->name;
+    const char *name = module_text(m, module_fn(m, body ? root : fn)->name);
+    const char *found = arena_printf(&m->scratch, "%s", hop_message());
+    hop_throw(HOP_INTERNAL, "the pass '%s' broke %s@%s: %s", switch_names[p], body ? "a body of " : "", name,
+              found);
+}
+
+/* What function `fn` has become, `now`, after another pass. */
+static uint32_t run_pass(struct simplifier *s, enum pass p, uint32_t fn, uint32_t now)
+{
+    uint32_t first_made = s->m->fns.len;
+    double start = milliseconds();
+    now = passes[p](s, now);
+    s->ms[p] += milliseconds() - start;
+    s->runs[p]++;
+    s->nodes[p] += module_fn(s->m, now)->n_nodes;
+    if (s->verify) pass_verify(s->m, p, fn, s->root, first_made);
+    return now;
+}
+
+uint32_t pass_for_transform(struct module *m, uint32_t fn, enum pass p, pass_function *run)
+{
+    static const struct pass_options everything;
+    if (m->without >> p & 1) return fn;
+    uint64_t key[4] = { MEMO_FOR_TRANSFORM, fn, p, (uint64_t)(uintptr_t)run };
+    union memo_value known;
+    if (memo_get(m, key, &known)) return known.fn;
+    uint32_t first_made = m->fns.len;
+    uint32_t out = run(&(struct simplifier){ .m = m, .o = &everything, .root = fn }, fn);
+    if (hop_debugs("verify")) pass_verify(m, p, fn, fn, first_made);
+    memo_put(m, key, (union memo_value){ .fn = out });
+    return out;
+}
+
+static enum pass last_pass(const struct simplifier *s) { return s->o->after ? *s->o->after : PASS_COUNT - 1; }
+
 static uint32_t simplify_fn(struct simplifier *s, uint32_t fn)
 {
     grow_tables(s);
@@ -139,15 +186,9 @@ static uint32_t simplify_fn(struct simplifier *s, uint32_t fn)
     for (uint32_t round = 0; round < MAX_ROUNDS; round++) {
         uint32_t before = now;
         now = simplify_bodies(s, now);
-        for (enum pass p = 0; p < PASS_COUNT; p++) {
-            if (!pass_on(s->o, p)) continue;
-            double start = milliseconds();
-            now = passes[p](s, now);
-            s->ms[p] += milliseconds() - start;
-            s->runs[p]++;
-            s->nodes[p] += module_fn(s->m, now)->n_nodes;
-        }
-        if (now == before) break;
+        for (enum pass p = 0; p <= last_pass(s); p++)
+            if (pass_on(s->o, p)) now = run_pass(s, p, fn, now);
+        if (now == before || s->o->after) break;
     }
     grow_tables(s);
     s->done[fn] = now;
@@ -159,17 +200,17 @@ static uint32_t simplify_fn(struct simplifier *s, uint32_t fn)
 uint32_t simplify(struct module *m, uint32_t fn, const struct pass_options *o)
 {
     static const struct pass_options everything;
-    struct simplifier s = { .m = m, .o = o ? o : &everything };
-    uint64_t key[4] = { MEMO_TAG, fn, s.o->without & EVERY_PASS,
-                        (uint64_t)s.o->strict | (uint64_t)s.o->differentiable << 1 };
-    uint32_t known[2];
-    if (memo_get(m, key, known) && !s.o->report) return known[0];
+    struct simplifier s = { .m = m, .o = o ? o : &everything, .root = fn, .verify = hop_debugs("verify") };
+    uint64_t how = s.o->strict | s.o->differentiable << 1 | (s.o->after ? *s.o->after + 1 : 0) << 2;
+    uint64_t key[4] = { MEMO_TAG, fn, s.o->without & EVERY_PASS, how };
+    union memo_value known;
+    if (memo_get(m, key, &known) && !s.o->report) return known.fn;
     hop_cleanup_push(arena_free, &s.arena);
     grow_tables(&s);
     count_uses(&s, fn);
     const bool *needed = mentioned(&s, fn);
-    for (uint32_t i = 0; i < fn;
-         i++) /* from the innermost, so that no chain of functions is followed by recursion */
+    /* from the innermost, so that no chain of functions is followed by recursion */
+    for (uint32_t i = 0; i < fn; i++)
         if (needed[i]) simplify_fn(&s, i);
     uint32_t out = simplify_fn(&s, fn);
     if (s.o->report)
@@ -183,8 +224,8 @@ uint32_t simplify(struct module *m, uint32_t fn, const struct pass_options *o)
     }
     hop_cleanup_pop(&s.arena);
     arena_free(&s.arena);
-    memo_put(m, key, out, 0);
+    memo_put(m, key, (union memo_value){ .fn = out });
     key[1] = out;
-    if (out != fn) memo_put(m, key, out, 0);
+    if (out != fn) memo_put(m, key, (union memo_value){ .fn = out });
     return out;
 }

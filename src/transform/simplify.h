@@ -33,8 +33,9 @@ bool switch_from_name(const char *name, uint32_t *out); /* its number: an enum p
 struct pass_options {
     uint32_t without;    /* a bit for each switch that is off */
     bool strict;         /* strict numbers: no rewrite may change a bit of a result */
-    bool differentiable; /* the result may still be differentiated: what keeps its gradients free of NaN stays
-                          */
+    bool differentiable; /* the result may still be differentiated: its gradients stay free of NaN */
+    const enum pass
+        *after; /* for people: the list once, up to this pass, in every function; NULL: all of it */
     void (*report)(void *ctx, const char *pass, double ms, uint32_t nodes); /* NULL: none */
     void *report_ctx;
 };

@@ -1,5 +1,6 @@
 /* Function-to-function transforms. All are memoised in the module by (function, masks) and closed: their
- * results can be transformed again. */
+ * results can be transformed again. The passes that they run themselves, trips and pack above all, are those
+ * that m->without leaves on. */
 #ifndef HOP_TRANSFORM_H
 #define HOP_TRANSFORM_H
 
@@ -116,10 +117,12 @@ uint32_t batch_of(
 /* ---- helpers that rows and transforms share ---- */
 
 /* The same function with its while_loops counted where their trips can be (pass_trips.c), its bodies as they
- * are: gradients and lanes of a counted loop are cheaper. stacked: also those that stack rows. */
+ * are: gradients and lanes of a counted loop are cheaper. stacked: also those that stack rows. The function
+ * itself where m->without switches `trips` off. */
 uint32_t count_loops(struct module *m, uint32_t fn, bool stacked);
 /* The same function with many carries of one kind as one array each (pass_pack.c), its bodies as they are:
- * the gradient of one operator on an array is smaller than those of its elements. */
+ * the gradient of one operator on an array is smaller than those of its elements. The function itself where
+ * m->without switches `pack` off. */
 uint32_t pack_loops(struct module *m, uint32_t fn);
 
 val zeros_like(struct builder *b, val v);
@@ -155,9 +158,9 @@ struct joint {
     uint32_t n_costly;        /* see vjp_split */
     bool recompute, whole;
 };
-/* Fills forward, backward, residuals and ct_result. */
 /* Is a value of f tagged `recompute`? */
 bool partition_recomputes(const struct fn *f);
+/* Fills forward, backward, residuals and ct_result. */
 void partition_joint(struct module *m, const struct fn *f, const struct joint *j, struct vjp_halves *out);
 
 #endif

@@ -32,22 +32,19 @@ void inline_function(struct builder *b, uint32_t fn, const dim *symbols, const v
     copier_body(&c, results);
 }
 
+/* The module's memo knows a hash of the mask; the record under it decides. */
 struct memo_record {
     uint64_t word;
+    uint32_t without; /* switches that were off */
     uint32_t n;
     const bool *mask;
     void *record;
 };
 
-/* The module's memo maps four words to two: a hash of the mask goes in, a pointer comes out, and the mask in
- * the record decides. */
-static bool recall_slot(const struct module *m, uint64_t key[4], struct memo_record **out)
+static bool record_is(const struct memo_record *r, const struct module *m, uint64_t word, const bool *mask,
+                      uint32_t n)
 {
-    uint32_t value[2];
-    if (!memo_get(m, key, value)) return false;
-    uintptr_t bits = (uintptr_t)((uint64_t)value[0] << 32 | value[1]);
-    *out = (struct memo_record *)bits;
-    return true;
+    return r->word == word && r->without == m->without && r->n == n && (!n || !memcmp(r->mask, mask, n));
 }
 
 static uint64_t mask_hash(uint64_t word, const bool *mask, uint32_t n)
@@ -59,9 +56,11 @@ void *transform_recall(const struct module *m, enum memo_tag tag, uint32_t fn, u
                        const bool *mask, uint32_t n)
 {
     uint64_t key[4] = { tag, fn, mask_hash(word, mask, n), 0 };
-    struct memo_record *r;
-    for (; recall_slot(m, key, &r); key[3]++)
-        if (r->word == word && r->n == n && (!n || !memcmp(r->mask, mask, n))) return r->record;
+    union memo_value known;
+    for (; memo_get(m, key, &known); key[3]++) {
+        const struct memo_record *r = known.record;
+        if (record_is(r, m, word, mask, n)) return r->record;
+    }
     return NULL;
 }
 
@@ -69,11 +68,11 @@ void transform_remember(struct module *m, enum memo_tag tag, uint32_t fn, uint64
                         uint32_t n, void *record)
 {
     uint64_t key[4] = { tag, fn, mask_hash(word, mask, n), 0 };
-    struct memo_record *r;
-    while (recall_slot(m, key, &r)) key[3]++;
-    r = ARENA_NEW(&m->arena, struct memo_record, 1);
-    *r = (struct memo_record){ word, n, arena_copy(&m->arena, mask, n), record };
-    memo_put(m, key, (uint32_t)((uint64_t)(uintptr_t)r >> 32), (uint32_t)(uintptr_t)r);
+    union memo_value known;
+    while (memo_get(m, key, &known)) key[3]++;
+    struct memo_record *r = ARENA_NEW(&m->arena, struct memo_record, 1);
+    *r = (struct memo_record){ word, m->without, n, arena_copy(&m->arena, mask, n), record };
+    memo_put(m, key, (union memo_value){ .record = r });
 }
 
 /* ---- one function walked forwards and backwards ---- */
@@ -362,6 +361,9 @@ static uint32_t wrt_results(struct reverse *r, const bool *wrt, val *out, uint32
     return n;
 }
 
+/* What makes gradients smaller is done to the function first, unless it is switched off. */
+static uint32_t before_vjp(struct module *m, uint32_t fn) { return pack_loops(m, count_loops(m, fn, true)); }
+
 static uint32_t *remembered_fn(struct module *m, uint32_t fn)
 {
     return arena_copy(&m->arena, &fn, sizeof fn);
@@ -460,7 +462,7 @@ uint32_t vjp_function(struct module *m, uint32_t fn, const bool *wrt)
         return joined;
     }
     struct reverse r;
-    f = module_fn(m, pack_loops(m, count_loops(m, fn, true)));
+    f = module_fn(m, before_vjp(m, fn));
     reverse_begin(&r, m, f, wrt, NULL);
     add_ct_params(&r, NULL);
     forward_pass(&r);
@@ -496,7 +498,7 @@ uint32_t grad_function(struct module *m, uint32_t fn, const bool *wrt, bool valu
         transform_remember(m, MEMO_GRAD, fn, value, wrt, f->n_params, remembered_fn(m, joined));
         return joined;
     }
-    f = module_fn(m, pack_loops(m, count_loops(m, fn, true)));
+    f = module_fn(m, before_vjp(m, fn));
     reverse_begin(&r, m, f, wrt, wanted);
     forward_pass(&r);
     tell_reads(&r);
@@ -519,7 +521,7 @@ void vjp_active_results(struct module *m, uint32_t fn, const bool *active, bool 
     const bool *known = transform_recall(m, MEMO_ACTIVE, fn, 0, active, f->n_params);
     if (!known) {
         struct reverse r; /* built and thrown away: rows decide what is active by building */
-        f = module_fn(m, pack_loops(m, count_loops(m, fn, true)));
+        f = module_fn(m, before_vjp(m, fn));
         reverse_begin(&r, m, f, active, NULL);
         forward_pass(&r);
         bool *found = ARENA_ZNEW(&m->arena, bool, f->n_results);
@@ -552,7 +554,7 @@ static const struct vjp_halves *split(struct module *m, uint32_t fn, const bool 
     struct vjp_halves *known = transform_recall(m, MEMO_SPLIT, fn, word, mask, n_mask);
     if (known) return known;
     struct reverse r;
-    f = module_fn(m, pack_loops(m, count_loops(m, fn, true)));
+    f = module_fn(m, before_vjp(m, fn));
     reverse_begin(&r, m, f, active, wanted);
     add_ct_params(&r, wanted);
     forward_pass(&r);
