@@ -278,7 +278,7 @@ static void run_all(adder *add, uint64_t first, uint64_t count, uint64_t at_once
 
 int main(int argc, char **argv)
 {
-    uint64_t first = 1, count = 100, n_numbers = 0;
+    uint64_t first = 1, count = 60, n_numbers = 0;
     bool samples = true, programs = true;
 #ifdef __SANITIZE_ADDRESS__
     count = 15; /* the plain build looks at them all */

@@ -332,7 +332,11 @@ int main(void)
     doubled_programs();
     long_chains();
     within("many nodes", 6000, many_nodes, &(uint32_t){ MANY_NODES });
+#if defined(__SANITIZE_ADDRESS__)
+    static const char *const folders[] = { "calls", "switch" };
+#else
     static const char *const folders[] = { "calls", "nested", "switch", "higher", "symbols" };
+#endif
     char folder[80];
     for (size_t i = 0; i < HOP_COUNT(folders); i++) {
         snprintf(folder, sizeof folder, "tests/corpus/%s", folders[i]);

@@ -277,10 +277,11 @@ static uint64_t coverage_lacks(const struct tally *t)
 int main(int argc, char **argv)
 {
     struct run run = { .compiled = exe_available(), .folder = NULL };
-    uint64_t first = 1, failed = 0, count = 200;
+    uint64_t first = 1, failed = 0, count = 120;
     bool whole = true;
 #ifdef __SANITIZE_ADDRESS__
-    count = 60, whole = false;
+    count = 30;
+    whole = false;
 #endif
     char folder[4096];
     const char *slash = strrchr(argv[0], '/');

@@ -162,10 +162,11 @@ static const struct way fixed_ways[FIXED_WAYS] = {
     { .name = "compiled strict in place", .backend = &llvm_backend, .in_place = true, .passes.strict = true },
 };
 
-/* The switch that is off when a test is quick: another one for every test. */
-static enum pass pass_in_turn(const struct test_run *run, const struct program_test *t)
+/* One of n, another one for every test: which switch is off when a test is quick, of which there is native
+ * code when it is not. */
+static uint32_t in_turn(const struct test_run *run, const struct program_test *t, uint32_t n)
 {
-    return (enum pass)((hash_bytes(run->path, strlen(run->path), 1) + t->place.line) % PASS_COUNT);
+    return (uint32_t)((hash_bytes(run->path, strlen(run->path), 1) + t->place.line) % n);
 }
 
 static const char *off_name(struct arena *a, const char *what, uint32_t off)
@@ -201,11 +202,15 @@ static struct subject transformed_without(struct test_run *run, struct bag *bag,
     return out;
 }
 
-/* One strict way with a switch off: of the back end that is asked for, else of the default one. A quick test
+/* One strict way with a switch off: of the back end that is asked for, else of the executor, which takes no
+ * time to compile, or of native code where all switches are off or this one's turn has come. A quick test
  * interprets what the passes make. */
-static struct way switched_way(const struct test_run *run, struct arena *a, uint32_t off)
+static struct way switched_way(const struct test_run *run, const struct program_test *t, struct arena *a,
+                               uint32_t off)
 {
-    struct way how = { .backend = run->backend ? run->backend : &llvm_backend, .passes.strict = true };
+    bool native = off == SWITCH_COUNT || off == in_turn(run, t, SWITCH_COUNT);
+    const struct backend *backend = native ? &llvm_backend : &executor_backend;
+    struct way how = { .backend = run->backend ? run->backend : backend, .passes.strict = true };
     const char *what = how.backend == &llvm_backend ? "compiled" : how.backend->name;
     what = arena_printf(a, "%s strict", what);
     if (run->quick) {
@@ -233,10 +238,10 @@ static void run_switched_off(struct test_run *run, struct bag *bag, struct modul
     for (uint32_t off = 0; off <= SWITCH_COUNT; off++) { /* the last: all of them */
         bool pass_off = off < PASS_COUNT || off == SWITCH_COUNT;
         if (off < SWITCH_COUNT && run->without >> off & 1) continue;
-        if (run->quick && (!t->n_transforms || off != pass_in_turn(run, t))) continue;
+        if (run->quick && (!t->n_transforms || off != in_turn(run, t, PASS_COUNT))) continue;
         struct subject own = *s;
         if (t->n_transforms && pass_off) own = transformed_without(run, bag, m, t, s, off);
-        struct way how = switched_way(run, &bag->arena, off);
+        struct way how = switched_way(run, t, &bag->arena, off);
         if (run->quick || wants_way(run, &how, module_fn(m, own.fn))) run_way(run, bag, m, t, &own, &how);
     }
 }
@@ -343,7 +348,7 @@ static void run_property(struct test_run *run, struct bag *bag, struct module *m
     struct test_run interpreted = *run;
     interpreted.compiled = false;
     for (enum pass off = 0; off < PASS_COUNT; off++) {
-        if (run->without >> off & 1 || (run->quick && off != pass_in_turn(run, t))) continue;
+        if (run->without >> off & 1 || (run->quick && off != in_turn(run, t, PASS_COUNT))) continue;
         m->without = run->without | 1u << off;
         report(run, t, off_name(&bag->arena, property->word, off),
                property->check(&interpreted, bag, m, t, p));
