@@ -272,6 +272,19 @@ static int call_run_donating(struct world *w)
 }
 CALL(workspace, hop_workspace(&w->bytes, w->exe, w->in, ARGUMENTS, NULL))
 CALL(explain_run, text_status(w, hop_explain_run(w->exe, w->in, ARGUMENTS, NULL, 0)))
+static int call_explain(struct world *w)
+{
+    char *text = NULL;
+    hop_compile_options portable = { .portable = 1 };
+    int status = hop_explain(&text, w->f, &portable, "json");
+    return status ? status : text_status(w, text);
+}
+static int call_emit(struct world *w)
+{
+    char *text = NULL;
+    int status = hop_emit(&text, w->plain, "c", &(hop_emit_options){ .name = "plain", .results = "a, b" });
+    return status ? status : text_status(w, text);
+}
 CALL(interpret, hop_interpret(w->f, w->in, ARGUMENTS, w->out, 1))
 CALL(eager, hop_eager(loss_params, loss, NULL, w->in, ARGUMENTS, w->out, 1))
 CALL(load_npy, hop_load(&w->out[0], in_folder(w, "x.npy")))
@@ -336,6 +349,8 @@ static const struct alloc_call alloc_calls[] = {
     ENTRY(run_donating),
     ENTRY(workspace),
     ENTRY(explain_run),
+    ENTRY(explain),
+    ENTRY(emit),
     ENTRY(interpret),
     ENTRY(eager),
     FILES(load_npy),

@@ -38,6 +38,7 @@ static hop_tensor *out_tensors[LIST];
 static hop_fn *out_fn, *out_second;
 static hop_exe *out_exe;
 static hop_file *out_file;
+static char *out_text;
 static void *out_dlpack;
 static size_t out_bytes;
 static hop_cache_stats out_stats;
@@ -343,6 +344,8 @@ SPEC(hop_switch_spec, .index = values(), .branches = choose(4) ? branch_list : N
 SPEC(hop_call_spec, .body = bodies(), .in = value_list(), .n_in = counts(), .recompute = integers())
 SPEC(hop_compile_options, .strict = integers(), .threads = integers() & 1, .portable = 1, .without = texts(),
      .donate = choose(2) ? texts() : NULL)
+SPEC(hop_emit_options, .name = texts(), .results = choose(2) ? texts() : NULL, .header = texts(),
+     .capacity = longs())
 SPEC(hop_run_options, .dims = number_list(), .keep = (size_t)(integers() & 1))
 
 #define AT ((hop_place){ CHOOSE((const char *const[]){ NULL, __FILE__ }), integers() })
@@ -375,6 +378,7 @@ SPEC(hop_run_options, .dims = number_list(), .keep = (size_t)(integers() & 1))
 #define FN_OUT (choose(8) ? &out_fn : NULL)
 #define SECOND_OUT (choose(8) ? &out_second : NULL)
 #define EXE_OUT (choose(8) ? &out_exe : NULL)
+#define TEXT_OUT (choose(8) ? &out_text : NULL)
 #define FILE_OUT (choose(8) ? &out_file : NULL)
 #define DL_OUT (choose(8) ? (void *)&out_dlpack : NULL)
 #define BYTES_OUT (choose(8) ? &out_bytes : NULL)
@@ -389,6 +393,9 @@ SPEC(hop_run_options, .dims = number_list(), .keep = (size_t)(integers() & 1))
 #define SWITCH_SPEC hop_switch_spec_choice()
 #define CALL_SPEC hop_call_spec_choice()
 #define COMPILE_OPTIONS hop_compile_options_choice()
+#define EMIT_OPTIONS hop_emit_options_choice()
+#define FORM CHOOSE((const char *const[]){ NULL, "all", "json", "prose" })
+#define KIND CHOOSE((const char *const[]){ NULL, "c", "header", "loops", "prose" })
 #define RUN_OPTIONS hop_run_options_choice()
 static const volatile int never; /* a flag that nobody sets */
 #define ANOTHER(ref, handle) ref(handle)
@@ -615,6 +622,8 @@ static void keep_value(hop_val v)
     CALL(STATUS, hop_vmap, (FN_OUT, FN, TEXT, TEXT)) \
     CALL(STATUS, hop_compile, (EXE_OUT, FN, COMPILE_OPTIONS)) \
     CALL(NOTHING, hop_exe_free, (NULL)) \
+    CALL(STATUS, hop_explain, (TEXT_OUT, FN, &(hop_compile_options){ .portable = 1 }, FORM)) \
+    CALL(STATUS, hop_emit, (TEXT_OUT, FN, KIND, EMIT_OPTIONS)) \
     CALL(STATUS, hop_run, (EXE, TENSORS, COUNT, TENSOR_OUT, COUNT)) \
     CALL(NOTHING, hop_cancel_by, (CHOOSE((const volatile int *const[]){ NULL, &never }), NULL, NULL)) \
     CALL(STATUS, hop_run_with, (EXE, TENSORS, COUNT, TENSOR_OUT, COUNT, RUN_OPTIONS)) \
@@ -694,7 +703,7 @@ static void clear_outputs(void)
 
 static void drop_outputs(bool failed)
 {
-    bool touched = out_fn || out_second || out_exe || out_file || out_dlpack;
+    bool touched = out_fn || out_second || out_exe || out_file || out_text || out_dlpack;
     for (int i = 0; i < LIST; i++) touched |= out_tensors[i] != NULL;
     if (failed && touched) wrong("it failed and gave something");
     for (int i = 0; i < LIST; i++) hop_tensor_free(out_tensors[i]), out_tensors[i] = NULL;
@@ -702,6 +711,7 @@ static void drop_outputs(bool failed)
     hop_fn_free(out_second), out_second = NULL;
     hop_exe_free(out_exe), out_exe = NULL;
     hop_file_free(out_file), out_file = NULL;
+    hop_text_free(out_text), out_text = NULL;
     if (out_dlpack) {
         if (!strcmp(calls[shared->call].name, "hop_tensor_to_dlpack"))
             ((struct DLManagedTensor *)out_dlpack)->deleter(out_dlpack);

@@ -912,6 +912,27 @@ typedef struct hop_compile_options {
 hop_status hop_compile(hop_exe **out, hop_fn *f, const hop_compile_options *options);
 void hop_exe_free(hop_exe *exe);
 
+/* What hop_compile does with f: passes, loop nests, what is stored and copied and why, memory, code, times.
+ * form "short" or NULL; "all": every stored value and, of a gradient, what it keeps; "json": all of it, for
+ * programs. Released with hop_text_free. HOP_UNAVAILABLE where there is no
+ * compiler, unless options.portable says that none is wanted. */
+hop_status hop_explain(char **out, hop_fn *f, const hop_compile_options *options, const char *form);
+
+typedef struct hop_emit_options {
+    const hop_compile_options *compile; /* strict, without, …; NULL: defaults. Not portable and donate */
+    /* Of "c" and "header": */
+    const char *name;    /* of the C function; NULL: that of f */
+    const char *results; /* names of its results, "loss, d_w"; NULL: those of f */
+    const char *header;  /* the file that the source includes; NULL: the declarations stand in the source */
+    int64_t capacity; /* > 0: results whose size the run finds have room for so many elements; 0: their memory
+                         comes from the caller's allocator */
+    void *reserved[2];
+} hop_emit_options;
+/* f as text: "c", a C99 source that needs nothing of hop, and its "header" (docs/emit.md); "loops", the loop
+ * program that code is generated from; "llvm" and "asm", what LLVM makes of it (HOP_UNAVAILABLE without).
+ * Released with hop_text_free. options NULL: defaults. */
+hop_status hop_emit(char **out, hop_fn *f, const char *kind, const hop_emit_options *options);
+
 /* Runs; one executable may run on several threads at once. out[i] NULL: made; else written into, of the
  * result's dtype and sizes. Arguments of parameters that are `mut` are updated, in their own memory where the
  * program allows. Results are as if everything had been read before anything is written: arguments and given

@@ -73,7 +73,7 @@ class _Program:
 
 
 class Lowered:
-    """What jit made of a call: text() is the program, explain() what became of it, c() the program as C99, compile() an executable."""
+    """What jit made of a call: text() is the program, explain() what becomes of it, emit() and c() write it in another language, compile() makes an executable."""
 
     def __init__(self, program, options):
         self._program, self._options = program, options
@@ -94,11 +94,17 @@ class Lowered:
     def text(self):
         return self.function.text()
 
-    def explain(self):
-        return _command(self.text(), "explain")
+    def explain(self, form="short"):
+        """What compiling does with it: "short", "all" with every stored value, or "json"."""
+        return self.function.explain(form, **self._options)
+
+    def emit(self, kind, *, name=None, header=None):
+        """It as text: "c" (C99) and its "header", "loops", "llvm" or "asm". name: of the C function; header: the file that the source includes, None: its declarations stand in the source."""
+        return self.function.emit(kind, name=name or self._program.name, header=header, **self._options)
 
     def c(self):
-        return _command(self.text(), "emit")
+        """It as C99 source that needs nothing else."""
+        return self.emit("c")
 
     def compile(self):
         return _compile(self.function, self._program.name, None, self._options)
@@ -284,7 +290,7 @@ class Compiled(_core.JitBase):
         return self.lower(*args, **named).text()
 
     def explain(self, *args, **named):
-        """What the compiler makes of the program for these arguments."""
+        """What compiling does with the program for these arguments."""
         return self.lower(*args, **named).explain()
 
     def c(self, *args, **named):
@@ -296,29 +302,3 @@ class Compiled(_core.JitBase):
         self._forget()
         self._programs.clear()
         self._own.clear()
-
-
-def _command(text, verb):
-    """Asks the hop command, which knows how to explain programs and to write them as C."""
-    import shutil
-    import subprocess
-    import tempfile
-
-    beside = os.path.join(os.path.dirname(__file__), "hop-command")
-    command = os.environ.get("HOP_COMMAND") or (beside if os.path.exists(beside) else shutil.which("hop"))
-    if not command:
-        from ._errors import UnavailableError
-
-        raise UnavailableError("the hop command was not found: install it (make install) or name it in HOP_COMMAND")
-    with tempfile.TemporaryDirectory() as folder:
-        path, made = os.path.join(folder, "program.hop"), os.path.join(folder, "program.c")
-        with open(path, "w", encoding="utf-8") as out:
-            out.write(text)
-        emit = ["emit", "c", path, "--out", made]
-        done = subprocess.run([command, *(emit if verb == "emit" else [verb, path])], capture_output=True, text=True)
-        if done.returncode:
-            raise InvalidError(done.stderr.strip() or f"hop {verb} failed")
-        if verb != "emit":
-            return done.stdout
-        with open(made, encoding="utf-8") as source:
-            return source.read()

@@ -2,6 +2,7 @@
 
 import collections
 import dataclasses
+import json
 import typing
 import unittest
 
@@ -169,6 +170,17 @@ class Caching(Case):
         self.assertIn("float", f.c(x))
         self.assertIn("nodes", f.explain(x))
         low = f.lower(x)
+        self.assertIn("stored values", low.explain("all"))
+        self.assertEqual(json.loads(low.explain("json"))["passes"][0].keys(), {"pass", "nodes", "ms"})
+        self.assertIn("int norm(", low.emit("c", name="norm"))
+        self.assertIn('#include "norm.h"', low.emit("c", name="norm", header="norm.h"))
+        self.assertIn("int norm(", low.emit("header", name="norm"))
+        self.assertIn("strict numbers", hop.jit(lambda x: hop.sin(x), strict=True).c(x))
+        self.assertIn("define ", low.emit("llvm"))
+        with self.assertRaisesRegex(hop.InvalidError, "expected 'c', 'header'"):
+            low.emit("prose")
+        with self.assertRaisesRegex(hop.InvalidError, "expected 'short', 'all' or 'json'"):
+            low.explain("prose")
         self.assertEqual((low.in_types, low.out_types), (("f32[3]",), ("f32[]",)))
         self.close(low.compile().run([x])[0], 3 * 0.8414709848)
         self.close(low.function.interpret([x])[0], 3 * 0.8414709848)

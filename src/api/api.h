@@ -56,7 +56,8 @@ struct hop_fn {
     struct result_map map;
     struct arena arena; /* the map and texts */
     const char *text;
-    const char *remarks; /* of its capture; NULL: none */
+    const char *remarks;           /* of its capture; NULL: none */
+    const struct saved_list *kept; /* of a gradient: what it keeps; NULL: of none */
 };
 struct hop_exe {
     uint32_t magic;
@@ -80,6 +81,15 @@ struct hop_exe *check_exe(const hop_exe *e);
 struct tensor *check_tensor(const hop_tensor *t, const char *what, int i);
 /* A new handle. Takes nothing over; `shared` gets one more reference. */
 hop_fn *fn_new(struct shared_module *shared, uint32_t fn);
+/* Gives a function without a name one, for texts. The module is locked. */
+void fn_name(struct hop_fn *f);
+/* A text for the caller, who releases it with hop_text_free. */
+char *text_given(const struct text *t);
+
+/* While a call is under way, *w (without cancel: what the thread has) says whether to end it; watch_end takes
+ * what watch_begin gave. */
+const struct hop_watch *watch_begin(const struct hop_watch *w);
+void watch_end(const struct hop_watch *before);
 /* Keeps the block of a freed handle for a while, so that using it is noticed. */
 void handle_bury(void *handle);
 void copy_map(struct arena *arena, const struct result_map *from, struct result_map *to);

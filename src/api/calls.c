@@ -1,5 +1,5 @@
-/* Running functions: by the interpreter, compiled, eagerly. Compiling, what an executable must keep, and what
- * it says about the arguments it writes. */
+/* Running functions: by the interpreter, compiled, eagerly; and what a run does with the arguments it writes.
+ */
 #include "api/arguments.h"
 #include "interp/interp.h"
 #include "runtime/blas.h"
@@ -35,14 +35,14 @@ static void unlock_module(void *shared) { pthread_mutex_unlock(&((struct shared_
 
 static void watch_restore(void *before) { hop_watch_set(before); }
 
-static const struct hop_watch *watch_begin(const struct hop_watch *w)
+const struct hop_watch *watch_begin(const struct hop_watch *w)
 {
     const struct hop_watch *before = w->cancel ? hop_watch_set(w) : hop_watch_get();
     hop_cleanup_push(watch_restore, (void *)before);
     return before;
 }
 
-static void watch_end(const struct hop_watch *before)
+void watch_end(const struct hop_watch *before)
 {
     hop_cleanup_pop((void *)before);
     hop_watch_set(before);
@@ -113,146 +113,6 @@ hop_status hop_interpret(hop_fn *f, hop_tensor *const *in, int n_in, hop_tensor 
 }
 
 /* ---- executables ---- */
-
-struct compile_args {
-    hop_exe **out;
-    hop_fn *f;
-    const hop_compile_options *options;
-};
-
-static uint32_t passes_without(const char *text)
-{
-    struct cursor c = { .text = text ? text : "", .p = text ? text : "", .what = "the passes to leave out" };
-    uint32_t mask = 0;
-    cursor_space(&c);
-    for (bool first = true; *c.p; first = false) {
-        const char *word;
-        size_t length;
-        char name[32];
-        uint32_t pass;
-        if (!first) cursor_expect(&c, ",");
-        if (!cursor_word(&c, &word, &length) || length >= sizeof name) cursor_error(&c, "the name of a pass");
-        memcpy(name, word, length);
-        name[length] = 0;
-        if (!switch_from_name(name, &pass)) hop_throw(HOP_INVALID, "there is no pass '%s'", name);
-        mask |= 1u << pass;
-    }
-    return mask;
-}
-
-static void exe_drop(void *handle)
-{
-    struct hop_exe *e = handle;
-    exe_free(e->e);
-    hop_free(e->spare);
-    arena_free(&e->arena);
-    e->magic = DEAD_MAGIC;
-    handle_bury(e);
-}
-
-/* Parameters named in the text. */
-static uint8_t *donated_params(struct hop_exe *e, struct hop_fn *f, const char *text)
-{
-    const struct fn *g = module_fn(f->shared->m, f->fn);
-    uint8_t *donated = ARENA_ZNEW(&e->arena, uint8_t, g->n_params);
-    struct cursor c = { .text = text, .p = text, .what = "the donated parameters" };
-    const char *word;
-    size_t length;
-    cursor_space(&c);
-    uint32_t p = 0;
-    for (bool first = true; *c.p; first = false) {
-        if (!first) cursor_expect(&c, ",");
-        if (!cursor_word(&c, &word, &length)) cursor_error(&c, "the name of a parameter");
-        uint32_t tried = 0;
-        /* Names most often come in order: the next one is near. */
-        for (; tried < g->n_params; tried++, p = (p + 1) % g->n_params) {
-            const char *name = module_text(f->shared->m, g->values[p].name);
-            if (strlen(name) == length && !memcmp(name, word, length)) break;
-        }
-        int shown = (int)HOP_MIN(length, 100u);
-        if (tried == g->n_params) hop_throw(HOP_INVALID, "donate: there is no parameter '%.*s'", shown, word);
-        for (uint32_t k = 0; k < f->map.n_results; k++)
-            if (f->map.updates[k] == p)
-                hop_throw(HOP_INVALID, "donate: the parameter '%.*s' is updated: it stays the caller's",
-                          (int)HOP_MIN(length, 100u), word);
-        donated[p] = 1;
-    }
-    return donated;
-}
-
-/* Which argument's memory each result should take: updates their own, others that of a donated argument of
- * the same type, in order. */
-static uint32_t *wanted_memory(struct hop_exe *e, struct hop_fn *f)
-{
-    const struct fn *g = module_fn(f->shared->m, f->fn);
-    uint32_t *over = ARENA_NEW(&e->arena, uint32_t, g->n_results);
-    for (uint32_t k = 0; k < g->n_results; k++) over[k] = f->map.updates[k];
-    for (uint32_t p = 0; p < g->n_params && e->donated; p++)
-        for (uint32_t k = 0; e->donated[p] && k < g->n_results; k++)
-            if (over[k] == HOP_NONE && value_type(g, g->results[k]) == value_type(g, p)) {
-                over[k] = p;
-                break;
-            }
-    return over;
-}
-
-/* What of it the compiled program does. */
-static void note_memory(struct hop_exe *e)
-{
-    uint32_t n;
-    const struct lp_update *updates = exe_updates(e->e, &n);
-    uint32_t *over = ARENA_NEW(&e->arena, uint32_t, e->map.n_results);
-    uint8_t *taken = ARENA_ZNEW(&e->arena, uint8_t, e->map.n_params);
-    for (uint32_t k = 0; k < e->map.n_results; k++) over[k] = HOP_NONE;
-    for (uint32_t i = 0; i < n; i++)
-        if (!updates[i].elsewhere) over[updates[i].result] = updates[i].param, taken[updates[i].param] = 1;
-    e->over = over;
-    e->taken = taken;
-}
-
-static void do_compile(void *args)
-{
-    const struct compile_args *a = args;
-    struct hop_fn *f = check_fn(a->f, "compile");
-    check_place(a->out, "compile");
-    static const hop_compile_options defaults;
-    const hop_compile_options *o = a->options ? a->options : &defaults;
-    struct compile_options options = { .passes = { .without = passes_without(o->without),
-                                                   .strict = o->strict != 0 },
-                                       .threads = o->threads > 0 ? (uint32_t)o->threads : 0,
-                                       .no_cache = o->no_cache != 0,
-                                       .backend = o->portable ? &executor_backend : NULL };
-    struct hop_exe *e = hop_calloc(1, sizeof *e);
-    e->magic = EXE_MAGIC;
-    hop_cleanup_push(exe_drop, e);
-    copy_map(&e->arena, &f->map, &e->map);
-    struct hop_watch watch = { o->cancel, o->confirm, o->confirm_ctx };
-    module_change(f->shared);
-    hop_cleanup_push(module_changed, f->shared);
-    const struct hop_watch *before = watch_begin(&watch);
-    if (o->donate) e->donated = donated_params(e, f, o->donate);
-    options.over = wanted_memory(e, f);
-    e->e = exe_compile(f->shared->m, f->fn, &options, NULL);
-    note_memory(e);
-    watch_end(before);
-    hop_cleanup_pop(f->shared);
-    module_changed(f->shared);
-    hop_cleanup_pop(e);
-    if (__atomic_load_n(&handles_noted, __ATOMIC_RELAXED))
-        handle_note(e, "executable of '%s'", exe_name(e->e));
-    *a->out = e;
-}
-
-hop_status hop_compile(hop_exe **out, hop_fn *f, const hop_compile_options *options)
-{
-    struct compile_args a = { out, f, options };
-    return api_edge(do_compile, &a);
-}
-
-void hop_exe_free(hop_exe *exe)
-{
-    if (exe && exe->magic == EXE_MAGIC) exe_drop(exe);
-}
 
 static void set_memory(struct call *c, const struct hop_exe *e, const hop_run_options *o)
 {
@@ -367,8 +227,7 @@ static void do_explain(void *args)
         if (a->run.out[i]) check_tensor(a->run.out[i], "result", i);
     c.meet = true;
     for (uint32_t p = 0; p < e->map.n_params; p++) explain_argument(e, &c, p, &arena, &out);
-    a->text = hop_malloc(out.len + 1);
-    memcpy(a->text, out.data ? out.data : "", out.len + 1);
+    a->text = text_given(&out);
     hop_cleanup_pop(&arena);
     arena_free(&arena);
 }

@@ -82,6 +82,11 @@ static val visible_result(const struct hop_fn *f, const struct fn *g, int i)
     return VAL_NONE;
 }
 
+void fn_name(struct hop_fn *f)
+{
+    if (!module_fn(f->shared->m, f->fn)->name) module_rename(f->shared->m, f->fn, "f");
+}
+
 static void do_text(void *args)
 {
     struct text_args *a = args;
@@ -92,7 +97,7 @@ static void do_text(void *args)
     struct text out = { .arena = &arena };
     hop_cleanup_push(arena_free, &arena);
     if (a->what == WHOLE_TEXT && !f->text) {
-        if (!g->name) module_rename(m, f->fn, "f");
+        fn_name(f);
         text_print(m, f->fn, 0, &out);
         f->text = arena_string(&f->arena, out.data ? out.data : "", out.len);
     }

@@ -249,8 +249,7 @@ static void print_tensor(void *args)
     hop_cleanup_push(tensor_free, t);
     hop_cleanup_push(arena_free, &arena);
     tensor_print(&out, t);
-    a->out = hop_malloc(out.len + 1);
-    memcpy(a->out, out.data ? out.data : "", out.len + 1);
+    a->out = text_given(&out);
     hop_cleanup_pop(&arena);
     arena_free(&arena);
     hop_cleanup_pop(t);
@@ -261,4 +260,11 @@ char *hop_tensor_text(const hop_tensor *t)
     struct text_args a = { t, NULL };
     return api_edge(print_tensor, &a) ? NULL : a.out;
 }
+char *text_given(const struct text *t)
+{
+    char *given = hop_malloc(t->len + 1);
+    memcpy(given, t->data ? t->data : "", t->len + 1);
+    return given;
+}
+
 void hop_text_free(char *text) { hop_free(text); }

@@ -80,7 +80,9 @@ static bool *wrt_mask(struct transform_args *a, struct module *m, const struct f
 static void make_grad(struct transform_args *a, struct hop_fn *f, struct arena *arena)
 {
     struct module *m = f->shared->m;
-    *a->out = fn_new(f->shared, grad_of(m, f->fn, wrt_mask(a, m, module_fn(m, f->fn), arena), a->value));
+    hop_fn *made = fn_new(f->shared, grad_of(m, f->fn, wrt_mask(a, m, module_fn(m, f->fn), arena), a->value));
+    made->kept = saved_last(m);
+    *a->out = made;
 }
 
 hop_status hop_grad(hop_fn **out, hop_fn *f, const char *wrt)
@@ -100,7 +102,9 @@ static void make_vjp(struct transform_args *a, struct hop_fn *f, struct arena *a
 {
     struct module *m = f->shared->m;
     uint32_t fn = visible_function(f->shared->m, f->fn);
-    *a->out = fn_new(f->shared, vjp_function(m, fn, wrt_mask(a, m, module_fn(m, fn), arena)));
+    hop_fn *made = fn_new(f->shared, vjp_function(m, fn, wrt_mask(a, m, module_fn(m, fn), arena)));
+    made->kept = saved_last(m);
+    *a->out = made;
 }
 hop_status hop_vjp(hop_fn **out, hop_fn *f, const char *wrt)
 {

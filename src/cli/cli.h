@@ -90,6 +90,7 @@ int command_cache(struct options *o);
 uint32_t program_grad(struct options *o, struct module *m, uint32_t fn);
 uint32_t program_jvp(struct options *o, struct module *m, uint32_t fn);
 uint32_t program_vmap(struct options *o, struct module *m, uint32_t fn);
+uint32_t program_transformed(struct options *o, struct module *m, uint32_t fn); /* all that are asked for */
 const char *result_name(struct arena *a, const struct module *m, const struct fn *f,
                         uint32_t r); /* that of the parameter for its new content */
 /* Explicit dim parameters from --dim, in symbol order. NULL when the function has none. */

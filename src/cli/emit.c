@@ -3,18 +3,9 @@
 #include "check/cc.h"
 #include "cli/cli.h"
 #include "emit/c99.h"
-#include "loop/lower.h"
 
 #include <errno.h>
 #include <unistd.h>
-
-static uint32_t emitted_function(struct options *o, struct module *m, uint32_t fn)
-{
-    if (option_on(o, O_GRAD)) fn = program_grad(o, m, fn);
-    if (option_on(o, O_JVP)) fn = program_jvp(o, m, fn);
-    if (option_on(o, O_VMAP)) fn = program_vmap(o, m, fn);
-    return fn;
-}
 
 /* Gradients are called after their parameters: d_w. */
 static const char **result_names(struct options *o, struct module *m, uint32_t fn, uint32_t n_results)
@@ -37,20 +28,13 @@ static void emit_texts(struct options *o, const char *stem, const char *header_n
     struct pass_options passes = { .without = o->without, .strict = option_on(o, O_STRICT) };
     struct module *m = program_load(o->files.data[1]);
     hop_cleanup_push(module_free, m);
-    uint32_t selected = program_select(m, o->fn), fn = emitted_function(o, m, selected);
-    struct lp *p = lower_and_plan(m, fn, &passes);
-    hop_cleanup_push(lp_free, p);
-    struct c99_unit unit;
-    c99_begin(&unit, &o->bag.arena);
-    const char *name = module_text(m, module_fn(m, fn)->name);
-    c99_add(&unit, p,
-            &(struct c99_options){ .name = strcmp(name, "main") ? NULL : stem,
-                                   .original = module_fn(m, fn),
+    uint32_t selected = program_select(m, o->fn), fn = program_transformed(o, m, selected);
+    const struct fn *f = module_fn(m, fn);
+    bool is_main = !strcmp(module_text(m, f->name), "main");
+    struct c99_options options = { .name = is_main ? stem : NULL,
                                    .capacity = o->capacity,
-                                   .results = result_names(o, m, selected, module_fn(m, fn)->n_results) });
-    c99_finish(&unit, header_name, source, header);
-    hop_cleanup_pop(p);
-    lp_free(p);
+                                   .results = result_names(o, m, selected, f->n_results) };
+    c99_function(m, fn, &passes, &options, header_name, source, header);
     hop_cleanup_pop(m);
     module_free(m);
 }

@@ -77,6 +77,14 @@ uint32_t program_vmap(struct options *o, struct module *m, uint32_t fn)
     return named_after(m, fn, vmap_of(m, fn, in_axes, out_axes), "vmap");
 }
 
+uint32_t program_transformed(struct options *o, struct module *m, uint32_t fn)
+{
+    if (option_on(o, O_GRAD)) fn = program_grad(o, m, fn);
+    if (option_on(o, O_JVP)) fn = program_jvp(o, m, fn);
+    if (option_on(o, O_VMAP)) fn = program_vmap(o, m, fn);
+    return fn;
+}
+
 int64_t *program_dims(struct options *o, const struct module *m, const struct fn *f)
 {
     uint32_t n = 0;

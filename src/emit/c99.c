@@ -799,3 +799,19 @@ void c99_finish(struct c99_unit *unit, const char *header_name, struct text *sou
              "{\n#endif\n%s\n#ifdef __cplusplus\n}\n#endif\n",
              shared_types, unit->prototypes.data ? unit->prototypes.data : "");
 }
+
+void c99_function(struct module *m, uint32_t fn, const struct pass_options *passes,
+                  const struct c99_options *o, const char *header_name, struct text *source,
+                  struct text *header)
+{
+    struct c99_unit unit;
+    struct c99_options options = *o;
+    struct lp *p = lower_and_plan(m, fn, passes);
+    hop_cleanup_push(lp_free, p);
+    options.original = module_fn(m, fn);
+    c99_begin(&unit, source->arena);
+    c99_add(&unit, p, &options);
+    c99_finish(&unit, header_name, source, header);
+    hop_cleanup_pop(p);
+    lp_free(p);
+}

@@ -4,7 +4,7 @@
 #ifndef HOP_C99_H
 #define HOP_C99_H
 
-#include "loop/lp.h"
+#include "loop/lower.h"
 
 struct c99_options {
     const char *name;          /* of the C function; NULL: the function's */
@@ -55,5 +55,10 @@ void c99_begin(struct c99_unit *unit, struct arena *arena);
 const char *c99_add(struct c99_unit *unit, const struct lp *p, const struct c99_options *o);
 /* The texts; `header_name` is what the source includes, NULL: the declarations stand in the source itself. */
 void c99_finish(struct c99_unit *unit, const char *header_name, struct text *source, struct text *header);
+/* A function of a module, lowered and planned, as a unit of its own; options.original is filled in. Memory
+ * comes from the source's arena; header NULL: none is wanted. */
+void c99_function(struct module *m, uint32_t fn, const struct pass_options *passes,
+                  const struct c99_options *o, const char *header_name, struct text *source,
+                  struct text *header);
 
 #endif

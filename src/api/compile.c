@@ -1,0 +1,341 @@
+/* Compiling functions: into executables, and into texts for people, programs and C compilers. */
+#include "api/api.h"
+#include "emit/c99.h"
+#include "runtime/explain.h"
+
+/* ---- what is asked for ---- */
+
+static uint32_t passes_without(const char *text)
+{
+    struct cursor c = { .text = text ? text : "", .p = text ? text : "", .what = "the passes to leave out" };
+    uint32_t mask = 0;
+    cursor_space(&c);
+    for (bool first = true; *c.p; first = false) {
+        const char *word;
+        size_t length;
+        char name[32];
+        uint32_t pass;
+        if (!first) cursor_expect(&c, ",");
+        if (!cursor_word(&c, &word, &length) || length >= sizeof name) cursor_error(&c, "the name of a pass");
+        memcpy(name, word, length);
+        name[length] = 0;
+        if (!switch_from_name(name, &pass)) hop_throw(HOP_INVALID, "there is no pass '%s'", name);
+        mask |= 1u << pass;
+    }
+    return mask;
+}
+
+/* Parameters named in the text. */
+static uint8_t *donated_params(struct arena *a, struct hop_fn *f, const char *text)
+{
+    const struct fn *g = module_fn(f->shared->m, f->fn);
+    uint8_t *donated = ARENA_ZNEW(a, uint8_t, g->n_params);
+    struct cursor c = { .text = text, .p = text, .what = "the donated parameters" };
+    const char *word;
+    size_t length;
+    cursor_space(&c);
+    uint32_t p = 0;
+    for (bool first = true; *c.p; first = false) {
+        if (!first) cursor_expect(&c, ",");
+        if (!cursor_word(&c, &word, &length)) cursor_error(&c, "the name of a parameter");
+        uint32_t tried = 0;
+        /* Names most often come in order: the next one is near. */
+        for (; tried < g->n_params; tried++, p = (p + 1) % g->n_params) {
+            const char *name = module_text(f->shared->m, g->values[p].name);
+            if (strlen(name) == length && !memcmp(name, word, length)) break;
+        }
+        int shown = (int)HOP_MIN(length, 100u);
+        if (tried == g->n_params) hop_throw(HOP_INVALID, "donate: there is no parameter '%.*s'", shown, word);
+        for (uint32_t k = 0; k < f->map.n_results; k++)
+            if (f->map.updates[k] == p)
+                hop_throw(HOP_INVALID, "donate: the parameter '%.*s' is updated: it stays the caller's",
+                          shown, word);
+        donated[p] = 1;
+    }
+    return donated;
+}
+
+/* Which argument's memory each result should take: updates their own, others that of a donated argument of
+ * the same type, in order. */
+static uint32_t *wanted_memory(struct arena *a, struct hop_fn *f, const uint8_t *donated)
+{
+    const struct fn *g = module_fn(f->shared->m, f->fn);
+    uint32_t *over = ARENA_NEW(a, uint32_t, g->n_results);
+    for (uint32_t k = 0; k < g->n_results; k++) over[k] = f->map.updates[k];
+    for (uint32_t p = 0; p < g->n_params && donated; p++)
+        for (uint32_t k = 0; donated[p] && k < g->n_results; k++)
+            if (over[k] == HOP_NONE && value_type(g, g->results[k]) == value_type(g, p)) {
+                over[k] = p;
+                break;
+            }
+    return over;
+}
+
+/* A request under way: the module is locked and may change, and somebody may end it. */
+struct compilation {
+    struct hop_fn *f;
+    struct arena arena;     /* the lists of the options */
+    const uint8_t *donated; /* per parameter; NULL: none */
+    struct compile_options options;
+    struct hop_watch watch;
+    const struct hop_watch *watch_before;
+};
+
+static void begin_compilation(struct compilation *c, hop_fn *f, const char *what,
+                              const hop_compile_options *given)
+{
+    static const hop_compile_options defaults;
+    const hop_compile_options *o = given ? given : &defaults;
+    *c = (struct compilation){ .f = check_fn(f, what), .watch = { o->cancel, o->confirm, o->confirm_ctx } };
+    c->options = (struct compile_options){
+        .passes = { .without = passes_without(o->without), .strict = o->strict != 0 },
+        .threads = o->threads > 0 ? (uint32_t)o->threads : 0,
+        .no_cache = o->no_cache != 0,
+        .backend = o->portable ? &executor_backend : NULL,
+    };
+    module_change(c->f->shared);
+    hop_cleanup_push(module_changed, c->f->shared);
+    c->watch_before = watch_begin(&c->watch);
+    hop_cleanup_push(arena_free, &c->arena);
+    if (o->donate) c->donated = donated_params(&c->arena, c->f, o->donate);
+    c->options.over = wanted_memory(&c->arena, c->f, c->donated);
+}
+
+static void end_compilation(struct compilation *c)
+{
+    hop_cleanup_pop(&c->arena);
+    arena_free(&c->arena);
+    watch_end(c->watch_before);
+    hop_cleanup_pop(c->f->shared);
+    module_changed(c->f->shared);
+}
+
+/* ---- executables ---- */
+
+struct compile_args {
+    hop_exe **out;
+    hop_fn *f;
+    const hop_compile_options *options;
+};
+
+static void exe_drop(void *handle)
+{
+    struct hop_exe *e = handle;
+    exe_free(e->e);
+    hop_free(e->spare);
+    arena_free(&e->arena);
+    e->magic = DEAD_MAGIC;
+    handle_bury(e);
+}
+
+/* What of it the compiled program does. */
+static void note_memory(struct hop_exe *e)
+{
+    uint32_t n;
+    const struct lp_update *updates = exe_updates(e->e, &n);
+    uint32_t *over = ARENA_NEW(&e->arena, uint32_t, e->map.n_results);
+    uint8_t *taken = ARENA_ZNEW(&e->arena, uint8_t, e->map.n_params);
+    for (uint32_t k = 0; k < e->map.n_results; k++) over[k] = HOP_NONE;
+    for (uint32_t i = 0; i < n; i++) {
+        if (updates[i].elsewhere) continue;
+        over[updates[i].result] = updates[i].param;
+        taken[updates[i].param] = 1;
+    }
+    e->over = over;
+    e->taken = taken;
+}
+
+static void do_compile(void *args)
+{
+    const struct compile_args *a = args;
+    struct compilation c;
+    check_place(a->out, "compile");
+    struct hop_exe *e = hop_calloc(1, sizeof *e);
+    e->magic = EXE_MAGIC;
+    hop_cleanup_push(exe_drop, e);
+    begin_compilation(&c, a->f, "compile", a->options);
+    copy_map(&e->arena, &c.f->map, &e->map);
+    if (c.donated) e->donated = arena_copy(&e->arena, c.donated, e->map.n_params);
+    e->e = exe_compile(c.f->shared->m, c.f->fn, &c.options, NULL);
+    note_memory(e);
+    end_compilation(&c);
+    hop_cleanup_pop(e);
+    if (__atomic_load_n(&handles_noted, __ATOMIC_RELAXED))
+        handle_note(e, "executable of '%s'", exe_name(e->e));
+    *a->out = e;
+}
+
+hop_status hop_compile(hop_exe **out, hop_fn *f, const hop_compile_options *options)
+{
+    struct compile_args a = { out, f, options };
+    return api_edge(do_compile, &a);
+}
+
+void hop_exe_free(hop_exe *exe)
+{
+    if (exe && exe->magic == EXE_MAGIC) exe_drop(exe);
+}
+
+/* ---- explanations ---- */
+
+struct explain_args {
+    char **out;
+    hop_fn *f;
+    const hop_compile_options *options;
+    const char *form;
+};
+
+static void do_explain(void *args)
+{
+    const struct explain_args *a = args;
+    struct compilation c;
+    check_place(a->out, "explain");
+    const char *form = a->form ? a->form : "short";
+    bool all = !strcmp(form, "all"), json = !strcmp(form, "json");
+    if (!all && !json && strcmp(form, "short"))
+        hop_throw(HOP_INVALID, "explain: expected 'short', 'all' or 'json', found '%.100s'", form);
+    begin_compilation(&c, a->f, "explain", a->options);
+    fn_name(c.f);
+    struct text out = { .arena = &c.arena };
+    explain_function(c.f->shared->m, c.f->fn,
+                     &(struct explain_options){
+                         .compile = c.options, .kept = c.f->kept, .saved = all, .json = json },
+                     &out);
+    *a->out = text_given(&out);
+    end_compilation(&c);
+}
+
+hop_status hop_explain(char **out, hop_fn *f, const hop_compile_options *options, const char *form)
+{
+    struct explain_args a = { out, f, options, form };
+    return api_edge(do_explain, &a);
+}
+
+/* ---- texts ---- */
+
+struct emit_args {
+    char **out;
+    hop_fn *f;
+    const char *kind;
+    const hop_emit_options *options;
+};
+
+static void free_texts(void *report)
+{
+    struct compile_report *r = report;
+    free(r->ir_text);
+    free(r->machine_text);
+}
+
+/* Names of the visible results, in order; NULL for those that are not named. */
+static const char **result_names(struct compilation *c, const char *text)
+{
+    const struct result_map *map = &c->f->map;
+    const char **names = ARENA_ZNEW(&c->arena, const char *, map->n_results);
+    struct cursor at = { .text = text, .p = text, .what = "the names of results" };
+    uint32_t k = 0;
+    cursor_space(&at);
+    for (bool first = true; *at.p; first = false) {
+        const char *word;
+        size_t length;
+        if (!first) cursor_expect(&at, ",");
+        if (!cursor_word(&at, &word, &length)) cursor_error(&at, "a name");
+        while (k < map->n_results && map->updates[k] != HOP_NONE) k++;
+        if (k == map->n_results)
+            hop_throw(HOP_INVALID, "emit: the function has %u results, found more names", map->n_visible);
+        names[k++] = arena_string(&c->arena, word, length);
+    }
+    return names;
+}
+
+static void emit_c(struct compilation *c, const hop_emit_options *o, bool header, struct text *out)
+{
+    struct text other = { .arena = &c->arena };
+    struct c99_options options = { .name = o->name,
+                                   .capacity = o->capacity,
+                                   .results = o->results ? result_names(c, o->results) : NULL };
+    if (o->capacity < 0 || o->capacity > INT32_MAX)
+        hop_throw(HOP_INVALID, "emit: capacity: expected a number of elements, found %lld",
+                  (long long)o->capacity);
+    c99_function(c->f->shared->m, c->f->fn, &c->options.passes, &options, o->header, header ? &other : out,
+                 header ? out : &other);
+}
+
+static void emit_loops(struct compilation *c, const hop_emit_options *o, struct text *out)
+{
+    (void)o;
+    struct lp *p = lower_and_plan(c->f->shared->m, c->f->fn, &c->options.passes);
+    hop_cleanup_push(lp_free, p);
+    lp_print(p, out);
+    hop_cleanup_pop(p);
+    lp_free(p);
+}
+
+static void emit_native(struct compilation *c, bool machine, struct text *out)
+{
+    struct compile_report report = { 0 };
+    c->options.backend = &llvm_backend;
+    c->options.keep_ir_text = !machine;
+    c->options.keep_machine_text = machine;
+    hop_cleanup_push(free_texts, &report);
+    exe_free(exe_compile(c->f->shared->m, c->f->fn, &c->options, &report));
+    const char *made = machine ? report.machine_text : report.ir_text;
+    text_str(out, made ? made : "");
+    hop_cleanup_pop(&report);
+    free_texts(&report);
+}
+
+static void emit_c_source(struct compilation *c, const hop_emit_options *o, struct text *out)
+{
+    emit_c(c, o, false, out);
+}
+static void emit_c_header(struct compilation *c, const hop_emit_options *o, struct text *out)
+{
+    emit_c(c, o, true, out);
+}
+static void emit_llvm(struct compilation *c, const hop_emit_options *o, struct text *out)
+{
+    (void)o;
+    emit_native(c, false, out);
+}
+static void emit_assembly(struct compilation *c, const hop_emit_options *o, struct text *out)
+{
+    (void)o;
+    emit_native(c, true, out);
+}
+
+static const struct {
+    const char *word;
+    void (*emit)(struct compilation *c, const hop_emit_options *o, struct text *out);
+} kinds[] = { { "c", emit_c_source },
+              { "header", emit_c_header },
+              { "loops", emit_loops },
+              { "llvm", emit_llvm },
+              { "asm", emit_assembly } };
+
+static void do_emit(void *args)
+{
+    const struct emit_args *a = args;
+    static const hop_emit_options defaults;
+    const hop_emit_options *o = a->options ? a->options : &defaults;
+    const char *word = a->kind ? a->kind : "";
+    check_place(a->out, "emit");
+    uint32_t kind = 0;
+    while (kind < HOP_COUNT(kinds) && strcmp(word, kinds[kind].word)) kind++;
+    if (kind == HOP_COUNT(kinds))
+        hop_throw(HOP_INVALID, "emit: expected 'c', 'header', 'loops', 'llvm' or 'asm', found '%.100s'",
+                  word);
+    struct compilation c;
+    begin_compilation(&c, a->f, "emit", o->compile);
+    fn_name(c.f);
+    struct text out = { .arena = &c.arena };
+    kinds[kind].emit(&c, o, &out);
+    *a->out = text_given(&out);
+    end_compilation(&c);
+}
+
+hop_status hop_emit(char **out, hop_fn *f, const char *kind, const hop_emit_options *options)
+{
+    struct emit_args a = { out, f, kind, options };
+    return api_edge(do_emit, &a);
+}

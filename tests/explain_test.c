@@ -1,0 +1,129 @@
+/* What the library says about a function: explanations for people and programs, and the function as text in
+ * other languages. Emitted C is given to the system's compiler, all by itself. */
+#include "check.h"
+
+#include "check/cc.h"
+
+#include <unistd.h>
+
+static const char program[] = "fn @loss(%w: f32[4], %log: mut f32[2], %xs: f32[T, 4]) -> (f32[], new %log) {\n"
+                              "  %last, %all = scan carry(%h = %w) over(%x in %xs) {\n"
+                              "    %p = mul(%h, %x)\n"
+                              "    %n = sin(%p)\n"
+                              "    next(%n) stack(%n)\n"
+                              "  }\n"
+                              "  %l = sum {dims = [0, 1]} (%all)\n"
+                              "  %one = broadcast {dims = [2], at = []} (%l)\n"
+                              "  return %l, %one\n"
+                              "}\n";
+
+/* The text, or why there is none, until the next call. */
+static const char *explained(hop_fn *f, const hop_compile_options *o, const char *form)
+{
+    static char *text;
+    hop_text_free(text);
+    text = NULL;
+    return hop_explain(&text, f, o, form) ? hop_message() : text;
+}
+static const char *emitted(hop_fn *f, const char *kind, const hop_emit_options *o)
+{
+    static char *text;
+    hop_text_free(text);
+    text = NULL;
+    return hop_emit(&text, f, kind, o) ? hop_message() : text;
+}
+#define HAS(text, part) CLAIM(strstr((text), (part)), "expected '%s' in:\n%s", (part), (text))
+#define LACKS(text, part) CLAIM(!strstr((text), (part)), "found '%s' in:\n%s", (part), (text))
+
+static void explanations(hop_fn *f, hop_fn *gradient, bool native)
+{
+    hop_compile_options portable = { .portable = 1 };
+    const char *text = explained(f, &portable, NULL);
+    HAS(text, "@loss: 3 parameters");
+    HAS(text, "passes               nodes after");
+    HAS(text, "updated arguments: 1\n  log          in place");
+    LACKS(explained(gradient, &portable, "short"), "kept for the gradient");
+    HAS(explained(gradient, &portable, "all"), "kept for the gradient");
+    LACKS(explained(f, &portable, "all"), "kept for the gradient");
+    text = explained(gradient, &portable, "json");
+    HAS(text, "{\"function\": \"");
+    HAS(text, ", \"kept\": {\"values\": [{\"name\": ");
+    CLAIM(text[strlen(text) - 1] == '\n' && text[strlen(text) - 2] == '}', "JSON ends with: %s", text);
+    HAS(explained(f, &portable, "prose"), "expected 'short', 'all' or 'json', found 'prose'");
+    HAS(explained(f, &(hop_compile_options){ .without = "everything" }, NULL),
+        "there is no pass 'everything'");
+    if (!native) return;
+    text = explained(f, NULL, NULL);
+    HAS(text, "  generate code");
+    LACKS(text, "code: 0 bytes");
+}
+
+static void compiles(const char *source)
+{
+    char path[] = "/tmp/hop_explain_XXXXXX.c", object[sizeof path];
+    int fd = mkstemps(path, 2);
+    CLAIM(fd >= 0, "no file for the source");
+    if (fd < 0) return;
+    close(fd);
+    memcpy(object, path, sizeof path);
+    object[strlen(object) - 1] = 'o';
+    struct text text = { .data = (char *)source, .len = strlen(source) };
+    struct hop_catch caught;
+    if (HOP_TRY(caught)) {
+        file_write(path, &text);
+        cc_run((const char *const[]){ "-std=c99", "-Wall", "-Wextra", "-pedantic", "-Werror", "-c", path,
+                                      "-o", object, NULL });
+        hop_catch_end(&caught);
+        CLAIM(true, " ");
+    } else {
+        hop_status status = hop_caught();
+        CLAIM(status == HOP_UNAVAILABLE, "%s", hop_message()); /* a machine without a C compiler */
+    }
+    unlink(path);
+    unlink(object);
+}
+
+static void texts(hop_fn *f, hop_fn *gradient, bool native)
+{
+    const char *text = emitted(f, "c", NULL);
+    HAS(text, "int loss(int64_t T,");
+    compiles(text);
+    hop_emit_options named = { .name = "step", .results = "l, d_w", .header = "step.h" };
+    text = emitted(gradient, "c", &named);
+    HAS(text, "#include \"step.h\"");
+    HAS(text, "int step(");
+    HAS(text, "d_w");
+    text = emitted(gradient, "header", &named);
+    HAS(text, "#pragma once");
+    HAS(text, "float *d_w");
+    LACKS(text, ")\n{\n");
+    named.results = "a, b, c, d";
+    HAS(emitted(gradient, "c", &named), "found more names");
+    hop_emit_options large = { .capacity = -1 };
+    HAS(emitted(f, "c", &large), "expected a number of elements, found -1");
+    HAS(emitted(f, "loops", NULL), "for ");
+    HAS(emitted(f, "prose", NULL), "expected 'c', 'header', 'loops', 'llvm' or 'asm', found 'prose'");
+    HAS(emitted(f, NULL, NULL), "found ''");
+    if (!native) return;
+    HAS(emitted(f, "llvm", NULL), "define ");
+    HAS(emitted(f, "asm", NULL), "hop_entry");
+    hop_compile_options strict = { .strict = 1 };
+    HAS(emitted(f, "c", &(hop_emit_options){ .compile = &strict }), "strict numbers");
+}
+
+int main(void)
+{
+    hop_fn *f = NULL, *gradient = NULL;
+    CLAIM(!hop_fn_read(&f, program, NULL) && !hop_value_and_grad(&gradient, f, "w"), "%s", hop_message());
+    if (!gradient) return tests_end();
+    char *text = NULL;
+    bool native = hop_emit(&text, f, "asm", NULL) != HOP_UNAVAILABLE;
+    hop_text_free(text);
+    explanations(f, gradient, native);
+    texts(f, gradient, native);
+    emitted(NULL, NULL, NULL); /* frees the last texts */
+    explained(NULL, NULL, NULL);
+    hop_fn_free(gradient);
+    hop_fn_free(f);
+    return tests_end();
+}
