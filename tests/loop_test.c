@@ -348,7 +348,7 @@ static void test_plan_chain(void *unused)
         copy_loop(p, x, t[0], 100, 1);
         for (int k = 0; k < 3; k++) copy_loop(p, t[k], t[k + 1], 100, 1);
         copy_loop(p, t[3], y, 100, 1);
-        p->own_places = own;
+        p->own_memory = own;
         lp_plan(p);
         const struct lp_buffer *b = p->buffers.data;
         CLAIM(p->arena_static && p->arena_size == (own ? 4 : 2) * 448,

@@ -29,7 +29,7 @@ static void say(struct writer *w, const char *format, ...)
 }
 
 /* How a function mentions the last one several times. */
-static const struct way {
+static const struct caller {
     const char *name;
     uint32_t levels; /* that are some ten thousand copies of the innermost function */
     const char *body;
@@ -48,7 +48,7 @@ static const struct way {
 
 /* f0 … f<depth>, each with the last one several times; `rows` is the first dim of the array. The last one is
  * @main and sums. */
-static char *doubling(const struct way *way, uint32_t depth, const char *rows)
+static char *doubling(const struct caller *way, uint32_t depth, const char *rows)
 {
     struct writer w = { 0 };
     say(&w,
@@ -156,7 +156,7 @@ static void within(const char *what, size_t megabytes, void (*body)(const void *
 }
 
 struct doubled {
-    const struct way *way;
+    const struct caller *way;
     uint32_t depth;
     const char *rows;
     enum shape shape;

@@ -319,7 +319,7 @@ static int64_t arena_count(const struct c99 *e, uint32_t b)
 static bool together(const struct c99 *e, uint32_t x, uint32_t y)
 {
     const struct lp_buffer *a = &e->p->buffers.data[x], *b = &e->p->buffers.data[y];
-    return e->p->own_places || a->kind == BUF_DYN || b->kind == BUF_DYN ||
+    return e->p->own_memory || a->kind == BUF_DYN || b->kind == BUF_DYN ||
            (a->first <= b->last && b->first <= a->last);
 }
 

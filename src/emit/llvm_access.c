@@ -298,16 +298,16 @@ static LLVMValueRef reversed(struct emitter *e, LLVMValueRef x)
 
 /* The elements of a part are where an index says: one after the other, backwards, at a fixed distance, or
  * anywhere. */
-struct place_of {
+struct located {
     LLVMValueRef start, pointers;
     int64_t stride;
 };
 
-static struct place_of locate(struct emitter *e, uint32_t buffer, lpv index, uint32_t part)
+static struct located locate(struct emitter *e, uint32_t buffer, lpv index, uint32_t part)
 {
     const struct held *x = value_get(e, index);
     uint32_t lanes = e->w->part_lanes[part];
-    struct place_of at = { .stride = x->form == FORM_AFFINE ? x->stride : 0 };
+    struct located at = { .stride = x->form == FORM_AFFINE ? x->stride : 0 };
     bool packed = at.stride == 1 || at.stride == -1;
     if (at.stride == -1)
         at.start = buffer_address(e, buffer,
@@ -426,7 +426,7 @@ static LLVMValueRef load_part(struct emitter *e, uint32_t buffer, lpv index, uin
     LLVMTypeRef scalar = type_memory(e, t, 0), type = type_memory(e, t, lanes);
     LLVMValueRef mask = e->w->mask[part], r = load_clamped(e, buffer, index, part);
     if (r) return r;
-    struct place_of at = locate(e, buffer, index, part);
+    struct located at = locate(e, buffer, index, part);
     if (at.pointers) {
         LLVMValueRef args[3] = { at.pointers, mask ? mask : all_lanes(e, lanes), LLVMConstNull(type) };
         r = masked_call(e, "llvm.masked.gather", type, LLVMTypeOf(at.pointers), args, 3, 1, size_of(t));
@@ -454,7 +454,7 @@ static void store_part(struct emitter *e, uint32_t buffer, lpv index, LLVMValueR
     uint32_t lanes = e->w->part_lanes[part];
     LLVMTypeRef scalar = type_memory(e, t, 0), type = type_memory(e, t, lanes);
     LLVMValueRef mask = e->w->mask[part];
-    struct place_of at = locate(e, buffer, index, part);
+    struct located at = locate(e, buffer, index, part);
     x = to_memory(e, t, lanes, x);
     if (at.pointers) {
         LLVMValueRef args[3] = { x, at.pointers, mask ? mask : all_lanes(e, lanes) };

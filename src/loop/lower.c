@@ -391,7 +391,7 @@ struct array lower_result(struct lower *L, const struct node *n, uint32_t k)
         struct sink *sink = direct_sink(L, v), *over = sink ? NULL : overwriting_sink(L, v);
         if (over && reads_none(L, n, over->overwrites)) sink = over;
         if (sink && sink->array.buffer != HOP_NONE) s->array = sink->array;
-        else if (L->info[v].within != HOP_NONE) s->array = place_of(L, v);
+        else if (L->info[v].within != HOP_NONE) s->array = within_array(L, v);
         else
             s->array = lower_alloc(L, value_type(L->f, v),
                                    arena_printf(&L->S->p->arena, "result of %s", node_row(n)->name));
@@ -559,8 +559,8 @@ void lower_steps(struct lower *L)
             if (product_is_gemm(L, n)) product_gemm(L, n);
             else if (node_row(n)->lower->kind == LOWER_BLOCK) node_row(n)->lower->block(L, L->f, n);
             else if (L->info[n->results].part) write_part(L, n);
-            else if (L->info[n->results].assembled) place_assemble(L, n);
-            else if (L->info[n->results].run) place_run(L, n);
+            else if (L->info[n->results].assembled) within_assemble(L, n);
+            else if (L->info[n->results].run) within_run(L, n);
             else bind_size(L, n);
         }
     }
@@ -743,7 +743,7 @@ struct lp *lower_and_plan(struct module *m, uint32_t fn, const struct pass_optio
     arena_free(&arena);
     hop_cleanup_push(lp_free, p);
     lp_check(p);
-    p->own_places = !choice_on(passes, CHOICE_inplace);
+    p->own_memory = !choice_on(passes, CHOICE_inplace);
     lp_plan(p);
     hop_cleanup_pop(p);
     return p;

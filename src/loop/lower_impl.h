@@ -1,4 +1,4 @@
-/* The state of lowering, shared by lower.c (values, bodies), nest.c (what is stored, which nests), place.c
+/* The state of lowering, shared by lower.c (values, bodies), nest.c (what is stored, which nests), within.c
  * (what is made in another's memory) and product.c (BLAS). */
 #ifndef HOP_LOWER_IMPL_H
 #define HOP_LOWER_IMPL_H
@@ -74,7 +74,7 @@ struct value_info {
     bool singly;         /* a block reads its elements by code that is not vector code */
     uint32_t nest, item; /* when root; nest HOP_NONE before it is placed */
     bool part;           /* written over operand 0, in its memory: a block */
-    /* set by place.c */
+    /* set by within.c */
     bool wanted;                /* a run of its elements would be stored */
     bool run;                   /* read where operand 0 lies: a block */
     bool assembled;             /* in memory that its operands are written into: a block */
@@ -143,14 +143,14 @@ bool nest_reads_from(struct lower *L, val v,
                      uint32_t first_step); /* does any step from there on, or a result, read the parameter? */
 bool nest_operand_reads(struct lower *L, val operand,
                         val v); /* does the operand, expanded in place, read v? */
-/* place.c */
-void place_analyse(struct lower *L);
-struct array place_of(struct lower *L, val v); /* a value that is made within another: where */
-lpv place_position(
+/* within.c */
+void within_analyse(struct lower *L);
+struct array within_array(struct lower *L, val v); /* a value that is made within another: where */
+lpv within_position(
     struct lower *L, val v,
-    const lpv *idx); /* of an element of a strided value in the memory that place_of gives for it */
-void place_assemble(struct lower *L, const struct node *n);
-void place_run(struct lower *L, const struct node *n);
+    const lpv *idx); /* of an element of a strided value in the memory that within_array gives for it */
+void within_assemble(struct lower *L, const struct node *n);
+void within_run(struct lower *L, const struct node *n);
 /* product.c */
 bool product_is_gemm(struct lower *L, const struct node *n);
 bool product_rows(struct lower *L, const struct node *n); /* default mode: fold along rows of its operands */

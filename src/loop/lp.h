@@ -158,10 +158,10 @@ struct lp {
      * their number here. */
     vec(const struct lp_call *) sites;
     struct lp_block *root, *current;
-    vec(struct lp_stmt) open;      /* FOR, IF and WHILE statements under construction */
-    uint32_t n_nests, n_copies;    /* for explain */
-    vec(const char *) copy_notes;  /* why each copy exists */
-    vec(const char *) place_notes; /* values that are made or read in the memory of another, for explain */
+    vec(struct lp_stmt) open;       /* FOR, IF and WHILE statements under construction */
+    uint32_t n_nests, n_copies;     /* for explain */
+    vec(const char *) copy_notes;   /* why each copy exists */
+    vec(const char *) within_notes; /* values that are made or read in the memory of another, for explain */
     vec(struct lp_update) updates;
     /* Procedures are loop programs of their own, called by address (CALL_PROCEDURE). Each comes after those
      * that it calls. They are made of bodies that would be written too often in place, take symbols from the
@@ -170,15 +170,15 @@ struct lp {
     uint32_t n_inputs; /* of a procedure: parameters that it reads; it writes the others */
     uint32_t level;    /* of a procedure: how many calls stand above each other at most, its own included */
     /* planner */
-    bool own_places; /* in: no two buffers share memory (pass `inplace` is off) */
+    bool own_memory; /* in: no two buffers share memory (pass `inplace` is off) */
     bool arena_static;
     int64_t arena_size;    /* when static */
     int64_t arena_total;   /* with the procedures' */
     vec(dim) slot_size;    /* bytes of each slot as dims over the entry's symbols, when not */
-    uint32_t first_buffer; /* of a procedure: its buffers, places and slots come after those of the program
+    uint32_t first_buffer; /* of a procedure: its buffers, bytes and slots come after those of the program
                               and of earlier procedures */
     uint32_t first_slot;
-    int64_t first_place;
+    int64_t first_byte;
 };
 
 /* ---- building ---- */

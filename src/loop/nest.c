@@ -508,7 +508,7 @@ void nest_analyse(struct lower *L)
     count_uses(L);
     choose_roots(L);
     choose_parts(L);
-    place_analyse(L);
+    within_analyse(L);
     schedule(L);
     choose_memory(L);
     choose_targets(L);
@@ -630,7 +630,7 @@ static void store_item(struct lower *L, struct item *item, const lpv *idx)
         if (!stored && a.buffer == slot->array.buffer && a.at == slot->array.at) continue;
         lp_store(p, a.buffer,
                  lp_bin(p, LP_ADD, a.at,
-                        item->targets.data[k].strided ? place_position(L, item->v, idx) : flat),
+                        item->targets.data[k].strided ? within_position(L, item->v, idx) : flat),
                  item->held);
     }
 }
@@ -680,7 +680,8 @@ static void prepare_memory(struct lower *L, struct nest *nest, bool parallel)
         type_id t = value_type(L->f, item->v);
         if (L->info[item->v].within != HOP_NONE)
             vec_push(L->arena, &item->targets,
-                     (struct target){ .array = place_of(L, item->v), .strided = L->info[item->v].strided });
+                     (struct target){ .array = within_array(L, item->v),
+                                      .strided = L->info[item->v].strided });
         if (L->info[item->v].strided && L->info[item->v].uses == 1) continue; /* nobody reads it */
         for (uint32_t k = 0; k < item->targets.len; k++) {
             struct target *target = &item->targets.data[k];

@@ -127,7 +127,7 @@ static void set_interval(struct planner *k, uint32_t buffer)
 static bool overlap(const struct lp *p, uint32_t x, uint32_t y)
 {
     const struct lp_buffer *a = &p->buffers.data[x], *b = &p->buffers.data[y];
-    return p->own_places || (a->first <= b->last && b->first <= a->last);
+    return p->own_memory || (a->first <= b->last && b->first <= a->last);
 }
 
 static int64_t bytes_of(const struct lp_buffer *b)
@@ -265,7 +265,7 @@ static void place_in_slots(struct planner *k, uint32_t *temps, uint32_t n)
     qsort(ending, n, sizeof *ending, ends_first);
     for (uint32_t i = 0; i < n; i++) {
         struct lp_buffer *b = &p->buffers.data[temps[i]];
-        for (; !p->own_places && p->buffers.data[ending[ended]].last < b->first; ended++)
+        for (; !p->own_memory && p->buffers.data[ending[ended]].last < b->first; ended++)
             slot_free(k, &free_slots, p->buffers.data[ending[ended]].slot);
         dim size = dim_mul(p->m, b->count, dim_const(p->m, dtype_info[b->dtype].size));
         b->slot = slot_take(k, &free_slots, size);
@@ -308,18 +308,18 @@ void lp_plan(struct lp *p)
     for (uint32_t i = 0; i < p->procedures.len; i++) in_arena &= is_static(p->procedures.data[i]);
     plan_one(p, in_arena);
     uint32_t buffers = p->buffers.len, slots = p->slot_size.len;
-    int64_t place = p->arena_size;
+    int64_t end = p->arena_size;
     for (uint32_t i = 0; i < p->procedures.len; i++) {
         struct lp *q = p->procedures.data[i];
-        q->own_places = p->own_places;
+        q->own_memory = p->own_memory;
         plan_one(q, in_arena);
         q->first_buffer = buffers;
         q->first_slot = slots;
-        q->first_place = place;
+        q->first_byte = end;
         buffers += q->buffers.len;
         slots += q->slot_size.len;
-        if (__builtin_add_overflow(place, q->arena_size, &place))
+        if (__builtin_add_overflow(end, q->arena_size, &end))
             hop_throw(HOP_INVALID, "the temporaries of this program need more than 2^63 bytes");
     }
-    p->arena_total = place;
+    p->arena_total = end;
 }

@@ -114,7 +114,7 @@ static void place_buffer(struct exe *e, const struct lp *p, uint32_t from)
     uint32_t b = p->first_buffer + from;
     struct lp_buffer *to = &e->buffers[b];
     *to = p->buffers.data[from];
-    to->offset += p->first_place;
+    to->offset += p->first_byte;
     to->slot += p->first_slot;
     struct bound_buffer bound = { b, to->index };
     to->why = to->name = NULL;
@@ -354,7 +354,7 @@ static struct exe *compile(struct module *m, uint32_t fn, const struct compile_o
     lp_check(p);
     end_stage(report, "check", &clock);
 
-    p->own_places = !choice_on(&o->passes, CHOICE_inplace);
+    p->own_memory = !choice_on(&o->passes, CHOICE_inplace);
     lp_plan(p);
     end_stage(report, "plan", &clock);
 

@@ -185,8 +185,8 @@ static void stored_text(struct text *out, const struct explanation *e)
     }
     text_add(out, "copies: %u\n", p->n_copies);
     for (uint32_t i = 0; i < p->copy_notes.len; i++) text_add(out, "  %s\n", p->copy_notes.data[i]);
-    if (p->place_notes.len) text_add(out, "in the memory of another: %u\n", p->place_notes.len);
-    for (uint32_t i = 0; i < p->place_notes.len; i++) text_add(out, "  %s\n", p->place_notes.data[i]);
+    if (p->within_notes.len) text_add(out, "in the memory of another: %u\n", p->within_notes.len);
+    for (uint32_t i = 0; i < p->within_notes.len; i++) text_add(out, "  %s\n", p->within_notes.data[i]);
 }
 
 /* Where the new contents of parameters are computed. */
@@ -394,7 +394,7 @@ static void explain_json(struct text *out, const struct explanation *e)
     text_add(out, "], \"nests\": %u", p ? p->n_nests : 0);
     stored_json(out, p);
     notes_json(out, "copies", p ? p->copy_notes.data : NULL, p ? p->copy_notes.len : 0);
-    notes_json(out, "placed", p ? p->place_notes.data : NULL, p ? p->place_notes.len : 0);
+    notes_json(out, "placed", p ? p->within_notes.data : NULL, p ? p->within_notes.len : 0);
     updates_json(out, e);
     const char *products = p && multiplies(p->root) ? blas_description() : NULL;
     if (products) notes_json(out, "products", &products, 1);

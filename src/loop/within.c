@@ -176,7 +176,7 @@ static void consider(struct lower *L, const struct node *n)
     }
 }
 
-void place_analyse(struct lower *L)
+void within_analyse(struct lower *L)
 {
     const struct fn *f = L->f;
     dim at;
@@ -216,7 +216,7 @@ static struct array whole(struct lower *L, val v)
     type_id t = value_type(L->f, v);
     if (slot->kind == SLOT_ARRAY) return slot->array;
     struct array a = lower_sink_of(L, v, L->step);
-    if (a.buffer == HOP_NONE && info->within != HOP_NONE) a = place_of(L, v);
+    if (a.buffer == HOP_NONE && info->within != HOP_NONE) a = within_array(L, v);
     if (a.buffer == HOP_NONE) {
         dim count = dim_add(m, dim_add(m, info->before, elements_of(L, v)), info->after);
         a = lower_alloc(L, type_intern(m, (enum dtype)type_get(m, t).dtype, 1, &count),
@@ -227,12 +227,12 @@ static struct array whole(struct lower *L, val v)
     return a;
 }
 
-struct array place_of(struct lower *L, val v)
+struct array within_array(struct lower *L, val v)
 {
     struct lp *p = L->S->p;
     struct value_info *info = &L->info[v];
     info->placed = true;
-    vec_push(&p->arena, &p->place_notes,
+    vec_push(&p->arena, &p->within_notes,
              arena_printf(&p->arena, "%s: written into its part of %s", node_row(maker(L, v))->name,
                           node_row(maker(L, info->within))->name));
     struct array a = whole(L, info->within);
@@ -254,7 +254,7 @@ static bool is_in_place(struct lower *L, val o, val v, dim at)
 }
 
 /* Positions count from the part's first element. */
-lpv place_position(struct lower *L, val v, const lpv *idx)
+lpv within_position(struct lower *L, val v, const lpv *idx)
 {
     return lower_flatten(L, value_type(L->f, L->info[v].within), idx);
 }
@@ -270,7 +270,7 @@ static void put_rows(struct lower *L, val o, val v, struct array to)
     lower_each_end(L, value_type(L->f, o));
 }
 
-void place_assemble(struct lower *L, const struct node *n)
+void within_assemble(struct lower *L, const struct node *n)
 {
     struct lp *p = L->S->p;
     struct array a = whole(L, n->results);
@@ -286,14 +286,14 @@ void place_assemble(struct lower *L, const struct node *n)
     }
 }
 
-void place_run(struct lower *L, const struct node *n)
+void within_run(struct lower *L, const struct node *n)
 {
     struct lp *p = L->S->p;
     dim at;
     is_run_of(L, n, &at);
     struct array a = lower_array(L, node_operands(L->f, n)[0]);
     a.at = lp_bin(p, LP_ADD, a.at, lower_dim(L, at));
-    vec_push(&p->arena, &p->place_notes,
+    vec_push(&p->arena, &p->within_notes,
              arena_printf(&p->arena, "%s: read where %s lies", node_row(n)->name,
                           node_row(maker(L, node_operands(L->f, n)[0]))->name));
     L->slots[n->results] = (struct slot){ .kind = SLOT_ARRAY, .array = a };

@@ -205,7 +205,7 @@ static void check(void *ctx)
     same_bits(p, m, fn, &own);
     o.passes.strict = !p->grad; /* in default mode weight gradients become one product */
     uint32_t simple = simplify(m, fn, &o.passes);
-    struct lp *l = lower_function(m, simple, &o);
+    struct lp *l = lower_function(m, simple, &o.passes, NULL);
     hop_cleanup_push(lp_free, l);
     int64_t count = written(l, l->root);
     uint32_t copies = 0;
@@ -215,8 +215,8 @@ static void check(void *ctx)
     CLAIM(count == p->written, "%s: expected %lld elements written, found %lld", p->name,
           (long long)p->written, (long long)count);
     CLAIM(copies == p->copies, "%s: expected %u copies, found %u", p->name, p->copies, copies);
-    CLAIM(l->place_notes.len == p->placed, "%s: expected %u values in the memory of another, found %u",
-          p->name, p->placed, l->place_notes.len);
+    CLAIM(l->within_notes.len == p->placed, "%s: expected %u values in the memory of another, found %u",
+          p->name, p->placed, l->within_notes.len);
     hop_cleanup_pop(l);
     lp_free(l);
     hop_cleanup_pop(m);
