@@ -517,4 +517,5 @@ const struct op_row row_associative_scan = {
     .rewrite = associative_rewrite,
     HOP_SAMPLES(associative_samples),
     .lower = &associative_lower,
+    .control = CONTROL_TOTALS,
 };

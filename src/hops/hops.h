@@ -271,4 +271,9 @@ uint32_t step_batch(struct module *m, uint32_t body, uint32_t n_carry, bool *bat
 uint32_t body_over_lanes(struct module *m, uint32_t body, const bool *batched, dim size, const bool *force,
                          bool lanes, bool *found);
 
+/* while_trips.c: a while_loop as a fori_loop, where its trips can be counted before the first. */
+struct range;
+bool while_count(struct copier *c, const struct node *n, const struct range *values, bool stacked,
+                 val *results);
+
 #endif

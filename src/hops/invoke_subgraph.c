@@ -168,4 +168,5 @@ const struct op_row row_invoke_subgraph = {
     .batch = invoke_batch,
     HOP_SAMPLES(invoke_samples),
     .lower = &invoke_lower,
+    .control = CONTROL_CALL,
 };

@@ -3,6 +3,7 @@
  * over all branches at once. */
 #include "ir/number.h"
 #include "hops/hops.h"
+#include "transform/pass.h"
 
 /* Result dims over all branches: equal ones stay, others become one fresh symbol per distinct tuple. */
 struct merged {
@@ -770,6 +771,44 @@ static void switch_batch(struct batch *v)
     else batch_branches(v, &in);
 }
 
+/* ---- rewrite ---- */
+
+static const val *branch_arguments(struct copier *c, const struct node *n, uint32_t r)
+{
+    uint32_t n_operands = node_region(c->f, n, r)->n_operands;
+    val *out = ARENA_NEW(&c->b->arena, val, n_operands);
+    for (uint32_t i = 0; i < n_operands; i++) out[i] = c->values[node_region_operands(c->f, n, r)[i]];
+    return out;
+}
+
+static bool same_branch(const struct region_in *x, const struct region_in *y, uint32_t n_dims)
+{
+    if (x->fn != y->fn || x->n_operands != y->n_operands) return false;
+    if (x->n_operands && memcmp(x->operands, y->operands, x->n_operands * sizeof *x->operands)) return false;
+    return !n_dims || !memcmp(x->dims, y->dims, n_dims * sizeof *x->dims);
+}
+
+/* A known index chooses its branch, and branches that are all the same are a call. */
+static bool switch_rewrite(struct copier *c, const struct node *n, val *results, const void *options)
+{
+    (void)options;
+    struct attr index;
+    if (full_value(c->b, c->values[node_operands(c->f, n)[0]], &index) && index.kind == ATTR_INT) {
+        uint32_t chosen = (uint32_t)HOP_MAX(0, HOP_MIN(index.i, (int64_t)n->n_regions - 1));
+        inline_region(c, n, chosen, branch_arguments(c, n, chosen), results);
+        return true;
+    }
+    struct node_in in = copier_node_in(c, n);
+    for (uint32_t k = 1; k < n->n_regions; k++)
+        if (!same_branch(&in.regions[0], &in.regions[k], node_region(c->f, n, 0)->n_dims)) return false;
+    val first = builder_node(c->b, &(struct node_in){ .op = OP_invoke_subgraph,
+                                                      .regions = in.regions,
+                                                      .n_regions = 1,
+                                                      .place = n->place });
+    for (uint32_t k = 0; k < n->n_results; k++) results[k] = first + k;
+    return true;
+}
+
 static const struct op_sample switch_samples[] = {
     { "hop 1\nfn @sample(%p: bool[], %x: f64[3], %w: f64[3]) -> (f64[3]) {\n"
       "  %r = switch(%p) [(%a = %x) {\n"
@@ -821,4 +860,6 @@ const struct op_row row_switch = {
     .batch = switch_batch,
     HOP_SAMPLES(switch_samples),
     .lower = &switch_lower,
+    .control = CONTROL_CHOICE,
+    .rewrite = switch_rewrite,
 };

@@ -908,4 +908,5 @@ const struct op_row row_while_loop = {
     HOP_SAMPLES(while_samples),
     .lower = &while_lower,
     .loop = &while_parts,
+    .count = while_count,
 };

@@ -236,8 +236,8 @@ enum op_flags {
     OPF_COMMUTES = 4,    /* two operands may be swapped */
     OPF_NO_FOLD = 8,     /* never evaluate at compile time */
     OPF_NO_MERGE = 16,   /* no cse, no motion across (barrier) */
-    OPF_TAG =
-        32 /* its operand as it is; the first attribute is an enum tag: what a gradient does with the value */
+    OPF_TAG = 32, /* its operand as it is; the first attribute is an enum tag: what a gradient does with the
+                     value */
 };
 
 enum tag { TAG_KEEP, TAG_RECOMPUTE };
@@ -264,6 +264,14 @@ static inline enum comparison comparison_mirrored(enum comparison r)
 
 /* Of bools. */
 enum logic { LOGIC_NONE, LOGIC_NOT, LOGIC_AND, LOGIC_OR };
+
+/* How a higher-order operator that is no loop runs its bodies. */
+enum control {
+    CONTROL_NONE,
+    CONTROL_CALL,   /* its one body, once, on the body's own operands; the results are the body's */
+    CONTROL_CHOICE, /* one body, by operand 0, clamped; the results are that body's */
+    CONTROL_TOTALS  /* its one body on pairs of running totals of its operands */
+};
 
 struct range;    /* transform/ranges.h */
 struct range_in; /* transform/ranges.h */
@@ -299,8 +307,18 @@ struct op_row {
     /* enum comparison: how operand 0 stands to operand 1 where the result is true; 0: it is no comparison */
     uint8_t compares;
     uint8_t logic; /* enum logic */
+    bool chooses;  /* element by element operand 1 where operand 0 holds, else operand 2 */
     /* the result is the sum of its (one or two) operands, each times 1 or -1; 0: it is no such sum */
     int8_t factors[2];
+    /* from[i]: the dim of operand 0 along which result dim i runs, index by index; HOP_NONE: along none. */
+    void (*source_dims)(const struct attr *attrs, uint32_t operand_rank, uint32_t result_rank,
+                        uint32_t from[MAX_RANK]);
+    uint8_t control; /* enum control */
+    /* a loop that asks before each step whether there is one: puts one of as many steps, counted before the
+     * first, in its place (as `rewrite` does). values: ranges of f's values; stacked: rows it stacks may be
+     * fewer than before, which are zeros */
+    bool (*count)(struct copier *c, const struct node *n, const struct range *values, bool stacked,
+                  val *results);
     const char *no_gradient; /* why vjp and jvp are missing: "integer-valued", "piecewise constant", "opaque
                                 without a rule" */
     const struct op_sample *samples;

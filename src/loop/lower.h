@@ -68,6 +68,22 @@ struct op_lower {
     /* BLOCK: are operands with USE_ONCE read one element after the other, not by vector code? NULL: no. */
     bool (*one_by_one)(struct module *m, const struct fn *f, const struct node *n);
 };
+/* A product of two arrays; the dims of one array in another order; one array repeated over new dims. */
+static inline bool node_is_product(const struct node *n)
+{
+    const struct op_lower *lower = node_row(n)->lower;
+    return lower && lower->product;
+}
+static inline bool node_transposes(const struct node *n)
+{
+    const struct op_row *row = node_row(n);
+    return row->source_dims && row->lower && row->lower->access == ACCESS_VIEW;
+}
+static inline bool node_repeats(const struct node *n)
+{
+    const struct op_row *row = node_row(n);
+    return row->source_dims && row->lower && row->lower->access == ACCESS_REPEAT;
+}
 enum lower_use {
     USE_ARRAY, /* it must lie in a buffer */
     USE_MANY,  /* elements are read many times: stored unless free to compute */

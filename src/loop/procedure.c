@@ -254,7 +254,8 @@ const struct fn *procedure_body(struct lower *L, const struct node *n, const str
 {
     struct shared *S = L->S;
     hop_check_stack();
-    if (n->op != OP_invoke_subgraph && wants_procedure(L, g->id) && g->n_nodes) g = wrapper(S, g);
+    bool called = node_row(n)->control == CONTROL_CALL;
+    if (!called && wants_procedure(L, g->id) && g->n_nodes) g = wrapper(S, g);
     S->lowered += g->n_nodes;
     if (S->lowered > MOST_NODES)
         hop_throw(HOP_INVALID,

@@ -60,11 +60,11 @@ struct stored {
     uint32_t rank, order[MAX_RANK];
 };
 
-static bool is_permute(struct lower *L, val v, const struct node **n)
+static bool is_transposed(struct lower *L, val v, const struct node **n)
 {
     if (L->f->values[v].node == NODE_NONE || L->info[v].root) return false;
     *n = fn_node(L->f, L->f->values[v].node);
-    return (*n)->op == OP_permute;
+    return node_transposes(*n);
 }
 
 static struct stored stored_behind(struct lower *L, val v)
@@ -72,9 +72,10 @@ static struct stored stored_behind(struct lower *L, val v)
     struct stored s = { .v = v, .rank = type_get(L->S->m, value_type(L->f, v)).rank };
     for (uint32_t i = 0; i < s.rank; i++) s.order[i] = i;
     const struct node *n;
-    while (is_permute(L, s.v, &n)) {
-        const struct attr *a = node_attr(L->f, n, 0);
-        for (uint32_t i = 0; i < s.rank; i++) s.order[i] = a->list[s.order[i]];
+    while (is_transposed(L, s.v, &n)) {
+        uint32_t from[MAX_RANK];
+        node_row(n)->source_dims(node_attr(L->f, n, 0), s.rank, s.rank, from);
+        for (uint32_t i = 0; i < s.rank; i++) s.order[i] = from[s.order[i]];
         s.v = node_operands(L->f, n)[0];
     }
     return s;

@@ -154,6 +154,19 @@ static const struct op_sample gather_samples[] = {
       "%j)\n  return %y\n}\n",
       NULL },
 };
+/* Elements of operand 0, or zeros where a dim that is read along may be empty. */
+static struct range range_gather(const struct range_in *w)
+{
+    struct type t = operand_type(w->m, w->f, w->n, 0);
+    const struct attr *dims = node_attr(w->f, w->n, GATHER_DIMS);
+    bool may_be_empty = false;
+    for (uint32_t k = 0; k + 1 < w->n->n_operands; k++) {
+        dim size = t.dims[dims->kind == ATTR_ABSENT ? k : dims->list[k]];
+        may_be_empty |= range_of_dim(w, size).lo < 1;
+    }
+    return may_be_empty ? range_join(w->x, (struct range){ 0, 0 }) : w->x;
+}
+
 const struct op_row row_gather = {
     .name = "gather",
     .meaning = "x at given indices along the dims listed (absent: the first ones), clamped; the indices' "
@@ -165,7 +178,7 @@ const struct op_row row_gather = {
     .jvp = jvp_gather,
     .batch = batch_gather,
     .lower = &lower_gather,
-    .range = range_of_operand,
+    .range = range_gather,
     ROW_SAMPLES(gather_samples),
 };
 

@@ -339,7 +339,15 @@ static const struct op_lower lower_argmax = {
     .kind = LOWER_BLOCK, .cost = COST_EXPENSIVE, .block = block_argmax, .operand_use = argmax_use
 };
 
-/* ---- range and fold ---- */
+/* ---- what passes ask ---- */
+
+static void reduce_source_dims(const struct attr *attrs, uint32_t operand_rank, uint32_t result_rank,
+                               uint32_t from[MAX_RANK])
+{
+    uint32_t mask = folded_mask(&attrs[REDUCE_DIMS], operand_rank), n = 0;
+    for (uint32_t d = 0; d < operand_rank && n < result_rank; d++)
+        if (!(mask >> d & 1)) from[n++] = d;
+}
 
 static struct range range_argmax(const struct range_in *w)
 {
@@ -423,6 +431,7 @@ static const struct attr_spec reduce_attrs[] = { [REDUCE_DIMS] = { "dims", ATTR_
                                      .eval = eval_reduce, \
                                      .batch = batch_reduce, \
                                      .lower = &lower_##op, \
+                                     .source_dims = reduce_source_dims, \
                                      ROW_SAMPLES(samples_##op), \
                                      __VA_ARGS__ };
 REDUCE_ROW(sum, "the sum over the dims listed (absent: all)", FLOAT_SAMPLES, .vjp = vjp_sum, .jvp = jvp_sum,

@@ -191,6 +191,13 @@ static lpv elem_permute(struct lower *L, const struct fn *f, const struct node *
     return lower_elem(L, operand(f, n, 0), at);
 }
 
+static void permute_source_dims(const struct attr *attrs, uint32_t operand_rank, uint32_t result_rank,
+                                uint32_t from[MAX_RANK])
+{
+    (void)operand_rank;
+    memcpy(from, attrs[PERMUTE_ORDER].list, result_rank * sizeof *from);
+}
+
 static const struct attr_spec permute_attrs[] = { [PERMUTE_ORDER] = { "order", ATTR_INTS, true, NULL } };
 static const struct op_lower lower_permute = {
     .kind = LOWER_POINTWISE, .access = ACCESS_VIEW, .cost = COST_FREE, .elem = elem_permute
@@ -222,6 +229,7 @@ const struct op_row row_permute = {
     .range = range_of_operand,
     .fold = fold_permute,
     ROW_SAMPLES(permute_samples),
+    .source_dims = permute_source_dims,
 };
 
 /* ---- broadcast ---- */
@@ -284,6 +292,13 @@ static lpv elem_broadcast(struct lower *L, const struct fn *f, const struct node
     return lower_elem(L, operand(f, n, 0), at);
 }
 
+static void broadcast_source_dims(const struct attr *attrs, uint32_t operand_rank, uint32_t result_rank,
+                                  uint32_t from[MAX_RANK])
+{
+    for (uint32_t i = 0; i < result_rank; i++) from[i] = HOP_NONE;
+    for (uint32_t i = 0; i < operand_rank; i++) from[attrs[BROADCAST_AT].list[i]] = i;
+}
+
 static const struct attr_spec broadcast_attrs[] = {
     [BROADCAST_DIMS] = { "dims", ATTR_DIMS, true, NULL }, [BROADCAST_AT] = { "at", ATTR_INTS, true, NULL }
 };
@@ -326,6 +341,7 @@ const struct op_row row_broadcast = {
     .range = range_of_operand,
     .fold = fold_broadcast,
     ROW_SAMPLES(broadcast_samples),
+    .source_dims = broadcast_source_dims,
 };
 
 /* ---- slice ---- */

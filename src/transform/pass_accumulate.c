@@ -2,6 +2,7 @@
  * instead, and one product that also contracts time follows the loop; sums of what is stacked anyway (a bias
  * gradient) become one sum over time. Changes the order in which numbers are added, so it is not for strict
  * mode, nor for carries of f16 and bf16. */
+#include "loop/lower.h"
 #include "ops/dot.h"
 #include "transform/pass.h"
 
@@ -35,12 +36,23 @@ static val body_operand(const struct accumulation *w, const struct node *n, uint
     return node_operands(w->l.body, n)[k];
 }
 
-static bool is_product(const struct node *n) { return n->op == OP_dot || n->op == OP_matmul; }
-
 /* Nodes through which a sum over time can be drawn without a change of value. */
 static bool is_arrangement(const struct node *n)
 {
-    return n->op == OP_permute || n->op == OP_reshape || n->op == OP_neg;
+    const struct op_lower *lower = node_row(n)->lower;
+    bool views = lower && lower->kind == LOWER_POINTWISE && lower->access == ACCESS_VIEW;
+    return n->n_operands == 1 && (views || node_row(n)->factors[0]);
+}
+
+/* Is it a sum or a difference of two values? */
+static bool is_sum_of_two(const struct node *n) { return n->n_operands == 2 && node_row(n)->factors[1]; }
+static bool is_difference(const struct node *n) { return is_sum_of_two(n) && node_row(n)->factors[1] < 0; }
+
+/* A sum over dims of an array. */
+static bool is_reduction(const struct node *n)
+{
+    const struct op_lower *lower = node_row(n)->lower;
+    return lower && lower->kind == LOWER_REDUCE && lower->fold == FOLD_SUM && !lower->product;
 }
 
 static val core_of(const struct accumulation *w, val v)
@@ -63,12 +75,12 @@ static void collect(struct accumulation *w, uint32_t carry, val v, uint32_t *fou
         ++*found;
         return;
     }
-    if (n && n->op == OP_add && w->uses[v] == 1) {
+    if (n && is_sum_of_two(n) && !is_difference(n) && w->uses[v] == 1) {
         collect(w, carry, body_operand(w, n, 0), found);
         collect(w, carry, body_operand(w, n, 1), found);
         return;
     }
-    if (n && n->op == OP_sub &&
+    if (n && is_difference(n) &&
         w->uses[v] == 1) { /* only off the carry's side, where something always remains to subtract from */
         collect(w, carry, body_operand(w, n, 0), found);
         if (*found > before) {
@@ -94,7 +106,7 @@ static bool product_moves(struct accumulation *w, const struct addend *d)
     struct module *m = w->c->b->m;
     const struct fn *g = w->l.body;
     const struct node *n = body_node(w, d->core);
-    if (!n || !is_product(n) || w->uses[d->value] != 1) return false;
+    if (!n || !node_is_product(n) || w->uses[d->value] != 1) return false;
     val x = body_operand(w, n, 0), y = body_operand(w, n, 1);
     if (w->invariant[x] || w->invariant[y] || type_is_inner(m, g, value_type(g, x)) ||
         type_is_inner(m, g, value_type(g, y)))
@@ -113,7 +125,7 @@ static bool product_moves(struct accumulation *w, const struct addend *d)
 static val summed_array(const struct accumulation *w, const struct addend *d)
 {
     const struct node *n = body_node(w, d->core);
-    for (uint32_t inside = n && n->op == OP_sum ? 1 : 0; inside != HOP_NONE; inside--) {
+    for (uint32_t inside = n && is_reduction(n) ? 1 : 0; inside != HOP_NONE; inside--) {
         val v = inside ? body_operand(w, n, 0) : d->core;
         if (!w->invariant[v] && time_is_available(w->c, &w->l, &w->plan, v)) return v;
     }
@@ -169,7 +181,7 @@ static val total(struct accumulation *w, const struct addend *d)
     } else {
         val array = time_array(w->c, &w->l, &w->plan, summed_array(w, d));
         uint32_t over[MAX_RANK + 1] = { 0 }, rank = emit_type(b, array).rank, n_over = 1;
-        if (n && n->op == OP_sum && summed_array(w, d) != d->core) {
+        if (n && is_reduction(n) && summed_array(w, d) != d->core) {
             const struct attr *dims = node_attr(g, n, REDUCE_DIMS);
             bool all = dims->kind == ATTR_ABSENT;
             for (uint32_t i = 0; i < (all ? rank - 1 : dims->n); i++)
@@ -193,7 +205,7 @@ static void find_addends(struct accumulation *w, const bool *used)
         val next = g->results[i];
         const struct node *n = body_node(w, next);
         enum dtype t = (enum dtype)type_get(w->c->b->m, value_type(g, i)).dtype;
-        bool adds = n && (n->op == OP_add || n->op == OP_sub) && w->uses[next] == 1 && w->uses[i] == 1;
+        bool adds = n && is_sum_of_two(n) && w->uses[next] == 1 && w->uses[i] == 1;
         /* f16 and bf16 are rounded at every step, which a sum over time would not do */
         if (adds && used[i] && dtype_is_float(t) && !dtype_is_narrow(t)) collect(w, i, next, &found);
         if (found != 1) w->addends.len = before;

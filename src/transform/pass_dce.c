@@ -114,7 +114,7 @@ static uint32_t trim_region(struct copier *c, const struct node *n, uint32_t r, 
         mapped[i] = c->values[operands[i]];
         if (!live.value[i]) plan[i].fate = PARAM_DROP;
     }
-    if (n->op == OP_switch)
+    if (node_row(n)->control == CONTROL_CHOICE)
         merge_operands(plan, mapped, 0,
                        g->n_params); /* a call that merged its operands would no longer share its body */
     *n_own = g->n_params;
@@ -135,7 +135,7 @@ static uint32_t trim_region(struct copier *c, const struct node *n, uint32_t r, 
                         own, n_own);
 }
 
-/* switch and invoke_subgraph: node results are the results of every region. */
+/* Choices and calls: node results are the results of every region. */
 static bool trim_branches(struct copier *c, const struct node *n, const bool *keep, val *results)
 {
     struct arena *a = &c->b->arena;
@@ -156,7 +156,7 @@ static bool trim_branches(struct copier *c, const struct node *n, const bool *ke
 
 /* ---- running totals ---- */
 
-/* associative_scan: an array goes when nobody reads its totals and no total that stays is made of it.
+/* An array goes when nobody reads its totals and no total that stays is made of it.
  * Parameters: left…, right…, own. */
 static bool trim_totals(struct copier *c, const struct node *n, const bool *used, val *results)
 {
@@ -217,11 +217,12 @@ static bool dce_rule(struct simplifier *s, struct copier *c, const struct node *
         return true;
     }
     if (loop_of_node(s->m, c->f, n, &l)) return trim_loop(c, &l, d, results);
-    if (n->op == OP_associative_scan) return trim_totals(c, n, d->used + n->results, results);
-    if (n->op == OP_switch) return trim_branches(c, n, d->used + n->results, results);
-    if (n->op == OP_invoke_subgraph)
-        return trim_branches(c, n, d->calls[node_region(c->f, n, 0)->fn], results);
-    return false;
+    switch (node_row(n)->control) {
+    case CONTROL_TOTALS: return trim_totals(c, n, d->used + n->results, results);
+    case CONTROL_CHOICE: return trim_branches(c, n, d->used + n->results, results);
+    case CONTROL_CALL: return trim_branches(c, n, d->calls[node_region(c->f, n, 0)->fn], results);
+    default: return false;
+    }
 }
 
 /* A size that a node finds out must stay known: if no used result of the node has it as a dim, the first that
@@ -255,7 +256,7 @@ static const bool *const *call_uses(struct simplifier *s, struct arena *a, const
     uint32_t *count = ARENA_ZNEW(a, uint32_t, s->m->fns.len);
     for (uint32_t i = 0; i < f->n_nodes; i++) {
         const struct node *n = fn_node(f, i);
-        if (n->op != OP_invoke_subgraph || !d->live.node[i]) continue;
+        if (node_row(n)->control != CONTROL_CALL || !d->live.node[i]) continue;
         uint32_t g = node_region(f, n, 0)->fn;
         if (!calls[g]) calls[g] = ARENA_ZNEW(a, bool, n->n_results);
         for (uint32_t k = 0; k < n->n_results; k++) calls[g][k] |= d->used[n->results + k];

@@ -205,41 +205,6 @@ static val fold_constants(const struct fold *w)
 
 /* ---- control flow ---- */
 
-static const val *region_arguments(struct copier *c, const struct node *n, uint32_t r)
-{
-    const struct region *region = node_region(c->f, n, r);
-    val *out = ARENA_NEW(&c->b->arena, val, region->n_operands);
-    for (uint32_t i = 0; i < region->n_operands; i++) out[i] = c->values[node_region_operands(c->f, n, r)[i]];
-    return out;
-}
-
-static bool fold_switch(struct copier *c, const struct node *n, val *results)
-{
-    struct fold w = { .b = c->b, .m = c->b->m, .f = c->f, .n = n };
-    int64_t index;
-    double r;
-    if (fold_splat(&w, c->values[node_operands(c->f, n)[0]], &index, &r)) {
-        uint32_t chosen = (uint32_t)HOP_MAX(0, HOP_MIN(index, (int64_t)n->n_regions - 1));
-        inline_region(c, n, chosen, region_arguments(c, n, chosen), results);
-        return true;
-    }
-    struct node_in in = copier_node_in(c, n);
-    for (uint32_t k = 1; k < n->n_regions; k++) {
-        const struct region_in *x = &in.regions[0], *y = &in.regions[k];
-        if (x->fn != y->fn || x->n_operands != y->n_operands) return false;
-        if (x->n_operands && memcmp(x->operands, y->operands, x->n_operands * sizeof *x->operands))
-            return false;
-        uint32_t n_dims = node_region(c->f, n, 0)->n_dims;
-        if (n_dims && memcmp(x->dims, y->dims, n_dims * sizeof *x->dims)) return false;
-    }
-    val first = builder_node(c->b, &(struct node_in){ .op = OP_invoke_subgraph,
-                                                      .regions = in.regions,
-                                                      .n_regions = 1,
-                                                      .place = n->place });
-    for (uint32_t k = 0; k < n->n_results; k++) results[k] = first + k;
-    return true;
-}
-
 /* Is the predicate false whatever comes, or false on the first carries, which are known as far as it reads
  * them? */
 static bool false_at_entry(struct copier *c, const struct loop *l)
@@ -325,7 +290,6 @@ static bool fold_node(struct simplifier *s, struct copier *c, const struct node 
     const struct op_row *row = node_row(n);
     struct loop l;
     if (row->rewrite && row->rewrite(c, n, results, s->o)) return true;
-    if (n->op == OP_switch) return fold_switch(c, n, results);
     if (loop_of_node(s->m, c->f, n, &l))
         return loop_has_length(&l) ? fold_scan(c, &l, results) : l.cond && fold_while(c, &l, results);
     if (n->n_results != 1 || (!row->fold && !n->n_operands) || node_binds_symbols(c->f, n)) return false;

@@ -1,6 +1,7 @@
 /* Forwarding: what a loop, branch or call only passes through is taken from where it came: carries that keep
  * their first value, carries that always equal another, slices stacked as they are, results that every branch
  * takes from one operand or makes from one constant. */
+#include "loop/lower.h"
 #include "transform/pass.h"
 
 /* ---- loops ---- */
@@ -55,19 +56,16 @@ static bool slice_is_constant(struct copier *c, val xs, struct param_plan *out)
 {
     if (full_value(c->b, xs, &out->value)) return out->fate = PARAM_FULL, true;
     const struct node *n = built_node(c->b, xs);
-    if (!n || n->op != OP_broadcast) return false;
-    const struct attr *at = built_attr(c->b, n, BROADCAST_AT);
-    uint32_t below[MAX_RANK];
-    for (uint32_t i = 0; i < at->n; i++) {
-        if (at->list[i] == 0) return false;
-        below[i] = at->list[i] - 1;
-    }
+    if (!n || !node_repeats(n)) return false;
     struct type t = emit_type(c->b, xs);
     val x = built_operand(c->b, n, 0);
+    uint32_t rank = emit_type(c->b, x).rank, from[MAX_RANK], below[MAX_RANK];
+    node_row(n)->source_dims(built_attr(c->b, n, 0), rank, t.rank, from);
+    if (from[0] != HOP_NONE) return false;
+    for (uint32_t i = 1; i < t.rank; i++)
+        if (from[i] != HOP_NONE) below[from[i]] = i - 1;
     out->fate = PARAM_WITH;
-    out->outer = emit_type(c->b, x).rank == t.rank - 1u
-                     ? x
-                     : emit_broadcast(c->b, x, t.rank - 1u, t.dims + 1, below);
+    out->outer = rank == t.rank - 1u ? x : emit_broadcast(c->b, x, t.rank - 1u, t.dims + 1, below);
     return true;
 }
 
@@ -201,7 +199,7 @@ static bool forward_branches(struct copier *c, const struct node *n, const bool 
     struct arena *a = &c->b->arena;
     struct node_in in = copier_node_in(c, n);
     val *passed = ARENA_NEW(a, val, n->n_results);
-    bool any = n->op == OP_switch && known_branches(c, n, &in);
+    bool any = node_row(n)->control == CONTROL_CHOICE && known_branches(c, n, &in);
     for (uint32_t k = 0; k < n->n_results; k++) {
         passed[k] = VAL_NONE;
         if (!used[k]) continue;
@@ -258,10 +256,12 @@ static bool forward_rule(struct simplifier *s, struct copier *c, const struct no
     const bool *used = ctx;
     struct loop l;
     if (loop_of_node(s->m, c->f, n, &l)) return forward_loop(c, &l, results);
-    if (n->op == OP_associative_scan) return forward_totals(c, n, results);
-    if (n->op == OP_switch || n->op == OP_invoke_subgraph)
-        return forward_branches(c, n, used + n->results, results);
-    return false;
+    switch (node_row(n)->control) {
+    case CONTROL_TOTALS: return forward_totals(c, n, results);
+    case CONTROL_CALL:
+    case CONTROL_CHOICE: return forward_branches(c, n, used + n->results, results);
+    default: return false;
+    }
 }
 
 uint32_t pass_forward(struct simplifier *s, uint32_t fn)

@@ -36,8 +36,7 @@ static bool worth_moving(struct module *m, const struct fn *f, const struct node
     case ACCESS_REPEAT: return false;
     case ACCESS_GATHER: return is_array(m, type);
     case ACCESS_VIEW:
-        return (n->op == OP_permute || n->n_operands > 1) &&
-               is_array(m, type); /* transposition, concat, pad */
+        return (node_transposes(n) || n->n_operands > 1) && is_array(m, type); /* concat and pad, too */
     default: break;
     }
     if (!is_array(m, type)) return false;
@@ -81,8 +80,6 @@ static const bool *chosen_values(struct arena *a, struct module *m, const struct
 struct layout {
     const bool *invariant;
 };
-static bool wants_product(const struct node *n) { return n->op == OP_dot || n->op == OP_matmul; }
-
 static bool contains(const uint32_t *list, uint32_t n, uint32_t what)
 {
     for (uint32_t i = 0; i < n; i++)
@@ -120,7 +117,7 @@ static bool layout_rule(struct simplifier *s, struct copier *c, const struct nod
 static bool layout_body(struct simplifier *s, struct arena *a, struct loop *l)
 {
     struct layout layout = { invariant_values(a, s->m, l->body, loop_first_with(l)) };
-    uint32_t body = rewrite_nodes(s, l->body->id, wants_product, layout_rule, &layout);
+    uint32_t body = rewrite_nodes(s, l->body->id, node_is_product, layout_rule, &layout);
     if (body == l->body->id) return false;
     l->body = module_fn(s->m, body);
     return true;
@@ -164,7 +161,7 @@ static bool hoist_rule(struct simplifier *s, struct copier *c, const struct node
     struct loop l;
     struct arena *a = &c->b->arena;
     (void)ctx;
-    if (n->op == OP_associative_scan) return hoist_totals(s, c, n, results);
+    if (node_row(n)->control == CONTROL_TOTALS) return hoist_totals(s, c, n, results);
     if (!loop_of_node(s->m, c->f, n, &l)) return false;
     bool changed = layout_body(s, a, &l);
     struct loop_plan p = plan_new(a, &l);
@@ -195,7 +192,10 @@ static bool hoist_rule(struct simplifier *s, struct copier *c, const struct node
     return true;
 }
 
-static bool wants_hoist(const struct node *n) { return node_is_loop(n) || n->op == OP_associative_scan; }
+static bool wants_hoist(const struct node *n)
+{
+    return node_is_loop(n) || node_row(n)->control == CONTROL_TOTALS;
+}
 
 uint32_t pass_hoist(struct simplifier *s, uint32_t fn)
 {

@@ -21,7 +21,8 @@ static uint64_t body_size(const struct module *m, const struct fn *f, uint64_t l
 
 static bool wants_call(const struct node *n)
 {
-    return n->op == OP_invoke_subgraph || (n->op == OP_switch && n->n_regions == 1);
+    uint8_t control = node_row(n)->control;
+    return control == CONTROL_CALL || (control == CONTROL_CHOICE && n->n_regions == 1);
 }
 
 /* ---- bodies with one caller, all at once ---- */

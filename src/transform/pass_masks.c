@@ -23,46 +23,34 @@ static const struct node *node_of(const struct fn *f, val v)
     return f->values[v].node == NODE_NONE ? NULL : fn_node(f, f->values[v].node);
 }
 
+/* Do the leading `rank` dims of the result run along those of operand 0? */
+static bool keeps_leading(const struct module *m, const struct fn *f, const struct node *n, uint32_t rank)
+{
+    uint32_t operand_rank = type_get(m, value_type(f, node_operands(f, n)[0])).rank;
+    uint32_t result_rank = type_get(m, value_type(f, n->results)).rank, from[MAX_RANK];
+    if (!node_row(n)->source_dims || operand_rank < rank || result_rank < rank) return false;
+    node_row(n)->source_dims(node_attr(f, n, 0), operand_rank, result_rank, from);
+    for (uint32_t i = 0; i < rank; i++)
+        if (from[i] != i) return false;
+    return true;
+}
+
 /* The mask over leading dims that a condition repeats, or the condition itself. */
-static val mask_of(const struct fn *f, val condition)
+static val mask_of(const struct module *m, const struct fn *f, val condition)
 {
     const struct node *n = node_of(f, condition);
-    if (!n || n->op != OP_broadcast) return condition;
-    const struct attr *at = node_attr(f, n, BROADCAST_AT);
-    for (uint32_t i = 0; i < at->n; i++)
-        if (at->list[i] != i) return condition;
-    return node_operands(f, n)[0];
+    if (!n || !node_repeats(n)) return condition;
+    val mask = node_operands(f, n)[0];
+    return keeps_leading(m, f, n, type_get(m, value_type(f, mask)).rank) ? mask : condition;
 }
 
 /* Is an element of the result made only of elements of operand k with the same leading `rank` indices? */
 static bool stays_in_place(const struct masks *w, const struct node *n, uint32_t k, uint32_t rank)
 {
-    const struct attr *list;
-    if (n->n_results != 1 || n->n_regions || node_row(n)->effect || node_row(n)->flags & OPF_NO_MERGE)
-        return false;
-    if (node_row(n)->flags & OPF_ELEMENTWISE) return true;
-    if (type_get(w->m, value_type(w->f, node_operands(w->f, n)[k])).rank < rank) return false;
-    switch (n->op) {
-    case OP_broadcast:
-        list = node_attr(w->f, n, BROADCAST_AT);
-        for (uint32_t i = 0; i < rank; i++)
-            if (list->list[i] != i) return false;
-        return true;
-    case OP_permute:
-        list = node_attr(w->f, n, PERMUTE_ORDER);
-        for (uint32_t i = 0; i < rank; i++)
-            if (list->list[i] != i) return false;
-        return true;
-    case OP_sum:
-    case OP_reduce_max:
-    case OP_reduce_min:
-        list = node_attr(w->f, n, REDUCE_DIMS);
-        if (list->kind == ATTR_ABSENT) return false;
-        for (uint32_t i = 0; i < list->n; i++)
-            if (list->list[i] < rank) return false;
-        return true;
-    default: return false;
-    }
+    const struct op_row *row = node_row(n);
+    if (n->n_results != 1 || n->n_regions || row->effect || row->flags & OPF_NO_MERGE) return false;
+    if (row->flags & OPF_ELEMENTWISE) return true;
+    return k == 0 && keeps_leading(w->m, w->f, n, rank);
 }
 
 static void note_reading(struct reading *r, uint32_t mask, bool side)
@@ -76,7 +64,7 @@ static void note_operands(struct masks *w, const struct node *n)
     const val *x = node_operands(w->f, n);
     const struct reading *result = &w->read[n->results];
     for (uint32_t k = 0; k < n->n_operands; k++) {
-        if (n->op == OP_select && k) note_reading(&w->read[x[k]], mask_of(w->f, x[0]), k == 1);
+        if (node_row(n)->chooses && k) note_reading(&w->read[x[k]], mask_of(w->m, w->f, x[0]), k == 1);
         else if (n->n_results == 1 && !result->everywhere && result->mask != HOP_NONE &&
                  stays_in_place(w, n, k, type_get(w->m, value_type(w->f, result->mask)).rank))
             note_reading(&w->read[x[k]], result->mask, result->side);
@@ -86,7 +74,8 @@ static void note_operands(struct masks *w, const struct node *n)
 
 static bool wants_choice(const struct node *n)
 {
-    return n->op == OP_select || (n->op == OP_switch && n->n_regions == 2);
+    const struct op_row *row = node_row(n);
+    return row->chooses || (row->control == CONTROL_CHOICE && n->n_regions == 2);
 }
 
 /* Nothing but a few operations on each element? */
@@ -102,12 +91,18 @@ static bool is_light(const struct fn *g)
     return expensive <= 2 * g->n_results && !g->effects;
 }
 
+static bool is_any(const struct node *n)
+{
+    const struct op_lower *lower = node_row(n)->lower;
+    return lower && lower->kind == LOWER_REDUCE && lower->fold == FOLD_OR;
+}
+
 /* switch(any(mask)) [zeros, body] whose results are read under the mask alone: the body. */
 static bool drop_guard(const struct masks *w, struct copier *c, const struct node *n, val *results)
 {
     const struct fn *f = w->f, *g = module_fn(w->m, node_region(f, n, 1)->fn);
     const struct node *any = node_of(f, node_operands(f, n)[0]);
-    if (!any || any->op != OP_any || node_binds_symbols(f, n) || !is_light(g)) return false;
+    if (!any || !is_any(any) || node_binds_symbols(f, n) || !is_light(g)) return false;
     val mask = node_operands(f, any)[0];
     for (uint32_t k = 0; k < n->n_results; k++) {
         const struct reading *r = &w->read[n->results + k];
@@ -124,11 +119,11 @@ static bool drop_guard(const struct masks *w, struct copier *c, const struct nod
 static bool drop_choice(struct simplifier *s, struct copier *c, const struct node *n, val *results, void *ctx)
 {
     const struct masks *w = ctx;
-    if (n->op == OP_switch) return drop_guard(w, c, n, results);
+    if (node_row(n)->control == CONTROL_CHOICE) return drop_guard(w, c, n, results);
     const struct reading *r = &w->read[n->results];
     const val *x = node_operands(c->f, n);
     (void)s;
-    if (r->everywhere || r->mask == HOP_NONE || r->mask != mask_of(c->f, x[0])) return false;
+    if (r->everywhere || r->mask == HOP_NONE || r->mask != mask_of(w->m, c->f, x[0])) return false;
     results[0] = c->values[x[r->side ? 1 : 2]];
     return true;
 }

@@ -34,12 +34,15 @@ static bool is_known(const struct module *m, const struct fn *f, const struct no
            !type_is_inner(m, f, value_type(f, n->results));
 }
 
+/* Is it run for a check of operand 0 and nothing else? */
+static bool is_check(const struct node *n) { return node_row(n)->effect == EFFECT_CHECK && !n->n_results; }
+
 static bool always_holds(const struct fn *f, const struct node *n, const struct range *values)
 {
     dim a, b;
-    return n->op == OP_check && values[node_operands(f, n)[0]].lo == 1 &&
-           values[node_operands(f, n)[0]].hi == 1 &&
-           !check_of_dims(f->values, f->nodes, f->pool, f->attrs, n, &a, &b);
+    if (!is_check(n) || check_of_dims(f->values, f->nodes, f->pool, f->attrs, n, &a, &b)) return false;
+    struct range condition = values[node_operands(f, n)[0]];
+    return condition.lo == 1 && condition.hi == 1;
 }
 
 /* A while_loop or fori_loop that is left at once, and stacks nothing. */
@@ -106,7 +109,7 @@ static bool has_whole(const struct module *m, const struct fn *f, uint32_t depth
 {
     for (uint32_t i = 0; i < f->n_nodes; i++) {
         const struct node *n = fn_node(f, i);
-        if (n->op == OP_check || node_loop_kind(n) == LOOP_WHILE) return true;
+        if (is_check(n) || node_row(n)->count) return true;
         for (uint32_t k = 0; k < n->n_results; k++)
             if (!dtype_is_float(value_dtype(m, f, n->results + k)) && n->op != OP_full &&
                 n->op != OP_constant)
@@ -124,7 +127,7 @@ static uint32_t narrow_region(struct simplifier *s, struct arena *a, const struc
 {
     uint32_t fn = node_region(f, n, r)->fn;
     const struct fn *body = module_fn(s->m, fn);
-    if (depth >= MAX_DEPTH || (n->op == OP_invoke_subgraph && simplifier_uses(s, fn) > 1) ||
+    if (depth >= MAX_DEPTH || (node_row(n)->control == CONTROL_CALL && simplifier_uses(s, fn) > 1) ||
         !has_whole(s->m, body, 0))
         return fn;
     struct range *params = ranges_of_region(a, s->m, f, n, r, values);

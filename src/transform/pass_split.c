@@ -2,6 +2,7 @@
  * steps in front of the loop and scanned over; those that only feed stacked results are computed for all
  * steps behind it. The body's nodes are batched over time by their rows' batch rules, which keeps every sum
  * in its order. */
+#include "loop/lower.h"
 #include "ops/dot.h"
 #include "transform/pass.h"
 #include "transform/transform.h"
@@ -61,13 +62,11 @@ static void batch_cone(struct copier *c, const struct time_cone *t, val *out)
 
 /* ---- which values ---- */
 
-static bool is_product(const struct node *n) { return n->op == OP_dot || n->op == OP_matmul; }
-
 /* A product of something with an invariant, not yet large in one step. */
 static bool small_product(struct module *m, const struct fn *g, const struct node *n, const bool *invariant)
 {
     const val *x = node_operands(g, n);
-    if (!is_product(n) || invariant[x[0]] == invariant[x[1]]) return false;
+    if (!node_is_product(n) || invariant[x[0]] == invariant[x[1]]) return false;
     struct dot_dims d;
     dot_dims(m, g, n, &d);
     bool rhs = invariant[x[0]]; /* which operand changes */

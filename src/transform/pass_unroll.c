@@ -1,6 +1,7 @@
 /* Unrolling: a scan of a few steps whose body is a handful of elementwise nodes becomes its steps, one after
  * the other, so that they are computed together and nothing is carried through memory. What it stacks must be
  * taken apart again by others of its kind (a gradient's two scans), or there is no gain. */
+#include "loop/lower.h"
 #include "transform/pass.h"
 
 enum {
@@ -12,18 +13,10 @@ enum {
 static bool is_light(const struct module *m, const struct fn *f, const struct node *n)
 {
     if (n->n_regions || n->n_results != 1 || !node_is_pure(m, f, n) || node_binds_symbols(f, n)) return false;
-    switch (n->op) {
-    case OP_full:
-    case OP_constant:
-    case OP_iota:
-    case OP_dim_value:
-    case OP_reshape:
-    case OP_broadcast:
-    case OP_slice:
-    case OP_permute:
-    case OP_reverse: return true;
-    default: return node_row(n)->flags & OPF_ELEMENTWISE;
-    }
+    const struct op_lower *lower = node_row(n)->lower;
+    if (!lower || lower->kind != LOWER_POINTWISE) return false;
+    bool arranges_one = lower->access == ACCESS_VIEW && n->n_operands == 1;
+    return node_row(n)->flags & OPF_ELEMENTWISE || lower->cost == COST_FREE || arranges_one;
 }
 
 static bool is_small(struct module *m, const struct fn *f, const struct node *n)
@@ -51,8 +44,8 @@ static bool taken_apart(const struct module *m, const struct fn *f, val v, const
             struct loop l;
             bool slices = chosen[i] && loop_of_node(m, f, n, &l) && k - loop_positions(f, n).over < l.n_over;
             if (slices) continue;
-            bool arranges = n->op == OP_slice || n->op == OP_concat || n->op == OP_reverse ||
-                            n->op == OP_reshape;
+            const struct op_lower *lower = node_row(n)->lower;
+            bool arranges = lower && lower->kind == LOWER_POINTWISE && lower->access == ACCESS_VIEW;
             if (!arranges || depth > 4 || !taken_apart(m, f, n->results, chosen, depth + 1)) return false;
         }
     }

@@ -308,7 +308,8 @@ static void through_loop(const struct ranger *r, const struct fn *f, const struc
 static void through_branches(const struct ranger *r, const struct fn *f, const struct node *n,
                              struct range *values, uint32_t depth)
 {
-    struct range index = n->op == OP_switch ? values[node_operands(f, n)[0]] : (struct range){ 0, 0 };
+    bool choice = node_row(n)->control == CONTROL_CHOICE;
+    struct range index = choice ? values[node_operands(f, n)[0]] : (struct range){ 0, 0 };
     uint32_t last = n->n_regions - 1u, from = index.lo < 0 ? 0 : (uint32_t)HOP_MIN(index.lo, (int64_t)last),
              to = index.hi < 0 ? 0 : (uint32_t)HOP_MIN(index.hi, (int64_t)last);
     for (uint32_t k = from; k <= to; k++) {
@@ -335,7 +336,8 @@ static void through_node(const struct ranger *r, const struct fn *f, const struc
     if (!gives_whole(r, f, n)) return;
     if (n->n_regions) {
         if (depth >= MAX_DEPTH) return;
-        if (n->op == OP_switch || n->op == OP_invoke_subgraph) through_branches(r, f, n, values, depth);
+        uint8_t control = node_row(n)->control;
+        if (control == CONTROL_CHOICE || control == CONTROL_CALL) through_branches(r, f, n, values, depth);
         else if (loop_of_node(r->m, f, n, &l)) through_loop(r, f, &l, values, depth);
         return;
     }
