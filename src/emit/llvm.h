@@ -87,7 +87,7 @@ struct capture {
 };
 /* A loop that stands in no other. Two nests with the same text are the same code up to the values, buffers
  * and locals that they name: the k-th of one is the k-th of the other. */
-struct nest {
+struct top_loop {
     uint32_t loop, leader; /* leader: the first nest that is equal */
     uint32_t copies;       /* of a leader: how many are equal, itself included */
     bool apart;            /* cannot be shared */
@@ -104,7 +104,7 @@ struct nest {
     uint32_t n_captures;
 };
 struct plan {
-    struct nest *nests;
+    struct top_loop *nests;
     uint32_t n_nests;
     struct loop_plan *loops;  /* per loop */
     struct slot_plan *locals; /* per local */
@@ -230,7 +230,7 @@ void share_find(struct emitter *e);  /* before the plan: nests and which are equ
 bool share_check(struct emitter *e); /* after who touches what is known: takes back what cannot be shared;
                                         true when that changed something */
 struct capture share_translate(
-    const struct emitter *e, const struct nest *of,
+    const struct emitter *e, const struct top_loop *of,
     struct capture c); /* from the names of the nest that was emitted to those of `of` */
 
 /* llvm_ops.c: `lanes` 0 is a scalar */

@@ -275,7 +275,7 @@ static LLVMValueRef at_least(struct emitter *e, LLVMValueRef x, int64_t least)
 static LLVMValueRef loop_function(struct emitter *e, const struct lp_stmt *s)
 {
     struct loop_plan *l = &e->plan.loops[s->target];
-    struct nest *leader = &e->plan.nests[e->plan.nests[l->nest].leader];
+    struct top_loop *leader = &e->plan.nests[e->plan.nests[l->nest].leader];
     if (leader->fn) return leader->fn;
     bool region = l->mode == LOOP_OUTLINED;
     struct func f;
@@ -308,8 +308,8 @@ static LLVMValueRef loop_function(struct emitter *e, const struct lp_stmt *s)
 /* Captures of the loop's function, with this loop's values, where the function will find them. */
 static LLVMValueRef fill_environment(struct emitter *e, const struct lp_stmt *s)
 {
-    const struct nest *nest = &e->plan.nests[e->plan.loops[s->target].nest],
-                      *leader = &e->plan.nests[nest->leader];
+    const struct top_loop *nest = &e->plan.nests[e->plan.loops[s->target].nest],
+                          *leader = &e->plan.nests[nest->leader];
     LLVMValueRef env;
     if (leader->n_captures <= ENVIRONMENT_SLOTS) {
         if (!e->environment) e->environment = stack_slot(e, e->i64, ENVIRONMENT_SLOTS, 16);

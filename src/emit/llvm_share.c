@@ -9,7 +9,7 @@ enum { LEAST_STATEMENTS = 6 }; /* a nest smaller than this is cheaper in place *
 /* A canonical text under construction: words, and a number for each name in the order of first use. */
 struct writer {
     struct emitter *e;
-    struct nest *n;
+    struct top_loop *n;
     uint32_t cap, statements, epoch;
     struct numbers {
         uint32_t *number, *epoch;
@@ -19,7 +19,7 @@ struct writer {
 
 static void put(struct writer *w, uint64_t word)
 {
-    struct nest *n = w->n;
+    struct top_loop *n = w->n;
     if (n->length == w->cap) {
         uint32_t cap = w->cap * 2 + 256;
         uint64_t *more = EMIT_NEW(w->e, uint64_t, cap);
@@ -165,9 +165,9 @@ static struct numbers numbers_new(struct emitter *e, uint32_t n)
 
 static uint32_t find_leader(const struct plan *plan, uint32_t k)
 {
-    const struct nest *n = &plan->nests[k];
+    const struct top_loop *n = &plan->nests[k];
     for (uint32_t j = 0; j < k && !n->apart; j++) {
-        const struct nest *o = &plan->nests[j];
+        const struct top_loop *o = &plan->nests[j];
         if (o->hash == n->hash && o->length == n->length && o->leader == j && !o->apart &&
             !memcmp(o->text, n->text, n->length * sizeof *n->text))
             return j;
@@ -178,7 +178,7 @@ static uint32_t find_leader(const struct plan *plan, uint32_t k)
 static void mark_functions(struct emitter *e)
 {
     for (uint32_t k = 0; k < e->plan.n_nests; k++) {
-        const struct nest *n = &e->plan.nests[k];
+        const struct top_loop *n = &e->plan.nests[k];
         struct loop_plan *l = &e->plan.loops[n->loop];
         l->own_function = l->mode == LOOP_OUTLINED || e->plan.nests[n->leader].copies > 1;
     }
@@ -193,8 +193,8 @@ static void find_nests(struct writer *w, const struct lp_block *block)
         if (s->kind == LP_IF) find_nests(w, s->body), find_nests(w, s->other);
         if (s->kind != LP_FOR) continue;
         uint32_t k = plan->n_nests++;
-        struct nest *n = w->n = &plan->nests[k];
-        *n = (struct nest){ .loop = s->target };
+        struct top_loop *n = w->n = &plan->nests[k];
+        *n = (struct top_loop){ .loop = s->target };
         w->cap = w->statements = w->n_inner = w->n_loops = 0;
         w->epoch++;
         put_stmt(w, s);
@@ -216,13 +216,13 @@ void share_find(struct emitter *e)
                         .locals = numbers_new(e, p->locals.len),
                         .loops = numbers_new(e, p->loops.len) };
     for (uint32_t k = 0; k < p->loops.len; k++) e->plan.loops[k].nest = HOP_NONE;
-    e->plan.nests = EMIT_NEW(e, struct nest, p->loops.len + 1);
+    e->plan.nests = EMIT_NEW(e, struct top_loop, p->loops.len + 1);
     find_nests(&w, p->root);
     mark_functions(e);
 }
 
 /* Is the buffer the nest's own, on the stack of its function? */
-static bool is_private(const struct emitter *e, const struct nest *n, uint32_t buffer)
+static bool is_private(const struct emitter *e, const struct top_loop *n, uint32_t buffer)
 {
     return e->p->buffers.data[buffer].kind == BUF_LOCAL && e->plan.buffers[buffer].home == n->loop;
 }
@@ -230,9 +230,9 @@ static bool is_private(const struct emitter *e, const struct nest *n, uint32_t b
 /* State that a nest shares with the rest of the program stays with it: lanes and locals it sets, buffers that
  * might live in registers, sizes set while running. A buffer that is private in one of two equal nests only
  * would not be handed over. */
-static bool must_stay(const struct emitter *e, const struct nest *n)
+static bool must_stay(const struct emitter *e, const struct top_loop *n)
 {
-    const struct nest *leader = &e->plan.nests[n->leader];
+    const struct top_loop *leader = &e->plan.nests[n->leader];
     for (uint32_t k = 0; k < n->buffers.n; k++)
         if (is_private(e, n, n->buffers.ids[k]) != is_private(e, leader, leader->buffers.ids[k])) return true;
     for (uint32_t k = 0; k < n->locals.n; k++)
@@ -250,13 +250,13 @@ bool share_check(struct emitter *e)
     bool changed = false, sizes = false;
     for (uint32_t k = 0; k < plan->n_symbols; k++) sizes |= plan->set_symbol[k];
     for (uint32_t k = 0; k < plan->n_nests; k++) {
-        struct nest *n = &plan->nests[k];
+        struct top_loop *n = &plan->nests[k];
         if (plan->nests[n->leader].copies > 1 && (sizes || must_stay(e, n)))
             plan->nests[n->leader].apart = changed = true;
     }
     if (!changed) return false;
     for (uint32_t k = 0; k < plan->n_nests; k++) {
-        struct nest *n = &plan->nests[k], *leader = &plan->nests[n->leader];
+        struct top_loop *n = &plan->nests[k], *leader = &plan->nests[n->leader];
         if (leader->apart && n != leader) n->leader = k, n->apart = true, n->copies = 1;
     }
     for (uint32_t k = 0; k < plan->n_nests; k++)
@@ -272,9 +272,9 @@ static uint32_t translate(const struct names *from, const struct names *to, uint
     return id;
 }
 
-struct capture share_translate(const struct emitter *e, const struct nest *of, struct capture c)
+struct capture share_translate(const struct emitter *e, const struct top_loop *of, struct capture c)
 {
-    const struct nest *from = &e->plan.nests[e->plan.nests[of->leader].emitted];
+    const struct top_loop *from = &e->plan.nests[e->plan.nests[of->leader].emitted];
     if (from == of) return c;
     if (c.kind == CAPTURE_VALUE) c.id = translate(&from->values, &of->values, c.id);
     if (c.kind == CAPTURE_BUFFER) c.id = translate(&from->buffers, &of->buffers, c.id);

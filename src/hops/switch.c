@@ -149,13 +149,13 @@ static bool same_everywhere(struct module *m, const struct node_in *in, uint32_t
 /* What the branches save lies in slots that all of them share: only one branch runs. A residual has a slot of
  * its own type; or, where branches save arrays of different sizes, it lies at some offset of a slot that
  * holds all such arrays of one branch, one behind the other along its last dim. */
-struct slot {
+struct saved_slot {
     type_id type;   /* as seen around */
     uint32_t users; /* branches that fill it */
     bool packed;
 };
-struct slots {
-    struct slot *list;
+struct saved_slots {
+    struct saved_slot *list;
     uint32_t n;
 };
 struct in_slot {
@@ -166,38 +166,38 @@ struct in_slot {
 struct switch_saved {
     struct node_in in;
     const struct vjp_halves **halves; /* per branch */
-    struct slots slots;
-    struct in_slot **place; /* per branch and residual */
+    struct saved_slots slots;
+    struct in_slot **where; /* per branch and residual */
     val **residuals;        /* per branch and residual: a value around, the slot where it is in one */
 };
 
 /* The slot for one more residual of a branch: the first of its type that the branch has not taken. */
-static uint32_t take_slot(struct slots *slots, bool *taken, type_id t)
+static uint32_t take_slot(struct saved_slots *slots, bool *taken, type_id t)
 {
     uint32_t s = 0;
     while (s < slots->n && (taken[s] || slots->list[s].type != t)) s++;
-    if (s == slots->n) slots->list[slots->n++] = (struct slot){ .type = t };
+    if (s == slots->n) slots->list[slots->n++] = (struct saved_slot){ .type = t };
     slots->list[s].users++;
     taken[s] = true;
     return s;
 }
 
-static void place_residuals(struct builder *b, struct switch_saved *saved)
+static void take_slots(struct builder *b, struct switch_saved *saved)
 {
     uint32_t n = saved->in.n_regions, most = 0;
     for (uint32_t r = 0; r < n; r++) most += saved->halves[r]->n_residuals;
-    saved->slots = (struct slots){ ARENA_NEW(&b->arena, struct slot, most), 0 };
-    saved->place = ARENA_NEW(&b->arena, struct in_slot *, n);
+    saved->slots = (struct saved_slots){ ARENA_NEW(&b->arena, struct saved_slot, most), 0 };
+    saved->where = ARENA_NEW(&b->arena, struct in_slot *, n);
     for (uint32_t r = 0; r < n; r++) {
         const struct vjp_halves *h = saved->halves[r];
         const struct fn *back = module_fn(b->m, h->backward);
         bool *taken = ARENA_ZNEW(&b->arena, bool, most);
-        saved->place[r] = ARENA_ZNEW(&b->arena, struct in_slot, h->n_residuals);
+        saved->where[r] = ARENA_ZNEW(&b->arena, struct in_slot, h->n_residuals);
         for (uint32_t i = 0; i < h->n_residuals; i++) {
             bool free = h->source_param[i] != HOP_NONE ||
                         (h->source_result[i] != HOP_NONE &&
                          same_everywhere(b->m, &saved->in, h->source_result[i]));
-            saved->place[r][i].slot = free ? HOP_NONE
+            saved->where[r][i].slot = free ? HOP_NONE
                                            : take_slot(&saved->slots, taken,
                                                        type_substitute(b->m, value_type(back, i),
                                                                        saved->in.regions[r].dims));
@@ -229,7 +229,7 @@ static int64_t longest_branch(struct builder *b, const struct switch_saved *save
     for (uint32_t r = 0; r < saved->in.n_regions; r++) {
         int64_t sum = 0;
         for (uint32_t i = 0; i < saved->halves[r]->n_residuals; i++) {
-            uint32_t s = saved->place[r][i].slot;
+            uint32_t s = saved->where[r][i].slot;
             if (s != HOP_NONE && members[s] && as_rows(b->m, saved->slots.list[s].type, &lead, &length))
                 sum += length;
         }
@@ -242,13 +242,13 @@ static int64_t longest_branch(struct builder *b, const struct switch_saved *save
 static void pack_slots(struct builder *b, struct switch_saved *saved, uint32_t first, const bool *members,
                        int64_t longest)
 {
-    struct slot *list = saved->slots.list;
+    struct saved_slot *list = saved->slots.list;
     struct type lead;
     int64_t length;
     for (uint32_t r = 0; r < saved->in.n_regions; r++) {
         int64_t offset = 0;
         for (uint32_t i = 0; i < saved->halves[r]->n_residuals; i++) {
-            struct in_slot *at = &saved->place[r][i];
+            struct in_slot *at = &saved->where[r][i];
             if (at->slot == HOP_NONE || !members[at->slot]) continue;
             as_rows(b->m, list[at->slot].type, &lead, &length);
             *at = (struct in_slot){ first, offset, length };
@@ -261,7 +261,7 @@ static void pack_slots(struct builder *b, struct switch_saved *saved, uint32_t f
     dim dims[MAX_RANK];
     memcpy(dims, lead.dims, lead.rank * sizeof *dims);
     dims[lead.rank] = dim_const(b->m, longest);
-    list[first] = (struct slot){ type_intern(b->m, lead.dtype, lead.rank + 1u, dims), 1, true };
+    list[first] = (struct saved_slot){ type_intern(b->m, lead.dtype, lead.rank + 1u, dims), 1, true };
 }
 
 /* Slots that some branches leave empty are put together where that leaves much less to keep: putting together
@@ -269,7 +269,7 @@ static void pack_slots(struct builder *b, struct switch_saved *saved, uint32_t f
 static void overlap_slots(struct builder *b, struct switch_saved *saved)
 {
     enum { WORTH_BYTES = 1024 };
-    struct slots *slots = &saved->slots;
+    struct saved_slots *slots = &saved->slots;
     for (uint32_t first = 0; first < slots->n; first++) {
         bool *members = ARENA_ZNEW(&b->arena, bool, slots->n);
         struct type lead, other;
@@ -279,7 +279,7 @@ static void overlap_slots(struct builder *b, struct switch_saved *saved)
             !as_rows(b->m, slots->list[first].type, &lead, &length))
             continue;
         for (uint32_t s = first; s < slots->n; s++) {
-            const struct slot *slot = &slots->list[s];
+            const struct saved_slot *slot = &slots->list[s];
             if (slot->packed || !slot->users || slot->users == saved->in.n_regions ||
                 !as_rows(b->m, slot->type, &other, &length) || !same_lead(&lead, &other))
                 continue;
@@ -300,7 +300,7 @@ static void overlap_slots(struct builder *b, struct switch_saved *saved)
     slots->n = n;
     for (uint32_t r = 0; r < saved->in.n_regions; r++)
         for (uint32_t i = 0; i < saved->halves[r]->n_residuals; i++)
-            if (saved->place[r][i].slot != HOP_NONE) saved->place[r][i].slot = moved[saved->place[r][i].slot];
+            if (saved->where[r][i].slot != HOP_NONE) saved->where[r][i].slot = moved[saved->where[r][i].slot];
 }
 
 static val as_type(struct builder *b, val v, type_id type)
@@ -310,7 +310,7 @@ static val as_type(struct builder *b, val v, type_id type)
 }
 
 /* All arrays that a branch keeps in a packed slot, one behind the other, and zeros behind the last. */
-static val fill_packed(struct builder *b, const struct vjp_halves *h, const struct in_slot *place, uint32_t s,
+static val fill_packed(struct builder *b, const struct vjp_halves *h, const struct in_slot *where, uint32_t s,
                        const val *values, type_id type)
 {
     struct type t = type_get(b->m, type);
@@ -320,10 +320,10 @@ static val fill_packed(struct builder *b, const struct vjp_halves *h, const stru
     dim dims[MAX_RANK];
     memcpy(dims, t.dims, t.rank * sizeof *dims);
     for (uint32_t i = 0; i < h->n_residuals; i++) {
-        if (place[i].slot != s) continue;
-        dims[along] = dim_const(b->m, place[i].length);
+        if (where[i].slot != s) continue;
+        dims[along] = dim_const(b->m, where[i].length);
         parts[n++] = as_type(b, values[i], type_intern(b->m, t.dtype, t.rank, dims));
-        filled += place[i].length;
+        filled += where[i].length;
     }
     if (!n) return VAL_NONE;
     dims[along] = dim_const(b->m, length - filled);
@@ -338,7 +338,7 @@ static struct region_in forward_branch(struct builder *b, const struct switch_sa
     const struct vjp_halves *h = saved->halves[r];
     const struct region_in *region = &saved->in.regions[r];
     const struct fn *forward = module_fn(b->m, h->forward);
-    const struct slots *slots = &saved->slots;
+    const struct saved_slots *slots = &saved->slots;
     uint32_t n_results = module_fn(b->m, region->fn)->n_results, next = n_results;
     struct new_body body;
     new_body_begin(&body, b, forward, region->dims, module_fn(b->m, region->fn)->n_outer_symbols);
@@ -355,7 +355,7 @@ static struct region_in forward_branch(struct builder *b, const struct switch_sa
     for (uint32_t s = 0; s < slots->n; s++) out[n_results + s] = VAL_NONE;
     for (uint32_t i = 0; i < h->n_residuals; i++) {
         bool extra = h->source_param[i] == HOP_NONE && h->source_result[i] == HOP_NONE;
-        uint32_t s = saved->place[r][i].slot;
+        uint32_t s = saved->where[r][i].slot;
         values[i] = extra                             ? all[next++]
                     : h->source_result[i] != HOP_NONE ? all[h->source_result[i]]
                                                       : VAL_NONE;
@@ -363,7 +363,7 @@ static struct region_in forward_branch(struct builder *b, const struct switch_sa
     }
     for (uint32_t s = 0; s < slots->n; s++) {
         if (slots->list[s].packed)
-            out[n_results + s] = fill_packed(&body.b, h, saved->place[r], s, values, types[s]);
+            out[n_results + s] = fill_packed(&body.b, h, saved->where[r], s, values, types[s]);
         if (out[n_results + s] == VAL_NONE) out[n_results + s] = zeros_of(&body.b, types[s]);
     }
     return new_body_finish(&body, out, n_results + slots->n, region->operands, region->n_operands);
@@ -376,7 +376,7 @@ static void split_branches(struct vjp_forward *v, struct switch_saved *saved, bo
         saved->halves[r] = vjp_split(b->m, saved->in.regions[r].fn,
                                      v->active + node_region(v->f, v->n, r)->operands, v->result_wanted, 0,
                                      recompute);
-    place_residuals(b, saved);
+    take_slots(b, saved);
     overlap_slots(b, saved);
 }
 
@@ -392,7 +392,7 @@ static bool cheaper_again(struct builder *b, const struct switch_saved *saved)
     for (uint32_t r = 0; r < saved->in.n_regions; r++) {
         bool saves = false;
         for (uint32_t i = 0; i < saved->halves[r]->n_residuals; i++)
-            saves |= saved->place[r][i].slot != HOP_NONE;
+            saves |= saved->where[r][i].slot != HOP_NONE;
         if (saves) again = HOP_MAX(again, run_cost(b->m, saved->in.regions[r].fn));
     }
     return again < keep;
@@ -433,8 +433,8 @@ static void switch_vjp_forward(struct vjp_forward *v)
         for (uint32_t i = 0; i < h->n_residuals; i++)
             saved->residuals[r][i] = h->source_param[i] != HOP_NONE
                                          ? in.regions[r].operands[h->source_param[i]]
-                                     : saved->place[r][i].slot != HOP_NONE
-                                         ? first + n_results + saved->place[r][i].slot
+                                     : saved->where[r][i].slot != HOP_NONE
+                                         ? first + n_results + saved->where[r][i].slot
                                          : first + h->source_result[i];
     }
     v->saved = saved;
@@ -491,11 +491,11 @@ static uint32_t residual_params(struct vjp *v, uint32_t r, struct new_body *body
     const struct fn *back = module_fn(v->b->m, h->backward);
     uint32_t n = 0;
     for (uint32_t i = 0; i < h->n_residuals; i++) {
-        uint32_t s = saved->place[r][i].slot;
+        uint32_t s = saved->where[r][i].slot;
         bool packed = s != HOP_NONE && saved->slots.list[s].packed;
         args[i] = VAL_NONE;
         for (uint32_t j = 0; j < i && packed && args[i] == VAL_NONE; j++)
-            if (saved->place[r][j].slot == s) args[i] = args[j];
+            if (saved->where[r][j].slot == s) args[i] = args[j];
         if (args[i] != VAL_NONE) continue;
         args[i] = builder_param(&body->b,
                                 packed ? new_body_type(body, saved->slots.list[s].type) : value_type(back, i),
@@ -545,8 +545,8 @@ static struct region_in backward_branch(struct vjp *v, uint32_t r, const struct 
         n++;
     }
     for (uint32_t i = 0; i < h->n_residuals; i++)
-        if (saved->place[r][i].slot != HOP_NONE && saved->slots.list[saved->place[r][i].slot].packed)
-            args[i] = unpacked(&body.b, args[i], &saved->place[r][i], value_type(back, i));
+        if (saved->where[r][i].slot != HOP_NONE && saved->slots.list[saved->where[r][i].slot].packed)
+            args[i] = unpacked(&body.b, args[i], &saved->where[r][i], value_type(back, i));
     for (uint32_t i = h->n_residuals; i < n; i++)
         args[i] = args[i] == VAL_NONE ? zeros_of(&body.b, value_type(back, i))
                                       : resized(&body.b, args[i], value_type(back, i));

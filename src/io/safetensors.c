@@ -359,16 +359,16 @@ static void put_string(struct text *out, const char *s)
     text_str(out, "\"");
 }
 
-struct item {
+struct named_tensor {
     const char *name;
     const struct tensor *t;
 };
 
 /* Large elements first, so that every tensor is aligned; then by name, so that equal content makes equal
  * files. */
-static int compare_items(const void *a, const void *b)
+static int compare_named(const void *a, const void *b)
 {
-    const struct item *x = a, *y = b;
+    const struct named_tensor *x = a, *y = b;
     int sizes = (int)dtype_info[y->t->dtype].size - (int)dtype_info[x->t->dtype].size;
     return sizes ? sizes : strcmp(x->name, y->name);
 }
@@ -381,9 +381,9 @@ static void safetensors_write(const char *path, const char *const *names, struct
         if (!strcmp(names[i], "__metadata__"))
             hop_throw(HOP_INVALID, "%s: the name __metadata__ is taken by the format", path);
     io_writer_begin(&w, path);
-    struct item *items = ARENA_NEW(&w.arena, struct item, n);
-    for (uint32_t i = 0; i < n; i++) items[i] = (struct item){ names[i], tensors[i] };
-    qsort(items, n, sizeof *items, compare_items);
+    struct named_tensor *items = ARENA_NEW(&w.arena, struct named_tensor, n);
+    for (uint32_t i = 0; i < n; i++) items[i] = (struct named_tensor){ names[i], tensors[i] };
+    qsort(items, n, sizeof *items, compare_named);
     struct text header = { .arena = &w.arena };
     text_bytes(&header, "\0\0\0\0\0\0\0\0{", 9);
     uint64_t at = 0;

@@ -34,7 +34,7 @@ struct definition {
 };
 
 /* An operand as written, with the parameter of a body that it is bound to. */
-struct item {
+struct written_operand {
     val v;
     uint32_t operand_key, param_key;
     uint32_t right_key; /* of a pair: its second parameter */
@@ -55,7 +55,7 @@ struct reader {
     struct map definition_map; /* by name */
     vec(uint32_t) refs;
     bool indexed;
-    vec(struct item) items; /* stacks: users remember the height and put it back */
+    vec(struct written_operand) items; /* stacks: users remember the height and put it back */
     vec(val) vals;
     uint16_t op_slots[512]; /* hash of operator names: op + 1 */
     const char *last_file;  /* of locations: the text of the token and its id */

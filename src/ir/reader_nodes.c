@@ -477,7 +477,7 @@ void reader_skip_type(struct reader *r)
 
 /* ( %p = %v, … ) onto r->items; operands that go to a body over their leading dim are written %p in %v. */
 /* (%left, %right) in front of `in` */
-static void read_pair(struct reader *r, struct item *item)
+static void read_pair(struct reader *r, struct written_operand *item)
 {
     struct lexer *lx = &r->lex;
     lexer_next(lx);
@@ -501,7 +501,7 @@ static void read_items(struct reader *r, uint8_t kind)
     lexer_expect(lx, '(', "'('");
     for (bool first = true; lx->tok.kind != ')'; first = false) {
         if (!first) lexer_expect(lx, ',', "',' or ')'");
-        struct item item = { .at = lx->tok, .right_key = HOP_NONE };
+        struct written_operand item = { .at = lx->tok, .right_key = HOP_NONE };
         if (kind == GROUP_PAIR && lx->tok.kind == '(') {
             read_pair(r, &item);
             struct token operand = lx->tok;
@@ -617,7 +617,7 @@ void reader_requires(struct reader *r, struct frame *f)
     }
 }
 
-static void body_param(struct reader *r, struct frame *f, const struct item *item, type_id type)
+static void body_param(struct reader *r, struct frame *f, const struct written_operand *item, type_id type)
 {
     if (item->typed) {
         struct lexer saved = r->lex;
@@ -636,7 +636,7 @@ static void group_params(struct reader *r, struct frame *f, const struct frame *
     const struct op_row *row = node->row;
     for (uint32_t time = 0; time < sig_group_feeds(row, g); time++)
         for (uint32_t i = 0; i < node->groups[g]; i++) {
-            struct item item = r->items.data[items + i];
+            struct written_operand item = r->items.data[items + i];
             type_id t = builder_type(&around->b, item.v), fed = sig_feed_type(r->m, row, g, node->attrs, t);
             if (fed == HOP_NONE)
                 lexer_error(&r->lex, item.at, "'%s' takes %s dim away, and %s has none",
@@ -722,7 +722,7 @@ static struct region_in read_body(struct reader *r, struct frame *around, const 
     for (uint32_t g = 0; g < row->sig.n_groups; at += node->groups[g++])
         if (sig->feeds >> g & 1) group_params(r, &f, around, node, g, at);
     for (uint32_t i = 0; i < n_own; i++) {
-        struct item item = r->items.data[own + i];
+        struct written_operand item = r->items.data[own + i];
         body_param(r, &f, &item, builder_type(&around->b, item.v));
     }
     reader_requires(r, &f);

@@ -210,27 +210,27 @@ uint32_t build_function(struct packing *p)
 
 /* The packs of which parameters first..end of the body are lanes, and the parameters that are none, in the
  * order in which the new loop has them. */
-struct slot {
+struct pack_param {
     uint32_t param, pack; /* pack HOP_NONE: the parameter itself */
 };
-struct slots {
-    struct slot *data;
+struct pack_params {
+    struct pack_param *data;
     uint32_t n;
 };
 
-static struct slots slots_of(const struct packing *p, uint32_t first, uint32_t end)
+static struct pack_params pack_params_of(const struct packing *p, uint32_t first, uint32_t end)
 {
-    struct slots s = { ARENA_NEW(p->a, struct slot, end - first), 0 };
+    struct pack_params s = { ARENA_NEW(p->a, struct pack_param, end - first), 0 };
     bool *seen = ARENA_ZNEW(p->a, bool, p->packs.len);
     for (uint32_t i = first; i < end; i++) {
         uint32_t pack = p->home[i].pack;
-        if (pack == HOP_NONE || !seen[pack]) s.data[s.n++] = (struct slot){ i, pack };
+        if (pack == HOP_NONE || !seen[pack]) s.data[s.n++] = (struct pack_param){ i, pack };
         if (pack != HOP_NONE) seen[pack] = true;
     }
     return s;
 }
 
-static void slot_params(struct copier *c, const struct packing *p, struct slots s)
+static void add_pack_params(struct copier *c, const struct packing *p, struct pack_params s)
 {
     for (uint32_t k = 0; k < s.n; k++) {
         const struct pack *pack = s.data[k].pack == HOP_NONE ? NULL : &p->packs.data[s.data[k].pack];
@@ -249,14 +249,14 @@ static void own_params(struct copier *c, uint32_t first)
 }
 
 /* The predicate takes its carries out of the packs. */
-static uint32_t build_cond(struct packing *p, struct slots carries)
+static uint32_t build_cond(struct packing *p, struct pack_params carries)
 {
     const struct fn *cond = p->l->cond;
     struct builder b;
     struct copier c;
     builder_begin(&b, p->m, cond);
     copier_begin(&c, &b, cond);
-    slot_params(&c, p, carries);
+    add_pack_params(&c, p, carries);
     own_params(&c, p->l->n_carry);
     copy_requires(&c);
     struct liveness live = live_values(&b.arena, p->m, cond, NULL, NULL, NULL);
@@ -271,7 +271,7 @@ static uint32_t build_cond(struct packing *p, struct slots carries)
     return builder_finish(&b, results, cond->n_results);
 }
 
-static uint32_t build_body(struct packing *p, struct slots carries, struct slots overs)
+static uint32_t build_body(struct packing *p, struct pack_params carries, struct pack_params overs)
 {
     const struct loop *l = p->l;
     const struct fn *g = p->g;
@@ -279,8 +279,8 @@ static uint32_t build_body(struct packing *p, struct slots carries, struct slots
     struct build w = { .p = p };
     builder_begin(&b, p->m, g);
     copier_begin(&w.c, &b, g);
-    slot_params(&w.c, p, carries);
-    slot_params(&w.c, p, overs);
+    add_pack_params(&w.c, p, carries);
+    add_pack_params(&w.c, p, overs);
     own_params(&w.c, loop_first_with(l));
     copy_requires(&w.c);
     build_effects(&w);
@@ -288,7 +288,7 @@ static uint32_t build_body(struct packing *p, struct slots carries, struct slots
     bool *stacked = ARENA_ZNEW(&b.arena, bool, p->packs.len);
     uint32_t n = 0;
     for (uint32_t k = 0; k < carries.n; k++) {
-        struct slot s = carries.data[k];
+        struct pack_param s = carries.data[k];
         const struct pack *pack = s.pack == HOP_NONE ? NULL : &p->packs.data[s.pack];
         for (uint32_t i = 0; pack && i < pack->n; i++) next[i] = g->results[pack->lanes[i]];
         results[n++] = pack ? build_list(&w, next, pack->n) : build_value(&w, g->results[s.param]);
@@ -334,14 +334,14 @@ static val build_outside(struct builder *b, const struct packing *p, const val *
 }
 
 /* What the loop's node gave, taken out of what the new one gives. */
-static void take_results(struct packing *p, struct builder *b, struct loop_results made, struct slots carries,
-                         const bool *used, val *results)
+static void take_results(struct packing *p, struct builder *b, struct loop_results made,
+                         struct pack_params carries, const bool *used, val *results)
 {
     const struct loop *l = p->l;
     val *stack = ARENA_NEW(p->a, val, p->packs.len);
     for (uint32_t i = 0; i < p->packs.len; i++) stack[i] = VAL_NONE;
     for (uint32_t k = 0; k < carries.n; k++) {
-        struct slot s = carries.data[k];
+        struct pack_param s = carries.data[k];
         const struct pack *pack = s.pack == HOP_NONE ? NULL : &p->packs.data[s.pack];
         val last = made.last + k;
         if (!pack) results[s.param] = last;
@@ -375,18 +375,19 @@ bool build_loop(struct packing *p, struct copier *c, const bool *used, val *resu
     struct loop old, made;
     loop_of_copy(c, l->n, &old);
     made = old;
-    struct slots carries = slots_of(p, 0, l->n_carry), overs = slots_of(p, l->n_carry, loop_first_with(l));
+    struct pack_params carries = pack_params_of(p, 0, l->n_carry),
+                       overs = pack_params_of(p, l->n_carry, loop_first_with(l));
     val *carry = ARENA_NEW(&b->arena, val, carries.n);
     val *over = ARENA_NEW(&b->arena, val, overs.n);
     val *init = ARENA_NEW(&b->arena, val, l->n_carry + 1);
     for (uint32_t k = 0; k < carries.n; k++) {
-        struct slot s = carries.data[k];
+        struct pack_param s = carries.data[k];
         const struct pack *pack = s.pack == HOP_NONE ? NULL : &p->packs.data[s.pack];
         for (uint32_t i = 0; pack && i < pack->n; i++) init[i] = old.carry[pack->lanes[i]];
         carry[k] = pack ? build_outside(b, p, init, pack->n) : old.carry[s.param];
     }
     for (uint32_t k = 0; k < overs.n; k++) {
-        struct slot s = overs.data[k];
+        struct pack_param s = overs.data[k];
         const struct pack *pack = s.pack == HOP_NONE ? NULL : &p->packs.data[s.pack];
         over[k] = pack ? all_columns(b, pack, old.length) : loop_operand(&old, s.param);
     }
