@@ -39,8 +39,11 @@ struct exe {
     int64_t arena_size;
     uint32_t n_slots;
     dim *slots;             /* bytes */
-    const void **constants; /* per buffer, in the back end's memory; NULL for others */
-    void **brought;         /* per buffer: a constant's memory there, NULL: of the host's, or another's */
+    const void **constants; /* per buffer, NULL for others */
+    /* With a back end that has a memory of its own: per buffer the constant's address there, and the blocks.
+     */
+    void **brought, **brought_blocks;
+    uint32_t n_brought;
     struct site *sites;
     uint32_t n_sites;
     struct lp_update *updates; /* results that may take an argument's memory */

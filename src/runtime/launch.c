@@ -13,26 +13,33 @@ static void *take(const struct memory_space *space, size_t bytes)
 
 /* ---- constants ---- */
 
+/* Two buffers may be one constant. */
+static void *brought_before(const struct exe *e, uint32_t b)
+{
+    for (uint32_t i = 0; i < b; i++)
+        if (e->constants[i] == e->constants[b]) return e->brought[i];
+    return NULL;
+}
+
 void launch_constants(struct exe *e)
 {
     const struct memory_space *space = e->backend->memory;
-    const void **host = arena_copy(&e->arena, e->constants, e->n_buffers * sizeof *host);
     e->brought = ARENA_ZNEW(&e->arena, void *, e->n_buffers);
-    memset(e->constants, 0, e->n_buffers * sizeof *e->constants);
+    e->brought_blocks = ARENA_ZNEW(&e->arena, void *, e->n_buffers);
     for (uint32_t b = 0; b < e->n_buffers; b++) {
-        if (!host[b]) continue;
-        for (uint32_t i = 0; i < b && !e->constants[b]; i++)
-            if (host[i] == host[b]) e->constants[b] = e->constants[i];
-        if (e->constants[b]) continue;
+        if (!e->constants[b]) continue;
+        e->brought[b] = brought_before(e, b);
+        if (e->brought[b]) continue;
         size_t bytes = (size_t)e->buffers[b].static_count * dtype_info[e->buffers[b].dtype].size;
-        e->constants[b] = e->brought[b] = take(space, bytes);
-        space->copy_in(e->brought[b], host[b], bytes);
+        e->brought[b] = take(space, bytes);
+        e->brought_blocks[e->n_brought++] = e->brought[b];
+        space->copy_in(e->brought[b], e->constants[b], bytes);
     }
 }
 
 void launch_constants_free(struct exe *e)
 {
-    for (uint32_t b = 0; e->brought && b < e->n_buffers; b++) e->backend->memory->give_back(e->brought[b]);
+    for (uint32_t i = 0; i < e->n_brought; i++) e->backend->memory->give_back(e->brought_blocks[i]);
 }
 
 /* ---- one run ---- */

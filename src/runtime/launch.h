@@ -6,7 +6,7 @@
 
 struct hop_rt;
 
-/* Constants into the back end's memory, once for the executable; `constants` then hold addresses there. */
+/* Constants into the back end's memory, once for the executable: `brought`. */
 void launch_constants(struct exe *e);
 void launch_constants_free(struct exe *e);
 

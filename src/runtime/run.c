@@ -241,7 +241,8 @@ static struct run *run_new(struct exe *e)
         .buffers = r->buffers,
         .state = r,
     };
-    for (uint32_t b = 0; b < e->n_buffers; b++) r->buffers[b] = (void *)e->constants[b];
+    for (uint32_t b = 0; b < e->n_buffers; b++)
+        r->buffers[b] = e->brought ? e->brought[b] : (void *)e->constants[b];
     return r;
 }
 
