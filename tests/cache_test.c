@@ -723,6 +723,7 @@ static void read_image(void *ctx)
                                         { 500, 1000 } }; /* that fit, that do not, out of range */
     struct image_try *t = ctx;
     struct exe *e = hop_calloc(1, sizeof *e);
+    e->backend = &llvm_backend;
     hop_cleanup_push(exe_free, e);
     e->m = module_new();
     image_read(e, t->m, t->f, t->canon, t->bytes, t->n);

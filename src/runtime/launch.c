@@ -7,7 +7,7 @@
 static void *take(const struct memory_space *space, size_t bytes)
 {
     void *at = space->take(bytes);
-    if (!at) hop_throw(HOP_NOMEM, "%s has no %zu bytes left", space->name, bytes);
+    if (!at) hop_throw(HOP_NOMEM, "out of memory: %zu bytes of %s could not be had", bytes, space->name);
     return at;
 }
 

@@ -75,6 +75,7 @@ static void read_image(void *ctx)
     static const int64_t sizes[][2] = { { 2, 4 }, { 2, 5 }, { 500, 1000 } };
     const struct bytes *b = ctx;
     struct exe *e = hop_calloc(1, sizeof *e);
+    e->backend = &llvm_backend;
     hop_cleanup_push(exe_free, e);
     e->m = module_new();
     image_read(e, good.m, module_fn(good.m, good.fn), &good.key.canon, b->data, b->size);
