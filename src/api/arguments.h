@@ -10,8 +10,8 @@ struct call {
     const struct result_map *map;
     hop_tensor *const *in;
     hop_tensor **out;
-    const uint32_t
-        *over; /* per result: the argument in whose memory the program computes it, HOP_NONE; NULL: none */
+    /* Per result: the argument in whose memory the program computes it, HOP_NONE; NULL: none. */
+    const uint32_t *over;
     const uint8_t *taken;   /* per parameter: some result is computed there; NULL: none */
     const uint8_t *donated; /* per parameter; NULL: none */
     bool keep;              /* nothing of the caller's changes before the run has succeeded */
@@ -27,18 +27,18 @@ struct call {
     char small[SMALL_CALL] __attribute__((aligned(16)));
 };
 
-void begin_call(struct call *c, int n_in,
-                int n_out); /* throws; on success end_call, or a throw, frees what it made */
+/* Throws; on success end_call, or a throw, frees what it made. */
+void begin_call(struct call *c, int n_in, int n_out);
 void end_call(struct call *c);
 void call_free(void *c);
 /* Why argument p, which the program writes, must be copied first; NULL: it need not. Without an arena the
  * text may be "". */
 const char *copy_reason(const struct call *c, uint32_t p, struct arena *arena);
 void check_counts(const struct result_map *map, int n_in, int n_out);
-void check_lists(hop_tensor *const *in, int n_in, hop_tensor *const *out,
-                 int n_out); /* throws when something should be there and is NULL */
+/* Throws when something should be there and is NULL. */
+void check_lists(hop_tensor *const *in, int n_in, hop_tensor *const *out, int n_out);
 void same_type(const struct tensor *t, const struct tensor *given, uint32_t k);
-bool tensors_overlap(const struct tensor *a,
-                     const struct tensor *b); /* exactly: strided ones element by element */
+/* Exactly: strided ones element by element. */
+bool tensors_overlap(const struct tensor *a, const struct tensor *b);
 
 #endif

@@ -129,17 +129,17 @@ struct host_variable {
 
 struct capture {
     struct capture *outer; /* of this thread */
-    struct capture
-        *host; /* eager mode whose values this capture may use: it is made for types and thrown away */
+    /* Eager mode whose values this capture may use: it is made for types and thrown away. */
+    struct capture *host;
     vec(struct host_variable) host_variables;
     struct module *m;
     struct arena arena; /* of the whole capture */
     struct scope *innermost;
     struct scope *spare; /* eager mode: scopes that have ended, for reuse */
     bool eager;
-    uint32_t
-        running; /* eager mode: calls being run, one inside of the other where a callback makes calls too */
-    int status;  /* the first error */
+    /* Eager mode: calls being run, one inside of the other where a callback makes calls too. */
+    uint32_t running;
+    int status; /* the first error */
     char message[2048];
     /* the call at work, for messages */
     hop_place at;
@@ -189,8 +189,8 @@ type_id lift_type(struct scope *s, type_id outer);
 dim resolve_dim(struct scope *s, hop_dim d);
 hop_dim dim_handle(struct scope *s, dim d);
 static inline hop_val value_handle(const struct scope *s, val v) { return (hop_val){ s->serial, v }; }
-val scope_param(struct scope *s, type_id outer_type,
-                const char *name); /* a parameter for a value of this type around */
+/* A parameter for a value of this type around. */
+val scope_param(struct scope *s, type_id outer_type, const char *name);
 /* The dim that a name means here, HOP_NONE: nothing. */
 dim scope_symbol(struct scope *s, const char *name, size_t length);
 /* Makes the function: parameters in this order (declared and late ones alike), results renumbered. Its
@@ -202,15 +202,15 @@ uint32_t scope_finish(struct scope *s, const val *params, uint32_t n_params, con
 
 val variable_read(struct scope *s, uint32_t variable); /* what it holds, in scope s; views are cut out */
 void variable_write(struct scope *s, uint32_t variable, val value);
-void variable_set(struct scope *s, uint32_t variable,
-                  val value); /* a value of the right type, after a body wrote it */
+/* A value of the right type, after a body wrote it. */
+void variable_set(struct scope *s, uint32_t variable, val value);
 hop_val variable_new(struct scope *s, val initial, const char *name);
 hop_val eager_variable_new(struct scope *s, struct tensor *initial);      /* takes the reference */
 uint32_t variable_index(struct capture *c, hop_val v);                    /* checks that it is in scope */
 struct tensor *eager_variable_read(struct capture *c, uint32_t variable); /* a new reference */
 void eager_variable_write(struct capture *c, uint32_t variable, hop_val value);
-const struct variable_binding *find_binding(const struct scope *s,
-                                            uint32_t variable); /* of that scope alone; NULL: none */
+/* Of that scope alone; NULL: none. */
+const struct variable_binding *find_binding(const struct scope *s, uint32_t variable);
 /* The content on entry to a body, as a parameter of it (made if need be). */
 struct late_param variable_entry(struct scope *s, uint32_t variable);
 
@@ -267,11 +267,11 @@ void capture_try(struct capture *c, void (*body)(struct capture *c, void *args),
 
 /* ---- eager mode (eager.c) ---- */
 
-struct tensor *eager_tensor(
-    struct scope *s, hop_val v); /* throws when there is none; borrowed reference; weak numbers: NULL */
+/* Throws when there is none; borrowed reference; weak numbers: NULL. */
+struct tensor *eager_tensor(struct scope *s, hop_val v);
 hop_val eager_value(struct scope *s, struct tensor *t); /* takes the reference */
-struct tensor *eager_materialise(struct capture *c,
-                                 hop_val v); /* a new reference; numbers get their own dtype */
+/* A new reference; numbers get their own dtype. */
+struct tensor *eager_materialise(struct capture *c, hop_val v);
 void eager_emit(struct capture *c, emit_rule rule, const void *args, const hop_val *in, uint32_t n,
                 hop_val *out, uint32_t n_out);
 /* Drops the innermost scope's tensors made since there were `mark`, except those of `kept`, whose handles
@@ -288,25 +288,24 @@ void eager_call(struct capture *c, hop_val *results, int n_results, const hop_ca
 /* ---- promotion and broadcasting (promote.c) ---- */
 
 enum dtype promote_dtypes(enum dtype a, enum dtype b); /* DT_COUNT: u64 and a signed one, there is none */
-enum dtype operands_dtype(struct builder *b, const struct operand *in,
-                          uint32_t n);                         /* of all together, weak ones included */
-val operand_value(struct builder *b, const struct operand *o); /* alone */
+/* Of all together, weak ones included. */
+enum dtype operands_dtype(struct builder *b, const struct operand *in, uint32_t n);
+val operand_value(struct builder *b, const struct operand *o);            /* alone */
 val operand_as(struct builder *b, const struct operand *o, enum dtype t); /* scalar or value, cast */
 val weak_full(struct builder *b, const struct operand *o, enum dtype t, uint32_t rank, const dim *dims);
-int beside_range(
-    enum dtype t,
-    int64_t n); /* where a whole number stands: -1 below what an integer dtype holds, 1 above it, 0 within */
+/* Where a whole number stands: -1 below what an integer dtype holds, 1 above it, 0 within. */
+int beside_range(enum dtype t, int64_t n);
 /* A number as a value of this type; an error where it would be of another kind (a real number among
  * integers). */
 val weak_like(struct builder *b, const struct operand *o, struct type t);
 /* The common shape of operands; returns its rank. */
 uint32_t broadcast_dims(struct builder *b, const struct operand *in, uint32_t n, dim *dims);
-val bring_to(struct builder *b, val v, uint32_t rank,
-             const dim *dims); /* broadcasts; v's rank is not larger */
-void require_equal(struct builder *b, dim want, dim found,
-                   const char *what); /* an error, a requirement, or nothing */
-void promote_all(struct builder *b, struct operand *in, uint32_t n, enum dtype t,
-                 val *out); /* one dtype, one shape */
+/* Broadcasts; v's rank is not larger. */
+val bring_to(struct builder *b, val v, uint32_t rank, const dim *dims);
+/* An error, a requirement, or nothing. */
+void require_equal(struct builder *b, dim want, dim found, const char *what);
+/* One dtype, one shape. */
+void promote_all(struct builder *b, struct operand *in, uint32_t n, enum dtype t, val *out);
 
 /* ---- texts (parse.c) ---- */
 
@@ -326,8 +325,8 @@ bool cursor_integer(struct cursor *c, int64_t *out);                   /* option
 void cursor_end(struct cursor *c);
 dim parse_dim(struct cursor *c);
 enum dtype parse_dtype(struct cursor *c);
-uint32_t parse_dims(struct cursor *c,
-                    dim *dims); /* a comma-separated list up to the end or a closing bracket */
+/* A comma-separated list up to the end or a closing bracket. */
+uint32_t parse_dims(struct cursor *c, dim *dims);
 enum dtype parse_type(struct cursor *c, uint32_t *rank, dim *dims);
 enum dtype text_dtype(const char *text);
 /* "f32[3, 4]" with constant sizes, without a module. */
@@ -353,8 +352,8 @@ enum { MAX_SLICE_ITEMS = 2 * MAX_RANK };
 /* ---- parts of arrays (index.c) ---- */
 
 val emit_slices(struct scope *s, struct builder *b, val v, const char *text);
-val emit_slices_update(struct scope *s, struct builder *b, val whole, const char *text,
-                       val part); /* part: cast and broadcast */
+/* part: cast and broadcast. */
+val emit_slices_update(struct scope *s, struct builder *b, val whole, const char *text, val part);
 val emit_index(struct builder *b, val v, val index, uint32_t axis);
 val emit_index_update(struct builder *b, val whole, val index, uint32_t axis, val part);
 

@@ -16,19 +16,19 @@ struct bag {
     vec(struct tensor *) tensors;
 };
 void bag_free(void *bag); /* signature of a cleanup; the bag is empty and usable afterwards */
-struct tensor *bag_keep(struct bag *bag,
-                        struct tensor *t); /* takes over one reference, also when it throws */
+/* Takes over one reference, also when it throws. */
+struct tensor *bag_keep(struct bag *bag, struct tensor *t);
 struct tensor *bag_new(struct bag *bag, enum dtype dtype, uint32_t rank, const int64_t *dims); /* cleared */
 
 /* ---- programs ---- */
 
-char *file_text(struct arena *a, const char *path,
-                size_t *length); /* throws HOP_IO: cannot be read, is a directory, is too large */
+/* Throws HOP_IO: cannot be read, is a directory, is too large. */
+char *file_text(struct arena *a, const char *path, size_t *length);
 struct module *program_load(const char *path); /* the caller's; throws */
-uint32_t program_select(struct module *m,
-                        const char *name); /* name NULL: the only named function, else @main, else the last */
-uint32_t param_find(const struct module *m, const struct fn *f, const char *name,
-                    size_t length); /* throws when there is none; also takes "0", "1", … */
+/* name NULL: the only named function, else @main, else the last. */
+uint32_t program_select(struct module *m, const char *name);
+/* Throws when there is none; also takes "0", "1", … */
+uint32_t param_find(const struct module *m, const struct fn *f, const char *name, size_t length);
 /* "x,y" as a mask over parameters; NULL: every float parameter. */
 bool *param_mask(struct arena *a, const struct module *m, const struct fn *f, const char *names);
 
@@ -122,8 +122,8 @@ struct claim {
     bool compiled; /* also run the transformed functions natively and compare */
 };
 /* Each gives NULL when the claim holds, else what is wrong. */
-const char *claim_gradient(const struct claim *c,
-                           const bool *wrt); /* vjp against jvp, both against differences */
+/* vjp against jvp, both against differences. */
+const char *claim_gradient(const struct claim *c, const bool *wrt);
 const char *claim_batch(const struct claim *c, const bool *batched, int64_t lanes,
                         struct tensor *const *const *lane_args); /* vmap against a loop */
 const char *claim_round_trip(struct module *m);                  /* printed, read, printed: the same */

@@ -64,8 +64,8 @@ struct command {
     uint32_t min_files, max_files;
     int (*run)(struct options *o); /* exit code; throws for bad input */
 };
-void options_parse(struct options *o, const struct command *c, int argc,
-                   char **argv); /* throws HOP_INVALID */
+/* Throws HOP_INVALID. */
+void options_parse(struct options *o, const struct command *c, int argc, char **argv);
 void options_help(const struct command *c, FILE *out);
 void options_free(void *options); /* signature of a cleanup */
 
@@ -91,8 +91,8 @@ uint32_t program_grad(struct options *o, struct module *m, uint32_t fn);
 uint32_t program_jvp(struct options *o, struct module *m, uint32_t fn);
 uint32_t program_vmap(struct options *o, struct module *m, uint32_t fn);
 uint32_t program_transformed(struct options *o, struct module *m, uint32_t fn); /* all that are asked for */
-const char *result_name(struct arena *a, const struct module *m, const struct fn *f,
-                        uint32_t r); /* that of the parameter for its new content */
+/* That of the parameter for its new content. */
+const char *result_name(struct arena *a, const struct module *m, const struct fn *f, uint32_t r);
 /* Explicit dim parameters from --dim, in symbol order. NULL when the function has none. */
 int64_t *program_dims(struct options *o, const struct module *m, const struct fn *f);
 /* Arguments from --in; throws naming a parameter that is not given. */

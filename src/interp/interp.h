@@ -8,8 +8,8 @@ struct interp {
     struct module *m;
     void (*print)(void *ctx, const char *line, size_t length); /* where print goes; NULL: nowhere */
     void *print_ctx;
-    void (*callback)(void *ctx, const char *name, struct tensor *const *args,
-                     uint32_t n); /* takes the calls of callbacks; NULL: the registered functions do */
+    /* Takes the calls of callbacks; NULL: the registered functions do. */
+    void (*callback)(void *ctx, const char *name, struct tensor *const *args, uint32_t n);
     void *callback_ctx;
     uint64_t steps;     /* nodes evaluated so far */
     uint64_t max_steps; /* 0: no limit; else throws HOP_CANCELLED beyond it (fuzzing, random tests) */
@@ -38,7 +38,7 @@ void bind_symbols(struct module *m, const struct fn *f, const struct shape_view 
 /* "x = {}": one line with the values put in for {}; shared by interpreter and runtime. `lanes` NULL: one
  * line; see print's row. */
 void format_values(struct text *out, const char *format, struct tensor *const *values, uint32_t n);
-void tensor_print(struct text *out,
-                  const struct tensor *t); /* [[1, 2], [3, 4]]; decimal that reads back to the same bits */
+/* [[1, 2], [3, 4]]; decimal that reads back to the same bits. */
+void tensor_print(struct text *out, const struct tensor *t);
 
 #endif

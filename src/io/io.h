@@ -16,8 +16,8 @@ struct tensor *io_load(const char *spec);
 /* The format is the ending of the path; .npy takes one tensor, whose name (names NULL: none) it does not
  * keep. The file appears whole or not at all. Strided tensors are written row-major. */
 void io_save(const char *path, const char *const *names, struct tensor *const *tensors, uint32_t n);
-void io_save_one(const char *spec,
-                 struct tensor *t); /* as for io_load; the file holds this tensor and nothing else */
+/* As for io_load; the file holds this tensor and nothing else. */
+void io_save_one(const char *spec, struct tensor *t);
 /* Throws when io_save could not write n tensors there, whatever they are: an ending that is no format,
  * several in an .npy file. */
 void io_check_target(const char *path, uint32_t n);
@@ -59,8 +59,8 @@ int64_t io_count(const struct io_where *w, enum dtype dtype, uint32_t rank, cons
 void io_gather(void *to, const void *from, size_t size, uint32_t rank, const int64_t *dims,
                const int64_t *strides);
 void io_swap_bytes(void *data, size_t size, int64_t count);
-void io_check_bools(const struct io_where *w, enum dtype dtype, const void *data,
-                    int64_t count); /* each byte is 0 or 1 */
+/* Each byte is 0 or 1. */
+void io_check_bools(const struct io_where *w, enum dtype dtype, const void *data, int64_t count);
 
 /* ---- bytes of a file ---- */
 
@@ -74,8 +74,8 @@ struct io_file {
     char path[]; /* for messages */
 };
 struct io_file *io_file_open(const char *path);
-struct io_file *io_file_copy(const char *path, const void *data,
-                             size_t size); /* bytes that are in memory, under a name for messages */
+/* Bytes that are in memory, under a name for messages. */
+struct io_file *io_file_copy(const char *path, const void *data, size_t size);
 struct io_file *io_file_ref(struct io_file *f);
 void io_file_free(void *file); /* drops one reference; signature of a cleanup */
 
@@ -138,11 +138,11 @@ struct io_format {
 extern const struct io_format npy_format, npz_format, safetensors_format;
 
 struct archive *archive_open(const char *path);
-struct archive *archive_open_file(
-    struct io_file *f, const struct io_format *format); /* takes over one reference, also when it throws */
+/* Takes over one reference, also when it throws. */
+struct archive *archive_open_file(struct io_file *f, const struct io_format *format);
 void archive_free(void *archive);
-uint32_t archive_find(const struct archive *a,
-                      const char *name); /* throws with the names there are; NULL: the only one */
+/* Throws with the names there are; NULL: the only one. */
+uint32_t archive_find(const struct archive *a, const char *name);
 struct tensor *archive_read(struct archive *a, uint32_t entry);
 /* For formats: adds an entry; its name must be new. */
 void archive_add(struct archive *a, const struct archive_entry *e);

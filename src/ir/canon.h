@@ -25,8 +25,8 @@ struct canon {
 /* Adds the function's bytes to c->words; c->arena belongs to the caller, who frees it. */
 void canon_function(struct canon *c, const struct module *m, uint32_t fn);
 void canon_bytes(struct canon *c, const void *bytes, size_t n); /* adds the length and the bytes */
-uint32_t canon_place(const struct canon *c,
-                     struct place p); /* its number, HOP_NONE: no place of the program */
+/* Its number, HOP_NONE: no place of the program. */
+uint32_t canon_place(const struct canon *c, struct place p);
 uint32_t canon_constant(const struct canon *c, uint32_t constant); /* likewise */
 
 #endif

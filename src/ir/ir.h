@@ -80,10 +80,10 @@ static inline bool dim_is_const(const struct module *m, dim d)
 int64_t dim_const_value(const struct module *m, dim d); /* of a constant */
 bool dim_is_symbol(const struct module *m, dim d, uint32_t *index);
 dim dim_substitute(struct module *m, dim d, const dim *symbols); /* symbol k becomes symbols[k] */
-int64_t dim_eval(const struct module *m, dim d,
-                 const int64_t *symbols); /* throws on overflow and division by zero */
-void dim_range(const struct module *m, const struct symbol *symbols, dim d, int64_t *lo,
-               int64_t *hi); /* saturates at INT64_MIN/MAX */
+/* Throws on overflow and division by zero. */
+int64_t dim_eval(const struct module *m, dim d, const int64_t *symbols);
+/* Saturates at INT64_MIN/MAX. */
+void dim_range(const struct module *m, const struct symbol *symbols, dim d, int64_t *lo, int64_t *hi);
 /* 1: a <= b always; 0: unknown or false */
 bool dim_provably_le(struct module *m, const struct symbol *symbols, dim a, dim b);
 bool dim_mentions(const struct module *m, dim d, bool (*test)(void *ctx, uint32_t symbol), void *ctx);
@@ -113,10 +113,10 @@ type_id type_drop_dim(struct module *m, type_id t, uint32_t at);
 type_id type_insert_dim(struct module *m, type_id t, uint32_t at, dim d);
 type_id type_with_dtype(struct module *m, type_id t, enum dtype dtype);
 dim type_elements(struct module *m, type_id t);
-void type_print(const struct module *m, const struct symbol *symbols, type_id t,
-                struct text *out); /* f32[T, 64] */
-const char *type_text(const struct module *m, const struct symbol *symbols,
-                      type_id t); /* in the module's scratch, for messages */
+/* f32[T, 64] */
+void type_print(const struct module *m, const struct symbol *symbols, type_id t, struct text *out);
+/* In the module's scratch, for messages. */
+const char *type_text(const struct module *m, const struct symbol *symbols, type_id t);
 
 /* ---- functions ---- */
 
@@ -171,8 +171,8 @@ struct attr {
 struct region {
     uint32_t fn;
     uint32_t operands, n_operands; /* the region's own operands: positions among the node's operands */
-    const dim
-        *dims; /* one per symbol of the function that no node of it binds (they come first in its table) */
+    /* One per symbol of the function that no node of it binds (they come first in its table). */
+    const dim *dims;
     uint32_t n_dims;
 };
 
@@ -243,9 +243,9 @@ static inline uint32_t node_group_size(const struct fn *f, const struct node *n,
 const val *node_group(const struct fn *f, const struct node *n, uint32_t g, uint32_t *first);
 const val *node_region_operands(const struct fn *f, const struct node *n, uint32_t r);
 static inline type_id value_type(const struct fn *f, val v) { return f->values[v].type; }
-uint32_t fn_updated(const struct fn *f,
-                    uint32_t result);    /* the parameter whose new content the result is, HOP_NONE: none */
-bool fn_has_updates(const struct fn *f); /* is any result a new content? */
+/* The parameter whose new content the result is, HOP_NONE: none. */
+uint32_t fn_updated(const struct fn *f, uint32_t result);
+bool fn_has_updates(const struct fn *f);                         /* is any result a new content? */
 const uint32_t *fn_updates(struct arena *a, const struct fn *f); /* fn_updated of each; NULL: none is */
 /* Without %; "0", "1", … for one without a name. */
 const char *fn_param_name(const struct module *m, const struct fn *f, uint32_t p);
@@ -290,10 +290,10 @@ struct module {
     vec(struct program_test *) tests;
     struct map memo; /* memoised transforms, owned by the engines (memo_get, memo_put) */
     vec(struct memo_entry) memo_entries;
-    uint32_t
-        without; /* switches (transform/simplify.h) that are off in transforms of this module: a bit each */
-    struct saved_list *saved_now,
-        *saved_last; /* what the gradient being made keeps, and the one made last (transform.h) */
+    /* Switches (transform/simplify.h) that are off in transforms of this module: a bit each. */
+    uint32_t without;
+    /* What the gradient being made keeps, and the one made last (transform.h). */
+    struct saved_list *saved_now, *saved_last;
 };
 
 struct module *module_new(void);
@@ -326,8 +326,8 @@ struct node_in {
     const val *operands; /* node-level groups one after the other (without the regions' own) */
     uint32_t n_operands;
     const uint32_t *groups; /* group sizes for higher-order rows; NULL for first-order */
-    const struct attr
-        *attrs; /* one per attribute of the row, ATTR_ABSENT where not given; NULL: all absent */
+    /* One per attribute of the row, ATTR_ABSENT where not given; NULL: all absent. */
+    const struct attr *attrs;
     const struct region_in *regions;
     uint32_t n_regions;
     struct place place; /* line 0: the builder's */
@@ -363,19 +363,18 @@ struct builder {
  * (NULL: none). */
 void builder_begin(struct builder *b, struct module *m, const struct fn *like);
 void builder_abandon(struct builder *b);
-uint32_t builder_symbol(struct builder *b, uint32_t name, int64_t lo,
-                        int64_t hi);                               /* an outer symbol; before any node */
+/* An outer symbol; before any node. */
+uint32_t builder_symbol(struct builder *b, uint32_t name, int64_t lo, int64_t hi);
 val builder_param(struct builder *b, type_id type, uint32_t name); /* before any node */
 /* Checks, infers; returns the first result (VAL_NONE if none), the others follow it. A composite operator
  * becomes the nodes of its expansion. */
 val builder_node(struct builder *b, const struct node_in *in);
-void builder_require(struct builder *b, dim a, dim c,
-                     const char *what); /* a == c: nothing, a require, a check node, or an error */
+/* a == c: nothing, a require, a check node, or an error. */
+void builder_require(struct builder *b, dim a, dim c, const char *what);
 static inline type_id builder_type(const struct builder *b, val v) { return b->values.data[v].type; }
 void builder_name(struct builder *b, val v, uint32_t name);
-void builder_mut(struct builder *b, uint32_t param,
-                 uint32_t result); /* result: its number among those of builder_finish, or NEW_UNCHANGED;
-                                      after all parameters */
+/* result: its number among those of builder_finish, or NEW_UNCHANGED; after all parameters. */
+void builder_mut(struct builder *b, uint32_t param, uint32_t result);
 /* Ends the build and returns the function. An anonymous function (b->name 0) equal to an existing one becomes
  * that one. Unused outer symbols are kept. */
 uint32_t builder_finish(struct builder *b, const val *results, uint32_t n_results);
@@ -391,9 +390,9 @@ struct copier {
     val *values;  /* value of f -> value in b, VAL_NONE where not yet there */
     dim *symbols; /* symbol of f -> dim in b */
 };
-void copier_begin(struct copier *c, struct builder *b,
-                  const struct fn *f); /* symbols start as: outer k -> symbol k of b */
-void copier_params(struct copier *c);  /* makes f's parameters parameters of b */
+/* Symbols start as: outer k -> symbol k of b. */
+void copier_begin(struct copier *c, struct builder *b, const struct fn *f);
+void copier_params(struct copier *c); /* makes f's parameters parameters of b */
 dim copier_dim(struct copier *c, dim d);
 type_id copier_type(struct copier *c, type_id t);
 /* Copies a node (its operands must be mapped); maps its results and the symbols it binds. Returns its first

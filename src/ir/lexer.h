@@ -36,8 +36,8 @@ struct lexer {
     uint16_t file_id;
 };
 
-void lexer_begin(struct lexer *lx, const char *file, uint16_t file_id, const char *text,
-                 size_t length); /* text[length] is 0 */
+/* text[length] is 0. */
+void lexer_begin(struct lexer *lx, const char *file, uint16_t file_id, const char *text, size_t length);
 void lexer_next(struct lexer *lx);
 void lexer_seek(struct lexer *lx, struct token to); /* makes an earlier token the current one again */
 _Noreturn void lexer_error(const struct lexer *lx, struct token at, const char *format, ...) HOP_PRINTF(3, 4);
@@ -73,7 +73,7 @@ char *lexer_string(struct lexer *lx, struct arena *a, size_t *length);
 
 /* What the printer must know to write what the lexer reads. */
 bool lexer_is_word(const char *text); /* can it stand as a name without quotes? */
-size_t utf8_length(
-    const unsigned char *p); /* bytes of the valid sequence at p, 0 if broken; p is terminated */
+/* Bytes of the valid sequence at p, 0 if broken; p is terminated. */
+size_t utf8_length(const unsigned char *p);
 
 #endif

@@ -66,10 +66,10 @@ struct reader {
 enum { MAX_NESTING = 200 };
 void reader_deeper(struct reader *r);   /* throws beyond MAX_NESTING; r->depth-- undoes it */
 uint32_t reader_name(struct reader *r); /* string id of the current word, value or global; moves on */
-struct definition *reader_define(struct reader *r,
-                                 uint32_t name); /* the one there is, or a new one in state DEF_NONE */
-struct definition *reader_resolve(struct reader *r, struct token at,
-                                  uint32_t name); /* a finished function or constant, read now if need be */
+/* The one there is, or a new one in state DEF_NONE. */
+struct definition *reader_define(struct reader *r, uint32_t name);
+/* A finished function or constant, read now if need be. */
+struct definition *reader_resolve(struct reader *r, struct token at, uint32_t name);
 dim reader_dim(struct reader *r, struct frame *f);
 type_id reader_type(struct reader *r, struct frame *f); /* f NULL: static types only */
 

@@ -32,8 +32,8 @@ struct sig_group {
 struct sig_region {
     const char *word; /* label in text when a node has regions of different roles ("cond", "body"); else "" */
     uint8_t feeds; /* bit g: operand group g gives parameters, in order, before the region's own operands */
-    const char
-        *results[3]; /* words for the groups of its results in text: "next", "stack"; "yield"; NULL ends */
+    /* Words for the groups of its results in text: "next", "stack"; "yield"; NULL ends. */
+    const char *results[3];
 };
 struct attr_spec {
     const char *name;
@@ -48,8 +48,8 @@ struct signature {
     const struct attr_spec *attrs;
     uint8_t n_groups; /* higher-order */
     struct sig_group groups[3];
-    uint8_t
-        dim_attr; /* number + 1 of the attribute that says which dim pairs are without; 0: the leading one */
+    /* Number + 1 of the attribute that says which dim pairs are without; 0: the leading one. */
+    uint8_t dim_attr;
     uint8_t min_regions, max_regions;
     struct sig_region regions[2]; /* when max_regions is MANY all regions are like regions[0] */
 };
@@ -62,8 +62,8 @@ struct infer {
     const struct symbol *symbols; /* of the function around, for messages and ranges */
     uint32_t n_symbols;
     uint16_t op;
-    uint16_t
-        within; /* number + 1 of the composite whose expansion the node belongs to, for messages; 0: none */
+    /* Number + 1 of the composite whose expansion the node belongs to, for messages; 0: none. */
+    uint16_t within;
     struct place place;
     bool written;        /* the builder's */
     uint32_t n_operands; /* all, the regions' own included */
@@ -80,17 +80,18 @@ struct infer {
     struct {
         int64_t lo, hi;
     } fresh_range[8];
+    /* Equalities that could not be proved. */
     vec(struct require)
-        requires; /* equalities that could not be proved */
+        requires;
     struct arena *arena;
 };
-_Noreturn void infer_error(const struct infer *in, const char *format, ...)
-    HOP_PRINTF(2, 3); /* adds place and operator's name */
+/* Adds place and operator's name. */
+_Noreturn void infer_error(const struct infer *in, const char *format, ...) HOP_PRINTF(2, 3);
 void infer_result(struct infer *in, type_id type);
-void infer_equal(struct infer *in, dim a, dim b,
-                 const char *what); /* const ≠ const throws; unproved is required */
-void infer_same_type(struct infer *in, type_id a, type_id b,
-                     const char *what); /* dtype, rank, dims (dims may be required) */
+/* const ≠ const throws; unproved is required. */
+void infer_equal(struct infer *in, dim a, dim b, const char *what);
+/* Dtype, rank, dims (dims may be required). */
+void infer_same_type(struct infer *in, type_id a, type_id b, const char *what);
 /* `what` is worked out only where the two differ: most equalities hold, and making its text would cost more
  * than the rest of infer. */
 #define infer_equal(in, a, b, what) \

@@ -62,8 +62,8 @@ struct program_test {
     uint32_t fn;
     uint32_t name; /* string id, 0: none */
     uint32_t n_transforms;
-    struct test_transform
-        transforms[MAX_TEST_TRANSFORMS]; /* applied first to last; in text the one nearest to @fn is first */
+    /* Applied first to last; in text the one nearest to @fn is first. */
+    struct test_transform transforms[MAX_TEST_TRANSFORMS];
     uint32_t n_inputs, n_expects, n_properties, n_dims;
     struct test_input *inputs;
     struct test_expect *expects;

@@ -52,10 +52,10 @@ void cache_describe(char *out, size_t size);
 /* ---- the process's settings; the public calls are made of these ---- */
 
 void cache_clear_memory(void);
-void cache_set_directory(
-    const char *directory); /* NULL: as the environment says; "off", "memory", or a path; throws HOP_NOMEM */
-void cache_set_limits(uint64_t memory,
-                      uint64_t disk); /* bytes; 0 keeps nothing there; UINT64_MAX: as it is */
+/* NULL: as the environment says; "off", "memory", or a path; throws HOP_NOMEM. */
+void cache_set_directory(const char *directory);
+/* Bytes; 0 keeps nothing there; UINT64_MAX: as it is. */
+void cache_set_limits(uint64_t memory, uint64_t disk);
 void cache_statistics(hop_cache_stats *out);
 
 /* ---- files (cache_disk.c) ---- */
@@ -66,8 +66,8 @@ struct cache_file {
     int64_t used_ns; /* when it was last used, on the system's clock */
 };
 /* All are given the directory and are safe against other processes doing the same. */
-unsigned char *disk_read(const char *directory, const uint64_t hash[2], size_t *bytes,
-                         void **memory); /* NULL: not there or not to be trusted; free `memory` */
+/* NULL: not there or not to be trusted; free `memory`. */
+unsigned char *disk_read(const char *directory, const uint64_t hash[2], size_t *bytes, void **memory);
 bool disk_write(const char *directory, const uint64_t hash[2], const void *bytes, size_t n, uint64_t limit);
 /* Entries in the order in which they would go, oldest first; the list is in the arena. False: no such
  * directory, or not one to use (`why` says). */

@@ -48,11 +48,11 @@ struct exe_call {
     void (*print)(void *ctx, const char *line, size_t length);
     void *print_ctx;
     const volatile int *cancel;
-    int (*confirm)(
-        void *ctx); /* NULL, or asked on this thread whether *cancel means it; 0: the run goes on */
+    /* NULL, or asked on this thread whether *cancel means it; 0: the run goes on. */
+    int (*confirm)(void *ctx);
     void *confirm_ctx;
-    void
-        *workspace; /* the caller's memory for temporaries, exe_workspace bytes; NULL: the executable's own */
+    /* The caller's memory for temporaries, exe_workspace bytes; NULL: the executable's own. */
+    void *workspace;
     size_t workspace_bytes;
     void (*callback)(void *ctx, const char *name, struct tensor *const *args, uint32_t n);
     void *callback_ctx;
@@ -62,8 +62,8 @@ struct exe_call {
 size_t exe_workspace(struct exe *e, struct tensor *const *args, const int64_t *dims);
 void exe_run(struct exe *e, struct tensor *const *args, const int64_t *dims, struct tensor **results,
              const struct exe_call *call);
-bool exe_available(
-    void); /* can this process compile (is the LLVM back end there)? hop_message() says why not */
+/* Can this process compile (is the LLVM back end there)? hop_message() says why not. */
+bool exe_available(void);
 bool exe_promising(void); /* is there a back end to load? A program in the cache does not need it loaded */
 size_t exe_arena_bytes(const struct exe *e); /* -1 when it depends on sizes */
 
