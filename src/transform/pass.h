@@ -74,7 +74,16 @@ bool dim_is_inner(const struct module *m, const struct fn *f,
                   dim d); /* mentions a symbol that a node of f binds */
 bool type_is_inner(const struct module *m, const struct fn *f, type_id t);
 bool node_mentions_inner(const struct module *m, const struct fn *f,
-                         const struct node *n);       /* in attributes, region dims, result types */
+                         const struct node *n); /* in attributes, region dims, result types */
+/* Calls visit for every symbol that a type, a node's attributes and region dims, or the types of its results
+ * mention. */
+struct symbol_walk {
+    void (*visit)(void *ctx, uint32_t symbol);
+    void *ctx;
+};
+void type_symbols(const struct module *m, type_id t, struct symbol_walk *w);
+void node_symbols(const struct module *m, const struct fn *f, const struct node *n, struct symbol_walk *w);
+void result_symbols(const struct module *m, const struct fn *f, const struct node *n, struct symbol_walk *w);
 int64_t static_elements(struct module *m, type_id t); /* -1 when not known */
 /* The node of the builder that defines a value, NULL for a parameter; its operand k. */
 const struct node *built_node(const struct builder *b, val v);

@@ -8,13 +8,11 @@ bool wants_higher(const struct node *n) { return node_row(n)->flags & OPF_HIGHER
 
 void copy_requires(struct copier *c)
 {
+    const struct require *required = c->f->
+                                         requires;
     for (uint32_t i = 0; i < c->f->n_requires; i++) {
-        c->b->place = c->f->
-                          requires[
-                                  i]
-                              .place;
-        builder_require(c->b, copier_dim(c, c->f->requires[i].a), copier_dim(c, c->f->requires[i].b),
-                        "requirement");
+        c->b->place = required[i].place;
+        builder_require(c->b, copier_dim(c, required[i].a), copier_dim(c, required[i].b), "requirement");
     }
     c->b->place = (struct place){ 0 };
 }
@@ -107,41 +105,59 @@ bool type_is_inner(const struct module *m, const struct fn *f, type_id t)
     return false;
 }
 
-/* Calls visit for every dim that the node writes down: in attributes, region dims and result types. */
-static void visit_dims(const struct module *m, const struct fn *f, const struct node *n,
-                       void (*visit)(void *ctx, dim d), void *ctx)
+static bool walk_symbol(void *ctx, uint32_t symbol)
+{
+    struct symbol_walk *w = ctx;
+    w->visit(w->ctx, symbol);
+    return false;
+}
+
+static void dim_symbols(const struct module *m, dim d, struct symbol_walk *w)
+{
+    if (d & DIM_TABLE) dim_mentions(m, d, walk_symbol, w);
+}
+
+void type_symbols(const struct module *m, type_id t, struct symbol_walk *w)
+{
+    struct type type = type_get(m, t);
+    for (uint32_t i = 0; i < type.rank; i++) dim_symbols(m, type.dims[i], w);
+}
+
+void node_symbols(const struct module *m, const struct fn *f, const struct node *n, struct symbol_walk *w)
 {
     for (uint32_t i = 0; i < node_row(n)->sig.n_attrs; i++) {
         const struct attr *a = node_attr(f, n, i);
-        if (a->kind == ATTR_DIM) visit(ctx, (dim)a->i);
-        if (a->kind == ATTR_DIMS)
-            for (uint32_t k = 0; k < a->n; k++) visit(ctx, a->list[k]);
+        if (a->kind == ATTR_DIM) dim_symbols(m, (dim)a->i, w);
+        for (uint32_t k = 0; a->kind == ATTR_DIMS && k < a->n; k++) dim_symbols(m, a->list[k], w);
     }
     for (uint32_t r = 0; r < n->n_regions; r++)
-        for (uint32_t k = 0; k < node_region(f, n, r)->n_dims; k++) visit(ctx, node_region(f, n, r)->dims[k]);
-    for (uint32_t k = 0; k < n->n_results; k++) {
-        struct type t = type_get(m, value_type(f, n->results + k));
-        for (uint32_t i = 0; i < t.rank; i++) visit(ctx, t.dims[i]);
-    }
+        for (uint32_t k = 0; k < node_region(f, n, r)->n_dims; k++)
+            dim_symbols(m, node_region(f, n, r)->dims[k], w);
 }
 
-struct inner_visit {
-    const struct module *m;
+void result_symbols(const struct module *m, const struct fn *f, const struct node *n, struct symbol_walk *w)
+{
+    for (uint32_t k = 0; k < n->n_results; k++) type_symbols(m, value_type(f, n->results + k), w);
+}
+
+struct inner_symbols {
     const struct fn *f;
     bool found;
 };
-static void visit_inner(void *ctx, dim d)
+static void note_inner(void *ctx, uint32_t symbol)
 {
-    struct inner_visit *v = ctx;
-    v->found |= dim_is_inner(v->m, v->f, d);
+    struct inner_symbols *inner = ctx;
+    inner->found |= symbol >= inner->f->n_outer_symbols;
 }
 
 bool node_mentions_inner(const struct module *m, const struct fn *f, const struct node *n)
 {
     if (f->n_symbols == f->n_outer_symbols) return false;
-    struct inner_visit v = { m, f, false };
-    visit_dims(m, f, n, visit_inner, &v);
-    return v.found;
+    struct inner_symbols inner = { f, false };
+    struct symbol_walk walk = { note_inner, &inner };
+    node_symbols(m, f, n, &walk);
+    result_symbols(m, f, n, &walk);
+    return inner.found;
 }
 
 int64_t static_elements(struct module *m, type_id t)
@@ -171,27 +187,14 @@ bool full_value(const struct builder *b, val v, struct attr *value)
 
 /* ---- liveness ---- */
 
-struct symbol_visit {
-    const struct module *m;
-    bool *symbol;
-};
-static bool mark_symbol(void *ctx, uint32_t symbol)
-{
-    ((bool *)ctx)[symbol] = true;
-    return false;
-}
-static void visit_symbol(void *ctx, dim d)
-{
-    struct symbol_visit *v = ctx;
-    if (d & DIM_TABLE) dim_mentions(v->m, d, mark_symbol, v->symbol);
-}
+static void mark_symbol(void *ctx, uint32_t symbol) { ((bool *)ctx)[symbol] = true; }
 
 struct liveness live_values(struct arena *a, const struct module *m, const struct fn *f, const bool *wanted,
                             const bool *given, const val *alias)
 {
     struct liveness l = { ARENA_ZNEW(a, bool, f->n_values), ARENA_ZNEW(a, bool, f->n_nodes),
                           ARENA_ZNEW(a, bool, f->n_symbols) };
-    struct symbol_visit visit = { m, l.symbol };
+    struct symbol_walk walk = { mark_symbol, l.symbol };
     for (uint32_t k = 0; k < f->n_results; k++)
         if (!wanted || wanted[k]) l.value[f->results[k]] = true;
     uint32_t last = f->n_symbols;
@@ -209,7 +212,9 @@ struct liveness live_values(struct arena *a, const struct module *m, const struc
         if (!live) continue;
         l.node[i] = true;
         for (uint32_t k = 0; k < n->n_operands; k++) l.value[node_operands(f, n)[k]] = true;
-        if (f->n_symbols > f->n_outer_symbols) visit_dims(m, f, n, visit_symbol, &visit);
+        if (f->n_symbols == f->n_outer_symbols) continue;
+        node_symbols(m, f, n, &walk);
+        result_symbols(m, f, n, &walk);
     }
     return l;
 }
