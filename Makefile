@@ -68,7 +68,7 @@ $(BUILD)/flags: force
 	@echo '$(COMPILE) $(LLVM_CONFIG)' >$@.now; cmp -s $@.now $@ && rm $@.now || mv $@.now $@
 
 # Code that the cache keeps belongs to the sources and flags that generated it.
-$(BUILD)/identity.h: $(BUILD)/flags force
+$(BUILD)/identity.h: $(BUILD)/flags include/hop/hop.h force
 	@echo "#define HOP_IDENTITY \"$$(cat $(sort $(wildcard src/*/*.[ch] src/*/*.def include/hop/*.h)) $(BUILD)/flags | sha256sum | cut -c1-32)\"" >$@.now
 	@cmp -s $@.now $@ && rm $@.now || mv $@.now $@
 $(BUILD)/runtime/cache.o: CPPFLAGS += -include $(BUILD)/identity.h
@@ -77,7 +77,7 @@ $(BUILD)/runtime/cache.o: $(BUILD)/identity.h
 ifneq ($(LLVM_CONFIG),)
 $(LLVM_OBJECTS): CPPFLAGS += -isystem $(shell $(LLVM_CONFIG) --includedir)
 endif
-$(BUILD)/%.o: src/%.c $(BUILD)/flags
+$(BUILD)/%.o: src/%.c $(BUILD)/flags | include/hop/hop.h
 	@mkdir -p $(@D)
 	$(call say,CC,$<)$(COMPILE) -c $< -o $@
 
@@ -97,6 +97,12 @@ $(BUILD)/libhop.so: $(BUILD)/$(SHARED)
 	@touch -c $@
 $(BUILD)/$(SHARED): $(OBJECTS) $(BUILD)/exports.map
 	$(call say,LINK,$@)$(CC) $(CFLAGS) -shared -Wl,-soname,libhop.so.$(MAJOR) -Wl,--version-script=$(BUILD)/exports.map $(if $(SAN),,-Wl$(,)-z$(,)defs) -o $@ $(OBJECTS) $(LIBS)
+
+# The header's lists of elementwise operators are those of the table.
+include/hop/hop.h: src/ops/elementwise.def src/ops/header.awk force
+	@mkdir -p $(BUILD)
+	@awk -f src/ops/header.awk src/ops/elementwise.def $@ >$(BUILD)/hop.h.now
+	@cmp -s $(BUILD)/hop.h.now $@ && rm $(BUILD)/hop.h.now || mv $(BUILD)/hop.h.now $@
 
 # What the header declares, as the compiler sees it, and nothing else is exported.
 HEADERS = $(wildcard include/hop/*.h)

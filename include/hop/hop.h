@@ -274,18 +274,18 @@ HOP_DIM_OPERATORS(HOP_DECLARE)
  * and isfinite give bool; not, popcount and count_leading_zeros work on bits. */
 /* clang-format off */
 #define HOP_UNARY_OPERATORS(X) \
-    X(neg) X(abs) X(sign) X(floor) X(exp) X(expm1) X(log) X(log1p) X(sqrt) X(rsqrt) X(sin) X(cos) X(tanh) \
-    X(sigmoid) X(not) X(stop_gradient) X(ceil) X(trunc) X(round) X(exp2) X(log2) X(cbrt) X(tan) X(asin) \
-    X(acos) X(atan) X(sinh) X(cosh) X(asinh) X(acosh) X(atanh) X(erf) X(erfc) X(isnan) X(isinf) \
-    X(isfinite) X(popcount) X(count_leading_zeros)
+    X(neg) X(abs) X(sign) X(floor) X(ceil) X(trunc) X(round) X(exp) X(expm1) X(log) X(log1p) X(exp2) X(log2) \
+    X(sqrt) X(rsqrt) X(cbrt) X(sin) X(cos) X(tan) X(asin) X(acos) X(atan) X(sinh) X(cosh) X(tanh) X(asinh) \
+    X(acosh) X(atanh) X(sigmoid) X(erf) X(erfc) X(isnan) X(isinf) X(isfinite) X(not) X(popcount) \
+    X(count_leading_zeros)
 /* clang-format on */
 /* Two operands. Integers: div truncates and gives 0 for a division by 0, rem has the sign of x; floor_div
  * rounds down, mod has the sign of y; and, or, xor and shifts work on bits: shift_right copies the sign, a
  * shift by the width or more, or by less than 0, leaves nothing else. atan2 takes the height first. */
 /* clang-format off */
 #define HOP_BINARY_OPERATORS(X) \
-    X(add) X(sub) X(mul) X(div) X(rem) X(pow) X(max) X(min) X(eq) X(ne) X(lt) X(le) X(gt) X(ge) X(and) \
-    X(or) X(floor_div) X(mod) X(atan2) X(hypot) X(copysign) X(xor) X(shift_left) X(shift_right)
+    X(add) X(sub) X(mul) X(div) X(rem) X(floor_div) X(mod) X(pow) X(atan2) X(hypot) X(copysign) X(max) \
+    X(min) X(eq) X(ne) X(lt) X(le) X(gt) X(ge) X(and) X(or) X(xor) X(shift_left) X(shift_right)
 /* clang-format on */
 
 #define HOP_DECLARE(name) hop_val hop_##name##_at(hop_place at, hop_val x);
@@ -294,55 +294,61 @@ HOP_UNARY_OPERATORS(HOP_DECLARE)
 #define HOP_DECLARE(name) hop_val hop_##name##_at(hop_place at, hop_val x, hop_val y);
 HOP_BINARY_OPERATORS(HOP_DECLARE)
 #undef HOP_DECLARE
+hop_val hop_stop_gradient_at(hop_place at, hop_val x); /* x, but a constant for gradients */
 hop_val hop_select_at(hop_place at, hop_val condition, hop_val x, hop_val y); /* condition ? x : y */
 hop_val hop_clamp_at(hop_place at, hop_val x, hop_val lo, hop_val hi);
 hop_val hop_fma_at(hop_place at, hop_val x, hop_val y, hop_val z); /* x*y + z, rounded once */
 hop_val hop_cast_at(hop_place at, hop_val x, const char *dtype);
 
+/* Calls of the operators of elementwise.def. */
 #define hop_neg(...) hop_neg_at(HOP_HERE, __VA_ARGS__)
 #define hop_abs(...) hop_abs_at(HOP_HERE, __VA_ARGS__)
 #define hop_sign(...) hop_sign_at(HOP_HERE, __VA_ARGS__)
 #define hop_floor(...) hop_floor_at(HOP_HERE, __VA_ARGS__)
+#define hop_ceil(...) hop_ceil_at(HOP_HERE, __VA_ARGS__)
+#define hop_trunc(...) hop_trunc_at(HOP_HERE, __VA_ARGS__)
+#define hop_round(...) hop_round_at(HOP_HERE, __VA_ARGS__)
 #define hop_exp(...) hop_exp_at(HOP_HERE, __VA_ARGS__)
 #define hop_expm1(...) hop_expm1_at(HOP_HERE, __VA_ARGS__)
 #define hop_log(...) hop_log_at(HOP_HERE, __VA_ARGS__)
 #define hop_log1p(...) hop_log1p_at(HOP_HERE, __VA_ARGS__)
-#define hop_sqrt(...) hop_sqrt_at(HOP_HERE, __VA_ARGS__)
-#define hop_rsqrt(...) hop_rsqrt_at(HOP_HERE, __VA_ARGS__)
-#define hop_sin(...) hop_sin_at(HOP_HERE, __VA_ARGS__)
-#define hop_cos(...) hop_cos_at(HOP_HERE, __VA_ARGS__)
-#define hop_tanh(...) hop_tanh_at(HOP_HERE, __VA_ARGS__)
-#define hop_sigmoid(...) hop_sigmoid_at(HOP_HERE, __VA_ARGS__)
-#define hop_not(...) hop_not_at(HOP_HERE, __VA_ARGS__)
-#define hop_ceil(...) hop_ceil_at(HOP_HERE, __VA_ARGS__)
-#define hop_trunc(...) hop_trunc_at(HOP_HERE, __VA_ARGS__)
-#define hop_round(...) hop_round_at(HOP_HERE, __VA_ARGS__)
 #define hop_exp2(...) hop_exp2_at(HOP_HERE, __VA_ARGS__)
 #define hop_log2(...) hop_log2_at(HOP_HERE, __VA_ARGS__)
+#define hop_sqrt(...) hop_sqrt_at(HOP_HERE, __VA_ARGS__)
+#define hop_rsqrt(...) hop_rsqrt_at(HOP_HERE, __VA_ARGS__)
 #define hop_cbrt(...) hop_cbrt_at(HOP_HERE, __VA_ARGS__)
+#define hop_sin(...) hop_sin_at(HOP_HERE, __VA_ARGS__)
+#define hop_cos(...) hop_cos_at(HOP_HERE, __VA_ARGS__)
 #define hop_tan(...) hop_tan_at(HOP_HERE, __VA_ARGS__)
 #define hop_asin(...) hop_asin_at(HOP_HERE, __VA_ARGS__)
 #define hop_acos(...) hop_acos_at(HOP_HERE, __VA_ARGS__)
 #define hop_atan(...) hop_atan_at(HOP_HERE, __VA_ARGS__)
 #define hop_sinh(...) hop_sinh_at(HOP_HERE, __VA_ARGS__)
 #define hop_cosh(...) hop_cosh_at(HOP_HERE, __VA_ARGS__)
+#define hop_tanh(...) hop_tanh_at(HOP_HERE, __VA_ARGS__)
 #define hop_asinh(...) hop_asinh_at(HOP_HERE, __VA_ARGS__)
 #define hop_acosh(...) hop_acosh_at(HOP_HERE, __VA_ARGS__)
 #define hop_atanh(...) hop_atanh_at(HOP_HERE, __VA_ARGS__)
+#define hop_sigmoid(...) hop_sigmoid_at(HOP_HERE, __VA_ARGS__)
 #define hop_erf(...) hop_erf_at(HOP_HERE, __VA_ARGS__)
 #define hop_erfc(...) hop_erfc_at(HOP_HERE, __VA_ARGS__)
 #define hop_isnan(...) hop_isnan_at(HOP_HERE, __VA_ARGS__)
 #define hop_isinf(...) hop_isinf_at(HOP_HERE, __VA_ARGS__)
 #define hop_isfinite(...) hop_isfinite_at(HOP_HERE, __VA_ARGS__)
+#define hop_not(...) hop_not_at(HOP_HERE, __VA_ARGS__)
 #define hop_popcount(...) hop_popcount_at(HOP_HERE, __VA_ARGS__)
 #define hop_count_leading_zeros(...) hop_count_leading_zeros_at(HOP_HERE, __VA_ARGS__)
-#define hop_stop_gradient(...) hop_stop_gradient_at(HOP_HERE, __VA_ARGS__)
 #define hop_add(...) hop_add_at(HOP_HERE, __VA_ARGS__)
 #define hop_sub(...) hop_sub_at(HOP_HERE, __VA_ARGS__)
 #define hop_mul(...) hop_mul_at(HOP_HERE, __VA_ARGS__)
 #define hop_div(...) hop_div_at(HOP_HERE, __VA_ARGS__)
 #define hop_rem(...) hop_rem_at(HOP_HERE, __VA_ARGS__)
+#define hop_floor_div(...) hop_floor_div_at(HOP_HERE, __VA_ARGS__)
+#define hop_mod(...) hop_mod_at(HOP_HERE, __VA_ARGS__)
 #define hop_pow(...) hop_pow_at(HOP_HERE, __VA_ARGS__)
+#define hop_atan2(...) hop_atan2_at(HOP_HERE, __VA_ARGS__)
+#define hop_hypot(...) hop_hypot_at(HOP_HERE, __VA_ARGS__)
+#define hop_copysign(...) hop_copysign_at(HOP_HERE, __VA_ARGS__)
 #define hop_max(...) hop_max_at(HOP_HERE, __VA_ARGS__)
 #define hop_min(...) hop_min_at(HOP_HERE, __VA_ARGS__)
 #define hop_eq(...) hop_eq_at(HOP_HERE, __VA_ARGS__)
@@ -353,14 +359,11 @@ hop_val hop_cast_at(hop_place at, hop_val x, const char *dtype);
 #define hop_ge(...) hop_ge_at(HOP_HERE, __VA_ARGS__)
 #define hop_and(...) hop_and_at(HOP_HERE, __VA_ARGS__)
 #define hop_or(...) hop_or_at(HOP_HERE, __VA_ARGS__)
-#define hop_floor_div(...) hop_floor_div_at(HOP_HERE, __VA_ARGS__)
-#define hop_mod(...) hop_mod_at(HOP_HERE, __VA_ARGS__)
-#define hop_atan2(...) hop_atan2_at(HOP_HERE, __VA_ARGS__)
-#define hop_hypot(...) hop_hypot_at(HOP_HERE, __VA_ARGS__)
-#define hop_copysign(...) hop_copysign_at(HOP_HERE, __VA_ARGS__)
 #define hop_xor(...) hop_xor_at(HOP_HERE, __VA_ARGS__)
 #define hop_shift_left(...) hop_shift_left_at(HOP_HERE, __VA_ARGS__)
 #define hop_shift_right(...) hop_shift_right_at(HOP_HERE, __VA_ARGS__)
+
+#define hop_stop_gradient(...) hop_stop_gradient_at(HOP_HERE, __VA_ARGS__)
 #define hop_select(...) hop_select_at(HOP_HERE, __VA_ARGS__)
 #define hop_clamp(...) hop_clamp_at(HOP_HERE, __VA_ARGS__)
 #define hop_fma(...) hop_fma_at(HOP_HERE, __VA_ARGS__)

@@ -66,13 +66,14 @@ def build_extension():
         raise SystemExit(f"Python.h was not found in {include}: install the headers of this Python (python3-dev)")
     flags = ["-std=c11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Wno-missing-field-initializers", "-O2", "-g", "-fPIC", "-fvisibility=hidden"]
     flags += os.environ.get("HOP_EXTENSION_FLAGS", "").split()
-    headers = [os.path.join(source, "core.h"), os.path.join(ROOT, "include", "hop", "hop.h"), os.path.abspath(__file__)]
+    headers = [os.path.join(source, "core.h"), os.path.join(source, "ops.h"), os.path.join(ROOT, "include", "hop", "hop.h"), os.path.abspath(__file__)]
+    headers.append(os.path.join(ROOT, "src", "ops", "elementwise.def"))  # the one file of the library's own that the extension sees
     objects = []
     for name in sorted(os.listdir(source)):
         if name.endswith(".c"):
             path, made = os.path.join(source, name), os.path.join(folder, name[:-2] + ".o")
             if not _newer(made, [path, *headers]):
-                _run([*compiler, *flags, "-I" + os.path.join(ROOT, "include"), "-I" + include, "-c", path, "-o", made])
+                _run([*compiler, *flags, "-I" + os.path.join(ROOT, "include"), "-I" + os.path.join(ROOT, "src"), "-I" + include, "-c", path, "-o", made])
             objects.append(made)
     extension, library = os.path.join(folder, EXTENSION), os.path.join(build, "libhop.a")
     if not _newer(extension, [*objects, library]):

@@ -23,6 +23,7 @@ _core.setup(Array, Tracer, _dtypes.ALL, _errors.ALL, _os.path.dirname(_os.path.a
 _core.set_nodes(tree._NODES)
 
 from . import _ops  # noqa: E402
+from ._ops import *  # noqa: E402, F403
 from ._callback import *  # noqa: E402, F403
 from ._control import *  # noqa: E402, F403
 from ._dtypes import *  # noqa: E402, F403
@@ -41,24 +42,10 @@ for _module in (linalg, optim, random, tree):
     _module.__getattr__ = _lookup(_module.__name__)
 __version__ = _core.version
 __array_api_version__ = "2024.12"
-
-_OPERATORS = (
-    "e inf nan pi newaxis asarray array from_dlpack full zeros ones empty full_like zeros_like ones_like empty_like arange linspace eye tril triu meshgrid "
-    "abs acos acosh add asin asinh atan atan2 atanh bitwise_and bitwise_invert bitwise_left_shift bitwise_or bitwise_right_shift bitwise_xor ceil clip conj copysign cos cosh divide "
-    "equal exp expm1 floor floor_divide greater greater_equal hypot imag isfinite isinf isnan less less_equal log log1p log2 log10 logaddexp logical_and logical_not logical_or "
-    "logical_xor maximum minimum multiply negative not_equal positive pow real reciprocal remainder round sign signbit sin sinh square sqrt subtract tan tanh trunc "
-    "exp2 cbrt rsqrt sigmoid relu gelu silu softplus erf erfc lgamma popcount count_leading_zeros fmod fma isclose allclose interp stop_gradient keep recompute where astype "
-    "max min mean sum prod var std any all argmax argmin count_nonzero quantile logsumexp softmax log_softmax cumulative_sum cumulative_prod cumulative_max cumulative_min "
-    "cumulative_logsumexp linear_recurrence diff sort argsort top_k searchsorted nonzero "
-    "reshape permute_dims matrix_transpose moveaxis swapaxes expand_dims squeeze broadcast_to broadcast_shapes broadcast_arrays concat stack unstack split flip roll tile repeat pad "
-    "take take_along_axis dynamic_slice dynamic_update_slice one_hot matmul tensordot vecdot einsum outer diagonal trace print check save load"
-).split()
-for _name in _OPERATORS:
-    globals()[_name] = getattr(_ops, _name)
-del _name, _module
+del _module
 
 __all__ = [
-    "Array", "Tracer", "tree", "random", "optim", "linalg", *_OPERATORS, *_dtypes.__all__, *_callback.__all__, *_check.__all__, *_control.__all__, *_jit.__all__, *_sets.__all__, *_show.__all__, *_transforms.__all__,  # noqa: F405
+    "Array", "Tracer", "tree", "random", "optim", "linalg", *_ops.__all__, *_dtypes.__all__, *_callback.__all__, *_check.__all__, *_control.__all__, *_jit.__all__, *_sets.__all__, *_show.__all__, *_transforms.__all__,  # noqa: F405
     "__array_namespace_info__",
     "Error", "InvalidError", "CheckError", "GradientError", "TracerError", "UnavailableError", "FileError", "InternalError",
 ]  # fmt: skip

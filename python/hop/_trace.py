@@ -7,7 +7,8 @@ from . import _core, _dtypes, tree
 from ._arguments import place
 from ._dtypes import is_number
 from ._errors import InvalidError
-from ._ops import _strong, asarray
+from ._ops import asarray
+from ._ops.creation import _strong
 
 
 _MOST_LISTED = 20

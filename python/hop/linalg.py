@@ -21,6 +21,7 @@ from ._ops import (
     abs, any, arange, argmax, argsort, asarray, astype, broadcast_to, concat, copysign, count_nonzero, diagonal, eye, flip, full, isfinite, log, matmul, matrix_transpose, max, min, moveaxis,
     ones, outer, prod, sign, sqrt, stack, sum, take, tensordot, trace, triu, vecdot, where, zeros, zeros_like,
 )  # fmt: skip
+from ._ops.common import _along
 from ._transforms import vmap
 
 QRResult = collections.namedtuple("QRResult", ["Q", "R"])
@@ -437,7 +438,7 @@ def cross(x1, x2, /, *, axis=-1):
     """The cross products of vectors of three elements along an axis."""
     x1, x2 = asarray(x1), asarray(x2)
     for x in (x1, x2):
-        _ops._along(x, axis)
+        _along(x, axis)
     if x1.shape[axis] != 3 or x2.shape[axis] != 3:
         raise ValueError(f"cross: expected 3 elements along axis {axis}, found {x1.shape[axis]} and {x2.shape[axis]}")
     a, b = [[moveaxis(x, axis, -1)[..., i] for i in range(3)] for x in (x1, x2)]

@@ -23,6 +23,7 @@ from . import _core, _dtypes, _ops
 from ._dtypes import as_dtype, float32, float64, int64, uint32
 from ._jit import jit
 from ._ops import asarray
+from ._ops.common import _dims, _text, _type
 
 _CODE, _call = _core.codes, _core.call
 astype = functools.partial(_ops.astype, copy=False)
@@ -59,7 +60,7 @@ def key(seed):
 
 def split(key, num=2):
     """num keys, uint32[num, 2], each of which gives other numbers; num may be a shape. The key itself should not be used again."""
-    key, dims = _key(key, "split"), _ops._dims(num)
+    key, dims = _key(key, "split"), _dims(num)
     keys = _call(_CODE["random_split"], (key,), str(math.prod(dims)))
     return keys if len(dims) == 1 else _ops.reshape(keys, (*dims, 2))
 
@@ -107,16 +108,16 @@ def _draw(body, *arrays, **static):
 
 def bits(key, shape=()):
     """32 random bits per element, uint32."""
-    return _call(_CODE["random_bits"], (_key(key, "bits"),), _ops._text(_ops._dims(shape)))
+    return _call(_CODE["random_bits"], (_key(key, "bits"),), _text(_dims(shape)))
 
 
 def _unit(key, dims, d):
-    return _call(_CODE["random_uniform"], (key,), _ops._type(d, dims))
+    return _call(_CODE["random_uniform"], (key,), _type(d, dims))
 
 
 def uniform(key, shape=(), dtype=float32, minval=0.0, maxval=1.0):
     """Real numbers from minval up to, but not including, maxval, all equally likely. The bounds may be arrays that broadcast to the shape."""
-    key, dims, d = _key(key, "uniform"), _ops._dims(shape), _float(dtype, "uniform")
+    key, dims, d = _key(key, "uniform"), _dims(shape), _float(dtype, "uniform")
     unit = _unit(key, dims, d)
     numbers = isinstance(minval, (builtins.int, builtins.float)) and isinstance(maxval, (builtins.int, builtins.float))
     if numbers and minval == 0 and maxval == 1:
@@ -134,7 +135,7 @@ def _normal(key, *, type):
 
 def normal(key, shape=(), dtype=float32):
     """Normally distributed numbers with mean 0 and variance 1."""
-    return _draw(_normal, _key(key, "normal"), type=_ops._type(_float(dtype, "normal"), _ops._dims(shape)))
+    return _draw(_normal, _key(key, "normal"), type=_type(_float(dtype, "normal"), _dims(shape)))
 
 
 def _exponential(key, *, dims, d):
@@ -143,7 +144,7 @@ def _exponential(key, *, dims, d):
 
 def exponential(key, shape=(), dtype=float32):
     """Exponentially distributed numbers with mean 1."""
-    return _draw(_exponential, _key(key, "exponential"), dims=_ops._dims(shape), d=_float(dtype, "exponential"))
+    return _draw(_exponential, _key(key, "exponential"), dims=_dims(shape), d=_float(dtype, "exponential"))
 
 
 def _gumbel(key, *, dims, d):
@@ -155,12 +156,12 @@ def _gumbel(key, *, dims, d):
 
 def gumbel(key, shape=(), dtype=float32):
     """Numbers of the standard Gumbel distribution, -log(-log(u))."""
-    return _draw(_gumbel, _key(key, "gumbel"), dims=_ops._dims(shape), d=_float(dtype, "gumbel"))
+    return _draw(_gumbel, _key(key, "gumbel"), dims=_dims(shape), d=_float(dtype, "gumbel"))
 
 
 def randint(key, shape, minval, maxval, dtype=int64):
     """Integers from minval to maxval - 1, all equally likely; the bounds are integers, or arrays of them without axes."""
-    key, dims, d = _key(key, "randint"), _ops._dims(shape), as_dtype(dtype)
+    key, dims, d = _key(key, "randint"), _dims(shape), as_dtype(dtype)
     if d.kind not in "iu":
         raise TypeError(f"hop.random.randint: expected an integer dtype, found {d}")
     bounds = []
@@ -175,7 +176,7 @@ def randint(key, shape, minval, maxval, dtype=int64):
             raise ValueError(f"hop.random.randint: there are no integers from {bounds[0]} to {bounds[1]} - 1 in {d}")
         if bounds[1] - bounds[0] >= 1 << 63 or bounds[1] > _dtypes.iinfo(int64).max:
             raise ValueError(f"hop.random.randint: from {bounds[0]} to {bounds[1]} - 1 are more integers than can be drawn from")
-    drawn = _call(_CODE["randint"], (key, *[b if isinstance(b, builtins.int) else astype(b, int64) for b in bounds]), _ops._type(int64, dims))
+    drawn = _call(_CODE["randint"], (key, *[b if isinstance(b, builtins.int) else astype(b, int64) for b in bounds]), _type(int64, dims))
     return drawn if d is int64 else astype(drawn, d)
 
 
@@ -183,9 +184,9 @@ def bernoulli(key, p=0.5, shape=None):
     """True with probability p, a number or an array; the shape is that of p when none is given."""
     key, p = _key(key, "bernoulli"), asarray(p)
     p = p if p.dtype.kind == "f" else astype(p, float32)
-    dims = p.shape if shape is None else _ops._dims(shape)
+    dims = p.shape if shape is None else _dims(shape)
     p = p if not p.ndim else _ops.broadcast_to(p, dims)
-    return _call(_CODE["bernoulli"], (key, p), _ops._text(dims))
+    return _call(_CODE["bernoulli"], (key, p), _text(dims))
 
 
 def permutation(key, x, axis=0):
@@ -211,7 +212,7 @@ def categorical(key, logits, axis=-1, shape=None):
         raise ValueError(f"hop.random.categorical: there is no axis {axis} in {logits._type}")
     logits = _ops.moveaxis(logits, axis, -1)
     batch, n = logits.shape[:-1], logits.shape[-1]
-    out = batch if shape is None else _ops._dims(shape)
+    out = batch if shape is None else _dims(shape)
     if len(batch) > len(out) or builtins.any(b not in (1, o) for b, o in zip(reversed(batch), reversed(out))):
         raise ValueError(f"hop.random.categorical: the shape of the logits without the axis, {batch}, does not broadcast to {out}")
     if not n:
@@ -232,7 +233,7 @@ def _weighted_once(key, p, *, n, d):
 
 def choice(key, a, shape=(), replace=True, p=None, axis=0):
     """Slices of an array along an axis, or integers below a, drawn with or without repetition; p gives them weights, which need not sum to 1."""
-    key, dims, a = _key(key, "choice"), _ops._dims(shape), _count(a)
+    key, dims, a = _key(key, "choice"), _dims(shape), _count(a)
     whole = isinstance(a, builtins.int)
     a = a if whole else asarray(a)
     if not whole and not -a.ndim <= axis < a.ndim:

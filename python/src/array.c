@@ -1139,18 +1139,18 @@ static PyObject *save_file(PyObject *self, PyObject *args)
 
 #define BINARY(name, code) \
     static PyObject *slot_##name(PyObject *x, PyObject *y) { return binary_slot(code, x, y); }
-BINARY(add, OP_ADD)
-BINARY(subtract, OP_SUB)
-BINARY(multiply, OP_MUL)
-BINARY(true_divide, OP_DIV)
-BINARY(floor_divide, OP_FLOOR_DIV)
-BINARY(remainder, OP_MOD)
-BINARY(and, OP_AND)
-BINARY(or, OP_OR)
-BINARY(xor, OP_XOR)
-BINARY(lshift, OP_SHL)
-BINARY(rshift, OP_SHR)
-BINARY(matrix_multiply, OP_MATMUL)
+BINARY(add, OP_add)
+BINARY(subtract, OP_sub)
+BINARY(multiply, OP_mul)
+BINARY(true_divide, OP_div)
+BINARY(floor_divide, OP_floor_div)
+BINARY(remainder, OP_mod)
+BINARY(and, OP_and)
+BINARY(or, OP_or)
+BINARY(xor, OP_xor)
+BINARY(lshift, OP_shift_left)
+BINARY(rshift, OP_shift_right)
+BINARY(matrix_multiply, OP_matmul)
 static bool whole(PyObject *o)
 {
     return is_array(o) ? dtype_rows[as_array(o)->dtype].kind != 'f' : PyLong_Check(o);
@@ -1159,21 +1159,21 @@ static PyObject *slot_power(PyObject *x, PyObject *y, PyObject *modulus)
 {
     if (modulus != Py_None) Py_RETURN_NOTIMPLEMENTED;
     if (whole(x) && whole(y)) { /* the library's power is one of real numbers */
-        PyObject *ops = PyImport_ImportModule("hop._ops"),
+        PyObject *ops = PyImport_ImportModule("hop._ops.elementwise"),
                  *r = ops ? PyObject_CallMethod(ops, "_integer_pow", "OO", x, y) : NULL;
         Py_XDECREF(ops);
         return r;
     }
-    return binary_slot(OP_POW, x, y);
+    return binary_slot(OP_pow, x, y);
 }
-static PyObject *slot_negative(PyObject *x) { return unary_slot(OP_NEG, x); }
-static PyObject *slot_absolute(PyObject *x) { return unary_slot(OP_ABS, x); }
-static PyObject *slot_invert(PyObject *x) { return unary_slot(OP_NOT, x); }
+static PyObject *slot_negative(PyObject *x) { return unary_slot(OP_neg, x); }
+static PyObject *slot_absolute(PyObject *x) { return unary_slot(OP_abs, x); }
+static PyObject *slot_invert(PyObject *x) { return unary_slot(OP_not, x); }
 static PyObject *slot_positive(PyObject *x) { return method_alias(x, NULL); }
 static PyObject *slot_compare(PyObject *x, PyObject *y, int how)
 {
     static const int codes[] = {
-        [Py_LT] = OP_LT, [Py_LE] = OP_LE, [Py_EQ] = OP_EQ, [Py_NE] = OP_NE, [Py_GT] = OP_GT, [Py_GE] = OP_GE
+        [Py_LT] = OP_lt, [Py_LE] = OP_le, [Py_EQ] = OP_eq, [Py_NE] = OP_ne, [Py_GT] = OP_gt, [Py_GE] = OP_ge
     };
     return binary_slot(codes[how], x, y);
 }

@@ -151,30 +151,14 @@ void signals_end(bool begun);
 int ops_init(PyObject *module);
 PyObject *binary_slot(int code, PyObject *x, PyObject *y);
 PyObject *unary_slot(int code, PyObject *x);
-/* Codes of the operators that Python has signs for. */
-enum slot_op {
-    OP_ADD,
-    OP_SUB,
-    OP_MUL,
-    OP_DIV,
-    OP_FLOOR_DIV,
-    OP_MOD,
-    OP_POW,
-    OP_AND,
-    OP_OR,
-    OP_XOR,
-    OP_SHL,
-    OP_SHR,
-    OP_EQ,
-    OP_NE,
-    OP_LT,
-    OP_LE,
-    OP_GT,
-    OP_GE,
-    OP_MATMUL,
-    OP_NEG,
-    OP_ABS,
-    OP_NOT
+/* Rows of the table that others name: the elementwise operators, and two more. */
+enum operator_code {
+#define UNARY(name, ...) OP_##name,
+#define BINARY UNARY
+#define TERNARY UNARY
+#include "ops/elementwise.def"
+    OP_matmul,
+    OP_cast
 };
 
 /* ---- errors and places ---- */

@@ -90,7 +90,7 @@ static int emit_barrier(hop_place at, const struct call *c, const hop_val *in, h
 {
     return hop_barrier_at(at, out, in, (int)c->n);
 }
-static int emit_uniform(hop_place at, const struct call *c, const hop_val *in, hop_val *out)
+static int emit_random_uniform(hop_place at, const struct call *c, const hop_val *in, hop_val *out)
 {
     return one(hop_random_uniform_at(at, in[0], c->text), out);
 }
@@ -133,99 +133,97 @@ static int emit_update_slice(hop_place at, const struct call *c, const hop_val *
     return one(hop_current_at(at, variable), out);
 }
 
-#define UNARY(name) { #name, X, FLAT | JOIN, (void *)hop_##name##_at },
-#define PAIR(name) { #name, XX, FLAT | JOIN, (void *)hop_##name##_at },
-#define TEXT(name) { #name, XT, FIRST, (void *)hop_##name##_at },
-#define RUNNING(name) { #name, XII, FIRST, (void *)hop_##name##_at },
+/* clang-format off */
+#define ROW(name, kind, flags) { #name, kind, flags, 0, ONE, (void *)hop_##name##_at },
+#define OWN(name, least, flags, results) { #name, CUSTOM, flags, least, results, (void *)emit_##name },
 const struct op_row op_rows[] = {
-    /* in the order of enum slot_op */
-    { "add", XX, FLAT | JOIN, (void *)hop_add_at },
-    { "sub", XX, FLAT | JOIN, (void *)hop_sub_at },
-    { "mul", XX, FLAT | JOIN, (void *)hop_mul_at },
-    { "div", XX, FLAT | JOIN, (void *)hop_div_at },
-    { "floor_div", XX, FLAT | JOIN, (void *)hop_floor_div_at },
-    { "mod", XX, FLAT | JOIN, (void *)hop_mod_at },
-    { "pow", XX, FLAT | JOIN, (void *)hop_pow_at },
-    { "and", XX, FLAT | JOIN, (void *)hop_and_at },
-    { "or", XX, FLAT | JOIN, (void *)hop_or_at },
-    { "xor", XX, FLAT | JOIN, (void *)hop_xor_at },
-    { "shift_left", XX, FLAT | JOIN, (void *)hop_shift_left_at },
-    { "shift_right", XX, FLAT | JOIN, (void *)hop_shift_right_at },
-    { "eq", XX, FLAT | JOIN, (void *)hop_eq_at },
-    { "ne", XX, FLAT | JOIN, (void *)hop_ne_at },
-    { "lt", XX, FLAT | JOIN, (void *)hop_lt_at },
-    { "le", XX, FLAT | JOIN, (void *)hop_le_at },
-    { "gt", XX, FLAT | JOIN, (void *)hop_gt_at },
-    { "ge", XX, FLAT | JOIN, (void *)hop_ge_at },
-    { "matmul", XX, JOIN, (void *)hop_matmul_at },
-    { "neg", X, FLAT | JOIN, (void *)hop_neg_at },
-    { "abs", X, FLAT | JOIN, (void *)hop_abs_at },
-    { "not", X, FLAT | JOIN, (void *)hop_not_at },
-    UNARY(sign) UNARY(floor) UNARY(ceil) UNARY(trunc) UNARY(round) UNARY(exp) UNARY(expm1) UNARY(log)
-        UNARY(log1p) UNARY(exp2) UNARY(log2) UNARY(sqrt) UNARY(rsqrt) UNARY(cbrt) UNARY(sin) UNARY(cos)
-            UNARY(tan) UNARY(asin) UNARY(acos) UNARY(atan) UNARY(sinh) UNARY(cosh) UNARY(tanh) UNARY(asinh)
-                UNARY(acosh) UNARY(atanh) UNARY(sigmoid) UNARY(erf) UNARY(erfc) UNARY(isnan) UNARY(isinf)
-                    UNARY(isfinite) UNARY(popcount) UNARY(count_leading_zeros) UNARY(stop_gradient)
-                        UNARY(keep) UNARY(recompute) PAIR(rem) PAIR(max) PAIR(min) PAIR(atan2) PAIR(hypot)
-                            PAIR(copysign){ "select", XXX, FLAT | JOIN, (void *)hop_select_at },
-    { "clamp", XXX, FLAT | JOIN, (void *)hop_clamp_at },
-    { "fma", XXX, FLAT | JOIN, (void *)hop_fma_at },
-    { "cast", XT, FLAT, (void *)hop_cast_at },
-    TEXT(sum) TEXT(prod) TEXT(mean) TEXT(logsumexp) TEXT(reduce_max) TEXT(reduce_min) TEXT(any) TEXT(all)
-        TEXT(softmax) TEXT(log_softmax) TEXT(reshape) TEXT(broadcast) TEXT(permute) TEXT(squeeze)
-            TEXT(reverse) TEXT(tile) TEXT(slice){ "argmax", XI, 0, (void *)hop_argmax_at },
-    { "argmin", XI, 0, (void *)hop_argmin_at },
-    { "expand", XI, FIRST, (void *)hop_expand_at },
-    { "tril", XI, FIRST, (void *)hop_tril_at },
-    { "triu", XI, FIRST, (void *)hop_triu_at },
-    { "size", XI, 0, (void *)hop_size_at },
-    { "var", XTI, FIRST, (void *)hop_var_at },
-    { "std", XTI, FIRST, (void *)hop_std_at },
-    RUNNING(cumsum) RUNNING(cumprod) RUNNING(cummax) RUNNING(cummin) RUNNING(logcumsumexp)
-        RUNNING(sort){ "argsort", XII, 0, (void *)hop_argsort_at },
-    RUNNING(move_axis) RUNNING(swap_axes){ "transpose", X, FIRST, (void *)hop_transpose_at },
-    { "flatten", X, FIRST, (void *)hop_flatten_at },
-    { "diagonal", X, FIRST, (void *)hop_diagonal_at },
-    { "trace", X, FIRST, (void *)hop_trace_at },
-    { "outer", XX, JOIN, (void *)hop_outer_at },
-    { "take", XXI, FIRST, (void *)hop_take_at },
-    { "take_along", XXI, FIRST, (void *)hop_take_along_at },
-    { "index", XXI, FIRST, (void *)hop_index_at },
-    { "roll", XXI, FIRST, (void *)hop_roll_at },
-    { "searchsorted", XXI, 0, (void *)hop_searchsorted_at },
-    { "shuffle", XXI, 0, (void *)hop_shuffle_at },
-    { "recurrence", XXII, JOIN, (void *)hop_recurrence_at },
-    { "concat", LI, JOIN, (void *)hop_concat_at },
-    { "stack", LI, JOIN, (void *)hop_stack_at },
-    { "iota", TI, 0, (void *)hop_iota_at },
-    { "eye", TI, 0, (void *)hop_eye_at },
-    { "full", TX, 0, (void *)hop_full_at },
-    { "arange", TXX, 0, (void *)hop_arange_at },
-    { "linspace", TXX, 0, (void *)hop_linspace_at },
-    { "pad", CUSTOM, LEAST(2) | FIRST, (void *)emit_pad },
-    { "einsum", CUSTOM, LEAST(1) | JOIN, (void *)emit_einsum },
-    { "dot", CUSTOM, LEAST(2) | JOIN, (void *)emit_dot },
-    { "gather", CUSTOM, LEAST(1) | FIRST, (void *)emit_gather },
-    { "scatter", CUSTOM, LEAST(2) | FIRST, (void *)emit_scatter },
-    { "dynamic_slice", CUSTOM, LEAST(1) | FIRST, (void *)emit_dynamic_slice },
-    { "dynamic_update", CUSTOM, LEAST(2) | FIRST, (void *)emit_dynamic_update },
-    { "nonzero", CUSTOM, LEAST(1), (void *)emit_nonzero },
-    { "top_k", CUSTOM, LEAST(1), (void *)emit_top_k },
-    { "split", CUSTOM, LEAST(1) | FIRST, (void *)emit_split },
-    { "check", CUSTOM, LEAST(1), (void *)emit_check },
-    { "print", CUSTOM, 0, (void *)emit_print },
-    { "barrier", CUSTOM, 0, (void *)emit_barrier },
-    { "update_slice", CUSTOM, LEAST(2) | FIRST, (void *)emit_update_slice },
-    { "one_hot", CUSTOM, LEAST(1), (void *)emit_one_hot },
-    { "bind_dim", CUSTOM, LEAST(1), (void *)emit_bind_dim },
-    { "random_bits", XT, 0, (void *)hop_random_bits_at },
-    { "random_normal", XT, 0, (void *)hop_random_normal_at },
-    { "random_split", XT, 0, (void *)hop_random_split_at },
-    { "permutation", XT, 0, (void *)hop_permutation_at },
-    { "random_uniform", CUSTOM, LEAST(1), (void *)emit_uniform },
-    { "randint", CUSTOM, LEAST(3), (void *)emit_randint },
-    { "bernoulli", CUSTOM, LEAST(2), (void *)emit_bernoulli },
+#define UNARY(name, ...) [OP_##name] = ROW(name, X, FLAT | JOIN)
+#define BINARY(name, ...) [OP_##name] = ROW(name, XX, FLAT | JOIN)
+#define TERNARY(name, ...) [OP_##name] = ROW(name, XXX, FLAT | JOIN)
+#include "ops/elementwise.def"
+    [OP_matmul] = ROW(matmul, XX, JOIN)
+    [OP_cast] = ROW(cast, XT, FLAT)
+    ROW(stop_gradient, X, FLAT | JOIN)
+    ROW(keep, X, FLAT | JOIN)
+    ROW(recompute, X, FLAT | JOIN)
+    ROW(sum, XT, FIRST)
+    ROW(prod, XT, FIRST)
+    ROW(mean, XT, FIRST)
+    ROW(logsumexp, XT, FIRST)
+    ROW(reduce_max, XT, FIRST)
+    ROW(reduce_min, XT, FIRST)
+    ROW(any, XT, FIRST)
+    ROW(all, XT, FIRST)
+    ROW(softmax, XT, FIRST)
+    ROW(log_softmax, XT, FIRST)
+    ROW(reshape, XT, FIRST)
+    ROW(broadcast, XT, FIRST)
+    ROW(permute, XT, FIRST)
+    ROW(squeeze, XT, FIRST)
+    ROW(reverse, XT, FIRST)
+    ROW(tile, XT, FIRST)
+    ROW(slice, XT, FIRST)
+    ROW(argmax, XI, 0)
+    ROW(argmin, XI, 0)
+    ROW(expand, XI, FIRST)
+    ROW(tril, XI, FIRST)
+    ROW(triu, XI, FIRST)
+    ROW(size, XI, 0)
+    ROW(var, XTI, FIRST)
+    ROW(std, XTI, FIRST)
+    ROW(cumsum, XII, FIRST)
+    ROW(cumprod, XII, FIRST)
+    ROW(cummax, XII, FIRST)
+    ROW(cummin, XII, FIRST)
+    ROW(logcumsumexp, XII, FIRST)
+    ROW(sort, XII, FIRST)
+    ROW(argsort, XII, 0)
+    ROW(move_axis, XII, FIRST)
+    ROW(swap_axes, XII, FIRST)
+    ROW(transpose, X, FIRST)
+    ROW(flatten, X, FIRST)
+    ROW(diagonal, X, FIRST)
+    ROW(trace, X, FIRST)
+    ROW(outer, XX, JOIN)
+    ROW(take, XXI, FIRST)
+    ROW(take_along, XXI, FIRST)
+    ROW(index, XXI, FIRST)
+    ROW(roll, XXI, FIRST)
+    ROW(searchsorted, XXI, 0)
+    ROW(shuffle, XXI, 0)
+    ROW(recurrence, XXII, JOIN)
+    ROW(concat, LI, JOIN)
+    ROW(stack, LI, JOIN)
+    ROW(iota, TI, 0)
+    ROW(eye, TI, 0)
+    ROW(full, TX, 0)
+    ROW(arange, TXX, 0)
+    ROW(linspace, TXX, 0)
+    ROW(random_bits, XT, 0)
+    ROW(random_normal, XT, 0)
+    ROW(random_split, XT, 0)
+    ROW(permutation, XT, 0)
+    OWN(pad, 2, FIRST, ONE)
+    OWN(einsum, 1, JOIN, ONE)
+    OWN(dot, 2, JOIN, ONE)
+    OWN(gather, 1, FIRST, ONE)
+    OWN(scatter, 2, FIRST, ONE)
+    OWN(dynamic_slice, 1, FIRST, ONE)
+    OWN(dynamic_update, 2, FIRST, ONE)
+    OWN(nonzero, 1, WIDE, PER_AXIS)
+    OWN(top_k, 1, 0, TWO)
+    OWN(split, 1, FIRST, AS_ASKED)
+    OWN(check, 1, 0, NONE)
+    OWN(print, 0, 0, NONE)
+    OWN(barrier, 0, 0, PER_OPERAND)
+    OWN(update_slice, 2, FIRST, ONE)
+    OWN(one_hot, 1, 0, ONE)
+    OWN(bind_dim, 1, 0, ONE)
+    OWN(random_uniform, 1, 0, ONE)
+    OWN(randint, 3, 0, ONE)
+    OWN(bernoulli, 2, 0, ONE)
 };
+/* clang-format on */
 #define COUNT(a) (sizeof(a) / sizeof *(a))
 
 static int emit_call(hop_place at, const struct call *c, const hop_val *in, hop_val *out)
@@ -256,15 +254,16 @@ static const uint8_t operands_of_kind[] = {
     [XXI] = 2, [XXII] = 2, [T] = 0,   [TI] = 0, [TX] = 1, [TXX] = 2
 };
 
-/* How many results a call has. */
 static int results_of(const struct call *c, const struct operand *in)
 {
-    void *f = c->row->function;
-    if (f == (void *)emit_nonzero) return in[0].array ? as_array(in[0].array)->rank : 0;
-    if (f == (void *)emit_top_k) return 2;
-    if (f == (void *)emit_split) return (int)c->j;
-    if (f == (void *)emit_barrier) return (int)c->n;
-    return f == (void *)emit_check || f == (void *)emit_print ? 0 : 1;
+    switch ((enum results)c->row->results) {
+    case NONE: return 0;
+    case TWO: return 2;
+    case PER_AXIS: return in[0].array ? as_array(in[0].array)->rank : 0;
+    case PER_OPERAND: return (int)c->n;
+    case AS_ASKED: return (int)c->j;
+    default: return 1;
+    }
 }
 
 /* ---- operands ---- */
@@ -440,8 +439,8 @@ static int compare_unsigned(hop_place at, const struct call *c, int unsigned_at,
 {
     Py_ssize_t code = c->row - op_rows;
     bool first_is_less = unsigned_at == 1;
-    bool answer = code == OP_NE ||
-                  (first_is_less ? code == OP_LT || code == OP_LE : code == OP_GT || code == OP_GE);
+    bool answer = code == OP_ne ||
+                  (first_is_less ? code == OP_lt || code == OP_le : code == OP_gt || code == OP_ge);
     hop_val both[2] = { in[0], in[1] }, *whole = &both[!unsigned_at],
             negative = hop_lt_at(at, *whole, hop_int(0));
     *whole = hop_cast_at(at, *whole, "u64");
@@ -803,11 +802,11 @@ static void compare_beside(struct call *c, struct operand *in)
         if (!side) continue;
         Py_ssize_t code = c->row - op_rows;
         bool first_is_less = (side > 0) == (i == 1);
-        bool answer = code == OP_NE ||
-                      (first_is_less ? code == OP_LT || code == OP_LE : code == OP_GT || code == OP_GE);
+        bool answer = code == OP_ne ||
+                      (first_is_less ? code == OP_lt || code == OP_le : code == OP_gt || code == OP_ge);
         Py_XDECREF(number->array);
         *number = (struct operand){ .array = Py_NewRef(other->array) };
-        c->row = &op_rows[answer ? OP_EQ : OP_NE];
+        c->row = &op_rows[answer ? OP_eq : OP_ne];
     }
 }
 
@@ -893,8 +892,7 @@ static int call_integer(PyObject *o, const struct op_row *row, int64_t *out)
     if (!whole) return -1;
     *out = PyLong_AsLongLongAndOverflow(whole, &overflow);
     Py_DECREF(whole);
-    bool wide = row->function == (void *)emit_nonzero; /* a value, not a position */
-    if (overflow || (!wide && (*out < INT32_MIN || *out > INT32_MAX)))
+    if (overflow || (!(row->flags & WIDE) && (*out < INT32_MIN || *out > INT32_MAX)))
         return raise_invalid("expected an integer of moderate size, found %R", o), -1;
     return 0;
 }
@@ -919,7 +917,7 @@ static PyObject *call(PyObject *self, PyObject *const *args, Py_ssize_t n)
     if (n > 5) c.text2 = text_or_null(args[5]);
     if (PyErr_Occurred()) return NULL;
     bool any = c.row->kind == LI || c.row->kind == CUSTOM;
-    int expected = c.row->kind == CUSTOM ? c.row->flags >> 3 : any ? 0 : operands_of_kind[c.row->kind];
+    int expected = c.row->kind == CUSTOM ? c.row->least : any ? 0 : operands_of_kind[c.row->kind];
     if (any ? c.n < expected : c.n != expected) {
         PyErr_Format(PyExc_TypeError, "%s takes %d operands%s, given %zd", c.row->name, expected,
                      any ? " or more" : "", c.n);
@@ -942,6 +940,28 @@ static PyObject *clear_programs(PyObject *self, PyObject *unused)
     Py_RETURN_NONE;
 }
 
+/* {name: (operands, family, meaning)} of the elementwise operators, as the table has them. */
+static PyObject *elementwise_operators(void)
+{
+    static const struct {
+        const char *name;
+        int operands;
+        const char *family, *meaning;
+    } all[] = {
+#define UNARY(name, family, meaning, ...) { #name, 1, #family, meaning },
+#define BINARY(name, family, meaning, ...) { #name, 2, #family, meaning },
+#define TERNARY(name, family, meaning, ...) { #name, 3, #family, meaning },
+#include "ops/elementwise.def"
+    };
+    PyObject *out = PyDict_New();
+    for (size_t i = 0; out && i < COUNT(all); i++) {
+        PyObject *about = Py_BuildValue("(iss)", all[i].operands, all[i].family, all[i].meaning);
+        if (!about || PyDict_SetItemString(out, all[i].name, about)) Py_CLEAR(out);
+        Py_XDECREF(about);
+    }
+    return out;
+}
+
 static PyMethodDef functions[] = {
     { "op", (PyCFunction)(void (*)(void))op, METH_FASTCALL, "op(code, operand, …)" },
     { "call", (PyCFunction)(void (*)(void))call, METH_FASTCALL,
@@ -958,8 +978,11 @@ int ops_init(PyObject *module)
         if (!n || PyDict_SetItemString(codes, op_rows[i].name, n)) Py_CLEAR(codes);
         Py_XDECREF(n);
     }
-    int failed = !codes || PyModule_AddObjectRef(module, "codes", codes) ||
+    PyObject *elementwise = elementwise_operators();
+    int failed = !codes || !elementwise || PyModule_AddObjectRef(module, "codes", codes) ||
+                 PyModule_AddObjectRef(module, "elementwise", elementwise) ||
                  PyModule_AddFunctions(module, functions);
     Py_XDECREF(codes);
+    Py_XDECREF(elementwise);
     return failed;
 }

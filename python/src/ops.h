@@ -7,13 +7,17 @@
 
 /* FLAT: elementwise, arrays of one shape may be of any sizes, numbers may be operands. JOIN: the operands
  * take one dtype, and the result is weak when that is; FIRST: the result is weak when the first operand is.
- */
-enum { FLAT = 1, JOIN = 2, FIRST = 4 };
-#define LEAST(n) ((n) << 3) /* of a custom row: it needs that many operands */
+ * WIDE: the integer of a call is a value, not a position. */
+enum { FLAT = 1, JOIN = 2, FIRST = 4, WIDE = 8 };
+/* How many results a call has: one, none, two, one per axis of its operand, as many as it has operands, as
+ * many as its second integer says. */
+enum results { ONE, NONE, TWO, PER_AXIS, PER_OPERAND, AS_ASKED };
 
 struct op_row {
     const char *name;
     uint8_t kind, flags;
+    uint8_t least;   /* of a custom row: it needs that many operands */
+    uint8_t results; /* enum results */
     void *function;
 };
 struct call {
@@ -52,7 +56,7 @@ void mark_result(array_object *a, const struct joined *j);
 
 static inline bool is_comparison(const struct op_row *row, const struct op_row *rows)
 {
-    return row >= rows + OP_EQ && row <= rows + OP_GE;
+    return row >= rows + OP_eq && row <= rows + OP_ge;
 }
 extern const struct op_row op_rows[];
 

@@ -73,7 +73,7 @@ int join_operands(const struct call *c, const struct operand *in, struct joined 
         out->weak = c->row->flags & FIRST && c->n && in[0].array && as_array(in[0].array)->weak;
         return 0;
     }
-    out->first = c->row->function == (void *)hop_select_at;
+    out->first = c->row == &op_rows[OP_select];
     for (Py_ssize_t i = out->first; i < c->n; i++) {
         const array_object *a = in[i].array ? as_array(in[i].array) : NULL;
         int kind = a ? a->weak : in[i].weak;
@@ -93,7 +93,7 @@ int join_operands(const struct call *c, const struct operand *in, struct joined 
     if (weak)
         out->weak_to = strong < 0 && weak == WEAK_REAL ? real_dtype(numbers)
                                                        : dtype_with_number(strong, weak);
-    if (c->row == op_rows + OP_DIV && whole) /* Python's / of integers is a real number */
+    if (c->row == op_rows + OP_div && whole) /* Python's / of integers is a real number */
         out->weak_to = out->strong_to = real_dtype(numbers);
     else if (is_comparison(c->row, op_rows)) join_comparison(in, strong, out);
     return 0;
@@ -102,7 +102,7 @@ int join_operands(const struct call *c, const struct operand *in, struct joined 
 void cast_operands(hop_place at, const struct call *c, const struct operand *in, const struct joined *j,
                    hop_val *values)
 {
-    bool casts = c->row->function == (void *)hop_cast_at;
+    bool casts = c->row == &op_rows[OP_cast];
     for (Py_ssize_t i = 0; i < c->n; i++) {
         const array_object *a = in[i].array ? as_array(in[i].array) : NULL;
         if (!a) continue;

@@ -41,8 +41,7 @@ static bool compare_beside(struct emission *e, enum op op, enum dtype t)
     uint32_t number = e->in[0].weak ? 0 : 1;
     int side = e->in[number].weak == HANDLE_INT ? beside_range(t, e->in[number].integer) : 0;
     if (!side) return false;
-    bool first_is_less = (side > 0) ==
-                         (number == 1); /* in the order of the operands: the first is below the second */
+    bool first_is_less = (side > 0) == (number == 1);
     bool answer = op == OP_ne || (first_is_less ? op == OP_lt || op == OP_le : op == OP_gt || op == OP_ge);
     dim dims[MAX_RANK];
     uint32_t rank = broadcast_dims(e->b, e->in, e->n, dims);
@@ -76,17 +75,11 @@ static void rule_elementwise(struct emission *e)
     e->out[0] = emit(e->b, op, in, e->n, NULL);
 }
 
-static void rule_as_it_is(struct emission *e)
-{
-    e->out[0] = emit1(e->b, *(const enum op *)e->args, operand_value(e->b, &e->in[0]));
-}
-
-#define RULE_OF(name) (OP_##name == OP_stop_gradient ? rule_as_it_is : rule_elementwise)
 #define DEFINE(name) \
     hop_val hop_##name##_at(hop_place at, hop_val x) \
     { \
         static const enum op op = OP_##name; \
-        return capture_emit1(at, #name, RULE_OF(name), &op, (hop_val[]){ x }, 1); \
+        return capture_emit1(at, #name, rule_elementwise, &op, (hop_val[]){ x }, 1); \
     }
 HOP_UNARY_OPERATORS(DEFINE)
 #undef DEFINE
@@ -109,6 +102,15 @@ hop_val hop_fma_at(hop_place at, hop_val x, hop_val y, hop_val z)
 {
     static const enum op op = OP_fma;
     return capture_emit1(at, "fma", rule_elementwise, &op, (hop_val[]){ x, y, z }, 3);
+}
+
+static void rule_stop_gradient(struct emission *e)
+{
+    e->out[0] = emit1(e->b, OP_stop_gradient, operand_value(e->b, &e->in[0]));
+}
+hop_val hop_stop_gradient_at(hop_place at, hop_val x)
+{
+    return capture_emit1(at, "stop_gradient", rule_stop_gradient, NULL, &x, 1);
 }
 
 static void rule_select(struct emission *e)

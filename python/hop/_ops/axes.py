@@ -1,0 +1,284 @@
+"""Operators along axes: reductions, running values, order, and what is found by it."""
+
+import builtins
+import math
+
+from .. import _arguments, _core, _dtypes
+from .._arguments import here
+from .._dtypes import as_dtype, result_type
+from .._errors import InvalidError
+from .common import _CODE, _along, _axes_text, _call, _named, _public
+from .creation import _array, asarray, astype, full, inf, nan
+from .elementwise import _truth, abs, clip, floor, isclose, isfinite, isnan, minimum, sqrt, where
+from .parts import take
+from .shape import concat, permute_dims
+
+
+def _keep(x, out, axis, keepdims):
+    """The reduced axes back, with size 1."""
+    if not keepdims:
+        return out
+    axes = range(x.ndim) if axis is None else axis if isinstance(axis, (tuple, list)) else (axis,)
+    gone = {_along(x, a) for a in axes}
+    return out.reshape(tuple(1 if i in gone else n for i, n in enumerate(x.shape)))
+
+
+def _reduction(name, op, doc):
+    code = _CODE[op]
+
+    def function(x, /, *, axis=None, keepdims=False):
+        x = _array(x)
+        if x.dtype is _dtypes.bool and op in _OF_BOOLS:
+            return _OF_BOOLS[op](x, axis=axis, keepdims=keepdims)
+        if axis == () or (axis is None and x.ndim == 0 and op not in ("sum", "prod", "any", "all")):
+            return _call(code, (x.reshape((*x.shape, 1)),), str(x.ndim))
+        return _keep(x, _call(code, (x,), _axes_text(axis)), axis, keepdims)
+
+    function.__name__ = function.__qualname__ = name
+    return _named(function, name, doc)
+
+
+max = _reduction("max", "reduce_max", "The largest along axes (all when not said).")
+
+min = _reduction("min", "reduce_min", "The smallest along axes (all when not said).")
+
+mean = _reduction("mean", "mean", "The mean along axes (all when not said).")
+
+logsumexp = _reduction("logsumexp", "logsumexp", "log(sum(exp(x))) along axes, without overflow.")
+
+_any = _reduction("any", "any", "Whether one element holds, along axes (all when not said).")
+
+_all = _reduction("all", "all", "Whether all elements hold, along axes (all when not said).")
+
+_sum = _reduction("sum", "sum", "The sum along axes (all when not said).")
+
+_prod = _reduction("prod", "prod", "The product along axes (all when not said).")
+
+_OF_BOOLS = {"reduce_max": _any, "reduce_min": _all}
+
+
+def any(x, /, *, axis=None, keepdims=False):
+    """Whether one element holds, along axes (all when not said)."""
+    return _any(_truth(x), axis=axis, keepdims=keepdims)
+
+
+def all(x, /, *, axis=None, keepdims=False):
+    """Whether all elements hold, along axes (all when not said)."""
+    return _all(_truth(x), axis=axis, keepdims=keepdims)
+
+
+def _wide(x, dtype):
+    """Sums of small integers are taken as int64, those of small unsigned ones as uint64, as in NumPy."""
+    x = _array(x)
+    if dtype is not None:
+        return astype(x, dtype, copy=False)
+    wide = {"i": _dtypes.int64, "b": _dtypes.int64, "u": _dtypes.uint64}.get(x.dtype.kind)
+    return x if wide is None else astype(x, wide, copy=False)
+
+
+def sum(x, /, *, axis=None, dtype=None, keepdims=False):
+    """The sum along axes (all when not said)."""
+    return _sum(_wide(x, dtype), axis=axis, keepdims=keepdims)
+
+
+def prod(x, /, *, axis=None, dtype=None, keepdims=False):
+    """The product along axes (all when not said)."""
+    return _prod(_wide(x, dtype), axis=axis, keepdims=keepdims)
+
+
+def _spread(op):
+    code = _CODE[op]
+
+    def function(x, /, *, axis=None, correction=0.0, keepdims=False):
+        x = _array(x)
+        correction = correction if type(correction) is int else _arguments.real(here("correction"), correction)
+        if correction == correction // 1:
+            return _keep(x, _call(code, (x,), _axes_text(axis), int(correction)), axis, keepdims)
+        d = x - mean(x, axis=axis, keepdims=True)
+        n = x.size if axis is None else math.prod(x.shape[a] for a in (axis if isinstance(axis, (tuple, list)) else (axis,)))
+        v = sum(d * d, axis=axis, keepdims=keepdims) / (n - correction)
+        return v if op == "var" else sqrt(v)
+
+    return _named(function, op, "The variance along axes." if op == "var" else "The standard deviation along axes.")
+
+
+var, std = _spread("var"), _spread("std")
+
+
+def _ordered(x):
+    """Truth values as numbers, which have an order."""
+    x = asarray(x)
+    return astype(x, _dtypes.uint8) if x.dtype is _dtypes.bool else x
+
+
+def _arg(op):
+    code = _CODE[op]
+
+    def function(x, /, *, axis=None, keepdims=False):
+        x = _ordered(x)
+        if (x.size if axis is None else x.shape[_along(x, axis)]) == 0:
+            where_ = "all axes" if axis is None else f"axis {axis}"
+            raise InvalidError(f"{op}: there are no elements along {where_} of {x._type}")
+        if axis is None:
+            out = _call(code, (x.reshape((-1,)),), None, 0)
+            return out.reshape((1,) * x.ndim) if keepdims else out
+        return _keep(x, _call(code, (x,), None, axis), axis, keepdims)
+
+    return _named(function, op, f"Where the first of the {'largest' if op == 'argmax' else 'smallest'} stands.")
+
+
+argmax, argmin = _arg("argmax"), _arg("argmin")
+
+
+def count_nonzero(x, /, *, axis=None, keepdims=False):
+    """How many elements are not 0."""
+    return sum(_truth(x), axis=axis, keepdims=keepdims)
+
+
+def softmax(x, /, axis=-1):
+    """exp(x) divided by its sum along axes."""
+    return _call(_CODE["softmax"], (_array(x),), _axes_text(axis))
+
+
+def log_softmax(x, /, axis=-1):
+    """The logarithm of softmax."""
+    return _call(_CODE["log_softmax"], (_array(x),), _axes_text(axis))
+
+
+def quantile(x, q, /, *, axis=None, keepdims=False):
+    """The number below which a part q (0 … 1) of the elements along an axis lies, between two elements by a straight line; of several q an axis in front. 0.5 gives the median.
+    Between a number and an infinity it is the infinity, between both infinities NaN."""
+    x, q = _array(x), q if _dtypes.is_number(q) else _array(q)
+    if x.dtype.kind != "f":
+        x = astype(x, _dtypes.float32)
+    shape, gone = x.shape, [_along(x, a) for a in (range(x.ndim) if axis is None else axis if isinstance(axis, (tuple, list)) else (axis,))]
+    kept = [a for a in range(x.ndim) if a not in gone]
+    if 0 in [shape[a] for a in gone]:
+        raise ValueError(f"quantile: there are no elements along the axis in {x._type}")
+    x = permute_dims(x, (*gone, *kept)) if kept else x
+    x = sort(x.reshape((math.prod(shape[a] for a in gone), *[shape[a] for a in kept]) if kept else (-1,)), axis=0)
+    last = x.shape[0] - 1
+    at = asarray(q, dtype=_dtypes.float64) * last  # a position, which short floats cannot count to
+    low = clip(floor(at), 0, last)
+    part = astype(at - low, x.dtype).reshape((*at.shape, *(1,) * (x.ndim - 1)))
+    below, above = take(x, astype(low, _dtypes.int64), axis=0), take(x, astype(minimum(low + 1, last), _dtypes.int64), axis=0)
+    span = above - below
+    mixed = where(part == 0, below, below * (1 - part) + above * part)  # where the difference is infinite or NaN
+    out = where(isfinite(span), below + part * span, mixed)
+    out = where(isnan(x[-1]), nan, out)  # NaN is sorted to the end
+    return out.reshape((*at.shape, *(1 if i in gone else n for i, n in enumerate(shape)))) if keepdims else out
+
+
+def _first_running(op, dtype):
+    """What a running value of nothing is."""
+    if op in ("cumsum", "cumprod"):
+        return int(op == "cumprod")
+    if dtype.kind == "f":
+        return inf if op == "cummin" else -inf
+    return _dtypes.iinfo(dtype).max if op == "cummin" else _dtypes.iinfo(dtype).min
+
+
+def _running(name, op, doc):
+    code = _CODE[op]
+
+    def function(x, /, *, axis=None, dtype=None, include_initial=False, reverse=False):
+        x = _wide(x, dtype) if dtype is not None or op in ("cumsum", "cumprod") else _array(x)
+        if axis is None:
+            if x.ndim > 1:
+                raise ValueError(f"{_core.call_place()}which axis? An array with several axes needs axis=")
+            axis = _along(x, 0)
+        out = _call(code, (x,), None, axis, _arguments.flag(here("reverse"), reverse))
+        if include_initial:
+            shape = list(x.shape)
+            shape[axis] = 1
+            first = full(tuple(shape), _first_running(op, out.dtype), dtype=out.dtype)
+            out = concat([out, first] if reverse else [first, out], axis=axis)
+        return out
+
+    return _named(function, name, doc)
+
+
+cumulative_sum = _running("cumulative_sum", "cumsum", "Running sums along an axis.")
+
+cumulative_prod = _running("cumulative_prod", "cumprod", "Running products along an axis.")
+
+cumulative_max = _running("cumulative_max", "cummax", "Running maxima along an axis.")
+
+cumulative_min = _running("cumulative_min", "cummin", "Running minima along an axis.")
+
+cumulative_logsumexp = _running("cumulative_logsumexp", "logcumsumexp", "Running logsumexp along an axis.")
+
+
+def linear_recurrence(a, b, /, *, axis=0, reverse=False):
+    """s = a*s + b along an axis; the first s is the first b."""
+    return _call(_CODE["recurrence"], (_array(a), _array(b)), None, axis, _arguments.flag(here("reverse"), reverse))
+
+
+def diff(x, /, *, axis=-1, n=1, prepend=None, append=None):
+    """Differences of neighbours along an axis, taken n times; prepend and append come before and behind x."""
+    x = _array(x)
+    axis = _along(x, axis)
+    n = _arguments.size("diff: n", n)
+    parts = [p for p in (prepend, x, append) if p is not None]
+    if len(parts) > 1 and n:
+        x = concat(parts, axis=axis)
+    for _ in range(builtins.min(n, x.shape[axis])):  # then nothing is left
+        front, back = [slice(None)] * axis + [slice(1, None)], [slice(None)] * axis + [slice(None, -1)]
+        x = x[tuple(front)] != x[tuple(back)] if x.dtype is _dtypes.bool else x[tuple(front)] - x[tuple(back)]
+    return x
+
+
+def sort(x, /, *, axis=-1, descending=False, stable=True):
+    """Sorted along an axis; equals keep their order, NaN comes last."""
+    return _call(_CODE["sort"], (_array(x),), None, axis, _arguments.flag(here("descending"), descending))
+
+
+def argsort(x, /, *, axis=-1, descending=False, stable=True):
+    """Where the sorted elements stand."""
+    return _call(_CODE["argsort"], (_array(x),), None, axis, _arguments.flag(here("descending"), descending))
+
+
+def top_k(x, /, k, *, axis=-1):
+    """The k largest along an axis, largest first, and where they stand."""
+    return tuple(_call(_CODE["top_k"], (_array(x),), str(k), axis))
+
+
+def searchsorted(x1, x2, /, *, side="left", sorter=None):
+    """Where x2 belongs in the sorted x1: before its equals, or behind them (side="right")."""
+    if not isinstance(side, str) or side not in ("left", "right"):
+        raise _arguments.wrong("searchsorted: side", "'left' or 'right'", side)
+    x1 = _array(x1)
+    if sorter is not None:
+        x1 = take(x1, sorter, axis=0)
+    x2 = _array(x2)
+    d = result_type(x1, x2)
+    return _call(_CODE["searchsorted"], (astype(x1, d, copy=False), astype(x2, d, copy=False)), None, int(side == "right"))
+
+
+def nonzero(x, /, *, size=None, fill_value=0):
+    """Where x is not 0: an array of positions for each axis. In a captured program with size= there are exactly so many."""
+    x = _truth(x)
+    if x.ndim == 0:
+        raise ValueError(f"{_core.call_place()}nonzero needs an axis at least")
+    found = _call(_CODE["nonzero"], (x,), None if size is None else str(size), fill_value)
+    return tuple(found) if isinstance(found, list) else (found,)
+
+
+def allclose(x1, x2, /, *, rtol=1e-5, atol=1e-8, equal_nan=False):
+    """Whether isclose holds everywhere."""
+    return all(isclose(x1, x2, rtol=rtol, atol=atol, equal_nan=equal_nan))
+
+
+def interp(x, xp, fp, /):
+    """The line through the points (xp, fp), xp ascending, at x; beyond the ends it goes on level."""
+    x, xp, fp = [_array(v) for v in (x, xp, fp)]
+    if xp.ndim != 1 or xp.shape != fp.shape or not xp.size:
+        raise ValueError(f"interp: expected two vectors of the same length, found {xp._type} and {fp._type}")
+    i = clip(searchsorted(xp, x, side="right") - 1, 0, builtins.max(xp.size - 2, 0))
+    j = minimum(i + 1, xp.size - 1)
+    width = xp[j] - xp[i]
+    part = clip((x - xp[i]) / where(width == 0, 1, width), 0, 1)
+    return fp[i] + part * (fp[j] - fp[i])
+
+
+__all__ = _public(globals())

@@ -1,0 +1,270 @@
+"""Operators that make arrays, of numbers, of memory and of nothing; the dtype and the strength of one."""
+
+import builtins
+import itertools
+import math
+import operator
+
+from .. import _arguments, _core, _dtypes, tree
+from .._dtypes import as_dtype
+from .._errors import InvalidError
+from .common import _CODE, _call, _dims, _on, _public, _text, _type
+
+newaxis = None
+e, inf, nan, pi = math.e, math.inf, math.nan, math.pi
+
+
+def _nested(x, shape, depth, out):
+    if isinstance(x, (list, tuple)):
+        if len(shape) <= depth:
+            if out:
+                raise ValueError(f"{_core.call_place()}the lists are nested to different depths")
+            shape.append(len(x))
+        if len(x) != shape[depth]:
+            raise ValueError(f"{_core.call_place()}the lists have different lengths: {shape[depth]} and {len(x)} at depth {depth}")
+        for item in x:
+            _nested(item, shape, depth + 1, out)
+    else:
+        if len(shape) != depth:
+            raise ValueError(f"{_core.call_place()}the lists are nested to different depths")
+        out.append(x)
+
+
+def _from_lists(x, dtype):
+    shape, level, kinds = [len(x)], list(x), set(map(type, x))
+    while kinds and kinds <= {list, tuple} and len(shape) <= 32 and len(lengths := set(map(len, level))) == 1:  # a list may hold itself
+        shape.append(lengths.pop())
+        level = list(itertools.chain.from_iterable(level))
+        kinds = set(map(type, level))
+    if kinds and kinds <= {float, int, builtins.bool}:  # as it is mostly
+        d = dtype or (_dtypes.float32 if float in kinds else _dtypes.int64 if int in kinds else _dtypes.bool)
+        return _core.from_numbers(d.code, shape, level)
+    leaves = tree.leaves(x, is_leaf=lambda n: n is None or not isinstance(n, (list, tuple)))
+    if not builtins.all(map(_dtypes.is_number, leaves)):
+        from .shape import stack
+
+        return _strong(stack([_array(n) if dtype is None else asarray(n, dtype=dtype) for n in x]))
+    shape, numbers = [], []
+    _nested(x, shape, 0, numbers)
+    if dtype is None:
+        kinds = set(map(type, numbers))
+        real = not kinds or builtins.any(issubclass(k, float) for k in kinds)
+        dtype = _dtypes.float32 if real else _dtypes.int64 if kinds != {builtins.bool} else _dtypes.bool
+    return _core.from_numbers(dtype.code, shape, numbers)
+
+
+def asarray(obj, /, *, dtype=None, device=None, copy=None):
+    """An array of it: another array, a NumPy array or anything with a buffer or DLPack (in the same memory where that can be), a number, nested lists of numbers.
+
+    Real numbers become float32, integers int64; NumPy arrays keep their dtype. copy=True copies, copy=False is an error where the memory cannot be shared."""
+    _on(device)
+    dtype = None if dtype is None else as_dtype(dtype)
+    if isinstance(obj, _core.ArrayBase):
+        made = _strong(obj) if dtype in (None, obj.dtype) else obj
+        made = made if not copy or made is not obj and obj._traced else +made if made._traced else made._copy()
+    elif _dtypes.is_number(obj):
+        if copy is False:
+            raise ValueError("a Python number must be copied")
+        d = dtype or _dtypes.weak_dtype(obj)
+        return _core.full(d.code, (), obj)
+    elif isinstance(obj, (list, tuple)):
+        if copy is False:
+            raise ValueError("a Python list must be copied")
+        made = _from_lists(obj, dtype)
+    else:
+        made = _from_memory(obj, 1 if copy else 0 if copy is False else -1)
+    if dtype is not None and made.dtype is not dtype:
+        if copy is False:
+            raise ValueError(f"elements of {made.dtype} must be copied to become {dtype}")
+        made = astype(made, dtype)
+    return made
+
+
+def _strong(x):
+    """x with a dtype of its own, the one that it shows."""
+    if not x._weak:
+        return x
+    raw = x._raw()
+    return raw if raw.dtype is x.dtype else _call(_CODE["cast"], (raw,), x.dtype.text)
+
+
+def _array(x):
+    """x as an array; Python numbers, and what stands for one, become weak arrays."""
+    if isinstance(x, _core.ArrayBase):
+        return _strong(x)._marked(False) if x._number else x
+    if isinstance(x, (list, tuple)) or not _dtypes.is_number(x):
+        return asarray(x)
+    return asarray(x)._marked(False)
+
+
+def _from_memory(obj, copy):
+    made = _core.from_buffer(obj, copy)
+    if made is not None:
+        return made
+    if hasattr(obj, "__dlpack__"):
+        return from_dlpack(obj, copy=None if copy < 0 else builtins.bool(copy))
+    if hasattr(obj, "__array__") and not isinstance(obj, type):
+        made = _core.from_buffer(obj.__array__(), copy)
+        if made is not None:
+            return made
+    advice = ": x.toarray() makes an array of a sparse one" if hasattr(obj, "toarray") else ""
+    raise TypeError(f"{_core.call_place()}expected an array, a number or lists of numbers, found {type(obj).__name__}{advice}")
+
+
+def array(obj, dtype=None, copy=True):
+    """An array of its own with these elements."""
+    return asarray(obj, dtype=dtype, copy=copy or None)
+
+
+def from_dlpack(x, /, *, device=None, copy=None):
+    """An array in the memory of another library's array; with device="cpu" that library copies one that is elsewhere.
+
+    copy=True always copies, copy=False never."""
+    _on(device)
+    _core.unmasked(x)
+    if not hasattr(x, "__dlpack__"):
+        raise TypeError(f"from_dlpack takes an array with __dlpack__, found {type(x).__name__}")
+    asked = {} if device is None else {"dl_device": (1, 0)}
+    if copy is not None:
+        asked["copy"] = copy
+    try:
+        capsule = x.__dlpack__(max_version=(1, 0), **asked)
+    except TypeError:  # from before the keywords
+        capsule = x.__dlpack__()
+    made = _core.from_dlpack(capsule)
+    if copy is False and made._memory == 0 and made.size:
+        raise BufferError("the memory is read-only or badly aligned, so it had to be copied (copy=False was asked for)")
+    return made._copy() if copy and made._memory and not hasattr(x, "_traced") else made
+
+
+def full(shape, fill_value, *, dtype=None, device=None):
+    """An array with one value everywhere."""
+    _on(device)
+    if isinstance(fill_value, complex):
+        raise TypeError(f"full: there are no complex numbers, found {fill_value!r}")
+    if isinstance(fill_value, _core.ArrayBase):
+        d = fill_value.dtype if dtype is None else as_dtype(dtype)
+        return _call(_CODE["broadcast"], (_array(astype(fill_value, d)),), _text(_dims(shape)))
+    _core.unmasked(fill_value)
+    d = _dtypes.weak_dtype(fill_value) if dtype is None else as_dtype(dtype)
+    dims = _dims(shape)
+    if _core.tracing():
+        return _call(_CODE["full"], (fill_value,), _type(d, dims))
+    return _core.full(d.code, dims, fill_value)
+
+
+def zeros(shape, *, dtype=None, device=None):
+    """An array of zeros."""
+    return full(shape, 0, dtype=_dtypes.float32 if dtype is None else dtype, device=device)
+
+
+def ones(shape, *, dtype=None, device=None):
+    """An array of ones."""
+    return full(shape, 1, dtype=_dtypes.float32 if dtype is None else dtype, device=device)
+
+
+empty = zeros
+
+
+def full_like(x, /, fill_value, *, dtype=None, device=None):
+    """An array of the shape and dtype of x with one value everywhere."""
+    x = _array(x)
+    return full(x.shape, fill_value, dtype=x.dtype if dtype is None else dtype, device=device)
+
+
+def zeros_like(x, /, *, dtype=None, device=None):
+    """Zeros of the shape and dtype of x."""
+    return full_like(x, 0, dtype=dtype, device=device)
+
+
+def ones_like(x, /, *, dtype=None, device=None):
+    """Ones of the shape and dtype of x."""
+    return full_like(x, 1, dtype=dtype, device=device)
+
+
+empty_like = zeros_like
+
+
+def arange(start, /, stop=None, step=1, *, dtype=None, device=None):
+    """start, start + step, … below stop; from 0 when only stop is given."""
+    _on(device)
+    if stop is None:
+        start, stop = 0, start
+    if builtins.any(isinstance(n, _core.ArrayBase) for n in (start, stop, step)):
+        start, stop, step = [n.item() if isinstance(n, _core.ArrayBase) else n for n in (start, stop, step)]
+    for name, n in (("start", start), ("stop", stop), ("step", step)):
+        if not isinstance(n, int) and not math.isfinite(_arguments.real(f"arange: {name}", n)):
+            raise _arguments.wrong(f"arange: {name}", "a finite number", n)
+    if step == 0:
+        raise ValueError("arange: the step is 0")
+    start, stop, step = [operator.index(n) if hasattr(n, "__index__") else n for n in (start, stop, step)]
+    whole = builtins.all(isinstance(n, int) for n in (start, stop, step))
+    d = (_dtypes.int64 if whole else _dtypes.float32) if dtype is None else as_dtype(dtype)
+    n = builtins.max(0, -((start - stop) // step) if whole else math.ceil((float(stop) - float(start)) / float(step)))
+    if n >= 1 << 62 or (d.kind != "f" and n and not -(1 << 63) <= builtins.min(start, start + (n - 1) * step) <= builtins.max(start, start + (n - 1) * step) < 1 << 64):
+        raise InvalidError(f"{_core.call_place()}the numbers from {start} to {stop} do not fit into {d}")
+    if d.kind != "f":
+        start, step = int(start), int(step)
+        start -= (start >= 1 << 63) << 64  # only its bits matter
+    return _core.progression(d.code, n, start, step)
+
+
+def linspace(start, stop, /, num, *, dtype=None, device=None, endpoint=True):
+    """num numbers from start to stop, evenly."""
+    _on(device)
+    d = _dtypes.float32 if dtype is None else as_dtype(dtype)
+    num, endpoint = _arguments.size("linspace: num", num), _arguments.flag("linspace: endpoint", endpoint)
+    start, stop = [_arguments.real(f"linspace: {name}", n) for name, n in (("start", start), ("stop", stop))]
+    parts = num - 1 if endpoint else num
+    step = (stop - start) / parts if parts > 0 else 0.0
+    if num > 1 << 24:
+        _core.full(d.code, (num,), 0)  # what no memory can hold is refused before it is counted out
+    if math.isinf(step):  # the difference is too large for a number, its parts are not
+        numbers = [start * (1 - i / parts) + stop * (i / parts) for i in range(num)]
+    else:
+        numbers = [start + i * step for i in range(num)]
+    if endpoint and num > 1:
+        numbers[-1] = stop
+    return _core.from_numbers(d.code, (num,), numbers)
+
+
+def eye(n_rows, n_cols=None, /, *, k=0, dtype=None, device=None):
+    """Ones on a diagonal, k above the main one, zeros elsewhere."""
+    _on(device)
+    d = _dtypes.float32 if dtype is None else as_dtype(dtype)
+    n_rows, n_cols = [_arguments.size("eye: a size", n) for n in (n_rows, n_rows if n_cols is None else n_cols)]
+    k = _arguments.integer("eye: k", k)
+    return _call(_CODE["eye"], (), _type(d, (n_rows, n_cols)), _within(k, n_rows, n_cols))
+
+
+def _within(k, n_rows, n_cols):
+    """The number of a diagonal; all that are outside of the matrix are alike."""
+    return builtins.max(-n_rows - 1, builtins.min(k, n_cols + 1)) if n_rows is not None and n_cols is not None else k
+
+
+def tril(x, /, *, k=0):
+    """Zeros above the diagonal that is k above the main one."""
+    x = _array(x)
+    return _call(_CODE["tril"], (x,), None, _within(k, *x.shape[-2:]) if x.ndim > 1 else k)
+
+
+def triu(x, /, *, k=0):
+    """Zeros below the diagonal that is k above the main one."""
+    x = _array(x)
+    return _call(_CODE["triu"], (x,), None, _within(k, *x.shape[-2:]) if x.ndim > 1 else k)
+
+
+def astype(x, dtype, /, *, copy=True, device=None):
+    """The elements as another dtype."""
+    _on(device)
+    d = as_dtype(dtype)
+    if _dtypes.is_number(x):
+        return asarray(x, dtype=d)
+    x = x if isinstance(x, _core.ArrayBase) else asarray(x)
+    if x.dtype is d:
+        x, weak = _strong(x), x._weak
+        return x if not copy or weak and x._traced else +x if x._traced or _core.tracing() else x._copy()
+    return _call(_CODE["cast"], (x,), d.text)
+
+
+__all__ = ["newaxis", "e", "inf", "nan", "pi", *_public(globals())]

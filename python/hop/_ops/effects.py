@@ -1,0 +1,69 @@
+"""What a program does besides computing: it prints, it checks; and files of arrays."""
+
+import builtins
+import string
+
+from .. import _core, tree
+from .axes import all
+from .common import _CODE, _call, _public
+from .creation import _array
+from .elementwise import _truth
+
+
+def print(format, /, *values, **named):
+    """Prints a line when the program runs, the values in place of {}, {0}, {name}; {:.3f} for values without axes."""
+    parts, given, plain, used = list(string.Formatter().parse(format)), [], True, 0
+    for text, field, spec, conversion in parts:
+        plain = plain and "{" not in text and "}" not in text and not spec and not conversion
+        if field is None:
+            continue
+        at = used if field == "" else int(field) if field.isdigit() else field
+        if at not in named if isinstance(at, str) else at >= len(values):
+            raise ValueError(f"print: there is no value for {{{field}}} in {format!r}")
+        given.append(named[at] if isinstance(at, str) else values[at])
+        used = used if isinstance(at, str) else builtins.max(used, at + 1)
+    if not plain:
+        from .._callback import debug_callback
+
+        debug_callback(lambda v, n: builtins.print(format.format(*v, **n)), values, named)
+        return
+    given += values[used:]  # those without a place come last
+    line = "".join(text + ("{}" if field is not None else "") for text, field, _, _ in parts)
+    if _core.tracing():
+        _call(_CODE["print"], tuple([_array(v) for v in given]), line)
+        return
+    for v in given:
+        text = str(_array(v).tolist())
+        line = line.replace("{}", text, 1) if "{}" in line else f"{line} {text}"
+    builtins.print(line)
+
+
+def check(condition, message="", /, *values):
+    """Ends the run with hop.CheckError, the message and the values unless the condition holds everywhere."""
+    condition = _truth(condition)
+    if _core.tracing():
+        _call(_CODE["check"], (condition, *[_array(v) for v in values]), message)
+    elif not all(condition).item():
+        from .._errors import CheckError
+
+        raise CheckError(message + "".join(f" {_array(v).tolist()}" for v in values))
+
+
+def save(path, arrays, /):
+    """Writes an array (.npy), or a dict of arrays (.npz, .safetensors)."""
+    if isinstance(arrays, dict):
+        for name, a in arrays.items():
+            if isinstance(a, (dict, list, tuple)) and not builtins.all(isinstance(n, (builtins.bool, int, float)) for n in tree.leaves(a)):
+                raise TypeError(f"save: {name!r} is a {type(a).__name__}: a file holds arrays by name; {{hop.tree.path_text(path): x for path, x in hop.tree.leaves_with_path(t)}} makes names for the leaves of a tree")
+        _core.save_file(str(path), tuple(arrays), tuple([_array(a) for a in arrays.values()]))
+    else:
+        _core.save_file(str(path), ("",), (_array(arrays),))
+
+
+def load(path, /):
+    """What a file holds: an array (.npy) or a dict of arrays (.npz, .safetensors)."""
+    found = _core.load_file(str(path))
+    return found[""] if list(found) == [""] else found
+
+
+__all__ = _public(globals())

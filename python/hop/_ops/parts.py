@@ -1,0 +1,72 @@
+"""Operators that read and replace parts of arrays, at positions that may be traced. x[…] and x.at[…] are in _index."""
+
+import builtins
+
+from .. import _arguments, _core, _dtypes
+from .._arguments import here
+from .._dtypes import as_dtype
+from .._index import wrapped
+from .common import _CODE, _along, _call, _dims, _public, _text
+from .creation import _array, asarray
+
+
+def take(x, indices, /, *, axis=None):
+    """Slices of x at the indices along an axis. Indices beyond the ends are brought into range; negative ones count from the end."""
+    x, indices = _array(x), _array(indices)
+    if axis is None:
+        if x.ndim != 1:
+            raise ValueError(f"{_core.call_place()}which axis? An array with several axes needs axis=")
+        axis = 0
+    axis = _along(x, axis)
+    return _call(_CODE["take"], (x, wrapped(indices, _length(x, axis))), None, axis)
+
+
+def take_along_axis(x, indices, /, *, axis=-1):
+    """For every place an element of x at a position along the axis."""
+    x, indices = _array(x), _array(indices)
+    axis = _along(x, axis)
+    return _call(_CODE["take_along"], (x, wrapped(indices, _length(x, axis))), None, axis)
+
+
+def _length(x, axis):
+    """Of an axis, also where only a run knows it."""
+    n = x.shape[axis]
+    return n if n is not None else _call(_CODE["size"], (x,), None, axis)
+
+
+def _starts(x, positions):
+    """Negative positions counted from the end."""
+    out = []
+    if not isinstance(positions, (tuple, list)) and getattr(positions, "ndim", 0) != 1:
+        raise _arguments.wrong(here("start_indices"), "a position for each axis", positions)
+    for axis, i in enumerate(positions):
+        whole = isinstance(i, int) and not isinstance(i, builtins.bool) and builtins.abs(i) < 1 << 62
+        if not whole and (isinstance(i, (builtins.bool, int, float)) or asarray(i).ndim or asarray(i).dtype.kind not in "iu"):
+            raise _arguments.wrong(here(f"start_indices[{axis}]"), "an integer", i)
+        n = x.shape[axis] if axis < x.ndim else None
+        if n is not None and isinstance(i, int):
+            i = i + n if i < 0 else i
+        elif axis < x.ndim:
+            i = wrapped(_array(i), _length(x, axis))
+        out.append(i)
+    return out
+
+
+def dynamic_slice(x, start_indices, slice_sizes, /):
+    """A part of known sizes at positions that may be traced, moved so that it fits. Negative positions count from the end."""
+    x = _array(x)
+    return _call(_CODE["dynamic_slice"], (x, *_starts(x, start_indices)), _text(_dims(slice_sizes)))
+
+
+def dynamic_update_slice(x, update, start_indices, /):
+    """x with a part replaced, at positions that may be traced, moved so that it fits. Negative positions count from the end."""
+    x = _array(x)
+    return _call(_CODE["dynamic_update"], (x, _array(update), *_starts(x, start_indices)))
+
+
+def one_hot(x, num_classes, /, *, dtype=None):
+    """1 at the index, 0 elsewhere, along a new last axis."""
+    return _call(_CODE["one_hot"], (_array(x),), str(num_classes), 0, 0, (_dtypes.float32 if dtype is None else as_dtype(dtype)).text)
+
+
+__all__ = _public(globals())

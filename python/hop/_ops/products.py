@@ -1,0 +1,64 @@
+"""Products of matrices and of more axes, and diagonals."""
+
+import builtins
+
+from .. import _arguments
+from .._dtypes import result_type
+from .axes import sum
+from .common import _CODE, _along, _call, _op, _public, _text
+from .creation import _array, astype, zeros
+
+
+def matmul(x1, x2, /):
+    """x1 @ x2."""
+    return _op(_CODE["matmul"], x1, x2)
+
+
+def tensordot(x1, x2, /, *, axes=2):
+    """Sums of products over several axes."""
+    x1, x2 = _array(x1), _array(x2)
+    if isinstance(axes, int):
+        axes = _arguments.integer("tensordot: axes", axes, 0, builtins.min(x1.ndim, x2.ndim), "as many axes as both have")
+        left, right = list(range(x1.ndim - axes, x1.ndim)), list(range(axes))
+    else:
+        left, right = [list(a) if isinstance(a, (tuple, list)) else [a] for a in axes]
+    d = result_type(x1, x2)
+    return _call(_CODE["dot"], (astype(x1, d, copy=False), astype(x2, d, copy=False)), _text(left) or None, 0, 0, _text(right) or None)
+
+
+def vecdot(x1, x2, /, *, axis=-1):
+    """Sums of products along an axis."""
+    x1, x2 = _array(x1), _array(x2)
+    for x in (x1, x2):
+        _along(x, axis)
+    if x1.shape[axis] != x2.shape[axis]:
+        raise ValueError(f"vecdot: {x1.shape[axis]} and {x2.shape[axis]} elements along axis {axis}")
+    return sum(x1 * x2, axis=axis, dtype=result_type(x1, x2))
+
+
+def einsum(subscripts, /, *operands):
+    """Sums of products, one letter per axis: einsum("bij,bjk->bik", x, y)."""
+    return _call(_CODE["einsum"], tuple([_array(x) for x in operands]), subscripts)
+
+
+def outer(x1, x2, /):
+    """All products of elements of two vectors."""
+    return _op(_CODE["outer"], _array(x1), _array(x2))
+
+
+def diagonal(x, /, *, offset=0):
+    """The diagonal of the last two axes, or the one that is so far above it (below it when negative)."""
+    x = _array(x)
+    if offset:
+        x = x[..., :, offset:] if offset > 0 else x[..., -offset:, :]
+        if 0 in x.shape[-2:]:
+            return zeros((*x.shape[:-2], 0), dtype=x.dtype)
+    return _op(_CODE["diagonal"], x)
+
+
+def trace(x, /, *, offset=0, dtype=None):
+    """The sum of a diagonal of the last two axes; of small integers an int64 or uint64."""
+    return sum(diagonal(x, offset=offset), axis=-1, dtype=dtype)
+
+
+__all__ = _public(globals())

@@ -1,0 +1,227 @@
+"""Operators on shapes: the same elements in another arrangement, repeated, or put together."""
+
+import builtins
+import math
+
+from .. import _arguments, _core, _dtypes
+from .._arguments import here
+from .._errors import InvalidError
+from .common import _CODE, _along, _axes_text, _axis, _call, _dims, _public, _text
+from .creation import _array, asarray
+from .parts import take
+
+
+def reshape(x, /, shape, *, copy=None):
+    """The same elements, in the same order, in another shape; one size may be -1."""
+    x, dims = _array(x), _dims(shape)
+    if x._traced:
+        return _call(_CODE["reshape"], (x,), _text(dims))
+    if dims.count(-1) == 1:
+        known = math.prod(n for n in dims if n != -1)
+        if known == 0 or x.size % known:
+            raise ValueError(f"{x.size} elements cannot be arranged as {dims}")
+        dims = tuple(x.size // known if n == -1 else n for n in dims)
+    made = x._reshaped(dims)
+    if copy is False and x.size and made._pointer != x._pointer:
+        raise ValueError("the elements are not in memory in this order, so they must be copied (copy=False was asked for)")
+    return made._copy() if copy else made
+
+
+def permute_dims(x, /, axes):
+    """The axes in another order: axis i of the result is axis axes[i] of x."""
+    return _call(_CODE["permute"], (_array(x),), _text(_dims(axes)))
+
+
+def matrix_transpose(x, /):
+    """The last two axes exchanged."""
+    x = _array(x)
+    if x.ndim < 2:
+        raise ValueError(f"a matrix has two axes at least, this array has {x.ndim}")
+    return _call(_CODE["transpose"], (x,))
+
+
+def moveaxis(x, source, destination, /):
+    """Axes moved to other places; the others keep their order."""
+    x = _array(x)
+    source, destination = [v if isinstance(v, (tuple, list)) else (v,) for v in (source, destination)]
+    if len(source) != len(destination):
+        raise InvalidError(f"{_core.call_place()}expected as many places as axes, found {source!r:.60} and {destination!r:.60}")
+    source = [_along(x, a, "source") for a in source]
+    destination = [_along(x, a, "destination") for a in destination]
+    for axes in (source, destination):
+        if len(set(axes)) < len(axes):
+            raise InvalidError(f"{_core.call_place()}an axis is named twice: {axes}")
+    order = [a for a in range(x.ndim) if a not in source]
+    for to, a in sorted(zip(destination, source)):
+        order.insert(to, a)
+    return permute_dims(x, order)
+
+
+def swapaxes(x, axis1, axis2, /):
+    """Two axes exchanged."""
+    return _call(_CODE["swap_axes"], (_array(x),), None, axis1, axis2)
+
+
+def expand_dims(x, /, axis=0):
+    """A new axis of size 1; of several axes each is a place in the result."""
+    x = _array(x)
+    axes = [_axis(a) for a in axis] if isinstance(axis, (tuple, list)) else [_axis(axis)]
+    rank = x.ndim + len(axes)
+    for a in axes:
+        if not -rank <= a < rank:
+            raise IndexError(f"expand_dims: there is no place {a} for an axis of an array with {x.ndim} axes")
+    places = sorted(a % rank for a in axes)
+    if len(set(places)) < len(places):
+        raise InvalidError(f"expand_dims: a place is named twice: {axes}")
+    for a in places:
+        x = _call(_CODE["expand"], (x,), None, a)
+    return x if places else +x
+
+
+def squeeze(x, /, axis=None):
+    """Without axes of size 1."""
+    return _call(_CODE["squeeze"], (_array(x),), None if axis is None else _axes_text(axis))
+
+
+def broadcast_to(x, /, shape):
+    """Repeated along axes to this shape, as NumPy does."""
+    return _call(_CODE["broadcast"], (_array(x),), _text(_dims(shape)))
+
+
+def broadcast_shapes(*shapes):
+    """The shape that operators on arrays of these shapes have."""
+    out = []
+    shapes = [_dims(s) for s in shapes]
+    for i in range(builtins.max(map(len, shapes), default=0)):
+        sizes = {s[-1 - i] for s in shapes if i < len(s)} - {1}
+        if len(sizes) > 1:
+            raise ValueError(f"shapes {', '.join(map(str, shapes))} do not go together")
+        out.append(sizes.pop() if sizes else 1)
+    return tuple(reversed(out))
+
+
+def broadcast_arrays(*arrays):
+    """All brought to their common shape."""
+    arrays = [_array(a) for a in arrays]
+    shape = broadcast_shapes(*[a.shape for a in arrays])
+    return [broadcast_to(a, shape) for a in arrays]
+
+
+def concat(arrays, /, *, axis=0):
+    """One behind the other along an axis."""
+    arrays = [_array(a) for a in arrays]
+    if axis is None:
+        arrays, axis = [a.reshape((-1,)) for a in arrays], 0
+    return _call(_CODE["concat"], tuple(arrays), None, axis)
+
+
+def stack(arrays, /, *, axis=0):
+    """Side by side along a new axis."""
+    return _call(_CODE["stack"], tuple([_array(a) for a in arrays]), None, axis)
+
+
+def unstack(x, /, *, axis=0):
+    """The slices along an axis, as a tuple."""
+    x = _array(x)
+    axis = _along(x, axis)
+    return tuple(x[(slice(None),) * axis + (i,)] for i in range(x.shape[axis]))
+
+
+def split(x, parts, /, *, axis=0):
+    """Parts along an axis: so many equal ones, or at these positions."""
+    x = _array(x)
+    if isinstance(parts, int):
+        out = _call(_CODE["split"], (x,), None, axis, parts)
+    else:
+        axis = _along(x, axis)
+        if not isinstance(parts, (tuple, list)):
+            raise _arguments.wrong(here("parts"), "a number of parts, or positions", parts)
+        edges = [0, *[_arguments.integer(here("parts"), p) for p in parts], x.shape[axis]]
+        sizes = [b - a for a, b in zip(edges, edges[1:])]
+        out = _call(_CODE["split"], (x,), _text(sizes), axis, len(sizes))
+    return out if isinstance(out, list) else [out]
+
+
+def flip(x, /, *, axis=None):
+    """The order along axes reversed."""
+    x = _array(x)
+    if x.ndim == 0:
+        return +x
+    return _call(_CODE["reverse"], (x,), _axes_text(axis) if axis is not None else _text(range(x.ndim)))
+
+
+def roll(x, /, shift, *, axis=None):
+    """Moved along an axis, from its end to its beginning."""
+    x = _array(x)
+    if axis is None and not isinstance(shift, (tuple, list)):
+        return roll(x.reshape((-1,)), shift, axis=0).reshape(x.shape)
+    if isinstance(axis, (tuple, list)):
+        shifts = shift if isinstance(shift, (tuple, list)) else [shift] * len(axis)
+        if len(shifts) != len(axis):
+            raise InvalidError(f"roll: {len(shifts)} shifts for {len(axis)} axes")
+        for s, a in zip(shifts, axis):
+            x = roll(x, s, axis=a)
+        return x if axis else +x
+    if isinstance(shift, (tuple, list)):
+        raise InvalidError(f"roll: {len(shift)} shifts need as many axes: axis=({axis},) or more")
+    return _call(_CODE["roll"], (x, shift), None, axis)
+
+
+def tile(x, repetitions, /):
+    """The whole array so many times along each axis."""
+    x, reps = _array(x), _dims(repetitions)
+    if len(reps) < x.ndim:
+        reps = (1,) * (x.ndim - len(reps)) + reps
+    if len(reps) > x.ndim:
+        x = x.reshape((1,) * (len(reps) - x.ndim) + x.shape)
+    return _call(_CODE["tile"], (x,), _text(reps))
+
+
+def repeat(x, repeats, /, *, axis=None):
+    """Each element so many times along an axis."""
+    x = _array(x)
+    if axis is None:
+        x, axis = x.reshape((-1,)), 0
+    axis = _along(x, axis)
+    if isinstance(repeats, int):
+        wide = expand_dims(x, axis=axis + 1)
+        wide = broadcast_to(wide, (*x.shape[: axis + 1], repeats, *x.shape[axis + 1 :]))
+        return wide.reshape((*x.shape[:axis], x.shape[axis] * repeats, *x.shape[axis + 1 :]))
+    counts = _array(repeats).reshape((-1,)).tolist()
+    counts = counts * x.shape[axis] if len(counts) == 1 else counts
+    if len(counts) != x.shape[axis]:
+        raise InvalidError(f"repeat: {len(counts)} counts for {x.shape[axis]} elements along axis {axis}")
+    if builtins.any(n < 0 for n in counts):
+        raise InvalidError(f"repeat: expected counts of at least 0, found {builtins.min(counts)}")
+    positions = [i for i, n in enumerate(counts) for _ in range(n)]
+    return take(x, asarray(positions, dtype=_dtypes.int64), axis=axis)
+
+
+def pad(x, pad_width, /, *, value=0):
+    """More elements in front of and behind each axis: one number, (before, after), or one pair per axis."""
+    x = _array(x)
+    if isinstance(pad_width, int):
+        pad_width = [(pad_width, pad_width)] * x.ndim
+    elif len(pad_width) == 2 and isinstance(pad_width[0], int):
+        pad_width = [tuple(pad_width)] * x.ndim
+    return _call(_CODE["pad"], (x, value), ", ".join(f"{a}:{b}" for a, b in pad_width))
+
+
+def meshgrid(*arrays, indexing="xy"):
+    """Coordinate arrays over the grid of these vectors."""
+    if indexing not in ("xy", "ij"):
+        raise ValueError(f'meshgrid: the indexing is "xy" or "ij", not {indexing!r}')
+    arrays = [_array(a) for a in arrays]
+    n = len(arrays)
+    swap = indexing == "xy" and n > 1
+    order = [1, 0, *range(2, n)] if swap else list(range(n))
+    shape = tuple(arrays[i].size for i in order)
+    out = []
+    for i, a in enumerate(arrays):
+        view = [1] * n
+        view[order.index(i)] = a.size
+        out.append(broadcast_to(a.reshape(tuple(view)), shape))
+    return out
+
+
+__all__ = _public(globals())
