@@ -71,14 +71,13 @@ PyObject *array_of_value(hop_val v, hop_place at);
 PyObject *array_of_shared(hop_tensor *t, enum memory memory); /* the same, of memory that others see too */
 int array_dims(const array_object *a, int64_t *dims);         /* its rank */
 int array_raw_dtype(const array_object *a); /* of the value: f64 where it stands for a real Python number */
-void array_mark(array_object *a,
-                bool number);          /* as weak, unless its dtype is none that Python numbers have */
+/* As weak, unless its dtype is none that Python numbers have. */
+void array_mark(array_object *a, bool number);
 void array_give_away(array_object *a); /* the tensor is somebody else's now; sizes can still be asked for */
-hop_tensor *concrete_tensor(
-    array_object *a); /* borrowed; NULL and an exception for a traced or donated array */
-PyObject *array_from_buffer(
-    PyObject *o,
-    int copy); /* copy: 1 always, 0 never, -1 when needed; NULL without an exception: no buffer */
+/* Borrowed; NULL and an exception for a traced or donated array. */
+hop_tensor *concrete_tensor(array_object *a);
+/* copy: 1 always, 0 never, -1 when needed; NULL without an exception: no buffer. */
+PyObject *array_from_buffer(PyObject *o, int copy);
 int array_type_text(const array_object *a, char text[256]);
 PyObject *array_raw(array_object *a); /* the same value, not weak, with its raw dtype */
 int array_init(PyObject *module);
@@ -97,8 +96,8 @@ struct operand {
 bool is_number(PyObject *o); /* a number of Python's own, not one of NumPy's that happens to be a float too */
 int operand_read(PyObject *o, struct operand *out); /* -1 and an exception */
 void operands_drop(struct operand *in, Py_ssize_t n);
-int operand_value(const struct operand *o, hop_place at,
-                  hop_val *out);                       /* in the thread's capture, with its raw dtype */
+/* In the thread's capture, with its raw dtype. */
+int operand_value(const struct operand *o, hop_place at, hop_val *out);
 int value_of(PyObject *o, hop_place at, hop_val *out); /* with the dtype that it shows */
 
 /* ---- captures: a stack per thread ---- */
@@ -165,14 +164,14 @@ enum operator_code {
 
 PyObject *raise_status(int status); /* the last message of hop; NULL. Forgives the capture */
 PyObject *raise_tracer(const char *format, ...);
-PyObject *raise_unknown(const char *format, ...); /* a traced value was asked for what only a run knows: every
-                                                     capture of the thread keeps the exception */
-hop_place user_place(void);                       /* the innermost line that is not hop's own */
+/* A traced value was asked for what only a run knows: every capture of the thread keeps the exception. */
+PyObject *raise_unknown(const char *format, ...);
+hop_place user_place(void); /* the innermost line that is not hop's own */
 enum { CALLED_SIZE = 320 };
-const char *user_call(char text[CALLED_SIZE]); /* "file:line: name: " of the function of the package that the
-                                                  user called; for messages */
+/* "file:line: name: " of the function of the package that the user called; for messages. */
+const char *user_call(char text[CALLED_SIZE]);
 PyObject *raise_invalid(const char *format, ...); /* hop.InvalidError, with user_call in front */
-const char *text_or_null(
-    PyObject *o); /* None: NULL; the text lives as long as o. Sets an exception when it is no text */
+/* None: NULL; the text lives as long as o. Sets an exception when it is no text. */
+const char *text_or_null(PyObject *o);
 
 #endif

@@ -41,14 +41,12 @@ struct joined {
 
 enum dtype_join { NO_DTYPE = -1, NO_COMMON_DTYPE = -2 };
 int dtype_common(int a, int b); /* NO_COMMON_DTYPE: u64 and a signed integer */
-int dtype_with_number(
-    int strong,
-    int weak); /* of a number of this kind (enum weak) beside arrays of this dtype; NO_DTYPE: alone */
-int number_beside(int dtype,
-                  const struct operand *
-                      o); /* where a Python int stands: -1 below what the dtype holds, 1 above it, 0 within */
-int join_operands(const struct call *c, const struct operand *in,
-                  struct joined *out); /* -1 and an exception */
+/* Of a number of this kind (enum weak) beside arrays of this dtype; NO_DTYPE: alone. */
+int dtype_with_number(int strong, int weak);
+/* Where a Python int stands: -1 below what the dtype holds, 1 above it, 0 within. */
+int number_beside(int dtype, const struct operand *o);
+/* -1 and an exception. */
+int join_operands(const struct call *c, const struct operand *in, struct joined *out);
 /* Casts the values of operands as was found. */
 void cast_operands(hop_place at, const struct call *c, const struct operand *in, const struct joined *j,
                    hop_val *values);

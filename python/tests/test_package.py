@@ -16,7 +16,7 @@ class Package(Case):
         for name in hop.__all__:
             self.assertTrue(hasattr(hop, name), name)
         self.assertRegex(hop.__version__, r"^[0-9]+\.[0-9]+\.[0-9]+$")
-        for name in hop._OPERATORS:
+        for name in hop._ops.__all__:
             function = getattr(hop, name)
             if callable(function):
                 self.assertTrue(function.__doc__ or name in ("conj", "real"), name)

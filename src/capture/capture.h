@@ -370,10 +370,10 @@ struct captured {
     uint32_t fn;
     const char *remarks; /* in the module's arena */
 };
-/* Captures a function. Throws; with a status that a body returned, too. */
 /* In eager mode: names sizes from the text of the parameters and the tensors, and says which parameters are
  * mut. */
 void eager_header(struct capture *c, const char *params, hop_tensor *const *in, int n_in, bool *mut);
+/* Captures a function. Throws; with a status that a body returned, too. */
 void capture_function(hop_place at, const char *params, int n_results, hop_body body, void *env,
                       struct captured *out);
 

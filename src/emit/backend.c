@@ -3,7 +3,11 @@
 #include "emit/backend.h"
 #include "loop/lp_walk.h"
 
-static const struct backend *const backends[] = { &llvm_backend, &executor_backend };
+static const struct backend *const backends[] = {
+#define BACKEND(name) &name##_backend,
+#include "emit/backends.def"
+#undef BACKEND
+};
 
 const struct backend *backend_at(uint32_t n) { return n < HOP_COUNT(backends) ? backends[n] : NULL; }
 

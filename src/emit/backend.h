@@ -1,5 +1,5 @@
 /* Back ends: what makes a loop program run. A back end is one struct with a name, what it is able to, the
- * memory that its kernels work on, and functions; backend.c lists them. docs/backends.md shows how to add
+ * memory that its kernels work on, and functions; backends.def lists them. docs/backends.md shows how to add
  * one.
  *
  * A compiled program is kernels and a launch plan. The runtime goes through the plan step by step: it brings
@@ -81,8 +81,9 @@ struct backend {
     int32_t (*wait)(struct launch *l); /* NULL: a launch that returns is done */
 };
 
-extern const struct backend llvm_backend;     /* machine code of the host, by the plug-in */
-extern const struct backend executor_backend; /* the loop program itself, slowly, on a heap of its own */
+#define BACKEND(name) extern const struct backend name##_backend;
+#include "emit/backends.def"
+#undef BACKEND
 
 /* The n-th back end, NULL: there are no more. The first is the default. */
 const struct backend *backend_at(uint32_t n);

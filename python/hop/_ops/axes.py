@@ -5,11 +5,11 @@ import math
 
 from .. import _arguments, _core, _dtypes
 from .._arguments import here
-from .._dtypes import as_dtype, result_type
+from .._dtypes import result_type
 from .._errors import InvalidError
 from .common import _CODE, _along, _axes_text, _call, _named, _public
 from .creation import _array, asarray, astype, full, inf, nan
-from .elementwise import _truth, abs, clip, floor, isclose, isfinite, isnan, minimum, sqrt, where
+from .elementwise import _truth, clip, floor, isclose, isfinite, isnan, minimum, sqrt, where
 from .parts import take
 from .shape import concat, permute_dims
 

@@ -15,7 +15,7 @@ def _unary(name, op, real, doc):
     def as_given(x, /):
         return _op(code, x)
 
-    def as_as_real(x, /):
+    def as_real(x, /):
         return _op(code, float(x) if type(x) is int else x)  # a Python number alone: float32, as 2.0 is
 
     return _named(as_real if real else as_given, name, doc)
@@ -27,7 +27,7 @@ def _binary(name, op, real, doc):
     def as_given(x1, x2, /):
         return _op(code, x1, x2)
 
-    def as_as_real(x1, x2, /):
+    def as_real(x1, x2, /):
         return _op(code, float(x1) if isinstance(x1, int) and isinstance(x2, int) else x1, x2)
 
     return _named(as_real if real else as_given, name, doc)
