@@ -2,6 +2,7 @@
  * until every body has run, because only then it is known which variables from outside were assigned to:
  * these become further results of branches and calls and further carries of loops. */
 #include "capture/capture.h"
+#include "ir/loop.h"
 
 enum { MOST_ATTRS = 16 }; /* those that are not set are absent */
 
@@ -577,37 +578,57 @@ struct stepping {
     const char *what;
 };
 
-static val emit_steps(struct capture *c, const struct stepping *k, const val *operands, uint32_t n_carry,
-                      uint32_t n_xs, struct region_in region)
+/* What every loop here ends with: the step, its carries, its schedule in words. */
+static struct loop_results emit_loop(struct capture *c, struct loop l, const val *carry, uint32_t n_carry,
+                                     const char *schedule, struct region_in body)
+{
+    uint32_t every[8];
+    struct attr attrs[LOOP_SCHEDULE_ATTRS] = { 0 };
+    read_schedule(schedule, attrs, every, HOP_COUNT(every));
+    l.carry = carry;
+    l.n_carry = n_carry;
+    l.schedule = attrs;
+    loop_set_body(&l, c->m, body);
+    return loop_build(&c->innermost->b, &l);
+}
+
+static struct loop_results emit_steps(struct capture *c, const struct stepping *k, const val *carry,
+                                      uint32_t n_carry, const val *xs, struct region_in region)
 {
     const hop_scan_spec *spec = k->spec;
-    uint32_t groups[2] = { n_carry, n_xs };
-    if (k->map && !n_carry) {
-        struct attr map[MOST_ATTRS] = { [MAP_LENGTH] = spec->length
-                                                           ? A_DIM(read_size(c, spec->length, "the length"))
-                                                           : A_NONE,
-                                        [MAP_SEQUENTIAL] = A_FLAG(k->sequential) };
-        return builder_node(&c->innermost->b, &(struct node_in){ .op = OP_map,
-                                                                 .operands = operands,
-                                                                 .n_operands = n_xs,
-                                                                 .groups = groups + 1,
-                                                                 .attrs = map,
-                                                                 .regions = &region,
-                                                                 .n_regions = 1 });
+    struct loop l = loop_new(k->map && !n_carry ? LOOP_MAP : LOOP_SCAN);
+    l.over = xs;
+    l.n_over = (uint32_t)spec->n_xs;
+    l.reverse = spec->reverse;
+    l.sequential = k->sequential;
+    l.length_given = spec->length;
+    if (spec->length) l.length = read_size(c, spec->length, "the length");
+    return emit_loop(c, l, carry, n_carry, spec->schedule, region);
+}
+
+/* Variables that a body writes are carries behind its own. For each: the parameter that stands for it in the
+ * body, what it begins with, and what the body makes of it. */
+static void written_carries(const struct body *body, const struct written *w, val *params, val *begin,
+                            val *next)
+{
+    for (uint32_t k = 0; k < w->n; k++) {
+        struct late_param entry = variable_entry(body->s, w->variables[k]);
+        params[k] = entry.here;
+        begin[k] = entry.outer;
+        next[k] = find_binding(body->s, w->variables[k])->value;
     }
-    struct attr attrs[MOST_ATTRS] = { [SCAN_REVERSE] = A_FLAG(spec->reverse),
-                                      [SCAN_LENGTH] = spec->length
-                                                          ? A_DIM(read_size(c, spec->length, "the length"))
-                                                          : A_NONE };
-    uint32_t every[8];
-    read_schedule(spec->schedule, &attrs[SCAN_SCHEDULE], every, HOP_COUNT(every));
-    return builder_node(&c->innermost->b, &(struct node_in){ .op = OP_scan,
-                                                             .operands = operands,
-                                                             .n_operands = n_carry + n_xs,
-                                                             .groups = groups,
-                                                             .attrs = attrs,
-                                                             .regions = &region,
-                                                             .n_regions = 1 });
+}
+
+/* The results of a loop with n_carry carries of its own, and after it what the variables are that it wrote.
+ */
+static void hand_out_loop(struct scope *s, hop_val *handles, uint32_t n_out, uint32_t n_carry,
+                          const struct written *w, struct loop_results made)
+{
+    for (uint32_t i = 0; i < n_out; i++) {
+        uint32_t behind = i < n_carry ? 0 : w->n;
+        handles[i] = value_handle(s, made.last + behind + i);
+    }
+    for (uint32_t k = 0; k < w->n; k++) variable_set(s, w->variables[k], made.last + n_carry + k);
 }
 
 /* Slices of xs that the step assigned to: one more stacked result each. */
@@ -636,7 +657,7 @@ static uint32_t written_slices(struct capture *c, const hop_scan_spec *spec, con
 static void capture_steps(struct capture *c, struct control_args *a, const struct stepping *how)
 {
     const hop_scan_spec *spec = how->spec;
-    enum op op = how->map ? OP_map : OP_scan;
+    enum op op = (enum op)loop_ops[how->map ? LOOP_MAP : LOOP_SCAN];
     struct scope *s = c->innermost;
     uint32_t n_carry = (uint32_t)spec->n_carry, n_xs = (uint32_t)spec->n_xs,
              n_out = results_room(a->n_results), n = n_carry + n_xs;
@@ -649,7 +670,8 @@ static void capture_steps(struct capture *c, struct control_args *a, const struc
     struct region_in region;
     bool open = results_open(a->n_results);
     if (!open && find_keyed(c, spec->key, op, n_out, &in, &region, 1)) {
-        hand_out(c, a->results, n_out, emit_steps(c, how, operands, n_carry, n_xs, region));
+        hand_out(c, a->results, n_out,
+                 emit_steps(c, how, operands, n_carry, operands + n_carry, region).last);
         return;
     }
     struct body body = run_body(c, SCOPE_BODY, how->what, spec->step, spec->env, &in, a->n_results, n_carry,
@@ -662,17 +684,15 @@ static void capture_steps(struct capture *c, struct control_args *a, const struc
     uint32_t *slices = ARENA_NEW(&c->arena, uint32_t, n_xs), total = n_carry + w.n + n_xs;
     val *slice_values = ARENA_NEW(&c->arena, val, n_xs);
     uint32_t n_slices = written_slices(c, spec, &body, &w, slices, slice_values);
-    val *params = ARENA_NEW(&c->arena, val, total), *fed = ARENA_NEW(&s->b.arena, val, total),
+    val *params = ARENA_NEW(&c->arena, val, total), *carry = ARENA_NEW(&s->b.arena, val, n_carry + w.n),
         *results = ARENA_NEW(&c->arena, val, n_out + w.n + n_slices);
-    for (uint32_t i = 0; i < n_carry; i++) params[i] = i, fed[i] = operands[i], results[i] = body.results[i];
-    for (uint32_t k = 0; k < w.n; k++) { /* variables that the step writes are carries */
-        struct late_param entry = variable_entry(body.s, w.variables[k]);
-        params[n_carry + k] = entry.here;
-        fed[n_carry + k] = entry.outer;
-        results[n_carry + k] = find_binding(body.s, w.variables[k])->value;
+    for (uint32_t i = 0; i < n_carry; i++) {
+        params[i] = i;
+        carry[i] = operands[i];
+        results[i] = body.results[i];
     }
-    for (uint32_t i = 0; i < n_xs; i++)
-        params[n_carry + w.n + i] = n_carry + i, fed[n_carry + w.n + i] = operands[n_carry + i];
+    written_carries(&body, &w, params + n_carry, carry + n_carry, results + n_carry);
+    for (uint32_t i = 0; i < n_xs; i++) params[n_carry + w.n + i] = n_carry + i;
     for (uint32_t i = n_carry; i < n_out; i++) results[w.n + i] = body.results[i];
     for (uint32_t i = 0; i < n_slices; i++) results[n_out + w.n + i] = slice_values[i];
     region = finish_body(c, &body, params, total, results, n_out + w.n + n_slices);
@@ -681,12 +701,11 @@ static void capture_steps(struct capture *c, struct control_args *a, const struc
         capture_remark(
             c, "its body assigns to %u array%s from outside: it became a scan, one slice after the other",
             w.n, w.n == 1 ? "" : "s");
-    val first = emit_steps(c, how, fed, n_carry + w.n, n_xs, region);
-    hop_val *handles = results_at(c, a->results, a->n_results, n_out);
-    for (uint32_t i = 0; i < n_out; i++) handles[i] = value_handle(s, first + i + (i < n_carry ? 0 : w.n));
-    for (uint32_t k = 0; k < w.n; k++) variable_set(s, w.variables[k], first + n_carry + k);
+    struct loop_results made = emit_steps(c, how, carry, n_carry + w.n, operands + n_carry, region);
+    hand_out_loop(s, results_at(c, a->results, a->n_results, n_out), n_out, n_carry, &w, made);
+    val written = made.stacks + (n_out - n_carry); /* behind what the step stacks itself */
     for (uint32_t i = 0; i < n_slices; i++)
-        variable_write(s, variable_index(c, spec->xs[slices[i]]), first + w.n + n_out + i);
+        variable_write(s, variable_index(c, spec->xs[slices[i]]), written + i);
 }
 
 static void do_scan(struct capture *c, void *args)
@@ -748,24 +767,17 @@ static val bring_bound(struct capture *c, hop_val v, const char *what)
     return o.weak ? operand_as(&s->b, &o, DT_I64) : emit_as_index(&s->b, o.v);
 }
 
-/* operands: carries, from, to. */
-static val emit_fori(struct capture *c, const hop_fori_spec *spec, const val *operands, uint32_t n_carry,
-                     struct region_in region)
+static struct loop_results emit_fori(struct capture *c, const hop_fori_spec *spec, const val *carry,
+                                     uint32_t n_carry, val from, val to, struct region_in region)
 {
-    uint32_t groups[3] = { n_carry, 1, 1 }, every[8];
-    struct attr attrs[MOST_ATTRS] = { 0 };
-    read_schedule(spec->schedule, &attrs[FORI_SCHEDULE], every, HOP_COUNT(every));
     struct builder *b = &c->innermost->b;
-    struct node_in in = { .op = OP_fori_loop,
-                          .operands = operands,
-                          .n_operands = n_carry + 2,
-                          .groups = groups,
-                          .attrs = attrs,
-                          .regions = &region,
-                          .n_regions = 1 };
-    val first;
-    if (spec->n_stack && fori_as_scan(b, &in, &first)) return first; /* whose rows have a known number */
-    return builder_node(b, &in);
+    struct loop l = loop_new(LOOP_COUNTED);
+    l.from = from;
+    l.to = to;
+    dim trips;
+    if (spec->n_stack && fori_trips(b, from, to, &trips))
+        fori_over(b, &l, trips); /* rows of a known number */
+    return emit_loop(c, l, carry, n_carry, spec->schedule, region);
 }
 
 static void do_fori(struct capture *c, void *args)
@@ -798,25 +810,20 @@ static void do_fori(struct capture *c, void *args)
         add_written(c, body.s, &w);
     }
     uint32_t total = n_carry + w.n;
-    val *params = ARENA_NEW(&c->arena, val, total + 1), *fed = ARENA_NEW(&s->b.arena, val, total + 2),
+    val *params = ARENA_NEW(&c->arena, val, total + 1), *carry = ARENA_NEW(&s->b.arena, val, total),
         *results = ARENA_NEW(&c->arena, val, n_out + w.n);
-    for (uint32_t i = 0; i < n_carry; i++) params[i] = i + 1, fed[i] = inputs[i + 1];
-    for (uint32_t k = 0; k < w.n; k++) {
-        struct late_param entry = variable_entry(body.s, w.variables[k]);
-        params[n_carry + k] = entry.here;
-        fed[n_carry + k] = entry.outer;
-        results[n_carry + k] = find_binding(body.s, w.variables[k])->value;
+    for (uint32_t i = 0; i < n_carry; i++) {
+        params[i] = i + 1;
+        carry[i] = inputs[i + 1];
     }
+    written_carries(&body, &w, params + n_carry, carry + n_carry, results + n_carry);
     params[total] = 0;
-    fed[total] = from, fed[total + 1] = to;
     if (!known) {
         for (uint32_t i = 0; i < n_out; i++) results[i < n_carry ? i : i + w.n] = body.results[i];
         region = finish_body(c, &body, params, total + 1, results, n_out + w.n);
         if (!w.n) remember_keyed(c, spec->key, OP_fori_loop, n_out, &in, &region, 1);
     }
-    val first = emit_fori(c, spec, fed, total, region);
-    for (uint32_t i = 0; i < n_out; i++) a->results[i] = value_handle(s, first + i + (i < n_carry ? 0 : w.n));
-    for (uint32_t k = 0; k < w.n; k++) variable_set(s, w.variables[k], first + n_carry + k);
+    hand_out_loop(s, a->results, n_out, n_carry, &w, emit_fori(c, spec, carry, total, from, to, region));
 }
 int hop_fori_at(hop_place at, hop_val *results, int n_results, const hop_fori_spec *spec)
 {
@@ -877,22 +884,16 @@ int hop_associative_scan_at(hop_place at, hop_val *results, int n_results,
 
 /* ---- while ---- */
 
-static val emit_while(struct capture *c, const hop_while_spec *spec, const val *carry, uint32_t n_carry,
-                      const struct region_in *regions)
+enum { WHILE_COND, WHILE_BODY, WHILE_REGIONS };
+
+static struct loop_results emit_while(struct capture *c, const hop_while_spec *spec, const val *carry,
+                                      uint32_t n_carry, const struct region_in *regions)
 {
-    struct attr attrs[MOST_ATTRS] = {
-        [WHILE_MAX_TRIPS] = spec->max_trips ? A_DIM(read_size(c, spec->max_trips, "max_trips")) : A_NONE,
-        [WHILE_COUNT] = A_FLAG(spec->count && !spec->n_stack)
-    };
-    uint32_t every[8];
-    read_schedule(spec->schedule, &attrs[WHILE_SCHEDULE], every, HOP_COUNT(every));
-    return builder_node(&c->innermost->b, &(struct node_in){ .op = OP_while_loop,
-                                                             .operands = carry,
-                                                             .n_operands = n_carry,
-                                                             .groups = &n_carry,
-                                                             .attrs = attrs,
-                                                             .regions = regions,
-                                                             .n_regions = 2 });
+    struct loop l = loop_new(LOOP_WHILE);
+    l.count = spec->count && !spec->n_stack;
+    if (spec->max_trips) l.max_trips = read_size(c, spec->max_trips, "max_trips");
+    loop_set_cond(&l, c->m, regions[WHILE_COND]);
+    return emit_loop(c, l, carry, n_carry, spec->schedule, regions[WHILE_BODY]);
 }
 
 static void do_while(struct capture *c, void *args)
@@ -914,9 +915,9 @@ static void do_while(struct capture *c, void *args)
     uint32_t n_carry = (uint32_t)spec->n_carry, n_stack = (uint32_t)spec->n_stack,
              n_out = (uint32_t)a->n_results;
     struct inputs in = { bring_operands(c, spec->carry, n_carry), n_carry, n_carry, NULL, 0, 0 };
-    struct region_in regions[2];
-    if (find_keyed(c, spec->key, OP_while_loop, n_out, &in, regions, 2)) {
-        hand_out(c, a->results, n_out, emit_while(c, spec, in.operands, n_carry, regions));
+    struct region_in regions[WHILE_REGIONS];
+    if (find_keyed(c, spec->key, OP_while_loop, n_out, &in, regions, WHILE_REGIONS)) {
+        hand_out(c, a->results, n_out, emit_while(c, spec, in.operands, n_carry, regions).last);
         return;
     }
     struct body cond = run_body(c, SCOPE_PREDICATE, "the predicate of while", spec->cond, spec->env, &in, 1,
@@ -926,25 +927,20 @@ static void do_while(struct capture *c, void *args)
     struct written w = { 0 };
     add_written(c, body.s, &w);
     uint32_t total = n_carry + w.n;
-    val *params[2] = { ARENA_NEW(&c->arena, val, total), ARENA_NEW(&c->arena, val, total) },
-        *fed = ARENA_NEW(&s->b.arena, val, total);
-    val *results = ARENA_NEW(&c->arena, val, total + n_stack);
-    for (uint32_t i = 0; i < n_carry; i++)
-        params[0][i] = params[1][i] = i, fed[i] = in.operands[i], results[i] = body.results[i];
-    for (uint32_t k = 0; k < w.n; k++) {
-        struct late_param entry = variable_entry(body.s, w.variables[k]);
-        params[1][n_carry + k] = entry.here;
-        fed[n_carry + k] = entry.outer;
-        params[0][n_carry + k] = variable_entry(cond.s, w.variables[k]).here;
-        results[n_carry + k] = find_binding(body.s, w.variables[k])->value;
+    val *params = ARENA_NEW(&c->arena, val, total), *cond_params = ARENA_NEW(&c->arena, val, total);
+    val *carry = ARENA_NEW(&s->b.arena, val, total), *results = ARENA_NEW(&c->arena, val, total + n_stack);
+    for (uint32_t i = 0; i < n_carry; i++) {
+        params[i] = cond_params[i] = i;
+        carry[i] = in.operands[i];
+        results[i] = body.results[i];
     }
+    written_carries(&body, &w, params + n_carry, carry + n_carry, results + n_carry);
+    for (uint32_t k = 0; k < w.n; k++) cond_params[n_carry + k] = variable_entry(cond.s, w.variables[k]).here;
     for (uint32_t i = 0; i < n_stack; i++) results[total + i] = body.results[n_carry + i];
-    regions[1] = finish_body(c, &body, params[1], total, results, total + n_stack);
-    regions[0] = finish_body(c, &cond, params[0], total, cond.results, 1);
-    if (!w.n) remember_keyed(c, spec->key, OP_while_loop, n_out, &in, regions, 2);
-    val first = emit_while(c, spec, fed, total, regions);
-    for (uint32_t i = 0; i < n_out; i++) a->results[i] = value_handle(s, first + i + (i < n_carry ? 0 : w.n));
-    for (uint32_t k = 0; k < w.n; k++) variable_set(s, w.variables[k], first + n_carry + k);
+    regions[WHILE_BODY] = finish_body(c, &body, params, total, results, total + n_stack);
+    regions[WHILE_COND] = finish_body(c, &cond, cond_params, total, cond.results, 1);
+    if (!w.n) remember_keyed(c, spec->key, OP_while_loop, n_out, &in, regions, WHILE_REGIONS);
+    hand_out_loop(s, a->results, n_out, n_carry, &w, emit_while(c, spec, carry, total, regions));
 }
 int hop_while_at(hop_place at, hop_val *results, int n_results, const hop_while_spec *spec)
 {

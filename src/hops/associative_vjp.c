@@ -362,7 +362,7 @@ static void go_back(struct vjp *v)
     struct builder *b = v->b;
     uint32_t along = associative_dim(v->attrs);
     struct back w = back_of(v, 0);
-    uint32_t n = w.n, at = 0, groups[2];
+    uint32_t n = w.n;
     bool *given = ARENA_ZNEW(&b->arena, bool, n);
     for (uint32_t k = 0; k < n; k++) {
         w.xs[k] = emit_move_dim(b, v->operands[k], along, 0);
@@ -372,31 +372,25 @@ static void go_back(struct vjp *v)
     }
     struct back_rows rows = gather_rows(&w);
     uint32_t fn = back_step(&w, given, &rows);
-    val *operands = ARENA_NEW(&b->arena, val, 2 * (size_t)n + w.n_own + rows.n_rows),
-        *own = ARENA_NEW(&b->arena, val, rows.n_own);
+    val *carry = ARENA_NEW(&b->arena, val, n + w.n_own), *over = ARENA_NEW(&b->arena, val, n + rows.n_rows);
+    val *own = ARENA_NEW(&b->arena, val, rows.n_own);
+    struct loop back = loop_new(LOOP_SCAN);
     for (uint32_t k = 0; k < n; k++)
         if (w.s->travels[k])
-            operands[at++] = given[k] ? only_row(&w, rows_of(&w, w.cts[k], w.last_from, w.last_to))
-                                      : zeros_of(b, type_drop_leading(b->m, builder_type(b, w.xs[k])));
+            carry[back.n_carry++] = given[k] ? only_row(&w, rows_of(&w, w.cts[k], w.last_from, w.last_to))
+                                             : zeros_of(b, type_drop_leading(b->m, builder_type(b, w.xs[k])));
     for (uint32_t k = 0; k < w.n_own; k++)
-        if (w.h->ct_param[2 * n + k]) operands[at++] = zeros_like(b, v->operands[n + k]);
-    groups[0] = at;
+        if (w.h->ct_param[2 * n + k]) carry[back.n_carry++] = zeros_like(b, v->operands[n + k]);
     for (uint32_t k = 0; k < n; k++)
-        if (given[k]) operands[at++] = rows_of(&w, w.cts[k], w.before_from, w.before_to);
-    for (uint32_t i = 0; i < rows.n_rows; i++) operands[at++] = rows_numbered(&w, rows.which[i]);
-    groups[1] = at - groups[0];
+        if (given[k]) over[back.n_over++] = rows_of(&w, w.cts[k], w.before_from, w.before_to);
+    for (uint32_t i = 0; i < rows.n_rows; i++) over[back.n_over++] = rows_numbered(&w, rows.which[i]);
     for (uint32_t i = 0; i < rows.n_own; i++) own[i] = v->operands[n + rows.own[i]];
-    struct attr attrs[SCAN_ATTRS] = {
-        [SCAN_REVERSE] = A_FLAG(!w.reverse), [SCAN_LENGTH] = groups[1] ? A_NONE : A_DIM(w.rest)
-    };
-    struct region_in region = { fn, own, rows.n_own, w.dims };
-    val next = builder_node(b, &(struct node_in){ .op = OP_scan,
-                                                  .operands = operands,
-                                                  .n_operands = at,
-                                                  .groups = groups,
-                                                  .attrs = attrs,
-                                                  .regions = &region,
-                                                  .n_regions = 1 });
+    back.carry = carry;
+    back.over = over;
+    back.length = w.rest;
+    back.reverse = !w.reverse;
+    loop_set_body(&back, b->m, (struct region_in){ fn, own, rows.n_own, w.dims });
+    val next = loop_build(b, &back).last;
     val *total = ARENA_NEW(&b->arena, val, n);
     for (uint32_t k = 0; k < n; k++) total[k] = w.s->travels[k] ? next++ : VAL_NONE;
     for (uint32_t k = 0; k < w.n_own; k++)

@@ -90,6 +90,13 @@ static inline val emit_where(struct builder *b, val condition, val x, val y)
     if (rank != t.rank) condition = emit_broadcast(b, condition, t.rank, t.dims, at);
     return emit_select(b, condition, x, y);
 }
+/* The indices of a counted loop in an array (loops.c). */
+val emit_indices(struct builder *b, val from, dim trips);
+/* How many trips a counted loop makes, as a value. */
+static inline val emit_trips(struct builder *b, val from, val to)
+{
+    return emit2(b, OP_sub, emit2(b, OP_max, to, from), from);
+}
 static inline val emit_bool(struct builder *b, bool value) { return emit_full(b, DT_BOOL, value, 0, NULL); }
 
 /* Dims for a function whose outer symbols are those of the region and `extra` more, each of which is `fill`
@@ -131,7 +138,6 @@ extern const char *const schedule_words[];
     [first] = { "schedule", ATTR_WORD, false, schedule_words }, \
     [(first) + 1] = { "every", ATTR_INTS, false, NULL }, \
     [(first) + 2] = { "snapshots", ATTR_INT, false, NULL }
-enum { SCHEDULE_SIZE = 3 };
 struct schedule {
     uint8_t kind; /* SCHEDULE_… */
     uint32_t n_every;
@@ -143,7 +149,7 @@ void infer_schedule(struct infer *in, const struct attr *attrs);
 struct schedule schedule_of(const struct attr *attrs);
 static inline void schedule_copy(struct attr *to, const struct attr *from)
 {
-    memcpy(to, from, SCHEDULE_SIZE * sizeof *to);
+    memcpy(to, from, LOOP_SCHEDULE_ATTRS * sizeof *to);
 }
 
 /* Batching a body: by the constant size itself, or by a symbol that the body gets as its last one. */
@@ -191,9 +197,9 @@ struct step_residual {
     uint32_t index;
     uint32_t carry; /* shifted, and stacks that hold what a carry was before the step; else HOP_NONE */
 };
-/* The reverse of a body (carries…, slices…, own operands…) -> (carries…, stacks…). */
+/* The reverse of a loop's step, and what its forward loop left for the way back. */
 struct step {
-    uint32_t body, n_carry, n_over, n_own, n_stack;
+    struct loop loop; /* in terms of the builder of the forward loop; blocks: the loop over blocks */
     const struct vjp_halves *halves;
     bool *active;        /* per parameter of the body, carries by fixpoint */
     bool *result_active; /* per result of the body */
@@ -205,31 +211,29 @@ struct step {
     struct step_residual *residuals;
     bool masked;    /* the last extra stack says which steps ran */
     bool recompute; /* backward runs the body again from the carries */
+    /* by step_emit_forward */
+    uint32_t
+        snapshots; /* how many rows of carries the way back may keep; 0: what the step needs is stacked */
+    struct loop_results made; /* stacks: those of the body, then the extra ones */
+    const val *kept;          /* the hoisted residuals */
 };
-/* wanted: per result of the body. recompute: keep the carries only. masked: add a stack of `true`, so that
- * batched loops know which steps a lane made. */
-struct step *step_reverse(struct module *m, struct arena *arena, uint32_t body, uint32_t n_carry,
-                          uint32_t n_over, const bool *active, const bool *wanted, bool masked,
-                          bool recompute);
+/* active: per parameter of the body; wanted: per result of it. recompute: keep the carries only. masked: add
+ * a stack of `true`, so that batched loops know which steps a lane made. */
+struct step *step_reverse(struct module *m, struct arena *arena, const struct loop *l, const bool *active,
+                          const bool *wanted, bool masked, bool recompute);
+/* Emits the loop that runs forward, `like` this one (s->loop, or that with other attributes), and says what
+ * it keeps (saved_add) for node n. */
+void step_emit_forward(struct builder *b, struct step *s, const struct loop *like, uint32_t snapshots,
+                       const struct node *n);
+/* The whole column vjp of a loop whose forward column made s. map: steps are independent, as below. */
+void step_vjp(struct vjp *v, const struct step *s, bool map);
 struct step_backward {
     const struct step *s;
     dim length;
-    bool reverse; /* of the forward loop */
-    bool
-        map; /* steps are independent: a map goes back, and cotangents of own operands are summed behind it */
-    const val *carry, *over, *own; /* operands of the forward loop */
-    const val *stacks;             /* of the forward loop, extra ones included */
-    const val *hoisted;
-    const val *ct; /* per result of the body: of the last carry, of the stack; VAL_NONE: zero */
-    const dim *dims;
+    bool map;        /* a map goes back, and cotangents of own operands are summed behind it */
+    const val *over; /* arrays that hold the slices of each step; of a counted loop the indices */
+    const val *ct;   /* per result of the body: of the last carry, of the stack; VAL_NONE: zero */
 };
-/* Says what the loop n keeps (saved_add). rows: its number of steps; snapshots: as many rows of its carries
- * instead, 0: a row of each step. */
-void step_tell(struct builder *b, const struct step *s, const struct node *n, dim rows, const dim *dims,
-               uint32_t snapshots);
-/* The hoisted residuals of a step, computed where the forward loop stands. own: the step's own operands
- * there. */
-val *step_emit_hoisted(struct builder *b, const struct step *s, const val *own, const dim *dims);
 /* Emits the loop that runs backwards; out: per parameter of the body its cotangent or VAL_NONE. */
 void step_emit_backward(struct builder *b, const struct step_backward *in, val *out);
 /* Cotangents that the loop back starts with: of carries that travel, sums; returns how many. */
@@ -257,6 +261,28 @@ bool step_needs_snapshots(const struct step *s); /* of a step made with `recompu
                                                     it reads is there anyway */
 void step_emit_from_snapshots(struct builder *b, const struct step_backward *in, const struct snapshots *how,
                               val *out);
+
+/* ---- what the loop rows do alike (loop_rows.c) ---- */
+
+/* The columns themselves; loop_eval and loop_batch are those of loops without a predicate, loop_batch where
+ * all lanes make as many steps. */
+void loop_eval(struct eval *e);
+void loop_jvp(struct jvp *j);
+void loop_batch(struct batch *v);
+/* What the node says per operand, for the parameters of its body; false for an index. */
+bool *loop_body_mask(struct arena *arena, const struct fn *f, const struct node *n, const struct loop *l,
+                     const bool *per_operand);
+/* The loop over lanes that go on and stop together. batched: per parameter of the body; cond NULL: none. */
+void loop_batch_plain(struct batch *v, const struct loop *l, const bool *batched, const bool *stack_batched,
+                      struct region_in body, const struct region_in *cond);
+/* A stack of one known number (the rows that ran, in a gradient) is no stack: builds the loop without such.
+ * false: there are none. l: of a loop that finds its number of trips while running, and has a row for each.
+ */
+bool loop_drop_full_stacks(struct copier *c, const struct loop *l, val *results);
+/* What batched carries begin with. */
+const val *carries_over_lanes(struct batch *v, const struct loop *l, const bool *batched);
+/* The region with function fn, which is its own over lanes; lanes: with the mask as its last operand. */
+struct region_in region_over_lanes(struct batch *v, struct region_in r, uint32_t fn, bool lanes);
 
 /* (carries…, tangents of active carries…, slices…, tangents…, own…, tangents…) -> (carries…, tangents…,
  * stacks…, tangents…). active: per parameter, carries are completed by fixpoint; stack_active is filled. */

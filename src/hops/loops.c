@@ -47,19 +47,20 @@ static bool *find_invariant(const struct module *m, struct arena *arena, const s
  * are stable. */
 static void find_activity(struct module *m, struct arena *arena, struct step *s, const bool *wanted)
 {
-    const struct fn *body = module_fn(m, s->body);
+    const struct fn *body = s->loop.body;
     for (bool grown = true; grown;) {
         grown = false;
-        vjp_active_results(m, s->body, s->active, s->result_active);
-        for (uint32_t k = 0; k < s->n_carry; k++)
+        vjp_active_results(m, s->loop.body->id, s->active, s->result_active);
+        for (uint32_t k = 0; k < s->loop.n_carry; k++)
             if (s->result_active[k] && !s->active[k]) s->active[k] = grown = true;
     }
     bool *want = ARENA_ZNEW(arena, bool, body->n_results);
-    for (uint32_t k = 0; k < body->n_results; k++) want[k] = wanted[k] && (k >= s->n_carry || s->active[k]);
+    for (uint32_t k = 0; k < body->n_results; k++)
+        want[k] = wanted[k] && (k >= s->loop.n_carry || s->active[k]);
     for (bool grown = true; grown;) {
         grown = false;
-        s->halves = vjp_split(m, s->body, s->active, want, s->n_carry, s->recompute);
-        for (uint32_t k = 0; k < s->n_carry; k++)
+        s->halves = vjp_split(m, s->loop.body->id, s->active, want, s->loop.n_carry, s->recompute);
+        for (uint32_t k = 0; k < s->loop.n_carry; k++)
             if (s->halves->ct_param[k] && !want[k]) want[k] = grown = true;
     }
     s->travels = want; /* its first n_carry entries */
@@ -83,29 +84,29 @@ static void place_param(const struct step *s, const struct fn *body, uint32_t p,
                         struct step_residual *out)
 {
     uint32_t stack;
-    if (p >= s->n_carry + s->n_over)
-        *out = (struct step_residual){ FROM_OPERAND, p - s->n_carry - s->n_over, HOP_NONE };
-    else if (p >= s->n_carry) *out = (struct step_residual){ FROM_OVER, p - s->n_carry, HOP_NONE };
+    if (p >= loop_first_with(&s->loop))
+        *out = (struct step_residual){ FROM_OPERAND, p - s->loop.n_carry - s->loop.n_over, HOP_NONE };
+    else if (p >= s->loop.n_carry) *out = (struct step_residual){ FROM_OVER, p - s->loop.n_carry, HOP_NONE };
     else if (body->results[p] == p) *out = (struct step_residual){ FROM_INITIAL, p, p };
-    else if ((stack = stack_of_param(body, s->n_carry, p)) != HOP_NONE)
+    else if ((stack = stack_of_param(body, s->loop.n_carry, p)) != HOP_NONE)
         *out = (struct step_residual){ FROM_STACK, stack, p };
-    else if ((stack = stack_of_result(body, s->n_carry, p)) != HOP_NONE)
+    else if ((stack = stack_of_result(body, s->loop.n_carry, p)) != HOP_NONE)
         *out = (struct step_residual){ FROM_SHIFTED, stack, p };
     else if (extra->of_carry[p] != HOP_NONE)
-        *out = (struct step_residual){ FROM_SHIFTED, s->n_stack + extra->of_carry[p], p };
-    else *out = (struct step_residual){ FROM_STACK, s->n_stack + add_extra(extra, p), p };
+        *out = (struct step_residual){ FROM_SHIFTED, s->loop.n_stack + extra->of_carry[p], p };
+    else *out = (struct step_residual){ FROM_STACK, s->loop.n_stack + add_extra(extra, p), p };
 }
 
 /* Decides where each residual comes from and what the forward loop has to stack for it. */
 static void place_residuals(struct module *m, struct arena *arena, struct step *s, struct extra_stacks *extra,
                             bool *hoist)
 {
-    const struct fn *body = module_fn(m, s->body), *forward = module_fn(m, s->halves->forward);
+    const struct fn *body = s->loop.body, *forward = module_fn(m, s->halves->forward);
     const struct vjp_halves *h = s->halves;
-    bool *invariant = find_invariant(m, arena, forward, s->n_carry + s->n_over);
+    bool *invariant = find_invariant(m, arena, forward, loop_first_with(&s->loop));
     extra->values = ARENA_NEW(arena, val, h->n_residuals + 1);
-    extra->of_carry = ARENA_NEW(arena, uint32_t, s->n_carry);
-    memset(extra->of_carry, 0xff, s->n_carry * sizeof *extra->of_carry);
+    extra->of_carry = ARENA_NEW(arena, uint32_t, s->loop.n_carry);
+    memset(extra->of_carry, 0xff, s->loop.n_carry * sizeof *extra->of_carry);
     s->residuals = ARENA_ZNEW(arena, struct step_residual, h->n_residuals);
     uint32_t next = body->n_results;
     for (uint32_t i = 0; i < h->n_residuals;
@@ -117,12 +118,12 @@ static void place_residuals(struct module *m, struct arena *arena, struct step *
             hoist[q != HOP_NONE ? q : next - 1] = true;
             s->residuals[i] = (struct step_residual){ FROM_HOISTED, q != HOP_NONE ? q : next - 1,
                                                       HOP_NONE }; /* numbered below */
-        } else if (q != HOP_NONE && (stack = stack_of_result(body, s->n_carry, q)) != HOP_NONE) {
+        } else if (q != HOP_NONE && (stack = stack_of_result(body, s->loop.n_carry, q)) != HOP_NONE) {
             s->residuals[i] = (struct step_residual){ FROM_STACK, stack, HOP_NONE };
         } else {
             uint32_t e = add_extra(extra, v);
             if (q != HOP_NONE) extra->of_carry[q] = e;
-            s->residuals[i] = (struct step_residual){ FROM_STACK, s->n_stack + e, HOP_NONE };
+            s->residuals[i] = (struct step_residual){ FROM_STACK, s->loop.n_stack + e, HOP_NONE };
         }
     }
     for (uint32_t i = 0; i < h->n_residuals; i++)
@@ -137,7 +138,7 @@ static void place_residuals(struct module *m, struct arena *arena, struct step *
 
 static uint32_t build_forward(struct module *m, const struct step *s, const struct extra_stacks *extra)
 {
-    const struct fn *forward = module_fn(m, s->halves->forward), *body = module_fn(m, s->body);
+    const struct fn *forward = module_fn(m, s->halves->forward), *body = s->loop.body;
     struct builder b;
     struct copier c;
     builder_begin(&b, m, forward);
@@ -153,22 +154,18 @@ static uint32_t build_forward(struct module *m, const struct step *s, const stru
     return prune_function(m, builder_finish(&b, out, n), NULL);
 }
 
-struct step *step_reverse(struct module *m, struct arena *arena, uint32_t body_fn, uint32_t n_carry,
-                          uint32_t n_over, const bool *active, const bool *wanted, bool masked,
-                          bool recompute)
+struct step *step_reverse(struct module *m, struct arena *arena, const struct loop *l, const bool *active,
+                          const bool *wanted, bool masked, bool recompute)
 {
-    const struct fn *body = module_fn(m, body_fn);
+    const struct fn *body = l->body;
     struct step *s = ARENA_ZNEW(arena, struct step, 1);
-    *s = (struct step){ .body = body_fn,
-                        .n_carry = n_carry,
-                        .n_over = n_over,
-                        .n_own = body->n_params - n_carry - n_over,
-                        .n_stack = body->n_results - n_carry,
+    *s = (struct step){ .loop = *l,
                         .masked = masked,
                         .recompute = recompute,
                         .hoisted = HOP_NONE,
                         .active = ARENA_ZNEW(arena, bool, body->n_params),
                         .result_active = ARENA_ZNEW(arena, bool, body->n_results) };
+    s->loop.n_stack = body->n_results - l->n_carry;
     for (uint32_t p = 0; p < body->n_params; p++) s->active[p] = active[p];
     find_activity(m, arena, s, wanted);
     struct extra_stacks extra = { 0 };
@@ -183,7 +180,7 @@ struct step *step_reverse(struct module *m, struct arena *arena, uint32_t body_f
 
 static const char *residual_reason(const struct step *s, const struct step_residual *r)
 {
-    bool extra = r->index >= s->n_stack;
+    bool extra = r->index >= s->loop.n_stack;
     switch (r->kind) {
     case FROM_OPERAND: return "an operand of the loop";
     case FROM_INITIAL: return "an operand of the loop: no step changes the carry";
@@ -199,24 +196,35 @@ static const char *residual_reason(const struct step *s, const struct step_resid
     }
 }
 
-void step_tell(struct builder *b, const struct step *s, const struct node *n, dim rows, const dim *dims,
-               uint32_t snapshots)
+/* How many rows what is kept of every step has; HOP_NONE: as many as carries are kept of. */
+static dim step_rows(const struct builder *b, const struct step *s)
 {
+    if (loop_has_length(&s->loop)) return s->loop.length;
+    if (s->snapshots) return HOP_NONE;
+    return emit_type(b, s->made.stacks + s->loop.n_stack + s->n_extra - 1).dims[0];
+}
+
+/* Says what the loop n keeps. */
+static void step_tell(struct builder *b, const struct step *s, const struct node *n)
+{
+    dim rows = step_rows(b, s);
+    const dim *dims = s->loop.dims;
+    uint32_t snapshots = s->snapshots;
     struct module *m = b->m;
-    const struct fn *body = module_fn(m, s->body), *forward = module_fn(m, s->halves->forward);
+    const struct fn *body = s->loop.body, *forward = module_fn(m, s->halves->forward);
     uint32_t next = body->n_results;
     for (uint32_t i = 0; i < s->halves->n_residuals; i++) {
         const struct step_residual *r = &s->residuals[i];
         uint32_t p = s->halves->source_param[i], q = s->halves->source_result[i];
         val v = p != HOP_NONE ? p : forward->results[q != HOP_NONE ? q : next++];
         bool once = r->kind == FROM_OPERAND || r->kind == FROM_INITIAL || r->kind == FROM_HOISTED,
-             kept = r->kind == FROM_HOISTED || (r->kind == FROM_STACK && r->index >= s->n_stack);
+             kept = r->kind == FROM_HOISTED || (r->kind == FROM_STACK && r->index >= s->loop.n_stack);
         if (snapshots && !once && r->carry != HOP_NONE) continue;
         saved_add(m, (struct saved_value){ node_row(n), n->place, forward->values[v].name,
                                            type_substitute(m, value_type(forward, v), dims),
                                            once ? HOP_NONE : rows, !kept, residual_reason(s, r) });
     }
-    for (uint32_t k = 0; k < s->n_carry && snapshots; k++)
+    for (uint32_t k = 0; k < s->loop.n_carry && snapshots; k++)
         if (body->results[k] != k)
             saved_add(m, (struct saved_value){ node_row(n), n->place, body->values[k].name,
                                                type_substitute(m, value_type(body, k), dims),
@@ -228,15 +236,28 @@ void step_tell(struct builder *b, const struct step *s, const struct node *n, di
     saved_add_inside(m, node_row(n), n->place, s->halves->saved);
 }
 
-val *step_emit_hoisted(struct builder *b, const struct step *s, const val *own, const dim *dims)
+/* The hoisted residuals, computed where the forward loop stands. */
+static const val *emit_hoisted(struct builder *b, const struct step *s)
 {
+    const struct loop *l = &s->loop;
     val *out = ARENA_NEW(&b->arena, val, s->n_hoisted);
     if (!s->n_hoisted) return out;
-    val *args = ARENA_NEW(&b->arena, val, s->n_carry + s->n_over + s->n_own);
-    memset(args, 0xff, (s->n_carry + s->n_over) * sizeof *args);
-    memcpy(args + s->n_carry + s->n_over, own, s->n_own * sizeof *args);
-    inline_function(b, s->hoisted, dims, args, out);
+    val *args = ARENA_NEW(&b->arena, val, l->body->n_params);
+    memset(args, 0xff, loop_first_with(l) * sizeof *args);
+    if (l->n_with) memcpy(args + loop_first_with(l), l->with, l->n_with * sizeof *args);
+    inline_function(b, s->hoisted, l->dims, args, out);
     return out;
+}
+
+void step_emit_forward(struct builder *b, struct step *s, const struct loop *like, uint32_t snapshots,
+                       const struct node *n)
+{
+    struct loop made = *like;
+    s->snapshots = snapshots;
+    s->kept = emit_hoisted(b, s);
+    if (!snapshots) made.body = module_fn(b->m, s->forward);
+    s->made = loop_build(b, &made);
+    step_tell(b, s, n);
 }
 
 /* Row t of the result is what carry `carry` was before step t: its stacked next values one step earlier. */
@@ -266,22 +287,22 @@ static void gather_operands(struct builder *b, const struct step_backward *in, s
     uint32_t n = in->s->halves->n_residuals;
     *out = (struct backward_operands){ ARENA_NEW(&b->arena, val, n),      ARENA_NEW(&b->arena, val, n),  0, 0,
                                        ARENA_NEW(&b->arena, uint32_t, n), ARENA_ZNEW(&b->arena, bool, n) };
-    val *shifted = ARENA_NEW(&b->arena, val, in->s->n_carry);
-    memset(shifted, 0xff, in->s->n_carry * sizeof *shifted);
+    val *shifted = ARENA_NEW(&b->arena, val, in->s->loop.n_carry);
+    memset(shifted, 0xff, in->s->loop.n_carry * sizeof *shifted);
     for (uint32_t i = 0; i < n; i++) {
         const struct step_residual *r = &in->s->residuals[i];
         if (r->kind == FROM_OPERAND || r->kind == FROM_INITIAL || r->kind == FROM_HOISTED) {
-            val v = r->kind == FROM_OPERAND   ? in->own[r->index]
-                    : r->kind == FROM_INITIAL ? in->carry[r->index]
-                                              : in->hoisted[r->index];
+            val v = r->kind == FROM_OPERAND   ? in->s->loop.with[r->index]
+                    : r->kind == FROM_INITIAL ? in->s->loop.carry[r->index]
+                                              : in->s->kept[r->index];
             out->is_own[i] = true;
             out->at[i] = list_once(out->own, &out->n_own, v);
             continue;
         }
-        val v = r->kind == FROM_OVER ? in->over[r->index] : in->stacks[r->index];
+        val v = r->kind == FROM_OVER ? in->over[r->index] : in->s->made.stacks + r->index;
         if (r->kind == FROM_SHIFTED) {
             if (shifted[r->carry] == VAL_NONE)
-                shifted[r->carry] = shifted_stack(b, in->carry[r->carry], v, in->reverse);
+                shifted[r->carry] = shifted_stack(b, in->s->loop.carry[r->carry], v, in->s->loop.reverse);
             v = shifted[r->carry];
         }
         out->at[i] = list_once(out->over, &out->n_over, v);
@@ -296,26 +317,26 @@ uint32_t step_backward_body(struct module *m, const struct step_backward *in,
 {
     const struct step *s = in->s;
     const struct vjp_halves *h = s->halves;
-    const struct fn *body = module_fn(m, s->body), *back = module_fn(m, h->backward);
-    uint32_t first_own = s->n_carry + s->n_over;
+    const struct fn *body = s->loop.body, *back = module_fn(m, h->backward);
+    uint32_t first_own = loop_first_with(&s->loop);
     struct builder b;
     builder_begin(&b, m, back);
-    val *carry = ARENA_NEW(&b.arena, val, s->n_carry), *sums = ARENA_NEW(&b.arena, val, s->n_own),
-        *stack_ct = ARENA_NEW(&b.arena, val, s->n_stack);
+    val *carry = ARENA_NEW(&b.arena, val, s->loop.n_carry), *sums = ARENA_NEW(&b.arena, val, s->loop.n_with),
+        *stack_ct = ARENA_NEW(&b.arena, val, s->loop.n_stack);
     val *over = ARENA_NEW(&b.arena, val, ops->n_over), *own = ARENA_NEW(&b.arena, val, ops->n_own);
     type_id *over_type = ARENA_NEW(&b.arena, type_id, ops->n_over),
             *own_type = ARENA_NEW(&b.arena, type_id, ops->n_own);
     for (uint32_t i = 0; i < h->n_residuals; i++)
         (ops->is_own[i] ? own_type : over_type)[ops->at[i]] = value_type(back, i);
-    for (uint32_t k = 0; k < s->n_carry; k++)
+    for (uint32_t k = 0; k < s->loop.n_carry; k++)
         carry[k] = s->travels[k] ? builder_param(&b, value_type(body, k), 0) : VAL_NONE;
-    for (uint32_t k = 0; k < s->n_own; k++)
+    for (uint32_t k = 0; k < s->loop.n_with; k++)
         sums[k] = h->ct_param[first_own + k] && !in->map
                       ? builder_param(&b, value_type(body, first_own + k), 0)
                       : VAL_NONE;
-    for (uint32_t k = 0; k < s->n_stack; k++) {
-        bool given = h->ct_result[s->n_carry + k] && in->ct[s->n_carry + k] != VAL_NONE;
-        stack_ct[k] = given ? builder_param(&b, value_type(body, body->results[s->n_carry + k]), 0)
+    for (uint32_t k = 0; k < s->loop.n_stack; k++) {
+        bool given = h->ct_result[s->loop.n_carry + k] && in->ct[s->loop.n_carry + k] != VAL_NONE;
+        stack_ct[k] = given ? builder_param(&b, value_type(body, body->results[s->loop.n_carry + k]), 0)
                             : VAL_NONE;
     }
     for (uint32_t i = 0; i < ops->n_over; i++) over[i] = builder_param(&b, over_type[i], 0);
@@ -327,7 +348,7 @@ uint32_t step_backward_body(struct module *m, const struct step_backward *in,
     for (uint32_t i = 0; i < h->n_residuals; i++) args[n++] = (ops->is_own[i] ? own : over)[ops->at[i]];
     for (uint32_t k = 0; k < body->n_results; k++) {
         if (!h->ct_result[k]) continue;
-        val v = k < s->n_carry ? carry[k] : stack_ct[k - s->n_carry];
+        val v = k < s->loop.n_carry ? carry[k] : stack_ct[k - s->loop.n_carry];
         args[n++] = v != VAL_NONE ? v : zeros_of(&b, value_type(body, body->results[k]));
     }
     inline_function(&b, h->backward, NULL, args, ct);
@@ -335,16 +356,16 @@ uint32_t step_backward_body(struct module *m, const struct step_backward *in,
     uint32_t from = 0;
     val *found = ARENA_NEW(&b.arena, val, body->n_params);
     for (uint32_t p = 0; p < body->n_params; p++) found[p] = h->ct_param[p] ? ct[from++] : VAL_NONE;
-    for (uint32_t k = 0; k < s->n_carry; k++) {
+    for (uint32_t k = 0; k < s->loop.n_carry; k++) {
         if (!s->travels[k]) continue;
         out[n++] = found[k] != VAL_NONE ? found[k] : zeros_like(&b, carry[k]);
     }
-    for (uint32_t k = 0; k < s->n_own; k++) {
+    for (uint32_t k = 0; k < s->loop.n_with; k++) {
         if (found[first_own + k] != VAL_NONE)
             out[n++] = in->map ? found[first_own + k] : emit2(&b, OP_add, sums[k], found[first_own + k]);
     }
-    for (uint32_t k = 0; k < s->n_over; k++)
-        if (found[s->n_carry + k] != VAL_NONE) out[n++] = found[s->n_carry + k];
+    for (uint32_t k = 0; k < s->loop.n_over; k++)
+        if (found[s->loop.n_carry + k] != VAL_NONE) out[n++] = found[s->loop.n_carry + k];
     return builder_finish(&b, out, n);
 }
 
@@ -383,54 +404,91 @@ static uint32_t only_if_ran(struct module *m, uint32_t fn, uint32_t n_carry, uin
 uint32_t step_initial_cotangents(struct builder *b, const struct step_backward *in, val *out)
 {
     const struct step *s = in->s;
-    uint32_t n = 0, first_own = s->n_carry + s->n_over;
-    for (uint32_t k = 0; k < s->n_carry; k++)
-        if (s->travels[k]) out[n++] = in->ct[k] != VAL_NONE ? in->ct[k] : zeros_like(b, in->carry[k]);
-    for (uint32_t k = 0; k < s->n_own; k++)
-        if (s->halves->ct_param[first_own + k] && !in->map) out[n++] = zeros_like(b, in->own[k]);
+    uint32_t n = 0, first_own = loop_first_with(&s->loop);
+    for (uint32_t k = 0; k < s->loop.n_carry; k++)
+        if (s->travels[k]) out[n++] = in->ct[k] != VAL_NONE ? in->ct[k] : zeros_like(b, in->s->loop.carry[k]);
+    for (uint32_t k = 0; k < s->loop.n_with; k++)
+        if (s->halves->ct_param[first_own + k] && !in->map) out[n++] = zeros_like(b, in->s->loop.with[k]);
     return n;
 }
 
 void step_emit_backward(struct builder *b, const struct step_backward *in, val *out)
 {
     const struct step *s = in->s;
+    const struct loop *l = &s->loop;
     const struct vjp_halves *h = s->halves;
-    const struct fn *body = module_fn(b->m, s->body);
-    uint32_t first_own = s->n_carry + s->n_over;
     struct backward_operands ops;
     gather_operands(b, in, &ops);
     uint32_t fn = step_backward_body(b->m, in, &ops);
-    val *operands = ARENA_NEW(&b->arena, val, s->n_carry + s->n_own + s->n_stack + ops.n_over + 1);
-    uint32_t n = step_initial_cotangents(b, in, operands), groups[2] = { n, 0 };
-    for (uint32_t k = s->n_carry; k < body->n_results; k++)
-        if (h->ct_result[k] && in->ct[k] != VAL_NONE) operands[n++] = in->ct[k];
-    for (uint32_t i = 0; i < ops.n_over; i++) operands[n++] = ops.over[i];
+    val *carry = ARENA_NEW(&b->arena, val, l->n_carry + l->n_with);
+    val *over = ARENA_NEW(&b->arena, val, l->n_stack + ops.n_over + 1);
+    struct loop back = loop_new(in->map ? LOOP_MAP : LOOP_SCAN);
+    back.carry = carry;
+    back.n_carry = step_initial_cotangents(b, in, carry);
+    back.over = over;
+    for (uint32_t k = l->n_carry; k < l->body->n_results; k++)
+        if (h->ct_result[k] && in->ct[k] != VAL_NONE) over[back.n_over++] = in->ct[k];
+    for (uint32_t i = 0; i < ops.n_over; i++) over[back.n_over++] = ops.over[i];
     if (s->masked) {
-        fn = only_if_ran(b->m, fn, groups[0], n - groups[0]);
-        operands[n++] = in->stacks[s->n_stack + s->n_extra - 1];
+        fn = only_if_ran(b->m, fn, back.n_carry, back.n_over);
+        over[back.n_over++] = s->made.stacks + l->n_stack + s->n_extra - 1;
     }
-    groups[1] = n - groups[0];
-    struct attr scan[SCAN_ATTRS] = {
-        [SCAN_REVERSE] = A_FLAG(!in->reverse), [SCAN_LENGTH] = groups[1] ? A_NONE : A_DIM(in->length)
-    };
-    struct attr map[MAP_ATTRS] = { [MAP_LENGTH] = groups[1] ? A_NONE : A_DIM(in->length) };
-    struct region_in region = { fn, ops.own, ops.n_own, in->dims };
-    val next = builder_node(b, &(struct node_in){ .op = in->map ? OP_map : OP_scan,
-                                                  .operands = operands,
-                                                  .n_operands = n,
-                                                  .groups = in->map ? groups + 1 : groups,
-                                                  .attrs = in->map ? map : scan,
-                                                  .regions = &region,
-                                                  .n_regions = 1 });
-    for (uint32_t p = 0; p < body->n_params; p++) out[p] = VAL_NONE;
-    for (uint32_t k = 0; k < s->n_carry; k++)
+    back.length = in->length;
+    back.reverse = !l->reverse;
+    loop_set_body(&back, b->m, (struct region_in){ fn, ops.own, ops.n_own, l->dims });
+    struct loop_results made = loop_build(b, &back);
+    val next = made.last; /* of a map no cotangent travels: then these are the first stacks */
+    for (uint32_t p = 0; p < l->body->n_params; p++) out[p] = VAL_NONE;
+    for (uint32_t k = 0; k < l->n_carry; k++)
         if (s->travels[k]) out[k] = next++;
-    for (uint32_t k = 0; k < s->n_own; k++)
-        if (h->ct_param[first_own + k])
-            out[first_own + k] = in->map ? emit_reduce(b, OP_sum, next++, (const uint32_t[1]){ 0 }, 1)
-                                         : next++;
-    for (uint32_t k = 0; k < s->n_over; k++)
-        if (h->ct_param[s->n_carry + k]) out[s->n_carry + k] = next++;
+    for (uint32_t p = loop_first_with(l); p < l->body->n_params; p++)
+        if (h->ct_param[p])
+            out[p] = in->map ? emit_reduce(b, OP_sum, next++, (const uint32_t[1]){ 0 }, 1) : next++;
+    for (uint32_t p = l->n_carry; p < loop_first_with(l); p++)
+        if (h->ct_param[p]) out[p] = next++;
+}
+
+val emit_indices(struct builder *b, val from, dim trips)
+{
+    struct attr count[3] = { [IOTA_DIMS] = A_DIMS(&trips, 1), [IOTA_DIM] = A_NONE, [IOTA_DTYPE] = A_NONE };
+    return emit2(b, OP_add, emit(b, OP_iota, NULL, 0, count), emit_broadcast_front(b, from, trips));
+}
+
+/* Cotangents of what the body gives, out of those of the node; of carries that the node has not: zero. */
+static const val *body_cotangents(const struct vjp *v, const struct loop *l, const struct step *s)
+{
+    val *ct = ARENA_NEW(&v->b->arena, val, s->loop.body->n_results);
+    for (uint32_t k = 0; k < s->loop.body->n_results; k++) ct[k] = VAL_NONE;
+    for (uint32_t k = 0; k < l->n_carry; k++) ct[k] = v->ct[k];
+    for (uint32_t k = 0; k < l->n_stack; k++) ct[s->loop.n_carry + k] = v->ct[loop_stack_result(l, k)];
+    return ct;
+}
+
+void step_vjp(struct vjp *v, const struct step *s, bool map)
+{
+    struct builder *b = v->b;
+    struct loop l; /* what stands in f: s->loop may have carries and own operands more */
+    loop_of_node(b->m, v->f, v->n, &l);
+    struct loop_positions at = loop_positions(v->f, v->n);
+    bool counted = s->loop.kind == LOOP_COUNTED;
+    struct step_backward back = {
+        .s = s, .length = step_rows(b, s), .map = map, .over = s->loop.over, .ct = body_cotangents(v, &l, s)
+    };
+    val *out = ARENA_NEW(&b->arena, val, s->loop.body->n_params), indices;
+    if (s->snapshots) {
+        struct snapshots how = { .count = s->snapshots, .trips = s->made.trips, .from = s->loop.from };
+        if (counted) how.trips = emit_trips(b, s->loop.from, s->loop.to);
+        step_emit_from_snapshots(b, &back, &how, out);
+    } else {
+        if (counted) {
+            indices = emit_indices(b, s->loop.from, back.length);
+            back.over = &indices;
+        }
+        step_emit_backward(b, &back, out);
+    }
+    for (uint32_t k = 0; k < l.n_carry; k++) v->out[at.carry + k] = out[k];
+    for (uint32_t k = 0; loop_has_length(&l) && k < l.n_over; k++) v->out[at.over + k] = out[l.n_carry + k];
+    for (uint32_t k = 0; k < l.n_with; k++) v->out[at.with + k] = out[loop_first_with(&s->loop) + k];
 }
 
 /* ---- tangents ---- */

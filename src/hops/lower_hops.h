@@ -4,8 +4,8 @@
 
 #include "loop/lower.h"
 
-extern const struct op_lower scan_lower, while_lower, switch_lower, invoke_lower, map_lower, fori_lower,
-    associative_lower;
+/* steps_lower: loops whose number of steps is known before the first. */
+extern const struct op_lower steps_lower, while_lower, switch_lower, invoke_lower, associative_lower;
 
 /* Does nobody read result k of a switch when that branch has run? */
 bool switch_result_unread(struct lower *L, const struct fn *f, const struct node *n, uint32_t branch,

@@ -2,6 +2,7 @@
  * carries are locals, others live in one buffer that the body updates in place where its reads allow; slices
  * of xs are offsets, stacked results are stores at an offset. */
 #include "hops/lower_hops.h"
+#include "ir/loop.h"
 #include "ops/build.h"
 
 struct carry {
@@ -35,21 +36,19 @@ static bool written_at_index(const struct module *m, const struct fn *body, uint
     const struct node *n = fn_node(body, made);
     uint32_t at = body->results[k] - n->results;
     if (n->op == OP_dynamic_update || n->op == OP_scatter) return true;
-    bool loop = n->op == OP_while_loop || n->op == OP_fori_loop || n->op == OP_scan;
-    return loop && at < node_group_size(body, n, 0) &&
-           written_at_index(m, module_fn(m, node_region(body, n, n->n_regions - 1u)->fn), at);
+    struct loop l;
+    return loop_of_node(m, body, n, &l) && at < l.n_carry && written_at_index(m, l.body, at);
 }
 
-static struct carry *begin_carries(struct lower *L, const struct fn *f, const struct node *n,
-                                   uint32_t n_carry)
+static struct carry *begin_carries(struct lower *L, const struct fn *f, const struct loop *l)
 {
     struct lp *p = lower_lp(L);
     struct module *m = lower_module(L);
-    struct carry *carries = ARENA_ZNEW(&p->arena, struct carry, n_carry);
-    for (uint32_t i = 0; i < n_carry; i++) {
+    struct carry *carries = ARENA_ZNEW(&p->arena, struct carry, l->n_carry);
+    for (uint32_t i = 0; i < l->n_carry; i++) {
         struct carry *c = &carries[i];
-        val init = node_operands(f, n)[i];
-        c->type = value_type(f, n->results + i);
+        val init = l->carry[i];
+        c->type = value_type(f, l->n->results + i);
         c->scalar = !type_get(m, c->type).rank;
         if (c->scalar) {
             c->local = lp_local(p, (enum dtype)type_get(m, c->type).dtype, LOCAL_SCALAR, "carry");
@@ -58,10 +57,10 @@ static struct carry *begin_carries(struct lower *L, const struct fn *f, const st
         }
         dim count = type_elements(m, c->type);
         bool small = dim_is_const(m, count) && dim_const_value(m, count) <= SMALL_CARRY &&
-                     !written_at_index(m, module_fn(m, node_region(f, n, n->n_regions - 1u)->fn), i);
-        uint32_t over = small ? HOP_NONE : carried_param(L, f, n, i);
+                     !written_at_index(m, l->body, i);
+        uint32_t over = small ? HOP_NONE : carried_param(L, f, l->n, i);
         if (small) c->array = lower_alloc(L, c->type, "carry of a loop");
-        else c->array = over != HOP_NONE ? lower_overwrite(L, n, i) : lower_result(L, n, i);
+        else c->array = over != HOP_NONE ? lower_overwrite(L, l->n, i) : lower_result(L, l->n, i);
         if (over != init) lower_fill(L, init, c->array);
     }
     return carries;
@@ -75,14 +74,11 @@ static void feed_carries(struct lower *L, const struct carry *carries, uint32_t 
                                      : (struct feed){ .kind = FEED_ARRAY, .array = carries[i].array };
 }
 
-static uint32_t feed_values(const struct fn *f, const struct node *n, uint32_t r, struct feed *feeds)
+/* lead: the row of each that is meant; LPV_NONE: all of it. */
+static void feed_values(const val *values, uint32_t n, lpv lead, struct feed *feeds)
 {
-    uint32_t count = node_region(f, n, r)->n_operands;
-    for (uint32_t i = 0; i < count; i++)
-        feeds[i] = (struct feed){ .kind = FEED_VALUE,
-                                  .value = node_region_operands(f, n, r)[i],
-                                  .lead = LPV_NONE };
-    return count;
+    for (uint32_t i = 0; i < n; i++)
+        feeds[i] = (struct feed){ .kind = FEED_VALUE, .value = values[i], .lead = lead };
 }
 
 static void sink_carries(const struct carry *carries, uint32_t n_carry, struct sink *sinks)
@@ -124,74 +120,29 @@ static struct sink stack_sink(struct lower *L, struct array stack, lpv row, type
                       .instead = { HOP_NONE, LPV_NONE } };
 }
 
-/* ---- scan, map ---- */
+static const struct array no_array = { HOP_NONE, LPV_NONE };
 
-/* Steps over the slices of the operands behind the carries. */
-static void over_block(struct lower *L, const struct fn *f, const struct node *n, uint32_t n_carry,
-                       uint32_t n_over, const struct attr *given_length, bool reverse, const char *note)
+/* Rows of the body's stacks; those that nobody reads are not written. */
+static void sink_stacks(struct lower *L, const struct fn *f, const struct loop *l, const struct array *stacks,
+                        lpv row, struct sink *sinks)
 {
-    struct lp *p = lower_lp(L);
-    uint32_t n_stack = n->n_results - n_carry;
-    const struct fn *step = module_fn(lower_module(L), node_region(f, n, 0)->fn);
-    const val *over = node_operands(f, n) + n_carry;
-    lpv length = lower_dim(L, given_length->kind == ATTR_DIM
-                                  ? (dim)given_length->i
-                                  : type_get(lower_module(L), value_type(f, over[0])).dims[0]);
-    lpv zero = lp_index(p, 0), one = lp_index(p, 1);
-    struct carry *carries = begin_carries(L, f, n, n_carry);
-    struct array *stacks = ARENA_NEW(&p->arena, struct array, n_stack);
-    for (uint32_t i = 0; i < n_stack; i++)
-        if (lower_result_used(L, n, n_carry + i)) stacks[i] = lower_result(L, n, n_carry + i);
-    struct feed *feeds = ARENA_NEW(&p->arena, struct feed, step->n_params);
-    struct sink *sinks = ARENA_ZNEW(&p->arena, struct sink, step->n_results);
-
-    lower_loop_enter(L);
-    lpv t = lp_for_begin(p, zero, length, one, FOR_SERIAL);
-    lpv at = !reverse ? t : lp_bin(p, LP_SUB, lp_bin(p, LP_SUB, length, one), t);
-    feed_carries(L, carries, n_carry, feeds);
-    for (uint32_t i = 0; i < n_over; i++)
-        feeds[n_carry + i] = (struct feed){ .kind = FEED_VALUE, .value = over[i], .lead = at };
-    feed_values(f, n, 0, feeds + n_carry + n_over);
-    sink_carries(carries, n_carry, sinks);
-    for (uint32_t i = 0; i < n_stack; i++) {
-        if (lower_result_used(L, n, n_carry + i))
-            sinks[n_carry + i] = stack_sink(L, stacks[i], at, value_type(f, n->results + n_carry + i));
-        else sinks[n_carry + i].unused = true, sinks[n_carry + i].overwrites = HOP_NONE;
+    for (uint32_t k = 0; k < l->n_stack; k++) {
+        type_id type = value_type(f, l->n->results + loop_stack_result(l, k));
+        struct sink *sink = &sinks[l->n_carry + k];
+        if (stacks[k].buffer != HOP_NONE) *sink = stack_sink(L, stacks[k], row, type);
+        else *sink = (struct sink){ .unused = true, .overwrites = HOP_NONE };
     }
-    lower_body(L, f, n, 0, feeds, sinks);
-    advance_carries(L, carries, n_carry, sinks);
-    struct lp_stmt *loop = lp_for_end(p);
-    loop->poll = true;
-    loop->note = note;
-    lower_loop_leave(L);
-    end_carries(L, n, carries, n_carry);
 }
 
-static void scan_block(struct lower *L, const struct fn *f, const struct node *n)
+/* Carries and what is gone over are read once, by the first step or one step each. */
+static uint8_t loop_use(const struct fn *f, const struct node *n, uint32_t i)
 {
-    over_block(L, f, n, node_group_size(f, n, 0), node_group_size(f, n, 1), node_attr(f, n, SCAN_LENGTH),
-               node_attr(f, n, SCAN_REVERSE)->kind != ATTR_ABSENT, "scan");
+    struct loop_positions at = loop_positions(f, n);
+    bool bound = node_loop_kind(n) == LOOP_COUNTED && (i == at.from || i == at.to);
+    return i < HOP_MIN(at.with, at.cond_with) && !bound ? USE_ONCE : USE_MANY;
 }
 
-static uint8_t scan_use(const struct fn *f, const struct node *n, uint32_t i)
-{
-    return i < node_group_size(f, n, 0) + node_group_size(f, n, 1) ? USE_ONCE : USE_MANY;
-}
-
-const struct op_lower scan_lower = { .kind = LOWER_BLOCK, .block = scan_block, .operand_use = scan_use };
-
-static void map_block(struct lower *L, const struct fn *f, const struct node *n)
-{
-    over_block(L, f, n, 0, node_group_size(f, n, 0), node_attr(f, n, MAP_LENGTH), false, "map");
-}
-static uint8_t map_use(const struct fn *f, const struct node *n, uint32_t i)
-{
-    return i < node_group_size(f, n, 0) ? USE_ONCE : USE_MANY;
-}
-
-const struct op_lower map_lower = { .kind = LOWER_BLOCK, .block = map_block, .operand_use = map_use };
-
-/* ---- fori_loop ---- */
+/* ---- scan, map, fori_loop ---- */
 
 /* The number of trips of a loop that stacks; a difference that does not fit is negative here. */
 static lpv row_count(struct lower *L, const struct node *n, lpv from, lpv to)
@@ -213,65 +164,68 @@ static lpv row_count(struct lower *L, const struct node *n, lpv from, lpv to)
     return rows;
 }
 
-static void fori_block(struct lower *L, const struct fn *f, const struct node *n)
+static void steps_block(struct lower *L, const struct fn *f, const struct node *n)
 {
     struct lp *p = lower_lp(L);
     struct module *m = lower_module(L);
-    uint32_t n_carry = node_group_size(f, n, 0), n_stack = n->n_results - n_carry, symbol;
-    const struct fn *body = module_fn(m, node_region(f, n, 0)->fn);
-    lpv from = lower_scalar(L, node_operands(f, n)[n_carry]),
-        to = lower_scalar(L, node_operands(f, n)[n_carry + 1]);
-    if (n_stack && dim_is_symbol(m, type_get(m, value_type(f, n->results + n_carry)).dims[0], &symbol))
-        lower_bind_symbol(L, symbol, row_count(L, n, from, to));
-    struct carry *carries = begin_carries(L, f, n, n_carry);
-    struct array *stacks = ARENA_NEW(&p->arena, struct array, n_stack);
-    for (uint32_t i = 0; i < n_stack; i++)
-        if (lower_result_used(L, n, n_carry + i)) stacks[i] = lower_result(L, n, n_carry + i);
-    struct feed *feeds = ARENA_NEW(&p->arena, struct feed, body->n_params);
-    struct sink *sinks = ARENA_ZNEW(&p->arena, struct sink, body->n_results);
+    struct loop l;
+    loop_of_node(m, f, n, &l);
+    bool counted = l.kind == LOOP_COUNTED;
+    lpv from = counted ? lower_scalar(L, l.from) : lp_index(p, 0);
+    lpv to = counted ? lower_scalar(L, l.to) : lower_dim(L, l.length);
+    lpv one = lp_index(p, 1);
+    uint32_t symbol;
+    if (counted && l.n_stack) {
+        type_id first = value_type(f, n->results + loop_stack_result(&l, 0));
+        if (dim_is_symbol(m, type_get(m, first).dims[0], &symbol))
+            lower_bind_symbol(L, symbol, row_count(L, n, from, to));
+    }
+    struct carry *carries = begin_carries(L, f, &l);
+    struct array *stacks = ARENA_NEW(&p->arena, struct array, l.n_stack);
+    for (uint32_t k = 0; k < l.n_stack; k++) {
+        uint32_t result = loop_stack_result(&l, k);
+        stacks[k] = lower_result_used(L, n, result) ? lower_result(L, n, result) : no_array;
+    }
+    struct feed *feeds = ARENA_NEW(&p->arena, struct feed, l.body->n_params);
+    struct sink *sinks = ARENA_ZNEW(&p->arena, struct sink, l.body->n_results);
 
     lower_loop_enter(L);
-    lpv index = lp_for_begin(p, from, to, lp_index(p, 1), FOR_SERIAL), row = lp_bin(p, LP_SUB, index, from);
-    feed_carries(L, carries, n_carry, feeds);
-    feeds[n_carry] = (struct feed){ .kind = FEED_SCALAR, .scalar = index };
-    feed_values(f, n, 0, feeds + n_carry + 1);
-    sink_carries(carries, n_carry, sinks);
-    for (uint32_t i = 0; i < n_stack; i++) {
-        if (lower_result_used(L, n, n_carry + i))
-            sinks[n_carry + i] = stack_sink(L, stacks[i], row, value_type(f, n->results + n_carry + i));
-        else sinks[n_carry + i].unused = true, sinks[n_carry + i].overwrites = HOP_NONE;
-    }
-    lower_body(L, f, n, 0, feeds, sinks);
-    advance_carries(L, carries, n_carry, sinks);
+    lpv index = lp_for_begin(p, from, to, one, FOR_SERIAL), row = index;
+    if (counted) row = lp_bin(p, LP_SUB, index, from);
+    if (l.reverse) row = lp_bin(p, LP_SUB, lp_bin(p, LP_SUB, to, one), index);
+    feed_carries(L, carries, l.n_carry, feeds);
+    if (counted) feeds[l.n_carry] = (struct feed){ .kind = FEED_SCALAR, .scalar = index };
+    else feed_values(l.over, l.n_over, row, feeds + l.n_carry);
+    feed_values(l.with, l.n_with, LPV_NONE, feeds + loop_first_with(&l));
+    sink_carries(carries, l.n_carry, sinks);
+    sink_stacks(L, f, &l, stacks, row, sinks);
+    lower_body(L, f, n, l.body_region, feeds, sinks);
+    advance_carries(L, carries, l.n_carry, sinks);
     struct lp_stmt *loop = lp_for_end(p);
     loop->poll = true;
-    loop->note = "fori_loop";
+    loop->note = node_row(n)->name;
     lower_loop_leave(L);
-    end_carries(L, n, carries, n_carry);
+    end_carries(L, n, carries, l.n_carry);
 }
 
-static uint8_t fori_use(const struct fn *f, const struct node *n, uint32_t i)
-{
-    return i < node_group_size(f, n, 0) ? USE_ONCE : USE_MANY;
-}
-
-const struct op_lower fori_lower = { .kind = LOWER_BLOCK, .block = fori_block, .operand_use = fori_use };
+const struct op_lower steps_lower = { .kind = LOWER_BLOCK, .block = steps_block, .operand_use = loop_use };
 
 /* ---- while_loop ---- */
 
-enum { REGION_COND, REGION_BODY, FIRST_CAPACITY = 16 };
+enum { FIRST_CAPACITY = 16 };
 
 /* Stacks of a loop whose trip count is not known: room for one more row, doubling. */
-static void grow_stacks(struct lower *L, const struct fn *f, const struct node *n, uint32_t first,
-                        uint32_t n_stack, const struct array *stacks, lpv trips, uint32_t capacity)
+static void grow_stacks(struct lower *L, const struct fn *f, const struct loop *l, const struct array *stacks,
+                        lpv trips, uint32_t capacity)
 {
     struct lp *p = lower_lp(L);
     lp_if_begin(p, lp_bin(p, LP_GE, trips, lp_read(p, capacity)));
     lpv grown = lp_bin(p, LP_MAX, lp_bin(p, LP_MUL, trips, lp_index(p, 2)), lp_index(p, FIRST_CAPACITY));
     lp_set(p, capacity, grown);
-    for (uint32_t i = 0; i < n_stack; i++) {
+    for (uint32_t i = 0; i < l->n_stack; i++) {
         if (stacks[i].buffer == HOP_NONE) continue;
-        type_id row = type_drop_leading(lower_module(L), value_type(f, n->results + first + i));
+        type_id stack = value_type(f, l->n->results + loop_stack_result(l, i));
+        type_id row = type_drop_leading(lower_module(L), stack);
         lp_add_call(p, (struct lp_call){ .kind = CALL_RESERVE,
                                          .target = stacks[i].buffer,
                                          .index = lower_offset(L, stacks[i], grown, row) });
@@ -312,55 +266,48 @@ static void while_block(struct lower *L, const struct fn *f, const struct node *
 {
     struct lp *p = lower_lp(L);
     struct module *m = lower_module(L);
-    uint32_t n_carry = node_group_size(f, n, 0), counted = n->n_results > n_carry, first = n_carry + counted,
-             n_stack = n->n_results - first;
-    const struct fn *cond = module_fn(m, node_region(f, n, REGION_COND)->fn),
-                    *body = module_fn(m, node_region(f, n, REGION_BODY)->fn);
-    const struct attr *max = node_attr(f, n, WHILE_MAX_TRIPS);
-    bool limited = max->kind == ATTR_DIM,
-         all_rows = limited && node_attr(f, n, WHILE_TAPE)->kind == ATTR_ABSENT;
-    struct carry *carries = begin_carries(L, f, n, n_carry);
+    struct loop l;
+    loop_of_node(m, f, n, &l);
+    bool limited = l.max_trips != HOP_NONE, all_rows = limited && !l.tape;
+    struct carry *carries = begin_carries(L, f, &l);
     uint32_t count = lp_local(p, DT_I64, LOCAL_SCALAR, "trips"),
              capacity = lp_local(p, DT_I64, LOCAL_SCALAR, "capacity");
-    struct array *stacks = ARENA_NEW(&p->arena, struct array, n_stack);
-    for (uint32_t i = 0; i < n_stack; i++)
-        stacks[i] = !lower_result_used(L, n, first + i) ? (struct array){ HOP_NONE, LPV_NONE }
-                    : all_rows                          ? lower_result(L, n, first + i)
-                                                        : lower_growing(L, n, first + i);
+    struct array *stacks = ARENA_NEW(&p->arena, struct array, l.n_stack);
+    for (uint32_t i = 0; i < l.n_stack; i++) {
+        uint32_t result = loop_stack_result(&l, i);
+        if (!lower_result_used(L, n, result)) stacks[i] = no_array;
+        else stacks[i] = all_rows ? lower_result(L, n, result) : lower_growing(L, n, result);
+    }
     lp_set(p, count, lp_index(p, 0));
     lp_set(p, capacity, lp_index(p, 0));
-    struct feed *feeds = ARENA_NEW(&p->arena, struct feed, HOP_MAX(cond->n_params, body->n_params));
-    struct sink *sinks = ARENA_ZNEW(&p->arena, struct sink, body->n_results);
+    struct feed *feeds = ARENA_NEW(&p->arena, struct feed, HOP_MAX(l.cond->n_params, l.body->n_params));
+    struct sink *sinks = ARENA_ZNEW(&p->arena, struct sink, l.body->n_results);
 
     lower_loop_enter(L);
     lp_while_begin(p);
-    feed_carries(L, carries, n_carry, feeds);
-    feed_values(f, n, REGION_COND, feeds + n_carry);
+    feed_carries(L, carries, l.n_carry, feeds);
+    feed_values(l.cond_with, l.n_cond_with, LPV_NONE, feeds + l.n_carry);
     struct sink test = { .scalar = true, .overwrites = HOP_NONE, .instead = { HOP_NONE, LPV_NONE } };
-    lower_body(L, f, n, REGION_COND, feeds, &test);
+    lower_body(L, f, n, l.cond_region, feeds, &test);
     lp_while_body(p, test.value);
-    lpv trip = counted || limited ? lp_read(p, count) : LPV_NONE;
-    if (limited) check_trips(L, n, trip, lower_dim(L, (dim)max->i));
-    if (n_stack && !all_rows) grow_stacks(L, f, n, first, n_stack, stacks, trip, capacity);
-    feed_carries(L, carries, n_carry, feeds);
-    feed_values(f, n, REGION_BODY, feeds + n_carry);
-    sink_carries(carries, n_carry, sinks);
-    for (uint32_t i = 0; i < n_stack; i++) {
-        if (stacks[i].buffer != HOP_NONE)
-            sinks[n_carry + i] = stack_sink(L, stacks[i], trip, value_type(f, n->results + first + i));
-        else sinks[n_carry + i].unused = true, sinks[n_carry + i].overwrites = HOP_NONE;
-    }
-    lower_body(L, f, n, REGION_BODY, feeds, sinks);
-    advance_carries(L, carries, n_carry, sinks);
+    lpv trip = l.counts || limited ? lp_read(p, count) : LPV_NONE;
+    if (limited) check_trips(L, n, trip, lower_dim(L, l.max_trips));
+    if (l.n_stack && !all_rows) grow_stacks(L, f, &l, stacks, trip, capacity);
+    feed_carries(L, carries, l.n_carry, feeds);
+    feed_values(l.with, l.n_with, LPV_NONE, feeds + loop_first_with(&l));
+    sink_carries(carries, l.n_carry, sinks);
+    sink_stacks(L, f, &l, stacks, trip, sinks);
+    lower_body(L, f, n, l.body_region, feeds, sinks);
+    advance_carries(L, carries, l.n_carry, sinks);
     if (trip != LPV_NONE) lp_set(p, count, lp_bin(p, LP_ADD, trip, lp_index(p, 1)));
     lp_while_end(p);
     lower_loop_leave(L);
-    end_carries(L, n, carries, n_carry);
-    if (!counted) return;
+    end_carries(L, n, carries, l.n_carry);
+    if (!l.counts) return;
     lpv trips = lp_read(p, count);
-    lower_set_scalar(L, n, n_carry, trips);
-    for (uint32_t i = 0; i < n_stack; i++) {
-        type_id t = value_type(f, n->results + first + i);
+    lower_set_scalar(L, n, loop_trips_result(&l), trips);
+    for (uint32_t i = 0; i < l.n_stack; i++) {
+        type_id t = value_type(f, n->results + loop_stack_result(&l, i));
         uint32_t symbol;
         if (!all_rows && dim_is_symbol(m, type_get(m, t).dims[0], &symbol))
             lower_bind_symbol(L, symbol, trips);
@@ -368,9 +315,4 @@ static void while_block(struct lower *L, const struct fn *f, const struct node *
     }
 }
 
-static uint8_t while_use(const struct fn *f, const struct node *n, uint32_t i)
-{
-    return i < node_group_size(f, n, 0) ? USE_ONCE : USE_MANY;
-}
-
-const struct op_lower while_lower = { .kind = LOWER_BLOCK, .block = while_block, .operand_use = while_use };
+const struct op_lower while_lower = { .kind = LOWER_BLOCK, .block = while_block, .operand_use = loop_use };

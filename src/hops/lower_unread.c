@@ -3,6 +3,7 @@
  * goes over the index, into loops that go over both, to switches by the same index: if only other branches of
  * these read the result, the branch need not write it. */
 #include "hops/lower_hops.h"
+#include "ir/loop.h"
 #include "ops/build.h"
 #include "transform/pass.h"
 
@@ -22,13 +23,10 @@ struct gap {
     struct computed computed; /* … of which loop and again are NULL where there is none */
 };
 
-/* A loop whose steps get slices: how many carries and slices come first among its operands. */
-static bool goes_over(const struct fn *f, const struct node *n, uint32_t *n_carry, uint32_t *n_over)
+/* Is it a loop whose steps get slices? */
+static bool goes_over(const struct module *m, const struct fn *f, const struct node *n, struct loop *l)
 {
-    if (n->op != OP_scan && n->op != OP_map) return false;
-    *n_carry = n->op == OP_scan ? node_group_size(f, n, 0) : 0;
-    *n_over = node_group_size(f, n, n->op == OP_scan);
-    return node_region(f, n, 0)->operands == *n_carry + *n_over; /* parameters stand as operands do */
+    return loop_of_node(m, f, n, l) && loop_has_length(l);
 }
 
 static bool constant_attrs(const struct fn *f, const struct node *n, const struct fn *g, const struct node *o)
@@ -51,14 +49,12 @@ static bool is_float(const struct module *m, const struct fn *f, val v)
  * rounded may be so in different ways. */
 static bool same_number(const struct module *m, const struct computed *c, val x, const struct fn *step, val y)
 {
-    uint32_t carries[2], over[2], made = c->step->values[x].node, made_again = step->values[y].node;
-    if (!goes_over(c->around, c->loop, &carries[0], &over[0]) ||
-        !goes_over(c->around, c->again, &carries[1], &over[1]))
-        return false;
+    uint32_t made = c->step->values[x].node, made_again = step->values[y].node;
+    struct loop l, again;
+    if (!goes_over(m, c->around, c->loop, &l) || !goes_over(m, c->around, c->again, &again)) return false;
     if (made == NODE_NONE && made_again == NODE_NONE)
-        return x >= carries[0] && y >= carries[1] &&
-               (x < carries[0] + over[0]) == (y < carries[1] + over[1]) &&
-               node_operands(c->around, c->loop)[x] == node_operands(c->around, c->again)[y];
+        return x >= l.n_carry && y >= again.n_carry && loop_is_over(&l, x) == loop_is_over(&again, y) &&
+               loop_operand(&l, x) == loop_operand(&again, y);
     if (made == NODE_NONE || made_again == NODE_NONE) return false;
     const struct node *n = fn_node(c->step, made), *o = fn_node(step, made_again);
     if (n->op != o->op || n->n_regions || n->n_results != 1 || n->n_operands != o->n_operands ||
@@ -100,19 +96,23 @@ static bool switch_stays_away(const struct fn *f, const struct node *n, struct g
  * for all steps. */
 static bool loop_stays_away(const struct fn *f, const struct node *n, struct gap gap)
 {
-    uint32_t n_carry, n_over;
-    if (!goes_over(f, n, &n_carry, &n_over)) return false;
-    const struct fn *step = module_fn(gap.m, node_region(f, n, 0)->fn);
-    for (uint32_t i = 0; i < n->n_operands; i++) {
-        if (node_operands(f, n)[i] != gap.value) continue;
-        if (i < n_carry || i >= n_carry + n_over || is_result(step, i)) return false;
+    struct loop l;
+    if (!goes_over(gap.m, f, n, &l)) return false;
+    for (uint32_t p = 0; p < l.body->n_params; p++) {
+        if (loop_operand(&l, p) != gap.value) continue;
+        if (!loop_is_over(&l, p) || is_result(l.body, p)) return false;
         struct gap inside = gap;
         bool good = false;
-        inside.value = i;
-        if (gap.index == HOP_NONE && gap.computed.loop && !gap.computed.again)
-            inside.computed.again = n, good = reads_stay_away(step, inside);
-        for (uint32_t k = n_carry; k < n->n_operands && !good; k++)
-            good = node_operands(f, n)[k] == gap.index && (inside.index = k, reads_stay_away(step, inside));
+        inside.value = p;
+        if (gap.index == HOP_NONE && gap.computed.loop && !gap.computed.again) {
+            inside.computed.again = n;
+            good = reads_stay_away(l.body, inside);
+        }
+        for (uint32_t q = l.n_carry; q < l.body->n_params && !good; q++) {
+            if (loop_operand(&l, q) != gap.index) continue;
+            inside.index = q;
+            good = reads_stay_away(l.body, inside);
+        }
         if (!good) return false;
     }
     return true;
@@ -139,18 +139,17 @@ static bool stacked_unread(struct lower *L, struct gap gap, uint32_t r)
     struct lower *outer;
     const struct fn *f = lower_fn(L), *g;
     const struct node *n;
-    uint32_t n_carry, n_over;
-    if (!lower_outer(L, &outer, &n) || !goes_over(g = lower_fn(outer), n, &n_carry, &n_over) || r < n_carry)
-        return false;
+    struct loop l;
+    if (!lower_outer(L, &outer, &n)) return false;
+    g = lower_fn(outer);
+    if (!goes_over(gap.m, g, n, &l) || r < l.n_carry) return false;
     struct gap around = { gap.m, n->results + r, HOP_NONE, gap.branch, gap.branches, { 0 } };
     if (gap.index == HOP_NONE) return false;
-    if (gap.index < f->n_params &&
-        gap.index >=
-            n_carry) { /* parameters are carries, slices, and what all steps get, as the operands are */
-        around.index = node_operands(g, n)[gap.index];
+    if (gap.index < f->n_params && gap.index >= l.n_carry) {
+        around.index = loop_operand(&l, gap.index);
         if (unread_in(outer, around)) return true;
     }
-    for (uint32_t k = n_carry; k < f->n_results; k++) {
+    for (uint32_t k = l.n_carry; k < f->n_results; k++) {
         around.index = n->results + k;
         if (f->results[k] == gap.index && unread_in(outer, around)) return true;
     }

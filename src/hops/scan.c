@@ -26,105 +26,54 @@ static void scan_infer(struct infer *in)
         infer_result(in, type_prepend(in->m, infer_region_result(in, 0, i), steps));
 }
 
-static void scan_eval(struct eval *e)
-{
-    const struct region *g = node_region(e->f, e->n, 0);
-    uint32_t n_carry = node_group_size(e->f, e->n, GROUP_OF_CARRY),
-             n_over = node_group_size(e->f, e->n, GROUP_OF_OVER);
-    uint32_t n_args = n_carry + n_over + g->n_operands, n_stack = e->n->n_results - n_carry;
-    const struct attr *length = node_attr(e->f, e->n, SCAN_LENGTH);
-    int64_t steps = n_over ? e->operands[n_carry]->dims[0] : dim_eval(e->m, (dim)length->i, e->symbols);
-    if (steps < 0)
-        hop_throw(HOP_CHECK, "%sscan: its length is negative: %lld", place_text(e->m, e->n->place),
-                  (long long)steps);
-    bool reverse = node_attr(e->f, e->n, SCAN_REVERSE)->kind != ATTR_ABSENT;
-    struct tensor_list *args = tensor_list_begin(n_args + 1), *out = tensor_list_begin(n_carry + n_stack);
-    const int64_t *symbols = eval_region_symbols(e, 0, args, n_args);
-    for (uint32_t i = 0; i < n_carry; i++) args->data[i] = tensor_ref(e->operands[i]);
-    for (uint32_t i = 0; i < g->n_operands; i++)
-        args->data[n_carry + n_over + i] = tensor_ref(e->operands[g->operands + i]);
-    for (uint32_t k = n_carry; k < n_carry + n_stack; k++) e->results[k] = eval_new_stack(e, k, steps);
-    for (int64_t i = 0; i < steps; i++) {
-        int64_t t = reverse ? steps - 1 - i : i;
-        for (uint32_t k = 0; k < n_over; k++)
-            tensor_list_set(args, n_carry + k, tensor_slice(e->operands[n_carry + k], t));
-        interp_call(e->in, g->fn, symbols, args->data, out->data);
-        for (uint32_t k = 0; k < n_carry; k++) tensor_list_set(args, k, out->data[k]), out->data[k] = NULL;
-        for (uint32_t k = n_carry; k < n_carry + n_stack; k++)
-            tensor_put(e->results[k], t, out->data[k]), tensor_list_set(out, k, NULL);
-    }
-    for (uint32_t k = 0; k < n_carry; k++) e->results[k] = tensor_ref(args->data[k]);
-    tensor_list_end(out);
-    tensor_list_end(args);
-}
-
 /* ---- transforms ---- */
-
-static dim scan_length(const struct builder *b, const struct node_in *in)
-{
-    if (in->attrs[SCAN_LENGTH].kind != ATTR_ABSENT) return (dim)in->attrs[SCAN_LENGTH].i;
-    return emit_type(b, in->operands[in->groups[GROUP_OF_CARRY]]).dims[0];
-}
-
-/* like: attributes of the scan that this one stands for, NULL: none. */
-static val emit_scan(struct builder *b, const val *operands, const uint32_t groups[2], bool reverse,
-                     dim length, struct region_in region, const struct attr *like)
-{
-    struct attr attrs[SCAN_ATTRS] = {
-        [SCAN_REVERSE] = A_FLAG(reverse), [SCAN_LENGTH] = groups[GROUP_OF_OVER] ? A_NONE : A_DIM(length)
-    };
-    if (like) schedule_copy(&attrs[SCAN_SCHEDULE], &like[SCAN_SCHEDULE]);
-    return builder_node(b, &(struct node_in){ .op = OP_scan,
-                                              .operands = operands,
-                                              .n_operands = groups[0] + groups[1],
-                                              .groups = groups,
-                                              .attrs = attrs,
-                                              .regions = &region,
-                                              .n_regions = 1 });
-}
 
 /* ---- schedules: what the gradient keeps ---- */
 
-static const struct attr recompute_attrs[SCAN_ATTRS] = { [SCAN_SCHEDULE] = { .kind = ATTR_WORD,
-                                                                             .i = SCHEDULE_RECOMPUTE } };
+static const struct attr recompute[LOOP_SCHEDULE_ATTRS] = { { .kind = ATTR_WORD, .i = SCHEDULE_RECOMPUTE } };
 
-/* A scan to be split into blocks. Everything is as builder b sees it. */
-struct blocked {
-    const val *operands, *own; /* carries and arrays; the step's own */
-    uint32_t groups[2], n_own;
-    uint32_t fn, n_dims, n_results;
-    const dim *dims;
-    bool reverse;
-    dim length;
-};
-
-static void emit_blocks(struct builder *b, const struct blocked *s, const dim *sizes, uint32_t n_sizes,
+static void emit_blocks(struct builder *b, const struct loop *l, const dim *sizes, uint32_t n_sizes,
                         val *results);
 
+/* The loop seen from a new function whose parameters are its operands, in the order of its body's, with
+ * `length` as the leading dim of what it goes over. *sizes become what they are in there. */
+static struct loop scan_inside(struct new_body *body, const struct loop *l, dim length, const dim **sizes,
+                               uint32_t n_sizes)
+{
+    struct builder *b = &body->b, *around = body->around;
+    uint32_t n = l->body->n_params, n_dims = l->body->n_outer_symbols;
+    type_id *types = ARENA_NEW(&b->arena, type_id, n);
+    val *params = ARENA_NEW(&b->arena, val, n);
+    dim *dims = ARENA_NEW(&b->arena, dim, n_dims), *inner_sizes = ARENA_NEW(&b->arena, dim, n_sizes);
+    for (uint32_t p = 0; p < n; p++) {
+        type_id t = builder_type(around, loop_operand(l, p));
+        if (loop_is_over(l, p)) t = type_prepend(b->m, type_drop_leading(b->m, t), length);
+        types[p] = new_body_type(body, t);
+    }
+    for (uint32_t k = 0; k < n_dims; k++) dims[k] = new_body_dim(body, l->dims[k]);
+    for (uint32_t k = 0; k < n_sizes; k++) inner_sizes[k] = new_body_dim(body, (*sizes)[k]);
+    dim inner_length = new_body_dim(body, length);
+    for (uint32_t p = 0; p < n; p++) params[p] = builder_param(b, types[p], 0);
+    struct loop inner = *l;
+    inner.carry = params;
+    inner.over = params + l->n_carry;
+    inner.with = params + loop_first_with(l);
+    inner.dims = dims;
+    inner.length = inner_length;
+    *sizes = inner_sizes;
+    return inner;
+}
+
 /* One block as a step: (carries…, blocks of the arrays…, own…) -> (carries…, blocks of the stacks…). */
-static struct region_in block_step(struct builder *b, const struct blocked *s, const dim *sizes,
+static struct region_in block_step(struct builder *b, const struct loop *l, const dim *sizes,
                                    uint32_t n_sizes)
 {
     struct new_body body;
     new_body_begin(&body, b, NULL, NULL, 0);
-    uint32_t n = s->groups[0] + s->groups[1];
-    type_id *types = ARENA_NEW(&b->arena, type_id, n + s->n_own);
-    dim *dims = ARENA_NEW(&body.b.arena, dim, s->n_dims),
-        *inner_sizes = ARENA_NEW(&body.b.arena, dim, n_sizes);
-    val *params = ARENA_NEW(&body.b.arena, val, n + s->n_own),
-        *results = ARENA_NEW(&body.b.arena, val, s->n_results);
-    for (uint32_t k = 0; k < n + s->n_own; k++) {
-        type_id t = builder_type(b, k < n ? s->operands[k] : s->own[k - n]);
-        if (k >= s->groups[0] && k < n) t = type_prepend(b->m, type_drop_leading(b->m, t), sizes[0]);
-        types[k] = new_body_type(&body, t);
-    }
-    for (uint32_t k = 0; k < s->n_dims; k++) dims[k] = new_body_dim(&body, s->dims[k]);
-    for (uint32_t k = 0; k < n_sizes; k++) inner_sizes[k] = new_body_dim(&body, sizes[k]);
-    for (uint32_t k = 0; k < n + s->n_own; k++) params[k] = builder_param(&body.b, types[k], 0);
-    struct blocked inner = *s;
-    inner.operands = params, inner.own = params + n, inner.dims = dims, inner.length = inner_sizes[0];
-    emit_blocks(&body.b, &inner, inner_sizes + 1, n_sizes - 1, results);
-    return new_body_finish(&body, results, s->n_results, s->own, s->n_own);
+    struct loop inner = scan_inside(&body, l, sizes[0], &sizes, n_sizes);
+    val *results = ARENA_NEW(&body.b.arena, val, l->body->n_results);
+    emit_blocks(&body.b, &inner, sizes + 1, n_sizes - 1, results);
+    return new_body_finish(&body, results, l->body->n_results, l->with, l->n_with);
 }
 
 static val rows(struct builder *b, val x, dim from, dim to)
@@ -136,66 +85,81 @@ static val rows(struct builder *b, val x, dim from, dim to)
     return emit_slice(b, x, start, limit);
 }
 
+/* Rows of a stack whose rows are blocks. */
+static val unblocked(struct builder *b, val x, dim whole)
+{
+    struct type t = emit_type(b, x);
+    dim dims[MAX_RANK] = { whole };
+    memcpy(dims + 1, t.dims + 2, (t.rank - 2u) * sizeof *dims);
+    return emit_reshape(b, x, t.rank - 1u, dims);
+}
+
+static val blocked(struct builder *b, val x, dim blocks, dim size)
+{
+    struct type t = emit_type(b, x);
+    dim dims[MAX_RANK + 1] = { blocks, size };
+    memcpy(dims + 2, t.dims + 1, (t.rank - 1u) * sizeof *dims);
+    return emit_reshape(b, x, t.rank + 1u, dims);
+}
+
 /* Whole blocks, scanned over as units whose steps are run again in the gradient, and a rest. sizes: of
- * blocks, of blocks in blocks, … */
-static void emit_blocks(struct builder *b, const struct blocked *s, const dim *sizes, uint32_t n_sizes,
+ * blocks, of blocks in blocks, … results: as the body's. */
+static void emit_blocks(struct builder *b, const struct loop *l, const dim *sizes, uint32_t n_sizes,
                         val *results)
 {
-    uint32_t n_carry = s->groups[0], n = n_carry + s->groups[1];
-    struct region_in step = { s->fn, s->own, s->n_own, s->dims };
-    if (!n_sizes || sizes[0] == 1 ||
-        s->length == 0) { /* no steps: neither blocks nor a rest would give the stacks */
-        val first = emit_scan(b, s->operands, s->groups, s->reverse, s->length, step,
-                              n_sizes ? recompute_attrs : NULL);
-        for (uint32_t k = 0; k < s->n_results; k++) results[k] = first + k;
+    uint32_t n_carry = l->n_carry, n_results = l->body->n_results;
+    bool no_steps = l->length == 0; /* neither blocks nor a rest would give the stacks */
+    if (!n_sizes || sizes[0] == 1 || no_steps) {
+        struct loop plain = *l;
+        plain.schedule = n_sizes ? recompute : NULL;
+        val first = loop_build(b, &plain).last;
+        for (uint32_t k = 0; k < n_results; k++) results[k] = first + k;
         return;
     }
     struct module *m = b->m;
-    dim blocks = dim_floordiv(m, s->length, sizes[0]), whole = dim_mul(m, blocks, sizes[0]),
-        rest = dim_sub(m, s->length, whole);
-    struct region_in block = block_step(b, s, sizes, n_sizes);
-    val *operands = ARENA_NEW(&b->arena, val, n), first[2] = { VAL_NONE, VAL_NONE };
-    for (uint32_t k = 0; k < n_carry; k++) operands[k] = s->operands[k];
-    for (uint32_t part = 0; part < 2; part++) {
-        bool tail = s->reverse ? part == 0 : part == 1;
+    dim blocks = dim_floordiv(m, l->length, sizes[0]), whole = dim_mul(m, blocks, sizes[0]);
+    dim rest = dim_sub(m, l->length, whole);
+    struct region_in block = block_step(b, l, sizes, n_sizes);
+    enum { BLOCKS, TAIL, PARTS };
+    val first[PARTS] = { VAL_NONE, VAL_NONE };
+    const val *carry = l->carry;
+    for (uint32_t part = 0; part < PARTS; part++) {
+        bool tail = l->reverse ? part == 0 : part == 1;
         if (tail ? rest == 0 : blocks == 0) continue;
-        for (uint32_t k = n_carry; k < n; k++) {
-            val x = rows(b, s->operands[k], tail ? whole : 0, tail ? s->length : whole);
-            struct type t = emit_type(b, x);
-            dim dims[MAX_RANK + 1] = { blocks, sizes[0] };
-            memcpy(dims + 2, t.dims + 1, (t.rank - 1u) * sizeof *dims);
-            operands[k] = tail ? x : emit_reshape(b, x, t.rank + 1u, dims);
+        struct loop made = *l;
+        val *over = ARENA_NEW(&b->arena, val, l->n_over), *last = ARENA_NEW(&b->arena, val, n_carry);
+        for (uint32_t k = 0; k < l->n_over; k++) {
+            val x = rows(b, l->over[k], tail ? whole : 0, tail ? l->length : whole);
+            over[k] = tail ? x : blocked(b, x, blocks, sizes[0]);
         }
-        first[tail] = emit_scan(b, operands, s->groups, s->reverse, tail ? rest : blocks, tail ? step : block,
-                                tail ? NULL : recompute_attrs);
-        for (uint32_t k = 0; k < n_carry; k++) operands[k] = first[tail] + k;
+        made.carry = carry;
+        made.over = over;
+        made.length = tail ? rest : blocks;
+        made.schedule = tail ? NULL : recompute;
+        if (!tail) loop_set_body(&made, m, block);
+        first[tail] = loop_build(b, &made).last;
+        for (uint32_t k = 0; k < n_carry; k++) last[k] = first[tail] + k;
+        carry = last;
     }
-    for (uint32_t k = 0; k < n_carry; k++) results[k] = operands[k];
-    for (uint32_t k = n_carry; k < s->n_results; k++) {
-        val parts[2] = { VAL_NONE, VAL_NONE };
-        if (first[0] != VAL_NONE) {
-            struct type t = emit_type(b, first[0] + k);
-            dim dims[MAX_RANK] = { whole };
-            memcpy(dims + 1, t.dims + 2, (t.rank - 2u) * sizeof *dims);
-            parts[0] = emit_reshape(b, first[0] + k, t.rank - 1u, dims);
-        }
-        if (first[1] != VAL_NONE) parts[1] = first[1] + k;
+    for (uint32_t k = 0; k < n_carry; k++) results[k] = carry[k];
+    for (uint32_t k = n_carry; k < n_results; k++) {
+        val parts[PARTS] = { VAL_NONE, VAL_NONE };
         struct attr along = A_INT(0);
-        results[k] = parts[0] == VAL_NONE   ? parts[1]
-                     : parts[1] == VAL_NONE ? parts[0]
-                                            : emit(b, OP_concat, parts, 2, &along);
+        if (first[BLOCKS] != VAL_NONE) parts[BLOCKS] = unblocked(b, first[BLOCKS] + k, whole);
+        if (first[TAIL] != VAL_NONE) parts[TAIL] = first[TAIL] + k;
+        if (parts[BLOCKS] == VAL_NONE) results[k] = parts[TAIL];
+        else if (parts[TAIL] == VAL_NONE) results[k] = parts[BLOCKS];
+        else results[k] = emit(b, OP_concat, parts, PARTS, &along);
     }
 }
 
 /* Sizes of blocks that the schedule asks for; 0: no blocks. */
-static uint32_t block_sizes(struct builder *b, const struct node_in *in, const struct schedule *schedule,
-                            dim **out)
+static uint32_t block_sizes(struct builder *b, dim length, const struct schedule *schedule, dim **out)
 {
     uint32_t n = schedule->kind == SCHEDULE_EVERY ? schedule->n_every : schedule->kind == SCHEDULE_SQRT;
     *out = ARENA_NEW(&b->arena, dim, n);
     for (uint32_t i = 0; i < schedule->n_every; i++) (*out)[i] = schedule->every[i];
     if (schedule->kind != SCHEDULE_SQRT) return n;
-    dim length = scan_length(b, in);
     if (dim_is_const(b->m, length)) {
         int64_t steps = dim_const_value(b->m, length), root = 1;
         while (root * root < steps) root++;
@@ -212,39 +176,19 @@ static uint32_t block_sizes(struct builder *b, const struct node_in *in, const s
 }
 
 /* Differentiated as a function of its own: the blocked loops. */
-static struct replaced *blocks_vjp_forward(struct vjp_forward *v, const struct node_in *in, const dim *sizes,
+static struct replaced *blocks_vjp_forward(struct vjp_forward *v, const struct loop *l, const dim *sizes,
                                            uint32_t n_sizes)
 {
     struct builder *b = v->copy->b;
-    const struct region_in *r = &in->regions[0];
     struct new_body body;
     new_body_begin(&body, b, NULL, NULL, 0);
-    uint32_t n = v->n->n_operands, n_own = r->n_operands, n_dims = node_region(v->f, v->n, 0)->n_dims,
-             n_results = v->n->n_results;
-    val *outer = ARENA_NEW(&b->arena, val, n), *params = ARENA_NEW(&body.b.arena, val, n),
-        *results = ARENA_NEW(&body.b.arena, val, n_results);
-    type_id *types = ARENA_NEW(&body.b.arena, type_id, n);
-    dim *dims = ARENA_NEW(&body.b.arena, dim, n_dims), *inner_sizes = ARENA_NEW(&body.b.arena, dim, n_sizes);
-    for (uint32_t k = 0; k < n; k++)
-        outer[k] = k < n - n_own ? in->operands[k] : r->operands[k - (n - n_own)];
-    for (uint32_t k = 0; k < n; k++) types[k] = new_body_type(&body, builder_type(b, outer[k]));
-    for (uint32_t k = 0; k < n_dims; k++) dims[k] = new_body_dim(&body, r->dims[k]);
-    for (uint32_t k = 0; k < n_sizes; k++) inner_sizes[k] = new_body_dim(&body, sizes[k]);
-    dim length = new_body_dim(&body, scan_length(b, in));
-    for (uint32_t k = 0; k < n; k++) params[k] = builder_param(&body.b, types[k], 0);
-    struct blocked s = { .operands = params,
-                         .own = params + n - n_own,
-                         .groups = { in->groups[0], in->groups[1] },
-                         .n_own = n_own,
-                         .fn = r->fn,
-                         .n_dims = n_dims,
-                         .n_results = n_results,
-                         .dims = dims,
-                         .reverse = in->attrs[SCAN_REVERSE].kind != ATTR_ABSENT,
-                         .length = length };
-    emit_blocks(&body.b, &s, inner_sizes, n_sizes, results);
-    struct region_in made = new_body_finish(&body, results, n_results, outer, n);
-    return replaced_vjp_forward(v, made);
+    uint32_t n = v->n->n_operands;
+    val *outer = ARENA_NEW(&b->arena, val, n);
+    val *results = ARENA_NEW(&body.b.arena, val, l->body->n_results);
+    for (uint32_t p = 0; p < n; p++) outer[p] = loop_operand(l, p);
+    struct loop inner = scan_inside(&body, l, l->length, &sizes, n_sizes);
+    emit_blocks(&body.b, &inner, sizes, n_sizes, results);
+    return replaced_vjp_forward(v, new_body_finish(&body, results, l->body->n_results, outer, n));
 }
 
 /* ---- reverse ---- */
@@ -252,123 +196,40 @@ static struct replaced *blocks_vjp_forward(struct vjp_forward *v, const struct n
 struct scan_saved {
     struct replaced *blocks; /* NULL: no blocks */
     struct step *step;
-    struct node_in in;
-    uint32_t snapshots; /* 0: what the step needs is stacked */
-    val *stacks, *hoisted;
 };
 
 static void scan_vjp_forward(struct vjp_forward *v)
 {
     struct builder *b = v->copy->b;
     struct scan_saved *saved = ARENA_ZNEW(&b->arena, struct scan_saved, 1);
-    struct node_in in = saved->in = copier_node_in(v->copy, v->n);
-    const struct region_in *r = &in.regions[0];
-    struct schedule schedule = schedule_of(&in.attrs[SCAN_SCHEDULE]);
+    struct loop l;
+    loop_of_copy(v->copy, v->n, &l);
+    l.length_given = false; /* what is gone over says it */
+    struct schedule schedule = schedule_of(l.schedule);
     dim *sizes;
-    uint32_t n_sizes = block_sizes(b, &in, &schedule, &sizes);
+    uint32_t n_sizes = block_sizes(b, l.length, &schedule, &sizes);
     v->saved = saved;
-    saved->blocks = n_sizes && sizes[0] != 1 ? blocks_vjp_forward(v, &in, sizes, n_sizes) : NULL;
-    if (saved->blocks) return;
-    struct step *s = saved->step = step_reverse(b->m, &b->arena, r->fn, in.groups[0], in.groups[1], v->active,
-                                                v->result_wanted, false, schedule.kind != SCHEDULE_NONE);
-    saved->snapshots = step_needs_snapshots(s) ? schedule.snapshots : 0;
-    saved->hoisted = step_emit_hoisted(b, s, r->operands, r->dims);
-    val first = emit_scan(b, in.operands, in.groups, in.attrs[SCAN_REVERSE].kind != ATTR_ABSENT,
-                          scan_length(b, &in),
-                          (struct region_in){ saved->snapshots ? r->fn : s->forward, r->operands,
-                                              r->n_operands, r->dims },
-                          saved->snapshots ? in.attrs : NULL);
-    for (uint32_t k = 0; k < v->n->n_results; k++) v->results[k] = first + k;
-    saved->stacks = ARENA_NEW(&b->arena, val, s->n_stack + s->n_extra);
-    for (uint32_t k = 0; k < s->n_stack + (saved->snapshots ? 0 : s->n_extra); k++)
-        saved->stacks[k] = first + s->n_carry + k;
-    for (uint32_t k = 0; k < v->n->n_results; k++)
-        v->result_active[k] = k < s->n_carry ? s->active[k] : s->result_active[k];
-    step_tell(b, s, v->n, scan_length(b, &in), r->dims, saved->snapshots);
+    if (n_sizes && sizes[0] != 1) {
+        saved->blocks = blocks_vjp_forward(v, &l, sizes, n_sizes);
+        return;
+    }
+    struct step *s = step_reverse(b->m, &b->arena, &l, v->active, v->result_wanted, false,
+                                  schedule.kind != SCHEDULE_NONE);
+    uint32_t snapshots = step_needs_snapshots(s) ? schedule.snapshots : 0;
+    if (!snapshots) l.schedule = NULL;
+    step_emit_forward(b, s, &l, snapshots, v->n);
+    for (uint32_t k = 0; k < v->n->n_results; k++) {
+        v->results[k] = s->made.last + k;
+        v->result_active[k] = k < l.n_carry ? s->active[k] : s->result_active[k];
+    }
+    saved->step = s;
 }
 
 static void scan_vjp(struct vjp *v)
 {
     const struct scan_saved *saved = v->saved;
-    const struct node_in *in = &saved->in;
-    if (saved->blocks) {
-        replaced_vjp(v, saved->blocks);
-        return;
-    }
-    struct step_backward back = { .s = saved->step,
-                                  .length = scan_length(v->b, in),
-                                  .reverse = in->attrs[SCAN_REVERSE].kind != ATTR_ABSENT,
-                                  .carry = in->operands,
-                                  .over = in->operands + in->groups[0],
-                                  .own = in->regions[0].operands,
-                                  .stacks = saved->stacks,
-                                  .hoisted = saved->hoisted,
-                                  .ct = v->ct,
-                                  .dims = in->regions[0].dims };
-    if (saved->snapshots)
-        step_emit_from_snapshots(v->b, &back, &(struct snapshots){ saved->snapshots, VAL_NONE, VAL_NONE },
-                                 v->out);
-    else step_emit_backward(v->b, &back, v->out);
-}
-
-static void scan_jvp(struct jvp *j)
-{
-    struct builder *b = j->b;
-    struct node_in in = copier_node_in(j->copy, j->n);
-    const struct region_in *r = &in.regions[0];
-    uint32_t n_carry = in.groups[0], n_over = in.groups[1], n = j->n->n_operands;
-    bool *active = ARENA_NEW(&b->arena, bool, n),
-         *stack_active = ARENA_ZNEW(&b->arena, bool, j->n->n_results);
-    for (uint32_t k = 0; k < n; k++) active[k] = j->tangents[k] != VAL_NONE;
-    uint32_t fn = step_jvp(b->m, r->fn, n_carry, n_over, active, stack_active);
-    val *operands = ARENA_NEW(&b->arena, val, 2 * (size_t)n),
-        *own = ARENA_NEW(&b->arena, val, 2 * (size_t)r->n_operands);
-    uint32_t groups[2], n_own;
-    groups[0] = with_tangents(b, operands, in.operands, j->tangents, active, n_carry);
-    groups[1] = with_tangents(b, operands + groups[0], in.operands + n_carry, j->tangents + n_carry,
-                              active + n_carry, n_over);
-    n_own = with_tangents(b, own, r->operands, j->tangents + n_carry + n_over, active + n_carry + n_over,
-                          r->n_operands);
-    val next = emit_scan(b, operands, groups, in.attrs[SCAN_REVERSE].kind != ATTR_ABSENT, scan_length(b, &in),
-                         (struct region_in){ fn, own, n_own, r->dims }, in.attrs);
-    for (uint32_t k = 0; k < n_carry; k++) j->results[k] = next++;
-    for (uint32_t k = 0; k < n_carry; k++) j->out[k] = active[k] ? next++ : VAL_NONE;
-    for (uint32_t k = n_carry; k < j->n->n_results; k++) j->results[k] = next++;
-    for (uint32_t k = n_carry; k < j->n->n_results; k++)
-        j->out[k] = stack_active[k - n_carry] ? next++ : VAL_NONE;
-}
-
-static void scan_batch(struct batch *v)
-{
-    struct builder *b = v->b;
-    struct node_in in = copier_node_in(v->copy, v->n);
-    const struct region_in *r = &in.regions[0];
-    uint32_t n_carry = in.groups[0], n_over = in.groups[1];
-    dim length = in.attrs[SCAN_LENGTH].kind != ATTR_ABSENT
-                     ? (dim)in.attrs[SCAN_LENGTH].i
-                     : emit_type(b, in.operands[n_carry]).dims[v->batched[n_carry] ? 1 : 0];
-    bool lanes = v->lanes != VAL_NONE && module_fn(b->m, r->fn)->effects;
-    bool *batched = arena_copy(&b->arena, v->batched, v->n->n_operands),
-         *stack_batched = ARENA_ZNEW(&b->arena, bool, v->n->n_results);
-    uint32_t fn = step_batch(b->m, r->fn, n_carry, batched, batch_body_size(v), lanes, stack_batched);
-    val *operands = ARENA_NEW(&b->arena, val, n_carry + n_over),
-        *own = ARENA_NEW(&b->arena, val, r->n_operands + 1);
-    for (uint32_t k = 0; k < n_carry; k++)
-        operands[k] = batched[k] && !v->batched[k] ? emit_broadcast_front(b, in.operands[k], v->size)
-                                                   : in.operands[k];
-    for (uint32_t k = n_carry; k < n_carry + n_over; k++)
-        operands[k] = v->batched[k] ? emit_move_dim(b, in.operands[k], 1, 0) : in.operands[k];
-    if (r->n_operands) memcpy(own, r->operands, r->n_operands * sizeof *own);
-    if (lanes) own[r->n_operands] = v->lanes;
-    struct region_in region = { fn, own, r->n_operands + lanes,
-                                batch_body_dims(v, r, module_fn(b->m, fn),
-                                                node_region(v->f, v->n, 0)->n_dims) };
-    val next = emit_scan(b, operands, in.groups, in.attrs[SCAN_REVERSE].kind != ATTR_ABSENT, length, region,
-                         in.attrs);
-    for (uint32_t k = 0; k < v->n->n_results; k++, next++) {
-        v->result_batched[k] = k < n_carry ? batched[k] : stack_batched[k - n_carry];
-        v->results[k] = k >= n_carry && v->result_batched[k] ? emit_move_dim(b, next, 1, 0) : next;
-    }
+    if (saved->blocks) replaced_vjp(v, saved->blocks);
+    else step_vjp(v, saved->step, false);
 }
 
 static const struct op_sample scan_samples[] = {
@@ -452,12 +313,12 @@ const struct op_row row_scan = {
              .regions = { { .word = "", .feeds = 3, .results = { "next", "stack" } } } },
     .flags = OPF_HIGHER,
     .infer = scan_infer,
-    .eval = scan_eval,
+    .eval = loop_eval,
     .vjp = scan_vjp,
     .vjp_forward = scan_vjp_forward,
-    .jvp = scan_jvp,
-    .batch = scan_batch,
+    .jvp = loop_jvp,
+    .batch = loop_batch,
     HOP_SAMPLES(scan_samples),
-    .lower = &scan_lower,
+    .lower = &steps_lower,
     .loop = &scan_parts,
 };

@@ -75,15 +75,12 @@ static val with_row(struct builder *b, val x, val row, val index)
 static val emit_while_loop(struct builder *b, const val *carry, uint32_t n_carry, struct region_in cond,
                            struct region_in body)
 {
-    struct region_in regions[2] = { cond, body };
-    struct attr attrs[WHILE_ATTRS] = { 0 };
-    return builder_node(b, &(struct node_in){ .op = OP_while_loop,
-                                              .operands = carry,
-                                              .n_operands = n_carry,
-                                              .groups = &n_carry,
-                                              .attrs = attrs,
-                                              .regions = regions,
-                                              .n_regions = 2 });
+    struct loop l = loop_new(LOOP_WHILE);
+    l.carry = carry;
+    l.n_carry = n_carry;
+    loop_set_cond(&l, b->m, cond);
+    loop_set_body(&l, b->m, body);
+    return loop_build(b, &l).last;
 }
 
 /* What the parameters of a body are like: `fed`; rows of `over`, or an index; `own`. */
@@ -157,14 +154,14 @@ static void list_needs(struct builder *b, struct way_back *w)
 {
     const struct step_backward *in = w->in;
     const struct step *s = in->s;
-    w->needs = ARENA_NEW(&b->arena, val, s->n_own + s->n_over + s->n_carry + 1);
-    for (uint32_t k = 0; k < s->n_own; k++) w->needs[w->n_needs++] = in->own[k];
-    for (uint32_t k = 0; k < s->n_over && w->rows; k++) w->needs[w->n_needs++] = in->over[k];
-    for (uint32_t k = 0; k < s->n_carry; k++)
-        if (!w->varies[k]) w->needs[w->n_needs++] = in->carry[k];
-    if (w->rows && in->reverse)
+    w->needs = ARENA_NEW(&b->arena, val, s->loop.n_with + s->loop.n_over + s->loop.n_carry + 1);
+    for (uint32_t k = 0; k < s->loop.n_with; k++) w->needs[w->n_needs++] = in->s->loop.with[k];
+    for (uint32_t k = 0; k < s->loop.n_over && w->rows; k++) w->needs[w->n_needs++] = in->over[k];
+    for (uint32_t k = 0; k < s->loop.n_carry; k++)
+        if (!w->varies[k]) w->needs[w->n_needs++] = in->s->loop.carry[k];
+    if (w->rows && in->s->loop.reverse)
         w->needs[w->n_needs++] = emit2(b, OP_sub, emit_dim_value(b, in->length), number(b, 1));
-    if (!w->rows && s->n_over) w->needs[w->n_needs++] = w->how->from;
+    if (!w->rows && s->loop.n_over) w->needs[w->n_needs++] = w->how->from;
 }
 
 /* One step: (carries that vary…, index, needs…) -> (carries that vary…). */
@@ -178,19 +175,19 @@ static struct region_in one_step(struct builder *around, const struct way_back *
                  &(struct inputs){
                      .fed = carry, .n_fed = w->n_varies, .counted = true, .own = needs, .n_own = w->n_needs },
                  &dims, w->n_dims);
-    val index = w->n_varies, need = index + 1, fixed = need + s->n_own + (w->rows ? s->n_over : 0),
+    val index = w->n_varies, need = index + 1, fixed = need + s->loop.n_with + (w->rows ? s->loop.n_over : 0),
         at = index, from = 0;
-    val *args = ARENA_NEW(&b->arena, val, s->n_carry + s->n_over + s->n_own),
-        *all = ARENA_NEW(&b->arena, val, s->n_carry), *out = ARENA_NEW(&b->arena, val, w->n_varies);
-    for (uint32_t k = 0; k < s->n_carry; k++) args[k] = w->varies[k] ? from++ : fixed++;
-    if (w->rows && w->in->reverse) at = emit2(b, OP_sub, fixed, index);
-    if (!w->rows && s->n_over) at = emit2(b, OP_add, fixed, index);
-    for (uint32_t k = 0; k < s->n_over; k++)
-        args[s->n_carry + k] = w->rows ? row_of(b, need + s->n_own + k, at) : at;
-    for (uint32_t k = 0; k < s->n_own; k++) args[s->n_carry + s->n_over + k] = need + k;
+    val *args = ARENA_NEW(&b->arena, val, s->loop.body->n_params),
+        *all = ARENA_NEW(&b->arena, val, s->loop.n_carry), *out = ARENA_NEW(&b->arena, val, w->n_varies);
+    for (uint32_t k = 0; k < s->loop.n_carry; k++) args[k] = w->varies[k] ? from++ : fixed++;
+    if (w->rows && w->in->s->loop.reverse) at = emit2(b, OP_sub, fixed, index);
+    if (!w->rows && s->loop.n_over) at = emit2(b, OP_add, fixed, index);
+    for (uint32_t k = 0; k < s->loop.n_over; k++)
+        args[s->loop.n_carry + k] = w->rows ? row_of(b, need + s->loop.n_with + k, at) : at;
+    for (uint32_t k = 0; k < s->loop.n_with; k++) args[loop_first_with(&s->loop) + k] = need + k;
     inline_function(b, w->step, dims, args, all);
     from = 0;
-    for (uint32_t k = 0; k < s->n_carry; k++)
+    for (uint32_t k = 0; k < s->loop.n_carry; k++)
         if (w->varies[k]) out[from++] = all[k];
     return new_body_finish(&body, out, w->n_varies, needs, w->n_needs);
 }
@@ -209,24 +206,20 @@ static struct region_in advance(struct builder *around, const struct way_back *w
                  &(struct inputs){ .fed = snapshots, .n_fed = n, .own = own, .n_own = 1 + w->n_needs }, &dims,
                  w->n_dims);
     val time = n, *needs = ARENA_NEW(&b->arena, val, w->n_needs), *out = ARENA_NEW(&b->arena, val, n),
-        *operands = ARENA_NEW(&b->arena, val, w->n_varies + 2);
+        *carry = ARENA_NEW(&b->arena, val, w->n_varies);
     for (uint32_t k = 0; k < w->n_needs; k++) needs[k] = time + 1 + k;
     val one = number(b, 1), from = row_of(b, POSITIONS, TOP);
     val steps = steps_to_next(b, emit2(b, OP_sub, emit2(b, OP_add, time, one), from),
                               emit2(b, OP_sub, number(b, w->how->count), TOP));
-    for (uint32_t k = 0; k < w->n_varies; k++) operands[k] = row_of(b, BUFFERS + k, TOP);
-    val to = operands[w->n_varies + 1] = emit2(b, OP_add, from, steps);
-    operands[w->n_varies] = from;
-    struct region_in step = one_step(b, w, operands, needs, dims);
-    struct attr attrs[FORI_ATTRS] = { 0 };
-    uint32_t groups[3] = { w->n_varies, 1, 1 };
-    val there = builder_node(b, &(struct node_in){ .op = OP_fori_loop,
-                                                   .operands = operands,
-                                                   .n_operands = w->n_varies + 2,
-                                                   .groups = groups,
-                                                   .attrs = attrs,
-                                                   .regions = &step,
-                                                   .n_regions = 1 });
+    for (uint32_t k = 0; k < w->n_varies; k++) carry[k] = row_of(b, BUFFERS + k, TOP);
+    val to = emit2(b, OP_add, from, steps);
+    struct loop again = loop_new(LOOP_COUNTED);
+    again.carry = carry;
+    again.n_carry = w->n_varies;
+    again.from = from;
+    again.to = to;
+    loop_set_body(&again, b->m, one_step(b, w, carry, needs, dims));
+    val there = loop_build(b, &again).last;
     out[TOP] = emit2(b, OP_add, TOP, one);
     out[POSITIONS] = with_row(b, POSITIONS, to, out[TOP]);
     for (uint32_t k = 0; k < w->n_varies; k++)
@@ -266,11 +259,11 @@ static void sort_residuals(struct builder *b, const struct way_back *w, struct b
         const struct step_residual *r = &in->s->residuals[i];
         val v = VAL_NONE;
         switch (r->kind) {
-        case FROM_OPERAND: v = in->own[r->index]; break;
-        case FROM_INITIAL: v = in->carry[r->index]; break;
-        case FROM_HOISTED: v = in->hoisted[r->index]; break;
+        case FROM_OPERAND: v = in->s->loop.with[r->index]; break;
+        case FROM_INITIAL: v = in->s->loop.carry[r->index]; break;
+        case FROM_HOISTED: v = in->s->kept[r->index]; break;
         case FROM_OVER: v = w->rows ? in->over[r->index] : INDEX_MARK; break;
-        default: v = r->carry != HOP_NONE ? CARRY_MARK + r->carry : in->stacks[r->index]; break;
+        default: v = r->carry != HOP_NONE ? CARRY_MARK + r->carry : in->s->made.stacks + r->index; break;
         }
         out->is_own[i] = r->kind == FROM_OPERAND || r->kind == FROM_INITIAL || r->kind == FROM_HOISTED;
         out->at[i] = out->is_own[i] ? list_once(out->own, &out->n_own, v)
@@ -296,16 +289,16 @@ static void list_loop_back(struct builder *b, const struct way_back *w, struct l
     const struct step_backward *in = w->in;
     const struct step *s = in->s;
     struct arena *arena = &b->arena;
-    l->carry = ARENA_NEW(arena, val, 2 * s->n_carry + s->n_own + 1 + BUFFERS);
+    l->carry = ARENA_NEW(arena, val, 2 * s->loop.n_carry + s->loop.n_with + 1 + BUFFERS);
     l->n_ct = l->n_carry = step_initial_cotangents(b, in, l->carry);
     dim rows = dim_const(b->m, (int64_t)w->how->count + 1);
     if (w->rows) l->carry[l->n_carry++] = emit2(b, OP_sub, emit_dim_value(b, in->length), number(b, 1));
     l->carry[l->n_carry++] = number(b, 0);
     l->carry[l->n_carry++] = emit_full(b, DT_I64, 0, 1, &rows);
-    for (uint32_t k = 0; k < s->n_carry; k++)
-        if (w->varies[k]) l->carry[l->n_carry++] = emit_broadcast_front(b, in->carry[k], rows);
-    l->arrays = ARENA_NEW(arena, val, s->n_stack + l->ops.n_over);
-    for (uint32_t k = s->n_carry; k < s->n_carry + s->n_stack; k++)
+    for (uint32_t k = 0; k < s->loop.n_carry; k++)
+        if (w->varies[k]) l->carry[l->n_carry++] = emit_broadcast_front(b, in->s->loop.carry[k], rows);
+    l->arrays = ARENA_NEW(arena, val, s->loop.n_stack + l->ops.n_over);
+    for (uint32_t k = s->loop.n_carry; k < s->loop.n_carry + s->loop.n_stack; k++)
         if (s->halves->ct_result[k] && in->ct[k] != VAL_NONE) l->arrays[l->n_arrays++] = in->ct[k];
     l->n_stack_ct = l->n_arrays;
     for (uint32_t i = 0; i < l->ops.n_over; i++)
@@ -323,7 +316,7 @@ static struct region_in loop_back_body(struct builder *around, const struct way_
 {
     const struct step *s = w->in->s;
     const struct fn *back = module_fn(around->m, pullback);
-    const dim *dims = w->in->dims;
+    const dim *dims = w->in->s->loop.dims;
     struct new_body body;
     struct builder *b = &body.b;
     inside_begin(&body, around,
@@ -348,8 +341,9 @@ static struct region_in loop_back_body(struct builder *around, const struct way_
     val *args = ARENA_NEW(&b->arena, val, back->n_params), *all = ARENA_NEW(&b->arena, val, back->n_results),
         *out = ARENA_NEW(&b->arena, val, back->n_results + l->n_carry);
     uint32_t n = 0, array = 0, buffer = 0;
-    val *carry = ARENA_NEW(&b->arena, val, s->n_carry);
-    for (uint32_t k = 0; k < s->n_carry; k++) carry[k] = w->varies[k] ? now + BUFFERS + buffer++ : VAL_NONE;
+    val *carry = ARENA_NEW(&b->arena, val, s->loop.n_carry);
+    for (uint32_t k = 0; k < s->loop.n_carry; k++)
+        carry[k] = w->varies[k] ? now + BUFFERS + buffer++ : VAL_NONE;
     for (; n < l->n_ct; n++) args[n] = n;
     for (; array < l->n_stack_ct; array++)
         args[n++] = w->rows ? fed + array : row_of(b, given + 1 + array, time);
@@ -375,7 +369,7 @@ bool step_needs_snapshots(const struct step *s)
     bool any = false;
     for (uint32_t i = 0; i < s->halves->n_residuals; i++) {
         const struct step_residual *r = &s->residuals[i];
-        if (r->kind != FROM_STACK || r->index < s->n_stack) continue;
+        if (r->kind != FROM_STACK || r->index < s->loop.n_stack) continue;
         if (r->carry == HOP_NONE)
             return false; /* more than carries is kept: as with recomputation of every step */
         any = true;
@@ -388,58 +382,45 @@ void step_emit_from_snapshots(struct builder *b, const struct step_backward *in,
 {
     struct module *m = b->m;
     const struct step *s = in->s;
-    const struct fn *body = module_fn(m, s->body);
+    const struct fn *body = s->loop.body;
     struct snapshots rows = *how;
     struct way_back w = { .in = in,
                           .how = &rows,
                           .rows = how->trips == VAL_NONE,
-                          .varies = ARENA_ZNEW(&b->arena, bool, s->n_carry),
+                          .varies = ARENA_ZNEW(&b->arena, bool, s->loop.n_carry),
                           .n_dims = body->n_outer_symbols };
     if (w.rows && dim_is_const(m, in->length))
         rows.count = (uint32_t)HOP_MAX(1, HOP_MIN((int64_t)how->count, dim_const_value(m, in->length)));
-    for (uint32_t k = 0; k < s->n_carry; k++) w.n_varies += w.varies[k] = body->results[k] != k;
+    for (uint32_t k = 0; k < s->loop.n_carry; k++) w.n_varies += w.varies[k] = body->results[k] != k;
     bool *keep = ARENA_ZNEW(&b->arena, bool, body->n_results);
-    for (uint32_t k = 0; k < s->n_carry; k++) keep[k] = true;
-    w.step = strip_effects(m, s->body, keep);
+    for (uint32_t k = 0; k < s->loop.n_carry; k++) keep[k] = true;
+    w.step = strip_effects(m, s->loop.body->id, keep);
     list_needs(b, &w);
     struct loop_back l = { 0 };
     sort_residuals(b, &w, &l.ops);
     list_loop_back(b, &w, &l);
     struct region_in region = loop_back_body(b, &w, &l, step_backward_body(m, in, &l.ops));
-    val *operands = ARENA_NEW(&b->arena, val, l.n_carry + l.n_arrays + 2), next;
-    memcpy(operands, l.carry, l.n_carry * sizeof *operands);
+    struct loop back = loop_new(w.rows ? LOOP_SCAN : LOOP_COUNTED);
+    back.carry = l.carry;
+    back.n_carry = l.n_carry;
+    loop_set_body(&back, m, region);
     if (w.rows) {
-        for (uint32_t i = 0; i < l.n_arrays; i++) operands[l.n_carry + i] = l.arrays[i];
-        uint32_t groups[2] = { l.n_carry, l.n_arrays };
-        struct attr attrs[SCAN_ATTRS] = {
-            [SCAN_REVERSE] = A_FLAG(!in->reverse), [SCAN_LENGTH] = l.n_arrays ? A_NONE : A_DIM(in->length)
-        };
-        next = builder_node(b, &(struct node_in){ .op = OP_scan,
-                                                  .operands = operands,
-                                                  .n_operands = l.n_carry + l.n_arrays,
-                                                  .groups = groups,
-                                                  .attrs = attrs,
-                                                  .regions = &region,
-                                                  .n_regions = 1 });
+        back.over = l.arrays;
+        back.n_over = l.n_arrays;
+        back.length = in->length;
+        back.reverse = !s->loop.reverse;
     } else {
-        operands[l.n_carry] = number(b, 0), operands[l.n_carry + 1] = how->trips;
-        uint32_t groups[3] = { l.n_carry, 1, 1 };
-        struct attr attrs[FORI_ATTRS] = { 0 };
-        next = builder_node(b, &(struct node_in){ .op = OP_fori_loop,
-                                                  .operands = operands,
-                                                  .n_operands = l.n_carry + 2,
-                                                  .groups = groups,
-                                                  .attrs = attrs,
-                                                  .regions = &region,
-                                                  .n_regions = 1 });
+        back.from = number(b, 0);
+        back.to = how->trips;
     }
-    val slices = next + l.n_carry;
-    uint32_t first_own = s->n_carry + s->n_over;
+    struct loop_results made = loop_build(b, &back);
+    val next = made.last, slices = made.stacks;
+    uint32_t first_own = loop_first_with(&s->loop);
     for (uint32_t p = 0; p < body->n_params; p++) out[p] = VAL_NONE;
-    for (uint32_t k = 0; k < s->n_carry; k++)
+    for (uint32_t k = 0; k < s->loop.n_carry; k++)
         if (s->travels[k]) out[k] = next++;
-    for (uint32_t k = 0; k < s->n_own; k++)
+    for (uint32_t k = 0; k < s->loop.n_with; k++)
         if (s->halves->ct_param[first_own + k]) out[first_own + k] = next++;
-    for (uint32_t k = 0; k < s->n_over; k++)
-        if (s->halves->ct_param[s->n_carry + k]) out[s->n_carry + k] = slices++;
+    for (uint32_t k = 0; k < s->loop.n_over; k++)
+        if (s->halves->ct_param[s->loop.n_carry + k]) out[s->loop.n_carry + k] = slices++;
 }

@@ -13,10 +13,7 @@ enum {
 };
 
 /* Do stacks have as many rows as the loop may make trips, rather than as it makes? */
-static bool has_all_rows(const struct attr *attrs)
-{
-    return attrs[WHILE_MAX_TRIPS].kind != ATTR_ABSENT && attrs[WHILE_TAPE].kind == ATTR_ABSENT;
-}
+static bool has_all_rows(const struct loop *l) { return l->max_trips != HOP_NONE && !l->tape; }
 
 /* ---- a predicate that is always true ---- */
 
@@ -111,7 +108,9 @@ static void while_infer(struct infer *in)
     if (body->n_results == n_carry && in->attrs[WHILE_COUNT].kind == ATTR_ABSENT) return;
     infer_result(in, type_scalar(in->m, DT_I64));
     if (body->n_results == n_carry) return;
-    dim trips = has_all_rows(in->attrs) ? (dim)in->attrs[WHILE_MAX_TRIPS].i : infer_fresh(in, 0, INT64_MAX);
+    bool limited = in->attrs[WHILE_MAX_TRIPS].kind != ATTR_ABSENT;
+    bool all_rows = limited && in->attrs[WHILE_TAPE].kind == ATTR_ABSENT;
+    dim trips = all_rows ? (dim)in->attrs[WHILE_MAX_TRIPS].i : infer_fresh(in, 0, INT64_MAX);
     for (uint32_t i = n_carry; i < body->n_results; i++)
         infer_result(in, type_prepend(in->m, infer_region_result(in, REGION_BODY, i), trips));
 }
@@ -155,31 +154,43 @@ static struct tensor *stack_result(struct eval *e, uint32_t k, const struct grow
     return out;
 }
 
-/* The carries are args[0..n_carry); returns the number of trips. */
-static int64_t run_loop(struct eval *e, struct tensor_list *cond_args, struct tensor_list *body_args,
-                        struct stacks *stacks, int64_t max)
+/* The arguments of a region: carries, its own operands. */
+static struct tensor_list *region_args(const struct eval *e, const struct fn *g, uint32_t n_carry,
+                                       uint32_t own_at)
 {
-    const struct region *cond = node_region(e->f, e->n, REGION_COND),
-                        *body = node_region(e->f, e->n, REGION_BODY);
-    uint32_t n_carry = node_group_size(e->f, e->n, 0);
-    const int64_t *cond_symbols = eval_region_symbols(e, REGION_COND, cond_args, cond_args->n - 1);
-    const int64_t *body_symbols = eval_region_symbols(e, REGION_BODY, body_args, body_args->n - 1);
-    struct tensor_list *out = tensor_list_begin(n_carry + stacks->n), *test = tensor_list_begin(1);
+    struct tensor_list *args = tensor_list_begin(g->n_params + 1);
+    for (uint32_t p = n_carry; p < g->n_params; p++)
+        args->data[p] = tensor_ref(e->operands[own_at + p - n_carry]);
+    return args;
+}
+
+/* The carries are the first of body_args; returns the number of trips. */
+static int64_t run_loop(struct eval *e, const struct loop *l, struct tensor_list *cond_args,
+                        struct tensor_list *body_args, struct stacks *stacks, int64_t max)
+{
+    const int64_t *cond_symbols = eval_region_symbols(e, l->cond_region, cond_args, cond_args->n - 1);
+    const int64_t *body_symbols = eval_region_symbols(e, l->body_region, body_args, body_args->n - 1);
+    struct tensor_list *out = tensor_list_begin(l->body->n_results), *test = tensor_list_begin(1);
     int64_t trips = 0;
     for (;; trips++) {
-        for (uint32_t k = 0; k < n_carry; k++) tensor_list_set(cond_args, k, tensor_ref(body_args->data[k]));
-        interp_call(e->in, cond->fn, cond_symbols, cond_args->data, test->data);
+        for (uint32_t k = 0; k < l->n_carry; k++)
+            tensor_list_set(cond_args, k, tensor_ref(body_args->data[k]));
+        interp_call(e->in, l->cond->id, cond_symbols, cond_args->data, test->data);
         bool again = *(const uint8_t *)test->data[0]->data;
         tensor_list_set(test, 0, NULL);
         if (!again) break;
         if (trips == max)
             hop_throw(HOP_CHECK, "%scheck: " WHILE_TRIPS_MESSAGE " (%lld)", place_text(e->m, e->n->place),
                       (long long)max); /* as compiled code says it */
-        interp_call(e->in, body->fn, body_symbols, body_args->data, out->data);
-        for (uint32_t k = 0; k < n_carry; k++)
-            tensor_list_set(body_args, k, out->data[k]), out->data[k] = NULL;
-        for (uint32_t k = 0; k < stacks->n; k++)
-            stack_push(&stacks->stack[k], out->data[n_carry + k]), tensor_list_set(out, n_carry + k, NULL);
+        interp_call(e->in, l->body->id, body_symbols, body_args->data, out->data);
+        for (uint32_t k = 0; k < l->n_carry; k++) {
+            tensor_list_set(body_args, k, out->data[k]);
+            out->data[k] = NULL;
+        }
+        for (uint32_t k = 0; k < l->n_stack; k++) {
+            stack_push(&stacks->stack[k], out->data[l->n_carry + k]);
+            tensor_list_set(out, l->n_carry + k, NULL);
+        }
     }
     tensor_list_end(test);
     tensor_list_end(out);
@@ -188,388 +199,262 @@ static int64_t run_loop(struct eval *e, struct tensor_list *cond_args, struct te
 
 static void while_eval(struct eval *e)
 {
-    const struct region *cond = node_region(e->f, e->n, REGION_COND),
-                        *body = node_region(e->f, e->n, REGION_BODY);
-    uint32_t n_carry = node_group_size(e->f, e->n, 0),
-             n_stack = module_fn(e->m, body->fn)->n_results - n_carry;
-    const struct attr *max = node_attr(e->f, e->n, WHILE_MAX_TRIPS);
-    int64_t limit = max->kind == ATTR_ABSENT ? -1 : dim_eval(e->m, (dim)max->i, e->symbols);
-    struct tensor_list *cond_args = tensor_list_begin(n_carry + cond->n_operands + 1),
-                       *body_args = tensor_list_begin(n_carry + body->n_operands + 1);
-    struct stacks *stacks = hop_calloc(1, sizeof *stacks + n_stack * sizeof *stacks->stack);
-    stacks->n = n_stack;
+    struct loop l;
+    loop_of_node(e->m, e->f, e->n, &l);
+    struct loop_positions at = loop_positions(e->f, e->n);
+    int64_t limit = l.max_trips == HOP_NONE ? -1 : dim_eval(e->m, l.max_trips, e->symbols);
+    struct tensor_list *cond_args = region_args(e, l.cond, l.n_carry, at.cond_with);
+    struct tensor_list *body_args = region_args(e, l.body, l.n_carry, at.with);
+    struct stacks *stacks = hop_calloc(1, sizeof *stacks + l.n_stack * sizeof *stacks->stack);
+    stacks->n = l.n_stack;
     hop_cleanup_push(stacks_free, stacks);
-    for (uint32_t k = 0; k < n_carry; k++) body_args->data[k] = tensor_ref(e->operands[k]);
-    for (uint32_t k = 0; k < cond->n_operands; k++)
-        cond_args->data[n_carry + k] = tensor_ref(e->operands[cond->operands + k]);
-    for (uint32_t k = 0; k < body->n_operands; k++)
-        body_args->data[n_carry + k] = tensor_ref(e->operands[body->operands + k]);
-    int64_t trips = run_loop(e, cond_args, body_args, stacks, limit);
-    for (uint32_t k = 0; k < n_carry; k++) e->results[k] = tensor_ref(body_args->data[k]);
-    if (e->n->n_results > n_carry) {
-        e->results[n_carry] = tensor_new(DT_I64, 0, NULL);
-        *(int64_t *)e->results[n_carry]->data = trips;
+    for (uint32_t k = 0; k < l.n_carry; k++) body_args->data[k] = tensor_ref(e->operands[at.carry + k]);
+    int64_t trips = run_loop(e, &l, cond_args, body_args, stacks, limit);
+    for (uint32_t k = 0; k < l.n_carry; k++) e->results[k] = tensor_ref(body_args->data[k]);
+    if (l.counts) {
+        struct tensor *count = tensor_new(DT_I64, 0, NULL);
+        *(int64_t *)count->data = trips;
+        e->results[loop_trips_result(&l)] = count;
     }
-    for (uint32_t k = 0; k < n_stack; k++)
-        e->results[n_carry + 1 + k] = stack_result(e, n_carry + 1 + k, &stacks->stack[k], trips,
-                                                   has_all_rows(node_attr(e->f, e->n, 0)) ? limit : trips);
+    int64_t rows = has_all_rows(&l) ? limit : trips;
+    for (uint32_t k = 0; k < l.n_stack; k++) {
+        uint32_t result = loop_stack_result(&l, k);
+        e->results[result] = stack_result(e, result, &stacks->stack[k], trips, rows);
+    }
     hop_cleanup_pop(stacks);
     stacks_free(stacks);
     tensor_list_end(body_args);
     tensor_list_end(cond_args);
 }
 
-/* ---- transforms ---- */
-
-static val emit_while(struct builder *b, const val *carry, uint32_t n_carry, const struct attr *attrs,
-                      struct region_in cond, struct region_in body)
-{
-    struct region_in regions[2] = { [REGION_COND] = cond, [REGION_BODY] = body };
-    return builder_node(b, &(struct node_in){ .op = OP_while_loop,
-                                              .operands = carry,
-                                              .n_operands = n_carry,
-                                              .groups = &n_carry,
-                                              .attrs = attrs,
-                                              .regions = regions,
-                                              .n_regions = 2 });
-}
-
-/* What the node says per operand, for the parameters of a region: carries, then the region's own. */
-static bool *region_mask(struct arena *arena, const struct fn *f, const struct node *n, uint32_t r,
-                         const bool *per_operand)
-{
-    const struct region *g = node_region(f, n, r);
-    uint32_t n_carry = node_group_size(f, n, 0);
-    bool *mask = ARENA_NEW(arena, bool, n_carry + g->n_operands);
-    for (uint32_t k = 0; k < n_carry; k++) mask[k] = per_operand[k];
-    for (uint32_t k = 0; k < g->n_operands; k++) mask[n_carry + k] = per_operand[g->operands + k];
-    return mask;
-}
-
-/* Position of body result k among the node's results: a trip count stands between carries and stacks. */
-static uint32_t result_at(uint32_t k, uint32_t n_carry) { return k < n_carry ? k : k + 1; }
-
 /* ---- schedules: what the gradient keeps ---- */
 
-/* A loop as builder b sees it. */
-struct blocked {
-    const val *carry, *cond_own, *body_own;
-    uint32_t n_carry, n_cond_own, n_body_own;
-    uint32_t cond, body;
-    const dim *cond_dims, *body_dims;
+/* What body and predicate of a loop take beside the carries, as own operands of new functions that contain
+ * both. */
+struct shared {
+    const val *all; /* the body's, then the predicate's */
+    uint32_t n;
 };
+static struct shared shared_operands(struct builder *b, const struct loop *l)
+{
+    val *all = ARENA_NEW(&b->arena, val, l->n_with + l->n_cond_with);
+    if (l->n_with) memcpy(all, l->with, l->n_with * sizeof *all);
+    if (l->n_cond_with) memcpy(all + l->n_with, l->cond_with, l->n_cond_with * sizeof *all);
+    return (struct shared){ all, l->n_with + l->n_cond_with };
+}
 
-/* The loop seen from a new function: its operands are parameters, `first` number of them before it. */
-static struct blocked blocked_inside(struct new_body *body, const struct blocked *w, uint32_t first)
+/* The loop seen from a new function. Its parameters: n_counters numbers, the carries, n_more numbers, what
+ * both regions take. */
+struct inside {
+    struct loop l;
+    val counters, more; /* the first of each */
+};
+static struct inside loop_inside(struct new_body *body, const struct loop *l, uint32_t n_counters,
+                                 uint32_t n_more)
 {
     struct builder *b = &body->b, *around = body->around;
-    struct blocked out = *w;
-    uint32_t n = w->n_carry + w->n_body_own + w->n_cond_own,
-             n_cond = module_fn(b->m, w->cond)->n_outer_symbols,
-             n_body = module_fn(b->m, w->body)->n_outer_symbols;
-    type_id *types = ARENA_NEW(&b->arena, type_id, n);
-    val *params = ARENA_NEW(&b->arena, val, n);
-    dim *cond_dims = ARENA_NEW(&b->arena, dim, n_cond), *body_dims = ARENA_NEW(&b->arena, dim, n_body);
-    for (uint32_t k = 0; k < n; k++) {
-        val v = k < w->n_carry                   ? w->carry[k]
-                : k < w->n_carry + w->n_body_own ? w->body_own[k - w->n_carry]
-                                                 : w->cond_own[k - w->n_carry - w->n_body_own];
-        types[k] = new_body_type(body, builder_type(around, v));
-    }
-    for (uint32_t k = 0; k < n_cond; k++) cond_dims[k] = new_body_dim(body, w->cond_dims[k]);
-    for (uint32_t k = 0; k < n_body; k++) body_dims[k] = new_body_dim(body, w->body_dims[k]);
-    for (uint32_t k = 0; k < first; k++) builder_param(b, type_scalar(b->m, DT_I64), 0);
-    for (uint32_t k = 0; k < n; k++) params[k] = builder_param(b, types[k], 0);
-    out.carry = params, out.body_own = params + w->n_carry,
-    out.cond_own = params + w->n_carry + w->n_body_own;
-    out.cond_dims = cond_dims, out.body_dims = body_dims;
+    uint32_t n_cond = l->cond->n_outer_symbols, n_body = l->body->n_outer_symbols;
+    struct shared own = shared_operands(b, l);
+    type_id number = type_scalar(b->m, DT_I64);
+    type_id *carry_types = ARENA_NEW(&b->arena, type_id, l->n_carry);
+    type_id *own_types = ARENA_NEW(&b->arena, type_id, own.n);
+    val *carry = ARENA_NEW(&b->arena, val, l->n_carry), *with = ARENA_NEW(&b->arena, val, own.n);
+    dim *cond_dims = ARENA_NEW(&b->arena, dim, n_cond), *dims = ARENA_NEW(&b->arena, dim, n_body);
+    for (uint32_t k = 0; k < l->n_carry; k++)
+        carry_types[k] = new_body_type(body, builder_type(around, l->carry[k]));
+    for (uint32_t k = 0; k < own.n; k++) own_types[k] = new_body_type(body, builder_type(around, own.all[k]));
+    for (uint32_t k = 0; k < n_cond; k++) cond_dims[k] = new_body_dim(body, l->cond_dims[k]);
+    for (uint32_t k = 0; k < n_body; k++) dims[k] = new_body_dim(body, l->dims[k]);
+    struct inside out = { .l = *l };
+    out.counters = b->values.len;
+    for (uint32_t k = 0; k < n_counters; k++) builder_param(b, number, 0);
+    for (uint32_t k = 0; k < l->n_carry; k++) carry[k] = builder_param(b, carry_types[k], 0);
+    out.more = b->values.len;
+    for (uint32_t k = 0; k < n_more; k++) builder_param(b, number, 0);
+    for (uint32_t k = 0; k < own.n; k++) with[k] = builder_param(b, own_types[k], 0);
+    out.l.carry = carry;
+    out.l.with = with;
+    out.l.cond_with = with + l->n_with;
+    out.l.dims = dims;
+    out.l.cond_dims = cond_dims;
     return out;
 }
 
-/* Rounds from number `first` to 0, less if the predicate stops holding; a round is a trip, or a block of
- * sizes[0] rounds, … results: the carries; returns the trips. */
-static val emit_rounds(struct builder *b, const struct blocked *w, val first_round, const uint32_t *sizes,
+/* Puts a region of the loop in place, on its carries. results: the region's. */
+static void inline_on_carries(struct builder *b, const struct loop *l, struct region_in region, val *results)
+{
+    val *args = ARENA_NEW(&b->arena, val, l->n_carry + region.n_operands);
+    if (l->n_carry) memcpy(args, l->carry, l->n_carry * sizeof *args);
+    if (region.n_operands) memcpy(args + l->n_carry, region.operands, region.n_operands * sizeof *args);
+    inline_function(b, region.fn, region.dims, args, results);
+}
+
+static val emit_number(struct builder *b, int64_t value)
+{
+    return emit_full(b, DT_I64, (double)value, 0, NULL);
+}
+
+static const struct attr recompute_schedule[LOOP_SCHEDULE_ATTRS] = { { .kind = ATTR_WORD,
+                                                                       .i = SCHEDULE_RECOMPUTE } };
+
+/* Rounds from number `first_round` to 0, less if the predicate stops holding; a round is a trip, or a block
+ * of sizes[0] rounds, … results: the carries; returns the trips. */
+static val emit_rounds(struct builder *b, const struct loop *l, val first_round, const uint32_t *sizes,
                        uint32_t n_sizes, val *results)
 {
-    struct new_body cond, body;
-    uint32_t n = w->n_carry, n_own = w->n_body_own + w->n_cond_own;
-    val *own = ARENA_NEW(&b->arena, val, n_own), *carry = ARENA_NEW(&b->arena, val, n + 2);
-    for (uint32_t k = 0; k < n_own; k++)
-        own[k] = k < w->n_body_own ? w->body_own[k] : w->cond_own[k - w->n_body_own];
     enum { ROUNDS, TRIPS, COUNTERS };
+    uint32_t n = l->n_carry;
+    struct shared own = shared_operands(b, l);
+    struct loop rounds = loop_new(LOOP_WHILE);
+    struct new_body made;
 
-    new_body_begin(&cond, b, NULL, NULL, 0);
-    struct blocked inner = blocked_inside(&cond, w, COUNTERS);
-    val *args = ARENA_NEW(&cond.b.arena, val, n + w->n_cond_own), again;
-    for (uint32_t k = 0; k < n + w->n_cond_own; k++) args[k] = k < n ? inner.carry[k] : inner.cond_own[k - n];
-    inline_function(&cond.b, w->cond, inner.cond_dims, args, &again);
-    val more = emit2(&cond.b, OP_lt, ROUNDS, emit_full(&cond.b, DT_I64, 0, 0, NULL));
-    again = emit2(&cond.b, OP_and, more, again);
-    struct region_in test = new_body_finish(&cond, &again, 1, own, n_own);
+    new_body_begin(&made, b, NULL, NULL, 0);
+    struct inside in = loop_inside(&made, l, COUNTERS, 0);
+    val again;
+    inline_on_carries(&made.b, &in.l, loop_cond(&in.l), &again);
+    val left = emit2(&made.b, OP_lt, in.counters + ROUNDS, emit_number(&made.b, 0));
+    again = emit2(&made.b, OP_and, left, again);
+    loop_set_cond(&rounds, b->m, new_body_finish(&made, &again, 1, own.all, own.n));
 
-    new_body_begin(&body, b, NULL, NULL, 0);
-    inner = blocked_inside(&body, w, COUNTERS);
-    val *out = ARENA_NEW(&body.b.arena, val, n + COUNTERS), one = emit_full(&body.b, DT_I64, 1, 0, NULL),
-        made = one;
-    if (n_sizes) {
-        made = emit_rounds(&body.b, &inner, emit_full(&body.b, DT_I64, -(double)sizes[0], 0, NULL), sizes + 1,
-                           n_sizes - 1, out + COUNTERS);
-    } else {
-        args = ARENA_NEW(&body.b.arena, val, n + w->n_body_own);
-        for (uint32_t k = 0; k < n + w->n_body_own; k++)
-            args[k] = k < n ? inner.carry[k] : inner.body_own[k - n];
-        inline_function(&body.b, w->body, inner.body_dims, args, out + COUNTERS);
-    }
-    out[ROUNDS] = emit2(&body.b, OP_add, ROUNDS, one);
-    out[TRIPS] = emit2(&body.b, OP_add, TRIPS, made);
-    struct region_in round = new_body_finish(&body, out, n + COUNTERS, own, n_own);
+    new_body_begin(&made, b, NULL, NULL, 0);
+    in = loop_inside(&made, l, COUNTERS, 0);
+    val *out = ARENA_NEW(&made.b.arena, val, COUNTERS + n), one = emit_number(&made.b, 1), trips = one;
+    if (n_sizes)
+        trips = emit_rounds(&made.b, &in.l, emit_number(&made.b, -(int64_t)sizes[0]), sizes + 1, n_sizes - 1,
+                            out + COUNTERS);
+    else inline_on_carries(&made.b, &in.l, loop_body(&in.l), out + COUNTERS);
+    out[ROUNDS] = emit2(&made.b, OP_add, in.counters + ROUNDS, one);
+    out[TRIPS] = emit2(&made.b, OP_add, in.counters + TRIPS, trips);
+    loop_set_body(&rounds, b->m, new_body_finish(&made, out, COUNTERS + n, own.all, own.n));
 
-    struct attr attrs[WHILE_ATTRS] = { [WHILE_SCHEDULE] = n_sizes ? A_WORD(SCHEDULE_RECOMPUTE) : A_NONE };
-    carry[ROUNDS] = first_round, carry[TRIPS] = emit_full(b, DT_I64, 0, 0, NULL);
-    for (uint32_t k = 0; k < n; k++) carry[COUNTERS + k] = w->carry[k];
-    val first = emit_while(b, carry, n + COUNTERS, attrs, test, round);
-    for (uint32_t k = 0; k < n; k++) results[k] = first + COUNTERS + k;
-    return first + TRIPS;
+    val *carry = ARENA_NEW(&b->arena, val, COUNTERS + n);
+    carry[ROUNDS] = first_round;
+    carry[TRIPS] = emit_number(b, 0);
+    if (n) memcpy(carry + COUNTERS, l->carry, n * sizeof *carry);
+    rounds.carry = carry;
+    rounds.n_carry = COUNTERS + n;
+    rounds.schedule = n_sizes ? recompute_schedule : NULL;
+    val last = loop_build(b, &rounds).last;
+    for (uint32_t k = 0; k < n; k++) results[k] = last + COUNTERS + k;
+    return last + TRIPS;
 }
 
 /* The loop whose trips are blocks: carries are the loop's own, then the trips so far and how many blocks
  * there were. Without sizes each block has one trip more than the one before: about sqrt(2 n) blocks of at
- * most as many trips, whatever n will be. Node and masks are replaced by those of the new one. */
+ * most as many trips, whatever n will be. */
 enum { BLOCKED_TRIPS, BLOCKED_BLOCKS, BLOCKED_COUNTS };
-static struct node_in emit_blocked(struct builder *b, const struct node_in *in, const uint32_t *sizes,
-                                   uint32_t n_sizes)
+static struct loop block_loop(struct builder *b, const struct loop *l, const uint32_t *sizes,
+                              uint32_t n_sizes)
 {
-    const struct region_in *cond = &in->regions[REGION_COND], *body = &in->regions[REGION_BODY];
-    uint32_t n = in->groups[0], n_own = body->n_operands + cond->n_operands;
-    struct blocked w = { in->operands,     cond->operands, body->operands, n,          cond->n_operands,
-                         body->n_operands, cond->fn,       body->fn,       cond->dims, body->dims };
-    val *own = ARENA_NEW(&b->arena, val, n_own), *carry = ARENA_NEW(&b->arena, val, n + BLOCKED_COUNTS);
-    for (uint32_t k = 0; k < n; k++) carry[k] = in->operands[k];
-    for (uint32_t k = 0; k < BLOCKED_COUNTS; k++) carry[n + k] = emit_full(b, DT_I64, 0, 0, NULL);
-    for (uint32_t k = 0; k < n_own; k++)
-        own[k] = k < body->n_operands ? body->operands[k] : cond->operands[k - body->n_operands];
-    w.carry = carry;
-    w.n_carry = n + BLOCKED_COUNTS; /* the counts pass through blocked_inside like carries */
-    struct region_in *regions = ARENA_NEW(&b->arena, struct region_in, 2);
+    uint32_t n = l->n_carry;
+    struct shared own = shared_operands(b, l);
+    struct loop blocks = loop_new(LOOP_WHILE);
+    val *carry = ARENA_NEW(&b->arena, val, n + BLOCKED_COUNTS);
+    if (n) memcpy(carry, l->carry, n * sizeof *carry);
+    for (uint32_t k = 0; k < BLOCKED_COUNTS; k++) carry[n + k] = emit_number(b, 0);
+    blocks.place = l->place;
+    blocks.carry = carry;
+    blocks.n_carry = n + BLOCKED_COUNTS;
 
     struct new_body made;
     new_body_begin(&made, b, NULL, NULL, 0);
-    struct blocked inner = blocked_inside(&made, &w, 0);
-    val *args = ARENA_NEW(&made.b.arena, val, n + cond->n_operands), again;
-    for (uint32_t k = 0; k < n + cond->n_operands; k++)
-        args[k] = k < n ? inner.carry[k] : inner.cond_own[k - n];
-    inline_function(&made.b, cond->fn, inner.cond_dims, args, &again);
-    regions[REGION_COND] = new_body_finish(&made, &again, 1, own, n_own);
+    struct inside in = loop_inside(&made, l, 0, BLOCKED_COUNTS);
+    val again;
+    inline_on_carries(&made.b, &in.l, loop_cond(&in.l), &again);
+    loop_set_cond(&blocks, b->m, new_body_finish(&made, &again, 1, own.all, own.n));
 
     new_body_begin(&made, b, NULL, NULL, 0);
-    inner = blocked_inside(&made, &w, 0);
-    val *out = ARENA_NEW(&made.b.arena, val, n + BLOCKED_COUNTS);
-    inner.n_carry = n;
-    out[n + BLOCKED_BLOCKS] = emit2(&made.b, OP_add, inner.carry[n + BLOCKED_BLOCKS],
-                                    emit_full(&made.b, DT_I64, 1, 0, NULL));
-    val first_round = n_sizes ? emit_full(&made.b, DT_I64, -(double)sizes[0], 0, NULL)
-                              : emit1(&made.b, OP_neg, out[n + BLOCKED_BLOCKS]);
-    val trips = emit_rounds(&made.b, &inner, first_round, sizes + !!n_sizes, n_sizes - !!n_sizes, out);
-    out[n + BLOCKED_TRIPS] = emit2(&made.b, OP_add, inner.carry[n + BLOCKED_TRIPS], trips);
-    regions[REGION_BODY] = new_body_finish(&made, out, n + BLOCKED_COUNTS, own, n_own);
-
-    uint32_t *groups = ARENA_NEW(&b->arena, uint32_t, 1);
-    groups[0] = n + BLOCKED_COUNTS;
-    return (struct node_in){ .op = OP_while_loop,
-                             .operands = carry,
-                             .n_operands = n + BLOCKED_COUNTS,
-                             .groups = groups,
-                             .attrs = ARENA_ZNEW(&b->arena, struct attr, WHILE_ATTRS),
-                             .regions = regions,
-                             .n_regions = 2 };
+    in = loop_inside(&made, l, 0, BLOCKED_COUNTS);
+    val *out = ARENA_NEW(&made.b.arena, val, n + BLOCKED_COUNTS), *counts = out + n;
+    counts[BLOCKED_BLOCKS] = emit2(&made.b, OP_add, in.more + BLOCKED_BLOCKS, emit_number(&made.b, 1));
+    val first_round = n_sizes ? emit_number(&made.b, -(int64_t)sizes[0])
+                              : emit1(&made.b, OP_neg, counts[BLOCKED_BLOCKS]);
+    bool sized = n_sizes;
+    val trips = emit_rounds(&made.b, &in.l, first_round, sizes + sized, n_sizes - sized, out);
+    counts[BLOCKED_TRIPS] = emit2(&made.b, OP_add, in.more + BLOCKED_TRIPS, trips);
+    loop_set_body(&blocks, b->m, new_body_finish(&made, out, n + BLOCKED_COUNTS, own.all, own.n));
+    return blocks;
 }
 
 /* ---- reverse ---- */
 
-struct while_saved {
-    struct step *step;
-    struct node_in in;  /* the loop, or the loop of its blocks */
-    uint32_t snapshots; /* 0: what the body needs is stacked */
-    val trips;          /* with snapshots */
-    val *stacks, *hoisted;
-};
-
-static bool few_trips(const struct builder *b, const struct attr *attrs)
+static bool few_trips(const struct builder *b, const struct loop *l)
 {
-    const struct attr *max = &attrs[WHILE_MAX_TRIPS];
-    return max->kind != ATTR_ABSENT && dim_is_const(b->m, (dim)max->i) &&
-           dim_const_value(b->m, (dim)max->i) <= FEW_TRIPS;
+    return l->max_trips != HOP_NONE && dim_is_const(b->m, l->max_trips) &&
+           dim_const_value(b->m, l->max_trips) <= FEW_TRIPS;
+}
+
+/* What is said of the loop's carries and own operands, for those of the loop over blocks: counts and what the
+ * predicate takes are inactive. */
+static bool *mask_of_blocks(struct arena *arena, const struct loop *l, const struct loop *blocks,
+                            const bool *mask)
+{
+    bool *out = ARENA_ZNEW(arena, bool, blocks->body->n_params);
+    for (uint32_t k = 0; k < l->n_carry; k++) out[k] = mask[k];
+    for (uint32_t k = 0; k < l->n_with; k++) out[loop_first_with(blocks) + k] = mask[loop_first_with(l) + k];
+    return out;
 }
 
 static void while_vjp_forward(struct vjp_forward *v)
 {
     struct builder *b = v->copy->b;
-    struct while_saved *saved = ARENA_ZNEW(&b->arena, struct while_saved, 1);
-    struct node_in in = copier_node_in(v->copy, v->n);
-    uint32_t user_carry = in.groups[0], user_results = module_fn(b->m, in.regions[REGION_BODY].fn)->n_results;
-    struct schedule schedule = schedule_of(&in.attrs[WHILE_SCHEDULE]);
+    struct loop l, run;
+    loop_of_copy(v->copy, v->n, &l);
+    run = l;
+    struct schedule schedule = schedule_of(l.schedule);
     bool recompute = schedule.kind != SCHEDULE_NONE;
     /* Stacks keep a row of every trip anyway, and blocks cannot tell that a trip is one too many. */
-    bool blocks = (schedule.kind == SCHEDULE_EVERY || schedule.kind == SCHEDULE_SQRT) &&
-                  user_results == user_carry && in.attrs[WHILE_MAX_TRIPS].kind == ATTR_ABSENT;
-    bool *active = region_mask(&b->arena, v->f, v->n, REGION_BODY, v->active);
+    bool blocks = (schedule.kind == SCHEDULE_EVERY || schedule.kind == SCHEDULE_SQRT) && !l.n_stack &&
+                  l.max_trips == HOP_NONE;
+    bool *active = loop_body_mask(&b->arena, v->f, v->n, &l, v->active);
     if (blocks) {
-        in = emit_blocked(b, &in, schedule.every, schedule.n_every);
-        bool *more = ARENA_ZNEW(
-            &b->arena, bool,
-            in.groups[0] + in.regions[REGION_BODY].n_operands); /* the predicate's operands stay inactive */
-        uint32_t n_own = node_region(v->f, v->n, REGION_BODY)->n_operands;
-        for (uint32_t k = 0; k < user_carry; k++) more[k] = active[k];
-        for (uint32_t k = 0; k < n_own; k++) more[user_carry + BLOCKED_COUNTS + k] = active[user_carry + k];
-        active = more;
+        run = block_loop(b, &l, schedule.every, schedule.n_every);
+        active = mask_of_blocks(&b->arena, &l, &run, active);
     }
-    saved->in = in;
-    const struct region_in *body = &in.regions[REGION_BODY];
-    uint32_t n_carry = in.groups[0], n_results = module_fn(b->m, body->fn)->n_results;
-    bool *wanted = ARENA_ZNEW(&b->arena, bool, n_results);
-    for (uint32_t k = 0; k < user_results; k++)
-        wanted[k] = v->result_wanted[result_at(k, user_carry)]; /* a count of trips among carries is wanted by
-                                                                   nobody */
+    bool *wanted = ARENA_ZNEW(&b->arena, bool, run.body->n_results);
+    for (uint32_t k = 0; k < l.body->n_results; k++)
+        wanted[k] = v->result_wanted[loop_result_of(&l, k)]; /* no count of trips is wanted */
     struct step *s = NULL;
-    if (schedule.snapshots)
-        s = step_reverse(b->m, &b->arena, body->fn, n_carry, 0, active, wanted, false, true);
-    if (s && step_needs_snapshots(s)) saved->snapshots = schedule.snapshots;
-    else s = step_reverse(b->m, &b->arena, body->fn, n_carry, 0, active, wanted, true, recompute);
-    saved->step = s;
-    saved->hoisted = step_emit_hoisted(b, s, body->operands, body->dims);
-    struct attr attrs[WHILE_ATTRS];
-    memcpy(attrs, in.attrs, sizeof attrs);
-    if (saved->snapshots) attrs[WHILE_COUNT] = A_FLAG(1);
-    else if (user_results == user_carry && !few_trips(b, attrs))
-        attrs[WHILE_TAPE] = A_FLAG(1); /* the pullback skips the rows of lanes that did not run */
-    val first = emit_while(b, in.operands, n_carry, attrs, in.regions[REGION_COND],
-                           (struct region_in){ saved->snapshots ? body->fn : s->forward, body->operands,
-                                               body->n_operands, body->dims });
-    for (uint32_t k = 0; k < v->n->n_results; k++)
-        v->results[k] = first + k,
-        v->result_active[k] = false; /* blocks: their count of trips stands where the count is */
-    for (uint32_t k = 0; k < user_results; k++)
-        v->result_active[result_at(k, user_carry)] = k < user_carry ? s->active[k] : s->result_active[k];
-    saved->stacks = ARENA_NEW(&b->arena, val, s->n_stack + s->n_extra);
-    for (uint32_t k = 0; k < s->n_stack + (saved->snapshots ? 0 : s->n_extra); k++)
-        saved->stacks[k] = first + n_carry + 1 + k;
-    saved->trips = first + n_carry;
-    step_tell(b, s, v->n,
-              saved->snapshots ? HOP_NONE : emit_type(b, saved->stacks[s->n_stack + s->n_extra - 1]).dims[0],
-              body->dims, saved->snapshots);
-    v->saved = saved;
-}
-
-static void while_vjp(struct vjp *v)
-{
-    const struct while_saved *saved = v->saved;
-    const struct node_in *in = &saved->in;
-    const struct step *s = saved->step;
-    const struct region *body = node_region(v->f, v->n, REGION_BODY);
-    uint32_t n_carry = node_group_size(v->f, v->n, 0);
-    val *ct = ARENA_NEW(&v->b->arena, val, s->n_carry + s->n_stack),
-        *out = ARENA_NEW(&v->b->arena, val, s->n_carry + s->n_own);
-    for (uint32_t k = 0; k < s->n_carry + s->n_stack; k++) ct[k] = VAL_NONE;
-    for (uint32_t k = 0; k < n_carry; k++) ct[k] = v->ct[k];
-    for (uint32_t k = n_carry; k < n_carry + s->n_stack; k++)
-        ct[k] = v->ct[result_at(k, n_carry)]; /* only without blocks */
-    struct step_backward back = { .s = s,
-                                  .carry = in->operands,
-                                  .own = in->regions[REGION_BODY].operands,
-                                  .stacks = saved->stacks,
-                                  .hoisted = saved->hoisted,
-                                  .ct = ct,
-                                  .dims = in->regions[REGION_BODY].dims };
-    if (saved->snapshots) {
-        step_emit_from_snapshots(v->b, &back, &(struct snapshots){ saved->snapshots, saved->trips, VAL_NONE },
-                                 out);
-    } else {
-        back.length = emit_type(v->b, saved->stacks[s->n_stack + s->n_extra - 1]).dims[0];
-        step_emit_backward(v->b, &back, out);
+    uint32_t snapshots = 0;
+    if (schedule.snapshots) s = step_reverse(b->m, &b->arena, &run, active, wanted, false, true);
+    if (s && step_needs_snapshots(s)) snapshots = schedule.snapshots;
+    else s = step_reverse(b->m, &b->arena, &run, active, wanted, true, recompute);
+    if (snapshots) run.count = true;
+    else if (!l.n_stack && !few_trips(b, &run))
+        run.tape = true; /* the pullback skips the rows of lanes that did not run */
+    step_emit_forward(b, s, &run, snapshots, v->n);
+    for (uint32_t k = 0; k < l.n_carry; k++) {
+        v->results[k] = s->made.last + k;
+        v->result_active[k] = s->active[k];
     }
-    for (uint32_t k = 0; k < n_carry; k++) v->out[k] = out[k];
-    for (uint32_t k = 0; k < body->n_operands; k++) v->out[body->operands + k] = out[s->n_carry + k];
+    if (l.counts) {
+        val counted = s->made.last + l.n_carry + BLOCKED_TRIPS;
+        v->results[loop_trips_result(&l)] = blocks ? counted : s->made.trips;
+        v->result_active[loop_trips_result(&l)] = false;
+    }
+    for (uint32_t k = 0; k < l.n_stack; k++) {
+        v->results[loop_stack_result(&l, k)] = s->made.stacks + k;
+        v->result_active[loop_stack_result(&l, k)] = s->result_active[l.n_carry + k];
+    }
+    v->saved = s;
 }
 
-/* The predicate with parameters for tangents that it does not look at. */
-static struct region_in predicate_beside_tangents(struct builder *b, const struct region_in *cond,
-                                                  uint32_t n_carry, const bool *active)
-{
-    const struct fn *f = module_fn(b->m, cond->fn);
-    struct new_body body;
-    new_body_begin(&body, b, f, cond->dims, f->n_outer_symbols);
-    val *args = ARENA_NEW(&body.b.arena, val, f->n_params), out;
-    for (uint32_t k = 0; k < n_carry; k++)
-        args[k] = builder_param(&body.b, value_type(f, k), f->values[k].name);
-    for (uint32_t k = 0; k < n_carry; k++)
-        if (active[k]) builder_param(&body.b, value_type(f, k), 0);
-    for (uint32_t k = n_carry; k < f->n_params; k++)
-        args[k] = builder_param(&body.b, value_type(f, k), f->values[k].name);
-    inline_function(&body.b, cond->fn, NULL, args, &out);
-    return new_body_finish(&body, &out, 1, cond->operands, cond->n_operands);
-}
-
-static void while_jvp(struct jvp *j)
-{
-    struct builder *b = j->b;
-    struct node_in in = copier_node_in(j->copy, j->n);
-    const struct region_in *body = &in.regions[REGION_BODY];
-    const val *own_tangents = j->tangents + node_region(j->f, j->n, REGION_BODY)->operands;
-    uint32_t n_carry = in.groups[0], n_body = module_fn(b->m, body->fn)->n_results;
-    bool *has = ARENA_NEW(&b->arena, bool, j->n->n_operands),
-         *stack_active = ARENA_ZNEW(&b->arena, bool, n_body);
-    for (uint32_t k = 0; k < j->n->n_operands; k++) has[k] = j->tangents[k] != VAL_NONE;
-    bool *active = region_mask(&b->arena, j->f, j->n, REGION_BODY, has);
-    uint32_t fn = step_jvp(b->m, body->fn, n_carry, 0, active, stack_active);
-    val *carry = ARENA_NEW(&b->arena, val, 2 * (size_t)n_carry),
-        *own = ARENA_NEW(&b->arena, val, 2 * (size_t)body->n_operands);
-    uint32_t n = n_carry, n_own = body->n_operands;
-    memcpy(carry, in.operands, n * sizeof *carry);
-    if (n_own) memcpy(own, body->operands, n_own * sizeof *own);
-    for (uint32_t k = 0; k < n_carry; k++)
-        if (active[k])
-            carry[n++] = j->tangents[k] != VAL_NONE ? j->tangents[k] : zeros_like(b, in.operands[k]);
-    for (uint32_t k = 0; k < body->n_operands; k++)
-        if (active[n_carry + k]) own[n_own++] = own_tangents[k];
-    val next = emit_while(b, carry, n, in.attrs,
-                          predicate_beside_tangents(b, &in.regions[REGION_COND], n_carry, active),
-                          (struct region_in){ fn, own, n_own, body->dims });
-    for (uint32_t k = 0; k < n_carry; k++) j->results[k] = next++;
-    for (uint32_t k = 0; k < n_carry; k++) j->out[k] = active[k] ? next++ : VAL_NONE;
-    for (uint32_t k = n_carry; k < j->n->n_results; k++) j->results[k] = next++; /* trip count and stacks */
-    for (uint32_t k = n_carry; k < n_body; k++) j->out[k + 1] = stack_active[k - n_carry] ? next++ : VAL_NONE;
-}
+static void while_vjp(struct vjp *v) { step_vjp(v, v->saved, false); }
 
 /* ---- lanes ---- */
-
-/* All lanes go on and stop together. */
-static void batch_plain(struct batch *v, const struct node_in *in, const bool *batched, struct region_in cond,
-                        struct region_in body, const bool *stack_batched)
-{
-    uint32_t n_carry = in->groups[0];
-    val *carry = ARENA_NEW(&v->b->arena, val, n_carry);
-    for (uint32_t k = 0; k < n_carry; k++)
-        carry[k] = batched[k] && !v->batched[k] ? emit_broadcast_front(v->b, in->operands[k], v->size)
-                                                : in->operands[k];
-    val next = emit_while(v->b, carry, n_carry, in->attrs, cond, body);
-    for (uint32_t k = 0; k < v->n->n_results; k++, next++) {
-        v->result_batched[k] = k < n_carry ? batched[k] : k > n_carry && stack_batched[k - n_carry - 1];
-        v->results[k] = k > n_carry && v->result_batched[k] ? emit_move_dim(v->b, next, 1, 0) : next;
-    }
-}
 
 /* A loop that goes on while any lane does: carries are which lanes are alive, their trips (if asked for),
  * last values, and the loop's own. A carry that depends on nothing batched is the same in all lanes that are
  * still alive: it goes on as one value, and each lane's last value of it is a carry beside it. */
 struct masked {
     struct batch *v;
-    const struct node_in *in;
+    const struct loop *l;
     const bool *batched; /* per parameter of the body */
     bool *keeps_last;    /* per carry: it changes and is not batched */
     uint32_t n_last;
     struct region_in cond, body; /* over lanes, each with the lanes' mask last if it has effects */
     bool cond_lanes, body_lanes, count;
-    uint32_t n_carry, n_stack;
+    uint32_t n_carry;
 };
 
 static struct region_in any_alive(const struct masked *w, const val *carry, uint32_t n)
@@ -650,138 +535,95 @@ static void batch_masked(const struct masked *w)
 {
     struct batch *v = w->v;
     struct builder *b = v->b;
-    val *carry = ARENA_NEW(&b->arena, val, w->n_carry + 2 + w->n_last),
-        *own = carry + 1 + w->count + w->n_last;
-    for (uint32_t k = 0; k < w->n_carry; k++)
-        own[k] = w->batched[k] && !v->batched[k] ? emit_broadcast_front(b, w->in->operands[k], v->size)
-                                                 : w->in->operands[k];
-    val lanes = v->lanes;
-    if (w->cond_lanes && lanes == VAL_NONE) lanes = emit_full(b, DT_BOOL, 1, 1, &v->size);
-    carry[0] = lanes_that_go_on(b, w, w->cond.dims, own, w->cond.operands, lanes);
-    uint32_t n = 1;
-    if (w->count) carry[n++] = emit_full(b, DT_I64, 0, 1, &v->size);
-    for (uint32_t k = 0; k < w->n_carry; k++)
-        if (w->keeps_last[k]) carry[n++] = emit_broadcast_front(b, own[k], v->size);
-    n += w->n_carry;
-    struct attr attrs[WHILE_ATTRS];
-    memcpy(attrs, w->in->attrs, sizeof attrs);
-    attrs[WHILE_COUNT] = A_NONE;
-    if (w->n_stack && attrs[WHILE_MAX_TRIPS].kind == ATTR_ABSENT && attrs[WHILE_TAPE].kind == ATTR_ABSENT)
+    const struct loop *l = w->l;
+    if (l->n_stack && l->max_trips == HOP_NONE && !l->tape)
         hop_throw(
             HOP_INVALID,
             "%swhile_loop: batched, its number of trips differs from lane to lane, so its stacked results "
             "have no common length; {max_trips = N} gives them one, with zeros behind each lane's last trip",
             place_text(b->m, v->n->place));
-    val first = emit_while(b, carry, n, attrs, any_alive(w, carry, n), masked_body(w)),
-        last = first + 1 + w->count, next = last + w->n_last;
-    for (uint32_t k = 0; k < w->n_carry; k++, next++)
-        v->results[k] = w->keeps_last[k] ? last++ : next,
+    const val *own = carries_over_lanes(v, l, w->batched);
+    val lanes = v->lanes;
+    if (w->cond_lanes && lanes == VAL_NONE) lanes = emit_full(b, DT_BOOL, 1, 1, &v->size);
+    struct loop made = *l;
+    val *carry = ARENA_NEW(&b->arena, val, 2 + w->n_last + l->n_carry);
+    made.carry = carry;
+    made.n_carry = 0;
+    made.count = false; /* each lane has its own */
+    carry[made.n_carry++] = lanes_that_go_on(b, w, w->cond.dims, own, w->cond.operands, lanes);
+    if (w->count) carry[made.n_carry++] = emit_full(b, DT_I64, 0, 1, &v->size);
+    for (uint32_t k = 0; k < l->n_carry; k++)
+        if (w->keeps_last[k]) carry[made.n_carry++] = emit_broadcast_front(b, own[k], v->size);
+    for (uint32_t k = 0; k < l->n_carry; k++) carry[made.n_carry++] = own[k];
+    loop_set_cond(&made, b->m, any_alive(w, carry, made.n_carry));
+    loop_set_body(&made, b->m, masked_body(w));
+    struct loop_results out = loop_build(b, &made);
+    val trips = out.last + 1, last = trips + w->count, next = last + w->n_last;
+    for (uint32_t k = 0; k < l->n_carry; k++) {
+        v->results[k] = w->keeps_last[k] ? last++ : next + k;
         v->result_batched[k] = w->batched[k] || w->keeps_last[k];
-    if (w->count) v->results[w->n_carry] = first + 1;
-    for (uint32_t k = 0; k < w->n_stack; k++)
-        v->results[w->n_carry + 1 + k] = emit_move_dim(b, ++next, 1, 0); /* past the number of all trips */
-}
-
-static struct region_in region_over_lanes(struct batch *v, const struct region_in *r, uint32_t fn, bool lanes,
-                                          uint32_t n_dims)
-{
-    val *operands = ARENA_NEW(&v->b->arena, val, r->n_operands + 1);
-    if (r->n_operands) memcpy(operands, r->operands, r->n_operands * sizeof *operands);
-    if (lanes) operands[r->n_operands] = v->lanes;
-    return (struct region_in){ fn, operands, r->n_operands + lanes,
-                               batch_body_dims(v, r, module_fn(v->b->m, fn), n_dims) };
+    }
+    if (w->count) v->results[loop_trips_result(l)] = trips;
+    for (uint32_t k = 0; k < l->n_stack; k++)
+        v->results[loop_stack_result(l, k)] = emit_move_dim(b, out.stacks + k, 1, 0);
 }
 
 static void while_batch(struct batch *v)
 {
     struct builder *b = v->b;
     struct module *m = b->m;
-    struct node_in in = copier_node_in(v->copy, v->n);
-    const struct fn *cond = module_fn(m, in.regions[REGION_COND].fn),
-                    *body = module_fn(m, in.regions[REGION_BODY].fn);
-    uint32_t n_carry = in.groups[0], n_stack = body->n_results - n_carry;
-    bool *batched = region_mask(&b->arena, v->f, v->n, REGION_BODY, v->batched),
-         *cond_batched = region_mask(&b->arena, v->f, v->n, REGION_COND, v->batched);
-    bool *stack_batched = ARENA_ZNEW(&b->arena, bool, n_stack), lanes = v->lanes != VAL_NONE, differs;
+    struct loop l;
+    loop_of_copy(v->copy, v->n, &l);
+    struct loop_positions at = loop_positions(v->f, v->n);
+    const struct fn *cond = l.cond, *body = l.body;
+    bool *batched = loop_body_mask(&b->arena, v->f, v->n, &l, v->batched);
+    bool *cond_batched = ARENA_NEW(&b->arena, bool, cond->n_params);
+    bool *stack_batched = ARENA_ZNEW(&b->arena, bool, l.n_stack), differs;
+    bool cond_lanes = v->lanes != VAL_NONE && cond->effects,
+         body_lanes = v->lanes != VAL_NONE && body->effects;
     dim size = batch_body_size(v);
-    uint32_t body_fn = step_batch(m, body->id, n_carry, batched, size, lanes && body->effects, stack_batched);
-    for (uint32_t k = 0; k < n_carry; k++) cond_batched[k] = batched[k];
-    uint32_t cond_fn = step_batch(m, cond->id, 0, cond_batched, size, lanes && cond->effects, &differs);
+    uint32_t body_fn = step_batch(m, body->id, l.n_carry, batched, size, body_lanes, stack_batched);
+    for (uint32_t k = 0; k < l.n_carry; k++) cond_batched[k] = batched[k];
+    for (uint32_t k = 0; k < l.n_cond_with; k++) cond_batched[l.n_carry + k] = v->batched[at.cond_with + k];
+    uint32_t cond_fn = step_batch(m, cond->id, 0, cond_batched, size, cond_lanes, &differs);
     if (!differs) {
-        batch_plain(v, &in, batched,
-                    region_over_lanes(v, &in.regions[REGION_COND], cond_fn, lanes && cond->effects,
-                                      cond->n_outer_symbols),
-                    region_over_lanes(v, &in.regions[REGION_BODY], body_fn, lanes && body->effects,
-                                      body->n_outer_symbols),
-                    stack_batched);
+        struct region_in test = region_over_lanes(v, loop_cond(&l), cond_fn, cond_lanes);
+        struct region_in step = region_over_lanes(v, loop_body(&l), body_fn, body_lanes);
+        loop_batch_plain(v, &l, batched, stack_batched, step, &test);
         return;
     }
     struct masked w = { .v = v,
-                        .in = &in,
+                        .l = &l,
                         .batched = batched,
-                        .keeps_last = ARENA_NEW(&b->arena, bool, n_carry),
+                        .keeps_last = ARENA_NEW(&b->arena, bool, l.n_carry),
                         .cond_lanes = cond->effects,
                         .body_lanes = body->effects,
-                        .count = v->n->n_results > n_carry,
-                        .n_carry = n_carry,
-                        .n_stack = n_stack };
-    bool *force = ARENA_NEW(&b->arena, bool, body->n_results),
-         *found = ARENA_NEW(&b->arena, bool, body->n_results);
-    for (uint32_t k = 0; k < body->n_results; k++) force[k] = k >= n_carry || batched[k];
-    for (uint32_t k = 0; k < n_carry; k++) w.n_last += w.keeps_last[k] = !batched[k] && body->results[k] != k;
+                        .count = l.counts,
+                        .n_carry = l.n_carry };
+    bool *force = ARENA_NEW(&b->arena, bool, body->n_results);
+    bool *found = ARENA_NEW(&b->arena, bool, body->n_results);
+    for (uint32_t k = 0; k < body->n_results; k++) force[k] = k >= l.n_carry || batched[k];
+    for (uint32_t k = 0; k < l.n_carry; k++)
+        w.n_last += w.keeps_last[k] = !batched[k] && body->results[k] != k;
     body_fn = body_over_lanes(m, body->id, batched, size, force, w.body_lanes, found);
     cond_fn = step_batch(m, cond->id, 0, cond_batched, size, w.cond_lanes, &differs);
-    w.body = region_over_lanes(v, &in.regions[REGION_BODY], body_fn, false, body->n_outer_symbols);
-    w.cond = region_over_lanes(v, &in.regions[REGION_COND], cond_fn, false, cond->n_outer_symbols);
+    w.body = region_over_lanes(v, loop_body(&l), body_fn, false);
+    w.cond = region_over_lanes(v, loop_cond(&l), cond_fn, false);
     batch_masked(&w);
 }
 
 /* ---- simplification ---- */
 
-/* A stack of one known number (the rows that ran, in a gradient) is no stack. Only where the number of rows
- * is that of trips: zeros fill the others. Simplification comes after batching, which gives each lane its own
- * rows. */
+/* Only where the number of rows is that of trips: zeros fill the others. Simplification comes after batching,
+ * which gives each lane its own rows. */
 static bool while_rewrite(struct copier *c, const struct node *n, val *results, const void *options)
 {
-    struct builder *b = c->b;
-    const struct region *g = node_region(c->f, n, REGION_BODY);
-    const struct fn *body = module_fn(b->m, g->fn);
-    uint32_t n_carry = node_group_size(c->f, n, 0), n_stack = body->n_results - n_carry, n_left = 0;
+    struct loop l;
     (void)options;
-    if (!n_stack || has_all_rows(node_attr(c->f, n, 0))) return false;
-    bool *keep = ARENA_NEW(&b->arena, bool, body->n_results);
-    for (uint32_t k = 0; k < body->n_results; k++) {
-        uint32_t made = body->values[body->results[k]].node;
-        keep[k] = k < n_carry || made == NODE_NONE || fn_node(body, made)->op != OP_full;
-        n_left += k >= n_carry && keep[k];
-    }
-    if (n_left == n_stack) return false;
-    struct node_in in = copier_node_in(c, n);
-    struct region_in region = in.regions[REGION_BODY];
-    struct attr attrs[WHILE_ATTRS] = { [WHILE_COUNT] = A_FLAG(1),
-                                       [WHILE_TAPE] = in.attrs[WHILE_TAPE],
-                                       [WHILE_MAX_TRIPS] = in.attrs[WHILE_MAX_TRIPS] };
-    schedule_copy(&attrs[WHILE_SCHEDULE], &in.attrs[WHILE_SCHEDULE]);
-    region.fn = prune_function(b->m, region.fn, keep);
-    val next = emit_while(b, in.operands, n_carry, attrs, in.regions[REGION_COND], region);
-    for (uint32_t k = 0; k <= n_carry; k++) results[k] = next + k;
-    val rows = n_left ? next + n_carry + 1 : emit1(b, OP_bind_dim, next + n_carry);
-    dim trips = emit_type(b, rows).dims[0];
-    for (uint32_t k = n_carry, from = next + n_carry + 1; k < body->n_results; k++) {
-        if (keep[k]) {
-            results[k + 1] = from++;
-            continue;
-        }
-        const struct node *full = fn_node(body, body->values[body->results[k]].node);
-        struct type t = type_get(
-            b->m, type_prepend(b->m, type_substitute(b->m, value_type(body, body->results[k]), region.dims),
-                               trips));
-        struct attr made[3] = { [FULL_VALUE] = *node_attr(body, full, FULL_VALUE),
-                                [FULL_DIMS] = A_DIMS(t.dims, t.rank),
-                                [FULL_DTYPE] = A_DTYPE(t.dtype) };
-        results[k + 1] = emit(b, OP_full, NULL, 0, made);
-    }
-    return true;
+    loop_of_node(c->b->m, c->f, n, &l);
+    if (!l.n_stack || has_all_rows(&l)) return false;
+    loop_of_copy(c, n, &l);
+    return loop_drop_full_stacks(c, &l, results);
 }
 
 static const struct op_sample while_samples[] = {
@@ -902,7 +744,7 @@ const struct op_row row_while_loop = {
     .eval = while_eval,
     .vjp = while_vjp,
     .vjp_forward = while_vjp_forward,
-    .jvp = while_jvp,
+    .jvp = loop_jvp,
     .batch = while_batch,
     .rewrite = while_rewrite,
     HOP_SAMPLES(while_samples),

@@ -265,9 +265,11 @@ static inline val emit_dot(struct builder *b, val x, val y, const uint32_t *bx, 
     struct attr a[4] = { A_INTS(bx, nb), A_INTS(by, nb), A_INTS(cx, nc), A_INTS(cy, nc) };
     return emit(b, OP_dot, (val[]){ x, y }, 2, a);
 }
-/* A fori_loop whose bounds are numbers or sizes (or sums of them) as a scan over its indices, whose rows have
- * a known number; false: they are not (fori_loop.c). */
-bool fori_as_scan(struct builder *b, const struct node_in *in, val *first);
+/* How many trips a counted loop makes whose bounds are numbers or sizes (or sums of them), as a dim; false:
+ * they are not. Then it can be a scan over its indices, whose rows have a known number (fori_loop.c). */
+struct loop;
+bool fori_trips(const struct builder *b, val from, val to, dim *trips);
+void fori_over(struct builder *b, struct loop *l, dim trips);
 static inline val emit_dim_value(struct builder *b, dim d)
 {
     struct attr a = A_DIM(d);

@@ -1,6 +1,7 @@
 /* Composite rows of random draws: random_split randint bernoulli permutation. All begin with random bits of a
  * key, so they are the same on every back end; keys u32[…, 2] make one draw each, as the primitive rows do.
  * docs/numbers.md says which bits become which numbers. */
+#include "ir/loop.h"
 #include "ops/rowkit.h"
 
 /* ---- infer ---- */
@@ -187,17 +188,14 @@ static void expand_randint(struct expand *e)
     val lo = emit_cast(b, e->operands[1], DT_I64), hi = emit_cast(b, e->operands[2], DT_I64), params[4];
     params[3] = emit2(b, OP_max, emit2(b, OP_sub, hi, lo), emit_i64(b, 1));
     params[0] = draw_below(b, e->operands[0], params[3], dims->n, dims->list, &params[1], &params[2]);
-    struct region_in regions[2] = {
-        { .fn = again_body(b, params, true, dims->n) },
-        { .fn = again_body(b, params, false, dims->n), .operands = &params[3], .n_operands = 1 }
-    };
-    uint32_t n_carry = 3;
-    val drawn = builder_node(b, &(struct node_in){ .op = OP_while_loop,
-                                                   .operands = params,
-                                                   .n_operands = n_carry,
-                                                   .groups = &n_carry,
-                                                   .regions = regions,
-                                                   .n_regions = 2 });
+    struct loop again = loop_new(LOOP_WHILE);
+    again.carry = params;
+    again.n_carry = 3;
+    again.with = &params[3];
+    again.n_with = 1;
+    again.cond = module_fn(b->m, again_body(b, params, true, dims->n));
+    again.body = module_fn(b->m, again_body(b, params, false, dims->n));
+    val drawn = loop_build(b, &again).last;
     e->out[0] = emit_cast(b,
                           emit2(b, OP_add, drawn,
                                 to.rank ? emit_broadcast(b, lo, to.rank, to.dims, NULL) : lo),
