@@ -1,5 +1,6 @@
-/* Back ends: a loop program in, native code out. LLVM is behind this interface in a shared object of its own
- * that is loaded only when something must be compiled (loading libLLVM takes longer than compiling). */
+/* Native code: a loop program in, an object out, and the object loaded. LLVM is behind this interface in a
+ * shared object of its own that is loaded only when something must be compiled (loading libLLVM takes longer
+ * than compiling). backend.h is what the runtime sees of it. */
 #ifndef HOP_EMIT_H
 #define HOP_EMIT_H
 
@@ -12,23 +13,23 @@ struct loaded {
     size_t bytes;
     size_t code_bytes; /* of them machine code */
 };
-/* What a back end makes of a loop program: a relocatable object (ELF) that defines ENTRY_NAME and contains no
- * addresses. All malloc'ed. */
+/* What the plug-in makes of a loop program: a relocatable object (ELF) that defines ENTRY_NAME and contains
+ * no addresses. All malloc'ed. */
 struct native {
     void *object;
     size_t object_bytes;
     char *ir_text, *machine_text; /* texts when asked for */
     double ir_ms, codegen_ms;
-    struct loaded code; /* filled by native_compile, not by the back end */
+    struct loaded code; /* filled by native_compile, not by the plug-in */
 };
 #define ENTRY_NAME "hop_entry"
 struct emit_options {
     bool keep_ir_text, keep_machine_text;
-    bool scalar;     /* no vector code */
-    bool serial;     /* no parallel loops */
-    uint64_t memory; /* bytes that may be taken; 0: as many as it needs. More is EMIT_NOMEM, before it is
-                        asked for */
-    bool plain_f16;  /* f16 by integer arithmetic even where the machine has instructions for it; for tests */
+    bool scalar; /* no vector code */
+    bool serial; /* no parallel loops */
+    /* Bytes that may be taken; 0: as many as it needs. More is EMIT_NOMEM, before it is asked for. */
+    uint64_t memory;
+    bool plain_f16; /* f16 by integer arithmetic even where the machine has instructions for it; for tests */
 };
 /* The plug-in's interface: `hop_llvm_generator` is looked up in it. Functions return 0, or non-zero with a
  * message in `error`; EMIT_NOMEM: memory was out. */
@@ -36,12 +37,12 @@ enum { EMIT_OK, EMIT_FAILED, EMIT_NOMEM };
 struct code_generator {
     const char *version;
     int (*compile)(const struct lp *p, const struct emit_options *o, struct native *out, char error[512]);
-    const char *(*library)(
-        void);        /* path of the library that generates the code, "" when it is part of the plug-in */
+    /* Path of the library that generates the code, "" when it is part of the plug-in. */
+    const char *(*library)(void);
     const void *code; /* some place in that library's code */
 };
 
-/* The back end, loaded on first use; NULL when there is none, hop_message() says why. */
+/* The plug-in, loaded on first use; NULL when there is none, hop_message() says why. */
 const struct code_generator *plug_in_get(void);
 /* Where the code of the library lies that generates code; false: nowhere yet. */
 bool plug_in_code(uintptr_t *first, uintptr_t *end);

@@ -24,13 +24,38 @@ struct block {
  * made. */
 static struct {
     pthread_mutex_t lock;
-    uint32_t newest; /* numbers are used in turn, so that an address of a block that is gone stays wrong for
-                        long */
+    uint32_t newest; /* numbers are used in turn: an address of a block that is gone stays wrong for long */
     struct block blocks[BLOCKS];
 } heap = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 static uint64_t mark_of(uint64_t address) { return address >> (OFFSET_BITS + NUMBER_BITS); }
 static uint32_t number_of(uint64_t address) { return (uint32_t)(address >> OFFSET_BITS) & (BLOCKS - 1); }
+
+static void *address_of(uint32_t number)
+{
+    return (void *)((uint64_t)MARK << (OFFSET_BITS + NUMBER_BITS) | (uint64_t)number << OFFSET_BITS);
+}
+
+static void heap_unlock(void) { pthread_mutex_unlock(&heap.lock); }
+static void heap_lock_plain(void) { pthread_mutex_lock(&heap.lock); }
+/* A child of fork finds the heap whole and unlocked. */
+static void heap_begin(void) { pthread_atfork(heap_lock_plain, heap_unlock, heap_unlock); }
+static void heap_lock(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, heap_begin);
+    heap_lock_plain();
+}
+
+/* A number that is free; BLOCKS: there is none. */
+static uint32_t free_number(void)
+{
+    for (uint32_t i = 1; i <= BLOCKS; i++) {
+        uint32_t number = (heap.newest + i) % BLOCKS;
+        if (!heap.blocks[number].memory) return number;
+    }
+    return BLOCKS;
+}
 
 static void *heap_take(size_t bytes)
 {
@@ -39,19 +64,14 @@ static void *heap_take(size_t bytes)
     if (!memory) return NULL;
     char *data = (char *)(((uintptr_t)memory + HEAP_ALIGN - 1) & ~(uintptr_t)(HEAP_ALIGN - 1));
     memset(data, 0xa5, bytes); /* nobody may count on what is there */
-    uint32_t number = BLOCKS;
-    pthread_mutex_lock(&heap.lock);
-    for (uint32_t i = 1; i <= BLOCKS && number == BLOCKS; i++) {
-        uint32_t candidate = (heap.newest + i) % BLOCKS;
-        if (!heap.blocks[candidate].memory) number = candidate;
-    }
+    heap_lock();
+    uint32_t number = free_number();
     if (number < BLOCKS) {
         heap.newest = number;
         heap.blocks[number] = (struct block){ memory, data, bytes };
     }
-    pthread_mutex_unlock(&heap.lock);
-    if (number < BLOCKS)
-        return (void *)((uint64_t)MARK << (OFFSET_BITS + NUMBER_BITS) | (uint64_t)number << OFFSET_BITS);
+    heap_unlock();
+    if (number < BLOCKS) return address_of(number);
     hop_free(memory);
     return NULL;
 }
@@ -59,11 +79,11 @@ static void *heap_take(size_t bytes)
 static void heap_give_back(void *at)
 {
     if (!at) return;
-    pthread_mutex_lock(&heap.lock);
+    heap_lock();
     struct block *b = &heap.blocks[number_of((uint64_t)at)];
     void *memory = b->memory;
     *b = (struct block){ 0 };
-    pthread_mutex_unlock(&heap.lock);
+    heap_unlock();
     hop_free(memory);
 }
 

@@ -10,8 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#ifndef HOP_PLUGIN_DIR /* where the plug-in is installed, "/usr/local/lib/hop/": the static library of an \
-                          installation knows it */
+/* Where the plug-in is installed, "/usr/local/lib/hop/": the static library of an installation knows it. */
+#ifndef HOP_PLUGIN_DIR
 #define HOP_PLUGIN_DIR ""
 #endif
 
@@ -58,7 +58,9 @@ static bool mapped_path(uintptr_t address, char path[PATH_MAX])
         here = sscanf(line, "%lx-%lx", &from, &to) == 2 && from <= address && address < to && name;
         if (!here) continue;
         name[strcspn(name, "\n")] = 0;
-        if (!realpath(name, path)) here = false, path[0] = 0;
+        if (realpath(name, path)) continue;
+        here = false;
+        path[0] = 0;
     }
     free(line);
     if (maps) fclose(maps);
@@ -71,25 +73,24 @@ static bool own_path(char path[PATH_MAX])
 {
     Dl_info info;
     struct link_map *map = NULL;
-    if (!dladdr1((void *)own_path, &info, (void **)&map, RTLD_DL_LINKMAP) || !map ||
-        !map->l_name[0]) { /* the program */
+    bool known = dladdr1((void *)own_path, &info, (void **)&map, RTLD_DL_LINKMAP) && map;
+    if (!known || !map->l_name[0]) { /* the program */
         ssize_t n = readlink("/proc/self/exe", path, PATH_MAX - 1);
         if (n > 0) path[n] = 0;
         return n > 0 && path[0] == '/';
     }
     if (map->l_name[0] == '/') return realpath(map->l_name, path);
-    return mapped_path((uintptr_t)own_path,
-                       path); /* loaded by a path that began at what was the working directory then */
+    /* loaded by a path that began at what was the working directory then */
+    return mapped_path((uintptr_t)own_path, path);
 }
 
 static void find(void)
 {
-    static const char *const places[] = {
-        "", "hop/", "../", "../lib/hop/", "../lib/"
-    }; /* beside the program, beside the library, from tests/, from bin/ */
+    /* beside the program, beside the library, from tests/, from bin/ */
+    static const char *const places[] = { "", "hop/", "../", "../lib/hop/", "../lib/" };
     char own[PATH_MAX], path[PATH_MAX + 64], whole[PATH_MAX];
-    const char *named = secure_getenv(
-        "HOP_BACKEND"); /* NULL in a process with rights that its caller does not have */
+    /* NULL in a process with rights that its caller does not have. */
+    const char *named = secure_getenv("HOP_BACKEND");
     if (named && try_path(named)) return;
     if (!own_path(own)) own[0] = 0;
     char *slash = strrchr(own, '/');
@@ -99,8 +100,8 @@ static void find(void)
         if (realpath(path, whole) && try_path(whole)) return;
     }
     if (*HOP_PLUGIN_DIR && try_path(HOP_PLUGIN_DIR "libhop_llvm.so")) return;
-    const char *relative = named && *named && *named != '/' ? "; $HOP_BACKEND must be a path from the root"
-                                                            : "";
+    bool is_relative = named && *named && *named != '/';
+    const char *relative = is_relative ? "; $HOP_BACKEND must be a path from the root" : "";
     snprintf(why_not, sizeof why_not,
              "%s was not found beside %.900s, nor in hop/ or ../lib/hop/ there, nor in $HOP_BACKEND%s",
              plug_in, slash ? own : "the program", relative);

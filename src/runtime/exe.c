@@ -305,7 +305,10 @@ static void emit_code(struct exe *e, struct module *m, struct lp *p, const struc
         hop_cleanup_pop(w);
         hop_throw(HOP_CANCELLED, "the compilation was cancelled");
     }
-    if (o->keep_lp) w->p = NULL, e->kept = p;
+    if (o->keep_lp) {
+        w->p = NULL;
+        e->kept = p;
+    }
     if (w->status) {
         char error[sizeof w->error];
         memcpy(error, w->error, sizeof error);

@@ -62,9 +62,10 @@ struct exe_call {
 size_t exe_workspace(struct exe *e, struct tensor *const *args, const int64_t *dims);
 void exe_run(struct exe *e, struct tensor *const *args, const int64_t *dims, struct tensor **results,
              const struct exe_call *call);
-/* Can this process compile (is the LLVM back end there)? hop_message() says why not. */
+/* Is the default back end there? If not, hop_message() says why. */
 bool exe_available(void);
-bool exe_promising(void); /* is there a back end to load? A program in the cache does not need it loaded */
+/* Can it be loaded, as far as one sees without doing so? A program in the cache does not need it loaded. */
+bool exe_promising(void);
 size_t exe_arena_bytes(const struct exe *e); /* -1 when it depends on sizes */
 
 #endif

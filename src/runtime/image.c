@@ -57,8 +57,12 @@ static void text(struct stream *s, const char **t)
 {
     uint32_t n = s->reading ? 0 : (uint32_t)strlen(*t);
     count(s, &n, 1);
-    if (!s->reading) raw(s, (char *)*t, n);
-    else *t = arena_string(&s->e->arena, (const char *)s->at, n), s->at += n;
+    if (!s->reading) {
+        raw(s, (char *)*t, n);
+        return;
+    }
+    *t = arena_string(&s->e->arena, (const char *)s->at, n);
+    s->at += n;
 }
 
 static void string(struct stream *s, uint32_t *id)
@@ -204,15 +208,22 @@ static void *aligned_copy(struct arena *a, const void *data, size_t n)
     return copy;
 }
 
+/* The last buffer before b that is the same constant; HOP_NONE: there is none. */
+static uint32_t same_constant(const struct exe *e, uint32_t b)
+{
+    for (uint32_t i = b; i-- > 0;)
+        if (e->buffers[i].kind == BUF_CONST && e->buffers[i].index == e->buffers[b].index) return i;
+    return HOP_NONE;
+}
+
 static void constant(struct stream *s, uint32_t b)
 {
     struct exe *e = s->e;
-    uint32_t kind = CONSTANT_HERE, number = s->reading ? 0 : canon_constant(s->c, e->buffers[b].index);
-    if (number != HOP_NONE) kind = CONSTANT_OF_PROGRAM;
-    else
-        for (uint32_t i = 0; i < b; i++)
-            if (e->buffers[i].kind == BUF_CONST && e->buffers[i].index == e->buffers[b].index)
-                kind = CONSTANT_AS_BEFORE, number = i;
+    uint32_t kind = CONSTANT_OF_PROGRAM, number = s->reading ? 0 : canon_constant(s->c, e->buffers[b].index);
+    if (number == HOP_NONE) {
+        number = same_constant(e, b);
+        kind = number == HOP_NONE ? CONSTANT_HERE : CONSTANT_AS_BEFORE;
+    }
     u32(s, &kind);
     if (kind != CONSTANT_HERE) u32(s, &number);
     if (e->buffers[b].static_count < 0 || e->buffers[b].static_count > MOST_ELEMENTS) damaged();

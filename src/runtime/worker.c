@@ -162,7 +162,10 @@ static bool start(struct job *job, bool *ended)
     for (size_t i = 0; i < HOP_COUNT(stacks) && !started && !*ended; i++)
         started = !pthread_attr_setstacksize(&attr, stacks[i]) &&
                   !pthread_create(&job->thread, &attr, worker, job);
-    if (started) job->next = workers.first, workers.first = job;
+    if (started) {
+        job->next = workers.first;
+        workers.first = job;
+    }
     pthread_mutex_unlock(&workers.lock);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     pthread_attr_destroy(&attr);
