@@ -288,19 +288,36 @@ bool may_not_end(const struct module *m, const struct fn *f, const struct node *
     return false;
 }
 
-bool *invariant_values(struct arena *a, const struct module *m, const struct fn *body, uint32_t first_with)
+bool node_batches(const struct module *m, const struct fn *g, const struct node *n)
 {
-    bool *invariant = ARENA_ZNEW(a, bool, body->n_values);
-    for (uint32_t p = first_with; p < body->n_params; p++) invariant[p] = true;
-    for (uint32_t i = 0; i < body->n_nodes; i++) {
-        const struct node *n = fn_node(body, i);
-        bool all = true;
-        for (uint32_t k = 0; k < n->n_operands; k++) all &= invariant[node_operands(body, n)[k]];
-        if (!all || !node_is_pure(m, body, n) || node_mentions_inner(m, body, n) || may_not_end(m, body, n))
-            continue;
-        for (uint32_t k = 0; k < n->n_results; k++) invariant[n->results + k] = true;
+    const struct op_row *row = node_row(n);
+    return row->batch && !(row->flags & OPF_HIGHER) && node_is_pure(m, g, n) && !node_mentions_inner(m, g, n);
+}
+
+static enum made_of node_made_of(const struct body_values *b, const struct module *m, const struct fn *g,
+                                 const struct node *n)
+{
+    enum made_of most = OF_INVARIANTS;
+    for (uint32_t k = 0; k < n->n_operands; k++) most = HOP_MAX(most, b->made_of[node_operands(g, n)[k]]);
+    bool same = most == OF_INVARIANTS && node_is_pure(m, g, n) && !node_mentions_inner(m, g, n);
+    if (same && !may_not_end(m, g, n)) return OF_INVARIANTS;
+    return most <= OF_SLICES && node_batches(m, g, n) ? OF_SLICES : OF_CARRIES;
+}
+
+struct body_values body_values(struct arena *a, const struct module *m, const struct fn *g, uint32_t n_carry,
+                               uint32_t first_with)
+{
+    struct body_values b = { ARENA_NEW(a, uint8_t, g->n_values), ARENA_ZNEW(a, uint32_t, g->n_values) };
+    for (uint32_t p = 0; p < g->n_params; p++)
+        b.made_of[p] = p >= first_with ? OF_INVARIANTS : p >= n_carry ? OF_SLICES : OF_CARRIES;
+    for (uint32_t i = 0; i < g->n_nodes; i++) {
+        const struct node *n = fn_node(g, i);
+        enum made_of of = node_made_of(&b, m, g, n);
+        for (uint32_t k = 0; k < n->n_results; k++) b.made_of[n->results + k] = (uint8_t)of;
+        for (uint32_t k = 0; k < n->n_operands; k++) b.uses[node_operands(g, n)[k]]++;
     }
-    return invariant;
+    for (uint32_t k = 0; k < g->n_results; k++) b.uses[g->results[k]]++;
+    return b;
 }
 
 val copy_cone(struct copier *inner, val v)

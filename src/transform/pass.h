@@ -182,9 +182,23 @@ bool time_fits(struct copier *c, const struct loop *l, int64_t elements); /* per
 
 bool may_not_end(const struct module *m, const struct fn *f,
                  const struct node *n); /* is or contains a loop of unknown length */
-/* Invariant values of a loop body (or of its cond): depend on `with` parameters and nothing else, through
- * pure nodes. */
-bool *invariant_values(struct arena *a, const struct module *m, const struct fn *body, uint32_t first_with);
+/* Of what a value of a loop's body is made: what may leave the loop. */
+enum made_of {
+    OF_INVARIANTS, /* `with` parameters alone, through pure nodes that end: the same in every step */
+    OF_SLICES, /* slices too, through nodes that can be batched: of all steps at once in front of the loop */
+    OF_CARRIES /* of anything else */
+};
+struct body_values {
+    uint8_t *made_of; /* per value: an enum made_of */
+    uint32_t *uses;   /* per value, as an operand or a result */
+};
+/* g's parameters are carries, from n_carry on slices, from first_with on the same in every step. It need not
+ * be a body: the predicate of a loop has no slices. */
+struct body_values body_values(struct arena *a, const struct module *m, const struct fn *g, uint32_t n_carry,
+                               uint32_t first_with);
+static inline bool is_invariant(const struct body_values *b, val v) { return b->made_of[v] == OF_INVARIANTS; }
+/* May the node be computed for all steps at once? */
+bool node_batches(const struct module *m, const struct fn *g, const struct node *n);
 /* Copies what `v` of the region needs into c's builder. `inner` is a copier made by region_copier. */
 val copy_cone(struct copier *inner, val v);
 

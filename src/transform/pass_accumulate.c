@@ -20,8 +20,7 @@ struct accumulation {
     struct copier *c;
     struct loop l;
     struct loop_plan plan;
-    const bool *invariant;
-    uint32_t *uses;             /* per value of the body, as operand or result */
+    struct body_values body;
     vec(struct addend) addends; /* of all carries */
     uint32_t *first, *last;     /* per carry: its addends */
 };
@@ -75,13 +74,14 @@ static void collect(struct accumulation *w, uint32_t carry, val v, uint32_t *fou
         ++*found;
         return;
     }
-    if (n && is_sum_of_two(n) && !is_difference(n) && w->uses[v] == 1) {
+    if (n && is_sum_of_two(n) && !is_difference(n) && w->body.uses[v] == 1) {
         collect(w, carry, body_operand(w, n, 0), found);
         collect(w, carry, body_operand(w, n, 1), found);
         return;
     }
     if (n && is_difference(n) &&
-        w->uses[v] == 1) { /* only off the carry's side, where something always remains to subtract from */
+        w->body.uses[v] ==
+            1) { /* only off the carry's side, where something always remains to subtract from */
         collect(w, carry, body_operand(w, n, 0), found);
         if (*found > before) {
             val x = body_operand(w, n, 1);
@@ -106,9 +106,9 @@ static bool product_moves(struct accumulation *w, const struct addend *d)
     struct module *m = w->c->b->m;
     const struct fn *g = w->l.body;
     const struct node *n = body_node(w, d->core);
-    if (!n || !node_is_product(n) || w->uses[d->value] != 1) return false;
+    if (!n || !node_is_product(n) || w->body.uses[d->value] != 1) return false;
     val x = body_operand(w, n, 0), y = body_operand(w, n, 1);
-    if (w->invariant[x] || w->invariant[y] || type_is_inner(m, g, value_type(g, x)) ||
+    if (is_invariant(&w->body, x) || is_invariant(&w->body, y) || type_is_inner(m, g, value_type(g, x)) ||
         type_is_inner(m, g, value_type(g, y)))
         return false;
     struct type t = type_get(m, value_type(g, x)), u = type_get(m, value_type(g, y));
@@ -127,7 +127,7 @@ static val summed_array(const struct accumulation *w, const struct addend *d)
     const struct node *n = body_node(w, d->core);
     for (uint32_t inside = n && is_reduction(n) ? 1 : 0; inside != HOP_NONE; inside--) {
         val v = inside ? body_operand(w, n, 0) : d->core;
-        if (!w->invariant[v] && time_is_available(w->c, &w->l, &w->plan, v)) return v;
+        if (!is_invariant(&w->body, v) && time_is_available(w->c, &w->l, &w->plan, v)) return v;
     }
     return VAL_NONE;
 }
@@ -205,7 +205,7 @@ static void find_addends(struct accumulation *w, const bool *used)
         val next = g->results[i];
         const struct node *n = body_node(w, next);
         enum dtype t = (enum dtype)type_get(w->c->b->m, value_type(g, i)).dtype;
-        bool adds = n && is_sum_of_two(n) && w->uses[next] == 1 && w->uses[i] == 1;
+        bool adds = n && is_sum_of_two(n) && w->body.uses[next] == 1 && w->body.uses[i] == 1;
         /* f16 and bf16 are rounded at every step, which a sum over time would not do */
         if (adds && used[i] && dtype_is_float(t) && !dtype_is_narrow(t)) collect(w, i, next, &found);
         if (found != 1) w->addends.len = before;
@@ -223,15 +223,11 @@ static bool accumulate_rule(struct simplifier *s, struct copier *c, const struct
     if (!loop_of_node(s->m, c->f, n, &w.l) || !loop_has_length(&w.l)) return false;
     const struct fn *g = w.l.body;
     w.plan = plan_new(a, &w.l);
-    w.invariant = invariant_values(a, s->m, g, loop_first_with(&w.l));
-    w.uses = ARENA_ZNEW(a, uint32_t, g->n_values);
-    for (uint32_t i = 0; i < g->n_nodes; i++)
-        for (uint32_t k = 0; k < fn_node(g, i)->n_operands; k++) w.uses[node_operands(g, fn_node(g, i))[k]]++;
-    for (uint32_t k = 0; k < g->n_results; k++) w.uses[g->results[k]]++;
+    w.body = body_values(a, s->m, g, w.l.n_carry, loop_first_with(&w.l));
     find_addends(&w, used + n->results);
     bool any = false;
-    for (uint32_t i = 0; i < w.addends.len;
-         i++) { /* products first: what they have stacked is then there for sums */
+    /* products first: what they have stacked is then there for sums */
+    for (uint32_t i = 0; i < w.addends.len; i++) {
         struct addend *d = &w.addends.data[i];
         if (!product_moves(&w, d)) continue;
         const struct node *product = body_node(&w, d->core);

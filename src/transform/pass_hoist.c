@@ -47,39 +47,34 @@ static bool worth_moving(struct module *m, const struct fn *f, const struct node
 }
 
 /* Marks the invariant values worth moving among those that v, read by a node that stays, is made of. */
-static void choose(struct module *m, const struct fn *f, const bool *invariant, val v, bool *chosen,
+static void choose(struct module *m, const struct fn *f, const struct body_values *body, val v, bool *chosen,
                    bool *seen)
 {
-    if (!invariant[v] || seen[v] || f->values[v].node == NODE_NONE) return;
+    if (!is_invariant(body, v) || seen[v] || f->values[v].node == NODE_NONE) return;
     const struct node *n = fn_node(f, f->values[v].node);
     seen[v] = true;
     if (worth_moving(m, f, n)) {
         chosen[v] = true;
         return;
     }
-    for (uint32_t k = 0; k < n->n_operands; k++)
-        choose(m, f, invariant, node_operands(f, n)[k], chosen, seen);
+    for (uint32_t k = 0; k < n->n_operands; k++) choose(m, f, body, node_operands(f, n)[k], chosen, seen);
 }
 
-static const bool *chosen_values(struct arena *a, struct module *m, const struct fn *f, uint32_t first_with)
+static const bool *chosen_values(struct arena *a, struct module *m, const struct fn *f,
+                                 const struct body_values *body)
 {
-    bool *invariant = invariant_values(a, m, f, first_with), *chosen = ARENA_ZNEW(a, bool, f->n_values),
-         *seen = ARENA_ZNEW(a, bool, f->n_values);
+    bool *chosen = ARENA_ZNEW(a, bool, f->n_values), *seen = ARENA_ZNEW(a, bool, f->n_values);
     for (uint32_t i = 0; i < f->n_nodes; i++) {
         const struct node *n = fn_node(f, i);
-        if (n->n_results && invariant[n->results]) continue;
-        for (uint32_t k = 0; k < n->n_operands; k++)
-            choose(m, f, invariant, node_operands(f, n)[k], chosen, seen);
+        if (n->n_results && is_invariant(body, n->results)) continue;
+        for (uint32_t k = 0; k < n->n_operands; k++) choose(m, f, body, node_operands(f, n)[k], chosen, seen);
     }
-    for (uint32_t k = 0; k < f->n_results; k++) choose(m, f, invariant, f->results[k], chosen, seen);
+    for (uint32_t k = 0; k < f->n_results; k++) choose(m, f, body, f->results[k], chosen, seen);
     return chosen;
 }
 
 /* ---- layout ---- */
 
-struct layout {
-    const bool *invariant;
-};
 static bool contains(const uint32_t *list, uint32_t n, uint32_t what)
 {
     for (uint32_t i = 0; i < n; i++)
@@ -91,7 +86,7 @@ static bool contains(const uint32_t *list, uint32_t n, uint32_t what)
  * contracted, free dims. */
 static bool layout_rule(struct simplifier *s, struct copier *c, const struct node *n, val *results, void *ctx)
 {
-    const struct layout *l = ctx;
+    const struct body_values *body = ctx;
     const val *x = node_operands(c->f, n);
     struct dot_dims d;
     dot_dims(s->m, c->f, n, &d);
@@ -101,7 +96,8 @@ static bool layout_rule(struct simplifier *s, struct copier *c, const struct nod
     uint32_t *batch = rhs ? d.batch_rhs : d.batch_lhs, *contract = rhs ? d.contract_rhs : d.contract_lhs,
              *free = rhs ? d.rhs_free : d.lhs_free;
     uint32_t n_free = rhs ? d.n_rhs_free : d.n_lhs_free, at = 0, order[MAX_RANK] = { 0 };
-    if (!d.n_contract || !n_free || !l->invariant[x[rhs]] || !contains(contract, d.n_contract, rank[rhs] - 1))
+    if (!d.n_contract || !n_free || !is_invariant(body, x[rhs]) ||
+        !contains(contract, d.n_contract, rank[rhs] - 1))
         return false;
     for (uint32_t i = 0; i < d.n_batch; i++) order[at++] = batch[i], batch[i] = i;
     for (uint32_t i = 0; i < d.n_contract; i++) order[at++] = contract[i], contract[i] = d.n_batch + i;
@@ -116,8 +112,8 @@ static bool layout_rule(struct simplifier *s, struct copier *c, const struct nod
 /* The loop with its body laid out anew. */
 static bool layout_body(struct simplifier *s, struct arena *a, struct loop *l)
 {
-    struct layout layout = { invariant_values(a, s->m, l->body, loop_first_with(l)) };
-    uint32_t body = rewrite_nodes(s, l->body->id, node_is_product, layout_rule, &layout);
+    struct body_values values = body_values(a, s->m, l->body, l->n_carry, loop_first_with(l));
+    uint32_t body = rewrite_nodes(s, l->body->id, node_is_product, layout_rule, &values);
     if (body == l->body->id) return false;
     l->body = module_fn(s->m, body);
     return true;
@@ -131,7 +127,8 @@ static bool hoist_totals(struct simplifier *s, struct copier *c, const struct no
     struct arena *a = &c->b->arena;
     const struct fn *g = module_fn(s->m, node_region(c->f, n, 0)->fn);
     uint32_t first_own = 2 * node_group_size(c->f, n, 0), n_own;
-    const bool *chosen = chosen_values(a, s->m, g, first_own);
+    struct body_values values = body_values(a, s->m, g, first_own, first_own);
+    const bool *chosen = chosen_values(a, s->m, g, &values);
     struct copier inner = region_copier(c, n, 0);
     vec(struct given) with = { 0 };
     for (val v = 0; v < g->n_values; v++)
@@ -165,20 +162,24 @@ static bool hoist_rule(struct simplifier *s, struct copier *c, const struct node
     if (!loop_of_node(s->m, c->f, n, &l)) return false;
     bool changed = layout_body(s, a, &l);
     struct loop_plan p = plan_new(a, &l);
-    const bool *body = chosen_values(a, s->m, l.body, loop_first_with(&l)),
-               *cond = l.cond ? chosen_values(a, s->m, l.cond, l.n_carry) : NULL;
-    const bool *invariant = invariant_values(a, s->m, l.body, loop_first_with(&l));
+    struct body_values values = body_values(a, s->m, l.body, l.n_carry, loop_first_with(&l)), cond_values;
+    const bool *body = chosen_values(a, s->m, l.body, &values), *cond = NULL;
+    if (l.cond) {
+        cond_values = body_values(a, s->m, l.cond, l.n_carry, l.n_carry);
+        cond = chosen_values(a, s->m, l.cond, &cond_values);
+    }
     struct copier from_body = region_copier_of(c, n, l.body_region, l.body), from_cond = { 0 };
     if (l.cond) from_cond = region_copier(c, n, l.cond_region);
     for (val v = 0; v < l.body->n_values; v++)
-        if (body[v]) vec_push(a, &p.body_with, (struct given){ v, copy_cone(&from_body, v) }), changed = true;
+        if (body[v]) vec_push(a, &p.body_with, (struct given){ v, copy_cone(&from_body, v) });
     for (val v = 0; l.cond && v < l.cond->n_values; v++)
-        if (cond[v]) vec_push(a, &p.cond_with, (struct given){ v, copy_cone(&from_cond, v) }), changed = true;
+        if (cond[v]) vec_push(a, &p.cond_with, (struct given){ v, copy_cone(&from_cond, v) });
+    changed |= p.body_with.len || p.cond_with.len;
     val *same = ARENA_NEW(a, val, l.n_stack);
     for (uint32_t k = 0; k < l.n_stack; k++) {
         val v = l.body->results[l.n_carry + k];
         same[k] = VAL_NONE;
-        if (!loop_has_length(&l) || !invariant[v]) continue;
+        if (!loop_has_length(&l) || !is_invariant(&values, v)) continue;
         same[k] = copy_cone(&from_body, v);
         p.keep_stack[k] = false;
         changed = true;

@@ -63,13 +63,14 @@ static void batch_cone(struct copier *c, const struct time_cone *t, val *out)
 /* ---- which values ---- */
 
 /* A product of something with an invariant, not yet large in one step. */
-static bool small_product(struct module *m, const struct fn *g, const struct node *n, const bool *invariant)
+static bool small_product(struct module *m, const struct fn *g, const struct node *n,
+                          const struct body_values *body)
 {
     const val *x = node_operands(g, n);
-    if (!node_is_product(n) || invariant[x[0]] == invariant[x[1]]) return false;
+    if (!node_is_product(n) || is_invariant(body, x[0]) == is_invariant(body, x[1])) return false;
     struct dot_dims d;
     dot_dims(m, g, n, &d);
-    bool rhs = invariant[x[0]]; /* which operand changes */
+    bool rhs = is_invariant(body, x[0]); /* which operand changes */
     struct type t = type_get(m, value_type(g, x[rhs]));
     int64_t rows = 1;
     for (uint32_t i = 0; i < (rhs ? d.n_rhs_free : d.n_lhs_free); i++) {
@@ -79,38 +80,25 @@ static bool small_product(struct module *m, const struct fn *g, const struct nod
     return rows < LARGE_ROWS;
 }
 
-/* May the node be computed for all steps at once? */
-static bool can_batch(const struct module *m, const struct fn *g, const struct node *n)
-{
-    const struct op_row *row = node_row(n);
-    return row->batch && !(row->flags & OPF_HIGHER) && node_is_pure(m, g, n) && !node_mentions_inner(m, g, n);
-}
-
 struct split {
     struct copier *c;
     struct loop l;
-    const bool *invariant;
-    bool *early;   /* depends on slices and invariants only */
+    struct body_values body;
     bool *product; /* a small product is among what makes it */
     bool *seen;
     struct time_cone before, after;
 };
 
-static void find_early(struct split *w)
+static bool is_early(const struct split *w, val v) { return w->body.made_of[v] <= OF_SLICES; }
+
+static void find_products(struct split *w)
 {
-    struct module *m = w->c->b->m;
     const struct fn *g = w->l.body;
-    for (uint32_t p = w->l.n_carry; p < g->n_params; p++) w->early[p] = true;
     for (uint32_t i = 0; i < g->n_nodes; i++) {
         const struct node *n = fn_node(g, i);
-        bool early = true, product = small_product(m, g, n, w->invariant);
-        for (uint32_t k = 0; k < n->n_operands; k++) {
-            early &= w->early[node_operands(g, n)[k]];
-            product |= w->product[node_operands(g, n)[k]];
-        }
-        early &= n->n_results && (w->invariant[n->results] || can_batch(m, g, n));
-        for (uint32_t k = 0; k < n->n_results; k++)
-            w->early[n->results + k] = early, w->product[n->results + k] = product;
+        bool product = small_product(w->c->b->m, g, n, &w->body);
+        for (uint32_t k = 0; k < n->n_operands; k++) product |= w->product[node_operands(g, n)[k]];
+        for (uint32_t k = 0; k < n->n_results; k++) w->product[n->results + k] = product;
     }
 }
 
@@ -120,10 +108,10 @@ static void take_early(struct split *w, val v)
 {
     const struct fn *g = w->l.body;
     struct module *m = w->c->b->m;
-    if (!w->early[v] || !w->product[v] || w->invariant[v] || w->seen[v]) return;
+    if (!is_early(w, v) || !w->product[v] || is_invariant(&w->body, v) || w->seen[v]) return;
     w->seen[v] = true;
     const struct node *n = fn_node(g, g->values[v].node);
-    bool take = small_product(m, g, n, w->invariant);
+    bool take = small_product(m, g, n, &w->body);
     if (!take && node_row(n)->flags & OPF_ELEMENTWISE)
         for (uint32_t k = 0; k < n->n_operands; k++) take |= w->product[node_operands(g, n)[k]];
     if (take && time_fits(w->c, &w->l, static_elements(m, value_type(g, v)))) {
@@ -138,7 +126,7 @@ static void find_before(struct split *w)
     const struct fn *g = w->l.body;
     for (uint32_t i = 0; i < g->n_nodes; i++) {
         const struct node *n = fn_node(g, i);
-        if (n->n_results && w->early[n->results]) continue;
+        if (n->n_results && is_early(w, n->results)) continue;
         for (uint32_t k = 0; k < n->n_operands; k++) take_early(w, node_operands(g, n)[k]);
     }
     for (uint32_t k = 0; k < g->n_results; k++) take_early(w, g->results[k]);
@@ -149,12 +137,12 @@ static void find_before(struct split *w)
 static bool walk_late(struct split *w, const bool *kept, val v, bool *visited, bool *product, bool *boundary)
 {
     const struct fn *g = w->l.body;
-    if (visited[v] || w->invariant[v]) return true;
+    if (visited[v] || is_invariant(&w->body, v)) return true;
     visited[v] = true;
     if (kept[v] || g->values[v].node == NODE_NONE) return boundary[v] = true;
     const struct node *n = fn_node(g, g->values[v].node);
-    if (!can_batch(w->c->b->m, g, n)) return false;
-    *product |= small_product(w->c->b->m, g, n, w->invariant);
+    if (!node_batches(w->c->b->m, g, n)) return false;
+    *product |= small_product(w->c->b->m, g, n, &w->body);
     for (uint32_t k = 0; k < n->n_operands; k++)
         if (!walk_late(w, kept, node_operands(g, n)[k], visited, product, boundary)) return false;
     return true;
@@ -171,7 +159,7 @@ static void find_after(struct split *w, struct loop_plan *p, const bool *kept)
         val v = g->results[w->l.n_carry + k];
         bool *visited = ARENA_ZNEW(a, bool, g->n_values), *boundary = ARENA_ZNEW(a, bool, g->n_values),
              product = false;
-        if (kept[v] || w->early[v] || v < g->n_params ||
+        if (kept[v] || is_early(w, v) || v < g->n_params ||
             !walk_late(w, kept, v, visited, &product, boundary) || !product)
             continue;
         int64_t fresh = 0, size = static_elements(m, value_type(g, v));
@@ -207,12 +195,11 @@ static bool split_rule(struct simplifier *s, struct copier *c, const struct node
     if (!loop_of_node(s->m, c->f, n, &w.l) || !loop_has_length(&w.l)) return false;
     const struct fn *g = w.l.body;
     struct loop_plan p = plan_new(a, &w.l);
-    w.invariant = invariant_values(a, s->m, g, loop_first_with(&w.l));
-    w.early = ARENA_ZNEW(a, bool, g->n_values);
+    w.body = body_values(a, s->m, g, w.l.n_carry, loop_first_with(&w.l));
     w.product = ARENA_ZNEW(a, bool, g->n_values);
     w.seen = ARENA_ZNEW(a, bool, g->n_values);
     w.before.l = w.after.l = &w.l;
-    find_early(&w);
+    find_products(&w);
     find_before(&w);
     bool *next = ARENA_ZNEW(a, bool, g->n_results);
     for (uint32_t i = 0; i < w.l.n_carry; i++) next[i] = true;
