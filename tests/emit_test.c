@@ -251,6 +251,7 @@ static const struct {
 } variants[] = {
     { "vector", { 0 } },
     { "vector, plain f16", { .plain_f16 = true } },
+    { "vector, in sections", { .small_sections = true } },
     { "scalar", { .scalar = true } },
     { "scalar, plain f16", { .scalar = true, .plain_f16 = true } },
     { "serial", { .serial = true } },

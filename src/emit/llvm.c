@@ -317,7 +317,6 @@ static void emit_program(struct emitter *e)
         e->name = own;
         e->p = e->program->procedures.data[i];
         e->plan = (struct plan){ 0 };
-        e->environment = NULL;
         plan_make(e);
         e->procedures[i] = emit_entry(e);
         LLVMSetLinkage(e->procedures[i], LLVMInternalLinkage);
@@ -325,7 +324,6 @@ static void emit_program(struct emitter *e)
     e->name = name;
     e->p = e->program;
     e->plan = (struct plan){ 0 };
-    e->environment = NULL;
     plan_make(e);
     emit_entry(e);
 }

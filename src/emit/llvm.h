@@ -15,7 +15,8 @@
 #pragma GCC visibility push(hidden)
 
 enum {
-    MAX_PARTS = 64, /* vectors that one widened value consists of */
+    MAX_PARTS = 64,    /* vectors that one widened value consists of */
+    CHUNK_BYTES = 512, /* a static vector loop up to this size is one step without a loop */
     STRICT_LANES = LP_STRICT_LANES
 };
 
@@ -65,7 +66,7 @@ struct loop_plan {
                            more than once */
 };
 struct slot_plan {        /* of a local or of a buffer */
-    uint32_t home;        /* outlined loop that alone touches it, HOP_NONE: the entry function */
+    uint32_t home;        /* outlined loop or section that alone touches it, HOP_NONE: the entry function */
     bool touched, shared; /* shared: touched by more than one function */
     bool repeated;     /* touched inside a loop, so that registers pay; a buffer that is written and read once
                           would only be spilled */
@@ -85,12 +86,13 @@ struct capture {
     uint8_t kind;
     uint32_t id; /* instruction, slot, buffer, local */
 };
-/* A loop that stands in no other. Two nests with the same text are the same code up to the values, buffers
- * and locals that they name: the k-th of one is the k-th of the other. */
+/* A loop that stands in no other, large ones aside. Two nests with the same text are the same code up to the
+ * values, buffers and locals that they name: the k-th of one is the k-th of the other. */
 struct top_loop {
     uint32_t loop, leader; /* leader: the first nest that is equal */
     uint32_t copies;       /* of a leader: how many are equal, itself included */
     bool apart;            /* cannot be shared */
+    bool looped;           /* stands in a large loop after all */
     uint64_t *text, hash;
     uint32_t length;
     struct names {
@@ -103,14 +105,30 @@ struct top_loop {
     struct capture *captures;
     uint32_t n_captures;
 };
+/* A run of statements of a large block that becomes a function of its own. */
+struct section {
+    const struct lp_block *block;
+    uint32_t first, end;
+    uint32_t home; /* its number as a function: those of loops come before */
+    lpv *given;    /* values made by its statements that later ones use */
+    uint32_t n_given;
+    /* once it is emitted */
+    LLVMValueRef fn;
+    struct capture *captures, *back; /* back: values and locals that it gives its caller */
+    uint32_t n_captures, n_back;
+};
 struct plan {
+    struct section *sections;
+    uint32_t n_sections, cap_sections;
+    uint32_t *section_index, section_slots; /* by first statement: number + 1, 0: empty */
     struct top_loop *nests;
     uint32_t n_nests;
     struct loop_plan *loops;  /* per loop */
     struct slot_plan *locals; /* per local */
     struct slot_plan *buffers;
-    bool *needed;     /* per instruction: is its value used? */
-    bool *set_symbol; /* per symbol: does a CALL_SETDIM change it? */
+    bool *needed;           /* per instruction: is its value used? */
+    uint32_t *set_in, sets; /* scratch: per slot the last question for what a block sets that met it */
+    bool *set_symbol;       /* per symbol: does a CALL_SETDIM change it? */
     uint32_t n_symbols;
     uint32_t *kinds,
         epoch; /* scratch: per instruction uniform, affine or varying in the loop last looked at */
@@ -127,30 +145,44 @@ struct wide {
     LLVMBasicBlockRef before;     /* ends in a branch; splats of outer values are made here */
 };
 
+/* Entries of one type by number, in pages that are made when they are asked for: there are as many functions
+ * as a program has parts, and each names only a few of its values and buffers. */
+struct table {
+    void **pages;
+};
+struct splat {
+    LLVMValueRef of, wide;
+    uint32_t instance; /* the vector loop it was made for */
+};
+struct known_value {
+    struct held held;
+    struct splat splat;
+};
+struct known_array {
+    LLVMValueRef pointer;
+    uint32_t pointer_loop; /* of a function with many: the outermost loop whose `before` holds the pointer */
+    LLVMValueRef reserved; /* stack slot with the bytes known to be there */
+    struct splat growing;  /* of a growing buffer its pointer */
+};
+
 struct func {
     struct func *parent;
-    uint32_t loop; /* the outlined loop, HOP_NONE: the entry */
+    uint32_t loop; /* the outlined loop or the section's number, HOP_NONE: the entry */
     bool shared;   /* called for several nests: nothing that is special to one may be written into it */
     LLVMValueRef fn, rt, buffers_arg, symbols_arg, env, cancel;
     LLVMBasicBlockRef entry; /* stack slots and pointers; gets its terminator last */
     LLVMBasicBlockRef exits[HOP_INTERNAL + 1];
-    struct held *values;     /* per instruction */
-    struct held *vars;       /* per loop */
-    struct held *slots;      /* per local, then per buffer kept in registers */
-    LLVMValueRef *pointers;  /* per buffer */
-    uint32_t *pointer_loops; /* per buffer, of a function with many: the outermost loop whose `before` holds
-                                the pointer */
-    uint32_t loops,
-        outermost; /* that the builder stands in; the number of the outermost of them, or of the last one */
-    LLVMBasicBlockRef before;  /* of the outermost loop */
-    LLVMValueRef *symbols;     /* per symbol */
-    LLVMValueRef *lane_memory; /* per local: lanes kept in memory */
-    LLVMValueRef *reserved;    /* per buffer: stack slot with the bytes known to be there */
-    struct splat {
-        LLVMValueRef of, wide;
-        uint32_t instance;  /* the vector loop it was made for */
-    } *splats, *growing;    /* per instruction; per growing buffer its pointer */
-    LLVMValueRef far_slots; /* where arguments and results of op_far's calls lie, NULL: not needed yet */
+    struct table values;      /* struct known_value, per instruction */
+    struct table vars;        /* struct held, per loop */
+    struct table slots;       /* struct held, per local, then per buffer kept in registers */
+    struct table arrays;      /* struct known_array, per buffer */
+    struct table lane_memory; /* LLVMValueRef, per local: lanes kept in memory */
+    LLVMValueRef *symbols;    /* per symbol */
+    uint32_t loops;           /* that the builder stands in */
+    uint32_t outermost;       /* the number of the outermost of them, or of the last one */
+    LLVMBasicBlockRef before; /* of the outermost loop */
+    LLVMValueRef environment; /* where captures are put for the next call, NULL: not needed yet */
+    LLVMValueRef far_slots;   /* where arguments and results of op_far's calls lie, NULL: not needed yet */
     LLVMValueRef
         lane_index; /* lane of the innermost scalar loop marked for vectors, for lanes kept in memory */
     struct capture *captures;
@@ -171,7 +203,6 @@ struct emitter {
     struct wide *w;           /* NULL: scalar code */
     uint32_t instances;       /* vector loops begun so far */
     uint32_t bodies;          /* outlined functions made so far */
-    LLVMValueRef environment; /* of the entry: where captures are put for the next call */
     const char *name;         /* of the entry function, or of the procedure */
     LLVMValueRef *procedures; /* of the program: those emitted so far */
     const struct lp *program; /* p, or the program whose procedure p is */
@@ -187,6 +218,34 @@ struct emitter {
 _Noreturn void emit_fail(struct emitter *e, const char *format, ...) HOP_PRINTF(2, 3);
 void *emit_alloc(struct emitter *e, size_t bytes); /* cleared, freed with the emitter */
 #define EMIT_NEW(e, T, n) ((T *)emit_alloc((e), sizeof(T) * (size_t)(n)))
+
+enum { TABLE_PAGE = 64 };
+static inline struct table table_new(struct emitter *e, uint32_t n)
+{
+    return (struct table){ EMIT_NEW(e, void *, n / TABLE_PAGE + 1) };
+}
+static inline void *table_at(struct emitter *e, const struct table *t, uint32_t i, size_t size)
+{
+    void **page = &t->pages[i / TABLE_PAGE];
+    if (!*page) *page = emit_alloc(e, TABLE_PAGE * size);
+    return (char *)*page + i % TABLE_PAGE * size;
+}
+static inline struct known_value *known_value(struct emitter *e, lpv v)
+{
+    return table_at(e, &e->f->values, v, sizeof(struct known_value));
+}
+static inline struct known_array *known_array(struct emitter *e, uint32_t buffer)
+{
+    return table_at(e, &e->f->arrays, buffer, sizeof(struct known_array));
+}
+static inline struct held *known_var(struct emitter *e, uint32_t loop)
+{
+    return table_at(e, &e->f->vars, loop, sizeof(struct held));
+}
+static inline struct held *known_slot(struct emitter *e, uint32_t slot)
+{
+    return table_at(e, &e->f->slots, slot, sizeof(struct held));
+}
 
 static inline uint32_t size_of(enum dtype t)
 {
@@ -233,6 +292,16 @@ struct capture share_translate(
     const struct emitter *e, const struct top_loop *of,
     struct capture c); /* from the names of the nest that was emitted to those of `of` */
 
+/* llvm_section.c */
+bool section_is_large(const struct emitter *e, const struct lp_block *block);
+void section_find(struct emitter *e); /* once it is known which nests are equal */
+struct section *section_at(const struct emitter *e,
+                           const struct lp_stmt *s); /* the section that begins there, or NULL */
+static inline bool is_section(const struct emitter *e, uint32_t function)
+{
+    return function != HOP_NONE && function >= e->p->loops.len;
+}
+
 /* llvm_ops.c: `lanes` 0 is a scalar */
 LLVMTypeRef type_value(struct emitter *e, enum dtype t, uint32_t lanes);
 LLVMTypeRef type_memory(struct emitter *e, enum dtype t, uint32_t lanes); /* bool is a byte */
@@ -254,6 +323,7 @@ LLVMValueRef op_fold(struct emitter *e, enum lp_fold fold, enum dtype t, uint32_
 
 /* llvm_access.c: values, loads, stores, lanes */
 struct held value_new(struct emitter *e, enum form form, uint32_t n);
+struct held scalar_value(struct emitter *e, LLVMValueRef x);
 const struct held *value_get(struct emitter *e, lpv v);
 LLVMValueRef value_scalar(struct emitter *e, lpv v);
 LLVMValueRef value_part(struct emitter *e, lpv v,
@@ -284,6 +354,9 @@ LLVMBasicBlockRef exit_block(struct emitter *e, hop_status status);
 LLVMValueRef counted_loop(struct emitter *e, const struct lp_stmt *s, LLVMValueRef start, LLVMValueRef limit,
                           uint32_t times, bool guard);
 void emit_block(struct emitter *e, const struct lp_block *block);
+void emit_section_body(struct emitter *e, const struct section *s);
+/* Scalar locals that the section sets and others touch. */
+uint32_t section_sets(struct emitter *e, const struct section *s, uint32_t **locals);
 void emit_loop(struct emitter *e, const struct lp_stmt *s); /* in the current function, serial or widened */
 void func_begin(struct emitter *e, struct func *f, uint32_t loop, LLVMValueRef fn);
 void func_end(struct emitter *e);
@@ -296,6 +369,7 @@ void func_attributes(struct emitter *e, LLVMValueRef fn);
 void emit_call(struct emitter *e, const struct lp_call *c);
 void emit_parallel(struct emitter *e, const struct lp_stmt *s);
 void emit_shared(struct emitter *e, const struct lp_stmt *s);
+void emit_section(struct emitter *e, struct section *s);
 
 #pragma GCC visibility pop
 

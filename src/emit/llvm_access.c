@@ -14,7 +14,7 @@ struct held value_new(struct emitter *e, enum form form, uint32_t n)
                           .part = EMIT_NEW(e, LLVMValueRef, n) };
 }
 
-static struct held scalar_value(struct emitter *e, LLVMValueRef x)
+struct held scalar_value(struct emitter *e, LLVMValueRef x)
 {
     struct held v = value_new(e, FORM_SCALAR, 1);
     v.part[0] = x;
@@ -94,21 +94,32 @@ static struct held symbol_value(struct emitter *e, uint32_t k)
     return v;
 }
 
+/* The scalar that the function around this one has for it, and may have from the one around itself. */
+static LLVMValueRef value_of_parent(struct emitter *e, lpv v)
+{
+    struct func *f = e->f;
+    struct wide *w = e->w;
+    e->f = f->parent;
+    e->w = NULL;
+    LLVMValueRef x = value_scalar(e, v);
+    e->f = f;
+    e->w = w;
+    return x;
+}
+
 const struct held *value_get(struct emitter *e, lpv v)
 {
     struct func *f = e->f;
     const struct lp_instr *i = instr(e, v);
-    struct held *x = &f->values[v];
-    if (i->op == LP_SYMBOL) return *x = symbol_value(e, (uint32_t)i->imm), x;
-    if (i->op == LP_VAR) {
-        if (!f->vars[i->imm].form)
-            emit_fail(e, "the variable of loop %u is used outside of it", (uint32_t)i->imm);
-        return &f->vars[i->imm];
+    struct held *x = i->op == LP_VAR ? known_var(e, (uint32_t)i->imm) : &known_value(e, v)->held;
+    if (i->op == LP_SYMBOL) {
+        *x = symbol_value(e, (uint32_t)i->imm);
+        return x;
     }
     if (x->form) return x;
     if (i->op == LP_CONST) *x = scalar_value(e, const_bits(e, (enum dtype)i->dtype, 0, i->bits));
-    else if (f->parent && f->parent->values[v].form == FORM_SCALAR)
-        *x = scalar_value(e, capture_scalar(e, CAPTURE_VALUE, v, f->parent->values[v].part[0]));
+    else if (f->parent) *x = scalar_value(e, capture_scalar(e, CAPTURE_VALUE, v, value_of_parent(e, v)));
+    else if (i->op == LP_VAR) emit_fail(e, "the variable of loop %u is used outside of it", (uint32_t)i->imm);
     else emit_fail(e, "value %u is used before its place", v);
     x->instance = 0;
     return x;
@@ -126,12 +137,11 @@ LLVMValueRef value_scalar(struct emitter *e, lpv v)
  * inside. */
 static LLVMValueRef splat_of(struct emitter *e, lpv v, const struct held *x, uint32_t lanes)
 {
-    struct func *f = e->f;
+    struct splat *known = &known_value(e, v)->splat;
     LLVMValueRef scalar = x->part[0];
     if (LLVMIsConstant(scalar)) return build_splat(e, scalar, lanes);
     bool full = lanes == e->w->lanes;
-    if (full && f->splats[v].instance == e->w->instance && f->splats[v].of == scalar)
-        return f->splats[v].wide;
+    if (full && known->instance == e->w->instance && known->of == scalar) return known->wide;
     LLVMBasicBlockRef at = LLVMGetInsertBlock(e->builder);
     if (x->instance == e->w->instance && LLVMIsAInstruction(scalar)) {
         LLVMValueRef next = LLVMGetNextInstruction(scalar);
@@ -141,7 +151,7 @@ static LLVMValueRef splat_of(struct emitter *e, lpv v, const struct held *x, uin
     } else LLVMPositionBuilderBefore(e->builder, LLVMGetBasicBlockTerminator(e->w->before));
     LLVMValueRef r = build_splat(e, scalar, lanes);
     LLVMPositionBuilderAtEnd(e->builder, at);
-    if (full) f->splats[v] = (struct splat){ scalar, r, e->w->instance };
+    if (full) *known = (struct splat){ scalar, r, e->w->instance };
     return r;
 }
 
@@ -196,7 +206,7 @@ static LLVMValueRef load_pointer(struct emitter *e, uint32_t buffer)
 /* A growing buffer moves when room is reserved, which no vector loop does. */
 static LLVMValueRef growing_pointer(struct emitter *e, uint32_t buffer)
 {
-    struct splat *known = &e->f->growing[buffer];
+    struct splat *known = &known_array(e, buffer)->growing;
     if (!e->w) return load_pointer(e, buffer);
     if (known->instance == e->w->instance) return known->wide;
     LLVMBasicBlockRef at = LLVMGetInsertBlock(e->builder);
@@ -214,16 +224,25 @@ static LLVMValueRef near_pointer(struct emitter *e, uint32_t buffer)
 {
     struct func *f = e->f;
     if (!f->loops) return load_pointer(e, buffer);
-    if (f->pointer_loops[buffer] == f->outermost) return f->pointers[buffer];
+    struct known_array *known = known_array(e, buffer);
+    if (known->pointer_loop == f->outermost) return known->pointer;
     LLVMBasicBlockRef at = LLVMGetInsertBlock(e->builder);
     LLVMValueRef end = LLVMGetBasicBlockTerminator(f->before);
     buffers_table(e); /* known before the builder leaves the end of a block */
     if (end) LLVMPositionBuilderBefore(e->builder, end);
     else LLVMPositionBuilderAtEnd(e->builder, f->before);
-    f->pointers[buffer] = load_pointer(e, buffer);
-    f->pointer_loops[buffer] = f->outermost;
+    known->pointer = load_pointer(e, buffer);
+    known->pointer_loop = f->outermost;
     LLVMPositionBuilderAtEnd(e->builder, at);
-    return f->pointers[buffer];
+    return known->pointer;
+}
+
+/* The function whose stack a small buffer lies on. What a section has in one of its own may be wanted when it
+ * is called for the next step of the loop that it stands in. */
+static uint32_t memory_home(const struct emitter *e, uint32_t buffer)
+{
+    uint32_t home = e->plan.buffers[buffer].home;
+    return is_section(e, home) ? HOP_NONE : home;
 }
 
 LLVMValueRef buffer_pointer(struct emitter *e, uint32_t buffer)
@@ -232,13 +251,15 @@ LLVMValueRef buffer_pointer(struct emitter *e, uint32_t buffer)
     const struct lp_buffer *b = &e->p->buffers.data[buffer];
     LLVMValueRef x;
     if (b->kind == BUF_DYN) return growing_pointer(e, buffer);
-    bool here = b->kind == BUF_LOCAL && f->loop == e->plan.buffers[buffer].home;
-    if (!f->parent && !here && e->p->buffers.len > MANY_BUFFERS) return near_pointer(e, buffer);
-    if (f->pointers[buffer]) return f->pointers[buffer];
+    bool here = b->kind == BUF_LOCAL && f->loop == memory_home(e, buffer);
+    bool near = is_section(e, f->loop) || (!f->parent && e->p->buffers.len > MANY_BUFFERS);
+    if (near && b->kind != BUF_LOCAL) return near_pointer(e, buffer);
+    LLVMValueRef *known = &known_array(e, buffer)->pointer;
+    if (*known) return *known;
     if (here) x = stack_slot(e, type_memory(e, (enum dtype)b->dtype, 0), (uint32_t)b->static_count, 64);
     else if (f->parent) x = capture(e, CAPTURE_BUFFER, buffer, e->ptr);
     else AT_ENTRY(e, x = load_pointer(e, buffer));
-    return f->pointers[buffer] = x;
+    return *known = x;
 }
 
 LLVMValueRef buffer_address(struct emitter *e, uint32_t buffer, LLVMValueRef index)
@@ -510,14 +531,31 @@ static struct held slot_zero(struct emitter *e, uint32_t slot)
     return v;
 }
 
+static struct held *slot_value(struct emitter *e, uint32_t slot);
+
+/* What the function around this one has in the slot. Only a scalar may come from further out. */
+static const struct held *slot_of_parent(struct emitter *e, uint32_t slot)
+{
+    struct func *f = e->f;
+    struct wide *w = e->w;
+    bool scalar = slot < e->p->locals.len && !is_lanes(e, slot);
+    e->f = f->parent;
+    e->w = NULL;
+    const struct held *x = scalar && e->f->parent ? slot_value(e, slot) : known_slot(e, slot);
+    e->f = f;
+    e->w = w;
+    return x;
+}
+
 /* The current value of a slot, for reading and for changing in place. */
 static struct held *slot_value(struct emitter *e, uint32_t slot)
 {
     struct func *f = e->f;
-    struct held *s = &f->slots[slot];
+    struct held *s = known_slot(e, slot);
     if (s->form) return s;
-    if (f->parent && f->parent->slots[slot].form == FORM_SCALAR) {
-        LLVMValueRef x = capture_scalar(e, CAPTURE_SLOT, slot, f->parent->slots[slot].part[0]);
+    const struct held *outside = f->parent ? slot_of_parent(e, slot) : NULL;
+    if (outside && outside->form == FORM_SCALAR) {
+        LLVMValueRef x = capture_scalar(e, CAPTURE_SLOT, slot, outside->part[0]);
         *s = scalar_value(e, x);
         s->instance = 0;
     } else *s = slot_zero(e, slot);
@@ -528,7 +566,7 @@ static struct held *slot_value(struct emitter *e, uint32_t slot)
  * main loop, before its tail) left is nothing here. */
 void slot_ready(struct emitter *e, uint32_t slot)
 {
-    struct held *s = &e->f->slots[slot];
+    struct held *s = known_slot(e, slot);
     bool stale = s->form == FORM_NONE || (s->form == FORM_WIDE && e->w && s->instance != e->w->instance);
     if (stale && e->w && slot < e->p->locals.len && !is_lanes(e, slot)) *s = slot_zero(e, slot);
     else slot_value(e, slot);
@@ -538,13 +576,10 @@ LLVMValueRef lane_address(struct emitter *e, uint32_t local, LLVMValueRef lane)
 {
     struct func *f = e->f;
     LLVMTypeRef type = type_memory(e, (enum dtype)e->p->locals.data[local].dtype, 0);
-    if (!f->lane_memory[local]) {
-        if (f->loop == e->plan.locals[local].home)
-            f->lane_memory[local] = stack_slot(e, type, STRICT_LANES, 64);
-        else f->lane_memory[local] = capture(e, CAPTURE_LANES, local, e->ptr);
-    }
-    return lane ? LLVMBuildInBoundsGEP2(e->builder, type, f->lane_memory[local], &lane, 1, "")
-                : f->lane_memory[local];
+    LLVMValueRef *memory = table_at(e, &f->lane_memory, local, sizeof *memory);
+    if (!*memory && f->loop == e->plan.locals[local].home) *memory = stack_slot(e, type, STRICT_LANES, 64);
+    else if (!*memory) *memory = capture(e, CAPTURE_LANES, local, e->ptr);
+    return lane ? LLVMBuildInBoundsGEP2(e->builder, type, *memory, &lane, 1, "") : *memory;
 }
 
 /* A buffer's pointer is loaded where it is handed on: kept from the entry on, hundreds of them would only be
@@ -555,8 +590,9 @@ LLVMValueRef captured(struct emitter *e, struct capture c)
     case CAPTURE_VALUE: return value_scalar(e, c.id);
     case CAPTURE_SLOT: return slot_value(e, c.id)->part[0];
     case CAPTURE_BUFFER:
-        return e->f->pointers[c.id] || e->p->buffers.data[c.id].kind == BUF_LOCAL ? buffer_pointer(e, c.id)
-                                                                                  : load_pointer(e, c.id);
+        if (known_array(e, c.id)->pointer || e->p->buffers.data[c.id].kind == BUF_LOCAL)
+            return buffer_pointer(e, c.id);
+        return load_pointer(e, c.id);
     case CAPTURE_LANES: return lane_address(e, c.id, NULL);
     case CAPTURE_BUFFERS: return buffers_table(e);
     case CAPTURE_SYMBOLS: return symbols_pointer(e);
@@ -608,13 +644,14 @@ static LLVMValueRef fold_lanes(struct emitter *e, const struct lp_instr *i)
 
 static void give_scalar(struct emitter *e, lpv v, uint32_t part, LLVMValueRef x)
 {
-    if (part == 0) e->f->values[v] = scalar_value(e, x);
+    if (part == 0) known_value(e, v)->held = scalar_value(e, x);
 }
 
 static void give_part(struct emitter *e, lpv v, uint32_t part, LLVMValueRef x)
 {
-    if (part == 0) e->f->values[v] = value_new(e, FORM_WIDE, e->w->n);
-    e->f->values[v].part[part] = x;
+    struct held *held = &known_value(e, v)->held;
+    if (part == 0) *held = value_new(e, FORM_WIDE, e->w->n);
+    held->part[part] = x;
 }
 
 static void emit_read(struct emitter *e, lpv v, uint32_t part)
@@ -697,8 +734,11 @@ static bool emit_affine(struct emitter *e, lpv v, const struct held *a, const st
     else if (i->op == LP_MUL && y && const_int(e, i->a, &c)) stride = (int64_t)((uint64_t)y * (uint64_t)c);
     else return false;
     LLVMValueRef first = compute(e, i, 0, a->part[0], b ? b->part[0] : NULL, NULL);
-    e->f->values[v] = scalar_value(e, first);
-    if (stride) e->f->values[v].form = FORM_AFFINE, e->f->values[v].stride = stride;
+    struct held *held = &known_value(e, v)->held;
+    *held = scalar_value(e, first);
+    if (!stride) return true;
+    held->form = FORM_AFFINE;
+    held->stride = stride;
     return true;
 }
 
@@ -724,12 +764,13 @@ static void emit_pure(struct emitter *e, lpv v, uint32_t part)
     struct held x[3] = { 0 };
     LLVMValueRef parts[3] = { 0 };
     bool uniform = true;
-    if (part && e->f->values[v].form != FORM_WIDE) return; /* made with part 0 */
+    struct held *held = &known_value(e, v)->held;
+    if (part && held->form != FORM_WIDE) return; /* made with part 0 */
     for (int k = 0; k < 3; k++)
         if (operands[k] != LPV_NONE) x[k] = *value_get(e, operands[k]), uniform &= x[k].form == FORM_SCALAR;
     if (uniform) {
-        e->f->values[v] = scalar_value(e, compute(e, i, 0, x[0].part[0], x[1].form ? x[1].part[0] : NULL,
-                                                  x[2].form ? x[2].part[0] : NULL));
+        LLVMValueRef b = x[1].form ? x[1].part[0] : NULL, c = x[2].form ? x[2].part[0] : NULL;
+        *held = scalar_value(e, compute(e, i, 0, x[0].part[0], b, c));
         return;
     }
     if (!part && emit_affine(e, v, &x[0], x[1].form ? &x[1] : NULL)) return;
@@ -787,12 +828,12 @@ static void set_lanes(struct emitter *e, const struct lp_stmt *s)
     }
     struct held state = value_new(e, FORM_WIDE, plan->parts);
     for (uint32_t p = 0; p < state.n; p++) state.part[p] = build_splat(e, x, plan->lanes);
-    e->f->slots[s->target] = state;
+    *known_slot(e, s->target) = state;
 }
 
 void emit_set(struct emitter *e, const struct lp_stmt *s, uint32_t part)
 {
-    struct held *state = &e->f->slots[s->target];
+    struct held *state = known_slot(e, s->target);
     if (is_lanes(e, s->target)) {
         set_lanes(e, s);
         return;

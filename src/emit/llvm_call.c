@@ -136,7 +136,7 @@ static void emit_told(struct emitter *e, const struct lp_call *c)
 static void emit_reserve(struct emitter *e, const struct lp_call *c)
 {
     struct func *f = e->f;
-    LLVMValueRef *known = &f->reserved[c->target];
+    LLVMValueRef *known = &known_array(e, c->target)->reserved;
     if (!*known) {
         LLVMBasicBlockRef at = LLVMGetInsertBlock(e->builder);
         *known = stack_slot(e, e->i64, 1, 8);
@@ -230,14 +230,16 @@ void emit_call(struct emitter *e, const struct lp_call *c)
     emit[c->kind](e, c);
 }
 
-/* ---- parallel regions ---- */
+/* ---- loops with a function of their own ---- */
 
 /* A scalar that the function around the region knows, or NULL. */
 static LLVMValueRef known_outside(struct emitter *e, lpv v)
 {
     const struct lp_instr *i = instr(e, v);
     if (i->op == LP_CONST || i->op == LP_SYMBOL) return value_scalar(e, v);
-    return i->op != LP_VAR && e->f->values[v].form == FORM_SCALAR ? e->f->values[v].part[0] : NULL;
+    if (i->op == LP_VAR) return NULL;
+    const struct held *x = &known_value(e, v)->held;
+    return x->form == FORM_SCALAR ? x->part[0] : NULL;
 }
 
 /* Operations in one run of a block, as a value of the function around the region. */
@@ -305,19 +307,28 @@ static LLVMValueRef loop_function(struct emitter *e, const struct lp_stmt *s)
     return leader->fn = fn;
 }
 
+/* Room for what is handed to the next call. */
+static LLVMValueRef environment(struct emitter *e, uint32_t slots)
+{
+    if (slots > ENVIRONMENT_SLOTS) return stack_slot(e, e->i64, slots, 16);
+    if (!e->f->environment) e->f->environment = stack_slot(e, e->i64, ENVIRONMENT_SLOTS, 16);
+    return e->f->environment;
+}
+
+static LLVMValueRef environment_at(struct emitter *e, LLVMValueRef env, uint32_t slot)
+{
+    return field(e, env, slot * sizeof(int64_t));
+}
+
 /* Captures of the loop's function, with this loop's values, where the function will find them. */
 static LLVMValueRef fill_environment(struct emitter *e, const struct lp_stmt *s)
 {
     const struct top_loop *nest = &e->plan.nests[e->plan.loops[s->target].nest],
                           *leader = &e->plan.nests[nest->leader];
-    LLVMValueRef env;
-    if (leader->n_captures <= ENVIRONMENT_SLOTS) {
-        if (!e->environment) e->environment = stack_slot(e, e->i64, ENVIRONMENT_SLOTS, 16);
-        env = e->environment;
-    } else env = stack_slot(e, e->i64, leader->n_captures, 16);
+    LLVMValueRef env = environment(e, leader->n_captures);
     for (uint32_t k = 0; k < leader->n_captures; k++) {
         LLVMValueRef x = captured(e, share_translate(e, nest, leader->captures[k]));
-        LLVMBuildStore(e->builder, x, field(e, env, k * sizeof(int64_t)));
+        LLVMBuildStore(e->builder, x, environment_at(e, env, k));
     }
     return env;
 }
@@ -356,4 +367,59 @@ void emit_parallel(struct emitter *e, const struct lp_stmt *s)
     LLVMAddIncoming(status, &status_alone, &alone, 1);
     LLVMAddIncoming(status, &status_threads, &threads, 1);
     leave_on(e, status);
+}
+
+/* ---- sections ---- */
+
+/* The last thing that a section's function does: values and locals that others want go where they find them,
+ * behind the captures. */
+static void give_back(struct emitter *e, struct section *s)
+{
+    uint32_t *locals, n_locals = section_sets(e, s, &locals);
+    s->n_captures = e->f->n_captures;
+    s->captures = e->f->captures;
+    s->back = EMIT_NEW(e, struct capture, s->n_given + n_locals + 1);
+    for (uint32_t k = 0; k < s->n_given; k++)
+        if (known_value(e, s->given[k])->held.form == FORM_SCALAR)
+            s->back[s->n_back++] = (struct capture){ CAPTURE_VALUE, s->given[k] };
+    for (uint32_t k = 0; k < n_locals; k++)
+        if (known_slot(e, locals[k])->form == FORM_SCALAR)
+            s->back[s->n_back++] = (struct capture){ CAPTURE_SLOT, locals[k] };
+    for (uint32_t k = 0; k < s->n_back; k++)
+        LLVMBuildStore(e->builder, captured(e, s->back[k]), environment_at(e, e->f->env, s->n_captures + k));
+}
+
+static void section_function(struct emitter *e, struct section *s)
+{
+    LLVMBasicBlockRef at = LLVMGetInsertBlock(e->builder);
+    LLVMTypeRef params[2] = { e->ptr, e->ptr };
+    struct func f;
+    char name[96];
+    snprintf(name, sizeof name, "%s.section%u", e->name, e->bodies++);
+    s->fn = LLVMAddFunction(e->module, name, LLVMFunctionType(e->i32, params, 2, false));
+    LLVMSetLinkage(s->fn, LLVMInternalLinkage);
+    func_attributes(e, s->fn);
+    func_begin(e, &f, s->home, s->fn);
+    f.shared = true; /* by the copies of an unrolled step */
+    emit_section_body(e, s);
+    give_back(e, s);
+    func_end(e);
+    LLVMPositionBuilderAtEnd(e->builder, at);
+}
+
+void emit_section(struct emitter *e, struct section *s)
+{
+    if (!s->fn) section_function(e, s);
+    LLVMValueRef env = environment(e, s->n_captures + s->n_back), args[2] = { e->f->rt, env };
+    for (uint32_t k = 0; k < s->n_captures; k++)
+        LLVMBuildStore(e->builder, captured(e, s->captures[k]), environment_at(e, env, k));
+    leave_on(e, LLVMBuildCall2(e->builder, LLVMGlobalGetValueType(s->fn), s->fn, args, 2, ""));
+    for (uint32_t k = 0; k < s->n_back; k++) {
+        uint32_t id = s->back[k].id;
+        bool value = s->back[k].kind == CAPTURE_VALUE;
+        enum dtype t = value ? dtype_of(e, id) : (enum dtype)e->p->locals.data[id].dtype;
+        LLVMValueRef x = LLVMBuildLoad2(e->builder, type_value(e, t, 0),
+                                        environment_at(e, env, s->n_captures + k), "");
+        *(value ? &known_value(e, id)->held : known_slot(e, id)) = scalar_value(e, x);
+    }
 }

@@ -4,7 +4,6 @@
 #include "emit/llvm.h"
 
 enum {
-    CHUNK_BYTES = 512, /* a static vector loop up to this size is one step without a loop */
     CHUNK_WORK = 160,  /* operations times parts a chunk may have when nothing asks for registers */
     CARRY_WORK = 3000, /* the same when a buffer could live in registers because of it */
     LIGHT_WORK = 16,  /* a body this small gets two vectors per step, so that the loop's own cost is shared */
@@ -39,10 +38,19 @@ static void need(struct emitter *e, lpv v)
     if (v != LPV_NONE) e->plan.needed[v] = true;
 }
 
-static void touch(struct slot_plan *s, uint32_t outlined)
+/* What a section reads before it writes it has from outside: from an earlier step of the loop around it. */
+static void touch(const struct walk *w, struct slot_plan *s, bool writes)
 {
-    if (!s->touched) s->touched = true, s->home = outlined;
-    else if (s->home != outlined) s->shared = true, s->home = HOP_NONE;
+    bool from_outside = !writes && is_section(w->e, w->outlined);
+    if (!s->touched && !from_outside) {
+        s->touched = true;
+        s->home = w->outlined;
+        return;
+    }
+    if (s->touched && s->home == w->outlined) return;
+    s->touched = true;
+    s->shared = true;
+    s->home = HOP_NONE;
 }
 
 static void need_value(void *ctx, lpv v) { need(((struct walk *)ctx)->e, v); }
@@ -52,8 +60,8 @@ static void touch_buffer(void *ctx, uint32_t buffer, lpv index, bool writes)
 {
     struct walk *w = ctx;
     struct slot_plan *slot = &w->e->plan.buffers[buffer];
-    (void)index, (void)writes;
-    touch(slot, w->outlined);
+    (void)index;
+    touch(w, slot, writes);
     slot->in_registers = false;
 }
 
@@ -74,20 +82,22 @@ static void walk_stmt(struct walk *w, const struct lp_stmt *s)
     switch ((enum lp_stmt_kind)s->kind) {
     case LP_LET: {
         const struct lp_instr *i = instr(e, s->value);
-        if (i->op == LP_LOAD)
-            touch(&plan->buffers[i->imm], w->outlined), plan->buffers[i->imm].repeated |= w->loops > 0;
-        if (i->op == LP_READ || i->op == LP_FOLD) touch(&plan->locals[i->imm], w->outlined);
+        if (i->op == LP_LOAD) {
+            touch(w, &plan->buffers[i->imm], false);
+            plan->buffers[i->imm].repeated |= w->loops > 0;
+        }
+        if (i->op == LP_READ || i->op == LP_FOLD) touch(w, &plan->locals[i->imm], false);
         return;
     }
     case LP_STORE:
         need(e, s->index), need(e, s->value);
-        touch(&plan->buffers[s->target], w->outlined);
+        touch(w, &plan->buffers[s->target], true);
         plan->buffers[s->target].repeated |= w->loops > 0;
         return;
     case LP_SET:
     case LP_ACCUM:
         need(e, s->value);
-        touch(&plan->locals[s->target], w->outlined);
+        touch(w, &plan->locals[s->target], true);
         return;
     case LP_FOR: {
         struct loop_plan *l = &plan->loops[s->target];
@@ -113,7 +123,13 @@ static void walk_stmt(struct walk *w, const struct lp_stmt *s)
 
 static void walk_block(struct walk *w, const struct lp_block *block)
 {
-    for (uint32_t i = 0; block && i < block->stmts.len; i++) walk_stmt(w, &block->stmts.data[i]);
+    for (uint32_t i = 0; block && i < block->stmts.len;) {
+        const struct section *section = section_at(w->e, &block->stmts.data[i]);
+        struct walk inner = *w;
+        if (section) inner.outlined = section->home;
+        for (uint32_t end = section ? section->end : i + 1; i < end; i++)
+            walk_stmt(&inner, &block->stmts.data[i]);
+    }
 }
 
 /* Operands come before their users, so one sweep from the end is enough. */
@@ -564,6 +580,7 @@ void plan_make(struct emitter *e)
     plan->set_symbol = EMIT_NEW(e, bool, plan->n_symbols + 1);
     plan->kinds = EMIT_NEW(e, uint32_t, p->instrs.len + 1);
     share_find(e);
+    section_find(e);
     do walk_program(e);
     while (share_check(e));
     for (uint32_t b = 0; b < p->buffers.len; b++)

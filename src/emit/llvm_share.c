@@ -4,7 +4,11 @@
  * decided. */
 #include "emit/llvm.h"
 
-enum { LEAST_STATEMENTS = 6 }; /* a nest smaller than this is cheaper in place */
+enum {
+    LEAST_STATEMENTS = 6, /* a nest smaller than this is cheaper in place */
+    ENOUGH_WORK = 8192,   /* operations of a nest in a loop beside which a call is nothing */
+    UNKNOWN_EXTENT = 32   /* trips of a loop whose bounds are found while running */
+};
 
 /* A canonical text under construction: words, and a number for each name in the order of first use. */
 struct writer {
@@ -58,6 +62,14 @@ enum {
     WORD_RANGE
 };
 
+/* Code depends on what is known of an index. */
+static void put_range(struct writer *w, lpv v)
+{
+    put(w, WORD_RANGE);
+    put(w, (uint64_t)w->e->p->values.data[v].lo);
+    put(w, (uint64_t)w->e->p->values.data[v].hi);
+}
+
 static void put_value(struct writer *w, lpv v)
 {
     if (v == LPV_NONE) {
@@ -68,11 +80,18 @@ static void put_value(struct writer *w, lpv v)
     switch ((enum lp_op)i->op) {
     case LP_CONST: put(w, WORD_CONST | i->dtype << 8), put(w, i->bits); return;
     case LP_SYMBOL: put(w, WORD_SYMBOL | (uint64_t)i->imm << 8); return;
-    case LP_VAR: put(w, WORD_VAR | (uint64_t)w->loops.number[i->imm] << 8); return;
+    case LP_VAR:
+        if (w->loops.epoch[i->imm] != w->epoch) break; /* of a loop around the nest */
+        put(w, WORD_VAR | (uint64_t)w->loops.number[i->imm] << 8);
+        return;
     default: break;
     }
-    if (w->inner.epoch[v] == w->epoch) put(w, WORD_INNER | (uint64_t)w->inner.number[v] << 8);
-    else put(w, WORD_OUTER | i->dtype << 8 | (uint64_t)name_of(w, &w->n->values, &w->values, v) << 16);
+    if (w->inner.epoch[v] == w->epoch) {
+        put(w, WORD_INNER | (uint64_t)w->inner.number[v] << 8);
+        return;
+    }
+    put(w, WORD_OUTER | i->dtype << 8 | (uint64_t)name_of(w, &w->n->values, &w->values, v) << 16);
+    if (i->dtype == DT_I64) put_range(w, v);
 }
 
 /* Every buffer of the caller's or of the arena is just a pointer; one on the stack has a size. */
@@ -103,10 +122,8 @@ static void put_let(struct writer *w, lpv v)
     if (i->op == LP_FOLD) put(w, i->b);
     if (i->op == LP_FAR) put(w, (uint64_t)i->imm);
     for (uint32_t k = 0; k < lp_arity((enum lp_op)i->op); k++) put_value(w, operands[k]);
-    if (i->op == LP_FLOORDIV || i->op == LP_MOD) /* their code depends on what is known of the operands */
-        for (uint32_t k = 0; k < 2; k++)
-            put(w, WORD_RANGE), put(w, (uint64_t)w->e->p->values.data[operands[k]].lo),
-                put(w, (uint64_t)w->e->p->values.data[operands[k]].hi);
+    if (i->op == LP_FLOORDIV || i->op == LP_MOD)
+        for (uint32_t k = 0; k < 2; k++) put_range(w, operands[k]);
     w->inner.epoch[v] = w->epoch;
     w->inner.number[v] = w->n_inner++;
 }
@@ -144,6 +161,7 @@ static void put_stmt(struct writer *w, const struct lp_stmt *s)
         put_value(w, s->lo), put_value(w, s->hi), put_value(w, s->step);
         put(w, (uint64_t)static_extent(w->e, s));
         w->loops.number[s->target] = w->n_loops++;
+        w->loops.epoch[s->target] = w->epoch;
         put_block(w, s->body);
         return;
     case LP_IF: put_value(w, s->value), put_block(w, s->body), put_block(w, s->other); return;
@@ -184,25 +202,51 @@ static void mark_functions(struct emitter *e)
     }
 }
 
-static void find_nests(struct writer *w, const struct lp_block *block)
+/* Operations of a statement, as far as the trips of its loops are known. */
+static uint64_t work_of(const struct emitter *e, const struct lp_stmt *s)
+{
+    uint64_t work = 1, trips = 1;
+    const struct lp_block *blocks[] = { s->body, s->other };
+    for (uint32_t k = 0; k < HOP_COUNT(blocks); k++)
+        for (uint32_t i = 0; blocks[k] && i < blocks[k]->stmts.len; i++)
+            work += work_of(e, &blocks[k]->stmts.data[i]);
+    if (s->kind == LP_FOR) {
+        int64_t extent = static_extent(e, s);
+        trips = extent < 0 ? UNKNOWN_EXTENT : (uint64_t)extent;
+    }
+    return work > ENOUGH_WORK || trips > ENOUGH_WORK ? ENOUGH_WORK : work * trips;
+}
+
+static void add_nest(struct writer *w, const struct lp_stmt *s, bool looped)
 {
     struct emitter *e = w->e;
     struct plan *plan = &e->plan;
+    uint32_t k = plan->n_nests++;
+    struct top_loop *n = w->n = &plan->nests[k];
+    *n = (struct top_loop){ .loop = s->target, .looped = looped };
+    w->cap = w->statements = w->n_inner = w->n_loops = 0;
+    w->epoch++;
+    put_stmt(w, s);
+    plan->loops[s->target].nest = k;
+    bool region = s->mode == FOR_PARALLEL && !e->options->serial && !looped;
+    if (region) plan->loops[s->target].mode = LOOP_OUTLINED;
+    n->apart |= w->statements < LEAST_STATEMENTS || (looped && work_of(e, s) < ENOUGH_WORK);
+    n->leader = find_leader(plan, k);
+    plan->nests[n->leader].copies++;
+}
+
+/* The steps of a loop that is not large are better off without calls. */
+static void find_nests(struct writer *w, const struct lp_block *block, bool looped)
+{
     for (uint32_t i = 0; block && i < block->stmts.len; i++) {
         const struct lp_stmt *s = &block->stmts.data[i];
-        if (s->kind == LP_IF) find_nests(w, s->body), find_nests(w, s->other);
-        if (s->kind != LP_FOR) continue;
-        uint32_t k = plan->n_nests++;
-        struct top_loop *n = w->n = &plan->nests[k];
-        *n = (struct top_loop){ .loop = s->target };
-        w->cap = w->statements = w->n_inner = w->n_loops = 0;
-        w->epoch++;
-        put_stmt(w, s);
-        plan->loops[s->target].nest = k;
-        if (s->mode == FOR_PARALLEL && !e->options->serial) plan->loops[s->target].mode = LOOP_OUTLINED;
-        n->apart |= w->statements < LEAST_STATEMENTS;
-        n->leader = find_leader(plan, k);
-        plan->nests[n->leader].copies++;
+        bool steps = s->kind == LP_WHILE || (s->kind == LP_FOR && s->mode == FOR_SERIAL);
+        if (s->kind == LP_IF) {
+            find_nests(w, s->body, looped);
+            find_nests(w, s->other, looped);
+        } else if (steps && section_is_large(w->e, s->kind == LP_WHILE ? s->other : s->body))
+            find_nests(w, s->kind == LP_WHILE ? s->other : s->body, true);
+        else if (s->kind == LP_FOR) add_nest(w, s, looped);
     }
 }
 
@@ -217,7 +261,7 @@ void share_find(struct emitter *e)
                         .loops = numbers_new(e, p->loops.len) };
     for (uint32_t k = 0; k < p->loops.len; k++) e->plan.loops[k].nest = HOP_NONE;
     e->plan.nests = EMIT_NEW(e, struct top_loop, p->loops.len + 1);
-    find_nests(&w, p->root);
+    find_nests(&w, p->root, false);
     mark_functions(e);
 }
 
@@ -233,14 +277,19 @@ static bool is_private(const struct emitter *e, const struct top_loop *n, uint32
 static bool must_stay(const struct emitter *e, const struct top_loop *n)
 {
     const struct top_loop *leader = &e->plan.nests[n->leader];
-    for (uint32_t k = 0; k < n->buffers.n; k++)
-        if (is_private(e, n, n->buffers.ids[k]) != is_private(e, leader, leader->buffers.ids[k])) return true;
+    for (uint32_t k = 0; k < n->buffers.n; k++) {
+        bool private = is_private(e, n, n->buffers.ids[k]);
+        if (private != is_private(e, leader, leader->buffers.ids[k])) return true;
+        if (private && n->looped) return true; /* it may hold what the next step wants */
+    }
     for (uint32_t k = 0; k < n->locals.n; k++)
         if (e->plan.locals[n->locals.ids[k]].shared) return true;
-    for (uint32_t k = 0; k < n->buffers.n; k++)
-        if (e->plan.buffers[n->buffers.ids[k]].shared && e->plan.buffers[n->buffers.ids[k]].repeated &&
-            e->p->buffers.data[n->buffers.ids[k]].kind == BUF_LOCAL)
-            return true;
+    for (uint32_t k = 0; k < n->buffers.n; k++) {
+        const struct lp_buffer *b = &e->p->buffers.data[n->buffers.ids[k]];
+        const struct slot_plan *about = &e->plan.buffers[n->buffers.ids[k]];
+        bool small = b->kind == BUF_LOCAL && b->static_count * size_of((enum dtype)b->dtype) <= CHUNK_BYTES;
+        if (small && about->shared && about->repeated) return true;
+    }
     return false;
 }
 

@@ -12,39 +12,88 @@ struct carried {
     struct held *phis; /* as many */
 };
 
-/* Scalar locals set inside a vector loop are its own, so they are left out when it is seen from outside. */
-static void find_set(struct emitter *e, const struct lp_block *block, bool inside_vector,
-                     bool private_scalars, uint8_t *set)
+/* Slots in the order in which they were found. */
+struct set_slots {
+    uint32_t *slots, n, cap, epoch;
+};
+
+static struct set_slots set_slots_new(struct emitter *e)
 {
-    for (uint32_t i = 0; block && i < block->stmts.len; i++) {
-        const struct lp_stmt *s = &block->stmts.data[i];
-        if (s->kind == LP_SET || s->kind == LP_ACCUM) {
-            bool lanes = e->p->locals.data[s->target].kind == LOCAL_LANES;
-            if (lanes ? e->plan.locals[s->target].in_registers : !private_scalars) set[s->target] = 1;
-        }
-        if (s->kind == LP_STORE && e->plan.buffers[s->target].in_registers)
-            set[slot_of_buffer(e, s->target)] = 1;
-        if (s->kind == LP_FOR && e->plan.loops[s->target].own_function) continue;
-        bool vector = s->kind == LP_FOR && e->plan.loops[s->target].mode == LOOP_VECTOR && !inside_vector;
-        find_set(e, s->body, inside_vector || vector, private_scalars || vector, set);
-        find_set(e, s->other, inside_vector, private_scalars, set);
+    struct plan *plan = &e->plan;
+    uint32_t all = e->p->locals.len + e->p->buffers.len;
+    if (!plan->set_in) plan->set_in = EMIT_NEW(e, uint32_t, all + 1);
+    return (struct set_slots){ .epoch = ++plan->sets };
+}
+
+/* What another function keeps to itself is nothing to this one. */
+static void set_slot(struct emitter *e, struct set_slots *set, uint32_t slot, const struct slot_plan *about)
+{
+    if (e->plan.set_in[slot] == set->epoch || (about->home != HOP_NONE && about->home != e->f->loop)) return;
+    e->plan.set_in[slot] = set->epoch;
+    if (set->n == set->cap) {
+        uint32_t *more = EMIT_NEW(e, uint32_t, set->cap * 2 + 8);
+        if (set->n) memcpy(more, set->slots, set->n * sizeof *more);
+        set->slots = more;
+        set->cap = set->cap * 2 + 8;
     }
+    set->slots[set->n++] = slot;
+}
+
+/* Scalar locals set inside a vector loop are its own, so they are left out when it is seen from outside. */
+static void find_set_by(struct emitter *e, const struct lp_stmt *s, bool inside_vector, bool private_scalars,
+                        struct set_slots *set);
+
+static void find_set(struct emitter *e, const struct lp_block *block, bool inside_vector,
+                     bool private_scalars, struct set_slots *set)
+{
+    for (uint32_t i = 0; block && i < block->stmts.len; i++)
+        find_set_by(e, &block->stmts.data[i], inside_vector, private_scalars, set);
+}
+
+static void find_set_by(struct emitter *e, const struct lp_stmt *s, bool inside_vector, bool private_scalars,
+                        struct set_slots *set)
+{
+    if (s->kind == LP_SET || s->kind == LP_ACCUM) {
+        const struct slot_plan *about = &e->plan.locals[s->target];
+        bool lanes = e->p->locals.data[s->target].kind == LOCAL_LANES;
+        if (lanes ? about->in_registers : !private_scalars) set_slot(e, set, s->target, about);
+    }
+    if (s->kind == LP_STORE && e->plan.buffers[s->target].in_registers)
+        set_slot(e, set, slot_of_buffer(e, s->target), &e->plan.buffers[s->target]);
+    if (s->kind == LP_FOR && e->plan.loops[s->target].own_function) return;
+    bool vector = s->kind == LP_FOR && e->plan.loops[s->target].mode == LOOP_VECTOR && !inside_vector;
+    find_set(e, s->body, inside_vector || vector, private_scalars || vector, set);
+    find_set(e, s->other, inside_vector, private_scalars, set);
+}
+
+uint32_t section_sets(struct emitter *e, const struct section *s, uint32_t **locals)
+{
+    struct set_slots set = set_slots_new(e);
+    uint32_t n = 0;
+    for (uint32_t i = s->first; i < s->end; i++) find_set_by(e, &s->block->stmts.data[i], false, false, &set);
+    for (uint32_t k = 0; k < set.n; k++) {
+        uint32_t slot = set.slots[k];
+        bool scalar = slot < e->p->locals.len && e->p->locals.data[slot].kind == LOCAL_SCALAR;
+        if (scalar && e->plan.locals[slot].home == HOP_NONE) set.slots[n++] = slot;
+    }
+    *locals = set.slots;
+    return n;
+}
+
+static int by_number(const void *x, const void *y)
+{
+    uint32_t a = *(const uint32_t *)x, b = *(const uint32_t *)y;
+    return (a > b) - (a < b);
 }
 
 static struct carried carried_by(struct emitter *e, const struct lp_block *body, const struct lp_block *other,
                                  bool private_scalars)
 {
-    uint32_t slots = e->p->locals.len + e->p->buffers.len;
-    uint8_t *set = EMIT_NEW(e, uint8_t, slots + 1);
-    struct carried c = { 0 };
-    find_set(e, body, e->w || private_scalars, private_scalars, set);
-    find_set(e, other, e->w || private_scalars, private_scalars, set);
-    for (uint32_t i = 0; i < slots; i++) c.n += set[i];
-    c.slots = EMIT_NEW(e, uint32_t, c.n + 1);
-    c.phis = EMIT_NEW(e, struct held, c.n + 1);
-    c.n = 0;
-    for (uint32_t i = 0; i < slots; i++)
-        if (set[i]) c.slots[c.n++] = i;
+    struct set_slots set = set_slots_new(e);
+    find_set(e, body, e->w || private_scalars, private_scalars, &set);
+    find_set(e, other, e->w || private_scalars, private_scalars, &set);
+    if (set.n) qsort(set.slots, set.n, sizeof *set.slots, by_number);
+    struct carried c = { set.n, set.slots, EMIT_NEW(e, struct held, set.n + 1) };
     for (uint32_t k = 0; k < c.n; k++) slot_ready(e, c.slots[k]);
     return c;
 }
@@ -60,24 +109,24 @@ static struct held value_copy(struct emitter *e, const struct held *v)
 static struct held *slots_save(struct emitter *e, const struct carried *c)
 {
     struct held *r = EMIT_NEW(e, struct held, c->n + 1);
-    for (uint32_t k = 0; k < c->n; k++) r[k] = value_copy(e, &e->f->slots[c->slots[k]]);
+    for (uint32_t k = 0; k < c->n; k++) r[k] = value_copy(e, known_slot(e, c->slots[k]));
     return r;
 }
 
 static void slots_restore(struct emitter *e, const struct carried *c, const struct held *saved)
 {
-    for (uint32_t k = 0; k < c->n; k++) e->f->slots[c->slots[k]] = value_copy(e, &saved[k]);
+    for (uint32_t k = 0; k < c->n; k++) *known_slot(e, c->slots[k]) = value_copy(e, &saved[k]);
 }
 
 /* Phis at the start of the current block; the slots have their values afterwards. */
 static void phis_begin(struct emitter *e, struct carried *c)
 {
     for (uint32_t k = 0; k < c->n; k++) {
-        struct held phi = value_copy(e, &e->f->slots[c->slots[k]]);
+        struct held *slot = known_slot(e, c->slots[k]), phi = value_copy(e, slot);
         for (uint32_t p = 0; p < phi.n; p++)
             phi.part[p] = LLVMBuildPhi(e->builder, LLVMTypeOf(phi.part[p]), "");
         c->phis[k] = phi;
-        e->f->slots[c->slots[k]] = value_copy(e, &phi);
+        *slot = value_copy(e, &phi);
     }
 }
 
@@ -157,7 +206,7 @@ static void set_var(struct emitter *e, uint32_t loop, enum form form, LLVMValueR
     struct held v = value_new(e, form, 1);
     v.part[0] = x;
     v.stride = form == FORM_AFFINE;
-    e->f->vars[loop] = v;
+    *known_var(e, loop) = v;
 }
 
 /* ---- serial loops ---- */
@@ -411,13 +460,21 @@ static void vector_dynamic(struct emitter *e, const struct lp_stmt *s, const str
     vector_loop(e, s, whole, LLVMBuildAdd(e->builder, lo, n, ""), least, true, true);
 }
 
+static void forget_scalars(struct emitter *e, const struct set_slots *set)
+{
+    for (uint32_t k = 0; k < set->n; k++) {
+        uint32_t slot = set->slots[k];
+        bool scalar = slot < e->p->locals.len && e->p->locals.data[slot].kind == LOCAL_SCALAR;
+        if (scalar) known_slot(e, slot)->form = FORM_NONE;
+    }
+}
+
 static void emit_vector(struct emitter *e, const struct lp_stmt *s)
 {
     const struct loop_plan *l = &e->plan.loops[s->target];
-    uint8_t *own = EMIT_NEW(e, uint8_t, e->p->locals.len + e->p->buffers.len + 1);
-    find_set(e, s->body, true, false, own);
-    for (uint32_t k = 0; k < e->p->locals.len; k++)
-        if (own[k] && e->p->locals.data[k].kind == LOCAL_SCALAR) e->f->slots[k].form = FORM_NONE;
+    struct set_slots own = set_slots_new(e);
+    find_set(e, s->body, true, false, &own);
+    forget_scalars(e, &own);
     LLVMValueRef lo = value_scalar(e, s->lo);
     if (l->extent < 0) vector_dynamic(e, s, l);
     else if (l->chunk) vector_once(e, s, lo, (uint32_t)l->extent);
@@ -429,8 +486,7 @@ static void emit_vector(struct emitter *e, const struct lp_stmt *s)
         else if (whole) vector_loop(e, s, lo, end, (uint32_t)step, false, false);
         if (rest) vector_once(e, s, end, (uint32_t)rest);
     }
-    for (uint32_t k = 0; k < e->p->locals.len; k++)
-        if (own[k] && e->p->locals.data[k].kind == LOCAL_SCALAR) e->f->slots[k].form = FORM_NONE;
+    forget_scalars(e, &own);
 }
 
 /* ---- statements ---- */
@@ -470,30 +526,63 @@ enum { LONG_RUN = 384, CUT_RUN = 96 };
 
 /* In a vector loop a run of simple statements is emitted part after part: fewer values are alive at a time
  * than statement after statement. */
+static void emit_run(struct emitter *e, const struct lp_stmt *run, uint32_t n)
+{
+    uint32_t parts = e->w ? e->w->n : 1;
+    bool cut = !e->w && n > LONG_RUN;
+    for (uint32_t p = 0; p < parts; p++)
+        for (uint32_t k = 0; k < n; k++) {
+            if (cut && k % CUT_RUN == CUT_RUN - 1) poll_cancel(e);
+            emit_simple(e, &run[k], p);
+        }
+}
+
+static void emit_stmt(struct emitter *e, const struct lp_stmt *s)
+{
+    if (s->kind == LP_WHILE) {
+        loop_enter(e);
+        emit_while(e, s);
+        e->f->loops--;
+    } else if (s->kind == LP_IF) emit_if(e, s);
+    else if (s->kind == LP_CALL) emit_call(e, s->call);
+    else if (e->plan.loops[s->target].mode == LOOP_OUTLINED) emit_parallel(e, s);
+    else if (e->plan.loops[s->target].own_function) emit_shared(e, s);
+    else emit_loop(e, s);
+}
+
+/* Statements i to end, none of which begins a section. */
+static void emit_range(struct emitter *e, const struct lp_block *block, uint32_t i, uint32_t end)
+{
+    const struct lp_stmt *stmts = block->stmts.data;
+    while (i < end) {
+        uint32_t simple = i;
+        while (simple < end && is_simple(&stmts[simple])) simple++;
+        emit_run(e, &stmts[i], simple - i);
+        i = simple;
+        if (i < end) emit_stmt(e, &stmts[i++]);
+    }
+}
+
 void emit_block(struct emitter *e, const struct lp_block *block)
 {
-    for (uint32_t i = 0; block && i < block->stmts.len;) {
-        const struct lp_stmt *s = &block->stmts.data[i];
-        if (is_simple(s)) {
-            uint32_t end = i, parts = e->w ? e->w->n : 1;
-            while (end < block->stmts.len && is_simple(&block->stmts.data[end])) end++;
-            bool cut = !e->w && end - i > LONG_RUN;
-            for (uint32_t p = 0; p < parts; p++)
-                for (uint32_t k = i; k < end; k++) {
-                    if (cut && (k - i) % CUT_RUN == CUT_RUN - 1) poll_cancel(e);
-                    emit_simple(e, &block->stmts.data[k], p);
-                }
-            i = end;
+    uint32_t n = block ? block->stmts.len : 0;
+    for (uint32_t i = 0; i < n;) {
+        struct section *section = section_at(e, &block->stmts.data[i]);
+        if (section) {
+            emit_section(e, section);
+            i = section->end;
             continue;
         }
-        i++;
-        if (s->kind == LP_WHILE) loop_enter(e), emit_while(e, s), e->f->loops--;
-        else if (s->kind == LP_IF) emit_if(e, s);
-        else if (s->kind == LP_CALL) emit_call(e, s->call);
-        else if (e->plan.loops[s->target].mode == LOOP_OUTLINED) emit_parallel(e, s);
-        else if (e->plan.loops[s->target].own_function) emit_shared(e, s);
-        else emit_loop(e, s);
+        uint32_t end = i + 1;
+        while (end < n && !section_at(e, &block->stmts.data[end])) end++;
+        emit_range(e, block, i, end);
+        i = end;
     }
+}
+
+void emit_section_body(struct emitter *e, const struct section *s)
+{
+    emit_range(e, s->block, s->first, s->end);
 }
 
 /* ---- functions ---- */
@@ -502,16 +591,12 @@ void func_begin(struct emitter *e, struct func *f, uint32_t loop, LLVMValueRef f
 {
     const struct lp *p = e->p;
     *f = (struct func){ .parent = e->f, .loop = loop, .fn = fn, .rt = LLVMGetParam(fn, 0) };
-    f->values = EMIT_NEW(e, struct held, p->instrs.len + 1);
-    f->vars = EMIT_NEW(e, struct held, p->loops.len + 1);
-    f->slots = EMIT_NEW(e, struct held, p->locals.len + p->buffers.len + 1);
-    f->pointers = EMIT_NEW(e, LLVMValueRef, p->buffers.len + 1);
-    f->pointer_loops = EMIT_NEW(e, uint32_t, p->buffers.len + 1);
-    f->reserved = EMIT_NEW(e, LLVMValueRef, p->buffers.len + 1);
+    f->values = table_new(e, p->instrs.len);
+    f->vars = table_new(e, p->loops.len);
+    f->slots = table_new(e, p->locals.len + p->buffers.len);
+    f->arrays = table_new(e, p->buffers.len);
+    f->lane_memory = table_new(e, p->locals.len);
     f->symbols = EMIT_NEW(e, LLVMValueRef, e->plan.n_symbols + 1);
-    f->lane_memory = EMIT_NEW(e, LLVMValueRef, p->locals.len + 1);
-    f->splats = EMIT_NEW(e, struct splat, p->instrs.len + 1);
-    f->growing = EMIT_NEW(e, struct splat, p->buffers.len + 1);
     e->f = f;
     f->entry = new_block(e, "entry");
     LLVMBasicBlockRef start = new_block(e, "start");
