@@ -169,7 +169,7 @@ static int call_emit_c(struct world *w)
         hop_cleanup_push(arena_free, &arena);
         struct lp *p = lower_and_plan(w->f->shared->m, w->f->fn, &(struct pass_options){ .strict = true });
         hop_cleanup_push(lp_free, p);
-        c99_begin(&unit, &arena);
+        c99_begin(&unit, &arena, &c99_own_dialect);
         c99_add(&unit, p, &(struct c99_options){ .name = "f", .adapter = true });
         c99_finish(&unit, "f.h", &source, &header);
         hop_cleanup_pop(p);

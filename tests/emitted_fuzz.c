@@ -225,7 +225,7 @@ static void batch_process(adder *add, uint64_t first, uint64_t n)
     struct hop_catch caught;
     volatile bool built = false;
     counts->running = HOP_NONE;
-    b->c = c_programs_new();
+    b->c = c_programs_new(NULL);
     for (volatile uint64_t i = first; i < first + n; i++) {
         snprintf(counts->name, sizeof counts->name, "%s %llu", add == add_sample ? "sample number" : "seed",
                  (unsigned long long)i);

@@ -455,7 +455,7 @@ static void run_all_emitted(struct test_run *run, const char *text, size_t lengt
 {
     struct module *m = text_read(run->path, text, length);
     hop_cleanup_push(module_free, m);
-    struct c_programs *c = c_programs_new();
+    struct c_programs *c = c_programs_new(run->dialect);
     hop_cleanup_push(c_programs_free, c);
     struct emitted *list = ARENA_ZNEW(run->out->arena, struct emitted, m->tests.len);
     for (uint32_t i = 0; i < m->tests.len; i++) add_emitted(run, c, m, m->tests.data[i], &list[i]);

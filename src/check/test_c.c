@@ -26,10 +26,10 @@ struct c_programs {
     void *library;
 };
 
-struct c_programs *c_programs_new(void)
+struct c_programs *c_programs_new(const struct c99_dialect *dialect)
 {
     struct c_programs *c = hop_calloc(1, sizeof *c);
-    c99_begin(&c->unit, &c->arena);
+    c99_begin(&c->unit, &c->arena, dialect ? dialect : &c99_own_dialect);
     return c;
 }
 

@@ -6,7 +6,8 @@
 #include "check/check.h"
 
 struct c_programs;
-struct c_programs *c_programs_new(void);
+struct c99_dialect;
+struct c_programs *c_programs_new(const struct c99_dialect *dialect); /* NULL: C99 itself */
 void c_programs_free(void *programs);
 uint32_t c_programs_add(
     struct c_programs *c, struct module *m, uint32_t fn,

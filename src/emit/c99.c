@@ -38,8 +38,16 @@ static bool takes_derived(const struct c99_unit *unit, const char *name)
     return false;
 }
 
+static bool is_of_dialect(const struct c99_dialect *d, const char *name)
+{
+    for (const struct c99_word *w = d->words; w && w->word; w++)
+        if (!strcmp(w->as, name)) return true;
+    return false;
+}
+
 static bool is_taken(const struct c99 *e, const char *name)
 {
+    if (is_of_dialect(e->unit->dialect, name)) return true;
     if (c99_is_word(name) || has(e->names.data, e->names.len, name) ||
         has(e->unit->names.data, e->unit->names.len, name))
         return true;
@@ -222,21 +230,21 @@ static void put_signature(struct c99 *e, struct text *out, bool definition)
 {
     const struct fn *f = e->f;
     const char *comma = "", *restricted = definition ? "restrict " : "";
-    text_add(out, "int %s(", e->name);
+    text_add(out, "$entry int %s(", e->name);
     for (uint32_t s = 0; s < f->n_outer_symbols; s++, comma = ", ")
         text_add(out, "%sint64_t %s", comma, e->symbol_name[s]);
     for (uint32_t p = 0; p < f->n_params; p++, comma = ", ") {
         struct type t = type_get(e->p->m, value_type(f, p));
         if (t.rank || is_updated(e, p))
-            text_add(out, "%s%s%s *%s%s", comma, is_updated(e, p) ? "" : "const ", c99_type[t.dtype],
+            text_add(out, "%s$buffer %s%s *%s%s", comma, is_updated(e, p) ? "" : "const ", c99_type[t.dtype],
                      restricted, e->param_name[p]);
         else text_add(out, "%s%s %s", comma, c99_type[t.dtype], e->param_name[p]);
     }
     for (uint32_t r = 0; r < f->n_results; r++) {
         if (updated_param(e, r) != HOP_NONE) continue;
         bool handed = e->o->capacity <= 0 && result_grows(e, r);
-        text_add(out, "%s%s *%s%s%s", comma, c99_type[result_type(e, r).dtype], handed ? "*" : "", restricted,
-                 e->result_name[r]);
+        text_add(out, "%s$buffer %s *%s%s%s", comma, c99_type[result_type(e, r).dtype], handed ? "*" : "",
+                 restricted, e->result_name[r]);
         comma = ", ";
     }
     for (uint32_t s = f->n_outer_symbols; s < f->n_symbols; s++)
@@ -408,8 +416,8 @@ static void put_workspace(struct c99 *e)
             const struct lp_buffer *y = &e->p->buffers.data[k];
             if (k == b || (in_arena(e, k) && x->kind == BUF_TEMP && y->kind == BUF_TEMP &&
                            y->slot == x->slot && y->dtype == x->dtype))
-                text_add(e->out, "    %s *const t_%u = (%s *)(void *)at;\n", c99_type[y->dtype], k,
-                         c99_type[y->dtype]);
+                text_add(e->out, "    $buffer %s *const t_%u = ($buffer %s *)(void *)at;\n",
+                         c99_type[y->dtype], k, c99_type[y->dtype]);
         }
         text_str(e->out, "    at += ");
         put_piece_bytes(e, b);
@@ -516,8 +524,8 @@ static void put_memory(struct c99 *e)
             text_add(e->out, "    %s t_%u[%lld]%s;\n", c99_type[buffer->dtype], b,
                      (long long)HOP_MAX(buffer->static_count, 1), first);
         } else if (buffer->kind == BUF_DYN && e->growing)
-            text_add(e->out, "    %s *t_%u = NULL;\n    int64_t room_%u = 0;\n", c99_type[buffer->dtype], b,
-                     b);
+            text_add(e->out, "    $buffer %s *t_%u = NULL;\n    int64_t room_%u = 0;\n",
+                     c99_type[buffer->dtype], b, b);
     }
     if (e->workspace) put_workspace(e);
     else put_static_arena(e);
@@ -655,7 +663,7 @@ static void put_part(struct c99 *e)
     for (uint32_t s = 0; s < e->f->n_outer_symbols; s++, comma = ", ")
         text_add(e->out, "%sint64_t %s", comma, e->symbol_name[s]);
     for (uint32_t b = 0; b < e->p->buffers.len && e->p->buffers.data[b].kind == BUF_PARAM; b++, comma = ", ")
-        text_add(e->out, "%s%s%s *restrict t_%u", comma, b < e->p->n_inputs ? "const " : "",
+        text_add(e->out, "%s$buffer %s%s *restrict t_%u", comma, b < e->p->n_inputs ? "const " : "",
                  c99_type[e->p->buffers.data[b].dtype], b);
     if (e->context) text_add(e->out, "%sstruct hop_c_context *context", comma), comma = ", ";
     text_str(e->out, *comma ? ")\n{\n" : "void)\n{\n");
@@ -722,9 +730,9 @@ const char *c99_add(struct c99_unit *unit, const struct lp *p, const struct c99_
 
 /* ---- the unit ---- */
 
-void c99_begin(struct c99_unit *unit, struct arena *arena)
+void c99_begin(struct c99_unit *unit, struct arena *arena, const struct c99_dialect *dialect)
 {
-    *unit = (struct c99_unit){ .arena = arena };
+    *unit = (struct c99_unit){ .arena = arena, .dialect = dialect };
     unit->functions.arena = unit->prototypes.arena = arena;
 }
 
@@ -781,23 +789,25 @@ static const char strict_comment[] = " Then results are equal bit for bit to tho
 
 void c99_finish(struct c99_unit *unit, const char *header_name, struct text *source, struct text *header)
 {
+    struct text prototypes = { .arena = unit->arena }, functions = { .arena = unit->arena };
+    c99_render(&c99_own_dialect, unit->prototypes.data, &prototypes); /* the host's side is C99 */
     text_add(source, head_comment, unit->strict ? strict_comment : "");
     if (header_name && !header_name[strcspn(header_name, "\"\\?\n\r")])
         text_add(source, "#include \"%s\"\n\n", header_name);
-    else text_add(source, "%s%s\n", shared_types, unit->prototypes.data ? unit->prototypes.data : "");
-    text_str(source, "#include <math.h>\n#include <string.h>\n\n#if !defined(__GNUC__) || "
-                     "defined(__clang__)\n#pragma STDC FP_CONTRACT OFF\n#endif\n");
+    else text_add(source, "%s%s\n", shared_types, prototypes.data ? prototypes.data : "");
+    text_str(source, unit->dialect->preamble);
     if (unit->strict)
         text_str(source,
                  "#ifdef __FAST_MATH__\n#error \"strict numbers: compile without -ffast-math\"\n#endif\n");
     text_str(source, "#ifndef HOP_C_STORAGE\n#define HOP_C_STORAGE static\n#endif\n\n");
-    c99_helpers_text(unit, source);
-    if (unit->functions.len) text_bytes(source, unit->functions.data, unit->functions.len);
+    c99_helpers_text(unit, &functions);
+    text_bytes(&functions, unit->functions.data, unit->functions.len);
+    c99_render(unit->dialect, functions.data, source);
     if (!header) return;
     text_add(header,
              "/* Written by hop. */\n#pragma once\n%s\n#ifdef __cplusplus\nextern \"C\" "
              "{\n#endif\n%s\n#ifdef __cplusplus\n}\n#endif\n",
-             shared_types, unit->prototypes.data ? unit->prototypes.data : "");
+             shared_types, prototypes.data ? prototypes.data : "");
 }
 
 void c99_function(struct module *m, uint32_t fn, const struct pass_options *passes,
@@ -809,7 +819,7 @@ void c99_function(struct module *m, uint32_t fn, const struct pass_options *pass
     struct lp *p = lower_and_plan(m, fn, passes);
     hop_cleanup_push(lp_free, p);
     options.original = module_fn(m, fn);
-    c99_begin(&unit, source->arena);
+    c99_begin(&unit, source->arena, &c99_own_dialect);
     c99_add(&unit, p, &options);
     c99_finish(&unit, header_name, source, header);
     hop_cleanup_pop(p);

@@ -42,15 +42,32 @@ struct c99_context {
 };
 enum c99_status { C99_OK, C99_CHECK, C99_NOMEM, C99_CAPACITY, C99_SIZE, C99_CANCELLED, C99_CALLBACK };
 
+/* A language like C as a table: what it says in place of words of C99 (types, qualifiers, functions of libm,
+ * helpers) and of the marks that emitted text has where C99 says nothing. A helper whose name (hop_…) has
+ * another word is not defined: the language has it. Everything but the head comment and the declarations that
+ * a host includes is written through it. */
+struct c99_word {
+    const char *word, *as;
+};
+struct c99_dialect {
+    /* Ends with a NULL; NULL: none. Marks: `$entry` stands before a function that the host calls, `$buffer`
+     * before the type of an array that is given to a function or lies in its workspace, `$vector` before a
+     * loop whose iterations may run side by side. */
+    const struct c99_word *words;
+    const char *preamble; /* before the helpers: includes, pragmas, definitions */
+};
+extern const struct c99_dialect c99_own_dialect; /* C99 itself */
+
 enum { C99_MOST_HELPERS = 192 };
 struct c99_unit { /* a translation unit under construction */
     struct arena *arena;
+    const struct c99_dialect *dialect;
     struct text functions, prototypes;
     bool helpers[C99_MOST_HELPERS]; /* that the functions call */
     bool strict, adapters;
     vec(const char *) names; /* of its functions */
 };
-void c99_begin(struct c99_unit *unit, struct arena *arena);
+void c99_begin(struct c99_unit *unit, struct arena *arena, const struct c99_dialect *dialect);
 /* Adds a planned program (lp_plan). Gives the C function's name. */
 const char *c99_add(struct c99_unit *unit, const struct lp *p, const struct c99_options *o);
 /* The texts; `header_name` is what the source includes, NULL: the declarations stand in the source itself. */

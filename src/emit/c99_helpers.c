@@ -52,8 +52,9 @@ struct helper {
  * rows only once. Each element of C takes its products in ascending order. */
 #define GEMM(T, C) \
     { "gemm_" #T, NULL, \
-      "static void hop_gemm_" #T "(int ta, int tb, int64_t m, int64_t n, int64_t k, const " C \
-      " *a, int64_t lda, const " C " *b, int64_t ldb, " C " *c, int64_t ldc, int accumulate)\n" \
+      "static void hop_gemm_" #T "(int ta, int tb, int64_t m, int64_t n, int64_t k, $buffer const " C \
+      " *a, int64_t lda, $buffer const " C " *b, int64_t ldb, $buffer " C \
+      " *c, int64_t ldc, int accumulate)\n" \
       "{\n" \
       "    enum { TILE = 64 };\n" \
       "    " C " tile[TILE * TILE];\n" \
@@ -70,7 +71,7 @@ struct helper {
       "                const int64_t last = m - 1 - i, r1 = last < 1 ? last : 1, r2 = last < 2 ? last : 2, " \
       "r3 = last < 3 ? last : 3;\n" \
       "                " C " row[4][TILE];\n" \
-      "                const " C " *at = a + i * down + p0 * along;\n" \
+      "                $buffer const " C " *at = a + i * down + p0 * along;\n" \
       "                for (int64_t r = 0; r < 4; r++)\n" \
       "                    for (int64_t j = 0; j < nj; j++) row[r][j] = r <= last ? c[(i + r) * ldc + j0 + " \
       "j] : 0;\n" \
@@ -255,7 +256,10 @@ static void put_lines(struct text *out, const char *s)
 
 void c99_helpers_text(const struct c99_unit *unit, struct text *out)
 {
-    for (size_t i = 0; i < HOP_COUNT(helpers); i++)
-        if (unit->helpers[i] && helpers[i].text) text_str(out, helpers[i].text);
-        else if (unit->helpers[i]) put_lines(out, angle_far_text);
+    for (size_t i = 0; i < HOP_COUNT(helpers); i++) {
+        const char *name = arena_printf(unit->arena, "hop_%s", helpers[i].name);
+        if (!unit->helpers[i] || c99_word_of(unit->dialect, name, strlen(name))) continue;
+        if (helpers[i].text) text_str(out, helpers[i].text);
+        else put_lines(out, angle_far_text);
+    }
 }

@@ -44,6 +44,11 @@ struct c99 {
 extern const char *const c99_type[DT_COUNT];  /* in memory */
 extern const char *const c99_value[DT_COUNT]; /* as a variable: bool is int */
 
+/* c99_render.c */
+void c99_render(const struct c99_dialect *d, const char *text, struct text *out);
+/* What a dialect says for a word of C99 or a mark, NULL: the word itself. */
+const char *c99_word_of(const struct c99_dialect *d, const char *word, size_t length);
+
 /* c99_library.c */
 bool c99_is_word(const char *name);         /* no name of the program may become this */
 bool c99_is_library_name(const char *name); /* no function may be called this */

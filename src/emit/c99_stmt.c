@@ -346,13 +346,13 @@ static void put_lane_loop(struct c99 *e, const struct lp_stmt *s, uint32_t inden
         c99_put(e, s->hi);
         text_add(e->out, " - base_%u, n_%u = rest_%u < 16 ? rest_%u : 16;\n", t, t, t, t);
         put_indent(e, indent + 2);
-        text_add(e->out, "for (int64_t l_%u = 0; l_%u < n_%u; l_%u++) {\n", t, t, t, t);
-    } else text_add(e->out, "for (int64_t l_%u = 0; l_%u < 16; l_%u++) {\n", t, t, t);
+        text_add(e->out, "$vector for (int64_t l_%u = 0; l_%u < n_%u; l_%u++) {\n", t, t, t, t);
+    } else text_add(e->out, "$vector for (int64_t l_%u = 0; l_%u < 16; l_%u++) {\n", t, t, t);
     put_lane_body(e, s, indent + 2);
     close_brace(e, indent + 1);
     if (form == LANES_TWICE) {
         put_indent(e, indent + 1);
-        text_add(e->out, "for (int64_t l_%u = 0; base_%u + l_%u < ", t, t, t);
+        text_add(e->out, "$vector for (int64_t l_%u = 0; base_%u + l_%u < ", t, t, t);
         c99_put(e, s->hi);
         text_add(e->out, "; l_%u++) {\n", t);
         put_lane_body(e, s, indent + 1);
@@ -368,7 +368,7 @@ static void put_plain_loop(struct c99 *e, const struct lp_stmt *s, uint32_t inde
         text_add(e->out, "{\n%*sint64_t l_%u = 0;\n", (int)(4 * (indent + 1)), "", t);
         put_indent(e, ++indent);
     }
-    text_add(e->out, "for (int64_t i_%u = ", t);
+    text_add(e->out, "%sfor (int64_t i_%u = ", s->mode == FOR_VECTOR && !lanes ? "$vector " : "", t);
     c99_put(e, s->lo);
     text_add(e->out, "; i_%u < ", t);
     c99_put(e, s->hi);
@@ -475,7 +475,9 @@ void c99_put_block(struct c99 *e, const struct lp_block *block, uint32_t indent)
             c99_put_definition(e, s->value);
             text_str(e->out, ";\n");
             break;
-        default: put_assignment(e, s, indent); break;
+        case LP_STORE:
+        case LP_SET:
+        case LP_ACCUM: put_assignment(e, s, indent); break;
         }
     }
 }

@@ -182,7 +182,7 @@ struct func {
     uint32_t outermost;       /* the number of the outermost of them, or of the last one */
     LLVMBasicBlockRef before; /* of the outermost loop */
     LLVMValueRef environment; /* where captures are put for the next call, NULL: not needed yet */
-    LLVMValueRef far_slots;   /* where arguments and results of op_far's calls lie, NULL: not needed yet */
+    LLVMValueRef far_slots;   /* where arguments and results of calls for LP_FAR lie, NULL: none yet */
     LLVMValueRef
         lane_index; /* lane of the innermost scalar loop marked for vectors, for lanes kept in memory */
     struct capture *captures;
@@ -310,14 +310,18 @@ LLVMValueRef const_index(struct emitter *e, int64_t v);
 LLVMValueRef build_splat(struct emitter *e, LLVMValueRef x, uint32_t lanes);
 LLVMValueRef call_intrinsic(struct emitter *e, const char *name, LLVMTypeRef *overloads, uint32_t n_overloads,
                             LLVMValueRef *args, uint32_t n_args);
-LLVMValueRef op_unary(struct emitter *e, enum lp_op op, enum dtype t, uint32_t lanes, LLVMValueRef a);
+/* What a pure operation is computed from; t is the dtype of a. i is the instruction, NULL where the operation
+ * has two operands and is not one of the program's. */
+struct operands {
+    const struct lp_instr *i;
+    enum dtype t;
+    uint32_t lanes;
+    LLVMValueRef a, b, c;
+};
+LLVMValueRef op_emit(struct emitter *e, enum lp_op op, const struct operands *o);
 LLVMValueRef op_binary(struct emitter *e, enum lp_op op, enum dtype t, uint32_t lanes, LLVMValueRef a,
-                       LLVMValueRef b); /* t: of the operands */
+                       LLVMValueRef b);
 LLVMValueRef op_cast(struct emitter *e, enum dtype to, enum dtype from, uint32_t lanes, LLVMValueRef a);
-LLVMValueRef op_index_division(struct emitter *e, enum lp_op op, uint32_t lanes, LLVMValueRef a,
-                               LLVMValueRef b, lpv a_value, lpv b_value);
-LLVMValueRef op_far(struct emitter *e, const struct lp_instr *i, uint32_t lanes, LLVMValueRef far,
-                    LLVMValueRef x, LLVMValueRef near);
 LLVMValueRef op_fold(struct emitter *e, enum lp_fold fold, enum dtype t, uint32_t lanes, LLVMValueRef a,
                      LLVMValueRef b);
 

@@ -654,7 +654,7 @@ static void give_part(struct emitter *e, lpv v, uint32_t part, LLVMValueRef x)
     held->part[part] = x;
 }
 
-static void emit_read(struct emitter *e, lpv v, uint32_t part)
+static void emit_READ(struct emitter *e, lpv v, uint32_t part)
 {
     const struct lp_instr *i = instr(e, v);
     uint32_t local = (uint32_t)i->imm;
@@ -674,7 +674,7 @@ static void emit_read(struct emitter *e, lpv v, uint32_t part)
     }
 }
 
-static void emit_load(struct emitter *e, lpv v, uint32_t part)
+static void emit_LOAD(struct emitter *e, lpv v, uint32_t part)
 {
     const struct lp_instr *i = instr(e, v);
     uint32_t buffer = (uint32_t)i->imm;
@@ -698,25 +698,7 @@ static void emit_load(struct emitter *e, lpv v, uint32_t part)
 static LLVMValueRef compute(struct emitter *e, const struct lp_instr *i, uint32_t lanes, LLVMValueRef a,
                             LLVMValueRef b, LLVMValueRef c)
 {
-    enum lp_op op = (enum lp_op)i->op;
-    enum dtype t = (enum dtype)i->dtype, from = dtype_of(e, i->a);
-    switch (op) {
-    case LP_CAST: return op_cast(e, t, from, lanes, a);
-    case LP_BITCAST: return LLVMBuildBitCast(e->builder, a, type_value(e, t, lanes), "");
-    case LP_FLOORDIV:
-    case LP_MOD: return op_index_division(e, op, lanes, a, b, i->a, i->b);
-    case LP_SELECT: return LLVMBuildSelect(e->builder, a, b, c, "");
-    case LP_FAR: return op_far(e, i, lanes, a, b, c);
-    case LP_FMA:
-    case LP_FUSED: {
-        if (!e->has_fma && op == LP_FMA)
-            return LLVMBuildFAdd(e->builder, LLVMBuildFMul(e->builder, a, b, ""), c, "");
-        LLVMTypeRef type = LLVMTypeOf(a);
-        LLVMValueRef args[3] = { a, b, c };
-        return call_intrinsic(e, "llvm.fma", &type, 1, args, 3);
-    }
-    default: return op < LP_ADD ? op_unary(e, op, t, lanes, a) : op_binary(e, op, from, lanes, a, b);
-    }
+    return op_emit(e, (enum lp_op)i->op, &(struct operands){ i, dtype_of(e, i->a), lanes, a, b, c });
 }
 
 /* Sums, differences and constant multiples of affine indices stay affine: two's complement wraps the same
@@ -747,7 +729,7 @@ static bool emit_narrow(struct emitter *e, lpv v, uint32_t part)
 {
     const struct lp_instr *i = instr(e, v);
     uint32_t lanes = e->w->part_lanes[part];
-    bool compare = i->op >= LP_EQ && i->op <= LP_GE;
+    bool compare = lp_is_comparison((enum lp_op)i->op);
     if ((!compare && i->op != LP_CAST) || !is_narrow(e, i->a) || (compare && !is_narrow(e, i->b)))
         return false;
     LLVMValueRef a = narrow_part(e, i->a, part);
@@ -760,14 +742,17 @@ static bool emit_narrow(struct emitter *e, lpv v, uint32_t part)
 static void emit_pure(struct emitter *e, lpv v, uint32_t part)
 {
     const struct lp_instr *i = instr(e, v);
-    lpv operands[3] = { i->a, i->op < LP_ADD ? LPV_NONE : i->b, i->op < LP_FMA ? LPV_NONE : i->c };
+    const lpv operands[3] = { i->a, i->b, i->c };
+    uint32_t n = lp_arity((enum lp_op)i->op);
     struct held x[3] = { 0 };
     LLVMValueRef parts[3] = { 0 };
     bool uniform = true;
     struct held *held = &known_value(e, v)->held;
     if (part && held->form != FORM_WIDE) return; /* made with part 0 */
-    for (int k = 0; k < 3; k++)
-        if (operands[k] != LPV_NONE) x[k] = *value_get(e, operands[k]), uniform &= x[k].form == FORM_SCALAR;
+    for (uint32_t k = 0; k < n; k++) {
+        x[k] = *value_get(e, operands[k]);
+        uniform &= x[k].form == FORM_SCALAR;
+    }
     if (uniform) {
         LLVMValueRef b = x[1].form ? x[1].part[0] : NULL, c = x[2].form ? x[2].part[0] : NULL;
         *held = scalar_value(e, compute(e, i, 0, x[0].part[0], b, c));
@@ -775,25 +760,27 @@ static void emit_pure(struct emitter *e, lpv v, uint32_t part)
     }
     if (!part && emit_affine(e, v, &x[0], x[1].form ? &x[1] : NULL)) return;
     if (emit_narrow(e, v, part)) return;
-    for (int k = 0; k < 3; k++)
-        if (operands[k] != LPV_NONE) parts[k] = value_part(e, operands[k], part);
+    for (uint32_t k = 0; k < n; k++) parts[k] = value_part(e, operands[k], part);
     give_part(e, v, part, compute(e, i, e->w->part_lanes[part], parts[0], parts[1], parts[2]));
+}
+
+static void emit_FOLD(struct emitter *e, lpv v, uint32_t part)
+{
+    if (part == 0) give_scalar(e, v, 0, fold_lanes(e, instr(e, v)));
 }
 
 void emit_let(struct emitter *e, lpv v, uint32_t part)
 {
     if (!e->plan.needed[v]) return;
-    switch ((enum lp_op)instr(e, v)->op) {
-    case LP_CONST:
-    case LP_SYMBOL:
-    case LP_VAR: return;
-    case LP_READ: emit_read(e, v, part); return;
-    case LP_LOAD: emit_load(e, v, part); return;
-    case LP_FOLD:
-        if (part == 0) give_scalar(e, v, 0, fold_lanes(e, instr(e, v)));
-        return;
-    default: emit_pure(e, v, part);
-    }
+    static void (*const emit[])(struct emitter *, lpv, uint32_t) = {
+#define LET_LEAF(NAME) [LP_##NAME] = NULL,
+#define LET_PLACED(NAME) [LP_##NAME] = emit_##NAME,
+#define LET_PURE(NAME) [LP_##NAME] = emit_pure,
+#define LP_OP(NAME, class, ...) LET_##class(NAME)
+#include "loop/lp.def"
+    };
+    uint8_t op = instr(e, v)->op;
+    if (emit[op]) emit[op](e, v, part);
 }
 
 /* ---- statements that change something ---- */

@@ -52,7 +52,7 @@ static void leave_on(struct emitter *e, LLVMValueRef status)
 
 /* ---- products ---- */
 
-static void emit_gemm(struct emitter *e, const struct lp_call *c)
+static void emit_GEMM(struct emitter *e, const struct lp_call *c)
 {
     LLVMValueRef args[14] = {
         e->f->rt,
@@ -129,11 +129,15 @@ static void emit_told(struct emitter *e, const struct lp_call *c)
     LLVMPositionBuilderAtEnd(e->builder, next);
 }
 
+static void emit_CHECK(struct emitter *e, const struct lp_call *c) { emit_told(e, c); }
+static void emit_PRINT(struct emitter *e, const struct lp_call *c) { emit_told(e, c); }
+static void emit_CALLBACK(struct emitter *e, const struct lp_call *c) { emit_told(e, c); }
+
 /* ---- memory ---- */
 
 /* The bytes known to be there are kept on the stack, so that the runtime is called only when the buffer must
  * grow, and it doubles. */
-static void emit_reserve(struct emitter *e, const struct lp_call *c)
+static void emit_RESERVE(struct emitter *e, const struct lp_call *c)
 {
     struct func *f = e->f;
     LLVMValueRef *known = &known_array(e, c->target)->reserved;
@@ -181,9 +185,8 @@ static void copy_inline(struct emitter *e, LLVMValueRef to, LLVMValueRef from, u
     for (uint32_t i = 0; i < n; i++) LLVMSetAlignment(LLVMBuildStore(e->builder, pieces[i], places[i]), 1);
 }
 
-static void emit_copy(struct emitter *e, const struct lp_call *c)
+static void copy_or_clear(struct emitter *e, const struct lp_call *c, bool copy)
 {
-    bool copy = c->kind == CALL_COPY;
     uint32_t size = size_of((enum dtype)e->p->buffers.data[c->target].dtype);
     LLVMValueRef to = buffer_address(e, c->target, index_or_zero(e, c->lo)),
                  from = copy ? buffer_address(e, c->source, index_or_zero(e, c->index)) : NULL;
@@ -197,14 +200,17 @@ static void emit_copy(struct emitter *e, const struct lp_call *c)
     call_rt(e, copy ? offsetof(struct hop_rt, copy) : offsetof(struct hop_rt, zero), e->ptr, args, 3);
 }
 
-static void emit_setdim(struct emitter *e, const struct lp_call *c)
+static void emit_COPY(struct emitter *e, const struct lp_call *c) { copy_or_clear(e, c, true); }
+static void emit_ZERO(struct emitter *e, const struct lp_call *c) { copy_or_clear(e, c, false); }
+
+static void emit_SETDIM(struct emitter *e, const struct lp_call *c)
 {
     LLVMBuildStore(e->builder, value_scalar(e, c->value),
                    field(e, symbols_pointer(e), c->target * sizeof(int64_t)));
 }
 
 /* A procedure finds its arrays in its part of the table of buffers; what is given to it is written there. */
-static void emit_procedure(struct emitter *e, const struct lp_call *c)
+static void emit_PROCEDURE(struct emitter *e, const struct lp_call *c)
 {
     const struct lp *q = e->program->procedures.data[c->target];
     int64_t first = (int64_t)q->first_buffer - (int64_t)e->p->first_buffer;
@@ -222,11 +228,9 @@ static void emit_procedure(struct emitter *e, const struct lp_call *c)
 void emit_call(struct emitter *e, const struct lp_call *c)
 {
     static void (*const emit[])(struct emitter *, const struct lp_call *) = {
-        [CALL_GEMM] = emit_gemm,     [CALL_CHECK] = emit_told,      [CALL_PRINT] = emit_told,
-        [CALL_CALLBACK] = emit_told, [CALL_RESERVE] = emit_reserve, [CALL_SETDIM] = emit_setdim,
-        [CALL_COPY] = emit_copy,     [CALL_ZERO] = emit_copy,       [CALL_PROCEDURE] = emit_procedure,
+#define LP_CALL_KIND(NAME, ...) [CALL_##NAME] = emit_##NAME,
+#include "loop/lp.def"
     };
-    if (c->kind >= HOP_COUNT(emit)) emit_fail(e, "a call of unknown kind %d", c->kind);
     emit[c->kind](e, c);
 }
 

@@ -85,30 +85,7 @@ static LLVMValueRef intrinsic_same(struct emitter *e, const char *name, LLVMValu
     return call_intrinsic(e, name, &type, 1, args, n);
 }
 
-/* ---- one operand ---- */
-
-LLVMValueRef op_unary(struct emitter *e, enum lp_op op, enum dtype t, uint32_t lanes, LLVMValueRef a)
-{
-    switch (op) {
-    case LP_NEG: return is_float(t) ? LLVMBuildFNeg(e->builder, a, "") : LLVMBuildNeg(e->builder, a, "");
-    case LP_ABS: {
-        if (is_float(t)) return intrinsic_same(e, "llvm.fabs", &a, 1);
-        if (!is_signed(t)) return a;
-        LLVMValueRef negative = LLVMBuildICmp(e->builder, LLVMIntSLT, a, const_whole(e, t, lanes, 0), "");
-        return LLVMBuildSelect(e->builder, negative, LLVMBuildNeg(e->builder, a, ""), a, "");
-    }
-    case LP_SQRT: return intrinsic_same(e, "llvm.sqrt", &a, 1);
-    case LP_FLOOR: return is_float(t) ? intrinsic_same(e, "llvm.floor", &a, 1) : a;
-    case LP_CEIL: return intrinsic_same(e, "llvm.ceil", &a, 1);
-    case LP_TRUNC: return intrinsic_same(e, "llvm.trunc", &a, 1);
-    case LP_ROUND: return intrinsic_same(e, "llvm.rint", &a, 1);
-    case LP_POPCOUNT: return intrinsic_same(e, "llvm.ctpop", &a, 1);
-    case LP_CLZ:
-        return intrinsic_same(e, "llvm.ctlz", (LLVMValueRef[]){ a, LLVMConstInt(e->i1, 0, false) }, 2);
-    case LP_NOT: return LLVMBuildNot(e->builder, a, "");
-    default: emit_fail(e, "operation %d has no one-operand form", op);
-    }
-}
+/* ---- casts from float ---- */
 
 static LLVMValueRef float_to_int(struct emitter *e, enum dtype to, uint32_t lanes, LLVMValueRef a)
 {
@@ -317,10 +294,11 @@ static LLVMValueRef divide(struct emitter *e, enum lp_op op, enum dtype t, uint3
 
 /* Floor division and modulus of indices. A divisor that is no constant is taken as 1 when it is not positive:
  * the instruction may have been moved out of a loop that never runs. */
-LLVMValueRef op_index_division(struct emitter *e, enum lp_op op, uint32_t lanes, LLVMValueRef a,
-                               LLVMValueRef b, lpv a_value, lpv b_value)
+static LLVMValueRef index_division(struct emitter *e, enum lp_op op, const struct operands *o)
 {
-    struct lp_value x = e->p->values.data[a_value], y = e->p->values.data[b_value];
+    struct lp_value x = e->p->values.data[o->i->a], y = e->p->values.data[o->i->b];
+    LLVMValueRef a = o->a, b = o->b;
+    uint32_t lanes = o->lanes;
     int64_t c = 0;
     bool constant = constant_scalar(b, &c) && c > 0, quotient = op == LP_FLOORDIV;
     if (constant && !(c & (c - 1))) {
@@ -383,69 +361,12 @@ static LLVMValueRef float_remainder(struct emitter *e, enum dtype t, uint32_t la
     return LLVMBuildCall2(e->builder, LLVMFunctionType(type, params, 2, false), fn, args, 2, "");
 }
 
-static LLVMValueRef float_binary(struct emitter *e, enum lp_op op, enum dtype t, uint32_t lanes,
-                                 LLVMValueRef a, LLVMValueRef b)
-{
-    static const uint8_t predicates[LP_OP_COUNT] = {
-        [LP_EQ] = LLVMRealOEQ, [LP_NE] = LLVMRealUNE, [LP_LT] = LLVMRealOLT,
-        [LP_LE] = LLVMRealOLE, [LP_GT] = LLVMRealOGT, [LP_GE] = LLVMRealOGE
-    };
-    if (predicates[op]) return LLVMBuildFCmp(e->builder, (LLVMRealPredicate)predicates[op], a, b, "");
-    switch (op) {
-    case LP_ADD: return LLVMBuildFAdd(e->builder, a, b, "");
-    case LP_SUB: return LLVMBuildFSub(e->builder, a, b, "");
-    case LP_MUL: return LLVMBuildFMul(e->builder, a, b, "");
-    case LP_DIV: return LLVMBuildFDiv(e->builder, a, b, "");
-    case LP_REM: return float_remainder(e, t, lanes, a, b);
-    case LP_MIN:
-    case LP_MAX: return float_extreme(e, op, a, b);
-    default: emit_fail(e, "operation %d is not defined on floats", op);
-    }
-}
-
 /* Shifts are by less than the width; a run-time amount is masked so that LLVM may not assume more than that.
  */
 static LLVMValueRef shift_amount(struct emitter *e, enum dtype t, uint32_t lanes, LLVMValueRef b)
 {
     return LLVMIsConstant(b) ? b
                              : LLVMBuildAnd(e->builder, b, const_whole(e, t, lanes, 8 * size_of(t) - 1), "");
-}
-
-LLVMValueRef op_binary(struct emitter *e, enum lp_op op, enum dtype t, uint32_t lanes, LLVMValueRef a,
-                       LLVMValueRef b)
-{
-    static const uint8_t with_sign[LP_OP_COUNT] = {
-        [LP_EQ] = LLVMIntEQ,  [LP_NE] = LLVMIntNE,  [LP_LT] = LLVMIntSLT,
-        [LP_LE] = LLVMIntSLE, [LP_GT] = LLVMIntSGT, [LP_GE] = LLVMIntSGE
-    };
-    static const uint8_t without[LP_OP_COUNT] = {
-        [LP_EQ] = LLVMIntEQ,  [LP_NE] = LLVMIntNE,  [LP_LT] = LLVMIntULT,
-        [LP_LE] = LLVMIntULE, [LP_GT] = LLVMIntUGT, [LP_GE] = LLVMIntUGE
-    };
-    if (is_float(t)) return float_binary(e, op, t, lanes, a, b);
-    const uint8_t *predicates = is_signed(t) ? with_sign : without;
-    if (predicates[op]) return LLVMBuildICmp(e->builder, (LLVMIntPredicate)predicates[op], a, b, "");
-    switch (op) {
-    case LP_ADD: return t == DT_BOOL ? LLVMBuildOr(e->builder, a, b, "") : LLVMBuildAdd(e->builder, a, b, "");
-    case LP_SUB: return LLVMBuildSub(e->builder, a, b, "");
-    case LP_MUL: return LLVMBuildMul(e->builder, a, b, "");
-    case LP_DIV:
-    case LP_REM: return divide(e, op, t, lanes, a, b);
-    case LP_MIN:
-    case LP_MAX: {
-        LLVMIntPredicate p = (LLVMIntPredicate)predicates[op == LP_MAX ? LP_GT : LP_LT];
-        return LLVMBuildSelect(e->builder, LLVMBuildICmp(e->builder, p, a, b, ""), a, b, "");
-    }
-    case LP_AND: return LLVMBuildAnd(e->builder, a, b, "");
-    case LP_OR: return LLVMBuildOr(e->builder, a, b, "");
-    case LP_XOR: return LLVMBuildXor(e->builder, a, b, "");
-    case LP_SHL: return LLVMBuildShl(e->builder, a, shift_amount(e, t, lanes, b), "");
-    case LP_SHR: return LLVMBuildLShr(e->builder, a, shift_amount(e, t, lanes, b), "");
-    case LP_SAR:
-        b = shift_amount(e, t, lanes, b);
-        return is_signed(t) ? LLVMBuildAShr(e->builder, a, b, "") : LLVMBuildLShr(e->builder, a, b, "");
-    default: emit_fail(e, "operation %d has no two-operand form", op);
-    }
 }
 
 /* ---- what is seldom computed ---- */
@@ -472,8 +393,8 @@ static void build_seldom(struct emitter *e, LLVMValueRef condition, LLVMBasicBlo
 /* Arguments and results go through the stack, so that the call is the same for every width. It touches
  * nothing else: what a loop keeps in registers stays there. Lanes that do not run may hold anything, hence
  * the freeze. */
-LLVMValueRef op_far(struct emitter *e, const struct lp_instr *i, uint32_t lanes, LLVMValueRef far,
-                    LLVMValueRef x, LLVMValueRef near)
+static LLVMValueRef far_or_near(struct emitter *e, const struct lp_instr *i, uint32_t lanes, LLVMValueRef far,
+                                LLVMValueRef x, LLVMValueRef near)
 {
     enum { SLOT = 8 * STRICT_LANES, TOUCHES_ARGUMENTS_ONLY = 3 };
     enum dtype t = (enum dtype)i->dtype;
@@ -507,10 +428,135 @@ LLVMValueRef op_far(struct emitter *e, const struct lp_instr *i, uint32_t lanes,
     return phi;
 }
 
+/* ---- the operations of lp.def ---- */
+
+#define BUILD1(name) LLVMBuild##name(e->builder, o->a, "")
+#define BUILD2(name) LLVMBuild##name(e->builder, o->a, o->b, "")
+#define ON_BITS(value) (is_float(o->t) ? undefined(e, o->t) : (value))
+#define OPERATION(NAME, value) \
+    static LLVMValueRef emit_##NAME(struct emitter *e, const struct operands *o) { return value; }
+#define COMPARISON(NAME, real, with_sign, without) \
+    OPERATION(NAME, is_float(o->t) \
+                        ? LLVMBuildFCmp(e->builder, LLVMReal##real, o->a, o->b, "") \
+                        : LLVMBuildICmp(e->builder, is_signed(o->t) ? LLVMInt##with_sign : LLVMInt##without, \
+                                        o->a, o->b, ""))
+
+static _Noreturn LLVMValueRef undefined(struct emitter *e, enum dtype t)
+{
+    emit_fail(e, "an operation on bits meets dtype %d", (int)t);
+}
+
+static LLVMValueRef magnitude(struct emitter *e, const struct operands *o)
+{
+    LLVMValueRef a = o->a;
+    if (is_float(o->t)) return intrinsic_same(e, "llvm.fabs", &a, 1);
+    if (!is_signed(o->t)) return a;
+    LLVMValueRef zero = const_whole(e, o->t, o->lanes, 0);
+    LLVMValueRef negative = LLVMBuildICmp(e->builder, LLVMIntSLT, a, zero, "");
+    return LLVMBuildSelect(e->builder, negative, LLVMBuildNeg(e->builder, a, ""), a, "");
+}
+
+static LLVMValueRef math(struct emitter *e, const char *name, const struct operands *o)
+{
+    LLVMValueRef args[3] = { o->a, o->b, o->c };
+    return intrinsic_same(e, name, args, o->c ? 3 : 1);
+}
+
+static LLVMValueRef leading_zeros(struct emitter *e, LLVMValueRef a)
+{
+    LLVMValueRef args[2] = { a, LLVMConstInt(e->i1, 0, false) };
+    return intrinsic_same(e, "llvm.ctlz", args, 2);
+}
+
+static LLVMValueRef quotient(struct emitter *e, enum lp_op op, const struct operands *o)
+{
+    if (!is_float(o->t)) return divide(e, op, o->t, o->lanes, o->a, o->b);
+    return op == LP_DIV ? BUILD2(FDiv) : float_remainder(e, o->t, o->lanes, o->a, o->b);
+}
+
+static LLVMValueRef extreme(struct emitter *e, enum lp_op op, const struct operands *o)
+{
+    if (is_float(o->t)) return float_extreme(e, op, o->a, o->b);
+    LLVMIntPredicate with_sign = op == LP_MAX ? LLVMIntSGT : LLVMIntSLT;
+    LLVMIntPredicate without = op == LP_MAX ? LLVMIntUGT : LLVMIntULT;
+    LLVMIntPredicate p = is_signed(o->t) ? with_sign : without;
+    return LLVMBuildSelect(e->builder, LLVMBuildICmp(e->builder, p, o->a, o->b, ""), o->a, o->b, "");
+}
+
+static LLVMValueRef shift(struct emitter *e, enum lp_op op, const struct operands *o)
+{
+    if (is_float(o->t)) return undefined(e, o->t);
+    LLVMValueRef by = shift_amount(e, o->t, o->lanes, o->b);
+    if (op == LP_SHL) return LLVMBuildShl(e->builder, o->a, by, "");
+    bool sign = op == LP_SAR && is_signed(o->t);
+    return sign ? LLVMBuildAShr(e->builder, o->a, by, "") : LLVMBuildLShr(e->builder, o->a, by, "");
+}
+
+static LLVMValueRef contracted(struct emitter *e, const struct operands *o)
+{
+    if (e->has_fma) return math(e, "llvm.fma", o);
+    return LLVMBuildFAdd(e->builder, BUILD2(FMul), o->c, "");
+}
+
+OPERATION(NEG, is_float(o->t) ? BUILD1(FNeg) : BUILD1(Neg))
+OPERATION(ABS, magnitude(e, o))
+OPERATION(SQRT, math(e, "llvm.sqrt", o))
+OPERATION(FLOOR, math(e, "llvm.floor", o))
+OPERATION(CEIL, math(e, "llvm.ceil", o))
+OPERATION(TRUNC, math(e, "llvm.trunc", o))
+OPERATION(ROUND, math(e, "llvm.rint", o))
+OPERATION(POPCOUNT, math(e, "llvm.ctpop", o))
+OPERATION(CLZ, leading_zeros(e, o->a))
+OPERATION(NOT, BUILD1(Not))
+OPERATION(CAST, op_cast(e, (enum dtype)o->i->dtype, o->t, o->lanes, o->a))
+OPERATION(BITCAST, LLVMBuildBitCast(e->builder, o->a, type_value(e, (enum dtype)o->i->dtype, o->lanes), ""))
+OPERATION(ADD, is_float(o->t) ? BUILD2(FAdd) : o->t == DT_BOOL ? BUILD2(Or) : BUILD2(Add))
+OPERATION(SUB, is_float(o->t) ? BUILD2(FSub) : BUILD2(Sub))
+OPERATION(MUL, is_float(o->t) ? BUILD2(FMul) : BUILD2(Mul))
+OPERATION(DIV, quotient(e, LP_DIV, o))
+OPERATION(REM, quotient(e, LP_REM, o))
+OPERATION(MIN, extreme(e, LP_MIN, o))
+OPERATION(MAX, extreme(e, LP_MAX, o))
+OPERATION(AND, ON_BITS(BUILD2(And)))
+OPERATION(OR, ON_BITS(BUILD2(Or)))
+OPERATION(XOR, ON_BITS(BUILD2(Xor)))
+OPERATION(SHL, shift(e, LP_SHL, o))
+OPERATION(SHR, shift(e, LP_SHR, o))
+OPERATION(SAR, shift(e, LP_SAR, o))
+OPERATION(FLOORDIV, index_division(e, LP_FLOORDIV, o))
+OPERATION(MOD, index_division(e, LP_MOD, o))
+COMPARISON(EQ, OEQ, EQ, EQ)
+COMPARISON(NE, UNE, NE, NE)
+COMPARISON(LT, OLT, SLT, ULT)
+COMPARISON(LE, OLE, SLE, ULE)
+COMPARISON(GT, OGT, SGT, UGT)
+COMPARISON(GE, OGE, SGE, UGE)
+OPERATION(FMA, contracted(e, o))
+OPERATION(FUSED, math(e, "llvm.fma", o))
+OPERATION(SELECT, LLVMBuildSelect(e->builder, o->a, o->b, o->c, ""))
+OPERATION(FAR, far_or_near(e, o->i, o->lanes, o->a, o->b, o->c))
+
+LLVMValueRef op_emit(struct emitter *e, enum lp_op op, const struct operands *o)
+{
+    static LLVMValueRef (*const emit[LP_OP_COUNT])(struct emitter *, const struct operands *) = {
+#define EMIT_LEAF(NAME)
+#define EMIT_PLACED(NAME)
+#define EMIT_PURE(NAME) [LP_##NAME] = emit_##NAME,
+#define LP_OP(NAME, class, ...) EMIT_##class(NAME)
+#include "loop/lp.def"
+    };
+    if (!emit[op]) emit_fail(e, "operation %d is not computed from operands", op);
+    return emit[op](e, o);
+}
+
+LLVMValueRef op_binary(struct emitter *e, enum lp_op op, enum dtype t, uint32_t lanes, LLVMValueRef a,
+                       LLVMValueRef b)
+{
+    return op_emit(e, op, &(struct operands){ .t = t, .lanes = lanes, .a = a, .b = b });
+}
+
 LLVMValueRef op_fold(struct emitter *e, enum lp_fold fold, enum dtype t, uint32_t lanes, LLVMValueRef a,
                      LLVMValueRef b)
 {
-    static const uint8_t ops[] = { [FOLD_SUM] = LP_ADD, [FOLD_MAX] = LP_MAX, [FOLD_MIN] = LP_MIN,
-                                   [FOLD_AND] = LP_AND, [FOLD_OR] = LP_OR,   [FOLD_PROD] = LP_MUL };
-    return op_binary(e, (enum lp_op)ops[fold], t, lanes, a, b);
+    return op_binary(e, lp_fold_op(fold), t, lanes, a, b);
 }

@@ -62,7 +62,7 @@ static void emit_program(void *ctx)
     struct lp *lp = lower_and_plan(p->m, fn, &passes);
     hop_cleanup_push(lp_free, lp);
     struct c99_unit unit;
-    c99_begin(&unit, &p->arena);
+    c99_begin(&unit, &p->arena, &c99_own_dialect);
     c99_add(&unit, lp, &(struct c99_options){ .original = module_fn(p->m, fn) });
     c99_finish(&unit, NULL, &p->source, &p->header);
     struct text json = { .arena = &p->arena };

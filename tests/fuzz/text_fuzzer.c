@@ -135,7 +135,7 @@ static void lower_and_emit(void *ctx)
     hop_cleanup_push(arena_free, &arena);
     struct c99_unit unit;
     struct text source = { .arena = &arena };
-    c99_begin(&unit, &arena);
+    c99_begin(&unit, &arena, &c99_own_dialect);
     c99_add(&unit, p, &(struct c99_options){ .adapter = true });
     c99_finish(&unit, NULL, &source, NULL);
     hop_cleanup_pop(&arena);
