@@ -52,11 +52,14 @@ static void second_begin(struct second *s, struct module *m, const struct fn *f,
     const struct fn *forward = module_fn(m, h->forward);
     builder_begin(&s->b, m, f);
     struct arena *arena = &s->b.arena;
-    s->f = f, s->h = h, s->forward = forward;
+    s->f = f;
+    s->h = h;
+    s->forward = forward;
     s->symbols = ARENA_NEW(arena, dim, forward->n_symbols);
     for (uint32_t k = 0; k < forward->n_symbols; k++)
         s->symbols[k] = k < f->n_outer_symbols ? dim_symbol(m, k) : HOP_NONE;
-    s->x = ARENA_NEW(arena, val, f->n_params), s->y = ARENA_NEW(arena, val, f->n_results),
+    s->x = ARENA_NEW(arena, val, f->n_params);
+    s->y = ARENA_NEW(arena, val, f->n_results);
     s->r = ARENA_NEW(arena, val, forward->n_results);
     for (uint32_t p = 0; p < f->n_params; p++)
         s->x[p] = builder_param(&s->b, value_type(f, p), f->values[p].name);
@@ -71,19 +74,20 @@ static void second_begin(struct second *s, struct module *m, const struct fn *f,
 static uint32_t residuals_of(const struct second *s, val *out)
 {
     uint32_t next = 0;
-    for (uint32_t i = 0; i < s->h->n_residuals; i++)
-        out[i] = s->h->source_param[i] != HOP_NONE    ? s->x[s->h->source_param[i]]
-                 : s->h->source_result[i] != HOP_NONE ? s->y[s->h->source_result[i]]
-                                                      : s->r[next++];
+    for (uint32_t i = 0; i < s->h->n_residuals; i++) {
+        uint32_t param = s->h->source_param[i], result = s->h->source_result[i];
+        if (param != HOP_NONE) out[i] = s->x[param];
+        else if (result != HOP_NONE) out[i] = s->y[result];
+        else out[i] = s->r[next++];
+    }
     return s->h->n_residuals;
 }
 
 static val call(struct second *s, uint32_t fn, const val *operands, uint32_t n)
 {
     const struct fn *g = module_fn(s->b.m, fn);
-    dim *dims =
-        ARENA_NEW(&s->b.arena, dim,
-                  g->n_outer_symbols); /* further symbols are sizes of cotangents: found from the operands */
+    /* symbols beyond those of f are sizes of cotangents: found from the operands */
+    dim *dims = ARENA_NEW(&s->b.arena, dim, g->n_outer_symbols);
     for (uint32_t k = 0; k < g->n_outer_symbols; k++)
         dims[k] = k < s->f->n_outer_symbols ? dim_symbol(s->b.m, k) : HOP_NONE;
     struct region_in region = { fn, operands, n, dims };

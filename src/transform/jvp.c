@@ -80,8 +80,10 @@ uint32_t jvp_function(struct module *m, uint32_t fn, const bool *active, bool *r
         uint32_t n = 0;
         for (uint32_t k = 0; k < f->n_results; k++) results[n++] = copy.values[f->results[k]];
         for (uint32_t k = 0; k < f->n_results; k++)
-            if (tangents[f->results[k]] != VAL_NONE)
-                known->result_active[k] = true, results[n++] = tangents[f->results[k]];
+            if (tangents[f->results[k]] != VAL_NONE) {
+                known->result_active[k] = true;
+                results[n++] = tangents[f->results[k]];
+            }
         known->fn = prune_function(m, builder_finish(&b, results, n), NULL);
         transform_remember(m, MEMO_JVP, fn, 0, active, f->n_params, known);
     }

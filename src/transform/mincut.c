@@ -60,8 +60,10 @@ static bool augment(struct mincut *g, uint32_t source, uint32_t sink, const uint
     }
     int64_t least = INT64_MAX;
     for (uint32_t i = 0; i < length; i++) least = HOP_MIN(least, g->edges.data[path[i]].capacity);
-    for (uint32_t i = 0; i < length; i++)
-        g->edges.data[path[i]].capacity -= least, g->edges.data[path[i] ^ 1].capacity += least;
+    for (uint32_t i = 0; i < length; i++) {
+        g->edges.data[path[i]].capacity -= least;
+        g->edges.data[path[i] ^ 1].capacity += least;
+    }
     return true;
 }
 

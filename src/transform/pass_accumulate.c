@@ -171,10 +171,14 @@ static val total(struct accumulation *w, const struct addend *d)
         struct dot_dims dims;
         dot_dims(b->m, g, n, &dims);
         uint32_t bx[MAX_RANK], by[MAX_RANK], cx[MAX_RANK] = { 0 }, cy[MAX_RANK] = { 0 };
-        for (uint32_t i = 0; i < dims.n_batch; i++)
-            bx[i] = dims.batch_lhs[i] + 1, by[i] = dims.batch_rhs[i] + 1;
-        for (uint32_t i = 0; i < dims.n_contract; i++)
-            cx[i + 1] = dims.contract_lhs[i] + 1, cy[i + 1] = dims.contract_rhs[i] + 1;
+        for (uint32_t i = 0; i < dims.n_batch; i++) {
+            bx[i] = dims.batch_lhs[i] + 1;
+            by[i] = dims.batch_rhs[i] + 1;
+        }
+        for (uint32_t i = 0; i < dims.n_contract; i++) {
+            cx[i + 1] = dims.contract_lhs[i] + 1;
+            cy[i + 1] = dims.contract_rhs[i] + 1;
+        }
         val x = time_array(w->c, &w->l, &w->plan, body_operand(w, n, 0)),
             y = time_array(w->c, &w->l, &w->plan, body_operand(w, n, 1));
         v = emit_dot(b, x, y, bx, by, dims.n_batch, cx, cy, dims.n_contract + 1);

@@ -181,16 +181,19 @@ static bool trim_totals(struct copier *c, const struct node *n, const bool *used
     struct param_plan *plan = ARENA_ZNEW(a, struct param_plan, g->n_params);
     for (uint32_t p = 0; p < g->n_params; p++) {
         bool keep = p < 2 * n_leaves ? wanted[p % n_leaves] : live.value[p];
-        if (!keep) plan[p].fate = PARAM_DROP, changed = true;
+        if (!keep) plan[p].fate = PARAM_DROP;
     }
     merge_operands(plan, r->operands, 2 * n_leaves, g->n_params - 2 * n_leaves);
-    for (uint32_t p = 2 * n_leaves; p < g->n_params; p++) changed |= plan[p].fate != PARAM_KEEP;
+    for (uint32_t p = 0; p < g->n_params; p++) changed |= plan[p].fate != PARAM_KEEP;
     if (!changed) return false;
     val *kept = ARENA_NEW(a, val, n_kept), *operands = ARENA_NEW(a, val, n_kept),
         *own = ARENA_NEW(a, val, g->n_params);
     uint32_t at = 0, n_own;
     for (uint32_t k = 0; k < n_leaves; k++)
-        if (wanted[k]) kept[at] = g->results[k], operands[at++] = in.operands[k];
+        if (wanted[k]) {
+            kept[at] = g->results[k];
+            operands[at++] = in.operands[k];
+        }
     uint32_t fn = region_build(c->b->m,
                                &(struct region_plan){ .g = g,
                                                       .n_carry = 2 * n_leaves,
@@ -200,7 +203,10 @@ static bool trim_totals(struct copier *c, const struct node *n, const bool *used
                                                       .own = r->operands },
                                own, &n_own);
     struct region_in region = { fn, own, n_own, r->dims };
-    in.operands = operands, in.n_operands = n_kept, in.groups = &n_kept, in.regions = &region;
+    in.operands = operands;
+    in.n_operands = n_kept;
+    in.groups = &n_kept;
+    in.regions = &region;
     val next = builder_node(c->b, &in);
     for (uint32_t k = 0; k < n_leaves; k++) results[k] = wanted[k] ? next++ : VAL_NONE;
     return true;

@@ -27,8 +27,10 @@ static void equal_carries(struct arena *a, const struct module *m, const struct 
     for (uint32_t i = 0; i < l->n_carry; i++) {
         equal[i] = i;
         for (uint32_t k = 0; k < i && equal[i] == i; k++)
-            if (init[k] == init[i] && value_type(body, k) == value_type(body, i))
-                equal[i] = equal[k], candidates = true;
+            if (init[k] == init[i] && value_type(body, k) == value_type(body, i)) {
+                equal[i] = equal[k];
+                candidates = true;
+            }
     }
     uint32_t *class = ARENA_NEW(a, uint32_t, body->n_values), *param = ARENA_NEW(a, uint32_t, body->n_params);
     while (candidates) {
@@ -76,8 +78,10 @@ static bool known_operands(struct copier *c, const struct node *n, uint32_t r, u
     const struct region *region = node_region(c->f, n, r);
     bool any = false;
     for (uint32_t i = 0; i < region->n_operands; i++)
-        if (full_value(c->b, c->values[node_region_operands(c->f, n, r)[i]], &plan[first + i].value))
-            plan[first + i].fate = PARAM_FULL, any = true;
+        if (full_value(c->b, c->values[node_region_operands(c->f, n, r)[i]], &plan[first + i].value)) {
+            plan[first + i].fate = PARAM_FULL;
+            any = true;
+        }
     return any;
 }
 
@@ -93,12 +97,17 @@ static bool forward_loop(struct copier *c, const struct loop *l, val *results)
     bool changed = false;
     for (uint32_t i = 0; i < l->n_carry; i++) init[i] = c->values[l->carry[i]];
     for (uint32_t i = 0; i < l->n_carry; i++) /* a while_loop keeps one carry for form */
-        if ((!l->cond || kept > 1) && carry_is_constant(c, l, i, init[i]))
-            p.body[i] = (struct param_plan){ .fate = PARAM_WITH, .outer = init[i] }, kept--, changed = true;
+        if ((!l->cond || kept > 1) && carry_is_constant(c, l, i, init[i])) {
+            p.body[i] = (struct param_plan){ .fate = PARAM_WITH, .outer = init[i] };
+            kept--;
+            changed = true;
+        }
     equal_carries(a, m, l, init, equal);
     for (uint32_t i = 0; i < l->n_carry; i++)
-        if (equal[i] != i && p.body[i].fate == PARAM_KEEP && p.body[equal[i]].fate == PARAM_KEEP)
-            p.body[i] = (struct param_plan){ .fate = PARAM_ALIAS, .of = equal[i] }, changed = true;
+        if (equal[i] != i && p.body[i].fate == PARAM_KEEP && p.body[equal[i]].fate == PARAM_KEEP) {
+            p.body[i] = (struct param_plan){ .fate = PARAM_ALIAS, .of = equal[i] };
+            changed = true;
+        }
     for (uint32_t i = 0; loop_has_length(l) && i < l->n_over; i++)
         changed |= slice_is_constant(c, c->values[l->over[i]], &p.body[l->n_carry + i]);
     changed |= known_operands(c, l->n, l->body_region, loop_first_with(l), p.body);
@@ -115,7 +124,10 @@ static bool forward_loop(struct copier *c, const struct loop *l, val *results)
         }
         for (uint32_t j = 0; j < k && twin[k] == k; j++)
             if (body->results[l->n_carry + j] == v) twin[k] = j;
-        if (passed[k] != VAL_NONE || twin[k] != k) p.keep_stack[k] = false, changed = true;
+        if (passed[k] != VAL_NONE || twin[k] != k) {
+            p.keep_stack[k] = false;
+            changed = true;
+        }
     }
     if (!changed) return false;
     plan_build(c, l, &p);

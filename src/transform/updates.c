@@ -55,7 +55,10 @@ static uint32_t visible_first(struct module *m, uint32_t fn)
     for (uint32_t k = 0; k < f->n_results; k++)
         if (fn_updated(f, k) == HOP_NONE) out[n++] = all[k];
     for (uint32_t k = 0; k < f->n_results; k++)
-        if (fn_updated(f, k) != HOP_NONE) builder_mut(&b, fn_updated(f, k), n), out[n++] = all[k];
+        if (fn_updated(f, k) != HOP_NONE) {
+            builder_mut(&b, fn_updated(f, k), n);
+            out[n++] = all[k];
+        }
     return builder_finish(&b, out, n);
 }
 

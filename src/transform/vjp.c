@@ -311,8 +311,10 @@ static void backward_node(struct reverse *r, uint32_t i)
         *operands = ARENA_NEW(&r->b.arena, val, n->n_operands),
         *out = ARENA_NEW(&r->b.arena, val, n->n_operands);
     for (uint32_t k = 0; k < n->n_results; k++) results[k] = r->copy.values[n->results + k];
-    for (uint32_t k = 0; k < n->n_operands; k++)
-        operands[k] = r->copy.values[node_operands(f, n)[k]], out[k] = VAL_NONE;
+    for (uint32_t k = 0; k < n->n_operands; k++) {
+        operands[k] = r->copy.values[node_operands(f, n)[k]];
+        out[k] = VAL_NONE;
+    }
     struct vjp v = { .b = &r->b,
                      .f = f,
                      .n = n,
@@ -376,7 +378,8 @@ static struct saved_list *halves_list(struct module *m, const struct fn *f, cons
     struct saved_list *list = ARENA_ZNEW(&m->arena, struct saved_list, 1), *around = m->saved_now;
     uint32_t extra = f->n_results;
     list->symbols = forward->symbols;
-    list->inside.data = h->saved->inside.data, list->inside.len = list->inside.cap = h->saved->inside.len;
+    list->inside.data = h->saved->inside.data;
+    list->inside.len = list->inside.cap = h->saved->inside.len;
     m->saved_now = list;
     for (uint32_t i = 0; i < h->n_residuals; i++) {
         bool argument = h->source_param[i] != HOP_NONE, result = h->source_result[i] != HOP_NONE;
@@ -572,7 +575,10 @@ static const struct vjp_halves *split(struct module *m, uint32_t fn, const bool 
         if (r.ct_params[k] != VAL_NONE) ct_of[n_ct++] = k;
     }
     for (uint32_t p = 0; p < f->n_params; p++)
-        if (r.active[p] && r.ct[p] != VAL_NONE) out->ct_param[p] = true, results[n_results++] = r.ct[p];
+        if (r.active[p] && r.ct[p] != VAL_NONE) {
+            out->ct_param[p] = true;
+            results[n_results++] = r.ct[p];
+        }
     list_end(&r);
     out->saved = r.list;
     struct joint joint = { builder_finish(&r.b, results, n_results),
