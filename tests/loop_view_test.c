@@ -71,8 +71,8 @@ static uint32_t copied(struct module *m, const struct fn *f, bool by_view)
     builder_begin(&b, m, f);
     copier_begin(&c, &b, f);
     copier_params(&c);
-    for (uint32_t i = 0; i < f->n_requires; i++)
-        builder_require(&b, copier_dim(&c, f->requires[i].a), copier_dim(&c, f->requires[i].b),
+    for (uint32_t i = 0; i < f->n_required; i++)
+        builder_require(&b, copier_dim(&c, f->required[i].a), copier_dim(&c, f->required[i].b),
                         "requirement");
     for (uint32_t i = 0; i < f->n_nodes; i++) {
         const struct node *n = fn_node(f, i);

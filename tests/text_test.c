@@ -62,11 +62,11 @@ static void dump(const struct module *m, const struct fn *f, struct text *out)
     for (uint32_t i = 0; i < f->n_symbols; i++)
         text_add(out, " %lld..%lld@%u.%u", (long long)f->symbols[i].lo, (long long)f->symbols[i].hi,
                  f->symbols[i].origin, f->symbols[i].index);
-    for (uint32_t i = 0; i < f->n_requires; i++) {
+    for (uint32_t i = 0; i < f->n_required; i++) {
         text_str(out, " require ");
-        dim_print(m, NULL, f->requires[i].a, out);
+        dim_print(m, NULL, f->required[i].a, out);
         text_str(out, "==");
-        dim_print(m, NULL, f->requires[i].b, out);
+        dim_print(m, NULL, f->required[i].b, out);
     }
     for (uint32_t i = 0; i < f->n_values; i++) type_print(m, NULL, value_type(f, i), out);
     for (uint32_t i = 0; i < f->n_nodes; i++) {

@@ -6,9 +6,8 @@
 /* How much there was of everything that only grows. */
 struct scope_mark {
     struct scope *s;
-    uint32_t n_params, values, nodes, pool, attrs, regions, symbols,
-        requires,
-    checked, n_outer_symbols, late, bindings, binds;
+    uint32_t n_params, values, nodes, pool, attrs, regions, symbols, required, checked, n_outer_symbols, late,
+        bindings, binds;
     uint8_t effects;
     bool late_symbols;
 };
@@ -24,7 +23,7 @@ static struct scope_mark mark_scope(struct scope *s)
                                 b->attrs.len,
                                 b->regions.len,
                                 b->symbols.len,
-                                b->requires.len,
+                                b->required.len,
                                 b->checked.len,
                                 b->n_outer_symbols,
                                 s->late.len,
@@ -45,10 +44,7 @@ static void restore_scope(const struct scope_mark *m)
     b->attrs.len = m->attrs;
     b->regions.len = m->regions;
     b->symbols.len = m->symbols;
-    b->
-        requires
-        .len = m->
-                   requires;
+    b->required.len = m->required;
     b->checked.len = m->checked;
     b->n_outer_symbols = m->n_outer_symbols;
     b->effects = m->effects;

@@ -129,10 +129,10 @@ static uint32_t import_one(struct import *i, uint32_t fn)
     for (uint32_t p = 0; p < f->n_params; p++)
         values[p] = builder_param(&b, import_type(i, value_type(f, p), symbols),
                                   import_string(i, f->values[p].name));
-    for (uint32_t k = 0; k < f->n_requires; k++) {
-        b.place = import_place(i, f->requires[k].place);
-        builder_require(&b, import_dim(i, f->requires[k].a, symbols),
-                        import_dim(i, f->requires[k].b, symbols), "requirement");
+    for (uint32_t k = 0; k < f->n_required; k++) {
+        b.place = import_place(i, f->required[k].place);
+        builder_require(&b, import_dim(i, f->required[k].a, symbols),
+                        import_dim(i, f->required[k].b, symbols), "requirement");
     }
     for (uint32_t k = 0; k < f->n_nodes; k++) import_node(i, &b, f, fn_node(f, k), values, symbols);
     for (uint32_t k = 0; k < f->n_results; k++) results[k] = values[f->results[k]];

@@ -420,15 +420,9 @@ static void settle_symbols(struct scope *s)
         for (uint32_t k = 0; k < g->n_dims; k++) list[k] = dim_substitute(m, g->dims[k], to);
         g->dims = list;
     }
-    for (uint32_t i = 0; i < b->requires.len; i++) {
-        b->
-            requires
-            .data[i]
-            .a = dim_substitute(m, b->requires.data[i].a, to);
-        b->
-            requires
-            .data[i]
-            .b = dim_substitute(m, b->requires.data[i].b, to);
+    for (uint32_t i = 0; i < b->required.len; i++) {
+        b->required.data[i].a = dim_substitute(m, b->required.data[i].a, to);
+        b->required.data[i].b = dim_substitute(m, b->required.data[i].b, to);
     }
 }
 

@@ -502,11 +502,11 @@ static void put_size_checks(struct c99 *e)
         }
         text_str(e->out, ") return HOP_C_SIZE;\n");
     }
-    for (uint32_t i = 0; i < f->n_requires; i++) {
+    for (uint32_t i = 0; i < f->n_required; i++) {
         text_str(e->out, "    if (");
-        c99_put_dim(e, f->requires[i].a);
+        c99_put_dim(e, f->required[i].a);
         text_str(e->out, " != ");
-        c99_put_dim(e, f->requires[i].b);
+        c99_put_dim(e, f->required[i].b);
         text_str(e->out, ") return HOP_C_SIZE;\n");
     }
 }

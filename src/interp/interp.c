@@ -118,9 +118,9 @@ void bind_symbols(struct module *m, const struct fn *f, const struct shape_view 
             if (want != args[p].dims[d]) error_dim(m, f, p, d, args[p].dims[d], want);
         }
     }
-    for (uint32_t i = 0; i < f->n_requires; i++) {
-        int64_t a = dim_eval(m, f->requires[i].a, symbols), b = dim_eval(m, f->requires[i].b, symbols);
-        if (a != b) error_require(m, f, &f->requires[i], a, b);
+    for (uint32_t i = 0; i < f->n_required; i++) {
+        int64_t a = dim_eval(m, f->required[i].a, symbols), b = dim_eval(m, f->required[i].b, symbols);
+        if (a != b) error_require(m, f, &f->required[i], a, b);
     }
 }
 

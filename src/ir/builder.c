@@ -17,7 +17,7 @@ void builder_begin(struct builder *b, struct module *m, const struct fn *like)
     vec_reserve(&b->arena, &b->attrs, 4);
     vec_reserve(&b->arena, &b->regions, 1);
     vec_reserve(&b->arena, &b->symbols, 1);
-    vec_reserve(&b->arena, &b->requires, 1);
+    vec_reserve(&b->arena, &b->required, 1);
     if (!like) return;
     for (uint32_t i = 0; i < like->n_outer_symbols; i++) vec_push(&b->arena, &b->symbols, like->symbols[i]);
     b->n_outer_symbols = like->n_outer_symbols;
@@ -103,7 +103,7 @@ void(infer_equal)(struct infer *in, dim a, dim b, const char *what)
     if (lo > 0 || hi < 0)
         infer_error(in, "%s: expected %s, found %s", what, dim_text(in, a), dim_text(in, b));
     if (lo == 0 && hi == 0) return;
-    vec_push(in->arena, &in->requires, (struct require){ a, b, in->place });
+    vec_push(in->arena, &in->required, (struct require){ a, b, in->place });
 }
 
 void(infer_same_type)(struct infer *in, type_id a, type_id b, const char *what)
@@ -288,8 +288,8 @@ void infer_bind_region(struct infer *in, const struct op_row *row, uint32_t r, s
     for (uint32_t p = 0; p < g->n_params; p++)
         infer_same_type(in, type_substitute(m, value_type(g, p), dims), feeds[p],
                         arena_printf(&m->scratch, "region %u: parameter %u", r, p));
-    for (uint32_t i = 0; i < g->n_requires; i++)
-        infer_equal(in, dim_substitute(m, g->requires[i].a, dims), dim_substitute(m, g->requires[i].b, dims),
+    for (uint32_t i = 0; i < g->n_required; i++)
+        infer_equal(in, dim_substitute(m, g->required[i].a, dims), dim_substitute(m, g->required[i].b, dims),
                     "a requirement of the body");
     for (uint32_t i = 0; i < g->n_outer_symbols; i++) {
         int64_t lo, hi;
@@ -339,22 +339,13 @@ void builder_require(struct builder *b, dim a, dim c, const char *what)
                         .place = b->place,
                         .arena = &b->arena };
     infer_equal(&in, a, c, what);
-    for (uint32_t i = 0; i < in.requires.len; i++) {
-        struct require q = in.
-                               requires
-            .data[i];
+    for (uint32_t i = 0; i < in.required.len; i++) {
+        struct require q = in.required.data[i];
         if (!mentions_inner(b, q.a) && !mentions_inner(b, q.b)) {
             bool known = false;
-            for (uint32_t k = 0; k < b->requires.len; k++)
-            known |= b->
-                         requires
-                .data[k]
-                .a == q.a &&
-                    b->
-                        requires
-                .data[k]
-                .b == q.b;
-            if (!known) vec_push(&b->arena, &b->requires, q);
+            for (uint32_t k = 0; k < b->required.len; k++)
+                known |= b->required.data[k].a == q.a && b->required.data[k].b == q.b;
+            if (!known) vec_push(&b->arena, &b->required, q);
             continue;
         }
         if (is_checked(b, q.a, q.b)) continue;
@@ -420,102 +411,165 @@ static val expand_node(struct builder *b, const struct op_row *row, const struct
     return e.n_results ? e.out[0] : VAL_NONE;
 }
 
-val builder_node(struct builder *b, const struct node_in *in)
-{
-    static const struct attr absent[16];
-    const struct op_row *row = op_table[in->op];
-    struct place place = in->place.line ? in->place : b->place;
-    struct infer infer = infer_for(b, in, place);
-    infer.attrs = in->attrs ? in->attrs : absent;
-    bool higher = row->flags & OPF_HIGHER;
-    if (!higher && (in->n_operands < row->sig.min_operands ||
-                    (row->sig.max_operands != MANY && in->n_operands > row->sig.max_operands)))
-        infer_error(&infer, "takes %u operand%s, given %u", row->sig.min_operands,
-                    row->sig.min_operands == 1 ? "" : "s", in->n_operands);
-    if (in->n_regions < row->sig.min_regions ||
-        (row->sig.max_regions != MANY && in->n_regions > row->sig.max_regions) || in->n_regions > UINT16_MAX)
-        infer_error(&infer, "takes %u region%s, given %u", row->sig.min_regions,
-                    row->sig.min_regions == 1 ? "" : "s", in->n_regions);
-    check_attrs(&infer, row);
+/* ---- one node ---- */
 
+/* A node being made: what its parts are before any of them is in the builder. */
+struct draft {
+    const struct node_in *in;
+    const struct op_row *row;
+    struct place place;
+    val *operands; /* all, the regions' own behind the node's */
+    uint32_t n_operands;
+    struct region *regions; /* bound, with the dims of their symbols */
+    uint8_t effects;
+    struct infer infer; /* with the types of the results once it has run */
+};
+
+static void check_counts(const struct draft *d)
+{
+    const struct signature *sig = &d->row->sig;
+    uint32_t n_operands = d->in->n_operands, n_regions = d->in->n_regions;
+    bool first_order = !(d->row->flags & OPF_HIGHER);
+    if (first_order &&
+        (n_operands < sig->min_operands || (sig->max_operands != MANY && n_operands > sig->max_operands)))
+        infer_error(&d->infer, "takes %u operand%s, given %u", sig->min_operands,
+                    sig->min_operands == 1 ? "" : "s", n_operands);
+    if (n_regions < sig->min_regions || (sig->max_regions != MANY && n_regions > sig->max_regions) ||
+        n_regions > UINT16_MAX)
+        infer_error(&d->infer, "takes %u region%s, given %u", sig->min_regions,
+                    sig->min_regions == 1 ? "" : "s", n_regions);
+}
+
+/* Lists the operands of the node and of its regions one behind the other, and looks up their types. */
+static void gather_operands(struct builder *b, struct draft *d)
+{
+    const struct node_in *in = d->in;
     uint32_t total = in->n_operands;
     for (uint32_t r = 0; r < in->n_regions; r++) total += in->regions[r].n_operands;
-    val *operands = ARENA_NEW(&b->arena, val, total);
+    d->operands = ARENA_NEW(&b->arena, val, total);
+    if (in->n_operands) memcpy(d->operands, in->operands, in->n_operands * sizeof *d->operands);
+    d->regions = in->n_regions ? ARENA_NEW(&b->arena, struct region, in->n_regions) : NULL;
+    d->n_operands = in->n_operands;
+    for (uint32_t r = 0; r < in->n_regions; r++) {
+        const struct region_in *given = &in->regions[r];
+        d->regions[r] = (struct region){ .fn = given->fn,
+                                         .operands = d->n_operands,
+                                         .n_operands = given->n_operands };
+        if (given->n_operands)
+            memcpy(d->operands + d->n_operands, given->operands, given->n_operands * sizeof *d->operands);
+        d->n_operands += given->n_operands;
+    }
     type_id *types = ARENA_NEW(&b->arena, type_id, total);
-    if (in->n_operands) memcpy(operands, in->operands, in->n_operands * sizeof *operands);
-    struct region *regions = in->n_regions ? ARENA_NEW(&b->arena, struct region, in->n_regions) : NULL;
-    uint32_t at = in->n_operands;
-    for (uint32_t r = 0; r < in->n_regions; r++) {
-        const struct region_in *ri = &in->regions[r];
-        regions[r] = (struct region){ .fn = ri->fn, .operands = at, .n_operands = ri->n_operands };
-        if (ri->n_operands) memcpy(operands + at, ri->operands, ri->n_operands * sizeof *operands);
-        at += ri->n_operands;
-    }
     for (uint32_t i = 0; i < total; i++) {
-        if (operands[i] >= b->values.len)
-            hop_throw(HOP_INTERNAL, "%s: operand %u is not a value of this function", row->name, i);
-        types[i] = b->values.data[operands[i]].type;
+        if (d->operands[i] >= b->values.len)
+            hop_throw(HOP_INTERNAL, "%s: operand %u is not a value of this function", d->row->name, i);
+        types[i] = b->values.data[d->operands[i]].type;
     }
-    infer.n_operands = total;
-    infer.operands = types;
-    infer.n_regions = in->n_regions;
-    infer.regions = regions;
-    uint8_t effects = row_effects(row, infer.attrs);
-    for (uint32_t r = 0; r < in->n_regions; r++) {
-        infer_bind_region(&infer, row, r, &regions[r], in->regions[r].dims,
-                          ARENA_NEW(&b->m->arena, dim, module_fn(b->m, in->regions[r].fn)->n_outer_symbols));
-        effects |= module_fn(b->m, in->regions[r].fn)->effects;
-    }
-    row->infer(&infer);
+    d->infer.operands = types;
+    d->infer.n_operands = total;
+}
 
-    for (uint32_t i = 0; i < infer.requires.len; i++) { /* may emit check nodes, which come before this one */
-        struct place saved = b->place;
-        b->place = place;
-        builder_require(b, infer.requires.data[i].a, infer.requires.data[i].b, row->name);
-        b->place = saved;
+static void bind_regions(struct builder *b, struct draft *d)
+{
+    d->infer.regions = d->regions;
+    d->infer.n_regions = d->in->n_regions;
+    d->effects = row_effects(d->row, d->infer.attrs);
+    for (uint32_t r = 0; r < d->in->n_regions; r++) {
+        const struct fn *body = module_fn(b->m, d->in->regions[r].fn);
+        dim *dims = ARENA_NEW(&b->m->arena, dim, body->n_outer_symbols);
+        infer_bind_region(&d->infer, d->row, r, &d->regions[r], d->in->regions[r].dims, dims);
+        d->effects |= body->effects;
     }
-    if (row->expand) return expand_node(b, row, &infer, operands);
-    uint32_t index = b->nodes.len;
-    for (uint32_t i = 0; i < infer.fresh; i++) {
+}
+
+/* What infer could not prove. May emit check nodes, which come before this one. */
+static void require_all(struct builder *b, const struct draft *d)
+{
+    struct place saved = b->place;
+    b->place = d->place;
+    for (uint32_t i = 0; i < d->infer.required.len; i++) {
+        struct require q = d->infer.required.data[i];
+        builder_require(b, q.a, q.b, d->row->name);
+    }
+    b->place = saved;
+}
+
+/* Sizes that the node finds out become symbols. */
+static void bind_fresh_symbols(struct builder *b, const struct infer *infer)
+{
+    for (uint32_t i = 0; i < infer->fresh; i++) {
         char name[16];
         int n = snprintf(name, sizeof name, "k%u", b->symbols.len);
-        vec_push(&b->arena, &b->symbols,
-                 (struct symbol){ module_string(b->m, name, (size_t)n), SYMBOL_NODE, index,
-                                  infer.fresh_range[i].lo, infer.fresh_range[i].hi });
+        struct symbol symbol = { module_string(b->m, name, (size_t)n), SYMBOL_NODE, b->nodes.len,
+                                 infer->fresh_range[i].lo, infer->fresh_range[i].hi };
+        vec_push(&b->arena, &b->symbols, symbol);
     }
-    struct node node = { .op = in->op,
-                         .n_regions = (uint16_t)in->n_regions,
+}
+
+/* Room in the pool for so many more, which grows twofold. */
+static void reserve_pool(struct builder *b, uint32_t more)
+{
+    uint64_t wanted = (uint64_t)b->pool.len + more;
+    vec_reserve(&b->arena, &b->pool, wanted > b->pool.cap ? HOP_MAX(wanted, b->pool.cap * 2) : 0);
+}
+
+static const struct node *append_node(struct builder *b, const struct draft *d)
+{
+    const struct signature *sig = &d->row->sig;
+    uint32_t index = b->nodes.len;
+    struct node node = { .op = d->in->op,
+                         .n_regions = (uint16_t)d->in->n_regions,
                          .operands = b->pool.len,
-                         .n_operands = total,
+                         .n_operands = d->n_operands,
+                         .groups = b->pool.len + d->n_operands,
                          .results = b->values.len,
-                         .n_results = infer.n_results,
+                         .n_results = d->infer.n_results,
                          .attrs = b->attrs.len,
                          .regions = b->regions.len,
-                         .place = place };
-    vec_reserve(&b->arena, &b->pool,
-                (uint64_t)b->pool.len + total + 4 > b->pool.cap
-                    ? HOP_MAX(b->pool.len + total + 4, b->pool.cap * 2)
-                    : 0);
-    for (uint32_t i = 0; i < total; i++) vec_push(&b->arena, &b->pool, operands[i]);
-    node.groups = b->pool.len;
-    if (higher)
-        for (uint32_t g = 0; g < row->sig.n_groups; g++) vec_push(&b->arena, &b->pool, in->groups[g]);
-    for (uint32_t i = 0; i < row->sig.n_attrs; i++) {
-        struct attr a = infer.attrs[i];
+                         .place = d->place };
+    reserve_pool(b, d->n_operands + HOP_COUNT(sig->groups) + 1);
+    for (uint32_t i = 0; i < d->n_operands; i++) vec_push(&b->arena, &b->pool, d->operands[i]);
+    for (uint32_t g = 0; d->row->flags & OPF_HIGHER && g < sig->n_groups; g++)
+        vec_push(&b->arena, &b->pool, d->in->groups[g]);
+    for (uint32_t i = 0; i < sig->n_attrs; i++) {
+        struct attr a = d->infer.attrs[i];
         copy_attr_list(b->m, &a);
         vec_push(&b->arena, &b->attrs, a);
     }
-    for (uint32_t r = 0; r < in->n_regions; r++) vec_push(&b->arena, &b->regions, regions[r]);
-    for (uint32_t i = 0; i < infer.n_results; i++)
-        vec_push(&b->arena, &b->values, (struct value){ infer.results[i], index, 0 });
+    for (uint32_t r = 0; r < d->in->n_regions; r++) vec_push(&b->arena, &b->regions, d->regions[r]);
+    for (uint32_t i = 0; i < d->infer.n_results; i++)
+        vec_push(&b->arena, &b->values, (struct value){ d->infer.results[i], index, 0 });
     vec_push(&b->arena, &b->nodes, node);
-    struct require checked = { .place = place };
-    if (in->op == OP_check && check_of_dims(b->values.data, b->nodes.data, b->pool.data, b->attrs.data, &node,
-                                            &checked.a, &checked.b))
+    return &b->nodes.data[index];
+}
+
+/* A check of sizes that stands in the function is not made a second time. */
+static void note_check(struct builder *b, const struct node *n)
+{
+    struct require checked = { .place = n->place };
+    if (check_of_dims(b->values.data, b->nodes.data, b->pool.data, b->attrs.data, n, &checked.a, &checked.b))
         vec_push(&b->arena, &b->checked, checked);
-    b->effects |= effects;
-    b->n_last_results = infer.n_results;
-    return infer.n_results ? node.results : VAL_NONE;
+}
+
+val builder_node(struct builder *b, const struct node_in *in)
+{
+    static const struct attr absent[16];
+    struct place place = in->place.line ? in->place : b->place;
+    struct draft d = { .in = in, .row = op_table[in->op], .place = place, .infer = infer_for(b, in, place) };
+    d.infer.attrs = in->attrs ? in->attrs : absent;
+    check_counts(&d);
+    check_attrs(&d.infer, d.row);
+    gather_operands(b, &d);
+    bind_regions(b, &d);
+    d.row->infer(&d.infer);
+    require_all(b, &d);
+    if (d.row->expand) return expand_node(b, d.row, &d.infer, d.operands);
+    bind_fresh_symbols(b, &d.infer);
+    const struct node *n = append_node(b, &d);
+    note_check(b, n);
+    b->effects |= d.effects;
+    b->n_last_results = n->n_results;
+    return n->n_results ? n->results : VAL_NONE;
 }
 
 /* ---- finishing ---- */
@@ -548,8 +602,8 @@ static uint64_t structural_hash(const struct fn *f)
     for (uint32_t i = 0; f->news && i < f->n_params; i++) h = hash_mix(h, f->news[i]);
     for (uint32_t i = 0; i < f->n_symbols; i++)
         h = hash_mix(hash_mix(h, (uint64_t)f->symbols[i].lo), (uint64_t)f->symbols[i].hi);
-    for (uint32_t i = 0; i < f->n_requires; i++)
-        h = hash_mix(h, ((uint64_t)f->requires[i].a << 32) | f->requires[i].b);
+    for (uint32_t i = 0; i < f->n_required; i++)
+        h = hash_mix(h, ((uint64_t)f->required[i].a << 32) | f->required[i].b);
     for (uint32_t i = 0; i < f->n_nodes; i++) {
         const struct node *n = &f->nodes[i];
         const struct op_row *row = node_row(n);
@@ -577,7 +631,7 @@ static bool structurally_equal(const struct fn *a, const struct fn *b)
 {
     if (a->n_params != b->n_params || a->n_nodes != b->n_nodes || a->n_values != b->n_values ||
         a->n_results != b->n_results || a->n_symbols != b->n_symbols ||
-        a->n_outer_symbols != b->n_outer_symbols || a->n_requires != b->n_requires)
+        a->n_outer_symbols != b->n_outer_symbols || a->n_required != b->n_required)
         return false;
     for (uint32_t i = 0; i < a->n_values; i++)
         if (a->values[i].type != b->values[i].type) return false;
@@ -587,8 +641,8 @@ static bool structurally_equal(const struct fn *a, const struct fn *b)
         return false;
     for (uint32_t i = 0; i < a->n_symbols; i++)
         if (a->symbols[i].lo != b->symbols[i].lo || a->symbols[i].hi != b->symbols[i].hi) return false;
-    for (uint32_t i = 0; i < a->n_requires; i++)
-        if (a->requires[i].a != b->requires[i].a || a->requires[i].b != b->requires[i].b) return false;
+    for (uint32_t i = 0; i < a->n_required; i++)
+        if (a->required[i].a != b->required[i].a || a->required[i].b != b->required[i].b) return false;
     for (uint32_t i = 0; i < a->n_nodes; i++) {
         const struct node *x = &a->nodes[i], *y = &b->nodes[i];
         const struct op_row *row = node_row(x);
@@ -632,11 +686,9 @@ static struct fn *pack(struct module *m, const struct fn *f, uint32_t n_pool, ui
                    "the rest are words");
     size_t size = sizeof *f + n_attrs * sizeof *f->attrs + f->n_regions * sizeof *f->regions +
                   f->n_symbols * sizeof *f->symbols + f->n_nodes * sizeof *f->nodes +
-                  f->n_values * sizeof *f->values +
-                  f->n_requires * sizeof *f->
-                                      requires +
-                                  f->n_results * sizeof *f->results +
-                                  (f->news ? f->n_params * sizeof *f->news : 0) + n_pool * sizeof *f->pool;
+                  f->n_values * sizeof *f->values + f->n_required * sizeof *f->required +
+                  f->n_results * sizeof *f->results + (f->news ? f->n_params * sizeof *f->news : 0) +
+                  n_pool * sizeof *f->pool;
     char *at = arena_alloc(&m->arena, size);
     struct fn *out = pack_part(&at, f, sizeof *f);
     out->attrs = pack_part(&at, f->attrs, n_attrs * sizeof *f->attrs);
@@ -644,9 +696,7 @@ static struct fn *pack(struct module *m, const struct fn *f, uint32_t n_pool, ui
     out->symbols = pack_part(&at, f->symbols, f->n_symbols * sizeof *f->symbols);
     out->nodes = pack_part(&at, f->nodes, f->n_nodes * sizeof *f->nodes);
     out->values = pack_part(&at, f->values, f->n_values * sizeof *f->values);
-    out->
-        requires
-    = pack_part(&at, f->requires, f->n_requires * sizeof *f->requires);
+    out->required = pack_part(&at, f->required, f->n_required * sizeof *f->required);
     out->results = pack_part(&at, f->results, f->n_results * sizeof *f->results);
     if (f->news) out->news = pack_part(&at, f->news, f->n_params * sizeof *f->news);
     out->pool = pack_part(&at, f->pool, n_pool * sizeof *f->pool);
@@ -675,7 +725,7 @@ uint32_t builder_finish(struct builder *b, const val *results, uint32_t n_result
                     .n_results = n_results,
                     .n_symbols = b->symbols.len,
                     .n_outer_symbols = b->n_outer_symbols,
-                    .n_requires = b->requires.len,
+                    .n_required = b->required.len,
                     .n_regions = b->regions.len,
                     .values = b->values.data,
                     .nodes = b->nodes.data,
@@ -684,7 +734,7 @@ uint32_t builder_finish(struct builder *b, const val *results, uint32_t n_result
                     .attrs = b->attrs.data,
                     .regions = b->regions.data,
                     .symbols = b->symbols.data,
-                    .requires = b->requires.data,
+                    .required = b->required.data,
                     .news = b->news,
                     .effects = b->effects };
     f.hash = structural_hash(&f);
@@ -900,8 +950,8 @@ val copier_node(struct copier *c, const struct node *n)
 
 void copier_body(struct copier *c, val *results)
 {
-    for (uint32_t i = 0; i < c->f->n_requires; i++)
-        builder_require(c->b, copier_dim(c, c->f->requires[i].a), copier_dim(c, c->f->requires[i].b),
+    for (uint32_t i = 0; i < c->f->n_required; i++)
+        builder_require(c->b, copier_dim(c, c->f->required[i].a), copier_dim(c, c->f->required[i].b),
                         "requirement");
     for (uint32_t i = 0; i < c->f->n_nodes; i++) copier_node(c, fn_node(c->f, i));
     for (uint32_t i = 0; i < c->f->n_results; i++) results[i] = c->values[c->f->results[i]];

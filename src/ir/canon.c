@@ -201,11 +201,11 @@ static void function(struct walk *w, uint32_t fn)
         type(w, value_type(f, i));
         if (entry) string(w, f->values[i].name);
     }
-    word(w, f->n_requires);
-    for (uint32_t i = 0; i < f->n_requires; i++) {
-        dimension(w, f->requires[i].a);
-        dimension(w, f->requires[i].b);
-        place(w, f->requires[i].place);
+    word(w, f->n_required);
+    for (uint32_t i = 0; i < f->n_required; i++) {
+        dimension(w, f->required[i].a);
+        dimension(w, f->required[i].b);
+        place(w, f->required[i].place);
     }
     word(w, f->n_nodes);
     for (uint32_t i = 0; i < f->n_nodes; i++) node(w, f, &f->nodes[i]);

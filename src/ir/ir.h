@@ -203,7 +203,7 @@ enum effect {
 struct fn {
     uint32_t id, name; /* name 0: an anonymous body */
     struct place place;
-    uint32_t n_params, n_values, n_nodes, n_results, n_symbols, n_requires, n_regions;
+    uint32_t n_params, n_values, n_nodes, n_results, n_symbols, n_required, n_regions;
     uint32_t n_outer_symbols; /* symbols not bound by nodes; they are the first ones */
     struct value *values;     /* the parameters come first */
     struct node *nodes;
@@ -212,8 +212,7 @@ struct fn {
     struct attr *attrs;
     struct region *regions;
     struct symbol *symbols;
-    struct require *
-        requires;
+    struct require *required;
     /* Which parameters a run updates (`mut`), per parameter: the result that is its new content,
      * NEW_UNCHANGED: none is, HOP_NONE: it is not `mut`. NULL: no parameter is. Inside of programs such a
      * result is one like any other; whoever runs the function puts it in the argument's place. */
@@ -344,8 +343,7 @@ struct builder {
     vec(struct attr) attrs;
     vec(struct region) regions;
     vec(struct symbol) symbols;
-    vec(struct require)
-        requires;
+    vec(struct require) required;
     vec(struct require) checked; /* equalities that check nodes made so far ensure */
     uint32_t n_outer_symbols;
     uint32_t *news; /* as in struct fn, once a parameter was called `mut` */

@@ -449,13 +449,13 @@ static void put_range(struct printer *p, const struct symbol *s)
 
 static void put_requires(struct printer *p, const struct shown *s)
 {
-    if (!s->f->n_requires) return;
+    if (!s->f->n_required) return;
     put_str(p->out, " require(");
-    for (uint32_t i = 0; i < s->f->n_requires; i++) {
+    for (uint32_t i = 0; i < s->f->n_required; i++) {
         if (i) put(p->out, ", ", 2);
-        put_dim(p, s, s->f->requires[i].a);
+        put_dim(p, s, s->f->required[i].a);
         put_str(p->out, " == ");
-        put_dim(p, s, s->f->requires[i].b);
+        put_dim(p, s, s->f->required[i].b);
     }
     put_char(p->out, ')');
 }

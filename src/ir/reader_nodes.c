@@ -475,7 +475,6 @@ void reader_skip_type(struct reader *r)
     }
 }
 
-/* ( %p = %v, … ) onto r->items; operands that go to a body over their leading dim are written %p in %v. */
 /* (%left, %right) in front of `in` */
 static void read_pair(struct reader *r, struct written_operand *item)
 {
@@ -494,6 +493,7 @@ static void read_pair(struct reader *r, struct written_operand *item)
     if (!lexer_accept_word(lx, "in")) lexer_expected(lx, "'in'");
 }
 
+/* ( %p = %v, … ) onto r->items; operands that go to a body over their leading dim are written %p in %v. */
 static void read_items(struct reader *r, uint8_t kind)
 {
     bool over = kind == GROUP_OVER;
@@ -692,15 +692,9 @@ static void settle_late_symbols(struct reader *r, struct frame *f)
         for (uint32_t k = 0; k < g->n_dims; k++) list[k] = dim_substitute(r->m, g->dims[k], to);
         g->dims = list;
     }
-    for (uint32_t i = 0; i < b->requires.len; i++) {
-        b->
-            requires
-            .data[i]
-            .a = dim_substitute(r->m, b->requires.data[i].a, to);
-        b->
-            requires
-            .data[i]
-            .b = dim_substitute(r->m, b->requires.data[i].b, to);
+    for (uint32_t i = 0; i < b->required.len; i++) {
+        b->required.data[i].a = dim_substitute(r->m, b->required.data[i].a, to);
+        b->required.data[i].b = dim_substitute(r->m, b->required.data[i].b, to);
     }
 }
 

@@ -20,10 +20,11 @@ enum group_kind {
     GROUP_PLAIN, /* handed to the operator itself (the index of a switch) */
     GROUP_CARRY, /* region parameters of the same type; the region gives the next ones back */
     GROUP_OVER,  /* region parameters without the leading dim */
-    GROUP_START, /* region parameters of the same type, which the operator gives anew each time (the index of
-                    a counted loop) */
-    GROUP_PAIR /* two region parameters each, without dim `dim_attr`: first all left ones, then all right ones
-                */
+    /* region parameters of the same type, which the operator gives anew each time (the index of a counted
+       loop) */
+    GROUP_START,
+    /* two region parameters each, without dim `dim_attr`: first all left ones, then all right ones */
+    GROUP_PAIR
 };
 struct sig_group {
     const char *word; /* "carry", "over"; "" for plain operands in bare parentheses */
@@ -81,8 +82,7 @@ struct infer {
         int64_t lo, hi;
     } fresh_range[8];
     /* Equalities that could not be proved. */
-    vec(struct require)
-        requires;
+    vec(struct require) required;
     struct arena *arena;
 };
 /* Adds place and operator's name. */
@@ -144,9 +144,10 @@ struct eval {
     const struct fn *f;
     const struct node *n;
     struct tensor *const *operands;
-    const int64_t *symbols;  /* values of f's symbols so far */
-    struct tensor **results; /* allocated by the engine when their type is known; NULL when a dim is bound by
-                                this node or row is higher-order */
+    const int64_t *symbols; /* values of f's symbols so far */
+    /* allocated by the engine when their type is known; NULL when a dim is bound by this node or the row is
+     * higher-order */
+    struct tensor **results;
 };
 
 /* vjp. First-order rows: the engine has copied the node; `vjp` emits cotangents of operands. Higher-order
@@ -159,8 +160,8 @@ struct vjp {
     const dim *symbols;       /* f's symbols in b */
     const struct attr *attrs; /* n's attributes in b's terms */
     const val *operands;      /* in b */
-    const bool *active; /* per operand: does it depend on what is differentiated (floats only)? only these get
-                           cotangents */
+    /* per operand: does it depend on what is differentiated (floats only)? only these get cotangents */
+    const bool *active;
     const val *results; /* in b */
     const val *ct;      /* per result: its cotangent or VAL_NONE for zero; at least one is not VAL_NONE */
     val *out;           /* per operand: its cotangent, VAL_NONE (as it comes) for zero */
@@ -237,8 +238,8 @@ enum op_flags {
     OPF_COMMUTES = 4,    /* two operands may be swapped */
     OPF_NO_FOLD = 8,     /* never evaluate at compile time */
     OPF_NO_MERGE = 16,   /* no cse, no motion across (barrier) */
-    OPF_TAG = 32, /* its operand as it is; the first attribute is an enum tag: what a gradient does with the
-                     value */
+    /* its operand as it is; the first attribute is an enum tag: what a gradient does with the value */
+    OPF_TAG = 32
 };
 
 enum tag { TAG_KEEP, TAG_RECOMPUTE };
@@ -281,9 +282,9 @@ struct loop_row; /* ir/loop.h */
 struct op_row {
     const char *name, *meaning;
     struct signature sig;
-    uint8_t effect;     /* enum effect; a higher-order row adds its bodies' */
-    uint8_t check_attr; /* number + 1 of an attribute that makes the node a check (a bound that ends the run),
-                           0: none */
+    uint8_t effect; /* enum effect; a higher-order row adds its bodies' */
+    /* number + 1 of an attribute that makes the node a check (a bound that ends the run), 0: none */
+    uint8_t check_attr;
     uint8_t flags;
     void (*infer)(struct infer *in);
     void (*eval)(struct eval *e);
@@ -291,12 +292,11 @@ struct op_row {
     void (*vjp_forward)(struct vjp_forward *v);
     void (*jvp)(struct jvp *j);
     void (*batch)(struct batch *b);
-    const struct op_lower *lower;     /* loop/lower.h */
-    const struct loop_row *loop;      /* a loop: where its parts are in the node (ir/loop.h) */
-    void (*expand)(struct expand *e); /* a composite row: it has infer and this, every other rule is that of
-                                         its expansion */
-    /* higher-order rows: rewrites beyond the generic ones, given a node; see transform/simplify.h. NULL: none
-     */
+    const struct op_lower *lower; /* loop/lower.h */
+    const struct loop_row *loop;  /* a loop: where its parts are in the node (ir/loop.h) */
+    /* a composite row: it has infer and this, every other rule is that of its expansion */
+    void (*expand)(struct expand *e);
+    /* higher-order rows: rewrites beyond the generic ones, given a node; see transform/simplify.h */
     bool (*rewrite)(struct copier *c, const struct node *n, val *results, const void *options);
     /* What passes ask of a node; whatever is missing, nothing is known of. */
     /* the interval of an integer result, from those of the operands */
@@ -320,8 +320,8 @@ struct op_row {
      * fewer than before, which are zeros */
     bool (*count)(struct copier *c, const struct node *n, const struct range *values, bool stacked,
                   val *results);
-    const char *no_gradient; /* why vjp and jvp are missing: "integer-valued", "piecewise constant", "opaque
-                                without a rule" */
+    /* why vjp and jvp are missing: "integer-valued", "piecewise constant", "opaque without a rule" */
+    const char *no_gradient;
     const struct op_sample *samples;
     uint32_t n_samples;
 };

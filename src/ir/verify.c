@@ -105,20 +105,11 @@ static void check_regions(struct verifier *v, struct infer *in, const struct op_
 /* Equalities that infer could not prove are in the header, or a check before this node ensures them. */
 static void check_unproved(struct verifier *v, const struct infer *in)
 {
-    for (uint32_t i = 0; i < in->requires.len; i++) {
-        const struct require *q = &in->
-                                       requires
-                                      .data[i];
+    for (uint32_t i = 0; i < in->required.len; i++) {
+        const struct require *q = &in->required.data[i];
         bool known = false;
-        for (uint32_t k = 0; k < v->f->n_requires; k++)
-        known |= v->f->
-                     requires[
-                                 k]
-                                 .a == q->a &&
-                             v->f->
-                                 requires[
-                             k]
-                                 .b == q->b;
+        for (uint32_t k = 0; k < v->f->n_required; k++)
+            known |= v->f->required[k].a == q->a && v->f->required[k].b == q->b;
         for (uint32_t k = 0; k < v->checked.len && !known; k++)
             known = v->checked.data[k].a == q->a && v->checked.data[k].b == q->b;
         if (!known) {
@@ -242,9 +233,9 @@ static void check_header(struct verifier *v)
             wrong(v, "symbol '%s' is not a dim of the parameter that should bind it",
                   module_text(v->m, f->symbols[i].name));
     }
-    for (uint32_t i = 0; i < f->n_requires; i++) {
-        check_dim(v, f->requires[i].a, "a requirement");
-        check_dim(v, f->requires[i].b, "a requirement");
+    for (uint32_t i = 0; i < f->n_required; i++) {
+        check_dim(v, f->required[i].a, "a requirement");
+        check_dim(v, f->required[i].b, "a requirement");
     }
 }
 

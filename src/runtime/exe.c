@@ -67,14 +67,12 @@ static struct fn *copy_header(struct exe *e, const struct module *from, const st
     h->n_values = f->n_params + f->n_results;
     h->n_symbols = f->n_symbols;
     h->n_outer_symbols = f->n_outer_symbols;
-    h->n_requires = f->n_requires;
+    h->n_required = f->n_required;
     h->effects = f->effects;
     h->values = ARENA_ZNEW(&e->arena, struct value, h->n_values);
     h->results = ARENA_NEW(&e->arena, val, h->n_results);
     h->symbols = ARENA_NEW(&e->arena, struct symbol, h->n_symbols);
-    h->
-        requires
-    = ARENA_NEW(&e->arena, struct require, h->n_requires);
+    h->required = ARENA_NEW(&e->arena, struct require, h->n_required);
     for (uint32_t i = 0; i < h->n_values; i++) { /* results follow the parameters */
         const struct value *v = &f->values[i < f->n_params ? i : f->results[i - f->n_params]];
         h->values[i] = (struct value){ copy_type(to, from, v->type), NODE_NONE,
@@ -85,12 +83,10 @@ static struct fn *copy_header(struct exe *e, const struct module *from, const st
         h->symbols[i] = f->symbols[i];
         h->symbols[i].name = copy_string(to, from, f->symbols[i].name);
     }
-    for (uint32_t i = 0; i < h->n_requires; i++)
-    h->
-        requires[
-                i] = (struct require){ copy_dim(to, from, f->requires[i].a),
-                                       copy_dim(to, from, f->requires[i].b),
-                                       copy_place(to, from, f->requires[i].place) };
+    for (uint32_t i = 0; i < h->n_required; i++)
+        h->required[i] = (struct require){ copy_dim(to, from, f->required[i].a),
+                                           copy_dim(to, from, f->required[i].b),
+                                           copy_place(to, from, f->required[i].place) };
     return h;
 }
 

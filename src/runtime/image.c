@@ -159,14 +159,14 @@ static void header(struct stream *s)
     count(s, &h->n_results, LEAST_TYPE + LEAST_TEXT + sizeof *h->results);
     count(s, &h->n_symbols, LEAST_TEXT + 1 + sizeof(uint32_t) + 2 * sizeof(int64_t));
     u32(s, &h->n_outer_symbols);
-    count(s, &h->n_requires, 2 * LEAST_DIM + LEAST_PLACE);
+    count(s, &h->n_required, 2 * LEAST_DIM + LEAST_PLACE);
     byte(s, &h->effects);
     if (h->n_outer_symbols > h->n_symbols) damaged();
     h->n_values = h->n_params + h->n_results;
     LIST(s, h->values, h->n_values);
     LIST(s, h->results, h->n_results);
     LIST(s, h->symbols, h->n_symbols);
-    LIST(s, h->requires, h->n_requires);
+    LIST(s, h->required, h->n_required);
     for (uint32_t i = 0; i < h->n_values; i++) {
         type(s, &h->values[i].type);
         string(s, &h->values[i].name);
@@ -187,10 +187,10 @@ static void header(struct stream *s)
             (y->origin == SYMBOL_NODE) != (i >= h->n_outer_symbols))
             damaged();
     }
-    for (uint32_t i = 0; i < h->n_requires; i++) {
-        dimension(s, &h->requires[i].a);
-        dimension(s, &h->requires[i].b);
-        own_place(s, &h->requires[i].place);
+    for (uint32_t i = 0; i < h->n_required; i++) {
+        dimension(s, &h->required[i].a);
+        dimension(s, &h->required[i].b);
+        own_place(s, &h->required[i].place);
     }
 }
 

@@ -77,8 +77,8 @@ static uint32_t build_batched(struct module *m, const struct fn *f, const bool *
         s.batched[p] = batched[p];
         s.copy.values[p] = builder_param(&b, batched[p] ? type_prepend(m, t, s.size) : t, f->values[p].name);
     }
-    for (uint32_t i = 0; i < f->n_requires; i++)
-        builder_require(&b, copier_dim(&s.copy, f->requires[i].a), copier_dim(&s.copy, f->requires[i].b),
+    for (uint32_t i = 0; i < f->n_required; i++)
+        builder_require(&b, copier_dim(&s.copy, f->required[i].a), copier_dim(&s.copy, f->required[i].b),
                         "requirement");
     for (uint32_t i = 0; i < f->n_nodes; i++) batch_node(&s, fn_node(f, i));
     val *results = ARENA_NEW(&b.arena, val, f->n_results);

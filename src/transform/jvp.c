@@ -71,8 +71,8 @@ uint32_t jvp_function(struct module *m, uint32_t fn, const bool *active, bool *r
             tangents[p] = builder_param(&b, builder_type(&b, copy.values[p]),
                                         module_string(m, name, strlen(name)));
         }
-        for (uint32_t i = 0; i < f->n_requires; i++)
-            builder_require(&b, copier_dim(&copy, f->requires[i].a), copier_dim(&copy, f->requires[i].b),
+        for (uint32_t i = 0; i < f->n_required; i++)
+            builder_require(&b, copier_dim(&copy, f->required[i].a), copier_dim(&copy, f->required[i].b),
                             "requirement");
         for (uint32_t i = 0; i < f->n_nodes; i++) jvp_node(&b, &copy, fn_node(f, i), tangents);
         known = ARENA_NEW(&m->arena, struct jvp_record, 1);

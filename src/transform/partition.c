@@ -330,8 +330,8 @@ static uint32_t build_forward(struct cut *c, const val *extra, uint32_t n_extra)
     copier_begin(&copy, &b, joint);
     for (uint32_t p = 0; p < c->j->n_x; p++)
         copy.values[p] = builder_param(&b, copier_type(&copy, value_type(joint, p)), joint->values[p].name);
-    for (uint32_t i = 0; i < c->f->n_requires; i++)
-        builder_require(&b, copier_dim(&copy, c->f->requires[i].a), copier_dim(&copy, c->f->requires[i].b),
+    for (uint32_t i = 0; i < c->f->n_required; i++)
+        builder_require(&b, copier_dim(&copy, c->f->required[i].a), copier_dim(&copy, c->f->required[i].b),
                         "requirement");
     for (uint32_t i = 0; i < c->j->n_forward; i++) copier_node(&copy, fn_node(joint, i));
     val *out = ARENA_NEW(&b.arena, val, c->j->n_y + n_extra);

@@ -165,8 +165,8 @@ static void copy_planned(struct copier *c, const struct node *n, const struct no
 
 static void copy_live(struct copier *c, const struct pruning *l)
 {
-    for (uint32_t i = 0; i < l->f->n_requires; i++)
-        builder_require(c->b, copier_dim(c, l->f->requires[i].a), copier_dim(c, l->f->requires[i].b),
+    for (uint32_t i = 0; i < l->f->n_required; i++)
+        builder_require(c->b, copier_dim(c, l->f->required[i].a), copier_dim(c, l->f->required[i].b),
                         "requirement");
     for (uint32_t i = 0; i < l->f->n_nodes; i++) {
         const struct node *n = fn_node(l->f, i);

@@ -8,9 +8,8 @@ bool wants_higher(const struct node *n) { return node_row(n)->flags & OPF_HIGHER
 
 void copy_requires(struct copier *c)
 {
-    const struct require *required = c->f->
-                                         requires;
-    for (uint32_t i = 0; i < c->f->n_requires; i++) {
+    const struct require *required = c->f->required;
+    for (uint32_t i = 0; i < c->f->n_required; i++) {
         c->b->place = required[i].place;
         builder_require(c->b, copier_dim(c, required[i].a), copier_dim(c, required[i].b), "requirement");
     }

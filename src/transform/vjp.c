@@ -278,9 +278,9 @@ static void forward_node(struct reverse *r, uint32_t i)
 
 static void forward_pass(struct reverse *r)
 {
-    for (uint32_t i = 0; i < r->f->n_requires; i++)
-        builder_require(&r->b, copier_dim(&r->copy, r->f->requires[i].a),
-                        copier_dim(&r->copy, r->f->requires[i].b), "requirement");
+    for (uint32_t i = 0; i < r->f->n_required; i++)
+        builder_require(&r->b, copier_dim(&r->copy, r->f->required[i].a),
+                        copier_dim(&r->copy, r->f->required[i].b), "requirement");
     for (uint32_t i = 0; i < r->f->n_nodes; i++) forward_node(r, i);
 }
 
