@@ -29,7 +29,9 @@ typedef int (*fn_custom)(hop_place, const struct call *, const hop_val *in, hop_
 
 static int one(hop_val v, hop_val *out)
 {
-    return *out = v, v.scope ? 0 : hop_failed() ? hop_failed() : HOP_INVALID;
+    *out = v;
+    if (v.scope) return HOP_OK;
+    return hop_failed() ? hop_failed() : HOP_INVALID;
 }
 
 static int emit_pad(hop_place at, const struct call *c, const hop_val *in, hop_val *out)
@@ -273,9 +275,15 @@ static int read_large(PyObject *o, int sign, struct operand *out)
 {
     out->large = (int8_t)sign;
     out->real = PyLong_AsDouble(o);
-    if (PyErr_Occurred()) PyErr_Clear(), out->real = sign * HUGE_VAL;
+    if (PyErr_Occurred()) {
+        PyErr_Clear();
+        out->real = sign * HUGE_VAL;
+    }
     uint64_t n = sign > 0 ? PyLong_AsUnsignedLongLong(o) : 0;
-    if (sign < 0 || PyErr_Occurred()) return PyErr_Clear(), 0;
+    if (sign < 0 || PyErr_Occurred()) {
+        PyErr_Clear();
+        return 0;
+    }
     hop_tensor *t = NULL;
     int status = hop_tensor_new_dims(&t, "u64", NULL, 0);
     if (status) return raise_status(status), -1;
@@ -385,16 +393,23 @@ static int lifted(array_object *a, hop_place at, hop_val *out)
     return 0;
 }
 
+static hop_val number_value(const struct operand *o)
+{
+    if (o->weak == WEAK_REAL) return hop_scalar(o->real);
+    return o->weak == WEAK_INT ? hop_int(o->integer) : hop_bool((int)o->integer);
+}
+
 int operand_value(const struct operand *o, hop_place at, hop_val *out)
 {
     array_object *a = o->array ? as_array(o->array) : NULL;
     if (!a) {
-        *out = o->weak == WEAK_REAL  ? hop_scalar(o->real)
-               : o->weak == WEAK_INT ? hop_int(o->integer)
-                                     : hop_bool((int)o->integer);
+        *out = number_value(o);
         return 0;
     }
-    if (a->capture && a->capture == frame_top()->serial) return *out = a->value, 0;
+    if (a->capture && a->capture == frame_top()->serial) {
+        *out = a->value;
+        return 0;
+    }
     if (a->capture && !frame_alive(a->capture)) {
         raise_tracer("%s:%d: a traced value that was made at %s:%d is used after the function it belongs to "
                      "has ended (or in another thread): return it from the function instead of keeping it in "
@@ -570,8 +585,9 @@ struct eager {
     const struct call *c;
     struct operand *in;
     const struct joined *joined;
-    hop_tensor *tensors[FEW],
-        **t; /* of the operands that are parameters, strong; NULL: a number that is part of the program */
+    hop_tensor *tensors[FEW];
+    /* Of the operands that are parameters, strong; NULL: a number that is part of the program. */
+    hop_tensor **t;
     int n_params, n_out;
     bool flat; /* sizes do not matter, but for the number of axes */
     int64_t work;
@@ -618,16 +634,18 @@ static void eager_key(struct eager *e, struct key *k)
     key_add(k, &c->row, sizeof c->row);
     key_add(k, &c->i, sizeof c->i);
     key_add(k, &c->j, sizeof c->j);
-    if (c->row->kind != X && c->row->kind != XX)
-        key_text(k, c->text), key_text(k, c->text2), key_text(k, c->text3);
+    if (c->row->kind != X && c->row->kind != XX) {
+        key_text(k, c->text);
+        key_text(k, c->text2);
+        key_text(k, c->text3);
+    }
     for (Py_ssize_t i = 0; i < c->n; i++) {
         const hop_tensor *t = e->t[i];
-        char what[4] = { (char)(t ? 'a' : 'w'),
-                         (char)(e->in[i].array ? as_array(e->in[i].array)->dtype
-                                : t            ? dtype_named(hop_tensor_dtype(t))
-                                               : e->in[i].weak),
-                         (char)(t ? hop_tensor_rank(t) : 0),
-                         (char)(e->flat | (e->in[i].array && as_array(e->in[i].array)->weak ? 2 : 0)) };
+        const array_object *a = e->in[i].array ? as_array(e->in[i].array) : NULL;
+        int dtype = a ? a->dtype : t ? dtype_named(hop_tensor_dtype(t)) : e->in[i].weak;
+        bool weak = a && a->weak;
+        char what[4] = { (char)(t ? 'a' : 'w'), (char)dtype, (char)(t ? hop_tensor_rank(t) : 0),
+                         (char)(e->flat | weak << 1) };
         key_add(k, what, sizeof what);
         if (!t) {
             uint64_t bits[2] = { (uint64_t)e->in[i].integer, 0 };
@@ -643,13 +661,7 @@ static int eager_body(void *env, const hop_val *in, hop_val *out)
     struct eager *e = env;
     hop_val few[FEW], *values = e->c->n > FEW ? PyMem_Malloc((size_t)e->c->n * sizeof *values) : few;
     if (!values) return HOP_NOMEM;
-    for (Py_ssize_t i = 0, p = 0; i < e->c->n; i++) {
-        const struct operand *o = &e->in[i];
-        values[i] = e->t[i]                ? in[p++]
-                    : o->weak == WEAK_REAL ? hop_scalar(o->real)
-                    : o->weak == WEAK_INT  ? hop_int(o->integer)
-                                           : hop_bool((int)o->integer);
-    }
+    for (Py_ssize_t i = 0, p = 0; i < e->c->n; i++) values[i] = e->t[i] ? in[p++] : number_value(&e->in[i]);
     int status = emit_joined(user_place(), e->c, e->in, e->joined, values, out);
     if (values != few) PyMem_Free(values);
     return status;

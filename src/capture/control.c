@@ -370,7 +370,10 @@ static uint32_t emit_branches(struct capture *c, hop_val *results, int n_results
         n_out = module_fn(c->m, regions[0].fn)->n_results - w.n;
         if (!w.n && b->key && !results_open(n_results)) {
             struct region_in *own = arena_copy(&c->arena, regions, b->n * sizeof *regions);
-            for (uint32_t r = 0; r < b->n; r++) own[r].operands += in.n, own[r].n_operands -= in.n;
+            for (uint32_t r = 0; r < b->n; r++) {
+                own[r].operands += in.n;
+                own[r].n_operands -= in.n;
+            }
             remember_keyed(c, b->key, b->op, n_out, &in, own, b->n);
         }
     }
@@ -379,13 +382,16 @@ static uint32_t emit_branches(struct capture *c, hop_val *results, int n_results
     _Static_assert((int)INVOKE_RECOMPUTE == (int)SWITCH_RECOMPUTE,
                    "calls and branches have the attribute at the same place");
     if (b->recompute) attrs[INVOKE_RECOMPUTE] = A_FLAG(true);
-    val first = builder_node(&s->b, &(struct node_in){ .op = (uint16_t)b->op,
-                                                       .operands = &index,
-                                                       .n_operands = groups[0],
-                                                       .groups = groups,
-                                                       .attrs = attrs,
-                                                       .regions = regions,
-                                                       .n_regions = b->n });
+    struct node_in node = {
+        .op = (uint16_t)b->op,
+        .operands = &index,
+        .n_operands = groups[0],
+        .groups = groups,
+        .attrs = attrs,
+        .regions = regions,
+        .n_regions = b->n,
+    };
+    val first = builder_node(&s->b, &node);
     hand_out(c, results_at(c, results, n_results, n_out), n_out, first);
     for (uint32_t k = 0; k < w.n; k++) variable_set(s, w.variables[k], first + n_out + k);
     return n_out;
@@ -428,18 +434,20 @@ static void do_switch(struct capture *c, void *args)
         eager_switch(c, a->results, a->n_results, s, "a branch of switch");
         return;
     }
-    a->n_given = emit_branches(c, a->results, a->n_results,
-                               &(struct branches){ .op = OP_switch,
-                                                   .what = "a branch of switch",
-                                                   .index = s->index,
-                                                   .bodies = s->branches,
-                                                   .n = (uint32_t)s->n_branches,
-                                                   .env = s->env,
-                                                   .envs = s->envs,
-                                                   .in = s->in,
-                                                   .n_in = (uint32_t)s->n_in,
-                                                   .key = s->key,
-                                                   .recompute = s->recompute != 0 });
+    struct branches branches = {
+        .op = OP_switch,
+        .what = "a branch of switch",
+        .index = s->index,
+        .bodies = s->branches,
+        .n = (uint32_t)s->n_branches,
+        .env = s->env,
+        .envs = s->envs,
+        .in = s->in,
+        .n_in = (uint32_t)s->n_in,
+        .key = s->key,
+        .recompute = s->recompute != 0,
+    };
+    a->n_given = emit_branches(c, a->results, a->n_results, &branches);
 }
 int hop_switch_at(hop_place at, hop_val *results, int n_results, const hop_switch_spec *spec)
 {
@@ -467,17 +475,19 @@ static void do_cond(struct capture *c, void *args)
             capture_throw("the predicate: expected bool[], found %s",
                           type_text(c->m, c->innermost->b.symbols.data, builder_type(&c->innermost->b, p.v)));
     }
-    a->n_given = emit_branches(c, a->results, a->n_results,
-                               &(struct branches){ .op = OP_switch,
-                                                   .what = "a branch of cond",
-                                                   .index = s->pred,
-                                                   .bodies = bodies,
-                                                   .n = 2,
-                                                   .env = s->env,
-                                                   .in = s->in,
-                                                   .n_in = (uint32_t)s->n_in,
-                                                   .key = s->key,
-                                                   .recompute = s->recompute != 0 });
+    struct branches branches = {
+        .op = OP_switch,
+        .what = "a branch of cond",
+        .index = s->pred,
+        .bodies = bodies,
+        .n = 2,
+        .env = s->env,
+        .in = s->in,
+        .n_in = (uint32_t)s->n_in,
+        .key = s->key,
+        .recompute = s->recompute != 0,
+    };
+    a->n_given = emit_branches(c, a->results, a->n_results, &branches);
 }
 int hop_cond_at(hop_place at, hop_val *results, int n_results, const hop_cond_spec *spec)
 {
@@ -494,16 +504,18 @@ static void do_call(struct capture *c, void *args)
         eager_call(c, a->results, a->n_results, s);
         return;
     }
-    a->n_given = emit_branches(c, a->results, a->n_results,
-                               &(struct branches){ .op = OP_invoke_subgraph,
-                                                   .what = "the body of call",
-                                                   .bodies = &s->body,
-                                                   .n = 1,
-                                                   .env = s->env,
-                                                   .in = s->in,
-                                                   .n_in = (uint32_t)s->n_in,
-                                                   .key = s->key,
-                                                   .recompute = s->recompute != 0 });
+    struct branches branches = {
+        .op = OP_invoke_subgraph,
+        .what = "the body of call",
+        .bodies = &s->body,
+        .n = 1,
+        .env = s->env,
+        .in = s->in,
+        .n_in = (uint32_t)s->n_in,
+        .key = s->key,
+        .recompute = s->recompute != 0,
+    };
+    a->n_given = emit_branches(c, a->results, a->n_results, &branches);
 }
 int hop_call_at(hop_place at, hop_val *results, int n_results, const hop_call_spec *spec)
 {
@@ -518,10 +530,13 @@ void emit_call(struct emission *e, uint32_t fn)
     for (uint32_t i = 0; i < e->n; i++)
         in[i] = operand_as(e->b, &e->in[i], (enum dtype)type_get(e->b->m, value_type(f, i)).dtype);
     struct region_in r = { .fn = fn, .operands = in, .n_operands = e->n };
-    val first = builder_node(e->b, &(struct node_in){ .op = OP_invoke_subgraph,
-                                                      .groups = (const uint32_t[1]){ 0 },
-                                                      .regions = &r,
-                                                      .n_regions = 1 });
+    struct node_in node = {
+        .op = OP_invoke_subgraph,
+        .groups = (const uint32_t[1]){ 0 },
+        .regions = &r,
+        .n_regions = 1,
+    };
+    val first = builder_node(e->b, &node);
     if (e->n_out > f->n_results)
         capture_throw("the function has %u results, asked for %u", f->n_results, e->n_out);
     for (uint32_t i = 0; i < e->n_out; i++) e->out[i] = first + i;
@@ -740,13 +755,16 @@ static void do_map(struct capture *c, void *args)
     check_list(spec->xs, spec->n_xs, "xs");
     if (!spec->n_xs && !spec->length)
         capture_throw("nothing is mapped over: 'length' must say how many times the body is applied");
-    if (c->eager) closed_count(a), eager_scan(c, a->results, a->n_results, &steps);
-    else
-        capture_steps(c, a,
-                      &(struct stepping){ .spec = &steps,
-                                          .map = true,
-                                          .sequential = spec->sequential != 0,
-                                          .what = "the body of map" });
+    if (c->eager) {
+        closed_count(a);
+        eager_scan(c, a->results, a->n_results, &steps);
+        return;
+    }
+    bool sequential = spec->sequential != 0;
+    struct stepping stepping = {
+        .spec = &steps, .map = true, .sequential = sequential, .what = "the body of map"
+    };
+    capture_steps(c, a, &stepping);
 }
 int hop_map_at(hop_place at, hop_val *results, int n_results, const hop_map_spec *spec)
 {
@@ -867,14 +885,16 @@ static void do_associative_scan(struct capture *c, void *args)
     struct attr attrs[MOST_ATTRS] = {
         [ASSOCIATIVE_DIM] = axis ? A_INT(axis) : A_NONE, [ASSOCIATIVE_REVERSE] = A_FLAG(spec->reverse)
     };
-    hand_out(c, a->results, n,
-             builder_node(&s->b, &(struct node_in){ .op = OP_associative_scan,
-                                                    .operands = operands,
-                                                    .n_operands = n,
-                                                    .groups = &n,
-                                                    .attrs = attrs,
-                                                    .regions = &region,
-                                                    .n_regions = 1 }));
+    struct node_in node = {
+        .op = OP_associative_scan,
+        .operands = operands,
+        .n_operands = n,
+        .groups = &n,
+        .attrs = attrs,
+        .regions = &region,
+        .n_regions = 1,
+    };
+    hand_out(c, a->results, n, builder_node(&s->b, &node));
 }
 int hop_associative_scan_at(hop_place at, hop_val *results, int n_results,
                             const hop_associative_scan_spec *spec)
