@@ -216,8 +216,10 @@ static void do_explain(void *args)
     struct text out = { .arena = &arena };
     struct call c;
     hop_cleanup_push(arena_free, &arena);
-    if (!a->run.out)
-        a->run.out = ARENA_ZNEW(&arena, hop_tensor *, e->map.n_visible), a->run.n_out = (int)e->map.n_visible;
+    if (!a->run.out) {
+        a->run.out = ARENA_ZNEW(&arena, hop_tensor *, e->map.n_visible);
+        a->run.n_out = (int)e->map.n_visible;
+    }
     set_call(&c, &e->map, &a->run);
     set_memory(&c, e, NULL);
     check_counts(&e->map, a->run.n_in, a->run.n_out);

@@ -103,7 +103,10 @@ void handle_note(const void *handle, const char *format, ...)
     if (live.n == live.room) {
         size_t room = live.room ? 2 * live.room : 64;
         struct note *more = realloc(live.notes, room * sizeof *more);
-        if (more) live.notes = more, live.room = room;
+        if (more) {
+            live.notes = more;
+            live.room = room;
+        }
     }
     if (find_note(handle)) (void)0;
     else if (live.n == live.room) live.lost++;

@@ -299,7 +299,10 @@ static void make_jacfwd(struct transform_args *a, struct hop_fn *f, struct arena
         for (uint32_t k = 0, t = g->n_results; k < g->n_results; k++) {
             if (!is_float(m, value_type(g, g->results[k]))) continue;
             struct type y = emit_type(&j.b, results[t]);
-            if (batched[t]) y.dims++, y.rank--;
+            if (batched[t]) {
+                y.dims++;
+                y.rank--;
+            }
             dim dims[MAX_RANK];
             uint32_t rank = derivative_dims(y, x, dims);
             val column = results[t];

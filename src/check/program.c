@@ -56,7 +56,10 @@ uint32_t program_select(struct module *m, const char *name)
     }
     uint32_t last = HOP_NONE, named = 0;
     for (uint32_t i = 0; i < m->fns.len; i++)
-        if (m->fns.data[i] && m->fns.data[i]->name) last = i, named++;
+        if (m->fns.data[i] && m->fns.data[i]->name) {
+            last = i;
+            named++;
+        }
     if (!named) hop_throw(HOP_INVALID, "the program has no function");
     uint32_t main = module_find(m, "main");
     return named > 1 && main != HOP_NONE ? main : last;
@@ -66,7 +69,10 @@ uint32_t program_select(struct module *m, const char *name)
 
 uint32_t param_find(const struct module *m, const struct fn *f, const char *name, size_t length)
 {
-    if (length && name[0] == '%') name++, length--;
+    if (length && name[0] == '%') {
+        name++;
+        length--;
+    }
     for (uint32_t p = 0; p < f->n_params; p++) {
         const char *have = module_text(m, f->values[p].name);
         if (length && strlen(have) == length && !memcmp(have, name, length)) return p;

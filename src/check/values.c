@@ -144,8 +144,10 @@ static void literal_value(struct literal *l, uint32_t depth, bool first)
         literal_value(l, depth + 1, first && !n);
         n++;
         literal_space(l);
-        if (*l->at == ',') l->at++, literal_space(l);
-        else if (*l->at != ']') literal_error(l, "',' or ']'");
+        if (*l->at == ',') {
+            l->at++;
+            literal_space(l);
+        } else if (*l->at != ']') literal_error(l, "',' or ']'");
     }
     if (first) l->dims[depth] = n;
     else if (l->dims[depth] != n)

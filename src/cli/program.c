@@ -50,28 +50,33 @@ uint32_t program_jvp(struct options *o, struct module *m, uint32_t fn)
     return named_after(m, fn, jvp_of(m, fn, param_mask(&o->bag.arena, m, f, o->wrt)), "jvp");
 }
 
+/* "none" (-1) or a number, for parameter p. */
+static int axis_parse(const struct module *m, const struct fn *f, uint32_t p, const char *text, size_t length)
+{
+    uint32_t most = type_get(m, value_type(f, p)).rank;
+    char *end;
+    long axis = strtol(text, &end, 10);
+    bool is_number = length && end == text + length;
+    if (length == strlen("none") && !memcmp(text, "none", length)) return -1;
+    if (!is_number || axis < 0 || axis > most)
+        hop_throw(HOP_INVALID, "--in-axes: %s: expected 'none' or an axis from 0 to %u, found '%.*s'",
+                  fn_param_name(m, f, p), most, (int)length, text);
+    return (int)axis;
+}
+
 uint32_t program_vmap(struct options *o, struct module *m, uint32_t fn)
 {
     const struct fn *f = module_fn(m, fn);
-    int *in_axes = ARENA_ZNEW(&o->bag.arena, int, f->n_params),
-        *out_axes = ARENA_ZNEW(&o->bag.arena, int, f->n_results);
-    for (const char *at = o->in_axes; at && *at;) {
-        size_t n = strcspn(at, ", "), name = strcspn(at, "=, ");
-        if (n) {
-            if (name == n) hop_throw(HOP_INVALID, "--in-axes: expected NAME=AXIS, found '%.*s'", (int)n, at);
-            uint32_t p = param_find(m, f, at, name);
-            const char *axis = at + name + 1;
-            size_t length = n - name - 1;
-            char *end;
-            long v = strtol(axis, &end, 10);
-            if (length == 4 && !memcmp(axis, "none", 4)) v = -1;
-            else if (end != axis + length || !length || v < 0 || v > type_get(m, value_type(f, p)).rank)
-                hop_throw(HOP_INVALID, "--in-axes: %s: expected 'none' or an axis from 0 to %u, found '%.*s'",
-                          fn_param_name(m, f, p), type_get(m, value_type(f, p)).rank, (int)length, axis);
-            in_axes[p] = (int)v;
-        }
-        at += n;
-        at += strspn(at, ", ");
+    int *in_axes = ARENA_ZNEW(&o->bag.arena, int, f->n_params);
+    int *out_axes = ARENA_ZNEW(&o->bag.arena, int, f->n_results);
+    for (const char *at = o->in_axes; at && *at; at += strspn(at, ", ")) {
+        size_t length = strcspn(at, ", "), name = strcspn(at, "=, ");
+        if (!length) continue;
+        if (name == length)
+            hop_throw(HOP_INVALID, "--in-axes: expected NAME=AXIS, found '%.*s'", (int)length, at);
+        uint32_t p = param_find(m, f, at, name);
+        in_axes[p] = axis_parse(m, f, p, at + name + 1, length - name - 1);
+        at += length;
     }
     m->without = o->without;
     return named_after(m, fn, vmap_of(m, fn, in_axes, out_axes), "vmap");
@@ -85,39 +90,51 @@ uint32_t program_transformed(struct options *o, struct module *m, uint32_t fn)
     return fn;
 }
 
+/* The next dim parameter from symbol s on; n_outer_symbols: there is none. */
+static uint32_t next_dim_param(const struct fn *f, uint32_t s)
+{
+    while (s < f->n_outer_symbols && f->symbols[s].origin != SYMBOL_DIM) s++;
+    return s;
+}
+
+/* "T=4": which dim parameter, and its size. */
+static uint32_t dim_parse(const struct module *m, const struct fn *f, const char *text, int64_t *size)
+{
+    const char *equals = strchr(text, '=');
+    if (!equals) hop_throw(HOP_INVALID, "--dim: expected NAME=N, found '%s'", text);
+    size_t length = (size_t)(equals - text);
+    uint32_t number = 0, s = next_dim_param(f, 0);
+    for (; s < f->n_outer_symbols; s = next_dim_param(f, s + 1), number++) {
+        const char *name = module_text(m, f->symbols[s].name);
+        if (strlen(name) == length && !memcmp(name, text, length)) break;
+    }
+    if (s == f->n_outer_symbols)
+        hop_throw(HOP_INVALID, "--dim: the function has no dim parameter '%.*s'", (int)length, text);
+    char *end;
+    errno = 0;
+    long long value = strtoll(equals + 1, &end, 10);
+    if (end == equals + 1 || *end || errno || value < 0)
+        hop_throw(HOP_INVALID, "--dim: expected a size, found '%s'", equals + 1);
+    *size = value;
+    return number;
+}
+
 int64_t *program_dims(struct options *o, const struct module *m, const struct fn *f)
 {
-    uint32_t n = 0;
-    for (uint32_t s = 0; s < f->n_outer_symbols; s++) n += f->symbols[s].origin == SYMBOL_DIM;
-    int64_t *dims = ARENA_ZNEW(&o->bag.arena, int64_t, n);
-    bool *given = ARENA_ZNEW(&o->bag.arena, bool, n);
+    int64_t *dims = ARENA_ZNEW(&o->bag.arena, int64_t, f->n_outer_symbols);
+    bool *given = ARENA_ZNEW(&o->bag.arena, bool, f->n_outer_symbols);
     for (uint32_t i = 0; i < o->dims.len; i++) {
-        const char *equals = strchr(o->dims.data[i], '=');
-        if (!equals) hop_throw(HOP_INVALID, "--dim: expected NAME=N, found '%s'", o->dims.data[i]);
-        size_t length = (size_t)(equals - o->dims.data[i]);
-        uint32_t k = 0, found = HOP_NONE;
-        for (uint32_t s = 0; s < f->n_outer_symbols; s++) {
-            if (f->symbols[s].origin != SYMBOL_DIM) continue;
-            const char *name = module_text(m, f->symbols[s].name);
-            if (strlen(name) == length && !memcmp(name, o->dims.data[i], length)) found = k;
-            k++;
-        }
-        char *end;
-        errno = 0;
-        long long v = strtoll(equals + 1, &end, 10);
-        if (found == HOP_NONE)
-            hop_throw(HOP_INVALID, "--dim: the function has no dim parameter '%.*s'", (int)length,
-                      o->dims.data[i]);
-        if (end == equals + 1 || *end || errno || v < 0)
-            hop_throw(HOP_INVALID, "--dim: expected a size, found '%s'", equals + 1);
-        dims[found] = v;
-        given[found] = true;
+        int64_t size;
+        uint32_t number = dim_parse(m, f, o->dims.data[i], &size);
+        dims[number] = size;
+        given[number] = true;
     }
-    uint32_t k = 0;
-    for (uint32_t s = 0; s < f->n_outer_symbols; s++)
-        if (f->symbols[s].origin == SYMBOL_DIM && !given[k++])
-            hop_throw(HOP_INVALID, "the dim parameter '%s' is not given; use --dim %s=N",
-                      module_text(m, f->symbols[s].name), module_text(m, f->symbols[s].name));
+    uint32_t n = 0;
+    for (uint32_t s = next_dim_param(f, 0); s < f->n_outer_symbols; s = next_dim_param(f, s + 1)) {
+        const char *name = module_text(m, f->symbols[s].name);
+        if (!given[n++])
+            hop_throw(HOP_INVALID, "the dim parameter '%s' is not given; use --dim %s=N", name, name);
+    }
     return n ? dims : NULL;
 }
 
@@ -164,7 +181,10 @@ static struct tensor *random_input(struct bag *bag, const struct module *m, cons
         if (end > range && end[-1] == '.') end--; /* "0..4": strtod takes "0." */
         range = end + 2;
         good = good && !strncmp(end, "..", 2);
-        if (good) hi = strtod(range, &end), good = end != range;
+        if (good) {
+            hi = strtod(range, &end);
+            good = end != range;
+        }
     }
     if (!good || *end || !(lo <= hi))
         hop_throw(HOP_INVALID, "--in %s: expected random:SEED or random:SEED:LO..HI, found '%s'",
@@ -246,7 +266,10 @@ struct tensor **program_inputs(struct options *o, struct module *m, const struct
 static uint32_t result_find(struct options *o, const struct module *m, const struct fn *f, const char *name,
                             size_t length)
 {
-    if (length && name[0] == '%') name++, length--;
+    if (length && name[0] == '%') {
+        name++;
+        length--;
+    }
     struct text names = { .arena = &o->bag.arena };
     for (uint32_t r = 0; r < f->n_results; r++) {
         const char *have = result_name(&o->bag.arena, m, f, r);

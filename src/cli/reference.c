@@ -247,10 +247,14 @@ static bool run_sample(struct bag *bag, const struct op_sample *sample, struct m
         if (!run_on(bag, m, fn, &interpreter, shown->args, shown->sizes.dims, &shown->outcome)) continue;
         shown->elements = 0;
         bool empty = false;
-        for (uint32_t p = 0; p < shown->f->n_params; p++)
-            shown->elements += shown->args[p]->count, empty |= !shown->args[p]->count;
-        for (uint32_t r = 0; r < shown->f->n_results; r++)
-            shown->elements += shown->outcome.results[r]->count, empty |= !shown->outcome.results[r]->count;
+        for (uint32_t p = 0; p < shown->f->n_params; p++) {
+            shown->elements += shown->args[p]->count;
+            empty |= !shown->args[p]->count;
+        }
+        for (uint32_t r = 0; r < shown->f->n_results; r++) {
+            shown->elements += shown->outcome.results[r]->count;
+            empty |= !shown->outcome.results[r]->count;
+        }
         if (empty) shown->elements = 0;
         return true;
     }
@@ -273,8 +277,10 @@ static void sample_text(struct text *out, const struct op_sample *sample, struct
              text && text[strlen(text) - 1] == '\n' ? "" : "\n");
     text_str(out, "```\n\n```\n");
     for (uint32_t i = 0, n = 0; i < s->f->n_outer_symbols; i++)
-        if (s->f->symbols[i].origin == SYMBOL_DIM)
-            text_add(out, "size %u: %lld\n", n, (long long)s->sizes.dims[n]), n++;
+        if (s->f->symbols[i].origin == SYMBOL_DIM) {
+            text_add(out, "size %u: %lld\n", n, (long long)s->sizes.dims[n]);
+            n++;
+        }
     for (uint32_t p = 0; p < s->f->n_params; p++)
         value_line(out, arena_printf(out->arena, "%%%s", fn_param_name(s->m, s->f, p)), s->args[p]);
     text_add(out, "->%s\n", s->f->n_results || s->outcome.printed.len ? "" : " (nothing)");
@@ -301,7 +307,10 @@ static void best_sample(struct text *out, const struct op_row *row)
             struct text text = { .arena = out->arena };
             sample_text(&text, &row->samples[s], &shown);
             size_t size = text.len + (shown.elements < LEAST ? FEW : 0);
-            if (size < best_size) best = text, best_size = size;
+            if (size < best_size) {
+                best = text;
+                best_size = size;
+            }
         }
         hop_cleanup_pop(m);
         module_free(m);

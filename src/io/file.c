@@ -82,7 +82,10 @@ struct io_file *io_file_open(const char *path)
     if (f->size >= MAP_FROM) {
         /* private and writable: whoever writes to the tensor gets pages of his own */
         void *data = mmap(NULL, f->size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE, fd, 0);
-        if (data != MAP_FAILED) f->data = data, f->mapped = true;
+        if (data != MAP_FAILED) {
+            f->data = data;
+            f->mapped = true;
+        }
     }
     if (!f->mapped) read_all(f, fd);
     hop_cleanup_pop(f);
@@ -194,7 +197,10 @@ void io_writer_finish(struct io_writer *w)
     /* The new name lasts once the folder is on disk; the content is complete either way, so that failing here
      * is no failure of the write. */
     int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd >= 0) fsync(fd), close(fd);
+    if (fd >= 0) {
+        fsync(fd);
+        close(fd);
+    }
     hop_cleanup_pop(w);
     writer_abandon(w);
 }

@@ -90,7 +90,10 @@ static void parse_descr(struct dictionary *d, struct io_array *a)
                 "descr: expected a plain dtype, found a structured one (a list of fields)");
     const char *text = quoted(d, "a dtype such as '<f4'", &length), *name = text;
     size_t rest = length;
-    if (rest && strchr("<>|=", *name)) name++, rest--;
+    if (rest && strchr("<>|=", *name)) {
+        name++;
+        rest--;
+    }
     a->swapped = length && *text == '>';
     if (!io_dtype_from_npy(name, rest, &a->dtype))
         io_fail(HOP_INVALID, d->w,

@@ -384,8 +384,12 @@ static void write_member(struct io_writer *w, const char *name, const struct ten
     put_member(&local, name, crc, size);
     put16(&local, is_wide(size) ? 20 : 0);
     text_add(&local, "%s.npy", name);
-    if (is_wide(size))
-        put16(&local, EXTRA_ZIP64), put16(&local, 16), put64(&local, size), put64(&local, size);
+    if (is_wide(size)) {
+        put16(&local, EXTRA_ZIP64);
+        put16(&local, 16);
+        put64(&local, size);
+        put64(&local, size);
+    }
     io_write(w, local.data, local.len);
     io_write(w, header.data, header.len);
     io_write(w, t->data, bytes);
@@ -400,8 +404,14 @@ static void write_member(struct io_writer *w, const char *name, const struct ten
     put32(central, (uint64_t)0100644 << 16); /* a regular file */
     put32(central, narrow(offset));
     text_add(central, "%s.npy", name);
-    if (extra) put16(central, EXTRA_ZIP64), put16(central, extra);
-    if (is_wide(size)) put64(central, size), put64(central, size);
+    if (extra) {
+        put16(central, EXTRA_ZIP64);
+        put16(central, extra);
+    }
+    if (is_wide(size)) {
+        put64(central, size);
+        put64(central, size);
+    }
     if (is_wide(offset)) put64(central, offset);
 }
 

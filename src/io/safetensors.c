@@ -124,8 +124,10 @@ static const char *string(struct json *j, bool keep, const char *expected)
     while (j->at < end) {
         if (!keep) to = forgotten;
         if (*j->at < 0x20) bad(j, "an escape for a control character");
-        if (*j->at == '\\') j->at++, to = escape(j, to);
-        else *to++ = (char)*j->at++;
+        if (*j->at == '\\') {
+            j->at++;
+            to = escape(j, to);
+        } else *to++ = (char)*j->at++;
     }
     *to = 0;
     j->at = end + 1;
@@ -330,8 +332,10 @@ static void safetensors_open(struct archive *a)
     spaces(&j);
     if (j.at != j.end) bad(&j, "nothing but spaces after '}'");
     check_coverage(a, data_size);
-    for (uint32_t i = 0; i < a->entries.len; i++)
-        a->entries.data[i].begin += 8 + length, a->entries.data[i].end += 8 + length;
+    for (uint32_t i = 0; i < a->entries.len; i++) {
+        a->entries.data[i].begin += 8 + length;
+        a->entries.data[i].end += 8 + length;
+    }
 }
 
 static struct tensor *safetensors_read(struct archive *a, const struct archive_entry *e)
