@@ -140,8 +140,8 @@ static void make_view(void *args)
             continue;
         }
         int64_t size = t->dims[axis], stride = stride_of(t, axis), step = item->step;
-        int64_t start = item->start_number + (item->start_negative ? size : 0),
-                limit = item->limit_number + (item->limit_negative ? size : 0), count;
+        int64_t start = item->start_number + (item->start_negative ? size : 0);
+        int64_t limit = item->limit_number + (item->limit_negative ? size : 0);
         axis++;
         if (item->kind == SLICE_INDEX) {
             if (start < 0 || start >= size)
@@ -150,14 +150,14 @@ static void make_view(void *args)
             offset += start * stride;
             continue;
         }
-        start = item->has_start ? into(start, step > 0 ? 0 : -1, step > 0 ? size : size - 1)
-                : step > 0      ? 0
-                                : size - 1;
-        limit = item->has_limit ? into(limit, step > 0 ? 0 : -1, step > 0 ? size : size - 1)
-                : step > 0      ? size
-                                : -1;
-        int64_t span = step > 0 ? limit - start : start - limit, pace = step > 0 ? step : HOP_MAX(-step, 1);
-        count = span > 0 ? (span + pace - 1) / pace : 0;
+        bool forward = step > 0;
+        int64_t least = forward ? 0 : -1, most = forward ? size : size - 1;
+        int64_t first = forward ? least : most, behind = forward ? most : least;
+        start = item->has_start ? into(start, least, most) : first;
+        limit = item->has_limit ? into(limit, least, most) : behind;
+        int64_t span = forward ? limit - start : start - limit;
+        int64_t pace = forward ? step : HOP_MAX(-step, 1);
+        int64_t count = span > 0 ? (span + pace - 1) / pace : 0;
         if (count) offset += start * stride;
         dims[rank] = count;
         strides[rank++] = stride * step;

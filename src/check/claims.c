@@ -41,13 +41,14 @@ static bool is_float(const struct tensor *t) { return dtype_is_float((enum dtype
 struct bounds {
     double step, difference, product; /* step of differences; relative bounds */
 };
-static const struct bounds bounds_f64 = { 1e-5, 1e-5, 1e-8 }, bounds_f32 = { 0x1p-8, 3e-2, 2e-3 };
-static const struct bounds bounds_narrow = {
-    0, 0, 0x1p-3
-}; /* no step: f16 and bf16 are too coarse for differences */
+static const struct bounds bounds_f64 = { 1e-5, 1e-5, 1e-8 };
+static const struct bounds bounds_f32 = { 0x1p-8, 3e-2, 2e-3 };
+/* No step: f16 and bf16 are too coarse for differences. */
+static const struct bounds bounds_narrow = { 0, 0, 0x1p-3 };
 static const struct bounds *coarser(const struct bounds *have, enum dtype t)
 {
-    return dtype_is_narrow(t) ? &bounds_narrow : t == DT_F32 && have == &bounds_f64 ? &bounds_f32 : have;
+    if (dtype_is_narrow(t)) return &bounds_narrow;
+    return t == DT_F32 && have == &bounds_f64 ? &bounds_f32 : have;
 }
 
 void product_add(struct product *p, const struct tensor *x, const struct tensor *y)

@@ -243,8 +243,8 @@ static bool same_bits(const struct tensor *a, const struct tensor *b, int64_t i)
 struct bound bound_of(enum dtype t, struct bound f32, struct bound f64)
 {
     if (!dtype_is_narrow(t)) return t == DT_F32 ? f32 : f64;
-    return (struct bound){ f32.kind,
-                           f32.kind == BOUND_BITS ? 0 : fmax(f32.within, t == DT_F16 ? 0x1p-8 : 0x1p-5) };
+    double few_units = t == DT_F16 ? 0x1p-8 : 0x1p-5;
+    return (struct bound){ f32.kind, f32.kind == BOUND_BITS ? 0 : fmax(f32.within, few_units) };
 }
 
 static bool close_enough(double found, double expected, double within, double scale)

@@ -127,7 +127,8 @@ void options_parse(struct options *o, const struct command *c, int argc, char **
             hop_throw(HOP_INVALID, "hop %s has no option '%s'; see hop %s --help", c->name, a, c->name);
         const char *argument = NULL;
         if (option_table[id].argument) {
-            argument = equals ? equals + 1 : i + 1 < argc ? argv[++i] : NULL;
+            if (equals) argument = equals + 1;
+            else if (i + 1 < argc) argument = argv[++i];
             if (!argument)
                 hop_throw(HOP_INVALID, "--%s needs %s", option_table[id].name, option_table[id].argument);
         } else if (equals) {

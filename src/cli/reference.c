@@ -332,14 +332,21 @@ static const char page_head[] =
     "`hop_apply`. `hop ops NAME` prints a row with all of its\n"
     "samples. This page is generated from the table (`make docs`).\n\n";
 
+enum row_kind { FIRST_ORDER, COMPOSITE, HIGHER_ORDER, ROW_KINDS };
+static enum row_kind kind_of(const struct op_row *row)
+{
+    if (row->flags & OPF_HIGHER) return HIGHER_ORDER;
+    return row->expand ? COMPOSITE : FIRST_ORDER;
+}
+
 static void index_text(struct text *out)
 {
-    static const char *const kinds[] = { "First-order", "Composite", "Higher-order" };
-    for (int kind = 0; kind < 3; kind++) {
+    static const char *const kinds[ROW_KINDS] = { "First-order", "Composite", "Higher-order" };
+    for (int kind = 0; kind < ROW_KINDS; kind++) {
         uint32_t n = 0;
         for (int i = 0; i < OP_COUNT; i++) {
             const struct op_row *row = op_table[i];
-            if (!row || (row->flags & OPF_HIGHER ? 2 : row->expand ? 1 : 0) != kind) continue;
+            if (!row || (int)kind_of(row) != kind) continue;
             if (!n++) text_add(out, "%s: ", kinds[kind]);
             else text_str(out, " · ");
             text_add(out, "[%s](#%s)", row->name, row->name);
