@@ -452,14 +452,14 @@ static bool read_only_before(struct lower *L, val u, uint32_t node)
     return true;
 }
 
-/* Results that are their parameter but for parts written one after the other: each part is written into the
- * parameter's memory. */
 static bool stays_in_registers(struct lower *L, struct array a)
 {
     const struct lp_buffer *b = &L->S->p->buffers.data[a.buffer];
     return b->kind == BUF_LOCAL && b->static_count <= REGISTER_ELEMENTS;
 }
 
+/* Results that are their parameter but for parts written one after the other: each part is written into the
+ * parameter's memory. */
 static void choose_parts(struct lower *L)
 {
     const struct fn *f = L->f;
