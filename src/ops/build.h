@@ -11,153 +11,86 @@ enum { CONSTANT_VALUE };
 enum { IOTA_DIMS, IOTA_DIM, IOTA_DTYPE }; /* counts along result dim `dim` (absent: 0); dtype absent: i64 */
 enum { RESHAPE_DIMS };
 enum { PERMUTE_ORDER }; /* result dim i is operand dim order[i] */
-enum {
-    BROADCAST_DIMS,
-    BROADCAST_AT
-}; /* operand dim i (same size) becomes result dim at[i]; at strictly ascending */
-enum {
-    SLICE_START,
-    SLICE_LIMIT,
-    SLICE_STEP
-}; /* step absent: ones; steps positive; slice_update: x, update, of slice's type */
-enum {
-    PAD_LOW,
-    PAD_HIGH,
-    PAD_INTERIOR
-}; /* operands x, value[]; not negative; interior (between elements) absent: zeros */
+/* operand dim i (same size) becomes result dim at[i]; at strictly ascending */
+enum { BROADCAST_DIMS, BROADCAST_AT };
+/* step absent: ones; steps positive; slice_update: x, update, of slice's type */
+enum { SLICE_START, SLICE_LIMIT, SLICE_STEP };
+/* operands x, value[]; not negative; interior (between elements) absent: zeros */
+enum { PAD_LOW, PAD_HIGH, PAD_INTERIOR };
 enum { CONCAT_DIM };
 enum { REVERSE_DIMS };
-enum {
-    DYNAMIC_SLICE_SIZES
-}; /* operands x, one i64[] start per dim; starts are clamped so that the window fits */
+/* operands x, one i64[] start per dim; starts are clamped so that the window fits */
+enum { DYNAMIC_SLICE_SIZES };
 /* dynamic_update: operands x, update, starts…, clamped likewise */
 enum { REDUCE_DIMS }; /* sum reduce_max reduce_min any all; absent: all dims */
 enum { ARGMAX_DIM };  /* argmax argmin: i64, first of equals, the first NaN before all */
-enum {
-    MEAN_DIMS,
-    VAR_CORRECTION
-}; /* mean var std: dims as above; var, std: divided by the count less correction (absent: 0) */
+/* mean var std: dims as above; var, std: divided by the count less correction (absent: 0) */
+enum { MEAN_DIMS, VAR_CORRECTION };
 enum { SOFTMAX_DIMS }; /* softmax log_softmax: dims, together; logsumexp: as a reduction */
-enum {
-    SPLIT_DIM,
-    SPLIT_PARTS,
-    SPLIT_SIZES
-}; /* parts: that many equal ones; or the sizes of the parts. As many results */
+/* parts: that many equal ones; or the sizes of the parts. As many results */
+enum { SPLIT_DIM, SPLIT_PARTS, SPLIT_SIZES };
 enum { SQUEEZE_DIMS };      /* of size 1; absent: all whose size is known to be 1 */
 enum { EXPAND_DIMS };       /* expand_dims: dims of size 1 at these places of the result */
 enum { BROADCAST_TO_DIMS }; /* last dims against last dims, a size of 1 is repeated */
 enum { TILE_REPEATS };      /* one per dim */
-enum {
-    ROLL_DIMS,
-    ROLL_SHIFTS
-}; /* shifts: one per dim listed; absent: operands i64[] after x, one per dim listed */
+/* shifts: one per dim listed; absent: operands i64[] after x, one per dim listed */
+enum { ROLL_DIMS, ROLL_SHIFTS };
 enum { STACK_DIM };
-enum {
-    TRIANGLE_DIAGONAL
-}; /* tril triu: element (i, j) of the last two dims stays if j - i <= diagonal, triu: >= */
+/* tril triu: element (i, j) of the last two dims stays if j - i <= diagonal, triu: >= */
+enum { TRIANGLE_DIAGONAL };
 enum { EYE_ROWS, EYE_COLUMNS, EYE_DIAGONAL, EYE_DTYPE }; /* columns absent: rows; dtype absent: f32 */
-enum {
-    ONE_HOT_DEPTH,
-    ONE_HOT_DTYPE
-}; /* indices of any integer dtype and shape S: S + [depth]; nothing is hot for an index out of range; dtype
-      absent: f32 */
-enum {
-    GATHER_DIMS
-}; /* x, one index operand (any integer dtype, all of one shape S) per dim listed; absent: the first dims;
-      indices clamped */
+/* indices of any integer dtype and shape S: S + [depth]; nothing is hot for an index out of range; dtype
+ * absent: f32 */
+enum { ONE_HOT_DEPTH, ONE_HOT_DTYPE };
+/* x, one index operand (any integer dtype, all of one shape S) per dim listed; absent: the first dims;
+ * indices clamped */
+enum { GATHER_DIMS };
 enum { TAKE_DIM };       /* x, indices S: gather over one dim: x.dims[:d] + S + x.dims[d+1:]; absent: 0 */
 enum { TAKE_ALONG_DIM }; /* x, positions with the dims of x but for this one; absent: 0 */
-enum {
-    SCATTER_DIMS,
-    SCATTER_MODE
-}; /* x, index operands as for gather, updates of gather's type; out-of-range indices are dropped; mode
-      absent: add */
+/* x, index operands as for gather, updates of gather's type; out-of-range indices are dropped; mode absent:
+ * add */
+enum { SCATTER_DIMS, SCATTER_MODE };
 /* scatter_affine: x, index operands, factors, terms; its only attribute is dims */
-enum {
-    NONZERO_SIZE,
-    NONZERO_FILL
-}; /* operand bool; one i64[?k] per dim, with size: i64[size], the first ones, then fill (absent: -1) */
+/* operand bool; one i64[?k] per dim, with size: i64[size], the first ones, then fill (absent: -1) */
+enum { NONZERO_SIZE, NONZERO_FILL };
 enum { SEARCH_RIGHT }; /* operands sorted [L…, n], values [L…, S…] */
-enum {
-    CUMULATIVE_DIM,
-    CUMULATIVE_REVERSE
-}; /* cumsum cumprod cummax cummin recurrence logcumsumexp; dim absent: 0; reverse: from the last to the first
-    */
-enum {
-    RECURRENCE_LATE = CUMULATIVE_REVERSE + 1
-}; /* recurrence: s_k = a_{k-1}·s_{k-1} + b_k, the last step's factor is not used */
+/* cumsum cumprod cummax cummin recurrence logcumsumexp; dim absent: 0; reverse: from the last to the first */
+enum { CUMULATIVE_DIM, CUMULATIVE_REVERSE };
+/* recurrence: s_k = a_{k-1}·s_{k-1} + b_k, the last step's factor is not used */
+enum { RECURRENCE_LATE = CUMULATIVE_REVERSE + 1 };
 enum { SORT_DIM, SORT_DESCENDING }; /* sort: values and i64 positions; argsort: positions; dim absent: 0 */
 enum { TOP_K_K, TOP_K_DIM };        /* values and i64 positions of the k largest along a dim, absent: 0 */
-enum {
-    DOT_BATCH_LHS,
-    DOT_BATCH_RHS,
-    DOT_CONTRACT_LHS,
-    DOT_CONTRACT_RHS
-}; /* result: batch dims, free dims of lhs, free dims of rhs */
+/* result: batch dims, free dims of lhs, free dims of rhs */
+enum { DOT_BATCH_LHS, DOT_BATCH_RHS, DOT_CONTRACT_LHS, DOT_CONTRACT_RHS };
 enum { CAST_DTYPE };
-enum {
-    RANDOM_DIMS,
-    RANDOM_DTYPE
-}; /* operand key u32[2]; bits: u32, no dtype attribute; others: dtype absent: f32 */
-enum {
-    RANDINT_DIMS
-}; /* operands key, lo, hi (scalars): lo <= result < hi; lo where hi <= lo. bernoulli: key, p (scalar, or the
-      result's dims) */
+/* operand key u32[2]; bits: u32, no dtype attribute; others: dtype absent: f32 */
+enum { RANDOM_DIMS, RANDOM_DTYPE };
+/* operands key, lo, hi (scalars): lo <= result < hi; lo where hi <= lo. bernoulli: key, p (scalar, or the
+ * result's dims) */
+enum { RANDINT_DIMS };
 enum { RANDOM_SPLIT_COUNT }; /* keys u32[…, 2] to u32[…, count, 2] */
 enum { PERMUTATION_SIZE };   /* i64[…, size] */
 enum { CHECK_MESSAGE };      /* operands pred (bool, any shape: all must hold), values… */
-enum {
-    PRINT_FORMAT,
-    PRINT_LANES,
-    PRINT_MASKED
-}; /* lanes k: a line for each index of the k leading dims; masked: operand 0 is bool over them */
+/* lanes k: a line for each index of the k leading dims; masked: operand 0 is bool over them */
+enum { PRINT_FORMAT, PRINT_LANES, PRINT_MASKED };
 enum { CALLBACK_NAME, CALLBACK_LANES, CALLBACK_MASKED }; /* as for print */
 enum { TAG_GRADIENT };                                   /* an enum tag */
 enum { DIM_VALUE_DIM };
-enum {
-    BIND_DIM_LO,
-    BIND_DIM_HI
-}; /* operand n: i64[]; result i64[?k] = 0, 1, … n-1, which makes k = n; n < lo (default 0) or n > hi fails as
-      a check */
-enum {
-    WHILE_MAX_TRIPS,
-    WHILE_COUNT,
-    WHILE_SCHEDULE,
-    WHILE_EVERY,
-    WHILE_SNAPSHOTS,
-    WHILE_TAPE,
-    WHILE_ATTRS
-}; /* results: carries; trip count i64[] if `count` or anything is stacked; stacks [?n, …] or, without `tape`,
-      [max_trips, …] zero-padded */
-enum {
-    SCAN_REVERSE,
-    SCAN_LENGTH,
-    SCAN_SCHEDULE,
-    SCAN_EVERY,
-    SCAN_SNAPSHOTS,
-    SCAN_ATTRS
-}; /* length: dim, needed when nothing is scanned over */
+/* operand n: i64[]; result i64[?k] = 0, 1, … n-1, which makes k = n; n < lo (default 0) or n > hi fails as
+ * a check */
+enum { BIND_DIM_LO, BIND_DIM_HI };
+/* results: carries; trip count i64[] if `count` or anything is stacked; stacks [?n, …] or, without `tape`,
+ * [max_trips, …] zero-padded */
+enum { WHILE_MAX_TRIPS, WHILE_COUNT, WHILE_SCHEDULE, WHILE_EVERY, WHILE_SNAPSHOTS, WHILE_TAPE, WHILE_ATTRS };
+/* length: dim, needed when nothing is scanned over */
+enum { SCAN_REVERSE, SCAN_LENGTH, SCAN_SCHEDULE, SCAN_EVERY, SCAN_SNAPSHOTS, SCAN_ATTRS };
 /* schedule, every, snapshots, in this order on every loop: what its gradient keeps; the rest is computed
- * again. every = [k, …]: carries of every k-th step */
-enum {
-    SCHEDULE_NONE,
-    SCHEDULE_RECOMPUTE,
-    SCHEDULE_SQRT,
-    SCHEDULE_BINOMIAL,
-    SCHEDULE_EVERY
-}; /* the last is no word: `every` says it */
-enum {
-    MAP_LENGTH,
-    MAP_SEQUENTIAL,
-    MAP_ATTRS
-}; /* length: dim, needed when nothing is mapped over; sequential: never all slices at once */
-enum {
-    FORI_SCHEDULE,
-    FORI_EVERY,
-    FORI_SNAPSHOTS,
-    FORI_TAPE,
-    FORI_ATTRS
-}; /* operands: carries, from, to; schedule as for scan */
+ * again. every = [k, …]: carries of every k-th step, which no word of `schedule` says: SCHEDULE_EVERY */
+enum { SCHEDULE_NONE, SCHEDULE_RECOMPUTE, SCHEDULE_SQRT, SCHEDULE_BINOMIAL, SCHEDULE_EVERY };
+/* length: dim, needed when nothing is mapped over; sequential: never all slices at once */
+enum { MAP_LENGTH, MAP_SEQUENTIAL, MAP_ATTRS };
+/* operands: carries, from, to; schedule as for scan */
+enum { FORI_SCHEDULE, FORI_EVERY, FORI_SNAPSHOTS, FORI_TAPE, FORI_ATTRS };
 enum { ASSOCIATIVE_DIM, ASSOCIATIVE_REVERSE, ASSOCIATIVE_ATTRS }; /* dim absent: 0 */
 enum { INVOKE_RECOMPUTE }; /* the gradient keeps the operands only and runs the function again */
 enum { SWITCH_RECOMPUTE, SWITCH_ATTRS }; /* the same for the branch taken */
