@@ -285,14 +285,18 @@ static struct region_in masked_body(const struct masked *w)
     inline_function(b, w->body.fn, NULL, args, all);
     val *out = ARENA_NEW(&b->arena, val, w->n_last + inner->n_results),
         *operands = ARENA_NEW(&w->v->b->arena, val, n_own + 2);
-    for (uint32_t k = 0; k < n_carry; k++)
-        if (w->keeps_last[k]) out[n] = emit_where(b, alive, emit_broadcast_front(b, all[k], size), n), n++;
+    for (uint32_t k = 0; k < n_carry; k++) {
+        if (!w->keeps_last[k]) continue;
+        val kept = n; /* the last values are the first parameters */
+        out[n++] = emit_where(b, alive, emit_broadcast_front(b, all[k], size), kept);
+    }
     for (uint32_t k = 0; k < n_carry; k++)
         out[n++] = w->batched[k] ? emit_where(b, alive, all[k], carry + k) : all[k];
     for (uint32_t k = n_carry; k < inner->n_results; k++)
         out[n++] = emit_where(b, alive, all[k], zeros_like(b, all[k]));
     if (n_own) memcpy(operands, w->body.operands, n_own * sizeof *operands);
-    operands[n_own] = w->to, operands[n_own + 1] = w->from;
+    operands[n_own] = w->to;
+    operands[n_own + 1] = w->from;
     return new_body_finish(&made, out, n, operands, n_own + 1 + w->starts_differ);
 }
 

@@ -351,7 +351,10 @@ static struct region_in loop_back_body(struct builder *around, const struct way_
         val v = l->ops.over[i];
         if (v == INDEX_MARK) args[n++] = emit2(b, OP_add, needs[w->n_needs - 1], time);
         else if (v >= CARRY_MARK) args[n++] = row_of(b, carry[v - CARRY_MARK], now + TOP);
-        else args[n++] = w->rows ? fed + array : row_of(b, given + 1 + array, time), array++;
+        else {
+            args[n++] = w->rows ? fed + array : row_of(b, given + 1 + array, time);
+            array++;
+        }
     }
     for (uint32_t i = 0; i < l->ops.n_own; i++) args[n++] = own + i;
     inline_function(b, pullback, dims, args, all);
