@@ -285,14 +285,14 @@ void *arena_alloc(struct arena *a, size_t size)
     if (size > SIZE_MAX / 2) out_of_memory(size);
     size = (size + ALIGN - 1) & ~(size_t)(ALIGN - 1);
     if (!a->chunks || size > a->size - a->used) {
-        size_t want = a->total < CHUNK_FIRST     ? CHUNK_FIRST
-                      : a->total < CHUNK_LARGEST ? a->total
-                                                 : CHUNK_LARGEST;
+        size_t want = a->total;
+        if (want < CHUNK_FIRST) want = CHUNK_FIRST;
+        else if (want > CHUNK_LARGEST) want = CHUNK_LARGEST;
         if (want < size || tiny_chunks) want = size;
         struct arena_chunk *chunk = hop_malloc(sizeof *chunk + want);
         a->total += want;
-        if (a->chunks &&
-            want - size < a->size - a->used) { /* an oversized request: keep filling the current chunk */
+        bool oversized = a->chunks && want - size < a->size - a->used;
+        if (oversized) { /* keep filling the current chunk */
             chunk->older = a->chunks->older;
             a->chunks->older = chunk;
             return chunk + 1;

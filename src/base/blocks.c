@@ -20,8 +20,8 @@ static struct {
 
 void memory_prefer_huge_pages(void *block, size_t bytes)
 {
-    uintptr_t first = ((uintptr_t)block + HUGE_PAGE - 1) & ~(uintptr_t)(HUGE_PAGE - 1),
-              end = ((uintptr_t)block + bytes) & ~(uintptr_t)(HUGE_PAGE - 1);
+    uintptr_t first = ((uintptr_t)block + HUGE_PAGE - 1) & ~(uintptr_t)(HUGE_PAGE - 1);
+    uintptr_t end = ((uintptr_t)block + bytes) & ~(uintptr_t)(HUGE_PAGE - 1);
     if (bytes >= 2 * HUGE_PAGE && end > first)
         madvise((void *)first, end - first, MADV_HUGEPAGE); /* a hint: failure changes nothing */
 }
@@ -46,9 +46,10 @@ bool memory_keep(void *block, size_t bytes)
 {
     bool done = false;
     if (pthread_mutex_trylock(&spare.lock)) return false;
-    if (!spare.limit)
-        spare.limit = HOP_MIN(KEPT_BYTES,
-                              (size_t)sysconf(_SC_PHYS_PAGES) / 16 * (size_t)sysconf(_SC_PAGESIZE));
+    if (!spare.limit) {
+        size_t sixteenth = (size_t)sysconf(_SC_PHYS_PAGES) / 16 * (size_t)sysconf(_SC_PAGESIZE);
+        spare.limit = HOP_MIN(KEPT_BYTES, sixteenth);
+    }
     for (int i = 0; i < KEPT_BLOCKS && !done && bytes <= spare.limit - HOP_MIN(spare.limit, spare.total); i++)
         if (!spare.kept[i].block) {
             spare.kept[i].block = block;

@@ -101,8 +101,8 @@ static uint64_t left_by_groups(void)
 
 static uint64_t left_in_machine(void)
 {
-    uint64_t memory = number_in("/proc/meminfo", "MemAvailable:"),
-             swap = number_in("/proc/meminfo", "SwapFree:");
+    uint64_t memory = number_in("/proc/meminfo", "MemAvailable:");
+    uint64_t swap = number_in("/proc/meminfo", "SwapFree:");
     if (memory == UINT64_MAX) return UINT64_MAX;
     return (memory + (swap == UINT64_MAX ? 0 : swap)) << 10;
 }

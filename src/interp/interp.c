@@ -103,11 +103,11 @@ void bind_symbols(struct module *m, const struct fn *f, const struct shape_view 
     for (uint32_t p = 0; p < f->n_params; p++) {
         struct type t = type_get(m, value_type(f, p));
         if (t.dtype != args[p].dtype || t.rank != args[p].rank) error_type(m, f, p, &args[p]);
-        for (uint32_t d = 0; d < t.rank;
-             d++) /* the first parameter that has the symbol as a dim is its `index` */
-            if (dim_is_symbol(m, t.dims[d], &s) && f->symbols[s].origin == SYMBOL_PARAM &&
-                f->symbols[s].index == p)
-                symbols[s] = args[p].dims[d];
+        for (uint32_t d = 0; d < t.rank; d++) {
+            if (!dim_is_symbol(m, t.dims[d], &s) || f->symbols[s].origin != SYMBOL_PARAM) continue;
+            /* The first parameter that has the symbol as a dim is its `index`. */
+            if (f->symbols[s].index == p) symbols[s] = args[p].dims[d];
+        }
     }
     for (uint32_t k = 0; k < f->n_outer_symbols; k++)
         if (symbols[k] < f->symbols[k].lo || symbols[k] > f->symbols[k].hi) error_range(m, f, k, symbols[k]);

@@ -581,7 +581,10 @@ static void settle_symbols(struct fn *f, const struct module *m)
         struct type t = type_get(m, f->values[p].type);
         uint32_t s;
         for (uint32_t i = 0; i < t.rank; i++)
-            if (dim_is_symbol(m, t.dims[i], &s)) f->symbols[s].origin = SYMBOL_PARAM, f->symbols[s].index = p;
+            if (dim_is_symbol(m, t.dims[i], &s)) {
+                f->symbols[s].origin = SYMBOL_PARAM;
+                f->symbols[s].index = p;
+            }
     }
 }
 
@@ -793,8 +796,10 @@ uint32_t module_with_updates(struct module *m, uint32_t fn, const uint32_t *upda
     uint32_t *news = no_news(&m->arena, f.n_params);
     any = false;
     for (uint32_t k = 0; updates && k < f.n_results; k++)
-        if (updates[k] != HOP_NONE && value_type(&f, f.results[k]) == value_type(&f, updates[k]))
-            news[updates[k]] = k, any = true;
+        if (updates[k] != HOP_NONE && value_type(&f, f.results[k]) == value_type(&f, updates[k])) {
+            news[updates[k]] = k;
+            any = true;
+        }
     for (uint32_t p = 0; p < f.n_params; p++) same &= news[p] == (f.news ? f.news[p] : HOP_NONE);
     if (same) return fn;
     f.news = any ? news : NULL;
@@ -928,8 +933,8 @@ void copier_bind(struct copier *c, const struct node *n, const val *results)
         if (results[i] == VAL_NONE) continue;
         uint32_t name = c->f->values[n->results + i].name;
         if (name && !c->b->values.data[results[i]].name) c->b->values.data[results[i]].name = name;
-        struct type was = type_get(m, value_type(c->f, n->results + i)),
-                    is = type_get(m, builder_type(c->b, results[i]));
+        struct type was = type_get(m, value_type(c->f, n->results + i));
+        struct type is = type_get(m, builder_type(c->b, results[i]));
         uint32_t s, skip = is.rank > was.rank ? (uint32_t)(is.rank - was.rank)
                                               : 0; /* a batched result has its batch dim in front */
         for (uint32_t d = 0; d < was.rank && d + skip < is.rank; d++)

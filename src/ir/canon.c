@@ -18,7 +18,8 @@ struct walk {
 static void word(struct walk *w, uint32_t value) { vec_push(&w->c->arena, &w->c->words, value); }
 static void wide(struct walk *w, uint64_t value)
 {
-    word(w, (uint32_t)value), word(w, (uint32_t)(value >> 32));
+    word(w, (uint32_t)value);
+    word(w, (uint32_t)(value >> 32));
 }
 
 void canon_bytes(struct canon *c, const void *bytes, size_t n)

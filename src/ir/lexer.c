@@ -55,7 +55,10 @@ static struct token token_at(const char *begin, const char *p)
     struct token t = { .start = p, .text = p, .line = 1 };
     const char *line = begin;
     for (const char *q = begin; q < p; q++)
-        if (*q == '\n') t.line++, line = q + 1;
+        if (*q == '\n') {
+            t.line++;
+            line = q + 1;
+        }
     t.col = (uint32_t)(p - line) + 1;
     return t;
 }
@@ -134,6 +137,15 @@ static const char *scan_number(const char *p)
     }
 }
 
+/* Two characters that are one token, if the second follows at once. */
+static const char *scan_pair(struct token *t, char second, enum token_kind both)
+{
+    if (t->text[1] != second) return t->text + 1;
+    t->kind = (uint8_t)both;
+    t->len = 2;
+    return t->text + 2;
+}
+
 void lexer_next(struct lexer *lx)
 {
     const char *p = lx->p;
@@ -193,18 +205,10 @@ void lexer_next(struct lexer *lx)
         after = scan_word(p + 1);
         *t = (struct token){ p, p + 1, (uint32_t)(after - p) - 1, t->line, t->col, TOKEN_POSITION, false };
         break;
-    case '-':
-        if (p[1] == '>') t->kind = TOKEN_ARROW, t->len = 2, after++;
-        break;
-    case '.':
-        if (p[1] == '.') t->kind = TOKEN_RANGE, t->len = 2, after++;
-        break;
-    case '/':
-        if (p[1] == '/') t->kind = TOKEN_FLOORDIV, t->len = 2, after++;
-        break;
-    case '=':
-        if (p[1] == '=') t->kind = TOKEN_EQUALS, t->len = 2, after++;
-        break;
+    case '-': after = scan_pair(t, '>', TOKEN_ARROW); break;
+    case '.': after = scan_pair(t, '.', TOKEN_RANGE); break;
+    case '/': after = scan_pair(t, '/', TOKEN_FLOORDIV); break;
+    case '=': after = scan_pair(t, '=', TOKEN_EQUALS); break;
     case 0: /* the terminator */
         after = p;
         t->kind = TOKEN_END;
@@ -342,7 +346,8 @@ uint64_t lexer_float(struct lexer *lx, enum dtype t)
 
 static int hex_digit(char c)
 {
-    return class_of(c) & CLASS_DIGIT ? c - '0' : class_of(c) & CLASS_HEX ? (c | 32) - 'a' + 10 : -1;
+    if (class_of(c) & CLASS_DIGIT) return c - '0';
+    return class_of(c) & CLASS_HEX ? (c | 32) - 'a' + 10 : -1;
 }
 
 char *lexer_string(struct lexer *lx, struct arena *a, size_t *length)
@@ -359,11 +364,16 @@ char *lexer_string(struct lexer *lx, struct arena *a, size_t *length)
             const char *found = NULL;
             for (const char *s = escapes; *s; s += 2)
                 if (*s == e) found = s + 1;
-            int high = e == 'x' && i + 2 < t.len ? hex_digit(t.text[i + 1]) : -1,
-                low = high >= 0 ? hex_digit(t.text[i + 2]) : -1;
-            if (found) c = *found;
-            else if (low >= 0 && high * 16 + low) c = (char)(high * 16 + low), i += 2;
-            else lexer_error(lx, t, "an escape that is none of \\n \\t \\r \\\" \\\\ \\x01..\\xff: \\%c", e);
+            int high = e == 'x' && i + 2 < t.len ? hex_digit(t.text[i + 1]) : -1;
+            int low = high >= 0 ? hex_digit(t.text[i + 2]) : -1;
+            if (found) {
+                c = *found;
+            } else if (low >= 0 && high * 16 + low) {
+                c = (char)(high * 16 + low);
+                i += 2;
+            } else {
+                lexer_error(lx, t, "an escape that is none of \\n \\t \\r \\\" \\\\ \\x01..\\xff: \\%c", e);
+            }
         }
         out[n++] = c;
     }

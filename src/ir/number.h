@@ -32,8 +32,9 @@ static inline double f64_of_bits(uint64_t u)
 /* Exact; a NaN becomes quiet. Subnormals are brought up by a subtraction: 2^-14·(1 + f) - 2^-14 = 2^-14·f. */
 static inline float f16_to_f32(uint16_t h)
 {
-    uint32_t sign = (uint32_t)(h & 0x8000) << 16, rest = (uint32_t)(h & 0x7fff) << 13,
-             exponent = rest & 0x0f800000;
+    uint32_t sign = (uint32_t)(h & 0x8000) << 16;
+    uint32_t rest = (uint32_t)(h & 0x7fff) << 13;
+    uint32_t exponent = rest & 0x0f800000;
     uint32_t normal = rest + 0x38000000, special = rest | 0x7f800000 | (rest & 0x007fffff ? 0x00400000 : 0);
     uint32_t small = f32_bits(f32_of_bits(rest + 0x38800000) - 0x1p-14f);
     return f32_of_bits(sign | (exponent == 0x0f800000 ? special : exponent ? normal : small));
@@ -43,8 +44,8 @@ static inline float f16_to_f32(uint16_t h)
 static inline uint16_t f16_of_f32(float x)
 {
     uint32_t u = f32_bits(x), sign = u >> 16 & 0x8000, rest = u & 0x7fffffff;
-    uint32_t normal = (rest + 0xfff + (rest >> 13 & 1) - 0x38000000) >> 13,
-             small = f32_bits(f32_of_bits(rest) + 0.5f) - 0x3f000000;
+    uint32_t normal = (rest + 0xfff + (rest >> 13 & 1) - 0x38000000) >> 13;
+    uint32_t small = f32_bits(f32_of_bits(rest) + 0.5f) - 0x3f000000;
     uint32_t large = rest > 0x7f800000 ? 0x7e00 | (rest >> 13 & 0x3ff) : 0x7c00;
     return (uint16_t)(sign | (rest >= 0x47800000 ? large : rest < 0x38800000 ? small : normal));
 }

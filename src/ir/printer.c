@@ -36,17 +36,25 @@ static void put_int(struct text *t, int64_t v)
     put_uint(t, v < 0 ? 0 - (uint64_t)v : (uint64_t)v);
 }
 
+/* NULL: it has no escape of its own. */
+static const char *short_escape(unsigned char c)
+{
+    switch (c) {
+    case '\n': return "\\n";
+    case '\t': return "\\t";
+    case '\r': return "\\r";
+    case '"': return "\\\"";
+    case '\\': return "\\\\";
+    default: return NULL;
+    }
+}
+
 static void put_quoted(struct text *t, const char *s)
 {
     put_char(t, '"');
     for (const unsigned char *p = (const unsigned char *)s; *p;) {
         size_t n = utf8_length(p);
-        const char *escape = *p == '\n'   ? "\\n"
-                             : *p == '\t' ? "\\t"
-                             : *p == '\r' ? "\\r"
-                             : *p == '"'  ? "\\\""
-                             : *p == '\\' ? "\\\\"
-                                          : NULL;
+        const char *escape = short_escape(*p);
         if (escape) put_str(t, escape);
         else if (!n || *p < 32 || *p == 127) text_add(t, "\\x%02x", *p);
         else put(t, (const char *)p, n);
@@ -472,8 +480,8 @@ static void put_body_symbols(struct printer *p, const struct shown *around, cons
                 (found == HOP_NONE || around->symbols[found].origin == SYMBOL_NODE))
                 found = k;
         bool plain = found != HOP_NONE && region->dims[i] == dim_symbol(p->m, found);
-        int64_t lo = plain ? around->symbols[found].lo : 0,
-                hi = plain ? around->symbols[found].hi : INT64_MAX;
+        int64_t lo = plain ? around->symbols[found].lo : 0;
+        int64_t hi = plain ? around->symbols[found].hi : INT64_MAX;
         if (i) put(p->out, ", ", 2);
         put_str(p->out, module_text(p->m, mine->name));
         if (mine->lo != lo || mine->hi != hi) put_range(p, mine);
@@ -801,8 +809,12 @@ static void put_fn(struct printer *p, const struct fn *f)
     for (uint32_t i = 0; i < f->n_results; i++) {
         uint32_t updated = fn_updated(f, i);
         if (i) put(p->out, ", ", 2);
-        if (updated != HOP_NONE) put_str(p->out, "new "), put_value(p, &s, updated);
-        else put_type(p, &s, value_type(f, f->results[i]));
+        if (updated != HOP_NONE) {
+            put_str(p->out, "new ");
+            put_value(p, &s, updated);
+        } else {
+            put_type(p, &s, value_type(f, f->results[i]));
+        }
     }
     put_char(p->out, ')');
     if (f->effects) {
@@ -869,7 +881,10 @@ static void put_test(struct printer *p, const struct program_test *t)
     const struct fn *f = module_fn(p->m, t->fn);
     struct text *out = p->out;
     put_str(out, "\ntest ");
-    if (t->name) put_quoted(out, module_text(p->m, t->name)), put_char(out, ' ');
+    if (t->name) {
+        put_quoted(out, module_text(p->m, t->name));
+        put_char(out, ' ');
+    }
     for (uint32_t i = t->n_transforms; i-- > 0;) {
         put_str(out, words[t->transforms[i].kind]);
         put_char(out, '(');
@@ -915,8 +930,14 @@ static void put_test(struct printer *p, const struct program_test *t)
         put_params(p, f, t->properties[i].params, t->properties[i].n);
         put_char(out, ')');
     }
-    if (t->fails) put_str(out, "\n  fails "), put_quoted(out, module_text(p->m, t->fails));
-    if (t->prints) put_str(out, "\n  prints "), put_quoted(out, module_text(p->m, t->prints));
+    if (t->fails) {
+        put_str(out, "\n  fails ");
+        put_quoted(out, module_text(p->m, t->fails));
+    }
+    if (t->prints) {
+        put_str(out, "\n  prints ");
+        put_quoted(out, module_text(p->m, t->prints));
+    }
     put_str(out, "\n}\n");
 }
 
@@ -959,7 +980,10 @@ static void reach(struct printer *p, uint32_t root)
             const struct node *n = fn_node(f, i);
             for (uint32_t r = 0; r < n->n_regions; r++) {
                 uint32_t g = node_region(f, n, r)->fn;
-                if (fits_in_place(p, f, n, r)) p->in_place[g] = true, p->nesting[g] = p->nesting[id] + 1;
+                if (fits_in_place(p, f, n, r)) {
+                    p->in_place[g] = true;
+                    p->nesting[g] = p->nesting[id] + 1;
+                }
             }
         }
     }

@@ -16,7 +16,10 @@ static void read_symbol_declarations(struct reader *r, struct frame *f)
         if (at.kind != TOKEN_WORD) lexer_expected(lx, "the name of a symbol");
         uint32_t name = reader_name(r);
         bool explicit_dim = token_is(&at, "dim") && lx->tok.kind == TOKEN_WORD && !token_is(&lx->tok, "in");
-        if (explicit_dim) at = lx->tok, name = reader_name(r);
+        if (explicit_dim) {
+            at = lx->tok;
+            name = reader_name(r);
+        }
         if (reader_find_symbol(f, name, false) != HOP_NONE)
             lexer_error(lx, at, "the dim symbol '%s' is declared twice", module_text(r->m, name));
         int64_t lo = 0, hi = INT64_MAX;
@@ -80,8 +83,10 @@ static const char *effects_text(struct reader *r, uint8_t effects)
     text_str(&t, "effects(");
     bool first = true;
     for (uint32_t i = 0; i < HOP_COUNT(effect_words); i++)
-        if (effects & effect_words[i].bit)
-            text_add(&t, "%s%s", first ? "" : ", ", effect_words[i].word), first = false;
+        if (effects & effect_words[i].bit) {
+            text_add(&t, "%s%s", first ? "" : ", ", effect_words[i].word);
+            first = false;
+        }
     text_str(&t, ")");
     return t.data;
 }
@@ -249,7 +254,10 @@ static void index_text(struct reader *r)
     while (lx->tok.kind != TOKEN_END) {
         struct token at = lx->tok;
         bool is_fn = !depth && token_is(&at, "fn"), is_const = !depth && token_is(&at, "const");
-        if (!depth && token_is(&at, "test")) owner = HOP_NONE, lx->in_test = true;
+        if (!depth && token_is(&at, "test")) {
+            owner = HOP_NONE;
+            lx->in_test = true;
+        }
         depth += at.kind == '{';
         depth -= at.kind == '}' && depth;
         if (at.kind == '}' && !depth) lx->in_test = false;

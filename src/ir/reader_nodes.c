@@ -483,12 +483,18 @@ static void read_pair(struct reader *r, struct written_operand *item)
     item->at = lx->tok;
     item->param_key = reader_value_key(r, "the left parameter (%name)");
     item->typed = lexer_accept(lx, ':');
-    if (item->typed) item->type = lx->tok, reader_skip_type(r);
+    if (item->typed) {
+        item->type = lx->tok;
+        reader_skip_type(r);
+    }
     lexer_expect(lx, ',', "',' and the right parameter");
     item->right_at = lx->tok;
     item->right_key = reader_value_key(r, "the right parameter (%name)");
     item->right_typed = lexer_accept(lx, ':');
-    if (item->right_typed) item->right_type = lx->tok, reader_skip_type(r);
+    if (item->right_typed) {
+        item->right_type = lx->tok;
+        reader_skip_type(r);
+    }
     lexer_expect(lx, ')', "')'");
     if (!lexer_accept_word(lx, "in")) lexer_expected(lx, "'in'");
 }
@@ -591,7 +597,10 @@ static void read_body_symbols(struct reader *r, struct frame *f)
             index = lookup_symbol(r, f->outer, name, false);
             if (index == HOP_NONE)
                 lexer_error(lx, at, "there is no dim symbol '%s' outside this body", module_text(r->m, name));
-            if (!ranged) lo = f->outer->b.symbols.data[index].lo, hi = f->outer->b.symbols.data[index].hi;
+            if (!ranged) {
+                lo = f->outer->b.symbols.data[index].lo;
+                hi = f->outer->b.symbols.data[index].hi;
+            }
             is = dim_symbol(r->m, index);
         }
         reader_add_symbol(f, name, lo, hi, is);
@@ -649,9 +658,12 @@ static void group_params(struct reader *r, struct frame *f, const struct frame *
                                 "expected (%%left, %%right) in %%operand: the body of %s takes two "
                                 "parameters for each",
                                 row->name);
-                if (time)
-                    item.at = item.right_at, item.param_key = item.right_key, item.typed = item.right_typed,
+                if (time) {
+                    item.at = item.right_at;
+                    item.param_key = item.right_key;
+                    item.typed = item.right_typed;
                     item.type = item.right_type;
+                }
             }
             body_param(r, f, &item, fed);
         }
@@ -880,7 +892,10 @@ static enum op read_op(struct reader *r)
     uint32_t best = 4;
     for (uint32_t i = 0; i < OP_COUNT; i++) {
         uint32_t distance = op_table[i] ? edit_distance(t.text, t.len, op_table[i]->name) : 99;
-        if (distance < best && distance < t.len) best = distance, nearest = op_table[i]->name;
+        if (distance < best && distance < t.len) {
+            best = distance;
+            nearest = op_table[i]->name;
+        }
     }
     lexer_error(&r->lex, t, "unknown operator '%.*s'%s%s%s", (int)HOP_MIN(t.len, 60u), t.text,
                 nearest ? "; did you mean '" : "", nearest ? nearest : "", nearest ? "'?" : "");

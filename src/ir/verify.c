@@ -173,8 +173,8 @@ static void check_node(struct verifier *v)
               n->n_regions);
     if (n->n_regions && (n->regions > f->n_regions || n->n_regions > f->n_regions - n->regions))
         wrong(v, "its regions are not regions of the function");
-    type_id few[16],
-        *types = n->n_operands <= HOP_COUNT(few) ? few : ARENA_NEW(&v->arena, type_id, n->n_operands);
+    type_id few[16];
+    type_id *types = n->n_operands <= HOP_COUNT(few) ? few : ARENA_NEW(&v->arena, type_id, n->n_operands);
     for (uint32_t i = 0; i < n->n_operands; i++) {
         val operand = node_operands(f, n)[i];
         if (operand >= f->n_values) wrong(v, "operand %u is no value of the function", i);

@@ -109,7 +109,10 @@ hop_status hop_callback_unregister(const char *name)
     if (name && table.n) {
         struct callback **at = find_link(name, name_hash(name));
         c = *at;
-        if (c) *at = c->next, table.n--;
+        if (c) {
+            *at = c->next;
+            table.n--;
+        }
         if (!table.n) { /* nothing is left behind */
             hop_free(table.buckets);
             table.buckets = NULL;

@@ -101,14 +101,14 @@ static void expand_logsumexp(struct expand *e)
     struct builder *b = e->b;
     val x = widened(e);
     uint32_t mask = folded_mask(&e->attrs[MEAN_DIMS], emit_type(b, x).rank);
-    val largest = emit1(b, OP_stop_gradient, sum_over(b, x, mask, OP_reduce_max)),
-        lowest = emit_full_like(b, largest, -1.0 / 0.0);
+    val largest = emit1(b, OP_stop_gradient, sum_over(b, x, mask, OP_reduce_max));
+    val lowest = emit_full_like(b, largest, -1.0 / 0.0);
     val c = emit_select(b, emit2(b, OP_gt, largest, lowest), largest, emit_full_like(b, largest, 0));
     val infinite = emit2(b, OP_eq, x, emit_full_like(b, x, 1.0 / 0.0));
     val above = emit_select(b, infinite, emit_full_like(b, x, 0),
                             emit2(b, OP_sub, x, emit_spread(b, c, x, mask)));
-    val sum = sum_over(b, emit1(b, OP_exp, above), mask, OP_sum),
-        nothing = emit2(b, OP_eq, sum, emit_full_like(b, sum, 0));
+    val sum = sum_over(b, emit1(b, OP_exp, above), mask, OP_sum);
+    val nothing = emit2(b, OP_eq, sum, emit_full_like(b, sum, 0));
     val log = emit1(b, OP_log, emit_select(b, nothing, emit_full_like(b, sum, 1), sum));
     give(e, emit_select(b, nothing, lowest, emit2(b, OP_add, log, c)));
 }
@@ -119,8 +119,9 @@ static void expand_softmax(struct expand *e)
     val x = widened(e);
     uint32_t mask = folded_mask(&e->attrs[SOFTMAX_DIMS], emit_type(b, x).rank);
     val largest = emit1(b, OP_stop_gradient, sum_over(b, x, mask, OP_reduce_max));
-    val below = emit2(b, OP_sub, x, emit_spread(b, largest, x, mask)), exp = emit1(b, OP_exp, below),
-        sum = sum_over(b, exp, mask, OP_sum);
+    val below = emit2(b, OP_sub, x, emit_spread(b, largest, x, mask));
+    val exp = emit1(b, OP_exp, below);
+    val sum = sum_over(b, exp, mask, OP_sum);
     if (e->op == OP_softmax) give(e, emit2(b, OP_div, exp, emit_spread(b, sum, x, mask)));
     else give(e, emit2(b, OP_sub, below, emit_spread(b, emit1(b, OP_log, sum), x, mask)));
 }

@@ -99,8 +99,8 @@ static val i64_like(struct builder *b, val like, int64_t value)
 static val draw_63_bits(struct builder *b, val key, uint32_t rank, const dim *dims, val *next)
 {
     val words = bits(b, key, 1, (dim[]){ 6 });
-    val high = emit_cast(b, bits(b, key_at(b, words, 0), rank, dims), DT_I64),
-        low = emit_cast(b, bits(b, key_at(b, words, 2), rank, dims), DT_I64);
+    val high = emit_cast(b, bits(b, key_at(b, words, 0), rank, dims), DT_I64);
+    val low = emit_cast(b, bits(b, key_at(b, words, 2), rank, dims), DT_I64);
     *next = key_at(b, words, 4);
     return emit2(b, OP_add, emit2(b, OP_mul, high, i64_like(b, high, INT64_C(1) << 31)),
                  emit2(b, OP_div, low, i64_like(b, low, 2)));
@@ -115,8 +115,8 @@ static val draw_below(struct builder *b, val key, val span, uint32_t rank, const
 {
     val drawn = draw_63_bits(b, key, rank, dims, next);
     struct type t = emit_type(b, drawn);
-    val spread = t.rank ? emit_broadcast(b, span, t.rank, t.dims, NULL) : span,
-        rest = emit2(b, OP_rem, drawn, spread);
+    val spread = t.rank ? emit_broadcast(b, span, t.rank, t.dims, NULL) : span;
+    val rest = emit2(b, OP_rem, drawn, spread);
     val last = emit2(b, OP_sub, i64_like(b, drawn, INT64_MAX),
                      emit2(b, OP_sub, spread, i64_like(b, drawn, 1)));
     *again = emit2(b, OP_gt, emit2(b, OP_sub, drawn, rest), last);

@@ -61,8 +61,8 @@ static void split_rows(struct expand *e, uint32_t along)
     dim dims[MAX_RANK];
     for (uint32_t i = 0; i <= part.rank; i++)
         dims[i] = i < along ? part.dims[i] : i == along ? dim_const(b->m, e->n_results) : part.dims[i - 1];
-    val rows = emit_reshape(b, e->operands[0], part.rank + 1u, dims),
-        *cut = ARENA_NEW(&b->arena, val, e->n_results);
+    val rows = emit_reshape(b, e->operands[0], part.rank + 1u, dims);
+    val *cut = ARENA_NEW(&b->arena, val, e->n_results);
     for (uint32_t i = 0; i < e->n_results; i++) cut[i] = slice_along(b, rows, along, i, i + 1);
     for (uint32_t i = 0; i < e->n_results; i++) e->out[i] = emit_reshape(b, cut[i], part.rank, part.dims);
 }
@@ -228,8 +228,10 @@ static val roll_window(struct builder *b, val x, uint32_t along, val shift)
 {
     struct type t = emit_type(b, x);
     struct attr dim_attr = A_INT(along), sizes = A_DIMS(t.dims, t.rank);
-    val size = emit_dim_full(b, t.dims[along], 0, NULL),
-        back = emit1(b, OP_neg, emit2(b, OP_rem, shift, size)), zero = emit_i64(b, 0), operands[1 + MAX_RANK];
+    val size = emit_dim_full(b, t.dims[along], 0, NULL);
+    val back = emit1(b, OP_neg, emit2(b, OP_rem, shift, size));
+    val zero = emit_i64(b, 0);
+    val operands[1 + MAX_RANK];
     operands[0] = emit(b, OP_concat, (val[]){ x, x }, 2, &dim_attr);
     for (uint32_t i = 0; i < t.rank; i++) operands[1 + i] = zero;
     operands[1 + along] = emit_select(b, emit2(b, OP_lt, back, zero), emit2(b, OP_add, back, size), back);
@@ -311,8 +313,8 @@ static enum dtype pattern_dtype(const struct attr *a)
 
 static void infer_eye(struct infer *in)
 {
-    dim rows = (dim)in->attrs[EYE_ROWS].i,
-        columns = in->attrs[EYE_COLUMNS].kind == ATTR_ABSENT ? rows : (dim)in->attrs[EYE_COLUMNS].i;
+    dim rows = (dim)in->attrs[EYE_ROWS].i;
+    dim columns = in->attrs[EYE_COLUMNS].kind == ATTR_ABSENT ? rows : (dim)in->attrs[EYE_COLUMNS].i;
     infer_not_negative(in, rows, "attribute 'rows'");
     infer_not_negative(in, columns, "attribute 'columns'");
     infer_result(in, type_intern(in->m, pattern_dtype(&in->attrs[EYE_DTYPE]), 2, (dim[]){ rows, columns }));

@@ -8,7 +8,12 @@
 
 static enum op combine(enum op op)
 {
-    return op == OP_cumsum ? OP_add : op == OP_cumprod ? OP_mul : op == OP_cummax ? OP_max : OP_min;
+    switch (op) {
+    case OP_cumsum: return OP_add;
+    case OP_cumprod: return OP_mul;
+    case OP_cummax: return OP_max;
+    default: return OP_min;
+    }
 }
 static bool is_reverse(const struct attr *a)
 {
@@ -56,15 +61,17 @@ static void eval_steps(struct eval *e)
     for (uint32_t d = 0; d < along; d++) outer *= x->dims[d];
     for (uint32_t d = along + 1; d < x->rank; d++) inner *= x->dims[d];
     if (!x->count) return;
-    scalar_kernel step = scalar_c_kernel(n_operands == 2 ? OP_mul : combine((enum op)e->n->op), wide),
-                  plus = scalar_c_kernel(OP_add, wide);
-    scalar_kernel widen = scalar_c_cast(t, wide),
-                  narrow = scalar_c_cast(wide, t); /* copies where they are the same */
+    scalar_kernel step = scalar_c_kernel(n_operands == 2 ? OP_mul : combine((enum op)e->n->op), wide);
+    scalar_kernel plus = scalar_c_kernel(OP_add, wide);
+    /* Copies where they are the same. */
+    scalar_kernel widen = scalar_c_cast(t, wide);
+    scalar_kernel narrow = scalar_c_cast(wide, t);
     struct arena arena = { 0 };
     hop_cleanup_push(arena_free, &arena);
     size_t bytes = (size_t)inner * dtype_info[wide].size;
-    char *row = arena_alloc(&arena, bytes), *other = arena_alloc(&arena, bytes),
-         *acc = arena_alloc(&arena, bytes);
+    char *row = arena_alloc(&arena, bytes);
+    char *other = arena_alloc(&arena, bytes);
+    char *acc = arena_alloc(&arena, bytes);
     for (int64_t o = 0; o < outer; o++)
         for (int64_t k = 0; k < n; k++) {
             size_t at = (size_t)((o * n + (reverse ? n - 1 - k : k)) * inner) * tensor_width(x);
@@ -93,9 +100,13 @@ static val shifted(struct builder *b, val v, uint32_t along, bool reverse, doubl
     dim zeros[MAX_RANK] = { 0 }, one[MAX_RANK] = { 0 }, start[MAX_RANK] = { 0 }, limit[MAX_RANK];
     memcpy(limit, t.dims, t.rank * sizeof *limit);
     one[along] = 1;
-    if (reverse) start[along] = 1, limit[along] = dim_add(b->m, t.dims[along], 1);
-    struct attr a[3] = { reverse ? A_DIMS(zeros, t.rank) : A_DIMS(one, t.rank),
-                         reverse ? A_DIMS(one, t.rank) : A_DIMS(zeros, t.rank), A_NONE };
+    if (reverse) {
+        start[along] = 1;
+        limit[along] = dim_add(b->m, t.dims[along], 1);
+    }
+    const dim *low = reverse ? zeros : one;
+    const dim *high = reverse ? one : zeros;
+    struct attr a[3] = { A_DIMS(low, t.rank), A_DIMS(high, t.rank), A_NONE };
     val padded = emit(b, OP_pad, (val[]){ v, emit_full(b, (enum dtype)t.dtype, first, 0, NULL) }, 2, a);
     return emit_as(b, emit_slice(b, padded, start, limit), builder_type(b, v));
 }
@@ -145,11 +156,11 @@ static val winners(struct builder *b, enum op op, val x, val y, uint32_t along, 
 {
     struct type t = emit_type(b, x);
     bool max = op == OP_cummax;
-    val before = shifted(b, y, along, reverse, max ? -1.0 / 0.0 : 1.0 / 0.0),
-        at = emit_iota(b, t.rank, t.dims, along);
+    val before = shifted(b, y, along, reverse, max ? -1.0 / 0.0 : 1.0 / 0.0);
+    val at = emit_iota(b, t.rank, t.dims, along);
     val stays = emit2(b, OP_or, emit2(b, max ? OP_ge : OP_le, before, x), emit2(b, OP_ne, before, before));
-    val none = reverse ? emit_dim_full(b, dim_sub(b->m, t.dims[along], 1), t.rank, t.dims)
-                       : emit_dim_full(b, 0, t.rank, t.dims);
+    dim first = reverse ? dim_sub(b->m, t.dims[along], 1) : 0;
+    val none = emit_dim_full(b, first, t.rank, t.dims);
     val fresh = emit_select(b, stays, none, at);
     return emit_cumulative(b, reverse ? OP_cummin : OP_cummax, &fresh, 1, along, reverse);
 }
@@ -175,8 +186,8 @@ static val without_end(struct builder *b, val v, uint32_t along, bool last)
 {
     struct type t = emit_type(b, v);
     val at = emit_iota(b, t.rank, t.dims, along);
-    val end = last ? emit_dim_full(b, dim_sub(b->m, t.dims[along], 1), t.rank, t.dims)
-                   : emit_dim_full(b, 0, t.rank, t.dims);
+    dim place = last ? dim_sub(b->m, t.dims[along], 1) : 0;
+    val end = emit_dim_full(b, place, t.rank, t.dims);
     return emit_select(b, emit2(b, OP_eq, at, end), emit_full_like(b, v, 0), v);
 }
 /* With g the cotangents of all steps, g_k = ct_k + a·g_{k+1}: the same factors the other way, where what was
@@ -188,8 +199,8 @@ static void vjp_recurrence(struct vjp *v)
     bool reverse = is_reverse(v->attrs), late = is_late(v->attrs);
     val g = emit_recurrence(v->b, v->operands[0], v->ct[0], along, !reverse, !late);
     if (v->active[0]) {
-        val of_step = late ? shifted(v->b, g, along, !reverse, 0) : g,
-            before = late ? v->results[0] : shifted(v->b, v->results[0], along, reverse, 0);
+        val of_step = late ? shifted(v->b, g, along, !reverse, 0) : g;
+        val before = late ? v->results[0] : shifted(v->b, v->results[0], along, reverse, 0);
         v->out[0] = emit_as(v->b,
                             without_end(v->b, emit2(v->b, OP_mul, of_step, before), along, reverse != late),
                             builder_type(v->b, v->operands[0]));
@@ -220,18 +231,19 @@ static void batch_steps(struct batch *v)
     for (uint32_t i = 0; i < v->n->n_operands; i++) operands[i] = batch_operand(v, i);
     uint32_t along = dim_of(v->attrs) + 1;
     bool reverse = is_reverse(v->attrs);
-    v->results[0] = v->n->n_operands == 2
-                        ? emit_recurrence(v->b, operands[0], operands[1], along, reverse, is_late(v->attrs))
-                        : emit_cumulative(v->b, (enum op)v->n->op, operands, 1, along, reverse);
+    if (v->n->n_operands == 2)
+        v->results[0] = emit_recurrence(v->b, operands[0], operands[1], along, reverse, is_late(v->attrs));
+    else v->results[0] = emit_cumulative(v->b, (enum op)v->n->op, operands, 1, along, reverse);
 }
 
 /* ---- lower ---- */
 
 /* The numbers behind how steps are compiled. */
 enum {
-    GROUP_STEPS = 4, /* steps taken together: three operations an element in place of two, and one operation's
-                        latency for four elements (65,536 f32: 71 to 32 µs) */
-    SMALL_ROW = 128, /* elements up to which the running values of a row are kept in registers */
+    /* steps taken together: three operations an element in place of two, and one operation's latency for four
+       elements (65,536 f32: 71 to 32 µs) */
+    GROUP_STEPS = 4,
+    SMALL_ROW = 128,          /* elements up to which the running values of a row are kept in registers */
     PARALLEL_ELEMENTS = 32768 /* elements below which threads do not pay: a step costs a nanosecond */
 };
 
@@ -279,8 +291,8 @@ static lpv step_value(struct steps *s, lpv before)
     struct lp *p = lower_lp(s->L);
     lpv x = term_at(s);
     if (before == LPV_NONE) return x;
-    return s->n->n_operands == 1 ? scalar_lp(p, combine((enum op)s->n->op), (lpv[]){ before, x })
-                                 : multiply_add(p, factor_at(s), before, x);
+    if (s->n->n_operands == 1) return scalar_lp(p, combine((enum op)s->n->op), (lpv[]){ before, x });
+    return multiply_add(p, factor_at(s), before, x);
 }
 
 static void store_step(struct steps *s, lpv y)
@@ -325,21 +337,22 @@ static lpv grouped_steps(struct steps *s, uint32_t acc)
     bool linear = s->n->n_operands == 2;
     enum op op = linear ? OP_add : combine((enum op)s->n->op);
     bool exact = op == OP_max || op == OP_min;
-    lpv one = lp_index(p, 1), width = lp_index(p, GROUP_STEPS),
-        groups = lp_bin(p, LP_MAX, lp_bin(p, LP_FLOORDIV, lp_bin(p, LP_SUB, s->size, one), width),
+    lpv one = lp_index(p, 1);
+    lpv width = lp_index(p, GROUP_STEPS);
+    lpv groups = lp_bin(p, LP_MAX, lp_bin(p, LP_FLOORDIV, lp_bin(p, LP_SUB, s->size, one), width),
                         lp_index(p, 0));
     lpv factor[GROUP_STEPS], term[GROUP_STEPS], y[GROUP_STEPS], a = LPV_NONE, b = LPV_NONE;
     lpv start = lp_bin(p, LP_ADD,
                        lp_bin(p, LP_MUL, lp_for_begin(p, lp_index(p, 0), groups, one, FOR_SERIAL), width),
-                       one),
-        c = lp_read(p, acc);
+                       one);
+    lpv c = lp_read(p, acc);
     for (uint32_t j = 0; j < GROUP_STEPS; j++) {
         put_step(s, lp_bin(p, LP_ADD, start, lp_index(p, j)));
         term[j] = term_at(s);
         if (linear) factor[j] = factor_at(s);
-        b = !j       ? term[j]
-            : linear ? multiply_add(p, factor[j], b, term[j])
-                     : scalar_lp(p, op, (lpv[]){ b, term[j] });
+        if (!j) b = term[j];
+        else if (linear) b = multiply_add(p, factor[j], b, term[j]);
+        else b = scalar_lp(p, op, (lpv[]){ b, term[j] });
         if (linear) a = j ? scalar_lp(p, OP_mul, (lpv[]){ factor[j], a }) : factor[j];
         y[j] = linear ? multiply_add(p, a, c, b) : scalar_lp(p, op, (lpv[]){ c, b });
     }
@@ -354,8 +367,8 @@ static lpv grouped_steps(struct steps *s, uint32_t acc)
         lpv before = c;
         for (uint32_t j = 0; j < GROUP_STEPS; j++) {
             put_step(s, lp_bin(p, LP_ADD, start, lp_index(p, j)));
-            before = linear ? multiply_add(p, factor[j], before, term[j])
-                            : scalar_lp(p, op, (lpv[]){ before, term[j] });
+            if (linear) before = multiply_add(p, factor[j], before, term[j]);
+            else before = scalar_lp(p, op, (lpv[]){ before, term[j] });
             store_step(s, before);
         }
         lp_set(p, acc, before);
@@ -386,14 +399,14 @@ static void steps_of_rows(struct steps *s, bool held)
     lpv zero = lp_index(p, 0), one = lp_index(p, 1);
     type_id row_type = type_intern(lower_module(s->L), s->wide, s->t.rank - 1u - s->along,
                                    s->t.dims + s->along + 1);
-    struct array row = held ? lower_alloc(s->L, row_type, "running values")
-                            : (struct array){ HOP_NONE, LPV_NONE };
+    struct array row = { HOP_NONE, LPV_NONE };
+    if (held) row = lower_alloc(s->L, row_type, "running values");
     for (int rest = 0; rest < 2; rest++) {
         put_step(s, rest ? lp_for_begin(p, one, s->size, one, FOR_SERIAL)
                          : lp_for_begin(p, zero, lp_bin(p, LP_MIN, one, s->size), one, FOR_SERIAL));
         lpv i = lp_for_begin(p, zero, lower_dim(s->L, type_elements(lower_module(s->L), row_type)), one,
-                             FOR_VECTOR),
-            before = LPV_NONE;
+                             FOR_VECTOR);
+        lpv before = LPV_NONE;
         lower_unflatten(s->L, row_type, i, s->idx + s->along + 1);
         if (rest && held) before = lp_load(p, row.buffer, lp_bin(p, LP_ADD, row.at, i));
         else if (rest) {
@@ -431,10 +444,10 @@ static void block_steps(struct lower *L, const struct fn *f, const struct node *
     int64_t least, most;
     for (uint32_t d = s.along + 1; d < s.t.rank; d++) inner = dim_mul(m, inner, s.t.dims[d]);
     dim_range(m, f->symbols, type_elements(m, s.type), &least, &most);
-    bool small = dim_is_const(m, inner) && dim_const_value(m, inner) <= SMALL_ROW,
-         held = small || s.wide != s.t.dtype;
-    bool threads = most >= PARALLEL_ELEMENTS && lower_may_thread(L) &&
-                   (small || !held); /* a row held in memory is one for all iterations */
+    bool small = dim_is_const(m, inner) && dim_const_value(m, inner) <= SMALL_ROW;
+    bool held = small || s.wide != s.t.dtype;
+    bool one_row = held && !small; /* held in memory: one for all iterations */
+    bool threads = most >= PARALLEL_ELEMENTS && lower_may_thread(L) && !one_row;
     for (uint32_t d = 0; d < s.along; d++)
         s.idx[d] = lp_for_begin(p, lp_index(p, 0), lower_dim(L, s.t.dims[d]), lp_index(p, 1),
                                 !d && threads ? FOR_PARALLEL : FOR_SERIAL);

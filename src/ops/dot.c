@@ -66,8 +66,8 @@ static void infer_product(struct infer *in, const struct dot_dims *d)
     uint32_t n = 0;
     for (uint32_t k = 0; k < d->n_batch + d->n_contract; k++) {
         bool batch = k < d->n_batch;
-        uint32_t i = batch ? d->batch_lhs[k] : d->contract_lhs[k - d->n_batch],
-                 j = batch ? d->batch_rhs[k] : d->contract_rhs[k - d->n_batch];
+        uint32_t i = batch ? d->batch_lhs[k] : d->contract_lhs[k - d->n_batch];
+        uint32_t j = batch ? d->batch_rhs[k] : d->contract_rhs[k - d->n_batch];
         if (x.dims[i] != y.dims[j])
             infer_equal(in, x.dims[i], y.dims[j],
                         arena_printf(&in->m->scratch, "%s dims: dim %u of lhs %s and dim %u of rhs %s",
@@ -168,14 +168,15 @@ static void eval_product(struct eval *e)
     struct dot_dims d;
     dot_dims(e->m, e->f, e->n, &d);
     int64_t n_batch, n_lhs, n_rhs, n_contract;
-    int64_t *batch_x = offsets(x, d.batch_lhs, d.n_batch, &n_batch),
-            *batch_y = offsets(y, d.batch_rhs, d.n_batch, &n_batch);
-    int64_t *lhs = offsets(x, d.lhs_free, d.n_lhs_free, &n_lhs),
-            *rhs = offsets(y, d.rhs_free, d.n_rhs_free, &n_rhs);
-    int64_t *at_x = offsets(x, d.contract_lhs, d.n_contract, &n_contract),
-            *at_y = offsets(y, d.contract_rhs, d.n_contract, &n_contract);
-    switch (r->dtype) { /* integers wrap alike with and without sign; short ones are summed in words, which
-                           keeps their low bits */
+    int64_t *batch_x = offsets(x, d.batch_lhs, d.n_batch, &n_batch);
+    int64_t *batch_y = offsets(y, d.batch_rhs, d.n_batch, &n_batch);
+    int64_t *lhs = offsets(x, d.lhs_free, d.n_lhs_free, &n_lhs);
+    int64_t *rhs = offsets(y, d.rhs_free, d.n_rhs_free, &n_rhs);
+    int64_t *at_x = offsets(x, d.contract_lhs, d.n_contract, &n_contract);
+    int64_t *at_y = offsets(y, d.contract_rhs, d.n_contract, &n_contract);
+    /* Integers wrap alike with and without sign; short ones are summed in words, which keeps their low bits.
+     */
+    switch (r->dtype) {
     case DT_F16: PRODUCT_IN(uint16_t, float, f16_to_f32, f16_of_f32) break;
     case DT_BF16: PRODUCT_IN(uint16_t, float, bf16_to_f32, bf16_of_f32) break;
     case DT_F32: PRODUCT(float) break;
@@ -234,16 +235,16 @@ static void vjp_product(struct vjp *v)
     count_from(0, d.n_batch, batch);
     count_from(d.n_batch, d.n_lhs_free, lhs);
     count_from(d.n_batch + d.n_lhs_free, d.n_rhs_free, rhs);
-    if (v->active[0]) { /* [batch, lhs free, rhs free] · rhs -> [batch, lhs free, contracted as rhs has them]
-                         */
+    /* [batch, lhs free, rhs free] · rhs -> [batch, lhs free, contracted as rhs has them] */
+    if (v->active[0]) {
         val ct = emit_dot(b, v->ct[0], v->operands[1], batch, d.batch_rhs, d.n_batch, rhs, d.rhs_free,
                           d.n_rhs_free);
         sort_by(d.contract_rhs, d.contract_lhs, d.n_contract, sorted);
         ct = arrange(b, ct, d.batch_lhs, d.n_batch, d.lhs_free, d.n_lhs_free, sorted, d.n_contract);
         v->out[0] = emit_as(b, ct, builder_type(b, v->operands[0]));
     }
-    if (v->active[1]) { /* lhs · [batch, lhs free, rhs free] -> [batch, contracted as lhs has them, rhs free]
-                         */
+    /* lhs · [batch, lhs free, rhs free] -> [batch, contracted as lhs has them, rhs free] */
+    if (v->active[1]) {
         val ct = emit_dot(b, v->operands[0], v->ct[0], d.batch_lhs, batch, d.n_batch, d.lhs_free, lhs,
                           d.n_lhs_free);
         sort_by(d.contract_lhs, d.contract_rhs, d.n_contract, sorted);
@@ -274,12 +275,19 @@ static void batch_product(struct batch *v)
     struct dot_dims d;
     struct builder *b = v->b;
     dot_dims(b->m, v->f, v->n, &d);
-    uint32_t batch_lhs[MAX_RANK + 1] = { 0 }, batch_rhs[MAX_RANK + 1] = { 0 },
-                                  both = v->batched[0] && v->batched[1];
+    uint32_t batch_lhs[MAX_RANK + 1] = { 0 };
+    uint32_t batch_rhs[MAX_RANK + 1] = { 0 };
+    uint32_t both = v->batched[0] && v->batched[1];
     memcpy(batch_lhs + both, d.batch_lhs, d.n_batch * sizeof *batch_lhs);
     memcpy(batch_rhs + both, d.batch_rhs, d.n_batch * sizeof *batch_rhs);
-    if (v->batched[0]) shift(batch_lhs + both, d.n_batch), shift(d.contract_lhs, d.n_contract);
-    if (v->batched[1]) shift(batch_rhs + both, d.n_batch), shift(d.contract_rhs, d.n_contract);
+    if (v->batched[0]) {
+        shift(batch_lhs + both, d.n_batch);
+        shift(d.contract_lhs, d.n_contract);
+    }
+    if (v->batched[1]) {
+        shift(batch_rhs + both, d.n_batch);
+        shift(d.contract_rhs, d.n_contract);
+    }
     val r = emit_dot(b, v->operands[0], v->operands[1], batch_lhs, batch_rhs, d.n_batch + both,
                      d.contract_lhs, d.contract_rhs, d.n_contract);
     /* One batched operand: its batch dim came out as the first of its free dims. */
@@ -330,15 +338,19 @@ static val fold_dot(const struct fold *w)
     for (uint32_t side = 0; side < 2; side++) {
         const struct node *n = fold_made_by(w, w->x[side], OP_permute);
         if (!n) continue;
-        const struct attr *order = built_attr(w->b, n, PERMUTE_ORDER),
-                          *batch = &w->attrs[DOT_BATCH_LHS + side],
-                          *contract = &w->attrs[DOT_CONTRACT_LHS + side];
+        const struct attr *order = built_attr(w->b, n, PERMUTE_ORDER);
+        const struct attr *batch = &w->attrs[DOT_BATCH_LHS + side];
+        const struct attr *contract = &w->attrs[DOT_CONTRACT_LHS + side];
         uint32_t lists[2][MAX_RANK], taken = 0, last = 0;
         bool ordered = true, any = false;
-        for (uint32_t i = 0; i < batch->n; i++)
-            lists[0][i] = order->list[batch->list[i]], taken |= 1u << batch->list[i];
-        for (uint32_t i = 0; i < contract->n; i++)
-            lists[1][i] = order->list[contract->list[i]], taken |= 1u << contract->list[i];
+        for (uint32_t i = 0; i < batch->n; i++) {
+            lists[0][i] = order->list[batch->list[i]];
+            taken |= 1u << batch->list[i];
+        }
+        for (uint32_t i = 0; i < contract->n; i++) {
+            lists[1][i] = order->list[contract->list[i]];
+            taken |= 1u << contract->list[i];
+        }
         for (uint32_t i = 0; i < order->n; i++) {
             if (taken >> i & 1) continue;
             ordered &= !any || order->list[i] > last;

@@ -71,8 +71,10 @@ static void eval_elementwise(struct eval *e)
 {
     const void *in[3] = { 0 };
     uint8_t dtypes[3] = { 0 };
-    for (uint32_t i = 0; i < e->n->n_operands; i++)
-        in[i] = e->operands[i]->data, dtypes[i] = e->operands[i]->dtype;
+    for (uint32_t i = 0; i < e->n->n_operands; i++) {
+        in[i] = e->operands[i]->data;
+        dtypes[i] = e->operands[i]->dtype;
+    }
     scalar_c_apply((enum op)e->n->op, e->results[0]->count, (enum dtype)e->results[0]->dtype,
                    e->results[0]->data, e->n->n_operands, dtypes, in);
 }
@@ -231,8 +233,8 @@ static void jvp_elementwise(struct jvp *j)
 /* Between floats; a cast to or from anything else has no derivative. */
 static bool cast_is_smooth(const struct module *m, const struct fn *f, const struct node *n)
 {
-    struct type from = type_get(m, value_type(f, node_operands(f, n)[0])),
-                to = type_get(m, value_type(f, n->results));
+    struct type from = type_get(m, value_type(f, node_operands(f, n)[0]));
+    struct type to = type_get(m, value_type(f, n->results));
     return dtype_is_float((enum dtype)from.dtype) && dtype_is_float((enum dtype)to.dtype);
 }
 static void vjp_cast(struct vjp *v)

@@ -303,8 +303,8 @@ static bool widens(enum dtype a, enum dtype b)
 {
     static const uint8_t precision[DT_COUNT] = { [DT_F16] = 11, [DT_BF16] = 8, [DT_F32] = 24, [DT_F64] = 53 };
     bool same_sign = dtype_info[a].kind == dtype_info[b].kind || dtype_info[b].kind == KIND_INT;
-    uint32_t bits = 8u * dtype_info[a].size - (dtype_info[a].kind == KIND_INT),
-             room = 8u * dtype_info[b].size - (dtype_info[b].kind == KIND_INT);
+    uint32_t bits = 8u * dtype_info[a].size - (dtype_info[a].kind == KIND_INT);
+    uint32_t room = 8u * dtype_info[b].size - (dtype_info[b].kind == KIND_INT);
     if (a == DT_BOOL || b == DT_BOOL || (dtype_is_float(a) && !dtype_is_float(b))) return false;
     if (dtype_is_float(a)) return dtype_info[a].size < dtype_info[b].size;
     return dtype_is_float(b) ? bits <= precision[b] && b != DT_F16 : same_sign && bits <= room;

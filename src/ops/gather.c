@@ -98,7 +98,7 @@ static void batch_gather(struct batch *v)
     uint32_t order[MAX_RANK] = { 0 }, k = 1, total = emit_type(b, r).rank;
     for (uint32_t i = 0; i < s.first; i++) order[k++] = 1 + rank + i;
     for (uint32_t i = 0; i < rank; i++) order[k++] = 1 + i;
-    while (k < total) order[k] = k, k++;
+    for (; k < total; k++) order[k] = k;
     v->results[0] = emit_permute(b, r, order);
 }
 

@@ -330,12 +330,13 @@ static val lanes_spread(const struct lanes *s, val x, val update, bool update_ba
     dim dims[MAX_RANK + 1] = { s->v->size };
     uint32_t rank = s->n_own + 1, place[MAX_RANK + 1] = { 0 };
     for (uint32_t i = 0; i < s->n_own; i++) dims[i + 1] = t.dims[s->own[i] + 1], place[i + 1] = s->own[i] + 1;
-    val at = update_batched ? emit_iota(b, rank, dims, 0) : VAL_NONE, inside = VAL_NONE,
-        zero = emit_dim_full(b, 0, rank, dims);
+    val at = update_batched ? emit_iota(b, rank, dims, 0) : VAL_NONE;
+    val inside = VAL_NONE;
+    val zero = emit_dim_full(b, 0, rank, dims);
     for (uint32_t i = 0; i < s->n_own; i++) {
         dim window = u.dims[s->own[i] + update_batched];
-        val start = lanes_start(s, i, dims[i + 1], window, rank, dims),
-            size = emit_dim_full(b, window, rank, dims);
+        val start = lanes_start(s, i, dims[i + 1], window, rank, dims);
+        val size = emit_dim_full(b, window, rank, dims);
         val from = emit2(b, OP_sub, emit_iota(b, rank, dims, i + 1), start);
         val here = emit2(b, OP_and, emit2(b, OP_ge, from, zero), emit2(b, OP_lt, from, size));
         inside = inside == VAL_NONE ? here : emit2(b, OP_and, inside, here);
@@ -380,8 +381,8 @@ static lpv elem_dynamic_update(struct lower *L, const struct fn *f, const struct
         at[i] = idx[i];
         if (u.dims[i] == t.dims[i]) continue;
         if (u.dims[i] == 0) return lower_elem(L, operand(f, n, 0), idx);
-        lpv size = lower_dim(L, u.dims[i]),
-            from = lp_bin(p, LP_SUB, idx[i], window_start(L, operand(f, n, 2 + i), t.dims[i], u.dims[i]));
+        lpv size = lower_dim(L, u.dims[i]);
+        lpv from = lp_bin(p, LP_SUB, idx[i], window_start(L, operand(f, n, 2 + i), t.dims[i], u.dims[i]));
         lpv here = lp_bin(p, LP_AND, lp_bin(p, LP_GE, from, zero), lp_bin(p, LP_LT, from, size));
         inside = inside == LPV_NONE ? here : lp_bin(p, LP_AND, inside, here);
         at[i] = lower_clamp(p, from, size);

@@ -53,9 +53,10 @@ static lpv elem_constant(struct lower *L, const struct fn *f, const struct node 
         return lp_const_bits(p, (enum dtype)t.dtype, bits);
     }
     uint32_t buffer = 0;
-    while (buffer < p->buffers.len &&
-           !(p->buffers.data[buffer].kind == BUF_CONST && p->buffers.data[buffer].index == index))
-        buffer++;
+    for (; buffer < p->buffers.len; buffer++) {
+        const struct lp_buffer *known = &p->buffers.data[buffer];
+        if (known->kind == BUF_CONST && known->index == index) break;
+    }
     if (buffer == p->buffers.len) {
         int64_t count = (int64_t)(c->bytes / width);
         buffer = lp_buffer(p, (struct lp_buffer){ .kind = BUF_CONST,
@@ -159,8 +160,8 @@ static void infer_full(struct infer *in)
 static void eval_full(struct eval *e)
 {
     const struct tensor *r = e->results[0];
-    uint64_t bits = full_bits(node_attr(e->f, e->n, FULL_VALUE),
-                              (enum dtype)r->dtype); /* little-endian: its first bytes are the element */
+    /* Little-endian: its first bytes are the element. */
+    uint64_t bits = full_bits(node_attr(e->f, e->n, FULL_VALUE), (enum dtype)r->dtype);
     for (int64_t i = 0; i < r->count; i++)
         memcpy((char *)r->data + i * (int64_t)tensor_width(r), &bits, tensor_width(r));
 }
@@ -253,8 +254,9 @@ static lpv elem_iota(struct lower *L, const struct fn *f, const struct node *n, 
                      const lpv *idx)
 {
     (void)result;
-    return lp_cast(lower_lp(L), dtype_or(node_attr(f, n, IOTA_DTYPE), DT_I64),
-                   idx[attr_dim_or_zero(node_attr(f, n, IOTA_DIM))]);
+    enum dtype t = dtype_or(node_attr(f, n, IOTA_DTYPE), DT_I64);
+    uint32_t along = attr_dim_or_zero(node_attr(f, n, IOTA_DIM));
+    return lp_cast(lower_lp(L), t, idx[along]);
 }
 
 static struct range range_iota(const struct range_in *w)
@@ -303,8 +305,8 @@ const struct op_row row_iota = {
 static void infer_dim_value(struct infer *in) { infer_result(in, type_scalar(in->m, DT_I64)); }
 static void eval_dim_value(struct eval *e)
 {
-    *(int64_t *)e->results[0]->data = dim_eval(e->m, (dim)node_attr(e->f, e->n, DIM_VALUE_DIM)->i,
-                                               e->symbols);
+    dim size = (dim)node_attr(e->f, e->n, DIM_VALUE_DIM)->i;
+    *(int64_t *)e->results[0]->data = dim_eval(e->m, size, e->symbols);
 }
 static lpv elem_dim_value(struct lower *L, const struct fn *f, const struct node *n, uint32_t result,
                           const lpv *idx)
@@ -380,8 +382,7 @@ static void batch_bind_dim(struct batch *v)
     if (!batch_none(v))
         hop_throw(HOP_INVALID,
                   "%sbind_dim: its operand differs from lane to lane, and arrays whose sizes differ do not "
-                  "fit into one rectangular array; "
-                  "bind a size that is the same for all lanes",
+                  "fit into one rectangular array; bind a size that is the same for all lanes",
                   place_text(v->b->m, v->n->place));
 }
 
@@ -434,17 +435,19 @@ static void infer_pass(struct infer *in)
 
 static void eval_pass(struct eval *e)
 {
-    for (uint32_t i = 0; i < e->n->n_results; i++)
-        if (e->results[i]->count)
-            memcpy(e->results[i]->data, e->operands[i]->data,
-                   (size_t)e->results[i]->count * tensor_width(e->results[i]));
+    for (uint32_t i = 0; i < e->n->n_results; i++) {
+        const struct tensor *r = e->results[i];
+        if (r->count) memcpy(r->data, e->operands[i]->data, (size_t)r->count * tensor_width(r));
+    }
 }
 
 static void batch_pass(struct batch *v)
 {
     val first = emit(v->b, (enum op)v->n->op, v->operands, v->n->n_operands, NULL);
-    for (uint32_t i = 0; i < v->n->n_operands; i++)
-        v->results[i] = first + i, v->result_batched[i] = v->batched[i];
+    for (uint32_t i = 0; i < v->n->n_operands; i++) {
+        v->results[i] = first + i;
+        v->result_batched[i] = v->batched[i];
+    }
 }
 
 static lpv elem_pass(struct lower *L, const struct fn *f, const struct node *n, uint32_t result,
@@ -573,9 +576,9 @@ static void eval_check(struct eval *e)
     for (int64_t i = 0; i < holds->count; i++)
         if (!((const uint8_t *)holds->data)[i]) {
             struct text out = { .arena = &e->m->scratch };
-            check_failed_text(&out, place_text(e->m, e->n->place),
-                              module_text(e->m, (uint32_t)node_attr(e->f, e->n, CHECK_MESSAGE)->i),
-                              e->operands + 1, e->n->n_operands - 1);
+            const char *message = module_text(e->m, (uint32_t)node_attr(e->f, e->n, CHECK_MESSAGE)->i);
+            const char *place = place_text(e->m, e->n->place);
+            check_failed_text(&out, place, message, e->operands + 1, e->n->n_operands - 1);
             hop_throw(HOP_CHECK, "%s", out.data);
         }
 }
@@ -592,8 +595,8 @@ static void batch_check(struct batch *v)
     val *operands = arena_copy(&b->arena, v->operands, v->n->n_operands * sizeof *operands);
     if (v->lanes != VAL_NONE) { /* a lane that does not run cannot fail */
         val holds = batch_operand(v, 0);
-        operands[0] = emit2(b, OP_or, holds,
-                            spread_lanes(b, emit1(b, OP_not, v->lanes), emit_type(b, holds)));
+        val rests = emit1(b, OP_not, v->lanes);
+        operands[0] = emit2(b, OP_or, holds, spread_lanes(b, rests, emit_type(b, holds)));
     }
     emit(b, OP_check, operands, v->n->n_operands, v->attrs);
 }
@@ -668,8 +671,9 @@ const struct op_row row_check = {
     ROW_SAMPLES(check_samples),
 };
 
-/* ---- print and callback: told what the values are, once per index of the lanes' dims where the mask allows
- * ---- */
+/* ---- print and callback ---- */
+
+/* Both are told what the values are, once per index of the lanes' dims where the mask allows. */
 
 _Static_assert((int)CALLBACK_NAME == (int)PRINT_FORMAT && (int)CALLBACK_LANES == (int)PRINT_LANES &&
                    (int)CALLBACK_MASKED == (int)PRINT_MASKED,
@@ -695,7 +699,8 @@ static void infer_told(struct infer *in)
         infer_error(in, "attributes 'lanes' and 'masked' need an operand with the lanes' dims");
     for (uint32_t i = 0; i < in->n_operands; i++) {
         struct type t = infer_type(in, i), first = infer_type(in, 0);
-        if (!i && masked && (t.dtype != DT_BOOL || t.rank != k))
+        bool is_mask = t.dtype == DT_BOOL && t.rank == k;
+        if (!i && masked && !is_mask)
             infer_error(in, "operand 0 (mask): expected bool with %u dims, found %s", k,
                         infer_text(in, in->operands[0]));
         if (t.rank < k)
@@ -717,8 +722,8 @@ static void eval_lanes(struct eval *e, void (*tell)(struct eval *e, struct arena
     uint32_t k = told_lanes(a), skip = told_masked(a), n = e->n->n_operands - skip;
     struct arena arena = { 0 };
     hop_cleanup_push(arena_free, &arena);
-    struct tensor *parts = ARENA_ZNEW(&arena, struct tensor, n),
-                  **shown = ARENA_NEW(&arena, struct tensor *, n);
+    struct tensor *parts = ARENA_ZNEW(&arena, struct tensor, n);
+    struct tensor **shown = ARENA_NEW(&arena, struct tensor *, n);
     int64_t lanes = 1;
     for (uint32_t d = 0; d < k; d++) lanes *= e->operands[0]->dims[d];
     for (int64_t lane = 0; lane < lanes; lane++) {
@@ -759,8 +764,8 @@ static void eval_print(struct eval *e)
 static void call_lane(struct eval *e, struct arena *arena, struct tensor *const *values, uint32_t n)
 {
     const char *place = place_text(e->m, e->n->place);
-    callback_call(e->in->callback, e->in->callback_ctx, arena_string(arena, place, strlen(place)),
-                  told_text(e), values, n);
+    const char *kept = arena_string(arena, place, strlen(place));
+    callback_call(e->in->callback, e->in->callback_ctx, kept, told_text(e), values, n);
 }
 
 static void eval_callback(struct eval *e) { eval_lanes(e, call_lane); }

@@ -17,12 +17,14 @@ static uint32_t node_mask(const struct module *m, const struct fn *f, const stru
 
 static enum lp_fold fold_of(enum op op)
 {
-    return op == OP_sum          ? FOLD_SUM
-           : op == OP_prod       ? FOLD_PROD
-           : op == OP_reduce_max ? FOLD_MAX
-           : op == OP_reduce_min ? FOLD_MIN
-           : op == OP_any        ? FOLD_OR
-                                 : FOLD_AND;
+    switch (op) {
+    case OP_sum: return FOLD_SUM;
+    case OP_prod: return FOLD_PROD;
+    case OP_reduce_max: return FOLD_MAX;
+    case OP_reduce_min: return FOLD_MIN;
+    case OP_any: return FOLD_OR;
+    default: return FOLD_AND;
+    }
 }
 
 /* ---- infer ---- */
@@ -63,8 +65,13 @@ static struct parts split_dims(const struct tensor *t, uint32_t mask)
     int64_t strides[MAX_RANK];
     row_major(t->rank, t->dims, strides);
     for (uint32_t i = 0; i < t->rank; i++)
-        if (mask >> i & 1) p.folded[p.n_folded] = t->dims[i], p.folded_strides[p.n_folded++] = strides[i];
-        else p.kept[p.n_kept] = t->dims[i], p.kept_strides[p.n_kept++] = strides[i];
+        if (mask >> i & 1) {
+            p.folded[p.n_folded] = t->dims[i];
+            p.folded_strides[p.n_folded++] = strides[i];
+        } else {
+            p.kept[p.n_kept] = t->dims[i];
+            p.kept_strides[p.n_kept++] = strides[i];
+        }
     return p;
 }
 
@@ -80,35 +87,35 @@ static void eval_reduce(struct eval *e)
     const struct tensor *x = e->operands[0];
     struct tensor *out = e->results[0];
     enum dtype t = (enum dtype)x->dtype;
-    uint32_t fold = fold_of((enum op)e->n->op),
-             mask = folded_mask(node_attr(e->f, e->n, REDUCE_DIMS), x->rank);
+    uint32_t fold = fold_of((enum op)e->n->op);
+    uint32_t mask = folded_mask(node_attr(e->f, e->n, REDUCE_DIMS), x->rank);
     uint32_t n_lanes = x->rank && mask >> (x->rank - 1) & 1 ? LP_STRICT_LANES : 1;
     enum dtype accumulator = dtype_accumulator(t);
-    scalar_fold step = scalar_c_fold(fold, t), join = scalar_c_fold(fold, accumulator);
+    scalar_fold step = scalar_c_fold(fold, t);
+    scalar_fold join = scalar_c_fold(fold, accumulator);
     struct parts p = split_dims(x, mask);
     uint32_t outer = p.n_folded ? p.n_folded - 1 : 0; /* folded dims around the innermost one */
-    int64_t inner = p.n_folded ? p.folded[outer] : 1, stride = p.n_folded ? p.folded_strides[outer] : 0,
-            kept[MAX_RANK] = { 0 };
+    int64_t inner = p.n_folded ? p.folded[outer] : 1;
+    int64_t stride = p.n_folded ? p.folded_strides[outer] : 0;
+    int64_t kept[MAX_RANK] = { 0 };
     size_t width = tensor_width(x), lane_width = dtype_info[accumulator].size;
     bool empty = false;
     for (uint32_t i = 0; i < p.n_folded; i++) empty |= !p.folded[i];
     for (int64_t r = 0; r < out->count; r++, next_index(p.n_kept, p.kept, kept)) {
         uint64_t lanes[LP_STRICT_LANES];
         char *lane = (char *)lanes;
-        int64_t folded[MAX_RANK] = { 0 }, base = offset_of(p.n_kept, kept, p.kept_strides);
+        char *to = (char *)out->data + (size_t)r * width;
+        int64_t folded[MAX_RANK] = { 0 };
+        int64_t base = offset_of(p.n_kept, kept, p.kept_strides);
         for (uint32_t l = 0; l < n_lanes; l++) scalar_c_identity(fold, accumulator, lane + l * lane_width);
-        if (!empty) do
-                step(inner, stride, n_lanes, lanes,
-                     (const char *)x->data +
-                         (size_t)(base + offset_of(outer, folded, p.folded_strides)) * width);
-            while (next_index(outer, p.folded, folded));
-        for (uint32_t w = n_lanes / 2; w;
-             w /= 2) /* lane j takes lane j + w: every step folds w lanes into the first w */
-            join(w, 1, w, lanes, lane + w * lane_width);
-        if (accumulator == t) memcpy((char *)out->data + (size_t)r * width, lanes, width);
-        else
-            scalar_c_cast(accumulator, t)(1, (char *)out->data + (size_t)r * width,
-                                          (const void *[]){ lanes });
+        for (bool more = !empty; more; more = next_index(outer, p.folded, folded)) {
+            int64_t from = base + offset_of(outer, folded, p.folded_strides);
+            step(inner, stride, n_lanes, lanes, (const char *)x->data + (size_t)from * width);
+        }
+        /* Lane j takes lane j + w: every step folds w lanes into the first w. */
+        for (uint32_t w = n_lanes / 2; w; w /= 2) join(w, 1, w, lanes, lane + w * lane_width);
+        if (accumulator == t) memcpy(to, lanes, width);
+        else scalar_c_cast(accumulator, t)(1, to, (const void *[]){ lanes });
     }
 }
 
@@ -133,14 +140,16 @@ static void eval_argmax(struct eval *e)
     struct parts p = split_dims(x, 1u << attr_dim_or_zero(node_attr(e->f, e->n, ARGMAX_DIM)));
     int64_t kept[MAX_RANK] = { 0 };
     size_t width = tensor_width(x);
+    int64_t stride = p.folded_strides[0];
+    bool least = e->n->op == OP_argmin;
     for (int64_t r = 0; r < out->count; r++, next_index(p.n_kept, p.kept, kept)) {
         const char *first = (const char *)x->data + (size_t)offset_of(p.n_kept, kept, p.kept_strides) * width;
         int64_t best = 0;
-        for (int64_t i = 1; i < p.folded[0]; i++)
-            if (!stays((enum dtype)x->dtype, e->n->op == OP_argmin,
-                       first + (size_t)(best * p.folded_strides[0]) * width,
-                       first + (size_t)(i * p.folded_strides[0]) * width))
-                best = i;
+        for (int64_t i = 1; i < p.folded[0]; i++) {
+            const char *so_far = first + (size_t)(best * stride) * width;
+            const char *here = first + (size_t)(i * stride) * width;
+            if (!stays((enum dtype)x->dtype, least, so_far, here)) best = i;
+        }
         ((int64_t *)out->data)[r] = best;
     }
 }
@@ -175,8 +184,8 @@ static void vjp_extreme(struct vjp *v)
     struct builder *b = v->b;
     val x = v->operands[0], count;
     uint32_t mask = folded_mask(&v->attrs[REDUCE_DIMS], emit_type(b, x).rank);
-    val wins = winners(b, x, v->results[0], v->attrs, mask, &count),
-        share = emit2(b, OP_div, v->ct[0], count);
+    val wins = winners(b, x, v->results[0], v->attrs, mask, &count);
+    val share = emit2(b, OP_div, v->ct[0], count);
     v->out[0] = emit_select(b, wins, emit_spread(b, share, x, mask), emit_full_like(b, x, 0));
 }
 
@@ -200,17 +209,21 @@ static val product_of_others(struct builder *b, val x, uint32_t mask)
     uint32_t order[MAX_RANK], back[MAX_RANK], n = 0;
     dim dims[MAX_RANK], rows[2] = { 1, 1 }, one[2] = { 0, 1 }, none[2] = { 0, 0 };
     for (uint32_t pass = 0; pass < 2; pass++)
-        for (uint32_t i = 0; i < t.rank; i++)
-            if ((mask >> i & 1) == pass)
-                order[n] = i, back[i] = n, dims[n++] = t.dims[i],
-                rows[pass] = dim_mul(b->m, rows[pass], t.dims[i]);
-    val flat = emit_reshape(b, emit_permute(b, x, order), 2, rows),
-        unit = emit_full(b, (enum dtype)t.dtype, 1, 0, NULL), side[2];
+        for (uint32_t i = 0; i < t.rank; i++) {
+            if ((mask >> i & 1) != pass) continue;
+            order[n] = i;
+            back[i] = n;
+            dims[n++] = t.dims[i];
+            rows[pass] = dim_mul(b->m, rows[pass], t.dims[i]);
+        }
+    val flat = emit_reshape(b, emit_permute(b, x, order), 2, rows);
+    val unit = emit_full(b, (enum dtype)t.dtype, 1, 0, NULL);
+    val side[2];
     for (uint32_t k = 0; k < 2; k++) { /* the products up to an element begin one step earlier, with 1 */
         struct attr pads[3] = { A_DIMS(k ? none : one, 2), A_DIMS(k ? one : none, 2), A_NONE };
         struct attr along[2] = { [CUMULATIVE_DIM] = A_INT(1), [CUMULATIVE_REVERSE] = A_FLAG(k) };
-        val padded = emit(b, OP_pad, (val[]){ flat, unit }, 2, pads),
-            steps = emit(b, OP_cumprod, &padded, 1, along);
+        val padded = emit(b, OP_pad, (val[]){ flat, unit }, 2, pads);
+        val steps = emit(b, OP_cumprod, &padded, 1, along);
         dim start[2] = { 0, k }, limit[2] = { rows[0], dim_add(b->m, rows[1], k) };
         side[k] = emit_as(b, emit_slice(b, steps, start, limit), builder_type(b, flat));
     }
@@ -221,8 +234,8 @@ static void vjp_prod(struct vjp *v)
 {
     if (!v->active[0]) return;
     uint32_t mask = folded_mask(&v->attrs[REDUCE_DIMS], emit_type(v->b, v->operands[0]).rank);
-    val others = mask ? product_of_others(v->b, v->operands[0], mask) : VAL_NONE,
-        ct = emit_spread(v->b, v->ct[0], v->operands[0], mask);
+    val others = mask ? product_of_others(v->b, v->operands[0], mask) : VAL_NONE;
+    val ct = emit_spread(v->b, v->ct[0], v->operands[0], mask);
     v->out[0] = mask ? emit2(v->b, OP_mul, ct, others) : ct;
 }
 
@@ -240,8 +253,10 @@ static void jvp_prod(struct jvp *j)
 static void batch_reduce(struct batch *v)
 {
     if (batch_none(v)) return;
-    uint32_t rank = emit_type(v->b, v->operands[0]).rank, dims[MAX_RANK], n = 0,
-             mask = folded_mask(&v->attrs[REDUCE_DIMS], rank - 1);
+    uint32_t rank = emit_type(v->b, v->operands[0]).rank;
+    uint32_t dims[MAX_RANK];
+    uint32_t n = 0;
+    uint32_t mask = folded_mask(&v->attrs[REDUCE_DIMS], rank - 1);
     for (uint32_t i = 1; i < rank; i++)
         if (mask >> (i - 1) & 1) dims[n++] = i;
     struct attr a = A_INTS(dims, n);
@@ -299,8 +314,8 @@ static void block_argmax(struct lower *L, const struct fn *f, const struct node 
     type_id result = value_type(f, n->results);
     lpv idx[MAX_RANK], at[MAX_RANK], size = lower_dim(L, t.dims[along]);
     struct array out = { HOP_NONE, LPV_NONE };
-    uint32_t value = lp_local(p, (enum dtype)t.dtype, LOCAL_SCALAR, "best"),
-             where = lp_local(p, DT_I64, LOCAL_SCALAR, "where");
+    uint32_t value = lp_local(p, (enum dtype)t.dtype, LOCAL_SCALAR, "best");
+    uint32_t where = lp_local(p, DT_I64, LOCAL_SCALAR, "where");
     if (t.rank > 1) out = lower_result(L, n, 0);
     lower_each_begin(L, result, false, idx);
     lp_set(p, where, lp_index(p, 0));
@@ -362,20 +377,25 @@ static val sum_of_products(const struct fold *w)
 {
     const struct node *n = fold_made_by(w, w->x[0], OP_dot);
     const struct attr *dims = &w->attrs[REDUCE_DIMS];
-    if (!n || dims->kind != ATTR_INTS || built_attr(w->b, n, DOT_CONTRACT_LHS)->n ||
-        built_attr(w->b, n, DOT_BATCH_LHS)->n >= emit_type(w->b, w->x[0]).rank)
-        return VAL_NONE;
-    uint32_t batch[2][MAX_RANK] = { { 0 } }, contract[2][MAX_RANK] = { { 0 } }, n_batch = 0, n_contract = 0,
-             total = built_attr(w->b, n, DOT_BATCH_LHS)->n;
+    if (!n || dims->kind != ATTR_INTS || built_attr(w->b, n, DOT_CONTRACT_LHS)->n) return VAL_NONE;
+    uint32_t total = built_attr(w->b, n, DOT_BATCH_LHS)->n;
+    if (total >= emit_type(w->b, w->x[0]).rank) return VAL_NONE;
+    uint32_t batch[2][MAX_RANK] = { { 0 } };
+    uint32_t contract[2][MAX_RANK] = { { 0 } };
+    uint32_t n_batch = 0;
+    uint32_t n_contract = 0;
     for (uint32_t i = 0; i < dims->n; i++)
         if (dims->list[i] >= total) return VAL_NONE;
     for (uint32_t i = 0; i < total; i++) {
         bool folded = false;
         for (uint32_t k = 0; k < dims->n; k++) folded |= dims->list[k] == i;
-        for (uint32_t side = 0; side < 2; side++)
-            (folded ? contract : batch)[side][folded ? n_contract : n_batch] =
-                built_attr(w->b, n, DOT_BATCH_LHS + side)->list[i];
-        *(folded ? &n_contract : &n_batch) += 1;
+        for (uint32_t side = 0; side < 2; side++) {
+            uint32_t d = built_attr(w->b, n, DOT_BATCH_LHS + side)->list[i];
+            if (folded) contract[side][n_contract] = d;
+            else batch[side][n_batch] = d;
+        }
+        if (folded) n_contract++;
+        else n_batch++;
     }
     return emit_dot(w->b, built_operand(w->b, n, 0), built_operand(w->b, n, 1), batch[0], batch[1], n_batch,
                     contract[0], contract[1], n_contract);
@@ -391,9 +411,8 @@ static val fold_sum(const struct fold *w)
         for (uint32_t k = 0; k < dims->n; k++) folded |= dims->list[k] == i;
         nothing |= folded && t.dims[i] == 0;
     }
-    return nothing || fold_is_number(w, w->x[0], 0.0) || fold_is_number(w, w->x[0], -0.0)
-               ? fold_number(w, 0)
-               : sum_of_products(w);
+    bool zero = nothing || fold_is_number(w, w->x[0], 0.0) || fold_is_number(w, w->x[0], -0.0);
+    return zero ? fold_number(w, 0) : sum_of_products(w);
 }
 
 #define SAMPLE(op, symbols, from, attrs, to) \

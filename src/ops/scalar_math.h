@@ -413,8 +413,9 @@ static inline F64 N(pow_as)(CTX F64 x, F64 y, bool wide)
 {
     F64 a = ABS(x), e, m = N(split)(PASS a, true, &e, NULL), product, low = K(0);
     if (wide) {
-        F64 limited = N(at_least)(PASS N(at_most)(PASS y, 0x1p65), -0x1p65), y_hi = N(head)(PASS limited),
-            log_lo;
+        F64 limited = N(at_least)(PASS N(at_most)(PASS y, 0x1p65), -0x1p65);
+        F64 y_hi = N(head)(PASS limited);
+        F64 log_lo;
         F64 log_hi = N(log_wide)(PASS e, m, &log_lo);
         product = MUL(y_hi, log_hi);
         low = ADD(MUL(SUB(limited, y_hi), log_hi), MUL(limited, log_lo));

@@ -132,8 +132,8 @@ static inline F N(log2)(CTX F x)
 {
     F e, f = SUB(N(split)(PASS x, true, &e, NULL), K(1));
     F s = DIV(f, ADD(f, K(2))), z = MUL(s, s), h = MUL(MUL(f, f), K(0.5));
-    F high = N(head)(PASS SUB(f, h)),
-      low = ADD(SUB(SUB(f, high), h), MUL(s, ADD(MUL(N(polynomial)(PASS z, N(log_c), LOG_N), z), h)));
+    F high = N(head)(PASS SUB(f, h));
+    F low = ADD(SUB(SUB(f, high), h), MUL(s, ADD(MUL(N(polynomial)(PASS z, N(log_c), LOG_N), z), h)));
     F product = MUL(high, K(LOG2_E_HI)), sum = ADD(e, product);
     F rest = ADD(ADD(MUL(low, K(LOG2_E)), MUL(high, K(LOG2_E_LO))), SUB(product, SUB(sum, e)));
     return N(log_special)(PASS x, ADD(sum, rest), 0);
@@ -146,8 +146,9 @@ static inline F N(log2)(CTX F x)
 static inline F N(cbrt)(CTX F x)
 {
     F a = ABS(x), e, m = N(split)(PASS a, true, &e, NULL);
-    F shifted = ADD(MUL(e, K(1.0 / 3)), K(SHIFTER + BIAS)), n = SUB(shifted, K(SHIFTER + BIAS)),
-      rest = SUB(e, MUL(n, K(3)));
+    F shifted = ADD(MUL(e, K(1.0 / 3)), K(SHIFTER + BIAS));
+    F n = SUB(shifted, K(SHIFTER + BIAS));
+    F rest = SUB(e, MUL(n, K(3)));
     BOOL below = LT(rest, K(0)), above = GT(rest, K(0));
     F w = MUL(m, SELECT(below, K(0.5), SELECT(above, K(2), K(1))));
     F r = MUL(POLYNOMIAL(m, cbrt_c),
@@ -172,8 +173,8 @@ static inline F N(hypot)(CTX F x, F y)
     /* by powers of two into the middle of the range */
     F large = SELECT(GT(a, b), a, b);
     BOOL huge = GT(large, K(0x1p500)), tiny = LT(large, K(0x1p-500));
-    F scale = SELECT(huge, K(0x1p-600), SELECT(tiny, K(0x1p600), K(1))),
-      back = SELECT(huge, K(0x1p600), SELECT(tiny, K(0x1p-600), K(1)));
+    F scale = SELECT(huge, K(0x1p-600), SELECT(tiny, K(0x1p600), K(1)));
+    F back = SELECT(huge, K(0x1p600), SELECT(tiny, K(0x1p-600), K(1)));
     F u = MUL(a, scale), v = MUL(b, scale);
     F h = MUL(SQRT(ADD(MUL(u, u), MUL(v, v))), back);
 #endif
@@ -203,8 +204,10 @@ static inline F N(tan)(CTX F x)
     F lost, r = N(reduce_angle)(PASS x, &q, &lost);
     F z = MUL(r, r), rest = ADD(MUL(MUL(r, z), POLYNOMIAL(z, tan_c)), MUL(lost, ADD(z, K(1))));
     F t = SELECT(EQ(r, K(0)), r, ADD(r, rest)); /* -0 stays */
-    F t_hi = N(head)(PASS t), t_lo = SUB(rest, SUB(t_hi, r)), inverse = DIV(K(-1), t),
-      i_hi = N(head)(PASS inverse);
+    F t_hi = N(head)(PASS t);
+    F t_lo = SUB(rest, SUB(t_hi, r));
+    F inverse = DIV(K(-1), t);
+    F i_hi = N(head)(PASS inverse);
     F cotangent = ADD(i_hi, MUL(inverse, ADD(ADD(MUL(i_hi, t_hi), K(1)), MUL(i_hi, t_lo))));
     F near = SELECT(EQ(AND(q, UK(1)), UK(0)), t, cotangent);
     return FAR(ANGLE_TAN, GT(ABS(x), K(F64_LIMIT)), x, near);
@@ -221,8 +224,9 @@ static inline F N(asin)(CTX F x)
 {
     F a = ABS(x);
     BOOL far = GT(a, K(0.5));
-    F z = SELECT(far, MUL(SUB(K(1), a), K(0.5)), MUL(a, a)), s = SELECT(far, SQRT(z), a),
-      rest = N(asin_rest)(PASS s, z);
+    F z = SELECT(far, MUL(SUB(K(1), a), K(0.5)), MUL(a, a));
+    F s = SELECT(far, SQRT(z), a);
+    F rest = N(asin_rest)(PASS s, z);
     F beyond = SUB(K(QUARTER_PI_HI),
                    SUB(SUB(ADD(rest, rest), K(2 * QUARTER_PI_LO)), SUB(K(QUARTER_PI_HI), ADD(s, s))));
     return N(signed_as)(PASS SELECT(far, beyond, ADD(s, rest)), x);
@@ -232,8 +236,10 @@ static inline F N(acos)(CTX F x)
 {
     F a = ABS(x);
     BOOL far = GT(a, K(0.5));
-    F z = SELECT(far, MUL(SUB(K(1), a), K(0.5)), MUL(x, x)), s = SELECT(far, SQRT(z), x),
-      p = ADD(N(asin_rest)(PASS s, z), s), twice = ADD(p, p);
+    F z = SELECT(far, MUL(SUB(K(1), a), K(0.5)), MUL(x, x));
+    F s = SELECT(far, SQRT(z), x);
+    F p = ADD(N(asin_rest)(PASS s, z), s);
+    F twice = ADD(p, p);
     F near = SUB(K(2 * QUARTER_PI_HI), SUB(p, K(2 * QUARTER_PI_LO)));
     F left = SUB(K(4 * QUARTER_PI_HI), SUB(twice, K(4 * QUARTER_PI_LO)));
     return SELECT(far, SELECT(LT(x, K(0)), left, twice), near);
@@ -250,8 +256,8 @@ static inline F N(angle)(CTX F a, F b, const BOOL *left)
     F c = SELECT(most, K(1), SELECT(some, K(0.5), K(0)));
     F r = DIV(SUB(small, MUL(c, large)), ADD(large, MUL(c, small))), z = MUL(r, r);
     F p = ADD(MUL(MUL(r, z), POLYNOMIAL(z, atan_c)), r);
-    F high = SELECT(most, K(QUARTER_PI_HI), SELECT(some, K(ATAN_HALF_HI), K(0))),
-      low = SELECT(most, K(QUARTER_PI_LO), SELECT(some, K(ATAN_HALF_LO), K(0)));
+    F high = SELECT(most, K(QUARTER_PI_HI), SELECT(some, K(ATAN_HALF_HI), K(0)));
+    F low = SELECT(most, K(QUARTER_PI_LO), SELECT(some, K(ATAN_HALF_LO), K(0)));
     high = SELECT(steep, SUB(K(2 * QUARTER_PI_HI), high), high);
     low = SELECT(steep, SUB(K(2 * QUARTER_PI_LO), low), low);
     if (left) {
@@ -273,8 +279,10 @@ static inline F N(atan2)(CTX F y, F x)
 {
     F a = ABS(y), b = ABS(x), large = SELECT(GT(a, b), a, b);
     F scale = SELECT(GT(large, K(0x1p100)), K(0x1p-60), SELECT(LT(large, K(0x1p-60)), K(0x1p60), K(1)));
-    BOOL up = EQ(a, K(INFINITY)), along = EQ(b, K(INFINITY)), endless = OR(up, along),
-         left = NE(AND(BITS(x), UK(SIGN_BIT)), UK(0));
+    BOOL up = EQ(a, K(INFINITY));
+    BOOL along = EQ(b, K(INFINITY));
+    BOOL endless = OR(up, along);
+    BOOL left = NE(AND(BITS(x), UK(SIGN_BIT)), UK(0));
     a = SELECT(endless, SELECT(up, K(1), K(0)), MUL(a, scale));
     b = SELECT(endless, SELECT(along, K(1), K(0)), SELECT(EQ(large, K(0)), K(1), MUL(b, scale)));
     return SELECT(OR(NE(x, x), NE(y, y)), ADD(x, y), N(signed_as)(PASS N(angle)(PASS a, b, &left), y));
@@ -333,8 +341,8 @@ static inline F64 N(acosh)(CTX F64 x)
     F64 b = N(at_most)(PASS x, 0x1p30), less = SUB(b, K(1)), more = ADD(b, K(1));
     BOOL near = LT(x, K(1.06)), huge = GT(x, K(0x1p28));
     F64 root = SQRT(SELECT(near, DIV(less, more), MUL(less, more))), u = ADD(b, root);
-    F64 lost = ADD(SUB(root, SUB(u, b)), DIV(N(root_rest)(PASS b, -1, root), ADD(root, root))),
-        raise = SELECT(huge, K(1), K(0));
+    F64 lost = ADD(SUB(root, SUB(u, b)), DIV(N(root_rest)(PASS b, -1, root), ADD(root, root)));
+    F64 raise = SELECT(huge, K(1), K(0));
     F64 far = N(log_pair)(PASS SELECT(huge, x, u), SELECT(huge, K(0), lost), &raise);
     F64 y = SELECT(near, N(log_ratio)(PASS ADD(root, root)), far);
     return SELECT(LT(x, K(1)), K(NAN), SELECT(LT(x, K(INFINITY)), y, x));
@@ -357,8 +365,8 @@ static inline F64 N(atanh)(CTX F64 x)
 static inline F32 NAME(asinh_f32)(CTX F32 x)
 {
     F64 a = ABS(TO_F64(x)), z = MUL(a, a);
-    F64 near = ADD(a, MUL(MUL(a, z), ADD(MUL(z, K(3.0 / 40)), K(-1.0 / 6)))),
-        far = N(log_normal)(PASS ADD(a, SQRT(ADD(z, K(1)))));
+    F64 near = ADD(a, MUL(MUL(a, z), ADD(MUL(z, K(3.0 / 40)), K(-1.0 / 6))));
+    F64 far = N(log_normal)(PASS ADD(a, SQRT(ADD(z, K(1)))));
     F32 y = TO_F32(SELECT(LT(a, K(0x1p-6)), near, far));
     return SELECT(LT(ABS(x), F32_K(INFINITY)), NAME(signed_as_f32)(PASS y, x), x);
 }
@@ -372,8 +380,8 @@ static inline F32 NAME(acosh_f32)(CTX F32 x)
 static inline F32 NAME(atanh_f32)(CTX F32 x)
 {
     F64 a = ABS(TO_F64(x)), z = MUL(a, a);
-    F64 near = ADD(a, MUL(MUL(a, z), ADD(MUL(z, K(1.0 / 5)), K(1.0 / 3)))),
-        far = MUL(N(log_normal)(PASS DIV(ADD(K(1), a), SUB(K(1), a))), K(0.5));
+    F64 near = ADD(a, MUL(MUL(a, z), ADD(MUL(z, K(1.0 / 5)), K(1.0 / 3))));
+    F64 far = MUL(N(log_normal)(PASS DIV(ADD(K(1), a), SUB(K(1), a))), K(0.5));
     F64 y = SELECT(LT(a, K(1)), SELECT(LT(a, K(0x1p-6)), near, far),
                    SELECT(EQ(a, K(1)), K(INFINITY), K(NAN)));
     return NAME(signed_as_f32)(PASS TO_F32(y), x);
@@ -407,8 +415,8 @@ static inline F N(erf)(CTX F x)
 static inline F N(erfc)(CTX F x)
 {
     F a = N(at_most)(PASS ABS(x), ERFC_HIGH), tail = N(erfc_tail)(PASS a);
-    F near = ADD(SUB(SUB(K(0.5), x), N(erf_rest)(PASS x)), K(0.5)),
-      far = SELECT(LT(x, K(0)), SUB(K(2), tail), tail);
+    F near = ADD(SUB(SUB(K(0.5), x), N(erf_rest)(PASS x)), K(0.5));
+    F far = SELECT(LT(x, K(0)), SUB(K(2), tail), tail);
     return SELECT(LT(a, K(0.5)), near, far);
 }
 

@@ -117,7 +117,7 @@ static bool batch_updates(struct batch *v, const struct indexed *s, uint32_t val
         uint32_t order[MAX_RANK] = { 0 }, n = 1, u_rank = emit_type(b, u).rank;
         for (uint32_t i = 0; i < rank; i++) order[n++] = 1 + s->first + i;
         for (uint32_t i = 0; i < s->first; i++) order[n++] = 1 + i;
-        while (n < u_rank) order[n] = n, n++;
+        for (; n < u_rank; n++) order[n] = n;
         operands[total++] = lanes ? emit_permute(b, u, order) : u;
     }
     *n_operands = total;
@@ -130,7 +130,7 @@ static val unsort_updates(struct builder *b, const struct indexed *s, val u, uin
     uint32_t order[MAX_RANK] = { 0 }, n = 1, u_rank = emit_type(b, u).rank;
     for (uint32_t i = 0; i < s->first; i++) order[n++] = 1 + rank + i;
     for (uint32_t i = 0; i < rank; i++) order[n++] = 1 + i;
-    while (n < u_rank) order[n] = n, n++;
+    for (; n < u_rank; n++) order[n] = n;
     return emit_permute(b, u, order);
 }
 
@@ -194,9 +194,11 @@ static lpv rest_begin(struct lower *L, struct update_loops *w)
 {
     struct lp *p = lower_lp(L);
     lpv at[MAX_RANK];
-    for (uint32_t i = w->head; i < w->u.rank; i++)
+    for (uint32_t i = w->head; i < w->u.rank; i++) {
+        bool side_by_side = i + 1u == w->u.rank && w->s.n_inner;
         w->from[i] = lp_for_begin(p, lp_index(p, 0), lower_dim(L, w->u.dims[i]), lp_index(p, 1),
-                                  i + 1u == w->u.rank && w->s.n_inner ? FOR_VECTOR : FOR_SERIAL);
+                                  side_by_side ? FOR_VECTOR : FOR_SERIAL);
+    }
     for (uint32_t i = 0; i < w->s.n; i++) at[w->s.dims[i]] = w->index[i];
     for (uint32_t i = 0; i < w->s.n_rest; i++) at[w->s.rest[i]] = w->from[i < w->s.first ? i : i + w->rank];
     return lower_flatten(L, w->x_type, at);
@@ -277,16 +279,18 @@ static val last_writers(const struct parts *p)
     if (!s.rank) return inside;
     for (uint32_t d = 0; d < s.rank; d++) {
         val at = emit_iota(b, s.rank, s.dims, d);
-        number = number == VAL_NONE
-                     ? at
-                     : emit2(b, OP_add, emit2(b, OP_mul, number, emit_dim_full(b, s.dims[d], s.rank, s.dims)),
-                             at);
+        if (number == VAL_NONE) {
+            number = at;
+            continue;
+        }
+        val size = emit_dim_full(b, s.dims[d], s.rank, s.dims);
+        number = emit2(b, OP_add, emit2(b, OP_mul, number, size), at);
     }
     dim dims[MAX_RANK];
     for (uint32_t i = 0; i < p->s.n; i++) dims[i] = x.dims[p->s.dims[i]];
     struct indexed places = indexed_dims(&A_NONE, p->s.n, p->s.n);
-    val written = emit_scatter(b, emit_full(b, DT_I64, -1, p->s.n, dims), &places, p->indices, number,
-                               SCATTER_SET);
+    val nobody = emit_full(b, DT_I64, -1, p->s.n, dims);
+    val written = emit_scatter(b, nobody, &places, p->indices, number, SCATTER_SET);
     return emit2(b, OP_and, inside, emit2(b, OP_eq, emit_gather(b, written, &places, p->indices), number));
 }
 
@@ -352,9 +356,11 @@ static void vjp_scatter(struct vjp *v)
     uint32_t mode = mode_of(&v->attrs[SCATTER_MODE]), last = v->n->n_operands - 1;
     struct parts p = parts_of(b, &v->attrs[SCATTER_DIMS], v->operands, v->n->n_operands, 1);
     val ct = v->ct[0];
-    if (mode == SCATTER_MUL) { /* the factors before an update and those after it, each multiplied up: no
-                                  division, so zeros are no exception */
-        val zeros = emit_full_like(b, p.u, 0), each, s = affine_adjoint(&p, p.u, ct, VAL_NONE, &each);
+    if (mode == SCATTER_MUL) {
+        /* The factors before an update and those after it, each multiplied up: no division, so zeros are no
+         * exception. */
+        val zeros = emit_full_like(b, p.u, 0), each;
+        val s = affine_adjoint(&p, p.u, ct, VAL_NONE, &each);
         if (v->active[0]) v->out[0] = s;
         if (v->active[last])
             v->out[last] = emit2(b, OP_mul, each, emit_affine(&p, p.x, p.indices, p.u, zeros) + 1);
@@ -363,19 +369,20 @@ static void vjp_scatter(struct vjp *v)
         extreme_winners(&p, v->results[0], &wins_x, &wins_u, &count);
         val share = emit2(b, OP_div, ct, emit2(b, OP_max, count, emit_full_like(b, count, 1)));
         if (v->active[0]) v->out[0] = emit_select(b, wins_x, share, emit_full_like(b, share, 0));
-        if (v->active[last])
-            v->out[last] = emit_select(b, wins_u,
-                                       emit_as(b, emit_gather(b, share, &p.s, p.indices),
-                                               builder_type(b, p.u)),
-                                       emit_full_like(b, p.u, 0));
+        if (v->active[last]) {
+            val zeros = emit_full_like(b, p.u, 0);
+            val taken = emit_as(b, emit_gather(b, share, &p.s, p.indices), builder_type(b, p.u));
+            v->out[last] = emit_select(b, wins_u, taken, zeros);
+        }
     } else {
         bool set = mode == SCATTER_SET;
-        if (v->active[0])
-            v->out[0] = set ? emit_scatter(b, ct, &p.s, p.indices, emit_full_like(b, p.u, 0), SCATTER_SET)
-                            : ct;
-        if (v->active[last])
-            v->out[last] = gather_kept(&p, ct,
-                                       set ? last_writers(&p) : indices_in_range(b, &p.s, p.x, p.indices));
+        if (v->active[0] && set)
+            v->out[0] = emit_scatter(b, ct, &p.s, p.indices, emit_full_like(b, p.u, 0), SCATTER_SET);
+        else if (v->active[0]) v->out[0] = ct;
+        if (v->active[last]) {
+            val kept = set ? last_writers(&p) : indices_in_range(b, &p.s, p.x, p.indices);
+            v->out[last] = gather_kept(&p, ct, kept);
+        }
     }
 }
 
@@ -392,9 +399,9 @@ static void jvp_scatter(struct jvp *j)
     }
     if (tx == VAL_NONE) tx = emit_full_like(b, p.x, 0);
     if (tu == VAL_NONE) tu = emit_full_like(b, p.u, 0);
-    if (mode == SCATTER_ADD || mode == SCATTER_SET)
+    if (mode == SCATTER_ADD || mode == SCATTER_SET) {
         j->out[0] = emit_scatter(b, tx, &p.s, p.indices, tu, mode);
-    else if (mode == SCATTER_MUL) {
+    } else if (mode == SCATTER_MUL) {
         val before = emit_affine(&p, p.x, p.indices, p.u, emit_full_like(b, p.u, 0)) + 1;
         j->out[0] = emit_affine(&p, tx, p.indices, p.u, emit2(b, OP_mul, tu, before));
     } else {
@@ -410,8 +417,8 @@ static void jvp_scatter(struct jvp *j)
 static void batch_scatter(struct batch *v)
 {
     if (batch_none(v)) return;
-    struct indexed s = indexed_dims(&v->attrs[SCATTER_DIMS], index_count(v->n->n_operands, 1),
-                                    emit_type(v->b, v->operands[0]).rank - v->batched[0]);
+    uint32_t rank = emit_type(v->b, v->operands[0]).rank - v->batched[0];
+    struct indexed s = indexed_dims(&v->attrs[SCATTER_DIMS], index_count(v->n->n_operands, 1), rank);
     val operands[MAX_RANK + 3];
     uint32_t dims[MAX_RANK + 1], n;
     bool lanes = batch_updates(v, &s, 1, operands, dims, &n);
@@ -426,10 +433,10 @@ static void block_scatter(struct lower *L, const struct fn *f, const struct node
     val updates = operand(f, n, n->n_operands - 1);
     struct array to = begin_result(L, f, n);
     struct update_loops w = updates_begin(L, f, n, node_attr(f, n, SCATTER_DIMS), 1);
-    lpv place = lp_bin(p, LP_ADD, to.at, rest_begin(L, &w)), u = lower_elem(L, updates, w.from);
-    lp_store(p, to.buffer, place,
-             mode == SCATTER_SET ? u
-                                 : scalar_lp(p, combine[mode], (lpv[]){ lp_load(p, to.buffer, place), u }));
+    lpv place = lp_bin(p, LP_ADD, to.at, rest_begin(L, &w));
+    lpv u = lower_elem(L, updates, w.from);
+    if (mode != SCATTER_SET) u = scalar_lp(p, combine[mode], (lpv[]){ lp_load(p, to.buffer, place), u });
+    lp_store(p, to.buffer, place, u);
     rest_end(L, &w);
     updates_end(L, &w);
 }
@@ -524,8 +531,10 @@ static void infer_affine(struct infer *in)
 
 static void eval_affine(struct eval *e)
 {
-    const struct tensor *x = e->operands[0], *r = e->results[0], *before = e->results[1],
-                        *term = e->operands[e->n->n_operands - 1];
+    const struct tensor *x = e->operands[0];
+    const struct tensor *r = e->results[0];
+    const struct tensor *before = e->results[1];
+    const struct tensor *term = e->operands[e->n->n_operands - 1];
     size_t width = tensor_width(x);
     const uint8_t both[2] = { x->dtype, x->dtype };
     if (r->count) memcpy(r->data, x->data, (size_t)r->count * width);
@@ -547,8 +556,9 @@ static void vjp_affine(struct vjp *v)
     struct builder *b = v->b;
     uint32_t n = v->n->n_operands;
     struct parts p = parts_of(b, &v->attrs[SCATTER_DIMS], v->operands, n, 2);
-    val each, s = affine_adjoint(&p, p.u, v->ct[0] != VAL_NONE ? v->ct[0] : emit_full_like(b, p.x, 0),
-                                 v->ct[1], &each);
+    val each;
+    val s = affine_adjoint(&p, p.u, v->ct[0] != VAL_NONE ? v->ct[0] : emit_full_like(b, p.x, 0), v->ct[1],
+                           &each);
     if (v->active[0]) v->out[0] = s;
     if (v->active[n - 2])
         v->out[n - 2] = emit_as(b, emit2(b, OP_mul, each, v->results[1]), builder_type(b, p.u));
@@ -576,8 +586,8 @@ static void batch_affine(struct batch *v)
 {
     if (batch_none(v)) return;
     struct builder *b = v->b;
-    struct indexed s = indexed_dims(&v->attrs[SCATTER_DIMS], index_count(v->n->n_operands, 2),
-                                    emit_type(b, v->operands[0]).rank - v->batched[0]);
+    uint32_t rank = emit_type(b, v->operands[0]).rank - v->batched[0];
+    struct indexed s = indexed_dims(&v->attrs[SCATTER_DIMS], index_count(v->n->n_operands, 2), rank);
     val operands[MAX_RANK + 4];
     uint32_t dims[MAX_RANK + 1], n;
     bool lanes = batch_updates(v, &s, 2, operands, dims, &n);
@@ -593,8 +603,8 @@ static void block_affine(struct lower *L, const struct fn *f, const struct node 
     val factors = operand(f, n, n->n_operands - 2), terms = operand(f, n, n->n_operands - 1);
     struct array to = begin_result(L, f, n), before = { HOP_NONE, LPV_NONE };
     bool kept = lower_result_used(L, n, 1);
-    bool scalar = !type_get(lower_module(L), value_type(f, n->results + 1))
-                       .rank; /* one update of one element: it is kept at hand */
+    /* One update of one element: it is kept at hand. */
+    bool scalar = !type_get(lower_module(L), value_type(f, n->results + 1)).rank;
     enum dtype t = (enum dtype)operand_type(lower_module(L), f, n, 0).dtype;
     uint32_t local = scalar ? lp_local(p, t, LOCAL_SCALAR, "before") : HOP_NONE;
     lpv zero = lp_const_bits(p, t, 0);

@@ -20,8 +20,8 @@ static struct type operand_type(const struct module *m, const struct fn *f, cons
 
 static void infer_reshape(struct infer *in)
 {
-    type_id from = in->operands[0],
-            to = infer_dims_type(in, infer_type(in, 0).dtype, &in->attrs[RESHAPE_DIMS]);
+    type_id from = in->operands[0];
+    type_id to = infer_dims_type(in, infer_type(in, 0).dtype, &in->attrs[RESHAPE_DIMS]);
     dim have = type_elements(in->m, from), want = type_elements(in->m, to);
     if (have != want)
         infer_equal(in, have, want,
@@ -32,9 +32,8 @@ static void infer_reshape(struct infer *in)
 
 static void eval_reshape(struct eval *e)
 {
-    if (e->results[0]->count)
-        memcpy(e->results[0]->data, e->operands[0]->data,
-               (size_t)e->results[0]->count * tensor_width(e->results[0]));
+    const struct tensor *r = e->results[0];
+    if (r->count) memcpy(r->data, e->operands[0]->data, (size_t)r->count * tensor_width(r));
 }
 
 static void vjp_reshape(struct vjp *v)
@@ -105,7 +104,9 @@ static lpv elem_reshape(struct lower *L, const struct fn *f, const struct node *
 static const struct attr_spec reshape_attrs[] = { [RESHAPE_DIMS] = { "dims", ATTR_DIMS, true, NULL } };
 static bool run_reshape(struct module *m, const struct fn *f, const struct node *n, dim *at)
 {
-    return (void)m, (void)f, (void)n, *at = 0, true;
+    (void)m, (void)f, (void)n;
+    *at = 0;
+    return true;
 }
 static const struct op_lower lower_reshape = { .kind = LOWER_POINTWISE,
                                                .access = ACCESS_VIEW,
@@ -270,8 +271,8 @@ static void vjp_broadcast(struct vjp *v)
     for (uint32_t d = 0, i = 0; d < v->attrs[BROADCAST_DIMS].n; d++)
         if (i < at->n && at->list[i] == d) i++;
         else fresh[n++] = d;
-    v->out[0] = emit_as(v->b, emit_reduce(v->b, OP_sum, v->ct[0], fresh, n),
-                        builder_type(v->b, v->operands[0]));
+    val sum = emit_reduce(v->b, OP_sum, v->ct[0], fresh, n);
+    v->out[0] = emit_as(v->b, sum, builder_type(v->b, v->operands[0]));
 }
 
 static void batch_broadcast(struct batch *v)
@@ -360,8 +361,9 @@ static type_id infer_slice_type(struct infer *in)
 {
     struct module *m = in->m;
     struct type t = infer_type(in, 0);
-    const struct attr *start = &in->attrs[SLICE_START], *limit = &in->attrs[SLICE_LIMIT],
-                      *step = &in->attrs[SLICE_STEP];
+    const struct attr *start = &in->attrs[SLICE_START];
+    const struct attr *limit = &in->attrs[SLICE_LIMIT];
+    const struct attr *step = &in->attrs[SLICE_STEP];
     infer_list_length(in, start, t.rank, "start");
     infer_list_length(in, limit, t.rank, "limit");
     if (step->kind != ATTR_ABSENT) infer_list_length(in, step, t.rank, "step");
@@ -400,11 +402,13 @@ static int64_t slice_strides(const struct eval *e, const struct tensor *x, int64
 static void eval_slice(struct eval *e)
 {
     const struct tensor *x = e->operands[0], *r = e->results[0];
-    int64_t from[MAX_RANK], to[MAX_RANK], offset = slice_strides(e, x, from);
+    int64_t from[MAX_RANK], to[MAX_RANK];
+    int64_t offset = slice_strides(e, x, from);
+    size_t width = tensor_width(x);
     row_major(r->rank, r->dims, to);
-    if (r->count)
-        copy_strided(tensor_width(x), r->rank, r->dims, r->data, to,
-                     (const char *)x->data + offset * (int64_t)tensor_width(x), from);
+    if (!r->count) return;
+    const char *first = (const char *)x->data + offset * (int64_t)width;
+    copy_strided(width, r->rank, r->dims, r->data, to, first, from);
 }
 
 /* How many elements n elements with `interior` gaps between them span; 0 for none. */
@@ -424,22 +428,26 @@ static void vjp_slice(struct vjp *v)
     uint32_t interior[MAX_RANK];
     for (uint32_t i = 0; i < x.rank; i++) {
         interior[i] = (uint32_t)(slice_step(v->attrs, i) - 1);
-        high[i] = interior[i] ? dim_sub(m, dim_sub(m, x.dims[i], v->attrs[SLICE_START].list[i]),
-                                        spanned(m, v->b->symbols.data, r.dims[i], interior[i]))
-                              : dim_sub(m, x.dims[i], v->attrs[SLICE_LIMIT].list[i]);
+        if (interior[i]) {
+            dim taken = spanned(m, v->b->symbols.data, r.dims[i], interior[i]);
+            dim behind_start = dim_sub(m, x.dims[i], v->attrs[SLICE_START].list[i]);
+            high[i] = dim_sub(m, behind_start, taken);
+        } else {
+            high[i] = dim_sub(m, x.dims[i], v->attrs[SLICE_LIMIT].list[i]);
+        }
     }
     struct attr a[3] = { v->attrs[SLICE_START], A_DIMS(high, x.rank), A_INTS(interior, x.rank) };
     val zero = emit_full(v->b, (enum dtype)x.dtype, 0, 0, NULL);
-    v->out[0] = emit_as(v->b, emit(v->b, OP_pad, (val[]){ v->ct[0], zero }, 2, a),
-                        builder_type(v->b, v->operands[0]));
+    val padded = emit(v->b, OP_pad, (val[]){ v->ct[0], zero }, 2, a);
+    v->out[0] = emit_as(v->b, padded, builder_type(v->b, v->operands[0]));
 }
 
 static void batch_slice_attrs(struct batch *v, struct attr a[3])
 {
     a[SLICE_START] = batch_sizes(v, &v->attrs[SLICE_START], 0);
     a[SLICE_LIMIT] = batch_sizes(v, &v->attrs[SLICE_LIMIT], v->size);
-    a[SLICE_STEP] = v->attrs[SLICE_STEP].kind != ATTR_ABSENT ? batch_sizes(v, &v->attrs[SLICE_STEP], 1)
-                                                             : A_NONE;
+    a[SLICE_STEP] = A_NONE;
+    if (v->attrs[SLICE_STEP].kind != ATTR_ABSENT) a[SLICE_STEP] = batch_sizes(v, &v->attrs[SLICE_STEP], 1);
 }
 
 static void batch_slice(struct batch *v)
@@ -532,22 +540,24 @@ static void infer_slice_update(struct infer *in)
 static void eval_slice_update(struct eval *e)
 {
     const struct tensor *x = e->operands[0], *u = e->operands[1], *r = e->results[0];
-    int64_t from[MAX_RANK], to[MAX_RANK], offset = slice_strides(e, r, to);
+    int64_t from[MAX_RANK], to[MAX_RANK];
+    int64_t offset = slice_strides(e, r, to);
+    size_t width = tensor_width(r);
     row_major(u->rank, u->dims, from);
-    if (r->count) memcpy(r->data, x->data, (size_t)r->count * tensor_width(r));
-    if (u->count)
-        copy_strided(tensor_width(r), u->rank, u->dims, (char *)r->data + offset * (int64_t)tensor_width(r),
-                     to, u->data, from);
+    if (r->count) memcpy(r->data, x->data, (size_t)r->count * width);
+    if (!u->count) return;
+    char *first = (char *)r->data + offset * (int64_t)width;
+    copy_strided(width, u->rank, u->dims, first, to, u->data, from);
 }
 
 static void vjp_slice_update(struct vjp *v)
 {
     struct builder *b = v->b;
-    if (v->active[0])
-        v->out[0] = emit_as(b,
-                            emit(b, OP_slice_update,
-                                 (val[]){ v->ct[0], emit_full_like(b, v->operands[1], 0) }, 2, v->attrs),
-                            builder_type(b, v->operands[0]));
+    if (v->active[0]) {
+        val zeros = emit_full_like(b, v->operands[1], 0);
+        val kept = emit(b, OP_slice_update, (val[]){ v->ct[0], zeros }, 2, v->attrs);
+        v->out[0] = emit_as(b, kept, builder_type(b, v->operands[0]));
+    }
     if (v->active[1])
         v->out[1] = emit_as(b, emit(b, OP_slice, v->ct, 1, v->attrs), builder_type(b, v->operands[1]));
 }
@@ -581,8 +591,8 @@ static lpv elem_slice_update(struct lower *L, const struct fn *f, const struct n
         at[i] = idx[i];
         if (slice_is_whole(a, &t, i)) continue;
         if (u.dims[i] == 0) return lower_elem(L, operand(f, n, 0), idx);
-        lpv step = lp_index(p, slice_step(a, i)),
-            from = lp_bin(p, LP_SUB, idx[i], lower_dim(L, a[SLICE_START].list[i]));
+        lpv step = lp_index(p, slice_step(a, i));
+        lpv from = lp_bin(p, LP_SUB, idx[i], lower_dim(L, a[SLICE_START].list[i]));
         lpv here = lp_bin(p, LP_AND, lp_bin(p, LP_GE, from, zero),
                           lp_bin(p, LP_LT, idx[i], lower_dim(L, a[SLICE_LIMIT].list[i])));
         if (slice_step(a, i) > 1)
@@ -697,6 +707,14 @@ static void eval_pad(struct eval *e)
         copy_strided(width, x->rank, x->dims, (char *)r->data + offset * (int64_t)width, to, x->data, from);
 }
 
+/* bool like the result: does x, of this type, stand there? */
+static val where_padded(struct builder *b, struct type x, const struct attr *pad)
+{
+    val yes = emit_full(b, DT_BOOL, 1, x.rank, x.dims);
+    val no = emit_full(b, DT_BOOL, 0, 0, NULL);
+    return emit(b, OP_pad, (val[]){ yes, no }, 2, pad);
+}
+
 static void vjp_pad(struct vjp *v)
 {
     struct builder *b = v->b;
@@ -706,18 +724,16 @@ static void vjp_pad(struct vjp *v)
         dim limit[MAX_RANK];
         uint32_t step[MAX_RANK];
         for (uint32_t i = 0; i < x.rank; i++) {
-            limit[i] = dim_add(m, v->attrs[PAD_LOW].list[i],
-                               spanned(m, b->symbols.data, x.dims[i], pad_interior(v->attrs, i)));
-            step[i] = (uint32_t)pad_interior(v->attrs, i) + 1;
+            int64_t interior = pad_interior(v->attrs, i);
+            dim span = spanned(m, b->symbols.data, x.dims[i], interior);
+            limit[i] = dim_add(m, v->attrs[PAD_LOW].list[i], span);
+            step[i] = (uint32_t)interior + 1;
         }
         struct attr a[3] = { v->attrs[PAD_LOW], A_DIMS(limit, x.rank), A_INTS(step, x.rank) };
         v->out[0] = emit_as(b, emit(b, OP_slice, v->ct, 1, a), builder_type(b, v->operands[0]));
     }
     if (v->active[1]) { /* what stands where x does not */
-        val inside = emit(b, OP_pad,
-                          (val[]){ emit_full(b, DT_BOOL, 1, x.rank, x.dims),
-                                   emit_full(b, DT_BOOL, 0, 0, NULL) },
-                          2, v->attrs);
+        val inside = where_padded(b, x, v->attrs);
         val outside = emit_select(b, inside, emit_full_like(b, v->ct[0], 0), v->ct[0]);
         uint32_t all[MAX_RANK];
         for (uint32_t i = 0; i < x.rank; i++) all[i] = i;
@@ -738,8 +754,10 @@ static void batch_pad(struct batch *v)
 {
     if (batch_none(v)) return;
     struct builder *b = v->b;
-    struct attr a[3] = { batch_sizes(v, &v->attrs[PAD_LOW], 0), batch_sizes(v, &v->attrs[PAD_HIGH], 0),
-                         A_NONE };
+    struct attr a[3];
+    a[PAD_LOW] = batch_sizes(v, &v->attrs[PAD_LOW], 0);
+    a[PAD_HIGH] = batch_sizes(v, &v->attrs[PAD_HIGH], 0);
+    a[PAD_INTERIOR] = A_NONE;
     if (v->attrs[PAD_INTERIOR].kind != ATTR_ABSENT)
         a[PAD_INTERIOR] = batch_sizes(v, &v->attrs[PAD_INTERIOR], 0);
     val x = batch_operand(v, 0), value = v->operands[1];
@@ -747,11 +765,9 @@ static void batch_pad(struct batch *v)
         v->results[0] = emit(b, OP_pad, (val[]){ x, value }, 2, a);
         return;
     }
-    struct type t =
-        emit_type(b, x); /* a value per lane: pad with anything, then put each lane's value where x is not */
-    val inside = emit(b, OP_pad,
-                      (val[]){ emit_full(b, DT_BOOL, 1, t.rank, t.dims), emit_full(b, DT_BOOL, 0, 0, NULL) },
-                      2, a);
+    /* A value per lane: pad with anything, then put each lane's value where x is not. */
+    struct type t = emit_type(b, x);
+    val inside = where_padded(b, t, a);
     val padded = emit(b, OP_pad, (val[]){ x, emit_full(b, (enum dtype)t.dtype, 0, 0, NULL) }, 2, a);
     struct type r = emit_type(b, padded);
     uint32_t front = 0;
@@ -765,15 +781,18 @@ static lpv elem_pad(struct lower *L, const struct fn *f, const struct node *n, u
     struct lp *p = lower_lp(L);
     struct type x = operand_type(lower_module(L), f, n, 0);
     const struct attr *a = node_attr(f, n, 0);
-    lpv zero = lp_index(p, 0), inside = LPV_NONE, some = LPV_NONE, at[MAX_RANK],
-        value = lower_scalar(L, operand(f, n, 1));
+    lpv zero = lp_index(p, 0);
+    lpv inside = LPV_NONE;
+    lpv some = LPV_NONE;
+    lpv at[MAX_RANK];
+    lpv value = lower_scalar(L, operand(f, n, 1));
     for (uint32_t i = 0; i < x.rank; i++) {
         int64_t gap = pad_interior(a, i) + 1;
         if (x.dims[i] == 0) return value;
         at[i] = idx[i];
         if (!a[PAD_LOW].list[i] && !a[PAD_HIGH].list[i] && gap == 1) continue;
-        lpv size = lower_dim(L, x.dims[i]),
-            moved = lp_bin(p, LP_SUB, idx[i], lower_dim(L, a[PAD_LOW].list[i]));
+        lpv size = lower_dim(L, x.dims[i]);
+        lpv moved = lp_bin(p, LP_SUB, idx[i], lower_dim(L, a[PAD_LOW].list[i]));
         lpv here = lp_bin(p, LP_GE, moved, zero);
         if (gap > 1) { /* moved may be negative: floor-div and mod are still right, the divisor is positive */
             here = lp_bin(p, LP_AND, here,
@@ -860,9 +879,8 @@ static void eval_concat(struct eval *e)
     for (uint32_t i = 0; i < e->n->n_operands; i++) {
         const struct tensor *x = e->operands[i];
         row_major(x->rank, x->dims, from);
-        if (x->count)
-            copy_strided(tensor_width(x), x->rank, x->dims,
-                         (char *)r->data + offset * (int64_t)tensor_width(x), to, x->data, from);
+        char *first = (char *)r->data + offset * (int64_t)tensor_width(x);
+        if (x->count) copy_strided(tensor_width(x), x->rank, x->dims, first, to, x->data, from);
         offset += x->dims[along] * to[along];
     }
 }
@@ -878,9 +896,9 @@ static void vjp_concat(struct vjp *v)
     for (uint32_t i = 0; i < v->n->n_operands; i++) {
         start[along] = limit[along];
         limit[along] = dim_add(m, start[along], emit_type(v->b, v->operands[i]).dims[along]);
-        if (v->active[i])
-            v->out[i] = emit_as(v->b, emit_slice(v->b, v->ct[0], start, limit),
-                                builder_type(v->b, v->operands[i]));
+        if (!v->active[i]) continue;
+        val part = emit_slice(v->b, v->ct[0], start, limit);
+        v->out[i] = emit_as(v->b, part, builder_type(v->b, v->operands[i]));
     }
 }
 
@@ -912,20 +930,20 @@ static lpv elem_concat(struct lower *L, const struct fn *f, const struct node *n
     struct lp *p = lower_lp(L);
     struct module *m = lower_module(L);
     uint32_t along = (uint32_t)node_attr(f, n, CONCAT_DIM)->i, rank = operand_type(m, f, n, 0).rank;
-    lpv at[MAX_RANK], value = LPV_NONE,
-                      nothing = lp_const_bits(p, (enum dtype)operand_type(m, f, n, 0).dtype, 0);
+    lpv at[MAX_RANK];
+    lpv value = LPV_NONE;
+    lpv nothing = lp_const_bits(p, (enum dtype)operand_type(m, f, n, 0).dtype, 0);
     dim start = 0;
     memcpy(at, idx, rank * sizeof *at);
-    for (uint32_t i = 0; i < n->n_operands;
-         i++) { /* the last operand with elements that starts at or before the index */
+    /* The last operand with elements that starts at or before the index. */
+    for (uint32_t i = 0; i < n->n_operands; i++) {
         dim size = operand_type(m, f, n, i).dims[along];
         if (!size) continue;
         at[along] = lower_clamp(p, lp_bin(p, LP_SUB, idx[along], lower_dim(L, start)), lower_dim(L, size));
         lpv here = lower_elem_if(L, lower_not_empty(L, f, size, LPV_NONE), operand(f, n, i), at,
                                  value == LPV_NONE ? nothing : value);
-        value = value == LPV_NONE
-                    ? here
-                    : lp_select(p, lp_bin(p, LP_GE, idx[along], lower_dim(L, start)), here, value);
+        if (value == LPV_NONE) value = here;
+        else value = lp_select(p, lp_bin(p, LP_GE, idx[along], lower_dim(L, start)), here, value);
         start = dim_add(m, start, size);
     }
     return value != LPV_NONE ? value : nothing;
@@ -994,9 +1012,8 @@ static void eval_reverse(struct eval *e)
         offset += (x->dims[d] - 1) * from[d];
         from[d] = -from[d];
     }
-    if (x->count)
-        copy_strided(tensor_width(x), r->rank, r->dims, r->data, to,
-                     (const char *)x->data + offset * (int64_t)tensor_width(x), from);
+    const char *first = (const char *)x->data + offset * (int64_t)tensor_width(x);
+    if (x->count) copy_strided(tensor_width(x), r->rank, r->dims, r->data, to, first, from);
 }
 
 static void vjp_reverse(struct vjp *v) { v->out[0] = emit(v->b, OP_reverse, v->ct, 1, v->attrs); }

@@ -87,8 +87,9 @@ static val slice_of_concat(const struct fold *w, const struct node *concat)
 
 val fold_slice(const struct fold *w)
 {
-    const struct attr *start = &w->attrs[SLICE_START], *limit = &w->attrs[SLICE_LIMIT],
-                      *step = &w->attrs[SLICE_STEP];
+    const struct attr *start = &w->attrs[SLICE_START];
+    const struct attr *limit = &w->attrs[SLICE_LIMIT];
+    const struct attr *step = &w->attrs[SLICE_STEP];
     const struct node *n;
     bool zero = true;
     for (uint32_t i = 0; i < start->n; i++) zero &= start->list[i] == 0;
@@ -127,9 +128,9 @@ static val joined_slices(const struct fold *w, val x, val y, uint32_t d)
     if (!a || !c || built_operand(w->b, a, 0) != built_operand(w->b, c, 0) ||
         !unit_steps(built_attr(w->b, a, SLICE_STEP)) || !unit_steps(built_attr(w->b, c, SLICE_STEP)))
         return VAL_NONE;
-    const dim *from = built_attr(w->b, a, SLICE_START)->list,
-              *middle = built_attr(w->b, a, SLICE_LIMIT)->list,
-              *then = built_attr(w->b, c, SLICE_START)->list;
+    const dim *from = built_attr(w->b, a, SLICE_START)->list;
+    const dim *middle = built_attr(w->b, a, SLICE_LIMIT)->list;
+    const dim *then = built_attr(w->b, c, SLICE_START)->list;
     const dim *to = built_attr(w->b, c, SLICE_LIMIT)->list;
     val whole = built_operand(w->b, a, 0);
     struct type t = emit_type(w->b, whole);

@@ -170,8 +170,8 @@ static void sort_runs(const struct sorting *s)
 {
     struct lp *p = s->p;
     lpv zero = lp_index(p, 0), one = lp_index(p, 1), run = lp_index(p, RUN);
-    lpv lo = lp_for_begin(p, zero, s->size, run, FOR_SERIAL),
-        hi = lp_bin(p, LP_MIN, lp_bin(p, LP_ADD, lo, run), s->size);
+    lpv lo = lp_for_begin(p, zero, s->size, run, FOR_SERIAL);
+    lpv hi = lp_bin(p, LP_MIN, lp_bin(p, LP_ADD, lo, run), s->size);
     lpv i = lp_for_begin(p, lp_bin(p, LP_ADD, lo, one), hi, one, FOR_SERIAL);
     lpv key = key_at(s, i), place = place_at(s, i);
     uint32_t hole = lp_local(p, DT_I64, LOCAL_SCALAR, "hole");
@@ -227,8 +227,8 @@ static void merge_even(const struct sorting *s, lpv length, lpv lo, lpv mid, lpv
         at[k] = lp_read(p, locals[k]);
         key[k] = key_at(s, at[k]);
     }
-    lpv second = lp_before(p, key[1], key[0], s->descending),
-        left_last = lp_before(p, key[3], key[2], s->descending);
+    lpv second = lp_before(p, key[1], key[0], s->descending);
+    lpv left_last = lp_before(p, key[3], key[2], s->descending);
     put_chosen(s, lp_bin(p, LP_ADD, to, step), second, at[0], key[0], at[1], key[1]);
     put_chosen(s, lp_bin(p, LP_SUB, last, step), left_last, at[3], key[3], at[2], key[2]);
     lpv right_step = lp_cast(p, DT_I64, second), left_step = lp_cast(p, DT_I64, left_last);
@@ -244,8 +244,8 @@ static void merge_uneven(const struct sorting *s, lpv lo, lpv mid, lpv hi, lpv t
 {
     struct lp *p = s->p;
     lpv one = lp_index(p, 1);
-    uint32_t left = lp_local(p, DT_I64, LOCAL_SCALAR, "left"),
-             right = lp_local(p, DT_I64, LOCAL_SCALAR, "right");
+    uint32_t left = lp_local(p, DT_I64, LOCAL_SCALAR, "left");
+    uint32_t right = lp_local(p, DT_I64, LOCAL_SCALAR, "right");
     lp_set(p, left, lo);
     lp_set(p, right, mid);
     lp_while_begin(p);
@@ -304,8 +304,10 @@ static void merge_runs(const struct sorting *s)
     lp_while_begin(p);
     lpv more = lp_bin(p, LP_LT, lp_read(p, width), s->size);
     lp_while_body(p, more);
-    lpv w = lp_read(p, width), from = lp_read(p, s->half), to = lp_bin(p, LP_SUB, s->size, from),
-        both = lp_bin(p, LP_MUL, w, two);
+    lpv w = lp_read(p, width);
+    lpv from = lp_read(p, s->half);
+    lpv to = lp_bin(p, LP_SUB, s->size, from);
+    lpv both = lp_bin(p, LP_MUL, w, two);
     lpv pairs = lp_bin(p, LP_FLOORDIV, lp_bin(p, LP_ADD, s->size, lp_bin(p, LP_SUB, both, one)),
                        lp_bin(p, LP_MAX, both, one));
     lpv pair = lp_for_begin(p, zero, pairs, one, FOR_SERIAL), lo = lp_bin(p, LP_MUL, pair, both);
@@ -522,8 +524,8 @@ static void eval_search(struct eval *e)
     hop_cleanup_push(arena_free, &arena);
     for (int64_t line = 0; r->count && line < lines; line++) {
         int64_t each = r->count / lines;
-        struct keys in = read_keys(&arena, s, line * n, 1, n, false),
-                    wanted = read_keys(&arena, v, line * each, 1, each, false);
+        struct keys in = read_keys(&arena, s, line * n, 1, n, false);
+        struct keys wanted = read_keys(&arena, v, line * each, 1, each, false);
         for (int64_t q = 0; q < each; q++) {
             int64_t lo = 0, hi = n;
             while (lo < hi) {
@@ -565,8 +567,9 @@ static void block_search(struct lower *L, const struct fn *f, const struct node 
     lp_set(p, high, size);
     lp_while_begin(p);
     lp_while_body(p, lp_bin(p, LP_LT, lp_read(p, low), lp_read(p, high)));
-    lpv lo = lp_read(p, low), hi = lp_read(p, high),
-        mid = lp_bin(p, LP_ADD, lo, lp_bin(p, LP_FLOORDIV, lp_bin(p, LP_SUB, hi, lo), lp_index(p, 2)));
+    lpv lo = lp_read(p, low);
+    lpv hi = lp_read(p, high);
+    lpv mid = lp_bin(p, LP_ADD, lo, lp_bin(p, LP_FLOORDIV, lp_bin(p, LP_SUB, hi, lo), lp_index(p, 2)));
     for (uint32_t d = 0; d + 1u < s.rank; d++) at[d] = idx[d];
     at[s.rank - 1] = mid;
     lpv x = lower_elem(L, sorted, at);
