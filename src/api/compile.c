@@ -7,7 +7,7 @@
 
 static uint32_t passes_without(const char *text)
 {
-    struct cursor c = { .text = text ? text : "", .p = text ? text : "", .what = "the passes to leave out" };
+    struct cursor c = cursor_over(text, "the passes to leave out", NULL, NULL);
     uint32_t mask = 0;
     cursor_space(&c);
     for (bool first = true; *c.p; first = false) {

@@ -126,7 +126,7 @@ static void make_view(void *args)
     struct make_args *a = args;
     check_place(a->out, "view");
     struct tensor *t = check_tensor(tensor_handle(a->from), "view", 0);
-    struct cursor c = { .text = a->type ? a->type : "", .p = a->type ? a->type : "", .what = "the slices" };
+    struct cursor c = cursor_over(a->type, "the slices", NULL, NULL);
     struct slice_item items[MAX_SLICE_ITEMS];
     uint32_t n = parse_slices(&c, t->rank, items, HOP_COUNT(items)), axis = 0, rank = 0;
     int64_t dims[MAX_RANK], strides[MAX_RANK], offset = 0;

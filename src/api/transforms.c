@@ -409,9 +409,7 @@ static void read_in_axes(struct transform_args *a, struct module *m, const struc
 static void read_out_axes(struct transform_args *a, struct hop_fn *h, struct module *m, const struct fn *f,
                           int *axes)
 {
-    struct cursor c = { .text = a->out_axes ? a->out_axes : "",
-                        .p = a->out_axes ? a->out_axes : "",
-                        .what = "the axes of the results" };
+    struct cursor c = cursor_over(a->out_axes, "the axes of the results", NULL, NULL);
     bool first = true;
     for (uint32_t k = 0; k < f->n_results; k++) {
         uint32_t rank = type_get(m, value_type(f, f->results[k])).rank;

@@ -316,6 +316,9 @@ struct cursor {
     struct module *m;
     dim (*declare)(struct cursor *c, const char *name, size_t length); /* for unknown names; NULL: an error */
 };
+/* At the beginning of the text; NULL stands for none. */
+struct cursor cursor_over(const char *text, const char *what, struct scope *s, struct module *m);
+struct cursor cursor_for(const struct emission *e, const char *text, const char *what);
 _Noreturn void cursor_error(const struct cursor *c, const char *expected);
 void cursor_space(struct cursor *c);
 bool cursor_accept(struct cursor *c, const char *token);

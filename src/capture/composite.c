@@ -3,16 +3,9 @@
  * together here from those it has. */
 #include "capture/capture.h"
 
-static struct cursor text_cursor(const struct emission *e, const char *text, const char *what)
-{
-    return (struct cursor){
-        .text = text ? text : "", .p = text ? text : "", .what = what, .s = e->s, .m = e->b->m
-    };
-}
-
 static uint32_t sizes_of(const struct emission *e, const char *text, const char *what, dim *dims)
 {
-    struct cursor c = text_cursor(e, text, what);
+    struct cursor c = cursor_for(e, text, what);
     uint32_t n = parse_dims(&c, dims);
     cursor_end(&c);
     return n;
@@ -20,7 +13,7 @@ static uint32_t sizes_of(const struct emission *e, const char *text, const char 
 
 static enum dtype type_of(const struct emission *e, const char *text, uint32_t *rank, dim *dims)
 {
-    struct cursor c = text_cursor(e, text, "the type");
+    struct cursor c = cursor_for(e, text, "the type");
     enum dtype t = parse_type(&c, rank, dims);
     cursor_end(&c);
     return t;
@@ -100,7 +93,7 @@ static void rule_split(struct emission *e)
                              [SPLIT_PARTS] = A_INT(e->n_out),
                              [SPLIT_SIZES] = A_NONE };
     if (a->sizes) {
-        struct cursor c = text_cursor(e, a->sizes, "the sizes");
+        struct cursor c = cursor_for(e, a->sizes, "the sizes");
         vec(dim) sizes = { 0 };
         for (bool first = true; *c.p; first = false) {
             if (!first) cursor_expect(&c, ",");
@@ -152,8 +145,8 @@ static void rule_roll(struct emission *e)
 {
     val v[2] = { operand_value(e->b, &e->in[0]) };
     const struct operand *shift = &e->in[1];
-    uint32_t axis = check_axis(*(const int *)e->args, emit_type(e->b, v[0]).rank),
-             by = (uint32_t)(int32_t)shift->integer;
+    uint32_t axis = check_axis(*(const int *)e->args, emit_type(e->b, v[0]).rank);
+    uint32_t by = (uint32_t)(int32_t)shift->integer;
     bool number = shift->weak == HANDLE_INT && shift->integer == (int32_t)shift->integer;
     struct attr attrs[2] = {
         [ROLL_DIMS] = A_INTS(&axis, 1), [ROLL_SHIFTS] = number ? A_INTS(&by, 1) : A_NONE
@@ -188,9 +181,12 @@ static void rule_move_axis(struct emission *e)
 {
     const struct axes_args *a = e->args;
     val v = operand_value(e->b, &e->in[0]);
-    uint32_t rank = emit_type(e->b, v).rank, from = check_axis(a->from, rank), to = check_axis(a->to, rank),
-             order[MAX_RANK];
-    for (uint32_t i = 0; i < rank; i++) order[i] = i == from ? to : i == to ? from : i;
+    uint32_t rank = emit_type(e->b, v).rank, order[MAX_RANK];
+    uint32_t from = check_axis(a->from, rank);
+    uint32_t to = check_axis(a->to, rank);
+    for (uint32_t i = 0; i < rank; i++) order[i] = i;
+    order[from] = to;
+    order[to] = from;
     e->out[0] = a->swap ? emit_permute(e->b, v, order) : emit_move_dim(e->b, v, from, to);
 }
 hop_val hop_move_axis_at(hop_place at, hop_val x, int from, int to)
@@ -246,7 +242,7 @@ hop_val hop_eye_at(hop_place at, const char *type, int diagonal)
 static void rule_one_hot(struct emission *e)
 {
     const struct pattern_args *a = e->args;
-    struct cursor c = text_cursor(e, a->text, "the depth");
+    struct cursor c = cursor_for(e, a->text, "the depth");
     struct attr attrs[2] = { A_DIM(parse_dim(&c)), A_DTYPE(text_dtype(a->dtype)) };
     cursor_end(&c);
     val v = operand_value(e->b, &e->in[0]);
@@ -288,8 +284,8 @@ static void rule_arange(struct emission *e)
 {
     dim size;
     enum dtype t = vector_type(e, e->args, &size);
-    val start = along_vector(e, &e->in[0], t, &size, "the start"),
-        step = along_vector(e, &e->in[1], t, &size, "the step");
+    val start = along_vector(e, &e->in[0], t, &size, "the start");
+    val step = along_vector(e, &e->in[1], t, &size, "the step");
     e->out[0] = emit2(e->b, OP_add, start, emit2(e->b, OP_mul, count_up(e->b, &size, t), step));
 }
 hop_val hop_arange_at(hop_place at, const char *type, hop_val start, hop_val step)
@@ -304,8 +300,8 @@ static void rule_linspace(struct emission *e)
     dim size;
     enum dtype t = vector_type(e, e->args, &size);
     if (!dtype_is_float(t)) capture_throw("expected a float type, found %s", dtype_info[t].name);
-    val lo = along_vector(e, &e->in[0], t, &size, "the first number"),
-        hi = along_vector(e, &e->in[1], t, &size, "the last number");
+    val lo = along_vector(e, &e->in[0], t, &size, "the first number");
+    val hi = along_vector(e, &e->in[1], t, &size, "the last number");
     dim gaps = dim_max(b->m, dim_sub(b->m, size, 1), 1);
     val n = emit_broadcast(b, emit_dim_value(b, gaps), 1, &size, NULL), i = count_up(b, &size, DT_I64);
     val part = emit2(b, OP_div, emit2(b, OP_mul, emit2(b, OP_sub, hi, lo), emit_cast(b, i, t)),
@@ -350,8 +346,8 @@ static void rule_bernoulli(struct emission *e)
     dim dims[MAX_RANK];
     uint32_t rank = sizes_of(e, e->args, "the sizes", dims);
     struct attr a = A_DIMS(dims, rank);
-    val key = operand_value(e->b, &e->in[0]),
-        p = e->in[1].weak ? operand_as(e->b, &e->in[1], DT_F32) : e->in[1].v;
+    val key = operand_value(e->b, &e->in[0]);
+    val p = e->in[1].weak ? operand_as(e->b, &e->in[1], DT_F32) : e->in[1].v;
     struct type t = emit_type(e->b, p), keys = emit_type(e->b, key);
     bool fits = t.rank && t.rank <= rank && keys.rank == 1; /* else the row says what is wrong */
     for (uint32_t i = 0; fits && i < t.rank; i++)
@@ -366,7 +362,7 @@ hop_val hop_bernoulli_at(hop_place at, hop_val key, hop_val p, const char *dims)
 
 static struct attr one_size(const struct emission *e, const char *text, const char *what)
 {
-    struct cursor c = text_cursor(e, text, what);
+    struct cursor c = cursor_for(e, text, what);
     dim d = parse_dim(&c);
     cursor_end(&c);
     return A_DIM(d);

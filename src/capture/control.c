@@ -14,8 +14,9 @@ struct body {
     struct operand *weak; /* per result, where numbers are kept for later */
 };
 
-struct inputs { /* of all bodies of an operator: operands around, and which of them are taken apart along
-                   their leading dim */
+/* Of all bodies of an operator: operands around, and which of them are taken apart along their leading dim.
+ */
+struct inputs {
     const val *operands;
     uint32_t n, n_whole;
     const bool *variable; /* per operand: the body gets an assignable array; NULL: none */
@@ -61,8 +62,8 @@ static struct body run_body(struct capture *c, enum scope_kind kind, const char 
     struct scope *around = c->innermost, *s = open_body(c, kind, what, in);
     hop_place at = c->at;
     const char *name = c->name;
-    hop_val *args = ARENA_NEW(&c->arena, hop_val, in->n),
-            *out = ARENA_ZNEW(&c->arena, hop_val, results_room(n_results));
+    hop_val *args = ARENA_NEW(&c->arena, hop_val, in->n);
+    hop_val *out = ARENA_ZNEW(&c->arena, hop_val, results_room(n_results));
     for (uint32_t i = 0; i < in->n; i++)
         args[i] = in->variable && in->variable[i] ? variable_new(s, i, "") : value_handle(s, i);
     if (!body) capture_throw("%s is NULL", what);
@@ -81,9 +82,9 @@ static struct body run_body(struct capture *c, enum scope_kind kind, const char 
     for (uint32_t i = 0; i < n_out; i++) {
         if (out[i].scope == HANDLE_NONE) capture_throw("%s: result %u was not set", what, i);
         if (weak) weak[i] = is_weak(out[i]) ? resolve(s, out[i]) : (struct operand){ 0 };
-        done.results[i] = weak && weak[i].weak
-                              ? VAL_NONE
-                              : body_result(s, out[i], i < n_like ? in->first_like + i : VAL_NONE);
+        val like = i < n_like ? in->first_like + i : VAL_NONE;
+        bool kept_weak = weak && weak[i].weak;
+        done.results[i] = kept_weak ? VAL_NONE : body_result(s, out[i], like);
     }
     c->innermost = around; /* still open: what it wrote is looked at when all have run */
     return done;
@@ -118,8 +119,8 @@ static struct region_in finish_body(struct capture *c, const struct body *body, 
 {
     struct scope *s = body->s;
     struct arena *arena = &s->outer->b.arena;
-    val *params = ARENA_NEW(arena, val, n_first + s->late.len),
-        *operands = ARENA_NEW(arena, val, s->late.len);
+    val *params = ARENA_NEW(arena, val, n_first + s->late.len);
+    val *operands = ARENA_NEW(arena, val, s->late.len);
     uint32_t n = n_first, own = 0;
     if (n_first) memcpy(params, first, n_first * sizeof *params);
     for (uint32_t i = 0; i < s->late.len; i++) {
@@ -204,9 +205,9 @@ static bool find_keyed(struct capture *c, const void *key, enum op op, uint32_t 
     struct probe p = probe_inputs(c, in);
     for (uint32_t i = 0; i < c->keyed.len; i++) {
         const struct keyed_bodies *k = &c->keyed.data[i];
-        if (k->key != key || k->op != op || k->n_out != n_out || k->n_regions != n_regions ||
-            !same_inputs(k, &p) || !still_there(s, k))
-            continue;
+        if (k->key != key || k->op != op) continue;
+        if (k->n_out != n_out || k->n_regions != n_regions) continue;
+        if (!same_inputs(k, &p) || !still_there(s, k)) continue;
         for (uint32_t r = 0; r < n_regions; r++) {
             const struct keyed_region *g = &k->regions[r];
             val *operands = ARENA_NEW(&s->b.arena, val, g->n_outside);
@@ -409,9 +410,11 @@ static int control(hop_place at, const char *name, void (*body)(struct capture *
 {
     struct control_args a = { results, n_results, spec, 0 };
     uint32_t room = results_open(n_results) || n_results > 0 ? results_room(n_results) : 0;
-    int status = !spec || (n_results < 0 && !results_open(n_results)) || (room && !results)
-                     ? hop_fail_at(at, "expected a specification and a place for each result, found NULL")
-                     : capture_edge(at, name, body, &a);
+    bool bad_count = n_results < 0 && !results_open(n_results);
+    int status;
+    if (!spec || bad_count || (room && !results))
+        status = hop_fail_at(at, "expected a specification and a place for each result, found NULL");
+    else status = capture_edge(at, name, body, &a);
     if (results && (status || results_open(n_results)))
         for (uint32_t i = status ? 0 : a.n_given; i < room; i++) results[i] = (hop_val){ 0, 0 };
     return status;
@@ -561,7 +564,7 @@ static void read_schedule(const char *text, struct attr *attrs, uint32_t *list, 
         const char *word;
         uint8_t value;
     } words[] = { { "none", SCHEDULE_NONE }, { "recompute", SCHEDULE_RECOMPUTE }, { "sqrt", SCHEDULE_SQRT } };
-    struct cursor c = { .text = text ? text : "", .p = text ? text : "", .what = "the schedule" };
+    struct cursor c = cursor_over(text, "the schedule", NULL, NULL);
     if (!text) return;
     if (cursor_accept(&c, "every")) {
         uint32_t n = 0;
@@ -575,7 +578,8 @@ static void read_schedule(const char *text, struct attr *attrs, uint32_t *list, 
     } else if (cursor_accept(&c, "binomial")) {
         int64_t k;
         if (!cursor_integer(&c, &k)) cursor_error(&c, "a number of snapshots");
-        attrs[WORD] = A_WORD(SCHEDULE_BINOMIAL), attrs[SNAPSHOTS] = A_INT(k);
+        attrs[WORD] = A_WORD(SCHEDULE_BINOMIAL);
+        attrs[SNAPSHOTS] = A_INT(k);
     } else {
         uint32_t w = 0;
         while (w < HOP_COUNT(words) && !cursor_accept(&c, words[w].word)) w++;
@@ -651,12 +655,11 @@ static uint32_t written_slices(struct capture *c, const hop_scan_spec *spec, con
                                const struct written *w, uint32_t *xs, val *values)
 {
     uint32_t n = 0;
-    for (uint32_t i = 0; i < body->s->bindings.len;
-         i++) { /* the newest binding of each local variable that is a slice */
+    /* The newest binding of each local variable that is a slice. */
+    for (uint32_t i = 0; i < body->s->bindings.len; i++) {
         const struct variable_binding *b = &body->s->bindings.data[i];
-        if (b->value >= body->s->b.n_params || b->written ||
-            c->variables.data[b->variable].scope != body->s->serial)
-            continue;
+        if (b->value >= body->s->b.n_params || b->written) continue;
+        if (c->variables.data[b->variable].scope != body->s->serial) continue;
         uint32_t x = b->value - (uint32_t)spec->n_carry;
         const struct variable_binding *now = find_binding(body->s, b->variable);
         if (!now->written || b->value < (uint32_t)spec->n_carry || !is_variable(spec->xs[x])) continue;
@@ -674,8 +677,8 @@ static void capture_steps(struct capture *c, struct control_args *a, const struc
     const hop_scan_spec *spec = how->spec;
     enum op op = (enum op)loop_ops[how->map ? LOOP_MAP : LOOP_SCAN];
     struct scope *s = c->innermost;
-    uint32_t n_carry = (uint32_t)spec->n_carry, n_xs = (uint32_t)spec->n_xs,
-             n_out = results_room(a->n_results), n = n_carry + n_xs;
+    uint32_t n_carry = (uint32_t)spec->n_carry, n_xs = (uint32_t)spec->n_xs;
+    uint32_t n_out = results_room(a->n_results), n = n_carry + n_xs;
     val *operands = ARENA_NEW(&c->arena, val, n);
     bool *variable = ARENA_ZNEW(&c->arena, bool, n);
     if (n_carry) memcpy(operands, bring_operands(c, spec->carry, n_carry), n_carry * sizeof *operands);
@@ -685,22 +688,25 @@ static void capture_steps(struct capture *c, struct control_args *a, const struc
     struct region_in region;
     bool open = results_open(a->n_results);
     if (!open && find_keyed(c, spec->key, op, n_out, &in, &region, 1)) {
-        hand_out(c, a->results, n_out,
-                 emit_steps(c, how, operands, n_carry, operands + n_carry, region).last);
+        struct loop_results made = emit_steps(c, how, operands, n_carry, operands + n_carry, region);
+        hand_out(c, a->results, n_out, made.last);
         return;
     }
     struct body body = run_body(c, SCOPE_BODY, how->what, spec->step, spec->env, &in, a->n_results, n_carry,
                                 false);
-    if (open && (n_out = body.n_results) < n_carry)
+    if (open) n_out = body.n_results;
+    if (open && n_out < n_carry)
         capture_throw("expected the %u carries at least, found %u results", n_carry, n_out);
     a->n_given = n_out;
     struct written w = { 0 };
     add_written(c, body.s, &w);
-    uint32_t *slices = ARENA_NEW(&c->arena, uint32_t, n_xs), total = n_carry + w.n + n_xs;
+    uint32_t total = n_carry + w.n + n_xs;
+    uint32_t *slices = ARENA_NEW(&c->arena, uint32_t, n_xs);
     val *slice_values = ARENA_NEW(&c->arena, val, n_xs);
     uint32_t n_slices = written_slices(c, spec, &body, &w, slices, slice_values);
-    val *params = ARENA_NEW(&c->arena, val, total), *carry = ARENA_NEW(&s->b.arena, val, n_carry + w.n),
-        *results = ARENA_NEW(&c->arena, val, n_out + w.n + n_slices);
+    val *params = ARENA_NEW(&c->arena, val, total);
+    val *carry = ARENA_NEW(&s->b.arena, val, n_carry + w.n);
+    val *results = ARENA_NEW(&c->arena, val, n_out + w.n + n_slices);
     for (uint32_t i = 0; i < n_carry; i++) {
         params[i] = i;
         carry[i] = operands[i];
@@ -777,12 +783,15 @@ static val bring_bound(struct capture *c, hop_val v, const char *what)
 {
     struct scope *s = c->innermost;
     struct operand o = resolve(s, v);
-    if (o.weak ? o.weak != HANDLE_INT
-               : !dtype_is_integer((enum dtype)emit_type(&s->b, o.v).dtype) || emit_type(&s->b, o.v).rank)
+    if (o.weak) {
+        if (o.weak != HANDLE_INT) capture_throw("'%s': expected an integer, found another number", what);
+        return operand_as(&s->b, &o, DT_I64);
+    }
+    struct type t = emit_type(&s->b, o.v);
+    if (!dtype_is_integer((enum dtype)t.dtype) || t.rank)
         capture_throw("'%s': expected an integer, found %s", what,
-                      o.weak ? "another number"
-                             : type_text(c->m, s->b.symbols.data, builder_type(&s->b, o.v)));
-    return o.weak ? operand_as(&s->b, &o, DT_I64) : emit_as_index(&s->b, o.v);
+                      type_text(c->m, s->b.symbols.data, builder_type(&s->b, o.v)));
+    return emit_as_index(&s->b, o.v);
 }
 
 static struct loop_results emit_fori(struct capture *c, const hop_fori_spec *spec, const val *carry,
@@ -813,8 +822,9 @@ static void do_fori(struct capture *c, void *args)
     }
     struct scope *s = c->innermost;
     uint32_t n_carry = (uint32_t)spec->n_carry, n_out = (uint32_t)a->n_results;
-    val *inputs = ARENA_NEW(&c->arena, val, n_carry + 1), from = bring_bound(c, spec->from, "from"),
-        to = bring_bound(c, spec->to, "to");
+    val *inputs = ARENA_NEW(&c->arena, val, n_carry + 1);
+    val from = bring_bound(c, spec->from, "from");
+    val to = bring_bound(c, spec->to, "to");
     inputs[0] = from; /* stands for the index, which has its type */
     if (n_carry) memcpy(inputs + 1, bring_operands(c, spec->carry, n_carry), n_carry * sizeof *inputs);
     struct inputs in = { inputs, n_carry + 1, n_carry + 1, NULL, 1, 0 };
@@ -828,8 +838,9 @@ static void do_fori(struct capture *c, void *args)
         add_written(c, body.s, &w);
     }
     uint32_t total = n_carry + w.n;
-    val *params = ARENA_NEW(&c->arena, val, total + 1), *carry = ARENA_NEW(&s->b.arena, val, total),
-        *results = ARENA_NEW(&c->arena, val, n_out + w.n);
+    val *params = ARENA_NEW(&c->arena, val, total + 1);
+    val *carry = ARENA_NEW(&s->b.arena, val, total);
+    val *results = ARENA_NEW(&c->arena, val, n_out + w.n);
     for (uint32_t i = 0; i < n_carry; i++) {
         params[i] = i + 1;
         carry[i] = inputs[i + 1];
@@ -864,8 +875,8 @@ static void do_associative_scan(struct capture *c, void *args)
     }
     struct scope *s = c->innermost;
     uint32_t n = (uint32_t)spec->n_xs;
-    val *operands = ARENA_NEW(&c->arena, val, 2 * (size_t)n),
-        *params = ARENA_NEW(&c->arena, val, 2 * (size_t)n);
+    val *operands = ARENA_NEW(&c->arena, val, 2 * (size_t)n);
+    val *params = ARENA_NEW(&c->arena, val, 2 * (size_t)n);
     memcpy(operands, bring_operands(c, spec->xs, n), n * sizeof *operands);
     memcpy(operands + n, operands, n * sizeof *operands);
     uint32_t axis = check_axis(spec->axis, emit_type(&s->b, operands[0]).rank);
@@ -932,8 +943,8 @@ static void do_while(struct capture *c, void *args)
         return;
     }
     struct scope *s = c->innermost;
-    uint32_t n_carry = (uint32_t)spec->n_carry, n_stack = (uint32_t)spec->n_stack,
-             n_out = (uint32_t)a->n_results;
+    uint32_t n_carry = (uint32_t)spec->n_carry, n_stack = (uint32_t)spec->n_stack;
+    uint32_t n_out = (uint32_t)a->n_results;
     struct inputs in = { bring_operands(c, spec->carry, n_carry), n_carry, n_carry, NULL, 0, 0 };
     struct region_in regions[WHILE_REGIONS];
     if (find_keyed(c, spec->key, OP_while_loop, n_out, &in, regions, WHILE_REGIONS)) {
@@ -947,8 +958,10 @@ static void do_while(struct capture *c, void *args)
     struct written w = { 0 };
     add_written(c, body.s, &w);
     uint32_t total = n_carry + w.n;
-    val *params = ARENA_NEW(&c->arena, val, total), *cond_params = ARENA_NEW(&c->arena, val, total);
-    val *carry = ARENA_NEW(&s->b.arena, val, total), *results = ARENA_NEW(&c->arena, val, total + n_stack);
+    val *params = ARENA_NEW(&c->arena, val, total);
+    val *cond_params = ARENA_NEW(&c->arena, val, total);
+    val *carry = ARENA_NEW(&s->b.arena, val, total);
+    val *results = ARENA_NEW(&c->arena, val, total + n_stack);
     for (uint32_t i = 0; i < n_carry; i++) {
         params[i] = cond_params[i] = i;
         carry[i] = in.operands[i];

@@ -354,11 +354,7 @@ static int64_t scan_length(struct capture *c, const hop_scan_spec *spec)
         if (!t || !t->rank) capture_throw("xs 0 is a scalar, which has no leading dim");
         return t->dims[0];
     }
-    struct cursor k = { .text = spec->length ? spec->length : "",
-                        .p = spec->length ? spec->length : "",
-                        .what = "the length",
-                        .s = c->innermost,
-                        .m = c->m };
+    struct cursor k = cursor_over(spec->length, "the length", c->innermost, c->m);
     dim d = parse_dim(&k);
     cursor_end(&k);
     if (dim_const_value(c->m, d) < 0)
@@ -378,16 +374,16 @@ void eager_scan(struct capture *c, hop_val *results, int n_results, const hop_sc
         if (!xs->data[i]->rank || xs->data[i]->dims[0] != steps)
             capture_throw("the leading dim of xs %u: expected %lld", i, (long long)steps);
     }
-    struct stacks *stacks = stacks_new(n_out - n_carry + n_xs,
-                                       steps); /* the ys, then rows of xs that may be assigned to */
+    /* The ys, then rows of xs that may be assigned to. */
+    struct stacks *stacks = stacks_new(n_out - n_carry + n_xs, steps);
     own_carries(c, spec->carry, n_carry, in);
     uint32_t mark = c->innermost->n_tensors - n_carry, variables = c->variables.len;
     for (int64_t k = 0; k < steps; k++) {
         int64_t t = spec->reverse ? steps - 1 - k : k;
         for (uint32_t i = 0; i < n_xs; i++) {
             struct tensor *row = row_of(xs->data[i], t);
-            in[n_carry + i] = is_variable(spec->xs[i]) ? eager_variable_new(c->innermost, row)
-                                                       : eager_value(c->innermost, row);
+            bool variable = is_variable(spec->xs[i]);
+            in[n_carry + i] = (variable ? eager_variable_new : eager_value)(c->innermost, row);
         }
         run_body_like(c, SCOPE_BODY, "the step of scan", spec->step, spec->env, in, out, n_out, in, n_carry);
         check_carries(c, in, out, n_carry);
@@ -439,9 +435,7 @@ void eager_while(struct capture *c, hop_val *results, int n_results, const hop_w
     hop_val *in = values_begin(&inputs, n_carry), *out = values_begin(&outputs, n_carry + n_stack), again;
     int64_t most = -1, trips = 0, room = 16;
     if (spec->max_trips) {
-        struct cursor k = {
-            .text = spec->max_trips, .p = spec->max_trips, .what = "max_trips", .s = c->innermost, .m = c->m
-        };
+        struct cursor k = cursor_over(spec->max_trips, "max_trips", c->innermost, c->m);
         most = room = dim_const_value(c->m, parse_dim(&k));
     }
     struct stacks *stacks = stacks_new(n_stack, room);
@@ -539,18 +533,18 @@ void eager_fori(struct capture *c, hop_val *results, const hop_fori_spec *spec)
             stack_set(&stacks->data[k], eager_tensor(c->innermost, out[n_carry + k]), i - from);
         eager_prune(c->innermost, mark, in + 1, n_carry);
     }
-    if (to <= from && n_stack) { /* the index stands behind the carries there, so the body is called through
-                                    one that turns it round */
+    /* The index stands behind the carries in a dry run, so the body is called through one that turns it
+     * round. */
+    if (to <= from && n_stack) {
         struct turned_body turned = { spec->body, spec->env, n_carry };
         const struct tensor **types = ARENA_NEW(&c->arena, const struct tensor *, n_carry + 1);
         struct tensor *index = tensor_new(DT_I64, 0, NULL);
         hop_cleanup_push(tensor_free, index);
         for (uint32_t i = 0; i < n_carry; i++) types[i] = eager_tensor(c->innermost, in[i + 1]);
         types[n_carry] = index;
-        dry_stacks(c,
-                   &(struct dry_run){ "the body of fori", turned_call, &turned, types, n_carry + 1,
-                                      n_carry + 1, NULL, n_out + 1 },
-                   stacks->data);
+        uint32_t n_in = n_carry + 1;
+        struct dry_run dry = { "the body of fori", turned_call, &turned, types, n_in, n_in, NULL, n_out + 1 };
+        dry_stacks(c, &dry, stacks->data);
         hop_cleanup_pop(index);
         tensor_free(index);
     }
@@ -574,8 +568,8 @@ void eager_associative_scan(struct capture *c, hop_val *results, const hop_assoc
         uint32_t rank = whole ? whole->rank : 0;
         if (!i) axis = check_axis(spec->axis, rank);
         if (rank <= axis) capture_throw("xs %u: there is no axis %u", i, axis);
-        xs->data[i] = eager_materialise(c, axis ? hop_move_axis_at(c->at, spec->xs[i], (int)axis, 0)
-                                                : spec->xs[i]);
+        hop_val x = axis ? hop_move_axis_at(c->at, spec->xs[i], (int)axis, 0) : spec->xs[i];
+        xs->data[i] = eager_materialise(c, x);
         if (xs->data[i]->dims[0] != xs->data[0]->dims[0])
             capture_throw("the lengths of xs 0 and %u along axis %u: expected %lld, found %lld", i, axis,
                           (long long)xs->data[0]->dims[0], (long long)xs->data[i]->dims[0]);
@@ -595,8 +589,8 @@ void eager_associative_scan(struct capture *c, hop_val *results, const hop_assoc
         eager_prune(c->innermost, mark, in, n);
     }
     for (uint32_t i = 0; i < n; i++) {
-        results[i] = rows ? stack_value(c, &stacks->data[i])
-                          : eager_value(c->innermost, tensor_ref(xs->data[i]));
+        if (rows) results[i] = stack_value(c, &stacks->data[i]);
+        else results[i] = eager_value(c->innermost, tensor_ref(xs->data[i]));
         if (axis) results[i] = hop_move_axis_at(c->at, results[i], 0, (int)axis);
     }
     hop_cleanup_pop(stacks);

@@ -16,7 +16,9 @@ struct term {
 struct einsum {
     struct builder *b;
     const char *text;
-    uint32_t n, n_out, n_dots; /* operands; axes of the result; axes that "..." stands for */
+    uint32_t n;      /* operands */
+    uint32_t n_out;  /* axes of the result */
+    uint32_t n_dots; /* axes that "..." stands for */
     struct term *terms;
     uint8_t out[LABELS];
     dim size[LABELS];     /* HOP_NONE: the label is not used */
@@ -24,19 +26,19 @@ struct einsum {
     bool out_dots;
 };
 
-static char letter(uint32_t label)
-{
-    return (char)(label < 26 ? 'A' + (int)label : 'a' + (int)label - 26);
-} /* in the order of the alphabet, capitals first */
+/* In the order of the alphabet, capitals first. */
+static char letter(uint32_t label) { return (char)(label < 26 ? 'A' + (int)label : 'a' + (int)label - 26); }
 static int label_of(char c)
 {
-    return c >= 'A' && c <= 'Z' ? c - 'A' : c >= 'a' && c <= 'z' ? c - 'a' + 26 : -1;
+    if (c >= 'A' && c <= 'Z') return c - 'A';
+    if (c >= 'a' && c <= 'z') return c - 'a' + 26;
+    return -1;
 }
 
 static const char *label_text(struct einsum *s, uint32_t label)
 {
-    return label < LETTERS ? arena_printf(&s->b->arena, "'%c'", letter(label))
-                           : arena_printf(&s->b->arena, "axis %u from the end of '...'", label - ELLIPSIS);
+    if (label < LETTERS) return arena_printf(&s->b->arena, "'%c'", letter(label));
+    return arena_printf(&s->b->arena, "axis %u from the end of '...'", label - ELLIPSIS);
 }
 static const char *size_text(struct einsum *s, dim d)
 {
@@ -91,8 +93,8 @@ static void read_term(struct einsum *s, struct term *t, uint32_t number, const c
     uint8_t letters[LABELS];
     int dots;
     struct type type = emit_type(s->b, t->v);
-    uint32_t n = read_letters(s, at, letters, LABELS, &dots),
-             more = dots >= 0 && type.rank > n ? type.rank - n : 0;
+    uint32_t n = read_letters(s, at, letters, LABELS, &dots);
+    uint32_t more = dots >= 0 && type.rank > n ? type.rank - n : 0;
     if (n > type.rank || (dots < 0 && n < type.rank))
         capture_throw("the subscripts \"%s\" name %u axes of operand %u, which is %s", s->text, n, number,
                       type_text(s->b->m, s->b->symbols.data, builder_type(s->b, t->v)));
@@ -260,11 +262,12 @@ static void sum_own(struct einsum *s, struct term *t)
 
 static double elements(const struct einsum *s, const struct term *t)
 {
+    enum { LIKE_OTHERS = 64 }; /* a size that only a run knows */
     double n = 1;
-    for (uint32_t i = 0; i < t->n; i++)
-        n *= dim_is_const(s->b->m, s->size[t->label[i]])
-                 ? (double)dim_const_value(s->b->m, s->size[t->label[i]])
-                 : 64; /* a size like others */
+    for (uint32_t i = 0; i < t->n; i++) {
+        dim size = s->size[t->label[i]];
+        n *= dim_is_const(s->b->m, size) ? (double)dim_const_value(s->b->m, size) : LIKE_OTHERS;
+    }
     return n;
 }
 
@@ -310,7 +313,9 @@ static val spread_term(struct einsum *s, const struct term *t, const struct term
     dim dims[MAX_RANK];
     for (uint32_t i = 0; i < to->n; i++) {
         dims[i] = s->size[to->label[i]];
-        if (term_has(t, to->label[i], &from)) order[n] = from, at[n++] = i;
+        if (!term_has(t, to->label[i], &from)) continue;
+        order[n] = from;
+        at[n++] = i;
     }
     val v = emit_permute(s->b, t->v, order);
     return n == to->n ? v : emit_broadcast(s->b, v, to->n, dims, at);
@@ -321,8 +326,8 @@ static void multiply(struct einsum *s, uint32_t x, uint32_t y)
     uint64_t shared[2];
     bool contracted;
     double work;
-    struct term out = product_of(s, x, y, shared, &contracted, &work), *left = &s->terms[x],
-                *right = &s->terms[y];
+    struct term out = product_of(s, x, y, shared, &contracted, &work);
+    struct term *left = &s->terms[x], *right = &s->terms[y];
     if (contracted) {
         uint32_t lists[4][MAX_RANK], n[2] = { 0, 0 };
         for (uint32_t i = 0; i < left->n; i++)
@@ -353,8 +358,10 @@ static void multiply_best(struct einsum *s)
             if (out.n > MAX_RANK) continue;
             double more = elements(s, &out) - elements(s, &s->terms[x]) - elements(s, &s->terms[y]);
             if (best[0] != HOP_NONE && (more > least || (more == least && work >= least_work))) continue;
-            least = more, least_work = work;
-            best[0] = x, best[1] = y;
+            least = more;
+            least_work = work;
+            best[0] = x;
+            best[1] = y;
         }
     if (best[0] == HOP_NONE)
         capture_throw("the subscripts \"%s\": a product would have more than %d dims", s->text, MAX_RANK);
@@ -418,8 +425,9 @@ static void rule_diagonal(struct emission *e)
     for (uint32_t i = 0; i < t.rank; i++) term.label[i] = (uint8_t)(i + 2 < t.rank ? ELLIPSIS + i : 0);
     s.size[0] = n;
     take_diagonal(&s, &term, t.rank - 2u, t.rank - 1u);
-    e->out[0] = *(const bool *)e->args ? emit_reduce(b, OP_sum, term.v, (uint32_t[]){ t.rank - 2u }, 1)
-                                       : term.v;
+    bool sum = *(const bool *)e->args;
+    uint32_t along = t.rank - 2u;
+    e->out[0] = sum ? emit_reduce(b, OP_sum, term.v, &along, 1) : term.v;
 }
 hop_val hop_diagonal_at(hop_place at, hop_val x)
 {

@@ -78,12 +78,8 @@ static void read_param(struct cursor *c, struct header *h)
 /* "name[T in 1..9](x: f32[T], …)", or the parameters alone. */
 static void read_header(struct scope *s, const char *text, struct header *h)
 {
-    struct cursor c = { .text = text ? text : "",
-                        .p = text ? text : "",
-                        .what = "the parameters",
-                        .s = s,
-                        .m = s->capture->m,
-                        .declare = declare_symbol };
+    struct cursor c = cursor_over(text, "the parameters", s, s->capture->m);
+    c.declare = declare_symbol;
     const char *word = "f";
     size_t length = 1;
     bool parentheses = false;
@@ -156,8 +152,8 @@ static void capture_body(struct capture *c, const char *params, int n_results, h
     if (!body) capture_throw("the body is NULL");
     read_header(s, params, &h);
     check_bound(s, &h, params ? params : "");
-    hop_val *in = ARENA_NEW(&c->arena, hop_val, h.params.len),
-            *results = ARENA_ZNEW(&c->arena, hop_val, results_room(n_results));
+    hop_val *in = ARENA_NEW(&c->arena, hop_val, h.params.len);
+    hop_val *results = ARENA_ZNEW(&c->arena, hop_val, results_room(n_results));
     for (uint32_t p = 0; p < h.params.len; p++)
         in[p] = value_handle(s, builder_param(&s->b, h.params.data[p].type, h.params.data[p].name));
     for (uint32_t p = 0; p < h.params.len; p++)
@@ -175,8 +171,8 @@ static void capture_body(struct capture *c, const char *params, int n_results, h
     n_results = (int)results_set(s, n_results, &results);
     uint32_t n_updates, n_params = h.params.len + s->late.len;
     const struct update *updates = find_updates(s, &h, in, &n_updates);
-    val *ends = ARENA_NEW(&c->arena, val, (uint32_t)n_results + n_updates),
-        *order = ARENA_NEW(&c->arena, val, n_params);
+    val *ends = ARENA_NEW(&c->arena, val, (uint32_t)n_results + n_updates);
+    val *order = ARENA_NEW(&c->arena, val, n_params);
     s->b.place = capture_place(c, at);
     for (int i = 0; i < n_results; i++) {
         if (results[i].scope == HANDLE_NONE) capture_throw("result %d was not set", i);
@@ -369,6 +365,12 @@ struct question {
     size_t room;
 };
 
+static const char *weak_type_text(hop_val v)
+{
+    if (v.scope == HANDLE_REAL) return "f32[]";
+    return v.scope == HANDLE_INT ? "i64[]" : "bool[]";
+}
+
 static void ask(struct capture *c, void *args)
 {
     struct question *q = args;
@@ -377,7 +379,7 @@ static void ask(struct capture *c, void *args)
     hop_cleanup_push(arena_free, &arena);
     if (is_weak(q->v)) {
         q->rank = 0;
-        text_str(&out, q->v.scope == HANDLE_REAL ? "f32[]" : q->v.scope == HANDLE_INT ? "i64[]" : "bool[]");
+        text_str(&out, weak_type_text(q->v));
     } else if (c->eager) {
         const struct tensor *t = eager_tensor(c->innermost, q->v);
         q->rank = t->rank;

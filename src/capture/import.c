@@ -103,8 +103,8 @@ static void import_node(struct import *i, struct builder *b, const struct fn *f,
         values[n->results + k] = first + k;
         if (f->values[n->results + k].name)
             builder_name(b, first + k, import_string(i, f->values[n->results + k].name));
-        struct type was = type_get(i->from, value_type(f, n->results + k)),
-                    is = type_get(i->to, builder_type(b, first + k));
+        struct type was = type_get(i->from, value_type(f, n->results + k));
+        struct type is = type_get(i->to, builder_type(b, first + k));
         for (uint32_t d = 0; d < was.rank; d++)
             if (dim_is_symbol(i->from, was.dims[d], &s) && symbols[s] == HOP_NONE) symbols[s] = is.dims[d];
     }
@@ -121,11 +121,12 @@ static uint32_t import_one(struct import *i, uint32_t fn)
     b.fn_place = import_place(i, f->place);
     val *values = ARENA_NEW(i->arena, val, f->n_values), *results = ARENA_NEW(i->arena, val, f->n_results);
     dim *symbols = ARENA_NEW(i->arena, dim, f->n_symbols);
-    for (uint32_t k = 0; k < f->n_symbols; k++)
-        symbols[k] = k < f->n_outer_symbols
-                         ? dim_symbol(i->to, builder_symbol(&b, import_string(i, f->symbols[k].name),
-                                                            f->symbols[k].lo, f->symbols[k].hi))
-                         : HOP_NONE;
+    for (uint32_t k = 0; k < f->n_symbols; k++) {
+        const struct symbol *from = &f->symbols[k];
+        symbols[k] = HOP_NONE;
+        if (k >= f->n_outer_symbols) continue;
+        symbols[k] = dim_symbol(i->to, builder_symbol(&b, import_string(i, from->name), from->lo, from->hi));
+    }
     for (uint32_t p = 0; p < f->n_params; p++)
         values[p] = builder_param(&b, import_type(i, value_type(f, p), symbols),
                                   import_string(i, f->values[p].name));

@@ -24,7 +24,14 @@ static dim place_bound(struct module *m, bool given, bool negative, dim bound, d
     if (negative) bound = dim_add(m, size, bound);
     if (!dim_is_const(m, bound) || !dim_is_const(m, size)) return bound;
     int64_t n = dim_const_value(m, bound), most = dim_const_value(m, size);
-    return dim_const(m, n < 0 ? 0 : n > most ? most : n);
+    if (n < 0) return dim_const(m, 0);
+    return dim_const(m, HOP_MIN(n, most));
+}
+
+/* A negative number counts from the end. */
+static dim from_end(struct module *m, bool negative, dim bound, dim size)
+{
+    return negative ? dim_add(m, size, bound) : bound;
 }
 
 /* From the last to the first: start and limit (exclusive, below start) counted downwards become a forward
@@ -33,19 +40,19 @@ static void cut_backwards(struct module *m, const struct slice_item *item, dim s
                           uint32_t d)
 {
     int64_t step = -item->step;
-    dim last = dim_sub(m, size, 1),
-        start = item->has_start ? item->start_negative ? dim_add(m, size, item->start) : item->start : last;
-    dim stop = item->has_limit ? item->limit_negative ? dim_add(m, size, item->limit) : item->limit
-                               : dim_const(m, -1);
-    if (dim_is_const(m, size) && dim_is_const(m, start) &&
-        dim_is_const(m, stop)) { /* numbers: brought into -1..size-1 */
-        int64_t most = dim_const_value(m, size) - 1, a = HOP_MIN(dim_const_value(m, start), most),
-                b = HOP_MAX(dim_const_value(m, stop), -1);
-        start = dim_const(m, HOP_MAX(a, -1));
-        stop = dim_const(m, HOP_MIN(b, HOP_MAX(a, -1)));
+    dim start = dim_sub(m, size, 1);
+    if (item->has_start) start = from_end(m, item->start_negative, item->start, size);
+    dim stop = item->has_limit ? from_end(m, item->limit_negative, item->limit, size) : dim_const(m, -1);
+    bool numbers = dim_is_const(m, size) && dim_is_const(m, start) && dim_is_const(m, stop);
+    if (numbers) { /* brought into -1..size-1 */
+        int64_t most = dim_const_value(m, size) - 1;
+        int64_t first = HOP_MAX(HOP_MIN(dim_const_value(m, start), most), -1);
+        int64_t behind = HOP_MAX(dim_const_value(m, stop), -1);
+        start = dim_const(m, first);
+        stop = dim_const(m, HOP_MIN(behind, first));
     }
-    dim span = dim_sub(m, start, stop),
-        count = dim_floordiv(m, dim_add(m, span, dim_const(m, step - 1)), dim_const(m, step));
+    dim span = dim_sub(m, start, stop);
+    dim count = dim_floordiv(m, dim_add(m, span, dim_const(m, step - 1)), dim_const(m, step));
     c->limit[d] = dim_add(m, start, 1);
     c->start[d] = dim_sub(m, start, dim_mul(m, dim_sub(m, count, 1), dim_const(m, step)));
     if (dim_is_const(m, count) && !dim_const_value(m, count)) c->start[d] = c->limit[d] = 0;
@@ -55,9 +62,9 @@ static void cut_backwards(struct module *m, const struct slice_item *item, dim s
 
 static void cut_index(struct module *m, const struct slice_item *item, dim size, struct cut *c, uint32_t d)
 {
-    dim at = item->start_negative ? dim_add(m, size, item->start) : item->start;
-    if (dim_is_const(m, at) && dim_is_const(m, size) &&
-        (dim_const_value(m, at) < 0 || dim_const_value(m, at) >= dim_const_value(m, size)))
+    dim at = from_end(m, item->start_negative, item->start, size);
+    bool numbers = dim_is_const(m, at) && dim_is_const(m, size);
+    if (numbers && (dim_const_value(m, at) < 0 || dim_const_value(m, at) >= dim_const_value(m, size)))
         capture_throw("index %lld is outside of axis %u of size %lld",
                       (long long)dim_const_value(m, item->start), d, (long long)dim_const_value(m, size));
     c->start[d] = at;
@@ -69,9 +76,7 @@ static struct cut read_cut(struct scope *s, struct builder *b, val v, const char
 {
     struct module *m = b->m;
     struct type t = emit_type(b, v);
-    struct cursor cursor = {
-        .text = text ? text : "", .p = text ? text : "", .what = "the slices", .s = s, .m = m
-    };
+    struct cursor cursor = cursor_over(text, "the slices", s, m);
     struct slice_item items[MAX_SLICE_ITEMS];
     uint32_t n = parse_slices(&cursor, t.rank, items, HOP_COUNT(items)), d = 0;
     struct cut c = { .rank = t.rank, .whole = true };
@@ -89,8 +94,8 @@ static struct cut read_cut(struct scope *s, struct builder *b, val v, const char
         else {
             c.start[d] = place_bound(m, item->has_start, item->start_negative, item->start, size, 0);
             c.limit[d] = place_bound(m, item->has_limit, item->limit_negative, item->limit, size, size);
-            if (dim_is_const(m, c.start[d]) && dim_is_const(m, c.limit[d]) &&
-                dim_const_value(m, c.limit[d]) < dim_const_value(m, c.start[d]))
+            bool numbers = dim_is_const(m, c.start[d]) && dim_is_const(m, c.limit[d]);
+            if (numbers && dim_const_value(m, c.limit[d]) < dim_const_value(m, c.start[d]))
                 c.limit[d] = c.start[d];
             c.step[d] = (uint32_t)item->step;
         }
@@ -243,7 +248,10 @@ static int gather_starts(hop_place at, hop_val x, const hop_val *starts, hop_val
         if (!hop_failed()) hop_fail_at(at, "a part of an empty handle was asked for");
         return -1;
     }
-    if (rank && !starts) return hop_fail_at(at, "expected a start for each axis, found NULL"), -1;
+    if (rank && !starts) {
+        hop_fail_at(at, "expected a start for each axis, found NULL");
+        return -1;
+    }
     for (int i = 0; i < rank; i++) in[i] = starts[i];
     return rank;
 }
@@ -252,8 +260,8 @@ hop_val hop_dynamic_slice_at(hop_place at, hop_val x, const hop_val *starts, con
 {
     hop_val in[MAX_RANK + 1] = { x };
     int rank = gather_starts(at, x, starts, in + 1);
-    return rank < 0 ? (hop_val){ 0, 0 }
-                    : capture_emit1(at, "dynamic_slice", rule_dynamic_slice, sizes, in, (uint32_t)rank + 1);
+    if (rank < 0) return (hop_val){ 0, 0 };
+    return capture_emit1(at, "dynamic_slice", rule_dynamic_slice, sizes, in, (uint32_t)rank + 1);
 }
 
 static void rule_dynamic_update(struct emission *e)
@@ -267,8 +275,8 @@ hop_val hop_dynamic_update_at(hop_place at, hop_val x, hop_val update, const hop
 {
     hop_val in[MAX_RANK + 2] = { x, update };
     int rank = gather_starts(at, x, starts, in + 2);
-    return rank < 0 ? (hop_val){ 0, 0 }
-                    : capture_emit1(at, "dynamic_update", rule_dynamic_update, NULL, in, (uint32_t)rank + 2);
+    if (rank < 0) return (hop_val){ 0, 0 };
+    return capture_emit1(at, "dynamic_update", rule_dynamic_update, NULL, in, (uint32_t)rank + 2);
 }
 
 /* What is no array of integers is for the row to refuse. */
@@ -446,9 +454,8 @@ static void rule_nonzero(struct emission *e)
 static int emit_nonzero(hop_place at, hop_val *out, hop_val x, const struct nonzero_args *a)
 {
     int rank = hop_rank(x);
-    if (rank < 1)
-        return hop_failed() ? hop_failed()
-                            : hop_fail_at(at, "nonzero: expected an array with at least one dim");
+    if (rank < 1 && hop_failed()) return hop_failed();
+    if (rank < 1) return hop_fail_at(at, "nonzero: expected an array with at least one dim");
     return capture_emit(at, "nonzero", rule_nonzero, a, &x, 1, out, (uint32_t)rank);
 }
 int hop_nonzero_at(hop_place at, hop_val *out, hop_val x)

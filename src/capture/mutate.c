@@ -240,7 +240,8 @@ static void make_view(struct capture *c, void *args)
                           .axis = a->axis,
                           .index = a->index,
                           .name = c->variables.data[base].name };
-    v.text = arena_string(&c->arena, a->text ? a->text : "", a->text ? strlen(a->text) : 0);
+    const char *text = a->text ? a->text : "";
+    v.text = arena_string(&c->arena, text, strlen(text));
     if (a->view == VIEW_INDEX) {
         if (is_variable(a->index))
             a->index = v.index = hop_current_at(c->at, a->index); /* the index as it is now */

@@ -124,8 +124,8 @@ static void rule_select(struct emission *e)
         if (!i && !o->weak && emit_type(e->b, o->v).dtype != DT_BOOL)
             capture_throw("the condition: expected bool, found %s",
                           type_text(e->b->m, e->b->symbols.data, builder_type(e->b, o->v)));
-        in[i] = o->weak ? weak_full(e->b, o, i ? t : DT_BOOL, rank, dims)
-                        : bring_to(e->b, i ? emit_cast(e->b, o->v, t) : o->v, rank, dims);
+        if (o->weak) in[i] = weak_full(e->b, o, i ? t : DT_BOOL, rank, dims);
+        else in[i] = bring_to(e->b, i ? emit_cast(e->b, o->v, t) : o->v, rank, dims);
     }
     e->out[0] = emit(e->b, OP_select, in, 3, NULL);
 }
@@ -141,13 +141,6 @@ hop_val hop_cast_at(hop_place at, hop_val x, const char *dtype)
 }
 
 /* ---- arrays out of nothing ---- */
-
-static struct cursor cursor_for(const struct emission *e, const char *text, const char *what)
-{
-    return (struct cursor){
-        .text = text ? text : "", .p = text ? text : "", .what = what, .s = e->s, .m = e->b->m
-    };
-}
 
 struct type_args {
     const char *type;

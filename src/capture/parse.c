@@ -4,6 +4,17 @@
 
 #include <ctype.h>
 
+struct cursor cursor_over(const char *text, const char *what, struct scope *s, struct module *m)
+{
+    const char *begin = text ? text : "";
+    return (struct cursor){ .text = begin, .p = begin, .what = what, .s = s, .m = m };
+}
+
+struct cursor cursor_for(const struct emission *e, const char *text, const char *what)
+{
+    return cursor_over(text, what, e->s, e->b->m);
+}
+
 void cursor_error(const struct cursor *c, const char *expected)
 {
     if (*c->p) capture_throw("%s \"%s\": expected %s at \"%s\"", c->what, c->text, expected, c->p);
@@ -163,7 +174,7 @@ enum dtype parse_type(struct cursor *c, uint32_t *rank, dim *dims)
 
 enum dtype text_dtype(const char *text)
 {
-    struct cursor c = { .text = text ? text : "", .p = text ? text : "", .what = "the dtype" };
+    struct cursor c = cursor_over(text, "the dtype", NULL, NULL);
     enum dtype t = parse_dtype(&c);
     cursor_end(&c);
     return t;
@@ -171,7 +182,7 @@ enum dtype text_dtype(const char *text)
 
 enum dtype parse_static_type(const char *text, uint32_t *rank, int64_t *dims)
 {
-    struct cursor c = { .text = text ? text : "", .p = text ? text : "", .what = "the type" };
+    struct cursor c = cursor_over(text, "the type", NULL, NULL);
     enum dtype t = parse_dtype(&c);
     *rank = 0;
     cursor_expect(&c, "[");
@@ -197,7 +208,7 @@ uint32_t check_axis(int axis, uint32_t rank)
 
 uint32_t parse_axis_list(const char *text, uint32_t rank, uint32_t *list)
 {
-    struct cursor c = { .text = text ? text : "", .p = text ? text : "", .what = "the axes" };
+    struct cursor c = cursor_over(text, "the axes", NULL, NULL);
     uint32_t n = 0, seen = 0;
     cursor_space(&c);
     while (*c.p) {

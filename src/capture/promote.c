@@ -7,7 +7,9 @@
 static enum dtype join_integers(enum dtype a, enum dtype b)
 {
     if (dtype_info[a].kind == dtype_info[b].kind) return dtype_info[a].size >= dtype_info[b].size ? a : b;
-    enum dtype u = dtype_info[a].kind == KIND_UINT ? a : b, best = DT_COUNT, s = u == a ? b : a;
+    enum dtype u = dtype_info[a].kind == KIND_UINT ? a : b;
+    enum dtype s = u == a ? b : a;
+    enum dtype best = DT_COUNT;
     for (int t = 0; t < DT_COUNT; t++) {
         bool holds = dtype_info[t].kind == KIND_INT && dtype_info[t].size > dtype_info[u].size &&
                      dtype_info[t].size >= dtype_info[s].size;
@@ -59,7 +61,8 @@ enum dtype operands_dtype(struct builder *b, const struct operand *in, uint32_t 
         enum dtype t = (enum dtype)emit_type(b, in[i].v).dtype;
         strong = (int)(strong < 0 ? t : common_dtype((enum dtype)strong, t));
     }
-    return weak ? with_weak(strong, weak) : strong < 0 ? DT_F32 : (enum dtype)strong;
+    if (weak) return with_weak(strong, weak);
+    return strong < 0 ? DT_F32 : (enum dtype)strong;
 }
 
 int beside_range(enum dtype t, int64_t n)
@@ -74,9 +77,8 @@ val weak_full(struct builder *b, const struct operand *o, enum dtype t, uint32_t
 {
     double real = o->weak == HANDLE_REAL ? o->real : (double)o->integer;
     int64_t integer = o->integer;
-    if (o->weak == HANDLE_REAL &&
-        !dtype_is_float(
-            t)) { /* cast as a value of f64 would be: emitted, so that it is the same everywhere */
+    /* Cast as a value of f64 would be: emitted, so that it is the same everywhere. */
+    if (o->weak == HANDLE_REAL && !dtype_is_float(t)) {
         struct attr a[3] = { A_REAL(o->real), A_DIMS(dims, rank), A_DTYPE(DT_F64) };
         return emit_cast(b, emit(b, OP_full, NULL, 0, a), t);
     }
@@ -170,6 +172,6 @@ void promote_all(struct builder *b, struct operand *in, uint32_t n, enum dtype t
     dim dims[MAX_RANK];
     uint32_t rank = broadcast_dims(b, in, n, dims);
     for (uint32_t i = 0; i < n; i++)
-        out[i] = in[i].weak ? weak_full(b, &in[i], t, rank, dims)
-                            : bring_to(b, emit_cast(b, in[i].v, t), rank, dims);
+        if (in[i].weak) out[i] = weak_full(b, &in[i], t, rank, dims);
+        else out[i] = bring_to(b, emit_cast(b, in[i].v, t), rank, dims);
 }

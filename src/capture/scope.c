@@ -49,8 +49,8 @@ void capture_note(struct capture *c, int status)
     const char *message = hop_message();
     size_t n = c->at.file ? strlen(c->at.file) : 0;
     c->status = status;
-    if (status != HOP_NOMEM && n && c->name &&
-        (strncmp(message, c->at.file, n) || message[n] != ':')) /* thrown below: it knows no place */
+    bool has_place = n && !strncmp(message, c->at.file, n) && message[n] == ':'; /* else thrown below */
+    if (status != HOP_NOMEM && n && c->name && !has_place)
         snprintf(c->message, sizeof c->message, "%s:%d: %s: %s", c->at.file, c->at.line, c->name, message);
     else snprintf(c->message, sizeof c->message, "%s", message);
     hop_set_message("%s", c->message);
@@ -240,10 +240,12 @@ bool in_scope(struct scope *s, uint64_t serial) { return owner_of(s, serial) != 
 dim scope_symbol(struct scope *s, const char *name, size_t length)
 {
     struct capture *c = s->capture;
-    for (uint32_t i = c->names.len; i-- > 0;)
-        if (strlen(c->names.data[i].name) == length && !memcmp(c->names.data[i].name, name, length) &&
-            (c->names.data[i].d.scope == HANDLE_NUMBER_DIM || owner_of(s, c->names.data[i].d.scope)))
-            return resolve_dim(s, c->names.data[i].d);
+    for (uint32_t i = c->names.len; i-- > 0;) {
+        const char *known = c->names.data[i].name;
+        hop_dim d = c->names.data[i].d;
+        if (strlen(known) != length || memcmp(known, name, length)) continue;
+        if (d.scope == HANDLE_NUMBER_DIM || owner_of(s, d.scope)) return resolve_dim(s, d);
+    }
     if (c->eager) return HOP_NONE;
     uint32_t id = module_string(c->m, name, length);
     for (struct scope *o = s; o; o = o->outer)

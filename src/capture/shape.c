@@ -2,13 +2,6 @@
  * handles. */
 #include "capture/capture.h"
 
-static struct cursor sizes_cursor(const struct emission *e, const char *text)
-{
-    return (struct cursor){
-        .text = text ? text : "", .p = text ? text : "", .what = "the sizes", .s = e->s, .m = e->b->m
-    };
-}
-
 /* ---- reshape, broadcast ---- */
 
 struct dims_args {
@@ -21,7 +14,7 @@ struct dims_args {
 static uint32_t read_dims(struct emission *e, const struct dims_args *a, dim *dims)
 {
     if (!a->dims && !a->rank) {
-        struct cursor c = sizes_cursor(e, a->text);
+        struct cursor c = cursor_for(e, a->text, "the sizes");
         uint32_t rank = parse_dims(&c, dims);
         cursor_end(&c);
         return rank;
@@ -80,8 +73,12 @@ static void rule_broadcast(struct emission *e)
     for (uint32_t i = 0; i < rank && equal; i++) equal = t.dims[i] == dims[i];
     uint32_t at[MAX_RANK], n = 0;
     dim kept[MAX_RANK];
-    for (uint32_t i = 0; i < t.rank; i++)
-        if (t.dims[i] != 1 || dims[rank - t.rank + i] == 1) kept[n] = t.dims[i], at[n++] = rank - t.rank + i;
+    for (uint32_t i = 0; i < t.rank; i++) {
+        uint32_t to = rank - t.rank + i;
+        if (t.dims[i] == 1 && dims[to] != 1) continue;
+        kept[n] = t.dims[i];
+        at[n++] = to;
+    }
     val v = n < t.rank ? emit_reshape(e->b, e->in[0].v, n, kept) : e->in[0].v;
     e->out[0] = equal ? v : emit_broadcast(e->b, v, rank, dims, at);
 }
@@ -165,8 +162,8 @@ hop_val hop_expand_at(hop_place at, hop_val x, int axis)
 static void rule_squeeze(struct emission *e)
 {
     val v = operand_value(e->b, &e->in[0]);
-    uint32_t rank = emit_type(e->b, v).rank, list[MAX_RANK], n = 0,
-             mask = e->args ? parse_axes(e->args, rank, false) : 0;
+    uint32_t rank = emit_type(e->b, v).rank, list[MAX_RANK], n = 0;
+    uint32_t mask = e->args ? parse_axes(e->args, rank, false) : 0;
     for (uint32_t i = 0; i < rank; i++)
         if (mask >> i & 1) list[n++] = i;
     struct attr a = e->args ? A_INTS(list, n) : A_NONE;
@@ -189,9 +186,9 @@ val emit_shape_view(struct scope *s, struct builder *b, val v, enum view_kind ki
     struct operand in = { .v = v };
     val out = VAL_NONE;
     struct dims_args dims = { .text = text };
-    const void *args = kind == VIEW_RESHAPE || kind == VIEW_BROADCAST ? (const void *)&dims
-                       : kind == VIEW_EXPAND                          ? (const void *)&axis
-                                                                      : (const void *)text;
+    const void *args = text;
+    if (kind == VIEW_RESHAPE || kind == VIEW_BROADCAST) args = &dims;
+    if (kind == VIEW_EXPAND) args = &axis;
     struct emission e = {
         .c = s->capture, .s = s, .b = b, .n = 1, .in = &in, .args = args, .out = &out, .n_out = 1
     };
@@ -262,7 +259,7 @@ static void rule_pad(struct emission *e)
 {
     val v = operand_value(e->b, &e->in[0]);
     struct type t = emit_type(e->b, v);
-    struct cursor c = sizes_cursor(e, e->args);
+    struct cursor c = cursor_for(e, e->args, "the sizes");
     dim low[MAX_RANK], high[MAX_RANK];
     uint32_t interior[MAX_RANK];
     bool gaps = false;
@@ -313,7 +310,10 @@ hop_val hop_dim_value_at(hop_place at, hop_dim d)
 static void rule_bind_dim(struct emission *e)
 {
     const int64_t *range = e->args;
-    struct attr a[2] = { range[0] > 0 ? A_INT(range[0]) : A_NONE, range[1] >= 0 ? A_INT(range[1]) : A_NONE };
+    struct attr a[2] = {
+        range[0] > 0 ? A_INT(range[0]) : A_NONE,
+        range[1] >= 0 ? A_INT(range[1]) : A_NONE,
+    };
     val n = operand_as(e->b, &e->in[0], DT_I64);
     e->out[0] = emit(e->b, OP_bind_dim, &n, 1, a);
 }
@@ -352,11 +352,7 @@ hop_dim hop_dim_of_at(hop_place at, hop_val v, int axis)
 static void read_dim(struct capture *c, void *args)
 {
     struct dim_args *a = args;
-    struct cursor k = { .text = a->text ? a->text : "",
-                        .p = a->text ? a->text : "",
-                        .what = "the size",
-                        .s = c->innermost,
-                        .m = c->m };
+    struct cursor k = cursor_over(a->text, "the size", c->innermost, c->m);
     dim d = parse_dim(&k);
     cursor_end(&k);
     a->out = dim_handle(c->innermost, d);
@@ -385,7 +381,7 @@ HOP_DIM_OPERATORS(DEFINE)
 static void let_dim(struct capture *c, void *args)
 {
     const struct dim_args *a = args;
-    struct cursor k = { .text = a->text ? a->text : "", .p = a->text ? a->text : "", .what = "the name" };
+    struct cursor k = cursor_over(a->text, "the name", NULL, NULL);
     const char *word;
     size_t length;
     if (!cursor_word(&k, &word, &length)) cursor_error(&k, "a name");

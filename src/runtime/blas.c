@@ -10,8 +10,11 @@
 
 /* Measured: below 6 MFLOP two threads lose, and each piece packs the other operand again, which wants a few
  * hundred rows once products are large. */
-static const double ONE_PIECE = 6e6, TWO_PIECES = 64e6, FOUR_PIECES = 512e6,
-                    ONE_PART = 1e9; /* floating point operations */
+/* In floating point operations. */
+static const double ONE_PIECE = 6e6;
+static const double TWO_PIECES = 64e6;
+static const double FOUR_PIECES = 512e6;
+static const double ONE_PART = 1e9;
 enum { LARGE_PIECE = 256, PIECE_STEP = 16, SMALLEST_CUT = 64 };
 
 struct product {
@@ -30,21 +33,27 @@ struct product {
     { \
         const T *a = (const T *)p->a, *b = (const T *)p->b; \
         T *c = (T *)p->c; \
-        int m = (int)p->m, n = (int)p->n, k = (int)p->k, lda = (int)p->lda, ldb = (int)p->ldb, \
-            ldc = (int)p->ldc; \
-        int ta = p->ta ? BLAS_TRANSPOSED : BLAS_AS_IT_IS, tb = p->tb ? BLAS_TRANSPOSED : BLAS_AS_IT_IS; \
+        int m = (int)p->m, n = (int)p->n, k = (int)p->k; \
+        int lda = (int)p->lda, ldb = (int)p->ldb, ldc = (int)p->ldc; \
+        int ta = p->ta ? BLAS_TRANSPOSED : BLAS_AS_IT_IS; \
+        int tb = p->tb ? BLAS_TRANSPOSED : BLAS_AS_IT_IS; \
         if (m > 1 && n > 1) { \
             blas->gemm(BLAS_ROW_MAJOR, ta, tb, m, n, k, 1, a, lda, b, ldb, p->accumulate ? 1 : 0, c, ldc); \
             return; \
         } \
-        for (int64_t i = 0; !p->accumulate && i < (n == 1 ? m : n); i++) c[n == 1 ? i * ldc : i] = 0; \
-        if (n == 1) \
-            blas->gemv(BLAS_ROW_MAJOR, ta, p->ta ? k : m, p->ta ? m : k, 1, a, lda, b, p->tb ? 1 : ldb, 1, \
-                       c, ldc); \
-        else { \
+        bool is_column = n == 1; \
+        int64_t length = is_column ? m : n; \
+        int64_t c_step = is_column ? ldc : 1; \
+        for (int64_t i = 0; !p->accumulate && i < length; i++) c[i * c_step] = 0; \
+        if (is_column) { \
+            int rows = p->ta ? k : m, cols = p->ta ? m : k; \
+            int b_step = p->tb ? 1 : ldb; \
+            blas->gemv(BLAS_ROW_MAJOR, ta, rows, cols, 1, a, lda, b, b_step, 1, c, ldc); \
+        } else { \
+            int rows = p->tb ? n : k, cols = p->tb ? k : n; \
+            int a_step = p->ta ? lda : 1; \
             int other = p->tb ? BLAS_AS_IT_IS : BLAS_TRANSPOSED; \
-            blas->gemv(BLAS_ROW_MAJOR, other, p->tb ? n : k, p->tb ? k : n, 1, b, ldb, a, p->ta ? lda : 1, \
-                       1, c, 1); \
+            blas->gemv(BLAS_ROW_MAJOR, other, rows, cols, 1, b, ldb, a, a_step, 1, c, 1); \
         } \
     }
 BLAS_OF(float, sgemm, sgemv)
@@ -76,17 +85,21 @@ enum { OWN_ROWS = 4, OWN_COLS = 8, OWN_TILES = 8, OWN_DEPTH = 256 };
     static void own_##T(const struct product *p) \
     { \
         const T *a = (const T *)p->a, *b = (const T *)p->b; \
-        int64_t a_row = p->ta ? 1 : p->lda, a_step = p->ta ? p->lda : 1, b_col = p->tb ? p->ldb : 1, \
-                b_step = p->tb ? 1 : p->ldb; \
+        int64_t a_row = p->ta ? 1 : p->lda; \
+        int64_t a_step = p->ta ? p->lda : 1; \
+        int64_t b_col = p->tb ? p->ldb : 1; \
+        int64_t b_step = p->tb ? 1 : p->ldb; \
         T rows[OWN_ROWS * OWN_DEPTH], panel[OWN_TILES * OWN_COLS * OWN_DEPTH], sums[OWN_ROWS * OWN_COLS]; \
         for (int64_t i = 0; i < p->m && !p->accumulate; i++) \
             memset((T *)p->c + i * p->ldc, 0, (size_t)p->n * sizeof(T)); \
         for (int64_t t = 0; t < p->k; t += OWN_DEPTH) \
             for (int64_t j = 0; j < p->n; j += OWN_TILES * OWN_COLS) { \
-                int64_t depth = HOP_MIN(OWN_DEPTH, p->k - t), end = HOP_MIN(p->n, j + OWN_TILES * OWN_COLS); \
-                for (int64_t at = j; at < end; at += OWN_COLS) \
-                    own_pack_##T(panel + (at - j) * depth, b + t * b_step, OWN_COLS, at, p->n, b_col, depth, \
-                                 b_step); \
+                int64_t depth = HOP_MIN(OWN_DEPTH, p->k - t); \
+                int64_t end = HOP_MIN(p->n, j + OWN_TILES * OWN_COLS); \
+                for (int64_t at = j; at < end; at += OWN_COLS) { \
+                    T *block = panel + (at - j) * depth; \
+                    own_pack_##T(block, b + t * b_step, OWN_COLS, at, p->n, b_col, depth, b_step); \
+                } \
                 for (int64_t i = 0; i < p->m; i += OWN_ROWS) { \
                     own_pack_##T(rows, a + t * a_step, OWN_ROWS, i, p->m, a_row, depth, a_step); \
                     for (int64_t at = j; at < end; at += OWN_COLS) { \
@@ -152,6 +165,15 @@ static int32_t multiply_pieces(struct hop_rt *rt, void *env, int64_t lo, int64_t
     return 0;
 }
 
+/* How many pieces a product of so much work is cut into along `length`. */
+static int64_t pieces_of(double work, int64_t length)
+{
+    if (work < ONE_PIECE || length < SMALLEST_CUT) return 1;
+    if (work < TWO_PIECES) return 2;
+    if (work < FOUR_PIECES) return 4;
+    return HOP_MAX(4, length / LARGE_PIECE);
+}
+
 void blas_gemm(struct hop_rt *rt, int32_t dtype, int32_t ta, int32_t tb, int64_t m, int64_t n, int64_t k,
                const void *a, int64_t lda, const void *b, int64_t ldb, void *c, int64_t ldc,
                int32_t accumulate)
@@ -175,10 +197,7 @@ void blas_gemm(struct hop_rt *rt, int32_t dtype, int32_t ta, int32_t tb, int64_t
     double work = 2.0 * (double)m * (double)n * (double)k;
     p.by_rows = m >= n || m >= SMALLEST_CUT;
     int64_t length = p.by_rows ? m : n;
-    int64_t count = work < ONE_PIECE || length < SMALLEST_CUT ? 1
-                    : work < TWO_PIECES                       ? 2
-                    : work < FOUR_PIECES                      ? 4
-                                                              : HOP_MAX(4, length / LARGE_PIECE);
+    int64_t count = pieces_of(work, length);
     if (count == 1) {
         multiply_in_parts(rt, &p);
         return;
