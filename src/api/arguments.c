@@ -18,8 +18,9 @@ static struct range range_of(const struct tensor *t)
     int64_t lo = 0, hi = 0;
     for (uint32_t i = 0; i < t->rank; i++)
         *(t->strides[i] < 0 ? &lo : &hi) += t->strides[i] * (t->dims[i] - 1);
-    return (struct range){ at + (uintptr_t)(lo * (int64_t)width),
-                           at + (uintptr_t)(hi * (int64_t)width) + width };
+    uintptr_t first = at + (uintptr_t)(lo * (int64_t)width);
+    uintptr_t last = at + (uintptr_t)(hi * (int64_t)width);
+    return (struct range){ first, last + width };
 }
 
 static inline bool ranges_meet(struct range a, struct range b) { return a.lo < b.hi && b.lo < a.hi; }
@@ -123,12 +124,10 @@ const char *copy_reason(const struct call *c, uint32_t p, struct arena *arena)
     for (uint32_t k = 0, visible = 0; k < c->map->n_results; k++) {
         if (c->map->updates[k] != HOP_NONE) continue;
         const hop_tensor *out = c->out[visible++];
-        if (!out || (out == c->in[p] && c->over && c->over[k] == p))
-            continue; /* the very tensor that is computed in place */
-        if (tensors_overlap(t, tensor_of(out)))
-            return arena ? arena_printf(arena, "it shares memory with the tensor given for result %u",
-                                        visible - 1)
-                         : "";
+        bool in_place = out == c->in[p] && c->over && c->over[k] == p;
+        if (!out || in_place || !tensors_overlap(t, tensor_of(out))) continue;
+        if (!arena) return "";
+        return arena_printf(arena, "it shares memory with the tensor given for result %u", visible - 1);
     }
     return NULL;
 }
@@ -221,8 +220,9 @@ void call_free(void *call)
 static size_t call_bytes(const struct result_map *map)
 {
     uint32_t n = map->n_params + map->n_results;
-    return n * (sizeof(struct tensor *) + sizeof(bool)) + sizeof(void *) +
-           (map->n_params + map->n_visible) * sizeof(struct range);
+    size_t per_tensor = sizeof(struct tensor *) + sizeof(bool);
+    size_t ranges = (map->n_params + map->n_visible) * sizeof(struct range);
+    return n * per_tensor + sizeof(void *) + ranges;
 }
 
 static void own_copy(struct call *c, uint32_t p)
@@ -244,9 +244,9 @@ void begin_call(struct call *c, int n_in, int n_out)
     for (int i = 0; i < n_out; i++)
         if (c->out[i]) check_tensor(c->out[i], "result", i);
     size_t bytes = call_bytes(map);
-    c->block = bytes <= sizeof c->small ? c->small
-               : c->spare               ? __atomic_exchange_n(c->spare, NULL, __ATOMIC_ACQ_REL)
-                                        : NULL;
+    c->block = NULL;
+    if (bytes <= sizeof c->small) c->block = c->small;
+    else if (c->spare) c->block = __atomic_exchange_n(c->spare, NULL, __ATOMIC_ACQ_REL);
     if (!c->block) c->block = hop_malloc(bytes);
     c->ranges = c->block;
     c->args = (struct tensor **)(c->ranges + map->n_params + map->n_visible);
@@ -264,8 +264,8 @@ void begin_call(struct call *c, int n_in, int n_out)
         else if (is_taken(c, p) && copy_reason(c, p, NULL)) own_copy(c, p);
     }
     for (uint32_t k = 0, visible = 0; k < map->n_results; k++) {
-        struct tensor *t = map->updates[k] == HOP_NONE ? tensor_of(c->out[visible++])
-                                                       : tensor_of(c->in[map->updates[k]]);
+        uint32_t updated = map->updates[k];
+        struct tensor *t = tensor_of(updated == HOP_NONE ? c->out[visible++] : c->in[updated]);
         if (!t || t->strides || c->keep || (c->over && c->over[k] != HOP_NONE)) continue;
         c->results[k] = t;
         c->given[k] = true;
@@ -309,8 +309,8 @@ void end_call(struct call *c)
     for (int pass = 0; pass < 2; pass++) /* all are checked before any is written */
         for (uint32_t k = 0, visible = 0; k < map->n_results; k++) {
             hop_tensor **to = map->updates[k] == HOP_NONE ? &c->out[visible++] : NULL;
-            struct tensor *want = to ? tensor_of(*to) : tensor_of(c->in[map->updates[k]]),
-                          *made = made_result(c, k);
+            struct tensor *want = tensor_of(to ? *to : c->in[map->updates[k]]);
+            struct tensor *made = made_result(c, k);
             if (made == want || !made) continue;
             if (want && !pass) same_type(made, want, k);
             if (!pass) continue;

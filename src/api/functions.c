@@ -102,10 +102,9 @@ static void do_text(void *args)
         f->text = arena_string(&f->arena, out.data ? out.data : "", out.len);
     }
     if (a->what != WHOLE_TEXT) {
-        val v = a->i < 0                       ? VAL_NONE
-                : a->what == RESULT_TYPE       ? visible_result(f, g, a->i)
-                : (uint32_t)a->i < g->n_params ? (val)a->i
-                                               : VAL_NONE;
+        val v = VAL_NONE;
+        if (a->i >= 0 && a->what == RESULT_TYPE) v = visible_result(f, g, a->i);
+        else if (a->i >= 0 && (uint32_t)a->i < g->n_params) v = (val)a->i;
         if (v == VAL_NONE) hop_throw(HOP_INVALID, "the function has no such parameter or result: %d", a->i);
         type_print(m, g->symbols, value_type(g, v), &out);
     }

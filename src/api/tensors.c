@@ -65,9 +65,10 @@ static void make_borrowed(void *args)
         hop_throw(HOP_INVALID, "a tensor of type \"%s\": expected memory, found NULL", a->type);
     if ((uintptr_t)a->data % dtype_info[t].size)
         hop_throw(HOP_INVALID, "a tensor of type \"%s\": its memory is not aligned to its elements", a->type);
-    *a->out = tensor_handle(a->strides
-                                ? tensor_strided(t, rank, dims, a->strides, a->data, a->release, a->ctx)
-                                : tensor_borrow(t, rank, dims, a->data, a->release, a->ctx));
+    struct tensor *made;
+    if (a->strides) made = tensor_strided(t, rank, dims, a->strides, a->data, a->release, a->ctx);
+    else made = tensor_borrow(t, rank, dims, a->data, a->release, a->ctx);
+    *a->out = tensor_handle(made);
 }
 
 hop_status hop_tensor_borrow(hop_tensor **out, const char *type, void *data, void (*release)(void *ctx),
@@ -119,7 +120,11 @@ static int64_t stride_of(const struct tensor *t, uint32_t axis)
     return s;
 }
 
-static int64_t into(int64_t n, int64_t lo, int64_t hi) { return n < lo ? lo : n > hi ? hi : n; }
+static int64_t into(int64_t n, int64_t lo, int64_t hi)
+{
+    if (n < lo) return lo;
+    return HOP_MIN(n, hi);
+}
 
 static void make_view(void *args)
 {
@@ -151,8 +156,10 @@ static void make_view(void *args)
             continue;
         }
         bool forward = step > 0;
-        int64_t least = forward ? 0 : -1, most = forward ? size : size - 1;
-        int64_t first = forward ? least : most, behind = forward ? most : least;
+        int64_t least = forward ? 0 : -1;
+        int64_t most = forward ? size : size - 1;
+        int64_t first = forward ? least : most;
+        int64_t behind = forward ? most : least;
         start = item->has_start ? into(start, least, most) : first;
         limit = item->has_limit ? into(limit, least, most) : behind;
         int64_t span = forward ? limit - start : start - limit;
@@ -178,8 +185,8 @@ static void make_copy(void *args)
 {
     struct make_args *a = args;
     check_place(a->out, "copy");
-    struct tensor *t = check_tensor(tensor_handle(a->from), "copy", 0),
-                  *copy = tensor_new((enum dtype)t->dtype, t->rank, t->dims);
+    struct tensor *t = check_tensor(tensor_handle(a->from), "copy", 0);
+    struct tensor *copy = tensor_new((enum dtype)t->dtype, t->rank, t->dims);
     tensor_copy_elements(copy, t);
     *a->out = tensor_handle(copy);
 }
@@ -193,8 +200,8 @@ hop_status hop_tensor_copy(hop_tensor **out, const hop_tensor *t)
 static void fill(void *args)
 {
     struct make_args *a = args;
-    struct tensor *to = check_tensor(*a->out, "fill", 0),
-                  *from = check_tensor(tensor_handle(a->from), "fill", 1);
+    struct tensor *to = check_tensor(*a->out, "fill", 0);
+    struct tensor *from = check_tensor(tensor_handle(a->from), "fill", 1);
     bool same = to->dtype == from->dtype && to->rank == from->rank;
     for (uint32_t i = 0; same && i < to->rank; i++) same = to->dims[i] == from->dims[i];
     if (!same) hop_throw(HOP_INVALID, "fill: the tensors have different types");

@@ -240,8 +240,8 @@ static val one_hots(struct builder *b, type_id type, dim count)
     dim square[2] = { count, count }, dims[MAX_RANK + 1] = { count };
     if (t.rank == MAX_RANK)
         hop_throw(HOP_INVALID, "an array of %d dims is too large for a Jacobian", MAX_RANK);
-    struct attr rows[3] = { A_DIMS(square, 2), A_INT(0), A_NONE },
-                columns[3] = { A_DIMS(square, 2), A_INT(1), A_NONE };
+    struct attr rows[3] = { A_DIMS(square, 2), A_INT(0), A_NONE };
+    struct attr columns[3] = { A_DIMS(square, 2), A_INT(1), A_NONE };
     val same = emit2(b, OP_eq, emit(b, OP_iota, NULL, 0, rows), emit(b, OP_iota, NULL, 0, columns));
     memcpy(dims + 1, t.dims, t.rank * sizeof *dims);
     return emit_reshape(b, emit_cast(b, same, (enum dtype)t.dtype), t.rank + 1u, dims);

@@ -117,8 +117,8 @@ static const char *gradient(const struct claim *c, const bool *wrt)
     const struct bounds *bound = &bounds_f64;
     uint32_t n_wrt = 0, at = 0;
     struct tensor **args = ARENA_ZNEW(a, struct tensor *, f->n_params + HOP_MAX(f->n_params, f->n_results));
-    struct tensor **tangents = ARENA_ZNEW(a, struct tensor *, f->n_params),
-                  **cotangents = ARENA_ZNEW(a, struct tensor *, f->n_results);
+    struct tensor **tangents = ARENA_ZNEW(a, struct tensor *, f->n_params);
+    struct tensor **cotangents = ARENA_ZNEW(a, struct tensor *, f->n_results);
     for (; at < f->n_params; at++) {
         args[at] = c->args[at];
         if (!wrt[at]) continue;
@@ -225,10 +225,10 @@ static const char *batch(const struct claim *c, const bool *batched, int64_t lan
         printed += lines_hash(&alone[l].printed);
     }
     uint32_t fn = vmap_function(c->m, c->fn, in_axes, out_axes);
-    if (failure)
-        return run_on(c->bag, c->m, fn, &interpreter, args, c->dims, &all)
-                   ? arena_printf(a, "a lane fails (%s), batched it does not", failure)
-                   : NULL;
+    if (failure) {
+        bool batched = run_on(c->bag, c->m, fn, &interpreter, args, c->dims, &all);
+        return batched ? arena_printf(a, "a lane fails (%s), batched it does not", failure) : NULL;
+    }
     if ((wrong = run_both(c, "batched", fn, args, &all))) return wrong;
     if (printed != lines_hash(&all.printed))
         return arena_printf(a, "batched it prints other lines:\n%s", all.printed.len ? all.printed.data : "");

@@ -115,9 +115,9 @@ bool run_on(struct bag *bag, struct module *m, uint32_t fn, const struct way *ho
     *out = (struct outcome){ .n = module_fn(m, fn)->n_results, .printed = { .arena = &bag->arena } };
     out->results = ARENA_ZNEW(&bag->arena, struct tensor *, out->n);
     if (HOP_TRY(caught)) {
-        (how->in_place  ? run_in_place
-         : how->backend ? run_compiled
-                        : run_interpreted)(m, fn, how, args, dims, out);
+        if (how->in_place) run_in_place(m, fn, how, args, dims, out);
+        else if (how->backend) run_compiled(m, fn, how, args, dims, out);
+        else run_interpreted(m, fn, how, args, dims, out);
         hop_catch_end(&caught);
     } else {
         out->status = hop_caught();
@@ -135,18 +135,17 @@ const char *outcome_difference(struct arena *a, const struct outcome *found, con
     if (found->status != expected->status)
         return arena_printf(a, "expected %s, found %s", expected->status ? expected->message : "a result",
                             found->status ? found->message : "a result");
-    if (found->status)
-        return strcmp(found->message, expected->message)
-                   ? arena_printf(a, "expected the failure '%s', found '%s'", expected->message,
-                                  found->message)
-                   : NULL;
+    if (found->status) {
+        if (!strcmp(found->message, expected->message)) return NULL;
+        return arena_printf(a, "expected the failure '%s', found '%s'", expected->message, found->message);
+    }
     if (found->n != expected->n)
         return arena_printf(a, "expected %u results, found %u", expected->n, found->n);
-    if (found->printed.len != expected->printed.len ||
-        (found->printed.len && memcmp(found->printed.data, expected->printed.data, found->printed.len)))
-        return arena_printf(a, "expected it to print '%s', found '%s'",
-                            expected->printed.len ? expected->printed.data : "",
-                            found->printed.len ? found->printed.data : "");
+    const char *printed = found->printed.len ? found->printed.data : "";
+    const char *to_print = expected->printed.len ? expected->printed.data : "";
+    size_t length = found->printed.len;
+    if (length != expected->printed.len || memcmp(printed, to_print, length))
+        return arena_printf(a, "expected it to print '%s', found '%s'", to_print, printed);
     for (uint32_t i = 0; i < found->n; i++) {
         const char *d = tensor_difference(a, found->results[i], expected->results[i],
                                           bound_of((enum dtype)expected->results[i]->dtype, f32, f64));

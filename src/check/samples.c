@@ -46,8 +46,9 @@ struct tensor **sample_arguments(struct bag *bag, struct module *m, const struct
         int64_t dims[MAX_RANK];
         for (uint32_t i = 0; i < t.rank; i++) dims[i] = dim_eval(m, t.dims[i], s->symbols);
         args[p] = bag_new(bag, (enum dtype)t.dtype, t.rank, dims);
-        double lo = dtype_is_float((enum dtype)t.dtype) ? -2 : 0,
-               hi = dtype_is_float((enum dtype)t.dtype) ? 2 : 3;
+        bool is_float = dtype_is_float((enum dtype)t.dtype);
+        double lo = is_float ? -2 : 0;
+        double hi = is_float ? 2 : 3;
         sample_range(inputs, fn_param_name(m, f, p), &lo, &hi);
         tensor_random(args[p], &random, lo, hi);
     }

@@ -129,8 +129,9 @@ static const char *against_reference(struct bag *bag, struct module *m, const st
                                      const struct way *how, const struct outcome *o,
                                      const struct outcome *reference)
 {
-    static const struct bound bits = { BOUND_BITS, 0 }, f32 = { BOUND_TENSOR, 1e-4 },
-                              f64 = { BOUND_TENSOR, 1e-9 };
+    static const struct bound bits = { BOUND_BITS, 0 };
+    static const struct bound f32 = { BOUND_TENSOR, 1e-4 };
+    static const struct bound f64 = { BOUND_TENSOR, 1e-9 };
     struct arena *a = &bag->arena;
     if (t->fails) return against_block(bag, m, t, o);
     if (how->passes.strict) return outcome_difference(a, o, reference, bits, bits);
@@ -139,10 +140,10 @@ static const char *against_reference(struct bag *bag, struct module *m, const st
         const struct test_expect *e = NULL;
         for (uint32_t i = 0; i < t->n_expects; i++)
             if (t->expects[i].result == r && t->expects[i].within > 0) e = &t->expects[i];
-        const char *d = e ? tensor_difference(a, o->results[r], tensor_of_constant(bag, m, e->constant),
-                                              (struct bound){ BOUND_ELEMENT, e->within })
-                          : tensor_difference(a, o->results[r], reference->results[r],
-                                              bound_of((enum dtype)reference->results[r]->dtype, f32, f64));
+        const struct tensor *expected = e ? tensor_of_constant(bag, m, e->constant) : reference->results[r];
+        struct bound bound = bound_of((enum dtype)expected->dtype, f32, f64);
+        if (e) bound = (struct bound){ BOUND_ELEMENT, e->within };
+        const char *d = tensor_difference(a, o->results[r], expected, bound);
         if (d) return arena_printf(a, "result %u: %s", r, d);
     }
     return NULL;
@@ -268,8 +269,9 @@ static const char *property_differences(struct test_run *run, struct bag *bag, s
 {
     uint32_t fn = test_function(&bag->arena, m, t, m->without);
     const struct fn *f = module_fn(m, fn);
-    bool *wrt = p->n ? mask_of(&bag->arena, f->n_params, p->params, p->n)
-                     : param_mask(&bag->arena, m, f, NULL);
+    bool *wrt;
+    if (p->n) wrt = mask_of(&bag->arena, f->n_params, p->params, p->n);
+    else wrt = param_mask(&bag->arena, m, f, NULL);
     struct claim c = { .bag = bag,
                        .m = m,
                        .fn = fn,
@@ -509,8 +511,8 @@ static struct module *read_wide(const char *path, const char *text, size_t lengt
         m = text_read(path, wide, length);
         hop_catch_end(&caught);
     }
-    return m; /* NULL where a default type stands in the way: the narrow program is checked with wider bounds
-               */
+    /* NULL where a default type stands in the way: the narrow program is checked with wider bounds. */
+    return m;
 }
 
 static void run_all(struct test_run *run, const char *text, size_t length)

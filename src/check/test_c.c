@@ -80,8 +80,8 @@ void c_programs_build(struct c_programs *c)
         c->folder[0] = 0;
         hop_throw(HOP_IO, "no folder for emitted C could be made: %s", strerror(errno));
     }
-    const char *in = arena_printf(&c->arena, "%s/unit.c", c->folder),
-               *out = arena_printf(&c->arena, "%s/unit.so", c->folder);
+    const char *in = arena_printf(&c->arena, "%s/unit.c", c->folder);
+    const char *out = arena_printf(&c->arena, "%s/unit.so", c->folder);
     c99_finish(&c->unit, NULL, &source, NULL);
     file_write(in, &source);
     const char *const args[] = { "-std=c99",

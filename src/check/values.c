@@ -96,9 +96,9 @@ static void literal_scalar(struct literal *l)
     errno = 0;
     bool is_true = !strncmp(l->at, "true", 4), is_false = !strncmp(l->at, "false", 5);
     if (l->dtype == DT_BOOL) {
-        end = (char *)l->at + (is_true ? 4 : is_false ? 5 : 0);
+        if (!is_true && !is_false) literal_error(l, "true or false");
+        end = (char *)l->at + strlen(is_true ? "true" : "false");
         bits = is_true;
-        if (end == l->at) literal_error(l, "true or false");
     } else if (l->dtype == DT_F32) {
         float f = strtof(l->at, &end);
         memcpy(&bits, &f, sizeof f);
@@ -208,8 +208,8 @@ static void json_element(struct text *out, const struct tensor *t, int64_t i)
     if (t->dtype == DT_BOOL) text_str(out, v != 0 ? "true" : "false");
     else if (dtype_info[t->dtype].kind == KIND_UINT) text_add(out, "%llu", (unsigned long long)whole);
     else if (dtype_info[t->dtype].kind == KIND_INT) text_add(out, "%lld", (long long)whole);
-    else if (!isfinite(v))
-        text_str(out, isnan(v) ? "\"nan\"" : v > 0 ? "\"inf\"" : "\"-inf\""); /* JSON has no such numbers */
+    else if (isnan(v)) text_str(out, "\"nan\""); /* JSON has no such numbers */
+    else if (isinf(v)) text_str(out, v > 0 ? "\"inf\"" : "\"-inf\"");
     else text_add(out, "%.*g", digits[t->dtype], v);
 }
 
@@ -274,9 +274,9 @@ const char *tensor_difference(struct arena *a, const struct tensor *found, const
     bool exact = bound.kind == BOUND_BITS || !dtype_is_float((enum dtype)found->dtype);
     for (int64_t i = 0; i < found->count; i++) {
         double x = tensor_get(found, i), y = tensor_get(expected, i);
-        if (exact ? same_bits(found, expected, i)
-                  : close_enough(x, y, bound.within, bound.kind == BOUND_TENSOR ? largest : fabs(y)))
-            continue;
+        double scale = bound.kind == BOUND_TENSOR ? largest : fabs(y);
+        bool same = exact ? same_bits(found, expected, i) : close_enough(x, y, bound.within, scale);
+        if (same) continue;
         text_str(&out, "element [");
         int64_t rest = i, below = found->count;
         for (uint32_t d = 0; d < found->rank; d++) {

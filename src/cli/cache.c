@@ -82,8 +82,9 @@ int command_cache(struct options *o)
         return EXIT_OK;
     }
     uint64_t removed = 0;
-    bool good = clear ? disk_clear(directory, &removed, why)
-                      : disk_list(directory, &o->bag.arena, &files, why);
+    bool good;
+    if (clear) good = disk_clear(directory, &removed, why);
+    else good = disk_list(directory, &o->bag.arena, &files, why);
     if (!good && access(directory, F_OK)) why[0] = 0; /* nothing was kept yet */
     else if (!good && clear) hop_throw(HOP_IO, "hop cache clear: %s", why);
     if (clear && option_on(o, O_JSON)) printf("{\"removed\": %llu}\n", (unsigned long long)removed);

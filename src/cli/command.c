@@ -118,11 +118,11 @@ void options_parse(struct options *o, const struct command *c, int argc, char **
         const char *equals = strncmp(a, "--", 2) ? NULL : strchr(a, '=');
         size_t length = equals ? (size_t)(equals - a) : strlen(a);
         int id = O_COUNT;
-        for (int k = 0; k < O_COUNT; k++)
-            if ((c->options | O_BIT(O_HELP)) >> k & 1 && length > 2 &&
-                strlen(option_table[k].name) == length - 2 &&
-                !memcmp(option_table[k].name, a + 2, length - 2))
-                id = k;
+        for (int k = 0; k < O_COUNT && length > 2; k++) {
+            const char *name = option_table[k].name;
+            bool taken = (c->options | O_BIT(O_HELP)) >> k & 1;
+            if (taken && strlen(name) == length - 2 && !memcmp(name, a + 2, length - 2)) id = k;
+        }
         if (id == O_COUNT)
             hop_throw(HOP_INVALID, "hop %s has no option '%s'; see hop %s --help", c->name, a, c->name);
         const char *argument = NULL;
@@ -259,7 +259,9 @@ void options_free(void *options) { bag_free(&((struct options *)options)->bag); 
 static int fail(hop_status status)
 {
     bool colour = isatty(STDERR_FILENO) && !getenv("NO_COLOR");
-    fprintf(stderr, "%shop:%s %s\n", colour ? "\033[1;31m" : "", colour ? "\033[0m" : "", hop_message());
+    const char *red = colour ? "\033[1;31m" : "";
+    const char *plain = colour ? "\033[0m" : "";
+    fprintf(stderr, "%shop:%s %s\n", red, plain, hop_message());
     return status == HOP_CHECK ? EXIT_FAILED : EXIT_BAD;
 }
 

@@ -78,11 +78,12 @@ int command_emit(struct options *o)
     size_t length = strlen(out), suffix = strlen(kinds[kind].suffix);
     if (length <= suffix || strcmp(out + length - suffix, kinds[kind].suffix))
         hop_throw(HOP_INVALID, "-o: expected a name that ends in %s, found '%s'", kinds[kind].suffix, out);
-    const char *header_path = arena_printf(a, "%.*s.h", (int)(length - suffix), out),
-               *slash = strrchr(header_path, '/'), *base = slash ? slash + 1 : header_path;
+    const char *header_path = arena_printf(a, "%.*s.h", (int)(length - suffix), out);
+    const char *slash = strrchr(header_path, '/');
+    const char *base = slash ? slash + 1 : header_path;
+    const char *stem = arena_printf(a, "%.*s", (int)(strlen(base) - 2), base);
     struct text source = { .arena = a }, header = { .arena = a };
-    emit_texts(o, arena_printf(a, "%.*s", (int)(strlen(base) - 2), base), kind == EMIT_C ? base : NULL,
-               &source, &header);
+    emit_texts(o, stem, kind == EMIT_C ? base : NULL, &source, &header);
     if (kind == EMIT_C) file_write(out, &source);
     else compile_to(o, out, &source, kind == EMIT_SO);
     file_write(header_path, &header);

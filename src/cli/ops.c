@@ -10,15 +10,17 @@ static const char *cell(const struct op_row *row, int column)
 {
     const bool there[COLUMNS] = { row->infer, row->eval,  row->vjp,      row->jvp,
                                   row->batch, row->lower, row->n_samples };
-    if (there[column] ||
-        (row->expand && column < COLUMNS - 1 && !(row->no_gradient && (column == 2 || column == 3))))
-        return NULL;
-    return (column == 2 || column == 3) && row->no_gradient ? row->no_gradient : "missing";
+    bool is_gradient = column == 2 || column == 3; /* vjp, jvp */
+    bool is_samples = column == COLUMNS - 1;
+    if (there[column]) return NULL;
+    if (is_gradient && row->no_gradient) return row->no_gradient;
+    return row->expand && !is_samples ? NULL : "missing";
 }
 
 static const char *kind(const struct op_row *row)
 {
-    return row->flags & OPF_HIGHER ? "higher-order" : row->expand ? "composite" : "first-order";
+    if (row->flags & OPF_HIGHER) return "higher-order";
+    return row->expand ? "composite" : "first-order";
 }
 
 static void row_json(struct text *out, const struct op_row *row)

@@ -39,8 +39,8 @@ uint32_t program_grad(struct options *o, struct module *m, uint32_t fn)
     if (t.rank || !dtype_is_float((enum dtype)t.dtype))
         hop_throw(HOP_INVALID, "grad: the first result of @%s must be a floating-point scalar, found %s",
                   module_text(m, f->name), type_text(m, f->symbols, value_type(f, f->results[first])));
-    return named_after(m, fn, grad_of(m, fn, param_mask(&o->bag.arena, m, f, o->wrt), option_on(o, O_VALUE)),
-                       "grad");
+    bool *wrt = param_mask(&o->bag.arena, m, f, o->wrt);
+    return named_after(m, fn, grad_of(m, fn, wrt, option_on(o, O_VALUE)), "grad");
 }
 
 uint32_t program_jvp(struct options *o, struct module *m, uint32_t fn)
@@ -296,8 +296,9 @@ struct outputs program_outputs(struct options *o, const struct module *m, const 
                 out.names[r] = arena_printf(a, "%u", r); /* one value returned twice */
     }
     for (uint32_t i = 0; i < out.n; i++) {
-        const char *text = o->outputs.data[i], *equals = strchr(text, '='),
-                   *path = equals ? equals + 1 : text;
+        const char *text = o->outputs.data[i];
+        const char *equals = strchr(text, '=');
+        const char *path = equals ? equals + 1 : text;
         uint32_t result = equals ? result_find(o, m, f, text, (size_t)(equals - text)) : HOP_NONE;
         io_check_target(path, equals ? 1 : f->n_results);
         out.list[i] = (struct output){ path, result };

@@ -27,11 +27,9 @@ static void operand_list(struct text *out, uint32_t least, uint32_t most)
         open |= i == least;
         text_add(out, "%s%s%s", i == least ? "[" : "", i ? ", " : "", names[i]);
     }
-    text_add(out, "%s%s",
-             most == MANY           ? n ? ", …" : "…"
-             : n > HOP_COUNT(names) ? ", …"
-                                    : "",
-             open ? "]" : "");
+    bool more = most == MANY || n > HOP_COUNT(names);
+    if (more) text_str(out, n ? ", …" : "…");
+    if (open) text_str(out, "]");
 }
 
 static void region_text(struct text *out, const struct sig_region *region)
@@ -51,7 +49,8 @@ static void signature_text(struct text *out, const struct op_row *row)
         text_str(out, " {");
         for (uint32_t i = 0; i < sig->n_attrs; i++)
             if (sig->attrs[i].required) text_add(out, "%s%s = …", required++ ? ", " : "", sig->attrs[i].name);
-        text_str(out, required == sig->n_attrs ? "}" : required ? ", …}" : "…}");
+        if (required < sig->n_attrs) text_str(out, required ? ", …" : "…");
+        text_str(out, "}");
     }
     if (!(row->flags & OPF_HIGHER)) {
         text_str(out, sig->n_attrs ? " (" : "(");
@@ -92,9 +91,8 @@ static void attributes_text(struct text *out, const struct op_row *row)
             for (uint32_t w = 0; spec->words[w]; w++)
                 text_add(out, "%s`%s`", w ? " or " : "", spec->words[w]);
         } else {
-            text_str(out, spec->kind < HOP_COUNT(attr_kinds) && attr_kinds[spec->kind]
-                              ? attr_kinds[spec->kind]
-                              : "");
+            const char *kind = spec->kind < HOP_COUNT(attr_kinds) ? attr_kinds[spec->kind] : NULL;
+            text_str(out, kind ? kind : "");
         }
         text_add(out, " | %s |\n", spec->required ? "required" : "may be left out");
     }
@@ -187,7 +185,8 @@ static void dtypes_text(struct text *out, const struct op_row *row)
         text_add(&list, "%s%s", list.len ? ", " : "", whole[kind] ? kinds[kind] : dtype_info[t].name);
         said[kind] = whole[kind];
     }
-    text_add(out, "- dtypes: %s\n", all ? "all" : list.data ? list.data : "none");
+    const char *named = list.data ? list.data : "none";
+    text_add(out, "- dtypes: %s\n", all ? "all" : named);
 }
 
 /* ---- rules ---- */

@@ -173,10 +173,10 @@ static void worker_ended(struct run_all *all, uint32_t index)
     uint32_t at = atomic_exchange(&all->shared->current[index], 0);
     if (!at && WIFEXITED(status) && !WEXITSTATUS(status)) return;
     struct arena *a = &all->o->bag.arena;
-    char *what = WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM
-                     ? arena_printf(a, "took more than %d seconds", FILE_SECONDS)
-                 : WIFSIGNALED(status) ? arena_printf(a, "crashed: %s", strsignal(WTERMSIG(status)))
-                                       : arena_printf(a, "ended with code %d", WEXITSTATUS(status));
+    char *what;
+    if (!WIFSIGNALED(status)) what = arena_printf(a, "ended with code %d", WEXITSTATUS(status));
+    else if (WTERMSIG(status) == SIGALRM) what = arena_printf(a, "took more than %d seconds", FILE_SECONDS);
+    else what = arena_printf(a, "crashed: %s", strsignal(WTERMSIG(status)));
     if (at && !all->texts[at - 1]) {
         take_report(all, (struct file_report){ at - 1, 0, 1, 0 },
                     arena_printf(a, "%s:1: %s\n", all->o->files.data[at - 1], what));
@@ -234,7 +234,7 @@ int command_test(struct options *o)
     all.reports = ARENA_ZNEW(&o->bag.arena, struct file_report, o->files.len);
     all.texts = ARENA_ZNEW(&o->bag.arena, char *, o->files.len);
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
-    uint32_t jobs = o->jobs ? o->jobs : cores < 1 ? 1 : (uint32_t)cores;
+    uint32_t jobs = o->jobs ? o->jobs : (uint32_t)HOP_MAX(cores, 1);
     all.n_workers = HOP_MIN(HOP_MIN(jobs, (uint32_t)MOST_WORKERS), o->files.len);
     for (uint32_t w = 0; w < all.n_workers; w++) all.workers[w].in = -1;
     for (uint32_t w = 0; w < all.n_workers; w++) start_worker(&all, w);

@@ -6,14 +6,20 @@
 
 enum { DL_INT = 0, DL_UINT = 1, DL_FLOAT = 2, DL_BFLOAT = 4, DL_BOOL = 6 };
 static const struct io_dtype names[] = {
-    { "bool", "b1", "BOOL", DL_BOOL, 8 },    { "i8", "i1", "I8", DL_INT, 8 },
-    { "i16", "i2", "I16", DL_INT, 16 },      { "i32", "i4", "I32", DL_INT, 32 },
-    { "i64", "i8", "I64", DL_INT, 64 },      { "u8", "u1", "U8", DL_UINT, 8 },
-    { "u16", "u2", "U16", DL_UINT, 16 },     { "u32", "u4", "U32", DL_UINT, 32 },
-    { "u64", "u8", "U64", DL_UINT, 64 },     { "f16", "f2", "F16", DL_FLOAT, 16 },
-    { "bf16", "V2", "BF16", DL_BFLOAT, 16 }, /* NumPy has no such type; arrays of the ml_dtypes package are
-                                                saved as two raw bytes */
-    { "f32", "f4", "F32", DL_FLOAT, 32 },    { "f64", "f8", "F64", DL_FLOAT, 64 },
+    { "bool", "b1", "BOOL", DL_BOOL, 8 },
+    { "i8", "i1", "I8", DL_INT, 8 },
+    { "i16", "i2", "I16", DL_INT, 16 },
+    { "i32", "i4", "I32", DL_INT, 32 },
+    { "i64", "i8", "I64", DL_INT, 64 },
+    { "u8", "u1", "U8", DL_UINT, 8 },
+    { "u16", "u2", "U16", DL_UINT, 16 },
+    { "u32", "u4", "U32", DL_UINT, 32 },
+    { "u64", "u8", "U64", DL_UINT, 64 },
+    { "f16", "f2", "F16", DL_FLOAT, 16 },
+    /* NumPy has no such type; arrays of the ml_dtypes package are saved as two raw bytes. */
+    { "bf16", "V2", "BF16", DL_BFLOAT, 16 },
+    { "f32", "f4", "F32", DL_FLOAT, 32 },
+    { "f64", "f8", "F64", DL_FLOAT, 64 },
 };
 
 const struct io_dtype *io_dtype_of(enum dtype t)
@@ -162,9 +168,11 @@ void io_gather(void *to, const void *from, size_t size, uint32_t rank, const int
                        .from_m = other == last ? 0 : s[other] };
     for (;;) {
         int64_t to_at = 0, from_at = 0;
-        for (uint32_t i = 0; i < n; i++) to_at += index[i] * dense[i], from_at += index[i] * s[i];
-        copy_plane((char *)to + to_at * (int64_t)size, (const char *)from + from_at * (int64_t)size, size,
-                   &p);
+        for (uint32_t i = 0; i < n; i++) {
+            to_at += index[i] * dense[i] * (int64_t)size;
+            from_at += index[i] * s[i] * (int64_t)size;
+        }
+        copy_plane((char *)to + to_at, (const char *)from + from_at, size, &p);
         uint32_t i = n;
         while (i-- > 0) {
             if (i == last || i == other) continue;

@@ -130,12 +130,14 @@ static const struct io_where here = { "DLPack tensor", NULL };
 static void check_strides(const struct dlpack_array *a)
 {
     int64_t reach = 0, step;
-    for (uint32_t i = 0; a->count && i < a->rank; i++)
-        if (__builtin_mul_overflow(a->dims[i] - 1, a->strides[i], &step) || step == INT64_MIN ||
-            __builtin_add_overflow(reach, llabs(step), &reach) || reach > INT64_MAX / 32)
+    for (uint32_t i = 0; a->count && i < a->rank; i++) {
+        bool far = __builtin_mul_overflow(a->dims[i] - 1, a->strides[i], &step) || step == INT64_MIN;
+        far = far || __builtin_add_overflow(reach, llabs(step), &reach) || reach > INT64_MAX / 32;
+        if (far)
             io_fail(HOP_INVALID, &here,
                     "strides: expected elements within 2^61 bytes, found stride %lld of dim %u",
                     (long long)a->strides[i], i);
+    }
 }
 
 static void check_bools(const struct dlpack_array *a)

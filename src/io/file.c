@@ -15,11 +15,11 @@ enum { MAP_FROM = 1 << 16, LARGEST_WRITE = 1 << 30, TEMPORARY_TRIES = 100 };
 
 static const char *kind_of(mode_t mode)
 {
-    return S_ISDIR(mode)                    ? "a directory"
-           : S_ISFIFO(mode)                 ? "a pipe"
-           : S_ISSOCK(mode)                 ? "a socket"
-           : S_ISCHR(mode) || S_ISBLK(mode) ? "a device"
-                                            : "something else";
+    if (S_ISDIR(mode)) return "a directory";
+    if (S_ISFIFO(mode)) return "a pipe";
+    if (S_ISSOCK(mode)) return "a socket";
+    if (S_ISCHR(mode) || S_ISBLK(mode)) return "a device";
+    return "something else";
 }
 
 static void close_descriptor(void *fd) { close(*(int *)fd); }
@@ -144,8 +144,8 @@ static void find_target(struct io_writer *w, mode_t *mode, bool *exists)
 static char *folder_of(struct io_writer *w)
 {
     const char *slash = strrchr(w->target, '/');
-    return slash ? arena_string(&w->arena, w->target, (size_t)(slash - w->target) + 1)
-                 : arena_string(&w->arena, "./", 2);
+    if (!slash) return arena_string(&w->arena, "./", 2);
+    return arena_string(&w->arena, w->target, (size_t)(slash - w->target) + 1);
 }
 
 void io_writer_begin(struct io_writer *w, const char *path)

@@ -99,7 +99,8 @@ uint32_t archive_find(const struct archive *a, const char *name)
     if (name && a->format == &npy_format)
         hop_throw(HOP_INVALID, "%s: an .npy file holds one array without a name, found the name '%.200s'",
                   a->file->path, name);
-    uint32_t found = name ? find(a, name) : a->entries.len == 1 ? 0 : HOP_NONE;
+    uint32_t only = a->entries.len == 1 ? 0 : HOP_NONE;
+    uint32_t found = name ? find(a, name) : only;
     if (found != HOP_NONE) return found;
     struct arena arena = { 0 };
     hop_cleanup_push(arena_free, &arena); /* freed by the throw below */
@@ -197,25 +198,38 @@ void io_save_one(const char *spec, struct tensor *t)
     arena_free(&arena);
 }
 
+/* How many bytes follow this first one; NO_FIRST_BYTE: it begins no character. */
+enum { NO_FIRST_BYTE = 4 };
+static uint32_t utf8_more(uint8_t first)
+{
+    if (first < 0x80) return 0;
+    if (first < 0xc2) return NO_FIRST_BYTE;
+    if (first < 0xe0) return 1;
+    if (first < 0xf0) return 2;
+    return first < 0xf5 ? 3 : NO_FIRST_BYTE;
+}
+
+/* The second byte decides about overlong forms, surrogates and code points above 10ffff. */
+static bool utf8_second(uint8_t first, uint8_t second)
+{
+    switch (first) {
+    case 0xe0: return second >= 0xa0 && second <= 0xbf;
+    case 0xed: return second >= 0x80 && second <= 0x9f;
+    case 0xf0: return second >= 0x90 && second <= 0xbf;
+    case 0xf4: return second >= 0x80 && second <= 0x8f;
+    default: return second >= 0x80 && second <= 0xbf;
+    }
+}
+
 bool io_is_utf8(const char *text, size_t length)
 {
     const uint8_t *at = (const uint8_t *)text, *end = at + length;
     while (at < end) {
-        uint32_t more = *at < 0x80                  ? 0
-                        : *at >= 0xc2 && *at < 0xe0 ? 1
-                        : *at >= 0xe0 && *at < 0xf0 ? 2
-                        : *at >= 0xf0 && *at < 0xf5 ? 3
-                                                    : 4;
-        if (more == 4 || (size_t)(end - at) <= more) return false;
-        /* the second byte decides about overlong forms, surrogates and code points above 10ffff */
-        uint8_t lo = *at == 0xe0   ? 0xa0
-                     : *at == 0xf0 ? 0x90
-                                   : 0x80,
-                hi = *at == 0xed   ? 0x9f
-                     : *at == 0xf4 ? 0x8f
-                                   : 0xbf;
-        for (uint32_t i = 1; i <= more; i++, lo = 0x80, hi = 0xbf)
-            if (at[i] < lo || at[i] > hi) return false;
+        uint32_t more = utf8_more(*at);
+        if (more == NO_FIRST_BYTE || (size_t)(end - at) <= more) return false;
+        if (more && !utf8_second(at[0], at[1])) return false;
+        for (uint32_t i = 2; i <= more; i++)
+            if (at[i] < 0x80 || at[i] > 0xbf) return false;
         at += more + 1;
     }
     return true;

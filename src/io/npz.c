@@ -53,13 +53,14 @@ static struct directory find_directory(const struct io_where *w, const struct io
     uint64_t end = find_end(w, f), limit = end;
     const uint8_t *e = f->data + end;
     struct directory d = { get32(e + 16), get32(e + 12), get16(e + 10) };
-    bool wide = d.count == 0xffff || d.size == 0xffffffff || d.offset == 0xffffffff,
-         parts = get16(e + 4) || get16(e + 6) || get16(e + 8) != d.count;
+    bool wide = d.count == 0xffff || d.size == 0xffffffff || d.offset == 0xffffffff;
+    bool parts = get16(e + 4) || get16(e + 6) || get16(e + 8) != d.count;
     if (wide && end >= LOCATOR64_SIZE && get32(e - LOCATOR64_SIZE) == LOCATOR64) {
         limit = get64(e - LOCATOR64_SIZE + 8);
         uint64_t locator = end - LOCATOR64_SIZE;
-        if (locator < END64_SIZE || limit > locator - END64_SIZE || get32(f->data + limit) != END64 ||
-            get64(f->data + limit + 4) != locator - limit - 12)
+        bool inside = locator >= END64_SIZE && limit <= locator - END64_SIZE;
+        bool found = inside && get32(f->data + limit) == END64;
+        if (!found || get64(f->data + limit + 4) != locator - limit - 12)
             io_fail(HOP_INVALID, w,
                     "zip64 locator: expected the offset of a zip64 end record just before it, found %llu",
                     (unsigned long long)limit);
@@ -123,8 +124,9 @@ static uint64_t check_local(const struct io_where *w, const struct io_file *f, c
         io_fail(HOP_INVALID, w,
                 "expected its header to end before the directory at byte %llu, found it at %llu",
                 (unsigned long long)limit, (unsigned long long)m->offset + before);
-    if (get16(l + 26) != m->name_length || memcmp(l + LOCAL_SIZE, m->name, m->name_length) ||
-        get16(l + 8) != m->method)
+    bool same_length = get16(l + 26) == m->name_length;
+    bool same_name = same_length && !memcmp(l + LOCAL_SIZE, m->name, m->name_length);
+    if (!same_name || get16(l + 8) != m->method)
         io_fail(HOP_INVALID, w,
                 "expected the name and the method that the directory gives, found others before the data");
     if (m->packed > room - before)
@@ -141,8 +143,8 @@ struct range {
 static int compare_ranges(const void *a, const void *b)
 {
     const struct range *x = a, *y = b;
-    return x->begin != y->begin ? (x->begin > y->begin) - (x->begin < y->begin)
-                                : (x->end > y->end) - (x->end < y->end);
+    if (x->begin != y->begin) return x->begin > y->begin ? 1 : -1;
+    return (x->end > y->end) - (x->end < y->end);
 }
 
 static void npz_open(struct archive *a)
@@ -287,8 +289,8 @@ static struct tensor *read_stored(const struct io_where *w, struct archive *a, c
 static struct tensor *read_deflated(const struct io_where *w, struct archive *a,
                                     const struct archive_entry *e)
 {
-    uint64_t packed = e->end - e->begin,
-             memory = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+    uint64_t packed = e->end - e->begin;
+    uint64_t memory = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
     if (e->size > packed * LARGEST_RATIO)
         io_fail(HOP_INVALID, w, "size: expected at most %llu bytes out of %llu deflated ones, found %llu",
                 (unsigned long long)packed * LARGEST_RATIO, (unsigned long long)packed,
@@ -332,7 +334,10 @@ static struct tensor *read_deflated(const struct io_where *w, struct archive *a,
     hop_cleanup_push(tensor_free, t);
     struct tensor *turned = tensor_new(h.array.dtype, h.array.rank, h.array.dims);
     int64_t strides[MAX_RANK], stride = 1;
-    for (uint32_t i = 0; i < h.array.rank; i++) strides[i] = stride, stride *= h.array.dims[i];
+    for (uint32_t i = 0; i < h.array.rank; i++) {
+        strides[i] = stride;
+        stride *= h.array.dims[i];
+    }
     io_gather(turned->data, t->data, dtype_info[t->dtype].size, t->rank, t->dims, strides);
     hop_cleanup_pop(t);
     tensor_free(t);
@@ -377,8 +382,9 @@ static void write_member(struct io_writer *w, const char *name, const struct ten
     npy_header_text(&header, t);
     size_t bytes = (size_t)t->count * dtype_info[t->dtype].size;
     uint64_t size = header.len + bytes, offset = w->written;
-    uint32_t crc = (uint32_t)crc32_z(crc32_z(crc32_z(0, NULL, 0), (const Bytef *)header.data, header.len),
-                                     t->data, bytes);
+    uLong sum = crc32_z(0, NULL, 0);
+    sum = crc32_z(sum, (const Bytef *)header.data, header.len);
+    uint32_t crc = (uint32_t)crc32_z(sum, t->data, bytes);
     uint32_t extra = (is_wide(size) ? 16 : 0) + (is_wide(offset) ? 8 : 0);
     put32(&local, LOCAL);
     put_member(&local, name, crc, size);

@@ -53,16 +53,17 @@ static void save_many(struct call *c)
 
 hop_status hop_save_many(const char *path, const char *const *names, hop_tensor *const *tensors, int n)
 {
-    if (!path || (n > 0 && (!names || !tensors)))
-        return missing("hop_save_many", !path ? "a file name" : !names ? "names" : "tensors");
+    if (!path) return missing("hop_save_many", "a file name");
+    if (n > 0 && !names) return missing("hop_save_many", "names");
+    if (n > 0 && !tensors) return missing("hop_save_many", "tensors");
     if (n < 0) {
         hop_set_message("hop_save_many: expected 0 tensors or more, found %d", n);
         return HOP_INVALID;
     }
     for (int i = 0; i < n; i++)
         if (!tensors[i]) return missing("hop_save_many", "tensors");
-    return edge(save_many,
-                &(struct call){ .text = path, .names = names, .tensors = tensors, .n = (uint32_t)n });
+    struct call call = { .text = path, .names = names, .tensors = tensors, .n = (uint32_t)n };
+    return edge(save_many, &call);
 }
 
 static void file_open(struct call *c) { c->made = archive_open(c->text); }

@@ -119,8 +119,9 @@ static const char *string(struct json *j, bool keep, const char *expected)
     const uint8_t *end = j->at;
     while (end < j->end && *end != '"') end += *end == '\\' ? 2 : 1; /* what is escaped is no end */
     if (end >= j->end) bad(j, "a string that ends");
-    char *text = keep ? arena_alloc(j->arena, (size_t)(end - j->at) + 1) : NULL,
-         *to = keep ? text : forgotten; /* escapes are longer than what they mean */
+    /* Escapes are longer than what they mean. */
+    char *text = keep ? arena_alloc(j->arena, (size_t)(end - j->at) + 1) : NULL;
+    char *to = keep ? text : forgotten;
     while (j->at < end) {
         if (!keep) to = forgotten;
         if (*j->at < 0x20) bad(j, "an escape for a control character");
@@ -139,12 +140,14 @@ static uint64_t natural(struct json *j, const char *expected)
     uint64_t v = 0;
     spaces(j);
     const uint8_t *first = j->at;
-    for (; j->at < j->end && *j->at >= '0' && *j->at <= '9'; j->at++)
-        if (__builtin_mul_overflow(v, 10u, &v) || __builtin_add_overflow(v, (uint64_t)(*j->at - '0'), &v) ||
-            v > INT64_MAX)
-            bad(j, "a number below 2^63");
+    for (; j->at < j->end && *j->at >= '0' && *j->at <= '9'; j->at++) {
+        uint64_t digit = (uint64_t)(*j->at - '0');
+        bool large = __builtin_mul_overflow(v, 10u, &v) || __builtin_add_overflow(v, digit, &v);
+        if (large || v > INT64_MAX) bad(j, "a number below 2^63");
+    }
     bool zeros = j->at - first > 1 && *first == '0';
-    if (zeros || j->at == first || (j->at < j->end && (*j->at == '.' || *j->at == 'e' || *j->at == 'E'))) {
+    bool real = j->at < j->end && (*j->at == '.' || *j->at == 'e' || *j->at == 'E');
+    if (zeros || j->at == first || real) {
         if (zeros) j->at = first;
         bad(j, expected);
     }
@@ -266,10 +269,10 @@ static void read_tensor(struct json *j, struct archive_entry *e, uint64_t data_s
 
 static int compare_entries(const void *a, const void *b)
 {
-    const struct archive_entry *x = *(const struct archive_entry *const *)a,
-                               *y = *(const struct archive_entry *const *)b;
-    return x->begin != y->begin ? (x->begin > y->begin) - (x->begin < y->begin)
-                                : (x->end > y->end) - (x->end < y->end);
+    const struct archive_entry *x = *(const struct archive_entry *const *)a;
+    const struct archive_entry *y = *(const struct archive_entry *const *)b;
+    if (x->begin != y->begin) return x->begin > y->begin ? 1 : -1;
+    return (x->end > y->end) - (x->end < y->end);
 }
 
 static void check_coverage(struct archive *a, uint64_t data_size)

@@ -77,8 +77,8 @@ static const struct kernel {
 static enum width processor_width(void)
 {
     __builtin_cpu_init();
-    bool fma = __builtin_cpu_supports("fma"),
-         wide = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+    bool fma = __builtin_cpu_supports("fma");
+    bool wide = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                 __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
     if (wide && fma) return AVX512;
     if (__builtin_cpu_supports("avx2") && fma) return AVX2;
@@ -111,9 +111,8 @@ bool blas_kernel_fits(const char *kernel) { return kernel_width(kernel) >= proce
 
 static void *load(const char *file, const char *core)
 {
-    const char *threads = is_set("OPENBLAS_NUM_THREADS")
-                              ? NULL
-                              : "OPENBLAS_NUM_THREADS=1"; /* else it starts one for every processor at once */
+    /* Unless told, it starts a thread for every processor at once. */
+    const char *threads = is_set("OPENBLAS_NUM_THREADS") ? NULL : "OPENBLAS_NUM_THREADS=1";
     struct surroundings s = surround(threads, core);
     void *library = dlopen(file, RTLD_NOW | RTLD_LOCAL);
     surround_end(s, threads, core);
@@ -160,8 +159,8 @@ static bool look_up(void *library)
 static void describe(void *library, bool anothers)
 {
     char *(*config)(void) = (char *(*)(void))dlsym(library, "openblas_get_config");
-    const char *text = config ? config() : "a BLAS that does not say its version",
-               *kernel = kernel_of(library);
+    const char *text = config ? config() : "a BLAS that does not say its version";
+    const char *kernel = kernel_of(library);
     size_t n = strcspn(text, " ");
     if (config && text[n]) n += 1 + strcspn(text + n + 1, " ");
     else if (!config) n = strlen(text);

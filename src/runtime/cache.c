@@ -51,16 +51,20 @@ static uint32_t cpu_words(uint32_t out[64])
                                           CPUID_INDEX_D_ECX_1, CPUID_INDEX_80000007, CPUID_INDEX_80000008,
                                           CPUID_INDEX_7_ECX_1, CPUID_INDEX_19,       CPUID_INDEX_14_ECX_0 };
         const struct cpuid_feature *f = __x86_get_cpuid_feature_leaf(index[i]);
-        if (f) memcpy(r, f->cpuid_array, sizeof r), memcpy(active, f->active_array, sizeof active);
+        if (f) {
+            memcpy(r, f->cpuid_array, sizeof r);
+            memcpy(active, f->active_array, sizeof active);
+        }
 #else
-        uint32_t leaf = leaves[i] == 0x70001 ? 7 : leaves[i], sub = leaves[i] == 0x70001 || leaves[i] == 0xd;
+        uint32_t leaf = leaves[i] == 0x70001 ? 7 : leaves[i];
+        uint32_t sub = leaves[i] == 0x70001 || leaves[i] == 0xd;
         __get_cpuid_count(leaf, sub, &r[0], &r[1], &r[2], &r[3]);
 #endif
         if (leaves[i] == 1) r[1] = active[1] = 0;
         if (leaves[i] == 0xd || leaves[i] == 0x80000008) r[2] = active[2] = 0;
         for (uint32_t j = 0; j < 4; j++) out[n++] = r[j];
-        if (active[0] | active[1] | active[2] | active[3])
-            out[n++] = active[1], out[n++] = active[2], out[n++] = active[3];
+        bool any_active = active[0] | active[1] | active[2] | active[3];
+        for (uint32_t j = 1; any_active && j < 4; j++) out[n++] = active[j];
     }
     return n;
 }
@@ -141,14 +145,12 @@ bool cache_entry_valid(const unsigned char *block, size_t n)
     uint64_t sum[2];
     if (n < sizeof h) return false;
     memcpy(&h, block, sizeof h);
-    if (memcmp(h.magic, entry_magic, sizeof h.magic) || h.format != ENTRY_FORMAT ||
-        h.header_bytes != sizeof h)
-        return false;
+    if (memcmp(h.magic, entry_magic, sizeof h.magic)) return false;
+    if (h.format != ENTRY_FORMAT || h.header_bytes != sizeof h) return false;
     if (h.key_bytes > n || h.maker_bytes > n || h.image_bytes > n || h.object_bytes > n) return false;
-    if (sizeof h + padded(h.key_bytes) + padded(h.maker_bytes) + padded(h.image_bytes) +
-            padded(h.object_bytes) !=
-        n)
-        return false;
+    size_t parts = padded(h.key_bytes) + padded(h.maker_bytes) + padded(h.image_bytes) +
+                   padded(h.object_bytes);
+    if (sizeof h + parts != n) return false;
     entry_checksum(block, n, sum);
     return sum[0] == h.checksum[0] && sum[1] == h.checksum[1];
 }
@@ -339,10 +341,10 @@ static void table_shrink(uint64_t limit)
 static struct code *table_find(const struct cache_key *k)
 {
     size_t n = k->canon.words.len * sizeof(uint32_t);
-    for (struct code *c = cache.buckets[k->hash[0] % BUCKETS]; c; c = c->chain)
-        if (c->hash[0] == k->hash[0] && c->hash[1] == k->hash[1] && c->key_bytes == n &&
-            !memcmp(c->key, k->canon.words.data, n))
-            return c;
+    for (struct code *c = cache.buckets[k->hash[0] % BUCKETS]; c; c = c->chain) {
+        bool same_hash = c->hash[0] == k->hash[0] && c->hash[1] == k->hash[1];
+        if (same_hash && c->key_bytes == n && !memcmp(c->key, k->canon.words.data, n)) return c;
+    }
     return NULL;
 }
 
@@ -388,9 +390,9 @@ static struct code *find_on_disk(const struct cache_key *k, const char *director
     *c = (struct code){ .refs = 1, .block = block, .block_bytes = n, .memory = memory };
     memcpy(c->hash, k->hash, sizeof c->hash);
     code_parts(c);
-    if (c->key_bytes == key_bytes && !memcmp(c->key, k->canon.words.data, key_bytes) && maker_unchanged(c) &&
-        !llvm_backend.load(c->object, c->object_bytes, NULL, &c->program, error))
-        return c;
+    bool same_key = c->key_bytes == key_bytes && !memcmp(c->key, k->canon.words.data, key_bytes);
+    bool usable = same_key && maker_unchanged(c);
+    if (usable && !llvm_backend.load(c->object, c->object_bytes, NULL, &c->program, error)) return c;
     code_free(c);
     return NULL;
 }

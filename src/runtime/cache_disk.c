@@ -58,10 +58,10 @@ static int open_directory(const char *path, bool create, char why[256])
         snprintf(why, 256, "%.200s: %s", path, link ? "is a symbolic link" : strerror(errno));
         return -1;
     }
-    const char *wrong = fstat(fd, &st)           ? strerror(errno)
-                        : st.st_uid != geteuid() ? "belongs to another user"
-                        : st.st_mode & 022       ? "others may write to it"
-                                                 : NULL;
+    const char *wrong = NULL;
+    if (fstat(fd, &st)) wrong = strerror(errno);
+    else if (st.st_uid != geteuid()) wrong = "belongs to another user";
+    else if (st.st_mode & 022) wrong = "others may write to it";
     if (!wrong) return fd;
     snprintf(why, 256, "%.200s: %s", path, wrong);
     close(fd);
@@ -97,17 +97,18 @@ static unsigned char *read_all(int fd, size_t n, void **memory)
 
 static bool good_file(int fd, struct stat *st)
 {
-    return !fstat(fd, st) && S_ISREG(st->st_mode) && st->st_uid == geteuid() && !(st->st_mode & 022) &&
-           st->st_size > 0 && (uint64_t)st->st_size <= LARGEST_FILE;
+    if (fstat(fd, st) || !S_ISREG(st->st_mode)) return false;
+    if (st->st_uid != geteuid() || st->st_mode & 022) return false;
+    return st->st_size > 0 && (uint64_t)st->st_size <= LARGEST_FILE;
 }
 
 /* The time of last use is the file's; it is set at most once a minute. */
 static void note_use(int fd, const struct stat *st)
 {
     struct timespec now;
-    if (!clock_gettime(CLOCK_REALTIME, &now) &&
-        llabs((long long)now.tv_sec - (long long)st->st_mtim.tv_sec) > TOUCH_SECONDS && futimens(fd, NULL))
-        errno = 0;
+    if (clock_gettime(CLOCK_REALTIME, &now)) return;
+    long long since = (long long)now.tv_sec - (long long)st->st_mtim.tv_sec;
+    if (llabs(since) > TOUCH_SECONDS && futimens(fd, NULL)) errno = 0;
 }
 
 unsigned char *disk_read(const char *directory, const uint64_t hash[2], size_t *bytes, void **memory)
@@ -225,8 +226,8 @@ static bool write_all(int fd, const unsigned char *bytes, size_t n)
 static bool may_be_written(size_t n)
 {
     struct rlimit limit;
-    return n <= LARGEST_FILE &&
-           (getrlimit(RLIMIT_FSIZE, &limit) || limit.rlim_cur == RLIM_INFINITY || n <= limit.rlim_cur);
+    if (n > LARGEST_FILE) return false;
+    return getrlimit(RLIMIT_FSIZE, &limit) || limit.rlim_cur == RLIM_INFINITY || n <= limit.rlim_cur;
 }
 
 bool disk_write(const char *directory, const uint64_t hash[2], const void *bytes, size_t n, uint64_t limit)

@@ -114,9 +114,8 @@ static void place_buffer(struct exe *e, const struct lp *p, uint32_t from)
     to->slot += p->first_slot;
     struct bound_buffer bound = { b, to->index };
     to->why = to->name = NULL;
-    to->count = to->static_count >= 0 ? dim_const(e->m, to->static_count)
-                : to->kind == BUF_DYN ? 0
-                                      : copy_dim(e->m, p->m, to->count);
+    if (to->static_count >= 0) to->count = dim_const(e->m, to->static_count);
+    else to->count = to->kind == BUF_DYN ? 0 : copy_dim(e->m, p->m, to->count);
     if (to->kind == BUF_ARG) e->args[e->n_args++] = bound;
     if (to->kind == BUF_RESULT) e->results[e->n_results++] = bound;
     if (to->kind == BUF_DYN) e->dyn[e->n_dyn++] = bound;
@@ -263,8 +262,8 @@ static uint64_t memory_for_code(const struct lp *p)
 {
     enum { LARGE = 2000 };
     const char *wish = getauxval(AT_SECURE) ? NULL : getenv("HOP_COMPILE_MEMORY");
-    uint64_t set = memory_size_of(wish, UINT64_MAX),
-             left = set != UINT64_MAX ? set : memory_left(lp_size(p) > LARGE);
+    uint64_t set = memory_size_of(wish, UINT64_MAX);
+    uint64_t left = set != UINT64_MAX ? set : memory_left(lp_size(p) > LARGE);
     return left == UINT64_MAX ? 0 : HOP_MAX(left, 1);
 }
 
@@ -392,7 +391,8 @@ struct exe *exe_compile(struct module *m, uint32_t fn, const struct compile_opti
 {
     static const struct compile_options defaults;
     const struct compile_options *o = options ? options : &defaults;
-    uint32_t threads = !choice_on(&o->passes, CHOICE_parallel) ? 1 : o->threads ? o->threads : pool_cores();
+    uint32_t threads = 1;
+    if (choice_on(&o->passes, CHOICE_parallel)) threads = o->threads ? o->threads : pool_cores();
     enum code_origin origin = CODE_COMPILED;
     struct cache_key key = { 0 };
     struct exe *e = NULL;

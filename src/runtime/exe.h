@@ -24,8 +24,9 @@ struct compile_report {
     } stages[24];
     uint32_t n_stages;
     size_t code_bytes;
-    uint8_t origin; /* enum code_origin: where the executable came from, or would have come from had nothing
-                       else been asked for */
+    /* enum code_origin: where the executable came from, or would have come from had nothing else been asked
+     * for. */
+    uint8_t origin;
     char *ir_text, *machine_text; /* malloc'ed when asked for */
 };
 struct exe;

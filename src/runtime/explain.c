@@ -102,8 +102,9 @@ static void cache_text(struct text *out, const struct explanation *e)
 {
     char where[512];
     cache_describe(where, sizeof where);
-    const char *found = e->report.origin == CODE_COMPILED ? "it was not there and was compiled"
-                                                          : "it is there; compiled again to explain it";
+    bool compiled = e->report.origin == CODE_COMPILED;
+    const char *found = "it is there; compiled again to explain it";
+    if (compiled) found = "it was not there and was compiled";
     bool keeps = explained_backend(e->o)->abilities & ABLE_TO_KEEP;
     if (e->o->compile.no_cache || !keeps) text_str(out, "cache: not asked\n");
     else text_add(out, "cache: %s (%s)\n", found, where);

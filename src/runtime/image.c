@@ -95,9 +95,9 @@ static void dimension(struct stream *s, dim *d)
             dim part = s->reading ? 0 : n.args[i];
             if (n.kind == DIM_SUM) i64(s, &factor);
             dimension(s, &part);
-            if (s->reading)
-                r = n.kind == DIM_SUM ? dim_add(m, r, dim_mul(m, dim_const(m, factor), part))
-                                      : dim_mul(m, r, part);
+            if (!s->reading) continue;
+            if (n.kind == DIM_SUM) r = dim_add(m, r, dim_mul(m, dim_const(m, factor), part));
+            else r = dim_mul(m, r, part);
         }
         break;
     default: {
@@ -183,9 +183,10 @@ static void header(struct stream *s)
         u32(s, &y->index);
         i64(s, &y->lo);
         i64(s, &y->hi);
-        if (y->origin > SYMBOL_NODE || (y->origin == SYMBOL_PARAM && y->index >= h->n_params) ||
-            (y->origin == SYMBOL_NODE) != (i >= h->n_outer_symbols))
-            damaged();
+        bool of_node = y->origin == SYMBOL_NODE;
+        bool is_outer = i < h->n_outer_symbols;
+        if (y->origin > SYMBOL_NODE || of_node == is_outer) damaged();
+        if (y->origin == SYMBOL_PARAM && y->index >= h->n_params) damaged();
     }
     for (uint32_t i = 0; i < h->n_required; i++) {
         dimension(s, &h->required[i].a);
@@ -239,9 +240,9 @@ static void constant(struct stream *s, uint32_t b)
         return;
     }
     case CONSTANT_AS_BEFORE:
-        if (number >= b || !e->constants[number] || e->buffers[number].dtype != e->buffers[b].dtype ||
-            e->buffers[number].static_count != e->buffers[b].static_count)
-            damaged();
+        if (number >= b || !e->constants[number]) damaged();
+        if (e->buffers[number].dtype != e->buffers[b].dtype) damaged();
+        if (e->buffers[number].static_count != e->buffers[b].static_count) damaged();
         e->constants[b] = e->constants[number];
         return;
     case CONSTANT_HERE: { /* aligned, and used where it lies */
@@ -367,10 +368,10 @@ static void updates(struct stream *s)
         flag(s, &reason);
         if (reason) text(s, &u->why);
         if (u->result >= e->header->n_results || u->param >= e->header->n_params) damaged();
-        if (!u->elsewhere &&
-            value_type(e->header, e->header->results[u->result]) != value_type(e->header, u->param))
-            damaged();
-        if (!u->elsewhere && !e->buffers[u->param].updated) damaged();
+        if (u->elsewhere) continue;
+        type_id result_type = value_type(e->header, e->header->results[u->result]);
+        if (result_type != value_type(e->header, u->param)) damaged();
+        if (!e->buffers[u->param].updated) damaged();
     }
 }
 
@@ -392,9 +393,8 @@ static void check_results(const struct exe *e)
 static void check_header(const struct exe *e, const struct module *m, const struct fn *f)
 {
     const struct fn *h = e->header;
-    if (h->n_params != f->n_params || h->n_results != f->n_results ||
-        h->n_outer_symbols != f->n_outer_symbols)
-        damaged();
+    if (h->n_params != f->n_params || h->n_results != f->n_results) damaged();
+    if (h->n_outer_symbols != f->n_outer_symbols) damaged();
     for (uint32_t i = 0; i < h->n_values; i++) {
         val v = i < f->n_params ? i : f->results[i - f->n_params];
         struct type here = type_get(e->m, value_type(h, i)), there = type_get(m, value_type(f, v));

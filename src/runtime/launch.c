@@ -76,8 +76,8 @@ static struct passage *passage_new(const struct exe *e, struct hop_rt *rt, void 
     for (uint32_t b = 0; b < e->n_buffers; b++) {
         const struct lp_buffer *buffer = &e->buffers[b];
         if (buffer->kind == BUF_DYN) continue;
-        p->counts[b] = buffer->static_count >= 0 ? buffer->static_count
-                                                 : dim_eval(e->m, buffer->count, symbols);
+        p->counts[b] = buffer->static_count;
+        if (p->counts[b] < 0) p->counts[b] = dim_eval(e->m, buffer->count, symbols);
     }
     return p;
 }

@@ -99,13 +99,13 @@ static bool cancelled(struct hop_rt *rt)
 
 static void work(void)
 {
-    int64_t lo;
-    while (!atomic_load_explicit(&pool.status, memory_order_relaxed) &&
-           (lo = atomic_fetch_add_explicit(&pool.next, pool.piece, memory_order_relaxed)) < pool.n) {
-        int expected = 0, status = lo && cancelled(pool.rt)
-                                       ? HOP_CANCELLED
-                                       : pool.body(pool.rt, pool.env, lo,
-                                                   pool.n - lo < pool.piece ? pool.n : lo + pool.piece);
+    while (!atomic_load_explicit(&pool.status, memory_order_relaxed)) {
+        int64_t lo = atomic_fetch_add_explicit(&pool.next, pool.piece, memory_order_relaxed);
+        if (lo >= pool.n) return;
+        int64_t hi = pool.n - lo < pool.piece ? pool.n : lo + pool.piece;
+        bool ended = lo && cancelled(pool.rt);
+        int status = ended ? HOP_CANCELLED : pool.body(pool.rt, pool.env, lo, hi);
+        int expected = 0;
         if (status) atomic_compare_exchange_strong(&pool.status, &expected, status);
     }
 }
@@ -188,10 +188,14 @@ static int32_t run_alone(struct hop_rt *rt,
                          int32_t (*body)(struct hop_rt *rt, void *env, int64_t lo, int64_t hi), void *env,
                          int64_t n, int64_t grain)
 {
-    int64_t piece = !rt || !rt->cancel ? n : n / SHORT_PIECES > grain ? n / SHORT_PIECES : grain;
+    bool can_be_ended = rt && rt->cancel;
+    int64_t piece = can_be_ended ? HOP_MAX(n / SHORT_PIECES, grain) : n;
     int32_t status = 0;
-    for (int64_t lo = 0; lo < n && !status; lo += piece)
-        status = lo && cancelled(rt) ? HOP_CANCELLED : body(rt, env, lo, n - lo < piece ? n : lo + piece);
+    for (int64_t lo = 0; lo < n && !status; lo += piece) {
+        int64_t hi = n - lo < piece ? n : lo + piece;
+        bool ended = lo && cancelled(rt);
+        status = ended ? HOP_CANCELLED : body(rt, env, lo, hi);
+    }
     return status;
 }
 

@@ -272,10 +272,10 @@ static void run_return(void *run)
     }
     for (uint32_t i = 0; i < SPARE_RUNS; i++) {
         struct run *none = NULL;
-        if (!atomic_load_explicit(&e->spare[i], memory_order_relaxed) &&
-            atomic_compare_exchange_strong_explicit(&e->spare[i], &none, r, memory_order_release,
-                                                    memory_order_relaxed))
-            return;
+        if (atomic_load_explicit(&e->spare[i], memory_order_relaxed)) continue;
+        bool kept = atomic_compare_exchange_strong_explicit(&e->spare[i], &none, r, memory_order_release,
+                                                            memory_order_relaxed);
+        if (kept) return;
     }
     run_free(r);
 }
@@ -488,8 +488,9 @@ void exe_run(struct exe *e, struct tensor *const *args, const int64_t *dims, str
     atomic_store_explicit(&r->noted, false, memory_order_relaxed);
     atomic_store_explicit(&r->ended, false, memory_order_relaxed);
 
-    int32_t status = e->entry ? e->entry(&r->rt, r->buffers, r->symbols)
-                              : launch_plan(e, &r->rt, r->buffers, r->symbols);
+    int32_t status;
+    if (e->entry) status = e->entry(&r->rt, r->buffers, r->symbols);
+    else status = launch_plan(e, &r->rt, r->buffers, r->symbols);
     if (!status && atomic_load_explicit(&r->ended, memory_order_relaxed))
         status = HOP_CANCELLED; /* a product was left unfinished */
     if (status) run_failed(r, status);

@@ -68,7 +68,10 @@ static void wait_for_change(int ms)
     struct timespec until;
     clock_gettime(CLOCK_REALTIME, &until);
     until.tv_nsec += ms * 1000000;
-    if (until.tv_nsec >= 1000000000) until.tv_sec++, until.tv_nsec -= 1000000000;
+    if (until.tv_nsec >= 1000000000) {
+        until.tv_sec++;
+        until.tv_nsec -= 1000000000;
+    }
     pthread_cond_timedwait(&workers.changed, &workers.lock, &until);
 }
 
