@@ -5,12 +5,12 @@
 #include "ir/number.h"
 
 enum {
-    STACK_ARENA = 4096,
-    ARENA_STEP = 16,
-    WORKSPACE_ALIGN = 64,
-    LINE_ELEMENTS = 8,
-    SMALL_LOCAL = 16
-}; /* bytes, elements, bytes, elements, elements */
+    STACK_ARENA = 4096,   /* bytes */
+    ARENA_STEP = 16,      /* elements */
+    WORKSPACE_ALIGN = 64, /* bytes */
+    LINE_ELEMENTS = 8,    /* elements */
+    SMALL_LOCAL = 16      /* elements */
+};
 
 /* ---- names ---- */
 
@@ -45,16 +45,21 @@ static bool is_of_dialect(const struct c99_dialect *d, const char *name)
     return false;
 }
 
+/* v_3, i_0, … are the text's own. */
+static bool is_numbered(const char *name)
+{
+    const char *under = strchr(name, '_');
+    if (!under || !under[1]) return false;
+    const char *digits = under + 1;
+    return strspn(digits, "0123456789") == strlen(digits);
+}
+
 static bool is_taken(const struct c99 *e, const char *name)
 {
-    if (is_of_dialect(e->unit->dialect, name)) return true;
-    if (c99_is_word(name) || has(e->names.data, e->names.len, name) ||
-        has(e->unit->names.data, e->unit->names.len, name))
-        return true;
-    /* v_3, i_0, … are the text's own */
-    size_t under = strcspn(name, "_");
-    if (name[under] && name[under + 1] && strspn(name + under + 1, "0123456789") == strlen(name + under + 1))
-        return true;
+    if (is_of_dialect(e->unit->dialect, name) || c99_is_word(name)) return true;
+    if (has(e->names.data, e->names.len, name)) return true;
+    if (has(e->unit->names.data, e->unit->names.len, name)) return true;
+    if (is_numbered(name)) return true;
     return strlen(name) > 2 && !strcmp(name + strlen(name) - 2, "_t");
 }
 
@@ -70,11 +75,12 @@ static bool begins_reserved(const char *name)
     return false;
 }
 
+/* In any locale. */
 static bool is_digit(char c) { return c >= '0' && c <= '9'; }
 static bool is_of_identifier(char c)
 {
     return is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
-} /* in any locale */
+}
 
 static const char *identifier(struct arena *a, const char *wanted, const char *otherwise)
 {
@@ -132,10 +138,12 @@ static const char *inner_symbol_name(const struct c99 *e, uint32_t symbol)
     const struct fn *named = e->o->original;
     uint32_t here, there;
     for (uint32_t r = 0; named && r < e->f->n_results; r++) {
-        struct type t = result_type(e, r), u = type_get(m, value_type(named, named->results[r]));
-        for (uint32_t d = 0; d < t.rank; d++)
-            if (dim_is_symbol(m, t.dims[d], &here) && here == symbol && dim_is_symbol(m, u.dims[d], &there))
-                return module_text(m, named->symbols[there].name);
+        struct type t = result_type(e, r);
+        struct type original = type_get(m, value_type(named, named->results[r]));
+        for (uint32_t d = 0; d < t.rank; d++) {
+            if (!dim_is_symbol(m, t.dims[d], &here) || here != symbol) continue;
+            if (dim_is_symbol(m, original.dims[d], &there)) return module_text(m, named->symbols[there].name);
+        }
     }
     return module_text(m, e->f->symbols[symbol].name);
 }
@@ -143,20 +151,20 @@ static const char *inner_symbol_name(const struct c99 *e, uint32_t symbol)
 /* The argument in which the program leaves result r, HOP_NONE: it has memory of its own. */
 static uint32_t updated_param(const struct c99 *e, uint32_t r)
 {
-    for (uint32_t i = 0; i < e->p->updates.len; i++)
-        if (e->p->updates.data[i].result == r && !e->p->updates.data[i].elsewhere)
-            return e->p->updates.data[i].param;
+    for (uint32_t i = 0; i < e->p->updates.len; i++) {
+        const struct lp_update *u = &e->p->updates.data[i];
+        if (u->result == r && !u->elsewhere) return u->param;
+    }
     return HOP_NONE;
 }
 
-static bool is_updated(const struct c99 *e, uint32_t param)
-{
-    return e->p->buffers.data[param].updated;
-} /* buffers of arguments come first */
+/* Buffers of arguments come first. */
+static bool is_updated(const struct c99 *e, uint32_t param) { return e->p->buffers.data[param].updated; }
 
 static void name_everything(struct c99 *e)
 {
-    const struct fn *f = e->f, *named = e->o->original ? e->o->original : f;
+    const struct fn *f = e->f;
+    const struct fn *named = e->o->original ? e->o->original : f;
     const struct module *m = e->p->m;
     bool *returned = ARENA_ZNEW(e->arena, bool, f->n_symbols);
     for (uint32_t r = 0; r < f->n_results; r++) {
@@ -177,15 +185,15 @@ static void name_everything(struct c99 *e)
         uint32_t of = fn_updated(named, r);
         if (of != HOP_NONE) wanted = arena_printf(e->arena, "%s_new", module_text(m, named->values[of].name));
         if (!wanted) wanted = module_text(m, named->values[named->results[r]].name);
-        e->result_name[r] = unique(e, wanted,
-                                   f->n_results == 1 ? "result" : arena_printf(e->arena, "result%u", r));
+        const char *otherwise = f->n_results == 1 ? "result" : arena_printf(e->arena, "result%u", r);
+        e->result_name[r] = unique(e, wanted, otherwise);
     }
     for (uint32_t s = f->n_outer_symbols; s < f->n_symbols; s++) {
-        const char *text = inner_symbol_name(e, s), *otherwise = arena_printf(e->arena, "size%u", s);
+        const char *text = inner_symbol_name(e, s);
+        const char *otherwise = arena_printf(e->arena, "size%u", s);
         if (returned[s]) e->size_name[s] = unique(e, text, otherwise);
-        e->symbol_name[s] = unique(e,
-                                   arena_printf(e->arena, "size_%s", identifier(e->arena, text, otherwise)),
-                                   otherwise);
+        const char *local = arena_printf(e->arena, "size_%s", identifier(e->arena, text, otherwise));
+        e->symbol_name[s] = unique(e, local, otherwise);
     }
 }
 
@@ -229,16 +237,21 @@ static bool result_grows(const struct c99 *e, uint32_t r)
 static void put_signature(struct c99 *e, struct text *out, bool definition)
 {
     const struct fn *f = e->f;
-    const char *comma = "", *restricted = definition ? "restrict " : "";
+    const char *comma = "";
+    const char *restricted = definition ? "restrict " : "";
     text_add(out, "$entry int %s(", e->name);
-    for (uint32_t s = 0; s < f->n_outer_symbols; s++, comma = ", ")
+    for (uint32_t s = 0; s < f->n_outer_symbols; s++) {
         text_add(out, "%sint64_t %s", comma, e->symbol_name[s]);
-    for (uint32_t p = 0; p < f->n_params; p++, comma = ", ") {
+        comma = ", ";
+    }
+    for (uint32_t p = 0; p < f->n_params; p++) {
         struct type t = type_get(e->p->m, value_type(f, p));
+        const char *type = c99_type[t.dtype];
+        const char *constant = is_updated(e, p) ? "" : "const ";
         if (t.rank || is_updated(e, p))
-            text_add(out, "%s$buffer %s%s *%s%s", comma, is_updated(e, p) ? "" : "const ", c99_type[t.dtype],
-                     restricted, e->param_name[p]);
-        else text_add(out, "%s%s %s", comma, c99_type[t.dtype], e->param_name[p]);
+            text_add(out, "%s$buffer %s%s *%s%s", comma, constant, type, restricted, e->param_name[p]);
+        else text_add(out, "%s%s %s", comma, type, e->param_name[p]);
+        comma = ", ";
     }
     for (uint32_t r = 0; r < f->n_results; r++) {
         if (updated_param(e, r) != HOP_NONE) continue;
@@ -247,11 +260,19 @@ static void put_signature(struct c99 *e, struct text *out, bool definition)
                  restricted, e->result_name[r]);
         comma = ", ";
     }
-    for (uint32_t s = f->n_outer_symbols; s < f->n_symbols; s++)
-        if (e->size_name[s])
-            text_add(out, "%sint64_t *%s%s", comma, restricted, e->size_name[s]), comma = ", ";
-    if (e->workspace) text_add(out, "%svoid *workspace", comma), comma = ", ";
-    if (e->context) text_add(out, "%sstruct hop_c_context *context", comma), comma = ", ";
+    for (uint32_t s = f->n_outer_symbols; s < f->n_symbols; s++) {
+        if (!e->size_name[s]) continue;
+        text_add(out, "%sint64_t *%s%s", comma, restricted, e->size_name[s]);
+        comma = ", ";
+    }
+    if (e->workspace) {
+        text_add(out, "%svoid *workspace", comma);
+        comma = ", ";
+    }
+    if (e->context) {
+        text_add(out, "%sstruct hop_c_context *context", comma);
+        comma = ", ";
+    }
     text_str(out, *comma ? ")" : "void)");
 }
 
@@ -265,12 +286,18 @@ static void put_workspace_signature(struct c99 *e, struct text *out)
 
 static void put_type_note(struct c99 *e, struct text *out, const char *name, type_id t)
 {
+    static const char *const operators[] = { "//", " * " };
     text_add(out, " *   %-12s ", name);
-    for (const char *s = type_text(e->p->m, e->f->symbols, t); *s;
-         s++) /* sizes are sums, products and quotients of names */
-        if (s[0] == '/' && s[1] == '/') text_str(out, "//"), s++;
-        else if (s[0] == ' ' && s[1] == '*' && s[2] == ' ') text_str(out, " * "), s += 2;
+    /* Sizes are sums, products and quotients of names. */
+    const char *s = type_text(e->p->m, e->f->symbols, t);
+    while (*s) {
+        const char *operator= NULL;
+        for (size_t k = 0; k < HOP_COUNT(operators); k++)
+            if (!strncmp(s, operators[k], strlen(operators[k]))) operator= operators[k];
+        if (operator) text_str(out, operator);
         else c99_put_comment(out, (const char[]){ *s, 0 });
+        s += operator? strlen(operator) : 1;
+    }
 }
 
 static void put_prototype(struct c99 *e)
@@ -326,9 +353,10 @@ static int64_t arena_count(const struct c99 *e, uint32_t b)
 
 static bool together(const struct c99 *e, uint32_t x, uint32_t y)
 {
-    const struct lp_buffer *a = &e->p->buffers.data[x], *b = &e->p->buffers.data[y];
-    return e->p->own_memory || a->kind == BUF_DYN || b->kind == BUF_DYN ||
-           (a->first <= b->last && b->first <= a->last);
+    const struct lp_buffer *a = &e->p->buffers.data[x];
+    const struct lp_buffer *b = &e->p->buffers.data[y];
+    if (e->p->own_memory || a->kind == BUF_DYN || b->kind == BUF_DYN) return true;
+    return a->first <= b->last && b->first <= a->last;
 }
 
 /* The lowest place in its type's arena where a buffer meets none of those before it that live at the same
@@ -339,48 +367,56 @@ static int64_t place_in_arena(struct c99 *e, uint32_t b)
     for (bool moved = true; moved;) {
         moved = false;
         for (uint32_t k = 0; k < b; k++) {
-            if (!in_arena(e, k) || e->p->buffers.data[k].dtype != e->p->buffers.data[b].dtype ||
-                !together(e, k, b))
-                continue;
+            bool same_arena = in_arena(e, k) && e->p->buffers.data[k].dtype == e->p->buffers.data[b].dtype;
+            if (!same_arena || !together(e, k, b)) continue;
             int64_t end = e->place[k] + arena_count(e, k);
-            if (at < end && e->place[k] < at + size) at = end, moved = true;
+            if (at >= end || e->place[k] >= at + size) continue;
+            at = end;
+            moved = true;
         }
     }
-    return e->place[b] = at;
+    e->place[b] = at;
+    return at;
 }
 
 static void put_static_arena(struct c99 *e)
 {
     int64_t size[DT_COUNT] = { 0 }, bytes = 0;
-    for (uint32_t b = 0; b < e->p->buffers.len; b++)
-        if (in_arena(e, b)) {
-            uint8_t t = e->p->buffers.data[b].dtype;
-            int64_t end = place_in_arena(e, b) + arena_count(e, b);
-            size[t] = HOP_MAX(size[t], end);
-        }
+    for (uint32_t b = 0; b < e->p->buffers.len; b++) {
+        if (!in_arena(e, b)) continue;
+        uint8_t t = e->p->buffers.data[b].dtype;
+        int64_t end = place_in_arena(e, b) + arena_count(e, b);
+        size[t] = HOP_MAX(size[t], end);
+    }
     for (int t = 0; t < DT_COUNT; t++) bytes += size[t] * dtype_info[t].size;
     bool fixed = bytes > STACK_ARENA || e->p->level; /* procedures may stand above each other on the stack */
-    for (int t = 0; t < DT_COUNT; t++)
-        if (size[t])
-            text_add(e->out, "    %s%s arena_%s[%lld];\n", fixed ? "HOP_C_STORAGE " : "", c99_type[t],
-                     dtype_info[t].name, (long long)size[t]);
-    for (uint32_t b = 0; b < e->p->buffers.len; b++)
-        if (in_arena(e, b)) {
-            const struct lp_buffer *buffer = &e->p->buffers.data[b];
-            text_add(e->out, "    %s *const t_%u = arena_%s + %lld;\n", c99_type[buffer->dtype], b,
-                     dtype_info[buffer->dtype].name, (long long)e->place[b]);
-        }
+    const char *storage = fixed ? "HOP_C_STORAGE " : "";
+    for (int t = 0; t < DT_COUNT; t++) {
+        if (!size[t]) continue;
+        const char *name = dtype_info[t].name;
+        text_add(e->out, "    %s%s arena_%s[%lld];\n", storage, c99_type[t], name, (long long)size[t]);
+    }
+    for (uint32_t b = 0; b < e->p->buffers.len; b++) {
+        if (!in_arena(e, b)) continue;
+        uint8_t t = e->p->buffers.data[b].dtype;
+        text_add(e->out, "    %s *const t_%u = arena_%s + %lld;\n", c99_type[t], b, dtype_info[t].name,
+                 (long long)e->place[b]);
+    }
 }
 
-/* A piece of the workspace holds buffers of one slot and one element type. `each` is called for the first
- * buffer of each. */
-static bool first_of_piece(const struct c99 *e, uint32_t b)
+/* A piece of the workspace holds buffers of one slot and one element type. */
+static bool share_piece(const struct c99 *e, uint32_t b, uint32_t k)
 {
     const struct lp_buffer *x = &e->p->buffers.data[b];
-    for (uint32_t k = 0; k < b && x->kind == BUF_TEMP; k++) {
-        const struct lp_buffer *y = &e->p->buffers.data[k];
-        if (in_arena(e, k) && y->kind == BUF_TEMP && y->slot == x->slot && y->dtype == x->dtype) return false;
-    }
+    const struct lp_buffer *y = &e->p->buffers.data[k];
+    if (x->kind != BUF_TEMP || y->kind != BUF_TEMP || !in_arena(e, k)) return false;
+    return y->slot == x->slot && y->dtype == x->dtype;
+}
+
+static bool first_of_piece(const struct c99 *e, uint32_t b)
+{
+    for (uint32_t k = 0; k < b; k++)
+        if (share_piece(e, b, k)) return false;
     return true;
 }
 
@@ -411,13 +447,10 @@ static void put_workspace(struct c99 *e)
     else text_str(e->out, "    char *at = workspace;\n");
     for (uint32_t b = 0; b < e->p->buffers.len; b++) {
         if (!in_arena(e, b) || !first_of_piece(e, b)) continue;
-        const struct lp_buffer *x = &e->p->buffers.data[b];
         for (uint32_t k = b; k < e->p->buffers.len; k++) {
-            const struct lp_buffer *y = &e->p->buffers.data[k];
-            if (k == b || (in_arena(e, k) && x->kind == BUF_TEMP && y->kind == BUF_TEMP &&
-                           y->slot == x->slot && y->dtype == x->dtype))
-                text_add(e->out, "    $buffer %s *const t_%u = ($buffer %s *)(void *)at;\n",
-                         c99_type[y->dtype], k, c99_type[y->dtype]);
+            if (k != b && !share_piece(e, b, k)) continue;
+            const char *type = c99_type[e->p->buffers.data[k].dtype];
+            text_add(e->out, "    $buffer %s *const t_%u = ($buffer %s *)(void *)at;\n", type, k, type);
         }
         text_str(e->out, "    at += ");
         put_piece_bytes(e, b);
@@ -465,20 +498,19 @@ static void put_constant(struct c99 *e, uint32_t b)
     enum dtype t = (enum dtype)buffer->dtype;
     size_t n = c->bytes / dtype_info[t].size;
     bool bits = has_nan(c, t, n);
-    for (uint32_t k = 0; k < b; k++) /* several buffers may be one constant */
-        if (e->buffer_used[k] && e->p->buffers.data[k].kind == BUF_CONST &&
-            e->p->buffers.data[k].index == buffer->index)
-            return;
+    for (uint32_t k = 0; k < b; k++) { /* several buffers may be one constant */
+        const struct lp_buffer *other = &e->p->buffers.data[k];
+        if (e->buffer_used[k] && other->kind == BUF_CONST && other->index == buffer->index) return;
+    }
     if (bits)
         text_add(e->out, "    static const union { %s bits[%zu]; %s value[%zu]; } c_bits_%u = { {",
                  t == DT_F32 ? "uint32_t" : "uint64_t", n, c99_type[t], n, buffer->index);
     else text_add(e->out, "    static const %s c_%u[%zu] = {", c99_type[t], buffer->index, HOP_MAX(n, 1));
     for (size_t i = 0; i < n; i++) {
         text_str(e->out, i % LINE_ELEMENTS ? " " : "\n        ");
-        if (bits)
-            text_add(e->out, t == DT_F32 ? "0x%llxu" : "0x%llxull",
-                     (unsigned long long)constant_bits(c, t, i));
-        else c99_put_bits(e, t, constant_bits(c, t, i), true);
+        uint64_t element = constant_bits(c, t, i);
+        if (!bits) c99_put_bits(e, t, element, true);
+        else text_add(e->out, t == DT_F32 ? "0x%llxu" : "0x%llxull", (unsigned long long)element);
         text_str(e->out, ",");
     }
     if (!n) text_str(e->out, "0");
@@ -517,9 +549,9 @@ static void put_memory(struct c99 *e)
         const struct lp_buffer *buffer = &e->p->buffers.data[b];
         bool used = e->buffer_used[b];
         if (used && buffer->kind == BUF_CONST) put_constant(e, b);
-        else if (used &&
-                 buffer->kind == BUF_LOCAL) { /* small ones have a first value: compilers cannot always see
-                                                 that they are written before they are read */
+        else if (used && buffer->kind == BUF_LOCAL) {
+            /* Small ones have a first value: compilers cannot always see that they are written before they
+             * are read. */
             const char *first = buffer->static_count <= SMALL_LOCAL ? " = { 0 }" : "";
             text_add(e->out, "    %s t_%u[%lld]%s;\n", c99_type[buffer->dtype], b,
                      (long long)HOP_MAX(buffer->static_count, 1), first);
@@ -531,9 +563,9 @@ static void put_memory(struct c99 *e)
     else put_static_arena(e);
     for (uint32_t l = 0; l < e->p->locals.len; l++) {
         const struct lp_local *local = &e->p->locals.data[l];
-        if (e->local_read[l])
-            text_add(e->out, local->kind == LOCAL_LANES ? "    %s s_%u[16] = { 0 };\n" : "    %s s_%u = 0;\n",
-                     c99_value[local->dtype], l);
+        if (!e->local_read[l]) continue;
+        bool lanes = local->kind == LOCAL_LANES;
+        text_add(e->out, "    %s s_%u%s;\n", c99_value[local->dtype], l, lanes ? "[16] = { 0 }" : " = 0");
     }
     for (uint32_t s = e->f->n_outer_symbols; s < e->f->n_symbols && !e->p->level; s++)
         text_add(e->out, "    int64_t %s = 0;\n", e->symbol_name[s]);
@@ -544,7 +576,8 @@ static void put_memory(struct c99 *e)
 static void put_unused(struct c99 *e)
 {
     const struct fn *f = e->f;
-    bool *arg = ARENA_ZNEW(e->arena, bool, f->n_params), *result = ARENA_ZNEW(e->arena, bool, f->n_results);
+    bool *arg = ARENA_ZNEW(e->arena, bool, f->n_params);
+    bool *result = ARENA_ZNEW(e->arena, bool, f->n_results);
     for (uint32_t b = 0; b < e->p->buffers.len; b++) {
         const struct lp_buffer *buffer = &e->p->buffers.data[b];
         if (buffer->kind == BUF_ARG) arg[buffer->index] |= e->buffer_used[b];
@@ -571,10 +604,12 @@ static void put_end(struct c99 *e)
     if (e->growing) text_str(e->out, "    if (status == HOP_C_OK) {\n");
     for (uint32_t s = e->f->n_outer_symbols; s < e->f->n_symbols; s++)
         if (e->size_name[s]) text_add(e->out, "%s*%s = %s;\n", inside, e->size_name[s], e->symbol_name[s]);
-    for (uint32_t b = 0; b < e->p->buffers.len && e->growing; b++)
-        if (e->p->buffers.data[b].kind == BUF_DYN && e->returned[b])
-            text_add(e->out, "%s*%s = t_%u;\n%st_%u = NULL;\n", inside,
-                     e->result_name[e->p->buffers.data[b].index], b, inside, b);
+    for (uint32_t b = 0; b < e->p->buffers.len && e->growing; b++) {
+        const struct lp_buffer *buffer = &e->p->buffers.data[b];
+        if (buffer->kind != BUF_DYN || !e->returned[b]) continue;
+        text_add(e->out, "%s*%s = t_%u;\n", inside, e->result_name[buffer->index], b);
+        text_add(e->out, "%st_%u = NULL;\n", inside, b);
+    }
     if (!e->growing) {
         text_str(e->out, "    return HOP_C_OK;\n}\n");
         return;
@@ -607,11 +642,15 @@ static void put_adapter(struct c99 *e)
             text_add(out, "    %s *r%u = NULL;\n", c99_type[result_type(e, r).dtype], r);
     text_add(out, "    const int status = %s(", e->name);
     const char *comma = "";
-    for (uint32_t s = 0; s < f->n_outer_symbols; s++, comma = ", ") text_add(out, "%ssymbols[%u]", comma, s);
-    for (uint32_t p = 0; p < f->n_params; p++, comma = ", ") {
+    for (uint32_t s = 0; s < f->n_outer_symbols; s++) {
+        text_add(out, "%ssymbols[%u]", comma, s);
+        comma = ", ";
+    }
+    for (uint32_t p = 0; p < f->n_params; p++) {
         struct type t = type_get(e->p->m, value_type(f, p));
         if (is_updated(e, p)) text_add(out, "%s(%s *)args[%u]", comma, c99_type[t.dtype], p);
         else text_add(out, "%s%s(const %s *)args[%u]", comma, t.rank ? "" : "*", c99_type[t.dtype], p);
+        comma = ", ";
     }
     for (uint32_t r = 0; r < f->n_results; r++) {
         if (updated_param(e, r) != HOP_NONE) continue;
@@ -619,9 +658,15 @@ static void put_adapter(struct c99 *e)
         else text_add(out, "%sresults[%u]", comma, r);
         comma = ", ";
     }
-    for (uint32_t s = f->n_outer_symbols; s < f->n_symbols; s++)
-        if (e->size_name[s]) text_add(out, "%s&symbols[%u]", comma, s), comma = ", ";
-    if (e->workspace) text_add(out, "%sworkspace", comma), comma = ", ";
+    for (uint32_t s = f->n_outer_symbols; s < f->n_symbols; s++) {
+        if (!e->size_name[s]) continue;
+        text_add(out, "%s&symbols[%u]", comma, s);
+        comma = ", ";
+    }
+    if (e->workspace) {
+        text_add(out, "%sworkspace", comma);
+        comma = ", ";
+    }
     if (e->context) text_add(out, "%scontext", comma);
     text_str(out, ");\n");
     for (uint32_t r = 0; r < f->n_results; r++)
@@ -660,12 +705,21 @@ static void put_part(struct c99 *e)
     const char *comma = "";
     if (e->workspace) text_add(e->out, "HOP_C_STORAGE char *%s_at;\n", e->name);
     text_add(e->out, "static int %s(", e->name);
-    for (uint32_t s = 0; s < e->f->n_outer_symbols; s++, comma = ", ")
+    for (uint32_t s = 0; s < e->f->n_outer_symbols; s++) {
         text_add(e->out, "%sint64_t %s", comma, e->symbol_name[s]);
-    for (uint32_t b = 0; b < e->p->buffers.len && e->p->buffers.data[b].kind == BUF_PARAM; b++, comma = ", ")
-        text_add(e->out, "%s$buffer %s%s *restrict t_%u", comma, b < e->p->n_inputs ? "const " : "",
-                 c99_type[e->p->buffers.data[b].dtype], b);
-    if (e->context) text_add(e->out, "%sstruct hop_c_context *context", comma), comma = ", ";
+        comma = ", ";
+    }
+    for (uint32_t b = 0; b < e->p->buffers.len; b++) { /* parameters come first */
+        const struct lp_buffer *buffer = &e->p->buffers.data[b];
+        if (buffer->kind != BUF_PARAM) break;
+        const char *constant = b < e->p->n_inputs ? "const " : "";
+        text_add(e->out, "%s$buffer %s%s *restrict t_%u", comma, constant, c99_type[buffer->dtype], b);
+        comma = ", ";
+    }
+    if (e->context) {
+        text_add(e->out, "%sstruct hop_c_context *context", comma);
+        comma = ", ";
+    }
     text_str(e->out, *comma ? ")\n{\n" : "void)\n{\n");
     put_memory(e);
     for (uint32_t s = 0; s < e->f->n_outer_symbols; s++)

@@ -86,8 +86,8 @@ static void mark_address(void *ctx, lpv v)
 {
     struct c99 *e = ctx;
     const struct lp_instr *i = &e->p->instrs.data[v];
-    if (i->dtype != DT_I64 || e->address[v] || !is_address_op((enum lp_op)i->op) || !small_leaves(e, v))
-        return;
+    if (i->dtype != DT_I64 || e->address[v]) return;
+    if (!is_address_op((enum lp_op)i->op) || !small_leaves(e, v)) return;
     e->address[v] = true;
     mark_address(e, i->a);
     mark_address(e, i->b);
@@ -119,8 +119,19 @@ static uint32_t expression_depth(const struct c99 *e, lpv v)
 static void keep_choices_apart(struct c99 *e, lpv v)
 {
     const struct lp_instr *i = &e->p->instrs.data[v];
-    if ((i->op != LP_SELECT && i->op != LP_FAR) || !dtype_is_float((enum dtype)i->dtype)) return;
-    e->in_place[i->b] = e->in_place[i->c] = false;
+    bool chooses = i->op == LP_SELECT || i->op == LP_FAR;
+    if (!chooses || !dtype_is_float((enum dtype)i->dtype)) return;
+    e->in_place[i->b] = false;
+    e->in_place[i->c] = false;
+}
+
+/* A pure value that is used once, in its own block, unless its expression would be too deep. */
+static void choose_value(struct c99 *e, const struct lp_block *block, lpv v)
+{
+    keep_choices_apart(e, v);
+    bool pure = lp_class((enum lp_op)e->p->instrs.data[v].op) == PURE;
+    e->in_place[v] = pure && e->uses[v] == 1 && e->used_in[v] == block;
+    if (e->in_place[v] && expression_depth(e, v) > DEEPEST_EXPRESSION) e->in_place[v] = false;
 }
 
 static void choose_in_place(struct c99 *e, const struct lp_block *block)
@@ -132,13 +143,7 @@ static void choose_in_place(struct c99 *e, const struct lp_block *block)
             for (uint32_t k = 0; k < HOP_COUNT(bounds); k++)
                 if (bounds[k] != LPV_NONE) mark_address(e, bounds[k]);
         }
-        if (s->kind == LP_LET && e->uses[s->value]) {
-            keep_choices_apart(e, s->value);
-            e->in_place[s->value] = lp_class((enum lp_op)e->p->instrs.data[s->value].op) == PURE &&
-                                    e->uses[s->value] == 1 && e->used_in[s->value] == block;
-            if (e->in_place[s->value] && expression_depth(e, s->value) > DEEPEST_EXPRESSION)
-                e->in_place[s->value] = false;
-        }
+        if (s->kind == LP_LET && e->uses[s->value]) choose_value(e, block, s->value);
         if (!c99_is_dead(e, s) && (s->kind != LP_LET || e->uses[s->value]))
             lp_stmt_buffers(e->p, s, touch_buffer, e);
         choose_in_place(e, s->body);
@@ -163,8 +168,21 @@ static void put_real(struct text *out, double x, int digits, const char *suffix)
     snprintf(buffer, sizeof buffer, "%.*g", digits, x);
     for (char *c = buffer; *c; c++)
         if (*c == ',') *c = '.'; /* another locale's decimal point */
-    text_add(out, "%s%s%s%s%s", signbit(x) ? "(" : "", buffer, strpbrk(buffer, ".e") ? "" : ".0", suffix,
-             signbit(x) ? ")" : "");
+    const char *point = strpbrk(buffer, ".e") ? "" : ".0";
+    text_add(out, signbit(x) ? "(%s%s%s)" : "%s%s%s", buffer, point, suffix);
+}
+
+/* An f32 or an f64. */
+static void put_float_bits(struct c99 *e, enum dtype t, uint64_t bits, bool constant)
+{
+    struct text *out = e->out;
+    double x = element_real(t, &bits);
+    bool single = t == DT_F32;
+    if (isinf(x)) text_add(out, "%s%sINFINITY", x < 0 ? "-" : "", single ? "" : "(double)");
+    else if (!isnan(x)) put_real(out, x, single ? 9 : 17, single ? "f" : "");
+    else if (constant) text_str(out, "NAN");
+    else if (single) text_add(out, "%s(0x%xu)", c99_helper(e->unit, "f32_of_bits"), (uint32_t)bits);
+    else text_add(out, "%s(0x%llxull)", c99_helper(e->unit, "f64_of_bits"), (unsigned long long)bits);
 }
 
 void c99_put_bits(struct c99 *e, enum dtype t, uint64_t bits, bool constant)
@@ -178,18 +196,10 @@ void c99_put_bits(struct c99 *e, enum dtype t, uint64_t bits, bool constant)
     else if (whole == INT32_MIN && t == DT_I32) text_str(out, "INT32_MIN");
     else if (whole == INT64_MIN && t == DT_I64) text_str(out, "INT64_MIN");
     else if (dtype_is_integer(t)) text_add(out, whole < 0 ? "(%lld)" : "%lld", (long long)whole);
-    if (!dtype_is_float(t) || dtype_is_narrow(t)) return;
-    uint32_t low = (uint32_t)bits;
-    double x = element_real(t, &bits);
-    if (isinf(x)) text_add(out, "%s%sINFINITY", x < 0 ? "-" : "", t == DT_F64 ? "(double)" : "");
-    else if (isnan(x) && constant) text_str(out, "NAN");
-    else if (isnan(x))
-        text_add(out, t == DT_F32 ? "%s(0x%llxu)" : "%s(0x%llxull)",
-                 c99_helper(e->unit, t == DT_F32 ? "f32_of_bits" : "f64_of_bits"),
-                 (unsigned long long)(t == DT_F32 ? low : bits));
-    else put_real(out, x, t == DT_F32 ? 9 : 17, t == DT_F32 ? "f" : "");
+    if (dtype_is_float(t) && !dtype_is_narrow(t)) put_float_bits(e, t, bits, constant);
 }
 
+/* Three digits to an escape, so that what follows is not taken for one; no trigraphs. */
 void c99_put_string(struct text *out, const char *s)
 {
     text_str(out, "\"");
@@ -197,18 +207,16 @@ void c99_put_string(struct text *out, const char *s)
         unsigned char c = (unsigned char)*s;
         if (c == '"' || c == '\\') text_add(out, "\\%c", c);
         else if (c == '\n') text_str(out, "\\n");
-        else if (c < 32 || c > 126 || c == '?')
-            text_add(out, "\\%03o",
-                     c); /* three digits, so that what follows is not taken for one; no trigraphs */
+        else if (c < 32 || c > 126 || c == '?') text_add(out, "\\%03o", c);
         else text_bytes(out, s, 1);
     }
     text_str(out, "\"");
 }
 
+/* No end of the comment, no line that goes on, none of the trigraphs that stand for either. */
 void c99_put_comment(struct text *out, const char *s)
 {
-    for (; *s;
-         s++) { /* no end of the comment, no line that goes on, none of the trigraphs that stand for either */
+    for (; *s; s++) {
         bool plain = *s >= 32 && *s < 127 && !strchr("*/\\?", *s);
         text_bytes(out, plain ? s : "_", 1);
     }
@@ -382,11 +390,12 @@ static void put_shift(struct c99 *e, const struct lp_instr *i)
 {
     enum dtype t = (enum dtype)i->dtype;
     int64_t by, most = 8 * dtype_info[t].size - 1;
-    bool plain = wraps_itself(t) || i->op == LP_SAR,
-         own = i->op == LP_SHR && dtype_info[t].size < 4; /* a short sign bit is not copied */
-    if (plain)
-        text_add(e->out, "%s(", dtype_info[t].size < 4 ? arena_printf(e->arena, "(%s)", c99_type[t]) : "");
-    else text_add(e->out, "(%s)((%s)", c99_type[t], own ? c99_type[unsigned_dtype(t)] : unsigned_of(t));
+    bool is_short = dtype_info[t].size < 4;
+    bool plain = wraps_itself(t) || i->op == LP_SAR;
+    bool own = i->op == LP_SHR && is_short; /* a short sign bit is not copied */
+    if (is_short || !plain) text_add(e->out, "(%s)", c99_type[t]);
+    text_str(e->out, "(");
+    if (!plain) text_add(e->out, "(%s)", own ? c99_type[unsigned_dtype(t)] : unsigned_of(t));
     c99_put(e, i->a);
     text_str(e->out, i->op == LP_SHL ? " << " : " >> ");
     if (lp_is_const(e->p, i->b, &by)) text_add(e->out, "%lld)", (long long)(by & most));
@@ -419,12 +428,10 @@ static void put_negation(struct c99 *e, const struct lp_instr *i)
 static void put_cast(struct c99 *e, const struct lp_instr *i)
 {
     enum dtype from = lp_dtype(e->p, i->a), to = (enum dtype)i->dtype;
-    if (dtype_is_narrow(to) || dtype_is_narrow(from)) /* between f32 and f16 or bf16 */
-        put_call(e,
-                 c99_helper(e->unit,
-                            arena_printf(e->arena, "%s_to_%s", dtype_info[from].name, dtype_info[to].name)),
-                 i, 1);
-    else if (to == DT_BOOL && from != DT_BOOL) {
+    if (dtype_is_narrow(to) || dtype_is_narrow(from)) { /* between f32 and f16 or bf16 */
+        const char *helper = arena_printf(e->arena, "%s_to_%s", dtype_info[from].name, dtype_info[to].name);
+        put_call(e, c99_helper(e->unit, helper), i, 1);
+    } else if (to == DT_BOOL && from != DT_BOOL) {
         text_str(e->out, "(");
         c99_put(e, i->a);
         text_str(e->out, " != 0)");
@@ -438,21 +445,23 @@ static void put_cast(struct c99 *e, const struct lp_instr *i)
     }
 }
 
+/* f16 and bf16 are bits already. */
+static bool are_bits(enum dtype t) { return !dtype_is_float(t) || dtype_is_narrow(t); }
+
 static void put_bitcast(struct c99 *e, const struct lp_instr *i)
 {
     enum dtype from = lp_dtype(e->p, i->a), to = (enum dtype)i->dtype;
-    bool bits = !dtype_is_float(to) || dtype_is_narrow(to),
-         from_bits = !dtype_is_float(from) || dtype_is_narrow(from); /* f16 and bf16 are bits already */
+    bool bits = are_bits(to);
+    bool from_bits = are_bits(from);
     if (bits && to != DT_U32) text_add(e->out, "(%s)", c99_value[to]);
     if (bits == from_bits) {
         if (to == DT_U32) text_str(e->out, "(uint32_t)");
         c99_put(e, i->a);
     } else if (dtype_is_float(from)) put_call(e, helper_of(e, "bits_of", from), i, 1);
     else {
-        text_add(e->out, "%s(%s", c99_helper(e->unit, to == DT_F32 ? "f32_of_bits" : "f64_of_bits"),
-                 from == DT_U32 ? ""
-                 : to == DT_F32 ? "(uint32_t)"
-                                : "(uint64_t)");
+        bool single = to == DT_F32;
+        text_add(e->out, "%s(", c99_helper(e->unit, single ? "f32_of_bits" : "f64_of_bits"));
+        if (from != DT_U32) text_str(e->out, single ? "(uint32_t)" : "(uint64_t)");
         c99_put(e, i->a);
         text_str(e->out, ")");
     }
@@ -505,14 +514,15 @@ void c99_put_definition(struct c99 *e, lpv v)
     case LP_VAR: text_add(e->out, "i_%u", (uint32_t)i->imm); return;
     case LP_READ: c99_put_lane(e, (uint32_t)i->imm); return;
     case LP_LOAD: c99_put_element(e, (uint32_t)i->imm, i->a); return;
-    case LP_FOLD:
-        text_add(e->out, "%s(s_%u)",
-                 helper_of(e, arena_printf(e->arena, "fold_%s", lp_fold_word((enum lp_fold)i->b)), t),
-                 (uint32_t)i->imm);
+    case LP_FOLD: {
+        const char *fold = arena_printf(e->arena, "fold_%s", lp_fold_word((enum lp_fold)i->b));
+        text_add(e->out, "%s(s_%u)", helper_of(e, fold, t), (uint32_t)i->imm);
         return;
+    }
     case LP_ABS:
         if (dtype_info[t].kind == KIND_UINT) c99_put(e, i->a);
-        else put_call(e, dtype_is_float(t) ? narrow ? "fabsf" : "fabs" : helper_of(e, "abs", t), i, 1);
+        else if (dtype_is_float(t)) put_call(e, narrow ? "fabsf" : "fabs", i, 1);
+        else put_call(e, helper_of(e, "abs", t), i, 1);
         return;
     case LP_SQRT: put_call(e, narrow ? "sqrtf" : "sqrt", i, 1); return;
     case LP_FLOOR: put_call(e, narrow ? "floorf" : "floor", i, 1); return;
@@ -564,16 +574,16 @@ void c99_put(struct c99 *e, lpv v)
 void c99_put_fold(struct c99 *e, enum lp_fold fold, enum dtype t, void (*left)(struct c99 *, uint32_t),
                   uint32_t local, lpv right)
 {
-    bool bits = fold == FOLD_AND || fold == FOLD_OR || t == DT_BOOL,
-         arithmetic = fold == FOLD_SUM || fold == FOLD_PROD;
-    bool wraps = arithmetic && dtype_is_integer(t) && !wraps_itself(t), call = !bits && !arithmetic;
+    bool bits = fold == FOLD_AND || fold == FOLD_OR || t == DT_BOOL;
+    bool arithmetic = fold == FOLD_SUM || fold == FOLD_PROD;
+    bool wraps = arithmetic && dtype_is_integer(t) && !wraps_itself(t);
+    bool call = !bits && !arithmetic;
     if (call) text_add(e->out, "%s(", helper_of(e, lp_fold_word(fold), t));
     if (wraps) text_add(e->out, "(%s)((%s)", c99_type[t], unsigned_of(t));
     left(e, local);
-    text_str(e->out, call                                   ? ", "
-                     : !bits                                ? fold == FOLD_PROD ? " * " : " + "
-                     : fold == FOLD_AND || fold == FOLD_MIN ? " & "
-                                                            : " | ");
+    if (call) text_str(e->out, ", ");
+    else if (bits) text_str(e->out, fold == FOLD_AND || fold == FOLD_MIN ? " & " : " | ");
+    else text_str(e->out, fold == FOLD_PROD ? " * " : " + ");
     if (wraps) text_add(e->out, "(%s)", unsigned_of(t));
     c99_put(e, right);
     if (wraps || call) text_str(e->out, ")");

@@ -2,17 +2,17 @@
  * entry function. What is stored and in which nests is decided in nest.c. */
 #include "loop/lower_impl.h"
 
-enum {
-    STACK_BYTES =
-        2048 /* static temporaries up to this size live on the stack, where small ones become registers */
-};
+/* Static temporaries up to this size live on the stack, where small ones become registers. */
+enum { STACK_BYTES = 2048 };
 
 struct lp *lower_lp(struct lower *L) { return lower_p(L); }
 struct module *lower_module(struct lower *L) { return L->S->m; }
 const struct fn *lower_fn(const struct lower *L) { return L->f; }
 bool lower_outer(const struct lower *L, struct lower **outer, const struct node **n)
 {
-    return *outer = L->outer, *n = L->around, L->outer != NULL;
+    *outer = L->outer;
+    *n = L->around;
+    return L->outer != NULL;
 }
 bool lower_in_loop(const struct lower *L) { return L->S->loop_depth > 0; }
 
@@ -47,8 +47,8 @@ lpv lower_dim(struct lower *L, dim d)
     case DIM_MAX: return lp_bin(p, LP_MAX, a, b);
     default: break;
     }
-    lpv safe = lp_bin(p, LP_MAX, b,
-                      lp_index(p, 1)); /* a symbolic divisor of 0 is caught where the program is entered */
+    /* A symbolic divisor of 0 is caught where the program is entered. */
+    lpv safe = lp_bin(p, LP_MAX, b, lp_index(p, 1));
     return lp_bin(p, n.kind == DIM_MOD ? LP_MOD : LP_FLOORDIV, a, safe);
 }
 
@@ -98,7 +98,8 @@ static dim entry_count(struct lower *L, type_id t)
     dim count = 1;
     for (uint32_t i = 0; i < type.rank; i++) {
         dim d = lower_entry_dim(L, type.dims[i]);
-        count = d == HOP_NONE || count == HOP_NONE ? HOP_NONE : dim_mul(L->S->m, count, d);
+        bool known = d != HOP_NONE && count != HOP_NONE;
+        count = known ? dim_mul(L->S->m, count, d) : HOP_NONE;
     }
     return count;
 }
@@ -106,8 +107,9 @@ static dim entry_count(struct lower *L, type_id t)
 bool lower_is_small(struct lower *L, type_id t)
 {
     dim count = entry_count(L, t);
-    return count != HOP_NONE && dim_is_const(L->S->m, count) &&
-           dim_const_value(L->S->m, count) * dtype_info[type_get(L->S->m, t).dtype].size <= STACK_BYTES;
+    if (count == HOP_NONE || !dim_is_const(L->S->m, count)) return false;
+    enum dtype dtype = (enum dtype)type_get(L->S->m, t).dtype;
+    return dim_const_value(L->S->m, count) * dtype_info[dtype].size <= STACK_BYTES;
 }
 
 uint32_t lower_new_buffer(struct lower *L, type_id t, const char *why)
@@ -122,11 +124,13 @@ uint32_t lower_new_buffer(struct lower *L, type_id t, const char *why)
                            .static_count = -1,
                            .why = why };
     b.name = arena_printf(&L->S->p->arena, "t%u", L->S->p->buffers.len);
-    if (count == HOP_NONE) b.kind = BUF_DYN, b.count = 0;
-    else if (dim_is_const(m, count)) {
+    if (count == HOP_NONE) {
+        b.kind = BUF_DYN;
+        b.count = 0;
+    } else if (dim_is_const(m, count)) {
         b.static_count = dim_const_value(m, count);
-        if (lower_is_small(L, t) && !L->S->p->level)
-            b.kind = BUF_LOCAL; /* procedures may stand above each other on one stack */
+        /* Procedures may stand above each other on one stack: theirs do not. */
+        if (lower_is_small(L, t) && !L->S->p->level) b.kind = BUF_LOCAL;
     }
     return lp_buffer(L->S->p, b);
 }
@@ -155,10 +159,11 @@ void lower_copy(struct lower *L, type_id t, struct array from, struct array to, 
 {
     struct lp *p = L->S->p;
     lower_room(L, to, t);
-    const struct lp_buffer *a = &p->buffers.data[from.buffer], *b = &p->buffers.data[to.buffer];
+    bool local = p->buffers.data[from.buffer].kind == BUF_LOCAL ||
+                 p->buffers.data[to.buffer].kind == BUF_LOCAL;
     p->n_copies++;
     vec_push(&p->arena, &p->copy_notes, why);
-    if (a->kind == BUF_LOCAL || b->kind == BUF_LOCAL) { /* a vector loop: registers to registers */
+    if (local) { /* a vector loop: registers to registers */
         lpv i = lp_for_begin(p, lp_index(p, 0), elements(L, t), lp_index(p, 1), FOR_VECTOR);
         lp_store(p, to.buffer, lp_bin(p, LP_ADD, to.at, i),
                  lp_load(p, from.buffer, lp_bin(p, LP_ADD, from.at, i)));
@@ -199,8 +204,8 @@ void lower_each_end(struct lower *L, type_id t)
 static lpv held_value(struct lower *L, val v, const lpv *idx)
 {
     const struct value_info *info = &L->info[v];
-    if (!L->emitting || !info->root || info->nest == HOP_NONE || L->nest_list.data[info->nest] != L->emitting)
-        return LPV_NONE;
+    if (!L->emitting || !info->root || info->nest == HOP_NONE) return LPV_NONE;
+    if (L->nest_list.data[info->nest] != L->emitting) return LPV_NONE;
     struct item *item = &L->emitting->items.data[info->item];
     if (item->held == LPV_NONE) return LPV_NONE;
     struct type t = type_get(L->S->m, value_type(L->f, v));
@@ -212,12 +217,13 @@ static lpv held_value(struct lower *L, val v, const lpv *idx)
 static void record_read(struct lower *L, val v, const lpv *idx)
 {
     struct probe *probe = L->probe;
-    uint32_t rank = type_get(L->S->m, value_type(L->f, v)).rank, same = 0;
+    uint32_t rank = type_get(L->S->m, value_type(L->f, v)).rank;
+    uint32_t same = 0;
     while (same < rank && same < probe->n_vars && idx[same] == probe->vars[same]) same++;
-    uint8_t relation = same == rank && rank == probe->n_vars       ? REL_SAME
-                       : same == rank && rank + 1 == probe->n_vars ? REL_ROW
-                       : rank == probe->n_vars && same + 1 == rank ? REL_ROWVEC
-                                                                   : REL_OTHER;
+    uint8_t relation = REL_OTHER;
+    if (same == rank && rank == probe->n_vars) relation = REL_SAME;
+    else if (same == rank && rank + 1 == probe->n_vars) relation = REL_ROW;
+    else if (same + 1 == rank && rank == probe->n_vars) relation = REL_ROWVEC;
     vec_push(L->arena, &probe->item->reads, (struct read){ v, relation });
 }
 
@@ -227,19 +233,29 @@ static lpv array_load(struct lower *L, struct array a, type_id t, const lpv *idx
     return lp_load(p, a.buffer, lp_bin(p, LP_ADD, a.at, lower_flatten(L, t, idx)));
 }
 
+/* Would a read of v, instead of its expression, stand here? */
+static bool is_read(struct lower *L, val v)
+{
+    uint32_t node = L->f->values[v].node;
+    if (L->slots[v].kind != SLOT_INLINE || L->info[v].root || node == NODE_NONE) return true;
+    return nest_is_block(L, fn_node(L->f, node)) || nest_is_step(L, v);
+}
+
+/* Records the read; gives a value that nobody can fold away, different from index arithmetic. */
+static lpv probe_read(struct lower *L, val v, const lpv *idx)
+{
+    record_read(L, v, idx);
+    struct lp *scratch = L->probe->scratch;
+    enum dtype dtype = (enum dtype)type_get(L->S->m, value_type(L->f, v)).dtype;
+    return lp_read(scratch, lp_local(scratch, dtype, LOCAL_SCALAR, "probe"));
+}
+
 lpv lower_elem(struct lower *L, val v, const lpv *idx)
 {
     struct slot *s = &L->slots[v];
     type_id t = value_type(L->f, v);
     if (L->probe) {
-        if (s->kind != SLOT_INLINE || L->info[v].root || L->f->values[v].node == NODE_NONE ||
-            nest_is_block(L, fn_node(L->f, L->f->values[v].node)) || nest_is_step(L, v)) {
-            record_read(L, v, idx);
-            /* a value nobody can fold away, different from index arithmetic */
-            uint32_t local = lp_local(L->probe->scratch, (enum dtype)type_get(L->S->m, t).dtype, LOCAL_SCALAR,
-                                      "probe");
-            return lp_read(L->probe->scratch, local);
-        }
+        if (is_read(L, v)) return probe_read(L, v, idx);
     } else {
         lpv held = held_value(L, v, idx);
         if (held != LPV_NONE) return held;
@@ -308,7 +324,10 @@ struct lp_operand lower_operand(struct lower *L, val v)
 {
     struct type t = type_get(L->S->m, value_type(L->f, v));
     struct lp_operand o = { .buffer = HOP_NONE, .value = LPV_NONE, .index = LPV_NONE, .rank = t.rank };
-    if (!t.rank) return o.value = lower_scalar(L, v), o;
+    if (!t.rank) {
+        o.value = lower_scalar(L, v);
+        return o;
+    }
     struct array a = lower_array(L, v);
     o.buffer = a.buffer;
     o.index = a.at;
@@ -345,9 +364,9 @@ static struct sink *sink_over_param(struct lower *L, val v, uint32_t from)
     if (!choice_on(L->S->passes, CHOICE_inplace)) return NULL;
     for (uint32_t r = 0; r < L->f->n_results; r++) {
         struct sink *s = &L->sinks[r];
-        if (L->f->results[r] == v && !s->unused && !s->scalar && s->overwrites != HOP_NONE &&
-            L->slots[s->overwrites].kind == SLOT_ARRAY && !nest_reads_from(L, s->overwrites, from))
-            return s;
+        if (L->f->results[r] != v || s->unused || s->scalar || s->overwrites == HOP_NONE) continue;
+        bool in_memory = L->slots[s->overwrites].kind == SLOT_ARRAY;
+        if (in_memory && !nest_reads_from(L, s->overwrites, from)) return s;
     }
     return NULL;
 }
@@ -363,9 +382,9 @@ struct array lower_sink_of(struct lower *L, val v, uint32_t from)
 
 uint32_t lower_may_overwrite(struct lower *L, const struct node *n, uint32_t k)
 {
-    const struct sink *over = L->slots[n->results + k].kind == SLOT_ARRAY
-                                  ? NULL
-                                  : overwriting_sink(L, n->results + k);
+    val v = n->results + k;
+    if (L->slots[v].kind == SLOT_ARRAY) return HOP_NONE;
+    const struct sink *over = overwriting_sink(L, v);
     return over ? over->overwrites : HOP_NONE;
 }
 
@@ -383,21 +402,27 @@ static bool reads_none(struct lower *L, const struct node *n, uint32_t param)
     return true;
 }
 
+static const char *result_of(struct lower *L, const struct node *n)
+{
+    return arena_printf(&L->S->p->arena, "result of %s", node_row(n)->name);
+}
+
 struct array lower_result(struct lower *L, const struct node *n, uint32_t k)
 {
     val v = n->results + k;
+    type_id t = value_type(L->f, v);
     struct slot *s = &L->slots[v];
-    if (s->kind != SLOT_ARRAY) {
-        struct sink *sink = direct_sink(L, v), *over = sink ? NULL : overwriting_sink(L, v);
+    if (s->kind == SLOT_ARRAY) return s->array;
+    struct sink *sink = direct_sink(L, v);
+    if (!sink) {
+        struct sink *over = overwriting_sink(L, v);
         if (over && reads_none(L, n, over->overwrites)) sink = over;
-        if (sink && sink->array.buffer != HOP_NONE) s->array = sink->array;
-        else if (L->info[v].within != HOP_NONE) s->array = within_array(L, v);
-        else
-            s->array = lower_alloc(L, value_type(L->f, v),
-                                   arena_printf(&L->S->p->arena, "result of %s", node_row(n)->name));
-        s->kind = SLOT_ARRAY;
-        lower_room(L, s->array, value_type(L->f, v));
     }
+    if (sink && sink->array.buffer != HOP_NONE) s->array = sink->array;
+    else if (L->info[v].within != HOP_NONE) s->array = within_array(L, v);
+    else s->array = lower_alloc(L, t, result_of(L, n));
+    s->kind = SLOT_ARRAY;
+    lower_room(L, s->array, t);
     return s->array;
 }
 
@@ -408,9 +433,7 @@ struct array lower_growing(struct lower *L, const struct node *n, uint32_t k)
     struct sink *sink = direct_sink(L, v);
     struct slot s = { .kind = SLOT_ARRAY, .array = { HOP_NONE, lp_index(p, 0) } };
     if (sink && p->buffers.data[sink->array.buffer].kind == BUF_DYN) s.array = sink->array;
-    else
-        s.array.buffer = lower_new_buffer(L, value_type(L->f, v),
-                                          arena_printf(&p->arena, "result of %s", node_row(n)->name));
+    else s.array.buffer = lower_new_buffer(L, value_type(L->f, v), result_of(L, n));
     L->slots[v] = s;
     return s.array;
 }
@@ -419,8 +442,8 @@ void lower_loop_enter(struct lower *L) { L->S->loop_depth++; }
 void lower_loop_leave(struct lower *L) { L->S->loop_depth--; }
 bool lower_may_thread(const struct lower *L)
 {
-    return choice_on(L->S->passes, CHOICE_parallel) && !L->S->loop_depth &&
-           !L->S->large; /* a procedure runs once at a time */
+    bool procedure = L->S->large; /* which runs once at a time */
+    return choice_on(L->S->passes, CHOICE_parallel) && !L->S->loop_depth && !procedure;
 }
 
 void lower_set_scalar(struct lower *L, const struct node *n, uint32_t k, lpv value)
@@ -439,8 +462,11 @@ void lower_bind_symbol(struct lower *L, uint32_t symbol, lpv value) { L->symbols
 
 static bool is_bound_here(struct lower *L, const struct node *n, uint32_t *symbol)
 {
-    for (uint32_t s = L->f->n_outer_symbols; s < L->f->n_symbols; s++)
-        if (&L->f->nodes[L->f->symbols[s].index] == n && L->symbols[s] == LPV_NONE) return *symbol = s, true;
+    for (uint32_t s = L->f->n_outer_symbols; s < L->f->n_symbols; s++) {
+        if (&L->f->nodes[L->f->symbols[s].index] != n || L->symbols[s] != LPV_NONE) continue;
+        *symbol = s;
+        return true;
+    }
     return false;
 }
 
@@ -495,6 +521,11 @@ static void put_result(struct lower *L, val v, struct array to)
     lp_store(L->S->p, to.buffer, to.at, lower_scalar(L, v));
 }
 
+static bool is_in_place(const struct slot *slot, const struct sink *sink)
+{
+    return slot->kind == SLOT_ARRAY && same_array(slot->array, sink->array);
+}
+
 /* Results that no nest and no block has put in place yet. Carries that a block has made are copied last,
  * straight over the old ones; carries that are parameters (a swap) or expressions go through memory of their
  * own, so that all are read before any is written. */
@@ -506,22 +537,23 @@ static void finish_results(struct lower *L)
         if (sink->unused) continue;
         if (sink->scalar) sink->value = lower_scalar(L, v);
         if (sink->scalar || L->info[v].root) continue; /* at hand, or stored by its nest */
-        struct slot *slot = &L->slots[v];
-        if (sink->overwrites == HOP_NONE) put_result(L, v, sink->array);
-        else if ((slot->kind != SLOT_ARRAY || L->f->values[v].node == NODE_NONE) &&
-                 !(slot->kind == SLOT_ARRAY && same_array(slot->array, sink->array))) {
-            if (sink->instead.buffer == HOP_NONE)
-                sink->instead = lower_alloc(L, value_type(L->f, v), "the next value of a carry");
-            sink->moved = true;
-            put_result(L, v, sink->instead);
+        if (sink->overwrites == HOP_NONE) {
+            put_result(L, v, sink->array);
+            continue;
         }
+        const struct slot *slot = &L->slots[v];
+        bool made_by_block = slot->kind == SLOT_ARRAY && L->f->values[v].node != NODE_NONE;
+        if (made_by_block || is_in_place(slot, sink)) continue;
+        if (sink->instead.buffer == HOP_NONE)
+            sink->instead = lower_alloc(L, value_type(L->f, v), "the next value of a carry");
+        sink->moved = true;
+        put_result(L, v, sink->instead);
     }
     for (uint32_t r = 0; r < L->f->n_results; r++) {
         struct sink *sink = &L->sinks[r];
         val v = L->f->results[r];
-        if (!sink->unused && !sink->scalar && !L->info[v].root && sink->overwrites != HOP_NONE &&
-            !sink->moved)
-            put_result(L, v, sink->array);
+        bool open = !sink->unused && !sink->scalar && !L->info[v].root;
+        if (open && sink->overwrites != HOP_NONE && !sink->moved) put_result(L, v, sink->array);
         struct type t = type_get(L->S->m, value_type(L->f, v));
         for (uint32_t d = 0; d < t.rank; d++) sink->dims[d] = lower_dim(L, t.dims[d]);
     }
@@ -535,15 +567,26 @@ static void write_part(struct lower *L, const struct node *n)
     struct array whole = lower_array(L, o[0]);
     for (uint32_t k = 1; k < n->n_operands; k++) {
         type_id t = value_type(L->f, o[k]);
-        if (!type_get(L->S->m, t).rank || L->slots[o[k]].kind != SLOT_INLINE ||
-            !nest_operand_reads(L, o[k], o[0]))
-            continue;
+        if (!type_get(L->S->m, t).rank || L->slots[o[k]].kind != SLOT_INLINE) continue;
+        if (!nest_operand_reads(L, o[k], o[0])) continue;
         struct array fresh = lower_alloc(L, t, "a part that is computed from what it replaces");
         lower_fill(L, o[k], fresh);
         L->slots[o[k]] = (struct slot){ .kind = SLOT_ARRAY, .array = fresh };
     }
     node_row(n)->lower->part(L, L->f, n, whole);
     L->slots[n->results] = (struct slot){ .kind = SLOT_ARRAY, .array = whole };
+}
+
+static void emit_block(struct lower *L, const struct node *n)
+{
+    const struct op_lower *row = node_row(n)->lower;
+    const struct value_info *info = &L->info[n->results];
+    if (product_is_gemm(L, n)) product_gemm(L, n);
+    else if (row->kind == LOWER_BLOCK) row->block(L, L->f, n);
+    else if (info->part) write_part(L, n);
+    else if (info->assembled) within_assemble(L, n);
+    else if (info->run) within_run(L, n);
+    else bind_size(L, n);
 }
 
 void lower_steps(struct lower *L)
@@ -554,15 +597,7 @@ void lower_steps(struct lower *L)
         L->step = i;
         if (s.kind == STEP_NEST) nest_emit(L, L->nest_list.data[s.index]);
         else if (s.kind == STEP_SCALAR) emit_scalar(L, s.index);
-        else {
-            const struct node *n = fn_node(L->f, s.index);
-            if (product_is_gemm(L, n)) product_gemm(L, n);
-            else if (node_row(n)->lower->kind == LOWER_BLOCK) node_row(n)->lower->block(L, L->f, n);
-            else if (L->info[n->results].part) write_part(L, n);
-            else if (L->info[n->results].assembled) within_assemble(L, n);
-            else if (L->info[n->results].run) within_run(L, n);
-            else bind_size(L, n);
-        }
+        else emit_block(L, fn_node(L->f, s.index));
     }
     finish_results(L);
 }
@@ -574,7 +609,10 @@ struct lower *lower_new(struct shared *S, struct lower *outer, const struct fn *
     *L = (struct lower){ .S = S, .arena = arena, .outer = outer, .f = f, .sinks = sinks };
     L->symbols = ARENA_NEW(arena, lpv, f->n_symbols);
     L->entry_dims = ARENA_NEW(arena, dim, f->n_symbols);
-    for (uint32_t i = 0; i < f->n_symbols; i++) L->symbols[i] = LPV_NONE, L->entry_dims[i] = HOP_NONE;
+    for (uint32_t i = 0; i < f->n_symbols; i++) {
+        L->symbols[i] = LPV_NONE;
+        L->entry_dims[i] = HOP_NONE;
+    }
     L->slots = ARENA_ZNEW(arena, struct slot, f->n_values);
     L->info = ARENA_ZNEW(arena, struct value_info, f->n_values);
     return L;
@@ -586,6 +624,26 @@ static void param_slot(struct lower *L, uint32_t i, struct slot s)
     if (s.kind == SLOT_ARRAY && !type_get(L->S->m, value_type(L->f, i)).rank)
         s = (struct slot){ .kind = SLOT_SCALAR, .scalar = lp_load(L->S->p, s.array.buffer, s.array.at) };
     L->slots[i] = s;
+}
+
+/* Parameter i of the body that B lowers is a value of L, or a slice of one. */
+static void feed_value(struct lower *L, struct lower *B, uint32_t i, const struct feed *in)
+{
+    type_id t = value_type(B->f, i);
+    if (!type_get(L->S->m, t).rank) {
+        lpv idx[1] = { in->lead };
+        param_slot(B, i, (struct slot){ .kind = SLOT_SCALAR, .scalar = lower_elem(L, in->value, idx) });
+        return;
+    }
+    const struct slot *s = &L->slots[in->value];
+    if (s->kind == SLOT_ARRAY) {
+        struct array a = s->array;
+        if (in->lead != LPV_NONE) a.at = lower_offset(B, a, in->lead, t);
+        B->slots[i] = (struct slot){ .kind = SLOT_ARRAY, .array = a };
+        return;
+    }
+    struct slot outer = { .kind = SLOT_OUTER, .outer = L, .outer_value = in->value, .lead = in->lead };
+    B->slots[i] = outer;
 }
 
 void lower_body(struct lower *L, const struct fn *f, const struct node *n, uint32_t r,
@@ -605,20 +663,7 @@ void lower_body(struct lower *L, const struct fn *f, const struct node *n, uint3
             param_slot(B, i, (struct slot){ .kind = SLOT_SCALAR, .scalar = in->scalar });
         else if (in->kind == FEED_ARRAY)
             param_slot(B, i, (struct slot){ .kind = SLOT_ARRAY, .array = in->array });
-        else if (!type_get(L->S->m, value_type(g, i)).rank) { /* a scalar, or a slice that is one */
-            lpv idx[1] = { in->lead };
-            param_slot(B, i, (struct slot){ .kind = SLOT_SCALAR, .scalar = lower_elem(L, in->value, idx) });
-        } else {
-            struct slot *s = &L->slots[in->value];
-            if (s->kind == SLOT_ARRAY) {
-                struct array a = s->array;
-                if (in->lead != LPV_NONE) a.at = lower_offset(B, a, in->lead, value_type(g, i));
-                B->slots[i] = (struct slot){ .kind = SLOT_ARRAY, .array = a };
-            } else
-                B->slots[i] = (struct slot){
-                    .kind = SLOT_OUTER, .outer = L, .outer_value = in->value, .lead = in->lead
-                };
-        }
+        else feed_value(L, B, i, in);
     }
     L->S->depth++;
     lower_steps(B);
@@ -627,6 +672,19 @@ void lower_body(struct lower *L, const struct fn *f, const struct node *n, uint3
 
 /* ---- results that take an argument's memory ---- */
 
+/* Why the result cannot take the argument's memory; NULL: it can. */
+static const char *why_elsewhere(struct lower *L, type_id t, uint32_t param)
+{
+    struct lp *p = L->S->p;
+    if (!choice_on(L->S->passes, CHOICE_inplace)) return "updates in place are switched off";
+    if (t != value_type(L->f, param)) return "its type is not the argument's";
+    for (uint32_t i = 0; i < p->updates.len; i++) {
+        const struct lp_update *other = &p->updates.data[i];
+        if (other->param == param && !other->elsewhere) return "another result takes the argument's memory";
+    }
+    return NULL;
+}
+
 /* Lets result r of the entry function be computed in the memory of the argument that it replaces; false: it
  * has memory of its own. Buffers of arguments come first and in order. */
 static bool over_argument(struct lower *L, uint32_t r, struct sink *sink)
@@ -634,14 +692,9 @@ static bool over_argument(struct lower *L, uint32_t r, struct sink *sink)
     struct lp *p = L->S->p;
     uint32_t param = L->S->over ? L->S->over[r] : HOP_NONE;
     if (param == HOP_NONE) return false;
-    struct lp_update u = { .result = r, .param = param };
     type_id t = value_type(L->f, L->f->results[r]);
-    for (uint32_t i = 0; i < p->updates.len; i++)
-        if (p->updates.data[i].param == param && !p->updates.data[i].elsewhere)
-            u.elsewhere = true, u.why = "another result takes the argument's memory";
-    if (t != value_type(L->f, param)) u.elsewhere = true, u.why = "its type is not the argument's";
-    if (!choice_on(L->S->passes, CHOICE_inplace))
-        u.elsewhere = true, u.why = "updates in place are switched off";
+    const char *why = why_elsewhere(L, t, param);
+    struct lp_update u = { .result = r, .param = param, .elsewhere = why != NULL, .why = why };
     vec_push(&p->arena, &p->updates, u);
     if (u.elsewhere) return false;
     p->buffers.data[param].updated = true;
@@ -656,9 +709,9 @@ static const char *update_copy_reason(struct lower *L, uint32_t r)
 {
     val v = L->f->results[r];
     if (L->f->values[v].node == NODE_NONE) return "the new content is another argument's";
-    return nest_is_block(L, fn_node(L->f, L->f->values[v].node))
-               ? "an operator needs the old content while it makes the new one"
-               : "the old content is read after the new one is made, or at other places";
+    if (nest_is_block(L, fn_node(L->f, L->f->values[v].node)))
+        return "an operator needs the old content while it makes the new one";
+    return "the old content is read after the new one is made, or at other places";
 }
 
 /* New contents that could not be computed in place are copied there when nothing reads the old ones any more.
@@ -671,13 +724,43 @@ static void end_updates(struct lower *L)
         const struct sink *sink = &L->sinks[u->result];
         if (u->elsewhere) continue;
         val v = L->f->results[u->result];
-        const struct slot *slot = &L->slots[v];
-        u->in_place = sink->overwrites == HOP_NONE ||
-                      (!sink->moved && (L->info[v].root ||
-                                        (slot->kind == SLOT_ARRAY && same_array(slot->array, sink->array))));
+        bool made_there = L->info[v].root || is_in_place(&L->slots[v], sink);
+        u->in_place = sink->overwrites == HOP_NONE || (!sink->moved && made_there);
         if (!u->in_place) u->why = update_copy_reason(L, u->result);
         if (sink->moved) lower_copy(L, value_type(L->f, v), sink->instead, sink->array, u->why);
     }
+}
+
+static struct lp_buffer argument_buffer(struct lp *p, struct module *m, const struct fn *f, uint32_t i)
+{
+    dim count = type_elements(m, value_type(f, i));
+    return (struct lp_buffer){ .kind = BUF_ARG,
+                               .dtype = type_get(m, value_type(f, i)).dtype,
+                               .index = i,
+                               .count = count,
+                               .static_count = dim_is_const(m, count) ? dim_const_value(m, count) : -1,
+                               .name = arena_printf(&p->arena, "arg%u", i),
+                               .why = "argument" };
+}
+
+static struct lp_buffer result_buffer(struct lower *L, uint32_t r)
+{
+    struct module *m = L->S->m;
+    type_id t = value_type(L->f, L->f->results[r]);
+    struct type type = type_get(m, t);
+    bool known = true;
+    for (uint32_t i = 0; i < type.rank; i++) known &= lower_entry_dim(L, type.dims[i]) != HOP_NONE;
+    struct lp_buffer b = { .kind = known ? BUF_RESULT : BUF_DYN,
+                           .dtype = type.dtype,
+                           .index = r,
+                           .static_count = -1,
+                           .name = arena_printf(&L->S->p->arena, "res%u", r),
+                           .why = "result" };
+    if (known) {
+        b.count = type_elements(m, t);
+        if (dim_is_const(m, b.count)) b.static_count = dim_const_value(m, b.count);
+    }
+    return b;
 }
 
 struct lp *lower_function(struct module *m, uint32_t fn, const struct pass_options *passes,
@@ -695,31 +778,11 @@ struct lp *lower_function(struct module *m, uint32_t fn, const struct pass_optio
         L->entry_dims[i] = dim_symbol(m, i);
     }
     for (uint32_t i = 0; i < f->n_params; i++) {
-        dim count = type_elements(m, value_type(f, i));
-        struct lp_buffer b = { .kind = BUF_ARG,
-                               .dtype = type_get(m, value_type(f, i)).dtype,
-                               .index = i,
-                               .count = count,
-                               .name = arena_printf(&p->arena, "arg%u", i),
-                               .why = "argument" };
-        b.static_count = dim_is_const(m, count) ? dim_const_value(m, count) : -1;
+        struct lp_buffer b = argument_buffer(p, m, f, i);
         param_slot(L, i, (struct slot){ .kind = SLOT_ARRAY, .array = { lp_buffer(p, b), lp_index(p, 0) } });
     }
     for (uint32_t r = 0; r < f->n_results; r++) {
-        type_id t = value_type(f, f->results[r]);
-        struct type type = type_get(m, t);
-        bool known = true;
-        for (uint32_t i = 0; i < type.rank; i++) known &= lower_entry_dim(L, type.dims[i]) != HOP_NONE;
-        struct lp_buffer b = { .kind = known ? BUF_RESULT : BUF_DYN,
-                               .dtype = type.dtype,
-                               .index = r,
-                               .static_count = -1,
-                               .name = arena_printf(&p->arena, "res%u", r),
-                               .why = "result" };
-        if (known) {
-            b.count = type_elements(m, t);
-            if (dim_is_const(m, b.count)) b.static_count = dim_const_value(m, b.count);
-        }
+        struct lp_buffer b = result_buffer(L, r);
         sinks[r] = (struct sink){ .overwrites = HOP_NONE, .instead = { HOP_NONE, LPV_NONE } };
         if (!over_argument(L, r, &sinks[r]))
             sinks[r].array = (struct array){ lp_buffer(p, b), lp_index(p, 0) };

@@ -9,7 +9,7 @@ enum {
     COST_OF_EXPENSIVE = 16, /* a transcendental, a division, a gather */
     STORE_SHARED = 16,      /* several readers: stored from this cost on */
     STORE_MANY = 5,         /* read many times (operand of a product, broadcast): stored from this cost on */
-    STORE_AGAIN = 2, /* read on every trip of a loop: stored from this cost on, and when its layout changes */
+    STORE_AGAIN = 2,        /* read on every trip of a loop: from this cost on, and when its layout changes */
     STORE_SINGLY = 4,       /* read by scalar code: stored, by vector code, from this cost on */
     STORE_ALWAYS = 400,     /* bounds the size of one expression */
     NEST_ITEMS = 24,        /* stored values in one nest */
@@ -45,9 +45,9 @@ bool nest_is_block(struct lower *L, const struct node *n)
 bool nest_is_step(struct lower *L, val v)
 {
     const struct value_info *info = &L->info[v];
-    if (info->root || !info->uses || !info->cost || type_of(L, v).rank || L->f->values[v].node == NODE_NONE)
-        return false;
-    const struct node *n = fn_node(L->f, L->f->values[v].node);
+    uint32_t node = L->f->values[v].node;
+    if (info->root || !info->uses || !info->cost || type_of(L, v).rank || node == NODE_NONE) return false;
+    const struct node *n = fn_node(L->f, node);
     return !nest_is_block(L, n) && lower_of(n)->kind == LOWER_POINTWISE;
 }
 
@@ -57,9 +57,31 @@ static uint8_t operand_use(struct lower *L, const struct node *n, uint32_t i)
 {
     const struct op_lower *row = lower_of(n);
     if (row->kind == LOWER_BLOCK && row->operand_use) return row->operand_use(L->f, n, i);
-    if (row->kind == LOWER_REDUCE && product_operand_direct(L, n, i))
-        return USE_ONCE; /* the permute in between is read through */
-    return USE_ARRAY;
+    bool reads_through_permute = row->kind == LOWER_REDUCE && product_operand_direct(L, n, i);
+    return reads_through_permute ? USE_ONCE : USE_ARRAY;
+}
+
+/* Does every operand of the node, expanded in place, get read many times? */
+static bool reads_many_times(struct lower *L, const struct node *n)
+{
+    const struct op_lower *row = lower_of(n);
+    if (row->kind == LOWER_REDUCE) return row->product != NULL;
+    if (row->kind == LOWER_POINTWISE && row->access >= ACCESS_REPEAT) return true;
+    for (uint32_t k = 0; k < n->n_results; k++)
+        if (L->info[n->results + k].many) return true;
+    return false;
+}
+
+static void count_block_use(struct lower *L, const struct node *n, uint32_t k)
+{
+    const struct op_lower *row = lower_of(n);
+    struct value_info *info = &L->info[node_operands(L->f, n)[k]];
+    uint8_t use = operand_use(L, n, k);
+    if (use == USE_ARRAY && !info->why)
+        info->why = arena_printf(L->arena, "operand of %s", node_row(n)->name);
+    info->many |= use == USE_MANY;
+    info->again |= use == USE_MANY;
+    info->singly |= use == USE_ONCE && row->one_by_one && row->one_by_one(L->S->m, L->f, n);
 }
 
 static void count_uses(struct lower *L)
@@ -67,46 +89,44 @@ static void count_uses(struct lower *L)
     const struct fn *f = L->f;
     for (uint32_t i = 0; i < f->n_values; i++)
         L->info[i] = (struct value_info){ .nest = HOP_NONE, .item = HOP_NONE };
-    for (uint32_t r = 0; r < f->n_results; r++)
-        if (!L->sinks[r].unused) {
-            struct value_info *info = &L->info[f->results[r]];
-            info->uses++;
-            if (type_of(L, f->results[r]).rank && !info->why) info->why = "result";
-        }
+    for (uint32_t r = 0; r < f->n_results; r++) {
+        if (L->sinks[r].unused) continue;
+        struct value_info *info = &L->info[f->results[r]];
+        info->uses++;
+        if (type_of(L, f->results[r]).rank && !info->why) info->why = "result";
+    }
     for (uint32_t i = f->n_nodes; i-- > 0;) {
         const struct node *n = fn_node(f, i);
-        const struct op_lower *row = lower_of(n);
-        bool block = nest_is_block(L, n), many = false;
-        for (uint32_t k = 0; k < n->n_results; k++) many |= L->info[n->results + k].many;
-        if (row->kind == LOWER_REDUCE) many = row->product != NULL;
-        if (row->kind == LOWER_POINTWISE && row->access >= ACCESS_REPEAT) many = true;
+        bool block = nest_is_block(L, n);
+        bool many = reads_many_times(L, n);
         for (uint32_t k = 0; k < n->n_operands; k++) {
             struct value_info *info = &L->info[node_operands(f, n)[k]];
             info->uses++;
-            if (!block) info->many |= many;
-            else {
-                uint8_t use = operand_use(L, n, k);
-                if (use == USE_ARRAY && !info->why)
-                    info->why = arena_printf(L->arena, "operand of %s", node_row(n)->name);
-                info->many |= use == USE_MANY;
-                info->again |= use == USE_MANY;
-                info->singly |= use == USE_ONCE && row->one_by_one && row->one_by_one(L->S->m, f, n);
-            }
+            if (block) count_block_use(L, n, k);
+            else info->many |= many;
         }
     }
 }
 
 static const char *store_reason(const struct value_info *info, const struct op_lower *row)
 {
-    if (row->kind == LOWER_REDUCE) return info->why ? info->why : "reduction";
     if (info->why) return info->why;
+    if (row->kind == LOWER_REDUCE) return "reduction";
     if (info->cost >= STORE_ALWAYS) return "a long expression";
     if (info->many && info->cost >= STORE_MANY) return "read many times";
-    if (info->again && (row->access == ACCESS_VIEW || info->cost >= STORE_AGAIN))
-        return "read again on every trip";
+    bool again = row->access == ACCESS_VIEW || info->cost >= STORE_AGAIN;
+    if (info->again && again) return "read again on every trip";
     if (info->singly && info->cost >= STORE_SINGLY) return "read one element after the other";
     if (info->uses > 1 && info->cost >= STORE_SHARED) return "expensive, several readers";
     return NULL;
+}
+
+/* Is the operand there when it is read, and not expanded in place? */
+static bool is_at_hand(struct lower *L, val o)
+{
+    uint32_t node = L->f->values[o].node;
+    if (L->info[o].root || node == NODE_NONE) return true;
+    return nest_is_block(L, fn_node(L->f, node)) || nest_is_step(L, o);
 }
 
 static void choose_roots(struct lower *L)
@@ -120,18 +140,14 @@ static void choose_roots(struct lower *L)
         uint32_t cost = own[row->cost];
         for (uint32_t k = 0; k < n->n_operands; k++) {
             val o = node_operands(f, n)[k];
-            cost += L->info[o].root || f->values[o].node == NODE_NONE ||
-                            nest_is_block(L, fn_node(f, f->values[o].node)) || nest_is_step(L, o)
-                        ? 1
-                        : L->info[o].cost;
+            cost += is_at_hand(L, o) ? 1 : L->info[o].cost;
         }
         for (uint32_t k = 0; k < n->n_results; k++) {
             struct value_info *info = &L->info[n->results + k];
             info->cost = HOP_MIN(cost, 1u << 20);
             if (nest_is_block(L, n)) continue;
-            const char *why = store_reason(info, row);
-            if (row->kind == LOWER_POINTWISE && !type_of(L, n->results + k).rank)
-                why = NULL; /* scalars are at hand */
+            bool scalar = row->kind == LOWER_POINTWISE && !type_of(L, n->results + k).rank;
+            const char *why = scalar ? NULL : store_reason(info, row);
             if (!why || !info->uses) continue;
             info->root = true;
             info->why = why;
@@ -144,7 +160,8 @@ static void choose_roots(struct lower *L)
 static bool folds_rows(struct lower *L, const struct node *n)
 {
     const struct op_lower *row = lower_of(n);
-    return row->product ? product_rows(L, n) : row->row_fold && row->row_fold(L->S->m, L->f, n);
+    if (row->product) return product_rows(L, n);
+    return row->row_fold && row->row_fold(L->S->m, L->f, n);
 }
 
 /* Expands the item's expression in a scratch program and records what it reads. Loops are left open: the
@@ -182,9 +199,9 @@ static void probe_item(struct lower *L, struct item *item)
 static void mark_inline_reads(struct lower *L, val v)
 {
     if (L->f->values[v].node == NODE_NONE || nest_is_step(L, v)) return;
-    if (L->info[v].root) {
-        if (L->info[v].nest != HOP_NONE)
-            L->nest_list.data[L->info[v].nest]->items.data[L->info[v].item].memory = true;
+    const struct value_info *info = &L->info[v];
+    if (info->root) {
+        if (info->nest != HOP_NONE) L->nest_list.data[info->nest]->items.data[info->item].memory = true;
         return;
     }
     const struct node *n = fn_node(L->f, L->f->values[v].node);
@@ -231,6 +248,12 @@ static bool same_key(const struct nest *a, const struct nest *b)
            (!a->n_outer || !memcmp(a->outer, b->outer, a->n_outer * sizeof *a->outer));
 }
 
+/* One value per point of the nest. */
+static bool is_pointwise(const struct item *item)
+{
+    return item->class == ITEM_POINT || item->class == ITEM_COLUMN;
+}
+
 /* May the item join the open nest, and in which phase? */
 static bool joins(struct lower *L, struct item *item)
 {
@@ -242,14 +265,13 @@ static bool joins(struct lower *L, struct item *item)
         if (!info->root || info->nest != open) continue;
         const struct item *w = &L->open->items.data[info->item];
         bool per_row = item->class == ITEM_SCALAR;
-        uint8_t row_relation = per_row ? REL_SAME : REL_ROW;
+        bool along_row = r.relation == (per_row ? REL_SAME : REL_ROW);
+        bool pointwise = is_pointwise(w) && !per_row;
         uint32_t phase;
-        if (w->class == ITEM_ROW && r.relation == row_relation) phase = w->phase + 1;
-        else if (w->class == ITEM_SCALAR && r.relation == row_relation) phase = w->phase;
-        else if ((w->class == ITEM_POINT || w->class == ITEM_COLUMN) && !per_row && r.relation == REL_SAME)
-            phase = w->phase;
-        else if ((w->class == ITEM_POINT || w->class == ITEM_COLUMN) && !per_row && r.relation == REL_ROWVEC)
-            phase = w->phase + 1;
+        if (w->class == ITEM_ROW && along_row) phase = w->phase + 1;
+        else if (w->class == ITEM_SCALAR && along_row) phase = w->phase;
+        else if (pointwise && r.relation == REL_SAME) phase = w->phase;
+        else if (pointwise && r.relation == REL_ROWVEC) phase = w->phase + 1;
         else return false;
         item->phase = HOP_MAX(item->phase, phase);
     }
@@ -260,10 +282,9 @@ static bool reads_open_row(struct lower *L, const struct item *item)
 {
     for (uint32_t i = 0; i < item->reads.len; i++) {
         const struct value_info *info = &L->info[item->reads.data[i].v];
-        if (info->root && info->nest == L->nest_list.len - 1) {
-            uint8_t class = L->open->items.data[info->item].class;
-            if (class == ITEM_ROW || class == ITEM_SCALAR) return true;
-        }
+        if (!info->root || info->nest != L->nest_list.len - 1) continue;
+        uint8_t class = L->open->items.data[info->item].class;
+        if (class == ITEM_ROW || class == ITEM_SCALAR) return true;
     }
     return false;
 }
@@ -284,8 +305,8 @@ static void place_root(struct lower *L, val v)
 {
     struct nest key;
     struct item item = new_item(L, v, &key);
-    bool fuse = choice_on(L->S->passes, CHOICE_fuse) && L->open && L->open->items.len < NEST_ITEMS &&
-                L->open->inner != HOP_NONE;
+    bool has_room = L->open && L->open->items.len < NEST_ITEMS && L->open->inner != HOP_NONE;
+    bool fuse = choice_on(L->S->passes, CHOICE_fuse) && has_room;
     if (fuse && item.class == ITEM_POINT && same_outer(L->open, type_of(L, v))) { /* one value per row? */
         struct item per_row = item;
         per_row.class = ITEM_SCALAR;
@@ -315,11 +336,21 @@ static bool needs_open(struct lower *L, val v)
     if (L->info[v].root) return L->info[v].nest == L->nest_list.len - 1;
     if (nest_is_step(L, v)) return false; /* it closed the nest if it had to */
     const struct node *n = fn_node(L->f, L->f->values[v].node);
-    if (nest_is_block(L, n) || lower_of(n)->kind != LOWER_POINTWISE || L->slots[v].kind != SLOT_INLINE)
-        return false;
+    if (nest_is_block(L, n) || lower_of(n)->kind != LOWER_POINTWISE) return false;
+    if (L->slots[v].kind != SLOT_INLINE) return false;
     for (uint32_t k = 0; k < n->n_operands; k++)
         if (needs_open(L, node_operands(L->f, n)[k])) return true;
     return false;
+}
+
+static void place_scalar(struct lower *L, const struct node *n, val v)
+{
+    for (uint32_t k = 0; k < n->n_operands; k++) {
+        val o = node_operands(L->f, n)[k];
+        if (needs_open(L, o)) close_nest(L);
+        mark_inline_reads(L, o);
+    }
+    vec_push(L->arena, &L->steps, (struct step){ STEP_SCALAR, v });
 }
 
 static void schedule(struct lower *L)
@@ -328,9 +359,9 @@ static void schedule(struct lower *L)
     for (uint32_t i = 0; i < f->n_nodes; i++) {
         const struct node *n = fn_node(f, i);
         if (nest_is_block(L, n) || binds_symbol(L, i)) {
-            bool apart = n->n_results == 1 && L->info[n->results].run &&
-                         !needs_open(L, node_operands(f, n)[0]); /* the open nest has no part in it */
-            if (!apart) close_nest(L);
+            bool runs = n->n_results == 1 && L->info[n->results].run;
+            bool open_has_part = !runs || needs_open(L, node_operands(f, n)[0]);
+            if (open_has_part) close_nest(L);
             vec_push(L->arena, &L->steps, (struct step){ STEP_BLOCK, i });
             for (uint32_t k = 0; k < n->n_operands; k++) mark_inline_reads(L, node_operands(f, n)[k]);
             if (nest_is_block(L, n)) continue;
@@ -338,13 +369,7 @@ static void schedule(struct lower *L)
         for (uint32_t k = 0; k < n->n_results; k++) {
             val v = n->results + k;
             if (L->info[v].root) place_root(L, v);
-            else if (nest_is_step(L, v)) {
-                for (uint32_t o = 0; o < n->n_operands; o++) {
-                    if (needs_open(L, node_operands(f, n)[o])) close_nest(L);
-                    mark_inline_reads(L, node_operands(f, n)[o]);
-                }
-                vec_push(L->arena, &L->steps, (struct step){ STEP_SCALAR, v });
-            }
+            else if (nest_is_step(L, v)) place_scalar(L, n, v);
         }
     }
     close_nest(L);
@@ -352,37 +377,43 @@ static void schedule(struct lower *L)
 
 /* ---- memory of stored values ---- */
 
+/* What the reader, an item of nest `nest`, finds in memory. */
+static void put_reads_in_memory(struct lower *L, uint32_t nest, const struct item *reader)
+{
+    for (uint32_t r = 0; r < reader->reads.len; r++) {
+        const struct value_info *info = &L->info[reader->reads.data[r].v];
+        if (!info->root || info->nest == HOP_NONE) continue;
+        struct item *w = &L->nest_list.data[info->nest]->items.data[info->item];
+        if (info->nest != nest) w->memory = true;
+        else if (w->phase != reader->phase && is_pointwise(w)) w->row_temp = true;
+    }
+}
+
 static void choose_memory(struct lower *L)
 {
     for (uint32_t k = 0; k < L->nest_list.len; k++) {
-        struct nest *nest = L->nest_list.data[k];
-        for (uint32_t i = 0; i < nest->items.len; i++)
-            for (uint32_t r = 0; r < nest->items.data[i].reads.len; r++) {
-                const struct value_info *info = &L->info[nest->items.data[i].reads.data[r].v];
-                if (!info->root || info->nest == HOP_NONE) continue;
-                struct item *w = &L->nest_list.data[info->nest]->items.data[info->item];
-                if (info->nest != k) w->memory = true;
-                else if (w->phase != nest->items.data[i].phase &&
-                         (w->class == ITEM_POINT || w->class == ITEM_COLUMN))
-                    w->row_temp = true;
-            }
+        const struct nest *nest = L->nest_list.data[k];
+        for (uint32_t i = 0; i < nest->items.len; i++) put_reads_in_memory(L, k, &nest->items.data[i]);
     }
 }
 
 /* ---- memory that is written over ---- */
 
+static bool item_reads(const struct item *item, val v)
+{
+    for (uint32_t r = 0; r < item->reads.len; r++)
+        if (item->reads.data[r].v == v) return true;
+    return false;
+}
+
 bool nest_operand_reads(struct lower *L, val operand, val v)
 {
     if (operand == v) return true;
-    struct item reader = {
-        .v = operand, .node = L->f->values[operand].node, .class = ITEM_POINT, .held = LPV_NONE
-    };
-    if (reader.node == NODE_NONE || L->info[operand].root || nest_is_block(L, fn_node(L->f, reader.node)))
-        return false;
+    uint32_t node = L->f->values[operand].node;
+    if (node == NODE_NONE || L->info[operand].root || nest_is_block(L, fn_node(L->f, node))) return false;
+    struct item reader = { .v = operand, .node = node, .class = ITEM_POINT, .held = LPV_NONE };
     probe_item(L, &reader);
-    for (uint32_t r = 0; r < reader.reads.len; r++)
-        if (reader.reads.data[r].v == v) return true;
-    return false;
+    return item_reads(&reader, v);
 }
 
 bool nest_is_result(struct lower *L, val v)
@@ -392,23 +423,27 @@ bool nest_is_result(struct lower *L, val v)
     return false;
 }
 
+static bool step_reads(struct lower *L, struct step step, val v)
+{
+    if (step.kind == STEP_NEST) {
+        const struct nest *nest = L->nest_list.data[step.index];
+        for (uint32_t i = 0; i < nest->items.len; i++)
+            if (item_reads(&nest->items.data[i], v)) return true;
+        return false;
+    }
+    /* Blocks and scalars: does it reach them? */
+    uint32_t node = step.kind == STEP_BLOCK ? step.index : L->f->values[step.index].node;
+    const struct node *n = fn_node(L->f, node);
+    for (uint32_t k = 0; k < n->n_operands; k++)
+        if (nest_operand_reads(L, node_operands(L->f, n)[k], v)) return true;
+    return false;
+}
+
 bool nest_reads_from(struct lower *L, val v, uint32_t first_step)
 {
     if (nest_is_result(L, v)) return true;
-    for (uint32_t s = first_step; s < L->steps.len; s++) {
-        struct step step = L->steps.data[s];
-        if (step.kind == STEP_NEST) {
-            const struct nest *nest = L->nest_list.data[step.index];
-            for (uint32_t i = 0; i < nest->items.len; i++)
-                for (uint32_t r = 0; r < nest->items.data[i].reads.len; r++)
-                    if (nest->items.data[i].reads.data[r].v == v) return true;
-        } else { /* blocks and scalars: does it reach them? */
-            const struct node *n = fn_node(L->f, step.kind == STEP_BLOCK ? step.index
-                                                                         : L->f->values[step.index].node);
-            for (uint32_t k = 0; k < n->n_operands; k++)
-                if (nest_operand_reads(L, node_operands(L->f, n)[k], v)) return true;
-        }
-    }
+    for (uint32_t s = first_step; s < L->steps.len; s++)
+        if (step_reads(L, L->steps.data[s], v)) return true;
     return false;
 }
 
@@ -421,13 +456,14 @@ static bool may_overwrite(struct lower *L, uint32_t param, const struct value_in
     uint32_t at = 0;
     if (writer->class != ITEM_POINT && writer->class != ITEM_COLUMN) return false;
     while (L->steps.data[at].kind != STEP_NEST || L->steps.data[at].index != info->nest) at++;
-    for (uint32_t i = 0; i < nest->items.len; i++)
-        for (uint32_t r = 0; r < nest->items.data[i].reads.len; r++) {
-            struct read read = nest->items.data[i].reads.data[r];
-            if (read.v != param) continue;
-            if (read.relation != REL_SAME || i > info->item || nest->items.data[i].phase > writer->phase)
-                return false;
+    for (uint32_t i = 0; i < nest->items.len; i++) {
+        const struct item *reader = &nest->items.data[i];
+        bool before = i <= info->item && reader->phase <= writer->phase;
+        for (uint32_t r = 0; r < reader->reads.len; r++) {
+            struct read read = reader->reads.data[r];
+            if (read.v == param && (read.relation != REL_SAME || !before)) return false;
         }
+    }
     return !nest_reads_from(L, param, at + 1);
 }
 
@@ -438,16 +474,19 @@ static bool read_only_before(struct lower *L, val u, uint32_t node)
 {
     const struct fn *f = L->f;
     if (nest_is_result(L, u)) return false;
-    for (uint32_t i = f->values[u].node == NODE_NONE ? 0 : f->values[u].node + 1; i < f->n_nodes; i++) {
+    uint32_t first = f->values[u].node == NODE_NONE ? 0 : f->values[u].node + 1;
+    for (uint32_t i = first; i < f->n_nodes; i++) {
         const struct node *n = fn_node(f, i);
-        bool reads = false, expanded = !nest_is_block(L, n) && lower_of(n)->kind == LOWER_POINTWISE;
+        bool expanded = !nest_is_block(L, n) && lower_of(n)->kind == LOWER_POINTWISE;
+        bool reads = false;
         for (uint32_t k = 0; k < n->n_operands; k++) reads |= node_operands(f, n)[k] == u;
         if (!reads || i == node) continue;
         if (i > node) return false;
-        for (uint32_t k = 0; k < n->n_results && expanded; k++)
-            if (!L->info[n->results + k].root && type_of(L, n->results + k).rank &&
-                !read_only_before(L, n->results + k, node))
-                return false;
+        for (uint32_t k = 0; k < n->n_results && expanded; k++) {
+            val result = n->results + k;
+            bool in_place = !L->info[result].root && type_of(L, result).rank;
+            if (in_place && !read_only_before(L, result, node)) return false;
+        }
     }
     return true;
 }
@@ -458,6 +497,30 @@ static bool stays_in_registers(struct lower *L, struct array a)
     return b->kind == BUF_LOCAL && b->static_count <= REGISTER_ELEMENTS;
 }
 
+static uint32_t times_result(struct lower *L, val v)
+{
+    uint32_t times = 0;
+    for (uint32_t r = 0; r < L->f->n_results; r++) times += L->f->results[r] == v && !L->sinks[r].unused;
+    return times;
+}
+
+/* The array that u replaces a part of. */
+static val whole_of(const struct fn *f, val u) { return node_operands(f, fn_node(f, f->values[u].node))[0]; }
+
+/* Is v the parameter but for parts, each written when nothing reads the array before it any more? */
+static bool is_parts_of(struct lower *L, val v, val param)
+{
+    const struct fn *f = L->f;
+    for (val u = v; u != param; u = whole_of(f, u)) {
+        uint32_t node = f->values[u].node;
+        if (node == NODE_NONE) return false;
+        const struct node *n = fn_node(f, node);
+        if (!lower_of(n)->part || nest_is_block(L, n)) return false;
+        if (!read_only_before(L, whole_of(f, u), node)) return false;
+    }
+    return true;
+}
+
 /* Results that are their parameter but for parts written one after the other: each part is written into the
  * parameter's memory. */
 static void choose_parts(struct lower *L)
@@ -465,21 +528,12 @@ static void choose_parts(struct lower *L)
     const struct fn *f = L->f;
     if (!choice_on(L->S->passes, CHOICE_inplace)) return;
     for (uint32_t r = 0; r < f->n_results; r++) {
-        struct sink *sink = &L->sinks[r];
-        if (sink->unused || sink->scalar || sink->overwrites == HOP_NONE ||
-            L->slots[sink->overwrites].kind != SLOT_ARRAY || stays_in_registers(L, sink->array))
-            continue;
-        val v = f->results[r], u;
-        uint32_t results = 0;
-        for (uint32_t k = 0; k < f->n_results; k++) results += f->results[k] == v && !L->sinks[k].unused;
-        bool good = results == 1;
-        for (u = v; good && u != sink->overwrites; u = node_operands(f, fn_node(f, f->values[u].node))[0]) {
-            const struct node *n = f->values[u].node == NODE_NONE ? NULL : fn_node(f, f->values[u].node);
-            good = n && lower_of(n)->part && !nest_is_block(L, n) &&
-                   read_only_before(L, node_operands(f, n)[0], f->values[u].node);
-            if (!good) break;
-        }
-        for (u = v; good && u != sink->overwrites; u = node_operands(f, fn_node(f, f->values[u].node))[0]) {
+        const struct sink *sink = &L->sinks[r];
+        if (sink->unused || sink->scalar || sink->overwrites == HOP_NONE) continue;
+        if (L->slots[sink->overwrites].kind != SLOT_ARRAY || stays_in_registers(L, sink->array)) continue;
+        val v = f->results[r];
+        if (times_result(L, v) != 1 || !is_parts_of(L, v, sink->overwrites)) continue;
+        for (val u = v; u != sink->overwrites; u = whole_of(f, u)) {
             L->info[u].part = true;
             L->info[u].root = false;
         }
@@ -494,8 +548,9 @@ static void choose_targets(struct lower *L)
         if (sink->unused || sink->scalar || !info->root) continue;
         struct item *item = &L->nest_list.data[info->nest]->items.data[info->item];
         struct target target = { .array = sink->array };
-        if (sink->overwrites != HOP_NONE &&
-            !(choice_on(L->S->passes, CHOICE_inplace) && may_overwrite(L, sink->overwrites, info))) {
+        bool in_place = sink->overwrites == HOP_NONE ||
+                        (choice_on(L->S->passes, CHOICE_inplace) && may_overwrite(L, sink->overwrites, info));
+        if (!in_place) {
             sink->moved = true;
             target.sink = sink;
         }
@@ -516,6 +571,19 @@ void nest_analyse(struct lower *L)
 
 /* ---- writing a nest ---- */
 
+static lpv least_of(struct lp *p, enum dtype t)
+{
+    if (t == DT_BOOL) return lp_int(p, t, 0);
+    if (dtype_is_float(t)) return lp_real(p, t, -1.0 / 0.0);
+    return lp_int(p, t, dtype_least(t));
+}
+static lpv most_of(struct lp *p, enum dtype t)
+{
+    if (t == DT_BOOL) return lp_int(p, t, 1);
+    if (dtype_is_float(t)) return lp_real(p, t, 1.0 / 0.0);
+    return lp_int(p, t, t == DT_U64 ? -1 : dtype_most(t));
+}
+
 static lpv identity_of(struct lp *p, enum lp_fold fold, enum dtype t)
 {
     switch (fold) {
@@ -523,14 +591,8 @@ static lpv identity_of(struct lp *p, enum lp_fold fold, enum dtype t)
     case FOLD_AND: return t == DT_BOOL ? lp_int(p, t, 1) : lp_int(p, t, -1);
     case FOLD_OR: return lp_int(p, t, 0);
     case FOLD_PROD: return lp_int(p, t, 1);
-    case FOLD_MAX:
-        return t == DT_BOOL        ? lp_int(p, t, 0)
-               : dtype_is_float(t) ? lp_real(p, t, -1.0 / 0.0)
-                                   : lp_int(p, t, dtype_least(t));
-    default:
-        return t == DT_BOOL        ? lp_int(p, t, 1)
-               : dtype_is_float(t) ? lp_real(p, t, 1.0 / 0.0)
-                                   : lp_int(p, t, t == DT_U64 ? -1 : dtype_most(t));
+    case FOLD_MAX: return least_of(p, t);
+    default: return most_of(p, t);
     }
 }
 
@@ -545,6 +607,10 @@ static lpv fold_pair(struct lp *p, enum lp_fold fold, lpv a, lpv b)
 static enum dtype item_dtype(struct lower *L, const struct item *item)
 {
     return dtype_accumulator((enum dtype)type_of(L, item->v).dtype);
+}
+static enum lp_fold item_fold(struct lower *L, const struct item *item)
+{
+    return (enum lp_fold)lower_of(fn_node(L->f, item->node))->fold;
 }
 static lpv item_elem(struct lower *L, const struct item *item, const lpv *idx, const lpv *folded)
 {
@@ -566,15 +632,16 @@ static lpv fold_column(struct lower *L, const struct item *item, const lpv *idx)
     enum lp_fold fold = (enum lp_fold)row->fold;
     dim extents[MAX_RANK];
     lpv folded[MAX_RANK];
-    int64_t last = 0;
     uint32_t n_folded = row->reduced(L->S->m, L->f, n, extents);
-    bool two = !p->strict && n_folded && dim_is_const(L->S->m, extents[n_folded - 1]) &&
-               (last = dim_const_value(L->S->m, extents[n_folded - 1])) >= 8 && last % 2 == 0;
-    if (!n_folded)
-        return item_rounded(L, item,
-                            fold_pair(p, fold, identity_of(p, fold, t), item_elem(L, item, idx, folded)));
-    uint32_t acc = lp_local(p, t, LOCAL_SCALAR, "acc"),
-             odd = two ? lp_local(p, t, LOCAL_SCALAR, "odd") : HOP_NONE;
+    if (!n_folded) {
+        lpv only = fold_pair(p, fold, identity_of(p, fold, t), item_elem(L, item, idx, folded));
+        return item_rounded(L, item, only);
+    }
+    dim innermost = extents[n_folded - 1];
+    int64_t last = dim_is_const(L->S->m, innermost) ? dim_const_value(L->S->m, innermost) : 0;
+    bool two = !p->strict && last >= 8 && last % 2 == 0;
+    uint32_t acc = lp_local(p, t, LOCAL_SCALAR, "acc");
+    uint32_t odd = two ? lp_local(p, t, LOCAL_SCALAR, "odd") : HOP_NONE;
     lp_set(p, acc, identity_of(p, fold, t));
     if (two) lp_set(p, odd, identity_of(p, fold, t));
     for (uint32_t i = 0; i < n_folded; i++)
@@ -605,7 +672,8 @@ static lpv fold_lanes_alone(struct lower *L, const struct item *item, const lpv 
     enum lp_fold fold = (enum lp_fold)row->fold;
     dim extents[MAX_RANK];
     lpv folded[MAX_RANK];
-    uint32_t n_folded = row->reduced(L->S->m, L->f, n, extents), lanes = lp_local(p, t, LOCAL_LANES, "lanes");
+    uint32_t n_folded = row->reduced(L->S->m, L->f, n, extents);
+    uint32_t lanes = lp_local(p, t, LOCAL_LANES, "lanes");
     lp_set(p, lanes, identity_of(p, fold, t));
     for (uint32_t i = 0; i < n_folded; i++)
         folded[i] = lp_for_begin(p, lp_index(p, 0), lower_dim(L, extents[i]), lp_index(p, 1),
@@ -628,10 +696,8 @@ static void store_item(struct lower *L, struct item *item, const lpv *idx)
     for (uint32_t k = 0; k < item->targets.len; k++) {
         struct array a = item->targets.data[k].array;
         if (!stored && a.buffer == slot->array.buffer && a.at == slot->array.at) continue;
-        lp_store(p, a.buffer,
-                 lp_bin(p, LP_ADD, a.at,
-                        item->targets.data[k].strided ? within_position(L, item->v, idx) : flat),
-                 item->held);
+        lpv at = item->targets.data[k].strided ? within_position(L, item->v, idx) : flat;
+        lp_store(p, a.buffer, lp_bin(p, LP_ADD, a.at, at), item->held);
     }
 }
 
@@ -647,17 +713,18 @@ static const char *nest_note(struct lower *L, const struct nest *nest)
 static bool all_same_point(struct lower *L, const struct nest *nest)
 {
     for (uint32_t i = 0; i < nest->items.len; i++) {
-        if (nest->items.data[i].class != ITEM_POINT || L->info[nest->items.data[i].v].strided) return false;
-        for (uint32_t r = 0; r < nest->items.data[i].reads.len; r++) {
-            struct read read = nest->items.data[i].reads.data[r];
+        const struct item *item = &nest->items.data[i];
+        if (item->class != ITEM_POINT || L->info[item->v].strided) return false;
+        for (uint32_t r = 0; r < item->reads.len; r++) {
+            struct read read = item->reads.data[r];
             if (read.relation != REL_SAME && type_of(L, read.v).rank) return false;
         }
     }
     return true;
 }
 
-static uint64_t nest_work(struct lower *L,
-                          const struct nest *nest) /* operations; sizes that are not static count as large */
+/* Operations; sizes that are not static count as large. */
+static uint64_t nest_work(struct lower *L, const struct nest *nest)
 {
     struct module *m = L->S->m;
     uint64_t work = 0, points = 1;
@@ -672,41 +739,45 @@ static uint64_t nest_work(struct lower *L,
     return points > UINT64_MAX / 4 / (work + 1) ? UINT64_MAX / 4 : points * work;
 }
 
+static void prepare_target(struct lower *L, struct target *target, type_id t)
+{
+    struct sink *sink = target->sink;
+    if (!sink) {
+        lower_room(L, target->array, t);
+        return;
+    }
+    if (sink->instead.buffer == HOP_NONE) sink->instead = lower_alloc(L, t, "the next value of a carry");
+    target->array = sink->instead;
+}
+
+static void prepare_item(struct lower *L, struct item *item, bool one_row_at_a_time)
+{
+    const struct value_info *info = &L->info[item->v];
+    type_id t = value_type(L->f, item->v);
+    if (info->within != HOP_NONE) {
+        struct target target = { .array = within_array(L, item->v), .strided = info->strided };
+        vec_push(L->arena, &item->targets, target);
+    }
+    if (info->strided && info->uses == 1) return; /* nobody reads it */
+    for (uint32_t k = 0; k < item->targets.len; k++) prepare_target(L, &item->targets.data[k], t);
+    struct type type = type_get(L->S->m, t);
+    if (!type.rank || (!item->memory && !item->row_temp && !item->targets.len)) return;
+    struct slot slot = { .kind = SLOT_ARRAY };
+    const dim *row = &type.dims[type.rank - 1];
+    if (item->targets.len && !item->targets.data[0].strided) slot.array = item->targets.data[0].array;
+    else if (!item->memory && one_row_at_a_time && dim_is_const(L->S->m, *row)) {
+        type_id row_type = type_intern(L->S->m, (enum dtype)type.dtype, 1, row);
+        slot.array = lower_alloc(L, row_type, "a row for later phases");
+        slot.row = true;
+    } else slot.array = lower_alloc(L, t, item->why);
+    L->slots[item->v] = slot;
+}
+
 /* Gives every item the memory it needs before the loops begin. */
 static void prepare_memory(struct lower *L, struct nest *nest, bool parallel)
 {
-    for (uint32_t i = 0; i < nest->items.len; i++) {
-        struct item *item = &nest->items.data[i];
-        type_id t = value_type(L->f, item->v);
-        if (L->info[item->v].within != HOP_NONE)
-            vec_push(L->arena, &item->targets,
-                     (struct target){ .array = within_array(L, item->v),
-                                      .strided = L->info[item->v].strided });
-        if (L->info[item->v].strided && L->info[item->v].uses == 1) continue; /* nobody reads it */
-        for (uint32_t k = 0; k < item->targets.len; k++) {
-            struct target *target = &item->targets.data[k];
-            if (target->sink) {
-                if (target->sink->instead.buffer == HOP_NONE)
-                    target->sink->instead = lower_alloc(L, t, "the next value of a carry");
-                target->array = target->sink->instead;
-            } else lower_room(L, target->array, t);
-        }
-        bool scalar = !type_get(L->S->m, t).rank;
-        if (scalar || (!item->memory && !item->row_temp && !item->targets.len)) continue;
-        struct array where;
-        struct type type = type_get(L->S->m, t);
-        if (item->targets.len && !item->targets.data[0].strided) where = item->targets.data[0].array;
-        else if (!item->memory && !parallel && !nest->flat && type.rank &&
-                 dim_is_const(L->S->m, type.dims[type.rank - 1])) {
-            where = lower_alloc(L, type_intern(L->S->m, (enum dtype)type.dtype, 1, &type.dims[type.rank - 1]),
-                                "a row for later phases");
-            L->slots[item->v] = (struct slot){ .kind = SLOT_ARRAY, .row = true, .array = where };
-            continue;
-        } else {
-            where = lower_alloc(L, t, item->why);
-        }
-        L->slots[item->v] = (struct slot){ .kind = SLOT_ARRAY, .array = where };
-    }
+    bool one_row_at_a_time = !parallel && !nest->flat;
+    for (uint32_t i = 0; i < nest->items.len; i++) prepare_item(L, &nest->items.data[i], one_row_at_a_time);
 }
 
 static void emit_point(struct lower *L, struct item *item)
@@ -718,10 +789,11 @@ static void emit_point(struct lower *L, struct item *item)
     case ITEM_POINT:
     case ITEM_SCALAR: item->held = row->elem(L, L->f, n, item->v - n->results, L->vars); break;
     case ITEM_COLUMN: item->held = fold_column(L, item, L->vars); break;
-    default: /* ITEM_ROW */
-        lp_accum(p, item->local, (enum lp_fold)row->fold,
-                 item_elem(L, item, L->vars, &L->vars[L->emitting->n_outer]));
+    default: { /* ITEM_ROW */
+        const lpv *along_row = &L->vars[L->emitting->n_outer];
+        lp_accum(p, item->local, (enum lp_fold)row->fold, item_elem(L, item, L->vars, along_row));
         return;
+    }
     }
     store_item(L, item, L->vars);
 }
@@ -735,12 +807,10 @@ static void emit_phase(struct lower *L, struct nest *nest, uint32_t phase, lpv l
         if (item->phase != phase) continue;
         if (item->class == ITEM_SCALAR) emit_point(L, item);
         else any = true;
-        if (item->class == ITEM_ROW) {
-            item->local = lp_local(p, item_dtype(L, item), LOCAL_LANES, "lanes");
-            lp_set(p, item->local,
-                   identity_of(p, (enum lp_fold)lower_of(fn_node(L->f, item->node))->fold,
-                               item_dtype(L, item)));
-        }
+        if (item->class != ITEM_ROW) continue;
+        enum dtype t = item_dtype(L, item);
+        item->local = lp_local(p, t, LOCAL_LANES, "lanes");
+        lp_set(p, item->local, identity_of(p, item_fold(L, item), t));
     }
     if (!any) return;
     lpv j = lp_for_begin(p, lo, hi, lp_index(p, 1), FOR_VECTOR);
@@ -748,19 +818,18 @@ static void emit_phase(struct lower *L, struct nest *nest, uint32_t phase, lpv l
         type_id t = value_type(L->f, nest->items.data[0].v);
         lower_unflatten(L, t, j, L->vars);
     } else L->vars[nest->n_outer] = j;
-    for (uint32_t i = 0; i < nest->items.len; i++)
-        if (nest->items.data[i].phase == phase && nest->items.data[i].class != ITEM_SCALAR)
-            emit_point(L, &nest->items.data[i]);
+    for (uint32_t i = 0; i < nest->items.len; i++) {
+        struct item *item = &nest->items.data[i];
+        if (item->phase == phase && item->class != ITEM_SCALAR) emit_point(L, item);
+    }
     lp_for_end(p)->note = nest_note(L, nest);
     for (uint32_t i = 0; i < nest->items.len; i++) {
         struct item *item = &nest->items.data[i];
         if (item->phase != phase) continue;
-        if (item->class == ITEM_POINT || item->class == ITEM_COLUMN)
-            item->held = LPV_NONE; /* a later phase reads memory */
+        if (is_pointwise(item)) item->held = LPV_NONE; /* a later phase reads memory */
         if (item->class != ITEM_ROW) continue;
-        item->held = item_rounded(L, item,
-                                  lp_fold_lanes(p, item->local,
-                                                (enum lp_fold)lower_of(fn_node(L->f, item->node))->fold));
+        lpv folded = lp_fold_lanes(p, item->local, item_fold(L, item));
+        item->held = item_rounded(L, item, folded);
         if (type_of(L, item->v).rank) store_item(L, item, L->vars);
     }
 }
@@ -775,8 +844,8 @@ static void emit_phases(struct lower *L, struct nest *nest, lpv lo, lpv hi)
 static void emit_alone(struct lower *L, struct nest *nest)
 {
     struct item *item = &nest->items.data[0];
-    item->held = folds_rows(L, fn_node(L->f, item->node)) ? fold_lanes_alone(L, item, L->vars)
-                                                          : fold_column(L, item, L->vars);
+    bool along_rows = folds_rows(L, fn_node(L->f, item->node));
+    item->held = along_rows ? fold_lanes_alone(L, item, L->vars) : fold_column(L, item, L->vars);
     if (nest->n_outer) store_item(L, item, L->vars);
 }
 
@@ -787,9 +856,10 @@ static void finish_scalars(struct lower *L, struct nest *nest)
         struct item *item = &nest->items.data[i];
         if (!type_of(L, item->v).rank) {
             L->slots[item->v] = (struct slot){ .kind = SLOT_SCALAR, .scalar = item->held };
-            for (uint32_t k = 0; k < item->targets.len; k++)
-                lp_store(L->S->p, item->targets.data[k].array.buffer, item->targets.data[k].array.at,
-                         item->held);
+            for (uint32_t k = 0; k < item->targets.len; k++) {
+                struct array a = item->targets.data[k].array;
+                lp_store(L->S->p, a.buffer, a.at, item->held);
+            }
         }
         item->held = LPV_NONE;
     }
@@ -809,8 +879,8 @@ void nest_emit(struct lower *L, struct nest *nest)
     bool parallel = large && choice_on(L->S->passes, CHOICE_parallel) && !L->S->loop_depth;
     nest->flat = nest->n_outer && nest->inner != HOP_NONE && all_same_point(L, nest);
     bool rows = !nest->flat && nest->n_outer;
-    if (parallel && !rows && (nest->inner == HOP_NONE || has_class(nest, ITEM_ROW)))
-        parallel = false; /* one fold: its order is fixed */
+    bool one_fold = !rows && (nest->inner == HOP_NONE || has_class(nest, ITEM_ROW));
+    if (one_fold) parallel = false; /* its order is fixed */
     prepare_memory(L, nest, parallel);
     L->emitting = nest;
     p->n_nests++;
