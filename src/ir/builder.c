@@ -349,10 +349,10 @@ void builder_require(struct builder *b, dim a, dim c, const char *what)
             continue;
         }
         if (is_checked(b, q.a, q.b)) continue;
-        val x = builder_node(b,
-                             &(struct node_in){ .op = OP_dim_value, .attrs = &A_DIM(q.a), .place = q.place });
-        val y = builder_node(b,
-                             &(struct node_in){ .op = OP_dim_value, .attrs = &A_DIM(q.b), .place = q.place });
+        struct node_in left = { .op = OP_dim_value, .attrs = &A_DIM(q.a), .place = q.place };
+        struct node_in right = { .op = OP_dim_value, .attrs = &A_DIM(q.b), .place = q.place };
+        val x = builder_node(b, &left);
+        val y = builder_node(b, &right);
         val eq = builder_node(b, &(struct node_in){ .op = OP_eq,
                                                     .operands = (val[]){ x, y },
                                                     .n_operands = 2,
@@ -402,8 +402,8 @@ static val expand_node(struct builder *b, const struct op_row *row, const struct
     for (uint32_t i = 0; !follow && i < e.n_results; i++) {
         struct type t = type_get(b->m, e.types[i]);
         struct attr dims = A_DIMS(t.dims, t.rank);
-        e.out[i] = builder_node(
-            b, &(struct node_in){ .op = OP_reshape, .operands = &e.out[i], .n_operands = 1, .attrs = &dims });
+        struct node_in pass = { .op = OP_reshape, .operands = &e.out[i], .n_operands = 1, .attrs = &dims };
+        e.out[i] = builder_node(b, &pass);
     }
     b->place = place;
     b->composite = composite;
@@ -425,17 +425,20 @@ struct draft {
     struct infer infer; /* with the types of the results once it has run */
 };
 
+static bool is_between(uint32_t n, uint32_t least, uint32_t most)
+{
+    return n >= least && (most == MANY || n <= most);
+}
+
 static void check_counts(const struct draft *d)
 {
     const struct signature *sig = &d->row->sig;
     uint32_t n_operands = d->in->n_operands, n_regions = d->in->n_regions;
     bool first_order = !(d->row->flags & OPF_HIGHER);
-    if (first_order &&
-        (n_operands < sig->min_operands || (sig->max_operands != MANY && n_operands > sig->max_operands)))
+    if (first_order && !is_between(n_operands, sig->min_operands, sig->max_operands))
         infer_error(&d->infer, "takes %u operand%s, given %u", sig->min_operands,
                     sig->min_operands == 1 ? "" : "s", n_operands);
-    if (n_regions < sig->min_regions || (sig->max_regions != MANY && n_regions > sig->max_regions) ||
-        n_regions > UINT16_MAX)
+    if (!is_between(n_regions, sig->min_regions, sig->max_regions) || n_regions > UINT16_MAX)
         infer_error(&d->infer, "takes %u region%s, given %u", sig->min_regions,
                     sig->min_regions == 1 ? "" : "s", n_regions);
 }
@@ -500,8 +503,11 @@ static void bind_fresh_symbols(struct builder *b, const struct infer *infer)
     for (uint32_t i = 0; i < infer->fresh; i++) {
         char name[16];
         int n = snprintf(name, sizeof name, "k%u", b->symbols.len);
-        struct symbol symbol = { module_string(b->m, name, (size_t)n), SYMBOL_NODE, b->nodes.len,
-                                 infer->fresh_range[i].lo, infer->fresh_range[i].hi };
+        struct symbol symbol = { .name = module_string(b->m, name, (size_t)n),
+                                 .origin = SYMBOL_NODE,
+                                 .index = b->nodes.len,
+                                 .lo = infer->fresh_range[i].lo,
+                                 .hi = infer->fresh_range[i].hi };
         vec_push(&b->arena, &b->symbols, symbol);
     }
 }
@@ -630,12 +636,17 @@ static bool attr_equal(const struct attr *a, const struct attr *b)
     return a->kind == ATTR_ABSENT || a->i == b->i; /* reals are compared by their bits */
 }
 
+static bool counts_equal(const struct fn *a, const struct fn *b)
+{
+    if (a->n_params != b->n_params || a->n_results != b->n_results) return false;
+    if (a->n_nodes != b->n_nodes || a->n_values != b->n_values) return false;
+    if (a->n_symbols != b->n_symbols || a->n_outer_symbols != b->n_outer_symbols) return false;
+    return a->n_required == b->n_required;
+}
+
 static bool structurally_equal(const struct fn *a, const struct fn *b)
 {
-    if (a->n_params != b->n_params || a->n_nodes != b->n_nodes || a->n_values != b->n_values ||
-        a->n_results != b->n_results || a->n_symbols != b->n_symbols ||
-        a->n_outer_symbols != b->n_outer_symbols || a->n_required != b->n_required)
-        return false;
+    if (!counts_equal(a, b)) return false;
     for (uint32_t i = 0; i < a->n_values; i++)
         if (a->values[i].type != b->values[i].type) return false;
     for (uint32_t i = 0; i < a->n_results; i++)
@@ -649,11 +660,9 @@ static bool structurally_equal(const struct fn *a, const struct fn *b)
     for (uint32_t i = 0; i < a->n_nodes; i++) {
         const struct node *x = &a->nodes[i], *y = &b->nodes[i];
         const struct op_row *row = node_row(x);
-        if (x->op != y->op || x->n_operands != y->n_operands || x->n_results != y->n_results ||
-            x->n_regions != y->n_regions)
-            return false;
-        if (x->n_operands &&
-            memcmp(a->pool + x->operands, b->pool + y->operands, x->n_operands * sizeof *a->pool))
+        if (x->op != y->op || x->n_operands != y->n_operands) return false;
+        if (x->n_results != y->n_results || x->n_regions != y->n_regions) return false;
+        if (x->n_operands && memcmp(node_operands(a, x), node_operands(b, y), x->n_operands * sizeof(val)))
             return false;
         for (uint32_t g = 0; g < row->sig.n_groups; g++)
             if (a->pool[x->groups + g] != b->pool[y->groups + g]) return false;
@@ -807,8 +816,8 @@ uint32_t module_with_updates(struct module *m, uint32_t fn, const uint32_t *upda
     f.hash = structural_hash(&f);
     uint32_t equal = find_equal(m, &f);
     if (equal != HOP_NONE) return equal;
-    struct fn *out = arena_copy(&m->arena, &f,
-                                sizeof f); /* the arrays are shared: finished functions do not change */
+    /* The arrays are shared: finished functions do not change. */
+    struct fn *out = arena_copy(&m->arena, &f, sizeof f);
     out->id = m->fns.len;
     vec_push(&m->arena, &m->fns, out);
     map_put(&m->fn_map, out->hash, out->id);
@@ -935,8 +944,8 @@ void copier_bind(struct copier *c, const struct node *n, const val *results)
         if (name && !c->b->values.data[results[i]].name) c->b->values.data[results[i]].name = name;
         struct type was = type_get(m, value_type(c->f, n->results + i));
         struct type is = type_get(m, builder_type(c->b, results[i]));
-        uint32_t s, skip = is.rank > was.rank ? (uint32_t)(is.rank - was.rank)
-                                              : 0; /* a batched result has its batch dim in front */
+        /* A batched result has its batch dim in front. */
+        uint32_t s, skip = is.rank > was.rank ? (uint32_t)(is.rank - was.rank) : 0;
         for (uint32_t d = 0; d < was.rank && d + skip < is.rank; d++)
             if (was.dims[d] & DIM_TABLE && dim_is_symbol(m, was.dims[d], &s) && c->symbols[s] == HOP_NONE)
                 c->symbols[s] = is.dims[d + skip];

@@ -22,6 +22,14 @@ static void measure(const struct module *m, struct dim_node *node)
     node->size = size;
 }
 
+static bool same_node(const struct dim_node *x, const struct dim_node *y)
+{
+    if (x->kind != y->kind || x->n != y->n || x->value != y->value) return false;
+    if (!y->n) return true;
+    if (memcmp(x->args, y->args, y->n * sizeof(dim))) return false;
+    return !y->coefs || !memcmp(x->coefs, y->coefs, y->n * sizeof(int64_t));
+}
+
 static dim intern(struct module *m, struct dim_node node)
 {
     uint64_t h = hash_mix(node.kind * 31 + node.n, (uint64_t)node.value);
@@ -29,10 +37,7 @@ static dim intern(struct module *m, struct dim_node node)
         h = hash_mix(h, node.args[i] ^ (node.coefs ? (uint64_t)node.coefs[i] << 20 : 0));
     for (uint32_t it = map_first(&m->dim_map, h); it != HOP_NONE; it = map_next(&m->dim_map, h, it)) {
         const struct dim_node *d = &m->dims.data[map_value(&m->dim_map, it)];
-        if (d->kind == node.kind && d->n == node.n && d->value == node.value &&
-            (!node.n || !memcmp(d->args, node.args, node.n * sizeof(dim))) &&
-            (!node.n || !node.coefs || !memcmp(d->coefs, node.coefs, node.n * sizeof(int64_t))))
-            return DIM_TABLE | map_value(&m->dim_map, it);
+        if (same_node(d, &node)) return DIM_TABLE | map_value(&m->dim_map, it);
     }
     measure(m, &node);
     node.args = arena_copy(&m->arena, node.args, node.n * sizeof(dim));
@@ -155,9 +160,10 @@ static dim sum_finish(struct module *m, const struct sum *s)
 {
     if (!s->n) return dim_const(m, s->constant);
     if (s->n == 1 && s->coefs[0] == 1 && !s->constant) return s->products[0];
-    return intern(
-        m, (struct dim_node){
-               .kind = DIM_SUM, .n = s->n, .value = s->constant, .args = s->products, .coefs = s->coefs });
+    struct dim_node sum = {
+        .kind = DIM_SUM, .n = s->n, .value = s->constant, .args = s->products, .coefs = s->coefs
+    };
+    return intern(m, sum);
 }
 
 dim dim_add(struct module *m, dim a, dim b)
@@ -212,9 +218,12 @@ dim dim_mul(struct module *m, dim a, dim b)
     const dim *xs = x.kind == DIM_SUM ? x.args : &a, *ys = y.kind == DIM_SUM ? y.args : &b;
     uint32_t xn = x.kind == DIM_SUM ? x.n : 1, yn = y.kind == DIM_SUM ? y.n : 1;
     for (uint32_t i = 0; i < xn; i++)
-        for (uint32_t j = 0; j < yn; j++)
-            sum_add_product(m, &s, product_of(m, xs[i], ys[j]),
-                            mul64(x.kind == DIM_SUM ? x.coefs[i] : 1, y.kind == DIM_SUM ? y.coefs[j] : 1));
+        for (uint32_t j = 0; j < yn; j++) {
+            int64_t left = x.kind == DIM_SUM ? x.coefs[i] : 1;
+            int64_t right = y.kind == DIM_SUM ? y.coefs[j] : 1;
+            int64_t factor = mul64(left, right);
+            sum_add_product(m, &s, product_of(m, xs[i], ys[j]), factor);
+        }
     if (x.kind == DIM_SUM && x.value)
         for (uint32_t j = 0; j < yn; j++)
             sum_add_product(m, &s, ys[j], mul64(x.value, y.kind == DIM_SUM ? y.coefs[j] : 1));
@@ -416,17 +425,16 @@ bool dim_provably_le(struct module *m, const struct symbol *symbols, dim a, dim 
     int64_t lo, hi;
     dim_range(m, symbols, dim_sub(m, b, a), &lo, &hi);
     if (lo >= 0 || hi < 0) return lo >= 0;
-    struct dim_node small = dim_get(m, a),
-                    large = dim_get(m, b); /* of max and min the parts may tell more than the range */
+    /* Of max and min the parts may tell more than the range. */
+    struct dim_node small = dim_get(m, a), large = dim_get(m, b);
     if (small.kind == DIM_MAX)
         return dim_provably_le(m, symbols, small.args[0], b) && dim_provably_le(m, symbols, small.args[1], b);
     if (large.kind == DIM_MIN)
         return dim_provably_le(m, symbols, a, large.args[0]) && dim_provably_le(m, symbols, a, large.args[1]);
-    if (small.kind == DIM_MIN &&
-        (dim_provably_le(m, symbols, small.args[0], b) || dim_provably_le(m, symbols, small.args[1], b)))
-        return true;
-    return large.kind == DIM_MAX &&
-           (dim_provably_le(m, symbols, a, large.args[0]) || dim_provably_le(m, symbols, a, large.args[1]));
+    if (small.kind == DIM_MIN && dim_provably_le(m, symbols, small.args[0], b)) return true;
+    if (small.kind == DIM_MIN && dim_provably_le(m, symbols, small.args[1], b)) return true;
+    if (large.kind != DIM_MAX) return false;
+    return dim_provably_le(m, symbols, a, large.args[0]) || dim_provably_le(m, symbols, a, large.args[1]);
 }
 
 bool dim_mentions(const struct module *m, dim d, bool (*test)(void *ctx, uint32_t symbol), void *ctx)
@@ -442,14 +450,23 @@ bool dim_mentions(const struct module *m, dim d, bool (*test)(void *ctx, uint32_
 
 enum { LEVEL_SUM, LEVEL_PRODUCT, LEVEL_ATOM };
 
+static bool needs_paren(const struct dim_node *n, int level)
+{
+    switch (n->kind) {
+    case DIM_SUM: return level > LEVEL_SUM;
+    case DIM_PRODUCT: return level > LEVEL_PRODUCT;
+    case DIM_FLOORDIV:
+    case DIM_MOD: return level >= LEVEL_PRODUCT;
+    case DIM_CONST: return n->value < 0 && level > LEVEL_SUM;
+    default: return false;
+    }
+}
+
 static void print_level(const struct module *m, const struct symbol *symbols, dim d, struct text *out,
                         int level)
 {
     struct dim_node n = dim_get(m, d);
-    bool paren = (n.kind == DIM_SUM && level > LEVEL_SUM) ||
-                 (n.kind == DIM_PRODUCT && level > LEVEL_PRODUCT) ||
-                 ((n.kind == DIM_FLOORDIV || n.kind == DIM_MOD) && level >= LEVEL_PRODUCT) ||
-                 (n.kind == DIM_CONST && n.value < 0 && level > LEVEL_SUM);
+    bool paren = needs_paren(&n, level);
     if (paren) text_str(out, "(");
     switch (n.kind) {
     case DIM_CONST: text_add(out, "%lld", (long long)n.value); break;
@@ -468,9 +485,10 @@ static void print_level(const struct module *m, const struct symbol *symbols, di
                 text_add(out, "%llu*", c < 0 ? 0 - (unsigned long long)c : (unsigned long long)c);
             print_level(m, symbols, n.args[i], out, LEVEL_PRODUCT);
         }
-        if (n.value)
-            text_add(out, " %c %llu", n.value < 0 ? '-' : '+',
-                     n.value < 0 ? 0 - (unsigned long long)n.value : (unsigned long long)n.value);
+        if (n.value) {
+            unsigned long long size = (unsigned long long)n.value;
+            text_add(out, " %c %llu", n.value < 0 ? '-' : '+', n.value < 0 ? 0 - size : size);
+        }
         break;
     case DIM_PRODUCT:
         for (uint32_t i = 0; i < n.n; i++) {

@@ -185,8 +185,8 @@ static uint32_t unique_name(struct printer *p, uint32_t name)
     names_room(p);
     uint32_t unique = name;
     while (p->taken.data[unique]) {
-        unique = add_string(p, arena_printf(&p->arena, "%s_%u", module_text(p->m, name),
-                                            ++p->suffixes.data[name]));
+        uint32_t suffix = ++p->suffixes.data[name];
+        unique = add_string(p, arena_printf(&p->arena, "%s_%u", module_text(p->m, name), suffix));
         names_room(p);
     }
     return unique;
@@ -276,8 +276,8 @@ static const struct symbol *unique_symbols(struct printer *p, const struct fn *f
             s[i].name = add_string(p, arena_printf(&p->arena, "s%u", i));
         names_room(p);
         while (p->symbol_taken.data[s[i].name] & kind) {
-            s[i].name = add_string(p, arena_printf(&p->arena, "%s_%u", module_text(p->m, f->symbols[i].name),
-                                                   ++suffix));
+            const char *name = module_text(p->m, f->symbols[i].name);
+            s[i].name = add_string(p, arena_printf(&p->arena, "%s_%u", name, ++suffix));
             names_room(p);
         }
         p->symbol_taken.data[s[i].name] |= (uint8_t)kind;
@@ -323,9 +323,10 @@ static type_id *feed_types(struct printer *p, const struct fn *f, const struct n
     uint32_t count = 0, at = 0;
     for (uint32_t k = 0; k < row->sig.n_groups; at += node_group_size(f, n, k++))
         for (uint32_t times = sig->feeds >> k & 1 ? sig_group_feeds(row, k) : 0; times; times--)
-            for (uint32_t i = 0; i < node_group_size(f, n, k); i++)
-                types[count++] = sig_feed_type(p->m, row, k, f->attrs + n->attrs,
-                                               value_type(f, node_operands(f, n)[at + i]));
+            for (uint32_t i = 0; i < node_group_size(f, n, k); i++) {
+                type_id operand = value_type(f, node_operands(f, n)[at + i]);
+                types[count++] = sig_feed_type(p->m, row, k, f->attrs + n->attrs, operand);
+            }
     *n_fed = count;
     for (uint32_t i = 0; i < g->n_operands; i++)
         types[count++] = value_type(f, node_region_operands(f, n, r)[i]);
@@ -344,9 +345,8 @@ static bool plan_symbols(struct printer *p, const struct shown *around, const st
     if (l->n != g->n_outer_symbols) return true;
     for (uint32_t i = 0; i < l->n; i++) {
         const struct symbol *o = &around->symbols[l->list[i]];
-        if (region->dims[i] != dim_symbol(p->m, l->list[i]) || symbols[i].name != o->name ||
-            symbols[i].lo != o->lo || symbols[i].hi != o->hi)
-            return true;
+        if (region->dims[i] != dim_symbol(p->m, l->list[i])) return true;
+        if (symbols[i].name != o->name || symbols[i].lo != o->lo || symbols[i].hi != o->hi) return true;
     }
     return false;
 }
@@ -372,10 +372,10 @@ static struct body_plan plan_body(struct printer *p, const struct shown *around,
         struct type have = type_get(p->m, value_type(g, i)), fed = type_get(p->m, feeds[i]);
         bool same = have.rank == fed.rank;
         for (uint32_t k = 0; same && k < have.rank; k++) {
-            if (!(fed.dims[k] & DIM_TABLE)) same = have.dims[k] == fed.dims[k];
-            else
-                same = !dim_mentions(p->m, fed.dims[k], is_lost, l.inner) &&
-                       have.dims[k] == dim_substitute(p->m, fed.dims[k], l.inner);
+            dim d = fed.dims[k];
+            if (!(d & DIM_TABLE)) same = have.dims[k] == d;
+            else if (dim_mentions(p->m, d, is_lost, l.inner)) same = false;
+            else same = have.dims[k] == dim_substitute(p->m, d, l.inner);
         }
         plan.typed[i] = !same;
         plan.typed_feed |= !same && i < n_fed;
@@ -475,10 +475,10 @@ static void put_body_symbols(struct printer *p, const struct shown *around, cons
     for (uint32_t i = 0; i < s->f->n_outer_symbols; i++) {
         const struct symbol *mine = &s->symbols[i];
         uint32_t found = HOP_NONE;
-        for (uint32_t k = 0; k < around->f->n_symbols; k++)
-            if (around->symbols[k].name == mine->name &&
-                (found == HOP_NONE || around->symbols[found].origin == SYMBOL_NODE))
-                found = k;
+        for (uint32_t k = 0; k < around->f->n_symbols; k++) {
+            if (around->symbols[k].name != mine->name) continue;
+            if (found == HOP_NONE || around->symbols[found].origin == SYMBOL_NODE) found = k;
+        }
         bool plain = found != HOP_NONE && region->dims[i] == dim_symbol(p->m, found);
         int64_t lo = plain ? around->symbols[found].lo : 0;
         int64_t hi = plain ? around->symbols[found].hi : INT64_MAX;
@@ -569,9 +569,9 @@ static void put_body(struct printer *p, const struct shown *s, const struct node
     }
     if (plan->symbols) put_body_symbols(p, s, body, region);
     put_requires(p, body);
-    put_str(p->out, in_list && p->out->data[p->out->len - 1] != ')' && p->out->data[p->out->len - 1] != ']'
-                        ? "{"
-                        : " {");
+    char last = p->out->data[p->out->len - 1];
+    bool begins = in_list && last != ')' && last != ']';
+    put_str(p->out, begins ? "{" : " {");
     put_statements(p, body, row, r, s->f->pool + n->groups);
     put_line(p, s->depth);
     put_char(p->out, '}');
@@ -693,9 +693,8 @@ static void put_node(struct printer *p, struct shown *s, const struct node *n)
         val v = n->results + i;
         if (i) put(p->out, ", ", 2);
         s->names[v] = unique_name(p, s->f->values[v].name);
-        for (uint32_t k = 0; k < i; k++)
-            if (s->names[v] == s->names[n->results + k] &&
-                !(s->names[v] & NUMBER)) { /* not taken yet, as the node's bodies may use it */
+        for (uint32_t k = 0; k < i; k++) /* Not taken yet, as the node's bodies may use it. */
+            if (s->names[v] == s->names[n->results + k] && !(s->names[v] & NUMBER)) {
                 take_name(p, s->names[v]);
                 s->names[v] = unique_name(p, s->f->values[v].name);
                 release_names(p, p->taken_log.len - 1);
@@ -774,9 +773,10 @@ static void put_symbols(struct printer *p, const struct shown *s)
             if (t.dims[k] & DIM_TABLE) dim_mentions(p->m, t.dims[k], appear, &a);
     }
     bool needed = !a.in_order || a.n != f->n_outer_symbols;
-    for (uint32_t i = 0; i < f->n_outer_symbols; i++)
-        needed |= f->symbols[i].origin != SYMBOL_PARAM || f->symbols[i].lo != 0 ||
-                  f->symbols[i].hi != INT64_MAX;
+    for (uint32_t i = 0; i < f->n_outer_symbols; i++) {
+        bool bounded = f->symbols[i].lo != 0 || f->symbols[i].hi != INT64_MAX;
+        needed |= f->symbols[i].origin != SYMBOL_PARAM || bounded;
+    }
     if (!needed) return;
     put_char(p->out, '[');
     for (uint32_t i = 0; i < f->n_outer_symbols; i++) {
@@ -1018,11 +1018,10 @@ static void mark_constants(struct printer *p, uint32_t root)
     for (uint32_t i = 0; i < m->constants.len; i++) {
         const struct constant *c = &m->constants.data[i];
         if (c->name && root == HOP_NONE) p->const_used[i] = true;
-        if (!p->const_used[i] ||
-            (!c->name && c->bytes <= (size_t)LARGEST_IN_PLACE * dtype_info[type_get(m, c->type).dtype].size))
-            continue;
-        p->const_names[i] = unique_name(p, c->name ? c->name
-                                                   : add_string(p, arena_printf(&p->arena, "const_%u", i)));
+        size_t in_place = (size_t)LARGEST_IN_PLACE * dtype_info[type_get(m, c->type).dtype].size;
+        if (!p->const_used[i] || (!c->name && c->bytes <= in_place)) continue;
+        uint32_t name = c->name ? c->name : add_string(p, arena_printf(&p->arena, "const_%u", i));
+        p->const_names[i] = unique_name(p, name);
         take_name(p, p->const_names[i]);
     }
 }

@@ -29,8 +29,8 @@ uint32_t reader_value_key(struct reader *r, const char *what)
 {
     struct token t = r->lex.tok;
     if (t.kind != TOKEN_VALUE) lexer_expected(&r->lex, what);
-    if (!t.quoted && t.text[0] >= '0' &&
-        t.text[0] <= '9') { /* %12: a value without a name; no larger than the text is long */
+    bool is_number = !t.quoted && t.text[0] >= '0' && t.text[0] <= '9';
+    if (is_number) { /* %12: a value without a name; no larger than the text is long */
         uint64_t n = 0;
         for (uint32_t i = 0; i < t.len; i++) {
             if (t.text[i] < '0' || t.text[i] > '9')
@@ -57,8 +57,8 @@ static uint32_t *key_head(struct reader *r, uint32_t key)
     uint32_t index = key & ~NUMBER_KEY;
     int table = key & NUMBER_KEY ? 1 : 0;
     if (index >= r->heads[table].len) {
-        vec_reserve(&r->arena, &r->heads[table],
-                    HOP_MAX(index + 1, HOP_MIN(r->heads[table].cap * 2, 1u << 30)));
+        uint32_t doubled = HOP_MIN(r->heads[table].cap * 2, 1u << 30);
+        vec_reserve(&r->arena, &r->heads[table], HOP_MAX(index + 1, doubled));
         while (r->heads[table].len < r->heads[table].cap)
             r->heads[table].data[r->heads[table].len++] = HOP_NONE;
     }
@@ -107,9 +107,8 @@ static uint32_t defined_later(struct reader *r, struct token name)
     for (int depth = 0; lx.tok.kind != TOKEN_END; lexer_next(&lx)) {
         if (lx.tok.kind == '{') depth++;
         if (lx.tok.kind == '}' && depth-- == 0) return 0;
-        if (depth || lx.tok.kind != TOKEN_VALUE || lx.tok.len != name.len ||
-            memcmp(lx.tok.text, name.text, name.len))
-            continue;
+        if (depth || lx.tok.kind != TOKEN_VALUE || lx.tok.len != name.len) continue;
+        if (memcmp(lx.tok.text, name.text, name.len)) continue;
         uint32_t line = lx.tok.line;
         struct lexer ahead = lx;
         lexer_next(&ahead);
@@ -272,8 +271,8 @@ type_id reader_type(struct reader *r, struct frame *f)
         if (rank == MAX_RANK) lexer_error(&r->lex, r->lex.tok, "a type has at most %d dims", MAX_RANK);
         dims[rank++] = reader_dim(r, f);
     }
-    type_id t = type_intern(r->m, dtype, rank,
-                            dims); /* before moving on, so that an error points at the type */
+    /* Before moving on, so that an error points at the type. */
+    type_id t = type_intern(r->m, dtype, rank, dims);
     lexer_next(&r->lex);
     return t;
 }
@@ -293,8 +292,9 @@ void reader_match_type(struct reader *r, struct frame *f, type_id actual, uint32
         if (rank) lexer_expect(&r->lex, ',', "',' or ']'");
         if (rank == MAX_RANK) lexer_error(&r->lex, r->lex.tok, "a type has at most %d dims", MAX_RANK);
         struct token dim_at = r->lex.tok;
-        if (r->lex.tok.kind == '?' && rank < have.rank && dim_is_symbol(r->m, have.dims[rank], &s) &&
-            s >= first_fresh && f->b.symbols.data[s].origin == SYMBOL_NODE) {
+        bool is_symbol = r->lex.tok.kind == '?' && rank < have.rank &&
+                         dim_is_symbol(r->m, have.dims[rank], &s);
+        if (is_symbol && s >= first_fresh && f->b.symbols.data[s].origin == SYMBOL_NODE) {
             lexer_next(&r->lex);
             if (r->lex.tok.kind != TOKEN_WORD) lexer_expected(&r->lex, "the name of a symbol");
             uint32_t name = reader_name(r), known = reader_find_symbol(f, name, true);
@@ -335,8 +335,9 @@ static struct attr read_list(struct reader *r, struct frame *f, bool dims)
     lexer_expect(&r->lex, '[', "'['");
     while (r->lex.tok.kind != ']') {
         if (list.len) lexer_expect(&r->lex, ',', "',' or ']'");
-        uint32_t one = dims ? reader_dim(r, f)
-                            : (uint32_t)(int32_t)lexer_integer(&r->lex, INT32_MIN, INT32_MAX);
+        uint32_t one;
+        if (dims) one = reader_dim(r, f);
+        else one = (uint32_t)(int32_t)lexer_integer(&r->lex, INT32_MIN, INT32_MAX);
         vec_push(&f->b.arena, &list, one);
     }
     lexer_next(&r->lex);
@@ -740,9 +741,8 @@ static struct region_in read_body(struct reader *r, struct frame *around, const 
     val *operands = ARENA_NEW(&around->b.arena, val, n_own);
     for (uint32_t i = 0; i < n_own; i++) operands[i] = r->items.data[own + i].v;
     out.operands = operands;
-    out.dims = f.b.n_outer_symbols
-                   ? arena_copy(&around->b.arena, f.binds.data, f.b.n_outer_symbols * sizeof(dim))
-                   : NULL;
+    if (f.b.n_outer_symbols)
+        out.dims = arena_copy(&around->b.arena, f.binds.data, f.b.n_outer_symbols * sizeof(dim));
     out.fn = builder_finish(&f.b, r->vals.data + base, r->vals.len - base);
     r->vals.len = base;
     reader_scope_leave(r, mark);
@@ -770,9 +770,8 @@ static struct region_in read_reference(struct reader *r, struct frame *f)
             if (entry.kind == TOKEN_WORD) {
                 lexer_next(lx);
                 if (lexer_accept(lx, '=')) {
-                    for (k = 0;
-                         k < g->n_outer_symbols && !token_is(&entry, module_text(r->m, g->symbols[k].name));)
-                        k++;
+                    for (k = 0; k < g->n_outer_symbols; k++)
+                        if (token_is(&entry, module_text(r->m, g->symbols[k].name))) break;
                     if (k == g->n_outer_symbols)
                         lexer_error(lx, entry, "the function has no dim symbol '%.*s'",
                                     (int)HOP_MIN(entry.len, 60u), entry.text);
@@ -882,12 +881,14 @@ static enum op read_op(struct reader *r)
 {
     struct token t = r->lex.tok;
     if (t.kind != TOKEN_WORD) lexer_expected(&r->lex, "an operator");
-    for (uint32_t at = name_hash(t.text, t.len), slot; (slot = r->op_slots[at % HOP_COUNT(r->op_slots)]);
-         at++)
+    for (uint32_t at = name_hash(t.text, t.len);; at++) {
+        uint32_t slot = r->op_slots[at % HOP_COUNT(r->op_slots)];
+        if (!slot) break;
         if (token_is(&t, op_table[slot - 1]->name)) {
             lexer_next(&r->lex);
             return (enum op)(slot - 1);
         }
+    }
     const char *nearest = NULL;
     uint32_t best = 4;
     for (uint32_t i = 0; i < OP_COUNT; i++) {
@@ -930,8 +931,8 @@ static void read_higher(struct reader *r, struct frame *f, struct node_state *no
     for (uint32_t g = 0; g < sig->n_groups; g++) {
         uint32_t before = r->items.len;
         const char *word = sig->groups[g].word;
-        if (word[0] ? lexer_accept_word(&r->lex, word) : r->lex.tok.kind == '(')
-            read_items(r, sig->groups[g].kind);
+        bool given = word[0] ? lexer_accept_word(&r->lex, word) : r->lex.tok.kind == '(';
+        if (given) read_items(r, sig->groups[g].kind);
         node->groups[g] = r->items.len - before;
     }
     node->n_items = r->items.len - node->items;

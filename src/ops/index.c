@@ -22,7 +22,8 @@ static void infer_starts(struct infer *in, uint32_t first, uint32_t rank)
 
 static int64_t clamp64(int64_t i, int64_t lo, int64_t hi)
 {
-    return i > hi ? (hi < lo ? lo : hi) : i < lo ? lo : i;
+    if (i > hi) return hi < lo ? lo : hi;
+    return i < lo ? lo : i;
 }
 
 /* Offset in x of a window whose starts are the operands from `first` on. */
@@ -31,9 +32,10 @@ static int64_t window_offset(const struct eval *e, const int64_t *sizes, uint32_
 {
     const struct tensor *x = e->operands[0];
     int64_t offset = 0;
-    for (uint32_t i = 0; i < x->rank; i++)
-        offset += clamp64(*(const int64_t *)e->operands[first + i]->data, 0, x->dims[i] - sizes[i]) *
-                  strides[i];
+    for (uint32_t i = 0; i < x->rank; i++) {
+        int64_t start = *(const int64_t *)e->operands[first + i]->data;
+        offset += clamp64(start, 0, x->dims[i] - sizes[i]) * strides[i];
+    }
     return offset;
 }
 
@@ -329,7 +331,10 @@ static val lanes_spread(const struct lanes *s, val x, val update, bool update_ba
     struct type t = emit_type(b, x), u = emit_type(b, update); /* x: [batch, …] */
     dim dims[MAX_RANK + 1] = { s->v->size };
     uint32_t rank = s->n_own + 1, place[MAX_RANK + 1] = { 0 };
-    for (uint32_t i = 0; i < s->n_own; i++) dims[i + 1] = t.dims[s->own[i] + 1], place[i + 1] = s->own[i] + 1;
+    for (uint32_t i = 0; i < s->n_own; i++) {
+        dims[i + 1] = t.dims[s->own[i] + 1];
+        place[i + 1] = s->own[i] + 1;
+    }
     val at = update_batched ? emit_iota(b, rank, dims, 0) : VAL_NONE;
     val inside = VAL_NONE;
     val zero = emit_dim_full(b, 0, rank, dims);
@@ -344,8 +349,8 @@ static val lanes_spread(const struct lanes *s, val x, val update, bool update_ba
         at = horner(b, at, window, emit2(b, OP_max, emit2(b, OP_min, from, last), zero), rank, dims);
     }
     val moved = lanes_unsort(s, take_first(b, lanes_flatten(s, update, update_batched), at));
-    return emit_select(b, emit_broadcast(b, inside, t.rank, t.dims, place),
-                       emit_as(b, moved, builder_type(b, x)), x);
+    moved = emit_as(b, moved, builder_type(b, x));
+    return emit_select(b, emit_broadcast(b, inside, t.rank, t.dims, place), moved, x);
 }
 
 static void batch_dynamic_update(struct batch *v)
@@ -402,9 +407,7 @@ static void part_dynamic_update(struct lower *L, const struct fn *f, const struc
     struct type outer = type_get(m, t), window = type_get(m, u);
     lpv idx[MAX_RANK], at[MAX_RANK], start[MAX_RANK];
     for (uint32_t i = 0; i < outer.rank; i++)
-        start[i] = window.dims[i] == outer.dims[i]
-                       ? lp_index(p, 0)
-                       : window_start(L, operand(f, n, 2 + i), outer.dims[i], window.dims[i]);
+        start[i] = window_start(L, operand(f, n, 2 + i), outer.dims[i], window.dims[i]);
     lower_each_begin(L, u, true, idx);
     for (uint32_t i = 0; i < outer.rank; i++) at[i] = lp_bin(p, LP_ADD, start[i], idx[i]);
     lp_store(p, whole.buffer, lp_bin(p, LP_ADD, whole.at, lower_flatten(L, t, at)),

@@ -26,9 +26,8 @@ static struct keys read_keys(struct arena *a, const struct tensor *t, int64_t fi
     scalar_kernel cast = scalar_c_cast(from, to);
     int64_t *out = ARENA_NEW(a, int64_t, n);
     for (int64_t i = 0; i < n; i++) {
-        cast(1, out + i,
-             (const void *const[]){ (const char *)t->data +
-                                    (first + i * stride) * (int64_t)tensor_width(t) });
+        const char *element = (const char *)t->data + (first + i * stride) * (int64_t)tensor_width(t);
+        cast(1, out + i, (const void *const[]){ element });
         if (from == DT_U64) out[i] = (int64_t)((uint64_t)out[i] ^ (uint64_t)1 << 63);
     }
     return (struct keys){
@@ -40,7 +39,8 @@ static bool before(const struct keys *k, int64_t i, const struct keys *l, int64_
 {
     if (!k->real) return k->descending ? k->whole[i] > l->whole[j] : k->whole[i] < l->whole[j];
     double x = k->reals[i], y = l->reals[j];
-    return k->descending ? x > y || (x != x && y == y) : x < y || (y != y && x == x);
+    if (k->descending) return x > y || (x != x && y == y);
+    return x < y || (y != y && x == x);
 }
 
 /* ---- sort ---- */
@@ -87,8 +87,8 @@ static void eval_sort(struct eval *e)
         const int64_t *order = sorted_positions(&arena, &k, n);
         for (int64_t i = 0; i < n; i++) {
             int64_t to = first + i * strides[along], from = first + order[i] * strides[along];
-            memcpy((char *)values->data + to * (int64_t)width, (const char *)x->data + from * (int64_t)width,
-                   width);
+            const char *element = (const char *)x->data + from * (int64_t)width;
+            memcpy((char *)values->data + to * (int64_t)width, element, width);
             ((int64_t *)positions->data)[to] = order[i];
         }
         arena_free(&arena);
@@ -99,15 +99,14 @@ static void eval_sort(struct eval *e)
 
 static void vjp_sort(struct vjp *v)
 {
+    uint32_t along = attr_dim_or_zero(&v->attrs[SORT_DIM]);
     if (v->ct[0] != VAL_NONE)
-        v->out[0] = emit_put_along(v->b, v->operands[0], v->results[1], attr_dim_or_zero(&v->attrs[SORT_DIM]),
-                                   v->ct[0]);
+        v->out[0] = emit_put_along(v->b, v->operands[0], v->results[1], along, v->ct[0]);
 }
 static void jvp_sort(struct jvp *j)
 {
-    if (j->tangents[0] != VAL_NONE)
-        j->out[0] = emit_take_along(j->b, j->tangents[0], j->results[1],
-                                    attr_dim_or_zero(&j->attrs[SORT_DIM]));
+    uint32_t along = attr_dim_or_zero(&j->attrs[SORT_DIM]);
+    if (j->tangents[0] != VAL_NONE) j->out[0] = emit_take_along(j->b, j->tangents[0], j->results[1], along);
 }
 
 static void batch_sort(struct batch *v)
@@ -127,11 +126,11 @@ static lpv lp_before(struct lp *p, lpv x, lpv y, bool descending)
     x = lp_cast(p, wide, x);
     y = lp_cast(p, wide, y);
     if (!dtype_is_float(wide)) return lp_bin(p, descending ? LP_GT : LP_LT, x, y);
-    lpv number =
-        descending ? y
-                   : x; /* ascending: a NaN stands before nothing; descending: nothing stands before a NaN */
-    return lp_bin(p, LP_AND, lp_un(p, LP_NOT, lp_bin(p, descending ? LP_LE : LP_GE, x, y)),
-                  lp_bin(p, LP_EQ, number, number));
+    /* Ascending: a NaN stands before nothing; descending: nothing stands before a NaN. */
+    lpv number = descending ? y : x;
+    lpv is_number = lp_bin(p, LP_EQ, number, number);
+    lpv first = lp_un(p, LP_NOT, lp_bin(p, descending ? LP_LE : LP_GE, x, y));
+    return lp_bin(p, LP_AND, first, is_number);
 }
 
 /* The line being sorted lies in one half of a buffer, merged runs go to the other. */
@@ -177,9 +176,10 @@ static void sort_runs(const struct sorting *s)
     uint32_t hole = lp_local(p, DT_I64, LOCAL_SCALAR, "hole");
     lp_set(p, hole, i);
     lp_while_begin(p);
-    lpv j = lp_read(p, hole), left = lp_bin(p, LP_MAX, lp_bin(p, LP_SUB, j, one), zero);
-    lp_while_body(p, lp_bin(p, LP_AND, lp_bin(p, LP_GT, j, lo),
-                            lp_before(p, key, key_at(s, left), s->descending)));
+    lpv j = lp_read(p, hole);
+    lpv left = lp_bin(p, LP_MAX, lp_bin(p, LP_SUB, j, one), zero);
+    lpv smaller = lp_before(p, key, key_at(s, left), s->descending);
+    lp_while_body(p, lp_bin(p, LP_AND, lp_bin(p, LP_GT, j, lo), smaller));
     j = lp_read(p, hole);
     left = lp_bin(p, LP_SUB, j, one);
     put(s, j, key_at(s, left), place_at(s, left));
@@ -249,14 +249,14 @@ static void merge_uneven(const struct sorting *s, lpv lo, lpv mid, lpv hi, lpv t
     lp_set(p, left, lo);
     lp_set(p, right, mid);
     lp_while_begin(p);
-    lpv inside = lp_bin(p, LP_AND, lp_bin(p, LP_LT, lp_read(p, left), mid),
-                        lp_bin(p, LP_LT, lp_read(p, right), hi));
-    lp_while_body(p, inside);
+    lpv right_has_more = lp_bin(p, LP_LT, lp_read(p, right), hi);
+    lpv left_has_more = lp_bin(p, LP_LT, lp_read(p, left), mid);
+    lp_while_body(p, lp_bin(p, LP_AND, left_has_more, right_has_more));
     lpv i = lp_read(p, left), j = lp_read(p, right), x = key_at(s, i), y = key_at(s, j);
     lpv second = lp_before(p, y, x, s->descending), step = lp_cast(p, DT_I64, second);
-    put_chosen(s,
-               lp_bin(p, LP_ADD, to, lp_bin(p, LP_ADD, lp_bin(p, LP_SUB, i, lo), lp_bin(p, LP_SUB, j, mid))),
-               second, i, x, j, y);
+    lpv from_right = lp_bin(p, LP_SUB, j, mid);
+    lpv so_far = lp_bin(p, LP_ADD, lp_bin(p, LP_SUB, i, lo), from_right);
+    put_chosen(s, lp_bin(p, LP_ADD, to, so_far), second, i, x, j, y);
     lp_set(p, right, lp_bin(p, LP_ADD, j, step));
     lp_set(p, left, lp_bin(p, LP_ADD, i, lp_bin(p, LP_SUB, one, step)));
     end_short_while(p);
@@ -265,8 +265,7 @@ static void merge_uneven(const struct sorting *s, lpv lo, lpv mid, lpv hi, lpv t
     move_rest(s, taken, hi, lp_bin(p, LP_SUB, to, lo));
 }
 
-/* Two neighbouring runs lo..mid..hi of a half into the other. What stands in order already is moved as it is.
- */
+/* Two neighbouring runs lo..mid..hi of a half into the other. What is in order already is moved as it is. */
 static void merge(const struct sorting *s, lpv width, lpv from, lpv to, lpv lo, lpv mid, lpv hi)
 {
     struct lp *p = s->p;
@@ -278,10 +277,9 @@ static void merge(const struct sorting *s, lpv width, lpv from, lpv to, lpv lo, 
     hi = lp_bin(p, LP_ADD, from, hi);
     lp_set(p, ordered, lp_int(p, DT_BOOL, 1));
     lp_if_begin(p, lp_bin(p, LP_LT, mid, hi));
-    lp_set(p, ordered,
-           lp_un(p, LP_NOT,
-                 lp_before(p, key_at(s, mid), key_at(s, lp_bin(p, LP_SUB, mid, lp_index(p, 1))),
-                           s->descending)));
+    lpv last_left = key_at(s, lp_bin(p, LP_SUB, mid, lp_index(p, 1)));
+    lpv first_right = key_at(s, mid);
+    lp_set(p, ordered, lp_un(p, LP_NOT, lp_before(p, first_right, last_left, s->descending)));
     lp_if_end(p);
     lp_if_begin(p, lp_read(p, ordered));
     move_rest(s, lo, hi, lp_bin(p, LP_SUB, to, lo));
@@ -308,11 +306,14 @@ static void merge_runs(const struct sorting *s)
     lpv from = lp_read(p, s->half);
     lpv to = lp_bin(p, LP_SUB, s->size, from);
     lpv both = lp_bin(p, LP_MUL, w, two);
-    lpv pairs = lp_bin(p, LP_FLOORDIV, lp_bin(p, LP_ADD, s->size, lp_bin(p, LP_SUB, both, one)),
-                       lp_bin(p, LP_MAX, both, one));
-    lpv pair = lp_for_begin(p, zero, pairs, one, FOR_SERIAL), lo = lp_bin(p, LP_MUL, pair, both);
-    merge(s, w, from, to, lo, lp_bin(p, LP_MIN, lp_bin(p, LP_ADD, lo, w), s->size),
-          lp_bin(p, LP_MIN, lp_bin(p, LP_ADD, lo, both), s->size));
+    lpv divisor = lp_bin(p, LP_MAX, both, one);
+    lpv rounded_up = lp_bin(p, LP_ADD, s->size, lp_bin(p, LP_SUB, both, one));
+    lpv pairs = lp_bin(p, LP_FLOORDIV, rounded_up, divisor);
+    lpv pair = lp_for_begin(p, zero, pairs, one, FOR_SERIAL);
+    lpv lo = lp_bin(p, LP_MUL, pair, both);
+    lpv hi = lp_bin(p, LP_MIN, lp_bin(p, LP_ADD, lo, both), s->size);
+    lpv mid = lp_bin(p, LP_MIN, lp_bin(p, LP_ADD, lo, w), s->size);
+    merge(s, w, from, to, lo, mid, hi);
     lp_for_end(p);
     lp_set(p, width, both);
     lp_set(p, s->half, to);
@@ -339,16 +340,15 @@ static void block_sort(struct lower *L, const struct fn *f, const struct node *n
     if (values) out = lower_result(L, n, 0);
     if (places) order = lower_result(L, n, 1);
     s.keys = lower_alloc(L, type_intern(m, (enum dtype)t.dtype, 1, &two), "runs of a line being sorted");
-    if (places)
-        s.at = lower_alloc(L, type_intern(m, hi <= INT32_MAX ? DT_I32 : DT_I64, 1, &two),
-                           "positions of a line being sorted");
+    enum dtype position = hi <= INT32_MAX ? DT_I32 : DT_I64;
+    if (places) s.at = lower_alloc(L, type_intern(m, position, 1, &two), "positions of a line being sorted");
     s.half = lp_local(p, DT_I64, LOCAL_SCALAR, "half");
     lpv idx[MAX_RANK], zero = lp_index(p, 0), one = lp_index(p, 1);
     for (uint32_t d = 0; d < t.rank; d++)
         if (d != along) idx[d] = lp_for_begin(p, zero, lower_dim(L, t.dims[d]), one, FOR_SERIAL);
     idx[along] = lp_for_begin(p, zero, s.size, one, FOR_VECTOR);
-    put(&s, idx[along], lower_elem(L, x, idx),
-        places ? lp_cast(p, hi <= INT32_MAX ? DT_I32 : DT_I64, idx[along]) : LPV_NONE);
+    lpv place = places ? lp_cast(p, position, idx[along]) : LPV_NONE;
+    put(&s, idx[along], lower_elem(L, x, idx), place);
     lp_for_end(p);
     lp_set(p, s.half, zero);
     sort_runs(&s);
@@ -530,7 +530,8 @@ static void eval_search(struct eval *e)
             int64_t lo = 0, hi = n;
             while (lo < hi) {
                 int64_t mid = lo + (hi - lo) / 2;
-                if (right ? !before(&wanted, q, &in, mid) : before(&in, mid, &wanted, q)) lo = mid + 1;
+                bool further = right ? !before(&wanted, q, &in, mid) : before(&in, mid, &wanted, q);
+                if (further) lo = mid + 1;
                 else hi = mid;
             }
             ((int64_t *)r->data)[line * each + q] = lo;
@@ -560,7 +561,8 @@ static void block_search(struct lower *L, const struct fn *f, const struct node 
     bool scalar = !type_get(lower_module(L), type).rank, right = is_right(node_attr(f, n, 0));
     struct array to = scalar ? (struct array){ HOP_NONE, LPV_NONE } : lower_result(L, n, 0);
     lpv idx[MAX_RANK], at[MAX_RANK], one = lp_index(p, 1), size = lower_dim(L, s.dims[s.rank - 1]);
-    uint32_t low = lp_local(p, DT_I64, LOCAL_SCALAR, "low"), high = lp_local(p, DT_I64, LOCAL_SCALAR, "high");
+    uint32_t low = lp_local(p, DT_I64, LOCAL_SCALAR, "low");
+    uint32_t high = lp_local(p, DT_I64, LOCAL_SCALAR, "high");
     lower_each_begin(L, type, false, idx);
     lpv wanted = lower_elem(L, values, idx);
     lp_set(p, low, lp_index(p, 0));
@@ -585,7 +587,8 @@ static void block_search(struct lower *L, const struct fn *f, const struct node 
 
 static uint8_t use_search(const struct fn *f, const struct node *n, uint32_t i)
 {
-    return (void)f, (void)n, i ? USE_ONCE : USE_MANY;
+    (void)f, (void)n;
+    return i ? USE_ONCE : USE_MANY;
 }
 
 static const struct attr_spec search_attrs[] = { [SEARCH_RIGHT] = { "right", ATTR_FLAG, false, NULL } };
