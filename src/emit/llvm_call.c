@@ -16,8 +16,8 @@ static LLVMValueRef call_rt(struct emitter *e, size_t offset, LLVMTypeRef result
 {
     LLVMTypeRef params[16];
     for (uint32_t i = 0; i < n; i++) params[i] = LLVMTypeOf(args[i]);
-    return LLVMBuildCall2(e->builder, LLVMFunctionType(result, params, n, false), rt_function(e, offset),
-                          args, n, "");
+    LLVMTypeRef signature = LLVMFunctionType(result, params, n, false);
+    return LLVMBuildCall2(e->builder, signature, rt_function(e, offset), args, n, "");
 }
 
 static LLVMValueRef int32(struct emitter *e, int64_t v) { return LLVMConstInt(e->i32, (uint64_t)v, true); }
@@ -75,11 +75,17 @@ static void emit_GEMM(struct emitter *e, const struct lp_call *c)
 
 /* ---- checks, prints and callbacks ---- */
 
+static enum dtype operand_dtype(struct emitter *e, const struct lp_operand *o)
+{
+    if (o->buffer == HOP_NONE) return dtype_of(e, o->value);
+    return (enum dtype)e->p->buffers.data[o->buffer].dtype;
+}
+
 static void fill_operand(struct emitter *e, const struct lp_operand *o, LLVMValueRef to)
 {
-    LLVMValueRef data, dims = stack_slot(e, e->i64, o->rank, 8);
-    enum dtype t = o->buffer == HOP_NONE ? dtype_of(e, o->value)
-                                         : (enum dtype)e->p->buffers.data[o->buffer].dtype;
+    LLVMValueRef data;
+    LLVMValueRef dims = stack_slot(e, e->i64, o->rank, 8);
+    enum dtype t = operand_dtype(e, o);
     for (uint32_t d = 0; d < o->rank; d++)
         LLVMBuildStore(e->builder, value_scalar(e, o->dims[d]), field(e, dims, d * sizeof(int64_t)));
     if (o->buffer == HOP_NONE) {
@@ -148,17 +154,16 @@ static void emit_RESERVE(struct emitter *e, const struct lp_call *c)
         LLVMBuildStore(e->builder, const_index(e, -1), *known);
         LLVMPositionBuilderAtEnd(e->builder, at);
     }
-    LLVMValueRef bytes = LLVMBuildMul(e->builder, value_scalar(e, c->index),
-                                      const_index(e,
-                                                  size_of((enum dtype)e->p->buffers.data[c->target].dtype)),
-                                      "");
+    enum dtype t = (enum dtype)e->p->buffers.data[c->target].dtype;
+    LLVMValueRef element = const_index(e, size_of(t));
+    LLVMValueRef bytes = LLVMBuildMul(e->builder, value_scalar(e, c->index), element, "");
     LLVMValueRef have = LLVMBuildLoad2(e->builder, e->i64, *known, "");
     LLVMBasicBlockRef grow = new_block(e, "grow"), next = new_block(e, "on");
     LLVMBuildCondBr(e->builder, LLVMBuildICmp(e->builder, LLVMIntSGT, bytes, have, ""), grow, next);
     LLVMPositionBuilderAtEnd(e->builder, grow);
     LLVMValueRef twice = LLVMBuildShl(e->builder, have, const_index(e, 1), "");
-    LLVMValueRef want = LLVMBuildSelect(e->builder, LLVMBuildICmp(e->builder, LLVMIntSGT, twice, bytes, ""),
-                                        twice, bytes, "");
+    LLVMValueRef enough = LLVMBuildICmp(e->builder, LLVMIntSGT, twice, bytes, "");
+    LLVMValueRef want = LLVMBuildSelect(e->builder, enough, twice, bytes, "");
     LLVMValueRef args[3] = { f->rt, int32(e, c->target), want };
     LLVMValueRef moved = call_rt(e, offsetof(struct hop_rt, reserve), e->ptr, args, 3);
     leave_unless(e, LLVMBuildIsNotNull(e->builder, moved, ""), HOP_NOMEM);
@@ -168,14 +173,19 @@ static void emit_RESERVE(struct emitter *e, const struct lp_call *c)
 }
 
 /* A few bytes: everything is loaded before anything is stored, so overlapping is harmless. */
+static LLVMTypeRef type_of_bytes(struct emitter *e, uint32_t size)
+{
+    if (size > 8) return LLVMVectorType(e->i32, size / 4);
+    return LLVMIntTypeInContext(e->context, size * 8);
+}
+
 static void copy_inline(struct emitter *e, LLVMValueRef to, LLVMValueRef from, uint32_t bytes)
 {
     LLVMValueRef pieces[COPY_INLINE / 16 + 8], places[COPY_INLINE / 16 + 8];
     uint32_t n = 0;
     for (uint32_t at = 0, size = e->vector_bytes; at < bytes;) {
         while (size > bytes - at) size /= 2;
-        LLVMTypeRef type = size > 8 ? LLVMVectorType(e->i32, size / 4)
-                                    : LLVMIntTypeInContext(e->context, size * 8);
+        LLVMTypeRef type = type_of_bytes(e, size);
         places[n] = field(e, to, at);
         pieces[n] = from ? LLVMBuildLoad2(e->builder, type, field(e, from, at), "") : LLVMConstNull(type);
         if (from) LLVMSetAlignment(pieces[n], 1);
@@ -188,8 +198,8 @@ static void copy_inline(struct emitter *e, LLVMValueRef to, LLVMValueRef from, u
 static void copy_or_clear(struct emitter *e, const struct lp_call *c, bool copy)
 {
     uint32_t size = size_of((enum dtype)e->p->buffers.data[c->target].dtype);
-    LLVMValueRef to = buffer_address(e, c->target, index_or_zero(e, c->lo)),
-                 from = copy ? buffer_address(e, c->source, index_or_zero(e, c->index)) : NULL;
+    LLVMValueRef to = buffer_address(e, c->target, index_or_zero(e, c->lo));
+    LLVMValueRef from = copy ? buffer_address(e, c->source, index_or_zero(e, c->index)) : NULL;
     int64_t count;
     if (const_int(e, c->count, &count) && count * size <= COPY_INLINE) {
         copy_inline(e, to, from, (uint32_t)(count * size));
@@ -215,8 +225,8 @@ static void emit_PROCEDURE(struct emitter *e, const struct lp_call *c)
     const struct lp *q = e->program->procedures.data[c->target];
     int64_t first = (int64_t)q->first_buffer - (int64_t)e->p->first_buffer;
     LLVMValueRef at = const_index(e, first * (int64_t)sizeof(void *));
-    LLVMValueRef table = LLVMBuildGEP2(e->builder, e->i8, buffers_table(e), &at, 1, ""),
-                 fn = e->procedures[c->target];
+    LLVMValueRef table = LLVMBuildGEP2(e->builder, e->i8, buffers_table(e), &at, 1, "");
+    LLVMValueRef fn = e->procedures[c->target];
     for (uint32_t k = 0; k < c->n_operands; k++)
         LLVMBuildStore(e->builder,
                        buffer_address(e, c->operands[k].buffer, index_or_zero(e, c->operands[k].index)),
@@ -256,8 +266,9 @@ static LLVMValueRef work_of(struct emitter *e, const struct lp_block *block)
         if (s->kind == LP_CALL) plain += s->call->kind == CALL_GEMM ? GRAIN_WORK : 32;
         else if (s->kind == LP_FOR) {
             const struct loop_plan *l = &e->plan.loops[s->target];
-            LLVMValueRef lo = known_outside(e, s->lo), hi = known_outside(e, s->hi),
-                         trips = const_index(e, UNKNOWN_TRIPS);
+            LLVMValueRef lo = known_outside(e, s->lo);
+            LLVMValueRef hi = known_outside(e, s->hi);
+            LLVMValueRef trips = const_index(e, UNKNOWN_TRIPS);
             if (lo && hi) trips = LLVMBuildSub(e->builder, hi, lo, "");
             LLVMValueRef work = LLVMBuildMul(e->builder, trips, work_of(e, s->body), "");
             if (l->mode == LOOP_VECTOR) work = LLVMBuildSDiv(e->builder, work, const_index(e, l->lanes), "");
@@ -276,6 +287,11 @@ static LLVMValueRef at_least(struct emitter *e, LLVMValueRef x, int64_t least)
     return LLVMBuildSelect(e->builder, LLVMBuildICmp(e->builder, LLVMIntSGT, x, c, ""), x, c, "");
 }
 
+static LLVMValueRef step_or_one(struct emitter *e, const struct lp_stmt *s)
+{
+    return s->step == LPV_NONE ? const_index(e, 1) : value_scalar(e, s->step);
+}
+
 /* The function of a loop, emitted when the first of its equals is met: a parallel region takes the piece to
  * run, another nest nothing. */
 static LLVMValueRef loop_function(struct emitter *e, const struct lp_stmt *s)
@@ -289,18 +305,20 @@ static LLVMValueRef loop_function(struct emitter *e, const struct lp_stmt *s)
     LLVMTypeRef params[4] = { e->ptr, e->ptr, e->i64, e->i64 };
     char name[96];
     snprintf(name, sizeof name, "%s.%s%u", e->name, region ? "region" : "nest", e->bodies++);
-    LLVMValueRef fn = LLVMAddFunction(e->module, name,
-                                      LLVMFunctionType(e->i32, params, region ? 4 : 2, false));
+    LLVMTypeRef signature = LLVMFunctionType(e->i32, params, region ? 4 : 2, false);
+    LLVMValueRef fn = LLVMAddFunction(e->module, name, signature);
     LLVMSetLinkage(fn, LLVMInternalLinkage);
     func_attributes(e, fn);
     func_begin(e, &f, s->target, fn);
     f.shared = leader->copies > 1;
     if (region) {
-        LLVMValueRef lo = value_scalar(e, s->lo),
-                     step = s->step == LPV_NONE ? const_index(e, 1) : value_scalar(e, s->step), ends[2];
-        for (uint32_t k = 0; k < 2; k++)
-            ends[k] = LLVMBuildAdd(e->builder, lo,
-                                   LLVMBuildMul(e->builder, LLVMGetParam(fn, 2 + k), step, ""), "");
+        LLVMValueRef lo = value_scalar(e, s->lo);
+        LLVMValueRef step = step_or_one(e, s);
+        LLVMValueRef ends[2];
+        for (uint32_t k = 0; k < 2; k++) {
+            LLVMValueRef skip = LLVMBuildMul(e->builder, LLVMGetParam(fn, 2 + k), step, "");
+            ends[k] = LLVMBuildAdd(e->builder, lo, skip, "");
+        }
         counted_loop(e, s, ends[0], ends[1], 1, true);
     } else emit_loop(e, s);
     func_end(e);
@@ -308,7 +326,8 @@ static LLVMValueRef loop_function(struct emitter *e, const struct lp_stmt *s)
     leader->emitted = l->nest;
     leader->captures = f.captures;
     leader->n_captures = f.n_captures;
-    return leader->fn = fn;
+    leader->fn = fn;
+    return fn;
 }
 
 /* Room for what is handed to the next call. */
@@ -327,8 +346,8 @@ static LLVMValueRef environment_at(struct emitter *e, LLVMValueRef env, uint32_t
 /* Captures of the loop's function, with this loop's values, where the function will find them. */
 static LLVMValueRef fill_environment(struct emitter *e, const struct lp_stmt *s)
 {
-    const struct top_loop *nest = &e->plan.nests[e->plan.loops[s->target].nest],
-                          *leader = &e->plan.nests[nest->leader];
+    const struct top_loop *nest = &e->plan.nests[e->plan.loops[s->target].nest];
+    const struct top_loop *leader = &e->plan.nests[nest->leader];
     LLVMValueRef env = environment(e, leader->n_captures);
     for (uint32_t k = 0; k < leader->n_captures; k++) {
         LLVMValueRef x = captured(e, share_translate(e, nest, leader->captures[k]));
@@ -339,24 +358,26 @@ static LLVMValueRef fill_environment(struct emitter *e, const struct lp_stmt *s)
 
 void emit_shared(struct emitter *e, const struct lp_stmt *s)
 {
-    LLVMValueRef fn = loop_function(e, s), args[2] = { e->f->rt, fill_environment(e, s) };
+    LLVMValueRef fn = loop_function(e, s);
+    LLVMValueRef args[2] = { e->f->rt, fill_environment(e, s) };
     leave_on(e, LLVMBuildCall2(e->builder, LLVMGlobalGetValueType(fn), fn, args, 2, ""));
 }
 
 void emit_parallel(struct emitter *e, const struct lp_stmt *s)
 {
-    LLVMValueRef lo = value_scalar(e, s->lo),
-                 step = s->step == LPV_NONE ? const_index(e, 1) : value_scalar(e, s->step);
-    LLVMValueRef n = LLVMBuildSub(e->builder, value_scalar(e, s->hi), lo, "");
-    n = LLVMBuildSDiv(e->builder,
-                      LLVMBuildAdd(e->builder, n, LLVMBuildSub(e->builder, step, const_index(e, 1), ""), ""),
-                      step, "");
-    n = at_least(e, n, 0);
+    LLVMValueRef lo = value_scalar(e, s->lo);
+    LLVMValueRef step = step_or_one(e, s);
+    LLVMValueRef distance = LLVMBuildSub(e->builder, value_scalar(e, s->hi), lo, "");
+    LLVMValueRef rounding = LLVMBuildSub(e->builder, step, const_index(e, 1), "");
+    LLVMValueRef rounded_up = LLVMBuildAdd(e->builder, distance, rounding, "");
+    LLVMValueRef n = at_least(e, LLVMBuildSDiv(e->builder, rounded_up, step, ""), 0);
     LLVMValueRef work = at_least(e, work_of(e, s->body), 1);
     LLVMValueRef grain = at_least(e, LLVMBuildSDiv(e->builder, const_index(e, GRAIN_WORK), work, ""), 1);
-    LLVMValueRef fn = loop_function(e, s), env = fill_environment(e, s);
-    LLVMBasicBlockRef alone = new_block(e, "alone"), threads = new_block(e, "threads"),
-                      join = new_block(e, "join");
+    LLVMValueRef fn = loop_function(e, s);
+    LLVMValueRef env = fill_environment(e, s);
+    LLVMBasicBlockRef alone = new_block(e, "alone");
+    LLVMBasicBlockRef threads = new_block(e, "threads");
+    LLVMBasicBlockRef join = new_block(e, "join");
     LLVMBuildCondBr(e->builder, LLVMBuildICmp(e->builder, LLVMIntSLE, n, grain, ""), alone, threads);
     LLVMPositionBuilderAtEnd(e->builder, alone);
     LLVMValueRef direct[4] = { e->f->rt, env, const_index(e, 0), n };
@@ -379,7 +400,8 @@ void emit_parallel(struct emitter *e, const struct lp_stmt *s)
  * behind the captures. */
 static void give_back(struct emitter *e, struct section *s)
 {
-    uint32_t *locals, n_locals = section_sets(e, s, &locals);
+    uint32_t *locals;
+    uint32_t n_locals = section_sets(e, s, &locals);
     s->n_captures = e->f->n_captures;
     s->captures = e->f->captures;
     s->back = EMIT_NEW(e, struct capture, s->n_given + n_locals + 1);
@@ -414,7 +436,8 @@ static void section_function(struct emitter *e, struct section *s)
 void emit_section(struct emitter *e, struct section *s)
 {
     if (!s->fn) section_function(e, s);
-    LLVMValueRef env = environment(e, s->n_captures + s->n_back), args[2] = { e->f->rt, env };
+    LLVMValueRef env = environment(e, s->n_captures + s->n_back);
+    LLVMValueRef args[2] = { e->f->rt, env };
     for (uint32_t k = 0; k < s->n_captures; k++)
         LLVMBuildStore(e->builder, captured(e, s->captures[k]), environment_at(e, env, k));
     leave_on(e, LLVMBuildCall2(e->builder, LLVMGlobalGetValueType(s->fn), s->fn, args, 2, ""));
@@ -422,8 +445,9 @@ void emit_section(struct emitter *e, struct section *s)
         uint32_t id = s->back[k].id;
         bool value = s->back[k].kind == CAPTURE_VALUE;
         enum dtype t = value ? dtype_of(e, id) : (enum dtype)e->p->locals.data[id].dtype;
-        LLVMValueRef x = LLVMBuildLoad2(e->builder, type_value(e, t, 0),
-                                        environment_at(e, env, s->n_captures + k), "");
-        *(value ? &known_value(e, id)->held : known_slot(e, id)) = scalar_value(e, x);
+        LLVMValueRef at = environment_at(e, env, s->n_captures + k);
+        LLVMValueRef x = LLVMBuildLoad2(e->builder, type_value(e, t, 0), at, "");
+        struct held *held = value ? &known_value(e, id)->held : known_slot(e, id);
+        *held = scalar_value(e, x);
     }
 }

@@ -34,18 +34,19 @@ static LLVMValueRef splat_const(LLVMValueRef c, uint32_t lanes)
     return LLVMConstVector(elements, lanes);
 }
 
+/* Floats by way of integers, which keeps the bits of a NaN. */
+static LLVMValueRef const_element(struct emitter *e, enum dtype t, uint64_t bits)
+{
+    if (t == DT_BOOL) return LLVMConstInt(e->i1, bits != 0, false);
+    if (t == DT_F32) return LLVMConstBitCast(LLVMConstInt(e->i32, (uint32_t)bits, false), e->f32);
+    if (t == DT_F64) return LLVMConstBitCast(LLVMConstInt(e->i64, bits, false), e->f64);
+    if (size_of(t) < 8) bits &= ((uint64_t)1 << 8 * size_of(t)) - 1;
+    return LLVMConstInt(type_value(e, t, 0), bits, false);
+}
+
 LLVMValueRef const_bits(struct emitter *e, enum dtype t, uint32_t lanes, uint64_t bits)
 {
-    LLVMValueRef c;
-    if (t == DT_BOOL) c = LLVMConstInt(e->i1, bits != 0, false);
-    else if (t == DT_F32)
-        c = LLVMConstBitCast(LLVMConstInt(e->i32, (uint32_t)bits, false),
-                             e->f32); /* keeps the bits of a NaN */
-    else if (t == DT_F64) c = LLVMConstBitCast(LLVMConstInt(e->i64, bits, false), e->f64);
-    else
-        c = LLVMConstInt(type_value(e, t, 0),
-                         size_of(t) == 8 ? bits : bits & (((uint64_t)1 << 8 * size_of(t)) - 1), false);
-    return splat_const(c, lanes);
+    return splat_const(const_element(e, t, bits), lanes);
 }
 
 LLVMValueRef const_index(struct emitter *e, int64_t v) { return LLVMConstInt(e->i64, (uint64_t)v, true); }
@@ -63,11 +64,11 @@ static LLVMValueRef const_real(struct emitter *e, enum dtype t, uint32_t lanes, 
 LLVMValueRef build_splat(struct emitter *e, LLVMValueRef x, uint32_t lanes)
 {
     if (LLVMIsConstant(x)) return splat_const(x, lanes);
-    LLVMTypeRef type = LLVMVectorType(LLVMTypeOf(x), lanes);
-    LLVMValueRef first = LLVMBuildInsertElement(e->builder, LLVMGetPoison(type), x,
-                                                LLVMConstInt(e->i32, 0, false), "");
-    return LLVMBuildShuffleVector(e->builder, first, LLVMGetPoison(type),
-                                  LLVMConstNull(LLVMVectorType(e->i32, lanes)), "");
+    LLVMValueRef nothing = LLVMGetPoison(LLVMVectorType(LLVMTypeOf(x), lanes));
+    LLVMValueRef zero = LLVMConstInt(e->i32, 0, false);
+    LLVMValueRef lane_zero = LLVMConstNull(LLVMVectorType(e->i32, lanes));
+    LLVMValueRef first = LLVMBuildInsertElement(e->builder, nothing, x, zero, "");
+    return LLVMBuildShuffleVector(e->builder, first, nothing, lane_zero, "");
 }
 
 LLVMValueRef call_intrinsic(struct emitter *e, const char *name, LLVMTypeRef *overloads, uint32_t n_overloads,
@@ -135,11 +136,12 @@ static LLVMValueRef is_above(struct emitter *e, uint32_t lanes, LLVMValueRef a, 
 /* The same steps as f16_to_f32 and its kin in ir/number.h: there the reasons are given. */
 static LLVMValueRef f16_to_f32(struct emitter *e, uint32_t lanes, LLVMValueRef bits)
 {
-    LLVMValueRef sign = shift_left(e, lanes, and_word(e, lanes, bits, 0x8000), 16),
-                 rest = shift_left(e, lanes, and_word(e, lanes, bits, 0x7fff), 13);
-    LLVMValueRef quiet = or_word(e, lanes, rest, 0x7fc00000), infinite = or_word(e, lanes, rest, 0x7f800000);
-    LLVMValueRef tiny = LLVMBuildFSub(e->builder, f32_of_bits(e, lanes, add_word(e, lanes, rest, 0x38800000)),
-                                      const_real(e, DT_F32, lanes, 0x1p-14), "");
+    LLVMValueRef sign = shift_left(e, lanes, and_word(e, lanes, bits, 0x8000), 16);
+    LLVMValueRef rest = shift_left(e, lanes, and_word(e, lanes, bits, 0x7fff), 13);
+    LLVMValueRef quiet = or_word(e, lanes, rest, 0x7fc00000);
+    LLVMValueRef infinite = or_word(e, lanes, rest, 0x7f800000);
+    LLVMValueRef raised = f32_of_bits(e, lanes, add_word(e, lanes, rest, 0x38800000));
+    LLVMValueRef tiny = LLVMBuildFSub(e->builder, raised, const_real(e, DT_F32, lanes, 0x1p-14), "");
     LLVMValueRef r = LLVMBuildSelect(e->builder, is_above(e, lanes, rest, 0x007fffff),
                                      add_word(e, lanes, rest, 0x38000000), bits_of_f32(e, lanes, tiny), "");
     r = LLVMBuildSelect(e->builder, is_above(e, lanes, rest, 0x0f7fffff), infinite, r, "");
@@ -149,15 +151,15 @@ static LLVMValueRef f16_to_f32(struct emitter *e, uint32_t lanes, LLVMValueRef b
 
 static LLVMValueRef f16_of_f32(struct emitter *e, uint32_t lanes, LLVMValueRef u)
 {
-    LLVMValueRef sign = and_word(e, lanes, shift_right(e, lanes, u, 16), 0x8000),
-                 rest = and_word(e, lanes, u, 0x7fffffff);
+    LLVMValueRef sign = and_word(e, lanes, shift_right(e, lanes, u, 16), 0x8000);
+    LLVMValueRef rest = and_word(e, lanes, u, 0x7fffffff);
     LLVMValueRef even = and_word(e, lanes, shift_right(e, lanes, rest, 13), 1);
-    LLVMValueRef normal = shift_right(
-        e, lanes, LLVMBuildAdd(e->builder, add_word(e, lanes, rest, 0xfffu - 0x38000000u), even, ""), 13);
-    LLVMValueRef tiny = LLVMBuildFAdd(e->builder, f32_of_bits(e, lanes, rest),
-                                      const_real(e, DT_F32, lanes, 0.5), "");
-    LLVMValueRef quiet = or_word(e, lanes, and_word(e, lanes, shift_right(e, lanes, rest, 13), 0x3ff),
-                                 0x7e00);
+    LLVMValueRef lowered = add_word(e, lanes, rest, 0xfffu - 0x38000000u);
+    LLVMValueRef normal = shift_right(e, lanes, LLVMBuildAdd(e->builder, lowered, even, ""), 13);
+    LLVMValueRef half = const_real(e, DT_F32, lanes, 0.5);
+    LLVMValueRef tiny = LLVMBuildFAdd(e->builder, f32_of_bits(e, lanes, rest), half, "");
+    LLVMValueRef payload = and_word(e, lanes, shift_right(e, lanes, rest, 13), 0x3ff);
+    LLVMValueRef quiet = or_word(e, lanes, payload, 0x7e00);
     LLVMValueRef r = LLVMBuildSelect(e->builder, is_above(e, lanes, rest, 0x387fffff), normal,
                                      add_word(e, lanes, bits_of_f32(e, lanes, tiny), 0u - 0x3f000000u), "");
     r = LLVMBuildSelect(e->builder, is_above(e, lanes, rest, 0x477fffff), word(e, lanes, 0x7c00), r, "");
@@ -167,9 +169,9 @@ static LLVMValueRef f16_of_f32(struct emitter *e, uint32_t lanes, LLVMValueRef u
 
 static LLVMValueRef bf16_of_f32(struct emitter *e, uint32_t lanes, LLVMValueRef u)
 {
-    LLVMValueRef high = shift_right(e, lanes, u, 16),
-                 rounded = LLVMBuildAdd(e->builder, add_word(e, lanes, u, 0x7fff),
-                                        and_word(e, lanes, high, 1), "");
+    LLVMValueRef high = shift_right(e, lanes, u, 16);
+    LLVMValueRef even = and_word(e, lanes, high, 1);
+    LLVMValueRef rounded = LLVMBuildAdd(e->builder, add_word(e, lanes, u, 0x7fff), even, "");
     LLVMValueRef is_nan = is_above(e, lanes, and_word(e, lanes, u, 0x7fffffff), 0x7f800000);
     return LLVMBuildSelect(e->builder, is_nan, or_word(e, lanes, high, 0x40),
                            shift_right(e, lanes, rounded, 16), "");
@@ -179,40 +181,50 @@ static LLVMValueRef bf16_of_f32(struct emitter *e, uint32_t lanes, LLVMValueRef 
 static LLVMValueRef cast_narrow(struct emitter *e, enum dtype to, enum dtype from, uint32_t lanes,
                                 LLVMValueRef a)
 {
-    LLVMTypeRef narrow = type_value(e, DT_F16, lanes), full = type_value(e, DT_U32, lanes),
-                half = widen_type(e->f16, lanes);
-    if (to == DT_F16 && e->has_f16)
-        return LLVMBuildBitCast(e->builder, LLVMBuildFPTrunc(e->builder, a, half, ""), narrow, "");
-    if (from == DT_F16 && e->has_f16)
-        return LLVMBuildFPExt(e->builder, LLVMBuildBitCast(e->builder, a, half, ""),
-                              type_value(e, DT_F32, lanes), "");
-    if (to == DT_F16)
-        return LLVMBuildTrunc(e->builder, f16_of_f32(e, lanes, bits_of_f32(e, lanes, a)), narrow, "");
-    if (to == DT_BF16)
-        return LLVMBuildTrunc(e->builder, bf16_of_f32(e, lanes, bits_of_f32(e, lanes, a)), narrow, "");
-    LLVMValueRef bits = LLVMBuildZExt(e->builder, a, full, "");
-    return from == DT_F16 ? f16_to_f32(e, lanes, bits)
-                          : f32_of_bits(e, lanes, shift_left(e, lanes, bits, 16));
+    LLVMTypeRef narrow = type_value(e, DT_F16, lanes);
+    LLVMTypeRef half = widen_type(e->f16, lanes);
+    if (to == DT_F16 && e->has_f16) {
+        LLVMValueRef rounded = LLVMBuildFPTrunc(e->builder, a, half, "");
+        return LLVMBuildBitCast(e->builder, rounded, narrow, "");
+    }
+    if (from == DT_F16 && e->has_f16) {
+        LLVMValueRef number = LLVMBuildBitCast(e->builder, a, half, "");
+        return LLVMBuildFPExt(e->builder, number, type_value(e, DT_F32, lanes), "");
+    }
+    if (to == DT_F16 || to == DT_BF16) {
+        LLVMValueRef full = bits_of_f32(e, lanes, a);
+        LLVMValueRef rounded = to == DT_F16 ? f16_of_f32(e, lanes, full) : bf16_of_f32(e, lanes, full);
+        return LLVMBuildTrunc(e->builder, rounded, narrow, "");
+    }
+    LLVMValueRef bits = LLVMBuildZExt(e->builder, a, type_value(e, DT_U32, lanes), "");
+    if (from == DT_F16) return f16_to_f32(e, lanes, bits);
+    return f32_of_bits(e, lanes, shift_left(e, lanes, bits, 16));
 }
 
 /* ---- casts ---- */
+
+static LLVMValueRef is_not_zero(struct emitter *e, enum dtype t, uint32_t lanes, LLVMValueRef a)
+{
+    if (is_float(t)) return LLVMBuildFCmp(e->builder, LLVMRealUNE, a, const_real(e, t, lanes, 0), "");
+    return LLVMBuildICmp(e->builder, LLVMIntNE, a, const_whole(e, t, lanes, 0), "");
+}
+
+static LLVMValueRef int_to_float(struct emitter *e, enum dtype from, LLVMValueRef a, LLVMTypeRef type)
+{
+    if (is_signed(from)) return LLVMBuildSIToFP(e->builder, a, type, "");
+    return LLVMBuildUIToFP(e->builder, a, type, "");
+}
 
 LLVMValueRef op_cast(struct emitter *e, enum dtype to, enum dtype from, uint32_t lanes, LLVMValueRef a)
 {
     LLVMTypeRef type = type_value(e, to, lanes);
     if (to == from) return a;
     if (dtype_is_narrow(to) || dtype_is_narrow(from)) return cast_narrow(e, to, from, lanes, a);
-    if (to == DT_BOOL)
-        return is_float(from) ? LLVMBuildFCmp(e->builder, LLVMRealUNE, a, const_real(e, from, lanes, 0), "")
-                              : LLVMBuildICmp(e->builder, LLVMIntNE, a, const_whole(e, from, lanes, 0), "");
-    if (is_float(from)) {
-        if (!is_float(to)) return float_to_int(e, to, lanes, a);
-        return to == DT_F64 ? LLVMBuildFPExt(e->builder, a, type, "")
-                            : LLVMBuildFPTrunc(e->builder, a, type, "");
-    }
-    if (is_float(to))
-        return is_signed(from) ? LLVMBuildSIToFP(e->builder, a, type, "")
-                               : LLVMBuildUIToFP(e->builder, a, type, "");
+    if (to == DT_BOOL) return is_not_zero(e, from, lanes, a);
+    if (is_float(from) && !is_float(to)) return float_to_int(e, to, lanes, a);
+    if (is_float(from) && to == DT_F64) return LLVMBuildFPExt(e->builder, a, type, "");
+    if (is_float(from)) return LLVMBuildFPTrunc(e->builder, a, type, "");
+    if (is_float(to)) return int_to_float(e, from, a, type);
     if (from != DT_BOOL && size_of(to) == size_of(from)) return a;
     if (from != DT_BOOL && size_of(to) < size_of(from)) return LLVMBuildTrunc(e->builder, a, type, "");
     return is_signed(from) ? LLVMBuildSExt(e->builder, a, type, "") : LLVMBuildZExt(e->builder, a, type, "");
@@ -235,7 +247,8 @@ static bool constant_scalar(LLVMValueRef v, int64_t *out)
 {
     v = constant_element(v);
     if (!v || !LLVMIsAConstantInt(v)) return false;
-    return *out = LLVMConstIntGetSExtValue(v), true;
+    *out = LLVMConstIntGetSExtValue(v);
+    return true;
 }
 
 /* Quotients of 32-bit integers by way of f64: the rounded quotient never reaches the next integer, because 53
@@ -243,14 +256,13 @@ static bool constant_scalar(LLVMValueRef v, int64_t *out)
 static LLVMValueRef divide_by_reals(struct emitter *e, enum dtype t, uint32_t lanes, LLVMValueRef a,
                                     LLVMValueRef b)
 {
-    LLVMTypeRef real = type_value(e, DT_F64, lanes), whole = type_value(e, t, lanes);
-    bool sign = is_signed(t);
-    LLVMValueRef x = sign ? LLVMBuildSIToFP(e->builder, a, real, "")
-                          : LLVMBuildUIToFP(e->builder, a, real, "");
-    LLVMValueRef y = sign ? LLVMBuildSIToFP(e->builder, b, real, "")
-                          : LLVMBuildUIToFP(e->builder, b, real, "");
+    LLVMTypeRef real = type_value(e, DT_F64, lanes);
+    LLVMTypeRef whole = type_value(e, t, lanes);
+    LLVMValueRef x = int_to_float(e, t, a, real);
+    LLVMValueRef y = int_to_float(e, t, b, real);
     LLVMValueRef q = LLVMBuildFDiv(e->builder, x, y, "");
-    return sign ? LLVMBuildFPToSI(e->builder, q, whole, "") : LLVMBuildFPToUI(e->builder, q, whole, "");
+    if (is_signed(t)) return LLVMBuildFPToSI(e->builder, q, whole, "");
+    return LLVMBuildFPToUI(e->builder, q, whole, "");
 }
 
 static LLVMValueRef divide_plain(struct emitter *e, enum lp_op op, enum dtype t, uint32_t lanes,
@@ -277,15 +289,18 @@ static LLVMValueRef divide(struct emitter *e, enum lp_op op, enum dtype t, uint3
                            LLVMValueRef b)
 {
     int64_t c;
-    if (constant_scalar(b, &c) && c != 0 && !(is_signed(t) && c == -1))
-        return divide_plain(e, op, t, lanes, a, b);
-    LLVMValueRef one = const_whole(e, t, lanes, 1), zero = const_whole(e, t, lanes, 0);
-    LLVMValueRef by_zero = LLVMBuildICmp(e->builder, LLVMIntEQ, b, zero, ""), traps = by_zero;
+    bool never_traps = constant_scalar(b, &c) && c != 0 && !(is_signed(t) && c == -1);
+    if (never_traps) return divide_plain(e, op, t, lanes, a, b);
+    LLVMValueRef one = const_whole(e, t, lanes, 1);
+    LLVMValueRef zero = const_whole(e, t, lanes, 0);
+    LLVMValueRef by_zero = LLVMBuildICmp(e->builder, LLVMIntEQ, b, zero, "");
+    LLVMValueRef traps = by_zero;
     if (is_signed(t)) {
         LLVMValueRef smallest = const_whole(e, t, lanes, (int64_t)(UINT64_MAX << (8 * size_of(t) - 1)));
-        LLVMValueRef overflow =
-            LLVMBuildAnd(e->builder, LLVMBuildICmp(e->builder, LLVMIntEQ, a, smallest, ""),
-                         LLVMBuildICmp(e->builder, LLVMIntEQ, b, const_whole(e, t, lanes, -1), ""), "");
+        LLVMValueRef minus_one = const_whole(e, t, lanes, -1);
+        LLVMValueRef by_minus_one = LLVMBuildICmp(e->builder, LLVMIntEQ, b, minus_one, "");
+        LLVMValueRef of_smallest = LLVMBuildICmp(e->builder, LLVMIntEQ, a, smallest, "");
+        LLVMValueRef overflow = LLVMBuildAnd(e->builder, of_smallest, by_minus_one, "");
         traps = LLVMBuildOr(e->builder, by_zero, overflow, "");
     }
     LLVMValueRef r = divide_plain(e, op, t, lanes, a, LLVMBuildSelect(e->builder, traps, one, b, ""));
@@ -296,11 +311,13 @@ static LLVMValueRef divide(struct emitter *e, enum lp_op op, enum dtype t, uint3
  * the instruction may have been moved out of a loop that never runs. */
 static LLVMValueRef index_division(struct emitter *e, enum lp_op op, const struct operands *o)
 {
-    struct lp_value x = e->p->values.data[o->i->a], y = e->p->values.data[o->i->b];
+    struct lp_value x = e->p->values.data[o->i->a];
+    struct lp_value y = e->p->values.data[o->i->b];
     LLVMValueRef a = o->a, b = o->b;
     uint32_t lanes = o->lanes;
     int64_t c = 0;
-    bool constant = constant_scalar(b, &c) && c > 0, quotient = op == LP_FLOORDIV;
+    bool constant = constant_scalar(b, &c) && c > 0;
+    bool quotient = op == LP_FLOORDIV;
     if (constant && !(c & (c - 1))) {
         if (!quotient) return LLVMBuildAnd(e->builder, a, const_whole(e, DT_I64, lanes, c - 1), "");
         return LLVMBuildAShr(e->builder, a, const_whole(e, DT_I64, lanes, __builtin_ctzll((uint64_t)c)), "");
@@ -310,19 +327,20 @@ static LLVMValueRef index_division(struct emitter *e, enum lp_op op, const struc
         b = LLVMBuildSelect(e->builder, LLVMBuildICmp(e->builder, LLVMIntSGT, b, one, ""), b, one, "");
     }
     if (x.lo >= 0 && x.hi <= INT32_MAX && y.hi <= INT32_MAX) {
-        LLVMTypeRef narrow = type_value(e, DT_U32, lanes), full = type_value(e, DT_I64, lanes);
-        LLVMValueRef r = divide_plain(e, quotient ? LP_DIV : LP_REM, DT_U32, lanes,
-                                      LLVMBuildTrunc(e->builder, a, narrow, ""),
-                                      LLVMBuildTrunc(e->builder, b, narrow, ""));
-        return LLVMBuildZExt(e->builder, r, full, "");
+        LLVMTypeRef narrow = type_value(e, DT_U32, lanes);
+        LLVMValueRef divisor = LLVMBuildTrunc(e->builder, b, narrow, "");
+        LLVMValueRef dividend = LLVMBuildTrunc(e->builder, a, narrow, "");
+        LLVMValueRef r = divide_plain(e, quotient ? LP_DIV : LP_REM, DT_U32, lanes, dividend, divisor);
+        return LLVMBuildZExt(e->builder, r, type_value(e, DT_I64, lanes), "");
     }
     if (x.lo >= 0)
         return quotient ? LLVMBuildUDiv(e->builder, a, b, "") : LLVMBuildURem(e->builder, a, b, "");
-    LLVMValueRef zero = const_whole(e, DT_I64, lanes, 0), rest = LLVMBuildSRem(e->builder, a, b, "");
+    LLVMValueRef zero = const_whole(e, DT_I64, lanes, 0);
+    LLVMValueRef rest = LLVMBuildSRem(e->builder, a, b, "");
     LLVMValueRef below = LLVMBuildICmp(e->builder, LLVMIntSLT, rest, zero, "");
     if (!quotient) return LLVMBuildAdd(e->builder, rest, LLVMBuildSelect(e->builder, below, b, zero, ""), "");
-    return LLVMBuildAdd(e->builder, LLVMBuildSDiv(e->builder, a, b, ""),
-                        LLVMBuildSExt(e->builder, below, type_value(e, DT_I64, lanes), ""), "");
+    LLVMValueRef minus_one_below = LLVMBuildSExt(e->builder, below, type_value(e, DT_I64, lanes), "");
+    return LLVMBuildAdd(e->builder, LLVMBuildSDiv(e->builder, a, b, ""), minus_one_below, "");
 }
 
 /* ---- two operands ---- */
@@ -340,33 +358,34 @@ static bool constant_not_nan(LLVMValueRef v)
 static LLVMValueRef float_extreme(struct emitter *e, enum lp_op op, LLVMValueRef a, LLVMValueRef b)
 {
     bool max = op == LP_MAX;
-    if (constant_not_nan(b))
-        return LLVMBuildSelect(e->builder,
-                               LLVMBuildFCmp(e->builder, max ? LLVMRealUGT : LLVMRealULT, a, b, ""), a, b,
-                               "");
-    LLVMValueRef best = LLVMBuildSelect(e->builder,
-                                        LLVMBuildFCmp(e->builder, max ? LLVMRealOGT : LLVMRealOLT, a, b, ""),
-                                        a, b, "");
+    if (constant_not_nan(b)) {
+        LLVMRealPredicate beats_or_nan = max ? LLVMRealUGT : LLVMRealULT;
+        return LLVMBuildSelect(e->builder, LLVMBuildFCmp(e->builder, beats_or_nan, a, b, ""), a, b, "");
+    }
+    LLVMRealPredicate beats = max ? LLVMRealOGT : LLVMRealOLT;
+    LLVMValueRef best = LLVMBuildSelect(e->builder, LLVMBuildFCmp(e->builder, beats, a, b, ""), a, b, "");
     if (constant_not_nan(a)) return best;
-    return LLVMBuildSelect(e->builder, LLVMBuildFCmp(e->builder, LLVMRealUNO, a, a, ""), a, best, "");
+    LLVMValueRef is_nan = LLVMBuildFCmp(e->builder, LLVMRealUNO, a, a, "");
+    return LLVMBuildSelect(e->builder, is_nan, a, best, "");
 }
 
 static LLVMValueRef float_remainder(struct emitter *e, enum dtype t, uint32_t lanes, LLVMValueRef a,
                                     LLVMValueRef b)
 {
     if (lanes) emit_fail(e, "a float remainder in a vector loop");
-    LLVMTypeRef type = type_value(e, t, 0), params[2] = { type, type };
-    LLVMValueRef args[2] = { a, b }, fn = rt_function(e, t == DT_F64 ? offsetof(struct hop_rt, fmod)
-                                                                     : offsetof(struct hop_rt, fmodf));
+    LLVMTypeRef type = type_value(e, t, 0);
+    LLVMTypeRef params[2] = { type, type };
+    LLVMValueRef args[2] = { a, b };
+    size_t offset = t == DT_F64 ? offsetof(struct hop_rt, fmod) : offsetof(struct hop_rt, fmodf);
+    LLVMValueRef fn = rt_function(e, offset);
     return LLVMBuildCall2(e->builder, LLVMFunctionType(type, params, 2, false), fn, args, 2, "");
 }
 
-/* Shifts are by less than the width; a run-time amount is masked so that LLVM may not assume more than that.
- */
+/* Shifts are by less than the width; a run-time amount is masked so that LLVM may not assume more. */
 static LLVMValueRef shift_amount(struct emitter *e, enum dtype t, uint32_t lanes, LLVMValueRef b)
 {
-    return LLVMIsConstant(b) ? b
-                             : LLVMBuildAnd(e->builder, b, const_whole(e, t, lanes, 8 * size_of(t) - 1), "");
+    if (LLVMIsConstant(b)) return b;
+    return LLVMBuildAnd(e->builder, b, const_whole(e, t, lanes, 8 * size_of(t) - 1), "");
 }
 
 /* ---- what is seldom computed ---- */
@@ -398,24 +417,28 @@ static LLVMValueRef far_or_near(struct emitter *e, const struct lp_instr *i, uin
 {
     enum { SLOT = 8 * STRICT_LANES, TOUCHES_ARGUMENTS_ONLY = 3 };
     enum dtype t = (enum dtype)i->dtype;
-    LLVMTypeRef type = type_value(e, t, lanes), params[5] = { e->i32, e->i32, e->i32, e->ptr, e->ptr };
-    LLVMValueRef bits = LLVMBuildFreeze(e->builder, far, ""), at = const_index(e, SLOT);
+    LLVMTypeRef type = type_value(e, t, lanes);
+    LLVMTypeRef params[5] = { e->i32, e->i32, e->i32, e->ptr, e->ptr };
+    LLVMValueRef bits = LLVMBuildFreeze(e->builder, far, "");
     if (lanes) bits = LLVMBuildBitCast(e->builder, bits, LLVMIntTypeInContext(e->context, lanes), "");
     if (!e->f->far_slots) e->f->far_slots = stack_slot(e, e->i8, 2 * SLOT, 64);
-    LLVMBasicBlockRef before = LLVMGetInsertBlock(e->builder), call = new_block(e, "far"),
-                      join = new_block(e, "near");
-    build_seldom(e, LLVMBuildICmp(e->builder, LLVMIntNE, bits, LLVMConstNull(LLVMTypeOf(bits)), ""), call,
-                 join);
+    LLVMBasicBlockRef before = LLVMGetInsertBlock(e->builder);
+    LLVMBasicBlockRef call = new_block(e, "far");
+    LLVMBasicBlockRef join = new_block(e, "near");
+    LLVMValueRef none = LLVMConstNull(LLVMTypeOf(bits));
+    build_seldom(e, LLVMBuildICmp(e->builder, LLVMIntNE, bits, none, ""), call, join);
     LLVMPositionBuilderAtEnd(e->builder, call);
-    LLVMValueRef given = e->f->far_slots,
-                 results = LLVMBuildInBoundsGEP2(e->builder, e->i8, given, &at, 1, "");
+    LLVMValueRef at = const_index(e, SLOT);
+    LLVMValueRef given = e->f->far_slots;
+    LLVMValueRef results = LLVMBuildInBoundsGEP2(e->builder, e->i8, given, &at, 1, "");
     LLVMBuildStore(e->builder, x, given);
     LLVMBuildStore(e->builder, near, results);
     LLVMValueRef args[5] = { LLVMConstInt(e->i32, (uint64_t)i->imm, false),
                              LLVMConstInt(e->i32, t == DT_F64, false),
                              LLVMBuildZExt(e->builder, bits, e->i32, ""), given, results };
-    LLVMValueRef made = LLVMBuildCall2(e->builder, LLVMFunctionType(e->nothing, params, 5, false),
-                                       rt_function(e, offsetof(struct hop_rt, far)), args, 5, "");
+    LLVMTypeRef signature = LLVMFunctionType(e->nothing, params, 5, false);
+    LLVMValueRef fn = rt_function(e, offsetof(struct hop_rt, far));
+    LLVMValueRef made = LLVMBuildCall2(e->builder, signature, fn, args, 5, "");
     call_attribute(e, made, "memory", TOUCHES_ARGUMENTS_ONLY);
     call_attribute(e, made, "nounwind", 0);
     call_attribute(e, made, "willreturn", 0);
