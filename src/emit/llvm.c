@@ -260,7 +260,9 @@ static void emitter_begin(struct emitter *e, const struct machine *m)
 static char *plain_copy(const char *text, size_t n)
 {
     char *r = malloc(n + 1);
-    if (r) memcpy(r, text, n), r[n] = 0;
+    if (!r) return NULL;
+    memcpy(r, text, n);
+    r[n] = 0;
     return r;
 }
 

@@ -159,8 +159,9 @@ static LLVMValueRef splat_of(struct emitter *e, lpv v, const struct held *x, uin
 static LLVMValueRef affine_part(struct emitter *e, const struct held *x, uint32_t part, LLVMTypeRef type)
 {
     uint32_t lanes = e->w->part_lanes[part];
-    LLVMValueRef steps[MAX_PARTS],
-        first = type == e->i64 ? x->part[0] : LLVMBuildTrunc(e->builder, x->part[0], type, "");
+    LLVMValueRef steps[MAX_PARTS];
+    LLVMValueRef first = x->part[0];
+    if (type != e->i64) first = LLVMBuildTrunc(e->builder, first, type, "");
     for (uint32_t l = 0; l < lanes; l++)
         steps[l] = LLVMConstInt(type, (uint64_t)x->stride * (part * e->w->lanes + l), true);
     return LLVMBuildAdd(e->builder, build_splat(e, first, lanes), LLVMConstVector(steps, lanes), "");
@@ -259,15 +260,16 @@ LLVMValueRef buffer_pointer(struct emitter *e, uint32_t buffer)
     if (here) x = stack_slot(e, type_memory(e, (enum dtype)b->dtype, 0), (uint32_t)b->static_count, 64);
     else if (f->parent) x = capture(e, CAPTURE_BUFFER, buffer, e->ptr);
     else AT_ENTRY(e, x = load_pointer(e, buffer));
-    return *known = x;
+    *known = x;
+    return x;
 }
 
 LLVMValueRef buffer_address(struct emitter *e, uint32_t buffer, LLVMValueRef index)
 {
     LLVMValueRef base = buffer_pointer(e, buffer);
     if (!index) return base;
-    return LLVMBuildInBoundsGEP2(e->builder, type_memory(e, (enum dtype)e->p->buffers.data[buffer].dtype, 0),
-                                 base, &index, 1, "");
+    LLVMTypeRef element = type_memory(e, (enum dtype)e->p->buffers.data[buffer].dtype, 0);
+    return LLVMBuildInBoundsGEP2(e->builder, element, base, &index, 1, "");
 }
 
 LLVMValueRef rt_function(struct emitter *e, size_t offset)
@@ -300,9 +302,8 @@ static LLVMValueRef masked_call(struct emitter *e, const char *name, LLVMTypeRef
     for (uint32_t i = 0, k = 0; k < n + operand; k++)
         all[k] = operand && k == align_at ? LLVMConstInt(e->i32, align, false) : args[i++];
     LLVMValueRef call = LLVMBuildCall2(e->builder, LLVMGlobalGetValueType(fn), fn, all, n + operand, "");
-    if (!operand)
-        LLVMSetInstrParamAlignment(call, align_at,
-                                   align); /* the pointer stands just before, and parameters count from 1 */
+    /* The pointer stands just before, and parameters count from 1. */
+    if (!operand) LLVMSetInstrParamAlignment(call, align_at, align);
     return call;
 }
 
@@ -330,11 +331,11 @@ static struct located locate(struct emitter *e, uint32_t buffer, lpv index, uint
     uint32_t lanes = e->w->part_lanes[part];
     struct located at = { .stride = x->form == FORM_AFFINE ? x->stride : 0 };
     bool packed = at.stride == 1 || at.stride == -1;
-    if (at.stride == -1)
-        at.start = buffer_address(e, buffer,
-                                  LLVMBuildSub(e->builder, affine_start(e, x, part),
-                                               const_index(e, lanes - 1), ""));
-    else if (at.stride) at.start = buffer_address(e, buffer, affine_start(e, x, part));
+    if (at.stride == -1) {
+        LLVMValueRef first = affine_start(e, x, part);
+        LLVMValueRef last = LLVMBuildSub(e->builder, first, const_index(e, lanes - 1), "");
+        at.start = buffer_address(e, buffer, last);
+    } else if (at.stride) at.start = buffer_address(e, buffer, affine_start(e, x, part));
     if (!packed && (!at.stride || e->w->mask[part]))
         at.pointers = buffer_address(e, buffer, value_part(e, index, part));
     return at;
@@ -355,13 +356,13 @@ static LLVMValueRef beyond(struct emitter *e, const struct lp_instr *i, const st
                            lpv bound, uint32_t part)
 {
     uint32_t lanes = e->w->part_lanes[part];
-    LLVMTypeRef type = is_narrow(e, inner) && is_narrow(e, bound) && value_get(e, inner)->form == FORM_AFFINE
-                           ? e->i32
-                           : e->i64;
+    bool narrow = is_narrow(e, inner) && is_narrow(e, bound) && value_get(e, inner)->form == FORM_AFFINE;
+    LLVMTypeRef type = narrow ? e->i32 : e->i64;
+    LLVMIntPredicate outside = i->op == LP_MAX ? LLVMIntSLT : LLVMIntSGT;
     LLVMValueRef limit = value_scalar(e, bound);
-    if (type == e->i32) limit = LLVMBuildTrunc(e->builder, limit, type, "");
-    return LLVMBuildICmp(e->builder, i->op == LP_MAX ? LLVMIntSLT : LLVMIntSGT, affine_part(e, x, part, type),
-                         build_splat(e, limit, lanes), "");
+    if (narrow) limit = LLVMBuildTrunc(e->builder, limit, type, "");
+    LLVMValueRef limits = build_splat(e, limit, lanes);
+    return LLVMBuildICmp(e->builder, outside, affine_part(e, x, part, type), limits, "");
 }
 
 static bool reach_of(struct emitter *e, lpv v, uint32_t part, struct reach *out)
@@ -369,14 +370,19 @@ static bool reach_of(struct emitter *e, lpv v, uint32_t part, struct reach *out)
     const struct lp_instr *i = instr(e, v);
     const struct held *x = value_get(e, v);
     struct reach other;
-    if (x->form != FORM_WIDE) return *out = (struct reach){ .along = *x }, true;
-    bool sum = i->op == LP_ADD || i->op == LP_SUB, clamp = i->op == LP_MAX || i->op == LP_MIN;
+    if (x->form != FORM_WIDE) {
+        *out = (struct reach){ .along = *x };
+        return true;
+    }
+    bool sum = i->op == LP_ADD || i->op == LP_SUB;
+    bool clamp = i->op == LP_MAX || i->op == LP_MIN;
     if (i->dtype != DT_I64 || (!sum && !clamp)) return false;
-    lpv inner = i->a, bound = i->b;
-    if (i->op != LP_SUB && value_get(e, inner)->form == FORM_SCALAR) inner = i->b, bound = i->a;
-    if (value_get(e, bound)->form != FORM_SCALAR || !reach_of(e, inner, part, out) ||
-        out->along.form != FORM_AFFINE || !reach_of(e, bound, part, &other))
-        return false;
+    bool swapped = i->op != LP_SUB && value_get(e, i->a)->form == FORM_SCALAR;
+    lpv inner = swapped ? i->b : i->a;
+    lpv bound = swapped ? i->a : i->b;
+    if (value_get(e, bound)->form != FORM_SCALAR) return false;
+    if (!reach_of(e, inner, part, out) || out->along.form != FORM_AFFINE) return false;
+    if (!reach_of(e, bound, part, &other)) return false;
     LLVMValueRef fixed = other.along.part[0];
     if (clamp && out->n == HOP_COUNT(out->to)) return false;
     for (uint32_t k = 0; k < out->n; k++)
@@ -398,8 +404,8 @@ static bool reach_of(struct emitter *e, lpv v, uint32_t part, struct reach *out)
 /* It need not lie within the buffer: lanes that would read outside are masked. */
 static LLVMValueRef any_address(struct emitter *e, uint32_t buffer, LLVMValueRef index)
 {
-    return LLVMBuildGEP2(e->builder, type_memory(e, (enum dtype)e->p->buffers.data[buffer].dtype, 0),
-                         buffer_pointer(e, buffer), &index, 1, "");
+    LLVMTypeRef element = type_memory(e, (enum dtype)e->p->buffers.data[buffer].dtype, 0);
+    return LLVMBuildGEP2(e->builder, element, buffer_pointer(e, buffer), &index, 1, "");
 }
 
 static LLVMValueRef both(struct emitter *e, LLVMValueRef x, LLVMValueRef mask)
@@ -413,29 +419,30 @@ static LLVMValueRef load_clamped(struct emitter *e, uint32_t buffer, lpv index, 
 {
     enum dtype t = (enum dtype)e->p->buffers.data[buffer].dtype;
     uint32_t lanes = e->w->part_lanes[part];
-    LLVMTypeRef type = type_memory(e, t, lanes), flags = type_value(e, DT_BOOL, lanes);
-    LLVMValueRef mask = e->w->mask[part], within = all_lanes(e, lanes), zero = LLVMConstInt(e->i32, 0, false);
+    LLVMTypeRef type = type_memory(e, t, lanes);
+    LLVMTypeRef flags = type_value(e, DT_BOOL, lanes);
+    LLVMValueRef mask = e->w->mask[part];
+    LLVMValueRef within = all_lanes(e, lanes);
+    LLVMValueRef zero = LLVMConstInt(e->i32, 0, false);
     struct reach at;
     if (e->vector_bytes < 32 || (size_of(t) < 4 && e->vector_bytes < 64)) return NULL;
-    if (lanes < 2 || value_get(e, index)->form != FORM_WIDE || !reach_of(e, index, part, &at) || !at.n ||
-        at.along.stride != 1)
-        return NULL;
+    if (lanes < 2 || value_get(e, index)->form != FORM_WIDE) return NULL;
+    if (!reach_of(e, index, part, &at) || !at.n || at.along.stride != 1) return NULL;
     for (uint32_t k = 0; k < at.n; k++)
         within = LLVMBuildAnd(e->builder, within, LLVMBuildNot(e->builder, at.away[k], ""), "");
     LLVMValueRef args[3] = { any_address(e, buffer, affine_start(e, &at.along, part)), both(e, within, mask),
                              LLVMConstNull(type) };
     LLVMValueRef r = masked_call(e, "llvm.masked.load", type, e->ptr, args, 3, 1, size_of(t));
     for (uint32_t k = 0; k < at.n; k++) {
-        LLVMValueRef away = both(e, at.away[k], mask),
-                     any = call_intrinsic(e, "llvm.vector.reduce.or", &flags, 1, &away, 1);
+        LLVMValueRef away = both(e, at.away[k], mask);
+        LLVMValueRef any = call_intrinsic(e, "llvm.vector.reduce.or", &flags, 1, &away, 1);
         LLVMValueRef one[3] = { any_address(e, buffer, at.to[k]),
                                 LLVMBuildInsertElement(e->builder, LLVMConstNull(flags), any, zero, ""),
                                 LLVMConstNull(type) };
         LLVMValueRef element = masked_call(e, "llvm.masked.load", type, e->ptr, one, 3, 1, size_of(t));
         LLVMValueRef everywhere = LLVMConstNull(LLVMVectorType(e->i32, lanes));
-        r = LLVMBuildSelect(e->builder, at.away[k],
-                            LLVMBuildShuffleVector(e->builder, element, LLVMGetPoison(type), everywhere, ""),
-                            r, "");
+        element = LLVMBuildShuffleVector(e->builder, element, LLVMGetPoison(type), everywhere, "");
+        r = LLVMBuildSelect(e->builder, at.away[k], element, r, "");
     }
     return from_memory(e, t, r);
 }
@@ -444,8 +451,10 @@ static LLVMValueRef load_part(struct emitter *e, uint32_t buffer, lpv index, uin
 {
     enum dtype t = (enum dtype)e->p->buffers.data[buffer].dtype;
     uint32_t lanes = e->w->part_lanes[part];
-    LLVMTypeRef scalar = type_memory(e, t, 0), type = type_memory(e, t, lanes);
-    LLVMValueRef mask = e->w->mask[part], r = load_clamped(e, buffer, index, part);
+    LLVMTypeRef scalar = type_memory(e, t, 0);
+    LLVMTypeRef type = type_memory(e, t, lanes);
+    LLVMValueRef mask = e->w->mask[part];
+    LLVMValueRef r = load_clamped(e, buffer, index, part);
     if (r) return r;
     struct located at = locate(e, buffer, index, part);
     if (at.pointers) {
@@ -456,13 +465,16 @@ static LLVMValueRef load_part(struct emitter *e, uint32_t buffer, lpv index, uin
             LLVMValueRef args[3] = { at.start, at.stride < 0 ? reversed(e, mask) : mask,
                                      LLVMConstNull(type) };
             r = masked_call(e, "llvm.masked.load", type, e->ptr, args, 3, 1, size_of(t));
-        } else LLVMSetAlignment(r = LLVMBuildLoad2(e->builder, type, at.start, ""), size_of(t));
+        } else {
+            r = LLVMBuildLoad2(e->builder, type, at.start, "");
+            LLVMSetAlignment(r, size_of(t));
+        }
         if (at.stride < 0) r = reversed(e, r);
     } else {
         r = LLVMGetPoison(type);
         for (uint32_t l = 0; l < lanes; l++) {
-            LLVMValueRef x = LLVMBuildLoad2(e->builder, scalar,
-                                            pointer_at(e, scalar, at.start, at.stride * l), "");
+            LLVMValueRef place = pointer_at(e, scalar, at.start, at.stride * l);
+            LLVMValueRef x = LLVMBuildLoad2(e->builder, scalar, place, "");
             r = LLVMBuildInsertElement(e->builder, r, x, LLVMConstInt(e->i32, l, false), "");
         }
     }
@@ -481,17 +493,19 @@ static void store_part(struct emitter *e, uint32_t buffer, lpv index, LLVMValueR
         LLVMValueRef args[3] = { x, at.pointers, mask ? mask : all_lanes(e, lanes) };
         masked_call(e, "llvm.masked.scatter", type, LLVMTypeOf(at.pointers), args, 3, 2, size_of(t));
     } else if (at.stride == 1 || at.stride == -1) {
-        if (at.stride < 0) x = reversed(e, x), mask = mask ? reversed(e, mask) : NULL;
+        if (at.stride < 0) x = reversed(e, x);
+        if (at.stride < 0 && mask) mask = reversed(e, mask);
         if (mask) {
             LLVMValueRef args[3] = { x, at.start, mask };
             masked_call(e, "llvm.masked.store", type, e->ptr, args, 3, 2, size_of(t));
         } else LLVMSetAlignment(LLVMBuildStore(e->builder, x, at.start), size_of(t));
-    } else
+    } else {
         for (uint32_t l = 0; l < lanes; l++) {
             LLVMValueRef one = LLVMBuildExtractElement(e->builder, x, LLVMConstInt(e->i32, l, false), "");
-            LLVMSetAlignment(LLVMBuildStore(e->builder, one, pointer_at(e, scalar, at.start, at.stride * l)),
-                             size_of(t));
+            LLVMValueRef place = pointer_at(e, scalar, at.start, at.stride * l);
+            LLVMSetAlignment(LLVMBuildStore(e->builder, one, place), size_of(t));
         }
+    }
 }
 
 /* ---- slots: locals, lanes, buffers in registers ---- */
@@ -503,8 +517,22 @@ static bool is_lanes(const struct emitter *e, uint32_t slot)
 
 static enum dtype slot_dtype(const struct emitter *e, uint32_t slot)
 {
-    return (enum dtype)(slot < e->p->locals.len ? e->p->locals.data[slot].dtype
-                                                : e->p->buffers.data[slot - e->p->locals.len].dtype);
+    if (slot < e->p->locals.len) return (enum dtype)e->p->locals.data[slot].dtype;
+    return (enum dtype)e->p->buffers.data[slot - e->p->locals.len].dtype;
+}
+
+static const struct slot_plan *plan_of_slot(const struct emitter *e, uint32_t slot)
+{
+    if (slot < e->p->locals.len) return &e->plan.locals[slot];
+    return &e->plan.buffers[slot - e->p->locals.len];
+}
+
+/* Of lanes or of a buffer in registers. */
+static int64_t slot_elements(const struct emitter *e, uint32_t slot)
+{
+    const struct slot_plan *s = plan_of_slot(e, slot);
+    if (is_lanes(e, slot)) return (int64_t)s->parts * s->lanes;
+    return e->p->buffers.data[slot - e->p->locals.len].static_count;
 }
 
 static struct held slot_zero(struct emitter *e, uint32_t slot)
@@ -517,12 +545,9 @@ static struct held slot_zero(struct emitter *e, uint32_t slot)
             v.part[p] = LLVMConstNull(type_value(e, t, e->w ? e->w->part_lanes[p] : 0));
         return v;
     }
-    const struct slot_plan *s = slot < e->p->locals.len ? &e->plan.locals[slot]
-                                                        : &e->plan.buffers[slot - e->p->locals.len];
-    int64_t count = is_lanes(e, slot) ? (int64_t)s->parts * s->lanes
-                                      : e->p->buffers.data[slot - e->p->locals.len].static_count;
-    if (count == 1)
-        return v = value_new(e, FORM_SCALAR, 1), v.part[0] = LLVMConstNull(type_value(e, t, 0)), v;
+    const struct slot_plan *s = plan_of_slot(e, slot);
+    int64_t count = slot_elements(e, slot);
+    if (count == 1) return scalar_value(e, LLVMConstNull(type_value(e, t, 0)));
     v = value_new(e, FORM_WIDE, s->parts);
     for (uint32_t p = 0; p < v.n; p++) {
         uint32_t rest = (uint32_t)(count - (int64_t)p * s->lanes);
@@ -630,9 +655,9 @@ static LLVMValueRef fold_lanes(struct emitter *e, const struct lp_instr *i)
         x = parts[0];
     } else {
         lanes = STRICT_LANES;
-        LLVMSetAlignment(x = LLVMBuildLoad2(e->builder, type_memory(e, t, lanes),
-                                            lane_address(e, local, NULL), ""),
-                         size_of(t));
+        LLVMValueRef all = lane_address(e, local, NULL);
+        x = LLVMBuildLoad2(e->builder, type_memory(e, t, lanes), all, "");
+        LLVMSetAlignment(x, size_of(t));
         x = from_memory(e, t, x);
     }
     for (lanes /= 2; lanes; lanes /= 2)
@@ -659,8 +684,8 @@ static void emit_READ(struct emitter *e, lpv v, uint32_t part)
     const struct lp_instr *i = instr(e, v);
     uint32_t local = (uint32_t)i->imm;
     if (is_lanes(e, local) && !e->plan.locals[local].in_registers) {
-        LLVMValueRef x = LLVMBuildLoad2(e->builder, type_memory(e, (enum dtype)i->dtype, 0),
-                                        lane_address(e, local, current_lane(e)), "");
+        LLVMValueRef at = lane_address(e, local, current_lane(e));
+        LLVMValueRef x = LLVMBuildLoad2(e->builder, type_memory(e, (enum dtype)i->dtype, 0), at, "");
         give_scalar(e, v, 0, from_memory(e, (enum dtype)i->dtype, x));
         return;
     }
@@ -669,8 +694,9 @@ static void emit_READ(struct emitter *e, lpv v, uint32_t part)
     else if (!is_lanes(e, local)) give_part(e, v, part, s->part[part]);
     else {
         LLVMValueRef x = s->part[part % s->n];
-        give_part(e, v, part,
-                  e->w->part_lanes[part] == e->w->lanes ? x : lanes_from(e, x, 0, e->w->part_lanes[part]));
+        uint32_t lanes = e->w->part_lanes[part];
+        if (lanes != e->w->lanes) x = lanes_from(e, x, 0, lanes);
+        give_part(e, v, part, x);
     }
 }
 
@@ -686,8 +712,8 @@ static void emit_LOAD(struct emitter *e, lpv v, uint32_t part)
     }
     if (!e->w || value_get(e, i->a)->form == FORM_SCALAR) {
         if (part) return;
-        LLVMValueRef x = LLVMBuildLoad2(e->builder, type_memory(e, (enum dtype)i->dtype, 0),
-                                        buffer_address(e, buffer, value_scalar(e, i->a)), "");
+        LLVMValueRef at = buffer_address(e, buffer, value_scalar(e, i->a));
+        LLVMValueRef x = LLVMBuildLoad2(e->builder, type_memory(e, (enum dtype)i->dtype, 0), at, "");
         LLVMSetAlignment(x, size_of((enum dtype)i->dtype));
         give_scalar(e, v, 0, from_memory(e, (enum dtype)i->dtype, x));
         return;
@@ -708,7 +734,8 @@ static bool emit_affine(struct emitter *e, lpv v, const struct held *a, const st
     const struct lp_instr *i = instr(e, v);
     int64_t c, stride;
     if (i->dtype != DT_I64 || a->form == FORM_WIDE || (b && b->form == FORM_WIDE)) return false;
-    int64_t x = a->form == FORM_AFFINE ? a->stride : 0, y = b && b->form == FORM_AFFINE ? b->stride : 0;
+    int64_t x = a->form == FORM_AFFINE ? a->stride : 0;
+    int64_t y = b && b->form == FORM_AFFINE ? b->stride : 0;
     if (i->op == LP_ADD) stride = (int64_t)((uint64_t)x + (uint64_t)y);
     else if (i->op == LP_SUB) stride = (int64_t)((uint64_t)x - (uint64_t)y);
     else if (i->op == LP_NEG) stride = (int64_t)-(uint64_t)x;
@@ -730,12 +757,12 @@ static bool emit_narrow(struct emitter *e, lpv v, uint32_t part)
     const struct lp_instr *i = instr(e, v);
     uint32_t lanes = e->w->part_lanes[part];
     bool compare = lp_is_comparison((enum lp_op)i->op);
-    if ((!compare && i->op != LP_CAST) || !is_narrow(e, i->a) || (compare && !is_narrow(e, i->b)))
-        return false;
-    LLVMValueRef a = narrow_part(e, i->a, part);
-    give_part(e, v, part,
-              compare ? op_binary(e, (enum lp_op)i->op, DT_I32, lanes, a, narrow_part(e, i->b, part))
-                      : op_cast(e, (enum dtype)i->dtype, DT_I32, lanes, a));
+    if (!compare && i->op != LP_CAST) return false;
+    if (!is_narrow(e, i->a) || (compare && !is_narrow(e, i->b))) return false;
+    LLVMValueRef x = narrow_part(e, i->a, part);
+    if (compare) x = op_binary(e, (enum lp_op)i->op, DT_I32, lanes, x, narrow_part(e, i->b, part));
+    else x = op_cast(e, (enum dtype)i->dtype, DT_I32, lanes, x);
+    give_part(e, v, part, x);
     return true;
 }
 
@@ -799,8 +826,8 @@ void emit_store(struct emitter *e, const struct lp_stmt *s, uint32_t part)
     }
     if (part) return;
     LLVMValueRef at = buffer_address(e, s->target, value_scalar(e, s->index));
-    LLVMSetAlignment(LLVMBuildStore(e->builder, to_memory(e, t, 0, value_scalar(e, s->value)), at),
-                     size_of(t));
+    LLVMValueRef x = to_memory(e, t, 0, value_scalar(e, s->value));
+    LLVMSetAlignment(LLVMBuildStore(e->builder, x, at), size_of(t));
 }
 
 static void set_lanes(struct emitter *e, const struct lp_stmt *s)
@@ -834,6 +861,18 @@ void emit_set(struct emitter *e, const struct lp_stmt *s, uint32_t part)
     state->part[part] = value_part(e, s->value, part);
 }
 
+/* The mask of a part that has fewer lanes than the accumulator. */
+static LLVMValueRef widened_mask(struct emitter *e, LLVMValueRef mask, uint32_t have, uint32_t lanes)
+{
+    LLVMValueRef on[MAX_PARTS];
+    for (uint32_t l = 0; l < lanes; l++) {
+        on[l] = LLVMConstInt(e->i1, l < have, false);
+        if (l < have && mask)
+            on[l] = LLVMBuildExtractElement(e->builder, mask, LLVMConstInt(e->i32, l, false), "");
+    }
+    return LLVMConstVector(on, lanes);
+}
+
 /* Lanes that do not run keep what they have; a part narrower than the accumulator leaves its upper lanes
  * alone. */
 static void accumulate_lanes(struct emitter *e, const struct lp_stmt *s, uint32_t part)
@@ -841,18 +880,12 @@ static void accumulate_lanes(struct emitter *e, const struct lp_stmt *s, uint32_
     enum dtype t = (enum dtype)e->p->locals.data[s->target].dtype;
     uint32_t lanes = e->w->lanes, have = e->w->part_lanes[part];
     struct held *state = slot_value(e, s->target);
-    LLVMValueRef x = value_part(e, s->value, part), mask = e->w->mask[part],
-                 *acc = &state->part[part % state->n];
+    LLVMValueRef x = value_part(e, s->value, part);
+    LLVMValueRef mask = e->w->mask[part];
+    LLVMValueRef *acc = &state->part[part % state->n];
     if (have < lanes) {
-        LLVMValueRef on[MAX_PARTS];
         x = lanes_from(e, x, 0, lanes);
-        for (uint32_t l = 0; l < lanes; l++)
-            on[l] = l < have
-                        ? (mask
-                               ? LLVMBuildExtractElement(e->builder, mask, LLVMConstInt(e->i32, l, false), "")
-                               : LLVMConstInt(e->i1, 1, false))
-                        : LLVMConstInt(e->i1, 0, false);
-        mask = LLVMConstVector(on, lanes);
+        mask = widened_mask(e, mask, have, lanes);
     }
     LLVMValueRef next = op_fold(e, (enum lp_fold)s->mode, t, lanes, *acc, x);
     *acc = mask ? LLVMBuildSelect(e->builder, mask, next, *acc, "") : next;
@@ -865,8 +898,8 @@ void emit_accumulate(struct emitter *e, const struct lp_stmt *s, uint32_t part)
     if (is_lanes(e, s->target) && !e->plan.locals[s->target].in_registers) {
         LLVMValueRef at = lane_address(e, s->target, current_lane(e));
         LLVMValueRef old = from_memory(e, t, LLVMBuildLoad2(e->builder, type_memory(e, t, 0), at, ""));
-        LLVMBuildStore(e->builder, to_memory(e, t, 0, op_fold(e, fold, t, 0, old, value_scalar(e, s->value))),
-                       at);
+        LLVMValueRef next = op_fold(e, fold, t, 0, old, value_scalar(e, s->value));
+        LLVMBuildStore(e->builder, to_memory(e, t, 0, next), at);
         return;
     }
     if (is_lanes(e, s->target)) {

@@ -90,7 +90,8 @@ static void walk_stmt(struct walk *w, const struct lp_stmt *s)
         return;
     }
     case LP_STORE:
-        need(e, s->index), need(e, s->value);
+        need(e, s->index);
+        need(e, s->value);
         touch(w, &plan->buffers[s->target], true);
         plan->buffers[s->target].repeated |= w->loops > 0;
         return;
@@ -102,7 +103,9 @@ static void walk_stmt(struct walk *w, const struct lp_stmt *s)
     case LP_FOR: {
         struct loop_plan *l = &plan->loops[s->target];
         if (l->stmt && l->stmt != s) emit_fail(e, "loop %u has two statements", s->target);
-        need(e, s->lo), need(e, s->hi), need(e, s->step);
+        need(e, s->lo);
+        need(e, s->hi);
+        need(e, s->step);
         l->stmt = s;
         l->outlined = w->outlined;
         if (l->own_function) inner.outlined = s->target;
@@ -340,8 +343,9 @@ static void choose_block(struct emitter *e, const struct lp_block *block, bool i
             struct loop_plan *l = &e->plan.loops[s->target];
             l->mode = LOOP_SERIAL;
             if (s->mode == FOR_VECTOR && !inside && !l->rejected) {
-                if (widenable(e, s->target)) l->mode = LOOP_VECTOR, widened = true;
-                else l->rejected = true;
+                widened = widenable(e, s->target);
+                l->rejected = !widened;
+                if (widened) l->mode = LOOP_VECTOR;
             }
         }
         choose_block(e, s->body, widened);
@@ -450,8 +454,10 @@ static bool agree_block(struct emitter *e, const struct lp_block *block, uint32_
         if (s->kind == LP_ACCUM || (i && i->op == LP_READ)) slot = &e->plan.locals[i ? i->imm : s->target];
         if (s->kind == LP_STORE || (i && i->op == LP_LOAD)) {
             uint32_t b = i ? (uint32_t)i->imm : s->target;
-            if (e->plan.buffers[b].in_registers && e->p->buffers.data[b].static_count > 1)
-                slot = &e->plan.buffers[b], l ? l->chunk = true : false;
+            if (e->plan.buffers[b].in_registers && e->p->buffers.data[b].static_count > 1) {
+                slot = &e->plan.buffers[b];
+                if (l) l->chunk = true;
+            }
         }
         if (l && slot && slot->in_registers) changed |= agree(&l->lanes, &slot->lanes);
         if (s->kind == LP_FOR && e->plan.loops[s->target].mode == LOOP_VECTOR) inner = s->target;

@@ -78,7 +78,10 @@ static void put_value(struct writer *w, lpv v)
     }
     const struct lp_instr *i = instr(w->e, v);
     switch ((enum lp_op)i->op) {
-    case LP_CONST: put(w, WORD_CONST | i->dtype << 8), put(w, i->bits); return;
+    case LP_CONST:
+        put(w, WORD_CONST | i->dtype << 8);
+        put(w, i->bits);
+        return;
     case LP_SYMBOL: put(w, WORD_SYMBOL | (uint64_t)i->imm << 8); return;
     case LP_VAR:
         if (w->loops.epoch[i->imm] != w->epoch) break; /* of a loop around the nest */
@@ -100,16 +103,16 @@ static void put_buffer(struct writer *w, uint32_t b)
     const struct lp_buffer *x = &w->e->p->buffers.data[b];
     bool local = x->kind == BUF_LOCAL;
     w->n->apart |= x->kind == BUF_DYN;
-    put(w, WORD_BUFFER | x->dtype << 8 | (uint64_t)local << 16 |
-               (uint64_t)name_of(w, &w->n->buffers, &w->buffers, b) << 24);
+    uint64_t name = name_of(w, &w->n->buffers, &w->buffers, b);
+    put(w, WORD_BUFFER | x->dtype << 8 | (uint64_t)local << 16 | name << 24);
     if (local) put(w, (uint64_t)x->static_count);
 }
 
 static void put_local(struct writer *w, uint32_t l)
 {
     const struct lp_local *x = &w->e->p->locals.data[l];
-    put(w, WORD_LOCAL | x->dtype << 8 | x->kind << 16 |
-               (uint64_t)name_of(w, &w->n->locals, &w->locals, l) << 24);
+    uint64_t name = name_of(w, &w->n->locals, &w->locals, l);
+    put(w, WORD_LOCAL | x->dtype << 8 | x->kind << 16 | name << 24);
 }
 
 static void put_let(struct writer *w, lpv v)
@@ -140,7 +143,10 @@ static void put_call(struct writer *w, const struct lp_call *c)
         put(w, c->gemm.ta | c->gemm.tb << 1 | c->gemm.accumulate << 2 | c->gemm.dtype << 8);
     } else if (c->kind == CALL_COPY || c->kind == CALL_ZERO) {
         put_buffer(w, c->target);
-        if (c->kind == CALL_COPY) put_buffer(w, c->source), put_value(w, c->index);
+        if (c->kind == CALL_COPY) {
+            put_buffer(w, c->source);
+            put_value(w, c->index);
+        }
         put_value(w, c->lo);
         put_value(w, c->count);
     } else w->n->apart = true; /* sites have numbers, sizes have names */
@@ -154,18 +160,35 @@ static void put_stmt(struct writer *w, const struct lp_stmt *s)
     put(w, s->kind | s->mode << 8 | s->unroll << 16 | (uint64_t)s->poll << 24);
     switch ((enum lp_stmt_kind)s->kind) {
     case LP_LET: put_let(w, s->value); return;
-    case LP_STORE: put_buffer(w, s->target), put_value(w, s->index), put_value(w, s->value); return;
+    case LP_STORE:
+        put_buffer(w, s->target);
+        put_value(w, s->index);
+        put_value(w, s->value);
+        return;
     case LP_SET:
-    case LP_ACCUM: put_local(w, s->target), put_value(w, s->value); return;
+    case LP_ACCUM:
+        put_local(w, s->target);
+        put_value(w, s->value);
+        return;
     case LP_FOR:
-        put_value(w, s->lo), put_value(w, s->hi), put_value(w, s->step);
+        put_value(w, s->lo);
+        put_value(w, s->hi);
+        put_value(w, s->step);
         put(w, (uint64_t)static_extent(w->e, s));
         w->loops.number[s->target] = w->n_loops++;
         w->loops.epoch[s->target] = w->epoch;
         put_block(w, s->body);
         return;
-    case LP_IF: put_value(w, s->value), put_block(w, s->body), put_block(w, s->other); return;
-    case LP_WHILE: put_block(w, s->body), put_value(w, s->value), put_block(w, s->other); return;
+    case LP_IF:
+        put_value(w, s->value);
+        put_block(w, s->body);
+        put_block(w, s->other);
+        return;
+    case LP_WHILE:
+        put_block(w, s->body);
+        put_value(w, s->value);
+        put_block(w, s->other);
+        return;
     case LP_CALL: put_call(w, s->call); return;
     }
 }
@@ -305,8 +328,12 @@ bool share_check(struct emitter *e)
     }
     if (!changed) return false;
     for (uint32_t k = 0; k < plan->n_nests; k++) {
-        struct top_loop *n = &plan->nests[k], *leader = &plan->nests[n->leader];
-        if (leader->apart && n != leader) n->leader = k, n->apart = true, n->copies = 1;
+        struct top_loop *n = &plan->nests[k];
+        const struct top_loop *leader = &plan->nests[n->leader];
+        if (!leader->apart || n == leader) continue;
+        n->leader = k;
+        n->apart = true;
+        n->copies = 1;
     }
     for (uint32_t k = 0; k < plan->n_nests; k++)
         if (plan->nests[k].apart) plan->nests[k].copies = 1;

@@ -349,20 +349,21 @@ static void emit_if(struct emitter *e, const struct lp_stmt *s)
         return;
     }
     struct carried c = carried_by(e, s->body, s->other, false);
-    struct held *before = slots_save(e, &c), *left, *right;
-    LLVMBasicBlockRef yes = new_block(e, "then"), no = new_block(e, "else"), join = new_block(e, "join"),
-                      left_end, right_end;
+    struct held *before = slots_save(e, &c);
+    LLVMBasicBlockRef yes = new_block(e, "then");
+    LLVMBasicBlockRef no = new_block(e, "else");
+    LLVMBasicBlockRef join = new_block(e, "join");
     LLVMBuildCondBr(e->builder, condition, yes, no);
     go_on_in(e, yes);
     emit_block(e, s->body);
-    left = slots_save(e, &c);
-    left_end = here(e);
+    struct held *left = slots_save(e, &c);
+    LLVMBasicBlockRef left_end = here(e);
     LLVMBuildBr(e->builder, join);
     go_on_in(e, no);
     slots_restore(e, &c, before);
     emit_block(e, s->other);
-    right = slots_save(e, &c);
-    right_end = here(e);
+    struct held *right = slots_save(e, &c);
+    LLVMBasicBlockRef right_end = here(e);
     LLVMBuildBr(e->builder, join);
     go_on_in(e, join);
     phis_begin(e, &c);
@@ -395,9 +396,10 @@ static void vector_step(struct emitter *e, const struct lp_stmt *s, struct wide 
     w->instance = ++e->instances;
     if (left) {
         uint32_t all = (uint32_t)w->n * w->lanes;
-        LLVMValueRef most = const_index(e, all), lane[MAX_PARTS];
-        left = LLVMBuildSelect(e->builder, LLVMBuildICmp(e->builder, LLVMIntSLT, left, most, ""), left, most,
-                               "");
+        LLVMValueRef lane[MAX_PARTS];
+        LLVMValueRef most = const_index(e, all);
+        LLVMValueRef fewer = LLVMBuildICmp(e->builder, LLVMIntSLT, left, most, "");
+        left = LLVMBuildSelect(e->builder, fewer, left, most, "");
         left = build_splat(e, LLVMBuildTrunc(e->builder, left, e->i32, ""), w->lanes);
         for (uint32_t p = 0; p < w->n; p++) {
             for (uint32_t l = 0; l < w->lanes; l++) lane[l] = LLVMConstInt(e->i32, p * w->lanes + l, false);
@@ -418,8 +420,10 @@ static LLVMValueRef vector_loop(struct emitter *e, const struct lp_stmt *s, LLVM
     struct carried c = carried_by(e, s->body, NULL, true);
     struct held *before = slots_save(e, &c);
     struct wide w = wide_shape(e, s->target, count);
-    LLVMBasicBlockRef pre = here(e), enter = guard ? new_block(e, "enter") : pre,
-                      body = new_block(e, "vector"), exit = new_block(e, "done");
+    LLVMBasicBlockRef pre = here(e);
+    LLVMBasicBlockRef enter = guard ? new_block(e, "enter") : pre;
+    LLVMBasicBlockRef body = new_block(e, "vector");
+    LLVMBasicBlockRef exit = new_block(e, "done");
     if (guard) {
         LLVMBuildCondBr(e->builder, LLVMBuildICmp(e->builder, LLVMIntSLT, start, limit, ""), enter, exit);
         go_on_in(e, enter);
@@ -602,7 +606,10 @@ void func_begin(struct emitter *e, struct func *f, uint32_t loop, LLVMValueRef f
     LLVMBasicBlockRef start = new_block(e, "start");
     go_on_in(e, start);
     if (f->parent) f->env = LLVMGetParam(fn, 1);
-    else f->buffers_arg = LLVMGetParam(fn, 1), f->symbols_arg = LLVMGetParam(fn, 2);
+    else {
+        f->buffers_arg = LLVMGetParam(fn, 1);
+        f->symbols_arg = LLVMGetParam(fn, 2);
+    }
 }
 
 void func_end(struct emitter *e)
