@@ -26,8 +26,11 @@ int dtype_named(const char *name)
 
 double half_to_double(uint16_t bits, bool bfloat)
 {
-    int digits = bfloat ? 7 : 10, width = bfloat ? 8 : 5, bias = bfloat ? 127 : 15;
-    int exponent = (bits >> digits) & ((1 << width) - 1), fraction = bits & ((1 << digits) - 1);
+    int digits = bfloat ? 7 : 10;
+    int width = bfloat ? 8 : 5;
+    int bias = bfloat ? 127 : 15;
+    int exponent = (bits >> digits) & ((1 << width) - 1);
+    int fraction = bits & ((1 << digits) - 1);
     double x;
     if (exponent == (1 << width) - 1) x = fraction ? NAN : INFINITY;
     else if (!exponent) x = ldexp(fraction, 1 - bias - digits);
@@ -38,7 +41,9 @@ double half_to_double(uint16_t bits, bool bfloat)
 /* To the nearest, ties to even. */
 uint16_t double_to_half(double x, bool bfloat)
 {
-    int digits = bfloat ? 7 : 10, bias = bfloat ? 127 : 15, top = bfloat ? 255 : 31;
+    int digits = bfloat ? 7 : 10;
+    int bias = bfloat ? 127 : 15;
+    int top = bfloat ? 255 : 31;
     uint16_t sign = signbit(x) ? 0x8000 : 0;
     if (isnan(x)) return (uint16_t)(sign | top << digits | 1 << (digits - 1));
     x = fabs(x);
@@ -148,7 +153,8 @@ static void array_dealloc(PyObject *self)
 int array_dims(const array_object *a, int64_t *dims)
 {
     for (int i = 0; i < a->rank; i++)
-        dims[i] = a->tensor ? hop_tensor_dim(a->tensor, i) : a->dims ? a->dims[i] : 0;
+        if (a->tensor) dims[i] = hop_tensor_dim(a->tensor, i);
+        else dims[i] = a->dims ? a->dims[i] : 0;
     return a->rank;
 }
 int array_raw_dtype(const array_object *a) { return a->number && a->weak == WEAK_REAL ? DT_F64 : a->dtype; }
@@ -157,7 +163,8 @@ void array_mark(array_object *a, bool number)
 {
     number &= !a->rank;
     bool wide = number && a->dtype == DT_F64; /* as Python's are */
-    a->weak = a->dtype == DT_F32 || wide ? WEAK_REAL : a->dtype == DT_I64 ? WEAK_INT : NOT_WEAK;
+    if (a->dtype == DT_F32 || wide) a->weak = WEAK_REAL;
+    else a->weak = a->dtype == DT_I64 ? WEAK_INT : NOT_WEAK;
     a->number = number && a->weak && (wide || a->weak == WEAK_INT);
     if (wide) a->dtype = DT_F32;
 }
@@ -173,9 +180,11 @@ int array_type_text(const array_object *a, char text[256])
 {
     int64_t dims[MAX_RANK];
     int rank = array_dims(a, dims), n = snprintf(text, 256, "%s[", dtype_rows[a->dtype].name);
-    for (int i = 0; i < rank; i++)
-        n += dims[i] < 0 ? snprintf(text + n, 256 - (size_t)n, "%s?", i ? ", " : "")
-                         : snprintf(text + n, 256 - (size_t)n, "%s%lld", i ? ", " : "", (long long)dims[i]);
+    for (int i = 0; i < rank; i++) {
+        const char *comma = i ? ", " : "";
+        if (dims[i] < 0) n += snprintf(text + n, 256 - (size_t)n, "%s?", comma);
+        else n += snprintf(text + n, 256 - (size_t)n, "%s%lld", comma, (long long)dims[i]);
+    }
     snprintf(text + n, 256 - (size_t)n, "]");
     for (int i = 0; i < rank; i++)
         if (dims[i] < 0) return -1;
@@ -218,7 +227,8 @@ static PyObject *get_dtype(PyObject *self, void *unused)
 }
 static PyObject *get_ndim(PyObject *self, void *unused)
 {
-    return (void)unused, PyLong_FromLong(as_array(self)->rank);
+    (void)unused;
+    return PyLong_FromLong(as_array(self)->rank);
 }
 static PyObject *get_size(PyObject *self, void *unused)
 {
@@ -233,19 +243,23 @@ static PyObject *get_size(PyObject *self, void *unused)
 }
 static PyObject *get_code(PyObject *self, void *unused)
 {
-    return (void)unused, PyLong_FromLong(as_array(self)->dtype);
+    (void)unused;
+    return PyLong_FromLong(as_array(self)->dtype);
 }
 static PyObject *get_traced(PyObject *self, void *unused)
 {
-    return (void)unused, PyBool_FromLong(as_array(self)->capture != 0);
+    (void)unused;
+    return PyBool_FromLong(as_array(self)->capture != 0);
 }
 static PyObject *get_weak(PyObject *self, void *unused)
 {
-    return (void)unused, PyBool_FromLong(as_array(self)->weak);
+    (void)unused;
+    return PyBool_FromLong(as_array(self)->weak);
 }
 static PyObject *get_number(PyObject *self, void *unused)
 {
-    return (void)unused, PyBool_FromLong(as_array(self)->number);
+    (void)unused;
+    return PyBool_FromLong(as_array(self)->number);
 }
 static PyObject *get_type_text(PyObject *self, void *unused)
 {
@@ -257,28 +271,30 @@ static PyObject *get_type_text(PyObject *self, void *unused)
 static PyObject *get_made(PyObject *self, void *unused)
 {
     (void)unused;
-    return Py_BuildValue("(si)", as_array(self)->made.file ? as_array(self)->made.file : "",
-                         as_array(self)->made.line);
+    hop_place made = as_array(self)->made;
+    return Py_BuildValue("(si)", made.file ? made.file : "", made.line);
 }
 static PyObject *get_deleted(PyObject *self, void *unused)
 {
-    return (void)unused, PyBool_FromLong(!as_array(self)->capture && !as_array(self)->tensor);
+    (void)unused;
+    return PyBool_FromLong(!as_array(self)->capture && !as_array(self)->tensor);
 }
 static PyObject *get_memory(PyObject *self, void *unused)
 {
-    return (void)unused, PyLong_FromLong(as_array(self)->memory);
+    (void)unused;
+    return PyLong_FromLong(as_array(self)->memory);
 }
 static PyObject *get_contiguous(PyObject *self, void *unused)
 {
-    return (void)unused,
-           PyBool_FromLong(as_array(self)->tensor && hop_tensor_is_contiguous(as_array(self)->tensor));
+    (void)unused;
+    const hop_tensor *t = as_array(self)->tensor;
+    return PyBool_FromLong(t && hop_tensor_is_contiguous(t));
 }
 static PyObject *get_pointer(PyObject *self, void *unused)
 {
     (void)unused;
-    if (as_array(self)->capture)
-        return raise_tracer(
-            "a traced value has no address"); /* debuggers ask for every attribute: nothing depends on it */
+    /* Debuggers ask for every attribute: nothing depends on this error. */
+    if (as_array(self)->capture) return raise_tracer("a traced value has no address");
     hop_tensor *t = concrete_tensor(as_array(self));
     return t ? PyLong_FromVoidPtr(hop_data(t)) : NULL;
 }
@@ -440,10 +456,9 @@ static PyObject *only_element(PyObject *self, const char *instead)
 }
 static PyObject *method_item(PyObject *self, PyObject *unused)
 {
-    return (void)unused,
-           only_element(
-               self,
-               "has no elements yet: item() needs a number that is known while the program is captured");
+    (void)unused;
+    return only_element(self, "has no elements yet: item() needs a number that is known while the program is "
+                              "captured");
 }
 
 static int slot_bool(PyObject *self)
@@ -521,10 +536,11 @@ static int dtype_of_format(const char *format, Py_ssize_t size)
     if (c == 'e') return DT_F16;
     if (c == 'f') return DT_F32;
     if (c == 'd') return DT_F64;
-    for (int i = 0; i < N_DTYPES; i++)
-        if (dtype_rows[i].size == size &&
-            ((is_signed && dtype_rows[i].kind == 'i') || (is_unsigned && dtype_rows[i].kind == 'u')))
-            return i;
+    for (int i = 0; i < N_DTYPES; i++) {
+        char kind = dtype_rows[i].kind;
+        bool fits = (is_signed && kind == 'i') || (is_unsigned && kind == 'u');
+        if (fits && dtype_rows[i].size == size) return i;
+    }
     return -1;
 }
 
@@ -555,19 +571,21 @@ static PyObject *array_beyond_buffers(PyObject *o, int copy)
 {
     PyObject *type, *value, *trace, *made = NULL;
     PyErr_Fetch(&type, &value, &trace);
-    PyObject *dtype = PyObject_GetAttrString(o, "dtype"),
-             *name = dtype ? PyObject_GetAttrString(dtype, "name") : NULL;
+    PyObject *dtype = PyObject_GetAttrString(o, "dtype");
+    PyObject *name = dtype ? PyObject_GetAttrString(dtype, "name") : NULL;
     PyErr_Clear();
     if (!name || !PyUnicode_Check(name)) {
         PyErr_Restore(type, value, trace);
     } else {
-        Py_XDECREF(type), Py_XDECREF(value), Py_XDECREF(trace);
-        PyObject *bits = NULL, *raw = NULL, *code = NULL;
-        if (PyUnicode_CompareWithASCIIString(name, "bfloat16"))
-            raise_invalid("there is no dtype for elements of %U", name);
-        else if ((bits = PyObject_CallMethod(o, "view", "s", "u2")) &&
-                 (raw = array_from_buffer(bits, copy)) && (code = PyLong_FromLong(DT_BF16)))
-            made = method_bitcast(raw, code);
+        Py_XDECREF(type);
+        Py_XDECREF(value);
+        Py_XDECREF(trace);
+        bool is_bfloat = !PyUnicode_CompareWithASCIIString(name, "bfloat16");
+        if (!is_bfloat) raise_invalid("there is no dtype for elements of %U", name);
+        PyObject *bits = is_bfloat ? PyObject_CallMethod(o, "view", "s", "u2") : NULL;
+        PyObject *raw = bits ? array_from_buffer(bits, copy) : NULL;
+        PyObject *code = raw ? PyLong_FromLong(DT_BF16) : NULL;
+        if (code) made = method_bitcast(raw, code);
         Py_XDECREF(code);
         Py_XDECREF(raw);
         Py_XDECREF(bits);
@@ -589,8 +607,8 @@ static int refuse_masked(PyObject *o)
         Py_XDECREF(old);
         return 0;
     }
-    PyObject *mask = PyObject_GetAttrString(o, "mask"),
-             *any = mask ? PyObject_CallMethod(mask, "any", NULL) : NULL;
+    PyObject *mask = PyObject_GetAttrString(o, "mask");
+    PyObject *any = mask ? PyObject_CallMethod(mask, "any", NULL) : NULL;
     int masked = any ? PyObject_IsTrue(any) : -1;
     Py_XDECREF(any);
     Py_XDECREF(mask);
@@ -623,9 +641,8 @@ PyObject *array_from_buffer(PyObject *o, int copy)
     bool usable = (uintptr_t)v->buf % (size_t)v->itemsize == 0, row_major = true;
     for (int i = v->ndim; i-- > 0;) {
         dims[i] = v->shape ? v->shape[i] : v->len / v->itemsize;
-        Py_ssize_t stride =
-            v->strides ? v->strides[i]
-                       : expected; /* some leave them out where memory is row-major, though asked for them */
+        /* Some leave strides out where memory is row-major, though asked for them. */
+        Py_ssize_t stride = v->strides ? v->strides[i] : expected;
         usable &= stride % v->itemsize == 0;
         strides[i] = stride / v->itemsize;
         row_major &= dims[i] <= 1 || stride == expected;
@@ -716,9 +733,9 @@ static PyObject *make_full(PyObject *self, PyObject *args)
     hop_tensor *t = NULL;
     char one[8] = { 0 };
     (void)self;
-    if (!PyArg_ParseTuple(args, "iOO", &code, &sizes, &value) || check_code(code) ||
-        (rank = read_dims(sizes, dims)) < 0 || set_element(one, code, value))
-        return NULL;
+    if (!PyArg_ParseTuple(args, "iOO", &code, &sizes, &value) || check_code(code)) return NULL;
+    rank = read_dims(sizes, dims);
+    if (rank < 0 || set_element(one, code, value)) return NULL;
     int status = hop_tensor_new_dims(&t, dtype_rows[code].name, dims, rank);
     if (status) return raise_status(status);
     int64_t n = hop_tensor_count(t);
@@ -738,21 +755,23 @@ static PyObject *from_numbers(PyObject *self, PyObject *args)
     int64_t dims[MAX_RANK];
     hop_tensor *t = NULL;
     (void)self;
-    if (!PyArg_ParseTuple(args, "iOO!", &code, &sizes, &PyList_Type, &numbers) || check_code(code) ||
-        (rank = read_dims(sizes, dims)) < 0)
+    if (!PyArg_ParseTuple(args, "iOO!", &code, &sizes, &PyList_Type, &numbers) || check_code(code))
         return NULL;
+    rank = read_dims(sizes, dims);
+    if (rank < 0) return NULL;
     int status = hop_tensor_new_dims(&t, dtype_rows[code].name, dims, rank);
     if (status) return raise_status(status);
     int64_t n = hop_tensor_count(t);
     char *data = hop_data(t);
-    for (int64_t i = 0; i < n; i++)
-        if (n != PyList_Size(numbers) ||
-            set_element(data + (size_t)i * dtype_rows[code].size, code, PyList_GetItem(numbers, i))) {
-            hop_tensor_free(t);
-            if (!PyErr_Occurred())
-                PyErr_SetString(PyExc_ValueError, "the number of elements does not agree with the sizes");
-            return NULL;
-        }
+    for (int64_t i = 0; i < n; i++) {
+        char *to = data + (size_t)i * dtype_rows[code].size;
+        bool same_number = n == PyList_Size(numbers); /* making a number may run code that changes the list */
+        if (same_number && !set_element(to, code, PyList_GetItem(numbers, i))) continue;
+        hop_tensor_free(t);
+        if (!PyErr_Occurred())
+            PyErr_SetString(PyExc_ValueError, "the number of elements does not agree with the sizes");
+        return NULL;
+    }
     return array_of_tensor(t);
 }
 
@@ -783,8 +802,13 @@ static PyObject *make_progression(PyObject *self, PyObject *args)
     hop_tensor *t = NULL;
     (void)self;
     if (!PyArg_ParseTuple(args, "iLOO", &code, &n, &start, &step) || check_code(code)) return NULL;
-    if (dtype_rows[code].kind == 'f') x = PyFloat_AsDouble(start), by = PyFloat_AsDouble(step);
-    else whole = PyLong_AsLongLong(start), whole_step = PyLong_AsLongLong(step);
+    if (dtype_rows[code].kind == 'f') {
+        x = PyFloat_AsDouble(start);
+        by = PyFloat_AsDouble(step);
+    } else {
+        whole = PyLong_AsLongLong(start);
+        whole_step = PyLong_AsLongLong(step);
+    }
     if (PyErr_Occurred()) return NULL;
     int64_t dims[1] = { n < 0 ? 0 : n };
     int status = hop_tensor_new_dims(&t, dtype_rows[code].name, dims, 1);
@@ -822,11 +846,14 @@ static PyObject *method_reshaped(PyObject *self, PyObject *sizes)
     bool own = !hop_tensor_is_contiguous(t); /* a copy */
     if (!own) whole = hop_tensor_ref(t);
     else status = hop_tensor_copy(&whole, t);
-    if (!status && (status = hop_tensor_borrow_dims(&v, hop_tensor_dtype(t), dims, rank, hop_data(whole),
-                                                    release_tensor, whole)))
+    if (status) return raise_status(status);
+    status = hop_tensor_borrow_dims(&v, hop_tensor_dtype(t), dims, rank, hop_data(whole), release_tensor,
+                                    whole);
+    if (status) {
         hop_tensor_free(whole);
-    return status ? raise_status(status)
-                  : weak_as(array_of_shared(v, own ? OWN : seen_twice(as_array(self))), self);
+        return raise_status(status);
+    }
+    return weak_as(array_of_shared(v, own ? OWN : seen_twice(as_array(self))), self);
 }
 
 /* The same bits as elements of another dtype of the same size. */
@@ -843,10 +870,14 @@ static PyObject *method_bitcast(PyObject *self, PyObject *code)
     bool own = !hop_tensor_is_contiguous(t); /* a copy */
     if (!own) whole = hop_tensor_ref(t);
     else status = hop_tensor_copy(&whole, t);
-    if (!status && (status = hop_tensor_borrow_dims(&v, dtype_rows[k].name, dims, rank, hop_data(whole),
-                                                    release_tensor, whole)))
+    if (status) return raise_status(status);
+    status = hop_tensor_borrow_dims(&v, dtype_rows[k].name, dims, rank, hop_data(whole), release_tensor,
+                                    whole);
+    if (status) {
         hop_tensor_free(whole);
-    return status ? raise_status(status) : array_of_shared(v, own ? OWN : seen_twice(as_array(self)));
+        return raise_status(status);
+    }
+    return array_of_shared(v, own ? OWN : seen_twice(as_array(self)));
 }
 
 static PyObject *method_copy(PyObject *self, PyObject *unused)
@@ -869,8 +900,13 @@ static PyObject *method_alias(PyObject *self, PyObject *unused)
     }
     array_object *b = array_alloc(tracer_class);
     if (!b) return NULL;
-    b->capture = a->capture, b->value = a->value, b->made = a->made, b->dtype = a->dtype, b->rank = a->rank,
-    b->weak = a->weak, b->number = a->number;
+    b->capture = a->capture;
+    b->value = a->value;
+    b->made = a->made;
+    b->dtype = a->dtype;
+    b->rank = a->rank;
+    b->weak = a->weak;
+    b->number = a->number;
     b->dims = PyMem_Malloc((size_t)(a->rank ? a->rank : 1) * sizeof *b->dims);
     if (!b->dims) {
         Py_DECREF(b);
@@ -891,7 +927,8 @@ PyObject *array_raw(array_object *a)
 }
 static PyObject *method_raw(PyObject *self, PyObject *unused)
 {
-    return (void)unused, array_raw(as_array(self));
+    (void)unused;
+    return array_raw(as_array(self));
 }
 
 /* _marked(number): the same value, weak. */
@@ -1023,16 +1060,14 @@ enum dlpack_flags { DLPACK_READ_ONLY = 1, DLPACK_IS_COPIED = 2 };
 
 static void drop_capsule(PyObject *capsule)
 {
-    struct DLManagedTensor *m = PyCapsule_IsValid(capsule, "dltensor")
-                                    ? PyCapsule_GetPointer(capsule, "dltensor")
-                                    : NULL;
+    if (!PyCapsule_IsValid(capsule, "dltensor")) return;
+    struct DLManagedTensor *m = PyCapsule_GetPointer(capsule, "dltensor");
     if (m && m->deleter) m->deleter(m);
 }
 static void drop_versioned(PyObject *capsule)
 {
-    struct DLManagedTensorVersioned *m = PyCapsule_IsValid(capsule, "dltensor_versioned")
-                                             ? PyCapsule_GetPointer(capsule, "dltensor_versioned")
-                                             : NULL;
+    if (!PyCapsule_IsValid(capsule, "dltensor_versioned")) return;
+    struct DLManagedTensorVersioned *m = PyCapsule_GetPointer(capsule, "dltensor_versioned");
     if (m && m->deleter) m->deleter(m);
 }
 
@@ -1046,7 +1081,8 @@ static PyObject *to_dlpack(PyObject *self, PyObject *args)
     if (versioned) {
         struct DLManagedTensorVersioned *m = NULL;
         if ((status = hop_tensor_to_dlpack_versioned(&m, t))) return raise_status(status);
-        m->flags |= (read_only ? DLPACK_READ_ONLY : 0) | (copied ? DLPACK_IS_COPIED : 0);
+        if (read_only) m->flags |= DLPACK_READ_ONLY;
+        if (copied) m->flags |= DLPACK_IS_COPIED;
         PyObject *capsule = PyCapsule_New(m, "dltensor_versioned", drop_versioned);
         if (!capsule) m->deleter(m);
         return capsule;
@@ -1123,10 +1159,10 @@ static PyObject *save_file(PyObject *self, PyObject *args)
         texts[i] = text_or_null(PyTuple_GetItem(names, i));
         good = texts[i] && is_array(a) && (tensors[i] = concrete_tensor(as_array(a)));
     }
+    bool alone = good && n == 1 && !*texts[0]; /* one array without a name */
     int status = HOP_OK;
-    if (good)
-        status = n == 1 && !*texts[0] ? hop_save(tensors[0], path)
-                                      : hop_save_many(path, texts, tensors, (int)n);
+    if (alone) status = hop_save(tensors[0], path);
+    else if (good) status = hop_save_many(path, texts, tensors, (int)n);
     PyMem_Free(texts);
     PyMem_Free(tensors);
     if (status) return raise_status(status);
@@ -1159,8 +1195,8 @@ static PyObject *slot_power(PyObject *x, PyObject *y, PyObject *modulus)
 {
     if (modulus != Py_None) Py_RETURN_NOTIMPLEMENTED;
     if (whole(x) && whole(y)) { /* the library's power is one of real numbers */
-        PyObject *ops = PyImport_ImportModule("hop._ops.elementwise"),
-                 *r = ops ? PyObject_CallMethod(ops, "_integer_pow", "OO", x, y) : NULL;
+        PyObject *ops = PyImport_ImportModule("hop._ops.elementwise");
+        PyObject *r = ops ? PyObject_CallMethod(ops, "_integer_pow", "OO", x, y) : NULL;
         Py_XDECREF(ops);
         return r;
     }
@@ -1263,6 +1299,6 @@ static PyMethodDef functions[] = {
 int array_init(PyObject *module)
 {
     array_base = (PyTypeObject *)PyType_FromSpec(&spec);
-    return !array_base || PyModule_AddObjectRef(module, "ArrayBase", (PyObject *)array_base) ||
-           PyModule_AddFunctions(module, functions);
+    if (!array_base || PyModule_AddObjectRef(module, "ArrayBase", (PyObject *)array_base)) return 1;
+    return PyModule_AddFunctions(module, functions) != 0;
 }

@@ -108,7 +108,10 @@ static PyObject *callback_record(PyObject *self, PyObject *values)
     for (Py_ssize_t i = 0; i < n && !failed; i++) failed = value_of(PyList_GetItem(list, i), at, &in[i]);
     if (!failed && (failed = frame_keep(f, self)) == 0) {
         int status = hop_callback_at(at, c->name, in, (int)n);
-        if (status) raise_status(status), failed = -1;
+        if (status) {
+            raise_status(status);
+            failed = -1;
+        }
     }
     PyMem_Free(in);
     Py_DECREF(list);

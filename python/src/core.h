@@ -88,8 +88,8 @@ enum weak { NOT_WEAK, WEAK_REAL, WEAK_INT, WEAK_BOOL };
 struct operand {
     PyObject *array; /* strong; NULL: a number */
     uint8_t weak;    /* of a number */
-    int8_t large;    /* a whole number that int64 does not hold: its sign; array is one of uint64 where that
-                        holds it */
+    /* A whole number that int64 does not hold: its sign; array is one of uint64 where that holds it. */
+    int8_t large;
     double real;
     int64_t integer;
 };
@@ -110,8 +110,9 @@ struct frame {
     hop_val *values;  /* of each, here */
     Py_ssize_t room;
     PyObject *callbacks; /* list: what the program calls; NULL: nothing */
-    PyObject *unknown;   /* the first exception about a value that only a run knows: the capture cannot end
-                            well, also when somebody caught it; NULL: none */
+    /* The first exception about a value that only a run knows: the capture cannot end well, also when
+     * somebody caught it; NULL: none. */
+    PyObject *unknown;
 };
 struct frame *frame_top(void);
 struct frame *frame_set(struct frame *f);            /* which was it before */

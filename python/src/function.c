@@ -34,7 +34,9 @@ bool frame_alive(uint64_t serial)
 
 static PyObject *tracing(PyObject *self, PyObject *unused)
 {
-    return (void)self, (void)unused, PyBool_FromLong(top != NULL);
+    (void)self;
+    (void)unused;
+    return PyBool_FromLong(top != NULL);
 }
 
 /* ---- bodies ---- */
@@ -96,14 +98,19 @@ PyTypeObject *exe_type;
 static PyObject *function_of(hop_fn *fn, PyObject *callbacks)
 {
     function_object *f = (function_object *)PyType_GenericAlloc(function_type, 0);
-    if (f) f->fn = fn, f->callbacks = Py_XNewRef(callbacks);
-    else hop_fn_free(fn);
+    if (!f) {
+        hop_fn_free(fn);
+        return NULL;
+    }
+    f->fn = fn;
+    f->callbacks = Py_XNewRef(callbacks);
     return (PyObject *)f;
 }
 static PyObject *callbacks_of(PyObject *self) { return ((function_object *)self)->callbacks; }
 static PyObject *function_callbacks(PyObject *self, void *unused)
 {
-    return (void)unused, callbacks_of(self) ? PyList_AsTuple(callbacks_of(self)) : PyTuple_New(0);
+    (void)unused;
+    return callbacks_of(self) ? PyList_AsTuple(callbacks_of(self)) : PyTuple_New(0);
 }
 static int function_traverse(PyObject *self, visitproc visit, void *arg)
 {
@@ -146,8 +153,8 @@ PyObject *function_capture(PyObject *self, PyObject *args)
         hop_fn_free(fn);
         status = BODY_RAISED;
     }
-    PyObject *made = status ? raise_status(status) : function_of(fn, f.callbacks),
-             *hidden = made ? PyList_AsTuple(f.hidden) : NULL;
+    PyObject *made = status ? raise_status(status) : function_of(fn, f.callbacks);
+    PyObject *hidden = made ? PyList_AsTuple(f.hidden) : NULL;
     Py_XDECREF(f.unknown);
     Py_DECREF(f.hidden);
     Py_XDECREF(f.callbacks);
@@ -178,7 +185,8 @@ static PyObject *function_text(PyObject *self, PyObject *unused)
 }
 static PyObject *function_remarks(PyObject *self, PyObject *unused)
 {
-    return (void)unused, PyUnicode_FromString(hop_fn_remarks(((function_object *)self)->fn));
+    (void)unused;
+    return PyUnicode_FromString(hop_fn_remarks(((function_object *)self)->fn));
 }
 
 static PyObject *types_of(hop_fn *fn, int n, const char *(*type)(hop_fn *, int))
@@ -195,12 +203,14 @@ static PyObject *types_of(hop_fn *fn, int n, const char *(*type)(hop_fn *, int))
 static PyObject *function_params(PyObject *self, void *unused)
 {
     hop_fn *fn = ((function_object *)self)->fn;
-    return (void)unused, types_of(fn, hop_fn_params(fn), hop_fn_param_type);
+    (void)unused;
+    return types_of(fn, hop_fn_params(fn), hop_fn_param_type);
 }
 static PyObject *function_results(PyObject *self, void *unused)
 {
     hop_fn *fn = ((function_object *)self)->fn;
-    return (void)unused, types_of(fn, hop_fn_results(fn), hop_fn_result_type);
+    (void)unused;
+    return types_of(fn, hop_fn_results(fn), hop_fn_result_type);
 }
 
 /* A transform begins and ends: without the GIL, and ended by a handler that raises. */
@@ -264,12 +274,13 @@ static PyObject *function_halves(PyObject *self, PyObject *args)
     hop_fn *fn = ((function_object *)self)->fn;
     int status;
     struct transform t = transform_begin();
-    status = !strcmp(name, "jvp") ? hop_jvp_halves(&first, &second, fn, wrt)
-                                  : hop_vjp_halves(&first, &second, fn, wrt);
+    if (!strcmp(name, "jvp")) status = hop_jvp_halves(&first, &second, fn, wrt);
+    else status = hop_vjp_halves(&first, &second, fn, wrt);
     transform_end(t);
     if (status) return raise_status(status);
-    PyObject *a = function_of(first, callbacks_of(self)), *b = function_of(second, callbacks_of(self)),
-             *pair = a && b ? PyTuple_Pack(2, a, b) : NULL;
+    PyObject *a = function_of(first, callbacks_of(self));
+    PyObject *b = function_of(second, callbacks_of(self));
+    PyObject *pair = a && b ? PyTuple_Pack(2, a, b) : NULL;
     Py_XDECREF(a);
     Py_XDECREF(b);
     return pair;
@@ -365,7 +376,10 @@ static int read_donated(PyObject *numbers, int n_in, uint8_t **out)
     Py_ssize_t n = list ? PyList_Size(list) : 0;
     int failed = list || !PyErr_Occurred() ? 0 : -1;
     *out = n ? PyMem_Calloc((size_t)n_in + 1, 1) : NULL;
-    if (n && !*out) PyErr_NoMemory(), failed = -1;
+    if (n && !*out) {
+        PyErr_NoMemory();
+        failed = -1;
+    }
     for (Py_ssize_t i = 0; i < n && !failed; i++) {
         Py_ssize_t p = PyLong_AsSsize_t(PyList_GetItem(list, i));
         if (p < 0 || p >= n_in) {
@@ -387,10 +401,11 @@ static char *donated_names(const hop_fn *fn, const uint8_t *donated, int n)
     size_t room = 1, at = 0;
     for (int i = 0; i < n; i++) room += donated[i] ? strlen(hop_fn_param_name(fn, i)) + 2 : 0;
     char *text = PyMem_Calloc(room, 1);
-    for (int i = 0; text && i < n; i++)
-        at += donated[i]
-                  ? (size_t)snprintf(text + at, room - at, "%s%s", at ? ", " : "", hop_fn_param_name(fn, i))
-                  : 0;
+    for (int i = 0; text && i < n; i++) {
+        if (!donated[i]) continue;
+        const char *comma = at ? ", " : "";
+        at += (size_t)snprintf(text + at, room - at, "%s%s", comma, hop_fn_param_name(fn, i));
+    }
     return text;
 }
 
@@ -412,8 +427,10 @@ static PyObject *function_compile(PyObject *self, PyObject *args, PyObject *name
     if (!PyArg_ParseTupleAndKeywords(args, named, "|pizpOy#", names, &o.strict, &o.threads, &o.without,
                                      &o.portable, &donate, &weak, &n_weak))
         return NULL;
-    if (weak && n_weak != hop_fn_results(fn))
-        return PyErr_SetString(PyExc_ValueError, "weak has a byte per result"), NULL;
+    if (weak && n_weak != hop_fn_results(fn)) {
+        PyErr_SetString(PyExc_ValueError, "weak has a byte per result");
+        return NULL;
+    }
     if (read_donated(donate, n_in, &donated)) goto failed;
     if (donated && !(text = donated_names(fn, donated, n_in))) {
         PyErr_NoMemory();
@@ -482,8 +499,8 @@ static void print_line(void *ctx, const char *line, size_t length)
     PyGILState_STATE state = PyGILState_Ensure();
     PyObject *type, *value, *trace;
     PyErr_Fetch(&type, &value, &trace);
-    PyObject *out = PySys_GetObject("stdout"),
-             *text = PyUnicode_DecodeUTF8(line, (Py_ssize_t)length, "replace");
+    PyObject *out = PySys_GetObject("stdout");
+    PyObject *text = PyUnicode_DecodeUTF8(line, (Py_ssize_t)length, "replace");
     if (out && out != Py_None && text && !PyFile_WriteObject(text, out, Py_PRINT_RAW))
         PyFile_WriteString("\n", out);
     Py_XDECREF(text);
@@ -691,8 +708,10 @@ static bool ready(struct operation *o, int n)
 {
     o->hidden = PyList_Size(top->hidden);
     o->n = n;
-    if (n != HOP_ANY && !(o->results = PyMem_Calloc((size_t)n + 1, sizeof *o->results)))
-        return PyErr_NoMemory(), false;
+    if (n != HOP_ANY && !(o->results = PyMem_Calloc((size_t)n + 1, sizeof *o->results))) {
+        PyErr_NoMemory();
+        return false;
+    }
     return true;
 }
 static PyObject *end(struct operation *o, int status)
@@ -727,12 +746,15 @@ static PyObject *scan(PyObject *self, PyObject *args)
     struct operation o;
     PyObject *r = NULL;
     (void)self;
-    if (!PyArg_ParseTuple(args, "OOOzpz", &b.fun, &carry, &xs, &s.length, &s.reverse, &s.schedule) ||
-        begin(&o))
+    if (!PyArg_ParseTuple(args, "OOOzpz", &b.fun, &carry, &xs, &s.length, &s.reverse, &s.schedule))
         return NULL;
+    if (begin(&o)) return NULL;
     if (!read_values(carry, o.at, &c) && !read_values(xs, o.at, &x) && ready(&o, HOP_ANY)) {
         b.n_in = c.n + x.n;
-        s.carry = c.data, s.n_carry = c.n, s.xs = x.data, s.n_xs = x.n;
+        s.carry = c.data;
+        s.n_carry = c.n;
+        s.xs = x.data;
+        s.n_xs = x.n;
         r = end(&o, hop_scan_at(o.at, NULL, HOP_ANY, &s));
     }
     PyMem_Free(c.data);
@@ -753,7 +775,8 @@ static PyObject *map(PyObject *self, PyObject *args)
     if (!PyArg_ParseTuple(args, "OOzp", &b.fun, &xs, &s.length, &s.sequential) || begin(&o)) return NULL;
     if (!read_values(xs, o.at, &x) && ready(&o, HOP_ANY)) {
         b.n_in = x.n;
-        s.xs = x.data, s.n_xs = x.n;
+        s.xs = x.data;
+        s.n_xs = x.n;
         r = end(&o, hop_map_at(o.at, NULL, HOP_ANY, &s));
     }
     PyMem_Free(x.data);
@@ -771,8 +794,8 @@ static PyObject *fori(PyObject *self, PyObject *args)
     PyObject *r = NULL;
     (void)self;
     if (!PyArg_ParseTuple(args, "OOOOz", &b.fun, &from, &to, &carry, &s.schedule) || begin(&o)) return NULL;
-    if (!read_values(carry, o.at, &c) && !value_of(from, o.at, &s.from) && !value_of(to, o.at, &s.to) &&
-        ready(&o, c.n)) {
+    bool read = !read_values(carry, o.at, &c) && !value_of(from, o.at, &s.from) && !value_of(to, o.at, &s.to);
+    if (read && ready(&o, c.n)) {
         b.n_in = c.n + 1;
         b.n_out = s.n_carry = c.n;
         s.carry = c.data;
@@ -805,9 +828,9 @@ static PyObject *while_loop(PyObject *self, PyObject *args)
     struct operation o;
     PyObject *r = NULL;
     (void)self;
-    if (!PyArg_ParseTuple(args, "OOOzz", &l.test.fun, &l.step.fun, &carry, &s.max_trips, &s.schedule) ||
-        begin(&o))
+    if (!PyArg_ParseTuple(args, "OOOzz", &l.test.fun, &l.step.fun, &carry, &s.max_trips, &s.schedule))
         return NULL;
+    if (begin(&o)) return NULL;
     if (!read_values(carry, o.at, &c) && ready(&o, c.n)) {
         l.test.n_in = l.step.n_in = l.step.n_out = s.n_carry = c.n;
         l.test.n_out = 1;
@@ -856,7 +879,10 @@ static int branch_lists_new(struct branch_lists *l, PyObject *funs, int n_in)
     size_t n = (size_t)PyTuple_Size(funs);
     *l = (struct branch_lists){ PyMem_Calloc(n + 1, sizeof *l->bodies), PyMem_Calloc(n + 1, sizeof *l->calls),
                                 PyMem_Calloc(n + 1, sizeof *l->envs) };
-    if (!l->bodies || !l->calls || !l->envs) return PyErr_NoMemory(), -1;
+    if (!l->bodies || !l->calls || !l->envs) {
+        PyErr_NoMemory();
+        return -1;
+    }
     for (size_t i = 0; i < n; i++) {
         l->bodies[i] = (struct body){ PyTuple_GetItem(funs, (Py_ssize_t)i), n_in, -1 };
         l->calls[i] = run_body;
@@ -876,10 +902,13 @@ static PyObject *switch_branches(PyObject *self, PyObject *args)
     PyObject *r = NULL;
     (void)self;
     if (!PyArg_ParseTuple(args, "OO!O", &index, &PyTuple_Type, &funs, &in) || begin(&o)) return NULL;
-    if (!read_values(in, o.at, &x) && !value_of(index, o.at, &s.index) &&
-        !branch_lists_new(&branches, funs, x.n) && ready(&o, HOP_ANY)) {
-        s.branches = branches.calls, s.envs = branches.envs, s.n_branches = (int)PyTuple_Size(funs);
-        s.in = x.data, s.n_in = x.n;
+    bool read = !read_values(in, o.at, &x) && !value_of(index, o.at, &s.index);
+    if (read && !branch_lists_new(&branches, funs, x.n) && ready(&o, HOP_ANY)) {
+        s.branches = branches.calls;
+        s.envs = branches.envs;
+        s.n_branches = (int)PyTuple_Size(funs);
+        s.in = x.data;
+        s.n_in = x.n;
         r = end(&o, hop_switch_at(o.at, NULL, HOP_ANY, &s));
     }
     branch_lists_free(&branches);
@@ -900,7 +929,8 @@ static PyObject *invoke(PyObject *self, PyObject *args)
     if (!PyArg_ParseTuple(args, "OOp", &b.fun, &in, &s.recompute) || begin(&o)) return NULL;
     if (!read_values(in, o.at, &x) && ready(&o, HOP_ANY)) {
         b.n_in = x.n;
-        s.in = x.data, s.n_in = x.n;
+        s.in = x.data;
+        s.n_in = x.n;
         r = end(&o, hop_call_at(o.at, NULL, HOP_ANY, &s));
     }
     PyMem_Free(x.data);

@@ -21,16 +21,15 @@ typedef struct {
     PyObject *positions, *names; /* of arguments that are part of the program, tuples, or NULL */
 } jit_object;
 
-static PyObject *nodes; /* class -> (flatten, unflatten, names of the fields or None, names of those that are
-                           part of the structure): hop.tree's */
+/* hop.tree's: class -> (flatten, unflatten, names of the fields or None, names of those that are part of the
+ * structure). */
+static PyObject *nodes;
 
 /* What a call's arguments are taken apart into: leaves, and bytes that are equal for calls that the same
  * program serves. Both begin in the struct itself and move when there are more. */
-enum {
-    FEW_BYTES = 2048,
-    FEW_LEAVES = 64,
-    DEEP = 200
-}; /* what is nested deeper is not for the quick way: Python itself says when that is too deep */
+enum { FEW_BYTES = 2048, FEW_LEAVES = 64 };
+/* What is nested deeper is not for the quick way: Python itself says when that is too deep. */
+enum { DEEP = 200 };
 struct flat {
     char *key;
     size_t n, room;
@@ -104,8 +103,9 @@ static PyObject *number_array(PyObject *o)
     hop_tensor *t = NULL;
     bool real = PyFloat_Check(o), truth = PyBool_Check(o);
     long long whole = real ? 0 : PyLong_AsLongLong(o);
-    if (PyErr_Occurred() || hop_tensor_new_dims(&t, real ? "f64" : truth ? "bool" : "i64", NULL, 0))
-        return NULL;
+    const char *dtype = truth ? "bool" : "i64";
+    if (real) dtype = "f64";
+    if (PyErr_Occurred() || hop_tensor_new_dims(&t, dtype, NULL, 0)) return NULL;
     if (real) *(double *)hop_data(t) = PyFloat_AsDouble(o);
     else if (truth) *(uint8_t *)hop_data(t) = whole != 0;
     else *(int64_t *)hop_data(t) = whole;
@@ -162,8 +162,8 @@ static bool flatten_dict(struct flat *f, PyObject *o)
 
 static bool flatten_class(struct flat *f, PyObject *cls, Py_ssize_t n)
 {
-    return flat_head(f, 'C', n) && flat_add(f, &cls, sizeof cls) &&
-           (!f->classes || !PyList_Append(f->classes, cls));
+    if (!flat_head(f, 'C', n) || !flat_add(f, &cls, sizeof cls)) return false;
+    return !f->classes || !PyList_Append(f->classes, cls);
 }
 
 /* The fields of a dataclass. */
@@ -204,8 +204,9 @@ static bool flatten_node(struct flat *f, PyObject *o, bool *leaf)
     if (row) {
         Py_INCREF(row);
         PyObject *names = PyTuple_GetItem(row, 2);
-        bool good = names == Py_None ? flatten_custom(f, o, cls, PyTuple_GetItem(row, 0))
-                                     : flatten_fields(f, o, cls, names, PyTuple_GetItem(row, 3));
+        bool good;
+        if (names == Py_None) good = flatten_custom(f, o, cls, PyTuple_GetItem(row, 0));
+        else good = flatten_fields(f, o, cls, names, PyTuple_GetItem(row, 3));
         Py_DECREF(row);
         return good;
     }
@@ -232,7 +233,9 @@ static bool flatten_items(struct flat *f, PyObject *o)
 static bool flatten_leaf(struct flat *f, PyObject *o)
 {
     bool number = !is_array(o) && is_number(o);
-    PyObject *a = is_array(o) ? Py_NewRef(o) : number ? number_array(o) : array_from_buffer(o, -1);
+    PyObject *a;
+    if (is_array(o)) a = Py_NewRef(o);
+    else a = number ? number_array(o) : array_from_buffer(o, -1);
     if (!a || !flat_leaf(f, a)) return false;
     const array_object *array = as_array(a);
     if (!array->tensor) return false;
@@ -322,9 +325,11 @@ static PyObject *grow_node(PyObject *plan, PyObject *leaves, Py_ssize_t *next)
     PyObject *kind = PyTuple_GetItem(plan, 0);
     if (!kind) return NULL;
     Py_ssize_t n = PyTuple_Size(plan) - 1;
-    bool dict = PyTuple_Check(kind),
-         tuple = PyUnicode_Check(kind) && PyUnicode_CompareWithASCIIString(kind, "(") == 0;
-    PyObject *made = dict ? PyDict_New() : tuple ? PyTuple_New(n) : PyList_New(n);
+    bool dict = PyTuple_Check(kind);
+    bool tuple = PyUnicode_Check(kind) && PyUnicode_CompareWithASCIIString(kind, "(") == 0;
+    PyObject *made;
+    if (dict) made = PyDict_New();
+    else made = tuple ? PyTuple_New(n) : PyList_New(n);
     for (Py_ssize_t i = 0; made && i < n; i++) {
         PyObject *child = grow(PyTuple_GetItem(plan, i + 1), leaves, next);
         int failed = !child;
@@ -360,21 +365,25 @@ static PyObject *run_entry(const struct entry *e, struct flat *f)
 {
     exe_object *exe = (exe_object *)e->exe;
     Py_ssize_t hidden = PyTuple_Size(e->hidden);
-    if (f->n_leaves + hidden != exe->n_in)
-        return PyErr_SetString(PyExc_RuntimeError, "a program was kept under the wrong types"), NULL;
+    if (f->n_leaves + hidden != exe->n_in) {
+        PyErr_SetString(PyExc_RuntimeError, "a program was kept under the wrong types");
+        return NULL;
+    }
     hop_tensor *few_in[FEW_LEAVES], **in = few_in;
     if (exe->n_in > FEW_LEAVES && !(in = PyMem_Malloc((size_t)exe->n_in * sizeof *in)))
         return PyErr_NoMemory();
     for (int i = 0; i < f->n_leaves; i++) in[i] = as_array(f->leaves[i])->tensor;
     for (Py_ssize_t i = 0; i < hidden; i++)
         in[f->n_leaves + i] = as_array(PyTuple_GetItem(e->hidden, i))->tensor;
-    PyObject *kept_exe = Py_NewRef(e->exe), *unflatten = Py_NewRef(e->unflatten),
-             *kept_hidden = Py_NewRef(e->hidden);
+    PyObject *kept_exe = Py_NewRef(e->exe);
+    PyObject *unflatten = Py_NewRef(e->unflatten);
+    PyObject *kept_hidden = Py_NewRef(e->hidden);
     PyObject *r = run_tensors(exe, in, f->leaves, unflatten != Py_None);
     if (r && unflatten != Py_None) {
         Py_ssize_t next = 0;
-        PyObject *tree = PyTuple_Check(unflatten) ? grow(unflatten, r, &next)
-                                                  : PyObject_CallFunctionObjArgs(unflatten, r, NULL);
+        PyObject *tree;
+        if (PyTuple_Check(unflatten)) tree = grow(unflatten, r, &next);
+        else tree = PyObject_CallFunctionObjArgs(unflatten, r, NULL);
         Py_DECREF(r);
         r = tree;
     }
@@ -395,10 +404,10 @@ static PyObject *jit_call(PyObject *self, PyObject *args, PyObject *named)
         const struct entry *e = NULL;
         if (flatten_call(j, &f, args, named)) {
             uint64_t hash = flat_hash(&f);
-            e = j->entries[hash % JIT_BUCKETS];
-            while (e &&
-                   (e->hash != hash || e->length != f.n || memcmp(e->key, f.key, f.n) || !same_cells(j, e)))
-                e = e->next;
+            for (e = j->entries[hash % JIT_BUCKETS]; e; e = e->next) {
+                bool same_key = e->hash == hash && e->length == f.n && !memcmp(e->key, f.key, f.n);
+                if (same_key && same_cells(j, e)) break;
+            }
             if (e) r = run_entry(e, &f);
         } else {
             PyErr_Clear();

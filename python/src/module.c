@@ -38,11 +38,9 @@ PyObject *raise_status(int status)
         hop_forgive();
         return NULL;
     }
-    if (status == HOP_NOMEM) PyErr_SetString(PyExc_MemoryError, hop_message());
-    else
-        PyErr_SetString(error_class(status > 0 && status <= HOP_INTERNAL ? (enum error_class)classes[status]
-                                                                         : ERROR),
-                        hop_message());
+    bool known = status > 0 && status <= HOP_INTERNAL;
+    enum error_class class = known ? (enum error_class)classes[status] : ERROR;
+    PyErr_SetString(status == HOP_NOMEM ? PyExc_MemoryError : error_class(class), hop_message());
     hop_forgive();
     return NULL;
 }
@@ -133,9 +131,9 @@ static const char *file_of(PyObject *code)
     if (codes[slot].code == code) return codes[slot].file;
     PyObject *name = PyObject_GetAttrString(code, "co_filename");
     const char *text = name ? PyUnicode_AsUTF8AndSize(name, NULL) : NULL;
-    const char *file = !text                                                    ? ""
-                       : package[0] && !strncmp(text, package, strlen(package)) ? NULL
-                                                                                : file_kept(text);
+    const char *file = "";
+    bool of_package = text && package[0] && !strncmp(text, package, strlen(package));
+    if (text) file = of_package ? NULL : file_kept(text);
     Py_XDECREF(name);
     PyErr_Clear();
     PyObject *old = codes[slot].code;
@@ -209,14 +207,16 @@ PyObject *raise_invalid(const char *format, ...)
 
 static PyObject *place(PyObject *self, PyObject *unused)
 {
-    (void)self, (void)unused;
+    (void)self;
+    (void)unused;
     hop_place at = user_place();
     return Py_BuildValue("(si)", at.file, at.line);
 }
 static PyObject *call_place(PyObject *self, PyObject *unused)
 {
     char text[CALLED_SIZE];
-    (void)self, (void)unused;
+    (void)self;
+    (void)unused;
     return PyUnicode_FromString(user_call(text));
 }
 
@@ -258,7 +258,8 @@ static PyObject *track(PyObject *self, PyObject *on)
 }
 static PyObject *leaks(PyObject *self, PyObject *unused)
 {
-    (void)self, (void)unused;
+    (void)self;
+    (void)unused;
     char *text = hop_debug_leaks();
     if (!text) return PyErr_NoMemory();
     PyObject *made = PyUnicode_FromString(text);
@@ -269,7 +270,8 @@ static PyObject *leaks(PyObject *self, PyObject *unused)
 static PyObject *cache_statistics(PyObject *self, PyObject *unused)
 {
     hop_cache_stats s = { 0 };
-    (void)self, (void)unused;
+    (void)self;
+    (void)unused;
     hop_cache_statistics(&s);
     return Py_BuildValue("{s:K,s:K,s:K,s:K,s:K,s:K}", "memory_hits", (unsigned long long)s.memory_hits,
                          "disk_hits", (unsigned long long)s.disk_hits, "misses", (unsigned long long)s.misses,
@@ -279,7 +281,9 @@ static PyObject *cache_statistics(PyObject *self, PyObject *unused)
 
 static PyObject *blas(PyObject *self, PyObject *unused)
 {
-    return (void)self, (void)unused, PyUnicode_FromString(hop_blas());
+    (void)self;
+    (void)unused;
+    return PyUnicode_FromString(hop_blas());
 }
 
 static PyMethodDef methods[] = {

@@ -77,16 +77,19 @@ static int emit_top_k(hop_place at, const struct call *c, const hop_val *in, hop
 }
 static int emit_split(hop_place at, const struct call *c, const hop_val *in, hop_val *out)
 {
-    return c->text ? hop_split_sizes_at(at, out, (int)c->j, in[0], (int)c->i, c->text)
-                   : hop_split_at(at, out, (int)c->j, in[0], (int)c->i);
+    int parts = (int)c->j, axis = (int)c->i;
+    if (c->text) return hop_split_sizes_at(at, out, parts, in[0], axis, c->text);
+    return hop_split_at(at, out, parts, in[0], axis);
 }
 static int emit_check(hop_place at, const struct call *c, const hop_val *in, hop_val *out)
 {
-    return (void)out, hop_check_at(at, in[0], c->text, in + 1, (int)c->n - 1);
+    (void)out;
+    return hop_check_at(at, in[0], c->text, in + 1, (int)c->n - 1);
 }
 static int emit_print(hop_place at, const struct call *c, const hop_val *in, hop_val *out)
 {
-    return (void)out, hop_print_at(at, c->text, in, (int)c->n);
+    (void)out;
+    return hop_print_at(at, c->text, in, (int)c->n);
 }
 static int emit_barrier(hop_place at, const struct call *c, const hop_val *in, hop_val *out)
 {
@@ -286,7 +289,10 @@ static int read_large(PyObject *o, int sign, struct operand *out)
     }
     hop_tensor *t = NULL;
     int status = hop_tensor_new_dims(&t, "u64", NULL, 0);
-    if (status) return raise_status(status), -1;
+    if (status) {
+        raise_status(status);
+        return -1;
+    }
     memcpy(hop_data(t), &n, sizeof n);
     return (out->array = array_of_tensor(t)) ? 0 : -1;
 }
@@ -360,15 +366,20 @@ static int lifted(array_object *a, hop_place at, hop_val *out)
     raw.dtype = (int16_t)array_raw_dtype(a);
     for (Py_ssize_t i = 0; i < n; i++) {
         array_object *seen = as_array(PyList_GetItem(f->hidden, i));
-        bool same = a->capture ? seen->capture == a->capture && seen->value.scope == a->value.scope &&
-                                     seen->value.id == a->value.id
-                               : !seen->capture && seen->tensor == a->tensor;
-        if (same) return *out = f->values[i], 0;
+        bool same_value = seen->value.scope == a->value.scope && seen->value.id == a->value.id;
+        bool same = seen->capture == a->capture && (a->capture ? same_value : seen->tensor == a->tensor);
+        if (same) {
+            *out = f->values[i];
+            return 0;
+        }
     }
     if (n == f->room) {
         Py_ssize_t room = f->room ? 2 * f->room : 8;
         hop_val *more = PyMem_Realloc(f->values, (size_t)room * sizeof *more);
-        if (!more) return PyErr_NoMemory(), -1;
+        if (!more) {
+            PyErr_NoMemory();
+            return -1;
+        }
         f->values = more;
         f->room = room;
     }
@@ -379,11 +390,14 @@ static int lifted(array_object *a, hop_place at, hop_val *out)
         return -1;
     }
     hop_val v = hop_parameter_at(at, type);
-    if (!v.scope) return raise_status(hop_failed()), -1;
+    if (!v.scope) {
+        raise_status(hop_failed());
+        return -1;
+    }
     /* x[i] = y on the original must not change what the program was given */
-    PyObject *kept = a->capture ? array_raw(a)
-                                : array_of_shared(hop_tensor_ref(a->tensor),
-                                                  a->memory == READ_ONLY ? READ_ONLY : SHARED);
+    PyObject *kept;
+    if (a->capture) kept = array_raw(a);
+    else kept = array_of_shared(hop_tensor_ref(a->tensor), a->memory == READ_ONLY ? READ_ONLY : SHARED);
     if (!kept || PyList_Append(f->hidden, kept)) {
         Py_XDECREF(kept);
         return -1;
@@ -454,13 +468,14 @@ static int compare_unsigned(hop_place at, const struct call *c, int unsigned_at,
 {
     Py_ssize_t code = c->row - op_rows;
     bool first_is_less = unsigned_at == 1;
-    bool answer = code == OP_ne ||
-                  (first_is_less ? code == OP_lt || code == OP_le : code == OP_gt || code == OP_ge);
-    hop_val both[2] = { in[0], in[1] }, *whole = &both[!unsigned_at],
-            negative = hop_lt_at(at, *whole, hop_int(0));
+    bool less = code == OP_lt || code == OP_le, greater = code == OP_gt || code == OP_ge;
+    bool answer = code == OP_ne || (first_is_less ? less : greater);
+    hop_val both[2] = { in[0], in[1] };
+    hop_val *whole = &both[!unsigned_at];
+    hop_val negative = hop_lt_at(at, *whole, hop_int(0));
     *whole = hop_cast_at(at, *whole, "u64");
-    return one(hop_select_at(at, negative, hop_bool(answer), ((fn_xx)c->row->function)(at, both[0], both[1])),
-               out);
+    hop_val compared = ((fn_xx)c->row->function)(at, both[0], both[1]);
+    return one(hop_select_at(at, negative, hop_bool(answer), compared), out);
 }
 
 /* The call with its operands brought to the dtypes that were found. */
@@ -468,8 +483,8 @@ static int emit_joined(hop_place at, const struct call *c, const struct operand 
                        hop_val *values, hop_val *out)
 {
     cast_operands(at, c, in, j, values);
-    return j->unsigned_at < 0 ? emit_call(at, c, values, out)
-                              : compare_unsigned(at, c, j->unsigned_at, values, out);
+    if (j->unsigned_at < 0) return emit_call(at, c, values, out);
+    return compare_unsigned(at, c, j->unsigned_at, values, out);
 }
 
 static PyObject *record(const struct call *c, struct operand *in, const struct joined *j)
@@ -615,15 +630,18 @@ static int bring_numbers(struct eager *e)
     }
     for (Py_ssize_t i = 0; i < e->c->n; i++) {
         const struct operand *o = &e->in[i];
-        e->t[i] = o->array ? hop_tensor_ref(as_array(o->array)->tensor)
-                           : NULL; /* another thread may give the array another one */
+        /* Held here: another thread may give the array another one. */
+        e->t[i] = o->array ? hop_tensor_ref(as_array(o->array)->tensor) : NULL;
         if (o->array || !(e->c->row->flags & FLAT)) continue;
-        int dtype = i < e->joined->first      ? DT_BOOL
-                    : e->joined->weak_to >= 0 ? e->joined->weak_to
-                                              : dtype_with_number(NO_DTYPE, o->weak);
+        int dtype = e->joined->weak_to;
+        if (i < e->joined->first) dtype = DT_BOOL;
+        else if (dtype < 0) dtype = dtype_with_number(NO_DTYPE, o->weak);
         bool whole = dtype_rows[dtype].kind == 'i' || dtype_rows[dtype].kind == 'u';
         if (whole && number_beside(dtype, o)) continue;
-        if (!(e->t[i] = number_tensor(o, dtype))) return PyErr_NoMemory(), -1;
+        if (!(e->t[i] = number_tensor(o, dtype))) {
+            PyErr_NoMemory();
+            return -1;
+        }
     }
     return 0;
 }
@@ -642,17 +660,19 @@ static void eager_key(struct eager *e, struct key *k)
     for (Py_ssize_t i = 0; i < c->n; i++) {
         const hop_tensor *t = e->t[i];
         const array_object *a = e->in[i].array ? as_array(e->in[i].array) : NULL;
-        int dtype = a ? a->dtype : t ? dtype_named(hop_tensor_dtype(t)) : e->in[i].weak;
+        int dtype = e->in[i].weak;
+        if (a) dtype = a->dtype;
+        else if (t) dtype = dtype_named(hop_tensor_dtype(t));
+        int rank = t ? hop_tensor_rank(t) : 0;
         bool weak = a && a->weak;
-        char what[4] = { (char)(t ? 'a' : 'w'), (char)dtype, (char)(t ? hop_tensor_rank(t) : 0),
-                         (char)(e->flat | weak << 1) };
+        char what[4] = { (char)(t ? 'a' : 'w'), (char)dtype, (char)rank, (char)(e->flat | weak << 1) };
         key_add(k, what, sizeof what);
         if (!t) {
             uint64_t bits[2] = { (uint64_t)e->in[i].integer, 0 };
             memcpy(&bits[1], &e->in[i].real, 8);
             key_add(k, bits, sizeof bits);
         }
-        for (int d = 0; t && !e->flat && d < what[2]; d++) key_add(k, &(int64_t){ hop_tensor_dim(t, d) }, 8);
+        for (int d = 0; t && !e->flat && d < rank; d++) key_add(k, &(int64_t){ hop_tensor_dim(t, d) }, 8);
     }
 }
 
@@ -678,10 +698,12 @@ static struct program *make_program(struct eager *e, const struct key *k, uint64
         const hop_tensor *t = e->t[i];
         if (!t) continue;
         n += (size_t)snprintf(params + n, room - n, "%sx%d: %s[", m ? ", " : "", (int)m, hop_tensor_dtype(t));
-        for (int d = 0; d < hop_tensor_rank(t); d++)
-            n += e->flat ? (size_t)snprintf(params + n, room - n, "%sN%d", d ? ", " : "", d)
-                         : (size_t)snprintf(params + n, room - n, "%s%lld", d ? ", " : "",
-                                            (long long)hop_tensor_dim(t, d));
+        for (int d = 0; d < hop_tensor_rank(t); d++) {
+            const char *comma = d ? ", " : "";
+            long long size = hop_tensor_dim(t, d);
+            if (e->flat) n += (size_t)snprintf(params + n, room - n, "%sN%d", comma, d);
+            else n += (size_t)snprintf(params + n, room - n, "%s%lld", comma, size);
+        }
         n += (size_t)snprintf(params + n, room - n, "]");
         m++;
     }
@@ -730,7 +752,10 @@ static int run_program(struct program *p, hop_tensor **in, int n_in, hop_tensor 
         status = compile_once(&exe, p->fn, &o);
         if (p->exe) hop_exe_free(exe); /* another thread was quicker */
         else p->exe = exe;
-        if (status == HOP_CANCELLED) return p->users--, status;
+        if (status == HOP_CANCELLED) {
+            p->users--;
+            return status;
+        }
         if (status) p->interpreted = true;
     }
     p->uses++;
@@ -741,8 +766,8 @@ static int run_program(struct program *p, hop_tensor **in, int n_in, hop_tensor 
                                                : hop_interpret_with(p->fn, in, n_in, out, p->n_out, &o);
         Py_END_ALLOW_THREADS signals_end(ours);
     } else {
-        status = p->exe ? hop_run(p->exe, in, n_in, out, p->n_out)
-                        : hop_interpret(p->fn, in, n_in, out, p->n_out);
+        if (p->exe) status = hop_run(p->exe, in, n_in, out, p->n_out);
+        else status = hop_interpret(p->fn, in, n_in, out, p->n_out);
     }
     p->users--;
     return status;
@@ -898,14 +923,18 @@ static PyObject *op(PyObject *self, PyObject *const *args, Py_ssize_t n)
 static int call_integer(PyObject *o, const struct op_row *row, int64_t *out)
 {
     int overflow = 0;
-    if (!PyLong_Check(o) && !PyIndex_Check(o))
-        return raise_invalid("expected an integer, found %R", (PyObject *)Py_TYPE(o)), -1;
+    if (!PyLong_Check(o) && !PyIndex_Check(o)) {
+        raise_invalid("expected an integer, found %R", (PyObject *)Py_TYPE(o));
+        return -1;
+    }
     PyObject *whole = PyNumber_Index(o);
     if (!whole) return -1;
     *out = PyLong_AsLongLongAndOverflow(whole, &overflow);
     Py_DECREF(whole);
-    if (overflow || (!(row->flags & WIDE) && (*out < INT32_MIN || *out > INT32_MAX)))
-        return raise_invalid("expected an integer of moderate size, found %R", o), -1;
+    if (overflow || (!(row->flags & WIDE) && (*out < INT32_MIN || *out > INT32_MAX))) {
+        raise_invalid("expected an integer of moderate size, found %R", o);
+        return -1;
+    }
     return 0;
 }
 
@@ -923,13 +952,14 @@ static PyObject *call(PyObject *self, PyObject *const *args, Py_ssize_t n)
     }
     c.n = PyTuple_Size(args[1]);
     if (n > 2) c.text = text_or_null(args[2]);
-    if (PyErr_Occurred() || (n > 3 && call_integer(args[3], c.row, &c.i)) ||
-        (n > 4 && call_integer(args[4], c.row, &c.j)))
-        return NULL;
+    if (PyErr_Occurred()) return NULL;
+    if (n > 3 && call_integer(args[3], c.row, &c.i)) return NULL;
+    if (n > 4 && call_integer(args[4], c.row, &c.j)) return NULL;
     if (n > 5) c.text2 = text_or_null(args[5]);
     if (PyErr_Occurred()) return NULL;
     bool any = c.row->kind == LI || c.row->kind == CUSTOM;
-    int expected = c.row->kind == CUSTOM ? c.row->least : any ? 0 : operands_of_kind[c.row->kind];
+    int expected = any ? 0 : operands_of_kind[c.row->kind];
+    if (c.row->kind == CUSTOM) expected = c.row->least;
     if (any ? c.n < expected : c.n != expected) {
         PyErr_Format(PyExc_TypeError, "%s takes %d operands%s, given %zd", c.row->name, expected,
                      any ? " or more" : "", c.n);
@@ -947,7 +977,8 @@ static PyObject *call(PyObject *self, PyObject *const *args, Py_ssize_t n)
 
 static PyObject *clear_programs(PyObject *self, PyObject *unused)
 {
-    (void)self, (void)unused;
+    (void)self;
+    (void)unused;
     forget_programs();
     Py_RETURN_NONE;
 }

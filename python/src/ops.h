@@ -33,10 +33,10 @@ struct joined {
     int first;     /* operands before it have no part in this: the condition of a select */
     int weak_to;   /* dtype that weak operands are cast to and that numbers take, -1: what they have alone */
     int strong_to; /* dtype that the others are cast to first, -1: the library's concern */
-    int unsigned_at; /* which operand is u64 in a comparison with a weak integer that only a run knows, -1:
-                        none */
-    bool weak;       /* the result is weak, */
-    bool number;     /* and stands for a Python number */
+    /* Which operand is u64 in a comparison with a weak integer that only a run knows, -1: none. */
+    int unsigned_at;
+    bool weak;   /* the result is weak, */
+    bool number; /* and stands for a Python number */
 };
 
 enum dtype_join { NO_DTYPE = -1, NO_COMMON_DTYPE = -2 };

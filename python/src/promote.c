@@ -10,9 +10,10 @@ int dtype_common(int a, int b)
     if (a == b || y->kind == 'b') return a;
     if (x->kind == 'b') return b;
     if ((x->kind == 'f') != (y->kind == 'f')) return x->kind == 'f' ? a : b;
-    if (x->kind == y->kind)
-        return x->size == y->size ? DT_F32 : x->size > y->size ? a : b; /* of one size: f16 and bf16 */
-    int natural = x->kind == 'u' ? a : b, whole = x->kind == 'u' ? b : a;
+    if (x->kind == y->kind && x->size == y->size) return DT_F32; /* f16 and bf16 */
+    if (x->kind == y->kind) return x->size > y->size ? a : b;
+    int natural = x->kind == 'u' ? a : b;
+    int whole = x->kind == 'u' ? b : a;
     if (natural == DT_U64) return NO_COMMON_DTYPE;
     int next = natural - DT_U8 + DT_I16; /* the signed one that is twice as wide */
     return whole > next ? whole : next;
@@ -90,9 +91,8 @@ int join_operands(const struct call *c, const struct operand *in, struct joined 
     bool whole = weak != WEAK_REAL && (strong < 0 || dtype_rows[strong].kind != 'f');
     out->number = numbers;
     out->weak = weak && (strong < 0 || dtype_with_number(strong, weak) != strong);
-    if (weak)
-        out->weak_to = strong < 0 && weak == WEAK_REAL ? real_dtype(numbers)
-                                                       : dtype_with_number(strong, weak);
+    bool weak_real_alone = strong < 0 && weak == WEAK_REAL;
+    if (weak) out->weak_to = weak_real_alone ? real_dtype(numbers) : dtype_with_number(strong, weak);
     if (c->row == op_rows + OP_div && whole) /* Python's / of integers is a real number */
         out->weak_to = out->strong_to = real_dtype(numbers);
     else if (is_comparison(c->row, op_rows)) join_comparison(in, strong, out);
@@ -106,7 +106,9 @@ void cast_operands(hop_place at, const struct call *c, const struct operand *in,
     for (Py_ssize_t i = 0; i < c->n; i++) {
         const array_object *a = in[i].array ? as_array(in[i].array) : NULL;
         if (!a) continue;
-        int has = array_raw_dtype(a), to = i < j->first ? NO_DTYPE : a->weak ? j->weak_to : j->strong_to;
+        int has = array_raw_dtype(a);
+        int to = a->weak ? j->weak_to : j->strong_to;
+        if (i < j->first) to = NO_DTYPE;
         if (to < 0 && has != a->dtype && !casts)
             to = a->dtype; /* only these operators compute with Python's numbers */
         if (to >= 0 && to != has) values[i] = hop_cast_at(at, values[i], dtype_rows[to].name);

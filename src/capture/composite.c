@@ -59,8 +59,8 @@ static void rule_statistic(struct emission *e)
 #define DEFINE(name) \
     hop_val hop_##name##_at(hop_place at, hop_val x, const char *axes) \
     { \
-        return capture_emit1(at, #name, rule_statistic, \
-                             &(struct statistic_args){ .op = OP_##name, .axes = axes }, &x, 1); \
+        struct statistic_args args = { .op = OP_##name, .axes = axes }; \
+        return capture_emit1(at, #name, rule_statistic, &args, &x, 1); \
     }
 DEFINE(mean)
 DEFINE(logsumexp)
@@ -70,10 +70,8 @@ DEFINE(log_softmax)
 #define DEFINE(name) \
     hop_val hop_##name##_at(hop_place at, hop_val x, const char *axes, int correction) \
     { \
-        return capture_emit1(at, #name, rule_statistic, \
-                             &(struct statistic_args){ \
-                                 .op = OP_##name, .axes = axes, .correction = correction }, \
-                             &x, 1); \
+        struct statistic_args args = { .op = OP_##name, .axes = axes, .correction = correction }; \
+        return capture_emit1(at, #name, rule_statistic, &args, &x, 1); \
     }
 DEFINE(var)
 DEFINE(std)
@@ -110,13 +108,13 @@ static void rule_split(struct emission *e)
 }
 int hop_split_at(hop_place at, hop_val *parts, int n, hop_val x, int axis)
 {
-    return capture_emit(at, "split", rule_split, &(struct split_args){ .axis = axis }, &x, 1, parts,
-                        n > 0 ? (uint32_t)n : 0);
+    struct split_args args = { .axis = axis };
+    return capture_emit(at, "split", rule_split, &args, &x, 1, parts, n > 0 ? (uint32_t)n : 0);
 }
 int hop_split_sizes_at(hop_place at, hop_val *parts, int n, hop_val x, int axis, const char *sizes)
 {
-    return capture_emit(at, "split", rule_split, &(struct split_args){ axis, sizes ? sizes : "" }, &x, 1,
-                        parts, n > 0 ? (uint32_t)n : 0);
+    struct split_args args = { axis, sizes ? sizes : "" };
+    return capture_emit(at, "split", rule_split, &args, &x, 1, parts, n > 0 ? (uint32_t)n : 0);
 }
 
 /* As in NumPy the shorter of sizes and repeats is filled up with ones in front. */
@@ -214,13 +212,13 @@ static void rule_triangle(struct emission *e)
 }
 hop_val hop_tril_at(hop_place at, hop_val x, int diagonal)
 {
-    return capture_emit1(at, "tril", rule_triangle,
-                         &(struct pattern_args){ .op = OP_tril, .diagonal = diagonal }, &x, 1);
+    struct pattern_args args = { .op = OP_tril, .diagonal = diagonal };
+    return capture_emit1(at, "tril", rule_triangle, &args, &x, 1);
 }
 hop_val hop_triu_at(hop_place at, hop_val x, int diagonal)
 {
-    return capture_emit1(at, "triu", rule_triangle,
-                         &(struct pattern_args){ .op = OP_triu, .diagonal = diagonal }, &x, 1);
+    struct pattern_args args = { .op = OP_triu, .diagonal = diagonal };
+    return capture_emit1(at, "triu", rule_triangle, &args, &x, 1);
 }
 
 static void rule_eye(struct emission *e)
@@ -235,8 +233,8 @@ static void rule_eye(struct emission *e)
 }
 hop_val hop_eye_at(hop_place at, const char *type, int diagonal)
 {
-    return capture_emit1(at, "eye", rule_eye, &(struct pattern_args){ .text = type, .diagonal = diagonal },
-                         NULL, 0);
+    struct pattern_args args = { .text = type, .diagonal = diagonal };
+    return capture_emit1(at, "eye", rule_eye, &args, NULL, 0);
 }
 
 static void rule_one_hot(struct emission *e)
@@ -250,8 +248,8 @@ static void rule_one_hot(struct emission *e)
 }
 hop_val hop_one_hot_at(hop_place at, hop_val indices, const char *depth, const char *dtype)
 {
-    return capture_emit1(at, "one_hot", rule_one_hot, &(struct pattern_args){ .text = depth, .dtype = dtype },
-                         &indices, 1);
+    struct pattern_args args = { .text = depth, .dtype = dtype };
+    return capture_emit1(at, "one_hot", rule_one_hot, &args, &indices, 1);
 }
 
 /* A number or scalar, over a vector. */
@@ -331,10 +329,10 @@ static void rule_randint(struct emission *e)
     enum dtype t = type_of(e, e->args, &rank, dims);
     if (!dtype_is_integer(t)) capture_throw("the type \"%s\": expected integers", (const char *)e->args);
     struct attr a = A_DIMS(dims, rank);
-    e->out[0] = emit(e->b, OP_randint,
-                     (val[]){ operand_value(e->b, &e->in[0]), operand_as(e->b, &e->in[1], t),
-                              operand_as(e->b, &e->in[2], t) },
-                     3, &a);
+    val key = operand_value(e->b, &e->in[0]);
+    val lo = operand_as(e->b, &e->in[1], t);
+    val hi = operand_as(e->b, &e->in[2], t);
+    e->out[0] = emit(e->b, OP_randint, (val[]){ key, lo, hi }, 3, &a);
 }
 hop_val hop_randint_at(hop_place at, hop_val key, const char *type, hop_val lo, hop_val hi)
 {

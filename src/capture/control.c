@@ -740,8 +740,10 @@ static void do_scan(struct capture *c, void *args)
                       a->n_results);
     if (!spec->n_xs && !spec->length)
         capture_throw("nothing is scanned over: 'length' must say how many steps there are");
-    if (c->eager) closed_count(a), eager_scan(c, a->results, a->n_results, spec);
-    else capture_steps(c, a, &(struct stepping){ .spec = spec, .what = "the step of scan" });
+    if (c->eager) {
+        closed_count(a);
+        eager_scan(c, a->results, a->n_results, spec);
+    } else capture_steps(c, a, &(struct stepping){ .spec = spec, .what = "the step of scan" });
 }
 int hop_scan_at(hop_place at, hop_val *results, int n_results, const hop_scan_spec *spec)
 {

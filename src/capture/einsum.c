@@ -176,7 +176,10 @@ static void read_subscripts(struct einsum *s)
 static bool term_has(const struct term *t, uint32_t label, uint32_t *at)
 {
     for (uint32_t i = 0; i < t->n; i++)
-        if (t->label[i] == label) return *at = i, true;
+        if (t->label[i] == label) {
+            *at = i;
+            return true;
+        }
     return false;
 }
 
@@ -208,9 +211,8 @@ static void take_diagonal(struct einsum *s, struct term *t, uint32_t i, uint32_t
     dims[lead] = dim_mul(m, n, n);
     high[lead] = n;
     struct attr pads[3] = { A_DIMS(low, lead + 1), A_DIMS(high, lead + 1), A_NONE };
-    v = emit(b, OP_pad,
-             (val[]){ emit_reshape(b, v, lead + 1, dims), emit_full(b, (enum dtype)type.dtype, 0, 0, NULL) },
-             2, pads);
+    val padded[2] = { emit_reshape(b, v, lead + 1, dims), emit_full(b, (enum dtype)type.dtype, 0, 0, NULL) };
+    v = emit(b, OP_pad, padded, 2, pads);
     dims[lead] = n;
     dims[lead + 1] = dim_add(m, n, 1);
     v = emit_reshape(b, v, lead + 2, dims);

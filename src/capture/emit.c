@@ -6,8 +6,9 @@
 /* How much there was of everything that only grows. */
 struct scope_mark {
     struct scope *s;
-    uint32_t n_params, values, nodes, pool, attrs, regions, symbols, required, checked, n_outer_symbols, late,
-        bindings, binds;
+    uint32_t n_params, values, nodes, pool, attrs, regions; /* of its builder */
+    uint32_t symbols, required, checked, n_outer_symbols;
+    uint32_t late, bindings, binds; /* of its own */
     uint8_t effects;
     bool late_symbols;
 };
@@ -15,22 +16,24 @@ struct scope_mark {
 static struct scope_mark mark_scope(struct scope *s)
 {
     const struct builder *b = &s->b;
-    return (struct scope_mark){ s,
-                                b->n_params,
-                                b->values.len,
-                                b->nodes.len,
-                                b->pool.len,
-                                b->attrs.len,
-                                b->regions.len,
-                                b->symbols.len,
-                                b->required.len,
-                                b->checked.len,
-                                b->n_outer_symbols,
-                                s->late.len,
-                                s->bindings.len,
-                                s->binds.len,
-                                b->effects,
-                                s->late_symbols };
+    return (struct scope_mark){
+        .s = s,
+        .n_params = b->n_params,
+        .values = b->values.len,
+        .nodes = b->nodes.len,
+        .pool = b->pool.len,
+        .attrs = b->attrs.len,
+        .regions = b->regions.len,
+        .symbols = b->symbols.len,
+        .required = b->required.len,
+        .checked = b->checked.len,
+        .n_outer_symbols = b->n_outer_symbols,
+        .late = s->late.len,
+        .bindings = s->bindings.len,
+        .binds = s->binds.len,
+        .effects = b->effects,
+        .late_symbols = s->late_symbols,
+    };
 }
 
 static void restore_scope(const struct scope_mark *m)

@@ -314,8 +314,8 @@ static void rule_take_along(struct emission *e)
         at_dims[i] = i == axis ? s.dims[i] : common;
     }
     struct attr a = A_INT(axis);
-    e->out[0] = emit(b, OP_take_along,
-                     (val[]){ bring_to(b, v, t.rank, x_dims), bring_to(b, at, t.rank, at_dims) }, 2, &a);
+    val operands[2] = { bring_to(b, v, t.rank, x_dims), bring_to(b, at, t.rank, at_dims) };
+    e->out[0] = emit(b, OP_take_along, operands, 2, &a);
 }
 hop_val hop_take_along_at(hop_place at, hop_val x, hop_val indices, int axis)
 {
@@ -397,8 +397,10 @@ static void rule_scatter(struct emission *e)
 
 static bool index_operands(hop_place at, hop_val x, const hop_val *indices, int n, hop_val *in)
 {
-    if (n < 1 || n > MAX_RANK || !indices)
-        return hop_fail_at(at, "expected an index array for one axis or more"), false;
+    if (n < 1 || n > MAX_RANK || !indices) {
+        hop_fail_at(at, "expected an index array for one axis or more");
+        return false;
+    }
     in[0] = x;
     memcpy(in + 1, indices, (size_t)n * sizeof *in);
     return true;
@@ -408,8 +410,8 @@ hop_val hop_gather_at(hop_place at, hop_val x, const hop_val *indices, int n, co
 {
     hop_val in[MAX_RANK + 1];
     if (!index_operands(at, x, indices, n, in)) return (hop_val){ 0, 0 };
-    return capture_emit1(at, "gather", rule_gather, &(struct index_args){ .n = (uint32_t)n, .axes = axes },
-                         in, (uint32_t)n + 1);
+    struct index_args args = { .n = (uint32_t)n, .axes = axes };
+    return capture_emit1(at, "gather", rule_gather, &args, in, (uint32_t)n + 1);
 }
 hop_val hop_scatter_at(hop_place at, hop_val x, const hop_val *indices, int n, const char *axes,
                        hop_val updates, const char *mode)
@@ -417,9 +419,8 @@ hop_val hop_scatter_at(hop_place at, hop_val x, const hop_val *indices, int n, c
     hop_val in[MAX_RANK + 2];
     if (!index_operands(at, x, indices, n, in)) return (hop_val){ 0, 0 };
     in[n + 1] = updates;
-    return capture_emit1(at, "scatter", rule_scatter,
-                         &(struct index_args){ .n = (uint32_t)n, .axes = axes, .mode = mode }, in,
-                         (uint32_t)n + 2);
+    struct index_args args = { .n = (uint32_t)n, .axes = axes, .mode = mode };
+    return capture_emit1(at, "scatter", rule_scatter, &args, in, (uint32_t)n + 2);
 }
 #define DEFINE(name) \
     hop_val hop_scatter_##name##_at(hop_place at, hop_val x, hop_val indices, hop_val updates, int axis) \

@@ -33,8 +33,8 @@ hop_val variable_new(struct scope *s, val initial, const char *name)
 hop_val eager_variable_new(struct scope *s, struct tensor *initial)
 {
     hop_cleanup_push(tensor_free, initial);
-    hop_val v = add_variable(s, (struct variable){
-                                    .scope = s->serial, .base = HOP_NONE, .name = "", .now = initial });
+    struct variable fresh = { .scope = s->serial, .base = HOP_NONE, .name = "", .now = initial };
+    hop_val v = add_variable(s, fresh);
     hop_cleanup_pop(initial);
     return v;
 }
@@ -243,18 +243,18 @@ static void make_view(struct capture *c, void *args)
     const char *text = a->text ? a->text : "";
     v.text = arena_string(&c->arena, text, strlen(text));
     if (a->view == VIEW_INDEX) {
-        if (is_variable(a->index))
-            a->index = v.index = hop_current_at(c->at, a->index); /* the index as it is now */
-        if (!c->eager)
-            v.index = value_handle(c->innermost,
-                                   operand_value(&c->innermost->b,
-                                                 &(struct operand[]){ resolve(c->innermost, a->index) }[0]));
+        if (is_variable(a->index)) a->index = hop_current_at(c->at, a->index); /* the index as it is now */
+        v.index = a->index;
+        if (!c->eager) {
+            struct operand index = resolve(c->innermost, a->index);
+            v.index = value_handle(c->innermost, operand_value(&c->innermost->b, &index));
+        }
         v.scope = c->innermost->serial; /* a view lives where its index does */
     }
     a->out = add_variable(c->innermost, v);
-    if (c->eager)
-        tensor_free(eager_variable_read(c, c->variables.len -
-                                               1)); /* a view that cannot be is an error where it is made */
+    /* A view that cannot be is an error where it is made. */
+    uint32_t newest = c->variables.len - 1;
+    if (c->eager) tensor_free(eager_variable_read(c, newest));
     else capture_try(c, read_newest, NULL);
 }
 
@@ -264,44 +264,43 @@ static hop_val view_at(hop_place at, const char *name, struct variable_args a)
 }
 hop_val hop_view_at(hop_place at, hop_val variable, const char *slices)
 {
-    return view_at(at, "view",
-                   (struct variable_args){ .variable = variable, .view = VIEW_SLICE, .text = slices });
+    struct variable_args args = { .variable = variable, .view = VIEW_SLICE, .text = slices };
+    return view_at(at, "view", args);
 }
 hop_val hop_view_index_at(hop_place at, hop_val variable, hop_val i, int axis)
 {
-    return view_at(at, "view_index",
-                   (struct variable_args){
-                       .variable = variable, .view = VIEW_INDEX, .index = i, .axis = axis });
+    struct variable_args args = { .variable = variable, .view = VIEW_INDEX, .index = i, .axis = axis };
+    return view_at(at, "view_index", args);
 }
 hop_val hop_view_reshape_at(hop_place at, hop_val variable, const char *dims)
 {
-    return view_at(at, "view_reshape",
-                   (struct variable_args){ .variable = variable, .view = VIEW_RESHAPE, .text = dims });
+    struct variable_args args = { .variable = variable, .view = VIEW_RESHAPE, .text = dims };
+    return view_at(at, "view_reshape", args);
 }
 hop_val hop_view_permute_at(hop_place at, hop_val variable, const char *order)
 {
-    return view_at(at, "view_permute",
-                   (struct variable_args){ .variable = variable, .view = VIEW_PERMUTE, .text = order });
+    struct variable_args args = { .variable = variable, .view = VIEW_PERMUTE, .text = order };
+    return view_at(at, "view_permute", args);
 }
 hop_val hop_view_transpose_at(hop_place at, hop_val variable)
 {
-    return view_at(at, "view_transpose",
-                   (struct variable_args){ .variable = variable, .view = VIEW_TRANSPOSE });
+    struct variable_args args = { .variable = variable, .view = VIEW_TRANSPOSE };
+    return view_at(at, "view_transpose", args);
 }
 hop_val hop_view_expand_at(hop_place at, hop_val variable, int axis)
 {
-    return view_at(at, "view_expand",
-                   (struct variable_args){ .variable = variable, .view = VIEW_EXPAND, .axis = axis });
+    struct variable_args args = { .variable = variable, .view = VIEW_EXPAND, .axis = axis };
+    return view_at(at, "view_expand", args);
 }
 hop_val hop_view_squeeze_at(hop_place at, hop_val variable, const char *axes)
 {
-    return view_at(at, "view_squeeze",
-                   (struct variable_args){ .variable = variable, .view = VIEW_SQUEEZE, .text = axes });
+    struct variable_args args = { .variable = variable, .view = VIEW_SQUEEZE, .text = axes };
+    return view_at(at, "view_squeeze", args);
 }
 hop_val hop_view_broadcast_at(hop_place at, hop_val variable, const char *dims)
 {
-    return view_at(at, "view_broadcast",
-                   (struct variable_args){ .variable = variable, .view = VIEW_BROADCAST, .text = dims });
+    struct variable_args args = { .variable = variable, .view = VIEW_BROADCAST, .text = dims };
+    return view_at(at, "view_broadcast", args);
 }
 
 static void assign(struct capture *c, void *args)

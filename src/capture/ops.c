@@ -243,8 +243,8 @@ static void rule_constant(struct emission *e)
 }
 hop_val hop_constant_at(hop_place at, const char *type, const void *data)
 {
-    return capture_emit1(at, "constant", rule_constant, &(struct type_args){ .type = type, .data = data },
-                         NULL, 0);
+    struct type_args args = { .type = type, .data = data };
+    return capture_emit1(at, "constant", rule_constant, &args, NULL, 0);
 }
 
 static void rule_from_tensor(struct emission *e)
@@ -273,8 +273,8 @@ hop_val hop_from_tensor_at(hop_place at, hop_tensor *t)
 hop_val hop_key_at(hop_place at, uint64_t seed)
 {
     uint32_t words[2] = { (uint32_t)(seed >> 32), (uint32_t)seed };
-    return capture_emit1(at, "key", rule_constant, &(struct type_args){ .type = "u32[2]", .data = words },
-                         NULL, 0);
+    struct type_args args = { .type = "u32[2]", .data = words };
+    return capture_emit1(at, "key", rule_constant, &args, NULL, 0);
 }
 
 static void rule_random(struct emission *e)
@@ -296,18 +296,18 @@ static void rule_random(struct emission *e)
 }
 hop_val hop_random_bits_at(hop_place at, hop_val key, const char *dims)
 {
-    return capture_emit1(at, "random_bits", rule_random,
-                         &(struct type_args){ .type = dims, .axis = OP_random_bits }, &key, 1);
+    struct type_args args = { .type = dims, .axis = OP_random_bits };
+    return capture_emit1(at, "random_bits", rule_random, &args, &key, 1);
 }
 hop_val hop_random_uniform_at(hop_place at, hop_val key, const char *type)
 {
-    return capture_emit1(at, "random_uniform", rule_random,
-                         &(struct type_args){ .type = type, .axis = OP_random_uniform }, &key, 1);
+    struct type_args args = { .type = type, .axis = OP_random_uniform };
+    return capture_emit1(at, "random_uniform", rule_random, &args, &key, 1);
 }
 hop_val hop_random_normal_at(hop_place at, hop_val key, const char *type)
 {
-    return capture_emit1(at, "random_normal", rule_random,
-                         &(struct type_args){ .type = type, .axis = OP_random_normal }, &key, 1);
+    struct type_args args = { .type = type, .axis = OP_random_normal };
+    return capture_emit1(at, "random_normal", rule_random, &args, &key, 1);
 }
 
 /* ---- reductions ---- */
@@ -332,8 +332,8 @@ static void rule_reduce(struct emission *e)
 #define DEFINE(name) \
     hop_val hop_##name##_at(hop_place at, hop_val x, const char *axes) \
     { \
-        return capture_emit1(at, #name, rule_reduce, &(struct reduce_args){ .op = OP_##name, .axes = axes }, \
-                             &x, 1); \
+        struct reduce_args args = { .op = OP_##name, .axes = axes }; \
+        return capture_emit1(at, #name, rule_reduce, &args, &x, 1); \
     }
 DEFINE(sum)
 DEFINE(prod)

@@ -23,8 +23,8 @@ static void rule_cumulative(struct emission *e)
 #define DEFINE(name) \
     hop_val hop_##name##_at(hop_place at, hop_val x, int axis, int reverse) \
     { \
-        return capture_emit1(at, #name, rule_cumulative, \
-                             &(struct axis_args){ .op = OP_##name, .axis = axis, .flag = reverse }, &x, 1); \
+        struct axis_args args = { .op = OP_##name, .axis = axis, .flag = reverse }; \
+        return capture_emit1(at, #name, rule_cumulative, &args, &x, 1); \
     }
 HOP_CUMULATIVE_OPERATORS(DEFINE)
 #undef DEFINE
@@ -40,8 +40,8 @@ static void rule_recurrence(struct emission *e)
 }
 hop_val hop_recurrence_at(hop_place at, hop_val a, hop_val b, int axis, int reverse)
 {
-    return capture_emit1(at, "recurrence", rule_recurrence,
-                         &(struct axis_args){ .axis = axis, .flag = reverse }, (hop_val[]){ a, b }, 2);
+    struct axis_args args = { .axis = axis, .flag = reverse };
+    return capture_emit1(at, "recurrence", rule_recurrence, &args, (hop_val[]){ a, b }, 2);
 }
 
 static void rule_order(struct emission *e)
@@ -53,13 +53,13 @@ static void rule_order(struct emission *e)
 }
 hop_val hop_sort_at(hop_place at, hop_val x, int axis, int descending)
 {
-    return capture_emit1(at, "sort", rule_order,
-                         &(struct axis_args){ .op = OP_sort, .axis = axis, .flag = descending }, &x, 1);
+    struct axis_args args = { .op = OP_sort, .axis = axis, .flag = descending };
+    return capture_emit1(at, "sort", rule_order, &args, &x, 1);
 }
 hop_val hop_argsort_at(hop_place at, hop_val x, int axis, int descending)
 {
-    return capture_emit1(at, "argsort", rule_order,
-                         &(struct axis_args){ .op = OP_argsort, .axis = axis, .flag = descending }, &x, 1);
+    struct axis_args args = { .op = OP_argsort, .axis = axis, .flag = descending };
+    return capture_emit1(at, "argsort", rule_order, &args, &x, 1);
 }
 
 static void rule_top_k(struct emission *e)

@@ -53,8 +53,8 @@ hop_val hop_reshape_at(hop_place at, hop_val x, const char *dims)
 }
 hop_val hop_reshape_dims_at(hop_place at, hop_val x, const hop_dim *dims, int rank)
 {
-    return capture_emit1(at, "reshape", rule_reshape, &(struct dims_args){ .dims = dims, .rank = rank }, &x,
-                         1);
+    struct dims_args args = { .dims = dims, .rank = rank };
+    return capture_emit1(at, "reshape", rule_reshape, &args, &x, 1);
 }
 
 static void rule_broadcast(struct emission *e)
@@ -88,8 +88,8 @@ hop_val hop_broadcast_at(hop_place at, hop_val x, const char *dims)
 }
 hop_val hop_broadcast_dims_at(hop_place at, hop_val x, const hop_dim *dims, int rank)
 {
-    return capture_emit1(at, "broadcast", rule_broadcast, &(struct dims_args){ .dims = dims, .rank = rank },
-                         &x, 1);
+    struct dims_args args = { .dims = dims, .rank = rank };
+    return capture_emit1(at, "broadcast", rule_broadcast, &args, &x, 1);
 }
 
 static void rule_full_dims(struct emission *e)
@@ -103,8 +103,8 @@ static void rule_full_dims(struct emission *e)
 }
 hop_val hop_full_dims_at(hop_place at, const char *dtype, const hop_dim *dims, int rank, hop_val value)
 {
-    return capture_emit1(at, "full", rule_full_dims,
-                         &(struct dims_args){ .text = dtype, .dims = dims, .rank = rank }, &value, 1);
+    struct dims_args args = { .text = dtype, .dims = dims, .rank = rank };
+    return capture_emit1(at, "full", rule_full_dims, &args, &value, 1);
 }
 
 /* ---- axes ---- */
@@ -246,13 +246,13 @@ static void rule_join(struct emission *e)
 }
 hop_val hop_concat_at(hop_place at, const hop_val *parts, int n, int axis)
 {
-    return capture_emit1(at, "concat", rule_join, &(struct join_args){ axis, false }, parts,
-                         n > 0 ? (uint32_t)n : 0);
+    struct join_args args = { axis, false };
+    return capture_emit1(at, "concat", rule_join, &args, parts, n > 0 ? (uint32_t)n : 0);
 }
 hop_val hop_stack_at(hop_place at, const hop_val *parts, int n, int axis)
 {
-    return capture_emit1(at, "stack", rule_join, &(struct join_args){ axis, true }, parts,
-                         n > 0 ? (uint32_t)n : 0);
+    struct join_args args = { axis, true };
+    return capture_emit1(at, "stack", rule_join, &args, parts, n > 0 ? (uint32_t)n : 0);
 }
 
 static void rule_pad(struct emission *e)

@@ -55,15 +55,15 @@ uint32_t c_programs_add(struct c_programs *c, struct module *m, uint32_t fn,
     struct lp *p = lower_and_plan(m, fn, passes);
     hop_cleanup_push(lp_free, p);
     const char *name = arena_printf(&c->arena, "test%u", c->list.len);
-    name = c99_add(&c->unit, p,
-                   &(struct c99_options){ .name = name, .original = module_fn(m, fn), .adapter = true });
+    struct c99_options options = { .name = name, .original = module_fn(m, fn), .adapter = true };
+    name = c99_add(&c->unit, p, &options);
     uint32_t *over = ARENA_NEW(&c->arena, uint32_t, p->entry->n_results);
     memset(over, 0xff, p->entry->n_results * sizeof *over);
     for (uint32_t i = 0; i < p->updates.len; i++)
         if (!p->updates.data[i].elsewhere) over[p->updates.data[i].result] = p->updates.data[i].param;
-    vec_push(&c->arena, &c->list,
-             (struct c_program){
-                 .name = arena_string(&c->arena, name, strlen(name)), .entry = p->entry, .over = over });
+    char *kept_name = arena_string(&c->arena, name, strlen(name));
+    struct c_program program = { .name = kept_name, .entry = p->entry, .over = over };
+    vec_push(&c->arena, &c->list, program);
     hop_cleanup_pop(p);
     lp_free(p);
     return c->list.len - 1;

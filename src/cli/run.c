@@ -36,7 +36,10 @@ static void print_call(void *ctx, const char *name, struct tensor *const *args, 
 }
 static void skip_call(void *ctx, const char *name, struct tensor *const *args, uint32_t n)
 {
-    (void)ctx, (void)name, (void)args, (void)n;
+    (void)ctx;
+    (void)name;
+    (void)args;
+    (void)n;
 }
 
 struct job {

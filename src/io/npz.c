@@ -213,9 +213,14 @@ struct inflater {
 
 static void *inflater_alloc(void *ctx, unsigned count, unsigned size)
 {
-    return (void)ctx, hop_try_malloc((size_t)count * size);
+    (void)ctx;
+    return hop_try_malloc((size_t)count * size);
 }
-static void inflater_release(void *ctx, void *block) { (void)ctx, hop_free(block); }
+static void inflater_release(void *ctx, void *block)
+{
+    (void)ctx;
+    hop_free(block);
+}
 static void inflater_end(void *inflater) { inflateEnd(&((struct inflater *)inflater)->z); }
 
 static void inflater_begin(struct inflater *s, const struct io_where *w, const struct io_file *f,

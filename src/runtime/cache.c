@@ -34,7 +34,8 @@ enum { KEY_FORMAT = 1 };
 static void key_word(struct cache_key *k, uint32_t w) { vec_push(&k->canon.arena, &k->canon.words, w); }
 static void key_wide(struct cache_key *k, uint64_t w)
 {
-    key_word(k, (uint32_t)w), key_word(k, (uint32_t)(w >> 32));
+    key_word(k, (uint32_t)w);
+    key_word(k, (uint32_t)(w >> 32));
 }
 
 #if defined(__x86_64__)

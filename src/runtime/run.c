@@ -158,8 +158,11 @@ static int32_t rt_callback(struct hop_rt *rt, int32_t site, int32_t n, const str
     struct arena arena = { 0 };
     struct hop_catch c;
     volatile bool failed = true;
-    if (atomic_load_explicit(&r->ended, memory_order_relaxed))
-        return r->told_status = HOP_CANCELLED, snprintf(r->note, sizeof r->note, "the run was cancelled"), 1;
+    if (atomic_load_explicit(&r->ended, memory_order_relaxed)) {
+        r->told_status = HOP_CANCELLED;
+        snprintf(r->note, sizeof r->note, "the run was cancelled");
+        return 1;
+    }
     if (HOP_TRY(c)) {
         callback_call(r->callback, r->callback_ctx, s->place, s->text, shown_tensors(&arena, operands, n),
                       (uint32_t)n);

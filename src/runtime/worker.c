@@ -78,7 +78,8 @@ static void wait_for_change(int ms)
 static void stop_here(int number, siginfo_t *info, void *context)
 {
     uintptr_t place = PLACE_OF((ucontext_t *)context);
-    (void)number, (void)info;
+    (void)number;
+    (void)info;
     if (!own || place < workers.code || place >= workers.code_end) return;
     atomic_store(&own->stopped, true);
     for (;;) pause();
