@@ -9,10 +9,15 @@
 
 uint64_t memory_size_of(const char *text, uint64_t otherwise)
 {
+    if (!text || *text < '0' || *text > '9') return otherwise;
     char *end;
-    unsigned long long n = text && *text >= '0' && *text <= '9' ? strtoull(text, &end, 10) : (end = "?", 0);
-    int shift = *end == 'K' ? 10 : *end == 'M' ? 20 : *end == 'G' ? 30 : 0;
-    if ((shift && end[1]) || (!shift && *end) || n > UINT64_MAX >> 31) return otherwise;
+    unsigned long long n = strtoull(text, &end, 10);
+    int shift = 0;
+    if (*end == 'K') shift = 10;
+    else if (*end == 'M') shift = 20;
+    else if (*end == 'G') shift = 30;
+    if (shift) end++;
+    if (*end || n > UINT64_MAX >> 31) return otherwise;
     return (uint64_t)n << shift;
 }
 
@@ -48,9 +53,8 @@ static uint64_t left_by_rlimits(void)
     getrlimit(RLIMIT_DATA, &data);
     if (space.rlim_cur == RLIM_INFINITY && data.rlim_cur == RLIM_INFINITY) return UINT64_MAX;
     uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), left = UINT64_MAX;
-    if (!read_file("/proc/self/statm", text, sizeof text) ||
-        sscanf(text, "%llu %*u %*u %*u %*u %llu", &size, &segment) != 2)
-        return UINT64_MAX;
+    if (!read_file("/proc/self/statm", text, sizeof text)) return UINT64_MAX;
+    if (sscanf(text, "%llu %*u %*u %*u %*u %llu", &size, &segment) != 2) return UINT64_MAX;
     if (space.rlim_cur != RLIM_INFINITY) left = left_of(space.rlim_cur, size * page);
     if (data.rlim_cur != RLIM_INFINITY) left = HOP_MIN(left, left_of(data.rlim_cur, segment * page));
     return left;
@@ -87,9 +91,11 @@ static uint64_t left_by_groups(void)
         snprintf(folder, sizeof folder, "/sys/fs/cgroup%s%s", first ? "/memory" : "", path + 1);
         size_t root = strlen(first ? "/sys/fs/cgroup/memory" : "/sys/fs/cgroup");
         for (;;) {
-            uint64_t here = first ? left_in_group(folder, "memory.limit_in_bytes", "memory.usage_in_bytes",
-                                                  "total_inactive_file")
-                                  : left_in_group(folder, "memory.max", "memory.current", "inactive_file");
+            uint64_t here;
+            if (unified) here = left_in_group(folder, "memory.max", "memory.current", "inactive_file");
+            else
+                here = left_in_group(folder, "memory.limit_in_bytes", "memory.usage_in_bytes",
+                                     "total_inactive_file");
             left = HOP_MIN(left, here);
             char *slash = strrchr(folder, '/');
             if (strlen(folder) <= root || !slash) break;

@@ -28,9 +28,10 @@ static void add_real(struct text *out, double x, enum dtype t)
     }
     for (int precision = 1; precision <= 17; precision++) {
         snprintf(digits, sizeof digits, "%.*g", precision, x);
-        if (t == DT_F32 ? strtof(digits, NULL) == (float)x
-                        : real_bits(t, strtod(digits, NULL)) == real_bits(t, x))
-            break;
+        bool same;
+        if (t == DT_F32) same = strtof(digits, NULL) == (float)x;
+        else same = real_bits(t, strtod(digits, NULL)) == real_bits(t, x);
+        if (same) break;
     }
     add_number(out, digits);
 }

@@ -152,8 +152,10 @@ static struct frame *frame_new(const struct fn *f)
 {
     uint32_t most = 0;
     for (uint32_t i = 0; i < f->n_nodes; i++) most = HOP_MAX(most, f->nodes[i].n_operands);
-    struct frame *fr = hop_calloc(1, sizeof *fr + (f->n_values + (size_t)most) * sizeof(struct tensor *) +
-                                         f->n_symbols * sizeof(int64_t) + f->n_values * sizeof(uint32_t));
+    size_t tensors = (f->n_values + (size_t)most) * sizeof(struct tensor *);
+    size_t symbols = f->n_symbols * sizeof(int64_t);
+    size_t last_uses = f->n_values * sizeof(uint32_t);
+    struct frame *fr = hop_calloc(1, sizeof *fr + tensors + symbols + last_uses);
     fr->f = f;
     fr->values = (struct tensor **)(fr + 1);
     fr->operands = fr->values + f->n_values;

@@ -344,7 +344,8 @@ int64_t dim_eval(const struct module *m, dim d, const int64_t *symbols)
 
 static int64_t saturate(__int128 x)
 {
-    return x > INT64_MAX ? INT64_MAX : x < INT64_MIN ? INT64_MIN : (int64_t)x;
+    if (x > INT64_MAX) return INT64_MAX;
+    return x < INT64_MIN ? INT64_MIN : (int64_t)x;
 }
 static bool unbounded(int64_t x) { return x == INT64_MAX || x == INT64_MIN; }
 static int64_t mul_bound(int64_t a, int64_t b)
@@ -355,14 +356,18 @@ static int64_t mul_bound(int64_t a, int64_t b)
 }
 static int64_t add_bound(int64_t a, int64_t b)
 {
-    return unbounded(a) ? a : unbounded(b) ? b : saturate((__int128)a + b);
+    if (unbounded(a)) return a;
+    return unbounded(b) ? b : saturate((__int128)a + b);
 }
 
 static void mul_range(int64_t *lo, int64_t *hi, int64_t lo2, int64_t hi2)
 {
     int64_t c[4] = { mul_bound(*lo, lo2), mul_bound(*lo, hi2), mul_bound(*hi, lo2), mul_bound(*hi, hi2) };
     *lo = *hi = c[0];
-    for (int i = 1; i < 4; i++) *lo = HOP_MIN(*lo, c[i]), *hi = HOP_MAX(*hi, c[i]);
+    for (int i = 1; i < 4; i++) {
+        *lo = HOP_MIN(*lo, c[i]);
+        *hi = HOP_MAX(*hi, c[i]);
+    }
 }
 
 void dim_range(const struct module *m, const struct symbol *symbols, dim d, int64_t *lo, int64_t *hi)
@@ -406,16 +411,17 @@ void dim_range(const struct module *m, const struct symbol *symbols, dim d, int6
         return;
     case DIM_MOD:
         *lo = l2 > 0 ? 0 : INT64_MIN;
-        *hi = l2 > 0 ? (h2 == INT64_MAX ? INT64_MAX : h2 - 1) : INT64_MAX;
+        *hi = l2 > 0 && h2 != INT64_MAX ? h2 - 1 : INT64_MAX;
         if (l2 > 0 && l >= 0 && h < *hi) *hi = h;
         return;
     default: /* floor-div */
         *lo = INT64_MIN;
         *hi = INT64_MAX;
-        if (l2 > 0) {
-            *lo = l >= 0 ? (h2 == INT64_MAX ? 0 : floordiv64(l, h2)) : l == INT64_MIN ? l : floordiv64(l, l2);
-            *hi = h == INT64_MAX ? h : h >= 0 ? floordiv64(h, l2) : -1;
-        }
+        if (l2 <= 0) return;
+        if (l >= 0) *lo = h2 == INT64_MAX ? 0 : floordiv64(l, h2);
+        else if (l != INT64_MIN) *lo = floordiv64(l, l2);
+        if (h < 0) *hi = -1;
+        else if (h != INT64_MAX) *hi = floordiv64(h, l2);
         return;
     }
 }

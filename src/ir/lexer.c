@@ -33,8 +33,9 @@ void lexer_expected(const struct lexer *lx, const char *what)
 {
     const struct token *t = &lx->tok;
     if (t->kind == TOKEN_END) lexer_error(lx, *t, "expected %s, found the end of the text", what);
-    int n = (int)HOP_MIN((size_t)60,
-                         (size_t)(t->text + t->len + (t->quoted || t->kind == TOKEN_STRING) - t->start));
+    bool closing_quote = t->quoted || t->kind == TOKEN_STRING;
+    size_t length = (size_t)(t->text + t->len + closing_quote - t->start);
+    int n = (int)HOP_MIN((size_t)60, length);
     lexer_error(lx, *t, "expected %s, found '%.*s'", what, n, t->start);
 }
 
@@ -63,17 +64,22 @@ static struct token token_at(const char *begin, const char *p)
     return t;
 }
 
+/* ASCII, and no zero among them. */
+static bool are_plain(const char eight_bytes[8])
+{
+    uint64_t eight;
+    memcpy(&eight, eight_bytes, sizeof eight);
+    if (eight & 0x8080808080808080u) return false;
+    return !((eight - 0x0101010101010101u) & ~eight & 0x8080808080808080u);
+}
+
 static void check_bytes(const struct lexer *lx)
 {
     const char *p = lx->begin;
     while (p < lx->end) {
-        uint64_t eight;
-        if (lx->end - p >= 8 &&
-            (memcpy(&eight, p, 8), !(eight & 0x8080808080808080u))) { /* no zero byte either */
-            if (!((eight - 0x0101010101010101u) & ~eight & 0x8080808080808080u)) {
-                p += 8;
-                continue;
-            }
+        if (lx->end - p >= 8 && are_plain(p)) {
+            p += 8;
+            continue;
         }
         size_t n = utf8_length((const unsigned char *)p);
         if (!n) lexer_error(lx, token_at(lx->begin, p), "broken UTF-8: byte 0x%02x", (unsigned char)*p);
@@ -105,8 +111,8 @@ void lexer_seek(struct lexer *lx, struct token to)
     lexer_next(lx);
 }
 
-static const char *scan_quoted(struct lexer *lx,
-                               const char *p) /* after the opening quote; returns the closing one */
+/* From behind the opening quote to the closing one. */
+static const char *scan_quoted(struct lexer *lx, const char *p)
 {
     for (;; p++) {
         if (*p == '"') return p;
@@ -117,10 +123,11 @@ static const char *scan_quoted(struct lexer *lx,
 
 static const char *scan_word(const char *p)
 {
-    while (class_of(*p) & (CLASS_START | CLASS_DIGIT) ||
-           (*p == '.' && class_of(p[1]) & (CLASS_START | CLASS_DIGIT)))
-        p++;
-    return p;
+    for (;; p++) {
+        if (class_of(*p) & (CLASS_START | CLASS_DIGIT)) continue;
+        if (*p == '.' && class_of(p[1]) & (CLASS_START | CLASS_DIGIT)) continue;
+        return p;
+    }
 }
 
 static const char *scan_number(const char *p)
@@ -131,7 +138,8 @@ static const char *scan_number(const char *p)
         if (*p == '.' && p[1] != '.') continue;
         if (*p == '+' || *p == '-') {
             char before = p[-1];
-            if (hex ? before == 'p' || before == 'P' : before == 'e' || before == 'E') continue;
+            bool exponent = hex ? before == 'p' || before == 'P' : before == 'e' || before == 'E';
+            if (exponent) continue;
         }
         return p;
     }
@@ -179,21 +187,18 @@ void lexer_next(struct lexer *lx)
         return;
     }
     const char *after = p + 1;
+    enum token_kind named = c == '%' ? TOKEN_VALUE : TOKEN_GLOBAL;
     t->kind = (uint8_t)c;
     switch (c) {
     case '%':
     case '@':
         if (p[1] == '"') {
             after = scan_quoted(lx, p + 2);
-            *t = (struct token){ p,       p + 2,  (uint32_t)(after - p) - 2,
-                                 t->line, t->col, c == '%' ? TOKEN_VALUE : TOKEN_GLOBAL,
-                                 true };
+            *t = (struct token){ p, p + 2, (uint32_t)(after - p) - 2, t->line, t->col, named, true };
             after++;
         } else if (class_of(p[1]) & (CLASS_START | CLASS_DIGIT)) {
             after = scan_word(p + 1);
-            *t = (struct token){ p,       p + 1,  (uint32_t)(after - p) - 1,
-                                 t->line, t->col, c == '%' ? TOKEN_VALUE : TOKEN_GLOBAL,
-                                 false };
+            *t = (struct token){ p, p + 1, (uint32_t)(after - p) - 1, t->line, t->col, named, false };
         }
         break;
     case '"':
@@ -296,8 +301,9 @@ static double parse_decimal(struct lexer *lx, const struct token *t, bool single
     if (!locale) {
         locale_t none = (locale_t)0;
         locale = newlocale(LC_ALL_MASK, "C", (locale_t)0);
-        if (!__atomic_compare_exchange_n(&c_locale, &none, locale, false, __ATOMIC_ACQ_REL,
-                                         __ATOMIC_ACQUIRE)) {
+        bool first = __atomic_compare_exchange_n(&c_locale, &none, locale, false, __ATOMIC_ACQ_REL,
+                                                 __ATOMIC_ACQUIRE);
+        if (!first) {
             freelocale(locale);
             locale = none;
         }
@@ -318,8 +324,8 @@ static uint64_t read_float(struct lexer *lx, enum dtype dtype)
         if (!lexer_accept_word(lx, "nan")) lexer_expected(lx, "a number");
         if (!lexer_accept(lx, '(')) return layout.quiet;
         uint64_t bits;
-        if (!token_is_integer(&lx->tok) || !magnitude(&lx->tok, &bits) || bits <= layout.infinity ||
-            bits >= layout.sign)
+        bool is_number = token_is_integer(&lx->tok) && magnitude(&lx->tok, &bits);
+        if (!is_number || bits <= layout.infinity || bits >= layout.sign)
             lexer_expected(lx, "the bits of a NaN");
         lexer_next(lx);
         lexer_expect(lx, ')', "')'");

@@ -68,12 +68,12 @@ uint32_t module_constant(struct module *m, type_id type, const void *data, size_
     uint64_t h = hash_mix(hash_bytes(data, bytes, 0), type);
     for (uint32_t it = map_first(&m->constant_map, h); it != HOP_NONE;
          it = map_next(&m->constant_map, h, it)) {
-        const struct constant *c = &m->constants.data[map_value(&m->constant_map, it)];
-        if (c->type == type && c->bytes == bytes && (!bytes || !memcmp(c->data, data, bytes)) &&
-            (!name || !c->name || c->name == name)) {
-            if (name) m->constants.data[map_value(&m->constant_map, it)].name = name;
-            return map_value(&m->constant_map, it);
-        }
+        struct constant *c = &m->constants.data[map_value(&m->constant_map, it)];
+        if (c->type != type || c->bytes != bytes) continue;
+        if (bytes && memcmp(c->data, data, bytes)) continue;
+        if (name && c->name && c->name != name) continue;
+        if (name) c->name = name;
+        return map_value(&m->constant_map, it);
     }
     char *copy = arena_alloc(&m->arena, bytes + 64);
     copy = (char *)(((uintptr_t)copy + 63) & ~(uintptr_t)63);
@@ -99,8 +99,8 @@ const char *place_text(struct module *m, struct place p)
 {
     if (!p.line) return "";
     const char *file = m->files.data[p.file];
-    return p.col ? arena_printf(&m->scratch, "%s:%u:%u: ", file, p.line, p.col)
-                 : arena_printf(&m->scratch, "%s:%u: ", file, p.line);
+    if (!p.col) return arena_printf(&m->scratch, "%s:%u: ", file, p.line);
+    return arena_printf(&m->scratch, "%s:%u:%u: ", file, p.line, p.col);
 }
 
 static uint64_t memo_hash(const uint64_t key[4]) { return hash_bytes(key, 4 * sizeof *key, 7); }
@@ -147,9 +147,8 @@ type_id type_intern(struct module *m, enum dtype dtype, uint32_t rank, const dim
                 hop_throw(HOP_INVALID,
                           "a size overflows: the product of the dims of one type passes 2^61 bytes");
         }
-    vec_push(&m->arena, &m->types,
-             (struct type){ (uint8_t)dtype, (uint8_t)rank,
-                            arena_copy(&m->arena, dims, rank * sizeof *dims) });
+    const dim *kept = arena_copy(&m->arena, dims, rank * sizeof *dims);
+    vec_push(&m->arena, &m->types, (struct type){ (uint8_t)dtype, (uint8_t)rank, kept });
     map_put(&m->type_map, h, m->types.len - 1);
     return m->types.len - 1;
 }
@@ -195,8 +194,9 @@ type_id type_insert_dim(struct module *m, type_id t, uint32_t at, dim d)
 {
     struct type type = type_get(m, t);
     dim dims[MAX_RANK + 1];
-    for (uint32_t i = 0; i <= type.rank; i++)
-        dims[i] = i < at ? type.dims[i] : i == at ? d : type.dims[i - 1];
+    for (uint32_t i = 0; i < at; i++) dims[i] = type.dims[i];
+    dims[at] = d;
+    for (uint32_t i = at; i < type.rank; i++) dims[i + 1] = type.dims[i];
     return type_intern(m, type.dtype, type.rank + 1u, dims);
 }
 

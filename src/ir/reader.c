@@ -418,8 +418,8 @@ void text_read_into(struct module *m, const char *file_name, const char *text, s
         hop_status status = hop_caught();
         size_t n = strlen(file_name);
         const char *message = hop_message();
-        if (status == HOP_INVALID && (strncmp(message, file_name, n) ||
-                                      message[n] != ':')) /* thrown below the reader: it knows no place */
+        bool placed = !strncmp(message, file_name, n) && message[n] == ':';
+        if (status == HOP_INVALID && !placed) /* thrown below the reader, which knows the place */
             hop_throw(status, "%s:%u:%u: %s", file_name, r->lex.tok.line, r->lex.tok.col, message);
         hop_rethrow(status);
     }

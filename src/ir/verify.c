@@ -163,12 +163,14 @@ static void check_node(struct verifier *v)
     const struct op_row *row = node_row(n);
     bool higher = row->flags & OPF_HIGHER;
     if (row->expand) wrong(v, "a composite operator stands in a function in place of its expansion");
-    if (!higher && (n->n_operands < row->sig.min_operands ||
-                    (row->sig.max_operands != MANY && n->n_operands > row->sig.max_operands)))
+    bool few_operands = n->n_operands < row->sig.min_operands;
+    bool many_operands = row->sig.max_operands != MANY && n->n_operands > row->sig.max_operands;
+    if (!higher && (few_operands || many_operands))
         wrong(v, "takes %u operand%s, has %u", row->sig.min_operands, row->sig.min_operands == 1 ? "" : "s",
               n->n_operands);
-    if (n->n_regions < row->sig.min_regions ||
-        (row->sig.max_regions != MANY && n->n_regions > row->sig.max_regions))
+    bool few_regions = n->n_regions < row->sig.min_regions;
+    bool many_regions = row->sig.max_regions != MANY && n->n_regions > row->sig.max_regions;
+    if (few_regions || many_regions)
         wrong(v, "takes %u region%s, has %u", row->sig.min_regions, row->sig.min_regions == 1 ? "" : "s",
               n->n_regions);
     if (n->n_regions && (n->regions > f->n_regions || n->n_regions > f->n_regions - n->regions))

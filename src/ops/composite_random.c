@@ -142,9 +142,10 @@ static dim body_dim(struct body *body, const struct builder *around, dim d)
     char name[16];
     int length = snprintf(name, sizeof name, "d%u", body->n);
     body->outer[body->n] = d;
-    return body->inner[body->n++] = dim_symbol(m, builder_symbol(&body->b,
-                                                                 module_string(m, name, (size_t)length),
-                                                                 HOP_MAX(lo, 0), hi));
+    uint32_t symbol = builder_symbol(&body->b, module_string(m, name, (size_t)length), HOP_MAX(lo, 0), hi);
+    dim inside = dim_symbol(m, symbol);
+    body->inner[body->n++] = inside;
+    return inside;
 }
 
 static void body_begin(struct body *body, struct builder *around, const val *params, uint32_t n)
@@ -196,10 +197,8 @@ static void expand_randint(struct expand *e)
     again.cond = module_fn(b->m, again_body(b, params, true, dims->n));
     again.body = module_fn(b->m, again_body(b, params, false, dims->n));
     val drawn = loop_build(b, &again).last;
-    e->out[0] = emit_cast(b,
-                          emit2(b, OP_add, drawn,
-                                to.rank ? emit_broadcast(b, lo, to.rank, to.dims, NULL) : lo),
-                          (enum dtype)to.dtype);
+    if (to.rank) lo = emit_broadcast(b, lo, to.rank, to.dims, NULL);
+    e->out[0] = emit_cast(b, emit2(b, OP_add, drawn, lo), (enum dtype)to.dtype);
 }
 
 /* ---- the others ---- */

@@ -207,20 +207,19 @@ static void infer_roll(struct infer *in)
     infer_result(in, in->operands[0]);
 }
 
-/* By a number: the two parts change places. max() says what holds anyway, so that no size has to be required.
- */
+/* By a number: the two parts change places. max() says what holds anyway: no size has to be required. */
 static val roll_parts(struct builder *b, val x, uint32_t along, int32_t shift)
 {
     dim size = emit_type(b, x).dims[along];
-    dim cut = dim_max(b->m, 0,
-                      dim_sub(b->m, size, dim_mod(b->m, dim_const(b->m, shift), dim_max(b->m, size, 1))));
+    dim divisor = dim_max(b->m, size, 1);
+    dim moved = dim_mod(b->m, dim_const(b->m, shift), divisor);
+    dim cut = dim_max(b->m, 0, dim_sub(b->m, size, moved));
     if (cut == size) return x;
     struct attr dim_attr = A_INT(along);
-    return emit_as(b,
-                   emit(b, OP_concat,
-                        (val[]){ slice_along(b, x, along, cut, size), slice_along(b, x, along, 0, cut) }, 2,
-                        &dim_attr),
-                   builder_type(b, x));
+    val end = slice_along(b, x, along, cut, size);
+    val beginning = slice_along(b, x, along, 0, cut);
+    val rolled = emit(b, OP_concat, (val[]){ end, beginning }, 2, &dim_attr);
+    return emit_as(b, rolled, builder_type(b, x));
 }
 
 /* By a value: a window of the array written twice. */
@@ -242,9 +241,11 @@ static void expand_roll(struct expand *e)
 {
     val v = e->operands[0];
     const struct attr *list = &e->attrs[ROLL_DIMS], *shifts = &e->attrs[ROLL_SHIFTS];
-    for (uint32_t i = 0; i < list->n; i++)
-        v = shifts->kind == ATTR_ABSENT ? roll_window(e->b, v, list->list[i], e->operands[1 + i])
-                                        : roll_parts(e->b, v, list->list[i], (int32_t)shifts->list[i]);
+    for (uint32_t i = 0; i < list->n; i++) {
+        uint32_t along = list->list[i];
+        if (shifts->kind == ATTR_ABSENT) v = roll_window(e->b, v, along, e->operands[1 + i]);
+        else v = roll_parts(e->b, v, along, (int32_t)shifts->list[i]);
+    }
     e->out[0] = v;
 }
 
@@ -301,8 +302,8 @@ static void expand_triangle(struct expand *e)
 {
     val x = e->operands[0];
     struct type t = emit_type(e->b, x);
-    val stays = compare_diagonal(e->b, e->op == OP_tril ? OP_le : OP_ge, t.rank, t.dims,
-                                 &e->attrs[TRIANGLE_DIAGONAL]);
+    enum op side = e->op == OP_tril ? OP_le : OP_ge;
+    val stays = compare_diagonal(e->b, side, t.rank, t.dims, &e->attrs[TRIANGLE_DIAGONAL]);
     e->out[0] = emit_select(e->b, stays, x, emit_full_like(e->b, x, 0));
 }
 
@@ -323,8 +324,8 @@ static void infer_eye(struct infer *in)
 static void expand_eye(struct expand *e)
 {
     struct type t = type_get(e->b->m, e->types[0]);
-    e->out[0] = emit_cast(e->b, compare_diagonal(e->b, OP_eq, 2, t.dims, &e->attrs[EYE_DIAGONAL]),
-                          (enum dtype)t.dtype);
+    val on_it = compare_diagonal(e->b, OP_eq, 2, t.dims, &e->attrs[EYE_DIAGONAL]);
+    e->out[0] = emit_cast(e->b, on_it, (enum dtype)t.dtype);
 }
 
 static void infer_one_hot(struct infer *in)
@@ -348,8 +349,8 @@ static void expand_one_hot(struct expand *e)
     val index = emit_as_index(b, e->operands[0]), class = emit_iota(b, t.rank, t.dims, t.rank - 1u);
     uint32_t at[MAX_RANK];
     for (uint32_t i = 0; i < t.rank; i++) at[i] = i;
-    e->out[0] = emit_cast(b, emit2(b, OP_eq, emit_broadcast(b, index, t.rank, t.dims, at), class),
-                          (enum dtype)t.dtype);
+    val hot = emit2(b, OP_eq, emit_broadcast(b, index, t.rank, t.dims, at), class);
+    e->out[0] = emit_cast(b, hot, (enum dtype)t.dtype);
 }
 
 /* ---- rows ---- */

@@ -466,7 +466,8 @@ static bool single_elements(struct module *m, const struct fn *f, const struct n
 }
 static uint8_t use_steps(const struct fn *f, const struct node *n, uint32_t i)
 {
-    return (void)f, (void)n, (void)i, USE_ONCE;
+    (void)f, (void)n, (void)i;
+    return USE_ONCE;
 }
 
 /* ---- logcumsumexp ---- */

@@ -259,7 +259,9 @@ static void jvp_product(struct jvp *j)
     val x = j->tangents[0], y = j->tangents[1];
     if (x != VAL_NONE) x = emit(j->b, op, (val[]){ x, j->operands[1] }, 2, j->attrs);
     if (y != VAL_NONE) y = emit(j->b, op, (val[]){ j->operands[0], y }, 2, j->attrs);
-    j->out[0] = x == VAL_NONE ? y : y == VAL_NONE ? x : emit2(j->b, OP_add, x, y);
+    if (x == VAL_NONE) j->out[0] = y;
+    else if (y == VAL_NONE) j->out[0] = x;
+    else j->out[0] = emit2(j->b, OP_add, x, y);
 }
 
 /* ---- batch ---- */

@@ -75,15 +75,15 @@ static void eval_elementwise(struct eval *e)
         in[i] = e->operands[i]->data;
         dtypes[i] = e->operands[i]->dtype;
     }
-    scalar_c_apply((enum op)e->n->op, e->results[0]->count, (enum dtype)e->results[0]->dtype,
-                   e->results[0]->data, e->n->n_operands, dtypes, in);
+    const struct tensor *r = e->results[0];
+    scalar_c_apply((enum op)e->n->op, r->count, (enum dtype)r->dtype, r->data, e->n->n_operands, dtypes, in);
 }
 
 static void eval_cast(struct eval *e)
 {
-    scalar_c_cast((enum dtype)e->operands[0]->dtype,
-                  (enum dtype)e->results[0]->dtype)(e->results[0]->count, e->results[0]->data,
-                                                    (const void *[]){ e->operands[0]->data });
+    const struct tensor *x = e->operands[0], *r = e->results[0];
+    scalar_kernel cast = scalar_c_cast((enum dtype)x->dtype, (enum dtype)r->dtype);
+    cast(r->count, r->data, (const void *[]){ x->data });
 }
 
 /* ---- derivatives ---- */

@@ -18,7 +18,11 @@ static void infer_gather(struct infer *in)
     infer_result(in, infer_indexed_type(in, &s, 1));
 }
 
-static int64_t clamp64(int64_t i, int64_t size) { return i < 0 ? 0 : i < size ? i : size - 1; }
+static int64_t clamp64(int64_t i, int64_t size)
+{
+    if (i < 0) return 0;
+    return i < size ? i : size - 1;
+}
 
 /* What stands behind every indexed dim lies together in x and in the result. */
 static void eval_gather(struct eval *e)
@@ -43,8 +47,8 @@ static void eval_gather(struct eval *e)
             from += clamp64(index_at(e->operands[1 + i], at), x->dims[s.dims[i]]) * strides[s.dims[i]];
         for (uint32_t i = 0; i + s.n_inner < s.n_rest; i++)
             from += idx[i < s.first ? i : i + rank] * strides[s.rest[i]];
-        memcpy((char *)r->data + to * bytes, (const char *)x->data + from * (int64_t)tensor_width(x),
-               (size_t)bytes);
+        const char *found = (const char *)x->data + from * (int64_t)tensor_width(x);
+        memcpy((char *)r->data + to * bytes, found, (size_t)bytes);
         to++;
     } while (next_index(n, r->dims, idx));
 }
@@ -56,8 +60,8 @@ static void vjp_gather(struct vjp *v)
     val indices[MAX_RANK];
     for (uint32_t i = 0; i < s.n; i++)
         indices[i] = clamped_indices(v->b, v->operands[1 + i], x.dims[s.dims[i]]);
-    v->out[0] = emit_scatter(v->b, emit_full_like(v->b, v->operands[0], 0), &s, indices, v->ct[0],
-                             SCATTER_ADD);
+    val zeros = emit_full_like(v->b, v->operands[0], 0);
+    v->out[0] = emit_scatter(v->b, zeros, &s, indices, v->ct[0], SCATTER_ADD);
 }
 
 static void jvp_gather(struct jvp *j)

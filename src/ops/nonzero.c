@@ -58,8 +58,7 @@ static void batch_nonzero(struct batch *v)
     if (!is_sized(v->attrs))
         hop_throw(HOP_INVALID,
                   "%snonzero: how many there are differs from lane to lane, and arrays whose sizes differ do "
-                  "not fit into one rectangular array; "
-                  "give a size: nonzero {size = n}",
+                  "not fit into one rectangular array; give a size: nonzero {size = n}",
                   place_text(b->m, v->n->place));
     struct type t = emit_type(b, v->operands[0]);
     dim flat[2] = { v->size, 1 }, out[2] = { v->size, (dim)v->attrs[NONZERO_SIZE].i };
@@ -74,8 +73,8 @@ static void batch_nonzero(struct batch *v)
     struct attr fill[3] = { A_INT(fill_of(v->attrs)), A_DIMS(out, 2), A_DTYPE(DT_I64) };
     for (uint32_t d = 1; d < t.rank; d++) {
         val places = emit_reshape(b, emit_iota(b, t.rank, t.dims, d), 2, flat);
-        v->results[d - 1] = emit_scatter(b, emit(b, OP_full, NULL, 0, fill), &s, indices, places,
-                                         SCATTER_SET);
+        val filled = emit(b, OP_full, NULL, 0, fill);
+        v->results[d - 1] = emit_scatter(b, filled, &s, indices, places, SCATTER_SET);
     }
 }
 
@@ -127,7 +126,8 @@ static void block_nonzero(struct lower *L, const struct fn *f, const struct node
 
 static uint8_t use_many(const struct fn *f, const struct node *n, uint32_t i)
 {
-    return (void)f, (void)n, (void)i, USE_MANY;
+    (void)f, (void)n, (void)i;
+    return USE_MANY;
 }
 
 static const struct attr_spec nonzero_attrs[] = {

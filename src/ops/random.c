@@ -50,9 +50,10 @@ static void eval_random(struct eval *e)
             if (e->n->op == OP_random_bits) {
                 scalar_c_block(key, position, false, words);
                 ((uint32_t *)out->data)[at] = words[0];
-            } else
-                scalar_c_draw((enum op)e->n->op, (enum dtype)out->dtype, key, position,
-                              (char *)out->data + at * tensor_width(out));
+            } else {
+                char *to = (char *)out->data + at * tensor_width(out);
+                scalar_c_draw((enum op)e->n->op, (enum dtype)out->dtype, key, position, to);
+            }
         }
     }
 }

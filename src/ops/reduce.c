@@ -301,7 +301,8 @@ static bool folds_rows(const struct module *m, const struct fn *f, const struct 
 
 static uint8_t argmax_use(const struct fn *f, const struct node *n, uint32_t i)
 {
-    return (void)f, (void)n, (void)i, USE_ONCE;
+    (void)f, (void)n, (void)i;
+    return USE_ONCE;
 }
 
 /* One pass per result element that keeps the best value so far and where it was. */

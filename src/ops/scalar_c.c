@@ -435,8 +435,8 @@ void scalar_c_apply(enum op op, int64_t n, enum dtype to, void *out, uint32_t n_
             operands[i] = narrow ? wide[i] : from;
             if (narrow) scalar_c_cast((enum dtype)dtypes[i], DT_F32)(m, wide[i], &from);
         }
-        scalar_c_kernel(op, DT_F32)(m, dtype_is_narrow(to) ? (void *)wide[MOST_OPERANDS] : (void *)result,
-                                    operands);
+        void *computed = dtype_is_narrow(to) ? (void *)wide[MOST_OPERANDS] : (void *)result;
+        scalar_c_kernel(op, DT_F32)(m, computed, operands);
         if (dtype_is_narrow(to))
             scalar_c_cast(DT_F32, to)(m, result, (const void *[]){ wide[MOST_OPERANDS] });
     }
@@ -486,9 +486,14 @@ scalar_fold scalar_c_fold(uint32_t fold, enum dtype t)
 void scalar_c_identity(uint32_t fold, enum dtype t, void *out)
 {
     bool low = fold == FOLD_MAX, high = fold == FOLD_MIN, one = fold == FOLD_PROD;
+    bool real = dtype_is_float(t);
     if (t == DT_BOOL) *(bool *)out = fold == FOLD_AND;
-    else if (dtype_is_float(t)) element_set_real(t, out, low ? -INFINITY : high ? INFINITY : one);
-    else element_set_whole(t, out, low ? dtype_least(t) : !high ? one : t == DT_U64 ? -1 : dtype_most(t));
+    else if (low && real) element_set_real(t, out, -INFINITY);
+    else if (low) element_set_whole(t, out, dtype_least(t));
+    else if (high && real) element_set_real(t, out, INFINITY);
+    else if (high) element_set_whole(t, out, t == DT_U64 ? -1 : dtype_most(t));
+    else if (real) element_set_real(t, out, one);
+    else element_set_whole(t, out, one);
 }
 
 /* ---- random numbers ---- */
@@ -530,14 +535,14 @@ double scalar_c_normal_f64(const uint32_t key[2], uint64_t position)
 
 void scalar_c_draw(enum op op, enum dtype t, const uint32_t key[2], uint64_t position, void *out)
 {
+    bool uniform = op == OP_random_uniform;
+    if (t == DT_F64) {
+        *(double *)out = uniform ? scalar_c_uniform_f64(key, position) : scalar_c_normal_f64(key, position);
+        return;
+    }
     uint32_t w[2];
     scalar_c_block(key, position, false, w);
-    w[0] &= op == OP_random_uniform ? scalar_uniform_mask(t) : UINT32_MAX;
-    if (t == DT_F64)
-        *(double *)out = op == OP_random_uniform ? scalar_c_uniform_f64(key, position)
-                                                 : scalar_c_normal_f64(key, position);
-    else
-        scalar_c_cast(DT_F32, t)(1, out,
-                                 (const void *[]){ &(float){ op == OP_random_uniform ? c_uniform_f32(w)
-                                                                                     : c_normal_f32(w) } });
+    if (uniform) w[0] &= scalar_uniform_mask(t);
+    float drawn = uniform ? c_uniform_f32(w) : c_normal_f32(w);
+    scalar_c_cast(DT_F32, t)(1, out, (const void *[]){ &drawn });
 }

@@ -181,11 +181,11 @@ lpv scalar_lp(struct lp *lp, enum op op, const lpv *operands)
     switch (op) {
     case OP_sign: return build_sign(lp, operands[0]);
     case OP_mod:
-        return !real ? build_floor(lp, operands[0], operands[1], true)
-                     : (wide ? build_mod_f64 : build_mod_f32)(lp, operands[0], operands[1]);
+        if (!real) return build_floor(lp, operands[0], operands[1], true);
+        return (wide ? build_mod_f64 : build_mod_f32)(lp, operands[0], operands[1]);
     case OP_floor_div:
-        return !real ? build_floor(lp, operands[0], operands[1], false)
-                     : (wide ? build_floor_div_f64 : build_floor_div_f32)(lp, operands[0], operands[1]);
+        if (!real) return build_floor(lp, operands[0], operands[1], false);
+        return (wide ? build_floor_div_f64 : build_floor_div_f32)(lp, operands[0], operands[1]);
     case OP_shift_left: return build_shift(lp, operands[0], operands[1], false);
     case OP_shift_right: return build_shift(lp, operands[0], operands[1], true);
     case OP_fma: return lp_fused(lp, operands[0], operands[1], operands[2]);

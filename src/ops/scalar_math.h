@@ -200,8 +200,9 @@ static inline F N(expm1_reduced)(CTX F x, double bias, F *scale)
 
 static inline F N(expm1)(CTX F x)
 {
-    F scale, p = N(expm1_reduced)(PASS N(at_least)(PASS N(at_most)(PASS x, EXP_HIGH), EXPM1_LOW), BIAS - 1,
-                                  &scale); /* half of 2^n: stays finite */
+    F limited = N(at_least)(PASS N(at_most)(PASS x, EXP_HIGH), EXPM1_LOW);
+    F scale; /* half of 2^n: stays finite */
+    F p = N(expm1_reduced)(PASS limited, BIAS - 1, &scale);
     F y = ADD(MUL(scale, p), SUB(scale, K(0.5)));
     return SELECT(LT(ABS(x), K(TINY)), x, ADD(y, y));
 }
@@ -431,8 +432,8 @@ static inline F64 N(pow_as)(CTX F64 x, F64 y, bool wide)
     v = FLOAT(XOR(BITS(v), SELECT(odd, AND(BITS(x), UK(SIGN_BIT)), UK(0))));
     v = SELECT(AND(AND(LT(x, K(0)), LT(a, K(INFINITY))), NE(FLOOR(y), y)), K(NAN), v);
     v = SELECT(OR(NE(x, x), NE(y, y)), ADD(x, y), v);
-    v = SELECT(EQ(y, K(1)), x,
-               SELECT(EQ(y, K(2)), MUL(x, x), v)); /* exact: what is folded to x and x·x is the same number */
+    /* Exact: what is folded to x and x·x is the same number. */
+    v = SELECT(EQ(y, K(1)), x, SELECT(EQ(y, K(2)), MUL(x, x), v));
     return SELECT(OR(EQ(x, K(1)), EQ(y, K(0))), K(1), v);
 }
 #undef POW_N

@@ -71,8 +71,9 @@ static val slice_of_concat(const struct fold *w, const struct node *concat)
         val part = built_operand(w->b, concat, k);
         struct type t = emit_type(w->b, part);
         dim end = dim_add(w->m, at, t.dims[d]);
-        if (dim_provably_le(w->m, w->b->symbols.data, at, start->list[d]) &&
-            dim_provably_le(w->m, w->b->symbols.data, limit->list[d], end)) {
+        const struct symbol *symbols = w->b->symbols.data;
+        bool starts_here = dim_provably_le(w->m, symbols, at, start->list[d]);
+        if (starts_here && dim_provably_le(w->m, symbols, limit->list[d], end)) {
             dim from[MAX_RANK], to[MAX_RANK];
             memcpy(from, start->list, t.rank * sizeof *from);
             memcpy(to, limit->list, t.rank * sizeof *to);
@@ -125,9 +126,9 @@ val fold_reverse(const struct fold *w)
 static val joined_slices(const struct fold *w, val x, val y, uint32_t d)
 {
     const struct node *a = fold_made_by(w, x, OP_slice), *c = fold_made_by(w, y, OP_slice);
-    if (!a || !c || built_operand(w->b, a, 0) != built_operand(w->b, c, 0) ||
-        !unit_steps(built_attr(w->b, a, SLICE_STEP)) || !unit_steps(built_attr(w->b, c, SLICE_STEP)))
-        return VAL_NONE;
+    if (!a || !c || built_operand(w->b, a, 0) != built_operand(w->b, c, 0)) return VAL_NONE;
+    if (!unit_steps(built_attr(w->b, a, SLICE_STEP))) return VAL_NONE;
+    if (!unit_steps(built_attr(w->b, c, SLICE_STEP))) return VAL_NONE;
     const dim *from = built_attr(w->b, a, SLICE_START)->list;
     const dim *middle = built_attr(w->b, a, SLICE_LIMIT)->list;
     const dim *then = built_attr(w->b, c, SLICE_START)->list;
@@ -136,7 +137,8 @@ static val joined_slices(const struct fold *w, val x, val y, uint32_t d)
     struct type t = emit_type(w->b, whole);
     bool all = true;
     for (uint32_t i = 0; i < t.rank; i++) {
-        if (i == d ? middle[i] != then[i] : from[i] != then[i] || middle[i] != to[i]) return VAL_NONE;
+        bool follows = middle[i] == then[i], same = from[i] == then[i] && middle[i] == to[i];
+        if (i == d ? !follows : !same) return VAL_NONE;
         all &= from[i] == 0 && to[i] == t.dims[i];
     }
     return all ? whole : emit_slice(w->b, whole, from, to);
@@ -157,10 +159,11 @@ val fold_concat(const struct fold *w)
 
 val fold_pad(const struct fold *w)
 {
-    for (uint32_t i = 0; i < w->attrs[PAD_LOW].n; i++)
-        if (w->attrs[PAD_LOW].list[i] || w->attrs[PAD_HIGH].list[i] ||
-            (w->attrs[PAD_INTERIOR].kind == ATTR_INTS && w->attrs[PAD_INTERIOR].list[i]))
-            return VAL_NONE;
+    bool between = w->attrs[PAD_INTERIOR].kind == ATTR_INTS;
+    for (uint32_t i = 0; i < w->attrs[PAD_LOW].n; i++) {
+        if (w->attrs[PAD_LOW].list[i] || w->attrs[PAD_HIGH].list[i]) return VAL_NONE;
+        if (between && w->attrs[PAD_INTERIOR].list[i]) return VAL_NONE;
+    }
     return w->x[0];
 }
 
@@ -175,11 +178,10 @@ val fold_dynamic_slice(const struct fold *w)
         int64_t start = 0;
         double r;
         if (t.dims[i] != window.dims[i]) {
-            if (!fold_splat(w, w->x[1 + i], &start, &r) || !dim_is_const(w->m, t.dims[i]) ||
-                !dim_is_const(w->m, window.dims[i]))
-                return VAL_NONE;
-            start = HOP_MAX(0, HOP_MIN(start, dim_const_value(w->m, t.dims[i]) -
-                                                  dim_const_value(w->m, window.dims[i])));
+            if (!fold_splat(w, w->x[1 + i], &start, &r)) return VAL_NONE;
+            if (!dim_is_const(w->m, t.dims[i]) || !dim_is_const(w->m, window.dims[i])) return VAL_NONE;
+            int64_t last = dim_const_value(w->m, t.dims[i]) - dim_const_value(w->m, window.dims[i]);
+            start = HOP_MAX(0, HOP_MIN(start, last));
         }
         from[i] = dim_const(w->m, start);
         to[i] = dim_add(w->m, from[i], window.dims[i]);

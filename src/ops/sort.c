@@ -366,7 +366,8 @@ static void block_sort(struct lower *L, const struct fn *f, const struct node *n
 
 static uint8_t use_once(const struct fn *f, const struct node *n, uint32_t i)
 {
-    return (void)f, (void)n, (void)i, USE_ONCE;
+    (void)f, (void)n, (void)i;
+    return USE_ONCE;
 }
 
 static const struct attr_spec sort_attrs[] = { [SORT_DIM] = { "dim", ATTR_INT, false, NULL },
