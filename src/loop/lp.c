@@ -336,14 +336,17 @@ static void range_of(const struct lp *p, enum lp_op op, lpv a, lpv b, int64_t *l
     case LP_MUL:
         if (x.lo >= 0 && y.lo >= 0) {
             *lo = clamp128((__int128)x.lo * y.lo);
-            *hi = x.hi == 0 || y.hi == 0           ? 0
-                  : endless(x.hi) || endless(y.hi) ? INT64_MAX
-                                                   : clamp128((__int128)x.hi * y.hi);
+            if (x.hi == 0 || y.hi == 0) *hi = 0;
+            else if (endless(x.hi) || endless(y.hi)) *hi = INT64_MAX;
+            else *hi = clamp128((__int128)x.hi * y.hi);
         } else if (!endless(x.lo) && !endless(x.hi) && !endless(y.lo) && !endless(y.hi)) {
             __int128 c[4] = { (__int128)x.lo * y.lo, (__int128)x.lo * y.hi, (__int128)x.hi * y.lo,
                               (__int128)x.hi * y.hi };
             __int128 l = c[0], h = c[0];
-            for (int i = 1; i < 4; i++) l = HOP_MIN(l, c[i]), h = HOP_MAX(h, c[i]);
+            for (int i = 1; i < 4; i++) {
+                l = HOP_MIN(l, c[i]);
+                h = HOP_MAX(h, c[i]);
+            }
             *lo = clamp128(l);
             *hi = clamp128(h);
         }
@@ -729,9 +732,15 @@ lpv lp_cast(struct lp *p, enum dtype t, lpv a)
         if (t == DT_F64 || (k >= -(1 << 24) && k <= 1 << 24)) return lp_real(p, t, (double)k);
     }
     bool keeps = dtype_is_integer(from) && from != DT_U64 && t == DT_I64;
-    int64_t lo = keeps ? p->values.data[a].lo : INT64_MIN, hi = keeps ? p->values.data[a].hi : INT64_MAX;
-    if (keeps) lo = HOP_MAX(lo, dtype_least(from)), hi = HOP_MIN(hi, dtype_most(from));
-    if (from == DT_BOOL) lo = 0, hi = 1;
+    int64_t lo = INT64_MIN, hi = INT64_MAX;
+    if (keeps) {
+        lo = HOP_MAX(p->values.data[a].lo, dtype_least(from));
+        hi = HOP_MIN(p->values.data[a].hi, dtype_most(from));
+    }
+    if (from == DT_BOOL) {
+        lo = 0;
+        hi = 1;
+    }
     return pure(p, LP_CAST, t, a, LPV_NONE, LPV_NONE, 0, lo, hi);
 }
 

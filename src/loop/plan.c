@@ -152,7 +152,10 @@ static int64_t best_offset(const struct lp *p, uint32_t buffer, const uint32_t *
     for (uint32_t i = 0; i < n; i++) {
         const struct lp_buffer *b = &p->buffers.data[neighbours[i]];
         int64_t gap = b->offset - end;
-        if (gap >= size && gap < best_gap) best = end, best_gap = gap;
+        if (gap >= size && gap < best_gap) {
+            best = end;
+            best_gap = gap;
+        }
         end = HOP_MAX(end, b->offset + bytes_of(b));
     }
     return best >= 0 ? best : end;

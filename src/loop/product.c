@@ -20,9 +20,10 @@ static double size_of(struct lower *L, val v, const uint32_t *dims, uint32_t n)
 {
     struct type t = type_get(L->S->m, value_type(L->f, v));
     double size = 1;
-    for (uint32_t i = 0; i < n; i++)
-        size *= dim_is_const(L->S->m, t.dims[dims[i]]) ? (double)dim_const_value(L->S->m, t.dims[dims[i]])
-                                                       : UNKNOWN_SIZE;
+    for (uint32_t i = 0; i < n; i++) {
+        dim d = t.dims[dims[i]];
+        size *= dim_is_const(L->S->m, d) ? (double)dim_const_value(L->S->m, d) : UNKNOWN_SIZE;
+    }
     return size;
 }
 
@@ -33,8 +34,9 @@ bool product_is_gemm(struct lower *L, const struct node *n)
     const val *o = node_operands(L->f, n);
     enum dtype t = (enum dtype)type_get(L->S->m, value_type(L->f, o[0])).dtype;
     if (t != DT_F32 && t != DT_F64) return false;
-    double m = size_of(L, o[0], d.lhs_free, d.n_lhs_free), c = size_of(L, o[1], d.rhs_free, d.n_rhs_free),
-           k = size_of(L, o[0], d.contract_lhs, d.n_contract);
+    double m = size_of(L, o[0], d.lhs_free, d.n_lhs_free);
+    double c = size_of(L, o[1], d.rhs_free, d.n_rhs_free);
+    double k = size_of(L, o[0], d.contract_lhs, d.n_contract);
     return m * c * k >= GEMM_LEAST && m >= GEMM_ROWS && c >= GEMM_ROWS && k >= 2;
 }
 
@@ -45,9 +47,10 @@ bool product_rows(struct lower *L, const struct node *n)
     struct dot_dims d;
     if (L->S->p->strict || !product_of(L, n, &d) || d.n_contract != 1) return false;
     const val *o = node_operands(L->f, n);
-    uint32_t lhs_rank = type_get(L->S->m, value_type(L->f, o[0])).rank,
-             rhs_rank = type_get(L->S->m, value_type(L->f, o[1])).rank;
-    bool lhs_inner = d.contract_lhs[0] == lhs_rank - 1, rhs_inner = d.contract_rhs[0] == rhs_rank - 1;
+    uint32_t lhs_rank = type_get(L->S->m, value_type(L->f, o[0])).rank;
+    uint32_t rhs_rank = type_get(L->S->m, value_type(L->f, o[1])).rank;
+    bool lhs_inner = d.contract_lhs[0] == lhs_rank - 1;
+    bool rhs_inner = d.contract_rhs[0] == rhs_rank - 1;
     return lhs_inner && rhs_inner;
 }
 
@@ -81,34 +84,53 @@ static struct stored stored_behind(struct lower *L, val v)
     return s;
 }
 
-/* Do the operand's dims `list` stand one after the other in the array, from position `at` on? */
-static bool stands_at(const struct stored *s, const uint32_t *list, uint32_t n, uint32_t at)
+/* Dims of an operand that make up the batch, the rows or the columns of a matrix. */
+struct dim_group {
+    const uint32_t *dims;
+    uint32_t n;
+};
+struct matrix_dims {
+    struct dim_group batch, rows, columns;
+};
+
+static struct matrix_dims operand_dims(const struct dot_dims *d, uint32_t k)
 {
-    for (uint32_t i = 0; i < n; i++)
-        if (s->order[list[i]] != at + i) return false;
+    if (k)
+        return (struct matrix_dims){ .batch = { d->batch_rhs, d->n_batch },
+                                     .rows = { d->contract_rhs, d->n_contract },
+                                     .columns = { d->rhs_free, d->n_rhs_free } };
+    return (struct matrix_dims){ .batch = { d->batch_lhs, d->n_batch },
+                                 .rows = { d->lhs_free, d->n_lhs_free },
+                                 .columns = { d->contract_lhs, d->n_contract } };
+}
+
+/* Do these dims of the operand stand one after the other in the array, from position `at` on? */
+static bool stands_at(const struct stored *s, struct dim_group g, uint32_t at)
+{
+    for (uint32_t i = 0; i < g.n; i++)
+        if (s->order[g.dims[i]] != at + i) return false;
     return true;
 }
 
 enum layout { LAYOUT_NONE, LAYOUT_PLAIN, LAYOUT_TRANSPOSED };
 
-/* PLAIN: batch, first, second; TRANSPOSED: batch, second, first. */
-static enum layout layout_of(const struct stored *s, const uint32_t *batch, uint32_t nb,
-                             const uint32_t *first, uint32_t n1, const uint32_t *second, uint32_t n2)
+/* PLAIN: batch, rows, columns; TRANSPOSED: batch, columns, rows. */
+static enum layout layout_of(const struct stored *s, const struct matrix_dims *m)
 {
-    if (!stands_at(s, batch, nb, 0)) return LAYOUT_NONE;
-    if (stands_at(s, first, n1, nb) && stands_at(s, second, n2, nb + n1)) return LAYOUT_PLAIN;
-    if (stands_at(s, second, n2, nb) && stands_at(s, first, n1, nb + n2)) return LAYOUT_TRANSPOSED;
+    uint32_t matrix = m->batch.n; /* where it begins */
+    if (!stands_at(s, m->batch, 0)) return LAYOUT_NONE;
+    if (stands_at(s, m->rows, matrix) && stands_at(s, m->columns, matrix + m->rows.n)) return LAYOUT_PLAIN;
+    if (stands_at(s, m->columns, matrix) && stands_at(s, m->rows, matrix + m->columns.n))
+        return LAYOUT_TRANSPOSED;
     return LAYOUT_NONE;
 }
 
 static enum layout operand_layout(struct lower *L, const struct node *n, uint32_t k, const struct dot_dims *d,
                                   struct stored *s)
 {
+    struct matrix_dims m = operand_dims(d, k);
     *s = stored_behind(L, node_operands(L->f, n)[k]);
-    return k ? layout_of(s, d->batch_rhs, d->n_batch, d->contract_rhs, d->n_contract, d->rhs_free,
-                         d->n_rhs_free)
-             : layout_of(s, d->batch_lhs, d->n_batch, d->lhs_free, d->n_lhs_free, d->contract_lhs,
-                         d->n_contract);
+    return layout_of(s, &m);
 }
 
 bool product_operand_direct(struct lower *L, const struct node *n, uint32_t k)
@@ -128,24 +150,26 @@ static struct array operand_matrix(struct lower *L, const struct node *n, uint32
     val v = node_operands(L->f, n)[k];
     enum layout layout = operand_layout(L, n, k, d, &s);
     const struct slot *slot = &L->slots[s.v];
-    if (layout != LAYOUT_NONE && (slot->kind == SLOT_ARRAY || slot->kind == SLOT_OUTER))
-        return *transposed = layout == LAYOUT_TRANSPOSED, lower_array(L, s.v);
     *transposed = false;
+    if (layout != LAYOUT_NONE && (slot->kind == SLOT_ARRAY || slot->kind == SLOT_OUTER)) {
+        *transposed = layout == LAYOUT_TRANSPOSED;
+        return lower_array(L, s.v);
+    }
     s = (struct stored){ .v = v, .rank = type_get(L->S->m, value_type(L->f, v)).rank };
     for (uint32_t i = 0; i < s.rank; i++) s.order[i] = i;
-    const uint32_t *lists[3] = { k ? d->batch_rhs : d->batch_lhs, k ? d->contract_rhs : d->lhs_free,
-                                 k ? d->rhs_free : d->contract_lhs };
-    uint32_t counts[3] = { d->n_batch, k ? d->n_contract : d->n_lhs_free, k ? d->n_rhs_free : d->n_contract };
-    if (L->slots[v].kind == SLOT_ARRAY &&
-        layout_of(&s, lists[0], counts[0], lists[1], counts[1], lists[2], counts[2]) == LAYOUT_PLAIN)
-        return lower_array(L, v);
-    /* a copy in the order batch, first, second */
+    struct matrix_dims matrix = operand_dims(d, k);
+    if (L->slots[v].kind == SLOT_ARRAY && layout_of(&s, &matrix) == LAYOUT_PLAIN) return lower_array(L, v);
+    /* A copy in the order batch, rows, columns. */
+    const struct dim_group groups[] = { matrix.batch, matrix.rows, matrix.columns };
     struct type t = type_get(L->S->m, value_type(L->f, v));
     dim dims[MAX_RANK];
     uint32_t from[MAX_RANK], rank = 0;
-    for (int g = 0; g < 3; g++)
-        for (uint32_t i = 0; i < counts[g]; i++)
-            from[rank] = lists[g][i], dims[rank] = t.dims[lists[g][i]], rank++;
+    for (uint32_t g = 0; g < HOP_COUNT(groups); g++)
+        for (uint32_t i = 0; i < groups[g].n; i++) {
+            from[rank] = groups[g].dims[i];
+            dims[rank] = t.dims[from[rank]];
+            rank++;
+        }
     type_id plain = type_intern(L->S->m, (enum dtype)t.dtype, rank, dims);
     struct array to = lower_alloc(L, plain, "an operand in the order that BLAS reads");
     lpv idx[MAX_RANK], source[MAX_RANK];
@@ -190,6 +214,13 @@ static void result_strides(struct lower *L, const struct node *n, const struct d
         *matrix = lp_bin(p, LP_MUL, *matrix, lower_dim(L, t.dims[i]));
 }
 
+/* Where the matrix of this batch begins. */
+static lpv matrix_at(struct lp *p, struct array a, lpv batch, lpv matrix_elements)
+{
+    if (batch == LPV_NONE) return a.at;
+    return lp_bin(p, LP_ADD, a.at, lp_bin(p, LP_MUL, batch, matrix_elements));
+}
+
 void product_gemm(struct lower *L, const struct node *n)
 {
     struct lp *p = L->S->p;
@@ -197,24 +228,35 @@ void product_gemm(struct lower *L, const struct node *n)
     bool ta, tb;
     product_of(L, n, &d);
     const val *o = node_operands(L->f, n);
-    struct array a = operand_matrix(L, n, 0, &d, &ta), b = operand_matrix(L, n, 1, &d, &tb),
-                 c = lower_result(L, n, 0);
-    lpv m = extent(L, o[0], d.lhs_free, d.n_lhs_free), cols = extent(L, o[1], d.rhs_free, d.n_rhs_free),
-        k = extent(L, o[0], d.contract_lhs, d.n_contract);
-    lpv batch = LPV_NONE, zero = lp_index(p, 0);
+    struct array a = operand_matrix(L, n, 0, &d, &ta);
+    struct array b = operand_matrix(L, n, 1, &d, &tb);
+    struct array c = lower_result(L, n, 0);
+    lpv m = extent(L, o[0], d.lhs_free, d.n_lhs_free);
+    lpv cols = extent(L, o[1], d.rhs_free, d.n_rhs_free);
+    lpv k = extent(L, o[0], d.contract_lhs, d.n_contract);
+    lpv batch = LPV_NONE;
+    lpv zero = lp_index(p, 0);
     if (d.n_batch)
         batch = lp_for_begin(p, zero, extent(L, o[0], d.batch_lhs, d.n_batch), lp_index(p, 1), FOR_SERIAL);
     struct lp_call call = { .kind = CALL_GEMM, .value = LPV_NONE, .mask = LPV_NONE };
-    lpv per_a = lp_bin(p, LP_MUL, m, k), per_b = lp_bin(p, LP_MUL, k, cols), per_c, row_c;
+    lpv per_a = lp_bin(p, LP_MUL, m, k);
+    lpv per_b = lp_bin(p, LP_MUL, k, cols);
+    lpv per_c, row_c;
     result_strides(L, n, &d, m, cols, &row_c, &per_c);
-#define AT(array, per) \
-    (batch == LPV_NONE ? (array).at : lp_bin(p, LP_ADD, (array).at, lp_bin(p, LP_MUL, batch, per)))
-    call.gemm.a = a.buffer, call.gemm.b = b.buffer, call.gemm.c = c.buffer;
-    call.gemm.a_at = AT(a, per_a), call.gemm.b_at = AT(b, per_b), call.gemm.c_at = AT(c, per_c);
-#undef AT
-    call.gemm.m = m, call.gemm.n = cols, call.gemm.k = k;
-    call.gemm.ta = ta, call.gemm.tb = tb;
-    call.gemm.lda = ta ? m : k, call.gemm.ldb = tb ? k : cols, call.gemm.ldc = row_c;
+    call.gemm.a = a.buffer;
+    call.gemm.b = b.buffer;
+    call.gemm.c = c.buffer;
+    call.gemm.a_at = matrix_at(p, a, batch, per_a);
+    call.gemm.b_at = matrix_at(p, b, batch, per_b);
+    call.gemm.c_at = matrix_at(p, c, batch, per_c);
+    call.gemm.m = m;
+    call.gemm.n = cols;
+    call.gemm.k = k;
+    call.gemm.ta = ta;
+    call.gemm.tb = tb;
+    call.gemm.lda = ta ? m : k;
+    call.gemm.ldb = tb ? k : cols;
+    call.gemm.ldc = row_c;
     call.gemm.dtype = type_get(L->S->m, value_type(L->f, o[0])).dtype;
     lp_add_call(p, call);
     if (d.n_batch) lp_for_end(p);

@@ -10,10 +10,10 @@ enum { LEAST_RUN = 16 /* elements that stand together in a part that does not li
 /* How operand k of an assembly comes to its part. */
 struct part {
     enum {
-        PART_COPY,
-        PART_MADE,
-        PART_ITEM
-    } kind;            /* copied or filled later; `base` is made there; stored there by a nest of its own */
+        PART_COPY, /* copied or filled later */
+        PART_MADE, /* `base` is made there */
+        PART_ITEM  /* stored there by a nest of its own */
+    } kind;
     val base;          /* PART_MADE: the operand, or what it is a run of */
     dim at, skip;      /* the part's first element in the assembly; the operand's first element in base */
     dim before, after; /* elements of base in front of the operand and behind it */
@@ -21,6 +21,8 @@ struct part {
 
 static struct type type_of(struct lower *L, val v) { return type_get(L->S->m, value_type(L->f, v)); }
 static dim elements_of(struct lower *L, val v) { return type_elements(L->S->m, value_type(L->f, v)); }
+
+static bool is_small(struct lower *L, val v) { return lower_is_small(L, value_type(L->f, v)); }
 
 static const struct node *maker(struct lower *L, val v)
 {
@@ -36,8 +38,8 @@ static bool is_run_of(struct lower *L, const struct node *n, dim *at)
 static bool is_run(struct lower *L, val v, dim *at)
 {
     const struct node *n = maker(L, v);
-    return n && !nest_is_block(L, n) && !nest_is_result(L, v) && is_run_of(L, n, at) && type_of(L, v).rank &&
-           type_of(L, node_operands(L->f, n)[0]).rank;
+    if (!n || nest_is_block(L, n) || nest_is_result(L, v) || !is_run_of(L, n, at)) return false;
+    return type_of(L, v).rank && type_of(L, node_operands(L->f, n)[0]).rank;
 }
 
 static bool bound_inside(void *ctx, uint32_t symbol)
@@ -55,9 +57,8 @@ static bool may_move(struct lower *L, val v)
 {
     const struct node *n = maker(L, v);
     const struct value_info *info = &L->info[v];
-    if (!n || info->within != HOP_NONE || info->part || !type_of(L, v).rank ||
-        lower_is_small(L, value_type(L->f, v)))
-        return false;
+    if (!n || info->within != HOP_NONE || info->part) return false;
+    if (!type_of(L, v).rank || is_small(L, v)) return false;
     return info->root || (nest_is_block(L, n) && !nest_is_result(L, v));
 }
 
@@ -90,13 +91,13 @@ static struct part strided_part(struct lower *L, const struct node *n, uint32_t 
     const struct node *made = maker(L, o);
     const struct value_info *info = &L->info[o];
     dim run = product_from(L, o, along);
-    bool small = lower_is_small(L, value_type(L->f, o)),
-         wide = !dim_is_const(m, run) || dim_const_value(m, run) >= LEAST_RUN;
+    bool wide = !dim_is_const(m, run) || dim_const_value(m, run) >= LEAST_RUN;
+    bool alone = !is_small(L, o) && info->uses == 1;
     if (!made || !wide || info->within != HOP_NONE || info->part) return part;
-    if (product_is_gemm(L, made))
-        part.kind = !small && info->uses == 1 && product_fits(L, made, along) ? PART_MADE : PART_COPY;
-    else if (nest_is_block(L, made)) return part;
-    else if (info->root) part.kind = small || info->uses > 1 ? PART_ITEM : PART_MADE;
+    if (product_is_gemm(L, made)) {
+        if (alone && product_fits(L, made, along)) part.kind = PART_MADE;
+    } else if (nest_is_block(L, made)) return part;
+    else if (info->root) part.kind = alone ? PART_MADE : PART_ITEM;
     else if (info->uses == 1 && node_row(made)->lower->kind == LOWER_POINTWISE) part.kind = PART_ITEM;
     return part;
 }
@@ -111,22 +112,31 @@ static struct part find_part(struct lower *L, const struct node *n, uint32_t k)
     if (!in_one_piece(L, n, k, &along, &part.at)) return strided_part(L, n, k, along, part.at);
     for (; L->info[u].within == HOP_NONE && is_run(L, u, &at); u = node_operands(L->f, maker(L, u))[0])
         part.skip = dim_add(m, part.skip, at);
-    if (!may_move(L, u)) u = o, part.skip = 0;
-    /* a run of a stored value: that one is made around the part, if there is room on both sides */
+    if (!may_move(L, u)) {
+        u = o;
+        part.skip = 0;
+    }
+    /* A run of a stored value: that one is made around the part, if there is room on both sides. */
     dim spare = dim_sub(m, elements_of(L, u), elements_of(L, o));
     bool free_standing = !nest_is_result(L, n->results) && L->info[n->results].within == HOP_NONE;
-    bool behind = free_standing && k + 1u == n->n_operands, in_front = free_standing && !k;
-    if (may_move(L, u) && known_at_entry(L, part.skip) && known_at_entry(L, spare) &&
-        (!spare || (!part.skip && behind) || (part.skip == spare && in_front) || (behind && in_front)))
-        return part.kind = PART_MADE, part.base = u, part.before = part.skip,
-               part.after = dim_sub(m, spare, part.skip), part;
+    bool behind = free_standing && k + 1u == n->n_operands;
+    bool in_front = free_standing && !k;
+    bool has_room_in_front = !part.skip || in_front;
+    bool has_room_behind = part.skip == spare || behind;
+    bool known = known_at_entry(L, part.skip) && known_at_entry(L, spare);
+    if (may_move(L, u) && known && (!spare || (has_room_in_front && has_room_behind))) {
+        part.kind = PART_MADE;
+        part.base = u;
+        part.before = part.skip;
+        part.after = dim_sub(m, spare, part.skip);
+        return part;
+    }
     part.skip = 0;
     const struct node *made = maker(L, o);
     const struct value_info *info = &L->info[o];
-    /* a constant with other readers stays one */
-    if (made && !nest_is_block(L, made) && info->within == HOP_NONE && !info->root &&
-        node_row(made)->lower->kind == LOWER_POINTWISE && (info->uses == 1 || info->cost))
-        part.kind = PART_ITEM;
+    if (!made || nest_is_block(L, made) || info->within != HOP_NONE || info->root) return part;
+    bool shared_constant = info->uses != 1 && !info->cost; /* stays one */
+    if (node_row(made)->lower->kind == LOWER_POINTWISE && !shared_constant) part.kind = PART_ITEM;
     return part;
 }
 
@@ -137,21 +147,19 @@ static void consider(struct lower *L, const struct node *n)
 {
     val v = n->results;
     struct value_info *info = &L->info[v];
-    bool asked = info->root || info->wanted || info->within != HOP_NONE, little = true, any = false;
+    bool asked = info->root || info->wanted || info->within != HOP_NONE;
+    bool little = true, any = false;
     uint32_t along;
     dim at;
     bool strided = n->n_operands && !in_one_piece(L, n, 0, &along, &at);
-    if (info->strided || lower_is_small(L, value_type(L->f, v)) || !known_at_entry(L, elements_of(L, v)))
-        return;
+    if (info->strided || is_small(L, v) || !known_at_entry(L, elements_of(L, v))) return;
     for (uint32_t k = 0; k < n->n_operands; k++) {
         struct part part = find_part(L, n, k);
         if (!known_at_entry(L, part.at)) return;
-        if (strided && part.kind == PART_COPY &&
-            !lower_is_small(L, value_type(L->f, node_operands(L->f, n)[k])))
-            return; /* better by one nest for all */
-        any |= part.kind == PART_MADE || (asked && part.kind == PART_ITEM &&
-                                          !lower_is_small(L, value_type(L->f, node_operands(L->f, n)[k])));
-        little &= part.kind == PART_MADE || lower_is_small(L, value_type(L->f, node_operands(L->f, n)[k]));
+        bool small = part.kind != PART_MADE && is_small(L, node_operands(L->f, n)[k]);
+        if (strided && part.kind == PART_COPY && !small) return; /* better by one nest for all */
+        any |= part.kind == PART_MADE || (asked && part.kind == PART_ITEM && !small);
+        little &= part.kind == PART_MADE || small;
     }
     if (!any || !(asked || little)) return;
     info->assembled = true;
@@ -192,13 +200,13 @@ void within_analyse(struct lower *L)
     for (uint32_t i = 0; i < f->n_nodes; i++) { /* what is read first */
         const struct node *n = fn_node(f, i);
         struct value_info *info = &L->info[n->results];
-        if (n->n_results != 1 || !info->uses || info->within != HOP_NONE || !is_run(L, n->results, &at))
-            continue;
+        if (n->n_results != 1 || !info->uses || info->within != HOP_NONE) continue;
+        if (!is_run(L, n->results, &at)) continue;
         val o = node_operands(f, n)[0];
         const struct node *made = maker(L, o);
-        if (!made || L->info[o].part ||
-            !(nest_is_block(L, made) || (L->info[o].root && (info->root || info->wanted))))
-            continue;
+        if (!made || L->info[o].part) continue;
+        bool both_stored = L->info[o].root && (info->root || info->wanted);
+        if (!nest_is_block(L, made) && !both_stored) continue;
         info->run = true;
         info->root = false;
     }
