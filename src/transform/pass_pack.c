@@ -69,8 +69,9 @@ static int64_t slice_offset(struct module *m, struct type t, const struct attr *
         if (!dim_is_const(m, t.dims[d]) || !dim_is_const(m, start->list[d]) ||
             !dim_is_const(m, limit->list[d]))
             return -1;
-        int64_t size = dim_const_value(m, t.dims[d]), from = dim_const_value(m, start->list[d]),
-                taken = dim_const_value(m, limit->list[d]) - from;
+        int64_t size = dim_const_value(m, t.dims[d]);
+        int64_t from = dim_const_value(m, start->list[d]);
+        int64_t taken = dim_const_value(m, limit->list[d]) - from;
         if (whole && taken != size) return -1;
         whole |= taken != 1;
         offset = offset * size + from;
@@ -90,17 +91,21 @@ bool row_of_array(struct module *m, const struct fn *f, val v, uint32_t lead, va
         if (step->list[i] != 1) return false;
     *array = node_operands(f, n)[0];
     struct type t = type_get(m, value_type(f, *array));
-    int64_t elements = 1, all = 1,
-            offset = t.rank > lead ? slice_offset(m, t, node_attr(f, n, SLICE_START),
-                                                  node_attr(f, n, SLICE_LIMIT), lead)
-                                   : -1;
+    if (t.rank <= lead) return false;
+    const struct attr *start = node_attr(f, n, SLICE_START);
+    const struct attr *limit = node_attr(f, n, SLICE_LIMIT);
+    int64_t offset = slice_offset(m, t, start, limit, lead);
     if (offset < 0) return false;
     dim dims[MAX_RANK];
-    for (uint32_t d = 0; d < lead; d++)
-        if ((dims[d] = lane.dims[d]) != t.dims[d]) return false;
+    int64_t elements = 1, all = 1; /* of the row, and of the array */
+    for (uint32_t d = 0; d < lead; d++) {
+        if (lane.dims[d] != t.dims[d]) return false;
+        dims[d] = lane.dims[d];
+    }
     for (uint32_t d = lead; d < lane.rank; d++) {
         if (!dim_is_const(m, lane.dims[d])) return false;
-        elements *= dim_const_value(m, dims[d + 1] = lane.dims[d]);
+        dims[d + 1] = lane.dims[d];
+        elements *= dim_const_value(m, lane.dims[d]);
     }
     for (uint32_t d = lead; d < t.rank; d++) all *= dim_const_value(m, t.dims[d]);
     if (elements < 1 || all % elements || offset % elements || all / elements > INT32_MAX) return false;
@@ -119,7 +124,8 @@ static bool lane_of_array(struct module *m, const struct fn *f, val v, val *arra
     if (!n || n->op != OP_slice || node_attr(f, n, SLICE_STEP)->kind != ATTR_ABSENT) return false;
     *array = node_operands(f, n)[0];
     struct type t = type_get(m, value_type(f, *array));
-    const dim *start = node_attr(f, n, SLICE_START)->list, *limit = node_attr(f, n, SLICE_LIMIT)->list;
+    const dim *start = node_attr(f, n, SLICE_START)->list;
+    const dim *limit = node_attr(f, n, SLICE_LIMIT)->list;
     if (t.rank != lane.rank + 1) return false;
     for (uint32_t d = 0; d < lane.rank; d++)
         if (start[d] != 0 || limit[d] != t.dims[d] || lane.dims[d] != t.dims[d]) return false;
@@ -136,12 +142,15 @@ bool array_with(struct module *m, const struct fn *f, val v, struct pack *out, i
     val array;
     if (!is_small(m, lane)) return false;
     *out = (struct pack){ .kind = PACK_ARRAY, .seed = HOP_NONE, .lane = lane, .made = VAL_NONE };
-    if (row_of_array(m, f, v, 0, &array, at, &type))
+    if (row_of_array(m, f, v, 0, &array, at, &type)) {
         out->n = (uint32_t)dim_const_value(m, type_get(m, type).dims[0]);
-    else if (lane_of_array(m, f, v, &array, at))
-        out->across = true,
-        out->n = (uint32_t)dim_const_value(m, type_get(m, value_type(f, array)).dims[type_get(m, lane).rank]);
-    else return false;
+    } else if (lane_of_array(m, f, v, &array, at)) {
+        uint32_t last = type_get(m, lane).rank;
+        out->across = true;
+        out->n = (uint32_t)dim_const_value(m, type_get(m, value_type(f, array)).dims[last]);
+    } else {
+        return false;
+    }
     out->array = array;
     return true;
 }
@@ -149,9 +158,8 @@ bool array_with(struct module *m, const struct fn *f, val v, struct pack *out, i
 const val *stacked_values(const struct packing *p, const struct node *n, uint32_t *count)
 {
     const struct fn *g = p->g;
-    if (n->op != OP_concat || node_attr(g, n, CONCAT_DIM)->i != 0 ||
-        !is_static(p->m, value_type(g, n->results)))
-        return NULL;
+    if (n->op != OP_concat || node_attr(g, n, CONCAT_DIM)->i != 0) return NULL;
+    if (!is_static(p->m, value_type(g, n->results))) return NULL;
     struct type t = type_get(p->m, value_type(g, n->results));
     val *list = ARENA_NEW(p->a, val, (size_t)dim_const_value(p->m, t.dims[0]));
     *count = 0;
@@ -159,10 +167,10 @@ const val *stacked_values(const struct packing *p, const struct node *n, uint32_
         const struct node *part = made_by(g, node_operands(g, n)[k]);
         if (!part || (part->op != OP_reshape && (part->op != OP_broadcast || t.rank > 1))) return NULL;
         val v = node_operands(g, part)[0];
-        int64_t times = dim_const_value(p->m, type_get(p->m, value_type(g, part->results)).dims[0]);
-        if (!is_small(p->m, value_type(g, v)) ||
-            type_prepend(p->m, value_type(g, v), dim_const(p->m, times)) != value_type(g, part->results))
-            return NULL;
+        type_id whole = value_type(g, part->results);
+        int64_t times = dim_const_value(p->m, type_get(p->m, whole).dims[0]);
+        if (!is_small(p->m, value_type(g, v))) return NULL;
+        if (type_prepend(p->m, value_type(g, v), dim_const(p->m, times)) != whole) return NULL;
         if (part->op == OP_reshape && times != 1) return NULL;
         for (; times > 0; times--) list[(*count)++] = v;
     }
@@ -200,8 +208,11 @@ static uint32_t count_segments(const struct packing *p, const val *list, uint32_
 
 bool list_is_gather(const struct packing *p, const val *list, uint32_t n)
 {
-    for (uint32_t k = 0; k < n; k++)
-        if (p->home[list[k]].pack == HOP_NONE || p->home[list[k]].pack != p->home[list[0]].pack) return false;
+    uint32_t first = p->home[list[0]].pack;
+    for (uint32_t k = 0; k < n; k++) {
+        uint32_t pack = p->home[list[k]].pack;
+        if (pack == HOP_NONE || pack != first) return false;
+    }
     return count_segments(p, list, n) > MAX_SEGMENTS;
 }
 
@@ -212,6 +223,21 @@ static uint64_t attr_word(const struct attr *a)
     if (a->kind == ATTR_INTS || a->kind == ATTR_DIMS)
         return a->n ? hash_bytes(a->list, a->n * sizeof *a->list, a->kind) : a->kind;
     return a->kind == ATTR_ABSENT ? 0 : hash_mix(a->kind, (uint64_t)a->i);
+}
+
+/* Equal for values that one operator makes, equally deep, of operands with equal shapes. */
+static uint64_t shape_of(const struct packing *p, const struct node *n, uint32_t depth)
+{
+    const struct fn *g = p->g;
+    const struct op_row *row = node_row(n);
+    uint64_t h = hash_mix(hash_mix(n->op, depth), value_type(g, n->results));
+    for (uint32_t k = 0; k < row->sig.n_attrs; k++) h = hash_mix(h, attr_word(node_attr(g, n, k)));
+    uint64_t operands = 0;
+    for (uint32_t k = 0; k < n->n_operands; k++) {
+        uint64_t shape = p->shape[node_operands(g, n)[k]];
+        operands = row->flags & OPF_COMMUTES ? operands + shape : hash_mix(operands, shape);
+    }
+    return hash_mix(h, operands);
 }
 
 /* Depths and shapes; false when there is nothing to be done with the function. */
@@ -231,23 +257,15 @@ static bool measure(struct packing *p)
             depth = HOP_MAX(depth, 1 + p->depth[node_operands(g, n)[k]]);
         if (node_effects(p->m, g, n)) effects = depth = HOP_MAX(depth, effects + 1);
         if (depth > MAX_DEPTH) return false;
-        if (n->n_results == 1 && (n->op == OP_reshape || n->op == OP_slice) &&
-            array_with(p->m, g, n->results, &array, &at))
-            depth = p->depth[array.array];
+        bool takes_part = n->n_results == 1 && (n->op == OP_reshape || n->op == OP_slice);
+        if (takes_part && array_with(p->m, g, n->results, &array, &at)) depth = p->depth[array.array];
         for (uint32_t k = 0; k < n->n_results; k++) p->depth[n->results + k] = depth;
         if (n->n_results != 1 || !packs(p, n->results)) continue;
-        uint64_t h = hash_mix(hash_mix(n->op, depth), value_type(g, n->results)), operands = 0;
-        for (uint32_t k = 0; k < node_row(n)->sig.n_attrs; k++)
-            h = hash_mix(h, attr_word(node_attr(g, n, k)));
-        for (uint32_t k = 0; k < n->n_operands; k++) {
-            uint64_t shape = p->shape[node_operands(g, n)[k]];
-            operands = node_row(n)->flags & OPF_COMMUTES ? operands + shape : hash_mix(operands, shape);
-        }
-        p->shape[n->results] = hash_mix(h, operands);
+        p->shape[n->results] = shape_of(p, n, depth);
         candidates++;
     }
-    return g->n_symbols == g->n_outer_symbols &&
-           (candidates >= MIN_LANES || (p->l && p->l->n_carry >= MIN_LANES));
+    bool many_carries = p->l && p->l->n_carry >= MIN_LANES;
+    return g->n_symbols == g->n_outer_symbols && (candidates >= MIN_LANES || many_carries);
 }
 
 /* ---- packs ---- */
@@ -283,9 +301,8 @@ static bool same_kind(const struct packing *p, val v, val w)
 {
     const struct fn *g = p->g;
     const struct node *x = made_by(g, v), *y = made_by(g, w);
-    if (x->op != y->op || x->n_operands != y->n_operands || p->depth[v] != p->depth[w] ||
-        value_type(g, v) != value_type(g, w))
-        return false;
+    if (x->op != y->op || x->n_operands != y->n_operands) return false;
+    if (p->depth[v] != p->depth[w] || value_type(g, v) != value_type(g, w)) return false;
     for (uint32_t k = 0; k < x->n_operands; k++)
         if (value_type(g, node_operands(g, x)[k]) != value_type(g, node_operands(g, y)[k])) return false;
     for (uint32_t k = 0; k < node_row(x)->sig.n_attrs; k++)
@@ -297,21 +314,26 @@ static bool same_kind(const struct packing *p, val v, val w)
 static uint32_t follows(const struct packing *p, val x, val y)
 {
     struct home a = p->home[x], b = p->home[y];
-    if (a.pack == HOP_NONE && b.pack == HOP_NONE && y == x + 1) return 2; /* parameters, in order */
-    if (x == y || (a.pack != HOP_NONE && a.pack == b.pack && (b.lane == a.lane + 1 || a.lane == b.lane + 1)))
-        return 2;
-    return a.pack != HOP_NONE ? a.pack == b.pack : b.pack == HOP_NONE && p->shape[x] == p->shape[y];
+    if (x == y) return 2;
+    if (a.pack != HOP_NONE) {
+        bool together = a.pack == b.pack;
+        bool neighbours = b.lane == a.lane + 1 || a.lane == b.lane + 1;
+        return together && neighbours ? 2 : together;
+    }
+    if (b.pack != HOP_NONE) return 0;
+    if (y == x + 1) return 2; /* parameters, in order */
+    return p->shape[x] == p->shape[y];
 }
 
 /* Where the operator commutes, each lane's operands are put in the order of the first lane's expressions, or
  * of the lane before. */
 static bool operands_swap(const struct packing *p, const val *x, const val *model, const val *before)
 {
-    if (p->shape[model[0]] != p->shape[model[1]])
-        return p->shape[x[0]] != p->shape[model[0]] && p->shape[x[0]] == p->shape[model[1]] &&
-               p->shape[x[1]] == p->shape[model[0]];
-    return follows(p, before[0], x[1]) + follows(p, before[1], x[0]) >
-           follows(p, before[0], x[0]) + follows(p, before[1], x[1]);
+    uint64_t left = p->shape[model[0]], right = p->shape[model[1]];
+    if (left != right) return p->shape[x[0]] == right && p->shape[x[1]] == left;
+    uint32_t straight = follows(p, before[0], x[0]) + follows(p, before[1], x[1]);
+    uint32_t crossed = follows(p, before[0], x[1]) + follows(p, before[1], x[0]);
+    return crossed > straight;
 }
 
 /* Operands of the lanes, position by position. */
@@ -319,13 +341,17 @@ static void pack_nodes(struct packing *p, const val *lanes, uint32_t n, uint32_t
 {
     const struct fn *g = p->g;
     const struct node *first = made_by(g, lanes[0]);
+    const val *model = node_operands(g, first);
+    bool commutes = node_row(first)->flags & OPF_COMMUTES && first->n_operands == 2;
     val **operands = ARENA_NEW(p->a, val *, first->n_operands);
     for (uint32_t i = 0; i < first->n_operands; i++) operands[i] = ARENA_NEW(p->a, val, n);
     for (uint32_t k = 0; k < n; k++) {
         const val *x = node_operands(g, made_by(g, lanes[k]));
-        bool commutes = k && node_row(first)->flags & OPF_COMMUTES && first->n_operands == 2;
-        bool swap = commutes && operands_swap(p, x, node_operands(g, first),
-                                              (val[]){ operands[0][k - 1], operands[1][k - 1] });
+        bool swap = false;
+        if (k && commutes) {
+            val before[2] = { operands[0][k - 1], operands[1][k - 1] };
+            swap = operands_swap(p, x, model, before);
+        }
         for (uint32_t i = 0; i < first->n_operands; i++) operands[i][k] = x[swap ? 1 - i : i];
     }
     uint32_t made = new_pack(p, (struct pack){ .kind = PACK_NODES,
@@ -338,19 +364,20 @@ static void pack_nodes(struct packing *p, const val *lanes, uint32_t n, uint32_t
     vec_push(p->a, &p->work, made);
 }
 
+/* May it become a lane, and is it none yet? */
+static bool is_free(const struct packing *p, val v) { return p->home[v].pack == HOP_NONE && packs(p, v); }
+
 /* Values of a list that are nowhere yet and made by one operator become a pack, if there are enough of them.
  */
 static void pack_list(struct packing *p, const val *list, uint32_t n, uint32_t seed)
 {
     bool *seen = ARENA_ZNEW(p->a, bool, n);
     for (uint32_t first = 0; first + MIN_LANES <= n; first++) {
-        if (seen[first] || p->home[list[first]].pack != HOP_NONE || !packs(p, list[first])) continue;
+        if (seen[first] || !is_free(p, list[first])) continue;
         val *lanes = ARENA_NEW(p->a, val, n);
         uint32_t count = 0;
         for (uint32_t k = first; k < n; k++) {
-            if (seen[k] || p->home[list[k]].pack != HOP_NONE || !packs(p, list[k]) ||
-                !same_kind(p, list[first], list[k]))
-                continue;
+            if (seen[k] || !is_free(p, list[k]) || !same_kind(p, list[first], list[k])) continue;
             bool again = count && lanes[count - 1] == list[k];
             for (uint32_t i = 0; i < count && !again && n <= 64; i++) again = lanes[i] == list[k];
             seen[k] = true;
@@ -379,16 +406,31 @@ static void find_rows(struct packing *p)
         const struct node *n = fn_node(p->g, i);
         struct pack pack;
         int64_t lane;
-        if ((n->op != OP_reshape && n->op != OP_slice) || !array_with(p->m, p->g, n->results, &pack, &lane))
-            continue;
+        if (n->op != OP_reshape && n->op != OP_slice) continue;
+        if (!array_with(p->m, p->g, n->results, &pack, &lane)) continue;
         uint32_t at = pack_of[pack.array];
-        while (at != HOP_NONE &&
-               (p->packs.data[at].lane != pack.lane || p->packs.data[at].across != pack.across))
-            at = p->packs.data[at].other;
-        pack.other = pack_of[pack.array];
-        if (at == HOP_NONE) at = pack_of[pack.array] = new_pack(p, pack);
+        while (at != HOP_NONE) {
+            const struct pack *known = &p->packs.data[at];
+            if (known->lane == pack.lane && known->across == pack.across) break;
+            at = known->other;
+        }
+        if (at == HOP_NONE) {
+            pack.other = pack_of[pack.array];
+            at = new_pack(p, pack);
+            pack_of[pack.array] = at;
+        }
         p->home[n->results] = (struct home){ at, (uint32_t)lane };
     }
+}
+
+/* Is slice k of the loop a column of the array, like others of this type? */
+static bool is_column_of(const struct packing *p, uint32_t k, val array, type_id lane, int64_t *column)
+{
+    val from;
+    type_id type;
+    if (value_type(p->g, k) != lane) return false;
+    val xs = node_operands(p->outer, p->around)[k];
+    return row_of_array(p->m, p->outer, xs, 1, &from, column, &type) && from == array;
 }
 
 /* Slices of a scan that are columns of an array of which at least half is read. */
@@ -397,32 +439,21 @@ static void find_columns(struct packing *p)
     const struct loop *l = p->l;
     if (!loop_has_length(l)) return;
     for (uint32_t i = l->n_carry; i < loop_first_with(l); i++) {
-        val array, other;
+        val array;
         int64_t column;
-        type_id type;
+        type_id type, lane = value_type(p->g, i);
         val xs = node_operands(p->outer, p->around)[i];
-        if (p->home[i].pack != HOP_NONE || !is_small(p->m, value_type(p->g, i)) ||
-            !row_of_array(p->m, p->outer, xs, 1, &array, &column, &type))
-            continue;
-        uint32_t n = (uint32_t)dim_const_value(p->m, type_get(p->m, type).dims[1]), read = 0;
-        for (uint32_t round = 0; round < 2; round++) {
-            uint32_t made = round ? new_pack(p, (struct pack){ .kind = PACK_OVER,
-                                                               .n = n,
-                                                               .seed = HOP_NONE,
-                                                               .lane = value_type(p->g, i),
-                                                               .array = array })
-                                  : 0;
-            for (uint32_t k = i; k < loop_first_with(l); k++) {
-                if (value_type(p->g, k) != value_type(p->g, i) ||
-                    !row_of_array(p->m, p->outer, node_operands(p->outer, p->around)[k], 1, &other, &column,
-                                  &type) ||
-                    other != array)
-                    continue;
-                if (round) p->home[k] = (struct home){ made, (uint32_t)column };
-                read++;
-            }
-            if (read < MIN_LANES || read < n / 2) break;
-        }
+        if (p->home[i].pack != HOP_NONE || !is_small(p->m, lane)) continue;
+        if (!row_of_array(p->m, p->outer, xs, 1, &array, &column, &type)) continue;
+        uint32_t n = (uint32_t)dim_const_value(p->m, type_get(p->m, type).dims[1]);
+        uint32_t read = 0;
+        for (uint32_t k = i; k < loop_first_with(l); k++) read += is_column_of(p, k, array, lane, &column);
+        if (read < MIN_LANES || read < n / 2) continue;
+        uint32_t made = new_pack(
+            p, (struct pack){ .kind = PACK_OVER, .n = n, .seed = HOP_NONE, .lane = lane, .array = array });
+        for (uint32_t k = i; k < loop_first_with(l); k++)
+            if (is_column_of(p, k, array, lane, &column))
+                p->home[k] = (struct home){ made, (uint32_t)column };
     }
 }
 
@@ -437,19 +468,25 @@ struct groups {
 
 static struct groups group_by(struct arena *a, const uint64_t *key, const bool *in, uint32_t n)
 {
-    struct groups s = { ARENA_NEW(a, uint64_t, n), ARENA_NEW(a, uint32_t, n),  ARENA_NEW(a, uint32_t, n),
-                        ARENA_NEW(a, uint32_t, n), ARENA_ZNEW(a, uint32_t, n), 0 };
+    struct groups s = { .keys = ARENA_NEW(a, uint64_t, n),
+                        .first = ARENA_NEW(a, uint32_t, n),
+                        .last = ARENA_NEW(a, uint32_t, n),
+                        .next = ARENA_NEW(a, uint32_t, n),
+                        .size = ARENA_ZNEW(a, uint32_t, n) };
     struct map map = { .arena = a };
     for (uint32_t k = 0; k < n; k++) {
         if (!in[k]) continue;
         s.next[k] = HOP_NONE;
-        uint32_t it = map_first(&map, key[k]), g = it == HOP_NONE ? s.n : map_value(&map, it);
+        uint32_t it = map_first(&map, key[k]);
+        uint32_t g = it == HOP_NONE ? s.n : map_value(&map, it);
         if (g == s.n) {
             map_put(&map, key[k], g);
             s.keys[g] = key[k];
             s.first[g] = k;
             s.n++;
-        } else s.next[s.last[g]] = k;
+        } else {
+            s.next[s.last[g]] = k;
+        }
         s.last[g] = k;
         s.size[g]++;
     }
@@ -486,13 +523,12 @@ static void seed_carries(struct packing *p)
             same &= value_type(p->g, lanes[k]) == value_type(p->g, lanes[0]);
         if (!same) continue;
         uint32_t seed = new_seed(p, s.keys[g]);
-        move_in(p,
-                new_pack(p, (struct pack){ .kind = PACK_CARRY,
-                                           .n = s.size[g],
-                                           .seed = seed,
-                                           .lane = value_type(p->g, lanes[0]),
-                                           .lanes = lanes }),
-                lanes, s.size[g]);
+        uint32_t made = new_pack(p, (struct pack){ .kind = PACK_CARRY,
+                                                   .n = s.size[g],
+                                                   .seed = seed,
+                                                   .lane = value_type(p->g, lanes[0]),
+                                                   .lanes = lanes });
+        move_in(p, made, lanes, s.size[g]);
     }
     for (uint32_t k = first, end = p->packs.len; k < end; k++) {
         struct pack pack = p->packs.data[k];
@@ -524,15 +560,15 @@ static void seed_expressions(struct packing *p)
     uint32_t n = p->g->n_values, deepest = 0;
     bool *in = ARENA_NEW(p->a, bool, n);
     for (val v = 0; v < n; v++) {
-        in[v] = p->home[v].pack == HOP_NONE && packs(p, v);
+        in[v] = is_free(p, v);
         if (in[v]) deepest = HOP_MAX(deepest, p->depth[v]);
     }
     struct groups s = group_by(p->a, p->shape, in, n);
     for (uint32_t depth = deepest + 1; depth-- > 0;)
         for (uint32_t g = 0; g < s.n; g++) {
-            if (p->depth[s.first[g]] != depth || s.size[g] < MIN_LANES || is_banned(p, s.keys[g]) ||
-                p->home[s.first[g]].pack != HOP_NONE)
-                continue;
+            val first = s.first[g];
+            if (p->depth[first] != depth || p->home[first].pack != HOP_NONE) continue;
+            if (s.size[g] < MIN_LANES || is_banned(p, s.keys[g])) continue;
             pack_list(p, members(p->a, &s, g), s.size[g], new_seed(p, s.keys[g]));
             pack_operands(p);
         }
@@ -568,11 +604,14 @@ static void want_list(struct packing *p, const val *list, uint32_t n, uint32_t s
     uint32_t count = 0;
     for (uint32_t at = 0; at < n; count++) {
         struct segment s = list_segment(p, list, n, at);
-        if (s.kind == SEGMENT_ROWS) want_pack(p, p->home[list[at]].pack);
         if (s.kind == SEGMENT_SAME) want_value(p, list[at]);
-        if (s.kind == SEGMENT_ROWS && p->packs.data[p->home[list[at]].pack].kind == PACK_ARRAY &&
-            type_get(p->m, lane).rank && !p->packs.data[p->home[list[at]].pack].across)
-            pay(p, seed, GATHERED * static_elements(p->m, lane) * s.n); /* rows become columns */
+        if (s.kind == SEGMENT_ROWS) {
+            uint32_t k = p->home[list[at]].pack;
+            const struct pack *pack = &p->packs.data[k];
+            bool rows_become_columns = pack->kind == PACK_ARRAY && !pack->across && type_get(p->m, lane).rank;
+            want_pack(p, k);
+            if (rows_become_columns) pay(p, seed, GATHERED * static_elements(p->m, lane) * s.n);
+        }
         at += s.n;
     }
     if (list_is_gather(p, list, n)) pay(p, seed, GATHERED * static_elements(p->m, lane) * n);
@@ -588,8 +627,9 @@ static void want_pack(struct packing *p, uint32_t k)
     if (pack->kind != PACK_NODES) return;
     const struct node *n = made_by(p->g, pack->lanes[0]);
     int64_t weight = node_row(n)->lower && node_row(n)->lower->cost == COST_EXPENSIVE ? EXPENSIVE : 1;
-    p->seeds.data[pack->seed].gain += weight * (vectors_alone(p, pack->lane) * pack->n -
-                                                vectors(p, pack->lane, pack->n));
+    int64_t apart = vectors_alone(p, pack->lane) * pack->n;
+    int64_t together = vectors(p, pack->lane, pack->n);
+    p->seeds.data[pack->seed].gain += weight * (apart - together);
     for (uint32_t i = 0; i < n->n_operands; i++) want_list(p, pack->operands[i], pack->n, pack->seed);
 }
 
@@ -598,7 +638,8 @@ static void want_stacked(struct packing *p, const val *list, uint32_t n, uint32_
 {
     uint32_t now = count_segments(p, list, n);
     for (uint32_t k = 0; k < n; k++) {
-        uint32_t pack = p->home[list[k]].pack, seed = pack == HOP_NONE ? HOP_NONE : p->packs.data[pack].seed;
+        uint32_t pack = p->home[list[k]].pack;
+        uint32_t seed = pack == HOP_NONE ? HOP_NONE : p->packs.data[pack].seed;
         if (seed == HOP_NONE || now >= pieces) continue;
         p->seeds.data[seed].gain += PIECE * vectors(p, value_type(p->g, list[0]), n) * (pieces - now);
         break;
@@ -606,29 +647,36 @@ static void want_stacked(struct packing *p, const val *list, uint32_t n, uint32_
     want_list(p, list, n, HOP_NONE);
 }
 
+/* What it costs to take a lane out of the pack. */
+static int64_t taking_cost(struct packing *p, const struct pack *pack)
+{
+    int64_t each = 0;
+    if (pack->kind == PACK_NODES) each = TAKEN;
+    if (pack->kind == PACK_CARRY) each = TAKEN_CARRY;
+    /* The gradient of a row is an array with zeros around it. */
+    if (p->differentiated) each += PIECE * vectors(p, pack->lane, pack->n);
+    return each * static_elements(p->m, pack->lane);
+}
+
 static void want_value(struct packing *p, val v)
 {
     struct home at = p->home[v];
-    const struct pack *pack = at.pack == HOP_NONE || p->packs.data[at.pack].kind == PACK_ARRAY
-                                  ? NULL
-                                  : &p->packs.data[at.pack];
     if (p->wanted[v]) return;
     p->wanted[v] = true;
-    if (pack) {
-        /* The gradient of a row is an array with zeros around it. */
-        int64_t each = pack->kind == PACK_NODES ? TAKEN : pack->kind == PACK_CARRY ? TAKEN_CARRY : 0;
-        pay(p, pack->seed,
-            (each + (p->differentiated ? PIECE * vectors(p, pack->lane, pack->n) : 0)) *
-                static_elements(p->m, pack->lane));
+    if (at.pack != HOP_NONE && p->packs.data[at.pack].kind != PACK_ARRAY) {
+        const struct pack *pack = &p->packs.data[at.pack];
+        pay(p, pack->seed, taking_cost(p, pack));
         want_pack(p, at.pack);
         return;
     }
     const struct node *n = made_by(p->g, v);
     uint32_t count;
     const val *list = n ? stacked_values(p, n, &count) : NULL;
-    if (list) want_stacked(p, list, count, n->n_operands);
-    else if (n)
-        for (uint32_t k = 0; k < n->n_operands; k++) want_value(p, node_operands(p->g, n)[k]);
+    if (list) {
+        want_stacked(p, list, count, n->n_operands);
+        return;
+    }
+    for (uint32_t k = 0; n && k < n->n_operands; k++) want_value(p, node_operands(p->g, n)[k]);
 }
 
 /* Stacked values of which enough are lanes of one pack. */
@@ -647,24 +695,27 @@ static void find_stacks(struct packing *p)
     }
 }
 
+static void want_carries(struct packing *p, struct pack pack)
+{
+    struct seed *seed = &p->seeds.data[pack.seed];
+    val *next = ARENA_NEW(p->a, val, pack.n);
+    for (uint32_t k = 0; k < pack.n; k++) next[k] = p->g->results[pack.lanes[k]];
+    seed->gain += pack.n * vectors_alone(p, pack.lane);
+    /* Next values that are in an array need not be taken out of it. */
+    for (uint32_t k = 0; k < pack.n; k++) {
+        uint32_t from = p->home[next[k]].pack;
+        if (from != HOP_NONE && p->packs.data[from].kind == PACK_ARRAY) seed->gain += TAKEN;
+    }
+    want_list(p, next, pack.n, pack.seed);
+}
+
 static void want_loop(struct packing *p)
 {
     const struct loop *l = p->l;
     for (uint32_t i = 0; i < l->n_carry; i++) {
         struct home at = p->home[i];
         if (at.pack == HOP_NONE) want_value(p, p->g->results[i]);
-        if (at.pack == HOP_NONE || at.lane) continue;
-        struct pack pack = p->packs.data[at.pack];
-        val *next = ARENA_NEW(p->a, val, pack.n);
-        for (uint32_t k = 0; k < pack.n; k++) next[k] = p->g->results[pack.lanes[k]];
-        p->seeds.data[pack.seed].gain += pack.n * vectors_alone(p, pack.lane);
-        for (uint32_t k = 0; k < pack.n;
-             k++) { /* next values that are in an array need not be taken out of it */
-            uint32_t from = p->home[next[k]].pack;
-            if (from != HOP_NONE && p->packs.data[from].kind == PACK_ARRAY)
-                p->seeds.data[pack.seed].gain += TAKEN;
-        }
-        want_list(p, next, pack.n, pack.seed);
+        else if (at.lane == 0) want_carries(p, p->packs.data[at.pack]);
     }
     for (uint32_t k = 0; k < l->n_stack; k++) {
         val v = p->g->results[l->n_carry + k];
@@ -684,8 +735,9 @@ static void want_everything(struct packing *p)
     if (p->l) {
         find_stacks(p);
         want_loop(p);
-    } else
+    } else {
         for (uint32_t k = 0; k < p->g->n_results; k++) want_value(p, p->g->results[k]);
+    }
     for (uint32_t i = 0; i < p->g->n_nodes; i++) {
         const struct node *n = fn_node(p->g, i);
         for (uint32_t k = 0; node_effects(p->m, p->g, n) && k < n->n_operands; k++)
@@ -722,20 +774,24 @@ static bool try_packs(struct packing *p)
     return worst == HOP_NONE;
 }
 
-/* Is there anything to be built? In a loop that must change the loop itself, what concerns its body alone is
- * the body's. */
+/* Is it to be built? In a loop that must change the loop itself, what concerns its body alone is the body's.
+ */
+static bool is_to_build(const struct packing *p, const struct pack *pack)
+{
+    if (!pack->needed) return false;
+    if (!p->l) return pack->kind == PACK_NODES;
+    return pack->kind == PACK_CARRY || pack->kind == PACK_OVER || pack->stacked;
+}
+
+/* Is there anything to be built? */
 static bool find_packs(struct packing *p)
 {
     if (!measure(p)) return false;
     uint32_t tries = 0;
     while (!try_packs(p))
         if (++tries == MAX_TRIES) return false;
-    for (uint32_t k = 0; k < p->packs.len; k++) {
-        const struct pack *pack = &p->packs.data[k];
-        if (pack->needed && (p->l ? pack->kind == PACK_CARRY || pack->kind == PACK_OVER || pack->stacked
-                                  : pack->kind == PACK_NODES))
-            return true;
-    }
+    for (uint32_t k = 0; k < p->packs.len; k++)
+        if (is_to_build(p, &p->packs.data[k])) return true;
     return false;
 }
 
@@ -788,9 +844,10 @@ static uint32_t pack_loops_of(struct simplifier *s, uint32_t fn, bool differenti
     if (!any) return fn;
     hop_cleanup_push(arena_free, &a);
     bool *used = ARENA_ZNEW(&a, bool, f->n_values);
-    for (uint32_t i = 0; i < f->n_nodes; i++)
-        for (uint32_t k = 0; k < fn_node(f, i)->n_operands; k++)
-            used[node_operands(f, fn_node(f, i))[k]] = true;
+    for (uint32_t i = 0; i < f->n_nodes; i++) {
+        const struct node *n = fn_node(f, i);
+        for (uint32_t k = 0; k < n->n_operands; k++) used[node_operands(f, n)[k]] = true;
+    }
     for (uint32_t k = 0; k < f->n_results; k++) used[f->results[k]] = true;
     uint32_t out = rewrite_nodes(s, fn, node_is_loop, pack_rule, &(struct context){ differentiated, used });
     hop_cleanup_pop(&a);
