@@ -43,9 +43,10 @@ struct packing {
     const struct node *around; /* the loop's node in `outer` */
     const struct fn *outer;
     bool differentiated; /* it will be, after this */
-    uint32_t *depth; /* per value: longest way from parameters and numbers; a node with effects is deeper than
-                        those before it */
-    uint64_t *shape; /* per value: equal for equal expressions over leaves of equal types */
+    /* Per value: the longest way from parameters and numbers; a node with effects is deeper than those before
+     * it. */
+    uint32_t *depth;
+    uint64_t *shape;   /* per value: equal for equal expressions over leaves of equal types */
     struct home *home; /* per value */
     bool *wanted;      /* per value: it is needed by itself */
     vec(struct pack) packs;
@@ -70,8 +71,8 @@ struct segment {
 struct segment list_segment(const struct packing *p, const val *list, uint32_t n, uint32_t first);
 /* More segments than this of one pack are a gather. */
 enum { MAX_SEGMENTS = 4 };
-bool list_is_gather(const struct packing *p, const val *list,
-                    uint32_t n); /* all rows of one pack, scattered */
+/* Are they all rows of one pack, scattered? */
+bool list_is_gather(const struct packing *p, const val *list, uint32_t n);
 
 bool value_is_number(const struct packing *p, val v);
 /* The values of which n is a concat along a new leading dim, NULL: it is none. */
@@ -84,8 +85,8 @@ bool row_of_array(struct module *m, const struct fn *f, val v, uint32_t lead, va
 bool array_with(struct module *m, const struct fn *f, val v, struct pack *out, int64_t *at);
 
 /* pack_build.c */
-type_id pack_type(struct module *m, type_id lane,
-                  uint32_t n); /* of n lanes together: the lanes stand along the last dim */
+/* The type of n lanes together: they stand along the last dim. */
+type_id pack_type(struct module *m, type_id lane, uint32_t n);
 bool build_loop(struct packing *p, struct copier *c, const bool *used, val *results);
 uint32_t build_function(struct packing *p);
 

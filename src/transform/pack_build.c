@@ -53,12 +53,14 @@ static void number_bytes(const struct packing *p, val v, char *out, size_t bytes
     const struct node *n = fn_node(p->g, p->g->values[v].node);
     const struct attr *a = node_attr(p->g, n, n->op == OP_full ? FULL_VALUE : CONSTANT_VALUE);
     size_t width = dtype_info[t].size;
-    if (n->op == OP_constant) memcpy(out, p->m->constants.data[a->i].data, bytes);
-    else
-        for (size_t at = 0; at < bytes; at += width) {
-            if (a->kind == ATTR_INT) element_set_whole(t, out + at, a->i);
-            else element_set_real(t, out + at, a->r);
-        }
+    if (n->op == OP_constant) {
+        memcpy(out, p->m->constants.data[a->i].data, bytes);
+        return;
+    }
+    for (size_t at = 0; at < bytes; at += width) {
+        if (a->kind == ATTR_INT) element_set_whole(t, out + at, a->i);
+        else element_set_real(t, out + at, a->r);
+    }
 }
 
 static val build_numbers(struct build *w, const val *list, uint32_t n)
@@ -67,15 +69,22 @@ static val build_numbers(struct build *w, const val *list, uint32_t n)
     struct builder *b = w->c.b;
     type_id lane = value_type(p->g, list[0]), type = pack_type(p->m, lane, n);
     struct type t = type_get(p->m, type);
-    size_t width = dtype_info[t.dtype].size, bytes = (size_t)static_elements(p->m, lane) * width;
+    size_t width = dtype_info[t.dtype].size;
+    size_t elements = (size_t)static_elements(p->m, lane);
+    size_t bytes = elements * width; /* of a lane */
     const struct node *first = fn_node(p->g, p->g->values[list[0]].node);
-    char *data = arena_alloc(&b->arena, n * bytes), *one = arena_alloc(&b->arena, 2 * bytes);
+    char *data = arena_alloc(&b->arena, n * bytes);
+    char *first_lane = arena_alloc(&b->arena, bytes);
+    char *this_lane = arena_alloc(&b->arena, bytes);
     bool same = true;
+    number_bytes(p, list[0], first_lane, bytes, (enum dtype)t.dtype);
     for (uint32_t k = 0; k < n; k++) {
-        number_bytes(p, list[k], one + (k ? bytes : 0), bytes, (enum dtype)t.dtype);
-        same &= !k || !memcmp(one, one + bytes, bytes);
-        for (size_t i = 0; i < bytes / width; i++)
-            memcpy(data + (i * n + k) * width, one + (k ? bytes : 0) + i * width, width);
+        number_bytes(p, list[k], this_lane, bytes, (enum dtype)t.dtype);
+        same &= !memcmp(first_lane, this_lane, bytes);
+        for (size_t i = 0; i < elements; i++) {
+            size_t at = i * n + k; /* lanes stand along the last dim */
+            memcpy(data + at * width, this_lane + i * width, width);
+        }
     }
     if (same && first->op == OP_full) {
         struct attr attrs[3] = { *node_attr(p->g, first, FULL_VALUE), A_DIMS(t.dims, t.rank),
@@ -116,10 +125,11 @@ static val build_gather(struct build *w, const val *list, uint32_t n)
     dim length = dim_const(p->m, n);
     uint32_t along = lane_rank(p->m, value_type(p->g, list[0]));
     for (uint32_t k = 0; k < n; k++) index[k] = p->home[list[k]].lane;
-    struct attr value = A_CONST(module_constant(p->m, type_intern(p->m, DT_I64, 1, &length), index,
-                                                n * sizeof *index, 0)),
-                dims = A_INTS(&along, 1);
-    val from = build_pack(w, p->home[list[0]].pack), at = emit(b, OP_constant, NULL, 0, &value);
+    type_id type = type_intern(p->m, DT_I64, 1, &length);
+    struct attr value = A_CONST(module_constant(p->m, type, index, n * sizeof *index, 0));
+    struct attr dims = A_INTS(&along, 1);
+    val from = build_pack(w, p->home[list[0]].pack);
+    val at = emit(b, OP_constant, NULL, 0, &value);
     return emit(b, OP_gather, (val[]){ from, at }, 2, &dims);
 }
 
@@ -179,17 +189,21 @@ static val build_value(struct build *w, val v)
     const struct node *n = fn_node(p->g, p->g->values[v].node);
     uint32_t count;
     const val *list = stacked_values(p, n, &count);
-    if (list)
-        return w->c.values[v] = emit_move_dim(w->c.b, build_list(w, list, count),
-                                              type_get(p->m, value_type(p->g, v)).rank - 1u, 0);
-    build_node(w, n);
+    if (list) {
+        val lanes = build_list(w, list, count);
+        uint32_t last = type_get(p->m, value_type(p->g, v)).rank - 1u;
+        w->c.values[v] = emit_move_dim(w->c.b, lanes, last, 0);
+    } else {
+        build_node(w, n);
+    }
     return w->c.values[v];
 }
 
 static void build_effects(struct build *w)
 {
-    for (uint32_t i = 0; i < w->p->g->n_nodes; i++)
-        if (node_effects(w->p->m, w->p->g, fn_node(w->p->g, i))) build_node(w, fn_node(w->p->g, i));
+    const struct fn *g = w->p->g;
+    for (uint32_t i = 0; i < g->n_nodes; i++)
+        if (node_effects(w->p->m, g, fn_node(g, i))) build_node(w, fn_node(g, i));
 }
 
 uint32_t build_function(struct packing *p)
@@ -230,22 +244,29 @@ static struct pack_params pack_params_of(const struct packing *p, uint32_t first
     return s;
 }
 
-static void add_pack_params(struct copier *c, const struct packing *p, struct pack_params s)
+/* NULL: the parameter itself. */
+static struct pack *pack_of(const struct packing *p, struct pack_param s)
 {
-    for (uint32_t k = 0; k < s.n; k++) {
-        const struct pack *pack = s.data[k].pack == HOP_NONE ? NULL : &p->packs.data[s.data[k].pack];
-        uint32_t i = s.data[k].param;
-        if (!pack)
-            c->values[i] = builder_param(c->b, copier_type(c, value_type(c->f, i)), c->f->values[i].name);
-        else
-            p->packs.data[s.data[k].pack].made = builder_param(c->b, pack_type(p->m, pack->lane, pack->n), 0);
-    }
+    return s.pack == HOP_NONE ? NULL : &p->packs.data[s.pack];
+}
+
+static void own_param(struct copier *c, uint32_t i)
+{
+    c->values[i] = builder_param(c->b, copier_type(c, value_type(c->f, i)), c->f->values[i].name);
 }
 
 static void own_params(struct copier *c, uint32_t first)
 {
-    for (uint32_t i = first; i < c->f->n_params; i++)
-        c->values[i] = builder_param(c->b, copier_type(c, value_type(c->f, i)), c->f->values[i].name);
+    for (uint32_t i = first; i < c->f->n_params; i++) own_param(c, i);
+}
+
+static void add_pack_params(struct copier *c, const struct packing *p, struct pack_params s)
+{
+    for (uint32_t k = 0; k < s.n; k++) {
+        struct pack *pack = pack_of(p, s.data[k]);
+        if (pack) pack->made = builder_param(c->b, pack_type(p->m, pack->lane, pack->n), 0);
+        else own_param(c, s.data[k].param);
+    }
 }
 
 /* The predicate takes its carries out of the packs. */
@@ -262,7 +283,8 @@ static uint32_t build_cond(struct packing *p, struct pack_params carries)
     struct liveness live = live_values(&b.arena, p->m, cond, NULL, NULL, NULL);
     for (uint32_t i = 0; i < p->l->n_carry; i++)
         if (live.value[i] && c.values[i] == VAL_NONE) {
-            c.values[i] = one_lane(&b, p->packs.data[p->home[i].pack].made, p->home[i].lane);
+            struct home at = p->home[i];
+            c.values[i] = one_lane(&b, p->packs.data[at.pack].made, at.lane);
         }
     for (uint32_t i = 0; i < cond->n_nodes; i++)
         if (live.node[i]) copier_node(&c, fn_node(cond, i));
@@ -284,19 +306,24 @@ static uint32_t build_body(struct packing *p, struct pack_params carries, struct
     own_params(&w.c, loop_first_with(l));
     copy_requires(&w.c);
     build_effects(&w);
-    val *results = ARENA_NEW(&b.arena, val, g->n_results), *next = ARENA_NEW(&b.arena, val, l->n_carry);
+    val *results = ARENA_NEW(&b.arena, val, g->n_results);
+    val *next = ARENA_NEW(&b.arena, val, l->n_carry);
     bool *stacked = ARENA_ZNEW(&b.arena, bool, p->packs.len);
     uint32_t n = 0;
     for (uint32_t k = 0; k < carries.n; k++) {
         struct pack_param s = carries.data[k];
-        const struct pack *pack = s.pack == HOP_NONE ? NULL : &p->packs.data[s.pack];
+        const struct pack *pack = pack_of(p, s);
         for (uint32_t i = 0; pack && i < pack->n; i++) next[i] = g->results[pack->lanes[i]];
         results[n++] = pack ? build_list(&w, next, pack->n) : build_value(&w, g->results[s.param]);
     }
     for (uint32_t k = l->n_carry; k < g->n_results; k++) {
         uint32_t pack = p->home[g->results[k]].pack;
-        if (pack == HOP_NONE || !p->packs.data[pack].stacked) results[n++] = build_value(&w, g->results[k]);
-        else if (!stacked[pack]) stacked[pack] = true, results[n++] = build_pack(&w, pack);
+        if (pack == HOP_NONE || !p->packs.data[pack].stacked) {
+            results[n++] = build_value(&w, g->results[k]);
+        } else if (!stacked[pack]) {
+            stacked[pack] = true;
+            results[n++] = build_pack(&w, pack);
+        }
     }
     return builder_finish(&b, results, n);
 }
@@ -312,23 +339,23 @@ static val build_outside(struct builder *b, const struct packing *p, const val *
                        .pool = b->pool.data,
                        .attrs = b->attrs.data,
                        .regions = b->regions.data };
-    struct packing outside = {
-        .m = p->m, .a = &b->arena, .g = &view, .home = ARENA_NEW(&b->arena, struct home, view.n_values)
-    };
-    struct build w = { .p = &outside,
-                       .c = { .b = b, .f = &view, .values = ARENA_NEW(&b->arena, val, view.n_values) } };
-    for (val v = 0; v < view.n_values; v++) w.c.values[v] = v;
+    struct home *home = ARENA_NEW(&b->arena, struct home, view.n_values);
+    val *values = ARENA_NEW(&b->arena, val, view.n_values);
+    struct packing outside = { .m = p->m, .a = &b->arena, .g = &view, .home = home };
+    struct build w = { .p = &outside, .c = { .b = b, .f = &view, .values = values } };
+    for (val v = 0; v < view.n_values; v++) values[v] = v;
     for (uint32_t k = 0; k < n; k++) {
         struct pack pack;
         int64_t lane;
-        uint32_t at = 0;
-        outside.home[list[k]].pack = HOP_NONE;
+        home[list[k]].pack = HOP_NONE;
         if (!array_with(p->m, &view, list[k], &pack, &lane)) continue;
-        while (at < outside.packs.len &&
-               (outside.packs.data[at].array != pack.array || outside.packs.data[at].across != pack.across))
-            at++;
+        uint32_t at = 0;
+        for (; at < outside.packs.len; at++) {
+            const struct pack *known = &outside.packs.data[at];
+            if (known->array == pack.array && known->across == pack.across) break;
+        }
         if (at == outside.packs.len) vec_push(&b->arena, &outside.packs, pack);
-        outside.home[list[k]] = (struct home){ at, (uint32_t)lane };
+        home[list[k]] = (struct home){ at, (uint32_t)lane };
     }
     return build_list(&w, list, n);
 }
@@ -342,7 +369,7 @@ static void take_results(struct packing *p, struct builder *b, struct loop_resul
     for (uint32_t i = 0; i < p->packs.len; i++) stack[i] = VAL_NONE;
     for (uint32_t k = 0; k < carries.n; k++) {
         struct pack_param s = carries.data[k];
-        const struct pack *pack = s.pack == HOP_NONE ? NULL : &p->packs.data[s.pack];
+        const struct pack *pack = pack_of(p, s);
         val last = made.last + k;
         if (!pack) results[s.param] = last;
         for (uint32_t i = 0; pack && i < pack->n; i++)
@@ -353,11 +380,12 @@ static void take_results(struct packing *p, struct builder *b, struct loop_resul
     for (uint32_t k = 0; k < l->n_stack; k++) {
         struct home at = p->home[p->g->results[l->n_carry + k]];
         val *out = &results[loop_stack_result(l, k)];
-        if (at.pack == HOP_NONE || !p->packs.data[at.pack].stacked) *out = next++;
-        else {
-            if (stack[at.pack] == VAL_NONE) stack[at.pack] = next++;
-            *out = used[loop_stack_result(l, k)] ? one_lane(b, stack[at.pack], at.lane) : VAL_NONE;
+        if (at.pack == HOP_NONE || !p->packs.data[at.pack].stacked) {
+            *out = next++;
+            continue;
         }
+        if (stack[at.pack] == VAL_NONE) stack[at.pack] = next++;
+        *out = used[loop_stack_result(l, k)] ? one_lane(b, stack[at.pack], at.lane) : VAL_NONE;
     }
 }
 
@@ -375,20 +403,20 @@ bool build_loop(struct packing *p, struct copier *c, const bool *used, val *resu
     struct loop old, made;
     loop_of_copy(c, l->n, &old);
     made = old;
-    struct pack_params carries = pack_params_of(p, 0, l->n_carry),
-                       overs = pack_params_of(p, l->n_carry, loop_first_with(l));
+    struct pack_params carries = pack_params_of(p, 0, l->n_carry);
+    struct pack_params overs = pack_params_of(p, l->n_carry, loop_first_with(l));
     val *carry = ARENA_NEW(&b->arena, val, carries.n);
     val *over = ARENA_NEW(&b->arena, val, overs.n);
     val *init = ARENA_NEW(&b->arena, val, l->n_carry + 1);
     for (uint32_t k = 0; k < carries.n; k++) {
         struct pack_param s = carries.data[k];
-        const struct pack *pack = s.pack == HOP_NONE ? NULL : &p->packs.data[s.pack];
+        const struct pack *pack = pack_of(p, s);
         for (uint32_t i = 0; pack && i < pack->n; i++) init[i] = old.carry[pack->lanes[i]];
         carry[k] = pack ? build_outside(b, p, init, pack->n) : old.carry[s.param];
     }
     for (uint32_t k = 0; k < overs.n; k++) {
         struct pack_param s = overs.data[k];
-        const struct pack *pack = s.pack == HOP_NONE ? NULL : &p->packs.data[s.pack];
+        const struct pack *pack = pack_of(p, s);
         over[k] = pack ? all_columns(b, pack, old.length) : loop_operand(&old, s.param);
     }
     if (l->cond) made.cond = module_fn(p->m, build_cond(p, carries));

@@ -22,8 +22,9 @@ struct cut {
     bool *used;   /* per value: read in backward */
     bool *needed; /* per node: runs in backward */
     bool *done;   /* per node: what it needs is marked */
-    uint8_t *tag; /* per value: enum tag + 1, 0: none. The results of tags are aliases: what is said of them
-                     is said of their operands */
+    /* Per value: enum tag + 1, 0: none. The results of tags are aliases: what is said of them is said of
+     * their operands. */
+    uint8_t *tag;
 };
 
 static void note_inner(void *ctx, uint32_t symbol)
@@ -99,32 +100,44 @@ static bool is_alias(const struct cut *c, val v)
     return node != NODE_NONE && node_row(fn_node(c->joint, node))->flags & OPF_TAG;
 }
 
-/* Can a node of the forward half be run again for little, or was that asked for? Its operands must not be
- * what only a body knows. */
-static void note_unbound(void *ctx, uint32_t symbol)
+/* A walk over symbols that looks for one. */
+struct symbol_search {
+    const struct cut *c;
+    bool found;
+};
+
+/* Is it a symbol that a node binds which runs in backward? */
+static bool is_bound_in_backward(const struct cut *c, uint32_t symbol)
 {
-    const struct cut **c = ctx;
-    if (*c && !(*c)->j->whole && symbol >= (*c)->joint->n_outer_symbols &&
-        !(*c)->needed[(*c)->joint->symbols[symbol].index])
-        *c = NULL;
+    return c->needed[c->joint->symbols[symbol].index];
 }
 
+static void note_unbound(void *ctx, uint32_t symbol)
+{
+    struct symbol_search *s = ctx;
+    if (s->c->j->whole || symbol < s->c->joint->n_outer_symbols) return;
+    if (!is_bound_in_backward(s->c, symbol)) s->found = true;
+}
+
+/* Can a node of the forward half be run again for little, or was that asked for? Its operands must not be
+ * what only a body knows. */
 static bool is_cheap(const struct cut *c, const struct node *n)
 {
     const struct op_row *row = node_row(n);
-    const struct cut *known = c; /* NULL: it mentions a size that is not bound in backward */
-    struct symbol_walk walk = { note_unbound, &known };
+    struct symbol_search unbound = { c, false };
+    struct symbol_walk walk = { note_unbound, &unbound };
     bool asked = false;
     node_symbols(c->m, c->joint, n, &walk);
-    if (!known) return false;
+    if (unbound.found) return false;
     for (uint32_t k = 0; k < n->n_operands; k++)
         if (c->inner[node_operands(c->joint, n)[k]]) return false;
     for (uint32_t k = 0; k < n->n_results; k++) asked |= c->tag[n->results + k] == TAG_RECOMPUTE + 1;
     if (asked) return true;
     if (n->n_regions || row->effect || row->flags & OPF_NO_MERGE) return false;
     if (!n->n_operands) return true;
-    return row->lower && row->lower->kind == LOWER_POINTWISE && row->lower->cost != COST_EXPENSIVE &&
-           row->lower->access != ACCESS_GATHER;
+    const struct op_lower *lower = row->lower;
+    return lower && lower->kind == LOWER_POINTWISE && lower->cost != COST_EXPENSIVE &&
+           lower->access != ACCESS_GATHER;
 }
 
 /* Tags say what they say of what their operands stand for: one value, kept at most once. */
@@ -134,16 +147,20 @@ static void mark_tags(struct cut *c)
         const struct node *n = fn_node(c->joint, i);
         if (!(node_row(n)->flags & OPF_TAG)) continue;
         val v = node_operands(c->joint, n)[0];
-        while (is_alias(c, v)) v = node_operands(c->joint, fn_node(c->joint, c->joint->values[v].node))[0];
+        while (is_alias(c, v)) {
+            const struct node *tag = fn_node(c->joint, c->joint->values[v].node);
+            v = node_operands(c->joint, tag)[0];
+        }
         c->tag[v] = (uint8_t)(node_attr(c->joint, n, 0)->i + 1);
     }
 }
 
 bool partition_recomputes(const struct fn *f)
 {
-    for (uint32_t i = 0; i < f->n_nodes; i++)
-        if (node_row(fn_node(f, i))->flags & OPF_TAG && node_attr(f, fn_node(f, i), 0)->i == TAG_RECOMPUTE)
-            return true;
+    for (uint32_t i = 0; i < f->n_nodes; i++) {
+        const struct node *n = fn_node(f, i);
+        if (node_row(n)->flags & OPF_TAG && node_attr(f, n, 0)->i == TAG_RECOMPUTE) return true;
+    }
     return false;
 }
 
@@ -185,6 +202,10 @@ static void save_nothing(struct cut *c)
     }
 }
 
+/* The two ends of a value's edge in the graph of the cut. */
+static uint32_t before_keeping(val v) { return 2 * v; }
+static uint32_t after_keeping(val v) { return 2 * v + 1; }
+
 /* Marks the nodes that are cheap to run again where that saves more than it costs: every value of the forward
  * half is split into an edge whose capacity is what keeping it costs; it can be had from its operands if its
  * node is cheap, otherwise only by keeping it. */
@@ -203,15 +224,16 @@ static void choose_saved(struct cut *c)
         bool there = node != NODE_NONE && c->needed[node]; /* runs in backward anyway */
         if ((node == NODE_NONE && v >= c->j->n_x) || there || c->inner[v]) continue;
         bool never = node != NODE_NONE && cheap[node] && (c->tag[v] == TAG_RECOMPUTE + 1 || is_alias(c, v));
-        mincut_edge(&g, 2 * v, 2 * v + 1, never ? MINCUT_INFINITE : saving_cost(c, v));
-        if (c->used[v]) mincut_edge(&g, 2 * v + 1, sink, MINCUT_INFINITE);
+        int64_t cost = never ? MINCUT_INFINITE : saving_cost(c, v);
+        mincut_edge(&g, before_keeping(v), after_keeping(v), cost);
+        if (c->used[v]) mincut_edge(&g, after_keeping(v), sink, MINCUT_INFINITE);
         if (node == NODE_NONE || !cheap[node]) {
-            mincut_edge(&g, source, 2 * v, MINCUT_INFINITE);
+            mincut_edge(&g, source, before_keeping(v), MINCUT_INFINITE);
             continue;
         }
         const struct node *n = fn_node(joint, node);
         for (uint32_t k = 0; k < n->n_operands; k++)
-            mincut_edge(&g, 2 * node_operands(joint, n)[k] + 1, 2 * v, MINCUT_INFINITE);
+            mincut_edge(&g, after_keeping(node_operands(joint, n)[k]), before_keeping(v), MINCUT_INFINITE);
     }
     bool *behind = ARENA_NEW(c->arena, bool, sink + 1);
     mincut_solve(&g, source, sink, behind);
@@ -220,7 +242,8 @@ static void choose_saved(struct cut *c)
         bool again = false;
         for (uint32_t k = 0; k < n->n_results; k++) {
             val v = n->results + k;
-            again |= c->used[v] && !c->inner[v] && !(behind[2 * v + 1] && !behind[2 * v]);
+            bool kept = behind[after_keeping(v)] && !behind[before_keeping(v)];
+            again |= c->used[v] && !c->inner[v] && !kept;
         }
         if (c->needed[i] || (again && cheap[i])) need_node(c, i);
     }
@@ -228,19 +251,19 @@ static void choose_saved(struct cut *c)
 
 static void note_bound_again(void *ctx, uint32_t symbol)
 {
-    const struct cut **c = ctx; /* NULL: found */
-    if (*c && symbol >= (*c)->joint->n_outer_symbols && (*c)->needed[(*c)->joint->symbols[symbol].index])
-        *c = NULL;
+    struct symbol_search *s = ctx;
+    if (symbol < s->c->joint->n_outer_symbols) return;
+    if (is_bound_in_backward(s->c, symbol)) s->found = true;
 }
 
 /* Does a result that backward reads have a size that is bound in backward once more? */
 static bool has_size_bound_again(const struct cut *c, const struct node *n)
 {
-    const struct cut *left = c;
-    struct symbol_walk walk = { note_bound_again, &left };
+    struct symbol_search again = { c, false };
+    struct symbol_walk walk = { note_bound_again, &again };
     for (uint32_t k = 0; k < n->n_results; k++)
         if (c->used[n->results + k]) type_symbols(c->m, value_type(c->joint, n->results + k), &walk);
-    return !left;
+    return again.found;
 }
 
 /* A node that binds a size and is run again binds it anew: backward knows it from there on, and not before.
@@ -265,11 +288,28 @@ static val param_like(struct module *m, struct copier *copy, val p)
     const struct fn *f = copy->f;
     struct type t = type_get(m, value_type(f, p));
     uint32_t s;
-    for (uint32_t i = 0; i < t.rank; i++)
-        if (dim_is_symbol(m, t.dims[i], &s) && copy->symbols[s] == HOP_NONE)
-            copy->symbols[s] = dim_symbol(m, builder_symbol(copy->b, f->symbols[s].name, f->symbols[s].lo,
-                                                            f->symbols[s].hi));
+    for (uint32_t i = 0; i < t.rank; i++) {
+        if (!dim_is_symbol(m, t.dims[i], &s) || copy->symbols[s] != HOP_NONE) continue;
+        uint32_t size = builder_symbol(copy->b, f->symbols[s].name, f->symbols[s].lo, f->symbols[s].hi);
+        copy->symbols[s] = dim_symbol(m, size);
+    }
     return builder_param(copy->b, copier_type(copy, value_type(f, p)), f->values[p].name);
+}
+
+/* Node n once more; `again`: it runs in forward too, and has its effects there. */
+static void backward_node(struct copier *copy, const struct node *n, bool again)
+{
+    struct builder *b = copy->b;
+    struct node_in in = copier_node_in(copy, n);
+    struct region_in *regions = NULL;
+    if (n->n_regions) regions = arena_copy(&b->arena, in.regions, n->n_regions * sizeof *regions);
+    for (uint32_t r = 0; r < n->n_regions && again; r++)
+        regions[r].fn = strip_effects(b->m, regions[r].fn, NULL);
+    in.regions = regions;
+    val first = builder_node(b, &in);
+    val *results = ARENA_NEW(&b->arena, val, n->n_results);
+    for (uint32_t k = 0; k < n->n_results; k++) results[k] = first + k;
+    copier_bind(copy, n, results);
 }
 
 /* (residuals…, cotangents…) -> (cotangents of parameters…), before it is known which parameters are read
@@ -284,20 +324,8 @@ static uint32_t build_backward(struct cut *c, const val *residuals, uint32_t n_r
     for (uint32_t i = 0; i < n_residuals; i++)
         copy.values[residuals[i]] = param_like(c->m, &copy, residuals[i]);
     for (uint32_t p = c->j->n_x; p < joint->n_params; p++) copy.values[p] = param_like(c->m, &copy, p);
-    for (uint32_t i = 0; i < joint->n_nodes; i++) {
-        const struct node *n = fn_node(joint, i);
-        if (!c->needed[i]) continue;
-        struct node_in in = copier_node_in(&copy, n);
-        struct region_in *regions = n->n_regions
-                                        ? arena_copy(&b.arena, in.regions, n->n_regions * sizeof *regions)
-                                        : NULL;
-        for (uint32_t r = 0; r < n->n_regions && i < c->j->n_forward; r++)
-            regions[r].fn = strip_effects(c->m, regions[r].fn, NULL);
-        in.regions = regions;
-        val first = builder_node(&b, &in), *results = ARENA_NEW(&b.arena, val, n->n_results);
-        for (uint32_t k = 0; k < n->n_results; k++) results[k] = first + k;
-        copier_bind(&copy, n, results);
-    }
+    for (uint32_t i = 0; i < joint->n_nodes; i++)
+        if (c->needed[i]) backward_node(&copy, fn_node(joint, i), i < c->j->n_forward);
     uint32_t n_out = joint->n_results - c->j->n_y;
     val *out = ARENA_NEW(&b.arena, val, n_out);
     for (uint32_t k = 0; k < n_out; k++) out[k] = copy.values[joint->results[c->j->n_y + k]];
@@ -361,6 +389,43 @@ static void used_params(struct cut *c, uint32_t fn, bool *out)
     }
 }
 
+/* Values of the forward half that backward reads and does not make again. */
+static uint32_t find_residuals(struct cut *c, val *residuals)
+{
+    const struct fn *joint = c->joint;
+    struct symbol_walk sizes = { need_symbol, c };
+    /* Sizes that types of residuals mention are said by residuals, which come before. */
+    for (val v = joint->n_values; c->j->whole && v-- > 0;)
+        if (c->used[v] && joint->values[v].node < c->j->n_forward)
+            type_symbols(c->m, value_type(joint, v), &sizes);
+    uint32_t n = 0;
+    for (val v = 0; v < joint->n_values; v++) {
+        uint32_t node = joint->values[v].node;
+        bool kept = node == NODE_NONE ? v < c->j->n_x : node < c->j->n_forward && !c->needed[node];
+        if (c->used[v] && kept) residuals[n++] = v;
+    }
+    return n;
+}
+
+/* Does backward make something again because a tag asks for it? */
+static bool runs_tagged_again(const struct cut *c)
+{
+    for (val v = 0; v < c->joint->n_values; v++) {
+        uint32_t node = c->joint->values[v].node;
+        if (c->tag[v] != TAG_RECOMPUTE + 1 || node == NODE_NONE) continue;
+        if (node < c->j->n_forward && c->needed[node]) return true;
+    }
+    return false;
+}
+
+/* Which result of the function v is; HOP_NONE: none. */
+static uint32_t result_number(const struct cut *c, val v)
+{
+    for (uint32_t k = 0; k < c->j->n_y; k++)
+        if (c->joint->results[k] == v) return k;
+    return HOP_NONE;
+}
+
 void partition_joint(struct module *m, const struct fn *f, const struct joint *j, struct vjp_halves *out)
 {
     struct arena arena = { 0 };
@@ -382,25 +447,11 @@ void partition_joint(struct module *m, const struct fn *f, const struct joint *j
     if (j->recompute) save_nothing(&c);
     else choose_saved(&c);
     if (j->whole) run_again_with_sizes(&c);
-    uint32_t n_ct = joint->n_params - j->n_x, n = 0, n_extra = 0;
-    val *residuals = ARENA_NEW(&arena, val, joint->n_values),
-        *extra = ARENA_NEW(&arena, val, joint->n_values);
+    uint32_t n_ct = joint->n_params - j->n_x;
+    val *residuals = ARENA_NEW(&arena, val, joint->n_values);
     bool *used = ARENA_NEW(&arena, bool, n_ct + joint->n_values);
-    struct symbol_walk sizes = { need_symbol, &c };
-    for (val v = joint->n_values;
-         v-- > 0 &&
-         j->whole;) /* sizes that types of residuals mention are said by residuals, which come before */
-        if (c.used[v] && joint->values[v].node < j->n_forward) type_symbols(m, value_type(joint, v), &sizes);
-    for (val v = 0; v < joint->n_values; v++) {
-        uint32_t node = joint->values[v].node;
-        bool kept = node == NODE_NONE ? v < j->n_x : node < j->n_forward && !c.needed[node];
-        if (c.used[v] && kept) residuals[n++] = v;
-    }
-    for (val v = 0; v < joint->n_values; v++) {
-        uint32_t node = joint->values[v].node;
-        out->guarded |= c.tag[v] == TAG_RECOMPUTE + 1 && node != NODE_NONE && node < j->n_forward &&
-                        c.needed[node];
-    }
+    uint32_t n = find_residuals(&c, residuals);
+    out->guarded |= runs_tagged_again(&c);
     uint32_t backward = build_backward(&c, residuals, n);
     used_params(&c, backward, used);
     uint32_t n_read = 0;
@@ -409,14 +460,14 @@ void partition_joint(struct module *m, const struct fn *f, const struct joint *j
     out->n_residuals = n_read;
     out->source_param = ARENA_NEW(&m->arena, uint32_t, n_read);
     out->source_result = ARENA_NEW(&m->arena, uint32_t, n_read);
+    val *extra = ARENA_NEW(&arena, val, n_read); /* those that are neither parameters nor results */
+    uint32_t n_extra = 0;
     for (uint32_t i = 0; i < n_read; i++) {
-        out->source_param[i] = residuals[i] < j->n_x ? residuals[i] : HOP_NONE;
-        out->source_result[i] = HOP_NONE;
-        for (uint32_t k = 0;
-             k < j->n_y && out->source_param[i] == HOP_NONE && out->source_result[i] == HOP_NONE; k++)
-            if (joint->results[k] == residuals[i]) out->source_result[i] = k;
-        if (out->source_param[i] == HOP_NONE && out->source_result[i] == HOP_NONE)
-            extra[n_extra++] = residuals[i];
+        val v = residuals[i];
+        bool is_param = v < j->n_x;
+        out->source_param[i] = is_param ? v : HOP_NONE;
+        out->source_result[i] = is_param ? HOP_NONE : result_number(&c, v);
+        if (!is_param && out->source_result[i] == HOP_NONE) extra[n_extra++] = v;
     }
     for (uint32_t i = 0; i < n_ct; i++) out->ct_result[j->ct_of[i]] = used[n + i];
     out->backward = drop_params(&c, backward, used);

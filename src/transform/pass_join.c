@@ -6,7 +6,8 @@
 #include "transform/pass.h"
 
 enum {
-    SMALL_STEP = 32, /* elements that a step of both reads and writes, where nothing but waiting is saved */
+    /* Elements that a step of both reads and writes, */
+    SMALL_STEP = 32,    /* where nothing but waiting is saved */
     SHARED_STEP = 1024, /* where they go over the same array, which is then read once */
     MOST_NODES = 96,    /* in both bodies */
     LOOK_BACK = 8       /* scans before it that are tried */
@@ -29,8 +30,10 @@ static uint32_t readers(const struct fn *f, val v)
 {
     uint32_t n = 0;
     for (uint32_t k = 0; k < f->n_results; k++) n += f->results[k] == v;
-    for (uint32_t i = 0; i < f->n_nodes; i++)
-        for (uint32_t k = 0; k < fn_node(f, i)->n_operands; k++) n += node_operands(f, fn_node(f, i))[k] == v;
+    for (uint32_t i = 0; i < f->n_nodes; i++) {
+        const struct node *node = fn_node(f, i);
+        for (uint32_t k = 0; k < node->n_operands; k++) n += node_operands(f, node)[k] == v;
+    }
     return n;
 }
 
@@ -84,9 +87,10 @@ static bool rows_fit(struct arena *arena, struct module *m, const struct pair *p
     common_symbols(m, p, symbols, dims, &n_dims);
     for (uint32_t i = p->b.n_carry; i < loop_first_with(&p->b); i++) {
         uint32_t k = handed_over(p, i);
-        if (k != HOP_NONE && type_substitute(m, value_type(p->b.body, i), symbols) !=
-                                 value_type(p->a.body, p->a.body->results[p->a.n_carry + k]))
-            return false;
+        if (k == HOP_NONE) continue;
+        type_id read = type_substitute(m, value_type(p->b.body, i), symbols);
+        type_id row = value_type(p->a.body, p->a.body->results[p->a.n_carry + k]);
+        if (read != row) return false;
     }
     return true;
 }
@@ -122,9 +126,11 @@ static int64_t elements_of(struct module *m, const struct fn *f, val v)
 {
     struct type t = type_get(m, value_type(f, v));
     int64_t n = 1;
-    for (uint32_t i = 0; i < t.rank && n <= SHARED_STEP; i++)
-        n *= dim_is_const(m, t.dims[i]) ? HOP_MIN(dim_const_value(m, t.dims[i]), SHARED_STEP + 1)
-                                        : SHARED_STEP + 1;
+    for (uint32_t i = 0; i < t.rank && n <= SHARED_STEP; i++) {
+        int64_t size = SHARED_STEP + 1;
+        if (dim_is_const(m, t.dims[i])) size = HOP_MIN(dim_const_value(m, t.dims[i]), size);
+        n *= size;
+    }
     return n;
 }
 
@@ -154,9 +160,10 @@ static bool keeps_longer(const struct fn *f, const struct pair *p)
         val v = p->a.n->results + loop_stack_result(&p->a, k);
         bool later = false;
         for (uint32_t i = 0; i < f->n_results; i++) later |= f->results[i] == v;
-        for (uint32_t i = p->second + 1; i < f->n_nodes && !later; i++)
-            for (uint32_t j = 0; j < fn_node(f, i)->n_operands; j++)
-                later |= node_operands(f, fn_node(f, i))[j] == v;
+        for (uint32_t i = p->second + 1; i < f->n_nodes && !later; i++) {
+            const struct node *n = fn_node(f, i);
+            for (uint32_t j = 0; j < n->n_operands; j++) later |= node_operands(f, n)[j] == v;
+        }
         if (!later) return true;
     }
     return false;
@@ -165,10 +172,11 @@ static bool keeps_longer(const struct fn *f, const struct pair *p)
 /* Do the two gain by taking their steps together? */
 static bool small_together(struct module *m, const struct pair *p)
 {
+    if (p->a.body->n_nodes + p->b.body->n_nodes > MOST_NODES) return false;
     int64_t shared = 0, n = small_step(m, &p->a);
-    if (p->a.body->n_nodes + p->b.body->n_nodes > MOST_NODES || n > SHARED_STEP ||
-        (n += small_step(m, &p->b)) > 2 * SHARED_STEP)
-        return false;
+    if (n > SHARED_STEP) return false;
+    n += small_step(m, &p->b);
+    if (n > 2 * SHARED_STEP) return false;
     for (uint32_t i = p->b.n_carry; i < loop_first_with(&p->b); i++)
         if (same_slice(m, p, i) != HOP_NONE || handed_over(p, i) != HOP_NONE)
             shared += elements_of(m, p->b.body, i);
@@ -181,7 +189,8 @@ static bool joins(struct arena *arena, struct module *m, const struct fn *f, str
 {
     const struct node *b = fn_node(f, p->second);
     if (!may_join(m, f, p)) return false;
-    bool reads = reads_any(f, b, p->a.n), saves = false, small = small_together(m, p);
+    bool reads = reads_any(f, b, p->a.n), small = small_together(m, p);
+    bool saves = false; /* an array that only the second reads */
     if ((!reads && !small) || !find_dependent(arena, m, f, p)) return false;
     for (uint32_t k = 0; k < b->n_operands; k++) {
         val v = node_operands(f, b)[k];
@@ -189,7 +198,35 @@ static bool joins(struct arena *arena, struct module *m, const struct fn *f, str
         if (stack != HOP_NONE) saves |= readers(f, v) == 1;
         else if (made != NODE_NONE && p->depends[made]) return false;
     }
-    return reads ? (saves || small) && rows_fit(arena, m, p) : !keeps_longer(f, p);
+    if (!reads) return !keeps_longer(f, p);
+    return (saves || small) && rows_fit(arena, m, p);
+}
+
+/* Parameters of both bodies, group by group; what the second reads of the first is none. `own` gets what the
+ * last group stands for, its number comes back. */
+static uint32_t joined_params(struct copier *c, const struct pair *p, struct builder *b,
+                              struct copier inner[2], val *own)
+{
+    const struct loop *loops[2] = { &p->a, &p->b };
+    enum { CARRIES, SLICES, OWN, GROUPS };
+    uint32_t n_own = 0;
+    for (uint32_t group = CARRIES; group < GROUPS; group++)
+        for (uint32_t w = 0; w < 2; w++) {
+            const struct loop *l = loops[w];
+            uint32_t at[GROUPS + 1] = { 0, l->n_carry, loop_first_with(l), l->body->n_params };
+            for (uint32_t i = at[group]; i < at[group + 1]; i++) {
+                if (w == 1 && handed_over(p, i) != HOP_NONE) continue;
+                uint32_t same = w == 1 ? same_slice(b->m, p, i) : HOP_NONE;
+                if (same != HOP_NONE) {
+                    inner[1].values[i] = inner[0].values[same];
+                    continue;
+                }
+                type_id type = copier_type(&inner[w], value_type(l->body, i));
+                inner[w].values[i] = builder_param(b, type, l->body->values[i].name);
+                if (group == OWN) own[n_own++] = c->values[loop_operand(l, i)];
+            }
+        }
+    return n_own;
 }
 
 /* (carries of both; slices of both; own operands of both) */
@@ -202,7 +239,7 @@ static struct region_in joined_body(struct copier *c, const struct pair *p)
     dim *symbols = ARENA_NEW(&around->arena, dim, n_b + 1);
     dim *dims = ARENA_NEW(&around->arena, dim, n_a + n_b + 1);
     val *own = ARENA_NEW(&around->arena, val, p->a.n_with + p->b.n_with);
-    uint32_t n_dims, n_own = 0, n = 0;
+    uint32_t n_dims, n = 0;
     common_symbols(m, p, symbols, dims, &n_dims);
     struct copier inner[2];
     builder_begin(&b, m, fa);
@@ -214,27 +251,12 @@ static struct region_in joined_body(struct copier *c, const struct pair *p)
     copier_begin(&inner[0], &b, fa);
     copier_begin(&inner[1], &b, fb);
     for (uint32_t k = 0; k < n_b; k++) inner[1].symbols[k] = symbols[k];
-    const struct loop *loops[2] = { &p->a, &p->b };
-    for (uint32_t group = 0; group < 3; group++)
-        for (uint32_t w = 0; w < 2; w++) {
-            const struct loop *l = loops[w];
-            uint32_t at[4] = { 0, l->n_carry, loop_first_with(l), l->body->n_params };
-            for (uint32_t i = at[group]; i < at[group + 1]; i++) {
-                uint32_t same = w == 1 ? same_slice(m, p, i) : HOP_NONE;
-                if (w == 1 && handed_over(p, i) != HOP_NONE) continue;
-                if (same != HOP_NONE) {
-                    inner[1].values[i] = inner[0].values[same];
-                    continue;
-                }
-                inner[w].values[i] = builder_param(&b, copier_type(&inner[w], value_type(l->body, i)),
-                                                   l->body->values[i].name);
-                if (group == 2) own[n_own++] = c->values[loop_operand(l, i)];
-            }
-        }
+    uint32_t n_own = joined_params(c, p, &b, inner, own);
     copy_requires(&inner[0]);
     copy_requires(&inner[1]);
-    val *ya = ARENA_NEW(&b.arena, val, fa->n_results), *yb = ARENA_NEW(&b.arena, val, fb->n_results),
-        *results = ARENA_NEW(&b.arena, val, fa->n_results + fb->n_results);
+    val *ya = ARENA_NEW(&b.arena, val, fa->n_results);
+    val *yb = ARENA_NEW(&b.arena, val, fb->n_results);
+    val *results = ARENA_NEW(&b.arena, val, fa->n_results + fb->n_results);
     copier_body(&inner[0], ya);
     for (uint32_t i = p->b.n_carry; i < loop_first_with(&p->b); i++) {
         uint32_t k = handed_over(p, i);
@@ -255,7 +277,8 @@ static void emit_joined(struct copier *c, const struct pair *p)
     const struct node *na = p->a.n, *nb = p->b.n;
     val *carry = ARENA_NEW(&b->arena, val, p->a.n_carry + p->b.n_carry);
     val *over = ARENA_NEW(&b->arena, val, p->a.n_over + p->b.n_over);
-    val *ra = ARENA_NEW(&b->arena, val, na->n_results), *rb = ARENA_NEW(&b->arena, val, nb->n_results);
+    val *ra = ARENA_NEW(&b->arena, val, na->n_results);
+    val *rb = ARENA_NEW(&b->arena, val, nb->n_results);
     struct loop made = loop_new(LOOP_SCAN);
     made.carry = carry;
     made.over = over;
@@ -328,6 +351,9 @@ static uint32_t join_once(struct simplifier *s, uint32_t fn)
 
 uint32_t pass_join(struct simplifier *s, uint32_t fn)
 {
-    for (uint32_t now;; fn = now)
-        if ((now = join_once(s, fn)) == fn) return fn;
+    for (;;) {
+        uint32_t now = join_once(s, fn);
+        if (now == fn) return fn;
+        fn = now;
+    }
 }

@@ -128,18 +128,18 @@ static void tell_pullback(struct reverse *r, const struct node *n, uint32_t firs
             r->told[v] = true;
             if (made != NODE_NONE && !r->b.nodes.data[made].n_operands && !r->b.nodes.data[made].n_regions)
                 continue;
-            saved_add(r->m,
-                      (struct saved_value){ node_row(n), n->place, r->b.values.data[v].name,
-                                            builder_type(&r->b, v), HOP_NONE, made == NODE_NONE,
-                                            made == NODE_NONE ? "an argument" : "its pullback reads it" });
+            bool argument = made == NODE_NONE;
+            const char *why = argument ? "an argument" : "its pullback reads it";
+            saved_add(r->m, (struct saved_value){ node_row(n), n->place, r->b.values.data[v].name,
+                                                  builder_type(&r->b, v), HOP_NONE, argument, why });
         }
 }
 
 /* Before the builder ends. */
 static void list_end(struct reverse *r)
 {
-    r->list->symbols = arena_copy(&r->m->arena, r->b.symbols.data,
-                                  r->b.symbols.len * sizeof *r->b.symbols.data);
+    size_t bytes = r->b.symbols.len * sizeof *r->b.symbols.data;
+    r->list->symbols = arena_copy(&r->m->arena, r->b.symbols.data, bytes);
     r->m->saved_now = r->around;
     if (r->told) r->m->saved_last = r->list;
 }
@@ -178,6 +178,22 @@ struct ct_sizes {
     vec(dim) symbol;
 };
 
+/* The symbol that stands for this dim: a new one where the dim comes up for the first time. */
+static dim cotangent_size(struct reverse *r, struct ct_sizes *sizes, dim inner)
+{
+    for (uint32_t k = 0; k < sizes->inner.len; k++)
+        if (sizes->inner.data[k] == inner) return sizes->symbol.data[k];
+    char text[16];
+    int length = snprintf(text, sizeof text, "ct%u", r->b.symbols.len);
+    int64_t lo, hi;
+    dim_range(r->m, r->f->symbols, inner, &lo, &hi);
+    uint32_t name = module_string(r->m, text, (size_t)length);
+    dim symbol = dim_symbol(r->m, builder_symbol(&r->b, name, HOP_MAX(lo, 0), hi));
+    vec_push(&r->b.arena, &sizes->inner, inner);
+    vec_push(&r->b.arena, &sizes->symbol, symbol);
+    return symbol;
+}
+
 static type_id cotangent_type(struct reverse *r, struct ct_sizes *sizes, type_id t)
 {
     struct type type = type_get(r->m, t);
@@ -186,19 +202,7 @@ static type_id cotangent_type(struct reverse *r, struct ct_sizes *sizes, type_id
     for (uint32_t i = 0; i < type.rank; i++) {
         dims[i] = type.dims[i];
         if (!(dims[i] & DIM_TABLE) || !dim_mentions(r->m, dims[i], symbol_at_least, &outer)) continue;
-        uint32_t k = 0;
-        while (k < sizes->inner.len && sizes->inner.data[k] != dims[i]) k++;
-        if (k == sizes->inner.len) {
-            char name[16];
-            int length = snprintf(name, sizeof name, "ct%u", r->b.symbols.len);
-            int64_t lo, hi;
-            dim_range(r->m, r->f->symbols, dims[i], &lo, &hi);
-            vec_push(&r->b.arena, &sizes->inner, dims[i]);
-            vec_push(&r->b.arena, &sizes->symbol,
-                     dim_symbol(r->m, builder_symbol(&r->b, module_string(r->m, name, (size_t)length),
-                                                     HOP_MAX(lo, 0), hi)));
-        }
-        dims[i] = sizes->symbol.data[k];
+        dims[i] = cotangent_size(r, sizes, dims[i]);
     }
     return type_intern(r->m, type.dtype, type.rank, dims);
 }
@@ -243,13 +247,24 @@ static void add_ct_params(struct reverse *r, const bool *wanted)
     }
 }
 
+/* Which operands of the node are active; false: none. */
+static bool active_operands(const struct reverse *r, const struct node *n, bool *active)
+{
+    bool any = false;
+    for (uint32_t k = 0; k < n->n_operands; k++) {
+        active[k] = r->active[node_operands(r->f, n)[k]];
+        any |= active[k];
+    }
+    return any;
+}
+
 static void forward_node(struct reverse *r, uint32_t i)
 {
     const struct fn *f = r->f;
     const struct node *n = fn_node(f, i);
     const struct op_row *row = node_row(n);
-    bool *active = ARENA_NEW(&r->b.arena, bool, n->n_operands), any = false, wanted = false;
-    for (uint32_t k = 0; k < n->n_operands; k++) any |= active[k] = r->active[node_operands(f, n)[k]];
+    bool *active = ARENA_NEW(&r->b.arena, bool, n->n_operands);
+    bool any = active_operands(r, n, active), wanted = false;
     for (uint32_t k = 0; k < n->n_results; k++) wanted |= r->wanted[n->results + k];
     if (!any || !wanted || !row->vjp) {
         copier_node(&r->copy, n);
@@ -300,16 +315,15 @@ static void backward_node(struct reverse *r, uint32_t i)
 {
     const struct fn *f = r->f;
     const struct node *n = fn_node(f, i);
-    bool any_ct = false, any_active = false;
+    bool any_ct = false;
     for (uint32_t k = 0; k < n->n_results; k++) any_ct |= r->ct[n->results + k] != VAL_NONE;
     if (!any_ct) return;
     bool *active = ARENA_NEW(&r->b.arena, bool, n->n_operands);
-    for (uint32_t k = 0; k < n->n_operands; k++) any_active |= active[k] = r->active[node_operands(f, n)[k]];
-    if (!any_active) return;
+    if (!active_operands(r, n, active)) return;
     struct node_in in = copier_node_in(&r->copy, n);
-    val *results = ARENA_NEW(&r->b.arena, val, n->n_results),
-        *operands = ARENA_NEW(&r->b.arena, val, n->n_operands),
-        *out = ARENA_NEW(&r->b.arena, val, n->n_operands);
+    val *results = ARENA_NEW(&r->b.arena, val, n->n_results);
+    val *operands = ARENA_NEW(&r->b.arena, val, n->n_operands);
+    val *out = ARENA_NEW(&r->b.arena, val, n->n_operands);
     for (uint32_t k = 0; k < n->n_results; k++) results[k] = r->copy.values[n->results + k];
     for (uint32_t k = 0; k < n->n_operands; k++) {
         operands[k] = r->copy.values[node_operands(f, n)[k]];
@@ -358,8 +372,10 @@ static void check_wrt(struct module *m, const struct fn *f, const bool *wrt)
 /* Appends the cotangents of the parameters in wrt, zeros where none came. */
 static uint32_t wrt_results(struct reverse *r, const bool *wrt, val *out, uint32_t n)
 {
-    for (uint32_t p = 0; p < r->f->n_params; p++)
-        if (wrt[p]) out[n++] = r->ct[p] == VAL_NONE ? zeros_like(&r->b, r->copy.values[p]) : r->ct[p];
+    for (uint32_t p = 0; p < r->f->n_params; p++) {
+        if (!wrt[p]) continue;
+        out[n++] = r->ct[p] == VAL_NONE ? zeros_like(&r->b, r->copy.values[p]) : r->ct[p];
+    }
     return n;
 }
 
@@ -375,23 +391,46 @@ static uint32_t *remembered_fn(struct module *m, uint32_t fn)
 static struct saved_list *halves_list(struct module *m, const struct fn *f, const struct vjp_halves *h)
 {
     const struct fn *forward = module_fn(m, h->forward);
-    struct saved_list *list = ARENA_ZNEW(&m->arena, struct saved_list, 1), *around = m->saved_now;
+    struct saved_list *list = ARENA_ZNEW(&m->arena, struct saved_list, 1);
+    struct saved_list *around = m->saved_now;
     uint32_t extra = f->n_results;
     list->symbols = forward->symbols;
     list->inside.data = h->saved->inside.data;
-    list->inside.len = list->inside.cap = h->saved->inside.len;
+    list->inside.len = h->saved->inside.len;
+    list->inside.cap = h->saved->inside.len;
     m->saved_now = list;
     for (uint32_t i = 0; i < h->n_residuals; i++) {
-        bool argument = h->source_param[i] != HOP_NONE, result = h->source_result[i] != HOP_NONE;
-        val v = argument ? h->source_param[i] : forward->results[result ? h->source_result[i] : extra++];
+        val v;
+        const char *why;
+        bool there_anyway = true;
+        if (h->source_param[i] != HOP_NONE) {
+            v = h->source_param[i];
+            why = "an argument";
+        } else if (h->source_result[i] != HOP_NONE) {
+            v = forward->results[h->source_result[i]];
+            why = "a result";
+        } else {
+            v = forward->results[extra++];
+            why = "dearer to compute again, or tagged";
+            there_anyway = false;
+        }
         saved_add(m, (struct saved_value){ NULL, f->place, forward->values[v].name, value_type(forward, v),
-                                           HOP_NONE, argument || result,
-                                           argument ? "an argument"
-                                           : result ? "a result"
-                                                    : "dearer to compute again, or tagged" });
+                                           HOP_NONE, there_anyway, why });
     }
     m->saved_now = around;
     return list;
+}
+
+/* Does a result have a size that only the function's nodes know? */
+static bool has_inner_result(struct module *m, const struct fn *f)
+{
+    uint32_t outer = f->n_outer_symbols;
+    for (uint32_t k = 0; k < f->n_results; k++) {
+        struct type t = type_get(m, value_type(f, f->results[k]));
+        for (uint32_t i = 0; i < t.rank; i++)
+            if (dim_mentions(m, t.dims[i], symbol_at_least, &outer)) return true;
+    }
+    return false;
 }
 
 /* The two halves in one function again, what backward runs again kept apart by a barrier: (x…, ct…) -> (y…,
@@ -403,37 +442,34 @@ static uint32_t joined_halves(struct module *m, const struct fn *f, const bool *
     if (!partition_recomputes(f)) return HOP_NONE;
     const struct vjp_halves *h = vjp_split_whole(m, f->id, wrt, wanted);
     const struct fn *forward = module_fn(m, h->forward), *back = module_fn(m, h->backward);
-    for (uint32_t k = 0; k < f->n_results && cts; k++) {
-        struct type t = type_get(m, value_type(f, f->results[k]));
-        for (uint32_t i = 0; i < t.rank; i++)
-            if (dim_mentions(m, t.dims[i], symbol_at_least, &(uint32_t){ f->n_outer_symbols }))
-                return HOP_NONE;
-    }
-    if (!h->guarded) return HOP_NONE;
+    if ((cts && has_inner_result(m, f)) || !h->guarded) return HOP_NONE;
     m->saved_last = halves_list(m, f, h);
     struct builder b;
     builder_begin(&b, m, f);
-    val *params = ARENA_NEW(&b.arena, val, f->n_params), *ct = ARENA_NEW(&b.arena, val, f->n_results),
-        *all = ARENA_NEW(&b.arena, val, forward->n_results);
-    val *args = ARENA_NEW(&b.arena, val, back->n_params),
-        *out = ARENA_NEW(&b.arena, val, f->n_results + f->n_params);
+    val *params = ARENA_NEW(&b.arena, val, f->n_params);
+    val *ct = ARENA_NEW(&b.arena, val, f->n_results);
+    val *all = ARENA_NEW(&b.arena, val, forward->n_results);
+    val *args = ARENA_NEW(&b.arena, val, back->n_params);
+    val *out = ARENA_NEW(&b.arena, val, f->n_results + f->n_params);
     for (uint32_t p = 0; p < f->n_params; p++)
         params[p] = builder_param(&b, value_type(f, p), f->values[p].name);
-    for (uint32_t k = 0; k < f->n_results; k++)
-        ct[k] = cts && is_float(m, value_type(f, f->results[k]))
-                    ? builder_param(&b, value_type(f, f->results[k]), 0)
-                    : VAL_NONE;
+    for (uint32_t k = 0; k < f->n_results; k++) {
+        type_id t = value_type(f, f->results[k]);
+        ct[k] = cts && is_float(m, t) ? builder_param(&b, t, 0) : VAL_NONE;
+    }
     inline_function(&b, h->forward, NULL, params, all);
     uint32_t extra = f->n_results, n = h->n_residuals, from = 0;
-    for (uint32_t i = 0; i < n; i++)
-        args[i] = h->source_param[i] != HOP_NONE
-                      ? params[h->source_param[i]]
-                      : all[h->source_result[i] != HOP_NONE ? h->source_result[i] : extra++];
+    for (uint32_t i = 0; i < n; i++) {
+        if (h->source_param[i] != HOP_NONE) args[i] = params[h->source_param[i]];
+        else if (h->source_result[i] != HOP_NONE) args[i] = all[h->source_result[i]];
+        else args[i] = all[extra++];
+    }
     val first = n ? emit(&b, OP_barrier, args, n, NULL) : VAL_NONE;
     for (uint32_t i = 0; i < n; i++) args[i] = first + i;
     for (uint32_t k = 0; k < f->n_results; k++)
         if (h->ct_result[k]) args[n++] = ct[k] != VAL_NONE ? ct[k] : emit_full_like(&b, all[k], k == 0);
-    dim *dims = ARENA_NEW(&b.arena, dim, back->n_outer_symbols); /* sizes of residuals are found from them */
+    /* Sizes of residuals are found from them. */
+    dim *dims = ARENA_NEW(&b.arena, dim, back->n_outer_symbols);
     for (uint32_t k = 0; k < back->n_outer_symbols; k++)
         dims[k] = k < f->n_outer_symbols ? dim_symbol(m, k) : HOP_NONE;
     struct region_in region = { h->backward, args, n, dims };
@@ -581,15 +617,15 @@ static const struct vjp_halves *split(struct module *m, uint32_t fn, const bool 
         }
     list_end(&r);
     out->saved = r.list;
-    struct joint joint = { builder_finish(&r.b, results, n_results),
-                           n_forward,
-                           f->n_params,
-                           f->n_results,
-                           ct_of,
-                           f->n_outer_symbols,
-                           n_costly,
-                           recompute,
-                           whole };
+    struct joint joint = { .fn = builder_finish(&r.b, results, n_results),
+                           .n_forward = n_forward,
+                           .n_x = f->n_params,
+                           .n_y = f->n_results,
+                           .ct_of = ct_of,
+                           .n_outer_symbols = f->n_outer_symbols,
+                           .n_costly = n_costly,
+                           .recompute = recompute,
+                           .whole = whole };
     partition_joint(m, f, &joint, out);
     if (!recompute && !whole && keeps_too_much(f, out)) {
         *out = *split(m, fn, active, wanted, n_costly, true, false);
