@@ -26,19 +26,25 @@ static void batch_node(struct batching *s, const struct node *n)
     uint8_t effects = node_effects(s->m, f, n);
     /* Every lane makes its own lines, and a masked lane makes none, whether the operands are batched or not.
      */
-    bool *batched = ARENA_NEW(arena, bool, n->n_operands),
-         any = effects & EFFECT_IO || (s->lanes != VAL_NONE && effects);
-    val *operands = ARENA_NEW(arena, val, n->n_operands), *results = ARENA_NEW(arena, val, n->n_results);
+    bool any = effects & EFFECT_IO || (s->lanes != VAL_NONE && effects);
+    bool *batched = ARENA_NEW(arena, bool, n->n_operands);
+    val *operands = ARENA_NEW(arena, val, n->n_operands);
+    val *results = ARENA_NEW(arena, val, n->n_results);
     for (uint32_t k = 0; k < n->n_operands; k++) {
-        operands[k] = s->copy.values[node_operands(f, n)[k]];
-        any |= batched[k] = s->batched[node_operands(f, n)[k]];
+        val x = node_operands(f, n)[k];
+        operands[k] = s->copy.values[x];
+        batched[k] = s->batched[x];
+        any |= batched[k];
     }
     if (!any) {
         copier_node(&s->copy, n);
         return;
     }
     bool *result_batched = ARENA_NEW(arena, bool, n->n_results);
-    for (uint32_t k = 0; k < n->n_results; k++) results[k] = VAL_NONE, result_batched[k] = true;
+    for (uint32_t k = 0; k < n->n_results; k++) {
+        results[k] = VAL_NONE;
+        result_batched[k] = true;
+    }
     struct node_in in = copier_node_in(&s->copy, n);
     struct place outer = s->b->place;
     s->b->place = n->place;
@@ -107,8 +113,8 @@ uint32_t batch_function(struct module *m, uint32_t fn, const bool *batched, dim 
     if (!known) {
         hop_check_stack();
         bool *out = ARENA_ZNEW(&m->arena, bool, f->n_results);
-        uint32_t made = build_batched(m, module_fn(m, count_loops(m, fn, false)), batched, size, force, lanes,
-                                      out);
+        const struct fn *counted = module_fn(m, count_loops(m, fn, false));
+        uint32_t made = build_batched(m, counted, batched, size, force, lanes, out);
         known = ARENA_NEW(&m->arena, struct batch_record, 1);
         *known = (struct batch_record){ made, out };
         transform_remember(m, MEMO_BATCH, fn, word, mask, n_mask, known);
@@ -123,11 +129,14 @@ uint32_t vmap_function(struct module *m, uint32_t fn, const int *in_axes, const 
     struct builder b;
     builder_begin(&b, m, f);
     struct arena *arena = &b.arena;
-    bool *batched = ARENA_ZNEW(arena, bool, f->n_params), *force = ARENA_ZNEW(arena, bool, f->n_results),
-         *found = ARENA_ZNEW(arena, bool, f->n_results), any = false;
+    bool *batched = ARENA_ZNEW(arena, bool, f->n_params);
+    bool *force = ARENA_ZNEW(arena, bool, f->n_results);
+    bool *found = ARENA_ZNEW(arena, bool, f->n_results);
+    bool any = false;
     for (uint32_t p = 0; p < f->n_params; p++) {
         int rank = type_get(m, value_type(f, p)).rank;
-        any |= batched[p] = in_axes[p] >= 0;
+        batched[p] = in_axes[p] >= 0;
+        any |= batched[p];
         if (in_axes[p] > rank)
             hop_throw(HOP_INVALID,
                       "vmap: parameter %u (%%%s) of type %s: its batch dim can stand at 0 to %d, found %d", p,
@@ -146,8 +155,8 @@ uint32_t vmap_function(struct module *m, uint32_t fn, const int *in_axes, const 
         if (found[k] && out_axes[k] < 0)
             hop_throw(HOP_INVALID, "vmap: result %u differs from lane to lane, so it needs a batch dim", k);
     const struct fn *g = module_fn(m, inner);
-    builder_abandon(
-        &b); /* `g` has one more symbol than f: begin again like it; arena-held masks are no longer needed */
+    /* `g` has one more symbol than f: begin again like it; arena-held masks are no longer needed. */
+    builder_abandon(&b);
     builder_begin(&b, m, g);
     arena = &b.arena;
     val *args = ARENA_NEW(arena, val, f->n_params), *results = ARENA_NEW(arena, val, f->n_results);

@@ -63,11 +63,10 @@ static void second_begin(struct second *s, struct module *m, const struct fn *f,
     s->r = ARENA_NEW(arena, val, forward->n_results);
     for (uint32_t p = 0; p < f->n_params; p++)
         s->x[p] = builder_param(&s->b, value_type(f, p), f->values[p].name);
-    for (uint32_t k = 0; k < f->n_results; k++)
-        s->y[k] = builder_param(&s->b, type_here(s, value_type(forward, forward->results[k])), 0);
-    for (uint32_t k = f->n_results; k < forward->n_results; k++)
-        s->r[k - f->n_results] = builder_param(&s->b, type_here(s, value_type(forward, forward->results[k])),
-                                               0);
+    for (uint32_t k = 0; k < forward->n_results; k++) {
+        val *out = k < f->n_results ? &s->y[k] : &s->r[k - f->n_results];
+        *out = builder_param(&s->b, type_here(s, value_type(forward, forward->results[k])), 0);
+    }
 }
 
 /* The residuals in the order in which backward takes them. */
@@ -119,14 +118,15 @@ void vjp_two_functions(struct module *m, uint32_t fn, const bool *wrt, uint32_t 
     struct second s;
     second_begin(&s, m, f, h);
     struct arena *arena = &s.b.arena;
-    val *ct = ARENA_NEW(arena, val, f->n_results),
-        *operands = ARENA_NEW(arena, val, h->n_residuals + f->n_results),
-        *out = ARENA_NEW(arena, val, f->n_params);
+    val *ct = ARENA_NEW(arena, val, f->n_results);
+    val *operands = ARENA_NEW(arena, val, h->n_residuals + f->n_results);
+    val *out = ARENA_NEW(arena, val, f->n_params);
     for (uint32_t k = 0; k < f->n_results; k++) {
         val v = f->results[k];
-        ct[k] = is_float(m, value_type(f, v))
-                    ? builder_param(&s.b, builder_type(&s.b, s.y[k]), named(&s, "ct_", f->values[v].name))
-                    : VAL_NONE;
+        ct[k] = VAL_NONE;
+        if (!is_float(m, value_type(f, v))) continue;
+        uint32_t name = named(&s, "ct_", f->values[v].name);
+        ct[k] = builder_param(&s.b, builder_type(&s.b, s.y[k]), name);
     }
     uint32_t n = residuals_of(&s, operands), n_out = 0;
     for (uint32_t k = 0; k < f->n_results; k++)
@@ -157,12 +157,14 @@ void jvp_two_functions(struct module *m, uint32_t fn, const bool *wrt, uint32_t 
     struct second s;
     second_begin(&s, m, f, h);
     struct arena *arena = &s.b.arena;
-    val *tangent = ARENA_NEW(arena, val, f->n_params),
-        *operands = ARENA_NEW(arena, val, back->n_params + back->n_results),
-        *out = ARENA_NEW(arena, val, f->n_results);
-    for (uint32_t p = 0; p < f->n_params; p++)
-        tangent[p] = wrt[p] ? builder_param(&s.b, value_type(f, p), named(&s, "d_", f->values[p].name))
-                            : VAL_NONE;
+    val *tangent = ARENA_NEW(arena, val, f->n_params);
+    val *operands = ARENA_NEW(arena, val, back->n_params + back->n_results);
+    val *out = ARENA_NEW(arena, val, f->n_results);
+    for (uint32_t p = 0; p < f->n_params; p++) {
+        tangent[p] = VAL_NONE;
+        if (!wrt[p]) continue;
+        tangent[p] = builder_param(&s.b, value_type(f, p), named(&s, "d_", f->values[p].name));
+    }
     uint32_t n = residuals_of(&s, operands), n_out = 0;
     for (uint32_t k = 0; k < f->n_results; k++)
         if (h->ct_result[k]) operands[n++] = zeros_like(&s.b, s.y[k]); /* nothing depends on it */

@@ -12,16 +12,22 @@ static void jvp_node(struct builder *b, struct copier *copy, const struct node *
 {
     const struct fn *f = copy->f;
     const struct op_row *row = node_row(n);
-    val *in = ARENA_NEW(&b->arena, val, n->n_operands), *out = ARENA_NEW(&b->arena, val, n->n_results),
-        *results = ARENA_NEW(&b->arena, val, n->n_results);
+    val *in = ARENA_NEW(&b->arena, val, n->n_operands);
+    val *out = ARENA_NEW(&b->arena, val, n->n_results);
+    val *results = ARENA_NEW(&b->arena, val, n->n_results);
     bool any = false;
-    for (uint32_t k = 0; k < n->n_operands; k++)
-        any |= (in[k] = tangents[node_operands(f, n)[k]]) != VAL_NONE;
+    for (uint32_t k = 0; k < n->n_operands; k++) {
+        in[k] = tangents[node_operands(f, n)[k]];
+        any |= in[k] != VAL_NONE;
+    }
     if (!any || !row->jvp) {
         copier_node(copy, n);
         return;
     }
-    for (uint32_t k = 0; k < n->n_results; k++) out[k] = results[k] = VAL_NONE;
+    for (uint32_t k = 0; k < n->n_results; k++) {
+        out[k] = VAL_NONE;
+        results[k] = VAL_NONE;
+    }
     struct node_in node = copier_node_in(copy, n);
     val *operands = ARENA_NEW(&b->arena, val, n->n_operands);
     for (uint32_t k = 0; k < n->n_operands; k++) operands[k] = copy->values[node_operands(f, n)[k]];
@@ -57,19 +63,18 @@ uint32_t jvp_function(struct module *m, uint32_t fn, const bool *active, bool *r
         builder_begin(&b, m, f);
         copier_begin(&copy, &b, f);
         copier_params(&copy);
-        val *tangents = ARENA_NEW(&b.arena, val, f->n_values),
-            *results = ARENA_NEW(&b.arena, val, 2 * (size_t)f->n_results);
+        val *tangents = ARENA_NEW(&b.arena, val, f->n_values);
+        val *results = ARENA_NEW(&b.arena, val, 2 * (size_t)f->n_results);
         memset(tangents, 0xff, f->n_values * sizeof *tangents);
         for (uint32_t p = 0; p < f->n_params; p++) {
             if (!active[p]) continue;
             if (!dtype_is_float((enum dtype)type_get(m, value_type(f, p)).dtype))
                 hop_throw(HOP_INVALID, "parameter %u (%%%s) has no tangent: expected a float type, found %s",
                           p, module_text(m, f->values[p].name), type_text(m, f->symbols, value_type(f, p)));
-            const char *name = f->values[p].name
-                                   ? arena_printf(&b.arena, "d_%s", module_text(m, f->values[p].name))
-                                   : "";
-            tangents[p] = builder_param(&b, builder_type(&b, copy.values[p]),
-                                        module_string(m, name, strlen(name)));
+            const char *text = "";
+            if (f->values[p].name) text = arena_printf(&b.arena, "d_%s", module_text(m, f->values[p].name));
+            uint32_t name = module_string(m, text, strlen(text));
+            tangents[p] = builder_param(&b, builder_type(&b, copy.values[p]), name);
         }
         for (uint32_t i = 0; i < f->n_required; i++)
             builder_require(&b, copier_dim(&copy, f->required[i].a), copier_dim(&copy, f->required[i].b),

@@ -14,18 +14,20 @@ struct loop_plan plan_new(struct arena *a, const struct loop *l)
 
 /* ---- building ---- */
 
+static void add_param(struct copier *c, uint32_t i)
+{
+    c->values[i] = builder_param(c->b, copier_type(c, value_type(c->f, i)), c->f->values[i].name);
+}
+
 static void add_params(struct copier *c, const struct region_plan *p, uint32_t from, uint32_t to)
 {
     for (uint32_t i = from; i < to; i++)
-        if (p->params[i].fate == PARAM_KEEP)
-            c->values[i] = builder_param(c->b, copier_type(c, value_type(c->f, i)), c->f->values[i].name);
+        if (p->params[i].fate == PARAM_KEEP) add_param(c, i);
 }
 
 static void add_given(struct copier *c, const struct given *given, uint32_t n)
 {
-    for (uint32_t i = 0; i < n; i++)
-        c->values[given[i].inner] = builder_param(c->b, copier_type(c, value_type(c->f, given[i].inner)),
-                                                  c->f->values[given[i].inner].name);
+    for (uint32_t i = 0; i < n; i++) add_param(c, given[i].inner);
 }
 
 static void copy_live_nodes(struct copier *c, const struct region_plan *p)
@@ -96,9 +98,9 @@ uint32_t region_build(struct module *m, const struct region_plan *p, val *own, u
 static val plan_final(const struct loop_plan *p, uint32_t carry, const val *kept)
 {
     while (p->body[carry].fate == PARAM_ALIAS) carry = p->body[carry].of;
-    return p->body[carry].fate == PARAM_WITH   ? p->body[carry].outer
-           : p->body[carry].fate == PARAM_KEEP ? kept[carry]
-                                               : VAL_NONE;
+    const struct param_plan *plan = &p->body[carry];
+    if (plan->fate == PARAM_WITH) return plan->outer;
+    return plan->fate == PARAM_KEEP ? kept[carry] : VAL_NONE;
 }
 
 /* The values of the body that become its results: next carries that stay, then rows of stacks. */
@@ -308,8 +310,11 @@ struct body_values body_values(struct arena *a, const struct module *m, const st
                                uint32_t first_with)
 {
     struct body_values b = { ARENA_NEW(a, uint8_t, g->n_values), ARENA_ZNEW(a, uint32_t, g->n_values) };
-    for (uint32_t p = 0; p < g->n_params; p++)
-        b.made_of[p] = p >= first_with ? OF_INVARIANTS : p >= n_carry ? OF_SLICES : OF_CARRIES;
+    for (uint32_t p = 0; p < g->n_params; p++) {
+        if (p < n_carry) b.made_of[p] = OF_CARRIES;
+        else if (p < first_with) b.made_of[p] = OF_SLICES;
+        else b.made_of[p] = OF_INVARIANTS;
+    }
     for (uint32_t i = 0; i < g->n_nodes; i++) {
         const struct node *n = fn_node(g, i);
         enum made_of of = node_made_of(&b, m, g, n);

@@ -79,9 +79,8 @@ static void collect(struct accumulation *w, uint32_t carry, val v, uint32_t *fou
         collect(w, carry, body_operand(w, n, 1), found);
         return;
     }
-    if (n && is_difference(n) &&
-        w->body.uses[v] ==
-            1) { /* only off the carry's side, where something always remains to subtract from */
+    /* Only off the carry's side, where something always remains to subtract from. */
+    if (n && is_difference(n) && w->body.uses[v] == 1) {
         collect(w, carry, body_operand(w, n, 0), found);
         if (*found > before) {
             val x = body_operand(w, n, 1);
@@ -95,9 +94,8 @@ static void collect(struct accumulation *w, uint32_t carry, val v, uint32_t *fou
 
 static int64_t stacking_cost(const struct accumulation *w, val v)
 {
-    return time_is_available(w->c, &w->l, &w->plan, v)
-               ? 0
-               : static_elements(w->c->b->m, value_type(w->l.body, v));
+    if (time_is_available(w->c, &w->l, &w->plan, v)) return 0;
+    return static_elements(w->c->b->m, value_type(w->l.body, v));
 }
 
 /* Products: worth it when what must be stacked for it is no larger than what is added. */
@@ -108,15 +106,15 @@ static bool product_moves(struct accumulation *w, const struct addend *d)
     const struct node *n = body_node(w, d->core);
     if (!n || !node_is_product(n) || w->body.uses[d->value] != 1) return false;
     val x = body_operand(w, n, 0), y = body_operand(w, n, 1);
-    if (is_invariant(&w->body, x) || is_invariant(&w->body, y) || type_is_inner(m, g, value_type(g, x)) ||
-        type_is_inner(m, g, value_type(g, y)))
-        return false;
+    if (is_invariant(&w->body, x) || is_invariant(&w->body, y)) return false;
+    if (type_is_inner(m, g, value_type(g, x)) || type_is_inner(m, g, value_type(g, y))) return false;
     struct type t = type_get(m, value_type(g, x)), u = type_get(m, value_type(g, y));
     if (!dtype_is_float((enum dtype)t.dtype) || t.rank + 1 > MAX_RANK || u.rank + 1 > MAX_RANK) return false;
     struct dot_dims dims;
     dot_dims(m, g, n, &dims);
-    int64_t cx = stacking_cost(w, x), cy = x == y ? 0 : stacking_cost(w, y),
-            size = static_elements(m, value_type(g, d->core));
+    int64_t cx = stacking_cost(w, x);
+    int64_t cy = x == y ? 0 : stacking_cost(w, y);
+    int64_t size = static_elements(m, value_type(g, d->core));
     if (cx < 0 || cy < 0 || size < 0) return dims.n_lhs_free && dims.n_rhs_free;
     return cx + cy <= size && time_fits(w->c, &w->l, cx + cy);
 }
@@ -179,8 +177,8 @@ static val total(struct accumulation *w, const struct addend *d)
             cx[i + 1] = dims.contract_lhs[i] + 1;
             cy[i + 1] = dims.contract_rhs[i] + 1;
         }
-        val x = time_array(w->c, &w->l, &w->plan, body_operand(w, n, 0)),
-            y = time_array(w->c, &w->l, &w->plan, body_operand(w, n, 1));
+        val x = time_array(w->c, &w->l, &w->plan, body_operand(w, n, 0));
+        val y = time_array(w->c, &w->l, &w->plan, body_operand(w, n, 1));
         v = emit_dot(b, x, y, bx, by, dims.n_batch, cx, cy, dims.n_contract + 1);
     } else {
         val array = time_array(w->c, &w->l, &w->plan, summed_array(w, d));
@@ -188,8 +186,11 @@ static val total(struct accumulation *w, const struct addend *d)
         if (n && is_reduction(n) && summed_array(w, d) != d->core) {
             const struct attr *dims = node_attr(g, n, REDUCE_DIMS);
             bool all = dims->kind == ATTR_ABSENT;
-            for (uint32_t i = 0; i < (all ? rank - 1 : dims->n); i++)
-                over[n_over++] = (all ? i : dims->list[i]) + 1;
+            uint32_t count = all ? rank - 1 : dims->n;
+            for (uint32_t i = 0; i < count; i++) {
+                uint32_t inside = all ? i : dims->list[i];
+                over[n_over++] = inside + 1; /* behind the dim of time */
+            }
         }
         v = emit_reduce(b, OP_sum, array, over, n_over);
     }
@@ -240,7 +241,9 @@ static bool accumulate_rule(struct simplifier *s, struct copier *c, const struct
     }
     for (uint32_t i = 0; i < w.addends.len; i++) {
         struct addend *d = &w.addends.data[i];
-        if (!d->moves && summed_array(&w, d) != VAL_NONE) d->moves = any = true;
+        if (d->moves || summed_array(&w, d) == VAL_NONE) continue;
+        d->moves = true;
+        any = true;
     }
     if (!any) return false;
     for (uint32_t i = 0; i < w.l.n_carry; i++)
@@ -248,10 +251,12 @@ static bool accumulate_rule(struct simplifier *s, struct copier *c, const struct
     plan_build(c, &w.l, &w.plan);
     memcpy(results, w.plan.results, n->n_results * sizeof *results);
     for (uint32_t i = 0; i < w.l.n_carry; i++)
-        for (uint32_t k = w.first[i]; k < w.last[i]; k++)
-            if (w.addends.data[k].moves)
-                results[i] = emit2(c->b, w.addends.data[k].minus ? OP_sub : OP_add, results[i],
-                                   total(&w, &w.addends.data[k]));
+        for (uint32_t k = w.first[i]; k < w.last[i]; k++) {
+            const struct addend *d = &w.addends.data[k];
+            if (!d->moves) continue;
+            val sum = total(&w, d);
+            results[i] = emit2(c->b, d->minus ? OP_sub : OP_add, results[i], sum);
+        }
     return true;
 }
 

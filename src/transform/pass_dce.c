@@ -114,9 +114,8 @@ static uint32_t trim_region(struct copier *c, const struct node *n, uint32_t r, 
         mapped[i] = c->values[operands[i]];
         if (!live.value[i]) plan[i].fate = PARAM_DROP;
     }
-    if (node_row(n)->control == CONTROL_CHOICE)
-        merge_operands(plan, mapped, 0,
-                       g->n_params); /* a call that merged its operands would no longer share its body */
+    /* A call that merged its operands would no longer share its body. */
+    if (node_row(n)->control == CONTROL_CHOICE) merge_operands(plan, mapped, 0, g->n_params);
     *n_own = g->n_params;
     for (uint32_t i = 0; i < g->n_params; i++) {
         own[i] = mapped[i];
@@ -129,10 +128,10 @@ static uint32_t trim_region(struct copier *c, const struct node *n, uint32_t r, 
     uint32_t n_wanted = 0;
     for (uint32_t k = 0; k < g->n_results; k++)
         if (keep[k]) wanted[n_wanted++] = g->results[k];
-    return region_build(c->b->m,
-                        &(struct region_plan){
-                            .g = g, .params = plan, .wanted = wanted, .n_wanted = n_wanted, .own = mapped },
-                        own, n_own);
+    struct region_plan trimmed = {
+        .g = g, .params = plan, .wanted = wanted, .n_wanted = n_wanted, .own = mapped
+    };
+    return region_build(c->b->m, &trimmed, own, n_own);
 }
 
 /* Choices and calls: node results are the results of every region. */
@@ -186,14 +185,16 @@ static bool trim_totals(struct copier *c, const struct node *n, const bool *used
     merge_operands(plan, r->operands, 2 * n_leaves, g->n_params - 2 * n_leaves);
     for (uint32_t p = 0; p < g->n_params; p++) changed |= plan[p].fate != PARAM_KEEP;
     if (!changed) return false;
-    val *kept = ARENA_NEW(a, val, n_kept), *operands = ARENA_NEW(a, val, n_kept),
-        *own = ARENA_NEW(a, val, g->n_params);
+    val *kept = ARENA_NEW(a, val, n_kept);
+    val *operands = ARENA_NEW(a, val, n_kept);
+    val *own = ARENA_NEW(a, val, g->n_params);
     uint32_t at = 0, n_own;
-    for (uint32_t k = 0; k < n_leaves; k++)
-        if (wanted[k]) {
-            kept[at] = g->results[k];
-            operands[at++] = in.operands[k];
-        }
+    for (uint32_t k = 0; k < n_leaves; k++) {
+        if (!wanted[k]) continue;
+        kept[at] = g->results[k];
+        operands[at] = in.operands[k];
+        at++;
+    }
     uint32_t fn = region_build(c->b->m,
                                &(struct region_plan){ .g = g,
                                                       .n_carry = 2 * n_leaves,

@@ -82,13 +82,15 @@ static struct tensor *constant_tensor(const struct fold *w, val v, bool one)
     for (uint32_t i = 0; i < t.rank; i++) dims[i] = one ? 1 : dim_const_value(w->m, t.dims[i]);
     struct tensor *out = tensor_new((enum dtype)t.dtype, one ? 0 : t.rank, dims);
     size_t width = dtype_info[t.dtype].size;
-    if (n->op == OP_constant)
-        memcpy(out->data, w->m->constants.data[built_attr(w->b, n, CONSTANT_VALUE)->i].data,
-               (size_t)out->count * width);
-    else
+    char *data = out->data;
+    if (n->op == OP_constant) {
+        int64_t constant = built_attr(w->b, n, CONSTANT_VALUE)->i;
+        memcpy(data, w->m->constants.data[constant].data, (size_t)out->count * width);
+    } else {
+        const struct attr *value = built_attr(w->b, n, FULL_VALUE);
         for (int64_t i = 0; i < out->count; i++)
-            fold_element((enum dtype)t.dtype, built_attr(w->b, n, FULL_VALUE),
-                         (char *)out->data + (size_t)i * width);
+            fold_element((enum dtype)t.dtype, value, data + (size_t)i * width);
+    }
     return out;
 }
 
@@ -102,6 +104,13 @@ static void tensors_free(void *list)
     for (uint32_t i = 0; i < l->n; i++) tensor_free(l->data[i]);
 }
 
+/* The number that a full has all elements of: the first, or zero where there is none. */
+static struct attr common_element(const struct tensor *t)
+{
+    if (t->count) return fold_element_attr((enum dtype)t->dtype, t->data);
+    return dtype_is_float((enum dtype)t->dtype) ? A_REAL(0) : A_INT(0);
+}
+
 /* A constant of these elements: a full when all are the same number. */
 static val constant_of(const struct fold *w, const struct tensor *t)
 {
@@ -111,10 +120,7 @@ static val constant_of(const struct fold *w, const struct tensor *t)
     for (int64_t i = 1; i < t->count && same; i++) same = !memcmp(data, data + (size_t)i * width, width);
     struct type type = type_get(w->m, w->type);
     if ((same && fold_full_holds((enum dtype)t->dtype, data)) || !t->count) {
-        struct attr a[3] = { t->count ? fold_element_attr((enum dtype)t->dtype, data)
-                             : dtype_is_float((enum dtype)t->dtype) ? A_REAL(0)
-                                                                    : A_INT(0),
-                             A_DIMS(type.dims, type.rank), A_DTYPE(type.dtype) };
+        struct attr a[3] = { common_element(t), A_DIMS(type.dims, type.rank), A_DTYPE(type.dtype) };
         return emit(w->b, OP_full, NULL, 0, a);
     }
     if (t->count != static_elements(w->m, w->type))
@@ -186,9 +192,8 @@ static bool attrs_are_static(const struct fold *w)
 static val fold_constants(const struct fold *w)
 {
     const struct op_row *row = node_row(w->n);
-    if (!w->n->n_operands || w->n->n_operands > 7 || w->n->n_results != 1 || !row->eval || row->effect ||
-        row->flags & (OPF_NO_FOLD | OPF_NO_MERGE | OPF_HIGHER))
-        return VAL_NONE;
+    if (!w->n->n_operands || w->n->n_operands > 7 || w->n->n_results != 1) return VAL_NONE;
+    if (!row->eval || row->effect || row->flags & (OPF_NO_FOLD | OPF_NO_MERGE | OPF_HIGHER)) return VAL_NONE;
     bool fulls = true, small = true;
     for (uint32_t k = 0; k < w->n->n_operands; k++) {
         const struct node *n = built_node(w->b, w->x[k]);
@@ -264,8 +269,8 @@ static bool fold_scan(struct copier *c, const struct loop *l, val *results)
         return true;
     }
     if (length != 1) return false;
-    val *arguments = ARENA_NEW(&c->b->arena, val, l->body->n_params),
-        *out = ARENA_NEW(&c->b->arena, val, l->body->n_results);
+    val *arguments = ARENA_NEW(&c->b->arena, val, l->body->n_params);
+    val *out = ARENA_NEW(&c->b->arena, val, l->body->n_results);
     for (uint32_t i = 0; i < l->body->n_params; i++) {
         arguments[i] = c->values[loop_operand(l, i)];
         if (!loop_is_over(l, i)) continue;

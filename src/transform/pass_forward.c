@@ -92,8 +92,9 @@ static bool forward_loop(struct copier *c, const struct loop *l, val *results)
     const struct fn *body = l->body;
     struct loop_plan p = plan_new(a, l);
     val *init = ARENA_NEW(a, val, l->n_carry), *passed = ARENA_NEW(a, val, l->n_stack);
-    uint32_t *equal = ARENA_NEW(a, uint32_t, l->n_carry), *twin = ARENA_NEW(a, uint32_t, l->n_stack),
-             kept = l->n_carry;
+    uint32_t *equal = ARENA_NEW(a, uint32_t, l->n_carry);
+    uint32_t *twin = ARENA_NEW(a, uint32_t, l->n_stack);
+    uint32_t kept = l->n_carry;
     bool changed = false;
     for (uint32_t i = 0; i < l->n_carry; i++) init[i] = c->values[l->carry[i]];
     for (uint32_t i = 0; i < l->n_carry; i++) /* a while_loop keeps one carry for form */
@@ -220,9 +221,9 @@ static bool forward_branches(struct copier *c, const struct node *n, const bool 
             struct copier inner = region_copier(c, n, 0);
             v = copy_cone(&inner, inner.f->results[k]);
         }
-        if (v != VAL_NONE && !type_is_inner(c->b->m, c->f, value_type(c->f, n->results + k)) &&
-            builder_type(c->b, v) == copier_type(c, value_type(c->f, n->results + k)))
-            passed[k] = v;
+        type_id t = value_type(c->f, n->results + k);
+        bool may_pass = v != VAL_NONE && !type_is_inner(c->b->m, c->f, t);
+        if (may_pass && builder_type(c->b, v) == copier_type(c, t)) passed[k] = v;
         any |= passed[k] != VAL_NONE || twin_result(c, n, k) != k;
     }
     if (!any) return false;
@@ -285,9 +286,10 @@ uint32_t pass_forward(struct simplifier *s, uint32_t fn)
     struct arena scratch = { 0 };
     hop_cleanup_push(arena_free, &scratch);
     bool *used = ARENA_ZNEW(&scratch, bool, f->n_values);
-    for (uint32_t i = 0; i < f->n_nodes; i++)
-        for (uint32_t k = 0; k < fn_node(f, i)->n_operands; k++)
-            used[node_operands(f, fn_node(f, i))[k]] = true;
+    for (uint32_t i = 0; i < f->n_nodes; i++) {
+        const struct node *n = fn_node(f, i);
+        for (uint32_t k = 0; k < n->n_operands; k++) used[node_operands(f, n)[k]] = true;
+    }
     for (uint32_t k = 0; k < f->n_results; k++) used[f->results[k]] = true;
     uint32_t out = rewrite_nodes(s, fn, wants_higher, forward_rule, used);
     hop_cleanup_pop(&scratch);

@@ -93,14 +93,21 @@ static bool layout_rule(struct simplifier *s, struct copier *c, const struct nod
     uint32_t rank[2] = { type_get(s->m, value_type(c->f, x[0])).rank,
                          type_get(s->m, value_type(c->f, x[1])).rank };
     bool rhs = d.n_rhs_free > 0;
-    uint32_t *batch = rhs ? d.batch_rhs : d.batch_lhs, *contract = rhs ? d.contract_rhs : d.contract_lhs,
-             *free = rhs ? d.rhs_free : d.lhs_free;
-    uint32_t n_free = rhs ? d.n_rhs_free : d.n_lhs_free, at = 0, order[MAX_RANK] = { 0 };
-    if (!d.n_contract || !n_free || !is_invariant(body, x[rhs]) ||
-        !contains(contract, d.n_contract, rank[rhs] - 1))
-        return false;
-    for (uint32_t i = 0; i < d.n_batch; i++) order[at++] = batch[i], batch[i] = i;
-    for (uint32_t i = 0; i < d.n_contract; i++) order[at++] = contract[i], contract[i] = d.n_batch + i;
+    uint32_t *batch = rhs ? d.batch_rhs : d.batch_lhs;
+    uint32_t *contract = rhs ? d.contract_rhs : d.contract_lhs;
+    uint32_t *free = rhs ? d.rhs_free : d.lhs_free;
+    uint32_t n_free = rhs ? d.n_rhs_free : d.n_lhs_free;
+    if (!d.n_contract || !n_free || !is_invariant(body, x[rhs])) return false;
+    if (!contains(contract, d.n_contract, rank[rhs] - 1)) return false;
+    uint32_t at = 0, order[MAX_RANK] = { 0 };
+    for (uint32_t i = 0; i < d.n_batch; i++) {
+        order[at++] = batch[i];
+        batch[i] = i;
+    }
+    for (uint32_t i = 0; i < d.n_contract; i++) {
+        order[at++] = contract[i];
+        contract[i] = d.n_batch + i;
+    }
     for (uint32_t i = 0; i < n_free; i++) order[at++] = free[i];
     val operands[2] = { c->values[x[0]], c->values[x[1]] };
     operands[rhs] = emit_permute(c->b, operands[rhs], order);

@@ -61,9 +61,10 @@ uint32_t inline_absorb(struct simplifier *s, uint32_t fn)
 {
     const struct fn *f = module_fn(s->m, fn);
     bool any = false;
-    for (uint32_t i = 0; i < f->n_nodes && !any; i++)
-        any = wants_call(fn_node(f, i)) &&
-              inline_absorbs(s, fn_node(f, i), node_region(f, fn_node(f, i), 0)->fn);
+    for (uint32_t i = 0; i < f->n_nodes && !any; i++) {
+        const struct node *n = fn_node(f, i);
+        any = wants_call(n) && inline_absorbs(s, n, node_region(f, n, 0)->fn);
+    }
     if (!any) return fn;
     struct builder b;
     vec(struct open_call) open = { 0 };
@@ -106,12 +107,11 @@ static bool inline_rule(struct simplifier *s, struct copier *c, const struct nod
     uint32_t here = 0;
     for (uint32_t r = 0; r < c->f->n_regions && here < 2; r++) here += c->f->regions[r].fn == region->fn;
     bool shared = HOP_MAX(here, simplifier_uses(s, region->fn)) > 1;
-    uint64_t limit = shared ? HOP_MIN((uint64_t)SMALL_BODY, s->inline_left) : s->inline_left,
-             size = body_size(s->m, g, limit, 0);
+    uint64_t limit = shared ? HOP_MIN((uint64_t)SMALL_BODY, s->inline_left) : s->inline_left;
+    uint64_t size = body_size(s->m, g, limit, 0);
     if (size > limit) {
-        if (!shared)
-            s->inline_left = HOP_MIN(s->inline_left,
-                                     (uint64_t)AFTER_REFUSAL); /* or every call would be measured so far */
+        /* Or every call would be measured so far. */
+        if (!shared) s->inline_left = HOP_MIN(s->inline_left, (uint64_t)AFTER_REFUSAL);
         return false;
     }
     s->inline_left -= size;

@@ -63,12 +63,13 @@ static void note_operands(struct masks *w, const struct node *n)
 {
     const val *x = node_operands(w->f, n);
     const struct reading *result = &w->read[n->results];
+    bool masked = n->n_results == 1 && !result->everywhere && result->mask != HOP_NONE;
+    uint32_t rank = masked ? type_get(w->m, value_type(w->f, result->mask)).rank : 0;
     for (uint32_t k = 0; k < n->n_operands; k++) {
-        if (node_row(n)->chooses && k) note_reading(&w->read[x[k]], mask_of(w->m, w->f, x[0]), k == 1);
-        else if (n->n_results == 1 && !result->everywhere && result->mask != HOP_NONE &&
-                 stays_in_place(w, n, k, type_get(w->m, value_type(w->f, result->mask)).rank))
-            note_reading(&w->read[x[k]], result->mask, result->side);
-        else w->read[x[k]].everywhere = true;
+        struct reading *operand = &w->read[x[k]];
+        if (node_row(n)->chooses && k) note_reading(operand, mask_of(w->m, w->f, x[0]), k == 1);
+        else if (masked && stays_in_place(w, n, k, rank)) note_reading(operand, result->mask, result->side);
+        else operand->everywhere = true;
     }
 }
 

@@ -28,10 +28,10 @@ static val same_as(struct module *m, const struct fn *f, const struct node *n, c
 static bool is_known(const struct module *m, const struct fn *f, const struct node *n,
                      const struct range *values)
 {
-    return n->n_results == 1 && !n->n_regions && n->op != OP_full && n->op != OP_constant &&
-           !dtype_is_float(value_dtype(m, f, n->results)) && range_is_point(values[n->results]) &&
-           node_is_pure(m, f, n) && !node_binds_symbols(f, n) &&
-           !type_is_inner(m, f, value_type(f, n->results));
+    if (n->n_results != 1 || n->n_regions || n->op == OP_full || n->op == OP_constant) return false;
+    if (dtype_is_float(value_dtype(m, f, n->results)) || !range_is_point(values[n->results])) return false;
+    if (!node_is_pure(m, f, n) || node_binds_symbols(f, n)) return false;
+    return !type_is_inner(m, f, value_type(f, n->results));
 }
 
 /* Is it run for a check of operand 0 and nothing else? */
@@ -86,22 +86,24 @@ static bool narrow_node(struct simplifier *s, struct copier *c, const struct nod
     const struct context *x = ctx;
     if (never_entered(&c->b->arena, s->m, c->f, n, x->values)) {
         uint32_t n_carry = node_group_size(c->f, n, 0);
-        for (uint32_t k = 0; k < n->n_results; k++)
-            results[k] = k < n_carry ? c->values[node_operands(c->f, n)[k]]
-                                     : number(c->b, type_scalar(s->m, DT_I64), 0);
+        for (uint32_t k = 0; k < n->n_results; k++) {
+            if (k < n_carry) results[k] = c->values[node_operands(c->f, n)[k]];
+            else results[k] = number(c->b, type_scalar(s->m, DT_I64), 0);
+        }
         return true;
     }
     if (n->n_regions) return with_new_bodies(c, n, x->bodies, results);
     if (always_holds(c->f, n, x->values)) return true;
     if (n->n_results != 1) return false;
-    if (is_known(s->m, c->f, n, x->values))
-        return results[0] = number(c->b, copier_type(c, value_type(c->f, n->results)),
-                                   x->values[n->results].lo),
-               true;
+    if (is_known(s->m, c->f, n, x->values)) {
+        type_id type = copier_type(c, value_type(c->f, n->results));
+        results[0] = number(c->b, type, x->values[n->results].lo);
+        return true;
+    }
     val same = same_as(s->m, c->f, n, x->values);
-    return same != VAL_NONE &&
-           (results[0] = c->values[same],
-            builder_type(c->b, results[0]) == copier_type(c, value_type(c->f, n->results)));
+    if (same == VAL_NONE) return false;
+    results[0] = c->values[same];
+    return builder_type(c->b, results[0]) == copier_type(c, value_type(c->f, n->results));
 }
 
 /* Does it work with whole numbers anywhere? */
@@ -110,10 +112,9 @@ static bool has_whole(const struct module *m, const struct fn *f, uint32_t depth
     for (uint32_t i = 0; i < f->n_nodes; i++) {
         const struct node *n = fn_node(f, i);
         if (is_check(n) || node_row(n)->count) return true;
-        for (uint32_t k = 0; k < n->n_results; k++)
-            if (!dtype_is_float(value_dtype(m, f, n->results + k)) && n->op != OP_full &&
-                n->op != OP_constant)
-                return true;
+        bool is_number = n->op == OP_full || n->op == OP_constant;
+        for (uint32_t k = 0; k < n->n_results && !is_number; k++)
+            if (!dtype_is_float(value_dtype(m, f, n->results + k))) return true;
         for (uint32_t r = 0; r < n->n_regions && depth < MAX_DEPTH; r++)
             if (has_whole(m, module_fn(m, node_region(f, n, r)->fn), depth + 1)) return true;
     }
@@ -127,14 +128,23 @@ static uint32_t narrow_region(struct simplifier *s, struct arena *a, const struc
 {
     uint32_t fn = node_region(f, n, r)->fn;
     const struct fn *body = module_fn(s->m, fn);
-    if (depth >= MAX_DEPTH || (node_row(n)->control == CONTROL_CALL && simplifier_uses(s, fn) > 1) ||
-        !has_whole(s->m, body, 0))
-        return fn;
+    if (depth >= MAX_DEPTH) return fn;
+    bool shared = node_row(n)->control == CONTROL_CALL && simplifier_uses(s, fn) > 1;
+    if (shared || !has_whole(s->m, body, 0)) return fn;
     struct range *params = ranges_of_region(a, s->m, f, n, r, values);
     for (uint32_t p = 0; p < body->n_params; p++)
         if (!dtype_is_float(value_dtype(s->m, body, p)) && params[p].lo > params[p].hi)
             return fn; /* never run */
     return narrow_fn(s, fn, params, depth + 1);
+}
+
+/* Do the ranges say anything of the node itself? */
+static bool narrows(struct arena *a, struct module *m, const struct fn *f, const struct node *n,
+                    const struct range *values)
+{
+    if (never_entered(a, m, f, n, values) || always_holds(f, n, values)) return true;
+    if (is_known(m, f, n, values)) return true;
+    return n->n_results == 1 && same_as(m, f, n, values) != VAL_NONE;
 }
 
 static uint32_t narrow_fn(struct simplifier *s, uint32_t fn, const struct range *params, uint32_t depth)
@@ -148,12 +158,12 @@ static uint32_t narrow_fn(struct simplifier *s, uint32_t fn, const struct range 
     x.bodies = ARENA_NEW(&a, uint32_t, f->n_regions);
     for (uint32_t i = 0; i < f->n_nodes; i++) {
         const struct node *n = fn_node(f, i);
-        for (uint32_t r = 0; r < n->n_regions; r++)
-            any |= (x.bodies[n->regions + r] = narrow_region(s, &a, f, n, r, x.values, depth)) !=
-                   node_region(f, n, r)->fn;
-        any |= never_entered(&a, s->m, f, n, x.values) || always_holds(f, n, x.values) ||
-               is_known(s->m, f, n, x.values) ||
-               (n->n_results == 1 && same_as(s->m, f, n, x.values) != VAL_NONE);
+        for (uint32_t r = 0; r < n->n_regions; r++) {
+            uint32_t body = narrow_region(s, &a, f, n, r, x.values, depth);
+            x.bodies[n->regions + r] = body;
+            any |= body != node_region(f, n, r)->fn;
+        }
+        any |= narrows(&a, s->m, f, n, x.values);
     }
     uint32_t out = any ? rewrite_nodes(s, fn, NULL, narrow_node, &x) : fn;
     hop_cleanup_pop(&a);

@@ -42,8 +42,9 @@ static void batch_cone(struct copier *c, const struct time_cone *t, val *out)
     struct arena *a = &c->b->arena;
     const struct loop *l = t->l;
     const struct fn *g = module_fn(m, cone_function(c, t));
-    bool *batched = ARENA_ZNEW(a, bool, g->n_params), *force = ARENA_NEW(a, bool, t->wanted.len),
-         *is = ARENA_NEW(a, bool, t->wanted.len);
+    bool *batched = ARENA_ZNEW(a, bool, g->n_params);
+    bool *force = ARENA_NEW(a, bool, t->wanted.len);
+    bool *is = ARENA_NEW(a, bool, t->wanted.len);
     for (uint32_t i = 0; i < t->leaves.len; i++) batched[i] = true;
     for (uint32_t k = 0; k < t->wanted.len; k++) force[k] = true;
     dim length = copier_dim(c, l->length);
@@ -157,11 +158,11 @@ static void find_after(struct split *w, struct loop_plan *p, const bool *kept)
     const struct fn *g = w->l.body;
     for (uint32_t k = 0; k < w->l.n_stack; k++) {
         val v = g->results[w->l.n_carry + k];
-        bool *visited = ARENA_ZNEW(a, bool, g->n_values), *boundary = ARENA_ZNEW(a, bool, g->n_values),
-             product = false;
-        if (kept[v] || is_early(w, v) || v < g->n_params ||
-            !walk_late(w, kept, v, visited, &product, boundary) || !product)
-            continue;
+        if (kept[v] || is_early(w, v) || v < g->n_params) continue;
+        bool *visited = ARENA_ZNEW(a, bool, g->n_values);
+        bool *boundary = ARENA_ZNEW(a, bool, g->n_values);
+        bool product = false;
+        if (!walk_late(w, kept, v, visited, &product, boundary) || !product) continue;
         int64_t fresh = 0, size = static_elements(m, value_type(g, v));
         uint32_t unknown = 0;
         p->keep_stack[k] = false;

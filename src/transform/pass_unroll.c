@@ -101,9 +101,9 @@ static bool unroll_rule(struct simplifier *s, struct copier *c, const struct nod
     struct loop l;
     if (!chosen[n - c->f->nodes] || !loop_of_node(s->m, c->f, n, &l)) return false;
     uint32_t length = (uint32_t)dim_const_value(s->m, l.length);
-    val *arguments = ARENA_NEW(&b->arena, val, l.body->n_params),
-        *out = ARENA_NEW(&b->arena, val, l.body->n_results),
-        *rows = ARENA_NEW(&b->arena, val, (size_t)l.n_stack * length);
+    val *arguments = ARENA_NEW(&b->arena, val, l.body->n_params);
+    val *out = ARENA_NEW(&b->arena, val, l.body->n_results);
+    val *rows = ARENA_NEW(&b->arena, val, (size_t)l.n_stack * length);
     for (uint32_t i = 0; i < l.body->n_params; i++) arguments[i] = c->values[loop_operand(&l, i)];
     for (uint32_t step = 0; step < length; step++) {
         uint32_t t = l.reverse ? length - 1 - step : step;

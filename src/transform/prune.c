@@ -62,9 +62,9 @@ static struct result_layout layout_of(const struct module *m, const struct fn *f
     uint32_t last = n->n_regions - 1u, sizes[3] = { 0 };
     uint32_t n_body = module_fn(m, node_region(f, n, last)->fn)->n_results;
     uint32_t groups = sig_result_sizes(node_row(n), last, f->pool + n->groups, n_body, sizes);
-    uint32_t kept = groups > 1                                                   ? sizes[0]
-                    : !strcmp(sig_region(node_row(n), last)->results[0], "next") ? n_body
-                                                                                 : 0;
+    uint32_t kept = 0;
+    if (groups > 1) kept = sizes[0];
+    else if (!strcmp(sig_region(node_row(n), last)->results[0], "next")) kept = n_body;
     return (struct result_layout){ kept, n->n_results - (n_body - kept) };
 }
 
@@ -142,23 +142,24 @@ static void copy_planned(struct copier *c, const struct node *n, const struct no
     struct region_in *regions = arena_copy(arena, in.regions, n->n_regions * sizeof *regions);
     for (uint32_t r = 0; r < n->n_regions; r++) {
         val *operands = ARENA_NEW(arena, val, regions[r].n_operands);
+        const bool *planned = plan->operands + node_region(c->f, n, r)->operands;
         uint32_t kept = 0;
         for (uint32_t k = 0; k < regions[r].n_operands; k++)
-            if (plan->operands[node_region(c->f, n, r)->operands + k])
-                operands[kept++] = regions[r].operands[k];
+            if (planned[k]) operands[kept++] = regions[r].operands[k];
         regions[r].fn = plan->fns[r];
         regions[r].operands = operands;
         regions[r].n_operands = kept;
     }
     in.regions = regions;
     const struct loop_row *loop = node_row(n)->loop;
-    if (loop && loop->attr.count) { /* the trips are a result when asked for or when anything is stacked: now
-                                       it must be said */
+    /* The trips are a result when asked for or when anything is stacked: now it must be said. */
+    if (loop && loop->attr.count) {
         struct attr *attrs = arena_copy(arena, in.attrs, node_row(n)->sig.n_attrs * sizeof *attrs);
         attrs[loop->attr.count - 1] = A_FLAG(plan->count);
         in.attrs = attrs;
     }
-    val next = builder_node(c->b, &in), *results = ARENA_NEW(arena, val, n->n_results);
+    val next = builder_node(c->b, &in);
+    val *results = ARENA_NEW(arena, val, n->n_results);
     for (uint32_t k = 0; k < n->n_results; k++) results[k] = plan->results[k] ? next++ : VAL_NONE;
     copier_bind(c, n, results);
 }
@@ -173,9 +174,10 @@ static void copy_live(struct copier *c, const struct pruning *l)
         if (!l->nodes[i].live) continue;
         if (plan_changes(l, n, &l->nodes[i])) {
             /* operands that went are not there to be mapped */
-            for (uint32_t k = 0; k < n->n_operands; k++)
-                if (!l->nodes[i].operands[k] && c->values[node_operands(l->f, n)[k]] == VAL_NONE)
-                    c->values[node_operands(l->f, n)[k]] = 0;
+            for (uint32_t k = 0; k < n->n_operands; k++) {
+                val *x = &c->values[node_operands(l->f, n)[k]];
+                if (!l->nodes[i].operands[k] && *x == VAL_NONE) *x = 0;
+            }
             copy_planned(c, n, &l->nodes[i]);
         } else {
             copier_node(c, n);

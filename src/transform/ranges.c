@@ -172,9 +172,8 @@ bool carry_step(struct module *m, const struct fn *body, uint32_t carry, const s
 {
     struct type t = type_get(m, value_type(body, carry));
     uint64_t offset;
-    if (t.rank || !dtype_is_integer((enum dtype)t.dtype) ||
-        !is_shifted(body, carry, body->results[carry], values, &offset))
-        return false;
+    if (t.rank || !dtype_is_integer((enum dtype)t.dtype)) return false;
+    if (!is_shifted(body, carry, body->results[carry], values, &offset)) return false;
     *step = wrapped_number((enum dtype)t.dtype, (int64_t)offset);
     return true;
 }
@@ -184,7 +183,10 @@ static bool trips_at_most(const struct ranger *r, const struct fn *f, const stru
                           const struct range *values, int64_t *most)
 {
     int64_t lo;
-    if (loop_has_length(l)) return dim_range(r->m, f->symbols, l->length, &lo, most), true;
+    if (loop_has_length(l)) {
+        dim_range(r->m, f->symbols, l->length, &lo, most);
+        return true;
+    }
     if (l->kind != LOOP_COUNTED) return false;
     wide trips = (wide)values[l->to].hi - values[l->from].lo;
     *most = trips > INT64_MAX ? INT64_MAX : HOP_MAX(0, (int64_t)trips);
@@ -212,24 +214,46 @@ static void step_once(const struct ranger *r, const struct fn *f, const struct l
         struct range *cond = go_through(r, l->cond, given, depth + 1);
         out->entered = assume(r, l->cond, l->cond->results[0], true, cond, l->n_carry, out->params);
         for (uint32_t i = 0; i < l->n_carry; i++) out->final[i] = carry[i];
-        if (!assume(r, l->cond, l->cond->results[0], false, cond, l->n_carry, out->final))
-            for (uint32_t i = 0; i < l->n_carry; i++)
-                out->final[i] = carry[i]; /* never left: any claim would do */
+        bool left = assume(r, l->cond, l->cond->results[0], false, cond, l->n_carry, out->final);
+        /* Never left: any claim would do. */
+        for (uint32_t i = 0; i < l->n_carry && !left; i++) out->final[i] = carry[i];
     } else {
         for (uint32_t i = 0; i < l->n_carry; i++) out->final[i] = carry[i];
     }
     if (out->entered) out->body = go_through(r, l->body, out->params, depth + 1);
 }
 
+/* Carries that are shifted by the same number in every step are known without going through steps: marks
+ * them, and says in `carry` where they get in `most` steps. */
+static void count_carries(const struct ranger *r, const struct loop *l, int64_t most, uint32_t depth,
+                          struct loop_ranges *out, struct range *carry, bool *counts)
+{
+    int64_t step;
+    /* What holds whatever the carries are. */
+    for (uint32_t i = 0; i < l->n_carry; i++) out->params[i] = all_of(r, l->body, i);
+    out->body = go_through(r, l->body, out->params, depth + 1);
+    for (uint32_t i = 0; i < l->n_carry; i++) {
+        if (!carry_step(r->m, l->body, i, out->body, &step)) continue;
+        enum dtype t = (enum dtype)type_get(r->m, value_type(l->body, i)).dtype;
+        wide far = (wide)step * most;
+        counts[i] = true;
+        if (range_is_open(t, carry[i])) continue;
+        carry[i] = range_wrapped(t, HOP_MIN(0, far) + carry[i].lo, HOP_MAX(0, far) + carry[i].hi);
+    }
+}
+
 static void loop_through(const struct ranger *r, const struct fn *f, const struct loop *l,
                          const struct range *values, uint32_t depth, struct loop_ranges *out)
 {
-    struct range *first = ARENA_NEW(r->a, struct range, l->n_carry),
-                 *carry = ARENA_NEW(r->a, struct range, l->n_carry);
+    struct range *first = ARENA_NEW(r->a, struct range, l->n_carry);
+    struct range *carry = ARENA_NEW(r->a, struct range, l->n_carry);
     bool *counts = ARENA_ZNEW(r->a, bool, l->n_carry);
     *out = (struct loop_ranges){ .params = fed(r, f, l->n, l->body_region, values),
                                  .final = ARENA_NEW(r->a, struct range, l->n_carry) };
-    for (uint32_t i = 0; i < l->n_carry; i++) first[i] = carry[i] = values[l->carry[i]];
+    for (uint32_t i = 0; i < l->n_carry; i++) {
+        first[i] = values[l->carry[i]];
+        carry[i] = first[i];
+    }
     if (loop_has_length(l))
         for (uint32_t i = 0; i < l->n_over; i++) out->params[l->n_carry + i] = values[l->over[i]];
     if (l->kind == LOOP_COUNTED) {
@@ -240,40 +264,26 @@ static void loop_through(const struct ranger *r, const struct fn *f, const struc
     bool whole = false;
     for (uint32_t i = 0; i < l->n_carry; i++)
         whole |= is_whole((enum dtype)type_get(r->m, value_type(l->body, i)).dtype);
-    int64_t most, step;
-    if (whole && trips_at_most(r, f, l, values, &most)) {
-        for (uint32_t i = 0; i < l->n_carry; i++)
-            out->params[i] = all_of(r, l->body, i); /* what holds whatever the carries are */
-        out->body = go_through(r, l->body, out->params, depth + 1);
-        for (uint32_t i = 0; i < l->n_carry; i++) {
-            if (!carry_step(r->m, l->body, i, out->body, &step)) continue;
-            enum dtype t = (enum dtype)type_get(r->m, value_type(l->body, i)).dtype;
-            wide far = (wide)step * most;
-            carry[i] = range_is_open(t, first[i])
-                           ? first[i]
-                           : range_wrapped(t, HOP_MIN(0, far) + first[i].lo, HOP_MAX(0, far) + first[i].hi);
-            counts[i] = true;
-        }
-    }
+    int64_t most;
+    if (whole && trips_at_most(r, f, l, values, &most)) count_carries(r, l, most, depth, out, carry, counts);
     for (uint32_t round = 0;; round++) {
         bool grown = false;
         step_once(r, f, l, values, carry, depth, out);
         if (!out->entered) return;
         for (uint32_t i = 0; i < l->n_carry; i++) {
             if (counts[i]) continue;
-            struct range next = range_join(carry[i], out->body[l->body->results[i]]),
-                         all = all_of(r, l->body, i);
+            struct range next = range_join(carry[i], out->body[l->body->results[i]]);
+            struct range all = all_of(r, l->body, i);
             if (range_equal(next, carry[i])) continue;
-            if (round >= JOIN_STEPS)
-                next = (struct range){ next.lo < carry[i].lo ? all.lo : next.lo,
-                                       next.hi > carry[i].hi ? all.hi : next.hi };
+            if (round >= JOIN_STEPS && next.lo < carry[i].lo) next.lo = all.lo;
+            if (round >= JOIN_STEPS && next.hi > carry[i].hi) next.hi = all.hi;
             carry[i] = next;
             grown = true;
         }
         if (!grown) break;
     }
-    for (uint32_t round = 0; round < NARROW_STEPS;
-         round++) { /* a step from what holds in all steps gives what holds in all steps */
+    /* A step from what holds in all steps gives what holds in all steps. */
+    for (uint32_t round = 0; round < NARROW_STEPS; round++) {
         bool shrunk = false;
         for (uint32_t i = 0; i < l->n_carry; i++) {
             struct range next = counts[i] ? carry[i] : range_join(first[i], out->body[l->body->results[i]]);
@@ -310,8 +320,9 @@ static void through_branches(const struct ranger *r, const struct fn *f, const s
 {
     bool choice = node_row(n)->control == CONTROL_CHOICE;
     struct range index = choice ? values[node_operands(f, n)[0]] : (struct range){ 0, 0 };
-    uint32_t last = n->n_regions - 1u, from = index.lo < 0 ? 0 : (uint32_t)HOP_MIN(index.lo, (int64_t)last),
-             to = index.hi < 0 ? 0 : (uint32_t)HOP_MIN(index.hi, (int64_t)last);
+    int64_t last = n->n_regions - 1;
+    uint32_t from = (uint32_t)HOP_MAX(0, HOP_MIN(index.lo, last));
+    uint32_t to = (uint32_t)HOP_MAX(0, HOP_MIN(index.hi, last));
     for (uint32_t k = from; k <= to; k++) {
         const struct fn *body = module_fn(r->m, node_region(f, n, k)->fn);
         const struct range *inner = go_through(r, body, fed(r, f, n, k, values), depth + 1);

@@ -129,9 +129,10 @@ void node_symbols(const struct module *m, const struct fn *f, const struct node 
         if (a->kind == ATTR_DIM) dim_symbols(m, (dim)a->i, w);
         for (uint32_t k = 0; a->kind == ATTR_DIMS && k < a->n; k++) dim_symbols(m, a->list[k], w);
     }
-    for (uint32_t r = 0; r < n->n_regions; r++)
-        for (uint32_t k = 0; k < node_region(f, n, r)->n_dims; k++)
-            dim_symbols(m, node_region(f, n, r)->dims[k], w);
+    for (uint32_t r = 0; r < n->n_regions; r++) {
+        const struct region *region = node_region(f, n, r);
+        for (uint32_t k = 0; k < region->n_dims; k++) dim_symbols(m, region->dims[k], w);
+    }
 }
 
 void result_symbols(const struct module *m, const struct fn *f, const struct node *n, struct symbol_walk *w)
@@ -263,9 +264,8 @@ static bool nodes_equal(const struct fn *f, const struct node *x, const struct n
                         uint32_t *scratch)
 {
     const struct op_row *row = node_row(x);
-    if (x->op != y->op || x->n_operands != y->n_operands || x->n_results != y->n_results ||
-        x->n_regions != y->n_regions)
-        return false;
+    if (x->op != y->op || x->n_operands != y->n_operands) return false;
+    if (x->n_results != y->n_results || x->n_regions != y->n_regions) return false;
     operand_classes(f, x, class, scratch);
     operand_classes(f, y, class, scratch + x->n_operands);
     if (x->n_operands && memcmp(scratch, scratch + x->n_operands, x->n_operands * sizeof *scratch))

@@ -47,18 +47,19 @@ static uint32_t visible_first(struct module *m, uint32_t fn)
     if (ordered) return fn;
     struct builder b;
     builder_begin(&b, m, f);
-    val *args = ARENA_NEW(&b.arena, val, f->n_params), *all = ARENA_NEW(&b.arena, val, f->n_results),
-        *out = ARENA_NEW(&b.arena, val, f->n_results);
+    val *args = ARENA_NEW(&b.arena, val, f->n_params);
+    val *all = ARENA_NEW(&b.arena, val, f->n_results);
+    val *out = ARENA_NEW(&b.arena, val, f->n_results);
     for (uint32_t p = 0; p < f->n_params; p++)
         args[p] = builder_param(&b, value_type(f, p), f->values[p].name);
     inline_function(&b, fn, NULL, args, all);
     for (uint32_t k = 0; k < f->n_results; k++)
         if (fn_updated(f, k) == HOP_NONE) out[n++] = all[k];
-    for (uint32_t k = 0; k < f->n_results; k++)
-        if (fn_updated(f, k) != HOP_NONE) {
-            builder_mut(&b, fn_updated(f, k), n);
-            out[n++] = all[k];
-        }
+    for (uint32_t k = 0; k < f->n_results; k++) {
+        if (fn_updated(f, k) == HOP_NONE) continue;
+        builder_mut(&b, fn_updated(f, k), n);
+        out[n++] = all[k];
+    }
     return builder_finish(&b, out, n);
 }
 
@@ -75,8 +76,9 @@ static uint32_t with_zero_tangents(struct module *m, const struct fn *f, uint32_
     const struct fn *g = module_fn(m, made);
     struct builder b;
     builder_begin(&b, m, g);
-    val *args = ARENA_NEW(&b.arena, val, g->n_params), *results = ARENA_NEW(&b.arena, val, g->n_results),
-        *out = ARENA_NEW(&b.arena, val, 2 * (size_t)f->n_results);
+    val *args = ARENA_NEW(&b.arena, val, g->n_params);
+    val *results = ARENA_NEW(&b.arena, val, g->n_results);
+    val *out = ARENA_NEW(&b.arena, val, 2 * (size_t)f->n_results);
     for (uint32_t p = 0; p < g->n_params; p++)
         args[p] = builder_param(&b, value_type(g, p), g->values[p].name);
     inline_function(&b, made, NULL, args, results);
@@ -92,10 +94,12 @@ static uint32_t with_zero_tangents(struct module *m, const struct fn *f, uint32_
 
 uint32_t jvp_of(struct module *m, uint32_t fn, const bool *wrt)
 {
-    const struct fn *f = module_fn(m, fn = visible_function(m, fn));
+    fn = visible_function(m, fn);
+    const struct fn *f = module_fn(m, fn);
     struct arena arena = { 0 };
     hop_cleanup_push(arena_free, &arena);
-    bool *found = ARENA_ZNEW(&arena, bool, f->n_results + 1), complete = true;
+    bool *found = ARENA_ZNEW(&arena, bool, f->n_results + 1);
+    bool complete = true;
     uint32_t out = jvp_function(m, fn, wrt, found);
     for (uint32_t k = 0; k < f->n_results; k++)
         complete &= found[k] || !dtype_is_float((enum dtype)type_get(m, value_type(f, f->results[k])).dtype);
