@@ -64,8 +64,9 @@ static void put_row_along(struct tensor *whole, uint32_t along, size_t at, const
 static void associative_eval(struct eval *e)
 {
     const struct region *g = node_region(e->f, e->n, 0);
-    uint32_t n = node_group_size(e->f, e->n, 0), n_args = 2 * n + g->n_operands,
-             along = scan_dim(node_attr(e->f, e->n, 0));
+    uint32_t n = node_group_size(e->f, e->n, 0);
+    uint32_t n_args = 2 * n + g->n_operands;
+    uint32_t along = scan_dim(node_attr(e->f, e->n, 0));
     bool reverse = node_attr(e->f, e->n, ASSOCIATIVE_REVERSE)->kind != ATTR_ABSENT;
     struct tensor_list *args = tensor_list_begin(n_args + 1), *out = tensor_list_begin(n);
     const int64_t *symbols = eval_region_symbols(e, 0, args, n_args);
@@ -142,8 +143,8 @@ static void associative_batch(struct batch *v)
     struct node_in in = copier_node_in(v->copy, v->n);
     const struct region_in *r = &in.regions[0];
     uint32_t n = in.groups[0], along = scan_dim(in.attrs), n_batched = 0, fn = HOP_NONE;
-    bool lanes = v->lanes != VAL_NONE && module_fn(b->m, r->fn)->effects,
-         *batched = ARENA_ZNEW(&b->arena, bool, 2 * (size_t)n + r->n_operands);
+    bool lanes = v->lanes != VAL_NONE && module_fn(b->m, r->fn)->effects;
+    bool *batched = ARENA_ZNEW(&b->arena, bool, 2 * (size_t)n + r->n_operands);
     for (uint32_t k = 0; k < n; k++) batched[k] = batched[n + k] = v->batched[k];
     for (uint32_t k = 0; k < r->n_operands; k++) batched[2 * n + k] = v->batched[n + k];
     for (bool grown = true; grown;) {
@@ -213,8 +214,8 @@ void emit_pointwise(struct builder *b, uint32_t fn, const dim *symbols, uint32_t
     for (uint32_t p = 0; p < f->n_params; p++) c.values[p] = args[p];
     for (uint32_t i = 0; i < f->n_nodes; i++) {
         const struct node *n = fn_node(f, i);
-        bool whole = type_get(b->m, value_type(f, n->results)).rank == slice_rank,
-             same = n->op == OP_broadcast && !slice_rank;
+        bool whole = type_get(b->m, value_type(f, n->results)).rank == slice_rank;
+        bool same = n->op == OP_broadcast && !slice_rank;
         struct node_in in = copier_node_in(&c, n);
         struct attr *attrs = arena_copy(&b->arena, in.attrs, node_row(n)->sig.n_attrs * sizeof *attrs);
         if (n->op == OP_full && whole) attrs[FULL_DIMS] = A_DIMS(dims, rank);
@@ -387,10 +388,12 @@ static bool scan_rows(struct copier *c, const struct node *n, const struct node_
     struct module *m = b->m;
     const struct region_in *r = &in->regions[0];
     const struct fn *g = module_fn(m, r->fn);
-    uint32_t n_leaves = in->groups[0], n_own = r->n_operands, n_over = n_leaves, n_with = 0,
-             fn = narrowed(m, g, along, type_get(m, value_type(g, 0)).rank - along);
-    val *over = ARENA_NEW(&b->arena, val, n_leaves + n_own), *with = ARENA_NEW(&b->arena, val, n_own),
-        *params = ARENA_NEW(&b->arena, val, n_leaves + n_own);
+    uint32_t n_leaves = in->groups[0], n_own = r->n_operands;
+    uint32_t n_over = n_leaves, n_with = 0;
+    uint32_t fn = narrowed(m, g, along, type_get(m, value_type(g, 0)).rank - along);
+    val *over = ARENA_NEW(&b->arena, val, n_leaves + n_own);
+    val *with = ARENA_NEW(&b->arena, val, n_own);
+    val *params = ARENA_NEW(&b->arena, val, n_leaves + n_own);
     for (uint32_t k = 0; k < n_leaves; k++) over[k] = flatten_front(b, in->operands[k], along);
     for (uint32_t k = 0; k < n_own; k++) {
         bool scalar = !emit_type(b, r->operands[k]).rank;

@@ -180,8 +180,10 @@ void associative_vjp_forward(struct vjp_forward *v)
             if (saved->halves->ct_param[k] && !saved->travels[k]) saved->travels[k] = grown = true;
     }
     val first = copier_node(v->copy, v->n);
-    for (uint32_t k = 0; k < n; k++)
-        v->results[k] = saved->results[k] = first + k, v->result_active[k] = saved->active[k];
+    for (uint32_t k = 0; k < n; k++) {
+        v->results[k] = saved->results[k] = first + k;
+        v->result_active[k] = saved->active[k];
+    }
 }
 
 /* ---- what both forms share ---- */
@@ -261,15 +263,20 @@ static struct back back_of(struct vjp *v, uint32_t along)
     for (uint32_t k = 0; k < g->n_dims; k++) dims[k] = dim_substitute(m, g->dims[k], v->symbols);
     w.dims = dims;
     w.h = w.s->halves;
-    w.xs = ARENA_NEW(&b->arena, val, w.n), w.ys = ARENA_NEW(&b->arena, val, w.n),
+    w.xs = ARENA_NEW(&b->arena, val, w.n);
+    w.ys = ARENA_NEW(&b->arena, val, w.n);
     w.cts = ARENA_NEW(&b->arena, val, w.n);
     w.length = emit_type(b, v->operands[0]).dims[associative_dim(v->attrs)];
     w.one = dim_min(m, w.length, 1);
     w.rest = dim_sub(m, w.length, w.one);
-    w.from = w.reverse ? 0 : w.one, w.to = w.reverse ? w.rest : w.length,
-    w.before_from = w.reverse ? w.one : 0, w.before_to = w.reverse ? w.length : w.rest;
-    w.first_from = w.reverse ? w.rest : 0, w.first_to = w.reverse ? w.length : w.one,
-    w.last_from = w.reverse ? 0 : w.rest, w.last_to = w.reverse ? w.one : w.length;
+    w.from = w.reverse ? 0 : w.one;
+    w.to = w.reverse ? w.rest : w.length;
+    w.before_from = w.reverse ? w.one : 0;
+    w.before_to = w.reverse ? w.length : w.rest;
+    w.first_from = w.reverse ? w.rest : 0;
+    w.first_to = w.reverse ? w.length : w.one;
+    w.last_from = w.reverse ? 0 : w.rest;
+    w.last_to = w.reverse ? w.one : w.length;
     return w;
 }
 
@@ -316,11 +323,13 @@ static uint32_t back_step(const struct back *w, const bool *given, const struct 
     uint32_t n = w->n, n_own = w->n_own, n_results = 0;
     struct builder b;
     builder_begin(&b, m, back);
-    val *total = ARENA_NEW(&b.arena, val, n), *sum = ARENA_NEW(&b.arena, val, n_own),
-        *ct = ARENA_NEW(&b.arena, val, n), *out = ARENA_NEW(&b.arena, val, 2 * (size_t)n + n_own);
+    val *total = ARENA_NEW(&b.arena, val, n);
+    val *sum = ARENA_NEW(&b.arena, val, n_own);
+    val *ct = ARENA_NEW(&b.arena, val, n);
+    val *out = ARENA_NEW(&b.arena, val, 2 * (size_t)n + n_own);
     val *row = ARENA_NEW(&b.arena, val, rows->n_rows), *own = ARENA_NEW(&b.arena, val, rows->n_own);
-    type_id *row_type = ARENA_NEW(&b.arena, type_id, rows->n_rows),
-            *own_type = ARENA_NEW(&b.arena, type_id, rows->n_own);
+    type_id *row_type = ARENA_NEW(&b.arena, type_id, rows->n_rows);
+    type_id *own_type = ARENA_NEW(&b.arena, type_id, rows->n_own);
     for (uint32_t i = 0; i < h->n_residuals; i++)
         (is_own(h, n, i) ? own_type : row_type)[rows->at[i]] = value_type(back, i);
     for (uint32_t k = 0; k < n; k++)
@@ -330,8 +339,9 @@ static uint32_t back_step(const struct back *w, const bool *given, const struct 
     for (uint32_t k = 0; k < n; k++) ct[k] = given[k] ? builder_param(&b, value_type(g, k), 0) : VAL_NONE;
     for (uint32_t i = 0; i < rows->n_rows; i++) row[i] = builder_param(&b, row_type[i], 0);
     for (uint32_t i = 0; i < rows->n_own; i++) own[i] = builder_param(&b, own_type[i], 0);
-    val *args = ARENA_NEW(&b.arena, val, back->n_params), *found = ARENA_NEW(&b.arena, val, back->n_results),
-        *of_param = ARENA_NEW(&b.arena, val, g->n_params);
+    val *args = ARENA_NEW(&b.arena, val, back->n_params);
+    val *found = ARENA_NEW(&b.arena, val, back->n_results);
+    val *of_param = ARENA_NEW(&b.arena, val, g->n_params);
     uint32_t n_args = 0, from = 0;
     for (uint32_t i = 0; i < h->n_residuals; i++) args[n_args++] = (is_own(h, n, i) ? own : row)[rows->at[i]];
     for (uint32_t k = 0; k < n; k++)
@@ -483,7 +493,11 @@ static void order_leaves(struct affine *a, const bool *travels, struct arena *ar
         }
         if (next == HOP_NONE) return;
         for (uint32_t j = 0; j < n; j++)
-            if (a->group[j] == next && travels[j]) done[j] = true, a->order[a->n_order++] = j, size++;
+            if (a->group[j] == next && travels[j]) {
+                done[j] = true;
+                a->order[a->n_order++] = j;
+                size++;
+            }
         a->most_coupled = HOP_MAX(a->most_coupled, size);
     }
 }
@@ -517,8 +531,8 @@ static struct affine *affine_of(const struct back *w)
         for (uint32_t j = 0; j < n; j++) {
             uint32_t *at = &a->at[i * n + j];
             if (*at != HOP_NONE && is_number(row, *at, 0)) *at = HOP_NONE;
-            enum dtype from = (enum dtype)type_get(m, value_type(g, i)).dtype,
-                       to = (enum dtype)type_get(m, value_type(g, j)).dtype;
+            enum dtype from = (enum dtype)type_get(m, value_type(g, i)).dtype;
+            enum dtype to = (enum dtype)type_get(m, value_type(g, j)).dtype;
             if (*at != HOP_NONE && (from != to || dtype_is_narrow(from)))
                 return NULL; /* rounded at every step: that is an order of its own */
         }
@@ -694,21 +708,25 @@ static void sum_own(const struct back *w, const val *g)
     struct builder *b = w->b;
     struct module *m = b->m;
     const struct vjp_halves *h = w->h;
-    uint32_t n = w->n, n_params = 2 * n + w->n_own, fn = keep_results(m, h, n_params, 2 * n, n_params),
-             n_args = 0, r = 0;
+    uint32_t n = w->n;
+    uint32_t n_params = 2 * n + w->n_own;
+    uint32_t fn = keep_results(m, h, n_params, 2 * n, n_params);
+    uint32_t n_args = 0, r = 0;
     const struct fn *f = module_fn(m, fn);
     if (!f->n_results) return;
     struct back moved = *w; /* rows in front */
     moved.along = 0;
-    moved.xs = ARENA_NEW(&b->arena, val, n), moved.ys = ARENA_NEW(&b->arena, val, n);
+    moved.xs = ARENA_NEW(&b->arena, val, n);
+    moved.ys = ARENA_NEW(&b->arena, val, n);
     uint32_t along = w->along;
-    for (uint32_t k = 0; k < n; k++)
-        moved.xs[k] = emit_move_dim(b, w->xs[k], along, 0),
+    for (uint32_t k = 0; k < n; k++) {
+        moved.xs[k] = emit_move_dim(b, w->xs[k], along, 0);
         moved.ys[k] = emit_move_dim(b, w->ys[k], along, 0);
+    }
     val *args = ARENA_NEW(&b->arena, val, f->n_params), *found = ARENA_NEW(&b->arena, val, f->n_results);
-    bool *batched = ARENA_NEW(&b->arena, bool, f->n_params),
-         *force = ARENA_NEW(&b->arena, bool, f->n_results),
-         *result_batched = ARENA_NEW(&b->arena, bool, f->n_results);
+    bool *batched = ARENA_NEW(&b->arena, bool, f->n_params);
+    bool *force = ARENA_NEW(&b->arena, bool, f->n_results);
+    bool *result_batched = ARENA_NEW(&b->arena, bool, f->n_results);
     for (uint32_t i = 0; i < h->n_residuals; i++) {
         batched[n_args] = !is_own(h, n, i);
         args[n_args++] = is_own(h, n, i) ? w->v->operands[n + h->source_param[i] - 2 * n]
@@ -746,8 +764,9 @@ static bool go_back_at_once(struct vjp *v)
         w.ys[k] = w.s->results[k];
         w.cts[k] = w.s->travels[k] ? v->ct[k] : VAL_NONE;
     }
-    val *g = ARENA_NEW(&b->arena, val, n), *rows = ARENA_NEW(&b->arena, val, n),
-        like = zero_rows(&w, w.xs[0], w.rest);
+    val *g = ARENA_NEW(&b->arena, val, n);
+    val *rows = ARENA_NEW(&b->arena, val, n);
+    val like = zero_rows(&w, w.xs[0], w.rest);
     for (uint32_t k = 0; k < n; k++) g[k] = VAL_NONE;
     solve(&w, a, g);
     const struct fn *f = module_fn(b->m, a->right);
@@ -759,8 +778,8 @@ static bool go_back_at_once(struct vjp *v)
     }
     over_rows(&w, a, a->right, like, args, found);
     for (uint32_t k = 0; k < n; k++) {
-        val rest = w.h->ct_param[n + k] ? found[r++] : VAL_NONE,
-            first = g[k] != VAL_NONE ? rows_of(&w, g[k], w.first_from, w.first_to) : VAL_NONE;
+        val rest = w.h->ct_param[n + k] ? found[r++] : VAL_NONE;
+        val first = g[k] != VAL_NONE ? rows_of(&w, g[k], w.first_from, w.first_to) : VAL_NONE;
         if (!v->active[k] || (first == VAL_NONE && rest == VAL_NONE)) continue;
         v->out[k] = first != VAL_NONE && rest == rows[k] ? g[k] : join_rows(&w, w.xs[k], first, rest);
     }

@@ -38,7 +38,8 @@ dim new_body_dim(struct new_body *body, dim d)
     if (s == body->cap) {
         dim *grown = ARENA_NEW(&body->around->arena, dim, body->cap * 2);
         memcpy(grown, body->dims, body->cap * sizeof *grown);
-        body->dims = grown, body->cap *= 2;
+        body->dims = grown;
+        body->cap *= 2;
     }
     body->dims[s] = d;
     return dim_symbol(m, s);
@@ -100,8 +101,8 @@ void replaced_vjp(struct vjp *v, const struct replaced *r)
 {
     const struct vjp_halves *h = r->halves;
     const struct fn *back = module_fn(v->b->m, h->backward);
-    val *args = ARENA_NEW(&v->b->arena, val, back->n_params),
-        *ct = ARENA_NEW(&v->b->arena, val, back->n_results);
+    val *args = ARENA_NEW(&v->b->arena, val, back->n_params);
+    val *ct = ARENA_NEW(&v->b->arena, val, back->n_results);
     uint32_t n = h->n_residuals, next = 0;
     if (n) memcpy(args, r->residuals, n * sizeof *args);
     for (uint32_t k = 0; k < v->n->n_results; k++)

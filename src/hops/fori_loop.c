@@ -269,13 +269,14 @@ static struct region_in masked_body(const struct masked *w)
     val count = builder_param(b, type_scalar(m, DT_I64), inner->values[n_carry].name), own = count + 1;
     for (uint32_t k = 0; k < n_own; k++)
         builder_param(b, value_type(inner, n_carry + 1 + k), inner->values[n_carry + 1 + k].name);
-    val end = builder_param(b, per_lane, 0),
-        start = w->starts_differ ? builder_param(b, per_lane, 0) : VAL_NONE,
-        index = emit_broadcast_front(b, count, size);
+    val end = builder_param(b, per_lane, 0);
+    val start = w->starts_differ ? builder_param(b, per_lane, 0) : VAL_NONE;
+    val index = emit_broadcast_front(b, count, size);
     if (w->starts_differ) index = emit2(b, OP_add, start, index);
-    val alive = emit2(b, OP_lt, index, end), lane = running_lane(b, alive),
-        *args = ARENA_NEW(&b->arena, val, inner->n_params),
-        *all = ARENA_NEW(&b->arena, val, inner->n_results);
+    val alive = emit2(b, OP_lt, index, end);
+    val lane = running_lane(b, alive);
+    val *args = ARENA_NEW(&b->arena, val, inner->n_params);
+    val *all = ARENA_NEW(&b->arena, val, inner->n_results);
     for (uint32_t k = 0; k < n_carry; k++)
         args[k] = w->batched[k] ? safe_operand(b, alive, lane, carry + k) : carry + k;
     args[n_carry] = w->starts_differ ? safe_operand(b, alive, lane, index) : count;
@@ -283,8 +284,8 @@ static struct region_in masked_body(const struct masked *w)
         args[n_carry + 1 + k] = w->batched[n_carry + 1 + k] ? safe_operand(b, alive, lane, own + k) : own + k;
     if (w->effects) args[inner->n_params - 1] = alive;
     inline_function(b, w->body.fn, NULL, args, all);
-    val *out = ARENA_NEW(&b->arena, val, w->n_last + inner->n_results),
-        *operands = ARENA_NEW(&w->v->b->arena, val, n_own + 2);
+    val *out = ARENA_NEW(&b->arena, val, w->n_last + inner->n_results);
+    val *operands = ARENA_NEW(&w->v->b->arena, val, n_own + 2);
     for (uint32_t k = 0; k < n_carry; k++) {
         if (!w->keeps_last[k]) continue;
         val kept = n; /* the last values are the first parameters */

@@ -17,7 +17,8 @@ static void invoke_infer(struct infer *in)
                 int64_t lo, hi;
                 dim_range(in->m, g->symbols, t.dims[i], &lo, &hi);
                 dim d = infer_fresh(in, HOP_MAX(lo, 0), hi);
-                inner[s] = t.dims[i], fresh[s] = d;
+                inner[s] = t.dims[i];
+                fresh[s] = d;
             }
             dims[i] = fresh[s];
         }
@@ -64,8 +65,8 @@ static void invoke_vjp_forward(struct vjp_forward *v)
     *saved = (struct invoke_saved){ h, ARENA_NEW(&b->arena, val, h->n_residuals), r->dims,
                                     node_region(v->f, v->n, 0)->n_dims, recompute || h->guarded };
     val first = call(b, h->forward, r->operands, r->n_operands, saved->dims, saved->n_dims, HOP_NONE,
-                     in.attrs),
-        extra = first + v->n->n_results;
+                     in.attrs);
+    val extra = first + v->n->n_results;
     for (uint32_t k = 0; k < v->n->n_results; k++) v->results[k] = first + k;
     for (uint32_t k = v->n->n_results; k < module_fn(b->m, h->forward)->n_results; k++)
         saved_add(b->m, (struct saved_value){ node_row(v->n), v->n->place, 0, builder_type(b, first + k),
@@ -112,10 +113,12 @@ static void invoke_jvp(struct jvp *j)
         if ((active[k] = j->tangents[k] != VAL_NONE)) operands[total++] = j->tangents[k];
     uint32_t fn = jvp_function(b->m, in.regions[0].fn, active, found);
     val first = call(b, fn, operands, total, in.regions[0].dims, node_region(j->f, j->n, 0)->n_dims, HOP_NONE,
-                     in.attrs),
-        next = first + j->n->n_results;
-    for (uint32_t k = 0; k < j->n->n_results; k++)
-        j->results[k] = first + k, j->out[k] = found[k] ? next++ : VAL_NONE;
+                     in.attrs);
+    val next = first + j->n->n_results;
+    for (uint32_t k = 0; k < j->n->n_results; k++) {
+        j->results[k] = first + k;
+        j->out[k] = found[k] ? next++ : VAL_NONE;
+    }
 }
 
 static void invoke_batch(struct batch *v)

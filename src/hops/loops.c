@@ -144,8 +144,8 @@ static uint32_t build_forward(struct module *m, const struct step *s, const stru
     builder_begin(&b, m, forward);
     copier_begin(&c, &b, forward);
     copier_params(&c);
-    val *all = ARENA_NEW(&b.arena, val, forward->n_results),
-        *out = ARENA_NEW(&b.arena, val, body->n_results + extra->n + 1);
+    val *all = ARENA_NEW(&b.arena, val, forward->n_results);
+    val *out = ARENA_NEW(&b.arena, val, body->n_results + extra->n + 1);
     copier_body(&c, all);
     uint32_t n = body->n_results;
     if (n) memcpy(out, all, n * sizeof *out);
@@ -217,8 +217,8 @@ static void step_tell(struct builder *b, const struct step *s, const struct node
         const struct step_residual *r = &s->residuals[i];
         uint32_t p = s->halves->source_param[i], q = s->halves->source_result[i];
         val v = p != HOP_NONE ? p : forward->results[q != HOP_NONE ? q : next++];
-        bool once = r->kind == FROM_OPERAND || r->kind == FROM_INITIAL || r->kind == FROM_HOISTED,
-             kept = r->kind == FROM_HOISTED || (r->kind == FROM_STACK && r->index >= s->loop.n_stack);
+        bool once = r->kind == FROM_OPERAND || r->kind == FROM_INITIAL || r->kind == FROM_HOISTED;
+        bool kept = r->kind == FROM_HOISTED || (r->kind == FROM_STACK && r->index >= s->loop.n_stack);
         if (snapshots && !once && r->carry != HOP_NONE) continue;
         saved_add(m, (struct saved_value){ node_row(n), n->place, forward->values[v].name,
                                            type_substitute(m, value_type(forward, v), dims),
@@ -321,11 +321,12 @@ uint32_t step_backward_body(struct module *m, const struct step_backward *in,
     uint32_t first_own = loop_first_with(&s->loop);
     struct builder b;
     builder_begin(&b, m, back);
-    val *carry = ARENA_NEW(&b.arena, val, s->loop.n_carry), *sums = ARENA_NEW(&b.arena, val, s->loop.n_with),
-        *stack_ct = ARENA_NEW(&b.arena, val, s->loop.n_stack);
+    val *carry = ARENA_NEW(&b.arena, val, s->loop.n_carry);
+    val *sums = ARENA_NEW(&b.arena, val, s->loop.n_with);
+    val *stack_ct = ARENA_NEW(&b.arena, val, s->loop.n_stack);
     val *over = ARENA_NEW(&b.arena, val, ops->n_over), *own = ARENA_NEW(&b.arena, val, ops->n_own);
-    type_id *over_type = ARENA_NEW(&b.arena, type_id, ops->n_over),
-            *own_type = ARENA_NEW(&b.arena, type_id, ops->n_own);
+    type_id *over_type = ARENA_NEW(&b.arena, type_id, ops->n_over);
+    type_id *own_type = ARENA_NEW(&b.arena, type_id, ops->n_own);
     for (uint32_t i = 0; i < h->n_residuals; i++)
         (ops->is_own[i] ? own_type : over_type)[ops->at[i]] = value_type(back, i);
     for (uint32_t k = 0; k < s->loop.n_carry; k++)
@@ -342,8 +343,9 @@ uint32_t step_backward_body(struct module *m, const struct step_backward *in,
     for (uint32_t i = 0; i < ops->n_over; i++) over[i] = builder_param(&b, over_type[i], 0);
     for (uint32_t i = 0; i < ops->n_own; i++) own[i] = builder_param(&b, own_type[i], 0);
 
-    val *args = ARENA_NEW(&b.arena, val, back->n_params), *ct = ARENA_NEW(&b.arena, val, back->n_results),
-        *out = ARENA_NEW(&b.arena, val, body->n_params);
+    val *args = ARENA_NEW(&b.arena, val, back->n_params);
+    val *ct = ARENA_NEW(&b.arena, val, back->n_results);
+    val *out = ARENA_NEW(&b.arena, val, body->n_params);
     uint32_t n = 0;
     for (uint32_t i = 0; i < h->n_residuals; i++) args[n++] = (ops->is_own[i] ? own : over)[ops->at[i]];
     for (uint32_t k = 0; k < body->n_results; k++) {
@@ -507,8 +509,8 @@ uint32_t step_jvp(struct module *m, uint32_t body_fn, uint32_t n_carry, uint32_t
         for (uint32_t k = 0; k < n_carry; k++)
             if (found[k] && !active[k]) active[k] = grown = true;
     }
-    val *args = ARENA_NEW(&b.arena, val, 2 * (size_t)body->n_params),
-        *tangents = ARENA_NEW(&b.arena, val, body->n_params);
+    val *args = ARENA_NEW(&b.arena, val, 2 * (size_t)body->n_params);
+    val *tangents = ARENA_NEW(&b.arena, val, body->n_params);
     uint32_t n_own = body->n_params - n_carry - n_over, sizes[3] = { n_carry, n_over, n_own }, p = 0;
     for (uint32_t g = 0; g < 3; p += sizes[g++]) { /* values of each group, then tangents of the group */
         for (uint32_t k = p; k < p + sizes[g]; k++)
@@ -519,8 +521,8 @@ uint32_t step_jvp(struct module *m, uint32_t body_fn, uint32_t n_carry, uint32_t
     uint32_t n = body->n_params;
     for (uint32_t k = 0; k < body->n_params; k++)
         if (active[k]) args[n++] = tangents[k];
-    val *all = ARENA_NEW(&b.arena, val, 2 * (size_t)body->n_results),
-        *out = ARENA_NEW(&b.arena, val, 2 * (size_t)body->n_results);
+    val *all = ARENA_NEW(&b.arena, val, 2 * (size_t)body->n_results);
+    val *out = ARENA_NEW(&b.arena, val, 2 * (size_t)body->n_results);
     val *dot = ARENA_NEW(&b.arena, val, body->n_results);
     inline_function(&b, fn, NULL, args, all);
     uint32_t from = body->n_results;
@@ -559,8 +561,8 @@ uint32_t step_batch(struct module *m, uint32_t body_fn, uint32_t n_carry, bool *
     const struct fn *body = module_fn(m, body_fn);
     struct arena arena = { 0 };
     hop_cleanup_push(arena_free, &arena);
-    bool *force = ARENA_ZNEW(&arena, bool, body->n_results),
-         *found = ARENA_ZNEW(&arena, bool, body->n_results);
+    bool *force = ARENA_ZNEW(&arena, bool, body->n_results);
+    bool *found = ARENA_ZNEW(&arena, bool, body->n_results);
     uint32_t fn = HOP_NONE;
     for (bool grown = true; grown;) {
         grown = false;

@@ -270,8 +270,8 @@ static void while_block(struct lower *L, const struct fn *f, const struct node *
     loop_of_node(m, f, n, &l);
     bool limited = l.max_trips != HOP_NONE, all_rows = limited && !l.tape;
     struct carry *carries = begin_carries(L, f, &l);
-    uint32_t count = lp_local(p, DT_I64, LOCAL_SCALAR, "trips"),
-             capacity = lp_local(p, DT_I64, LOCAL_SCALAR, "capacity");
+    uint32_t count = lp_local(p, DT_I64, LOCAL_SCALAR, "trips");
+    uint32_t capacity = lp_local(p, DT_I64, LOCAL_SCALAR, "capacity");
     struct array *stacks = ARENA_NEW(&p->arena, struct array, l.n_stack);
     for (uint32_t i = 0; i < l.n_stack; i++) {
         uint32_t result = loop_stack_result(&l, i);

@@ -201,8 +201,9 @@ static void associative_block(struct lower *L, const struct fn *f, const struct 
                         node_group_size(f, n, 0),
                         along->kind == ATTR_INT ? (uint32_t)along->i : 0,
                         ARENA_ZNEW(&p->arena, struct leaf, node_group_size(f, n, 0)) };
-    lpv length = lower_dim(L, type_get(lower_module(L), value_type(f, node_operands(f, n)[0])).dims[w.along]),
-        zero = lp_index(p, 0), one = lp_index(p, 1);
+    lpv length = lower_dim(L, type_get(lower_module(L), value_type(f, node_operands(f, n)[0])).dims[w.along]);
+    lpv zero = lp_index(p, 0);
+    lpv one = lp_index(p, 1);
     bool reverse = node_attr(f, n, ASSOCIATIVE_REVERSE)->kind != ATTR_ABSENT;
     lpv last = lp_bin(p, LP_SUB, length, one);
     find_needed(&w);

@@ -66,8 +66,8 @@ static val row_of(struct builder *b, val x, val index)
 static val with_row(struct builder *b, val x, val row, val index)
 {
     uint32_t rank = emit_type(b, x).rank;
-    val operands[MAX_RANK + 2] = { x, emit_broadcast_front(b, row, 1), index },
-                            zero = rank > 1 ? number(b, 0) : VAL_NONE;
+    val operands[MAX_RANK + 2] = { x, emit_broadcast_front(b, row, 1), index };
+    val zero = rank > 1 ? number(b, 0) : VAL_NONE;
     for (uint32_t i = 1; i < rank; i++) operands[2 + i] = zero;
     return emit(b, OP_dynamic_update, operands, rank + 2, NULL);
 }
@@ -126,8 +126,8 @@ static val steps_to_next(struct builder *b, val l, val s)
     val test = emit2(i, OP_lt, B0, STATE);
     struct region_in cond = new_body_finish(&body, &test, 1, &l, 1);
     inside_begin(&body, b, &(struct inputs){ .fed = start, .n_fed = STATE, .own = &s, .n_own = 1 }, NULL, 0);
-    val r = emit2(i, OP_add, R, number(i, 1)),
-        larger = emit2(i, OP_div, emit2(i, OP_mul, B0, emit2(i, OP_add, STATE, r)), r);
+    val r = emit2(i, OP_add, R, number(i, 1));
+    val larger = emit2(i, OP_div, emit2(i, OP_mul, B0, emit2(i, OP_add, STATE, r)), r);
     val next[STATE] = { [R] = r, [B0] = larger, [B1] = B0, [B2] = B1 };
     struct region_in grow = new_body_finish(&body, next, STATE, &s, 1);
     val last = emit_while_loop(b, start, STATE, cond, grow);
@@ -175,10 +175,13 @@ static struct region_in one_step(struct builder *around, const struct way_back *
                  &(struct inputs){
                      .fed = carry, .n_fed = w->n_varies, .counted = true, .own = needs, .n_own = w->n_needs },
                  &dims, w->n_dims);
-    val index = w->n_varies, need = index + 1, fixed = need + s->loop.n_with + (w->rows ? s->loop.n_over : 0),
-        at = index, from = 0;
-    val *args = ARENA_NEW(&b->arena, val, s->loop.body->n_params),
-        *all = ARENA_NEW(&b->arena, val, s->loop.n_carry), *out = ARENA_NEW(&b->arena, val, w->n_varies);
+    val index = w->n_varies;
+    val need = index + 1;
+    val fixed = need + s->loop.n_with + (w->rows ? s->loop.n_over : 0);
+    val at = index, from = 0;
+    val *args = ARENA_NEW(&b->arena, val, s->loop.body->n_params);
+    val *all = ARENA_NEW(&b->arena, val, s->loop.n_carry);
+    val *out = ARENA_NEW(&b->arena, val, w->n_varies);
     for (uint32_t k = 0; k < s->loop.n_carry; k++) args[k] = w->varies[k] ? from++ : fixed++;
     if (w->rows && w->in->s->loop.reverse) at = emit2(b, OP_sub, fixed, index);
     if (!w->rows && s->loop.n_over) at = emit2(b, OP_add, fixed, index);
@@ -205,8 +208,10 @@ static struct region_in advance(struct builder *around, const struct way_back *w
     inside_begin(&body, around,
                  &(struct inputs){ .fed = snapshots, .n_fed = n, .own = own, .n_own = 1 + w->n_needs }, &dims,
                  w->n_dims);
-    val time = n, *needs = ARENA_NEW(&b->arena, val, w->n_needs), *out = ARENA_NEW(&b->arena, val, n),
-        *carry = ARENA_NEW(&b->arena, val, w->n_varies);
+    val time = n;
+    val *needs = ARENA_NEW(&b->arena, val, w->n_needs);
+    val *out = ARENA_NEW(&b->arena, val, n);
+    val *carry = ARENA_NEW(&b->arena, val, w->n_varies);
     for (uint32_t k = 0; k < w->n_needs; k++) needs[k] = time + 1 + k;
     val one = number(b, 1), from = row_of(b, POSITIONS, TOP);
     val steps = steps_to_next(b, emit2(b, OP_sub, emit2(b, OP_add, time, one), from),
@@ -328,18 +333,20 @@ static struct region_in loop_back_body(struct builder *around, const struct way_
                                    .own = l->own,
                                    .n_own = l->n_own },
                  &dims, w->n_dims);
-    val fed = l->n_carry, own = fed + (w->rows ? l->n_arrays : 1),
-        *needs = ARENA_NEW(&b->arena, val, w->n_needs);
+    val fed = l->n_carry;
+    val own = fed + (w->rows ? l->n_arrays : 1);
+    val *needs = ARENA_NEW(&b->arena, val, w->n_needs);
     for (uint32_t k = 0; k < w->n_needs; k++) needs[k] = own + l->ops.n_own + k;
     val one = number(b, 1), given = own + l->ops.n_own + w->n_needs; /* trips, arrays */
-    val time = w->rows ? l->n_ct : emit2(b, OP_sub, emit2(b, OP_sub, given, one), fed),
-        first_snapshot = l->n_ct + w->rows;
+    val time = w->rows ? l->n_ct : emit2(b, OP_sub, emit2(b, OP_sub, given, one), fed);
+    val first_snapshot = l->n_ct + w->rows;
     val *snapshots = ARENA_NEW(&b->arena, val, BUFFERS + w->n_varies);
     for (uint32_t k = 0; k < BUFFERS + w->n_varies; k++) snapshots[k] = first_snapshot + k;
     val now = emit_snapshot_at(b, w, snapshots, time, needs, dims);
 
-    val *args = ARENA_NEW(&b->arena, val, back->n_params), *all = ARENA_NEW(&b->arena, val, back->n_results),
-        *out = ARENA_NEW(&b->arena, val, back->n_results + l->n_carry);
+    val *args = ARENA_NEW(&b->arena, val, back->n_params);
+    val *all = ARENA_NEW(&b->arena, val, back->n_results);
+    val *out = ARENA_NEW(&b->arena, val, back->n_results + l->n_carry);
     uint32_t n = 0, array = 0, buffer = 0;
     val *carry = ARENA_NEW(&b->arena, val, s->loop.n_carry);
     for (uint32_t k = 0; k < s->loop.n_carry; k++)

@@ -29,7 +29,8 @@ static dim merge_dim(struct infer *in, struct merged *merged, const dim *inner, 
         int64_t l, h;
         dim_range(in->m, escapes[r] ? module_fn(in->m, in->regions[r].fn)->symbols : in->symbols,
                   escapes[r] ? inner[r] : outer[r], &l, &h);
-        lo = HOP_MIN(lo, HOP_MAX(l, 0)), hi = HOP_MAX(hi, h);
+        lo = HOP_MIN(lo, HOP_MAX(l, 0));
+        hi = HOP_MAX(hi, h);
     }
     dim d = infer_fresh(in, lo, hi);
     memcpy(merged->tuples + (size_t)s * n, inner, n * sizeof *inner);
@@ -92,8 +93,8 @@ static void switch_infer(struct infer *in)
 
 static void switch_eval(struct eval *e)
 {
-    int64_t last = e->n->n_regions - 1,
-            chosen = element_index((enum dtype)e->operands[0]->dtype, e->operands[0]->data);
+    int64_t last = e->n->n_regions - 1;
+    int64_t chosen = element_index((enum dtype)e->operands[0]->dtype, e->operands[0]->data);
     uint32_t r = (uint32_t)HOP_MIN(HOP_MAX(chosen, 0), last);
     const struct region *g = node_region(e->f, e->n, r);
     struct tensor_list *scratch = tensor_list_begin(1);
@@ -284,12 +285,13 @@ static void overlap_slots(struct builder *b, struct switch_saved *saved)
                 !as_rows(b->m, slot->type, &other, &length) || !same_lead(&lead, &other))
                 continue;
             members[s] = true;
-            total += length, count++;
+            total += length;
+            count++;
             plain += guessed_bytes(b->m, b->symbols.data, slot->type);
         }
         if (count < 2 || !members[first] || !total) continue;
-        int64_t longest = longest_branch(b, saved, members),
-                saves = (int64_t)((double)plain * (double)(total - longest) / (double)total);
+        int64_t longest = longest_branch(b, saved, members);
+        int64_t saves = (int64_t)((double)plain * (double)(total - longest) / (double)total);
         if (saves >= WORTH_BYTES && saves >= plain / 8) pack_slots(b, saved, first, members, longest);
     }
     uint32_t n = 0, *moved = ARENA_NEW(&b->arena, uint32_t, slots->n);
@@ -343,10 +345,10 @@ static struct region_in forward_branch(struct builder *b, const struct switch_sa
     struct new_body body;
     new_body_begin(&body, b, forward, region->dims, module_fn(b->m, region->fn)->n_outer_symbols);
     type_id *types = ARENA_NEW(&body.b.arena, type_id, slots->n);
-    val *out = ARENA_NEW(&body.b.arena, val, n_results + slots->n),
-        *args = ARENA_NEW(&body.b.arena, val, forward->n_params);
-    val *all = ARENA_NEW(&body.b.arena, val, forward->n_results),
-        *values = ARENA_NEW(&body.b.arena, val, h->n_residuals);
+    val *out = ARENA_NEW(&body.b.arena, val, n_results + slots->n);
+    val *args = ARENA_NEW(&body.b.arena, val, forward->n_params);
+    val *all = ARENA_NEW(&body.b.arena, val, forward->n_results);
+    val *values = ARENA_NEW(&body.b.arena, val, h->n_residuals);
     for (uint32_t s = 0; s < slots->n; s++) types[s] = new_body_type(&body, slots->list[s].type);
     for (uint32_t p = 0; p < forward->n_params; p++)
         args[p] = builder_param(&body.b, value_type(forward, p), forward->values[p].name);
@@ -404,8 +406,8 @@ static void switch_vjp_forward(struct vjp_forward *v)
     struct switch_saved *saved = ARENA_NEW(&b->arena, struct switch_saved, 1);
     struct node_in in = saved->in = copier_node_in(v->copy, v->n);
     uint32_t n = in.n_regions, n_results = v->n->n_results;
-    bool *found = ARENA_NEW(&b->arena, bool, n_results),
-         recompute = in.attrs[SWITCH_RECOMPUTE].kind != ATTR_ABSENT;
+    bool *found = ARENA_NEW(&b->arena, bool, n_results);
+    bool recompute = in.attrs[SWITCH_RECOMPUTE].kind != ATTR_ABSENT;
     saved->halves = ARENA_NEW(&b->arena, const struct vjp_halves *, n);
     saved->residuals = ARENA_NEW(&b->arena, val *, n);
     for (uint32_t k = 0; k < n_results; k++) v->result_active[k] = false;
@@ -525,8 +527,8 @@ static struct region_in backward_branch(struct vjp *v, uint32_t r, const struct 
     uint32_t n = h->n_residuals, n_known = fn->n_outer_symbols;
     struct new_body body;
     new_body_begin(&body, v->b, back, region->dims, n_known);
-    val *operands = ARENA_NEW(&v->b->arena, val, back->n_params),
-        *args = ARENA_NEW(&body.b.arena, val, back->n_params);
+    val *operands = ARENA_NEW(&v->b->arena, val, back->n_params);
+    val *args = ARENA_NEW(&body.b.arena, val, back->n_params);
     type_id *zero = ARENA_NEW(&body.b.arena, type_id, targets->n);
     for (uint32_t i = 0; i < targets->n; i++)
         zero[i] = new_body_type(&body, builder_type(v->b, targets->values[i]));
@@ -550,8 +552,8 @@ static struct region_in backward_branch(struct vjp *v, uint32_t r, const struct 
     for (uint32_t i = h->n_residuals; i < n; i++)
         args[i] = args[i] == VAL_NONE ? zeros_of(&body.b, value_type(back, i))
                                       : resized(&body.b, args[i], value_type(back, i));
-    val *ct = ARENA_NEW(&body.b.arena, val, back->n_results),
-        *out = ARENA_NEW(&body.b.arena, val, targets->n);
+    val *ct = ARENA_NEW(&body.b.arena, val, back->n_results);
+    val *out = ARENA_NEW(&body.b.arena, val, targets->n);
     inline_function(&body.b, h->backward, NULL, args, ct);
     for (uint32_t i = 0; i < targets->n; i++) out[i] = VAL_NONE;
     uint32_t from = 0;
@@ -596,8 +598,9 @@ static void switch_jvp(struct jvp *j)
     struct builder *b = j->b;
     struct node_in in = copier_node_in(j->copy, j->n);
     uint32_t n = in.n_regions, n_results = j->n->n_results;
-    bool *any = ARENA_ZNEW(&b->arena, bool, n_results), **found = ARENA_NEW(&b->arena, bool *, n),
-         **active = ARENA_NEW(&b->arena, bool *, n);
+    bool *any = ARENA_ZNEW(&b->arena, bool, n_results);
+    bool **found = ARENA_NEW(&b->arena, bool *, n);
+    bool **active = ARENA_NEW(&b->arena, bool *, n);
     uint32_t *fns = ARENA_NEW(&b->arena, uint32_t, n);
     for (uint32_t r = 0; r < n; r++) {
         const struct region *g = node_region(j->f, j->n, r);
@@ -614,10 +617,10 @@ static void switch_jvp(struct jvp *j)
         const val *tangents = j->tangents + node_region(j->f, j->n, r)->operands;
         struct new_body body;
         new_body_begin(&body, b, inner, region->dims, inner->n_outer_symbols);
-        val *operands = ARENA_NEW(&b->arena, val, inner->n_params),
-            *args = ARENA_NEW(&body.b.arena, val, inner->n_params);
-        val *all = ARENA_NEW(&body.b.arena, val, inner->n_results),
-            *out = ARENA_NEW(&body.b.arena, val, 2 * (size_t)n_results);
+        val *operands = ARENA_NEW(&b->arena, val, inner->n_params);
+        val *args = ARENA_NEW(&body.b.arena, val, inner->n_params);
+        val *all = ARENA_NEW(&body.b.arena, val, inner->n_results);
+        val *out = ARENA_NEW(&body.b.arena, val, 2 * (size_t)n_results);
         uint32_t n_operands = region->n_operands, n_out = n_results, from = n_results;
         if (n_operands) memcpy(operands, region->operands, n_operands * sizeof *operands);
         for (uint32_t k = 0; k < region->n_operands; k++)
@@ -633,8 +636,10 @@ static void switch_jvp(struct jvp *j)
         regions[r] = new_body_finish(&body, out, n_out, operands, n_operands);
     }
     val first = emit_switch(b, in.operands[0], in.attrs, regions, n), next = first + n_results;
-    for (uint32_t k = 0; k < n_results; k++)
-        j->results[k] = first + k, j->out[k] = any[k] ? next++ : VAL_NONE;
+    for (uint32_t k = 0; k < n_results; k++) {
+        j->results[k] = first + k;
+        j->out[k] = any[k] ? next++ : VAL_NONE;
+    }
 }
 
 /* ---- lanes ---- */
@@ -665,7 +670,10 @@ static void batch_branches(struct batch *v, const struct node_in *in)
                                                          g->n_dims) };
     }
     val first = emit_switch(b, in->operands[0], in->attrs, regions, n);
-    for (uint32_t k = 0; k < n_results; k++) v->results[k] = first + k, v->result_batched[k] = force[k];
+    for (uint32_t k = 0; k < n_results; k++) {
+        v->results[k] = first + k;
+        v->result_batched[k] = force[k];
+    }
 }
 
 /* bool[lanes]: which lanes take branch r. The ends take what lies beyond them. */
@@ -736,8 +744,8 @@ static void batch_select(struct batch *v, const struct node_in *in)
         bool lanes = module_fn(b->m, g->fn)->effects;
         uint32_t fn = batch_function(b->m, in->regions[r].fn, batched, batch_body_size(v), force, lanes,
                                      found);
-        val mask = lanes_taking(b, in->operands[0], r, n),
-            running = v->lanes != VAL_NONE ? emit2(b, OP_and, mask, v->lanes) : mask;
+        val mask = lanes_taking(b, in->operands[0], r, n);
+        val running = v->lanes != VAL_NONE ? emit2(b, OP_and, mask, v->lanes) : mask;
         val *operands = ARENA_NEW(&b->arena, val, g->n_operands + 1), lane = VAL_NONE;
         if (lanes) operands[0] = running;
         for (uint32_t k = 0; k < g->n_operands; k++) {

@@ -86,8 +86,8 @@ static bool always_true(struct infer *in, const struct fn *cond)
 static void while_infer(struct infer *in)
 {
     uint32_t n_carry = in->groups[0];
-    const struct fn *cond = module_fn(in->m, in->regions[REGION_COND].fn),
-                    *body = module_fn(in->m, in->regions[REGION_BODY].fn);
+    const struct fn *cond = module_fn(in->m, in->regions[REGION_COND].fn);
+    const struct fn *body = module_fn(in->m, in->regions[REGION_BODY].fn);
     if (cond->n_results != 1 || value_type(cond, cond->results[0]) != type_scalar(in->m, DT_BOOL))
         infer_error(in, "the predicate: expected one result bool[], found %u, the first %s", cond->n_results,
                     cond->n_results ? type_text(in->m, cond->symbols, value_type(cond, cond->results[0]))
@@ -486,17 +486,18 @@ static struct region_in masked_body(const struct masked *w)
 {
     struct module *m = w->v->b->m;
     const struct fn *inner = module_fn(m, w->body.fn), *cond = module_fn(m, w->cond.fn);
-    uint32_t n_own = inner->n_params - w->n_carry - w->body_lanes,
-             n_cond_own = cond->n_params - w->n_carry - w->cond_lanes;
+    uint32_t n_own = inner->n_params - w->n_carry - w->body_lanes;
+    uint32_t n_cond_own = cond->n_params - w->n_carry - w->cond_lanes;
     struct new_body body;
     struct builder *b = &body.b;
     new_body_begin(&body, w->v->b, inner, w->body.dims, inner->n_outer_symbols);
     dim size = new_body_dim(&body, w->v->size), *symbols = ARENA_NEW(&b->arena, dim, cond->n_outer_symbols);
     for (uint32_t k = 0; k < cond->n_outer_symbols; k++) symbols[k] = new_body_dim(&body, w->cond.dims[k]);
-    val alive = builder_param(b, type_intern(m, DT_BOOL, 1, &size), 0),
-        count = w->count ? builder_param(b, type_intern(m, DT_I64, 1, &size), 0) : VAL_NONE;
-    val *carry = ARENA_NEW(&b->arena, val, w->n_carry), *own = ARENA_NEW(&b->arena, val, n_own),
-        *cond_own = ARENA_NEW(&b->arena, val, n_cond_own);
+    val alive = builder_param(b, type_intern(m, DT_BOOL, 1, &size), 0);
+    val count = w->count ? builder_param(b, type_intern(m, DT_I64, 1, &size), 0) : VAL_NONE;
+    val *carry = ARENA_NEW(&b->arena, val, w->n_carry);
+    val *own = ARENA_NEW(&b->arena, val, n_own);
+    val *cond_own = ARENA_NEW(&b->arena, val, n_cond_own);
     val last = b->values.len;
     for (uint32_t k = 0; k < w->n_carry; k++)
         if (w->keeps_last[k]) builder_param(b, type_prepend(m, value_type(inner, k), size), 0);
@@ -507,8 +508,9 @@ static struct region_in masked_body(const struct masked *w)
     for (uint32_t k = 0; k < n_cond_own; k++)
         cond_own[k] = builder_param(b, type_substitute(m, value_type(cond, w->n_carry + k), symbols), 0);
 
-    val lane = running_lane(b, alive), *args = ARENA_NEW(&b->arena, val, inner->n_params),
-        *all = ARENA_NEW(&b->arena, val, inner->n_results);
+    val lane = running_lane(b, alive);
+    val *args = ARENA_NEW(&b->arena, val, inner->n_params);
+    val *all = ARENA_NEW(&b->arena, val, inner->n_results);
     for (uint32_t p = 0; p < w->n_carry + n_own; p++) {
         val x = p < w->n_carry ? carry[p] : own[p - w->n_carry];
         args[p] = w->batched[p] ? safe_operand(b, alive, lane, x) : x;
@@ -579,8 +581,8 @@ static void while_batch(struct batch *v)
     bool *batched = loop_body_mask(&b->arena, v->f, v->n, &l, v->batched);
     bool *cond_batched = ARENA_NEW(&b->arena, bool, cond->n_params);
     bool *stack_batched = ARENA_ZNEW(&b->arena, bool, l.n_stack), differs;
-    bool cond_lanes = v->lanes != VAL_NONE && cond->effects,
-         body_lanes = v->lanes != VAL_NONE && body->effects;
+    bool cond_lanes = v->lanes != VAL_NONE && cond->effects;
+    bool body_lanes = v->lanes != VAL_NONE && body->effects;
     dim size = batch_body_size(v);
     uint32_t body_fn = step_batch(m, body->id, l.n_carry, batched, size, body_lanes, stack_batched);
     for (uint32_t k = 0; k < l.n_carry; k++) cond_batched[k] = batched[k];

@@ -192,8 +192,10 @@ static val before_first(struct trips *w, val v)
 /* Trips of a counter that goes through known numbers; false: without end. */
 static bool count_known(const struct leaf *l, int64_t from, int64_t bound, int64_t *out)
 {
-    __int128 size = l->step < 0 ? -(__int128)l->step : l->step, a = l->step > 0 ? from : bound,
-             z = l->step > 0 ? bound : from, trips;
+    __int128 size = l->step < 0 ? -(__int128)l->step : l->step;
+    __int128 a = l->step > 0 ? from : bound;
+    __int128 z = l->step > 0 ? bound : from;
+    __int128 trips;
     struct range all = range_of_dtype(l->dtype);
     bool strict = l->holds == COMPARE_LT || l->holds == COMPARE_GT;
     if (strict ? a >= z : a > z) return *out = 0, true;
@@ -209,8 +211,9 @@ static val count_towards(struct trips *w, const struct leaf *l, val from, val bo
     struct builder *b = w->c->b;
     struct module *m = b->m;
     struct range all = range_of_dtype(l->dtype);
-    bool up = l->step > 0, strict = l->holds == COMPARE_LT || l->holds == COMPARE_GT,
-         wide = bits_of(l->dtype) == 64;
+    bool up = l->step > 0;
+    bool strict = l->holds == COMPARE_LT || l->holds == COMPARE_GT;
+    bool wide = bits_of(l->dtype) == 64;
     int64_t size = up ? l->step : -l->step, i, j, trips;
     dim first, last;
     if (l->dtype != DT_U64 && known_number(b, from, &i) && known_number(b, bound, &j))
@@ -229,12 +232,15 @@ static val count_towards(struct trips *w, const struct leaf *l, val from, val bo
     bool fits = !wide || (l->dtype == DT_I64 && stays &&
                           (__int128)high_range.hi - low_range.lo <= INT64_MAX - (!strict && size == 1));
     if (fits && strict && size == 1) {
-        low = emit_cast(b, low, DT_I64), high = emit_cast(b, high, DT_I64);
+        low = emit_cast(b, low, DT_I64);
+        high = emit_cast(b, high, DT_I64);
         return emit_binary(b, OP_sub, emit2(b, OP_max, high, low), low);
     }
     enum dtype W = fits ? DT_I64 : DT_U64;
-    val wide_low = emit_cast(b, low, W), wide_high = emit_cast(b, high, W), one = emit_whole(b, W, 1),
-        by = emit_whole(b, W, size);
+    val wide_low = emit_cast(b, low, W);
+    val wide_high = emit_cast(b, high, W);
+    val one = emit_whole(b, W, 1);
+    val by = emit_whole(b, W, size);
     val way = emit_binary(b, OP_sub, wide_high, wide_low), count;
     if (strict && size == 1) {
         count = way;
@@ -250,8 +256,10 @@ static val count_towards(struct trips *w, const struct leaf *l, val from, val bo
             w->may_not_end = true;
         }
     }
-    if (!fits)
-        count = emit_cast(b, emit2(b, OP_min, count, emit_whole(b, W, ENDLESS)), DT_I64), w->clamped = true;
+    if (!fits) {
+        count = emit_cast(b, emit2(b, OP_min, count, emit_whole(b, W, ENDLESS)), DT_I64);
+        w->clamped = true;
+    }
     return emit_select(b, go, count, emit_whole(b, DT_I64, 0));
 }
 
@@ -261,10 +269,12 @@ static val count_until_met(struct trips *w, const struct leaf *l, val from, val 
 {
     static const uint8_t unsigned_of[] = { DT_U8, DT_U16, DT_U32, DT_U64 };
     struct builder *b = w->c->b;
-    uint32_t bits = bits_of(l->dtype), twos = (uint32_t)__builtin_ctzll((uint64_t)l->step),
-             left = bits - twos;
-    uint64_t odd = (uint64_t)l->step >> twos, inverse = odd,
-             mask = left == 64 ? UINT64_MAX : ((uint64_t)1 << left) - 1;
+    uint32_t bits = bits_of(l->dtype);
+    uint32_t twos = (uint32_t)__builtin_ctzll((uint64_t)l->step);
+    uint32_t left = bits - twos;
+    uint64_t odd = (uint64_t)l->step >> twos;
+    uint64_t inverse = odd;
+    uint64_t mask = left == 64 ? UINT64_MAX : ((uint64_t)1 << left) - 1;
     for (int i = 0; i < 6; i++) inverse *= 2 - odd * inverse; /* each time twice as many bits are right */
     inverse &= mask;
     int64_t i, j;
@@ -281,8 +291,8 @@ static val count_until_met(struct trips *w, const struct leaf *l, val from, val 
     val way = emit_cast(b,
                         emit_cast(b, back ? emit2(b, OP_sub, from, bound) : emit2(b, OP_sub, bound, from),
                                   narrow),
-                        DT_U64),
-        rest = VAL_NONE, count = way;
+                        DT_U64);
+    val rest = VAL_NONE, count = way;
     if (twos) {
         val unit = emit_cast(b, emit_whole(b, DT_I64, (int64_t)((uint64_t)1 << twos)), DT_U64);
         rest = emit2(b, OP_rem, way, unit);
@@ -293,7 +303,10 @@ static val count_until_met(struct trips *w, const struct leaf *l, val from, val 
         if (left < 64)
             count = emit2(b, OP_and, count, emit_cast(b, emit_whole(b, DT_I64, (int64_t)mask), DT_U64));
     }
-    if (left == 64) count = emit2(b, OP_min, count, emit_whole(b, DT_U64, ENDLESS)), w->clamped = true;
+    if (left == 64) {
+        count = emit2(b, OP_min, count, emit_whole(b, DT_U64, ENDLESS));
+        w->clamped = true;
+    }
     if (twos) {
         count = emit_select(b, emit2(b, OP_eq, rest, emit_whole(b, DT_U64, 0)), count,
                             emit_whole(b, DT_U64, ENDLESS));
@@ -384,7 +397,10 @@ static val counter_at(struct builder *b, val start, int64_t step, val index)
     int64_t n;
     bool at_zero = known_number(b, start, &n) && !n, whole = known_number(b, index, &n);
     if (!step) return start;
-    if (whole) index = emit_whole(b, DT_I64, (int64_t)((uint64_t)n * (uint64_t)step)), step = 1;
+    if (whole) {
+        index = emit_whole(b, DT_I64, (int64_t)((uint64_t)n * (uint64_t)step));
+        step = 1;
+    }
     val way = emit_cast(b, index, t);
     if (step == -1) return emit2(b, OP_sub, start, way);
     if (step != 1) way = emit2(b, OP_mul, way, emit_cast(b, emit_whole(b, DT_I64, step), t));
@@ -431,8 +447,8 @@ static struct region_in counted_body(struct trips *w, const struct counted *k, c
         c.values[i] = counter_at(&b, c.values[i], w->steps[i], index);
         if (body->values[i].name) builder_name(&b, c.values[i], body->values[i].name);
     }
-    val *results = ARENA_NEW(&b.arena, val, body->n_results),
-        *wanted = ARENA_NEW(&b.arena, val, body->n_results);
+    val *results = ARENA_NEW(&b.arena, val, body->n_results);
+    val *wanted = ARENA_NEW(&b.arena, val, body->n_results);
     copier_body(&c, results);
     for (uint32_t i = 0; i < body->n_results; i++)
         if (i >= w->l.n_carry || !gone[i]) wanted[n_wanted++] = results[i];
