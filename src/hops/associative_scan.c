@@ -37,8 +37,8 @@ struct layout {
 static struct layout layout_of(const struct tensor *t, uint32_t along)
 {
     struct layout l = { 1, (size_t)t->dims[along], dtype_info[t->dtype].size };
-    for (uint32_t d = 0; d < t->rank; d++)
-        *(d < along ? &l.outer : &l.inner) *= d == along ? 1 : (size_t)t->dims[d];
+    for (uint32_t d = 0; d < along; d++) l.outer *= (size_t)t->dims[d];
+    for (uint32_t d = along + 1; d < t->rank; d++) l.inner *= (size_t)t->dims[d];
     return l;
 }
 static struct tensor *row_along(const struct tensor *whole, uint32_t along, size_t at)
@@ -48,17 +48,19 @@ static struct tensor *row_along(const struct tensor *whole, uint32_t along, size
     for (uint32_t d = 0, n = 0; d < whole->rank; d++)
         if (d != along) dims[n++] = whole->dims[d];
     struct tensor *row = tensor_new((enum dtype)whole->dtype, whole->rank - 1u, dims);
+    char *to = row->data;
+    const char *from = whole->data;
     for (size_t o = 0; o < l.outer && l.inner; o++)
-        memcpy((char *)row->data + o * l.inner, (const char *)whole->data + (o * l.length + at) * l.inner,
-               l.inner);
+        memcpy(to + o * l.inner, from + (o * l.length + at) * l.inner, l.inner);
     return row;
 }
 static void put_row_along(struct tensor *whole, uint32_t along, size_t at, const struct tensor *row)
 {
     struct layout l = layout_of(whole, along);
+    char *to = whole->data;
+    const char *from = row->data;
     for (size_t o = 0; o < l.outer && l.inner; o++)
-        memcpy((char *)whole->data + (o * l.length + at) * l.inner, (const char *)row->data + o * l.inner,
-               l.inner);
+        memcpy(to + (o * l.length + at) * l.inner, from + o * l.inner, l.inner);
 }
 
 static void associative_eval(struct eval *e)
@@ -221,10 +223,8 @@ void emit_pointwise(struct builder *b, uint32_t fn, const dim *symbols, uint32_t
         if (n->op == OP_full && whole) attrs[FULL_DIMS] = A_DIMS(dims, rank);
         if (n->op == OP_broadcast && whole) attrs[BROADCAST_DIMS] = A_DIMS(dims, rank);
         in.attrs = attrs;
-        c.values[n->results] = same
-                                   ? in.operands[0]
-                                   : builder_node(b,
-                                                  &in); /* same: where slices are scalars nothing is spread */
+        /* Where slices are scalars nothing is spread. */
+        c.values[n->results] = same ? in.operands[0] : builder_node(b, &in);
     }
     for (uint32_t k = 0; k < f->n_results; k++) results[k] = c.values[f->results[k]];
 }
@@ -238,9 +238,8 @@ static uint32_t narrowed(struct module *m, const struct fn *g, uint32_t first, u
     val *params = ARENA_NEW(&b.arena, val, g->n_params), *results = ARENA_NEW(&b.arena, val, g->n_results);
     for (uint32_t p = 0; p < g->n_params; p++) {
         struct type t = type_get(m, value_type(g, p));
-        params[p] = builder_param(&b,
-                                  t.rank ? type_intern(m, t.dtype, count, t.dims + first) : value_type(g, p),
-                                  g->values[p].name);
+        type_id type = t.rank ? type_intern(m, t.dtype, count, t.dims + first) : value_type(g, p);
+        params[p] = builder_param(&b, type, g->values[p].name);
     }
     emit_pointwise(&b, g->id, NULL, slice.rank, count, slice.dims + first, params, results);
     return builder_finish(&b, results, g->n_results);
@@ -295,17 +294,23 @@ static bool linear_leaf(const struct fn *g, uint32_t n, uint32_t k, const bool *
     if (v->node == NODE_NONE) return false;
     const struct node *x = fn_node(g, v->node);
     const val *o = node_operands(g, x);
-    for (uint32_t i = 0; i < HOP_COUNT(running); i++)
-        for (uint32_t swap = 0; swap < (running[i].commutes ? 2u : 1u); swap++)
-            if (x->op == running[i].combine && is_leaf(o[swap], k, n, false) && is_leaf(o[!swap], k, n, true))
-                return *out = (struct linear){ running[i].running, VAL_NONE }, true;
+    for (uint32_t i = 0; i < HOP_COUNT(running); i++) {
+        uint32_t orders = running[i].commutes ? 2 : 1;
+        for (uint32_t swap = 0; swap < orders && x->op == running[i].combine; swap++) {
+            if (!is_leaf(o[swap], k, n, false) || !is_leaf(o[!swap], k, n, true)) continue;
+            *out = (struct linear){ running[i].running, VAL_NONE };
+            return true;
+        }
+    }
     for (uint32_t i = 0; x->op == OP_add && i < 2; i++) {
         if (!is_leaf(o[i], k, n, true) || g->values[o[!i]].node == NODE_NONE) continue;
         const struct node *y = fn_node(g, g->values[o[!i]].node);
         const val *f = node_operands(g, y);
-        for (uint32_t j = 0; y->op == OP_mul && j < 2; j++)
-            if (is_leaf(f[j], k, n, false) && !left[f[!j]])
-                return *out = (struct linear){ OP_recurrence, f[!j] }, true;
+        for (uint32_t j = 0; y->op == OP_mul && j < 2; j++) {
+            if (!is_leaf(f[j], k, n, false) || left[f[!j]]) continue;
+            *out = (struct linear){ OP_recurrence, f[!j] };
+            return true;
+        }
     }
     return false;
 }
@@ -338,9 +343,10 @@ static bool as_recurrences(struct copier *c, const struct node_in *in, uint32_t 
     struct linear *leaves = ARENA_NEW(&b->arena, struct linear, n);
     bool *left = ARENA_ZNEW(&b->arena, bool, g->n_values);
     for (uint32_t k = 0; k < n; k++) left[k] = true;
-    for (uint32_t i = 0; i < g->n_nodes; i++)
-        for (uint32_t k = 0; k < fn_node(g, i)->n_operands; k++)
-            left[fn_node(g, i)->results] |= left[node_operands(g, fn_node(g, i))[k]];
+    for (uint32_t i = 0; i < g->n_nodes; i++) {
+        const struct node *x = fn_node(g, i);
+        for (uint32_t k = 0; k < x->n_operands; k++) left[x->results] |= left[node_operands(g, x)[k]];
+    }
     for (uint32_t k = 0; k < n; k++) {
         enum dtype t = (enum dtype)type_get(b->m, value_type(g, k)).dtype;
         if (!dtype_is_float(t) || dtype_is_narrow(t) || !linear_leaf(g, n, k, left, &leaves[k])) return false;
@@ -405,9 +411,9 @@ static bool scan_rows(struct copier *c, const struct node *n, const struct node_
     uint32_t n_dims = g->n_outer_symbols;
     dim *dims = ARENA_NEW(&body.b.arena, dim, n_dims);
     type_id *types = ARENA_NEW(&body.b.arena, type_id, n_over + n_with);
-    for (uint32_t k = 0; k < n_over + n_with; k++)
-        types[k] = new_body_type(&body, k < n_over ? type_drop_leading(m, builder_type(b, over[k]))
-                                                   : builder_type(b, with[k - n_over]));
+    for (uint32_t k = 0; k < n_over; k++)
+        types[k] = new_body_type(&body, type_drop_leading(m, builder_type(b, over[k])));
+    for (uint32_t k = 0; k < n_with; k++) types[n_over + k] = new_body_type(&body, builder_type(b, with[k]));
     for (uint32_t k = 0; k < n_dims; k++) dims[k] = new_body_dim(&body, r->dims[k]);
     for (uint32_t k = 0; k < n_over + n_with; k++) builder_param(&body.b, types[k], 0);
     uint32_t next_over = n_leaves, next_with = n_over;

@@ -306,9 +306,10 @@ static struct back_rows gather_rows(const struct back *w)
     struct back_rows r = { .which = ARENA_NEW(arena, uint32_t, h->n_residuals),
                            .at = ARENA_NEW(arena, uint32_t, h->n_residuals),
                            .own = ARENA_NEW(arena, uint32_t, h->n_residuals) };
-    for (uint32_t i = 0; i < h->n_residuals; i++)
-        r.at[i] = is_own(h, w->n, i) ? number_once(r.own, &r.n_own, h->source_param[i] - 2 * w->n)
-                                     : number_once(r.which, &r.n_rows, rows_number(h, w->n, i));
+    for (uint32_t i = 0; i < h->n_residuals; i++) {
+        if (is_own(h, w->n, i)) r.at[i] = number_once(r.own, &r.n_own, h->source_param[i] - 2 * w->n);
+        else r.at[i] = number_once(r.which, &r.n_rows, rows_number(h, w->n, i));
+    }
     return r;
 }
 
@@ -385,10 +386,13 @@ static void go_back(struct vjp *v)
     val *carry = ARENA_NEW(&b->arena, val, n + w.n_own), *over = ARENA_NEW(&b->arena, val, n + rows.n_rows);
     val *own = ARENA_NEW(&b->arena, val, rows.n_own);
     struct loop back = loop_new(LOOP_SCAN);
-    for (uint32_t k = 0; k < n; k++)
-        if (w.s->travels[k])
-            carry[back.n_carry++] = given[k] ? only_row(&w, rows_of(&w, w.cts[k], w.last_from, w.last_to))
-                                             : zeros_of(b, type_drop_leading(b->m, builder_type(b, w.xs[k])));
+    for (uint32_t k = 0; k < n; k++) {
+        if (!w.s->travels[k]) continue;
+        val last;
+        if (given[k]) last = only_row(&w, rows_of(&w, w.cts[k], w.last_from, w.last_to));
+        else last = zeros_of(b, type_drop_leading(b->m, builder_type(b, w.xs[k])));
+        carry[back.n_carry++] = last;
+    }
     for (uint32_t k = 0; k < w.n_own; k++)
         if (w.h->ct_param[2 * n + k]) carry[back.n_carry++] = zeros_like(b, v->operands[n + k]);
     for (uint32_t k = 0; k < n; k++)
@@ -549,13 +553,13 @@ static bool affine_pays(const struct back *w, const struct affine *a)
     struct type t = emit_type(w->b, w->v->operands[0]);
     uint32_t along = associative_dim(w->v->attrs);
     dim outer = 1, inner = 1;
-    for (uint32_t d = 0; d < t.rank; d++)
-        if (d != along) *(d < along ? &outer : &inner) = dim_mul(m, d < along ? outer : inner, t.dims[d]);
+    for (uint32_t d = 0; d < along; d++) outer = dim_mul(m, outer, t.dims[d]);
+    for (uint32_t d = along + 1; d < t.rank; d++) inner = dim_mul(m, inner, t.dims[d]);
     if (outer != 1) return true;
-    bool scalars = t.rank == 1; /* rows of scalars are in registers whatever they are for, so there the scan
-                                   of coupled ones is no slower */
-    return dim_is_const(m, inner) && dim_const_value(m, inner) <= AFFINE_ELEMENTS &&
-           !(scalars && a->most_coupled > 1);
+    /* Rows of scalars are in registers whatever they are for, so there the scan of coupled ones is no slower.
+     */
+    bool coupled_scalars = t.rank == 1 && a->most_coupled > 1;
+    return dim_is_const(m, inner) && dim_const_value(m, inner) <= AFFINE_ELEMENTS && !coupled_scalars;
 }
 
 /* A value of a slice's shape, or a scalar where slices are, spread over rows: dims of `like`. */

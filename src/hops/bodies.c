@@ -88,10 +88,12 @@ struct replaced *replaced_vjp_forward(struct vjp_forward *v, struct region_in ma
     inline_function(b, h->forward, made.dims, made.operands, all);
     uint32_t extra = v->n->n_results;
     for (uint32_t k = 0; k < v->n->n_results; k++) v->results[k] = all[k];
-    for (uint32_t i = 0; i < h->n_residuals; i++)
-        out->residuals[i] = h->source_param[i] != HOP_NONE
-                                ? made.operands[h->source_param[i]]
-                                : all[h->source_result[i] != HOP_NONE ? h->source_result[i] : extra++];
+    for (uint32_t i = 0; i < h->n_residuals; i++) {
+        uint32_t param = h->source_param[i], result = h->source_result[i];
+        if (param != HOP_NONE) out->residuals[i] = made.operands[param];
+        else if (result != HOP_NONE) out->residuals[i] = all[result];
+        else out->residuals[i] = all[extra++];
+    }
     vjp_active_results(m, made.fn, v->active, v->result_active);
     saved_add_inside(m, node_row(v->n), v->n->place, h->saved);
     return out;

@@ -43,11 +43,22 @@ int64_t guessed_bytes(const struct module *m, const struct symbol *symbols, type
 static int64_t guessed_trips(const struct module *m, const struct fn *f, const struct node *n)
 {
     const struct op_row *row = node_row(n);
-    uint32_t at = 0;
-    for (uint32_t g = 0; g < row->sig.n_groups; at += node_group_size(f, n, g++))
-        if (row->sig.groups[g].kind == GROUP_OVER && node_group_size(f, n, g))
-            return guessed_size(m, f->symbols, type_get(m, value_type(f, node_operands(f, n)[at])).dims[0]);
+    uint32_t first = 0; /* operand of the group */
+    for (uint32_t g = 0; g < row->sig.n_groups; g++) {
+        uint32_t size = node_group_size(f, n, g);
+        if (row->sig.groups[g].kind == GROUP_OVER && size) {
+            struct type t = type_get(m, value_type(f, node_operands(f, n)[first]));
+            return guessed_size(m, f->symbols, t.dims[0]);
+        }
+        first += size;
+    }
     return GUESSED_SIZE;
+}
+
+static int64_t element_cost(const struct op_lower *lower)
+{
+    if (lower->cost == COST_EXPENSIVE) return EXPENSIVE;
+    return lower->access == ACCESS_GATHER ? GATHERED : CHEAP;
 }
 
 static int64_t node_cost(struct module *m, const struct fn *f, const struct node *n)
@@ -65,10 +76,7 @@ static int64_t node_cost(struct module *m, const struct fn *f, const struct node
     }
     for (uint32_t k = 0; k < n->n_results; k++)
         elements = HOP_MIN(elements + guessed_elements(m, f->symbols, value_type(f, n->results + k)), most);
-    if (lower && lower->kind == LOWER_POINTWISE)
-        return times(elements, lower->cost == COST_EXPENSIVE    ? EXPENSIVE
-                               : lower->access == ACCESS_GATHER ? GATHERED
-                                                                : CHEAP);
+    if (lower && lower->kind == LOWER_POINTWISE) return times(elements, element_cost(lower));
     if (lower && lower->kind == LOWER_REDUCE) {
         dim extents[MAX_RANK];
         uint32_t rank = lower->reduced(m, f, n, extents);
@@ -76,9 +84,10 @@ static int64_t node_cost(struct module *m, const struct fn *f, const struct node
             elements = times(elements, guessed_size(m, f->symbols, extents[i]));
         return times(elements, CHEAP);
     }
-    for (uint32_t k = 0; k < n->n_operands; k++)
-        elements = HOP_MIN(elements + guessed_elements(m, f->symbols, value_type(f, node_operands(f, n)[k])),
-                           most);
+    for (uint32_t k = 0; k < n->n_operands; k++) {
+        type_id t = value_type(f, node_operands(f, n)[k]);
+        elements = HOP_MIN(elements + guessed_elements(m, f->symbols, t), most);
+    }
     return times(elements, EXPENSIVE);
 }
 

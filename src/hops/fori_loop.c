@@ -48,14 +48,21 @@ static bool known_sum(const struct builder *b, val v, uint32_t depth, dim *out)
     const struct node *n = &b->nodes.data[made];
     const struct attr *a = &b->attrs.data[n->attrs];
     dim x, y;
-    if (n->op == OP_full && a[FULL_VALUE].kind == ATTR_INT && a[FULL_VALUE].i > INT32_MIN &&
-        a[FULL_VALUE].i < INT32_MAX)
-        return *out = dim_const(b->m, a[FULL_VALUE].i), true;
-    if (n->op == OP_dim_value) return *out = (dim)a[DIM_VALUE_DIM].i, true;
+    if (n->op == OP_full && a[FULL_VALUE].kind == ATTR_INT) {
+        int64_t number = a[FULL_VALUE].i;
+        if (number <= INT32_MIN || number >= INT32_MAX) return false;
+        *out = dim_const(b->m, number);
+        return true;
+    }
+    if (n->op == OP_dim_value) {
+        *out = (dim)a[DIM_VALUE_DIM].i;
+        return true;
+    }
     if ((n->op != OP_add && n->op != OP_sub) || depth == MOST_TERMS) return false;
     const val *operands = &b->pool.data[n->operands];
     if (!known_sum(b, operands[0], depth + 1, &x) || !known_sum(b, operands[1], depth + 1, &y)) return false;
-    return *out = n->op == OP_add ? dim_add(b->m, x, y) : dim_sub(b->m, x, y), true;
+    *out = n->op == OP_add ? dim_add(b->m, x, y) : dim_sub(b->m, x, y);
+    return true;
 }
 static bool known_bound(const struct builder *b, val v, dim *out) { return known_sum(b, v, 0, out); }
 

@@ -72,10 +72,12 @@ static void invoke_vjp_forward(struct vjp_forward *v)
         saved_add(b->m, (struct saved_value){ node_row(v->n), v->n->place, 0, builder_type(b, first + k),
                                               HOP_NONE, false, "dearer to compute again, or tagged" });
     saved_add_inside(b->m, node_row(v->n), v->n->place, h->saved);
-    for (uint32_t i = 0; i < h->n_residuals; i++)
-        saved->residuals[i] = h->source_param[i] != HOP_NONE    ? r->operands[h->source_param[i]]
-                              : h->source_result[i] != HOP_NONE ? first + h->source_result[i]
-                                                                : extra++;
+    for (uint32_t i = 0; i < h->n_residuals; i++) {
+        uint32_t param = h->source_param[i], result = h->source_result[i];
+        if (param != HOP_NONE) saved->residuals[i] = r->operands[param];
+        else if (result != HOP_NONE) saved->residuals[i] = first + result;
+        else saved->residuals[i] = extra++;
+    }
     vjp_active_results(b->m, r->fn, v->active, v->result_active);
     v->saved = saved;
 }
@@ -87,8 +89,8 @@ static void invoke_vjp(struct vjp *v)
     val *operands = ARENA_NEW(&v->b->arena, val, h->n_residuals + v->n->n_results);
     uint32_t n = h->n_residuals;
     if (n) memcpy(operands, saved->residuals, n * sizeof *operands);
-    if (n &&
-        saved->recompute) { /* or what is run again would be found equal to what was run before, and kept */
+    /* Or what is run again would be found equal to what was run before, and kept. */
+    if (n && saved->recompute) {
         val first = emit(v->b, OP_barrier, saved->residuals, n, NULL);
         for (uint32_t i = 0; i < n; i++) operands[i] = first + i;
     }
@@ -109,8 +111,10 @@ static void invoke_jvp(struct jvp *j)
     val *operands = ARENA_NEW(&b->arena, val, 2 * (size_t)n);
     if (n) memcpy(operands, in.regions[0].operands, n * sizeof *operands);
     uint32_t total = n;
-    for (uint32_t k = 0; k < n; k++)
-        if ((active[k] = j->tangents[k] != VAL_NONE)) operands[total++] = j->tangents[k];
+    for (uint32_t k = 0; k < n; k++) {
+        active[k] = j->tangents[k] != VAL_NONE;
+        if (active[k]) operands[total++] = j->tangents[k];
+    }
     uint32_t fn = jvp_function(b->m, in.regions[0].fn, active, found);
     val first = call(b, fn, operands, total, in.regions[0].dims, node_region(j->f, j->n, 0)->n_dims, HOP_NONE,
                      in.attrs);

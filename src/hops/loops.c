@@ -83,15 +83,19 @@ static uint32_t add_extra(struct extra_stacks *x, val v)
 static void place_param(const struct step *s, const struct fn *body, uint32_t p, struct extra_stacks *extra,
                         struct step_residual *out)
 {
-    uint32_t stack;
-    if (p >= loop_first_with(&s->loop))
-        *out = (struct step_residual){ FROM_OPERAND, p - s->loop.n_carry - s->loop.n_over, HOP_NONE };
-    else if (p >= s->loop.n_carry) *out = (struct step_residual){ FROM_OVER, p - s->loop.n_carry, HOP_NONE };
-    else if (body->results[p] == p) *out = (struct step_residual){ FROM_INITIAL, p, p };
-    else if ((stack = stack_of_param(body, s->loop.n_carry, p)) != HOP_NONE)
-        *out = (struct step_residual){ FROM_STACK, stack, p };
-    else if ((stack = stack_of_result(body, s->loop.n_carry, p)) != HOP_NONE)
-        *out = (struct step_residual){ FROM_SHIFTED, stack, p };
+    uint32_t n_carry = s->loop.n_carry, first_with = loop_first_with(&s->loop);
+    if (p >= first_with) {
+        *out = (struct step_residual){ FROM_OPERAND, p - n_carry - s->loop.n_over, HOP_NONE };
+        return;
+    }
+    if (p >= n_carry) {
+        *out = (struct step_residual){ FROM_OVER, p - n_carry, HOP_NONE };
+        return;
+    }
+    uint32_t before = stack_of_param(body, n_carry, p), after = stack_of_result(body, n_carry, p);
+    if (body->results[p] == p) *out = (struct step_residual){ FROM_INITIAL, p, p };
+    else if (before != HOP_NONE) *out = (struct step_residual){ FROM_STACK, before, p };
+    else if (after != HOP_NONE) *out = (struct step_residual){ FROM_SHIFTED, after, p };
     else if (extra->of_carry[p] != HOP_NONE)
         *out = (struct step_residual){ FROM_SHIFTED, s->loop.n_stack + extra->of_carry[p], p };
     else *out = (struct step_residual){ FROM_STACK, s->loop.n_stack + add_extra(extra, p), p };
@@ -190,9 +194,8 @@ static const char *residual_reason(const struct step *s, const struct step_resid
         return extra ? "the carry before the step: what the step before it keeps"
                      : "the carry before the step: the stacked result of the step before it";
     default:
-        return !extra                 ? "a stacked result of the loop"
-               : r->carry != HOP_NONE ? "the carry before the step"
-                                      : "dearer to compute again, or tagged";
+        if (!extra) return "a stacked result of the loop";
+        return r->carry != HOP_NONE ? "the carry before the step" : "dearer to compute again, or tagged";
     }
 }
 
@@ -292,9 +295,10 @@ static void gather_operands(struct builder *b, const struct step_backward *in, s
     for (uint32_t i = 0; i < n; i++) {
         const struct step_residual *r = &in->s->residuals[i];
         if (r->kind == FROM_OPERAND || r->kind == FROM_INITIAL || r->kind == FROM_HOISTED) {
-            val v = r->kind == FROM_OPERAND   ? in->s->loop.with[r->index]
-                    : r->kind == FROM_INITIAL ? in->s->loop.carry[r->index]
-                                              : in->s->kept[r->index];
+            const val *from = in->s->kept;
+            if (r->kind == FROM_OPERAND) from = in->s->loop.with;
+            if (r->kind == FROM_INITIAL) from = in->s->loop.carry;
+            val v = from[r->index];
             out->is_own[i] = true;
             out->at[i] = list_once(out->own, &out->n_own, v);
             continue;
@@ -331,14 +335,14 @@ uint32_t step_backward_body(struct module *m, const struct step_backward *in,
         (ops->is_own[i] ? own_type : over_type)[ops->at[i]] = value_type(back, i);
     for (uint32_t k = 0; k < s->loop.n_carry; k++)
         carry[k] = s->travels[k] ? builder_param(&b, value_type(body, k), 0) : VAL_NONE;
-    for (uint32_t k = 0; k < s->loop.n_with; k++)
-        sums[k] = h->ct_param[first_own + k] && !in->map
-                      ? builder_param(&b, value_type(body, first_own + k), 0)
-                      : VAL_NONE;
+    for (uint32_t k = 0; k < s->loop.n_with; k++) {
+        bool summed = h->ct_param[first_own + k] && !in->map;
+        sums[k] = summed ? builder_param(&b, value_type(body, first_own + k), 0) : VAL_NONE;
+    }
     for (uint32_t k = 0; k < s->loop.n_stack; k++) {
-        bool given = h->ct_result[s->loop.n_carry + k] && in->ct[s->loop.n_carry + k] != VAL_NONE;
-        stack_ct[k] = given ? builder_param(&b, value_type(body, body->results[s->loop.n_carry + k]), 0)
-                            : VAL_NONE;
+        uint32_t row = s->loop.n_carry + k; /* among the body's results */
+        bool given = h->ct_result[row] && in->ct[row] != VAL_NONE;
+        stack_ct[k] = given ? builder_param(&b, value_type(body, body->results[row]), 0) : VAL_NONE;
     }
     for (uint32_t i = 0; i < ops->n_over; i++) over[i] = builder_param(&b, over_type[i], 0);
     for (uint32_t i = 0; i < ops->n_own; i++) own[i] = builder_param(&b, own_type[i], 0);
@@ -443,9 +447,11 @@ void step_emit_backward(struct builder *b, const struct step_backward *in, val *
     for (uint32_t p = 0; p < l->body->n_params; p++) out[p] = VAL_NONE;
     for (uint32_t k = 0; k < l->n_carry; k++)
         if (s->travels[k]) out[k] = next++;
-    for (uint32_t p = loop_first_with(l); p < l->body->n_params; p++)
-        if (h->ct_param[p])
-            out[p] = in->map ? emit_reduce(b, OP_sum, next++, (const uint32_t[1]){ 0 }, 1) : next++;
+    for (uint32_t p = loop_first_with(l); p < l->body->n_params; p++) {
+        if (!h->ct_param[p]) continue;
+        out[p] = next++;
+        if (in->map) out[p] = emit_reduce(b, OP_sum, out[p], (const uint32_t[1]){ 0 }, 1);
+    }
     for (uint32_t p = l->n_carry; p < loop_first_with(l); p++)
         if (h->ct_param[p]) out[p] = next++;
 }

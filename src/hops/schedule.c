@@ -39,11 +39,11 @@ void infer_schedule(struct infer *in, const struct attr *attrs)
 struct schedule schedule_of(const struct attr *attrs)
 {
     const struct attr *every = &attrs[EVERY];
-    if (attrs[WORD].kind != ATTR_ABSENT)
-        return (struct schedule){ .kind = (uint8_t)attrs[WORD].i,
-                                  .snapshots = attrs[WORD].i == SCHEDULE_BINOMIAL
-                                                   ? (uint32_t)attrs[SNAPSHOTS].i
-                                                   : 0 };
+    if (attrs[WORD].kind != ATTR_ABSENT) {
+        struct schedule s = { .kind = (uint8_t)attrs[WORD].i };
+        if (attrs[WORD].i == SCHEDULE_BINOMIAL) s.snapshots = (uint32_t)attrs[SNAPSHOTS].i;
+        return s;
+    }
     if (every->kind == ATTR_ABSENT || !every->n) return (struct schedule){ .kind = SCHEDULE_NONE };
     uint32_t skip = 0; /* blocks of one step are no blocks */
     while (skip < every->n && every->list[skip] == 1) skip++;

@@ -27,8 +27,8 @@ static dim merge_dim(struct infer *in, struct merged *merged, const dim *inner, 
     int64_t lo = INT64_MAX, hi = 0;
     for (uint32_t r = 0; r < n; r++) {
         int64_t l, h;
-        dim_range(in->m, escapes[r] ? module_fn(in->m, in->regions[r].fn)->symbols : in->symbols,
-                  escapes[r] ? inner[r] : outer[r], &l, &h);
+        if (escapes[r]) dim_range(in->m, module_fn(in->m, in->regions[r].fn)->symbols, inner[r], &l, &h);
+        else dim_range(in->m, in->symbols, outer[r], &l, &h);
         lo = HOP_MIN(lo, HOP_MAX(l, 0));
         hi = HOP_MAX(hi, h);
     }
@@ -195,13 +195,13 @@ static void take_slots(struct builder *b, struct switch_saved *saved)
         bool *taken = ARENA_ZNEW(&b->arena, bool, most);
         saved->where[r] = ARENA_ZNEW(&b->arena, struct in_slot, h->n_residuals);
         for (uint32_t i = 0; i < h->n_residuals; i++) {
-            bool free = h->source_param[i] != HOP_NONE ||
-                        (h->source_result[i] != HOP_NONE &&
-                         same_everywhere(b->m, &saved->in, h->source_result[i]));
-            saved->where[r][i].slot = free ? HOP_NONE
-                                           : take_slot(&saved->slots, taken,
-                                                       type_substitute(b->m, value_type(back, i),
-                                                                       saved->in.regions[r].dims));
+            uint32_t param = h->source_param[i], result = h->source_result[i];
+            bool free = param != HOP_NONE ||
+                        (result != HOP_NONE && same_everywhere(b->m, &saved->in, result));
+            saved->where[r][i].slot = HOP_NONE;
+            if (free) continue;
+            type_id type = type_substitute(b->m, value_type(back, i), saved->in.regions[r].dims);
+            saved->where[r][i].slot = take_slot(&saved->slots, taken, type);
         }
     }
 }
@@ -276,14 +276,12 @@ static void overlap_slots(struct builder *b, struct switch_saved *saved)
         struct type lead, other;
         int64_t length, total = 0, plain = 0;
         uint32_t count = 0;
-        if (slots->list[first].packed || !slots->list[first].users ||
-            !as_rows(b->m, slots->list[first].type, &lead, &length))
-            continue;
+        if (slots->list[first].packed || !slots->list[first].users) continue;
+        if (!as_rows(b->m, slots->list[first].type, &lead, &length)) continue;
         for (uint32_t s = first; s < slots->n; s++) {
             const struct saved_slot *slot = &slots->list[s];
-            if (slot->packed || !slot->users || slot->users == saved->in.n_regions ||
-                !as_rows(b->m, slot->type, &other, &length) || !same_lead(&lead, &other))
-                continue;
+            if (slot->packed || !slot->users || slot->users == saved->in.n_regions) continue;
+            if (!as_rows(b->m, slot->type, &other, &length) || !same_lead(&lead, &other)) continue;
             members[s] = true;
             total += length;
             count++;
@@ -301,8 +299,10 @@ static void overlap_slots(struct builder *b, struct switch_saved *saved)
     }
     slots->n = n;
     for (uint32_t r = 0; r < saved->in.n_regions; r++)
-        for (uint32_t i = 0; i < saved->halves[r]->n_residuals; i++)
-            if (saved->where[r][i].slot != HOP_NONE) saved->where[r][i].slot = moved[saved->where[r][i].slot];
+        for (uint32_t i = 0; i < saved->halves[r]->n_residuals; i++) {
+            uint32_t *slot = &saved->where[r][i].slot;
+            if (*slot != HOP_NONE) *slot = moved[*slot];
+        }
 }
 
 static val as_type(struct builder *b, val v, type_id type)
@@ -356,11 +356,10 @@ static struct region_in forward_branch(struct builder *b, const struct switch_sa
     if (n_results) memcpy(out, all, n_results * sizeof *out);
     for (uint32_t s = 0; s < slots->n; s++) out[n_results + s] = VAL_NONE;
     for (uint32_t i = 0; i < h->n_residuals; i++) {
-        bool extra = h->source_param[i] == HOP_NONE && h->source_result[i] == HOP_NONE;
         uint32_t s = saved->where[r][i].slot;
-        values[i] = extra                             ? all[next++]
-                    : h->source_result[i] != HOP_NONE ? all[h->source_result[i]]
-                                                      : VAL_NONE;
+        if (h->source_result[i] != HOP_NONE) values[i] = all[h->source_result[i]];
+        else if (h->source_param[i] == HOP_NONE) values[i] = all[next++];
+        else values[i] = VAL_NONE;
         if (s != HOP_NONE && !slots->list[s].packed) out[n_results + s] = values[i];
     }
     for (uint32_t s = 0; s < slots->n; s++) {

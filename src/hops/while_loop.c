@@ -35,9 +35,8 @@ static bool static_type(struct module *m, type_id type)
 static bool computable(struct module *m, const struct fn *f, const struct node *n)
 {
     const struct op_row *row = node_row(n);
-    if (!row->eval || row->effect || n->n_results != 1 ||
-        row->flags & (OPF_NO_FOLD | OPF_NO_MERGE | OPF_HIGHER))
-        return false;
+    if (!row->eval || row->effect || n->n_results != 1) return false;
+    if (row->flags & (OPF_NO_FOLD | OPF_NO_MERGE | OPF_HIGHER)) return false;
     for (uint32_t k = 0; k < row->sig.n_attrs; k++) {
         const struct attr *a = node_attr(f, n, k);
         if (a->kind == ATTR_DIM && !dim_is_const(m, (dim)a->i)) return false;
@@ -179,9 +178,9 @@ static int64_t run_loop(struct eval *e, const struct loop *l, struct tensor_list
         bool again = *(const uint8_t *)test->data[0]->data;
         tensor_list_set(test, 0, NULL);
         if (!again) break;
-        if (trips == max)
+        if (trips == max) /* as compiled code says it */
             hop_throw(HOP_CHECK, "%scheck: " WHILE_TRIPS_MESSAGE " (%lld)", place_text(e->m, e->n->place),
-                      (long long)max); /* as compiled code says it */
+                      (long long)max);
         interp_call(e->in, l->body->id, body_symbols, body_args->data, out->data);
         for (uint32_t k = 0; k < l->n_carry; k++) {
             tensor_list_set(body_args, k, out->data[k]);

@@ -195,14 +195,17 @@ static bool count_known(const struct leaf *l, int64_t from, int64_t bound, int64
     __int128 size = l->step < 0 ? -(__int128)l->step : l->step;
     __int128 a = l->step > 0 ? from : bound;
     __int128 z = l->step > 0 ? bound : from;
-    __int128 trips;
     struct range all = range_of_dtype(l->dtype);
     bool strict = l->holds == COMPARE_LT || l->holds == COMPARE_GT;
-    if (strict ? a >= z : a > z) return *out = 0, true;
-    trips = (z - a - strict) / size + 1;
+    if (strict ? a >= z : a > z) {
+        *out = 0;
+        return true;
+    }
+    __int128 trips = (z - a - strict) / size + 1;
     __int128 last = from + trips * l->step;
     if (last < all.lo || last > all.hi || trips > INT64_MAX) return false;
-    return *out = (int64_t)trips, true;
+    *out = (int64_t)trips;
+    return true;
 }
 
 /* A counter on its way to a bound that it passes in one step. W: the dtype in which everything fits. */
@@ -282,16 +285,14 @@ static val count_until_met(struct trips *w, const struct leaf *l, val from, val 
         uint64_t way = (uint64_t)j - (uint64_t)i;
         if (bits < 64) way &= ((uint64_t)1 << bits) - 1;
         uint64_t trips = (way >> twos) * inverse & mask;
-        return way & (((uint64_t)1 << twos) - 1) || trips >= (uint64_t)ENDLESS
-                   ? VAL_NONE
-                   : emit_whole(b, DT_I64, (int64_t)trips);
+        bool missed = way & (((uint64_t)1 << twos) - 1);
+        if (missed || trips >= (uint64_t)ENDLESS) return VAL_NONE;
+        return emit_whole(b, DT_I64, (int64_t)trips);
     }
     bool back = l->step == -1;
     enum dtype narrow = (enum dtype)unsigned_of[bits == 8 ? 0 : bits == 16 ? 1 : bits == 32 ? 2 : 3];
-    val way = emit_cast(b,
-                        emit_cast(b, back ? emit2(b, OP_sub, from, bound) : emit2(b, OP_sub, bound, from),
-                                  narrow),
-                        DT_U64);
+    val difference = back ? emit2(b, OP_sub, from, bound) : emit2(b, OP_sub, bound, from);
+    val way = emit_cast(b, emit_cast(b, difference, narrow), DT_U64);
     val rest = VAL_NONE, count = way;
     if (twos) {
         val unit = emit_cast(b, emit_whole(b, DT_I64, (int64_t)((uint64_t)1 << twos)), DT_U64);
@@ -513,17 +514,18 @@ bool while_count(struct copier *c, const struct node *n, const struct range *val
     struct counted k;
     if (!loop_of_node(b->m, c->f, n, &w.l) || w.l.cond->effects) return false;
     if (w.l.n_stack && (w.l.body->effects || (!stacked && !w.l.tape))) return false;
-    if (!find_counters(&w, values) || !collect(&w, w.l.cond->results[0], false) || !count_trips(&w, &k) ||
-        !within_limit(&w, &k))
-        return false;
-    if (w.l.counts && w.may_not_end)
-        return false; /* the count itself would be wrong where the loop is removed because nobody needs its
-                         carries */
+    if (!find_counters(&w, values) || !collect(&w, w.l.cond->results[0], false)) return false;
+    if (!count_trips(&w, &k) || !within_limit(&w, &k)) return false;
+    /* The count itself would be wrong where the loop is removed because nobody needs its carries. */
+    if (w.l.counts && w.may_not_end) return false;
     struct loop old;
     loop_of_copy(c, n, &old);
     bool *gone = ARENA_ZNEW(&b->arena, bool, w.l.n_carry);
     uint32_t left = 0;
-    for (uint32_t i = 0; i < w.l.n_carry; i++) left += !(gone[i] = k.replace && w.counts[i]);
+    for (uint32_t i = 0; i < w.l.n_carry; i++) {
+        gone[i] = k.replace && w.counts[i];
+        left += !gone[i];
+    }
     struct loop_results made = { VAL_NONE, VAL_NONE, VAL_NONE, 0 };
     if (left || w.l.n_stack || w.l.body->effects) made = emit_counted(&w, &k, &old, gone);
     val count = emit_binary(b, OP_sub, k.index_is == HOP_NONE ? k.to : emit2(b, OP_max, k.to, k.from),
@@ -531,10 +533,11 @@ bool while_count(struct copier *c, const struct node *n, const struct range *val
     int64_t from, to;
     if (known_number(b, k.from, &from) && known_number(b, k.to, &to) && from >= -INT32_MAX && to <= INT32_MAX)
         count = emit_whole(b, DT_I64, HOP_MAX(to, from) - from);
-    for (uint32_t i = 0; i < w.l.n_carry; i++)
-        results[i] = !gone[i]          ? made.last++
-                     : i == k.index_is ? emit2(b, OP_max, k.to, k.from)
-                                       : counter_at(b, old.carry[i], w.steps[i], count);
+    for (uint32_t i = 0; i < w.l.n_carry; i++) {
+        if (!gone[i]) results[i] = made.last++;
+        else if (i == k.index_is) results[i] = emit2(b, OP_max, k.to, k.from);
+        else results[i] = counter_at(b, old.carry[i], w.steps[i], count);
+    }
     if (w.l.counts) results[loop_trips_result(&w.l)] = count;
     for (uint32_t i = 0; i < w.l.n_stack; i++) results[loop_stack_result(&w.l, i)] = made.stacks++;
     return true;
