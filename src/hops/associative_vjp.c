@@ -620,10 +620,9 @@ static val solve_alone(const struct back *w, const struct affine *a, uint32_t j,
     if (is_number(f, r, 1)) return emit(w->b, OP_cumsum, &terms, 1, attrs);
     if (result < h->n_residuals && !is_own(h, w->n, result)) number = rows_number(h, w->n, result);
     if (number == HOP_NONE || number < w->n) factors = join_rows(w, w->xs[j], VAL_NONE, j_rows);
-    else
-        factors = number < 2 * w->n
-                      ? w->xs[number - w->n]
-                      : w->ys[number - 2 * w->n]; /* J is this array, whose first row is not used */
+    /* Else J is an array that is there, whose first row is not used. */
+    else if (number < 2 * w->n) factors = w->xs[number - w->n];
+    else factors = w->ys[number - 2 * w->n];
     return emit(w->b, OP_recurrence, (val[]){ factors, terms }, 2, attrs);
 }
 
@@ -651,9 +650,8 @@ static struct region_in compose_maps(const struct back *w, uint32_t size, type_i
                 val left = j < size ? k * size + j : size * size + k;
                 sum = add_cotangents(&body.b, sum, emit2(&body.b, OP_mul, n + i * size + k, left));
             }
-            out[j < size ? i * size + j : size * size + i] = j < size ? sum
-                                                                      : emit2(&body.b, OP_add, sum,
-                                                                              n + size * size + i);
+            if (j < size) out[i * size + j] = sum;
+            else out[size * size + i] = emit2(&body.b, OP_add, sum, n + size * size + i);
         }
     return new_body_finish(&body, out, n, NULL, 0);
 }
@@ -739,10 +737,8 @@ static void sum_own(const struct back *w, const val *g)
     for (uint32_t k = 0; k < n; k++) {
         if (!h->ct_result[k]) continue;
         batched[n_args] = true;
-        args[n_args++] = rows_of(&moved,
-                                 emit_move_dim(b, g[k] == VAL_NONE ? zeros_like(b, w->xs[k]) : g[k], along,
-                                               0),
-                                 w->from, w->to);
+        val ct = g[k] == VAL_NONE ? zeros_like(b, w->xs[k]) : g[k];
+        args[n_args++] = rows_of(&moved, emit_move_dim(b, ct, along, 0), w->from, w->to);
     }
     memset(force, true, f->n_results);
     bool fixed = dim_is_const(m, w->rest);

@@ -115,14 +115,15 @@ static void place_residuals(struct module *m, struct arena *arena, struct step *
     uint32_t next = body->n_results;
     for (uint32_t i = 0; i < h->n_residuals;
          i++) { /* parameters come second: they may use a stack of the next carry */
-        uint32_t q = h->source_result[i], stack;
+        uint32_t q = h->source_result[i];
         if (h->source_param[i] != HOP_NONE) continue;
-        val v = forward->results[q != HOP_NONE ? q : next++];
+        uint32_t at = q != HOP_NONE ? q : next++;
+        uint32_t stack = q != HOP_NONE ? stack_of_result(body, s->loop.n_carry, q) : HOP_NONE;
+        val v = forward->results[at];
         if (invariant[v]) {
-            hoist[q != HOP_NONE ? q : next - 1] = true;
-            s->residuals[i] = (struct step_residual){ FROM_HOISTED, q != HOP_NONE ? q : next - 1,
-                                                      HOP_NONE }; /* numbered below */
-        } else if (q != HOP_NONE && (stack = stack_of_result(body, s->loop.n_carry, q)) != HOP_NONE) {
+            hoist[at] = true;
+            s->residuals[i] = (struct step_residual){ FROM_HOISTED, at, HOP_NONE }; /* numbered below */
+        } else if (stack != HOP_NONE) {
             s->residuals[i] = (struct step_residual){ FROM_STACK, stack, HOP_NONE };
         } else {
             uint32_t e = add_extra(extra, v);

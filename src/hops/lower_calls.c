@@ -39,10 +39,9 @@ static void feed_region(struct lower *L, const struct fn *f, const struct node *
 {
     uint32_t count = node_region(f, n, r)->n_operands;
     struct feed *feeds = ARENA_NEW(&lower_lp(L)->arena, struct feed, count);
+    const val *operands = node_region_operands(f, n, r);
     for (uint32_t i = 0; i < count; i++)
-        feeds[i] = (struct feed){ .kind = FEED_VALUE,
-                                  .value = node_region_operands(f, n, r)[i],
-                                  .lead = LPV_NONE };
+        feeds[i] = (struct feed){ .kind = FEED_VALUE, .value = operands[i], .lead = LPV_NONE };
     lower_body(L, f, n, r, feeds, sinks);
 }
 
@@ -55,16 +54,23 @@ static bool is_scalar(struct lower *L, const struct fn *f, val v)
 static uint32_t bound_symbol(struct lower *L, const struct fn *f, const struct node *n, uint32_t k,
                              uint32_t d)
 {
+    struct module *m = lower_module(L);
     uint32_t symbol;
-    if (!dim_is_symbol(lower_module(L), type_get(lower_module(L), value_type(f, n->results + k)).dims[d],
-                       &symbol))
-        return HOP_NONE;
-    return symbol >= f->n_outer_symbols && &f->nodes[f->symbols[symbol].index] == n ? symbol : HOP_NONE;
+    if (!dim_is_symbol(m, type_get(m, value_type(f, n->results + k)).dims[d], &symbol)) return HOP_NONE;
+    bool bound = symbol >= f->n_outer_symbols && &f->nodes[f->symbols[symbol].index] == n;
+    return bound ? symbol : HOP_NONE;
 }
 
 static uint32_t result_rank(struct lower *L, const struct fn *f, const struct node *n, uint32_t k)
 {
     return type_get(lower_module(L), value_type(f, n->results + k)).rank;
+}
+
+/* Where result k is made. sized: only the body knows how large it is; over: what it may overwrite. */
+static struct array result_array(struct lower *L, const struct node *n, uint32_t k, bool sized, uint32_t over)
+{
+    if (sized) return lower_growing(L, n, k);
+    return over != HOP_NONE ? lower_overwrite(L, n, k) : lower_result(L, n, k);
 }
 
 static void invoke_block(struct lower *L, const struct fn *f, const struct node *n)
@@ -81,16 +87,15 @@ static void invoke_block(struct lower *L, const struct fn *f, const struct node 
         for (uint32_t d = 0; d < result_rank(L, f, n, k); d++)
             sized |= bound_symbol(L, f, n, k, d) != HOP_NONE;
         uint32_t over = sized ? HOP_NONE : shared_param(L, f, n, k);
-        sinks[k].array = sized              ? lower_growing(L, n, k)
-                         : over != HOP_NONE ? lower_overwrite(L, n, k)
-                                            : lower_result(L, n, k);
+        sinks[k].array = result_array(L, n, k, sized, over);
         sinks[k].overwrites = param_in_body(f, n, 0, over);
     }
     feed_region(L, f, n, 0, sinks);
     for (uint32_t k = 0; k < n->n_results; k++) {
-        for (uint32_t d = 0; d < result_rank(L, f, n, k); d++)
-            if (bound_symbol(L, f, n, k, d) != HOP_NONE)
-                lower_bind_symbol(L, bound_symbol(L, f, n, k, d), sinks[k].dims[d]);
+        for (uint32_t d = 0; d < result_rank(L, f, n, k); d++) {
+            uint32_t symbol = bound_symbol(L, f, n, k, d);
+            if (symbol != HOP_NONE) lower_bind_symbol(L, symbol, sinks[k].dims[d]);
+        }
     }
     for (uint32_t k = 0; k < n->n_results; k++) {
         if (sinks[k].scalar && !sinks[k].unused) lower_set_scalar(L, n, k, sinks[k].value);
@@ -139,9 +144,7 @@ static struct outcome begin_outcome(struct lower *L, const struct fn *f, const s
         lp_set(p, o.local, lp_const_bits(p, (enum dtype)t.dtype, 0));
     } else if (!o.scalar && o.used) {
         o.over = o.sized ? HOP_NONE : shared_param(L, f, n, k);
-        o.array = o.sized              ? lower_growing(L, n, k)
-                  : o.over != HOP_NONE ? lower_overwrite(L, n, k)
-                                       : lower_result(L, n, k);
+        o.array = result_array(L, n, k, o.sized, o.over);
     }
     return o;
 }
@@ -159,9 +162,8 @@ static void branch(struct lower *L, const struct fn *f, const struct node *n, ui
                                   .instead = { HOP_NONE, LPV_NONE },
                                   .unused = !o->used };
         /* what may live in registers is always written */
-        if (o->used && !o->scalar && p->buffers.data[o->array.buffer].kind == BUF_TEMP &&
-            switch_result_unread(L, f, n, r, k))
-            sinks[k].unused = true;
+        bool in_memory = o->used && !o->scalar && p->buffers.data[o->array.buffer].kind == BUF_TEMP;
+        if (in_memory && switch_result_unread(L, f, n, r, k)) sinks[k].unused = true;
     }
     feed_region(L, f, n, r, sinks);
     for (uint32_t k = 0; k < n->n_results; k++) {

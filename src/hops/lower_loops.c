@@ -68,10 +68,12 @@ static struct carry *begin_carries(struct lower *L, const struct fn *f, const st
 
 static void feed_carries(struct lower *L, const struct carry *carries, uint32_t n_carry, struct feed *feeds)
 {
-    for (uint32_t i = 0; i < n_carry; i++)
-        feeds[i] = carries[i].scalar ? (struct feed){ .kind = FEED_SCALAR,
-                                                      .scalar = lp_read(lower_lp(L), carries[i].local) }
-                                     : (struct feed){ .kind = FEED_ARRAY, .array = carries[i].array };
+    for (uint32_t i = 0; i < n_carry; i++) {
+        const struct carry *c = &carries[i];
+        if (c->scalar)
+            feeds[i] = (struct feed){ .kind = FEED_SCALAR, .scalar = lp_read(lower_lp(L), c->local) };
+        else feeds[i] = (struct feed){ .kind = FEED_ARRAY, .array = c->array };
+    }
 }
 
 /* lead: the row of each that is meant; LPV_NONE: all of it. */

@@ -59,7 +59,9 @@ static void each_begin(const struct totals *w, const struct leaf *leaf, lpv t, l
     lower_each_begin(w->L, leaf->slice, true, inner);
     *flat = lower_flatten(w->L, leaf->slice, inner);
     uint32_t rank = type_get(lower_module(w->L), leaf->type).rank;
-    for (uint32_t d = 0; d < rank; d++) idx[d] = d < w->along ? inner[d] : d == w->along ? t : inner[d - 1];
+    for (uint32_t d = 0; d < w->along; d++) idx[d] = inner[d];
+    idx[w->along] = t;
+    for (uint32_t d = w->along + 1; d < rank; d++) idx[d] = inner[d - 1];
 }
 
 static lpv position(const struct totals *w, const struct leaf *leaf, const lpv *idx)
@@ -159,22 +161,23 @@ static void combine_rows(struct totals *w, lpv before, lpv t)
         if (gathered) gather(w, leaf, x, t, leaf->right);
         feeds[n + k] = gathered ? (struct feed){ .kind = FEED_ARRAY, .array = leaf->right }
                                 : (struct feed){ .kind = FEED_VALUE, .value = x, .lead = t };
-        if (!leaf->needed) feeds[k] = feeds[n + k]; /* never read */
-        else if (leaf->scalar)
+        if (!leaf->needed) {
+            feeds[k] = feeds[n + k]; /* never read */
+        } else if (leaf->scalar) {
             feeds[k] = (struct feed){ .kind = FEED_SCALAR, .scalar = lp_read(p, leaf->local) };
-        else
-            feeds[k] = (struct feed){ .kind = FEED_ARRAY,
-                                      .array = leaf->held ? leaf->total : row_of(w, leaf, before) };
+        } else {
+            struct array left = leaf->held ? leaf->total : row_of(w, leaf, before);
+            feeds[k] = (struct feed){ .kind = FEED_ARRAY, .array = left };
+        }
         sinks[k] = (struct sink){ .scalar = leaf->scalar,
                                   .unused = !leaf->needed,
                                   .overwrites = leaf->held ? k : HOP_NONE,
                                   .instead = { HOP_NONE, LPV_NONE } };
         if (!leaf->scalar && leaf->needed) sinks[k].array = leaf->held ? leaf->total : row_of(w, leaf, t);
     }
+    const val *own = node_region_operands(w->f, w->n, 0);
     for (uint32_t i = 0; i < region->n_operands; i++)
-        feeds[2 * n + i] = (struct feed){ .kind = FEED_VALUE,
-                                          .value = node_region_operands(w->f, w->n, 0)[i],
-                                          .lead = LPV_NONE };
+        feeds[2 * n + i] = (struct feed){ .kind = FEED_VALUE, .value = own[i], .lead = LPV_NONE };
     lower_body(w->L, w->f, w->n, 0, feeds, sinks);
     for (uint32_t k = 0; k < n; k++) {
         struct leaf *leaf = &w->leaves[k];

@@ -52,16 +52,17 @@ static bool same_number(const struct module *m, const struct computed *c, val x,
     uint32_t made = c->step->values[x].node, made_again = step->values[y].node;
     struct loop l, again;
     if (!goes_over(m, c->around, c->loop, &l) || !goes_over(m, c->around, c->again, &again)) return false;
-    if (made == NODE_NONE && made_again == NODE_NONE)
-        return x >= l.n_carry && y >= again.n_carry && loop_is_over(&l, x) == loop_is_over(&again, y) &&
-               loop_operand(&l, x) == loop_operand(&again, y);
+    if (made == NODE_NONE && made_again == NODE_NONE) {
+        if (x < l.n_carry || y < again.n_carry) return false;
+        bool alike = loop_is_over(&l, x) == loop_is_over(&again, y);
+        return alike && loop_operand(&l, x) == loop_operand(&again, y);
+    }
     if (made == NODE_NONE || made_again == NODE_NONE) return false;
     const struct node *n = fn_node(c->step, made), *o = fn_node(step, made_again);
-    if (n->op != o->op || n->n_regions || n->n_results != 1 || n->n_operands != o->n_operands ||
-        node_row(n)->lower->kind != LOWER_POINTWISE || node_effects(m, c->step, n) ||
-        (is_float(m, c->step, x) && n->n_operands) || type_get(m, value_type(c->step, x)).rank ||
-        !constant_attrs(c->step, n, step, o))
-        return false;
+    if (n->op != o->op || n->n_regions || n->n_results != 1 || n->n_operands != o->n_operands) return false;
+    if (node_row(n)->lower->kind != LOWER_POINTWISE || node_effects(m, c->step, n)) return false;
+    if (is_float(m, c->step, x) && n->n_operands) return false;
+    if (type_get(m, value_type(c->step, x)).rank || !constant_attrs(c->step, n, step, o)) return false;
     for (uint32_t k = 0; k < n->n_operands; k++)
         if (!same_number(m, c, node_operands(c->step, n)[k], step, node_operands(step, o)[k])) return false;
     return true;

@@ -373,10 +373,11 @@ static struct region_in forward_branch(struct builder *b, const struct switch_sa
 static void split_branches(struct vjp_forward *v, struct switch_saved *saved, bool recompute)
 {
     struct builder *b = v->copy->b;
-    for (uint32_t r = 0; r < saved->in.n_regions; r++)
-        saved->halves[r] = vjp_split(b->m, saved->in.regions[r].fn,
-                                     v->active + node_region(v->f, v->n, r)->operands, v->result_wanted, 0,
-                                     recompute);
+    for (uint32_t r = 0; r < saved->in.n_regions; r++) {
+        uint32_t fn = saved->in.regions[r].fn;
+        const bool *active = v->active + node_region(v->f, v->n, r)->operands;
+        saved->halves[r] = vjp_split(b->m, fn, active, v->result_wanted, 0, recompute);
+    }
     take_slots(b, saved);
     overlap_slots(b, saved);
 }
@@ -431,12 +432,13 @@ static void switch_vjp_forward(struct vjp_forward *v)
     for (uint32_t r = 0; r < n; r++) {
         const struct vjp_halves *h = saved->halves[r];
         saved->residuals[r] = ARENA_NEW(&b->arena, val, h->n_residuals);
-        for (uint32_t i = 0; i < h->n_residuals; i++)
-            saved->residuals[r][i] = h->source_param[i] != HOP_NONE
-                                         ? in.regions[r].operands[h->source_param[i]]
-                                     : saved->where[r][i].slot != HOP_NONE
-                                         ? first + n_results + saved->where[r][i].slot
-                                         : first + h->source_result[i];
+        for (uint32_t i = 0; i < h->n_residuals; i++) {
+            uint32_t param = h->source_param[i], slot = saved->where[r][i].slot;
+            val *out = &saved->residuals[r][i];
+            if (param != HOP_NONE) *out = in.regions[r].operands[param];
+            else if (slot != HOP_NONE) *out = first + n_results + slot;
+            else *out = first + h->source_result[i];
+        }
     }
     v->saved = saved;
 }
@@ -498,9 +500,8 @@ static uint32_t residual_params(struct vjp *v, uint32_t r, struct new_body *body
         for (uint32_t j = 0; j < i && packed && args[i] == VAL_NONE; j++)
             if (saved->where[r][j].slot == s) args[i] = args[j];
         if (args[i] != VAL_NONE) continue;
-        args[i] = builder_param(&body->b,
-                                packed ? new_body_type(body, saved->slots.list[s].type) : value_type(back, i),
-                                0);
+        type_id type = packed ? new_body_type(body, saved->slots.list[s].type) : value_type(back, i);
+        args[i] = builder_param(&body->b, type, 0);
         operands[n++] = saved->residuals[r][i];
     }
     return n;
@@ -545,12 +546,15 @@ static struct region_in backward_branch(struct vjp *v, uint32_t r, const struct 
         }
         n++;
     }
-    for (uint32_t i = 0; i < h->n_residuals; i++)
-        if (saved->where[r][i].slot != HOP_NONE && saved->slots.list[saved->where[r][i].slot].packed)
-            args[i] = unpacked(&body.b, args[i], &saved->where[r][i], value_type(back, i));
-    for (uint32_t i = h->n_residuals; i < n; i++)
-        args[i] = args[i] == VAL_NONE ? zeros_of(&body.b, value_type(back, i))
-                                      : resized(&body.b, args[i], value_type(back, i));
+    for (uint32_t i = 0; i < h->n_residuals; i++) {
+        const struct in_slot *at = &saved->where[r][i];
+        if (at->slot == HOP_NONE || !saved->slots.list[at->slot].packed) continue;
+        args[i] = unpacked(&body.b, args[i], at, value_type(back, i));
+    }
+    for (uint32_t i = h->n_residuals; i < n; i++) {
+        type_id type = value_type(back, i);
+        args[i] = args[i] == VAL_NONE ? zeros_of(&body.b, type) : resized(&body.b, args[i], type);
+    }
     val *ct = ARENA_NEW(&body.b.arena, val, back->n_results);
     val *out = ARENA_NEW(&body.b.arena, val, targets->n);
     inline_function(&body.b, h->backward, NULL, args, ct);
@@ -572,17 +576,18 @@ static void switch_vjp(struct vjp *v)
     uint32_t n = saved->in.n_regions;
     struct targets targets = { ARENA_NEW(&v->b->arena, val, v->n->n_operands), 0 };
     for (uint32_t r = 0; r < n; r++)
-        for (uint32_t p = 0; p < saved->in.regions[r].n_operands; p++)
-            if (saved->halves[r]->ct_param[p] &&
-                target_of(&targets, saved->in.regions[r].operands[p]) == targets.n)
-                targets.values[targets.n++] = saved->in.regions[r].operands[p];
+        for (uint32_t p = 0; p < saved->in.regions[r].n_operands; p++) {
+            val x = saved->in.regions[r].operands[p];
+            if (!saved->halves[r]->ct_param[p]) continue;
+            if (target_of(&targets, x) == targets.n) targets.values[targets.n++] = x;
+        }
     if (!targets.n) return;
     struct region_in *regions = ARENA_NEW(&v->b->arena, struct region_in, n);
     for (uint32_t r = 0; r < n; r++) regions[r] = backward_branch(v, r, &targets);
     val first = emit_switch(v->b, saved->in.operands[0], NULL, regions, n);
     bool *given = ARENA_ZNEW(&v->b->arena, bool, targets.n);
-    for (uint32_t k = 1; k < v->n->n_operands;
-         k++) { /* a value that stands there several times gets its cotangent once */
+    /* A value that stands there several times gets its cotangent once. */
+    for (uint32_t k = 1; k < v->n->n_operands; k++) {
         uint32_t i = target_of(&targets, v->operands[k]);
         if (i == targets.n || given[i] || !v->active[k]) continue;
         given[i] = true;
@@ -681,11 +686,13 @@ static val lanes_taking(struct builder *b, val index, uint32_t r, uint32_t n)
     struct type t = emit_type(b, index);
     if (n == 1) return emit_full(b, DT_BOOL, 1, t.rank, t.dims);
     if (t.dtype == DT_BOOL) return r ? index : emit1(b, OP_not, index);
-    if (dtype_info[t.dtype].size < 4)
-        index = emit_cast(b, index,
-                          t.dtype = DT_I32); /* there may be more branches than the dtype has numbers */
+    if (dtype_info[t.dtype].size < 4) { /* there may be more branches than the dtype has numbers */
+        t.dtype = DT_I32;
+        index = emit_cast(b, index, DT_I32);
+    }
     val number = emit_full(b, (enum dtype)t.dtype, r, t.rank, t.dims);
-    return emit2(b, !r ? OP_le : r == n - 1 ? OP_ge : OP_eq, index, number);
+    if (r == 0) return emit2(b, OP_le, index, number);
+    return emit2(b, r == n - 1 ? OP_ge : OP_eq, index, number);
 }
 
 /* A branch over lanes, run only if any lane takes it: when none does there is no safe operand at all, and

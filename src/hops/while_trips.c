@@ -92,13 +92,12 @@ static bool leaf_is_countable(struct leaf *l)
         if (near && !up && l->from.lo >= l->bound.hi && l->dtype != DT_U64) l->holds = COMPARE_GT;
         return true;
     }
-    if (up != (l->holds == COMPARE_LT || l->holds == COMPARE_LE))
-        return false; /* it runs away from its bound */
+    /* It runs away from its bound. */
+    if (up != (l->holds == COMPARE_LT || l->holds == COMPARE_LE)) return false;
     __int128 past = (__int128)size - (l->holds == COMPARE_LT || l->holds == COMPARE_GT);
     bool open = l->dtype == DT_U64 && up && l->bound.hi == INT64_MAX;
-    bool stays = past == 0 ||
-                 (!open && (up ? l->bound.hi + past <= all.hi
-                               : l->bound.lo - past >= all.lo)); /* the last value is one of the dtype */
+    /* The last value is one of the dtype. */
+    bool stays = past == 0 || (!open && (up ? l->bound.hi + past <= all.hi : l->bound.lo - past >= all.lo));
     return stays || size == 1 || (bits_of(l->dtype) == 64 && size <= ENDLESS_STEP);
 }
 
@@ -359,9 +358,10 @@ static bool count_directly(struct trips *w, struct counted *k)
     int64_t n;
     k->from = before_first(w, l->x);
     k->to = before_first(w, l->y);
-    if (l->holds == COMPARE_LE)
-        k->to = known_number(b, k->to, &n) ? emit_whole(b, DT_I64, n + 1)
-                                           : emit2(b, OP_add, k->to, emit_whole(b, DT_I64, 1));
+    if (l->holds == COMPARE_LE) {
+        if (known_number(b, k->to, &n)) k->to = emit_whole(b, DT_I64, n + 1);
+        else k->to = emit2(b, OP_add, k->to, emit_whole(b, DT_I64, 1));
+    }
     k->index_is = l->x;
     k->replace = true;
     return true;
