@@ -6,16 +6,17 @@
 
 #include <unistd.h>
 
-static const char program[] = "fn @loss(%w: f32[4], %log: mut f32[2], %xs: f32[T, 4]) -> (f32[], new %log) {\n"
-                              "  %last, %all = scan carry(%h = %w) over(%x in %xs) {\n"
-                              "    %p = mul(%h, %x)\n"
-                              "    %n = sin(%p)\n"
-                              "    next(%n) stack(%n)\n"
-                              "  }\n"
-                              "  %l = sum {dims = [0, 1]} (%all)\n"
-                              "  %one = broadcast {dims = [2], at = []} (%l)\n"
-                              "  return %l, %one\n"
-                              "}\n";
+static const char program[] =
+    "fn @loss(%w: f32[4], %log: mut f32[2], %xs: f32[T, 4]) -> (f32[], new %log) {\n"
+    "  %last, %all = scan carry(%h = %w) over(%x in %xs) {\n"
+    "    %p = mul(%h, %x)\n"
+    "    %n = sin(%p)\n"
+    "    next(%n) stack(%n)\n"
+    "  }\n"
+    "  %l = sum {dims = [0, 1]} (%all)\n"
+    "  %one = broadcast {dims = [2], at = []} (%l)\n"
+    "  return %l, %one\n"
+    "}\n";
 
 /* The text, or why there is none, until the next call. */
 static const char *explained(hop_fn *f, const hop_compile_options *o, const char *form)

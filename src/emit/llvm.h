@@ -1,7 +1,8 @@
 /* The LLVM back end's own header: what its files share. A loop program comes in (lp.h); llvm_plan.c decides
  * how each loop and each small buffer is kept, llvm_share.c which nests are equal, llvm_section.c where large
- * blocks are cut, llvm_stmt.c writes statements, llvm_access.c loads, stores and lanes, llvm_ops.c operations,
- * llvm.c makes machine code of it. Nothing here calls into libhop: the plug-in only reads the program. */
+ * blocks are cut, llvm_stmt.c writes statements, llvm_access.c loads, stores and lanes, llvm_ops.c
+ * operations, llvm.c makes machine code of it. Nothing here calls into libhop: the plug-in only reads the
+ * program. */
 #ifndef HOP_EMIT_LLVM_H
 #define HOP_EMIT_LLVM_H
 
