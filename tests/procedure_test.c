@@ -192,6 +192,10 @@ static void doubled_programs(void)
 
 /* ---- long and deep ---- */
 
+/* Nests beyond what a thread's stack holds are refused, so are derivatives that stack a row for each of more
+ * loops around them than a type has dims. Which comes first is for the stack to say. */
+static bool is_too_deep(void) { return strstr(hop_message(), "deep") || strstr(hop_message(), "at most 32"); }
+
 static void use(const char *text, const char *needs)
 {
     hop_fn *f = NULL, *g[3] = { 0 };
@@ -205,9 +209,9 @@ static void use(const char *text, const char *needs)
               strstr(hop_message(), needs),
           "compiled: %s", hop_message());
     if (exe) CLAIM(!hop_run(exe, in, 2, &out[1], 1), "%s", hop_message());
-    CLAIM(!hop_grad(&g[0], f, "x") || strstr(hop_message(), "deep"), "differentiated: %s", hop_message());
-    CLAIM(!hop_jvp(&g[1], f, "x") || strstr(hop_message(), "deep"), "with tangents: %s", hop_message());
-    CLAIM(!hop_vmap(&g[2], f, NULL, NULL) || strstr(hop_message(), "deep"), "with lanes: %s", hop_message());
+    CLAIM(!hop_grad(&g[0], f, "x") || is_too_deep(), "differentiated: %s", hop_message());
+    CLAIM(!hop_jvp(&g[1], f, "x") || is_too_deep(), "with tangents: %s", hop_message());
+    CLAIM(!hop_vmap(&g[2], f, NULL, NULL) || is_too_deep(), "with lanes: %s", hop_message());
     for (int i = 0; i < 3; i++) hop_fn_free(g[i]);
     for (int i = 0; i < 2; i++) hop_tensor_free(in[i]), hop_tensor_free(out[i]);
     hop_exe_free(exe);
