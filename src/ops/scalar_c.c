@@ -53,26 +53,10 @@ typedef bool BOOL;
 #define F64_INT(x) ((double)(int32_t)(x))
 #define FAR(which, far, x, y) ((far) ? angle_far((which), (x)) : (y))
 
-static inline uint32_t BITS32(float x)
-{
-    uint32_t u;
-    return memcpy(&u, &x, sizeof u), u;
-}
-static inline float FLOAT32(uint32_t u)
-{
-    float x;
-    return memcpy(&x, &u, sizeof x), x;
-}
-static inline uint64_t BITS64(double x)
-{
-    uint64_t u;
-    return memcpy(&u, &x, sizeof u), u;
-}
-static inline double FLOAT64(uint64_t u)
-{
-    double x;
-    return memcpy(&x, &u, sizeof x), x;
-}
+#define BITS32(x) f32_bits(x)
+#define FLOAT32(u) f32_of_bits(u)
+#define BITS64(x) f64_bits(x)
+#define FLOAT64(u) f64_of_bits(u)
 
 #define WIDTH 32
 #include "ops/scalar_math.h"
