@@ -76,11 +76,18 @@ void array_mark(array_object *a, bool number);
 void array_give_away(array_object *a); /* the tensor is somebody else's now; sizes can still be asked for */
 /* Borrowed; NULL and an exception for a traced or donated array. */
 hop_tensor *concrete_tensor(array_object *a);
+int array_type_text(const array_object *a, char text[256]);
+PyObject *array_raw(array_object *a);                    /* the same value, not weak, with its raw dtype */
+PyObject *array_bitcast(PyObject *self, PyObject *code); /* the same bits as elements of another dtype */
+int array_init(PyObject *module);
+
+/* exchange.c: also the array's part of the buffer protocol and of DLPack. */
 /* copy: 1 always, 0 never, -1 when needed; NULL without an exception: no buffer. */
 PyObject *array_from_buffer(PyObject *o, int copy);
-int array_type_text(const array_object *a, char text[256]);
-PyObject *array_raw(array_object *a); /* the same value, not weak, with its raw dtype */
-int array_init(PyObject *module);
+int array_get_buffer(PyObject *self, Py_buffer *view, int flags);
+void array_release_buffer(PyObject *self, Py_buffer *view);
+PyObject *array_to_dlpack(PyObject *self, PyObject *args);
+int exchange_init(PyObject *module);
 
 /* ---- operands ---- */
 
