@@ -77,7 +77,7 @@ static void free_all(hop_tensor **t, int n)
     for (int i = 0; i < n; i++) hop_tensor_free(t[i]), t[i] = NULL;
 }
 
-static void check_program(const struct program *p)
+static inline void check_program(const struct program *p)
 {
     hop_fn *f = NULL, *again = NULL;
     hop_exe *exe = NULL;
