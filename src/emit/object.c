@@ -43,19 +43,19 @@ static const struct outside {
     { "rintf", (void *)(float (*)(float))rintf },
     { "nearbyint", (void *)(double (*)(double))nearbyint },
     { "nearbyintf", (void *)(float (*)(float))nearbyintf },
-    { "ceil", (void *)(double (*)(double))ceil },
-    { "ceilf", (void *)(float (*)(float))ceilf },
-    { "trunc", (void *)(double (*)(double))trunc },
-    { "truncf", (void *)(float (*)(float))truncf },
-    { "rint", (void *)(double (*)(double))rint },
-    { "rintf", (void *)(float (*)(float))rintf },
     { "fmod", (void *)(double (*)(double, double))fmod },
     { "fmodf", (void *)(float (*)(float, float))fmodf },
     { "sqrt", (void *)(double (*)(double))sqrt },
     { "sqrtf", (void *)(float (*)(float))sqrtf },
 };
 
-enum { MAX_SECTIONS = 512, MAX_OUTSIDE = 32, STUB = 16 };
+enum { MAX_SECTIONS = 512, MAX_OUTSIDE = 32, STUB = 16, ERROR_ROOM = 512 };
+/* The way to an outside function; see write_stub. */
+struct stub {
+    uint32_t symbol;
+    uint64_t place; /* offset in the mapping */
+    void *address;  /* of the function */
+};
 struct object {
     const unsigned char *bytes;
     size_t n;
@@ -66,11 +66,7 @@ struct object {
     const char *names; /* of symbols */
     size_t n_names;
     uint64_t place[MAX_SECTIONS]; /* offset in the mapping, UNPLACED: not loaded */
-    struct {
-        uint32_t symbol;
-        uint64_t place;
-        void *address;
-    } stubs[MAX_OUTSIDE];
+    struct stub stubs[MAX_OUTSIDE];
     uint32_t n_stubs;
     unsigned char *image;
     uint64_t address; /* where the image will run */
@@ -80,32 +76,67 @@ struct object {
 };
 static const uint64_t UNPLACED = UINT64_MAX;
 
-#define FAIL(o, ...) (snprintf((o)->error, 512, __VA_ARGS__), false)
+/* Notes what is wrong; false, for the caller to hand on. */
+HOP_PRINTF(2, 3) static bool fail(const struct object *o, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    vsnprintf(o->error, ERROR_ROOM, format, args);
+    va_end(args);
+    return false;
+}
 
 static bool inside(const struct object *o, uint64_t at, uint64_t bytes)
 {
     return at <= o->n && bytes <= o->n - at;
 }
 
+static const Elf64_Ehdr *header_of(const struct object *o) { return (const Elf64_Ehdr *)o->bytes; }
+
+static bool is_relocatable(const struct object *o)
+{
+    const Elf64_Ehdr *h = header_of(o);
+    if (o->n < sizeof *h || memcmp(h->e_ident, ELFMAG, SELFMAG)) return false;
+    return h->e_ident[EI_CLASS] == ELFCLASS64 && h->e_ident[EI_DATA] == ELFDATA2LSB && h->e_type == ET_REL;
+}
+
 static bool read_header(struct object *o)
 {
-    const Elf64_Ehdr *h = (const Elf64_Ehdr *)o->bytes;
-    if (o->n < sizeof *h || memcmp(h->e_ident, ELFMAG, SELFMAG) || h->e_ident[EI_CLASS] != ELFCLASS64 ||
-        h->e_ident[EI_DATA] != ELFDATA2LSB || h->e_type != ET_REL)
-        return FAIL(o, "not a relocatable 64-bit ELF object");
+    if (!is_relocatable(o)) return fail(o, "not a relocatable 64-bit ELF object");
+    const Elf64_Ehdr *h = header_of(o);
     if (h->e_machine != o->machine)
-        return FAIL(o, "the object is for machine %u, this is %u", h->e_machine, o->machine);
-    if (h->e_shentsize != sizeof(Elf64_Shdr) || h->e_shoff % 8 ||
-        !inside(o, h->e_shoff, (uint64_t)h->e_shnum * sizeof(Elf64_Shdr)))
-        return FAIL(o, "the section table is damaged");
+        return fail(o, "the object is for machine %u, this is %u", h->e_machine, o->machine);
+    uint64_t table_bytes = (uint64_t)h->e_shnum * sizeof(Elf64_Shdr);
+    if (h->e_shentsize != sizeof(Elf64_Shdr) || h->e_shoff % 8 || !inside(o, h->e_shoff, table_bytes))
+        return fail(o, "the section table is damaged");
     if (!h->e_shnum || h->e_shnum > MAX_SECTIONS)
-        return FAIL(o, "the object has %u sections, at most %d are loaded", h->e_shnum, MAX_SECTIONS);
+        return fail(o, "the object has %u sections, at most %d are loaded", h->e_shnum, MAX_SECTIONS);
     o->sections = (const Elf64_Shdr *)(o->bytes + h->e_shoff);
     o->n_sections = h->e_shnum;
-    for (uint32_t i = 0; i < o->n_sections; i++)
-        if (o->sections[i].sh_type != SHT_NOBITS &&
-            !inside(o, o->sections[i].sh_offset, o->sections[i].sh_size))
-            return FAIL(o, "section %u reaches past the end", i);
+    for (uint32_t i = 0; i < o->n_sections; i++) {
+        const Elf64_Shdr *s = &o->sections[i];
+        bool has_bytes = s->sh_type != SHT_NOBITS;
+        if (has_bytes && !inside(o, s->sh_offset, s->sh_size))
+            return fail(o, "section %u reaches past the end", i);
+    }
+    return true;
+}
+
+static bool read_symbol_table(struct object *o, const Elf64_Shdr *table)
+{
+    bool second = o->symbols != NULL;
+    if (second || table->sh_entsize != sizeof(Elf64_Sym) || table->sh_offset % 8 ||
+        table->sh_link >= o->n_sections)
+        return fail(o, "the symbol table is damaged");
+    const Elf64_Shdr *names = &o->sections[table->sh_link];
+    if (names->sh_type != SHT_STRTAB || !names->sh_size) return fail(o, "the names of symbols are damaged");
+    const char *first_name = (const char *)o->bytes + names->sh_offset;
+    char behind_last_name = first_name[names->sh_size - 1];
+    if (behind_last_name) return fail(o, "the names of symbols are damaged");
+    o->symbols = (const Elf64_Sym *)(o->bytes + table->sh_offset);
+    o->n_symbols = (uint32_t)(table->sh_size / sizeof(Elf64_Sym));
+    o->names = first_name;
+    o->n_names = names->sh_size;
     return true;
 }
 
@@ -113,242 +144,297 @@ static bool read_symbols(struct object *o)
 {
     for (uint32_t i = 0; i < o->n_sections; i++) {
         const Elf64_Shdr *s = &o->sections[i];
-        if (s->sh_type != SHT_SYMTAB) continue;
-        if (o->symbols || s->sh_entsize != sizeof(Elf64_Sym) || s->sh_offset % 8 ||
-            s->sh_link >= o->n_sections)
-            return FAIL(o, "the symbol table is damaged");
-        const Elf64_Shdr *names = &o->sections[s->sh_link];
-        if (names->sh_type != SHT_STRTAB || !names->sh_size ||
-            o->bytes[names->sh_offset + names->sh_size - 1])
-            return FAIL(o, "the names of symbols are damaged");
-        o->symbols = (const Elf64_Sym *)(o->bytes + s->sh_offset);
-        o->n_symbols = (uint32_t)(s->sh_size / sizeof(Elf64_Sym));
-        o->names = (const char *)o->bytes + names->sh_offset;
-        o->n_names = names->sh_size;
+        if (s->sh_type == SHT_SYMTAB && !read_symbol_table(o, s)) return false;
     }
-    if (!o->symbols) return FAIL(o, "the object has no symbols");
+    if (!o->symbols) return fail(o, "the object has no symbols");
     for (uint32_t i = 0; i < o->n_symbols; i++)
-        if (o->symbols[i].st_name >= o->n_names) return FAIL(o, "the name of symbol %u is damaged", i);
+        if (o->symbols[i].st_name >= o->n_names) return fail(o, "the name of symbol %u is damaged", i);
     return true;
 }
 
+static const char *symbol_name(const struct object *o, const Elf64_Sym *y) { return o->names + y->st_name; }
+
 /* Unwinding tables are of no use: nothing is thrown through native code. */
-static bool is_loaded(const Elf64_Shdr *s)
-{
-    return s->sh_flags & SHF_ALLOC && s->sh_type == SHT_PROGBITS && s->sh_size;
-}
 static bool is_unwinding(const struct object *o, const Elf64_Shdr *s)
 {
-    const Elf64_Ehdr *h = (const Elf64_Ehdr *)o->bytes;
-    if (h->e_shstrndx >= o->n_sections) return false;
-    const Elf64_Shdr *names = &o->sections[h->e_shstrndx];
     static const char unwinding[] = ".eh_frame";
-    return names->sh_type == SHT_STRTAB && s->sh_name < names->sh_size &&
-           names->sh_size - s->sh_name >= sizeof unwinding &&
-           !memcmp(o->bytes + names->sh_offset + s->sh_name, unwinding, sizeof unwinding);
+    if (s->sh_type == SHT_X86_64_UNWIND) return true;
+    uint32_t names_at = header_of(o)->e_shstrndx;
+    if (names_at >= o->n_sections) return false;
+    const Elf64_Shdr *names = &o->sections[names_at];
+    if (names->sh_type != SHT_STRTAB || s->sh_name >= names->sh_size) return false;
+    if (names->sh_size - s->sh_name < sizeof unwinding) return false;
+    const unsigned char *name = o->bytes + names->sh_offset + s->sh_name;
+    return !memcmp(name, unwinding, sizeof unwinding);
+}
+
+static bool is_needed(const struct object *o, const Elf64_Shdr *s)
+{
+    bool in_memory = s->sh_flags & SHF_ALLOC && s->sh_size;
+    return in_memory && s->sh_type != SHT_NOTE && !is_unwinding(o, s);
+}
+
+static uint64_t align_up(uint64_t at, uint64_t align) { return (at + align - 1) & ~(align - 1); }
+
+static bool place_section(struct object *o, uint32_t i)
+{
+    const Elf64_Shdr *s = &o->sections[i];
+    if (s->sh_type != SHT_PROGBITS || s->sh_flags & (SHF_WRITE | SHF_TLS))
+        return fail(o, "section %u has type %u and flags %llu, which code has no use for", i, s->sh_type,
+                    (unsigned long long)s->sh_flags);
+    uint64_t align = s->sh_addralign ? s->sh_addralign : 1;
+    bool power_of_two = !(align & (align - 1));
+    if (!power_of_two || align > 4096)
+        return fail(o, "section %u is aligned to %llu", i, (unsigned long long)align);
+    o->place[i] = align_up(o->used, align);
+    o->used = o->place[i] + s->sh_size;
+    if (o->used > INT32_MAX / 2) return fail(o, "the object is larger than 1 GiB");
+    return true;
 }
 
 static bool place_sections(struct object *o, struct loaded *out)
 {
-    uint64_t at = 0;
     for (uint32_t i = 0; i < o->n_sections; i++) {
         const Elf64_Shdr *s = &o->sections[i];
         o->place[i] = UNPLACED;
-        if (!(s->sh_flags & SHF_ALLOC) || !s->sh_size || s->sh_type == SHT_NOTE ||
-            s->sh_type == SHT_X86_64_UNWIND || is_unwinding(o, s))
-            continue;
-        if (!is_loaded(s) || s->sh_flags & (SHF_WRITE | SHF_TLS))
-            return FAIL(o, "section %u has type %u and flags %llu, which code has no use for", i, s->sh_type,
-                        (unsigned long long)s->sh_flags);
-        uint64_t align = s->sh_addralign ? s->sh_addralign : 1;
-        if (align & (align - 1) || align > 4096)
-            return FAIL(o, "section %u is aligned to %llu", i, (unsigned long long)align);
-        at = (at + align - 1) & ~(align - 1);
-        o->place[i] = at;
-        at += s->sh_size;
-        if (at > INT32_MAX / 2) return FAIL(o, "the object is larger than 1 GiB");
+        if (!is_needed(o, s)) continue;
+        if (!place_section(o, i)) return false;
         if (s->sh_flags & SHF_EXECINSTR) out->code_bytes += s->sh_size;
     }
-    at = (at + STUB - 1) & ~(uint64_t)(STUB - 1);
+    return true;
+}
+
+static void *outside_address(const char *name)
+{
+    for (size_t k = 0; k < HOP_COUNT(outside); k++)
+        if (!strcmp(outside[k].name, name)) return outside[k].address;
+    return NULL;
+}
+
+static bool place_stubs(struct object *o)
+{
+    o->used = align_up(o->used, STUB);
     for (uint32_t i = 1; i < o->n_symbols; i++) {
-        const Elf64_Sym *y = &o->symbols[i];
-        const char *name = o->names + y->st_name;
-        if (y->st_shndx != SHN_UNDEF || !*name) continue;
-        void *address = NULL;
-        for (size_t k = 0; k < HOP_COUNT(outside); k++)
-            if (!strcmp(outside[k].name, name)) address = outside[k].address;
+        const char *name = symbol_name(o, &o->symbols[i]);
+        bool defined = o->symbols[i].st_shndx != SHN_UNDEF;
+        if (defined || !*name) continue;
+        void *address = outside_address(name);
         if (!address || o->n_stubs == MAX_OUTSIDE)
-            return FAIL(o, "the object needs '%.200s', which it is not given", name);
-        o->stubs[o->n_stubs].symbol = i;
-        o->stubs[o->n_stubs].place = at;
-        o->stubs[o->n_stubs++].address = address;
-        at += STUB;
+            return fail(o, "the object needs '%.200s', which it is not given", name);
+        o->stubs[o->n_stubs] = (struct stub){ .symbol = i, .place = o->used, .address = address };
+        o->n_stubs++;
+        o->used += STUB;
     }
-    o->used = at;
     return true;
 }
 
 /* A stub jumps to the address in its second half, which also serves where the code wants a place that holds
  * an address. */
-static void write_stub(const struct object *o, uint32_t k)
+static void write_stub(const struct object *o, const struct stub *stub)
 {
-    static const unsigned char x86[8] = { 0xff, 0x25, 2, 0, 0, 0, 0x0f, 0x0b };    /* jmp *2(%rip); ud2 */
-    static const unsigned char arm[8] = { 0x50, 0, 0, 0x58, 0, 0x02, 0x1f, 0xd6 }; /* ldr x16, .+8; br x16 */
-    unsigned char *to = o->image + o->stubs[k].place;
-    uint64_t address = (uint64_t)(uintptr_t)o->stubs[k].address;
-    memcpy(to, o->machine == EM_X86_64 ? x86 : arm, 8);
-    memcpy(to + 8, &address, 8);
+    enum { HALF = STUB / 2 };
+    static const unsigned char x86[HALF] = { 0xff, 0x25, 2, 0, 0, 0, 0x0f, 0x0b }; /* jmp *2(%rip); ud2 */
+    static const unsigned char arm[HALF] = {
+        0x50, 0, 0, 0x58, 0, 0x02, 0x1f, 0xd6
+    }; /* ldr x16, .+8; br x16 */
+    unsigned char *to = o->image + stub->place;
+    uint64_t address = (uint64_t)(uintptr_t)stub->address;
+    memcpy(to, o->machine == EM_X86_64 ? x86 : arm, HALF);
+    memcpy(to + HALF, &address, HALF);
+}
+
+static const struct stub *stub_of(const struct object *o, uint32_t symbol)
+{
+    for (uint32_t k = 0; k < o->n_stubs; k++)
+        if (o->stubs[k].symbol == symbol) return &o->stubs[k];
+    return NULL;
 }
 
 /* Offset of a symbol in the image; of an outside one, of its stub. */
-static bool symbol_place(const struct object *o, uint32_t symbol, uint64_t *place, bool *stub)
+static bool symbol_place(const struct object *o, uint32_t symbol, uint64_t *place, bool *is_stub)
 {
-    *stub = false;
-    if (symbol >= o->n_symbols)
-        return FAIL((struct object *)o, "a relocation names symbol %u of %u", symbol, o->n_symbols);
+    if (symbol >= o->n_symbols) return fail(o, "a relocation names symbol %u of %u", symbol, o->n_symbols);
     const Elf64_Sym *y = &o->symbols[symbol];
-    if (y->st_shndx == SHN_UNDEF) {
-        *stub = true;
-        for (uint32_t k = 0; k < o->n_stubs; k++)
-            if (o->stubs[k].symbol == symbol) return *place = o->stubs[k].place, true;
-        return FAIL((struct object *)o, "a relocation names nothing");
+    uint32_t section = y->st_shndx;
+    *is_stub = section == SHN_UNDEF;
+    if (*is_stub) {
+        const struct stub *stub = stub_of(o, symbol);
+        if (!stub) return fail(o, "a relocation names nothing");
+        *place = stub->place;
+        return true;
     }
-    if (y->st_shndx >= o->n_sections || o->place[y->st_shndx] == UNPLACED ||
-        y->st_value > o->sections[y->st_shndx].sh_size)
-        return FAIL((struct object *)o, "symbol %u lies in no section that is loaded", symbol);
-    *place = o->place[y->st_shndx] + y->st_value;
+    bool loaded = section < o->n_sections && o->place[section] != UNPLACED;
+    if (!loaded || y->st_value > o->sections[section].sh_size)
+        return fail(o, "symbol %u lies in no section that is loaded", symbol);
+    *place = o->place[section] + y->st_value;
     return true;
 }
 
+/* A relocation, everything but its type as addresses. */
 struct fix {
     uint32_t type;
     unsigned char *to; /* what is to be changed */
     size_t room;       /* bytes from there to the end of the section */
     uint64_t at;       /* its address */
-    uint64_t target;   /* address of the symbol */
-    int64_t addend;
-    bool stub;
+    uint64_t target;   /* what it is to name: address of the symbol and the addend */
+    bool stub;         /* the symbol is an outside one */
 };
 
-static bool put(unsigned char *to, size_t room, uint64_t value, size_t bytes)
+static bool put(const struct fix *f, uint64_t value, size_t bytes)
 {
-    return room >= bytes && (memcpy(to, &value, bytes), true);
+    if (f->room < bytes) return false;
+    memcpy(f->to, &value, bytes);
+    return true;
 }
+
 static bool fits(int64_t value, int bits)
 {
-    return value >= -((int64_t)1 << (bits - 1)) && value < (int64_t)1 << (bits - 1);
+    int64_t beyond = (int64_t)1 << (bits - 1);
+    return value >= -beyond && value < beyond;
+}
+
+static bool put_relative(const struct fix *f, int64_t relative, size_t bytes)
+{
+    return fits(relative, (int)bytes * 8) && put(f, (uint64_t)relative, bytes);
 }
 
 static bool fix_x86(const struct fix *f)
 {
-    int64_t relative = (int64_t)(f->target + (uint64_t)f->addend - f->at);
+    int64_t relative = (int64_t)(f->target - f->at);
+    int64_t stub_address = relative + STUB / 2; /* of the half that holds it */
     switch (f->type) {
     case R_X86_64_NONE: return true;
-    case R_X86_64_64: return !f->stub && put(f->to, f->room, f->target + (uint64_t)f->addend, 8);
-    case R_X86_64_PC64: return !f->stub && put(f->to, f->room, (uint64_t)relative, 8);
-    case R_X86_64_PC32: return !f->stub && fits(relative, 32) && put(f->to, f->room, (uint64_t)relative, 4);
-    case R_X86_64_PLT32: return fits(relative, 32) && put(f->to, f->room, (uint64_t)relative, 4);
+    case R_X86_64_64: return !f->stub && put(f, f->target, 8);
+    case R_X86_64_PC64: return !f->stub && put(f, (uint64_t)relative, 8);
+    case R_X86_64_PC32: return !f->stub && put_relative(f, relative, 4);
+    case R_X86_64_PLT32: return put_relative(f, relative, 4);
     case R_X86_64_GOTPCREL:
     case R_X86_64_GOTPCRELX:
-    case R_X86_64_REX_GOTPCRELX:
-        return f->stub && fits(relative + 8, 32) &&
-               put(f->to, f->room, (uint64_t)(relative + 8), 4); /* the stub's address half */
+    case R_X86_64_REX_GOTPCRELX: return f->stub && put_relative(f, stub_address, 4);
     default: return false;
     }
 }
 
+/* The instruction word, its bits outside of `keep` replaced. */
 static bool fix_arm_word(const struct fix *f, uint32_t keep, uint32_t bits)
 {
     uint32_t word;
-    if (f->room < 4) return false;
-    memcpy(&word, f->to, 4);
-    return put(f->to, f->room, (word & keep) | bits, 4);
+    if (f->room < sizeof word) return false;
+    memcpy(&word, f->to, sizeof word);
+    return put(f, (word & keep) | bits, sizeof word);
+}
+
+static bool fix_arm_branch(const struct fix *f, int64_t relative)
+{
+    bool whole_words = !(relative & 3);
+    uint32_t words = (uint32_t)(relative >> 2) & 0x03ffffff;
+    return whole_words && fits(relative, 28) && fix_arm_word(f, 0xfc000000, words);
+}
+
+/* adr and adrp: 21 bits, the lowest two apart from the others. */
+static bool fix_arm_adr(const struct fix *f, int64_t distance)
+{
+    uint32_t low = (uint32_t)distance & 3;
+    uint32_t high = (uint32_t)(distance >> 2) & 0x7ffff;
+    return fits(distance, 21) && fix_arm_word(f, 0x9f00001f, low << 29 | high << 5);
+}
+
+/* The lowest twelve bits of an address, counted in units of 2^shift bytes. */
+static bool fix_arm_low(const struct fix *f, uint32_t shift)
+{
+    uint32_t low = (uint32_t)f->target & 4095;
+    uint32_t unit = 1u << shift;
+    return low % unit == 0 && fix_arm_word(f, 0xffc003ff, low >> shift << 10);
+}
+
+static int64_t pages_between(uint64_t from, uint64_t to)
+{
+    uint64_t in_page = 4095;
+    return (int64_t)((to & ~in_page) - (from & ~in_page)) >> 12;
 }
 
 static bool fix_arm(const struct fix *f)
 {
-    uint64_t target = f->target + (uint64_t)f->addend;
-    int64_t relative = (int64_t)(target - f->at),
-            pages = (int64_t)((target & ~4095ull) - (f->at & ~4095ull)) >> 12;
-    uint32_t low = (uint32_t)target & 4095, shift = 0;
-    if (f->stub && f->type != R_AARCH64_CALL26 && f->type != R_AARCH64_JUMP26) return false;
+    int64_t relative = (int64_t)(f->target - f->at);
+    bool is_branch = f->type == R_AARCH64_CALL26 || f->type == R_AARCH64_JUMP26;
+    if (f->stub && !is_branch) return false;
     switch (f->type) {
     case R_AARCH64_NONE: return true;
-    case R_AARCH64_ABS64: return put(f->to, f->room, target, 8);
-    case R_AARCH64_PREL64: return put(f->to, f->room, (uint64_t)relative, 8);
-    case R_AARCH64_PREL32: return fits(relative, 32) && put(f->to, f->room, (uint64_t)relative, 4);
+    case R_AARCH64_ABS64: return put(f, f->target, 8);
+    case R_AARCH64_PREL64: return put(f, (uint64_t)relative, 8);
+    case R_AARCH64_PREL32: return put_relative(f, relative, 4);
     case R_AARCH64_CALL26:
-    case R_AARCH64_JUMP26:
-        return !(relative & 3) && fits(relative, 28) &&
-               fix_arm_word(f, 0xfc000000, (uint32_t)(relative >> 2) & 0x03ffffff);
-    case R_AARCH64_ADR_PREL_PG_HI21:
-        return fits(pages, 21) &&
-               fix_arm_word(f, 0x9f00001f,
-                            ((uint32_t)pages & 3) << 29 | ((uint32_t)(pages >> 2) & 0x7ffff) << 5);
-    case R_AARCH64_ADR_PREL_LO21:
-        return fits(relative, 21) &&
-               fix_arm_word(f, 0x9f00001f,
-                            ((uint32_t)relative & 3) << 29 | ((uint32_t)(relative >> 2) & 0x7ffff) << 5);
+    case R_AARCH64_JUMP26: return fix_arm_branch(f, relative);
+    case R_AARCH64_ADR_PREL_PG_HI21: return fix_arm_adr(f, pages_between(f->at, f->target));
+    case R_AARCH64_ADR_PREL_LO21: return fix_arm_adr(f, relative);
     case R_AARCH64_ADD_ABS_LO12_NC:
-    case R_AARCH64_LDST8_ABS_LO12_NC: return fix_arm_word(f, 0xffc003ff, low << 10);
-    case R_AARCH64_LDST128_ABS_LO12_NC: shift++; /* fall through */
-    case R_AARCH64_LDST64_ABS_LO12_NC: shift++;  /* fall through */
-    case R_AARCH64_LDST32_ABS_LO12_NC: shift++;  /* fall through */
-    case R_AARCH64_LDST16_ABS_LO12_NC:
-        shift++;
-        return !(low & ((1u << shift) - 1)) && fix_arm_word(f, 0xffc003ff, low >> shift << 10);
+    case R_AARCH64_LDST8_ABS_LO12_NC: return fix_arm_low(f, 0);
+    case R_AARCH64_LDST16_ABS_LO12_NC: return fix_arm_low(f, 1);
+    case R_AARCH64_LDST32_ABS_LO12_NC: return fix_arm_low(f, 2);
+    case R_AARCH64_LDST64_ABS_LO12_NC: return fix_arm_low(f, 3);
+    case R_AARCH64_LDST128_ABS_LO12_NC: return fix_arm_low(f, 4);
     default: return false;
     }
 }
 
-static bool relocate_section(struct object *o, const Elf64_Shdr *relocations)
+static bool relocate(const struct object *o, const Elf64_Rela *r, uint32_t section)
 {
-    uint32_t target = relocations->sh_info;
-    if (target >= o->n_sections || relocations->sh_entsize != sizeof(Elf64_Rela) ||
+    uint64_t symbol_at;
+    bool stub;
+    uint64_t section_bytes = o->sections[section].sh_size;
+    if (!symbol_place(o, ELF64_R_SYM(r->r_info), &symbol_at, &stub)) return false;
+    if (r->r_offset > section_bytes) return fail(o, "a relocation lies outside of its section");
+    uint64_t place = o->place[section] + r->r_offset;
+    struct fix f = { .type = ELF64_R_TYPE(r->r_info),
+                     .to = o->image + place,
+                     .room = section_bytes - r->r_offset,
+                     .at = o->address + place,
+                     .target = o->address + symbol_at + (uint64_t)r->r_addend,
+                     .stub = stub };
+    bool done = o->machine == EM_X86_64 ? fix_x86(&f) : fix_arm(&f);
+    return done || fail(o, "relocation type %u of machine %u cannot be done here", f.type, o->machine);
+}
+
+static bool relocate_section(const struct object *o, const Elf64_Shdr *relocations)
+{
+    uint32_t section = relocations->sh_info;
+    if (section >= o->n_sections || relocations->sh_entsize != sizeof(Elf64_Rela) ||
         relocations->sh_offset % 8)
-        return FAIL(o, "a relocation section is damaged");
-    if (o->place[target] == UNPLACED) return true;
-    const Elf64_Rela *r = (const Elf64_Rela *)(o->bytes + relocations->sh_offset);
-    for (size_t i = 0; i < relocations->sh_size / sizeof *r; i++) {
-        uint64_t place;
-        struct fix f = { .type = ELF64_R_TYPE(r[i].r_info), .addend = r[i].r_addend };
-        if (!symbol_place(o, ELF64_R_SYM(r[i].r_info), &place, &f.stub)) return false;
-        if (r[i].r_offset > o->sections[target].sh_size)
-            return FAIL(o, "a relocation lies outside of its section");
-        f.room = o->sections[target].sh_size - r[i].r_offset;
-        f.to = o->image + o->place[target] + r[i].r_offset;
-        f.at = o->address + o->place[target] + r[i].r_offset;
-        f.target = o->address + place;
-        if (!(o->machine == EM_X86_64 ? fix_x86 : fix_arm)(&f))
-            return FAIL(o, "relocation type %u of machine %u cannot be done here", f.type, o->machine);
-    }
+        return fail(o, "a relocation section is damaged");
+    if (o->place[section] == UNPLACED) return true;
+    const Elf64_Rela *list = (const Elf64_Rela *)(o->bytes + relocations->sh_offset);
+    size_t n = relocations->sh_size / sizeof *list;
+    for (size_t i = 0; i < n; i++)
+        if (!relocate(o, &list[i], section)) return false;
     return true;
 }
 
-static bool find_entry(struct object *o, uint64_t *place)
+static bool find_entry(const struct object *o, uint64_t *place)
 {
-    bool stub;
     for (uint32_t i = 1; i < o->n_symbols; i++) {
         const Elf64_Sym *y = &o->symbols[i];
-        if (strcmp(o->names + y->st_name, ENTRY_NAME) || y->st_shndx == SHN_UNDEF) continue;
+        bool stub;
+        if (strcmp(symbol_name(o, y), ENTRY_NAME) || y->st_shndx == SHN_UNDEF) continue;
         if (!symbol_place(o, i, place, &stub)) return false;
-        return o->sections[y->st_shndx].sh_flags & SHF_EXECINSTR ? true : FAIL(o, "the entry is not code");
+        bool is_code = o->sections[y->st_shndx].sh_flags & SHF_EXECINSTR;
+        return is_code || fail(o, "the entry is not code");
     }
-    return FAIL(o, "the object has no %s", ENTRY_NAME);
+    return fail(o, "the object has no %s", ENTRY_NAME);
 }
 
-static bool fill_image(struct object *o, struct loaded *out)
+static bool fill_image(const struct object *o, struct loaded *out)
 {
-    uint64_t entry;
-    for (uint32_t i = 0; i < o->n_sections; i++)
-        if (o->place[i] != UNPLACED)
-            memcpy(o->image + o->place[i], o->bytes + o->sections[i].sh_offset, o->sections[i].sh_size);
-    for (uint32_t k = 0; k < o->n_stubs; k++) write_stub(o, k);
     for (uint32_t i = 0; i < o->n_sections; i++) {
-        if (o->sections[i].sh_type == SHT_REL)
-            return FAIL(o, "relocations without addends are not known here");
-        if (o->sections[i].sh_type == SHT_RELA && !relocate_section(o, &o->sections[i])) return false;
+        const Elf64_Shdr *s = &o->sections[i];
+        if (o->place[i] != UNPLACED) memcpy(o->image + o->place[i], o->bytes + s->sh_offset, s->sh_size);
     }
+    for (uint32_t k = 0; k < o->n_stubs; k++) write_stub(o, &o->stubs[k]);
+    for (uint32_t i = 0; i < o->n_sections; i++) {
+        const Elf64_Shdr *s = &o->sections[i];
+        if (s->sh_type == SHT_REL) return fail(o, "relocations without addends are not known here");
+        if (s->sh_type == SHT_RELA && !relocate_section(o, s)) return false;
+    }
+    uint64_t entry;
     if (!find_entry(o, &entry)) return false;
     out->entry = (int32_t (*)(void *, void **, int64_t *))(uintptr_t)(o->address + entry);
     return true;
@@ -357,7 +443,7 @@ static bool fill_image(struct object *o, struct loaded *out)
 static bool open_object(struct object *o, struct loaded *out)
 {
     *out = (struct loaded){ 0 };
-    return read_header(o) && read_symbols(o) && place_sections(o, out);
+    return read_header(o) && read_symbols(o) && place_sections(o, out) && place_stubs(o);
 }
 
 int object_place(const void *object, size_t bytes, uint32_t machine, unsigned char *image, size_t room,
@@ -366,38 +452,50 @@ int object_place(const void *object, size_t bytes, uint32_t machine, unsigned ch
     struct object o = {
         .bytes = object, .n = bytes, .machine = machine, .image = image, .address = address, .error = error
     };
-    if (!open_object(&o, out)) return 1;
+    if (!open_object(&o, out)) return EMIT_FAILED;
     *used = o.used;
-    if (o.used > room) return !FAIL(&o, "the object needs %zu bytes, given %zu", o.used, room);
-    return !fill_image(&o, out);
+    if (o.used > room) {
+        fail(&o, "the object needs %zu bytes, given %zu", o.used, room);
+        return EMIT_FAILED;
+    }
+    return fill_image(&o, out) ? EMIT_OK : EMIT_FAILED;
+}
+
+/* The mapping becomes code that can be run. */
+static int make_executable(const struct object *o, const struct loaded *l)
+{
+    char *map = l->map;
+    if (mprotect(map, l->bytes, PROT_READ | PROT_EXEC)) {
+        int status = errno == ENOMEM ? EMIT_NOMEM : EMIT_FAILED;
+        fail(o, "this system does not let memory become executable");
+        return status;
+    }
+    __builtin___clear_cache(map, map + l->bytes);
+    return EMIT_OK;
 }
 
 int object_load(const void *object, size_t bytes, struct loaded *out, char error[512])
 {
     struct object o = { .bytes = object, .n = bytes, .machine = HOST_MACHINE, .error = error };
-    if (HOST_MACHINE == EM_NONE) return !FAIL(&o, "code for this machine cannot be loaded");
-    if (!open_object(&o, out)) return 1;
-    size_t page = (size_t)sysconf(_SC_PAGESIZE), size = (o.used + page) & ~(page - 1);
+    if (HOST_MACHINE == EM_NONE) {
+        fail(&o, "code for this machine cannot be loaded");
+        return EMIT_FAILED;
+    }
+    if (!open_object(&o, out)) return EMIT_FAILED;
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    size_t size = align_up(o.used + 1, page);
     void *map = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (map == MAP_FAILED) {
-        snprintf(error, 512, "no memory for %zu bytes of code", size);
+        fail(&o, "no memory for %zu bytes of code", size);
         return EMIT_NOMEM;
     }
     o.image = map;
     o.address = (uint64_t)(uintptr_t)map;
     out->map = map;
     out->bytes = size;
-    int status = fill_image(&o, out) ? EMIT_OK : EMIT_FAILED;
-    if (!status && mprotect(map, size, PROT_READ | PROT_EXEC)) {
-        status = errno == ENOMEM ? EMIT_NOMEM : EMIT_FAILED;
-        snprintf(error, 512, "this system does not let memory become executable");
-    }
-    if (status) {
-        object_unload(out);
-        return status;
-    }
-    __builtin___clear_cache((char *)map, (char *)map + size);
-    return 0;
+    int status = fill_image(&o, out) ? make_executable(&o, out) : EMIT_FAILED;
+    if (status) object_unload(out);
+    return status;
 }
 
 void object_unload(struct loaded *l)
