@@ -94,6 +94,17 @@ class Compiled:
     def c(self, *args: Any, **named: Any) -> str: ...
     def clear_cache(self) -> None: ...
 
+class disable_jit:
+    def __init__(self, disable: bool = ...) -> None: ...
+    def __enter__(self) -> disable_jit: ...
+    def __exit__(self, *exception: Any) -> None: ...
+
+class Pullback:
+    def __call__(self, cotangent: Tree) -> Any: ...
+
+class Pushforward:
+    def __call__(self, *tangents: Tree) -> Any: ...
+
 class Shown:
     def text(self) -> str: ...
     def dot(self) -> str: ...
@@ -119,7 +130,7 @@ SIGNS = "add sub mul truediv floordiv mod pow matmul and or xor lshift rshift".s
 COMPARISONS = "eq ne lt le gt ge".split()
 TYPES = {
     "shape": "Shape", "axis": "Axis", "axes": "Any", "dtype": "DType | None", "keepdims": "bool", "fun": "F", "f": "Callable[..., Any]", "fn": "Callable[..., Any]", "callback": "Callable[..., Any]", "copy": "bool | None",
-    "device": "str | None", "path": "str | PathLike[str]", "reverse": "bool", "descending": "bool", "stable": "bool", "has_aux": "bool", "subscripts": "str", "format": "str", "message": "str",
+    "device": "str | None", "path": "str | PathLike[str]", "reverse": "bool", "descending": "bool", "stable": "bool", "has_aux": "bool", "holomorphic": "bool", "allow_int": "bool", "axis_name": "Any", "spmd_axis_name": "None", "subscripts": "str", "format": "str", "message": "str",
     "schedule": "str | None", "max_trips": "int | None", "length": "int | None", "sequential": "bool", "k": "int", "side": "str", "argnums": "int | Sequence[int]", "cond_fun": "Callable[..., Any]", "body_fun": "Callable[..., Any]",
     "true_fun": "Callable[..., Any]", "false_fun": "Callable[..., Any]", "branches": "Sequence[Callable[..., Any]]", "in_axes": "Tree", "out_axes": "Tree", "axis_size": "int | None",
     "init": "Tree", "init_val": "Tree", "xs": "Tree", "elems": "Tree", "operands": "Tree", "primals": "Tree", "tangents": "Tree", "include_initial": "bool", "approximate": "bool", "equal_nan": "bool", "endpoint": "bool", "offset": "int", "size": "int | None",
@@ -129,7 +140,7 @@ RESULTS = {
     "split": "list[Array]", "unstack": "tuple[Array, ...]", "nonzero": "tuple[Array, ...]", "top_k": "tuple[Array, Array]", "print": "None", "check": "None", "debug_callback": "None", "save": "None", "load": "Any",
     "stop_gradient": "Any", "unique_all": "tuple[Array, Array, Array, Array]", "unique_counts": "tuple[Array, Array]", "unique_inverse": "tuple[Array, Array]", "show": "Shown", "__array_namespace_info__": "Any",
 }  # fmt: skip
-FUNCTIONS = {"grad", "value_and_grad", "jacfwd", "jacrev", "hessian", "vmap"}
+FUNCTIONS = {"grad", "value_and_grad", "jacfwd", "jacrev", "jacobian", "hessian", "vmap"}
 
 
 # Of each public module: what its stub begins with, and what its functions give where it is no array. Classes stand in the heads.
@@ -263,7 +274,7 @@ def stubs():
     out = [HEAD, array_class()]
     out += [f"{d.name}: Final[dtype]\n" for d in hop._dtypes.ALL]
     out += [f"{name}: Final[float]\n" for name in ("e", "inf", "nan", "pi")] + ["newaxis: None\n"]
-    done = {"e", "inf", "nan", "pi", "newaxis", "Array", "Tracer", "tree", "random", "optim", "linalg", "dtype", "finfo", "iinfo", "Compiled", "jit", "checkpoint", "check_grads", *[d.name for d in hop._dtypes.ALL]}
+    done = {"e", "inf", "nan", "pi", "newaxis", "Array", "Tracer", "tree", "random", "optim", "linalg", "dtype", "finfo", "iinfo", "Compiled", "jit", "disable_jit", "Pullback", "Pushforward", "checkpoint", "remat", "check_grads", *[d.name for d in hop._dtypes.ALL]}
     done |= {"Error", "InvalidError", "CheckError", "GradientError", "TracerError", "UnavailableError", "FileError", "InternalError"}
     for name in hop.__all__:
         if name in done:
@@ -271,10 +282,13 @@ def stubs():
         function = getattr(hop, name)
         result = "Callable[..., Any]" if name in FUNCTIONS else RESULTS.get(name) or ("Any" if function.__module__ in ("hop._control", "hop._transforms") else "Array")
         out.append(f"def {name}({parameters(function)}) -> {result}: ...\n")
-    options = "*, static_argnums: int | Sequence[int] = ..., static_argnames: str | Sequence[str] = ..., donate_argnums: int | Sequence[int] = ..., strict: bool = ..., threads: int = ..., portable: bool = ..."
+    options = "*, static_argnums: int | Sequence[int] = ..., static_argnames: str | Sequence[str] = ..., donate_argnums: int | Sequence[int] = ..., donate_argnames: str | Sequence[str] = ..., strict: bool = ..., threads: int = ..., portable: bool = ..."
     check = "args: Sequence[Any], order: int = ..., modes: str | Sequence[str] = ..., atol: float | None = ..., rtol: float | None = ..., eps: float | None = ..."
     out.append(f"def check_grads(f: Callable[..., Any], {check}) -> None: ...\n")
-    out.append(f"def checkpoint(fun: F) -> F: ...\n@overload\ndef jit(fun: Callable[..., Any], {options}) -> Compiled: ...\n@overload\ndef jit(fun: None = ..., {options}) -> Callable[[Callable[..., Any]], Compiled]: ...\n")
+    for name in ("checkpoint", "remat"):
+        more = "*, policy: None = ..., prevent_cse: bool = ..., static_argnums: int | Sequence[int] = ..."
+        out.append(f"@overload\ndef {name}(fun: F, {more}) -> F: ...\n@overload\ndef {name}(fun: None = ..., {more}) -> Callable[[F], F]: ...\n")
+    out.append(f"@overload\ndef jit(fun: Callable[..., Any], {options}) -> Compiled: ...\n@overload\ndef jit(fun: None = ..., {options}) -> Callable[[Callable[..., Any]], Compiled]: ...\n")
     text = re.sub(r"(?<=[:>|] )bool\b", "builtins.bool", "".join(out))  # hop.bool is a dtype
     return {"__init__": text, **{name: module_stub(name) for name in MODULES}}
 

@@ -152,7 +152,7 @@ def _joined_results(what, names, seen):
         for k, _, found in seen[1:]:
             y = found[i]
             if not _meet(x, kind, y):
-                path = tree.leaves_with_path(tree.unflatten(out_tree, list(range(out_tree.num_leaves))))[i][0]
+                path = tree.leaf_paths(out_tree)[i]
                 wrong.append(f"{tree.path_text(path, 'result')}: {names(first)} gives {type_text(x)}, {names(k)} gives {type_text(y)}")
                 break
             joined = _join(kind, _kind(y))

@@ -1,6 +1,6 @@
 """jit: a function is captured once for each kind of arguments, compiled, and from then on run without its Python code."""
 
-__all__ = ["jit", "Compiled"]
+__all__ = ["jit", "Compiled", "disable_jit"]
 
 import functools
 import os
@@ -18,21 +18,45 @@ _MOST_SHARED, _MOST_PROGRAMS = 512, 256
 _SIMPLE = (bool, int, float, str, bytes, type(None))
 
 
-def jit(fun=None, *, static_argnums=(), static_argnames=(), donate_argnums=(), strict=False, threads=0, portable=False):
+def jit(
+    fun=None, *, static_argnums=(), static_argnames=(), donate_argnums=(), donate_argnames=(), strict=False, threads=0, portable=False
+):
     """fun, compiled: the first call with arguments of new types captures it, later ones run machine code.
 
-    static_argnums, static_argnames: arguments that are Python values, part of the program; they must be hashable. 1, 1.0 and True are different ones, as are 0.0 and -0.0. donate_argnums: arguments whose memory the call
+    static_argnums, static_argnames: arguments that are Python values, part of the program; they must be hashable. 1, 1.0 and True are different ones, as are 0.0 and -0.0. donate_argnums, donate_argnames: arguments whose memory the call
     may use for its results; they must not be used afterwards. strict: results are bit for bit those of the interpreter. The function is captured again when
     the types or the structure of its arguments, static arguments, or what its closure refers to have changed. HOP_LOG=compile in the environment asks for a line on stderr about each program made."""
     if fun is None:
         return functools.partial(
-            jit, static_argnums=static_argnums, static_argnames=static_argnames, donate_argnums=donate_argnums, strict=strict, threads=threads, portable=portable
-        )
+            jit, static_argnums=static_argnums, static_argnames=static_argnames, donate_argnums=donate_argnums,
+            donate_argnames=donate_argnames, strict=strict, threads=threads, portable=portable,
+        )  # fmt: skip
     if not callable(fun):
         raise TypeError(f"jit takes a function, found {type(fun).__name__}")
     strict, portable = _arguments.flag("jit: strict", strict), _arguments.flag("jit: portable", portable)
     threads = _arguments.integer("jit: threads", threads, 0, (1 << 31) - 1, "a number of threads")
-    return Compiled(fun, static_argnums, static_argnames, donate_argnums, {"strict": strict, "threads": threads, "portable": portable})
+    options = {"strict": strict, "threads": threads, "portable": portable}
+    return Compiled(fun, static_argnums, static_argnames, donate_argnums, donate_argnames, options)
+
+
+class disable_jit:
+    """Within `with hop.disable_jit():` functions made by jit, and loops, run as plain Python, an operator at a time, on this thread: what they print, or a debugger stops at, has
+    values. disable_jit(False) has them compiled again inside of it. HOP_DISABLE_JIT=1 in the environment does so for a whole process. What grad, vmap and the like are given
+    is captured all the same."""
+
+    def __init__(self, disable=True):
+        self._disable, self._before = _arguments.flag("disable_jit: disable", disable), []
+
+    def __enter__(self):
+        self._before.append(_core.disable_jit(self._disable))
+        return self
+
+    def __exit__(self, *exception):
+        _core.disable_jit(self._before.pop())
+
+
+if os.environ.get("HOP_DISABLE_JIT", "0") not in ("", "0"):
+    _core.disable_jit_everywhere()
 
 
 @functools.lru_cache(maxsize=512)
@@ -116,7 +140,7 @@ class Lowered:
 class Compiled(_core.JitBase):
     """What jit gives: call it like the function."""
 
-    def __init__(self, fun, static_argnums, static_argnames, donate_argnums, options):
+    def __init__(self, fun, static_argnums, static_argnames, donate_argnums, donate_argnames, options):
         self._fun = fun
         self._static = _arguments.argument_numbers("jit: static_argnums", static_argnums, fun)
         self._static_names = _arguments.argument_names("jit: static_argnames", static_argnames, fun)
@@ -125,9 +149,13 @@ class Compiled(_core.JitBase):
         named = [i for i, name in enumerate(names) if name in self._static_names and i not in self._static]
         self._static_names += tuple(names[p] for p in self._static if 0 <= p < len(names) and names[p] not in self._static_names)
         self._static += tuple(named)  # an argument can be given either way
-        both = set(self._static) & set(self._donate)
+        self._donate_names = _arguments.argument_names("jit: donate_argnames", donate_argnames, fun)
+        donated = tuple(i for i, name in enumerate(names) if name in self._donate_names and i not in self._donate)
+        self._donate_names += tuple(names[p] for p in self._donate if 0 <= p < len(names) and names[p] not in self._donate_names)
+        self._donate += donated
+        both = [*(set(self._static) & set(self._donate)), *(set(self._static_names) & set(self._donate_names))]
         if both:
-            raise InvalidError(f"{place()}jit: argument {min(both)} is static, so there is no memory to donate (donate_argnums)")
+            raise InvalidError(f"{place()}jit: argument {both[0]!r} is static, so there is no memory to donate (donate_argnums, donate_argnames)")
         self._signature = _arguments.signature(fun)
         functools.update_wrapper(self, fun, updated=())
         plain = isinstance(fun, types.FunctionType)
@@ -143,7 +171,7 @@ class Compiled(_core.JitBase):
                 _SHARED.clear()
             shared = all(isinstance(x, _SIMPLE) for x in self._contents())
             self._programs = _SHARED.setdefault(fun.__code__, {}) if shared else {}
-            self._identity = (self._static, self._static_names, self._donate, tuple(options.items()), _held(self._defaults))
+            self._identity = (self._static, self._static_names, self._donate, self._donate_names, tuple(options.items()), _held(self._defaults))
         else:
             self._programs, self._identity = {}, ()
         self._own = {}
@@ -252,7 +280,7 @@ class Compiled(_core.JitBase):
         fun = self._whole(static, named_static, n)
         p.traced = capture(fun, dynamic, named, leaves, weak=weak)
         p.traced.leaves = None
-        options = {"donate": self._donated(dynamic, static), **self._options}
+        options = {"donate": self._donated(dynamic, static, named), **self._options}
         if any(p.traced.weak_out):
             options["weak"] = bytes(p.traced.weak_out)
         p.exe = _compile(p.traced.function, p.name, since, options)
@@ -261,15 +289,18 @@ class Compiled(_core.JitBase):
         p.unflatten = None if out_tree.kind is None else tree.plan(out_tree) or functools.partial(tree.unflatten, out_tree)
         return p
 
-    def _donated(self, dynamic, static):
+    def _donated(self, dynamic, static, named):
         """Which of the program's arguments are donated."""
-        if not self._donate:
+        if not self._donate and not self._donate_names:
             return []
-        total, fixed, given, at = len(dynamic) + len(static), {i for i, _ in static}, [], 0
+        total, fixed = len(dynamic) + len(static), {i for i, _ in static}
         donated = {p % total for p in self._donate if -total <= p < total}
-        for position, x in zip([i for i in range(total) if i not in fixed], dynamic):
+        arguments = [(i in donated, x) for i, x in zip([i for i in range(total) if i not in fixed], dynamic)]
+        arguments += [(name in self._donate_names, named[name]) for name in sorted(named)]
+        given, at = [], 0
+        for is_donated, x in arguments:
             n = tree.structure(x).num_leaves
-            if position in donated:
+            if is_donated:
                 given.extend(range(at, at + n))
             at += n
         return given

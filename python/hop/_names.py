@@ -5,8 +5,8 @@ _RENAMED = {  # the array-API standard's names
     "absolute": "abs", "amax": "max", "amin": "min", "arccos": "acos", "arccosh": "acosh", "arcsin": "asin", "arcsinh": "asinh", "arctan": "atan", "arctan2": "atan2", "arctanh": "atanh",
     "bitwise_not": "bitwise_invert", "bitwise_count": "popcount", "bool_": "bool", "clamp": "clip", "clz": "count_leading_zeros", "concatenate": "concat", "conjugate": "conj", "copy": "asarray(x, copy=True)",
     "cross": "linalg.cross", "cumlogsumexp": "cumulative_logsumexp", "logcumsumexp": "cumulative_logsumexp", "cummax": "cumulative_max", "cummin": "cumulative_min", "cumprod": "cumulative_prod", "cumsum": "cumulative_sum",
-    "double": "float64", "expit": "sigmoid", "fabs": "abs", "gammaln": "lgamma", "float_power": "pow", "identity": "eye", "invert": "bitwise_invert", "jacobian": "jacrev", "left_shift": "bitwise_left_shift", "logistic": "sigmoid",
-    "mod": "remainder", "norm": "linalg.vector_norm", "population_count": "popcount", "power": "pow", "rem": "fmod", "remat": "checkpoint", "right_shift": "bitwise_right_shift", "rint": "round", "single": "float32",
+    "double": "float64", "expit": "sigmoid", "fabs": "abs", "gammaln": "lgamma", "float_power": "pow", "identity": "eye", "invert": "bitwise_invert", "left_shift": "bitwise_left_shift", "logistic": "sigmoid",
+    "mod": "remainder", "norm": "linalg.vector_norm", "population_count": "popcount", "power": "pow", "rem": "fmod", "right_shift": "bitwise_right_shift", "rint": "round", "single": "float32",
     "swish": "silu", "transpose": "permute_dims(x, axes), x.T or x.mT", "true_divide": "divide", "unique": "unique_values", "vdot": "vecdot",
 }  # fmt: skip
 _INSTEAD = {
@@ -17,7 +17,7 @@ _INSTEAD = {
     "custom_jvp": "stop_gradient says what is constant; see implicit differentiation in the documentation", "custom_vjp": "stop_gradient says what is constant; see implicit differentiation in the documentation",
     "digamma": "use hop.grad(hop.lgamma), by hop.vmap for arrays", "factorial": "use hop.exp(hop.lgamma(n + 1))",
     "debug": "use hop.print, hop.debug_callback", "deg2rad": "use x * (hop.pi / 180)", "device_get": "use numpy.asarray(x)", "device_put": "use hop.asarray(x)", "devices": "there is one device, the CPU",
-    "diag": "use hop.linalg.diagonal(x) for the diagonal of a matrix, hop.eye(n) * v for a matrix with a diagonal", "digitize": "use hop.searchsorted", "disable_jit": "call the function without hop.jit", "dot": "use x @ y",
+    "diag": "use hop.linalg.diagonal(x) for the diagonal of a matrix, hop.eye(n) * v for a matrix with a diagonal", "digitize": "use hop.searchsorted", "dot": "use x @ y",
     "dynamic_index_in_dim": "use x[i] or hop.take", "dynamic_slice_in_dim": "use hop.dynamic_slice", "dynamic_update_index_in_dim": "use x.at[i].set(y)", "dynamic_update_slice_in_dim": "use hop.dynamic_update_slice",
     "elu": "use hop.where(x > 0, x, hop.expm1(hop.minimum(x, 0)))", "eval_shape": "use hop.jit(f).lower(*args).out_types", "fliplr": "use hop.flip(x, axis=1)", "flipud": "use hop.flip(x, axis=0)",
     "fmax": "use hop.maximum, which gives NaN where one is", "fmin": "use hop.minimum, which gives NaN where one is", "gather": "use x[indices] or hop.take_along_axis", "glu": "use a * hop.sigmoid(b)",

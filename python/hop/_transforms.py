@@ -1,7 +1,9 @@
 """Transforms of Python functions: each captures its function, transforms the program, and calls what comes out, in whatever context the call stands. So they
 nest in any order."""
 
-__all__ = ["grad", "value_and_grad", "vjp", "jvp", "linearize", "jacfwd", "jacrev", "hessian", "vmap", "checkpoint"]
+__all__ = [
+    "grad", "value_and_grad", "vjp", "jvp", "linearize", "jacfwd", "jacrev", "jacobian", "hessian", "vmap", "checkpoint", "remat", "Pullback", "Pushforward",
+]  # fmt: skip
 
 import functools
 
@@ -9,8 +11,8 @@ from . import _arguments, _core, tree
 from ._arguments import place
 from ._dtypes import float32
 from ._errors import InvalidError
-from ._ops import astype, zeros_like
-from ._trace import apply, arguments_of, arrays_of, arrays_of_results, body_leaves, capture, marked
+from ._ops import astype, broadcast_to, expand_dims, zeros, zeros_like
+from ._trace import apply, arguments_of, arrays_of, arrays_of_results, body_leaves, capture, marked, run_or_record
 
 
 def _wrapper(fun, name):
@@ -49,21 +51,53 @@ def _positions(argnums, n, name):
     return tuple(out)
 
 
-def _wrt(t, args, positions, name, fun):
-    """The names of the leaves of these arguments, which must be floats, and which leaves they are."""
+def _wrt(t, args, positions, name, allow_int=False):
+    """The names of the leaves of these arguments that are floats, and the numbers of all leaves of these arguments. Others are an error unless they are allowed."""
     names, numbers, at = [], [], 0
     for i, x in enumerate(args):
         for path, _ in tree.leaves_with_path(x):
             if i in positions:
                 leaf = t.leaves[at]
-                if leaf.dtype.kind != "f":
+                if leaf.dtype.kind == "f":
+                    names.append(t.names[at])
+                elif not allow_int:
+                    advice = "convert it (x.astype(hop.float32), or 1.0 for 1), or leave it out of argnums"
+                    zeros = "; allow_int=True gives zeros for it" if name in _ALLOW_INT else ""
                     raise InvalidError(
-                        f"{place()}{name}: {tree.path_text(path, f'argument {i}')} has dtype {leaf.dtype}: derivatives need floats; convert it (x.astype(hop.float32), or 1.0 for 1), or leave it out of argnums"
+                        f"{place()}{name}: {tree.path_text(path, f'argument {i}')} has dtype {leaf.dtype}: "
+                        f"derivatives need floats; {advice}{zeros}"
                     )
-                names.append(t.names[at])
                 numbers.append(at)
             at += 1
     return names, numbers
+
+
+_ALLOW_INT = ("grad", "value_and_grad", "jacrev")
+
+
+def _with_zeros(t, numbers, found, axes=()):
+    """Derivatives for the leaves with these numbers: of floats those found, of others zeros. axes: of the result, which stand before those of a leaf."""
+    rest = iter(found)
+    out = []
+    for i in numbers:
+        x = t.leaves[i]
+        out.append(_for_leaf(t, i, next(rest) if x.dtype.kind == "f" else zeros((*axes, *x.shape), dtype=x.dtype)))
+    return out
+
+
+def _real(holomorphic, name):
+    if _arguments.flag(f"{name}: holomorphic", holomorphic):
+        raise InvalidError(f"{place()}{name}: holomorphic=True is about complex numbers, which hop does not have")
+
+
+def _value_and_more(t, has_aux, name):
+    """The structure of the value that is differentiated, which with has_aux is the first of a pair."""
+    if not has_aux:
+        return t.out_tree
+    if t.out_tree.kind is not tuple or len(t.out_tree.children) != 2:
+        found = t.out_tree._text()
+        raise InvalidError(f"{place()}{name}: with has_aux the function must give a pair (value, more), it gives {found}")
+    return t.out_tree.children[0]
 
 
 def _for_leaf(t, i, x):
@@ -83,48 +117,52 @@ def _by_argument(args, positions, leaves, argnums):
     return tuple(parts[p] for p in positions) if isinstance(argnums, (tuple, list)) else parts[positions[0]]
 
 
-def value_and_grad(fun, argnums=0, has_aux=False):
+def value_and_grad(fun, argnums=0, has_aux=False, holomorphic=False, allow_int=False):
     """A function that gives the value of fun, a float scalar, and its gradient for the arguments at argnums. With has_aux fun gives (value, more), and the
-    result is ((value, more), gradient)."""
+    result is ((value, more), gradient). allow_int and holomorphic: see grad."""
     _callable(fun, "value_and_grad")
-    argnums, has_aux = _argnums(argnums, fun, "value_and_grad"), _arguments.flag("value_and_grad: has_aux", has_aux)
+    _real(holomorphic, "value_and_grad")
+    has_aux = _arguments.flag("value_and_grad: has_aux", has_aux)
+    allow_int = _arguments.flag("value_and_grad: allow_int", allow_int)
+    argnums = _argnums(argnums, fun, "value_and_grad")
 
     @_wrapper(fun, "Value and gradient")
     def value_and_gradient(*args, **named):
-        return _value_and_grad(fun, argnums, has_aux, args, named, "value_and_grad")
+        return _value_and_grad(fun, argnums, has_aux, allow_int, args, named, "value_and_grad")
 
     return value_and_gradient
 
 
-def grad(fun, argnums=0, has_aux=False):
+def grad(fun, argnums=0, has_aux=False, holomorphic=False, allow_int=False):
     """A function that gives the gradient of fun, a float scalar, for the arguments at argnums (a number, or a tuple for several). With has_aux fun gives
-    (value, more), and the result is (gradient, more)."""
+    (value, more), and the result is (gradient, more). With allow_int those arguments may have leaves that are integers or bools; their gradient is zeros of their
+    dtype. holomorphic is for complex numbers, which hop does not have: True is an error."""
     _callable(fun, "grad")
-    argnums, has_aux = _argnums(argnums, fun, "grad"), _arguments.flag("grad: has_aux", has_aux)
+    _real(holomorphic, "grad")
+    has_aux, allow_int = _arguments.flag("grad: has_aux", has_aux), _arguments.flag("grad: allow_int", allow_int)
+    argnums = _argnums(argnums, fun, "grad")
 
     @_wrapper(fun, "Gradient")
     def gradient(*args, **named):
-        value, gradients = _value_and_grad(fun, argnums, has_aux, args, named, "grad")
+        value, gradients = _value_and_grad(fun, argnums, has_aux, allow_int, args, named, "grad")
         return (gradients, value[1]) if has_aux else gradients
 
     return gradient
 
 
-def _value_and_grad(fun, argnums, has_aux, args, named, name):
+def _value_and_grad(fun, argnums, has_aux, allow_int, args, named, name):
     positions = _positions(argnums, len(args), name)
     t = capture(fun, args, named)
-    if has_aux and (t.out_tree.kind is not tuple or len(t.out_tree.children) != 2):
-        raise InvalidError(f"{place()}{name}: with has_aux the function must give a pair (value, more), it gives {t.out_tree._text()}")
-    value_tree = t.out_tree.children[0] if has_aux else t.out_tree
-    wrt, which = _wrt(t, args, positions, name, fun)
+    value_tree = _value_and_more(t, has_aux, name)
+    wrt, numbers = _wrt(t, args, positions, name, allow_int)
     first = t.function.results[0] if t.function.results else "nothing"
-    if value_tree.num_leaves != 1 or value_tree.kind is not None or not first.endswith("[]") or first[0] not in "fb" or first == "bool[]":
+    if value_tree.kind is not None or not first.endswith("[]") or first[0] not in "fb" or first == "bool[]":
         found = first if value_tree.kind is None else value_tree._text()
         raise InvalidError(f"{place()}{name}: the function must give one float scalar, it gives {found}" + ("" if has_aux else "; use has_aux=True to give more besides, hop.jacrev for arrays"))
-    out = apply(t.function.transform("value_and_grad", ", ".join(wrt)), t.operands())
+    out = apply(t.function.transform("value_and_grad", ", ".join(wrt)) if wrt else t.function, t.operands())
     n = t.out_tree.num_leaves
-    gradients = [_for_leaf(t, i, g) for i, g in zip(which, out[n:])]
-    return tree.unflatten(t.out_tree, marked(out[:n], t.weak_out, False)), _by_argument(args, positions, gradients, argnums)
+    gradients = _by_argument(args, positions, _with_zeros(t, numbers, out[n:]), argnums)
+    return tree.unflatten(t.out_tree, marked(out[:n], t.weak_out, False)), gradients
 
 
 def _float_leaves(t):
@@ -136,158 +174,250 @@ def _active(leaves):
     return [i for i, x in enumerate(leaves) if x.dtype.kind == "f"]
 
 
-def vjp(fun, *primals, has_aux=False):
-    """(fun(*primals), pullback): the pullback takes a cotangent for the result and gives a tuple of cotangents, one per argument. Leaves that are no floats get zeros."""
-    _callable(fun, "vjp")
-    has_aux = _arguments.flag("vjp: has_aux", has_aux)
-    t = capture(fun, primals)
-    if has_aux and (t.out_tree.kind is not tuple or len(t.out_tree.children) != 2):
-        raise InvalidError(f"{place()}vjp: with has_aux the function must give a pair (value, more), it gives {t.out_tree._text()}")
-    out_tree = t.out_tree.children[0] if has_aux else t.out_tree
-    operands, floats = t.operands(), _float_leaves(t)
-    active = _active(t.leaves)
-    values, second, saved, skip = _halves(t, "vjp", active, operands)
+class _Rule:
+    """What the derivative of a function is besides the arrays that it keeps. how: "vjp" or "jvp"; value_tree: the structure of what is differentiated."""
 
-    def pullback(cotangent):
+    __slots__ = ("name", "how", "function", "active", "floats", "value_tree", "out_tree", "in_tree", "weak", "weak_out", "_programs")
+
+    def __init__(self, fun, how, t, value_tree):
+        self.name, self.how = getattr(fun, "__name__", type(fun).__name__), how
+        self.function, self.active, self.floats = t.function, _active(t.leaves), _float_leaves(t)
+        self.value_tree, self.out_tree, self.in_tree = value_tree, t.out_tree, t.in_tree.children[0]
+        self.weak, self.weak_out = t.weak, t.weak_out
+        wrt = ", ".join(t.names[i] for i in self.active)
+        self._programs = {
+            "whole": functools.cache(lambda: t.function.transform(how, wrt)),
+            "halves": functools.cache(lambda: t.function.halves(how, wrt)),
+        }
+
+    def program(self, which):
+        return self._programs[which]()
+
+
+class _Derivative:
+    """The derivative of a function at a point. A node of trees: its leaves are the arrays that it keeps, so that captured functions can give it and take it.
+
+    At once it is taken in two halves, so that nothing is computed twice: saved is what the second half reads besides operands and values. In a program being captured
+    the whole is recorded (saved is None): there the passes find what is computed twice, and sizes that only a run knows need not be named."""
+
+    __slots__ = ("_rule", "_operands", "_values", "_saved")
+
+    def __init__(self, rule, operands, values, saved):
+        self._rule, self._operands, self._values, self._saved = rule, operands, values, saved
+
+    @classmethod
+    def _at(cls, rule, operands):
+        """(the values of the function, its derivative there)"""
+        n = rule.out_tree.num_leaves
+        at_once = rule.active and not _core.tracing()
+        out = apply(rule.program("halves")[0] if at_once else rule.function, operands)
+        made = cls(rule, operands, out[:n], out[n:] if at_once else None)
+        return tree.unflatten(rule.out_tree, marked(out[:n], rule.weak_out, False)), made
+
+    def _along(self, directions):
+        """The derivatives of those leaves that have any."""
+        rule = self._rule
+        if not rule.active:
+            return []
+        if self._saved is None:
+            return apply(rule.program("whole"), [*self._operands, *directions])[len(self._values) :]
+        return apply(rule.program("halves")[1], [*self._operands, *self._values, *self._saved, *directions])
+
+    def __repr__(self):
+        return f"<{type(self).__name__} of {self._rule.name}>"
+
+    def _apart(self):
+        rule, saved = self._rule, self._saved
+        if saved is None and rule.active:  # it leaves the program, and takes with it what the second half reads
+            saved = apply(rule.program("halves")[0], self._operands)[len(self._values) :]
+        sizes = len(self._operands), len(self._values)
+        return [*self._operands, *self._values, *(saved or ())], (rule, *sizes)
+
+    @classmethod
+    def _together(cls, rest, leaves):
+        rule, n, n_values = rest
+        leaves = list(leaves)
+        return cls(rule, leaves[:n], leaves[n : n + n_values], leaves[n + n_values :])
+
+
+class Pullback(_Derivative):
+    """What hop.vjp gives besides the value: pullback(cotangent of the result) is a tuple of cotangents, one per argument."""
+
+    __slots__ = ()
+
+    def __call__(self, cotangent):
+        rule, values = self._rule, self._values
         given, treedef = arrays_of(cotangent, "cotangent")
-        if treedef != out_tree:
-            where = tree.difference(out_tree, treedef)
-            raise InvalidError(f"{place()}vjp: {tree.path_text(where[0], 'cotangent')}: the cotangent has the structure {where[2]}, the result has {where[1]}")
+        if treedef != rule.value_tree:
+            where = tree.difference(rule.value_tree, treedef)
+            path = tree.path_text(where[0], "cotangent")
+            raise InvalidError(f"{place()}vjp: {path}: the cotangent has the structure {where[2]}, the result has {where[1]}")
         given += [zeros_like(v) for v in values[len(given) :]]  # of what has_aux adds
         wanted = []
         for i, (c, v) in enumerate(zip(given, values)):
-            if not floats[i]:
+            if not rule.floats[i]:
                 continue
             if c.shape != v.shape:
-                path = tree.leaves_with_path(tree.unflatten(out_tree, list(range(out_tree.num_leaves))))[i][0]
-                raise InvalidError(f"{place()}vjp: {tree.path_text(path, 'cotangent')} is {c._type}, the result is {v._type}")
+                path = tree.path_text(tree.leaf_paths(rule.value_tree)[i], "cotangent")
+                raise InvalidError(f"{place()}vjp: {path} is {c._type}, the result is {v._type}")
             wanted.append(c.astype(v.dtype) if c.dtype is not v.dtype else c)
-        found = dict(zip(active, apply(second, [*operands, *saved, *wanted])[skip:])) if second else {}
-        leaves = [_for_leaf(t, i, found[i] if i in found else zeros_like(x)) for i, x in enumerate(t.leaves)]
-        return tree.unflatten(tree.structure(primals), leaves)
-
-    result = tree.unflatten(t.out_tree, marked(values, t.weak_out, False))
-    return (result[0], pullback, result[1]) if has_aux else (result, pullback)
+        found = dict(zip(rule.active, self._along(wanted)))
+        leaves = self._operands[: rule.in_tree.num_leaves]
+        cotangents = [found[i] if i in found else zeros_like(x) for i, x in enumerate(leaves)]
+        return tree.unflatten(rule.in_tree, [_for_leaf(rule, i, x) for i, x in enumerate(cotangents)])
 
 
-def _halves(t, how, active, operands):
-    """(results, the function of the rest, what it takes besides the operands and the directions, how many of its results come before the derivatives).
+class Pushforward(_Derivative):
+    """What hop.linearize gives besides the value: pushforward(*tangents of the arguments) is the tangent of the result."""
 
-    At once, the derivative is taken in two halves, so that nothing is computed twice. In a program being captured the whole is recorded: there the passes
-    find what is computed twice, and sizes that only a run knows need not be named."""
-    n = t.out_tree.num_leaves
-    if not active:
-        return apply(t.function, operands), None, [], 0
-    wrt = ", ".join(t.names[i] for i in active)
-    if _core.tracing():
-        return apply(t.function, operands), t.function.transform(how, wrt), [], n
-    forward, second = t.function.halves(how, wrt)
-    out = apply(forward, operands)
-    return out[:n], second, out, 0
+    __slots__ = ()
+
+    def __call__(self, *tangents):
+        rule = self._rule
+        leaves = self._operands[: rule.in_tree.num_leaves]
+        moved = _moved(self._values, rule.floats, self._along(_tangents(rule, leaves, tangents, "linearize")))
+        moved = marked(moved, rule.weak_out, False)
+        return tree.unflatten(rule.value_tree, moved[: rule.value_tree.num_leaves])
 
 
-def _jvp_function(fun, primals):
+for _class in (Pullback, Pushforward):
+    _class.__module__ = "hop"
+    tree.register(_class, _class._apart, _class._together)
+del _class
+
+
+def vjp(fun, *primals, has_aux=False):
+    """(fun(*primals), pullback): the pullback takes a cotangent for the result and gives a tuple of cotangents, one per argument. Leaves that are no floats get zeros.
+    With has_aux fun gives (value, more), and the result is (value, pullback, more). A captured function may give a pullback: it is a tree of the arrays that it keeps."""
+    _callable(fun, "vjp")
+    return _derivative(Pullback, fun, primals, _arguments.flag("vjp: has_aux", has_aux), "vjp", "vjp")
+
+
+def linearize(fun, *primals, has_aux=False):
+    """(fun(*primals), its derivative there, a linear function of tangents). With has_aux fun gives (value, more), and the result is (value, derivative, more). A captured
+    function may give the derivative: it is a tree of the arrays that it keeps."""
+    _callable(fun, "linearize")
+    return _derivative(Pushforward, fun, primals, _arguments.flag("linearize: has_aux", has_aux), "jvp", "linearize")
+
+
+def _derivative(cls, fun, primals, has_aux, how, name):
     t = capture(fun, primals)
-    active = _active(t.leaves)
-    pushed = t.function.transform("jvp", ", ".join(t.names[i] for i in active)) if active else None
-    return t, active, pushed
+    value, derivative = cls._at(_Rule(fun, how, t, _value_and_more(t, has_aux, name)), t.operands())
+    return (value[0], derivative, value[1]) if has_aux else (value, derivative)
 
 
-def _tangents(t, primals, tangents, active):
+def _tangents(rule, leaves, tangents, name):
+    """Tangents for the leaves of the arguments that are floats."""
     given, treedef = arrays_of(tangents, "tangents")
-    expected = tree.structure(tuple(primals))
-    if treedef != expected:
-        where = tree.difference(expected, treedef)
-        raise InvalidError(f"{place()}jvp: {tree.path_text(where[0], 'tangents')}: the tangents have the structure {where[2]}, the arguments have {where[1]}")
+    if treedef != rule.in_tree:
+        where = tree.difference(rule.in_tree, treedef)
+        path = tree.path_text(where[0], "tangents")
+        raise InvalidError(f"{place()}{name}: {path}: the tangents have the structure {where[2]}, the arguments have {where[1]}")
     out = []
-    for i in active:
-        x, v = t.leaves[i], given[i]
+    for i in rule.active:
+        x, v = leaves[i], given[i]
         if v.shape != x.shape:
-            path = tree.leaves_with_path(tuple(primals))[i][0]
-            raise InvalidError(f"{place()}jvp: {tree.path_text(path, 'tangents')} is {v._type}, the argument is {x._type}")
+            path = tree.path_text(tree.leaf_paths(rule.in_tree)[i], "tangents")
+            raise InvalidError(f"{place()}{name}: {path} is {v._type}, the argument is {x._type}")
         out.append(v.astype(x.dtype) if v.dtype is not x.dtype else v)
     return out
 
 
-def _push(t, active, pushed, primals, tangents):
-    n = t.out_tree.num_leaves
-    if pushed is None:
-        values = apply(t.function, t.operands())
-        return values, [zeros_like(v) for v in values]
-    out = apply(pushed, [*t.leaves, *t.hidden, *_tangents(t, primals, tangents, active)])
-    rest = iter(out[n:])
-    return out[:n], [next(rest) if f else zeros_like(v) for v, f in zip(out[:n], _float_leaves(t))]
+def _moved(values, floats, found):
+    """Tangents of all results: of floats those found, if any depends on the arguments, of others zeros."""
+    rest = iter(found)
+    return [next(rest) if f and found else zeros_like(v) for v, f in zip(values, floats)]
 
 
-def jvp(fun, primals, tangents):
-    """(fun(*primals), its derivative there in the direction of the tangents)."""
+def jvp(fun, primals, tangents, has_aux=False):
+    """(fun(*primals), its derivative there in the direction of the tangents). With has_aux fun gives (value, more), and the result is (value, derivative, more)."""
     _callable(fun, "jvp")
+    has_aux = _arguments.flag("jvp: has_aux", has_aux)
     if not isinstance(primals, (tuple, list)) or not isinstance(tangents, (tuple, list)):
         raise TypeError(f"{place()}jvp: primals and tangents are tuples, with an entry per argument")
-    primals, tangents = tuple(primals), tuple(tangents)
-    t, active, pushed = _jvp_function(fun, primals)
-    values, moved = _push(t, active, pushed, primals, tangents)
-    return tree.unflatten(t.out_tree, marked(values, t.weak_out, False)), tree.unflatten(t.out_tree, marked(moved, t.weak_out, False))
+    t = capture(fun, tuple(primals))
+    rule = _Rule(fun, "jvp", t, _value_and_more(t, has_aux, "jvp"))
+    given, n = _tangents(rule, t.leaves, tuple(tangents), "jvp"), t.out_tree.num_leaves
+    out = apply(rule.program("whole") if rule.active else rule.function, [*t.operands(), *given])
+    value = tree.unflatten(t.out_tree, marked(out[:n], t.weak_out, False))
+    moved = marked(_moved(out[:n], rule.floats, out[n:]), t.weak_out, False)
+    derivative = tree.unflatten(rule.value_tree, moved[: rule.value_tree.num_leaves])
+    return (value[0], derivative, value[1]) if has_aux else (value, derivative)
 
 
-def linearize(fun, *primals):
-    """(fun(*primals), its derivative there, a linear function of tangents)."""
-    _callable(fun, "linearize")
-    t = capture(fun, primals)
-    active, operands, floats = _active(t.leaves), t.operands(), _float_leaves(t)
-    values, second, saved, skip = _halves(t, "jvp", active, operands)
-
-    def derivative(*tangents):
-        given = _tangents(t, primals, tangents, active)
-        rest = iter(apply(second, [*operands, *saved, *given])[skip:] if second else ())
-        moved = [next(rest) if f and second else zeros_like(v) for v, f in zip(values, floats)]
-        return tree.unflatten(t.out_tree, marked(moved, t.weak_out, False))
-
-    return tree.unflatten(t.out_tree, marked(values, t.weak_out, False)), derivative
-
-
-def _jacobian(fun, argnums, how):
+def _jacobian(fun, argnums, has_aux, allow_int, how):
     _callable(fun, how)
-    argnums = _argnums(argnums, fun, how)
+    argnums, has_aux = _argnums(argnums, fun, how), _arguments.flag(f"{how}: has_aux", has_aux)
 
     @_wrapper(fun, "Jacobian")
     def jacobian(*args, **named):
         positions = _positions(argnums, len(args), how)
         t = capture(fun, args, named)
-        if not all(_float_leaves(t)):
-            raise InvalidError(f"{place()}{how}: every result must be a float, found {', '.join(t.function.results)}")
-        wrt, which = _wrt(t, args, positions, how, fun)
-        out = apply(t.function.transform(how, ", ".join(wrt)), t.operands())
-        out = [_for_leaf(t, which[i % len(wrt)], x) for i, x in enumerate(out)]
-        rows = [_by_argument(args, positions, out[i * len(wrt) : (i + 1) * len(wrt)], argnums) for i in range(t.out_tree.num_leaves)]
-        return tree.unflatten(t.out_tree, rows)
+        value_tree = _value_and_more(t, has_aux, how)
+        n = value_tree.num_leaves
+        if not all(_float_leaves(t)[:n]):
+            raise InvalidError(f"{place()}{how}: every result must be a float, found {', '.join(t.function.results[:n])}")
+        wrt, numbers = _wrt(t, args, positions, how, allow_int)
+        derivatives = t.function.transform(how, ", ".join(wrt)) if wrt else None
+        found = n * len(wrt)
+
+        def both(*values):
+            out = derivatives.call(values)[:found] if wrt else []
+            return [*out, *t.function.call(values)]
+
+        if has_aux or not wrt or len(wrt) < len(numbers):
+            out = run_or_record(both, t.operands(), how)
+        else:
+            out = apply(derivatives, t.operands())
+        values = out[found:]
+        rows = []
+        for i in range(n):
+            axes = values[i].shape if values else ()
+            rows.append(_with_zeros(t, numbers, out[i * len(wrt) : (i + 1) * len(wrt)], axes))
+        jacobians = tree.unflatten(value_tree, [_by_argument(args, positions, row, argnums) for row in rows])
+        if not has_aux:
+            return jacobians
+        return jacobians, tree.unflatten(t.out_tree, marked(values, t.weak_out, False))[1]
 
     return jacobian
 
 
-def jacfwd(fun, argnums=0):
-    """A function that gives all derivatives of fun's results, a column at a time: quick for few inputs. Axes of the result come first."""
-    return _jacobian(fun, argnums, "jacfwd")
+def jacfwd(fun, argnums=0, has_aux=False, holomorphic=False):
+    """A function that gives all derivatives of fun's results, a column at a time: quick for few inputs. Axes of the result come first. With has_aux fun gives
+    (value, more), and the result is (derivatives, more)."""
+    _real(holomorphic, "jacfwd")
+    return _jacobian(fun, argnums, has_aux, False, "jacfwd")
 
 
-def jacrev(fun, argnums=0):
-    """A function that gives all derivatives of fun's results, a row at a time: quick for few results. Axes of the result come first."""
-    return _jacobian(fun, argnums, "jacrev")
+def jacrev(fun, argnums=0, has_aux=False, holomorphic=False, allow_int=False):
+    """A function that gives all derivatives of fun's results, a row at a time: quick for few results. Axes of the result come first. With has_aux fun gives
+    (value, more), and the result is (derivatives, more). With allow_int those arguments may have leaves that are no floats; their derivatives are zeros of their dtype."""
+    _real(holomorphic, "jacrev")
+    return _jacobian(fun, argnums, has_aux, _arguments.flag("jacrev: allow_int", allow_int), "jacrev")
 
 
-def hessian(fun, argnums=0):
-    """A function that gives all second derivatives."""
+jacobian = jacrev
+
+
+def hessian(fun, argnums=0, has_aux=False, holomorphic=False):
+    """A function that gives all second derivatives. With has_aux fun gives (value, more), and the result is (derivatives, more)."""
     _callable(fun, "hessian")
+    _real(holomorphic, "hessian")
     argnums = _argnums(argnums, fun, "hessian")
-    return jacfwd(jacrev(fun, argnums), argnums)
+    return jacfwd(jacrev(fun, argnums, has_aux), argnums, has_aux)
 
 
 # ---- over one more axis ----
 
 
-def vmap(fun, in_axes=0, out_axes=0, axis_size=None):
-    """fun over one more axis. in_axes says for each argument (or each part of one) which axis that is, None for what all share; out_axes where it is in the results."""
+def vmap(fun, in_axes=0, out_axes=0, axis_name=None, axis_size=None, spmd_axis_name=None):
+    """fun over one more axis. in_axes says for each argument (or each part of one) which axis that is, None for what all share; out_axes where it is in the results.
+    axis_size: how long it is, needed where no argument has it. axis_name is taken because JAX's programs give it: there are no operators on named axes."""
     _callable(fun, "vmap")
+    if spmd_axis_name is not None:
+        raise InvalidError(f"{place()}vmap: spmd_axis_name is about programs on several devices, hop has one: leave it out")
+    if isinstance(axis_name, int):  # before there was such a parameter, this was the place of axis_size
+        raise _arguments.wrong("vmap: axis_name", "a name; axis_size= says how long the axis is", axis_name)
     for what, axes in (("in_axes", in_axes), ("out_axes", out_axes)):
         for path, a in tree.leaves_with_path(axes):
             _arguments.integer(f"vmap: {tree.path_text(path, what)}", a, expected="the number of an axis, or None")
@@ -304,17 +434,31 @@ def vmap(fun, in_axes=0, out_axes=0, axis_size=None):
         axes, types, size = _inner_types(leaves, axes, (args, named), axis_size)
         t = capture(fun, args, named, leaves, types, weak)
         spec = ", ".join(f"{n}: {a}" for n, a in zip(t.names, axes) if a is not None)
-        placed = tree.prefix_leaves(out_axes, t.out_tree, f"{place()}vmap: out_axes")
-        texts = []
-        for a, r in zip(placed, t.function.results):
-            rank = 0 if r.endswith("[]") else r.count(",") + 1
-            if a is not None and not -rank - 1 <= a <= rank:
-                raise ValueError(f"{place()}vmap: out_axes has {a} for a result of type {r}")
-            texts.append("-" if a is None else str(a if a >= 0 else a + rank + 1))
-        out = apply(t.function.transform("vmap", spec, ", ".join(texts)), t.operands())
+        placed = _out_axes(tree.prefix_leaves(out_axes, t.out_tree, f"{place()}vmap: out_axes"), t.function.results)
+        if spec:
+            texts = ["-" if a is None else str(a) for a in placed]
+            out = apply(t.function.transform("vmap", spec, ", ".join(texts)), t.operands())
+        else:  # every lane has the same
+            out = [x if a is None else _repeated(x, a, size) for x, a in zip(apply(t.function, t.operands()), placed)]
         return tree.unflatten(t.out_tree, marked(out, t.weak_out, False))
 
     return batched
+
+
+def _out_axes(axes, results):
+    """The axes of results of these types counted from the front."""
+    out = []
+    for a, r in zip(axes, results):
+        rank = 0 if r.endswith("[]") else r.count(",") + 1
+        if a is not None and not -rank - 1 <= a <= rank:
+            raise ValueError(f"{place()}vmap: out_axes has {a} for a result of type {r}")
+        out.append(a if a is None or a >= 0 else a + rank + 1)
+    return out
+
+
+def _repeated(x, axis, size):
+    """x in every place along a new axis."""
+    return broadcast_to(expand_dims(x, axis=axis), (*x.shape[:axis], size, *x.shape[axis:]))
 
 
 def _inner_types(leaves, axes, args, axis_size):
@@ -337,25 +481,36 @@ def _inner_types(leaves, axes, args, axis_size):
         size, whose = n, whose or what
         out.append(a)
         types.append(f"{x.dtype.text}[{', '.join(map(str, shape))}]")
-    if size is None or all(a is None for a in out):
-        raise ValueError(f"{place()}vmap: no argument has an axis to map over: in_axes is None for all of them")
+    if size is None:
+        raise ValueError(f"{place()}vmap: no argument has an axis to map over: in_axes is None for all of them, and there is no axis_size")
     return out, types, size
 
 
-def checkpoint(fun):
-    """fun, but a gradient keeps its arguments only and runs it again instead of keeping what it computed."""
+def checkpoint(fun=None, *, policy=None, prevent_cse=True, static_argnums=()):
+    """fun, but a gradient keeps its arguments only and runs it again instead of keeping what it computed. static_argnums: arguments that are no arrays.
+
+    What is kept in spite of it is chosen by hop.keep inside of fun: there are no policies. prevent_cse changes nothing: it is taken because JAX's programs give it."""
+    if fun is None:
+        return functools.partial(checkpoint, policy=policy, prevent_cse=prevent_cse, static_argnums=static_argnums)
     _callable(fun, "checkpoint")
+    if policy is not None:
+        raise InvalidError(f"{place()}checkpoint: there are no policies: mark what a gradient shall keep with hop.keep(x), in the function")
+    static = _arguments.argument_numbers("checkpoint: static_argnums", static_argnums, fun)
 
     @_wrapper(fun, "checkpoint")
     def checkpointed(*args, **named):
         if not _core.tracing():
             return fun(*args, **named)
-        leaves, weak, treedef = arguments_of(fun, args, named)
+        fixed = {p % len(args): args[p] for p in static if -len(args) <= p < len(args)}
+        dynamic = tuple(x for i, x in enumerate(args) if i not in fixed)
+        leaves, weak, treedef = arguments_of(fun, dynamic, named)
         seen = []
 
         def flat(*values):
             a, k = tree.unflatten(treedef, marked(values, weak))
-            found, out_tree = arrays_of_results(fun(*a, **k))
+            rest = iter(a)
+            whole = [fixed[i] if i in fixed else next(rest) for i in range(len(args))]
+            found, out_tree = arrays_of_results(fun(*whole, **k))
             found, weak_out = body_leaves(found)
             seen.append((out_tree, weak_out))
             return found
@@ -365,3 +520,6 @@ def checkpoint(fun):
         return tree.unflatten(out_tree, marked(out, weak_out))
 
     return checkpointed
+
+
+remat = checkpoint

@@ -258,6 +258,20 @@ def leaves_with_path(tree, is_leaf=None):
     return out
 
 
+def leaf_paths(treedef):
+    """The paths of the leaves of a structure."""
+    paths = []
+
+    def walk(t, path):
+        if t.kind is None:
+            paths.append(path)
+        for key, child in zip(t.rest if _is_mapping(t) else _node_keys(t), t.children):
+            walk(child, (*path, key))
+
+    walk(treedef, ())
+    return paths
+
+
 def flatten_with_path(tree, is_leaf=None):
     """([(path, leaf), …], structure)"""
     return leaves_with_path(tree, is_leaf), structure(tree, is_leaf)
@@ -372,10 +386,10 @@ def prefix_leaves(prefix, tree, what):
     out = []
 
     def walk(p, t, path):
-        if p is None or not isinstance(p, (tuple, list, dict)):
+        node = None if p is None else _apart(p)
+        if node is None:
             out.extend([p] * t.num_leaves)
             return
-        node = _apart(p)
         if t.kind is None or len(node[2]) != len(t.children) or (t.kind is dict) != (node[0] is dict) or (t.kind is dict and node[1] != t.rest):
             raise ValueError(f"{what}{path_text(path)}: expected {'one number or None for an array' if t.kind is None else f'something for {t._text()}'}, found {p!r}")
         for key, child, c in zip(node[3], node[2], t.children):

@@ -394,11 +394,51 @@ static PyObject *run_entry(const struct entry *e, struct flat *f)
     return r;
 }
 
+/* Whether functions run as plain Python: on this thread, and on those that have not been told otherwise. */
+enum mode { AS_ALL, COMPILED, PLAIN };
+static enum mode mode_of_all = COMPILED;
+static _Thread_local enum mode mode_here;
+static bool is_plain(void) { return (mode_here == AS_ALL ? mode_of_all : mode_here) == PLAIN; }
+
+/* disable_jit(disable): how it was before, as this function takes it again. */
+static PyObject *disable_jit(PyObject *self, PyObject *disable)
+{
+    (void)self;
+    enum mode before = mode_here;
+    if (disable == Py_None) mode_here = AS_ALL;
+    else mode_here = PyObject_IsTrue(disable) ? PLAIN : COMPILED;
+    if (before == AS_ALL) Py_RETURN_NONE;
+    return PyBool_FromLong(before == PLAIN);
+}
+static PyObject *disable_jit_everywhere(PyObject *self, PyObject *unused)
+{
+    (void)self;
+    (void)unused;
+    mode_of_all = PLAIN;
+    Py_RETURN_NONE;
+}
+static PyObject *jit_disabled(PyObject *self, PyObject *unused)
+{
+    (void)self;
+    (void)unused;
+    return PyBool_FromLong(is_plain());
+}
+
+/* What is not quick goes to a method of the class, or to the function itself. */
+static PyObject *call_attribute(PyObject *self, const char *name, PyObject *args, PyObject *named)
+{
+    PyObject *f = PyObject_GetAttrString(self, name);
+    PyObject *r = f ? PyObject_Call(f, args, named) : NULL;
+    Py_XDECREF(f);
+    return r;
+}
+
 static PyObject *jit_call(PyObject *self, PyObject *args, PyObject *named)
 {
     jit_object *j = (jit_object *)self;
-    PyObject *r = NULL;
+    if (is_plain()) return call_attribute(self, "_fun", args, named);
     if (!frame_top()) {
+        PyObject *r = NULL;
         struct flat f;
         flat_begin(&f, NULL);
         const struct entry *e = NULL;
@@ -415,10 +455,7 @@ static PyObject *jit_call(PyObject *self, PyObject *args, PyObject *named)
         flat_end(&f);
         if (e) return r;
     }
-    PyObject *slow = PyObject_GetAttrString(self, "_slow");
-    r = slow ? PyObject_Call(slow, args, named) : NULL;
-    Py_XDECREF(slow);
-    return r;
+    return call_attribute(self, "_slow", args, named);
 }
 
 static void jit_forget_all(jit_object *j);
@@ -556,6 +593,12 @@ static PyType_Spec jit_spec = { "hop._core.JitBase", sizeof(jit_object), 0,
 
 static PyMethodDef functions[] = {
     { "set_nodes", set_nodes, METH_O, "set_nodes(dict): which classes are nodes of trees" },
+    { "disable_jit", disable_jit, METH_O,
+      "disable_jit(True, False or None): functions run as plain Python on this thread, are compiled, or do "
+      "as "
+      "everywhere; gives how it was" },
+    { "disable_jit_everywhere", disable_jit_everywhere, METH_NOARGS, "functions run as plain Python" },
+    { "jit_disabled", jit_disabled, METH_NOARGS, "whether functions run as plain Python on this thread" },
     { NULL, NULL, 0, NULL },
 };
 

@@ -310,5 +310,24 @@ class Tracers(Case):
             hop.jit(lambda x: numpy.sin(x))(hop.ones(2))
 
 
+class WhatJaxTakes(Case):
+    def test_donated_names(self):
+        f = hop.jit(lambda x, y=1.0: {"z": x["a"] + y}, donate_argnames="x")
+        for call in (lambda p: f(p), lambda p: f(x=p), lambda p: f(y=2.0, x=p)):
+            for _ in range(2):  # at first and quickly
+                x = {"a": hop.ones(3)}
+                call(x)
+                self.assertIn("donated", repr(x["a"]))
+        by_number = hop.jit(lambda x, y: x + y, donate_argnums=0)
+        x, y = hop.ones(3), hop.ones(3)
+        by_number(y=y, x=x)
+        self.assertIn("donated", repr(x))
+        self.equal(y, [1, 1, 1])
+        with self.assertRaisesRegex(hop.InvalidError, "donate_argnames: there is no argument 'z'"):
+            hop.jit(lambda x: x, donate_argnames="z")
+        with self.assertRaisesRegex(hop.InvalidError, "argument 'x' is static|argument 0 is static"):
+            hop.jit(lambda x: x, donate_argnames="x", static_argnums=0)
+
+
 if __name__ == "__main__":
     unittest.main()

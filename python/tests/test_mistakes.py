@@ -102,7 +102,9 @@ class Arguments(Mistakes):
         self.fails(ValueError, "vmap: out_axes has 3 for a result of type f32[2]", f(lambda v: v, out_axes=3), x)
         self.fails(ValueError, "vmap: out_axes", f, lambda v: v, 0, 2**70)
         for bad in (-1, "3", 1.5, [3]):
-            self.fails(hop.InvalidError, "vmap: axis_size: expected a size", f, lambda v: v, 0, 0, bad)
+            self.fails(hop.InvalidError, "vmap: axis_size: expected a size", f, lambda v: v, 0, 0, None, bad)
+        self.fails(hop.InvalidError, "axis_size= says how long the axis is, found 3", f, lambda v: v, 0, 0, 3)
+        self.fails(hop.InvalidError, "vmap: spmd_axis_name is about programs on several devices", f, lambda v: v, spmd_axis_name="i")
         self.equal(f(lambda v: (v, v[0]), out_axes=(1, 0))(x)[0], [[1, 1, 1], [1, 1, 1]])
 
     @needs_numpy

@@ -138,13 +138,13 @@ def calls():
     add("scan", lambda c, e: (c + e, c), 0.0, v, length=3, reverse=False)
     add("associative_scan", lambda a, b: a + b, v, reverse=False, axis=0)
     add("map", square, v, sequential=False)
-    add("jit", square, static_argnums=(), donate_argnums=(), static_argnames=())
-    add("grad value_and_grad", lambda e: hop.sum(e * e), argnums=0, has_aux=False)
-    add("jacfwd jacrev hessian", square, argnums=0)
-    add("vjp linearize", square, v)
-    add("jvp", square, (v,), (v,))
-    add("vmap", square, in_axes=0, out_axes=0, axis_size=None)
-    add("checkpoint", square)
+    add("jit", square, static_argnums=(), donate_argnums=(), static_argnames=(), donate_argnames=())
+    add("grad value_and_grad", lambda e: hop.sum(e * e), argnums=0, has_aux=False, allow_int=True, holomorphic=False)
+    add("jacfwd jacrev jacobian hessian", square, argnums=0, has_aux=False, holomorphic=False)
+    add("vjp linearize", square, v, has_aux=False)
+    add("jvp", square, (v,), (v,), has_aux=False)
+    add("vmap", square, in_axes=0, out_axes=0, axis_size=None, spmd_axis_name=None)
+    add("checkpoint remat", square, policy=None, static_argnums=())
     add("debug_callback", square, v)
     add("isdtype", hop.float32, "integral")
     add("result_type", hop.float32, v)
@@ -197,8 +197,8 @@ def with_one(args, named, at, value):
 # What these say comes from Python itself, or from the function that they were given, and need not say their name.
 UNNAMED = set(
     "from_dlpack empty empty_like arange argmax argmin cumulative_sum cumulative_prod cumulative_max cumulative_min cumulative_logsumexp linear_recurrence sort argsort top_k nonzero reshape matrix_transpose swapaxes "
-    "check_grads expand_dims concat stack split roll repeat pad dynamic_slice dynamic_update_slice tensordot vecdot einsum cond switch while_loop fori_loop scan associative_scan map jit grad value_and_grad jacfwd jacrev hessian vjp "
-    "linearize jvp vmap checkpoint isdtype finfo iinfo random.key random.fold_in linalg.eigvalsh linalg.svdvals trace diagonal linalg.trace linalg.diagonal".split()
+    "check_grads expand_dims concat stack split roll repeat pad dynamic_slice dynamic_update_slice tensordot vecdot einsum cond switch while_loop fori_loop scan associative_scan map jit grad value_and_grad jacfwd jacrev jacobian hessian vjp "
+    "linearize jvp vmap checkpoint remat isdtype finfo iinfo random.key random.fold_in linalg.eigvalsh linalg.svdvals trace diagonal linalg.trace linalg.diagonal".split()
 )
 # Functions that take functions apart from the one they are given: what that raises, it raises; anything may go through trees.
 ANY_TREE = re.compile(r"tree\.|debug_callback|stop_gradient|print|check$")
@@ -209,7 +209,7 @@ class Nonsense(Case):
         f = lookup(name)
         try:
             made = f(*args, **named)
-            if name in ("jit", "grad", "value_and_grad", "jacfwd", "jacrev", "hessian", "vmap", "checkpoint"):
+            if name in ("jit", "grad", "value_and_grad", "jacfwd", "jacrev", "jacobian", "hessian", "vmap", "checkpoint", "remat"):
                 made(hop.ones(3))
         except Mine:
             pass
@@ -261,7 +261,7 @@ class Nonsense(Case):
     def test_one_traced_argument(self):
         """The same inside of a capture, with traced values where only known ones will do."""
         for name, given in self.calls.items():
-            if name in ("jit", "grad", "value_and_grad", "jacfwd", "jacrev", "hessian", "vmap", "checkpoint", "print"):
+            if name in ("jit", "grad", "value_and_grad", "jacfwd", "jacrev", "jacobian", "hessian", "vmap", "checkpoint", "remat", "print"):
                 continue
             for args, named in given:
                 for at in [*range(len(args)), *named]:

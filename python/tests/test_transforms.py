@@ -1,5 +1,6 @@
 """Transforms: values against formulas and differences, in any order, inside of each other and of captured programs."""
 
+import dataclasses
 import math
 import unittest
 
@@ -202,6 +203,153 @@ class Nesting(Case):
 
         data = vector(3, 4)
         self.equal(hop.grad(forgiving)(vector(1, 2)), [3, 4])
+
+
+class WhatJaxTakes(Case):
+    """Keywords of JAX's transforms."""
+
+    def test_more_besides(self):
+        x = vector(1, -2, 3)
+        f = lambda v: (v * v, {"sum": hop.sum(v), "positive": v > 0})  # noqa: E731
+        diagonal = [[2, 0, 0], [0, -4, 0], [0, 0, 6]]
+        for transform in (hop.jacfwd, hop.jacrev, hop.jacobian):
+            for how in (lambda g: g, hop.jit):
+                jacobian, more = how(transform(f, has_aux=True))(x)
+                self.equal(jacobian, diagonal)
+                self.equal(more["sum"], 2.0)
+                self.equal(more["positive"], [True, False, True])
+        second, more = hop.hessian(lambda v: (hop.sum(v**3), more_of(v)), has_aux=True)(x)
+        self.equal(second, [[6, 0, 0], [0, -12, 0], [0, 0, 18]])
+        self.equal(more, [2, -1, 4])
+        value, moved, more = hop.jvp(f, (x,), (vector(1, 1, 0),), has_aux=True)
+        self.assertEqual((value.tolist(), moved.tolist(), more["sum"].tolist()), ([1, 4, 9], [2, -4, 0], 2))
+        value, push, more = hop.linearize(f, x, has_aux=True)
+        self.assertEqual((value.tolist(), push(x).tolist(), more["sum"].tolist()), ([1, 4, 9], [2, 8, 18], 2))
+        value, pull, more = hop.vjp(f, x, has_aux=True)
+        self.assertEqual((value.tolist(), pull(x)[0].tolist(), more["sum"].tolist()), ([1, 4, 9], [2, 8, 18], 2))
+        for call in (
+            lambda: hop.jacfwd(lambda v: v, has_aux=True)(x),
+            lambda: hop.jvp(lambda v: v, (x,), (x,), has_aux=True),
+            lambda: hop.linearize(lambda v: [v, v], x, has_aux=True),
+        ):
+            with self.assertRaisesRegex(hop.InvalidError, r"with has_aux the function must give a pair \(value, more\)"):
+                call()
+
+    def test_integers(self):
+        params = {"n": hop.asarray([2, 3], dtype=hop.int32), "w": vector(1, 2), "on": True}
+        f = lambda p: hop.sum(p["n"] * p["w"]) * p["on"]  # noqa: E731
+        for how in (lambda g: g, hop.jit):
+            g = how(hop.grad(f, allow_int=True))(params)
+            self.equal(g["w"], [2, 3], hop.float64)
+            self.equal(g["n"], [0, 0], hop.int32)
+            self.equal(g["on"], False, hop.bool)
+        self.equal(hop.grad(lambda n: n * 1.5, allow_int=True)(2), 0, hop.int64)
+        value, (for_n, for_x) = hop.value_and_grad(lambda n, v: n * v, argnums=(0, 1), allow_int=True)(3, 2.0)
+        self.assertEqual((value.item(), for_n.item(), for_x.item()), (6.0, 0, 3.0))
+        jacobian = hop.jacrev(lambda p: p["n"] * p["w"], allow_int=True)(params)
+        self.equal(jacobian["w"], [[2, 0], [0, 3]])
+        self.equal(jacobian["n"], [[0, 0], [0, 0]], hop.int32)
+        with self.assertRaisesRegex(hop.InvalidError, "derivatives need floats; .* allow_int=True gives zeros for it"):
+            hop.grad(f)(params)
+        with self.assertRaisesRegex(hop.InvalidError, "leave it out of argnums$"):
+            hop.jacfwd(lambda n: n * 1.5)(2)
+
+    def test_complex_numbers(self):
+        for transform in (hop.grad, hop.value_and_grad, hop.jacfwd, hop.jacrev, hop.hessian):
+            with self.assertRaisesRegex(hop.InvalidError, f"{transform.__name__}: holomorphic=True is about complex numbers"):
+                transform(hop.sum, holomorphic=True)
+            transform(hop.sum, holomorphic=False)
+
+    def test_an_axis_that_nothing_has(self):
+        x = vector(1, 2)
+        self.equal(hop.vmap(lambda v: v, in_axes=None, axis_size=3)(1.5), [1.5] * 3)
+        columns, first = hop.vmap(lambda v: (v * 2, v[0]), in_axes=None, out_axes=(1, None), axis_size=3)(x)
+        self.equal(columns, [[2, 2, 2], [4, 4, 4]])
+        self.equal(first, 1.0)
+        g = hop.grad(lambda v: hop.sum(hop.vmap(lambda e: e * e, in_axes=None, out_axes=-1, axis_size=3)(v)))
+        self.equal(g(x), [6, 12])
+        self.equal(hop.jit(g)(x), [6, 12])
+        self.equal(hop.vmap(lambda: hop.asarray(2.0), axis_size=2)(), [2, 2])
+        self.equal(hop.vmap(lambda v: v, axis_name="batch")(x), [1, 2])
+        with self.assertRaisesRegex(ValueError, "there is no axis_size"):
+            hop.vmap(lambda v: v, in_axes=None)(x)
+
+    def test_axes_as_trees(self):
+        @dataclasses.dataclass
+        class Pair:
+            a: object
+            b: object
+
+        data = Pair(vector(1, 2), {"c": vector(10, 20, 30)})
+        f = lambda p: Pair(p.a, p.b["c"] + p.a)  # noqa: E731
+        out = hop.vmap(f, in_axes=(Pair(0, {"c": None}),), out_axes=Pair(0, 1))(data)
+        self.equal(out.a, [1, 2])
+        self.equal(out.b, [[11, 12], [21, 22], [31, 32]])
+        with self.assertRaisesRegex(ValueError, r"vmap: in_axes\[0\].b: expected"):
+            hop.vmap(f, in_axes=(Pair(0, (0, 1)),))(data)
+
+    def test_remat(self):
+        g = hop.grad(lambda v: hop.checkpoint(lambda name, e: e ** len(name), static_argnums=(0,))("abc", v))
+        self.equal(g(2.0), 12.0)
+        decorated = hop.remat(prevent_cse=False)(lambda v: v**2)
+        self.equal(hop.grad(decorated)(3.0), 6.0)
+        with self.assertRaisesRegex(hop.InvalidError, "there are no policies: mark what a gradient shall keep with hop.keep"):
+            hop.checkpoint(lambda v: v, policy=print)
+
+
+def more_of(v):
+    return v + 1
+
+
+class DerivativesAreTrees(Case):
+    """The function that vjp or linearize gives goes in and out of captured functions."""
+
+    def test_out_of_jit(self):
+        f = lambda x, y: {"v": hop.sin(x) * y, "n": 3}  # noqa: E731
+        x, y = vector(0.5, 1), vector(2, 3)
+        value, pull = hop.jit(lambda a, b: hop.vjp(f, a, b))(x, y)
+        self.assertIsInstance(pull, hop.Pullback)
+        expected = hop.vjp(f, x, y)
+        cotangent = {"v": vector(1, 10), "n": 0}
+        self.equal(value["v"], expected[0]["v"].tolist())
+        for found, wanted in zip(pull(cotangent), expected[1](cotangent)):
+            self.close(found, wanted, 1e-12)
+        again = hop.jit(lambda a, b: hop.vjp(f, a, b)[1])
+        self.close(again(2 * x, y)(cotangent)[1], (hop.sin(2 * x) * cotangent["v"]).tolist(), 1e-12)
+        value, push = hop.jit(lambda a: hop.linearize(lambda v: hop.scan(lambda c, e: (hop.sin(c * e), c), 1.0, v)[0], a))(x)
+        self.close(push(y), hop.jvp(lambda v: hop.scan(lambda c, e: (hop.sin(c * e), c), 1.0, v)[0], (x,), (y,))[1], 1e-12)
+
+    def test_into_jit(self):
+        pull = hop.vjp(lambda x: hop.sum(x**3), vector(1, 2))[1]
+        self.equal(hop.jit(lambda p, c: p(c)[0])(pull, 2.0), [6, 24])
+        doubled = hop.tree.map(lambda a: a, pull)
+        self.equal(doubled(1.0)[0], [3, 12])
+        self.assertEqual(hop.tree.structure(doubled), hop.tree.structure(pull))
+        self.equal(hop.jit(lambda x: hop.jit(lambda p: p(1.0)[0])(hop.vjp(lambda v: v**2, x)[1]))(3.0), 6.0)
+
+    def test_it_keeps_what_it_reads(self):
+        """Nothing of the function is computed again outside."""
+        seen = []
+
+        def f(x):
+            hop.debug_callback(lambda v: seen.append(v.item()), x)
+            return hop.exp(x)
+
+        pull = hop.jit(lambda x: hop.vjp(f, x)[1])(0.0)
+        count = len(seen)
+        self.assertGreaterEqual(count, 1)
+        self.equal(pull(2.0)[0], 2.0)
+        self.equal(pull(3.0)[0], 3.0)
+        self.assertEqual(len(seen), count)
+
+    def test_sizes_that_depend_on_values(self):
+        pull = hop.jit(lambda x: hop.vjp(lambda v: hop.sum(v[v > 0] ** 2), x)[1])(vector(1, -2, 3))
+        self.equal(pull(1.0)[0], [2, 0, 6])
+
+    def test_nothing_to_derive(self):
+        value, pull = hop.jit(lambda n: hop.vjp(lambda k: k * 2, n))(hop.asarray(3))
+        self.equal(value, 6)
+        self.equal(pull(1)[0], 0, hop.int64)
 
 
 if __name__ == "__main__":
