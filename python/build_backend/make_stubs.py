@@ -131,7 +131,7 @@ COMPARISONS = "eq ne lt le gt ge".split()
 TYPES = {
     "shape": "Shape", "axis": "Axis", "axes": "Any", "dtype": "DType | None", "keepdims": "bool", "fun": "F", "f": "Callable[..., Any]", "fn": "Callable[..., Any]", "callback": "Callable[..., Any]", "copy": "bool | None",
     "device": "str | None", "path": "str | PathLike[str]", "reverse": "bool", "descending": "bool", "stable": "bool", "has_aux": "bool", "holomorphic": "bool", "allow_int": "bool", "axis_name": "Any", "spmd_axis_name": "None", "subscripts": "str", "format": "str", "message": "str",
-    "schedule": "str | None", "max_trips": "int | None", "length": "int | None", "sequential": "bool", "k": "int", "side": "str", "argnums": "int | Sequence[int]", "cond_fun": "Callable[..., Any]", "body_fun": "Callable[..., Any]",
+    "schedule": "str | None", "max_trips": "int | None", "length": "int | None", "sequential": "bool", "stack": "bool", "dim": "int", "batch_size": "int | None", "operand": "Tree", "k": "int", "side": "str", "argnums": "int | Sequence[int]", "cond_fun": "Callable[..., Any]", "body_fun": "Callable[..., Any]",
     "true_fun": "Callable[..., Any]", "false_fun": "Callable[..., Any]", "branches": "Sequence[Callable[..., Any]]", "in_axes": "Tree", "out_axes": "Tree", "axis_size": "int | None",
     "init": "Tree", "init_val": "Tree", "xs": "Tree", "elems": "Tree", "operands": "Tree", "primals": "Tree", "tangents": "Tree", "include_initial": "bool", "approximate": "bool", "equal_nan": "bool", "endpoint": "bool", "offset": "int", "size": "int | None",
 }  # fmt: skip

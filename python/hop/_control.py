@@ -4,10 +4,12 @@ __all__ = ["cond", "switch", "while_loop", "fori_loop", "scan", "associative_sca
 
 import builtins
 
-from . import _arguments, _core, _dtypes, tree
+from . import _arguments, _core, _dtypes, _plain, tree
 from ._arguments import place
 from ._errors import InvalidError, TracerError
-from ._ops import asarray, astype
+from ._ops import asarray, astype, ceil, concat, maximum, moveaxis
+from ._ops.creation import _strong
+from ._transforms import vmap
 from ._trace import (
     arrays_of, arrays_of_results, body_leaves, check_same_tree, given_leaves, is_weak, marked, raise_differences, raw_leaves, raw_result, run_or_record, type_text,
 )  # fmt: skip
@@ -27,6 +29,24 @@ def _scalar(what, expected, x):
     if x.ndim:
         raise _arguments.wrong(what, expected, x)
     return x
+
+
+def _predicate(what, expected, x):
+    """The same of a truth, for which an array of one element will do, whatever its axes."""
+    one = getattr(x, "ndim", 0) and builtins.all(n == 1 for n in x.shape)
+    return _scalar(what, expected, asarray(x).reshape(()) if one else x)
+
+
+_NOTHING = object()
+
+
+def _operands(what, operands, operand):
+    """The operands, or the single one that was given by its name."""
+    if operand is _NOTHING:
+        return operands
+    if operands:
+        raise InvalidError(f"{place()}{what}: there are operands, and one given as operand=: expected either")
+    return (operand,)
 
 
 # ---- dtypes of leaves that come from several places: branches, a loop's beginning and its body ----
@@ -198,13 +218,14 @@ def _settled(x, kind):
     return astype(x, kind[0]) if not kind[1] else astype(x, _dtypes.float32 if kind[0].kind == "f" else kind[0])._marked(False)
 
 
-def cond(pred, true_fun, false_fun, *operands):
-    """true_fun(*operands) if pred holds, else false_fun(*operands). Both give trees of one structure and type.
+def cond(pred, true_fun, false_fun, *operands, operand=_NOTHING):
+    """true_fun(*operands) if pred holds, else false_fun(*operands). Both give trees of one structure and type. operand: the only one, by its name.
 
-    pred is a bool without axes, or a number, which holds unless it is 0."""
+    pred is one bool, or one number, which holds unless it is 0."""
     _arguments.function("cond: true_fun", true_fun)
     _arguments.function("cond: false_fun", false_fun)
-    pred = _scalar("cond: the predicate", "a bool scalar" if getattr(pred, "ndim", 0) == 0 else "a bool scalar (hop.any or hop.all makes one, hop.where chooses by element)", pred)
+    operands = _operands("cond", operands, operand)
+    pred = _predicate("cond: the predicate", "a bool scalar" if getattr(pred, "ndim", 0) == 0 else "a bool scalar (hop.any or hop.all makes one, hop.where chooses by element)", pred)
     names, funs = lambda k: ("false_fun", "true_fun")[k], (false_fun, true_fun)
     if not isinstance(pred, _core.ArrayBase):
         return (true_fun if pred else false_fun)(*operands)
@@ -214,8 +235,9 @@ def cond(pred, true_fun, false_fun, *operands):
     return _branches("cond", names, pred, funs, operands)
 
 
-def switch(index, branches, *operands):
-    """branches[index](*operands), the index brought into range."""
+def switch(index, branches, *operands, operand=_NOTHING):
+    """branches[index](*operands), the index brought into range. operand: the only one, by its name."""
+    operands = _operands("switch", operands, operand)
     if not isinstance(branches, (list, tuple)):
         raise _arguments.wrong("switch: branches", "a list of functions", branches)
     branches = tuple(branches)
@@ -251,6 +273,8 @@ class _Carry:
         self.first = tree.leaves(init)
         self.leaves, self.weak, self.treedef = raw_leaves(init, "carry")
         self.kinds = [(x.dtype, w) for x, w in zip(self.leaves, self.weak)]
+        if _plain.wanted():  # nothing stands for a number there, as outside of programs
+            self.kinds = [(_dtypes.float32, w) if w and d is _dtypes.float64 else (d, w) for d, w in self.kinds]
 
     def begin(self, kinds):
         return [x if x.dtype is d else astype(x, d) for x, (d, _) in zip(self.leaves, kinds)]
@@ -275,50 +299,80 @@ class _Carry:
             raise _Again(wider)
         return [_brought(y, kind) for y, kind in zip(after, kinds)]
 
+    def rows(self, after, kinds):
+        """What the loop goes on with, as results of a program."""
+        return [_strong(x) for x in marked(after, [w for _, w in kinds])]
+
     def end(self, out, kinds):
         """The last carry as a tree. Outside of programs there are no values that stand for numbers."""
         out = out if _core.tracing() else [astype(x, _dtypes.float32) if w and x.dtype is _dtypes.float64 else x for x, (_, w) in zip(out, kinds)]
         return self.tree(out, kinds)
 
 
-def while_loop(cond_fun, body_fun, init_val, *, max_trips=None, schedule=None):
+def while_loop(cond_fun, body_fun, init_val, *, max_trips=None, schedule=None, stack=False):
     """carry = init_val; while cond_fun(carry): carry = body_fun(carry). With max_trips more trips are an error. Can be differentiated in both modes;
-    schedule says what a gradient keeps ("every 8"). A condition that is always true is an error unless max_trips, a hop.check, a print or a callback is there."""
+    schedule says what a gradient keeps ("every 8"). A condition that is always true is an error unless max_trips, a hop.check, a print or a callback is there.
+
+    With stack=True it gives (last carry, history, number of trips): the history has a row for each trip, what the body gave there. With max_trips it has that many rows,
+    zeros behind the last trip."""
     _arguments.function("while_loop: cond_fun", cond_fun)
     _arguments.function("while_loop: body_fun", body_fun)
     _arguments.text("while_loop: schedule", schedule)
-    limit = None if max_trips is None else str(_arguments.size("while_loop: max_trips", max_trips))
+    stack = _arguments.flag("while_loop: stack", stack)
+    limit = None if max_trips is None else _arguments.size("while_loop: max_trips", max_trips)
     carry = _Carry("while_loop", init_val, "the body")
+    k = len(carry.leaves)
 
     def attempt(kinds):
         def test(*values):
             given = cond_fun(carry.tree(values, kinds))
-            p = _scalar("while_loop: what the condition gives", "bool[]", given)
+            p = _predicate("while_loop: what the condition gives", "bool[]", given)
             if p.dtype is not _dtypes.bool if isinstance(p, _core.ArrayBase) else not isinstance(p, bool):
                 raise _arguments.wrong("while_loop: what the condition gives", "bool[]", p)
             return [p.item() if isinstance(p, _core.ArrayBase) and not p._traced else p]  # what is known now is part of the program
 
         def step(*values):
-            return carry.next(body_fun(carry.tree(values, kinds)), kinds)
+            after = carry.next(body_fun(carry.tree(values, kinds)), kinds)
+            return [*after, *carry.rows(after, kinds)] if stack else after
 
-        return run_or_record(lambda *v: _core.while_loop(test, step, v, limit, schedule), carry.begin(kinds), "while_loop"), kinds
+        if _plain.wanted():
+            return _plain.while_loop(test, step, carry.begin(kinds), limit, stack), kinds
+        steps = None if limit is None else str(limit)
+        return run_or_record(lambda *v: _core.while_loop(test, step, v, steps, schedule, stack), carry.begin(kinds), "while_loop"), kinds
 
-    return carry.end(*_until_settled(attempt, carry.kinds))
+    out, kinds = _until_settled(attempt, carry.kinds)
+    if not stack:
+        return carry.end(out, kinds)
+    history = tree.unflatten(carry.treedef, marked(out[k + 1 :], [w for _, w in kinds], False))
+    return carry.end(out[:k], kinds), history, out[k]
 
 
 def _bound(what, x):
-    """A Python integer, or an array that is one integer."""
+    """A Python number, or an array that is one number; integers, or floats to count from or to."""
     x = _scalar(what, "an integer scalar", x)
-    if isinstance(x, _core.ArrayBase) and x.dtype.kind in "iu":
+    array = isinstance(x, _core.ArrayBase)
+    if array and x.dtype.kind in "iuf":
+        return x
+    if not array and isinstance(x, float):
+        if not builtins.abs(x) < 1 << 53:
+            raise _arguments.wrong(what, "a number of steps that can be counted", x)
         return x
     return _arguments.integer(what, x, expected="an integer scalar")
 
 
+def _is_real(x):
+    return isinstance(x, float) or isinstance(x, _core.ArrayBase) and x.dtype.kind == "f"
+
+
 def fori_loop(lower, upper, body_fun, init_val, *, unroll=None, schedule=None):
-    """carry = init_val; for i in range(lower, upper): carry = body_fun(i, carry). The bounds may be traced; unroll as in scan."""
+    """carry = init_val; for i in range(lower, upper): carry = body_fun(i, carry). The bounds may be traced; unroll as in scan. With bounds that are no integers i is
+    lower, lower + 1, … as long as it is below upper."""
     _arguments.function("fori_loop: body_fun", body_fun)
     _arguments.text("fori_loop: schedule", schedule)
     bounds = [_bound(f"fori_loop: {name}", b) for name, b in (("lower", lower), ("upper", upper))]
+    if _is_real(bounds[0]) or _is_real(bounds[1]):
+        first, trips = bounds[0], maximum(ceil(bounds[1] - asarray(bounds[0])), 0)
+        return fori_loop(0, astype(trips, _dtypes.int64), lambda i, c: body_fun(first + 1.0 * i, c), init_val, schedule=schedule)
     carry = _Carry("fori_loop", init_val, "the body")
     counts = is_weak(lower) and is_weak(upper)  # as range counts: in numbers that take the dtype of what they meet
 
@@ -327,6 +381,8 @@ def fori_loop(lower, upper, body_fun, init_val, *, unroll=None, schedule=None):
             return carry.next(body_fun(i._marked(True) if counts else i, carry.tree(values, kinds)), kinds)
 
         arrays = [b for b in bounds if not isinstance(b, int)]
+        if _plain.wanted():
+            return _plain.fori_loop(step, *bounds, carry.begin(kinds)), kinds
 
         def build(*v):
             given = list(v[: len(arrays)])
@@ -338,22 +394,25 @@ def fori_loop(lower, upper, body_fun, init_val, *, unroll=None, schedule=None):
     return carry.end(*_until_settled(attempt, carry.kinds))
 
 
-def _lengths(what, xs, leaves, length):
+def _lengths(what, xs, leaves, length, axis=0):
     """How many steps there are."""
     n, whose = length, "length"
     for (path, _), x in zip(tree.leaves_with_path(xs), leaves):
         text = tree.path_text(path, "xs")
         if not x.ndim:
             raise InvalidError(f"{place()}{what}: {text} is a scalar, there is nothing to go over")
-        if n is not None and x.shape[0] is not None and x.shape[0] != n:
-            raise InvalidError(f"{place()}{what}: {text} has length {x.shape[0]}, {whose} has {n}")
-        n, whose = (x.shape[0], text) if n is None else (n, whose)
+        if not -x.ndim <= axis < x.ndim:
+            raise InvalidError(f"{place()}{what}: {text} has type {x._type}, there is no axis {axis}")
+        size = x.shape[axis]
+        if n is not None and size is not None and size != n:
+            raise InvalidError(f"{place()}{what}: {text} has length {size}, {whose} has {n}")
+        n, whose = (size, text) if n is None else (n, whose)
     return n
 
 
-def scan(f, init, xs=None, length=None, reverse=False, unroll=1, *, schedule=None):
-    """carry, y = f(carry, x) for each slice x of xs along its first axis: gives the last carry and the ys, stacked. Without xs there are `length` steps and x is
-    None. schedule says what a gradient keeps: None everything it needs, "recompute", "sqrt", "every 8", …; unroll changes nothing, the compiler decides: it is taken
+def scan(f, init, xs=None, length=None, reverse=False, unroll=1, *, dim=0, schedule=None):
+    """carry, y = f(carry, x) for each slice x of xs along its first axis (or another one: dim): gives the last carry and the ys, stacked along the first axis. Without xs
+    there are `length` steps and x is None. schedule says what a gradient keeps: None everything it needs, "recompute", "sqrt", "every 8", …; unroll changes nothing, the compiler decides: it is taken
     because JAX's programs give it."""
     _arguments.function("scan: f", f)
     _arguments.text("scan: schedule", schedule)
@@ -361,7 +420,8 @@ def scan(f, init, xs=None, length=None, reverse=False, unroll=1, *, schedule=Non
     length = None if length is None else _arguments.integer("scan: length", length, 0, expected="a number of steps")
     slices, weak, xs_tree = raw_leaves(xs, "scan: xs")
     carry = _Carry("scan", init, "the function")
-    n = _lengths("scan", xs, slices, length)
+    dim = _arguments.integer("scan: dim", dim, expected="the number of an axis")
+    n = _lengths("scan", xs, slices, length, dim)
     if not slices and n is None:
         raise ValueError("scan: there are no xs: length must say how many steps there are")
     k = len(carry.leaves)
@@ -380,8 +440,15 @@ def scan(f, init, xs=None, length=None, reverse=False, unroll=1, *, schedule=Non
             seen.append((ys_tree, weak_ys))
             return [*after, *ys]
 
-        steps = None if slices else str(n)
-        return run_or_record(lambda *v: _core.scan(step, v[:k], v[k:], steps, reverse, schedule), [*carry.begin(kinds), *slices], "scan"), kinds
+        steps, given = None if slices else str(n), [*carry.begin(kinds), *slices]
+        if n and _plain.wanted():
+            return _plain.scan(step, given[:k], [moveaxis(x, dim, 0) for x in slices], n, reverse), kinds
+
+        def build(*v):
+            rows = [moveaxis(x, dim, 0) if dim else x for x in v[k:]]
+            return _core.scan(step, v[:k], rows, steps, reverse, schedule)
+
+        return run_or_record(build, given, "scan"), kinds
 
     out, kinds = _until_settled(attempt, carry.kinds)
     ys_tree, weak_ys = seen[0]
@@ -413,17 +480,25 @@ def associative_scan(fn, elems, reverse=False, axis=0):
         check_same_tree("associative_scan", treedef, out_tree, "what the function gives", "elems", differ)
         return [_brought(y, _kind(x)) for x, y in zip(values, found)]
 
-    out = run_or_record(lambda *v: _core.associative_scan(combine, v, axis, reverse), leaves, "associative_scan")
+    length = leaves[0].shape[axis]
+    if length and _plain.wanted():
+        out = _plain.associative_scan(combine, leaves, length, axis, reverse)
+    else:
+        out = run_or_record(lambda *v: _core.associative_scan(combine, v, axis, reverse), leaves, "associative_scan")
     return tree.unflatten(treedef, out)
 
 
-def map(f, xs, *, sequential=False):
-    """f on each slice of xs along its first axis, the results stacked. Slices may be done all at once; sequential=True asks for one after the other."""
+def map(f, xs, *, batch_size=None, sequential=False):
+    """f on each slice of xs along its first axis, the results stacked. Slices may be done all at once; sequential=True asks for one after the other, batch_size for so
+    many at a time."""
     _arguments.function("map: f", f)
     sequential = _arguments.flag("map: sequential", sequential)
     leaves, weak, treedef = raw_leaves(xs, "map: xs")
-    if _lengths("map", xs, leaves, None) is None:
+    n = _lengths("map", xs, leaves, None)
+    if not leaves:
         raise ValueError("map: there are no xs")
+    if batch_size is not None:
+        return _map_in_batches(f, xs, n, _arguments.integer("map: batch_size", batch_size, 1, expected="a number of slices"))
     seen = []
 
     def body(*values):
@@ -432,6 +507,25 @@ def map(f, xs, *, sequential=False):
         seen.append((out_tree, weak_out))
         return found
 
-    out = run_or_record(lambda *v: _core.map(body, v, None, sequential), leaves, "map")
+    if n and _plain.wanted():
+        out = _plain.scan(body, [], leaves, n, False)
+    else:
+        out = run_or_record(lambda *v: _core.map(body, v, None, sequential), leaves, "map")
     out_tree, weak_out = seen[0]
     return tree.unflatten(out_tree, marked(out, weak_out, False))
+
+
+def _map_in_batches(f, xs, n, size):
+    """As many whole batches as there are, one after the other, then what is left over."""
+    if n is None:
+        raise InvalidError(f"{place()}map: batch_size needs xs whose length is known while the program is captured")
+    whole, together = n - n % size, vmap(f)
+    if whole < size:
+        return together(xs)
+    xs = tree.map(asarray, xs)
+    batches = tree.map(lambda x: x[:whole].reshape((whole // size, size, *x.shape[1:])), xs)
+    done = tree.map(lambda y: y.reshape((whole, *y.shape[2:])), map(together, batches, sequential=True))
+    if whole == n:
+        return done
+    rest = together(tree.map(lambda x: x[whole:], xs))
+    return tree.map(lambda a, b: concat([a, b], axis=0), done, rest)

@@ -818,7 +818,8 @@ static int run_step(void *env, const hop_val *in, hop_val *out)
     return run_body(&((struct loop *)env)->step, in, out);
 }
 
-/* while_loop(cond, body, carry, max_trips, schedule) */
+/* while_loop(cond, body, carry, max_trips, schedule, stack): with stack the body gives rows besides, as many
+ * as carries, and the results are the carries, the number of trips, the rows */
 static PyObject *while_loop(PyObject *self, PyObject *args)
 {
     PyObject *carry;
@@ -827,15 +828,22 @@ static PyObject *while_loop(PyObject *self, PyObject *args)
     struct values c = { 0 };
     struct operation o;
     PyObject *r = NULL;
+    int stack;
     (void)self;
-    if (!PyArg_ParseTuple(args, "OOOzz", &l.test.fun, &l.step.fun, &carry, &s.max_trips, &s.schedule))
+    if (!PyArg_ParseTuple(args, "OOOzzp", &l.test.fun, &l.step.fun, &carry, &s.max_trips, &s.schedule,
+                          &stack))
         return NULL;
     if (begin(&o)) return NULL;
-    if (!read_values(carry, o.at, &c) && ready(&o, c.n)) {
-        l.test.n_in = l.step.n_in = l.step.n_out = s.n_carry = c.n;
+    bool read = !read_values(carry, o.at, &c);
+    s.n_stack = stack ? c.n : 0;
+    s.count = stack;
+    int n_results = c.n + s.count + s.n_stack;
+    if (read && ready(&o, n_results)) {
+        l.test.n_in = l.step.n_in = s.n_carry = c.n;
+        l.step.n_out = c.n + s.n_stack;
         l.test.n_out = 1;
         s.carry = c.data;
-        r = end(&o, hop_while_at(o.at, o.results, c.n, &s));
+        r = end(&o, hop_while_at(o.at, o.results, n_results, &s));
     }
     PyMem_Free(c.data);
     return r;
@@ -1009,7 +1017,7 @@ static PyMethodDef functions[] = {
     { "scan", scan, METH_VARARGS, "scan(step, carry, xs, length, reverse, schedule)" },
     { "map", map, METH_VARARGS, "map(body, xs, length, sequential)" },
     { "fori", fori, METH_VARARGS, "fori(body, from, to, carry, schedule)" },
-    { "while_loop", while_loop, METH_VARARGS, "while_loop(cond, body, carry, max_trips, schedule)" },
+    { "while_loop", while_loop, METH_VARARGS, "while_loop(cond, body, carry, max_trips, schedule, stack)" },
     { "associative_scan", associative_scan, METH_VARARGS, "associative_scan(combine, xs, axis, reverse)" },
     { "switch", switch_branches, METH_VARARGS, "switch(index, bodies, in)" },
     { "invoke", invoke, METH_VARARGS, "invoke(body, in, recompute)" },

@@ -326,7 +326,7 @@ class Predicates(Mistakes):
     BAD = ([], [True], (), (1,), None, {}, {"a": 1}, "", "True", b"x", print, lambda c: True, object(), {1}, bool, 1j)
 
     def test_cond(self):
-        for bad in (*self.BAD, hop.ones(1), hop.ones(2) > 0):
+        for bad in (*self.BAD, hop.ones(0), hop.ones(2) > 0):
             for run in (lambda: hop.cond(bad, lambda: 1, lambda: 2), lambda: hop.jit(lambda: hop.cond(bad, lambda: 1, lambda: 2))()):
                 said = self.fails(hop.InvalidError, "cond: the predicate: expected a bool scalar", run)
                 self.assertIn("found ", said)
@@ -393,9 +393,11 @@ class Predicates(Mistakes):
         self.fails(hop.InvalidError, "switch: branches[1]: expected a function, found 3", hop.switch, 0, [print, 3])
 
     def test_numbers_of_steps(self):
-        for bad in (*self.BAD, 1.5, True, hop.ones(()), hop.arange(2), 2**70):
+        for bad in (*self.BAD, True, hop.ones(1), hop.arange(2), 2**70):
             self.fails(hop.InvalidError, "fori_loop: upper: expected an integer scalar, found ", hop.fori_loop, 0, bad, lambda i, c: c, 1.0)
             self.fails(hop.InvalidError, "fori_loop: lower: expected an integer scalar, found ", hop.fori_loop, bad, 3, lambda i, c: c, 1.0)
+        for bad in (float("nan"), float("inf"), -float("inf"), 1e300):
+            self.fails(hop.InvalidError, "fori_loop: upper: expected a number of steps that can be counted", hop.fori_loop, 0, bad, lambda i, c: c, 1.0)
         for bad in ([], "3", 1.5, -1, {}, print, hop.ones(2), 2**70, True):
             self.fails(hop.InvalidError, "scan: length: expected a number of steps, found ", hop.scan, lambda c, x: (c, x), 1.0, None, bad)
         said = self.fails(hop.TracerError, "scan: length: expected a number of steps, known while the program is captured, found a traced value of type i64[]", hop.jit(lambda n: hop.scan(lambda c, x: (c, x), 1.0, length=n)), 3)

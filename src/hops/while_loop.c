@@ -95,7 +95,6 @@ static void while_infer(struct infer *in)
     if (cond->effects & ~EFFECT_CHECK) infer_error(in, "the predicate has effects beyond check");
     if (body->n_results < n_carry)
         infer_error(in, "the body gives %u results, fewer than the %u carries", body->n_results, n_carry);
-    if (!n_carry && !body->effects) infer_error(in, "a loop without carries can never end");
     bool quiet = !(cond->effects | body->effects) &&
                  in->attrs[WHILE_MAX_TRIPS].kind ==
                      ATTR_ABSENT; /* nothing else could end it, or be the point of it */
