@@ -133,7 +133,7 @@ TYPES = {
     "device": "str | None", "path": "str | PathLike[str]", "reverse": "bool", "descending": "bool", "stable": "bool", "has_aux": "bool", "holomorphic": "bool", "allow_int": "bool", "axis_name": "Any", "spmd_axis_name": "None", "subscripts": "str", "format": "str", "message": "str",
     "schedule": "str | None", "max_trips": "int | None", "length": "int | None", "sequential": "bool", "stack": "bool", "dim": "int", "batch_size": "int | None", "operand": "Tree", "k": "int", "side": "str", "argnums": "int | Sequence[int]", "cond_fun": "Callable[..., Any]", "body_fun": "Callable[..., Any]",
     "true_fun": "Callable[..., Any]", "false_fun": "Callable[..., Any]", "branches": "Sequence[Callable[..., Any]]", "in_axes": "Tree", "out_axes": "Tree", "axis_size": "int | None",
-    "init": "Tree", "init_val": "Tree", "xs": "Tree", "elems": "Tree", "operands": "Tree", "primals": "Tree", "tangents": "Tree", "include_initial": "bool", "approximate": "bool", "equal_nan": "bool", "endpoint": "bool", "offset": "int", "size": "int | None",
+    "init": "Tree", "init_val": "Tree", "xs": "Tree", "elems": "Tree", "operands": "Tree", "primals": "Tree", "tangents": "Tree", "include_initial": "bool", "approximate": "bool", "mode": "str", "pad_width": "Any", "equal_nan": "bool", "endpoint": "bool", "offset": "int", "decimals": "int", "num": "int", "rtol": "float", "atol": "float", "n": "int", "size": "int | None",
 }  # fmt: skip
 RESULTS = {
     "isdtype": "bool", "can_cast": "bool", "result_type": "dtype", "promote_types": "dtype", "broadcast_shapes": "tuple[int, ...]", "broadcast_arrays": "list[Array]", "meshgrid": "list[Array]",
@@ -209,7 +209,7 @@ class SVDResult(NamedTuple):
 }  # fmt: skip
 MODULE_TYPES = {
     "seed": "int", "num": "int", "tree": "Tree", "rest": "Tree", "is_leaf": "Callable[[Any], bool] | None", "treedef": "TreeDef", "leaves": "Sequence[Any]", "path": "Path", "root": "str", "outer": "TreeDef", "inner": "TreeDef",
-    "learning_rate": "Rate", "grads": "Tree", "nesterov": "bool", "steps": "int", "warmup": "int", "replace": "bool", "upper": "bool", "lower": "bool", "mode": "str", "full_matrices": "bool", "n": "int", "ord": "Any", "offset": "int", "f": "Callable[..., Any]",
+    "learning_rate": "Rate", "grads": "Tree", "nesterov": "bool", "steps": "int", "warmup": "int", "replace": "bool", "upper": "bool", "lower": "bool", "mode": "str", "full_matrices": "bool", "n": "int", "ord": "Any", "offset": "int", "decimals": "int", "num": "int", "rtol": "float", "atol": "float", "n": "int", "f": "Callable[..., Any]",
 }  # fmt: skip
 
 
@@ -280,7 +280,7 @@ def stubs():
         if name in done:
             continue
         function = getattr(hop, name)
-        result = "Callable[..., Any]" if name in FUNCTIONS else RESULTS.get(name) or ("Any" if function.__module__ in ("hop._control", "hop._transforms") else "Array")
+        result = "Callable[..., Any]" if name in FUNCTIONS else RESULTS.get(name) or ("Any" if name in (*hop._control.__all__, *hop._transforms.__all__) else "Array")
         out.append(f"def {name}({parameters(function)}) -> {result}: ...\n")
     options = "*, static_argnums: int | Sequence[int] = ..., static_argnames: str | Sequence[str] = ..., donate_argnums: int | Sequence[int] = ..., donate_argnames: str | Sequence[str] = ..., strict: bool = ..., threads: int = ..., portable: bool = ..."
     check = "args: Sequence[Any], order: int = ..., modes: str | Sequence[str] = ..., atol: float | None = ..., rtol: float | None = ..., eps: float | None = ..."

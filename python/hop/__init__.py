@@ -8,6 +8,7 @@ Array([2., 4.], dtype=float32)
 """
 
 import os as _os
+import sys as _sys
 import threading as _threading
 
 try:
@@ -34,18 +35,23 @@ from ._jit import *  # noqa: E402, F403
 from ._sets import *  # noqa: E402, F403
 from ._show import *  # noqa: E402, F403
 from ._transforms import *  # noqa: E402, F403
-from . import linalg, optim, random  # noqa: E402
+from . import _entries, linalg, optim, random  # noqa: E402
 from ._check import *  # noqa: E402, F403
 
-__getattr__ = _lookup("hop")
-for _module in (linalg, optim, random, tree):
-    _module.__getattr__ = _lookup(_module.__name__)
 __version__ = _core.version
 __array_api_version__ = "2024.12"
-del _module
 
 __all__ = [
     "Array", "Tracer", "tree", "random", "optim", "linalg", *_ops.__all__, *_dtypes.__all__, *_callback.__all__, *_check.__all__, *_control.__all__, *_jit.__all__, *_sets.__all__, *_show.__all__, *_transforms.__all__,  # noqa: F405
     "__array_namespace_info__",
     "Error", "InvalidError", "CheckError", "GradientError", "TracerError", "UnavailableError", "FileError", "InternalError",
 ]  # fmt: skip
+
+_entries.install(_sys.modules["hop"])
+for _module in (linalg, optim, random, tree):
+    _entries.install(_module)
+    _module.__getattr__ = _lookup(_module.__name__)
+for _module in (_array._At, _array.IndexUpdate, _info.Info, _jit.Lowered, _names.Absent, _show.Shown, _transforms.Pullback, _transforms.Pushforward):
+    _entries.install_methods(_module)
+__getattr__ = _lookup("hop")
+del _module

@@ -31,6 +31,8 @@ def jit(
             jit, static_argnums=static_argnums, static_argnames=static_argnames, donate_argnums=donate_argnums,
             donate_argnames=donate_argnames, strict=strict, threads=threads, portable=portable,
         )  # fmt: skip
+    if isinstance(fun, _core.Entry):
+        fun = fun.__wrapped__
     if not callable(fun):
         raise TypeError(f"jit takes a function, found {type(fun).__name__}")
     strict, portable = _arguments.flag("jit: strict", strict), _arguments.flag("jit: portable", portable)

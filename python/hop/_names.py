@@ -1,5 +1,7 @@
 """What names of NumPy, JAX and PyTorch that are not here are called, or what to write instead: the AttributeError of a module or an array says it."""
 
+from . import _core
+
 # The texts stand behind "hop has no 'name': ".
 _RENAMED = {  # the array-API standard's names
     "absolute": "abs", "amax": "max", "amin": "min", "arccos": "acos", "arccosh": "acosh", "arcsin": "asin", "arcsinh": "asinh", "arctan": "atan", "arctan2": "atan2", "arctanh": "atanh",
@@ -65,7 +67,7 @@ def lookup(module):
             raise AttributeError(f"{module} has no {name!r}: {rows[name]}")
         raise AttributeError(f"module {module!r} has no attribute {name!r}")
 
-    return __getattr__
+    return _core.entry(__getattr__)
 
 
 class Absent:

@@ -22,7 +22,7 @@ def _wrapper(fun, name):
         except (AttributeError, TypeError):
             pass
         g.__doc__ = f"{name} of {getattr(fun, '__name__', fun)!s}.\n\n{getattr(fun, '__doc__', None) or ''}"
-        return g
+        return _core.entry(g)
 
     return decorate
 

@@ -217,7 +217,7 @@ def _householder(a):
     return fori_loop(0, builtins.min(m, n), column, (eye(m, dtype=a.dtype), a))
 
 
-def qr(x, /, *, mode="reduced"):
+def qr(x, /, mode="reduced"):
     """x = Q @ R with orthonormal columns in Q and an upper triangular R; mode="complete" gives a square Q."""
     x = _matrix(x, "qr")
     if mode not in ("reduced", "complete"):
@@ -343,7 +343,7 @@ def eigvalsh(x, /):
     return eigh(x)[0]
 
 
-def svd(x, /, *, full_matrices=True):
+def svd(x, /, full_matrices=True):
     """x = U @ diag(S) @ Vh with orthonormal U and Vh and singular values S, largest first. With full_matrices=False U and Vh have as many columns and rows as S has elements."""
     x = _matrix(x, "svd")
     m, n = x.shape[-2:]

@@ -14,7 +14,7 @@ import functools
 import math
 from typing import Any, NamedTuple
 
-from . import _ops, tree
+from . import _core, _ops, tree
 from ._dtypes import float32, float64, int32
 from ._ops import asarray
 
@@ -34,7 +34,7 @@ class Optimizer:
     __slots__ = ("init", "update", "_text")
 
     def __init__(self, init, update, text):
-        self.init, self.update, self._text = init, update, text
+        self.init, self.update, self._text = _core.entry(init), _core.entry(update), text
 
     def __repr__(self):
         return f"hop.optim.{self._text}"

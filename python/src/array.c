@@ -814,6 +814,7 @@ static PyObject *slot_power(PyObject *x, PyObject *y, PyObject *modulus)
     if (whole(x) && whole(y)) { /* the library's power is one of real numbers */
         PyObject *ops = PyImport_ImportModule("hop._ops.elementwise");
         PyObject *r = ops ? PyObject_CallMethod(ops, "_integer_pow", "OO", x, y) : NULL;
+        if (!r) hide_frames();
         Py_XDECREF(ops);
         return r;
     }

@@ -145,6 +145,11 @@ int compile_once(hop_exe **exe, hop_fn *fn, hop_compile_options *o); /* a status
 PyObject *run_tensors(const exe_object *e, hop_tensor **in, PyObject **arrays, bool always_list);
 int jit_init(PyObject *module);
 
+/* ---- entries: functions that users call ---- */
+
+void hide_frames(void); /* the exception that is set, without frames of the package in its traceback */
+int entry_init(PyObject *module);
+
 /* ---- signals ---- */
 
 void set_main_thread(unsigned long ident);
@@ -179,6 +184,8 @@ enum { CALLED_SIZE = 320 };
 /* "file:line: name: " of the function of the package that the user called; for messages. */
 const char *user_call(char text[CALLED_SIZE]);
 PyObject *raise_invalid(const char *format, ...); /* hop.InvalidError, with user_call in front */
+bool code_of_package(PyObject *code);
+bool is_internal_error(PyObject *exception); /* hop.InternalError: a bug, which must be seen whole */
 /* None: NULL; the text lives as long as o. Sets an exception when it is no text. */
 const char *text_or_null(PyObject *o);
 

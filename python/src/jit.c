@@ -430,6 +430,7 @@ static PyObject *call_attribute(PyObject *self, const char *name, PyObject *args
     PyObject *f = PyObject_GetAttrString(self, name);
     PyObject *r = f ? PyObject_Call(f, args, named) : NULL;
     Py_XDECREF(f);
+    if (!r) hide_frames();
     return r;
 }
 
@@ -453,7 +454,10 @@ static PyObject *jit_call(PyObject *self, PyObject *args, PyObject *named)
             PyErr_Clear();
         }
         flat_end(&f);
-        if (e) return r;
+        if (e) {
+            if (!r) hide_frames();
+            return r;
+        }
     }
     return call_attribute(self, "_slow", args, named);
 }

@@ -28,6 +28,11 @@ static PyObject *error_class(enum error_class which)
     return c ? c : PyExc_RuntimeError;
 }
 
+bool is_internal_error(PyObject *exception)
+{
+    return PyErr_GivenExceptionMatches(exception, error_class(ERROR_INTERNAL));
+}
+
 PyObject *raise_status(int status)
 {
     static const uint8_t classes[] = {
@@ -143,6 +148,8 @@ static const char *file_of(PyObject *code)
     Py_XDECREF(old);
     return file;
 }
+
+bool code_of_package(PyObject *code) { return !file_of(code); }
 
 /* Where the user is; *called, unless NULL, becomes the code object of the package's function that he called,
  * strong, or NULL. */
@@ -310,7 +317,7 @@ PyMODINIT_FUNC PyInit__core(void)
     PyObject *m = PyModule_Create(&definition);
     if (!m) return NULL;
     if (array_init(m) || exchange_init(m) || ops_init(m) || function_init(m) || jit_init(m) ||
-        callback_init(m) || PyModule_AddStringConstant(m, "version", hop_version())) {
+        callback_init(m) || entry_init(m) || PyModule_AddStringConstant(m, "version", hop_version())) {
         Py_DECREF(m);
         return NULL;
     }

@@ -877,6 +877,7 @@ PyObject *binary_slot(int code, PyObject *x, PyObject *y)
     if (!convertible(x) || !convertible(y)) Py_RETURN_NOTIMPLEMENTED;
     if (!operand_read(x, &in[0]) && !operand_read(y, &in[1])) r = dispatch(&c, in);
     operands_drop(in, 2);
+    if (!r) hide_frames();
     return r;
 }
 
@@ -886,6 +887,7 @@ PyObject *unary_slot(int code, PyObject *x)
     struct operand in[1] = { { 0 } };
     PyObject *r = operand_read(x, in) ? NULL : dispatch(&c, in);
     operands_drop(in, 1);
+    if (!r) hide_frames();
     return r;
 }
 

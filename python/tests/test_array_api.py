@@ -86,21 +86,22 @@ class Names(Case):
                 self.accepts(inspect.signature(found(name)), standard, name.startswith("array.__"))
 
     def accepts(self, ours, standard, special):
-        """The standard's parameters, of the same kinds, with the same defaults; others have defaults and are given by name."""
+        """The standard's parameters, of the same kinds, with the same defaults; those that it wants by name may be given by position, too. Others have defaults."""
         given, wanted = dict(ours.parameters), standard.parameters
         for place, (name, parameter) in enumerate(wanted.items()):
             if special and parameter.kind is inspect.Parameter.POSITIONAL_ONLY:  # Python's own methods name them differently
                 name = list(ours.parameters)[place]
             self.assertIn(name, given)
             found_ = given.pop(name)
-            self.assertEqual(found_.kind, parameter.kind)
+            kinds = [parameter.kind, inspect.Parameter.POSITIONAL_OR_KEYWORD] if parameter.kind is inspect.Parameter.KEYWORD_ONLY else [parameter.kind]
+            self.assertIn(found_.kind, kinds)
             if parameter.kind not in (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.VAR_POSITIONAL):
                 self.assertEqual(list(ours.parameters).index(name), place)
             if parameter.default is not inspect.Parameter.empty:
                 self.assertEqual((found_.default, type(found_.default)), (parameter.default, type(parameter.default)))
         for name, parameter in given.items():
             self.assertIsNot(parameter.default, inspect.Parameter.empty, name)
-            self.assertTrue(special or parameter.kind is inspect.Parameter.KEYWORD_ONLY, name)
+            self.assertTrue(special or parameter.kind in (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD), name)
 
     def test_as_many_axes_as_there_can_be(self):
         most = hop.__array_namespace_info__().capabilities()["max dimensions"]

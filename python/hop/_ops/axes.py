@@ -26,7 +26,7 @@ def _keep(x, out, axis, keepdims):
 def _reduction(name, op, doc):
     code = _CODE[op]
 
-    def function(x, /, *, axis=None, keepdims=False):
+    def function(x, /, axis=None, *, keepdims=False):
         x = _array(x)
         if x.dtype is _dtypes.bool and op in _OF_BOOLS:
             return _OF_BOOLS[op](x, axis=axis, keepdims=keepdims)
@@ -42,7 +42,7 @@ max = _reduction("max", "reduce_max", "The largest along axes (all when not said
 
 min = _reduction("min", "reduce_min", "The smallest along axes (all when not said).")
 
-mean = _reduction("mean", "mean", "The mean along axes (all when not said).")
+_mean = _reduction("mean", "mean", "The mean along axes (all when not said).")
 
 logsumexp = _reduction("logsumexp", "logsumexp", "log(sum(exp(x))) along axes, without overflow.")
 
@@ -57,31 +57,41 @@ _prod = _reduction("prod", "prod", "The product along axes (all when not said)."
 _OF_BOOLS = {"reduce_max": _any, "reduce_min": _all}
 
 
-def any(x, /, *, axis=None, keepdims=False):
+def any(x, /, axis=None, *, keepdims=False):
     """Whether one element holds, along axes (all when not said)."""
     return _any(_truth(x), axis=axis, keepdims=keepdims)
 
 
-def all(x, /, *, axis=None, keepdims=False):
+def all(x, /, axis=None, *, keepdims=False):
     """Whether all elements hold, along axes (all when not said)."""
     return _all(_truth(x), axis=axis, keepdims=keepdims)
 
 
+def _as(x, dtype):
+    """x in the dtype that was asked for."""
+    return _array(x) if dtype is None else astype(x, dtype, copy=False)
+
+
+def mean(x, /, axis=None, dtype=None, *, keepdims=False):
+    """The mean along axes (all when not said)."""
+    return _mean(_as(x, dtype), axis=axis, keepdims=keepdims)
+
+
 def _wide(x, dtype):
     """Sums of small integers are taken as int64, those of small unsigned ones as uint64, as in NumPy."""
-    x = _array(x)
+    x = _as(x, dtype)
     if dtype is not None:
-        return astype(x, dtype, copy=False)
+        return x
     wide = {"i": _dtypes.int64, "b": _dtypes.int64, "u": _dtypes.uint64}.get(x.dtype.kind)
     return x if wide is None else astype(x, wide, copy=False)
 
 
-def sum(x, /, *, axis=None, dtype=None, keepdims=False):
+def sum(x, /, axis=None, dtype=None, *, keepdims=False):
     """The sum along axes (all when not said)."""
     return _sum(_wide(x, dtype), axis=axis, keepdims=keepdims)
 
 
-def prod(x, /, *, axis=None, dtype=None, keepdims=False):
+def prod(x, /, axis=None, dtype=None, *, keepdims=False):
     """The product along axes (all when not said)."""
     return _prod(_wide(x, dtype), axis=axis, keepdims=keepdims)
 
@@ -89,8 +99,8 @@ def prod(x, /, *, axis=None, dtype=None, keepdims=False):
 def _spread(op):
     code = _CODE[op]
 
-    def function(x, /, *, axis=None, correction=0.0, keepdims=False):
-        x = _array(x)
+    def function(x, /, axis=None, dtype=None, *, correction=0.0, keepdims=False):
+        x = _as(x, dtype)
         correction = correction if type(correction) is int else _arguments.real(here("correction"), correction)
         if correction == correction // 1:
             return _keep(x, _call(code, (x,), _axes_text(axis), int(correction)), axis, keepdims)
@@ -114,7 +124,7 @@ def _ordered(x):
 def _arg(op):
     code = _CODE[op]
 
-    def function(x, /, *, axis=None, keepdims=False):
+    def function(x, /, axis=None, *, keepdims=False):
         x = _ordered(x)
         if (x.size if axis is None else x.shape[_along(x, axis)]) == 0:
             where_ = "all axes" if axis is None else f"axis {axis}"
@@ -130,7 +140,7 @@ def _arg(op):
 argmax, argmin = _arg("argmax"), _arg("argmin")
 
 
-def count_nonzero(x, /, *, axis=None, keepdims=False):
+def count_nonzero(x, /, axis=None, *, keepdims=False):
     """How many elements are not 0."""
     return sum(_truth(x), axis=axis, keepdims=keepdims)
 
@@ -145,7 +155,7 @@ def log_softmax(x, /, axis=-1):
     return _call(_CODE["log_softmax"], (_array(x),), _axes_text(axis))
 
 
-def quantile(x, q, /, *, axis=None, keepdims=False):
+def quantile(x, q, /, axis=None, *, keepdims=False):
     """The number below which a part q (0 … 1) of the elements along an axis lies, between two elements by a straight line; of several q an axis in front. 0.5 gives the median.
     Between a number and an infinity it is the infinity, between both infinities NaN."""
     x, q = _array(x), q if _dtypes.is_number(q) else _array(q)
@@ -181,7 +191,7 @@ def _first_running(op, dtype):
 def _running(name, op, doc):
     code = _CODE[op]
 
-    def function(x, /, *, axis=None, dtype=None, include_initial=False, reverse=False):
+    def function(x, /, axis=None, dtype=None, *, include_initial=False, reverse=False):
         x = _wide(x, dtype) if dtype is not None or op in ("cumsum", "cumprod") else _array(x)
         if axis is None:
             if x.ndim > 1:
@@ -209,12 +219,12 @@ cumulative_min = _running("cumulative_min", "cummin", "Running minima along an a
 cumulative_logsumexp = _running("cumulative_logsumexp", "logcumsumexp", "Running logsumexp along an axis.")
 
 
-def linear_recurrence(a, b, /, *, axis=0, reverse=False):
+def linear_recurrence(a, b, /, axis=0, *, reverse=False):
     """s = a*s + b along an axis; the first s is the first b."""
     return _call(_CODE["recurrence"], (_array(a), _array(b)), None, axis, _arguments.flag(here("reverse"), reverse))
 
 
-def diff(x, /, *, axis=-1, n=1, prepend=None, append=None):
+def diff(x, /, n=1, axis=-1, *, prepend=None, append=None):
     """Differences of neighbours along an axis, taken n times; prepend and append come before and behind x."""
     x = _array(x)
     axis = _along(x, axis)
@@ -228,22 +238,22 @@ def diff(x, /, *, axis=-1, n=1, prepend=None, append=None):
     return x
 
 
-def sort(x, /, *, axis=-1, descending=False, stable=True):
+def sort(x, /, axis=-1, *, descending=False, stable=True):
     """Sorted along an axis; equals keep their order, NaN comes last."""
     return _call(_CODE["sort"], (_array(x),), None, axis, _arguments.flag(here("descending"), descending))
 
 
-def argsort(x, /, *, axis=-1, descending=False, stable=True):
+def argsort(x, /, axis=-1, *, descending=False, stable=True):
     """Where the sorted elements stand."""
     return _call(_CODE["argsort"], (_array(x),), None, axis, _arguments.flag(here("descending"), descending))
 
 
-def top_k(x, /, k, *, axis=-1):
+def top_k(x, /, k, axis=-1):
     """The k largest along an axis, largest first, and where they stand."""
     return tuple(_call(_CODE["top_k"], (_array(x),), str(k), axis))
 
 
-def searchsorted(x1, x2, /, *, side="left", sorter=None):
+def searchsorted(x1, x2, /, side="left", sorter=None):
     """Where x2 belongs in the sorted x1: before its equals, or behind them (side="right")."""
     if not isinstance(side, str) or side not in ("left", "right"):
         raise _arguments.wrong("searchsorted: side", "'left' or 'right'", side)
@@ -264,7 +274,7 @@ def nonzero(x, /, *, size=None, fill_value=0):
     return tuple(found) if isinstance(found, list) else (found,)
 
 
-def allclose(x1, x2, /, *, rtol=1e-5, atol=1e-8, equal_nan=False):
+def allclose(x1, x2, /, rtol=1e-5, atol=1e-8, equal_nan=False):
     """Whether isclose holds everywhere."""
     return all(isclose(x1, x2, rtol=rtol, atol=atol, equal_nan=equal_nan))
 

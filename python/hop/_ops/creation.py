@@ -53,7 +53,7 @@ def _from_lists(x, dtype):
     return _core.from_numbers(dtype.code, shape, numbers)
 
 
-def asarray(obj, /, *, dtype=None, device=None, copy=None):
+def asarray(obj, /, dtype=None, *, device=None, copy=None):
     """An array of it: another array, a NumPy array or anything with a buffer or DLPack (in the same memory where that can be), a number, nested lists of numbers.
 
     Real numbers become float32, integers int64; NumPy arrays keep their dtype. copy=True copies, copy=False is an error where the memory cannot be shared."""
@@ -137,7 +137,7 @@ def from_dlpack(x, /, *, device=None, copy=None):
     return made._copy() if copy and made._memory and not hasattr(x, "_traced") else made
 
 
-def full(shape, fill_value, *, dtype=None, device=None):
+def full(shape, fill_value, dtype=None, *, device=None):
     """An array with one value everywhere."""
     _on(device)
     if isinstance(fill_value, complex):
@@ -153,12 +153,12 @@ def full(shape, fill_value, *, dtype=None, device=None):
     return _core.full(d.code, dims, fill_value)
 
 
-def zeros(shape, *, dtype=None, device=None):
+def zeros(shape, dtype=None, *, device=None):
     """An array of zeros."""
     return full(shape, 0, dtype=_dtypes.float32 if dtype is None else dtype, device=device)
 
 
-def ones(shape, *, dtype=None, device=None):
+def ones(shape, dtype=None, *, device=None):
     """An array of ones."""
     return full(shape, 1, dtype=_dtypes.float32 if dtype is None else dtype, device=device)
 
@@ -166,18 +166,18 @@ def ones(shape, *, dtype=None, device=None):
 empty = zeros
 
 
-def full_like(x, /, fill_value, *, dtype=None, device=None):
+def full_like(x, /, fill_value, dtype=None, *, device=None):
     """An array of the shape and dtype of x with one value everywhere."""
     x = _array(x)
     return full(x.shape, fill_value, dtype=x.dtype if dtype is None else dtype, device=device)
 
 
-def zeros_like(x, /, *, dtype=None, device=None):
+def zeros_like(x, /, dtype=None, *, device=None):
     """Zeros of the shape and dtype of x."""
     return full_like(x, 0, dtype=dtype, device=device)
 
 
-def ones_like(x, /, *, dtype=None, device=None):
+def ones_like(x, /, dtype=None, *, device=None):
     """Ones of the shape and dtype of x."""
     return full_like(x, 1, dtype=dtype, device=device)
 
@@ -185,7 +185,7 @@ def ones_like(x, /, *, dtype=None, device=None):
 empty_like = zeros_like
 
 
-def arange(start, /, stop=None, step=1, *, dtype=None, device=None):
+def arange(start, /, stop=None, step=1, dtype=None, *, device=None):
     """start, start + step, … below stop; from 0 when only stop is given."""
     _on(device)
     if stop is None:
@@ -209,7 +209,7 @@ def arange(start, /, stop=None, step=1, *, dtype=None, device=None):
     return _core.progression(d.code, n, start, step)
 
 
-def linspace(start, stop, /, num, *, dtype=None, device=None, endpoint=True):
+def linspace(start, stop, /, num=50, endpoint=True, *, dtype=None, device=None):
     """num numbers from start to stop, evenly."""
     _on(device)
     d = _dtypes.float32 if dtype is None else as_dtype(dtype)
@@ -228,7 +228,7 @@ def linspace(start, stop, /, num, *, dtype=None, device=None, endpoint=True):
     return _core.from_numbers(d.code, (num,), numbers)
 
 
-def eye(n_rows, n_cols=None, /, *, k=0, dtype=None, device=None):
+def eye(n_rows, n_cols=None, /, k=0, dtype=None, *, device=None):
     """Ones on a diagonal, k above the main one, zeros elsewhere."""
     _on(device)
     d = _dtypes.float32 if dtype is None else as_dtype(dtype)
@@ -242,13 +242,13 @@ def _within(k, n_rows, n_cols):
     return builtins.max(-n_rows - 1, builtins.min(k, n_cols + 1)) if n_rows is not None and n_cols is not None else k
 
 
-def tril(x, /, *, k=0):
+def tril(x, /, k=0):
     """Zeros above the diagonal that is k above the main one."""
     x = _array(x)
     return _call(_CODE["tril"], (x,), None, _within(k, *x.shape[-2:]) if x.ndim > 1 else k)
 
 
-def triu(x, /, *, k=0):
+def triu(x, /, k=0):
     """Zeros below the diagonal that is k above the main one."""
     x = _array(x)
     return _call(_CODE["triu"], (x,), None, _within(k, *x.shape[-2:]) if x.ndim > 1 else k)

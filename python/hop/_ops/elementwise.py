@@ -3,7 +3,7 @@
 import builtins
 import math
 
-from .. import _core, _dtypes, tree
+from .. import _arguments, _core, _dtypes, tree
 from .._dtypes import result_type
 from .common import _CODE, _named, _op, _public
 from .creation import _array, asarray, astype, full, inf, ones_like, zeros_like
@@ -73,7 +73,31 @@ floor = _whole_stays("floor", "floor", "Rounded down.")
 
 trunc = _whole_stays("trunc", "trunc", "Rounded towards 0.")
 
-round = _whole_stays("round", "round", "Rounded to the nearest integer, halves to the even one.")
+_round = _whole_stays("round", "round", "Rounded to the nearest integer, halves to the even one.")
+
+
+def round(x, /, decimals=0):
+    """Rounded to the nearest integer, or to so many decimals; halves to the even one."""
+    decimals = _arguments.integer("round: decimals", decimals, -400, 400)
+    if not decimals:
+        return _round(x)
+    x = _array(x)
+    if x.dtype.kind != "f":
+        return +x if decimals > 0 else _round_whole(x, 10**-decimals)
+    power = 10.0 ** builtins.abs(decimals)
+    scaled = x * power if decimals > 0 else x / power
+    rounded = _round(scaled) / power if decimals > 0 else _round(scaled) * power
+    return where(isfinite(scaled), rounded, x)
+
+
+def _round_whole(x, power):
+    """Integers rounded to multiples of a power of ten, halves to the even one."""
+    if power > _dtypes.iinfo(x.dtype).max:
+        return zeros_like(x)
+    quotient, rest = x // power, x % power
+    twice = rest >= power - rest
+    up = where(rest == power - rest, quotient % 2 == 1, twice)
+    return (quotient + where(up, 1, 0)) * power
 
 
 def conj(x, /):
@@ -301,7 +325,7 @@ def lgamma(x, /):
     return where(mirrored, where(part > 0, math.log(math.pi) - log(sin(math.pi * part)) - out, inf), out)
 
 
-def isclose(x1, x2, /, *, rtol=1e-5, atol=1e-8, equal_nan=False):
+def isclose(x1, x2, /, rtol=1e-5, atol=1e-8, equal_nan=False):
     """Where abs(x1 - x2) <= atol + rtol * abs(x2); infinities are close to themselves alone, NaN to nothing unless equal_nan."""
     x1, x2 = _array(x1), _array(x2)
     if x1.dtype is x2.dtype is _dtypes.bool:

@@ -1,10 +1,10 @@
-"""Methods of arrays that take their arguments by position, as NumPy's do. The others are the functions of the same names."""
+"""Methods of arrays that take other arguments than the functions of the same names, as NumPy's do."""
 
+from .. import _core
 from . import axes
 from .common import _named
-from .parts import take
 from .products import matmul
-from .shape import permute_dims, repeat, reshape
+from .shape import permute_dims, reshape
 
 
 def _method_reshape(x, *shape, copy=None):
@@ -26,32 +26,18 @@ def _method_dot(x, y):
 
 
 def _by_position(function):
-    def method(x, axis=None, **named):
-        for name in ("dtype", "out"):  # numpy.mean(x) and the like call methods with these
-            if name in named and named[name] is None:
-                del named[name]
+    called = _core.entry(function)  # it explains what it does not take
+
+    def method(x, /, *args, **named):
+        if named.get("out", 0) is None:  # numpy.mean(x) and the like call methods with these
+            del named["out"]
         if "ddof" in named:
             named["correction"] = named.pop("ddof")
-        return function(x, axis=axis, **named)
+        return called(x, *args, **named)
 
+    method.__wrapped__ = function  # whose signature it has
     return _named(method, function.__name__, function.__doc__)
 
 
-for _name in ("sum", "prod", "mean", "var", "std", "max", "min", "any", "all", "argmax", "argmin", "cumulative_sum", "cumulative_prod"):
+for _name in ("sum", "prod", "mean", "var", "std", "max", "min", "any", "all", "argmax", "argmin"):
     globals()["_method_" + _name] = _by_position(getattr(axes, _name))
-
-
-def _method_sort(x, axis=-1, **named):
-    return axes.sort(x, axis=axis, **named)
-
-
-def _method_argsort(x, axis=-1, **named):
-    return axes.argsort(x, axis=axis, **named)
-
-
-def _method_take(x, indices, axis=None):
-    return take(x, indices, axis=axis)
-
-
-def _method_repeat(x, repeats, axis=None):
-    return repeat(x, repeats, axis=axis)

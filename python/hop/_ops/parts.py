@@ -10,7 +10,7 @@ from .common import _CODE, _along, _call, _dims, _public, _text
 from .creation import _array, asarray
 
 
-def take(x, indices, /, *, axis=None):
+def take(x, indices, /, axis=None):
     """Slices of x at the indices along an axis. Indices beyond the ends are brought into range; negative ones count from the end."""
     x, indices = _array(x), _array(indices)
     if axis is None:
@@ -21,7 +21,7 @@ def take(x, indices, /, *, axis=None):
     return _call(_CODE["take"], (x, wrapped(indices, _length(x, axis))), None, axis)
 
 
-def take_along_axis(x, indices, /, *, axis=-1):
+def take_along_axis(x, indices, /, axis=-1):
     """For every place an element of x at a position along the axis."""
     x, indices = _array(x), _array(indices)
     axis = _along(x, axis)

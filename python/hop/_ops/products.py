@@ -14,7 +14,7 @@ def matmul(x1, x2, /):
     return _op(_CODE["matmul"], x1, x2)
 
 
-def tensordot(x1, x2, /, *, axes=2):
+def tensordot(x1, x2, /, axes=2):
     """Sums of products over several axes."""
     x1, x2 = _array(x1), _array(x2)
     if isinstance(axes, int):
@@ -26,7 +26,7 @@ def tensordot(x1, x2, /, *, axes=2):
     return _call(_CODE["dot"], (astype(x1, d, copy=False), astype(x2, d, copy=False)), _text(left) or None, 0, 0, _text(right) or None)
 
 
-def vecdot(x1, x2, /, *, axis=-1):
+def vecdot(x1, x2, /, axis=-1):
     """Sums of products along an axis."""
     x1, x2 = _array(x1), _array(x2)
     for x in (x1, x2):
@@ -46,7 +46,7 @@ def outer(x1, x2, /):
     return _op(_CODE["outer"], _array(x1), _array(x2))
 
 
-def diagonal(x, /, *, offset=0):
+def diagonal(x, /, offset=0):
     """The diagonal of the last two axes, or the one that is so far above it (below it when negative)."""
     x = _array(x)
     if offset:
@@ -56,7 +56,7 @@ def diagonal(x, /, *, offset=0):
     return _op(_CODE["diagonal"], x)
 
 
-def trace(x, /, *, offset=0, dtype=None):
+def trace(x, /, offset=0, *, dtype=None):
     """The sum of a diagonal of the last two axes; of small integers an int64 or uint64."""
     return sum(diagonal(x, offset=offset), axis=-1, dtype=dtype)
 

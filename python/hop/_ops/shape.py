@@ -107,7 +107,7 @@ def broadcast_arrays(*arrays):
     return [broadcast_to(a, shape) for a in arrays]
 
 
-def concat(arrays, /, *, axis=0):
+def concat(arrays, /, axis=0):
     """One behind the other along an axis."""
     arrays = [_array(a) for a in arrays]
     if axis is None:
@@ -115,19 +115,19 @@ def concat(arrays, /, *, axis=0):
     return _call(_CODE["concat"], tuple(arrays), None, axis)
 
 
-def stack(arrays, /, *, axis=0):
+def stack(arrays, /, axis=0):
     """Side by side along a new axis."""
     return _call(_CODE["stack"], tuple([_array(a) for a in arrays]), None, axis)
 
 
-def unstack(x, /, *, axis=0):
+def unstack(x, /, axis=0):
     """The slices along an axis, as a tuple."""
     x = _array(x)
     axis = _along(x, axis)
     return tuple(x[(slice(None),) * axis + (i,)] for i in range(x.shape[axis]))
 
 
-def split(x, parts, /, *, axis=0):
+def split(x, parts, /, axis=0):
     """Parts along an axis: so many equal ones, or at these positions."""
     x = _array(x)
     if isinstance(parts, int):
@@ -142,7 +142,7 @@ def split(x, parts, /, *, axis=0):
     return out if isinstance(out, list) else [out]
 
 
-def flip(x, /, *, axis=None):
+def flip(x, /, axis=None):
     """The order along axes reversed."""
     x = _array(x)
     if x.ndim == 0:
@@ -150,7 +150,7 @@ def flip(x, /, *, axis=None):
     return _call(_CODE["reverse"], (x,), _axes_text(axis) if axis is not None else _text(range(x.ndim)))
 
 
-def roll(x, /, shift, *, axis=None):
+def roll(x, /, shift, axis=None):
     """Moved along an axis, from its end to its beginning."""
     x = _array(x)
     if axis is None and not isinstance(shift, (tuple, list)):
@@ -177,7 +177,7 @@ def tile(x, repetitions, /):
     return _call(_CODE["tile"], (x,), _text(reps))
 
 
-def repeat(x, repeats, /, *, axis=None):
+def repeat(x, repeats, /, axis=None):
     """Each element so many times along an axis."""
     x = _array(x)
     if axis is None:
@@ -197,14 +197,69 @@ def repeat(x, repeats, /, *, axis=None):
     return take(x, asarray(positions, dtype=_dtypes.int64), axis=axis)
 
 
-def pad(x, pad_width, /, *, value=0):
-    """More elements in front of and behind each axis: one number, (before, after), or one pair per axis."""
+def _pairs(what, given, rank, read):
+    """(before, after) for each axis: of one value, of (before, after), of a pair for each axis, or of a dict of them."""
+    expected = f"a value, (before, after), or one such pair for each of {rank} axes"
+    if isinstance(given, dict):
+        rows = {a % rank if -rank <= a < rank else a: _pairs(what, v, 1, read)[0] for a, v in given.items()}
+        if not set(rows) <= set(range(rank)):
+            raise _arguments.wrong(here(what), f"axes of an array that has {rank}", given)
+        return [rows.get(a) for a in range(rank)]
+    if hasattr(given, "tolist") and getattr(given, "ndim", 0):
+        given = given.tolist() if not getattr(given, "_traced", False) else list(given)
+    if not isinstance(given, (tuple, list)):
+        return [(read(given),) * 2] * rank
+    nested = [isinstance(v, (tuple, list)) for v in given]
+    rows = list(given) if builtins.all(nested) and nested else [given]
+    if builtins.any(nested) != builtins.all(nested) or builtins.any(len(row) not in (1, 2) for row in rows) or len(rows) not in (1, rank):
+        raise _arguments.wrong(here(what), expected, given)
+    made = [tuple(read(v) for v in row) * (3 - len(row)) for row in rows]
+    return made * rank if len(made) == 1 else made
+
+
+# Where the element beside an axis of n elements, at position p (negative: in front of it), comes from.
+_BESIDE = {
+    "edge": lambda p, n: builtins.max(0, builtins.min(p, n - 1)),
+    "wrap": lambda p, n: p % n,
+    "symmetric": lambda p, n: builtins.min(p % (2 * n), 2 * n - 1 - p % (2 * n)),
+    "reflect": lambda p, n: 0 if n == 1 else builtins.min(p % (2 * n - 2), 2 * n - 2 - p % (2 * n - 2)),
+}
+
+
+def pad(x, pad_width, /, mode="constant", *, constant_values=0):
+    """More elements in front of and behind each axis: pad_width is one number, (before, after), or one pair per axis.
+
+    mode says which: "constant" (constant_values, given like the widths), "edge" (the outermost element), "reflect" (the elements backwards from the outermost, which is not repeated), "symmetric" (it is repeated),
+    "wrap" (the elements of the other end). Widths may be larger than the array: the pattern goes on."""
     x = _array(x)
-    if isinstance(pad_width, int):
-        pad_width = [(pad_width, pad_width)] * x.ndim
-    elif len(pad_width) == 2 and isinstance(pad_width[0], int):
-        pad_width = [tuple(pad_width)] * x.ndim
-    return _call(_CODE["pad"], (x, value), ", ".join(f"{a}:{b}" for a, b in pad_width))
+    if not isinstance(mode, str) or mode not in ("constant", *_BESIDE):
+        raise _arguments.wrong(here("mode"), f"one of constant, {', '.join(_BESIDE)}", mode)
+    widths = [w or (0, 0) for w in _pairs("pad_width", pad_width, x.ndim, lambda n: _arguments.integer(here("pad_width"), n, -(1 << 62), 1 << 62))]
+    if mode == "constant":
+        return _pad_constant(x, widths, constant_values)
+    for axis, (before, after) in enumerate(widths):
+        if before < 0 or after < 0:
+            raise InvalidError(f"{_core.call_place()}expected widths of at least 0, found {(before, after)} for axis {axis}")
+        n = x.shape[axis]
+        if n is None:
+            raise InvalidError(f"{_core.call_place()}only a run knows how long axis {axis} of {x._type} is: with mode={mode!r} it must be known")
+        if n == 0 and before + after:
+            raise InvalidError(f"{_core.call_place()}axis {axis} of {x._type} has no elements to go on with (mode={mode!r})")
+        if before + after:
+            beside = _BESIDE[mode]
+            x = take(x, asarray([beside(p, n) for p in range(-before, n + after)], dtype=_dtypes.int64), axis=axis)
+    return x
+
+
+def _pad_constant(x, widths, values):
+    alike = not isinstance(values, (tuple, list, dict)) and not getattr(values, "ndim", 0)
+    if alike:
+        return _call(_CODE["pad"], (x, values), ", ".join(f"{a}:{b}" for a, b in widths))
+    for axis, ((before, after), pair) in enumerate(zip(widths, _pairs("constant_values", values, x.ndim, lambda v: v))):
+        for sizes, value in zip(((before, 0), (0, after)), pair or (0, 0)):
+            if sizes != (0, 0):
+                x = _call(_CODE["pad"], (x, value), ", ".join("%d:%d" % (sizes if i == axis else (0, 0)) for i in range(x.ndim)))
+    return x
 
 
 def meshgrid(*arrays, indexing="xy"):
