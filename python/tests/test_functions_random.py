@@ -658,7 +658,7 @@ def pad(m):
     widths = [(m.rng.randint(0, 2), m.rng.randint(0, 2)) for _ in range(a.ndim)]
     return Call(
         [a],
-        lambda x: hop.pad(x, widths, value=3),
+        lambda x: hop.pad(x, widths, constant_values=3),
         lambda x: np.pad(x, widths, constant_values=3),
         said=str(widths),
     )
