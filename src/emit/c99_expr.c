@@ -73,13 +73,13 @@ static bool count_operands(struct c99 *e)
 static bool small_leaves(const struct c99 *e, lpv v)
 {
     const struct lp_instr *i = &e->p->instrs.data[v];
-    int64_t lo, hi;
+    const int64_t far = (int64_t)1 << 48;
     if (lp_class((enum lp_op)i->op) == LEAF) return true;
     if (i->dtype == DT_I64 && is_address_op((enum lp_op)i->op))
         return small_leaves(e, i->a) && small_leaves(e, i->b);
     if (i->dtype != DT_I64) return false;
-    lp_range(e->p, v, &lo, &hi);
-    return lo > -((int64_t)1 << 48) && hi < (int64_t)1 << 48;
+    struct lp_range range = lp_range(e->p, v);
+    return range.lo > -far && range.hi < far;
 }
 
 static void mark_address(void *ctx, lpv v)
@@ -344,11 +344,11 @@ static void put_wrapped(struct c99 *e, enum dtype t, lpv a, const char *op, lpv 
 
 static bool cannot_overflow(const struct c99 *e, lpv v)
 {
-    int64_t lo, hi;
+    const int64_t far = (int64_t)1 << 62;
     if (e->p->instrs.data[v].dtype != DT_I64) return false;
     if (e->address[v]) return true;
-    lp_range(e->p, v, &lo, &hi);
-    return lo > -((int64_t)1 << 62) && hi < (int64_t)1 << 62;
+    struct lp_range range = lp_range(e->p, v);
+    return range.lo > -far && range.hi < far;
 }
 
 static void put_arithmetic(struct c99 *e, lpv v)
@@ -374,9 +374,7 @@ static void put_division(struct c99 *e, const struct lp_instr *i)
 
 static void put_index_division(struct c99 *e, const struct lp_instr *i)
 {
-    int64_t lo, hi;
-    lp_range(e->p, i->a, &lo, &hi);
-    if (lo >= 0) put_infix(e, i->a, i->op == LP_FLOORDIV ? "/" : "%", i->b);
+    if (lp_range(e->p, i->a).lo >= 0) put_infix(e, i->a, i->op == LP_FLOORDIV ? "/" : "%", i->b);
     else put_call(e, c99_helper(e->unit, i->op == LP_FLOORDIV ? "floordiv" : "mod"), i, 2);
 }
 

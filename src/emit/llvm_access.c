@@ -178,8 +178,8 @@ LLVMValueRef value_part(struct emitter *e, lpv v, uint32_t part)
 /* Is this index known to fit in 32 bits? Twice as many of those go into a register. */
 static bool is_narrow(struct emitter *e, lpv v)
 {
-    const struct lp_value *about = &e->p->values.data[v];
-    return e->w && dtype_of(e, v) == DT_I64 && about->lo >= INT32_MIN && about->hi <= INT32_MAX;
+    struct lp_range range = lp_range(e->p, v);
+    return e->w && dtype_of(e, v) == DT_I64 && range.lo >= INT32_MIN && range.hi <= INT32_MAX;
 }
 
 static LLVMValueRef narrow_part(struct emitter *e, lpv v, uint32_t part)

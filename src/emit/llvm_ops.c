@@ -311,8 +311,8 @@ static LLVMValueRef divide(struct emitter *e, enum lp_op op, enum dtype t, uint3
  * the instruction may have been moved out of a loop that never runs. */
 static LLVMValueRef index_division(struct emitter *e, enum lp_op op, const struct operands *o)
 {
-    struct lp_value x = e->p->values.data[o->i->a];
-    struct lp_value y = e->p->values.data[o->i->b];
+    struct lp_range x = lp_range(e->p, o->i->a);
+    struct lp_range y = lp_range(e->p, o->i->b);
     LLVMValueRef a = o->a, b = o->b;
     uint32_t lanes = o->lanes;
     int64_t c = 0;

@@ -66,8 +66,9 @@ enum {
 static void put_range(struct writer *w, lpv v)
 {
     put(w, WORD_RANGE);
-    put(w, (uint64_t)w->e->p->values.data[v].lo);
-    put(w, (uint64_t)w->e->p->values.data[v].hi);
+    struct lp_range range = lp_range(w->e->p, v);
+    put(w, (uint64_t)range.lo);
+    put(w, (uint64_t)range.hi);
 }
 
 static void put_value(struct writer *w, lpv v)

@@ -134,12 +134,16 @@ struct lp_block {
     uint32_t depth;
     bool barrier; /* nothing but index arithmetic is moved out of it (branches) */
 };
+/* The numbers that an i64 can be, both ends included; one that is INT64_MIN or INT64_MAX is not known. */
+struct lp_range {
+    int64_t lo, hi;
+};
 struct lp_loop {
-    int64_t lo, hi; /* inclusive range of the variable, for simplification */
-    lpv bound;      /* the loop's hi */
+    struct lp_range range; /* of the variable, for simplification */
+    lpv bound;             /* the loop's hi */
 };
 struct lp_value {
-    int64_t lo, hi;        /* range of an i64 value */
+    struct lp_range range; /* of an i64 value */
     struct lp_block *home; /* block it is placed in; NULL for constants and symbols */
 };
 
@@ -236,8 +240,8 @@ lpv lp_far(struct lp *p, uint32_t which, lpv far, lpv x, lpv near); /* which: an
 lpv lp_cast(struct lp *p, enum dtype t, lpv a);
 lpv lp_bitcast(struct lp *p, enum dtype t, lpv a);
 static inline enum dtype lp_dtype(const struct lp *p, lpv v) { return (enum dtype)p->instrs.data[v].dtype; }
-bool lp_is_const(const struct lp *p, lpv v, int64_t *out);          /* an integer constant */
-void lp_range(const struct lp *p, lpv v, int64_t *lo, int64_t *hi); /* of an i64 value */
+bool lp_is_const(const struct lp *p, lpv v, int64_t *out); /* an integer constant */
+static inline struct lp_range lp_range(const struct lp *p, lpv v) { return p->values.data[v].range; }
 /* How `index` depends on loop variable `var`: true and *stride when index = stride·var + (something without
  * var). */
 bool lp_stride(struct lp *p, lpv index, lpv var, lpv *stride);

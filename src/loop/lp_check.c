@@ -54,17 +54,20 @@ static void want(const struct checker *c, lpv v, enum dtype t, const char *what)
         fail(c, "%s is %s, not %s", what, dtype_info[lp_dtype(c->p, v)].name, dtype_info[t].name);
 }
 
+static const char *buffer_name(const struct lp_buffer *b) { return b->name ? b->name : "a buffer"; }
+
 static void check_index(const struct checker *c, uint32_t buffer, lpv index)
 {
     if (buffer >= c->p->buffers.len) fail(c, "names buffer %u, which does not exist", buffer);
     const struct lp_buffer *b = &c->p->buffers.data[buffer];
     if (index == LPV_NONE) return;
     want(c, index, DT_I64, "an index");
-    int64_t lo, hi;
-    lp_range(c->p, index, &lo, &hi);
-    if (!c->dead && b->kind != BUF_DYN && b->static_count > 0 && (lo >= b->static_count || hi < 0))
-        fail(c, "index %lld..%lld of %s, which has %lld elements", (long long)lo, (long long)hi,
-             b->name ? b->name : "a buffer", (long long)b->static_count);
+    struct lp_range range = lp_range(c->p, index);
+    bool sized = b->kind != BUF_DYN && b->static_count > 0;
+    bool outside = range.lo >= b->static_count || range.hi < 0;
+    if (!c->dead && sized && outside)
+        fail(c, "index %lld..%lld of %s, which has %lld elements", (long long)range.lo, (long long)range.hi,
+             buffer_name(b), (long long)b->static_count);
 }
 
 /* Does v change with the variable of loop `loop`, its own inner loops' bounds included? Unknown counts as
@@ -292,10 +295,7 @@ static void check_for(struct checker *c, const struct lp_stmt *s)
     if (s->mode == FOR_PARALLEL && c->vector) fail(c, "is a parallel loop inside a vector loop");
     const struct lp_stmt *vector = c->vector, *parallel = c->parallel;
     bool dead = c->dead;
-    int64_t lo, hi, unused;
-    lp_range(c->p, s->lo, &lo, &unused);
-    lp_range(c->p, s->hi, &unused, &hi);
-    c->dead |= hi <= lo;
+    c->dead |= lp_range(c->p, s->hi).hi <= lp_range(c->p, s->lo).lo;
     if (s->mode == FOR_VECTOR) c->vector = s;
     if (s->mode == FOR_PARALLEL && !parallel) c->parallel = s;
     c->loops[s->target] = s;
@@ -389,11 +389,13 @@ static void check_one(const struct lp *program, const struct lp *p, uint32_t lev
     c.set = ARENA_ZNEW(&c.arena, bool, p->locals.len);
     c.read = ARENA_ZNEW(&c.arena, const struct lp_stmt *, p->buffers.len);
     check_block(&c, p->root, NULL);
-    for (uint32_t b = 0; b < p->buffers.len; b++)
-        if ((c.now = c.read[b]) && !c.written[b] && p->buffers.data[b].kind != BUF_ARG &&
-            p->buffers.data[b].kind != BUF_CONST && p->buffers.data[b].kind != BUF_PARAM)
-            fail(&c, "reads %s, which nothing writes",
-                 p->buffers.data[b].name ? p->buffers.data[b].name : "a buffer");
+    for (uint32_t i = 0; i < p->buffers.len; i++) {
+        const struct lp_buffer *b = &p->buffers.data[i];
+        bool given = b->kind == BUF_ARG || b->kind == BUF_CONST || b->kind == BUF_PARAM;
+        if (!c.read[i] || c.written[i] || given) continue;
+        c.now = c.read[i];
+        fail(&c, "reads %s, which nothing writes", buffer_name(b));
+    }
     hop_cleanup_pop(&c.arena);
     arena_free(&c.arena);
 }

@@ -46,16 +46,17 @@ static union cell cast(enum dtype from, enum dtype to, union cell x)
 {
     union cell r = { 0 };
     if (from == to) return x;
-    if (from == DT_F32 && to == DT_F16) return r.f16 = f16_of_f32(x.f32), r;
-    if (from == DT_F32 && to == DT_BF16) return r.bf16 = bf16_of_f32(x.f32), r;
-    if (from == DT_U64 && to == DT_F32) return r.f32 = (float)x.u64, r;
-    if (from == DT_U64 && to == DT_F64) return r.f64 = (double)x.u64, r;
-    if (dtype_is_float(from)) element_set_real(to, &r, element_real(from, &x));
+    if (from == DT_F32 && to == DT_F16) r.f16 = f16_of_f32(x.f32);
+    else if (from == DT_F32 && to == DT_BF16) r.bf16 = bf16_of_f32(x.f32);
+    else if (from == DT_U64 && to == DT_F32) r.f32 = (float)x.u64;
+    else if (from == DT_U64 && to == DT_F64) r.f64 = (double)x.u64;
+    else if (dtype_is_float(from)) element_set_real(to, &r, element_real(from, &x));
     else element_set_whole(to, &r, element_whole(from, &x));
     return r;
 }
 
-static _Noreturn void bad_op(enum dtype t)
+/* A number, so that it can stand where an operation says what it gives. */
+static int bad_op(enum dtype t)
 {
     hop_throw(HOP_INTERNAL, "loop program: an operation is not defined on %s", dtype_info[t].name);
 }
@@ -81,15 +82,18 @@ static int64_t floor_quotient(int64_t x, int64_t y)
  * operands, of C type T; U is an unsigned type that C does not promote to a signed one; `least` is the
  * smallest number with a sign, 0 where there is none; `raw` are the bits of x at the top of 64, `width` is
  * how many. `i` is the instruction: NULL where an operation of two operands folds. */
-#define UNUSED __attribute__((unused))
-#define UNDEFINED (bad_op(t), 0)
+#define MAYBE_UNUSED __attribute__((unused))
+#define UNDEFINED bad_op(t)
 #define CASE(DTYPE, field, type, unsigned_type, smallest, to, value) \
     case DTYPE: { \
-        typedef type T UNUSED; \
-        typedef unsigned_type U UNUSED; \
-        const T x UNUSED = a.field, y UNUSED = b.field, z UNUSED = c.field, least UNUSED = (T)(smallest); \
-        const unsigned width UNUSED = 8 * sizeof(T); \
-        const uint64_t raw UNUSED = a.bits << (64 - width); \
+        typedef type T MAYBE_UNUSED; \
+        typedef unsigned_type U MAYBE_UNUSED; \
+        const T x MAYBE_UNUSED = a.field; \
+        const T y MAYBE_UNUSED = b.field; \
+        const T z MAYBE_UNUSED = c.field; \
+        const T least MAYBE_UNUSED = (T)(smallest); \
+        const unsigned width MAYBE_UNUSED = 8 * sizeof(T); \
+        const uint64_t raw MAYBE_UNUSED = a.bits << (64 - width); \
         r.to(field) = (__typeof__(r.to(field)))(value); \
         return r; \
     }
@@ -98,7 +102,7 @@ static int64_t floor_quotient(int64_t x, int64_t y)
     static union cell exec_##NAME(const struct lp_instr *i, enum dtype t, union cell a, union cell b, \
                                   union cell c) { \
         union cell r = { 0 }; \
-        (void)i, (void)c; \
+        UNUSED(i); \
         switch (t) { \
             CASE(DT_I8, i8, int8_t, uint32_t, INT8_MIN, to, whole); \
             CASE(DT_I16, i16, int16_t, uint32_t, INT16_MIN, to, whole); \
@@ -113,6 +117,7 @@ static int64_t floor_quotient(int64_t x, int64_t y)
             CASE(DT_BOOL, b, uint8_t, uint32_t, 0, to, boolean); \
         default: bad_op(t); \
         } \
+        return r; \
     }
 #define SAME(field) field
 #define TRUTH(field) b
@@ -165,29 +170,34 @@ OPERATION(FUSED, UNDEFINED, MATH3(fma), UNDEFINED)
 
 static union cell exec_CAST(const struct lp_instr *i, enum dtype t, union cell a, union cell b, union cell c)
 {
-    (void)b, (void)c;
+    UNUSED(b);
+    UNUSED(c);
     return cast(t, (enum dtype)i->dtype, a);
 }
 
 static union cell exec_BITCAST(const struct lp_instr *i, enum dtype t, union cell a, union cell b,
                                union cell c)
 {
-    (void)i, (void)t, (void)b, (void)c;
+    UNUSED(i);
+    UNUSED(t);
+    UNUSED(b);
+    UNUSED(c);
     return a;
 }
 
 static union cell exec_SELECT(const struct lp_instr *i, enum dtype t, union cell a, union cell b,
                               union cell c)
 {
-    (void)i, (void)t;
+    UNUSED(i);
+    UNUSED(t);
     return a.b ? b : c;
 }
 
 static union cell exec_FAR(const struct lp_instr *i, enum dtype t, union cell a, union cell b, union cell c)
 {
-    union cell r = { 0 };
-    (void)t;
+    UNUSED(t);
     if (!a.b) return c;
+    union cell r = { 0 };
     angle_far_lanes((int32_t)i->imm, i->dtype == DT_F64, 1, &b, &r);
     return r;
 }
@@ -240,7 +250,7 @@ static union cell fetch(const void *at, enum dtype t)
 
 static union cell read_CONST(const struct executor *e, const struct lp_instr *i)
 {
-    (void)e;
+    UNUSED(e);
     return (union cell){ .bits = i->bits };
 }
 
@@ -273,24 +283,43 @@ static int64_t index_of(const struct executor *e, lpv v, int64_t absent)
     return v == LPV_NONE ? absent : value_of(e, v).i64;
 }
 
+static bool has_lanes(const struct executor *e, uint32_t local)
+{
+    return e->p->locals.data[local].kind == LOCAL_LANES;
+}
+
+/* The cells of a local: LP_STRICT_LANES, of which a scalar uses the first. */
+static union cell *cells_of(const struct executor *e, uint32_t local)
+{
+    return e->locals + (size_t)local * LP_STRICT_LANES;
+}
+
+/* The one of this lane. */
+static union cell *current_cell(const struct executor *e, uint32_t local)
+{
+    uint32_t lane = has_lanes(e, local) ? e->lane : 0;
+    return cells_of(e, local) + lane;
+}
+
 static union cell place_READ(struct executor *e, const struct lp_instr *i)
 {
-    bool lanes = e->p->locals.data[i->imm].kind == LOCAL_LANES;
-    return e->locals[i->imm * LP_STRICT_LANES + (lanes ? e->lane : 0)];
+    return *current_cell(e, (uint32_t)i->imm);
 }
 
 static union cell place_LOAD(struct executor *e, const struct lp_instr *i)
 {
-    return fetch(elements(e, (uint32_t)i->imm, value_of(e, i->a).i64, 1, "load"), (enum dtype)i->dtype);
+    int64_t index = value_of(e, i->a).i64;
+    const void *at = elements(e, (uint32_t)i->imm, index, 1, "load");
+    return fetch(at, (enum dtype)i->dtype);
 }
 
 static union cell place_FOLD(struct executor *e, const struct lp_instr *i)
 {
     union cell lanes[LP_STRICT_LANES];
-    memcpy(lanes, e->locals + i->imm * LP_STRICT_LANES, sizeof lanes);
-    for (int w = LP_STRICT_LANES / 2; w; w /= 2)
-        for (int j = 0; j < w; j++)
-            lanes[j] = fold((enum lp_fold)i->b, (enum dtype)i->dtype, lanes[j], lanes[j + w]);
+    memcpy(lanes, cells_of(e, (uint32_t)i->imm), sizeof lanes);
+    for (int half = LP_STRICT_LANES / 2; half; half /= 2)
+        for (int j = 0; j < half; j++)
+            lanes[j] = fold((enum lp_fold)i->b, (enum dtype)i->dtype, lanes[j], lanes[j + half]);
     return lanes[0];
 }
 
@@ -315,66 +344,107 @@ static union cell compute(struct executor *e, lpv v)
 
 /* ---- calls ---- */
 
-static int32_t tell_site(struct executor *e, const struct lp_call *c)
+/* What the host is shown: a copy, in the arena. */
+static struct hop_rt_operand show_operand(struct executor *e, const struct lp_operand *o, struct arena *arena)
+{
+    int64_t *dims = ARENA_NEW(arena, int64_t, o->rank);
+    int64_t count = 1;
+    for (uint32_t d = 0; d < o->rank; d++) {
+        dims[d] = value_of(e, o->dims[d]).i64;
+        count *= dims[d];
+    }
+    struct hop_rt_operand shown = { .rank = (int32_t)o->rank, .dims = dims };
+    if (o->buffer == HOP_NONE) {
+        union cell x = value_of(e, o->value);
+        shown.data = arena_copy(arena, &x, sizeof x);
+        shown.dtype = lp_dtype(e->p, o->value);
+        return shown;
+    }
+    enum dtype t = (enum dtype)e->p->buffers.data[o->buffer].dtype;
+    const void *at = elements(e, o->buffer, index_of(e, o->index, 0), count, "showing");
+    shown.data = count ? arena_copy(arena, at, (size_t)count * dtype_info[t].size) : at;
+    shown.dtype = t;
+    return shown;
+}
+
+static int32_t call_host(struct executor *e, const struct lp_call *c, const struct hop_rt_operand *operands)
 {
     int32_t site = (int32_t)c->site;
+    int32_t n = (int32_t)c->n_operands;
+    if (c->kind == CALL_CALLBACK) return e->rt->callback(e->rt, site, n, operands) ? HOP_INVALID : HOP_OK;
+    if (c->kind == CALL_CHECK) e->rt->check(e->rt, site, n, operands);
+    else e->rt->print(e->rt, site, n, operands);
+    return HOP_OK;
+}
+
+static int32_t tell_site(struct executor *e, const struct lp_call *c)
+{
     struct arena arena = { 0 };
     hop_cleanup_push(arena_free, &arena);
     struct hop_rt_operand *operands = ARENA_ZNEW(&arena, struct hop_rt_operand, c->n_operands);
-    for (uint32_t k = 0; k < c->n_operands; k++) {
-        const struct lp_operand *o = &c->operands[k];
-        int64_t *dims = ARENA_NEW(&arena, int64_t, o->rank), count = 1;
-        for (uint32_t d = 0; d < o->rank; d++) count *= dims[d] = value_of(e, o->dims[d]).i64;
-        operands[k].rank = (int32_t)o->rank;
-        operands[k].dims = dims;
-        if (o->buffer == HOP_NONE) {
-            union cell x = value_of(e, o->value);
-            operands[k].data = arena_copy(&arena, &x, sizeof x);
-            operands[k].dtype = lp_dtype(e->p, o->value);
-        } else {
-            enum dtype t = (enum dtype)e->p->buffers.data[o->buffer].dtype;
-            const void *shown = elements(e, o->buffer, index_of(e, o->index, 0), count, "showing");
-            operands[k].data = count ? arena_copy(&arena, shown, (size_t)count * dtype_info[t].size) : shown;
-            operands[k].dtype = t;
-        }
-    }
-    int32_t status = HOP_OK;
-    if (c->kind == CALL_CALLBACK)
-        status = e->rt->callback(e->rt, site, (int32_t)c->n_operands, operands) ? HOP_INVALID : HOP_OK;
-    else (c->kind == CALL_CHECK ? e->rt->check : e->rt->print)(e->rt, site, (int32_t)c->n_operands, operands);
+    for (uint32_t k = 0; k < c->n_operands; k++) operands[k] = show_operand(e, &c->operands[k], &arena);
+    int32_t status = call_host(e, c, operands);
     hop_cleanup_pop(&arena);
     arena_free(&arena);
     return status;
 }
 
+static size_t element_bytes(const struct executor *e, uint32_t buffer)
+{
+    return dtype_info[e->p->buffers.data[buffer].dtype].size;
+}
+
 static int32_t reserve(struct executor *e, const struct lp_call *c)
 {
-    int64_t want = value_of(e, c->index).i64, bytes;
-    if (want <= e->counts[c->target] && e->buffers[c->target]) return HOP_OK;
-    if (__builtin_mul_overflow(want, dtype_info[e->p->buffers.data[c->target].dtype].size, &bytes))
-        return HOP_NOMEM;
-    void *at = e->rt->reserve(e->rt, (int32_t)c->target, bytes);
+    uint32_t buffer = c->target;
+    int64_t want = value_of(e, c->index).i64;
+    int64_t bytes;
+    if (want <= e->counts[buffer] && e->buffers[buffer]) return HOP_OK;
+    if (__builtin_mul_overflow(want, element_bytes(e, buffer), &bytes)) return HOP_NOMEM;
+    void *at = e->rt->reserve(e->rt, (int32_t)buffer, bytes);
     if (!at) return HOP_NOMEM;
-    e->buffers[c->target] = at;
-    e->counts[c->target] = HOP_MAX(want, e->counts[c->target]);
+    e->buffers[buffer] = at;
+    e->counts[buffer] = HOP_MAX(want, e->counts[buffer]);
     return HOP_OK;
+}
+
+/* The first element of a matrix that lies in a buffer, all its rows checked. */
+static void *matrix(struct executor *e, uint32_t buffer, lpv at, int64_t rows, int64_t cols, int64_t ld)
+{
+    int64_t count = rows && cols ? (rows - 1) * ld + cols : 0;
+    return elements(e, buffer, index_of(e, at, 0), count, "product");
 }
 
 static void gemm(struct executor *e, const struct lp_call *c)
 {
-    int64_t m = value_of(e, c->gemm.m).i64, n = value_of(e, c->gemm.n).i64, k = value_of(e, c->gemm.k).i64;
-    int64_t lda = value_of(e, c->gemm.lda).i64, ldb = value_of(e, c->gemm.ldb).i64,
-            ldc = value_of(e, c->gemm.ldc).i64;
-    int64_t a_rows = c->gemm.ta ? k : m, a_cols = c->gemm.ta ? m : k, b_rows = c->gemm.tb ? n : k,
-            b_cols = c->gemm.tb ? k : n;
+    int64_t m = value_of(e, c->gemm.m).i64;
+    int64_t n = value_of(e, c->gemm.n).i64;
+    int64_t k = value_of(e, c->gemm.k).i64;
+    int64_t lda = value_of(e, c->gemm.lda).i64;
+    int64_t ldb = value_of(e, c->gemm.ldb).i64;
+    int64_t ldc = value_of(e, c->gemm.ldc).i64;
+    bool ta = c->gemm.ta;
+    bool tb = c->gemm.tb;
     if (!m || !n) return;
-    void *a = elements(e, c->gemm.a, index_of(e, c->gemm.a_at, 0), k ? (a_rows - 1) * lda + a_cols : 0,
-                       "product");
-    void *b = elements(e, c->gemm.b, index_of(e, c->gemm.b_at, 0), k ? (b_rows - 1) * ldb + b_cols : 0,
-                       "product");
-    void *to = elements(e, c->gemm.c, index_of(e, c->gemm.c_at, 0), (m - 1) * ldc + n, "product");
-    e->rt->gemm(e->rt, c->gemm.dtype, c->gemm.ta, c->gemm.tb, m, n, k, a, lda, b, ldb, to, ldc,
-                c->gemm.accumulate);
+    void *a = matrix(e, c->gemm.a, c->gemm.a_at, ta ? k : m, ta ? m : k, lda);
+    void *b = matrix(e, c->gemm.b, c->gemm.b_at, tb ? n : k, tb ? k : n, ldb);
+    void *to = matrix(e, c->gemm.c, c->gemm.c_at, m, n, ldc);
+    e->rt->gemm(e->rt, c->gemm.dtype, ta, tb, m, n, k, a, lda, b, ldb, to, ldc, c->gemm.accumulate);
+}
+
+static void copy(struct executor *e, const struct lp_call *c)
+{
+    int64_t count = value_of(e, c->count).i64;
+    void *to = elements(e, c->target, index_of(e, c->lo, 0), count, "copy to");
+    const void *from = elements(e, c->source, index_of(e, c->index, 0), count, "copy");
+    if (count) memmove(to, from, (size_t)count * element_bytes(e, c->target));
+}
+
+static void clear(struct executor *e, const struct lp_call *c)
+{
+    int64_t count = value_of(e, c->count).i64;
+    void *to = elements(e, c->target, index_of(e, c->lo, 0), count, "clearing");
+    if (count) memset(to, 0, (size_t)count * element_bytes(e, c->target));
 }
 
 static int32_t run_block(struct executor *e, const struct lp_block *block);
@@ -382,17 +452,19 @@ static struct executor *executor_for(const struct executor *from, const struct l
 
 static int32_t run_procedure(struct executor *e, const struct lp_call *c)
 {
-    struct executor **q = &e->procedures[c->target];
-    if (!*q) *q = executor_for(e, e->program->procedures.data[c->target]);
-    for (uint32_t k = 0; k < c->n_operands; k++)
-        (*q)->buffers[k] = address(e, c->operands[k].buffer, index_of(e, c->operands[k].index, 0),
-                                   (*q)->counts[k], "an array for a procedure");
-    return run_block(*q, (*q)->p->root);
+    struct executor **known = &e->procedures[c->target];
+    if (!*known) *known = executor_for(e, e->program->procedures.data[c->target]);
+    struct executor *callee = *known;
+    for (uint32_t k = 0; k < c->n_operands; k++) {
+        const struct lp_operand *o = &c->operands[k];
+        int64_t index = index_of(e, o->index, 0);
+        callee->buffers[k] = address(e, o->buffer, index, callee->counts[k], "an array for a procedure");
+    }
+    return run_block(callee, callee->p->root);
 }
 
 static int32_t run_call(struct executor *e, const struct lp_call *c)
 {
-    const struct lp_buffer *buffers = e->p->buffers.data;
     switch ((enum lp_call_kind)c->kind) {
     case CALL_GEMM: gemm(e, c); return HOP_OK;
     case CALL_CHECK:
@@ -400,22 +472,14 @@ static int32_t run_call(struct executor *e, const struct lp_call *c)
         tell_site(e, c);
         return HOP_CHECK;
     case CALL_PRINT:
-    case CALL_CALLBACK: return c->mask == LPV_NONE || value_of(e, c->mask).b ? tell_site(e, c) : HOP_OK;
+    case CALL_CALLBACK: {
+        bool wanted = c->mask == LPV_NONE || value_of(e, c->mask).b;
+        return wanted ? tell_site(e, c) : HOP_OK;
+    }
     case CALL_RESERVE: return reserve(e, c);
     case CALL_SETDIM: e->symbols[c->target] = value_of(e, c->value).i64; return HOP_OK;
-    case CALL_COPY: {
-        int64_t count = value_of(e, c->count).i64;
-        void *to = elements(e, c->target, index_of(e, c->lo, 0), count, "copy to"),
-             *from = elements(e, c->source, index_of(e, c->index, 0), count, "copy");
-        if (count) memmove(to, from, (size_t)count * dtype_info[buffers[c->target].dtype].size);
-        return HOP_OK;
-    }
-    case CALL_ZERO: {
-        int64_t count = value_of(e, c->count).i64;
-        void *to = elements(e, c->target, index_of(e, c->lo, 0), count, "clearing");
-        if (count) memset(to, 0, (size_t)count * dtype_info[buffers[c->target].dtype].size);
-        return HOP_OK;
-    }
+    case CALL_COPY: copy(e, c); return HOP_OK;
+    case CALL_ZERO: clear(e, c); return HOP_OK;
     case CALL_PROCEDURE: return run_procedure(e, c);
     }
     hop_throw(HOP_INTERNAL, "loop program: call of unknown kind %d", c->kind);
@@ -431,7 +495,9 @@ static bool cancelled(const struct executor *e, const struct lp_stmt *s)
 
 static int32_t run_for(struct executor *e, const struct lp_stmt *s)
 {
-    int64_t lo = value_of(e, s->lo).i64, hi = value_of(e, s->hi).i64, step = index_of(e, s->step, 1);
+    int64_t lo = value_of(e, s->lo).i64;
+    int64_t hi = value_of(e, s->hi).i64;
+    int64_t step = index_of(e, s->step, 1);
     uint32_t outer_lane = e->lane;
     int32_t status = HOP_OK;
     if (step <= 0) hop_throw(HOP_INTERNAL, "loop program: a loop steps by %lld", (long long)step);
@@ -457,17 +523,28 @@ static int32_t run_while(struct executor *e, const struct lp_stmt *s)
     }
 }
 
-static void set_local(struct executor *e, const struct lp_stmt *s)
+static void set(struct executor *e, const struct lp_stmt *s)
 {
-    const struct lp_local *l = &e->p->locals.data[s->target];
-    union cell *cells = e->locals + s->target * LP_STRICT_LANES, x = value_of(e, s->value);
-    bool lanes = l->kind == LOCAL_LANES;
-    if (s->kind == LP_ACCUM) {
-        union cell *at = cells + (lanes ? e->lane : 0);
-        *at = fold((enum lp_fold)s->mode, (enum dtype)l->dtype, *at, x);
-        return;
-    }
-    for (uint32_t k = 0; k < (lanes ? LP_STRICT_LANES : 1); k++) cells[k] = x;
+    union cell x = value_of(e, s->value);
+    union cell *cells = cells_of(e, s->target);
+    uint32_t n = has_lanes(e, s->target) ? LP_STRICT_LANES : 1;
+    for (uint32_t k = 0; k < n; k++) cells[k] = x;
+}
+
+static void accumulate(struct executor *e, const struct lp_stmt *s)
+{
+    union cell x = value_of(e, s->value);
+    union cell *cell = current_cell(e, s->target);
+    enum dtype t = (enum dtype)e->p->locals.data[s->target].dtype;
+    *cell = fold((enum lp_fold)s->mode, t, *cell, x);
+}
+
+static void store(struct executor *e, const struct lp_stmt *s)
+{
+    union cell x = value_of(e, s->value);
+    int64_t index = value_of(e, s->index).i64;
+    void *at = elements(e, s->target, index, 1, "store");
+    memcpy(at, &x, element_bytes(e, s->target));
 }
 
 static int32_t run_some(struct executor *e, const struct lp_block *block, uint32_t first, uint32_t n)
@@ -477,14 +554,9 @@ static int32_t run_some(struct executor *e, const struct lp_block *block, uint32
         int32_t status = HOP_OK;
         switch ((enum lp_stmt_kind)s->kind) {
         case LP_LET: e->values[s->value] = compute(e, s->value); break;
-        case LP_STORE: {
-            union cell x = value_of(e, s->value);
-            memcpy(elements(e, s->target, value_of(e, s->index).i64, 1, "store"), &x,
-                   dtype_info[e->p->buffers.data[s->target].dtype].size);
-            break;
-        }
-        case LP_SET:
-        case LP_ACCUM: set_local(e, s); break;
+        case LP_STORE: store(e, s); break;
+        case LP_SET: set(e, s); break;
+        case LP_ACCUM: accumulate(e, s); break;
         case LP_FOR: status = run_for(e, s); break;
         case LP_WHILE: status = run_while(e, s); break;
         case LP_IF: status = run_block(e, value_of(e, s->value).b ? s->body : s->other); break;
@@ -509,7 +581,7 @@ static void *stack_room(struct executor *e, uint32_t b)
 {
     const struct lp_machine *m = e->machine;
     if (m->cut) return (char *)m->frame + m->cut->array_at[e->p->first_buffer + b];
-    size_t bytes = (size_t)e->counts[b] * dtype_info[e->p->buffers.data[b].dtype].size;
+    size_t bytes = (size_t)e->counts[b] * element_bytes(e, b);
     return memset(arena_alloc(e->arena, bytes), FORGOTTEN, bytes);
 }
 
@@ -571,7 +643,7 @@ static void move_cell(struct executor *e, const struct lp_cell *c, bool in)
 {
     bool local = c->kind == CELL_LOCAL;
     size_t bytes = local ? FRAME_LOCAL : FRAME_VALUE;
-    void *here = local ? &e->locals[c->index * LP_STRICT_LANES] : &e->values[c->index];
+    void *here = local ? cells_of(e, c->index) : &e->values[c->index];
     void *there = e->machine->reach((char *)e->machine->frame + c->at, bytes, "the frame");
     if (in && c->in) memcpy(here, there, bytes);
     if (!in && c->out) memcpy(there, here, bytes);

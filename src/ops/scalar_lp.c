@@ -198,9 +198,9 @@ lpv scalar_lp(struct lp *lp, enum op op, const lpv *operands)
 /* See scalar_c_block. */
 static void build_block(struct lp *lp, const lpv key[2], lpv position, bool second, lpv out[2])
 {
-    int64_t lo, hi;
-    lp_range(lp, position, &lo, &hi);
-    lpv high = lo >= 0 && hi <= UINT32_MAX ? U32_K(0) : LOW32(SHR(position, 32));
+    struct lp_range range = lp_range(lp, position);
+    bool fits_u32 = range.lo >= 0 && range.hi <= UINT32_MAX;
+    lpv high = fits_u32 ? U32_K(0) : LOW32(SHR(position, 32));
     lpv counter[2] = { LOW32(position), second ? XOR(high, U32_K(0x80000000u)) : high };
     build_threefry(lp, key, counter, out);
 }
