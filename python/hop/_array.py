@@ -43,7 +43,7 @@ class Array(_core.ArrayBase):
 
     @property
     def at(self):
-        """x.at[i].set(y), .add(y), .mul(y), .min(y), .max(y), .get(): x with elements replaced or combined; x stays as it is."""
+        """x.at[i].set(y), .add(y), .mul(y), .min(y), .max(y), .divide(y), .power(y), .apply(f), .get(): x with elements replaced or combined; x stays as it is."""
         return _At(self)
 
     def to_device(self, device, /, *, stream=None):

@@ -1,13 +1,13 @@
 """Indexing as in NumPy: slices, integers, None, ... and arrays of integers or bools, in both directions (x[i], x.at[i].set(y)).
 
 A key becomes one of two plans: slices alone (a view, or a slice of a traced value), or slices followed by one gather over the axes that have arrays.
-Indices beyond the end are brought into range when reading and left out when writing; negative ones count from the end.
+Indices beyond the end are brought into range when reading and left out when writing, unless x.at[…] is given another mode; negative ones count from the end.
 """
 
 import builtins
 import operator
 
-from . import _core, _dtypes
+from . import _arguments, _core, _dtypes
 
 _CODE = _core.codes
 _call = _core.call
@@ -102,9 +102,8 @@ def _integer(k, size, axis):
     return str(k if size is None or k >= 0 else k + size)
 
 
-def _plan(x, key):
-    """(text of the slices, [(axis after the slices, array)], whether the slices do anything, whether the arrays stand side by side)"""
-    items = _expand(x, key)
+def _plan(x, items):
+    """(text of the slices, [(axis after the slices, array)], whether the slices do anything, whether the arrays stand side by side) for what _expand gives"""
     arrays = any(isinstance(k, (_core.ArrayBase, _NewAxis)) for k in items)
     text, gathered, axis, result, changed, places = [], [], 0, 0, False, []
     for i, k in enumerate(items):
@@ -137,7 +136,7 @@ def _plan(x, key):
                 text.append(_integer(k, size, axis))
                 changed = True
         else:
-            gathered.append((result, _wrapped(k, size, x, axis)))
+            gathered.append((result, k))
             places.append(i)
             text.append(":")
             result += 1
@@ -154,17 +153,45 @@ def wrapped(k, size):
     return _core.op(_CODE["select"], k < 0, k + size, k)
 
 
-def _wrapped(k, size, x, axis):
-    return wrapped(k, size if size is not None else _call(_CODE["size"], (x,), None, axis))
+def _length(x, axis):
+    return x.shape[axis] if x.shape[axis] is not None else _call(_CODE["size"], (x,), None, axis)
+
+
+def _positions(x, items):
+    """(number of the item, array, size of its axis) for each array of indices among what _expand gives."""
+    axis = 0
+    for i, k in enumerate(items):
+        if isinstance(k, _core.ArrayBase):
+            yield i, k, _length(x, axis)
+        axis += k is not None and not isinstance(k, _NewAxis)
+
+
+def _items(x, key, mode=None):
+    """What _expand gives, all indices counted from the front; those beyond the ends as the mode has them. With a mode a Python integer may be out of range, as an array may."""
+    if mode is not None:
+        key = tuple([_as_index(k) if _is_whole(k) else k for k in (key if isinstance(key, tuple) else (key,))])
+    items = _expand(x, key)
+    for i, k, n in _positions(x, items):
+        if mode == "wrap":
+            k = _core.op(_CODE["mod"], _wide(k), n)
+        else:
+            k = wrapped(k, n)
+        if mode == "clip":
+            k = _core.op(_CODE["min"], _core.op(_CODE["max"], _wide(k), 0), n - 1)
+        items[i] = k
+    return items
 
 
 def getitem(x, key):
     if type(key) is int and x.ndim:  # the most frequent one
-        text, gathered, changed, together = _integer(key, x.shape[0], 0), (), True, True
-    elif type(key) is slice and x.ndim:
-        text, gathered, changed, together = _slice_text(key, x.shape[0]), (), True, True
-    else:
-        text, gathered, changed, together = _plan(x, key)
+        return _read(x, _integer(key, x.shape[0], 0), (), True, True)
+    if type(key) is slice and x.ndim:
+        return _read(x, _slice_text(key, x.shape[0]), (), True, True)
+    return _read(x, *_plan(x, _items(x, key)))
+
+
+def _read(x, text, gathered, changed, together):
+    """What a plan reads."""
     if changed:
         x = _call(_CODE["slice"], (x,), text) if x._traced else x._view(text)
     if not gathered:
@@ -192,63 +219,146 @@ def setitem(x, key, value):
     x._become(IndexUpdate(x, key).set(value))
 
 
+# ---- indices that are out of range ----
+
+_MODES = {
+    "clip": "they are brought into range",
+    "drop": "what is written there is dropped, and what is read there is fill_value",
+    "fill": "the same",
+    "promise_in_bounds": "there are none, says the user; if there are, they are brought into range, or dropped",
+    "wrap": "they are taken modulo the size",
+}
+
+
+def _mode(mode):
+    if mode is None or isinstance(mode, str) and mode in _MODES:
+        return mode
+    raise _arguments.wrong("x.at[…]: mode", ", ".join(f'"{m}"' for m in _MODES), mode)
+
+
+def _is_whole(k):
+    return isinstance(k, int) and not isinstance(k, builtins.bool)
+
+
+def _wide(k):
+    """Indices in a dtype that holds every size."""
+    return k if k.dtype.itemsize == 8 else _call(_CODE["cast"], (k,), "i64")
+
+
+def _fill_value(d):
+    """What stands for nothing: NaN, the least of signed integers, the largest of unsigned ones, true."""
+    if d.kind == "f":
+        return float("nan")
+    return True if d.kind == "b" else _dtypes.iinfo(d).min if d.kind == "i" else _dtypes.iinfo(d).max
+
+
+def _filled(x, items, fill_value):
+    """What items read, with fill_value where an index is out of range."""
+    plan = _plan(x, items)
+    out = _read(x, *plan)
+    good = None
+    for _, k, n in _positions(x, items):
+        within = (k >= 0) & (k < n)
+        good = within if good is None else good & within
+    if good is None:
+        return out
+    _, gathered, _, together = plan
+    first = gathered[0][0] if together else 0  # of the axes that the arrays have in the result
+    good = good[(..., *[None] * (out.ndim - first - good.ndim))]
+    return _core.op(_CODE["select"], good, out, _as_array(fill_value, x.dtype))
+
+
 class IndexUpdate:
-    """x.at[key]: gives x with the elements there replaced or combined with others."""
+    """x.at[key]: gives x with the elements there replaced or combined with others, or the elements alone.
+
+    mode says what becomes of indices that are out of range: "clip" brings them into range; "drop" and "fill" leave out what would be written there, and read
+    fill_value (by default NaN, the least of signed integers, the largest of unsigned ones, True); "wrap" takes them modulo the size; "promise_in_bounds" says that there
+    are none. Without a mode they are clipped when reading and dropped when writing, and a Python integer out of range is an error. indices_are_sorted and unique_indices
+    change nothing: they are taken because JAX's programs give them."""
 
     __slots__ = ("array", "key")
 
     def __init__(self, array, key):
         self.array, self.key = array, key
 
-    def get(self):
-        return getitem(self.array, self.key)
+    def get(self, *, mode=None, fill_value=None, indices_are_sorted=False, unique_indices=False):
+        """The elements themselves."""
+        mode, x = _mode(mode), self.array
+        if mode is None:
+            return getitem(x, self.key)
+        items = _items(x, self.key, mode)
+        if mode not in ("fill", "drop"):
+            return _read(x, *_plan(x, items))
+        return _filled(x, items, _fill_value(x.dtype) if fill_value is None else fill_value)
 
-    def set(self, values):
-        return self._update("set", values)
+    def set(self, values, *, mode=None, indices_are_sorted=False, unique_indices=False):
+        """Replaced."""
+        return self._update("set", values, mode)
 
-    def add(self, values):
-        return self._update("add", values)
+    def add(self, values, *, mode=None, indices_are_sorted=False, unique_indices=False):
+        """With values added; where an index comes twice, both."""
+        return self._update("add", values, mode)
 
-    def multiply(self, values):
-        return self._update("mul", values)
+    def multiply(self, values, *, mode=None, indices_are_sorted=False, unique_indices=False):
+        """Multiplied by values; where an index comes twice, by both."""
+        return self._update("mul", values, mode)
 
     mul = multiply
 
-    def min(self, values):
-        return self._update("min", values)
+    def min(self, values, *, mode=None, indices_are_sorted=False, unique_indices=False):
+        """The smaller of them and values."""
+        return self._update("min", values, mode)
 
-    def max(self, values):
-        return self._update("max", values)
+    def max(self, values, *, mode=None, indices_are_sorted=False, unique_indices=False):
+        """The larger of them and values."""
+        return self._update("max", values, mode)
 
-    def divide(self, values):
-        return self._update("set", self.get() / values)
+    def divide(self, values, *, mode=None, indices_are_sorted=False, unique_indices=False):
+        """Divided by values; where an index comes twice, by both. Of integers the quotient without its fraction."""
+        x, divisors = self.array, self._factors(values, mode)
+        if x.dtype.kind == "f":
+            return x / divisors
+        return (x - _core.op(_CODE["rem"], x, divisors)) // divisors
 
-    def subtract(self, values):
+    def power(self, values, *, mode=None, indices_are_sorted=False, unique_indices=False):
+        """Raised to values."""
+        return self.array ** self._factors(values, mode)
+
+    def subtract(self, values, *, mode=None, indices_are_sorted=False, unique_indices=False):
+        """With values subtracted; where an index comes twice, both."""
         if self.array.dtype.kind == "u":  # the difference is taken modulo 2^n
-            return self._update("add", 0 - _as_array(values, self.array.dtype))
-        return self._update("add", -values if isinstance(values, (int, float)) else -_as_array(values))
+            return self._update("add", 0 - _as_array(values, self.array.dtype), mode)
+        return self._update("add", -values if isinstance(values, (int, float)) else -_as_array(values), mode)
 
-    def apply(self, function):
-        return self._update("set", function(self.get()))
+    def apply(self, function, *, mode=None, indices_are_sorted=False, unique_indices=False):
+        """What the function, which works by element, makes of them."""
+        return self._update("set", function(self.get(mode=mode)), mode)
 
-    def _update(self, mode, values):
+    def _factors(self, values, mode):
+        """1 everywhere but here."""
+        from ._ops import ones_like
+
+        return IndexUpdate(ones_like(self.array), self.key).multiply(values, mode=mode)
+
+    def _update(self, how, values, mode):
         from ._ops import asarray
 
-        x = self.array
+        x, mode = self.array, _mode(mode)
         if not isinstance(values, (int, float, _core.ArrayBase)):
             values = asarray(values)
         if isinstance(values, _core.ArrayBase) and values.dtype is not x.dtype:
             values = _call(_CODE["cast"], (values,), x.dtype.text)
         mask = _item(self.key) if not isinstance(self.key, tuple) and isinstance(self.key, _core.ArrayBase) else None
         if mask is not None and _is_bool(mask) and mask.ndim == x.ndim and (not isinstance(values, _core.ArrayBase) or values.ndim == 0):
-            return _masked(x, mask, mode, values)
-        text, gathered, changed, together = _plan(x, self.key)
+            return _masked(x, mask, how, values)
+        items = _items(x, self.key, mode)
+        text, gathered, changed, together = _plan(x, items)
         if not gathered:
-            return _call(_CODE["update_slice"], (x, values), text, 0, 0, mode)
+            return _call(_CODE["update_slice"], (x, values), text, 0, 0, how)
         axes = [a for a, _ in gathered]
         if not changed and together:
-            return _call(_CODE["scatter"], (x, values, *[_as_index(k) for _, k in gathered]), ", ".join(map(str, axes)), 0, 0, mode)
-        return _flat_update(x, self.key, mode, values)
+            return _call(_CODE["scatter"], (x, values, *[_as_index(k) for _, k in gathered]), ", ".join(map(str, axes)), 0, 0, how)
+        return _flat_update(x, items, how, values)
 
 
 def _masked(x, mask, mode, values):
@@ -258,10 +368,11 @@ def _masked(x, mask, mode, values):
     return out if out.dtype is x.dtype else _call(_CODE["cast"], (out,), x.dtype.text)
 
 
-def _flat_update(x, key, mode, values):
-    """Any key: the positions of the elements in row-major order are indexed the same way, and updated in the flat array."""
+def _flat_update(x, items, how, values):
+    """Any key: the positions of the elements in row-major order are indexed the same way, and updated in the flat array; those out of range stand behind its end."""
     from ._ops import arange
 
-    positions = getitem(arange(x.size).reshape(x.shape), key)
-    flat = _call(_CODE["scatter"], (x.reshape((-1,)), values, positions), "0", 0, 0, mode)
+    every = arange(x.size).reshape(x.shape)
+    positions = _filled(every, items, x.size)
+    flat = _call(_CODE["scatter"], (x.reshape((-1,)), values, positions), "0", 0, 0, how)
     return flat.reshape(x.shape)
