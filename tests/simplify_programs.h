@@ -144,6 +144,27 @@
            return %r }) },
 { "a scan over nothing that is read keeps its length", "", "dce", "scan=1 >mul=1",
   TEXT(fn @main[T](%h: f32[], %xs: f32[T]) -> (f32[]) { %a = scan carry(%c = %h) over(%x in %xs) { %d = mul(%c, %c) next(%d) } return %a }) },
+{ "what a loop in a body computes for nobody goes", "", "dce", ">exp=0 >sin=0 >add=1 sqrt=0",
+  TEXT(fn @main[T](%h: f32[4], %k: f32[4], %xs: f32[T, 4]) -> (f32[4]) {
+           %q = sqrt(%k) %lo = full {value = 0, dims = [], dtype = i64} %hi = full {value = 3, dims = [], dtype = i64}
+           %a, %b = scan carry(%c = %h, %d = %q) over(%x in %xs) with(%v = %q, %from = %lo, %to = %hi) {
+               %i, %j = fori_loop carry(%e = %c, %f = %d) from(%n = %from) to(%to) with(%y = %x, %w = %v) {
+                   %g = add(%e, %y) %l = exp(%f) %o = sin(%w) %r = mul(%l, %o) next(%g, %r) }
+               next(%i, %j) }
+           return %a }) },
+{ "what loops one behind the other hand on to nobody goes in one run", "", "dce", "scan=3 exp=0 >exp=0 >add=3",
+  TEXT(fn @main[T](%h: f32[], %k: f32[], %xs: f32[T]) -> (f32[]) {
+           %z = exp(%k)
+           %a, %b = scan carry(%c = %h, %d = %z) over(%x in %xs) { %s = add(%c, %x) %e = exp(%d) next(%s, %e) }
+           %f, %g = scan carry(%c = %a, %d = %b) over(%x in %xs) { %s = add(%c, %x) %e = exp(%d) next(%s, %e) }
+           %i, %j = scan carry(%c = %f, %d = %g) over(%x in %xs) { %s = add(%c, %x) %e = exp(%d) next(%s, %e) }
+           return %i }) },
+{ "operands given twice are one inside", "", "forward cse dce", ">sin=1 >exp=1 >max=3",
+  TEXT(fn @main[T](%h: f32[4], %v: f32[4], %xs: f32[T, 4]) -> (f32[4]) {
+           %a = scan carry(%c = %h) over(%x in %xs, %y in %xs) with(%w = %v, %u = %v) {
+               %i = sin(%x) %j = sin(%y) %k = exp(%w) %l = exp(%u) %m = max(%i, %k) %n = max(%j, %l)
+               %o = max(%m, %c) %r = max(%o, %n) next(%r) }
+           return %a }) },
 { "the size of an unused stack stays known", "", "dce", "while_loop=1",
   TEXT(fn @main(%x: f32[]) -> (i64[]) {
            %a, %n, %s, %t = while_loop carry(%k = %x) cond { %l = full {value = 40, dims = []} %p = lt(%k, %l) test(%p) }

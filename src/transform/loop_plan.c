@@ -44,7 +44,8 @@ static void copy_live_nodes(struct copier *c, const struct region_plan *p)
     struct fn view = *g;
     view.results = (val *)p->wanted;
     view.n_results = p->n_wanted;
-    struct liveness live = live_values(a, c->b->m, &view, NULL, given, alias);
+    struct needs needs = { .given = given, .alias = alias };
+    struct liveness live = live_values(a, c->b->m, &view, needs);
     for (uint32_t i = 0; i < g->n_nodes; i++) {
         const struct node *n = fn_node(g, i);
         if (live.node[i]) copier_node(c, n);

@@ -280,7 +280,7 @@ static uint32_t build_cond(struct packing *p, struct pack_params carries)
     add_pack_params(&c, p, carries);
     own_params(&c, p->l->n_carry);
     copy_requires(&c);
-    struct liveness live = live_values(&b.arena, p->m, cond, NULL, NULL, NULL);
+    struct liveness live = live_values(&b.arena, p->m, cond, (struct needs){ 0 });
     for (uint32_t i = 0; i < p->l->n_carry; i++)
         if (live.value[i] && c.values[i] == VAL_NONE) {
             struct home at = p->home[i];

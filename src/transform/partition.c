@@ -372,7 +372,7 @@ static uint32_t build_forward(struct cut *c, const val *extra, uint32_t n_extra)
 static void used_params(struct cut *c, uint32_t fn, bool *out)
 {
     const struct fn *f = module_fn(c->m, fn);
-    const bool *live = live_values(c->arena, c->m, f, NULL, NULL, NULL).value;
+    const bool *live = live_values(c->arena, c->m, f, (struct needs){ 0 }).value;
     if (f->n_params) memcpy(out, live, f->n_params);
     for (uint32_t s = c->f->n_outer_symbols; s < f->n_outer_symbols; s++) {
         uint32_t first = HOP_NONE, bound;

@@ -75,12 +75,13 @@ bool dim_is_inner(const struct module *m, const struct fn *f,
 bool type_is_inner(const struct module *m, const struct fn *f, type_id t);
 bool node_mentions_inner(const struct module *m, const struct fn *f,
                          const struct node *n); /* in attributes, region dims, result types */
-/* Calls visit for every symbol that a type, a node's attributes and region dims, or the types of its results
- * mention. */
+/* Calls visit for every symbol that a dim, a type, a node's attributes and region dims, or the types of its
+ * results mention. */
 struct symbol_walk {
     void (*visit)(void *ctx, uint32_t symbol);
     void *ctx;
 };
+void dim_symbols(const struct module *m, dim d, struct symbol_walk *w);
 void type_symbols(const struct module *m, type_id t, struct symbol_walk *w);
 void node_symbols(const struct module *m, const struct fn *f, const struct node *n, struct symbol_walk *w);
 void result_symbols(const struct module *m, const struct fn *f, const struct node *n, struct symbol_walk *w);
@@ -101,13 +102,18 @@ bool attrs_equal(const struct attr *a, const struct attr *b);
 bool same_constant(const struct module *m, const struct node *x, const struct attr *x_attrs,
                    const struct node *y, const struct attr *y_attrs);
 
-/* Which values and nodes of f are needed for the wanted results (NULL: all) and its effects. A given value
- * needs no node; a value with an alias other than VAL_NONE needs that one instead (either NULL: none). */
+/* Which values, nodes and symbols of f are needed. What needs them, all fields 0: every result, every
+ * effect. */
+struct needs {
+    const bool *wanted; /* per result; NULL: all */
+    const bool *given;  /* per value: it needs no node; NULL: none */
+    const val *alias;   /* per value: the one that is needed instead, or VAL_NONE; NULL: none */
+    bool strip;         /* effects need nothing */
+};
 struct liveness {
     bool *value, *node, *symbol;
 };
-struct liveness live_values(struct arena *a, const struct module *m, const struct fn *f, const bool *wanted,
-                            const bool *given, const val *alias);
+struct liveness live_values(struct arena *a, const struct module *m, const struct fn *f, struct needs needs);
 
 /* class[v]: the first value that is surely equal to v. Parameters p have class param_class[p] (NULL: their
  * own). */

@@ -269,7 +269,7 @@ uint32_t pass_accumulate(struct simplifier *s, uint32_t fn)
     if (!any) return fn;
     struct arena scratch = { 0 };
     hop_cleanup_push(arena_free, &scratch);
-    const bool *used = live_values(&scratch, s->m, f, NULL, NULL, NULL).value;
+    const bool *used = live_values(&scratch, s->m, f, (struct needs){ 0 }).value;
     uint32_t out = rewrite_nodes(s, fn, node_is_loop, accumulate_rule, (void *)used);
     hop_cleanup_pop(&scratch);
     arena_free(&scratch);

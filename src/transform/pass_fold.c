@@ -222,7 +222,7 @@ static bool false_at_entry(struct copier *c, const struct loop *l)
         if (fn_node(cond, i)->n_regions || !node_is_pure(m, cond, fn_node(cond, i))) return false;
     for (uint32_t v = 0; v < cond->n_values; v++)
         if (static_elements(m, value_type(cond, v)) > FOLD_LIMIT) return false;
-    struct liveness live = live_values(a, m, cond, NULL, NULL, NULL);
+    struct liveness live = live_values(a, m, cond, (struct needs){ 0 });
     struct param_plan *plan = ARENA_ZNEW(a, struct param_plan, cond->n_params);
     for (uint32_t p = 0; p < cond->n_params; p++) {
         val given = c->values[p < l->n_carry ? l->carry[p] : l->cond_with[p - l->n_carry]];

@@ -1,6 +1,6 @@
 /* Forwarding: what a loop, branch or call only passes through is taken from where it came: carries that keep
  * their first value, carries that always equal another, slices stacked as they are, results that every branch
- * takes from one operand or makes from one constant. */
+ * takes from one operand or makes from one constant, operands given twice. */
 #include "loop/lower.h"
 #include "transform/pass.h"
 
@@ -71,18 +71,34 @@ static bool slice_is_constant(struct copier *c, val xs, struct param_plan *out)
     return true;
 }
 
+/* Operands from `first` on that are given twice are one inside. */
+static bool merge_operands(const struct copier *c, const val *operands, uint32_t n, uint32_t first,
+                           struct param_plan *plan)
+{
+    bool any = false;
+    for (uint32_t i = 0; i < n; i++)
+        for (uint32_t k = 0; k < i && plan[first + i].fate == PARAM_KEEP; k++) {
+            if (plan[first + k].fate != PARAM_KEEP) continue;
+            if (c->values[operands[k]] != c->values[operands[i]]) continue;
+            plan[first + i] = (struct param_plan){ .fate = PARAM_ALIAS, .of = first + k };
+            any = true;
+        }
+    return any;
+}
+
 /* Own operands of a region that are fulls are known inside. */
 static bool known_operands(struct copier *c, const struct node *n, uint32_t r, uint32_t first,
                            struct param_plan *plan)
 {
     const struct region *region = node_region(c->f, n, r);
+    const val *operands = node_region_operands(c->f, n, r);
     bool any = false;
-    for (uint32_t i = 0; i < region->n_operands; i++)
-        if (full_value(c->b, c->values[node_region_operands(c->f, n, r)[i]], &plan[first + i].value)) {
-            plan[first + i].fate = PARAM_FULL;
-            any = true;
-        }
-    return any;
+    for (uint32_t i = 0; i < region->n_operands; i++) {
+        if (!full_value(c->b, c->values[operands[i]], &plan[first + i].value)) continue;
+        plan[first + i].fate = PARAM_FULL;
+        any = true;
+    }
+    return merge_operands(c, operands, region->n_operands, first, plan) || any;
 }
 
 static bool forward_loop(struct copier *c, const struct loop *l, val *results)
@@ -111,6 +127,7 @@ static bool forward_loop(struct copier *c, const struct loop *l, val *results)
         }
     for (uint32_t i = 0; loop_has_length(l) && i < l->n_over; i++)
         changed |= slice_is_constant(c, c->values[l->over[i]], &p.body[l->n_carry + i]);
+    if (loop_has_length(l)) changed |= merge_operands(c, l->over, l->n_over, l->n_carry, p.body);
     changed |= known_operands(c, l->n, l->body_region, loop_first_with(l), p.body);
     if (l->cond) changed |= known_operands(c, l->n, l->cond_region, l->n_carry, p.cond);
     for (uint32_t k = 0; k < l->n_stack; k++) {

@@ -724,7 +724,7 @@ static void want_loop(struct packing *p)
         else want_value(p, v);
     }
     if (!l->cond) return;
-    struct liveness live = live_values(p->a, p->m, l->cond, NULL, NULL, NULL);
+    struct liveness live = live_values(p->a, p->m, l->cond, (struct needs){ 0 });
     for (uint32_t i = 0; i < l->n_carry; i++)
         if (live.value[i] && p->home[i].pack != HOP_NONE)
             pay(p, p->packs.data[p->home[i].pack].seed, TAKEN_CARRY);

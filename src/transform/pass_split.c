@@ -204,7 +204,7 @@ static bool split_rule(struct simplifier *s, struct copier *c, const struct node
     find_before(&w);
     bool *next = ARENA_ZNEW(a, bool, g->n_results);
     for (uint32_t i = 0; i < w.l.n_carry; i++) next[i] = true;
-    find_after(&w, &p, live_values(a, s->m, g, next, NULL, NULL).value);
+    find_after(&w, &p, live_values(a, s->m, g, (struct needs){ .wanted = next }).value);
     if (!w.before.wanted.len && !w.after.wanted.len) return false;
     if (w.before.wanted.len) {
         for (uint32_t i = w.l.n_carry; i < loop_first_with(&w.l); i++) {

@@ -111,7 +111,7 @@ static bool walk_symbol(void *ctx, uint32_t symbol)
     return false;
 }
 
-static void dim_symbols(const struct module *m, dim d, struct symbol_walk *w)
+void dim_symbols(const struct module *m, dim d, struct symbol_walk *w)
 {
     if (d & DIM_TABLE) dim_mentions(m, d, walk_symbol, w);
 }
@@ -189,22 +189,21 @@ bool full_value(const struct builder *b, val v, struct attr *value)
 
 static void mark_symbol(void *ctx, uint32_t symbol) { ((bool *)ctx)[symbol] = true; }
 
-struct liveness live_values(struct arena *a, const struct module *m, const struct fn *f, const bool *wanted,
-                            const bool *given, const val *alias)
+struct liveness live_values(struct arena *a, const struct module *m, const struct fn *f, struct needs needs)
 {
     struct liveness l = { ARENA_ZNEW(a, bool, f->n_values), ARENA_ZNEW(a, bool, f->n_nodes),
                           ARENA_ZNEW(a, bool, f->n_symbols) };
     struct symbol_walk walk = { mark_symbol, l.symbol };
     for (uint32_t k = 0; k < f->n_results; k++)
-        if (!wanted || wanted[k]) l.value[f->results[k]] = true;
+        if (!needs.wanted || needs.wanted[k]) l.value[f->results[k]] = true;
     uint32_t last = f->n_symbols;
     for (uint32_t i = f->n_nodes; i-- > 0;) {
         const struct node *n = fn_node(f, i);
-        bool live = node_effects(m, f, n) != EFFECT_NONE;
+        bool live = !needs.strip && node_effects(m, f, n) != EFFECT_NONE;
         for (uint32_t k = 0; k < n->n_results; k++) {
             val v = n->results + k;
-            if (!l.value[v] || (given && given[v])) continue;
-            if (alias && alias[v] != VAL_NONE) l.value[alias[v]] = true;
+            if (!l.value[v] || (needs.given && needs.given[v])) continue;
+            if (needs.alias && needs.alias[v] != VAL_NONE) l.value[needs.alias[v]] = true;
             else live = true;
         }
         while (last > f->n_outer_symbols && f->symbols[last - 1].index >= i)

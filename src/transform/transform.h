@@ -140,7 +140,16 @@ uint32_t strip_effects(struct module *m, uint32_t fn, const bool *keep);
 
 /* Records of transforms already made, by (tag, function, mask): equal masks find the same record whatever
  * their length. */
-enum memo_tag { MEMO_VJP = 0x7a01, MEMO_GRAD, MEMO_SPLIT, MEMO_ACTIVE, MEMO_JVP, MEMO_BATCH, MEMO_PRUNE };
+enum memo_tag {
+    MEMO_VJP = 0x7a01,
+    MEMO_GRAD,
+    MEMO_SPLIT,
+    MEMO_ACTIVE,
+    MEMO_JVP,
+    MEMO_BATCH,
+    MEMO_READ,
+    MEMO_TRIM
+};
 void *transform_recall(const struct module *m, enum memo_tag tag, uint32_t fn, uint64_t word,
                        const bool *mask, uint32_t n); /* NULL: none */
 void transform_remember(struct module *m, enum memo_tag tag, uint32_t fn, uint64_t word, const bool *mask,
