@@ -191,7 +191,7 @@ static struct loop block_loop(struct builder *b, const struct loop *l, const str
 
 struct fori_saved {
     struct replaced *scan; /* NULL: a loop of its own */
-    struct step *step;
+    struct reversed_step *step;
 };
 
 static void fori_vjp_forward(struct vjp_forward *v)
@@ -216,7 +216,7 @@ static void fori_vjp_forward(struct vjp_forward *v)
         memcpy(more, active, n_params);
         active = more;
     }
-    struct step *s = NULL;
+    struct reversed_step *s = NULL;
     uint32_t snapshots = 0;
     if (schedule.snapshots) s = step_reverse(b->m, &b->arena, &l, active, v->result_wanted, false, recompute);
     if (s && step_needs_snapshots(s)) snapshots = schedule.snapshots;
@@ -245,130 +245,95 @@ static val over_lanes(struct builder *b, val v, bool batched, dim size)
     return batched ? v : emit_broadcast_front(b, v, size);
 }
 
-/* A loop up to the largest bound in which lanes past theirs keep what they have. A carry that depends on
- * nothing batched is the same in all lanes that are still running: it goes on as one value, and each lane's
- * last value of it is a carry before the loop's own. Own operands of the new body: the body's, then per lane
- * the last bound and, when lanes start at different indices, the first; then the loop counts from 0. */
-struct masked {
-    struct batch *v;
-    struct region_in body;  /* over lanes, with the lanes' mask last if it has effects */
-    const bool *batched;    /* per parameter of the body */
-    const bool *keeps_last; /* per carry: it changes and is not batched */
-    uint32_t n_carry, n_last;
-    bool effects, starts_differ;
+/* A loop up to the largest bound. Own operands of its body: the body's, then per lane the last bound and,
+ * when lanes start at different indices, the first; then the loop counts from 0. */
+struct counted_lanes {
+    struct masked step;
+    bool starts_differ;
     val from, to; /* per lane */
 };
 
-static struct region_in masked_body(const struct masked *w)
+static struct region_in masked_body(const struct counted_lanes *w)
 {
-    struct module *m = w->v->b->m;
-    const struct fn *inner = module_fn(m, w->body.fn);
-    uint32_t n_carry = w->n_carry, n_own = inner->n_params - n_carry - 1 - w->effects, n = 0;
-    struct new_body made;
-    struct builder *b = &made.b;
-    new_body_begin(&made, w->v->b, inner, w->body.dims, inner->n_outer_symbols);
-    dim size = new_body_dim(&made, w->v->size);
-    type_id per_lane = type_intern(m, DT_I64, 1, &size);
-    for (uint32_t k = 0; k < n_carry; k++)
-        if (w->keeps_last[k]) builder_param(b, type_prepend(m, value_type(inner, k), size), 0);
-    val carry = w->n_last;
-    for (uint32_t k = 0; k < n_carry; k++) builder_param(b, value_type(inner, k), inner->values[k].name);
-    val count = builder_param(b, type_scalar(m, DT_I64), inner->values[n_carry].name), own = count + 1;
-    for (uint32_t k = 0; k < n_own; k++)
-        builder_param(b, value_type(inner, n_carry + 1 + k), inner->values[n_carry + 1 + k].name);
+    struct masked_body made;
+    masked_begin(&made, &w->step);
+    struct builder *b = &made.body.b;
+    type_id per_lane = type_intern(b->m, DT_I64, 1, &made.size);
+    masked_params(&made, &w->step);
     val end = builder_param(b, per_lane, 0);
     val start = w->starts_differ ? builder_param(b, per_lane, 0) : VAL_NONE;
-    val index = emit_broadcast_front(b, count, size);
-    if (w->starts_differ) index = emit2(b, OP_add, start, index);
-    val alive = emit2(b, OP_lt, index, end);
-    val lane = running_lane(b, alive);
-    val *args = ARENA_NEW(&b->arena, val, inner->n_params);
-    val *all = ARENA_NEW(&b->arena, val, inner->n_results);
-    for (uint32_t k = 0; k < n_carry; k++)
-        args[k] = w->batched[k] ? safe_operand(b, alive, lane, carry + k) : carry + k;
-    args[n_carry] = w->starts_differ ? safe_operand(b, alive, lane, index) : count;
-    for (uint32_t k = 0; k < n_own; k++)
-        args[n_carry + 1 + k] = w->batched[n_carry + 1 + k] ? safe_operand(b, alive, lane, own + k) : own + k;
-    if (w->effects) args[inner->n_params - 1] = alive;
-    inline_function(b, w->body.fn, NULL, args, all);
-    val *out = ARENA_NEW(&b->arena, val, w->n_last + inner->n_results);
-    val *operands = ARENA_NEW(&w->v->b->arena, val, n_own + 2);
-    for (uint32_t k = 0; k < n_carry; k++) {
-        if (!w->keeps_last[k]) continue;
-        val kept = n; /* the last values are the first parameters */
-        out[n++] = emit_where(b, alive, emit_broadcast_front(b, all[k], size), kept);
+    val *count = &made.given.data[w->step.l->n_carry];
+    val index = emit_broadcast_front(b, *count, made.size);
+    if (w->starts_differ) {
+        index = emit2(b, OP_add, start, index);
+        *count = index;
     }
-    for (uint32_t k = 0; k < n_carry; k++)
-        out[n++] = w->batched[k] ? emit_where(b, alive, all[k], carry + k) : all[k];
-    for (uint32_t k = n_carry; k < inner->n_results; k++)
-        out[n++] = emit_where(b, alive, all[k], zeros_like(b, all[k]));
-    if (n_own) memcpy(operands, w->body.operands, n_own * sizeof *operands);
-    operands[n_own] = w->to;
-    operands[n_own + 1] = w->from;
-    return new_body_finish(&made, out, n, operands, n_own + 1 + w->starts_differ);
+    val alive = emit2(b, OP_lt, index, end);
+    val_list out = { 0 };
+    masked_step(&made, &w->step, alive, &out);
+    struct arena *around = &w->step.v->b->arena;
+    val_list operands = { 0 };
+    for (uint32_t k = 0; k < w->step.body.n_operands; k++)
+        vec_push(around, &operands, w->step.body.operands[k]);
+    vec_push(around, &operands, w->to);
+    if (w->starts_differ) vec_push(around, &operands, w->from);
+    return new_body_finish(&made.body, out.data, out.len, operands.data, operands.len);
+}
+
+/* The body over lanes, carries completed by fixpoint. Every stack is batched: lanes that have stopped have
+ * zeros there. */
+static uint32_t body_over_stopped_lanes(struct batch *v, const struct loop *l, bool *batched)
+{
+    struct module *m = v->b->m;
+    const struct fn *body = l->body;
+    dim size = batch_body_size(v);
+    bool *force = ARENA_NEW(&v->b->arena, bool, body->n_results);
+    bool *found = ARENA_NEW(&v->b->arena, bool, body->n_results);
+    for (uint32_t k = 0; k < body->n_results; k++) force[k] = k >= l->n_carry || batched[k];
+    for (;;) {
+        bool grown = false;
+        uint32_t fn = body_over_lanes(m, body->id, batched, size, force, body->effects, found);
+        for (uint32_t k = 0; k < l->n_carry; k++) {
+            if (!found[k] || batched[k]) continue;
+            batched[k] = true;
+            force[k] = true;
+            grown = true;
+        }
+        if (!grown) return fn;
+    }
 }
 
 static void batch_masked(struct batch *v, const struct loop *l, bool *batched)
 {
     struct builder *b = v->b;
-    struct module *m = b->m;
-    const struct fn *body = l->body;
     struct loop_positions at = loop_positions(v->f, v->n);
-    uint32_t n_carry = l->n_carry, n_results = body->n_results, all = 0;
-    bool starts_differ = v->batched[at.from], effects = body->effects;
+    bool starts_differ = v->batched[at.from];
+    uint32_t all = 0;
     if (l->n_stack && !l->tape)
         hop_throw(HOP_INVALID,
                   "%sfori_loop: batched, its number of trips differs from lane to lane, so its stacked "
                   "results have no common length; a while_loop with {max_trips = N} "
                   "gives them one, or a fori_loop to the largest bound that stacks what it selects",
-                  place_text(m, v->n->place));
-    bool *force = ARENA_NEW(&b->arena, bool, n_results), *found = ARENA_NEW(&b->arena, bool, n_results);
-    bool *keeps_last = ARENA_NEW(&b->arena, bool, n_carry);
-    for (bool grown = true; grown;) {
-        grown = false;
-        for (uint32_t k = 0; k < n_results; k++) force[k] = k >= n_carry || batched[k];
-        batched[n_carry] = starts_differ;
-        (void)body_over_lanes(m, body->id, batched, batch_body_size(v), force, effects, found);
-        for (uint32_t k = 0; k < n_carry; k++)
-            if (found[k] && !batched[k]) batched[k] = grown = true;
-    }
-    uint32_t fn = body_over_lanes(m, body->id, batched, batch_body_size(v), force, effects, found);
-    uint32_t n_last = 0;
-    for (uint32_t k = 0; k < n_carry; k++) n_last += keeps_last[k] = !batched[k] && body->results[k] != k;
+                  place_text(b->m, v->n->place));
+    batched[l->n_carry] = starts_differ;
+    uint32_t fn = body_over_stopped_lanes(v, l, batched);
+    struct masked step = { .v = v, .l = l, .batched = batched, .body_lanes = l->body->effects };
+    masked_keep_last(&step);
     val from = over_lanes(b, l->from, v->batched[at.from], v->size);
     val to = over_lanes(b, l->to, v->batched[at.to], v->size);
     if (v->lanes != VAL_NONE) to = emit_select(b, v->lanes, to, from);
+    val_list carry = { 0 };
+    masked_carries(&step, carries_over_lanes(v, l, batched), &carry);
     struct loop made = *l;
-    val *carry = ARENA_NEW(&b->arena, val, n_last + n_carry);
-    const val *own = carries_over_lanes(v, l, batched);
-    made.carry = carry;
-    made.n_carry = 0;
-    for (uint32_t k = 0; k < n_carry; k++)
-        if (keeps_last[k]) carry[made.n_carry++] = emit_broadcast_front(b, l->carry[k], v->size);
-    for (uint32_t k = 0; k < n_carry; k++) carry[made.n_carry++] = own[k];
+    made.carry = carry.data;
+    made.n_carry = carry.len;
     made.from = starts_differ ? emit_i64(b, 0) : l->from;
     made.to = emit_reduce(b, OP_reduce_max, starts_differ ? emit_trips(b, from, to) : to, &all, 1);
-    struct masked w = { .v = v,
-                        .batched = batched,
-                        .keeps_last = keeps_last,
-                        .n_carry = n_carry,
-                        .n_last = n_last,
-                        .effects = effects,
-                        .starts_differ = starts_differ,
-                        .from = from,
-                        .to = to,
-                        .body = region_over_lanes(v, loop_body(l), fn, false) };
-    loop_set_body(&made, m, masked_body(&w));
+    step.body = region_over_lanes(v, loop_body(l), fn, false);
+    struct counted_lanes w = { .step = step, .starts_differ = starts_differ, .from = from, .to = to };
+    loop_set_body(&made, b->m, masked_body(&w));
     struct loop_results out = loop_build(b, &made);
-    val last = out.last, first = last + n_last;
-    for (uint32_t k = 0; k < n_carry; k++) {
-        v->result_batched[k] = batched[k] || keeps_last[k];
-        v->results[k] = keeps_last[k] ? last++ : first + k;
-    }
-    for (uint32_t k = 0; k < l->n_stack; k++) {
-        v->result_batched[loop_stack_result(l, k)] = true;
-        v->results[loop_stack_result(l, k)] = emit_move_dim(b, out.stacks + k, 1, 0);
-    }
+    masked_results(&step, out.last, out.stacks);
 }
 
 static void fori_batch(struct batch *v)

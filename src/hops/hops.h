@@ -198,7 +198,7 @@ struct step_residual {
     uint32_t carry; /* shifted, and stacks that hold what a carry was before the step; else HOP_NONE */
 };
 /* The reverse of a loop's step, and what its forward loop left for the way back. */
-struct step {
+struct reversed_step {
     struct loop loop; /* in terms of the builder of the forward loop; blocks: the loop over blocks */
     const struct vjp_halves *halves;
     bool *active;        /* per parameter of the body, carries by fixpoint */
@@ -219,16 +219,16 @@ struct step {
 };
 /* active: per parameter of the body; wanted: per result of it. recompute: keep the carries only. masked: add
  * a stack of `true`, so that batched loops know which steps a lane made. */
-struct step *step_reverse(struct module *m, struct arena *arena, const struct loop *l, const bool *active,
-                          const bool *wanted, bool masked, bool recompute);
+struct reversed_step *step_reverse(struct module *m, struct arena *arena, const struct loop *l,
+                                   const bool *active, const bool *wanted, bool masked, bool recompute);
 /* Emits the loop that runs forward, `like` this one (s->loop, or that with other attributes), and says what
  * it keeps (saved_add) for node n. */
-void step_emit_forward(struct builder *b, struct step *s, const struct loop *like, uint32_t snapshots,
-                       const struct node *n);
+void step_emit_forward(struct builder *b, struct reversed_step *s, const struct loop *like,
+                       uint32_t snapshots, const struct node *n);
 /* The whole column vjp of a loop whose forward column made s. map: steps are independent, as below. */
-void step_vjp(struct vjp *v, const struct step *s, bool map);
+void step_vjp(struct vjp *v, const struct reversed_step *s, bool map);
 struct step_backward {
-    const struct step *s;
+    const struct reversed_step *s;
     dim length;
     bool map;        /* a map goes back, and cotangents of own operands are summed behind it */
     const val *over; /* arrays that hold the slices of each step; of a counted loop the indices */
@@ -257,8 +257,8 @@ struct snapshots {
     val trips; /* VAL_NONE: in->length says it and slices are rows (a scan) */
     val from;  /* of a counted loop: its first index, the one slice; VAL_NONE: no slices */
 };
-bool step_needs_snapshots(const struct step *s); /* of a step made with `recompute` and without mask: not all
-                                                    it reads is there anyway */
+bool step_needs_snapshots(const struct reversed_step *s); /* of a step made with `recompute` and without mask:
+                                                    not all it reads is there anyway */
 void step_emit_from_snapshots(struct builder *b, const struct step_backward *in, const struct snapshots *how,
                               val *out);
 
@@ -283,6 +283,40 @@ bool loop_drop_full_stacks(struct copier *c, const struct loop *l, val *results)
 const val *carries_over_lanes(struct batch *v, const struct loop *l, const bool *batched);
 /* The region with function fn, which is its own over lanes; lanes: with the mask as its last operand. */
 struct region_in region_over_lanes(struct batch *v, struct region_in r, uint32_t fn, bool lanes);
+
+/* ---- loops over lanes that do not all go as far (masked.c) ---- */
+
+typedef vec(val) val_list;
+
+/* A carry that depends on nothing batched is the same in all lanes that go on: it goes on as one value, and
+ * each lane's last value of it is a carry before the loop's own. */
+struct masked {
+    struct batch *v;
+    const struct loop *l;
+    const bool *batched;   /* per parameter of the body; of the index: it differs from lane to lane */
+    struct region_in body; /* over lanes, with the lanes' mask last if body_lanes */
+    bool body_lanes;       /* the body has effects */
+    /* by masked_keep_last */
+    bool *keeps_last; /* per carry: it changes and is not batched */
+    uint32_t n_last;
+};
+void masked_keep_last(struct masked *w);
+/* Adds what the last values and the loop's carries begin with; own: of carries_over_lanes. */
+void masked_carries(const struct masked *w, const val *own, val_list *out);
+/* The body of the loop that is made: masked_begin, parameters of the caller's own, masked_params, more of
+ * those, masked_step, and new_body_finish. */
+struct masked_body {
+    struct new_body body;
+    dim size;       /* how many lanes, in it */
+    val_list last;  /* parameters: last values of each lane */
+    val_list given; /* parameters: those of the loop's body, the mask left out; the index is the loop's */
+};
+void masked_begin(struct masked_body *made, const struct masked *w);
+void masked_params(struct masked_body *made, const struct masked *w);
+/* The step where `alive` says so. Adds the last values, the next carries and the rows of the stacks. */
+void masked_step(struct masked_body *made, const struct masked *w, val alive, val_list *out);
+/* Results of the node; last: the first of the last values among those of the new loop. */
+void masked_results(const struct masked *w, val last, val stacks);
 
 /* (carries…, tangents of active carries…, slices…, tangents…, own…, tangents…) -> (carries…, tangents…,
  * stacks…, tangents…). active: per parameter, carries are completed by fixpoint; stack_active is filled. */

@@ -45,7 +45,7 @@ static bool *find_invariant(const struct module *m, struct arena *arena, const s
 
 /* The carries that depend on what is differentiated, and those whose cotangents travel: both grow until they
  * are stable. */
-static void find_activity(struct module *m, struct arena *arena, struct step *s, const bool *wanted)
+static void find_activity(struct module *m, struct arena *arena, struct reversed_step *s, const bool *wanted)
 {
     const struct fn *body = s->loop.body;
     for (bool grown = true; grown;) {
@@ -80,8 +80,8 @@ static uint32_t add_extra(struct extra_stacks *x, val v)
     return x->n++;
 }
 
-static void place_param(const struct step *s, const struct fn *body, uint32_t p, struct extra_stacks *extra,
-                        struct step_residual *out)
+static void place_param(const struct reversed_step *s, const struct fn *body, uint32_t p,
+                        struct extra_stacks *extra, struct step_residual *out)
 {
     uint32_t n_carry = s->loop.n_carry, first_with = loop_first_with(&s->loop);
     if (p >= first_with) {
@@ -102,8 +102,8 @@ static void place_param(const struct step *s, const struct fn *body, uint32_t p,
 }
 
 /* Decides where each residual comes from and what the forward loop has to stack for it. */
-static void place_residuals(struct module *m, struct arena *arena, struct step *s, struct extra_stacks *extra,
-                            bool *hoist)
+static void place_residuals(struct module *m, struct arena *arena, struct reversed_step *s,
+                            struct extra_stacks *extra, bool *hoist)
 {
     const struct fn *body = s->loop.body, *forward = module_fn(m, s->halves->forward);
     const struct vjp_halves *h = s->halves;
@@ -141,7 +141,8 @@ static void place_residuals(struct module *m, struct arena *arena, struct step *
     }
 }
 
-static uint32_t build_forward(struct module *m, const struct step *s, const struct extra_stacks *extra)
+static uint32_t build_forward(struct module *m, const struct reversed_step *s,
+                              const struct extra_stacks *extra)
 {
     const struct fn *forward = module_fn(m, s->halves->forward), *body = s->loop.body;
     struct builder b;
@@ -159,17 +160,17 @@ static uint32_t build_forward(struct module *m, const struct step *s, const stru
     return prune_function(m, builder_finish(&b, out, n), NULL);
 }
 
-struct step *step_reverse(struct module *m, struct arena *arena, const struct loop *l, const bool *active,
-                          const bool *wanted, bool masked, bool recompute)
+struct reversed_step *step_reverse(struct module *m, struct arena *arena, const struct loop *l,
+                                   const bool *active, const bool *wanted, bool masked, bool recompute)
 {
     const struct fn *body = l->body;
-    struct step *s = ARENA_ZNEW(arena, struct step, 1);
-    *s = (struct step){ .loop = *l,
-                        .masked = masked,
-                        .recompute = recompute,
-                        .hoisted = HOP_NONE,
-                        .active = ARENA_ZNEW(arena, bool, body->n_params),
-                        .result_active = ARENA_ZNEW(arena, bool, body->n_results) };
+    struct reversed_step *s = ARENA_ZNEW(arena, struct reversed_step, 1);
+    *s = (struct reversed_step){ .loop = *l,
+                                 .masked = masked,
+                                 .recompute = recompute,
+                                 .hoisted = HOP_NONE,
+                                 .active = ARENA_ZNEW(arena, bool, body->n_params),
+                                 .result_active = ARENA_ZNEW(arena, bool, body->n_results) };
     s->loop.n_stack = body->n_results - l->n_carry;
     for (uint32_t p = 0; p < body->n_params; p++) s->active[p] = active[p];
     find_activity(m, arena, s, wanted);
@@ -183,7 +184,7 @@ struct step *step_reverse(struct module *m, struct arena *arena, const struct lo
     return s;
 }
 
-static const char *residual_reason(const struct step *s, const struct step_residual *r)
+static const char *residual_reason(const struct reversed_step *s, const struct step_residual *r)
 {
     bool extra = r->index >= s->loop.n_stack;
     switch (r->kind) {
@@ -201,7 +202,7 @@ static const char *residual_reason(const struct step *s, const struct step_resid
 }
 
 /* How many rows what is kept of every step has; HOP_NONE: as many as carries are kept of. */
-static dim step_rows(const struct builder *b, const struct step *s)
+static dim step_rows(const struct builder *b, const struct reversed_step *s)
 {
     if (loop_has_length(&s->loop)) return s->loop.length;
     if (s->snapshots) return HOP_NONE;
@@ -209,7 +210,7 @@ static dim step_rows(const struct builder *b, const struct step *s)
 }
 
 /* Says what the loop n keeps. */
-static void step_tell(struct builder *b, const struct step *s, const struct node *n)
+static void step_tell(struct builder *b, const struct reversed_step *s, const struct node *n)
 {
     dim rows = step_rows(b, s);
     const dim *dims = s->loop.dims;
@@ -241,7 +242,7 @@ static void step_tell(struct builder *b, const struct step *s, const struct node
 }
 
 /* The hoisted residuals, computed where the forward loop stands. */
-static const val *emit_hoisted(struct builder *b, const struct step *s)
+static const val *emit_hoisted(struct builder *b, const struct reversed_step *s)
 {
     const struct loop *l = &s->loop;
     val *out = ARENA_NEW(&b->arena, val, s->n_hoisted);
@@ -253,8 +254,8 @@ static const val *emit_hoisted(struct builder *b, const struct step *s)
     return out;
 }
 
-void step_emit_forward(struct builder *b, struct step *s, const struct loop *like, uint32_t snapshots,
-                       const struct node *n)
+void step_emit_forward(struct builder *b, struct reversed_step *s, const struct loop *like,
+                       uint32_t snapshots, const struct node *n)
 {
     struct loop made = *like;
     s->snapshots = snapshots;
@@ -320,7 +321,7 @@ static void gather_operands(struct builder *b, const struct step_backward *in, s
 uint32_t step_backward_body(struct module *m, const struct step_backward *in,
                             const struct backward_operands *ops)
 {
-    const struct step *s = in->s;
+    const struct reversed_step *s = in->s;
     const struct vjp_halves *h = s->halves;
     const struct fn *body = s->loop.body, *back = module_fn(m, h->backward);
     uint32_t first_own = loop_first_with(&s->loop);
@@ -410,7 +411,7 @@ static uint32_t only_if_ran(struct module *m, uint32_t fn, uint32_t n_carry, uin
 
 uint32_t step_initial_cotangents(struct builder *b, const struct step_backward *in, val *out)
 {
-    const struct step *s = in->s;
+    const struct reversed_step *s = in->s;
     uint32_t n = 0, first_own = loop_first_with(&s->loop);
     for (uint32_t k = 0; k < s->loop.n_carry; k++)
         if (s->travels[k]) out[n++] = in->ct[k] != VAL_NONE ? in->ct[k] : zeros_like(b, in->s->loop.carry[k]);
@@ -421,7 +422,7 @@ uint32_t step_initial_cotangents(struct builder *b, const struct step_backward *
 
 void step_emit_backward(struct builder *b, const struct step_backward *in, val *out)
 {
-    const struct step *s = in->s;
+    const struct reversed_step *s = in->s;
     const struct loop *l = &s->loop;
     const struct vjp_halves *h = s->halves;
     struct backward_operands ops;
@@ -464,7 +465,7 @@ val emit_indices(struct builder *b, val from, dim trips)
 }
 
 /* Cotangents of what the body gives, out of those of the node; of carries that the node has not: zero. */
-static const val *body_cotangents(const struct vjp *v, const struct loop *l, const struct step *s)
+static const val *body_cotangents(const struct vjp *v, const struct loop *l, const struct reversed_step *s)
 {
     val *ct = ARENA_NEW(&v->b->arena, val, s->loop.body->n_results);
     for (uint32_t k = 0; k < s->loop.body->n_results; k++) ct[k] = VAL_NONE;
@@ -473,7 +474,7 @@ static const val *body_cotangents(const struct vjp *v, const struct loop *l, con
     return ct;
 }
 
-void step_vjp(struct vjp *v, const struct step *s, bool map)
+void step_vjp(struct vjp *v, const struct reversed_step *s, bool map)
 {
     struct builder *b = v->b;
     struct loop l; /* what stands in f: s->loop may have carries and own operands more */

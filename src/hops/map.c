@@ -76,7 +76,7 @@ static void map_vjp_forward(struct vjp_forward *v)
     struct builder *b = v->copy->b;
     struct loop l;
     loop_of_copy(v->copy, v->n, &l);
-    struct step *s = step_reverse(b->m, &b->arena, &l, v->active, v->result_wanted, false, false);
+    struct reversed_step *s = step_reverse(b->m, &b->arena, &l, v->active, v->result_wanted, false, false);
     step_emit_forward(b, s, &l, 0, v->n);
     for (uint32_t k = 0; k < v->n->n_results; k++) {
         v->results[k] = s->made.stacks + k;
@@ -89,7 +89,7 @@ static void map_vjp_forward(struct vjp_forward *v)
  * slice by slice. */
 static void map_vjp(struct vjp *v)
 {
-    const struct step *s = v->saved;
+    const struct reversed_step *s = v->saved;
     const struct loop *l = &s->loop;
     int64_t shared = 0;
     for (uint32_t k = 0; k < l->n_with; k++)

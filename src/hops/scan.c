@@ -195,7 +195,7 @@ static struct replaced *blocks_vjp_forward(struct vjp_forward *v, const struct l
 
 struct scan_saved {
     struct replaced *blocks; /* NULL: no blocks */
-    struct step *step;
+    struct reversed_step *step;
 };
 
 static void scan_vjp_forward(struct vjp_forward *v)
@@ -213,8 +213,8 @@ static void scan_vjp_forward(struct vjp_forward *v)
         saved->blocks = blocks_vjp_forward(v, &l, sizes, n_sizes);
         return;
     }
-    struct step *s = step_reverse(b->m, &b->arena, &l, v->active, v->result_wanted, false,
-                                  schedule.kind != SCHEDULE_NONE);
+    struct reversed_step *s = step_reverse(b->m, &b->arena, &l, v->active, v->result_wanted, false,
+                                           schedule.kind != SCHEDULE_NONE);
     uint32_t snapshots = step_needs_snapshots(s) ? schedule.snapshots : 0;
     if (!snapshots) l.schedule = NULL;
     step_emit_forward(b, s, &l, snapshots, v->n);

@@ -153,7 +153,7 @@ struct way_back {
 static void list_needs(struct builder *b, struct way_back *w)
 {
     const struct step_backward *in = w->in;
-    const struct step *s = in->s;
+    const struct reversed_step *s = in->s;
     w->needs = ARENA_NEW(&b->arena, val, s->loop.n_with + s->loop.n_over + s->loop.n_carry + 1);
     for (uint32_t k = 0; k < s->loop.n_with; k++) w->needs[w->n_needs++] = in->s->loop.with[k];
     for (uint32_t k = 0; k < s->loop.n_over && w->rows; k++) w->needs[w->n_needs++] = in->over[k];
@@ -168,7 +168,7 @@ static void list_needs(struct builder *b, struct way_back *w)
 static struct region_in one_step(struct builder *around, const struct way_back *w, const val *carry,
                                  const val *needs, const dim *dims)
 {
-    const struct step *s = w->in->s;
+    const struct reversed_step *s = w->in->s;
     struct new_body body;
     struct builder *b = &body.b;
     inside_begin(&body, around,
@@ -292,7 +292,7 @@ struct loop_back {
 static void list_loop_back(struct builder *b, const struct way_back *w, struct loop_back *l)
 {
     const struct step_backward *in = w->in;
-    const struct step *s = in->s;
+    const struct reversed_step *s = in->s;
     struct arena *arena = &b->arena;
     l->carry = ARENA_NEW(arena, val, 2 * s->loop.n_carry + s->loop.n_with + 1 + BUFFERS);
     l->n_ct = l->n_carry = step_initial_cotangents(b, in, l->carry);
@@ -319,7 +319,7 @@ static void list_loop_back(struct builder *b, const struct way_back *w, struct l
 static struct region_in loop_back_body(struct builder *around, const struct way_back *w,
                                        const struct loop_back *l, uint32_t pullback)
 {
-    const struct step *s = w->in->s;
+    const struct reversed_step *s = w->in->s;
     const struct fn *back = module_fn(around->m, pullback);
     const dim *dims = w->in->s->loop.dims;
     struct new_body body;
@@ -374,7 +374,7 @@ static struct region_in loop_back_body(struct builder *around, const struct way_
     return new_body_finish(&body, out, n, l->own, l->n_own);
 }
 
-bool step_needs_snapshots(const struct step *s)
+bool step_needs_snapshots(const struct reversed_step *s)
 {
     bool any = false;
     for (uint32_t i = 0; i < s->halves->n_residuals; i++) {
@@ -391,7 +391,7 @@ void step_emit_from_snapshots(struct builder *b, const struct step_backward *in,
                               val *out)
 {
     struct module *m = b->m;
-    const struct step *s = in->s;
+    const struct reversed_step *s = in->s;
     const struct fn *body = s->loop.body;
     struct snapshots rows = *how;
     struct way_back w = { .in = in,

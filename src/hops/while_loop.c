@@ -412,7 +412,7 @@ static void while_vjp_forward(struct vjp_forward *v)
     bool *wanted = ARENA_ZNEW(&b->arena, bool, run.body->n_results);
     for (uint32_t k = 0; k < l.body->n_results; k++)
         wanted[k] = v->result_wanted[loop_result_of(&l, k)]; /* no count of trips is wanted */
-    struct step *s = NULL;
+    struct reversed_step *s = NULL;
     uint32_t snapshots = 0;
     if (schedule.snapshots) s = step_reverse(b->m, &b->arena, &run, active, wanted, false, true);
     if (s && step_needs_snapshots(s)) snapshots = schedule.snapshots;
@@ -442,130 +442,104 @@ static void while_vjp(struct vjp *v) { step_vjp(v, v->saved, false); }
 /* ---- lanes ---- */
 
 /* A loop that goes on while any lane does: carries are which lanes are alive, their trips (if asked for),
- * last values, and the loop's own. A carry that depends on nothing batched is the same in all lanes that are
- * still alive: it goes on as one value, and each lane's last value of it is a carry beside it. */
-struct masked {
-    struct batch *v;
-    const struct loop *l;
-    const bool *batched; /* per parameter of the body */
-    bool *keeps_last;    /* per carry: it changes and is not batched */
-    uint32_t n_last;
-    struct region_in cond, body; /* over lanes, each with the lanes' mask last if it has effects */
-    bool cond_lanes, body_lanes, count;
-    uint32_t n_carry;
+ * last values, and the loop's own. */
+struct lanes_alive {
+    struct masked step;
+    struct region_in cond; /* over lanes, with the lanes' mask last if it has effects */
+    bool cond_lanes;
+    bool count;
 };
 
-static struct region_in any_alive(const struct masked *w, const val *carry, uint32_t n)
+static struct region_in any_alive(struct builder *around, const val_list *carry)
 {
     struct new_body body;
-    new_body_begin(&body, w->v->b, NULL, NULL, 0);
-    type_id *types = ARENA_NEW(&body.b.arena, type_id, n);
-    for (uint32_t k = 0; k < n; k++) types[k] = new_body_type(&body, builder_type(w->v->b, carry[k]));
-    for (uint32_t k = 0; k < n; k++) builder_param(&body.b, types[k], 0);
+    new_body_begin(&body, around, NULL, NULL, 0);
+    type_id *types = ARENA_NEW(&body.b.arena, type_id, carry->len);
+    for (uint32_t k = 0; k < carry->len; k++)
+        types[k] = new_body_type(&body, builder_type(around, carry->data[k]));
+    val alive = builder_param(&body.b, types[0], 0);
+    for (uint32_t k = 1; k < carry->len; k++) builder_param(&body.b, types[k], 0);
     uint32_t all = 0;
-    val out = emit_reduce(&body.b, OP_any, 0, &all, 1);
+    val out = emit_reduce(&body.b, OP_any, alive, &all, 1);
     return new_body_finish(&body, &out, 1, NULL, 0);
 }
 
 /* Which lanes go on with these carries? Inlines the predicate; symbols: what its symbols are in b. */
-static val lanes_that_go_on(struct builder *b, const struct masked *w, const dim *symbols, const val *carry,
-                            const val *own, val alive)
+static val lanes_that_go_on(struct builder *b, const struct lanes_alive *w, const dim *symbols,
+                            const val *carry, const val *own, val alive)
 {
-    const struct fn *cond = module_fn(b->m, w->cond.fn);
-    val *args = ARENA_NEW(&b->arena, val, cond->n_params), again;
-    for (uint32_t k = 0; k < w->n_carry; k++) args[k] = carry[k];
-    for (uint32_t k = w->n_carry; k < cond->n_params; k++) args[k] = own[k - w->n_carry];
-    if (w->cond_lanes) args[cond->n_params - 1] = alive;
-    inline_function(b, w->cond.fn, symbols, args, &again);
+    val_list args = { 0 };
+    val again;
+    for (uint32_t k = 0; k < w->step.l->n_carry; k++) vec_push(&b->arena, &args, carry[k]);
+    for (uint32_t k = 0; k < w->cond.n_operands; k++) vec_push(&b->arena, &args, own[k]);
+    if (w->cond_lanes) vec_push(&b->arena, &args, alive);
+    inline_function(b, w->cond.fn, symbols, args.data, &again);
     return alive == VAL_NONE ? again : emit2(b, OP_and, alive, again);
 }
 
-static struct region_in masked_body(const struct masked *w)
+static struct region_in masked_body(const struct lanes_alive *w)
 {
-    struct module *m = w->v->b->m;
-    const struct fn *inner = module_fn(m, w->body.fn), *cond = module_fn(m, w->cond.fn);
-    uint32_t n_own = inner->n_params - w->n_carry - w->body_lanes;
-    uint32_t n_cond_own = cond->n_params - w->n_carry - w->cond_lanes;
-    struct new_body body;
-    struct builder *b = &body.b;
-    new_body_begin(&body, w->v->b, inner, w->body.dims, inner->n_outer_symbols);
-    dim size = new_body_dim(&body, w->v->size), *symbols = ARENA_NEW(&b->arena, dim, cond->n_outer_symbols);
-    for (uint32_t k = 0; k < cond->n_outer_symbols; k++) symbols[k] = new_body_dim(&body, w->cond.dims[k]);
-    val alive = builder_param(b, type_intern(m, DT_BOOL, 1, &size), 0);
-    val count = w->count ? builder_param(b, type_intern(m, DT_I64, 1, &size), 0) : VAL_NONE;
-    val *carry = ARENA_NEW(&b->arena, val, w->n_carry);
-    val *own = ARENA_NEW(&b->arena, val, n_own);
-    val *cond_own = ARENA_NEW(&b->arena, val, n_cond_own);
-    val last = b->values.len;
-    for (uint32_t k = 0; k < w->n_carry; k++)
-        if (w->keeps_last[k]) builder_param(b, type_prepend(m, value_type(inner, k), size), 0);
-    for (uint32_t k = 0; k < w->n_carry; k++)
-        carry[k] = builder_param(b, value_type(inner, k), inner->values[k].name);
-    for (uint32_t k = 0; k < n_own; k++)
-        own[k] = builder_param(b, value_type(inner, w->n_carry + k), inner->values[w->n_carry + k].name);
-    for (uint32_t k = 0; k < n_cond_own; k++)
-        cond_own[k] = builder_param(b, type_substitute(m, value_type(cond, w->n_carry + k), symbols), 0);
-
-    val lane = running_lane(b, alive);
-    val *args = ARENA_NEW(&b->arena, val, inner->n_params);
-    val *all = ARENA_NEW(&b->arena, val, inner->n_results);
-    for (uint32_t p = 0; p < w->n_carry + n_own; p++) {
-        val x = p < w->n_carry ? carry[p] : own[p - w->n_carry];
-        args[p] = w->batched[p] ? safe_operand(b, alive, lane, x) : x;
+    struct masked_body made;
+    masked_begin(&made, &w->step);
+    struct builder *b = &made.body.b;
+    struct arena *arena = &b->arena;
+    struct module *m = b->m;
+    const struct fn *cond = module_fn(m, w->cond.fn);
+    dim *symbols = ARENA_NEW(arena, dim, cond->n_outer_symbols);
+    for (uint32_t k = 0; k < cond->n_outer_symbols; k++)
+        symbols[k] = new_body_dim(&made.body, w->cond.dims[k]);
+    val alive = builder_param(b, type_intern(m, DT_BOOL, 1, &made.size), 0);
+    val count = w->count ? builder_param(b, type_intern(m, DT_I64, 1, &made.size), 0) : VAL_NONE;
+    masked_params(&made, &w->step);
+    uint32_t n_carry = w->step.l->n_carry;
+    val_list cond_own = { 0 };
+    for (uint32_t k = 0; k < w->cond.n_operands; k++) {
+        type_id type = type_substitute(m, value_type(cond, n_carry + k), symbols);
+        vec_push(arena, &cond_own, builder_param(b, type, 0));
     }
-    if (w->body_lanes) args[inner->n_params - 1] = alive;
-    inline_function(b, w->body.fn, NULL, args, all);
-    val *out = ARENA_NEW(&b->arena, val, inner->n_results + 2 + w->n_last);
-    uint32_t n = 1 + w->count;
-    for (uint32_t k = 0; k < w->n_carry; k++)
-        if (w->keeps_last[k]) out[n++] = emit_where(b, alive, emit_broadcast_front(b, all[k], size), last++);
-    for (uint32_t k = 0; k < w->n_carry; k++)
-        out[n + k] = w->batched[k] ? emit_where(b, alive, all[k], carry[k]) : all[k];
-    for (uint32_t k = w->n_carry; k < inner->n_results; k++)
-        out[n + k] = emit_where(b, alive, all[k], zeros_like(b, all[k]));
-    out[0] = lanes_that_go_on(b, w, symbols, out + n, cond_own, alive);
-    if (w->count) out[1] = emit2(b, OP_add, count, emit_cast(b, alive, DT_I64));
-    val *operands = ARENA_NEW(&w->v->b->arena, val, n_own + n_cond_own);
-    for (uint32_t k = 0; k < n_own; k++) operands[k] = w->body.operands[k];
-    for (uint32_t k = 0; k < n_cond_own; k++) operands[n_own + k] = w->cond.operands[k];
-    return new_body_finish(&body, out, n + inner->n_results, operands, n_own + n_cond_own);
+    val_list step = { 0 };
+    masked_step(&made, &w->step, alive, &step);
+    const val *next = step.data + w->step.n_last;
+    val_list out = { 0 };
+    vec_push(arena, &out, lanes_that_go_on(b, w, symbols, next, cond_own.data, alive));
+    if (w->count) vec_push(arena, &out, emit2(b, OP_add, count, emit_cast(b, alive, DT_I64)));
+    for (uint32_t k = 0; k < step.len; k++) vec_push(arena, &out, step.data[k]);
+    struct arena *around = &w->step.v->b->arena;
+    val_list operands = { 0 };
+    for (uint32_t k = 0; k < w->step.body.n_operands; k++)
+        vec_push(around, &operands, w->step.body.operands[k]);
+    for (uint32_t k = 0; k < w->cond.n_operands; k++) vec_push(around, &operands, w->cond.operands[k]);
+    return new_body_finish(&made.body, out.data, out.len, operands.data, operands.len);
 }
 
-static void batch_masked(const struct masked *w)
+static void batch_masked(const struct lanes_alive *w)
 {
-    struct batch *v = w->v;
+    struct batch *v = w->step.v;
     struct builder *b = v->b;
-    const struct loop *l = w->l;
+    const struct loop *l = w->step.l;
     if (l->n_stack && l->max_trips == HOP_NONE && !l->tape)
         hop_throw(
             HOP_INVALID,
             "%swhile_loop: batched, its number of trips differs from lane to lane, so its stacked results "
             "have no common length; {max_trips = N} gives them one, with zeros behind each lane's last trip",
             place_text(b->m, v->n->place));
-    const val *own = carries_over_lanes(v, l, w->batched);
+    const val *own = carries_over_lanes(v, l, w->step.batched);
     val lanes = v->lanes;
     if (w->cond_lanes && lanes == VAL_NONE) lanes = emit_full(b, DT_BOOL, 1, 1, &v->size);
+    val_list carry = { 0 };
+    vec_push(&b->arena, &carry, lanes_that_go_on(b, w, w->cond.dims, own, w->cond.operands, lanes));
+    if (w->count) vec_push(&b->arena, &carry, emit_full(b, DT_I64, 0, 1, &v->size));
+    masked_carries(&w->step, own, &carry);
     struct loop made = *l;
-    val *carry = ARENA_NEW(&b->arena, val, 2 + w->n_last + l->n_carry);
-    made.carry = carry;
-    made.n_carry = 0;
+    made.carry = carry.data;
+    made.n_carry = carry.len;
     made.count = false; /* each lane has its own */
-    carry[made.n_carry++] = lanes_that_go_on(b, w, w->cond.dims, own, w->cond.operands, lanes);
-    if (w->count) carry[made.n_carry++] = emit_full(b, DT_I64, 0, 1, &v->size);
-    for (uint32_t k = 0; k < l->n_carry; k++)
-        if (w->keeps_last[k]) carry[made.n_carry++] = emit_broadcast_front(b, own[k], v->size);
-    for (uint32_t k = 0; k < l->n_carry; k++) carry[made.n_carry++] = own[k];
-    loop_set_cond(&made, b->m, any_alive(w, carry, made.n_carry));
+    loop_set_cond(&made, b->m, any_alive(b, &carry));
     loop_set_body(&made, b->m, masked_body(w));
     struct loop_results out = loop_build(b, &made);
-    val trips = out.last + 1, last = trips + w->count, next = last + w->n_last;
-    for (uint32_t k = 0; k < l->n_carry; k++) {
-        v->results[k] = w->keeps_last[k] ? last++ : next + k;
-        v->result_batched[k] = w->batched[k] || w->keeps_last[k];
-    }
-    if (w->count) v->results[loop_trips_result(l)] = trips;
-    for (uint32_t k = 0; k < l->n_stack; k++)
-        v->results[loop_stack_result(l, k)] = emit_move_dim(b, out.stacks + k, 1, 0);
+    val next = out.last + 1; /* behind which lanes are alive */
+    if (w->count) v->results[loop_trips_result(l)] = next++;
+    masked_results(&w->step, next, out.stacks);
 }
 
 static void while_batch(struct batch *v)
@@ -592,23 +566,18 @@ static void while_batch(struct batch *v)
         loop_batch_plain(v, &l, batched, stack_batched, step, &test);
         return;
     }
-    struct masked w = { .v = v,
-                        .l = &l,
-                        .batched = batched,
-                        .keeps_last = ARENA_NEW(&b->arena, bool, l.n_carry),
-                        .cond_lanes = cond->effects,
-                        .body_lanes = body->effects,
-                        .count = l.counts,
-                        .n_carry = l.n_carry };
+    struct masked step_masked = { .v = v, .l = &l, .batched = batched, .body_lanes = body->effects };
+    masked_keep_last(&step_masked);
     bool *force = ARENA_NEW(&b->arena, bool, body->n_results);
     bool *found = ARENA_NEW(&b->arena, bool, body->n_results);
     for (uint32_t k = 0; k < body->n_results; k++) force[k] = k >= l.n_carry || batched[k];
-    for (uint32_t k = 0; k < l.n_carry; k++)
-        w.n_last += w.keeps_last[k] = !batched[k] && body->results[k] != k;
-    body_fn = body_over_lanes(m, body->id, batched, size, force, w.body_lanes, found);
-    cond_fn = step_batch(m, cond->id, 0, cond_batched, size, w.cond_lanes, &differs);
-    w.body = region_over_lanes(v, loop_body(&l), body_fn, false);
-    w.cond = region_over_lanes(v, loop_cond(&l), cond_fn, false);
+    body_fn = body_over_lanes(m, body->id, batched, size, force, body->effects, found);
+    cond_fn = step_batch(m, cond->id, 0, cond_batched, size, cond->effects, &differs);
+    step_masked.body = region_over_lanes(v, loop_body(&l), body_fn, false);
+    struct lanes_alive w = { .step = step_masked,
+                             .cond = region_over_lanes(v, loop_cond(&l), cond_fn, false),
+                             .cond_lanes = cond->effects,
+                             .count = l.counts };
     batch_masked(&w);
 }
 

@@ -593,7 +593,7 @@ void lower_steps(struct lower *L)
 {
     nest_analyse(L);
     for (uint32_t i = 0; i < L->steps.len; i++) {
-        struct step s = L->steps.data[i];
+        struct lower_step s = L->steps.data[i];
         L->step = i;
         if (s.kind == STEP_NEST) nest_emit(L, L->nest_list.data[s.index]);
         else if (s.kind == STEP_SCALAR) emit_scalar(L, s.index);

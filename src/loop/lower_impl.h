@@ -60,7 +60,7 @@ struct nest {
     bool flat; /* all dims run as one */
 };
 enum step_kind { STEP_NEST, STEP_BLOCK, STEP_SCALAR };
-struct step {
+struct lower_step {
     uint8_t kind;
     uint32_t index; /* nest, node, or value */
 };
@@ -121,7 +121,7 @@ struct lower {
     struct slot *slots;
     struct value_info *info;
     vec(struct nest *) nest_list;
-    vec(struct step) steps;
+    vec(struct lower_step) steps;
     uint32_t step; /* the one being written */
     struct nest *open;
     struct probe *probe;

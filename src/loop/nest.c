@@ -214,7 +214,7 @@ static void mark_inline_reads(struct lower *L, val v)
 static void close_nest(struct lower *L)
 {
     if (!L->open) return;
-    vec_push(L->arena, &L->steps, (struct step){ STEP_NEST, L->nest_list.len - 1 });
+    vec_push(L->arena, &L->steps, (struct lower_step){ STEP_NEST, L->nest_list.len - 1 });
     L->open = NULL;
 }
 
@@ -350,7 +350,7 @@ static void place_scalar(struct lower *L, const struct node *n, val v)
         if (needs_open(L, o)) close_nest(L);
         mark_inline_reads(L, o);
     }
-    vec_push(L->arena, &L->steps, (struct step){ STEP_SCALAR, v });
+    vec_push(L->arena, &L->steps, (struct lower_step){ STEP_SCALAR, v });
 }
 
 static void schedule(struct lower *L)
@@ -362,7 +362,7 @@ static void schedule(struct lower *L)
             bool runs = n->n_results == 1 && L->info[n->results].run;
             bool open_has_part = !runs || needs_open(L, node_operands(f, n)[0]);
             if (open_has_part) close_nest(L);
-            vec_push(L->arena, &L->steps, (struct step){ STEP_BLOCK, i });
+            vec_push(L->arena, &L->steps, (struct lower_step){ STEP_BLOCK, i });
             for (uint32_t k = 0; k < n->n_operands; k++) mark_inline_reads(L, node_operands(f, n)[k]);
             if (nest_is_block(L, n)) continue;
         }
@@ -423,7 +423,7 @@ bool nest_is_result(struct lower *L, val v)
     return false;
 }
 
-static bool step_reads(struct lower *L, struct step step, val v)
+static bool step_reads(struct lower *L, struct lower_step step, val v)
 {
     if (step.kind == STEP_NEST) {
         const struct nest *nest = L->nest_list.data[step.index];
