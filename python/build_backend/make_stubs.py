@@ -127,12 +127,12 @@ TYPES = {
     "device": "str | None", "path": "str | PathLike[str]", "reverse": "bool", "descending": "bool", "stable": "bool", "has_aux": "bool", "holomorphic": "bool", "allow_int": "bool", "axis_name": "Any", "spmd_axis_name": "None", "subscripts": "str", "format": "str", "message": "str",
     "schedule": "str | None", "max_trips": "int | None", "length": "int | None", "sequential": "bool", "stack": "bool", "dim": "int", "batch_size": "int | None", "operand": "Tree", "k": "int", "side": "str", "argnums": "int | Sequence[int]", "cond_fun": "Callable[..., Any]", "body_fun": "Callable[..., Any]",
     "true_fun": "Callable[..., Any]", "false_fun": "Callable[..., Any]", "branches": "Sequence[Callable[..., Any]]", "in_axes": "Tree", "out_axes": "Tree", "axis_size": "int | None",
-    "init": "Tree", "init_val": "Tree", "xs": "Tree", "elems": "Tree", "operands": "Tree", "primals": "Tree", "tangents": "Tree", "include_initial": "bool", "approximate": "bool", "mode": "str", "pad_width": "Any", "equal_nan": "bool", "endpoint": "bool", "offset": "int", "decimals": "int", "num": "int", "rtol": "float", "atol": "float", "n": "int", "size": "int | None",
+    "init": "Tree", "init_val": "Tree", "xs": "Tree", "elems": "Tree", "operands": "Tree", "primals": "Tree", "tangents": "Tree", "include_initial": "bool", "approximate": "bool", "precision": "int", "threshold": "float", "edgeitems": "int", "linewidth": "int", "suppress": "bool", "mode": "str", "pad_width": "Any", "equal_nan": "bool", "endpoint": "bool", "offset": "int", "decimals": "int", "num": "int", "rtol": "float", "atol": "float", "n": "int", "size": "int | None",
 }  # fmt: skip
 RESULTS = {
     "isdtype": "bool", "can_cast": "bool", "result_type": "dtype", "promote_types": "dtype", "broadcast_shapes": "tuple[int, ...]", "broadcast_arrays": "list[Array]", "meshgrid": "list[Array]",
     "split": "list[Array]", "unstack": "tuple[Array, ...]", "nonzero": "tuple[Array, ...]", "top_k": "tuple[Array, Array]", "print": "None", "check": "None", "debug_callback": "None", "save": "None", "load": "Any",
-    "stop_gradient": "Any", "unique_all": "tuple[Array, Array, Array, Array]", "unique_counts": "tuple[Array, Array]", "unique_inverse": "tuple[Array, Array]", "show": "Shown", "__array_namespace_info__": "Any",
+    "stop_gradient": "Any", "unique_all": "tuple[Array, Array, Array, Array]", "unique_counts": "tuple[Array, Array]", "unique_inverse": "tuple[Array, Array]", "show": "Shown", "set_printoptions": "None", "get_printoptions": "dict[str, Any]", "printoptions": "Any", "__array_namespace_info__": "Any",
 }  # fmt: skip
 FUNCTIONS = {"grad", "value_and_grad", "jacfwd", "jacrev", "jacobian", "hessian", "vmap"}
 

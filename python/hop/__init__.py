@@ -32,6 +32,7 @@ from ._errors import CheckError, Error, FileError, GradientError, InternalError,
 from ._info import __array_namespace_info__  # noqa: E402
 from ._names import lookup as _lookup  # noqa: E402
 from ._jit import *  # noqa: E402, F403
+from ._printing import *  # noqa: E402, F403
 from ._sets import *  # noqa: E402, F403
 from ._show import *  # noqa: E402, F403
 from ._transforms import *  # noqa: E402, F403
@@ -42,7 +43,7 @@ __version__ = _core.version
 __array_api_version__ = "2024.12"
 
 __all__ = [
-    "Array", "Tracer", "tree", "random", "optim", "linalg", *_ops.__all__, *_dtypes.__all__, *_callback.__all__, *_check.__all__, *_control.__all__, *_jit.__all__, *_sets.__all__, *_show.__all__, *_transforms.__all__,  # noqa: F405
+    "Array", "Tracer", "tree", "random", "optim", "linalg", *_ops.__all__, *_dtypes.__all__, *_callback.__all__, *_check.__all__, *_control.__all__, *_jit.__all__, *_printing.__all__, *_sets.__all__, *_show.__all__, *_transforms.__all__,  # noqa: F405
     "__array_namespace_info__",
     "Error", "InvalidError", "CheckError", "GradientError", "TracerError", "UnavailableError", "FileError", "InternalError",
 ]  # fmt: skip

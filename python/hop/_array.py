@@ -1,6 +1,6 @@
 """hop.Array and hop.Tracer: arrays, and values of a program being captured. One class serves both; what an operator does is decided in C."""
 
-from . import _core, _dtypes, _names
+from . import _core, _dtypes, _names, _printing
 from ._errors import TracerError
 from ._index import IndexUpdate, getitem, setitem
 
@@ -62,12 +62,19 @@ class Array(_core.ArrayBase):
         return [name for name in object.__dir__(self) if name not in _names._METHODS]
 
     def __repr__(self):
-        return _show(self)
+        return self._unseen() or _printing.array_repr(self)
 
-    __str__ = __repr__
+    def __str__(self):
+        return self._unseen() or _printing.array_str(self)
+
+    def _unseen(self):
+        """The text of an array that has no elements to show."""
+        if self._traced:
+            return f"Tracer<{self._type}>"
+        return f"Array(<donated>, dtype={self.dtype.name})" if self._donated else None
 
     def __format__(self, spec):
-        return format(self.item(), spec) if spec and self.ndim == 0 and not self._traced else repr(self)
+        return format(self.item(), spec) if spec and self.ndim == 0 and not self._traced else str(self)
 
     def __iter__(self):
         if self.ndim == 0:
@@ -165,76 +172,6 @@ def _from_bytes(data, d, shape):
         return _core.full(d.code, shape, 0)
     view = memoryview(bytearray(data)).cast(formats[d.name])
     return _core.from_buffer(view, 1)._reshaped(shape)
-
-
-# ---- showing ----
-
-_EDGE, _MOST = 3, 1000
-
-
-def _number(x):
-    if isinstance(x, bool) or isinstance(x, int):
-        return str(x)
-    if x != x or x in (float("inf"), float("-inf")):
-        return {"nan": "nan", "inf": "inf", "-inf": "-inf"}[str(x)]
-    text = f"{x:.6g}"
-    return text if any(c in text for c in ".e") else text + "."
-
-
-def _show(x):
-    if x._traced:
-        return f"Tracer<{x._type}>"
-    if x._donated:
-        return f"Array(<donated>, dtype={x.dtype.name})"
-    if x.ndim == 0:
-        return f"Array({_number(x.item())}, dtype={x.dtype.name})"
-    if not x.size:
-        return f"Array([], shape={x.shape}, dtype={x.dtype.name})"
-    edge = _EDGE if x.size > _MOST else None
-    rows = _texts(x, edge)
-    width = max(len(t) for t in _every(rows))
-    return "Array(" + _nested(rows, width, 6, edge is not None, x.shape) + f", dtype={x.dtype.name})"
-
-
-def _texts(x, edge):
-    if edge is None:
-        return _written(x.tolist())
-    if x.ndim == 0:
-        return _number(x.item())
-    n = x.shape[0]
-    picked = range(n) if n <= 2 * edge else [*range(edge), *range(n - edge, n)]
-    return [_texts(x[i], edge) for i in picked]
-
-
-def _written(numbers):
-    return [_written(n) for n in numbers] if isinstance(numbers, list) else _number(numbers)
-
-
-def _every(rows):
-    if isinstance(rows, str):
-        yield rows
-    else:
-        for r in rows:
-            yield from _every(r)
-
-
-def _nested(rows, width, indent, short, shape):
-    if isinstance(rows, str):
-        return rows.rjust(width)
-    parts = [_nested(r, width, indent + 1, short, shape[1:]) for r in rows]
-    if short and shape[0] > 2 * _EDGE:
-        parts.insert(_EDGE, "...")
-    if len(shape) > 1:
-        return "[" + (",\n" + "\n" * (len(shape) - 2) + " " * (indent + 1)).join(parts) + "]"
-    lines, line = [], ""
-    for i, part in enumerate(parts):
-        piece = part + ("," if i + 1 < len(parts) else "")
-        if line and indent + len(line) + len(piece) > 100:
-            lines.append(line.rstrip())
-            line = ""
-        line += piece + " "
-    lines.append(line.rstrip())
-    return "[" + ("\n" + " " * (indent + 1)).join(lines) + "]"
 
 
 from . import _ops  # noqa: E402: the operators need the class

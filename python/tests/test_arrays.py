@@ -70,7 +70,7 @@ class Making(Case):
         self.equal(hop.asarray([1.5], dtype=hop.bfloat16) + hop.asarray([1.5], dtype=hop.bfloat16), [3.0], hop.bfloat16)
 
     def test_show(self):
-        self.assertEqual(repr(hop.asarray([1.0, -2.5])), "Array([  1., -2.5], dtype=float32)")
+        self.assertEqual(repr(hop.asarray([1.0, -2.5])), "Array([ 1. , -2.5], dtype=float32)")
         self.assertEqual(repr(hop.asarray([[1], [10]])), "Array([[ 1],\n       [10]], dtype=int64)")
         self.assertEqual(repr(hop.asarray(True)), "Array(True, dtype=bool)")
         self.assertEqual(repr(hop.zeros((0, 2))), "Array([], shape=(0, 2), dtype=float32)")
