@@ -81,6 +81,8 @@ static inline struct tensor *eval_new_stack(const struct eval *e, uint32_t k, in
 
 /* ---- transforms ---- */
 
+typedef vec(val) val_list; /* in the arena of the builder that its values are of */
+
 /* select whose condition has the leading dims of x and y. */
 static inline val emit_where(struct builder *b, val condition, val x, val y)
 {
@@ -236,8 +238,8 @@ struct step_backward {
 };
 /* Emits the loop that runs backwards; out: per parameter of the body its cotangent or VAL_NONE. */
 void step_emit_backward(struct builder *b, const struct step_backward *in, val *out);
-/* Cotangents that the loop back starts with: of carries that travel, sums; returns how many. */
-uint32_t step_initial_cotangents(struct builder *b, const struct step_backward *in, val *out);
+/* Adds the cotangents that the loop back starts with: of carries that travel, sums. */
+void step_initial_cotangents(struct builder *b, const struct step_backward *in, val_list *out);
 /* The body of the loop back. over, own: what its slices and own operands stand for, each once; at: per
  * residual, where; is_own: which of the two. */
 struct backward_operands {
@@ -285,8 +287,6 @@ const val *carries_over_lanes(struct batch *v, const struct loop *l, const bool 
 struct region_in region_over_lanes(struct batch *v, struct region_in r, uint32_t fn, bool lanes);
 
 /* ---- loops over lanes that do not all go as far (masked.c) ---- */
-
-typedef vec(val) val_list;
 
 /* A carry that depends on nothing batched is the same in all lanes that go on: it goes on as one value, and
  * each lane's last value of it is a carry before the loop's own. */

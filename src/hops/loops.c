@@ -409,15 +409,19 @@ static uint32_t only_if_ran(struct module *m, uint32_t fn, uint32_t n_carry, uin
     return builder_finish(&b, out, n_carry);
 }
 
-uint32_t step_initial_cotangents(struct builder *b, const struct step_backward *in, val *out)
+void step_initial_cotangents(struct builder *b, const struct step_backward *in, val_list *out)
 {
     const struct reversed_step *s = in->s;
-    uint32_t n = 0, first_own = loop_first_with(&s->loop);
-    for (uint32_t k = 0; k < s->loop.n_carry; k++)
-        if (s->travels[k]) out[n++] = in->ct[k] != VAL_NONE ? in->ct[k] : zeros_like(b, in->s->loop.carry[k]);
-    for (uint32_t k = 0; k < s->loop.n_with; k++)
-        if (s->halves->ct_param[first_own + k] && !in->map) out[n++] = zeros_like(b, in->s->loop.with[k]);
-    return n;
+    const struct loop *l = &s->loop;
+    const bool *sums = s->halves->ct_param + loop_first_with(l);
+    for (uint32_t k = 0; k < l->n_carry; k++) {
+        if (!s->travels[k]) continue;
+        bool known = in->ct[k] != VAL_NONE;
+        vec_push(&b->arena, out, known ? in->ct[k] : zeros_like(b, l->carry[k]));
+    }
+    if (in->map) return;
+    for (uint32_t k = 0; k < l->n_with; k++)
+        if (sums[k]) vec_push(&b->arena, out, zeros_like(b, l->with[k]));
 }
 
 void step_emit_backward(struct builder *b, const struct step_backward *in, val *out)
@@ -428,19 +432,22 @@ void step_emit_backward(struct builder *b, const struct step_backward *in, val *
     struct backward_operands ops;
     gather_operands(b, in, &ops);
     uint32_t fn = step_backward_body(b->m, in, &ops);
-    val *carry = ARENA_NEW(&b->arena, val, l->n_carry + l->n_with);
-    val *over = ARENA_NEW(&b->arena, val, l->n_stack + ops.n_over + 1);
-    struct loop back = loop_new(in->map ? LOOP_MAP : LOOP_SCAN);
-    back.carry = carry;
-    back.n_carry = step_initial_cotangents(b, in, carry);
-    back.over = over;
+    val_list carry = { 0 };
+    val_list over = { 0 };
+    step_initial_cotangents(b, in, &carry);
     for (uint32_t k = l->n_carry; k < l->body->n_results; k++)
-        if (h->ct_result[k] && in->ct[k] != VAL_NONE) over[back.n_over++] = in->ct[k];
-    for (uint32_t i = 0; i < ops.n_over; i++) over[back.n_over++] = ops.over[i];
+        if (h->ct_result[k] && in->ct[k] != VAL_NONE) vec_push(&b->arena, &over, in->ct[k]);
+    for (uint32_t i = 0; i < ops.n_over; i++) vec_push(&b->arena, &over, ops.over[i]);
     if (s->masked) {
-        fn = only_if_ran(b->m, fn, back.n_carry, back.n_over);
-        over[back.n_over++] = s->made.stacks + l->n_stack + s->n_extra - 1;
+        uint32_t last_stack = l->n_stack + s->n_extra - 1;
+        fn = only_if_ran(b->m, fn, carry.len, over.len);
+        vec_push(&b->arena, &over, s->made.stacks + last_stack);
     }
+    struct loop back = loop_new(in->map ? LOOP_MAP : LOOP_SCAN);
+    back.carry = carry.data;
+    back.n_carry = carry.len;
+    back.over = over.data;
+    back.n_over = over.len;
     back.length = in->length;
     back.reverse = !l->reverse;
     loop_set_body(&back, b->m, (struct region_in){ fn, ops.own, ops.n_own, l->dims });

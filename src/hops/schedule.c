@@ -89,25 +89,45 @@ struct inputs {
     uint32_t n_fed, n_over, n_own;
     bool counted;
 };
+/* The parameters themselves. */
+struct params {
+    const val *fed, *over, *own;
+    val index; /* VAL_NONE: not counted */
+};
+
+static const val *next_params(struct builder *b, const type_id *types, uint32_t n)
+{
+    val *params = ARENA_NEW(&b->arena, val, n);
+    for (uint32_t i = 0; i < n; i++) params[i] = builder_param(b, types[i], 0);
+    return params;
+}
+
 /* Starts such a body. dims: further dims of the function around, which become its own. */
-static void inside_begin(struct new_body *body, struct builder *around, const struct inputs *in,
-                         const dim **dims, uint32_t n_dims)
+static struct params inside_begin(struct new_body *body, struct builder *around, const struct inputs *in,
+                                  const dim **dims, uint32_t n_dims)
 {
     new_body_begin(body, around, NULL, NULL, 0);
+    struct module *m = around->m;
     struct arena *arena = &body->b.arena;
-    uint32_t n = 0;
-    type_id *types = ARENA_NEW(arena, type_id, in->n_fed + in->n_over + 1 + in->n_own);
+    type_id *fed = ARENA_NEW(arena, type_id, in->n_fed);
+    type_id *over = ARENA_NEW(arena, type_id, in->n_over);
+    type_id *own = ARENA_NEW(arena, type_id, in->n_own);
     dim *inner = ARENA_NEW(arena, dim, n_dims);
-    for (uint32_t i = 0; i < in->n_fed; i++)
-        types[n++] = new_body_type(body, builder_type(around, in->fed[i]));
-    for (uint32_t i = 0; i < in->n_over; i++)
-        types[n++] = new_body_type(body, type_drop_leading(around->m, builder_type(around, in->over[i])));
-    if (in->counted) types[n++] = type_scalar(around->m, DT_I64);
-    for (uint32_t i = 0; i < in->n_own; i++)
-        types[n++] = new_body_type(body, builder_type(around, in->own[i]));
+    for (uint32_t i = 0; i < in->n_fed; i++) fed[i] = new_body_type(body, builder_type(around, in->fed[i]));
+    for (uint32_t i = 0; i < in->n_over; i++) {
+        type_id row = type_drop_leading(m, builder_type(around, in->over[i]));
+        over[i] = new_body_type(body, row);
+    }
+    for (uint32_t i = 0; i < in->n_own; i++) own[i] = new_body_type(body, builder_type(around, in->own[i]));
     for (uint32_t i = 0; i < n_dims; i++) inner[i] = new_body_dim(body, (*dims)[i]);
-    for (uint32_t i = 0; i < n; i++) builder_param(&body->b, types[i], 0);
     if (n_dims) *dims = inner;
+    /* Symbols come before parameters, whose order is that of a loop's body. */
+    struct params made = { .index = VAL_NONE };
+    made.fed = next_params(&body->b, fed, in->n_fed);
+    made.over = next_params(&body->b, over, in->n_over);
+    if (in->counted) made.index = builder_param(&body->b, type_scalar(m, DT_I64), 0);
+    made.own = next_params(&body->b, own, in->n_own);
+    return made;
 }
 
 /* ---- how far to the next snapshot ---- */
@@ -122,17 +142,23 @@ static val steps_to_next(struct builder *b, val l, val s)
     val start[STATE] = { number(b, 0), number(b, 1), number(b, 0), number(b, 0) };
     struct new_body body;
     struct builder *i = &body.b;
-    inside_begin(&body, b, &(struct inputs){ .fed = start, .n_fed = STATE, .own = &l, .n_own = 1 }, NULL, 0);
-    val test = emit2(i, OP_lt, B0, STATE);
+    struct inputs too_few = { .fed = start, .n_fed = STATE, .own = &l, .n_own = 1 };
+    struct params p = inside_begin(&body, b, &too_few, NULL, 0);
+    val test = emit2(i, OP_lt, p.fed[B0], p.own[0]);
     struct region_in cond = new_body_finish(&body, &test, 1, &l, 1);
-    inside_begin(&body, b, &(struct inputs){ .fed = start, .n_fed = STATE, .own = &s, .n_own = 1 }, NULL, 0);
-    val r = emit2(i, OP_add, R, number(i, 1));
-    val larger = emit2(i, OP_div, emit2(i, OP_mul, B0, emit2(i, OP_add, STATE, r)), r);
-    val next[STATE] = { [R] = r, [B0] = larger, [B1] = B0, [B2] = B1 };
+    struct inputs more = { .fed = start, .n_fed = STATE, .own = &s, .n_own = 1 };
+    p = inside_begin(&body, b, &more, NULL, 0);
+    val r = emit2(i, OP_add, p.fed[R], number(i, 1));
+    val rows_and_r = emit2(i, OP_add, p.own[0], r);
+    val larger = emit2(i, OP_div, emit2(i, OP_mul, p.fed[B0], rows_and_r), r);
+    val next[STATE] = { [R] = r, [B0] = larger, [B1] = p.fed[B0], [B2] = p.fed[B1] };
     struct region_in grow = new_body_finish(&body, next, STATE, &s, 1);
     val last = emit_while_loop(b, start, STATE, cond, grow);
-    val rest = emit2(b, OP_div, emit2(b, OP_mul, last + B0, s), emit2(b, OP_add, s, last + R));
-    return emit2(b, OP_max, emit2(b, OP_max, last + B2, number(b, 1)), emit2(b, OP_sub, l, rest));
+    val parts = emit2(b, OP_add, s, last + R);
+    val rest = emit2(b, OP_div, emit2(b, OP_mul, last + B0, s), parts);
+    val before_rest = emit2(b, OP_sub, l, rest);
+    val least = emit2(b, OP_max, last + B2, number(b, 1));
+    return emit2(b, OP_max, least, before_rest);
 }
 
 /* ---- carries again ---- */
@@ -146,53 +172,57 @@ struct way_back {
     uint32_t n_varies;
     /* What a step takes beside these carries, in this order: own operands; arrays that it takes slices of;
      * carries that never change; the last index of those arrays, or the first one of the counted loop. */
-    val *needs;
-    uint32_t n_needs, n_dims;
+    val_list needs;
+    uint32_t n_dims;
 };
 
 static void list_needs(struct builder *b, struct way_back *w)
 {
     const struct step_backward *in = w->in;
-    const struct reversed_step *s = in->s;
-    w->needs = ARENA_NEW(&b->arena, val, s->loop.n_with + s->loop.n_over + s->loop.n_carry + 1);
-    for (uint32_t k = 0; k < s->loop.n_with; k++) w->needs[w->n_needs++] = in->s->loop.with[k];
-    for (uint32_t k = 0; k < s->loop.n_over && w->rows; k++) w->needs[w->n_needs++] = in->over[k];
-    for (uint32_t k = 0; k < s->loop.n_carry; k++)
-        if (!w->varies[k]) w->needs[w->n_needs++] = in->s->loop.carry[k];
-    if (w->rows && in->s->loop.reverse)
-        w->needs[w->n_needs++] = emit2(b, OP_sub, emit_dim_value(b, in->length), number(b, 1));
-    if (!w->rows && s->loop.n_over) w->needs[w->n_needs++] = w->how->from;
+    const struct loop *l = &in->s->loop;
+    struct arena *arena = &b->arena;
+    for (uint32_t k = 0; k < l->n_with; k++) vec_push(arena, &w->needs, l->with[k]);
+    if (w->rows)
+        for (uint32_t k = 0; k < l->n_over; k++) vec_push(arena, &w->needs, in->over[k]);
+    for (uint32_t k = 0; k < l->n_carry; k++)
+        if (!w->varies[k]) vec_push(arena, &w->needs, l->carry[k]);
+    if (w->rows && l->reverse) {
+        val one = number(b, 1);
+        vec_push(arena, &w->needs, emit2(b, OP_sub, emit_dim_value(b, in->length), one));
+    }
+    if (!w->rows && l->n_over) vec_push(arena, &w->needs, w->how->from);
 }
 
 /* One step: (carries that vary…, index, needs…) -> (carries that vary…). */
 static struct region_in one_step(struct builder *around, const struct way_back *w, const val *carry,
                                  const val *needs, const dim *dims)
 {
-    const struct reversed_step *s = w->in->s;
+    const struct loop *l = &w->in->s->loop;
     struct new_body body;
     struct builder *b = &body.b;
-    inside_begin(&body, around,
-                 &(struct inputs){
-                     .fed = carry, .n_fed = w->n_varies, .counted = true, .own = needs, .n_own = w->n_needs },
-                 &dims, w->n_dims);
-    val index = w->n_varies;
-    val need = index + 1;
-    val fixed = need + s->loop.n_with + (w->rows ? s->loop.n_over : 0);
-    val at = index, from = 0;
-    val *args = ARENA_NEW(&b->arena, val, s->loop.body->n_params);
-    val *all = ARENA_NEW(&b->arena, val, s->loop.n_carry);
-    val *out = ARENA_NEW(&b->arena, val, w->n_varies);
-    for (uint32_t k = 0; k < s->loop.n_carry; k++) args[k] = w->varies[k] ? from++ : fixed++;
-    if (w->rows && w->in->s->loop.reverse) at = emit2(b, OP_sub, fixed, index);
-    if (!w->rows && s->loop.n_over) at = emit2(b, OP_add, fixed, index);
-    for (uint32_t k = 0; k < s->loop.n_over; k++)
-        args[s->loop.n_carry + k] = w->rows ? row_of(b, need + s->loop.n_with + k, at) : at;
-    for (uint32_t k = 0; k < s->loop.n_with; k++) args[loop_first_with(&s->loop) + k] = need + k;
+    struct inputs in = {
+        .fed = carry, .n_fed = w->n_varies, .counted = true, .own = needs, .n_own = w->needs.len
+    };
+    struct params p = inside_begin(&body, around, &in, &dims, w->n_dims);
+    val *args = ARENA_NEW(&b->arena, val, l->body->n_params);
+    val *slices = args + l->n_carry;
+    val *with = args + loop_first_with(l);
+    const val *need = p.own; /* in the order of list_needs */
+    for (uint32_t k = 0; k < l->n_with; k++) with[k] = *need++;
+    const val *arrays = need;
+    if (w->rows) need += l->n_over;
+    const val *varying = p.fed;
+    for (uint32_t k = 0; k < l->n_carry; k++) args[k] = w->varies[k] ? *varying++ : *need++;
+    val at = p.index;
+    if (w->rows && l->reverse) at = emit2(b, OP_sub, *need, p.index);
+    if (!w->rows && l->n_over) at = emit2(b, OP_add, *need, p.index);
+    for (uint32_t k = 0; k < l->n_over; k++) slices[k] = w->rows ? row_of(b, arrays[k], at) : at;
+    val *all = ARENA_NEW(&b->arena, val, l->n_carry);
     inline_function(b, w->step, dims, args, all);
-    from = 0;
-    for (uint32_t k = 0; k < s->loop.n_carry; k++)
-        if (w->varies[k]) out[from++] = all[k];
-    return new_body_finish(&body, out, w->n_varies, needs, w->n_needs);
+    val_list out = { 0 };
+    for (uint32_t k = 0; k < l->n_carry; k++)
+        if (w->varies[k]) vec_push(&b->arena, &out, all[k]);
+    return new_body_finish(&body, out.data, out.len, needs, w->needs.len);
 }
 
 /* The snapshots: how many rows are in use less one, the step before which each was taken, and the carries. */
@@ -200,36 +230,38 @@ enum { TOP, POSITIONS, BUFFERS };
 
 /* Goes on from the last snapshot, takes the next: (snapshots…; time, needs…) -> (snapshots…). */
 static struct region_in advance(struct builder *around, const struct way_back *w, const val *snapshots,
-                                const val *own, const dim *dims)
+                                const val_list *own, const dim *dims)
 {
     uint32_t n = BUFFERS + w->n_varies;
     struct new_body body;
     struct builder *b = &body.b;
-    inside_begin(&body, around,
-                 &(struct inputs){ .fed = snapshots, .n_fed = n, .own = own, .n_own = 1 + w->n_needs }, &dims,
-                 w->n_dims);
-    val time = n;
-    val *needs = ARENA_NEW(&b->arena, val, w->n_needs);
-    val *out = ARENA_NEW(&b->arena, val, n);
+    struct inputs in = { .fed = snapshots, .n_fed = n, .own = own->data, .n_own = own->len };
+    struct params p = inside_begin(&body, around, &in, &dims, w->n_dims);
+    val top = p.fed[TOP];
+    val positions = p.fed[POSITIONS];
+    const val *buffers = p.fed + BUFFERS;
+    val time = p.own[0];
+    const val *needs = p.own + 1;
+    val one = number(b, 1);
+    val from = row_of(b, positions, top);
+    val rows_left = emit2(b, OP_sub, number(b, w->how->count), top);
+    val steps_left = emit2(b, OP_sub, emit2(b, OP_add, time, one), from);
+    val steps = steps_to_next(b, steps_left, rows_left);
     val *carry = ARENA_NEW(&b->arena, val, w->n_varies);
-    for (uint32_t k = 0; k < w->n_needs; k++) needs[k] = time + 1 + k;
-    val one = number(b, 1), from = row_of(b, POSITIONS, TOP);
-    val steps = steps_to_next(b, emit2(b, OP_sub, emit2(b, OP_add, time, one), from),
-                              emit2(b, OP_sub, number(b, w->how->count), TOP));
-    for (uint32_t k = 0; k < w->n_varies; k++) carry[k] = row_of(b, BUFFERS + k, TOP);
-    val to = emit2(b, OP_add, from, steps);
+    for (uint32_t k = 0; k < w->n_varies; k++) carry[k] = row_of(b, buffers[k], top);
     struct loop again = loop_new(LOOP_COUNTED);
     again.carry = carry;
     again.n_carry = w->n_varies;
     again.from = from;
-    again.to = to;
+    again.to = emit2(b, OP_add, from, steps);
     loop_set_body(&again, b->m, one_step(b, w, carry, needs, dims));
     val there = loop_build(b, &again).last;
-    out[TOP] = emit2(b, OP_add, TOP, one);
-    out[POSITIONS] = with_row(b, POSITIONS, to, out[TOP]);
+    val *out = ARENA_NEW(&b->arena, val, n);
+    out[TOP] = emit2(b, OP_add, top, one);
+    out[POSITIONS] = with_row(b, positions, again.to, out[TOP]);
     for (uint32_t k = 0; k < w->n_varies; k++)
-        out[BUFFERS + k] = with_row(b, BUFFERS + k, there + k, out[TOP]);
-    return new_body_finish(&body, out, n, own, 1 + w->n_needs);
+        out[BUFFERS + k] = with_row(b, buffers[k], there + k, out[TOP]);
+    return new_body_finish(&body, out, n, own->data, own->len);
 }
 
 /* Makes the last snapshot that of the carries before step `time`. Returns the snapshots. */
@@ -237,14 +269,16 @@ static val emit_snapshot_at(struct builder *b, const struct way_back *w, const v
                             const val *needs, const dim *dims)
 {
     uint32_t n = BUFFERS + w->n_varies;
-    val *own = ARENA_NEW(&b->arena, val, 1 + w->n_needs);
-    own[0] = time;
-    if (w->n_needs) memcpy(own + 1, needs, w->n_needs * sizeof *own);
+    val_list own = { 0 };
+    vec_push(&b->arena, &own, time);
+    for (uint32_t k = 0; k < w->needs.len; k++) vec_push(&b->arena, &own, needs[k]);
     struct new_body body;
-    inside_begin(&body, b, &(struct inputs){ .fed = snapshots, .n_fed = n, .own = own, .n_own = 1 }, NULL, 0);
-    val before = emit2(&body.b, OP_lt, row_of(&body.b, POSITIONS, TOP), n);
-    struct region_in cond = new_body_finish(&body, &before, 1, own, 1);
-    return emit_while_loop(b, snapshots, n, cond, advance(b, w, snapshots, own, dims));
+    struct inputs in = { .fed = snapshots, .n_fed = n, .own = &time, .n_own = 1 };
+    struct params p = inside_begin(&body, b, &in, NULL, 0);
+    val last = row_of(&body.b, p.fed[POSITIONS], p.fed[TOP]);
+    val before = emit2(&body.b, OP_lt, last, p.own[0]);
+    struct region_in cond = new_body_finish(&body, &before, 1, own.data, 1);
+    return emit_while_loop(b, snapshots, n, cond, advance(b, w, snapshots, &own, dims));
 }
 
 /* ---- the loop back ---- */
@@ -258,8 +292,10 @@ static void sort_residuals(struct builder *b, const struct way_back *w, struct b
 {
     const struct step_backward *in = w->in;
     uint32_t n = in->s->halves->n_residuals;
-    *out = (struct backward_operands){ ARENA_NEW(&b->arena, val, n),      ARENA_NEW(&b->arena, val, n),  0, 0,
-                                       ARENA_NEW(&b->arena, uint32_t, n), ARENA_ZNEW(&b->arena, bool, n) };
+    *out = (struct backward_operands){ .over = ARENA_NEW(&b->arena, val, n),
+                                       .own = ARENA_NEW(&b->arena, val, n),
+                                       .at = ARENA_NEW(&b->arena, uint32_t, n),
+                                       .is_own = ARENA_ZNEW(&b->arena, bool, n) };
     for (uint32_t i = 0; i < n; i++) {
         const struct step_residual *r = &in->s->residuals[i];
         val v = VAL_NONE;
@@ -279,99 +315,136 @@ static void sort_residuals(struct builder *b, const struct way_back *w, struct b
 /* Operands of the loop back and what its body does with them. */
 struct loop_back {
     struct backward_operands ops;
-    uint32_t n_ct; /* cotangents that travel, sums */
-    val *carry;    /* those; (rows) the time; the snapshots */
-    uint32_t n_carry;
-    val *arrays; /* read one row a step: cotangents of stacks, then residuals; a scan's slices, otherwise own
-                    operands */
-    uint32_t n_arrays, n_stack_ct;
-    val *own; /* residuals; needs; without rows: the number of trips, the arrays */
-    uint32_t n_own;
+    uint32_t n_ct;   /* cotangents that travel, sums */
+    val_list carry;  /* those; (rows) the time; the snapshots */
+    val_list arrays; /* read one row a step: cotangents of stacks, then residuals; a scan's slices, otherwise
+                        own operands */
+    uint32_t n_stack_ct; /* of them the first */
+    val_list own;        /* residuals; needs; without rows: the number of trips, the arrays */
 };
 
 static void list_loop_back(struct builder *b, const struct way_back *w, struct loop_back *l)
 {
     const struct step_backward *in = w->in;
     const struct reversed_step *s = in->s;
+    const struct loop *loop = &s->loop;
     struct arena *arena = &b->arena;
-    l->carry = ARENA_NEW(arena, val, 2 * s->loop.n_carry + s->loop.n_with + 1 + BUFFERS);
-    l->n_ct = l->n_carry = step_initial_cotangents(b, in, l->carry);
+    step_initial_cotangents(b, in, &l->carry);
+    l->n_ct = l->carry.len;
     dim rows = dim_const(b->m, (int64_t)w->how->count + 1);
-    if (w->rows) l->carry[l->n_carry++] = emit2(b, OP_sub, emit_dim_value(b, in->length), number(b, 1));
-    l->carry[l->n_carry++] = number(b, 0);
-    l->carry[l->n_carry++] = emit_full(b, DT_I64, 0, 1, &rows);
-    for (uint32_t k = 0; k < s->loop.n_carry; k++)
-        if (w->varies[k]) l->carry[l->n_carry++] = emit_broadcast_front(b, in->s->loop.carry[k], rows);
-    l->arrays = ARENA_NEW(arena, val, s->loop.n_stack + l->ops.n_over);
-    for (uint32_t k = s->loop.n_carry; k < s->loop.n_carry + s->loop.n_stack; k++)
-        if (s->halves->ct_result[k] && in->ct[k] != VAL_NONE) l->arrays[l->n_arrays++] = in->ct[k];
-    l->n_stack_ct = l->n_arrays;
+    if (w->rows) {
+        val one = number(b, 1);
+        vec_push(arena, &l->carry, emit2(b, OP_sub, emit_dim_value(b, in->length), one));
+    }
+    vec_push(arena, &l->carry, number(b, 0));
+    vec_push(arena, &l->carry, emit_full(b, DT_I64, 0, 1, &rows));
+    for (uint32_t k = 0; k < loop->n_carry; k++)
+        if (w->varies[k]) vec_push(arena, &l->carry, emit_broadcast_front(b, loop->carry[k], rows));
+    for (uint32_t k = 0; k < loop->n_stack; k++) {
+        uint32_t result = loop->n_carry + k;
+        bool known = s->halves->ct_result[result] && in->ct[result] != VAL_NONE;
+        if (known) vec_push(arena, &l->arrays, in->ct[result]);
+    }
+    l->n_stack_ct = l->arrays.len;
     for (uint32_t i = 0; i < l->ops.n_over; i++)
-        if (l->ops.over[i] < CARRY_MARK) l->arrays[l->n_arrays++] = l->ops.over[i];
-    l->own = ARENA_NEW(arena, val, l->ops.n_own + w->n_needs + 1 + l->n_arrays);
-    for (uint32_t i = 0; i < l->ops.n_own; i++) l->own[l->n_own++] = l->ops.own[i];
-    for (uint32_t i = 0; i < w->n_needs; i++) l->own[l->n_own++] = w->needs[i];
+        if (l->ops.over[i] < CARRY_MARK) vec_push(arena, &l->arrays, l->ops.over[i]);
+    for (uint32_t i = 0; i < l->ops.n_own; i++) vec_push(arena, &l->own, l->ops.own[i]);
+    for (uint32_t i = 0; i < w->needs.len; i++) vec_push(arena, &l->own, w->needs.data[i]);
     if (w->rows) return;
-    l->own[l->n_own++] = w->how->trips;
-    for (uint32_t i = 0; i < l->n_arrays; i++) l->own[l->n_own++] = l->arrays[i];
+    vec_push(arena, &l->own, w->how->trips);
+    for (uint32_t i = 0; i < l->arrays.len; i++) vec_push(arena, &l->own, l->arrays.data[i]);
+}
+
+/* The parameters of the body of the loop back, by what they are. */
+struct back_params {
+    const val *cotangents;
+    const val *snapshots;
+    const val *residuals, *needs;
+    const val *slices; /* of a scan: rows of the arrays */
+    const val *arrays; /* otherwise: the arrays */
+    val time;          /* which step is gone back */
+};
+
+static struct back_params back_params(struct builder *b, const struct way_back *w, const struct loop_back *l,
+                                      const struct params *p, val one)
+{
+    struct back_params out = { .cotangents = p->fed, .residuals = p->own, .slices = p->over };
+    out.needs = out.residuals + l->ops.n_own;
+    const val *behind = out.cotangents + l->n_ct;
+    if (w->rows) {
+        out.time = *behind++;
+    } else {
+        const val *trips = out.needs + w->needs.len;
+        out.arrays = trips + 1;
+        out.time = emit2(b, OP_sub, emit2(b, OP_sub, *trips, one), p->index);
+    }
+    out.snapshots = behind;
+    return out;
+}
+
+/* What the reversed step takes: cotangents, slices, residuals. now: the snapshots, the last one that of this
+ * step. */
+static val_list pullback_args(struct builder *b, const struct way_back *w, const struct loop_back *l,
+                              const struct back_params *in, val now)
+{
+    const struct loop *loop = &w->in->s->loop;
+    val *buffers = ARENA_NEW(&b->arena, val, loop->n_carry); /* of snapshots, per carry */
+    val buffer = now + BUFFERS;
+    for (uint32_t k = 0; k < loop->n_carry; k++) buffers[k] = w->varies[k] ? buffer++ : VAL_NONE;
+    val_list args = { 0 };
+    for (uint32_t k = 0; k < l->n_ct; k++) vec_push(&b->arena, &args, in->cotangents[k]);
+    uint32_t array = 0;
+    for (; array < l->n_stack_ct; array++)
+        vec_push(&b->arena, &args, w->rows ? in->slices[array] : row_of(b, in->arrays[array], in->time));
+    for (uint32_t i = 0; i < l->ops.n_over; i++) {
+        val v = l->ops.over[i];
+        val slice;
+        if (v == INDEX_MARK) {
+            val first_index = in->needs[w->needs.len - 1];
+            slice = emit2(b, OP_add, first_index, in->time);
+        } else if (v >= CARRY_MARK) {
+            slice = row_of(b, buffers[v - CARRY_MARK], now + TOP);
+        } else {
+            slice = w->rows ? in->slices[array] : row_of(b, in->arrays[array], in->time);
+            array++;
+        }
+        vec_push(&b->arena, &args, slice);
+    }
+    for (uint32_t i = 0; i < l->ops.n_own; i++) vec_push(&b->arena, &args, in->residuals[i]);
+    return args;
 }
 
 static struct region_in loop_back_body(struct builder *around, const struct way_back *w,
                                        const struct loop_back *l, uint32_t pullback)
 {
-    const struct reversed_step *s = w->in->s;
     const struct fn *back = module_fn(around->m, pullback);
     const dim *dims = w->in->s->loop.dims;
     struct new_body body;
     struct builder *b = &body.b;
-    inside_begin(&body, around,
-                 &(struct inputs){ .fed = l->carry,
-                                   .n_fed = l->n_carry,
-                                   .over = l->arrays,
-                                   .n_over = w->rows ? l->n_arrays : 0,
-                                   .counted = !w->rows,
-                                   .own = l->own,
-                                   .n_own = l->n_own },
-                 &dims, w->n_dims);
-    val fed = l->n_carry;
-    val own = fed + (w->rows ? l->n_arrays : 1);
-    val *needs = ARENA_NEW(&b->arena, val, w->n_needs);
-    for (uint32_t k = 0; k < w->n_needs; k++) needs[k] = own + l->ops.n_own + k;
-    val one = number(b, 1), given = own + l->ops.n_own + w->n_needs; /* trips, arrays */
-    val time = w->rows ? l->n_ct : emit2(b, OP_sub, emit2(b, OP_sub, given, one), fed);
-    val first_snapshot = l->n_ct + w->rows;
-    val *snapshots = ARENA_NEW(&b->arena, val, BUFFERS + w->n_varies);
-    for (uint32_t k = 0; k < BUFFERS + w->n_varies; k++) snapshots[k] = first_snapshot + k;
-    val now = emit_snapshot_at(b, w, snapshots, time, needs, dims);
-
-    val *args = ARENA_NEW(&b->arena, val, back->n_params);
+    struct inputs like = { .fed = l->carry.data,
+                           .n_fed = l->carry.len,
+                           .over = l->arrays.data,
+                           .n_over = w->rows ? l->arrays.len : 0,
+                           .counted = !w->rows,
+                           .own = l->own.data,
+                           .n_own = l->own.len };
+    struct params params = inside_begin(&body, around, &like, &dims, w->n_dims);
+    val one = number(b, 1);
+    struct back_params in = back_params(b, w, l, &params, one);
+    val now = emit_snapshot_at(b, w, in.snapshots, in.time, in.needs, dims);
+    val_list args = pullback_args(b, w, l, &in, now);
     val *all = ARENA_NEW(&b->arena, val, back->n_results);
-    val *out = ARENA_NEW(&b->arena, val, back->n_results + l->n_carry);
-    uint32_t n = 0, array = 0, buffer = 0;
-    val *carry = ARENA_NEW(&b->arena, val, s->loop.n_carry);
-    for (uint32_t k = 0; k < s->loop.n_carry; k++)
-        carry[k] = w->varies[k] ? now + BUFFERS + buffer++ : VAL_NONE;
-    for (; n < l->n_ct; n++) args[n] = n;
-    for (; array < l->n_stack_ct; array++)
-        args[n++] = w->rows ? fed + array : row_of(b, given + 1 + array, time);
-    for (uint32_t i = 0; i < l->ops.n_over; i++) {
-        val v = l->ops.over[i];
-        if (v == INDEX_MARK) args[n++] = emit2(b, OP_add, needs[w->n_needs - 1], time);
-        else if (v >= CARRY_MARK) args[n++] = row_of(b, carry[v - CARRY_MARK], now + TOP);
-        else {
-            args[n++] = w->rows ? fed + array : row_of(b, given + 1 + array, time);
-            array++;
-        }
-    }
-    for (uint32_t i = 0; i < l->ops.n_own; i++) args[n++] = own + i;
-    inline_function(b, pullback, dims, args, all);
-    for (n = 0; n < l->n_ct; n++) out[n] = all[n];
-    if (w->rows) out[n++] = emit2(b, OP_sub, time, one);
-    out[n++] = emit2(b, OP_max, emit2(b, OP_sub, now + TOP, one),
-                     number(b, 0)); /* this snapshot is done with */
-    for (uint32_t k = POSITIONS; k < BUFFERS + w->n_varies; k++) out[n++] = now + k;
-    for (uint32_t k = l->n_ct; k < back->n_results; k++) out[n++] = all[k];
-    return new_body_finish(&body, out, n, l->own, l->n_own);
+    inline_function(b, pullback, dims, args.data, all);
+
+    val_list out = { 0 };
+    for (uint32_t k = 0; k < l->n_ct; k++) vec_push(&b->arena, &out, all[k]);
+    if (w->rows) vec_push(&b->arena, &out, emit2(b, OP_sub, in.time, one));
+    val zero = number(b, 0);
+    val below = emit2(b, OP_sub, now + TOP, one); /* this snapshot is done with */
+    vec_push(&b->arena, &out, emit2(b, OP_max, below, zero));
+    for (uint32_t k = POSITIONS; k < BUFFERS + w->n_varies; k++) vec_push(&b->arena, &out, now + k);
+    for (uint32_t k = l->n_ct; k < back->n_results; k++) vec_push(&b->arena, &out, all[k]);
+    return new_body_finish(&body, out.data, out.len, l->own.data, l->own.len);
 }
 
 bool step_needs_snapshots(const struct reversed_step *s)
@@ -401,7 +474,10 @@ void step_emit_from_snapshots(struct builder *b, const struct step_backward *in,
                           .n_dims = body->n_outer_symbols };
     if (w.rows && dim_is_const(m, in->length))
         rows.count = (uint32_t)HOP_MAX(1, HOP_MIN((int64_t)how->count, dim_const_value(m, in->length)));
-    for (uint32_t k = 0; k < s->loop.n_carry; k++) w.n_varies += w.varies[k] = body->results[k] != k;
+    for (uint32_t k = 0; k < s->loop.n_carry; k++) {
+        w.varies[k] = body->results[k] != k;
+        if (w.varies[k]) w.n_varies++;
+    }
     bool *keep = ARENA_ZNEW(&b->arena, bool, body->n_results);
     for (uint32_t k = 0; k < s->loop.n_carry; k++) keep[k] = true;
     w.step = strip_effects(m, s->loop.body->id, keep);
@@ -411,12 +487,12 @@ void step_emit_from_snapshots(struct builder *b, const struct step_backward *in,
     list_loop_back(b, &w, &l);
     struct region_in region = loop_back_body(b, &w, &l, step_backward_body(m, in, &l.ops));
     struct loop back = loop_new(w.rows ? LOOP_SCAN : LOOP_COUNTED);
-    back.carry = l.carry;
-    back.n_carry = l.n_carry;
+    back.carry = l.carry.data;
+    back.n_carry = l.carry.len;
     loop_set_body(&back, m, region);
     if (w.rows) {
-        back.over = l.arrays;
-        back.n_over = l.n_arrays;
+        back.over = l.arrays.data;
+        back.n_over = l.arrays.len;
         back.length = in->length;
         back.reverse = !s->loop.reverse;
     } else {
