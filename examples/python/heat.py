@@ -23,8 +23,8 @@ def conductivity(disc):
     return RATE * (part + (1 - part) * hop.sigmoid(2.0 * (distance - radius)))
 
 
-def temperatures(disc):
-    """What the sensors see, every EVERY steps: [times, sensors]."""
+def plates(disc, seen):
+    """What `seen` makes of the plate every EVERY steps, stacked."""
     k = conductivity(disc)
     right, below = 0.5 * (k[:, 1:] + k[:, :-1]), 0.5 * (k[1:] + k[:-1])
 
@@ -37,9 +37,14 @@ def temperatures(disc):
 
     def look(u, _):
         u, _ = hop.scan(step, u, length=EVERY, schedule="recompute")  # a gradient in reverse keeps the plate where the sensors are read, no more
-        return u, u[SENSORS[:, 0], SENSORS[:, 1]]
+        return u, seen(u)
 
     return hop.scan(look, hop.zeros((SIZE, SIZE), dtype=hop.float64), length=STEPS // EVERY)[1]
+
+
+def temperatures(disc):
+    """What the sensors see, every EVERY steps: [times, sensors]."""
+    return plates(disc, lambda u: u[SENSORS[:, 0], SENSORS[:, 1]])
 
 
 @hop.jit
@@ -58,7 +63,7 @@ def main():
     seen = truth + NOISE * hop.random.normal(hop.random.key(1), truth.shape, dtype=hop.float64)
     misfit = hop.jit(lambda disc: hop.sum((temperatures(disc) - seen) ** 2))
     begin = time.perf_counter()
-    disc, damping = START, 0.1
+    disc, damping, way = START, 0.1, [START]
     before = misfit(disc).item()
     print("step    misfit  " + "".join(f"{name:>14}" for name in NAMES))
     for trip in range(30):
@@ -68,6 +73,7 @@ def main():
         if after < before:
             done = before - after < 1e-9 * before
             disc, before, damping = tried, after, damping / 10
+            way.append(disc)
             if done:
                 break
         else:
@@ -85,15 +91,24 @@ def main():
     forward = 2 * hop.jacfwd(temperatures)(START).reshape(-1, 4).T @ (temperatures(START) - seen).reshape(-1)
     assert hop.allclose(slope, forward, rtol=1e-9)
 
-    times = [EVERY * (i + 1) for i in range(STEPS // EVERY)]
-    first, last, dots = temperatures(START), temperatures(disc), seen
-    shown = (2, 6, 13)
-    plot.save(
-        "heat.svg", "Temperatures at three sensors",
-        [(f"found {s}", times, last[:, s].tolist()) for s in shown] + [(f"start {s}", times, first[:, s].tolist()) for s in shown], [("measured", times * 3, [t for s in shown for t in dots[:, s].tolist()])],
-        x_label="time step", y_label="temperature", dashed=[f"start {s}" for s in shown],
-    )  # fmt: skip
+    draw(hop.jit(lambda disc: plates(disc, lambda u: u))(disc), way)
     print("wrote heat.svg")
+
+
+def draw(shown, way):
+    """The plate at four times, with the sensors and the disc that was found; below it how well the plate
+    conducts: the first guess, two steps of the search, and the truth, each with the true disc's rim."""
+    marks = [(column, row) for row, column in SENSORS.tolist()]
+    found, truth = way[-1].tolist(), TRUTH.tolist()
+    panels = []
+    for i in (0, 4, 14, STEPS // EVERY - 1):
+        title = f"temperature, step {EVERY * (i + 1)}"
+        panels.append(plot.field(shown[i].tolist(), title, 0, 1, marks, found[:3]))
+    for title, disc in (("first guess", way[0]), ("step 2", way[2]), ("found", way[-1]), ("truth", TRUTH)):
+        rows = conductivity(disc).tolist()
+        panels.append(plot.field(rows, f"conductivity: {title}", 0, RATE, ring=truth[:3]))
+    title = "What is hidden in a plate, from temperatures at its rim"
+    plot.save_panels("heat.svg", title, panels, width=900, height=520, columns=4, room=(20, 46, 12))
 
 
 if __name__ == "__main__":

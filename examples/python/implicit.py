@@ -71,7 +71,10 @@ def main():
             print(f"{k:5d} {losses[-1]:10.6f} {solved[-1]:21d}")
     assert losses[-1] < 0.2 * losses[0], losses
     steps = list(range(len(losses)))
-    plot.save("implicit.svg", "Training a layer that is the solution of an equation", [("loss", steps, losses), ("steps of the solver", steps, solved)], x_label="step of training", log=True)
+    loss = plot.panel("", [("loss", steps, losses)], x_label="step of training", log=True)
+    solver = plot.panel("", [("steps of the solver", steps, solved)], x_label="step of training")
+    title = "Training a layer that is the solution of an equation"
+    plot.save_panels("implicit.svg", title, [loss, solver], width=900)
     print("wrote implicit.svg")
 
 

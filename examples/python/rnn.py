@@ -94,7 +94,14 @@ def main():
     final = sum(values[-50:]) / 50
     print(f"always answering 1 would cost {guess:.5f}")
     assert final < 0.1 * guess, final
-    plot.save("rnn.svg", "Learning to add two marked numbers", [("loss", list(range(STEPS)), values), ("answering 1", [0, STEPS], [guess, guess])], x_label="step", y_label="mean squared error", dashed=["answering 1"], log=True)
+
+    xs, sums = batch(keys[1])
+    answers = hop.vmap(predict, (None, 0))(p, xs).tolist()
+    curves = [("loss", list(range(STEPS)), values), ("always answering 1", [0, STEPS], [guess, guess])]
+    learning = plot.panel("", curves, x_label="step", y_label="mean squared error", dashed=["always answering 1"], log=True)
+    right, asked = ("the sum", [0, 2], [0, 2]), ("new sequences", sums.tolist(), answers)
+    learned = plot.panel("", [right], [asked], x_label="sum of the marked numbers", y_label="answer", dashed=["the sum"])
+    plot.save_panels("rnn.svg", "A recurrent network learns to add two marked numbers", [learning, learned], width=900)
     print("wrote rnn.svg")
 
 

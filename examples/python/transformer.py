@@ -39,13 +39,25 @@ def attend(layer, x):
     return (looks @ value).transpose(1, 0, 2).reshape(TOKENS, WIDTH) @ layer["mix"], looks
 
 
-def model(params, tokens):
-    """Logarithms of the probabilities of the next digit at each place, up to a constant."""
-    x = params["tokens"][tokens] + params["places"]
+def run(params, tokens):
+    """Logarithms of the probabilities of the next digit at each place, up to a constant, and where each layer
+    looked."""
+    x, looks = params["tokens"][tokens] + params["places"], []
     for layer in params["layers"]:
-        x = x + attend(layer, normed(x, layer["scales"][0]))[0]
+        moved, look = attend(layer, normed(x, layer["scales"][0]))
+        x = x + moved
         x = x + hop.gelu(normed(x, layer["scales"][1]) @ layer["wide"]) @ layer["narrow"]
-    return x @ params["out"]
+        looks.append(look)
+    return x @ params["out"], looks
+
+
+def model(params, tokens):
+    return run(params, tokens)[0]
+
+
+def attention(params, tokens):
+    """How much each place of the last layer looked at each other, the most of any head: [places, places]."""
+    return hop.max(run(params, tokens)[1][-1], axis=0)
 
 
 def examples(key, n):
@@ -114,7 +126,11 @@ def main():
     assert right > 0.9 and curve[-1] < 0.2 * curve[0]
 
     at = [(i + 1) * STEPS for i in range(CALLS)]
-    plot.save("transformer.svg", "A small transformer learns to sort", [("loss", at, curve)], x_label="step", y_label="cross entropy", log=True)
+    learning = plot.panel("", [("loss", at, curve)], x_label="step", y_label="cross entropy", log=True)
+    read, wrote = digits[0].tolist(), written[0].tolist()
+    looks = attention(params, tokens[0])[LENGTH:, :LENGTH].tolist()
+    learned = plot.field(looks, "where it looks, a row per digit it writes", 0, x_names=read, y_names=wrote)
+    plot.save_panels("transformer.svg", "A small transformer learns to sort", [learning, learned], width=900)
     print("wrote transformer.svg")
 
 
