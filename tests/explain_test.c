@@ -4,6 +4,7 @@
 
 #include "check/cc.h"
 
+#include <math.h>
 #include <unistd.h>
 
 static const char program[] =
@@ -84,6 +85,48 @@ static void compiles(const char *source)
     unlink(object);
 }
 
+/* Parameters that are constants of the source: no arguments, and what they hold is to be read there. */
+static void constants(void)
+{
+    static const char sum[] = "fn @f(%x: f32[3], %w: f32[3], %s: f32[], %k: i8[0]) -> (f32[3]) {\n"
+                              "  %b = broadcast {dims = [3], at = []} (%s)\n"
+                              "  %p = mul(%x, %w)\n"
+                              "  %r = add(%p, %b)\n"
+                              "  return %r\n"
+                              "}\n";
+    hop_fn *f = NULL;
+    hop_tensor *w = NULL, *s = NULL, *k = NULL;
+    float weights[3] = { 1.5f, -2, 0.25f }, shift[1] = { NAN };
+    int8_t none[1] = { 0 };
+    hop_status made = hop_fn_read(&f, sum, NULL);
+    if (!made) made = hop_tensor_borrow(&w, "f32[3]", weights, NULL, NULL);
+    if (!made) made = hop_tensor_borrow(&s, "f32[]", shift, NULL, NULL);
+    if (!made) made = hop_tensor_borrow(&k, "i8[0]", none, NULL, NULL);
+    CLAIM(!made, "%s", hop_message());
+    if (made) return;
+    const hop_tensor *known[4] = { NULL, w, s, k };
+    hop_emit_options o = { .constants = known, .params = "in_0, weights, shift", .results = "out_0" };
+    const char *text = emitted(f, "c", &o);
+    HAS(text, "int f(const float *in_0, float *out_0);");
+    HAS(text, "static const float weights[3] = {\n        1.5f, (-2.0f), 0.25f,\n    };");
+    HAS(text, "hop_bits_of_shift"); /* NaN, by its bits */
+    compiles(text);
+    HAS(emitted(f, "header", &o), "int f(const float *in_0, float *out_0);");
+    o.params = "a, b, c, d, e";
+    HAS(emitted(f, "c", &o), "the function has 4 parameters, found more names");
+    o.params = "s_0, c_1";
+    HAS(emitted(f, "c", &o), "int f(const float *x_s_0,"); /* the text's own names */
+    known[1] = s;
+    HAS(emitted(f, "c", &o), "the constant of parameter 1 w: expected f32[3], found f32[]");
+    known[1] = NULL;
+    known[3] = w;
+    HAS(emitted(f, "c", &o), "the constant of parameter 3 k: expected i8[0], found f32[3]");
+    hop_tensor_free(k);
+    hop_tensor_free(s);
+    hop_tensor_free(w);
+    hop_fn_free(f);
+}
+
 static void texts(hop_fn *f, hop_fn *gradient, bool native)
 {
     const char *text = emitted(f, "c", NULL);
@@ -102,6 +145,12 @@ static void texts(hop_fn *f, hop_fn *gradient, bool native)
     HAS(emitted(gradient, "c", &named), "found more names");
     hop_emit_options large = { .capacity = -1 };
     HAS(emitted(f, "c", &large), "expected a number of elements, found -1");
+    const hop_tensor *log[3] = { NULL };
+    hop_tensor *two = NULL;
+    CLAIM(!hop_tensor_new(&two, "f32[2]"), "%s", hop_message());
+    log[1] = two;
+    HAS(emitted(f, "c", &(hop_emit_options){ .constants = log }), "parameter 1 log is updated");
+    hop_tensor_free(two);
     HAS(emitted(f, "loops", NULL), "for ");
     HAS(emitted(f, "prose", NULL), "expected 'c', 'header', 'loops', 'llvm' or 'asm', found 'prose'");
     HAS(emitted(f, NULL, NULL), "found ''");
@@ -122,6 +171,7 @@ int main(void)
     hop_text_free(text);
     explanations(f, gradient, native);
     texts(f, gradient, native);
+    constants();
     emitted(NULL, NULL, NULL); /* frees the last texts */
     explained(NULL, NULL, NULL);
     hop_fn_free(gradient);

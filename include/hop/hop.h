@@ -926,7 +926,11 @@ typedef struct hop_emit_options {
     /* Of "c" and "header": */
     const char *name;    /* of the C function; NULL: that of f */
     const char *results; /* names of its results, "loss, d_w"; NULL: those of f */
-    const char *header;  /* the file that the source includes; NULL: the declarations stand in the source */
+    const char *params;  /* names of its parameters, in order; NULL: those of f */
+    /* For each parameter NULL, or what it is: a constant of the source, no longer an argument of the C
+     * function. The tensor has the parameter's dtype and dims. NULL: none of them. */
+    const hop_tensor *const *constants;
+    const char *header; /* the file that the source includes; NULL: the declarations stand in the source */
     int64_t capacity; /* > 0: results whose size the run finds have room for so many elements; 0: their memory
                          comes from the caller's allocator */
     void *reserved[2];

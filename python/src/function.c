@@ -347,24 +347,63 @@ static PyObject *function_explain(PyObject *self, PyObject *args, PyObject *name
     return string_of(status, text);
 }
 
+static void free_constants(hop_tensor **constants, int n)
+{
+    for (int i = 0; constants && i < n; i++) hop_tensor_free(constants[i]);
+    PyMem_Free(constants);
+}
+
+/* Per parameter NULL, or the tensor that it is, held: arrays and None as a list. NULL and an exception when
+ * something is wrong with it, NULL alone when there is none. */
+static hop_tensor **read_constants(PyObject *list, int n_in)
+{
+    if (!list || list == Py_None) return NULL;
+    if (!PyList_Check(list) || PyList_Size(list) != n_in) {
+        PyErr_Format(PyExc_ValueError, "constants: expected a list with %d entries, one per parameter", n_in);
+        return NULL;
+    }
+    hop_tensor **out = PyMem_Calloc((size_t)n_in + 1, sizeof *out);
+    if (!out) PyErr_NoMemory();
+    for (int i = 0; out && i < n_in; i++) {
+        PyObject *x = PyList_GetItem(list, i);
+        if (x == Py_None) continue;
+        if (!is_array(x)) PyErr_SetString(PyExc_TypeError, "constants: expected arrays and None");
+        hop_tensor *t = is_array(x) ? concrete_tensor(as_array(x)) : NULL;
+        if (t) {
+            hop_tensor_ref(t);
+            out[i] = t;
+            continue;
+        }
+        free_constants(out, n_in);
+        return NULL;
+    }
+    return out;
+}
+
 static PyObject *function_emit(PyObject *self, PyObject *args, PyObject *named)
 {
-    static char *names[] = { "kind", "strict",  "threads", "without",  "portable",
-                             "name", "results", "header",  "capacity", NULL };
+    static char *names[] = { "kind",    "strict", "threads",  "without", "portable",  "name",
+                             "results", "header", "capacity", "params",  "constants", NULL };
     hop_fn *fn = ((function_object *)self)->fn;
     hop_compile_options o = { 0 };
     hop_emit_options e = { .compile = &o };
     const char *kind;
     long long capacity = 0;
+    PyObject *constants = NULL;
     char *text = NULL;
     int status;
-    if (!PyArg_ParseTupleAndKeywords(args, named, "s|pizpzzzL", names, &kind, &o.strict, &o.threads,
-                                     &o.without, &o.portable, &e.name, &e.results, &e.header, &capacity))
+    if (!PyArg_ParseTupleAndKeywords(args, named, "s|pizpzzzLzO", names, &kind, &o.strict, &o.threads,
+                                     &o.without, &o.portable, &e.name, &e.results, &e.header, &capacity,
+                                     &e.params, &constants))
         return NULL;
     e.capacity = capacity;
+    hop_tensor **held = read_constants(constants, hop_fn_params(fn));
+    if (!held && PyErr_Occurred()) return NULL;
+    e.constants = (const hop_tensor *const *)held;
     bool ours = compile_begin(&o);
     Py_BEGIN_ALLOW_THREADS status = hop_emit(&text, fn, kind, &e);
     Py_END_ALLOW_THREADS signals_end(ours);
+    free_constants(held, hop_fn_params(fn));
     return string_of(status, text);
 }
 
@@ -977,7 +1016,8 @@ static PyMethodDef function_methods[] = {
     { "explain", (PyCFunction)(void (*)(void))function_explain, METH_VARARGS | METH_KEYWORDS,
       "explain(form, strict, threads, without, portable) -> str" },
     { "emit", (PyCFunction)(void (*)(void))function_emit, METH_VARARGS | METH_KEYWORDS,
-      "emit(kind, strict, threads, without, portable, name, results, header, capacity) -> str" },
+      "emit(kind, strict, threads, without, portable, name, results, header, capacity, params, constants) -> "
+      "str" },
     { "interpret", function_interpret, METH_O, "interpret(arrays) -> list" },
     { "call", function_call, METH_O, "call(values) -> list of traced values" },
     { NULL, NULL, 0, NULL },

@@ -227,38 +227,82 @@ static void free_texts(void *report)
     free(r->machine_text);
 }
 
-/* Names of the visible results, in order; NULL for those that are not named. */
-static const char **result_names(struct compilation *c, const char *text)
+/* Names of the n that are not left out, in order; NULL for those that are not named. left_out: per place
+ * HOP_NONE, or something else where there is no name; NULL: nowhere. */
+static const char **names_of(struct compilation *c, const char *what, const char *text, uint32_t n,
+                             const uint32_t *left_out)
 {
-    const struct result_map *map = &c->f->map;
-    const char **names = ARENA_ZNEW(&c->arena, const char *, map->n_results);
-    struct cursor at = { .text = text, .p = text, .what = "the names of results" };
-    uint32_t k = 0;
+    const char **names = ARENA_ZNEW(&c->arena, const char *, n);
+    struct cursor at = { .text = text, .p = text, .what = arena_printf(&c->arena, "the names of %s", what) };
+    uint32_t k = 0, named = 0;
     cursor_space(&at);
     for (bool first = true; *at.p; first = false) {
         const char *word;
         size_t length;
         if (!first) cursor_expect(&at, ",");
         if (!cursor_word(&at, &word, &length)) cursor_error(&at, "a name");
-        while (k < map->n_results && map->updates[k] != HOP_NONE) k++;
-        if (k == map->n_results)
-            hop_throw(HOP_INVALID, "emit: the function has %u results, found more names", map->n_visible);
+        while (left_out && k < n && left_out[k] != HOP_NONE) k++;
+        if (k == n) hop_throw(HOP_INVALID, "emit: the function has %u %s, found more names", named, what);
         names[k++] = arena_string(&c->arena, word, length);
+        named++;
     }
     return names;
 }
 
+/* The constants as they are written: row-major, of the parameters' types. */
+static const struct tensor *const *constants_of(struct compilation *c, const hop_tensor *const *given)
+{
+    const struct module *m = c->f->shared->m;
+    const struct fn *g = module_fn(m, c->f->fn);
+    struct tensor **out = ARENA_ZNEW(&c->arena, struct tensor *, g->n_params);
+    for (uint32_t p = 0; p < g->n_params; p++) {
+        if (!given[p]) continue;
+        const char *name = module_text(m, g->values[p].name);
+        struct tensor *t = tensor_of(given[p]);
+        struct type expected = type_get(m, value_type(g, p));
+        bool fits = t->dtype == expected.dtype && t->rank == expected.rank;
+        for (uint32_t d = 0; fits && d < t->rank; d++)
+            fits = dim_is_const(m, expected.dims[d]) && dim_const_value(m, expected.dims[d]) == t->dims[d];
+        if (!fits) {
+            struct text found = { .arena = &c->arena };
+            for (uint32_t d = 0; d < t->rank; d++)
+                text_add(&found, d ? ", %lld" : "%lld", (long long)t->dims[d]);
+            hop_throw(HOP_INVALID, "emit: the constant of parameter %u %s: expected %s, found %s[%s]", p,
+                      name, type_text(m, g->symbols, value_type(g, p)), dtype_info[t->dtype].name,
+                      found.len ? found.data : "");
+        }
+        for (uint32_t k = 0; k < c->f->map.n_results; k++)
+            if (c->f->map.updates[k] == p)
+                hop_throw(HOP_INVALID, "emit: parameter %u %s is updated, it cannot be a constant", p, name);
+        out[p] = tensor_contiguous(t);
+        hop_cleanup_push(tensor_free, out[p]);
+    }
+    return (const struct tensor *const *)out;
+}
+
+static void free_constants(struct compilation *c, const struct tensor *const *constants)
+{
+    for (uint32_t p = c->f->map.n_params; p-- && constants;) {
+        if (!constants[p]) continue;
+        hop_cleanup_pop((void *)constants[p]);
+        tensor_free((void *)constants[p]);
+    }
+}
+
 static void emit_c(struct compilation *c, const hop_emit_options *o, bool header, struct text *out)
 {
+    const struct result_map *map = &c->f->map;
     struct text other = { .arena = &c->arena };
-    struct c99_options options = { .name = o->name,
-                                   .capacity = o->capacity,
-                                   .results = o->results ? result_names(c, o->results) : NULL };
+    struct c99_options options = { .name = o->name, .capacity = o->capacity };
+    if (o->results) options.results = names_of(c, "results", o->results, map->n_results, map->updates);
+    if (o->params) options.params = names_of(c, "parameters", o->params, map->n_params, NULL);
+    if (o->constants) options.constants = constants_of(c, o->constants);
     if (o->capacity < 0 || o->capacity > INT32_MAX)
         hop_throw(HOP_INVALID, "emit: capacity: expected a number of elements, found %lld",
                   (long long)o->capacity);
     c99_function(c->f->shared->m, c->f->fn, &c->options.passes, &options, o->header, header ? &other : out,
                  header ? out : &other);
+    free_constants(c, options.constants);
 }
 
 static void emit_loops(struct compilation *c, const hop_emit_options *o, struct text *out)

@@ -3,6 +3,7 @@
  * lie in one array per element type, so that the text breaks no aliasing rule. */
 #include "emit/c99_impl.h"
 #include "ir/number.h"
+#include "ir/tensor.h"
 
 enum {
     STACK_ARENA = 4096,   /* bytes */
@@ -48,10 +49,17 @@ static bool is_of_dialect(const struct c99_dialect *d, const char *name)
 /* v_3, i_0, … are the text's own. */
 static bool is_numbered(const char *name)
 {
-    const char *under = strchr(name, '_');
+    static const char *const beginnings[] = {
+        "base", "c", "i", "l", "rest", "room", "s", "sl", "st", "t", "v"
+    };
+    const char *under = strrchr(name, '_');
     if (!under || !under[1]) return false;
     const char *digits = under + 1;
-    return strspn(digits, "0123456789") == strlen(digits);
+    if (strspn(digits, "0123456789") != strlen(digits)) return false;
+    size_t length = (size_t)(under - name);
+    for (size_t i = 0; i < HOP_COUNT(beginnings); i++)
+        if (strlen(beginnings[i]) == length && !strncmp(name, beginnings[i], length)) return true;
+    return false;
 }
 
 static bool is_taken(const struct c99 *e, const char *name)
@@ -161,6 +169,12 @@ static uint32_t updated_param(const struct c99 *e, uint32_t r)
 /* Buffers of arguments come first. */
 static bool is_updated(const struct c99 *e, uint32_t param) { return e->p->buffers.data[param].updated; }
 
+/* What parameter p is when the text itself knows it, else NULL. */
+static const struct tensor *constant_param(const struct c99 *e, uint32_t p)
+{
+    return e->o->constants ? e->o->constants[p] : NULL;
+}
+
 static void name_everything(struct c99 *e)
 {
     const struct fn *f = e->f;
@@ -174,8 +188,11 @@ static void name_everything(struct c99 *e)
     }
     for (uint32_t s = 0; s < f->n_outer_symbols; s++)
         e->symbol_name[s] = unique(e, module_text(m, f->symbols[s].name), arena_printf(e->arena, "n%u", s));
-    for (uint32_t p = 0; p < f->n_params; p++)
-        e->param_name[p] = unique(e, module_text(m, f->values[p].name), arena_printf(e->arena, "arg%u", p));
+    for (uint32_t p = 0; p < f->n_params; p++) {
+        const char *wanted = e->o->params ? e->o->params[p] : NULL;
+        if (!wanted) wanted = module_text(m, f->values[p].name);
+        e->param_name[p] = unique(e, wanted, arena_printf(e->arena, "arg%u", p));
+    }
     for (uint32_t r = 0; r < f->n_results; r++) {
         const char *wanted = e->o->results ? e->o->results[r] : NULL;
         if (updated_param(e, r) != HOP_NONE) {
@@ -206,7 +223,8 @@ static void name_buffers(struct c99 *e)
         switch ((enum lp_buffer_kind)buffer->kind) {
         case BUF_ARG:
             e->buffer_name[b] = e->param_name[buffer->index];
-            e->by_value[b] = !buffer->updated && !type_get(e->p->m, value_type(e->f, buffer->index)).rank;
+            e->by_value[b] = !buffer->updated && !type_get(e->p->m, value_type(e->f, buffer->index)).rank &&
+                             !constant_param(e, buffer->index);
             continue;
         case BUF_RESULT: e->buffer_name[b] = e->result_name[buffer->index]; continue;
         case BUF_CONST: e->buffer_name[b] = arena_printf(e->arena, "c_%u", buffer->index); continue;
@@ -245,6 +263,7 @@ static void put_signature(struct c99 *e, struct text *out, bool definition)
         comma = ", ";
     }
     for (uint32_t p = 0; p < f->n_params; p++) {
+        if (constant_param(e, p)) continue;
         struct type t = type_get(e->p->m, value_type(f, p));
         const char *type = c99_type[t.dtype];
         const char *constant = is_updated(e, p) ? "" : "const ";
@@ -308,6 +327,7 @@ static void put_prototype(struct c99 *e)
     c99_put_comment(out, module_text(e->p->m, (e->o->original ? e->o->original : f)->name));
     text_add(out, "%s\n", e->p->strict ? ", strict numbers" : "");
     for (uint32_t p = 0; p < f->n_params; p++) {
+        if (constant_param(e, p)) continue;
         put_type_note(e, out, e->param_name[p], value_type(f, p));
         text_str(out, is_updated(e, p) ? ", updated: read, then written\n" : "\n");
     }
@@ -477,47 +497,49 @@ static void put_workspace_function(struct c99 *e)
 
 /* ---- constants ---- */
 
-static uint64_t constant_bits(const struct constant *c, enum dtype t, size_t i)
+static uint64_t bits_at(const void *data, enum dtype t, size_t i)
 {
-    return element_bits(t, (const char *)c->data + i * dtype_info[t].size);
+    return element_bits(t, (const char *)data + i * dtype_info[t].size);
 }
 
-static bool has_nan(const struct constant *c, enum dtype t, size_t n)
+static bool has_nan(const void *data, enum dtype t, size_t n)
 {
     struct float_layout layout = dtype_float_layout(t);
     for (size_t i = 0; i < n && (t == DT_F32 || t == DT_F64); i++)
-        if ((constant_bits(c, t, i) & ~layout.sign) > layout.infinity) return true;
+        if ((bits_at(data, t, i) & ~layout.sign) > layout.infinity) return true;
     return false;
 }
 
-/* Arrays with NaN are written as bits: a literal would lose payload and sign. */
-static void put_constant(struct c99 *e, uint32_t b)
+/* An array `name`. Those with NaN are written as bits: a literal would lose payload and sign. */
+static void put_array(struct c99 *e, const char *name, enum dtype t, const void *data, size_t n)
 {
-    const struct lp_buffer *buffer = &e->p->buffers.data[b];
-    const struct constant *c = &e->p->m->constants.data[buffer->index];
-    enum dtype t = (enum dtype)buffer->dtype;
-    size_t n = c->bytes / dtype_info[t].size;
-    bool bits = has_nan(c, t, n);
-    for (uint32_t k = 0; k < b; k++) { /* several buffers may be one constant */
-        const struct lp_buffer *other = &e->p->buffers.data[k];
-        if (e->buffer_used[k] && other->kind == BUF_CONST && other->index == buffer->index) return;
-    }
+    bool bits = has_nan(data, t, n);
     if (bits)
-        text_add(e->out, "    static const union { %s bits[%zu]; %s value[%zu]; } c_bits_%u = { {",
-                 t == DT_F32 ? "uint32_t" : "uint64_t", n, c99_type[t], n, buffer->index);
-    else text_add(e->out, "    static const %s c_%u[%zu] = {", c99_type[t], buffer->index, HOP_MAX(n, 1));
+        text_add(e->out, "    static const union { %s bits[%zu]; %s value[%zu]; } hop_bits_of_%s = { {",
+                 t == DT_F32 ? "uint32_t" : "uint64_t", n, c99_type[t], n, name);
+    else text_add(e->out, "    static const %s %s[%zu] = {", c99_type[t], name, HOP_MAX(n, 1));
     for (size_t i = 0; i < n; i++) {
         text_str(e->out, i % LINE_ELEMENTS ? " " : "\n        ");
-        uint64_t element = constant_bits(c, t, i);
+        uint64_t element = bits_at(data, t, i);
         if (!bits) c99_put_bits(e, t, element, true);
         else text_add(e->out, t == DT_F32 ? "0x%llxu" : "0x%llxull", (unsigned long long)element);
         text_str(e->out, ",");
     }
     if (!n) text_str(e->out, "0");
     text_str(e->out, bits ? "\n    } };\n" : "\n    };\n");
-    if (bits)
-        text_add(e->out, "    const %s *const c_%u = c_bits_%u.value;\n", c99_type[t], buffer->index,
-                 buffer->index);
+    if (bits) text_add(e->out, "    const %s *const %s = hop_bits_of_%s.value;\n", c99_type[t], name, name);
+}
+
+static void put_constant(struct c99 *e, uint32_t b)
+{
+    const struct lp_buffer *buffer = &e->p->buffers.data[b];
+    const struct constant *c = &e->p->m->constants.data[buffer->index];
+    enum dtype t = (enum dtype)buffer->dtype;
+    for (uint32_t k = 0; k < b; k++) { /* several buffers may be one constant */
+        const struct lp_buffer *other = &e->p->buffers.data[k];
+        if (e->buffer_used[k] && other->kind == BUF_CONST && other->index == buffer->index) return;
+    }
+    put_array(e, e->buffer_name[b], t, c->data, c->bytes / dtype_info[t].size);
 }
 
 /* ---- the function ---- */
@@ -548,7 +570,10 @@ static void put_memory(struct c99 *e)
     for (uint32_t b = 0; b < e->p->buffers.len; b++) {
         const struct lp_buffer *buffer = &e->p->buffers.data[b];
         bool used = e->buffer_used[b];
-        if (used && buffer->kind == BUF_CONST) put_constant(e, b);
+        const struct tensor *known = buffer->kind == BUF_ARG ? constant_param(e, buffer->index) : NULL;
+        if (used && known)
+            put_array(e, e->buffer_name[b], (enum dtype)known->dtype, known->data, (size_t)known->count);
+        else if (used && buffer->kind == BUF_CONST) put_constant(e, b);
         else if (used && buffer->kind == BUF_LOCAL) {
             /* Small ones have a first value: compilers cannot always see that they are written before they
              * are read. */
@@ -591,7 +616,7 @@ static void put_unused(struct c99 *e)
     for (uint32_t s = f->n_outer_symbols; s < f->n_symbols; s++)
         text_add(e->out, "    (void)%s;\n", e->symbol_name[s]);
     for (uint32_t p = 0; p < f->n_params; p++)
-        if (!arg[p]) text_add(e->out, "    (void)%s;\n", e->param_name[p]);
+        if (!arg[p] && !constant_param(e, p)) text_add(e->out, "    (void)%s;\n", e->param_name[p]);
     for (uint32_t r = 0; r < f->n_results; r++)
         if (!result[r] && updated_param(e, r) == HOP_NONE)
             text_add(e->out, "    (void)%s;\n", e->result_name[r]);
@@ -647,6 +672,7 @@ static void put_adapter(struct c99 *e)
         comma = ", ";
     }
     for (uint32_t p = 0; p < f->n_params; p++) {
+        if (constant_param(e, p)) continue;
         struct type t = type_get(e->p->m, value_type(f, p));
         if (is_updated(e, p)) text_add(out, "%s(%s *)args[%u]", comma, c99_type[t.dtype], p);
         else text_add(out, "%s%s(const %s *)args[%u]", comma, t.rank ? "" : "*", c99_type[t.dtype], p);

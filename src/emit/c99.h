@@ -11,6 +11,10 @@ struct c99_options {
     const struct fn *original; /* the function before the passes, for its name and those of its results; NULL:
                                   the entry function */
     const char *const *results; /* names of results, NULL where the program's are good; NULL: nowhere */
+    const char *const *params;  /* the same of parameters */
+    /* Per parameter NULL, or what it is: the function has it as a constant of its own, row-major. NULL: none
+     * of them. */
+    const struct tensor *const *constants;
     int64_t capacity; /* > 0: a growing buffer has room for this many elements, in fixed memory; 0: it comes
                          from the caller's allocator */
     bool adapter; /* also write `NAME_call`, which takes everything through arrays (struct c99_adapter below)
