@@ -8,10 +8,10 @@ import sys
 import time
 import types
 
-from . import _arguments, _core, tree
+from . import _arguments, _core, _export, tree
 from ._errors import InvalidError
 from ._keys import value_key
-from ._trace import STATIC, argument_names, arguments_of, arrays_of_results, capture, given_leaves, marked, place
+from ._trace import argument_names, arguments_of, arrays_of_results, call_names, capture, function_name, given_leaves, marked, place, STATIC
 
 _SHARED = {}  # code object -> programs: functions made anew from the same code share them, unless they close over more than numbers and texts
 _MOST_SHARED, _MOST_PROGRAMS = 512, 256
@@ -95,11 +95,11 @@ def _compile(function, name, since, options):
 
 
 class _Program:
-    __slots__ = ("name", "traced", "exe", "alive", "unflatten")
+    __slots__ = ("name", "fun", "traced", "exe", "alive", "unflatten")
 
 
 class Lowered:
-    """What jit made of a call: text() is the program, explain() what becomes of it, emit() and c() write it in another language, compile() makes an executable."""
+    """What jit made of a call: text() is the program, explain() what becomes of it, emit() and c() write it in another language, export() as a folder of C, compile() makes an executable."""
 
     def __init__(self, program, options):
         self._program, self._options = program, options
@@ -124,13 +124,49 @@ class Lowered:
         """What compiling does with it: "short", "all" with every stored value, or "json"."""
         return self.function.explain(form, **self._options)
 
-    def emit(self, kind, *, name=None, header=None):
-        """It as text: "c" (C99) and its "header", "loops", "llvm" or "asm". name: of the C function; header: the file that the source includes, None: its declarations stand in the source."""
-        return self.function.emit(kind, name=name or self._program.name, header=header, **self._options)
+    def emit(self, kind, *, name=None, header=None, weights="constants"):
+        """It as text: "c" (C99) and its "header", "loops", "llvm" or "asm".
+
+        name: of the C function; header: the file that the source includes, None: its declarations stand in the source. weights: arrays that the function closes over are
+        "constants" of the source, or "arguments" of the C function behind its own."""
+        if kind not in ("c", "header"):
+            return self.function.emit(kind, **self._options)
+        if weights not in ("constants", "arguments"):
+            raise _arguments.wrong("emit: weights", "'constants' or 'arguments'", weights)
+        traced = self._program.traced
+        constants = [*[None] * len(traced.names), *traced.hidden] if weights == "constants" else None
+        total = sum(x.nbytes for x in traced.hidden)
+        if constants and total > _export.MOST_IN_TEXT:
+            raise InvalidError(
+                f"{place()}emit: the arrays that the function closes over have {total >> 20} MiB, too much for a text: make them arguments of the function, "
+                'use export(folder), which writes them to a file, or lower(…).emit("c", weights="arguments")'
+            )
+        params = ", ".join([*map(_export.identifier, traced.names), *_export.constant_names(self._program.fun, traced.hidden)])
+        results = ", ".join(_export.result_names(traced.out_tree))
+        name = name or function_name(self._program.fun)
+        return self.function.emit(kind, name=name, header=header, params=params, results=results, constants=constants, **self._options)
 
     def c(self):
-        """It as C99 source that needs nothing else."""
+        """It as C99 source that needs nothing else: one file, declarations and closed-over arrays in it."""
         return self.emit("c")
+
+    def export(self, folder, *, name=None, weights="auto"):
+        """Writes it into a folder as C that builds and checks itself: NAME.c, NAME.h, a driver main.c with these arguments and what the program gives for them, a Makefile and a README.
+
+        name: of the C function. weights: closed-over arrays are "constants" of the source or in a "file" that main.c reads and the C function takes as arguments; "auto": a file
+        from 1 MiB on. The folder is made; one that holds other files than an export's is an error. The result says how to build it."""
+        return _export.export(self, folder, name, weights)
+
+    def _paths(self):
+        """The arguments as Python writes them: params['w'], n."""
+        traced = self._program.traced
+        args, named = tree.unflatten(traced.in_tree, [0] * len(traced.names))
+        roots = [*zip(call_names(self._program.fun, len(args)), args), *sorted(named.items())]
+        return [tree.path_text(path, root) for root, x in roots for path, _ in tree.leaves_with_path(x)]
+
+    def _result_paths(self):
+        traced = self._program.traced
+        return [tree.path_text(path, "result") for path, _ in tree.leaves_with_path(tree.unflatten(traced.out_tree, [0] * traced.out_tree.num_leaves))]
 
     def compile(self):
         return _compile(self.function, self._program.name, None, self._options)
@@ -230,7 +266,8 @@ class Compiled(_core.JitBase):
             rest = iter(dynamic)
             return fun(*[fixed[i] if i in fixed else next(rest) for i in range(n)], **named, **more)
 
-        partly.__name__ = getattr(fun, "__name__", "f")
+        partly.__name__, partly.__wrapped__ = getattr(fun, "__name__", "f"), fun
+        partly._argument_names = [x for i, x in enumerate(call_names(fun, n)) if i not in fixed]
         return partly
 
     def _inline(self, dynamic, static, named, named_static, n):
@@ -315,7 +352,8 @@ class Compiled(_core.JitBase):
         p = _Program()
         p.name = getattr(self._fun, "__name__", type(self._fun).__name__)
         leaves, weak, _ = arguments_of(self._fun, dynamic, named_dynamic, STATIC)
-        p.traced = capture(self._whole(static, named_static, len(args)), dynamic, named_dynamic, leaves, weak=weak)
+        p.fun = self._whole(static, named_static, len(args))
+        p.traced = capture(p.fun, dynamic, named_dynamic, leaves, weak=weak)
         return Lowered(p, self._options)
 
     def text(self, *args, **named):
@@ -327,8 +365,15 @@ class Compiled(_core.JitBase):
         return self.lower(*args, **named).explain()
 
     def c(self, *args, **named):
-        """The program for these arguments as C99 source."""
+        """The program for these arguments as C99 source: one file that compiles as it is, with the arrays that the function closes over in it."""
         return self.lower(*args, **named).c()
+
+    def export(self, folder, *args, name=None, weights="auto", **named):
+        """Writes the program for these arguments into a folder, as C that builds and checks itself; name, weights and the rest are those of Lowered.export."""
+        for option, value, default in (("name", name, None), ("weights", weights, "auto")):
+            if value != default and self._signature and option in self._signature.names:
+                raise InvalidError(f"{place()}export: {option} is an argument of the function, too: write lower(…).export(folder, {option}=…)")
+        return self.lower(*args, **named).export(folder, name=name, weights=weights)
 
     def clear_cache(self):
         """Forgets the programs made so far."""

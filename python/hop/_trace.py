@@ -115,8 +115,11 @@ def argument_names(fun, n):
 
 
 def call_names(fun, n):
-    """A name for each of n positional arguments."""
-    names = argument_names(fun, n)
+    """A name for each of n positional arguments: those of the function's code, or of what it stands for."""
+    names = list(getattr(fun, "_argument_names", ()))[:n] or argument_names(fun, n)
+    while not names and hasattr(fun, "__wrapped__"):
+        fun = fun.__wrapped__
+        names = argument_names(fun, n)
     return names + [f"x{i}" for i in range(len(names), n)]
 
 

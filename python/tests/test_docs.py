@@ -39,7 +39,7 @@ def run_page(path):
 
 class Docs(unittest.TestCase):
     def test_pages(self):
-        pages = sorted((ROOT / "docs" / "python").glob("*.md"))
+        pages = [*sorted((ROOT / "docs" / "python").glob("*.md")), ROOT / "docs" / "emit.md"]
         self.assertTrue(pages)
         for page in pages:
             with self.subTest(page=page.name):
