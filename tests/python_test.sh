@@ -85,4 +85,5 @@ assert hop.jit(hop.grad(lambda x: hop.sum(x**3)))(hop.ones(3)).tolist() == [3, 3
 assert \"nodes\" in hop.jit(hop.sin).explain(1.0) and \"float\" in hop.jit(hop.sin).c(1.0)
 assert importlib.metadata.requires(\"hop\") == [\"numpy; extra == \\\"numpy\\\"\"] or importlib.metadata.requires(\"hop\") == [\"numpy; extra == \\x27numpy\\x27\"], importlib.metadata.requires(\"hop\")
 '"
+claim 'the command that is installed from the sources does not work' bash -c "cd $work/elsewhere && ../bare/bin/hop --version && ../bare/bin/python -m hop ops"
 finish

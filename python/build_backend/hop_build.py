@@ -20,6 +20,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 NAME = "hop"
 EXTENSION = "_core.abi3.so"
 PLUG_IN = "libhop_llvm.so"
+COMMAND = "hop-command"  # as hop/__main__.py calls it
 SUFFIXES = (".py", ".pyi", ".typed")
 
 
@@ -85,8 +86,8 @@ def build_extension():
         _run(["ld", "-r", "-o", whole, "--whole-archive", library])
         _run(["objcopy", "--keep-global-symbols=" + os.path.join(build, "exports"), whole])
         _run([*compiler, "-shared", "-Wl,--version-script=" + exports, *os.environ.get("HOP_EXTENSION_FLAGS", "").split(), "-o", extension, *objects, whole, *libraries])
-    made = [extension, os.path.join(build, PLUG_IN)]
-    return [(path, os.path.basename(path)) for path in made if os.path.exists(path)]
+    made = [(extension, EXTENSION), (os.path.join(build, PLUG_IN), PLUG_IN), (os.path.join(build, NAME), COMMAND)]
+    return [(path, name) for path, name in made if os.path.exists(path)]
 
 
 def _stripped(path):
@@ -142,6 +143,7 @@ class _Wheel:
         self.zip = zipfile.ZipFile(os.path.join(folder, self.name), "w", zipfile.ZIP_DEFLATED)
         self.record = []
         self.add(f"{self.info}/LICENSE", _read(os.path.join(ROOT, "LICENSE")))
+        self.add(f"{self.info}/entry_points.txt", f"[console_scripts]\n{NAME} = {NAME}.__main__:main\n".encode())
 
     def add(self, path, data, mode=0o644):
         self._write(path, data, mode)
@@ -193,7 +195,7 @@ def build_sdist(sdist_directory, config_settings=None):
 
     def wanted(entry):
         name = os.path.basename(entry.name)
-        return None if name == "__pycache__" or name.endswith((".so", ".o", ".pyc", ".egg-info")) else entry
+        return None if name in ("__pycache__", COMMAND) or name.endswith((".so", ".o", ".pyc", ".egg-info")) else entry
 
     with tarfile.open(os.path.join(sdist_directory, base + ".tar.gz"), "w:gz", format=tarfile.PAX_FORMAT) as archive:
         for name in kept:

@@ -2,9 +2,12 @@
 
 import ast
 import doctest
+import importlib.metadata
 import os
 import pathlib
+import subprocess
 import sys
+import tempfile
 import unittest
 
 import hop
@@ -39,10 +42,29 @@ class Package(Case):
                 self.assertTrue(stub.read() == text, f"{name}.pyi is out of date: make stubs")
             compile(text, name + ".pyi", "exec")
 
+    def test_command(self):
+        """python -m hop, and the command that an installed package brings along."""
+        commands = [[sys.executable, "-m", "hop"]]
+        try:
+            scripts = importlib.metadata.distribution("hop").entry_points.select(group="console_scripts")
+            self.assertEqual([(s.name, s.value) for s in scripts], [("hop", "hop.__main__:main")])
+            commands.append([os.path.join(os.path.dirname(sys.executable), "hop")])
+        except importlib.metadata.PackageNotFoundError:
+            pass
+        program = "fn @main(%x: f32[2]) -> (f32[2]) {\n  %y = exp(%x)\n  %z = mul(%y, %x)\n  return %z\n}\n"
+        with tempfile.TemporaryDirectory() as folder:
+            with open(os.path.join(folder, "program.hop"), "w", encoding="utf-8") as out:
+                out.write(program)
+            for command in commands:
+                done = [subprocess.run([*command, *rest], cwd=folder, capture_output=True, text=True) for rest in (["--version"], ["run", "program.hop", "--in", "x=[0, 1]"], ["run", "none.hop"])]
+                self.assertEqual([d.returncode for d in done[:2]], [0, 0], [d.stderr for d in done])
+                self.assertIn(hop.__version__, done[0].stdout)
+                self.assertIn("[0, 2.718", done[1].stdout)
+                self.assertNotEqual(done[2].returncode, 0)
+                self.assertIn("none.hop", done[2].stderr)
+
     def test_installed_files(self):
         """What a wheel carries, where the package is installed from one."""
-        import importlib.metadata
-
         try:
             found = importlib.metadata.distribution("hop")
         except importlib.metadata.PackageNotFoundError:
@@ -52,7 +74,7 @@ class Package(Case):
         names = {f.name for f in found.files or ()}
         if any(name.endswith(".pth") for name in names):
             self.skipTest("hop is installed in place")
-        self.assertLessEqual({"_core.abi3.so", "py.typed", "LICENSE", "__init__.pyi", "tree.pyi"}, names)
+        self.assertLessEqual({"_core.abi3.so", "hop-command", "py.typed", "LICENSE", "__init__.pyi", "tree.pyi"}, names)
 
     def test_examples_in_docstrings(self):
         for module in (hop, hop.random):
